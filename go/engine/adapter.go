@@ -17,8 +17,8 @@ const (
 	MaxApplied  = kernel.MaxAdapters // adapters that a sequence may use
 )
 
-// An Adapter is an adapter that an engine has loaded. Sequences use it under a scale of their own, beside others that
-// use other adapters or none; each token has the same logits in any company.
+// An Adapter is a LoRA adapter loaded by an engine. Each sequence uses its own adapters and scales, or none;
+// a token's logits do not depend on the adapters of other sequences.
 type Adapter struct {
 	Name string // by which requests know it; set before the first uses it
 
@@ -30,19 +30,19 @@ type Adapter struct {
 	leaving  chan struct{} // closed once it is free of requests; nil while it may be used
 }
 
-// Number returns a number of the adapter that no other has while it is loaded.
+// Number returns the adapter's number, unique while it is loaded.
 func (a *Adapter) Number() int { return int(a.number) }
 
 // Bytes returns the memory that it takes.
 func (a *Adapter) Bytes() int { return a.m.Bytes() }
 
-// Tensors returns how many tensors it corrects.
+// Tensors returns how many tensors it changes.
 func (a *Adapter) Tensors() int { return a.m.Tensors }
 
 // Rank returns the largest rank of its matrices.
 func (a *Adapter) Rank() int { return a.m.Rank }
 
-// A ScaledAdapter is an adapter as a sequence uses it.
+// A ScaledAdapter is an adapter with the scale of a sequence.
 type ScaledAdapter struct {
 	*Adapter
 	Scale float32
@@ -54,8 +54,8 @@ var (
 	ErrAdapterGone = errors.New("the adapter is being unloaded")
 )
 
-// OpenAdapter loads the adapter at path. Errors name the file. It must not be called while a Loop has the engine:
-// Loop.OpenAdapter is for that.
+// OpenAdapter loads the adapter at path. Errors name the file. It must not be called while a Loop uses the
+// engine: see Loop.OpenAdapter.
 func (e *Engine) OpenAdapter(path string) (*Adapter, error) {
 	m, err := e.readAdapter(path)
 	if err != nil {
@@ -69,14 +69,14 @@ func (e *Engine) OpenAdapter(path string) (*Adapter, error) {
 	return a, nil
 }
 
-// readAdapter reads an adapter. It may run beside passes.
+// readAdapter reads an adapter. It may run concurrently with passes.
 func (e *Engine) readAdapter(path string) (*model.Adapter, error) {
 	leave := e.device.enter()
 	defer leave()
 	return e.model.OpenAdapter(path, model.Options{Pack: e.device.pack, Budget: e.device.budget})
 }
 
-// attach gives an adapter a number, under which passes may use it.
+// attach gives an adapter a number and makes it available to passes.
 func (e *Engine) attach(m *model.Adapter) (*Adapter, error) {
 	list := slices.Clone(e.adapters)
 	number := slices.Index(list, nil)
@@ -104,8 +104,8 @@ func (e *Engine) detach(a *Adapter) error {
 	return nil
 }
 
-// setAdapters makes these the adapters of passes, in the device's turn: the number of threads, by which
-// their scratch is sized, may change between two.
+// setAdapters sets the adapters of passes. It runs in the device's turn, because the number of threads, which
+// determines the size of their scratch memory, may change between two turns.
 func (e *Engine) setAdapters(list []*model.Adapter) error {
 	err := e.device.inTurn(func() error { return e.runner.SetAdapters(list) })
 	if err == nil {
@@ -114,8 +114,8 @@ func (e *Engine) setAdapters(list []*model.Adapter) error {
 	return err
 }
 
-// SetAdapters makes the sequence use these adapters. Its state, which others or none have computed, is dropped
-// if they are others than before.
+// SetAdapters sets the adapters of the sequence. If they change, its state, computed with the previous ones,
+// is dropped.
 func (s *Sequence) SetAdapters(list []ScaledAdapter) error {
 	list, err := settled(list)
 	if err != nil {
@@ -129,7 +129,7 @@ func (s *Sequence) SetAdapters(list []ScaledAdapter) error {
 	return nil
 }
 
-// adapt sets the adapters of an empty sequence, or the same again.
+// adapt sets the adapters of a sequence that is empty or already has them.
 func (s *Sequence) adapt(list []ScaledAdapter) {
 	s.numbers, s.scales = nil, nil
 	for _, a := range list {
@@ -137,8 +137,8 @@ func (s *Sequence) adapt(list []ScaledAdapter) {
 	}
 }
 
-// settled returns adapters in the order of their numbers, without those that are scaled by 0: two lists that come to the same
-// compute the same.
+// settled returns adapters in the order of their numbers, without those of scale 0: lists with the same
+// effect become equal.
 func settled(list []ScaledAdapter) ([]ScaledAdapter, error) {
 	var kept []ScaledAdapter
 	for _, a := range list {
@@ -161,8 +161,8 @@ func settled(list []ScaledAdapter) ([]ScaledAdapter, error) {
 	return kept, nil
 }
 
-// adapterSpace names what the state of a text depends on besides the model: the files of adapters, and their
-// scales. Without adapters it is empty.
+// adapterSpace names the adapter files and scales, which determine the state of a text besides the model. It
+// is empty without adapters.
 func adapterSpace(list []ScaledAdapter) string {
 	var s strings.Builder
 	for _, a := range list {
@@ -171,7 +171,7 @@ func adapterSpace(list []ScaledAdapter) string {
 	return s.String()
 }
 
-// OpenAdapter loads the adapter at path while requests run; it may be used from then on.
+// OpenAdapter loads the adapter at path while requests run.
 func (l *Loop) OpenAdapter(path string) (*Adapter, error) {
 	m, err := l.e.readAdapter(path)
 	if err != nil {
@@ -189,8 +189,8 @@ func (l *Loop) OpenAdapter(path string) (*Adapter, error) {
 	return a, nil
 }
 
-// DropAdapter unloads an adapter: requests may not use it from now on, and its memory is released when those that do have ended,
-// which DropAdapter waits for until ctx ends.
+// DropAdapter unloads an adapter. New requests cannot use it. It waits, until ctx ends, for the requests that
+// do; then the memory is released.
 func (l *Loop) DropAdapter(ctx context.Context, a *Adapter) error {
 	l.mu.Lock()
 	if a.leaving != nil {
@@ -221,7 +221,8 @@ func (l *Loop) detachLater(a *Adapter) {
 	l.nudge()
 }
 
-// Between runs f on the loop's goroutine between two passes, when it may use the engine, and returns its error.
+// Between runs f on the loop's goroutine between two passes, where it may use the engine, and returns its
+// error.
 func (l *Loop) Between(f func() error) error {
 	done := make(chan error, 1)
 	l.mu.Lock()
@@ -245,7 +246,7 @@ func (l *Loop) Between(f func() error) error {
 	}
 }
 
-// runCalls runs what waits to be run between two passes. The caller holds the lock, which is released meanwhile.
+// runCalls runs the functions queued by Between. The caller holds the lock, which is released meanwhile.
 func (l *Loop) runCalls() {
 	for len(l.calls) > 0 {
 		calls := l.calls
@@ -258,7 +259,7 @@ func (l *Loop) runCalls() {
 	}
 }
 
-// use counts a request's adapters. The caller holds the lock.
+// use counts a request as a user of its adapters. The caller holds the lock.
 func (l *Loop) use(list []ScaledAdapter) error {
 	for _, a := range list {
 		if a.leaving != nil {
@@ -271,7 +272,7 @@ func (l *Loop) use(list []ScaledAdapter) error {
 	return nil
 }
 
-// unuse is called once for each use.
+// unuse reverts a use.
 func (l *Loop) unuse(list []ScaledAdapter) {
 	for _, a := range list {
 		if a.requests--; a.requests == 0 && a.leaving != nil {

@@ -2,7 +2,7 @@ package engine
 
 import "github.com/quern-llm/quern/go/kvcache"
 
-// age stores blocks of s that have become too old for their types in others, before it grows by n tokens. The caller
+// age requantizes the blocks of s that become too old for their tier before it grows by n tokens. The caller
 // holds the device's turn. It fails as Table.Grow does.
 func (s *Sequence) age(n int) error {
 	if n == 0 {
@@ -16,8 +16,8 @@ func (s *Sequence) age(n int) error {
 	return err
 }
 
-// age does so for all sequences that run, or preempts those for which there is no memory. The lock is released while
-// blocks are stored.
+// age does so for all running sequences, and preempts those for which there is no memory. The lock is
+// released while blocks are requantized.
 func (l *Loop) age() {
 	var all []*kvcache.Aging
 	for _, j := range l.jobs {

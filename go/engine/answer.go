@@ -5,10 +5,10 @@ import "errors"
 // What models with an encoder and a decoder need: their prompt is read by the encoder, whole, and the decoder answers
 // it. To the engine both are one text, which begins with the prompt and goes on with the token that answers begin with.
 
-// ErrAnswers reports a request for what such a model does not do.
+// ErrAnswers reports a request that a model with an encoder and a decoder does not support.
 var ErrAnswers = errors.New("answers a text that its encoder reads: it generates, and neither scores texts nor makes vectors of them")
 
-// begun returns p with the prompt as the text that is evaluated before an answer.
+// begun returns p with the prompt extended by the start token of the answer.
 func (e *Engine) begun(p Params) Params {
 	if c := e.model.Config; len(c.Encoder) > 0 && len(p.Prompt) > 0 {
 		p.Prompt = append(p.Prompt[:len(p.Prompt):len(p.Prompt)], c.Start)
@@ -16,7 +16,7 @@ func (e *Engine) begun(p Params) Params {
 	return p
 }
 
-// source returns how many tokens of such a text the encoder reads.
+// source returns how many tokens of such a text are the encoder's.
 func (e *Engine) source(begun []int32) int {
 	if len(e.model.Config.Encoder) == 0 {
 		return 0

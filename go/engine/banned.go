@@ -6,8 +6,8 @@ import (
 	"github.com/quern-llm/quern/go/gguf"
 )
 
-// banned returns the tokens that a file says are never to be generated, such as those that stand for
-// images in models that were trained with these. Ids outside the vocabulary are ignored.
+// banned returns the tokens that the file declares as never generated, such as image placeholders of
+// multimodal models. Ids outside the vocabulary are ignored.
 func banned(f *gguf.File, nVocab int) ([]int32, error) {
 	const key = "tokenizer.ggml.suppress_tokens"
 	if _, ok := f.Value(key); !ok {

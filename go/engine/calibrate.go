@@ -10,9 +10,8 @@ import (
 	"github.com/quern-llm/quern/go/sched"
 )
 
-// calibrate initialises the cost model: it times a few passes of representative
-// sizes, and what attention adds to them in the middle of a text. The contents of the
-// cache there do not matter.
+// calibrate initializes the cost model: it times a few passes of representative sizes, and the cost of
+// attention in the middle of a text. The contents of the KV cache there do not matter.
 func (l *Loop) calibrate() error {
 	const slow = 500 * time.Millisecond // longer passes can be extrapolated
 	const short = 50 * time.Millisecond // of few tokens: what else the machine did shows in it, so it is measured three times

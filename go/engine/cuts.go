@@ -1,11 +1,10 @@
 package engine
 
-// cuts are positions of a prompt at which slices of it end. Recurrent state is known
-// only at the end of a pass, so passes end at the positions from which other texts are
-// likely to continue, and the state is kept there.
+// cuts are positions at which slices of a prompt end. Recurrent state is known only at the end of a pass, so
+// passes end at positions from which other texts are likely to continue, and the state is kept there.
 type cuts []int
 
-// slice returns how many of the n tokens after the first `at` are evaluated in one pass.
+// slice returns how many of the n tokens after position `at` are evaluated in one pass.
 func (c cuts) slice(at, n int) int {
 	for _, cut := range c {
 		if cut > at {
@@ -15,7 +14,7 @@ func (c cuts) slice(at, n int) int {
 	return n
 }
 
-// has reports whether other texts are likely to continue from a position of a prompt.
+// has reports whether other texts are likely to continue from a position.
 func (c cuts) has(at int) bool {
 	for _, cut := range c {
 		if at == cut {

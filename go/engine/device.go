@@ -13,8 +13,7 @@ import (
 	"github.com/quern-llm/quern/go/model"
 )
 
-// DeviceConfig says which resources of the machine are used. The zero value is all
-// that are available to the process.
+// DeviceConfig selects the resources of the machine. The zero value is everything available to the process.
 type DeviceConfig struct {
 	Threads int         // 0: as many as are available
 	CPUs    []int       // one per thread, the first for the caller's; nil: not pinned
@@ -42,9 +41,8 @@ func (c *DeviceConfig) Fill() error {
 	return nil
 }
 
-// A Device is the threads and the memory budget of a machine. Any number of engines
-// share one: all allocate from its budget, and their passes take turns on its threads.
-// It is safe for concurrent use.
+// A Device is the threads and the memory budget of a machine, shared by any number of engines: they allocate
+// from its budget, and their passes take turns on its threads. It is safe for concurrent use.
 type Device struct {
 	pool   *kernel.Pool
 	budget *mem.Budget
@@ -79,12 +77,12 @@ func NewDevice(c DeviceConfig) (*Device, error) {
 	return d, nil
 }
 
-// Threads returns the number of threads, the caller's included.
+// Threads returns the number of threads, including the caller's.
 func (d *Device) Threads() int { return d.pool.Threads() }
 
-// SetThreads changes the number of threads between two passes, which changes no result.
-// cpus is as in a DeviceConfig, but that the first thread stays where it is. Where an
-// engine has no memory for their scratch, nothing changes.
+// SetThreads changes the number of threads between two passes, which changes no result. cpus is as in a
+// DeviceConfig, except that the first thread keeps its CPU. If an engine has no memory for the threads'
+// scratch, nothing changes.
 func (d *Device) SetThreads(threads int, cpus []int) error {
 	return d.inTurn(func() error {
 		d.mu.Lock()
@@ -98,7 +96,7 @@ func (d *Device) SetThreads(threads int, cpus []int) error {
 	})
 }
 
-// join adds an engine whose runner is complete.
+// join adds an engine with a complete runner.
 func (d *Device) join(e *Engine) error {
 	return d.inTurn(func() error {
 		d.mu.Lock()
@@ -108,7 +106,7 @@ func (d *Device) join(e *Engine) error {
 	})
 }
 
-// leave removes an engine before it is closed.
+// leave removes an engine that is about to be closed.
 func (d *Device) leave(e *Engine) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -118,13 +116,12 @@ func (d *Device) leave(e *Engine) {
 // Budget returns the budget that memory is reserved from.
 func (d *Device) Budget() *mem.Budget { return d.budget }
 
-// Close stops the threads. Engines on it must be closed before. Closing again is a
-// no-op.
+// Close stops the threads. Engines on the device must be closed before. Closing again is a no-op.
 func (d *Device) Close() { d.pool.Close() }
 
-// enter locks the goroutine to its OS thread and pins that to its CPU while kernels
-// run: the pool's first thread is the caller's. The function returned undoes both.
-// Several goroutines may have entered; with inTurn, only one at a time uses that CPU.
+// enter locks the goroutine to its OS thread and pins it to its CPU while kernels run, because the caller is
+// the pool's first thread. The returned function undoes both. Several goroutines may have entered; with
+// inTurn, only one at a time uses that CPU.
 func (d *Device) enter() (leave func()) {
 	runtime.LockOSThread()
 	unpin := machine.Pin(d.cpu)
@@ -141,8 +138,7 @@ func (d *Device) inTurn(f func() error) error {
 	return f()
 }
 
-// yield lets all who wait for their turn have it before the caller's goes on, and returns how long
-// that took.
+// yield gives a turn to all waiting callers before the caller's continues, and returns how long that took.
 func (d *Device) yield() time.Duration {
 	if !d.turn.awaited() {
 		return 0
@@ -153,7 +149,7 @@ func (d *Device) yield() time.Duration {
 	return time.Since(start)
 }
 
-// aside gives the caller's turn to others until f, which runs no kernels, returns.
+// aside releases the caller's turn while f runs, which must not run kernels.
 func (d *Device) aside(f func()) {
 	d.turn.give()
 	defer d.turn.take()
@@ -165,16 +161,16 @@ func (d *Device) pack(dst []byte, src kernel.Matrix) error {
 	return d.inTurn(func() error { return d.pool.PackMat(dst, src) })
 }
 
-// PackFile writes the model in f to out as a packed file, which loads at once and can be streamed. progress is
-// called with how many bytes of the file were read; nil: silent.
+// PackFile writes the model in f to out as a packed file, which can be mapped or streamed. progress, unless
+// nil, is called with the number of bytes read so far.
 func (d *Device) PackFile(out io.Writer, f *model.File, progress func(done, total uint64)) (int64, error) {
 	leave := d.enter()
 	defer leave()
 	return model.Pack(out, f, model.Options{Pack: d.pack, Budget: d.budget, Progress: progress})
 }
 
-// A turn is a fair (FIFO) lock: a goroutine that releases it and locks it again comes
-// after all that wait. (A sync.Mutex may be reacquired first.)
+// A turn is a fair (FIFO) lock: a goroutine that releases and reacquires it queues behind all waiting ones.
+// (A sync.Mutex may be reacquired first.)
 type turn struct {
 	mu    sync.Mutex
 	taken bool
@@ -194,7 +190,7 @@ func (t *turn) take() {
 	<-mine
 }
 
-// awaited reports whether others wait for it.
+// awaited reports whether others wait for the turn.
 func (t *turn) awaited() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -13,11 +13,11 @@ import (
 	"github.com/quern-llm/quern/go/sample"
 )
 
-// maxTexts is how many texts share a pass, at most.
+// maxTexts is the maximum number of texts per pass.
 const maxTexts = 64
 
-// Pooling returns how the model makes the vector of a text: as its file says, else by the mean of
-// all tokens where they see the whole text, and by the last where only that does.
+// Pooling returns the model's pooling: the file's, else the mean for bidirectional models, and the last token
+// for causal ones.
 func (e *Engine) Pooling() arch.Pooling {
 	c := e.model.Config
 	switch {
@@ -29,7 +29,7 @@ func (e *Engine) Pooling() arch.Pooling {
 	return arch.PoolLast
 }
 
-// An Embedding makes the vectors of a text of so many tokens from those of its tokens. It is a Reader.
+// An Embedding is a Reader that pools the vectors of a text's tokens.
 type Embedding struct {
 	pooling arch.Pooling
 	n       int
@@ -39,12 +39,13 @@ type Embedding struct {
 	all     [][]float32
 }
 
-// NewEmbedding returns the Embedding of a text, of what was pooled and nothing else.
+// NewEmbedding returns an Embedding that only pools, for a text of so many tokens.
 func NewEmbedding(tokens int, pooling arch.Pooling) *Embedding {
 	return &Embedding{pooling: pooling, n: tokens}
 }
 
-// Embedding returns the Embedding of a text. It refuses a pooling that the model does not have.
+// Embedding returns the Embedding of a text, including layers after the pooling. It refuses a pooling that
+// the model does not support.
 func (e *Engine) Embedding(tokens int, pooling arch.Pooling) (*Embedding, error) {
 	m := NewEmbedding(tokens, pooling)
 	switch {
@@ -103,15 +104,15 @@ func (m *Embedding) End(apply func(output string, given []float32) []float32) {
 	}
 }
 
-// Vectors returns the vector of the text, or those of its tokens where pooling is PoolNone, or its
-// scores where it is PoolRank. They are there once the request is done.
+// Vectors returns the embedding of the text; with PoolNone one vector per token; with PoolRank the scores.
+// They are available once the request is done.
 func (m *Embedding) Vectors() [][]float32 { return m.all }
 
 // Probabilities reports whether the scores of PoolRank are probabilities.
 func (m *Embedding) Probabilities() bool { return m.softmax }
 
-// Embed calls visit with the vectors of each text in turn. A vector does not depend on the other
-// texts. The engine was opened for Vectors.
+// Embed calls visit with the vectors of each text in turn. A vector does not depend on the other texts. The
+// engine must have been opened for Vectors.
 func (e *Engine) Embed(ctx context.Context, texts [][]int32, pooling arch.Pooling, visit func(text int, vectors [][]float32) error) error {
 	if _, err := e.Embedding(1, pooling); err != nil {
 		return err
@@ -146,8 +147,8 @@ func (e *Engine) Embed(ctx context.Context, texts [][]int32, pooling arch.Poolin
 	return nil
 }
 
-// together returns how many of the texts share the next pass: as many as there is memory for. A
-// model that keeps state of a sequence has memory for one.
+// together returns how many of the texts share the next pass: as many as there is memory for; one, if the
+// model has recurrent state.
 func (e *Engine) together(texts [][]int32) int {
 	n, tokens, blocks := 1, len(texts[0]), blocksOf(len(texts[0]))
 	for ; e.model.Config.BothWays && n < min(len(texts), e.seqs); n++ {
@@ -162,7 +163,7 @@ func (e *Engine) together(texts [][]int32) int {
 
 func blocksOf(tokens int) int { return (tokens + kvcache.BlockTokens - 1) / kvcache.BlockTokens }
 
-// embed evaluates texts that fit in a pass, or a single one, in slices.
+// embed evaluates the texts of one pass, or a single text in slices.
 func (e *Engine) embed(ctx context.Context, texts [][]int32, pooling arch.Pooling) ([]*Embedding, error) {
 	all, items, readers := make([]*Embedding, len(texts)), make([]Item, len(texts)), make([]*reading, len(texts))
 	longest := 0
@@ -193,7 +194,7 @@ func (e *Engine) embed(ctx context.Context, texts [][]int32, pooling arch.Poolin
 	return all, nil
 }
 
-// softmax makes probabilities of a few scores, the same on all CPUs.
+// softmax converts a few scores to probabilities, bit-identical on all CPUs.
 func softmax(scores []float32) {
 	logs := make([]float64, len(scores))
 	for i := range scores {
@@ -205,11 +206,11 @@ func softmax(scores []float32) {
 	}
 }
 
-// Euclidean is the norm by which vectors are compared.
+// Euclidean selects the L2 norm in Normalize.
 const Euclidean = 2
 
-// Normalize scales a vector to length 1 by the p-norm; of 0, so that its largest number is 32760, and of
-// less not at all. A vector of nothing stays.
+// Normalize scales a vector to length 1 by the p-norm. p 0 scales its largest magnitude to 32760; a negative
+// p does nothing. A zero vector is unchanged.
 func Normalize(v []float32, p int) {
 	if p < 0 {
 		return

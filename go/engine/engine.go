@@ -1,10 +1,9 @@
-// Package engine runs models over sequences of tokens. An Engine is one model: it
-// owns the weights, the KV cache and the buffers, and every change to them. A Device is
-// the threads and the memory that engines share. The package deals in token ids; text
-// is left to the layers above.
+// Package engine runs models over sequences of tokens. An Engine is one model: it owns the weights, the KV
+// cache and the activations, and makes all changes to them. A Device is the threads and the memory that
+// engines share. The package deals with token ids; text is left to the layers above.
 //
-// A token's logits do not depend on which other sequences share a pass, on how
-// a prompt was cut, on the number of threads, or on where the weights lie.
+// A token's logits do not depend on the other sequences of a pass, on how a prompt was split, on the number
+// of threads, or on where the weights are.
 //
 // An Engine and its sequences are not safe for concurrent use.
 package engine
@@ -29,11 +28,11 @@ import (
 // ErrTooLong reports tokens that do not fit in the context.
 var ErrTooLong = errors.New("the context is too small")
 
-// ErrDamaged reports that the model's file was cut or cannot be read any more. All that
-// the engine is asked for fails with it from then on.
+// ErrDamaged reports that the model's file was truncated or has become unreadable. All later calls of the
+// engine fail with it.
 var ErrDamaged = model.ErrDamaged
 
-// hotPurpose is the name of room for pages of mapped weights in the budget.
+// hotPurpose is the budget purpose of room for pages of mapped weights.
 const hotPurpose = "pages of mapped weights"
 
 const (
@@ -46,8 +45,8 @@ const (
 	maxContext = 1 << 28
 )
 
-// Config says how to open a model. The Device is required; other zero values are
-// replaced by defaults that depend on the model and the device.
+// Config says how to open a model. The Device is required; other zero values are replaced by defaults that
+// depend on the model and the device.
 type Config struct {
 	Device    *Device
 	Ctx       int           // positions of a sequence; 0: the model's own limit, as far as memory allows
@@ -89,7 +88,7 @@ type Engine struct {
 	item [1]Item // scratch of passes over a single sequence
 	ids  []int32 // scratch of the same
 
-	// Scratch of heads: rows as the model.Runner counts them, their owners, the logits.
+	// Scratch of heads: row indices as in model.Runner, their owners, the logits.
 	rows   []int32
 	wanted []int32 // of an item
 	owners []int
@@ -139,7 +138,7 @@ func New(file *model.File, c Config) (*Engine, error) {
 	return e, nil
 }
 
-// fill replaces zero values, and refuses values out of range.
+// fill replaces zero values and refuses values out of range.
 func (c *Config) fill() error {
 	for _, v := range []struct {
 		name    string
@@ -176,12 +175,12 @@ var kvTypes = map[kvcache.Type]kernel.KVType{
 	kvcache.I16: kernel.KVI16, kvcache.Q8: kernel.KVQ8, kvcache.Q4: kernel.KVQ4,
 }
 
-// KVTypes returns c.KV as the kernels' types.
+// KVTypes returns c.KV in the kernels' types.
 func (c *Config) KVTypes() kernel.KVTypes {
 	return kernel.KVTypes{K: kvTypes[c.KV.K], V: kvTypes[c.KV.V]}
 }
 
-// tiers returns c.Tiers as the model has them.
+// tiers returns c.Tiers in the model's types.
 func (c *Config) tiers() (all []arch.Tier) {
 	from := 0
 	for _, s := range c.Tiers {
@@ -192,7 +191,7 @@ func (c *Config) tiers() (all []arch.Tier) {
 }
 
 func (e *Engine) load(c Config) error {
-	// Sizes first: a model that cannot run is refused before its weights are read.
+	// Sizes first: a model that does not fit is refused before its weights are read.
 	budget := c.Device.budget
 	if head, err := e.file.Config(); err != nil {
 		return err
@@ -233,8 +232,8 @@ func (e *Engine) load(c Config) error {
 	free := budget.Free()
 	free -= min(free, need.Activations)
 	if u.Residency == model.Mapped {
-		// Half of what is left for the file's pages: with all of it for keys and values, each
-		// pass would read the weights from the disk.
+		// Half of what is left is for the file's pages: if the KV cache took all of it, each pass would read
+		// the weights from disk.
 		hot := min(e.file.Size(), (free-min(free, need.KV))/2)
 		if in := survey.InPlace(); in > 0 && in <= free-min(free, need.KV) {
 			hot = in
@@ -264,7 +263,7 @@ func (e *Engine) load(c Config) error {
 		return err
 	}
 	if c.Shift {
-		// Memory may have left a shorter context than was asked for.
+		// Lack of memory may have shortened the context.
 		if err := shiftable(survey, e.ctx); err != nil {
 			return err
 		}
@@ -283,7 +282,7 @@ func (e *Engine) load(c Config) error {
 	return nil
 }
 
-// newRunner returns what runs m over the engine's pool of keys and values.
+// newRunner returns a runner for m on the engine's KV pool.
 func (e *Engine) newRunner(m *model.Model) (*model.Runner, error) {
 	rows := e.seqs
 	if len(m.Config.Encoder) > 0 {
@@ -307,8 +306,8 @@ func (e *Engine) newRunner(m *model.Model) (*model.Runner, error) {
 	return r, nil
 }
 
-// loadWeights loads the model as planned, in the device's turn, which the caller ends with leave. What is reserved for it
-// is lent to it meanwhile. Once ctx ends it fails.
+// loadWeights loads the model as planned, in the device's turn, which the caller ends with leave. Memory that
+// is reserved for the model serves as buffers meanwhile. It fails when ctx ends.
 func (e *Engine) loadWeights(ctx context.Context, s *model.Survey, p Plan, progress func(done, total uint64)) (m *model.Model, leave func(), err error) {
 	budget := e.device.budget
 	if p.Need.Total() > budget.Free() {
@@ -335,7 +334,7 @@ func (e *Engine) loadWeights(ctx context.Context, s *model.Survey, p Plan, progr
 	return m, leave, nil
 }
 
-// newMover returns what moves keys and values, nil where nothing does.
+// newMover returns a mover of keys and values, or nil if the configuration needs none.
 func (e *Engine) newMover(m *model.Model) (*model.Mover, error) {
 	if !e.shifts && len(e.config.Tiers) == 0 {
 		return nil, nil
@@ -346,13 +345,13 @@ func (e *Engine) newMover(m *model.Model) (*model.Mover, error) {
 // Model returns the model.
 func (e *Engine) Model() *model.Model { return e.model }
 
-// reads reports whether passes read weights from a disk: they are streamed, and not all of them stay.
+// reads reports whether passes read weights from disk: they are streamed, and not all fit in memory.
 func (e *Engine) reads() bool {
 	st, ok := e.model.Stream()
 	return ok && st.Pinned+st.Cache < st.Bytes
 }
 
-// MTP returns nil where a layer of the model's own drafts, else why none does.
+// MTP returns nil if an MTP layer of the model drafts, else the reason why none does.
 func (e *Engine) MTP() error {
 	if e.mtp != nil {
 		return nil
@@ -360,10 +359,10 @@ func (e *Engine) MTP() error {
 	return e.noMTP
 }
 
-// KV returns the types in which keys and values are stored.
+// KV returns the types of keys and values.
 func (e *Engine) KV() kvcache.Types { return e.kvTypes }
 
-// KVName names these types, or those of each age.
+// KVName names these types, or those of each tier.
 func (e *Engine) KVName() string {
 	if len(e.kvTiers) > 0 {
 		return e.kvTiers.String()
@@ -371,7 +370,8 @@ func (e *Engine) KVName() string {
 	return e.kvTypes.String()
 }
 
-// Recurrent reports whether a sequence has state that cannot go back: after a rejected draft, those before it are evaluated again.
+// Recurrent reports whether sequences have recurrent state, which cannot be rolled back to any position:
+// after a rejected draft, the accepted ones before it are evaluated again.
 func (e *Engine) Recurrent() bool { return e.kv.Layout().Recurrent() }
 
 // Ctx returns the maximum number of positions of a sequence.
@@ -380,8 +380,8 @@ func (e *Engine) Ctx() int { return e.ctx }
 // Batch returns the maximum number of tokens of a pass.
 func (e *Engine) Batch() int { return e.batch }
 
-// Close releases the engine's resources; the device stays open. Sequences must not be
-// used afterwards. Closing again is a no-op.
+// Close releases the engine's resources; the device stays open. Sequences must not be used afterwards.
+// Closing again is a no-op.
 func (e *Engine) Close() error {
 	e.device.leave(e)
 	if e.hot != nil {

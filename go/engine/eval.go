@@ -10,7 +10,7 @@ import (
 	"github.com/quern-llm/quern/go/model"
 )
 
-// A Sequence is the tokens evaluated so far of one text, with their keys and values.
+// A Sequence is the evaluated tokens of one text, with their state.
 type Sequence struct {
 	e     *Engine
 	table *kvcache.Table
@@ -27,18 +27,17 @@ type Sequence struct {
 	space   string
 }
 
-// NewSequence returns an empty sequence. Its memory is allocated as it grows, from
-// the pool that all sequences share.
+// NewSequence returns an empty sequence. Its memory is allocated from the shared pool as it grows.
 func (e *Engine) NewSequence() *Sequence { return &Sequence{e: e, table: e.kv.NewTable()} }
 
 // Len returns the number of tokens.
 func (s *Sequence) Len() int { return len(s.ids) }
 
-// Tokens returns the ids. The slice is the sequence's, valid until it changes.
+// Tokens returns the ids. The slice belongs to the sequence and is valid until it changes.
 func (s *Sequence) Tokens() []int32 { return s.ids }
 
-// Truncate keeps the first n tokens, or fewer where the model cannot continue from
-// there: the tokens after them have to be evaluated again. It returns how many are left.
+// Truncate keeps the first n tokens, or fewer if the model cannot continue from there: the tokens after them
+// must be evaluated again. It returns the number of tokens left.
 func (s *Sequence) Truncate(n int) int {
 	n = s.table.Truncate(n)
 	s.ids = s.ids[:n]
@@ -46,10 +45,8 @@ func (s *Sequence) Truncate(n int) int {
 	return n
 }
 
-// rewind keeps the longest prefix of ids that the sequence has, and returns its length.
-// For a model that cannot continue from every position, the engine's prefix tree has the
-// ends of texts: where the sequence cannot be truncated as far as needed, it takes its
-// state from the tree.
+// rewind keeps the longest prefix of ids that the sequence has, and returns its length. If the sequence
+// cannot be truncated there, it takes its state from the engine's prefix tree, which has the ends of texts.
 func (s *Sequence) rewind(ids []int32) int {
 	shared := kvcache.Common(s.ids, ids)
 	if s.shifted {
@@ -86,7 +83,7 @@ func (s *Sequence) Close() {
 	s.ids, s.shifted = s.ids[:0], false
 }
 
-// An Item is what one sequence contributes to a pass.
+// An Item is the part of one sequence in a pass.
 type Item struct {
 	Seq  *Sequence
 	IDs  []int32 // tokens to append
@@ -97,8 +94,8 @@ type Item struct {
 	read int // of IDs: those that an encoder reads; set by fill
 }
 
-// A Branch is another end of a sequence in a pass. Whatever the model keeps of a sequence, it is one: it shares what is before
-// the pass, and has its own after that.
+// A Branch is an alternative continuation of a sequence in a pass. It is a sequence of its own that shares
+// the state before the pass.
 type Branch struct {
 	IDs  []int32
 	Rows int // as an Item has them
@@ -106,10 +103,10 @@ type Branch struct {
 	table *kvcache.Table // set by fill
 }
 
-// maxBranches is the most of a pass.
+// maxBranches is the maximum number of branches in a pass.
 const maxBranches = 16
 
-// sequence returns the tokens of the item's own sequence, 0, or of a branch, which count from 1.
+// sequence returns the tokens of the item's own sequence (0) or of a branch, counted from 1.
 func (it *Item) sequence(branch int) []int32 {
 	if branch > 0 {
 		return it.Branches[branch-1].IDs
@@ -117,7 +114,8 @@ func (it *Item) sequence(branch int) []int32 {
 	return it.IDs
 }
 
-// adopt makes a branch what the item's sequence is after a pass, or, with 0, leaves that, and releases the others. The branches count from 1.
+// adopt makes a branch, counted from 1, the item's sequence after a pass; 0 keeps the item's own. The other
+// branches are released.
 func (it *Item) adopt(branch int) {
 	for i := range it.Branches {
 		b := &it.Branches[i]
@@ -133,14 +131,13 @@ func (it *Item) adopt(branch int) {
 	}
 }
 
-// source returns the tokens of the item that an encoder reads: the first.
+// source returns the tokens of the item that are the encoder's, the first ones.
 func (it *Item) source() []int32 {
 	return it.IDs[:min(max(it.Seq.source-it.Seq.Len(), 0), len(it.IDs))]
 }
 
-// Eval appends ids to s, in slices of at most Batch. Unless visit is nil, it is
-// called with the logits after each ids[i] from i = from on; they are valid only during
-// the call. On an error s keeps the slices that were completed.
+// Eval appends ids to s, in slices of at most Batch. visit, unless nil, is called with the logits after each
+// ids[i] for i >= from; they are valid only during the call. On an error s keeps the completed slices.
 func (e *Engine) Eval(ctx context.Context, s *Sequence, ids []int32, from int, visit func(i int, logits []float32) error) error {
 	if err := e.fits(s, len(ids)); err != nil {
 		return err
@@ -182,7 +179,7 @@ func (e *Engine) Eval(ctx context.Context, s *Sequence, ids []int32, from int, v
 	return nil
 }
 
-// fits returns an error when n more tokens exceed the context.
+// fits returns an error if n more tokens exceed the context.
 func (e *Engine) fits(s *Sequence, n int) error {
 	if s.Len()+n <= e.ctx {
 		return nil
@@ -193,9 +190,8 @@ func (e *Engine) fits(s *Sequence, n int) error {
 	return fmt.Errorf("%w: %d tokens after %d in a context of %d", ErrTooLong, n, s.Len(), e.ctx)
 }
 
-// pass appends the items' tokens to their sequences and runs the model over
-// them, without logits. The caller holds the device's turn. When it fails, the
-// sequences are unchanged.
+// pass appends the items' tokens to their sequences and runs the model over them, without logits. The caller
+// holds the device's turn. If it fails, the sequences are unchanged.
 func (e *Engine) pass(c canceler, items []Item) error {
 	for _, it := range items {
 		if err := known(it.IDs, e.model.Config.NVocab); err != nil {
@@ -237,7 +233,7 @@ type canceler struct {
 	stop *kernel.Stop // nil for a context that never is
 }
 
-// cancelOf returns a canceler of ctx, for any number of passes until forget.
+// cancelOf returns a canceler for ctx, valid for any number of passes until forget is called.
 func cancelOf(ctx context.Context) (c canceler, forget func() bool) {
 	if c.ctx = ctx; ctx.Done() == nil {
 		return c, func() bool { return true }
@@ -246,8 +242,8 @@ func cancelOf(ctx context.Context) (c canceler, forget func() bool) {
 	return c, context.AfterFunc(ctx, c.stop.Set)
 }
 
-// fill allocates positions for the items' tokens and fills the batch with them. It
-// reports whether there are any. When it fails, the sequences are unchanged.
+// fill allocates positions for the items' tokens and fills the batch with them. It reports whether there are
+// any. If it fails, the sequences are unchanged.
 func (e *Engine) fill(items []Item) (work bool, err error) {
 	b := e.runner.Batch()
 	b.Reset()
@@ -284,7 +280,7 @@ func (e *Engine) fill(items []Item) (work bool, err error) {
 	return work, nil
 }
 
-// branch allocates positions for branches, after those of all items: they are what a pass can do without.
+// branch allocates positions for branches, after those of all items, because a pass can run without branches.
 func branch(items []Item) {
 	room := maxBranches
 	for k := range items {
@@ -322,16 +318,15 @@ func commit(items []Item) {
 	}
 }
 
-// A part is an item's next rows of logits, those of its branches behind its own.
+// A part is the next rows of logits of an item, followed by those of its branches.
 type part struct {
 	item int
 	rows [][]float32
 }
 
-// heads computes the requested logits of the last pass, in chunks of as many rows as
-// the buffer holds, and calls show with them: with all rows of an item in one call if
-// they fit, and with no rows for an item that requests none. They are valid only during
-// the call.
+// heads computes the requested logits of the last pass, in chunks that fit the buffer, and calls show with
+// them. All rows of an item are in one call if they fit; an item that requests none has no rows. The rows are
+// valid only during the call.
 func (e *Engine) heads(items []Item, show func(parts []part) error) error {
 	rows, parts, room := e.rows[:0], e.parts[:0], len(e.logits)
 	flush := func() error {

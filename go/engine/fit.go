@@ -14,13 +14,14 @@ import (
 type Plan struct {
 	Use  model.Use      // its Residency is what was chosen
 	Need model.Estimate // with the least keys and values where those may be as many as fit
-	// Streams is, of streamed weights, the bytes that each pass reads from the disk, of those that are used by chance all.
+	// Streams is, with streamed weights, the bytes that each pass reads from disk, assuming that it uses all
+	// experts.
 	Streams uint64
 }
 
-// NewPlan returns how Open would load the model in f with a budget and so many threads: what
-// it computes before it reads any weights. If the model does not fit, the error is a *FitError, and
-// the plan that of what was asked for. c needs no Device.
+// NewPlan returns how Open would load the model in f with a budget and so many threads, without reading
+// weights. If the model does not fit, the error is a *FitError, and the plan is the one that was requested. c
+// needs no Device.
 func NewPlan(f *model.File, b *mem.Budget, threads int, c Config) (Plan, error) {
 	if err := c.fill(); err != nil {
 		return Plan{}, err
@@ -39,7 +40,7 @@ func NewPlan(f *model.File, b *mem.Budget, threads int, c Config) (Plan, error) 
 	return p, err
 }
 
-// A FitError is the refusal of a model that does not fit in memory.
+// A FitError reports a model that does not fit in memory.
 type FitError struct {
 	Plan
 	Free, Limit uint64
@@ -47,7 +48,7 @@ type FitError struct {
 	Advice      []string // each of which would fit
 }
 
-// Error returns the refusal as a sentence with its numbers, and what would fit.
+// Error returns one sentence with the numbers, and what would fit.
 func (e *FitError) Error() string {
 	weights := "packed weights"
 	switch e.Use.Residency {
@@ -77,12 +78,12 @@ func (e *FitError) Error() string {
 	return b.String()
 }
 
-// Unwrap returns the refusal as one of the budget.
+// Unwrap returns the error as one of the budget.
 func (e *FitError) Unwrap() error {
 	return &mem.LimitError{Purpose: "the model", Need: e.Need.Total(), Free: e.Free, Limit: e.Limit, Reason: e.Reason}
 }
 
-// unfit returns the refusal of a plan, with what would fit.
+// unfit returns the FitError of a plan, with what would fit.
 func (c Config) unfit(f *model.File, b *mem.Budget, threads int, p Plan) error {
 	e := &FitError{Plan: p, Free: b.Free()}
 	e.Limit, e.Reason = b.Limit()
@@ -124,7 +125,7 @@ func (c Config) unfit(f *model.File, b *mem.Budget, threads int, p Plan) error {
 		e.Advice = append(e.Advice, "weights that stay in the file, which is slower (--weights mapped)")
 	}
 	if apart := p.Need.Apart; p.Use.Residency != model.Packed && apart > 0 {
-		// A layer's are in memory at a time, and the next one's.
+		// Streaming needs one layer in memory, and the next.
 		if cfg, err := f.Config(); err == nil && p.Need.Total()-apart+2*apart/uint64(len(cfg.Layers)) <= e.Free {
 			e.Advice = append(e.Advice, "a packed file (quern pack), whose weights are all read from the disk as they are needed (--weights streamed)")
 		}
@@ -140,7 +141,7 @@ func (c Config) unfit(f *model.File, b *mem.Budget, threads int, p Plan) error {
 	return e
 }
 
-// bits returns the bits of a weight of the file, on average.
+// bits returns the mean bits per weight of the file.
 func bits(f *model.File) float64 {
 	bytes, weights := 0.0, 0.0
 	for i := range f.GGUF.Tensors {
@@ -150,8 +151,8 @@ func bits(f *model.File) float64 {
 	return 8 * bytes / weights
 }
 
-// lighter returns the largest common mix of types that takes at most a part of what a file with
-// so many bits a weight does; "" if there is none.
+// lighter returns the largest common mix of types that takes at most `part` of the size of a file with so
+// many bits per weight; "" if there is none.
 func lighter(bits, part float64) string {
 	for _, m := range []struct {
 		name string

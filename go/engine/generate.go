@@ -24,15 +24,13 @@ type Stats struct {
 	Drafted      draft.Counts
 }
 
-// PrefillRate returns the prompt tokens evaluated per second, without the cached
-// ones.
+// PrefillRate returns the prompt tokens evaluated per second, without cached ones.
 func (s Stats) PrefillRate() float64 { return rate(s.PromptTokens-s.CachedTokens, s.Prefill) }
 
-// DecodeRate returns the tokens per second after the first, which is a result of the
-// prefill.
+// DecodeRate returns the tokens per second after the first token, which is a result of the prefill.
 func (s Stats) DecodeRate() float64 { return rate(s.Generated-1, s.Decode) }
 
-// rate returns n per second of took, 0 where nothing was measured.
+// rate returns n per second, or 0 if nothing was measured.
 func rate(n int, took time.Duration) float64 {
 	if n <= 0 || took <= 0 {
 		return 0
@@ -40,9 +38,8 @@ func rate(n int, took time.Duration) float64 {
 	return float64(n) / took.Seconds()
 }
 
-// Generate generates as p says. It reuses the prefix of the prompt that s has;
-// afterwards s holds the prompt and all tokens but the last sampled. emit is called
-// with each token except a stop token.
+// Generate generates with the parameters p. It reuses the prefix of the prompt that s has; afterwards s holds
+// the prompt and all tokens but the last sampled one. emit is called with each token except a stop token.
 func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(id int32) error) (Stats, error) {
 	st := Stats{PromptTokens: len(p.Prompt)}
 	p = e.begun(p)

@@ -13,7 +13,7 @@ import (
 	"github.com/quern-llm/quern/go/sched"
 )
 
-// Params say what to generate. Their slices are only read, and may be shared.
+// Params are the parameters of a generation. Their slices are only read, and may be shared.
 type Params struct {
 	Prompt      []int32
 	MaxTokens   int  // to generate; -1: until the context is full, or without an end where it is shifted; 0: the prompt is evaluated, nothing generated
@@ -30,23 +30,23 @@ type Params struct {
 	Draft       draft.Options        // what is guessed, to verify several tokens in a pass; zero: nothing
 }
 
-// MaxTopLogprobs is how many alternatives a token may come with.
+// MaxTopLogprobs is the maximum number of alternatives reported with a token.
 const MaxTopLogprobs = 1000
 
-// TokenBytes returns the memory that a token with `top` alternatives takes. It is owned
-// by the Sink that receives it: a Sink that keeps tokens has to account for them.
+// TokenBytes returns the memory of a token with `top` alternatives. The Sink that receives tokens owns them
+// and must account for those that it keeps.
 func TokenBytes(top int) int {
 	return int(reflect.TypeFor[Token]().Size()) + max(top, 0)*int(reflect.TypeFor[sample.Logprob]().Size())
 }
 
-// generationBytes returns the maximum memory of a Generation for a text of ctx
-// tokens: its ids, what finds drafts among them, the state and the scratch of the sampler, a copy of the logits, and
-// the tokens sampled from `rows` of them at a time.
+// generationBytes returns the maximum memory of a Generation for a text of ctx tokens: its ids, the n-gram
+// index for drafts, the sampler's state and scratch, a copy of the logits, and the tokens sampled from `rows`
+// rows at a time.
 func generationBytes(nVocab, ctx, rows int) int {
 	return 4*ctx + draft.Bytes(ctx) + sample.Bytes(nVocab, ctx) + 4*nVocab + rows*(nVocab/8+TokenBytes(MaxTopLogprobs))
 }
 
-// Finish says why a generation ended.
+// Finish is the reason why a generation ended.
 type Finish string
 
 const (
@@ -70,17 +70,15 @@ type Step struct {
 	Drafts draft.Counts
 }
 
-// A Generation is the state machine of generating one text: it says which tokens are
-// to be evaluated and after which of them logits are needed, and samples tokens from
-// those. It has no model, no clock and no goroutine, and is not safe for concurrent
-// use.
+// A Generation is the state machine that generates one text: it lists the tokens to be evaluated and those
+// whose logits are needed, and samples tokens from the logits. It has no model, no clock and no goroutine,
+// and is not safe for concurrent use.
 //
-// Draft tokens (guesses at the next ones) may be evaluated with the last known token,
-// and each is verified with the logits of the one before: as soon as another token is
-// sampled, the drafts after it are dropped. The output is the same with any drafts,
-// since logits do not depend on later tokens and the sampler draws once per token.
-// Where a constraint leaves no choice, its forecast becomes the drafts; after that come the guesses of a Drafter. These may be a tree:
-// its trunk is evaluated with the known tokens, and other branches beside them.
+// Draft tokens may be evaluated together with the last known token (speculative decoding). Each is verified
+// with the logits of the token before it: once another token is sampled, the drafts after it are dropped. The
+// output is the same with any drafts, since logits do not depend on later tokens and the sampler draws once
+// per token. Tokens forced by a constraint come first among the drafts; then come the guesses of a Drafter.
+// These may be a tree: its trunk is evaluated with the known tokens, other branches beside them.
 type Generation struct {
 	Params
 	nVocab    int
@@ -126,7 +124,7 @@ func NewGeneration(p Params, nVocab, ctx int) (*Generation, error) {
 	if p.TopLogprobs > MaxTopLogprobs {
 		return nil, fmt.Errorf("%d alternatives to each token, want at most %d", p.TopLogprobs, MaxTopLogprobs)
 	}
-	// Without spare capacity: append copies, and the caller's slice is not written.
+	// Without spare capacity, so that append copies and the caller's slice is not written.
 	ids := p.Prompt[:len(p.Prompt):len(p.Prompt)]
 	g := &Generation{Params: p, nVocab: nVocab, ctx: ctx, ids: ids}
 	if p.Reader != nil {
@@ -137,8 +135,8 @@ func NewGeneration(p Params, nVocab, ctx int) (*Generation, error) {
 	return g, err
 }
 
-// Skippable returns the known tokens that need not be evaluated where their state is cached: not
-// the last, for its logits, nor those that are read, nor those after the first shift.
+// Skippable returns the known tokens that need not be evaluated if their state is cached: all except the
+// last, whose logits are needed, tokens with a Reader, and tokens after the first shift.
 func (g *Generation) Skippable() []int32 {
 	n := len(g.ids) - 1
 	if g.reading != nil {
@@ -157,17 +155,18 @@ func known(ids []int32, nVocab int) error {
 	return nil
 }
 
-// Known returns the prompt and the sampled tokens. The slice is the Generation's.
+// Known returns the prompt and the sampled tokens. The slice belongs to the Generation.
 func (g *Generation) Known() []int32 { return g.ids }
 
-// Evaluated returns how many of the known tokens are evaluated. A sequence that has
-// more, because drafts were rejected, must be truncated to that.
+// Evaluated returns how many of the known tokens are evaluated. A sequence that has more, because drafts were
+// rejected, must be truncated to that number.
 func (g *Generation) Evaluated() int { return g.done }
 
-// Positions returns how many positions a sequence of the evaluated tokens has: as many, without those lost to shifts.
+// Positions returns how many positions a sequence of the evaluated tokens has: their number, less the tokens
+// discarded by shifts.
 func (g *Generation) Positions() int { return g.done - g.dropped }
 
-// shifted records that the sequence has lost n more tokens.
+// shifted records that the sequence discarded n more tokens.
 func (g *Generation) shifted(n int) {
 	g.dropped += n
 	g.shifts++
@@ -176,8 +175,7 @@ func (g *Generation) shifted(n int) {
 // Generated returns how many tokens were sampled.
 func (g *Generation) Generated() int { return g.generated }
 
-// Resume records that only n of the known tokens are evaluated, fewer than there are.
-// Drafts are dropped.
+// Resume records that only n of the known tokens are evaluated. Drafts are dropped.
 func (g *Generation) Resume(n int) {
 	g.done = n
 	g.drop()
@@ -186,7 +184,7 @@ func (g *Generation) Resume(n int) {
 // drop drops the drafts.
 func (g *Generation) drop() { g.draft, g.guesses, g.prepared = g.draft[:0], g.guesses[:0], 0 }
 
-// Rest releases memory that is needed only while it runs.
+// Rest releases memory that is needed only while the generation runs.
 func (g *Generation) Rest() {
 	g.Resume(0)
 	g.tokens, g.masks = nil, nil
@@ -195,8 +193,8 @@ func (g *Generation) Rest() {
 	}
 }
 
-// Propose replaces the drafts of the tokens that follow the known ones, up to the
-// number that may still be generated, and returns how many it took.
+// Propose replaces the drafts after the known tokens, up to the number of tokens that may still be generated,
+// and returns how many it accepted.
 func (g *Generation) Propose(ids []int32) int {
 	g.drop()
 	g.draft = append(g.draft, ids[:g.draftable(len(ids))]...)
@@ -214,16 +212,15 @@ func (g *Generation) draftable(n int) int {
 	return max(n, 0)
 }
 
-// Pending appends the next n tokens to be evaluated to ids, or fewer if there are not
-// so many: known ones, then drafts.
+// Pending appends the next n tokens to be evaluated to ids, or fewer if there are fewer: known tokens, then
+// drafts.
 func (g *Generation) Pending(ids []int32, n int) []int32 {
 	known := min(n, len(g.ids)-g.done)
 	ids = append(ids, g.ids[g.done:g.done+known]...)
 	return append(ids, g.draft[:min(n-known, g.trunk())]...)
 }
 
-// Rows returns after how many of the next n pending tokens logits are needed; they are
-// the last ones.
+// Rows returns how many of the next n pending tokens need logits; they are the last ones.
 func (g *Generation) Rows(n int) int {
 	if g.MaxTokens == 0 {
 		return 0
@@ -231,9 +228,8 @@ func (g *Generation) Rows(n int) int {
 	return max(g.done+n-len(g.ids)+1, 0)
 }
 
-// Prepare computes the part of Advance(n, ...) that needs no logits: which tokens the
-// constraint allows, as far as that pass has drafts. It may run on another goroutine while the pass runs. If it was not
-// called, Advance does the same.
+// Prepare computes the part of Advance(n, ...) that needs no logits: the masks of the constraint, for the
+// drafts of that pass too. It may run on another goroutine while the pass runs. It is optional.
 func (g *Generation) Prepare(n int) {
 	drafts := max(min(n-(len(g.ids)-g.done), g.trunk()), 0)
 	if g.Constraint == nil || g.prepared > drafts {
@@ -253,8 +249,8 @@ func (g *Generation) Prepare(n int) {
 	g.prepared = drafts + 1
 }
 
-// Advance records that the next n pending tokens were evaluated, and samples from
-// the rows of logits that Rows(n) asked for. It may overwrite them.
+// Advance records that the next n pending tokens were evaluated, and samples from the rows of logits
+// requested by Rows(n). It may overwrite them.
 func (g *Generation) Advance(n int, rows [][]float32) (Step, error) {
 	g.tokens = g.tokens[:0]
 	known := min(n, len(g.ids)-g.done)
@@ -321,12 +317,11 @@ func (g *Generation) Advance(n int, rows [][]float32) (Step, error) {
 	return end(""), nil
 }
 
-// maxForecast is the most drafts taken from a constraint: with the token before them,
-// half of the rows that are computed at a time.
+// maxForecast is the maximum number of drafts from a constraint: with the token before them, half of the rows
+// that are computed at a time.
 const maxForecast = maxOut/2 - 1
 
-// Cut ends the text after the first n tokens of the last step and discards the
-// others.
+// Cut ends the text after the first n tokens of the last step and discards the others.
 func (g *Generation) Cut(n int) {
 	drop := len(g.tokens) - n
 	g.ids = g.ids[:len(g.ids)-drop]

@@ -31,13 +31,12 @@ type PassInfo struct {
 	DecodeTokens int
 }
 
-// A Loop runs an Engine for many requests at a time, on one goroutine, which is the
-// only one that may use the engine until the loop is closed. The Scheduler decides which
-// requests are in a pass; the loop carries it out.
+// A Loop runs an Engine for many requests concurrently (continuous batching), on one goroutine, which is the
+// only one that may use the engine until the loop is closed. The Scheduler chooses the requests of each pass;
+// the loop runs it.
 //
-// Its methods are safe for concurrent use. They never wait for a pass: the lock is held
-// only between passes, while one is assembled. Drain and Close do wait, and must not be
-// called from a Sink.
+// Its methods are safe for concurrent use. They never wait for a pass: the lock is held only between passes,
+// while one is assembled. The exceptions are Drain and Close, which wait, and must not be called from a Sink.
 type Loop struct {
 	e      *Engine
 	cfg    LoopConfig
@@ -59,13 +58,13 @@ type Loop struct {
 	draining  bool
 	stopping  bool
 	calls     []func() // to be run between two passes
-	// The running pass: its tokens, those whose requests were cancelled, and what stops it.
+	// The running pass: its tokens, those of cancelled requests, and the function that aborts it.
 	passTokens, goneTokens int64
 	stop                   *kernel.Stop
 	tier                   *tier         // nil: none
 	idle                   chan struct{} // closed when draining and no request is left
 
-	// Used by the goroutine only: the pass, and the requests its items belong to.
+	// Used only by the loop's goroutine: the pass, and the requests that its items belong to.
 	planned []sched.Item
 	items   []Item
 	batch   []*job
@@ -120,8 +119,8 @@ func NewLoop(e *Engine, c LoopConfig) (*Loop, error) {
 	return l, nil
 }
 
-// Drain stops accepting requests and waits for the current ones to finish; when ctx
-// ends first, it ends them with ErrClosing.
+// Drain stops accepting requests and waits for the current ones to finish. If ctx ends first, they end with
+// ErrClosing.
 func (l *Loop) Drain(ctx context.Context) {
 	l.mu.Lock()
 	l.draining = true

@@ -4,10 +4,10 @@ import (
 	"github.com/quern-llm/quern/go/sched"
 )
 
-// requestsPurpose is the name of what running requests take beside their KV blocks.
+// requestsPurpose is the budget purpose of the memory of running requests besides KV blocks.
 const requestsPurpose = "requests"
 
-// giving is what a loop may give back.
+// giving says how much a loop may give back.
 type giving int
 
 const (
@@ -17,8 +17,8 @@ const (
 	background               // also what requests of a priority below 0 hold, which continue later
 )
 
-// give returns up to n bytes of the KV pool to the budget, and says how many. One request
-// with a full context can still run in what is left, unless there is none and all may be given.
+// give returns up to n bytes of the KV pool to the budget, and reports how many. What is left is enough for
+// one request with a full context, unless no request exists and everything may be given back.
 func (l *Loop) give(n uint64, what giving) (freed uint64) {
 	err := l.Between(func() error {
 		l.mu.Lock()
@@ -59,8 +59,8 @@ func (l *Loop) give(n uint64, what giving) (freed uint64) {
 	return freed
 }
 
-// giveDrafts gives back up to n bytes of the draft model's pool: without them texts have no drafts by it, and nothing else is
-// missed.
+// giveDrafts gives back up to n bytes of the draft model's pool. Texts then have no drafts from it; nothing
+// else changes.
 func (l *Loop) giveDrafts(n uint64, what giving) (freed uint64) {
 	if l.e.drafts == nil {
 		return 0
@@ -85,7 +85,7 @@ func (l *Loop) giveDrafts(n uint64, what giving) (freed uint64) {
 	return was - e.kv.Limit()
 }
 
-// regrowDrafts lets the draft model's pool have up to n bytes more. It runs between two passes.
+// regrowDrafts lets the draft model's pool grow by up to n bytes. It runs between two passes.
 func (l *Loop) regrowDrafts(n uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -95,8 +95,8 @@ func (l *Loop) regrowDrafts(n uint64) {
 	}
 }
 
-// parkBackground preempts the requests of a priority below 0 that run. It reports whether
-// there are no other requests.
+// parkBackground preempts the running requests with a priority below 0. It reports whether there are no other
+// requests.
 func (l *Loop) parkBackground() bool {
 	only := true
 	for _, j := range l.jobs {
@@ -111,9 +111,9 @@ func (l *Loop) parkBackground() bool {
 	return only
 }
 
-// regrow lets the pool have up to n bytes more, but not more than it was made with; up to all of them where no request
-// could have a full context otherwise. What is too large for the pool nevertheless is ended: nothing
-// else would run it.
+// regrow lets the pool grow by up to n bytes, but not beyond its initial size; by up to `all` if no request
+// could have a full context otherwise. Requests that are still too large for the pool are ended, since they
+// could never run.
 func (l *Loop) regrow(n, all uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -145,8 +145,8 @@ func (l *Loop) regrow(n, all uint64) {
 	}
 }
 
-// makeRoom ensures that a request can run: where the pool gave memory back, it gets as
-// much again as a full context takes, or at least this request. The caller holds the lock.
+// makeRoom ensures that a request can run: if the pool gave memory back, it grows by as much as a full
+// context needs, or at least this request. The caller holds the lock.
 func (l *Loop) makeRoom(r sched.Request) error {
 	kv, d := l.e.kv, l.e.device
 	limit, reason := d.budget.Limit()

@@ -76,8 +76,8 @@ func (l *Loop) pass() {
 	l.draft()
 }
 
-// forward waits for the engine's turn on the device, runs the model over the pass and
-// advances its requests with their logits. The time returned excludes the wait.
+// forward waits for the engine's turn on the device, runs the pass, and advances its requests with their
+// logits. The returned time excludes the wait.
 func (l *Loop) forward(steps []step) (took time.Duration, err error) {
 	prepared := l.prepare(steps)
 	err = l.e.device.inTurn(func() error {
@@ -106,8 +106,8 @@ func (l *Loop) forward(steps []step) (took time.Duration, err error) {
 	return took, err
 }
 
-// announce reports the first Progress, with the cached tokens, to the Sinks of requests
-// whose evaluation begins.
+// announce reports the first Progress, with the cached tokens, to the Sinks of requests whose evaluation
+// begins.
 func (l *Loop) announce() {
 	for _, j := range l.batch {
 		if j.announced {
@@ -120,8 +120,7 @@ func (l *Loop) announce() {
 	}
 }
 
-// count adds a pass to the counts. The cost model divides its time between prompts and
-// streams.
+// count adds a pass to the totals. Its time is divided between prompts and streams by the cost model.
 func (l *Loop) count(plan []sched.Item, info PassInfo) {
 	c := &l.counts
 	c.Passes++
@@ -142,7 +141,7 @@ func (l *Loop) count(plan []sched.Item, info PassInfo) {
 	c.PromptTime += info.Took - generated
 }
 
-// isLive reports whether the request has not been ended yet.
+// isLive reports whether the request has not ended yet.
 func (l *Loop) isLive(j *job) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -156,8 +155,7 @@ type step struct {
 	err    error
 }
 
-// prepare computes, while the pass runs, the constraint masks of requests that will be
-// sampled; they need no logits.
+// prepare computes the constraint masks of requests that will be sampled, while the pass runs.
 func (l *Loop) prepare(steps []step) *sync.WaitGroup {
 	var wg sync.WaitGroup
 	for i, j := range l.batch {
@@ -168,7 +166,7 @@ func (l *Loop) prepare(steps []step) *sync.WaitGroup {
 	return &wg
 }
 
-// read gives the Readers of the pass their rows.
+// read passes the rows of the pass to its Readers.
 func (l *Loop) read(steps []step) {
 	l.readers = l.readers[:0]
 	for _, j := range l.batch {
@@ -197,8 +195,7 @@ func (l *Loop) advance(steps []step) {
 	})
 }
 
-// each calls f for 0 to n-1, in parallel on all CPUs: sampling from a large vocabulary
-// takes noticeable time.
+// each calls f for 0 to n-1, in parallel on all CPUs: sampling from a large vocabulary takes noticeable time.
 func each(n int, f func(i int)) {
 	workers := min(n, runtime.GOMAXPROCS(0))
 	var next atomic.Int64
@@ -215,8 +212,8 @@ func each(n int, f func(i int)) {
 	wg.Wait()
 }
 
-// clock records the times of a request's first and latest token; for a request that
-// generates none, the time at which its prompt was evaluated.
+// clock records the times of a request's first and latest token, or, if it generates none, the time at which
+// its prompt was evaluated.
 func (j *job) clock(s Step, now time.Time) {
 	if len(s.Tokens) == 0 && s.Finish == "" {
 		return
@@ -228,8 +225,7 @@ func (j *job) clock(s Step, now time.Time) {
 	j.usage.Decode = now.Sub(j.first)
 }
 
-// deliver sends the tokens of a pass to the request's Sink, and ends the request if it
-// is finished.
+// deliver sends the tokens of a pass to the request's Sink, and ends the request if it is finished.
 func (l *Loop) deliver(j *job, s step) {
 	handed := 0
 	err := l.guard(j, func() {

@@ -35,7 +35,7 @@ type job struct {
 	submitted, started, first time.Time
 }
 
-// shelf names the recent texts that drafts may come from.
+// shelf names the group of recent texts that drafts may come from.
 func (j *job) shelf() string { return strconv.Quote(j.Owner) + j.namespace }
 
 // deadline returns the earliest deadline of the waiting requests when none runs.
@@ -48,7 +48,7 @@ func (l *Loop) deadline() (first time.Time) {
 	return first
 }
 
-// sweep removes the requests that are to end.
+// sweep removes the requests that must end.
 func (l *Loop) sweep() (ended []*job) {
 	for _, j := range l.jobs {
 		if j.ended != nil {
@@ -59,7 +59,7 @@ func (l *Loop) sweep() (ended []*job) {
 	return ended
 }
 
-// remove removes a request, and leaves its computed state in the cache.
+// remove removes a request and keeps its state in the prefix tree.
 func (l *Loop) remove(j *job) {
 	if errors.Is(j.ended, context.Canceled) {
 		l.counts.Cancellations++
@@ -81,7 +81,7 @@ func (l *Loop) remove(j *job) {
 	delete(l.jobs, j.id)
 }
 
-// park moves the blocks of a preempted request to the cache.
+// park moves the blocks of a preempted request to the prefix tree.
 func (l *Loop) park(j *job, awaited bool) {
 	if j.seq == nil {
 		return
@@ -105,7 +105,7 @@ func (l *Loop) park(j *job, awaited bool) {
 	j.gen.Rest()
 }
 
-// resume attaches the cached blocks of a request's tokens to it, or those that it was parked with.
+// resume attaches the cached blocks of a request's tokens to it, or its parked table.
 func (l *Loop) resume(j *job) {
 	n := 0
 	if j.parked != nil && l.e.kv.Unpark(j.parked.table) {
@@ -133,7 +133,7 @@ func (l *Loop) resume(j *job) {
 	l.takeSlot(j)
 }
 
-// attach gives a request a sequence of the tokens that the cache has, and returns how many.
+// attach gives a request a sequence of its cached prefix, and returns the number of tokens.
 func (l *Loop) attach(j *job) int {
 	table, ids := l.e.kv.NewTable(), j.gen.Known()
 	if !j.NoCache {
@@ -147,7 +147,7 @@ func (l *Loop) attach(j *job) int {
 	return n
 }
 
-// shift shifts the sequences for which that is due, or preempts those for which there is no memory. The lock is
+// shift shifts the sequences that are due, or preempts those for which there is no memory. The lock is
 // released while keys are rotated.
 func (l *Loop) shift() {
 	type moving struct {
@@ -247,16 +247,15 @@ func (l *Loop) plan(ended *[]*job) bool {
 			}
 			return true
 		}
-		// The Scheduler counts bytes and does not know which blocks are shared, so
-		// memory may run out here. One request is preempted and the plan is made
-		// again; it terminates, since fewer run each time.
+		// The Scheduler counts bytes and does not know which blocks are shared, so memory may run out here. One
+		// request is preempted and the plan is made again. This terminates, since fewer run each time.
 		last := l.batch[len(l.batch)-1]
 		l.sched.Yield(last.id)
 		l.yield(last)
 	}
 }
 
-// choose has the scheduler choose the next pass. Where there are drafts, that is part of what they take.
+// choose asks the scheduler for the next pass. With drafts, its time counts as drafting time.
 func (l *Loop) choose(now time.Duration) {
 	start := time.Now()
 	l.planned = l.sched.Next(now, l.e.kv.Available())

@@ -15,8 +15,8 @@ type slot struct {
 	was       SlotStatus
 }
 
-// takeSlot assigns a slot to a request that begins to run: the requested one if it is
-// free, else the lowest free one.
+// takeSlot assigns a slot to a request that begins to run: the requested one if it is free, else the lowest
+// free one.
 func (l *Loop) takeSlot(j *job) {
 	pick := -1
 	for i := range l.slots {
@@ -79,14 +79,15 @@ func (l *Loop) Status() Status {
 	return s
 }
 
-// kvStatus returns the use of the pool. Only who may use the engine may ask for it.
+// kvStatus returns the use of the pool. The caller must be allowed to use the engine.
 func (e *Engine) kvStatus() KVStatus {
 	_, idle := e.tree.Bytes()
 	return KVStatus{Bytes: e.kv.Limit(), Most: e.kv.Most(), Used: e.kv.Limit() - e.kv.Available(), Cached: idle,
 		BlockTokens: kvcache.BlockTokens, Blocks: e.kv.Blocks(e.ctx)}
 }
 
-// seeDrafts notes the use of the draft model's pool, for Status: only the loop's goroutine may use that. The caller holds the lock.
+// seeDrafts records the use of the draft model's pool for Status, because only the loop's goroutine may
+// access it. The caller holds the lock.
 func (l *Loop) seeDrafts() {
 	if d := l.e.drafts; d != nil {
 		d.seen = d.e.kvStatus()

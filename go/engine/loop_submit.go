@@ -18,8 +18,8 @@ type Ticket struct {
 	j *job
 }
 
-// Embedding returns the Reader that makes the vectors of a text. It refuses a pooling that the
-// model does not have.
+// Embedding returns a Reader that computes the embedding of a text. It refuses a pooling that the model does
+// not support.
 func (l *Loop) Embedding(tokens int, pooling arch.Pooling) (*Embedding, error) {
 	return l.e.Embedding(tokens, pooling)
 }
@@ -111,9 +111,8 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 	return &Ticket{l, j}, nil
 }
 
-// leader returns the request that will compute the longest prefix of r that is not
-// cached yet, and its length in tokens, a whole number of blocks. Waiting for it costs r
-// nothing: r would have to compute the same.
+// leader returns the request that will compute the longest prefix of r that is not cached yet, and the length
+// of that prefix, a whole number of blocks. Waiting for it costs r nothing: r would have to compute the same.
 func (l *Loop) leader(r *job) (id uint64, shared int) {
 	if r.NoCache {
 		return 0, 0
@@ -139,8 +138,8 @@ func (l *Loop) leader(r *job) (id uint64, shared int) {
 // ID returns the request's number. Numbers ascend in the order of submission.
 func (t *Ticket) ID() uint64 { return t.j.id }
 
-// Cancel ends the request: its Sink's Done follows, with context.Canceled. A pass
-// that is mostly for cancelled requests is aborted between two layers.
+// Cancel ends the request: its Sink's Done follows, with context.Canceled. A pass mostly for cancelled
+// requests is aborted between two layers.
 func (t *Ticket) Cancel() { t.l.end(t.j, context.Canceled) }
 
 func (l *Loop) end(j *job, why error) {

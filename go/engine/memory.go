@@ -12,13 +12,11 @@ import (
 	"github.com/quern-llm/quern/go/model"
 )
 
-// autoCtx is the context for which Auto residency leaves memory beside packed weights
-// when none was requested.
+// autoCtx is the context for which Auto residency leaves memory beside packed weights if none was requested.
 const autoCtx = 4096
 
-// Memory returns the memory that Open would take for the model in f on a device of so
-// many threads. Where c leaves them open, it assumes the model's own context and packed
-// weights. c needs no Device.
+// Memory returns the memory that Open would take for the model in f on a device with so many threads. For
+// what c leaves open, it assumes the model's own context and packed weights. c needs no Device.
 func Memory(f *model.File, threads int, c Config) (model.Estimate, error) {
 	if err := c.fill(); err != nil {
 		return model.Estimate{}, err
@@ -30,7 +28,7 @@ func Memory(f *model.File, threads int, c Config) (model.Estimate, error) {
 	return s.Memory(c.use(s, threads))
 }
 
-// survey returns what the model in f needs, with a layer that drafts if that is asked for and there is one.
+// survey returns what the model in f needs, including an MTP layer if one is requested and exists.
 func (c *Config) survey(f *model.File) (*model.Survey, error) {
 	s, err := c.needed(f)
 	if err != nil || !c.MTP || s.Config.Drafts {
@@ -42,8 +40,8 @@ func (c *Config) survey(f *model.File) (*model.Survey, error) {
 	return s, nil
 }
 
-// needed returns what the model in f needs, with a head in a file of its own, which is there because it was asked for, and without
-// a layer of its own that drafts.
+// needed returns what the model in f needs without its MTP layers. A head in a separate file is included,
+// because it was requested explicitly.
 func (c *Config) needed(f *model.File) (*model.Survey, error) {
 	s, err := model.NewSurvey(f, c.KVTypes(), c.Ctx, c.tiers()...)
 	if err != nil || !c.MTP || s.Config.Head.Arch == "" {
@@ -52,12 +50,12 @@ func (c *Config) needed(f *model.File) (*model.Survey, error) {
 	return s.Drafting()
 }
 
-// errNoRoom is why a layer does not draft that could.
+// errNoRoom reports that an MTP layer is not used for lack of memory.
 var errNoRoom = errors.New("there is no memory for the layer that predicts further tokens")
 
-// plan surveys the model in f and decides where its weights are. A layer that drafts is part of it if that is asked for and
-// no other weights leave memory for it; else why says why it is not. A head in a file of its own is part of it whenever it was
-// given.
+// plan surveys the model in f and decides where its weights are. An MTP layer is included if it is requested
+// and other weights leave memory for it; otherwise why is set to the reason. A head in a separate file is
+// always included.
 func (c *Config) plan(f *model.File, free uint64, threads int, why *error) (*model.Survey, Plan, error) {
 	s, err := c.needed(f)
 	if err != nil {
@@ -100,8 +98,8 @@ func (c *Config) use(s *model.Survey, threads int) model.Use {
 	return u
 }
 
-// place decides whether the weights are packed, streamed or mapped, given so much free memory, and
-// returns the memory that the model then needs: with the minimum acceptable context where none was requested.
+// place decides whether the weights are packed, streamed or mapped with so much free memory, and returns the
+// memory that the model then needs: with the minimum acceptable context if none was requested.
 func (c *Config) place(s *model.Survey, free uint64, threads int) (p Plan, err error) {
 	p.Use = c.use(s, threads)
 	u, need := &p.Use, &p.Need
@@ -150,7 +148,8 @@ func (c *Config) place(s *model.Survey, free uint64, threads int) (p Plan, err e
 	return p, nil
 }
 
-// estimate returns the memory of a model beside those on the device, with which it may have weights in common.
+// estimate returns the additional memory of a model, given those on the device, with which it may share
+// weights.
 func (c *Config) estimate(s *model.Survey, u model.Use) (model.Estimate, error) {
 	e, err := s.Memory(u)
 	if err == nil && u.Residency == model.Packed && c.Device != nil {
@@ -161,18 +160,18 @@ func (c *Config) estimate(s *model.Survey, u model.Use) (model.Estimate, error) 
 	return e, err
 }
 
-// streamable is how much of the free memory streamed weights leave for what comes later: tables that stay in the file,
-// requests, answers, the program's own heap.
+// streamable is the part of the free memory that streamed weights leave for later allocations: tables that
+// stay in the file, requests, answers, the program's heap.
 func streamable(free uint64) uint64 { return free / 32 }
 
-// least is the minimum memory with which a sequence can grow to so many positions,
-// slice by slice, with a spare block to copy a shared one.
+// least is the minimum memory with which a sequence can grow to so many positions, slice by slice, with a
+// spare block to copy a shared one.
 func least(l kvcache.Layout, positions int) uint64 {
 	return l.Most(positions, kvcache.BlockTokens) + l.Copy()
 }
 
-// room returns the largest number of positions, in whole blocks up to `most`, for which
-// `need` is at most `bytes`.
+// room returns the largest number of positions, in whole blocks up to `most`, for which `need` is at most
+// `bytes`.
 func room(most int, bytes uint64, need func(positions int) uint64) int {
 	n := sort.Search(most/kvcache.BlockTokens+1, func(blocks int) bool {
 		return need((blocks+1)*kvcache.BlockTokens) > bytes
@@ -180,12 +179,12 @@ func room(most int, bytes uint64, need func(positions int) uint64) int {
 	return n * kvcache.BlockTokens
 }
 
-// ends is the number of ends of texts per sequence that the pool has memory for when it
-// is ample: those of a system prompt and of the last turns.
+// ends is the number of ends of texts per sequence that the pool has memory for if there is enough: those of
+// a system prompt and of the last turns.
 const ends = 8
 
-// kvBytes returns the size of the KV pool, given `free` bytes for it, and shortens the
-// context where it was left open.
+// kvBytes returns the size of the KV pool, given `free` bytes for it, and shortens the context if it was left
+// open.
 func (c *Config) kvBytes(u *model.Use, l kvcache.Layout, free uint64) (uint64, error) {
 	each := func(positions int) uint64 { return l.Alone(positions, u.Batch) }
 	if !c.Shared {
@@ -216,11 +215,11 @@ func (c *Config) kvBytes(u *model.Use, l kvcache.Layout, free uint64) (uint64, e
 	return bytes, nil
 }
 
-// A holding is reserved memory.
+// A holding is a list of reservations.
 type holding []*mem.Reservation
 
-// hold reserves the memory that the model needs beside its weights, so that a model
-// that does not fit is refused before they are read.
+// hold reserves the memory that the model needs besides its weights, so that a model that does not fit is
+// refused before they are read.
 func hold(b *mem.Budget, u model.Use, need model.Estimate) (holding, error) {
 	what := "packed weights"
 	switch u.Residency {

@@ -5,8 +5,8 @@ import (
 	"runtime/debug"
 )
 
-// A PanicError is a panic in the code of one request, such as its sampler or its Sink:
-// it ends that request and no other.
+// A PanicError is a panic in the code of one request, such as its sampler or its Sink. It ends only that
+// request.
 type PanicError struct {
 	Request uint64 // the ticket's number
 	Value   any

@@ -10,7 +10,7 @@ import (
 	"github.com/quern-llm/quern/go/model"
 )
 
-// Pressure is how short a device is of memory.
+// Pressure is the degree of memory shortage of a device.
 type Pressure int32
 
 const (
@@ -22,11 +22,12 @@ const (
 // String returns the name of the pressure.
 func (p Pressure) String() string { return [...]string{"none", "tight", "critical"}[p] }
 
-// A Reading is what the machine allows at a time.
+// A Reading is the state of the machine's memory at one time.
 type Reading struct {
 	Limit  uint64 // of memory
 	Reason string // what set it
-	// Shares of the time since the last reading in which some task, or all, waited for memory.
+	// Pressure stall information: the shares of the time since the last reading in which some task, or all
+	// tasks, waited for memory.
 	Some, Full float64
 }
 
@@ -34,23 +35,23 @@ type Reading struct {
 const (
 	someStalls = 0.1
 	fullStalls = 0.2
-	// calmReadings is how many readings without a cause end the pressure.
+	// calmReadings is the number of readings without a cause after which pressure ends.
 	calmReadings = 3
-	// sparePart of the limit is freed beyond what is needed, and kept free when caches may grow again.
+	// 1/sparePart of the limit is freed beyond what is needed, and kept free when caches may grow again.
 	sparePart = 64
-	// stalledPart of the limit is given back at a reading because of stalls alone.
+	// 1/stalledPart of the limit is given back per reading if there are only stalls.
 	stalledPart = 16
 )
 
-// RetryPressure is when a request that was refused for want of memory may come again: about
-// the time that pressure takes to end.
+// RetryPressure is when a request that was refused for lack of memory may be retried: about the time that
+// pressure takes to end.
 const RetryPressure = 5 * time.Second
 
-// Pressure returns how short the device is of memory.
+// Pressure returns the memory pressure of the device.
 func (d *Device) Pressure() Pressure { return Pressure(d.level.Load()) }
 
-// CountProgram makes what the program takes beside the budget's other purposes count
-// against the budget, now and at each Adjust: the Go heap with tokenizers and grammars, and stacks.
+// CountProgram reserves from the budget, now and at each Adjust, the memory of the program outside the
+// budget's other purposes: the Go heap with tokenizers and grammars, and stacks.
 func (d *Device) CountProgram() error {
 	if d.program != nil {
 		return nil
@@ -60,17 +61,17 @@ func (d *Device) CountProgram() error {
 	return err
 }
 
-// Adjust makes the device stay within what the machine allows. Where more is taken than
-// the limit, or tasks wait for memory, it gives back, in this order: room for pages of mapped weights, streamed weights that stay, cached
-// prefixes, what idle models keep, the contexts of background requests. Where that is
-// not enough, new requests are refused until it is. When the cause is gone for some readings, KV pools may grow again.
-// It returns what changed, a line for each.
+// Adjust keeps the device within the machine's limits. If usage exceeds the limit, or tasks stall on memory,
+// it gives back in this order: room for pages of mapped weights, resident streamed weights, cached prefixes,
+// the retained memory of idle models, the contexts of background requests. If that is not enough, new
+// requests are refused until it is. When the cause has been absent for some readings, KV pools may grow
+// again. It returns the changes, one line each.
 func (d *Device) Adjust(r Reading) (changes []string) {
 	say := func(format string, args ...any) { changes = append(changes, fmt.Sprintf(format, args...)) }
 	d.measure()
 	was, whose := d.budget.Limit()
 	d.budget.SetLimit(r.Limit, r.Reason)
-	// What is available follows whatever else runs on the machine. Where that is too little, it is said below.
+	// Available memory varies with everything else on the machine. A shortage is reported below.
 	moved := max(was, r.Limit)-min(was, r.Limit) > max(was, r.Limit)/8
 	if r.Reason != whose || moved && r.Reason != machine.Available {
 		say("the memory limit is %s (%s), it was %s (%s)", mem.FormatBytes(r.Limit), r.Reason, mem.FormatBytes(was), whose)
@@ -118,7 +119,7 @@ func (d *Device) Adjust(r Reading) (changes []string) {
 	return changes
 }
 
-// mapped reports whether an engine's weights are in its file.
+// mapped reports whether an engine uses mapped weights.
 func (d *Device) mapped() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -130,8 +131,8 @@ func (d *Device) mapped() bool {
 	return false
 }
 
-// giveBack releases about n bytes, the least missed first. It returns how many it
-// released, and in words what they were for.
+// giveBack releases about n bytes, the least valuable first. It returns how many it released, and describes
+// them in words.
 func (d *Device) giveBack(n uint64) (freed uint64, steps string) {
 	count := func(what string, bytes uint64) {
 		if bytes > 0 {
@@ -186,27 +187,28 @@ func (d *Device) running() []*Loop {
 	return slices.Clone(d.loops)
 }
 
-// Shed makes f release weights of models that are not used, about n bytes, where memory is short: after what idle models
-// keep of texts, and before contexts of background requests. It is called before the device is watched.
+// Shed sets a function that releases about n bytes of weights of unused models under memory pressure: after
+// the caches of idle models, and before the contexts of background requests. It must be called before Watch.
 func (d *Device) Shed(f func(n uint64) (freed uint64)) { d.shed = f }
 
-// Spare frees about n bytes that models have reserved for keys and values and that nothing is in, and returns how many.
+// Spare frees about n bytes that KV pools have reserved and do not use, and returns how many.
 func (d *Device) Spare(n uint64) uint64 { return give(d.running(), n, spare) }
 
-// Trim frees about n bytes of cached prefixes, and then of all that idle models keep of texts, and returns how many.
+// Trim frees about n bytes of cached prefixes, then of everything that idle models have cached, and returns
+// how many.
 func (d *Device) Trim(n uint64) uint64 {
 	loops := d.running()
 	freed := give(loops, n, prefixes)
 	return freed + give(loops, n-min(n, freed), idle)
 }
 
-// Give frees about n bytes of what no request is using: as Spare does, then as Trim does. It returns how many.
+// Give frees about n bytes that no request uses, first as Spare does, then as Trim does. It returns how many.
 func (d *Device) Give(n uint64) uint64 {
 	freed := d.Spare(n)
 	return freed + d.Trim(n-min(n, freed))
 }
 
-// regrow lets caches have again what they had, as far as that is free with some to spare.
+// regrow lets caches grow back, as far as memory is free with some to spare.
 func (d *Device) regrow() {
 	loops := d.running()
 	limit, _ := d.budget.Limit()
@@ -217,7 +219,7 @@ func (d *Device) regrow() {
 	}
 }
 
-// regrowStreams lets streamed weights have what is free but for a part.
+// regrowStreams lets streamed weights use all free memory except `keep`.
 func (d *Device) regrowStreams(keep uint64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -8,17 +8,18 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 )
 
-// programBytes are for what no runtime counts: stacks of threads, plans, page tables.
+// programBytes is an allowance for memory that the runtime does not count: stacks of threads, plans, page
+// tables.
 const programBytes = 16 << 20
 
-// A heapPart is a part of Go's heap that has a purpose of its own in the budget.
+// A heapPart is a part of the Go heap with its own purpose in the budget.
 type heapPart struct {
 	taken *mem.Reservation
 	bytes func() uint64
 }
 
-// Count gives a part of Go's heap, such as a cache that has its own limit, a purpose of its own in the
-// budget: its bytes are counted at each Adjust, and no longer as the program's.
+// Count gives a part of the Go heap, such as a cache with its own limit, its own purpose in the budget: its
+// bytes are counted at each Adjust, and no longer as the program's.
 func (d *Device) Count(purpose string, bytes func() uint64) {
 	r, _ := d.budget.Reserve(purpose, 0) // nothing is always free
 	d.mu.Lock()
@@ -26,7 +27,7 @@ func (d *Device) Count(purpose string, bytes func() uint64) {
 	d.heap = append(d.heap, heapPart{r, bytes})
 }
 
-// measure counts what the program takes now.
+// measure updates the program's memory in the budget.
 func (d *Device) measure() {
 	d.mu.Lock()
 	parts := slices.Clone(d.heap)
@@ -43,13 +44,13 @@ func (d *Device) measure() {
 	}
 }
 
-// Collect frees what the program does not use any more, and counts what it takes then.
+// Collect runs the garbage collector and updates the program's memory in the budget.
 func (d *Device) Collect() {
 	debug.FreeOSMemory()
 	d.measure()
 }
 
-// ProgramBytes returns what this process takes beside what the budget reserves.
+// ProgramBytes returns the memory of this process outside the budget's reservations.
 func ProgramBytes(b *mem.Budget) uint64 {
 	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(samples)

@@ -6,26 +6,26 @@ import (
 	"github.com/quern-llm/quern/go/model/arch"
 )
 
-// A Reader takes rows of an output of the model for tokens of a prompt, while the prompt is
-// evaluated. It belongs to one request.
+// A Reader receives rows of an output of the model for tokens of a prompt, while the prompt is evaluated. It
+// belongs to one request.
 type Reader interface {
-	// Reads returns the output, arch.Logits or arch.Vectors, and the range of tokens of the
-	// prompt that its rows are wanted of. Tokens before it may be found in the cache.
+	// Reads returns the output, arch.Logits or arch.Vectors, and the range of prompt tokens whose rows are
+	// requested. Tokens before it may come from the prefix cache.
 	Reads() (output string, from, to int)
-	// Read is given these rows in order, each once. A row is valid during the call.
+	// Read receives each of these rows once, in order. A row is valid during the call.
 	Read(i int, row []float32)
-	// End is called after the last. What apply returns is valid until it is called again.
+	// End is called after the last row. The result of apply is valid until its next call.
 	End(apply func(output string, given []float32) []float32)
 }
 
-// A reading is how far a Reader has come.
+// A reading is the progress of a Reader.
 type reading struct {
 	Reader
 	output   string
 	next, to int
 }
 
-// newReading returns nil for no Reader.
+// newReading returns nil if there is no Reader.
 func newReading(r Reader, tokens int) (*reading, error) {
 	if r == nil {
 		return nil, nil
@@ -42,11 +42,10 @@ func (r *reading) take(row []float32) {
 	r.next++
 }
 
-// A readCall calls f for item i, which may stop f from being called again for it.
+// A readCall calls f for item i, and may decide that f is not called again for it.
 type readCall func(i int, f func())
 
-// read gives the readers of items, nil for those that have none, the rows that they want of the
-// tokens of the last pass.
+// read passes the requested rows of the last pass to the items' readers; nil for items without one.
 func (e *Engine) read(items []Item, readers []*reading, call readCall) {
 	for _, output := range [...]string{arch.Logits, arch.Vectors} {
 		e.readOutput(output, items, readers, call)

@@ -10,8 +10,8 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 )
 
-// A Request asks a Loop to generate. The loop reads it until Done and never writes to
-// it or to its slices, so requests may share them.
+// A Request asks a Loop to generate. The loop reads it until Done and never writes to it or to its slices, so
+// requests may share them.
 type Request struct {
 	Params
 	NoCache   bool            // neither uses the prefix cache nor adds to it
@@ -25,21 +25,20 @@ type Request struct {
 	Priority int       // higher ones go first, and may preempt lower ones
 	Deadline time.Time // the request then ends with ErrDeadline; zero: none
 
-	// Origin carries the request's trace, for observers. The loop ignores its
-	// cancellation: a caller that has gone must call Ticket.Cancel.
+	// Origin carries the request's trace, for observers. The loop ignores its cancellation: use Ticket.Cancel
+	// when the client has disconnected.
 	Origin context.Context
 	Sink   Sink
 }
 
-// A Sink receives the results of a request. The loop calls it in order, from one
-// goroutine at a time, and waits for each call: a Sink must never block. It may keep the
-// slices that it is given. A panic in it ends the request with a *PanicError.
+// A Sink receives the results of a request. The loop calls it in order, from one goroutine at a time, and
+// waits for each call, so a Sink must never block. It may keep the slices that it receives. A panic in it
+// ends the request with a *PanicError.
 type Sink interface {
-	// Progress is called while the prompt is evaluated, for the first time before
-	// evaluation begins.
+	// Progress is called while the prompt is evaluated, the first time before evaluation begins.
 	Progress(p Progress)
-	// Token delivers the next token. If it returns false, the request ends as Stopped.
-	// A stop token is the last in any case.
+	// Token delivers the next token. If it returns false, the request ends as Stopped. A stop token is always
+	// the last.
 	Token(t Token) bool
 	// Done is called exactly once, as the last call. No method is called if Submit fails.
 	Done(r Result)
@@ -90,8 +89,7 @@ func (e *TooLongError) Error() string {
 
 func (e *TooLongError) Unwrap() error { return ErrTooLong }
 
-// A BusyError reports that the queue is full, or that the request's deadline would pass
-// while it waits.
+// A BusyError reports that the queue is full, or that the request's deadline would pass while it waits.
 type BusyError struct {
 	Queued     int           // waiting requests
 	RetryAfter time.Duration // estimated time until a request can be queued
@@ -101,7 +99,7 @@ func (e *BusyError) Error() string {
 	return fmt.Sprintf("%d requests are waiting, try again in %.0f s", e.Queued, max(e.RetryAfter.Seconds(), 1))
 }
 
-// A MemoryError reports that a request is refused while memory is short.
+// A MemoryError reports that a request is refused because memory is short.
 type MemoryError struct {
 	Limit      uint64 // of the device
 	Reason     string // what set it

@@ -8,16 +8,16 @@ import (
 	"github.com/quern-llm/quern/go/model"
 )
 
-// A shifting says when a sequence loses its oldest tokens, so that its text goes on in the same context: as soon as it
-// has `limit` of them, it loses `by` of those behind the first `keep`. What it keeps of the others is moved and not
-// computed anew, so it has an echo of those lost. The zero value never does.
+// A shifting is the context shift of a sequence: when it has `limit` tokens, it discards `by` tokens after
+// the first `keep`. The keys and values of the rest are moved, not recomputed, so they still depend on the
+// discarded tokens. The zero value never shifts.
 //
-// When a text is shifted depends on its tokens alone. So a sequence whose memory was taken is computed again from all
-// tokens of its text, with the same shifts, and has the same bits.
+// When a text is shifted depends only on its tokens. So a sequence whose memory was reclaimed is recomputed
+// from all tokens of its text, with the same shifts, and has the same bits.
 type shifting struct{ limit, keep, by int }
 
-// shiftingOf returns the shifting of a text with so many tokens of prompt, as llama.cpp has it: the sequence is shifted
-// when one position is left, and four or more are not kept.
+// shiftingOf returns the shifting of a text with so many prompt tokens, as in llama.cpp: the sequence is
+// shifted when one position is left, and at least four tokens are not kept.
 func (e *Engine) shiftingOf(p *Params) (s shifting) {
 	if !e.shifts || p.NoShift || p.Reader != nil {
 		return s
@@ -45,10 +45,10 @@ func shiftable(s *model.Survey, ctx int) error {
 	return s.Shiftable(ctx - 1)
 }
 
-// due reports whether a sequence of so many positions is to be shifted before it grows.
+// due reports whether a sequence of so many positions must be shifted before it grows.
 func (s shifting) due(positions int) bool { return s.limit > 0 && positions >= s.limit }
 
-// room returns how many of n tokens fit before that.
+// room returns how many of n tokens fit before the next shift.
 func (s shifting) room(positions, n int) int {
 	if s.limit == 0 {
 		return n
@@ -56,10 +56,11 @@ func (s shifting) room(positions, n int) int {
 	return min(n, s.limit-positions)
 }
 
-// findable returns the tokens of a text whose state may be in the prefix tree: those before the first shift.
+// findable returns the tokens whose state may be in the prefix tree: those before the first shift.
 func (s shifting) findable(ids []int32) []int32 { return ids[:s.room(0, len(ids))] }
 
-// beginShift has the memory for a shift of s, whose tokens the prefix tree has in a namespace, or fails as Table.Grow does.
+// beginShift allocates the memory for a shift of s, whose tokens the prefix tree has in a namespace. It fails
+// as Table.Grow does.
 func (s *Sequence) beginShift(how shifting, namespace string) (*kvcache.Shift, error) {
 	move, err := s.table.Shift(how.keep, how.by)
 	if errors.Is(err, kvcache.ErrFull) && !s.shifted { // the tree has the same blocks: without it they need not be copied
@@ -77,7 +78,7 @@ func (s *Sequence) endShift(g *Generation, move *kvcache.Shift) {
 	g.shifted(g.shift.by)
 }
 
-// makeWay shifts s where that is due. The caller holds the device's turn.
+// makeWay shifts s if it is due. The caller holds the device's turn.
 func (s *Sequence) makeWay(g *Generation) error {
 	if !g.shift.due(s.Len()) {
 		return nil
@@ -91,7 +92,7 @@ func (s *Sequence) makeWay(g *Generation) error {
 	return nil
 }
 
-// settle removes from s what was evaluated of rejected drafts.
+// settle removes the evaluated positions of rejected drafts from s.
 func (s *Sequence) settle(g *Generation) {
 	at := g.Positions()
 	if s.Len() <= at {

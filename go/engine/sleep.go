@@ -10,10 +10,10 @@ import (
 	"github.com/quern-llm/quern/go/model"
 )
 
-// ErrAsleep reports a request to a model that sleeps.
+// ErrAsleep reports a request to a sleeping model.
 var ErrAsleep = errors.New("the model sleeps")
 
-// errUsed reports that a model which is to sleep has requests.
+// errUsed reports that a model cannot sleep because it has requests.
 var errUsed = errors.New("the model is in use")
 
 // bytes returns the memory of weights and activations.
@@ -25,7 +25,8 @@ func (e *Engine) bytes() uint64 {
 	return n
 }
 
-// sleep releases the weights and the activations. Pages of the file are the first that the kernel takes.
+// sleep releases the weights and the activations. The pages of the file become the first that the kernel
+// reclaims.
 func (e *Engine) sleep() {
 	e.device.leave(e)
 	e.runner.Close()
@@ -41,8 +42,8 @@ func (e *Engine) sleep() {
 	e.taken.Store(0)
 }
 
-// waking returns what the engine takes when it wakes and so many bytes are free, as far as that is reserved before any
-// weights are read.
+// waking returns what the engine takes when it wakes with so many bytes free, as far as that is reserved
+// before weights are read.
 func (e *Engine) waking(free uint64) (s *model.Survey, p Plan, err error) {
 	c := e.config
 	if s, err = c.survey(e.file); err != nil {
@@ -51,7 +52,7 @@ func (e *Engine) waking(free uint64) (s *model.Survey, p Plan, err error) {
 	if p, err = c.place(s, free, e.device.Threads()); err != nil {
 		return nil, p, err
 	}
-	// As large as when it was opened, but for the residency.
+	// As large as when it was opened; only the residency may differ.
 	p.Use.Ctx, p.Use.Batch = e.ctx, e.batch
 	p.Need, err = c.estimate(s, p.Use)
 	one := e.oneContext()
@@ -59,7 +60,7 @@ func (e *Engine) waking(free uint64) (s *model.Survey, p Plan, err error) {
 	return s, p, err
 }
 
-// oneContext returns the keys and values with which a request with a full context can run, as far as the pool is that large.
+// oneContext returns the KV memory of one request with a full context, at most the size of the pool.
 func (e *Engine) oneContext() uint64 { return min(least(e.kv.Layout(), e.ctx), e.kv.Most()) }
 
 // wake loads the weights again, unless ctx ends. The caller takes over the model and the runner.
@@ -89,10 +90,10 @@ func (e *Engine) wake(ctx context.Context, progress func(done, total uint64)) (*
 	return m, r, nil
 }
 
-// draftPurpose is the name of what is kept free for a draft model while another model is loaded.
+// draftPurpose is the budget purpose of memory kept free for a draft model while another model is loaded.
 const draftPurpose = "a draft model"
 
-// engines returns the loop's engine, and that of the model that drafts for it.
+// engines returns the loop's engine and its draft model's.
 func (l *Loop) engines() []*Engine {
 	if d := l.e.drafts; d != nil {
 		return []*Engine{l.e, d.e}
@@ -100,8 +101,8 @@ func (l *Loop) engines() []*Engine {
 	return []*Engine{l.e}
 }
 
-// Sleep releases the weights of a loop without requests, those of its draft model too, and all else but what its texts have left in
-// the pools of keys and values, which is there when it wakes. Requests are refused until then.
+// Sleep releases the weights of a loop without requests, and those of its draft model. Only the prefix caches
+// stay, for when it wakes. Requests are refused until then.
 func (l *Loop) Sleep() error {
 	return l.Between(func() error {
 		l.mu.Lock()
@@ -123,7 +124,7 @@ func (l *Loop) Sleep() error {
 	})
 }
 
-// A woken is an engine with what it has loaded again.
+// A woken is an engine and what it has loaded to wake.
 type woken struct {
 	*Engine
 	m    *model.Model
@@ -137,8 +138,8 @@ func (w *woken) close() {
 	w.m.Close()
 }
 
-// Wake undoes Sleep; only one goroutine may call it. Where there is no memory for it, a file cannot be read, or ctx ends, the
-// loop sleeps on.
+// Wake undoes Sleep. Only one goroutine may call it. If there is too little memory, a file cannot be read, or
+// ctx ends, the loop stays asleep.
 func (l *Loop) Wake(ctx context.Context, progress func(done, total uint64)) error {
 	l.mu.Lock()
 	asleep := l.asleep
@@ -186,7 +187,8 @@ func (l *Loop) Wake(ctx context.Context, progress func(done, total uint64)) erro
 	return nil
 }
 
-// wakeAll loads the weights of the loop's engines again. What a draft model needs is kept free for it meanwhile.
+// wakeAll loads the weights of the loop's engines again. The memory that the draft model needs is kept free
+// for it meanwhile.
 func (l *Loop) wakeAll(ctx context.Context, progress func(done, total uint64)) (all []*woken, err error) {
 	budget, aside := l.e.device.budget, (*mem.Reservation)(nil)
 	release := func() {
@@ -229,7 +231,7 @@ func (l *Loop) wakeAll(ctx context.Context, progress func(done, total uint64)) (
 	return all, nil
 }
 
-// install has the engine run with what was loaded.
+// install makes the engine use what was loaded.
 func (w *woken) install() error {
 	e := w.Engine
 	mover, err := e.newMover(w.m)
@@ -252,7 +254,7 @@ func (w *woken) install() error {
 	return nil
 }
 
-// keepHot reserves room for pages of a mapped file: of what is left when all is there that has to be.
+// keepHot reserves room for pages of a mapped file, from what is left after all required memory.
 func (w *woken) keepHot() {
 	if budget := w.device.budget; w.m.Residency == model.Mapped {
 		w.hot, _ = budget.Reserve(hotPurpose, min(w.file.Size(), budget.Free()/2)) // none if that is gone by now
@@ -260,7 +262,7 @@ func (w *woken) keepHot() {
 	}
 }
 
-// uninstall releases what install took: another engine could not have as much.
+// uninstall releases what install took, because another engine could not be installed.
 func (w *woken) uninstall() {
 	if w.mover != nil {
 		w.mover.Close()
@@ -270,7 +272,7 @@ func (w *woken) uninstall() {
 	w.taken.Store(0)
 }
 
-// Bytes returns the memory that the engines and the loop take. It may be called beside anything else.
+// Bytes returns the memory of the engines and the loop. It is safe for concurrent use.
 func (l *Loop) Bytes() uint64 {
 	n := l.held.Bytes()
 	for _, e := range l.engines() {
@@ -279,8 +281,8 @@ func (l *Loop) Bytes() uint64 {
 	return n
 }
 
-// Need returns the memory that waking takes where so many bytes are free, keys and values of one full context included:
-// less where the weights cannot be packed.
+// Need returns the memory that waking takes if so many bytes are free, including one full context of KV
+// memory. It is less if the weights cannot be packed.
 func (l *Loop) Need(free uint64) (need uint64, err error) {
 	all := l.engines()
 	slices.Reverse(all) // the draft model has what it needs, and the other the rest

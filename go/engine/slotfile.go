@@ -25,7 +25,7 @@ import (
 // Numbers are little-endian. The file reveals the text: its tokens are in the clear.
 const slotMagic, slotMagicAdapted = "quernKV2", "quernKV3"
 
-// maxSpace is the longest name of adapters in a slot file.
+// maxSpace is the maximum length of the adapters' names in a slot file.
 const maxSpace = 128 * kernel.MaxAdapters
 
 // unitsVersion is the version of the kernels' layout of a unit: see csrc/kv.h.
@@ -44,7 +44,7 @@ var (
 	ErrSlotFile  = errors.New("not a slot file of this model")
 )
 
-// SaveSlot writes the cached state of the text that ran last in a slot, if it was of this namespace. Errors wrap
+// SaveSlot writes the cached state of the last text of a slot, if it belongs to this namespace. Errors wrap
 // ErrSlot or ErrSlotEmpty, or are the writer's.
 func (l *Loop) SaveSlot(slot int, namespace string, w io.Writer) (SlotFile, error) {
 	l.mu.Lock()
@@ -105,9 +105,8 @@ func slotUint(r io.Reader) (uint32, error) {
 	return n, nil
 }
 
-// RestoreSlot reads a slot file into the cache, as the text that ran last in a slot: a
-// request of the namespace that begins with it will find it. Errors wrap ErrSlot, ErrSlotFile or
-// kvcache.ErrFull.
+// RestoreSlot reads a slot file into the prefix cache, as the last text of a slot: requests of the namespace
+// that begin with it will reuse it. Errors wrap ErrSlot, ErrSlotFile or kvcache.ErrFull.
 func (l *Loop) RestoreSlot(slot int, namespace string, r io.Reader) (SlotFile, error) {
 	l.mu.Lock()
 	err := l.isSlot(slot)
@@ -186,8 +185,8 @@ func (l *Loop) RestoreSlot(slot int, namespace string, r io.Reader) (SlotFile, e
 	return f, err
 }
 
-// EraseSlot removes from the cache the text that ran last in a slot, if it was of this namespace, except for prefixes
-// shared with other texts, and returns its number of tokens.
+// EraseSlot removes the last text of a slot from the prefix cache, if it belongs to this namespace, except
+// for prefixes shared with other texts, and returns its number of tokens.
 func (l *Loop) EraseSlot(slot int, namespace string) (tokens int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -204,7 +203,7 @@ func (l *Loop) EraseSlot(slot int, namespace string) (tokens int, err error) {
 	return len(ids), nil
 }
 
-// slotText returns the text that ran last in a slot: of another namespace it is none.
+// slotText returns the last text of a slot, or none if it belongs to another namespace.
 func (l *Loop) slotText(slot int, namespace string) ([]int32, error) {
 	if err := l.isSlot(slot); err != nil {
 		return nil, err
@@ -223,10 +222,10 @@ func (l *Loop) isSlot(slot int) error {
 	return nil
 }
 
-// fingerprint is a hash of everything that determines the state of a text: the
-// configuration, with its rotations and norms, the types of keys and values, the groups
-// of state and their layout in memory, the factors of channels that follow from all of
-// the weights, and the name, shape, offset and first bytes of each tensor, or the checksums of a packed file.
+// fingerprint is a hash of everything that determines the state of a text: the configuration, with its
+// rotations and norms; the types of keys and values; the groups of state and their memory layout; the channel
+// factors, which depend on all of the weights; and the name, shape, offset and first bytes of each tensor, or
+// the checksums of a packed file.
 func (e *Engine) fingerprint() []byte {
 	e.printed.Do(func() {
 		h := sha256.New()

@@ -20,7 +20,7 @@ type Status struct {
 	Drafts *DraftStatus  // nil: no model drafts
 }
 
-// DraftStatus describes the model that drafts for another.
+// DraftStatus describes a draft model.
 type DraftStatus struct {
 	File  string // its path
 	Size  uint64 // bytes of the file
@@ -29,7 +29,7 @@ type DraftStatus struct {
 	KV    KVStatus
 }
 
-// SlotStatus describes the request that runs in a slot, or ran last.
+// SlotStatus describes the current or last request of a slot.
 type SlotStatus struct {
 	Busy      bool
 	Request   uint64 // the ticket's number; 0: none yet
@@ -43,8 +43,7 @@ type SlotStatus struct {
 	Adapters  []ScaledAdapter // while it runs
 }
 
-// KVStatus is the use of the KV pool, in bytes. Memory that is neither used nor cached
-// is free.
+// KVStatus is the use of the KV pool, in bytes. Memory that is neither used nor cached is free.
 type KVStatus struct {
 	Bytes  uint64 // that it may use now
 	Most   uint64 // that it may use when memory is not short
@@ -76,7 +75,7 @@ type Counts struct {
 	RestoredTokens   uint64 // of their prompts
 }
 
-// Plus returns the sums of two counts.
+// Plus returns the sum of two counts.
 func (c Counts) Plus(o Counts) Counts {
 	c.Passes += o.Passes
 	c.PromptTokens += o.PromptTokens
@@ -98,7 +97,7 @@ func (c Counts) Plus(o Counts) Counts {
 	return c
 }
 
-// Cost is the learned cost model of a pass: First is the time with one token, Each that
-// of every token of a long pass, Attended that of a million positions that tokens attend
-// to, and Read that of a million positions that sequences have.
+// Cost is the learned cost model of a pass: First is the time with one token, Each that of every token of a
+// long pass, Attended that of a million positions attended to (summed over tokens), and Read that of a
+// million positions of sequences.
 type Cost struct{ First, Each, Attended, Read time.Duration }

@@ -12,13 +12,12 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 )
 
-// A tier keeps pages of a loop's prefix tree on disk. A goroutine writes those that will
-// soon be evicted, and Close what is left in memory; a request whose prompt begins with
-// pages on disk is held until they are read, if that takes less time than to compute them.
+// A tier keeps pages of a loop's prefix tree on disk. A goroutine writes those that will soon be evicted, and
+// Close writes what is only in memory. A request whose prompt begins with pages on disk is held until they
+// are read, if that takes less time than computing them.
 //
-// Passes wait for neither: pages are held by references while they are copied, and read into
-// units of a table that no sequence has yet. A disk that does not answer delays the request
-// that wants it, and nothing else.
+// Passes never wait for the disk: pages are held by reference while they are copied, and read into units of a
+// table that no sequence uses yet. A disk that does not respond delays only the requests that need it.
 type tier struct {
 	l     *Loop
 	store *diskcache.Store
@@ -37,19 +36,20 @@ type tier struct {
 }
 
 const (
-	// coldPart of the pool is on disk before it is evicted, up to coldMost bytes. Passes fill memory far more slowly than
-	// it is written, so this is enough for a pause of the disk.
+	// 1/coldPart of the pool, up to coldMost bytes, is on disk before it is evicted. Passes fill memory far
+	// more slowly than it is written, so this covers a pause of the disk.
 	coldPart = 8
 	coldMost = 256 << 20
-	// assumedRate is the rate of reading, in bytes per second, before any was measured.
+	// assumedRate is the read rate, in bytes per second, assumed before any was measured.
 	assumedRate = 200e6
-	// pageTime is the time to read a page beside that of its bytes.
+	// pageTime is the fixed time to read a page, besides that of its bytes.
 	pageTime = 100 * time.Microsecond
-	// pageReaders is how many pages are read at a time: disks are faster so, and a sum is computed while another page comes.
+	// pageReaders is the number of concurrent page reads: disks are faster with several, and checksums overlap
+	// with reads.
 	pageReaders = 4
-	// flushTime bounds the time for which Close writes.
+	// flushTime limits the time for which Close writes.
 	flushTime = 5 * time.Second
-	// readTries bounds how often a request's pages are looked for again when some were gone.
+	// readTries limits how often a request's pages are looked up again after some were gone.
 	readTries = 3
 )
 
@@ -122,7 +122,7 @@ func (t *tier) usable() bool {
 	}
 }
 
-// stage copies units into memory that has room for them.
+// stage copies units into memory, which has room for them.
 func stage(memory []byte, units [][]byte) (staged [][]byte) {
 	for _, u := range units {
 		n := copy(memory, u)
@@ -137,8 +137,8 @@ func (t *tier) page(p *kvcache.Page, units [][]byte) diskcache.Page {
 	return diskcache.Page{Key: c.page(p.Part, p.From, p.Tokens[p.From:]), Depth: p.From / kvcache.BlockTokens, Units: units}
 }
 
-// close ends the tier, after the loop's goroutine has ended: it writes what only memory has.
-// Closing again is a no-op.
+// close stops the tier, after the loop's goroutine has ended: it writes what is only in memory. Closing again
+// is a no-op.
 func (t *tier) close() { t.ended.Do(t.flush) }
 
 func (t *tier) flush() {
@@ -155,7 +155,7 @@ func (t *tier) flush() {
 	t.staged.Close()
 }
 
-// A trail is a text, and where on disk its pages are if they are there.
+// A trail is a text and the keys of its pages on disk.
 type trail struct {
 	namespace string
 	ids       []int32
@@ -178,7 +178,7 @@ func (t *tier) follow(namespace string, ids []int32) *trail {
 	return r
 }
 
-// reach returns how much of a text is restored from disk, if that pays. The caller holds the lock.
+// reach returns how much of a text is worth restoring from disk. The caller holds the lock.
 func (t *tier) reach(r *trail) (n, found int, bytes uint64) {
 	n, found, bytes = t.l.tree.Reach(r.namespace, r.ids, r.ends, func(part, from, to int) bool {
 		return t.store.Has(r.chain.page(part, from, r.ids[from:to]))
@@ -192,7 +192,7 @@ func (t *tier) reach(r *trail) (n, found int, bytes uint64) {
 	return n, found, bytes
 }
 
-// faster reports whether pages are expected to be read in less time than to compute them.
+// faster reports whether reading pages is expected to take less time than computing them.
 func (t *tier) faster(pages int, bytes uint64, compute time.Duration) bool {
 	read := time.Duration(float64(bytes)/t.rate*float64(time.Second)) + time.Duration(pages)*pageTime
 	if read < compute {
@@ -202,14 +202,14 @@ func (t *tier) faster(pages int, bytes uint64, compute time.Duration) bool {
 	return false
 }
 
-// pays reports whether some of a text should be restored. The caller holds the lock.
+// pays reports whether a part of a text should be restored. The caller holds the lock.
 func (t *tier) pays(r *trail) bool {
 	n, _, _ := t.reach(r)
 	return n > 0
 }
 
-// restore reads a held request's prefix in the background, and lets the request go then. The
-// caller holds the lock.
+// restore reads a held request's prefix in the background, then releases the request. The caller holds the
+// lock.
 func (t *tier) restore(j *job, r *trail) {
 	t.work.Go(func() {
 		t.reading.Lock()
@@ -227,7 +227,7 @@ func (t *tier) restore(j *job, r *trail) {
 	})
 }
 
-// get reads pages of a text, some at a time, as long as they are wanted, and returns the first error.
+// get reads pages of a text, several at a time, while they are wanted, and returns the first error.
 func (t *tier) get(r *trail, pages []*kvcache.Page, wanted func() bool) error {
 	var readers sync.WaitGroup
 	var next atomic.Int64
@@ -254,7 +254,7 @@ func (t *tier) get(r *trail, pages []*kvcache.Page, wanted func() bool) error {
 	return nil
 }
 
-// read reads what is on disk of a text into the tree.
+// read reads what the disk has of a text into the tree.
 func (t *tier) read(j *job, r *trail) error {
 	l := t.l
 	l.mu.Lock()

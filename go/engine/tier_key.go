@@ -10,12 +10,12 @@ import (
 	"github.com/quern-llm/quern/go/kvcache"
 )
 
-// A chain is hashes of the prefixes of a text that end with a whole block: one names all
-// that determines the state there. The first is that of no tokens.
+// A chain is hashes of the prefixes of a text at block boundaries; each identifies everything that determines
+// the state there. The first is that of the empty prefix.
 type chain []diskcache.Key
 
-// root hashes what determines the states of all texts: the model, as a slot file names it, with
-// the size and the time of its files, since not all of a file is hashed; and the numeric profile.
+// root hashes what determines the state of every text: the model, as in a slot file, with the size and the
+// modification time of its files, since files are not hashed in full; and the numeric profile.
 func (e *Engine) root(profile string) diskcache.Key {
 	h := sha256.New()
 	h.Write(e.fingerprint())

@@ -17,8 +17,8 @@ type WatchConfig struct {
 	Log     func(line string)
 }
 
-// Limit returns the bytes that a device on m may take at most, and what sets that: m, or the
-// user's own limit, unless that is 0.
+// Limit returns the maximum bytes of a device on m and the reason: the machine's limit, or the user's unless
+// that is 0.
 func Limit(m *machine.Machine, user uint64) (bytes uint64, reason string) {
 	bytes, reason = m.MemoryLimit()
 	if user > 0 && user < bytes {
@@ -27,8 +27,7 @@ func Limit(m *machine.Machine, user uint64) (bytes uint64, reason string) {
 	return bytes, reason
 }
 
-// Watch makes the device follow the limits of its machine, which may change while it runs,
-// until ctx ends.
+// Watch makes the device follow the limits of its machine, which may change at run time, until ctx ends.
 func (d *Device) Watch(ctx context.Context, c WatchConfig) {
 	w := watcher{WatchConfig: c, device: d, at: time.Now(), last: c.Machine.Pressure()}
 	tick := time.NewTicker(c.Every)
@@ -87,7 +86,7 @@ func (w *watcher) read(now time.Time) {
 	w.at, w.last = now, p
 }
 
-// follow makes the device have as many threads as the quota allows now.
+// follow adapts the number of threads to the current quota.
 func (w *watcher) follow() {
 	n, was := w.Machine.Threads(), w.device.Threads()
 	if n == was {
@@ -104,8 +103,7 @@ func (w *watcher) follow() {
 	w.Log(fmt.Sprintf("threads: %d, %d before: the CPU quota has changed", n, was))
 }
 
-// An alarm rings once when a value has reached a threshold, and not again before it was
-// below half of it.
+// An alarm rings once when a value reaches a threshold, and again only after the value was below half of it.
 type alarm bool
 
 func (a *alarm) rings(v, threshold float64) bool {

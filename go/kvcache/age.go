@@ -6,24 +6,24 @@ import (
 	"strings"
 )
 
-// A Span of positions, the youngest first, and the types in which their keys and values are stored.
+// A Span is a number of positions and the types in which their keys and values are stored.
 type Span struct {
 	Positions int // this many and less behind the last; 0: all others
 	Types
 }
 
-// Tiers are the types in which keys and values are stored by age: at a multiple of the positions of the first, each
-// block that has become older than those of its Span is stored in the types of the next. The first block stays in
-// those of the first.
+// Tiers are the types of keys and values by age, the youngest first. Whenever the sequence length reaches a
+// multiple of the first tier's positions, blocks that have become too old for their tier are requantized to
+// the types of the next. The first block of a sequence stays in the first tier.
 type Tiers []Span
 
-// MaxTiers is the most Spans of Tiers.
+// MaxTiers is the maximum number of tiers.
 const MaxTiers = 4
 
 const tiersForm = "such as 256:i16,1024:q8_0,*:q4_0"
 
-// ParseTiers reads Tiers such as "256:i16,1024:q8_0,*:q4_0/q8_0": positions that ascend by multiples of BlockTokens,
-// and types, of keys and of values where they differ.
+// ParseTiers parses tiers such as "256:i16,1024:q8_0,*:q4_0/q8_0": ascending positions, multiples of
+// BlockTokens, and a type, or one for keys and one for values.
 func ParseTiers(s string) (Tiers, error) {
 	var all Tiers
 	parts := strings.Split(s, ",")
@@ -63,7 +63,7 @@ func ParseTiers(s string) (Tiers, error) {
 	return all, nil
 }
 
-// String returns what ParseTiers reads.
+// String returns the syntax that ParseTiers parses.
 func (t Tiers) String() string {
 	var parts []string
 	for i, s := range t {
@@ -76,14 +76,14 @@ func (t Tiers) String() string {
 	return strings.Join(parts, ",")
 }
 
-// An Aging is blocks of a table that have become too old for their groups, and what is allocated for them in others.
-// Until Done, the table has them where they were.
+// An Aging is the move of blocks that have become too old for their groups: the blocks, and the units
+// allocated for them in other groups. Until Done, the table refers to the old units.
 type Aging struct {
 	Blocks []AgedBlock
 	table  *Table
 }
 
-// An AgedBlock is to be stored in another group.
+// An AgedBlock is a block to be requantized into another group.
 type AgedBlock struct {
 	From, To int    // groups
 	Old, New []byte // its units
@@ -91,7 +91,8 @@ type AgedBlock struct {
 	unit     int32 // in To
 }
 
-// Age returns what has to be stored anew before the table grows, nil where nothing has. It fails as Grow does.
+// Age returns the blocks that must be requantized before the table grows, or nil if there are none. It fails
+// as Grow does.
 func (t *Table) Age() (*Aging, error) {
 	p := t.pool
 	if p.layout.Room(t.n, 1<<30) == 1<<30 || t.n == 0 || p.layout.Room(t.n-1, 2) == 2 {
@@ -130,7 +131,7 @@ func (t *Table) Age() (*Aging, error) {
 	return a, nil
 }
 
-// Done says that what has aged is stored anew.
+// Done records that the blocks were requantized, and frees the old units.
 func (a *Aging) Done() {
 	for _, b := range a.Blocks {
 		old := &a.table.units[b.From][b.block]

@@ -2,13 +2,12 @@ package kvcache
 
 import "container/heap"
 
-// evict evicts units that only the tree holds, until `need` bytes are free or there are
-// none left. Holdings of the least value per byte go first. All that are evictable are in
-// a heap, so it visits no more holdings than it evicts.
+// evict evicts units that only the tree holds, until `need` bytes are free or there are none left. Holdings
+// of the least value per byte are evicted first. All evictable ones are in a heap, so it visits no more
+// holdings than it evicts.
 //
-// The block of a node is evicted after all that follow it, which would be useless without
-// it, and the node is removed with it. Blocks of a window and snapshots can be evicted
-// alone.
+// A node's block is evicted after all nodes that follow it, which are useless without it; the node is then
+// removed. Window blocks and snapshots can be evicted alone.
 func (t *Tree) evict(need uint64) {
 	p := t.pool
 	for p.limit-p.used < need && len(t.heap) > 0 {
@@ -69,7 +68,7 @@ func (t *Tree) evictable(h *holding) bool {
 	return true
 }
 
-// spare reports whether nothing that is still evictable needs the node.
+// spare reports whether no evictable holding needs the node.
 func (t *Tree) spare(n *node) bool {
 	if n.warm > 0 {
 		return false

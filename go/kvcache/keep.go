@@ -2,16 +2,16 @@ package kvcache
 
 import "slices"
 
-// How is the options of Keep.
+// How are the options of Keep.
 type How struct {
 	Whole   bool // only whole blocks: the table will grow, and would have to copy a shared last one
 	Awaited bool // evicted last, until it is found: the sequence will be resumed
 	End     bool // others are likely to continue from there: the end of a prompt or of an answer
 }
 
-// Keep inserts a table's units into the tree: ids are its tokens, one for each position.
-// Where the tree has a block of the same tokens already, the table shares that instead of
-// its own. The state of recurrent groups is kept at the end of the table, if How says so.
+// Keep inserts a table's units into the tree. ids are its tokens, one per position. If the tree already has a
+// block of the same tokens, the table shares that block instead of its own. The recurrent state at the end of
+// the table is kept too, if How says so.
 func (t *Tree) Keep(ns string, table *Table, ids []int32, how How) {
 	if len(ids) != table.n || table.n != table.done {
 		panic("kvcache: a table and its tokens differ in length, or a pass has not ended")
@@ -64,8 +64,8 @@ func (t *Tree) add(parent *node, ids []int32, pos int) *node {
 	return n
 }
 
-// share replaces a table's block i by that of a node, which begins with the same tokens,
-// and gives the node the table's units where it lacks them.
+// share replaces block i of a table by the block of a node that begins with the same tokens, and gives the
+// node those of the table's units that it lacks.
 func (t *Tree) share(n *node, table *Table, i, tokens int) {
 	for k := range t.parts[:t.paged] {
 		p, h := &t.parts[k], n.held[k]
@@ -147,8 +147,8 @@ func (t *Tree) end(table *Table, n int) {
 		return h.at == at
 	})
 	h := &holding{node: last, part: p, at: at, index: -1}
-	// The two snapshots before it are of less use now: a text continues from its end, or,
-	// where the reasoning is removed, from the end of its prompt.
+	// The two snapshots before it are less useful now: a text continues from its end or, if the reasoning is
+	// removed, from the end of its prompt.
 	before, passed := -1, 0
 	for n, most := last, at-1; n.parent != nil && passed < 2; n = n.parent {
 		for b := n.snapshot(most); b != nil && passed < 2; b = n.snapshot(b.at - 1) {
@@ -177,8 +177,8 @@ func (t *Tree) hold(n *node, k int, units []int32) {
 	t.own(h)
 }
 
-// owns reports whether a node has the units already: of two nodes with a common prefix
-// another may have been the closest before.
+// owns reports whether a node already has the units: if two nodes share a prefix, another one may have been
+// the closest before.
 func (t *Tree) owns(p *part, units []int32) bool {
 	return t.pool.groups[p.groups[0]].owner[units[0]] != nil
 }
@@ -238,8 +238,8 @@ func (t *Tree) engage(h *holding, more int) {
 	t.review(h.node)
 }
 
-// Forget removes from the tree all nodes after ids, and those of ids that lead to no
-// others. Sequences that share units keep them.
+// Forget removes all nodes after ids, and those nodes of ids that lead to no other text. Sequences that share
+// their units keep them.
 func (t *Tree) Forget(ns string, ids []int32) {
 	t.walk(ns, ids)
 	for i := len(t.path) - 1; i >= 0; i-- {

@@ -1,16 +1,12 @@
-// Package kvcache allocates the memory for the state of sequences: keys and values, and
-// the state of recurrent operations.
+// Package kvcache manages the state of sequences: a paged KV cache, recurrent state, and a prefix cache.
 //
-// A model has groups of such state, its Layout. Most are paged: a block holds
-// BlockTokens consecutive positions, for all layers of the group. A sequence has a
-// Table of block numbers; attention follows the table, so a sequence need not be
-// contiguous. Where a group has a window, blocks behind it are released as the
-// sequence grows. Recurrent state is one unit for a whole sequence, replaced by each
-// pass.
+// A model's Layout lists the groups of such state. Most groups are paged: a block holds BlockTokens
+// consecutive positions for all layers of the group. A sequence has a Table of block numbers, which attention
+// follows, so its blocks need not be contiguous. If a group has a sliding window, blocks behind it are
+// released as the sequence grows. Recurrent state is one unit per sequence, replaced by each pass.
 //
-// Units are reference-counted: sequences that begin with the same tokens share the blocks
-// of that prefix, and a unit is written only by its sole owner (copy-on-write). The layout
-// inside a unit is defined by the kernels.
+// Units are reference-counted: sequences with a common prefix share its blocks, and only the sole owner of a
+// unit writes to it (copy-on-write). The layout inside a unit is defined by the kernels.
 //
 // A Pool, its tables and its tree are not safe for concurrent use.
 package kvcache
@@ -23,8 +19,8 @@ import (
 // BlockTokens is the number of positions in a block.
 const BlockTokens = 64
 
-// slack is how many positions beyond its window a sequence keeps, so that rejected
-// drafts can be truncated.
+// slack is the number of positions beyond its window that a sequence keeps, so that rejected drafts can be
+// rolled back.
 const slack = BlockTokens
 
 // A Group is one kind of state that every sequence has.
@@ -34,20 +30,20 @@ type Group struct {
 	Window      int    // positions that a token sees, its own included; 0: all
 	PerSequence bool   // recurrent: replaced by each pass
 
-	// Of groups that share blocks by their age, one after the other in the layout: those younger than so many
-	// positions and not younger than others, 0 for any, when the sequence was last at a multiple of AgeStep. The
-	// first block counts as young. AgeStep 0: all blocks are here.
+	// For tiers: the group holds the blocks whose age was at least AgeFrom and below AgeTo positions (0:
+	// unlimited) when the length of the sequence was last a multiple of AgeStep. The first block counts as
+	// young. The groups of all tiers are adjacent in the layout. AgeStep 0: the group holds all blocks.
 	AgeFrom, AgeTo, AgeStep int
 }
 
-// A Layout is the groups of a model. It determines the memory of its sequences.
+// A Layout is the groups of a model. It determines the memory of a sequence.
 type Layout []Group
 
 // page is the smallest page size of the operating system.
 const page = 4096
 
-// NewLayout returns the layout of these groups. Where there are several, their units
-// are rounded up to whole pages: memory of one group can then be given to another.
+// NewLayout returns the layout of these groups. If there are several, their units are rounded up to whole
+// pages, so that memory freed by one group can be used by another.
 func NewLayout(groups ...Group) Layout {
 	l := append(Layout(nil), groups...)
 	for i := range l {
@@ -58,7 +54,7 @@ func NewLayout(groups ...Group) Layout {
 	return l
 }
 
-// blocksFor returns the number of blocks of so many positions.
+// blocksFor returns the number of blocks for so many positions.
 func blocksFor(positions int) int { return (positions + BlockTokens - 1) / BlockTokens }
 
 // seen returns the first block visible to the token at position n.
@@ -72,8 +68,8 @@ func (g *Group) seen(n int) int {
 // first returns the first block that a sequence of n positions holds.
 func (g *Group) first(n int) int { return g.seen(max(n-slack, 0)) }
 
-// aged returns the blocks of a sequence of n positions that are in the group by their age: those from one to another,
-// and the first one, if the group is of the youngest. The borders are those of the pass of the last token.
+// aged returns the blocks of a sequence of n positions that are in the group by age: a range, and whether the
+// first block is, as in the youngest tier. The borders are those of the pass of the last token.
 func (g *Group) aged(n int) (from, to int, first bool) {
 	base := max(n-1, 0) / g.AgeStep * g.AgeStep
 	from, to = 1, blocksFor(n)
@@ -87,7 +83,7 @@ func (g *Group) aged(n int) (from, to int, first bool) {
 	return from, max(from, to), g.AgeFrom == 0 && n > 0
 }
 
-// sees reports whether a sequence of n positions needs a block in the group to go on.
+// sees reports whether a sequence of n positions needs a block of the group to continue.
 func (g *Group) sees(block, n int) bool {
 	if g.AgeStep == 0 {
 		return block >= g.seen(n)
@@ -123,7 +119,8 @@ func (g *Group) ages(n int) int {
 	return to - was
 }
 
-// Room returns how many of n positions can be evaluated in one pass of a sequence of `at`: blocks age between passes.
+// Room returns how many of n positions can be evaluated in one pass of a sequence at position `at`: blocks
+// change tiers only between passes.
 func (l Layout) Room(at, n int) int {
 	for i := range l {
 		if step := l[i].AgeStep; step > 0 {
@@ -133,13 +130,13 @@ func (l Layout) Room(at, n int) int {
 	return n
 }
 
-// Bytes returns what a sequence of so many positions holds between passes.
+// Bytes returns the memory of a sequence of so many positions between passes.
 func (l Layout) Bytes(positions int) uint64 {
 	return l.sum(func(g *Group) int { return g.units(positions) })
 }
 
-// Growth returns the additional memory of a sequence for a pass over the positions from
-// `from` to `to`. Blocks that fall behind a window are released only after it.
+// Growth returns the additional memory of a sequence for a pass over the positions `from` to `to`. Blocks
+// that fall behind a window are released only after the pass.
 func (l Layout) Growth(from, to int) uint64 {
 	return l.sum(func(g *Group) int {
 		switch {
@@ -152,12 +149,11 @@ func (l Layout) Growth(from, to int) uint64 {
 	})
 }
 
-// Copy returns the additional memory of a sequence if the units that it writes next are
-// shared.
+// Copy returns the additional memory of a sequence if the units that it writes next are shared.
 func (l Layout) Copy() uint64 { return l.sum(func(*Group) int { return 1 }) }
 
-// Most returns the maximum that a sequence holds while it grows to so many positions in
-// passes over `slice` of them.
+// Most returns the maximum memory of a sequence that grows to so many positions in passes of `slice`
+// positions.
 func (l Layout) Most(positions, slice int) uint64 {
 	return l.sum(func(g *Group) int {
 		n := g.units(positions)
@@ -174,14 +170,14 @@ func (l Layout) Most(positions, slice int) uint64 {
 	})
 }
 
-// Forgets reports whether there are positions from which a sequence cannot continue:
-// whether there are windows or recurrent state.
+// Forgets reports whether a sequence cannot continue from every position: there are windows or recurrent
+// state.
 func (l Layout) Forgets() bool {
 	return slices.ContainsFunc(l, func(g Group) bool { return g.Window > 0 || g.PerSequence || g.AgeStep > 0 })
 }
 
-// End returns the memory that the tree needs to let texts continue from one end, beside
-// the blocks of the whole text: its windows and its state.
+// End returns the memory that the tree needs, besides the blocks of the whole text, to let texts continue
+// from one end: windows and recurrent state.
 func (l Layout) End() uint64 {
 	return l.sum(func(g *Group) int {
 		switch {
@@ -196,8 +192,8 @@ func (l Layout) End() uint64 {
 	})
 }
 
-// Alone returns the memory of a sequence that shares none with others. If the layout
-// forgets, it shares its last block with the tree when it is truncated.
+// Alone returns the memory of a sequence that shares nothing with other sequences. If the layout forgets, the
+// sequence shares its last block with the tree when it is truncated.
 func (l Layout) Alone(positions, slice int) uint64 {
 	n := l.Most(positions, slice)
 	if l.Forgets() {
@@ -206,8 +202,8 @@ func (l Layout) Alone(positions, slice int) uint64 {
 	return n
 }
 
-// sum adds up so many units of each group. It saturates at a value that no memory
-// reaches, with which further sums do not overflow.
+// sum adds up the bytes of units(g) units of each group. It saturates at a value beyond any memory that
+// leaves room for further additions.
 func (l Layout) sum(units func(g *Group) int) uint64 {
 	const most = 1 << 62
 	total := uint64(0)

@@ -11,8 +11,7 @@ import (
 // ErrFull reports that the pool has too little free memory.
 var ErrFull = errors.New("KV cache is full")
 
-// A Pool is the memory of all sequences of one model: a budget in bytes for the
-// units of all groups together.
+// A Pool is the memory of all sequences of one model: one budget in bytes for the units of all groups.
 type Pool struct {
 	layout  Layout
 	most    uint64 // bytes that it was created with
@@ -36,8 +35,8 @@ type units struct {
 	bare   []int32 // whose pages were released
 }
 
-// NewPool creates a pool of so many bytes, reserved from the budget. Memory is touched
-// only when units are first written.
+// NewPool creates a pool of so many bytes, reserved from the budget. Physical memory is allocated when units
+// are first written.
 func NewPool(budget *mem.Budget, layout Layout, bytes uint64) (*Pool, error) {
 	p := &Pool{layout: layout, most: bytes, limit: bytes}
 	for i := range layout {
@@ -72,25 +71,24 @@ func NewPool(budget *mem.Budget, layout Layout, bytes uint64) (*Pool, error) {
 // Layout returns the groups.
 func (p *Pool) Layout() Layout { return p.layout }
 
-// Memory returns the units of a group, one after the other.
+// Memory returns the units of a group, contiguous.
 func (p *Pool) Memory(group int) []byte { return p.groups[group].region.Bytes() }
 
-// Limit returns the bytes that the pool may use now.
+// Limit returns the bytes that the pool may use at present.
 func (p *Pool) Limit() uint64 { return p.limit }
 
 // Used returns the bytes that tables and the tree hold.
 func (p *Pool) Used() uint64 { return p.used }
 
-// Reserved returns the bytes that the pool has reserved. It may be called beside anything else.
+// Reserved returns the bytes that the pool has reserved. It is safe for concurrent use.
 func (p *Pool) Reserved() uint64 { return p.taken.Bytes() }
 
 // Most returns the bytes that the pool was created with.
 func (p *Pool) Most() uint64 { return p.most }
 
-// Resize changes the bytes that the pool may use, and has reserved, to n: at most those that
-// it was created with, and not less than tables hold. What only the tree holds is evicted for
-// that, and the pages of free units are returned to the kernel. It fails where it is
-// to grow and the budget has too little.
+// Resize sets the limit and the reservation of the pool to n bytes: at most its initial size, and at least
+// what tables hold. Units that only the tree holds are evicted as needed, and the pages of free units are
+// returned to the kernel. Growing fails if the budget has too little.
 func (p *Pool) Resize(n uint64) error {
 	n = min(n, p.most)
 	if n < p.limit {
@@ -107,13 +105,13 @@ func (p *Pool) Resize(n uint64) error {
 	return nil
 }
 
-// Blocks returns how many blocks of texts of so many positions there is room for.
+// Blocks returns how many blocks fit in the pool, for texts of so many positions.
 func (p *Pool) Blocks(positions int) int {
 	return int(p.limit / (max(p.layout.Bytes(positions)/uint64(max(blocksFor(positions), 1)), 1)))
 }
 
-// Available returns how many bytes tables can allocate: those that are free, and those
-// that only the tree holds or parked tables do.
+// Available returns how many bytes tables can allocate: free bytes, and those held only by the tree or by
+// parked tables.
 func (p *Pool) Available() uint64 {
 	free := p.limit - p.used + p.spare()
 	if p.tree != nil {
@@ -158,7 +156,7 @@ func (p *Pool) take(group int) int32 {
 	return id
 }
 
-// strip releases the pages of free units: at least n bytes, which must exist.
+// strip returns pages of free units to the kernel: at least n bytes, which must exist.
 func (p *Pool) strip(n uint64) {
 	for i := range p.groups {
 		g := &p.groups[i]

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// A Shift is a sequence that loses some positions in its middle while what lies behind them is moved: until Done, the
-// blocks of both are held.
+// A Shift removes positions from the middle of a sequence and moves the later ones down. Until Done, the old
+// and the new blocks are both held.
 type Shift struct {
 	At, By   int       // positions from At on take what is By further on
 	To, From [][]int32 // blocks by group and position, as those of a table
@@ -14,10 +14,10 @@ type Shift struct {
 	left     [][]int32 // of From: those that are no longer used
 }
 
-// Shift removes n positions from `at` on. What is kept of those behind them has to be moved as the Shift says; the
-// table must not be used before Done. Blocks that others hold too are not written: new ones take their place, and the
-// positions of a block that is kept in part are copied. It fails as Grow does, and then changes nothing. It panics
-// where there is recurrent state, which cannot lose anything.
+// Shift removes n positions from `at` on. The caller moves the keys and values of later positions as the
+// Shift says; the table must not be used before Done. Shared blocks are not written but replaced by new ones,
+// with the kept positions of a partly kept block copied. It fails as Grow does, without changes. It panics if
+// there is recurrent state, which cannot forget positions.
 func (t *Table) Shift(at, n int) (*Shift, error) {
 	if t.n != t.done || at < 0 || n < 1 || at+n > t.n || t.pool.layout.Recurrent() {
 		panic(fmt.Sprintf("kvcache: %d positions from %d on of %d, or recurrent state", n, at, t.n))
@@ -58,8 +58,9 @@ func (t *Table) Shift(at, n int) (*Shift, error) {
 	return s, nil
 }
 
-// moved calls f with the number of each block of a group that Shift(at, n) writes, and the unit that has what it
-// begins with, which may become it: what is overwritten there was read before. That is -1 for what lies behind a window.
+// moved calls f for each block of a group that Shift(at, n) writes, with the unit in which its contents
+// begin, or -1 for contents behind a window. That unit may become the block's own: what is overwritten there
+// was read before.
 func (t *Table) moved(group, at, n int, f func(block, from int)) {
 	list := t.units[group]
 	for b := at / BlockTokens; b < blocksFor(t.n-n); b++ {
@@ -74,7 +75,7 @@ func (t *Table) moved(group, at, n int, f func(block, from int)) {
 	}
 }
 
-// Done says that what was to be moved is.
+// Done records that keys and values were moved, and frees the old blocks.
 func (s *Shift) Done() {
 	t := s.table
 	for i, left := range s.left {
@@ -92,8 +93,9 @@ func (l Layout) Recurrent() bool {
 	return slices.ContainsFunc(l, func(g Group) bool { return g.PerSequence })
 }
 
-// Shiftable returns the most positions that can be kept at the beginning of a sequence of n when half of what follows
-// them is dropped and windows still see no further than that; negative where they always do. Recurrent state sees all.
+// Shiftable returns how many positions at most can be kept at the beginning of a sequence of n when half of
+// the rest is discarded, such that no window reaches a discarded position; negative if none can. Recurrent
+// state depends on all positions.
 func (l Layout) Shiftable(n int) int {
 	if l.Recurrent() {
 		return -1
@@ -107,11 +109,11 @@ func (l Layout) Shiftable(n int) int {
 	return most
 }
 
-// Park lets the pool empty a table whose sequence waits, when memory is short and the tree has nothing to evict. Those
-// parked last go first.
+// Park allows the pool to empty the table of a waiting sequence when memory is short and the tree has nothing
+// to evict. Tables parked last are emptied first.
 func (p *Pool) Park(t *Table) { p.parked = append(p.parked, t) }
 
-// Unpark takes a table back, and reports whether it has kept its positions.
+// Unpark takes a table back, and reports whether it still has its positions.
 func (p *Pool) Unpark(t *Table) bool {
 	i := slices.Index(p.parked, t)
 	if i >= 0 {
@@ -120,7 +122,7 @@ func (p *Pool) Unpark(t *Table) bool {
 	return i >= 0
 }
 
-// spare is the bytes that emptying the parked tables would leave to others.
+// spare returns the bytes that emptying the parked tables would free.
 func (p *Pool) spare() (bytes uint64) {
 	for _, t := range p.parked {
 		for i, list := range t.units {
@@ -134,7 +136,7 @@ func (p *Pool) spare() (bytes uint64) {
 	return bytes
 }
 
-// reclaim evicts from the tree, and then empties parked tables, until `need` bytes are free or nothing is left.
+// reclaim evicts from the tree, then empties parked tables, until `need` bytes are free or nothing is left.
 func (p *Pool) reclaim(need uint64) {
 	for {
 		if p.tree != nil {

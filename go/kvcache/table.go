@@ -7,12 +7,11 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 )
 
-// A Table is the units of one sequence.
+// A Table lists the units of one sequence.
 //
-// Grow allocates the positions of a pass, Commit records that the pass was run, and Undo
-// that it was not. Each pass writes the state of recurrent groups to a new unit, so that a
-// failed pass leaves it unchanged; and the state before the last pass is kept until the
-// next, so that its tokens can be truncated.
+// Grow allocates the positions of a pass; Commit records that the pass was run, Undo that it was not. Each
+// pass writes the state of recurrent groups to a new unit, so a failed pass leaves it unchanged. The state
+// before the last pass is kept until the next, so that the tokens of the last pass can be rolled back.
 type Table struct {
 	pool  *Pool
 	n     int       // positions
@@ -37,18 +36,16 @@ func (p *Pool) NewTable() *Table {
 // Len returns the number of positions.
 func (t *Table) Len() int { return t.n }
 
-// Units returns the numbers of the table's units in each group: of blocks in the
-// order of position, -1 for those behind the window; of the state that a pass reads,
-// -1 where it is zeros, and of the one that it writes. The slices are the table's,
-// valid until it changes.
+// Units returns the unit numbers of each group. Paged groups: the blocks in order of position, -1 for those
+// behind the window. Recurrent groups: the state that a pass reads (-1: zeros), and the one that it writes.
+// The slices belong to the table and are valid until it changes.
 func (t *Table) Units() [][]int32 { return t.units }
 
 // Blocks returns the numbers of the table's blocks in a group.
 func (t *Table) Blocks(group int) []int32 { return t.units[group] }
 
-// Grow appends n positions, ready to be written. Where no memory is free, it evicts some
-// from the pool's tree. If there is too little, it returns an error that wraps ErrFull
-// and changes nothing.
+// Grow appends n positions to be written by the next pass. If there is too little free memory, it evicts from
+// the tree. If that is not enough, it returns an error that wraps ErrFull and changes nothing.
 func (t *Table) Grow(n int) error {
 	if n < 0 || t.n != t.done || n > t.pool.layout.Room(t.n, n) {
 		panic("kvcache: negative growth, past where blocks age, or before the last pass has ended")
@@ -85,8 +82,7 @@ func (t *Table) reserve(n int, need uint64) error {
 		mem.FormatBytes(need), mem.FormatBytes(free), mem.FormatBytes(p.limit))
 }
 
-// shared reports whether the last block of a group is partly filled and also held by
-// others, which may read it.
+// shared reports whether the last block of a group is partly filled and has other holders, which may read it.
 func (t *Table) shared(group int) bool {
 	if t.n%BlockTokens == 0 || t.pool.layout[group].AgeFrom > 0 {
 		return false
@@ -191,9 +187,9 @@ func (t *Table) shorten(group, n int) {
 	t.units[group] = list[:blocksFor(n)]
 }
 
-// Truncate keeps the first n positions, or fewer where the sequence cannot continue from
-// there: blocks behind a window are gone, and recurrent state is known only at the end
-// and before the last pass. It returns how many are left.
+// Truncate keeps the first n positions, or fewer if the sequence cannot continue from there: blocks behind a
+// window are gone, and recurrent state is available only at the end and before the last pass. It returns the
+// number of positions left.
 func (t *Table) Truncate(n int) int {
 	if n < 0 || n > t.n || t.n != t.done {
 		panic(fmt.Sprintf("kvcache: truncate %d positions to %d", t.n, n))
@@ -217,7 +213,7 @@ func (t *Table) Truncate(n int) int {
 	return n
 }
 
-// Settle releases the state before the last pass, of a sequence that is not truncated to it.
+// Settle releases the state before the last pass, when the sequence will not be rolled back to it.
 func (t *Table) Settle() {
 	for i := range t.pool.layout {
 		if t.pool.layout[i].PerSequence {
@@ -249,7 +245,7 @@ func (t *Table) Back(to int) int {
 	return n
 }
 
-// has reports whether a list of blocks has all that a sequence of n positions needs to go on.
+// has reports whether a list of blocks is sufficient for a sequence of n positions to continue.
 func (g *Group) has(list []int32, n int) bool {
 	if g.AgeStep == 0 {
 		return list[g.seen(n)] >= 0
@@ -279,8 +275,9 @@ func (t *Table) Fork() *Table {
 	return t.Branch()
 }
 
-// Branch returns a table of the positions before the pass that Grow began, or of all if there is none, that shares their units.
-// Growing it copies the last block, where that is partly filled, though this table goes on in it.
+// Branch returns a table that shares the units of this one, with the positions before the pass begun by Grow,
+// or all if none was begun. When the branch grows it copies a partly filled last block, although this table
+// continues to write to it.
 func (t *Table) Branch() *Table {
 	f := t.pool.NewTable()
 	f.n, f.done = t.done, t.done
@@ -314,11 +311,11 @@ func (t *Table) Free() {
 	t.n, t.done, t.wasAt = 0, 0, -1
 }
 
-// ErrAged reports blocks that have aged for the next token already.
+// ErrAged reports that blocks have already changed tiers for the next token.
 var ErrAged = errors.New("keys and values have just been stored for the next token; save them after it")
 
-// Parts calls f with the memory of each unit that a sequence needs to continue from here:
-// for each group in turn, the blocks visible to the next token, or the state.
+// Parts calls f with the memory of each unit that a sequence needs to continue from here: for each group in
+// turn, the blocks visible to the next token, or the state.
 func (t *Table) Parts(f func(part []byte) error) error {
 	for i, list := range t.units {
 		g := &t.pool.layout[i]
@@ -340,8 +337,8 @@ func (t *Table) Parts(f func(part []byte) error) error {
 	return nil
 }
 
-// NewTableOf returns a table of n positions with the units that a sequence needs to
-// continue from there, for the caller to fill. It fails as Grow does.
+// NewTableOf returns a table of n positions, with the units that a sequence needs to continue from there. The
+// caller fills them. It fails as Grow does.
 func (p *Pool) NewTableOf(n int) (*Table, error) {
 	t := p.NewTable()
 	need := uint64(0)

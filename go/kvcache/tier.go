@@ -6,12 +6,12 @@ import (
 	"slices"
 )
 
-// A Page is the unit of a store behind the tree, on disk for instance: what a part of the
-// layout has of a block, or the state at a position.
+// A Page is the unit of a second-level store, such as a disk cache: one part of the layout for one block, or
+// the state at a position.
 //
-// The tree says which pages it will soon evict (Cold), so that a store can copy them in the
-// background, and finds out how far a text can continue with what a store has (Reach). A
-// table of that (Fetch) is filled in the background and kept as any other.
+// Cold returns the pages that the tree will soon evict, so that a store can copy them in the background.
+// Reach tells how far a text can continue with the pages in the store. Fetch returns a table for them, which
+// is filled in the background and kept like any other.
 type Page struct {
 	Namespace string
 	Tokens    []int32  // of the text, up to the last one that the page has
@@ -21,9 +21,8 @@ type Page struct {
 	held      *holding
 }
 
-// Cold returns the page to be stored next, and holds its units until Release: of those that
-// would be evicted if `room` bytes were needed, the first that is not stored. It returns nil
-// where there is none.
+// Cold returns the page to store next, and holds its units until Release: the first unstored page among those
+// that would be evicted if `room` bytes were needed; nil if there is none.
 func (t *Tree) Cold(room uint64) *Page {
 	free := t.pool.limit - t.pool.used
 	if room <= free {
@@ -70,7 +69,7 @@ func (q *forecast) Pop() any {
 	return last
 }
 
-// lend returns a holding's page, whose units it holds.
+// lend returns a holding's page and takes references to its units.
 func (t *Tree) lend(h *holding) *Page {
 	p := t.page(h)
 	for k, g := range h.part.groups {
@@ -86,7 +85,7 @@ func (t *Tree) Release(p *Page) {
 	}
 }
 
-// Stored records that a page is stored: Cold and Warm leave it out from now on.
+// Stored records that a page is stored; Cold and Warm skip it from now on.
 func (t *Tree) Stored(p *Page) { p.held.stored = true }
 
 func (t *Tree) page(h *holding) *Page {
@@ -113,8 +112,8 @@ func (t *Tree) page(h *holding) *Page {
 	return p
 }
 
-// Warm calls f with each page that is not stored until f returns false: text by text, the
-// most valuable first, each from its beginning. The units are not held.
+// Warm calls f with each unstored page until f returns false: text by text, the most valuable first, each
+// from its beginning. The units are not held.
 func (t *Tree) Warm(f func(*Page) bool) {
 	ends := slices.Clone(t.heap)
 	slices.SortFunc(ends, func(a, b *holding) int {
@@ -140,9 +139,9 @@ func (t *Tree) Warm(f func(*Page) bool) {
 	}
 }
 
-// lacking calls f for each page that a sequence continuing after n tokens uses and that is
-// not in memory, until f returns false, which it returns too. The path is of the text, of
-// which the tree knows so many tokens.
+// lacking calls f for each page that is not in memory and that a sequence continuing after n tokens needs,
+// until f returns false; it then returns false too. The path is that of the text, of which the tree knows so
+// many tokens.
 func (t *Tree) lacking(n, known int, f func(part, from, to int) bool) bool {
 	for i := range blocksFor(n) {
 		if !t.blockLacks(i, n, known, f) {
@@ -185,10 +184,10 @@ func (t *Tree) stateLacks(n, known int, f func(part, from, to int) bool) bool {
 // reachTries bounds the positions at which Reach looks for windows and states.
 const reachTries = 64
 
-// Reach returns the longest prefix of ids from which a sequence could continue if the pages
-// that a store has were in memory, how many bytes those are, and what is in memory without
-// them. `has` tells of the page of a part for the positions of a block up to a token. Where
-// there is recurrent state, `ends` are the positions at which it is stored, the last first.
+// Reach returns the longest prefix of ids from which a sequence could continue if the stored pages were in
+// memory, how many bytes these are, and the length of the prefix in memory. `has` reports whether the store
+// has the page of a part for the positions of a block up to a token. For recurrent groups, `ends` are the
+// positions of stored states, last first.
 func (t *Tree) Reach(ns string, ids []int32, ends []int, has func(part, from, to int) bool) (n, found int, bytes uint64) {
 	found, _ = t.match(ns, ids)
 	known := t.walk(ns, ids)
@@ -257,9 +256,8 @@ func (t *Tree) wholeIs(from, to, known int, has func(part, from, to int) bool) b
 
 var errNoPlace = errors.New("a longer block of the prefix tree begins with the same tokens")
 
-// Fetch returns a table of ids in which what the tree has is shared, and the pages that it
-// lacks, for the caller to fill before the table is kept or used. It fails as Grow does, or
-// where the tree could not keep them.
+// Fetch returns a table for ids that shares what the tree has, and the pages that are missing, which the
+// caller fills before the table is kept or used. It fails as Grow does, or if the tree could not keep them.
 func (t *Tree) Fetch(ns string, ids []int32) (*Table, []*Page, error) {
 	p, table, n := t.pool, t.pool.NewTable(), len(ids)
 	known := t.walk(ns, ids)
@@ -326,5 +324,5 @@ func (t *Tree) PageBytes() (most uint64) {
 	return most
 }
 
-// States returns the number of the part that recurrent state is, if the layout has some.
+// States returns the number of the part for recurrent state, if the layout has any.
 func (t *Tree) States() (part int, ok bool) { return t.paged, t.hasStates() }

@@ -1,18 +1,16 @@
 package kvcache
 
-// A Tree is a prefix cache: it keeps the state of sequences that have ended, by the
-// tokens that lead to it, so that a sequence which begins with the same tokens need not
-// compute it again. Each node is a block of positions; the path from a root to it is the
-// text before it. The tree holds references to its units: sequences share them, and one
-// that grows into a shared block gets its own copy.
+// A Tree is a prefix cache: it keeps the state of finished sequences, indexed by their tokens, so that a
+// sequence with the same prefix need not recompute it. A node is a block of positions; the path from a root
+// to it is the text before it. The tree holds references to its units. Sequences share them, and one that
+// grows into a shared block copies it.
 //
-// A node has a block of each paged group, but for those with a window, whose blocks
-// may be gone; and of recurrent groups, which are known only where a pass ended, the
-// states after some of its tokens: snapshots. Find returns only prefixes from which a
-// sequence can continue.
+// A node has one block of each paged group; those of groups with a window may have been released. It also has
+// snapshots: the states of recurrent groups after some of its tokens, which are available only where a pass
+// ended. Find returns only prefixes from which a sequence can continue.
 //
-// There is a root for each namespace. A namespace stands for whatever else than the tokens
-// determines the state, such as an adapter, or for who may share at all.
+// Each namespace has a root. A namespace stands for everything besides the tokens that determines the state,
+// such as adapters, or for who may share it.
 //
 // When memory is short, units that only the tree holds are evicted: see evict.
 type Tree struct {
@@ -29,7 +27,7 @@ type Tree struct {
 	evicted uint64
 }
 
-// A part is groups whose units a node gains and loses together.
+// A part is a set of groups whose units a node gains and loses together.
 type part struct {
 	kind   kind
 	groups []int
@@ -110,7 +108,7 @@ func NewTree(p *Pool) *Tree {
 func (t *Tree) hasWhole() bool  { return t.paged > 0 && t.parts[0].kind == whole }
 func (t *Tree) hasStates() bool { return len(t.parts) > t.paged }
 
-// Bytes returns how much the tree holds, and how much of that it holds alone.
+// Bytes returns the bytes that the tree holds, and how many of them have no other holder.
 func (t *Tree) Bytes() (all, idle uint64) { return t.bytes, t.idle }
 
 // Evicted returns how many units were evicted so far.
@@ -202,8 +200,8 @@ func (t *Tree) sees(n int) bool {
 	return true
 }
 
-// aged returns block i of the path as it will be when a sequence of n positions grows, if it leaves part k then: a
-// sequence that was preempted in between has left it so. Otherwise nil.
+// aged returns block i of the path in the tier that it will have when a sequence of n positions grows, if it
+// leaves part k then (a sequence preempted in between has left it so); otherwise nil.
 func (t *Tree) aged(i, k, n int) *holding {
 	g := t.parts[k].window
 	if g.AgeStep == 0 || n%g.AgeStep > 0 || g.sees(i, n+1) {
@@ -233,7 +231,7 @@ func (t *Tree) Len(ns string, ids []int32) int {
 	return n
 }
 
-// Held returns the same, and how many bytes of it have other holders.
+// Held returns the same as Len, and how many bytes of that prefix have other holders.
 func (t *Tree) Held(ns string, ids []int32) (tokens int, held uint64) {
 	tokens, _ = t.match(ns, ids)
 	t.taken(tokens, func(h *holding) {
@@ -296,7 +294,7 @@ func (t *Tree) Find(ns string, ids []int32) *Table {
 	return table
 }
 
-// Leave records that a sequence kept as awaited will not be resumed.
+// Leave records that a preempted sequence, which was kept as awaited, will not resume.
 func (t *Tree) Leave(ns string, ids []int32) {
 	t.walk(ns, ids)
 	for _, n := range t.path {
@@ -307,9 +305,9 @@ func (t *Tree) Leave(ns string, ids []int32) {
 	}
 }
 
-// Cuts returns where passes over ids should end, after the `found` tokens that the tree
-// had, so that snapshots are kept where they are likely to be found: at the last block
-// boundary of ids, and where another text was seen to diverge from them.
+// Cuts returns the positions at which passes over ids should end, after the `found` tokens that the tree had,
+// so that snapshots are taken where they are likely to be reused: at the last block boundary of ids, and
+// where another text diverged from them.
 func (t *Tree) Cuts(ns string, ids []int32, found int) (cuts []int) {
 	if !t.hasStates() || len(ids) == 0 {
 		return nil

@@ -17,13 +17,13 @@ const (
 	Q4 // in 4
 )
 
-// Types is the types of keys and of values.
+// Types are the types of keys and of values.
 type Types struct{ K, V Type }
 
-// Both is keys and values of one type.
+// Both returns one type for keys and values.
 func Both(t Type) Types { return Types{t, t} }
 
-// String returns the name of the type, or of both as in "q8_0/f16" where they differ.
+// String returns the name of the type, or both as in "q8_0/f16" if they differ.
 func (t Types) String() string {
 	if t.K == t.V {
 		return t.K.String()
@@ -36,7 +36,7 @@ var typeNames = [...]string{I16: "i16", F16: "f16", F32: "f32", BF16: "bf16", Q8
 // TypeNames returns the names of all types, the default first.
 func TypeNames() []string { return typeNames[:] }
 
-// ParseType returns the type of that name, in any case.
+// ParseType returns the type with that name; case-insensitive.
 func ParseType(s string) (Type, error) {
 	for i, name := range typeNames {
 		if strings.EqualFold(s, name) {
@@ -54,7 +54,7 @@ func (t Type) String() string {
 	return fmt.Sprintf("type %d", int(t))
 }
 
-// Bits returns the bits of an element, without the scales of a head.
+// Bits returns the bits per element, without the scales.
 func (t Type) Bits() int {
 	switch t {
 	case F32:

@@ -11,10 +11,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DontNeed releases the whole pages within [off, off+n) of a mapped file, so
-// that they no longer count as this process's memory. The bytes stay readable
-// and come back from the page cache or the disk. It leaves a static region as it
-// is, and refuses an allocated one, whose bytes would be lost.
+// DontNeed releases the whole pages within [off, off+n) of a mapped file, so that they no longer count as
+// this process's memory. The bytes stay readable and are read again from the page cache or the disk. It does
+// nothing for a static region, and returns an error for an allocated one, whose bytes would be lost.
 func (r *Region) DontNeed(off, n int) error {
 	if r.closed.Load() {
 		return ErrClosed
@@ -28,8 +27,8 @@ func (r *Region) DontNeed(off, n int) error {
 	if !r.file {
 		return errors.New("mem: only a mapped file can be dropped and read again")
 	}
-	// A page that reaches over either end may hold a neighbour still in use;
-	// the last page of the file has none after it.
+	// A page that reaches over either end may hold a neighbor still in use; the last page of the file has no
+	// neighbor after it.
 	page := int(pageSize)
 	from, to := int(roundUp(uint64(off), pageSize)), (off+n)/page*page
 	if off+n == len(r.b) {
@@ -41,8 +40,8 @@ func (r *Region) DontNeed(off, n int) error {
 	return unix.Madvise(r.b[from:to], unix.MADV_DONTNEED)
 }
 
-// Cold tells the kernel that the pages of a mapped file will not be needed soon: they go before others when memory is
-// short, and stay where it is not.
+// Cold tells the kernel that the pages of a mapped file will not be needed soon: they are reclaimed first
+// when memory is short (MADV_COLD).
 func (r *Region) Cold() {
 	if r.file && !r.static && !r.closed.Load() {
 		_ = unix.Madvise(r.b, unix.MADV_COLD) // before Linux 5.4 the kernel finds out by itself
@@ -69,8 +68,9 @@ func (r *Region) Discard(off, n int) error {
 	return unix.Madvise(r.b[from:to], unix.MADV_DONTNEED)
 }
 
-// Move moves the memory of [from, from+n) of an allocated region to [to, to+n), whose own is released; what it leaves reads as zeros.
-// All are multiples of HugePage, and the parts do not overlap. Kernels before 5.7 refuse, and change nothing.
+// Move moves the pages of [from, from+n) of an allocated region to [to, to+n), and frees the pages that were
+// there; the source then reads as zeros. All arguments are multiples of HugePage, and the ranges do not
+// overlap. It fails without changes on kernels before 5.7.
 func (r *Region) Move(to, from, n int) error {
 	if r.closed.Load() {
 		return ErrClosed
@@ -92,11 +92,11 @@ func (r *Region) Move(to, from, n int) error {
 	return nil
 }
 
-// Ahead asks the kernel to read [off, off+n) of a mapped file, and does not wait until it has.
+// Ahead asks the kernel to read [off, off+n) of a mapped file in the background.
 func (r *Region) Ahead(off, n int) error { return r.advise(off, n, unix.MADV_WILLNEED) }
 
-// Random tells the kernel that the pages around [off, off+n) of a mapped file are read one by one, in no order: it reads nothing
-// beside those that are needed.
+// Random tells the kernel that the pages around [off, off+n) of a mapped file are accessed in random order,
+// which disables read-ahead.
 func (r *Region) Random(off, n int) error { return r.advise(off, n, unix.MADV_RANDOM) }
 
 // advise advises the kernel on the pages of a mapped file around [off, off+n).
@@ -111,8 +111,8 @@ func (r *Region) advise(off, n, advice int) error {
 	return nil
 }
 
-// Present reports whether [off, off+n) of a mapped file is in the page cache. Where the kernel does not tell, as of other
-// users' files, it says so as well.
+// Present reports whether [off, off+n) of a mapped file is in the page cache. It also returns true if the
+// kernel does not tell, as for files of other users.
 func (r *Region) Present(off, n int) bool {
 	if off < 0 || n <= 0 || off > len(r.b) || n > len(r.b)-off || !r.file || r.static {
 		return true
@@ -124,7 +124,7 @@ func (r *Region) Present(off, n int) bool {
 	return errno != 0 || !slices.ContainsFunc(pages, func(p byte) bool { return p&1 == 0 })
 }
 
-// Huge asks for huge pages in [off, off+n) of an allocated region, where whole ones lie in it.
+// Huge asks for huge pages in [off, off+n) of an allocated region, where whole ones fit.
 func (r *Region) Huge(off, n int) error {
 	if off < 0 || n < 0 || off > len(r.b) || n > len(r.b)-off || off%int(pageSize) != 0 {
 		return fmt.Errorf("mem: [%d,+%d) is outside a region of %d bytes, or not of whole pages", off, n, len(r.b))
@@ -133,9 +133,8 @@ func (r *Region) Huge(off, n int) error {
 	return nil
 }
 
-// Prefault makes the region's pages present now, on the given number of
-// threads, so that no later access stops to wait for the kernel: it zeroes an
-// allocated region's pages and reads a file's.
+// Prefault makes the region's pages present now, on the given number of threads, so that no later access
+// takes a page fault: it zeroes the pages of an allocated region and reads those of a file.
 func (r *Region) Prefault(threads int) error {
 	if r.closed.Load() {
 		return ErrClosed
@@ -154,9 +153,8 @@ func (r *Region) Prefault(threads int) error {
 	return errors.Join(errs...)
 }
 
-// populate makes the pages of part present. MADV_POPULATE came with Linux 5.14;
-// before it, pages are touched, but for a file's, where the kernel only reads
-// ahead: touching one that was cut off would be fatal.
+// populate makes the pages of part present. MADV_POPULATE needs Linux 5.14. On older kernels pages of memory
+// are touched, and those of a file only read ahead: touching a page that was truncated away would be fatal.
 func (r *Region) populate(part []byte) error {
 	if r.file {
 		err := unix.Madvise(part, unix.MADV_POPULATE_READ)

@@ -6,10 +6,9 @@ import (
 	"sync"
 )
 
-// A Budget is a limit on bytes. Every large allocation reserves its bytes first, so that
-// one that does not fit is refused with an error instead of the process being killed by
-// the kernel later. The limit may change: where it falls below what is taken, nothing
-// is free until enough was released. It is safe for concurrent use.
+// A Budget is a limit on bytes. Every large allocation reserves its bytes first, so that one that does not
+// fit is refused with an error instead of the kernel killing the process later. The limit may change: if it
+// falls below what is reserved, nothing is free until enough is released. It is safe for concurrent use.
 type Budget struct {
 	mu     sync.Mutex
 	limit  uint64
@@ -19,13 +18,13 @@ type Budget struct {
 	by     map[string]uint64 // in use, by purpose
 }
 
-// NewBudget returns a budget of limit bytes. The reason says in a few words
-// what set it, such as "cgroup memory.max", and is part of every refusal.
+// NewBudget returns a budget of limit bytes. The reason names the source of the limit in a few words, such as
+// "cgroup memory.max", and is part of every refusal.
 func NewBudget(limit uint64, reason string) *Budget {
 	return &Budget{limit: limit, reason: reason, by: map[string]uint64{}}
 }
 
-// A LimitError is the refusal of a Budget.
+// A LimitError reports a reservation that a Budget refused.
 type LimitError struct {
 	Purpose string
 	Need    uint64
@@ -34,7 +33,7 @@ type LimitError struct {
 	Reason  string // what set the limit
 }
 
-// Error returns the refusal as a sentence with its numbers.
+// Error returns one sentence with the numbers.
 func (e *LimitError) Error() string {
 	need, free := FormatBytes(e.Need), FormatBytes(e.Free)
 	if need == free { // a refusal has to show the difference
@@ -44,19 +43,19 @@ func (e *LimitError) Error() string {
 		e.Purpose, need, free, FormatBytes(e.Limit), e.Reason)
 }
 
-// Missing returns how many bytes more would have done: it tells callers that know errors by what they are about that this
-// one is for want of memory.
+// Missing returns how many more bytes were needed. Callers use the method to recognize errors caused by a
+// lack of memory.
 func (e *LimitError) Missing() uint64 { return e.Need - min(e.Need, e.Free) }
 
-// A Reservation is bytes taken from a Budget.
+// A Reservation is a number of bytes reserved from a Budget.
 type Reservation struct {
 	budget  *Budget
 	purpose string
 	bytes   uint64 // under the budget's lock
 }
 
-// Reserve takes n bytes, or returns a *LimitError when fewer are free. The
-// purpose is a few words such as "packed weights", and the bytes are counted under it.
+// Reserve reserves n bytes, or returns a *LimitError if fewer are free. The bytes are counted under the
+// purpose, a few words such as "packed weights".
 func (b *Budget) Reserve(purpose string, n uint64) (*Reservation, error) {
 	r := &Reservation{budget: b, purpose: purpose}
 	if err := r.Resize(n); err != nil {
@@ -65,7 +64,7 @@ func (b *Budget) Reserve(purpose string, n uint64) (*Reservation, error) {
 	return r, nil
 }
 
-// Bytes returns how many bytes are taken.
+// Bytes returns the number of reserved bytes.
 func (r *Reservation) Bytes() uint64 {
 	r.budget.mu.Lock()
 	defer r.budget.mu.Unlock()
@@ -86,8 +85,8 @@ func (r *Reservation) Resize(n uint64) error {
 	return nil
 }
 
-// Set changes the reservation to n bytes, whether they are free or not: for memory that
-// is in use already and was measured.
+// Set changes the reservation to n bytes even if they are not free: for memory that is already in use and was
+// measured.
 func (r *Reservation) Set(n uint64) {
 	r.budget.mu.Lock()
 	defer r.budget.mu.Unlock()
@@ -108,7 +107,7 @@ func (r *Reservation) set(n uint64) {
 // Release releases the bytes. Releasing again is a no-op.
 func (r *Reservation) Release() { _ = r.Resize(0) } // shrinking cannot fail
 
-// Alloc reserves n bytes and allocates them. Closing the region releases them.
+// Alloc reserves n bytes and allocates them. Closing the region releases the reservation.
 func (b *Budget) Alloc(purpose string, n uint64) (*Region, error) {
 	res, err := b.Reserve(purpose, n)
 	if err != nil {
@@ -123,35 +122,35 @@ func (b *Budget) Alloc(purpose string, n uint64) (*Region, error) {
 	return r, nil
 }
 
-// Limit returns the budget's size in bytes, and what set it.
+// Limit returns the budget's size in bytes and its reason.
 func (b *Budget) Limit() (bytes uint64, reason string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.limit, b.reason
 }
 
-// SetLimit changes the limit, and what set it.
+// SetLimit changes the limit and its reason.
 func (b *Budget) SetLimit(limit uint64, reason string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.limit, b.reason = limit, reason
 }
 
-// Over returns how many bytes more are taken than the limit is.
+// Over returns by how many bytes the reservations exceed the limit.
 func (b *Budget) Over() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.used - min(b.used, b.limit)
 }
 
-// Used returns how many bytes are taken now.
+// Used returns how many bytes are reserved now.
 func (b *Budget) Used() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.used
 }
 
-// Peak returns the most bytes that were taken at once.
+// Peak returns the maximum of Used so far.
 func (b *Budget) Peak() uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -165,7 +164,7 @@ func (b *Budget) Free() uint64 {
 	return b.limit - min(b.limit, b.used)
 }
 
-// ByPurpose returns the bytes taken now, by purpose. The map is a copy.
+// ByPurpose returns the reserved bytes by purpose. The map is a copy.
 func (b *Budget) ByPurpose() map[string]uint64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()

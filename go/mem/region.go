@@ -1,7 +1,6 @@
-// Package mem manages memory outside the Go heap, mapped model files and anonymous
-// arenas, and the budget from which every large allocation is reserved.
-// The garbage collector neither scans a Region nor moves it, so its addresses
-// may be stored in C structs for as long as the Region is open.
+// Package mem manages memory outside the Go heap (mapped model files and anonymous memory) and the budget
+// from which every large allocation is reserved. The garbage collector neither scans nor moves a Region, so
+// its addresses may be stored in C structs for as long as the Region is open.
 package mem
 
 import (
@@ -15,15 +14,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// HugePage is the alignment of an allocated Region: a huge page on x86-64, and
-// on Arm with pages of 4 KiB.
+// HugePage is the alignment of an allocated Region: the size of a huge page on x86-64, and on Arm with 4 KiB
+// pages.
 const HugePage = 2 << 20
 
 // ErrClosed reports that a Region was closed.
 var ErrClosed = errors.New("mem: region is closed")
 
-// A Region is a mapping, or a part of one. The zero Region is empty. Its methods
-// may be called from several goroutines, but none while another closes it.
+// A Region is a mapping or a part of one. The zero Region is empty. Its methods may be called concurrently,
+// but not while the region is being closed.
 type Region struct {
 	b      []byte
 	file   bool
@@ -36,8 +35,8 @@ type Region struct {
 	was os.FileInfo // when it was mapped
 }
 
-// Unchanged reports whether the file that was mapped, under whatever name it is by now, was neither written to nor cut
-// since. It is true of a region of no file.
+// Unchanged reports whether the mapped file, whatever its current name, has been neither written nor
+// truncated since. It is true for a region without a file.
 func (r *Region) Unchanged() bool {
 	if r.of == nil {
 		return true
@@ -46,20 +45,19 @@ func (r *Region) Unchanged() bool {
 	return err == nil && r.Is(fi)
 }
 
-// Is reports whether fi is of the file that was mapped, as it was then.
+// Is reports whether fi describes the mapped file as it was when it was mapped.
 func (r *Region) Is(fi os.FileInfo) bool {
 	return os.SameFile(fi, r.was) && fi.Size() == r.was.Size() && fi.ModTime().Equal(r.was.ModTime())
 }
 
-// BeforeUnmap makes Close call f before it unmaps the bytes, instead of what it was given before.
+// BeforeUnmap sets a function that Close calls before it unmaps the bytes.
 func (r *Region) BeforeUnmap(f func()) { r.before = f }
 
-// Map maps the whole of the named regular file, read-only.
+// Map maps the named regular file, read-only.
 //
-// The mapping shares the file's pages. If another process shortens the file
-// while it is mapped, touching a page beyond the new end kills this process
-// with SIGBUS, unless a kernel.Guard catches that. Replace a model by renaming a
-// new file over it, which leaves the mapped one whole.
+// The mapping shares the file's pages. If another process truncates the file while it is mapped, accessing a
+// page beyond the new end kills this process with SIGBUS, unless a kernel.Guard handles that. To replace a
+// model, rename a new file over it, which leaves the mapped one intact.
 func Map(name string) (*Region, error) {
 	// Stat before opening: opening a FIFO would block until there is a writer, and
 	// opening a device may have side effects.
@@ -106,9 +104,9 @@ func mappable(name string, fi os.FileInfo) error {
 	return fmt.Errorf("map %s: it is %s; give a regular file with contents", name, what)
 }
 
-// Alloc returns n zeroed bytes that start on a HugePage boundary. The kernel is
-// asked for huge pages when at least one fits. Memory is taken as it is first
-// touched; purpose names it in the error. Nothing is counted: see Budget.Alloc.
+// Alloc returns n zeroed bytes that start on a HugePage boundary, on huge pages if at least one fits.
+// Physical memory is allocated on first touch. purpose names the allocation in errors. Nothing is reserved:
+// see Budget.Alloc.
 func Alloc(n uint64, purpose string) (*Region, error) {
 	fail := func(why any) (*Region, error) {
 		return nil, fmt.Errorf("allocate %s for %s: %v", FormatBytes(n), purpose, why)
@@ -135,8 +133,8 @@ func Alloc(n uint64, purpose string) (*Region, error) {
 	return &Region{b: b}, nil
 }
 
-// Space returns n bytes of addresses, without huge pages. They become memory as they are written, and stop to be with
-// Discard; nothing is counted. There may be more of them than the machine has memory.
+// Space returns n bytes of address space, without huge pages. Physical memory is allocated on first write and
+// returned by Discard; nothing is reserved. The space may be larger than the machine's memory.
 func Space(n uint64, purpose string) (*Region, error) {
 	if n == 0 || n > math.MaxInt64-HugePage {
 		return nil, fmt.Errorf("reserve %s of addresses for %s: want 1 byte or more, and what an address space holds", FormatBytes(n), purpose)
@@ -153,13 +151,12 @@ func Space(n uint64, purpose string) (*Region, error) {
 	return &Region{b: b}, nil
 }
 
-// Static returns a region of bytes that exist for the life of the process, such as an
-// embedded file. They need not be page-aligned and share pages with other data, so advice
-// is a no-op and closing unmaps nothing.
+// Static returns a region of bytes that exist for the life of the process, such as an embedded file. They
+// need not be page-aligned and share pages with other data, so advice is a no-op and closing unmaps nothing.
 func Static(b []byte) *Region { return &Region{b: b, static: true} }
 
-// Bytes returns the region, nil once it is closed. The bytes of a mapped file
-// and static ones must not be written. None may be used after Close.
+// Bytes returns the region's bytes, or nil once it is closed. The bytes of a mapped file and static ones must
+// not be written. None may be used after Close.
 func (r *Region) Bytes() []byte {
 	if r.closed.Load() {
 		return nil
@@ -167,8 +164,7 @@ func (r *Region) Bytes() []byte {
 	return r.b
 }
 
-// Close unmaps the region and returns its bytes to the budget they were reserved from.
-// Closing again is a no-op.
+// Close unmaps the region and releases its reservation. Closing again is a no-op.
 func (r *Region) Close() error {
 	if r.closed.Swap(true) {
 		return nil

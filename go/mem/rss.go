@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// RSS returns how many bytes of this process are in memory now, mapped files
-// included; 0 if the kernel does not report it.
+// RSS returns the resident set size of this process in bytes, mapped files included; 0 if the kernel does not
+// report it.
 func RSS() uint64 { return status("VmRSS") }
 
-// Anonymous returns the bytes of this process in memory that are no file's: the kernel
-// cannot take them back without swapping.
+// Anonymous returns the resident bytes of this process that are not backed by a file: the kernel cannot
+// reclaim them without swapping.
 func Anonymous() uint64 { return status("RssAnon") + status("RssShmem") }
 
-// PeakRSS returns the most that RSS has been.
+// PeakRSS returns the maximum of RSS so far.
 func PeakRSS() uint64 { return status("VmHWM") }
 
 func status(key string) uint64 {
@@ -41,7 +41,7 @@ func kilobytes(status, key string) uint64 {
 	return 0
 }
 
-// FormatBytes writes n for people, in powers of 1000: 512 B, 1.5 MB, 4.9 GB.
+// FormatBytes formats n for people, in powers of 1000: 512 B, 1.5 MB, 4.9 GB.
 func FormatBytes(n uint64) string {
 	if n < 1000 {
 		return fmt.Sprintf("%d B", n)

@@ -5,9 +5,8 @@ import (
 	"unsafe"
 )
 
-// Float32s returns b as floats. Like the other views it shares b's memory, and
-// panics when b is misaligned or has a remainder: both are bugs in the caller,
-// not in a file.
+// Float32s returns b as floats. Like the other views it shares b's memory. It panics if b is misaligned or
+// has a remainder: both are bugs in the caller, not in a file.
 func Float32s(b []byte) []float32 { return view[float32](b) }
 
 // Float64s returns b as doubles.

@@ -1,6 +1,6 @@
 package stream
 
-// A Feed is parts of files in the order in which they are used, each read ahead of that, into one of a few buffers.
+// A Feed reads parts of files in order, ahead of their use, into a few buffers.
 type Feed struct {
 	reader *Reader
 	parts  []Range
@@ -10,7 +10,7 @@ type Feed struct {
 	used   int // parts that Next has returned
 }
 
-// A slot is a buffer, and whether its part has come; nil: it is not read.
+// A slot is a buffer, and a channel that reports when its part was read; nil: it is not being read.
 type slot struct {
 	buf  []byte
 	came chan error
@@ -27,8 +27,8 @@ func slotBytes(parts []Range) int {
 	return (most + Align - 1) / Align * Align
 }
 
-// NewFeed returns a Feed of parts, of which those that are cached when their turn comes are not read. It takes ownership of
-// the Reader. buf begins at a multiple of Align, and holds one buffer or more.
+// NewFeed returns a Feed of parts. A part that is cached when its turn comes is not read. The Feed takes
+// ownership of the Reader. buf starts at a multiple of Align and has room for at least one buffer.
 func NewFeed(r *Reader, parts []Range, buf []byte, cached func(Range) bool) *Feed {
 	f := &Feed{reader: r, parts: parts, cached: cached}
 	n := slotBytes(parts)
@@ -38,12 +38,12 @@ func NewFeed(r *Reader, parts []Range, buf []byte, cached func(Range) bool) *Fee
 	return f
 }
 
-// Is reports whether the next part is this one.
+// Is reports whether r is the next part.
 func (f *Feed) Is(r Range) bool {
 	return f.used < len(f.parts) && f.parts[f.used].File == r.File && f.parts[f.used].Off == r.Off && f.parts[f.used].N == r.N
 }
 
-// Next waits for the next part and returns it, until the next call; nil for one that is cached.
+// Next waits for the next part and returns it, or nil if it was cached. It is valid until the next call.
 func (f *Feed) Next() ([]byte, error) {
 	for ; f.begun < min(f.used+len(f.slots), len(f.parts)); f.begun++ {
 		f.begin(f.begun)

@@ -2,10 +2,11 @@ package stream
 
 import "github.com/quern-llm/quern/go/mem"
 
-// bigBytes is from what size on a unit lies on huge pages, of which it then has up to one more than its bytes fill.
+// bigBytes is the size from which a unit is placed on huge pages; it then takes up to one more than its bytes
+// fill.
 const bigBytes = 8 * mem.HugePage
 
-// A Range is bytes of a file, and where they are to lie in the space of a Store.
+// A Range is bytes of a file and their address in the space of a Store.
 type Range struct {
 	File   int
 	Off    int64
@@ -15,17 +16,18 @@ type Range struct {
 	Summed bool
 }
 
-// cover is the whole pages around the range: in the file and in the space.
+// cover returns the whole pages around the range, in the file and in the space.
 func (r Range) cover() (off int64, at, n int) {
 	before := r.At % Align
 	return r.Off - int64(before), r.At - before, (before + r.N + Align - 1) / Align * Align
 }
 
-// A Unit is what is read, and dropped, as one.
+// A Unit is read and evicted as a whole.
 type Unit struct {
 	Ranges []Range
-	// Group is 0 for units that are used in order, one after the other, and again from the first. Units of any other
-	// group are used by chance: those used last are kept, and as many as a whole group are there at a time if needed.
+	// Group is 0 for units that are used in a fixed cyclic order. Units of other groups are used in any order:
+	// they are evicted least recently used first, and all units of one group fit in memory at a time if
+	// needed.
 	Group int
 }
 
@@ -39,15 +41,16 @@ func (u Unit) Bytes() uint64 {
 	return uint64(n)
 }
 
-// A Layout is the addresses of units: each has its own in one space, most of which is not in memory.
+// A Layout is the addresses of units. Each has its own in one address space, most of which is not backed by
+// memory.
 type Layout struct {
 	Units []Unit
 	Bytes int            // of the space
 	huge  map[int][2]int // from where to where units lie that are on huge pages
 }
 
-// Ordered adds a unit of group 0. Each part is ranges that lie one after the other, in the file and in the space;
-// their At is set.
+// Ordered adds a unit of group 0. Each part is a list of ranges that are adjacent in the file and in the
+// space; their At is set.
 func (l *Layout) Ordered(parts [][]Range) {
 	n := 0
 	for _, p := range parts {
@@ -70,7 +73,8 @@ func (l *Layout) Ordered(parts [][]Range) {
 	l.Units = append(l.Units, u)
 }
 
-// Grouped adds as many units of a new group as each part has ranges: the i-th has the i-th range of each.
+// Grouped adds a new group, with as many units as each part has ranges: unit i consists of range i of each
+// part.
 func (l *Layout) Grouped(parts [][]Range) {
 	first := len(l.Units)
 	for range parts[0] {

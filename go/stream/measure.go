@@ -8,13 +8,13 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 )
 
-// Slow is the rate, in bytes per second, below which a disk is slow for weights: a layer of a small model takes longer
-// than a second.
+// Slow is the rate, in bytes per second, below which a disk is too slow for streaming weights: a layer of a
+// small model takes longer than a second.
 const Slow = 150e6
 
-// Measure returns the bytes per second at which a file is read in order, as a Store reads it, and how. It reads
-// for half a second, from a place of the file that is another one each time: where it read before, the host of a virtual machine
-// may have the file in memory.
+// Measure returns the sequential read rate of a file in bytes per second, as a Store reads it, and the
+// method. It reads for half a second, each time from another part of the file: the host of a virtual machine
+// may have cached what was read before.
 func Measure(path string) (perSecond float64, how string, err error) {
 	const window = 64 << 20
 	r, err := Open([]string{path})

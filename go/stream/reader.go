@@ -1,6 +1,6 @@
-// Package stream keeps as much of a file's parts in memory as a limit allows, and reads the others
-// from the disk as they are needed, ahead of their use where that is known: weights
-// that are larger than memory. Reads bypass the page cache where the file system permits it.
+// Package stream streams weights that are larger than memory: it keeps as many parts of a file in memory as a
+// limit allows, and reads the others from disk as they are needed, ahead of use if the order is known. Reads
+// bypass the page cache where the file system supports it.
 package stream
 
 import (
@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Align is what offsets in files and addresses in memory of direct reads are multiples of.
+// Align is the alignment of file offsets and memory addresses of direct reads.
 const Align = 4096
 
 const (
@@ -22,14 +22,14 @@ const (
 	inFlight   = 16      // reads at a time
 )
 
-// ErrChanged reports that a file is not what it was when it was opened.
+// ErrChanged reports that a file was modified after it was opened.
 var ErrChanged = errors.New("the file was changed while it was in use; load it again (a file that is renamed over another replaces it safely)")
 
-// A ReadFunc reads bytes of a file, as io.ReaderAt does. It is safe for concurrent use.
+// A ReadFunc reads bytes of a file, like io.ReaderAt. It is safe for concurrent use.
 type ReadFunc func(file int, p []byte, off int64) (int, error)
 
-// A Reader reads parts of files into memory outside the Go heap, many at a time and in the order in
-// which they were requested. It is safe for concurrent use.
+// A Reader reads parts of files into memory outside the Go heap: many concurrently, in the order in which
+// they were requested. It is safe for concurrent use.
 type Reader struct {
 	files  []source
 	how    string
@@ -38,14 +38,14 @@ type Reader struct {
 	ended  sync.WaitGroup
 }
 
-// A source is an open file as it was at first.
+// A source is an open file and its state when it was opened.
 type source struct {
 	f   *os.File
 	fd  int
 	was os.FileInfo
 }
 
-// A request is a read of a chunk. It is complete when the first need bytes of buf were read.
+// A request is a read of a chunk. It is complete when the first `need` bytes of buf were read.
 type request struct {
 	file int
 	off  int64
@@ -54,8 +54,8 @@ type request struct {
 	done func(error)
 }
 
-// Open opens files for reading: by io_uring and past the page cache where the kernel and the file system permit
-// it, else by threads, else through the page cache.
+// Open opens files for reading: by io_uring with direct I/O if the kernel and the file system support it,
+// else by threads, else through the page cache.
 func Open(paths []string) (*Reader, error) {
 	r := &Reader{queue: newQueue()}
 	for _, p := range paths {
@@ -84,14 +84,14 @@ func Open(paths []string) (*Reader, error) {
 	return r, nil
 }
 
-// NewReader returns a Reader whose files are what a function reads.
+// NewReader returns a Reader that reads with a function.
 func NewReader(f ReadFunc) *Reader {
 	r := &Reader{queue: newQueue(), how: "memory"}
 	r.serve(f)
 	return r
 }
 
-// open opens a file, past the page cache if its file system permits that: some refuse to open it so, some to read.
+// open opens a file with direct I/O if its file system supports that: some refuse it on open, some on read.
 func open(path string) (s source, direct bool, err error) {
 	for _, flag := range []int{unix.O_DIRECT, 0} {
 		if s.f, err = os.OpenFile(path, os.O_RDONLY|flag, 0); err != nil {
@@ -141,16 +141,16 @@ func (r *Reader) serve(f ReadFunc) {
 	}
 }
 
-// How says how the files are read, in words.
+// How describes in words how the files are read.
 func (r *Reader) How() string { return r.how }
 
-// Read requests the first need bytes of buf from a file, from off on, and calls done, from another goroutine,
-// when they are there or could not be read. off, and the address and the length of buf, are multiples of Align.
+// Read requests the first `need` bytes of buf from a file at offset off. It calls done from another goroutine
+// when they were read or the read failed. off, and the address and length of buf, are multiples of Align.
 func (r *Reader) Read(file int, off int64, buf []byte, need int, done func(error)) {
 	r.ask(file, off, buf, need, false, done)
 }
 
-// ask is Read, where later is said after all requests of which it is not.
+// ask is Read with a priority: `later` requests are served after all others.
 func (r *Reader) ask(file int, off int64, buf []byte, need int, later bool, done func(error)) {
 	chunks := (len(buf) + chunkBytes - 1) / chunkBytes
 	var mu sync.Mutex
@@ -173,10 +173,10 @@ func (r *Reader) ask(file int, off int64, buf []byte, need int, later bool, done
 	}
 }
 
-// Info returns what a file was when it was opened.
+// Info returns a file's metadata from when it was opened.
 func (r *Reader) Info(file int) os.FileInfo { return r.files[file].was }
 
-// Unchanged returns ErrChanged if a file was written to since it was opened, or was cut.
+// Unchanged returns ErrChanged if a file was written or truncated since it was opened.
 func (r *Reader) Unchanged() error {
 	for _, s := range r.files {
 		if fi, err := s.f.Stat(); err != nil || fi.Size() != s.was.Size() || !fi.ModTime().Equal(s.was.ModTime()) {
@@ -186,7 +186,7 @@ func (r *Reader) Unchanged() error {
 	return nil
 }
 
-// Close waits for the reads in flight and closes the files. Requests that were not begun are not carried out.
+// Close waits for the reads in flight and closes the files. Requests that have not started are dropped.
 func (r *Reader) Close() {
 	r.queue.close()
 	r.ended.Wait()
@@ -210,14 +210,14 @@ func (r *Reader) pread(file int, p []byte, off int64) (int, error) {
 	}
 }
 
-// forget releases what a read left in the page cache.
+// forget drops from the page cache what a read left there.
 func (r *Reader) forget(file int, off int64, n int) {
 	if r.cached {
 		_ = unix.Fadvise(r.files[file].fd, off, int64(n), unix.FADV_DONTNEED) // a failure costs memory, not correctness
 	}
 }
 
-// read carries out a request, in several reads where one is short.
+// read serves a request, with several reads if one is short.
 func read(f ReadFunc, q request) error {
 	for at := 0; at < q.need; {
 		n, err := f(q.file, q.buf[at:], q.off+int64(at))
@@ -238,7 +238,7 @@ func read(f ReadFunc, q request) error {
 	return nil
 }
 
-// unexpected is the error of a file that ends before its parts do.
+// unexpected returns the error for a file that ends too early.
 func unexpected(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
@@ -246,7 +246,7 @@ func unexpected(err error) error {
 	return err
 }
 
-// A queue is requests in order, and those that come after all of these.
+// A queue is a list of requests in order, and one of requests with lower priority.
 type queue struct {
 	mu     sync.Mutex
 	more   *sync.Cond
@@ -272,7 +272,7 @@ func (q *queue) push(r request, later bool) {
 	q.more.Signal()
 }
 
-// pop returns the next request. It waits for one if it may, and returns none once the queue is closed.
+// pop returns the next request. If `wait` is set it waits for one. It returns none once the queue is closed.
 func (q *queue) pop(wait bool) (r request, ok bool) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -12,17 +12,17 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 )
 
-// ErrSum reports that what was read is not what was written.
+// ErrSum reports a checksum mismatch.
 var ErrSum = errors.New("a checksum does not match: the file was damaged")
 
-// ahead is how many units of group 0 are read at a time.
+// ahead is the number of units of group 0 that are read concurrently.
 const ahead = 2
 
-// A Store is units at fixed addresses, of which those that are in memory take no more than a limit.
+// A Store holds units at fixed addresses, and limits the memory of those present.
 //
-// Of the units that are used in order the first are kept, as many as fit. The others pass through the rest of the
-// memory, a ring: one is dropped when it was used, and the next are read meanwhile, also those of the
-// next time around. Other units are kept by their last use, within what is left.
+// Units that are used in order: the first ones stay, as many as fit. The others pass through a ring, the rest
+// of the memory: one is dropped after its use, and the next are read meanwhile, including those of the next
+// cycle. Units of other groups are evicted least recently used first, within what is left.
 //
 // It is safe for concurrent use.
 type Store struct {
@@ -47,7 +47,7 @@ type Store struct {
 	closed  bool
 }
 
-// parts is how a limit is divided.
+// parts is the division of the limit.
 type parts struct{ pinned, ring, cache uint64 }
 
 type unit struct {
@@ -74,7 +74,7 @@ const (
 	present
 )
 
-// Stats are what a Store has and did.
+// Stats are the contents and counters of a Store.
 type Stats struct {
 	How     string // its files are read
 	Bytes   uint64 // of all units
@@ -93,14 +93,14 @@ type Stats struct {
 	Errors  uint64        // of reads
 }
 
-// Least returns the smallest limit with which a Store of these units works.
+// Least returns the smallest limit for which a Store of these units works.
 func Least(units []Unit) uint64 {
 	p, _ := divide(units, 0)
 	return p.ring + p.cache
 }
 
-// divide returns how a limit is divided, and which units of group 0, from the first on, stay. With too small a limit it
-// is the least that is needed.
+// divide returns the division of a limit, and how many units of group 0 stay in memory. If the limit is too
+// small, it returns the minimum.
 func divide(units []Unit, limit uint64) (p parts, pinned int) {
 	var ordered []uint64
 	all, chance, groups := uint64(0), uint64(0), map[int]uint64{}
@@ -139,8 +139,8 @@ func divide(units []Unit, limit uint64) (p parts, pinned int) {
 	return p, pinned
 }
 
-// NewStore returns a Store of the units of a layout, of which nothing is in memory yet. It takes ownership
-// of the Reader. The limit must be no less than Least.
+// NewStore returns a Store of the units of a layout, none of them in memory. It takes ownership of the
+// Reader. The limit must be at least Least.
 func NewStore(l *Layout, r *Reader, limit uint64) (*Store, error) {
 	space, err := mem.Space(uint64(l.Bytes), "streamed weights")
 	if err != nil {
@@ -170,10 +170,10 @@ func NewStore(l *Layout, r *Reader, limit uint64) (*Store, error) {
 	return s, nil
 }
 
-// Bytes returns the space. What is not in memory reads as zeros.
+// Bytes returns the address space. Absent units read as zeros.
 func (s *Store) Bytes() []byte { return s.space.Bytes() }
 
-// SetLimit changes the limit. What is held stays until it is released.
+// SetLimit changes the limit. Held units stay until they are released.
 func (s *Store) SetLimit(limit uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,15 +195,15 @@ func (s *Store) SetLimit(limit uint64) {
 	s.readAhead()
 }
 
-// Begin starts reading what is used first, in whatever time there is before Need.
+// Begin starts reading the units that are used first, before the first Need.
 func (s *Store) Begin() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.readAhead()
 }
 
-// Start starts to read what Need will be asked for next, as far as it is used by chance: the others are on their way. What is
-// done until then costs no time.
+// Start starts reading units of other groups that the next Need will ask for, to overlap the reads with other
+// work. Units used in order are already being read.
 func (s *Store) Start(numbers ...int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -211,8 +211,8 @@ func (s *Store) Start(numbers ...int) {
 	s.fetch(numbers, false)
 }
 
-// Guess starts to read units of one group that may be needed after those of the next Need, once all that is needed was read.
-// They take the place of those that were not used for longest, and of none that was started or is guessed.
+// Guess prefetches units of one group that the Need after the next may ask for, after all required reads.
+// They evict the least recently used units, but none that was started or prefetched.
 func (s *Store) Guess(numbers ...int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -222,7 +222,7 @@ func (s *Store) Guess(numbers ...int) {
 	s.fetch(numbers, true)
 }
 
-// fetch starts to read those units by chance that are absent, as far as others can make room for them.
+// fetch starts reading the absent ones of these units, as far as others can be evicted for them.
 func (s *Store) fetch(numbers []int, later bool) {
 	for _, i := range numbers {
 		if u := &s.units[i]; u.Group != 0 {
@@ -239,8 +239,8 @@ func (s *Store) fetch(numbers []int, later bool) {
 	}
 }
 
-// settle compares the last guess with what is needed of the same group, or drops it where nothing is. Units that were guessed wrongly
-// are the first to go.
+// settle compares the last prefetch with what is needed of the same group, or drops it if nothing is. Wrongly
+// prefetched units are evicted first.
 func (s *Store) settle(needed []int) {
 	if len(s.guessed) == 0 {
 		return
@@ -261,8 +261,8 @@ func (s *Store) settle(needed []int) {
 	s.guessed = s.guessed[:0]
 }
 
-// Need waits until units are in memory, and holds them there until Release. An error is of their reads; then none is
-// held, and the next Need tries again.
+// Need waits until units are in memory and holds them until Release. It returns the error of a failed read;
+// then none is held, and the next Need tries again.
 func (s *Store) Need(numbers ...int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -328,8 +328,8 @@ func (s *Store) Need(numbers ...int) error {
 	return first
 }
 
-// Fresh returns those of units that are held which were read since it last returned them: what was made of their bytes in place is
-// no longer there.
+// Fresh returns those of the held units that were read since Fresh last returned them: in-place conversions
+// of their bytes are lost.
 func (s *Store) Fresh(numbers ...int) []int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -343,7 +343,7 @@ func (s *Store) Fresh(numbers ...int) []int {
 	return fresh
 }
 
-// Spoil has units read again when they are needed next.
+// Spoil marks units to be read again when they are next needed.
 func (s *Store) Spoil(numbers ...int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -352,7 +352,7 @@ func (s *Store) Spoil(numbers ...int) {
 	}
 }
 
-// Release lets go of units that Need held.
+// Release releases units held by Need.
 func (s *Store) Release(numbers ...int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -377,7 +377,7 @@ func (s *Store) release(numbers []int) {
 	s.arrived.Broadcast()
 }
 
-// readAhead starts to read the units that are used next, as far as there is room.
+// readAhead starts reading the next units in order, as far as there is room.
 func (s *Store) readAhead() {
 	for k := 0; k < len(s.order) && s.reading < ahead && !s.closed; k++ {
 		i := s.order[(s.next+k)%len(s.order)]
@@ -392,7 +392,7 @@ func (s *Store) readAhead() {
 	}
 }
 
-// room makes room for a unit that is used as the k-th from now, and reports whether there is some.
+// room makes room for the unit that is used k-th from now, and reports whether it succeeded.
 func (s *Store) room(u *unit, k int) bool {
 	if u.Group != 0 {
 		for !s.fits(u) {
@@ -410,7 +410,7 @@ func (s *Store) room(u *unit, k int) bool {
 	return true
 }
 
-// yield drops the unit of the ring that is used last, if that is later than the k-th from now.
+// yield drops the unit of the ring with the latest next use, if that is later than the k-th from now.
 func (s *Store) yield(k int) bool {
 	for far := len(s.order) - 1; far > k; far-- {
 		i := s.order[(s.next+far)%len(s.order)]
@@ -422,7 +422,7 @@ func (s *Store) yield(k int) bool {
 	return false
 }
 
-// fits makes room for a unit by chance in place of others that nobody asked for, and reports whether there is some.
+// fits evicts units that nobody asked for to make room for a unit, and reports whether there is some.
 func (s *Store) fits(u *unit) bool {
 	for s.cached+u.size > s.parts.cache {
 		if !s.forget(false) {
@@ -432,7 +432,7 @@ func (s *Store) fits(u *unit) bool {
 	return true
 }
 
-// forget drops the unit by chance that was not used for longest, those that were asked for only if they may go as well.
+// forget evicts the least recently used unit; units that were asked for only if `asked` is set.
 func (s *Store) forget(asked bool) bool {
 	for e := s.recent.Back(); e != nil; e = e.Prev() {
 		if u := &s.units[e.Value.(int)]; u.held == 0 && u.state == present && (asked || !u.soon) {
@@ -443,7 +443,7 @@ func (s *Store) forget(asked bool) bool {
 	return false
 }
 
-// shrink drops what is more than the limit allows.
+// shrink evicts what exceeds the limit.
 func (s *Store) shrink() {
 	for s.ring > s.parts.ring && s.yield(-1) {
 	}
@@ -451,8 +451,8 @@ func (s *Store) shrink() {
 	}
 }
 
-// drop takes a unit out of memory. The huge pages of one that passes through the ring are kept for the next: memory that the kernel
-// gives out anew is filled with zeros first, which takes longer than some disks take to read.
+// drop removes a unit from memory. The huge pages of a unit in the ring are kept for the next: the kernel
+// zeroes newly allocated memory, which takes longer than some disks take to read.
 func (s *Store) drop(i int) {
 	u := &s.units[i]
 	u.state, u.spoilt = absent, false
@@ -492,7 +492,7 @@ func (s *Store) drop(i int) {
 	}
 }
 
-// refill gives a unit the huge pages that it has kept, and others that were left.
+// refill gives a unit the huge pages that it kept, and spare ones.
 func (s *Store) refill(u *unit) {
 	var empty []int
 	for at := u.pages[0]; at < u.pages[1]; at += mem.HugePage {
@@ -521,7 +521,8 @@ func (s *Store) trim() {
 	}
 }
 
-// uses reports whether a neighbour of unit i in its group, which is not absent, has bytes of a part on the page at an offset.
+// uses reports whether a neighbor of unit i in its group that is not absent has bytes of a part on the page
+// at an offset.
 func (s *Store) uses(i, part, page int) bool {
 	for _, step := range []int{-1, 1} {
 		for k := i + step; k >= 0 && k < len(s.units) && s.units[k].Group == s.units[i].Group; k += step {
@@ -537,7 +538,7 @@ func (s *Store) uses(i, part, page int) bool {
 	return false
 }
 
-// start begins to read a unit, or, where that is later, has it read when nothing else is.
+// start begins to read a unit; if `later` is set, at low priority.
 func (s *Store) start(i int, later bool) {
 	u := &s.units[i]
 	u.state, u.left, u.err = coming, len(u.Ranges), nil
@@ -562,7 +563,7 @@ func (s *Store) start(i int, later bool) {
 	}
 }
 
-// came verifies a range of unit i that was read. It is called by the Reader, which it does not delay.
+// came verifies a range of unit i after it was read. The Reader calls it, so it must not block.
 func (s *Store) came(i int, r Range, err error) {
 	if err != nil || !r.Summed {
 		s.record(i, r, err)
@@ -576,7 +577,7 @@ func (s *Store) came(i int, r Range, err error) {
 	})
 }
 
-// record notes that a range of unit i is there, or why not.
+// record records that a range of unit i was read, or its error.
 func (s *Store) record(i int, r Range, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -594,7 +595,7 @@ func (s *Store) record(i int, r Range, err error) {
 	}
 }
 
-// finish makes a unit present, or absent where it could not be read.
+// finish marks a unit present, or absent if a read failed.
 func (s *Store) finish(i int) {
 	u := &s.units[i]
 	u.state, u.fresh = present, true
@@ -614,10 +615,10 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // Sum is the checksum of a Range.
 func Sum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
-// Unchanged returns ErrChanged if a file was written to since it was opened.
+// Unchanged returns ErrChanged if a file was modified since it was opened.
 func (s *Store) Unchanged() error { return s.reader.Unchanged() }
 
-// Stats returns what the Store has and did.
+// Stats returns the contents and counters.
 func (s *Store) Stats() Stats {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -626,7 +627,7 @@ func (s *Store) Stats() Stats {
 	return st
 }
 
-// Close stops reading and releases the memory. Nothing may be held. Closing again is a no-op.
+// Close stops reading and releases the memory. No unit may be held. Closing again is a no-op.
 func (s *Store) Close() {
 	s.mu.Lock()
 	was := s.closed

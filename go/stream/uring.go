@@ -49,7 +49,7 @@ type uringCQE struct {
 	flags uint32
 }
 
-// A uring is an io_uring of one goroutine, with up to as many reads in flight as it has entries.
+// A uring is an io_uring used by one goroutine. Its entries limit the reads in flight.
 type uring struct {
 	fd     int
 	rings  []byte
@@ -60,13 +60,14 @@ type uring struct {
 	queued int // entries that the kernel was not told of yet
 }
 
-// A flight is a request that is being carried out, of which the first at bytes are there.
+// A flight is a request in flight, of which the first `at` bytes were read.
 type flight struct {
 	request
 	at int
 }
 
-// newURing returns an error where the kernel or a container's filter has no io_uring, or one without plain reads.
+// newURing returns an error if the kernel or a container's seccomp filter does not provide io_uring, or only
+// one without plain reads.
 func newURing(entries int) (*uring, error) {
 	u := &uring{inAir: make([]flight, entries)}
 	fd, _, errno := unix.Syscall(unix.SYS_IO_URING_SETUP, uintptr(entries), uintptr(unsafe.Pointer(&u.p)), 0)
@@ -96,7 +97,7 @@ func newURing(entries int) (*uring, error) {
 	return u, nil
 }
 
-// knowsReads asks the kernel whether it has the operation.
+// knowsReads asks the kernel whether it supports the operation.
 func (u *uring) knowsReads() error {
 	const register, ops = 8, 64 // IORING_REGISTER_PROBE
 	var probe struct {
@@ -128,7 +129,7 @@ func (u *uring) close() {
 
 func (u *uring) word(off uint32) *uint32 { return (*uint32)(unsafe.Pointer(&u.rings[off])) }
 
-// run carries out the requests of r until its queue is closed and none is in flight, or until the kernel refuses to.
+// run serves the requests of r until its queue is closed and none is in flight, or until the kernel refuses.
 func (u *uring) run(r *Reader) error {
 	defer u.close()
 	for {
@@ -157,7 +158,7 @@ func (u *uring) run(r *Reader) error {
 	}
 }
 
-// submit queues the read of what is missing of entry i.
+// submit queues a read of the missing bytes of entry i.
 func (u *uring) submit(r *Reader, i int) {
 	f := &u.inAir[i]
 	tail, mask := u.word(u.p.sq.tail), *u.word(u.p.sq.mask)
@@ -172,7 +173,7 @@ func (u *uring) submit(r *Reader, i int) {
 	u.queued++
 }
 
-// enter tells the kernel of what is queued, and waits for at least one read to end.
+// enter submits the queued reads and waits for at least one to complete.
 func (u *uring) enter() error {
 	for {
 		n, _, errno := unix.Syscall6(unix.SYS_IO_URING_ENTER, uintptr(u.fd), uintptr(u.queued), 1, uringGetEvents, 0, 0)
@@ -187,7 +188,7 @@ func (u *uring) enter() error {
 	}
 }
 
-// reap ends the requests whose reads have ended, and continues those that were short.
+// reap completes the requests whose reads are done, and continues short ones.
 func (u *uring) reap(r *Reader) {
 	head, tail, mask := u.word(u.p.cq.head), u.word(u.p.cq.tail), *u.word(u.p.cq.mask)
 	for h := *head; h != atomic.LoadUint32(tail); h++ {
@@ -218,7 +219,7 @@ func (u *uring) reap(r *Reader) {
 	}
 }
 
-// fail ends all that is in flight with an error.
+// fail completes everything in flight with an error.
 func (u *uring) fail(err error) {
 	for i := range u.inAir {
 		if q := u.inAir[i].request; q.done != nil {
