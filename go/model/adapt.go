@@ -9,8 +9,8 @@ import (
 	"github.com/quern-llm/quern/go/model/arch"
 )
 
-// adaptation rewrites a program so that its products have what adapters add to them. The program's buffers keep their
-// numbers; the new ones come after them.
+// An adaptation rewrites a program so that its products include the terms of LoRA adapters. The program's
+// buffers keep their numbers; new ones come after them.
 type adaptation struct {
 	p        *arch.Program
 	adapters []*Adapter // by number; nil where there is none
@@ -21,7 +21,8 @@ type adaptation struct {
 	reduced  map[kernel.BufSpec]kernel.Buf
 }
 
-// adapt returns the program with the adapters, or an error that names a tensor whose products cannot have them.
+// adapt returns the program with the adapters, or an error that names a tensor whose products cannot be
+// adapted.
 func adapt(p *arch.Program, adapters []*Adapter) (*arch.Program, error) {
 	to := *p
 	to.Bufs = slices.Clone(p.Bufs)
@@ -82,7 +83,7 @@ func (a *adaptation) lists(lists [][]kernel.Op) (out [][]kernel.Op, err error) {
 	return out, nil
 }
 
-// list rewrites operations that run one after the other.
+// list rewrites a sequence of operations.
 func (a *adaptation) list(ops []kernel.Op) ([]kernel.Op, error) {
 	var out []kernel.Op
 	for _, op := range ops {
@@ -107,7 +108,7 @@ func (a *adaptation) list(ops []kernel.Op) ([]kernel.Op, error) {
 	return out, nil
 }
 
-// low returns what each adapter adds to the products with a matrix, nil where none adds anything.
+// low returns each adapter's low-rank matrices for a matrix, nil if none changes it.
 func (a *adaptation) low(matrix string) []kernel.LowRank {
 	var list []kernel.LowRank
 	for i, x := range a.adapters {
@@ -125,7 +126,7 @@ func (a *adaptation) low(matrix string) []kernel.LowRank {
 	return list
 }
 
-// matmul adds to out what computes the adapters' part of a product, and returns the product with it.
+// matmul appends to out the operation that computes the adapters' term, and returns the product that adds it.
 func (a *adaptation) matmul(out *[]kernel.Op, op kernel.Matmul) (kernel.Op, error) {
 	width := 0
 	for i, p := range op.Parts {
@@ -155,12 +156,12 @@ func (a *adaptation) matmul(out *[]kernel.Op, op kernel.Matmul) (kernel.Op, erro
 	return op, nil
 }
 
-// rowsOnly is which rows a buffer has, and no more.
+// rowsOnly returns a buffer spec with the same rows and nothing else.
 func rowsOnly(s kernel.BufSpec) kernel.BufSpec {
 	return kernel.BufSpec{Rows: s.Rows, NExpert: s.NExpert, NUsed: s.NUsed}
 }
 
-// delta returns the buffer for what is added to products of such rows, of at least so many columns.
+// delta returns the buffer for the adapters' term of such rows, with at least so many columns.
 func (a *adaptation) delta(rows kernel.BufSpec, width int) kernel.Buf {
 	spec := rows
 	spec.Kind = kernel.Floats
@@ -189,7 +190,7 @@ func (a *adaptation) add(spec kernel.BufSpec) kernel.Buf {
 	return kernel.Buf(len(a.p.Bufs) - 1)
 }
 
-// floats returns the activations act as floats, which the operation that makes them writes as well.
+// floats returns the activations act as floats, and makes the operation that computes them write floats too.
 func (a *adaptation) floats(made []kernel.Op, act kernel.Act) (kernel.Buf, error) {
 	if b, ok := act[kernel.ActF32]; ok {
 		return b, nil
@@ -204,7 +205,7 @@ func (a *adaptation) floats(made []kernel.Op, act kernel.Act) (kernel.Buf, error
 	return 0, fmt.Errorf("nothing here makes its input")
 }
 
-// alsoFloats has operation i write floats beside the activations b, if it writes these.
+// alsoFloats makes operation i write floats in addition to the activations b, if it writes those.
 func (a *adaptation) alsoFloats(made []kernel.Op, i int, kind kernel.BufKind, b kernel.Buf) (twin kernel.Buf, ok bool, err error) {
 	writes := func(act kernel.Act) bool { w, ok := act[kind]; return ok && w == b }
 	also := func(act kernel.Act) kernel.Act {

@@ -14,7 +14,7 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 )
 
-// An Adapter is low-rank corrections of a model's matrices (LoRA), packed. It is immutable.
+// An Adapter is a packed LoRA adapter: low-rank corrections of a model's matrices. It is immutable.
 type Adapter struct {
 	Hash    [sha256.Size]byte // of the file
 	Rank    int               // the largest
@@ -42,7 +42,7 @@ func (m *Model) OpenAdapter(path string, o Options) (*Adapter, error) {
 // Bytes returns the memory of the adapter.
 func (a *Adapter) Bytes() int { return len(a.region.Bytes()) }
 
-// Close releases the memory. No Runner may have the adapter. Closing again is a no-op.
+// Close releases the memory. No Runner may use the adapter. Closing again is a no-op.
 func (a *Adapter) Close() {
 	if a.region != nil {
 		a.region.Close()
@@ -105,7 +105,7 @@ func (a *Adapter) load(m *Model, f *File, o Options) error {
 	return f.Damaged()
 }
 
-// sketch is the adapter without memory, for plans to be checked.
+// sketch returns the adapter without memory, to check plans with.
 func (a *Adapter) sketch(all []correction) *Adapter {
 	s := &Adapter{Rank: a.Rank, low: map[string]kernel.LowRank{}}
 	for _, c := range all {
@@ -114,7 +114,7 @@ func (a *Adapter) sketch(all []correction) *Adapter {
 	return s
 }
 
-// adapterAlpha checks what an adapter's file says of itself, and returns its alpha, 0 where it has none.
+// adapterAlpha checks the metadata of an adapter's file and returns its alpha, or 0 if it has none.
 func adapterAlpha(f *gguf.File, arch string) (float64, error) {
 	for _, want := range [][2]string{{"general.type", "adapter"}, {"adapter.type", "lora"}, {"general.architecture", arch}} {
 		got, err := f.Str(want[0])
@@ -144,14 +144,14 @@ func adapterAlpha(f *gguf.File, arch string) (float64, error) {
 	return alpha, nil
 }
 
-// A pair is the two matrices with which an adapter corrects a tensor.
+// A pair is an adapter's two matrices for one tensor.
 type pair struct {
 	tensor string
 	a, b   *gguf.Tensor
 	rank   int
 }
 
-// pairsOf returns the pairs of a file by tensor, in their order.
+// pairsOf returns the pairs of a file, in the order of its tensors.
 func pairsOf(f *gguf.File) ([]pair, error) {
 	if len(f.Tensors) == 0 {
 		return nil, errors.New("an adapter without tensors")
@@ -202,7 +202,7 @@ func outOf(t *gguf.Tensor) uint64 {
 	return t.Dims[1]
 }
 
-// check returns an error if the pair's shapes are not those of corrections of t.
+// check returns an error if the pair's shapes do not match t.
 func (p *pair) check(t *gguf.Tensor) error {
 	in, out, n, rank := t.Dims[0], outOf(t), uint64(1), uint64(p.rank)
 	if len(t.Dims) > 2 {
@@ -223,7 +223,7 @@ func (p *pair) check(t *gguf.Tensor) error {
 	return nil
 }
 
-// A correction is what an adapter adds to the products with one matrix.
+// A correction is an adapter's term of the products with one matrix.
 type correction struct {
 	matrix string // its name
 	rank   int
@@ -273,7 +273,7 @@ func (w *weights) corrected(p pair) ([]correction, error) {
 	return list, nil
 }
 
-// trimmed is dims without the last ones that are 1, but for the first two.
+// trimmed returns dims without trailing ones, keeping at least two.
 func trimmed(dims []uint64) []uint64 {
 	for len(dims) > 2 && dims[len(dims)-1] == 1 {
 		dims = dims[:len(dims)-1]
@@ -289,7 +289,7 @@ func (m *matrix) whole(tensor string) bool {
 // A span is n rows from number `from` on.
 type span struct{ from, n int }
 
-// spans returns which rows of its tensor a matrix is made of; those of each of N matrices apart.
+// spans returns the rows of a tensor that a matrix is made of, for each of N matrices.
 func (m *matrix) spans(t *gguf.Tensor) []span {
 	row := uint64(kernel.RowBytes(m.Type, m.In))
 	var list []span
@@ -302,7 +302,7 @@ func (m *matrix) spans(t *gguf.Tensor) []span {
 	return list
 }
 
-// thin is one of an adapter's matrices, and the rows of its tensor that it is made of. Types that are not of floats
+// A thin is one of an adapter's two matrices, with the rows of its tensor that it is made of. Quantized types
 // become floats: at these sizes that costs little.
 type thin struct {
 	kernel.Matrix
@@ -310,7 +310,7 @@ type thin struct {
 	spans []span
 }
 
-// thinOf is a packed matrix of so many rows.
+// thinOf returns a packed matrix of so many rows.
 func thinOf(t *gguf.Tensor, rows int, spans []span) thin {
 	x := thin{t: t, spans: spans}
 	x.Type, x.Layout, x.In, x.Out, x.N = kernel.F32, kernel.X16, int(t.Dims[0]), rows, 1

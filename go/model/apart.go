@@ -10,7 +10,7 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// typeOf returns the type of a tensor's rows, taken apart where the file has them interleaved.
+// typeOf returns the type of a tensor's rows after de-interleaving.
 func typeOf(t *gguf.Tensor) kernel.Type {
 	of, _ := t.Type.Apart()
 	return kernel.Type(of)
@@ -22,7 +22,7 @@ func together(t *gguf.Tensor) int {
 	return n
 }
 
-// wholeGroups returns an error where any of these numbers of rows is not one of whole groups of interleaved rows.
+// wholeGroups returns an error if any of these row numbers is not a multiple of the interleaved rows.
 func wholeGroups(t *gguf.Tensor, rows ...int) error {
 	for _, n := range rows {
 		if g := together(t); n%g != 0 {
@@ -32,7 +32,7 @@ func wholeGroups(t *gguf.Tensor, rows ...int) error {
 	return nil
 }
 
-// apart takes interleaved rows of a type apart into the beginning of buf and returns it. All CPUs share them.
+// apart de-interleaves rows into the beginning of buf and returns it. It uses all CPUs.
 func apart(buf []byte, t *gguf.Tensor, in int, rows []byte) ([]byte, error) {
 	typ, group := typeOf(t), together(t)*kernel.RowBytes(typeOf(t), in)
 	buf = buf[:len(rows)]

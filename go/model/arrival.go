@@ -8,7 +8,7 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// An arrival is matrices that are packed, in the order of their use, while the first passes run: these wait for each layer's.
+// An arrival packs matrices in order of use while the first passes run; a pass waits for those of each layer.
 type arrival struct {
 	cancel context.CancelFunc
 	ended  sync.WaitGroup
@@ -20,13 +20,13 @@ type arrival struct {
 	err  error // why no more will be
 }
 
-// canWait reports whether a matrix may be packed after the program was built: nothing follows from its values, and nothing
-// else changes with it.
+// canWait reports whether a matrix may be packed after the program was built: nothing is computed from its
+// values, and no other matrix depends on it.
 func (x *matrix) canWait() bool {
 	return x.anonymous() && x.squares == nil && x.shared == nil && !x.transposed && (x.panels != nil || together(x.parts[0]) == 1)
 }
 
-// arrive packs what has been left, in the background. It takes over the reading.
+// arrive packs the remaining matrices in the background. It takes over the reading.
 func (m *Model) arrive(r reading) {
 	a := &arrival{place: map[*matrix]int{}}
 	a.more = sync.NewCond(&a.mu)
@@ -64,7 +64,7 @@ func (m *Model) arrive(r reading) {
 	})
 }
 
-// came notes that the next matrix is packed, or why it is not.
+// came records that the next matrix is packed, or the error.
 func (a *arrival) came(err error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -97,7 +97,7 @@ func (a *arrival) wait(n int) error {
 	return a.err
 }
 
-// all is how many matrices there are to wait for.
+// all returns the number of matrices to wait for.
 func (a *arrival) all() int {
 	if a == nil {
 		return 0
@@ -105,7 +105,7 @@ func (a *arrival) all() int {
 	return len(a.place)
 }
 
-// needed returns how many matrices have to be packed for these operations.
+// needed returns how many matrices must be packed before these operations run.
 func (a *arrival) needed(w *weights, ops []kernel.Op) (n int) {
 	for _, op := range ops {
 		if mm, ok := op.(kernel.Matmul); ok {
@@ -124,7 +124,7 @@ func (a *arrival) end() {
 	}
 }
 
-// early runs some tokens of the batch through layers whose weights are still packed, one by one.
+// early runs some tokens of the batch layer by layer, waiting for weights that are still being packed.
 func (r *Runner) early(from, to int, ps *plans, stop *kernel.Stop, between func()) error {
 	if from == to {
 		return nil
@@ -146,7 +146,7 @@ func (r *Runner) early(from, to int, ps *plans, stop *kernel.Stop, between func(
 	return r.await(a.all()) // for the outputs
 }
 
-// await waits for weights that arrive, during which others may use the pool.
+// await waits for n matrices; others may use the pool meanwhile.
 func (r *Runner) await(n int) (err error) {
 	a := r.model.arriving
 	if a.isHere(n) {

@@ -7,7 +7,7 @@ import (
 	"github.com/quern-llm/quern/go/gguf"
 )
 
-// A choice is the integers of a tensor.
+// A choice is a tensor of integers.
 type choice struct {
 	t *gguf.Tensor
 	v []int32 // nil until there is memory
@@ -39,7 +39,7 @@ func (w *weights) Choice(name string, n, rows, below int) ([]int32, error) {
 	return nil, nil
 }
 
-// at is integer i of the file.
+// at returns integer i of the file.
 func (c *choice) at(i int) int64 {
 	if c.t.Type == gguf.I64 {
 		return int64(binary.LittleEndian.Uint64(c.t.Data[8*i:]))
@@ -49,7 +49,7 @@ func (c *choice) at(i int) int64 {
 
 func choiceBytes(c *choice) uint64 { return (4*c.t.Elems() + 63) / 64 * 64 }
 
-// fill copies the integers, which are where they can be read as such.
+// fill copies the integers to v.
 func (c *choice) fill(v []int32) {
 	for i := range v {
 		v[i] = int32(c.at(i)) // which was checked

@@ -6,16 +6,16 @@ import (
 	"github.com/quern-llm/quern/go/stream"
 )
 
-// chunkBytes is how much of a tensor is read before its pages are released: small
-// relative to a model, large relative to the cost of starting the threads.
+// chunkBytes is how much of a tensor is read before its pages are released: small relative to a model, large
+// relative to the cost of starting the threads.
 const chunkBytes = 32 << 20
 
-// chunkRows returns the most rows of a chunk of x.
+// chunkRows returns the maximum number of rows of a chunk of x.
 func chunkRows(x *matrix) int {
 	return max(chunkBytes/kernel.RowBytes(x.Type, x.In)/kernel.Panel, 1) * kernel.Panel
 }
 
-// A chunk is what is read of a matrix at a time: rows of one of its tensors, or bytes of its panels.
+// A chunk is the part of a matrix that is read at a time: rows of one of its tensors, or bytes of its panels.
 type chunk struct {
 	t         *gguf.Tensor
 	row, rows int // of the tensor; where it is transposed, of the transpose
@@ -23,8 +23,8 @@ type chunk struct {
 	at, n     int // bytes of the tensor; where it is transposed, about these
 }
 
-// chunks returns the chunks of x in the order in which they are read. One ends where a matrix or a part of one does: the
-// next begins a new panel.
+// chunks returns the chunks of x in reading order. A chunk ends where a matrix or a part of one does, because
+// the next row begins a new panel.
 func (x *matrix) chunks() (all []chunk) {
 	if t := x.panels; t != nil {
 		for at := 0; at < len(t.Data); at += chunkBytes {
@@ -58,7 +58,8 @@ func (c chunk) source() stream.Range {
 	return stream.Range{File: c.t.Shard, Off: int64(c.t.Offset) + int64(c.at), N: c.n}
 }
 
-// sources returns what is read of matrices, in order, but for those that are read as a whole, in any order.
+// sources returns the file ranges of matrices in reading order, except those of matrices that are read as a
+// whole and out of order.
 func sources(mats []*matrix) (parts []stream.Range) {
 	for _, x := range mats {
 		if x.transposed {
@@ -71,20 +72,20 @@ func sources(mats []*matrix) (parts []stream.Range) {
 	return parts
 }
 
-// feedBuffers is how many chunks are in memory at a time, or on their way.
+// feedBuffers is the number of chunks that are in memory or being read.
 const feedBuffers = 3
 
-// A feed is the chunks of a file that is not in the page cache, read ahead of their use: into buffers, or, where parts is
-// nil, into the page cache.
+// A feed reads the chunks of a file that is not in the page cache ahead of their use: into buffers or, if
+// parts is nil, into the page cache.
 type feed struct {
 	parts *stream.Feed
 	room  *loan
 }
 
-// newFeed returns a feed of what is read of these matrices. Where the whole file has room in the page cache it stays there: the
-// kernel reads it there by itself, without a copy, as fast as the disk is, and goes on with what is read of later matrices. Else
-// chunks pass through buffers. It is nil where there is nothing to read, or no memory for buffers: then chunks are in the file's
-// pages.
+// newFeed returns a feed for these matrices. If the whole file fits in the page cache, it reads the file
+// there: the kernel needs no copy, runs at the speed of the disk, and continues with later matrices.
+// Otherwise chunks pass through buffers. It returns nil if there is nothing to read, or no memory for
+// buffers; chunks are then read from the mapping.
 func (m *Model) newFeed(mats, later []*matrix, o Options) *feed {
 	f := m.file
 	cached := func(r stream.Range) bool { return f.regions[r.File].Present(int(r.Off), r.N) }
@@ -115,7 +116,7 @@ func (m *Model) newFeed(mats, later []*matrix, o Options) *feed {
 	return &feed{parts: stream.NewFeed(r, parts, room.Bytes(), cached), room: room}
 }
 
-// allCached reports whether no part has to be read, as far as a few of them show: small files are read in no time.
+// allCached reports whether all parts are in the page cache, judged by a sample.
 func allCached(parts []stream.Range, cached func(stream.Range) bool) bool {
 	const probes = 64
 	for i := range min(probes, len(parts)) {
@@ -126,8 +127,8 @@ func allCached(parts []stream.Range, cached func(stream.Range) bool) bool {
 	return true
 }
 
-// bytes returns a chunk of a tensor: from the feed, or in the file's pages. What cannot be read is not there
-// either, which Damaged finds.
+// bytes returns a chunk of a tensor, from the feed or the mapping. If the feed's read fails, reading the
+// mapping fails too, which Damaged detects.
 func (r *reading) bytes(c chunk) []byte {
 	switch {
 	case r.feed == nil:
@@ -151,7 +152,8 @@ func (f *feed) close() {
 	}
 }
 
-// is reports whether the files of r are those that are mapped: of others the offsets would be other weights.
+// is reports whether the files of r are the mapped ones: in other files the offsets would be of other
+// weights.
 func (f *File) is(r *stream.Reader) bool {
 	for i, region := range f.regions {
 		if !region.Is(r.Info(i)) {

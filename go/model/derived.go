@@ -8,7 +8,7 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// squares is the mean squares of a matrix's rows. See arch.Weights.Squares.
+// squares holds the mean squares of a matrix's rows. See arch.Weights.Squares.
 type squares struct {
 	norm *vector // of the inputs; may be nil
 	rows []float64
@@ -36,11 +36,11 @@ func (w *weights) Squares(name, norm string) ([]float64, error) {
 	return m.squares.rows, nil
 }
 
-// sample is how many columns in the middle of a row, at most, its mean square is taken
-// of. What follows from it are powers of two, and reading all takes longer than packing.
+// sample is the maximum number of columns, in the middle of a row, whose mean square is computed. The results
+// are rounded to powers of two, and reading all columns would take longer than packing.
 const sample = 256
 
-// read takes the rows of x from number first on, which are whole, with all CPUs.
+// read processes whole rows of x from number `first` on, on all CPUs.
 func (s *squares) read(x *matrix, first int, rows []byte) {
 	if s.rows == nil {
 		s.rows = make([]float64, x.Out)
@@ -69,8 +69,8 @@ func (s *squares) read(x *matrix, first int, rows []byte) {
 	done.Wait()
 }
 
-// sumSquares is the sum of squares of w, times norm where there is one. Products are
-// converted before they are added, so that no compiler fuses them.
+// sumSquares returns the sum of squares of w, times norm if there is one. Products are converted before they
+// are added, so that no compiler fuses them.
 func sumSquares(w, norm []float32) float64 {
 	sum := 0.0
 	for i, x := range w {
@@ -83,7 +83,7 @@ func sumSquares(w, norm []float32) float64 {
 	return sum
 }
 
-// dropSquares releases what has served.
+// dropSquares releases the mean squares after use.
 func (w *weights) dropSquares() {
 	for _, m := range w.mats {
 		m.squares = nil
@@ -101,8 +101,8 @@ func (w *weights) Floats(name string, n int) []float32 {
 	return v.v
 }
 
-// Computed returns what the architecture computed from the weights, in the order in which
-// it asked for memory. It is part of what determines keys and values.
+// Computed returns the values that the architecture computed from the weights, in the order of its requests.
+// Keys and values depend on them.
 func (m *Model) Computed() [][]float32 {
 	var all [][]float32
 	for _, v := range m.weights.made {

@@ -1,11 +1,9 @@
-// Package model loads a GGUF file into a form that runs: it reads the config,
-// binds the tensors that the architecture names, packs their rows for the
-// kernels, and turns batches of tokens into logits.
+// Package model loads a GGUF file into a form that runs: it reads the configuration, binds the tensors that
+// the architecture names, packs their rows for the kernels, and turns batches of tokens into logits.
 //
-// Weights live outside the Go heap: in one anonymous region when they are
-// packed, else in the mapped file. What a file can get wrong is an error of one
-// line, found before anything large is allocated or read; only values that are
-// not finite come to light while packing.
+// Weights are outside the Go heap: packed in one anonymous region, or in the mapped file. Anything wrong with
+// a file is a one-line error, found before anything large is allocated or read; only non-finite values are
+// found while packing.
 package model
 
 import (
@@ -32,8 +30,8 @@ type File struct {
 	config  *Config     // parsed on first use
 }
 
-// OpenFile maps and parses the model at path. If it is split into shards, path may name
-// any of them, and the others are found in the same directory. Errors name the file.
+// OpenFile maps and parses the model at path. If it is split into shards, path may name any of them; the
+// others must be in the same directory. Errors name the file.
 func OpenFile(path string) (*File, error) {
 	f := &File{}
 	err := f.open(path)
@@ -52,7 +50,7 @@ func OpenFile(path string) (*File, error) {
 	return f, nil
 }
 
-// OpenFileAs opens the model at path, and has errors call it by another name: that of what it was made of.
+// OpenFileAs opens the model at path, but errors call it by another name: that of its source.
 func OpenFileAs(path, name string) (*File, error) {
 	f, err := OpenFile(path)
 	if err != nil {
@@ -62,14 +60,14 @@ func OpenFileAs(path, name string) (*File, error) {
 	return f, nil
 }
 
-// Name returns what errors call the file.
+// Name returns the name of the file in errors.
 func (f *File) Name() string { return cmp.Or(f.name, f.Paths[0]) }
 
-// ErrDamaged reports that a mapped file could not be read any more, or is another.
+// ErrDamaged reports that a mapped file became unreadable or was modified.
 var ErrDamaged = errors.New("the model's file was written to or cut while it was in use, or its disk cannot be read; load it again (a file that is renamed over another replaces it safely)")
 
-// Damaged returns ErrDamaged once a page of the file could not be read. What was computed
-// since the last time that it did not is wrong, and so is all that follows.
+// Damaged returns ErrDamaged once a page of the file could not be read. Everything computed since the last
+// call that returned nil is wrong, and so is everything after.
 func (f *File) Damaged() error {
 	if slices.ContainsFunc(f.guards, (*kernel.Guard).Faulted) {
 		return ErrDamaged
@@ -77,8 +75,8 @@ func (f *File) Damaged() error {
 	return nil
 }
 
-// Unchanged returns ErrDamaged if the file was written to or cut since it was mapped: weights that are read from it now are
-// not of what was parsed. A file that was renamed over it changes nothing.
+// Unchanged returns ErrDamaged if the file was written or truncated since it was mapped: weights read from it
+// would not match the parsed metadata. Renaming another file over it does no harm.
 func (f *File) Unchanged() error {
 	for _, r := range f.regions {
 		if !r.Unchanged() {
@@ -88,8 +86,8 @@ func (f *File) Unchanged() error {
 	return nil
 }
 
-// OpenBytes parses an unsplit model in memory that stays mapped for the life of the
-// process, outside the Go heap, since C keeps its addresses. Errors call it by name.
+// OpenBytes parses an unsplit model in memory outside the Go heap that exists for the life of the process,
+// since C keeps its addresses. Errors call it by name.
 func OpenBytes(name string, b []byte) (*File, error) {
 	f, err := gguf.Parse(b)
 	if err == nil {
@@ -101,7 +99,7 @@ func OpenBytes(name string, b []byte) (*File, error) {
 	return &File{GGUF: f, Paths: []string{name}, regions: []*mem.Region{mem.Static(b)}}, nil
 }
 
-// Outline returns a file that has no data, to be surveyed and not to be loaded. Errors call it by name.
+// Outline returns a file without data, which can be surveyed but not loaded. Errors call it by name.
 func Outline(name string, f *gguf.File) *File { return &File{GGUF: f, Paths: []string{name}} }
 
 func (f *File) open(path string) error {
@@ -140,7 +138,7 @@ func (f *File) open(path string) error {
 	return nil
 }
 
-// parse maps a shard, from here on guarded, and parses it.
+// parse maps a shard, guards it against SIGBUS, and parses it.
 func (f *File) parse(path string) (*mem.Region, *gguf.File, error) {
 	r, err := mem.Map(path)
 	if err != nil {
@@ -157,7 +155,7 @@ func (f *File) parse(path string) (*mem.Region, *gguf.File, error) {
 	return r, shard, nil
 }
 
-// Config returns the sizes and constants of the model. Errors name the key.
+// Config returns the model's configuration. Errors name the key.
 func (f *File) Config() (*Config, error) {
 	if f.config == nil {
 		cfg, err := arch.ReadConfig(f.GGUF)
@@ -169,7 +167,7 @@ func (f *File) Config() (*Config, error) {
 	return f.config, nil
 }
 
-// Shards returns the bytes of each shard. They are the file's, valid until it is closed.
+// Shards returns the bytes of each shard, valid until the file is closed.
 func (f *File) Shards() [][]byte {
 	var all [][]byte
 	for _, r := range f.regions {
@@ -178,11 +176,10 @@ func (f *File) Shards() [][]byte {
 	return all
 }
 
-// CanStream reports whether the weights can be read from the disk as they are needed: the model in the program's own
-// pages is always there.
+// CanStream reports whether the weights can be streamed from disk. The embedded model is always in memory.
 func (f *File) CanStream() bool { return len(f.guards) > 0 && len(f.guards) == len(f.regions) }
 
-// Size returns the bytes of all shards.
+// Size returns the total bytes of all shards.
 func (f *File) Size() uint64 {
 	n := uint64(0)
 	for _, r := range f.regions {
@@ -210,7 +207,7 @@ func (f *File) Close() error {
 	return first
 }
 
-// ask has the kernel begin to read a small tensor, and nothing around it.
+// ask asks the kernel to read a small tensor, and nothing around it.
 func (f *File) ask(t *gguf.Tensor) {
 	_ = f.regions[t.Shard].Ahead(int(t.Offset), len(t.Data)) // advice
 }

@@ -9,15 +9,15 @@ import (
 	"github.com/quern-llm/quern/go/model/arch"
 )
 
-// A guess is operations that choose a layer's experts by what the layers before have left in the residual, while the layer before
-// still computes: most of the choice is right, as one layer adds little to the sum of all.
+// A guess is operations that predict a layer's experts from the residual at the previous layer, while that
+// layer still computes. Most predictions are right, because one layer adds little to the residual.
 type guess struct {
 	ops   []kernel.Op
 	route kernel.Buf
 }
 
-// foresee adds to a program the buffers of guesses, and makes these; a layer whose router reads something else than the residual, or
-// whose weights are in memory, has none.
+// foresee adds guesses and their buffers to a program. Layers whose router does not read the residual, or
+// whose weights are in memory, have none.
 func (w *weights) foresee(p *arch.Program) {
 	w.guess = map[int]guess{}
 	twins := map[kernel.Buf]kernel.Buf{}
@@ -66,7 +66,8 @@ func (w *weights) streamsExperts(ops []kernel.Op) bool {
 	})
 }
 
-// routing finds what chooses a layer's experts: what makes the router's input of the residual, the router, and the choice.
+// routing finds the operations that select a layer's experts: the norm of the router's input, the router, and
+// the selection.
 func routing(ops []kernel.Op) (norm kernel.Op, router kernel.Matmul, route kernel.MoeRoute, ok bool) {
 	last := -1 // what is looked for lies before it
 	find := func(is func(kernel.Op) bool) bool {
@@ -106,7 +107,7 @@ func routing(ops []kernel.Op) (norm kernel.Op, router kernel.Matmul, route kerne
 	return norm, router, route, found
 }
 
-// isRouter reports whether a product is what experts are chosen by.
+// isRouter reports whether a product computes the scores of experts.
 func isRouter(ops []kernel.Op, mm kernel.Matmul) bool {
 	return slices.ContainsFunc(ops, func(op kernel.Op) bool {
 		route, ok := op.(kernel.MoeRoute)
@@ -114,7 +115,8 @@ func isRouter(ops []kernel.Op, mm kernel.Matmul) bool {
 	})
 }
 
-// An ahead is the guess that is made before a step: of which experts the next step that has some will need. Without a plan there is none.
+// An ahead is the guess made before a step: the experts of the next step that has any. Without a plan there
+// is none.
 type ahead struct {
 	plan  *kernel.Plan
 	route kernel.Buf
@@ -149,6 +151,7 @@ func (w *weights) ahead(p *arch.Program, steps []step) ([]ahead, error) {
 	return all, nil
 }
 
-// enough returns for how many tokens guesses are made: for as many as use each expert once. Then nearly all are right, and a layer is read
-// while another is multiplied. For a single token a fifth is wrong, and what is saved in waiting is lost in reading more.
+// enough returns the number of tokens from which guesses are made: enough to use each expert about once.
+// Nearly all predictions are then right, and reading a layer overlaps with computing the one before. For a
+// single token a fifth are wrong, and the time saved waiting is lost by reading more.
 func enough(route kernel.BufSpec) int { return (route.NExpert + route.NUsed - 1) / route.NUsed }

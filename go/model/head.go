@@ -9,14 +9,15 @@ import (
 	"github.com/quern-llm/quern/go/model/arch"
 )
 
-// IsHead reports whether the file has layers that draft for another model, and are nothing without it.
+// IsHead reports whether the file is a draft head: layers that draft for another model and cannot run alone.
 func (f *File) IsHead() bool {
 	name, err := f.GGUF.Str("general.architecture")
 	return err == nil && arch.IsHead(name)
 }
 
-// DraftBy has the head in another file draft for the model in f, where it is loaded to be drafted for: see Survey.Drafting. f
-// takes over the other file, unless there is an error, which names that. It is called before anything of f is surveyed.
+// DraftBy makes the head in another file draft for the model in f, if it is loaded with drafting: see
+// Survey.Drafting. f takes ownership of the other file, unless there is an error, which names that file. It
+// must be called before f is surveyed.
 func (f *File) DraftBy(head *File) error {
 	cfg, err := f.Config()
 	if err != nil {
@@ -52,5 +53,5 @@ func (f *File) DraftBy(head *File) error {
 	return nil
 }
 
-// ofHead reports whether a tensor, or a matrix of it, is of the head that drafts.
+// ofHead reports whether a tensor or matrix belongs to the draft head.
 func ofHead(name string) bool { return strings.HasPrefix(name, arch.HeadStem) }

@@ -10,11 +10,11 @@ import (
 	"github.com/quern-llm/quern/go/model/arch"
 )
 
-// ErrShift is why the contexts of a model cannot be shifted. The errors that wrap it say more.
+// ErrShift reports that a model does not support context shift. Errors that wrap it have the reason.
 var ErrShift = errors.New("contexts of this model cannot be shifted")
 
-// Shiftable returns nil if the keys and values of tokens can be moved to other positions in sequences of n: if all that
-// a layer keeps of a token is made of its inputs and of its position by rotations alone, or not of its position.
+// Shiftable returns nil if keys and values can be moved to other positions in sequences of n: if they depend
+// on the position only by rotations, or not at all.
 func (s *Survey) Shiftable(n int) error {
 	f, err := s.find(Packed)
 	if err != nil {
@@ -48,13 +48,14 @@ func (s *Survey) Shiftable(n int) error {
 	return nil
 }
 
-// A Mover moves what a model keeps of tokens to other positions of their sequences, or keeps it in other types.
+// A Mover moves keys and values to other positions of their sequences, or requantizes them.
 type Mover struct {
 	groups []*kernel.KeptLayers
 	layout kvcache.Layout
 }
 
-// NewMover returns the Mover of a model, which is Shiftable if it shifts. The caller closes it, before the model.
+// NewMover returns a Mover for the model, which must be Shiftable if shifts is set. The caller closes it
+// before the model.
 func (m *Model) NewMover(shifts bool) (*Mover, error) {
 	v := &Mover{layout: m.Layout}
 	for i := range m.Layout {
@@ -70,7 +71,7 @@ func (m *Model) NewMover(shifts bool) (*Mover, error) {
 	return v, nil
 }
 
-// keptIn returns what the layers of a program keep in blocks of a group.
+// keptIn returns what the layers of a program store in blocks of a group.
 func keptIn(p *arch.Program, group int) (kept []kernel.KeptKV) {
 	freqs := map[kernel.Buf][]float64{}
 	for _, ops := range slices.Concat([][]kernel.Op{p.Begin}, p.Blocks()) { // blocks that draft may have rotations of their own
@@ -100,14 +101,14 @@ func keptIn(p *arch.Program, group int) (kept []kernel.KeptKV) {
 	return kept
 }
 
-// Move does what a Shift of a table of the pool says.
+// Move moves the keys and values of a Shift.
 func (v *Mover) Move(threads *kernel.Pool, kv *kvcache.Pool, s *kvcache.Shift, end int) {
 	for i, g := range v.groups {
 		g.Shift(threads, kv.Memory(i), v.layout[i].Bytes, s.To[i], s.From[i], s.At, end, s.By)
 	}
 }
 
-// Age stores blocks of a table in the types of the groups that they have come into.
+// Age requantizes blocks of a table to the types of their new groups.
 func (v *Mover) Age(threads *kernel.Pool, a *kvcache.Aging) {
 	for _, b := range a.Blocks {
 		v.groups[b.To].Convert(threads, b.New, v.groups[b.From], b.Old)

@@ -14,7 +14,7 @@ import (
 	"github.com/quern-llm/quern/go/model/arch"
 )
 
-// Residency says where the weights are while the model runs.
+// Residency is where the weights are while the model runs.
 type Residency int
 
 const (
@@ -39,7 +39,7 @@ func (r Residency) String() string {
 	return fmt.Sprintf("residency %d", int(r))
 }
 
-// ParseResidency returns the residency called s.
+// ParseResidency returns the residency with that name.
 func ParseResidency(s string) (Residency, error) {
 	for _, r := range []Residency{Auto, Packed, Mapped, Streamed} {
 		if s == r.String() {
@@ -56,23 +56,21 @@ type Options struct {
 	Residency Residency
 	// Spare is how much of the budget streamed weights leave for others.
 	Spare uint64
-	// Lent is how much of the budget the caller holds for later allocations. Load may
-	// use it in the meantime.
+	// Lent is how much of the budget the caller holds for later allocations. Load may use it in the meantime.
 	Lent uint64
-	// Shared is what models have in common; nil: nothing is looked for.
+	// Shared holds matrices shared between models; nil: no sharing.
 	Shared *Shared
-	// Progress is called with how many bytes of the file were read; nil: not called.
+	// Progress is called with the number of bytes read so far; may be nil.
 	Progress func(done, total uint64)
-	// Early, unless it is nil, has Load return before all matrices are packed where weights are Packed: passes wait for those
-	// of each layer, and fail where they cannot be read. It is called by the goroutine that packs them, and returns what
-	// that calls at its end.
+	// Early, unless nil, makes Load return before all matrices are packed, if weights are Packed: passes wait
+	// for those of each layer, and fail if they cannot be read. It is called by the goroutine that packs,
+	// which calls the returned function when it is done.
 	Early func() (leave func())
-	// Until is a context that loading fails with the error of, once it ends; nil: it goes on.
+	// Until is a context whose end aborts loading with its error; may be nil.
 	Until context.Context
 }
 
-// A Model is a loaded model. It is immutable, and may be shared by any number of
-// Runners.
+// A Model is a loaded model. It is immutable and may be shared by any number of Runners.
 type Model struct {
 	Config    *Config
 	Layout    kvcache.Layout // state of a sequence
@@ -87,8 +85,8 @@ type Model struct {
 	arriving *arrival // nil unless passes began before all weights were packed
 }
 
-// Load allocates the tensors and packs them unless they stay mapped. The caller keeps
-// ownership of the file, which must stay open as long as the model.
+// Load allocates the tensors and packs them, unless they stay mapped. The caller keeps ownership of the file,
+// which must stay open as long as the model.
 func (s *Survey) Load(o Options) (*Model, error) {
 	m := &Model{Config: s.Config, Layout: s.Layout, Residency: o.Residency, file: s.file}
 	if m.Residency == Auto {
@@ -143,8 +141,9 @@ func (m *Model) load(s *Survey, o Options) (err error) {
 	return err
 }
 
-// read packs every matrix, but for those that are to arrive later, or, where it stays in the file, checks that its
-// values are finite, and releases the pages that were read. It returns where the reading goes on.
+// read packs every matrix, except those that arrive later. For a matrix that stays in the file it checks that
+// the values are finite. It releases the pages that were read, and returns the position at which reading
+// continues.
 func (m *Model) read(o Options) (reading, error) {
 	r := reading{Options: o, file: m.file, pack: m.weights.big, later: map[*matrix]bool{}, total: m.weights.sourceBytes()}
 	spare, err := o.borrow("panels to check the weights", m.weights.checkBytes())
@@ -182,8 +181,8 @@ func (m *Model) read(o Options) (reading, error) {
 	return r, nil
 }
 
-// scatter tells the kernel of tables in the file that tokens read rows of, here and there. Without it a row that is not in memory
-// brings as much around it as a disk is read ahead, which may be thousands of rows.
+// scatter tells the kernel that rows of lookup tables in the file are accessed at random. Otherwise a page
+// fault reads the disk's whole read-ahead, which may be thousands of rows.
 func (m *Model) scatter() {
 	if m.Residency == Mapped && !m.file.Packed() {
 		return // the same pages may be a matrix's, which is read in order
@@ -196,7 +195,7 @@ func (m *Model) scatter() {
 	}
 }
 
-// errOther reports a matrix that is not the one of another model that it seemed to be.
+// errOther reports that a matrix differs from the shared one that its samples matched.
 var errOther = errors.New("another matrix")
 
 // A reading is a walk over the file's matrices.
@@ -211,10 +210,10 @@ type reading struct {
 	asked       span // bytes of the file that were asked for
 }
 
-// aheadBytes is how much of the file the kernel reads while what is before it is packed.
+// aheadBytes is the read-ahead of the kernel during packing.
 const aheadBytes = 2 * chunkBytes
 
-// ahead asks for what follows byte at of a tensor. Files have about the order in which they are used.
+// ahead asks for the bytes after position `at` of a tensor. Files are about in order of use.
 func (r *reading) ahead(t *gguf.Tensor, at int) {
 	from := int(t.Offset) + at
 	begin, end := from, min(from+aheadBytes, len(r.file.regions[t.Shard].Bytes()))
@@ -230,7 +229,7 @@ func (r *reading) ahead(t *gguf.Tensor, at int) {
 	}
 }
 
-// matrix packs a matrix, or checks it.
+// matrix packs a matrix, or checks its values.
 func (r *reading) matrix(x *matrix) (err error) {
 	if x.panels != nil {
 		return r.copy(x)
@@ -315,20 +314,20 @@ func (r *reading) copy(x *matrix) error {
 	return nil
 }
 
-// read releases the pages of a chunk, which was read.
+// read releases the pages of a chunk after it was read.
 func (r *reading) read(c chunk) {
 	r.file.Drop(c.t, c.at, c.n)
 	r.progress(r.done + uint64(c.n))
 }
 
-// progress notes that so many bytes were read.
+// progress records that so many bytes were read.
 func (r *reading) progress(done uint64) {
 	if r.done = done; r.Progress != nil {
 		r.Progress(done, r.total)
 	}
 }
 
-// over returns why no more is to be read.
+// over returns the reason to stop reading, or nil.
 func (r *reading) over() error {
 	if r.Until == nil {
 		return nil
@@ -336,8 +335,7 @@ func (r *reading) over() error {
 	return r.Until.Err()
 }
 
-// borrow allocates n bytes, of which only those beyond the lent ones are reserved from
-// the budget.
+// borrow allocates n bytes. Only those beyond the lent ones are reserved from the budget.
 func (o *Options) borrow(purpose string, n uint64) (*loan, error) {
 	res, err := o.Budget.Reserve(purpose, n-min(n, o.Lent))
 	if err != nil {
@@ -364,7 +362,7 @@ func (l *loan) Close() {
 	l.reserved.Release()
 }
 
-// WeightBytes returns the memory that the weights take outside the file.
+// WeightBytes returns the memory of the weights outside the file.
 func (m *Model) WeightBytes() uint64 {
 	n := m.weights.bytes()
 	if m.stream != nil {
@@ -381,7 +379,7 @@ func (m *Model) Has(output string) bool {
 // Compile-time check: the kernels and the cache use the same block size.
 var _ [kernel.KVBlock]struct{} = [kvcache.BlockTokens]struct{}{}
 
-// layout is the only place where the state of operations is mapped to memory.
+// layout is the only place that maps the state of operations to memory.
 func layout(p *arch.Program) kvcache.Layout {
 	groups := make([]kvcache.Group, len(p.Groups))
 	for i, g := range p.Groups {
@@ -390,9 +388,9 @@ func layout(p *arch.Program) kvcache.Layout {
 	return kvcache.NewLayout(groups...)
 }
 
-// Damaged returns ErrDamaged once a page of the file could not be read: outputs since then are
-// wrong. Weights that are packed were read before, but tables of embeddings stay in the file. Where all weights stay there, it
-// does so too once the file was written to.
+// Damaged returns ErrDamaged once a page of the file could not be read: outputs since then are wrong. That
+// also applies to packed models, because embedding tables stay in the file. If all weights are in the file,
+// it also returns ErrDamaged once the file was modified.
 func (m *Model) Damaged() error {
 	if m.Residency == Mapped {
 		if err := m.file.Unchanged(); err != nil {
@@ -416,5 +414,5 @@ func (m *Model) Close() {
 	m.weights.close()
 }
 
-// ErrToken reports a token that is not in the vocabulary.
+// ErrToken reports a token id outside the vocabulary.
 var ErrToken = errors.New("no such token in the vocabulary")

@@ -7,7 +7,7 @@ import (
 	"github.com/quern-llm/quern/go/kvcache"
 )
 
-// A Use is the parameters of running a model that determine its memory.
+// A Use is the parameters that determine the memory of a running model.
 type Use struct {
 	Ctx       int // positions of a sequence; 0: the model's own limit
 	Sequences int // at a time
@@ -17,7 +17,7 @@ type Use struct {
 	Residency Residency // Auto counts as Packed
 }
 
-// An Estimate is the memory that running a model takes, in bytes.
+// An Estimate is the memory of a running model, in bytes.
 type Estimate struct {
 	Weights     uint64         // outside the file: packed, with norms and biases
 	Apart       uint64         // of these: matrices that the file has in several tensors, or in another order, and that stay packed wherever others are
@@ -30,10 +30,10 @@ type Estimate struct {
 	Activations uint64         // buffers and scratch of a pass
 }
 
-// Total returns the most that is taken at once, when every context is full.
+// Total returns the maximum at any time, with every context full.
 func (e Estimate) Total() uint64 { return e.Weights + max(e.Checks, e.KV+e.Activations) }
 
-// Memory returns what the model takes for this use, without loading it.
+// Memory returns the memory of the model for this use, without loading it.
 func (s *Survey) Memory(u Use) (Estimate, error) {
 	f, err := s.find(u.Residency)
 	if err != nil {
@@ -67,7 +67,8 @@ func (s *Survey) Memory(u Use) (Estimate, error) {
 	}, nil
 }
 
-// Common returns how many bytes of packed weights other models seem to have, so that they take no memory again.
+// Common returns how many bytes of packed weights seem to be shared with other models, and take no memory
+// again.
 func (s *Survey) Common(shared *Shared) (uint64, error) {
 	f, err := s.find(Packed)
 	if err != nil || shared == nil {
@@ -76,8 +77,7 @@ func (s *Survey) Common(shared *Shared) (uint64, error) {
 	return shared.has(f.weights.mats), nil
 }
 
-// times is a*b, saturated at a value that no memory reaches and with which sums do not
-// overflow.
+// times returns a*b, saturated at a value beyond any memory that leaves room for additions.
 func times(a, b uint64) uint64 {
 	const most = 1 << 62
 	if hi, lo := bits.Mul64(a, b); hi == 0 {

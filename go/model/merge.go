@@ -13,15 +13,15 @@ import (
 	"github.com/quern-llm/quern/go/quant"
 )
 
-// A ScaledFile is an adapter's file, and how much of it is wanted.
+// A ScaledFile is an adapter's file with a scale.
 type ScaledFile struct {
 	*File
 	Scale float32
 }
 
-// MergeAdapters returns a Writer of the base with adapters added to the tensors that they
-// correct, which become of the type that `as` says. Rows are computed as they are written, so
-// that memory is needed for one tensor's corrections. Errors of WriteTo name tensors.
+// MergeAdapters returns a Writer of the base model with adapters merged. Tensors that they change get the
+// type returned by `as`. Rows are computed as they are written, so only one tensor's corrections are in
+// memory. Errors of WriteTo name tensors.
 func MergeAdapters(base *File, adapters []ScaledFile, as func(t *gguf.Tensor) gguf.Type) (*gguf.Writer, error) {
 	cfg, err := base.Config()
 	if err != nil {
@@ -64,8 +64,7 @@ func MergeAdapters(base *File, adapters []ScaledFile, as func(t *gguf.Tensor) gg
 	return w, nil
 }
 
-// AsFloats is the type of a merged tensor that loses nothing worth having: F32 and BF16 stay what they are, and
-// all others become F16.
+// AsFloats is the default type of a merged tensor: F32 and BF16 stay, everything else becomes F16.
 func AsFloats(t *gguf.Tensor) gguf.Type {
 	if t.Type == gguf.F32 || t.Type == gguf.BF16 {
 		return t.Type
@@ -73,15 +72,14 @@ func AsFloats(t *gguf.Tensor) gguf.Type {
 	return gguf.F16
 }
 
-// A delta is what an adapter adds to a tensor: scale times the sum over the rank of the products of a
-// row's numbers with vectors as long as a row.
+// A delta is an adapter's change of a tensor: the scaled low-rank product.
 type delta struct {
 	pair
 	scale  float32
 	lookup bool // of an embedding: its numbers are A's, the vectors are B's columns
 }
 
-// addDeltas adds the corrections of an adapter's file.
+// addDeltas adds the deltas of an adapter's file.
 func addDeltas(deltas map[string][]delta, base *gguf.File, a ScaledFile, arch string) error {
 	alpha, err := adapterAlpha(a.GGUF, arch)
 	if err != nil {
@@ -112,7 +110,7 @@ func addDeltas(deltas map[string][]delta, base *gguf.File, a ScaledFile, arch st
 	return nil
 }
 
-// floats returns the numbers of an adapter's tensor.
+// floats returns an adapter's tensor as floats.
 func floats(t *gguf.Tensor) ([]float32, error) {
 	n := int(t.Dims[0])
 	if err := kernel.Type(t.Type).Check(n); err != nil {
@@ -131,7 +129,7 @@ func floats(t *gguf.Tensor) ([]float32, error) {
 	return all, nil
 }
 
-// A merger computes rows of a tensor with its corrections.
+// A merger computes rows of a tensor with its deltas.
 type merger struct {
 	t     *gguf.Tensor
 	in    int // elements of a row
@@ -171,7 +169,7 @@ func newMerger(t *gguf.Tensor, list []delta) (*merger, error) {
 	return m, nil
 }
 
-// row computes row r, counted over all matrices, into y. Sums are in float32, in order.
+// row computes row r, counted over all matrices, into y. Sums are in float32, in a fixed order.
 func (m *merger) row(y, sum []float32, r int) error {
 	width := kernel.RowBytes(kernel.Type(m.t.Type), m.in)
 	if err := kernel.Dequantize(kernel.Type(m.t.Type), y, m.t.Data[r*width:(r+1)*width]); err != nil {
@@ -192,10 +190,10 @@ func (m *merger) row(y, sum []float32, r int) error {
 	return nil
 }
 
-// mergedRows is how many rows a thread computes at a time.
+// mergedRows is the number of rows that a thread computes at a time.
 const mergedRows = 32
 
-// writeMerged writes a tensor with its corrections as a type.
+// writeMerged writes a tensor with its deltas in a type.
 func writeMerged(out io.Writer, t *gguf.Tensor, list []delta, to gguf.Type) error {
 	m, err := newMerger(t, list)
 	if err != nil {
@@ -225,7 +223,7 @@ func writeMerged(out io.Writer, t *gguf.Tensor, list []delta, to gguf.Type) erro
 	return nil
 }
 
-// encode returns rows from one to another, in the memory of b where that is enough.
+// encode returns the rows of a range, reusing the memory of b if it is large enough.
 func (m *merger) encode(b []byte, to gguf.Type, from, end int) ([]byte, error) {
 	if from == end {
 		return b[:0], nil

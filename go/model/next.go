@@ -8,7 +8,7 @@ import (
 	"github.com/quern-llm/quern/go/model/arch"
 )
 
-// nextPlans are the plans of the layer that drafts; nil where there is none. See arch.Next.
+// nextPlans are the plans of the draft layer (MTP layer or head); nil if there is none. See arch.Next.
 type nextPlans struct {
 	take, keep   *kernel.Plan
 	steps, heads []*kernel.Plan
@@ -50,13 +50,15 @@ func (n *nextPlans) all() (list []*kernel.Plan) {
 	return list
 }
 
-// Drafts reports whether a layer of the model, or a head, predicts further tokens: whether Runners have KeepNext and StepNext.
+// Drafts reports whether the model has an MTP layer or a draft head: whether Runners support KeepNext and
+// StepNext.
 func (m *Model) Drafts() bool { return m.program.Next != nil }
 
-// NextWidth is how many numbers the hidden states have that it is given.
+// NextWidth is the width of the hidden states that the draft layer takes.
 func (m *Model) NextWidth() int { return m.program.Next.Width }
 
-// NextSteps is how many tokens it can predict, one after the other, each by a step of its own; 0: any number, all by the same.
+// NextSteps is how many tokens the draft layer can predict in sequence, each by a step of its own; 0: any
+// number, by the same step.
 func (m *Model) NextSteps() int {
 	if n := len(m.program.Next.Steps); n > 1 {
 		return n
@@ -64,8 +66,8 @@ func (m *Model) NextSteps() int {
 	return 0
 }
 
-// KeepNext has the layer that drafts keep what it needs of the batch that Forward ran last, given the token that follows
-// each of the batch. Outputs of the batch are lost, but not its hidden states.
+// KeepNext updates the draft layer's state for the batch of the last Forward, given the token that follows
+// each token of the batch. Outputs of the batch are lost, but not its hidden states.
 func (r *Runner) KeepNext(next []int32) {
 	if r.ran == 0 || len(next) != r.ran {
 		panic(fmt.Sprintf("model: %d tokens that follow %d", len(next), r.ran))
@@ -80,7 +82,7 @@ func (r *Runner) KeepNext(next []int32) {
 	}
 }
 
-// Hidden returns the hidden state after token i of the batch that KeepNext was called for last. It is valid until the next
+// Hidden returns the hidden state after token i of the batch of the last KeepNext. It is valid until the next
 // StepNext or Forward.
 func (r *Runner) Hidden(i int) []float32 {
 	if i < 0 || i >= r.kept {
@@ -92,13 +94,14 @@ func (r *Runner) Hidden(i int) []float32 {
 // NextStays reports whether all tokens are predicted at the position of the first.
 func (m *Model) NextStays() bool { return m.program.Next.Still }
 
-// NextBlock is how many tokens a block has that it predicts at once, all but the first, and the token in their place; 0: it predicts
-// one after the other.
+// NextBlock returns, for a head that predicts a block of tokens at once, the block's size and the mask token
+// that stands for all but its first token; 0: tokens are predicted one at a time.
 func (m *Model) NextBlock() (n int, mask int32) { return m.program.Next.Block, m.program.Next.Mask }
 
-// StepNext has step k of what drafts predict what follows the tokens of the batch in these rows, given the hidden states before all of
-// them. It keeps what it needs of them at the position before theirs, which is where they are in the batch. Of a block no hidden states
-// are given, its tokens are where they will be, and these rows are predicted themselves.
+// StepNext runs step k of the draft layer: it predicts what follows these rows of the batch, given the hidden
+// states before all tokens of the batch. The state of a token is stored at the position before its own, which
+// is its position in the batch. For a block no hidden states are given, its tokens are at their own
+// positions, and these rows themselves are predicted.
 func (r *Runner) StepNext(k int, hidden [][]float32, rows []int32) {
 	n := len(r.batch.Tokens())
 	if n == 0 || len(hidden) != n && r.program.Next.Block == 0 {
@@ -117,8 +120,8 @@ func (r *Runner) StepNext(k int, hidden [][]float32, rows []int32) {
 	r.nNext = len(rows)
 }
 
-// Next returns row i of those of the last StepNext: the logits of what follows, which are those of the tokens that NextToken says, and
-// the hidden state to go on with. It is valid until the next step or pass.
+// Next returns row i of the last StepNext: the logits of the prediction, indexed as NextToken says, and the
+// hidden state for the next step. It is valid until the next step or pass.
 func (r *Runner) Next(i int) (logits, hidden []float32) {
 	if i < 0 || i >= r.nNext {
 		panic(fmt.Sprintf("model: prediction %d of %d", i, r.nNext))
@@ -131,7 +134,7 @@ func (r *Runner) Next(i int) (logits, hidden []float32) {
 	return r.bufs.Row(p.Logits, i)[:n], r.bufs.Row(p.Out, i)[:p.Width]
 }
 
-// NextToken returns the token that logit i of a row of Next is of.
+// NextToken returns the token of logit i in a row of Next.
 func (r *Runner) NextToken(i int32) int32 {
 	if ids := r.program.Next.IDs; ids != nil {
 		return ids[i]

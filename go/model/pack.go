@@ -12,14 +12,14 @@ import (
 	"github.com/quern-llm/quern/go/stream"
 )
 
-// pageBytes is what tensors of a packed file are aligned to: what direct reads need.
+// pageBytes is the alignment of tensors in a packed file, as direct reads need.
 const pageBytes = stream.Align
 
-// ErrPacked reports a file that is packed already.
+// ErrPacked reports a file that is already packed.
 var ErrPacked = errors.New("the file is packed already; give the one that it was made of")
 
-// Pack writes the model in f as a packed file: it loads at once, and streams in the order in which it lies. One matrix at
-// a time is in memory.
+// Pack writes the model in f as a packed file, which is mapped or streamed without repacking. One matrix at a
+// time is in memory.
 func Pack(out io.Writer, f *File, o Options) (int64, error) {
 	if f.Packed() {
 		return 0, ErrPacked
@@ -63,7 +63,7 @@ func Pack(out io.Writer, f *File, o Options) (int64, error) {
 	return w.WriteTo(out)
 }
 
-// A packing is a packed file while it is written.
+// A packing is a packed file that is being written.
 type packing struct {
 	reading
 	weights *weights
@@ -89,7 +89,7 @@ func newPacking(s *Survey, f *find, o Options) (_ *packing, err error) {
 			delete(p.used, x.parts[0].Name)
 		}
 	}
-	// Vectors have to have memory: the sizes of some channels are those after a norm.
+	// Vectors need memory: channel factors are computed from norms.
 	if f.weights.small, err = o.Budget.Alloc("norms and biases", f.weights.smallBytes()); err == nil {
 		err = f.weights.bindVectors()
 	}
@@ -116,7 +116,7 @@ func (p *packing) close() {
 	p.weights.close()
 }
 
-// inOrder returns the matrices for products in the order in which they are used.
+// inOrder returns the matrices of products in order of use.
 func inOrder(f *find) []*matrix {
 	var list []*matrix
 	seen := map[*matrix]bool{}
@@ -190,7 +190,7 @@ func (p *packing) matrix(to io.Writer, x *matrix) error {
 	return err
 }
 
-// rows writes a tensor as it is. Tables are checked first: nobody does later.
+// rows writes a tensor unchanged. The values of tables are checked here, because loading does not check them.
 func (p *packing) rows(to io.Writer, t *gguf.Tensor) error {
 	for _, x := range p.weights.mats {
 		if x.rows && x.parts[0].Name == t.Name && p.weights.readNow(x) {
@@ -206,7 +206,8 @@ func (p *packing) rows(to io.Writer, t *gguf.Tensor) error {
 	return err
 }
 
-// Verify reads a packed file whole and returns an error that names the first matrix whose checksum does not match.
+// Verify reads a packed file in full and returns an error that names the first matrix with a checksum
+// mismatch.
 func (f *File) Verify(progress func(done, total uint64)) error {
 	if !f.Packed() {
 		return errors.New("not a packed file: only these have checksums (see quern pack)")

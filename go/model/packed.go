@@ -38,7 +38,7 @@ const (
 	tensorSums    = "sums:"
 )
 
-// packedFile is what a packed file has in place of rows.
+// packedFile is the data of a packed file that replaces rows.
 type packedFile struct {
 	file *gguf.File
 	sums map[string][]uint32 // by matrix, with those after it
@@ -47,8 +47,8 @@ type packedFile struct {
 // Packed reports whether the file's matrices are panels: see Pack.
 func (f *File) Packed() bool { return f.packed != nil }
 
-// Digests returns what a packed file has of the values of its matrices, which are not among the data of the model's
-// tensors: their checksums and squares. A plain file has none.
+// Digests returns the checksums and squares of a packed file, which depend on all values of its matrices;
+// none for a plain file.
 func (f *File) Digests() (all [][]byte) {
 	if !f.Packed() {
 		return nil
@@ -61,7 +61,7 @@ func (f *File) Digests() (all [][]byte) {
 	return all
 }
 
-// unpack makes f the model that a packed file was made of, unless the file is a plain one.
+// unpack restores in f the tensors of the original model; it does nothing for a plain file.
 func (f *File) unpack() error {
 	g := f.GGUF
 	if _, ok := g.Value(keyPacked); !ok {
@@ -90,7 +90,7 @@ func (f *File) unpack() error {
 	return f.packed.readSums()
 }
 
-// packedTensors returns the tensors of the model, with data where they are as they were.
+// packedTensors returns the tensors of the original model, with data for those stored unchanged.
 func packedTensors(g *gguf.File) ([]gguf.Tensor, error) {
 	names, err := g.Strs(keyPackedNames)
 	if err != nil {
@@ -182,5 +182,5 @@ func (p *packedFile) squares(name string, rows int) ([]float64, error) {
 	return s, err
 }
 
-// isPackedKey reports whether a key of the metadata is of the packed file and not of the model.
+// isPackedKey reports whether a metadata key belongs to the packed format and not to the model.
 func isPackedKey(key string) bool { return strings.HasPrefix(key, "quern.packed.") }

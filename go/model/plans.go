@@ -64,7 +64,7 @@ func newPlans(p *arch.Program, w *weights) (_ *plans, err error) {
 	return ps, nil
 }
 
-// all returns the plans in the order in which they run.
+// all returns the plans in execution order.
 func (ps *plans) all() []*kernel.Plan {
 	var guesses []*kernel.Plan
 	for _, a := range ps.ahead {
@@ -75,7 +75,7 @@ func (ps *plans) all() []*kernel.Plan {
 	return slices.Concat([]*kernel.Plan{ps.begin}, ps.encoder, ps.layers, guesses, ps.outputs, ps.next.all())
 }
 
-// scratch returns the bytes that one thread needs for any of the plans.
+// scratch returns the maximum scratch bytes per thread of any plan.
 func (ps *plans) scratch(maxTok int) int {
 	n := 0
 	for _, p := range ps.all() {

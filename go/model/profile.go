@@ -14,8 +14,7 @@ type OpProfile struct {
 	Tensors string // that it reads, such as "attn_q attn_k attn_v"; may be empty
 }
 
-// Measure starts a new profile, to which the passes that follow add, or, if on is false,
-// stops profiling.
+// Measure starts a new profile of the passes that follow or, if on is false, stops profiling.
 func (r *Runner) Measure(on bool) {
 	threads := 0
 	if on {
@@ -26,8 +25,7 @@ func (r *Runner) Measure(on bool) {
 	}
 }
 
-// Profile returns the measurements of each operation since Measure, in the order in which
-// they run.
+// Profile returns the measurements of each operation since Measure, in execution order.
 func (r *Runner) Profile() []OpProfile {
 	var all []OpProfile
 	names := r.weights.names()
@@ -60,8 +58,7 @@ func (r *Runner) Profile() []OpProfile {
 	return all
 }
 
-// names are the tensors' names by where they lie: first bytes of matrices, first
-// elements of vectors.
+// names maps addresses to tensors' names: the first bytes of matrices, the first elements of vectors.
 type names struct {
 	matrices map[*byte]string
 	vectors  map[*float32]string

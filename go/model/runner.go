@@ -10,7 +10,7 @@ import (
 	"github.com/quern-llm/quern/go/model/arch"
 )
 
-// RunnerConfig says how large batches may get.
+// RunnerConfig limits the size of batches.
 type RunnerConfig struct {
 	Pool      *kernel.Pool // borrowed for as long as the Runner
 	Budget    *mem.Budget
@@ -18,13 +18,13 @@ type RunnerConfig struct {
 	MaxSeqs   int // of a batch
 	MaxBlocks int // KV blocks of a sequence
 	MaxOut    int // rows of an output at a time, at most MaxTokens
-	// Wait is called with what waits for weights from the disk, during which others may use the Pool; nil: they may not.
+	// Wait is called with a function that waits for weights from disk, during which others may use the Pool;
+	// nil: they may not.
 	Wait func(func())
 }
 
-// A Runner computes a model's outputs for batches of tokens. Its buffers lie outside the
-// Go heap and are reused for each batch; a pass does not allocate. It is not safe for
-// concurrent use.
+// A Runner computes a model's outputs for batches of tokens. Its buffers are outside the Go heap and are
+// reused for each batch; a pass does not allocate. It is not safe for concurrent use.
 type Runner struct {
 	config  RunnerConfig
 	cfg     *Config
@@ -70,7 +70,7 @@ func (r *Runner) init(m *Model, c RunnerConfig) error {
 	return r.allocate(p, r.plans, c)
 }
 
-// allocate makes the buffers of p, and scratch for ps.
+// allocate allocates the buffers of p and the scratch of ps.
 func (r *Runner) allocate(p *arch.Program, ps *plans, c RunnerConfig) (err error) {
 	bufs, scratch := runnerBytes(p, ps, c.MaxTokens, c.MaxOut, c.Pool.Threads())
 	if r.region, err = c.Budget.Alloc(activations, uint64(bufs)); err != nil {
@@ -83,11 +83,11 @@ func (r *Runner) allocate(p *arch.Program, ps *plans, c RunnerConfig) (err error
 	return err
 }
 
-// activations is the purpose of a Runner's memory in the budget.
+// activations is the budget purpose of a Runner's memory.
 const activations = "activations"
 
-// Fit makes the scratch large enough for a pool of so many threads, or returns why there
-// is no memory for it. It must not be called while a plan runs.
+// Fit makes the scratch large enough for a pool of so many threads, or returns an error if there is no memory
+// for it. It must not be called while a plan runs.
 func (r *Runner) Fit(threads int) error {
 	ps := r.plans
 	if r.adapted != nil {
@@ -109,8 +109,8 @@ func (r *Runner) Fit(threads int) error {
 // Bytes returns the memory of the buffers and of the scratch.
 func (r *Runner) Bytes() uint64 { return uint64(len(r.region.Bytes()) + len(r.work.Bytes())) }
 
-// Rest returns the pages of the buffers to the kernel until the next batch. Outputs of the
-// last one are lost.
+// Rest returns the pages of the buffers to the kernel until the next batch. Outputs of the last batch are
+// lost.
 func (r *Runner) Rest() {
 	r.nOut, r.ran, r.kept, r.nNext = 0, 0, 0, 0
 	for _, region := range []*mem.Region{r.region, r.work} {
@@ -134,12 +134,11 @@ func (r *Runner) Batch() *kernel.Batch { return r.batch }
 // ErrStopped is returned for a pass that was stopped.
 var ErrStopped = errors.New("model: the pass was stopped")
 
-// Forward runs the batch through all layers, and writes its keys and values.
-// Outputs of its tokens, but for those of sources, are then returned by Compute. Once stop is set, unless it is nil, no
-// further layer begins and the error is ErrStopped; the keys and values of the batch's
-// positions are then undefined. Unless between is nil it is called before each layer; all
-// layers are one call into C otherwise. An error that wraps ErrToken reports an
-// id that is not in the vocabulary, before anything ran; ErrDamaged, that the model's file could not be read.
+// Forward runs the batch through all layers and writes its keys and values. Compute then returns outputs of
+// its tokens, except source tokens. Once stop (may be nil) is set, no further layer begins and the error is
+// ErrStopped; the keys and values of the batch's positions are then undefined. If between is not nil it is
+// called before each layer; otherwise all layers are one call into C. An error that wraps ErrToken reports an
+// id outside the vocabulary, before anything ran; ErrDamaged reports that the model's file could not be read.
 func (r *Runner) Forward(stop *kernel.Stop, between func()) error {
 	r.nOut, r.ran, r.kept, r.nNext = 0, 0, 0, 0
 	for i, id := range r.batch.Tokens() {
@@ -175,7 +174,7 @@ func (r *Runner) Forward(stop *kernel.Stop, between func()) error {
 	return nil
 }
 
-// forward runs some tokens of the batch, if there are any, and reports whether nothing stopped it.
+// forward runs some tokens of the batch, if any, and reports whether it was not stopped.
 func (r *Runner) forward(from, to int, layers *kernel.Chain, stop *kernel.Stop, between func()) bool {
 	if from == to {
 		return true
@@ -193,7 +192,7 @@ func (r *Runner) forward(from, to int, layers *kernel.Chain, stop *kernel.Stop, 
 	return true
 }
 
-// stepwise is forward for weights that come meanwhile: run waits for those of a step, and runs it.
+// stepwise is forward for weights that arrive meanwhile: run waits for the weights of a step and runs it.
 func (r *Runner) stepwise(from, to int, ps *plans, stop *kernel.Stop, between func(), run func(i int) error) error {
 	r.batch.Look(from, to)
 	ps.begin.Run(r.pool, r.bufs, r.batch, r.work.Bytes())
@@ -211,7 +210,7 @@ func (r *Runner) stepwise(from, to int, ps *plans, stop *kernel.Stop, between fu
 	return nil
 }
 
-// chosen returns the plans for the batch: those with adapters only where a sequence has some.
+// chosen returns the plans for the batch: those with adapters only if a sequence uses one.
 func (r *Runner) chosen() *plans {
 	if r.batch.Adapted() {
 		if r.adapted == nil {
@@ -222,8 +221,8 @@ func (r *Runner) chosen() *plans {
 	return r.plans
 }
 
-// SetAdapters makes these the adapters that sequences of a batch name by their number, nil where there is none, in
-// place of those before. Where it fails, nothing has changed.
+// SetAdapters replaces the adapters that sequences of a batch refer to by number (nil: none). If it fails,
+// nothing has changed.
 func (r *Runner) SetAdapters(adapters []*Adapter) error {
 	if !slices.ContainsFunc(adapters, func(a *Adapter) bool { return a != nil }) {
 		if r.adapted != nil {
@@ -248,7 +247,7 @@ func (r *Runner) SetAdapters(adapters []*Adapter) error {
 	return nil
 }
 
-// lay allocates buffers for both programs, of which the second has those of the first and more, and their plans.
+// lay allocates buffers and plans for both programs. The second has all buffers of the first, and more.
 func (r *Runner) lay(base, adapted *arch.Program, c RunnerConfig) (err error) {
 	wide := *base
 	wide.Bufs = adapted.Bufs
@@ -261,24 +260,22 @@ func (r *Runner) lay(base, adapted *arch.Program, c RunnerConfig) (err error) {
 	return r.allocate(adapted, r.adapted, c)
 }
 
-// Head computes the logits after these tokens of the batch that Forward ran
-// last, at most MaxOut of them, given by ascending index, in which those of sources do not
-// count. It may be called again for others.
+// Head computes the logits after these tokens of the batch of the last Forward: at most MaxOut, in ascending
+// order, not counting source tokens. It may be called repeatedly.
 func (r *Runner) Head(rows []int32) { r.Compute(arch.Logits, rows) }
 
-// Logits returns row i of the last Head, a number for each token of the
-// vocabulary.
+// Logits returns row i of the last Head, one number per token of the vocabulary.
 func (r *Runner) Logits(i int) []float32 { return r.Row(i) }
 
-// Compute computes any output of the model, as Head does logits. It panics
-// where the model has no such output: see Model.Has.
+// Compute computes any output of the model, as Head computes logits. It panics if the model has no such
+// output: see Model.Has.
 func (r *Runner) Compute(output string, rows []int32) {
 	r.pick(output, false)
 	r.run(rows)
 }
 
-// Apply computes an output of rows that are given, at most one for each token of the batch and
-// MaxOut. It panics where the model has no such output.
+// Apply computes an output from given rows, at most one per token of the batch and at most MaxOut. It panics
+// if the model has no such output.
 func (r *Runner) Apply(output string, given [][]float32) {
 	r.pick(output, true)
 	var rows []int32
@@ -290,7 +287,7 @@ func (r *Runner) Apply(output string, given [][]float32) {
 	r.run(rows)
 }
 
-// pick makes an output the one that is computed.
+// pick selects the output to compute.
 func (r *Runner) pick(output string, given bool) {
 	if r.ran == 0 || r.ran != len(r.batch.Tokens()) {
 		panic("model: an output without a Forward of the batch")

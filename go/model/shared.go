@@ -11,21 +11,21 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 )
 
-// Shared is packed matrices that several models have in common, each held once: of a file that is loaded twice, or of a
-// model and those that were made of it. It is safe for concurrent use.
+// Shared holds packed matrices that several models have in common once: of a file loaded twice, or of a model
+// and its derivatives. It is safe for concurrent use.
 //
-// Whether two matrices are the same is asked in two steps. Before memory is taken, samples of their bytes are hashed; what
-// seems to be there already is then packed into scratch, and compared with it whole.
+// Equality is tested in two steps. Before memory is allocated, samples of the rows are hashed. A matrix with
+// the same samples as a shared one is then packed into scratch memory and compared in full.
 type Shared struct {
 	mu    sync.Mutex
 	seed  maphash.Seed
 	parts map[outline][]*part
 }
 
-// NewShared returns a Shared without matrices.
+// NewShared returns an empty Shared.
 func NewShared() *Shared { return &Shared{seed: maphash.MakeSeed(), parts: map[outline][]*part{}} }
 
-// An outline is what two matrices have in common that may be the same.
+// An outline identifies candidates: equal matrices have equal outlines.
 type outline struct {
 	kind       kernel.Type
 	in, out, n int
@@ -63,18 +63,18 @@ func newPack(budget *mem.Budget, n uint64) (p *pack, err error) {
 }
 
 const (
-	// leastShared is the bytes from which a matrix is worth looking for.
+	// leastShared is the minimum size in bytes of a shared matrix.
 	leastShared = 16 << 10
 	samples     = 8 // rows of each tensor, of which so many bytes are hashed
 	sampleBytes = 1 << 10
 )
 
-// sharable reports whether a matrix may be held for several models: packed from rows that are as they are in the file.
+// sharable reports whether a matrix may be shared: packed from unmodified rows of the file.
 func (x *matrix) sharable() bool {
 	return x.anonymous() && !x.transposed && x.panels == nil && together(x.parts[0]) == 1 && x.Bytes() >= leastShared
 }
 
-// outline returns the outline of a matrix, from the file.
+// outline computes the outline of a matrix from the file.
 func (s *Shared) outline(x *matrix) outline {
 	var h maphash.Hash
 	h.SetSeed(s.seed)
@@ -84,7 +84,7 @@ func (s *Shared) outline(x *matrix) outline {
 	return x.outline(&h)
 }
 
-// hashSamples hashes the samples of a tensor that are among some of its rows, from number first on.
+// hashSamples hashes the samples of a tensor within rows, which start at number `first`.
 func hashSamples(h *maphash.Hash, x *matrix, t *gguf.Tensor, first int, rows []byte) {
 	size := kernel.RowBytes(x.Type, x.In)
 	all, last := len(t.Data)/size, -1
@@ -102,14 +102,14 @@ func (x *matrix) outline(h *maphash.Hash) outline {
 	return outline{x.Type, x.In, x.Out, x.N, h.Sum64()}
 }
 
-// empty reports whether there is nothing to be found.
+// empty reports whether there are no shared matrices.
 func (s *Shared) empty() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.parts) == 0
 }
 
-// has returns how many bytes of the matrices seem to be there.
+// has returns how many bytes of the matrices seem to be present.
 func (s *Shared) has(mats []*matrix) uint64 {
 	if s.empty() {
 		return 0
@@ -128,7 +128,7 @@ func (s *Shared) has(mats []*matrix) uint64 {
 	return n
 }
 
-// take returns a part that seems to be the matrix, nil if there is none. It stays until it is dropped.
+// take returns a part with the matrix's outline, nil if there is none. It stays until it is dropped.
 func (s *Shared) take(x *matrix) *part {
 	if !x.sharable() || s.empty() {
 		return nil
@@ -153,7 +153,7 @@ func (s *Shared) drop(p *part) {
 	}
 }
 
-// offer lets other models use a matrix of a pack, whose samples were hashed.
+// offer makes a matrix of a pack, whose samples were hashed, available to other models.
 func (s *Shared) offer(p *pack, x *matrix, h *maphash.Hash) {
 	one := &part{like: x.outline(h), data: x.Data, at: x.at, pack: p}
 	s.mu.Lock()
@@ -162,7 +162,7 @@ func (s *Shared) offer(p *pack, x *matrix, h *maphash.Hash) {
 	p.parts = append(p.parts, one)
 }
 
-// leave releases what no other model uses of a pack: all where there is no Shared.
+// leave releases the parts of a pack that no other model uses; all without a Shared.
 func (s *Shared) leave(p *pack) {
 	if s == nil {
 		p.region.Close()
@@ -175,7 +175,7 @@ func (s *Shared) leave(p *pack) {
 	s.trim(p)
 }
 
-// trim releases what nobody uses of a pack whose model is closed. The caller holds the lock.
+// trim releases the unused parts of a pack whose model is closed. The caller holds the lock.
 func (s *Shared) trim(p *pack) {
 	p.parts = slices.DeleteFunc(p.parts, func(o *part) bool {
 		if o.users > 0 {
@@ -192,7 +192,7 @@ func (s *Shared) trim(p *pack) {
 		p.reserved.Release()
 		return
 	}
-	// What lies between the parts that stay goes; a page that one shares with its neighbour stays with it.
+	// The bytes between used parts are released; a page shared with a used part is kept.
 	end, kept := 0, uint64(0)
 	for _, o := range p.parts { // in the order in which they lie
 		_ = p.region.Discard(end, o.at-end) // a failure costs memory, not correctness
@@ -203,7 +203,7 @@ func (s *Shared) trim(p *pack) {
 	_ = p.reserved.Resize(kept) // shrinking cannot fail
 }
 
-// same reports whether a chunk that was packed is what the part has there.
+// same reports whether a packed chunk equals the part's bytes there.
 func (p *part) same(at int, packed []byte) bool {
 	return bytes.Equal(p.data[at:at+len(packed)], packed)
 }

@@ -5,11 +5,11 @@ import (
 	"github.com/quern-llm/quern/go/model/arch"
 )
 
-// stepBytes is how many bytes of streamed weights a step has at most, where it can be cut: less need be in memory at a
-// time then, more waits are made.
+// stepBytes is the maximum of streamed weights per step, where a layer can be cut: smaller steps need less
+// memory at a time, but wait more often.
 const stepBytes = 96 << 20
 
-// A step is operations of a layer that run in one go, between which weights come and go.
+// A step is operations of a layer that run without waiting for weights.
 type step struct {
 	layer   int
 	ops     []kernel.Op
@@ -19,8 +19,8 @@ type step struct {
 	share   int // experts that have one of these
 }
 
-// steps cuts the layers of a program where the weights to come are known: after experts were chosen, and where
-// weights are many.
+// steps cuts the layers of a program: after experts are selected, since the weights that follow are then
+// known, and where there are many weights.
 func (w *weights) steps(p *arch.Program) []step {
 	var all []step
 	for il, ops := range p.Layers {
@@ -66,7 +66,7 @@ func (w *weights) steps(p *arch.Program) []step {
 	return all
 }
 
-// streamedOf returns the streamed matrices of an operation: those for all tokens, and those of experts.
+// streamedOf returns the streamed matrices of an operation: those used by all tokens, and those of experts.
 func (w *weights) streamedOf(op kernel.Matmul) (dense, experts []*matrix) {
 	for _, p := range op.Parts {
 		m := w.byName[p.Name]
@@ -81,8 +81,8 @@ func (w *weights) streamedOf(op kernel.Matmul) (dense, experts []*matrix) {
 	return dense, experts
 }
 
-// streamable returns the matrices that can be streamed: those that one operation of one layer has, as they lie in the
-// file.
+// streamable returns the matrices that can be streamed: those used by one operation of one layer, in the
+// file's order.
 func streamable(f *find) map[string]bool {
 	uses := map[string]int{}
 	count := func(lists [][]kernel.Op, n int) {

@@ -11,10 +11,10 @@ import (
 	"github.com/quern-llm/quern/go/stream"
 )
 
-// errNoStream reports a model that is not in a file.
+// errNoStream reports a model without a file.
 var errNoStream = errors.New("weights of the model inside the program cannot be streamed; they are always in memory")
 
-// A layerStream is the weights of layers that come from the disk when they are needed.
+// A layerStream streams the weights of layers from disk.
 type layerStream struct {
 	store *stream.Store
 	taken *mem.Reservation
@@ -27,7 +27,8 @@ type layerStream struct {
 	panels  *mem.Region
 }
 
-// units lays out what steps read: what a step has for all tokens is a unit, and each of its experts is one.
+// units lays out the reads of steps: the weights that all tokens use are one unit per step, and each expert
+// is one.
 func (w *weights) units(steps []step) (l stream.Layout, dense, first map[*matrix]int) {
 	dense, first = map[*matrix]int{}, map[*matrix]int{}
 	add := func(mats []*matrix, at map[*matrix]int, as func([][]stream.Range)) {
@@ -64,7 +65,7 @@ func (m *matrix) source() []stream.Range {
 	return all
 }
 
-// streamBytes returns the memory that streaming needs at least, and that with which nothing is read twice.
+// streamBytes returns the minimum memory of streaming, and the memory with which nothing is read twice.
 func streamBytes(f *find) (least, all uint64) {
 	l, _, _ := f.weights.units(f.weights.steps(f.program))
 	for _, u := range l.Units {
@@ -74,12 +75,12 @@ func streamBytes(f *find) (least, all uint64) {
 	return stream.Least(l.Units) + panels, all + panels
 }
 
-// streamChunkRows returns the most rows that are packed at a time.
+// streamChunkRows returns the maximum number of rows packed at a time.
 func streamChunkRows(m *matrix) int {
 	return max((4<<20)/kernel.RowBytes(m.Type, m.In)/kernel.Panel, 1) * kernel.Panel
 }
 
-// streamCheckBytes returns the memory of the panels in which streamed rows are packed, or their values checked.
+// streamCheckBytes returns the memory of the panels in which streamed rows are packed, or checked.
 func (w *weights) streamCheckBytes() uint64 {
 	n := 0
 	for _, m := range w.mats {
@@ -90,8 +91,8 @@ func (w *weights) streamCheckBytes() uint64 {
 	return uint64(n)
 }
 
-// openStream opens the files again to read the layers from them, with what memory there is, and gives the matrices
-// their addresses.
+// openStream opens the files for direct reads, with the memory available, and assigns addresses to the
+// matrices.
 func (s *Survey) openStream(w *weights, o Options) (*layerStream, error) {
 	if !s.file.CanStream() {
 		return nil, errNoStream
@@ -169,8 +170,8 @@ func (ls *layerStream) close() {
 	ls.taken.Release()
 }
 
-// SetStreamLimit changes the memory that streamed weights may take, as far as they can work with it, and returns
-// what it is then; 0 for a model whose weights are not streamed.
+// SetStreamLimit changes the memory of streamed weights, but not below the minimum, and returns the limit in
+// effect; 0 for a model whose weights are not streamed.
 func (m *Model) SetStreamLimit(n uint64) uint64 {
 	if m.stream == nil {
 		return 0
@@ -191,7 +192,7 @@ func (ls *layerStream) setLimit(n uint64) uint64 {
 	return ls.taken.Bytes()
 }
 
-// Stream returns what streamed weights take and did; ok is false for a model whose weights are not streamed.
+// Stream returns the memory and the counters of streamed weights; ok is false if weights are not streamed.
 func (m *Model) Stream() (st stream.Stats, ok bool) {
 	if m.stream == nil {
 		return st, false
@@ -201,7 +202,7 @@ func (m *Model) Stream() (st stream.Stats, ok bool) {
 	return st, true
 }
 
-// streamed runs some tokens of the batch through the layers, whose weights are waited for.
+// streamed runs some tokens of the batch through the layers, waiting for weights.
 func (r *Runner) streamed(from, to int, ps *plans, stop *kernel.Stop, between func()) error {
 	if from == to {
 		return nil
@@ -213,7 +214,7 @@ func (r *Runner) streamed(from, to int, ps *plans, stop *kernel.Stop, between fu
 	return r.stepwise(from, to, ps, stop, between, func(i int) error { return r.step(ls, ps, i) })
 }
 
-// step runs a step when its weights are there.
+// step runs a step once its weights are in memory.
 func (r *Runner) step(ls *layerStream, ps *plans, i int) (err error) {
 	s := &ps.steps[i]
 	need := ls.needed(s, r.bufs)
@@ -243,7 +244,7 @@ func (r *Runner) step(ls *layerStream, ps *plans, i int) (err error) {
 	return nil
 }
 
-// needed returns the units of a step: of experts those that tokens are routed to, and that some share once.
+// needed returns the units of a step, each once: of experts, those that tokens are routed to.
 func (ls *layerStream) needed(s *step, bufs *kernel.Buffers) []int {
 	var need []int
 	if len(s.dense) > 0 {
@@ -255,7 +256,7 @@ func (ls *layerStream) needed(s *step, bufs *kernel.Buffers) []int {
 	return need
 }
 
-// routed returns the units of those of a step's experts that tokens are routed to.
+// routed returns the units of the experts of a step that tokens are routed to.
 func (ls *layerStream) routed(route kernel.Buf, s *step, bufs *kernel.Buffers) (units []int) {
 	first, last := ls.first[s.experts[0]], -1
 	for e := range bufs.Routed(route) { // in order
@@ -266,8 +267,8 @@ func (ls *layerStream) routed(route kernel.Buf, s *step, bufs *kernel.Buffers) (
 	return units
 }
 
-// prepare packs what was read of a step's units in place, and checks that the values of other rows are finite when they come for the
-// first time. Those of a packed file were checked when it was written.
+// prepare packs the units of a step that were just read, in place, and checks that the values of other rows
+// are finite when they are first read. Packed files were checked when they were written.
 func (ls *layerStream) prepare(s *step, units []int, pool *kernel.Pool) error {
 	if ls.panels == nil {
 		return nil
@@ -294,7 +295,7 @@ func (ls *layerStream) prepare(s *step, units []int, pool *kernel.Pool) error {
 	return nil
 }
 
-// pack packs n of a matrix's matrices, in place where it is to be in panels; else nothing is kept but whether that succeeds.
+// pack packs n of a matrix's matrices, in place if it is used as panels; otherwise it only checks the values.
 func (ls *layerStream) pack(m *matrix, from, n int, pool *kernel.Pool) error {
 	rows, inPlace := ls.rows[m]
 	if !inPlace {
@@ -319,7 +320,7 @@ func (ls *layerStream) pack(m *matrix, from, n int, pool *kernel.Pool) error {
 	return nil
 }
 
-// spread copies src to the beginning of dst, with several threads.
+// spread copies src to the beginning of dst with several threads.
 func spread(dst, src []byte, threads int) {
 	var all sync.WaitGroup
 	share := (len(src)+threads-1)/threads/kernel.Align*kernel.Align + kernel.Align

@@ -8,12 +8,11 @@ import (
 	"github.com/quern-llm/quern/go/model/arch"
 )
 
-// Config is the sizes and constants of a model.
+// Config is the configuration of a model.
 type Config = arch.Config
 
-// A Survey is what a model needs, determined before any of it is allocated: its
-// configuration, every tensor, every operation. All faults of a file, except values that
-// are not finite, are errors here.
+// A Survey is everything that a model needs, determined before any of it is allocated: its configuration,
+// every tensor, every operation. All defects of a file, except non-finite values, are errors here.
 type Survey struct {
 	Config *Config
 	Layout kvcache.Layout // state of a sequence
@@ -31,10 +30,9 @@ type find struct {
 	program *arch.Program // without memory
 }
 
-// NewSurvey surveys the model in f, whose keys and values are to be kept as kv
-// says, for sequences of up to ctx positions; 0 is as many as the model was trained for.
-// Errors name the key or the tensor, not the file.
-// Those of layers that see every position may be in tiers by age.
+// NewSurvey surveys the model in f, with keys and values of type kv, for sequences of up to ctx positions; 0
+// is the training context. Keys and values of full-attention layers may be in tiers by age. Errors name the
+// key or the tensor, not the file.
 func NewSurvey(f *File, kv kernel.KVTypes, ctx int, tiers ...arch.Tier) (*Survey, error) {
 	cfg, err := f.Config()
 	if err != nil {
@@ -63,8 +61,8 @@ func NewSurvey(f *File, kv kernel.KVTypes, ctx int, tiers ...arch.Tier) (*Survey
 	return s, nil
 }
 
-// Drafting returns a survey of the same model with the first of the layers that predict further tokens, which then drafts. Its
-// error says why there is none: the model can be run without.
+// Drafting returns a survey of the same model with its first MTP layer or its draft head enabled. The error
+// says why there is none; the model can run without.
 func (s *Survey) Drafting() (*Survey, error) {
 	if err := s.Config.CanDraft(); err != nil {
 		return nil, err
@@ -90,8 +88,7 @@ func index(r Residency) int {
 	return 0
 }
 
-// find returns what there is for weights of this residency, of which Auto
-// counts as Packed.
+// find returns the survey for a residency; Auto counts as Packed.
 func (s *Survey) find(r Residency) (*find, error) {
 	i := index(r)
 	if s.finds[i] != nil {
@@ -133,7 +130,7 @@ func (s *Survey) build(w *weights) (*arch.Program, error) {
 	return p, err
 }
 
-// InPlace returns the bytes of a packed file, which can be used where they are; 0 for a plain one.
+// InPlace returns the bytes of a packed file, which are used in place; 0 for a plain one.
 func (s *Survey) InPlace() uint64 {
 	if !s.file.Packed() {
 		return 0
@@ -141,8 +138,8 @@ func (s *Survey) InPlace() uint64 {
 	return s.file.Size()
 }
 
-// take returns the weights of this residency and hands over ownership, so that they can
-// be bound to memory: the next call creates new ones.
+// take returns the weights of this residency with their ownership, to be bound to memory: the next call
+// creates new ones.
 func (s *Survey) take(r Residency) (*weights, error) {
 	f, err := s.find(r)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// A Tapped is what the matrices of a tensor were multiplied by, since Runner.Tap.
+// A Tapped is the sums over the inputs of a tensor's matrices since Runner.Tap.
 type Tapped struct {
 	Tensor string
 	Sums   []float64 // of squares: [matrix][column]
@@ -17,16 +17,17 @@ type Tapped struct {
 	Products []float32 // of each two columns of a span, as kernel.Tap has them; nil where they were not asked for
 }
 
-// Tap starts new sums of what products multiply by, to which the passes that follow add, or, if on is false, ends them.
+// Tap starts new sums over the inputs of products, for the passes that follow, or, if on is false, stops
+// summing.
 func (r *Runner) Tap(on bool) {
 	for _, p := range r.plans.all() {
 		p.Tap(on)
 	}
 }
 
-// TapProducts has the sums that Tap started count products of columns as well, for the products of those tensors that want
-// returns a span for; 0 is none. A product of several tensors has the first span that is asked for. Where the same tensors are
-// multiplied again, as by layers that run several times, all of their uses add to the same products.
+// TapProducts makes the sums started by Tap include products of pairs of columns, for the tensors for which
+// want returns a span; 0 is none. A product of several tensors uses the first span. All uses of the same
+// tensors, as in layers that run several times, add to the same sums.
 func (r *Runner) TapProducts(want func(tensor string) (span int)) {
 	type owner struct {
 		tensors  []string
@@ -63,8 +64,8 @@ func (r *Runner) TapProducts(want func(tensor string) (span int)) {
 	})
 }
 
-// Tapped calls visit with the sums of each tensor that was multiplied by rows as they are. A tensor that is used more than
-// once is visited each time; products that uses have in common are those of all of them.
+// Tapped calls visit with the sums of each tensor that was multiplied by unmodified rows. A tensor used more
+// than once is visited each time; sums that its uses share are those of all uses.
 func (r *Runner) Tapped(visit func(Tapped)) {
 	r.tapped(func(_ *kernel.Plan, tap kernel.Tap, tensors []string) {
 		for _, name := range tensors {

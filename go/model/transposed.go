@@ -36,7 +36,8 @@ func (w *weights) Transposed(name string, in, of, from, n, heads int) (kernel.Ma
 	return m.Matrix, nil
 }
 
-// transpose writes the transpose of a tensor, as floats, to the beginning of buf and returns it. All CPUs share it.
+// transpose writes the transpose of a tensor, as floats, to the beginning of buf and returns it. It uses all
+// CPUs.
 func transpose(buf []byte, t *gguf.Tensor) ([]byte, error) {
 	in, n := int(t.Dims[0]), int(t.Dims[1])
 	buf = buf[:in*n*4]
@@ -55,7 +56,7 @@ func transpose(buf []byte, t *gguf.Tensor) ([]byte, error) {
 	return buf, errors.Join(errs...)
 }
 
-// band is how many rows are transposed together: a line of the cache of each column.
+// band is the number of rows transposed together: a cache line of each column.
 const band = 16
 
 // transposeRows writes rows from .. from + n of a tensor as columns of y.

@@ -8,17 +8,16 @@ import (
 	"github.com/quern-llm/quern/go/model/arch"
 )
 
-// inert begins or ends the names of tensors that have no bearing on what is computed: images and
-// sounds, heads of classifiers, rotations that are computed instead, scales for activations of 4 bits, biases by distance of a
-// decoder to its source, which has none.
+// inert lists prefixes and suffixes of tensors that do not affect the results: vision and audio towers,
+// classifier heads, rotations that are computed instead, scales for 4-bit activations, and position biases of
+// cross-attention, which uses none.
 var inert = struct{ prefixes, suffixes []string }{
 	[]string{"v.", "a.", "mm.", "cls.", "rope_freqs.", "rope_factors_"}, []string{".attn_rot_embd.weight", ".input_scale", ".cross_attn_rel_b.weight", ".exp_probs_b_vl.bias",
 		".vis_attn_qkv.weight", ".vis_attn_output.weight", ".vis_gate.weight", ".vis_down.weight", ".vis_up.weight",
 	},
 }
 
-// unknown returns an error for a tensor that the program of a model does not use: its results
-// would not be the model's.
+// unknown returns an error for a tensor that the program does not use: its results would not be the model's.
 func (w *weights) unknown(cfg *arch.Config) error {
 	used := map[string]bool{}
 	for _, m := range w.mats {
@@ -60,14 +59,14 @@ func isInert(name string) bool {
 	return false
 }
 
-// isNext reports whether a tensor is of the blocks that predict tokens further on.
+// isNext reports whether a tensor belongs to an MTP layer.
 func isNext(name string, cfg *arch.Config) bool {
 	var il int
 	n, _ := fmt.Sscanf(name, "blk.%d.", &il)
 	return n == 1 && il >= len(cfg.Layers) && il < len(cfg.Layers)+cfg.NNext
 }
 
-// isShared reports whether a tensor is for keys and values of a layer that reads another's.
+// isShared reports whether a tensor is for keys and values of a layer that reuses another's.
 func isShared(name string, cfg *arch.Config) bool {
 	var il int
 	n, _ := fmt.Sscanf(name, "blk.%d.", &il)
@@ -77,8 +76,8 @@ func isShared(name string, cfg *arch.Config) bool {
 	return slices.Contains([]string{"attn_k.weight", "attn_v.weight", "attn_k_norm.weight"}, strings.TrimPrefix(name, fmt.Sprintf("blk.%d.", il)))
 }
 
-// isFirst reports whether a tensor says how much of the first layer's value there is in that of the first layer,
-// which some files of RWKV 7 say.
+// isFirst reports whether a tensor mixes the first layer's value into the first layer itself, which some
+// files of RWKV 7 have.
 func isFirst(name string, cfg *arch.Config) bool {
 	rest, ok := strings.CutPrefix(name, "blk.0.time_mix_v")
 	return ok && cfg.RWKV.HeadDim > 0 && slices.Contains([]string{"0.weight", "1.weight", "2.weight"}, rest)

@@ -7,17 +7,17 @@ import (
 	"github.com/quern-llm/quern/go/stream"
 )
 
-// warmBytes is how much of a file is asked for at a time.
+// warmBytes is how much of a file is requested at a time.
 const warmBytes = 8 << 20
 
-// A warming has the kernel read parts of a file into the page cache, in the order of their use and ahead of it: what is
-// first is used while the last is still on the disk.
+// A warming makes the kernel read parts of a file into the page cache in order of use, so that the first
+// parts are used while the last are still being read.
 type warming struct {
 	stop atomic.Bool
 	done sync.WaitGroup
 }
 
-// warm starts to read the panels that are used in place.
+// warm starts reading the panels that are used in place.
 func (m *Model) warm() {
 	var parts []stream.Range
 	for _, x := range m.weights.mats {

@@ -13,9 +13,8 @@ import (
 	"github.com/quern-llm/quern/go/model/arch"
 )
 
-// weights implements arch.Weights over a file: the tensors that a program requested, in
-// that order. At first none has memory; once bind has run, the same requests return
-// Data.
+// weights implements arch.Weights for a file: the tensors that a program requested, in that order. At first
+// none has memory; after bind, the same requests return Data.
 type weights struct {
 	f      *gguf.File
 	arch   string
@@ -42,7 +41,7 @@ type weights struct {
 	lone    []*mem.Region // of matrices that were not what others have after all
 }
 
-// A matrix is one or, for experts with a tensor each, several tensors.
+// A matrix is made of one tensor or, for experts with a tensor each, several.
 type matrix struct {
 	kernel.Matrix
 	parts  []*gguf.Tensor
@@ -63,7 +62,7 @@ type matrix struct {
 	squares *squares // nil where nobody wants them
 }
 
-// A vector is the floats of a tensor, or what the architecture computes.
+// A vector is a tensor of floats, or values that the architecture computes.
 type vector struct {
 	t *gguf.Tensor // nil if the architecture computes it
 	n int
@@ -117,7 +116,8 @@ func (w *weights) Nth(name string, in, out, n, i int) (kernel.Matrix, error) {
 	return w.cut(name, []uint64{uint64(in), uint64(out), uint64(n)}, in, i*out, out, 1, out)
 }
 
-// cut returns n rows from number from on of a tensor of this shape, and mats times that, `of` rows apart.
+// cut returns n rows of a tensor of this shape, starting at number `from`, for each of `mats` matrices that
+// are `of` rows apart.
 func (w *weights) cut(name string, shape []uint64, in, from, n, mats, of int) (kernel.Matrix, error) {
 	key := fmt.Sprintf("%s from row %d", name, from)
 	if m, ok := w.byName[key]; ok {
@@ -185,10 +185,10 @@ func rowsOf(t *gguf.Tensor, in, from, n int) *gguf.Tensor {
 	return &part
 }
 
-// keep adds a matrix, in the form that it is to have.
+// keep adds a matrix in its final form.
 func (w *weights) keep(key string, m *matrix) {
-	// A matrix in several tensors has to be copied together, and interleaved rows apart, so they are packed as well. A head is small,
-	// and used often.
+	// A matrix made of several tensors must be copied together, and interleaved rows must be separated, so
+	// these are packed as well. A draft head is small and used often.
 	head := ofHead(key)
 	if w.packed != nil && !m.rows && !head {
 		w.keepPanels(key, m)
@@ -251,8 +251,8 @@ func (w *weights) matrix(names []string, in, out, n int, rows bool) (kernel.Matr
 	return m.Matrix, nil
 }
 
-// scales returns the factors of a matrix that some files have beside its blocks, one for each of n experts, or nil.
-// Routers of Gemma 4 have none: beside theirs is what multiplies their input.
+// scales returns the separate factors that some files have for a matrix, one per expert of n, or nil. Routers
+// of Gemma 4 have none: the tensor of that name multiplies their input.
 func (w *weights) scales(name string, n int) (*vector, error) {
 	base, ok := strings.CutSuffix(name, ".weight")
 	if !ok || !w.Has(base+".scale") || w.arch == "gemma4" && strings.HasSuffix(base, ".ffn_gate_inp") {
@@ -283,8 +283,8 @@ func (w *weights) tensor(name string, want []uint64) (*gguf.Tensor, error) {
 	return t, nil
 }
 
-// unsupported says which tensor the kernels cannot take. A type that they do
-// not know they can only name by its number.
+// unsupported returns an error that names a tensor that the kernels do not support. The kernels can name an
+// unknown type only by its number.
 func unsupported(t *gguf.Tensor, err error) error {
 	if errors.Is(err, kernel.ErrType) {
 		return fmt.Errorf("tensor %q: type %v is not supported, supported are %v: %w", t.Name, t.Type, kernel.Types(), kernel.ErrType)
@@ -337,7 +337,7 @@ func (w *weights) Rope(r arch.Rope) ([]float64, error) {
 // bytes returns the memory of all weights outside the file.
 func (w *weights) bytes() uint64 { return w.packedBytes() + w.smallBytes() }
 
-// packedBytes returns the memory that packed matrices take.
+// packedBytes returns the memory of packed matrices.
 func (w *weights) packedBytes() uint64 {
 	n := uint64(0)
 	for _, m := range w.mats {
@@ -348,8 +348,8 @@ func (w *weights) packedBytes() uint64 {
 	return n
 }
 
-// apartBytes returns the memory of matrices that are packed because the file has them in several tensors, or in another order:
-// those of a packed file are one.
+// apartBytes returns the memory of matrices that are packed because the file has them in several tensors or
+// in another order. In a packed file each is one tensor.
 func (w *weights) apartBytes() uint64 {
 	n := uint64(0)
 	for _, m := range w.mats {
@@ -360,16 +360,18 @@ func (w *weights) apartBytes() uint64 {
 	return n
 }
 
-// packsInPlace reports whether streamed rows of the matrix are packed where they are read to, once for as long as they stay. Those of
-// experts are not: they share pages, into which those of a neighbour are read later.
+// packsInPlace reports whether streamed rows of the matrix are packed where they were read, once for as long
+// as they stay in memory. Rows of experts are not, because neighbors share pages, into which the neighbor is
+// read later.
 func (m *matrix) packsInPlace() bool {
 	return m.panels == nil && m.N == 1 && m.Out%kernel.Panel == 0 && kernel.PanelBytes(m.Type, m.In) == kernel.Panel*kernel.RowBytes(m.Type, m.In)
 }
 
-// anonymous reports whether the matrix has memory of its own: panels that are neither in the file nor streamed.
+// anonymous reports whether the matrix has memory of its own: panels that are neither in the file nor
+// streamed.
 func (m *matrix) anonymous() bool { return m.Layout == kernel.X16 && !m.streamed && !m.inFile }
 
-// smallBytes returns the memory that vectors and rotations take.
+// smallBytes returns the memory of vectors and rotations.
 func (w *weights) smallBytes() uint64 {
 	n := uint64(0)
 	for _, o := range w.ropes {
@@ -389,7 +391,7 @@ func isFloat(t *gguf.Tensor) bool {
 	return t.Type == gguf.F32 || t.Type == gguf.F16 || t.Type == gguf.BF16
 }
 
-// read fills the vector; that of several dimensions, which may be of any type, row by row.
+// read fills the vector; one of several dimensions, which may have any type, row by row.
 func (v *vector) read() error {
 	n := v.n
 	if !isFloat(v.t) {
@@ -425,8 +427,8 @@ func (w *weights) sourceBytes() uint64 {
 	return n
 }
 
-// readNow reports whether a matrix is read when the model is loaded: those of a packed file were checked when it was
-// written, and streamed ones come later, but for what their sizes are needed for.
+// readNow reports whether a matrix is read at load. Packed files were checked when they were written, and
+// streamed matrices are read later, unless channel factors are computed from them.
 func (w *weights) readNow(m *matrix) bool {
 	switch {
 	case w.packed != nil:
@@ -437,8 +439,8 @@ func (w *weights) readNow(m *matrix) bool {
 	return !w.readElsewhere(m)
 }
 
-// checkBytes returns the memory of the panels through which matrices that are
-// not packed have their values checked, some rows at a time, or in which others are transposed or taken apart.
+// checkBytes returns the memory of the panels used to check the values of matrices that are not packed, some
+// rows at a time, or to transpose or de-interleave others.
 func (w *weights) checkBytes() uint64 {
 	n := 0
 	for _, m := range w.mats {
@@ -460,12 +462,12 @@ func (w *weights) checkBytes() uint64 {
 	return uint64(n)
 }
 
-// readElsewhere reports whether another matrix of the same tensor has its
-// values checked: a tied embedding is read once.
+// readElsewhere reports whether another matrix of the same tensor has its values checked: a tied embedding is
+// read once.
 func (w *weights) readElsewhere(m *matrix) bool { return m.rows && w.byName[m.parts[0].Name] != nil }
 
-// bind allocates all weights, reserved from the budget, and fills the vectors. Matrices that other models seem to have get
-// the memory of these.
+// bind allocates all weights, reserved from the budget, and fills the vectors. Matrices that other models
+// seem to have use the shared memory.
 func (w *weights) bind(budget *mem.Budget, shared *Shared) (err error) {
 	if w.sharing = shared; shared != nil {
 		for _, m := range w.mats {
@@ -569,7 +571,7 @@ func (w *weights) close() {
 	}
 }
 
-// alone gives a matrix that is not what another model has memory of its own.
+// alone allocates memory for a matrix that turned out to differ from the shared one.
 func (w *weights) alone(m *matrix, budget *mem.Budget) error {
 	r, err := budget.Alloc("packed weights", uint64(m.Bytes()))
 	if err != nil {

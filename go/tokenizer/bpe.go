@@ -6,9 +6,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// bpe is a byte-level vocabulary with merges: a word's bytes are joined in
-// the order of the list of merges. Tokens spell each byte as one printable
-// character (see byteChars).
+// bpe is a byte-level BPE vocabulary: the bytes of a word are merged in the order of the merge list. Tokens
+// spell each byte as one printable character (see byteChars).
 type bpe struct {
 	merges
 	nVocab int32
@@ -81,10 +80,8 @@ func (m *bpe) word(dst []int32, word string, s *scratch) []int32 {
 	return dst
 }
 
-// byteChars is the character that byte-level vocabularies spell each byte as:
-// itself where Latin-1 has something printable there, and the others, in
-// order, as characters from U+0100 on. charBytes is the way back, -1 for
-// characters that spell no byte.
+// byteChars maps each byte to its character in byte-level vocabularies: itself if it is printable in Latin-1,
+// else the next character from U+0100 on. charBytes is the inverse, -1 for characters that stand for no byte.
 var byteChars, charBytes = func() (chars [256]rune, bytes [0x144]int16) {
 	for i := range bytes {
 		bytes[i] = -1
@@ -102,8 +99,7 @@ var byteChars, charBytes = func() (chars [256]rune, bytes [0x144]int16) {
 	return chars, bytes
 }()
 
-// appendBytesOf appends the bytes that text spells. Characters that spell no
-// byte stand for themselves.
+// appendBytesOf appends the bytes that text stands for. Other characters are copied.
 func appendBytesOf(dst []byte, text string) []byte {
 	for len(text) > 0 {
 		r, size := utf8.DecodeRuneInString(text)

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// charBPE is a vocabulary with merges in SentencePiece's spelling, that of Gemma 4: the characters
-// of a text are joined in the order of the list of merges, across words as well.
+// charBPE is a BPE vocabulary in SentencePiece's spelling (Gemma 4): the characters of a text are merged in
+// the order of the merge list, also across words.
 type charBPE struct {
 	chars map[rune]int32 // the initial symbol of each character that has one
 	merges
@@ -29,7 +29,7 @@ func newCharBPE(r *reader, t *Tokenizer, index map[string]int32, unk int32) *cha
 	return m
 }
 
-// invalid reports whether what DecodeRune returned is a byte that is not UTF-8.
+// invalid reports whether a result of DecodeRune is a byte that is not UTF-8.
 func invalid(char rune, size int) bool { return char == utf8.RuneError && size == 1 }
 
 func (m *charBPE) encode(dst []int32, text string, s *scratch) []int32 {
@@ -52,7 +52,7 @@ func (m *charBPE) word(dst []int32, word string, s *scratch) []int32 {
 	return m.spell(dst, word, q.symbols)
 }
 
-// lonelyBPE is a charBPE whose words are what lies between white space, of which nothing is kept.
+// lonelyBPE is a charBPE whose words are separated by white space, which is discarded.
 type lonelyBPE struct {
 	*charBPE
 	lower bool // letters lose their case

@@ -6,10 +6,10 @@ import (
 	"unicode/utf8"
 )
 
-// A charsMap is how a SentencePiece model normalizes texts: strings and what they become. The
-// strings are a double array (Yata 2008), as SentencePiece writes it: the child of a unit by a byte
-// is at unit ^ offset ^ byte, and labelled with that byte. Where a string ends, the child by 0 has
-// the position of its replacement.
+// A charsMap is the normalization table of a SentencePiece model: strings and their replacements. The strings
+// are in a double array (Yata 2008), as SentencePiece writes it: the child of a unit for a byte is at unit ^
+// offset ^ byte, labelled with that byte. At the end of a string, the child for 0 has the position of its
+// replacement.
 type charsMap struct {
 	units []uint32
 	to    string // replacements, each ended by a zero
@@ -24,7 +24,7 @@ const (
 	unitOffset = 10           // the lowest bit of the offset
 )
 
-// newCharsMap reads the one of a file; without one, texts stay as they are.
+// newCharsMap reads the table of a file; without one, texts are not changed.
 func newCharsMap(r *reader) *charsMap {
 	const key = "precompiled_charsmap"
 	var blob []byte
@@ -55,8 +55,8 @@ func newCharsMap(r *reader) *charsMap {
 	return c
 }
 
-// normalize replaces, from the left on, the longest strings that the map has. Bytes that are not
-// UTF-8 become U+FFFD each.
+// normalize replaces the longest matching strings, from left to right. Each byte that is not UTF-8 becomes
+// U+FFFD.
 func (c *charsMap) normalize(text string) string {
 	var b strings.Builder
 	b.Grow(len(text))
@@ -74,8 +74,8 @@ func (c *charsMap) normalize(text string) string {
 	return b.String()
 }
 
-// longest returns the length of the longest string of the map that text begins with, and what it
-// becomes; 0 where there is none.
+// longest returns the length of the longest string of the table that text begins with, and its replacement; 0
+// if there is none.
 func (c *charsMap) longest(text string) (n int, to string) {
 	if len(c.units) == 0 {
 		return 0, ""
@@ -103,7 +103,7 @@ func (c *charsMap) longest(text string) (n int, to string) {
 	return n, to
 }
 
-// unitNext is the offset of a unit.
+// unitNext returns the offset of a unit.
 func unitNext(unit uint32) uint32 {
 	if unit&unitFar != 0 {
 		return unit >> unitOffset << 8

@@ -4,27 +4,26 @@ package tokenizer
 // smallest parts, then join the best pair of neighbours, the leftmost among
 // equals, until no pair can be joined. They differ in what the best pair is.
 
-// maxWord bounds the bytes of a word that is merged, so that positions fit in 32
-// bits. Longer words are split. No context holds a word of this size.
+// maxWord limits the bytes of a word that is merged, so that positions fit in 32 bits. Longer words are
+// split. No context holds a word of this size.
 const maxWord = 1 << 30
 
-// symbol is a part of a word: word[start:start+size]. Symbols form a list in
-// the order of the text. A symbol that was joined to its left has size 0.
+// symbol is a part of a word: word[start:start+size]. Symbols form a list in text order. A symbol that was
+// merged into its left neighbor has size 0.
 type symbol struct {
 	start, size uint32
 	prev, next  int32 // -1 at the ends
 	id          int32
 }
 
-// pairing decides which neighbours may be joined.
+// pairing decides which neighbors may be merged.
 type pairing interface {
-	// pair returns the id of left and right joined, and the rank of the join:
-	// lower ranks are joined first.
+	// pair returns the id of the merged symbol and the rank of the merge: lower ranks are merged first.
 	pair(word string, left, right *symbol) (rank uint32, id int32, ok bool)
 }
 
-// candidate is a pair that could be joined when it was pushed. Later joins
-// make it stale, which shows in the sizes.
+// candidate is a pair that could be merged when it was pushed. Later merges make it stale, which the sizes
+// show.
 type candidate struct {
 	order    uint64 // rank, then position from the left
 	leftSize uint32
@@ -32,7 +31,7 @@ type candidate struct {
 	id       int32
 }
 
-// merger holds the symbols of one word while they are joined.
+// merger holds the symbols of one word during merging.
 type merger struct {
 	symbols []symbol
 	heap    []candidate // smallest order first
@@ -41,7 +40,7 @@ type merger struct {
 // reset begins a word.
 func (m *merger) reset() { m.symbols = m.symbols[:0] }
 
-// add appends a smallest part of the word.
+// add appends a symbol of the word.
 func (m *merger) add(start, size int, id int32) {
 	n := int32(len(m.symbols))
 	if n > 0 {
@@ -50,7 +49,7 @@ func (m *merger) add(start, size int, id int32) {
 	m.symbols = append(m.symbols, symbol{uint32(start), uint32(size), n - 1, -1, id})
 }
 
-// run joins symbols until no pair is left to join.
+// run merges symbols until no pair can be merged.
 func (m *merger) run(word string, p pairing) {
 	m.heap = m.heap[:0]
 	for i := 0; i+1 < len(m.symbols); i++ {
@@ -73,8 +72,8 @@ func (m *merger) run(word string, p pairing) {
 			continue
 		}
 		if left.size != c.leftSize {
-			// The same text, split at another place since. The candidate is still
-			// valid if the present pair makes the same token.
+			// The same text, but split elsewhere since. The candidate is still valid if the present pair makes
+			// the same token.
 			if _, id, ok := p.pair(word, left, right); !ok || id != c.id {
 				continue
 			}
@@ -92,7 +91,7 @@ func (m *merger) run(word string, p pairing) {
 	}
 }
 
-// propose pushes the candidate of the symbol at i and the one after it.
+// propose pushes the candidate of the symbol at i and its right neighbor.
 func (m *merger) propose(word string, p pairing, i int32) (candidate, bool) {
 	left := &m.symbols[i]
 	right := &m.symbols[left.next]

@@ -2,8 +2,8 @@ package tokenizer
 
 import "strings"
 
-// symbols numbers texts: those of the vocabulary by their ids, and the others that take part
-// in merges, or come of one, from the size of the vocabulary on.
+// symbols numbers texts: vocabulary entries by their ids; other texts that are inputs or results of merges,
+// from the size of the vocabulary on.
 type symbols struct {
 	index  map[string]int32
 	extra  map[string]int32
@@ -26,16 +26,16 @@ func (s *symbols) of(text []byte) int32 {
 	return id
 }
 
-// merges is what pairs of symbols become.
+// merges maps pairs of symbols to their merges.
 type merges map[uint64]merge
 
-// merge is the symbol that a pair of symbols becomes, and its rank.
+// merge is the result of merging a pair, and its rank.
 type merge struct {
 	rank uint32
 	id   int32
 }
 
-// readMerges reads the list of merges, of which the first is done first.
+// readMerges reads the merge list, highest priority first.
 func readMerges(r *reader, s *symbols) merges {
 	list := r.strs("merges")
 	m := make(merges, len(list))

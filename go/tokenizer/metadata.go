@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// prefix begins every key that this package reads, but for the model's name.
+// prefix begins every key that this package reads, except the model's name.
 const prefix = "tokenizer.ggml."
 
-// reader gets typed values from metadata and keeps the first error, so that errors
-// are checked once, after all values are read.
+// reader reads typed values from metadata and keeps the first error, so that errors are checked once, after
+// all values are read.
 type reader struct {
 	m   Metadata
 	err error
@@ -22,8 +22,7 @@ func (r *reader) fail(format string, args ...any) {
 	}
 }
 
-// value returns what the file holds under prefix+key. A missing key is an
-// error only if it is required.
+// value returns the value of prefix+key. A missing key is an error only if it is required.
 func (r *reader) value(key string, required bool) (any, bool) {
 	v, ok := r.m.Value(prefix + key)
 	if !ok && required {
@@ -36,7 +35,7 @@ func (r *reader) wrongType(key string, v any, want string) {
 	r.fail("%s%s is %T, want %s", prefix, key, v, want)
 }
 
-// str returns a string, or "" where the key is missing.
+// str returns a string, or "" if the key is missing.
 func (r *reader) str(key string, required bool) string {
 	v, ok := r.value(key, required)
 	if !ok {
@@ -62,7 +61,7 @@ func (r *reader) strs(key string) []string {
 	return s
 }
 
-// flag returns a bool, or otherwise where the key is missing; set tells which.
+// flag returns a bool, or `otherwise` if the key is missing; set reports whether it is present.
 func (r *reader) flag(key string, otherwise bool) (value, set bool) {
 	v, ok := r.value(key, false)
 	if !ok {
@@ -75,8 +74,8 @@ func (r *reader) flag(key string, otherwise bool) (value, set bool) {
 	return b, true
 }
 
-// id returns the id of a special token, or none. Some writers use the value with
-// all bits set for a token that there is not.
+// id returns the id of a special token, or none. Some writers use the value with all bits set for an absent
+// token.
 func (r *reader) id(key string, nVocab int) int32 {
 	v, ok := r.value(key, false)
 	if !ok {
@@ -123,7 +122,7 @@ func (r *reader) scores(key string, n int) []float32 {
 	return list
 }
 
-// types returns a list of n token types, or nil where the key is missing.
+// types returns a list of n token types, or nil if the key is missing.
 func (r *reader) types(key string, n int) []TokenType {
 	v, ok := r.value(key, false)
 	if !ok {
@@ -158,8 +157,7 @@ func (r *reader) types(key string, n int) []TokenType {
 	return list
 }
 
-// tokenTypes reads the numbers of GGUF, 0 for those that it does not define.
-// A token without a type, which is 0 there, is Normal.
+// tokenTypes converts GGUF's numbers; undefined numbers become 0. A token without a type (0) is Normal.
 func tokenTypes[T number](in []T) []TokenType {
 	out := make([]TokenType, len(in))
 	for i, v := range in {
@@ -183,7 +181,7 @@ type number interface {
 	~int8 | ~uint8 | ~int16 | ~uint16 | ~int32 | ~uint32 | ~int64 | ~uint64 | ~float32 | ~float64
 }
 
-// convert copies a slice to another type of number.
+// convert converts a slice to another numeric type.
 func convert[From, To number](in []From) []To {
 	out := make([]To, len(in))
 	for i, v := range in {
@@ -192,8 +190,7 @@ func convert[From, To number](in []From) []To {
 	return out
 }
 
-// integer widens an integer of any size. A value that does not fit becomes one
-// that is out of range.
+// integer widens an integer of any size. A value that does not fit becomes one that is out of range.
 func integer(v any) (int64, bool) {
 	switch v := v.(type) {
 	case uint8:

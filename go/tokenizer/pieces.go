@@ -8,14 +8,14 @@ import (
 // What vocabularies in SentencePiece's spelling have in common: where texts may be cut, and how
 // characters without a token are spelled.
 
-// escapedSpace is how SentencePiece spells a space inside tokens.
+// escapedSpace is SentencePiece's spelling of a space inside tokens.
 const escapedSpace = "\u2581"
 
-// crossings has the bytes that some token has before a space. After any other byte nothing is ever
-// joined across the start of a word, so that words can be encoded one by one, and remembered.
+// crossings is the set of bytes that precede a space inside some token. After any other byte nothing is ever
+// merged across the start of a word, so words can be encoded one by one and cached.
 type crossings [256]bool
 
-// add takes the text of a token.
+// add adds the text of a token.
 func (c *crossings) add(text string) {
 	for {
 		text = strings.TrimLeft(text, escapedSpace)
@@ -28,8 +28,7 @@ func (c *crossings) add(text string) {
 	}
 }
 
-// wordEnd returns where the first word of text ends: before the first space after something that
-// no token has before one.
+// wordEnd returns the end of the first word of text: before the first space that follows a byte not in c.
 func (c *crossings) wordEnd(text string) int {
 	limit := len(text)
 	if limit > maxWord {
@@ -51,7 +50,7 @@ func (c *crossings) wordEnd(text string) int {
 	}
 }
 
-// encodeWords encodes the words of a text, each once as long as it is remembered.
+// encodeWords encodes the words of a text, using the cache.
 func encodeWords(dst []int32, text string, s *scratch, c *crossings, encode func([]int32, string, *scratch) []int32) []int32 {
 	text = strings.ReplaceAll(text, " ", escapedSpace)
 	for len(text) > 0 {
@@ -68,8 +67,8 @@ func encodeWords(dst []int32, text string, s *scratch, c *crossings, encode func
 	return dst
 }
 
-// A speller writes the tokens of a word's symbols. A symbol without one becomes its bytes, or
-// where the vocabulary lacks those, the unknown token.
+// A speller writes the tokens of a word's symbols. A symbol without a token becomes its bytes or, if the
+// vocabulary lacks those, the unknown token.
 type speller struct {
 	nVocab int32      // smaller ids are tokens
 	bytes  [256]int32 // tokens of single bytes, or none
@@ -89,7 +88,7 @@ func newSpeller(t *Tokenizer, unk int32) speller {
 	return s
 }
 
-// spell appends the ids of a word whose symbols were joined.
+// spell appends the ids of a word whose symbols were merged.
 func (s *speller) spell(dst []int32, word string, symbols []symbol) []int32 {
 	unknown := false
 	for i := int32(0); i >= 0; i = symbols[i].next {
@@ -104,7 +103,7 @@ func (s *speller) spell(dst []int32, word string, symbols []symbol) []int32 {
 			unknown = false
 			continue
 		}
-		// Neighbours that are unknown are one unknown.
+		// Adjacent unknown symbols are one unknown token.
 		if s.unk != none && !unknown {
 			dst = append(dst, s.unk)
 		}

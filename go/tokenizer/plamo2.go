@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// plamo2 is the vocabulary of PLaMo 2: as with a unigram the tokens whose scores have the largest sum spell a text, but
-// words are not told apart, scores are whole numbers, and what no token spells is bytes.
+// plamo2 is the vocabulary of PLaMo 2: like Unigram it chooses the tokens with the largest sum of scores, but
+// it does not split words, scores are integers, and text without a token becomes bytes.
 type plamo2 struct {
 	prefixes         // of normal tokens
 	scores   []int64 // of these
@@ -36,7 +36,8 @@ func newPLaMo2(r *reader, t *Tokenizer, index map[string]int32, unk int32) *plam
 	return m
 }
 
-// encode finds the best way to spell what begins at each place, from the last on. Of equal ones the longest token is taken.
+// encode finds the best encoding of the text after each position, from the end to the start. Among equal ones
+// it chooses the longest token.
 func (m *plamo2) encode(dst []int32, text string, _ *scratch) []int32 {
 	text = strings.TrimPrefix(text, "\ufeff")
 	type way struct {

@@ -5,17 +5,17 @@ import (
 	"sort"
 )
 
-// prefixes finds the texts of a vocabulary that a text begins with.
+// prefixes finds the vocabulary entries that a text begins with.
 type prefixes struct {
 	texts []string // sorted
 	ids   []int32  // of these
 	first [257]int // where the texts begin that begin with a byte
 }
 
-// maxPrefix bounds the bytes of a text that is looked for, and so the time that each place of a text takes.
+// maxPrefix limits the bytes of an entry, and so the time per position of a text.
 const maxPrefix = 1024
 
-// newPrefixes sorts the texts of index, none of which is empty.
+// newPrefixes sorts the texts of index, none of which may be empty.
 func newPrefixes(r *reader, index map[string]int32) prefixes {
 	var p prefixes
 	for text := range index {
@@ -34,7 +34,7 @@ func newPrefixes(r *reader, index map[string]int32) prefixes {
 	return p
 }
 
-// each visits the texts that text, which is not empty, begins with: their numbers and lengths, shortest first.
+// each visits the entries that a non-empty text begins with: their numbers and lengths, shortest first.
 func (p *prefixes) each(text string, visit func(i, n int)) {
 	lo, hi := p.first[text[0]], p.first[int(text[0])+1]
 	for n := 1; lo < hi; n++ {
@@ -49,7 +49,8 @@ func (p *prefixes) each(text string, visit func(i, n int)) {
 	}
 }
 
-// narrow returns which of the texts lo to hi, that agree in n bytes and are longer, go on with c.
+// narrow returns the range of the entries lo to hi, which agree in n bytes and are longer, whose next byte is
+// c.
 func (p *prefixes) narrow(lo, hi, n int, c byte) (int, int) {
 	texts := p.texts[lo:hi]
 	from := sort.Search(len(texts), func(i int) bool { return texts[i][n] >= c })

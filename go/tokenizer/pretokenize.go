@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// preTokenizer cuts text into words before byte-level merges, as the model
-// family was trained. It also holds the other properties that the name implies.
+// preTokenizer splits text into words before byte-level merges, as in the training of the model family. It
+// also holds the other properties that its name implies.
 type preTokenizer struct {
 	name       string
 	aliases    []string // families that cut in the same way
@@ -17,8 +17,8 @@ type preTokenizer struct {
 	nfc        bool // the family's tokenizer composes characters first
 }
 
-// preTokenizers holds all that are supported. The published regular
-// expressions are in pretokenize_test.go, which holds the finders to them.
+// preTokenizers lists those that are supported. Tests compare the finders with the published regular
+// expressions.
 var preTokenizers = []*preTokenizer{
 	{
 		name:       "llama-bpe",
@@ -164,8 +164,7 @@ var preTokenizers = []*preTokenizer{
 	},
 }
 
-// newPreTokenizer returns the one that the file names. Files from before
-// there was a choice name none.
+// newPreTokenizer returns the one that the file names. Older files name none.
 func newPreTokenizer(r *reader) *preTokenizer {
 	name := r.str("pre", false)
 	if name == "" {
@@ -182,14 +181,13 @@ func newPreTokenizer(r *reader) *preTokenizer {
 	return &preTokenizer{}
 }
 
-// A finder returns the first match in s at or after i, or start = len(s)
-// where there is none. Matches are never empty.
+// A finder returns the first match in s at or after i, or start = len(s) if there is none. Matches are never
+// empty.
 type finder func(s string, i int) (start, end int)
 
-// at makes a finder of a function that matches at one place. That function
-// returns the end of the match, or i where nothing matches. To keep splitting
-// linear it must look at no more than it matches, or else at a bounded number
-// of characters.
+// at makes a finder from a function that matches at one position and returns the end of the match, or i if
+// there is none. To keep splitting linear, the function must not read beyond its match by more than a bounded
+// number of characters.
 func at(match func(s string, i int) int) finder {
 	return func(s string, i int) (int, int) {
 		for i < len(s) {
@@ -203,9 +201,8 @@ func at(match func(s string, i int) int) finder {
 	}
 }
 
-// split calls emit with the words of text, in order. Together they are the
-// text. Each stage cuts every piece that the stage before left into its
-// matches and what lies between them.
+// split calls emit with the words of text, in order; concatenated they are the text. Each stage splits every
+// piece left by the stage before into its matches and the text between them.
 func (p *preTokenizer) split(text string, emit func(word string)) {
 	cutStage(p.stages, text, emit)
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// gpt2Pattern is what OpenAI published with GPT-2.
+// gpt2Pattern is the regular expression published with GPT-2.
 const gpt2Pattern = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 
 // published holds the regular expressions of the model families, as in their

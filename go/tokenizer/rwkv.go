@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// rwkv is the vocabulary of RWKV World: any text is spelled by the longest token from its left on. Tokens are bytes,
-// not characters, which files spell as Python does.
+// rwkv is the vocabulary of RWKV World: encoding takes the longest token from left to right. Tokens are byte
+// strings, spelled in files as Python literals.
 type rwkv struct {
 	prefixes
 	unk int32
 }
 
-// newRWKV takes the pieces that the tokens print.
+// newRWKV builds the vocabulary from the bytes of the tokens.
 func newRWKV(r *reader, t *Tokenizer, unk int32) *rwkv {
 	index := make(map[string]int32, len(t.tokens))
 	for i, typ := range t.types {
@@ -43,7 +43,7 @@ func (m *rwkv) encode(dst []int32, text string, _ *scratch) []int32 {
 	return dst
 }
 
-// appendUnescaped appends the bytes that a literal of Python's stands for.
+// appendUnescaped appends the bytes of a Python literal.
 func appendUnescaped(dst []byte, text string) ([]byte, error) {
 	for {
 		plain, rest, escaped := strings.Cut(text, `\`)

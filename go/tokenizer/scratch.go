@@ -9,12 +9,12 @@ const (
 	maxCachedWord = 48   // bytes
 )
 
-// maxKept bounds the capacity for symbols that a scratch keeps between texts. A
-// huge text of one word would otherwise hold 100 bytes for each of its characters.
+// maxKept limits the capacity for symbols that a scratch keeps between texts. A huge text of one word would
+// otherwise hold 100 bytes per character.
 const maxKept = 1 << 16
 
-// scratch is what encoding needs besides the vocabulary. One goroutine uses
-// it at a time; a Tokenizer keeps a pool of them.
+// scratch is the working memory of encoding. One goroutine uses it at a time; a Tokenizer keeps a pool of
+// them.
 type scratch struct {
 	merger merger
 	steps  []step // of a unigram's word

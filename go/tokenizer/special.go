@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// specials finds the texts of special tokens in a text.
+// specials finds special tokens in a text.
 type specials struct {
 	ids     map[string]int32
 	lengths [256][]int // of the texts that begin with a byte, longest first
 	all     []int      // of all texts, longest first
 }
 
-// fragment is a special token, or, with id none, the plain text between two.
+// fragment is a special token or, with id none, the plain text between two.
 type fragment struct {
 	text string
 	id   int32
@@ -35,13 +35,13 @@ func newSpecials(t *Tokenizer, types ...TokenType) *specials {
 	return sp
 }
 
-// descending sorts lengths, longest first, each once.
+// descending returns the distinct lengths, longest first.
 func descending(lengths []int) []int {
 	slices.SortFunc(lengths, func(a, b int) int { return b - a })
 	return slices.Compact(lengths)
 }
 
-// hit is a place where special tokens begin, and the length of the longest.
+// hit is a position where special tokens begin, and the length of the longest.
 type hit struct{ at, longest int }
 
 // claim is a special token that was found.
@@ -50,9 +50,8 @@ type claim struct {
 	id         int32
 }
 
-// cut divides a text into special tokens and plain text. Where special tokens
-// overlap the longest wins, then the leftmost. White space after a token that
-// is in stripped is dropped.
+// cut splits a text into special tokens and plain text. If special tokens overlap, the longest wins, then the
+// leftmost. White space after a token in `stripped` is dropped.
 func (sp *specials) cut(text string, stripped map[int32]bool) []fragment {
 	var parts []fragment
 	done := 0
@@ -83,8 +82,7 @@ func (sp *specials) find(text string) []claim {
 		if length > longest {
 			continue
 		}
-		// One pass over the hits that are left and, beside them, over what
-		// longer tokens have claimed.
+		// One pass over the remaining hits and the claims of longer tokens.
 		var merged []claim
 		left, end, k := hits[:0], 0, 0
 		for _, h := range hits {
@@ -114,8 +112,7 @@ func (sp *specials) find(text string) []claim {
 	return claims
 }
 
-// hits returns the positions where special tokens begin, usually none, and the
-// length of the longest token.
+// hits returns the positions where special tokens begin (usually none), and the length of the longest token.
 func (sp *specials) hits(text string) (hits []hit, longest int) {
 	if len(sp.ids) == 0 {
 		return nil, 0
@@ -148,8 +145,8 @@ var endTexts = []string{
 	"<|fim_repo|>", "<|repo_name|>", "<fim-repo>", "<REPO>", "<reponame>", "<|file_sep|>",
 }
 
-// typeEnds makes control tokens of those endTexts that a file has as plain text, by mistake, where no plain text looks
-// like that.
+// typeEnds turns endTexts that a file wrongly declares as plain text into control tokens, if no plain text
+// looks like that.
 func (t *Tokenizer) typeEnds() {
 	for i, text := range t.tokens {
 		like := strings.HasPrefix(text, "<|") || strings.HasPrefix(text, "<\uff5c") || text == "<end_of_turn>"
@@ -159,9 +156,8 @@ func (t *Tokenizer) typeEnds() {
 	}
 }
 
-// findEOG collects the tokens that end a generation: those that the file
-// names, and those of endTexts that are special tokens. All become control
-// tokens: they are neither printed nor read in plain text.
+// findEOG collects the tokens that end a generation: those that the file names, and the special tokens among
+// endTexts. All become control tokens: they are neither printed nor recognized in plain text.
 func (t *Tokenizer) findEOG(r *reader) {
 	eog := map[int32]bool{}
 	for _, key := range []string{"eos_token_id", "eot_token_id", "eom_token_id", "fim_pad_token_id", "fim_rep_token_id", "fim_sep_token_id"} {
@@ -178,13 +174,13 @@ func (t *Tokenizer) findEOG(r *reader) {
 			byText[text] = int32(i)
 		}
 	}
-	// Where a model ends its replies and its tool calls with tokens of their
-	// own, <|end|> ends only one of several messages.
+	// If a model ends its replies and its tool calls with tokens of their own, <|end|> ends only one of
+	// several messages.
 	has := func(text string) bool { _, ok := byText[text]; return ok }
 	if has("<|return|>") && has("<|call|>") || has("<|flush|>") && (has("<|call|>") || has("<|calls|>")) {
 		delete(byText, "<|end|>")
 	}
-	// In vocabularies of Gemma 4 and later, </s> is of HTML.
+	// In the vocabularies of Gemma 4 and later, </s> is HTML.
 	if has("<|tool_response>") {
 		delete(byText, "</s>")
 	}
@@ -200,8 +196,8 @@ func (t *Tokenizer) findEOG(r *reader) {
 	slices.Sort(t.eog)
 }
 
-// findStripped finds the tokens that remove the white space after them. Files do
-// not record them; Phi-3 is the family where it matters.
+// findStripped finds the tokens that strip the white space after them. Files do not record them; Phi-3 is the
+// family where it matters.
 func (t *Tokenizer) findStripped(m Metadata) {
 	v, _ := m.Value("general.name")
 	name, _ := v.(string)

@@ -2,10 +2,11 @@ package tokenizer
 
 import "bytes"
 
-// A Spelling is a vocabulary as a way to write texts, for what has a text in two vocabularies.
+// A Spelling translates texts between two vocabularies, for a draft model with its own.
 type Spelling struct{ *Tokenizer }
 
-// Text appends what ids say to dst: the beginning of a text, or what continues one. Control tokens have their names, but for BOS.
+// Text appends the text of ids to dst: the beginning of a text, or a continuation. Control tokens are written
+// by name, except BOS.
 func (s Spelling) Text(dst []byte, ids []int32, begins bool) []byte {
 	if begins && len(ids) > 0 && s.bos != none && ids[0] == s.bos {
 		ids = ids[1:]
@@ -20,8 +21,8 @@ func (s Spelling) Text(dst []byte, ids []int32, begins bool) []byte {
 	return dst
 }
 
-// IDs appends the ids of a text to dst: of one that begins, with the BOS that the model asks for, or of what continues one.
-// Names of control tokens are read as such.
+// IDs appends the ids of a text to dst: of a beginning, with the BOS that the model requires, or of a
+// continuation. Names of control tokens are recognized.
 func (s Spelling) IDs(dst []int32, text []byte, begins bool) []int32 {
 	if begins && s.addBOS {
 		dst = append(dst, s.bos)

@@ -5,8 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// spm is a SentencePiece vocabulary with scores: neighbours are joined if the
-// vocabulary has their text, the highest score first.
+// spm is a SentencePiece vocabulary with scores: neighbors are merged if the vocabulary has their text,
+// highest score first.
 type spm struct {
 	index   map[string]int32
 	ranks   []uint32 // by id: ascending where scores descend
@@ -29,9 +29,8 @@ func newSPM(r *reader, t *Tokenizer, index map[string]int32, unk int32) *spm {
 	return m
 }
 
-// rankOf maps scores to integers of the opposite order. Floats compare as
-// their bits do, once the negative ones are turned around; negative zero is
-// made zero first, for they are equal.
+// rankOf maps scores to integers in reverse order. Floats compare like their bits once negative ones are
+// complemented; negative zero is first made zero, because they are equal.
 func rankOf(score float32) uint32 {
 	bits := math.Float32bits(score)
 	if score == 0 {

@@ -1,8 +1,7 @@
 package tokenizer
 
-// Stops finds the words at which a text ends, in its pieces. Text that may be the beginning of one is
-// held back. The result does not depend on how the text is split into pieces: the match
-// that ends first wins, and of those the longest.
+// Stops finds stop words in a text that arrives in pieces. Text that may be the beginning of a stop word is
+// held back. The result does not depend on the pieces: the match that ends first wins, then the longest.
 type Stops struct {
 	words []stopWord
 	held  []byte
@@ -20,8 +19,8 @@ type stopWord struct {
 	len  int   // of the current match
 }
 
-// NewStops returns what finds these words; empty ones, which would be everywhere, are left out. Where indent is above 0 a text ends as well where a line
-// but the first has text behind fewer spaces and tabs.
+// NewStops returns a matcher for these words; empty ones are ignored. If indent is above 0, the text also
+// ends at the first line after the first that has text behind fewer spaces and tabs than that.
 func NewStops(words []string, indent int) *Stops {
 	s := &Stops{column: -1, indent: indent}
 	for _, text := range words {
@@ -43,7 +42,7 @@ func NewStops(words []string, indent int) *Stops {
 	return s
 }
 
-// next takes a byte and reports whether it completes the word.
+// next processes a byte and reports whether it completes the word.
 func (w *stopWord) next(c byte) bool {
 	for w.len > 0 && w.text[w.len] != c {
 		w.len = w.fail[w.len]
@@ -54,9 +53,8 @@ func (w *stopWord) next(c byte) bool {
 	return w.len == len(w.text)
 }
 
-// Write takes a piece and returns the text that cannot be part of a stop word, and the
-// stop word that ends the text, if there is one. After that, Write must not be called
-// again.
+// Write processes a piece. It returns the text that cannot be part of a stop word, and the stop word that
+// ends the text, if any. After that, Write must not be called again.
 func (s *Stops) Write(piece string) (out, word string) {
 	switch {
 	case s.shallow:
@@ -88,8 +86,8 @@ func (s *Stops) Write(piece string) (out, word string) {
 	return out, ""
 }
 
-// outdents takes a byte and reports whether it begins the text of a line with too little before it. An
-// empty line has nothing before it.
+// outdents processes a byte and reports whether it begins the text of a line with too little indentation.
+// Empty lines do not count.
 func (s *Stops) outdents(c byte) bool {
 	if s.indent == 0 {
 		return false
@@ -107,10 +105,10 @@ func (s *Stops) outdents(c byte) bool {
 	return shallow
 }
 
-// Shallow reports whether a line without the indentation has ended the text.
+// Shallow reports whether a line with too little indentation has ended the text.
 func (s *Stops) Shallow() bool { return s.shallow }
 
-// Flush returns what was held back, at the end of the text.
+// Flush returns the text held back, at the end of the text.
 func (s *Stops) Flush() string {
 	out := string(s.held)
 	s.held = nil

@@ -5,10 +5,9 @@ import (
 	"unicode/utf8"
 )
 
-// A Stream prints tokens as they are generated. Characters whose bytes are
-// spread over several tokens are held back until they are whole. It leaves
-// control tokens out, except for those it is told to keep, and keeps all spaces:
-// a stream is a continuation.
+// A Stream converts tokens to text as they are generated. Characters whose bytes are spread over several
+// tokens are held back until they are complete. Control tokens are omitted, except those to keep. All spaces
+// are kept, because a stream is a continuation.
 //
 // A Stream is for one sequence and one goroutine.
 type Stream struct {
@@ -17,8 +16,7 @@ type Stream struct {
 	held []byte  // the beginning of a character
 }
 
-// NewStream returns a Stream that has printed nothing. Control tokens whose
-// texts are among keep are printed.
+// NewStream returns a new Stream. Control tokens whose texts are among keep are printed.
 func (t *Tokenizer) NewStream(keep ...string) *Stream {
 	s := &Stream{t: t}
 	for _, text := range keep {
@@ -29,17 +27,17 @@ func (t *Tokenizer) NewStream(keep ...string) *Stream {
 	return s
 }
 
-// Write adds a token and returns the characters that it completes, possibly
-// none. Each byte that cannot be part of a character becomes U+FFFD.
+// Write adds a token and returns the characters that it completes, possibly none. Each byte that cannot be
+// part of a character becomes U+FFFD.
 func (s *Stream) Write(id int32) string {
 	s.held = append(s.held, s.t.Piece(id, slices.Contains(s.kept, id))...)
 	return s.take(false)
 }
 
-// Flush returns what is held back, as U+FFFD for each byte.
+// Flush returns the bytes held back, each as U+FFFD.
 func (s *Stream) Flush() string { return s.take(true) }
 
-// take removes and returns the characters at hand.
+// take removes and returns the complete characters, or everything if all is set.
 func (s *Stream) take(all bool) string {
 	var out []byte
 	rest := s.held

@@ -1,16 +1,13 @@
-// Package tokenizer turns text into token ids and back, by the vocabulary
-// that a GGUF file carries. It knows SentencePiece-style vocabularies with
-// scores ("llama") and with probabilities ("t5", Unigram), byte-level BPE ("gpt2") with the
-// pre-tokenizers of the model families that use it, BPE in SentencePiece's spelling ("gemma4"), or of
-// words without what lies between them ("whitespace"), WordPiece ("bert"), the longest tokens from the left
-// on ("rwkv"), and PLaMo 2's ("plamo2").
+// Package tokenizer converts text to token ids and back, with the vocabulary of a GGUF file. It supports
+// SentencePiece-style vocabularies with scores ("llama") and with probabilities ("t5", Unigram), byte-level
+// BPE ("gpt2") with the pre-tokenizers of the model families that use it, BPE in SentencePiece's spelling
+// ("gemma4") or of words whose separators are discarded ("whitespace"), WordPiece ("bert"), greedy longest
+// match ("rwkv"), and PLaMo 2's ("plamo2").
 //
-// Encoding never fails: what a vocabulary cannot spell becomes its unknown
-// token, or nothing where it has none. Its worst-case time is O(n log n) in the
-// bytes of the text. New checks the vocabulary completely.
+// Encoding never fails: text without a token becomes the unknown token, or nothing if there is none. Its
+// worst-case time is O(n log n) in the bytes of the text. New validates the vocabulary completely.
 //
-// The package reads metadata through a small interface and imports no other
-// package of this module.
+// The package reads metadata through a small interface and imports no other package of this module.
 package tokenizer
 
 import (
@@ -19,14 +16,13 @@ import (
 	"sync"
 )
 
-// Metadata is what New reads a vocabulary from. Value returns what the file
-// holds under key: a string, bool, float or integer of any width, or a slice
-// of one of these.
+// Metadata is the source of a vocabulary. Value returns the value of a key: a string, bool, float or integer
+// of any width, or a slice of one of these.
 type Metadata interface {
 	Value(key string) (any, bool)
 }
 
-// TokenType says what a token is for. The numbers are those of GGUF.
+// TokenType is the kind of a token, with GGUF's numbers.
 type TokenType int32
 
 // The types of tokens. A vocabulary entry without a type is Normal.
@@ -51,8 +47,7 @@ func (t TokenType) String() string {
 // none marks a special token that a vocabulary does not have.
 const none int32 = -1
 
-// A Tokenizer is one vocabulary, ready to encode and to decode. It does not
-// change after New and may be used from many goroutines.
+// A Tokenizer is one vocabulary. It is immutable and safe for concurrent use.
 type Tokenizer struct {
 	tokens []string // by id, as spelled in the file
 	types  []TokenType
@@ -73,23 +68,21 @@ type Tokenizer struct {
 	scratch sync.Pool // of *scratch
 }
 
-// model is an algorithm that encodes plain text, free of special tokens.
+// model is an algorithm that encodes plain text without special tokens.
 type model interface {
 	// encode appends the ids of text to dst.
 	encode(dst []int32, text string, s *scratch) []int32
 }
 
-// Options changes what Encode does. The zero value encodes plain text as a
-// whole prompt: with the BOS and EOS tokens that the model asks for, and
-// without reading control tokens in it.
+// Options changes what Encode does. The zero value encodes plain text as a whole prompt: with the BOS and EOS
+// tokens that the model requires, and without recognizing control tokens in it.
 type Options struct {
 	NoSpecial    bool // add neither BOS nor EOS
 	ParseSpecial bool // texts of control tokens become their ids
 	Continues    bool // the text follows another: no space is put before it
 }
 
-// Encode returns the ids of text. Bytes that are not UTF-8 are kept where the
-// vocabulary can spell them.
+// Encode returns the ids of text. Bytes that are not UTF-8 are kept if the vocabulary can spell them.
 func (t *Tokenizer) Encode(text string, o Options) []int32 {
 	s := t.scratch.Get().(*scratch)
 	defer func() {
@@ -122,11 +115,11 @@ func (t *Tokenizer) Encode(text string, o Options) []int32 {
 	return ids
 }
 
-// EncodePart returns the ids of a part of a text: nothing is put before or after it.
+// EncodePart returns the ids of a part of a text: without BOS or EOS.
 func (t *Tokenizer) EncodePart(text string) []int32 { return t.Encode(text, Options{NoSpecial: true}) }
 
-// Begin returns ids as the beginning of a text: an empty list becomes BOS, if there
-// is one, and of two BOS in a row, the template's and Encode's, one is removed.
+// Begin returns ids as the beginning of a text: an empty list becomes BOS, if there is one; if there are two
+// BOS, the template's and Encode's, one is removed.
 func (t *Tokenizer) Begin(ids []int32) []int32 {
 	bos, ok := t.BOS()
 	switch {
@@ -138,11 +131,9 @@ func (t *Tokenizer) Begin(ids []int32) []int32 {
 	return ids
 }
 
-// Detokenize returns the text of ids. Control and unknown tokens are spelled
-// out if special is set and leave nothing otherwise. Where ids begin with BOS
-// they are a whole text, and the space that Encode put before it is removed;
-// other ids, such as a continuation, keep theirs. Ids outside the vocabulary
-// leave nothing.
+// Detokenize returns the text of ids. Control and unknown tokens are written if special is set, and omitted
+// otherwise. If ids begin with BOS they are a whole text, and the space that Encode inserted is removed;
+// other ids are a continuation and keep theirs. Ids outside the vocabulary are omitted.
 func (t *Tokenizer) Detokenize(ids []int32, special bool) string {
 	var text []byte
 	if len(ids) > 0 && ids[0] == t.bos && t.bos != none {
@@ -159,9 +150,8 @@ func (t *Tokenizer) Detokenize(ids []int32, special bool) string {
 	return string(text)
 }
 
-// Piece returns the bytes that one token prints: possibly a part of a
-// character, possibly nothing. Control and unknown tokens print only if
-// special is set. The caller must not change the bytes.
+// Piece returns the bytes of one token: possibly a part of a character, possibly none. Control and unknown
+// tokens have bytes only if special is set. The caller must not change the bytes.
 func (t *Tokenizer) Piece(id int32, special bool) []byte {
 	if !t.valid(id) {
 		return nil
@@ -186,7 +176,7 @@ func (t *Tokenizer) BOS() (int32, bool) { return t.bos, t.bos != none }
 // EOS returns the token that ends a text, if there is one.
 func (t *Tokenizer) EOS() (int32, bool) { return t.eos, t.eos != none }
 
-// Kept returns how many tokens of a prompt are kept of which n are wanted beside BOS; -1 is all.
+// Kept returns how many tokens of a prompt are kept if n are requested, not counting BOS; -1 is all.
 func (t *Tokenizer) Kept(n int) int {
 	if n >= 0 && t.AddBOS() {
 		n++
@@ -194,14 +184,14 @@ func (t *Tokenizer) Kept(n int) int {
 	return n
 }
 
-// AddBOS reports whether Encode puts BOS before a text.
+// AddBOS reports whether Encode adds BOS to a text.
 func (t *Tokenizer) AddBOS() bool { return t.addBOS }
 
-// AddEOS reports whether Encode puts EOS after a text.
+// AddEOS reports whether Encode adds EOS to a text.
 func (t *Tokenizer) AddEOS() bool { return t.addEOS }
 
-// EOG returns the tokens that end a generation, in ascending order: EOS, and
-// the ends of a turn or a message.
+// EOG returns the tokens that end a generation, in ascending order: EOS, and end-of-turn and end-of-message
+// tokens.
 func (t *Tokenizer) EOG() []int32 { return append([]int32(nil), t.eog...) }
 
 // IsEOG reports whether id ends a generation.
@@ -214,8 +204,7 @@ func (t *Tokenizer) IsEOG(id int32) bool {
 	return false
 }
 
-// Token returns the text of a token as the vocabulary spells it, or "" for an
-// id outside of it.
+// Token returns a token as the vocabulary spells it, or "" for an id outside of it.
 func (t *Tokenizer) Token(id int32) string {
 	if !t.valid(id) {
 		return ""
@@ -223,8 +212,7 @@ func (t *Tokenizer) Token(id int32) string {
 	return t.tokens[id]
 }
 
-// TokenType returns what a token is for, or 0 for an id outside the
-// vocabulary.
+// TokenType returns the type of a token, or 0 for an id outside the vocabulary.
 func (t *Tokenizer) TokenType(id int32) TokenType {
 	if !t.valid(id) {
 		return 0

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// unigram is a SentencePiece vocabulary whose scores are logarithms of probabilities (Kudo 2018): a
-// text is spelled by the tokens whose sum is the largest, which Viterbi's algorithm finds.
+// unigram is a SentencePiece vocabulary whose scores are log-probabilities (Kudo 2018): a text is encoded by
+// the tokens with the largest sum, found by the Viterbi algorithm.
 type unigram struct {
 	prefixes // of normal tokens
 	scores   []float64
@@ -21,7 +21,7 @@ type unigram struct {
 	prefix bool // the first word has a space before it too
 }
 
-// unkPenalty is how far below the worst token an unknown character scores.
+// unkPenalty is how much lower than the worst token an unknown character scores.
 const unkPenalty = 10
 
 func newUnigram(r *reader, t *Tokenizer, index map[string]int32, unk int32) *unigram {
@@ -57,8 +57,8 @@ func (m *unigram) encode(dst []int32, text string, s *scratch) []int32 {
 	return encodeWords(dst, text, s, &m.crossings, m.word)
 }
 
-// A step is the best way to spell the beginning of a word: its last token, where that begins, and
-// its score.
+// A step is the best encoding of the beginning of a word: its last token, the start of that token, and its
+// score.
 type step struct {
 	id    int32
 	from  int32
@@ -89,7 +89,7 @@ func (m *unigram) word(dst []int32, word string, s *scratch) []int32 {
 	}
 	start := len(dst)
 	for end := len(word); end > 0; end = int(best[end].from) {
-		// Neighbours that are unknown are one unknown.
+		// Adjacent unknown characters are one unknown token.
 		if id := best[end].id; id != m.unk || len(dst) == start || dst[len(dst)-1] != id {
 			dst = append(dst, id)
 		}

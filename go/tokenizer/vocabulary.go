@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// New reads the vocabulary that a file's metadata describes. Its error names
-// the key at fault, or says which models and pre-tokenizers are supported.
+// New reads the vocabulary that a file's metadata describes. The error names the invalid key, or lists the
+// supported models and pre-tokenizers.
 func New(m Metadata) (*Tokenizer, error) {
 	r := &reader{m: m}
 	kind := r.str("model", true)
@@ -101,10 +101,11 @@ func New(m Metadata) (*Tokenizer, error) {
 // sarvam is the pre-tokenizer of Sarvam's models.
 const sarvam = "sarvam-moe"
 
-// spelledWithSpaces are pre-tokenizers of vocabularies that say they are of bytes, and are spelled as Gemma 4's is.
+// spelledWithSpaces lists pre-tokenizers of vocabularies that claim to be byte-level but are spelled like
+// Gemma 4's.
 var spelledWithSpaces = []string{"gemma4", "granite-embed-multi-311m", sarvam}
 
-// readSpecial reads the types of tokens, and BOS and EOS.
+// readSpecial reads the types of tokens, BOS and EOS.
 func (t *Tokenizer) readSpecial(r *reader, kind string) {
 	t.bos = r.id("bos_token_id", len(t.tokens))
 	t.eos = r.id("eos_token_id", len(t.tokens))
@@ -112,7 +113,7 @@ func (t *Tokenizer) readSpecial(r *reader, kind string) {
 	if t.types != nil {
 		return
 	}
-	// Early files have no types; they follow from the spelling.
+	// Early files have no types; they are derived from the spelling.
 	t.types = make([]TokenType, len(t.tokens))
 	for i, text := range t.tokens {
 		id := int32(i)
@@ -130,9 +131,8 @@ func (t *Tokenizer) readSpecial(r *reader, kind string) {
 	}
 }
 
-// index maps the texts that encoding may join parts into. Control tokens are
-// not among them: plain text must never become a control token. Neither are
-// user-defined ones, which are found before anything is joined.
+// index maps the texts that merging may produce to ids. It omits control tokens, since plain text must never
+// become one, and user-defined tokens, which are found before merging.
 func (t *Tokenizer) index() (map[string]int32, error) {
 	index := make(map[string]int32, len(t.tokens))
 	special := map[string]int32{}
@@ -157,8 +157,7 @@ func (t *Tokenizer) index() (map[string]int32, error) {
 	return index, nil
 }
 
-// unknown returns the token for what cannot be spelled: the one the file
-// names, or else the first of that type.
+// unknown returns the unknown token: the one that the file names, or the first of that type.
 func (t *Tokenizer) unknown(r *reader) int32 {
 	if id := r.id("unknown_token_id", len(t.tokens)); id != none {
 		return id
@@ -166,8 +165,7 @@ func (t *Tokenizer) unknown(r *reader) int32 {
 	return int32(slices.Index(t.types, Unknown)) // -1 is none
 }
 
-// byDefault returns the id that the early SentencePiece models gave to a
-// special token, for files that do not name it.
+// byDefault returns the id of a special token in early SentencePiece models, for files that do not name it.
 func (t *Tokenizer) byDefault(r *reader, key string, id, early int32) int32 {
 	if _, named := r.value(key, false); named || id != none {
 		return id
@@ -178,8 +176,8 @@ func (t *Tokenizer) byDefault(r *reader, key string, id, early int32) int32 {
 	return none
 }
 
-// frame finds the tokens that BERT puts around every text, [CLS] and [SEP], whatever a file says of them:
-// by the keys of the one, or of BOS and EOS, or where the first vocabulary had them.
+// frame finds the tokens that BERT adds around every text, [CLS] and [SEP]: by their own keys, by the keys of
+// BOS and EOS, or at their positions in the first vocabulary.
 func (t *Tokenizer) frame(r *reader) {
 	if t.bos == none {
 		t.bos = t.byDefault(r, "cls_token_id", r.id("cls_token_id", len(t.tokens)), 101)
@@ -191,7 +189,7 @@ func (t *Tokenizer) frame(r *reader) {
 	t.addBOS, t.addEOS = t.bos != none, t.eos != none
 }
 
-// readAdditions reads what Encode adds to a text.
+// readAdditions reads which tokens Encode adds to a text.
 func (t *Tokenizer) readAdditions(r *reader, addBOS, addEOS bool) {
 	bos, asked := r.flag("add_bos_token", addBOS)
 	if bos && asked && t.bos == none {
@@ -205,7 +203,7 @@ func (t *Tokenizer) readAdditions(r *reader, addBOS, addEOS bool) {
 	t.addEOS = eos && t.eos != none
 }
 
-// spell computes the bytes that each token prints.
+// spell computes the bytes of each token.
 func (t *Tokenizer) spell(kind string) error {
 	t.ends = make([]uint32, len(t.tokens))
 	for i, text := range t.tokens {
@@ -237,7 +235,7 @@ func (t *Tokenizer) spell(kind string) error {
 	return nil
 }
 
-// byteToken reads the spelling of a byte, <0x00> to <0xFF>.
+// byteToken parses the name of a byte token, <0x00> to <0xFF>.
 func byteToken(text string) (byte, bool) {
 	if len(text) != 6 || text[:3] != "<0x" || text[5] != '>' {
 		return 0, false

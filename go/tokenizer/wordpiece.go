@@ -7,9 +7,9 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// wordPiece is the vocabulary of BERT (Devlin et al. 2018): words and signs, each spelled by the
-// longest tokens from its left on. The first token of a word has an escaped space before it in a
-// file, where the original has ## before all others.
+// wordPiece is the vocabulary of BERT (Devlin et al. 2018): each word or punctuation mark is encoded by the
+// longest tokens from left to right. In a file the first token of a word begins with an escaped space; in the
+// original, all others begin with ##.
 type wordPiece struct {
 	index     map[string]int32
 	unk       int32
@@ -18,8 +18,8 @@ type wordPiece struct {
 	noAccents bool // and their marks
 }
 
-// maxWordPiece is the characters of a word beyond which it is unknown, as in the original. It bounds
-// the time that a word takes.
+// maxWordPiece is the maximum number of characters of a word; longer words are unknown, as in the original.
+// It limits the time per word.
 const maxWordPiece = 100
 
 func newWordPiece(r *reader, index map[string]int32, unk int32) *wordPiece {
@@ -70,7 +70,7 @@ func (m *wordPiece) encode(dst []int32, text string, s *scratch) []int32 {
 	return dst
 }
 
-// word appends the tokens of a word, which begins with an escaped space, or the unknown one.
+// word appends the tokens of a word, which begins with an escaped space, or the unknown token.
 func (m *wordPiece) word(dst []int32, word []byte, chars int, s *scratch) []int32 {
 	if known, ok := s.recall(dst, string(word)); ok {
 		return known
@@ -98,19 +98,19 @@ func (m *wordPiece) word(dst []int32, word []byte, chars int, s *scratch) []int3
 	return dst
 }
 
-// dropped is what leaves no trace in a text, not even between words: the characters of control
-// and format, and what stands for bytes that are not UTF-8.
+// dropped reports whether a character is removed without separating words: control and format characters, and
+// the replacement for bytes that are not UTF-8.
 func dropped(r rune) bool {
 	return r == 0 || r == utf8.RuneError || unicode.Is(unicode.C, r) && r != '\t' && r != '\n' && r != '\r'
 }
 
-// asciiSign is the ASCII characters that are neither letters, digits nor spaces.
+// asciiSign reports whether r is an ASCII character other than a letter, a digit or a space.
 func asciiSign(r rune) bool {
 	return '!' <= r && r <= '/' || ':' <= r && r <= '@' || '[' <= r && r <= '`' || '{' <= r && r <= '~'
 }
 
-// ideograph is the blocks of Chinese characters, each of which is a word. The last but one of BERT's
-// list begins where the first tokenizer in common use has it, 256 characters late.
+// ideograph reports whether r is in a block of Chinese characters, each of which is a word. The last but one
+// block begins 256 characters later than in BERT's list, as in the first widely used tokenizer.
 func ideograph(r rune) bool {
 	return 0x4e00 <= r && r <= 0x9fff || 0x3400 <= r && r <= 0x4dbf || 0x20000 <= r && r <= 0x2a6df ||
 		0x2a700 <= r && r <= 0x2b73f || 0x2b740 <= r && r <= 0x2b81f || 0x2b920 <= r && r <= 0x2ceaf ||

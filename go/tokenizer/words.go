@@ -42,7 +42,7 @@ func runUpTo(n int, s string, i int, class func(rune) bool) int {
 	return i
 }
 
-// afterSpace steps over one space that has a character of the class after it.
+// afterSpace matches an optional space followed by characters of the class.
 //
 //	[ ]?X+
 func afterSpace(s string, i int, class func(rune) bool) int {
@@ -66,7 +66,7 @@ func spaced(s string, i int, class func(rune) bool) int {
 	return run(s, i, class)
 }
 
-// white leaves the last space of a run to the word after it.
+// white leaves the last space of a run to the next word.
 //
 //	\s+(?!\S)|\s+
 func white(s string, i int) int {
@@ -216,7 +216,7 @@ func letterOrMark(r rune) bool { return unicode.IsLetter(r) || unicode.IsMark(r)
 // sign is [^\s\p{L}\p{M}\p{N}].
 func sign(r rune) bool { return other(r) && !unicode.IsMark(r) }
 
-// leads says that a character may stand before the letters of a word.
+// leads reports whether a character may precede the letters of a word.
 func leads(r rune) bool { return !newline(r) && !unicode.IsLetter(r) && !unicode.IsNumber(r) }
 
 // numbersSignsWhite matches
@@ -294,7 +294,7 @@ func casedWords(s string, i, digits int, contracted bool, c cases, trailing func
 	return numbersSignsWhite(s, i, digits, trailing)
 }
 
-// cases says which characters may stand in the capital and in the small part of a word.
+// cases are the classes of characters of the upper-case and the lower-case part of a word.
 type cases struct{ capital, small func(rune) bool }
 
 var (
@@ -307,13 +307,13 @@ var (
 
 func han(r rune) bool { return unicode.Is(unicode.Han, r) }
 
-// capital says that a character may stand in the capital part of a word.
-// Letters without case, and marks, are both capital and small.
+// capital reports whether a character may be in the upper-case part of a word. Letters without case, and
+// marks, may be in both parts.
 func capital(r rune) bool {
 	return unicode.In(r, unicode.Lu, unicode.Lt, unicode.Lm, unicode.Lo, unicode.M)
 }
 
-// small says that a character may stand in the small part of a word.
+// small reports whether a character may be in the lower-case part of a word.
 func small(r rune) bool { return unicode.In(r, unicode.Ll, unicode.Lm, unicode.Lo, unicode.M) }
 
 // capitalsSmall matches

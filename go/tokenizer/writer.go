@@ -5,23 +5,23 @@ import (
 	"errors"
 )
 
-// A Writer writes the text of tokens as it comes, until a word that ends it.
+// A Writer writes the text of tokens as they are generated, up to a stop word.
 type Writer struct {
 	text  *Stream
 	stops *Stops
 	out   func(text string) error
 }
 
-// NewWriter returns what writes a stream's text by out, up to the first of the words.
+// NewWriter returns a Writer that passes a stream's text to out, up to the first of the words.
 func NewWriter(text *Stream, words []string, out func(text string) error) *Writer {
 	return &Writer{text: text, stops: NewStops(words, 0), out: out}
 }
 
-// errEnded ends what generates the tokens, at a word.
+// errEnded stops the generation at a stop word.
 var errEnded = errors.New("the text has ended")
 
-// Write writes the text of a token as far as it can't be part of a word. It fails where a word has ended the text, which is no
-// error to End.
+// Write writes the text of a token as far as it cannot be part of a stop word. It fails if a stop word has
+// ended the text; End does not report that as an error.
 func (w *Writer) Write(id int32) error { return w.add(w.text.Write(id)) }
 
 func (w *Writer) add(text string) error {
@@ -33,7 +33,7 @@ func (w *Writer) add(text string) error {
 	return err
 }
 
-// End writes what was held back, and returns why the text ended, where that is an error.
+// End writes the text held back, and returns the reason for the end if it is an error.
 func (w *Writer) End(why error) error {
 	if !errors.Is(why, errEnded) {
 		rest := w.add(w.text.Flush())
