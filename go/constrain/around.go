@@ -11,7 +11,7 @@ const (
 	maxTries  = 64
 )
 
-// surroundings is the states to which texts of a run lead from a state.
+// surroundings is the set of states reached from a state by texts of a run.
 type surroundings struct {
 	a     *Automaton
 	run   run
@@ -22,7 +22,7 @@ type surroundings struct {
 
 var everything = run{ascii: [2]uint64{1<<64 - 1, 1<<64 - 1}, rest: true}
 
-// A near is a state and how it was reached.
+// A near is a state and the path to it.
 type near struct {
 	s    *state
 	from int  // index in found
@@ -30,8 +30,9 @@ type near struct {
 	far  int8 // code points
 }
 
-// around returns a cut whose texts are all beginnings of texts of the rule from a state, as large a one as is
-// found by leaving out, step by step, what leads to a state from which few go on, or what few states have.
+// around returns a cut whose texts are all prefixes of texts of the rule from a state. It looks for a large
+// one by removing, step by step, transitions to states from which few characters continue, and characters
+// that few states accept.
 func (a *Automaton) around(s *state) cut {
 	r := everything
 	for range maxTries {
@@ -54,7 +55,7 @@ func (a *Automaton) around(s *state) cut {
 	return cut{}
 }
 
-// visit finds the states, and returns what is to be left out: nothing, if all texts of the run go on.
+// visit finds the states, and returns the characters to remove: none, if all texts of the run continue.
 func (n *surroundings) visit() run {
 	a := n.a
 	for k := 0; k < len(n.found); k++ {
@@ -118,7 +119,7 @@ func (n *surroundings) visit() run {
 	return run{}
 }
 
-// beyond adds the states after the continuations of a code point, of more bytes, the first of them from lo to hi.
+// beyond adds the states after `more` continuation bytes of a character, the first of which is from lo to hi.
 func (n *surroundings) beyond(from *state, lo, hi byte, more, k int) bool {
 	for b := lo; b <= hi; b++ {
 		if b > lo && n.a.classOf[b] == n.a.classOf[b-1] {
@@ -139,7 +140,7 @@ func (n *surroundings) beyond(from *state, lo, hi byte, more, k int) bool {
 	return true
 }
 
-// add adds a state; it returns false where there are too many.
+// add adds a state; it returns false if there are too many.
 func (n *surroundings) add(s *state, from int, by run) bool {
 	if i := slices.IndexFunc(n.found, func(m near) bool { return m.s == s }); i >= 0 {
 		if i > 0 && n.found[i].from == from {

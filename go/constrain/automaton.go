@@ -7,9 +7,8 @@ import (
 	"github.com/quern-llm/quern/go/grammar"
 )
 
-// An Automaton is a grammar over a vocabulary: a pushdown automaton, whose states and
-// the tokens that each allows are computed when texts get there, and kept for all texts.
-// It is safe for concurrent use.
+// An Automaton is a grammar compiled for a vocabulary: a pushdown automaton. Its states and the token mask of
+// each are computed lazily and cached for all texts. It is safe for concurrent use.
 type Automaton struct {
 	*program
 	v       *Vocabulary
@@ -32,7 +31,7 @@ type Automaton struct {
 	closure
 }
 
-// closure is scratch of the subset construction.
+// closure is the working memory of the subset construction.
 type closure struct {
 	closed, todo []thread
 	reaches      []reach
@@ -42,7 +41,7 @@ type closure struct {
 	key          []byte
 }
 
-// maxBytes bounds what an Automaton keeps; beyond it, it begins anew.
+// maxBytes limits the memory that an Automaton caches; beyond it, the cache is cleared.
 const maxBytes = 16 << 20
 
 // newAutomaton compiles a grammar.
@@ -66,7 +65,7 @@ func newAutomaton(v *Vocabulary, g *grammar.Grammar) (*Automaton, error) {
 	return a, nil
 }
 
-// reset forgets what was computed, but for slices. Texts keep the states at which they are.
+// reset clears the cache, except for slices. Texts keep their current states.
 func (a *Automaton) reset() {
 	a.starts = make([]*state, len(a.rules))
 	a.states = map[string]*state{}
@@ -74,7 +73,7 @@ func (a *Automaton) reset() {
 	a.bytes = a.sliced
 }
 
-// classify finds classes of bytes that no instruction tells apart.
+// classify finds the classes of bytes that no instruction distinguishes.
 func (a *Automaton) classify() {
 	var edge [257]bool
 	for _, i := range a.insts {
@@ -112,9 +111,9 @@ func (a *Automaton) findLoops() {
 	}
 }
 
-// New returns a Constraint at the beginning of a text. A text that may end is followed by
-// a token that ends it, or goes on where the grammar has more. Without ends, or if the
-// vocabulary has none, it is complete where it cannot go on.
+// New returns a Constraint at the beginning of a text. Where a text may end, an end token is allowed, besides
+// any continuation. Without `ends`, or if the vocabulary has no end token, the text is complete when it
+// cannot continue.
 func (a *Automaton) New(ends bool) Constraint {
 	t := &text{a: a}
 	if ends {
@@ -126,7 +125,7 @@ func (a *Automaton) New(ends bool) Constraint {
 	return t
 }
 
-// A text is a Constraint by an automaton.
+// A text is a Constraint that follows an automaton.
 type text struct {
 	a     *Automaton
 	ends  []int32
@@ -177,10 +176,10 @@ func (t *text) Accept(id int32) (took bool) {
 	return true
 }
 
-// tooMuch is what intern panics with when a single step makes more states than it may.
+// tooMuch is the panic of intern when a single step creates too many states.
 type tooMuch struct{}
 
-// within recovers from that and frees what was made. The text has failed.
+// within recovers from tooMuch and frees the states. The text has then failed.
 func (t *text) within() {
 	switch r := recover(); r {
 	case nil:
@@ -192,7 +191,7 @@ func (t *text) within() {
 	}
 }
 
-// Err returns ErrLimit after a text that needed too much.
+// Err returns ErrLimit after a text exceeded the limits.
 func (t *text) Err() error { return t.err }
 
 func (t *text) Rollback(n int) {
@@ -208,7 +207,7 @@ func (t *text) Fork() Constraint {
 	return &f
 }
 
-// complete tells whether a text may end.
+// complete reports whether a text may end.
 func (w *walker) complete(heads []head) bool {
 	deeper := false
 	for _, h := range heads {
@@ -252,7 +251,7 @@ func (w *walker) accept(heads []head, id int32) []head {
 	return spelt(w.to)
 }
 
-// names tells whether a token is of a set.
+// names reports whether a token is in a set.
 func (a *Automaton) names(set, id int32) bool {
 	s := &a.tokens[set]
 	_, found := slices.BinarySearch(s.ids, id)

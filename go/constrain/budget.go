@@ -6,15 +6,15 @@ import (
 	"sync/atomic"
 )
 
-// A Stretch is the part of a text from one mark to another, such as reasoning.
+// A Stretch is the part of a text between two markers, such as reasoning.
 type Stretch struct {
 	Open, Shut string
 	Begun      bool // the text begins within it
 	Again      bool // there may be several, which share the budget
 }
 
-// A Budget bounds how many tokens a stretch of a text has. After them come the closing ones,
-// which end it.
+// A Budget limits the number of tokens in a stretch. When it is spent, the closing tokens follow and end the
+// stretch.
 type Budget struct {
 	Stretch
 	Tokens  int // -1: no bound
@@ -33,7 +33,7 @@ type budget struct {
 	may  Set // scratch: what inner allows
 }
 
-// spent is a place in a text.
+// spent is a position in a text.
 type spent struct {
 	tail   string // the last bytes, less than the marks have
 	phase  phase
@@ -50,7 +50,7 @@ const (
 	after
 )
 
-// Bound restricts a text as inner does, nil: not at all, and to a budget.
+// Bound returns a Constraint with a budget, in addition to inner, which may be nil.
 func Bound(inner Constraint, b Budget) Constraint {
 	c := &budget{Budget: b, inner: inner}
 	if b.Begun {
@@ -59,7 +59,7 @@ func Bound(inner Constraint, b Budget) Constraint {
 	return c
 }
 
-// leave is after the stretch.
+// leave is called after the stretch.
 func (c *budget) leave() {
 	c.phase, c.tail, c.closed = after, "", 0
 	if c.Again {
@@ -72,7 +72,7 @@ func (c *budget) enter() {
 	c.exhaust()
 }
 
-// exhaust goes on to the closing tokens when the budget is spent.
+// exhaust switches to the closing tokens when the budget is spent.
 func (c *budget) exhaust() {
 	if c.phase == inside && c.Tokens >= 0 && c.tokens >= c.Tokens && len(c.Closing) > 0 {
 		c.phase = closing
@@ -95,8 +95,8 @@ func (c *budget) Mask(next Set) {
 	}
 }
 
-// canClose tells whether inner allows the next closing token. It does not within a
-// character, for one: then the text goes on until it does.
+// canClose reports whether inner allows the next closing token. It does not inside a multi-byte character,
+// for example; then the text continues until it does.
 func (c *budget) canClose() bool {
 	if c.inner == nil {
 		return true
@@ -136,7 +136,7 @@ func (c *budget) Accept(id int32) bool {
 	return true
 }
 
-// Err returns inner's.
+// Err returns the error of inner.
 func (c *budget) Err() error {
 	if f, ok := c.inner.(Failer); ok {
 		return f.Err()
@@ -144,7 +144,7 @@ func (c *budget) Err() error {
 	return nil
 }
 
-// find reports whether a token completes a mark.
+// find reports whether a token completes a marker.
 func (c *budget) find(id int32, mark string) bool {
 	tail := []byte(c.tail)
 	c.Spell(id, func(b byte) { tail = append(tail, b) })

@@ -10,7 +10,7 @@ import (
 	"github.com/quern-llm/quern/go/grammar"
 )
 
-// A cache keeps the automata that were used last.
+// A cache keeps the most recently used automata.
 type cache struct {
 	mu    sync.Mutex
 	items map[[sha256.Size]byte]*cached
@@ -25,12 +25,11 @@ type cached struct {
 	used uint64
 }
 
-// maxCached is how many automata a vocabulary keeps, each of at most maxBytes and its program.
+// maxCached is the number of automata that a vocabulary keeps, each of at most maxBytes and its program.
 const maxCached = 16
 
-// Compile returns the automaton of a grammar over the vocabulary. One that was compiled
-// lately is the same: grammars are compared by their contents. The grammar must not
-// change afterwards.
+// Compile returns the automaton of a grammar for the vocabulary. Recently compiled grammars are cached by
+// their contents. The grammar must not change afterwards.
 func (v *Vocabulary) Compile(g *grammar.Grammar) (*Automaton, error) {
 	key, err := digest(g)
 	if err != nil {
@@ -65,8 +64,8 @@ func (v *Vocabulary) Compile(g *grammar.Grammar) (*Automaton, error) {
 	return item.a, item.err
 }
 
-// CachedBytes returns what the automata that are kept have of states and masks. One that is at work counts
-// as it was before.
+// CachedBytes returns the memory of states and masks of the cached automata. An automaton in use counts as it
+// was before.
 func (v *Vocabulary) CachedBytes() (bytes uint64) {
 	c := &v.cache
 	c.mu.Lock()

@@ -6,7 +6,7 @@ import (
 	"github.com/quern-llm/quern/go/grammar"
 )
 
-// class emits the UTF-8 of code points. Ranges that go on with the same bytes share them.
+// class emits the UTF-8 encodings of code points. Ranges with the same continuation bytes share instructions.
 func (c *compiler) class(ranges grammar.Class, next int32) int32 {
 	type part struct {
 		lo, hi byte
@@ -44,8 +44,7 @@ func (c *compiler) class(ranges grammar.Class, next int32) int32 {
 	return start
 }
 
-// splitUTF8 divides a range of code points into ranges whose encodings are all that have
-// each byte between those of the first and the last.
+// splitUTF8 splits a range of code points into ranges whose encodings are the product of one range per byte.
 func splitUTF8(lo, hi rune, visit func(lo, hi []byte)) {
 	if lo < 0xD800 && hi > 0xDFFF {
 		splitUTF8(lo, 0xD7FF, visit)

@@ -1,5 +1,5 @@
-// Package constrain restricts output to a form, token by token: it computes which tokens
-// are allowed next. It depends on the bytes of tokens, not on models.
+// Package constrain implements constrained decoding: it computes which tokens are allowed next so that the
+// output matches a grammar. It depends on the bytes of tokens, not on models.
 package constrain
 
 import (
@@ -7,35 +7,29 @@ import (
 	"math/bits"
 )
 
-// A Constraint tracks one text. It is not safe for concurrent use. It is queried while a
-// pass runs, about the tokens after those known, so its work overlaps the computation of
-// logits.
+// A Constraint tracks one text. It is not safe for concurrent use. It is queried while a pass runs, so its
+// work overlaps with the computation of logits.
 type Constraint interface {
-	// Mask adds to next the tokens that are allowed next. If there are none, the text
-	// is complete.
+	// Mask adds the allowed next tokens to next. If there are none, the text is complete.
 	Mask(next Set)
-	// Accept advances by the next token. It returns false, and changes nothing, if
-	// that is not allowed.
+	// Accept advances by the next token. It returns false and changes nothing if the token is not allowed.
 	Accept(id int32) bool
 	// Rollback undoes the last n accepted tokens.
 	Rollback(n int)
-	// Fork returns an independent copy, for another text that begins with the same
-	// tokens.
+	// Fork returns an independent copy, for another text with the same beginning.
 	Fork() Constraint
 }
 
-// A Forecaster is a Constraint that knows what comes next where its form leaves no choice.
+// A Forecaster is a Constraint that can predict forced text.
 type Forecaster interface {
-	// Forecast appends tokens that are likely to come next, whatever the model: those of
-	// the text that must come, as the tokenizer would spell it.
+	// Forecast appends the tokens of the text that must come next, as the tokenizer would encode it.
 	Forecast(dst []int32) []int32
 }
 
-// A Failer is a Constraint that may fail within its bounds of memory. It then allows no
-// token.
+// A Failer is a Constraint that may exceed its limits. It then allows no token.
 type Failer interface{ Err() error }
 
-// ErrLimit reports a text whose grammar needs more than the bounds allow.
+// ErrLimit reports a text for which the grammar exceeds the limits.
 var ErrLimit = errors.New("the grammar is too ambiguous or too deep for this text")
 
 // A Set is a set of token ids.
@@ -55,7 +49,7 @@ func (s Set) addAll(ids []int32) {
 	}
 }
 
-// addRange adds the ids from one to another.
+// addRange adds a range of ids.
 func (s Set) addRange(from, to int32) {
 	for from < to {
 		n := min(64-from%64, to-from)
@@ -64,7 +58,7 @@ func (s Set) addRange(from, to int32) {
 	}
 }
 
-// without returns the first id that is not in the set, from one on.
+// without returns the first id, starting at id, that is not in the set.
 func (s Set) without(id int32) int32 {
 	for w := s[id/64] | (1<<(id%64) - 1); ; w = s[id/64] {
 		if w != 1<<64-1 {

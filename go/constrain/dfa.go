@@ -2,20 +2,20 @@ package constrain
 
 import "slices"
 
-// A dfa is a deterministic automaton over bytes. State 0 is the first.
+// A dfa is a deterministic finite automaton over bytes. State 0 is the start.
 type dfa struct {
 	alphabet
 	next    []int32 // of each state, by class; -1: no text goes on
 	accepts []bool
 }
 
-// An alphabet divides the bytes into classes, of which each is a range.
+// An alphabet partitions the bytes into classes, each a range.
 type alphabet struct {
 	classOf [256]byte
 	first   []byte // of each class
 }
 
-// newAlphabet returns the classes that begin at some bytes.
+// newAlphabet returns the classes with these first bytes.
 func newAlphabet(edge *[257]bool) (a alphabet) {
 	for b := range 256 {
 		if b == 0 || edge[b] {
@@ -34,10 +34,10 @@ func (a *alphabet) last(class int) int {
 	return 0xFF
 }
 
-// row returns where a state leads.
+// row returns the transitions of a state.
 func (d *dfa) row(n int32) []int32 { return d.next[int(n)*len(d.first):][:len(d.first)] }
 
-// add adds a state, which leads nowhere.
+// add adds a state without transitions.
 func (d *dfa) add(accepts bool) int32 {
 	d.next = slices.Grow(d.next, len(d.first))
 	for range d.first {
@@ -47,7 +47,7 @@ func (d *dfa) add(accepts bool) int32 {
 	return int32(len(d.accepts) - 1)
 }
 
-// product returns the texts of a that b has, or those that b has not.
+// product returns the intersection of a and b, or with `not` the difference.
 func product(a, b *dfa, not bool) *dfa {
 	var edge [257]bool
 	for _, x := range append(slices.Clone(a.first), b.first...) {
@@ -87,7 +87,7 @@ func product(a, b *dfa, not bool) *dfa {
 	return d
 }
 
-// before returns the states that lead to each, by class: those of state n and class c are
+// before returns the inverse transitions: the states that lead to state n by class c are
 // list[at[c*states+n]:at[c*states+n+1]].
 func (d *dfa) before() (at, list []int32) {
 	states, width := len(d.accepts), len(d.first)
@@ -112,7 +112,7 @@ func (d *dfa) before() (at, list []int32) {
 	return at, list
 }
 
-// trim removes the states after which no text ends, but the first.
+// trim removes the states from which no text ends, except the start.
 func (d *dfa) trim() {
 	before := make([][]int32, len(d.accepts))
 	alive := slices.Clone(d.accepts)
@@ -148,7 +148,7 @@ func (d *dfa) trim() {
 	d.renumber(func(n int32) int32 { return n }, func(n int32) bool { return alive[n] })
 }
 
-// renumber keeps the states that are wanted and reached, and makes those with the same class one.
+// renumber keeps the states that are wanted and reachable, and merges those of the same class.
 func (d *dfa) renumber(class func(int32) int32, want func(int32) bool) {
 	number := slices.Repeat([]int32{-1}, len(d.accepts))
 	to := &dfa{alphabet: d.alphabet}
@@ -174,8 +174,8 @@ func (d *dfa) renumber(class func(int32) int32, want func(int32) bool) {
 	*d = *to
 }
 
-// minimal returns the least dfa with the same texts. All states but the first lead to an end. It refines a
-// partition by what leads to its parts, as Hopcroft does: the smaller half of each part that was divided is enough.
+// minimal returns the minimal equivalent dfa (Hopcroft's algorithm: it refines a partition by the smaller
+// half of each split part). All states except the start must lead to an end.
 func (d *dfa) minimal() *dfa {
 	n, width := len(d.accepts), len(d.first)
 	at, before := d.before()

@@ -9,15 +9,15 @@ import (
 	"github.com/quern-llm/quern/go/grammar"
 )
 
-// beyond is code points beyond ASCII that are neither none nor all, as those of the letters: their ranges in order, the
-// first and the last of each in 8 bytes. Equal ones are the same, so slices of them are shared by all grammars. The zero
-// value is none.
+// beyond is a proper, non-empty subset of the code points beyond ASCII, such as the letters: sorted ranges,
+// the first and the last of each in 8 bytes. Equal ones are identical, so all grammars share their slices.
+// The zero value is empty.
 type beyond struct{ unique.Handle[string] }
 
-// maxBeyond is how many ranges of code points a run has at most: all categories of Unicode have fewer.
+// maxBeyond is the maximum number of ranges in a run: every Unicode category has fewer.
 const maxBeyond = 2048
 
-// addBeyond adds the code points of a class that are beyond ASCII, where it has none of them.
+// addBeyond adds the non-ASCII code points of a class to a run that has none.
 func (r *run) addBeyond(c grammar.Class) {
 	b := make([]byte, 0, 8*min(len(c), maxBeyond))
 	missing := rune(0x110000 - 0x800 - 0x80) // of all but the surrogates
@@ -38,7 +38,7 @@ func (r *run) addBeyond(c grammar.Class) {
 	}
 }
 
-// some tells whether it has one of the code points from one to another.
+// some reports whether b contains a code point of a range.
 func (b beyond) some(lo, hi rune) bool {
 	if b == (beyond{}) {
 		return false
@@ -51,7 +51,7 @@ func (b beyond) some(lo, hi rune) bool {
 	return 8*i < len(s) && at(8*i) <= hi
 }
 
-// class returns its ranges.
+// class returns the ranges.
 func (b beyond) class() (c grammar.Class) {
 	if b == (beyond{}) {
 		return nil
@@ -62,23 +62,24 @@ func (b beyond) class() (c grammar.Class) {
 	return c
 }
 
-// A flow is where the code points of a range lead, or what is yet to come of them.
+// A flow is the destination of a range of code points, or of their remaining bytes.
 type flow struct {
 	lo, hi rune
 	to     int32
 }
 
-// flows finds where code points beyond ASCII lead from the states of a dfa.
+// flows computes the destinations of non-ASCII code points from the states of a dfa.
 type flows struct {
 	*dfa
 	known map[midway]led
 	kept  int // ranges
 }
 
-// maxFlows is how many ranges are kept for all states of a dfa. Without them states of texts have no slices.
+// maxFlows limits the ranges kept for all states of a dfa. Beyond it, states have no slices.
 const maxFlows = 1 << 18
 
-// A midway is a state in a code point, of which some bytes are yet to come, the first of them from lo to hi.
+// A midway is a state inside a code point: the number of remaining bytes, the first of which is from lo to
+// hi.
 type midway struct {
 	state  int32
 	more   int
@@ -90,7 +91,7 @@ type led struct {
 	stray bool // other bytes lead somewhere as well, or there are too many ranges
 }
 
-// from returns where code points lead from a state between two.
+// from returns the destinations of code points from a state between two code points.
 func (f *flows) from(state int32) (all led) {
 	if f.kept > maxFlows {
 		return led{stray: true}
@@ -112,7 +113,7 @@ func (f *flows) from(state int32) (all led) {
 	return all
 }
 
-// after returns where the rests of a code point lead.
+// after returns the destinations of the remaining bytes of a code point.
 func (f *flows) after(at midway) led {
 	if known, ok := f.known[at]; ok {
 		return known
@@ -139,7 +140,7 @@ func (f *flows) after(at midway) led {
 	return all
 }
 
-// add adds ranges that come after those that it has.
+// add appends ranges.
 func (l *led) add(base rune, more led) {
 	l.stray = l.stray || more.stray
 	for _, x := range more.flows {
@@ -155,7 +156,7 @@ func (l *led) add(base rune, more led) {
 	}
 }
 
-// loop returns the code points that lead from a state to itself, and those with which none goes on.
+// loop returns the code points that lead from a state to itself, and those with which no text continues.
 func (f *flows) loop(n int32) (turns, dead run) {
 	row := f.row(n)
 	for b := range rune(utf8.RuneSelf) {

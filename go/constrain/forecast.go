@@ -1,11 +1,11 @@
 package constrain
 
-// maxForecast is how many bytes a forecast looks ahead: some 16 tokens, which take a pass
-// about as long as one.
+// maxForecast is the number of bytes that a forecast looks ahead: some 16 tokens, which take a pass about as
+// long as one.
 const maxForecast = 64
 
-// Forecast implements Forecaster. The last token is left out unless the text ends there:
-// it may become one with what follows.
+// Forecast implements Forecaster. The last token is omitted unless the text ends there, since it may merge
+// with the following text.
 func (t *text) Forecast(dst []int32) []int32 {
 	a := t.a
 	if a.v.Encode == nil {
@@ -33,8 +33,8 @@ func (t *text) forced() (text string, ends bool) {
 	return string(bytes), ends
 }
 
-// forced returns the bytes that must come next, and whether the text can but end after
-// them. They are valid until the next call.
+// forced returns the bytes that must come next, and whether the text must end after them. They are valid
+// until the next call.
 func (w *walker) forced(heads []head) (bytes []byte, ends bool) {
 	w.text = w.text[:0]
 	from, to := append(w.from[:0], heads...), w.spare[:0]
@@ -52,7 +52,7 @@ func (w *walker) forced(heads []head) (bytes []byte, ends bool) {
 	return w.text, ends
 }
 
-// only returns the only byte that may follow heads, noByte or manyBytes.
+// only returns the only byte that may follow heads, or noByte or manyBytes.
 func (w *walker) only(heads []head) int16 {
 	b := int16(noByte)
 	w.reach = w.returns(w.reach[:0], heads)

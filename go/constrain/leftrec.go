@@ -2,8 +2,8 @@ package constrain
 
 import "slices"
 
-// findEmpty finds the rules that have the empty text. It visits each instruction of a rule
-// once: a call that may turn out to be empty waits for its rule.
+// findEmpty finds the rules that match the empty text. It visits each instruction of a rule once: a call that
+// may turn out to be empty waits for its rule.
 func (p *program) findEmpty() {
 	type at struct {
 		pc   int32
@@ -38,8 +38,7 @@ func (p *program) findEmpty() {
 	}
 }
 
-// first returns the instructions that may be the first at pc: bytes, tokens, calls, the
-// end.
+// first returns the instructions that may be executed first from pc: bytes, tokens, calls, the end.
 func (p *program) first(pc int32) (first []int32) {
 	seen := map[int32]bool{}
 	todo := []int32{pc}
@@ -64,10 +63,10 @@ func (p *program) first(pc int32) (first []int32) {
 	return first
 }
 
-// trim marks the instructions after which no text of their rule ends.
+// trim marks the instructions from which no text of their rule ends.
 func (p *program) trim() {
-	// before[from[pc]:from[pc+1]] are the instructions that need to know when pc is found
-	// to have an end: those that it follows, and the calls of the rule that it begins.
+	// before[from[pc]:from[pc+1]] are the instructions to notify when pc is found to have an end: its
+	// predecessors, and the calls of the rule that begins at it.
 	from := make([]int32, len(p.insts)+1)
 	each := func(pc int, visit func(to int32)) {
 		i := &p.insts[pc]
@@ -116,7 +115,7 @@ func (p *program) trim() {
 	}
 }
 
-// finishes tells whether a text of the rule ends after an instruction, as far as is known.
+// finishes reports whether a text of the rule is known to end after an instruction.
 func (p *program) finishes(i *inst) bool {
 	known := func(pc int32) bool { return pc >= 0 && !p.insts[pc].dead }
 	switch i.op {
@@ -131,15 +130,14 @@ func (p *program) finishes(i *inst) bool {
 	return known(i.out) || known(i.alt)
 }
 
-// ends tells whether what follows a call may come without it.
+// ends reports whether the continuation of a call may come without the call's text.
 func (i *inst) ends(p *program) bool { return !i.strict && p.rules[i.arg].empty }
 
-// unwindLeft makes left recursion a loop, so that a stack that begins a rule is finite:
-// a rule that begins with itself, at once or by way of others, is replaced by a
-// network in which the bottom comes first. It begins with whatever any of the group
-// begins with that is not of the group; where a rule of the group has ended, any
-// goes on that may begin with it; where the wanted one has ended, the text may as well. It
-// reports whether there were any.
+// unwindLeft turns left recursion into loops, so that a stack at the start of a rule is finite. A
+// left-recursive rule, direct or indirect, is replaced by a network that starts with the innermost rule: it
+// begins with anything that a rule of the group begins with outside the group; where a rule of the group has
+// ended, any rule that begins with it continues; where the goal has ended, the text may end too. It reports
+// whether it changed anything.
 func (c *compiler) unwindLeft() (changed bool) {
 	first := make([][]int32, len(c.rules))
 	for r := range c.rules {
@@ -202,8 +200,7 @@ func (c *compiler) unwound(goal int, group []int, first [][]int32) int32 {
 	return start
 }
 
-// copy duplicates the instructions from start on, with its ends replaced, and returns
-// where each is.
+// copy duplicates the instructions from start on, with a new end, and returns the new position of each.
 func (c *compiler) copy(start, end int32) map[int32]int32 {
 	at := map[int32]int32{-1: -1}
 	todo := []int32{start}

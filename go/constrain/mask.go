@@ -5,12 +5,12 @@ import (
 	"unicode/utf8"
 )
 
-// A mask is the tokens that a state allows, as far as it is known without its stack,
-// or with the states that are on top of it.
+// A mask is the tokens that a state allows, as far as they do not depend on its stack, or depend only on the
+// states on top of it.
 type mask struct {
 	allowed Set
-	// Nodes of the trie at which the rules that are known have ended, so that the tokens
-	// below depend on what they return to; 0 is the root.
+	// Trie nodes at which the known rules have ended, so that the tokens below depend on the state returned
+	// to; 0 is the root.
 	open []int32
 	by   map[*state]*mask // with one more state known
 }
@@ -79,7 +79,7 @@ func (a *Automaton) mask(s *state) *mask {
 	return s.mask
 }
 
-// under returns a mask with one more state on the stack known.
+// under refines a mask with one more state of the stack.
 func (a *Automaton) under(m *mask, s *state) *mask {
 	if m.by[s] == nil {
 		below := (*mask)(nil)
@@ -111,7 +111,7 @@ func (k *masker) begin(a *Automaton, allowed Set) {
 	k.open = k.open[:0]
 }
 
-// end returns the mask that was computed, or one that is the same.
+// end returns the computed mask, or an equal cached one.
 func (k *masker) end(a *Automaton) *mask {
 	slices.Sort(k.open)
 	k.open = slices.Compact(k.open)
@@ -148,7 +148,7 @@ func (k *masker) name(a *Automaton, s *tokenSet) {
 	}
 }
 
-// walk adds the tokens below a node of the trie that a state allows.
+// walk adds the tokens below a trie node that a state allows.
 func (k *masker) walk(a *Automaton, s *state, from int32) {
 	t := a.v.trie()
 	defer k.prepare(a)()
@@ -166,7 +166,7 @@ func (k *masker) walk(a *Automaton, s *state, from int32) {
 	k.ahead(a, h, nil, from+1, t.nodes[from].next)
 }
 
-// prepare makes the scratch ready for a walk, after which the caller calls what it returns.
+// prepare sets up the working memory for a walk; the caller calls the returned function after it.
 func (k *masker) prepare(a *Automaton) func() {
 	w := &a.w
 	w.scratch, w.used = true, 0
@@ -177,8 +177,8 @@ func (k *masker) prepare(a *Automaton) func() {
 	return func() { w.scratch = false }
 }
 
-// below adds tokens of nodes of the trie from one to another, but for those of a slice, which are
-// known. The first and its siblings are below the node at which the heads are.
+// below adds tokens of a range of trie nodes, except those decided by a slice. The first node and its
+// siblings are below the node at which the heads are.
 func (k *masker) below(a *Automaton, heads []head, sl *slice, i, end int32) {
 	t, w := a.v.trie(), &a.w
 	used, held := w.used, len(k.stack)
@@ -206,10 +206,10 @@ func (k *masker) below(a *Automaton, heads []head, sl *slice, i, end int32) {
 	w.used, k.stack = used, k.stack[:held]
 }
 
-// returns tells whether the rule of a head may end here, and what it returns to is known.
+// returns reports whether the rule of a head may end here and its return state is known.
 func returns(h head) bool { return h.s.accepts && h.n.edge.s != nil }
 
-// ahead is below at a single head, as long as its stack does not matter.
+// ahead is below for a single head, as long as its stack does not matter.
 func (k *masker) ahead(a *Automaton, h head, sl *slice, i, end int32) {
 	if returns(h) {
 		k.stack = append(k.stack, h)
@@ -275,7 +275,7 @@ func (k *masker) ahead(a *Automaton, h head, sl *slice, i, end int32) {
 	k.states = k.states[:held]
 }
 
-// take adds the tokens of a node, or all of those below it as well: then it returns true.
+// take adds the tokens of a node, or also those of its subtree; then it returns true.
 func (k *masker) take(a *Automaton, heads []head, i int32) bool {
 	t := a.v.trie()
 	if n := &t.nodes[i]; n.below > 0 && covered(heads, &t.spans[n.below]) {
@@ -292,10 +292,10 @@ func (k *masker) take(a *Automaton, heads []head, i int32) bool {
 	return false
 }
 
-// partNodes is the least number of nodes for which a part of a slice is used.
+// partNodes is the minimum number of nodes for which a part of a slice is used.
 const partNodes = 512
 
-// part adds the tokens below a node with a slice's help, if there is one for the state there.
+// part adds the tokens below a node by a slice, if there is one for the state there.
 func (k *masker) part(a *Automaton, h head, i int32) bool {
 	p := a.settled(h.s)
 	sl := p.slice
@@ -320,8 +320,8 @@ func covered(heads []head, s *span) bool {
 	return false
 }
 
-// far returns the state that allows the same tokens with counts that no token can bring to
-// a bound of their loops, where s has such.
+// far returns the state with canonical counts, which has the same mask: a count from which no token reaches a
+// bound of its loop is replaced.
 func (a *Automaton) far(s *state) *state {
 	longest := int32(a.v.longest)
 	same := true

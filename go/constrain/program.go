@@ -10,9 +10,8 @@ import (
 	"github.com/quern-llm/quern/go/grammar"
 )
 
-// A program is a grammar as a nondeterministic automaton over bytes: a network of
-// instructions for each rule that is called. Rules that do not refer to themselves are
-// mostly part of the networks that refer to them.
+// A program is a grammar as a nondeterministic automaton over bytes: a network of instructions for each
+// called rule. Non-recursive rules are mostly inlined.
 type program struct {
 	insts  []inst
 	rules  []rule
@@ -43,15 +42,15 @@ const (
 	opMatch           // the end of the rule
 )
 
-// A rule is the network of one that is called.
+// A rule is the network of a called rule.
 type rule struct {
 	name  string
 	start int32
 	empty bool // it has the empty text
 }
 
-// A loop is repeated text. What is counted is part of a thread, not of the network, so
-// a bound costs nothing: a network's loops do not nest, others are calls.
+// A loop is a repetition. Its count is part of a thread, not of the network, so a bound costs nothing. The
+// loops of a network do not nest; nested ones are calls.
 type loop struct {
 	min, max int32 // turns; max -1: any number, and they are not counted beyond min
 	counted  bool
@@ -61,7 +60,7 @@ type loop struct {
 	threads  int   // how many the state has; 0: it is no such, or its text may end
 }
 
-// A run is the code points that leave a loop at its head, one turn later.
+// A run is the set of code points that lead from the head of a loop back to it, one iteration later.
 type run struct {
 	ascii  [2]uint64
 	rest   bool   // all others
@@ -89,8 +88,8 @@ const (
 	unrollSize = 64  // instructions of a counted loop that is unrolled
 )
 
-// compiler translates the expressions of a grammar. Instructions are emitted from the
-// last to the first: each knows what follows it.
+// compiler translates the expressions of a grammar. Instructions are emitted from last to first, so each
+// knows its successor.
 type compiler struct {
 	program
 	g       *grammar.Grammar
@@ -108,7 +107,7 @@ type compiler struct {
 	counted bool // inside of a counted loop
 }
 
-// A body is the expression of a rule that is yet to be translated.
+// A body is the expression of a rule that is not yet translated.
 type body struct {
 	rule int32
 	expr grammar.Expr
@@ -178,7 +177,7 @@ func (c *compiler) bytes(lo, hi byte, next int32) int32 {
 	return c.add(inst{op: opByte, lo: lo, hi: hi, out: next, alt: -1})
 }
 
-// none is an instruction that nothing follows.
+// none emits an instruction without successors.
 func (c *compiler) none() int32 { return c.add(inst{op: opSplit, out: -1, alt: -1}) }
 
 // emit adds the network of an expression before next and returns its first instruction.
@@ -232,7 +231,7 @@ func (c *compiler) text(s string, next int32) int32 {
 	return next
 }
 
-// alternatives share the prefixes of those that are literals.
+// alternatives emits alternatives. Literals share their prefixes.
 func (c *compiler) alternatives(alt grammar.Alt, next int32) int32 {
 	var texts []string
 	start := int32(-1)
@@ -261,7 +260,7 @@ func (c *compiler) alternatives(alt grammar.Alt, next int32) int32 {
 	return start
 }
 
-// literal returns the text of an expression that is a single one.
+// literal returns the text of an expression that matches a single text.
 func literal(e grammar.Expr) (string, bool) {
 	switch e := e.(type) {
 	case grammar.Lit:
@@ -337,7 +336,8 @@ func (c *compiler) repeat(e grammar.Repeat, next int32) int32 {
 	if c.counted {
 		return c.call(c.anonymous(e), next, false)
 	}
-	// A turn must not be empty: the body of one that may is called, and calls have text.
+	// An iteration must not be empty: a body that may be empty is called, and calls never match the empty
+	// text.
 	if c.hasEmpty(e.Expr) {
 		lo = 0
 	}
@@ -360,7 +360,7 @@ func (c *compiler) repeat(e grammar.Repeat, next int32) int32 {
 	return head
 }
 
-// unroll emits turns one after another.
+// unroll emits iterations in sequence.
 func (c *compiler) unroll(e grammar.Repeat, next int32) int32 {
 	optional := e.Max - e.Min
 	if e.Max < 0 {
@@ -376,7 +376,7 @@ func (c *compiler) unroll(e grammar.Repeat, next int32) int32 {
 		optional = 0
 	}
 	end := next
-	// A turn without an instruction has only the empty text, and so have all others.
+	// An iteration without an instruction matches only the empty text, and so do all others.
 	for range optional {
 		turn := c.emit(e.Expr, next)
 		if turn == next {
@@ -394,7 +394,7 @@ func (c *compiler) unroll(e grammar.Repeat, next int32) int32 {
 	return next
 }
 
-// run returns the code points that are texts of an expression.
+// run returns the single code points that an expression matches.
 func (c *compiler) run(e grammar.Expr) (r run) {
 	switch e := e.(type) {
 	case grammar.Class:

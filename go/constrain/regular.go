@@ -29,7 +29,7 @@ func (c *compiler) regular(e grammar.Expr, next int32) int32 {
 	return c.embed(d, next)
 }
 
-// regulars keeps what was made last: most are formats, which many schemas have.
+// regulars caches recent results: most are string formats, which many schemas use.
 var regulars dfas
 
 type dfas struct {
@@ -38,10 +38,10 @@ type dfas struct {
 	size  int // of their tables
 }
 
-// maxDFAs bounds the bytes of tables that are kept.
+// maxDFAs limits the bytes of cached tables.
 const maxDFAs = 8 << 20
 
-// get returns the dfa of an expression; those that refer to rules are made each time.
+// get returns the dfa of an expression. Expressions that refer to rules are not cached.
 func (k *dfas) get(e grammar.Expr, build func() *dfa) *dfa {
 	d := digester{h: sha256.New()}
 	if d.expr(e, 0); d.refers {
@@ -88,12 +88,12 @@ func (c *compiler) deterministic(e grammar.Expr) *dfa {
 	return sub.determine(start)
 }
 
-// codePoints is all sequences of code points.
+// codePoints returns the dfa of all sequences of code points.
 func (c *compiler) codePoints() *dfa {
 	return c.deterministic(grammar.Repeat{Expr: grammar.Class{{Lo: 0, Hi: 0x10FFFF}}, Max: -1})
 }
 
-// determine is the subset construction of a network of bytes.
+// determine applies the subset construction to a network over bytes.
 func (p *program) determine(start int32) *dfa {
 	var edge [257]bool
 	for i := range p.insts {

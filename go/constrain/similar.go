@@ -8,8 +8,9 @@ const (
 	mostDiffers = 1. / 8
 )
 
-// similar returns a state with the mask of s, but for tokens that begin with some bytes: nodes below the root of the trie. Such is the
-// beginning of a name that must not be one of a few, and the middle of other names. nil: there is none, or it is of no use.
+// similar returns a state with the same mask as s except for tokens that begin with some bytes: trie nodes
+// below the root. An example is the start of a name that must not be one of a few, and the middle of other
+// names. It returns nil if there is none, or it does not help.
 func (a *Automaton) similar(s *state) (like *state, differ []int32) {
 	if a.ownRun(s) {
 		return nil, nil
@@ -66,14 +67,14 @@ func (a *Automaton) similar(s *state) (like *state, differ []int32) {
 	return most.s, differ
 }
 
-// ownRun tells whether a state is in a loop of a run that has a slice.
+// ownRun reports whether a state is in a loop over a run that has a slice.
 func (a *Automaton) ownRun(s *state) bool {
 	return slices.ContainsFunc(s.runs, func(r reach) bool {
 		return r.loop.run.size() > minRun && (int(r.left) >= a.v.longest || r.plain(a, s))
 	})
 }
 
-// next returns what a byte leads to.
+// next returns the state after a byte.
 func (a *Automaton) next(s *state, b byte) *state {
 	c := a.classOf[b]
 	if s.next[c] == nil {
@@ -82,7 +83,8 @@ func (a *Automaton) next(s *state, b byte) *state {
 	return s.next[c]
 }
 
-// derive begins the mask of a state with that of a similar one, and walks below the nodes where they differ.
+// derive initializes the mask of a state with that of a similar one, and walks below the nodes where they
+// differ.
 func (k *masker) derive(a *Automaton, s *state, like *mask, differ []int32) {
 	t := a.v.trie()
 	k.begin(a, like.allowed)

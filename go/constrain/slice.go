@@ -6,9 +6,9 @@ import (
 	"sync"
 )
 
-// A slice divides a vocabulary by a run: where texts of its code points go on, the tokens
-// that have no others are known, and only the others are looked for. It depends on no
-// grammar, so that the strings of all schemas share one.
+// A slice partitions a vocabulary by a run: inside a loop over the run's code points, tokens of only these
+// code points are known to be allowed, and only the others are walked. It does not depend on the grammar, so
+// the strings of all schemas share one.
 type slice struct {
 	t       *trie
 	n       int // tokens of the vocabulary
@@ -21,21 +21,22 @@ type slice struct {
 	sets map[int32]Set // the tokens of at most so many code points
 }
 
-// A cut is a run, how many code points the tokens have at most that count as of it, and what cannot follow them.
+// A cut is a run, the maximum number of code points of the tokens that count as part of it, and the bytes
+// that cannot follow them.
 type cut struct {
 	run
 	most int32
 	dead run // its rest is all bytes beyond ASCII, but those of the run
 }
 
-// newSlice visits the nodes of the trie that are of the run but have others below.
+// newSlice visits the trie nodes that are in the run but have descendants that are not.
 func newSlice(t *trie, n int, c cut) *slice {
 	s := &slice{t: t, n: n, cut: c, pure: NewSet(len(t.nodes)), decided: NewSet(len(t.nodes)), tokens: NewSet(len(t.ids)), sets: map[int32]Set{}}
 	s.visit(0, place{})
 	return s
 }
 
-// A place is in a text of a run: its code points, and what is yet to come of the last.
+// A place is a position in a text of a run: the number of code points, and the remaining bytes of the last.
 type place struct {
 	points int32
 	more   int
@@ -43,7 +44,7 @@ type place struct {
 	value  rune // what there is of it
 }
 
-// visit finds what is of the run below a node, and tells whether all is decided.
+// visit finds the part of the run below a node, and reports whether everything is decided.
 func (s *slice) visit(above int32, at place) bool {
 	t := s.t
 	all := true
@@ -75,7 +76,7 @@ func (s *slice) visit(above int32, at place) bool {
 	return all
 }
 
-// has tells whether a byte is of the run.
+// has reports whether a byte is in the run.
 func (r *run) has(b byte) bool {
 	if b >= 0x80 {
 		return r.rest
@@ -100,7 +101,7 @@ func (c *cut) after(at place, b byte) (to place, ok bool) {
 	return to, to.more > 0 && c.begins(to)
 }
 
-// begins tells whether one of the run's code points beyond ASCII is as at a place in one.
+// begins reports whether a non-ASCII code point of the run matches the bytes at a place inside it.
 func (c *cut) begins(at place) bool {
 	if c.rest || at.more == 0 {
 		return c.rest || c.beyond.some(at.value, at.value)
@@ -110,7 +111,7 @@ func (c *cut) begins(at place) bool {
 	return c.beyond.some(lo<<rest, hi<<rest|(1<<rest-1))
 }
 
-// ends tells whether no text goes on with a byte that is not of the run.
+// ends reports whether no text continues with a byte outside the run.
 func (c *cut) ends(at place, b byte) bool {
 	if at.more > 0 {
 		return c.beyond != (beyond{}) && c.dead.rest
@@ -118,8 +119,8 @@ func (c *cut) ends(at place, b byte) bool {
 	return at.points < c.most && c.dead.has(b)
 }
 
-// covers tells whether all texts below a node go on as the run from a place there, which is in the first
-// byte of a code point or after all of it.
+// covers reports whether all texts below a node continue the run from a place, which is in the first byte of
+// a code point or after all of it.
 func (c *cut) covers(s *span, at place, first bool) bool {
 	if s.ascii[0]&^c.ascii[0]|s.ascii[1]&^c.ascii[1] != 0 {
 		return false
@@ -130,10 +131,10 @@ func (c *cut) covers(s *span, at place, first bool) bool {
 	return (!s.rest || c.rest && s.whole) && s.longest <= c.most-at.points
 }
 
-// maxSets is how many sets of tokens a slice keeps.
+// maxSets is the maximum number of token sets that a slice caches.
 const maxSets = 16
 
-// size returns how many bytes a slice takes at most.
+// size returns the maximum memory of a slice.
 func (s *slice) size() int {
 	return 8*(len(s.pure)+len(s.decided)+len(s.tokens)) + maxSets*(s.n+7)/8
 }
@@ -181,7 +182,7 @@ func (s *slice) all() Set {
 	return s.sets[unbounded]
 }
 
-// add adds the tokens of the run at some indexes that have at most n code points.
+// add adds the tokens of the run in a range of indexes that have at most n code points.
 func (s *slice) add(set Set, from, to, n int32) {
 	for i, w := range s.tokens[from/64 : (to+63)/64] {
 		for ; w != 0; w &= w - 1 {
@@ -193,7 +194,7 @@ func (s *slice) add(set Set, from, to, n int32) {
 	}
 }
 
-// maxSlices is how many slices a vocabulary keeps.
+// maxSlices is the maximum number of slices that a vocabulary caches.
 const maxSlices = 16
 
 // slice returns the slice of a cut.
@@ -212,14 +213,14 @@ func (v *Vocabulary) slice(c cut) *slice {
 	return s
 }
 
-// A settlement is the slice of which all tokens are decided at a state: those of up to some
-// code points are allowed, the others are not.
+// A settlement is a slice all of whose tokens are decided at a state: those of up to some number of code
+// points are allowed, the others are not.
 type settlement struct {
 	slice *slice
 	left  int32
 }
 
-// settled returns what is settled at a head at which its rule does not end; the zero value: nothing.
+// settled returns what is settled at a head whose rule does not end there; the zero value is nothing.
 func (a *Automaton) settled(s *state) settlement {
 	if s.settles {
 		return s.settled
@@ -250,12 +251,13 @@ func (a *Automaton) settled(s *state) settlement {
 	return s.settled
 }
 
-// less tells whether another run has more code points, and so many that a slice is worth it.
+// less reports whether another run has more code points, and enough for a slice.
 func (r *run) less(than *run) bool {
 	return max(r.size(), minRun) < than.size()
 }
 
-// size returns how many characters of ASCII a run has; all others count as many as half of these, some of them as a quarter.
+// size returns the number of ASCII characters of a run; all non-ASCII characters count as 64, a part of them
+// as 32.
 func (r *run) size() int {
 	n := bits.OnesCount64(r.ascii[0]) + bits.OnesCount64(r.ascii[1])
 	if r.rest {
@@ -266,14 +268,14 @@ func (r *run) size() int {
 	return n
 }
 
-// minRun is the size of a run of which a slice is worth it: it is more than the digits, of which there are few tokens.
+// minRun is the minimum size of a run for a slice: more than the digits, of which there are few tokens.
 const minRun = 24
 
-// maxRuns is how many slices an automaton uses.
+// maxRuns is the maximum number of slices that an automaton uses.
 const maxRuns = 12
 
-// slice returns the slice of a cut, nil where the automaton has as many as it may: then all tokens
-// are walked. Those that it has it keeps: states of texts have them beyond a reset.
+// slice returns the slice of a cut, or nil if the automaton has the maximum; then all tokens are walked. Its
+// slices survive a reset, because states of texts refer to them.
 func (a *Automaton) slice(c cut) *slice {
 	for _, s := range a.slices {
 		if s.cut == c {
@@ -299,9 +301,9 @@ func (a *Automaton) findTurns() {
 	}
 }
 
-// plain tells whether the turns of a counted loop, whose end is given, take one code point if that is
-// of its run, and what follows the loop begins with none of these: texts of the run have no more
-// code points than the loop has turns left.
+// plain reports whether each iteration of a counted loop, whose end is given, takes one code point of its
+// run, and what follows the loop begins with none of these: texts of the run then have at most as many code
+// points as there are iterations left.
 func (a *Automaton) plain(turn int32) bool {
 	r := &a.loops[a.insts[turn].arg].run
 	for _, pc := range a.first(a.insts[turn].out) {
@@ -314,7 +316,7 @@ func (a *Automaton) plain(turn int32) bool {
 	})
 }
 
-// overlaps tells whether an instruction takes a first byte of the run's code points.
+// overlaps reports whether an instruction matches the first byte of a code point of the run.
 func (r *run) overlaps(i *inst) bool {
 	for b := int(i.lo); b <= int(min(i.hi, 0x7F)); b++ {
 		if r.ascii[b/64]>>(b%64)&1 != 0 {
@@ -324,8 +326,8 @@ func (r *run) overlaps(i *inst) bool {
 	return (r.rest || r.beyond != (beyond{})) && i.hi >= 0x80
 }
 
-// turns tells whether an instruction takes the first byte of a code point and nothing but
-// the rest of it comes before the end of a turn.
+// turns reports whether an instruction matches the first byte of a code point and only the rest of that code
+// point comes before the end of an iteration.
 func (a *Automaton) turns(i *inst, turn int32) bool {
 	if i.lo < 0x80 && i.hi >= 0x80 {
 		return false
@@ -339,8 +341,8 @@ func (a *Automaton) turns(i *inst, turn int32) bool {
 	return i.out == turn
 }
 
-// plain tells whether a state is in a plain loop alone, as far as its run goes: then texts of the
-// run have no more code points than are left.
+// plain reports whether a state is only in a plain loop, as far as its run is concerned: texts of the run
+// then have at most as many code points as are left.
 func (r *reach) plain(a *Automaton, s *state) bool {
 	if r.loop.turn == 0 {
 		return false

@@ -5,14 +5,13 @@ import (
 	"slices"
 )
 
-// maxSpelling bounds the work of spell.
+// maxSpelling limits the work of spell.
 const maxSpelling = 50_000_000
 
-// spell finds the instructions from which no tokens of the vocabulary spell a rest of the
-// rule's text, so that no token is allowed that leads there. Where each byte that the
-// grammar has is a token, there are none. Otherwise it is found rule by rule and turn by
-// turn of counted loops: a text that can only be spelled with a token across the end of
-// a called rule or of such a turn counts as one that cannot.
+// spell finds the instructions from which no token sequence completes a text of the rule, so that no token
+// leading there is allowed. If every byte of the grammar is a token, there are none. Otherwise it works rule
+// by rule and iteration by iteration of counted loops: a text that can only be completed by a token across
+// the end of a called rule or an iteration counts as one that cannot.
 func (a *Automaton) spell() error {
 	var has [256]bool
 	for _, i := range a.insts {
@@ -63,7 +62,7 @@ type speller struct {
 	work  int
 }
 
-// spelt tells whether tokens spell a rest from an instruction, as far as is known.
+// spelt reports whether tokens are known to complete a text from an instruction.
 func (s *speller) spelt(pc int32) bool {
 	known := func(pc int32) bool { return pc >= 0 && !s.a.insts[pc].unspelt }
 	switch i := &s.a.insts[pc]; i.op {
@@ -82,8 +81,8 @@ func (s *speller) spelt(pc int32) bool {
 	}
 }
 
-// below tells whether a token below a node of the trie leads from instructions to one from
-// which tokens spell a rest.
+// below reports whether a token below a trie node leads from instructions to one from which tokens complete a
+// text.
 func (s *speller) below(node int32, from []int32) bool {
 	for c := node + 1; c < s.t.nodes[node].next; c = s.t.nodes[c].next {
 		b := s.t.nodes[c].byte
@@ -104,7 +103,7 @@ func (s *speller) below(node int32, from []int32) bool {
 	return false
 }
 
-// follow appends the instructions to which pc leads without a byte, up to the end of a turn.
+// follow appends the instructions reached from pc without a byte, up to the end of an iteration.
 func (s *speller) follow(to []int32, pc int32) []int32 {
 	for todo := []int32{pc}; len(todo) > 0; {
 		pc := todo[len(todo)-1]

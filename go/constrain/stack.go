@@ -2,16 +2,15 @@ package constrain
 
 import "math/rand/v2"
 
-// A head is where a text is in a grammar: a state of the rule that is read, and the set
-// of stacks of states to which its callers return. A text is at several heads where the
-// grammar is ambiguous so far.
+// A head is a position in a grammar: a state of the current rule, and the set of stacks of return states. An
+// ambiguous text has several heads.
 type head struct {
 	s *state
 	n *node
 }
 
-// A node is a set of stacks, immutable and shared: those of each edge are a state on top of
-// the stacks below it. One that is the bottom has also the empty stack.
+// A node is a set of stacks, immutable and shared (a graph-structured stack): each edge is a state on top of
+// the stacks below it. A bottom node also has the empty stack.
 type node struct {
 	edge   head   // the first
 	more   []head // others
@@ -23,7 +22,7 @@ type node struct {
 
 var bottom = &node{bottom: true, spelt: true, hash: rand.Uint64()}
 
-// maxDepth bounds the stack of a text: what would nest deeper is not allowed.
+// maxDepth limits the stack of a text: deeper nesting is not allowed.
 const maxDepth = 10_000
 
 // maxEdges bounds the stacks in a set, and maxHeads those above them: of a text that is
@@ -49,8 +48,8 @@ func mix(h uint64) uint64 {
 	return h
 }
 
-// push returns the stacks of n with s on top; nil if they are too deep, or could not be
-// spelled.
+// push returns the stacks of n with s on top; nil if they are too deep, or no token sequence could complete
+// them.
 func (w *walker) push(s *state, n *node) *node {
 	if n.depth >= maxDepth {
 		return nil
@@ -65,7 +64,7 @@ func (w *walker) push(s *state, n *node) *node {
 
 func edgeHash(e head) uint64 { return mix(e.n.hash + mix(e.s.id*0x9e3779b97f4a7c15)) }
 
-// union returns the stacks of both.
+// union returns the union of two sets of stacks.
 func (w *walker) union(n, m *node) *node {
 	if n == m || n.hash == m.hash && n.depth == m.depth {
 		return n

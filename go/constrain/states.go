@@ -5,12 +5,12 @@ import (
 	"slices"
 )
 
-// A thread is a place in the program: an instruction, and how many turns of the loop
-// around it are done, if it is counted.
+// A thread is a position in the program: an instruction and, in a counted loop, the number of finished
+// iterations.
 type thread struct{ pc, count int32 }
 
-// A state is a set of threads of one rule: the subset construction, done where texts go.
-// Its results are added under the automaton's lock.
+// A state is a set of threads of one rule: a state of the lazy subset construction. Its results are added
+// under the automaton's lock.
 type state struct {
 	id      uint64
 	threads []thread
@@ -36,13 +36,13 @@ const (
 	manyBytes // or tokens
 )
 
-// A move is a step to a state. What the called rules return to is pushed, the last one on top.
+// A move is a transition to a state. The return states of called rules are pushed, the last one on top.
 type move struct {
 	to   *state
 	push []*state
 }
 
-// An entry is a call of a rule and what follows it.
+// An entry is a call of a rule and its continuation.
 type entry struct {
 	start, after *state
 }
@@ -52,7 +52,7 @@ type tokenMove struct {
 	move
 }
 
-// A reach is a loop, and how many code points of its run may follow at least.
+// A reach is a loop and how many code points of its run may follow at least.
 type reach struct {
 	loop *loop
 	left int32
@@ -60,10 +60,10 @@ type reach struct {
 
 const unbounded = 1<<31 - 1
 
-// What state.next has instead of a state: no move, and those in forks.
+// Values of state.next in place of a state: no transition, and transitions listed in forks.
 var stuck, forked = new(state), new(state)
 
-// maxMoves bounds the ways in which a grammar goes on with a byte; others are not taken.
+// maxMoves limits the transitions of a grammar for one byte; further ones are dropped.
 const maxMoves = 1 << 12
 
 func (a *Automaton) start(rule int32) *state {
@@ -88,7 +88,7 @@ func (a *Automaton) newClosure() {
 	}
 }
 
-// follow adds the threads to which t leads without a byte to closed.
+// follow adds the threads reached from t without a byte to closed.
 func (a *Automaton) follow(t thread) {
 	a.todo = append(a.todo[:0], t)
 	for len(a.todo) > 0 {
@@ -148,7 +148,7 @@ func compareThreads(x, y thread) int {
 	return int(x.count) - int(y.count)
 }
 
-// intern returns the state of the threads in closed; nil is of none.
+// intern returns the state of the threads in closed; nil if there are none.
 func (a *Automaton) intern() *state {
 	if len(a.closed) == 0 {
 		return nil
@@ -180,7 +180,7 @@ func (a *Automaton) intern() *state {
 	return s
 }
 
-// step returns what a byte leads to from a state, without ends of its rule.
+// step returns the transitions of a state by a byte, without ends of its rule.
 func (a *Automaton) step(s *state, b byte) []move {
 	c := a.classOf[b]
 	if s.next[c] == nil {
@@ -196,7 +196,7 @@ func (a *Automaton) step(s *state, b byte) []move {
 	}
 }
 
-// only returns the state to which a byte leads, where there is one and nothing is pushed.
+// only returns the next state by a byte if there is exactly one and nothing is pushed.
 func (a *Automaton) only(s *state, b byte) *state {
 	if m := a.step(s, b); len(m) == 1 && m[0].push == nil {
 		return m[0].to
@@ -245,7 +245,7 @@ func (a *Automaton) computeStep(s *state, b byte) {
 	}
 }
 
-// under is a move within a call that returns to a state.
+// under returns a move inside a call that returns to a state.
 func (m move) under(after *state) move {
 	if after.last { // nothing to return for
 		return m

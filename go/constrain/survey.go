@@ -6,8 +6,7 @@ import (
 	"github.com/quern-llm/quern/go/grammar"
 )
 
-// survey finds out which rules refer to themselves, how often each is referred to, and
-// their sizes.
+// survey finds the recursive rules, and the reference counts and sizes of all rules.
 func (c *compiler) survey() {
 	n := len(c.g.Rules)
 	refs := make([][]int, n)
@@ -73,7 +72,7 @@ func (c *compiler) references(e grammar.Expr, depth int, visit func(int)) {
 	}
 }
 
-// estimate returns about how many instructions an expression takes.
+// estimate returns the approximate number of instructions of an expression.
 func (c *compiler) estimate(e grammar.Expr) int {
 	const most = 1 << 30
 	sum := func(parts []grammar.Expr) int {
@@ -119,8 +118,8 @@ func (c *compiler) estimate(e grammar.Expr) int {
 	return 1
 }
 
-// hasEmpty tells whether an expression has the empty text. And and Not refer only to rules of which that is known: these refer
-// to no rule that refers to itself, and come before in the order.
+// hasEmpty reports whether an expression matches the empty text. And and Not refer only to rules for which
+// this is known: those are not recursive, and come earlier in the order.
 func (c *compiler) hasEmpty(e grammar.Expr) bool {
 	switch e := e.(type) {
 	case grammar.Lit:

@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// A Vocabulary is tokens by the bytes that they print. It is safe for concurrent use.
+// A Vocabulary is tokens indexed by their bytes. It is safe for concurrent use.
 type Vocabulary struct {
-	// Encode returns the tokens of a text that follows another; nil: forms make no forecasts.
+	// Encode returns the tokens of a text that follows another; nil: no forecasts.
 	Encode func(text string) []int32
 
 	piece   func(id int32) []byte
@@ -22,8 +22,8 @@ type Vocabulary struct {
 	slices  []*slice // the last used first
 }
 
-// NewVocabulary returns a Vocabulary of n tokens. Those of which piece returns no
-// bytes print nothing and are part of no text.
+// NewVocabulary returns a Vocabulary of n tokens. Tokens for which piece returns no bytes are not part of any
+// text.
 func NewVocabulary(n int, piece func(id int32) []byte, ends []int32) *Vocabulary {
 	v := &Vocabulary{piece: piece, n: n, ids: make(map[string][]int32, n), ends: ends}
 	for id := range int32(n) {
@@ -36,8 +36,8 @@ func NewVocabulary(n int, piece func(id int32) []byte, ends []int32) *Vocabulary
 	return v
 }
 
-// A trie is the texts of tokens by their bytes. Its nodes are in the order of their
-// texts: a node is followed by those below it. One more ends the list.
+// A trie is the token texts, by bytes. Its nodes are sorted by text: a node is followed by its descendants.
+// One more node ends the list.
 type trie struct {
 	nodes  []trieNode
 	ids    []int32
@@ -56,7 +56,7 @@ type trieNode struct {
 	byte  byte
 }
 
-// A span is what the bytes below a node have in common.
+// A span is what all bytes below a node have in common.
 type span struct {
 	run
 	whole   bool  // they are code points, of which the last may be cut
@@ -70,10 +70,10 @@ const (
 	setTokens  = 1024
 )
 
-// longPoints is how many code points the tokens have that are not in trie.long.
+// longPoints is the maximum number of code points of tokens that are not in trie.long.
 const longPoints = 8
 
-// newTrie has no tokens that end a text, and none beyond 64 KiB.
+// newTrie builds a trie without end tokens and without tokens longer than 64 KiB.
 func newTrie(v *Vocabulary) *trie {
 	texts := make([]string, 0, len(v.ids))
 	for text, ids := range v.ids {
@@ -125,12 +125,12 @@ func newTrie(v *Vocabulary) *trie {
 	return t
 }
 
-// own returns the tokens of a node, all those and the ones below it.
+// own returns the tokens of a node itself.
 func (t *trie) own(i int32) []int32 { return t.ids[t.nodes[i].from:t.nodes[i+1].from] }
 func (t *trie) all(i int32) []int32 { return t.ids[t.nodes[i].from:t.nodes[t.nodes[i].next].from] }
 
-// measure finds the span of a node and those below it. What it returns is of the bytes
-// below; whole is as if a code point began there.
+// measure computes the spans of a node and its descendants. The result describes the bytes below it; `whole`
+// is as if a code point began there.
 func (t *trie) measure(i int32, n int) span {
 	s := span{whole: true}
 	for c := i + 1; c < t.nodes[i].next; c = t.nodes[c].next {
@@ -164,7 +164,7 @@ func (t *trie) measure(i int32, n int) span {
 	return s
 }
 
-// leads is the ranges of the second byte by the first, and how many follow it.
+// leads returns the range of the second byte after a first byte, and how many bytes follow.
 func leads(b byte) (lo, hi byte, n int) {
 	switch {
 	case b >= 0xC2 && b <= 0xDF:
@@ -185,7 +185,7 @@ func leads(b byte) (lo, hi byte, n int) {
 	return 1, 0, 0
 }
 
-// codePoints counts those of a text, of which the last may be cut; 0: it is no such text.
+// codePoints counts the code points of a text, the last of which may be incomplete; 0: invalid.
 func codePoints(text string) (n uint16) {
 	more := 0
 	lo, hi := byte(0x80), byte(0xBF)
@@ -208,8 +208,8 @@ func codePoints(text string) (n uint16) {
 	return n
 }
 
-// codePoint tells whether the texts below a node, whose byte is the first of a code point,
-// are code points, and how many they are at most, with this one.
+// codePoint reports whether the texts below a node, whose byte begins a code point, are code points, and
+// their maximum number, including this one.
 func (t *trie) codePoint(i int32) (longest int32, whole bool) {
 	lo, hi, n := leads(t.nodes[i].byte)
 	if n == 0 {
@@ -218,7 +218,7 @@ func (t *trie) codePoint(i int32) (longest int32, whole bool) {
 	return t.continued(i, lo, hi, n)
 }
 
-// continued is codePoint where n bytes are yet to come, the first of them from lo to hi.
+// continued is codePoint with n remaining bytes, the first of which is from lo to hi.
 func (t *trie) continued(i int32, lo, hi byte, n int) (longest int32, whole bool) {
 	if n == 0 {
 		s := t.span(i)
@@ -240,7 +240,7 @@ func (t *trie) continued(i int32, lo, hi byte, n int) (longest int32, whole bool
 	return longest, true
 }
 
-// span returns the span of a node whose measure is known already.
+// span returns the span of a node that is already measured.
 func (t *trie) span(i int32) span {
 	if k := t.nodes[i].below; k > 0 {
 		return t.spans[k]
@@ -260,13 +260,13 @@ func (t *trie) span(i int32) span {
 	return s
 }
 
-// covers tells whether all bytes of a span are of a run.
+// covers reports whether all bytes of a span are in a run.
 func (r *reach) covers(s *span) bool {
 	run := &r.loop.run
 	return s.ascii[0]&^run.ascii[0] == 0 && s.ascii[1]&^run.ascii[1] == 0 && (!s.rest || run.rest && s.whole) && s.longest <= r.left
 }
 
-// spells tells whether each byte is a token.
+// spells reports whether each byte is a token.
 func (v *Vocabulary) spells(bytes string) bool {
 	for i := range len(bytes) {
 		if v.ids[bytes[i:i+1]] == nil {

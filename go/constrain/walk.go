@@ -1,6 +1,6 @@
 package constrain
 
-// A walker computes what heads become. It is used under the automaton's lock.
+// A walker advances heads. It is used under the automaton's lock.
 type walker struct {
 	a       *Automaton
 	scratch bool   // nodes need not outlive what is computed
@@ -24,7 +24,7 @@ func (w *walker) node() *node {
 
 const slabNodes = 1 << 10
 
-// returns appends to dst the heads, and those to which their rules may return.
+// returns appends to dst the heads and those to which their rules may return.
 func (w *walker) returns(dst []head, heads []head) []head {
 	from := len(dst)
 	dst = append(dst, heads...)
@@ -78,7 +78,7 @@ func (w *walker) step(dst []head, heads []head, b byte) []head {
 	return dst
 }
 
-// move appends the head after a move from the stacks n.
+// move appends the head after a transition from the stacks n.
 func (w *walker) move(dst []head, from int, n *node, m move) []head {
 	for _, s := range m.push {
 		if n = w.push(s, n); n == nil {
@@ -100,7 +100,7 @@ func (w *walker) move(dst []head, from int, n *node, m move) []head {
 	return append(dst, head{m.to, n})
 }
 
-// spelt drops the heads whose texts no tokens complete.
+// spelt drops the heads whose texts no token sequence completes.
 func spelt(heads []head) []head {
 	kept := heads[:0]
 	for _, h := range heads {

@@ -57,7 +57,7 @@ func (m *Model) Bytes() int64 {
 	return n
 }
 
-// Short returns the model's name as other programs show it, without the server.
+// Short returns the model's name without the server, as other programs show it.
 func (m *Model) Short() string {
 	if r, err := ParseRef(m.Name); err == nil {
 		return r.Short()
@@ -65,7 +65,7 @@ func (m *Model) Short() string {
 	return m.Name
 }
 
-// view names the model's folder of links.
+// view returns the name of the model's folder of links.
 func (m *Model) view() string {
 	sum := sha256.New()
 	for _, f := range m.Files {
@@ -85,7 +85,8 @@ func (h *Hub) blobs() string  { return filepath.Join(h.c.Dir, "blobs") }
 
 func (h *Hub) blob(sum string) string { return filepath.Join(h.blobs(), "sha256-"+sum) }
 
-// manifestPath is where a model is described. Names that are too long for a file's end in their hash.
+// manifestPath returns the path of a model's description. Names that are too long for a file name end in a
+// hash.
 func (h *Hub) manifestPath(name string) string {
 	file := strings.ReplaceAll(url.QueryEscape(name), "%3A", ":")
 	if len(file) > 200 {
@@ -95,10 +96,10 @@ func (h *Hub) manifestPath(name string) string {
 	return filepath.Join(h.models(), file+".json")
 }
 
-// Path returns the path of a model's first file, beside which its others are.
+// Path returns the path of a model's first file; its other files are in the same folder.
 func (h *Hub) Path(m *Model) string { return filepath.Join(h.views(), m.view(), m.Files[0].Name) }
 
-// parseModel reads the description of a model.
+// parseModel parses the description of a model.
 func parseModel(b []byte) (*Model, error) {
 	var m Model
 	if err := json.Unmarshal(b, &m); err != nil {
@@ -138,7 +139,8 @@ func readModel(path string) (*Model, error) {
 	return m, nil
 }
 
-// List returns the models in the cache by name. Those that cannot be read are in the error, beside the others.
+// List returns the models in the cache, sorted by name. Unreadable ones are reported in the error, together
+// with the readable ones.
 func (h *Hub) List() ([]*Model, error) {
 	entries, err := os.ReadDir(h.models())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -165,8 +167,9 @@ func (h *Hub) List() ([]*Model, error) {
 	return all, errors.Join(bad...)
 }
 
-// Find returns the model of a name: one that it was given, or was pulled by, with or without its server. Of several
-// quantizations of a repository without a tag it is the one that a pull would choose. Where the name has a hash, the file has it.
+// Find returns the model with a name: an alias, or the name it was pulled by, with or without its server. For
+// a repository with several quantizations and no tag, it returns the one that a pull would choose. If the
+// name has a hash, the file must have it.
 func (h *Hub) Find(name string) (*Model, error) {
 	all, err := h.List()
 	if len(all) == 0 && err != nil {
@@ -178,7 +181,7 @@ func (h *Hub) Find(name string) (*Model, error) {
 	return nil, fmt.Errorf("%s: %w", name, ErrNotFound)
 }
 
-// find returns the model that a name means; nil if there is none.
+// find returns the model that a name refers to; nil if there is none.
 func find(all []*Model, name string) *Model {
 	all = slices.DeleteFunc(all, func(m *Model) bool { return !m.mayBe(name) })
 	for _, prefix := range []string{"", "ollama.com/", "hf.co/"} {
@@ -192,13 +195,13 @@ func find(all []*Model, name string) *Model {
 	return nil
 }
 
-// mayBe reports whether the model is what a name says of the hash of its file, which most say nothing of.
+// mayBe reports whether the model matches the hash in a name; most names have none.
 func (m *Model) mayBe(name string) bool {
 	r, err := ParseRef(name)
 	return err != nil || r.Sum == "" || r.Sum == m.Files[0].SHA256
 }
 
-// named returns the model that a name with its server means; nil if there is none.
+// named returns the model that a name with a server refers to; nil if there is none.
 func named(all []*Model, name string) *Model {
 	same := func(name string) *Model {
 		for _, is := range []func(a string) bool{
@@ -242,7 +245,7 @@ func named(all []*Model, name string) *Model {
 	return all[i]
 }
 
-// present returns where a file is in the cache; empty if it is not.
+// present returns the path of a file in the cache; empty if it is not there.
 func (h *Hub) present(f *File) string {
 	sum := f.SHA256
 	if sum == "" && f.Validator != "" { // the same address had it before
@@ -265,7 +268,7 @@ func (h *Hub) present(f *File) string {
 	return h.blob(sum)
 }
 
-// lock locks the cache, until unlock is called.
+// lock locks the cache until unlock is called.
 func (h *Hub) lock(ctx context.Context) (unlock func(), err error) {
 	if err := os.MkdirAll(h.c.Dir, 0o755); err != nil {
 		return nil, err
@@ -292,7 +295,7 @@ func (h *Hub) lock(ctx context.Context) (unlock func(), err error) {
 	}
 }
 
-// link makes a folder of links, by the names of files.
+// link creates a folder of links with the names of files.
 func link(dir string, names, targets []string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -343,8 +346,8 @@ func (h *Hub) write(m *Model) error {
 	return replaceFile(h.manifestPath(m.Name), b)
 }
 
-// Remove removes a model, and the files that no other has. It returns how many bytes that freed. One that cannot be read goes by
-// its name or that of its file in models/.
+// Remove removes a model and the files that no other model uses. It returns how many bytes that freed. An
+// unreadable model can be removed by its name or that of its file in models/.
 func (h *Hub) Remove(ctx context.Context, name string) (m *Model, freed int64, err error) {
 	unlock, err := h.lock(ctx)
 	if err != nil {
@@ -366,7 +369,7 @@ func (h *Hub) Remove(ctx context.Context, name string) (m *Model, freed int64, e
 	return m, freed, err
 }
 
-// unreadable returns the file in models/ that a name means, if it is there and cannot be read; else nothing.
+// unreadable returns the unreadable file in models/ that a name refers to, or an empty string.
 func (h *Hub) unreadable(name string) string {
 	paths := []string{h.manifestPath(name)}
 	if filepath.Base(name) == name && filepath.Ext(name) == ".json" {
@@ -380,7 +383,7 @@ func (h *Hub) unreadable(name string) string {
 	return ""
 }
 
-// Copy gives a model another name, without a server. A copy of that name is replaced.
+// Copy adds an alias for a model: a name without a server. An existing alias of that name is replaced.
 func (h *Hub) Copy(ctx context.Context, from, to string) error {
 	if err := checkAlias(to); err != nil {
 		return err
@@ -403,7 +406,7 @@ func (h *Hub) Copy(ctx context.Context, from, to string) error {
 	return nil
 }
 
-// checkAlias returns an error unless name is good for a copy.
+// checkAlias returns an error unless name is valid as an alias.
 func checkAlias(name string) error {
 	bare, tag, tagged := strings.Cut(name, ":")
 	ok := len(name) <= 200 && (!tagged || tagForm.MatchString(tag))
@@ -416,7 +419,7 @@ func checkAlias(name string) error {
 	return nil
 }
 
-// collect removes files and views that no model has. The caller holds the lock.
+// collect removes files and views that no model uses. The caller holds the lock.
 func (h *Hub) collect() (freed int64, err error) {
 	all, err := h.List()
 	if err != nil {
@@ -449,7 +452,8 @@ func (h *Hub) collect() (freed int64, err error) {
 	return freed, nil
 }
 
-// Clean removes what pulls that ended early have left, but for what another program is at. It returns how many bytes that freed.
+// Clean removes the partial files of interrupted pulls, except those in use by another program. It returns
+// how many bytes that freed.
 func (h *Hub) Clean() (freed int64, err error) {
 	entries, err := os.ReadDir(h.partial())
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

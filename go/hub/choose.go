@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// preferred are the quantizations that are taken where none is asked for, the best first: about four bits, then more.
+// preferred lists the default quantizations in order of preference: about four bits, then more.
 var preferred = []string{"Q4_K_M", "Q4_K_S", "Q4_0", "IQ4_XS", "Q4_K_XL", "MXFP4", "Q5_K_M", "Q5_K_S", "Q6_K", "Q8_0", "BF16", "F16", "F32"}
 
 var (
-	// quantForm is how the name of a quantization ends a file's name.
+	// quantForm matches a quantization at the end of a file's name.
 	quantForm = regexp.MustCompile(`(?i)(?:^|[.-])((?:UD-)?(?:I?Q[1-8](?:_[0-9A-Z]+)*|TQ[12]_0|BF16|F16|F32|MXFP4(?:_[A-Z]+)*|NVFP4(?:_[A-Z]+)*))$`)
-	// shardForm is how the name of a shard ends.
+	// shardForm matches a shard number at the end of a file's name.
 	shardForm = regexp.MustCompile(`-(\d{5})-of-(\d{5})$`)
 )
 
@@ -27,7 +27,7 @@ type group struct {
 	count int    // of shards that there should be
 }
 
-// quant is the group's quantization, in upper case; empty if its name does not say.
+// quant returns the group's quantization in upper case; empty if its name has none.
 func (g *group) quant() string {
 	if m := quantForm.FindStringSubmatch(path.Base(g.stem)); m != nil {
 		return strings.ToUpper(m[1])
@@ -35,7 +35,7 @@ func (g *group) quant() string {
 	return ""
 }
 
-// complete returns an error unless all shards are there.
+// complete returns an error unless all shards are present.
 func (g *group) complete() error {
 	if len(g.files) != g.count {
 		return fmt.Errorf("%s has %d of its %d files", g.stem, len(g.files), g.count)
@@ -43,8 +43,8 @@ func (g *group) complete() error {
 	return nil
 }
 
-// cutShard returns what a stem has before the number of its shard, and which of how many shards it is. A stem whose numbers are
-// no shard's is one file's name.
+// cutShard splits a stem into the part before its shard number, the number and the count. A stem without a
+// valid shard number is a single file's.
 func cutShard(stem string) (rest string, shard, count int) {
 	m := shardForm.FindStringSubmatch(stem)
 	if m == nil {
@@ -58,8 +58,8 @@ func cutShard(stem string) (rest string, shard, count int) {
 	return strings.TrimSuffix(stem, m[0]), shard, count
 }
 
-// groups returns the models among the files of a repository, without projectors, draft heads and importance matrices, in the
-// order of their names.
+// groups returns the models among the files of a repository, sorted by name, without projectors, draft heads
+// and importance matrices.
 func groups(files []File) []*group {
 	by := map[string]*group{}
 	var all []*group
@@ -87,7 +87,7 @@ func groups(files []File) []*group {
 	return all
 }
 
-// choose returns the model of a tag, or the default one.
+// choose returns the model with a tag, or the default one.
 func choose(files []File, tag string) (*group, error) {
 	all := groups(files)
 	if len(all) == 0 {
@@ -107,7 +107,7 @@ func choose(files []File, tag string) (*group, error) {
 	return nil, fmt.Errorf("there are %d models, and no default among them: %s", len(all), offer(all))
 }
 
-// match returns the model that a tag means: the one of that quantization, or else the one whose name has the tag as a part.
+// match returns the model that a tag refers to: by its quantization, else by a part of its name.
 func match(all []*group, tag string) (*group, error) {
 	tag = strings.ToUpper(tag)
 	tests := []func(g *group) bool{
@@ -132,7 +132,7 @@ func match(all []*group, tag string) (*group, error) {
 	return nil, fmt.Errorf("no model is %s, want one of %s", tag, offer(all))
 }
 
-// hasPart reports whether part is in name, between separators.
+// hasPart reports whether name contains part between separators.
 func hasPart(name, part string) bool {
 	isSeparator := func(b byte) bool { return strings.IndexByte("-._/", b) >= 0 }
 	for from := 0; ; {
@@ -149,10 +149,10 @@ func hasPart(name, part string) bool {
 	}
 }
 
-// offered is how many models an error lists.
+// offered is the maximum number of models listed in an error.
 const offered = 24
 
-// offer lists models as what names them.
+// offer lists models by their tags.
 func offer(all []*group) string {
 	quants := map[string]int{}
 	for _, g := range all {
@@ -180,7 +180,7 @@ func (g *group) files0() string {
 	return g.files[0].Path
 }
 
-// containing returns the model that a file is of.
+// containing returns the model that a file belongs to.
 func containing(files []File, file string) (*group, error) {
 	stem := strings.TrimSuffix(file, ".gguf")
 	if rest, _, count := cutShard(stem); rest != stem {

@@ -29,8 +29,8 @@ type doer interface {
 	Do(*http.Request) (*http.Response, error)
 }
 
-// newHTTP returns the client for all requests. Proxies are as the environment says. It speaks HTTP/1.1 alone: the requests of
-// HTTP/2 would share one connection, and so its congestion window.
+// newHTTP returns the client for all requests. Proxies come from the environment. It uses only HTTP/1.1,
+// because requests over HTTP/2 would share one connection and its congestion window.
 func newHTTP(agent string) *http.Client {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -49,7 +49,7 @@ func newHTTP(agent string) *http.Client {
 	}
 }
 
-// signed adds the program's name to requests.
+// signed adds the User-Agent to requests.
 type signed struct {
 	agent string
 	next  http.RoundTripper
@@ -61,7 +61,8 @@ func (s *signed) RoundTrip(r *http.Request) (*http.Response, error) {
 	return s.next.RoundTrip(r)
 }
 
-// redirect follows redirects, with the token only on the host that it is for: not on another port or a subdomain either.
+// redirect follows redirects. The token is sent only to the host that it is for: not to another port or a
+// subdomain.
 func redirect(next *http.Request, before []*http.Request) error {
 	first, last := before[0].URL, before[len(before)-1].URL
 	switch {
@@ -76,7 +77,7 @@ func redirect(next *http.Request, before []*http.Request) error {
 	return nil
 }
 
-// A StatusError is an answer that is no success.
+// A StatusError reports an HTTP status other than success.
 type StatusError struct {
 	Status  int
 	Message string // of the server; may be empty
@@ -91,7 +92,7 @@ func (e *StatusError) Error() string {
 	return text
 }
 
-// temporary reports whether a later try may succeed.
+// temporary reports whether a retry may succeed.
 func temporary(err error) bool {
 	var status *StatusError
 	if errors.As(err, &status) {
@@ -107,8 +108,8 @@ type cutError struct{ err error }
 func (e *cutError) Error() string { return e.err.Error() }
 func (e *cutError) Unwrap() error { return e.err }
 
-// connection marks an error of a connection as one that may pass. Certificates and addresses that are wrong stay wrong. Where
-// the context was ended, that is why.
+// connection marks a connection error as temporary, except for invalid certificates and addresses. If the
+// context has ended, it returns the context's cause.
 func connection(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return context.Cause(ctx)
@@ -135,7 +136,7 @@ func connection(ctx context.Context, err error) error {
 	return err
 }
 
-// send sends a request once. An answer outside of 200 to 299 is a StatusError.
+// send sends a request once. A status outside 200 to 299 is a StatusError.
 func send(c doer, req *http.Request) (*http.Response, error) {
 	res, err := c.Do(req)
 	var token *errcode.ErrorResponse
@@ -152,7 +153,7 @@ func send(c doer, req *http.Request) (*http.Response, error) {
 	return nil, &StatusError{res.StatusCode, reason(res), retryAfter(res.Header)}
 }
 
-// reason returns what a server says of an error, in a line.
+// reason returns a server's error message as one line.
 func reason(res *http.Response) string {
 	text := res.Header.Get("X-Error-Message")
 	if text == "" && strings.Contains(res.Header.Get("Content-Type"), "json") {
@@ -172,7 +173,8 @@ func reason(res *http.Response) string {
 	return clip(text, 200)
 }
 
-// clip returns the beginning of a server's text, without control characters: it is printed to terminals.
+// clip returns the beginning of a server's text, without control characters, since it is printed to
+// terminals.
 func clip(s string, n int) string {
 	s = strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 {
@@ -198,14 +200,14 @@ func retryAfter(h http.Header) time.Duration {
 	return 0
 }
 
-// A backoff is the waits between tries.
+// A backoff computes the waits between tries.
 type backoff struct {
 	least  time.Duration
 	failed int // tries since something was gained
 }
 
-// wait waits before the next try, or returns why there is none. The waits double, with a random part so that several
-// connections do not come back at once.
+// wait waits before the next try, or returns the reason why there is none. The waits double, with a random
+// part so that several connections do not retry at once.
 func (b *backoff) wait(ctx context.Context, err error) error {
 	if b.failed++; !temporary(err) || b.failed >= tries {
 		return err
@@ -229,7 +231,7 @@ func (b *backoff) wait(ctx context.Context, err error) error {
 	}
 }
 
-// get sends a request for a small answer until it succeeds, and returns the body.
+// get sends a request for a small response until it succeeds, and returns the body.
 func (h *Hub) get(ctx context.Context, c doer, address string, header http.Header, most int64) ([]byte, error) {
 	for b := (backoff{least: h.c.Backoff}); ; {
 		body, err := once(ctx, c, address, header, most)

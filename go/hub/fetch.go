@@ -20,10 +20,10 @@ var (
 	errChanged = errors.New("the file on the server changed while it was downloaded")
 )
 
-// saveEvery is the time between two records of a download; a kill -9 costs what came since the last.
+// saveEvery is the interval between saved records of a download; a kill -9 loses the data since the last.
 const saveEvery = 2 * time.Second
 
-// An answer is what a server says of a file besides its bytes.
+// An answer is a server's metadata about a file.
 type answer struct {
 	whole     bool  // not the range that was asked for
 	from, to  int64 // of a range
@@ -31,7 +31,7 @@ type answer struct {
 	validator string
 }
 
-// readAnswer reads the header of an answer with bytes.
+// readAnswer parses the header of a response with bytes.
 func readAnswer(res *http.Response) (answer, error) {
 	a := answer{total: -1, validator: validatorOf(res.Header)}
 	if enc := res.Header.Get("Content-Encoding"); enc != "" && enc != "identity" {
@@ -67,7 +67,7 @@ func parseContentRange(s string) (from, to, total int64, err error) {
 	return int64(n[0]), int64(n[1]) + 1, int64(n[2]), nil
 }
 
-// check returns an error unless an answer is about the file that is being downloaded.
+// check returns an error unless a response is for the file that is being downloaded.
 func (p *part) check(a answer) error {
 	known := p.f.SHA256 != "" // caches of one file may have different validators; the hash decides
 	if !known && a.validator != p.f.Validator || a.total >= 0 && a.total != p.f.Size {
@@ -79,7 +79,7 @@ func (p *part) check(a answer) error {
 	return nil
 }
 
-// request asks for the bytes from a place on, up to another. The server may send the whole file instead.
+// request asks for a range of bytes. The server may send the whole file instead.
 func (p *part) request(ctx context.Context, from, to int64) (*http.Response, answer, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, p.f.URL, nil)
 	if err != nil {
@@ -113,7 +113,7 @@ func (p *part) request(ctx context.Context, from, to int64) (*http.Response, ans
 	return res, a, nil
 }
 
-// span downloads what is missing of a piece up to a place in it.
+// span downloads the missing bytes of a piece up to a position in it.
 func (p *part) span(ctx context.Context, i int, to int64) error {
 	for b := (backoff{least: p.h.c.Backoff}); ; {
 		had := p.have[i].Load()
@@ -150,10 +150,10 @@ func (p *part) try(ctx context.Context, i int, to int64) error {
 	return p.copy(ctx, cancel, res.Body, i, to)
 }
 
-// errStalled reports a connection without bytes.
+// errStalled reports a connection that delivers no bytes.
 var errStalled = &cutError{errors.New("the server sends nothing")}
 
-// copy writes a body to a piece, up to a place in it.
+// copy writes a body to a piece, up to a position in it.
 func (p *part) copy(ctx context.Context, cancel context.CancelCauseFunc, body io.Reader, i int, to int64) error {
 	watch := time.AfterFunc(p.h.c.Stall, func() { cancel(errStalled) })
 	defer watch.Stop()
@@ -195,7 +195,7 @@ func (p *part) first(ctx context.Context, n int64) error {
 	return nil
 }
 
-// whole downloads the first n bytes without ranges, in one answer from the start of the file.
+// whole downloads the first n bytes without range requests, in one response from the start of the file.
 func (p *part) whole(ctx context.Context, n int64) error {
 	for b := (backoff{least: p.h.c.Backoff}); ; {
 		had := p.got.Load()
@@ -212,7 +212,7 @@ func (p *part) whole(ctx context.Context, n int64) error {
 	}
 }
 
-// stream reads a file from its start, and keeps what is missing.
+// stream reads a file from its start and stores the missing bytes.
 func (p *part) stream(ctx context.Context, n int64) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -238,7 +238,7 @@ func (p *part) stream(ctx context.Context, n int64) error {
 	return nil
 }
 
-// watched resets a timer with each read.
+// watched resets a timer at each read.
 type watched struct {
 	io.Reader
 	timer *time.Timer
@@ -251,7 +251,8 @@ func (w *watched) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// download downloads what is missing, on several connections where the server can, and hashes it meanwhile.
+// download downloads the missing bytes, on several connections if the server supports ranges, and hashes the
+// file meanwhile.
 func (p *part) download(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
@@ -294,7 +295,7 @@ func (p *part) pieces(ctx context.Context) error {
 	return group.Wait()
 }
 
-// finish downloads the rest of a file and compares it with its hash.
+// finish downloads the rest of a file and verifies its hash.
 func (p *part) finish(ctx context.Context) error {
 	if p.f.Size < 0 {
 		return p.unsized(ctx)
@@ -306,7 +307,7 @@ func (p *part) finish(ctx context.Context) error {
 			p.discard()
 			return fmt.Errorf("%w; it was removed", err)
 		}
-		// What an earlier pull left may be at fault.
+		// Data left by an earlier pull may be the cause.
 		if reset := p.reset(); reset != nil {
 			return reset
 		}

@@ -16,7 +16,7 @@ const (
 	maxHead   = 256 << 20
 )
 
-// head downloads the head of a GGUF file, and as much more as it takes to know where that ends.
+// head downloads the header of a GGUF file, in growing parts until it is complete.
 func (p *part) head(ctx context.Context) error {
 	if p.blob != "" || p.f.Size < 0 {
 		return nil
@@ -40,10 +40,10 @@ func (p *part) head(ctx context.Context) error {
 	}
 }
 
-// magic is how GGUF files begin.
+// magic is the beginning of a GGUF file.
 const magic = "GGUF"
 
-// magic returns an error unless the file begins as GGUF files do: what comes may be a page that asks to log in.
+// magic returns an error unless the file begins like a GGUF file: the server may have sent a login page.
 func (p *part) magic() error {
 	b := make([]byte, len(magic))
 	if n, _ := p.file.ReadAt(b, 0); string(b[:n]) != magic {
@@ -53,8 +53,8 @@ func (p *part) magic() error {
 	return nil
 }
 
-// parses returns an error unless the first n bytes of the file at path have all of its head. What is missing is read as zeros,
-// which are no valid keys and names; a head that ends behind n has them.
+// parses returns an error unless the first n bytes of the file at path contain its whole header. Missing
+// bytes read as zeros, which are not valid keys and names, so a header that ends after n does not parse.
 func parses(path string, n int64) error {
 	info, err := os.Stat(path)
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 	"strings"
 )
 
-// maxFiles bounds the files of a repository or a manifest.
+// maxFiles limits the files of a repository or a manifest.
 const maxFiles = 100_000
 
-// A repository is what Hugging Face says of a revision of one.
+// A repository is Hugging Face's description of a revision of a repository.
 type repository struct {
 	Commit string `json:"sha"`
 	Files  []struct {
@@ -27,7 +27,7 @@ type repository struct {
 	} `json:"siblings"`
 }
 
-// parseRepository reads the answer about a repository, without its hidden files. Names that make no sense are errors.
+// parseRepository parses the response about a repository, and skips hidden files. Invalid names are errors.
 func parseRepository(body []byte) (commit string, files []File, err error) {
 	var r repository
 	if err := json.Unmarshal(body, &r); err != nil {
@@ -58,7 +58,7 @@ func parseRepository(body []byte) (commit string, files []File, err error) {
 	return r.Commit, files, nil
 }
 
-// isHidden reports whether a file, or a folder that it is in, has a name that begins with a dot.
+// isHidden reports whether the name of a file, or of a folder on its path, begins with a dot.
 func isHidden(p string) bool {
 	return slices.ContainsFunc(strings.Split(p, "/"), func(part string) bool {
 		return strings.HasPrefix(part, ".") && part != "." && part != ".."
@@ -84,7 +84,7 @@ func (h *Hub) huggingFace() doer {
 	return authorized{h.http, h.c.Token}
 }
 
-// resolveHF finds the files of a model on Hugging Face, at the commit that its revision is now.
+// resolveHF finds the files of a model on Hugging Face, at the current commit of its revision.
 func (h *Hub) resolveHF(ctx context.Context, r Ref) (*Plan, error) {
 	rev := r.Rev
 	if rev == "" {
@@ -122,7 +122,7 @@ func (h *Hub) resolveHF(ctx context.Context, r Ref) (*Plan, error) {
 	return p, nil
 }
 
-// explain adds what to do about an error of Hugging Face.
+// explain adds advice to an error of Hugging Face.
 func (h *Hub) explain(err error) error {
 	var status *StatusError
 	if !errors.As(err, &status) {

@@ -1,8 +1,9 @@
-// Package hub gets models from servers into a cache: Hugging Face, Ollama's registry, OCI registries, files at URLs.
+// Package hub downloads models into a cache: from Hugging Face, Ollama's registry, OCI registries, and URLs.
 //
-// A model in the cache is whole: its files were compared with their SHA-256 and have their names only then. What is downloaded
-// so far is kept apart, and a later pull goes on from there, after any kind of end. Several programs may use a cache at a time.
-// What a model is, the package does not know: whoever pulls one is given the heads of its files before the rest is downloaded.
+// A model in the cache is complete: its files get their names only after their SHA-256 was verified. Partial
+// downloads are kept apart, and a later pull resumes them after any kind of interruption. Several programs
+// may use a cache at the same time. The package does not interpret models: the caller of a pull can inspect
+// the headers of its files before the rest is downloaded.
 package hub
 
 import (
@@ -18,7 +19,7 @@ import (
 	"time"
 )
 
-// Config says where models come from and go to.
+// Config sets the sources and the cache.
 type Config struct {
 	Dir         string        // of the cache; created when it is needed
 	HuggingFace string        // URL of Hugging Face or a mirror; empty: https://huggingface.co
@@ -32,7 +33,7 @@ type Config struct {
 	Stall       time.Duration // without a byte, after which a connection is given up; 0: 30 s
 }
 
-// ErrOffline reports a model that would have to be downloaded.
+// ErrOffline reports a model that would have to be downloaded in offline mode.
 var ErrOffline = errors.New("it is not in the cache, and --offline forbids downloads")
 
 // A Hub downloads models into a cache. It is safe for concurrent use.
@@ -100,14 +101,14 @@ type File struct {
 // Name is the file's name in the cache.
 func (f *File) Name() string { return path.Base(f.Path) }
 
-// A Plan is what a pull downloads.
+// A Plan is the list of files of a pull.
 type Plan struct {
 	Ref      Ref    // with the default tag filled in
 	Revision string // that the server had
 	Files    []File // the shards of a model, in order
 }
 
-// Bytes returns the size of all files, as far as it is known.
+// Bytes returns the total size of the files, as far as it is known.
 func (p *Plan) Bytes() int64 {
 	n := int64(0)
 	for i := range p.Files {
@@ -116,10 +117,10 @@ func (p *Plan) Bytes() int64 {
 	return n
 }
 
-// maxBytes bounds the size of a file that a server may claim.
+// maxBytes limits the file size that a server may claim.
 const maxBytes = 1 << 46
 
-// check returns an error unless the plan makes sense.
+// check returns an error unless the plan is valid.
 func (p *Plan) check() error {
 	if len(p.Files) == 0 {
 		return errors.New("the model has no files")
@@ -146,7 +147,7 @@ func (p *Plan) check() error {
 	return nil
 }
 
-// Resolve asks the server what a pull of a model downloads. Errors name the model.
+// Resolve asks the server for the files of a model. Errors name the model.
 func (h *Hub) Resolve(ctx context.Context, r Ref) (*Plan, error) {
 	if h.c.Offline {
 		return nil, fmt.Errorf("%s: %w", r, ErrOffline)

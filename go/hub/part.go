@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A part is a file that is being downloaded: the data, a sparse file of its full size, and beside it a record of what of it is
-// there. The data's lock says who downloads it; it ends with its process.
+// A part is a file that is being downloaded: its data, a sparse file of the full size, and a record of the
+// ranges that are present. A lock on the data file marks the downloading process and ends with it.
 type part struct {
 	h    *Hub
 	f    *File
@@ -50,7 +50,7 @@ const (
 	minPiece  = 4 << 10
 )
 
-// key names what is known of a file so far: its hash, or its address.
+// key identifies a file by what is known of it: its hash, or its address.
 func (f *File) key() string {
 	if f.SHA256 != "" {
 		return f.SHA256
@@ -61,10 +61,11 @@ func (f *File) key() string {
 
 func (h *Hub) partial() string { return filepath.Join(h.c.Dir, "partial") }
 
-// lockEvery is how often a lock that another holds is tried again.
+// lockEvery is the interval between attempts to take a lock that another process holds.
 const lockEvery = 200 * time.Millisecond
 
-// openPart opens what there is of a file, and waits while another downloads it; waiting is called then.
+// openPart opens the partial download of a file. If another process is downloading it, it calls waiting and
+// waits.
 func (h *Hub) openPart(ctx context.Context, f *File, waiting func()) (*part, error) {
 	path := filepath.Join(h.partial(), f.key())
 	for {
@@ -106,7 +107,7 @@ func (h *Hub) openPart(ctx context.Context, f *File, waiting func()) (*part, err
 	}
 }
 
-// sameFile reports whether path is still the file that was opened.
+// sameFile reports whether path is still the opened file.
 func sameFile(f *os.File, path string) bool {
 	a, err := f.Stat()
 	if err != nil {
@@ -116,7 +117,7 @@ func sameFile(f *os.File, path string) bool {
 	return err == nil && os.SameFile(a, b)
 }
 
-// load reads the record. One that does not belong to the file is no error: the download begins anew.
+// load reads the record. If the record does not match the file, the download starts over, without an error.
 func (p *part) load() error {
 	if p.f.Size < 0 {
 		return p.file.Truncate(0)
@@ -156,7 +157,7 @@ func (p *part) read() (*record, error) {
 	return r, err
 }
 
-// parseRecord reads a record, and checks that it describes pieces of a file.
+// parseRecord parses a record and checks that it describes pieces of a file.
 func parseRecord(b []byte) (*record, error) {
 	var r record
 	if err := json.Unmarshal(b, &r); err != nil {
@@ -173,7 +174,7 @@ func parseRecord(b []byte) (*record, error) {
 	return &r, nil
 }
 
-// fits reports whether what was recorded is of this file as the server has it now.
+// fits reports whether the record is for this version of the file on the server.
 func (r *record) fits(f *File) bool {
 	if r.Size != f.Size {
 		return false
@@ -187,7 +188,7 @@ func (p *part) length(i int) int64          { return length(p.f.Size, p.size, i)
 func (p *part) offset(i int) int64          { return int64(i) * p.size }
 func (p *part) missing() int64              { return max(p.f.Size-p.got.Load(), 0) }
 
-// layout cuts the file into pieces of which nothing is there.
+// layout divides the file into empty pieces.
 func (p *part) layout(piece int64) {
 	p.size = max(piece, minPiece, p.f.Size/maxPieces+1)
 	n := pieces(p.f.Size, p.size)
@@ -200,7 +201,7 @@ func (p *part) layout(piece int64) {
 	p.ranged.Store(true)
 }
 
-// set records that the first n bytes of a piece are there. Only one goroutine sets a piece.
+// set records that the first n bytes of a piece are present. Only one goroutine may set a piece.
 func (p *part) set(i int, n int64) {
 	p.got.Add(n - p.have[i].Swap(n))
 	if n == p.length(i) {
@@ -208,7 +209,7 @@ func (p *part) set(i int, n int64) {
 	}
 }
 
-// reset begins anew.
+// reset starts over.
 func (p *part) reset() error {
 	if err := os.Remove(p.record()); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -223,7 +224,8 @@ func (p *part) reset() error {
 	return nil
 }
 
-// save records what is there, after it is on the disk: a record never promises what a crash of the machine can take away.
+// save writes the record after the data was synced to disk: a record never claims data that a crash could
+// lose.
 func (p *part) save() error {
 	r := record{URL: p.f.URL, Size: p.f.Size, Validator: p.f.Validator, Piece: p.size, Have: make([]int64, len(p.have))}
 	for i := range p.have {
@@ -239,7 +241,7 @@ func (p *part) save() error {
 	return replaceFile(p.record(), b)
 }
 
-// hash returns the SHA-256 of the data, piece by piece as they come.
+// hash computes the SHA-256 of the data, piece by piece as they arrive.
 func (p *part) hash(ctx context.Context) (string, error) {
 	sum := sha256.New()
 	buffer := make([]byte, 256<<10)
@@ -256,20 +258,20 @@ func (p *part) hash(ctx context.Context) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// discard removes what is there.
+// discard deletes the partial download.
 func (p *part) discard() {
 	os.Remove(p.record())
 	os.Remove(p.path)
 }
 
-// close ends the lock.
+// close releases the lock.
 func (p *part) close() {
 	if p.file != nil {
 		p.file.Close()
 	}
 }
 
-// replaceFile writes a file whole, or not at all.
+// replaceFile writes a file atomically.
 func replaceFile(path string, b []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
 	if err != nil {
@@ -294,7 +296,7 @@ func replaceFile(path string, b []byte) error {
 	return nil
 }
 
-// diskError says what to do about a full disk, or a file larger than one may be.
+// diskError adds advice to the error of a full disk or a file that exceeds the maximum size.
 func diskError(err error) error {
 	if errors.Is(err, unix.EFBIG) {
 		return fmt.Errorf("%w; raise the limit of the shell (ulimit -f), or name a folder of a file system for such files with --model-cache", err)

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A Stage is what a pull does at the moment.
+// A Stage is the current activity of a pull.
 type Stage int
 
 const (
@@ -24,19 +24,19 @@ const (
 	Finishing                // the last bytes are hashed, and the files get their names
 )
 
-// Progress is how far a pull is.
+// Progress is the progress of a pull.
 type Progress struct {
 	Stage Stage
 	Files []FileProgress
 }
 
-// A FileProgress is how far a file is.
+// A FileProgress is the progress of a file.
 type FileProgress struct {
 	Name, URL, SHA256 string
 	Done, Total       int64 // Total: -1 if it is not known
 }
 
-// Bytes returns the sums over the files; total is -1 where one is not known.
+// Bytes returns the sums over the files; total is -1 if one is unknown.
 func (p Progress) Bytes() (done, total int64) {
 	for _, f := range p.Files {
 		done += f.Done
@@ -50,20 +50,21 @@ func (p Progress) Bytes() (done, total int64) {
 	return done, total
 }
 
-// Options of a pull.
+// Options are the options of a pull.
 type Options struct {
-	// Check is given the path of a model's first file, before there is more than the heads of its files, and may refuse it.
+	// Check is called with the path of a model's first file when only the headers of its files were
+	// downloaded, and may refuse the model.
 	Check func(path string) error
 	// Progress is called a few times a second, by one goroutine at a time.
 	Progress func(Progress)
-	// Asked is the name that the user gave, by which the model is found again too.
+	// Asked is the name that the user gave; the model can be found by it later.
 	Asked string
 }
 
-// tickEvery is the time between two reports of progress.
+// tickEvery is the interval between progress reports.
 const tickEvery = 200 * time.Millisecond
 
-// A pull is a pull that runs.
+// A pull is a running pull.
 type pull struct {
 	h     *Hub
 	plan  *Plan
@@ -71,7 +72,7 @@ type pull struct {
 	o     Options
 }
 
-// Pull downloads what a plan says, and what is not in the cache yet. Errors name the model.
+// Pull downloads the files of a plan that are not in the cache. Errors name the model.
 func (h *Hub) Pull(ctx context.Context, plan *Plan, o Options) (*Model, error) {
 	for {
 		m, err := h.pull(ctx, plan, o)
@@ -88,7 +89,7 @@ func (h *Hub) Pull(ctx context.Context, plan *Plan, o Options) (*Model, error) {
 	}
 }
 
-// errGone reports a file that was in the cache, and was removed before it was used.
+// errGone reports a file that was removed from the cache during the pull.
 var errGone = errors.New("a file was removed from the cache meanwhile")
 
 func (h *Hub) pull(ctx context.Context, plan *Plan, o Options) (*Model, error) {
@@ -112,7 +113,7 @@ func (h *Hub) pull(ctx context.Context, plan *Plan, o Options) (*Model, error) {
 	return p.commit(ctx)
 }
 
-// open opens the files, in the order of their keys: two pulls that share files wait for each other in one order.
+// open opens the files in the order of their keys, so that two pulls that share files cannot deadlock.
 func (p *pull) open(ctx context.Context) error {
 	order := make([]int, len(p.plan.Files))
 	for i := range order {
@@ -155,7 +156,7 @@ func (p *pull) each(do func(*part) error) error {
 	return nil
 }
 
-// check downloads the heads, and has them checked. Where the size of a file is not known, all of it comes first.
+// check downloads the headers and has them checked. A file of unknown size is downloaded in full first.
 func (p *pull) check(ctx context.Context) error {
 	need := uint64(0)
 	_ = p.each(func(part *part) error {
@@ -196,7 +197,7 @@ func (p *pull) check(ctx context.Context) error {
 	return nil
 }
 
-// space returns an error if the disk has less room than that.
+// space returns an error if the disk has less free space than needed.
 func (h *Hub) space(need uint64) error {
 	var s unix.Statfs_t
 	if err := unix.Statfs(h.c.Dir, &s); err != nil {
@@ -218,7 +219,7 @@ func (p *pull) download(ctx context.Context) error {
 	})
 }
 
-// during does a part of the work, and reports the progress meanwhile.
+// during runs a stage and reports the progress meanwhile.
 func (p *pull) during(ctx context.Context, s Stage, do func(context.Context) error) error {
 	p.report(s)
 	err := meanwhile(tickEvery, func() { p.report(s) }, func() error { return do(ctx) })
@@ -226,7 +227,7 @@ func (p *pull) during(ctx context.Context, s Stage, do func(context.Context) err
 	return err
 }
 
-// meanwhile calls tick at intervals until do returns; no call of tick outlasts it.
+// meanwhile calls tick at intervals until do returns; no call of tick is running after that.
 func meanwhile(every time.Duration, tick func(), do func() error) error {
 	done, ended := make(chan struct{}), make(chan struct{})
 	go func() {
@@ -268,7 +269,7 @@ func (p *pull) report(s Stage) {
 	p.o.Progress(r)
 }
 
-// commit gives the files their names, and the model its.
+// commit gives the files and the model their names.
 func (p *pull) commit(ctx context.Context) (*Model, error) {
 	unlock, err := p.h.lock(ctx)
 	if err != nil {
@@ -304,7 +305,7 @@ func (p *pull) commit(ctx context.Context) (*Model, error) {
 	return m, nil
 }
 
-// before returns the model as it was before this pull; nil if it was not there.
+// before returns the model as it was before this pull; nil if it was not in the cache.
 func (p *pull) before(name string) *Model {
 	m, err := readModel(p.h.manifestPath(name))
 	if err != nil {
@@ -313,7 +314,7 @@ func (p *pull) before(name string) *Model {
 	return m
 }
 
-// publish gives a file that is whole its final name.
+// publish gives a complete file its final name.
 func (p *part) publish() error {
 	if err := p.file.Chmod(0o444); err != nil {
 		return err

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// A Kind is the kind of server that has a model.
+// A Kind is a kind of server.
 type Kind int
 
 const (
@@ -32,10 +32,10 @@ type Ref struct {
 	Sum  string // of Web: the SHA-256 that the file must have, empty if none is given
 }
 
-// ErrNoRef reports a name that no server is named in.
+// ErrNoRef reports a name without a server.
 var ErrNoRef = errors.New("names of models to download begin with hf.co/, ollama.com/, oci:// or https://")
 
-// maxRef bounds the length of a name.
+// maxRef limits the length of a name.
 const maxRef = 1024
 
 // The forms of names. None can be a path that leaves a folder.
@@ -46,7 +46,7 @@ var (
 	sumForm   = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
-// prefixes are how names begin, with what parses the rest.
+// prefixes maps the prefixes of names to the parsers of the rest.
 var prefixes = []struct {
 	text  string
 	parse func(rest string) (Ref, error)
@@ -59,7 +59,8 @@ var prefixes = []struct {
 	{"http://", func(rest string) (Ref, error) { return parseWeb("http://" + rest) }},
 }
 
-// ParseRef parses the name of a model on a server. A name without a server gives an error that wraps ErrNoRef.
+// ParseRef parses the name of a model on a server. A name without a server gives an error that wraps
+// ErrNoRef.
 func ParseRef(s string) (Ref, error) {
 	if len(s) > maxRef {
 		return Ref{}, fmt.Errorf("a name of %d bytes, want at most %d", len(s), maxRef)
@@ -113,7 +114,7 @@ func parseHF(s string) (Ref, error) {
 	return r, nil
 }
 
-// parseHFPage parses what is behind the host in the address of a page: ORG/REPO, or ORG/REPO/blob/REV/FILE as browsers show it.
+// parseHFPage parses the path of a page's URL: ORG/REPO, or ORG/REPO/blob/REV/FILE as in a browser.
 func parseHFPage(s string) (Ref, error) {
 	s, _, _ = strings.Cut(s, "?")
 	s = strings.TrimSuffix(s, "/")
@@ -182,7 +183,7 @@ func parseOCI(s string) (Ref, error) {
 	return r, nil
 }
 
-// parseWeb parses a URL, with #sha256=SUM where the file's is known.
+// parseWeb parses a URL, with #sha256=SUM if the hash is known.
 func parseWeb(s string) (Ref, error) {
 	u, err := url.Parse(s)
 	if err != nil {
@@ -220,7 +221,7 @@ func (r Ref) String() string {
 	return "hf.co/" + r.Short()
 }
 
-// alike reports whether two names differ at most by the case of letters that their server does not tell apart.
+// alike reports whether two names differ at most in case where their server is case-insensitive.
 func alike(a, b string) bool {
 	if !strings.EqualFold(a, b) {
 		return false
@@ -230,8 +231,8 @@ func alike(a, b string) bool {
 	return err == nil && err2 == nil && r.fold() == s.fold()
 }
 
-// fold returns the name in lower case but for what its server tells apart by case: everything of registries and URLs, revisions
-// and files of Hugging Face.
+// fold returns the name in lower case, except for case-sensitive parts: names of registries and URLs,
+// revisions and files of Hugging Face.
 func (r Ref) fold() Ref {
 	if r.Kind == HuggingFace || r.Kind == Ollama {
 		r.Repo, r.Tag = strings.ToLower(r.Repo), strings.ToLower(r.Tag)
@@ -239,7 +240,7 @@ func (r Ref) fold() Ref {
 	return r
 }
 
-// Short returns the name without its server, as other programs show it; of a URL the file's.
+// Short returns the name without its server, as other programs show it; for a URL, the file's name.
 func (r Ref) Short() string {
 	switch r.Kind {
 	case Ollama:
@@ -262,7 +263,7 @@ func (r Ref) Short() string {
 	return s
 }
 
-// suffix is the tag or the digest of an OCI name.
+// suffix returns the tag or the digest of an OCI name.
 func (r Ref) suffix() string {
 	if strings.HasPrefix(r.Tag, "sha256:") {
 		return "@" + r.Tag
@@ -270,7 +271,7 @@ func (r Ref) suffix() string {
 	return ":" + r.Tag
 }
 
-// fileName is the name of a model's only file where the server has none for it.
+// fileName returns a name for a model's only file if the server has none.
 func (r Ref) fileName() string {
 	name := ""
 	switch r.Kind {
@@ -287,10 +288,10 @@ func (r Ref) fileName() string {
 	return name + ".gguf"
 }
 
-// isComponent reports whether s may be a part of a name.
+// isComponent reports whether s is valid as a part of a name.
 func isComponent(s string) bool { return component.MatchString(s) && !strings.Contains(s, "..") }
 
-// checkPath returns an error unless p is a path of a file below a folder.
+// checkPath returns an error unless p is a relative path of a file inside a folder.
 func checkPath(p string) error {
 	for _, part := range strings.Split(p, "/") {
 		if err := checkName(part); err != nil {
@@ -300,7 +301,7 @@ func checkPath(p string) error {
 	return nil
 }
 
-// checkName returns an error unless s is good as the name of a file.
+// checkName returns an error unless s is valid as a file name.
 func checkName(s string) error {
 	switch {
 	case s == "" || s[0] == '.' || len(s) > 200:

@@ -16,7 +16,7 @@ import (
 	"oras.land/oras-go/v2/registry/remote/credentials"
 )
 
-// Kinds of manifests that registries have, of which clients name those that they read.
+// manifestTypes lists the accepted media types of manifests.
 var manifestTypes = []string{
 	"application/vnd.oci.image.manifest.v1+json", "application/vnd.docker.distribution.manifest.v2+json",
 	"application/vnd.oci.image.index.v1+json", "application/vnd.docker.distribution.manifest.list.v2+json",
@@ -52,7 +52,7 @@ func parseManifest(body []byte) (*registryManifest, error) {
 	return &m, nil
 }
 
-// weights returns the layers that are GGUF files of the model, in their order.
+// weights returns the layers that are GGUF files of the model, in order.
 func (m *registryManifest) weights(fallback string) ([]File, error) {
 	var files []File
 	for _, d := range m.Layers {
@@ -97,7 +97,7 @@ func (h *Hub) resolveOllama(ctx context.Context, r Ref) (*Plan, error) {
 	return h.resolveRegistry(ctx, r, h.c.Ollama, h.http)
 }
 
-// resolveOCI finds the files of a model in a registry, with the credentials that docker login keeps.
+// resolveOCI finds the files of a model in a registry, with the credentials stored by docker login.
 func (h *Hub) resolveOCI(ctx context.Context, r Ref) (*Plan, error) {
 	host, repo := r.Host, r.Repo
 	if host == "docker.io" {
@@ -122,8 +122,8 @@ func (h *Hub) resolveOCI(ctx context.Context, r Ref) (*Plan, error) {
 	return p, err
 }
 
-// A reader sends requests to a registry with the token that it asks for. Since it says for what the token is, one that was fetched
-// serves all requests until it is refused.
+// A reader sends requests to a registry with the token that it requires. The token is for one repository, so
+// a fetched one serves all requests until it is refused.
 type reader struct {
 	*auth.Client
 	host, scope string
@@ -153,7 +153,7 @@ func (h *Hub) resolveRegistry(ctx context.Context, r Ref, base string, c doer) (
 	return &Plan{Ref: r, Revision: "sha256:" + sum, Files: files}, nil
 }
 
-// manifest reads a manifest, and checks it where it is named by its digest.
+// manifest fetches a manifest, and verifies it if it is named by digest.
 func (h *Hub) manifest(ctx context.Context, c doer, base, repo, tag string) (m *registryManifest, sum string, err error) {
 	want, pinned := strings.CutPrefix(tag, "sha256:")
 	if pinned {

@@ -11,10 +11,12 @@ import (
 	"time"
 )
 
-// lookEvery is how many bytes of a file of unknown size come between two looks at the free space; as many have to be free.
+// lookEvery is the number of downloaded bytes between checks of the free disk space, for a file of unknown
+// size; at least as many must be free.
 const lookEvery = 256 << 20
 
-// unsized downloads a file of unknown size, in one go. Of one that fails nothing is kept: no later pull could go on with it.
+// unsized downloads a file of unknown size in one request. Nothing is kept if it fails, since no later pull
+// could resume it.
 func (p *part) unsized(ctx context.Context) error {
 	err := p.inOneGo(ctx)
 	if err != nil {
@@ -39,7 +41,7 @@ func (p *part) inOneGo(ctx context.Context) error {
 	return parses(p.path, p.got.Load())
 }
 
-// pour downloads all of a file, unless its first bytes are no GGUF file's.
+// pour downloads a whole file, unless its first bytes are not a GGUF file's.
 func (p *part) pour(ctx context.Context) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -22,7 +22,8 @@ func (h *Hub) resolveWeb(ctx context.Context, r Ref) (*Plan, error) {
 	return &Plan{Ref: r, Revision: f.Validator, Files: []File{f}}, nil
 }
 
-// probe asks for the first byte of a file. HEAD would do, but many servers and signed URLs answer only GET.
+// probe requests the first byte of a file. HEAD is not used, because many servers and signed URLs accept only
+// GET.
 func (h *Hub) probe(ctx context.Context, f *File) (answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, h.c.Stall)
 	defer cancel() // which ends the body, if the server sends all of it
@@ -39,7 +40,7 @@ func (h *Hub) probe(ctx context.Context, f *File) (answer, error) {
 	return readAnswer(res)
 }
 
-// validatorOf returns what changes when a file does: a strong ETag, or the date of the last change.
+// validatorOf returns a validator that changes when a file does: a strong ETag, or the modification date.
 func validatorOf(h http.Header) string {
 	if tag := h.Get("ETag"); strings.HasPrefix(tag, `"`) {
 		return tag

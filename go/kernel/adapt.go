@@ -8,8 +8,8 @@ import (
 	"unsafe"
 )
 
-// A LowRank is what an adapter adds to the products of a matrix: Scale * B (A x). Both are of floats and packed, and
-// as many as the matrix is. The zero value adds nothing.
+// A LowRank is an adapter's term of the products of a matrix: Scale * B (A x). Both are packed matrices of
+// floats, as many as the matrix has. The zero value adds nothing.
 type LowRank struct {
 	A, B  Matrix
 	Scale float32
@@ -18,12 +18,12 @@ type LowRank struct {
 // MaxRank is the largest rank of a LowRank.
 const MaxRank = C.QN_RANK_MAX
 
-// MaxAdapters is how many adapters a sequence may have.
+// MaxAdapters is the maximum number of adapters per sequence.
 const MaxAdapters = 8
 
-// Adapt is Cols columns of Dst from Col on = Scale times what the adapters of each row's sequence add, for
-// a Matmul to add to its products; or, with Add, that added to Dst. Of ByToken rows of A
-// are looked up by the tokens' ids, and lie in Rows.
+// Adapt computes Cols columns of Dst from Col on as Scale times the sum of the low-rank terms of each row's
+// sequence, for a Matmul to add to its products; or, with Add, adds that to Dst. With ByToken, rows of A,
+// which are in Rows, are looked up by token id.
 type Adapt struct {
 	Dst     Buf
 	Col     int // a multiple of Panel
@@ -85,7 +85,7 @@ func (o Adapt) fill(b *planBuilder, c *C.struct_qn_op) error {
 	return nil
 }
 
-// Adapt gives adapters to the sequence added last: their numbers, as in Adapt.Low, and what each is scaled by. It
+// Adapt sets the adapters of the sequence added last: their numbers, as in Adapt.Low, and their scales. It
 // panics on more than MaxAdapters.
 func (b *Batch) Adapt(numbers []int32, scales []float32) {
 	if len(numbers) > MaxAdapters || len(scales) != len(numbers) || b.c.n_seq < 1 {
@@ -102,7 +102,7 @@ func (b *Batch) Adapt(numbers []int32, scales []float32) {
 // Adapted reports whether a sequence of the batch has adapters.
 func (b *Batch) Adapted() bool { return b.adapters > 0 }
 
-// widen gives each sequence room for n adapters.
+// widen makes room for n adapters per sequence.
 func (b *Batch) widen(n int) {
 	for row := int(b.c.n_seq) - 1; row >= 0; row-- {
 		for k := n - 1; k >= 0; k-- {
@@ -116,7 +116,7 @@ func (b *Batch) widen(n int) {
 	b.adapters, b.c.n_adapter = n, C.int32_t(n)
 }
 
-// noAdapters begins the adapters of a sequence with none.
+// noAdapters initializes a sequence without adapters.
 func (b *Batch) noAdapters(row int) {
 	for k := range b.adapters {
 		b.adapter[row*b.adapters+k] = int32(none)

@@ -8,7 +8,7 @@ import (
 	"math"
 )
 
-// Rope says which dimensions of a head are rotated together.
+// Rope is the pairing of the dimensions that are rotated together.
 type Rope int32
 
 const (
@@ -29,19 +29,19 @@ const (
 	KVQ4   KVType = C.QN_KV_Q4
 )
 
-// Integer reports whether the channels of a head have one scale.
+// Integer reports whether the type is an integer with one scale for the channels of a head.
 func (t KVType) Integer() bool { return t == KVI16 || t == KVQ8 || t == KVQ4 }
 
-// KVTypes is the types of keys and of values.
+// KVTypes are the types of keys and of values.
 type KVTypes struct{ K, V KVType }
 
-// KVBytes returns the bytes of one layer's keys and values in a KV block. valueDim is 0 where
-// values are channels of keys.
+// KVBytes returns the bytes of one layer's keys and values in a KV block. valueDim is 0 if values are
+// channels of keys.
 func KVBytes(t KVTypes, nHeadKV, headDim, valueDim int) int {
 	return int(C.qn_kv_bytes(C.int32_t(t.K), C.int32_t(t.V), C.int32_t(nHeadKV), C.int32_t(headDim), C.int32_t(valueDim)))
 }
 
-// Heads is the shape of an attention, and where its queries, keys and values lie.
+// Heads is the shape of an attention, and the location of its queries, keys and values.
 type Heads struct {
 	NHead, NHeadKV int
 	HeadDim        int  // of a query and a key
@@ -55,13 +55,13 @@ type Heads struct {
 	Tiers          []Tier // where blocks are that the group has no more
 }
 
-// A Tier is where a layer's keys and values are in blocks of another group, and how they are kept there.
+// A Tier is the location and the types of a layer's keys and values in blocks of another group.
 type Tier struct {
 	KV              KVTypes
 	Group, KVOffset int
 }
 
-// in is the shape as it is in a tier.
+// in returns the shape in a tier.
 func (h Heads) in(t Tier) Heads {
 	h.KV, h.Group, h.KVOffset, h.Tiers = t.KV, t.Group, t.KVOffset, nil
 	return h
@@ -105,7 +105,7 @@ func (h Heads) fill(b *planBuilder, c *C.struct_qn_op) error {
 	return nil
 }
 
-// reach is how far into a block the layer's keys and values go.
+// reach returns how far into a block the layer's keys and values extend.
 func (h Heads) reach() int {
 	kept := h.valueDim()
 	if h.InKeys {
@@ -114,10 +114,9 @@ func (h Heads) reach() int {
 	return h.KVOffset + KVBytes(h.KV, h.NHeadKV, h.HeadDim, kept)
 }
 
-// StoreKV normalises each head of the queries and keys where QNorm and KNorm
-// are set, rotates NRot of their dimensions from RopeAt on by Table, scales the queries,
-// and writes keys and values into the blocks of the group. The channels of all three
-// are last multiplied by QMul, KMul and VMul where these are set.
+// StoreKV normalizes each head of the queries and keys if QNorm and KNorm are set, rotates NRot of their
+// dimensions from RopeAt on by Table, scales the queries, and writes keys and values to the blocks of the
+// group. Finally the channels of all three are multiplied by QMul, KMul and VMul if these are set.
 type StoreKV struct {
 	Heads
 	Rope             Rope
@@ -132,9 +131,9 @@ type StoreKV struct {
 	QueriesOnly      bool      // there are no keys and values: those that Attend reads are of another layer
 }
 
-// A Temperature scales queries by 1 + Scale * ln(floor((position + Offset) / Span) + 1), where
-// Scale is not 0. Where Beyond is not, queries at positions beyond it are scaled by ln(position) / ln(Beyond), and so is
-// the soft cap of scores: see Attend.Beyond.
+// A Temperature scales queries by 1 + Scale * ln(floor((position + Offset) / Span) + 1), if Scale is not 0.
+// If Beyond is not 0, queries at positions beyond it are scaled by ln(position) / ln(Beyond), and so is the
+// soft cap of scores: see Attend.Beyond.
 type Temperature struct {
 	Scale        float32
 	Span, Offset int
@@ -186,7 +185,7 @@ func (o StoreKV) fill(b *planBuilder, c *C.struct_qn_op) error {
 	return o.Heads.fill(b, c)
 }
 
-// beyond sets from where on scores grow with the position.
+// beyond sets the position from which scores grow.
 func beyond(c *C.struct_qn_op, n int) error {
 	if n < 0 || n == 1 || n > math.MaxInt32 {
 		return shapeErr("scores that grow beyond position %d", n)
@@ -195,8 +194,8 @@ func beyond(c *C.struct_qn_op, n int) error {
 	return nil
 }
 
-// Attend is Dst[t] = the attention of token t's queries over the blocks of
-// its sequence, up to its own position.
+// Attend computes Dst[t], the attention of token t's queries over the blocks of its sequence, up to its own
+// position.
 type Attend struct {
 	Heads
 	Dst     Buf
@@ -217,7 +216,7 @@ type Attend struct {
 	Entries Entries   // seen beside the positions in the window
 }
 
-// Side is which positions of a sequence with a source a token may see. See Batch.Source.
+// Side is the positions that tokens may attend to in a sequence with a source. See Batch.Source.
 type Side int
 
 const (
@@ -226,18 +225,18 @@ const (
 	SourceSide Side = C.QN_SIDE_SOURCE // all of the source, and no others
 )
 
-// A Bias is what is added to the scores of attention, by the distance of the key. The zero value is none.
+// A Bias is added to attention scores, by the distance of the key. The zero value is none.
 type Bias struct {
 	Span int       // keys further away count as at this distance
 	By   []float32 // [heads][BiasWidth(Span)]
 }
 
-// BiasWidth is the numbers that a Bias has for a head: that of a key i positions after the token's own, or before
-// it where i is negative, at BiasAt(Span, i).
+// BiasWidth is the number of values of a Bias per head: the one for keys i positions after the token's own
+// (before it if i is negative) is at BiasAt(Span, i).
 func BiasWidth(span int) int { return 2 * (span + KVBlock) }
 
-// BiasAt returns where a head has its number for keys i positions after the token's own; the numbers before that of
-// -span are the same as it, and those after that of span.
+// BiasAt returns the index of the value for keys i positions after the token's own. All values before the one
+// for -span are equal to it, and all values after the one for span to that.
 func BiasAt(span, i int) int { return span + KVBlock - 1 + i }
 
 func (o Attend) fill(b *planBuilder, c *C.struct_qn_op) error {
@@ -293,12 +292,12 @@ func (o Attend) fill(b *planBuilder, c *C.struct_qn_op) error {
 	return o.Heads.fill(b, c)
 }
 
-// Select chooses the N positions of each token with the best scores, of those up to its own: the
-// sum over heads of a weight times max(query . key, 0). Src has the queries, as a StoreKV of
-// the same heads left them that wrote their keys. Where there are no more positions than N it writes nothing.
+// Select chooses the N positions with the best scores for each token, up to its own position: the sum over
+// heads of a weight times max(query . key, 0). Src has the queries, as left by a StoreKV of the same heads
+// that wrote the keys. If there are no more than N positions it writes nothing.
 //
-// With Each it chooses spans of as many positions in place of positions, other than the last ones: see Attend.Near. A
-// span scores as the best of its positions, whose scores may be below zero then.
+// With Each it chooses spans of that many positions instead, other than the last ones: see Attend.Near. The
+// score of a span is the best of its positions, which may then be below zero.
 type Select struct {
 	Heads
 	Dst     Buf  // N columns, for each choice

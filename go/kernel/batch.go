@@ -10,26 +10,24 @@ import (
 	"unsafe"
 )
 
-// A Group is one kind of state that every sequence has, in units of memory: the
-// keys and values of some layers, in blocks of KVBlock positions, or the whole recurrent
-// state of a sequence, in one unit.
+// A Group is one kind of state that every sequence has, in units of memory: the keys and values of some
+// layers, in blocks of KVBlock positions, or the whole recurrent state of a sequence, in one unit.
 type Group struct {
 	Name        string // for messages
 	Bytes       int    // of a unit
 	Window      int    // positions that a token sees, its own included; 0: all
 	PerSequence bool   // a unit is the whole state of a sequence; a pass reads one and writes another
 
-	// Of groups that follow each other and share blocks by their age, in positions: see kvcache.Group. A block is in
-	// one of them. AgeStep 0: the group has all blocks.
+	// For adjacent groups that share blocks by their age in positions: see kvcache.Group. A block is in one of
+	// them. AgeStep 0: the group has all blocks.
 	AgeFrom, AgeTo, AgeStep int
 }
 
-// A Batch is the tokens of one forward pass, of any mix of sequences and
-// positions. It lives in C memory and is filled anew for each pass: Reset, then
-// AddSeq for each sequence, followed by Add for each of its tokens.
+// A Batch is the tokens of one forward pass, of any mix of sequences and positions. It is in C memory and is
+// refilled for each pass: Reset, then AddSeq for each sequence, followed by Add for each of its tokens.
 //
-// A sequence may begin with a source: a text that an encoder reads and that the others are an answer to. Tokens of
-// sources come before all others in a batch, and plans run over the ones or the others: see Source and Look.
+// A sequence may begin with a source: the text that an encoder reads. Source tokens come before all others in
+// a batch, and plans run over either of them: see Source and Look.
 type Batch struct {
 	c *C.struct_qn_batch
 
@@ -56,8 +54,8 @@ type batchGroup struct {
 	units int // in mem
 }
 
-// NewBatch allocates a batch for maxTok tokens of maxSeq sequences, whose tables have up
-// to maxBlocks blocks in each group, and for maxOut rows of logits.
+// NewBatch allocates a batch for maxTok tokens of maxSeq sequences, with tables of up to maxBlocks blocks per
+// group, and for maxOut rows of logits.
 func NewBatch(maxTok, maxSeq, maxBlocks, maxOut int, groups []Group) (*Batch, error) {
 	const most = 1 << 24
 	for _, n := range []int{maxTok, maxSeq, maxBlocks, maxOut} {
@@ -95,8 +93,8 @@ func NewBatch(maxTok, maxSeq, maxBlocks, maxOut int, groups []Group) (*Batch, er
 
 func ptr(v []int32) *C.int32_t { return (*C.int32_t)(unsafe.Pointer(unsafe.SliceData(v))) }
 
-// SetState sets the memory of a group: units of unitBytes each, one after the other. It
-// lies outside the Go heap; the caller keeps ownership.
+// SetState sets the memory of a group: contiguous units of unitBytes each. It must be outside the Go heap;
+// the caller keeps ownership.
 func (b *Batch) SetState(group int, units []byte, unitBytes int) {
 	if unitBytes < 1 || len(units)%unitBytes != 0 || !aligned(units) {
 		panic(fmt.Sprintf("kernel: units of %d in %d bytes", unitBytes, len(units)))
@@ -114,8 +112,8 @@ func (b *Batch) Reset() {
 	b.Look(0, 0)
 }
 
-// Look has plans run over tokens from to to of the batch, and no others: without it over all. Rows of logits are then
-// counted from the first of them.
+// Look restricts plans to a range of the batch's tokens. Rows of logits are then counted from the first of
+// these.
 func (b *Batch) Look(from, to int) {
 	if from < 0 || to < from || to > b.n {
 		panic(fmt.Sprintf("kernel: tokens %d to %d of %d", from, to, b.n))
@@ -124,13 +122,13 @@ func (b *Batch) Look(from, to int) {
 	b.from, b.c.n_tok, b.c.n_out = from, C.int32_t(to-from), 0
 }
 
-// Source says that the first n positions of the sequence added last are of a source.
+// Source declares the first n positions of the sequence added last as its source.
 func (b *Batch) Source(n int) { b.source[b.c.n_seq-1] = int32(n) }
 
-// Sources returns how many tokens of the batch are of sources. They are its first.
+// Sources returns the number of source tokens, which are the first of the batch.
 func (b *Batch) Sources() int { return b.sources }
 
-// mustHaveSources panics unless all tokens that plans run over have a source before them.
+// mustHaveSources panics unless all tokens that plans run over follow a source.
 func (b *Batch) mustHaveSources() {
 	for _, row := range b.seq[b.from:][:b.nTok()] {
 		if b.source[row] < 1 {
@@ -139,10 +137,10 @@ func (b *Batch) mustHaveSources() {
 	}
 }
 
-// AddSeq begins a sequence with its units in each group: blocks in the order of
-// position, -1 where no token of the batch sees one; or the state before the
-// batch, -1 where there is none yet, and the one after. The tokens added next are
-// of it. It panics when the batch is full, or on units that the group does not have.
+// AddSeq begins a sequence with its units in each group: blocks in the order of position, -1 for blocks that
+// no token of the batch attends to; or the state before the batch, -1 if there is none yet, and the one
+// after. The tokens added next belong to it. It panics when the batch is full, or on units that the group
+// does not have.
 func (b *Batch) AddSeq(units ...[]int32) {
 	row := int(b.c.n_seq)
 	if row >= b.maxSeq || len(units) != len(b.groups) {
@@ -159,8 +157,8 @@ func (b *Batch) AddSeq(units ...[]int32) {
 				panic(fmt.Sprintf("kernel: group %q: KV block %d of %d", g.Name, id, g.units))
 			}
 		}
-		// The rest of the row is stale, from an earlier pass. Rows are long if the context
-		// is, so it is not cleared: Add refuses positions that would reach it.
+		// The rest of the row is stale, from an earlier pass. It is not cleared, since rows are long if the
+		// context is: Add refuses positions that would reach it.
 		g.held = copy(g.table[row*g.cols:], list)
 	}
 	b.noAdapters(row)
@@ -168,9 +166,8 @@ func (b *Batch) AddSeq(units ...[]int32) {
 	b.c.n_seq++
 }
 
-// Add appends a token of the sequence added last. Its positions ascend by one.
-// It panics when the batch is full, and on a position that sees one without a
-// block.
+// Add appends a token of the sequence added last. Positions must ascend by one. It panics when the batch is
+// full, and on a position that attends to one without a block.
 func (b *Batch) Add(tok, pos int32) {
 	i, row := b.n, int32(b.c.n_seq)-1
 	switch {
@@ -194,8 +191,8 @@ func (b *Batch) Add(tok, pos int32) {
 	b.c.n_tok++
 }
 
-// mustHold panics unless the sequence in row has a block of group k for pos, and, where that is
-// the first of the batch, for all that it sees: there, or in the groups of older blocks that follow it.
+// mustHold panics unless the sequence in row has a block of group k for pos and, for the first position of
+// the batch, all blocks that it attends to, in the group or in the groups of older blocks that follow it.
 func (b *Batch) mustHold(k int, row, pos int32, first bool) {
 	g := &b.groups[k]
 	if g.PerSequence || g.AgeFrom > 0 {
@@ -228,8 +225,8 @@ func (b *Batch) hasAged(k int, row int32, block int) bool {
 	return false
 }
 
-// SetOut selects the tokens whose logits are computed, by ascending index. It panics on
-// indices out of order or range, and on too many.
+// SetOut selects the tokens whose logits are computed, in ascending order. It panics on indices out of order
+// or range, and on too many.
 func (b *Batch) SetOut(rows []int32) {
 	if len(rows) > len(b.out) {
 		panic(fmt.Sprintf("kernel: %d rows of logits, room for %d", len(rows), len(b.out)))
@@ -244,11 +241,10 @@ func (b *Batch) SetOut(rows []int32) {
 	b.c.n_out = C.int32_t(len(rows))
 }
 
-// Tokens returns the ids of the tokens in the batch. They are the batch's
-// memory, valid until it is reset.
+// Tokens returns the ids of the tokens in the batch. They are in the batch's memory, valid until it is reset.
 func (b *Batch) Tokens() []int32 { return b.tok[:b.n] }
 
-// Follow puts other tokens in the place of those that plans run over, at the same positions.
+// Follow replaces the tokens that plans run over, at the same positions.
 func (b *Batch) Follow(ids []int32) {
 	if len(ids) != b.nTok() || slices.ContainsFunc(ids, func(id int32) bool { return id < 0 }) {
 		panic(fmt.Sprintf("kernel: %d tokens in the place of %d, or none", len(ids), b.nTok()))
@@ -282,7 +278,7 @@ func (b *Batch) Close() {
 func (b *Batch) nTok() int { return int(b.c.n_tok) }
 func (b *Batch) nOut() int { return int(b.c.n_out) }
 
-// mustServe panics unless the batch's groups fit an operation's use of them.
+// mustServe panics unless the batch's groups match an operation's use of them.
 func (b *Batch) mustServe(u groupUse) {
 	if u.group < 0 || u.group >= len(b.groups) {
 		panic(fmt.Sprintf("kernel: group %d of %d", u.group, len(b.groups)))

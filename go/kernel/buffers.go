@@ -10,13 +10,13 @@ import (
 	"unsafe"
 )
 
-// Buf is the number of a buffer: its index among the specs of a plan.
+// Buf is the number of a buffer: its index in the specs of a plan.
 type Buf int32
 
-// none stands for no buffer.
+// none is no buffer.
 const none Buf = -1
 
-// BufKind says what a buffer holds.
+// BufKind is the kind of contents of a buffer.
 type BufKind int32
 
 const (
@@ -31,7 +31,7 @@ const (
 // act is C's number of a kind of activations.
 func (k BufKind) act() int { return int(k - ActF32) }
 
-// RowSet says which rows an operation works on, and so how many a buffer has.
+// RowSet is the set of rows that an operation works on, and so the number of rows of a buffer.
 type RowSet int32
 
 const (
@@ -41,8 +41,8 @@ const (
 	HeadRows RowSet = C.QN_ROWS_HEAD // (head, token) pairs, grouped by head: of activations
 )
 
-// floats returns the rows of floats that an operation on rows r reads or writes: those of
-// heads are columns of tokens.
+// floats returns the rows of floats that an operation on rows r reads or writes: those of heads are columns
+// of tokens.
 func (r RowSet) floats() RowSet {
 	if r == HeadRows {
 		return TokRows
@@ -60,7 +60,7 @@ type BufSpec struct {
 	NHead          int // of HeadRows
 }
 
-// rows returns the most rows that the buffer has.
+// rows returns the maximum number of rows of the buffer.
 func (s BufSpec) rows(maxTok, maxOut int) int {
 	switch s.Rows {
 	case OutRows:
@@ -98,8 +98,8 @@ func (s BufSpec) check(i int) error {
 	return nil
 }
 
-// BufBytes returns the memory that buffers of these specs take for batches of
-// up to maxTok tokens and maxOut rows of logits.
+// BufBytes returns the memory of buffers of these specs for batches of up to maxTok tokens and maxOut rows of
+// logits.
 func BufBytes(specs []BufSpec, maxTok, maxOut int) int {
 	total := 0
 	for _, s := range specs {
@@ -117,8 +117,8 @@ type Buffers struct {
 	maxTok, maxOut int
 }
 
-// NewBuffers lays the buffers out in mem, BufBytes long and outside the Go
-// heap. The caller keeps ownership; it must outlive the Buffers.
+// NewBuffers places the buffers in mem, which is BufBytes long and outside the Go heap. The caller keeps
+// ownership; it must outlive the Buffers.
 func NewBuffers(specs []BufSpec, maxTok, maxOut int, mem []byte) (*Buffers, error) {
 	if maxTok < 1 || maxOut < 1 || maxTok > math.MaxInt32 || maxOut > maxTok {
 		return nil, shapeErr("batches of %d tokens and %d rows of logits", maxTok, maxOut)
@@ -155,15 +155,14 @@ func (b *Buffers) Row(buf Buf, i int) []float32 {
 	return unsafe.Slice(start, s.Width)
 }
 
-// Close frees the table of buffers, not the memory they lie in. Closing again is a
-// no-op.
+// Close frees the table of buffers, not their memory. Closing again is a no-op.
 func (b *Buffers) Close() {
 	free(unsafe.Pointer(b.c))
 	b.c = nil
 }
 
-// unboundBufs returns what C needs to check a plan: the widths, with an address
-// that is never used. The caller frees it.
+// unboundBufs returns what C needs to check a plan: the widths, with an address that is never used. The
+// caller frees it.
 func unboundBufs(specs []BufSpec) *C.struct_qn_buf {
 	p := (*C.struct_qn_buf)(calloc(len(specs), C.sizeof_struct_qn_buf))
 	for i, s := range specs {
@@ -172,13 +171,14 @@ func unboundBufs(specs []BufSpec) *C.struct_qn_buf {
 	return p
 }
 
-// Routed yields the experts that tokens are routed to by what a plan wrote last into a buffer of kind Route.
+// Routed yields the experts that tokens are routed to, by the last contents of a buffer of kind Route.
 func (b *Buffers) Routed(buf Buf) iter.Seq[int] {
 	s := b.specs[buf]
 	if s.Kind != Route {
 		panic(fmt.Sprintf("kernel: routing of buffer %d", buf))
 	}
-	// See route_of in csrc/moe.c: it begins with where the pairs of each expert do, and where the last one's end.
+	// See route_of in csrc/moe.c: the buffer begins with the offset of each expert's pairs, and the end of the
+	// last.
 	offsets := unsafe.Slice((*int32)(unsafe.Pointer(&b.mem[b.at[buf]])), s.NExpert+1)
 	return func(yield func(int) bool) {
 		for e := range s.NExpert {

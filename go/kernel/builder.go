@@ -5,12 +5,11 @@ import "C"
 
 import "unsafe"
 
-// planBuilder checks the operands of operations, and records whether all of them are
-// allocated.
+// planBuilder checks the operands of operations, and records whether all of them are allocated.
 type planBuilder struct {
 	specs []BufSpec
 	uses  []groupUse
-	// positions is how many the batch may have, where they are looked up; 0: any number.
+	// The maximum number of positions of the batch, if they are looked up; 0: unlimited.
 	positions int
 	unbound   bool
 	sided     bool             // sequences of the batch have a source
@@ -38,7 +37,7 @@ func (b *planBuilder) matrix(c *C.struct_qn_mat, m Matrix) error {
 	return nil
 }
 
-// vector sets *c to v, which has at least n elements.
+// vector sets *c to v, which must have at least n elements.
 func vector[F C.float | C.double, T float32 | float64](b *planBuilder, c **F, v []T, n int) error {
 	if v == nil {
 		b.unbound = true
@@ -52,7 +51,7 @@ func vector[F C.float | C.double, T float32 | float64](b *planBuilder, c **F, v 
 	return nil
 }
 
-// optional is vector for one that may be absent: nil leaves *c as it is.
+// optional is vector for an optional operand: nil leaves *c unchanged.
 func optional(b *planBuilder, c **C.float, v []float32, n int) error {
 	if v == nil {
 		return nil
@@ -60,7 +59,7 @@ func optional(b *planBuilder, c **C.float, v []float32, n int) error {
 	return vector(b, c, v, n)
 }
 
-// floats sets *c to buf, which holds floats for these rows in at least n columns.
+// floats sets *c to buf, which must hold floats for these rows in at least n columns.
 func (b *planBuilder) floats(c *C.int32_t, buf Buf, rows RowSet, n int) error {
 	if !b.has(buf) {
 		return shapeErr("buffer %d of %d", buf, len(b.specs))

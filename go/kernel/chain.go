@@ -12,7 +12,7 @@ import (
 	"unsafe"
 )
 
-// A Chain is plans that run one after the other in one call.
+// A Chain is plans that run in sequence in one call.
 type Chain struct {
 	plans []*Plan // borrowed
 	c     []C.struct_qn_plan
@@ -21,28 +21,28 @@ type Chain struct {
 // A Stop ends the run of a Chain before its next plan. It is safe for concurrent use.
 type Stop struct{ word atomic.Uint32 }
 
-// Set stops runs with s, the current one and later ones.
+// Set stops all runs with s, current and later ones.
 func (s *Stop) Set() { s.word.Store(1) }
 
 // IsSet reports whether s, which may be nil, is set.
 func (s *Stop) IsSet() bool { return s != nil && s.word.Load() != 0 }
 
-// NewChain returns a Chain of plans over the same buffers. The caller closes it before them.
+// NewChain returns a Chain of plans over the same buffers. The caller closes it before the plans.
 func NewChain(plans ...*Plan) *Chain {
 	return &Chain{plans, unsafe.Slice((*C.struct_qn_plan)(calloc(len(plans), C.sizeof_struct_qn_plan)), len(plans))}
 }
 
-// Plans returns the plans, for runs of one after the other.
+// Plans returns the plans, to be run one at a time.
 func (ch *Chain) Plans() []*Plan { return ch.plans }
 
-// Close frees the Chain, and not its plans. Closing again is a no-op.
+// Close frees the Chain, but not its plans. Closing again is a no-op.
 func (ch *Chain) Close() {
 	free(unsafe.Pointer(unsafe.SliceData(ch.c)))
 	ch.plans, ch.c = nil, nil
 }
 
-// Run executes the plans over the batch, as [Plan.Run] does each, in one call that does not
-// allocate. It reports whether all of them ran: none does after stop, unless that is nil, is set.
+// Run executes the plans over the batch, like [Plan.Run], in one call that does not allocate. It reports
+// whether all of them ran: once stop (may be nil) is set, no further plan starts.
 func (ch *Chain) Run(pool *Pool, bufs *Buffers, b *Batch, scratch []byte, stop *Stop) bool {
 	for i, p := range ch.plans {
 		p.ready(pool, bufs, b, scratch)

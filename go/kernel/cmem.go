@@ -13,8 +13,8 @@ import "C"
 
 import "unsafe"
 
-// calloc returns n zeroed elements of C memory. The tables that live there are
-// small: if allocation fails, the program ends, as when Go runs out of memory.
+// calloc returns n zeroed elements of C memory. The tables in it are small; if allocation fails, the program
+// ends, as when Go runs out of memory.
 func calloc(n, size int) unsafe.Pointer {
 	p := C.calloc(C.size_t(max(n, 1)), C.size_t(size))
 	if p == nil {
@@ -25,8 +25,8 @@ func calloc(n, size int) unsafe.Pointer {
 
 func free(p unsafe.Pointer) { C.free(p) }
 
-// unbound returns an aligned address for matrices, vectors and buffers that
-// have none yet, so that a plan can be checked before anything is allocated.
+// unbound returns an aligned address for matrices, vectors and buffers that are not allocated yet, so that a
+// plan can be checked first.
 func unbound() unsafe.Pointer { return C.qn_unbound() }
 
 // int32s returns n zeroed integers in C memory.

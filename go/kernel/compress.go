@@ -3,7 +3,7 @@ package kernel
 // #include "quern.h"
 import "C"
 
-// Entries are keys that stand for Every positions each, which a Compress wrote; with Every 0 there are none.
+// Entries are keys that each stand for Every positions, written by a Compress; Every 0 is none.
 type Entries struct {
 	Every  int // a divisor or a multiple of KVBlock, at least 2
 	Group  int // of the batch, where they are
@@ -15,7 +15,7 @@ func EntryBytes(t KVTypes, headDim, every int) int {
 	return int(C.qn_entry_bytes(C.int32_t(t.K), C.int32_t(headDim), C.int32_t(every)))
 }
 
-// maxEvery is the most positions of an entry.
+// maxEvery is the maximum number of positions per entry.
 const maxEvery = 1024
 
 func (e Entries) fill(b *planBuilder, c *C.struct_qn_op, h Heads) error {
@@ -54,10 +54,10 @@ type Compress struct {
 	Entries Entries
 }
 
-// Window is how many positions an entry is made of.
+// Window is the number of positions that an entry is computed from.
 func (o Compress) Window() int { return o.Parts * o.Entries.Every }
 
-// CompressBytes returns the bytes of what the tokens of a block give.
+// CompressBytes returns the bytes of the inputs of entries in a block.
 func CompressBytes(dim, parts int) int { return KVBlock * 2 * parts * dim * 4 }
 
 func (o Compress) fill(b *planBuilder, c *C.struct_qn_op) error {

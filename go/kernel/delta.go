@@ -29,7 +29,7 @@ type Delta struct {
 	Offset          int // of this layer inside the state, in bytes
 }
 
-// DeltaBytes returns the bytes of the state of a Delta.
+// DeltaBytes returns the bytes of a Delta's state.
 func DeltaBytes(nHead, keyDim, valueDim int) int { return AlignUp(nHead * keyDim * valueDim * 4) }
 
 func (o Delta) fill(b *planBuilder, c *C.struct_qn_op) error {

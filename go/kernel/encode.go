@@ -19,10 +19,10 @@ import (
 	"unsafe"
 )
 
-// ErrImportance reports a type of so few bits that it is not encoded without importance.
+// ErrImportance reports a type of so few bits that its encoder requires an importance matrix.
 var ErrImportance = errors.New("needs an importance matrix")
 
-// ErrIndefinite reports sums of products of columns that no inputs can have.
+// ErrIndefinite reports sums of products of columns that are NaN, infinite or not positive definite.
 var ErrIndefinite = errors.New("products of columns are NaN, infinite or not positive definite")
 
 // CanEncode reports whether there is an encoder for rows of n weights of type t.
@@ -31,9 +31,10 @@ func CanEncode(t Type, n int) bool { return C.qn_encode_ok(C.int32_t(t), C.int64
 // NeedsImportance reports whether Encode refuses t without importance.
 func NeedsImportance(t Type) bool { return C.qn_encode_needs_importance(C.int32_t(t)) != 0 }
 
-// Encode writes rows of n weights each, one after the other, as GGUF rows of type t. importance has how much the error
-// of each of the n columns counts, 0 or more, and is nil where all count alike. The bytes are the same with any of the
-// instruction sets in isa, and those of llama.cpp's encoders. It runs on the caller's thread, and several may call it.
+// Encode writes contiguous rows of n weights each as GGUF rows of type t. importance has a weight, 0 or more,
+// for the error of each of the n columns; nil weighs all alike. The bytes are the same with any of the
+// instruction sets in isa, and equal those of llama.cpp's encoders. It runs on the caller's thread and is
+// safe for concurrent use.
 func Encode(isa ISA, t Type, dst []byte, rows []float32, n int, importance []float32) error {
 	if err := checkEncode(t, dst, rows, n, importance); err != nil {
 		return err
@@ -55,12 +56,13 @@ func checkEncode(t Type, dst []byte, rows []float32, n int, importance []float32
 	return nil
 }
 
-// Searched reports whether EncodeSearch finds anything for t that Encode does not, and EncodeCorrected takes it.
+// Searched reports whether EncodeSearch improves on Encode for t, and EncodeCorrected supports it.
 func Searched(t Type) bool { return C.qn_encode_searched(C.int32_t(t)) != 0 }
 
-// EncodeSearch is Encode with scales, minimums and codes searched together: no block has a larger sum of squared errors, each
-// times its importance and, where codes are at equal steps, times the root of the weight's square and the block's mean square,
-// than with Encode. Types that are not Searched have Encode's bytes. scratch has the size of dst.
+// EncodeSearch is Encode with scales, minimums and codes optimized together. No block has a larger weighted
+// error than with Encode: the sum of squared errors, each times its importance and, for uniformly spaced
+// codes, times the root of the sum of the weight's square and the block's mean square. Types that are not
+// Searched have Encode's bytes. scratch has the size of dst.
 func EncodeSearch(isa ISA, t Type, dst []byte, rows []float32, n int, importance []float32, scratch []byte) error {
 	if err := checkEncode(t, dst, rows, n, importance); err != nil {
 		return err
@@ -73,8 +75,9 @@ func EncodeSearch(isa ISA, t Type, dst []byte, rows []float32, n int, importance
 		unsafe.Pointer(unsafe.SliceData(scratch))), "search")
 }
 
-// Factor makes of h, the products of each two of n columns with the upper triangle filled, the factor that EncodeCorrected
-// takes. damp times the mean of the diagonal is added to that. Where h is not positive definite the error is ErrIndefinite.
+// Factor replaces h, the products of all pairs of n columns with the upper triangle filled, by the factor
+// that EncodeCorrected takes. damp times the mean of the diagonal is added to the diagonal. If h is not
+// positive definite the error is ErrIndefinite.
 func Factor(isa ISA, h []float32, n int, damp float64, work []float64) error {
 	if n < 1 || len(h) != n*n || len(work) != n*n {
 		return shapeErr("a factor of %d columns of %d products in %d numbers", n, len(h), len(work))
@@ -86,7 +89,7 @@ func Factor(isa ISA, h []float32, n int, damp float64, work []float64) error {
 	return status(rc, "factor")
 }
 
-// CorrectedScratch returns the memory that EncodeCorrected needs: s, or where that is too small another.
+// CorrectedScratch returns the scratch memory of EncodeCorrected: s, or a larger slice.
 func CorrectedScratch(s []float32, n, span int) []float32 {
 	if n = correctedFloats(n, span); len(s) >= n {
 		return s
@@ -103,9 +106,10 @@ func CorrectedScratch(s []float32, n, span int) []float32 {
 // correctedFloats is QN_CORRECTED_SCRATCH.
 func correctedFloats(n, span int) int { return 2*Panel*min(n, span) + 257*256 }
 
-// EncodeCorrected is Encode, of a type that is Searched, with each error made good by the columns of the row that follow it in
-// its span. factor has the factors of the spans, one after the other, SpanFloats in all; a span is a multiple of the type's block, and has all n
-// columns or a multiple of 256. scratch is CorrectedScratch.
+// EncodeCorrected is Encode for a Searched type with error compensation: each error is compensated by the
+// later columns of the row within its span. factor has the contiguous factors of the spans, SpanFloats in
+// all; a span is a multiple of the type's block, and has all n columns or a multiple of 256. scratch is
+// CorrectedScratch.
 func EncodeCorrected(isa ISA, t Type, dst []byte, rows []float32, n int, factor []float32, span int, scratch []float32) error {
 	if err := checkEncode(t, dst, rows, n, make([]float32, n)); err != nil {
 		return err

@@ -13,9 +13,9 @@ import (
 	"unsafe"
 )
 
-// A Guard turns reads of a mapped file's pages that fail, since the file was cut or its disk
-// does not answer, into zeros and a mark. Without one, such a read kills the process
-// with SIGBUS. Its methods are safe for concurrent use.
+// A Guard handles failed reads of a mapped file's pages, after the file was truncated or on a disk error: the
+// page reads as zeros, and the Guard is marked. Without one, such a read kills the process with SIGBUS. It is
+// safe for concurrent use.
 type Guard struct {
 	n C.int32_t
 
@@ -24,7 +24,8 @@ type Guard struct {
 	last   bool // what Faulted was when it was closed
 }
 
-// NewGuard guards a mapping; nil guards nothing, where there are too many or b is empty.
+// NewGuard guards a mapping. It returns nil, which guards nothing, if there are too many guards or b is
+// empty.
 func NewGuard(b []byte) *Guard {
 	if len(b) == 0 {
 		return nil
@@ -36,7 +37,7 @@ func NewGuard(b []byte) *Guard {
 	return &Guard{n: n}
 }
 
-// Faulted reports whether a page could not be read. From that page on all are zeros.
+// Faulted reports whether a page could not be read. All pages from that one on are zeros.
 func (g *Guard) Faulted() bool {
 	if g == nil {
 		return false
@@ -53,7 +54,7 @@ func (g *Guard) faulted() bool {
 	return C.qn_guard_faulted(g.n) != 0
 }
 
-// Close ends the guard. The pages are unmapped after it. Closing again is a no-op.
+// Close removes the guard. It must be called before the pages are unmapped. Closing again is a no-op.
 func (g *Guard) Close() {
 	if g == nil {
 		return

@@ -39,22 +39,21 @@ var isas = [...][]struct {
 	{{"neon", NEON}, {"dotprod", DotProd}, {"i8mm", I8MM}},
 }
 
-// CPU returns what this CPU and this operating system support.
+// CPU returns the instruction sets that this CPU and operating system support.
 func CPU() ISA { return ISA(C.qn_cpu_isa()) }
 
 // chosen is set once the C library's kernels are selected; the selection is global to
 // the process.
 var chosen atomic.Bool
 
-// Init chooses the kernels for this CPU among the sets in allow, and returns
-// those in use. Call it before anything else, and never while a plan runs.
-// Without it, whatever first needs kernels chooses the best.
+// Init selects the kernels for this CPU among the sets in allow, and returns those in use. Call it before
+// anything else, and never while a plan runs. Without it, the first use of kernels selects the best.
 func Init(allow ISA) ISA {
 	defer chosen.Store(true)
 	return ISA(C.qn_init(C.uint32_t(allow)))
 }
 
-// choose chooses the best kernels if none are chosen.
+// choose selects the best kernels if none are selected.
 func choose() {
 	if !chosen.Load() {
 		first.Do(func() { Init(Best) })
@@ -63,8 +62,8 @@ func choose() {
 
 var first sync.Once
 
-// ParseISA returns what the name of an instruction set allows: that set and
-// those below it. "scalar" allows none, "best" all.
+// ParseISA returns the set of an instruction set's name: that set and those it builds on. "scalar" is none,
+// "best" all.
 func ParseISA(name string) (ISA, error) {
 	names := []string{"scalar"}
 	switch name {
@@ -86,8 +85,8 @@ func ParseISA(name string) (ISA, error) {
 	return 0, fmt.Errorf("instruction set %q is unknown, want one of %s best", name, strings.Join(names, " "))
 }
 
-// Ladder returns the selections that can be compared on this CPU within allow: scalar,
-// then each of its instruction sets together with those below.
+// Ladder returns the selections that can be compared on this CPU within allow: scalar, then each of its
+// instruction sets together with those below.
 func Ladder(allow ISA) []ISA {
 	have, all := CPU()&allow, []ISA{Scalar}
 	for _, ladder := range isas {
@@ -103,7 +102,7 @@ func Ladder(allow ISA) []ISA {
 	return all
 }
 
-// String returns the names of the sets, from the bottom, or "scalar".
+// String returns the names of the sets, lowest first, or "scalar".
 func (s ISA) String() string {
 	var names []string
 	for _, ladder := range isas {

@@ -15,7 +15,7 @@ import (
 	"unsafe"
 )
 
-// A KeptKV is what a StoreKV keeps of each position in the blocks of its group.
+// A KeptKV is what a StoreKV stores for each position in the blocks of its group.
 type KeptKV struct {
 	Heads
 	Rope         Rope
@@ -24,7 +24,7 @@ type KeptKV struct {
 	Mul          []float32 // what keys were multiplied by after the rotation, [NHeadKV][HeadDim]; nil: nothing
 }
 
-// Kept returns what o keeps, given the frequencies of its rotations.
+// Kept returns what o stores, given the frequencies of its rotations.
 func (o StoreKV) Kept(freqs []float64) KeptKV {
 	k := KeptKV{Heads: o.Heads, Rope: o.Rope, RopeAt: o.RopeAt, NRot: o.NRot, Freqs: freqs, Mul: o.KMul}
 	if !o.RopeFirst || o.KNorm == nil {
@@ -41,23 +41,23 @@ func (o StoreKV) Kept(freqs []float64) KeptKV {
 	return k
 }
 
-// In returns what the layer keeps in a tier.
+// In returns what the layer stores in a tier.
 func (k KeptKV) In(t Tier) KeptKV {
 	k.Heads = k.Heads.in(t)
 	return k
 }
 
-// KeptLayers is what the layers of a group keep, laid out for C. The caller closes it.
+// KeptLayers is what the layers of a group store, in C memory. The caller closes it.
 type KeptLayers struct {
 	layers []C.struct_qn_kv // in C memory
 	bytes  int              // of a unit, at least
 	owned  []unsafe.Pointer
 }
 
-// Turnable reports whether keys can be rotated again: whether no channel was multiplied by 0 after their rotation.
+// Turnable reports whether keys can be rotated again: no channel was multiplied by 0 after its rotation.
 func (k KeptKV) Turnable() bool { return !slices.Contains(k.Mul, 0) }
 
-// NewKeptLayers lays out what layers keep in the same group.
+// NewKeptLayers returns the KeptLayers of layers in the same group.
 func NewKeptLayers(kept []KeptKV) *KeptLayers {
 	l := &KeptLayers{layers: unsafe.Slice((*C.struct_qn_kv)(calloc(len(kept), C.sizeof_struct_qn_kv)), len(kept))}
 	l.owned = append(l.owned, unsafe.Pointer(unsafe.SliceData(l.layers)))
@@ -95,9 +95,9 @@ func (l *KeptLayers) Close() {
 	l.layers, l.owned = nil, nil
 }
 
-// Shift moves the keys and values of positions at+by to end+by, in the blocks of one table, to positions at to end, in
-// those of another, and rotates the keys back by as many positions. The tables may have blocks in common; what has no
-// block in either, -1, is left out. It panics on positions outside the tables.
+// Shift moves the keys and values of positions at+by to end+by in the blocks of one table to positions at to
+// end in those of another, and rotates the keys back by as many positions. The tables may share blocks;
+// positions without a block (-1) in either are skipped. It panics on positions outside the tables.
 func (l *KeptLayers) Shift(pool *Pool, units []byte, unitBytes int, to, from []int32, at, end, by int) {
 	pool.mustBeOpen()
 	if at < 0 || end < at || by < 1 || end > len(to)*KVBlock || end+by > len(from)*KVBlock {
@@ -116,7 +116,7 @@ func (l *KeptLayers) Shift(pool *Pool, units []byte, unitBytes int, to, from []i
 	}
 }
 
-// Convert fills a block with what another has of the same positions, in its own types.
+// Convert fills a block with the contents of another of the same positions, converted to its own types.
 func (l *KeptLayers) Convert(pool *Pool, block []byte, from *KeptLayers, old []byte) {
 	pool.mustBeOpen()
 	if len(l.layers) != len(from.layers) {

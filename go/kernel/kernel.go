@@ -1,21 +1,20 @@
-// Package kernel calls the C library of SIMD kernels. It is the only package
-// that imports "C", and its API exposes nothing of C: no C type, no unsafe.Pointer.
+// Package kernel calls the C library of SIMD kernels. It is the only package that imports "C", and its API
+// exposes nothing of C: no C type, no unsafe.Pointer.
 //
-// A forward pass is a list of operations over numbered buffers. NewPlan checks
-// such a list once and lays it out in C memory; Plan.Run then executes it over
-// a Batch with the threads of a Pool, in one call that does not allocate.
+// A forward pass is a list of operations over numbered buffers. NewPlan checks such a list once and lays it
+// out in C memory; Plan.Run then executes it over a Batch with the threads of a Pool, in one call that does
+// not allocate.
 //
 // # Memory
 //
-// Plans, buffers and batches hold addresses: of weights, vectors, activations,
-// keys and values. All of it must lie outside the Go heap, in memory that stays
-// mapped for as long as it is used; a mem.Region is such memory. Scratch and
-// buffers start on a multiple of 64 bytes, and so do packed matrices.
+// Plans, buffers and batches hold addresses of weights, vectors, activations, keys and values. All of these
+// must be outside the Go heap, in memory that stays mapped for as long as it is used, such as a mem.Region.
+// Scratch, buffers and packed matrices start on a multiple of 64 bytes.
 //
 // # Errors
 //
-// Faults that a file can cause are errors when a plan is built. Faults that only a bug
-// can cause are panics when it runs.
+// Errors that a file can cause are returned when a plan is built. Errors that only a bug can cause are panics
+// when it runs.
 package kernel
 
 /*
@@ -31,9 +30,9 @@ import (
 )
 
 var (
-	// ErrShape reports sizes that the kernels cannot take.
+	// ErrShape reports sizes that the kernels do not support.
 	ErrShape = errors.New("kernel: unsupported shape")
-	// ErrType reports a type of weights that the kernels cannot take.
+	// ErrType reports a weight type that the kernels do not support.
 	ErrType = errors.New("kernel: unsupported type")
 	// ErrNotFinite reports a weight, or the scale of a block of weights, that is
 	// NaN or infinite.

@@ -20,7 +20,7 @@ import (
 	"unsafe"
 )
 
-// A Token is one that may be chosen.
+// A Token is a candidate with its logit.
 type Token struct {
 	ID    int32
 	Logit float32
@@ -30,14 +30,14 @@ type Token struct {
 // each weight times its exponent.
 type Mass struct{ Sum, Moment float32 }
 
-// A LogitSpread is how many logits are finite, their mean and their mean square distance from it.
+// A LogitSpread is the number of finite logits, their mean and their variance.
 type LogitSpread struct{ N, Mean, Variance float64 }
 
-// LogitsBlock is how many logits a Mass is of.
+// LogitsBlock is the number of logits in a Mass.
 const LogitsBlock = C.QN_LOGITS_BLOCK
 
-// Peaks fills peaks with the largest logits of disjoint sets of at most 64 that are all of them
-// together, -Inf where a set has none. NaN does not count.
+// Peaks fills peaks with the maxima of disjoint sets of at most 64 logits that cover all logits; -Inf for an
+// empty set. NaN is ignored.
 func Peaks(peaks, logits []float32) []float32 {
 	choose()
 	n := (len(logits) + C.QN_LOGITS_CHUNK - 1) / C.QN_LOGITS_CHUNK * C.QN_LOGITS_LANES
@@ -46,16 +46,16 @@ func Peaks(peaks, logits []float32) []float32 {
 	return peaks
 }
 
-// PeakStart returns where the logits begin, at most 1024 of them, of which peak i is one's.
+// PeakStart returns the start of the range of at most 1024 logits that contains peak i.
 func PeakStart(i int) int { return i / C.QN_LOGITS_LANES * C.QN_LOGITS_CHUNK }
 
-// WeighLogits fills mass with the masses of blocks of logits, of those from .. to. No logit of that range is
-// above top.
+// WeighLogits fills mass with the masses of blocks of logits, counting only logits from .. to. No logit in
+// that range is above top.
 func WeighLogits(mass []Mass, logits []float32, top, scale, from, to float32) []Mass {
 	return weigh(mass, (*C.float)(unsafe.SliceData(logits)), len(logits), 1, top, scale, from, to)
 }
 
-// WeighTokens is WeighLogits for a list.
+// WeighTokens is WeighLogits for a list of tokens.
 func WeighTokens(mass []Mass, tokens []Token, top, scale, from, to float32) []Mass {
 	return weigh(mass, logitsOf(tokens), len(tokens), 2, top, scale, from, to)
 }
@@ -68,15 +68,16 @@ func weigh(mass []Mass, x *C.float, n, step int, top, scale, from, to float32) [
 	return mass
 }
 
-// LogitsBins is how many bins a histogram of logits has.
+// LogitsBins is the number of bins of a histogram of logits.
 const LogitsBins = C.QN_LOGITS_BINS
 
-// BinLogits returns the sums of the weights, as of WeighLogits, of the logits from .. to, by Bin. With scale 0 each weighs 1.
+// BinLogits returns the histogram of the logits from .. to, by Bin, with weights as in WeighLogits. With
+// scale 0 each weighs 1.
 func BinLogits(bins []float64, logits []float32, top, scale, per, from, to float32) []float64 {
 	return histogram(bins, (*C.float)(unsafe.SliceData(logits)), len(logits), 1, top, scale, per, from, to)
 }
 
-// BinTokens is BinLogits for a list.
+// BinTokens is BinLogits for a list of tokens.
 func BinTokens(bins []float64, tokens []Token, top, scale, per, from, to float32) []float64 {
 	return histogram(bins, logitsOf(tokens), len(tokens), 2, top, scale, per, from, to)
 }
@@ -90,7 +91,8 @@ func histogram(bins []float64, x *C.float, n, step int, top, scale, per, from, t
 	return bins[:LogitsBins]
 }
 
-// Bin returns that of a logit: what (to - logit) per begins with, and the last one for all beyond it. Each step is rounded as in C.
+// Bin returns the bin of a logit: the integer part of (to - logit) per, limited to the last bin. Each step is
+// rounded as in C.
 func Bin(logit, to, per float32) int {
 	d := float32(float32(logit-to) * per)
 	if !(d > 1-LogitsBins) {
@@ -99,7 +101,7 @@ func Bin(logit, to, per float32) int {
 	return int(max(-d, 0))
 }
 
-// logitsOf returns the logit of the first token, from which those of the next are two floats apart each.
+// logitsOf returns the address of the first token's logit; the logits of the next ones are two floats apart.
 func logitsOf(tokens []Token) *C.float {
 	if len(tokens) == 0 {
 		return nil
@@ -112,7 +114,7 @@ func SpreadLogits(logits []float32) LogitSpread {
 	return spreadOf((*C.float)(unsafe.SliceData(logits)), len(logits), 1)
 }
 
-// SpreadTokens is SpreadLogits for a list.
+// SpreadTokens is SpreadLogits for a list of tokens.
 func SpreadTokens(tokens []Token) LogitSpread { return spreadOf(logitsOf(tokens), len(tokens), 2) }
 
 func spreadOf(x *C.float, n, step int) LogitSpread {
@@ -121,7 +123,8 @@ func spreadOf(x *C.float, n, step int) LogitSpread {
 	return LogitSpread{float64(s.n), float64(s.mean), float64(s.variance)}
 }
 
-// SelectTokens fills tokens with those whose logits are from .. to, by id; peaks are those of the logits.
+// SelectTokens fills tokens with those whose logits are from .. to, sorted by id; peaks are those of the
+// logits.
 func SelectTokens(tokens []Token, logits, peaks []float32, from, to float32) []Token {
 	for {
 		n := int(C.qn_logits_select((*C.struct_qn_token)(unsafe.Pointer(unsafe.SliceData(tokens))), C.int64_t(cap(tokens)),

@@ -5,7 +5,7 @@ import "C"
 
 import "cmp"
 
-// Epilogue says what is done with the products of a Matmul, after adding biases.
+// Epilogue is the operation on the products of a Matmul after biases are added.
 type Epilogue int32
 
 const (
@@ -22,7 +22,7 @@ type Part struct {
 	Col  int       // of Dst, where its product begins; a multiple of Panel
 }
 
-// MaxParts is how many matrices a Matmul may have.
+// MaxParts is the maximum number of matrices in a Matmul.
 const MaxParts = 3
 
 // Matmul multiplies up to MaxParts matrices with the same activations. With

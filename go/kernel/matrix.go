@@ -8,7 +8,7 @@ import (
 	"unsafe"
 )
 
-// Layout says how a matrix lies in memory.
+// Layout is the memory layout of a matrix.
 type Layout int32
 
 const (
@@ -16,22 +16,22 @@ const (
 	X16  Layout = C.QN_X16  // panels of 16 rows, interleaved by Pack
 )
 
-// PanelsVersion is the version of the layout of X16, which is in csrc/x16.h: files that keep panels have it, and are
-// of no use with another.
+// PanelsVersion is the version of the X16 layout, defined in csrc/x16.h. Packed files record it, and files of
+// other versions are refused.
 const PanelsVersion = 1
 
-// A Matrix is N matrices, one after the other, of Out rows by In columns.
+// A Matrix is N contiguous matrices of Out rows by In columns.
 type Matrix struct {
-	// Data lies outside the Go heap. It is nil in a matrix that is not allocated yet:
-	// a plan with such matrices can be checked and sized, not run.
+	// Data is outside the Go heap. It is nil for a matrix that is not allocated yet: a plan with such matrices
+	// can be checked and sized, but not run.
 	Data    []byte
 	Type    Type
 	Layout  Layout
 	In, Out int
 	N       int // 1, or the number of experts
-	// Name is what an Adapt may know the matrix by; it has no bearing on what is computed.
+	// Name identifies the matrix for an Adapt; it does not affect results.
 	Name string
-	// Scales are N factors of the products, nil where there are none. They lie outside the Go heap.
+	// Scales are N factors of the products, or nil. They are outside the Go heap.
 	Scales []float32
 }
 
@@ -64,7 +64,7 @@ func (m Matrix) check() error {
 	return nil
 }
 
-// c returns the matrix for C. It has passed check.
+// c returns the matrix for C. It must have passed check.
 func (m Matrix) c() C.struct_qn_mat {
 	c := C.struct_qn_mat{
 		data:   unbound(),

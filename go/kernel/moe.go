@@ -5,7 +5,7 @@ import "C"
 
 import "unsafe"
 
-// Gating says what the weights of experts are.
+// Gating is how the weights of experts are computed.
 type Gating int32
 
 const (

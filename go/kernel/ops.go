@@ -8,15 +8,13 @@ import (
 	"math"
 )
 
-// An Op is one operation of a plan: one of the structs of this package whose
-// comment says what it computes.
+// An Op is one operation of a plan: one of the structs of this package, whose comment is its definition.
 type Op interface {
-	// fill describes the operation to C, or says why it cannot be.
+	// fill describes the operation to C, or returns an error.
 	fill(b *planBuilder, c *C.struct_qn_op) error
 }
 
-// Act names the buffers of activations that an operation writes, or that a
-// matmul reads, by their kinds. See Type.Act.
+// Act maps kinds of activations to the buffers that an operation writes or a matmul reads. See Type.Act.
 type Act map[BufKind]Buf
 
 // Embed is Dst[t] = Scale * row tok[t] of Table, which is in Rows.
@@ -28,7 +26,7 @@ type Embed struct {
 	Scale float32
 }
 
-// An Index says which row a token looks up.
+// An Index is how a token selects the row to look up.
 type Index int32
 
 const (
@@ -87,7 +85,7 @@ func (o Gather) fill(b *planBuilder, c *C.struct_qn_op) error {
 	return b.floats(&c.dst, o.Dst, OutRows, b.specs[o.Src].Width)
 }
 
-// NormKind is a way to normalise a row.
+// NormKind is a way to normalize a row.
 type NormKind int32
 
 const (
@@ -179,12 +177,12 @@ type ToAct struct {
 	Heads  Spread // with HeadRows
 }
 
-// A Spread says where the columns of heads lie in rows of tokens: Step from one to the next, which
-// is a multiple of Panel. Of the zero value there are no heads.
+// A Spread is the layout of heads in rows of tokens: N heads, Step columns apart, a multiple of Panel. The
+// zero value is no heads.
 type Spread struct{ N, Step int }
 
-// fill sets the heads of an operation, each of which has n columns from col on, and returns
-// how many columns that is. The activations of HeadRows are of as many heads.
+// fill sets the heads of an operation, with n columns each from col on, and returns the total columns. The
+// activations of HeadRows must have the same number of heads.
 func (s Spread) fill(c *C.struct_qn_op, col, n int) (int, error) {
 	if s.N == 0 {
 		return col + n, nil
@@ -196,7 +194,7 @@ func (s Spread) fill(c *C.struct_qn_op, col, n int) (int, error) {
 	return col + (s.N-1)*s.Step + n, nil
 }
 
-// of checks that activations are of these heads, where they are of any.
+// of checks that activations of heads match s.
 func (s Spread) of(b *planBuilder, a Act, rows RowSet) error {
 	for _, buf := range a {
 		if rows == HeadRows && b.has(buf) && b.specs[buf].NHead != s.N {

@@ -11,8 +11,7 @@ import (
 	"unsafe"
 )
 
-// A Plan is a list of operations, checked and laid out for C. It is not safe for
-// concurrent use.
+// A Plan is a checked list of operations in C memory. It is not safe for concurrent use.
 type Plan struct {
 	c       *C.struct_qn_op // [n], in C memory
 	n       int
@@ -29,9 +28,9 @@ type Plan struct {
 	owned     []unsafe.Pointer
 }
 
-// NewPlan checks operations over buffers of these specs. Matrices and vectors
-// that are nil are not allocated yet: such a plan can be sized, not run. The caller
-// closes the plan, and keeps the memory of its matrices and vectors.
+// NewPlan checks operations over buffers of these specs. Matrices and vectors that are nil are not allocated
+// yet: such a plan can be sized, but not run. The caller closes the plan, and owns the memory of its matrices
+// and vectors.
 func NewPlan(specs []BufSpec, ops ...Op) (*Plan, error) {
 	for i, s := range specs {
 		if err := s.check(i); err != nil {
@@ -69,7 +68,7 @@ func NewPlan(specs []BufSpec, ops ...Op) (*Plan, error) {
 	return p, nil
 }
 
-// describe gives the sizes of an operation, for the error when C refuses it.
+// describe returns the sizes of an operation, for the error when C refuses it.
 func describe(c *C.struct_qn_op) string {
 	switch c.kind {
 	case C.QN_OP_MATMUL, C.QN_OP_EMBED:
@@ -90,8 +89,7 @@ func describe(c *C.struct_qn_op) string {
 	return fmt.Sprintf("n_rot %d", c.n_rot)
 }
 
-// Scratch returns the bytes that one thread needs to run the plan over at most
-// maxTok tokens.
+// Scratch returns the bytes of scratch per thread to run the plan over at most maxTok tokens.
 func (p *Plan) Scratch(maxTok int) int {
 	p.mustBeOpen()
 	return int(C.qn_plan_scratch(p.c, C.int32_t(p.n), C.int32_t(maxTok)))
@@ -114,9 +112,9 @@ func (p *Plan) mustBeOpen() {
 	}
 }
 
-// Run executes the plan over the batch, in one call that does not allocate.
-// scratch lies outside the Go heap and has AlignUp(p.Scratch(n)) bytes for each
-// thread of the pool. Run panics on faults that only a bug can cause.
+// Run executes the plan over the batch, in one call that does not allocate. scratch must be outside the Go
+// heap and have AlignUp(p.Scratch(n)) bytes per thread of the pool. Run panics on errors that only a bug can
+// cause.
 func (p *Plan) Run(pool *Pool, bufs *Buffers, b *Batch, scratch []byte) {
 	p.ready(pool, bufs, b, scratch)
 	var c C.struct_qn_plan
@@ -154,7 +152,7 @@ func (p *Plan) ready(pool *Pool, bufs *Buffers, b *Batch, scratch []byte) {
 	}
 }
 
-// lay sets c to the plan as it is to be run.
+// lay sets c to the plan.
 func (p *Plan) lay(c *C.struct_qn_plan) {
 	c.ops, c.n_ops, c.ticks, c.taps = p.c, C.int32_t(p.n), nil, nil
 	if p.ticks != nil {
@@ -165,7 +163,7 @@ func (p *Plan) lay(c *C.struct_qn_plan) {
 	}
 }
 
-// count notes in the profile, if there is one, that the plan has been run.
+// count counts a run of the plan in the profile, if there is one.
 func (p *Plan) count() {
 	if p.ticks != nil {
 		p.ticks.runs++

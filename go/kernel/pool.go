@@ -12,11 +12,11 @@ import (
 	"unsafe"
 )
 
-// MaxThreads is the most threads that a Pool may have.
+// MaxThreads is the maximum number of threads of a Pool.
 const MaxThreads = 1024
 
-// A Pool is worker threads, of which the goroutine that runs a plan is the first. It
-// runs one plan at a time and is not safe for concurrent use, but for Threads.
+// A Pool is a set of threads; the first is the goroutine that runs a plan. It runs one plan at a time and is
+// not safe for concurrent use, except for Threads.
 type Pool struct {
 	c       *C.struct_qn_pool
 	threads atomic.Int32
@@ -33,8 +33,8 @@ func NewPool(threads int, cpus []int) (*Pool, error) {
 	return p, nil
 }
 
-// Resize replaces the workers by as many as NewPool would start. If it fails, nothing
-// has changed. Results do not depend on how many there are.
+// Resize replaces the workers by those that NewPool would start. If it fails, nothing has changed. Results do
+// not depend on the number of threads.
 func (p *Pool) Resize(threads int, cpus []int) error {
 	if threads < 1 || threads > MaxThreads {
 		return fmt.Errorf("%d threads, want 1 to %d", threads, MaxThreads)
@@ -61,7 +61,7 @@ func (p *Pool) Resize(threads int, cpus []int) error {
 	return nil
 }
 
-// Threads returns the number of threads, the caller's included.
+// Threads returns the number of threads, including the caller's.
 func (p *Pool) Threads() int { return int(p.threads.Load()) }
 
 // Close stops the workers. Closing again is a no-op.
@@ -78,8 +78,8 @@ func (p *Pool) mustBeOpen() {
 	}
 }
 
-// PackMat packs src, which is in Rows, into dst with every thread of the pool.
-// It returns ErrNotFinite if a weight is.
+// PackMat packs src, which is in Rows, into dst with all threads. It returns ErrNotFinite if a weight is not
+// finite.
 func (p *Pool) PackMat(dst []byte, src Matrix) error {
 	p.mustBeOpen()
 	if err := src.check(); err != nil {
@@ -93,23 +93,22 @@ func (p *Pool) PackMat(dst []byte, src Matrix) error {
 	if err := packed.check(); err != nil {
 		return err
 	}
-	// A copy in C memory: the struct holds a pointer, and a Go struct passed to
-	// C may hold none.
+	// A copy in C memory: the struct holds a pointer, and a Go struct passed to C may not hold one.
 	m := (*C.struct_qn_mat)(calloc(1, C.sizeof_struct_qn_mat))
 	defer free(unsafe.Pointer(m))
 	*m = src.c()
 	return status(C.qn_pack_mat(p.c, unsafe.Pointer(unsafe.SliceData(dst)), m), "pack")
 }
 
-// MeasureRead returns the bytes per second at which the pool reads b, each
-// thread its own part, the given number of times.
+// MeasureRead returns the bytes per second at which the pool reads b, each thread its own part, `rounds`
+// times.
 func (p *Pool) MeasureRead(b []byte, rounds int) float64 {
 	p.mustBeOpen()
 	return float64(C.qn_measure_read(p.c, unsafe.Pointer(unsafe.SliceData(b)), C.size_t(len(b)), C.int32_t(rounds)))
 }
 
-// MeasureCopy returns the bytes per second at which the pool copies src to dst,
-// which are as long, each thread its own part, the given number of times.
+// MeasureCopy returns the bytes per second at which the pool copies src to dst, of the same length, each
+// thread its own part, `rounds` times.
 func (p *Pool) MeasureCopy(dst, src []byte, rounds int) float64 {
 	p.mustBeOpen()
 	if len(dst) != len(src) {
@@ -119,8 +118,8 @@ func (p *Pool) MeasureCopy(dst, src []byte, rounds int) float64 {
 		C.size_t(len(src)), C.int32_t(rounds)))
 }
 
-// MeasureInt8 returns the 8-bit multiply-adds per second that the pool reaches
-// in registers with the instruction set in use.
+// MeasureInt8 returns the 8-bit multiply-adds per second that the pool reaches in registers with the
+// instruction set in use.
 func (p *Pool) MeasureInt8(rounds int) float64 {
 	p.mustBeOpen()
 	return float64(C.qn_measure_int8(p.c, C.int64_t(rounds)))

@@ -49,8 +49,8 @@ func (t *ticks) close() {
 	}
 }
 
-// Measure starts a new profile, to which the runs that follow, in a pool of this many
-// threads, add. With 0 threads it stops profiling, which then has no cost.
+// Measure starts a new profile of the runs that follow, in a pool of this many threads. With 0 threads it
+// stops profiling.
 func (p *Plan) Measure(threads int) {
 	p.mustBeOpen()
 	if threads < 0 || threads > MaxThreads {
@@ -82,5 +82,5 @@ func (p *Plan) Profile() []OpProfile {
 	return all
 }
 
-// kindOf is the name of an operation's struct.
+// kindOf returns the name of an operation's struct.
 func kindOf(op Op) string { return strings.TrimPrefix(fmt.Sprintf("%T", op), "kernel.") }

@@ -5,7 +5,7 @@ import "C"
 
 import "unsafe"
 
-// A Tap is what a product multiplied by: sums of the squares of its inputs, column by column, for each of its matrices.
+// A Tap is the sums of the squared inputs of a product, by column, for each of its matrices.
 type Tap struct {
 	Op     int       // of the plan
 	Sums   []float64 // [matrix][column], valid until the plan is closed or taps anew
@@ -51,7 +51,8 @@ func (t *taps) close() {
 	free(unsafe.Pointer(t.c))
 }
 
-// Tap starts new sums for all products of the plan, to which the runs that follow add, or, if on is false, ends them.
+// Tap starts new sums for all products of the plan, over the runs that follow, or, if on is false, stops
+// summing.
 func (p *Plan) Tap(on bool) {
 	p.mustBeOpen()
 	p.taps.close()
@@ -61,17 +62,18 @@ func (p *Plan) Tap(on bool) {
 	}
 }
 
-// SpanFloats returns the number of products of each two of n columns that lie in the same span.
+// SpanFloats returns the number of products of pairs of n columns within spans.
 func SpanFloats(n, span int) int {
 	rest := n % span
 	return n/span*span*span + rest*rest
 }
 
-// TapProducts has a product that is tapped add the products of each two columns of the same span as well: for each matrix
-// SpanFloats of them, span by span, each a square of which the upper triangle holds; the last may be narrower. It adds to
-// those of to, another product's of this shape, which have to stay until both plans tap anew; where that is nil, to new ones,
-// whose memory is C's, until Tap. It returns what it adds to: nil where the operation is no product of such columns, a
-// multiple of 32, and span of 256 where there is more than one.
+// TapProducts makes a tapped product also sum the products of pairs of columns within a span: for each matrix
+// SpanFloats of them, span by span, each a square matrix with the upper triangle filled; the last span may be
+// narrower. It adds to `to`, the sums of another product of this shape, which must stay valid until both
+// plans are tapped again, or, if that is nil, to new sums in C memory, valid until Tap. It returns these
+// sums, or nil if the operation is not a product, its columns are not a multiple of 32, or there are several
+// spans whose width is not a multiple of 256.
 func (p *Plan) TapProducts(op, span int, to []float32) []float32 {
 	p.mustBeOpen()
 	if p.taps == nil || op < 0 || op >= p.n || span < 1 {

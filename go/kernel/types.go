@@ -19,7 +19,7 @@ import (
 	"unsafe"
 )
 
-// Type is a type of weights. The numbers are GGUF's, and those above 130 ik_llama.cpp's.
+// Type is a weight type. The numbers are GGUF's; those above 130 are ik_llama.cpp's.
 type Type int32
 
 // The types that the kernels take.
@@ -81,7 +81,7 @@ var types = func() (all []Type) {
 	}
 }()
 
-// Types returns every type that the kernels take.
+// Types returns all types that the kernels support.
 func Types() []Type { return slices.Clone(types) }
 
 // String returns GGUF's name of the type.
@@ -95,8 +95,8 @@ func (t Type) String() string {
 // Act returns the kind of activations that products with this type take.
 func (t Type) Act() BufKind { return ActF32 + BufKind(C.qn_type_act(C.int32_t(t))) }
 
-// Check returns an error that wraps ErrType or ErrShape where the kernels
-// cannot take rows of n elements of this type.
+// Check returns an error that wraps ErrType or ErrShape if the kernels do not support rows of n elements of
+// this type.
 func (t Type) Check(n int) error {
 	switch {
 	case !slices.Contains(types, t):
@@ -113,8 +113,8 @@ func RowBytes(t Type, n int) int { return int(C.qn_row_bytes(C.int32_t(t), C.int
 // PanelBytes returns the bytes of one packed panel of 16 rows of n elements.
 func PanelBytes(t Type, n int) int { return int(C.qn_panel_bytes(C.int32_t(t), C.int64_t(n))) }
 
-// Pack interleaves nRows rows, 1 to 16, of n elements into a panel, whose
-// missing rows become zeros. It returns ErrNotFinite if a weight is.
+// Pack interleaves nRows rows (1 to 16) of n elements into a panel; missing rows become zeros. It returns
+// ErrNotFinite if a weight is not finite.
 func Pack(t Type, panel, rows []byte, nRows, n int) error {
 	if err := t.Check(n); err != nil {
 		return err
@@ -126,10 +126,11 @@ func Pack(t Type, panel, rows []byte, nRows, n int) error {
 		C.int32_t(nRows), C.int64_t(n)), "pack")
 }
 
-// RowsTogether returns how many rows of a type ik_llama.cpp interleaves in a file, 1 where it has no such form.
+// RowsTogether returns how many rows of a type ik_llama.cpp interleaves in a file; 1 if the type has no such
+// form.
 func RowsTogether(t Type) int { return int(C.qn_rows_together(C.int32_t(t))) }
 
-// RowsApart takes rows of n elements that a file has interleaved apart, into rows as in GGUF, in as many bytes.
+// RowsApart de-interleaves rows of n elements of a file into GGUF rows of the same size.
 func RowsApart(t Type, rows, together []byte, n int) error {
 	if err := t.Check(n); err != nil {
 		return err
@@ -141,7 +142,7 @@ func RowsApart(t Type, rows, together []byte, n int) error {
 		C.int64_t(len(rows)/RowBytes(t, n)), C.int64_t(n)), "take rows apart")
 }
 
-// Dequantize writes one GGUF row of len(y) elements as floats.
+// Dequantize converts one GGUF row of len(y) elements to floats.
 func Dequantize(t Type, y []float32, row []byte) error {
 	if err := t.Check(len(y)); err != nil {
 		return err
