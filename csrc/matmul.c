@@ -15,11 +15,11 @@
 #define GROUP 4
 
 /*
- * Panels of a gate, and then as many of its twin, that meet FEW tokens at most. Of rows of 2048 Q4_K weights a panel
- * is 18 KB: the CPU's own prefetch, which begins anew at each, gets 25 GB/s of Zen 4's memory, and 30 from eight in
- * a row.
+ * Panels in a row that a thread takes at once where tokens need one tile; of a gate, where they are FEW at most, as
+ * many and then their twins. Of rows of 2048 Q4_K weights a panel is 18 KB: the CPU's own prefetch, which begins anew
+ * where the next one lies elsewhere, gets 25 GB/s of Zen 4's memory from single panels, and 30 from eight in a row.
  */
-#define FEW_PANELS 8
+#define RUN_PANELS 8
 #define FEW 4
 
 /* Bytes of activations of a large tile, but no fewer tokens than unpacking the weights is worth. */
@@ -263,12 +263,12 @@ static void panel_tile(const struct run *c, const struct qn_op *op, const struct
 	finish(c, op, s, tile, tile2, t, n);
 }
 
-/* Panels p0 .. p1 of expert e of o, then their twins, times rows t .. t + n: FEW_PANELS and FEW at most. */
+/* Panels p0 .. p1 of expert e of o, then their twins, times rows t .. t + n: RUN_PANELS and FEW at most. */
 static void panels_in_turn(const struct run *c, const struct qn_op *op, const struct operand *o,
                            const struct operand *twin, int64_t e, int64_t p0, int64_t p1, int64_t n_act, int64_t t,
                            int n)
 {
-	_Alignas(64) float tile[2][FEW * FEW_PANELS * QN_PANEL];
+	_Alignas(64) float tile[2][FEW * RUN_PANELS * QN_PANEL];
 	const int64_t each = n * QN_PANEL;
 
 	for (int64_t p = p0; p < p1; p++)
@@ -330,7 +330,7 @@ static void group(const struct run *c, const struct qn_op *op, const struct oper
 	const int64_t step = panels_first ? at_once : p1 - p0;
 	struct panels w;
 
-	if (twin && !panels_first && s.n == 1 && t1 - t0 <= FEW && p1 - p0 <= FEW_PANELS) {
+	if (twin && !panels_first && s.n == 1 && t1 - t0 <= FEW && p1 - p0 <= RUN_PANELS) {
 		panels_in_turn(c, op, o, twin, e, p0, p1, n_act, t0, (int)(t1 - t0));
 		return;
 	}
@@ -355,14 +355,12 @@ static int item_size(const struct qn_op *op, int64_t rows)
 }
 
 /*
- * Items to take at once: more tokens than a kernel takes at once should find their panels in the caches, and few find
- * theirs in long streams. No matrix meets more than n_tok rows.
+ * Items to take at once: more tokens than a kernel takes at once should find their panels in the caches, and others
+ * find theirs in long streams.
  */
-static int items_at_once(const struct qn_op *op, int64_t rows, int64_t n_tok)
+static int items_at_once(const struct qn_op *op, int64_t rows)
 {
-	if (rows > qn_kernels.mm_tile[op->mat[0].type])
-		return GROUP / item_size(op, rows);
-	return op->epilogue == QN_EPI_GLU && n_tok <= FEW ? FEW_PANELS : 1;
+	return (rows > qn_kernels.mm_tile[op->mat[0].type] ? GROUP : RUN_PANELS) / item_size(op, rows);
 }
 
 /* The columns of dst for the results of m, which are there for each head where there are heads. */
@@ -428,7 +426,7 @@ static void run(struct run *c, const struct qn_op *op)
 	const int glu = op->epilogue == QN_EPI_GLU;
 	const int by_head = op->rows == QN_ROWS_HEAD, parts = glu ? 1 : op->n_mat;
 	const int64_t each = by_head ? c->batch->n_tok : rows;
-	const int size = item_size(op, each), most = items_at_once(op, each, c->batch->n_tok);
+	const int size = item_size(op, each), most = items_at_once(op, each);
 	int64_t items[3] = {0}, per_expert = 0, n_active = by_head ? op->n_seg : 1, i, n;
 	struct route route = {0};
 	struct operand o[3];

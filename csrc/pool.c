@@ -206,8 +206,11 @@ int32_t qn_pool_threads(const struct qn_pool *p)
 
 struct deal deal_begin(int ith, int nth, int64_t n)
 {
-	/* An eighth is shared: as much as a thread loses that is off its CPU for 1/8 of the step. */
-	const int64_t own = nth == 1 ? n : n - n / 8;
+	/*
+	 * A quarter is shared: of two threads one may run at three fifths of the other's speed, or be off its CPU for a
+	 * quarter of the step, and they still end together.
+	 */
+	const int64_t own = nth == 1 ? n : n - n / 4;
 
 	return (struct deal){
 		.next = own * ith / nth,
