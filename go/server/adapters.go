@@ -15,6 +15,7 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // An Adapter is a LoRA adapter of a model. Requests that name it as their model have it; so have all that do not say which
@@ -166,7 +167,7 @@ func (m *Model) applied(ctx context.Context, uses adapterUses) ([]engine.ScaledA
 		for _, u := range uses {
 			a, err := m.adapters.find(u.ID)
 			if err != nil {
-				return nil, invalid("lora", "%v", err)
+				return nil, reply.Invalid("lora", "%v", err)
 			}
 			list = append(list, engine.ScaledAdapter{Adapter: a.Loaded, Scale: u.Scale})
 		}
@@ -213,34 +214,27 @@ func (s *Server) listAdapters(c *gin.Context, m *Model) error {
 	for _, a := range m.adapters.all() {
 		list = append(list, a.entry())
 	}
-	reply(c, http.StatusOK, list)
+	reply.JSON(c, http.StatusOK, list)
 	return nil
 }
 
 // setAdapters sets the scales that apply to requests which do not say: 0 of adapters that are not listed.
 func (s *Server) setAdapters(c *gin.Context, m *Model) error {
-	r, uses := newReader(received(c)), adapterUses{}
-	err := uses.take(r)
-	switch {
-	case r.fault != nil:
-		return r.fault
-	case err != nil:
-		return bad("the body: %v", err)
-	}
-	if err := r.end(); err != nil {
+	uses := adapterUses{}
+	if err := readValue(received(c), &uses); err != nil {
 		return err
 	}
 	n := 0
 	for _, u := range uses {
 		if _, err := m.adapters.find(u.ID); err != nil {
-			return bad("%v", err)
+			return reply.Bad("%v", err)
 		}
 		if u.Scale != 0 {
 			n++
 		}
 	}
 	if n > engine.MaxApplied {
-		return bad("%d adapters at once, want at most %d with a scale other than 0", n, engine.MaxApplied)
+		return reply.Bad("%d adapters at once, want at most %d with a scale other than 0", n, engine.MaxApplied)
 	}
 	m.adapters.mu.Lock()
 	defer m.adapters.mu.Unlock()
@@ -254,7 +248,7 @@ func (s *Server) setAdapters(c *gin.Context, m *Model) error {
 		}
 		m.adapters.list[i] = &next
 	}
-	reply(c, http.StatusOK, success{true})
+	reply.JSON(c, http.StatusOK, success{true})
 	return nil
 }
 
@@ -265,9 +259,9 @@ func newLoadQuery(*Model) *loadQuery { return &loadQuery{} }
 
 func (q *loadQuery) fields() []field {
 	return []field{
-		input("model", text{p: &q.model}, "The model that it is for, where there are several; by default the first."),
-		required("lora_name", text{p: &q.name}, "The name under which requests may use it, as their model."),
-		required("lora_path", text{p: &q.path}, "A GGUF file in the folder that --lora-dir names."),
+		input("model", newText(&q.model), "The model that it is for, where there are several; by default the first."),
+		required("lora_name", newText(&q.name), "The name under which requests may use it, as their model."),
+		required("lora_path", newText(&q.path), "A GGUF file in the folder that --lora-dir names."),
 	}
 }
 
@@ -278,12 +272,12 @@ func newUnloadQuery(*Model) *unloadQuery { return &unloadQuery{} }
 
 func (q *unloadQuery) fields() []field {
 	return []field{
-		input("model", text{p: &q.model}, "Its model, where there are several; by default the first."),
-		required("lora_name", text{p: &q.name}, "Its name."),
+		input("model", newText(&q.model), "Its model, where there are several; by default the first."),
+		required("lora_name", newText(&q.name), "Its name."),
 	}
 }
 
-var errNoLoraDir = unsupported("this server loads no adapters while it runs; start it with --lora-dir")
+var errNoLoraDir = reply.Unsupported("this server loads no adapters while it runs; start it with --lora-dir")
 
 // loadAdapter loads an adapter while requests run.
 func (s *Server) loadAdapter(c *gin.Context, m *Model) error {
@@ -295,14 +289,14 @@ func (s *Server) loadAdapter(c *gin.Context, m *Model) error {
 		return errNoLoraDir
 	}
 	if q.name == "" {
-		return invalid("lora_name", "empty, want a name")
+		return reply.Invalid("lora_name", "empty, want a name")
 	}
 	path, err := inFolder(s.c.LoraDir, q.path)
 	if err != nil {
-		return invalid("lora_path", "%v", err)
+		return reply.Invalid("lora_path", "%v", err)
 	}
 	if slices.Contains(s.models.Names(), q.name) || slices.Contains(m.Aliases, q.name) || !m.adapters.claim(q.name) {
-		return invalid("lora_name", "%s is taken, want another name", quote(q.name))
+		return reply.Invalid("lora_name", "%s is taken, want another name", quote(q.name))
 	}
 	loaded, err := m.Engine.OpenAdapter(path)
 	if err == nil {
@@ -314,10 +308,10 @@ func (s *Server) loadAdapter(c *gin.Context, m *Model) error {
 	case errors.Is(err, engine.ErrClosing):
 		return err
 	case err != nil:
-		return invalid("lora_path", "%s", strings.ReplaceAll(err.Error(), path, quote(q.path)))
+		return reply.Invalid("lora_path", "%s", strings.ReplaceAll(err.Error(), path, quote(q.path)))
 	}
 	s.adapted.n.Add(1)
-	reply(c, http.StatusOK, a.entry())
+	reply.JSON(c, http.StatusOK, a.entry())
 	return nil
 }
 
@@ -332,13 +326,13 @@ func (s *Server) unloadAdapter(c *gin.Context, m *Model) error {
 	}
 	a := m.adapters.remove(q.name)
 	if a == nil {
-		return &apiError{status: http.StatusNotFound, message: "there is no adapter " + quote(q.name), param: "lora_name"}
+		return &reply.Error{Status: http.StatusNotFound, Message: "there is no adapter " + quote(q.name), Param: "lora_name"}
 	}
 	s.adapted.n.Add(-1)
 	if err := m.Engine.DropAdapter(c.Request.Context(), a.Loaded); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
-	reply(c, http.StatusOK, success{true})
+	reply.JSON(c, http.StatusOK, success{true})
 	return nil
 }
 

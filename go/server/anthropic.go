@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/gin-gonic/gin"
+
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // A anthropicQuery is a request to Anthropic's /v1/messages.
@@ -39,7 +41,7 @@ func (q *anthropicQuery) fields() []field {
 	}, q.anthropicInput.fields(), []field{
 		setting("stop_sequences stop", &q.stop, "Texts at which the answer ends. They are not part of it."),
 		input("metadata", object{}, "Accepted; without effect."),
-		input("service_tier", text{p: new(string)}, "Accepted; without effect."),
+		input("service_tier", newText(new(string)), "Accepted; without effect."),
 		input("cache_control", object{}, "Accepted, here and in every block: what a prompt has in common with earlier ones is found without it."),
 	}, without(q.options.fields(), "n_predict", "stop", "n", "stream_options", "reasoning_format", "verbose"))
 }
@@ -84,7 +86,7 @@ func (q *anthropicQuery) source(m *Model) (source, error) {
 func (in *anthropicInput) converse() error {
 	in.messages = in.turns.conversation(in.system)
 	if len(in.messages) == 0 {
-		return invalid("messages", "without text, want at least one with")
+		return reply.Invalid("messages", "without text, want at least one with")
 	}
 	in.choice.apply(&in.toolbox)
 	in.effort = cmp.Or(in.output.effort, in.effort)
@@ -115,7 +117,7 @@ func (o *anthropicOutput) take(r *reader) error {
 		case name == "format" && r.kind() != 'n':
 			return wrap(name, responseForm{o.form, "output_config"}.take(r))
 		case name == "effort" && r.kind() != 'n':
-			return wrap(name, text{&o.effort, efforts}.take(r))
+			return wrap(name, oneOf(&o.effort, efforts...).take(r))
 		}
 		_, err := r.raw()
 		return err
@@ -143,7 +145,7 @@ func (t *anthropicThinking) take(r *reader) error {
 		case r.kind() == 'n':
 			_, err = r.raw()
 		case name == "type":
-			err = text{&t.kind, []string{"enabled", "adaptive", "disabled"}}.take(r)
+			err = oneOf(&t.kind, "enabled", "adaptive", "disabled").take(r)
 		case name == "budget_tokens":
 			err = integer(&t.budget, 1, math.MaxInt32).take(r)
 		default:
@@ -191,7 +193,7 @@ func newAnthropicCountQuery(m *Model) *anthropicCountQuery {
 }
 
 func (q *anthropicCountQuery) fields() []field {
-	return append(q.anthropicInput.fields(), input("model", text{p: &q.model}, "Which model."))
+	return append(q.anthropicInput.fields(), input("model", newText(&q.model), "Which model."))
 }
 
 // anthropicCount is a number of tokens as Anthropic reports it.
@@ -211,6 +213,6 @@ func (s *Server) anthropicCountTokens(c *gin.Context, m *Model) error {
 	if err != nil {
 		return err
 	}
-	reply(c, http.StatusOK, anthropicCount{len(src.prompts[0])})
+	reply.JSON(c, http.StatusOK, anthropicCount{len(src.prompts[0])})
 	return nil
 }

@@ -4,6 +4,8 @@ import (
 	"net/http"
 
 	"github.com/gin-gonic/gin"
+
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // anthropicRequest is the context key of the id of a request to Anthropic's endpoints,
@@ -43,11 +45,11 @@ type anthropicErrorDetail struct {
 	Message string `json:"message"`
 }
 
-// anthropic is the error object as Anthropic has it.
-func (e *apiError) anthropic(c *gin.Context) any {
-	kind, ok := anthropicKinds[e.status]
+// anthropicBody is the error object as Anthropic has it.
+func anthropicBody(c *gin.Context, e *reply.Error) any {
+	kind, ok := anthropicKinds[e.Status]
 	if !ok {
 		kind = "invalid_request_error"
 	}
-	return anthropicError{"error", anthropicErrorDetail{kind, e.message}, c.GetString(anthropicRequest)}
+	return anthropicError{"error", anthropicErrorDetail{kind, e.Message}, c.GetString(anthropicRequest)}
 }

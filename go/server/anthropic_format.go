@@ -6,6 +6,8 @@ import (
 	"encoding/base64"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 type anthropicAnswer struct {
@@ -100,7 +102,7 @@ func (b *block) anthropic() anthropicPart {
 	case callBlock:
 		input := jsontext.Value(cmp.Or(text, "{}"))
 		if !input.IsValid() { // max_tokens has ended it
-			input, _ = encode(map[string]string{"partial_json": text})
+			input, _ = reply.Encode(map[string]string{"partial_json": text})
 		}
 		return anthropicPart{Type: "tool_use", ID: b.id, Name: b.name, Input: input}
 	}
@@ -137,11 +139,11 @@ func (f *anthropicFormat) whole(answers []answer) any {
 	return a
 }
 
-func send(s *stream, e anthropicEvent) error { return s.named(e.Type, e) }
+func send(s *reply.Stream, e anthropicEvent) error { return s.Named(e.Type, e) }
 
-func (f *anthropicFormat) ping(s *stream) error { return send(s, anthropicEvent{Type: "ping"}) }
+func (f *anthropicFormat) ping(s *reply.Stream) error { return send(s, anthropicEvent{Type: "ping"}) }
 
-func (f *anthropicFormat) event(s *stream, e event) error {
+func (f *anthropicFormat) event(s *reply.Stream, e event) error {
 	failed := e.end != nil && e.end.err != nil
 	if failed && e.piece.empty() {
 		return nil
@@ -187,7 +189,7 @@ func (f *anthropicFormat) event(s *stream, e event) error {
 }
 
 // start begins the open block, which is empty.
-func (f *anthropicFormat) start(s *stream) error {
+func (f *anthropicFormat) start(s *reply.Stream) error {
 	part := f.block.anthropic()
 	if part.Signature != nil {
 		part.Signature = new(string)
@@ -196,7 +198,7 @@ func (f *anthropicFormat) start(s *stream) error {
 }
 
 // add adds text to the open block.
-func (f *anthropicFormat) add(s *stream, text string) error {
+func (f *anthropicFormat) add(s *reply.Stream, text string) error {
 	delta := anthropicDelta{Type: "text_delta", Text: &text}
 	switch f.block.kind {
 	case thoughtBlock:
@@ -208,12 +210,12 @@ func (f *anthropicFormat) add(s *stream, text string) error {
 	return f.delta(s, delta)
 }
 
-func (f *anthropicFormat) delta(s *stream, d anthropicDelta) error {
+func (f *anthropicFormat) delta(s *reply.Stream, d anthropicDelta) error {
 	return send(s, anthropicEvent{Type: "content_block_delta", Index: &f.index, Delta: d})
 }
 
 // stop ends the open block, if there is one.
-func (f *anthropicFormat) stop(s *stream) error {
+func (f *anthropicFormat) stop(s *reply.Stream) error {
 	if f.block == nil {
 		return nil
 	}
@@ -228,8 +230,10 @@ func (f *anthropicFormat) stop(s *stream) error {
 	return send(s, anthropicEvent{Type: "content_block_stop", Index: &index})
 }
 
-func (f *anthropicFormat) end(s *stream) error { return send(s, anthropicEvent{Type: "message_stop"}) }
+func (f *anthropicFormat) end(s *reply.Stream) error {
+	return send(s, anthropicEvent{Type: "message_stop"})
+}
 
-func (f *anthropicFormat) failed(s *stream, err *apiError) error {
-	return s.named("error", err.anthropic(s.c))
+func (f *anthropicFormat) failed(s *reply.Stream, err *reply.Error) error {
+	return s.Named("error", anthropicBody(s.Context(), err))
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // anthropicSystem is the system prompt: its blocks of text.
@@ -82,11 +83,11 @@ func readBlocks(r *reader, result bool) ([]anthropicBlock, error) {
 	var blocks []anthropicBlock
 	err := r.elements(wantBlocks, func(i int) error {
 		var b anthropicBlock
-		err := mismatch(r.decode(&b))
+		err := r.decode(&b)
 		switch {
 		case err != nil:
 		case result && b.Type == "tool_result":
-			err = bad("a tool_result within a tool_result, want blocks such as text")
+			err = reply.Bad("a tool_result within a tool_result, want blocks such as text")
 		default:
 			err = b.check()
 		}
@@ -101,20 +102,20 @@ func readBlocks(r *reader, result bool) ([]anthropicBlock, error) {
 // check refuses blocks that a model of text cannot be given, and those that lack what
 // their type needs.
 func (b *anthropicBlock) check() error {
-	missing := func(name string) error { return bad("%s: missing from a block of type %s", name, b.Type) }
+	missing := func(name string) error { return reply.Bad("%s: missing from a block of type %s", name, b.Type) }
 	switch b.Type {
 	case "":
-		return bad("type: missing, want one such as text")
+		return reply.Bad("type: missing, want one such as text")
 	case "text":
 		if b.Text == nil {
 			return missing("text")
 		}
 	case "document":
 		if b.Source.Type != "text" {
-			return bad("the model reads text only, want no document but those with a source of type text")
+			return reply.Bad("the model reads text only, want no document but those with a source of type text")
 		}
 	case "image":
-		return bad("the model reads text only, want no image")
+		return reply.Bad("the model reads text only, want no image")
 	case "tool_use":
 		switch {
 		case b.ID == "":
@@ -122,7 +123,7 @@ func (b *anthropicBlock) check() error {
 		case b.Name == "":
 			return missing("name")
 		case b.Input != nil && b.Input.Kind() != '{':
-			return bad("input: %s, want an object", describe(b.Input))
+			return reply.Bad("input: %s, want an object", describe(b.Input))
 		}
 	case "tool_result":
 		if b.ToolUseID == "" {
@@ -179,7 +180,7 @@ func readAnthropicMessage(r *reader) (m anthropicMessage, err error) {
 	err = r.members("an object", func(name string) (err error) {
 		switch name {
 		case "role":
-			err = text{&m.role, []string{"user", "assistant", "system"}}.take(r)
+			err = oneOf(&m.role, "user", "assistant", "system").take(r)
 		case "content":
 			given = true
 			m.blocks, err = readBlocks(r, false)
@@ -192,9 +193,9 @@ func readAnthropicMessage(r *reader) (m anthropicMessage, err error) {
 	case err != nil:
 		return m, err
 	case m.role == "":
-		return m, bad("role: missing, want user or assistant")
+		return m, reply.Bad("role: missing, want user or assistant")
 	case !given:
-		return m, bad("content: missing, want %s", wantBlocks)
+		return m, reply.Bad("content: missing, want %s", wantBlocks)
 	}
 	return m, nil
 }

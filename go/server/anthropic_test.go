@@ -165,7 +165,7 @@ func TestAnthropicConversation(t *testing.T) {
 			"system: You are.; user: a"},
 	} {
 		q := newAnthropicQuery(&Model{})
-		if err := takeFields([]byte(c.body), q.fields(), false); err != nil {
+		if err := readSome([]byte(c.body), q.fields()); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}

@@ -2,6 +2,8 @@ package server
 
 import (
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // anthropicTools are tools as Anthropic's clients send them.
@@ -19,25 +21,25 @@ func readAnthropicTool(r *reader) (tool, error) {
 		Strict      bool           `json:"strict"`
 		Schema      jsontext.Value `json:"input_schema"`
 	}
-	if err := mismatch(r.decode(&t)); err != nil {
+	if err := r.decode(&t); err != nil {
 		return tool{}, err
 	}
 	switch {
 	case t.Type != "" && t.Type != "custom" && t.Schema == nil:
-		return tool{}, bad("type: %s is a tool that Anthropic defines or runs, want one with an input_schema", quote(t.Type))
+		return tool{}, reply.Bad("type: %s is a tool that Anthropic defines or runs, want one with an input_schema", quote(t.Type))
 	case t.Name == "":
-		return tool{}, bad("name: missing, want a string")
+		return tool{}, reply.Bad("name: missing, want a string")
 	case t.Schema == nil:
-		return tool{}, bad("input_schema: missing, want an object")
+		return tool{}, reply.Bad("input_schema: missing, want an object")
 	case t.Schema.Kind() != '{':
-		return tool{}, bad("input_schema: %s, want an object", describe(t.Schema))
+		return tool{}, reply.Bad("input_schema: %s, want an object", describe(t.Schema))
 	}
 	return newTool(t.Name, t.Description, t.Schema, t.Strict)
 }
 
 // newTool returns a function that the model may call.
 func newTool(name, description string, parameters jsontext.Value, strict bool) (tool, error) {
-	v, err := encode(struct {
+	v, err := reply.Encode(struct {
 		Name        string         `json:"name"`
 		Description string         `json:"description,omitzero"`
 		Parameters  jsontext.Value `json:"parameters,omitzero"`
@@ -70,11 +72,11 @@ func (c *anthropicChoice) take(r *reader) error {
 		case r.kind() == 'n':
 			_, err = r.raw()
 		case name == "type":
-			err = text{&c.kind, []string{"auto", "any", "tool", "none"}}.take(r)
+			err = oneOf(&c.kind, "auto", "any", "tool", "none").take(r)
 		case name == "name":
 			c.name, err = r.text("a string")
 		case name == "disable_parallel_tool_use":
-			err = boolean{&c.single}.take(r)
+			err = newBoolean(&c.single).take(r)
 		default:
 			_, err = r.raw()
 		}
@@ -84,9 +86,9 @@ func (c *anthropicChoice) take(r *reader) error {
 	case err != nil:
 		return err
 	case c.kind == "":
-		return bad("type: missing, want auto, any, tool or none")
+		return reply.Bad("type: missing, want auto, any, tool or none")
 	case c.kind == "tool" && c.name == "":
-		return bad("name: missing, want a tool's")
+		return reply.Bad("name: missing, want a tool's")
 	}
 	return nil
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern/go/server/batch"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // backgroundPriority is below all that requests may ask for: a batch's requests fill the time that no others want, and
@@ -95,7 +96,7 @@ func (r *recorder) Header() http.Header         { return r.header }
 func (r *recorder) Write(b []byte) (int, error) { return r.body.Write(b) }
 func (r *recorder) WriteHeader(status int)      { r.status = status }
 
-var errNoBatches = unsupported("this server keeps no files and runs no batches; start it with --batch-dir")
+var errNoBatches = reply.Unsupported("this server keeps no files and runs no batches; start it with --batch-dir")
 
 // owner returns whose files a request may see: those of its key, or of all where there are no keys.
 func (s *Server) owner(c *gin.Context) string {
@@ -114,18 +115,18 @@ func (s *Server) kept(f func(c *gin.Context, store *batch.Store, owner string) (
 		v, err := f(c, s.c.Batches, s.owner(c))
 		switch {
 		case errors.Is(err, batch.ErrNotFound):
-			return &apiError{status: http.StatusNotFound, message: err.Error()}
+			return &reply.Error{Status: http.StatusNotFound, Message: err.Error()}
 		case errors.Is(err, batch.ErrInUse):
-			return &apiError{status: http.StatusConflict, message: err.Error()}
+			return &reply.Error{Status: http.StatusConflict, Message: err.Error()}
 		case errors.Is(err, batch.ErrMany):
-			return &apiError{status: http.StatusTooManyRequests, message: err.Error()}
+			return &reply.Error{Status: http.StatusTooManyRequests, Message: err.Error()}
 		case errors.Is(err, batch.ErrFull), errors.Is(err, batch.ErrTooLarge), errors.Is(err, batch.ErrDisk):
-			return &apiError{status: http.StatusRequestEntityTooLarge, message: err.Error()}
+			return &reply.Error{Status: http.StatusRequestEntityTooLarge, Message: err.Error()}
 		case err != nil:
 			return err
 		}
 		if v != nil {
-			reply(c, http.StatusOK, v)
+			reply.JSON(c, http.StatusOK, v)
 		}
 		return nil
 	}
@@ -135,11 +136,11 @@ func (s *Server) kept(f func(c *gin.Context, store *batch.Store, owner string) (
 func (s *Server) upload(c *gin.Context, store *batch.Store, owner string) (any, error) {
 	const want = "want a form (multipart/form-data) with purpose=batch and file"
 	if kind, _, err := mime.ParseMediaType(c.GetHeader("Content-Type")); err != nil || kind != "multipart/form-data" {
-		return nil, bad("the body is no form, %s", want)
+		return nil, reply.Bad("the body is no form, %s", want)
 	}
 	form, err := c.Request.MultipartReader()
 	if err != nil {
-		return nil, bad("the body: %v, %s", err, want)
+		return nil, reply.Bad("the body: %v, %s", err, want)
 	}
 	purpose, kept := "", (*batch.File)(nil)
 	discard := func(err error) (any, error) {
@@ -165,7 +166,7 @@ func (s *Server) upload(c *gin.Context, store *batch.Store, owner string) (any, 
 			purpose = string(v)
 		case "file":
 			if kept != nil {
-				return discard(invalid("file", "given twice, want one"))
+				return discard(reply.Invalid("file", "given twice, want one"))
 			}
 			f, err := store.AddFile(owner, clip(part.FileName()), "batch", part)
 			if read := (batch.ReadError{}); errors.As(err, &read) {
@@ -176,14 +177,14 @@ func (s *Server) upload(c *gin.Context, store *batch.Store, owner string) (any, 
 			}
 			kept = &f
 		default:
-			return discard(invalid(clip(name), "not supported, %s", want))
+			return discard(reply.Invalid(clip(name), "not supported, %s", want))
 		}
 	}
 	switch {
 	case purpose != "batch":
-		return discard(invalid("purpose", "%s, want batch", quote(purpose)))
+		return discard(reply.Invalid("purpose", "%s, want batch", quote(purpose)))
 	case kept == nil:
-		return nil, invalid("file", "missing, %s", want)
+		return nil, reply.Invalid("file", "missing, %s", want)
 	}
 	return kept, nil
 }
@@ -268,9 +269,9 @@ func newBatchQuery(*Model) *batchQuery { return &batchQuery{window: "24h"} }
 
 func (q *batchQuery) fields() []field {
 	return []field{
-		required("input_file_id", text{p: &q.input}, "A file that was uploaded, of a request in each line."),
-		required("endpoint", text{p: &q.endpoint}, "What answers the requests, such as /v1/chat/completions."),
-		input("completion_window", text{p: &q.window}, "After which what was not answered is given up, such as 24h; at most 720h."),
+		required("input_file_id", newText(&q.input), "A file that was uploaded, of a request in each line."),
+		required("endpoint", newText(&q.endpoint), "What answers the requests, such as /v1/chat/completions."),
+		input("completion_window", newText(&q.window), "After which what was not answered is given up, such as 24h; at most 720h."),
 		input("metadata", &q.metadata, "Texts to be kept with the batch, by name."),
 	}
 }
@@ -317,11 +318,11 @@ func (s *Server) createBatch(c *gin.Context, m *Model) error {
 		return err
 	}
 	if all := s.batchEndpoints(); !slices.Contains(all, q.endpoint) {
-		return invalid("endpoint", "%s, want one of %s", quote(q.endpoint), strings.Join(all, ", "))
+		return reply.Invalid("endpoint", "%s, want one of %s", quote(q.endpoint), strings.Join(all, ", "))
 	}
 	lasts, err := time.ParseDuration(q.window)
 	if err != nil || lasts < time.Second || lasts > 720*time.Hour {
-		return invalid("completion_window", "%s, want a time such as 24h, at most 720h", quote(q.window))
+		return reply.Invalid("completion_window", "%s, want a time such as 24h, at most 720h", quote(q.window))
 	}
 	return s.kept(func(_ *gin.Context, store *batch.Store, owner string) (any, error) {
 		return store.AddBatch(owner, q.input, q.endpoint, q.window, lasts, q.metadata)

@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/gin-gonic/gin"
+
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // readBody takes the body of a request into its fields.
@@ -21,7 +23,7 @@ func switchOf(c *gin.Context, name string) (*bool, error) {
 	}
 	on := text == "true" || text == "1"
 	if !on && text != "false" && text != "0" {
-		return nil, invalid(name, "%s, want true or false", quote(text))
+		return nil, reply.Invalid(name, "%s, want true or false", quote(text))
 	}
 	return &on, nil
 }
@@ -35,7 +37,7 @@ func isOn(c *gin.Context, name string) (bool, error) {
 // receive reads and stores the body of a request; received then returns it.
 func receive(c *gin.Context) ([]byte, error) {
 	if how := c.GetHeader("Content-Encoding"); how != "" && !strings.EqualFold(how, "identity") {
-		return nil, &apiError{status: http.StatusUnsupportedMediaType, message: fmt.Sprintf("Content-Encoding: %s, want a body that is not compressed", quote(how)), param: "Content-Encoding"}
+		return nil, &reply.Error{Status: http.StatusUnsupportedMediaType, Message: fmt.Sprintf("Content-Encoding: %s, want a body that is not compressed", quote(how)), Param: "Content-Encoding"}
 	}
 	body, err := readAll(c.Request.Body)
 	c.Set(gin.BodyBytesKey, body)
@@ -87,9 +89,9 @@ func readAll(from io.Reader) ([]byte, error) {
 	case err == nil || errors.As(err, &large):
 		return body, err
 	case errors.As(err, &slow) && slow.Timeout():
-		return nil, bad("the body did not arrive in time")
+		return nil, reply.Bad("the body did not arrive in time")
 	case errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, bad("the body ended early")
+		return nil, reply.Bad("the body ended early")
 	}
-	return nil, bad("the body cannot be read: %v", err) // such as chunks of wrong lengths
+	return nil, reply.Bad("the body cannot be read: %v", err) // such as chunks of wrong lengths
 }

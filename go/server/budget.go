@@ -8,6 +8,7 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/constrain"
+	"github.com/quern-llm/quern/go/server/reply"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -23,8 +24,8 @@ func newBudget() budget { return budget{tokens: -1} }
 func (b *budget) fields() []field {
 	return []field{
 		setting("reasoning_budget_tokens thinking_budget_tokens reasoning_budget", integer(&b.tokens, -1, math.MaxInt32), "Tokens after which the reasoning is ended; -1 never."),
-		setting("reasoning_budget_message", text{p: &b.message}, "What the model is made to say at the end of its reasoning where the budget ends it."),
-		setting("reasoning_control", boolean{&b.control}, "Lets /v1/chat/completions/control end the reasoning while it runs."),
+		setting("reasoning_budget_message", newText(&b.message), "What the model is made to say at the end of its reasoning where the budget ends it."),
+		setting("reasoning_control", newBoolean(&b.control), "Lets /v1/chat/completions/control end the reasoning while it runs."),
 	}
 }
 
@@ -57,8 +58,8 @@ func newControlQuery(*Model) *controlQuery { return &controlQuery{} }
 
 func (q *controlQuery) fields() []field {
 	return []field{
-		required("id", text{p: &q.id}, "The id in the answer's events, or in the header X-Completion-Id."),
-		required("action", text{&q.action, []string{"reasoning_end"}}, "What to do."),
+		required("id", newText(&q.id), "The id in the answer's events, or in the header X-Completion-Id."),
+		required("action", oneOf(&q.action, "reasoning_end"), "What to do."),
 	}
 }
 
@@ -73,9 +74,9 @@ func (s *Server) controlRunning(c *gin.Context, m *Model) error {
 	}
 	g := s.running.generation(q.id)
 	if g == nil {
-		return &apiError{status: http.StatusNotFound, message: "no request with the id " + quote(q.id) + " runs", param: "id"}
+		return &reply.Error{Status: http.StatusNotFound, Message: "no request with the id " + quote(q.id) + " runs", Param: "id"}
 	}
 	g.enough.Store(true)
-	reply(c, http.StatusOK, success{true})
+	reply.JSON(c, http.StatusOK, success{true})
 	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // A chatQuery is a request to /v1/chat/completions.
@@ -29,10 +30,10 @@ func newChatQuery(m *Model) *chatQuery {
 func (q *chatQuery) fields() []field {
 	return append(append(q.options.fields(), q.conversation.fields()...),
 		setting("modalities", neutral{[]string{"text"}, func(v any) bool { a, ok := v.([]any); return ok && len(a) == 1 && a[0] == "text" }, `["text"]`}, "What the answer is made of."),
-		setting("store", boolean{&q.store}, "Keep the answer, so that it can be had again."),
+		setting("store", newBoolean(&q.store), "Keep the answer, so that it can be had again."),
 		input("metadata", &q.metadata, "Kept with the answer, where store is true: texts by name."),
 		responseFormat(&q.form),
-		setting("logprobs", boolean{&q.logprobs}, "Send the log-probability of each token."),
+		setting("logprobs", newBoolean(&q.logprobs), "Send the log-probability of each token."),
 		setting("top_logprobs", integer(&q.topLogprobs, 0, maxProbs), "With logprobs: send so many of the likeliest tokens too."),
 	)
 }
@@ -42,7 +43,7 @@ func (q *chatQuery) settle(m *Model, h http.Header) error {
 	case q.logprobs:
 		q.probs = q.topLogprobs
 	case q.topLogprobs > 0:
-		return invalid("top_logprobs", "%d without logprobs, want logprobs to be true", q.topLogprobs)
+		return reply.Invalid("top_logprobs", "%d without logprobs, want logprobs to be true", q.topLogprobs)
 	}
 	if !q.store {
 		q.sent = nil // and the body with it
@@ -256,7 +257,7 @@ func (f *chatFormat) reason(e *ending) string {
 	return "tool_calls"
 }
 
-func (f *chatFormat) event(s *stream, e event) error {
+func (f *chatFormat) event(s *reply.Stream, e event) error {
 	i := e.seq.index
 	if f.keep != nil {
 		f.kept[i].add(e)
@@ -265,7 +266,7 @@ func (f *chatFormat) event(s *stream, e event) error {
 	chunk := func(delta any, t tail, finish *string) error {
 		c := chatChunk{f.envelope, []chatChunkChoice{{i, delta, f.probs(tokens), finish}}, t}
 		tokens = nil // they are in the first chunk
-		return s.event(c)
+		return s.Event(c)
 	}
 	failed := e.end != nil && e.end.err != nil
 	if e.progress != nil && !f.g.opts.progress || failed && e.piece.empty() {
@@ -280,7 +281,7 @@ func (f *chatFormat) event(s *stream, e event) error {
 		return chunk(chatDelta{}, f.g.progress(e), nil)
 	}
 	if first {
-		if err := s.event(chatChunk{f.envelope, []chatChunkChoice{{Index: i, Delta: chatBegin{Role: "assistant"}}}, tail{}}); err != nil {
+		if err := s.Event(chatChunk{f.envelope, []chatChunkChoice{{Index: i, Delta: chatBegin{Role: "assistant"}}}, tail{}}); err != nil {
 			return err
 		}
 	}
@@ -320,17 +321,17 @@ func (f *chatFormat) event(s *stream, e event) error {
 	return chunk(chatDelta{}, f.g.last(e), &reason)
 }
 
-func (f *chatFormat) end(s *stream) error {
+func (f *chatFormat) end(s *reply.Stream) error {
 	if f.keep != nil {
 		f.store(f.answer(f.kept))
 	}
 	if f.g.opts.streamOpts.usage {
-		if err := s.event(chatChunk{f.envelope, []chatChunkChoice{}, f.g.total()}); err != nil {
+		if err := s.Event(chatChunk{f.envelope, []chatChunkChoice{}, f.g.total()}); err != nil {
 			return err
 		}
 	}
-	s.raw("[DONE]")
+	s.Raw("[DONE]")
 	return nil
 }
 
-func (f *chatFormat) failed(s *stream, err *apiError) error { return s.fail(err, "[DONE]") }
+func (f *chatFormat) failed(s *reply.Stream, err *reply.Error) error { return s.Fail(err, "[DONE]") }

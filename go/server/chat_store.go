@@ -10,6 +10,8 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // A storedChat is a chat completion that is kept, in the store of responses.
@@ -34,7 +36,7 @@ func (f *chatFormat) store(a chatAnswer) {
 		return
 	}
 	q := f.keep
-	raw, err := encode(a)
+	raw, err := reply.Encode(a)
 	if err != nil {
 		return
 	}
@@ -149,7 +151,7 @@ func (s *Server) getChat(c *gin.Context, _ *Model) error {
 	if err != nil {
 		return err
 	}
-	reply(c, http.StatusOK, chat.completion(id))
+	reply.JSON(c, http.StatusOK, chat.completion(id))
 	return nil
 }
 
@@ -186,7 +188,7 @@ func (s *Server) labelChat(c *gin.Context, m *Model) error {
 // endRunning serves DELETE of what generates: one that runs is cancelled, and a stored chat completion deleted.
 func (s *Server) endRunning(c *gin.Context, m *Model) error {
 	if id := c.Param("id"); s.stored.forget(s.owner(c), id) {
-		reply(c, http.StatusOK, responseDeleted{id, "chat.completion.deleted", true})
+		reply.JSON(c, http.StatusOK, responseDeleted{id, "chat.completion.deleted", true})
 		return nil
 	}
 	return s.cancelRunning(c, m)

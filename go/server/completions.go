@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // A textQuery is a request to /v1/completions.
@@ -23,8 +24,8 @@ func newTextQuery(m *Model) *textQuery {
 func (q *textQuery) fields() []field {
 	return append(q.options.fields(),
 		promptField(&q.prompt),
-		input("suffix", text{p: &q.suffix}, "What comes after the answer, where the model can fill in."),
-		setting("echo", boolean{&q.echo}, "Begin the answer with the prompt."),
+		input("suffix", newText(&q.suffix), "What comes after the answer, where the model can fill in."),
+		setting("echo", newBoolean(&q.echo), "Begin the answer with the prompt."),
 		responseFormat(&q.form),
 		setting("best_of", integer(&q.bestOf, 1, maxSequences), "Not supported beyond n."),
 		setting("logprobs n_probs", probCount{&q.probs, false}, "Send the log-probability of each token, and of so many of the likeliest."),
@@ -34,9 +35,9 @@ func (q *textQuery) fields() []field {
 func (q *textQuery) settle(m *Model, h http.Header) error {
 	switch {
 	case q.echo && q.probs >= 0:
-		return invalid("logprobs", "not supported together with echo, want one of them")
+		return reply.Invalid("logprobs", "not supported together with echo, want one of them")
 	case q.bestOf > 1 && q.bestOf != q.n:
-		return invalid("best_of", "%d, want the same as n: choosing among more is not supported", q.bestOf)
+		return reply.Invalid("best_of", "%d, want the same as n: choosing among more is not supported", q.bestOf)
 	}
 	return q.options.settle(m, h)
 }
@@ -112,13 +113,13 @@ func (f *textFormat) whole(answers []answer) any {
 	return a
 }
 
-func (f *textFormat) event(s *stream, e event) error {
+func (f *textFormat) event(s *reply.Stream, e event) error {
 	failed := e.end != nil && e.end.err != nil
 	switch {
 	case e.progress != nil && !f.g.opts.progress:
 		return nil
 	case e.progress != nil:
-		return s.event(textAnswer{f.envelope, []textChoice{}, f.g.progress(e)})
+		return s.Event(textAnswer{f.envelope, []textChoice{}, f.g.progress(e)})
 	case failed && e.piece.empty():
 		return nil
 	}
@@ -131,17 +132,17 @@ func (f *textFormat) event(s *stream, e event) error {
 	case f.g.opts.timings:
 		t.Timings = e.timings()
 	}
-	return s.event(textAnswer{f.envelope, []textChoice{f.choice(e.seq.index, e.piece.content(), e.piece.tokens, finish)}, t})
+	return s.Event(textAnswer{f.envelope, []textChoice{f.choice(e.seq.index, e.piece.content(), e.piece.tokens, finish)}, t})
 }
 
-func (f *textFormat) end(s *stream) error {
+func (f *textFormat) end(s *reply.Stream) error {
 	if f.g.opts.streamOpts.usage {
-		if err := s.event(textAnswer{f.envelope, []textChoice{}, f.g.total()}); err != nil {
+		if err := s.Event(textAnswer{f.envelope, []textChoice{}, f.g.total()}); err != nil {
 			return err
 		}
 	}
-	s.raw("[DONE]")
+	s.Raw("[DONE]")
 	return nil
 }
 
-func (f *textFormat) failed(s *stream, err *apiError) error { return s.fail(err, "[DONE]") }
+func (f *textFormat) failed(s *reply.Stream, err *reply.Error) error { return s.Fail(err, "[DONE]") }

@@ -8,6 +8,7 @@ import (
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/form"
 	"github.com/quern-llm/quern/go/grammar"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // A custom tool is one of OpenAI's whose input is a text. The model is given a function with
@@ -28,11 +29,11 @@ func newCustomTool(name, description string, f customFormat) (tool, error) {
 	case "grammar":
 		var err error
 		if held, err = form.Input(f.Syntax, f.Definition); err != nil {
-			return tool{}, bad("format: %s", oneLine(err))
+			return tool{}, reply.Bad("format: %s", oneLine(err))
 		}
 		description += fmt.Sprintf("\n\nThe input is of this language (%s):\n%s", f.Syntax, f.Definition)
 	default:
-		return tool{}, bad("format: type: the string %s, want text or grammar", quote(f.Type))
+		return tool{}, reply.Bad("format: type: the string %s, want text or grammar", quote(f.Type))
 	}
 	t, err := newTool(name, description, customParameters, false)
 	t.custom, t.input = true, held
@@ -44,7 +45,7 @@ var customParameters = jsontext.Value(`{"type": "object", "properties": {"input"
 // customArguments returns the arguments of a call of a custom tool, as the model writes
 // them.
 func customArguments(input string) string {
-	b, err := encode(map[string]string{"input": input})
+	b, err := reply.Encode(map[string]string{"input": input})
 	if err != nil {
 		return "{}"
 	}
@@ -64,7 +65,7 @@ func readCustom(r *reader) (tool, error) {
 	if r.kind() != '{' {
 		return tool{}, r.wrong("an object with a name")
 	}
-	if err := mismatch(r.decode(&in)); err != nil {
+	if err := r.decode(&in); err != nil {
 		return tool{}, err
 	}
 	if in.Name == "" {
@@ -93,7 +94,7 @@ func (c chatCall) toChat() (chat.ToolCall, error) {
 	out := chat.ToolCall{ID: c.ID, Type: c.Type}
 	switch {
 	case c.Type == "custom" && c.Custom == nil:
-		return out, bad("custom: missing, want an object with name and input")
+		return out, reply.Bad("custom: missing, want an object with name and input")
 	case c.Type == "custom":
 		out.Type = "function"
 		out.Function = chat.Function{Name: c.Custom.Name, Arguments: chat.Arguments(customArguments(c.Custom.Input))}

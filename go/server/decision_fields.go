@@ -116,9 +116,9 @@ func (l *questions) take(r *reader) error {
 			var err error
 			switch name {
 			case "name":
-				err = optional(r, &one.name)
+				err = r.optional(&one.name)
 			case "prompt":
-				err = optional(r, &one.prompt)
+				err = r.optional(&one.prompt)
 			case "choices":
 				err = one.choices.take(r)
 			default:

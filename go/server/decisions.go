@@ -13,6 +13,7 @@ import (
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/internal/exactmath"
+	"github.com/quern-llm/quern/go/server/reply"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -37,15 +38,15 @@ func newDecisionQuery(m *Model) *decisionQuery {
 
 func (q *decisionQuery) fields() []field {
 	return append([]field{
-		input("prompt", text{p: &q.prompt}, "The text that a choice goes on from."),
+		input("prompt", newText(&q.prompt), "The text that a choice goes on from."),
 		input("messages", &q.messages, "In place of prompt: a conversation, which a choice answers."),
 		input("choices", &q.choices, "The texts to choose from."),
 		input("questions", &q.questions, `In place of choices: several questions over one context, such as [{"name": "tone", "prompt": "Is it polite?", "choices": ["yes", "no"]}]. Their prompts follow prompt, or are further messages.`),
 		input("prior", priorText{&q.prior}, "A text without content, such as N/A, in place of prompt or of the last message of the user before the questions: what choices owe to it is taken off."),
-		setting("normalize", text{&q.normalize, []string{"none", "tokens", "bytes"}}, "What the logarithm of a choice's probability is divided by: nothing, its tokens or its bytes."),
+		setting("normalize", oneOf(&q.normalize, "none", "tokens", "bytes"), "What the logarithm of a choice's probability is divided by: nothing, its tokens or its bytes."),
 		setting("ends", &q.ends, "A choice counts as the whole answer, not as the beginning of one. By default it does with messages, and does not with prompt."),
 		setting("chat_template_kwargs", &q.kwargs, "Further variables for the chat template, such as enable_thinking."),
-		setting("reasoning_effort", text{&q.effort, efforts}, "For the chat template; none also turns reasoning off."),
+		setting("reasoning_effort", oneOf(&q.effort, efforts...), "For the chat template; none also turns reasoning off."),
 	}, q.reads.fields()...)
 }
 
@@ -103,7 +104,7 @@ func (s *Server) decide(c *gin.Context, m *Model) error {
 		return err
 	}
 	if m.VectorsOnly != "" {
-		return unsupported("%s; use /v1/embeddings or /v1/rerank", m.VectorsOnly)
+		return reply.Unsupported("%s; use /v1/embeddings or /v1/rerank", m.VectorsOnly)
 	}
 	asked, err := q.asked()
 	if err != nil {
@@ -127,7 +128,7 @@ func (s *Server) decide(c *gin.Context, m *Model) error {
 		}
 		a.Decisions = append(a.Decisions, q.result(one, stems[i].branches, prior))
 	}
-	reply(c, http.StatusOK, a)
+	reply.JSON(c, http.StatusOK, a)
 	return nil
 }
 
@@ -135,13 +136,13 @@ func (s *Server) decide(c *gin.Context, m *Model) error {
 func (q *decisionQuery) asked() ([]question, error) {
 	switch {
 	case q.prompt == "" && q.messages == nil:
-		return nil, invalid("prompt", "missing, and so is messages; want one of them")
+		return nil, reply.Invalid("prompt", "missing, and so is messages; want one of them")
 	case q.prompt != "" && q.messages != nil:
-		return nil, invalid("messages", "given together with prompt, want one of them")
+		return nil, reply.Invalid("messages", "given together with prompt, want one of them")
 	case q.choices == nil && q.questions == nil:
-		return nil, invalid("choices", "missing, and so is questions; want one of them")
+		return nil, reply.Invalid("choices", "missing, and so is questions; want one of them")
 	case q.choices != nil && q.questions != nil:
-		return nil, invalid("questions", "given together with choices, want one of them")
+		return nil, reply.Invalid("questions", "given together with choices, want one of them")
 	}
 	if !q.ends.given {
 		q.ends.on = q.messages != nil
@@ -158,7 +159,7 @@ func (q *decisionQuery) asked() ([]question, error) {
 		n *= 2
 	}
 	if n > maxBranches {
-		return nil, invalid("choices", "%d in all, a prior counting twice, want at most %d", n, maxBranches)
+		return nil, reply.Invalid("choices", "%d in all, a prior counting twice, want at most %d", n, maxBranches)
 	}
 	return all, nil
 }
@@ -178,16 +179,16 @@ func (q *decisionQuery) stems(ctx context.Context, m *Model, asked []question, h
 			}
 			st, err := m.stem(ctx, text, one.choices, q.ends.on, held)
 			var long *engine.TooLongError
-			var api *apiError
+			var api *reply.Error
 			switch {
 			case errors.As(err, &long):
 				return nil, wrapAPI(q.questions != nil, i, err)
-			case errors.As(err, &api), errors.Is(err, errGone):
+			case errors.As(err, &api), errors.Is(err, reply.ErrGone):
 				return nil, err
 			case err != nil && q.questions != nil:
-				return nil, invalid("questions", "element %d: %v", i, err)
+				return nil, reply.Invalid("questions", "element %d: %v", i, err)
 			case err != nil:
-				return nil, invalid("choices", "%v", err)
+				return nil, reply.Invalid("choices", "%v", err)
 			}
 			all = append(all, st)
 		}
@@ -239,7 +240,7 @@ func (m *Model) stem(ctx context.Context, text string, choices choices, ends boo
 	whole := make([][]int32, len(choices))
 	for i, choice := range choices {
 		if ctx.Err() != nil {
-			return stem{}, errGone
+			return stem{}, reply.ErrGone
 		}
 		whole[i] = encode(text + choice)
 		if err := held.add(whole[i]); err != nil {

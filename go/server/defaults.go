@@ -15,7 +15,7 @@ func ReadDefaults(body []byte) (Defaults, error) {
 	m := &Model{}
 	var known []string
 	for _, q := range []query{newChatQuery(m), newTextQuery(m), newNativeQuery(m), newInfillQuery(m), newTemplateQuery(m)} {
-		if err := takeFields(body, q.fields(), false); err != nil {
+		if err := readSome(body, q.fields()); err != nil {
 			return Defaults{}, err
 		}
 		for _, f := range q.fields() {
@@ -36,7 +36,7 @@ func ReadDefaults(body []byte) (Defaults, error) {
 // filled gives q the model's defaults.
 func filled[Q query](m *Model, q Q) Q {
 	if m.Defaults.body != nil {
-		_ = takeFields(m.Defaults.body, q.fields(), false) // validated by ReadDefaults
+		_ = readSome(m.Defaults.body, q.fields()) // validated by ReadDefaults
 		if p, ok := any(q).(interface{ common() *options }); ok {
 			p.common().form.usual = true
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/quern-llm/quern/go/hub"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // A Library is downloaded models. Its methods bring the server's list of models up to date.
@@ -106,7 +107,7 @@ func byURL(p hub.Progress) map[string]fileProgress {
 }
 
 // errNoLibrary reports that clients may not download models.
-var errNoLibrary = unsupported("this server downloads no models: it was started with -m, or with --no-models-pull")
+var errNoLibrary = reply.Unsupported("this server downloads no models: it was started with -m, or with --no-models-pull")
 
 // reference returns the model that a client names, on the server that names without one mean. Clients cannot have requests
 // sent to any other: the server may reach what they may not.
@@ -116,10 +117,10 @@ func reference(name, server string) (hub.Ref, error) {
 		ref, err = hub.ParseRef(server + name)
 	}
 	if err == nil && ref.Kind != hub.HuggingFace && ref.Kind != hub.Ollama {
-		return ref, invalid("model", "%s, want one of hf.co or ollama.com: others are downloaded on the server's machine, with \"quern pull\"", quote(name))
+		return ref, reply.Invalid("model", "%s, want one of hf.co or ollama.com: others are downloaded on the server's machine, with \"quern pull\"", quote(name))
 	}
 	if err != nil {
-		return ref, invalid("model", "%v", err)
+		return ref, reply.Invalid("model", "%v", err)
 	}
 	return ref, nil
 }
@@ -208,13 +209,13 @@ func remote(ctx context.Context, err error) error {
 	var status *hub.StatusError
 	switch {
 	case ctx.Err() != nil:
-		return errGone
+		return reply.ErrGone
 	case errors.Is(err, hub.ErrNotFound), errors.As(err, &status) && status.Status == http.StatusNotFound:
-		return &apiError{status: http.StatusNotFound, message: err.Error(), param: "model"}
+		return &reply.Error{Status: http.StatusNotFound, Message: err.Error(), Param: "model"}
 	case errors.Is(err, hub.ErrOffline):
-		return bad("%v", err)
+		return reply.Bad("%v", err)
 	}
-	return &apiError{status: http.StatusBadGateway, message: err.Error(), param: "model"}
+	return &reply.Error{Status: http.StatusBadGateway, Message: err.Error(), Param: "model"}
 }
 
 // A downloadQuery is a request to POST /models.
@@ -223,7 +224,7 @@ type downloadQuery struct{ model string }
 func newDownloadQuery(*Model) *downloadQuery { return &downloadQuery{} }
 
 func (q *downloadQuery) fields() []field {
-	return []field{required("model", text{p: &q.model}, "ORG/REPO or ORG/REPO:QUANT on Hugging Face, or a name with its server: hf.co/..., ollama.com/....")}
+	return []field{required("model", newText(&q.model), "ORG/REPO or ORG/REPO:QUANT on Hugging Face, or a name with its server: hf.co/..., ollama.com/....")}
 }
 
 // startDownload begins a download, which goes on when the request has ended.
@@ -238,7 +239,7 @@ func (s *Server) startDownload(c *gin.Context, _ *Model) error {
 	if _, err := s.download(c.Request.Context(), q.model, "hf.co/"); err != nil {
 		return err
 	}
-	reply(c, http.StatusOK, success{true})
+	reply.JSON(c, http.StatusOK, success{true})
 	return nil
 }
 
@@ -246,12 +247,12 @@ func (s *Server) startDownload(c *gin.Context, _ *Model) error {
 func (s *Server) deleteModel(c *gin.Context, _ *Model) error {
 	name := c.Query("model")
 	if name == "" {
-		return invalid("model", "missing, want ?model= and a name that /models has")
+		return reply.Invalid("model", "missing, want ?model= and a name that /models has")
 	}
 	if err := s.remove(c.Request.Context(), name); err != nil {
 		return err
 	}
-	reply(c, http.StatusOK, success{true})
+	reply.JSON(c, http.StatusOK, success{true})
 	return nil
 }
 
@@ -270,7 +271,7 @@ func (s *Server) remove(ctx context.Context, name string) error {
 	case err == nil, d != nil && errors.Is(err, hub.ErrNotFound):
 		return nil
 	case errors.Is(err, hub.ErrNotFound) && s.models.Has(name):
-		return bad("the model %s is not in the cache, and stays where it is", quote(name))
+		return reply.Bad("the model %s is not in the cache, and stays where it is", quote(name))
 	case errors.Is(err, hub.ErrNotFound):
 		return &models.NotFoundError{Name: name, Names: s.models.Names()}
 	}

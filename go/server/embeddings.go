@@ -13,6 +13,7 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // An embedQuery is a request for vectors of texts.
@@ -42,7 +43,7 @@ func (q *embedQuery) fields() []field {
 		dimensionsField(&q.dimensions),
 	}
 	if !q.native {
-		own = append(own, setting("encoding_format", text{&q.encoding, []string{"float", "base64"}}, "base64: a vector is its numbers, in 4 bytes each, little-endian."))
+		own = append(own, setting("encoding_format", oneOf(&q.encoding, "float", "base64"), "base64: a vector is its numbers, in 4 bytes each, little-endian."))
 	}
 	return append(own, q.reads.fields()...)
 }
@@ -54,7 +55,7 @@ func dimensionsField(p *int) field {
 // checkDimensions refuses more numbers than vectors have.
 func (m *Model) checkDimensions(n int) error {
 	if n > m.Info.NEmbd {
-		return invalid("dimensions", "%d, want at most %d: vectors of this model have no more", n, m.Info.NEmbd)
+		return reply.Invalid("dimensions", "%d, want at most %d: vectors of this model have no more", n, m.Info.NEmbd)
 	}
 	return nil
 }
@@ -103,7 +104,7 @@ func (s *Server) embeddings(c *gin.Context, m *Model) error {
 		}
 		a.Data = append(a.Data, entry)
 	}
-	reply(c, http.StatusOK, a)
+	reply.JSON(c, http.StatusOK, a)
 	return nil
 }
 
@@ -127,7 +128,7 @@ func (s *Server) nativeEmbeddings(c *gin.Context, m *Model) error {
 		}
 		answer = append(answer, nativeEmbedEntry{i, vectors})
 	}
-	reply(c, http.StatusOK, answer)
+	reply.JSON(c, http.StatusOK, answer)
 	return nil
 }
 
@@ -139,9 +140,9 @@ func (s *Server) askedVectors(c *gin.Context, m *Model, q *embedQuery) (all []*e
 	}
 	switch {
 	case m.Pooling == arch.PoolRank:
-		return fail(unsupported("this model scores documents and has no vectors of texts; use /v1/rerank, or start the server with --pooling cls, mean or last"))
+		return fail(reply.Unsupported("this model scores documents and has no vectors of texts; use /v1/rerank, or start the server with --pooling cls, mean or last"))
 	case m.Pooling == arch.PoolNone && !q.native:
-		return fail(unsupported("pooling is none, and OpenAI's vectors are of whole texts; use /embeddings, or start the server with another --pooling"))
+		return fail(reply.Unsupported("pooling is none, and OpenAI's vectors are of whole texts; use /embeddings, or start the server with another --pooling"))
 	}
 	if err := m.checkDimensions(q.dimensions); err != nil {
 		return fail(err)
@@ -196,7 +197,7 @@ func (p inputs) encode(ctx context.Context, m *Model, name string, held *tokenSt
 	all := make([][]int32, len(p))
 	for _, i := range order {
 		if ctx.Err() != nil {
-			return nil, errGone
+			return nil, reply.ErrGone
 		}
 		if n := p[i].size().ids; n > m.Ctx {
 			return nil, wrapAPI(len(p) > 1, i, &engine.TooLongError{Prompt: n, Ctx: m.Ctx})

@@ -89,10 +89,6 @@ func TestWrongFields(t *testing.T) {
 // wrongValues are values that a target refuses, whatever it is.
 func wrongValues(to target) []string {
 	switch to := to.(type) {
-	case boolean, *option:
-		return []string{`"true"`, `1`, `[]`, `{}`}
-	case text:
-		return append([]string{`1`, `true`, `[]`, `{}`}, map[bool][]string{true: {`"nonsense"`}}[to.some != nil]...)
 	case neutral:
 		return []string{`[7]`, `{"a":7}`, `"nonsense"`}
 	case *stopWords, *samplerList:
@@ -155,6 +151,14 @@ func wrongValues(to target) []string {
 		return []string{`1`, `true`, `"x"`, `[1]`, `[[1]]`, `[[1,2,3]]`, `[[1,"x"]]`, `{"1":"x"}`, `[[1.5,1]]`, `[[-1,1]]`, `{"1":1e99}`, `{"-5":3}`, `{"99999999999":1}`, `{"999999":1}`}
 	}
 	s := to.schema()
+	switch {
+	case s["type"] == "boolean":
+		return []string{`"true"`, `1`, `[]`, `{}`}
+	case s["enum"] != nil:
+		return []string{`1`, `true`, `[]`, `{}`, `"nonsense"`}
+	case s["type"] == "string":
+		return []string{`1`, `true`, `[]`, `{}`}
+	}
 	wrong := []string{`"1"`, `true`, `[]`, `{}`, `1e400`, `-1e400`, fmt.Sprint(bound(s["minimum"]) - 1)}
 	if hi := bound(s["maximum"]); hi < math.MaxInt64 {
 		wrong = append(wrong, fmt.Sprint(hi+1))

@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // A query is the body of a request to one endpoint. It holds defaults until fields are
@@ -54,11 +56,12 @@ type schema = map[string]any
 // absent.
 func readFields(body []byte, fields []field) error { return takeFields(body, fields, true) }
 
-// takeFields is readFields, except that required fields may be missing unless whole is
-// true.
+// readSome is readFields, except that required fields may be missing.
+func readSome(body []byte, fields []field) error { return takeFields(body, fields, false) }
+
 func takeFields(body []byte, fields []field, whole bool) error {
 	if len(bytes.TrimSpace(body)) == 0 {
-		return bad("the body is empty, want a JSON object")
+		return reply.Bad("the body is empty, want a JSON object")
 	}
 	r := newReader(body)
 	given := make([]struct {
@@ -76,11 +79,11 @@ func takeFields(body []byte, fields []field, whole bool) error {
 		if was.name != "" {
 			v, err := r.raw()
 			if err == nil && !bytes.Equal(v, was.value) {
-				err = invalid(name, "differs from %s, which means the same; want one of them", was.name)
+				err = reply.Invalid(name, "differs from %s, which means the same; want one of them", was.name)
 			}
 			return err
 		}
-		from := r.dec.InputOffset()
+		from := r.offset()
 		if err := fields[i].to.take(r); err != nil {
 			return at(name, err)
 		}
@@ -91,7 +94,7 @@ func takeFields(body []byte, fields []field, whole bool) error {
 	case r.fault != nil:
 		return r.fault
 	case err != nil && notObject:
-		return bad("the body is %v", err)
+		return reply.Bad("the body is %v", err)
 	case err != nil:
 		return err
 	}
@@ -100,19 +103,23 @@ func takeFields(body []byte, fields []field, whole bool) error {
 	}
 	for i, f := range fields {
 		if whole && f.need && given[i].name == "" {
-			return invalid(f.names[0], "missing, want %s", wants(f.to.schema()))
+			return reply.Invalid(f.names[0], "missing, want %s", wants(f.to.schema()))
 		}
 	}
 	return nil
 }
 
-// at adds the name of the field to an error about its value.
-func at(name string, err error) error {
-	if api, ok := err.(*apiError); ok { // which has a status of its own
-		api.message, api.param = name+": "+api.message, name
-		return api
+// readValue reads a body that is one value.
+func readValue(body []byte, to target) error {
+	r := newReader(body)
+	err := to.take(r)
+	switch {
+	case r.fault != nil:
+		return r.fault
+	case err != nil:
+		return reply.Bad("the body: %v", err)
 	}
-	return invalid(name, "%v", err)
+	return r.end()
 }
 
 // wants describes in words what a schema accepts.

@@ -9,6 +9,7 @@ import (
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/form"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // held is the form that an answer is held to. Several fields give one, of which a request
@@ -42,7 +43,7 @@ func (f *held) fields() []field {
 		input("guided_regex", formText{f, "guided_regex", form.Regex, "a regular expression"}, "The whole answer matches this regular expression."),
 		input("guided_choice", formChoice{f, "guided_choice"}, "The answer is one of these texts, unless max_tokens ends it before."),
 		input("guided_grammar", formText{f, "guided_grammar", form.Grammar, "a grammar"}, "The same as grammar."),
-		input("guided_whitespace_pattern", text{p: &f.Space}, "A regular expression of the white space between the parts of JSON."),
+		input("guided_whitespace_pattern", newText(&f.Space), "A regular expression of the white space between the parts of JSON."),
 		input("structured_outputs", structured{f}, "One of choice, regex, json, json_object, grammar and structural_tag, as the fields with guided_ have them."),
 	}...)
 }
@@ -173,9 +174,9 @@ func (s structured) take(r *reader) error {
 		case "structural_tag":
 			to = formTags{s.f, param}
 		case "whitespace_pattern":
-			to = text{p: &s.f.Space}
+			to = newText(&s.f.Space)
 		case "json_object", "disable_any_whitespace", "disable_fallback", "disable_additional_properties":
-			to = boolean{&is}
+			to = newBoolean(&is)
 		default:
 			return fmt.Errorf("%s is no form, want one of choice, regex, json, json_object, grammar, structural_tag", quote(name))
 		}
@@ -221,7 +222,7 @@ type responseForm struct {
 func (t responseForm) take(r *reader) error {
 	param, kind := t.param, ""
 	var inner held // the schema
-	from := r.dec.InputOffset()
+	from := r.offset()
 	err := r.members("an object with a type", func(name string) error {
 		if r.kind() == 'n' {
 			_, err := r.raw()
@@ -320,7 +321,7 @@ func (f *held) compile(m *Model, prompt *chat.Prompt, calls *chat.CallRule) (*co
 	if _, ofCalls := errors.AsType[*form.CallsError](err); ofCalls {
 		param = "tools"
 	}
-	return nil, invalid(param, "%s", oneLine(err))
+	return nil, reply.Invalid(param, "%s", oneLine(err))
 }
 
 func oneLine(err error) string {

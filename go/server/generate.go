@@ -8,6 +8,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // A format encodes the answers of an endpoint.
@@ -15,15 +16,15 @@ type format interface {
 	// whole encodes the answers as one JSON value.
 	whole(answers []answer) any
 	// event adds an event of a sequence to a stream. Errors go to failed instead.
-	event(s *stream, e event) error
+	event(s *reply.Stream, e event) error
 	// end adds what follows the last event.
-	end(s *stream) error
+	end(s *reply.Stream) error
 	// failed adds an error and what follows it.
-	failed(s *stream, err *apiError) error
+	failed(s *reply.Stream, err *reply.Error) error
 }
 
 // A pinger is a format with an event of its own for silence, in place of a comment.
-type pinger interface{ ping(s *stream) error }
+type pinger interface{ ping(s *reply.Stream) error }
 
 // A prompter is the query of an endpoint that generates text.
 type prompter interface {
@@ -90,22 +91,20 @@ func (s *Server) finish(c *gin.Context, q prompter, g *generation) error {
 	if err != nil {
 		return err
 	}
-	reply(c, http.StatusOK, f.whole(answers))
+	reply.JSON(c, http.StatusOK, f.whole(answers))
 	return nil
 }
-
-// maxUnsent is how many bytes of events are combined before they are sent. It bounds
-// the buffer when a slow client lets events pile up.
-const maxUnsent = 64 << 10
 
 // stream sends what a generation yields as it comes. An error before the first event is
 // returned, since it can have a status of its own; a later one is sent as the last
 // event.
 func (s *Server) stream(c *gin.Context, g *generation, f format) error {
-	out := newStream(c)
-	_, out.lines = f.(liner)
+	out := reply.NewStream(c)
+	if _, ok := f.(liner); ok {
+		out = reply.NewLines(c)
+	}
 	quiet := s.quiet(g.opts)
-	ping := out.ping
+	ping := out.Ping
 	if own, ok := f.(pinger); ok {
 		ping = func() error { return own.ping(out) }
 	}
@@ -119,27 +118,27 @@ func (s *Server) stream(c *gin.Context, g *generation, f format) error {
 			if err := f.event(out, e); err != nil {
 				return false, err
 			}
-			if out.buf.Len() > maxUnsent {
+			if out.Full() {
 				sent = true
-				if err := out.flush(); err != nil {
+				if err := out.Flush(); err != nil {
 					return sent, err
 				}
 			}
 		}
-		sent = sent || out.buf.Len() > 0 // how far a prompt is says nothing to those who did not ask
-		return sent, out.flush()
+		sent = sent || out.Unsent() // how far a prompt is says nothing to those who did not ask
+		return sent, out.Flush()
 	})
 	switch {
 	case err == nil:
 		err = f.end(out)
-	case errors.Is(err, errGone) || !out.open:
+	case errors.Is(err, reply.ErrGone) || !out.Begun():
 		return err
 	default:
 		s.logHidden(c, err)
 		err = f.failed(out, toAPI(c, err))
 	}
-	if err != nil || out.flush() != nil {
-		return errGone
+	if err != nil || out.Flush() != nil {
+		return reply.ErrGone
 	}
 	return nil
 }

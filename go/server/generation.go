@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/base64"
-	"errors"
 	"sync/atomic"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // A generation is a running request: its sequences and their events.
@@ -47,10 +47,10 @@ type source struct {
 // start reserves memory for a request and submits its sequences: all of them, or none.
 func (s *Server) start(c *gin.Context, m *Model, o *options, prefix string, src source) (*generation, error) {
 	if m.VectorsOnly != "" {
-		return nil, unsupported("%s; use /v1/embeddings or /v1/rerank", m.VectorsOnly)
+		return nil, reply.Unsupported("%s; use /v1/embeddings or /v1/rerank", m.VectorsOnly)
 	}
 	if n := len(src.prompts) * o.n; n > maxSequences {
-		return nil, invalid("n", "%d answers to each of %d prompts, want %d in all at most", o.n, len(src.prompts), maxSequences)
+		return nil, reply.Invalid("n", "%d answers to each of %d prompts, want %d in all at most", o.n, len(src.prompts), maxSequences)
 	}
 	ledger, err := newLedger(m, o, src.prompts)
 	if err != nil {
@@ -129,9 +129,6 @@ func (g *generation) note() map[string]any {
 	}
 }
 
-// errGone ends a request whose client has disconnected.
-var errGone = errors.New("the client has gone")
-
 // each calls f with events as they come, until all sequences have ended, and with none
 // after each period in which f has sent nothing. If ctx ends first, or f fails, the sequences are cancelled.
 func (g *generation) each(ctx context.Context, quiet time.Duration, f func([]event) (sent bool, err error)) error {
@@ -147,7 +144,7 @@ func (g *generation) each(ctx context.Context, quiet time.Duration, f func([]eve
 		select {
 		case <-ctx.Done():
 			g.cancel()
-			return errGone
+			return reply.ErrGone
 		case <-silence:
 		case <-g.box.ready:
 			if events = g.box.fetch(); len(events) == 0 {
@@ -157,7 +154,7 @@ func (g *generation) each(ctx context.Context, quiet time.Duration, f func([]eve
 		sent, err := f(events)
 		if err != nil {
 			g.cancel()
-			return errGone
+			return reply.ErrGone
 		}
 		g.count(events)
 		for _, e := range events {

@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 
+	"github.com/quern-llm/quern/go/server/reply"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -72,10 +73,10 @@ func newInfillQuery(m *Model) *infillQuery {
 
 func (q *infillQuery) fields() []field {
 	return append(q.options.fields(),
-		input("input_prefix", text{p: &q.prefix}, "The text before the cursor."),
-		input("input_suffix", text{p: &q.suffix}, "The text after the cursor."),
+		input("input_prefix", newText(&q.prefix), "The text before the cursor."),
+		input("input_suffix", newText(&q.suffix), "The text after the cursor."),
 		input("input_extra", &q.extra, "Other files to know about."),
-		input("prompt", text{p: &q.begin}, "How the answer begins, in front of the cursor."),
+		input("prompt", newText(&q.begin), "How the answer begins, in front of the cursor."),
 		nProbs(&q.options), responseFields(&q.wanted),
 	)
 }
@@ -92,7 +93,7 @@ func (q *infillQuery) format(g *generation, _ envelope) format { return &nativeF
 func (m *Model) fillIn(in infill) ([]int32, error) {
 	fim := m.fim
 	if fim.pre < 0 || fim.suf < 0 || fim.mid < 0 {
-		return nil, unsupported("this model cannot fill in: its vocabulary has no tokens for the parts around a gap")
+		return nil, reply.Unsupported("this model cannot fill in: its vocabulary has no tokens for the parts around a gap")
 	}
 	var ids []int32
 	plain := func(text string) {
@@ -152,7 +153,7 @@ func (f *extraFiles) take(r *reader) error {
 			var err error
 			switch name {
 			case "filename":
-				err = optional(r, &one.name)
+				err = r.optional(&one.name)
 			case "text":
 				given = true
 				one.text, err = r.text("a string")
@@ -162,7 +163,7 @@ func (f *extraFiles) take(r *reader) error {
 			return wrap(name, err)
 		})
 		if err == nil && !given {
-			err = bad("text: missing, want a string")
+			err = reply.Bad("text: missing, want a string")
 		}
 		*f = append(*f, one)
 		return wrap(fmt.Sprintf("element %d", i), err)

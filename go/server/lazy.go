@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/quern-llm/quern/go/form"
+	"github.com/quern-llm/quern/go/server/reply"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -18,7 +19,7 @@ type lazy struct {
 
 func (l *lazy) fields() []field {
 	return []field{
-		setting("grammar_lazy", boolean{&l.on}, "Text is free before the first of grammar_triggers: from there on it is held to its grammar or other form, which begins with the trigger."),
+		setting("grammar_lazy", newBoolean(&l.on), "Text is free before the first of grammar_triggers: from there on it is held to its grammar or other form, which begins with the trigger."),
 		setting("grammar_triggers", &l.triggers, `Of grammar_lazy: {"type": "word", "value": "<call>"}, {"type": "token", "token": 7}, or type pattern or pattern_full with a regular expression as its value, which is in the text or matches all of it so far; the form begins with its first group. Types may be numbers: 0 token, 1 word, 2 pattern, 3 pattern_full.`),
 		setting("preserved_tokens", &l.preserved, "Names of control tokens that are sent as text; texts that are not one token are ignored. With grammar_lazy they may be in the place of their names in the grammar."),
 	}
@@ -27,7 +28,7 @@ func (l *lazy) fields() []field {
 // settle finds the preserved tokens, and checks the triggers.
 func (l *lazy) settle(m *Model) error {
 	if len(l.preserved) > maxPreserved {
-		return invalid("preserved_tokens", "%d texts, want at most %d", len(l.preserved), maxPreserved)
+		return reply.Invalid("preserved_tokens", "%d texts, want at most %d", len(l.preserved), maxPreserved)
 	}
 	control := map[string]bool{}
 	for _, name := range l.preserved {
@@ -38,12 +39,12 @@ func (l *lazy) settle(m *Model) error {
 		}
 	}
 	if l.on && len(l.triggers) == 0 {
-		return invalid("grammar_triggers", "missing, want the triggers of grammar_lazy")
+		return reply.Invalid("grammar_triggers", "missing, want the triggers of grammar_lazy")
 	}
 	for i, t := range l.triggers {
 		ids := m.Tokenizer.Encode(t.Text, tokenizer.Options{NoSpecial: true, ParseSpecial: true})
 		if t.Kind == form.WordTrigger && len(ids) == 1 && !control[t.Text] && len(m.Tokenizer.Piece(ids[0], false)) == 0 {
-			return invalid("grammar_triggers", "element %d: the control token %s, want it in preserved_tokens", i, quote(t.Text))
+			return reply.Invalid("grammar_triggers", "element %d: the control token %s, want it in preserved_tokens", i, quote(t.Text))
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // stay returns what a request says about the model's stay in memory.
@@ -78,7 +79,7 @@ func (s *Server) lease(c *gin.Context, name string, o models.Options) (*models.L
 	}()
 	tick := time.NewTicker(s.c.Ping)
 	defer tick.Stop()
-	var out *stream
+	var out *reply.Stream
 	for {
 		select {
 		case r := <-got:
@@ -91,15 +92,15 @@ func (s *Server) lease(c *gin.Context, name string, o models.Options) (*models.L
 				tick.Stop()
 				continue
 			}
-			out = newStream(c)
+			out = reply.NewStream(c)
 			c.Set(waited, true)
 		}
-		if out.ping() != nil || out.flush() != nil {
+		if out.Ping() != nil || out.Flush() != nil {
 			cancel()
 			if r := <-got; r.lease != nil {
 				r.lease.Release()
 			}
-			return nil, errGone
+			return nil, reply.ErrGone
 		}
 	}
 }

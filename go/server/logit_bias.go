@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/server/reply"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -123,7 +124,7 @@ func (b *biases) settle(m *Model, ignoreEOS bool) error {
 		if one.id < 0 {
 			ids = m.Tokenizer.Encode(one.text, tokenizer.Options{NoSpecial: true, ParseSpecial: true})
 		} else if int(one.id) >= m.Tokenizer.Len() {
-			return invalid("logit_bias", "token %d is not in the vocabulary, want 0 to %d", one.id, m.Tokenizer.Len()-1)
+			return reply.Invalid("logit_bias", "token %d is not in the vocabulary, want 0 to %d", one.id, m.Tokenizer.Len()-1)
 		}
 		for _, id := range ids {
 			sum[id] += one.value

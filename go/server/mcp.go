@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // Tools are functions that clients may call through the server: those of MCP servers. The server never calls them
@@ -45,7 +46,7 @@ type (
 	}
 )
 
-var errNoTools = unsupported("this server has no tools; start it with --mcp")
+var errNoTools = reply.Unsupported("this server has no tools; start it with --mcp")
 
 func (s *Server) listTools(c *gin.Context, _ *Model) error {
 	if s.c.Tools == nil {
@@ -60,7 +61,7 @@ func (s *Server) listTools(c *gin.Context, _ *Model) error {
 		}
 		list.Data = append(list.Data, mcpTool{"function", s.c.Tools.Server(f.Name), jsontext.Value(t.Function)})
 	}
-	reply(c, http.StatusOK, list)
+	reply.JSON(c, http.StatusOK, list)
 	return nil
 }
 
@@ -74,7 +75,7 @@ func newMCPQuery(*Model) *mcpQuery { return &mcpQuery{} }
 
 func (q *mcpQuery) fields() []field {
 	return []field{
-		required("name", text{p: &q.name}, "The tool, by a name that /v1/mcp/tools has."),
+		required("name", newText(&q.name), "The tool, by a name that /v1/mcp/tools has."),
 		input("arguments", callArguments{&q.arguments}, "The arguments: an object, or its JSON as text, as models give it."),
 	}
 }
@@ -85,7 +86,7 @@ func (a callArguments) take(r *reader) error {
 	if k := r.kind(); k != '{' && k != '"' {
 		return r.wrong("an object, or its JSON as text")
 	}
-	return mismatch(r.decode(a.p))
+	return r.decode(a.p)
 }
 
 func (a callArguments) value() any     { return nil }
@@ -98,10 +99,10 @@ func (s *Server) callTool(c *gin.Context, _ *Model) error {
 		return errNoTools
 	}
 	if err := http.NewCrossOriginProtection().Check(c.Request); err != nil {
-		return &apiError{status: http.StatusForbidden, message: "a page of another origin may not call tools, only the server's own page and programs may"}
+		return &reply.Error{Status: http.StatusForbidden, Message: "a page of another origin may not call tools, only the server's own page and programs may"}
 	}
 	if kind, _, err := mime.ParseMediaType(c.GetHeader("Content-Type")); err != nil || kind != "application/json" {
-		return &apiError{status: http.StatusUnsupportedMediaType, message: fmt.Sprintf("the body has the type %s, want application/json", quote(c.GetHeader("Content-Type")))}
+		return &reply.Error{Status: http.StatusUnsupportedMediaType, Message: fmt.Sprintf("the body has the type %s, want application/json", quote(c.GetHeader("Content-Type")))}
 	}
 	if _, err := receive(c); err != nil {
 		return err
@@ -112,7 +113,7 @@ func (s *Server) callTool(c *gin.Context, _ *Model) error {
 	}
 	server := s.c.Tools.Server(q.name)
 	if server == "" {
-		return &apiError{status: http.StatusNotFound, message: "no tool has the name " + quote(q.name) + "; /v1/mcp/tools says which there are", param: "name"}
+		return &reply.Error{Status: http.StatusNotFound, Message: "no tool has the name " + quote(q.name) + "; /v1/mcp/tools says which there are", Param: "name"}
 	}
 	ctx, cancel := context.WithTimeoutCause(c.Request.Context(), s.c.ToolTime, errSlowTool)
 	defer cancel()
@@ -122,13 +123,13 @@ func (s *Server) callTool(c *gin.Context, _ *Model) error {
 	switch {
 	case err == nil: // in the last moment, perhaps
 	case context.Cause(ctx) == errSlowTool:
-		return &apiError{status: http.StatusGatewayTimeout, message: fmt.Sprintf("the tool %s gave no answer in %v", q.name, s.c.ToolTime)}
+		return &reply.Error{Status: http.StatusGatewayTimeout, Message: fmt.Sprintf("the tool %s gave no answer in %v", q.name, s.c.ToolTime)}
 	case ctx.Err() != nil:
 		return ctx.Err()
 	default:
-		return &apiError{status: http.StatusBadGateway, message: err.Error()}
+		return &reply.Error{Status: http.StatusBadGateway, Message: err.Error()}
 	}
-	reply(c, http.StatusOK, mcpResult{"mcp.result", q.name, server, content})
+	reply.JSON(c, http.StatusOK, mcpResult{"mcp.result", q.name, server, content})
 	return nil
 }
 

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // What a request buffers until its client has read it is counted against the memory
@@ -50,9 +51,9 @@ type ledger struct {
 }
 
 // errAnswers ends an answer that has outgrown the available memory.
-var errAnswers = &apiError{
-	status: http.StatusServiceUnavailable, retry: retryMemory,
-	message: "the memory for answers is used up: this one is generated faster than it is read, or there are many; ask for fewer answers, tokens or log-probabilities, or try again later",
+var errAnswers = &reply.Error{
+	Status: http.StatusServiceUnavailable, Retry: retryMemory,
+	Message: "the memory for answers is used up: this one is generated faster than it is read, or there are many; ask for fewer answers, tokens or log-probabilities, or try again later",
 }
 
 // retryMemory is an estimate: memory is released when an answer is sent.
@@ -78,16 +79,16 @@ func newLedger(m *Model, o *options, prompts [][]int32) (*ledger, error) {
 	if l.taken, err = m.Memory.Reserve(answersPurpose, 0); err == nil && l.resize(l.floor) {
 		return l, nil
 	}
-	e := &apiError{
-		status: http.StatusTooManyRequests, retry: retryMemory,
-		message: fmt.Sprintf("the answers may take %s of memory, and %s are free now; try again later, or ask for less", mem.FormatBytes(need), mem.FormatBytes(free)),
+	e := &reply.Error{
+		Status: http.StatusTooManyRequests, Retry: retryMemory,
+		Message: fmt.Sprintf("the answers may take %s of memory, and %s are free now; try again later, or ask for less", mem.FormatBytes(need), mem.FormatBytes(free)),
 	}
 	if limit, _ := m.Memory.Limit(); need > all-l.spare && need > min(smallBytes, limit) { // a small one fits when others have ended
-		e = bad("the answers may take %s of memory, and there are %s for those of all requests; ask for less", mem.FormatBytes(need), mem.FormatBytes(all-l.spare))
+		e = reply.Bad("the answers may take %s of memory, and there are %s for those of all requests; ask for less", mem.FormatBytes(need), mem.FormatBytes(all-l.spare))
 	}
-	e.message += fmt.Sprintf(" (n is %d, n_probs %d, and up to %d tokens are wanted of each answer)", o.n, max(o.probs, 0), o.most(m, prompts))
+	e.Message += fmt.Sprintf(" (n is %d, n_probs %d, and up to %d tokens are wanted of each answer)", o.n, max(o.probs, 0), o.most(m, prompts))
 	if !o.stream && o.probs >= 0 {
-		e.message += ", or for a stream"
+		e.Message += ", or for a stream"
 	}
 	return nil, e
 }

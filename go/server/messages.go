@@ -2,16 +2,15 @@ package server
 
 import (
 	stdjson "encoding/json" // for the type of chat's values
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/server/reply"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -35,7 +34,7 @@ func (c *conversation) fields() []field {
 	return append([]field{
 		required("messages", sentMessages{&c.messages, &c.sent}, "The conversation so far."),
 		setting("chat_template_kwargs", &c.kwargs, "Further variables for the chat template, such as enable_thinking."),
-		setting("reasoning_effort", text{&c.effort, efforts}, "For the chat template; none also turns reasoning off."),
+		setting("reasoning_effort", oneOf(&c.effort, efforts...), "For the chat template; none also turns reasoning off."),
 		setting("add_generation_prompt", &c.generate, "End the prompt with the beginning of the assistant's turn."),
 		setting("continue_final_message", &c.resume, "Go on with the last message, which is the assistant's. By default that is done where the last message is the assistant's."),
 	}, append(c.budget.fields(), c.toolbox.fields()...)...)
@@ -48,7 +47,7 @@ type sentMessages struct {
 }
 
 func (m sentMessages) take(r *reader) error {
-	from := r.dec.InputOffset()
+	from := r.offset()
 	err := m.messages.take(r)
 	*m.sent = r.since(from)
 	return err
@@ -87,11 +86,11 @@ func readMessage(r *reader) (m chat.Message, err error) {
 			content = r.kind() != 'n'
 			m.Content, err = readContent(r)
 		case "name":
-			err = optional(r, &m.Name)
+			err = r.optional(&m.Name)
 		case "tool_call_id":
-			err = optional(r, &m.ToolCallID)
+			err = r.optional(&m.ToolCallID)
 		case "reasoning_content":
-			err = optional(r, &m.ReasoningContent)
+			err = r.optional(&m.ReasoningContent)
 		case "tool_calls":
 			err = readCalls(r, &m.ToolCalls)
 		case "function_call":
@@ -108,21 +107,11 @@ func readMessage(r *reader) (m chat.Message, err error) {
 	case err != nil:
 		return m, err
 	case !role:
-		return m, bad("role: missing, want a string such as user")
+		return m, reply.Bad("role: missing, want a string such as user")
 	case !content && !(m.Role == "assistant" && len(m.ToolCalls) > 0):
-		return m, bad("content: missing, want a string or an array of text parts")
+		return m, reply.Bad("content: missing, want a string or an array of text parts")
 	}
 	return m, nil
-}
-
-// optional reads a string or null.
-func optional(r *reader, p *string) (err error) {
-	if r.kind() == 'n' {
-		_, err = r.token()
-		return err
-	}
-	*p, err = r.text("a string")
-	return err
 }
 
 // readContent reads text, parts of text, or null.
@@ -166,13 +155,13 @@ func readPart(r *reader) (body string, err error) {
 	case err != nil:
 		return "", err
 	case slices.Contains(media, kind):
-		return "", bad("the model reads text only, want no %s", kind)
+		return "", reply.Bad("the model reads text only, want no %s", kind)
 	case kind == "":
-		return "", bad("type: missing, want text")
+		return "", reply.Bad("type: missing, want text")
 	case kind != "text":
-		return "", bad("type: the string %s, want text", quote(kind))
+		return "", reply.Bad("type: the string %s, want text", quote(kind))
 	case !given:
-		return "", bad("text: missing, want a string")
+		return "", reply.Bad("text: missing, want a string")
 	}
 	return body, nil
 }
@@ -191,13 +180,13 @@ func readOldCall(r *reader, calls *[]chat.ToolCall) error {
 	if err == nil {
 		*calls = []chat.ToolCall{{Type: "function", Function: one}}
 	}
-	return mismatch(err)
+	return err
 }
 
 // readCalls reads an assistant message's tool calls.
 func readCalls(r *reader, calls *[]chat.ToolCall) error {
 	var in []chatCall
-	if err := mismatch(r.decode(&in)); err != nil {
+	if err := r.decode(&in); err != nil {
 		return err
 	}
 	*calls = nil
@@ -209,15 +198,6 @@ func readCalls(r *reader, calls *[]chat.ToolCall) error {
 		*calls = append(*calls, call)
 	}
 	return nil
-}
-
-// mismatch says what of a value has the wrong type.
-func mismatch(err error) error {
-	var wrong *json.SemanticError
-	if errors.As(err, &wrong) {
-		return fmt.Errorf("%s at %q, want %s", wrong.JSONKind, wrong.JSONPointer, wrong.GoType)
-	}
-	return err
 }
 
 func (l *messages) value() any { return nil }
@@ -260,7 +240,7 @@ type option struct{ given, on bool }
 
 func (o *option) take(r *reader) error {
 	o.given = true
-	return boolean{&o.on}.take(r)
+	return newBoolean(&o.on).take(r)
 }
 
 func (o *option) value() any     { return o.on }
@@ -280,14 +260,14 @@ func (c *conversation) render(m *Model) (chat.Prompt, error) {
 	assistant := last.Role == "assistant"
 	switch {
 	case c.resume.on && c.generate.given && c.generate.on:
-		return chat.Prompt{}, invalid("continue_final_message", "true together with add_generation_prompt, want one of them")
+		return chat.Prompt{}, reply.Invalid("continue_final_message", "true together with add_generation_prompt, want one of them")
 	case c.resume.on && !assistant:
-		return chat.Prompt{}, invalid("continue_final_message", "the last message is not the assistant's, want one that is")
+		return chat.Prompt{}, reply.Invalid("continue_final_message", "the last message is not the assistant's, want one that is")
 	case !c.resume.on && (c.resume.given || !assistant || len(last.ToolCalls) > 0):
 	case n > 1 && c.messages[n-2].Role == "assistant":
-		return chat.Prompt{}, invalid("messages", "two messages of the assistant at the end, want one at most to go on with")
+		return chat.Prompt{}, reply.Invalid("messages", "two messages of the assistant at the end, want one at most to go on with")
 	case n == 1 && strings.TrimSpace(last.Content.String()) == "":
-		return chat.Prompt{}, invalid("messages", "only an empty one of the assistant, want one to answer")
+		return chat.Prompt{}, reply.Invalid("messages", "only an empty one of the assistant, want one to answer")
 	default:
 		in.AddGenerationPrompt, in.ContinueFinalMessage = false, true
 	}
@@ -298,7 +278,7 @@ func (c *conversation) render(m *Model) (chat.Prompt, error) {
 	}
 	prompt, err := m.Template.Render(in)
 	if err != nil {
-		return chat.Prompt{}, &apiError{status: http.StatusBadRequest, param: "messages", message: fmt.Sprintf("messages: %v", err)}
+		return chat.Prompt{}, &reply.Error{Status: http.StatusBadRequest, Param: "messages", Message: fmt.Sprintf("messages: %v", err)}
 	}
 	return prompt, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 type (
@@ -139,7 +140,7 @@ func (s *Server) listModels(c *gin.Context, _ *Model) error {
 			list.Data[i].conceal()
 		}
 	}
-	reply(c, http.StatusOK, list)
+	reply.JSON(c, http.StatusOK, list)
 	return nil
 }
 
@@ -164,12 +165,12 @@ func (s *Server) oneModel(c *gin.Context, _ *Model) error {
 		return s.watchModels(c, nil)
 	}
 	if d := s.pulling.named(id); d != nil && !s.models.Has(id) {
-		reply(c, http.StatusOK, d.entry())
+		reply.JSON(c, http.StatusOK, d.entry())
 		return nil
 	}
 	for _, st := range s.models.List() {
 		if slices.Contains(st.Names, id) {
-			reply(c, http.StatusOK, s.listed(st))
+			reply.JSON(c, http.StatusOK, s.listed(st))
 			return nil
 		}
 		if st.Model == nil {
@@ -177,7 +178,7 @@ func (s *Server) oneModel(c *gin.Context, _ *Model) error {
 		}
 		m := st.Model
 		if a := m.adapters.named(id); a != nil {
-			reply(c, http.StatusOK, m.adapterModel(a))
+			reply.JSON(c, http.StatusOK, m.adapterModel(a))
 			return nil
 		}
 	}

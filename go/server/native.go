@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // A nativeQuery is a request to /completion.
@@ -93,14 +94,14 @@ func (g *generation) native(seq *sequence, end ending, u engine.Usage, content s
 	return a
 }
 
-func (f *nativeFormat) event(s *stream, e event) error {
+func (f *nativeFormat) event(s *reply.Stream, e event) error {
 	o := f.g.opts
 	failed := e.end != nil && e.end.err != nil
 	switch {
 	case e.progress != nil && !o.progress, failed && e.piece.empty():
 		return nil
 	case e.end != nil && !failed:
-		return s.event(pick(f.wanted, f.g.native(e.seq, *e.end, e.usage, e.piece.content(), e.piece.tokens)))
+		return s.Event(pick(f.wanted, f.g.native(e.seq, *e.end, e.usage, e.piece.content(), e.piece.tokens)))
 	}
 	a := map[string]any{
 		"index": e.seq.index, "content": e.piece.content(), "tokens": f.g.ids(e.piece.tokens), "stop": false,
@@ -115,12 +116,12 @@ func (f *nativeFormat) event(s *stream, e event) error {
 	if e.progress != nil {
 		a["prompt_progress"] = e.progress.json()
 	}
-	return s.event(a)
+	return s.Event(a)
 }
 
-func (f *nativeFormat) end(*stream) error { return nil }
+func (f *nativeFormat) end(*reply.Stream) error { return nil }
 
-func (f *nativeFormat) failed(s *stream, err *apiError) error { return s.fail(err, "") }
+func (f *nativeFormat) failed(s *reply.Stream, err *reply.Error) error { return s.Fail(err, "") }
 
 // pick returns the wanted fields of an answer, all of them if wanted is empty. a/b is
 // the member b of a.

@@ -16,6 +16,7 @@ import (
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/form"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // Ollama's endpoints. Their defaults are Ollama's, whatever the model's file or the flags say; their
@@ -45,16 +46,16 @@ func newOllamaCommon(m *Model) ollamaCommon {
 
 func (q *ollamaCommon) fields() []field {
 	return []field{
-		input("model", text{p: &q.model}, "Which model, by a name that /api/tags has, with or without :latest. A server of one answers to any."),
-		setting("stream", boolean{&q.stream}, "Send the answer as it is generated, in lines of JSON."),
+		input("model", newText(&q.model), "Which model, by a name that /api/tags has, with or without :latest. A server of one answers to any."),
+		setting("stream", newBoolean(&q.stream), "Send the answer as it is generated, in lines of JSON."),
 		input("options", ollamaOptions{&q.options}, "Settings by Ollama's names: temperature, top_k, top_p, min_p, seed, stop, num_predict and others."),
 		input("format", ollamaForm{&q.form}, `Holds the answer to a form: "json", or a JSON schema.`),
 		input("think", &q.think, "Whether the model thinks before it answers, or how much: low, medium, high."),
 		input("keep_alive", &q.keepAlive, wantStay),
-		setting("logprobs", boolean{&q.logprobs}, "Send the log-probability of each token."),
+		setting("logprobs", newBoolean(&q.logprobs), "Send the log-probability of each token."),
 		setting("top_logprobs", integer(&q.top, 0, ollamaTop), "With logprobs: send so many of the likeliest tokens too."),
-		setting("truncate", boolean{new(bool)}, "Accepted; nothing is ever truncated."),
-		setting("shift", boolean{&q.shift}, "Whether a full context is shifted, where the server has `--context-shift`; false ends the answer there."),
+		setting("truncate", newBoolean(new(bool)), "Accepted; nothing is ever truncated."),
+		setting("shift", newBoolean(&q.shift), "Whether a full context is shifted, where the server has `--context-shift`; false ends the answer there."),
 	}
 }
 
@@ -62,7 +63,7 @@ func (q *ollamaCommon) settle(m *Model, h http.Header) error {
 	if q.logprobs {
 		q.probs = q.top
 	} else if q.top > 0 {
-		return invalid("top_logprobs", "%d without logprobs, want logprobs to be true", q.top)
+		return reply.Invalid("top_logprobs", "%d without logprobs, want logprobs to be true", q.top)
 	}
 	return q.options.settle(m, h)
 }
@@ -102,7 +103,7 @@ func ollama[Q ollamaPrompter](s *Server, prefix string, defaults func(*Model) Q)
 			return err
 		}
 		if a := q.loaded(m); a != nil {
-			reply(c, http.StatusOK, a)
+			reply.JSON(c, http.StatusOK, a)
 			return nil
 		}
 		return s.generate(c, m, q, prefix)
@@ -129,7 +130,7 @@ func (s *Server) stopped(c *gin.Context, r route, name string, o models.Options)
 		return false
 	}
 	_ = s.models.Unload(name) // one that sleeps; others are unloaded
-	reply(c, http.StatusOK, r.stop(cmp.Or(modelName(received(c)), st.Names[0]), unloaded))
+	reply.JSON(c, http.StatusOK, r.stop(cmp.Or(modelName(received(c)), st.Names[0]), unloaded))
 	return true
 }
 
@@ -196,11 +197,11 @@ func newOllamaGenerateQuery(m *Model) *ollamaGenerateQuery {
 
 func (q *ollamaGenerateQuery) fields() []field {
 	return append(q.ollamaCommon.fields(),
-		input("prompt", text{p: &q.prompt}, "What to answer; without it, the answer says that the model is loaded."),
-		input("suffix", text{p: &q.suffix}, "What comes after the answer, where the model can fill in."),
-		input("system", text{p: &q.system}, "The system prompt."),
-		input("template", text{p: &q.template}, "Not supported: templates are the model's own, or those of --chat-template."),
-		setting("raw", boolean{&q.raw}, "Take the prompt as it is, without a template."),
+		input("prompt", newText(&q.prompt), "What to answer; without it, the answer says that the model is loaded."),
+		input("suffix", newText(&q.suffix), "What comes after the answer, where the model can fill in."),
+		input("system", newText(&q.system), "The system prompt."),
+		input("template", newText(&q.template), "Not supported: templates are the model's own, or those of --chat-template."),
+		setting("raw", newBoolean(&q.raw), "Take the prompt as it is, without a template."),
 		input("context", &q.context, "The context of an earlier answer, to go on from."),
 		input("images", &q.images, "Not supported: the model reads text only."),
 	)
@@ -209,13 +210,13 @@ func (q *ollamaGenerateQuery) fields() []field {
 func (q *ollamaGenerateQuery) settle(m *Model, h http.Header) error {
 	switch {
 	case q.template != "":
-		return invalid("template", "given, want none: templates are the model's own, or those of --chat-template; raw takes a prompt that is rendered already")
+		return reply.Invalid("template", "given, want none: templates are the model's own, or those of --chat-template; raw takes a prompt that is rendered already")
 	case q.suffix != "" && (q.system != "" || q.context != nil):
-		return invalid("suffix", "given together with system or context, want one of them")
+		return reply.Invalid("suffix", "given together with system or context, want one of them")
 	}
 	for i, id := range q.context {
 		if int(id) >= m.Tokenizer.Len() {
-			return invalid("context", "element %d: token %d is not in the vocabulary, want 0 to %d", i, id, m.Tokenizer.Len()-1)
+			return reply.Invalid("context", "element %d: token %d is not in the vocabulary, want 0 to %d", i, id, m.Tokenizer.Len()-1)
 		}
 	}
 	return q.ollamaCommon.settle(m, h)
@@ -282,7 +283,7 @@ func (t ollamaOptions) take(r *reader) error {
 	if err != nil {
 		return err
 	}
-	if err := takeFields(raw, t.fields(), false); err != nil {
+	if err := readSome(raw, t.fields()); err != nil {
 		return err
 	}
 	t.o.maxTokens = max(t.o.maxTokens, -1)
@@ -340,12 +341,12 @@ const wantThink = "true, false, low, medium, high or max"
 func (t *ollamaThink) take(r *reader) error {
 	t.given, t.on = true, true
 	if r.kind() == '"' {
-		return text{&t.level, []string{"low", "medium", "high", "max"}}.take(r)
+		return oneOf(&t.level, "low", "medium", "high", "max").take(r)
 	}
 	if k := r.kind(); k != 't' && k != 'f' {
 		return r.wrong(wantThink)
 	}
-	return boolean{&t.on}.take(r)
+	return newBoolean(&t.on).take(r)
 }
 
 func (t *ollamaThink) value() any { return nil }
@@ -418,7 +419,7 @@ type noImages struct{}
 func (noImages) take(r *reader) error {
 	v, err := r.raw()
 	if err == nil && (v.Kind() != '[' || !bytes.Equal(bytes.Join(bytes.Fields(v), nil), []byte("[]"))) {
-		err = bad("the model reads text only, want no images")
+		err = reply.Bad("the model reads text only, want no images")
 	}
 	return err
 }
@@ -439,13 +440,13 @@ func (l *ollamaMessages) take(r *reader) error {
 			case "role":
 				m.Role, err = r.text("a string such as user")
 			case "content":
-				err = optional(r, &m.Content.Text)
+				err = r.optional(&m.Content.Text)
 			case "thinking":
-				err = optional(r, &m.ReasoningContent)
+				err = r.optional(&m.ReasoningContent)
 			case "tool_name", "name":
-				err = optional(r, &m.Name)
+				err = r.optional(&m.Name)
 			case "tool_call_id":
-				err = optional(r, &m.ToolCallID)
+				err = r.optional(&m.ToolCallID)
 			case "tool_calls":
 				if r.kind() == 'n' {
 					_, err = r.raw()
@@ -464,7 +465,7 @@ func (l *ollamaMessages) take(r *reader) error {
 			return wrap(name, err)
 		})
 		if err == nil && m.Role == "" {
-			err = bad("role: missing, want a string such as user")
+			err = reply.Bad("role: missing, want a string such as user")
 		}
 		for k := range m.ToolCalls {
 			m.ToolCalls[k].Type = "function"

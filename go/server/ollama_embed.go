@@ -8,6 +8,7 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // An ollamaEmbedQuery is a request to /api/embed.
@@ -40,7 +41,7 @@ func (q *ollamaEmbedQuery) fields() []field {
 		return all
 	}
 	return append(all, dimensionsField(&q.dimensions),
-		setting("truncate", boolean{new(bool)}, "Accepted; nothing is ever truncated: a text that is too long is refused."))
+		setting("truncate", newBoolean(new(bool)), "Accepted; nothing is ever truncated: a text that is too long is refused."))
 }
 
 type (
@@ -71,7 +72,7 @@ func (s *Server) ollamaEmbed(c *gin.Context, m *Model) error {
 		a.Embeddings = append(a.Embeddings, finish(e.Vectors()[0], q.dimensions, engine.Euclidean))
 	}
 	a.Total = time.Since(begun).Nanoseconds()
-	reply(c, http.StatusOK, a)
+	reply.JSON(c, http.StatusOK, a)
 	return nil
 }
 
@@ -82,7 +83,7 @@ func (s *Server) ollamaOldEmbed(c *gin.Context, m *Model) error {
 		return err
 	}
 	defer release()
-	reply(c, http.StatusOK, ollamaVector{all[0].Vectors()[0]})
+	reply.JSON(c, http.StatusOK, ollamaVector{all[0].Vectors()[0]})
 	return nil
 }
 
@@ -91,7 +92,7 @@ func (s *Server) ollamaAsked(c *gin.Context, m *Model, q *ollamaEmbedQuery) (all
 		err = m.checkDimensions(q.dimensions)
 	}
 	if err == nil && (m.Pooling == arch.PoolNone || m.Pooling == arch.PoolRank) {
-		err = unsupported("this server makes no vectors of whole texts; start it with --pooling mean, cls or last")
+		err = reply.Unsupported("this server makes no vectors of whole texts; start it with --pooling mean, cls or last")
 	}
 	if err != nil {
 		return nil, used, nil, err

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // ollamaRequest is the context key of requests whose errors have Ollama's form.
@@ -135,7 +136,7 @@ func (f *ollamaFormat) keep(tokens []engine.Token) {
 func (f *ollamaFormat) called(b *block) ollamaCall {
 	arguments := jsontext.Value(b.text.String())
 	if arguments.Kind() != '{' || !arguments.IsValid() { // num_predict has ended it
-		arguments, _ = encode(map[string]string{"partial_json": b.text.String()})
+		arguments, _ = reply.Encode(map[string]string{"partial_json": b.text.String()})
 	}
 	f.calls++
 	return ollamaCall{b.id, ollamaFunction{f.calls - 1, b.name, arguments}}
@@ -153,7 +154,7 @@ func (f *ollamaFormat) whole(answers []answer) any {
 	return f.ended(f.answer(got.blocks.join(textBlock), got.blocks.join(thoughtBlock), calls...), &got.ending, got.usage)
 }
 
-func (f *ollamaFormat) event(s *stream, e event) error {
+func (f *ollamaFormat) event(s *reply.Stream, e event) error {
 	f.keep(e.piece.tokens)
 	for _, d := range e.piece.deltas {
 		if f.call != nil && !f.call.continues(d) {
@@ -171,7 +172,7 @@ func (f *ollamaFormat) event(s *stream, e event) error {
 		if d == (chat.Delta{}) {
 			continue
 		}
-		if err := s.event(f.answer(d.Content, d.Reasoning)); err != nil {
+		if err := s.Event(f.answer(d.Content, d.Reasoning)); err != nil {
 			return err
 		}
 	}
@@ -181,21 +182,21 @@ func (f *ollamaFormat) event(s *stream, e event) error {
 	if err := f.sendCall(s); err != nil {
 		return err
 	}
-	return s.event(f.ended(f.answer("", ""), e.end, e.usage))
+	return s.Event(f.ended(f.answer("", ""), e.end, e.usage))
 }
 
 // sendCall sends the call that is complete now, if there is one.
-func (f *ollamaFormat) sendCall(s *stream) error {
+func (f *ollamaFormat) sendCall(s *reply.Stream) error {
 	if f.call == nil {
 		return nil
 	}
 	call := f.called(f.call)
 	f.call = nil
-	return s.event(f.answer("", "", call))
+	return s.Event(f.answer("", "", call))
 }
 
-func (f *ollamaFormat) end(*stream) error { return nil }
+func (f *ollamaFormat) end(*reply.Stream) error { return nil }
 
-func (f *ollamaFormat) failed(s *stream, err *apiError) error {
-	return s.event(ollamaError{err.message})
+func (f *ollamaFormat) failed(s *reply.Stream, err *reply.Error) error {
+	return s.Event(ollamaError{err.Message})
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // ollamaInterface is the version of Ollama whose interface this is: some clients need a later one than others.
@@ -23,7 +24,7 @@ type ollamaVersion struct {
 }
 
 func (s *Server) ollamaVersion(c *gin.Context, _ *Model) error {
-	reply(c, http.StatusOK, ollamaVersion{ollamaInterface, s.c.Build})
+	reply.JSON(c, http.StatusOK, ollamaVersion{ollamaInterface, s.c.Build})
 	return nil
 }
 
@@ -84,7 +85,7 @@ func (s *Server) ollamaTags(c *gin.Context, _ *Model) error {
 		}
 		list.Models = append(list.Models, one)
 	}
-	reply(c, http.StatusOK, list)
+	reply.JSON(c, http.StatusOK, list)
 	return nil
 }
 
@@ -105,7 +106,7 @@ func (s *Server) ollamaRunning(c *gin.Context, _ *Model) error {
 		one.Size, one.Expires, one.VRAM, one.Context = cmp.Or(st.Bytes, one.Size), stamp(until), new(uint64), m.Ctx
 		list.Models = append(list.Models, one)
 	}
-	reply(c, http.StatusOK, list)
+	reply.JSON(c, http.StatusOK, list)
 	return nil
 }
 
@@ -119,9 +120,9 @@ func newOllamaShowQuery(*Model) *ollamaShowQuery { return &ollamaShowQuery{} }
 
 func (q *ollamaShowQuery) fields() []field {
 	return []field{
-		input("model", text{p: &q.model}, "Which model, by a name that /api/tags has."),
-		input("name", text{p: &q.name}, "The older form of model."),
-		setting("verbose", boolean{&q.verbose}, "Accepted; without effect."),
+		input("model", newText(&q.model), "Which model, by a name that /api/tags has."),
+		input("name", newText(&q.name), "The older form of model."),
+		setting("verbose", newBoolean(&q.verbose), "Accepted; without effect."),
 	}
 }
 
@@ -149,7 +150,7 @@ func (s *Server) ollamaShow(c *gin.Context, m *Model) error {
 		Modelfile: "FROM " + m.Name + "\n", Template: m.Template.Source(), Details: m.card().Details,
 		Info: m.ollamaInfo(), Capabilities: m.capabilities(), Modified: stamp(m.loaded),
 	}
-	reply(c, http.StatusOK, a)
+	reply.JSON(c, http.StatusOK, a)
 	return nil
 }
 

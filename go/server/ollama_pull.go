@@ -10,6 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern/go/hub"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // An ollamaName is how requests name a model, in their newer form and in an older one.
@@ -18,8 +19,8 @@ type ollamaName struct{ model, name string }
 // fields are those of the name, of which the first is described.
 func (n *ollamaName) fields(which string) []field {
 	return []field{
-		input("model", text{p: &n.model}, which),
-		input("name", text{p: &n.name}, "The older form of model."),
+		input("model", newText(&n.model), which),
+		input("name", newText(&n.name), "The older form of model."),
 	}
 }
 
@@ -27,7 +28,7 @@ func (n *ollamaName) fields(which string) []field {
 func (n *ollamaName) given() (string, error) {
 	name := cmp.Or(n.model, n.name)
 	if name == "" {
-		return "", invalid("model", "missing, want the name of a model")
+		return "", reply.Invalid("model", "missing, want the name of a model")
 	}
 	return name, nil
 }
@@ -42,8 +43,8 @@ func newOllamaPullQuery(*Model) *ollamaPullQuery { return &ollamaPullQuery{strea
 
 func (q *ollamaPullQuery) fields() []field {
 	return append(q.ollamaName.fields("Which model of Ollama's registry, or one of Hugging Face: hf.co/ORG/REPO:QUANT."),
-		setting("insecure", boolean{&q.insecure}, "Accepted; without effect."),
-		setting("stream", boolean{&q.stream}, "Send the progress, in lines of JSON."))
+		setting("insecure", newBoolean(&q.insecure), "Accepted; without effect."),
+		setting("stream", newBoolean(&q.stream), "Send the progress, in lines of JSON."))
 }
 
 // An ollamaPullStatus is a line about a download.
@@ -74,36 +75,35 @@ func (s *Server) ollamaPull(c *gin.Context, _ *Model) error {
 	if !q.stream {
 		select {
 		case <-ctx.Done():
-			return errGone
+			return reply.ErrGone
 		case <-d.done:
 		}
 		if d.err != nil {
 			return pulled(d.err)
 		}
-		reply(c, http.StatusOK, ollamaPullStatus{Status: "success"})
+		reply.JSON(c, http.StatusOK, ollamaPullStatus{Status: "success"})
 		return nil
 	}
-	out := newStream(c)
-	out.lines = true
+	out := reply.NewLines(c)
 	send := func(lines ...ollamaPullStatus) error {
 		for _, line := range lines {
-			if err := out.event(line); err != nil {
+			if err := out.Event(line); err != nil {
 				return err
 			}
 		}
-		return out.flush()
+		return out.Flush()
 	}
 	if send(ollamaPullStatus{Status: "pulling manifest"}) != nil {
-		return errGone
+		return reply.ErrGone
 	}
 	for {
 		p, changed := d.progress()
 		if send(ollamaLines(p)...) != nil {
-			return errGone
+			return reply.ErrGone
 		}
 		select {
 		case <-ctx.Done():
-			return errGone
+			return reply.ErrGone
 		case <-changed:
 		case <-d.done:
 			last := []ollamaPullStatus{{Status: "verifying sha256 digest"}, {Status: "writing manifest"}, {Status: "success"}}
@@ -111,7 +111,7 @@ func (s *Server) ollamaPull(c *gin.Context, _ *Model) error {
 				last = []ollamaPullStatus{{Error: pulled(d.err).Error()}}
 			}
 			if send(last...) != nil {
-				return errGone
+				return reply.ErrGone
 			}
 			return nil
 		}
@@ -137,9 +137,9 @@ func ollamaLines(p hub.Progress) []ollamaPullStatus {
 // pulled returns the error of a download as clients get it.
 func pulled(err error) error {
 	if errors.Is(err, context.Canceled) {
-		return bad("the download was cancelled")
+		return reply.Bad("the download was cancelled")
 	}
-	return &apiError{status: http.StatusInternalServerError, message: err.Error()}
+	return &reply.Error{Status: http.StatusInternalServerError, Message: err.Error()}
 }
 
 // An ollamaDeleteQuery is a request to /api/delete.
@@ -163,7 +163,7 @@ func (s *Server) ollamaDelete(c *gin.Context, _ *Model) error {
 	if err := s.remove(c.Request.Context(), s.untagged(name)); err != nil {
 		return err
 	}
-	reply(c, http.StatusOK, struct{}{})
+	reply.JSON(c, http.StatusOK, struct{}{})
 	return nil
 }
 
@@ -174,8 +174,8 @@ func newOllamaCopyQuery(*Model) *ollamaCopyQuery { return &ollamaCopyQuery{} }
 
 func (q *ollamaCopyQuery) fields() []field {
 	return []field{
-		required("source", text{p: &q.source}, "Which model, by a name that /api/tags has."),
-		required("destination", text{p: &q.destination}, "Its other name."),
+		required("source", newText(&q.source), "Which model, by a name that /api/tags has."),
+		required("destination", newText(&q.destination), "Its other name."),
 	}
 }
 
@@ -189,11 +189,11 @@ func (s *Server) ollamaCopy(c *gin.Context, _ *Model) error {
 	}
 	err := s.c.Library.Copy(c.Request.Context(), s.untagged(q.source), strings.TrimSuffix(q.destination, ":latest"))
 	if errors.Is(err, hub.ErrNotFound) {
-		return &apiError{status: http.StatusNotFound, message: err.Error(), param: "source"}
+		return &reply.Error{Status: http.StatusNotFound, Message: err.Error(), Param: "source"}
 	}
 	if err != nil {
-		return invalid("destination", "%v", err)
+		return reply.Invalid("destination", "%v", err)
 	}
-	reply(c, http.StatusOK, struct{}{})
+	reply.JSON(c, http.StatusOK, struct{}{})
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // document is the OpenAPI document of routes and pages. Its defaults are those of
@@ -51,7 +52,7 @@ func document(routes []route, pages []Page, version string) []byte {
 			"responses": schema{"200": schema{"description": p.Summary, "content": content}},
 		}}
 	}
-	doc, err := encode(schema{
+	doc, err := reply.Encode(schema{
 		"openapi": "3.1.0",
 		"info": schema{
 			"title": "Quern", "version": version,
@@ -67,7 +68,7 @@ func document(routes []route, pages []Page, version string) []byte {
 }
 
 func (s *Server) serveDocument(c *gin.Context, _ *Model) error {
-	c.Data(http.StatusOK, jsonType, s.openAPI)
+	c.Data(http.StatusOK, reply.ContentType, s.openAPI)
 	return nil
 }
 

@@ -17,6 +17,7 @@ import (
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // inDocument compiles a schema of the document.
@@ -259,7 +260,7 @@ func fieldTable(q query) string {
 		}
 		standard := ""
 		if !f.input {
-			v, err := encode(f.to.value())
+			v, err := reply.Encode(f.to.value())
 			if err != nil {
 				return err.Error()
 			}

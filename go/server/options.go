@@ -23,7 +23,7 @@ func newOptions(m *Model) options {
 
 func (o *options) fields() []field {
 	return slices.Concat([]field{
-		input("model", text{p: &o.model}, "Which model, by a name that /v1/models has. A server of one answers to any."),
+		input("model", newText(&o.model), "Which model, by a name that /v1/models has. A server of one answers to any."),
 	}, o.limits.fields(), o.sampling.fields(), o.form.fields(), o.speculation.fields(), o.output.fields())
 }
 

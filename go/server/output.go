@@ -1,5 +1,7 @@
 package server
 
+import "github.com/quern-llm/quern/go/server/reply"
+
 // reasoningFormats are those of llama-server.
 var reasoningFormats = []string{"none", "auto", "deepseek", "deepseek-legacy"}
 
@@ -28,21 +30,21 @@ func newOutput(m *Model) output {
 
 func (o *output) fields() []field {
 	return []field{
-		setting("stream", boolean{&o.stream}, "Send the answer as it is generated, as server-sent events."),
+		setting("stream", newBoolean(&o.stream), "Send the answer as it is generated, as server-sent events."),
 		input("stream_options", &o.streamOpts, "include_usage sends the usage in an event of its own before the end."),
-		setting("post_sampling_probs", boolean{&o.postProbs}, "Send the probabilities after the samplers, as prob and top_probs, instead of the model's log-probabilities."),
-		setting("reasoning_format", text{&o.thinking, reasoningFormats}, "Where a chat's reasoning goes: none leaves it in content, deepseek and auto put it in reasoning_content, deepseek-legacy in both."),
-		setting("return_tokens", boolean{&o.returnTokens}, "Send the ids of the tokens too."),
-		setting("return_progress", boolean{&o.progress}, "With stream: send prompt_progress while the prompt is evaluated."),
-		setting("timings_per_token", boolean{&o.timings}, "With stream: send timings with every event."),
-		setting("verbose", boolean{&o.verbose}, "On OpenAI's endpoints: send llama-server's form of the answer too, as __verbose."),
+		setting("post_sampling_probs", newBoolean(&o.postProbs), "Send the probabilities after the samplers, as prob and top_probs, instead of the model's log-probabilities."),
+		setting("reasoning_format", oneOf(&o.thinking, reasoningFormats...), "Where a chat's reasoning goes: none leaves it in content, deepseek and auto put it in reasoning_content, deepseek-legacy in both."),
+		setting("return_tokens", newBoolean(&o.returnTokens), "Send the ids of the tokens too."),
+		setting("return_progress", newBoolean(&o.progress), "With stream: send prompt_progress while the prompt is evaluated."),
+		setting("timings_per_token", newBoolean(&o.timings), "With stream: send timings with every event."),
+		setting("verbose", newBoolean(&o.verbose), "On OpenAI's endpoints: send llama-server's form of the answer too, as __verbose."),
 		setting("sse_ping_interval", integer(&o.ping, -1, 86400), "Seconds of silence after which a stream sends a comment; 0 is the server's setting, -1 never."),
 	}
 }
 
 func (o *output) settle() error {
 	if !o.stream && o.streamOpts.given {
-		return invalid("stream_options", "given without stream, want stream to be true")
+		return reply.Invalid("stream_options", "given without stream, want stream to be true")
 	}
 	return nil
 }
@@ -57,7 +59,7 @@ func (s *streamOptions) take(r *reader) error {
 			_, err := r.raw()
 			return err
 		}
-		return wrap(name, boolean{&s.usage}.take(r))
+		return wrap(name, newBoolean(&s.usage).take(r))
 	})
 }
 

@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"github.com/gin-gonic/gin"
+
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // A page is part of a list.
@@ -39,7 +41,7 @@ func pageOf[T any](c *gin.Context, list []T, id func(T) string, p paging) (page[
 	if text := c.Query("limit"); text != "" {
 		var err error
 		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > p.most {
-			return all, invalid("limit", "%s, want 1 to %d", quote(text), p.most)
+			return all, reply.Invalid("limit", "%s, want 1 to %d", quote(text), p.most)
 		}
 	}
 	order := p.order
@@ -51,12 +53,12 @@ func pageOf[T any](c *gin.Context, list []T, id func(T) string, p paging) (page[
 	case "desc":
 		slices.Reverse(list)
 	default:
-		return all, invalid("order", "%s, want asc or desc", quote(order))
+		return all, reply.Invalid("order", "%s, want asc or desc", quote(order))
 	}
 	if after := c.Query("after"); after != "" {
 		i := slices.IndexFunc(list, func(v T) bool { return id(v) == after })
 		if i < 0 {
-			return all, invalid("after", "%s is not in the list", quote(after))
+			return all, reply.Invalid("after", "%s is not in the list", quote(after))
 		}
 		list = list[i+1:]
 	}

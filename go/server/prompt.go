@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/quern-llm/quern/go/server/reply"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -67,9 +68,9 @@ func readPrompts(r *reader, most int) (all []prompt, err error) {
 	case number:
 		return []prompt{joined}, nil
 	case len(all) == 0:
-		return nil, bad("empty, want %s", wantPrompt)
+		return nil, reply.Bad("empty, want %s", wantPrompt)
 	case len(all) > most:
-		return nil, bad("%d prompts, want at most %d", len(all), most)
+		return nil, reply.Bad("%d prompts, want at most %d", len(all), most)
 	}
 	return all, nil
 }
@@ -126,7 +127,7 @@ func readPromptObject(r *reader) (prompt, error) {
 		case "multimodal_data":
 			v, err := r.raw()
 			if err == nil && v.Kind() != 'n' && string(v) != "[]" {
-				err = bad("multimodal_data: the model reads text only, want none")
+				err = reply.Bad("multimodal_data: the model reads text only, want none")
 			}
 			return err
 		}
@@ -160,7 +161,7 @@ func (p prompt) encodeAs(m *Model, name string) ([]int32, error) {
 	for i, part := range p {
 		for at, id := range part.ids {
 			if int(id) >= m.Tokenizer.Len() {
-				return nil, invalid(name, "element %d: token %d is not in the vocabulary, want 0 to %d", at, id, m.Tokenizer.Len()-1)
+				return nil, reply.Invalid(name, "element %d: token %d is not in the vocabulary, want 0 to %d", at, id, m.Tokenizer.Len()-1)
 			}
 		}
 		if part.ids != nil {
@@ -179,7 +180,7 @@ func (m *Model) begun(ids []int32) ([]int32, error) { return m.begunAs(ids, "pro
 // begunAs is begun for the field of that name.
 func (m *Model) begunAs(ids []int32, name string) ([]int32, error) {
 	if ids = m.Tokenizer.Begin(ids); len(ids) == 0 {
-		return nil, invalid(name, "empty, want some text: this model has no token to begin with")
+		return nil, reply.Invalid(name, "empty, want some text: this model has no token to begin with")
 	}
 	return ids, nil
 }
@@ -229,16 +230,4 @@ func (l *tokenList) value() any { return []int32(*l) }
 
 func (l *tokenList) schema() schema {
 	return schema{"type": "array", "items": schema{"type": "integer", "minimum": 0}, "description": "an array of token ids"}
-}
-
-// wrap adds the position in a value to an error, if there is one.
-func wrap(where string, err error) error {
-	if err == nil {
-		return nil
-	}
-	if api, ok := err.(*apiError); ok {
-		api.message = where + ": " + api.message
-		return api
-	}
-	return fmt.Errorf("%s: %w", where, err)
 }

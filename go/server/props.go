@@ -8,6 +8,7 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 type (
@@ -58,14 +59,14 @@ func (s *Server) health(c *gin.Context, _ *Model) error {
 	if !s.models.Ready() {
 		return models.ErrLoading
 	}
-	reply(c, http.StatusOK, status{"ok"})
+	reply.JSON(c, http.StatusOK, status{"ok"})
 	return nil
 }
 
 // anyProps answers for the server where a request names no model and there is no default, and else for the model.
 func (s *Server) anyProps(c *gin.Context, _ *Model) error {
 	if c.Query("model") == "" && s.models.Several() && !s.models.Default() {
-		reply(c, http.StatusOK, routerProps{
+		reply.JSON(c, http.StatusOK, routerProps{
 			Role: "router", Most: s.c.Models.Most, AutoLoad: !s.c.Models.Manual,
 			UI: s.hasPage("/"), Metrics: s.hasPage("/metrics"), MCP: s.c.Tools != nil, Build: s.c.Build,
 		})
@@ -90,7 +91,7 @@ func (s *Server) props(c *gin.Context, m *Model) error {
 	if id, ok := m.Tokenizer.EOS(); ok {
 		p.EOS = m.Tokenizer.Token(id)
 	}
-	reply(c, http.StatusOK, p)
+	reply.JSON(c, http.StatusOK, p)
 	return nil
 }
 
@@ -100,5 +101,5 @@ func (s *Server) hasPage(path string) bool {
 }
 
 func (s *Server) setProps(*gin.Context, *Model) error {
-	return unsupported("no property can be changed while the server runs")
+	return reply.Unsupported("no property can be changed while the server runs")
 }

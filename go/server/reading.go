@@ -14,6 +14,7 @@ import (
 	"github.com/quern-llm/quern/go/internal/exactmath"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // Endpoints that read texts and generate nothing: vectors, scores, probabilities of choices.
@@ -31,9 +32,9 @@ func newReads(m *Model) reads { return reads{limits: newLimits(m)} }
 
 func (r *reads) fields() []field {
 	return []field{
-		input("model", text{p: &r.model}, "Which model, by a name that /v1/models has. A server of one answers to any."),
+		input("model", newText(&r.model), "Which model, by a name that /v1/models has. A server of one answers to any."),
 		setting("priority", integer(&r.priority, -1000, 1000), "Higher ones go first."),
-		setting("deadline_ms", millis{&r.deadline, 0}, "Give up after so long, or at once where it cannot be kept; 0 is never. The header X-Request-Timeout says it in seconds."),
+		setting("deadline_ms", newMillis(&r.deadline, 0), "Give up after so long, or at once where it cannot be kept; 0 is never. The header X-Request-Timeout says it in seconds."),
 	}
 }
 
@@ -105,7 +106,7 @@ func (s *Server) read(c *gin.Context, m *Model, o *reads, texts []readText) (pro
 		}
 		select {
 		case <-ctx.Done():
-			return 0, 0, errGone
+			return 0, 0, reply.ErrGone
 		case r := <-done:
 			if running--; r.Err != nil {
 				return 0, 0, r.Err
@@ -121,10 +122,10 @@ func (s *Server) read(c *gin.Context, m *Model, o *reads, texts []readText) (pro
 // wrapAPI says which of several texts is too long.
 func wrapAPI(several bool, i int, err error) error {
 	if long := (*engine.TooLongError)(nil); several && errors.As(err, &long) {
-		return &apiError{
-			status:  http.StatusBadRequest,
-			message: fmt.Sprintf("element %d has %d tokens, which exceeds the available context size of %d tokens: want a shorter one, or a server with a larger --ctx-size", i, long.Prompt, long.Ctx),
-			extra:   map[string]any{"type": "exceed_context_size_error", "n_prompt_tokens": long.Prompt, "n_ctx": long.Ctx},
+		return &reply.Error{
+			Status:  http.StatusBadRequest,
+			Message: fmt.Sprintf("element %d has %d tokens, which exceeds the available context size of %d tokens: want a shorter one, or a server with a larger --ctx-size", i, long.Prompt, long.Ctx),
+			Extra:   map[string]any{"type": "exceed_context_size_error", "n_prompt_tokens": long.Prompt, "n_ctx": long.Ctx},
 		}
 	}
 	return err
@@ -148,7 +149,7 @@ func (s *Server) embed(c *gin.Context, m *Model, o *reads, pooling arch.Pooling,
 	for i := range ids {
 		e, err := m.Engine.Embedding(len(ids[i]), pooling)
 		if err != nil {
-			return nil, used, nil, unsupported("%v", err)
+			return nil, used, nil, reply.Unsupported("%v", err)
 		}
 		all = append(all, e)
 		_, from, to := e.Reads()
@@ -179,9 +180,9 @@ func (m *Model) holdNumbers(n int) (release func(), err error) {
 	need := uint64(requestBytes) + uint64(n)*numberBytes
 	r, err := m.Memory.Reserve(answersPurpose, need)
 	if err != nil {
-		return nil, &apiError{
-			status: http.StatusTooManyRequests, retry: retryMemory,
-			message: fmt.Sprintf("the answer may take %s of memory, and %s are free now; ask for less, or try again later", mem.FormatBytes(need), mem.FormatBytes(m.Memory.Free())),
+		return nil, &reply.Error{
+			Status: http.StatusTooManyRequests, Retry: retryMemory,
+			Message: fmt.Sprintf("the answer may take %s of memory, and %s are free now; ask for less, or try again later", mem.FormatBytes(need), mem.FormatBytes(m.Memory.Free())),
 		}
 	}
 	return r.Release, nil
@@ -209,7 +210,7 @@ func (s *tokenStore) add(ids []int32) error {
 		return &engine.TooLongError{Prompt: len(ids), Ctx: s.m.Ctx}
 	}
 	if s.tokens += len(ids); s.tokens > maxReadTokens {
-		return bad("the texts have more than %d tokens together, a prompt or a query counting with each that follows it, want at most so many", maxReadTokens)
+		return reply.Bad("the texts have more than %d tokens together, a prompt or a query counting with each that follows it, want at most so many", maxReadTokens)
 	}
 	if s.m.Memory == nil {
 		return nil
@@ -222,9 +223,9 @@ func (s *tokenStore) add(ids []int32) error {
 		err = s.taken.Resize(s.bytes)
 	}
 	if err != nil {
-		return &apiError{
-			status: http.StatusTooManyRequests, retry: retryMemory,
-			message: fmt.Sprintf("the tokens take %s of memory and more, and %s are free now; ask for less, or try again later", mem.FormatBytes(s.bytes), mem.FormatBytes(s.m.Memory.Free())),
+		return &reply.Error{
+			Status: http.StatusTooManyRequests, Retry: retryMemory,
+			Message: fmt.Sprintf("the tokens take %s of memory and more, and %s are free now; ask for less, or try again later", mem.FormatBytes(s.bytes), mem.FormatBytes(s.m.Memory.Free())),
 		}
 	}
 	return nil

@@ -6,6 +6,8 @@ import (
 	"sync"
 
 	"github.com/gin-gonic/gin"
+
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // A registry holds the running generations, by id and by the engine's ticket numbers,
@@ -107,9 +109,9 @@ func (s *Server) cancelRunning(c *gin.Context, _ *Model) error {
 	id := c.Param("id")
 	g := s.running.generation(id)
 	if g == nil {
-		return &apiError{status: http.StatusNotFound, message: "no request with the id " + quote(id) + " runs"}
+		return &reply.Error{Status: http.StatusNotFound, Message: "no request with the id " + quote(id) + " runs"}
 	}
 	g.cancel()
-	reply(c, http.StatusOK, cancelled{id, "completion.cancelled", true})
+	reply.JSON(c, http.StatusOK, cancelled{id, "completion.cancelled", true})
 	return nil
 }

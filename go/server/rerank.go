@@ -11,6 +11,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/server/reply"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -30,11 +31,11 @@ func newRerankQuery(m *Model) *rerankQuery { return &rerankQuery{reads: newReads
 
 func (q *rerankQuery) fields() []field {
 	return append([]field{
-		required("query", text{p: &q.query}, "What the documents are for."),
+		required("query", newText(&q.query), "What the documents are for."),
 		input("documents", &q.documents, "Texts, or objects with a text."),
 		input("texts", &q.texts, "The same in the form of TEI, whose form the answer then has."),
 		setting("top_n", integer(&q.topN, 0, math.MaxInt32), "How many of the best to send; 0 is all."),
-		setting("return_documents return_text", boolean{&q.returnTexts}, "Send the texts too."),
+		setting("return_documents return_text", newBoolean(&q.returnTexts), "Send the texts too."),
 		setting("raw_scores", &q.raw, "Scores as the classifier has them, not between 0 and 1: false by default in the forms of Cohere and TEI, true in others. Those that are probabilities stay."),
 	}, q.reads.fields()...)
 }
@@ -84,14 +85,14 @@ func (s *Server) rerank(cohere bool) func(*gin.Context, *Model) error {
 		docs := q.documents
 		switch {
 		case docs == nil && !tei:
-			return invalid("documents", "missing, want an array of texts")
+			return reply.Invalid("documents", "missing, want an array of texts")
 		case docs != nil && tei:
-			return invalid("texts", "given beside documents, want one of them")
+			return reply.Invalid("texts", "given beside documents, want one of them")
 		case tei:
 			docs = q.texts
 		}
 		if _, err := m.Engine.Embedding(1, arch.PoolRank); err != nil {
-			return unsupported("%v", err)
+			return reply.Unsupported("%v", err)
 		}
 		held := m.tokenStore()
 		defer held.release()
@@ -99,10 +100,10 @@ func (s *Server) rerank(cohere bool) func(*gin.Context, *Model) error {
 		pair := m.pairing(q.query)
 		for i, d := range docs {
 			if c.Request.Context().Err() != nil {
-				return errGone
+				return reply.ErrGone
 			}
 			if ids[i] = pair(d); len(ids[i]) == 0 {
-				return invalid("documents", "element %d: empty, and so is query: want some text", i)
+				return reply.Invalid("documents", "element %d: empty, and so is query: want some text", i)
 			}
 			if err := held.add(ids[i]); err != nil {
 				return wrapAPI(len(docs) > 1, i, err)
@@ -130,7 +131,7 @@ func (s *Server) rerank(cohere bool) func(*gin.Context, *Model) error {
 			entries = entries[:min(q.topN, len(entries))]
 		}
 		if tei {
-			reply(c, http.StatusOK, teiEntries(entries))
+			reply.JSON(c, http.StatusOK, teiEntries(entries))
 			return nil
 		}
 		a := rerankAnswer{ID: "rerank-" + newID(), Object: "list", Model: m.Name, Results: entries, Usage: used}
@@ -138,7 +139,7 @@ func (s *Server) rerank(cohere bool) func(*gin.Context, *Model) error {
 			a.Meta = &cohereMeta{}
 			a.Meta.Version.Version, a.Meta.Tokens.Input = "2", used.PromptTokens
 		}
-		reply(c, http.StatusOK, a)
+		reply.JSON(c, http.StatusOK, a)
 		return nil
 	}
 }
@@ -233,9 +234,9 @@ func (d *documents) take(r *reader) error {
 	case err != nil:
 		return err
 	case len(*d) == 0:
-		return bad("empty, want %s", wantDocuments)
+		return reply.Bad("empty, want %s", wantDocuments)
 	case len(*d) > maxInputs:
-		return bad("%d texts, want at most %d", len(*d), maxInputs)
+		return reply.Bad("%d texts, want at most %d", len(*d), maxInputs)
 	}
 	return nil
 }

@@ -7,6 +7,8 @@ import (
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // A responsesQuery is a request to OpenAI's /v1/responses.
@@ -45,14 +47,14 @@ func (s *Server) newResponsesQuery(m *Model) *responsesQuery {
 func (q *responsesQuery) fields() []field {
 	return slices.Concat(q.input(), []field{
 		input("max_output_tokens", integer(&q.maxTokens, 1, math.MaxInt32), "Tokens to generate at most, thoughts included."),
-		input("store", boolean{&q.store}, "Keep the response, so that it can be had again and gone on with."),
-		input("background", boolean{&q.background}, "Answer at once, and generate meanwhile: GET says how far it is, and sends the events of one that was asked for with stream."),
+		input("store", newBoolean(&q.store), "Keep the response, so that it can be had again and gone on with."),
+		input("background", newBoolean(&q.background), "Answer at once, and generate meanwhile: GET says how far it is, and sends the events of one that was asked for with stream."),
 		input("include", &q.include, "reasoning.encrypted_content sends thoughts in a form that clients without a store send back; message.output_text.logprobs sends the log-probability of each token of text."),
 		input("metadata", &q.metadata, "Kept with the response."),
-		input("user", text{p: &q.user}, "Kept with the response."),
-		input("prompt_cache_key", text{p: &q.cacheKey}, "Kept with the response; what a prompt has in common with earlier ones is found without it."),
-		input("safety_identifier", text{p: &q.safety}, "Kept with the response."),
-		input("service_tier", text{p: new(string)}, "Accepted; without effect."),
+		input("user", newText(&q.user), "Kept with the response."),
+		input("prompt_cache_key", newText(&q.cacheKey), "Kept with the response; what a prompt has in common with earlier ones is found without it."),
+		input("safety_identifier", newText(&q.safety), "Kept with the response."),
+		input("service_tier", newText(new(string)), "Accepted; without effect."),
 		input("max_tool_calls", integer(new(int), 0, math.MaxInt32), "Accepted; without effect: it is of tools that OpenAI runs."),
 		input("top_logprobs", integer(&q.topLogprobs, 0, maxProbs), "Send log-probabilities with so many of the likeliest tokens too."),
 		input("stream_options", object{}, "Accepted; without effect."),
@@ -64,16 +66,16 @@ func (q *responsesQuery) fields() []field {
 // input returns the fields that the prompt is made of.
 func (q *responsesQuery) input() []field {
 	return []field{
-		input("model", text{p: &q.model}, "Which model, by a name that /v1/models has. A server of one answers to any."),
+		input("model", newText(&q.model), "Which model, by a name that /v1/models has. A server of one answers to any."),
 		input("input", &q.given, "What the model is to answer: a text, or items of a conversation."),
-		input("instructions", text{p: &q.instructions}, "The system prompt. The one before does not apply."),
-		input("previous_response_id", text{p: &q.previousID}, "Go on after this response, which is stored."),
+		input("instructions", newText(&q.instructions), "The system prompt. The one before does not apply."),
+		input("previous_response_id", newText(&q.previousID), "Go on after this response, which is stored."),
 		input("tools", &q.offered, "Tools that the model may call: functions, custom tools, whose input is a text, and namespaces of both. Tools that OpenAI runs and Codex always offers are ignored."),
 		input("tool_choice", choiceOf{&q.choice, &q.shownChoice}, "Which of them: none, auto, required, {\"type\": \"function\", \"name\": \"get_time\"}, or allowed_tools with some of them."),
-		setting("parallel_tool_calls", boolean{&q.parallel}, "Whether one answer may have several calls."),
+		setting("parallel_tool_calls", newBoolean(&q.parallel), "Whether one answer may have several calls."),
 		input("reasoning", &q.reasoning, "effort is for the chat template; with summary, thoughts are sent as one."),
 		input("text", &q.text, "format, such as {\"type\": \"json_schema\", \"name\": \"x\", \"schema\": {...}}, holds the answer to a form."),
-		input("truncation", text{&q.truncation, []string{"auto", "disabled"}}, "Without effect: what is too long is refused."),
+		input("truncation", oneOf(&q.truncation, "auto", "disabled"), "Without effect: what is too long is refused."),
 		setting("chat_template_kwargs", &q.kwargs, "Further variables for the chat template, such as enable_thinking."),
 	}
 }
@@ -85,7 +87,7 @@ type choiceOf struct {
 }
 
 func (c choiceOf) take(r *reader) error {
-	from := r.dec.InputOffset()
+	from := r.offset()
 	err := c.to.take(r)
 	*c.shown = slices.Clone(r.since(from))
 	return err
@@ -103,9 +105,9 @@ func (o *reasoningOptions) take(r *reader) error {
 		case r.kind() == 'n' || name != "effort" && name != "summary" && name != "generate_summary":
 			_, err = r.raw()
 		case name == "effort":
-			err = text{&o.effort, efforts}.take(r)
+			err = oneOf(&o.effort, efforts...).take(r)
 		default:
-			err = text{&o.summary, []string{"auto", "concise", "detailed", "none"}}.take(r)
+			err = oneOf(&o.summary, "auto", "concise", "detailed", "none").take(r)
 		}
 		return wrap(name, err)
 	})
@@ -133,11 +135,11 @@ func (o *textOptions) take(r *reader) error {
 		case r.kind() == 'n':
 			_, err = r.raw()
 		case name == "format":
-			from := r.dec.InputOffset()
+			from := r.offset()
 			err = responseForm{o.form, "text"}.take(r)
 			o.format = slices.Clone(r.since(from))
 		case name == "verbosity":
-			err = text{&o.verbosity, []string{"low", "medium", "high"}}.take(r)
+			err = oneOf(&o.verbosity, "low", "medium", "high").take(r)
 		default:
 			_, err = r.raw()
 		}
@@ -184,11 +186,11 @@ var included = []string{
 func (q *responsesQuery) settle(m *Model, h http.Header) error {
 	for _, name := range q.include {
 		if !slices.Contains(included, name) {
-			return invalid("include", "%s is not supported, want %s or %s", quote(name), includeSealed, includeLogprobs)
+			return reply.Invalid("include", "%s is not supported, want %s or %s", quote(name), includeSealed, includeLogprobs)
 		}
 	}
 	if q.background && !q.store {
-		return invalid("background", "true without store, want store to be true")
+		return reply.Invalid("background", "true without store, want store to be true")
 	}
 	if q.topLogprobs > 0 || slices.Contains(q.include, includeLogprobs) {
 		q.probs, q.sorted = q.topLogprobs, true
@@ -202,7 +204,7 @@ func (q *responsesQuery) settle(m *Model, h http.Header) error {
 // source makes the prompt, of the stored conversation and the input.
 func (q *responsesQuery) source(m *Model) (source, error) {
 	if q.given == nil && q.previousID == "" {
-		return source{}, invalid("input", "missing, want %s", wantItems)
+		return source{}, reply.Invalid("input", "missing, want %s", wantItems)
 	}
 	var t transcript
 	if q.instructions != "" {
@@ -214,7 +216,7 @@ func (q *responsesQuery) source(m *Model) (source, error) {
 			return source{}, at("previous_response_id", err)
 		}
 		if body := q.stored.body(q.previous); body.running() {
-			return source{}, invalid("previous_response_id", "%s has not ended, want one that has", quote(q.previousID))
+			return source{}, reply.Invalid("previous_response_id", "%s has not ended, want one that has", quote(q.previousID))
 		}
 		for _, v := range q.previous.conversation() {
 			item, err := readItem(v.raw)
@@ -231,7 +233,7 @@ func (q *responsesQuery) source(m *Model) (source, error) {
 		q.given[i].add(&t)
 	}
 	if q.messages = t.messages; len(q.messages) == 0 {
-		return source{}, invalid("input", "without text, want at least one item with")
+		return source{}, reply.Invalid("input", "without text, want at least one item with")
 	}
 	if q.reasoning.effort != "" {
 		q.effort = q.reasoning.effort

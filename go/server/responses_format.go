@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // A response is OpenAI's object of that name.
@@ -135,10 +136,10 @@ type responsesFormat struct {
 	g      *generation
 	body   response
 	begun  bool
-	log    *eventLog // in place of a stream; nil: there is one
-	seq    int       // of the next event
-	block  *block    // the open one
-	itemID string    // of it
+	log    *reply.Log // in place of a stream; nil: there is one
+	seq    int        // of the next event
+	block  *block     // the open one
+	itemID string     // of it
 }
 
 func (q *responsesQuery) format(g *generation, _ envelope) format {
@@ -267,7 +268,7 @@ func (f *responsesFormat) tool(b *block) responseTool {
 
 // keep adds an item to the output.
 func (f *responsesFormat) keep(it outputItem) {
-	if raw, err := encode(it); err == nil {
+	if raw, err := reply.Encode(it); err == nil {
 		f.body.Output = append(f.body.Output, storedItem{it.ID, raw})
 	}
 }
@@ -309,22 +310,22 @@ func (f *responsesFormat) stored() *storedResponse {
 	return r
 }
 
-func (f *responsesFormat) send(s *stream, e responseEvent) error {
+func (f *responsesFormat) send(s *reply.Stream, e responseEvent) error {
 	e.Sequence = f.seq
 	f.seq++
 	if f.log == nil {
-		return s.named(e.Type, e)
+		return s.Named(e.Type, e)
 	}
-	body, err := encode(e)
+	body, err := reply.Encode(e)
 	if err == nil && !f.g.ledger.hold(len(body)) {
 		err = errAnswers
 	}
-	f.log.add(loggedEvent{e.Type, body})
+	f.log.Add(e.Type, body)
 	return err
 }
 
 // begin sends the first events.
-func (f *responsesFormat) begin(s *stream) error {
+func (f *responsesFormat) begin(s *reply.Stream) error {
 	if f.begun {
 		return nil
 	}
@@ -335,7 +336,7 @@ func (f *responsesFormat) begin(s *stream) error {
 	return f.send(s, responseEvent{Type: "response.in_progress", Response: &f.body})
 }
 
-func (f *responsesFormat) event(s *stream, e event) error {
+func (f *responsesFormat) event(s *reply.Stream, e event) error {
 	failed := e.end != nil && e.end.err != nil
 	if failed && e.piece.empty() {
 		return nil
@@ -405,7 +406,7 @@ func (f *responsesFormat) kinds() (text, part string) {
 }
 
 // start begins the item of the open block.
-func (f *responsesFormat) start(s *stream) error {
+func (f *responsesFormat) start(s *reply.Stream) error {
 	f.itemID = f.newItemID(f.block)
 	e := f.at("output_item.added")
 	item := f.item(f.block, f.itemID, statusInProgress)
@@ -424,7 +425,7 @@ func (f *responsesFormat) start(s *stream) error {
 }
 
 // delta sends text of the open block.
-func (f *responsesFormat) delta(s *stream, text string, said []engine.Token) error {
+func (f *responsesFormat) delta(s *reply.Stream, text string, said []engine.Token) error {
 	kind, _ := f.kinds()
 	if kind == "output_text" {
 		e := f.at(kind + ".delta")
@@ -439,14 +440,14 @@ func (f *responsesFormat) delta(s *stream, text string, said []engine.Token) err
 	return f.sendDelta(s, kind, text)
 }
 
-func (f *responsesFormat) sendDelta(s *stream, kind, text string) error {
+func (f *responsesFormat) sendDelta(s *reply.Stream, kind, text string) error {
 	e := f.at(kind + ".delta")
 	e.Delta = &text
 	return f.send(s, e)
 }
 
 // stop ends the item of the open block, if there is one.
-func (f *responsesFormat) stop(s *stream, status string) error {
+func (f *responsesFormat) stop(s *reply.Stream, status string) error {
 	if f.block == nil {
 		return nil
 	}
@@ -489,18 +490,18 @@ func (f *responsesFormat) stop(s *stream, status string) error {
 	return err
 }
 
-func (f *responsesFormat) end(*stream) error { return nil }
+func (f *responsesFormat) end(*reply.Stream) error { return nil }
 
 // fail sets why the response failed.
-func (f *responsesFormat) fail(err *apiError) {
-	code, _ := err.extra["code"].(string)
-	f.body.Status, f.body.Error = statusFailed, &responseError{cmp.Or(code, kinds[err.status]), err.message}
-	if err.status == statusCancelled {
+func (f *responsesFormat) fail(err *reply.Error) {
+	code, _ := err.Extra["code"].(string)
+	f.body.Status, f.body.Error = statusFailed, &responseError{cmp.Or(code, err.Kind()), err.Message}
+	if err.Status == reply.StatusCancelled {
 		f.body.Status = statusStopped
 	}
 }
 
-func (f *responsesFormat) failed(s *stream, err *apiError) error {
+func (f *responsesFormat) failed(s *reply.Stream, err *reply.Error) error {
 	f.fail(err)
 	return f.send(s, responseEvent{Type: "response.failed", Response: &f.body})
 }

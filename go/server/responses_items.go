@@ -6,8 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // A responseItem is an item of a response's input or output: a message, a call of a tool,
@@ -43,7 +44,7 @@ func (l *responseItems) take(r *reader) error {
 		if err != nil {
 			return err
 		}
-		v, err := encode(map[string]string{"role": "user", "content": s})
+		v, err := reply.Encode(map[string]string{"role": "user", "content": s})
 		if err != nil {
 			return err
 		}
@@ -79,17 +80,17 @@ func readItem(v jsontext.Value) (it responseItem, err error) {
 	if v.Kind() != '{' {
 		return it, wrong(v, "an object")
 	}
-	if err := mismatch(json.Unmarshal(v, &it)); err != nil {
+	if err := decode(v, &it); err != nil {
 		return it, err
 	}
 	it.raw = slices.Clone(v)
-	missing := func(name string) error { return bad("%s: missing from an item of type %s", name, it.Type) }
+	missing := func(name string) error { return reply.Bad("%s: missing from an item of type %s", name, it.Type) }
 	prefix := ""
 	switch it.Type {
 	case "", "message":
 		prefix, it.Type = "msg_", "message"
 		if !slices.Contains([]string{"user", "assistant", "system", "developer"}, it.Role) {
-			return it, bad("role: the string %s, want one of user, assistant, system, developer", quote(it.Role))
+			return it, reply.Bad("role: the string %s, want one of user, assistant, system, developer", quote(it.Role))
 		}
 		if it.texts, err = itemTexts(it.Content); err != nil {
 			return it, wrap("content", err)
@@ -121,7 +122,7 @@ func readItem(v jsontext.Value) (it responseItem, err error) {
 		}
 	default:
 		if !slices.Contains(hostedItems, it.Type) {
-			return it, bad("type: the string %s, want message, function_call, function_call_output, custom_tool_call, custom_tool_call_output, reasoning or item_reference", quote(it.Type))
+			return it, reply.Bad("type: the string %s, want message, function_call, function_call_output, custom_tool_call, custom_tool_call_output, reasoning or item_reference", quote(it.Type))
 		}
 	}
 	if it.ID == "" && prefix != "" {
@@ -148,17 +149,17 @@ func itemTexts(v jsontext.Value) ([]string, error) {
 			Text    *string `json:"text"`
 			Refusal *string `json:"refusal"`
 		}
-		err := mismatch(r.decode(&part))
+		err := r.decode(&part)
 		switch {
 		case err != nil:
 		case part.Type == "refusal" && part.Refusal != nil:
 			texts = append(texts, *part.Refusal)
 		case part.Type == "input_image", part.Type == "input_file", part.Type == "input_audio", part.Type == "computer_screenshot":
-			err = bad("the model reads text only, want no %s", part.Type)
+			err = reply.Bad("the model reads text only, want no %s", part.Type)
 		case !slices.Contains([]string{"input_text", "output_text", "text", "reasoning_text", "summary_text"}, part.Type):
-			err = bad("type: the string %s, want input_text or output_text", quote(part.Type))
+			err = reply.Bad("type: the string %s, want input_text or output_text", quote(part.Type))
 		case part.Text == nil:
-			err = bad("text: missing, want a string")
+			err = reply.Bad("text: missing, want a string")
 		default:
 			texts = append(texts, *part.Text)
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // createResponse serves POST /v1/responses.
@@ -38,7 +39,7 @@ func (s *Server) inBackground(c *gin.Context, q *responsesQuery, g *generation) 
 	r := f.stored()
 	r.cancel = g.cancel
 	if q.stream {
-		f.log = newEventLog()
+		f.log = reply.NewLog()
 		r.log = f.log
 	}
 	s.stored.put(r)
@@ -55,13 +56,13 @@ func (s *Server) inBackground(c *gin.Context, q *responsesQuery, g *generation) 
 		}
 		s.stored.update(r, func(r *storedResponse) { r.body, r.cancel = f.body, nil })
 		if f.log != nil {
-			f.log.end()
+			f.log.End()
 		}
 	}()
 	if q.stream {
-		return r.log.follow(c.Request.Context(), newStream(c), 0, s.quiet(g.opts))
+		return r.log.Follow(c.Request.Context(), reply.NewStream(c), 0, s.quiet(g.opts))
 	}
-	reply(c, http.StatusOK, begun)
+	reply.JSON(c, http.StatusOK, begun)
 	return nil
 }
 
@@ -99,16 +100,16 @@ func (s *Server) getResponse(c *gin.Context, _ *Model) error {
 	after := -1
 	if text := c.Query("starting_after"); text != "" {
 		if after, err = strconv.Atoi(text); err != nil || after < 0 || after == math.MaxInt {
-			return invalid("starting_after", "%s, want the sequence_number of an event", quote(text))
+			return reply.Invalid("starting_after", "%s, want the sequence_number of an event", quote(text))
 		}
 	}
 	if stream {
 		if r.log == nil {
-			return invalid("stream", "the response %s was not asked for with background and stream: it is sent whole", quote(r.id))
+			return reply.Invalid("stream", "the response %s was not asked for with background and stream: it is sent whole", quote(r.id))
 		}
-		return r.log.follow(c.Request.Context(), newStream(c), after+1, s.c.Ping)
+		return r.log.Follow(c.Request.Context(), reply.NewStream(c), after+1, s.c.Ping)
 	}
-	reply(c, http.StatusOK, s.stored.body(r))
+	reply.JSON(c, http.StatusOK, s.stored.body(r))
 	return nil
 }
 
@@ -124,7 +125,7 @@ func (s *Server) deleteResponse(c *gin.Context, _ *Model) error {
 	if err := s.stored.remove(s.owner(c), id); err != nil {
 		return err
 	}
-	reply(c, http.StatusOK, responseDeleted{id, "response", true})
+	reply.JSON(c, http.StatusOK, responseDeleted{id, "response", true})
 	return nil
 }
 
@@ -135,13 +136,13 @@ func (s *Server) cancelResponse(c *gin.Context, _ *Model) error {
 		return err
 	}
 	if !s.stored.body(r).Background {
-		return bad("the response %s does not run in the background: close its connection to end it", quote(r.id))
+		return reply.Bad("the response %s does not run in the background: close its connection to end it", quote(r.id))
 	}
 	s.stored.update(r, func(r *storedResponse) {
 		r.cancel()
 		r.body.Status, r.cancel = statusStopped, nil
 	})
-	reply(c, http.StatusOK, s.stored.body(r))
+	reply.JSON(c, http.StatusOK, s.stored.body(r))
 	return nil
 }
 
@@ -164,7 +165,7 @@ func (s *Server) listInputItems(c *gin.Context, _ *Model) error {
 func sendPage(c *gin.Context, items []storedItem, order string) error {
 	list, err := pageOf(c, items, func(v storedItem) string { return v.id }, itemPages(order))
 	if err == nil {
-		reply(c, http.StatusOK, list)
+		reply.JSON(c, http.StatusOK, list)
 	}
 	return err
 }
@@ -189,6 +190,6 @@ func (s *Server) countResponse(c *gin.Context, m *Model) error {
 	if err != nil {
 		return err
 	}
-	reply(c, http.StatusOK, tokenCount{"response.input_tokens", len(src.prompts[0])})
+	reply.JSON(c, http.StatusOK, tokenCount{"response.input_tokens", len(src.prompts[0])})
 	return nil
 }

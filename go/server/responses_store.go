@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // A responseStore keeps responses for as long as there is room: the ones that were not
@@ -43,7 +45,7 @@ type storedResponse struct {
 	cancel   func()       // of one that runs; nil: it has ended
 	chat     *storedChat  // it is a chat completion, and has nothing of what follows; nil: it is a response
 	serial   uint64       // the order in which they came
-	log      *eventLog    // of one that was asked for as a stream, and runs or ran in the background
+	log      *reply.Log   // of one that was asked for as a stream, and runs or ran in the background
 
 	size    int
 	refs    int // by the store, and by the responses that continue it
@@ -89,7 +91,7 @@ func (s *responseStore) find(owner, id string, chat bool) *storedResponse {
 }
 
 func notStored(what, id string) error {
-	return &apiError{status: http.StatusNotFound, message: "there is no " + what + " with the id " + quote(id) + ": it was not stored, or was dropped to make room"}
+	return &reply.Error{Status: http.StatusNotFound, Message: "there is no " + what + " with the id " + quote(id) + ": it was not stored, or was dropped to make room"}
 }
 
 // size returns what is kept, in bytes.
@@ -248,7 +250,7 @@ func (r *storedResponse) price() int {
 		n += storedItemBytes + len(v.id) + len(v.raw)
 	}
 	if r.log != nil {
-		n += r.log.size()
+		n += r.log.Size()
 	}
 	if r.chat != nil {
 		n += r.chat.price()
@@ -291,5 +293,5 @@ func (s *responseStore) item(owner, id string) (jsontext.Value, error) {
 			}
 		}
 	}
-	return nil, &apiError{status: http.StatusNotFound, message: "there is no item with the id " + quote(id) + ": its response was not stored, or was dropped to make room"}
+	return nil, &reply.Error{Status: http.StatusNotFound, Message: "there is no item with the id " + quote(id) + ": its response was not stored, or was dropped to make room"}
 }

@@ -5,8 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // responseTools are the tools of a response. The model is given functions: those of a
@@ -28,7 +29,7 @@ type responseTool struct {
 var hostedTools = []string{"web_search", "web_search_preview", "image_generation", "tool_search"}
 
 func (l *responseTools) take(r *reader) error {
-	from := r.dec.InputOffset()
+	from := r.offset()
 	*l.to = tools{}
 	l.names = map[string]responseTool{}
 	err := r.elements("an array of tools", func(i int) error {
@@ -56,17 +57,17 @@ func (l *responseTools) add(v jsontext.Value, namespace string) error {
 		Tools       jsontext.Value `json:"tools"`
 		Format      customFormat   `json:"format"`
 	}
-	if err := mismatch(json.Unmarshal(v, &in)); err != nil {
+	if err := decode(v, &in); err != nil {
 		return err
 	}
 	switch {
 	case in.Type == "namespace" && namespace == "":
 		if in.Name == "" {
-			return bad("name: missing, want a string")
+			return reply.Bad("name: missing, want a string")
 		}
 		inner := newReader(in.Tools)
 		if len(in.Tools) == 0 {
-			return bad("tools: missing, want an array")
+			return reply.Bad("tools: missing, want an array")
 		}
 		return wrap("tools", inner.elements("an array of tools", func(i int) error {
 			v, err := inner.raw()
@@ -79,7 +80,7 @@ func (l *responseTools) add(v jsontext.Value, namespace string) error {
 	case slices.Contains(hostedTools, in.Type):
 		return nil
 	default:
-		return bad("type: %s is not a tool that can be called here, want function, custom or namespace", quote(in.Type))
+		return reply.Bad("type: %s is not a tool that can be called here, want function, custom or namespace", quote(in.Type))
 	}
 	if len(in.Parameters) > 0 && in.Parameters.Kind() == 'n' {
 		in.Parameters = nil

@@ -9,6 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // A modelQuery is a request to /models/load or /models/unload.
@@ -17,7 +18,7 @@ type modelQuery struct{ model string }
 func newModelQuery(*Model) *modelQuery { return &modelQuery{} }
 
 func (q *modelQuery) fields() []field {
-	return []field{required("model", text{p: &q.model}, "Which model, by a name that /models has.")}
+	return []field{required("model", newText(&q.model), "Which model, by a name that /models has.")}
 }
 
 // A placing is what is done with a model.
@@ -39,7 +40,7 @@ func (s *Server) placed(do placing) func(*gin.Context, *Model) error {
 		if d := s.pulling.named(q.model); d != nil && do.cancels {
 			d.cancel()
 			<-d.done
-			reply(c, http.StatusOK, success{true})
+			reply.JSON(c, http.StatusOK, success{true})
 			return nil
 		}
 		if !s.models.Has(q.model) {
@@ -48,14 +49,14 @@ func (s *Server) placed(do placing) func(*gin.Context, *Model) error {
 		if err := do.with(q.model); err != nil {
 			var known *models.NotLoadedError
 			if errors.As(err, &known) {
-				return bad("the model %s is not loaded", quote(q.model))
+				return reply.Bad("the model %s is not loaded", quote(q.model))
 			}
 			if errors.Is(err, models.ErrLoading) {
-				return bad("the model %s is being loaded, want one that is loaded", quote(q.model))
+				return reply.Bad("the model %s is being loaded, want one that is loaded", quote(q.model))
 			}
 			return err
 		}
-		reply(c, http.StatusOK, success{true})
+		reply.JSON(c, http.StatusOK, success{true})
 		return nil
 	}
 }
@@ -136,9 +137,9 @@ func (s *Server) eventOf(e models.Event) modelEvent {
 func (s *Server) watchModels(c *gin.Context, _ *Model) error {
 	events, stop := s.models.Watch()
 	defer stop()
-	out := newStream(c)
-	if out.ping() != nil || out.flush() != nil { // which tells the client that the events from now on will come
-		return errGone
+	out := reply.NewStream(c)
+	if out.Ping() != nil || out.Flush() != nil { // which tells the client that the events from now on will come
+		return reply.ErrGone
 	}
 	ctx := c.Request.Context()
 	var silence <-chan time.Time
@@ -150,17 +151,17 @@ func (s *Server) watchModels(c *gin.Context, _ *Model) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return errGone
+			return reply.ErrGone
 		case <-silence:
-			if out.ping() != nil || out.flush() != nil {
-				return errGone
+			if out.Ping() != nil || out.Flush() != nil {
+				return reply.ErrGone
 			}
 		case e, ok := <-events:
 			if !ok {
 				return nil
 			}
-			if out.event(s.eventOf(e)) != nil || out.flush() != nil {
-				return errGone
+			if out.Event(s.eventOf(e)) != nil || out.Flush() != nil {
+				return reply.ErrGone
 			}
 		}
 	}
@@ -173,10 +174,10 @@ func (s *Server) rescan(c *gin.Context) error {
 		return err
 	}
 	if !s.known(c) {
-		return &apiError{status: http.StatusUnauthorized, message: "reload: it needs the API key"}
+		return &reply.Error{Status: http.StatusUnauthorized, Message: "reload: it needs the API key"}
 	}
 	if err := s.c.Rescan(); err != nil {
-		return bad("%v", err) // what the folder or the file of models says is at fault
+		return reply.Bad("%v", err) // what the folder or the file of models says is at fault
 	}
 	s.models.Reloaded()
 	return nil

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // randomSeed is llama-server's unsigned equivalent of -1.
@@ -46,7 +47,7 @@ func (s *sampling) fields() []field {
 		setting("presence_penalty", float(&p.PresencePenalty, -100, 100), "Taken off the logit of each token seen."),
 		setting("frequency_penalty", float(&p.FrequencyPenalty, -100, 100), "The same, for each time it was seen."),
 		setting("logit_bias", &s.bias, "Added to the logits of tokens, given by id or by text; false bans them."),
-		setting("ignore_eos", boolean{&s.ignoreEOS}, "Go on where the model would end."),
+		setting("ignore_eos", newBoolean(&s.ignoreEOS), "Go on where the model would end."),
 		setting("samplers", &s.samplers, "Which samplers are used, in their order; one may be there twice."),
 		setting("min_keep", integer(&p.MinKeep, 0, math.MaxInt32), "Least tokens that typical, top-p, min-p and XTC leave."),
 		setting("dynatemp_range", float(&p.DynRange, -100, 100), "The temperature is higher or lower by up to this, by the entropy; 0 or less is not."),
@@ -84,7 +85,7 @@ func (s *sampling) settle(m *Model) error {
 		p.Infill = m.samplers.Infill()
 	}
 	if err := s.params.Validate(); err != nil {
-		return bad("%v", err)
+		return reply.Bad("%v", err)
 	}
 	if s.seed == -1 || s.seed == randomSeed {
 		s.seed = int64(rand.Uint32N(randomSeed)) // reported, so that the answer can be reproduced

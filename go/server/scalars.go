@@ -19,8 +19,11 @@ type numeric[T number] struct {
 	lo, hi float64
 }
 
+// integer returns a target for an integer in a range.
 func integer[T ~int | ~int32 | ~int64](p *T, lo, hi float64) target { return numeric[T]{p, lo, hi} }
-func float(p *float32, lo, hi float64) target                       { return numeric[float32]{p, lo, hi} }
+
+// float returns a target for a number in a range.
+func float(p *float32, lo, hi float64) target { return numeric[float32]{p, lo, hi} }
 
 func (n numeric[T]) whole() bool { _, ok := any(T(0)).(float32); return !ok }
 
@@ -80,7 +83,9 @@ func plain(f float64) string {
 	return strconv.FormatFloat(f, 'f', -1, 64)
 }
 
-// millis is a time in milliseconds.
+// newMillis returns a target for a time in milliseconds, of lo at least.
+func newMillis(p *time.Duration, lo float64) target { return millis{p, lo} }
+
 type millis struct {
 	p  *time.Duration
 	lo float64
@@ -99,7 +104,9 @@ func (m millis) schema() schema {
 	return schema{"type": "integer", "minimum": m.lo, "maximum": math.MaxInt32}
 }
 
-// boolean is true or false.
+// newBoolean returns a target for true or false.
+func newBoolean(p *bool) target { return boolean{p} }
+
 type boolean struct{ p *bool }
 
 func (b boolean) take(r *reader) error {
@@ -114,6 +121,12 @@ func (b boolean) take(r *reader) error {
 
 func (b boolean) value() any     { return *b.p }
 func (b boolean) schema() schema { return schema{"type": "boolean"} }
+
+// newText returns a target for a string.
+func newText(p *string) target { return text{p: p} }
+
+// oneOf returns a target for a string that is one of some.
+func oneOf(p *string, some ...string) target { return text{p, some} }
 
 // text is a string, or an enum where its values are given.
 type text struct {

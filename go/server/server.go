@@ -30,6 +30,7 @@ import (
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/server/batch"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // Config configures a Server. The zero value is valid.
@@ -179,19 +180,19 @@ func (s *Server) Fallback(e *gin.Engine) {
 	e.HandleMethodNotAllowed = true
 	e.NoRoute(func(c *gin.Context) {
 		c.Set(ollamaRequest, strings.Contains(c.Request.URL.Path, "/api/"))
-		s.fail(c, &apiError{status: http.StatusNotFound, message: "there is no " + quote(c.Request.URL.Path) + "; /openapi.json says what there is"})
+		s.fail(c, &reply.Error{Status: http.StatusNotFound, Message: "there is no " + quote(c.Request.URL.Path) + "; /openapi.json says what there is"})
 	})
 	e.NoMethod(func(c *gin.Context) {
-		s.fail(c, &apiError{
-			status:  http.StatusMethodNotAllowed,
-			message: c.Request.Method + " is not for " + quote(c.Request.URL.Path) + ", want " + c.Writer.Header().Get("Allow"),
+		s.fail(c, &reply.Error{
+			Status:  http.StatusMethodNotAllowed,
+			Message: c.Request.Method + " is not for " + quote(c.Request.URL.Path) + ", want " + c.Writer.Header().Get("Allow"),
 		})
 	})
 }
 
 // Missing returns a handler for features that are disabled by configuration.
 func (s *Server) Missing(message string) gin.HandlerFunc {
-	return func(c *gin.Context) { s.fail(c, unsupported("%s", message)) }
+	return func(c *gin.Context) { s.fail(c, reply.Unsupported("%s", message)) }
 }
 
 // serve returns the handler of a route.

@@ -13,6 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // A slotEntry is a slot as the API shows it, with the sequence that runs or last ran in
@@ -48,7 +49,7 @@ func (m *Model) idleSlot(id int) slotEntry {
 
 func (s *Server) slots(c *gin.Context, m *Model) error {
 	if s.c.NoSlots {
-		return unsupported("this server does not show its slots; start it with --slots")
+		return reply.Unsupported("this server does not show its slots; start it with --slots")
 	}
 	list := []slotEntry{}
 	free := false
@@ -75,9 +76,9 @@ func (s *Server) slots(c *gin.Context, m *Model) error {
 		return err
 	}
 	if fail && !free {
-		return &apiError{status: http.StatusServiceUnavailable, message: "no slot is free"}
+		return &reply.Error{Status: http.StatusServiceUnavailable, Message: "no slot is free"}
 	}
-	reply(c, http.StatusOK, list)
+	reply.JSON(c, http.StatusOK, list)
 	return nil
 }
 
@@ -87,14 +88,14 @@ type slotQuery struct{ filename string }
 func newSlotQuery(*Model) *slotQuery { return &slotQuery{} }
 
 func (q *slotQuery) fields() []field {
-	return []field{required("filename", text{p: &q.filename}, "A file name, without a path.")}
+	return []field{required("filename", newText(&q.filename), "A file name, without a path.")}
 }
 
 // slotAction saves, restores or erases the cached sequence of a slot.
 func (s *Server) slotAction(c *gin.Context, m *Model) error {
 	id, err := strconv.Atoi(c.Param("id"))
 	if n := m.slots(); err != nil || id < 0 || id >= n {
-		return invalid("id_slot", "%s, want 0 to %d", quote(c.Param("id")), n-1)
+		return reply.Invalid("id_slot", "%s, want 0 to %d", quote(c.Param("id")), n-1)
 	}
 	action := c.Query("action")
 	if action == "erase" {
@@ -102,14 +103,14 @@ func (s *Server) slotAction(c *gin.Context, m *Model) error {
 		if err != nil {
 			return slotError(err)
 		}
-		reply(c, http.StatusOK, map[string]any{"id_slot": id, "n_erased": n})
+		reply.JSON(c, http.StatusOK, map[string]any{"id_slot": id, "n_erased": n})
 		return nil
 	}
 	if action != "save" && action != "restore" {
-		return invalid("action", "%s, want save, restore or erase", quote(action))
+		return reply.Invalid("action", "%s, want save, restore or erase", quote(action))
 	}
 	if s.c.SlotPath == "" {
-		return unsupported("this server saves no slots; start it with --slot-save-path")
+		return reply.Unsupported("this server saves no slots; start it with --slot-save-path")
 	}
 	q := newSlotQuery(m)
 	if err := readBody(c, q); err != nil {
@@ -136,7 +137,7 @@ func (s *Server) slotAction(c *gin.Context, m *Model) error {
 		return slotError(err)
 	}
 	took := float64(time.Since(begun)) / float64(time.Millisecond)
-	reply(c, http.StatusOK, map[string]any{
+	reply.JSON(c, http.StatusOK, map[string]any{
 		"id_slot": id, "filename": q.filename, words[0]: f.Tokens, words[1]: f.Bytes,
 		"timings": map[string]any{words[2]: took},
 	})
@@ -147,9 +148,9 @@ func (s *Server) slotAction(c *gin.Context, m *Model) error {
 func slotError(err error) error {
 	switch {
 	case errors.Is(err, engine.ErrSlot), errors.Is(err, engine.ErrSlotEmpty):
-		return invalid("id_slot", "%v", err)
+		return reply.Invalid("id_slot", "%v", err)
 	case errors.Is(err, engine.ErrSlotFile):
-		return invalid("filename", "%v", err)
+		return reply.Invalid("filename", "%v", err)
 	}
 	return err
 }
@@ -176,7 +177,7 @@ func saveSlot(dir *os.Root, name string, id int, space string, e Engine) (engine
 func restoreSlot(dir *os.Root, name string, id int, space string, e Engine) (engine.SlotFile, error) {
 	f, err := dir.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return engine.SlotFile{}, invalid("filename", "there is no %s", quote(name))
+		return engine.SlotFile{}, reply.Invalid("filename", "there is no %s", quote(name))
 	}
 	if err != nil {
 		return engine.SlotFile{}, err
@@ -194,7 +195,7 @@ func checkFilename(name string) error {
 		safe = safe && (letter || strings.ContainsRune("._-", r))
 	}
 	if !safe || name[0] == '-' {
-		return invalid("filename", "%s, want a name of letters, digits, dots, dashes and underscores", quote(name))
+		return reply.Invalid("filename", "%s, want a name of letters, digits, dots, dashes and underscores", quote(name))
 	}
 	return nil
 }

@@ -1,5 +1,7 @@
 package server
 
+import "github.com/quern-llm/quern/go/server/reply"
+
 // maxStops is the maximum number of stop words of a request.
 const maxStops = 64
 
@@ -22,7 +24,7 @@ func (s *stopWords) take(r *reader) error {
 	}
 	err := r.elements(wantStop, add)
 	if err == nil && len(*s) > maxStops {
-		err = bad("%d strings, want at most %d", len(*s), maxStops)
+		err = reply.Bad("%d strings, want at most %d", len(*s), maxStops)
 	}
 	return err
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/quern-llm/quern/go/server/reply"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -39,10 +40,10 @@ func newTokenizeQuery(*Model) *tokenizeQuery { return &tokenizeQuery{parseSpecia
 
 func (q *tokenizeQuery) fields() []field {
 	return []field{
-		required("content", text{p: &q.content}, "The text."),
-		setting("add_special", boolean{&q.addSpecial}, "Begin with BOS where the model wants it."),
-		setting("parse_special", boolean{&q.parseSpecial}, "Read the texts of control tokens as such."),
-		setting("with_pieces", boolean{&q.withPieces}, "Send the text of each token too."),
+		required("content", newText(&q.content), "The text."),
+		setting("add_special", newBoolean(&q.addSpecial), "Begin with BOS where the model wants it."),
+		setting("parse_special", newBoolean(&q.parseSpecial), "Read the texts of control tokens as such."),
+		setting("with_pieces", newBoolean(&q.withPieces), "Send the text of each token too."),
 	}
 }
 
@@ -68,7 +69,7 @@ func (s *Server) tokenize(c *gin.Context, m *Model) error {
 		}
 		out.Tokens = append(out.Tokens, one)
 	}
-	reply(c, http.StatusOK, out)
+	reply.JSON(c, http.StatusOK, out)
 	return nil
 }
 
@@ -88,10 +89,10 @@ func (s *Server) detokenize(c *gin.Context, m *Model) error {
 	}
 	for i, id := range q.tokens {
 		if int(id) >= m.Tokenizer.Len() {
-			return invalid("tokens", "element %d: token %d is not in the vocabulary, want 0 to %d", i, id, m.Tokenizer.Len()-1)
+			return reply.Invalid("tokens", "element %d: token %d is not in the vocabulary, want 0 to %d", i, id, m.Tokenizer.Len()-1)
 		}
 	}
-	reply(c, http.StatusOK, content{m.spell(q.tokens)})
+	reply.JSON(c, http.StatusOK, content{m.spell(q.tokens)})
 	return nil
 }
 
@@ -111,7 +112,7 @@ func (s *Server) applyTemplate(c *gin.Context, m *Model) error {
 	if err != nil {
 		return err
 	}
-	reply(c, http.StatusOK, rendered{prompt.Text})
+	reply.JSON(c, http.StatusOK, rendered{prompt.Text})
 	return nil
 }
 
@@ -125,6 +126,6 @@ func (s *Server) countTokens(c *gin.Context, m *Model) error {
 	if err != nil {
 		return err
 	}
-	reply(c, http.StatusOK, tokenCount{"response.input_tokens", len(src.prompts[0])})
+	reply.JSON(c, http.StatusOK, tokenCount{"response.input_tokens", len(src.prompts[0])})
 	return nil
 }

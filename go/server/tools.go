@@ -5,6 +5,7 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/grammar"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // toolbox holds the fields of a chat that say which tools the model may call.
@@ -22,7 +23,7 @@ func (b *toolbox) fields() []field {
 		input("functions", bareTools{&b.tools}, "The older form of tools, without the object around each. Answers then have function_call in place of tool_calls."),
 		input("tool_choice", &b.choice, `Which of them: none, auto, required, {"type": "function", "function": {"name": "get_time"}}, {"type": "custom", "custom": {"name": "patch"}}, or allowed_tools with some of them.`),
 		input("function_call", oldChoice{&b.choice}, `The older form of tool_choice: none, auto or {"name": "get_time"}.`),
-		setting("parallel_tool_calls", boolean{&b.parallel}, "Whether one answer may have several calls."),
+		setting("parallel_tool_calls", newBoolean(&b.parallel), "Whether one answer may have several calls."),
 	}
 }
 
@@ -34,15 +35,15 @@ func (b *toolbox) settle() error {
 	}
 	switch {
 	case b.tools.twice:
-		return invalid("functions", "given together with tools, want one of them")
+		return reply.Invalid("functions", "given together with tools, want one of them")
 	case b.choice.twice:
-		return invalid("function_call", "given together with tool_choice, want one of them")
+		return reply.Invalid("function_call", "given together with tool_choice, want one of them")
 	case len(b.tools.list) == 0 && (b.choice.mode == "required" || b.choice.names != nil):
-		return invalid(param, "given without tools, want some in tools")
+		return reply.Invalid(param, "given without tools, want some in tools")
 	}
 	for _, name := range b.choice.names {
 		if !b.tools.has(name) {
-			return invalid(param, "no tool has the name %s", quote(name))
+			return reply.Invalid(param, "no tool has the name %s", quote(name))
 		}
 	}
 	return nil

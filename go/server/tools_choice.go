@@ -18,7 +18,7 @@ func (c *toolChoice) take(r *reader) error {
 	c.twice, c.new = c.old, true
 	c.mode, c.names = "", nil
 	if r.kind() == '"' {
-		return text{&c.mode, []string{"none", "auto", "required"}}.take(r)
+		return oneOf(&c.mode, "none", "auto", "required").take(r)
 	}
 	return c.object(r, "")
 }
@@ -48,14 +48,14 @@ func (c *toolChoice) object(r *reader, kind string) error {
 		case "namespace":
 			namespace, err = readNamespace(r)
 		case "mode":
-			err = text{&mode, []string{"auto", "required"}}.take(r)
+			err = oneOf(&mode, "auto", "required").take(r)
 		case "tools":
 			err = list()
 		case "allowed_tools":
 			err = r.members("an object", func(name string) error {
 				switch name {
 				case "mode":
-					return wrap(name, text{&mode, []string{"auto", "required"}}.take(r))
+					return wrap(name, oneOf(&mode, "auto", "required").take(r))
 				case "tools":
 					return wrap(name, list())
 				}
@@ -144,7 +144,7 @@ func (c oldChoice) take(r *reader) error {
 	c.to.twice, c.to.old = c.to.new, true
 	c.to.mode, c.to.names = "", nil
 	if r.kind() == '"' {
-		return text{&c.to.mode, []string{"none", "auto"}}.take(r)
+		return oneOf(&c.to.mode, "none", "auto").take(r)
 	}
 	one, err := readNamed(r)
 	if err == nil && one == "" {

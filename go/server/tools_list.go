@@ -127,7 +127,7 @@ func readFunction(r *reader) (t tool, err error) {
 				_, err = r.raw()
 				return err
 			}
-			return wrap(name, boolean{&t.Strict}.take(r))
+			return wrap(name, newBoolean(&t.Strict).take(r))
 		default:
 			v, err = r.raw()
 		}

@@ -14,7 +14,7 @@ type neutral struct {
 }
 
 func (n neutral) take(r *reader) error {
-	from := r.dec.InputOffset()
+	from := r.offset()
 	var v any
 	if err := r.decode(&v); err != nil {
 		return err

@@ -11,6 +11,7 @@ import (
 	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // A memoryUse is the memory of the server, as GET /v1/memory shows it. All sizes are bytes.
@@ -113,7 +114,7 @@ type cpuUse struct {
 func (s *Server) memory(c *gin.Context, _ *Model) error {
 	d := s.c.Device
 	if d == nil {
-		return unsupported("this server has no memory budget")
+		return reply.Unsupported("this server has no memory budget")
 	}
 	b := d.Budget()
 	u := memoryUse{
@@ -145,7 +146,7 @@ func (s *Server) memory(c *gin.Context, _ *Model) error {
 		d := s.c.Disk.Status()
 		u.Disk = &diskUse{d.Bytes, d.Limit, d.Pages, d.Read, d.Written, d.Removed, d.Damaged, d.Errors}
 	}
-	reply(c, http.StatusOK, u)
+	reply.JSON(c, http.StatusOK, u)
 	return nil
 }
 

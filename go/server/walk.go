@@ -10,6 +10,8 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // maxDepth is the maximum nesting depth. Messages with parts take five levels, template
@@ -24,6 +26,7 @@ type reader struct {
 	fault error // a JSON syntax error, which takes precedence over a wrong value
 }
 
+// newReader returns a reader of a body.
 func newReader(body []byte) *reader {
 	return &reader{body: body, dec: jsontext.NewDecoder(bytes.NewBuffer(body))}
 }
@@ -38,14 +41,14 @@ func (r *reader) token() (jsontext.Token, error) {
 	case err != nil:
 		r.fault = notJSON(err)
 	case r.dec.StackDepth() > maxDepth:
-		r.fault = bad("the body nests more than %d levels deep", maxDepth)
+		r.fault = reply.Bad("the body nests more than %d levels deep", maxDepth)
 	}
 	return t, r.fault
 }
 
 // raw returns the next value as it was sent.
 func (r *reader) raw() (jsontext.Value, error) {
-	from, depth := r.dec.InputOffset(), r.dec.StackDepth()
+	from, depth := r.offset(), r.dec.StackDepth()
 	for {
 		if _, err := r.token(); err != nil {
 			return nil, err
@@ -55,6 +58,9 @@ func (r *reader) raw() (jsontext.Value, error) {
 		}
 	}
 }
+
+// offset is where in the body the next value is, or the comma before it.
+func (r *reader) offset() int64 { return r.dec.InputOffset() }
 
 // since returns the value that was read from offset from on.
 func (r *reader) since(from int64) jsontext.Value {
@@ -80,7 +86,27 @@ func (r *reader) decode(v any) error {
 	if err != nil {
 		return err
 	}
-	return json.Unmarshal(value, v)
+	return decode(value, v)
+}
+
+// decode reads a value into v, and says what of it has the wrong type.
+func decode(value jsontext.Value, v any) error {
+	err := json.Unmarshal(value, v)
+	var wrong *json.SemanticError
+	if errors.As(err, &wrong) {
+		return fmt.Errorf("%s at %q, want %s", wrong.JSONKind, wrong.JSONPointer, wrong.GoType)
+	}
+	return err
+}
+
+// optional reads the next value, a string or null, into p.
+func (r *reader) optional(p *string) (err error) {
+	if r.kind() == 'n' {
+		_, err = r.token()
+		return err
+	}
+	*p, err = r.text("a string")
+	return err
 }
 
 // elements calls f for each element of the next value, an array. f reads it.
@@ -135,7 +161,7 @@ func except(object jsontext.Value, names ...string) []byte {
 // end returns an error if any data follows.
 func (r *reader) end() error {
 	if _, err := r.dec.ReadToken(); !errors.Is(err, io.EOF) {
-		return bad("the body goes on after its JSON ends, at byte %d", r.dec.InputOffset())
+		return reply.Bad("the body goes on after its JSON ends, at byte %d", r.dec.InputOffset())
 	}
 	return nil
 }
@@ -149,22 +175,44 @@ func (r *reader) wrong(want string) error {
 	return wrong(v, want)
 }
 
+// wrong is the error that a value is not what was wanted.
 func wrong(v jsontext.Value, want string) error {
 	return fmt.Errorf("%s, want %s", describe(v), want)
+}
+
+// at adds the name of the field to an error about its value.
+func at(name string, err error) error {
+	if api, ok := err.(*reply.Error); ok { // which has a status of its own
+		api.Message, api.Param = name+": "+api.Message, name
+		return api
+	}
+	return reply.Invalid(name, "%v", err)
+}
+
+// wrap adds the position in a value to an error, if there is one.
+func wrap(where string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if api, ok := err.(*reply.Error); ok {
+		api.Message = where + ": " + api.Message
+		return api
+	}
+	return fmt.Errorf("%s: %w", where, err)
 }
 
 func notJSON(err error) error {
 	var syntax *jsontext.SyntacticError
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return bad("the body ends in the middle of its JSON")
+		return reply.Bad("the body ends in the middle of its JSON")
 	case !errors.As(err, &syntax):
-		return bad("the body is not JSON: %v", err)
+		return reply.Bad("the body is not JSON: %v", err)
 	case errors.Is(err, jsontext.ErrDuplicateName):
 		name := syntax.JSONPointer.LastToken()
-		return &apiError{status: 400, message: fmt.Sprintf("%s: given twice", quote(name)), param: name}
+		return &reply.Error{Status: 400, Message: fmt.Sprintf("%s: given twice", quote(name)), Param: name}
 	}
-	return bad("the body is not JSON: %v at byte %d", syntax.Err, syntax.ByteOffset)
+	return reply.Bad("the body is not JSON: %v at byte %d", syntax.Err, syntax.ByteOffset)
 }
 
 // describe is a value for an error message: its type, and the value itself if it is
@@ -187,6 +235,7 @@ func describe(v jsontext.Value) string {
 // quote is text for an error message: in quotes, and truncated if it is long.
 func quote(text string) string { return `"` + clip(text) + `"` }
 
+// clip truncates a text that is long.
 func clip(text string) string {
 	const most = 40
 	if len(text) > most {

@@ -19,7 +19,7 @@ var layers = []string{
 	"grammar/regex",
 	"grammar/jsonschema",
 	"grammar/gbnf grammar/lark",
-	"gguf safetensors mem machine tokenizer chat constrain draft sched kernel diskcache demo mcp models server/batch server/page",
+	"gguf safetensors mem machine tokenizer chat constrain draft sched kernel diskcache demo mcp models server/batch server/page server/reply",
 	"quant",
 	"form hub internal/scripted kvcache measure model/arch sample stream synth",
 	"model",

@@ -1,0 +1,76 @@
+// Package reply is how the server replies, whichever API it is that was asked: whole
+// answers in JSON, streams of events, and errors.
+package reply
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"time"
+)
+
+// StatusCancelled is the status of a request whose client disconnected or cancelled it.
+// No standard defines it; proxies and their logs use this number.
+const StatusCancelled = 499
+
+// ErrGone ends a request whose client has disconnected.
+var ErrGone = errors.New("the client has gone")
+
+// An Error is an error as clients see it.
+type Error struct {
+	Status  int
+	Message string
+	Param   string         // the field at fault, if it is one
+	Extra   map[string]any // further machine-readable members
+	Retry   time.Duration  // Retry-After
+}
+
+func (e *Error) Error() string { return e.Message }
+
+// kinds maps statuses to llama-server's error types, or OpenAI's where it has none.
+var kinds = map[int]string{
+	http.StatusBadRequest:            "invalid_request_error",
+	http.StatusUnauthorized:          "authentication_error",
+	http.StatusForbidden:             "permission_error",
+	http.StatusNotFound:              "not_found_error",
+	http.StatusMethodNotAllowed:      "invalid_request_error",
+	http.StatusConflict:              "invalid_request_error",
+	http.StatusRequestEntityTooLarge: "invalid_request_error",
+	http.StatusUnsupportedMediaType:  "invalid_request_error",
+	http.StatusTooManyRequests:       "rate_limit_error",
+	StatusCancelled:                  "cancelled_error",
+	http.StatusInternalServerError:   "server_error",
+	http.StatusNotImplemented:        "not_supported_error",
+	http.StatusBadGateway:            "server_error",
+	http.StatusServiceUnavailable:    "unavailable_error",
+	http.StatusGatewayTimeout:        "timeout_error",
+}
+
+// Kind is the type of error that clients are told.
+func (e *Error) Kind() string { return kinds[e.Status] }
+
+// Body is the JSON error object.
+func (e *Error) Body() any {
+	body := map[string]any{"code": e.Status, "message": e.Message, "type": e.Kind()}
+	if e.Param != "" {
+		body["param"] = e.Param
+	}
+	maps.Copy(body, e.Extra)
+	return map[string]any{"error": body}
+}
+
+// Invalid is an error for a field with an invalid value.
+func Invalid(param, format string, args ...any) *Error {
+	return &Error{Status: http.StatusBadRequest, Message: param + ": " + fmt.Sprintf(format, args...), Param: param}
+}
+
+// Bad is an error for a request that is malformed as a whole.
+func Bad(format string, args ...any) *Error {
+	return &Error{Status: http.StatusBadRequest, Message: fmt.Sprintf(format, args...)}
+}
+
+// Unsupported is an error for a feature of the API that this server does not have.
+func Unsupported(format string, args ...any) *Error {
+	return &Error{Status: http.StatusNotImplemented, Message: fmt.Sprintf(format, args...)}
+}

@@ -1,0 +1,99 @@
+package reply
+
+import (
+	"context"
+	"sync"
+	"time"
+)
+
+// An event is an event of a stream as it is sent.
+type event struct {
+	name string
+	body []byte
+}
+
+// A Log keeps the events of a stream that goes on when nobody reads it. Any number of clients read it, from the
+// beginning or from where they were.
+type Log struct {
+	mu      sync.Mutex
+	events  []event
+	bytes   int
+	ended   bool
+	changed chan struct{} // closed when there is more, or it has ended
+}
+
+// eventBytes is the memory of an event besides its body.
+const eventBytes = 64
+
+// NewLog returns a log without events.
+func NewLog() *Log { return &Log{changed: make(chan struct{})} }
+
+// Add adds an event, of which the body is JSON.
+func (l *Log) Add(name string, body []byte) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.events = append(l.events, event{name, body})
+	l.bytes += eventBytes + len(body)
+	l.tell()
+}
+
+// End says that there are no more events.
+func (l *Log) End() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = true
+	l.tell()
+}
+
+func (l *Log) tell() {
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// Size is its memory, in bytes.
+func (l *Log) Size() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bytes
+}
+
+// from returns the events from the nth on, whether they are the last, and what says that there are more.
+func (l *Log) from(n int) (events []event, ended bool, more <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.events[min(n, len(l.events)):], l.ended, l.changed
+}
+
+// Follow sends the events from the nth on until they have ended, with a comment after each quiet period.
+func (l *Log) Follow(ctx context.Context, s *Stream, n int, quiet time.Duration) error {
+	var silence <-chan time.Time
+	for {
+		events, ended, more := l.from(n)
+		n += len(events)
+		for _, e := range events {
+			s.title(e.name)
+			s.Raw(string(e.body))
+			if s.Full() && s.Flush() != nil {
+				return ErrGone
+			}
+		}
+		if s.Flush() != nil {
+			return ErrGone
+		}
+		if ended {
+			return nil
+		}
+		if quiet > 0 {
+			silence = time.After(quiet)
+		}
+		select {
+		case <-ctx.Done():
+			return ErrGone
+		case <-more:
+		case <-silence:
+			if err := s.Ping(); err != nil {
+				return err
+			}
+		}
+	}
+}

@@ -1,0 +1,132 @@
+package reply
+
+import (
+	"bytes"
+	"net/http"
+
+	"github.com/gin-gonic/gin"
+)
+
+// maxUnsent is how many bytes are combined before they are sent. It bounds
+// the buffer when a slow client lets events pile up.
+const maxUnsent = 64 << 10
+
+// A Stream sends server-sent events. Its header is sent with the first event, so that a
+// request that fails before it has a status of its own.
+type Stream struct {
+	c     *gin.Context
+	rc    *http.ResponseController
+	sent  bool // its header is sent
+	lines bool // each event is a line of its own, without more
+	buf   bytes.Buffer
+}
+
+// NewStream returns a stream of events.
+func NewStream(c *gin.Context) *Stream {
+	return &Stream{c: c, rc: http.NewResponseController(c.Writer)}
+}
+
+// Resume returns what goes on with a stream that has begun.
+func Resume(c *gin.Context) *Stream {
+	s := NewStream(c)
+	s.sent = true
+	return s
+}
+
+// NewLines returns a stream of lines of JSON.
+func NewLines(c *gin.Context) *Stream {
+	s := NewStream(c)
+	s.lines = true
+	return s
+}
+
+// Context is that of the request which the stream answers.
+func (s *Stream) Context() *gin.Context { return s.c }
+
+// Begun reports whether anything was sent.
+func (s *Stream) Begun() bool { return s.sent }
+
+// Unsent reports whether anything waits for Flush.
+func (s *Stream) Unsent() bool { return s.buf.Len() > 0 }
+
+// Full reports whether so much waits that it should be flushed.
+func (s *Stream) Full() bool { return s.buf.Len() > maxUnsent }
+
+// Event buffers an event until Flush.
+func (s *Stream) Event(v any) error {
+	body, err := Encode(v)
+	if err != nil {
+		return err
+	}
+	s.Raw(string(body))
+	return nil
+}
+
+// Named buffers an event with a name.
+func (s *Stream) Named(name string, v any) error {
+	s.title(name)
+	return s.Event(v)
+}
+
+// title begins an event with a name.
+func (s *Stream) title(name string) {
+	s.buf.WriteString("event: ")
+	s.buf.WriteString(name)
+	s.buf.WriteByte('\n')
+}
+
+// Raw buffers an event of which the data is given.
+func (s *Stream) Raw(data string) {
+	if s.lines {
+		s.buf.WriteString(data)
+		s.buf.WriteByte('\n')
+		return
+	}
+	s.buf.WriteString("data: ")
+	s.buf.WriteString(data)
+	s.buf.WriteString("\n\n")
+}
+
+// Fail adds an error event, and after it the data that ends the stream.
+func (s *Stream) Fail(err *Error, last string) error {
+	if err := s.Event(err.Body()); err != nil {
+		return err
+	}
+	if last != "" {
+		s.Raw(last)
+	}
+	return nil
+}
+
+// Ping adds a comment, which keeps the connection alive through proxies.
+func (s *Stream) Ping() error {
+	if s.lines { // which have no comments
+		return nil
+	}
+	s.buf.WriteString(": ping\n\n")
+	return nil
+}
+
+// Flush sends what is buffered.
+func (s *Stream) Flush() error {
+	if s.buf.Len() == 0 {
+		return nil
+	}
+	if !s.sent {
+		s.sent = true
+		h := s.c.Writer.Header()
+		h.Set("Content-Type", "text/event-stream")
+		if s.lines {
+			h.Set("Content-Type", "application/x-ndjson")
+		}
+		h.Set("Cache-Control", "no-cache")
+		h.Set("X-Accel-Buffering", "no") // keeps nginx from buffering the stream
+		s.c.Status(http.StatusOK)
+	}
+	_, err := s.c.Writer.Write(s.buf.Bytes())
+	s.buf.Reset()
+	if err == nil {
+		err = s.rc.Flush()
+	}
+	return err
+}
