@@ -15,6 +15,7 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -72,31 +73,31 @@ type adapterUse struct {
 	Scale float32 `json:"scale"`
 }
 
-func (u *adapterUse) id() target    { return integer(&u.ID, 0, 1<<20) }
-func (u *adapterUse) scale() target { return float(&u.Scale, -1e6, 1e6) }
+func (u *adapterUse) id() field.Target    { return field.Integer(&u.ID, 0, 1<<20) }
+func (u *adapterUse) scale() field.Target { return field.Float(&u.Scale, -1e6, 1e6) }
 
 // adapterUses is the field lora. It is nil where a request does not say.
 type adapterUses []adapterUse
 
 const wantUses = `an array such as [{"id": 0, "scale": 1}]`
 
-func (u *adapterUses) take(r *reader) error {
+func (u *adapterUses) Take(r *field.Reader) error {
 	*u = adapterUses{}
 	used := map[int]bool{}
-	return r.elements(wantUses, func(i int) error {
+	return r.Elements(wantUses, func(i int) error {
 		if i == engine.MaxAdapters {
 			return fmt.Errorf("more than %d adapters, want at most so many", engine.MaxAdapters)
 		}
 		one, seen := adapterUse{ID: -1, Scale: 1}, false
-		err := r.members(wantUses, func(name string) error {
+		err := r.Members(wantUses, func(name string) error {
 			switch name {
 			case "id":
 				seen = true
-				return atMember(name, one.id().take(r))
+				return atMember(name, one.id().Take(r))
 			case "scale":
-				return atMember(name, one.scale().take(r))
+				return atMember(name, one.scale().Take(r))
 			}
-			_, err := r.raw()
+			_, err := r.Raw()
 			return err
 		})
 		switch {
@@ -120,17 +121,17 @@ func atMember(name string, err error) error {
 	return nil
 }
 
-func (u *adapterUses) value() any {
+func (u *adapterUses) Value() any {
 	if *u == nil {
 		return adapterUses{}
 	}
 	return *u
 }
 
-func (u *adapterUses) schema() schema {
+func (u *adapterUses) Schema() field.Schema {
 	var one adapterUse
-	return schema{"description": wantUses, "type": "array", "items": schema{
-		"type": "object", "required": []string{"id"}, "properties": schema{"id": one.id().schema(), "scale": one.scale().schema()},
+	return field.Schema{"description": wantUses, "type": "array", "items": field.Schema{
+		"type": "object", "required": []string{"id"}, "properties": field.Schema{"id": one.id().Schema(), "scale": one.scale().Schema()},
 	}}
 }
 
@@ -221,7 +222,7 @@ func (s *Server) listAdapters(c *gin.Context, m *Model) error {
 // setAdapters sets the scales that apply to requests which do not say: 0 of adapters that are not listed.
 func (s *Server) setAdapters(c *gin.Context, m *Model) error {
 	uses := adapterUses{}
-	if err := readValue(received(c), &uses); err != nil {
+	if err := field.ReadValue(received(c), &uses); err != nil {
 		return err
 	}
 	n := 0
@@ -257,11 +258,11 @@ type loadQuery struct{ model, name, path string }
 
 func newLoadQuery(*Model) *loadQuery { return &loadQuery{} }
 
-func (q *loadQuery) fields() []field {
-	return []field{
-		input("model", newText(&q.model), "The model that it is for, where there are several; by default the first."),
-		required("lora_name", newText(&q.name), "The name under which requests may use it, as their model."),
-		required("lora_path", newText(&q.path), "A GGUF file in the folder that --lora-dir names."),
+func (q *loadQuery) Fields() []field.Field {
+	return []field.Field{
+		field.Input("model", field.Text(&q.model), "The model that it is for, where there are several; by default the first."),
+		field.Required("lora_name", field.Text(&q.name), "The name under which requests may use it, as their model."),
+		field.Required("lora_path", field.Text(&q.path), "A GGUF file in the folder that --lora-dir names."),
 	}
 }
 
@@ -270,10 +271,10 @@ type unloadQuery struct{ model, name string }
 
 func newUnloadQuery(*Model) *unloadQuery { return &unloadQuery{} }
 
-func (q *unloadQuery) fields() []field {
-	return []field{
-		input("model", newText(&q.model), "Its model, where there are several; by default the first."),
-		required("lora_name", newText(&q.name), "Its name."),
+func (q *unloadQuery) Fields() []field.Field {
+	return []field.Field{
+		field.Input("model", field.Text(&q.model), "Its model, where there are several; by default the first."),
+		field.Required("lora_name", field.Text(&q.name), "Its name."),
 	}
 }
 
@@ -296,7 +297,7 @@ func (s *Server) loadAdapter(c *gin.Context, m *Model) error {
 		return reply.Invalid("lora_path", "%v", err)
 	}
 	if slices.Contains(s.models.Names(), q.name) || slices.Contains(m.Aliases, q.name) || !m.adapters.claim(q.name) {
-		return reply.Invalid("lora_name", "%s is taken, want another name", quote(q.name))
+		return reply.Invalid("lora_name", "%s is taken, want another name", field.Quote(q.name))
 	}
 	loaded, err := m.Engine.OpenAdapter(path)
 	if err == nil {
@@ -308,7 +309,7 @@ func (s *Server) loadAdapter(c *gin.Context, m *Model) error {
 	case errors.Is(err, engine.ErrClosing):
 		return err
 	case err != nil:
-		return reply.Invalid("lora_path", "%s", strings.ReplaceAll(err.Error(), path, quote(q.path)))
+		return reply.Invalid("lora_path", "%s", strings.ReplaceAll(err.Error(), path, field.Quote(q.path)))
 	}
 	s.adapted.n.Add(1)
 	reply.JSON(c, http.StatusOK, a.entry())
@@ -326,7 +327,7 @@ func (s *Server) unloadAdapter(c *gin.Context, m *Model) error {
 	}
 	a := m.adapters.remove(q.name)
 	if a == nil {
-		return &reply.Error{Status: http.StatusNotFound, Message: "there is no adapter " + quote(q.name), Param: "lora_name"}
+		return &reply.Error{Status: http.StatusNotFound, Message: "there is no adapter " + field.Quote(q.name), Param: "lora_name"}
 	}
 	s.adapted.n.Add(-1)
 	if err := m.Engine.DropAdapter(c.Request.Context(), a.Loaded); err != nil && !errors.Is(err, context.Canceled) {
@@ -349,11 +350,11 @@ func inFolder(folder, name string) (string, error) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(folder, path)
 	}
-	outside := fmt.Errorf("%s is not in the folder of --lora-dir, want a file there", quote(name))
+	outside := fmt.Errorf("%s is not in the folder of --lora-dir, want a file there", field.Quote(name))
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil { // whatever is elsewhere is none of the client's business
 		if rel, e := filepath.Rel(folder, filepath.Clean(path)); e == nil && filepath.IsLocal(rel) {
-			return "", fmt.Errorf("there is no file %s in the folder of --lora-dir", quote(name))
+			return "", fmt.Errorf("there is no file %s in the folder of --lora-dir", field.Quote(name))
 		}
 		return "", outside
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -35,37 +36,37 @@ func newAnthropicQuery(m *Model) *anthropicQuery {
 	return filled(m, q)
 }
 
-func (q *anthropicQuery) fields() []field {
-	return slices.Concat([]field{
-		required("max_tokens", integer(&q.maxTokens, 0, math.MaxInt32), "Tokens to generate at most; 0 evaluates the prompt and ends."),
-	}, q.anthropicInput.fields(), []field{
-		setting("stop_sequences stop", &q.stop, "Texts at which the answer ends. They are not part of it."),
-		input("metadata", object{}, "Accepted; without effect."),
-		input("service_tier", newText(new(string)), "Accepted; without effect."),
-		input("cache_control", object{}, "Accepted, here and in every block: what a prompt has in common with earlier ones is found without it."),
-	}, without(q.options.fields(), "n_predict", "stop", "n", "stream_options", "reasoning_format", "verbose"))
+func (q *anthropicQuery) Fields() []field.Field {
+	return slices.Concat([]field.Field{
+		field.Required("max_tokens", field.Integer(&q.maxTokens, 0, math.MaxInt32), "Tokens to generate at most; 0 evaluates the prompt and ends."),
+	}, q.anthropicInput.Fields(), []field.Field{
+		field.Setting("stop_sequences stop", &q.stop, "Texts at which the answer ends. They are not part of it."),
+		field.Input("metadata", object{}, "Accepted; without effect."),
+		field.Input("service_tier", field.Text(new(string)), "Accepted; without effect."),
+		field.Input("cache_control", object{}, "Accepted, here and in every block: what a prompt has in common with earlier ones is found without it."),
+	}, without(q.options.Fields(), "n_predict", "stop", "n", "stream_options", "reasoning_format", "verbose"))
 }
 
 func newAnthropicInput() anthropicInput {
 	return anthropicInput{conversation: newConversation(), output: anthropicOutput{form: &held{}}}
 }
 
-func (in *anthropicInput) fields() []field {
-	return []field{
-		required("messages", &in.turns, "The conversation so far."),
-		input("system", &in.system, "The system prompt, a text or blocks of text."),
-		input("tools", anthropicTools{&in.tools}, "Tools that the model may call."),
-		input("tool_choice", &in.choice, "Whether it may, or must: auto, any, tool or none."),
-		input("thinking", &in.thinking, "Whether the model thinks before it answers; by default as its chat template has it."),
-		setting("chat_template_kwargs", &in.kwargs, "Further variables for the chat template."),
-		input("output_config", &in.output, "format holds the answer to a JSON schema; effort is passed to the chat template."),
-		input("output_format", responseForm{in.output.form, "output_format"}, "The older form of output_config.format."),
+func (in *anthropicInput) Fields() []field.Field {
+	return []field.Field{
+		field.Required("messages", &in.turns, "The conversation so far."),
+		field.Input("system", &in.system, "The system prompt, a text or blocks of text."),
+		field.Input("tools", anthropicTools{&in.tools}, "Tools that the model may call."),
+		field.Input("tool_choice", &in.choice, "Whether it may, or must: auto, any, tool or none."),
+		field.Input("thinking", &in.thinking, "Whether the model thinks before it answers; by default as its chat template has it."),
+		field.Setting("chat_template_kwargs", &in.kwargs, "Further variables for the chat template."),
+		field.Input("output_config", &in.output, "format holds the answer to a JSON schema; effort is passed to the chat template."),
+		field.Input("output_format", responseForm{in.output.form, "output_format"}, "The older form of output_config.format."),
 	}
 }
 
 // without returns the fields that have other names than these.
-func without(fields []field, names ...string) []field {
-	return slices.DeleteFunc(fields, func(f field) bool { return slices.Contains(names, f.names[0]) })
+func without(fields []field.Field, names ...string) []field.Field {
+	return slices.DeleteFunc(fields, func(f field.Field) bool { return slices.Contains(names, f.Names[0]) })
 }
 
 func (q *anthropicQuery) settle(m *Model, h http.Header) error {
@@ -111,24 +112,24 @@ type anthropicOutput struct {
 	form   *held
 }
 
-func (o *anthropicOutput) take(r *reader) error {
-	return r.members("an object", func(name string) error {
+func (o *anthropicOutput) Take(r *field.Reader) error {
+	return r.Members("an object", func(name string) error {
 		switch {
-		case name == "format" && r.kind() != 'n':
-			return wrap(name, responseForm{o.form, "output_config"}.take(r))
-		case name == "effort" && r.kind() != 'n':
-			return wrap(name, oneOf(&o.effort, efforts...).take(r))
+		case name == "format" && r.Kind() != 'n':
+			return field.Within(name, responseForm{o.form, "output_config"}.Take(r))
+		case name == "effort" && r.Kind() != 'n':
+			return field.Within(name, field.OneOf(&o.effort, efforts...).Take(r))
 		}
-		_, err := r.raw()
+		_, err := r.Raw()
 		return err
 	})
 }
 
-func (o *anthropicOutput) value() any { return nil }
+func (o *anthropicOutput) Value() any { return nil }
 
-func (o *anthropicOutput) schema() schema {
-	return schema{"type": "object", "properties": schema{
-		"effort": schema{"anyOf": []schema{{"enum": efforts}, {"type": "null"}}}, "format": schema{"anyOf": []schema{responseForm{}.schema(), {"type": "null"}}},
+func (o *anthropicOutput) Schema() field.Schema {
+	return field.Schema{"type": "object", "properties": field.Schema{
+		"effort": field.Schema{"anyOf": []field.Schema{{"enum": efforts}, {"type": "null"}}}, "format": field.Schema{"anyOf": []field.Schema{responseForm{}.Schema(), {"type": "null"}}},
 	}}
 }
 
@@ -138,20 +139,20 @@ type anthropicThinking struct {
 	budget int
 }
 
-func (t *anthropicThinking) take(r *reader) error {
-	err := r.members("an object", func(name string) error {
+func (t *anthropicThinking) Take(r *field.Reader) error {
+	err := r.Members("an object", func(name string) error {
 		var err error
 		switch {
-		case r.kind() == 'n':
-			_, err = r.raw()
+		case r.Kind() == 'n':
+			_, err = r.Raw()
 		case name == "type":
-			err = oneOf(&t.kind, "enabled", "adaptive", "disabled").take(r)
+			err = field.OneOf(&t.kind, "enabled", "adaptive", "disabled").Take(r)
 		case name == "budget_tokens":
-			err = integer(&t.budget, 1, math.MaxInt32).take(r)
+			err = field.Integer(&t.budget, 1, math.MaxInt32).Take(r)
 		default:
-			_, err = r.raw()
+			_, err = r.Raw()
 		}
-		return wrap(name, err)
+		return field.Within(name, err)
 	})
 	if err == nil && t.kind == "" {
 		err = fmt.Errorf("type: missing, want enabled, adaptive or disabled")
@@ -159,28 +160,28 @@ func (t *anthropicThinking) take(r *reader) error {
 	return err
 }
 
-func (t *anthropicThinking) value() any { return nil }
+func (t *anthropicThinking) Value() any { return nil }
 
-func (t *anthropicThinking) schema() schema {
-	return schema{"type": "object", "required": []string{"type"}, "properties": schema{
-		"type":          schema{"enum": []string{"enabled", "adaptive", "disabled"}},
-		"budget_tokens": schema{"type": []string{"integer", "null"}, "minimum": 1},
+func (t *anthropicThinking) Schema() field.Schema {
+	return field.Schema{"type": "object", "required": []string{"type"}, "properties": field.Schema{
+		"type":          field.Schema{"enum": []string{"enabled", "adaptive", "disabled"}},
+		"budget_tokens": field.Schema{"type": []string{"integer", "null"}, "minimum": 1},
 	}}
 }
 
 // object is a field of an object that is accepted for its senders' sake.
 type object struct{}
 
-func (object) take(r *reader) error {
-	if r.kind() != '{' {
-		return r.wrong("an object")
+func (object) Take(r *field.Reader) error {
+	if r.Kind() != '{' {
+		return r.Wrong("an object")
 	}
-	_, err := r.raw()
+	_, err := r.Raw()
 	return err
 }
 
-func (object) value() any     { return nil }
-func (object) schema() schema { return schema{"type": "object"} }
+func (object) Value() any           { return nil }
+func (object) Schema() field.Schema { return field.Schema{"type": "object"} }
 
 // A anthropicCountQuery is a request to /v1/messages/count_tokens.
 type anthropicCountQuery struct {
@@ -192,8 +193,8 @@ func newAnthropicCountQuery(m *Model) *anthropicCountQuery {
 	return filled(m, &anthropicCountQuery{anthropicInput: newAnthropicInput()})
 }
 
-func (q *anthropicCountQuery) fields() []field {
-	return append(q.anthropicInput.fields(), input("model", newText(&q.model), "Which model."))
+func (q *anthropicCountQuery) Fields() []field.Field {
+	return append(q.anthropicInput.Fields(), field.Input("model", field.Text(&q.model), "Which model."))
 }
 
 // anthropicCount is a number of tokens as Anthropic reports it.

@@ -7,6 +7,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -19,11 +20,11 @@ type anthropicSystem []string
 // nothing to the model.
 const attribution = "x-anthropic-billing-header:"
 
-func (s *anthropicSystem) take(r *reader) error {
+func (s *anthropicSystem) Take(r *field.Reader) error {
 	blocks, err := readBlocks(r, false)
 	for i, b := range blocks {
 		if b.Type != "text" {
-			return fmt.Errorf("block %d: type: %s, want text", i, quote(b.Type))
+			return fmt.Errorf("block %d: type: %s, want text", i, field.Quote(b.Type))
 		}
 		*s = append(*s, b.text())
 	}
@@ -44,10 +45,10 @@ func (s anthropicSystem) texts() []string {
 	return out
 }
 
-func (s *anthropicSystem) value() any { return nil }
+func (s *anthropicSystem) Value() any { return nil }
 
-func (s *anthropicSystem) schema() schema {
-	return schema{"description": "a string or an array of text blocks", "anyOf": []schema{{"type": "string"}, {"type": "array", "items": blockSchema}}}
+func (s *anthropicSystem) Schema() field.Schema {
+	return field.Schema{"description": "a string or an array of text blocks", "anyOf": []field.Schema{{"type": "string"}, {"type": "array", "items": blockSchema}}}
 }
 
 // An anthropicBlock is a block of content, of any type.
@@ -69,21 +70,21 @@ type anthropicBlock struct {
 	results []string // the texts of Content
 }
 
-var blockSchema = schema{"type": "object", "required": []string{"type"}, "properties": schema{"type": schema{"type": "string"}}}
+var blockSchema = field.Schema{"type": "object", "required": []string{"type"}, "properties": field.Schema{"type": field.Schema{"type": "string"}}}
 
 const wantBlocks = "a string or an array of blocks"
 
 // readBlocks reads content: blocks, or a text, which is one block. It returns those that
 // check has passed. A result of a tool has none of another within it.
-func readBlocks(r *reader, result bool) ([]anthropicBlock, error) {
-	if r.kind() == '"' {
-		s, err := r.text(wantBlocks)
+func readBlocks(r *field.Reader, result bool) ([]anthropicBlock, error) {
+	if r.Kind() == '"' {
+		s, err := r.Text(wantBlocks)
 		return []anthropicBlock{{Type: "text", Text: &s}}, err
 	}
 	var blocks []anthropicBlock
-	err := r.elements(wantBlocks, func(i int) error {
+	err := r.Elements(wantBlocks, func(i int) error {
 		var b anthropicBlock
-		err := r.decode(&b)
+		err := r.Decode(&b)
 		switch {
 		case err != nil:
 		case result && b.Type == "tool_result":
@@ -94,7 +95,7 @@ func readBlocks(r *reader, result bool) ([]anthropicBlock, error) {
 		if err == nil {
 			blocks = append(blocks, b)
 		}
-		return wrap(fmt.Sprintf("block %d", i), err)
+		return field.Within(fmt.Sprintf("block %d", i), err)
 	})
 	return blocks, err
 }
@@ -123,7 +124,7 @@ func (b *anthropicBlock) check() error {
 		case b.Name == "":
 			return missing("name")
 		case b.Input != nil && b.Input.Kind() != '{':
-			return reply.Bad("input: %s, want an object", describe(b.Input))
+			return reply.Bad("input: %s, want an object", field.Describe(b.Input))
 		}
 	case "tool_result":
 		if b.ToolUseID == "" {
@@ -132,11 +133,11 @@ func (b *anthropicBlock) check() error {
 		if b.Content == nil || b.Content.Kind() == 'n' {
 			return nil
 		}
-		inner, err := readBlocks(newReader(b.Content), true)
+		inner, err := readBlocks(field.NewReader(b.Content), true)
 		for _, one := range inner {
 			b.results = append(b.results, one.text())
 		}
-		return wrap("content", err)
+		return field.Within("content", err)
 	}
 	return nil
 }
@@ -162,12 +163,12 @@ type anthropicMessages []anthropicMessage
 
 const wantTurns = `an array of messages such as {"role": "user", "content": "hello"}`
 
-func (l *anthropicMessages) take(r *reader) error {
+func (l *anthropicMessages) Take(r *field.Reader) error {
 	*l = anthropicMessages{}
-	err := r.elements(wantTurns, func(i int) error {
+	err := r.Elements(wantTurns, func(i int) error {
 		m, err := readAnthropicMessage(r)
 		*l = append(*l, m)
-		return wrap(fmt.Sprintf("message %d", i), err)
+		return field.Within(fmt.Sprintf("message %d", i), err)
 	})
 	if err == nil && len(*l) == 0 {
 		err = fmt.Errorf("empty, want %s", wantTurns)
@@ -175,19 +176,19 @@ func (l *anthropicMessages) take(r *reader) error {
 	return err
 }
 
-func readAnthropicMessage(r *reader) (m anthropicMessage, err error) {
+func readAnthropicMessage(r *field.Reader) (m anthropicMessage, err error) {
 	given := false
-	err = r.members("an object", func(name string) (err error) {
+	err = r.Members("an object", func(name string) (err error) {
 		switch name {
 		case "role":
-			err = oneOf(&m.role, "user", "assistant", "system").take(r)
+			err = field.OneOf(&m.role, "user", "assistant", "system").Take(r)
 		case "content":
 			given = true
 			m.blocks, err = readBlocks(r, false)
 		default:
-			_, err = r.raw()
+			_, err = r.Raw()
 		}
-		return wrap(name, err)
+		return field.Within(name, err)
 	})
 	switch {
 	case err != nil:
@@ -200,14 +201,14 @@ func readAnthropicMessage(r *reader) (m anthropicMessage, err error) {
 	return m, nil
 }
 
-func (l *anthropicMessages) value() any { return nil }
+func (l *anthropicMessages) Value() any { return nil }
 
-func (l *anthropicMessages) schema() schema {
-	return schema{
+func (l *anthropicMessages) Schema() field.Schema {
+	return field.Schema{
 		"type": "array", "minItems": 1, "description": wantTurns,
-		"items": schema{"type": "object", "required": []string{"role", "content"}, "properties": schema{
-			"role":    schema{"enum": []string{"user", "assistant", "system"}},
-			"content": schema{"anyOf": []schema{{"type": "string"}, {"type": "array", "items": blockSchema}}},
+		"items": field.Schema{"type": "object", "required": []string{"role", "content"}, "properties": field.Schema{
+			"role":    field.Schema{"enum": []string{"user", "assistant", "system"}},
+			"content": field.Schema{"anyOf": []field.Schema{{"type": "string"}, {"type": "array", "items": blockSchema}}},
 		}},
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/field"
 )
 
 // claude is an answer of /v1/messages as a test reads it.
@@ -165,7 +166,7 @@ func TestAnthropicConversation(t *testing.T) {
 			"system: You are.; user: a"},
 	} {
 		q := newAnthropicQuery(&Model{})
-		if err := readSome([]byte(c.body), q.fields()); err != nil {
+		if err := field.ReadSome([]byte(c.body), q.Fields()); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}

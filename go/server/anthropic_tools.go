@@ -3,17 +3,18 @@ package server
 import (
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // anthropicTools are tools as Anthropic's clients send them.
 type anthropicTools struct{ to *tools }
 
-func (l anthropicTools) take(r *reader) error {
+func (l anthropicTools) Take(r *field.Reader) error {
 	return l.to.read(r, `an array of tools such as {"name": "get_time", "input_schema": {"type": "object"}}`, readAnthropicTool)
 }
 
-func readAnthropicTool(r *reader) (tool, error) {
+func readAnthropicTool(r *field.Reader) (tool, error) {
 	var t struct {
 		Type        string         `json:"type"`
 		Name        string         `json:"name"`
@@ -21,18 +22,18 @@ func readAnthropicTool(r *reader) (tool, error) {
 		Strict      bool           `json:"strict"`
 		Schema      jsontext.Value `json:"input_schema"`
 	}
-	if err := r.decode(&t); err != nil {
+	if err := r.Decode(&t); err != nil {
 		return tool{}, err
 	}
 	switch {
 	case t.Type != "" && t.Type != "custom" && t.Schema == nil:
-		return tool{}, reply.Bad("type: %s is a tool that Anthropic defines or runs, want one with an input_schema", quote(t.Type))
+		return tool{}, reply.Bad("type: %s is a tool that Anthropic defines or runs, want one with an input_schema", field.Quote(t.Type))
 	case t.Name == "":
 		return tool{}, reply.Bad("name: missing, want a string")
 	case t.Schema == nil:
 		return tool{}, reply.Bad("input_schema: missing, want an object")
 	case t.Schema.Kind() != '{':
-		return tool{}, reply.Bad("input_schema: %s, want an object", describe(t.Schema))
+		return tool{}, reply.Bad("input_schema: %s, want an object", field.Describe(t.Schema))
 	}
 	return newTool(t.Name, t.Description, t.Schema, t.Strict)
 }
@@ -48,14 +49,14 @@ func newTool(name, description string, parameters jsontext.Value, strict bool) (
 	if err != nil {
 		return tool{}, err
 	}
-	return readFunction(newReader(v))
+	return readFunction(field.NewReader(v))
 }
 
-func (l anthropicTools) value() any { return nil }
+func (l anthropicTools) Value() any { return nil }
 
-func (l anthropicTools) schema() schema {
-	return schema{"type": "array", "maxItems": maxTools, "items": schema{"type": "object", "required": []string{"name"}, "properties": schema{
-		"name": schema{"type": "string"}, "description": schema{"type": []string{"string", "null"}}, "input_schema": schema{"type": "object"},
+func (l anthropicTools) Schema() field.Schema {
+	return field.Schema{"type": "array", "maxItems": maxTools, "items": field.Schema{"type": "object", "required": []string{"name"}, "properties": field.Schema{
+		"name": field.Schema{"type": "string"}, "description": field.Schema{"type": []string{"string", "null"}}, "input_schema": field.Schema{"type": "object"},
 	}}}
 }
 
@@ -65,22 +66,22 @@ type anthropicChoice struct {
 	single     bool // disable_parallel_tool_use
 }
 
-func (c *anthropicChoice) take(r *reader) error {
-	err := r.members("an object", func(name string) error {
+func (c *anthropicChoice) Take(r *field.Reader) error {
+	err := r.Members("an object", func(name string) error {
 		var err error
 		switch {
-		case r.kind() == 'n':
-			_, err = r.raw()
+		case r.Kind() == 'n':
+			_, err = r.Raw()
 		case name == "type":
-			err = oneOf(&c.kind, "auto", "any", "tool", "none").take(r)
+			err = field.OneOf(&c.kind, "auto", "any", "tool", "none").Take(r)
 		case name == "name":
-			c.name, err = r.text("a string")
+			c.name, err = r.Text("a string")
 		case name == "disable_parallel_tool_use":
-			err = newBoolean(&c.single).take(r)
+			err = field.Boolean(&c.single).Take(r)
 		default:
-			_, err = r.raw()
+			_, err = r.Raw()
 		}
-		return wrap(name, err)
+		return field.Within(name, err)
 	})
 	switch {
 	case err != nil:
@@ -106,11 +107,11 @@ func (c *anthropicChoice) apply(b *toolbox) {
 	}
 }
 
-func (c *anthropicChoice) value() any { return nil }
+func (c *anthropicChoice) Value() any { return nil }
 
-func (c *anthropicChoice) schema() schema {
-	return schema{"type": "object", "required": []string{"type"}, "properties": schema{
-		"type": schema{"enum": []string{"auto", "any", "tool", "none"}}, "name": schema{"type": []string{"string", "null"}},
-		"disable_parallel_tool_use": schema{"type": []string{"boolean", "null"}},
+func (c *anthropicChoice) Schema() field.Schema {
+	return field.Schema{"type": "object", "required": []string{"type"}, "properties": field.Schema{
+		"type": field.Schema{"enum": []string{"auto", "any", "tool", "none"}}, "name": field.Schema{"type": []string{"string", "null"}},
+		"disable_parallel_tool_use": field.Schema{"type": []string{"boolean", "null"}},
 	}}
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern/go/server/batch"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -168,7 +169,7 @@ func (s *Server) upload(c *gin.Context, store *batch.Store, owner string) (any, 
 			if kept != nil {
 				return discard(reply.Invalid("file", "given twice, want one"))
 			}
-			f, err := store.AddFile(owner, clip(part.FileName()), "batch", part)
+			f, err := store.AddFile(owner, field.Clip(part.FileName()), "batch", part)
 			if read := (batch.ReadError{}); errors.As(err, &read) {
 				return nil, upset(read.Unwrap())
 			}
@@ -177,12 +178,12 @@ func (s *Server) upload(c *gin.Context, store *batch.Store, owner string) (any, 
 			}
 			kept = &f
 		default:
-			return discard(reply.Invalid(clip(name), "not supported, %s", want))
+			return discard(reply.Invalid(field.Clip(name), "not supported, %s", want))
 		}
 	}
 	switch {
 	case purpose != "batch":
-		return discard(reply.Invalid("purpose", "%s, want batch", quote(purpose)))
+		return discard(reply.Invalid("purpose", "%s, want batch", field.Quote(purpose)))
 	case kept == nil:
 		return nil, reply.Invalid("file", "missing, %s", want)
 	}
@@ -267,12 +268,12 @@ type batchQuery struct {
 
 func newBatchQuery(*Model) *batchQuery { return &batchQuery{window: "24h"} }
 
-func (q *batchQuery) fields() []field {
-	return []field{
-		required("input_file_id", newText(&q.input), "A file that was uploaded, of a request in each line."),
-		required("endpoint", newText(&q.endpoint), "What answers the requests, such as /v1/chat/completions."),
-		input("completion_window", newText(&q.window), "After which what was not answered is given up, such as 24h; at most 720h."),
-		input("metadata", &q.metadata, "Texts to be kept with the batch, by name."),
+func (q *batchQuery) Fields() []field.Field {
+	return []field.Field{
+		field.Required("input_file_id", field.Text(&q.input), "A file that was uploaded, of a request in each line."),
+		field.Required("endpoint", field.Text(&q.endpoint), "What answers the requests, such as /v1/chat/completions."),
+		field.Input("completion_window", field.Text(&q.window), "After which what was not answered is given up, such as 24h; at most 720h."),
+		field.Input("metadata", &q.metadata, "Texts to be kept with the batch, by name."),
 	}
 }
 
@@ -281,20 +282,20 @@ type metadataField map[string]string
 
 const wantMetadata = "an object of at most 16 texts"
 
-func (m *metadataField) take(r *reader) error {
+func (m *metadataField) Take(r *field.Reader) error {
 	*m = metadataField{}
-	return r.members(wantMetadata, func(name string) error {
-		v, err := r.text(wantMetadata)
+	return r.Members(wantMetadata, func(name string) error {
+		v, err := r.Text(wantMetadata)
 		if (*m)[name] = v; err == nil && (len(*m) > 16 || len(name) > 64 || len(v) > 512) {
-			err = fmt.Errorf("%s is one too many, or longer than 64 and 512 bytes, want %s", quote(name), wantMetadata)
+			err = fmt.Errorf("%s is one too many, or longer than 64 and 512 bytes, want %s", field.Quote(name), wantMetadata)
 		}
 		return err
 	})
 }
 
-func (m *metadataField) value() any { return *m }
-func (m *metadataField) schema() schema {
-	return schema{"description": wantMetadata, "type": "object", "additionalProperties": schema{"type": "string"}}
+func (m *metadataField) Value() any { return *m }
+func (m *metadataField) Schema() field.Schema {
+	return field.Schema{"description": wantMetadata, "type": "object", "additionalProperties": field.Schema{"type": "string"}}
 }
 
 // batchEndpoints are those that a batch may name.
@@ -318,11 +319,11 @@ func (s *Server) createBatch(c *gin.Context, m *Model) error {
 		return err
 	}
 	if all := s.batchEndpoints(); !slices.Contains(all, q.endpoint) {
-		return reply.Invalid("endpoint", "%s, want one of %s", quote(q.endpoint), strings.Join(all, ", "))
+		return reply.Invalid("endpoint", "%s, want one of %s", field.Quote(q.endpoint), strings.Join(all, ", "))
 	}
 	lasts, err := time.ParseDuration(q.window)
 	if err != nil || lasts < time.Second || lasts > 720*time.Hour {
-		return reply.Invalid("completion_window", "%s, want a time such as 24h, at most 720h", quote(q.window))
+		return reply.Invalid("completion_window", "%s, want a time such as 24h, at most 720h", field.Quote(q.window))
 	}
 	return s.kept(func(_ *gin.Context, store *batch.Store, owner string) (any, error) {
 		return store.AddBatch(owner, q.input, q.endpoint, q.window, lasts, q.metadata)
@@ -344,7 +345,7 @@ func (s *Server) batchRoutes() []route {
 			handle: s.kept(s.getFile), summary: "Describe a file", params: pathID, answer: batch.File{},
 		}, {
 			method: http.MethodGet, paths: []string{"/v1/files/:id/content"}, always: true, openAI: true,
-			handle: s.kept(s.fileContent), summary: "Download a file", params: pathID, answer: schema{"type": "string"},
+			handle: s.kept(s.fileContent), summary: "Download a file", params: pathID, answer: field.Schema{"type": "string"},
 		}, {
 			method: http.MethodDelete, paths: []string{"/v1/files/:id"}, always: true, openAI: true,
 			handle: s.kept(s.deleteFile), summary: "Delete a file", params: pathID, answer: deleted{},

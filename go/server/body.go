@@ -9,11 +9,12 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // readBody takes the body of a request into its fields.
-func readBody(c *gin.Context, q query) error { return readFields(received(c), q.fields()) }
+func readBody(c *gin.Context, q field.Query) error { return field.Read(received(c), q.Fields()) }
 
 // switchOf returns what a parameter of the query that is on or off says, nil where it is not there.
 func switchOf(c *gin.Context, name string) (*bool, error) {
@@ -23,7 +24,7 @@ func switchOf(c *gin.Context, name string) (*bool, error) {
 	}
 	on := text == "true" || text == "1"
 	if !on && text != "false" && text != "0" {
-		return nil, reply.Invalid(name, "%s, want true or false", quote(text))
+		return nil, reply.Invalid(name, "%s, want true or false", field.Quote(text))
 	}
 	return &on, nil
 }
@@ -37,7 +38,7 @@ func isOn(c *gin.Context, name string) (bool, error) {
 // receive reads and stores the body of a request; received then returns it.
 func receive(c *gin.Context) ([]byte, error) {
 	if how := c.GetHeader("Content-Encoding"); how != "" && !strings.EqualFold(how, "identity") {
-		return nil, &reply.Error{Status: http.StatusUnsupportedMediaType, Message: fmt.Sprintf("Content-Encoding: %s, want a body that is not compressed", quote(how)), Param: "Content-Encoding"}
+		return nil, &reply.Error{Status: http.StatusUnsupportedMediaType, Message: fmt.Sprintf("Content-Encoding: %s, want a body that is not compressed", field.Quote(how)), Param: "Content-Encoding"}
 	}
 	body, err := readAll(c.Request.Body)
 	c.Set(gin.BodyBytesKey, body)
@@ -45,7 +46,7 @@ func receive(c *gin.Context) ([]byte, error) {
 }
 
 // take reads the body of a request that is no other's to read, and takes it into its fields.
-func take(c *gin.Context, q query) error {
+func take(c *gin.Context, q field.Query) error {
 	if _, err := receive(c); err != nil {
 		return err
 	}
@@ -67,13 +68,13 @@ func modelName(body []byte) string { return nameIn(body, "model") }
 
 // nameIn returns the text of a member of a body, or "".
 func nameIn(body []byte, which string) (name string) {
-	r := newReader(body)
-	_ = r.members("an object", func(member string) (err error) {
-		if member != which || r.kind() != '"' {
-			_, err = r.raw()
+	r := field.NewReader(body)
+	_ = r.Members("an object", func(member string) (err error) {
+		if member != which || r.Kind() != '"' {
+			_, err = r.Raw()
 			return err
 		}
-		if name, err = r.text("a name"); err == nil {
+		if name, err = r.Text("a name"); err == nil {
 			err = errNamed
 		}
 		return err

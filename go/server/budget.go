@@ -8,6 +8,7 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/constrain"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -21,11 +22,11 @@ type budget struct {
 
 func newBudget() budget { return budget{tokens: -1} }
 
-func (b *budget) fields() []field {
-	return []field{
-		setting("reasoning_budget_tokens thinking_budget_tokens reasoning_budget", integer(&b.tokens, -1, math.MaxInt32), "Tokens after which the reasoning is ended; -1 never."),
-		setting("reasoning_budget_message", newText(&b.message), "What the model is made to say at the end of its reasoning where the budget ends it."),
-		setting("reasoning_control", newBoolean(&b.control), "Lets /v1/chat/completions/control end the reasoning while it runs."),
+func (b *budget) Fields() []field.Field {
+	return []field.Field{
+		field.Setting("reasoning_budget_tokens thinking_budget_tokens reasoning_budget", field.Integer(&b.tokens, -1, math.MaxInt32), "Tokens after which the reasoning is ended; -1 never."),
+		field.Setting("reasoning_budget_message", field.Text(&b.message), "What the model is made to say at the end of its reasoning where the budget ends it."),
+		field.Setting("reasoning_control", field.Boolean(&b.control), "Lets /v1/chat/completions/control end the reasoning while it runs."),
 	}
 }
 
@@ -56,10 +57,10 @@ type controlQuery struct{ id, action string }
 
 func newControlQuery(*Model) *controlQuery { return &controlQuery{} }
 
-func (q *controlQuery) fields() []field {
-	return []field{
-		required("id", newText(&q.id), "The id in the answer's events, or in the header X-Completion-Id."),
-		required("action", oneOf(&q.action, "reasoning_end"), "What to do."),
+func (q *controlQuery) Fields() []field.Field {
+	return []field.Field{
+		field.Required("id", field.Text(&q.id), "The id in the answer's events, or in the header X-Completion-Id."),
+		field.Required("action", field.OneOf(&q.action, "reasoning_end"), "What to do."),
 	}
 }
 
@@ -74,7 +75,7 @@ func (s *Server) controlRunning(c *gin.Context, m *Model) error {
 	}
 	g := s.running.generation(q.id)
 	if g == nil {
-		return &reply.Error{Status: http.StatusNotFound, Message: "no request with the id " + quote(q.id) + " runs", Param: "id"}
+		return &reply.Error{Status: http.StatusNotFound, Message: "no request with the id " + field.Quote(q.id) + " runs", Param: "id"}
 	}
 	g.enough.Store(true)
 	reply.JSON(c, http.StatusOK, success{true})

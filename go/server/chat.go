@@ -7,6 +7,7 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -27,14 +28,14 @@ func newChatQuery(m *Model) *chatQuery {
 	return filled(m, &chatQuery{options: newOptions(m), conversation: newConversation()})
 }
 
-func (q *chatQuery) fields() []field {
-	return append(append(q.options.fields(), q.conversation.fields()...),
-		setting("modalities", neutral{[]string{"text"}, func(v any) bool { a, ok := v.([]any); return ok && len(a) == 1 && a[0] == "text" }, `["text"]`}, "What the answer is made of."),
-		setting("store", newBoolean(&q.store), "Keep the answer, so that it can be had again."),
-		input("metadata", &q.metadata, "Kept with the answer, where store is true: texts by name."),
+func (q *chatQuery) Fields() []field.Field {
+	return append(append(q.options.Fields(), q.conversation.Fields()...),
+		field.Setting("modalities", neutral{[]string{"text"}, func(v any) bool { a, ok := v.([]any); return ok && len(a) == 1 && a[0] == "text" }, `["text"]`}, "What the answer is made of."),
+		field.Setting("store", field.Boolean(&q.store), "Keep the answer, so that it can be had again."),
+		field.Input("metadata", &q.metadata, "Kept with the answer, where store is true: texts by name."),
 		responseFormat(&q.form),
-		setting("logprobs", newBoolean(&q.logprobs), "Send the log-probability of each token."),
-		setting("top_logprobs", integer(&q.topLogprobs, 0, maxProbs), "With logprobs: send so many of the likeliest tokens too."),
+		field.Setting("logprobs", field.Boolean(&q.logprobs), "Send the log-probability of each token."),
+		field.Setting("top_logprobs", field.Integer(&q.topLogprobs, 0, maxProbs), "With logprobs: send so many of the likeliest tokens too."),
 	)
 }
 

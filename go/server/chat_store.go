@@ -11,6 +11,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -44,11 +45,11 @@ func (f *chatFormat) store(a chatAnswer) {
 	if len(q.metadata) > 0 {
 		c.metadata = jsontext.Value(q.metadata)
 	}
-	r := newReader(q.sent)
-	_ = r.elements(wantMessages, func(i int) error { // which they are
-		v, err := r.raw()
+	r := field.NewReader(q.sent)
+	_ = r.Elements(wantMessages, func(i int) error { // which they are
+		v, err := r.Raw()
 		id := a.ID + "-" + strconv.Itoa(i)
-		c.messages = append(c.messages, storedItem{id, slices.Concat([]byte(`{"id":"`+id+`"`), except(v, "id"))})
+		c.messages = append(c.messages, storedItem{id, slices.Concat([]byte(`{"id":"`+id+`"`), field.Except(v, "id"))})
 		return err
 	})
 	q.stored.put(&storedResponse{id: a.ID, owner: q.owner, chat: c})
@@ -169,8 +170,8 @@ type labelQuery struct{ metadata kept }
 
 func newLabelQuery(*Model) *labelQuery { return &labelQuery{} }
 
-func (q *labelQuery) fields() []field {
-	return []field{required("metadata", &q.metadata, "Texts by name, in place of those that are there.")}
+func (q *labelQuery) Fields() []field.Field {
+	return []field.Field{field.Required("metadata", &q.metadata, "Texts by name, in place of those that are there.")}
 }
 
 // labelChat serves POST /v1/chat/completions/:id.

@@ -5,6 +5,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -21,14 +22,14 @@ func newTextQuery(m *Model) *textQuery {
 	return filled(m, &textQuery{options: newOptions(m), bestOf: 1})
 }
 
-func (q *textQuery) fields() []field {
-	return append(q.options.fields(),
+func (q *textQuery) Fields() []field.Field {
+	return append(q.options.Fields(),
 		promptField(&q.prompt),
-		input("suffix", newText(&q.suffix), "What comes after the answer, where the model can fill in."),
-		setting("echo", newBoolean(&q.echo), "Begin the answer with the prompt."),
+		field.Input("suffix", field.Text(&q.suffix), "What comes after the answer, where the model can fill in."),
+		field.Setting("echo", field.Boolean(&q.echo), "Begin the answer with the prompt."),
 		responseFormat(&q.form),
-		setting("best_of", integer(&q.bestOf, 1, maxSequences), "Not supported beyond n."),
-		setting("logprobs n_probs", probCount{&q.probs, false}, "Send the log-probability of each token, and of so many of the likeliest."),
+		field.Setting("best_of", field.Integer(&q.bestOf, 1, maxSequences), "Not supported beyond n."),
+		field.Setting("logprobs n_probs", probCount{&q.probs, false}, "Send the log-probability of each token, and of so many of the likeliest."),
 	)
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/form"
 	"github.com/quern-llm/quern/go/grammar"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -33,7 +34,7 @@ func newCustomTool(name, description string, f customFormat) (tool, error) {
 		}
 		description += fmt.Sprintf("\n\nThe input is of this language (%s):\n%s", f.Syntax, f.Definition)
 	default:
-		return tool{}, reply.Bad("format: type: the string %s, want text or grammar", quote(f.Type))
+		return tool{}, reply.Bad("format: type: the string %s, want text or grammar", field.Quote(f.Type))
 	}
 	t, err := newTool(name, description, customParameters, false)
 	t.custom, t.input = true, held
@@ -53,7 +54,7 @@ func customArguments(input string) string {
 }
 
 // readCustom reads the definition of a custom tool in a chat.
-func readCustom(r *reader) (tool, error) {
+func readCustom(r *field.Reader) (tool, error) {
 	var in struct {
 		Name        string `json:"name"`
 		Description string `json:"description"`
@@ -62,10 +63,10 @@ func readCustom(r *reader) (tool, error) {
 			Grammar customFormat `json:"grammar"`
 		} `json:"format"`
 	}
-	if r.kind() != '{' {
-		return tool{}, r.wrong("an object with a name")
+	if r.Kind() != '{' {
+		return tool{}, r.Wrong("an object with a name")
 	}
-	if err := r.decode(&in); err != nil {
+	if err := r.Decode(&in); err != nil {
 		return tool{}, err
 	}
 	if in.Name == "" {
@@ -122,14 +123,14 @@ func (l *tools) custom(name string) bool {
 	return false
 }
 
-func customSchema() schema {
-	return schema{"type": "object", "required": []string{"name"}, "properties": schema{
-		"name":        schema{"type": "string", "minLength": 1, "maxLength": maxToolName},
-		"description": schema{"type": "string"},
-		"format": schema{"type": "object", "properties": schema{
-			"type": schema{"enum": []string{"text", "grammar"}},
-			"grammar": schema{"type": "object", "properties": schema{
-				"syntax": schema{"enum": []string{"lark", "regex"}}, "definition": schema{"type": "string"},
+func customSchema() field.Schema {
+	return field.Schema{"type": "object", "required": []string{"name"}, "properties": field.Schema{
+		"name":        field.Schema{"type": "string", "minLength": 1, "maxLength": maxToolName},
+		"description": field.Schema{"type": "string"},
+		"format": field.Schema{"type": "object", "properties": field.Schema{
+			"type": field.Schema{"enum": []string{"text", "grammar"}},
+			"grammar": field.Schema{"type": "object", "properties": field.Schema{
+				"syntax": field.Schema{"enum": []string{"lark", "regex"}}, "definition": field.Schema{"type": "string"},
 			}},
 		}},
 	}}

@@ -8,6 +8,7 @@ import (
 	"github.com/quern-llm/quern/go/internal/exactmath"
 	"github.com/quern-llm/quern/go/model/arch"
 	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/server/field"
 )
 
 // A branch is a choice behind its stem: tokens, and the Reader of their log-probabilities.
@@ -58,21 +59,21 @@ type choices []string
 
 const wantChoices = "an array of strings"
 
-func (l *choices) take(r *reader) error {
+func (l *choices) Take(r *field.Reader) error {
 	*l = choices{}
 	seen := map[string]bool{}
-	err := r.elements(wantChoices, func(i int) error {
+	err := r.Elements(wantChoices, func(i int) error {
 		if i == maxBranches {
 			return fmt.Errorf("more than %d, want at most so many", maxBranches)
 		}
-		s, err := r.text(wantChoices)
+		s, err := r.Text(wantChoices)
 		switch {
 		case err != nil:
 			return err
 		case s == "":
 			return fmt.Errorf("element %d: empty, want a text", i)
 		case seen[s]:
-			return fmt.Errorf("element %d: %s is there twice", i, quote(s))
+			return fmt.Errorf("element %d: %s is there twice", i, field.Quote(s))
 		}
 		seen[s] = true
 		*l = append(*l, s)
@@ -84,47 +85,47 @@ func (l *choices) take(r *reader) error {
 	return err
 }
 
-func (l *choices) value() any { return nil }
+func (l *choices) Value() any { return nil }
 
-func (l *choices) schema() schema {
-	return schema{"type": "array", "minItems": 2, "maxItems": maxBranches, "uniqueItems": true, "items": schema{"type": "string", "minLength": 1}}
+func (l *choices) Schema() field.Schema {
+	return field.Schema{"type": "array", "minItems": 2, "maxItems": maxBranches, "uniqueItems": true, "items": field.Schema{"type": "string", "minLength": 1}}
 }
 
 // priorText is a text that may be empty.
 type priorText struct{ p **string }
 
-func (t priorText) take(r *reader) error {
-	s, err := r.text("a string")
+func (t priorText) Take(r *field.Reader) error {
+	s, err := r.Text("a string")
 	*t.p = &s
 	return err
 }
 
-func (t priorText) value() any     { return nil }
-func (t priorText) schema() schema { return schema{"type": "string"} }
+func (t priorText) Value() any           { return nil }
+func (t priorText) Schema() field.Schema { return field.Schema{"type": "string"} }
 
 // questions are those of a request.
 type questions []question
 
 const wantQuestions = `an array of objects such as {"prompt": "Is it polite?", "choices": ["yes", "no"]}`
 
-func (l *questions) take(r *reader) error {
+func (l *questions) Take(r *field.Reader) error {
 	*l = questions{}
 	n := 0
-	err := r.elements(wantQuestions, func(i int) error {
+	err := r.Elements(wantQuestions, func(i int) error {
 		var one question
-		err := r.members(wantQuestions, func(name string) error {
+		err := r.Members(wantQuestions, func(name string) error {
 			var err error
 			switch name {
 			case "name":
-				err = r.optional(&one.name)
+				err = r.Optional(&one.name)
 			case "prompt":
-				err = r.optional(&one.prompt)
+				err = r.Optional(&one.prompt)
 			case "choices":
-				err = one.choices.take(r)
+				err = one.choices.Take(r)
 			default:
-				_, err = r.raw()
+				_, err = r.Raw()
 			}
-			return wrap(name, err)
+			return field.Within(name, err)
 		})
 		if err == nil && one.choices == nil {
 			err = errors.New("choices: missing, want " + wantChoices)
@@ -133,7 +134,7 @@ func (l *questions) take(r *reader) error {
 			err = fmt.Errorf("choices: more than %d in all, want at most so many", maxBranches)
 		}
 		*l = append(*l, one)
-		return wrap(fmt.Sprintf("element %d", i), err)
+		return field.Within(fmt.Sprintf("element %d", i), err)
 	})
 	if err == nil && len(*l) == 0 {
 		err = fmt.Errorf("empty, want %s", wantQuestions)
@@ -141,13 +142,13 @@ func (l *questions) take(r *reader) error {
 	return err
 }
 
-func (l *questions) value() any { return nil }
+func (l *questions) Value() any { return nil }
 
-func (l *questions) schema() schema {
-	s := schema{"type": []string{"string", "null"}}
-	return schema{"type": "array", "minItems": 1, "description": wantQuestions, "items": schema{
-		"type": "object", "required": []string{"choices"}, "properties": schema{
-			"name": s, "prompt": s, "choices": new(choices).schema(),
+func (l *questions) Schema() field.Schema {
+	s := field.Schema{"type": []string{"string", "null"}}
+	return field.Schema{"type": "array", "minItems": 1, "description": wantQuestions, "items": field.Schema{
+		"type": "object", "required": []string{"choices"}, "properties": field.Schema{
+			"name": s, "prompt": s, "choices": new(choices).Schema(),
 		},
 	}}
 }

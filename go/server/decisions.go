@@ -13,6 +13,7 @@ import (
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/internal/exactmath"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -36,18 +37,18 @@ func newDecisionQuery(m *Model) *decisionQuery {
 	return &decisionQuery{reads: newReads(m), conversation: newConversation(), normalize: "none"}
 }
 
-func (q *decisionQuery) fields() []field {
-	return append([]field{
-		input("prompt", newText(&q.prompt), "The text that a choice goes on from."),
-		input("messages", &q.messages, "In place of prompt: a conversation, which a choice answers."),
-		input("choices", &q.choices, "The texts to choose from."),
-		input("questions", &q.questions, `In place of choices: several questions over one context, such as [{"name": "tone", "prompt": "Is it polite?", "choices": ["yes", "no"]}]. Their prompts follow prompt, or are further messages.`),
-		input("prior", priorText{&q.prior}, "A text without content, such as N/A, in place of prompt or of the last message of the user before the questions: what choices owe to it is taken off."),
-		setting("normalize", oneOf(&q.normalize, "none", "tokens", "bytes"), "What the logarithm of a choice's probability is divided by: nothing, its tokens or its bytes."),
-		setting("ends", &q.ends, "A choice counts as the whole answer, not as the beginning of one. By default it does with messages, and does not with prompt."),
-		setting("chat_template_kwargs", &q.kwargs, "Further variables for the chat template, such as enable_thinking."),
-		setting("reasoning_effort", oneOf(&q.effort, efforts...), "For the chat template; none also turns reasoning off."),
-	}, q.reads.fields()...)
+func (q *decisionQuery) Fields() []field.Field {
+	return append([]field.Field{
+		field.Input("prompt", field.Text(&q.prompt), "The text that a choice goes on from."),
+		field.Input("messages", &q.messages, "In place of prompt: a conversation, which a choice answers."),
+		field.Input("choices", &q.choices, "The texts to choose from."),
+		field.Input("questions", &q.questions, `In place of choices: several questions over one context, such as [{"name": "tone", "prompt": "Is it polite?", "choices": ["yes", "no"]}]. Their prompts follow prompt, or are further messages.`),
+		field.Input("prior", priorText{&q.prior}, "A text without content, such as N/A, in place of prompt or of the last message of the user before the questions: what choices owe to it is taken off."),
+		field.Setting("normalize", field.OneOf(&q.normalize, "none", "tokens", "bytes"), "What the logarithm of a choice's probability is divided by: nothing, its tokens or its bytes."),
+		field.Setting("ends", &q.ends, "A choice counts as the whole answer, not as the beginning of one. By default it does with messages, and does not with prompt."),
+		field.Setting("chat_template_kwargs", &q.kwargs, "Further variables for the chat template, such as enable_thinking."),
+		field.Setting("reasoning_effort", field.OneOf(&q.effort, efforts...), "For the chat template; none also turns reasoning off."),
+	}, q.reads.Fields()...)
 }
 
 type (

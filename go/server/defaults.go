@@ -3,6 +3,8 @@ package server
 import (
 	"fmt"
 	"slices"
+
+	"github.com/quern-llm/quern/go/server/field"
 )
 
 // Defaults are values for fields that a request leaves out, as a JSON body. Each
@@ -14,29 +16,29 @@ type Defaults struct{ body []byte }
 func ReadDefaults(body []byte) (Defaults, error) {
 	m := &Model{}
 	var known []string
-	for _, q := range []query{newChatQuery(m), newTextQuery(m), newNativeQuery(m), newInfillQuery(m), newTemplateQuery(m)} {
-		if err := readSome(body, q.fields()); err != nil {
+	for _, q := range []field.Query{newChatQuery(m), newTextQuery(m), newNativeQuery(m), newInfillQuery(m), newTemplateQuery(m)} {
+		if err := field.ReadSome(body, q.Fields()); err != nil {
 			return Defaults{}, err
 		}
-		for _, f := range q.fields() {
-			known = append(known, f.names...)
+		for _, f := range q.Fields() {
+			known = append(known, f.Names...)
 		}
 	}
-	r := newReader(body)
-	err := r.members("an object", func(name string) error {
+	r := field.NewReader(body)
+	err := r.Members("an object", func(name string) error {
 		if !slices.Contains(known, name) {
-			return fmt.Errorf("no request has a field %s", quote(name))
+			return fmt.Errorf("no request has a field %s", field.Quote(name))
 		}
-		_, err := r.raw()
+		_, err := r.Raw()
 		return err
 	})
 	return Defaults{body}, err
 }
 
 // filled gives q the model's defaults.
-func filled[Q query](m *Model, q Q) Q {
+func filled[Q field.Query](m *Model, q Q) Q {
 	if m.Defaults.body != nil {
-		_ = readSome(m.Defaults.body, q.fields()) // validated by ReadDefaults
+		_ = field.ReadSome(m.Defaults.body, q.Fields()) // validated by ReadDefaults
 		if p, ok := any(q).(interface{ common() *options }); ok {
 			p.common().form.usual = true
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/quern-llm/quern/go/hub"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -117,7 +118,7 @@ func reference(name, server string) (hub.Ref, error) {
 		ref, err = hub.ParseRef(server + name)
 	}
 	if err == nil && ref.Kind != hub.HuggingFace && ref.Kind != hub.Ollama {
-		return ref, reply.Invalid("model", "%s, want one of hf.co or ollama.com: others are downloaded on the server's machine, with \"quern pull\"", quote(name))
+		return ref, reply.Invalid("model", "%s, want one of hf.co or ollama.com: others are downloaded on the server's machine, with \"quern pull\"", field.Quote(name))
 	}
 	if err != nil {
 		return ref, reply.Invalid("model", "%v", err)
@@ -223,8 +224,8 @@ type downloadQuery struct{ model string }
 
 func newDownloadQuery(*Model) *downloadQuery { return &downloadQuery{} }
 
-func (q *downloadQuery) fields() []field {
-	return []field{required("model", newText(&q.model), "ORG/REPO or ORG/REPO:QUANT on Hugging Face, or a name with its server: hf.co/..., ollama.com/....")}
+func (q *downloadQuery) Fields() []field.Field {
+	return []field.Field{field.Required("model", field.Text(&q.model), "ORG/REPO or ORG/REPO:QUANT on Hugging Face, or a name with its server: hf.co/..., ollama.com/....")}
 }
 
 // startDownload begins a download, which goes on when the request has ended.
@@ -271,7 +272,7 @@ func (s *Server) remove(ctx context.Context, name string) error {
 	case err == nil, d != nil && errors.Is(err, hub.ErrNotFound):
 		return nil
 	case errors.Is(err, hub.ErrNotFound) && s.models.Has(name):
-		return reply.Bad("the model %s is not in the cache, and stays where it is", quote(name))
+		return reply.Bad("the model %s is not in the cache, and stays where it is", field.Quote(name))
 	case errors.Is(err, hub.ErrNotFound):
 		return &models.NotFoundError{Name: name, Names: s.models.Names()}
 	}

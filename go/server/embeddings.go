@@ -13,6 +13,7 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -36,20 +37,20 @@ func newNativeEmbedQuery(m *Model) *embedQuery {
 	return q
 }
 
-func (q *embedQuery) fields() []field {
-	own := []field{
-		{names: []string{"input", "content"}, to: &q.input, doc: "What to make vectors of: text, token ids, both mixed, or an array of these.", input: true, need: true},
-		setting("embd_normalize", integer(&q.normalize, -1, 1<<15), "Norm by which vectors get length 1: 2 is Euclidean, 1 the sum, -1 none; 0 makes the largest number 32760."),
+func (q *embedQuery) Fields() []field.Field {
+	own := []field.Field{
+		{Names: []string{"input", "content"}, To: &q.input, Doc: "What to make vectors of: text, token ids, both mixed, or an array of these.", Input: true, Need: true},
+		field.Setting("embd_normalize", field.Integer(&q.normalize, -1, 1<<15), "Norm by which vectors get length 1: 2 is Euclidean, 1 the sum, -1 none; 0 makes the largest number 32760."),
 		dimensionsField(&q.dimensions),
 	}
 	if !q.native {
-		own = append(own, setting("encoding_format", oneOf(&q.encoding, "float", "base64"), "base64: a vector is its numbers, in 4 bytes each, little-endian."))
+		own = append(own, field.Setting("encoding_format", field.OneOf(&q.encoding, "float", "base64"), "base64: a vector is its numbers, in 4 bytes each, little-endian."))
 	}
-	return append(own, q.reads.fields()...)
+	return append(own, q.reads.Fields()...)
 }
 
-func dimensionsField(p *int) field {
-	return setting("dimensions", integer(p, 0, math.MaxInt32), "Keep so many of a vector's first numbers, which then gets its length again; 0 is all. For models that were trained for it (Matryoshka).")
+func dimensionsField(p *int) field.Field {
+	return field.Setting("dimensions", field.Integer(p, 0, math.MaxInt32), "Keep so many of a vector's first numbers, which then gets its length again; 0 is all. For models that were trained for it (Matryoshka).")
 }
 
 // checkDimensions refuses more numbers than vectors have.
@@ -162,15 +163,15 @@ func encodeVector(v []float32) string {
 // inputs are texts to make vectors of.
 type inputs prompts
 
-func (p *inputs) take(r *reader) error {
+func (p *inputs) Take(r *field.Reader) error {
 	all, err := readPrompts(r, maxInputs)
 	*p = all
 	return err
 }
 
-func (p *inputs) value() any { return nil }
+func (p *inputs) Value() any { return nil }
 
-func (p *inputs) schema() schema { return (*prompts)(p).schema() }
+func (p *inputs) Schema() field.Schema { return (*prompts)(p).Schema() }
 
 // embedInputs makes the vectors of the texts of a field.
 func (s *Server) embedInputs(c *gin.Context, m *Model, o *reads, p inputs, name string) (all []*engine.Embedding, used tokenUsage, release func(), err error) {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -68,9 +69,9 @@ func TestWrongFields(t *testing.T) {
 	s := newSite(t, "Hello", nil)
 	n := 0
 	for _, e := range generating {
-		for _, f := range e.body.defaults(&Model{}).fields() {
-			for _, name := range f.names {
-				for _, v := range wrongValues(f.to) {
+		for _, f := range e.body.defaults(&Model{}).Fields() {
+			for _, name := range f.Names {
+				for _, v := range wrongValues(f.To) {
 					body := "{" + e.fields + `,"` + name + `":` + v + "}"
 					if at := strings.Index(e.fields, `"`+name+`":`); at >= 0 {
 						body = "{" + e.fields[:at] + `"` + name + `":` + v + "}"
@@ -87,7 +88,7 @@ func TestWrongFields(t *testing.T) {
 }
 
 // wrongValues are values that a target refuses, whatever it is.
-func wrongValues(to target) []string {
+func wrongValues(to field.Target) []string {
 	switch to := to.(type) {
 	case neutral:
 		return []string{`[7]`, `{"a":7}`, `"nonsense"`}
@@ -95,7 +96,7 @@ func wrongValues(to target) []string {
 		return []string{`1`, `true`, `{}`, `[1]`, `[[]]`}
 	case *idle:
 		return []string{`"1"`, `true`, `[]`, `{}`, `1e400`}
-	case *texts, *breakers:
+	case *field.Texts, *breakers:
 		return []string{`1`, `true`, `{}`, `"x"`, `[1]`, `[[]]`}
 	case structured:
 		return []string{`1`, `true`, `[]`, `"x"`, `{"choice":1}`, `{"choice":[1]}`, `{"choice":[]}`, `{"regex":1}`, `{"json":1}`, `{"json_object":"x"}`, `{"grammar":[]}`, `{"structural_tag":1}`, `{"xml":"x"}`}
@@ -150,7 +151,7 @@ func wrongValues(to target) []string {
 	case *biases:
 		return []string{`1`, `true`, `"x"`, `[1]`, `[[1]]`, `[[1,2,3]]`, `[[1,"x"]]`, `{"1":"x"}`, `[[1.5,1]]`, `[[-1,1]]`, `{"1":1e99}`, `{"-5":3}`, `{"99999999999":1}`, `{"999999":1}`}
 	}
-	s := to.schema()
+	s := to.Schema()
 	switch {
 	case s["type"] == "boolean":
 		return []string{`"true"`, `1`, `[]`, `{}`}

@@ -9,6 +9,7 @@ import (
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/form"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -35,16 +36,16 @@ func (f *held) give(param string, kind form.Kind, text string) error {
 // anyObject is the schema of a JSON object.
 const anyObject = `{"type":"object"}`
 
-func (f *held) fields() []field {
-	return append(f.lazy.fields(), []field{
-		setting("grammar", formText{f, "grammar", form.Grammar, "a grammar"}, "Holds the answer to a grammar, in GBNF or Lark."),
-		input("json_schema", formSchema{f, "json_schema", false}, "Holds the answer to a JSON schema."),
-		input("guided_json", formSchema{f, "guided_json", true}, "The same as json_schema; it may be a string of JSON too."),
-		input("guided_regex", formText{f, "guided_regex", form.Regex, "a regular expression"}, "The whole answer matches this regular expression."),
-		input("guided_choice", formChoice{f, "guided_choice"}, "The answer is one of these texts, unless max_tokens ends it before."),
-		input("guided_grammar", formText{f, "guided_grammar", form.Grammar, "a grammar"}, "The same as grammar."),
-		input("guided_whitespace_pattern", newText(&f.Space), "A regular expression of the white space between the parts of JSON."),
-		input("structured_outputs", structured{f}, "One of choice, regex, json, json_object, grammar and structural_tag, as the fields with guided_ have them."),
+func (f *held) Fields() []field.Field {
+	return append(f.lazy.Fields(), []field.Field{
+		field.Setting("grammar", formText{f, "grammar", form.Grammar, "a grammar"}, "Holds the answer to a grammar, in GBNF or Lark."),
+		field.Input("json_schema", formSchema{f, "json_schema", false}, "Holds the answer to a JSON schema."),
+		field.Input("guided_json", formSchema{f, "guided_json", true}, "The same as json_schema; it may be a string of JSON too."),
+		field.Input("guided_regex", formText{f, "guided_regex", form.Regex, "a regular expression"}, "The whole answer matches this regular expression."),
+		field.Input("guided_choice", formChoice{f, "guided_choice"}, "The answer is one of these texts, unless max_tokens ends it before."),
+		field.Input("guided_grammar", formText{f, "guided_grammar", form.Grammar, "a grammar"}, "The same as grammar."),
+		field.Input("guided_whitespace_pattern", field.Text(&f.Space), "A regular expression of the white space between the parts of JSON."),
+		field.Input("structured_outputs", structured{f}, "One of choice, regex, json, json_object, grammar and structural_tag, as the fields with guided_ have them."),
 	}...)
 }
 
@@ -56,22 +57,22 @@ type formText struct {
 	what  string
 }
 
-func (t formText) take(r *reader) error {
-	s, err := r.text(t.what)
+func (t formText) Take(r *field.Reader) error {
+	s, err := r.Text(t.what)
 	if err != nil || s == "" {
 		return err
 	}
 	return t.f.give(t.param, t.kind, s)
 }
 
-func (t formText) value() any {
+func (t formText) Value() any {
 	if t.f.param == t.param {
 		return t.f.Text
 	}
 	return ""
 }
 
-func (t formText) schema() schema { return schema{"type": "string"} }
+func (t formText) Schema() field.Schema { return field.Schema{"type": "string"} }
 
 // formSchema is a field with a JSON schema.
 type formSchema struct {
@@ -80,18 +81,18 @@ type formSchema struct {
 	quoted bool // it may be a string of JSON
 }
 
-func (s formSchema) take(r *reader) error {
+func (s formSchema) Take(r *field.Reader) error {
 	text := ""
-	switch k := r.kind(); {
+	switch k := r.Kind(); {
 	case k == '"' && s.quoted:
 		var err error
-		if text, err = r.text("a JSON schema"); err != nil {
+		if text, err = r.Text("a JSON schema"); err != nil {
 			return err
 		}
 	case k != '{' && k != 't' && k != 'f':
-		return r.wrong("a JSON schema")
+		return r.Wrong("a JSON schema")
 	default:
-		v, err := r.raw()
+		v, err := r.Raw()
 		if err != nil {
 			return err
 		}
@@ -100,14 +101,14 @@ func (s formSchema) take(r *reader) error {
 	return s.f.give(s.param, form.Schema, text)
 }
 
-func (s formSchema) value() any { return nil }
+func (s formSchema) Value() any { return nil }
 
-func (s formSchema) schema() schema {
+func (s formSchema) Schema() field.Schema {
 	types := []string{"object", "boolean"}
 	if s.quoted {
 		types = append(types, "string")
 	}
-	return schema{"type": types, "description": "a JSON schema"}
+	return field.Schema{"type": types, "description": "a JSON schema"}
 }
 
 // formChoice is a field with texts of which the answer is one.
@@ -122,9 +123,9 @@ const (
 	maxChoiceBytes = 1 << 20 // of all together
 )
 
-func (c formChoice) take(r *reader) error {
-	var list texts
-	if err := list.take(r); err != nil {
+func (c formChoice) Take(r *field.Reader) error {
+	var list field.Texts
+	if err := list.Take(r); err != nil {
 		return err
 	}
 	if len(list) == 0 || len(list) > maxChoices {
@@ -144,23 +145,23 @@ func (c formChoice) take(r *reader) error {
 	return err
 }
 
-func (c formChoice) value() any { return []string{} }
+func (c formChoice) Value() any { return []string{} }
 
-func (c formChoice) schema() schema {
-	return schema{"type": "array", "items": schema{"type": "string"}, "minItems": 1, "maxItems": maxChoices}
+func (c formChoice) Schema() field.Schema {
+	return field.Schema{"type": "array", "items": field.Schema{"type": "string"}, "minItems": 1, "maxItems": maxChoices}
 }
 
 // structured is the object in which vLLM's clients send a form.
 type structured struct{ f *held }
 
-func (s structured) take(r *reader) error {
-	return r.members("an object", func(name string) error {
-		if r.kind() == 'n' {
-			_, err := r.raw()
+func (s structured) Take(r *field.Reader) error {
+	return r.Members("an object", func(name string) error {
+		if r.Kind() == 'n' {
+			_, err := r.Raw()
 			return err
 		}
 		const param = "structured_outputs"
-		var to target
+		var to field.Target
 		is := false
 		switch name {
 		case "choice":
@@ -174,13 +175,13 @@ func (s structured) take(r *reader) error {
 		case "structural_tag":
 			to = formTags{s.f, param}
 		case "whitespace_pattern":
-			to = newText(&s.f.Space)
+			to = field.Text(&s.f.Space)
 		case "json_object", "disable_any_whitespace", "disable_fallback", "disable_additional_properties":
-			to = newBoolean(&is)
+			to = field.Boolean(&is)
 		default:
-			return fmt.Errorf("%s is no form, want one of choice, regex, json, json_object, grammar, structural_tag", quote(name))
+			return fmt.Errorf("%s is no form, want one of choice, regex, json, json_object, grammar, structural_tag", field.Quote(name))
 		}
-		err := to.take(r)
+		err := to.Take(r)
 		switch {
 		case err != nil || !is:
 		case name == "json_object":
@@ -190,24 +191,26 @@ func (s structured) take(r *reader) error {
 		case name == "disable_additional_properties":
 			err = errors.New("true is not supported, want additionalProperties in the schema")
 		}
-		return wrap(name, err)
+		return field.Within(name, err)
 	})
 }
 
-func (s structured) value() any { return map[string]any{} }
+func (s structured) Value() any { return map[string]any{} }
 
-func (s structured) schema() schema {
-	null := func(sub schema) schema { return schema{"anyOf": []schema{sub, {"type": "null"}}} }
-	return schema{"type": "object", "properties": schema{
-		"choice": null(formChoice{}.schema()), "regex": null(schema{"type": "string"}), "grammar": null(schema{"type": "string"}),
-		"json": null(formSchema{quoted: true}.schema()), "json_object": null(schema{"type": "boolean"}), "structural_tag": null(formTags{}.schema()),
-		"whitespace_pattern": null(schema{"type": "string"}), "disable_any_whitespace": null(schema{"type": "boolean"}),
+func (s structured) Schema() field.Schema {
+	null := func(sub field.Schema) field.Schema {
+		return field.Schema{"anyOf": []field.Schema{sub, {"type": "null"}}}
+	}
+	return field.Schema{"type": "object", "properties": field.Schema{
+		"choice": null(formChoice{}.Schema()), "regex": null(field.Schema{"type": "string"}), "grammar": null(field.Schema{"type": "string"}),
+		"json": null(formSchema{quoted: true}.Schema()), "json_object": null(field.Schema{"type": "boolean"}), "structural_tag": null(formTags{}.Schema()),
+		"whitespace_pattern": null(field.Schema{"type": "string"}), "disable_any_whitespace": null(field.Schema{"type": "boolean"}),
 	}}
 }
 
 // responseFormat is OpenAI's field for a form.
-func responseFormat(f *held) field {
-	return input("response_format", responseForm{f, "response_format"},
+func responseFormat(f *held) field.Field {
+	return field.Input("response_format", responseForm{f, "response_format"},
 		`Holds the answer to a form: {"type": "json_schema", "json_schema": {"schema": {...}}}, {"type": "json_object"}, with a schema or without, or {"type": "text"}.`)
 }
 
@@ -219,33 +222,33 @@ type responseForm struct {
 	param string
 }
 
-func (t responseForm) take(r *reader) error {
+func (t responseForm) Take(r *field.Reader) error {
 	param, kind := t.param, ""
 	var inner held // the schema
-	from := r.offset()
-	err := r.members("an object with a type", func(name string) error {
-		if r.kind() == 'n' {
-			_, err := r.raw()
+	from := r.Offset()
+	err := r.Members("an object with a type", func(name string) error {
+		if r.Kind() == 'n' {
+			_, err := r.Raw()
 			return err
 		}
 		var err error
 		switch name {
 		case "type":
-			kind, err = r.text("a string")
+			kind, err = r.Text("a string")
 		case "schema":
-			err = formSchema{&inner, "schema", false}.take(r)
+			err = formSchema{&inner, "schema", false}.Take(r)
 		case "json_schema":
-			err = r.members("an object with a schema", func(name string) error {
-				if name != "schema" || r.kind() == 'n' {
-					_, err := r.raw()
+			err = r.Members("an object with a schema", func(name string) error {
+				if name != "schema" || r.Kind() == 'n' {
+					_, err := r.Raw()
 					return err
 				}
-				return wrap(name, formSchema{&inner, "json_schema", false}.take(r))
+				return field.Within(name, formSchema{&inner, "json_schema", false}.Take(r))
 			})
 		default:
-			_, err = r.raw()
+			_, err = r.Raw()
 		}
-		return wrap(name, err)
+		return field.Within(name, err)
 	})
 	if err != nil {
 		return err
@@ -264,20 +267,20 @@ func (t responseForm) take(r *reader) error {
 		}
 		return t.f.give(param, form.Schema, inner.Text)
 	case "structural_tag":
-		return t.f.give(param, form.Tags, string(r.since(from)))
+		return t.f.give(param, form.Tags, string(r.Since(from)))
 	case "":
 		return errors.New("type: missing, want " + wantResponseForm)
 	}
-	return fmt.Errorf("type: the string %s, want %s", quote(kind), wantResponseForm)
+	return fmt.Errorf("type: the string %s, want %s", field.Quote(kind), wantResponseForm)
 }
 
-func (t responseForm) value() any { return nil }
+func (t responseForm) Value() any { return nil }
 
-func (t responseForm) schema() schema {
-	return schema{"type": "object", "required": []string{"type"}, "properties": schema{
-		"type":        schema{"type": "string", "enum": []string{"text", "json_object", "json_schema", "structural_tag"}},
-		"json_schema": schema{"type": []string{"object", "null"}, "properties": schema{"schema": schema{"type": []string{"object", "boolean", "null"}}}},
-		"schema":      schema{"type": []string{"object", "boolean", "null"}},
+func (t responseForm) Schema() field.Schema {
+	return field.Schema{"type": "object", "required": []string{"type"}, "properties": field.Schema{
+		"type":        field.Schema{"type": "string", "enum": []string{"text", "json_object", "json_schema", "structural_tag"}},
+		"json_schema": field.Schema{"type": []string{"object", "null"}, "properties": field.Schema{"schema": field.Schema{"type": []string{"object", "boolean", "null"}}}},
+		"schema":      field.Schema{"type": []string{"object", "boolean", "null"}},
 	}}
 }
 

@@ -8,6 +8,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -28,7 +29,7 @@ type pinger interface{ ping(s *reply.Stream) error }
 
 // A prompter is the query of an endpoint that generates text.
 type prompter interface {
-	query
+	field.Query
 	common() *options
 	// settle resolves fields that depend on each other, on the model or on the
 	// request's header.

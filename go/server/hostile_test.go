@@ -16,6 +16,7 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/server/batch"
+	"github.com/quern-llm/quern/go/server/field"
 )
 
 // hostile are values of every type, in and out of every range.
@@ -223,9 +224,9 @@ func validText(check *jsonschema.Schema, value string) bool {
 
 // isJSON tells whether a value is what the parser of bodies takes for JSON.
 func isJSON(value string) bool {
-	r := newReader([]byte(value))
-	_, err := r.raw()
-	return err == nil && r.end() == nil
+	r := field.NewReader([]byte(value))
+	_, err := r.Raw()
+	return err == nil && r.End() == nil
 }
 
 // withField is an example of a body with another value for a field.

@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -64,19 +65,19 @@ type infillQuery struct {
 	options
 	prefix, suffix, begin string
 	extra                 extraFiles
-	wanted                texts
+	wanted                field.Texts
 }
 
 func newInfillQuery(m *Model) *infillQuery {
 	return filled(m, &infillQuery{options: newOptions(m)})
 }
 
-func (q *infillQuery) fields() []field {
-	return append(q.options.fields(),
-		input("input_prefix", newText(&q.prefix), "The text before the cursor."),
-		input("input_suffix", newText(&q.suffix), "The text after the cursor."),
-		input("input_extra", &q.extra, "Other files to know about."),
-		input("prompt", newText(&q.begin), "How the answer begins, in front of the cursor."),
+func (q *infillQuery) Fields() []field.Field {
+	return append(q.options.Fields(),
+		field.Input("input_prefix", field.Text(&q.prefix), "The text before the cursor."),
+		field.Input("input_suffix", field.Text(&q.suffix), "The text after the cursor."),
+		field.Input("input_extra", &q.extra, "Other files to know about."),
+		field.Input("prompt", field.Text(&q.begin), "How the answer begins, in front of the cursor."),
 		nProbs(&q.options), responseFields(&q.wanted),
 	)
 }
@@ -144,37 +145,37 @@ type extraFiles []file
 
 const wantExtra = `an array of objects such as {"filename": "a.go", "text": "package a"}`
 
-func (f *extraFiles) take(r *reader) error {
+func (f *extraFiles) Take(r *field.Reader) error {
 	*f = nil
-	return r.elements(wantExtra, func(i int) error {
+	return r.Elements(wantExtra, func(i int) error {
 		one := file{name: "tmp"}
 		given := false
-		err := r.members(wantExtra, func(name string) error {
+		err := r.Members(wantExtra, func(name string) error {
 			var err error
 			switch name {
 			case "filename":
-				err = r.optional(&one.name)
+				err = r.Optional(&one.name)
 			case "text":
 				given = true
-				one.text, err = r.text("a string")
+				one.text, err = r.Text("a string")
 			default:
-				_, err = r.raw()
+				_, err = r.Raw()
 			}
-			return wrap(name, err)
+			return field.Within(name, err)
 		})
 		if err == nil && !given {
 			err = reply.Bad("text: missing, want a string")
 		}
 		*f = append(*f, one)
-		return wrap(fmt.Sprintf("element %d", i), err)
+		return field.Within(fmt.Sprintf("element %d", i), err)
 	})
 }
 
-func (f *extraFiles) value() any { return nil }
+func (f *extraFiles) Value() any { return nil }
 
-func (f *extraFiles) schema() schema {
-	s := schema{"type": "string"}
-	return schema{"type": "array", "items": schema{
-		"type": "object", "required": []string{"text"}, "properties": schema{"filename": s, "text": s},
+func (f *extraFiles) Schema() field.Schema {
+	s := field.Schema{"type": "string"}
+	return field.Schema{"type": "array", "items": field.Schema{
+		"type": "object", "required": []string{"text"}, "properties": field.Schema{"filename": s, "text": s},
 	}}
 }

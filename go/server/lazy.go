@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/quern-llm/quern/go/form"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -13,15 +14,15 @@ import (
 type lazy struct {
 	on        bool
 	triggers  triggers
-	preserved texts
+	preserved field.Texts
 	tokens    []int32 // those that are preserved; set by settle
 }
 
-func (l *lazy) fields() []field {
-	return []field{
-		setting("grammar_lazy", newBoolean(&l.on), "Text is free before the first of grammar_triggers: from there on it is held to its grammar or other form, which begins with the trigger."),
-		setting("grammar_triggers", &l.triggers, `Of grammar_lazy: {"type": "word", "value": "<call>"}, {"type": "token", "token": 7}, or type pattern or pattern_full with a regular expression as its value, which is in the text or matches all of it so far; the form begins with its first group. Types may be numbers: 0 token, 1 word, 2 pattern, 3 pattern_full.`),
-		setting("preserved_tokens", &l.preserved, "Names of control tokens that are sent as text; texts that are not one token are ignored. With grammar_lazy they may be in the place of their names in the grammar."),
+func (l *lazy) Fields() []field.Field {
+	return []field.Field{
+		field.Setting("grammar_lazy", field.Boolean(&l.on), "Text is free before the first of grammar_triggers: from there on it is held to its grammar or other form, which begins with the trigger."),
+		field.Setting("grammar_triggers", &l.triggers, `Of grammar_lazy: {"type": "word", "value": "<call>"}, {"type": "token", "token": 7}, or type pattern or pattern_full with a regular expression as its value, which is in the text or matches all of it so far; the form begins with its first group. Types may be numbers: 0 token, 1 word, 2 pattern, 3 pattern_full.`),
+		field.Setting("preserved_tokens", &l.preserved, "Names of control tokens that are sent as text; texts that are not one token are ignored. With grammar_lazy they may be in the place of their names in the grammar."),
 	}
 }
 
@@ -44,7 +45,7 @@ func (l *lazy) settle(m *Model) error {
 	for i, t := range l.triggers {
 		ids := m.Tokenizer.Encode(t.Text, tokenizer.Options{NoSpecial: true, ParseSpecial: true})
 		if t.Kind == form.WordTrigger && len(ids) == 1 && !control[t.Text] && len(m.Tokenizer.Piece(ids[0], false)) == 0 {
-			return reply.Invalid("grammar_triggers", "element %d: the control token %s, want it in preserved_tokens", i, quote(t.Text))
+			return reply.Invalid("grammar_triggers", "element %d: the control token %s, want it in preserved_tokens", i, field.Quote(t.Text))
 		}
 	}
 	return nil
@@ -82,41 +83,41 @@ var triggerKinds = map[string]form.TriggerKind{
 
 const wantTriggers = `an array of triggers such as {"type": "word", "value": "<call>"}`
 
-func (l *triggers) take(r *reader) error {
+func (l *triggers) Take(r *field.Reader) error {
 	*l = triggers{}
-	return r.elements(wantTriggers, func(i int) error {
+	return r.Elements(wantTriggers, func(i int) error {
 		if len(*l) == maxTriggers {
 			return fmt.Errorf("more than %d triggers", maxTriggers)
 		}
 		t, err := readTrigger(r)
 		*l = append(*l, t)
-		return wrap(fmt.Sprintf("element %d", i), err)
+		return field.Within(fmt.Sprintf("element %d", i), err)
 	})
 }
 
-func readTrigger(r *reader) (t form.Trigger, err error) {
+func readTrigger(r *field.Reader) (t form.Trigger, err error) {
 	kind, token := -1, -1
-	err = r.members("an object with a type", func(name string) error {
+	err = r.Members("an object with a type", func(name string) error {
 		var err error
 		switch {
-		case name == "type" && r.kind() == '"':
+		case name == "type" && r.Kind() == '"':
 			var s string
-			s, err = r.text("a string")
+			s, err = r.Text("a string")
 			if k, ok := triggerKinds[s]; ok {
 				kind = int(k)
 			} else if err == nil {
-				err = fmt.Errorf("the string %s, want word, token, pattern or pattern_full", quote(s))
+				err = fmt.Errorf("the string %s, want word, token, pattern or pattern_full", field.Quote(s))
 			}
 		case name == "type":
-			err = integer(&kind, 0, float64(form.FullTrigger)).take(r)
+			err = field.Integer(&kind, 0, float64(form.FullTrigger)).Take(r)
 		case name == "value":
-			t.Text, err = r.text("a string")
+			t.Text, err = r.Text("a string")
 		case name == "token":
-			err = integer(&token, 0, 1<<31-1).take(r)
+			err = field.Integer(&token, 0, 1<<31-1).Take(r)
 		default:
-			_, err = r.raw()
+			_, err = r.Raw()
 		}
-		return wrap(name, err)
+		return field.Within(name, err)
 	})
 	t.Kind, t.Token = form.TriggerKind(max(kind, 0)), int32(token)
 	switch {
@@ -134,7 +135,7 @@ func readTrigger(r *reader) (t form.Trigger, err error) {
 	return t, nil
 }
 
-func (l *triggers) value() any {
+func (l *triggers) Value() any {
 	shown := []any{}
 	for _, t := range *l {
 		one := map[string]any{"type": int(t.Kind), "value": t.Text}
@@ -146,11 +147,11 @@ func (l *triggers) value() any {
 	return shown
 }
 
-func (l *triggers) schema() schema {
-	return schema{"type": "array", "maxItems": maxTriggers, "description": wantTriggers, "items": schema{
-		"type": "object", "required": []string{"type"}, "properties": schema{
-			"type":  schema{"enum": []any{"word", "token", "pattern", "pattern_full", 0, 1, 2, 3}},
-			"value": schema{"type": "string"}, "token": schema{"type": "integer", "minimum": 0},
+func (l *triggers) Schema() field.Schema {
+	return field.Schema{"type": "array", "maxItems": maxTriggers, "description": wantTriggers, "items": field.Schema{
+		"type": "object", "required": []string{"type"}, "properties": field.Schema{
+			"type":  field.Schema{"enum": []any{"word", "token", "pattern", "pattern_full", 0, 1, 2, 3}},
+			"value": field.Schema{"type": "string"}, "token": field.Schema{"type": "integer", "minimum": 0},
 		},
 	}}
 }

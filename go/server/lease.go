@@ -8,6 +8,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -26,22 +27,22 @@ func (s *Server) stay(c *gin.Context, r route) (o models.Options, err error) {
 // read.
 func keepAliveOf(body []byte) *time.Duration {
 	var k keepAlive
-	r := newReader(body)
-	_ = r.members("an object", func(member string) error {
-		if member != "keep_alive" || r.kind() == 'n' {
-			_, err := r.raw()
+	r := field.NewReader(body)
+	_ = r.Members("an object", func(member string) error {
+		if member != "keep_alive" || r.Kind() == 'n' {
+			_, err := r.Raw()
 			return err
 		}
-		return k.take(r)
+		return k.Take(r)
 	})
 	return k.given
 }
 
 // wantsStream reports whether a body asks for a stream.
 func wantsStream(body []byte) (stream bool) {
-	r := newReader(body)
-	_ = r.members("an object", func(member string) error {
-		v, err := r.raw()
+	r := field.NewReader(body)
+	_ = r.Members("an object", func(member string) error {
+		v, err := r.Raw()
 		if member == "stream" {
 			stream = string(v) == "true"
 		}

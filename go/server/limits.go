@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -39,21 +40,21 @@ func newLimits(m *Model) limits {
 	return l
 }
 
-func (l *limits) fields() []field {
-	return []field{
-		setting("n_predict max_tokens max_completion_tokens", integer(&l.maxTokens, -1, math.MaxInt32), "Tokens to generate at most; -1 is as many as the context holds, or without an end where it is shifted, 0 evaluates the prompt and ends."),
-		setting("stop", &l.stop, "Texts at which the answer ends. They are not part of it."),
-		setting("t_max_predict_ms", newMillis(&l.maxTime, -1), "End so long after the first token, once the answer has a line break; 0 and -1 do not."),
-		setting("t_max_prompt_ms", &l.maxPromptTime, "Accepted for its senders' sake; without effect."),
-		setting("n_indent", integer(&l.indent, 0, 1000), "End where the text of a line but the first begins with fewer spaces and tabs before it; an empty line has none. 0 is no bound."),
-		setting("n_keep", integer(&l.keep, -1, math.MaxInt32), "First tokens of the prompt that stay when a full context is shifted, beside BOS; -1 is all. Without `--context-shift` none is."),
-		setting("n_discard", integer(&l.discard, 0, math.MaxInt32), "Tokens that go then; 0 is half of those that do not stay."),
-		setting("n n_cmpl", integer(&l.n, 1, maxSequences), "Answers to each prompt. Seeds count up from the one given."),
-		setting("cache_prompt", newBoolean(&l.cache), "Use what the cache has of the prompt, and leave it there for others."),
-		setting("n_cache_reuse", &l.cacheReuse, "The cache finds what it can without being told; without effect."),
-		setting("id_slot", integer(&l.slot, -1, math.MaxInt32), "Run under this number if it is free; -1 is any."),
-		setting("priority", integer(&l.priority, -1000, 1000), "Higher ones go first."),
-		setting("deadline_ms", newMillis(&l.deadline, 0), "Give up after so long, or at once where it cannot be kept; 0 is never. The header X-Request-Timeout says it in seconds."),
+func (l *limits) Fields() []field.Field {
+	return []field.Field{
+		field.Setting("n_predict max_tokens max_completion_tokens", field.Integer(&l.maxTokens, -1, math.MaxInt32), "Tokens to generate at most; -1 is as many as the context holds, or without an end where it is shifted, 0 evaluates the prompt and ends."),
+		field.Setting("stop", &l.stop, "Texts at which the answer ends. They are not part of it."),
+		field.Setting("t_max_predict_ms", field.Millis(&l.maxTime, -1), "End so long after the first token, once the answer has a line break; 0 and -1 do not."),
+		field.Setting("t_max_prompt_ms", &l.maxPromptTime, "Accepted for its senders' sake; without effect."),
+		field.Setting("n_indent", field.Integer(&l.indent, 0, 1000), "End where the text of a line but the first begins with fewer spaces and tabs before it; an empty line has none. 0 is no bound."),
+		field.Setting("n_keep", field.Integer(&l.keep, -1, math.MaxInt32), "First tokens of the prompt that stay when a full context is shifted, beside BOS; -1 is all. Without `--context-shift` none is."),
+		field.Setting("n_discard", field.Integer(&l.discard, 0, math.MaxInt32), "Tokens that go then; 0 is half of those that do not stay."),
+		field.Setting("n n_cmpl", field.Integer(&l.n, 1, maxSequences), "Answers to each prompt. Seeds count up from the one given."),
+		field.Setting("cache_prompt", field.Boolean(&l.cache), "Use what the cache has of the prompt, and leave it there for others."),
+		field.Setting("n_cache_reuse", &l.cacheReuse, "The cache finds what it can without being told; without effect."),
+		field.Setting("id_slot", field.Integer(&l.slot, -1, math.MaxInt32), "Run under this number if it is free; -1 is any."),
+		field.Setting("priority", field.Integer(&l.priority, -1000, 1000), "Higher ones go first."),
+		field.Setting("deadline_ms", field.Millis(&l.deadline, 0), "Give up after so long, or at once where it cannot be kept; 0 is never. The header X-Request-Timeout says it in seconds."),
 	}
 }
 
@@ -77,7 +78,7 @@ func (l *limits) timeout(h http.Header) error {
 		d, err = time.Duration(min(f, 1e9)*float64(time.Second)), nil
 	}
 	if err != nil || d <= 0 {
-		return reply.Invalid(name, "%s, want seconds such as 30 or a duration such as 500ms", quote(given))
+		return reply.Invalid(name, "%s, want seconds such as 30 or a duration such as 500ms", field.Quote(given))
 	}
 	if l.deadline == 0 || d < l.deadline {
 		l.deadline = d

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -27,17 +28,17 @@ type biases struct {
 
 const wantBias = `an object such as {"15043": 1.5} or an array such as [[15043, 1.5], [" text", false]]`
 
-func (b *biases) take(r *reader) error {
+func (b *biases) Take(r *field.Reader) error {
 	*b = biases{}
-	if r.kind() == '[' {
-		return r.elements(wantBias, func(int) error { return b.pair(r) })
+	if r.Kind() == '[' {
+		return r.Elements(wantBias, func(int) error { return b.pair(r) })
 	}
-	return r.members(wantBias, func(name string) error {
+	return r.Members(wantBias, func(name string) error {
 		one := bias{text: name, id: -1}
 		if isInteger(name) {
 			id, err := strconv.ParseInt(name, 10, 32)
 			if err != nil || id < 0 {
-				return fmt.Errorf("token %s is not in the vocabulary, want a token id or a text", quote(name))
+				return fmt.Errorf("token %s is not in the vocabulary, want a token id or a text", field.Quote(name))
 			}
 			one = bias{id: int32(id)}
 		}
@@ -52,22 +53,22 @@ func isInteger(s string) bool {
 }
 
 // pair reads [token, bias].
-func (b *biases) pair(r *reader) error {
+func (b *biases) pair(r *field.Reader) error {
 	n := 0
-	err := r.elements(wantBias, func(i int) error {
+	err := r.Elements(wantBias, func(i int) error {
 		n++
 		switch {
 		case i > 1:
-			return r.wrong(wantBias)
+			return r.Wrong(wantBias)
 		case i == 1:
 			return b.amount(r)
 		}
 		one := bias{id: -1}
 		var err error
-		if r.kind() == '"' {
-			one.text, err = r.text(wantBias)
+		if r.Kind() == '"' {
+			one.text, err = r.Text(wantBias)
 		} else {
-			err = integer(&one.id, 0, math.MaxInt32).take(r)
+			err = field.Integer(&one.id, 0, math.MaxInt32).Take(r)
 		}
 		b.given = append(b.given, one)
 		return err
@@ -79,14 +80,14 @@ func (b *biases) pair(r *reader) error {
 }
 
 // amount reads the value of the last bias. false bans a token.
-func (b *biases) amount(r *reader) error {
+func (b *biases) amount(r *field.Reader) error {
 	value := &b.given[len(b.given)-1].value
-	if r.kind() == 'f' {
+	if r.Kind() == 'f' {
 		*value = float32(math.Inf(-1))
-		_, err := r.token()
+		_, err := r.Token()
 		return err
 	}
-	return float(value, -1e6, 1e6).take(r)
+	return field.Float(value, -1e6, 1e6).Take(r)
 }
 
 // A shownBias is a bias as the settings of an answer show it. null bans the token.
@@ -95,7 +96,7 @@ type shownBias struct {
 	Token int32    `json:"token"`
 }
 
-func (b *biases) value() any {
+func (b *biases) Value() any {
 	shown := []shownBias{}
 	for _, one := range b.sum {
 		s := shownBias{Token: one.ID}
@@ -107,11 +108,11 @@ func (b *biases) value() any {
 	return shown
 }
 
-func (b *biases) schema() schema {
-	value := schema{"anyOf": []schema{{"type": "number"}, {"const": false}}}
-	return schema{"description": wantBias, "anyOf": []schema{
+func (b *biases) Schema() field.Schema {
+	value := field.Schema{"anyOf": []field.Schema{{"type": "number"}, {"const": false}}}
+	return field.Schema{"description": wantBias, "anyOf": []field.Schema{
 		{"type": "object", "additionalProperties": value},
-		{"type": "array", "items": schema{"type": "array", "minItems": 2, "maxItems": 2}},
+		{"type": "array", "items": field.Schema{"type": "array", "minItems": 2, "maxItems": 2}},
 	}}
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/server/field"
 )
 
 // leastLogprob stands for tokens of probability 0: JSON has no infinity.
@@ -87,8 +88,8 @@ func (p probs) MarshalJSONTo(out *jsontext.Encoder) error {
 	})
 }
 
-func (probs) schema() schema {
-	return schema{"anyOf": []schema{schemaOf([]tokenProb{}), schemaOf([]tokenChance{})}}
+func (probs) Schema() field.Schema {
+	return field.Schema{"anyOf": []field.Schema{schemaOf([]tokenProb{}), schemaOf([]tokenChance{})}}
 }
 
 // textProbs are log-probabilities in the format of text completions: OpenAI's parallel
@@ -145,7 +146,7 @@ type textSchema struct {
 	TextOffset    []int                `json:"text_offset"`
 }
 
-func (textProbs) schema() schema { return schemaOf(textSchema{}) }
+func (textProbs) Schema() field.Schema { return schemaOf(textSchema{}) }
 
 // topProbs returns the most likely tokens by text. Partial characters may have the same
 // text: the most likely of them is kept.
@@ -183,13 +184,13 @@ type probCount struct {
 	off bool
 }
 
-func (n probCount) take(r *reader) error {
-	err := integer(n.p, 0, maxProbs).take(r)
+func (n probCount) Take(r *field.Reader) error {
+	err := field.Integer(n.p, 0, maxProbs).Take(r)
 	if *n.p == 0 && n.off {
 		*n.p = -1
 	}
 	return err
 }
 
-func (n probCount) value() any     { return max(*n.p, 0) }
-func (n probCount) schema() schema { return integer(n.p, 0, maxProbs).schema() }
+func (n probCount) Value() any           { return max(*n.p, 0) }
+func (n probCount) Schema() field.Schema { return field.Integer(n.p, 0, maxProbs).Schema() }

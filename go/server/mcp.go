@@ -13,6 +13,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -73,24 +74,26 @@ type mcpQuery struct {
 
 func newMCPQuery(*Model) *mcpQuery { return &mcpQuery{} }
 
-func (q *mcpQuery) fields() []field {
-	return []field{
-		required("name", newText(&q.name), "The tool, by a name that /v1/mcp/tools has."),
-		input("arguments", callArguments{&q.arguments}, "The arguments: an object, or its JSON as text, as models give it."),
+func (q *mcpQuery) Fields() []field.Field {
+	return []field.Field{
+		field.Required("name", field.Text(&q.name), "The tool, by a name that /v1/mcp/tools has."),
+		field.Input("arguments", callArguments{&q.arguments}, "The arguments: an object, or its JSON as text, as models give it."),
 	}
 }
 
 type callArguments struct{ p *chat.Arguments }
 
-func (a callArguments) take(r *reader) error {
-	if k := r.kind(); k != '{' && k != '"' {
-		return r.wrong("an object, or its JSON as text")
+func (a callArguments) Take(r *field.Reader) error {
+	if k := r.Kind(); k != '{' && k != '"' {
+		return r.Wrong("an object, or its JSON as text")
 	}
-	return r.decode(a.p)
+	return r.Decode(a.p)
 }
 
-func (a callArguments) value() any     { return nil }
-func (a callArguments) schema() schema { return schema{"type": []string{"object", "string"}} }
+func (a callArguments) Value() any { return nil }
+func (a callArguments) Schema() field.Schema {
+	return field.Schema{"type": []string{"object", "string"}}
+}
 
 // callTool calls a tool. Pages of other origins may not, whichever the server allows otherwise: a tool may do anything.
 // That the body has to be JSON keeps the forms of such pages out even where a browser says nothing of its origin.
@@ -102,7 +105,7 @@ func (s *Server) callTool(c *gin.Context, _ *Model) error {
 		return &reply.Error{Status: http.StatusForbidden, Message: "a page of another origin may not call tools, only the server's own page and programs may"}
 	}
 	if kind, _, err := mime.ParseMediaType(c.GetHeader("Content-Type")); err != nil || kind != "application/json" {
-		return &reply.Error{Status: http.StatusUnsupportedMediaType, Message: fmt.Sprintf("the body has the type %s, want application/json", quote(c.GetHeader("Content-Type")))}
+		return &reply.Error{Status: http.StatusUnsupportedMediaType, Message: fmt.Sprintf("the body has the type %s, want application/json", field.Quote(c.GetHeader("Content-Type")))}
 	}
 	if _, err := receive(c); err != nil {
 		return err
@@ -113,7 +116,7 @@ func (s *Server) callTool(c *gin.Context, _ *Model) error {
 	}
 	server := s.c.Tools.Server(q.name)
 	if server == "" {
-		return &reply.Error{Status: http.StatusNotFound, Message: "no tool has the name " + quote(q.name) + "; /v1/mcp/tools says which there are", Param: "name"}
+		return &reply.Error{Status: http.StatusNotFound, Message: "no tool has the name " + field.Quote(q.name) + "; /v1/mcp/tools says which there are", Param: "name"}
 	}
 	ctx, cancel := context.WithTimeoutCause(c.Request.Context(), s.c.ToolTime, errSlowTool)
 	defer cancel()

@@ -10,6 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -30,14 +31,14 @@ func newConversation() conversation {
 	return conversation{generate: option{on: true}, toolbox: newToolbox(), budget: newBudget()}
 }
 
-func (c *conversation) fields() []field {
-	return append([]field{
-		required("messages", sentMessages{&c.messages, &c.sent}, "The conversation so far."),
-		setting("chat_template_kwargs", &c.kwargs, "Further variables for the chat template, such as enable_thinking."),
-		setting("reasoning_effort", oneOf(&c.effort, efforts...), "For the chat template; none also turns reasoning off."),
-		setting("add_generation_prompt", &c.generate, "End the prompt with the beginning of the assistant's turn."),
-		setting("continue_final_message", &c.resume, "Go on with the last message, which is the assistant's. By default that is done where the last message is the assistant's."),
-	}, append(c.budget.fields(), c.toolbox.fields()...)...)
+func (c *conversation) Fields() []field.Field {
+	return append([]field.Field{
+		field.Required("messages", sentMessages{&c.messages, &c.sent}, "The conversation so far."),
+		field.Setting("chat_template_kwargs", &c.kwargs, "Further variables for the chat template, such as enable_thinking."),
+		field.Setting("reasoning_effort", field.OneOf(&c.effort, efforts...), "For the chat template; none also turns reasoning off."),
+		field.Setting("add_generation_prompt", &c.generate, "End the prompt with the beginning of the assistant's turn."),
+		field.Setting("continue_final_message", &c.resume, "Go on with the last message, which is the assistant's. By default that is done where the last message is the assistant's."),
+	}, append(c.budget.Fields(), c.toolbox.Fields()...)...)
 }
 
 // sentMessages are messages of which there is a copy as they were sent.
@@ -46,10 +47,10 @@ type sentMessages struct {
 	sent *jsontext.Value
 }
 
-func (m sentMessages) take(r *reader) error {
-	from := r.offset()
-	err := m.messages.take(r)
-	*m.sent = r.since(from)
+func (m sentMessages) Take(r *field.Reader) error {
+	from := r.Offset()
+	err := m.messages.Take(r)
+	*m.sent = r.Since(from)
 	return err
 }
 
@@ -61,12 +62,12 @@ type messages []chat.Message
 
 const wantMessages = `an array of messages such as {"role": "user", "content": "hello"}`
 
-func (l *messages) take(r *reader) error {
+func (l *messages) Take(r *field.Reader) error {
 	*l = messages{}
-	err := r.elements(wantMessages, func(i int) error {
+	err := r.Elements(wantMessages, func(i int) error {
 		m, err := readMessage(r)
 		*l = append(*l, m)
-		return wrap(fmt.Sprintf("message %d", i), err)
+		return field.Within(fmt.Sprintf("message %d", i), err)
 	})
 	if err == nil && len(*l) == 0 {
 		err = fmt.Errorf("empty, want %s", wantMessages)
@@ -74,31 +75,31 @@ func (l *messages) take(r *reader) error {
 	return err
 }
 
-func readMessage(r *reader) (m chat.Message, err error) {
+func readMessage(r *field.Reader) (m chat.Message, err error) {
 	role, content := false, false
-	err = r.members("an object", func(name string) error {
+	err = r.Members("an object", func(name string) error {
 		var err error
 		switch name {
 		case "role":
 			role = true
-			m.Role, err = r.text("a string such as user")
+			m.Role, err = r.Text("a string such as user")
 		case "content":
-			content = r.kind() != 'n'
+			content = r.Kind() != 'n'
 			m.Content, err = readContent(r)
 		case "name":
-			err = r.optional(&m.Name)
+			err = r.Optional(&m.Name)
 		case "tool_call_id":
-			err = r.optional(&m.ToolCallID)
+			err = r.Optional(&m.ToolCallID)
 		case "reasoning_content":
-			err = r.optional(&m.ReasoningContent)
+			err = r.Optional(&m.ReasoningContent)
 		case "tool_calls":
 			err = readCalls(r, &m.ToolCalls)
 		case "function_call":
 			err = readOldCall(r, &m.ToolCalls)
 		default:
-			_, err = r.raw()
+			_, err = r.Raw()
 		}
-		return wrap(name, err)
+		return field.Within(name, err)
 	})
 	if m.Role == "function" { // the older name of the role
 		m.Role = "tool"
@@ -115,41 +116,41 @@ func readMessage(r *reader) (m chat.Message, err error) {
 }
 
 // readContent reads text, parts of text, or null.
-func readContent(r *reader) (c chat.Content, err error) {
+func readContent(r *field.Reader) (c chat.Content, err error) {
 	const want = "a string or an array of text parts"
-	switch r.kind() {
+	switch r.Kind() {
 	case '"':
-		c.Text, err = r.text(want)
+		c.Text, err = r.Text(want)
 	case 'n':
 		c.Null = true
-		_, err = r.token()
+		_, err = r.Token()
 	default:
 		c.Parts = []string{}
-		err = r.elements(want, func(i int) error {
+		err = r.Elements(want, func(i int) error {
 			part, err := readPart(r)
 			c.Parts = append(c.Parts, part)
-			return wrap(fmt.Sprintf("part %d", i), err)
+			return field.Within(fmt.Sprintf("part %d", i), err)
 		})
 	}
 	return c, err
 }
 
 // readPart reads a part of a message. Only text is supported.
-func readPart(r *reader) (body string, err error) {
+func readPart(r *field.Reader) (body string, err error) {
 	kind := ""
 	given := false
-	err = r.members("an object", func(name string) error {
+	err = r.Members("an object", func(name string) error {
 		var err error
 		switch name {
 		case "type":
-			kind, err = r.text("text")
+			kind, err = r.Text("text")
 		case "text":
 			given = true
-			body, err = r.text("a string")
+			body, err = r.Text("a string")
 		default:
-			_, err = r.raw()
+			_, err = r.Raw()
 		}
-		return wrap(name, err)
+		return field.Within(name, err)
 	})
 	switch {
 	case err != nil:
@@ -159,7 +160,7 @@ func readPart(r *reader) (body string, err error) {
 	case kind == "":
 		return "", reply.Bad("type: missing, want text")
 	case kind != "text":
-		return "", reply.Bad("type: the string %s, want text", quote(kind))
+		return "", reply.Bad("type: the string %s, want text", field.Quote(kind))
 	case !given:
 		return "", reply.Bad("text: missing, want a string")
 	}
@@ -170,13 +171,13 @@ func readPart(r *reader) (body string, err error) {
 var media = []string{"image_url", "input_audio", "input_video", "file"}
 
 // readOldCall reads an assistant message's function_call, the older form of tool_calls.
-func readOldCall(r *reader, calls *[]chat.ToolCall) error {
-	if r.kind() == 'n' {
-		_, err := r.raw()
+func readOldCall(r *field.Reader, calls *[]chat.ToolCall) error {
+	if r.Kind() == 'n' {
+		_, err := r.Raw()
 		return err
 	}
 	var one chat.Function
-	err := r.decode(&one)
+	err := r.Decode(&one)
 	if err == nil {
 		*calls = []chat.ToolCall{{Type: "function", Function: one}}
 	}
@@ -184,31 +185,31 @@ func readOldCall(r *reader, calls *[]chat.ToolCall) error {
 }
 
 // readCalls reads an assistant message's tool calls.
-func readCalls(r *reader, calls *[]chat.ToolCall) error {
+func readCalls(r *field.Reader, calls *[]chat.ToolCall) error {
 	var in []chatCall
-	if err := r.decode(&in); err != nil {
+	if err := r.Decode(&in); err != nil {
 		return err
 	}
 	*calls = nil
 	for i, c := range in {
 		call, err := c.toChat()
 		if err != nil {
-			return wrap(fmt.Sprintf("element %d", i), err)
+			return field.Within(fmt.Sprintf("element %d", i), err)
 		}
 		*calls = append(*calls, call)
 	}
 	return nil
 }
 
-func (l *messages) value() any { return nil }
+func (l *messages) Value() any { return nil }
 
-func (l *messages) schema() schema {
-	part := schema{"type": "object", "required": []string{"type"}, "properties": schema{"type": schema{"type": "string"}, "text": schema{"type": "string"}}}
-	return schema{
+func (l *messages) Schema() field.Schema {
+	part := field.Schema{"type": "object", "required": []string{"type"}, "properties": field.Schema{"type": field.Schema{"type": "string"}, "text": field.Schema{"type": "string"}}}
+	return field.Schema{
 		"type": "array", "minItems": 1, "description": wantMessages,
-		"items": schema{"type": "object", "required": []string{"role"}, "properties": schema{
-			"role":    schema{"type": "string"},
-			"content": schema{"anyOf": []schema{{"type": "string"}, {"type": "array", "items": part}, {"type": "null"}}},
+		"items": field.Schema{"type": "object", "required": []string{"role"}, "properties": field.Schema{
+			"role":    field.Schema{"type": "string"},
+			"content": field.Schema{"anyOf": []field.Schema{{"type": "string"}, {"type": "array", "items": part}, {"type": "null"}}},
 		}},
 	}
 }
@@ -216,35 +217,35 @@ func (l *messages) schema() schema {
 // templateValues are variables of the template. take adds to them.
 type templateValues map[string]jsontext.Value
 
-func (t *templateValues) take(r *reader) error {
+func (t *templateValues) Take(r *field.Reader) error {
 	if *t == nil {
 		*t = templateValues{}
 	}
-	return r.members("an object", func(name string) (err error) {
-		(*t)[name], err = r.raw()
+	return r.Members("an object", func(name string) (err error) {
+		(*t)[name], err = r.Raw()
 		return err
 	})
 }
 
-func (t *templateValues) value() any {
+func (t *templateValues) Value() any {
 	if *t == nil {
 		return templateValues{}
 	}
 	return *t
 }
 
-func (t *templateValues) schema() schema { return schema{"type": "object"} }
+func (t *templateValues) Schema() field.Schema { return field.Schema{"type": "object"} }
 
 // An option is a boolean whose default depends on other fields.
 type option struct{ given, on bool }
 
-func (o *option) take(r *reader) error {
+func (o *option) Take(r *field.Reader) error {
 	o.given = true
-	return newBoolean(&o.on).take(r)
+	return field.Boolean(&o.on).Take(r)
 }
 
-func (o *option) value() any     { return o.on }
-func (o *option) schema() schema { return schema{"type": "boolean"} }
+func (o *option) Value() any           { return o.on }
+func (o *option) Schema() field.Schema { return field.Schema{"type": "boolean"} }
 
 // render returns the prompt of a conversation.
 func (c *conversation) render(m *Model) (chat.Prompt, error) {

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -11,27 +12,27 @@ import (
 type nativeQuery struct {
 	options
 	prompt prompts
-	wanted texts
+	wanted field.Texts
 }
 
 func newNativeQuery(m *Model) *nativeQuery {
 	return filled(m, &nativeQuery{options: newOptions(m)})
 }
 
-func (q *nativeQuery) fields() []field {
-	return append(q.options.fields(), promptField(&q.prompt), nProbs(&q.options), responseFields(&q.wanted))
+func (q *nativeQuery) Fields() []field.Field {
+	return append(q.options.Fields(), promptField(&q.prompt), nProbs(&q.options), responseFields(&q.wanted))
 }
 
-func promptField(p *prompts) field {
-	return required("prompt", p, "What to continue: text, token ids, both mixed, or an array of these for several answers.")
+func promptField(p *prompts) field.Field {
+	return field.Required("prompt", p, "What to continue: text, token ids, both mixed, or an array of these for several answers.")
 }
 
-func nProbs(o *options) field {
-	return setting("n_probs logprobs", probCount{&o.probs, true}, "Send the log-probability of each token, and of so many of the likeliest; 0 sends none.")
+func nProbs(o *options) field.Field {
+	return field.Setting("n_probs logprobs", probCount{&o.probs, true}, "Send the log-probability of each token, and of so many of the likeliest; 0 sends none.")
 }
 
-func responseFields(l *texts) field {
-	return input("response_fields", l, "Send only these fields; a/b is b inside of a, and comes under that name.")
+func responseFields(l *field.Texts) field.Field {
+	return field.Input("response_fields", l, "Send only these fields; a/b is b inside of a, and comes under that name.")
 }
 
 func (q *nativeQuery) source(m *Model) (source, error) {

@@ -16,6 +16,7 @@ import (
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/form"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -44,18 +45,18 @@ func newOllamaCommon(m *Model) ollamaCommon {
 	return q
 }
 
-func (q *ollamaCommon) fields() []field {
-	return []field{
-		input("model", newText(&q.model), "Which model, by a name that /api/tags has, with or without :latest. A server of one answers to any."),
-		setting("stream", newBoolean(&q.stream), "Send the answer as it is generated, in lines of JSON."),
-		input("options", ollamaOptions{&q.options}, "Settings by Ollama's names: temperature, top_k, top_p, min_p, seed, stop, num_predict and others."),
-		input("format", ollamaForm{&q.form}, `Holds the answer to a form: "json", or a JSON schema.`),
-		input("think", &q.think, "Whether the model thinks before it answers, or how much: low, medium, high."),
-		input("keep_alive", &q.keepAlive, wantStay),
-		setting("logprobs", newBoolean(&q.logprobs), "Send the log-probability of each token."),
-		setting("top_logprobs", integer(&q.top, 0, ollamaTop), "With logprobs: send so many of the likeliest tokens too."),
-		setting("truncate", newBoolean(new(bool)), "Accepted; nothing is ever truncated."),
-		setting("shift", newBoolean(&q.shift), "Whether a full context is shifted, where the server has `--context-shift`; false ends the answer there."),
+func (q *ollamaCommon) Fields() []field.Field {
+	return []field.Field{
+		field.Input("model", field.Text(&q.model), "Which model, by a name that /api/tags has, with or without :latest. A server of one answers to any."),
+		field.Setting("stream", field.Boolean(&q.stream), "Send the answer as it is generated, in lines of JSON."),
+		field.Input("options", ollamaOptions{&q.options}, "Settings by Ollama's names: temperature, top_k, top_p, min_p, seed, stop, num_predict and others."),
+		field.Input("format", ollamaForm{&q.form}, `Holds the answer to a form: "json", or a JSON schema.`),
+		field.Input("think", &q.think, "Whether the model thinks before it answers, or how much: low, medium, high."),
+		field.Input("keep_alive", &q.keepAlive, wantStay),
+		field.Setting("logprobs", field.Boolean(&q.logprobs), "Send the log-probability of each token."),
+		field.Setting("top_logprobs", field.Integer(&q.top, 0, ollamaTop), "With logprobs: send so many of the likeliest tokens too."),
+		field.Setting("truncate", field.Boolean(new(bool)), "Accepted; nothing is ever truncated."),
+		field.Setting("shift", field.Boolean(&q.shift), "Whether a full context is shifted, where the server has `--context-shift`; false ends the answer there."),
 	}
 }
 
@@ -136,9 +137,9 @@ func (s *Server) stopped(c *gin.Context, r route, name string, o models.Options)
 
 // asksSomething reports whether a body has anything to answer, or is malformed.
 func asksSomething(body []byte) (asked bool) {
-	r := newReader(body)
-	err := r.members("an object", func(member string) error {
-		v, err := r.raw()
+	r := field.NewReader(body)
+	err := r.Members("an object", func(member string) error {
+		v, err := r.Raw()
 		if slices.Contains([]string{"prompt", "suffix", "messages"}, member) {
 			asked = asked || !slices.Contains([]string{`""`, "[]", "null"}, string(v))
 		}
@@ -157,10 +158,10 @@ func newOllamaChatQuery(m *Model) *ollamaChatQuery {
 	return &ollamaChatQuery{ollamaCommon: newOllamaCommon(m)}
 }
 
-func (q *ollamaChatQuery) fields() []field {
-	return append(q.ollamaCommon.fields(),
-		input("messages", &q.turns, "The conversation so far; without any, the answer says that the model is loaded."),
-		input("tools", &q.tools, "Functions that the model may call."),
+func (q *ollamaChatQuery) Fields() []field.Field {
+	return append(q.ollamaCommon.Fields(),
+		field.Input("messages", &q.turns, "The conversation so far; without any, the answer says that the model is loaded."),
+		field.Input("tools", &q.tools, "Functions that the model may call."),
 	)
 }
 
@@ -195,15 +196,15 @@ func newOllamaGenerateQuery(m *Model) *ollamaGenerateQuery {
 	return &ollamaGenerateQuery{ollamaCommon: newOllamaCommon(m)}
 }
 
-func (q *ollamaGenerateQuery) fields() []field {
-	return append(q.ollamaCommon.fields(),
-		input("prompt", newText(&q.prompt), "What to answer; without it, the answer says that the model is loaded."),
-		input("suffix", newText(&q.suffix), "What comes after the answer, where the model can fill in."),
-		input("system", newText(&q.system), "The system prompt."),
-		input("template", newText(&q.template), "Not supported: templates are the model's own, or those of --chat-template."),
-		setting("raw", newBoolean(&q.raw), "Take the prompt as it is, without a template."),
-		input("context", &q.context, "The context of an earlier answer, to go on from."),
-		input("images", &q.images, "Not supported: the model reads text only."),
+func (q *ollamaGenerateQuery) Fields() []field.Field {
+	return append(q.ollamaCommon.Fields(),
+		field.Input("prompt", field.Text(&q.prompt), "What to answer; without it, the answer says that the model is loaded."),
+		field.Input("suffix", field.Text(&q.suffix), "What comes after the answer, where the model can fill in."),
+		field.Input("system", field.Text(&q.system), "The system prompt."),
+		field.Input("template", field.Text(&q.template), "Not supported: templates are the model's own, or those of --chat-template."),
+		field.Setting("raw", field.Boolean(&q.raw), "Take the prompt as it is, without a template."),
+		field.Input("context", &q.context, "The context of an earlier answer, to go on from."),
+		field.Input("images", &q.images, "Not supported: the model reads text only."),
 	)
 }
 
@@ -261,44 +262,44 @@ func (q *ollamaGenerateQuery) format(g *generation, _ envelope) format {
 // has no more, are accepted.
 type ollamaOptions struct{ o *options }
 
-func (t ollamaOptions) fields() []field {
-	var all []field
+func (t ollamaOptions) Fields() []field.Field {
+	var all []field.Field
 	taken := []string{
 		"temperature", "top_k", "top_p", "min_p", "typical_p", "seed", "repeat_penalty", "repeat_last_n",
 		"presence_penalty", "frequency_penalty", "stop", "mirostat", "mirostat_tau", "mirostat_eta",
 	}
-	for _, f := range t.o.fields() {
-		if slices.Contains(taken, f.names[0]) {
+	for _, f := range t.o.Fields() {
+		if slices.Contains(taken, f.Names[0]) {
 			all = append(all, f)
 		}
 	}
-	return append(all, setting("num_predict", integer(&t.o.maxTokens, -2, math.MaxInt32), "Tokens to generate at most; -1 and -2 are as many as the context holds."))
+	return append(all, field.Setting("num_predict", field.Integer(&t.o.maxTokens, -2, math.MaxInt32), "Tokens to generate at most; -1 and -2 are as many as the context holds."))
 }
 
-func (t ollamaOptions) take(r *reader) error {
-	if r.kind() != '{' {
-		return r.wrong("an object")
+func (t ollamaOptions) Take(r *field.Reader) error {
+	if r.Kind() != '{' {
+		return r.Wrong("an object")
 	}
-	raw, err := r.raw()
+	raw, err := r.Raw()
 	if err != nil {
 		return err
 	}
-	if err := readSome(raw, t.fields()); err != nil {
+	if err := field.ReadSome(raw, t.Fields()); err != nil {
 		return err
 	}
 	t.o.maxTokens = max(t.o.maxTokens, -1)
 	return nil
 }
 
-func (t ollamaOptions) value() any { return nil }
+func (t ollamaOptions) Value() any { return nil }
 
-func (t ollamaOptions) schema() schema {
-	properties := schema{}
-	for _, f := range t.fields() {
-		s := schema{"anyOf": []schema{f.to.schema(), {"type": "null"}}, "description": f.doc}
-		properties[f.names[0]] = s
+func (t ollamaOptions) Schema() field.Schema {
+	properties := field.Schema{}
+	for _, f := range t.Fields() {
+		s := field.Schema{"anyOf": []field.Schema{f.To.Schema(), {"type": "null"}}, "description": f.Doc}
+		properties[f.Names[0]] = s
 	}
-	return schema{"type": "object", "properties": properties}
+	return field.Schema{"type": "object", "properties": properties}
 }
 
 // ollamaForm is the form that an answer is held to.
@@ -306,28 +307,28 @@ type ollamaForm struct{ f *held }
 
 const wantForm = `"json" or a JSON schema`
 
-func (t ollamaForm) take(r *reader) error {
+func (t ollamaForm) Take(r *field.Reader) error {
 	const param = "format"
-	switch r.kind() {
+	switch r.Kind() {
 	case '"':
-		s, err := r.text(wantForm)
+		s, err := r.Text(wantForm)
 		switch {
 		case err != nil || s == "":
 			return err
 		case s != "json":
-			return fmt.Errorf("the string %s, want %s", quote(s), wantForm)
+			return fmt.Errorf("the string %s, want %s", field.Quote(s), wantForm)
 		}
 		return t.f.give(param, form.Schema, anyObject)
 	case '{':
-		return formSchema{t.f, param, false}.take(r)
+		return formSchema{t.f, param, false}.Take(r)
 	}
-	return r.wrong(wantForm)
+	return r.Wrong(wantForm)
 }
 
-func (t ollamaForm) value() any { return nil }
+func (t ollamaForm) Value() any { return nil }
 
-func (t ollamaForm) schema() schema {
-	return schema{"description": wantForm, "anyOf": []schema{{"enum": []string{"json", ""}}, {"type": "object"}}}
+func (t ollamaForm) Schema() field.Schema {
+	return field.Schema{"description": wantForm, "anyOf": []field.Schema{{"enum": []string{"json", ""}}, {"type": "object"}}}
 }
 
 // ollamaThink is whether to think: true, false or how much.
@@ -338,21 +339,21 @@ type ollamaThink struct {
 
 const wantThink = "true, false, low, medium, high or max"
 
-func (t *ollamaThink) take(r *reader) error {
+func (t *ollamaThink) Take(r *field.Reader) error {
 	t.given, t.on = true, true
-	if r.kind() == '"' {
-		return oneOf(&t.level, "low", "medium", "high", "max").take(r)
+	if r.Kind() == '"' {
+		return field.OneOf(&t.level, "low", "medium", "high", "max").Take(r)
 	}
-	if k := r.kind(); k != 't' && k != 'f' {
-		return r.wrong(wantThink)
+	if k := r.Kind(); k != 't' && k != 'f' {
+		return r.Wrong(wantThink)
 	}
-	return newBoolean(&t.on).take(r)
+	return field.Boolean(&t.on).Take(r)
 }
 
-func (t *ollamaThink) value() any { return nil }
+func (t *ollamaThink) Value() any { return nil }
 
-func (t *ollamaThink) schema() schema {
-	return schema{"description": wantThink, "anyOf": []schema{{"type": "boolean"}, {"enum": []string{"low", "medium", "high", "max"}}}}
+func (t *ollamaThink) Schema() field.Schema {
+	return field.Schema{"description": wantThink, "anyOf": []field.Schema{{"type": "boolean"}, {"enum": []string{"low", "medium", "high", "max"}}}}
 }
 
 // keepAlive is how long a model stays loaded after a request: seconds, or a duration; negative for good.
@@ -360,22 +361,22 @@ type keepAlive struct{ given *time.Duration }
 
 const wantKeepAlive = `a number of seconds or a duration such as "5m"`
 
-func (k *keepAlive) take(r *reader) error {
-	switch r.kind() {
+func (k *keepAlive) Take(r *field.Reader) error {
+	switch r.Kind() {
 	case '0':
-		v, err := r.raw()
+		v, err := r.Raw()
 		if err != nil {
 			return err
 		}
 		return k.parse(string(v))
 	case '"':
-		s, err := r.text(wantKeepAlive)
+		s, err := r.Text(wantKeepAlive)
 		if err != nil {
 			return err
 		}
 		return k.parse(s)
 	}
-	return r.wrong(wantKeepAlive)
+	return r.Wrong(wantKeepAlive)
 }
 
 // parse takes a number of seconds, or a duration.
@@ -385,7 +386,7 @@ func (k *keepAlive) parse(s string) error {
 		d, err = time.Duration(max(min(seconds, maxKeepAlive.Seconds()), -1)*float64(time.Second)), nil
 	}
 	if err != nil {
-		return fmt.Errorf("%s, want %s", quote(s), wantKeepAlive)
+		return fmt.Errorf("%s, want %s", field.Quote(s), wantKeepAlive)
 	}
 	d = min(d, maxKeepAlive)
 	k.given = &d
@@ -407,62 +408,62 @@ func (k *keepAlive) reason() string {
 // maxKeepAlive is as good as for good.
 const maxKeepAlive = 100 * 365 * 24 * time.Hour
 
-func (k *keepAlive) value() any { return nil }
+func (k *keepAlive) Value() any { return nil }
 
-func (k *keepAlive) schema() schema {
-	return schema{"description": wantKeepAlive, "anyOf": []schema{{"type": "number"}, {"type": "string"}}}
+func (k *keepAlive) Schema() field.Schema {
+	return field.Schema{"description": wantKeepAlive, "anyOf": []field.Schema{{"type": "number"}, {"type": "string"}}}
 }
 
 // noImages is a list of images, of which there may be none.
 type noImages struct{}
 
-func (noImages) take(r *reader) error {
-	v, err := r.raw()
+func (noImages) Take(r *field.Reader) error {
+	v, err := r.Raw()
 	if err == nil && (v.Kind() != '[' || !bytes.Equal(bytes.Join(bytes.Fields(v), nil), []byte("[]"))) {
 		err = reply.Bad("the model reads text only, want no images")
 	}
 	return err
 }
 
-func (noImages) value() any { return nil }
+func (noImages) Value() any { return nil }
 
-func (noImages) schema() schema { return schema{"type": "array", "maxItems": 0} }
+func (noImages) Schema() field.Schema { return field.Schema{"type": "array", "maxItems": 0} }
 
 // ollamaMessages are those of a conversation in Ollama's form.
 type ollamaMessages []chat.Message
 
-func (l *ollamaMessages) take(r *reader) error {
-	return r.elements(wantMessages, func(i int) error {
+func (l *ollamaMessages) Take(r *field.Reader) error {
+	return r.Elements(wantMessages, func(i int) error {
 		var m chat.Message
-		err := r.members("an object", func(name string) error {
+		err := r.Members("an object", func(name string) error {
 			var err error
 			switch name {
 			case "role":
-				m.Role, err = r.text("a string such as user")
+				m.Role, err = r.Text("a string such as user")
 			case "content":
-				err = r.optional(&m.Content.Text)
+				err = r.Optional(&m.Content.Text)
 			case "thinking":
-				err = r.optional(&m.ReasoningContent)
+				err = r.Optional(&m.ReasoningContent)
 			case "tool_name", "name":
-				err = r.optional(&m.Name)
+				err = r.Optional(&m.Name)
 			case "tool_call_id":
-				err = r.optional(&m.ToolCallID)
+				err = r.Optional(&m.ToolCallID)
 			case "tool_calls":
-				if r.kind() == 'n' {
-					_, err = r.raw()
+				if r.Kind() == 'n' {
+					_, err = r.Raw()
 				} else {
 					err = readCalls(r, &m.ToolCalls)
 				}
 			case "images":
-				if r.kind() == 'n' {
-					_, err = r.raw()
+				if r.Kind() == 'n' {
+					_, err = r.Raw()
 				} else {
-					err = noImages{}.take(r)
+					err = noImages{}.Take(r)
 				}
 			default:
-				_, err = r.raw()
+				_, err = r.Raw()
 			}
-			return wrap(name, err)
+			return field.Within(name, err)
 		})
 		if err == nil && m.Role == "" {
 			err = reply.Bad("role: missing, want a string such as user")
@@ -471,15 +472,15 @@ func (l *ollamaMessages) take(r *reader) error {
 			m.ToolCalls[k].Type = "function"
 		}
 		*l = append(*l, m)
-		return wrap(fmt.Sprintf("message %d", i), err)
+		return field.Within(fmt.Sprintf("message %d", i), err)
 	})
 }
 
-func (l *ollamaMessages) value() any { return nil }
+func (l *ollamaMessages) Value() any { return nil }
 
-func (l *ollamaMessages) schema() schema {
-	s := schema{"type": []string{"string", "null"}}
-	return schema{"type": "array", "description": wantMessages, "items": schema{
-		"type": "object", "required": []string{"role"}, "properties": schema{"role": schema{"type": "string"}, "content": s, "thinking": s},
+func (l *ollamaMessages) Schema() field.Schema {
+	s := field.Schema{"type": []string{"string", "null"}}
+	return field.Schema{"type": "array", "description": wantMessages, "items": field.Schema{
+		"type": "object", "required": []string{"role"}, "properties": field.Schema{"role": field.Schema{"type": "string"}, "content": s, "thinking": s},
 	}}
 }

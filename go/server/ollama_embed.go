@@ -8,6 +8,7 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -27,21 +28,21 @@ func newOllamaOldEmbedQuery(m *Model) *ollamaEmbedQuery {
 	return &ollamaEmbedQuery{reads: newReads(m), old: true}
 }
 
-func (q *ollamaEmbedQuery) fields() []field {
+func (q *ollamaEmbedQuery) Fields() []field.Field {
 	name := "input"
 	if q.old {
 		name = "prompt"
 	}
-	all := append(q.reads.fields(),
-		required(name, &q.input, "What to make vectors of."),
-		input("keep_alive", &q.keepAlive, wantStay),
-		input("options", &q.options, "Accepted; without effect."),
+	all := append(q.reads.Fields(),
+		field.Required(name, &q.input, "What to make vectors of."),
+		field.Input("keep_alive", &q.keepAlive, wantStay),
+		field.Input("options", &q.options, "Accepted; without effect."),
 	)
 	if q.old {
 		return all
 	}
 	return append(all, dimensionsField(&q.dimensions),
-		setting("truncate", newBoolean(new(bool)), "Accepted; nothing is ever truncated: a text that is too long is refused."))
+		field.Setting("truncate", field.Boolean(new(bool)), "Accepted; nothing is ever truncated: a text that is too long is refused."))
 }
 
 type (

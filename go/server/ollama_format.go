@@ -8,6 +8,7 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -38,7 +39,7 @@ type ollamaLast struct {
 }
 
 // ollamaSchema is that of an answer: one to no prompt has no times.
-var ollamaSchema = schema{"anyOf": []schema{schemaOf(ollamaLast{}), schemaOf(ollamaAnswer{})}}
+var ollamaSchema = field.Schema{"anyOf": []field.Schema{schemaOf(ollamaLast{}), schemaOf(ollamaAnswer{})}}
 
 type ollamaMessage struct {
 	Role     string       `json:"role"`

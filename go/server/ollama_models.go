@@ -12,6 +12,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -118,11 +119,11 @@ type ollamaShowQuery struct {
 
 func newOllamaShowQuery(*Model) *ollamaShowQuery { return &ollamaShowQuery{} }
 
-func (q *ollamaShowQuery) fields() []field {
-	return []field{
-		input("model", newText(&q.model), "Which model, by a name that /api/tags has."),
-		input("name", newText(&q.name), "The older form of model."),
-		setting("verbose", newBoolean(&q.verbose), "Accepted; without effect."),
+func (q *ollamaShowQuery) Fields() []field.Field {
+	return []field.Field{
+		field.Input("model", field.Text(&q.model), "Which model, by a name that /api/tags has."),
+		field.Input("name", field.Text(&q.name), "The older form of model."),
+		field.Setting("verbose", field.Boolean(&q.verbose), "Accepted; without effect."),
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern/go/hub"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -17,10 +18,10 @@ import (
 type ollamaName struct{ model, name string }
 
 // fields are those of the name, of which the first is described.
-func (n *ollamaName) fields(which string) []field {
-	return []field{
-		input("model", newText(&n.model), which),
-		input("name", newText(&n.name), "The older form of model."),
+func (n *ollamaName) fields(which string) []field.Field {
+	return []field.Field{
+		field.Input("model", field.Text(&n.model), which),
+		field.Input("name", field.Text(&n.name), "The older form of model."),
 	}
 }
 
@@ -41,10 +42,10 @@ type ollamaPullQuery struct {
 
 func newOllamaPullQuery(*Model) *ollamaPullQuery { return &ollamaPullQuery{stream: true} }
 
-func (q *ollamaPullQuery) fields() []field {
+func (q *ollamaPullQuery) Fields() []field.Field {
 	return append(q.ollamaName.fields("Which model of Ollama's registry, or one of Hugging Face: hf.co/ORG/REPO:QUANT."),
-		setting("insecure", newBoolean(&q.insecure), "Accepted; without effect."),
-		setting("stream", newBoolean(&q.stream), "Send the progress, in lines of JSON."))
+		field.Setting("insecure", field.Boolean(&q.insecure), "Accepted; without effect."),
+		field.Setting("stream", field.Boolean(&q.stream), "Send the progress, in lines of JSON."))
 }
 
 // An ollamaPullStatus is a line about a download.
@@ -147,7 +148,7 @@ type ollamaDeleteQuery struct{ ollamaName }
 
 func newOllamaDeleteQuery(*Model) *ollamaDeleteQuery { return &ollamaDeleteQuery{} }
 
-func (q *ollamaDeleteQuery) fields() []field {
+func (q *ollamaDeleteQuery) Fields() []field.Field {
 	return q.ollamaName.fields("Which model, by a name that /api/tags has.")
 }
 
@@ -172,10 +173,10 @@ type ollamaCopyQuery struct{ source, destination string }
 
 func newOllamaCopyQuery(*Model) *ollamaCopyQuery { return &ollamaCopyQuery{} }
 
-func (q *ollamaCopyQuery) fields() []field {
-	return []field{
-		required("source", newText(&q.source), "Which model, by a name that /api/tags has."),
-		required("destination", newText(&q.destination), "Its other name."),
+func (q *ollamaCopyQuery) Fields() []field.Field {
+	return []field.Field{
+		field.Required("source", field.Text(&q.source), "Which model, by a name that /api/tags has."),
+		field.Required("destination", field.Text(&q.destination), "Its other name."),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -17,6 +18,7 @@ import (
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -180,7 +182,7 @@ func TestSchemaAgrees(t *testing.T) {
 			`"samplers":["top_k"]`, `"samplers":1`, `"priority":5000`,
 		} {
 			body := []byte("{" + e.fields + "," + fields + "}")
-			err := readFields(body, e.body.defaults(&Model{}).fields())
+			err := field.Read(body, e.body.defaults(&Model{}).Fields())
 			if byDoc := valid(t, check, body); (err == nil) != (byDoc == nil) {
 				t.Errorf("%s: validation says %v, the document %v", body, err, byDoc)
 			}
@@ -199,12 +201,12 @@ func TestDocs(t *testing.T) {
 	}
 	m := &Model{Sampling: sample.Defaults(), Normalize: engine.Euclidean}
 	common := newOptions(m)
-	tables := map[string]query{
+	tables := map[string]field.Query{
 		"generate": &common, "chat": newChatQuery(m), "completions": newTextQuery(m), "native": newNativeQuery(m), "infill": newInfillQuery(m),
 		"tokenize": newTokenizeQuery(m), "detokenize": newDetokenizeQuery(m), "template": newTemplateQuery(m), "slots": newSlotQuery(m),
 		"anthropic": newAnthropicQuery(m), "responses": New(Config{}).newResponsesQuery(m),
 		"embeddings": newEmbedQuery(m), "rerank": newRerankQuery(m), "decisions": newDecisionQuery(m),
-		"ollamaChat": fieldList(newOllamaChatQuery(m).fields()), "ollamaGenerate": fieldList(newOllamaGenerateQuery(m).fields()),
+		"ollamaChat": fieldList(newOllamaChatQuery(m).Fields()), "ollamaGenerate": fieldList(newOllamaGenerateQuery(m).Fields()),
 	}
 	seen := 0
 	text := regexp.MustCompile(`(?s)<!-- fields (\w+) -->\n.*?<!-- end -->`).ReplaceAllStringFunc(string(b), func(old string) string {
@@ -227,24 +229,24 @@ func TestDocs(t *testing.T) {
 }
 
 // A fieldList is a query that has all of its fields in its table.
-type fieldList []field
+type fieldList []field.Field
 
-func (l fieldList) fields() []field { return l }
+func (l fieldList) Fields() []field.Field { return l }
 
 // fieldTable is the fields of a query, less those that all have which generate.
-func fieldTable(q query) string {
+func fieldTable(q field.Query) string {
 	var b strings.Builder
 	b.WriteString("| field | takes | default | |\n| --- | --- | --- | --- |\n")
-	fields := q.fields()
+	fields := q.Fields()
 	if _, ok := q.(prompter); ok {
 		var common []string
-		for _, f := range new(options).fields() {
-			common = append(common, f.names[0])
+		for _, f := range new(options).Fields() {
+			common = append(common, f.Names[0])
 		}
 		fields = without(fields, common...)
 	}
 	for _, f := range fields {
-		s := f.to.schema()
+		s := f.To.Schema()
 		takes := fmt.Sprint(s["type"])
 		switch {
 		case s["enum"] != nil:
@@ -252,36 +254,38 @@ func fieldTable(q query) string {
 		case s["minimum"] != nil:
 			takes += rangeOf(s)
 		}
-		if n, ok := f.to.(neutral); ok {
+		if n, ok := f.To.(neutral); ok {
 			takes = n.want
 		}
 		if text, ok := s["description"].(string); ok && takes == "<nil>" {
 			takes = text
 		}
 		standard := ""
-		if !f.input {
-			v, err := reply.Encode(f.to.value())
+		if !f.Input {
+			v, err := reply.Encode(f.To.Value())
 			if err != nil {
 				return err.Error()
 			}
 			standard = "`" + string(v) + "`"
 		}
-		if f.need {
+		if f.Need {
 			standard = "required"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", strings.Join(f.names, "` `"), strings.ReplaceAll(takes, "|", "\\|"), standard, f.doc)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", strings.Join(f.Names, "` `"), strings.ReplaceAll(takes, "|", "\\|"), standard, f.Doc)
 	}
 	return b.String()
 }
 
-func rangeOf(s schema) string {
+func rangeOf(s field.Schema) string {
 	hi := bound(s["maximum"])
 	lo := bound(s["minimum"])
 	if hi >= 1<<31-1 && lo <= -(1<<40) {
 		return ""
 	}
 	if hi >= 1<<31-1 {
-		return " from " + plain(lo)
+		return " from " + number(lo)
 	}
-	return " " + plain(lo) + " to " + plain(hi)
+	return " " + number(lo) + " to " + number(hi)
 }
+
+func number(f float64) string { return strconv.FormatFloat(f, 'f', -1, 64) }

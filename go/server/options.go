@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/field"
 )
 
 // options are the fields common to all endpoints that generate text.
@@ -21,10 +22,10 @@ func newOptions(m *Model) options {
 	return options{sampling: newSampling(m), limits: newLimits(m), speculation: newSpeculation(), output: newOutput(m)}
 }
 
-func (o *options) fields() []field {
-	return slices.Concat([]field{
-		input("model", newText(&o.model), "Which model, by a name that /v1/models has. A server of one answers to any."),
-	}, o.limits.fields(), o.sampling.fields(), o.form.fields(), o.speculation.fields(), o.output.fields())
+func (o *options) Fields() []field.Field {
+	return slices.Concat([]field.Field{
+		field.Input("model", field.Text(&o.model), "Which model, by a name that /v1/models has. A server of one answers to any."),
+	}, o.limits.Fields(), o.sampling.Fields(), o.form.Fields(), o.speculation.Fields(), o.output.Fields())
 }
 
 // common returns the options of the query that embeds them.
@@ -73,12 +74,12 @@ func (o *options) settings() map[string]any {
 		"n_probs": max(o.probs, 0), "chat_format": "Content-only", "reasoning_in_content": o.thinking == "deepseek-legacy",
 		"generation_prompt": "", "backend_sampling": false,
 	}
-	for _, f := range o.fields() {
-		if f.input {
+	for _, f := range o.Fields() {
+		if f.Input {
 			continue
 		}
-		for _, name := range f.names {
-			shown[name] = f.to.value()
+		for _, name := range f.Names {
+			shown[name] = f.To.Value()
 		}
 	}
 	if o.seed == -1 {

@@ -1,6 +1,9 @@
 package server
 
-import "github.com/quern-llm/quern/go/server/reply"
+import (
+	"github.com/quern-llm/quern/go/server/field"
+	"github.com/quern-llm/quern/go/server/reply"
+)
 
 // reasoningFormats are those of llama-server.
 var reasoningFormats = []string{"none", "auto", "deepseek", "deepseek-legacy"}
@@ -28,17 +31,17 @@ func newOutput(m *Model) output {
 	return o
 }
 
-func (o *output) fields() []field {
-	return []field{
-		setting("stream", newBoolean(&o.stream), "Send the answer as it is generated, as server-sent events."),
-		input("stream_options", &o.streamOpts, "include_usage sends the usage in an event of its own before the end."),
-		setting("post_sampling_probs", newBoolean(&o.postProbs), "Send the probabilities after the samplers, as prob and top_probs, instead of the model's log-probabilities."),
-		setting("reasoning_format", oneOf(&o.thinking, reasoningFormats...), "Where a chat's reasoning goes: none leaves it in content, deepseek and auto put it in reasoning_content, deepseek-legacy in both."),
-		setting("return_tokens", newBoolean(&o.returnTokens), "Send the ids of the tokens too."),
-		setting("return_progress", newBoolean(&o.progress), "With stream: send prompt_progress while the prompt is evaluated."),
-		setting("timings_per_token", newBoolean(&o.timings), "With stream: send timings with every event."),
-		setting("verbose", newBoolean(&o.verbose), "On OpenAI's endpoints: send llama-server's form of the answer too, as __verbose."),
-		setting("sse_ping_interval", integer(&o.ping, -1, 86400), "Seconds of silence after which a stream sends a comment; 0 is the server's setting, -1 never."),
+func (o *output) Fields() []field.Field {
+	return []field.Field{
+		field.Setting("stream", field.Boolean(&o.stream), "Send the answer as it is generated, as server-sent events."),
+		field.Input("stream_options", &o.streamOpts, "include_usage sends the usage in an event of its own before the end."),
+		field.Setting("post_sampling_probs", field.Boolean(&o.postProbs), "Send the probabilities after the samplers, as prob and top_probs, instead of the model's log-probabilities."),
+		field.Setting("reasoning_format", field.OneOf(&o.thinking, reasoningFormats...), "Where a chat's reasoning goes: none leaves it in content, deepseek and auto put it in reasoning_content, deepseek-legacy in both."),
+		field.Setting("return_tokens", field.Boolean(&o.returnTokens), "Send the ids of the tokens too."),
+		field.Setting("return_progress", field.Boolean(&o.progress), "With stream: send prompt_progress while the prompt is evaluated."),
+		field.Setting("timings_per_token", field.Boolean(&o.timings), "With stream: send timings with every event."),
+		field.Setting("verbose", field.Boolean(&o.verbose), "On OpenAI's endpoints: send llama-server's form of the answer too, as __verbose."),
+		field.Setting("sse_ping_interval", field.Integer(&o.ping, -1, 86400), "Seconds of silence after which a stream sends a comment; 0 is the server's setting, -1 never."),
 	}
 }
 
@@ -52,19 +55,19 @@ func (o *output) settle() error {
 // streamOptions is OpenAI's stream_options.
 type streamOptions struct{ given, usage bool }
 
-func (s *streamOptions) take(r *reader) error {
+func (s *streamOptions) Take(r *field.Reader) error {
 	s.given = true
-	return r.members("an object", func(name string) error {
-		if name != "include_usage" || r.kind() == 'n' {
-			_, err := r.raw()
+	return r.Members("an object", func(name string) error {
+		if name != "include_usage" || r.Kind() == 'n' {
+			_, err := r.Raw()
 			return err
 		}
-		return wrap(name, newBoolean(&s.usage).take(r))
+		return field.Within(name, field.Boolean(&s.usage).Take(r))
 	})
 }
 
-func (s *streamOptions) value() any { return map[string]any{"include_usage": s.usage} }
+func (s *streamOptions) Value() any { return map[string]any{"include_usage": s.usage} }
 
-func (s *streamOptions) schema() schema {
-	return schema{"type": "object", "properties": schema{"include_usage": schema{"type": []string{"boolean", "null"}}}}
+func (s *streamOptions) Schema() field.Schema {
+	return field.Schema{"type": "object", "properties": field.Schema{"include_usage": field.Schema{"type": []string{"boolean", "null"}}}}
 }

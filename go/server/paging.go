@@ -7,6 +7,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -28,8 +29,8 @@ type paging struct {
 // params are its parameters, of which pageOf takes the values.
 func (p paging) params(more ...param) []param {
 	return append([]param{
-		{"query", "limit", fmt.Sprintf("At most so many, by default %d.", p.usual), schema{"type": "integer", "minimum": 1, "maximum": p.most}},
-		{"query", "order", "The oldest or the newest first, by default " + p.order + ".", schema{"enum": []string{"asc", "desc"}}},
+		{"query", "limit", fmt.Sprintf("At most so many, by default %d.", p.usual), field.Schema{"type": "integer", "minimum": 1, "maximum": p.most}},
+		{"query", "order", "The oldest or the newest first, by default " + p.order + ".", field.Schema{"enum": []string{"asc", "desc"}}},
 		{"query", "after", "Only what comes after the item with this id.", nil},
 	}, more...)
 }
@@ -41,7 +42,7 @@ func pageOf[T any](c *gin.Context, list []T, id func(T) string, p paging) (page[
 	if text := c.Query("limit"); text != "" {
 		var err error
 		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > p.most {
-			return all, reply.Invalid("limit", "%s, want 1 to %d", quote(text), p.most)
+			return all, reply.Invalid("limit", "%s, want 1 to %d", field.Quote(text), p.most)
 		}
 	}
 	order := p.order
@@ -53,12 +54,12 @@ func pageOf[T any](c *gin.Context, list []T, id func(T) string, p paging) (page[
 	case "desc":
 		slices.Reverse(list)
 	default:
-		return all, reply.Invalid("order", "%s, want asc or desc", quote(order))
+		return all, reply.Invalid("order", "%s, want asc or desc", field.Quote(order))
 	}
 	if after := c.Query("after"); after != "" {
 		i := slices.IndexFunc(list, func(v T) bool { return id(v) == after })
 		if i < 0 {
-			return all, reply.Invalid("after", "%s is not in the list", quote(after))
+			return all, reply.Invalid("after", "%s is not in the list", field.Quote(after))
 		}
 		list = list[i+1:]
 	}

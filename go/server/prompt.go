@@ -5,6 +5,7 @@ import (
 	"math"
 	"strings"
 
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -23,14 +24,14 @@ type prompts []prompt
 
 const wantPrompt = "a string, an array of token ids, both mixed, or an array of these"
 
-func (p *prompts) take(r *reader) (err error) {
+func (p *prompts) Take(r *field.Reader) (err error) {
 	*p, err = readPrompts(r, maxSequences)
 	return err
 }
 
 // readPrompts reads one prompt or as many as `most`.
-func readPrompts(r *reader, most int) (all []prompt, err error) {
-	if r.kind() != '[' {
+func readPrompts(r *field.Reader, most int) (all []prompt, err error) {
+	if r.Kind() != '[' {
 		one, err := readPrompt(r)
 		return []prompt{one}, err
 	}
@@ -38,10 +39,10 @@ func readPrompts(r *reader, most int) (all []prompt, err error) {
 	// one.
 	var joined prompt
 	number, nested := false, false
-	err = r.elements(wantPrompt, func(i int) error {
+	err = r.Elements(wantPrompt, func(i int) error {
 		var one prompt
 		var err error
-		switch r.kind() {
+		switch r.Kind() {
 		case '0':
 			number = true
 			err = joined.element(r)
@@ -54,7 +55,7 @@ func readPrompts(r *reader, most int) (all []prompt, err error) {
 		}
 		switch {
 		case err != nil:
-			return wrap(fmt.Sprintf("element %d", i), err)
+			return field.Within(fmt.Sprintf("element %d", i), err)
 		case number && nested:
 			return fmt.Errorf("token ids beside prompts, want %s", wantPrompt)
 		case !number:
@@ -76,15 +77,15 @@ func readPrompts(r *reader, most int) (all []prompt, err error) {
 }
 
 // readPrompt reads one element of an array of prompts.
-func readPrompt(r *reader) (p prompt, err error) {
-	switch r.kind() {
+func readPrompt(r *field.Reader) (p prompt, err error) {
+	switch r.Kind() {
 	case '"':
 		return p, p.element(r)
 	case '{':
 		return readPromptObject(r)
 	}
-	err = r.elements(wantPrompt, func(i int) error {
-		return wrap(fmt.Sprintf("element %d", i), p.element(r))
+	err = r.Elements(wantPrompt, func(i int) error {
+		return field.Within(fmt.Sprintf("element %d", i), p.element(r))
 	})
 	if err == nil && p == nil {
 		err = fmt.Errorf("empty, want %s", wantPrompt)
@@ -93,17 +94,17 @@ func readPrompt(r *reader) (p prompt, err error) {
 }
 
 // element reads a string or a token id.
-func (p *prompt) element(r *reader) error {
-	if r.kind() == '"' {
-		s, err := r.text(wantPrompt)
+func (p *prompt) element(r *field.Reader) error {
+	if r.Kind() == '"' {
+		s, err := r.Text(wantPrompt)
 		*p = append(*p, part{text: s})
 		return err
 	}
-	if r.kind() != '0' {
-		return r.wrong("a token id or a string")
+	if r.Kind() != '0' {
+		return r.Wrong("a token id or a string")
 	}
 	var id int32
-	if err := integer(&id, 0, math.MaxInt32).take(r); err != nil {
+	if err := field.Integer(&id, 0, math.MaxInt32).Take(r); err != nil {
 		return err
 	}
 	if len(*p) == 0 || (*p)[len(*p)-1].ids == nil {
@@ -115,23 +116,23 @@ func (p *prompt) element(r *reader) error {
 }
 
 // readPromptObject reads llama-server's format for text with media.
-func readPromptObject(r *reader) (prompt, error) {
+func readPromptObject(r *field.Reader) (prompt, error) {
 	const want = `an object with "prompt_string"`
 	var p prompt
-	err := r.members(want, func(name string) error {
+	err := r.Members(want, func(name string) error {
 		switch name {
 		case "prompt_string":
-			s, err := r.text("a string")
+			s, err := r.Text("a string")
 			p = prompt{{text: s}}
-			return wrap(name, err)
+			return field.Within(name, err)
 		case "multimodal_data":
-			v, err := r.raw()
+			v, err := r.Raw()
 			if err == nil && v.Kind() != 'n' && string(v) != "[]" {
 				err = reply.Bad("multimodal_data: the model reads text only, want none")
 			}
 			return err
 		}
-		_, err := r.raw()
+		_, err := r.Raw()
 		return err
 	})
 	if err == nil && p == nil {
@@ -140,15 +141,15 @@ func readPromptObject(r *reader) (prompt, error) {
 	return p, err
 }
 
-func (p *prompts) value() any { return nil }
+func (p *prompts) Value() any { return nil }
 
-func (p *prompts) schema() schema {
-	s := schema{"type": "string"}
-	id := schema{"type": "integer", "minimum": 0}
-	object := schema{"type": "object", "required": []string{"prompt_string"}, "properties": schema{"prompt_string": s}}
-	mixed := schema{"type": "array", "minItems": 1, "items": schema{"anyOf": []schema{s, id}}}
-	return schema{"description": wantPrompt, "anyOf": []schema{
-		s, object, mixed, {"type": "array", "minItems": 1, "items": schema{"anyOf": []schema{s, object, mixed}}},
+func (p *prompts) Schema() field.Schema {
+	s := field.Schema{"type": "string"}
+	id := field.Schema{"type": "integer", "minimum": 0}
+	object := field.Schema{"type": "object", "required": []string{"prompt_string"}, "properties": field.Schema{"prompt_string": s}}
+	mixed := field.Schema{"type": "array", "minItems": 1, "items": field.Schema{"anyOf": []field.Schema{s, id}}}
+	return field.Schema{"description": wantPrompt, "anyOf": []field.Schema{
+		s, object, mixed, {"type": "array", "minItems": 1, "items": field.Schema{"anyOf": []field.Schema{s, object, mixed}}},
 	}}
 }
 
@@ -216,18 +217,18 @@ func (m *Model) spell(ids []int32) string {
 // tokenList is the tokens field of /detokenize.
 type tokenList []int32
 
-func (l *tokenList) take(r *reader) error {
+func (l *tokenList) Take(r *field.Reader) error {
 	*l = tokenList{}
-	return r.elements("an array of token ids", func(i int) error {
+	return r.Elements("an array of token ids", func(i int) error {
 		var id int32
-		err := integer(&id, 0, math.MaxInt32).take(r)
+		err := field.Integer(&id, 0, math.MaxInt32).Take(r)
 		*l = append(*l, id)
-		return wrap(fmt.Sprintf("element %d", i), err)
+		return field.Within(fmt.Sprintf("element %d", i), err)
 	})
 }
 
-func (l *tokenList) value() any { return []int32(*l) }
+func (l *tokenList) Value() any { return []int32(*l) }
 
-func (l *tokenList) schema() schema {
-	return schema{"type": "array", "items": schema{"type": "integer", "minimum": 0}, "description": "an array of token ids"}
+func (l *tokenList) Schema() field.Schema {
+	return field.Schema{"type": "array", "items": field.Schema{"type": "integer", "minimum": 0}, "description": "an array of token ids"}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/quern-llm/quern/go/internal/exactmath"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -30,11 +31,11 @@ type reads struct {
 
 func newReads(m *Model) reads { return reads{limits: newLimits(m)} }
 
-func (r *reads) fields() []field {
-	return []field{
-		input("model", newText(&r.model), "Which model, by a name that /v1/models has. A server of one answers to any."),
-		setting("priority", integer(&r.priority, -1000, 1000), "Higher ones go first."),
-		setting("deadline_ms", newMillis(&r.deadline, 0), "Give up after so long, or at once where it cannot be kept; 0 is never. The header X-Request-Timeout says it in seconds."),
+func (r *reads) Fields() []field.Field {
+	return []field.Field{
+		field.Input("model", field.Text(&r.model), "Which model, by a name that /v1/models has. A server of one answers to any."),
+		field.Setting("priority", field.Integer(&r.priority, -1000, 1000), "Higher ones go first."),
+		field.Setting("deadline_ms", field.Millis(&r.deadline, 0), "Give up after so long, or at once where it cannot be kept; 0 is never. The header X-Request-Timeout says it in seconds."),
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -109,7 +110,7 @@ func (s *Server) cancelRunning(c *gin.Context, _ *Model) error {
 	id := c.Param("id")
 	g := s.running.generation(id)
 	if g == nil {
-		return &reply.Error{Status: http.StatusNotFound, Message: "no request with the id " + quote(id) + " runs"}
+		return &reply.Error{Status: http.StatusNotFound, Message: "no request with the id " + field.Quote(id) + " runs"}
 	}
 	g.cancel()
 	reply.JSON(c, http.StatusOK, cancelled{id, "completion.cancelled", true})

@@ -11,6 +11,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -29,15 +30,15 @@ type rerankQuery struct {
 
 func newRerankQuery(m *Model) *rerankQuery { return &rerankQuery{reads: newReads(m)} }
 
-func (q *rerankQuery) fields() []field {
-	return append([]field{
-		required("query", newText(&q.query), "What the documents are for."),
-		input("documents", &q.documents, "Texts, or objects with a text."),
-		input("texts", &q.texts, "The same in the form of TEI, whose form the answer then has."),
-		setting("top_n", integer(&q.topN, 0, math.MaxInt32), "How many of the best to send; 0 is all."),
-		setting("return_documents return_text", newBoolean(&q.returnTexts), "Send the texts too."),
-		setting("raw_scores", &q.raw, "Scores as the classifier has them, not between 0 and 1: false by default in the forms of Cohere and TEI, true in others. Those that are probabilities stay."),
-	}, q.reads.fields()...)
+func (q *rerankQuery) Fields() []field.Field {
+	return append([]field.Field{
+		field.Required("query", field.Text(&q.query), "What the documents are for."),
+		field.Input("documents", &q.documents, "Texts, or objects with a text."),
+		field.Input("texts", &q.texts, "The same in the form of TEI, whose form the answer then has."),
+		field.Setting("top_n", field.Integer(&q.topN, 0, math.MaxInt32), "How many of the best to send; 0 is all."),
+		field.Setting("return_documents return_text", field.Boolean(&q.returnTexts), "Send the texts too."),
+		field.Setting("raw_scores", &q.raw, "Scores as the classifier has them, not between 0 and 1: false by default in the forms of Cohere and TEI, true in others. Those that are probabilities stay."),
+	}, q.reads.Fields()...)
 }
 
 type (
@@ -72,7 +73,7 @@ type (
 	}
 )
 
-var rerankSchema = schema{"anyOf": []schema{schemaOf(rerankAnswer{}), schemaOf([]teiEntry{})}}
+var rerankSchema = field.Schema{"anyOf": []field.Schema{schemaOf(rerankAnswer{}), schemaOf([]teiEntry{})}}
 
 // rerank returns the handler of an endpoint in llama-server's form, or Cohere's.
 func (s *Server) rerank(cohere bool) func(*gin.Context, *Model) error {
@@ -206,29 +207,29 @@ type documents []string
 
 const wantDocuments = "an array of texts, or of objects with a text"
 
-func (d *documents) take(r *reader) error {
+func (d *documents) Take(r *field.Reader) error {
 	*d = documents{}
-	err := r.elements(wantDocuments, func(i int) error {
+	err := r.Elements(wantDocuments, func(i int) error {
 		one, given := "", false
 		var err error
-		if r.kind() == '{' {
-			err = r.members(wantDocuments, func(name string) error {
+		if r.Kind() == '{' {
+			err = r.Members(wantDocuments, func(name string) error {
 				if name != "text" {
-					_, err := r.raw()
+					_, err := r.Raw()
 					return err
 				}
 				given = true
-				one, err = r.text("a string")
-				return wrap(name, err)
+				one, err = r.Text("a string")
+				return field.Within(name, err)
 			})
 			if err == nil && !given {
 				err = fmt.Errorf("an object without text, want %s", wantDocuments)
 			}
 		} else {
-			one, err = r.text("a string, or an object with a text")
+			one, err = r.Text("a string, or an object with a text")
 		}
 		*d = append(*d, one)
-		return wrap(fmt.Sprintf("element %d", i), err)
+		return field.Within(fmt.Sprintf("element %d", i), err)
 	})
 	switch {
 	case err != nil:
@@ -241,10 +242,10 @@ func (d *documents) take(r *reader) error {
 	return nil
 }
 
-func (d *documents) value() any { return []string(*d) }
+func (d *documents) Value() any { return []string(*d) }
 
-func (d *documents) schema() schema {
-	s := schema{"type": "string"}
-	object := schema{"type": "object", "required": []string{"text"}, "properties": schema{"text": s}}
-	return schema{"type": "array", "minItems": 1, "maxItems": maxInputs, "description": wantDocuments, "items": schema{"anyOf": []schema{s, object}}}
+func (d *documents) Schema() field.Schema {
+	s := field.Schema{"type": "string"}
+	object := field.Schema{"type": "object", "required": []string{"text"}, "properties": field.Schema{"text": s}}
+	return field.Schema{"type": "array", "minItems": 1, "maxItems": maxInputs, "description": wantDocuments, "items": field.Schema{"anyOf": []field.Schema{s, object}}}
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -28,7 +29,7 @@ type responsesQuery struct {
 	text         textOptions
 	metadata     kept
 	shownChoice  jsontext.Value
-	include      texts
+	include      field.Texts
 	topLogprobs  int
 	truncation   string
 	user         string
@@ -44,39 +45,39 @@ func (s *Server) newResponsesQuery(m *Model) *responsesQuery {
 	return filled(m, q)
 }
 
-func (q *responsesQuery) fields() []field {
-	return slices.Concat(q.input(), []field{
-		input("max_output_tokens", integer(&q.maxTokens, 1, math.MaxInt32), "Tokens to generate at most, thoughts included."),
-		input("store", newBoolean(&q.store), "Keep the response, so that it can be had again and gone on with."),
-		input("background", newBoolean(&q.background), "Answer at once, and generate meanwhile: GET says how far it is, and sends the events of one that was asked for with stream."),
-		input("include", &q.include, "reasoning.encrypted_content sends thoughts in a form that clients without a store send back; message.output_text.logprobs sends the log-probability of each token of text."),
-		input("metadata", &q.metadata, "Kept with the response."),
-		input("user", newText(&q.user), "Kept with the response."),
-		input("prompt_cache_key", newText(&q.cacheKey), "Kept with the response; what a prompt has in common with earlier ones is found without it."),
-		input("safety_identifier", newText(&q.safety), "Kept with the response."),
-		input("service_tier", newText(new(string)), "Accepted; without effect."),
-		input("max_tool_calls", integer(new(int), 0, math.MaxInt32), "Accepted; without effect: it is of tools that OpenAI runs."),
-		input("top_logprobs", integer(&q.topLogprobs, 0, maxProbs), "Send log-probabilities with so many of the likeliest tokens too."),
-		input("stream_options", object{}, "Accepted; without effect."),
-		input("conversation", neutral{nil, func(any) bool { return false }, "null"}, "A stored conversation."),
-		input("prompt", neutral{nil, func(any) bool { return false }, "null"}, "A stored prompt."),
-	}, without(q.options.fields(), "model", "n_predict", "n", "stream_options", "reasoning_format", "verbose", "post_sampling_probs", "return_tokens", "timings_per_token", "return_progress"))
+func (q *responsesQuery) Fields() []field.Field {
+	return slices.Concat(q.input(), []field.Field{
+		field.Input("max_output_tokens", field.Integer(&q.maxTokens, 1, math.MaxInt32), "Tokens to generate at most, thoughts included."),
+		field.Input("store", field.Boolean(&q.store), "Keep the response, so that it can be had again and gone on with."),
+		field.Input("background", field.Boolean(&q.background), "Answer at once, and generate meanwhile: GET says how far it is, and sends the events of one that was asked for with stream."),
+		field.Input("include", &q.include, "reasoning.encrypted_content sends thoughts in a form that clients without a store send back; message.output_text.logprobs sends the log-probability of each token of text."),
+		field.Input("metadata", &q.metadata, "Kept with the response."),
+		field.Input("user", field.Text(&q.user), "Kept with the response."),
+		field.Input("prompt_cache_key", field.Text(&q.cacheKey), "Kept with the response; what a prompt has in common with earlier ones is found without it."),
+		field.Input("safety_identifier", field.Text(&q.safety), "Kept with the response."),
+		field.Input("service_tier", field.Text(new(string)), "Accepted; without effect."),
+		field.Input("max_tool_calls", field.Integer(new(int), 0, math.MaxInt32), "Accepted; without effect: it is of tools that OpenAI runs."),
+		field.Input("top_logprobs", field.Integer(&q.topLogprobs, 0, maxProbs), "Send log-probabilities with so many of the likeliest tokens too."),
+		field.Input("stream_options", object{}, "Accepted; without effect."),
+		field.Input("conversation", neutral{nil, func(any) bool { return false }, "null"}, "A stored conversation."),
+		field.Input("prompt", neutral{nil, func(any) bool { return false }, "null"}, "A stored prompt."),
+	}, without(q.options.Fields(), "model", "n_predict", "n", "stream_options", "reasoning_format", "verbose", "post_sampling_probs", "return_tokens", "timings_per_token", "return_progress"))
 }
 
 // input returns the fields that the prompt is made of.
-func (q *responsesQuery) input() []field {
-	return []field{
-		input("model", newText(&q.model), "Which model, by a name that /v1/models has. A server of one answers to any."),
-		input("input", &q.given, "What the model is to answer: a text, or items of a conversation."),
-		input("instructions", newText(&q.instructions), "The system prompt. The one before does not apply."),
-		input("previous_response_id", newText(&q.previousID), "Go on after this response, which is stored."),
-		input("tools", &q.offered, "Tools that the model may call: functions, custom tools, whose input is a text, and namespaces of both. Tools that OpenAI runs and Codex always offers are ignored."),
-		input("tool_choice", choiceOf{&q.choice, &q.shownChoice}, "Which of them: none, auto, required, {\"type\": \"function\", \"name\": \"get_time\"}, or allowed_tools with some of them."),
-		setting("parallel_tool_calls", newBoolean(&q.parallel), "Whether one answer may have several calls."),
-		input("reasoning", &q.reasoning, "effort is for the chat template; with summary, thoughts are sent as one."),
-		input("text", &q.text, "format, such as {\"type\": \"json_schema\", \"name\": \"x\", \"schema\": {...}}, holds the answer to a form."),
-		input("truncation", oneOf(&q.truncation, "auto", "disabled"), "Without effect: what is too long is refused."),
-		setting("chat_template_kwargs", &q.kwargs, "Further variables for the chat template, such as enable_thinking."),
+func (q *responsesQuery) input() []field.Field {
+	return []field.Field{
+		field.Input("model", field.Text(&q.model), "Which model, by a name that /v1/models has. A server of one answers to any."),
+		field.Input("input", &q.given, "What the model is to answer: a text, or items of a conversation."),
+		field.Input("instructions", field.Text(&q.instructions), "The system prompt. The one before does not apply."),
+		field.Input("previous_response_id", field.Text(&q.previousID), "Go on after this response, which is stored."),
+		field.Input("tools", &q.offered, "Tools that the model may call: functions, custom tools, whose input is a text, and namespaces of both. Tools that OpenAI runs and Codex always offers are ignored."),
+		field.Input("tool_choice", choiceOf{&q.choice, &q.shownChoice}, "Which of them: none, auto, required, {\"type\": \"function\", \"name\": \"get_time\"}, or allowed_tools with some of them."),
+		field.Setting("parallel_tool_calls", field.Boolean(&q.parallel), "Whether one answer may have several calls."),
+		field.Input("reasoning", &q.reasoning, "effort is for the chat template; with summary, thoughts are sent as one."),
+		field.Input("text", &q.text, "format, such as {\"type\": \"json_schema\", \"name\": \"x\", \"schema\": {...}}, holds the answer to a form."),
+		field.Input("truncation", field.OneOf(&q.truncation, "auto", "disabled"), "Without effect: what is too long is refused."),
+		field.Setting("chat_template_kwargs", &q.kwargs, "Further variables for the chat template, such as enable_thinking."),
 	}
 }
 
@@ -86,39 +87,39 @@ type choiceOf struct {
 	shown *jsontext.Value
 }
 
-func (c choiceOf) take(r *reader) error {
-	from := r.offset()
-	err := c.to.take(r)
-	*c.shown = slices.Clone(r.since(from))
+func (c choiceOf) Take(r *field.Reader) error {
+	from := r.Offset()
+	err := c.to.Take(r)
+	*c.shown = slices.Clone(r.Since(from))
 	return err
 }
 
-func (c choiceOf) value() any     { return nil }
-func (c choiceOf) schema() schema { return c.to.schema() }
+func (c choiceOf) Value() any           { return nil }
+func (c choiceOf) Schema() field.Schema { return c.to.Schema() }
 
 // reasoningOptions is OpenAI's reasoning.
 type reasoningOptions struct{ effort, summary string }
 
-func (o *reasoningOptions) take(r *reader) error {
-	return r.members("an object", func(name string) (err error) {
+func (o *reasoningOptions) Take(r *field.Reader) error {
+	return r.Members("an object", func(name string) (err error) {
 		switch {
-		case r.kind() == 'n' || name != "effort" && name != "summary" && name != "generate_summary":
-			_, err = r.raw()
+		case r.Kind() == 'n' || name != "effort" && name != "summary" && name != "generate_summary":
+			_, err = r.Raw()
 		case name == "effort":
-			err = oneOf(&o.effort, efforts...).take(r)
+			err = field.OneOf(&o.effort, efforts...).Take(r)
 		default:
-			err = oneOf(&o.summary, "auto", "concise", "detailed", "none").take(r)
+			err = field.OneOf(&o.summary, "auto", "concise", "detailed", "none").Take(r)
 		}
-		return wrap(name, err)
+		return field.Within(name, err)
 	})
 }
 
-func (o *reasoningOptions) value() any { return nil }
+func (o *reasoningOptions) Value() any { return nil }
 
-func (o *reasoningOptions) schema() schema {
-	return schema{"type": "object", "properties": schema{
-		"effort":  schema{"anyOf": []schema{{"enum": efforts}, {"type": "null"}}},
-		"summary": schema{"anyOf": []schema{{"enum": []string{"auto", "concise", "detailed", "none"}}, {"type": "null"}}},
+func (o *reasoningOptions) Schema() field.Schema {
+	return field.Schema{"type": "object", "properties": field.Schema{
+		"effort":  field.Schema{"anyOf": []field.Schema{{"enum": efforts}, {"type": "null"}}},
+		"summary": field.Schema{"anyOf": []field.Schema{{"enum": []string{"auto", "concise", "detailed", "none"}}, {"type": "null"}}},
 	}}
 }
 
@@ -129,47 +130,47 @@ type textOptions struct {
 	verbosity string
 }
 
-func (o *textOptions) take(r *reader) error {
-	return r.members("an object", func(name string) (err error) {
+func (o *textOptions) Take(r *field.Reader) error {
+	return r.Members("an object", func(name string) (err error) {
 		switch {
-		case r.kind() == 'n':
-			_, err = r.raw()
+		case r.Kind() == 'n':
+			_, err = r.Raw()
 		case name == "format":
-			from := r.offset()
-			err = responseForm{o.form, "text"}.take(r)
-			o.format = slices.Clone(r.since(from))
+			from := r.Offset()
+			err = responseForm{o.form, "text"}.Take(r)
+			o.format = slices.Clone(r.Since(from))
 		case name == "verbosity":
-			err = oneOf(&o.verbosity, "low", "medium", "high").take(r)
+			err = field.OneOf(&o.verbosity, "low", "medium", "high").Take(r)
 		default:
-			_, err = r.raw()
+			_, err = r.Raw()
 		}
-		return wrap(name, err)
+		return field.Within(name, err)
 	})
 }
 
-func (o *textOptions) value() any { return nil }
+func (o *textOptions) Value() any { return nil }
 
-func (o *textOptions) schema() schema {
-	return schema{"type": "object", "properties": schema{
-		"format":    schema{"anyOf": []schema{responseForm{}.schema(), {"type": "null"}}},
-		"verbosity": schema{"anyOf": []schema{{"enum": []string{"low", "medium", "high"}}, {"type": "null"}}},
+func (o *textOptions) Schema() field.Schema {
+	return field.Schema{"type": "object", "properties": field.Schema{
+		"format":    field.Schema{"anyOf": []field.Schema{responseForm{}.Schema(), {"type": "null"}}},
+		"verbosity": field.Schema{"anyOf": []field.Schema{{"enum": []string{"low", "medium", "high"}}, {"type": "null"}}},
 	}}
 }
 
 // kept is an object that is kept as it was sent.
 type kept jsontext.Value
 
-func (k *kept) take(r *reader) error {
-	if r.kind() != '{' {
-		return r.wrong("an object")
+func (k *kept) Take(r *field.Reader) error {
+	if r.Kind() != '{' {
+		return r.Wrong("an object")
 	}
-	v, err := r.raw()
+	v, err := r.Raw()
 	*k = kept(slices.Clone(v))
 	return err
 }
 
-func (k *kept) value() any     { return nil }
-func (k *kept) schema() schema { return schema{"type": "object"} }
+func (k *kept) Value() any           { return nil }
+func (k *kept) Schema() field.Schema { return field.Schema{"type": "object"} }
 
 // Values of include that this server has.
 const (
@@ -186,7 +187,7 @@ var included = []string{
 func (q *responsesQuery) settle(m *Model, h http.Header) error {
 	for _, name := range q.include {
 		if !slices.Contains(included, name) {
-			return reply.Invalid("include", "%s is not supported, want %s or %s", quote(name), includeSealed, includeLogprobs)
+			return reply.Invalid("include", "%s is not supported, want %s or %s", field.Quote(name), includeSealed, includeLogprobs)
 		}
 	}
 	if q.background && !q.store {
@@ -213,10 +214,10 @@ func (q *responsesQuery) source(m *Model) (source, error) {
 	if q.previousID != "" {
 		var err error
 		if q.previous, err = q.stored.get(q.owner, q.previousID); err != nil {
-			return source{}, at("previous_response_id", err)
+			return source{}, field.At("previous_response_id", err)
 		}
 		if body := q.stored.body(q.previous); body.running() {
-			return source{}, reply.Invalid("previous_response_id", "%s has not ended, want one that has", quote(q.previousID))
+			return source{}, reply.Invalid("previous_response_id", "%s has not ended, want one that has", field.Quote(q.previousID))
 		}
 		for _, v := range q.previous.conversation() {
 			item, err := readItem(v.raw)
@@ -228,7 +229,7 @@ func (q *responsesQuery) source(m *Model) (source, error) {
 	}
 	for i := range q.given {
 		if err := q.refer(&q.given[i]); err != nil {
-			return source{}, at("input", wrap(fmt.Sprintf("item %d", i), err))
+			return source{}, field.At("input", field.Within(fmt.Sprintf("item %d", i), err))
 		}
 		q.given[i].add(&t)
 	}

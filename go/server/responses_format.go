@@ -8,6 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -86,7 +87,7 @@ func (r *response) running() bool { return r.Status == statusInProgress }
 
 func (v storedItem) MarshalJSON() ([]byte, error) { return v.raw, nil }
 
-func (storedItem) schema() schema { return schema{"type": "object"} }
+func (storedItem) Schema() field.Schema { return field.Schema{"type": "object"} }
 
 // An outputItem is an item of the output, before it is stored.
 type outputItem struct {

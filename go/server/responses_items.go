@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -37,10 +38,10 @@ type responseItems []responseItem
 
 const wantItems = `a string or an array of items such as {"role": "user", "content": "hello"}`
 
-func (l *responseItems) take(r *reader) error {
+func (l *responseItems) Take(r *field.Reader) error {
 	*l = responseItems{}
-	if r.kind() == '"' {
-		s, err := r.text(wantItems)
+	if r.Kind() == '"' {
+		s, err := r.Text(wantItems)
 		if err != nil {
 			return err
 		}
@@ -48,23 +49,23 @@ func (l *responseItems) take(r *reader) error {
 		if err != nil {
 			return err
 		}
-		r = newReader(slices.Concat([]byte("["), v, []byte("]")))
+		r = field.NewReader(slices.Concat([]byte("["), v, []byte("]")))
 	}
-	return r.elements(wantItems, func(i int) error {
-		v, err := r.raw()
+	return r.Elements(wantItems, func(i int) error {
+		v, err := r.Raw()
 		if err != nil {
 			return err
 		}
 		item, err := readItem(v)
 		*l = append(*l, item)
-		return wrap(fmt.Sprintf("item %d", i), err)
+		return field.Within(fmt.Sprintf("item %d", i), err)
 	})
 }
 
-func (l *responseItems) value() any { return nil }
+func (l *responseItems) Value() any { return nil }
 
-func (l *responseItems) schema() schema {
-	return schema{"description": wantItems, "anyOf": []schema{{"type": "string"}, {"type": "array", "items": schema{"type": "object"}}}}
+func (l *responseItems) Schema() field.Schema {
+	return field.Schema{"description": wantItems, "anyOf": []field.Schema{{"type": "string"}, {"type": "array", "items": field.Schema{"type": "object"}}}}
 }
 
 // hostedItems are what OpenAI's own tools leave in a conversation. They say nothing to
@@ -78,9 +79,9 @@ var hostedItems = []string{
 // readItem reads an item, and gives it an id if it has none.
 func readItem(v jsontext.Value) (it responseItem, err error) {
 	if v.Kind() != '{' {
-		return it, wrong(v, "an object")
+		return it, field.Wrong(v, "an object")
 	}
-	if err := decode(v, &it); err != nil {
+	if err := field.Decode(v, &it); err != nil {
 		return it, err
 	}
 	it.raw = slices.Clone(v)
@@ -90,10 +91,10 @@ func readItem(v jsontext.Value) (it responseItem, err error) {
 	case "", "message":
 		prefix, it.Type = "msg_", "message"
 		if !slices.Contains([]string{"user", "assistant", "system", "developer"}, it.Role) {
-			return it, reply.Bad("role: the string %s, want one of user, assistant, system, developer", quote(it.Role))
+			return it, reply.Bad("role: the string %s, want one of user, assistant, system, developer", field.Quote(it.Role))
 		}
 		if it.texts, err = itemTexts(it.Content); err != nil {
-			return it, wrap("content", err)
+			return it, field.Within("content", err)
 		}
 	case "function_call", "custom_tool_call":
 		prefix = "fc_"
@@ -109,7 +110,7 @@ func readItem(v jsontext.Value) (it responseItem, err error) {
 			return it, missing("call_id")
 		}
 		if it.texts, err = itemTexts(it.Output); err != nil {
-			return it, wrap("output", err)
+			return it, field.Within("output", err)
 		}
 	case "reasoning":
 		prefix = "rs_"
@@ -122,12 +123,12 @@ func readItem(v jsontext.Value) (it responseItem, err error) {
 		}
 	default:
 		if !slices.Contains(hostedItems, it.Type) {
-			return it, reply.Bad("type: the string %s, want message, function_call, function_call_output, custom_tool_call, custom_tool_call_output, reasoning or item_reference", quote(it.Type))
+			return it, reply.Bad("type: the string %s, want message, function_call, function_call_output, custom_tool_call, custom_tool_call_output, reasoning or item_reference", field.Quote(it.Type))
 		}
 	}
 	if it.ID == "" && prefix != "" {
 		it.ID = prefix + newID()
-		it.raw = slices.Concat([]byte(`{"id":"`+it.ID+`","type":"`+it.Type+`"`), except(it.raw, "type", "id"))
+		it.raw = slices.Concat([]byte(`{"id":"`+it.ID+`","type":"`+it.Type+`"`), field.Except(it.raw, "type", "id"))
 	}
 	return it, nil
 }
@@ -137,19 +138,19 @@ func itemTexts(v jsontext.Value) ([]string, error) {
 	if len(v) == 0 || v.Kind() == 'n' {
 		return nil, nil
 	}
-	r := newReader(v)
-	if r.kind() == '"' {
-		s, err := r.text("a string")
+	r := field.NewReader(v)
+	if r.Kind() == '"' {
+		s, err := r.Text("a string")
 		return []string{s}, err
 	}
 	var texts []string
-	err := r.elements("a string or an array of parts", func(i int) error {
+	err := r.Elements("a string or an array of parts", func(i int) error {
 		var part struct {
 			Type    string  `json:"type"`
 			Text    *string `json:"text"`
 			Refusal *string `json:"refusal"`
 		}
-		err := r.decode(&part)
+		err := r.Decode(&part)
 		switch {
 		case err != nil:
 		case part.Type == "refusal" && part.Refusal != nil:
@@ -157,13 +158,13 @@ func itemTexts(v jsontext.Value) ([]string, error) {
 		case part.Type == "input_image", part.Type == "input_file", part.Type == "input_audio", part.Type == "computer_screenshot":
 			err = reply.Bad("the model reads text only, want no %s", part.Type)
 		case !slices.Contains([]string{"input_text", "output_text", "text", "reasoning_text", "summary_text"}, part.Type):
-			err = reply.Bad("type: the string %s, want input_text or output_text", quote(part.Type))
+			err = reply.Bad("type: the string %s, want input_text or output_text", field.Quote(part.Type))
 		case part.Text == nil:
 			err = reply.Bad("text: missing, want a string")
 		default:
 			texts = append(texts, *part.Text)
 		}
-		return wrap(fmt.Sprintf("part %d", i), err)
+		return field.Within(fmt.Sprintf("part %d", i), err)
 	})
 	return texts, err
 }
@@ -181,7 +182,7 @@ func seal(thoughts string) string {
 func (it *responseItem) thoughts() ([]string, error) {
 	texts, err := itemTexts(it.Content)
 	if err != nil {
-		return nil, wrap("content", err)
+		return nil, field.Within("content", err)
 	}
 	if own, ok := strings.CutPrefix(it.Encrypted, sealed); ok && len(texts) == 0 {
 		if b, err := base64.StdEncoding.DecodeString(own); err == nil {
@@ -192,7 +193,7 @@ func (it *responseItem) thoughts() ([]string, error) {
 		return texts, nil
 	}
 	texts, err = itemTexts(it.Summary)
-	return texts, wrap("summary", err)
+	return texts, field.Within("summary", err)
 }
 
 // add adds the item to a conversation.

@@ -10,6 +10,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -100,12 +101,12 @@ func (s *Server) getResponse(c *gin.Context, _ *Model) error {
 	after := -1
 	if text := c.Query("starting_after"); text != "" {
 		if after, err = strconv.Atoi(text); err != nil || after < 0 || after == math.MaxInt {
-			return reply.Invalid("starting_after", "%s, want the sequence_number of an event", quote(text))
+			return reply.Invalid("starting_after", "%s, want the sequence_number of an event", field.Quote(text))
 		}
 	}
 	if stream {
 		if r.log == nil {
-			return reply.Invalid("stream", "the response %s was not asked for with background and stream: it is sent whole", quote(r.id))
+			return reply.Invalid("stream", "the response %s was not asked for with background and stream: it is sent whole", field.Quote(r.id))
 		}
 		return r.log.Follow(c.Request.Context(), reply.NewStream(c), after+1, s.c.Ping)
 	}
@@ -136,7 +137,7 @@ func (s *Server) cancelResponse(c *gin.Context, _ *Model) error {
 		return err
 	}
 	if !s.stored.body(r).Background {
-		return reply.Bad("the response %s does not run in the background: close its connection to end it", quote(r.id))
+		return reply.Bad("the response %s does not run in the background: close its connection to end it", field.Quote(r.id))
 	}
 	s.stored.update(r, func(r *storedResponse) {
 		r.cancel()
@@ -177,7 +178,7 @@ func (s *Server) newResponsesCountQuery(m *Model) responsesCountQuery {
 	return responsesCountQuery{s.newResponsesQuery(m)}
 }
 
-func (q responsesCountQuery) fields() []field { return q.input() }
+func (q responsesCountQuery) Fields() []field.Field { return q.input() }
 
 // countResponse serves POST /v1/responses/input_tokens.
 func (s *Server) countResponse(c *gin.Context, m *Model) error {

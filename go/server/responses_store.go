@@ -11,6 +11,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -91,7 +92,7 @@ func (s *responseStore) find(owner, id string, chat bool) *storedResponse {
 }
 
 func notStored(what, id string) error {
-	return &reply.Error{Status: http.StatusNotFound, Message: "there is no " + what + " with the id " + quote(id) + ": it was not stored, or was dropped to make room"}
+	return &reply.Error{Status: http.StatusNotFound, Message: "there is no " + what + " with the id " + field.Quote(id) + ": it was not stored, or was dropped to make room"}
 }
 
 // size returns what is kept, in bytes.
@@ -293,5 +294,5 @@ func (s *responseStore) item(owner, id string) (jsontext.Value, error) {
 			}
 		}
 	}
-	return nil, &reply.Error{Status: http.StatusNotFound, Message: "there is no item with the id " + quote(id) + ": its response was not stored, or was dropped to make room"}
+	return nil, &reply.Error{Status: http.StatusNotFound, Message: "there is no item with the id " + field.Quote(id) + ": its response was not stored, or was dropped to make room"}
 }

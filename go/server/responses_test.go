@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/field"
 )
 
 // resp is a response as a test reads it.
@@ -176,7 +177,7 @@ func TestResponsesTools(t *testing.T) {
 	}
 	q := s.server.newResponsesQuery(&Model{Sampling: s.server.models.Loaded()[0].Sampling})
 	body := `{"input":[{"role":"user","content":"a"},{"type":"reasoning","summary":[],"encrypted_content":"` + seal("Think.") + `"},{"type":"web_search_call","id":"x"},` + strings.Join(items, ",") + `]}`
-	if err := readFields([]byte(body), q.fields()); err != nil {
+	if err := field.Read([]byte(body), q.Fields()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := q.source(s.server.models.Loaded()[0]); err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -28,25 +29,25 @@ type responseTool struct {
 // not offered to this one.
 var hostedTools = []string{"web_search", "web_search_preview", "image_generation", "tool_search"}
 
-func (l *responseTools) take(r *reader) error {
-	from := r.offset()
+func (l *responseTools) Take(r *field.Reader) error {
+	from := r.Offset()
 	*l.to = tools{}
 	l.names = map[string]responseTool{}
-	err := r.elements("an array of tools", func(i int) error {
-		v, err := r.raw()
+	err := r.Elements("an array of tools", func(i int) error {
+		v, err := r.Raw()
 		if err == nil {
 			err = l.add(v, "")
 		}
-		return wrap(fmt.Sprintf("tool %d", i), err)
+		return field.Within(fmt.Sprintf("tool %d", i), err)
 	})
-	l.raw = slices.Clone(r.since(from))
+	l.raw = slices.Clone(r.Since(from))
 	return err
 }
 
 // add adds a tool, or those of a namespace.
 func (l *responseTools) add(v jsontext.Value, namespace string) error {
 	if v.Kind() != '{' {
-		return wrong(v, "an object")
+		return field.Wrong(v, "an object")
 	}
 	var in struct {
 		Type        string         `json:"type"`
@@ -57,7 +58,7 @@ func (l *responseTools) add(v jsontext.Value, namespace string) error {
 		Tools       jsontext.Value `json:"tools"`
 		Format      customFormat   `json:"format"`
 	}
-	if err := decode(v, &in); err != nil {
+	if err := field.Decode(v, &in); err != nil {
 		return err
 	}
 	switch {
@@ -65,22 +66,22 @@ func (l *responseTools) add(v jsontext.Value, namespace string) error {
 		if in.Name == "" {
 			return reply.Bad("name: missing, want a string")
 		}
-		inner := newReader(in.Tools)
+		inner := field.NewReader(in.Tools)
 		if len(in.Tools) == 0 {
 			return reply.Bad("tools: missing, want an array")
 		}
-		return wrap("tools", inner.elements("an array of tools", func(i int) error {
-			v, err := inner.raw()
+		return field.Within("tools", inner.Elements("an array of tools", func(i int) error {
+			v, err := inner.Raw()
 			if err == nil {
 				err = l.add(v, in.Name)
 			}
-			return wrap(fmt.Sprintf("tool %d", i), err)
+			return field.Within(fmt.Sprintf("tool %d", i), err)
 		}))
 	case in.Type == "custom", in.Type == "function":
 	case slices.Contains(hostedTools, in.Type):
 		return nil
 	default:
-		return reply.Bad("type: %s is not a tool that can be called here, want function, custom or namespace", quote(in.Type))
+		return reply.Bad("type: %s is not a tool that can be called here, want function, custom or namespace", field.Quote(in.Type))
 	}
 	if len(in.Parameters) > 0 && in.Parameters.Kind() == 'n' {
 		in.Parameters = nil
@@ -126,8 +127,8 @@ func (l *responseTools) full(name string) string {
 	return name
 }
 
-func (l *responseTools) value() any { return nil }
+func (l *responseTools) Value() any { return nil }
 
-func (l *responseTools) schema() schema {
-	return schema{"type": "array", "items": schema{"type": "object", "required": []string{"type"}, "properties": schema{"type": schema{"type": "string"}}}}
+func (l *responseTools) Schema() field.Schema {
+	return field.Schema{"type": "array", "items": field.Schema{"type": "object", "required": []string{"type"}, "properties": field.Schema{"type": field.Schema{"type": "string"}}}}
 }

@@ -9,6 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -17,8 +18,8 @@ type modelQuery struct{ model string }
 
 func newModelQuery(*Model) *modelQuery { return &modelQuery{} }
 
-func (q *modelQuery) fields() []field {
-	return []field{required("model", newText(&q.model), "Which model, by a name that /models has.")}
+func (q *modelQuery) Fields() []field.Field {
+	return []field.Field{field.Required("model", field.Text(&q.model), "Which model, by a name that /models has.")}
 }
 
 // A placing is what is done with a model.
@@ -49,10 +50,10 @@ func (s *Server) placed(do placing) func(*gin.Context, *Model) error {
 		if err := do.with(q.model); err != nil {
 			var known *models.NotLoadedError
 			if errors.As(err, &known) {
-				return reply.Bad("the model %s is not loaded", quote(q.model))
+				return reply.Bad("the model %s is not loaded", field.Quote(q.model))
 			}
 			if errors.Is(err, models.ErrLoading) {
-				return reply.Bad("the model %s is being loaded, want one that is loaded", quote(q.model))
+				return reply.Bad("the model %s is being loaded, want one that is loaded", field.Quote(q.model))
 			}
 			return err
 		}

@@ -4,6 +4,8 @@ import (
 	"net/http"
 
 	"github.com/gin-gonic/gin"
+
+	"github.com/quern-llm/quern/go/server/field"
 )
 
 // A route is a method and paths that are handled alike.
@@ -31,23 +33,23 @@ type route struct {
 // A body describes a request's body. The zero body means none.
 type body struct {
 	name     string
-	defaults func(*Model) query
+	defaults func(*Model) field.Query
 }
 
-func bodyOf[Q query](name string, defaults func(*Model) Q) body {
-	return body{name, func(m *Model) query { return defaults(m) }}
+func bodyOf[Q field.Query](name string, defaults func(*Model) Q) body {
+	return body{name, func(m *Model) field.Query { return defaults(m) }}
 }
 
 // A param is a path or query parameter.
 type param struct {
 	in, name, doc string
-	is            schema // nil: a string
+	is            field.Schema // nil: a string
 }
 
 var (
 	pathID  = []param{{"path", "id", "The id.", nil}}
 	ofModel = param{"query", "model", "Which model, where there are several; by default the first.", nil}
-	onOff   = schema{"enum": []string{"true", "false", "1", "0"}} // as switchOf has it
+	onOff   = field.Schema{"enum": []string{"true", "false", "1", "0"}} // as switchOf has it
 )
 
 // table returns all routes.
@@ -105,7 +107,7 @@ func (s *Server) table() []route {
 		}, {
 			method: http.MethodGet, paths: []string{"/v1/responses/:id", "/responses/:id"}, always: true, openAI: true,
 			handle: s.getResponse, summary: "Get a stored response", answer: response{}, stream: true,
-			params: append(pathID, param{"query", "stream", "true: the events of a response that was asked for with background and stream, from the first on.", onOff}, param{"query", "starting_after", "With stream: only the events after this sequence_number.", schema{"type": "integer", "minimum": 0}}),
+			params: append(pathID, param{"query", "stream", "true: the events of a response that was asked for with background and stream, from the first on.", onOff}, param{"query", "starting_after", "With stream: only the events after this sequence_number.", field.Schema{"type": "integer", "minimum": 0}}),
 		}, {
 			method: http.MethodDelete, paths: []string{"/v1/responses/:id", "/responses/:id"}, always: true, openAI: true,
 			handle: s.deleteResponse, summary: "Delete a stored response", params: pathID, answer: responseDeleted{},
@@ -195,11 +197,11 @@ func (s *Server) table() []route {
 		}, {
 			method: http.MethodDelete, paths: []string{"/api/delete"}, always: true,
 			handle: s.ollamaDelete, ollama: true, summary: "Remove a model from the cache, as Ollama does",
-			body: bodyOf("OllamaDeleteRequest", newOllamaDeleteQuery), answer: schema{"type": "object"}, example: map[string]any{"model": "qwen3:0.6b"},
+			body: bodyOf("OllamaDeleteRequest", newOllamaDeleteQuery), answer: field.Schema{"type": "object"}, example: map[string]any{"model": "qwen3:0.6b"},
 		}, {
 			method: http.MethodPost, paths: []string{"/api/copy"}, always: true,
 			handle: s.ollamaCopy, ollama: true, summary: "Give a downloaded model another name, as Ollama does",
-			body: bodyOf("OllamaCopyRequest", newOllamaCopyQuery), answer: schema{"type": "object"}, example: map[string]any{"source": "qwen3:0.6b", "destination": "small"},
+			body: bodyOf("OllamaCopyRequest", newOllamaCopyQuery), answer: field.Schema{"type": "object"}, example: map[string]any{"source": "qwen3:0.6b", "destination": "small"},
 		}, {
 			method: http.MethodGet, paths: []string{"/api/version"}, always: true,
 			handle: s.ollamaVersion, ollama: true, summary: "Say which version of Ollama's interface this is", answer: ollamaVersion{},
@@ -246,7 +248,7 @@ func (s *Server) table() []route {
 			handle: s.anyProps, always: true, summary: "Describe the server: a model, and the defaults of requests", params: []param{ofModel}, answer: props{},
 		}, {
 			method: http.MethodPost, paths: []string{"/props"},
-			handle: s.setProps, summary: "Not supported: no property can be changed", answer: schema{"type": "object"},
+			handle: s.setProps, summary: "Not supported: no property can be changed", answer: field.Schema{"type": "object"},
 		}, {
 			method: http.MethodGet, paths: []string{"/slots"},
 			handle: s.slots, asleep: true, summary: "Describe the sequences that run",
@@ -254,8 +256,8 @@ func (s *Server) table() []route {
 		}, {
 			method: http.MethodPost, paths: []string{"/slots/:id"},
 			handle: s.slotAction, summary: "Save, restore or erase what a slot has in the cache",
-			body: bodyOf("SlotRequest", newSlotQuery), params: []param{{"path", "id", "The number of the slot.", schema{"type": "integer", "minimum": 0}}, ofModel, {"query", "action", "What is done; erase needs no body.", schema{"enum": []string{"save", "restore", "erase"}}}},
-			answer: schema{"type": "object", "required": []string{"id_slot"}},
+			body: bodyOf("SlotRequest", newSlotQuery), params: []param{{"path", "id", "The number of the slot.", field.Schema{"type": "integer", "minimum": 0}}, ofModel, {"query", "action", "What is done; erase needs no body.", field.Schema{"enum": []string{"save", "restore", "erase"}}}},
+			answer: field.Schema{"type": "object", "required": []string{"id_slot"}},
 		}, {
 			method: http.MethodGet, paths: []string{"/v1/memory"}, always: true,
 			handle: s.memory, summary: "Say what memory is used for, and what limits it", answer: memoryUse{},
@@ -278,7 +280,7 @@ func (s *Server) table() []route {
 			handle: s.health, always: true, summary: "Say whether the models of the start are loaded", answer: status{},
 		}, {
 			method: http.MethodGet, paths: []string{"/openapi.json"}, always: true,
-			handle: s.serveDocument, summary: "This document", answer: schema{"type": "object"},
+			handle: s.serveDocument, summary: "This document", answer: field.Schema{"type": "object"},
 		},
 	}
 }

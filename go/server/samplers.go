@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/server/field"
 )
 
 // A samplerList is the field samplers: which are used, in their order.
@@ -14,10 +15,10 @@ type samplerList struct {
 
 const wantSamplers = "an array of names among penalties, dry, top_n_sigma, top_k, typ_p, top_p, min_p, xtc, temperature, infill, adaptive_p, in any order, or their letters such as edskypmxt"
 
-func (l *samplerList) take(r *reader) error {
+func (l *samplerList) Take(r *field.Reader) error {
 	letters := ""
-	if r.kind() == '"' {
-		text, err := r.text(wantSamplers)
+	if r.Kind() == '"' {
+		text, err := r.Text(wantSamplers)
 		if err != nil {
 			return err
 		}
@@ -28,14 +29,14 @@ func (l *samplerList) take(r *reader) error {
 		}
 		letters = text
 	} else {
-		err := r.elements(wantSamplers, func(int) error {
-			name, err := r.text(wantSamplers)
+		err := r.Elements(wantSamplers, func(int) error {
+			name, err := r.Text(wantSamplers)
 			if err != nil {
 				return err
 			}
 			letter, ok := sample.Named(name)
 			if !ok {
-				return fmt.Errorf("%s is no sampler, want %s", quote(name), wantSamplers)
+				return fmt.Errorf("%s is no sampler, want %s", field.Quote(name), wantSamplers)
 			}
 			letters += string(letter)
 			return nil
@@ -51,7 +52,7 @@ func (l *samplerList) take(r *reader) error {
 	return nil
 }
 
-func (l *samplerList) value() any {
+func (l *samplerList) Value() any {
 	letters := l.letters
 	if letters == "" && !l.given {
 		letters = sample.DefaultChain
@@ -63,8 +64,8 @@ func (l *samplerList) value() any {
 	return shown
 }
 
-func (l *samplerList) schema() schema {
-	return schema{"description": wantSamplers, "anyOf": []schema{{"type": "string"}, {"type": "array", "items": schema{"type": "string"}}}}
+func (l *samplerList) Schema() field.Schema {
+	return field.Schema{"description": wantSamplers, "anyOf": []field.Schema{{"type": "string"}, {"type": "array", "items": field.Schema{"type": "string"}}}}
 }
 
 // apply sets the chain of samplers.
@@ -76,14 +77,14 @@ func (l *samplerList) apply(p *sample.Params) {
 }
 
 // breakers is the field dry_sequence_breakers.
-type breakers struct{ texts }
+type breakers struct{ field.Texts }
 
 var wantBreakers = fmt.Sprintf("an array of at most %d texts of 1 to %d bytes", sample.MaxBreakers, sample.MaxBreakerLength)
 
-func (b *breakers) take(r *reader) error {
-	b.texts = texts{}
-	return r.elements(wantBreakers, func(i int) error {
-		text, err := r.text(wantBreakers)
+func (b *breakers) Take(r *field.Reader) error {
+	b.Texts = field.Texts{}
+	return r.Elements(wantBreakers, func(i int) error {
+		text, err := r.Text(wantBreakers)
 		switch {
 		case err != nil:
 			return err
@@ -92,12 +93,12 @@ func (b *breakers) take(r *reader) error {
 		case i >= sample.MaxBreakers:
 			return fmt.Errorf("more than %d, want %s", sample.MaxBreakers, wantBreakers)
 		}
-		b.texts = append(b.texts, text)
+		b.Texts = append(b.Texts, text)
 		return nil
 	})
 }
 
-func (b *breakers) schema() schema {
-	one := schema{"type": "string", "minLength": 1, "maxLength": sample.MaxBreakerLength}
-	return schema{"type": "array", "items": one, "maxItems": sample.MaxBreakers}
+func (b *breakers) Schema() field.Schema {
+	one := field.Schema{"type": "string", "minLength": 1, "maxLength": sample.MaxBreakerLength}
+	return field.Schema{"type": "array", "items": one, "maxItems": sample.MaxBreakers}
 }

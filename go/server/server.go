@@ -30,6 +30,7 @@ import (
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/server/batch"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -180,12 +181,12 @@ func (s *Server) Fallback(e *gin.Engine) {
 	e.HandleMethodNotAllowed = true
 	e.NoRoute(func(c *gin.Context) {
 		c.Set(ollamaRequest, strings.Contains(c.Request.URL.Path, "/api/"))
-		s.fail(c, &reply.Error{Status: http.StatusNotFound, Message: "there is no " + quote(c.Request.URL.Path) + "; /openapi.json says what there is"})
+		s.fail(c, &reply.Error{Status: http.StatusNotFound, Message: "there is no " + field.Quote(c.Request.URL.Path) + "; /openapi.json says what there is"})
 	})
 	e.NoMethod(func(c *gin.Context) {
 		s.fail(c, &reply.Error{
 			Status:  http.StatusMethodNotAllowed,
-			Message: c.Request.Method + " is not for " + quote(c.Request.URL.Path) + ", want " + c.Writer.Header().Get("Allow"),
+			Message: c.Request.Method + " is not for " + field.Quote(c.Request.URL.Path) + ", want " + c.Writer.Header().Get("Allow"),
 		})
 	})
 }

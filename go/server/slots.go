@@ -13,6 +13,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -87,15 +88,15 @@ type slotQuery struct{ filename string }
 
 func newSlotQuery(*Model) *slotQuery { return &slotQuery{} }
 
-func (q *slotQuery) fields() []field {
-	return []field{required("filename", newText(&q.filename), "A file name, without a path.")}
+func (q *slotQuery) Fields() []field.Field {
+	return []field.Field{field.Required("filename", field.Text(&q.filename), "A file name, without a path.")}
 }
 
 // slotAction saves, restores or erases the cached sequence of a slot.
 func (s *Server) slotAction(c *gin.Context, m *Model) error {
 	id, err := strconv.Atoi(c.Param("id"))
 	if n := m.slots(); err != nil || id < 0 || id >= n {
-		return reply.Invalid("id_slot", "%s, want 0 to %d", quote(c.Param("id")), n-1)
+		return reply.Invalid("id_slot", "%s, want 0 to %d", field.Quote(c.Param("id")), n-1)
 	}
 	action := c.Query("action")
 	if action == "erase" {
@@ -107,7 +108,7 @@ func (s *Server) slotAction(c *gin.Context, m *Model) error {
 		return nil
 	}
 	if action != "save" && action != "restore" {
-		return reply.Invalid("action", "%s, want save, restore or erase", quote(action))
+		return reply.Invalid("action", "%s, want save, restore or erase", field.Quote(action))
 	}
 	if s.c.SlotPath == "" {
 		return reply.Unsupported("this server saves no slots; start it with --slot-save-path")
@@ -177,7 +178,7 @@ func saveSlot(dir *os.Root, name string, id int, space string, e Engine) (engine
 func restoreSlot(dir *os.Root, name string, id int, space string, e Engine) (engine.SlotFile, error) {
 	f, err := dir.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		return engine.SlotFile{}, reply.Invalid("filename", "there is no %s", quote(name))
+		return engine.SlotFile{}, reply.Invalid("filename", "there is no %s", field.Quote(name))
 	}
 	if err != nil {
 		return engine.SlotFile{}, err
@@ -195,7 +196,7 @@ func checkFilename(name string) error {
 		safe = safe && (letter || strings.ContainsRune("._-", r))
 	}
 	if !safe || name[0] == '-' {
-		return reply.Invalid("filename", "%s, want a name of letters, digits, dots, dashes and underscores", quote(name))
+		return reply.Invalid("filename", "%s, want a name of letters, digits, dots, dashes and underscores", field.Quote(name))
 	}
 	return nil
 }

@@ -1,6 +1,9 @@
 package server
 
-import "github.com/quern-llm/quern/go/server/reply"
+import (
+	"github.com/quern-llm/quern/go/server/field"
+	"github.com/quern-llm/quern/go/server/reply"
+)
 
 // maxStops is the maximum number of stop words of a request.
 const maxStops = 64
@@ -10,28 +13,28 @@ type stopWords []string
 
 const wantStop = "a string or an array of at most 64"
 
-func (s *stopWords) take(r *reader) error {
+func (s *stopWords) Take(r *field.Reader) error {
 	*s = nil
 	add := func(int) error {
-		word, err := r.text(wantStop)
+		word, err := r.Text(wantStop)
 		if word != "" { // an empty word would match everywhere
 			*s = append(*s, word)
 		}
 		return err
 	}
-	if r.kind() != '[' {
+	if r.Kind() != '[' {
 		return add(0)
 	}
-	err := r.elements(wantStop, add)
+	err := r.Elements(wantStop, add)
 	if err == nil && len(*s) > maxStops {
 		err = reply.Bad("%d strings, want at most %d", len(*s), maxStops)
 	}
 	return err
 }
 
-func (s *stopWords) value() any { return append([]string{}, *s...) }
+func (s *stopWords) Value() any { return append([]string{}, *s...) }
 
-func (s *stopWords) schema() schema {
-	one := schema{"type": "string"}
-	return schema{"description": wantStop, "anyOf": []schema{one, {"type": "array", "items": one, "maxItems": maxStops}}}
+func (s *stopWords) Schema() field.Schema {
+	one := field.Schema{"type": "string"}
+	return field.Schema{"description": wantStop, "anyOf": []field.Schema{one, {"type": "array", "items": one, "maxItems": maxStops}}}
 }

@@ -1,6 +1,9 @@
 package server
 
-import "github.com/quern-llm/quern/go/form"
+import (
+	"github.com/quern-llm/quern/go/form"
+	"github.com/quern-llm/quern/go/server/field"
+)
 
 // formTags is a field with a structural tag: an object, or a string of its JSON.
 type formTags struct {
@@ -8,25 +11,25 @@ type formTags struct {
 	param string
 }
 
-func (t formTags) take(r *reader) error {
+func (t formTags) Take(r *field.Reader) error {
 	text := ""
-	switch r.kind() {
+	switch r.Kind() {
 	case '"':
 		var err error
-		if text, err = r.text("a structural tag"); err != nil {
+		if text, err = r.Text("a structural tag"); err != nil {
 			return err
 		}
 	case '{':
-		v, err := r.raw()
+		v, err := r.Raw()
 		if err != nil {
 			return err
 		}
 		text = string(v)
 	default:
-		return r.wrong("a structural tag")
+		return r.Wrong("a structural tag")
 	}
 	return t.f.give(t.param, form.Tags, text)
 }
 
-func (t formTags) value() any     { return nil }
-func (t formTags) schema() schema { return schema{"type": []string{"object", "string"}} }
+func (t formTags) Value() any           { return nil }
+func (t formTags) Schema() field.Schema { return field.Schema{"type": []string{"object", "string"}} }

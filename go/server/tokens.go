@@ -6,6 +6,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -38,12 +39,12 @@ type tokenizeQuery struct {
 
 func newTokenizeQuery(*Model) *tokenizeQuery { return &tokenizeQuery{parseSpecial: true} }
 
-func (q *tokenizeQuery) fields() []field {
-	return []field{
-		required("content", newText(&q.content), "The text."),
-		setting("add_special", newBoolean(&q.addSpecial), "Begin with BOS where the model wants it."),
-		setting("parse_special", newBoolean(&q.parseSpecial), "Read the texts of control tokens as such."),
-		setting("with_pieces", newBoolean(&q.withPieces), "Send the text of each token too."),
+func (q *tokenizeQuery) Fields() []field.Field {
+	return []field.Field{
+		field.Required("content", field.Text(&q.content), "The text."),
+		field.Setting("add_special", field.Boolean(&q.addSpecial), "Begin with BOS where the model wants it."),
+		field.Setting("parse_special", field.Boolean(&q.parseSpecial), "Read the texts of control tokens as such."),
+		field.Setting("with_pieces", field.Boolean(&q.withPieces), "Send the text of each token too."),
 	}
 }
 
@@ -78,8 +79,8 @@ type detokenizeQuery struct{ tokens tokenList }
 
 func newDetokenizeQuery(*Model) *detokenizeQuery { return &detokenizeQuery{} }
 
-func (q *detokenizeQuery) fields() []field {
-	return []field{required("tokens", &q.tokens, "Token ids.")}
+func (q *detokenizeQuery) Fields() []field.Field {
+	return []field.Field{field.Required("tokens", &q.tokens, "Token ids.")}
 }
 
 func (s *Server) detokenize(c *gin.Context, m *Model) error {

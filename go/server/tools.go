@@ -5,6 +5,7 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/grammar"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -17,13 +18,13 @@ type toolbox struct {
 
 func newToolbox() toolbox { return toolbox{parallel: true} }
 
-func (b *toolbox) fields() []field {
-	return []field{
-		input("tools", &b.tools, `Functions that the model may call, such as {"type": "function", "function": {"name": "get_time", "parameters": {"type": "object"}}}, and custom tools, whose input is a text: {"type": "custom", "custom": {"name": "patch"}}, any text or, with a format, one of a grammar.`),
-		input("functions", bareTools{&b.tools}, "The older form of tools, without the object around each. Answers then have function_call in place of tool_calls."),
-		input("tool_choice", &b.choice, `Which of them: none, auto, required, {"type": "function", "function": {"name": "get_time"}}, {"type": "custom", "custom": {"name": "patch"}}, or allowed_tools with some of them.`),
-		input("function_call", oldChoice{&b.choice}, `The older form of tool_choice: none, auto or {"name": "get_time"}.`),
-		setting("parallel_tool_calls", newBoolean(&b.parallel), "Whether one answer may have several calls."),
+func (b *toolbox) Fields() []field.Field {
+	return []field.Field{
+		field.Input("tools", &b.tools, `Functions that the model may call, such as {"type": "function", "function": {"name": "get_time", "parameters": {"type": "object"}}}, and custom tools, whose input is a text: {"type": "custom", "custom": {"name": "patch"}}, any text or, with a format, one of a grammar.`),
+		field.Input("functions", bareTools{&b.tools}, "The older form of tools, without the object around each. Answers then have function_call in place of tool_calls."),
+		field.Input("tool_choice", &b.choice, `Which of them: none, auto, required, {"type": "function", "function": {"name": "get_time"}}, {"type": "custom", "custom": {"name": "patch"}}, or allowed_tools with some of them.`),
+		field.Input("function_call", oldChoice{&b.choice}, `The older form of tool_choice: none, auto or {"name": "get_time"}.`),
+		field.Setting("parallel_tool_calls", field.Boolean(&b.parallel), "Whether one answer may have several calls."),
 	}
 }
 
@@ -43,7 +44,7 @@ func (b *toolbox) settle() error {
 	}
 	for _, name := range b.choice.names {
 		if !b.tools.has(name) {
-			return reply.Invalid(param, "no tool has the name %s", quote(name))
+			return reply.Invalid(param, "no tool has the name %s", field.Quote(name))
 		}
 	}
 	return nil

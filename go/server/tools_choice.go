@@ -2,6 +2,8 @@ package server
 
 import (
 	"fmt"
+
+	"github.com/quern-llm/quern/go/server/field"
 )
 
 // A toolChoice is which tools the model may call, and whether it must.
@@ -14,58 +16,58 @@ type toolChoice struct {
 
 const wantChoice = `none, auto, required or {"type": "function", "function": {"name": "get_time"}}`
 
-func (c *toolChoice) take(r *reader) error {
+func (c *toolChoice) Take(r *field.Reader) error {
 	c.twice, c.new = c.old, true
 	c.mode, c.names = "", nil
-	if r.kind() == '"' {
-		return oneOf(&c.mode, "none", "auto", "required").take(r)
+	if r.Kind() == '"' {
+		return field.OneOf(&c.mode, "none", "auto", "required").Take(r)
 	}
 	return c.object(r, "")
 }
 
 // object reads a choice that is an object: one function, or those that are allowed.
-func (c *toolChoice) object(r *reader, kind string) error {
+func (c *toolChoice) object(r *field.Reader, kind string) error {
 	one, mode, namespace := "", "", ""
 	var some []string
 	listed := false
 	list := func() error {
 		listed = true
-		return r.elements("an array of tools", func(i int) error {
+		return r.Elements("an array of tools", func(i int) error {
 			name, err := readChosen(r)
 			some = append(some, name)
-			return wrap(fmt.Sprintf("element %d", i), err)
+			return field.Within(fmt.Sprintf("element %d", i), err)
 		})
 	}
-	err := r.members(wantChoice, func(name string) error {
+	err := r.Members(wantChoice, func(name string) error {
 		var err error
 		switch name {
 		case "type":
-			kind, err = r.text("function, custom or allowed_tools")
+			kind, err = r.Text("function, custom or allowed_tools")
 		case "function", "custom":
 			one, err = readNamed(r)
 		case "name":
-			one, err = r.text("a string")
+			one, err = r.Text("a string")
 		case "namespace":
 			namespace, err = readNamespace(r)
 		case "mode":
-			err = oneOf(&mode, "auto", "required").take(r)
+			err = field.OneOf(&mode, "auto", "required").Take(r)
 		case "tools":
 			err = list()
 		case "allowed_tools":
-			err = r.members("an object", func(name string) error {
+			err = r.Members("an object", func(name string) error {
 				switch name {
 				case "mode":
-					return wrap(name, oneOf(&mode, "auto", "required").take(r))
+					return field.Within(name, field.OneOf(&mode, "auto", "required").Take(r))
 				case "tools":
-					return wrap(name, list())
+					return field.Within(name, list())
 				}
-				_, err := r.raw()
+				_, err := r.Raw()
 				return err
 			})
 		default:
-			_, err = r.raw()
+			_, err = r.Raw()
 		}
-		return wrap(name, err)
+		return field.Within(name, err)
 	})
 	switch {
 	case err != nil:
@@ -75,7 +77,7 @@ func (c *toolChoice) object(r *reader, kind string) error {
 	case kind == "allowed_tools":
 		return fmt.Errorf("tools: missing or empty, want those that are allowed")
 	case kind != "" && kind != "function" && kind != "custom":
-		return fmt.Errorf("type: the string %s, want function, custom or allowed_tools", quote(kind))
+		return fmt.Errorf("type: the string %s, want function, custom or allowed_tools", field.Quote(kind))
 	case one == "":
 		return fmt.Errorf("an object without the name of a function, want %s", wantChoice)
 	default:
@@ -85,21 +87,21 @@ func (c *toolChoice) object(r *reader, kind string) error {
 }
 
 // readChosen reads one of the tools that are allowed.
-func readChosen(r *reader) (string, error) {
+func readChosen(r *field.Reader) (string, error) {
 	one, namespace := "", ""
-	err := r.members("an object", func(name string) error {
+	err := r.Members("an object", func(name string) error {
 		var err error
 		switch name {
 		case "function", "custom":
 			one, err = readNamed(r)
 		case "name":
-			one, err = r.text("a string")
+			one, err = r.Text("a string")
 		case "namespace":
 			namespace, err = readNamespace(r)
 		default:
-			_, err = r.raw()
+			_, err = r.Raw()
 		}
-		return wrap(name, err)
+		return field.Within(name, err)
 	})
 	if err == nil && one == "" {
 		err = fmt.Errorf("no name, want that of a function")
@@ -108,31 +110,31 @@ func readChosen(r *reader) (string, error) {
 }
 
 // readNamespace reads the namespace of a tool that is chosen, which only tools of responses have.
-func readNamespace(r *reader) (string, error) {
-	if r.kind() == 'n' {
-		_, err := r.raw()
+func readNamespace(r *field.Reader) (string, error) {
+	if r.Kind() == 'n' {
+		_, err := r.Raw()
 		return "", err
 	}
-	return r.text("a string")
+	return r.Text("a string")
 }
 
 // readNamed reads an object that has a name.
-func readNamed(r *reader) (one string, err error) {
-	err = r.members("an object with a name", func(name string) (err error) {
+func readNamed(r *field.Reader) (one string, err error) {
+	err = r.Members("an object with a name", func(name string) (err error) {
 		if name == "name" {
-			one, err = r.text("a string")
+			one, err = r.Text("a string")
 		} else {
-			_, err = r.raw()
+			_, err = r.Raw()
 		}
-		return wrap(name, err)
+		return field.Within(name, err)
 	})
 	return one, err
 }
 
-func (c *toolChoice) value() any { return nil }
+func (c *toolChoice) Value() any { return nil }
 
-func (c *toolChoice) schema() schema {
-	return schema{"description": wantChoice, "anyOf": []schema{
+func (c *toolChoice) Schema() field.Schema {
+	return field.Schema{"description": wantChoice, "anyOf": []field.Schema{
 		{"type": "string", "enum": []string{"none", "auto", "required"}}, {"type": "object"},
 	}}
 }
@@ -140,11 +142,11 @@ func (c *toolChoice) schema() schema {
 // oldChoice is the field function_call.
 type oldChoice struct{ to *toolChoice }
 
-func (c oldChoice) take(r *reader) error {
+func (c oldChoice) Take(r *field.Reader) error {
 	c.to.twice, c.to.old = c.to.new, true
 	c.to.mode, c.to.names = "", nil
-	if r.kind() == '"' {
-		return oneOf(&c.to.mode, "none", "auto").take(r)
+	if r.Kind() == '"' {
+		return field.OneOf(&c.to.mode, "none", "auto").Take(r)
 	}
 	one, err := readNamed(r)
 	if err == nil && one == "" {
@@ -154,8 +156,8 @@ func (c oldChoice) take(r *reader) error {
 	return err
 }
 
-func (c oldChoice) value() any { return nil }
+func (c oldChoice) Value() any { return nil }
 
-func (c oldChoice) schema() schema {
-	return schema{"anyOf": []schema{{"type": "string", "enum": []string{"none", "auto"}}, {"type": "object"}}}
+func (c oldChoice) Schema() field.Schema {
+	return field.Schema{"anyOf": []field.Schema{{"type": "string", "enum": []string{"none", "auto"}}, {"type": "object"}}}
 }

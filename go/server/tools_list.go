@@ -9,6 +9,7 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/grammar"
+	"github.com/quern-llm/quern/go/server/field"
 )
 
 // A tool is a function that the model may call.
@@ -31,26 +32,26 @@ const maxTools = 1024
 
 const wantTools = `an array of tools such as {"type": "function", "function": {"name": "get_time"}}`
 
-func (l *tools) take(r *reader) error {
+func (l *tools) Take(r *field.Reader) error {
 	l.twice, l.new = l.old, true
 	return l.read(r, wantTools, readTool)
 }
 
-func (l *tools) read(r *reader, want string, one func(r *reader) (tool, error)) error {
+func (l *tools) read(r *field.Reader, want string, one func(r *field.Reader) (tool, error)) error {
 	l.list = []tool{}
-	return r.elements(want, func(i int) error {
+	return r.Elements(want, func(i int) error {
 		t, err := one(r)
 		if err == nil {
 			err = l.add(t)
 		}
-		return wrap(fmt.Sprintf("element %d", i), err)
+		return field.Within(fmt.Sprintf("element %d", i), err)
 	})
 }
 
 func (l *tools) add(t tool) error {
 	switch {
 	case l.has(t.Name):
-		return fmt.Errorf("a second tool with the name %s", quote(t.Name))
+		return fmt.Errorf("a second tool with the name %s", field.Quote(t.Name))
 	case len(l.list) == maxTools:
 		return fmt.Errorf("more than %d tools", maxTools)
 	}
@@ -68,13 +69,13 @@ func (l *tools) has(name string) bool {
 }
 
 // readTool reads a tool of a list.
-func readTool(r *reader) (t tool, err error) {
+func readTool(r *field.Reader) (t tool, err error) {
 	kind, function, custom := "", false, false
-	err = r.members("an object", func(name string) error {
+	err = r.Members("an object", func(name string) error {
 		var err error
 		switch name {
 		case "type":
-			kind, err = r.text("function or custom")
+			kind, err = r.Text("function or custom")
 		case "function":
 			function = true
 			t, err = readFunction(r)
@@ -82,15 +83,15 @@ func readTool(r *reader) (t tool, err error) {
 			custom = true
 			t, err = readCustom(r)
 		default:
-			_, err = r.raw()
+			_, err = r.Raw()
 		}
-		return wrap(name, err)
+		return field.Within(name, err)
 	})
 	switch {
 	case err != nil:
 		return t, err
 	case kind != "" && kind != "function" && kind != "custom":
-		return t, fmt.Errorf("type: the server has no tools of the type %s, want function or custom", quote(kind))
+		return t, fmt.Errorf("type: the server has no tools of the type %s, want function or custom", field.Quote(kind))
 	case function && custom:
 		return t, fmt.Errorf("function and custom in one tool, want one of them")
 	case kind == "custom" && !custom:
@@ -103,36 +104,36 @@ func readTool(r *reader) (t tool, err error) {
 
 // readFunction reads the definition of a function. What the template is given has no
 // member that only the server heeds, and parameters in any case.
-func readFunction(r *reader) (t tool, err error) {
+func readFunction(r *field.Reader) (t tool, err error) {
 	var members []string
-	err = r.members("an object with a name", func(name string) error {
+	err = r.Members("an object with a name", func(name string) error {
 		var err error
 		var v jsontext.Value
 		switch name {
 		case "name":
-			if t.Name, err = r.text("a string"); err == nil {
+			if t.Name, err = r.Text("a string"); err == nil {
 				err = goodName(t.Name)
 			}
 			v, _ = jsontext.AppendQuote(nil, t.Name)
 		case "parameters":
-			if k := r.kind(); k != '{' && k != 'n' {
-				return wrap(name, r.wrong("a JSON schema, which is an object"))
+			if k := r.Kind(); k != '{' && k != 'n' {
+				return field.Within(name, r.Wrong("a JSON schema, which is an object"))
 			}
-			if v, err = r.raw(); v.Kind() == 'n' {
+			if v, err = r.Raw(); v.Kind() == 'n' {
 				return err
 			}
 			t.Parameters = stdjson.RawMessage(v)
 		case "strict":
-			if r.kind() == 'n' {
-				_, err = r.raw()
+			if r.Kind() == 'n' {
+				_, err = r.Raw()
 				return err
 			}
-			return wrap(name, newBoolean(&t.Strict).take(r))
+			return field.Within(name, field.Boolean(&t.Strict).Take(r))
 		default:
-			v, err = r.raw()
+			v, err = r.Raw()
 		}
 		members = append(members, quoteJSON(name)+": "+string(v))
-		return wrap(name, err)
+		return field.Within(name, err)
 	})
 	switch {
 	case err != nil:
@@ -161,38 +162,38 @@ func goodName(name string) error {
 		ok = ok && (c == '_' || c == '-' || c == '.' || c == ':' || c == '/' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z')
 	}
 	if !ok {
-		return fmt.Errorf("the string %s, want 1 to %d of the characters a-z A-Z 0-9 _ - . : /", quote(name), maxToolName)
+		return fmt.Errorf("the string %s, want 1 to %d of the characters a-z A-Z 0-9 _ - . : /", field.Quote(name), maxToolName)
 	}
 	return nil
 }
 
-func (l *tools) value() any { return nil }
+func (l *tools) Value() any { return nil }
 
-func (l *tools) schema() schema {
-	return schema{"type": "array", "maxItems": maxTools, "items": schema{
-		"type": "object", "anyOf": []schema{{"required": []string{"function"}}, {"required": []string{"type", "custom"}}},
-		"properties": schema{"type": schema{"type": "string"}, "function": functionSchema(), "custom": customSchema()},
+func (l *tools) Schema() field.Schema {
+	return field.Schema{"type": "array", "maxItems": maxTools, "items": field.Schema{
+		"type": "object", "anyOf": []field.Schema{{"required": []string{"function"}}, {"required": []string{"type", "custom"}}},
+		"properties": field.Schema{"type": field.Schema{"type": "string"}, "function": functionSchema(), "custom": customSchema()},
 	}}
 }
 
-func functionSchema() schema {
-	return schema{"type": "object", "required": []string{"name"}, "properties": schema{
-		"name":        schema{"type": "string", "minLength": 1, "maxLength": maxToolName},
-		"description": schema{}, "parameters": schema{"type": []string{"object", "null"}},
-		"strict": schema{"type": []string{"boolean", "null"}},
+func functionSchema() field.Schema {
+	return field.Schema{"type": "object", "required": []string{"name"}, "properties": field.Schema{
+		"name":        field.Schema{"type": "string", "minLength": 1, "maxLength": maxToolName},
+		"description": field.Schema{}, "parameters": field.Schema{"type": []string{"object", "null"}},
+		"strict": field.Schema{"type": []string{"boolean", "null"}},
 	}}
 }
 
 // bareTools is the field functions, OpenAI's older form of tools.
 type bareTools struct{ to *tools }
 
-func (b bareTools) take(r *reader) error {
+func (b bareTools) Take(r *field.Reader) error {
 	b.to.twice, b.to.old = b.to.new, true
 	return b.to.read(r, `an array of functions such as {"name": "get_time"}`, readFunction)
 }
 
-func (b bareTools) value() any { return nil }
+func (b bareTools) Value() any { return nil }
 
-func (b bareTools) schema() schema {
-	return schema{"type": "array", "maxItems": maxTools, "items": functionSchema()}
+func (b bareTools) Schema() field.Schema {
+	return field.Schema{"type": "array", "maxItems": maxTools, "items": functionSchema()}
 }

@@ -20,7 +20,7 @@ var layers = []string{
 	"grammar/jsonschema",
 	"grammar/gbnf grammar/lark",
 	"gguf safetensors mem machine tokenizer chat constrain draft sched kernel diskcache demo mcp models server/batch server/page server/reply",
-	"quant",
+	"quant server/field",
 	"form hub internal/scripted kvcache measure model/arch sample stream synth",
 	"model",
 	"engine eval server/guard server/host",
