@@ -1,9 +1,7 @@
-// Package field reads the bodies of requests: their JSON, in one pass and to a depth, into
-// fields with names, types and limits, and says of each what is wrong with it.
-//
-// The fields of an endpoint are a table. What is validated, what the defaults are and what
-// the OpenAPI document says comes from it. A type of field is a Target; those of plain
-// values are here.
+// Package field parses the JSON bodies of requests into fields with names, types and
+// limits. Each endpoint has a table of fields: validation, defaults and the OpenAPI
+// document come from it. A Target is the type of a field; those of plain values are here.
+// A Reader parses a value within a body, in one pass and to a maximum depth.
 package field
 
 import (
@@ -115,7 +113,7 @@ func read(body []byte, fields []Field, whole bool) error {
 	return nil
 }
 
-// ReadValue reads a body that is one value, and no object.
+// ReadValue reads a body that is a single value rather than an object with fields.
 func ReadValue(body []byte, to Target) error {
 	r := NewReader(body)
 	err := to.Take(r)

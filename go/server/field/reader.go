@@ -58,7 +58,7 @@ func (r *Reader) Raw() (jsontext.Value, error) {
 	}
 }
 
-// Offset is where in the body the next value is, or the comma before it.
+// Offset returns the position in the body before the next value, for Since.
 func (r *Reader) Offset() int64 { return r.dec.InputOffset() }
 
 // Since returns the value that was read from offset from on.

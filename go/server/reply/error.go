@@ -1,5 +1,5 @@
-// Package reply is how the server replies, whichever API it is that was asked: whole
-// answers in JSON, streams of events, and errors.
+// Package reply writes the HTTP responses of every API: whole JSON bodies, event streams
+// (SSE, or lines of JSON) and errors.
 package reply
 
 import (
@@ -47,7 +47,7 @@ var kinds = map[int]string{
 	http.StatusGatewayTimeout:        "timeout_error",
 }
 
-// Kind is the type of error that clients are told.
+// Kind is the error's type in its JSON.
 func (e *Error) Kind() string { return kinds[e.Status] }
 
 // Body is the JSON error object.

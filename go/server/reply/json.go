@@ -9,14 +9,14 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// ContentType is that of answers in JSON.
+// ContentType is the Content-Type of JSON responses.
 const ContentType = "application/json; charset=utf-8"
 
 // inJSON are the options for encoding JSON: in deterministic order, with invalid UTF-8
 // replaced by U+FFFD.
 var inJSON = json.JoinOptions(json.Deterministic(true), jsontext.AllowInvalidUTF8(true))
 
-// Encode returns a value in JSON as answers have it.
+// Encode returns the JSON of a value, as in responses.
 func Encode(v any) ([]byte, error) { return json.Marshal(v, inJSON) }
 
 // JSON sends a whole response while it is encoded.

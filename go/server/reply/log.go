@@ -25,10 +25,10 @@ type Log struct {
 // eventBytes is the memory of an event besides its body.
 const eventBytes = 64
 
-// NewLog returns a log without events.
+// NewLog returns an empty log.
 func NewLog() *Log { return &Log{changed: make(chan struct{})} }
 
-// Add adds an event, of which the body is JSON.
+// Add adds an event with a JSON body.
 func (l *Log) Add(name string, body []byte) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -37,7 +37,7 @@ func (l *Log) Add(name string, body []byte) {
 	l.tell()
 }
 
-// End says that there are no more events.
+// End marks the log as complete.
 func (l *Log) End() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -50,7 +50,7 @@ func (l *Log) tell() {
 	l.changed = make(chan struct{})
 }
 
-// Size is its memory, in bytes.
+// Size returns the memory of the log in bytes.
 func (l *Log) Size() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -21,35 +21,35 @@ type Stream struct {
 	buf   bytes.Buffer
 }
 
-// NewStream returns a stream of events.
+// NewStream returns a stream of server-sent events.
 func NewStream(c *gin.Context) *Stream {
 	return &Stream{c: c, rc: http.NewResponseController(c.Writer)}
 }
 
-// Resume returns what goes on with a stream that has begun.
+// Resume returns a stream that continues one whose header was sent.
 func Resume(c *gin.Context) *Stream {
 	s := NewStream(c)
 	s.sent = true
 	return s
 }
 
-// NewLines returns a stream of lines of JSON.
+// NewLines returns a stream of lines of JSON (NDJSON) in place of events.
 func NewLines(c *gin.Context) *Stream {
 	s := NewStream(c)
 	s.lines = true
 	return s
 }
 
-// Context is that of the request which the stream answers.
+// Context returns the context of the request.
 func (s *Stream) Context() *gin.Context { return s.c }
 
 // Begun reports whether anything was sent.
 func (s *Stream) Begun() bool { return s.sent }
 
-// Unsent reports whether anything waits for Flush.
+// Unsent reports whether anything is buffered.
 func (s *Stream) Unsent() bool { return s.buf.Len() > 0 }
 
-// Full reports whether so much waits that it should be flushed.
+// Full reports whether so much is buffered that it should be flushed.
 func (s *Stream) Full() bool { return s.buf.Len() > maxUnsent }
 
 // Event buffers an event until Flush.
@@ -68,14 +68,14 @@ func (s *Stream) Named(name string, v any) error {
 	return s.Event(v)
 }
 
-// title begins an event with a name.
+// title buffers the line with an event's name.
 func (s *Stream) title(name string) {
 	s.buf.WriteString("event: ")
 	s.buf.WriteString(name)
 	s.buf.WriteByte('\n')
 }
 
-// Raw buffers an event of which the data is given.
+// Raw buffers an event with this data.
 func (s *Stream) Raw(data string) {
 	if s.lines {
 		s.buf.WriteString(data)
