@@ -26,35 +26,34 @@ func (x *matrix) canWait() bool {
 	return x.anonymous() && x.squares == nil && x.shared == nil && !x.transposed && (x.panels != nil || together(x.parts[0]) == 1)
 }
 
-// arrive packs the remaining matrices in the background. It takes over the reading.
-func (m *Model) arrive(r reading) {
-	a := &arrival{place: map[*matrix]int{}}
-	a.more = sync.NewCond(&a.mu)
-	var mats []*matrix
-	for _, x := range inOrder(&find{m.weights, m.program}) {
-		if r.later[x] {
-			mats = append(mats, x)
-			a.place[x] = len(mats)
-		}
-	}
-	if len(mats) == 0 {
+// arrive packs the remaining matrices in the background. It takes over the reading and its feed.
+func (m *Model) arrive(of *reading) {
+	if len(of.later) == 0 {
 		return
 	}
+	a := &arrival{place: map[*matrix]int{}}
+	a.more = sync.NewCond(&a.mu)
+	for i, x := range of.later {
+		a.place[x] = i + 1
+	}
+	r := *of
+	of.feed = nil
 	until := r.Until
 	if until == nil {
 		until = context.Background()
 	}
 	r.Until, a.cancel = context.WithCancel(until)
 	r.Lent, r.spare = 0, nil // of the time before
-	if r.feed == nil || r.feed.parts != nil {
-		r.feed = m.newFeed(mats, nil, r.Options) // else the kernel reads on
+	if r.feed == nil || !r.feed.later {
+		r.feed.close()
+		r.feed = m.newFeed(r.later, nil, r.Options)
 	}
 	m.arriving = a
 	a.ended.Go(func() {
 		defer r.feed.close()
 		leave := r.Early()
 		defer leave()
-		for _, x := range mats {
+		for _, x := range r.later {
 			err := r.matrix(x)
 			if a.came(err); err != nil {
 				r.progress(r.total)

@@ -72,36 +72,46 @@ func sources(mats []*matrix) (parts []stream.Range) {
 	return parts
 }
 
-// feedBuffers is the number of chunks that are in memory or being read.
-const feedBuffers = 3
+// feedBytes is the most bytes of a file that are in the feed's buffer: the chunk being packed, and those being read.
+const feedBytes = 3 * chunkBytes
 
-// A feed reads the chunks of a file that is not in the page cache ahead of their use: into buffers or, if
+// A feed reads the chunks of a file that is not in the page cache ahead of their use: into a buffer or, if
 // parts is nil, into the page cache.
 type feed struct {
 	parts *stream.Feed
 	room  *loan
+	later bool // it reads what is packed after the load as well
 }
 
-// newFeed returns a feed for these matrices. If the whole file fits in the page cache, it reads the file
-// there: the kernel needs no copy, runs at the speed of the disk, and continues with later matrices.
-// Otherwise chunks pass through buffers. It returns nil if there is nothing to read, or no memory for
-// buffers; chunks are then read from the mapping.
+// newFeed returns a feed for these matrices, and for those that are packed after the load if it can: the disk
+// then does not wait between the two. If the whole file fits in the page cache, it reads the file there: the
+// kernel needs no copy. Otherwise chunks pass through a buffer. A feed for later matrices outlives the load, so
+// borrowed memory does not do for it. It returns nil if there is nothing to read, or no memory for a buffer; chunks are
+// then read from the mapping.
 func (m *Model) newFeed(mats, later []*matrix, o Options) *feed {
 	f := m.file
 	cached := func(r stream.Range) bool { return f.regions[r.File].Present(int(r.Off), r.N) }
-	unread := func(parts []stream.Range) bool { return f.CanStream() && len(parts) > 0 && !allCached(parts, cached) }
 	parts := sources(mats)
-	if o.Budget.Free() > f.Size() {
-		if parts = append(parts, sources(later)...); !unread(parts) {
-			return nil
-		}
-		m.warming.start(f, parts)
-		return &feed{}
-	}
-	if !unread(parts) {
+	all := append(parts[:len(parts):len(parts)], sources(later)...)
+	if !f.CanStream() || allCached(all, cached) {
 		return nil
 	}
-	room, err := o.borrow("weights on their way", uint64(stream.FeedBytes(parts, feedBuffers)))
+	if o.Budget.Free() > f.Size() {
+		m.warming.start(f, all)
+		return &feed{later: true}
+	}
+	about := int(min(feedBytes, f.Size()/4))
+	lent := o.Lent
+	if len(later) > 0 {
+		o.Lent = 0
+	}
+	const purpose = "weights on their way"
+	room, err := o.borrow(purpose, uint64(stream.FeedBytes(all, about)))
+	whole := err == nil
+	if !whole && len(later) > 0 && !allCached(parts, cached) {
+		o.Lent, all = lent, parts
+		room, err = o.borrow(purpose, uint64(stream.FeedBytes(all, about)))
+	}
 	if err != nil {
 		return nil
 	}
@@ -113,7 +123,7 @@ func (m *Model) newFeed(mats, later []*matrix, o Options) *feed {
 		room.Close()
 		return nil
 	}
-	return &feed{parts: stream.NewFeed(r, parts, room.Bytes(), cached), room: room}
+	return &feed{parts: stream.NewFeed(r, all, room.Bytes(), cached), room: room, later: whole}
 }
 
 // allCached reports whether all parts are in the page cache, judged by a sample.

@@ -64,7 +64,7 @@ func TestFed(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		room, err := mem.Alloc(uint64(max(stream.FeedBytes(parts, 2), 1)), "a test")
+		room, err := mem.Alloc(uint64(max(stream.FeedBytes(parts, 1<<20), 1)), "a test")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -139,6 +139,100 @@ func TestReadsOn(t *testing.T) {
 					t.Fatalf("%s is not in the page cache", x.Name)
 				}
 			}
+		}
+	}
+}
+
+// A file that has no room in the page cache passes through a buffer, of which the load and what arrives after it have one if there is
+// memory for it; else only the load has, in what is lent. What was taken is given back. A file that has grown is
+// read where it is mapped; of one that was cut the weights are not there, which is an error.
+func TestLoadsPastTheCache(t *testing.T) {
+	b, err := os.ReadFile(testdata.Path(t, "models/quant/TinyStories-656K-moe4x2-Q4_0.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool, err := kernel.NewPool(2, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer pool.Close()
+	var want map[string][]byte
+	for _, tt := range []struct {
+		name      string
+		own, lent int  // bytes of memory beyond the weights
+		size      int  // of the file, once it is opened
+		buffer    bool // what arrives has one
+	}{
+		{name: "room for all", own: 1 << 28, size: len(b)},
+		{name: "a buffer", own: len(b) * 3 / 4, size: len(b), buffer: true},
+		{name: "a lent buffer", lent: len(b) * 3 / 4, size: len(b)},
+		{name: "no buffer", size: len(b)},
+		{name: "grown", own: len(b) * 3 / 4, size: len(b) + 100_000},
+		{name: "cut", own: len(b) * 3 / 4, size: len(b) / 2},
+	} {
+		path := filepath.Join(t.TempDir(), "model.gguf")
+		if err := os.WriteFile(path, b, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := OpenFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer f.Close()
+		s, err := NewSurvey(f, kernel.KVTypes{K: kernel.KVI16, V: kernel.KVI16}, 0) // channels are balanced by what is read first
+		if err != nil {
+			t.Fatal(err)
+		}
+		forget(t, f)
+		found, err := s.find(Packed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cold := !allCached(sources(found.weights.mats), func(r stream.Range) bool { return f.regions[r.File].Present(int(r.Off), r.N) })
+		if tt.size != len(b) {
+			if err := os.Truncate(path, int64(tt.size)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		budget := mem.NewBudget(found.weights.bytes()+found.weights.checkBytes()+uint64(tt.own+tt.lent), "test")
+		held, err := budget.Reserve("keys and values", uint64(tt.lent))
+		if err != nil {
+			t.Fatal(err)
+		}
+		began := make(chan struct{})
+		m, err := s.Load(Options{Pack: pool.PackMat, Budget: budget, Residency: Packed, Lent: uint64(tt.lent), Early: func() func() {
+			<-began
+			return func() {}
+		}})
+		if err == nil {
+			if taken := budget.ByPurpose()["weights on their way"]; (taken > 0) != (tt.buffer && cold) {
+				t.Errorf("%s: a buffer of %d bytes for what arrives", tt.name, taken)
+			}
+			close(began)
+			err = m.arriving.wait(m.arriving.all())
+			if err == nil {
+				got := map[string][]byte{}
+				for _, x := range m.weights.mats {
+					if x.anonymous() {
+						got[x.Name] = bytes.Clone(x.Data)
+					}
+				}
+				if want == nil {
+					want = got
+				}
+				for name := range want {
+					if !bytes.Equal(got[name], want[name]) {
+						t.Errorf("%s: matrix %q is another one", tt.name, name)
+					}
+				}
+			}
+			m.Close()
+		}
+		if tt.size < len(b) != errors.Is(err, ErrDamaged) || tt.size >= len(b) && err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+		}
+		if used := budget.Used(); used != held.Bytes() {
+			t.Errorf("%s: %d bytes are still taken", tt.name, used-held.Bytes())
 		}
 	}
 }

@@ -99,7 +99,11 @@ func (s *Survey) Load(o Options) (*Model, error) {
 			m.Residency = Mapped
 		}
 	}
-	var err error
+	f, err := s.find(m.Residency)
+	if err != nil {
+		return nil, err
+	}
+	m.program = f.program // for the order of use, until there is one with memory
 	if m.weights, err = s.take(m.Residency); err != nil {
 		return nil, err
 	}
@@ -123,6 +127,7 @@ func (m *Model) load(s *Survey, o Options) (err error) {
 		}
 	}
 	r, err := m.read(o)
+	defer func() { r.feed.close() }() // unless arrive has taken it over
 	if err != nil {
 		return err
 	}
@@ -136,7 +141,7 @@ func (m *Model) load(s *Survey, o Options) (err error) {
 		m.warm()
 	}
 	if err == nil && o.Early != nil && m.Residency == Packed {
-		m.arrive(r)
+		m.arrive(&r)
 	}
 	return err
 }
@@ -145,27 +150,30 @@ func (m *Model) load(s *Survey, o Options) (err error) {
 // the values are finite. It releases the pages that were read, and returns the position at which reading
 // continues.
 func (m *Model) read(o Options) (reading, error) {
-	r := reading{Options: o, file: m.file, pack: m.weights.big, later: map[*matrix]bool{}, total: m.weights.sourceBytes()}
+	r := reading{Options: o, file: m.file, pack: m.weights.big, total: m.weights.sourceBytes()}
 	spare, err := o.borrow("panels to check the weights", m.weights.checkBytes())
 	if err != nil {
 		return r, err
 	}
 	defer spare.Close()
 	r.spare = spare.Bytes()
-	var mats, later []*matrix
+	waits := func(x *matrix) bool {
+		return o.Early != nil && m.Residency == Packed && x.canWait() && m.weights.readNow(x)
+	}
+	var mats []*matrix
 	for _, x := range m.weights.mats {
-		switch {
-		case !m.weights.readNow(x):
-		case o.Early != nil && m.Residency == Packed && x.canWait():
-			r.later[x], later = true, append(later, x)
-		default:
+		if m.weights.readNow(x) && !waits(x) {
 			mats = append(mats, x)
+		}
+	}
+	for _, x := range inOrder(&find{m.weights, m.program}) {
+		if waits(x) {
+			r.later = append(r.later, x)
 		}
 	}
 	if m.Residency != Mapped { // else the file's pages are what is used
 		o.Lent -= min(o.Lent, m.weights.checkBytes())
-		r.feed = m.newFeed(mats, later, o)
-		defer r.feed.close()
+		r.feed = m.newFeed(mats, r.later, o)
 	}
 	for _, x := range mats {
 		err := r.matrix(x)
@@ -204,8 +212,8 @@ type reading struct {
 	file        *File
 	pack        *pack // of the matrices that are packed
 	spare       []byte
-	feed        *feed            // nil: chunks are in the file's pages
-	later       map[*matrix]bool // that are to arrive when passes run
+	feed        *feed     // nil: chunks are in the file's pages
+	later       []*matrix // that are to arrive when passes run, in the order of their use
 	done, total uint64
 	asked       span // bytes of the file that were asked for
 }

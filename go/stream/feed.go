@@ -1,41 +1,40 @@
 package stream
 
-// A Feed reads parts of files in order, ahead of their use, into a few buffers.
+// A Feed reads parts of files in order, ahead of their use, into a ring buffer. Reads are in flight for as many
+// parts as fit there, so that small parts keep a disk as busy as large ones.
 type Feed struct {
 	reader *Reader
 	parts  []Range
 	cached func(Range) bool // whether a part need not be read
-	slots  []slot
-	begun  int // parts whose reads were begun
-	used   int // parts that Next has returned
+	buf    []byte
+	begun  []expected // parts, from the one that Next returned last
+	used   int        // parts that Next has returned
 }
 
-// A slot is a buffer, and a channel that reports when its part was read; nil: it is not being read.
-type slot struct {
-	buf  []byte
-	came chan error
+// An expected part has n bytes of the buffer, and a channel that reports when it was read; nil: it is cached.
+type expected struct {
+	at, n int
+	came  chan error
 }
 
-// FeedBytes returns the memory of so many buffers for these parts.
-func FeedBytes(parts []Range, buffers int) int { return buffers * slotBytes(parts) }
-
-func slotBytes(parts []Range) int {
-	most := 0
+// FeedBytes returns the size of a buffer for these parts: about so many bytes, but at most what all of them
+// need, and at least what the largest needs.
+func FeedBytes(parts []Range, about int) int {
+	most, all := 0, 0
 	for _, r := range parts {
-		most = max(most, int(r.Off%Align)+r.N)
+		n := aligned(r)
+		most, all = max(most, n), all+n
 	}
-	return (most + Align - 1) / Align * Align
+	return max(most, min(about/Align*Align, all))
 }
+
+// aligned returns the size of the blocks that contain a part.
+func aligned(r Range) int { return (int(r.Off%Align) + r.N + Align - 1) / Align * Align }
 
 // NewFeed returns a Feed of parts. A part that is cached when its turn comes is not read. The Feed takes
-// ownership of the Reader. buf starts at a multiple of Align and has room for at least one buffer.
+// ownership of the Reader. buf starts at a multiple of Align and has room for the largest part (see FeedBytes).
 func NewFeed(r *Reader, parts []Range, buf []byte, cached func(Range) bool) *Feed {
-	f := &Feed{reader: r, parts: parts, cached: cached}
-	n := slotBytes(parts)
-	for ; len(buf) >= n; buf = buf[n:] {
-		f.slots = append(f.slots, slot{buf: buf[:n:n]})
-	}
-	return f
+	return &Feed{reader: r, parts: parts, cached: cached, buf: buf}
 }
 
 // Is reports whether r is the next part.
@@ -45,32 +44,62 @@ func (f *Feed) Is(r Range) bool {
 
 // Next waits for the next part and returns it, or nil if it was cached. It is valid until the next call.
 func (f *Feed) Next() ([]byte, error) {
-	for ; f.begun < min(f.used+len(f.slots), len(f.parts)); f.begun++ {
-		f.begin(f.begun)
+	if f.used > 0 {
+		f.begun = f.begun[1:]
 	}
-	s, r := f.slots[f.used%len(f.slots)], f.parts[f.used]
+	for next := f.used + len(f.begun); next < len(f.parts) && f.begin(f.parts[next]); next++ {
+	}
+	c, r := f.begun[0], f.parts[f.used]
 	f.used++
-	if s.came == nil {
+	if c.came == nil {
 		return nil, nil
 	}
-	if err := <-s.came; err != nil {
+	if err := <-c.came; err != nil {
 		return nil, err
 	}
-	at := int(r.Off % Align)
-	return s.buf[at : at+r.N], nil
+	from := c.at + int(r.Off%Align)
+	return f.buf[from : from+r.N], nil
 }
 
-// begin starts to read a part, unless it is cached.
-func (f *Feed) begin(i int) {
-	s, r := &f.slots[i%len(f.slots)], f.parts[i]
-	if s.came = nil; f.cached(r) {
-		return
+// begin starts to read a part, unless it is cached. It reports whether there was room for it.
+func (f *Feed) begin(r Range) bool {
+	c := expected{n: aligned(r)}
+	at, ok := f.place(c.n)
+	if !ok {
+		return false
+	}
+	if f.cached(r) {
+		f.begun = append(f.begun, expected{})
+		return true
 	}
 	came := make(chan error, 1)
-	s.came = came
-	need := int(r.Off%Align) + r.N
-	n := (need + Align - 1) / Align * Align
-	f.reader.Read(r.File, r.Off/Align*Align, s.buf[:n:n], need, func(err error) { came <- err })
+	c.at, c.came = at, came
+	f.begun = append(f.begun, c)
+	f.reader.Read(r.File, r.Off/Align*Align, f.buf[at:at+c.n:at+c.n], int(r.Off%Align)+r.N, func(err error) { came <- err })
+	return true
+}
+
+// place returns where n contiguous bytes of the buffer are free: after the part that was begun last, or at the start.
+func (f *Feed) place(n int) (at int, ok bool) {
+	first, end := -1, 0
+	for _, c := range f.begun {
+		if c.came == nil {
+			continue
+		}
+		if first < 0 {
+			first = c.at
+		}
+		end = c.at + c.n
+	}
+	switch {
+	case first < 0:
+		return 0, n <= len(f.buf)
+	case end <= first: // wrapped around
+		return end, n <= first-end
+	case n <= len(f.buf)-end:
+		return end, true
+	}
+	return 0, n <= first
 }
 
 // Close waits for the reads in flight, and closes the files.

@@ -10,7 +10,7 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 )
 
-// Parts come in order and as the file has them, with few buffers or many, by whole reads or short ones; those that are cached are
+// Parts come in order and as the file has them, with room for one of them or for many, by whole reads or short ones; those that are cached are
 // not read, and a read that fails is an error of its part alone.
 func TestFeed(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 7))
@@ -18,7 +18,7 @@ func TestFeed(t *testing.T) {
 	for i := range f.b {
 		f.b[i] = byte(random.Uint32())
 	}
-	for _, buffers := range []int{1, 2, 5} {
+	for _, about := range []int{0, 700_000, 2 << 20, 1 << 30} {
 		for _, short := range []bool{false, true} {
 			f.short.Store(short)
 			var parts []Range
@@ -29,7 +29,7 @@ func TestFeed(t *testing.T) {
 					off = min(max(off+random.IntN(9000)-4000, 0), len(f.b))
 				}
 			}
-			room, err := mem.Alloc(uint64(FeedBytes(parts, buffers)), "a test")
+			room, err := mem.Alloc(uint64(FeedBytes(parts, about)), "a test")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -55,7 +55,7 @@ func TestFeed(t *testing.T) {
 	f.short.Store(false)
 	f.fail.Store(1)
 	parts := []Range{{Off: 0, N: 100}, {Off: 5000, N: 100}, {Off: int64(len(f.b)) - 50, N: 100}, {Off: 9000, N: 100}}
-	room, err := mem.Alloc(uint64(FeedBytes(parts, 1)), "a test")
+	room, err := mem.Alloc(uint64(FeedBytes(parts, 0)), "a test")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -66,6 +66,49 @@ func TestFeed(t *testing.T) {
 		_, err := feed.Next()
 		if i == 0 && !errors.Is(err, syscall.EIO) || (i == 2) != (err != nil && i > 0) {
 			t.Errorf("part %d: %v", i, err)
+		}
+	}
+}
+
+// As many parts are on their way as have room, while one is used: small ones too, and behind it those that go round.
+func TestFeedReadsAhead(t *testing.T) {
+	const large = 64 * Align
+	parts := []Range{{N: large}}
+	for off := large; off < 1<<20; off += Align {
+		parts = append(parts, Range{Off: int64(off), N: Align})
+	}
+	room, err := mem.Alloc(uint64(FeedBytes(parts, 2*large)), "a test")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer room.Close()
+	if n := len(room.Bytes()); n != 2*large {
+		t.Fatalf("a buffer of %d bytes, want %d", n, 2*large)
+	}
+	begun := make(chan int64, len(parts)+64)
+	r := NewReader(func(_ int, p []byte, off int64) (int, error) {
+		begun <- off
+		for i := range p {
+			p[i] = byte(off/Align) + byte(i/Align)
+		}
+		return len(p), nil
+	})
+	feed := NewFeed(r, parts, room.Bytes(), func(Range) bool { return false })
+	defer feed.Close()
+	total := 0
+	for i, part := range parts {
+		b, err := feed.Next()
+		if err != nil || len(b) != part.N {
+			t.Fatalf("part %d: %d bytes, %v", i, len(b), err)
+		}
+		want := min(65+max(i-1, 0)+min(i, 1)*64, len(parts)) // the large one and 64 others; later 128
+		for ; total < want; total++ {
+			<-begun
+		}
+		for at := 0; at < len(b); at += Align {
+			if b[at] != byte(int(part.Off)/Align+at/Align) {
+				t.Fatalf("part %d was overwritten by another while it was in use", i)
+			}
 		}
 	}
 }
