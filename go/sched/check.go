@@ -36,7 +36,7 @@ const (
 	leastPlain = 4    // passes without drafts before drafts are judged
 	plainEvery = 64   // passes with drafts, there is one without
 	outlier    = 2    // a pass is not taken to be so much slower than the average: something else ran
-	stake      = 2    // passes: the largest balance
+	stake      = 4    // passes: the largest balance
 	opening    = 0.5  // passes: the first balance, and that after drafts rested
 	mostDebt   = 4    // passes
 	allowance  = 0.01 // of a pass: what the balance grows by with each; half as much after each loss
