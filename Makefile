@@ -33,7 +33,7 @@ LDFLAGS := -s -w -X main.version=$(VERSION) -linkmode external -extldflags "-sta
 .DELETE_ON_ERROR:
 
 all: lib
-	CGO_ENABLED=1 scripts/go.sh build -trimpath -buildvcs=$(VCS) -ldflags '$(LDFLAGS)' -o bin/ ./go/cmd/quern
+	CGO_ENABLED=1 scripts/go.sh build -buildvcs=$(VCS) -ldflags '$(LDFLAGS)' -o bin/ ./go/cmd/quern
 
 help:
 	@sed -n 's/^#\tmake/make/p' Makefile

@@ -15,7 +15,7 @@ SOURCE_DATE_EPOCH=$(git log -1 --format=%ct 2>/dev/null || echo 0)
 export SOURCE_DATE_EPOCH
 native=$(go env GOARCH)
 tool=build/release-tool
-go build -o "$tool" ./scripts/release
+scripts/go.sh build -o "$tool" ./scripts/release
 
 # pages: the manual and the completions, of the program itself.
 pages() {
@@ -33,7 +33,7 @@ cross() {
 	command -v "$cc" >/dev/null || { echo "release: no $cc; scripts/setup.sh test installs it" >&2; return 1; }
 	cmake -S . -B "$build" --no-warn-unused-cli -DCMAKE_TOOLCHAIN_FILE=scripts/aarch64-toolchain.cmake >/dev/null
 	cmake --build "$build" --parallel "$(nproc)" >&2
-	GOARCH=$1 CGO_ENABLED=1 CC=$cc QN_LIB=$PWD/$build/csrc scripts/go.sh build -trimpath \
+	GOARCH=$1 CGO_ENABLED=1 CC=$cc QN_LIB=$PWD/$build/csrc scripts/go.sh build \
 		-ldflags "-s -w -X main.version=$version -linkmode external -extldflags -static" -o "$build/quern" ./go/cmd/quern
 	echo "$build/quern"
 }

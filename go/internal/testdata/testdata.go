@@ -6,7 +6,6 @@ package testdata
 import (
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 )
 
@@ -15,8 +14,20 @@ func Dir() string {
 	if dir := os.Getenv("QUERN_TESTDATA"); dir != "" {
 		return dir
 	}
-	_, file, _, _ := runtime.Caller(0)
-	return filepath.Join(filepath.Dir(file), "..", "..", "..", "..", "shared", "data")
+	return filepath.Join(root(), "..", "shared", "data")
+}
+
+// root returns the folder of go.mod: tests run in the folder of their package, and are compiled without paths.
+func root() string {
+	dir, _ := os.Getwd()
+	for at := dir; ; at = filepath.Dir(at) {
+		if _, err := os.Stat(filepath.Join(at, "go.mod")); err == nil {
+			return at
+		}
+		if at == filepath.Dir(at) {
+			return dir
+		}
+	}
 }
 
 // Path returns the path of a file or folder in the test data. If it is missing, the
