@@ -3,8 +3,8 @@
 #
 #	stage NAME COMMAND...       runs it
 #	skip NAME REASON            does not, and says why; under CI=true that is a failure
-#	ahead COMMAND...            begins in the background, on CPUs that are idle, what a later stage would begin with;
-#	                            that stage waits for it by its own means, or does what is left
+#	ahead NAME COMMAND...       begins stage NAME in the background, on CPUs that are idle, after what was begun so before
+#	finish NAME                 is that stage: waits for its end, and then says what it said
 #	summary                     prints the table, and what failed ones said; fails if a stage did
 #
 # shellcheck shell=bash
@@ -12,21 +12,30 @@ set -o pipefail # a stage fails where its command does, and not only where tee d
 stage_lines=()
 stage_failed=0
 stage_said=()
+declare -A begun=() begun_output=()
+begun_last=
 
 stage() {
-	local name=$1 start=$SECONDS result=ok output said
+	local name=$1 start=$SECONDS output status=0
 	shift
 	output=$(mktemp)
 	printf '\n== %s\n' "$name"
-	if ! "$@" 2>&1 | tee "$output"; then
+	"$@" 2>&1 | tee "$output" || status=1
+	staged "$name" $status $((SECONDS - start)) "$output"
+}
+
+# staged NAME STATUS SECONDS OUTPUT: the stage's part of the summary.
+staged() {
+	local result=ok said
+	if (($2)); then
 		result=FAILED
 		stage_failed=1
 		# The end: that of a script with stages of its own is what these said.
-		said=$(grep -aE -A 4 'FAIL|[Ee]rror:|panic:|DATA RACE|\*\*\*' "$output" | tail -n 60 || true)
-		stage_said+=("== $name"$'\n'"${said:-$(tail -n 5 "$output")}")
+		said=$(grep -aE -A 4 'FAIL|[Ee]rror:|panic:|DATA RACE|\*\*\*' "$4" | tail -n 60 || true)
+		stage_said+=("== $1"$'\n'"${said:-$(tail -n 5 "$4")}")
 	fi
-	rm -f "$output"
-	stage_lines+=("$(printf '%-34s %-7s %4d s' "$name" "$result" $((SECONDS - start)))")
+	rm -f "$4"
+	stage_lines+=("$(printf '%-34s %-7s %4d s' "$1" "$result" "$3")")
 }
 
 skip() {
@@ -41,16 +50,33 @@ skip() {
 ahead() {
 	# A session of its own: all of its processes end with the script, by the trap, or where that is killed by the signal
 	# that setpriv asks for; without setpriv's they then go on to their end. Where the system gives sessions equal
-	# shares of the CPUs, this one's has to be less too.
-	local follow=()
+	# shares of the CPUs, this one's has to be less too. A command may be a function that was exported.
+	local follow=() name=$1
+	shift
 	! setpriv --pdeathsig TERM true 2>/dev/null || follow=(setpriv --pdeathsig TERM)
+	begun_output[$name]=$(mktemp)
 	# shellcheck disable=SC2016 # the variables of that shell
-	setsid ${follow[@]+"${follow[@]}"} sh -c '
+	setsid ${follow[@]+"${follow[@]}"} bash -c '
 		trap "trap - TERM; kill -- -$$" TERM
 		{ echo 19 >/proc/self/autogroup; } 2>/dev/null
-		nice -n 19 "$@" &
-		wait' ahead "$@" >/dev/null 2>&1 </dev/null &
+		renice -n 19 $$ >/dev/null
+		if [[ $1 ]]; then
+			tail --pid="$1" -f /dev/null &
+			wait $!
+		fi
+		"${@:2}" &
+		wait $!' ahead "$begun_last" "$@" >"${begun_output[$name]}" 2>&1 </dev/null &
+	begun_last=$!
+	begun[$name]=$!
 	trap end_ahead EXIT
+}
+
+finish() {
+	local start=$SECONDS status=0
+	printf '\n== %s\n' "$1"
+	wait "${begun[$1]}" || status=1
+	cat "${begun_output[$1]}"
+	staged "$1" $status $((SECONDS - start)) "${begun_output[$1]}"
 }
 
 end_ahead() {
@@ -58,6 +84,7 @@ end_ahead() {
 	for p in $(jobs -pr); do
 		kill -- "-$p" 2>/dev/null || true
 	done
+	rm -f "${begun_output[@]}"
 }
 
 summary() {

@@ -29,8 +29,9 @@ static() {
 	echo "bin/quern is static, $(stat -c %s bin/quern) bytes"
 }
 
-# Packages that hand pointers to C, and those besides that several goroutines enter.
-boundary=(./go/kernel/... ./go/model/... ./go/engine/...)
+# Packages that hand pointers to C, and those besides that several goroutines enter; the longest first, so that none is
+# left to run alone.
+boundary=(./go/engine/... ./go/model/... ./go/kernel/...)
 entered=(./go/server ./go/server/guard ./go/server/host ./go/server/telemetry)
 
 stage "build" make all
@@ -41,7 +42,9 @@ fi
 arm=
 if command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/null; then
 	arm=1
-	ahead make lib-arm64
+	export -f arm64 verify_arm64
+	ahead "C kernels, Arm under QEMU" arm64
+	ahead "the published bits, Arm under QEMU" verify_arm64
 fi
 stage "bin/quern is static" static
 stage "the image of bin/quern" scripts/release.sh image
@@ -72,8 +75,8 @@ done
 # Both checks look at what the program does and neither minds the other: one build and one run do for the two.
 stage "go test, races and pointers to C" env GOEXPERIMENT=cgocheck2 scripts/go.sh test -vet=off -timeout 20m -short -race "${boundary[@]}" "${entered[@]}"
 if [[ $arm ]]; then
-	stage "C kernels, Arm under QEMU" arm64
-	stage "the published bits, Arm under QEMU" verify_arm64
+	finish "C kernels, Arm under QEMU"
+	finish "the published bits, Arm under QEMU"
 else
 	skip "Arm under QEMU" "no aarch64-linux-gnu-gcc or no qemu-aarch64"
 fi
