@@ -22,15 +22,15 @@ type adapterFlags struct {
 }
 
 func (f *adapterFlags) define(fs *pflag.FlagSet) {
-	fs.StringSliceVar(&f.plain, "lora", nil, "GGUF `FILE` of a LoRA adapter for the model, or NAME=FILE; several with commas; may be given again")
-	fs.StringSliceVar(&f.scaled, "lora-scaled", nil, "the same as `FILE:SCALE`")
+	fs.StringSliceVar(&f.plain, "lora", nil, "GGUF `FILE` of a LoRA adapter for the model, or NAME=FILE; comma-separated; repeatable")
+	fs.StringSliceVar(&f.scaled, "lora-scaled", nil, "the same, as `FILE:SCALE`")
 }
 
 // defineServer adds the flags that only a server has.
 func (f *adapterFlags) defineServer(fs *pflag.FlagSet) {
 	f.define(fs)
-	fs.BoolVar(&f.idle, "lora-init-without-apply", false, "apply adapters only to requests that ask for them, by the adapter's name or the field lora")
-	fs.StringVar(&f.dir, "lora-dir", "", "`FOLDER` of adapters that clients may load while the server runs")
+	fs.BoolVar(&f.idle, "lora-init-without-apply", false, "apply adapters only to requests that ask for them, by adapter name or the field lora")
+	fs.StringVar(&f.dir, "lora-dir", "", "`FOLDER` of adapters that clients may load at run time")
 }
 
 // A namedAdapter is an adapter that a flag names.

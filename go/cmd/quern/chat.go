@@ -44,20 +44,19 @@ func newChatCommand() *cobra.Command {
 	var f chatFlags
 	cmd := &cobra.Command{
 		Use:   "chat [MODEL]",
-		Short: "Talk with a model",
-		Long: `Talk with a model. Answers go to standard output, and nothing else does. Where
-standard input is no terminal, each line of it is a message, and there are no
-prompts. /help lists what else can be typed. What is typed at a terminal is kept,
-for the arrow keys, in ~/.local/state/quern/history.
+		Short: "Chat with a model",
+		Long: `Chat with a model. Only answers go to standard output. If standard input is not a
+terminal, each of its lines is a message, and there are no prompts. /help lists the
+commands. The input history of terminals is stored in ~/.local/state/quern/history.
 
-With --mcp the model may call the tools of MCP servers, given in the JSON file that
-other clients have too:
+With --mcp the model may call the tools of MCP servers, listed in a JSON file in the
+format of other clients:
 
   {"mcpServers": {"files": {"command": "mcp-files", "args": ["/home/me/notes"]},
                   "wiki": {"url": "https://wiki.example.org/mcp"}}}
 
-Each call is shown and asked for. Where nobody can be asked it is refused, but for
-the tools of --mcp-allow.
+Each call is shown and needs confirmation. Without a terminal, calls are refused,
+except those of --mcp-allow.
 
 ` + orDemoHelp + "\n\n" + llamaHelp,
 		Example: `  quern chat
@@ -89,15 +88,15 @@ func (f *chatFlags) define(fs *pflag.FlagSet) {
 	fs.StringVar(&f.from, "system-prompt-file", "", "`FILE` with the system message")
 	alias(fs, "system-prompt-file", "sysf")
 	fs.StringVarP(&f.first, "prompt", "p", "", "`TEXT` of the first message")
-	fs.BoolVar(&f.once, "single-turn", false, "leave after the first answer")
+	fs.BoolVar(&f.once, "single-turn", false, "exit after the first answer")
 	alias(fs, "single-turn", "st")
 	for name, p := range map[string]*bool{"conversation": &f.talks, "interactive": new(bool), "interactive-first": new(bool)} {
-		switchVar(fs, p, name, true, "what this command always does")
+		switchVar(fs, p, name, true, "always on")
 		fs.Lookup(name).Hidden = true
 	}
-	fs.BoolVar(&f.forget, "no-history", false, "keep nothing of what is typed")
-	fs.StringVar(&f.mcp, "mcp", "", "JSON `FILE` of MCP servers, or the JSON, whose tools the model may call; each call is asked for")
-	fs.StringSliceVar(&f.mcpAllow, "mcp-allow", nil, "`TOOLS` that are called without a question")
+	fs.BoolVar(&f.forget, "no-history", false, "do not store the input history")
+	fs.StringVar(&f.mcp, "mcp", "", "JSON `FILE` of MCP servers, or the JSON itself, whose tools the model may call; each call needs confirmation")
+	fs.StringSliceVar(&f.mcpAllow, "mcp-allow", nil, "`TOOLS` that need no confirmation")
 	f.adapters.define(fs)
 	f.template.define(fs)
 	f.settings.define(fs)
@@ -237,7 +236,7 @@ type chatSettings struct {
 func (s *chatSettings) define(fs *pflag.FlagSet) {
 	s.flags = pflag.NewFlagSet("settings", pflag.ContinueOnError)
 	s.flags.SortFlags = false
-	intVar(s.flags, &s.predict, "predict", "n", -1, -1, math.MaxInt32, "tokens of an answer at most; -1 is until it ends")
+	intVar(s.flags, &s.predict, "predict", "n", -1, -1, math.MaxInt32, "maximum tokens of an answer; -1 is until it ends")
 	s.sampling.define(s.flags)
 	s.form.define(s.flags)
 	fs.AddFlagSet(s.flags)

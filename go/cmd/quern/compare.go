@@ -35,16 +35,17 @@ func newCompareCommand() *cobra.Command {
 	var f compareFlags
 	cmd := &cobra.Command{
 		Use:   "compare BASE OTHER... -f TEXT",
-		Short: "Measure how far models, or settings of one, are from a base",
-		Long: `Measure how far models are from a base: how well each predicts the text, how far
-its predictions are from those of the base (the Kullback-Leibler divergence in nats,
-and how often the likeliest token is the same), how fast it is and what it takes.
-The text is cut as "quern perplexity" cuts it.
+		Short: "Compare models, or settings of one model, with a base",
+		Long: `Compare models with a base model on a text: perplexity, the divergence of their
+predictions from the base (Kullback-Leibler divergence in nats, and how often the
+most likely token is the same), speed and memory. The text is split into chunks as
+by "quern perplexity".
 
-A model may have flags of its own, in quotes with it: -b, -ctk, -ctv, --kv-tiers
-and --weights. So two settings of one model are compared too. All models are in
-memory at once; where that is too much, "quern perplexity" compares two in turns
-(--save-all-logits). Speed is that of reading, in passes of up to ` + fmt.Sprint(comparedRows) + ` tokens where predictions are scored.`,
+A model may have its own flags, in quotes with it: -b, -ctk, -ctv, --kv-tiers and
+--weights. So two settings of one model can be compared too. All models are in
+memory at once; if they do not fit, "quern perplexity" compares two in separate runs
+(--save-all-logits). Speed is prompt speed, in passes of up to ` + fmt.Sprint(comparedRows) + ` tokens where
+predictions are scored.`,
 		Example: `  quern compare f16.gguf q8_0.gguf q4_k_m.gguf -f wiki.test.raw --plot kld.svg
   quern compare model.gguf "model.gguf --kv-tiers 256:i16,*:q8_0" -f text.txt -c 2048`,
 		Args: arguments(2, allArguments),
@@ -55,8 +56,8 @@ memory at once; where that is too much, "quern perplexity" compares two in turns
 	fs.Lookup("model").Hidden = true // models are arguments
 	f.model.defineContext(fs, 512, eval.MinCtx, "tokens of a chunk")
 	fs.StringVarP(&f.file, "file", "f", "", "`TEXT` file to predict")
-	intVar(fs, &f.chunks, "chunks", "", 0, -1, 1<<30, "evaluate at most this many chunks; 0 or -1 is all")
-	fs.StringVar(&f.plot, "plot", "", "draw the divergences into a `FILE`, as SVG; one that exists is replaced")
+	intVar(fs, &f.chunks, "chunks", "", 0, -1, 1<<30, "maximum chunks to evaluate; 0 or -1 is all")
+	fs.StringVar(&f.plot, "plot", "", "draw the divergences to an SVG `FILE`; an existing one is replaced")
 	fs.BoolVar(&f.json, "json", false, "print JSON")
 	return cmd
 }

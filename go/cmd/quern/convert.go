@@ -28,14 +28,14 @@ func newConvertCommand() *cobra.Command {
 	var f convertFlags
 	cmd := &cobra.Command{
 		Use:   "convert DIR",
-		Short: "Make a GGUF file of a Hugging Face checkpoint or a LoRA adapter",
-		Long: `Make a GGUF file of the checkpoint in a folder: config.json, weights as safetensors,
-whole or in shards, and the tokenizer. llama.cpp reads the file too. A folder with
-adapter_config.json is a LoRA adapter of PEFT, and becomes an adapter in GGUF; --base
-names the folder of the model that it is made for, of which only config.json is read.
+		Short: "Convert a Hugging Face checkpoint or a LoRA adapter to GGUF",
+		Long: `Convert the checkpoint in a folder to GGUF: config.json, weights in safetensors,
+single or in shards, and the tokenizer. llama.cpp reads the file too. A folder with
+adapter_config.json is a PEFT LoRA adapter and becomes a GGUF adapter; --base names
+the folder of its base model, of which only config.json is read.
 
-Weights are read and written in pieces: a model of any size takes some hundred
-megabytes of memory. The file has its name only when it is whole.
+Weights are processed in pieces: a model of any size takes a few hundred megabytes
+of memory. The file is written atomically.
 
 Architectures: ` + strings.Join(convert.Known(), ", ") + `.`,
 		Example: `  quern convert Qwen3-8B --outtype q8_0
@@ -48,13 +48,13 @@ Architectures: ` + strings.Join(convert.Known(), ", ") + `.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVarP(&f.out, "outfile", "o", "", "the `FILE` to write (default: the folder's name and the type, here)")
-	fs.StringVar(&f.typ, "outtype", "auto", "`TYPE` of the matrices: f32, f16, bf16, q8_0, a mix of \"quern quantize\" such as Q4_K_M, or auto, as the checkpoint has most of them")
-	fs.StringVar(&f.base, "base", "", "`DIR` of the model that an adapter is made for")
-	fs.StringVar(&f.pre, "pre", "", "`NAME` of the pre-tokenizer, where it cannot be told from tokenizer.json")
-	fs.StringArrayVar(&f.skip, "skip", nil, "`TENSOR` to leave out; may be given several times")
-	fs.BoolVar(&f.force, "force", false, "replace the file if there is one")
-	fs.BoolVar(&f.dry, "dry-run", false, "list the tensors that would be written, and write nothing")
-	intVar(fs, &f.threads, "threads", "t", 0, 1, 1<<10, "threads (default: what \"quern doctor\" says)")
+	fs.StringVar(&f.typ, "outtype", "auto", "`TYPE` of the matrices: f32, f16, bf16, q8_0, a mix of \"quern quantize\" such as Q4_K_M, or auto: the type of most of the checkpoint")
+	fs.StringVar(&f.base, "base", "", "`DIR` of the base model of an adapter")
+	fs.StringVar(&f.pre, "pre", "", "`NAME` of the pre-tokenizer, if it cannot be determined from tokenizer.json")
+	fs.StringArrayVar(&f.skip, "skip", nil, "`TENSOR` to omit; repeatable")
+	fs.BoolVar(&f.force, "force", false, "replace an existing file")
+	fs.BoolVar(&f.dry, "dry-run", false, "list the tensors that would be written, without writing")
+	intVar(fs, &f.threads, "threads", "t", 0, 1, 1<<10, "threads (default: see \"quern doctor\")")
 	return cmd
 }
 

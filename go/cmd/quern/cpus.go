@@ -16,7 +16,7 @@ const maxCPU = 1 << 13
 type cpuFlags struct{ mask, span []int }
 
 func (f *cpuFlags) define(fs *pflag.FlagSet) {
-	fs.Var(&cpuValue{&f.mask, "", parseMask}, "cpu-mask", "CPUs that threads may run on, as a hexadecimal `MASK`")
+	fs.Var(&cpuValue{&f.mask, "", parseMask}, "cpu-mask", "CPUs for threads, as a hexadecimal `MASK`")
 	fs.Var(&cpuValue{&f.span, "", parseSpan}, "cpu-range", "the same, as `FIRST-LAST`")
 	fs.Lookup("cpu-mask").Hidden, fs.Lookup("cpu-range").Hidden = true, true
 }

@@ -12,11 +12,11 @@ import (
 )
 
 // orDemoHelp is part of the help of commands whose model is optional.
-const orDemoHelp = `Without -m the model is the demo inside the program: a small one that tells
-stories. -m demo names it too, and a file called demo is ./demo.`
+const orDemoHelp = `Without -m the embedded demo model is used, a small one that tells stories. -m demo
+names it too; a file called demo is ./demo.`
 
 // demoNote is shown when no model is named.
-const demoNote = "no model given: this is the demo inside the program, which tells small stories; name another with -m FILE"
+const demoNote = "no model given: using the embedded demo model, which tells short stories; choose another with -m FILE"
 
 // orDemo selects the demo if no model is named, and says so.
 func (f *modelFlags) orDemo(say func(string)) {
@@ -35,9 +35,9 @@ func newExportDemoCommand() *cobra.Command {
 	var force bool
 	cmd := &cobra.Command{
 		Use:   "export-demo FILE",
-		Short: "Write the model inside the program to a GGUF file",
-		Long: `Write the model inside the program to a GGUF file, for other programs or to look
-at. The file appears whole, or not at all. - is standard output.`,
+		Short: "Write the embedded demo model to a GGUF file",
+		Long: `Write the embedded demo model to a GGUF file, for other programs or to inspect. The
+file is written atomically. - is standard output.`,
 		Example: `  quern export-demo demo.gguf`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
@@ -49,7 +49,7 @@ at. The file appears whole, or not at all. - is standard output.`,
 			return exportDemo(args[0], force, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
-	cmd.Flags().BoolVar(&force, "force", false, "replace a file that exists")
+	cmd.Flags().BoolVar(&force, "force", false, "replace an existing file")
 	return cmd
 }
 

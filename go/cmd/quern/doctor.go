@@ -100,10 +100,11 @@ func newDoctorCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "doctor",
-		Short: "Show this machine as Quern sees it, and what Quern will do with it",
-		Long: `Show this machine as Quern sees it, and what Quern will do with it. With a model,
-also how it would be loaded with the same -c, -ctk, --weights and --memory, or what
-would fit instead, from the file's header, and how fast the file can be read.`,
+		Short: "Show this machine's resources and how Quern will use them",
+		Long: `Show this machine's CPU, memory and limits, and how Quern will use them. With a
+model, also show how it would be loaded with the same -c, -ctk, --weights and
+--memory, or what would fit instead, and how fast its file can be read. Only the
+file's header is parsed.`,
 		Example: `  quern doctor
   quern doctor -m model.gguf --memory 5.5Gi -c 8192 -ctk q8_0 -ctv q8_0`,
 		Args: flagsAlone,

@@ -319,8 +319,8 @@ func TestServeEndpointFlags(t *testing.T) {
 	if fmt.Sscan(r.Header.Get("Process-Start-Time-Unix"), &begun); time.Since(time.Unix(int64(begun), 0)).Abs() > time.Minute {
 		t.Errorf("it began at %q", r.Header.Get("Process-Start-Time-Unix"))
 	}
-	if strings.Contains(s.log.String(), "decides nothing") {
-		t.Error("a flag decides nothing")
+	if strings.Contains(s.log.String(), "has no effect") {
+		t.Error("a flag has no effect")
 	}
 	s = serve(t, demo.Name, "--no-metrics", "--no-slots")
 	for path, flag := range map[string]string{"/metrics": "--metrics", "/slots": "--slots"} {

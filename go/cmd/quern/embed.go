@@ -28,14 +28,15 @@ func newEmbedCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "embed -m FILE [TEXT...]",
-		Short: "Turn texts into vectors",
-		Long: `Turn texts into vectors, by models made for it and by any other. Each TEXT is one;
-of -p, a file or standard input, each line is. Vectors are written in that order.
+		Short: "Compute embeddings of texts",
+		Long: `Compute embeddings of texts, with embedding models and with any other. Each TEXT is
+one text; with -p, a file or standard input, each line is. Vectors are written in
+that order.
 
-A model file says how the vector of a text comes from those of its tokens: by their
-mean, the first one (cls), or the last one. Where it does not, --pooling is mean
-for models that read in both directions, and last for the others. With none, every
-token has a vector. With rank, numbers are the scores of the file's classifier, as they are.`,
+The model file sets the pooling of token vectors: mean, first token (cls) or last
+token. If it does not, the default is mean for bidirectional models and last for
+others. With none, every token has a vector. With rank, the output is the raw scores
+of the file's classifier.`,
 		Example: `  quern embed -m model.gguf "a cat" "a kitten" --embd-output-format json+
   quern embed -m model.gguf -f lines.txt > vectors.txt`,
 		Args: cobra.ArbitraryArgs,
@@ -94,13 +95,13 @@ token has a vector. With rank, numbers are the scores of the file's classifier, 
 	}
 	fs := cmd.Flags()
 	text.define(fs, "with a text in each line")
-	fs.Lookup("prompt").Usage = "`TEXTS`, one in each line"
+	fs.Lookup("prompt").Usage = "`TEXTS`, one per line"
 	model.define(fs)
 	model.defineContext(fs, -1, 0, "tokens of a text at most; 0 is what the model was trained for (default: that, up to 4096)")
-	choiceVar(fs, &pooling, "pooling", "", slices.Sorted(maps.Keys(poolings)), "how the vector of a text comes from those of its tokens")
-	intVar(fs, &normalize, "embd-normalize", "", engine.Euclidean, -1, 1<<15, "norm by which vectors get length 1: 2 is Euclidean, 1 the sum, -1 none; 0 makes the largest number 32760")
-	choiceVar(fs, &format, "embd-output-format", vectorFormats[0], vectorFormats, "lines of numbers, JSON as OpenAI's, or that with cosine similarities")
-	fs.StringVar(&separator, "embd-separator", "\n", "what stands between the `TEXT`s of -p, -f and standard input")
+	choiceVar(fs, &pooling, "pooling", "", slices.Sorted(maps.Keys(poolings)), "pooling of token vectors")
+	intVar(fs, &normalize, "embd-normalize", "", engine.Euclidean, -1, 1<<15, "norm that scales vectors to length 1: 2 is Euclidean, 1 the sum, -1 none; 0 scales the largest number to 32760")
+	choiceVar(fs, &format, "embd-output-format", vectorFormats[0], vectorFormats, "lines of numbers, JSON in OpenAI's format, or the same with cosine similarities")
+	fs.StringVar(&separator, "embd-separator", "\n", "separator of the `TEXT`s in -p, -f and standard input")
 	llamaFlags(fs, llamaflags.Common, llamaflags.Tools)
 	return cmd
 }

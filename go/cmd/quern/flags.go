@@ -55,8 +55,8 @@ func checkFlags(fs *pflag.FlagSet) error {
 	return nil
 }
 
-const llamaHelp = `llama.cpp's other flags for this are taken too: they do what they do there, or a line
-says what decides instead. docs/migrating.md has all of them.`
+const llamaHelp = `llama.cpp's other flags are accepted too: they work as in llama.cpp, or a message
+says what applies instead. docs/migrating.md lists them all.`
 
 // llamaFlags adds llama.cpp's flags to a command whose own flags are defined already.
 func llamaFlags(fs *pflag.FlagSet, groups ...llamaflags.Group) {

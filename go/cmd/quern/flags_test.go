@@ -181,7 +181,7 @@ func TestServeFlagValues(t *testing.T) {
 			return slices.Equal(f.names, []string{"x", "y"}) && slices.Equal(f.tags, []string{"z"}) && f.predict == 7 && f.sampling.params.Temp == 0.5
 		}, ""},
 		{"--no-mmap --no-repack", func(f *serveFlags) bool { return f.model.weights == "mapped" }, ""},
-		{"-ngl 99", func(*serveFlags) bool { return true }, "--n-gpu-layers 99 decides nothing here"},
+		{"-ngl 99", func(*serveFlags) bool { return true }, "--n-gpu-layers 99 has no effect"},
 	} {
 		var f serveFlags
 		fs := pflag.NewFlagSet("serve", pflag.ContinueOnError)

@@ -23,10 +23,10 @@ type formFlags struct {
 
 func (f *formFlags) define(fs *pflag.FlagSet) {
 	f.flags = fs
-	fs.StringVar(&f.grammar, "grammar", "", "`GRAMMAR` that the text is held to, in GBNF or Lark")
-	fs.StringVar(&f.grammarFile, "grammar-file", "", "`FILE` with one")
+	fs.StringVar(&f.grammar, "grammar", "", "`GRAMMAR` that constrains the text, in GBNF or Lark")
+	fs.StringVar(&f.grammarFile, "grammar-file", "", "the same, from a `FILE`")
 	fs.StringVarP(&f.schema, "json-schema", "j", "", "`SCHEMA` of the JSON that the text is held to; {} is any object")
-	fs.StringVar(&f.schemaFile, "json-schema-file", "", "`FILE` with one")
+	fs.StringVar(&f.schemaFile, "json-schema-file", "", "the same, from a `FILE`")
 }
 
 // maxFormFile is the size of the largest grammar or schema that is read.

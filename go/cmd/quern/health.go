@@ -17,9 +17,9 @@ func newHealthCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "health",
-		Short: "Tell by the exit status whether a server is ready",
-		Long: `Tell by the exit status whether a server is ready: 0 where its /readyz says so. It is
-for health checks of containers, which have no other program in them.`,
+		Short: "Report by exit status whether a server is ready",
+		Long: `Report by exit status whether a server is ready: 0 if its /readyz says so. It serves
+health checks of containers, which contain no other program.`,
 		Example: `  quern health --port 9000 && echo ready`,
 		Args:    flagsAlone,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -29,7 +29,7 @@ for health checks of containers, which have no other program in them.`,
 		},
 	}
 	f.define(cmd.Flags())
-	durationVar(cmd.Flags(), &timeout, "timeout", 2*time.Second, "`TIME` to wait for the answer")
+	durationVar(cmd.Flags(), &timeout, "timeout", 2*time.Second, "maximum `TIME` to wait for the answer")
 	return cmd
 }
 

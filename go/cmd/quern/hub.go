@@ -39,10 +39,10 @@ type hubFlags struct {
 func (f *hubFlags) define(fs *pflag.FlagSet) {
 	f.defineCache(fs)
 	fs.BoolVarP(&f.yes, "yes", "y", false, "download a model that is not here without asking")
-	fs.StringVar(&f.repo, "hf-repo", "", "`ORG/REPO[:QUANT]` on Hugging Face, downloaded unless it is here; as -m hf.co/ORG/REPO[:QUANT] --yes")
+	fs.StringVar(&f.repo, "hf-repo", "", "`ORG/REPO[:QUANT]` on Hugging Face, downloaded if needed; as -m hf.co/ORG/REPO[:QUANT] --yes")
 	fs.StringVar(&f.file, "hf-file", "", "`FILE` of that repository")
-	fs.StringVar(&f.url, "model-url", "", "`URL` of a GGUF file, downloaded unless it is here")
-	fs.StringVar(&f.docker, "docker-repo", "", "`REPO[:TAG]` of a model on Docker Hub, downloaded unless it is here")
+	fs.StringVar(&f.url, "model-url", "", "`URL` of a GGUF file, downloaded if needed")
+	fs.StringVar(&f.docker, "docker-repo", "", "`REPO[:TAG]` of a model on Docker Hub, downloaded if needed")
 	for _, name := range []string{"hf-file", "model-url", "docker-repo"} {
 		fs.Lookup(name).Hidden = true
 	}
@@ -57,12 +57,12 @@ func (f *hubFlags) define(fs *pflag.FlagSet) {
 func (f *hubFlags) defineCache(fs *pflag.FlagSet) {
 	fs.StringVar(&f.cache, "model-cache", "", "`FOLDER` of downloaded models (default: quern in the user's cache folder)")
 	fs.BoolVar(&f.offline, "offline", false, "download nothing")
-	fs.StringVar(&f.token, "hf-token", "", "`TOKEN` for Hugging Face (default: HF_TOKEN, or what its own tools keep)")
+	fs.StringVar(&f.token, "hf-token", "", "`TOKEN` for Hugging Face (default: HF_TOKEN, or the one stored by its own tools)")
 	alias(fs, "hf-token", "hft")
 	fs.Lookup("hf-token").Hidden = true
 }
 
-// defineKept adds the flags of commands that are about the cache alone: --offline is taken, and decides nothing.
+// defineKept adds the flags of commands that are about the cache alone: --offline is accepted, without effect.
 func (f *hubFlags) defineKept(fs *pflag.FlagSet) {
 	f.defineCache(fs)
 	fs.Lookup("offline").Hidden = true

@@ -31,15 +31,15 @@ func newImatrixCommand() *cobra.Command {
 	var f imatrixFlags
 	cmd := &cobra.Command{
 		Use:   "imatrix -m FILE -f TEXT -o OUT",
-		Short: "Measure how much each column of a model's matrices counts, to quantize it well",
-		Long: `Write an importance matrix for "quern quantize --imatrix": the mean square of what
-each column of each matrix is multiplied by while the model reads a text, experts
-apart. The file is llama-imatrix's, and its files are read. The text should be like
-what the model is for; some hundred chunks are enough. After Ctrl-C the chunk that is
-being read is finished, and the file has what was read so far.
+		Short: "Compute an importance matrix for quantization",
+		Long: `Write an importance matrix for "quern quantize --imatrix": the mean square of the
+inputs of each column of each matrix on a text, separately for each expert. The
+format is llama-imatrix's. The text should resemble the model's use; some hundred
+chunks are enough. On Ctrl-C the current chunk is finished, and the file has all
+chunks so far.
 
-With --in-file, what other files have is added; without -m that is all, to join
-files of several texts. With --show-statistics, what they have is printed.`,
+With --in-file, the data of other files is added; without -m, files are merged. With
+--show-statistics, statistics are printed instead.`,
 		Example: `  quern imatrix -m model-f16.gguf -f calibration.txt -o model.imatrix
   quern imatrix --in-file a.imatrix --in-file b.imatrix -o both.imatrix
   quern imatrix --in-file model.imatrix --show-statistics`,
@@ -52,14 +52,14 @@ files of several texts. With --show-statistics, what they have is printed.`,
 	fs.StringVarP(&f.file, "file", "f", "", "`TEXT` file to read")
 	fs.StringVarP(&f.out, "output-file", "o", "imatrix.gguf", "`FILE` to write")
 	fs.StringVar(&f.out, "output", "imatrix.gguf", "the same")
-	fs.StringArrayVar(&f.in, "in-file", nil, "a `FILE` whose sums are added")
-	intVar(fs, &f.chunks, "chunks", "", 0, -1, 1<<30, "read at most this many chunks; 0 or -1 is all")
-	intVar(fs, &f.from, "from-chunk", "", 0, 0, 1<<30, "leave out so many chunks at the beginning")
-	intVar(fs, &f.every, "output-frequency", "", 10, 0, 1<<30, "write the file after each so many chunks; 0 is at the end alone")
+	fs.StringArrayVar(&f.in, "in-file", nil, "a `FILE` whose data is added")
+	intVar(fs, &f.chunks, "chunks", "", 0, -1, 1<<30, "maximum chunks to read; 0 or -1 is all")
+	intVar(fs, &f.from, "from-chunk", "", 0, 0, 1<<30, "chunks to skip at the beginning")
+	intVar(fs, &f.every, "output-frequency", "", 10, 0, 1<<30, "write the file after every N chunks; 0 is only at the end")
 	alias(fs, "output-frequency", "ofreq")
-	fs.BoolVar(&f.output, "process-output", false, "the output matrix as well")
-	fs.BoolVar(&f.show, "show-statistics", false, "print how columns count, and write nothing")
-	fs.BoolVar(&f.replaces, "force", false, "replace the file if it is there")
+	fs.BoolVar(&f.output, "process-output", false, "include the output matrix")
+	fs.BoolVar(&f.show, "show-statistics", false, "print statistics of the columns, without writing")
+	fs.BoolVar(&f.replaces, "force", false, "replace an existing file")
 	llamaFlags(fs, llamaflags.Common, llamaflags.Tools)
 	return cmd
 }

@@ -63,11 +63,11 @@ func newInspectCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "inspect FILE",
-		Short: "Show what is in a GGUF file, and the memory it will need",
-		Long: `Show a GGUF file's metadata and tensors, how many bytes each type of weights
-takes, and the memory that "quern run" will need with the same -c, -b, -ctk and
---weights. Of a split model, give the first file. The names of "quern pull" do as
-well. demo is the model inside the program; a file of that name is ./demo.`,
+		Short: "Show the contents of a GGUF file and the memory it will need",
+		Long: `Show a GGUF file's metadata and tensors, the bytes of each weight type, and the
+memory that "quern run" will need with the same -c, -b, -ctk and --weights. For a
+split model, give the first file. The names of "quern pull" work too. demo is the
+embedded demo model; a file of that name is ./demo.`,
 		Args: arguments(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags.warn(notes(cmd.ErrOrStderr()))

@@ -60,8 +60,8 @@ func newListCommand() *cobra.Command {
 		Use:     "list",
 		Aliases: []string{"ls"},
 		Short:   "List the downloaded models",
-		Long: `List the models that were downloaded, which all commands take by these names. For a
-server's models see "quern ps".`,
+		Long: `List the downloaded models. All commands accept these names. For a server's models
+see "quern ps".`,
 		Args: flagsAlone,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			h, err := f.open(0)
@@ -111,9 +111,9 @@ func newShowCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "show NAME",
-		Short: "Show where a downloaded model comes from, and what it is",
-		Long: `Show where a downloaded model comes from, its files with their SHA-256, and what its
-head says. "quern inspect NAME" shows all of that, and the memory that it needs.`,
+		Short: "Show the origin and the metadata of a downloaded model",
+		Long: `Show the origin of a downloaded model, its files with their SHA-256, and a summary
+of its header. "quern inspect NAME" shows the whole header, and the memory needed.`,
 		Args: arguments(1, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			h, err := f.open(0)

@@ -50,12 +50,12 @@ func newMergeLoraCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "merge-lora BASE ADAPTER[:SCALE]... -o OUT",
-		Short: "Write a model with LoRA adapters added to its weights",
-		Long: `Write a model with LoRA adapters added to its weights, each by its scale, 1 where
-none is given. The tensors that are corrected become floats, F16 unless they are F32
-or BF16 already, or what --type says; all others stay as they are. The file is written
-row by row: little memory is needed, whatever the model's size. "quern quantize" makes
-it small with more care than --type can.`,
+		Short: "Merge LoRA adapters into a model",
+		Long: `Merge LoRA adapters into a model's weights, each with its scale (default 1). The
+changed tensors become floats, F16 unless they are F32 or BF16 already, or the type
+of --type; all others are unchanged. Memory use is small for any model, since the
+file is written row by row. To make the result small, "quern quantize" with an
+importance matrix loses less than --type.`,
 		Example: `  quern merge-lora base.gguf adapter.gguf -o merged.gguf
   quern merge-lora base.gguf style.gguf:0.5 facts.gguf -o merged.gguf --type bf16`,
 		Args: arguments(2, allArguments),
@@ -72,9 +72,9 @@ it small with more care than --type can.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVarP(&out, "output", "o", "", "`FILE` to write")
-	fs.StringVar(&stored, "type", "", "`TYPE` of the tensors that are corrected, such as f16, bf16, q8_0; same is what each is already (default: floats)")
-	fs.BoolVar(&write.dryRun, "dry-run", false, "check the files and print what would be written, and write nothing")
-	fs.BoolVar(&write.force, "force", false, "replace a file that exists")
+	fs.StringVar(&stored, "type", "", "`TYPE` of the changed tensors, such as f16, bf16, q8_0; same keeps the type of each (default: floats)")
+	fs.BoolVar(&write.dryRun, "dry-run", false, "check the files and print what would be written, without writing")
+	fs.BoolVar(&write.force, "force", false, "replace an existing file")
 	return cmd
 }
 

@@ -58,7 +58,7 @@ type modelFlags struct {
 // define adds all flags but -c, see defineContext.
 func (f *modelFlags) define(fs *pflag.FlagSet) {
 	f.defineMemory(fs)
-	intVar(fs, &f.threads, "threads", "t", 0, 1, kernel.MaxThreads, "threads (default: what \"quern doctor\" says)")
+	intVar(fs, &f.threads, "threads", "t", 0, 1, kernel.MaxThreads, "threads (default: see \"quern doctor\")")
 	auto(fs, "threads", &f.threads, "-1", "0")
 	f.cpus.define(fs)
 }
@@ -67,21 +67,21 @@ func (f *modelFlags) define(fs *pflag.FlagSet) {
 func (f *modelFlags) defineMemory(fs *pflag.FlagSet) {
 	f.flags = fs
 	types := kvcache.TypeNames()
-	f.hub = modelVar(fs, &f.path, "GGUF `FILE`; of a split model, the first; or the folder of a Hugging Face checkpoint; or a model to download, such as hf.co/ORG/REPO; demo is the model inside the program")
+	f.hub = modelVar(fs, &f.path, "GGUF `FILE` (the first of a split model), folder of a Hugging Face checkpoint, or model to download, such as hf.co/ORG/REPO; demo is the embedded demo model")
 	f.hub.fits = f.fits
-	fs.Var(&checkpoints, "quantize", "`TYPE` that the weights of a checkpoint's folder are converted to when it is loaded, such as Q4_K_M or q8_0 (default: as they are)")
-	intVar(fs, &f.batch, "batch-size", "b", 0, 1, 1<<16, "tokens of one forward pass")
+	fs.Var(&checkpoints, "quantize", "`TYPE` to convert the weights of a checkpoint folder to when it is loaded, such as Q4_K_M or q8_0 (default: no conversion)")
+	intVar(fs, &f.batch, "batch-size", "b", 0, 1, 1<<16, "maximum tokens per forward pass")
 	fs.Lookup("batch-size").DefValue = strconv.Itoa(defaultBatch)
-	intVar(fs, &f.ubatch, "ubatch-size", "", 0, 1, 1<<16, "as --batch-size; the smaller of the two counts")
+	intVar(fs, &f.ubatch, "ubatch-size", "", 0, 1, 1<<16, "as --batch-size; the smaller of the two applies")
 	fs.Lookup("ubatch-size").Hidden = true
-	kvTypeVar(fs, &f.typeK, "cache-type-k", types, "type of the keys kept")
-	kvTypeVar(fs, &f.typeV, "cache-type-v", types, "type of the values kept")
+	kvTypeVar(fs, &f.typeK, "cache-type-k", types, "type of the keys in the KV cache")
+	kvTypeVar(fs, &f.typeV, "cache-type-v", types, "type of the values in the KV cache")
 	alias(fs, "cache-type-k", "ctk")
 	alias(fs, "cache-type-v", "ctv")
-	fs.StringVar(&f.tiers, "kv-tiers", "", "keys and values in `TYPES` by age, such as 256:i16,1024:q8_0,*:q4_0: the last 256 positions as i16, older ones up to 1024 as q8_0, all others as q4_0")
-	choiceVar(fs, &f.weights, "weights", "auto", []string{"auto", "packed", "mapped", "streamed"}, "how weights lie in memory")
+	fs.StringVar(&f.tiers, "kv-tiers", "", "`TYPES` of the KV cache by age, such as 256:i16,1024:q8_0,*:q4_0: the last 256 positions in i16, older ones up to 1024 in q8_0, all others in q4_0")
+	choiceVar(fs, &f.weights, "weights", "auto", []string{"auto", "packed", "mapped", "streamed"}, "how weights are held in memory")
 	f.overrides.define(fs)
-	bytesVar(fs, &f.memory, "memory", "limit on memory, such as 4G (default: what \"quern doctor\" says)")
+	bytesVar(fs, &f.memory, "memory", "memory limit, such as 4G (default: see \"quern doctor\")")
 }
 
 // warn reports each flag that was given and does not do what its name says.
@@ -101,8 +101,8 @@ func (f *modelFlags) defineContext(fs *pflag.FlagSet, value, least int, usage st
 
 // defineShift adds the flags about contexts that are full, for commands that generate texts.
 func (f *modelFlags) defineShift(fs *pflag.FlagSet) {
-	switchVar(fs, &f.shift, "context-shift", false, "where the context is full, drop the older half of the text and go on; --no-context-shift ends there")
-	intVar(fs, &f.keep, "keep", "", 0, -1, 1<<28, "tokens of the prompt that stay then, beside BOS; -1 is all")
+	switchVar(fs, &f.shift, "context-shift", false, "when the context is full, discard the older half and continue; --no-context-shift ends the text")
+	intVar(fs, &f.keep, "keep", "", 0, -1, 1<<28, "tokens of the prompt to keep then, besides BOS; -1 is all")
 }
 
 // kept returns how many first tokens stay.
@@ -188,7 +188,7 @@ func acceptModel(s string) error {
 	return nil
 }
 
-var errNoModel = usagef("no model; give one with -m FILE or -m hf.co/ORG/REPO, or -m %s for the one inside the program", demo.Name)
+var errNoModel = usagef("no model; give one with -m FILE or -m hf.co/ORG/REPO, or -m %s for the embedded demo model", demo.Name)
 
 // required returns an error where no model is named.
 func (f *modelFlags) required() error {

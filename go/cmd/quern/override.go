@@ -61,7 +61,7 @@ func (o overrides) keys() []gguf.KV {
 
 // define adds --override-kv, and the flags that llama.cpp has for some of the keys.
 func (o *overrides) define(fs *pflag.FlagSet) {
-	fs.Var((*overrideValue)(o), "override-kv", "metadata in place of the model's own: `KEY=TYPE:VALUE`, TYPE is int, float, bool or str; again, or after a comma, for more")
+	fs.Var((*overrideValue)(o), "override-kv", "override metadata: `KEY=TYPE:VALUE`, TYPE is int, float, bool or str; repeatable, or comma-separated")
 	own := func(name, key, usage string, value func(string) (any, error)) {
 		fs.Var(&ropeValue{o, key, value}, name, usage)
 		fs.Lookup(name).Hidden = true

@@ -22,14 +22,14 @@ func newPackCommand() *cobra.Command {
 	var f packFlags
 	cmd := &cobra.Command{
 		Use:   "pack IN OUT",
-		Short: "Write a model as its kernels read it, to load at once or to stream",
-		Long: `Write a model as its kernels read it: matrices in panels, in the order in which they
-are used, on pages of their own, with checksums. Such a file is used where it lies,
-so that it loads in a moment and the first token comes while the rest is still read,
-and is what --weights streamed reads fastest. It is as large as the model, and only
-for programs that know this layout of panels: keep the file that it was made of.
+		Short: "Write a model in the memory layout of the kernels, for fast loading or streaming",
+		Long: `Write a model in the memory layout of the kernels: matrices in panels, in order of
+use, page-aligned, with checksums. A packed file is mapped and used in place, so the
+first token is generated while the rest is still being read, and --weights streamed
+reads it fastest. It is as large as the model, and only programs with the same panel
+layout can use it: keep the original file.
 
-With --check, a packed file is read whole and compared with its checksums.`,
+With --check, verify the checksums of a packed file.`,
 		Example: `  quern pack model.gguf model.packed.gguf
   quern run -m model.packed.gguf --memory 5G "Once upon a time"
   quern pack --yes hf.co/ggml-org/gemma-3-1b-it-GGUF gemma.packed.gguf
@@ -53,10 +53,10 @@ With --check, a packed file is read whole and compared with its checksums.`,
 	}
 	fs := cmd.Flags()
 	f.flags = fs
-	fs.BoolVar(&f.force, "force", false, "replace the second file if there is one")
-	fs.BoolVar(&f.check, "check", false, "compare a packed file with its checksums")
-	bytesVar(fs, &f.memory, "memory", "limit on memory, such as 4G (default: what \"quern doctor\" says)")
-	intVar(fs, &f.threads, "threads", "t", 0, 1, 1<<10, "threads (default: what \"quern doctor\" says)")
+	fs.BoolVar(&f.force, "force", false, "replace an existing output file")
+	fs.BoolVar(&f.check, "check", false, "verify the checksums of a packed file")
+	bytesVar(fs, &f.memory, "memory", "memory limit, such as 4G (default: see \"quern doctor\")")
+	intVar(fs, &f.threads, "threads", "t", 0, 1, 1<<10, "threads (default: see \"quern doctor\")")
 	f.cpus.define(fs)
 	return cmd
 }

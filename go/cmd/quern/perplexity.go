@@ -32,18 +32,18 @@ func newPerplexityCommand() *cobra.Command {
 	var f perplexityFlags
 	cmd := &cobra.Command{
 		Use:   "perplexity -m FILE -f TEXT",
-		Short: "Measure how well a model predicts a text, or answers questions",
-		Long: `Measure how well a model predicts a text, by llama-perplexity's method, so that
-the numbers can be compared: the text is cut into chunks of -c tokens, and the
-second half of each is scored. The estimate so far is printed after each chunk.
+		Short: "Measure the perplexity of a model, or its score on a benchmark",
+		Long: `Measure the perplexity of a model on a text, by llama-perplexity's method, so that
+results are comparable: the text is split into chunks of -c tokens, and the second
+half of each is scored. The estimate so far is printed after each chunk.
 
-With --save-all-logits, what the model predicts is saved, in llama-perplexity's
-format. With --kl-divergence, it is compared with what was saved of another model:
-both programs read each other's files.
+With --save-all-logits, the logits are saved in llama-perplexity's format. With
+--kl-divergence, they are compared with the saved logits of another model. Both
+programs read each other's files.
 
-With --hellaswag, --winogrande or --multiple-choice, TEXT has questions, and the
-model chooses the likeliest answers: in llama-perplexity's format of that kind, or
-in JSON, an object a line, as the data sets have it.`,
+With --hellaswag, --winogrande or --multiple-choice, TEXT is a benchmark, and the
+model chooses the most likely answers. The format is llama-perplexity's, or the
+data set's JSON, one object per line.`,
 		Example: `  quern perplexity -m model.gguf -f wiki.test.raw
   quern perplexity -m f16.gguf -f wiki.test.raw --save-all-logits f16.logits
   quern perplexity -m q4.gguf --kl-divergence --kl-divergence-base f16.logits
@@ -55,14 +55,14 @@ in JSON, an object a line, as the data sets have it.`,
 	f.model.define(fs)
 	f.model.defineContext(fs, 512, eval.MinCtx, "tokens of a chunk")
 	fs.StringVarP(&f.file, "file", "f", "", "`TEXT` file to predict, or of questions")
-	intVar(fs, &f.chunks, "chunks", "", 0, -1, 1<<30, "evaluate at most this many chunks; 0 or -1 is all")
-	fs.StringVar(&f.logits, "save-all-logits", "", "write the predictions to a `FILE`")
-	fs.StringVar(&f.logits, "kl-divergence-base", "", "the same `FILE`, to read")
-	fs.BoolVar(&f.force, "force", false, "replace the file of --save-all-logits if there is one")
-	fs.BoolVar(&f.divergence, "kl-divergence", false, "compare with the predictions in the file of --kl-divergence-base")
+	intVar(fs, &f.chunks, "chunks", "", 0, -1, 1<<30, "maximum chunks to evaluate; 0 or -1 is all")
+	fs.StringVar(&f.logits, "save-all-logits", "", "save the logits to a `FILE`")
+	fs.StringVar(&f.logits, "kl-divergence-base", "", "`FILE` of saved logits to compare with")
+	fs.BoolVar(&f.force, "force", false, "replace an existing file of --save-all-logits")
+	fs.BoolVar(&f.divergence, "kl-divergence", false, "compare with the logits in the file of --kl-divergence-base")
 	for i, kind := range questionKinds {
-		fs.BoolVar(&f.kinds[i], kind, false, "TEXT has questions of this kind")
-		intVar(fs, &f.tasks[i], kind+"-tasks", "", 0, 0, 1<<30, "answer so many of them, from all over the file; 0 is all")
+		fs.BoolVar(&f.kinds[i], kind, false, "TEXT is a benchmark of this kind")
+		intVar(fs, &f.tasks[i], kind+"-tasks", "", 0, 0, 1<<30, "number of tasks, spread over the file; 0 is all")
 	}
 	llamaFlags(fs, llamaflags.Common, llamaflags.Tools)
 	return cmd

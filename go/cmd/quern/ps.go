@@ -39,9 +39,9 @@ func newPsCommand() *cobra.Command {
 	var f psFlags
 	cmd := &cobra.Command{
 		Use:   "ps",
-		Short: "Show the models of a running server, and what its memory is used for",
-		Long: `Show the models of a running server, the requests that they have, and what its
-memory is used for: GET /v1/memory, for people.`,
+		Short: "Show the models and the memory use of a running server",
+		Long: `Show the models of a running server, their requests, and its memory use: the data of
+GET /v1/memory as text.`,
 		Example: `  quern ps
   quern ps --port 9000 --api-key "$KEY"
   quern ps --host https://llm.example.com --json`,
@@ -52,7 +52,7 @@ memory is used for: GET /v1/memory, for people.`,
 	}
 	fs := cmd.Flags()
 	f.define(fs)
-	fs.StringVar(&f.key, "api-key", "", "`KEY` that it wants")
+	fs.StringVar(&f.key, "api-key", "", "API `KEY` of the server")
 	fs.BoolVar(&f.asJSON, "json", false, "print JSON")
 	return cmd
 }
@@ -61,7 +61,7 @@ memory is used for: GET /v1/memory, for people.`,
 func (f *clientFlags) define(fs *pflag.FlagSet) {
 	fs.StringVar(&f.host, "host", "127.0.0.1", "`ADDRESS` of the server, the path of its socket, or its URL")
 	intVar(fs, &f.port, "port", "", 8080, 1, 65535, "its port")
-	fs.StringVar(&f.prefix, "api-prefix", "", "`PATH` before all others, such as /llm")
+	fs.StringVar(&f.prefix, "api-prefix", "", "`PATH` prefix of all endpoints, such as /llm")
 }
 
 // base returns the URL of the server, and how to connect to it.

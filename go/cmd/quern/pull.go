@@ -26,21 +26,21 @@ func newPullCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "pull NAME...",
 		Short: "Download models",
-		Long: `Download models into the cache, from which all commands take them by the same names:
+		Long: `Download models into the cache. All commands accept the same names:
 
-  hf.co/ORG/REPO[:QUANT]      of Hugging Face; without QUANT it is Q4_K_M or what comes next
-  hf.co/ORG/REPO/FILE.gguf    a file there, with the other shards if it is one
-  ollama.com/NAME[:TAG]       of Ollama's registry
-  oci://HOST/REPO[:TAG]       of another registry, with the credentials of docker login
-  https://HOST/FILE.gguf      a file; #sha256=SUM behind it is what it must be
+  hf.co/ORG/REPO[:QUANT]      from Hugging Face; the default is Q4_K_M or the next in size
+  hf.co/ORG/REPO/FILE.gguf    one file, with the other shards if it is one
+  ollama.com/NAME[:TAG]       from Ollama's registry
+  oci://HOST/REPO[:TAG]       from another registry, with the credentials of docker login
+  https://HOST/FILE.gguf      a file; #sha256=SUM at the end verifies its hash
 
-The head of a model is read first, and the rest is not downloaded where this machine
-could not run it: for its architecture, or for want of memory or disk. --force leaves
-that out. A pull that ended early goes on where it was. Files get their names when
-their SHA-256 was compared.
+The header of a model is read first. The rest is not downloaded if this machine
+cannot run the model: unknown architecture, too little memory or disk space. --force
+skips this check. An interrupted pull resumes where it stopped. Files get their
+names after their SHA-256 was verified.
 
 HF_TOKEN is the token for Hugging Face, HF_ENDPOINT the URL of a mirror. Proxies are
-those of HTTPS_PROXY, HTTP_PROXY and NO_PROXY.`,
+set by HTTPS_PROXY, HTTP_PROXY and NO_PROXY.`,
 		Example: `  quern pull hf.co/ggml-org/gemma-3-1b-it-GGUF
   quern pull hf.co/bartowski/Llama-3.2-3B-Instruct-GGUF:Q6_K
   quern pull ollama.com/qwen3:0.6b
@@ -57,11 +57,11 @@ those of HTTPS_PROXY, HTTP_PROXY and NO_PROXY.`,
 	}
 	fs := cmd.Flags()
 	f.hub.defineCache(fs)
-	intVar(fs, &f.connections, "connections", "", 4, 1, 64, "connections at a time")
-	fs.BoolVar(&f.force, "force", false, "download what this machine cannot run too")
+	intVar(fs, &f.connections, "connections", "", 4, 1, 64, "concurrent connections")
+	fs.BoolVar(&f.force, "force", false, "download even if this machine cannot run it")
 	f.model.defineMemory(pflag.NewFlagSet("defaults", pflag.ContinueOnError)) // as "quern run" has them
 	f.model.defineContext(fs, -1, 0, "tokens of context that it has to fit with; 0 is the model's own (default: the model's, at most 4096)")
-	bytesVar(fs, &f.model.memory, "memory", "limit on memory, such as 4G (default: what \"quern doctor\" says)")
+	bytesVar(fs, &f.model.memory, "memory", "memory limit, such as 4G (default: see \"quern doctor\")")
 	return cmd
 }
 
@@ -104,8 +104,8 @@ func newRmCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "rm NAME...",
 		Short: "Remove downloaded models",
-		Long: `Remove models from the cache, by the names that "quern list" shows, and the files that
-no other of them has. With --partial, remove what pulls that ended early have left.`,
+		Long: `Remove models from the cache, by the names in "quern list", with the files that no
+other model uses. With --partial, remove the partial files of interrupted pulls.`,
 		Example: `  quern rm hf.co/ggml-org/gemma-3-1b-it-GGUF:Q4_K_M
   quern rm --partial`,
 		Args: func(_ *cobra.Command, args []string) error {
@@ -140,7 +140,7 @@ no other of them has. With --partial, remove what pulls that ended early have le
 		},
 	}
 	f.defineKept(cmd.Flags())
-	cmd.Flags().BoolVar(&partial, "partial", false, "remove unfinished downloads that no pull is at")
+	cmd.Flags().BoolVar(&partial, "partial", false, "remove partial downloads that no pull is using")
 	return cmd
 }
 
@@ -148,9 +148,9 @@ func newCpCommand() *cobra.Command {
 	var f hubFlags
 	cmd := &cobra.Command{
 		Use:   "cp FROM TO",
-		Short: "Give a downloaded model another name",
-		Long: `Give a downloaded model another name, short for example, which all commands take. Its
-files stay what they are, and take no more space. A copy of that name is replaced.`,
+		Short: "Add an alias for a downloaded model",
+		Long: `Add an alias for a downloaded model, such as a short name, which all commands accept.
+It takes no space. An existing alias of that name is replaced.`,
 		Example: `  quern cp hf.co/ggml-org/gemma-3-1b-it-GGUF gemma
   quern run -m gemma "Name three rivers."`,
 		Args: arguments(2, 2),

@@ -42,16 +42,15 @@ func newQuantizeCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "quantize IN [OUT] [TYPE] [THREADS]",
-		Short: "Write a model with smaller weights",
-		Long: `Write a model with weights of fewer bits, as llama-quantize does: TYPE is a mix that
-chooses a type for each tensor, and the bytes that come out are the same. With an
-importance matrix (see "quern imatrix") errors count where they are felt; types
-below three bits need one. With --method gptq the file has the same types, for any
-program that reads them, and is nearer to the original; a text says how.
+		Short: "Quantize a model",
+		Long: `Quantize a model, with output byte-identical to llama-quantize's: TYPE is a mix that
+chooses a type for each tensor. With an importance matrix (see "quern imatrix")
+errors are weighted by their effect; types below three bits need one. With --method
+gptq the file has the same types, readable by any program that knows them, and is
+closer to the original; this needs a calibration text.
 
-Without OUT the file is called ggml-model-TYPE.gguf, beside IN. Memory is bounded
-whatever the model's size, and nothing is left under the name of OUT until it is
-whole.
+Without OUT the file is called ggml-model-TYPE.gguf, beside IN. Memory use is small
+for any model, and OUT is written atomically.
 
 ` + targetHelp + `
 
@@ -80,22 +79,22 @@ Types: ` + strings.Join(quant.Mixes(), " ") + `, and COPY.`,
 	}
 	fs := cmd.Flags()
 	fs.StringVar(&f.matrix, "imatrix", "", "importance matrix, a `FILE` of \"quern imatrix\" or llama-imatrix")
-	fs.StringArrayVar(&f.include, "include-weights", nil, "use the importance matrix for tensors whose names have this `PART` alone")
-	fs.StringArrayVar(&f.exclude, "exclude-weights", nil, "do not use the importance matrix for tensors whose names have this `PART`")
-	fs.StringArrayVar(&f.types, "tensor-type", nil, "`PATTERN=TYPE` for the tensors whose names a regular expression matches; the first that does")
-	fs.StringVar(&f.typeFile, "tensor-type-file", "", "a `FILE` of such patterns, between spaces or on lines")
+	fs.StringArrayVar(&f.include, "include-weights", nil, "use the importance matrix only for tensors whose names contain `PART`")
+	fs.StringArrayVar(&f.exclude, "exclude-weights", nil, "do not use the importance matrix for tensors whose names contain `PART`")
+	fs.StringArrayVar(&f.types, "tensor-type", nil, "`PATTERN=TYPE` for tensors whose names match a regular expression; the first match applies")
+	fs.StringVar(&f.typeFile, "tensor-type-file", "", "`FILE` of such patterns, separated by spaces or lines")
 	fs.StringVar(&f.output, "output-tensor-type", "", "`TYPE` of output.weight")
 	fs.StringVar(&f.embedding, "token-embedding-type", "", "`TYPE` of token_embd.weight")
-	fs.BoolVar(&f.leave, "leave-output-tensor", false, "leave output.weight as it is")
+	fs.BoolVar(&f.leave, "leave-output-tensor", false, "leave output.weight unchanged")
 	f.target.define(fs)
 	f.method.define(fs)
-	fs.BoolVar(&f.pure, "pure", false, "the same type for all tensors, without a mix")
-	fs.BoolVar(&f.requantize, "allow-requantize", false, "take tensors that are quantized already, whose errors stay")
+	fs.BoolVar(&f.pure, "pure", false, "one type for all tensors, instead of a mix")
+	fs.BoolVar(&f.requantize, "allow-requantize", false, "accept tensors that are already quantized; their errors remain")
 	fs.BoolVar(&f.keepSplit, "keep-split", false, "write as many files as IN has")
-	fs.Var((*overrideValue)(&f.set), "override-kv", "set metadata, `KEY=TYPE:VALUE`, a type of int, float, bool, str; again, or after a comma, for more")
+	fs.Var((*overrideValue)(&f.set), "override-kv", "set metadata: `KEY=TYPE:VALUE`, TYPE is int, float, bool or str; repeatable, or comma-separated")
 	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would be written")
-	fs.BoolVar(&f.replace, "force", false, "replace OUT if it is there")
-	intVar(fs, &f.threads, "threads", "t", 0, 0, 1<<10, "threads (default: as many as CPUs)")
+	fs.BoolVar(&f.replace, "force", false, "replace an existing OUT")
+	intVar(fs, &f.threads, "threads", "t", 0, 0, 1<<10, "threads (default: one per CPU)")
 	return cmd
 }
 

@@ -31,11 +31,11 @@ const calibrationMemory = 4e9
 
 func (m *quantizeMethod) define(fs *pflag.FlagSet) {
 	m.flags = fs
-	choiceVar(fs, &m.name, "method", "fast", quant.Methods(), "how scales and codes are found: with llama-quantize's bytes; searched together, for a lower error; or so that the columns of a row also make good each other's errors, as a text says, given with --calibration")
-	fs.StringVar(&m.file, "calibration", "", "`TEXT` that the model reads for --method gptq, in chunks of --ctx-size tokens")
+	choiceVar(fs, &m.name, "method", "fast", quant.Methods(), "quantization method: fast is byte-identical to llama-quantize; search optimizes scales and codes together for a lower error; gptq also compensates errors between the columns of a row, and needs --calibration")
+	fs.StringVar(&m.file, "calibration", "", "calibration `TEXT` for --method gptq, read in chunks of --ctx-size tokens")
 	intVar(fs, &m.chunks, "calibration-chunks", "", 128, -1, 1<<30, "chunks of it to read; 0 or -1 is all")
 	m.memory = calibrationMemory
-	bytesVar(fs, &m.memory, "calibration-memory", "memory for what is summed up meanwhile, a `SIZE` such as 16G; with less the text is read more often, or columns far from each other do not make good each other's errors")
+	bytesVar(fs, &m.memory, "calibration-memory", "memory for the calibration sums, a `SIZE` such as 16G; with less, the text is read more often, or errors are compensated within fewer columns")
 	fs.Lookup("calibration-memory").DefValue = "4G"
 }
 

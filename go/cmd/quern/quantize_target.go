@@ -25,11 +25,11 @@ type quantizeTarget struct {
 
 func (t *quantizeTarget) define(fs *pflag.FlagSet) {
 	t.flags = fs
-	floatVar(fs, &t.bpw, "target-bpw", 0, 0.5, 32, "in place of TYPE: types that lose least at `X` bits per weight")
+	floatVar(fs, &t.bpw, "target-bpw", 0, 0.5, 32, "instead of TYPE: the types with the least loss at `X` bits per weight")
 	fs.Lookup("target-bpw").DefValue = ""
-	bytesVar(fs, &t.size, "target-size", "in place of TYPE: types that lose least in a file of this `SIZE`, such as 4G")
+	bytesVar(fs, &t.size, "target-size", "instead of TYPE: the types with the least loss in a file of this `SIZE`, such as 4G")
 	fs.StringVarP(&t.file, "file", "f", "", "`TEXT` on which to measure how much each tensor counts for a target; it takes time and room for a copy of IN")
-	intVar(fs, &t.ctx, "ctx-size", "c", 512, eval.MinCtx, 1<<28, "tokens of a chunk of it, or of that of --calibration")
+	intVar(fs, &t.ctx, "ctx-size", "c", 512, eval.MinCtx, 1<<28, "tokens per chunk of it, or of --calibration")
 	intVar(fs, &t.chunks, "chunks", "", 4, -1, 1<<30, "chunks of it to read; 0 or -1 is all")
 }
 
@@ -173,5 +173,5 @@ func (t *quantizeTarget) inFile(job *quant.Job, a *quant.Allocation, hint string
 
 // targetHelp is what the command's help says of targets.
 var targetHelp = strings.TrimSpace(`
-With --target-bpw or --target-size, types are chosen for each tensor so that the loss
-is least at that size. TYPE is left out then, or "auto".`)
+With --target-bpw or --target-size, the types of tensors are chosen for the least
+loss at that size. Omit TYPE then, or use "auto".`)

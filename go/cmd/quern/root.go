@@ -18,8 +18,8 @@ func newRootCommand() *cobra.Command {
 		Short: "Run GGUF language models on ordinary CPUs",
 		Long: `Quern runs GGUF language models on ordinary CPUs.
 
-Flags follow llama.cpp's names where it has one. Every flag can also be given in
-the environment: --ctx-size as QUERN_CTX_SIZE. QUERN_ISA=avx2 restricts the
+Flags have llama.cpp's names where llama.cpp has the flag. Each can be set by an
+environment variable: --ctx-size by QUERN_CTX_SIZE. QUERN_ISA=avx2 restricts the
 instruction sets in use; "quern doctor" lists those of this machine.`,
 		Example: `  quern run "Once upon a time"
   quern run -m model.gguf -p "Once upon a time"

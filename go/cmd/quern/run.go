@@ -40,17 +40,17 @@ func newRunCommand() *cobra.Command {
 	var f runFlags
 	cmd := &cobra.Command{
 		Use:   "run [MODEL] [PROMPT]",
-		Short: "Continue a text",
-		Long: `Continue a text, given as PROMPT, with -p, -f or on standard input, by the model that
-MODEL or -m names. A first argument is MODEL where it is a GGUF file, a checkpoint's
-folder, a model in the cache or the name of one on a server, and a text otherwise. The
-continuation, and nothing else, goes to standard output as it is generated. With
---temp 0 it is the likeliest text, the same every time. Ctrl-C ends it. A line
-break at the end of a prompt that comes from a file or standard input is left out.
+		Short: "Complete a text",
+		Long: `Complete a text, given as PROMPT, with -p, -f or on standard input, with the model
+MODEL or -m. The first argument is MODEL if it is a GGUF file, a checkpoint folder, a
+model in the cache or the name of one on a server, and the text otherwise. Only the
+continuation goes to standard output, as it is generated. With --temp 0 decoding is
+greedy and deterministic. Ctrl-C ends it. A trailing newline of a prompt from a file
+or standard input is removed.
 
-` + orDemoHelp + ` It needs no prompt to
-begin a story. What the flags leave open about sampling is as the model's file
-has it (general.sampling.*), or else as below.
+` + orDemoHelp + ` It needs no prompt
+to begin a story. Sampling defaults come from the model's file (general.sampling.*),
+or else are as below.
 
 ` + llamaHelp,
 		Example: `  quern run "Once upon a time"
@@ -84,9 +84,9 @@ func (f *runFlags) define(fs *pflag.FlagSet) {
 	f.model.defineContext(fs, -1, 0, "tokens of context; 0 is the model's own (default: the model's, at most 4096)")
 	f.model.defineShift(fs)
 	f.prompt.define(fs, "to continue")
-	intVar(fs, &f.predict, "predict", "n", -1, -1, math.MaxInt32, "tokens to generate at most; -1 is until the text ends")
+	intVar(fs, &f.predict, "predict", "n", -1, -1, math.MaxInt32, "maximum tokens to generate; -1 is until the text ends")
 	auto(fs, "predict", &f.predict, "-2") // of llama-completion, until the context is full: nothing goes beyond it here
-	switchVar(fs, &f.ignoreEOS, "ignore-eos", false, "go on where the model ends the text")
+	switchVar(fs, &f.ignoreEOS, "ignore-eos", false, "continue where the model ends the text")
 	defineStops(fs, &f.stops)
 	fs.BoolVar(&f.stats, "stats", false, "print timings and memory to standard error")
 	f.adapters.define(fs)
@@ -182,7 +182,7 @@ func (f *runFlags) ends(tok *tokenizer.Tokenizer) func(id int32) bool {
 
 // defineStops defines the flag of texts that end an answer.
 func defineStops(fs *pflag.FlagSet, stops *[]string) {
-	fs.StringArrayVar(stops, "reverse-prompt", nil, "`TEXT` at which the answer ends, which is not part of it; may be given again (-r)")
+	fs.StringArrayVar(stops, "reverse-prompt", nil, "stop `TEXT` that ends the answer and is not part of it; repeatable (-r)")
 }
 
 // write writes text unbuffered: the reader sees each token as it comes.

@@ -29,33 +29,33 @@ type samplingFlag struct {
 }
 
 var commonSampling = []samplingFlag{
-	{"temp", func(p *sample.Params) *float32 { return &p.Temp }, nil, -100, 100, "temperature; 0 or less takes the likeliest token"},
-	{"top-k", nil, func(p *sample.Params) *int { return &p.TopK }, -1, math.MaxInt32, "choose among the K likeliest tokens; 0 or -1 is all"},
-	{"top-p", func(p *sample.Params) *float32 { return &p.TopP }, nil, 0, 1, "choose among the likeliest that make up this probability; 1 is all"},
-	{"min-p", func(p *sample.Params) *float32 { return &p.MinP }, nil, 0, 1, "leave out tokens less likely than this share of the likeliest; 0 is none"},
-	{"repeat-penalty", func(p *sample.Params) *float32 { return &p.RepeatPenalty }, nil, 0.01, 100, "make tokens seen already less likely; 1 does not"},
-	{"repeat-last-n", nil, func(p *sample.Params) *int { return &p.RepeatLastN }, -1, 1 << 24, "tokens that the penalties look back at; -1 is all"},
-	{"presence-penalty", func(p *sample.Params) *float32 { return &p.PresencePenalty }, nil, -100, 100, "taken off the logit of each token seen"},
-	{"frequency-penalty", func(p *sample.Params) *float32 { return &p.FrequencyPenalty }, nil, -100, 100, "the same, for each time it was seen"},
+	{"temp", func(p *sample.Params) *float32 { return &p.Temp }, nil, -100, 100, "temperature; 0 or less is greedy decoding"},
+	{"top-k", nil, func(p *sample.Params) *int { return &p.TopK }, -1, math.MaxInt32, "keep the K most likely tokens; 0 or -1 is all"},
+	{"top-p", func(p *sample.Params) *float32 { return &p.TopP }, nil, 0, 1, "keep the most likely tokens up to this cumulative probability; 1 is all"},
+	{"min-p", func(p *sample.Params) *float32 { return &p.MinP }, nil, 0, 1, "drop tokens less likely than this share of the most likely; 0 drops none"},
+	{"repeat-penalty", func(p *sample.Params) *float32 { return &p.RepeatPenalty }, nil, 0.01, 100, "penalty of repeated tokens; 1 is none"},
+	{"repeat-last-n", nil, func(p *sample.Params) *int { return &p.RepeatLastN }, -1, 1 << 24, "tokens that the penalties look back; -1 is all"},
+	{"presence-penalty", func(p *sample.Params) *float32 { return &p.PresencePenalty }, nil, -100, 100, "subtracted from the logits of tokens seen"},
+	{"frequency-penalty", func(p *sample.Params) *float32 { return &p.FrequencyPenalty }, nil, -100, 100, "the same, for each time a token was seen"},
 }
 
 // rareSampling are left out of the help; docs/migrating.md has them.
 var rareSampling = []samplingFlag{
-	{"dynatemp-range", func(p *sample.Params) *float32 { return &p.DynRange }, nil, -100, 100, "vary the temperature by up to this, by the entropy"},
+	{"dynatemp-range", func(p *sample.Params) *float32 { return &p.DynRange }, nil, -100, 100, "vary the temperature by up to this, depending on the entropy"},
 	{"dynatemp-exp", func(p *sample.Params) *float32 { return &p.DynExponent }, nil, 0, 100, "how the entropy maps to that range"},
-	{"typical-p", func(p *sample.Params) *float32 { return &p.TypicalP }, nil, 0, 1, "choose among the tokens of the most expected surprise that make up this probability; 1 is all"},
-	{"top-n-sigma", func(p *sample.Params) *float32 { return &p.TopNSigma }, nil, -100, 100, "leave out logits so many standard deviations below the largest; 0 or less is none"},
-	{"xtc-probability", func(p *sample.Params) *float32 { return &p.XTCProbability }, nil, 0, 1, "how often the likeliest tokens are left out"},
-	{"xtc-threshold", func(p *sample.Params) *float32 { return &p.XTCThreshold }, nil, 0, 1, "the tokens of at least this probability, all but the least likely of them"},
-	{"dry-multiplier", func(p *sample.Params) *float32 { return &p.DryMultiplier }, nil, -100, 100, "make tokens less likely that would continue a repeated sequence"},
-	{"dry-base", func(p *sample.Params) *float32 { return &p.DryBase }, nil, 0, 100, "growth of that penalty with each repeated token"},
-	{"dry-allowed-length", nil, func(p *sample.Params) *int { return &p.DryAllowedLength }, 0, 1 << 24, "repetitions up to this length are free"},
-	{"dry-penalty-last-n", nil, func(p *sample.Params) *int { return &p.DryLastN }, -1, 1 << 24, "tokens that DRY looks back at; -1 is all"},
-	{"mirostat", nil, func(p *sample.Params) *int { return &p.Mirostat }, 0, 2, "Mirostat 1 or 2, instead of all samplers but the temperature"},
-	{"mirostat-ent", func(p *sample.Params) *float32 { return &p.MirostatTau }, nil, 0, 100, "the surprise that Mirostat holds, in bits"},
-	{"mirostat-lr", func(p *sample.Params) *float32 { return &p.MirostatEta }, nil, 0, 100, "how fast Mirostat corrects it"},
-	{"adaptive-target", func(p *sample.Params) *float32 { return &p.AdaptiveTarget }, nil, -100, 1, "choose tokens of about this probability; less than 0 does not"},
-	{"adaptive-decay", func(p *sample.Params) *float32 { return &p.AdaptiveDecay }, nil, 0, 0.99, "how much of what was chosen before counts for that"},
+	{"typical-p", func(p *sample.Params) *float32 { return &p.TypicalP }, nil, 0, 1, "locally typical sampling: keep tokens of typical surprise up to this cumulative probability; 1 is all"},
+	{"top-n-sigma", func(p *sample.Params) *float32 { return &p.TopNSigma }, nil, -100, 100, "drop logits more than this many standard deviations below the largest; 0 or less drops none"},
+	{"xtc-probability", func(p *sample.Params) *float32 { return &p.XTCProbability }, nil, 0, 1, "probability that XTC drops the most likely tokens"},
+	{"xtc-threshold", func(p *sample.Params) *float32 { return &p.XTCThreshold }, nil, 0, 1, "XTC drops tokens of at least this probability, except the least likely of them"},
+	{"dry-multiplier", func(p *sample.Params) *float32 { return &p.DryMultiplier }, nil, -100, 100, "DRY penalty of tokens that would continue a repeated sequence"},
+	{"dry-base", func(p *sample.Params) *float32 { return &p.DryBase }, nil, 0, 100, "growth of the DRY penalty with each repeated token"},
+	{"dry-allowed-length", nil, func(p *sample.Params) *int { return &p.DryAllowedLength }, 0, 1 << 24, "DRY allows repetitions up to this length"},
+	{"dry-penalty-last-n", nil, func(p *sample.Params) *int { return &p.DryLastN }, -1, 1 << 24, "tokens that DRY looks back; -1 is all"},
+	{"mirostat", nil, func(p *sample.Params) *int { return &p.Mirostat }, 0, 2, "Mirostat 1 or 2, instead of all samplers except temperature"},
+	{"mirostat-ent", func(p *sample.Params) *float32 { return &p.MirostatTau }, nil, 0, 100, "target surprise of Mirostat, in bits"},
+	{"mirostat-lr", func(p *sample.Params) *float32 { return &p.MirostatEta }, nil, 0, 100, "learning rate of Mirostat"},
+	{"adaptive-target", func(p *sample.Params) *float32 { return &p.AdaptiveTarget }, nil, -100, 1, "adaptive-p: prefer tokens of about this probability; below 0 is off"},
+	{"adaptive-decay", func(p *sample.Params) *float32 { return &p.AdaptiveDecay }, nil, 0, 0.99, "weight of earlier choices in adaptive-p"},
 }
 
 func (f *samplingFlags) define(fs *pflag.FlagSet) {
@@ -71,12 +71,12 @@ func (f *samplingFlags) define(fs *pflag.FlagSet) {
 			}
 		}
 	}
-	intVar(fs, &f.seed, "seed", "s", -1, -1, math.MaxInt64, "seed of the choices; -1 is a random one")
+	intVar(fs, &f.seed, "seed", "s", -1, -1, math.MaxInt64, "seed of the sampler; -1 is random")
 	auto(fs, "seed", &f.seed, "4294967295") // llama.cpp's unsigned equivalent of -1
-	fs.Var(&chainValue{&p.Chain, false}, "samplers", "`NAMES` of the samplers in use, in their order, with ; between")
+	fs.Var(&chainValue{&p.Chain, false}, "samplers", "`NAMES` of the samplers in order, separated by ;")
 	fs.Var(&chainValue{&p.Chain, true}, "sampler-seq", "the same, in `LETTERS` such as edskypmxt")
 	f.breakers = sample.DefaultBreakers
-	fs.Var(&breakersValue{p: &f.breakers}, "dry-sequence-breaker", "`TEXT` that ends a repetition, or none; may be given again")
+	fs.Var(&breakersValue{p: &f.breakers}, "dry-sequence-breaker", "`TEXT` that ends a repetition, or none; repeatable")
 	for _, s := range rareSampling {
 		fs.Lookup(s.name).Hidden = true
 	}

@@ -39,27 +39,27 @@ func newServeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "serve",
 		Short: "Serve models over HTTP",
-		Long: `Serve models over HTTP: the endpoints of OpenAI and of llama-server, metrics at
-/metrics, probes at /livez, /readyz and /startupz, all of it described at
-/openapi.json, and a page to chat with at /.
+		Long: `Serve models over HTTP: the APIs of OpenAI, Anthropic, Ollama and llama-server,
+metrics at /metrics, probes at /livez, /readyz and /startupz, an OpenAPI description
+at /openapi.json, and a chat page at /.
 
-Requests share the machine: those that generate go first, and prompts take what
-is left of the time between two tokens. A text that was seen before is not
-computed again. SIGTERM lets what runs finish for --drain; a second one does not.
+Requests share the machine (continuous batching): generating sequences go first, and
+prompts get the rest of the time between two tokens. A prefix cache avoids computing
+the same text twice. On SIGTERM running requests may finish within --drain; a second
+SIGTERM ends the process.
 
--m may be given again: requests say which model they mean by its name, and those that
-do not have the first. Models of --models-dir and --models-preset are loaded when a
-request names them, and make room for each other. All share the threads and the memory
-of the machine.
+-m is repeatable: requests select a model by name; the default is the first. Models
+of --models-dir and --models-preset are loaded when a request names them; when memory
+is short, others are unloaded. All share the threads and the memory of the machine.
 
-Without -m the models are those that "quern pull" downloaded, beside --models-dir, and
-clients may download others. Where there is none yet, the demo inside the program is
-served: a small model that tells stories; -m demo names it too. Sampling is as the
-request says, or the flags, or the model's file (general.sampling.*), or as below.
+Without -m the models are those downloaded by "quern pull", besides --models-dir, and
+clients may download others. If there is none yet, the embedded demo model is served,
+a small one that tells stories; -m demo names it too. Sampling settings come from the
+request, the flags, the model's file (general.sampling.*), or the defaults below.
 
-llama-server's other flags and its environment variables are taken too: they do what
-they do there, or a line in the log says what decides instead, or what to do
-instead is said at once. docs/migrating.md has all of them.`,
+llama-server's other flags and its environment variables are accepted too: they work
+as in llama-server, a log line says what applies instead, or an error says what to do
+instead. docs/migrating.md lists them all.`,
 		Example: `  quern serve
   quern serve -m model.gguf
   quern serve -m small=model-1b.gguf -m large=model-8b.gguf

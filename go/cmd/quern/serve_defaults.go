@@ -34,16 +34,16 @@ type requestFlags struct {
 func (f *requestFlags) define(fs *pflag.FlagSet) {
 	f.flags = fs
 	f.form.define(fs)
-	switchVar(fs, &f.ignoreEOS, "ignore-eos", false, "go on where the model ends the text")
-	fs.StringArrayVar(&f.bias, "logit-bias", nil, "`ID+BIAS` or ID-BIAS, added to the logit of a token; may be given again")
-	fs.StringArrayVar(&f.stops, "reverse-prompt", nil, "`TEXT` at which answers end; may be given again")
-	switchVar(fs, &f.cache, "cache-prompt", true, "use what was computed before of a prompt, and keep it for others")
-	switchVar(fs, &f.prefill, "prefill-assistant", true, "go on with the last message where it is the assistant's")
+	switchVar(fs, &f.ignoreEOS, "ignore-eos", false, "continue where the model ends the text")
+	fs.StringArrayVar(&f.bias, "logit-bias", nil, "`ID+BIAS` or ID-BIAS, added to the logit of a token; repeatable")
+	fs.StringArrayVar(&f.stops, "reverse-prompt", nil, "stop `TEXT` that ends answers; repeatable")
+	switchVar(fs, &f.cache, "cache-prompt", true, "use the prefix cache for prompts")
+	switchVar(fs, &f.prefill, "prefill-assistant", true, "continue the last message if it is the assistant's")
 	fs.StringVar(&f.kwargs, "chat-template-kwargs", "", "`JSON` object of variables for the chat template")
-	choiceVar(fs, &f.reasoning, "reasoning", "auto", []string{"auto", "on", "off"}, "whether the model thinks first, where its template knows enable_thinking")
-	fs.StringVar(&f.effort, "reasoning-effort", "", "`WORD` for the chat template, such as low, medium or high; none does not think")
-	intVar(fs, &f.budget, "reasoning-budget", "", -1, -1, math.MaxInt32, "tokens after which thinking is ended; -1 is never")
-	fs.StringVar(&f.ending, "reasoning-budget-message", "", "`TEXT` that the model is made to say where the budget ends its thinking")
+	choiceVar(fs, &f.reasoning, "reasoning", "auto", []string{"auto", "on", "off"}, "reasoning, if the template supports enable_thinking")
+	fs.StringVar(&f.effort, "reasoning-effort", "", "`WORD` for the chat template, such as low, medium or high; none disables reasoning")
+	intVar(fs, &f.budget, "reasoning-budget", "", -1, -1, math.MaxInt32, "maximum tokens of reasoning; -1 is unlimited")
+	fs.StringVar(&f.ending, "reasoning-budget-message", "", "`TEXT` inserted when the budget ends the reasoning")
 	for _, name := range []string{"logit-bias", "prefill-assistant", "reverse-prompt"} {
 		fs.Lookup(name).Hidden = true
 	}

@@ -22,11 +22,11 @@ type logFlags struct {
 
 func (f *logFlags) define(fs *pflag.FlagSet) {
 	f.flags = fs
-	choiceVar(fs, &f.level, "log-level", "info", []string{"debug", "info", "warn", "error", "off"}, "least important lines of the log")
-	fs.StringVar(&f.file, "log-file", "", "`FILE` that gets the log too, as JSON; lines are added to it")
-	switchVar(fs, &f.json, "log-jsonl", false, "write JSON to terminals too; off writes for people in any case")
-	choiceVar(fs, &f.colors, "log-colors", "auto", []string{"auto", "on", "off"}, "colors of what is for people")
-	switchVar(fs, &f.times, "log-timestamps", true, "when each line was written")
+	choiceVar(fs, &f.level, "log-level", "info", []string{"debug", "info", "warn", "error", "off"}, "minimum level of the log")
+	fs.StringVar(&f.file, "log-file", "", "`FILE` to append the log to, as JSON")
+	switchVar(fs, &f.json, "log-jsonl", false, "log JSON to terminals too; off always logs text")
+	choiceVar(fs, &f.colors, "log-colors", "auto", []string{"auto", "on", "off"}, "colors of the text log")
+	switchVar(fs, &f.times, "log-timestamps", true, "timestamps in the log")
 }
 
 // open returns the log, and a function that closes its file.

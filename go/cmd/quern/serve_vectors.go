@@ -20,10 +20,10 @@ type vectorFlags struct {
 }
 
 func (f *vectorFlags) define(fs *pflag.FlagSet) {
-	fs.BoolVar(&f.only, "embeddings", false, "make vectors of texts and generate nothing; without it, models that generate do both")
-	fs.BoolVar(&f.ranks, "reranking", false, "score documents and generate nothing: as --embeddings --pooling rank")
-	choiceVar(fs, &f.pooling, "pooling", "", slices.Sorted(maps.Keys(poolings)), "how the vector of a text comes from those of its tokens (default: as the file says, mean for encoders, last for others)")
-	intVar(fs, &f.normalize, "embd-normalize", "", engine.Euclidean, -1, 1<<15, "norm by which vectors get length 1 where the request does not say: 2 is Euclidean, 1 the sum, -1 none; 0 makes the largest number 32760")
+	fs.BoolVar(&f.only, "embeddings", false, "serve embeddings only; without it, generative models do both")
+	fs.BoolVar(&f.ranks, "reranking", false, "serve reranking only: as --embeddings --pooling rank")
+	choiceVar(fs, &f.pooling, "pooling", "", slices.Sorted(maps.Keys(poolings)), "pooling of token vectors (default: the file's, else mean for encoders, last for others)")
+	intVar(fs, &f.normalize, "embd-normalize", "", engine.Euclidean, -1, 1<<15, "norm that scales vectors to length 1, unless the request sets it: 2 is Euclidean, 1 the sum, -1 none; 0 scales the largest number to 32760")
 }
 
 // apply sets what a model makes of texts.

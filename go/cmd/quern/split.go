@@ -29,10 +29,10 @@ func newSplitCommand() *cobra.Command {
 	var f splitFlags
 	cmd := &cobra.Command{
 		Use:   "split IN OUT",
-		Short: "Divide a model into several files",
-		Long: `Divide a model into several files, with gguf-split's options and names: OUT is what
-they begin with, as in OUT-00001-of-00003.gguf. Any of them names the whole model to
-every program. "quern join" makes one file of them again.`,
+		Short: "Split a model into several files",
+		Long: `Split a model into several files, with gguf-split's options and names: OUT is their
+prefix, as in OUT-00001-of-00003.gguf. Programs accept any of them as the whole
+model. "quern join" joins them again.`,
 		Example: `  quern split model.gguf part --split-max-size 4G
   quern join part-00001-of-00003.gguf model.gguf`,
 		Args: arguments(2, 2),
@@ -53,11 +53,11 @@ every program. "quern join" makes one file of them again.`,
 		}),
 	}
 	fs := cmd.Flags()
-	intVar(fs, &f.tensors, "split-max-tensors", "", 0, 1, gguf.MaxTensors, "tensors in each file at most (default: 128 without --split-max-size)")
-	bytesVar(fs, &f.bytes, "split-max-size", "bytes of tensors in each file at most, such as 800M or 4G")
-	fs.BoolVar(&f.headApart, "no-tensor-first-split", false, "put the metadata alone into the first file")
-	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would be written, and write nothing")
-	fs.BoolVar(&f.force, "force", false, "replace files that exist")
+	intVar(fs, &f.tensors, "split-max-tensors", "", 0, 1, gguf.MaxTensors, "maximum tensors per file (default: 128 without --split-max-size)")
+	bytesVar(fs, &f.bytes, "split-max-size", "maximum bytes of tensors per file, such as 800M or 4G")
+	fs.BoolVar(&f.headApart, "no-tensor-first-split", false, "put only the metadata into the first file")
+	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would be written, without writing")
+	fs.BoolVar(&f.force, "force", false, "replace existing files")
 	fs.BoolVar(&f.split, "split", false, "divide, as without it")
 	fs.BoolVar(&f.merge, "merge", false, `join, as "quern join" does`)
 	return cmd
@@ -67,15 +67,15 @@ func newJoinCommand() *cobra.Command {
 	var f splitFlags
 	cmd := &cobra.Command{
 		Use:     "join IN OUT",
-		Short:   "Make one file of a model in several",
-		Long:    `Make one file of a model in several, of which IN is any. The files stay as they are.`,
+		Short:   "Join the files of a split model",
+		Long:    `Join the files of a split model into one. IN is any of them. They are not changed.`,
 		Example: `  quern join part-00001-of-00003.gguf model.gguf`,
 		Args:    arguments(2, 2),
 		RunE:    interruptible(func(cmd *cobra.Command, args []string) error { return f.joinFile(cmd, args[0], args[1]) }),
 	}
 	fs := cmd.Flags()
-	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would be written, and write nothing")
-	fs.BoolVar(&f.force, "force", false, "replace a file that exists")
+	fs.BoolVar(&f.dryRun, "dry-run", false, "print what would be written, without writing")
+	fs.BoolVar(&f.force, "force", false, "replace an existing file")
 	return cmd
 }
 

@@ -22,10 +22,10 @@ func newTokenizeCommand() *cobra.Command {
 	)
 	cmd := &cobra.Command{
 		Use:   "tokenize -m FILE [TEXT | -p TEXT | -f FILE]",
-		Short: "Turn text into token ids, or back",
-		Long: `Turn text into the token ids that a model sees, one "id -> 'piece'" to a line.
-Bytes of a piece that would not print are escaped. With --detok it goes back:
-the text is token ids, with or without commas and brackets.`,
+		Short: "Convert text to token ids, or back",
+		Long: `Convert text to a model's token ids, one "id -> 'piece'" per line. Unprintable bytes
+of a piece are escaped. With --detok, convert token ids to text; they may have
+commas and brackets.`,
 		Example: `  quern tokenize -m model.gguf -p "Hello world" --ids
   quern tokenize -m model.gguf -p "Hello world" --ids | quern tokenize -m model.gguf --detok`,
 		Args: onePrompt,
@@ -67,14 +67,14 @@ the text is token ids, with or without commas and brackets.`,
 		},
 	}
 	fs := cmd.Flags()
-	modelVar(fs, &path, "GGUF `FILE`, or one with a vocabulary alone; demo is the model inside the program")
+	modelVar(fs, &path, "GGUF `FILE`, or one with only a vocabulary; demo is the embedded demo model")
 	text.define(fs, "to encode, or ids with --detok")
 	fs.BoolVar(&onlyIDs, "ids", false, "print the ids on one line, separated by spaces")
 	fs.BoolVar(&noSpecial, "no-special", false, "add neither BOS nor EOS; with --detok: none was added")
-	fs.BoolVar(&noParse, "no-parse-special", false, "read control tokens in the text as plain text")
+	fs.BoolVar(&noParse, "no-parse-special", false, "treat control tokens in the text as plain text")
 	alias(fs, "no-special", "-no-bos") // llama-tokenize's name
-	fs.BoolVar(&inverse, "detok", false, "turn token ids into text")
-	fs.BoolVar(&count, "show-count", false, "print how many there are, too")
+	fs.BoolVar(&inverse, "detok", false, "convert token ids to text")
+	fs.BoolVar(&count, "show-count", false, "print the number of tokens too")
 	for name, usage := range map[string]string{"stdin": "where no text is given it is read there", "log-disable": "there is no log"} {
 		fs.Bool(name, true, usage) // of llama-tokenize, and so in any case
 		fs.Lookup(name).Hidden = true

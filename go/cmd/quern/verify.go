@@ -36,14 +36,14 @@ func newVerifyCommand() *cobra.Command {
 	var f verifyFlags
 	cmd := &cobra.Command{
 		Use:   "verify",
-		Short: "Check that this machine computes the same bits as every other",
-		Long: `Check that this machine computes the same bits as every other: each instruction
-set it has runs the models of a published table, and must give the same tokens and
-the same logits, to the last bit. QUERN_ISA restricts the sets.
+		Short: "Check that this machine computes the same bits as all others",
+		Long: `Check that this machine computes the same bits as all others: each of its instruction
+sets runs the models of a published table, and must reproduce the same tokens and
+logits, bit for bit. QUERN_ISA restricts the sets.
 
-With -m it prints the row of a model of yours instead, as a line of JSON: what a
-prompt is continued with, and a hash of all logits on the way. The line is the same
-on every machine, so two of them can be compared; --expect does.`,
+With -m, print the row of another model as a line of JSON: the continuation of a
+prompt, and a hash of all logits. The line is the same on every machine, so two
+machines can be compared, also by --expect.`,
 		Example: `  quern verify
   quern verify -m model.gguf
   quern verify -m model.gguf --expect 3f5a...`,
@@ -65,12 +65,12 @@ on every machine, so two of them can be compared; --expect does.`,
 }
 
 func (f *verifyFlags) define(fs *pflag.FlagSet) {
-	modelVar(fs, &f.model, "GGUF `FILE` whose row is printed; demo is the model inside the program")
+	modelVar(fs, &f.model, "GGUF `FILE` whose row is printed; demo is the embedded demo model")
 	fs.StringVarP(&f.prompt, "prompt", "p", "The quick brown fox jumps over the lazy dog.", "`TEXT` that it continues")
-	intVar(fs, &f.predict, "predict", "n", 16, 1, 1<<12, "tokens to continue it by")
+	intVar(fs, &f.predict, "predict", "n", 16, 1, 1<<12, "tokens to generate")
 	choiceVar(fs, &f.kv, "kv", kvcache.I16.String(), kvcache.TypeNames(), "type of keys and values")
 	fs.StringVar(&f.expect, "expect", "", "`HASH` that the logits must have")
-	intVar(fs, &f.threads, "threads", "t", 0, 1, kernel.MaxThreads, "threads (default: what \"quern doctor\" says)")
+	intVar(fs, &f.threads, "threads", "t", 0, 1, kernel.MaxThreads, "threads (default: see \"quern doctor\")")
 }
 
 // config says how to compute on this machine.

@@ -49,7 +49,7 @@ func newVersionCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "version",
-		Short: "Print what this binary was built from",
+		Short: "Print the version and the build of this binary",
 		Args:  flagsAlone,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			isa, err := chooseKernels()

@@ -242,7 +242,7 @@ func (v *value) Warning() string {
 	if v.settled() || v.row.Ignored == "" {
 		return ""
 	}
-	return v.shown() + " decides nothing here: " + v.row.Ignored
+	return v.shown() + " has no effect: " + v.row.Ignored
 }
 
 // From records the environment variable that set the value.

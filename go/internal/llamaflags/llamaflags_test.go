@@ -129,22 +129,22 @@ func TestGiven(t *testing.T) {
 		refused string
 		sets    string // FLAG=VALUE
 	}{
-		{args: "-ngl 99", warning: "--n-gpu-layers 99 decides nothing here: "},
+		{args: "-ngl 99", warning: "--n-gpu-layers 99 has no effect: "},
 		{args: "-ngl 0"},
 		{args: "-ngl 99 -ngl 0"},
-		{args: "-hft secret", warning: "--hf-token decides nothing here: "},
-		{args: "-no-kvu", warning: "--no-kv-unified decides nothing here: "},
+		{args: "-hft secret", warning: "--hf-token has no effect: "},
+		{args: "-no-kvu", warning: "--no-kv-unified has no effect: "},
 		{args: "-kvu"},
-		{args: "--offline", warning: "--offline decides nothing here: "},     // this command has none
+		{args: "--offline", warning: "--offline has no effect: "},     // this command has none
 		{args: "--mirostat 2", refused: "--mirostat: this command does not"}, // this command has none
 		{args: "--lora x.gguf", refused: "--lora: "},
 		{args: "--spec-type none", sets: "speculate=none"},
 		{args: "--spec-default", sets: "speculate=auto"},
 		{args: "--draft 8", sets: "draft-max=8"},
-		{args: "--spec-ngram-size-n 8", warning: "--spec-ngram-size-n decides nothing here: "},
+		{args: "--spec-ngram-size-n 8", warning: "--spec-ngram-size-n has no effect: "},
 		{args: "--no-mmap", sets: "weights=packed"},
 		{args: "--load-mode mmap", sets: "weights=mapped"},
-		{args: "--load-mode mlock", warning: "--load-mode mlock decides nothing here: "},
+		{args: "--load-mode mlock", warning: "--load-mode mlock has no effect: "},
 		{args: "--no-repack", sets: "weights=mapped"},
 		{args: "-v", sets: "log-level=debug"},
 		{args: "-lv 2", sets: "log-level=warn"},
