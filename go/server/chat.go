@@ -8,6 +8,7 @@ import (
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/server/field"
+	"github.com/quern-llm/quern/go/server/history"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -20,7 +21,7 @@ type chatQuery struct {
 	store       bool
 	metadata    kept
 
-	stored *responseStore // nil: nothing is kept
+	stored *history.Store // nil: nothing is kept
 	owner  string         // of what is
 }
 

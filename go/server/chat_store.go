@@ -1,7 +1,6 @@
 package server
 
 import (
-	"cmp"
 	"net/http"
 	"slices"
 	"strconv"
@@ -12,21 +11,30 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/server/field"
+	"github.com/quern-llm/quern/go/server/history"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
-// A storedChat is a chat completion that is kept, in the store of responses.
+// keptChat is the kind of chat completions in the history.
+const keptChat history.Kind = "chat completion"
+
+// A storedChat is a chat completion as the history has it.
 type storedChat struct {
+	id       string
 	answer   jsontext.Value // without its metadata
 	metadata jsontext.Value
-	messages []storedItem
+	messages []history.Item
 	model    string
 }
 
-func (s *storedChat) price() int {
+// Items are none: no response continues a chat completion.
+func (s storedChat) Items() []history.Item { return nil }
+
+// Size returns the memory of the chat completion in bytes.
+func (s storedChat) Size() int {
 	n := len(s.answer) + len(s.metadata) + len(s.model)
 	for _, m := range s.messages {
-		n += storedItemBytes + len(m.id) + len(m.raw)
+		n += m.Size()
 	}
 	return n
 }
@@ -41,7 +49,7 @@ func (f *chatFormat) store(a chatAnswer) {
 	if err != nil {
 		return
 	}
-	c := &storedChat{answer: raw, metadata: jsontext.Value("{}"), model: a.Model}
+	c := storedChat{id: a.ID, answer: raw, metadata: jsontext.Value("{}"), model: a.Model}
 	if len(q.metadata) > 0 {
 		c.metadata = jsontext.Value(q.metadata)
 	}
@@ -49,76 +57,24 @@ func (f *chatFormat) store(a chatAnswer) {
 	_ = r.Elements(wantMessages, func(i int) error { // which they are
 		v, err := r.Raw()
 		id := a.ID + "-" + strconv.Itoa(i)
-		c.messages = append(c.messages, storedItem{id, slices.Concat([]byte(`{"id":"`+id+`"`), field.Except(v, "id"))})
+		c.messages = append(c.messages, history.Item{ID: id, Raw: slices.Concat([]byte(`{"id":"`+id+`"`), field.Except(v, "id"))})
 		return err
 	})
-	q.stored.put(&storedResponse{id: a.ID, owner: q.owner, chat: c})
+	q.stored.Put(&history.Record{Kind: keptChat, ID: a.ID, Owner: q.owner, Body: c})
 }
 
 // completion returns the answer with its metadata.
-func (s *storedChat) completion(id string) storedItem {
-	return storedItem{id, slices.Concat(s.answer[:len(s.answer)-1], []byte(`,"metadata":`), s.metadata, []byte("}"))}
+func (s storedChat) completion() history.Item {
+	return history.Item{ID: s.id, Raw: slices.Concat(s.answer[:len(s.answer)-1], []byte(`,"metadata":`), s.metadata, []byte("}"))}
 }
 
-// chat returns a stored chat completion of an owner.
-func (s *responseStore) chat(owner, id string) (storedChat, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.expire()
-	r := s.find(owner, id, true)
-	if r == nil {
-		return storedChat{}, notStored("chat completion", id)
+// storedChat returns the chat completion that a request names.
+func (s *Server) storedChat(c *gin.Context) (storedChat, error) {
+	r, err := s.stored.Get(keptChat, s.owner(c), c.Param("id"))
+	if err != nil {
+		return storedChat{}, err
 	}
-	s.touch(r)
-	return *r.chat, nil
-}
-
-// label gives a stored chat completion other metadata.
-func (s *responseStore) label(owner, id string, metadata jsontext.Value) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := s.find(owner, id, true)
-	if r == nil {
-		return notStored("chat completion", id)
-	}
-	r.chat.metadata = metadata
-	was := r.size
-	r.size = r.price()
-	s.bytes += r.size - was
-	s.touch(r)
-	s.expire()
-	return nil
-}
-
-// forget deletes a stored chat completion of an owner, and reports whether there was one.
-func (s *responseStore) forget(owner, id string) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	r := s.find(owner, id, true)
-	if r == nil {
-		return false
-	}
-	s.drop(r)
-	return true
-}
-
-// chats returns the stored chat completions of an owner that a filter takes, the oldest first.
-func (s *responseStore) chats(owner string, takes func(*storedChat) bool) []storedItem {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.expire()
-	var all []*storedResponse
-	for _, r := range s.byID {
-		if r.owner == owner && r.chat != nil && takes(r.chat) {
-			all = append(all, r)
-		}
-	}
-	slices.SortFunc(all, func(a, b *storedResponse) int { return cmp.Compare(a.serial, b.serial) })
-	items := make([]storedItem, len(all))
-	for i, r := range all {
-		items[i] = r.chat.completion(r.id)
-	}
-	return items
+	return s.stored.Body(r).(storedChat), nil
 }
 
 // listChats serves GET /v1/chat/completions.
@@ -130,7 +86,7 @@ func (s *Server) listChats(c *gin.Context, _ *Model) error {
 			want[strings.TrimSuffix(key, "]")] = values[0]
 		}
 	}
-	items := s.stored.chats(s.owner(c), func(chat *storedChat) bool {
+	takes := func(chat storedChat) bool {
 		var has map[string]any
 		if model != "" && chat.model != model || len(want) > 0 && json.Unmarshal(chat.metadata, &has) != nil {
 			return false
@@ -141,24 +97,29 @@ func (s *Server) listChats(c *gin.Context, _ *Model) error {
 			}
 		}
 		return true
-	})
+	}
+	var items []history.Item
+	for _, body := range s.stored.List(keptChat, s.owner(c)) {
+		if chat := body.(storedChat); takes(chat) {
+			items = append(items, chat.completion())
+		}
+	}
 	return sendPage(c, items, "asc")
 }
 
 // getChat serves GET /v1/chat/completions/:id.
 func (s *Server) getChat(c *gin.Context, _ *Model) error {
-	id := c.Param("id")
-	chat, err := s.stored.chat(s.owner(c), id)
+	chat, err := s.storedChat(c)
 	if err != nil {
 		return err
 	}
-	reply.JSON(c, http.StatusOK, chat.completion(id))
+	reply.JSON(c, http.StatusOK, chat.completion())
 	return nil
 }
 
 // listChatMessages serves GET /v1/chat/completions/:id/messages.
 func (s *Server) listChatMessages(c *gin.Context, _ *Model) error {
-	chat, err := s.stored.chat(s.owner(c), c.Param("id"))
+	chat, err := s.storedChat(c)
 	if err != nil {
 		return err
 	}
@@ -180,7 +141,12 @@ func (s *Server) labelChat(c *gin.Context, m *Model) error {
 	if err := take(c, q); err != nil {
 		return err
 	}
-	if err := s.stored.label(s.owner(c), c.Param("id"), jsontext.Value(q.metadata)); err != nil {
+	err := s.stored.Change(keptChat, s.owner(c), c.Param("id"), func(r *history.Record) {
+		chat := r.Body.(storedChat)
+		chat.metadata = jsontext.Value(q.metadata)
+		r.Body = chat
+	})
+	if err != nil {
 		return err
 	}
 	return s.getChat(c, m)
@@ -188,7 +154,7 @@ func (s *Server) labelChat(c *gin.Context, m *Model) error {
 
 // endRunning serves DELETE of what generates: one that runs is cancelled, and a stored chat completion deleted.
 func (s *Server) endRunning(c *gin.Context, m *Model) error {
-	if id := c.Param("id"); s.stored.forget(s.owner(c), id) {
+	if id := c.Param("id"); s.stored.Remove(keptChat, s.owner(c), id) == nil {
 		reply.JSON(c, http.StatusOK, responseDeleted{id, "chat.completion.deleted", true})
 		return nil
 	}

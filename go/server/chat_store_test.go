@@ -91,7 +91,7 @@ func TestChatsStored(t *testing.T) {
 			t.Errorf("%s: %d %s, want %d", body, status, b, want)
 		}
 	}
-	if n := s.server.stored.size(); n < storedBytes || n > 4*storedBytes {
+	if n := s.server.stored.Size(); n < 4<<10 || n > 16<<10 {
 		t.Errorf("one is stored in %d bytes", n)
 	}
 }

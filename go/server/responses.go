@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/server/field"
+	"github.com/quern-llm/quern/go/server/history"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -16,7 +17,7 @@ import (
 type responsesQuery struct {
 	options
 	conversation
-	stored *responseStore
+	stored *history.Store
 	owner  string // of what is stored, set before the query is settled
 
 	given        responseItems
@@ -36,7 +37,7 @@ type responsesQuery struct {
 	cacheKey     string
 	safety       string
 
-	previous *storedResponse // set by source
+	previous *history.Record // set by source
 }
 
 func (s *Server) newResponsesQuery(m *Model) *responsesQuery {
@@ -213,14 +214,14 @@ func (q *responsesQuery) source(m *Model) (source, error) {
 	}
 	if q.previousID != "" {
 		var err error
-		if q.previous, err = q.stored.get(q.owner, q.previousID); err != nil {
+		if q.previous, err = q.stored.Get(keptResponse, q.owner, q.previousID); err != nil {
 			return source{}, field.At("previous_response_id", err)
 		}
-		if body := q.stored.body(q.previous); body.running() {
+		if q.stored.Body(q.previous).(response).running() {
 			return source{}, reply.Invalid("previous_response_id", "%s has not ended, want one that has", field.Quote(q.previousID))
 		}
-		for _, v := range q.previous.conversation() {
-			item, err := readItem(v.raw)
+		for _, v := range q.previous.Conversation() {
+			item, err := readItem(v.Raw)
 			if err != nil {
 				return source{}, fmt.Errorf("a stored item: %w", err)
 			}
@@ -250,7 +251,7 @@ func (q *responsesQuery) refer(it *responseItem) error {
 	if it.Type != "item_reference" {
 		return nil
 	}
-	v, err := q.stored.item(q.owner, it.ID)
+	v, err := q.stored.Item(q.owner, it.ID)
 	if err == nil {
 		*it, err = readItem(v)
 	}

@@ -179,11 +179,12 @@ func TestResponsesBackgroundStream(t *testing.T) {
 	}()
 	var running string
 	eventually(t, "running and kept", func() bool { // it may run before it is kept
-		slow.server.stored.mu.Lock()
-		defer slow.server.stored.mu.Unlock()
-		for running = range slow.server.stored.byID {
+		slow.server.running.mu.Lock()
+		for running = range slow.server.running.byID {
 		}
-		return running != "" && slow.active() == 1
+		slow.server.running.mu.Unlock()
+		_, err := slow.server.stored.Get(keptResponse, "", running)
+		return err == nil && slow.active() == 1
 	})
 	if r := parse[resp](t, postRaw(slow, "/v1/responses/"+running+"/cancel")); r.Status != "cancelled" {
 		t.Errorf("cancelled: %+v", r)

@@ -4,11 +4,12 @@ import (
 	"cmp"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/engine"
-	"github.com/quern-llm/quern/go/server/field"
+	"github.com/quern-llm/quern/go/server/history"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -26,7 +27,7 @@ type response struct {
 	MaxTokens    *int                `json:"max_output_tokens"`
 	Metadata     jsontext.Value      `json:"metadata"`
 	Model        string              `json:"model"`
-	Output       []storedItem        `json:"output"`
+	Output       []history.Item      `json:"output"`
 	Parallel     bool                `json:"parallel_tool_calls"`
 	Previous     *string             `json:"previous_response_id"`
 	Reasoning    responseReasoning   `json:"reasoning"`
@@ -83,11 +84,21 @@ const (
 	statusStopped    = "cancelled"
 )
 
-func (r *response) running() bool { return r.Status == statusInProgress }
+func (r response) running() bool { return r.Status == statusInProgress }
 
-func (v storedItem) MarshalJSON() ([]byte, error) { return v.raw, nil }
+// Items returns the response's items, for its record in the history.
+func (r response) Items() []history.Item { return r.Output }
 
-func (storedItem) Schema() field.Schema { return field.Schema{"type": "object"} }
+// Size returns the memory of its texts besides its items, in bytes.
+func (r response) Size() int {
+	n := len(r.Tools) + len(r.Metadata) + len(r.Choice) + len(r.Text.Format)
+	for _, text := range []*string{r.Instructions, r.User, r.CacheKey, r.Safety} {
+		if text != nil {
+			n += len(*text)
+		}
+	}
+	return n
+}
 
 // An outputItem is an item of the output, before it is stored.
 type outputItem struct {
@@ -153,7 +164,7 @@ func (q *responsesQuery) format(g *generation, _ envelope) format {
 	}
 	r := response{
 		ID: g.id, Object: "response", Created: g.created, Status: statusInProgress, Background: q.background,
-		Instructions: given(q.instructions), Metadata: jsontext.Value(q.metadata), Model: g.model.Name, Output: []storedItem{},
+		Instructions: given(q.instructions), Metadata: jsontext.Value(q.metadata), Model: g.model.Name, Output: []history.Item{},
 		Parallel: q.parallel, Previous: given(q.previousID), Reasoning: responseReasoning{given(q.reasoning.effort), given(q.reasoning.summary)},
 		Store: q.store, Temperature: q.params.Temp, TopP: q.params.TopP, TopLogprobs: q.topLogprobs, Text: responseText{q.text.format, given(q.text.verbosity)},
 		Choice: q.shownChoice, Tools: q.offered.raw, Truncation: q.truncation, User: given(q.user), CacheKey: given(q.cacheKey), Safety: given(q.safety), Tier: "default",
@@ -270,7 +281,7 @@ func (f *responsesFormat) tool(b *block) responseTool {
 // keep adds an item to the output.
 func (f *responsesFormat) keep(it outputItem) {
 	if raw, err := reply.Encode(it); err == nil {
-		f.body.Output = append(f.body.Output, storedItem{it.ID, raw})
+		f.body.Output = append(f.body.Output, history.Item{ID: it.ID, Raw: raw})
 	}
 }
 
@@ -288,7 +299,7 @@ func (f *responsesFormat) finish(end *ending, e event) {
 	if f.body.Status == statusIncomplete {
 		f.body.Incomplete = &responseIncomplete{"max_output_tokens"}
 	}
-	now := f.q.stored.now().Unix()
+	now := time.Now().Unix()
 	f.body.Completed = &now
 	u := &responseUsage{Input: e.usage.PromptTokens, Output: e.usage.Generated, Total: e.usage.PromptTokens + e.usage.Generated}
 	u.InputDetails.Cached, u.OutputDetails.Reasoning = e.usage.CachedTokens, end.thought
@@ -298,15 +309,15 @@ func (f *responsesFormat) finish(end *ending, e event) {
 // put stores the response, if it is to be.
 func (f *responsesFormat) put() {
 	if f.q.store && !f.q.background {
-		f.q.stored.put(f.stored())
+		f.q.stored.Put(f.stored())
 	}
 }
 
 // stored returns the response as it is stored.
-func (f *responsesFormat) stored() *storedResponse {
-	r := &storedResponse{id: f.body.ID, owner: f.q.owner, previous: f.q.previous, body: f.body}
+func (f *responsesFormat) stored() *history.Record {
+	r := &history.Record{Kind: keptResponse, ID: f.body.ID, Owner: f.q.owner, Previous: f.q.previous, Body: f.body}
 	for _, it := range f.q.given {
-		r.input = append(r.input, storedItem{it.ID, it.raw.Clone()}) // of the body, which is not kept
+		r.Input = append(r.Input, history.Item{ID: it.ID, Raw: it.raw.Clone()}) // of the body, which is not kept
 	}
 	return r
 }

@@ -11,8 +11,12 @@ import (
 
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/field"
+	"github.com/quern-llm/quern/go/server/history"
 	"github.com/quern-llm/quern/go/server/reply"
 )
+
+// keptResponse is the kind of responses in the history.
+const keptResponse history.Kind = "response"
 
 // createResponse serves POST /v1/responses.
 func (s *Server) createResponse(c *gin.Context, m *Model) error {
@@ -38,12 +42,12 @@ func (s *Server) inBackground(c *gin.Context, q *responsesQuery, g *generation) 
 	f := q.format(g, s.envelope(g)).(*responsesFormat)
 	begun := f.body
 	r := f.stored()
-	r.cancel = g.cancel
+	r.Cancel = g.cancel
 	if q.stream {
 		f.log = reply.NewLog()
-		r.log = f.log
+		r.Log = f.log
 	}
-	s.stored.put(r)
+	s.stored.Put(r)
 	copied := c.Copy()
 	go func() {
 		defer lease.Release()
@@ -55,13 +59,13 @@ func (s *Server) inBackground(c *gin.Context, q *responsesQuery, g *generation) 
 				_ = f.send(nil, responseEvent{Type: "response.failed", Response: &f.body}) // is logged if there is no memory, too
 			}
 		}
-		s.stored.update(r, func(r *storedResponse) { r.body, r.cancel = f.body, nil })
+		s.stored.Update(r, func(r *history.Record) { r.Body, r.Cancel = f.body, nil })
 		if f.log != nil {
 			f.log.End()
 		}
 	}()
 	if q.stream {
-		return r.log.Follow(c.Request.Context(), reply.NewStream(c), 0, s.quiet(g.opts))
+		return r.Log.Follow(c.Request.Context(), reply.NewStream(c), 0, s.quiet(g.opts))
 	}
 	reply.JSON(c, http.StatusOK, begun)
 	return nil
@@ -90,7 +94,7 @@ func (f *responsesFormat) run() error {
 
 // getResponse serves GET /v1/responses/:id.
 func (s *Server) getResponse(c *gin.Context, _ *Model) error {
-	r, err := s.stored.get(s.owner(c), c.Param("id"))
+	r, err := s.stored.Get(keptResponse, s.owner(c), c.Param("id"))
 	if err != nil {
 		return err
 	}
@@ -105,12 +109,12 @@ func (s *Server) getResponse(c *gin.Context, _ *Model) error {
 		}
 	}
 	if stream {
-		if r.log == nil {
-			return reply.Invalid("stream", "the response %s was not asked for with background and stream: it is sent whole", field.Quote(r.id))
+		if r.Log == nil {
+			return reply.Invalid("stream", "the response %s was not asked for with background and stream: it is sent whole", field.Quote(r.ID))
 		}
-		return r.log.Follow(c.Request.Context(), reply.NewStream(c), after+1, s.c.Ping)
+		return r.Log.Follow(c.Request.Context(), reply.NewStream(c), after+1, s.c.Ping)
 	}
-	reply.JSON(c, http.StatusOK, s.stored.body(r))
+	reply.JSON(c, http.StatusOK, s.stored.Body(r))
 	return nil
 }
 
@@ -123,7 +127,7 @@ type responseDeleted struct {
 // deleteResponse serves DELETE /v1/responses/:id.
 func (s *Server) deleteResponse(c *gin.Context, _ *Model) error {
 	id := c.Param("id")
-	if err := s.stored.remove(s.owner(c), id); err != nil {
+	if err := s.stored.Remove(keptResponse, s.owner(c), id); err != nil {
 		return err
 	}
 	reply.JSON(c, http.StatusOK, responseDeleted{id, "response", true})
@@ -132,39 +136,41 @@ func (s *Server) deleteResponse(c *gin.Context, _ *Model) error {
 
 // cancelResponse serves POST /v1/responses/:id/cancel.
 func (s *Server) cancelResponse(c *gin.Context, _ *Model) error {
-	r, err := s.stored.get(s.owner(c), c.Param("id"))
+	r, err := s.stored.Get(keptResponse, s.owner(c), c.Param("id"))
 	if err != nil {
 		return err
 	}
-	if !s.stored.body(r).Background {
-		return reply.Bad("the response %s does not run in the background: close its connection to end it", field.Quote(r.id))
+	if !s.stored.Body(r).(response).Background {
+		return reply.Bad("the response %s does not run in the background: close its connection to end it", field.Quote(r.ID))
 	}
-	s.stored.update(r, func(r *storedResponse) {
-		r.cancel()
-		r.body.Status, r.cancel = statusStopped, nil
+	s.stored.Update(r, func(r *history.Record) {
+		r.Cancel()
+		body := r.Body.(response)
+		body.Status = statusStopped
+		r.Body, r.Cancel = body, nil
 	})
-	reply.JSON(c, http.StatusOK, s.stored.body(r))
+	reply.JSON(c, http.StatusOK, s.stored.Body(r))
 	return nil
 }
 
 // responseItemList is a page of items.
-type responseItemList = page[storedItem]
+type responseItemList = page[history.Item]
 
 // itemPages is how stored items are listed.
 func itemPages(order string) paging { return paging{order, 20, 100} }
 
 // listInputItems serves GET /v1/responses/:id/input_items.
 func (s *Server) listInputItems(c *gin.Context, _ *Model) error {
-	r, err := s.stored.get(s.owner(c), c.Param("id"))
+	r, err := s.stored.Get(keptResponse, s.owner(c), c.Param("id"))
 	if err != nil {
 		return err
 	}
-	return sendPage(c, r.given(), "desc")
+	return sendPage(c, r.Given(), "desc")
 }
 
 // sendPage answers with some of the items, as limit, order and after say. They are in the order in which they came.
-func sendPage(c *gin.Context, items []storedItem, order string) error {
-	list, err := pageOf(c, items, func(v storedItem) string { return v.id }, itemPages(order))
+func sendPage(c *gin.Context, items []history.Item, order string) error {
+	list, err := pageOf(c, items, func(v history.Item) string { return v.ID }, itemPages(order))
 	if err == nil {
 		reply.JSON(c, http.StatusOK, list)
 	}

@@ -7,8 +7,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/server/field"
+	"github.com/quern-llm/quern/go/server/history"
 )
 
 // resp is a response as a test reads it.
@@ -377,5 +380,13 @@ func TestResponsesErrors(t *testing.T) {
 	}](t, []byte(events[len(events)-1]))
 	if last.Type != "response.failed" || last.Response.Status != "failed" || last.Response.Error == nil || last.Response.Error.Message == "" {
 		t.Errorf("a stream that fails ends with %s", events[len(events)-1])
+	}
+}
+
+// What a response keeps of its request counts in the history.
+func TestResponseSize(t *testing.T) {
+	r := response{User: new(strings.Repeat("u", 5000)), Tools: jsontext.Value(`["x"]`), Output: []history.Item{{ID: "a", Raw: jsontext.Value(`"x"`)}}}
+	if got := r.Size(); got != 5005 || len(r.Items()) != 1 {
+		t.Errorf("%d bytes, items %v", got, r.Items())
 	}
 }

@@ -31,6 +31,7 @@ import (
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/server/batch"
 	"github.com/quern-llm/quern/go/server/field"
+	"github.com/quern-llm/quern/go/server/history"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -84,7 +85,7 @@ type Server struct {
 	sources sources
 	running *registry
 	adapted adapterNames
-	stored  *responseStore
+	stored  *history.Store
 	pulling downloads
 	routes  []route
 	openAPI []byte
@@ -104,9 +105,9 @@ func New(c Config) *Server {
 	if c.Note == nil {
 		c.Note = func(*gin.Context, map[string]any) {}
 	}
-	s := &Server{c: c, models: models.New[Model](c.Models), running: newRegistry(), stored: newResponseStore(c.StoreBytes, c.StoreTime)}
+	s := &Server{c: c, models: models.New[Model](c.Models), running: newRegistry(), stored: history.New(c.StoreBytes, c.StoreTime)}
 	if c.Device != nil {
-		c.Device.Count("stored responses", s.stored.size)
+		c.Device.Count("stored responses", s.stored.Size)
 		c.Device.Count("grammars", s.grammarBytes)
 	}
 	s.routes = slices.Concat(s.table(), s.batchRoutes(), s.mcpRoutes())

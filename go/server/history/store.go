@@ -1,0 +1,339 @@
+// Package history keeps past answers in memory, within a limit: responses, which clients
+// continue by their ids, and chat completions, which they list.
+package history
+
+import (
+	"cmp"
+	"container/list"
+	"fmt"
+	"math"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
+
+	"github.com/quern-llm/quern/go/server/field"
+	"github.com/quern-llm/quern/go/server/reply"
+)
+
+// A Store keeps records for as long as there is room: the ones that were not used for the
+// longest time are dropped first, and each after a time without use. What a conversation has
+// in common with an earlier record is kept once, and for as long as one of those that
+// continue it.
+type Store struct {
+	mu    sync.Mutex
+	max   int // bytes
+	ttl   time.Duration
+	now   func() time.Time
+	bytes int
+	byID  map[string]*Record
+	items map[itemKey]*Record // of those in byID, the newest that has the item
+	used  *list.List          // of those in byID, the longest unused first
+	count uint64              // that were put
+}
+
+// An itemKey is an item as its owner knows it: clients choose ids, and two may choose the
+// same.
+type itemKey struct{ owner, id string }
+
+// A Record is an answer, and what it adds to the conversation of the one before. Once it is
+// in a store, Body and Cancel are only changed by Update and Change.
+type Record struct {
+	Kind     Kind
+	ID       string
+	Owner    string // the only one who may see it
+	Previous *Record
+	Input    []Item     // which it was given
+	Body     Body       // its other items, and what else its API has of it
+	Cancel   func()     // of one that runs; nil: it has ended
+	Log      *reply.Log // of one whose events are kept
+
+	serial  uint64 // the order in which they came
+	size    int
+	refs    int // by the store, and by the records that continue it
+	at      *list.Element
+	expires time.Time
+}
+
+// A Kind is a kind of record, as error messages name it. A record is found by its kind only.
+type Kind string
+
+// A Body is what an API keeps of an answer. It is replaced rather than modified.
+type Body interface {
+	Items() []Item // which it adds to the conversation
+	Size() int     // its memory in bytes, without these items
+}
+
+// An Item is an item of a conversation: its JSON.
+type Item struct {
+	ID  string
+	Raw jsontext.Value
+}
+
+// MarshalJSON returns the item as it is.
+func (v Item) MarshalJSON() ([]byte, error) { return v.Raw, nil }
+
+// Schema returns the JSON schema of an item.
+func (Item) Schema() field.Schema { return field.Schema{"type": "object"} }
+
+// Size returns the memory of the item in bytes.
+func (v Item) Size() int { return itemBytes + len(v.ID) + len(v.Raw) }
+
+// Memory of a record and of an item besides their texts, in bytes.
+const (
+	recordBytes = 4 << 10
+	itemBytes   = 192 // with its place in the index
+)
+
+// New returns a store of at most max bytes, which drops what is not used for ttl.
+func New(max uint64, ttl time.Duration) *Store {
+	return &Store{max: int(min(max, math.MaxInt)), ttl: ttl, now: time.Now, byID: map[string]*Record{}, items: map[itemKey]*Record{}, used: list.New()}
+}
+
+// Get returns a record of an owner, which is then the one that was used last.
+func (s *Store) Get(kind Kind, owner, id string) (*Record, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expire()
+	r, err := s.find(kind, owner, id)
+	if err == nil {
+		s.touch(r)
+	}
+	return r, err
+}
+
+func (s *Store) find(kind Kind, owner, id string) (*Record, error) {
+	if r := s.byID[id]; r != nil && r.Owner == owner && r.Kind == kind {
+		return r, nil
+	}
+	return nil, missing("there is no %s with the id %s: it was not stored, or was dropped to make room", kind, field.Quote(id))
+}
+
+func missing(format string, args ...any) error {
+	return &reply.Error{Status: http.StatusNotFound, Message: fmt.Sprintf(format, args...)}
+}
+
+// Size returns the memory of all records in bytes.
+func (s *Store) Size() uint64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return uint64(s.bytes)
+}
+
+// Body returns the body of a record as it is now.
+func (s *Store) Body(r *Record) Body {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return r.Body
+}
+
+// List returns the bodies of an owner's records, the oldest first.
+func (s *Store) List(kind Kind, owner string) []Body {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expire()
+	var all []*Record
+	for _, r := range s.byID {
+		if r.Owner == owner && r.Kind == kind {
+			all = append(all, r)
+		}
+	}
+	slices.SortFunc(all, func(a, b *Record) int { return cmp.Compare(a.serial, b.serial) })
+	bodies := make([]Body, len(all))
+	for i, r := range all {
+		bodies[i] = r.Body
+	}
+	return bodies
+}
+
+func (s *Store) touch(r *Record) {
+	r.expires = s.now().Add(s.ttl)
+	s.used.MoveToBack(r.at)
+}
+
+// Put stores a record under its id.
+func (s *Store) Put(r *Record) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r.size = r.price()
+	s.hold(r)
+	s.count++
+	r.serial = s.count
+	s.byID[r.ID] = r
+	s.list(r)
+	r.at = s.used.PushBack(r)
+	r.expires = s.now().Add(s.ttl)
+	s.expire()
+}
+
+// Update changes a record that runs, unless it has ended meanwhile.
+func (s *Store) Update(r *Record, change func(*Record)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if r.Cancel != nil {
+		s.change(r, change)
+	}
+}
+
+// Change changes a record of an owner, which is then the one that was used last.
+func (s *Store) Change(kind Kind, owner, id string, change func(*Record)) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, err := s.find(kind, owner, id)
+	if err == nil {
+		s.touch(r)
+		s.change(r, change)
+	}
+	return err
+}
+
+func (s *Store) change(r *Record, change func(*Record)) {
+	there := s.byID[r.ID] == r
+	if there {
+		s.unlist(r)
+	}
+	change(r)
+	if there {
+		s.list(r)
+	}
+	if r.refs > 0 {
+		was := r.size
+		r.size = r.price()
+		s.bytes += r.size - was
+	}
+	s.expire()
+}
+
+// Remove deletes a record of an owner, and cancels it if it runs.
+func (s *Store) Remove(kind Kind, owner, id string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	r, err := s.find(kind, owner, id)
+	if err != nil {
+		return err
+	}
+	if r.Cancel != nil {
+		r.Cancel()
+	}
+	s.drop(r)
+	return nil
+}
+
+// expire drops what is too old, and what there is no room for. Records that run stay.
+func (s *Store) expire() {
+	now := s.now()
+	for at := s.used.Front(); at != nil; {
+		r := at.Value.(*Record)
+		at = at.Next()
+		if r.Cancel != nil {
+			continue
+		}
+		if s.bytes <= s.max && now.Before(r.expires) {
+			return
+		}
+		s.drop(r)
+	}
+}
+
+func (s *Store) drop(r *Record) {
+	delete(s.byID, r.ID)
+	s.used.Remove(r.at)
+	s.unlist(r)
+	s.release(r)
+}
+
+// list makes the items of a record known.
+func (s *Store) list(r *Record) {
+	for _, v := range r.adds() {
+		s.items[itemKey{r.Owner, v.ID}] = r
+	}
+}
+
+func (s *Store) unlist(r *Record) {
+	for _, v := range r.adds() {
+		if key := (itemKey{r.Owner, v.ID}); s.items[key] == r {
+			delete(s.items, key)
+		}
+	}
+}
+
+// adds returns the items that the record adds to the conversation.
+func (r *Record) adds() []Item {
+	if r.Body == nil {
+		return r.Input
+	}
+	return slices.Concat(r.Input, r.Body.Items())
+}
+
+// hold adds a reference. A record that nothing has referred to counts anew.
+func (s *Store) hold(r *Record) {
+	for ; r != nil; r = r.Previous {
+		r.refs++
+		if r.refs > 1 {
+			return
+		}
+		s.bytes += r.size
+	}
+}
+
+func (s *Store) release(r *Record) {
+	for ; r != nil; r = r.Previous {
+		r.refs--
+		if r.refs > 0 {
+			return
+		}
+		s.bytes -= r.size
+	}
+}
+
+// price returns the memory of a record in bytes.
+func (r *Record) price() int {
+	n := recordBytes
+	if r.Body != nil {
+		n += r.Body.Size()
+	}
+	for _, v := range r.adds() {
+		n += v.Size()
+	}
+	if r.Log != nil {
+		n += r.Log.Size()
+	}
+	return n
+}
+
+// Given returns the items that the record was given, those of the conversation before it
+// first.
+func (r *Record) Given() []Item {
+	return slices.Concat(r.Previous.Conversation(), r.Input)
+}
+
+// Conversation returns all items up to the end of the record. Those of a nil record are none.
+func (r *Record) Conversation() []Item {
+	var chain []*Record
+	for ; r != nil; r = r.Previous {
+		chain = append(chain, r)
+	}
+	var all []Item
+	for _, r := range slices.Backward(chain) {
+		all = append(all, r.adds()...)
+	}
+	return all
+}
+
+// Item returns an item of an owner's records.
+func (s *Store) Item(owner, id string) (jsontext.Value, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.expire()
+	if r := s.items[itemKey{owner, id}]; r != nil {
+		for _, v := range r.adds() {
+			if v.ID == id {
+				s.touch(r)
+				return v.Raw, nil
+			}
+		}
+	}
+	return nil, missing("there is no item with the id %s: its response was not stored, or was dropped to make room", field.Quote(id))
+}
