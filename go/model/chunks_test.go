@@ -100,20 +100,8 @@ func TestReadsOn(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "model.gguf")
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f, err := OpenFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	s, err := NewSurvey(f, kernel.KVTypes{K: kernel.KVI16, V: kernel.KVI16}, 0) // channels are balanced by what is read first
-	if err != nil {
-		t.Fatal(err)
-	}
-	forget(t, f)
+	s := surveyCold(t, b)
+	f := s.file
 	pool, err := kernel.NewPool(1, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -170,27 +158,15 @@ func TestLoadsPastTheCache(t *testing.T) {
 		{name: "grown", own: len(b) * 3 / 4, size: len(b) + 100_000},
 		{name: "cut", own: len(b) * 3 / 4, size: len(b) / 2},
 	} {
-		path := filepath.Join(t.TempDir(), "model.gguf")
-		if err := os.WriteFile(path, b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		f, err := OpenFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
-		s, err := NewSurvey(f, kernel.KVTypes{K: kernel.KVI16, V: kernel.KVI16}, 0) // channels are balanced by what is read first
-		if err != nil {
-			t.Fatal(err)
-		}
-		forget(t, f)
+		s := surveyCold(t, b)
+		f := s.file
 		found, err := s.find(Packed)
 		if err != nil {
 			t.Fatal(err)
 		}
 		cold := !allCached(sources(found.weights.mats), func(r stream.Range) bool { return f.regions[r.File].Present(int(r.Off), r.N) })
 		if tt.size != len(b) {
-			if err := os.Truncate(path, int64(tt.size)); err != nil {
+			if err := os.Truncate(f.Paths[0], int64(tt.size)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -235,6 +211,26 @@ func TestLoadsPastTheCache(t *testing.T) {
 			t.Errorf("%s: %d bytes are still taken", tt.name, used-held.Bytes())
 		}
 	}
+}
+
+// surveyCold surveys a model in a file that is not in the page cache.
+func surveyCold(t *testing.T, b []byte) *Survey {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "model.gguf")
+	if err := os.WriteFile(path, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := OpenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	s, err := NewSurvey(f, kernel.KVTypes{K: kernel.KVI16, V: kernel.KVI16}, 0) // channels are balanced by what is read first
+	if err != nil {
+		t.Fatal(err)
+	}
+	forget(t, f)
+	return s
 }
 
 // forget drops a file from memory, and has the kernel read no more of it than what it is asked for.
