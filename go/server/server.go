@@ -1,10 +1,15 @@
-// Package server is the HTTP API of models: OpenAI's endpoints and llama-server's own,
-// with their fields, defaults and errors.
+// Package server is the HTTP API of models: the endpoints of OpenAI, Anthropic, Ollama and
+// llama-server, with their fields, defaults and errors.
 //
 // Text is handled here: templates, tokenization and detokenization, stop words and
 // parsing of replies; the layers below see only token ids. The fields of requests are
 // defined once, as tables of fields; routes are, in the table of routes. API keys, body
 // limits, write timeouts, logs and listeners are left to the caller.
+//
+// Package field parses the bodies of requests, package reply writes responses, package
+// history keeps past answers, and package batch runs files of requests; none of them knows a
+// model. The APIs are here, each in files with its name, on what they share: a prompter is a
+// request for text, a generation runs its sequences, and a format encodes what they yield.
 //
 // No client can block the engine: tokens are converted to text as they come and
 // buffered until the client reads them, within the memory budget.
