@@ -69,9 +69,18 @@ func TestForgetfulModelsGoOn(t *testing.T) {
 		// Several with a new beginning at a time: one computes it.
 		fresh := randomIDs(probe, 7, 150)
 		var cs []*catcher
-		for i := range 3 {
-			_, c := submit(t, l, greedyRequest(slices.Concat(fresh, randomIDs(probe, uint64(10+i), 20)), 5))
-			cs = append(cs, c)
+		err := l.Between(func() error { // all of them are there before the first runs
+			for i := range 3 {
+				r := greedyRequest(slices.Concat(fresh, randomIDs(probe, uint64(10+i), 20)), 5)
+				cs = append(cs, r.Sink.(*catcher))
+				if _, err := l.Submit(r); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
 		}
 		cached := 0
 		for _, c := range cs {
