@@ -135,7 +135,7 @@ func TestGiven(t *testing.T) {
 		{args: "-hft secret", warning: "--hf-token has no effect: "},
 		{args: "-no-kvu", warning: "--no-kv-unified has no effect: "},
 		{args: "-kvu"},
-		{args: "--offline", warning: "--offline has no effect: "},     // this command has none
+		{args: "--offline", warning: "--offline has no effect: "},            // this command has none
 		{args: "--mirostat 2", refused: "--mirostat: this command does not"}, // this command has none
 		{args: "--lora x.gguf", refused: "--lora: "},
 		{args: "--spec-type none", sets: "speculate=none"},
