@@ -1,11 +1,10 @@
-// Package draft guesses how texts go on, so that a pass over a model can verify several
-// tokens at once.
+// Package draft proposes draft tokens, so that one pass over a model can verify several tokens.
 //
-// A Drafter guesses for one text. It looks for the last tokens of the text where they
-// occurred before, in the text itself and in recent texts of the same tenant, and guesses that
-// it goes on as it did there. How likely a guess is to be right is measured: each token
-// that the text goes on with is compared with what would have been guessed, whether
-// or not that was verified in a pass, so a text that cannot be guessed costs no pass to tell.
+// A Drafter guesses for one text. It looks for earlier occurrences of the last tokens of the text, in the text
+// itself and in recent texts of the same tenant, and guesses that the text continues as it did there. The
+// acceptance rate of guesses is measured: each token that the text continues with is compared with what would
+// have been guessed, whether or not that was verified in a pass, so it costs no pass to find that a text cannot
+// be predicted.
 //
 // The package deals in token ids. Nothing in it is safe for concurrent use.
 package draft
@@ -17,17 +16,17 @@ import (
 	"strings"
 )
 
-// A Source is where a guess comes from.
+// A Source is the origin of a guess.
 type Source uint8
 
 const (
-	Forced Source = iota // by the form that the text is held to
-	NGram                // by the text itself
-	Recent               // by recent texts of the tenant
-	MTP                  // by layers of the model itself that predict further tokens
+	Forced Source = iota // by a constraint: grammar, JSON schema, tools
+	NGram                // from the text itself
+	Recent               // from recent texts of the tenant
+	MTP                  // by MTP layers of the model itself
 	Model                // by a draft model
-	Replay               // by a record of the text, to measure with
-	Head                 // by layers in another file that read the model's hidden states
+	Replay               // from a record of the text, for measurements
+	Head                 // by a head: layers of another file that read the model's hidden states
 	sources
 )
 
@@ -38,21 +37,21 @@ var names = [sources]string{"grammar", "ngram", "recent", "mtp", "model", "repla
 
 func (s Source) String() string { return names[s] }
 
-// A Guess is a token that may follow a text and the guesses before it. A list of guesses is a tree: each follows the one before it
-// in the list, or one further back.
+// A Guess is a token that may follow a text and the guesses on the path to it. A list of guesses is a tree: each
+// follows the one before it in the list, or one further back, its parent.
 type Guess struct {
 	ID     int32
-	Chance float64 // that it is right where those before it are; of all that follow the same these add up to 1 at most
+	Chance float64 // that it is right if those on the path to it are; the sum over siblings is at most 1
 	Source Source
-	Back   int // how many guesses of the list lie between it and the one that it follows
+	Back   int // how many guesses of the list are between it and its parent
 }
 
-// Before returns the guess of a list that guess i follows, -1 where it follows the text.
+// Before returns the parent of guess i, -1 if it follows the text directly.
 func Before(list []Guess, i int) int { return i - 1 - list[i].Back }
 
-// Keep returns a list of those guesses of which keep says so, as far as those before them are kept.
+// Keep returns the guesses for which keep is true, if their ancestors are kept too.
 func Keep(list []Guess, keep func(i int) bool) []Guess {
-	place := make([]int, len(list)) // of those that are kept, and one more
+	place := make([]int, len(list)) // index in kept plus 1; 0: not kept
 	kept := make([]Guess, 0, len(list))
 	for i, g := range list {
 		b, at := Before(list, i), 0
@@ -69,12 +68,12 @@ func Keep(list []Guess, keep func(i int) bool) []Guess {
 	return kept
 }
 
-// Ordered returns a list in which, of the guesses that follow the same one, the likeliest comes first, with all that follows it.
+// Ordered returns the list depth first, with the likeliest of siblings first.
 func Ordered(list []Guess) []Guess {
 	if !slices.ContainsFunc(list, func(g Guess) bool { return g.Back > 0 }) {
 		return list
 	}
-	follow := make([][]int, len(list)+1) // each, from the text on
+	follow := make([][]int, len(list)+1) // the children of each guess; index 0: of the text
 	for i := range list {
 		b := Before(list, i) + 1
 		follow[b] = append(follow[b], i)
@@ -94,7 +93,7 @@ func Ordered(list []Guess) []Guess {
 	return ordered
 }
 
-// Best returns the likeliest guesses of a list, no more than most.
+// Best returns the guesses most likely to be accepted, at most `most`.
 func Best(list []Guess, most int) []Guess {
 	if len(list) <= most {
 		return list
@@ -118,7 +117,7 @@ func Best(list []Guess, most int) []Guess {
 	return Keep(list, func(i int) bool { return kept[i] })
 }
 
-// Counts are the guesses that were verified, by source.
+// Counts counts the verified guesses, by source.
 type Counts [sources]struct{ Guessed, Right uint64 }
 
 // Plus returns the sums of two counts.
@@ -141,20 +140,20 @@ func (c Counts) Total() (guessed, right uint64) {
 // A Set is a set of sources.
 type Set uint8
 
-// All are the sources that are used by default, as far as they exist.
+// All is the set of sources used by default, where they exist.
 const All = Set(1<<NGram | 1<<Recent | 1<<MTP | 1<<Model | 1<<Head)
 
 // Has reports whether s is in the set.
 func (t Set) Has(s Source) bool { return t&(1<<s) != 0 }
 
-// theirs are llama.cpp's names of kinds of speculation.
+// theirs has llama.cpp's names of kinds of speculation.
 var theirs = map[string]Set{
 	"none": 0, "ngram-simple": 1 << NGram, "ngram-map-k": 1 << NGram, "ngram-map-k4v": 1 << NGram,
 	"ngram-mod": 1<<NGram | 1<<Recent, "ngram-cache": 1<<NGram | 1<<Recent, "draft-simple": 1 << Model, "draft-mtp": 1<<MTP | 1<<Head,
 	"draft-eagle3": 1 << Head, "draft-dflash": 1 << Head,
 }
 
-// ParseSet reads names of sources with commas between them, auto or off; llama.cpp's names too.
+// ParseSet parses auto, off, or a comma-separated list of sources. It accepts llama.cpp's names too.
 func ParseSet(text string) (t Set, err error) {
 	for name := range strings.SplitSeq(text, ",") {
 		name = strings.ToLower(strings.TrimSpace(name))
@@ -182,7 +181,7 @@ func named(t Set) (list []string) {
 	return list
 }
 
-// String returns the set as ParseSet reads it.
+// String returns the set in the syntax of ParseSet.
 func (t Set) String() string {
 	switch t {
 	case All:
@@ -193,52 +192,53 @@ func (t Set) String() string {
 	return strings.Join(named(t), ",")
 }
 
-// MaxGuesses is the most tokens that can be guessed at a time.
+// MaxGuesses is the maximum number of guesses at a time.
 const MaxGuesses = 31
 
-// Options are the limits of a Drafter. The zero value guesses nothing.
+// Options configures a Drafter. The zero value guesses nothing.
 type Options struct {
 	Sources   Set
-	Max       int        // guesses at a time
-	Min       int        // fewer are not worth a try
-	MinChance float32    // guesses end before one that is less likely
+	Max       int        // maximum guesses at a time
+	Min       int        // minimum guesses at a time: fewer are dropped
+	MinChance float32    // minimum chance of a guess
 	Record    *Recording // if not nil, the only source
 }
 
-// Defaults guess from all sources.
+// Defaults uses all sources.
 var Defaults = Options{Sources: All, Max: 16}
 
 // A Drafter guesses how one text goes on.
 type Drafter struct {
 	Options
-	told    int // tokens of the text that it knows
+	told    int // tokens of the text that were accepted
 	lookups []lookup
 	tail    []int32 // scratch
 }
 
-// A lookup guesses from a history.
+// A lookup guesses from one history.
 type lookup struct {
 	source  Source
 	in      *history
-	own     bool // it is the text's own, and learns it
+	own     bool // the history is the text's own and is extended with it
 	all     *record
 	mine    ledger
-	last    match // for the token that is next
-	guessed int32 // the token; -1: none
+	last    match // for the next token
+	guessed int32 // the guess at the next token; -1: none
 
-	// Of what follows at another place, where that is something else: right as often as the first is wrong.
+	// Statistics of second guesses, the tokens that follow at another place with a different continuation, over
+	// the tokens where the first guess is wrong.
 	rivals *record
 	beside ledger
-	rival  int32 // -1: none
+	rival  int32 // the second guess at the next token; -1: none
 }
 
-// Bytes returns the most memory that a Drafter takes for a text of so many tokens.
+// Bytes returns the maximum memory of a Drafter for a text of so many tokens.
 func Bytes(tokens int) int { return historyBytes(min(tokens, maxOwn)) }
 
-// maxOwn is how many tokens of its text a Drafter remembers: the last.
+// maxOwn is how many of the last tokens of its text a Drafter remembers.
 const maxOwn = 1 << 17
 
-// New returns a Drafter of a text in a namespace of the library.
+// New returns a Drafter for a text in a namespace of the library.
 func (l *Library) New(o Options, namespace string) *Drafter {
 	o.Max = min(o.Max, MaxGuesses)
 	d := &Drafter{Options: o}
@@ -254,8 +254,8 @@ func (l *Library) New(o Options, namespace string) *Drafter {
 	return d
 }
 
-// Accept tells the Drafter what the text is now: what it was, and some more. What it is told first is learned, and not
-// guessed: that was written by others.
+// Accept tells the Drafter the text, which continues the one of the last call. The text of the first call, except
+// for its last token, is learned but does not count in the statistics: it was written by others.
 func (d *Drafter) Accept(text []int32) {
 	if d.told == 0 && len(text) > 0 {
 		d.told = len(text) - 1
@@ -292,7 +292,7 @@ func (d *Drafter) Accept(text []int32) {
 	}
 }
 
-// Draft appends guesses at what follows the text and then the forced tokens to dst.
+// Draft appends guesses at what follows the text and the forced tokens to dst.
 func (d *Drafter) Draft(dst []Guess, text, forced []int32) []Guess {
 	n := d.Max - len(forced)
 	if n <= 0 {
@@ -330,7 +330,7 @@ func (d *Drafter) Draft(dst []Guess, text, forced []int32) []Guess {
 	if found.rival.length == 0 {
 		return dst
 	}
-	// What follows elsewhere takes the place of the guesses that are furthest away.
+	// The second continuation replaces the last guesses of the first.
 	room, other := n/rivalPart, (1-chance)*best.rivalChance(found.rival)
 	most := max(n-room, d.Min-len(forced))
 	if other < leastRival || other < float64(d.MinChance) || min(room, n-most) < 1 {
@@ -345,13 +345,13 @@ func (d *Drafter) Draft(dst []Guess, text, forced []int32) []Guess {
 }
 
 const (
-	// rivalPart is what part of all guesses what follows elsewhere may be.
+	// rivalPart is the inverse of the maximum share of second guesses.
 	rivalPart = 4
-	// leastRival is how likely its first has to be.
+	// leastRival is the minimum chance of the first of them.
 	leastRival = 0.05
 )
 
-// follow appends what follows a match, of which the first has a chance, to guesses: n at most.
+// follow appends up to n guesses that follow a match; the first has the given chance.
 func (l *lookup) follow(dst []Guess, m match, chance float64, n int, least float64, forced int) []Guess {
 	for id := range l.in.following(m, l.own && forced == 0) {
 		if n == 0 || chance < least {
@@ -365,7 +365,7 @@ func (l *lookup) follow(dst []Guess, m match, chance float64, n int, least float
 	return dst
 }
 
-// score records whether the last guess was right, and its rival.
+// score records whether the last guess was right, and whether the second guess was.
 func (l *lookup) score(right, rival bool) {
 	k := l.last.kind()
 	l.mine.add(k, right, l.all.chance(k, k.prior()))
@@ -377,16 +377,17 @@ func (l *lookup) score(right, rival bool) {
 	}
 }
 
-// rivalChance is that what follows elsewhere is right, where the first guess is not.
+// rivalChance is the chance that a second guess is right if the first is wrong.
 func (l *lookup) rivalChance(r place) float64 {
 	k := r.kind()
 	return min(l.beside.chance(k, l.rivals.chance(k, k.prior())), mostLikely)
 }
 
-// chance is that a guess of a kind is right: as it is in all texts, as far as this text has shown nothing else.
+// chance is the chance that a guess of a kind is right: the rate in this text, with that in all texts as the
+// prior.
 func (l *lookup) chance(k kind) float64 {
 	return min(l.mine.chance(k, l.all.chance(k, k.prior())), mostLikely)
 }
 
-// mostLikely is the highest chance: what was right a hundred times may be wrong.
+// mostLikely is the maximum chance: what was right a hundred times may still be wrong.
 const mostLikely = 0.98

@@ -3,35 +3,35 @@ package draft
 import "iter"
 
 const (
-	// maxMatch is how many tokens of a text are looked for: more would hardly tell better.
+	// maxMatch is the maximum length of a match: longer ones would hardly be better.
 	maxMatch = 24
-	// leastMatch is how many have to be found.
+	// leastMatch is the minimum length of a match.
 	leastMatch = 2
-	// longTail is how many tokens have a chain of their own: places of a common pair are too many to look at all, and the
-	// one with most of the text before it may be far back.
+	// longTail is the length of tails with chains of their own. A common pair occurs too often to look at all its
+	// places, and the place with the longest match may be far back.
 	longTail = 6
-	// maxTries is how many places of a chain are looked at.
+	// maxTries is the maximum number of places of a chain that are looked at.
 	maxTries = 16
-	// gap lies between two texts. It is no token's id.
+	// gap separates two texts. It is not the id of a token.
 	gap = -1
 )
 
-// A history is tokens that were, the last of a limited number, in which places with given
-// tokens are found: the last pair of tokens has a chain of its places, the last first (as in
-// LZ77 compressors), and so have the last few.
+// A history is the last tokens of one or several texts, with an index of the places where given tokens occur. For
+// each pair of tokens a chain links its places, latest first (as in LZ77 compressors); for each longTail tokens
+// too.
 type history struct {
 	limit int     // tokens, a power of two
 	n     int     // tokens so far
-	whole int     // of the last of them, how many there are without a gap
-	ids   []int32 // the last of them, at their position modulo the length, a power of two
+	whole int     // tokens since the last gap
+	ids   []int32 // ring buffer of the last tokens; its length is a power of two
 	pairs chain
 	tails chain // of longTail tokens
 }
 
-// A chain leads from places to earlier ones with the same tokens before them.
+// A chain links each place to the previous one with the same tokens before it.
 type chain struct {
-	prev []int32 // by position, as ids: where the same tokens ended before
-	head []int32 // by hash of these tokens: where they ended last
+	prev []int32 // by position, as ids: the previous place where the same tokens end
+	head []int32 // by hash of these tokens: the latest place where they end
 }
 
 func newChain(size int) chain {
@@ -51,7 +51,7 @@ func (c *chain) slot(tokens []int32) *int32 {
 	return &c.head[x>>32&uint64(len(c.head)-1)]
 }
 
-// add appends a place where these tokens end; none: it has no tokens before it.
+// add adds a place where these tokens end, or, without tokens, a place that is in no chain.
 func (c *chain) add(pos int, tokens []int32) {
 	at := pos & (len(c.prev) - 1)
 	if c.prev[at] = -1; len(tokens) > 0 {
@@ -65,7 +65,7 @@ const firstTokens = 256
 // newHistory returns a history of up to limit tokens, a power of two.
 func newHistory(limit int) *history { return &history{limit: limit} }
 
-// historyBytes is the most memory of a history of so many tokens.
+// historyBytes returns the maximum memory of a history of so many tokens.
 func historyBytes(tokens int) int {
 	n := firstTokens
 	for n < tokens {
@@ -76,7 +76,7 @@ func historyBytes(tokens int) int {
 
 func (h *history) at(pos int) int32 { return h.ids[pos&(len(h.ids)-1)] }
 
-// has reports whether a position is among those that are kept.
+// has reports whether the token at a position is still stored.
 func (h *history) has(pos int) bool { return pos >= 0 && pos < h.n && pos >= h.n-len(h.ids) }
 
 // push appends a token.
@@ -95,7 +95,7 @@ func (h *history) push(id int32) {
 	}
 	h.pairs.add(h.n-1, ending(last[:], h.whole, leastMatch))
 	h.tails.add(h.n-1, ending(last[:], h.whole, longTail))
-	if h.n == 1<<30 { // positions are 32 bits: begin again
+	if h.n == 1<<30 { // positions are 32 bits: start over
 		*h = *newHistory(h.limit)
 	}
 }
@@ -108,7 +108,7 @@ func ending(last []int32, has, n int) []int32 {
 	return last[len(last)-n:]
 }
 
-// grow doubles the memory, while all tokens so far are kept.
+// grow doubles the ring buffer, before its first token would be overwritten.
 func (h *history) grow() {
 	size, was := max(2*len(h.ids), firstTokens), h.ids
 	h.ids, h.n, h.whole = make([]int32, size), 0, 0
@@ -118,31 +118,32 @@ func (h *history) grow() {
 	}
 }
 
-// A place is one with the last tokens of a text.
+// A place is a position where the last tokens of a text occur.
 type place struct {
-	pos    int // of the last
-	length int // how many of them; 0: there is none
+	pos    int // of the last of these tokens
+	length int // how many of these tokens match; 0: there is no such place
 }
 
-// A match is the place with most of the last tokens of a text.
+// A match is the place where the most of the last tokens of a text occur.
 type match struct {
 	place
 	others others
-	rival  place // with most of them, of those before something else
+	rival  place // the longest match followed by a different token
 }
 
-// others is what other places with these tokens say of the next one.
+// others says whether the other places with the same last tokens predict the same next token.
 type others uint8
 
 const (
-	silent  others = iota // there are none
-	agree                 // the same
-	deny                  // something else
-	opinion               // the number of these
+	silent  others = iota // there are no other places
+	agree                 // they predict the same token
+	deny                  // some predict another token
+	opinion               // number of values
 )
 
-// find returns the place where most of the last tokens of a text are, the latest such. A match that has gone on, of which
-// `on` is the place now, is as good as any of as many tokens as are looked for; -1: there is none.
+// find returns the place where the most of the last tokens of a text occur, the latest of these. `on` is the
+// place of the last match, advanced with the text, -1: none; it is preferred if it is longer, or has the maximum
+// length.
 func (h *history) find(tail []int32, on int) (best match) {
 	if len(tail) < leastMatch || len(h.ids) == 0 {
 		return best
@@ -156,7 +157,7 @@ func (h *history) find(tail []int32, on int) (best match) {
 	return best
 }
 
-// length returns how many tokens of a text are before and at pos, 0 where nothing is known to follow.
+// length returns how many tokens of a text match before and at pos, 0 if what follows pos is not stored.
 func (h *history) length(tail []int32, pos int) int {
 	if !h.has(pos) || !h.has(pos+1) || h.at(pos+1) == gap {
 		return 0
@@ -164,7 +165,7 @@ func (h *history) length(tail []int32, pos int) int {
 	return h.common(tail, pos)
 }
 
-// search is find in a chain of places with the last n tokens.
+// search is find over one chain, of places with the same last n tokens.
 func (h *history) search(c *chain, tail []int32, n int) (best match) {
 	if len(tail) < n {
 		return best
@@ -202,7 +203,7 @@ func (h *history) search(c *chain, tail []int32, n int) (best match) {
 	return best
 }
 
-// beside puts a better place in that of the match, which is a rival then if something else follows there.
+// beside replaces the place by a better one. The old one becomes the rival if a different token follows it.
 func (m *match) beside(h *history, better place) {
 	id := h.at(better.pos + 1)
 	switch {
@@ -214,7 +215,7 @@ func (m *match) beside(h *history, better place) {
 	m.place = better
 }
 
-// common returns how many of the last tokens of a text are before and at pos.
+// common returns how many of the last tokens of a text match before and at pos.
 func (h *history) common(tail []int32, pos int) (n int) {
 	for n < len(tail) && h.has(pos-n) && h.at(pos-n) == tail[len(tail)-1-n] {
 		n++
@@ -225,8 +226,8 @@ func (h *history) common(tail []int32, pos int) (n int) {
 // after returns the token that follows a match.
 func (h *history) after(m match) int32 { return h.at(m.pos + 1) }
 
-// following yields the tokens that follow a match. Where it is a match of the end of the
-// history itself, what repeats goes on repeating.
+// following yields the tokens that follow a match. If the tail is the end of the history itself, a repetition
+// continues beyond that end.
 func (h *history) following(m match, ends bool) iter.Seq[int32] {
 	return func(yield func(int32) bool) {
 		period := h.n - 1 - m.pos

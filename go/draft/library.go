@@ -1,12 +1,12 @@
 package draft
 
-// A Library is what the drafters of a model's texts share: recent texts, by namespace, and how
-// often guesses were right.
+// A Library is shared by the drafters of a model's texts. It has the recent texts of each namespace, and the
+// acceptance rates of guesses.
 type Library struct {
 	shelves map[string]*shelf
 	clock   uint64
 	records [sources]record
-	rivals  [sources]record // of the second guesses at a token, where the first was wrong
+	rivals  [sources]record // of second guesses, where the first was wrong
 }
 
 // A shelf is the recent texts of a namespace.
@@ -16,9 +16,9 @@ type shelf struct {
 }
 
 const (
-	maxShelves  = 16      // namespaces; the one that was used longest ago is forgotten
-	shelfTokens = 1 << 15 // of recent texts
-	leastText   = 16      // tokens of a text that is worth keeping
+	maxShelves  = 16      // maximum number of namespaces; the least recently used is dropped
+	shelfTokens = 1 << 15 // of recent texts, per namespace
+	leastText   = 16      // minimum tokens of a text to keep
 )
 
 // NewLibrary returns an empty library.
@@ -39,7 +39,7 @@ func (l *Library) shelf(namespace string) *history {
 	return s.texts
 }
 
-// forget drops the namespace that was used longest ago.
+// forget drops the least recently used namespace.
 func (l *Library) forget() {
 	oldest := ""
 	for name, s := range l.shelves {

@@ -1,10 +1,10 @@
 package draft
 
-// A kind is what guesses have in common that tells how likely they are: how much of the
-// text was found, and what other places say.
+// A kind is a class of guesses with similar acceptance rates: by the length of the match, and by what other
+// places say.
 type kind int
 
-// bounds are the lengths from which matches are of the next kind.
+// bounds are the minimum lengths of the classes of matches.
 var bounds = [...]int{2, 3, 4, 5, 7, 10, 16}
 
 const kinds = kind(len(bounds)) * kind(opinion)
@@ -17,10 +17,10 @@ func (m match) kind() kind {
 	return kind(k)*kind(opinion) + kind(m.others)
 }
 
-// kind of what follows elsewhere.
+// kind returns the kind of a second guess.
 func (p place) kind() kind { return match{place: p, others: deny}.kind() }
 
-// prior is how likely a guess of a kind is before any was scored.
+// prior is the assumed chance of a kind before any guess was scored.
 func (k kind) prior() float64 {
 	p := [...]float64{0.25, 0.4, 0.5, 0.6, 0.7, 0.8, 0.85}[k/kind(opinion)]
 	if others(k%kind(opinion)) == deny {
@@ -29,7 +29,7 @@ func (k kind) prior() float64 {
 	return p
 }
 
-// A tally counts guesses, the latest most.
+// A tally counts guesses, with exponential forgetting.
 type tally struct{ right, all float64 }
 
 func (t *tally) add(right bool, forget float64) {
@@ -39,25 +39,25 @@ func (t *tally) add(right bool, forget float64) {
 	}
 }
 
-// weight of a prior, in guesses.
+// weight is the weight of a prior, in guesses.
 const weight = 6
 
 func (t tally) chance(prior float64) float64 { return (t.right + weight*prior) / (t.all + weight) }
 
-// A record is how often guesses from a source were right, in all texts.
+// A record counts how often guesses from a source were right, by kind, in all texts.
 type record [kinds]tally
 
 func (r *record) add(k kind, right bool) { r[k].add(right, 0.999) }
 
-// chance of a kind that has this one before any was scored.
+// chance returns the chance of a kind, given its prior.
 func (r *record) chance(k kind, prior float64) float64 { return r[k].chance(prior) }
 
-// A ledger is how often guesses were right in one text, by their kind, and
-// how often they were in all beside how often they should have been.
+// A ledger counts how often guesses were right in one text: by kind, and in all relative to what all texts
+// predict.
 type ledger struct {
 	kinds    [kinds]tally
-	tally            // of all kinds
-	expected float64 // how many should have been right
+	tally            // of all kinds together
+	expected float64 // predicted number of right ones
 }
 
 const forgetful = 0.97
@@ -68,7 +68,8 @@ func (l *ledger) add(k kind, right bool, expected float64) {
 	l.expected = l.expected*forgetful + expected
 }
 
-// chance of a kind that has this one in all texts.
+// chance returns the chance of a kind; usual is its chance in all texts. The prior is usual, scaled by how often
+// guesses in this text were right relative to what all texts predict.
 func (l *ledger) chance(k kind, usual float64) float64 {
 	const few = 3
 	return l.kinds[k].chance(min(usual*(l.right+few)/(l.expected+few), 1))

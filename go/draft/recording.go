@@ -1,18 +1,18 @@
 package draft
 
-// A Recording guesses a text that is known, right with a given chance: what a drafter that good is worth can be
-// measured on any model with it.
+// A Recording guesses the tokens of a known text, with a given acceptance rate. With it, the value of a drafter
+// of that rate can be measured on any model.
 type Recording struct {
-	Text  []int32 // all of it
-	Right float64 // chance of a guess
-	Rival float64 // chance of a second guess at the same token where the first is wrong; 0: there is none
-	Seed  uint64  // of which are right
+	Text  []int32 // the whole text
+	Right float64 // chance that a guess is right
+	Rival float64 // chance that a second guess at the same token is right if the first is wrong; 0: no second guesses
+	Seed  uint64  // of the choice of which are right
 }
 
-// rivalDepth is how many tokens of a Recording have a second guess.
+// rivalDepth is the number of tokens that have second guesses.
 const rivalDepth = 3
 
-// guess appends up to n guesses at the tokens from a position on.
+// guess appends up to n guesses, from a position on.
 func (r *Recording) guess(dst []Guess, from, n int) []Guess {
 	begin, end := len(dst), min(from+n, len(r.Text))
 	if r.Rival > 0 {
@@ -28,7 +28,7 @@ func (r *Recording) guess(dst []Guess, from, n int) []Guess {
 	for pos := from; r.Rival > 0 && pos < min(from+rivalDepth, end) && len(dst)-begin < n; pos++ {
 		id := r.Text[pos]
 		if r.IsRight(pos) || !r.right(pos, r.Rival, 1) {
-			id ^= 2 // neither the first nor right
+			id ^= 2 // different from the first, and wrong
 		}
 		back := len(dst) - begin - (pos - from)
 		dst = append(dst, Guess{ID: id, Chance: (1 - r.Right) * r.Rival, Source: Replay, Back: back})
@@ -39,7 +39,8 @@ func (r *Recording) guess(dst []Guess, from, n int) []Guess {
 // IsRight reports whether the first guess at a position is right.
 func (r *Recording) IsRight(pos int) bool { return r.right(pos, r.Right, 0) }
 
-// right decides about a guess at a position, the same each time. (SplitMix64, Steele, Lea and Flood 2014.)
+// right decides whether a guess at a position is right, the same each time. (SplitMix64, Steele, Lea and Flood
+// 2014.)
 func (r *Recording) right(pos int, chance float64, which uint64) bool {
 	x := r.Seed + uint64(pos+1)*0x9e3779b97f4a7c15 + which*0xd1b54a32d192ed03
 	x = (x ^ x>>30) * 0xbf58476d1ce4e5b9

@@ -5,46 +5,48 @@ import (
 	"time"
 )
 
-// A check bounds what drafts may lose, at one number of streams. What is expected of them is from costs and chances, and
-// either may be wrong for long: where drafts always run, the time without them is never seen again, and passes have
-// costs beside their tokens (sampling, drafting, what else the machine does). So some passes are without drafts, and those with drafts are held
-// against them: of a balance, which grows by a small part of the time that passes, they take what they lose, and add what
-// they win, up to a limit. Where it is used up there are no drafts until it has grown again. It begins small, so that drafts have
-// to win something before they may lose more. So whatever the cause, no more is lost than that part of the time, and the first balance.
+// A check limits the time that drafts may lose, at one number of streams. Whether drafts pay is predicted from
+// costs and chances, and either may be wrong for long: if drafts always ran, the time without them would never be
+// measured again, and passes have costs beside their tokens (sampling, drafting, other work of the machine). So
+// some passes run without drafts, and passes with drafts are compared with them. Drafts take what they lose from
+// a balance, and add what they win, up to a limit. The balance grows by a small part of the time that passes.
+// When it is used up, there are no drafts until it has grown again. It starts small, so that drafts have to win
+// something before they may lose more. Whatever the cause, drafts lose no more than that part of the time and the
+// first balance.
 type check struct {
 	plain   pace
 	since   int     // passes with drafts after the last without
-	balance float64 // what drafts may still lose, in passes without drafts
-	debt    float64 // what they lost beyond what one pass may take from it: it is taken where they lose on
-	resting bool    // until the balance is what it was at first
-	lost    int     // how often it was used up, until drafts went on for long
-	running int     // passes with drafts since then
-	forked  float64 // what passes with branches have lost, and not won since
-	bare    int     // passes without branches that are still to come
-	bared   int     // how often there were to be some
+	balance float64 // what drafts may still lose, in units of passes without drafts
+	debt    float64 // losses above the limit of one pass; subtracted from the balance if drafts go on to lose
+	resting bool    // no drafts until the balance is back at its opening value
+	lost    int     // how often the balance was used up; reset after a long run of drafts
+	running int     // passes with drafts since the balance was last used up
+	forked  float64 // what passes with branches have lost, less what they have won since
+	bare    int     // passes left without branches
+	bared   int     // how often branches were suspended
 }
 
-// A pace is the average of the latest passes without drafts.
+// A pace is the average of recent passes without drafts.
 type pace struct {
 	passes  int
 	streams float64
-	took    float64 // ns, without what positions and rows of logits take
+	took    float64 // ns, without the time for positions and rows of logits
 }
 
 const (
-	paceMemory = 16   // passes in an average
-	leastPlain = 4    // passes without drafts before drafts are judged
-	plainEvery = 64   // passes with drafts, there is one without
-	outlier    = 2    // a pass is not taken to be so much slower than the average: something else ran
-	stake      = 4    // passes: the largest balance
-	opening    = 0.5  // passes: the first balance, and that after drafts rested
+	paceMemory = 16   // passes in the average
+	leastPlain = 4    // minimum of passes without drafts before drafts are judged
+	plainEvery = 64   // passes with drafts per pass without
+	outlier    = 2    // times the average: a slower pass counts as this, since something else ran
+	stake      = 4    // passes: maximum of the balance
+	opening    = 0.5  // passes: the balance at the start, and that at which drafts resume
 	mostDebt   = 4    // passes
-	allowance  = 0.01 // of a pass: what the balance grows by with each; half as much after each loss
-	mostLost   = 5    // halvings
-	won        = 256  // passes with drafts after which losses are forgotten
-	mostForked = 0.6  // passes: what those with branches may lose, no more than half of it with one
-	bareFor    = 512  // passes without branches after that, each time twice as many
-	mostBared  = 4    // times that it doubles
+	allowance  = 0.01 // of a pass: growth of the balance with each pass; halved each time the balance is used up
+	mostLost   = 5    // maximum of these halvings
+	won        = 256  // passes with drafts after which the halvings are reset
+	mostForked = 0.6  // passes: what passes with branches may lose, at most half of it in one pass
+	bareFor    = 512  // passes without branches after that; doubled each time
+	mostBared  = 4    // maximum of these doublings
 )
 
 func (p *pace) add(streams int, took float64) {
@@ -57,8 +59,8 @@ func (p *pace) add(streams int, took float64) {
 	p.took += share * (took - p.took)
 }
 
-// allows reports whether the next pass may have drafts. The first may, of which nothing is known; then some without are
-// measured.
+// allows reports whether the next pass may have drafts. The very first pass may, since nothing is known yet; then
+// some passes without drafts are measured.
 func (c *check) allows() bool {
 	if c.plain.passes < leastPlain {
 		return c.plain.passes == 0 && c.since == 0
@@ -66,10 +68,11 @@ func (c *check) allows() bool {
 	return !c.resting && c.since < plainEvery
 }
 
-// grow adds what a pass allows drafts to lose, less what it lost. One pass alone does not tell: something else may have run.
+// grow adds the allowance of a pass to the balance, less what the pass lost. The loss of one pass is limited:
+// something else may have run.
 func (c *check) grow(loss float64, branched bool) {
-	most := max(c.balance, opening) / 2      // of one pass
-	if c.bare = max(c.bare-1, 0); branched { // what follows one another may be another matter: these have a balance of their own
+	most := max(c.balance, opening) / 2      // maximum loss of one pass
+	if c.bare = max(c.bare-1, 0); branched { // branches have their own balance: other drafts may do better
 		if c.forked = max(c.forked+min(loss, mostForked/2), 0); c.forked >= mostForked {
 			c.bare, c.forked = bareFor<<min(c.bared, mostBared), 0
 			c.bared++
@@ -89,13 +92,14 @@ func (c *check) grow(loss float64, branched bool) {
 	}
 }
 
-// A trust is how many drafts were accepted beside how many should have been, by their chances. The latest count most.
+// A trust is the number of accepted drafts relative to the number predicted by their chances, with exponential
+// forgetting.
 type trust struct{ right, promised float64 }
 
 const (
 	trustMemory = 256 // drafts
-	trustPrior  = 8   // drafts that are assumed to have kept their promise
-	trustPasses = 512 // passes without drafts after which what was is forgotten
+	trustPrior  = 8   // weight of the prior, in drafts that were as right as predicted
+	trustPasses = 512 // passes without drafts in which the past is forgotten
 )
 
 func (t *trust) add(right, promised float64) {
@@ -103,19 +107,20 @@ func (t *trust) add(right, promised float64) {
 	t.right, t.promised = t.right*keep+max(right, 0), t.promised*keep+promised
 }
 
-// fade forgets a little: where nothing is drafted for want of trust, nothing would ever restore it.
+// fade forgets a little in a pass without drafts: otherwise a low trust, which prevents drafts, would stay for
+// ever.
 func (t *trust) fade() {
 	const keep = 1 - 1.0/trustPasses
 	t.right, t.promised = t.right*keep, t.promised*keep
 }
 
-// part is what part of the promised drafts are accepted; no more than all.
+// part returns the ratio of accepted to predicted drafts, at most 1.
 func (t *trust) part() float64 {
 	return min((t.right+trustPrior)/(t.promised+trustPrior), 1)
 }
 
-// Promise returns how many drafts are sure, of those in a pass, the first `trunk` and some in branches, and how many of the others should be
-// accepted.
+// Promise returns, for the drafts of a pass (the first `trunk` ones, and those of branches), how many are
+// certain, and how many of the others are expected to be accepted.
 func Promise(drafts []Draft, trunk int, branches []Branch) (sure int, promised float64) {
 	add := func(reach float64) {
 		if reach == 1 {
@@ -140,39 +145,40 @@ func Promise(drafts []Draft, trunk int, branches []Branch) (sure int, promised f
 	return sure, promised
 }
 
-// check returns the check of so many streams.
+// check returns the check for a number of streams.
 func (c *Cost) check(streams int) *check {
 	k, _ := place(streams)
 	return &c.checks[k]
 }
 
-// Drafting reports whether the next pass of so many streams may have drafts: not where they have lost too much time, and
-// now and then not, to measure passes without.
+// Drafting reports whether the next pass of so many streams may have drafts. It may not while drafts have lost
+// too much time, and now and then to measure passes without drafts.
 func (c *Cost) Drafting(streams int) bool { return c.check(streams).allows() }
 
-// Resting reports whether the next pass of so many streams has no drafts since they have lost too much time.
+// Resting reports whether the next pass of so many streams has no drafts because drafts have lost too much time.
 func (c *Cost) Resting(streams int) bool { return c.check(streams).resting }
 
-// branching reports whether drafts may have branches then: not before passes without drafts were measured, unless none takes any time.
+// branching reports whether a pass of so many streams may have branches: not before passes without drafts were
+// measured, unless passes take no time.
 func (c *Cost) branching(streams int) bool {
 	k := c.check(streams)
 	return k.bare == 0 && (k.plain.passes >= leastPlain || c.First() == 0)
 }
 
-// A Pass is one that gave tokens to streams, and had nothing else to do.
+// A Pass describes a pass that generated tokens for streams and did nothing else.
 type Pass struct {
-	Streams  Shape   // a token of each stream, without drafts
-	Drafted  bool    // it had drafts, or evaluated tokens again after some were rejected
-	Sure     int     // drafts of which there was no doubt
-	Promised float64 // of its other drafts, how many should be accepted
-	Branched bool    // some of them were in branches
-	Tokens   int     // that the streams got
+	Streams  Shape   // one token of each stream, without drafts
+	Drafted  bool    // it had drafts, or evaluated tokens again after a rejection
+	Sure     int     // drafts that were certain
+	Promised float64 // expected number of accepted ones among the others
+	Branched bool    // some drafts were in branches
+	Tokens   int     // generated by the pass
 	Took     time.Duration
-	Drafting time.Duration // that drafting for it took, as far as it is left out where there may be no drafts
+	Drafting time.Duration // time of drafting for it, as far as it is saved when drafts are not allowed
 }
 
-// Generated records a pass of streams. What its drafts were worth is what they promised, as far as promises were kept so far: what
-// was accepted of a few drafts is mostly chance.
+// Generated records a pass of streams. The value of its drafts is the predicted number of accepted ones,
+// corrected by the trust: the number actually accepted among a few drafts is mostly chance.
 func (c *Cost) Generated(p Pass) {
 	streams := p.Streams.Tokens
 	if streams <= 0 || p.Took <= 0 {
@@ -204,7 +210,7 @@ func (c *Cost) Generated(p Pass) {
 	}
 }
 
-// plain is the time in which a pass would have run without drafts, by those that did.
+// plain returns the time that the pass would have taken without drafts, from the passes that had none.
 func (c *Cost) plain(k *check, s Shape) float64 {
 	took := k.plain.took
 	if few, now := c.tokens(int(math.Round(k.plain.streams))), c.tokens(s.Tokens); few > 0 && now > 0 {
@@ -213,16 +219,18 @@ func (c *Cost) plain(k *check, s Shape) float64 {
 	return max(took+c.beside(s), 1)
 }
 
-// A generated is the pass that ran last, if it was of streams alone. Its tokens are known when the next one is planned.
+// A generated is the last pass, if it was of streams alone. How many tokens it gave is known when the next one is
+// planned.
 type generated struct {
 	Pass
-	ended int // streams that have not gone on: how many tokens they got is not known
+	ended int // streams that have ended: how many tokens they got is not known
 }
 
-// Spent records how long drafting took for the next pass, whether or not that has drafts: nothing where there may be none.
+// Spent records the time of drafting for the next pass, whether or not the pass has drafts; 0 if drafts were not
+// allowed.
 func (s *Scheduler) Spent(drafting time.Duration) { s.spent = drafting }
 
-// ran notes a pass for its check.
+// ran remembers a pass for its check.
 func (s *Scheduler) ran(items []Item, took time.Duration) {
 	g := generated{Pass: Pass{Took: took, Drafting: s.spent}}
 	s.last, s.spent = generated{}, 0
@@ -242,7 +250,7 @@ func (s *Scheduler) ran(items []Item, took time.Duration) {
 	s.last = g
 }
 
-// judge gives the last pass to its check.
+// judge hands the last pass to its check.
 func (s *Scheduler) judge() {
 	if g := s.last; g.ended == 0 {
 		s.Cost.Generated(g.Pass)

@@ -7,25 +7,26 @@ import (
 	"time"
 )
 
-// A workload is streams and their drafts.
+// A workload is a number of streams and the properties of their drafts.
 type workload struct {
 	streams, drafts int
-	right           float64                         // of the drafts
-	claimed         float64                         // their chance, as it is claimed
-	rival           float64                         // chance of a second guess at each of the first tokens where the first is wrong; 0: there are none
-	follow          int                             // guesses that follow the second one at the next token
-	single          bool                            // a sequence has no branches
-	rows            bool                            // it is known what a row of logits takes
-	replays         bool                            // state goes back to that before a pass where a draft was rejected
-	wrong           map[int]float64                 // factors by which the cost model is wrong before they begin, by tokens
-	drafting        time.Duration                   // that a draft model takes for a pass, which no cost model sees
-	truth           func(s Shape) float64           // milliseconds of a pass
-	noise           func() func(*rand.Rand) float64 // returns factors of passes, one after the other; nil: none
-	spells          time.Duration                   // so long the machine has one speed, then another: as fast, or 1.7 times as slow; 0: it has one
+	right           float64                         // acceptance rate of the drafts
+	claimed         float64                         // the chance that the drafts claim
+	rival           float64                         // acceptance rate of second guesses, where the first is wrong; 0: none
+	follow          int                             // guesses that follow the second guess at the next token
+	single          bool                            // no branches
+	rows            bool                            // the time of a row of logits is known
+	replays         bool                            // recurrent state: see Config
+	wrong           map[int]float64                 // initial errors of the cost model, as factors, by number of tokens
+	drafting        time.Duration                   // of a draft model per pass, unknown to the cost model
+	truth           func(s Shape) float64           // true milliseconds of a pass
+	noise           func() func(*rand.Rand) float64 // returns the factors of successive passes; nil: no noise
+	spells          time.Duration                   // periods of one speed, normal or 1.7 times as slow; 0: always normal
 }
 
-// speed returns the tokens per second of a workload in so many passes from the start, for each of some numbers that rise, over several starts: what is
-// accepted of the drafts of one is luck. The time is that of a machine without noise and spells, whose own times are luck as well.
+// speed returns the tokens per second of a workload after each of these numbers of passes, which ascend. It sums
+// over several seeds, since acceptance is random. Times are counted without noise and spells, which are random
+// too.
 func (w workload) speed(t *testing.T, passes ...int) []float64 {
 	tokens, took := make([]int, len(passes)), make([]time.Duration, len(passes))
 	for seed := range uint64(max(12/w.streams, 5)) {
@@ -40,7 +41,8 @@ func (w workload) speed(t *testing.T, passes ...int) []float64 {
 	return perSecond
 }
 
-// run runs a workload, and says after so many passes how many tokens there are, and what they took.
+// run runs a workload, and calls at after each of these numbers of passes with the tokens so far and the time
+// they took.
 func (w workload) run(t *testing.T, passes []int, seed uint64, at func(h, tokens int, took time.Duration)) {
 	took := time.Duration(0)
 	rng := rand.New(rand.NewPCG(uint64(w.streams), seed))
@@ -116,7 +118,7 @@ func (w workload) run(t *testing.T, passes []int, seed uint64, at func(h, tokens
 	}
 }
 
-// tree returns drafts that follow one another, a second guess at each of the first three tokens, and what follows the first of these.
+// tree returns a trunk, a second guess at each of its first three tokens, and what follows the first of these.
 func (w workload) tree() []Draft {
 	list := chain(w.drafts, w.claimed)
 	for d := range min(3, w.drafts) {
@@ -163,8 +165,9 @@ func (w workload) walk(rng *rand.Rand, list []Draft, it Item) (n, at int) {
 	}
 }
 
-// cloud returns what a virtual machine makes of passes that take as long as each other: the logarithm of their times wanders by 0.2 within tens of passes,
-// and by 0.1 from one to the next; one of fifty is late, and the first fifty are twice as slow, as was measured with a 1B and a 35B on two cores.
+// cloud returns the noise of a virtual machine, as measured with a 1B and a 35B model on two cores. The logarithm
+// of the time of equal passes drifts by 0.2 within tens of passes, and varies by 0.1 from one to the next; one
+// pass of fifty is late; the first fifty are twice as slow.
 func cloud() func(*rand.Rand) float64 {
 	slow, n := 0.0, 0
 	return func(rng *rand.Rand) float64 {
@@ -181,8 +184,9 @@ func cloud() func(*rand.Rand) float64 {
 	}
 }
 
-// What passes take: where each token takes nearly as long as the first, where many take as long as one, where each reads
-// experts of its own, where rows of logits are most of the work, and a 1B on two cores, whose 16 streams win or lose next to nothing by drafts.
+// Cost functions. steep: each token takes nearly as long as the first. flat: many tokens take as long as one.
+// experts: each token reads experts of its own. logits: rows of logits are most of the work. linear: a 1B on two
+// cores, whose 16 streams win or lose next to nothing by drafts.
 func steep(s Shape) float64   { return 2 + float64(s.Tokens) }
 func flat(s Shape) float64    { return 20 + float64(s.Tokens)/2 }
 func experts(s Shape) float64 { return 8 + 4*float64(min(s.Tokens, 16)) + float64(s.Tokens)/4 }
@@ -191,12 +195,12 @@ func linear(s Shape) float64  { return 24 + 3.35*float64(s.Tokens) + 1.1*float64
 func hybrid(s Shape) float64  { return 22 + 6.3*float64(s.Tokens) } // 12 layers of a 35B-A3B
 func dear(s Shape) float64    { return flat(s) + 10*float64(s.Branches) }
 
-// Whatever is drafted, it is never slower than 0.98 of nothing, at any number of streams: where the cost model is wrong from the
-// start, where passes take longer by drafts than by other tokens, where guesses are claimed to be likely and are not. Where drafts
-// win they go on.
+// Drafts never make generation slower than 0.98 of the speed without, at any number of streams: if the cost model
+// is wrong at first, if passes take longer with drafts than with other tokens, if guesses claim too high chances.
+// Drafts that win continue.
 func TestDraftsThatLoseStop(t *testing.T) {
 	held := func() func(*rand.Rand) float64 {
-		return func(rng *rand.Rand) float64 { // up, now and then
+		return func(rng *rand.Rand) float64 { // slow now and then
 			if rng.IntN(40) == 0 {
 				return 5
 			}
@@ -265,11 +269,11 @@ func TestDraftsThatLoseStop(t *testing.T) {
 		with, without := c.speed(t, horizons...), plain.speed(t, horizons...)
 		for h, passes := range horizons {
 			least := c.least
-			if passes < 100 { // what it takes to find out
+			if passes < 100 { // the cost of finding out
 				least -= 0.04
 			}
 			if passes < 100 && c.drafting > 0 {
-				continue // each try takes as long as a pass
+				continue // each trial takes as long as a pass
 			}
 			if got := with[h] / without[h]; got < least {
 				t.Errorf("%s: with drafts %.3f of the speed without in %d passes, want %.2f", name, got, passes, least)
@@ -280,7 +284,7 @@ func TestDraftsThatLoseStop(t *testing.T) {
 	}
 }
 
-// Sources that lie lose more at first, and no more than that.
+// Sources that claim too high chances lose more at first, within limits.
 func TestDraftsThatLie(t *testing.T) {
 	w := workload{truth: steep, streams: 1, drafts: 4, right: 0.05, claimed: 0.9}
 	plain := w
@@ -296,8 +300,8 @@ func TestDraftsThatLie(t *testing.T) {
 	}
 }
 
-// The account of what drafts lose: the first pass may have some, then passes without are measured; what they lose is bounded, and they are
-// tried again after a while.
+// The balance of drafts: the first pass may have some, then passes without are measured. Losses are bounded, and
+// drafts are tried again after a while.
 func TestCheck(t *testing.T) {
 	var c Cost
 	one := Shape{Tokens: 1, Rows: 1}
@@ -316,7 +320,7 @@ func TestCheck(t *testing.T) {
 	}
 	n := 0
 	for ; c.Drafting(1); n++ {
-		pass(true, 20, 0.5, 1) // twice as long, for nothing
+		pass(true, 20, 0.5, 1) // twice as long, and nothing accepted
 		if n > 10 {
 			t.Fatal("drafts lose on and on")
 		}
@@ -333,7 +337,7 @@ func TestCheck(t *testing.T) {
 	if rest < 300 {
 		t.Errorf("drafts come back after %d passes", rest)
 	}
-	for range plainEvery { // they win now
+	for range plainEvery { // drafts win now
 		if !c.Drafting(1) {
 			t.Fatal("drafts that win are stopped")
 		}
@@ -357,7 +361,7 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// Rows of logits count: drafts that each have one, where tokens of prompts have none.
+// Rows of logits have a cost: each draft has a row, a prompt's token has none.
 func TestRowsOfLogitsCost(t *testing.T) {
 	dear := func(s Shape) time.Duration { return time.Duration(logits(s) * float64(time.Millisecond)) }
 	var c Cost
@@ -376,7 +380,7 @@ func TestRowsOfLogitsCost(t *testing.T) {
 	if n := chosen(&c, 16, 3, 0.7, false); n > 0 { // 35 ms more for tokens alone would pay; with 48 rows nothing does
 		t.Errorf("%d drafts whose rows take longer than they save", n)
 	}
-	c.SetRow(time.Millisecond) // wrong: it is learned
+	c.SetRow(time.Millisecond) // wrong, and corrected by observation
 	for range 200 {
 		for _, s := range []Shape{{Tokens: 16, Rows: 1}, {Tokens: 16, Rows: 16}} {
 			c.Observe(s, dear(s))

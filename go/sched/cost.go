@@ -12,20 +12,20 @@ type Shape struct {
 	Tokens   int
 	Attended int // positions attended to, summed over tokens: the work of attention
 	Read     int // positions, summed over sequences: the memory that attention reads
-	Rows     int // of logits: a token that is sampled or verified has one
-	Branches int // sequences that are others' beside what their tokens are: each has a block of its own, or a state
+	Rows     int // of logits: one per sampled or verified token
+	Branches int // branches; each has, beside its tokens, a KV block or a recurrent state of its own
 }
 
-// ShapeOf returns the shape of a pass of n tokens of a sequence that has `at` before them.
+// ShapeOf returns the shape of a pass of n tokens of a sequence, after `at` positions.
 func ShapeOf(at, n int) Shape { return Shape{}.Add(at, n) }
 
-// Add returns s with n more tokens, of a sequence that has `at` before them.
+// Add returns s with n tokens of another sequence added, after `at` positions of it.
 func (s Shape) Add(at, n int) Shape {
 	s.Read += at
 	return s.extend(at, n)
 }
 
-// extend returns s with n more tokens of a sequence that is part of it.
+// extend returns s with n more tokens of a sequence that is already in it.
 func (s Shape) extend(at, n int) Shape {
 	s.Tokens += n
 	s.Attended += n*at + n*(n+1)/2
@@ -33,26 +33,25 @@ func (s Shape) extend(at, n int) Shape {
 	return s
 }
 
-// Cost predicts how long passes take, from the passes observed: a time for the number
-// of tokens, which is far from linear while memory bandwidth is the limit, so it is kept
-// at some sizes and interpolated; a time for each position attended to and for
-// each position read; one for each row of logits after the first, which the tokens of prompts
-// do not have; and one for each branch. The zero value has no observations and predicts zero.
+// Cost predicts the time of passes from the passes observed. It is the sum of: a time for the number of tokens,
+// which is far from linear while memory bandwidth is the limit, so it is stored at some sizes and interpolated; a
+// time per position attended to and per position read; a time per row of logits after the first, which tokens of
+// prompts do not have; and a time per branch. The zero value has no observations and predicts zero.
 type Cost struct {
-	knots          [knots]float64 // ns of a pass of so many tokens as sizes has, with one row of logits
+	knots          [knots]float64 // ns of a pass, by number of tokens (see sizes), with one row of logits
 	seen           [knots]bool
 	attended, read float64      // ns per million positions
 	row            float64      // ns per row of logits
 	branch         float64      // ns per branch
-	verified       int          // the most tokens of an observed pass in which most had rows of logits, as tokens of streams and drafts have
-	wrong          float64      // part by which the last pass with branches took longer than expected
-	trust          trust        // in the chances of drafts
-	untried        int          // passes in a row that could have had drafts and had none
+	verified       int          // maximum tokens of an observed pass in which most have rows, as drafts do
+	wrong          float64      // relative error of the estimate for the last pass with branches; > 0: it took longer
+	trust          trust        // correction of the chances of drafts
+	untried        int          // consecutive passes that could have had drafts and had none
 	checks         [knots]check // of drafts, by the number of streams
 }
 
-// sizes are the tokens of the passes whose times are kept: any number that a few streams and their drafts come to,
-// since kernels take some tokens at a time and the curve has steps, then powers of two.
+// sizes are the numbers of tokens at which times are stored: each number that a few streams and their drafts add
+// up to, since kernels process several tokens at a time and the curve has steps; then powers of two.
 var sizes = [...]int{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20, 24, 28, 32, 64, 128, 256, 512, 1024, 2048, 4096}
 
 const (
@@ -80,7 +79,7 @@ func (c *Cost) positions(s Shape) float64 {
 	return c.attended*float64(s.Attended)/1e6 + c.read*float64(s.Read)/1e6
 }
 
-// beside is what a pass takes beside the time for its number of tokens.
+// beside is the time of a pass beside that for its number of tokens.
 func (c *Cost) beside(s Shape) float64 {
 	return c.positions(s) + c.rows(s) + c.branch*float64(s.Branches)
 }
@@ -104,7 +103,7 @@ func (c *Cost) tokens(n int) float64 {
 // time, even if passes of fewer were observed to be slow.
 func (c *Cost) low(k int) float64 { return slices.Max(c.knots[:k+1]) }
 
-// First is the time of a pass of one token, Each that of each further token in a long one.
+// First is the time of a pass of one token. Each is the time per token of a long pass.
 func (c *Cost) First() time.Duration { return time.Duration(c.knots[0]) }
 
 func (c *Cost) Each() time.Duration {
@@ -115,10 +114,10 @@ func (c *Cost) Each() time.Duration {
 	return time.Duration(min(c.knots[k]/float64(sizes[k]), float64(longest)))
 }
 
-// leastGauged is how many tokens a pass has to have had for the time of some drafts to be known.
+// leastGauged is the minimum size, in tokens, of an observed pass for the cost of a few drafts to count as known.
 const leastGauged = 4
 
-// gauged returns the tokens of the largest pass of a few that was observed.
+// gauged returns the number of tokens of the largest observed pass among the small ones.
 func (c *Cost) gauged() (n int) {
 	for k := range c.seen[:16] {
 		if c.seen[k] {
@@ -128,10 +127,11 @@ func (c *Cost) gauged() (n int) {
 	return n
 }
 
-// largest returns how many tokens a pass of so many streams may have with drafts: a quarter more than one that was observed. The time
-// of a longer one is extrapolated, or that of a prompt, and where it is wrong, one pass may lose more than several win.
+// largest returns the maximum tokens of a pass of so many streams with drafts: a quarter more than were observed.
+// The time of a larger pass is extrapolated, or that of a prompt, and if it is wrong, one pass may lose more than
+// several win.
 func (c *Cost) largest(streams int) int {
-	if c.verified == 0 { // nothing is known of any
+	if c.verified == 0 { // no such pass was observed
 		return most
 	}
 	return max(c.verified, streams, leastGauged) * 5 / 4
@@ -158,12 +158,13 @@ func (c *Cost) Row() time.Duration { return time.Duration(min(c.row, float64(lon
 const learn = 0.2
 
 const (
-	// mostOff is the largest factor by which a pass counts as slower or faster than expected. Something else that runs for a moment makes
-	// one pass several times as long, which says nothing of the next.
+	// mostOff is the maximum factor by which a pass counts as slower or faster than expected. Other work on the
+	// machine can make a single pass several times as long, which says nothing about the next one.
 	mostOff = 1.6
-	// mostWrong is the largest part of a pass that its branches are taken to have changed.
+	// mostWrong is the maximum part of a pass's time that is attributed to its branches.
 	mostWrong = 0.5
-	// forgetBranch is what is left of the time of a branch after a pass without: what is never tried is never learned.
+	// forgetBranch is the decay of the time of a branch with each pass without branches: a cost that is never
+	// tried is never corrected.
 	forgetBranch = 0.998
 )
 
@@ -186,7 +187,8 @@ func (c *Cost) Observe(s Shape, took time.Duration) {
 	}
 	guess := c.tokens(s.Tokens) + c.beside(s)
 	if s.Branches > 0 {
-		// What two such passes in a row say: branches win little, so one outlier would end them for long.
+		// The smaller of the errors of two consecutive such passes, if they have the same sign: branches win
+		// little, so one outlier would disable them for long.
 		wrong := min(max(float64(took)/guess-1, -mostWrong), mostWrong)
 		if both := wrong * c.wrong; both > 0 {
 			least := math.Copysign(min(math.Abs(wrong), math.Abs(c.wrong)), wrong)

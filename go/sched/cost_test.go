@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// measured returns a model of cost as it is before the first pass.
+// measured returns a calibrated cost model, as it is before the first pass.
 func measured(truth func(Shape) time.Duration) (c Cost) {
 	for _, n := range []int{1, 8, 64, 256} {
 		c.Observe(Shape{Tokens: n}, truth(Shape{Tokens: n}))
@@ -16,8 +16,7 @@ func measured(truth func(Shape) time.Duration) (c Cost) {
 	return c
 }
 
-// A model of cost that saw a machine in good and bad moments is right about the
-// good ones again soon, and is never nonsense.
+// A cost model that observed extreme passes predicts normal ones well again soon, and never returns nonsense.
 func TestCostRecovers(t *testing.T) {
 	truth := flatCost(20*time.Millisecond, 2*time.Millisecond)
 	rng := rand.New(rand.NewPCG(5, 6))
@@ -36,7 +35,7 @@ func TestCostRecovers(t *testing.T) {
 			s := shape()
 			took := truth(s)
 			switch {
-			case round%4 == 1 && rng.IntN(10) == 0: // held up, for ages
+			case round%4 == 1 && rng.IntN(10) == 0: // delayed by up to 10,000 times
 				took *= time.Duration(1 + rng.IntN(10_000))
 			case round%4 == 2 && rng.IntN(10) == 0: // or the clock stood still
 				took = 1
@@ -59,7 +58,7 @@ func TestCostRecovers(t *testing.T) {
 	}
 }
 
-// What is never seen stays where it was measured, however long the rest is noisy.
+// The estimates for sizes that are no longer observed do not drift, however noisy the other passes are.
 func TestCostDoesNotDrift(t *testing.T) {
 	truth := flatCost(20*time.Millisecond, 2*time.Millisecond)
 	rng := rand.New(rand.NewPCG(7, 8))
@@ -82,7 +81,7 @@ func TestCostDoesNotDrift(t *testing.T) {
 	}
 }
 
-// It follows a machine that changes its pace for good.
+// The cost model follows a lasting change of the machine's speed.
 func TestCostFollows(t *testing.T) {
 	fast, slow := flatCost(20*time.Millisecond, 2*time.Millisecond), flatCost(50*time.Millisecond, 5*time.Millisecond)
 	var c Cost
@@ -100,8 +99,7 @@ func TestCostFollows(t *testing.T) {
 	}
 }
 
-// A bad moment while it is measured first is forgotten, though passes of that
-// size never come again.
+// An outlier in the calibration is forgotten, even if passes of that size do not occur again.
 func TestCostForgetsABadBeginning(t *testing.T) {
 	truth := flatCost(20*time.Millisecond, 2*time.Millisecond)
 	var c Cost

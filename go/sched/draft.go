@@ -6,21 +6,21 @@ import (
 	"time"
 )
 
-// A Draft is a token that may follow a text. Drafts are a list in which each comes behind the one that it follows: a tree. Those
-// with nothing between them and the one that they follow, from the first on, are its trunk.
+// A Draft is a token that may follow a text. A list of drafts is a tree: each comes after its parent. The trunk
+// is the longest prefix of the list in which each draft follows the one before it.
 type Draft struct {
-	Chance float64 // that it is right where those before it are; of all that follow the same one these add up to 1 at most
-	After  int     // the draft that it follows, by its place in the list; -1: the known tokens
+	Chance float64 // that it is right if those before it are; the sum over siblings is at most 1
+	After  int     // index of the parent in the list; -1: the known tokens
 }
 
-// A Branch is drafts that are in a pass beside the trunk. It is a sequence of its own, which begins with the same known tokens and
-// shares what is before them. One without new drafts is there for its state, from which the text can go on.
+// A Branch is a further sequence of drafts in a pass, beside the trunk. It begins with the same known tokens and
+// shares the state before them. A branch without new drafts is a snapshot: the text can continue from its state.
 type Branch struct {
-	Path []int // the drafts of the sequence, by their places in the list
-	New  int   // the last of these, that are in no sequence before it: only they have rows of logits
+	Path []int // the drafts of the sequence, by index
+	New  int   // how many of the last of these are in no earlier sequence: only they have rows of logits
 }
 
-// Last returns the draft with which the branch ends, -1 where it has none.
+// Last returns the last draft of the branch, -1 if it has none.
 func (b *Branch) Last() int {
 	if n := len(b.Path); n > 0 {
 		return b.Path[n-1]
@@ -28,13 +28,14 @@ func (b *Branch) Last() int {
 	return -1
 }
 
-// A tree is the drafts of a sequence that are in a pass.
+// A tree is the drafts of a text that are in a pass.
 type tree struct {
-	trunk    int // the first so many of the list
+	trunk    int // how many of the first drafts of the list
 	branches []Branch
 }
 
-// end returns the sequence that ends where a draft goes on: -1 for the trunk, else a branch; as many as there are where none does.
+// end returns the sequence that draft v would extend: -1 for the trunk, else the index of a branch, or the number
+// of branches if a new one is needed.
 func (t *tree) end(drafts []Draft, v int) int {
 	if v == t.trunk && drafts[v].After == v-1 {
 		return -1
@@ -47,7 +48,7 @@ func (t *tree) end(drafts []Draft, v int) int {
 	return len(t.branches)
 }
 
-// add adds a draft, of which the one that it follows is there.
+// add adds a draft whose parent is in the tree.
 func (t *tree) add(drafts []Draft, v int) {
 	switch i := t.end(drafts, v); {
 	case i < 0:
@@ -60,7 +61,7 @@ func (t *tree) add(drafts []Draft, v int) {
 	}
 }
 
-// path returns a draft and those before it, the first one first.
+// path returns the path to a draft, from the root.
 func path(drafts []Draft, v int) (list []int) {
 	for ; v >= 0; v = drafts[v].After {
 		list = append(list, v)
@@ -69,64 +70,64 @@ func path(drafts []Draft, v int) (list []int) {
 	return list
 }
 
-// A speculation is the drafts that sequences may have in a pass.
+// A speculation chooses the drafts of the sequences of a pass.
 type speculation struct {
 	cost      *Cost
 	whole     Shape // of the pass without drafts
-	streams   Shape // of it, the part of the sequences that generate
+	streams   Shape // the part of it that belongs to generating sequences
 	limit     time.Duration
-	replays   bool // where no sequence ends with the last accepted draft, it and those before it are evaluated again
+	replays   bool // see Config: unless a sequence ends with the last accepted draft
 	list      []candidate
-	room      int                       // tokens of the pass
-	longest   int                       // tokens of a sequence in it
-	forks     int                       // branches in it
+	room      int                       // maximum tokens of the pass
+	longest   int                       // maximum tokens of a sequence in it
+	forks     int                       // maximum branches in it
 	available int64                     // bytes
-	grows     func(i, tokens int) int64 // what the sequence of a candidate takes of that; nil: nothing
-	copies    int64                     // what a branch takes beside
+	grows     func(i, tokens int) int64 // memory of the sequence of a candidate; nil: none
+	copies    int64                     // additional memory of a branch
 }
 
-// A candidate is a sequence that may have drafts.
+// A candidate is a sequence that may get drafts.
 type candidate struct {
 	at     int // positions before the pass
-	known  int // tokens of it in the pass that are no drafts
+	known  int // its tokens in the pass that are not drafts
 	drafts []Draft
 
 	tree
 	taken int
-	of    []chance // by draft
-	back  float64  // chance that its next pass evaluates tokens again, and has no drafts
-	again float64  // how many these are, on average
-	best  int      // the next draft, -1: none; where it is not stale
-	worth float64  // of that: the chance that it is accepted, for each token that it takes
-	fork  bool     // and whether it is a branch
+	of    []chance // indexed by draft
+	back  float64  // probability that its next pass evaluates tokens again, without drafts
+	again float64  // expected number of these tokens
+	best  int      // the next draft to add, -1: none; valid unless stale
+	worth float64  // of best: probability of acceptance per token added to the pass
+	fork  bool     // best begins a branch
 	stale bool
 }
 
-// A chance is what is known of a draft.
+// A chance is the state of a draft in the choice.
 type chance struct {
-	reach   float64 // that it and all before it are right, once it is taken; negative: it is not to be
-	doubted bool    // one of these is not sure
-	depth   int     // how many these are
-	elder   int     // the draft before it in the list that follows the same one, -1: none
+	reach   float64 // probability that it and all before it are right, set when it is taken; negative: excluded
+	doubted bool    // one of these is not certain
+	depth   int     // number of drafts on its path
+	elder   int     // the previous draft with the same parent, -1: none
 }
 
 const (
-	// gain is what drafts must promise: costs and chances are estimates.
+	// gain is the minimum predicted speed-up of drafts: costs and chances are estimates.
 	gain = 1.03
-	// forkGain is what branches must promise beside the trunks alone.
+	// forkGain is the minimum predicted speed-up of branches over trunks alone.
 	forkGain = 1.01
-	// Drafts that promise less are tried nevertheless, once in so many passes, unless they would lose more than a
-	// quarter: otherwise a cost that was overestimated once would never be corrected.
+	// After so many passes without drafts, drafts are tried even below gain, unless they would lose more than a
+	// quarter: otherwise a cost that was once overestimated would never be corrected.
 	trial     = 128
 	trialGain = 0.75
-	// likely drafts are tried where nothing is known of their cost yet.
+	// likely is the chance from which a draft is tried while its cost is unknown.
 	likely = 0.5
-	// unlikely drafts are not looked at.
+	// unlikely is the chance up to which drafts are ignored.
 	unlikely = 0.02
 )
 
-// choose returns the drafts that each candidate has: those of the trunks that give the most expected tokens per second, unless
-// branches give more.
+// choose returns the drafts of each candidate: the parts of the trunks that maximize the expected tokens per
+// second, or trees, if branches are better.
 func (s *speculation) choose() []tree {
 	trees, rate, looked := s.grow(0)
 	if s.forks > 0 && s.cost.branching(len(s.list)) && (s.replays || slices.ContainsFunc(s.list, func(c candidate) bool { return trunk(c.drafts) < len(c.drafts) })) {
@@ -140,7 +141,7 @@ func (s *speculation) choose() []tree {
 	return trees
 }
 
-// trunk returns how many drafts the trunk has.
+// trunk returns the number of drafts in the trunk.
 func trunk(drafts []Draft) (n int) {
 	for n < len(drafts) && drafts[n].After == n-1 {
 		n++
@@ -148,11 +149,12 @@ func trunk(drafts []Draft) (n int) {
 	return n
 }
 
-// grow adds drafts in the order of what they are worth, with so many branches at most, and returns those up to where the expected tokens per
-// second are the most, with that rate: 0 where there are none. It reports whether any were looked at. The tokens of the streams
-// would take their time in a pass without prompts anyway; to that comes what the drafts add to this pass.
+// grow adds drafts greedily in the order of their worth, with at most `forks` branches. It returns the trees at
+// the point where the expected tokens per second are highest, and that rate, 0 if no drafts are best. It reports
+// whether any drafts were considered. The time is that of a pass of the streams alone, which they need anyway,
+// and what the drafts add to this pass, which may have prompts too.
 func (s *speculation) grow(forks int) (trees []tree, rate float64, looked bool) {
-	most, trust := float64(len(s.list)), s.cost.trust.part() // tokens that are expected of all drafts
+	most, trust := float64(len(s.list)), s.cost.trust.part() // expected tokens with all drafts
 	for i := range s.list {
 		s.list[i].begin()
 		most += s.list[i].all(trust)
@@ -167,7 +169,7 @@ func (s *speculation) grow(forks int) (trees []tree, rate float64, looked bool) 
 	largest := s.whole.Tokens - s.streams.Tokens + s.cost.largest(s.streams.Tokens)
 	chosen, plain := 0, float64(len(s.list))/base
 	tokens, best, available := float64(len(s.list)), plain*least, s.available
-	last, tokensThen, left, room := s.whole, tokens, available, forks // of the best
+	last, tokensThen, left, room := s.whole, tokens, available, forks // at the best point
 	for next := s.whole; ; {
 		i := s.likeliest(forks)
 		if i < 0 {
@@ -191,7 +193,7 @@ func (s *speculation) grow(forks int) (trees []tree, rate float64, looked bool) 
 			best, rate, chosen = r, r, len(order)
 			last, tokensThen, left, room = next, tokens, available, forks
 		} else if most/took <= best && (!s.replays || plain <= best) {
-			break // so long a pass is not worth it, whatever else is in it
+			break // even if all drafts were accepted, so long a pass would not be better
 		}
 	}
 	for i := range s.list {
@@ -210,8 +212,8 @@ func (s *speculation) grow(forks int) (trees []tree, rate float64, looked bool) 
 	return trees, rate, len(order) > 0
 }
 
-// snapshots adds branches for their states alone, where going back costs more, to a pass of a shape that gives so many tokens, and returns
-// the rate with them.
+// snapshots adds branches that only serve as snapshots, where a rollback would cost more. It is given the shape
+// of the pass and its expected tokens, and returns the rate with the snapshots.
 func (s *speculation) snapshots(shape Shape, tokens, base, start, rate float64, available int64, room int) float64 {
 	for i := range s.list {
 		c := &s.list[i]
@@ -243,7 +245,8 @@ func (s *speculation) snapshots(shape Shape, tokens, base, start, rate float64, 
 	return rate
 }
 
-// rate is that of tokens per time where a pass takes so long. A sequence that goes back has a pass without drafts then.
+// rate returns the expected tokens per time for a pass that takes so long. After a rollback, a sequence has one
+// pass without drafts.
 func (s *speculation) rate(tokens, took, base float64) float64 {
 	if !s.replays {
 		return tokens / took
@@ -255,10 +258,11 @@ func (s *speculation) rate(tokens, took, base float64) float64 {
 	return (tokens + back) / (took + back/float64(len(s.list))*base + s.replay(base))
 }
 
-// time is the estimate for a pass, and never 0.
+// time returns the estimated time of a pass, never 0.
 func (s *speculation) time(shape Shape) float64 { return max(float64(s.cost.Estimate(shape)), 1) }
 
-// with returns the shape of a pass with one more draft of a candidate, the memory that this takes, and whether it is a branch.
+// with returns the shape of the pass with one more draft of a candidate, the memory that the draft takes, and
+// whether it begins a branch.
 func (s *speculation) with(next Shape, i, v int) (more Shape, bytes int64, fork bool) {
 	c := &s.list[i]
 	n := c.known + c.of[v].depth
@@ -279,13 +283,13 @@ func (s *speculation) with(next Shape, i, v int) (more Shape, bytes int64, fork 
 	return more, bytes, fork
 }
 
-// begin looks at the drafts.
+// begin resets the choice, and finds the depth and the previous sibling of each draft.
 func (c *candidate) begin() {
 	c.tree, c.taken, c.back, c.again, c.stale = tree{}, 0, 0, 0, true
 	if c.of == nil {
 		c.of = make([]chance, len(c.drafts))
 	}
-	last := make([]int, len(c.drafts)+1) // that follow each, from the known tokens on
+	last := make([]int, len(c.drafts)+1) // the last child of each node, plus 1; index 0: of the known tokens
 	for v, d := range c.drafts {
 		c.of[v] = chance{depth: 1, elder: last[d.After+1] - 1}
 		if d.After >= 0 {
@@ -295,7 +299,7 @@ func (c *candidate) begin() {
 	}
 }
 
-// all is how many of the drafts should be accepted if all of them are in the pass.
+// all returns the expected number of accepted drafts if all of them are in the pass.
 func (c *candidate) all(trust float64) (n float64) {
 	for v := range c.drafts {
 		o := &c.of[v]
@@ -308,7 +312,8 @@ func (c *candidate) all(trust float64) (n float64) {
 	return n
 }
 
-// reach is that a draft is accepted, of which the one that it follows is taken, as far as claims have turned out to be true.
+// reach returns the probability that a draft is accepted whose parent is taken, corrected by the trust once per
+// path, and whether any draft on the path is not certain.
 func (c *candidate) reach(v int, trust float64) (reach float64, doubted bool) {
 	reach = 1
 	if after := c.drafts[v].After; after >= 0 {
@@ -321,7 +326,7 @@ func (c *candidate) reach(v int, trust float64) (reach float64, doubted bool) {
 	return reach * p, doubted || c.drafts[v].Chance < 1
 }
 
-// take takes a draft and returns the chance that it is accepted.
+// take adds a draft to the tree and returns the probability that it is accepted.
 func (c *candidate) take(v int, trust float64, replays bool) float64 {
 	c.add(c.drafts, v)
 	c.taken++
@@ -334,7 +339,8 @@ func (c *candidate) take(v int, trust float64, replays bool) float64 {
 	return o.reach
 }
 
-// look finds the next draft: the likeliest for each token that it takes. One that follows the same as another comes after that.
+// look finds the next draft to add: the one with the highest probability per token that it adds. Siblings are
+// considered in order.
 func (c *candidate) look(trust float64, forks int) {
 	c.best, c.worth, c.fork, c.stale = -1, 0, false, false
 	for v := range c.drafts {
@@ -351,7 +357,7 @@ func (c *candidate) look(trust float64, forks int) {
 	}
 }
 
-// likeliest returns the candidate whose next draft is worth most, -1 where none is likely.
+// likeliest returns the candidate whose next draft is worth most, -1 if none has a likely one.
 func (s *speculation) likeliest(forks int) int {
 	best, trust := -1, s.cost.trust.part()
 	for i := range s.list {
@@ -366,11 +372,12 @@ func (s *speculation) likeliest(forks int) int {
 	return best
 }
 
-// replayed is how likely tokens are evaluated again, and how many, on average: the state is known before the pass and where a sequence ends, so
-// where none ends with the last accepted draft, its known tokens come again, and the accepted drafts.
+// replayed returns the probability that tokens are evaluated again, and their expected number. The state is known
+// before the pass and at the end of each sequence. If no sequence ends with the last accepted draft, the known
+// tokens and the accepted drafts are evaluated again.
 func (c *candidate) replayed() (chance, tokens float64) {
 	for v := -1; v < len(c.drafts); v++ {
-		stop, depth := 1.0, 0 // that v is the last
+		stop, depth := 1.0, 0 // probability that v is the last accepted draft
 		if v >= 0 {
 			stop, depth = c.of[v].reach, c.of[v].depth
 		}
@@ -388,12 +395,12 @@ func (c *candidate) replayed() (chance, tokens float64) {
 	return chance, tokens
 }
 
-// ends reports whether a sequence ends with a draft, or, -1, with the known tokens.
+// ends reports whether a sequence ends with draft v; -1: with the known tokens.
 func (t *tree) ends(v int) bool {
 	return v == t.trunk-1 || slices.ContainsFunc(t.branches, func(b Branch) bool { return b.Last() == v })
 }
 
-// replay is the expected time to evaluate tokens again.
+// replay returns the expected time of evaluating tokens again.
 func (s *speculation) replay(base float64) float64 {
 	if !s.replays {
 		return 0
@@ -410,7 +417,7 @@ func (s *speculation) replay(base float64) float64 {
 	return took + part*(s.time(again)-took) - base
 }
 
-// speculate adds drafts to the first items, those of streams.
+// speculate adds drafts to the first items, which are those of streams.
 func (s *Scheduler) speculate(items []Item, whole, streams Shape, available int64, limit time.Duration) {
 	any := false
 	list := make([]candidate, len(items))
@@ -418,7 +425,7 @@ func (s *Scheduler) speculate(items []Item, whole, streams Shape, available int6
 		j := s.find(it.ID)
 		list[i] = candidate{at: j.at(), known: it.Tokens}
 		if s.cfg.Replays && it.Tokens > 1 {
-			continue // one rejection after another would never let its state advance
+			continue // its state must advance: repeated rejections could prevent that for ever
 		}
 		list[i].drafts = j.drafts
 		any = any || len(j.drafts) > 0
@@ -428,7 +435,8 @@ func (s *Scheduler) speculate(items []Item, whole, streams Shape, available int6
 	}
 	spec := speculation{
 		cost: &s.Cost, whole: whole, streams: streams, replays: s.cfg.Replays, list: list,
-		// Passes of streams may get longer than others by as much as lets two tokens come in place of one.
+		// With drafts, passes may exceed the limit: up to twice the time of one without, since two tokens may
+		// replace one.
 		limit: max(limit, 2*s.Cost.Estimate(streams)),
 		room:  s.cfg.Batch, longest: s.cfg.Batch, forks: s.cfg.Branches, available: available,
 		grows:  func(i, tokens int) int64 { return s.grows(s.find(items[i].ID), tokens) },
@@ -441,16 +449,16 @@ func (s *Scheduler) speculate(items []Item, whole, streams Shape, available int6
 	}
 }
 
-// Limits are those of a pass of one text.
+// Limits are the limits of a pass of one text.
 type Limits struct {
 	Tokens   int  // of the pass
-	Sequence int  // tokens of a sequence in it
-	Branches int  // sequences beside the first
-	Replays  bool // as Config has it
+	Sequence int  // of a sequence in it
+	Branches int  // beside the trunk
+	Replays  bool // see Config
 }
 
-// Drafts returns how many drafts of the trunk a sequence of `at` positions is given in a pass of its own in which `known` of its tokens are
-// evaluated anyway, and which branches.
+// Drafts chooses drafts for a sequence of `at` positions that has a pass of its own, in which `known` of its
+// tokens are evaluated anyway. It returns how many drafts of the trunk to verify, and the branches.
 func (c *Cost) Drafts(at, known int, drafts []Draft, l Limits) (int, []Branch) {
 	shape := ShapeOf(at, known)
 	shape.Rows = 1
@@ -463,7 +471,7 @@ func (c *Cost) Drafts(at, known int, drafts []Draft, l Limits) (int, []Branch) {
 		return 0, nil
 	}
 	if c.gauged() < leastGauged && len(drafts) > 0 && drafts[0].Chance >= likely {
-		return max(min(trunk(drafts), leastGauged-1, l.Sequence-known, l.Tokens-known), 0), nil // one try tells
+		return max(min(trunk(drafts), leastGauged-1, l.Sequence-known, l.Tokens-known), 0), nil // one pass measures the cost
 	}
 	t := spec.choose()[0]
 	return t.trunk, t.branches

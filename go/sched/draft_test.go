@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// learned returns a cost model that has seen what passes take.
+// learned returns a cost model that has observed each size.
 func learned(truth func(Shape) time.Duration) (c Cost) {
 	for _, n := range sizes {
 		c.Observe(Shape{Tokens: n, Rows: n}, truth(Shape{Tokens: n}))
@@ -16,7 +16,7 @@ func learned(truth func(Shape) time.Duration) (c Cost) {
 	return c
 }
 
-// chain returns drafts that follow one another, each right with a chance.
+// chain returns a trunk of n drafts, each with the same chance.
 func chain(n int, chance float64) (list []Draft) {
 	for i := range n {
 		list = append(list, Draft{chance, i - 1})
@@ -38,7 +38,7 @@ func chosen(c *Cost, streams, drafts int, chance float64, replays bool) (n int) 
 	return n
 }
 
-// As many drafts are chosen as give the most expected tokens per time, by trying all numbers.
+// The chosen number of drafts has nearly the highest expected tokens per time, compared with all numbers.
 func TestDraftsAreChosenByCost(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	for range 300 {
@@ -66,7 +66,7 @@ func TestDraftsAreChosenByCost(t *testing.T) {
 	}
 }
 
-// Where the tokens of many streams are what takes the time, nothing is drafted that is not nearly certain.
+// Where the tokens of many streams already determine the time, only nearly certain drafts are verified.
 func TestManyStreamsHaveFewDrafts(t *testing.T) {
 	c := learned(flatCost(20*time.Millisecond, 2*time.Millisecond))
 	if n := chosen(&c, 1, 15, 0.8, false); n < 5 {
@@ -87,7 +87,7 @@ func TestManyStreamsHaveFewDrafts(t *testing.T) {
 	}
 }
 
-// A sequence alone whose costs are not known yet is given a few, to learn them.
+// A sequence alone gets a few drafts while their cost is unknown, to measure it.
 func TestDraftsOfAnUnknownCost(t *testing.T) {
 	var c Cost
 	c.Observe(Shape{Tokens: 1, Rows: 1}, time.Millisecond)
@@ -107,7 +107,7 @@ func TestDraftsOfAnUnknownCost(t *testing.T) {
 	}
 }
 
-// Where a rejection has the tokens of its pass evaluated again, that counts, however small the part of each stream.
+// The time of evaluating tokens again after a rejection counts, however small the part of each stream.
 func TestReplaysCount(t *testing.T) {
 	c := learned(func(s Shape) time.Duration { return 5*time.Millisecond + time.Duration(s.Tokens)*time.Millisecond })
 	if free, dear := chosen(&c, 8, 1, 0.75, false), chosen(&c, 8, 1, 0.75, true); free != 8 || dear != 0 {
@@ -133,13 +133,13 @@ func TestReplaysCount(t *testing.T) {
 		s.Ran(items, 1)
 		evaluated := s.find(1).done
 		if want.Draft > 0 {
-			evaluated-- // rejected: the state is that before the pass
+			evaluated-- // rejected: rolled back to the state before the pass
 		}
 		s.Sampled(1, 1, evaluated)
 	}
 }
 
-// What choosing takes, which is between two passes: for streams that have many drafts, which follow one another, or are trees.
+// The time of choosing drafts, which is between two passes: for streams with many drafts, as chains or trees.
 func BenchmarkChoose(b *testing.B) {
 	c := learned(flatCost(20*time.Millisecond, 2*time.Millisecond))
 	for _, streams := range []int{1, 4, 16} {

@@ -10,15 +10,15 @@ import (
 type Item struct {
 	ID     uint64
 	Tokens int
-	Draft  int // of which the last Draft are draft tokens: the first of the request's
+	Draft  int // the last Draft of Tokens are draft tokens: the first of the request's drafts
 
-	Branches []Branch // further drafts
+	Branches []Branch // of further drafts
 }
 
-// known is how many tokens are not drafts.
+// known returns how many tokens are not drafts.
 func (it *Item) known() int { return it.Tokens - it.Draft }
 
-// All is how many tokens the item has in the pass.
+// All returns how many tokens the item has in the pass, branches included.
 func (it *Item) All() int {
 	n := it.Tokens
 	for _, b := range it.Branches {
@@ -96,7 +96,8 @@ func (s *Scheduler) Admit(now time.Duration, free uint64, lookup func(id uint64)
 	return a
 }
 
-// Found reports how many tokens of an admitted request were cached, and of how many of them the positions are gone.
+// Found reports how many tokens of an admitted request were cached, and how many of these have lost their
+// positions.
 func (s *Scheduler) Found(id uint64, tokens, gone int) {
 	if j := s.find(id); j != nil {
 		j.done = min(tokens, j.known-1) // the last is evaluated in any case, for its logits
@@ -104,7 +105,7 @@ func (s *Scheduler) Found(id uint64, tokens, gone int) {
 	}
 }
 
-// Shifted records that a request has lost the positions of n tokens, which were evaluated.
+// Shifted records that a request has lost the positions of n evaluated tokens.
 func (s *Scheduler) Shifted(id uint64, n int) {
 	if j := s.find(id); j != nil {
 		j.gone += n
@@ -229,8 +230,8 @@ const margin = 0.8
 // meanwhile wait for its end, and longer passes are hardly faster per token.
 const alone = 400 * time.Millisecond
 
-// readings is how many passes of one token a pass that no stream waits for may take where each reads weights from a disk: in a long one
-// that is a small part of the time, and the disk reads the fewer bytes the longer passes are.
+// readings is the maximum time, in passes of one token, of a pass that no stream waits for where passes read
+// weights from a disk: the longer the passes, the fewer bytes are read in all.
 const readings = 16
 
 // Target returns the time between two tokens of a stream that passes are planned for.
@@ -322,8 +323,8 @@ func (s *Scheduler) Next(now time.Duration, free uint64) []Item {
 	return items
 }
 
-// shape returns a pass with n more tokens, those of j, of which the last are drafts. What is sampled after the last known
-// token, and after each draft, has a row of logits.
+// shape returns the shape of a pass with n tokens of j added, of which the last are drafts. There is a row of
+// logits after the last known token and after each draft.
 func (j *job) shape(pass Shape, n, drafts int) Shape {
 	pass = pass.Add(j.at(), n)
 	if n-drafts == j.todo() {
@@ -403,7 +404,7 @@ func (s *Scheduler) Sampled(id uint64, tokens, evaluated int) {
 	}
 }
 
-// Drafted records that a request has drafts of the tokens that follow in its next pass. The slice is read until that pass has run.
+// Drafted records the drafts of a request for its next pass. The slice is read until that pass has run.
 func (s *Scheduler) Drafted(id uint64, drafts []Draft) {
 	if j := s.find(id); j != nil {
 		j.drafts = drafts

@@ -1,21 +1,17 @@
-// Package sched decides which requests are in the next pass of a shared model
-// (continuous batching).
+// Package sched decides which requests are in the next pass of a shared model (continuous batching).
 //
-// A Scheduler is a pure state machine: it has no goroutine, no clock and no token ids.
-// Its inputs are requests, the time and the durations of passes, its outputs lists of
-// request numbers. The numbers of requests ascend.
+// A Scheduler is a pure state machine: it has no goroutine, no clock and no token ids. Its inputs are requests,
+// the time and the durations of passes, its outputs lists of request numbers. The numbers of requests ascend.
 //
-// Generating sequences go first, with one token each. The rest of the time budget of a
-// pass, by a cost model learned as passes run, goes to slices of prompts (chunked
-// prefill): in the order of priority, then of the service that each flow has received,
-// then, where that is about equal, of the remaining work less the time waited. What is
-// left goes to draft tokens, as many as raise the tokens per second that are expected. So streams keep their pace during the prefill of a long
-// prompt, a short prompt overtakes a long one, and no request starves.
+// Generating sequences go first, with one token each. The rest of the time budget of a pass, by a cost model
+// learned as passes run, goes to slices of prompts (chunked prefill): in the order of priority, then of the
+// service that each flow has received, then, where that is about equal, of the remaining work less the time
+// waited. What is left goes to draft tokens, as many as raise the expected tokens per second. So streams keep
+// their pace during the prefill of a long prompt, a short prompt overtakes a long one, and no request starves.
 //
-// Memory is counted in bytes. A request is admitted when there is memory for its prompt
-// and some tokens; beyond that it takes more as it grows. When memory runs out, the
-// request of the lowest priority that was admitted last is preempted: its blocks go to
-// the cache, and it waits to continue where it was.
+// Memory is counted in bytes. A request is admitted when there is memory for its prompt and some tokens; beyond
+// that it takes more as it grows. When memory runs out, the request of the lowest priority that was admitted last
+// is preempted: its blocks go to the cache, and it waits to continue where it was.
 package sched
 
 import (
@@ -33,8 +29,8 @@ type Config struct {
 	Memory    Memory        // memory of sequences
 	Queue     int           // maximum number of waiting requests
 	TargetITL time.Duration // time between two tokens of a stream; 0: 150 ms, or 1.5 times a pass of one token
-	Replays   bool          // where a draft is rejected, those accepted before it are evaluated again: there is recurrent state
-	Branches  int           // of drafts in a pass; 0: all drafts of a request follow one another
+	Replays   bool          // recurrent state: after a rejected draft, the accepted ones before it are evaluated again
+	Branches  int           // maximum branches of drafts in a pass; 0: trunks only
 	Reads     bool          // each pass reads weights from a disk
 }
 
@@ -53,7 +49,7 @@ type Request struct {
 	Priority  int
 	Prompt    int           // tokens
 	MaxTokens int           // maximum to generate
-	Most      int           // positions that it has at a time, at most: its oldest go, see Shifted; 0: all that there will be
+	Most      int           // maximum positions at a time: the oldest are dropped, see Shifted; 0: no maximum
 	Deadline  time.Duration // in the time of `now`; 0: none
 	Leader    uint64        // a request that is computing the same prefix; 0: none
 	Shared    int           // tokens of that prefix
@@ -79,32 +75,32 @@ type Scheduler struct {
 	running []*job // in the order of admission
 	flows   map[string]*flow
 	last    generated
-	spent   time.Duration // on drafts of the next pass
+	spent   time.Duration // on drafting for the next pass
 }
 
 // job is a request that is waiting or running.
 type job struct {
 	Request
 	flow   *flow
-	round  int64         // of the flow that it is scheduled as, see lend
+	round  int64         // of the flow that it is scheduled as: see lend
 	since  time.Duration // time of arrival
 	known  int           // tokens: the prompt and those generated
-	done   int           // of which are evaluated
-	gone   int           // of which have no positions any more
-	drafts []Draft       // that may follow
+	done   int           // tokens evaluated
+	gone   int           // evaluated tokens without positions: see Shifted
+	drafts []Draft       // for the next pass
 	begun  bool          // it has run before
 }
 
-// todo is the number of tokens to evaluate before the next one is sampled.
+// todo returns the number of tokens to evaluate before the next one is sampled.
 func (j *job) todo() int { return j.known - j.done }
 
-// at is how many positions j has.
+// at returns how many positions j has.
 func (j *job) at() int { return j.done - j.gone }
 
-// replayed is how many tokens at most are evaluated again because a draft after them was rejected.
+// replayed is the maximum number of tokens that are evaluated again after a rejected draft.
 const replayed = 32
 
-// decoding reports whether j is generating: its next pass is one token, or few.
+// decoding reports whether j is generating: its next pass has one token or a few.
 func (j *job) decoding() bool {
 	return j.known > j.Prompt && j.todo() > 0 && j.todo() <= replayed
 }

@@ -240,7 +240,8 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// A request that has to evaluate more of its tokens again than a pass has goes on in slices, and the streams beside it too.
+// A request that has to evaluate more tokens again than a batch has continues in slices, and so do the streams
+// beside it.
 func TestReplayLargerThanABatch(t *testing.T) {
 	m := newSim(t, Config{Running: 4, Batch: 16, Queue: 10}, 100, flatCost(20*time.Millisecond, time.Millisecond))
 	for id := uint64(1); id <= 4; id++ {
@@ -265,8 +266,8 @@ func TestReplayLargerThanABatch(t *testing.T) {
 	}
 }
 
-// Where each pass reads weights from a disk, a prompt that no stream waits for is one pass: so the disk is read once. One that streams
-// wait for is cut as elsewhere.
+// Where each pass reads weights from a disk, a prompt that no stream waits for is evaluated in one pass, so that
+// the disk is read once. If streams wait, it is split as usual.
 func TestPassesThatRead(t *testing.T) {
 	cost := func(s Shape) time.Duration { // a layer is computed while the next is read
 		return max(5*time.Second, time.Duration(s.Tokens)*94*time.Millisecond)

@@ -11,9 +11,8 @@ import (
 
 const blockTokens = 64
 
-// sim is an engine without a model: it has a number of KV blocks, keeps those of
-// requests that were preempted as long as nobody else needs them, and takes for
-// a pass what its true cost says.
+// sim is an engine without a model. It has a number of KV blocks, keeps those of preempted requests while no
+// other request needs them, and takes the true cost as the time of a pass.
 type sim struct {
 	t      testing.TB
 	s      *Scheduler
@@ -29,10 +28,10 @@ type simSeq struct {
 	id                uint64
 	prompt, max       int
 	draft             int                         // guesses at a time
-	chance            float64                     // of each, as it is claimed
-	right             func(guessed int) int       // how many of so many are; nil: some
-	tree              []Draft                     // in place of guesses that follow one another
-	accepted          func(it Item) (n, last int) // how many of its drafts are, and the last of them
+	chance            float64                     // of each, as claimed
+	right             func(guessed int) int       // how many of so many are right; nil: some
+	tree              []Draft                     // drafts as a tree; nil: a chain
+	accepted          func(it Item) (n, last int) // how many of its drafts are accepted, and the last of them
 	positions, tokens int                         // in KV blocks, and in all
 	running           bool
 	lastToken         time.Duration
@@ -166,7 +165,7 @@ func (m *sim) step() string {
 	if running > m.blocks {
 		m.t.Fatalf("%d blocks in use of %d", running, m.blocks)
 	}
-	for ; running+kept > m.blocks; _, kept = m.held() { // the cache gives way
+	for ; running+kept > m.blocks; _, kept = m.held() { // evict from the cache
 		m.kept[0].positions = 0
 		m.kept = m.kept[1:]
 	}
@@ -183,7 +182,7 @@ func (m *sim) step() string {
 			q.gaps = append(q.gaps, m.now-q.lastToken)
 		}
 		q.lastToken = m.now
-		right := (q.tokens * 7) % (guessed[id] + 1) // as good as any
+		right := (q.tokens * 7) % (guessed[id] + 1) // an arbitrary number
 		if q.right != nil {
 			right = q.right(guessed[id])
 		}
@@ -212,7 +211,8 @@ func (m *sim) step() string {
 	return strings.Join(out, ", ")
 }
 
-// a machine where reading the weights takes as long as computing ten tokens.
+// flatCost is the cost on a machine where reading the weights takes as long as computing several tokens, such as
+// ten.
 func flatCost(first, each time.Duration) func(Shape) time.Duration {
 	return func(s Shape) time.Duration {
 		t := max(float64(first), float64(each)*float64(s.Tokens))

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// randomTree returns drafts of which those that follow the same one have chances that add up to 1 at most, the likeliest first.
+// randomTree returns a tree in which the chances of siblings add up to at most 1, the likeliest first.
 func randomTree(rng *rand.Rand, n int) (list []Draft) {
-	left, least := []float64{1}, []float64{1} // of the chances after each, from the known tokens on, and the last of these
+	left, least := []float64{1}, []float64{1} // by node + 1: chance left for children, and the last one of a child
 	for v := range n {
 		after := rng.IntN(v+1) - 1
 		if rng.IntN(2) == 0 {
@@ -50,8 +50,9 @@ func rateOf(c *Cost, list []Draft, known int, trunk int, branches []Branch) floa
 	return tokens / float64(c.Estimate(s))
 }
 
-// Of all trees that could be in a pass the one that is chosen gives nearly the most expected tokens per second, by trying all. Branches are
-// whole: each begins as the text does, has what it begins with elsewhere, and no draft has two rows.
+// The chosen tree has nearly the most expected tokens per second of all possible trees, which are enumerated.
+// Branches are complete: each begins at the known tokens, contains drafts of other sequences up to where it
+// forks, and no draft has two rows of logits.
 func TestTreesAreChosenByCost(t *testing.T) {
 	rng := rand.New(rand.NewPCG(1, 2))
 	branched, worst := 0, 1.0
@@ -128,7 +129,7 @@ func TestTreesAreChosenByCost(t *testing.T) {
 	}
 }
 
-// What promises are worth counts each draft once.
+// Promise counts each draft once.
 func TestPromiseOfATree(t *testing.T) {
 	list := []Draft{{1, -1}, {0.5, 0}, {0.5, 1}, {0.25, 0}, {0.5, 3}}
 	if sure, promised := Promise(list, 3, []Branch{{[]int{0, 3, 4}, 2}}); sure != 1 || promised != 0.5+0.25+0.25+0.125 {
@@ -136,7 +137,8 @@ func TestPromiseOfATree(t *testing.T) {
 	}
 }
 
-// A pass with branches has their tokens, those that they begin with too, and rows of logits for what they add.
+// The shape of a pass with branches has all their tokens, including the shared drafts, and rows of logits for the
+// new ones.
 func TestShapeOfBranches(t *testing.T) {
 	s := New(Config{Running: 1, Batch: 64, Memory: simMemory{}, Branches: 4})
 	if err := s.Add(Request{ID: 1, Prompt: 5, MaxTokens: 100}, 0); err != nil {
@@ -151,7 +153,7 @@ func TestShapeOfBranches(t *testing.T) {
 	if got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	// Memory for a branch is that of its positions, and of the block that it shares.
+	// A branch takes memory for its positions, and for a copy of the block that it shares.
 	s.Cost = learned(flatCost(20*time.Millisecond, time.Microsecond))
 	for range leastPlain {
 		s.Cost.Generated(Pass{Streams: ShapeOf(1, 1), Tokens: 1, Took: 20 * time.Millisecond})
@@ -164,8 +166,8 @@ func TestShapeOfBranches(t *testing.T) {
 	}
 }
 
-// Trees beside what follows one another alone: never slower by more than what they are tried for, faster where the first guess is often wrong
-// and the second is not.
+// Trees compared with chains: never slower by more than trials cost, and faster where the first guess is often
+// wrong and the second right.
 func TestTreesAgainstChains(t *testing.T) {
 	costs := []struct {
 		name  string
@@ -184,7 +186,7 @@ func TestTreesAgainstChains(t *testing.T) {
 				for _, q := range []float64{0.4, 0.7} {
 					w.rival = q
 					if (1-p)*q > p {
-						continue // it would be the first
+						continue // it would be the first guess
 					}
 					for _, w.follow = range []int{0, 3} {
 						trees := w.speed(t, 400)[0] / plain
@@ -202,7 +204,7 @@ func TestTreesAgainstChains(t *testing.T) {
 	}
 }
 
-// Where a rejected draft has tokens evaluated again, states that are known behind some of the drafts save more than they take.
+// Where rejected drafts have tokens evaluated again, snapshots after some of the drafts save more than they cost.
 func TestSnapshotsPay(t *testing.T) {
 	for _, p := range []float64{0.3, 0.5, 0.7, 0.9} {
 		for _, streams := range []int{1, 4} {
