@@ -9,7 +9,7 @@ import (
 	"os"
 )
 
-// readRounds returns the rounds in a file that are of the same row as one: lines of JSON. Where there is no file there are none.
+// readRounds returns the rounds of the same row in a file of JSON lines; none if there is no file.
 func readRounds(path string, of *round) (list []round, err error) {
 	if path == "" {
 		return nil, nil
@@ -36,7 +36,7 @@ func readRounds(path string, of *round) (list []round, err error) {
 	return list, nil
 }
 
-// addRound adds a round to a file, at once: what was measured stays when the rest is not waited for.
+// addRound appends a round to a file at once, so that it is kept if the measurement is interrupted.
 func addRound(path string, r *round) error {
 	if path == "" {
 		return nil

@@ -16,53 +16,55 @@ import (
 	"github.com/quern-llm/quern/go/sched"
 )
 
-// Speculation says what drafts are worth: texts are generated with drafts that are right with each of these chances, with those of sources
-// of the texts' own, and with those of a layer of the model that predicts further tokens, where it has one; before and after each, without.
+// Speculation configures a measurement of speculative decoding. Texts are generated with drafts of each of these
+// acceptance rates, with drafts of the texts' own sources, and with those of the model's MTP layers, if it has
+// some; before and after each, without drafts.
 type Speculation struct {
 	Right   []Chances
 	Own     []draft.Set
-	Streams []int   // texts at a time
-	Temp    float32 // that texts are sampled with, each with a seed of its own; 0: the likeliest tokens
-	Rounds  string  // a file: the results are those of the rounds in it as well, and new ones are added to it; empty: none
+	Streams []int   // numbers of texts generated at a time
+	Temp    float32 // of sampling, each text with a seed of its own; 0: greedy
+	Rounds  string  // file to which rounds are added; results include the rounds already in it; empty: none
 
-	Text     func(model string) ([]int32, error) // what prompts are of, in the vocabulary of a model; nil: random tokens
-	TextName string                              // for the rounds; empty: there is none
-	By       string                              // the model that drafts, for the rounds; empty: none
+	Text     func(model string) ([]int32, error) // of the prompts, by the vocabulary of a model; nil: random tokens
+	TextName string                              // recorded in rounds; empty: no text
+	By       string                              // the draft model, recorded in rounds; empty: none
 }
 
-// Chances are those of drafts to be right.
+// Chances are the acceptance rates of drafts.
 type Chances struct {
 	Right float64 `json:"right"`
-	Rival float64 `json:"rival"` // of a second draft for each of the next tokens where the first is wrong; 0: there is none
+	Rival float64 `json:"rival"` // of second drafts for the next tokens, where the first is wrong; 0: none
 }
 
-// A SpeculationResult is the speed of some streams with drafts beside that without. Times are medians over rounds.
+// A SpeculationResult is the speed of some streams with drafts relative to that without. Times are medians over
+// rounds.
 type SpeculationResult struct {
 	Result
 	Streams   int       `json:"streams"`
-	From      string    `json:"from"`      // what drafts: see draft.Set, or a record of the text
-	Temp      float32   `json:"temp"`      // that texts were sampled with
-	Text      string    `json:"text"`      // what prompts are of; empty: random tokens
-	By        string    `json:"by"`        // the model that drafted; empty: there was none
-	Right     float64   `json:"right"`     // chance of a draft; of a model's own layer what it was
-	Rival     float64   `json:"rival"`     // chance of a second one where the first is wrong; 0: there is none
-	Rounds    int       `json:"rounds"`    // in each of which both were measured
-	PlainMS   float64   `json:"plain_ms"`  // a token of a stream takes without drafts
-	DraftMS   float64   `json:"draft_ms"`  // and with them
-	SpeedUp   float64   `json:"speed_up"`  // the median of the rounds' own
-	Low       float64   `json:"low"`       // of an interval that has the true median 19 times in 20; of less than 6 rounds the least
-	High      float64   `json:"high"`      // of that interval
-	Drafts    float64   `json:"drafts"`    // in a step of a stream, on average
+	From      string    `json:"from"`      // source of drafts: see draft.Set; or a record of the text
+	Temp      float32   `json:"temp"`      // of sampling
+	Text      string    `json:"text"`      // the text of the prompts; empty: random tokens
+	By        string    `json:"by"`        // the draft model; empty: none
+	Right     float64   `json:"right"`     // acceptance rate: of a record as given, of other sources as measured
+	Rival     float64   `json:"rival"`     // acceptance rate of second drafts, where the first is wrong; 0: none
+	Rounds    int       `json:"rounds"`    // each measures both speeds
+	PlainMS   float64   `json:"plain_ms"`  // per token of a stream, without drafts
+	DraftMS   float64   `json:"draft_ms"`  // the same with drafts
+	SpeedUp   float64   `json:"speed_up"`  // median over the rounds
+	Low       float64   `json:"low"`       // lower end of the 95 % interval of the median; of < 6 rounds the least
+	High      float64   `json:"high"`      // upper end of that interval
+	Drafts    float64   `json:"drafts"`    // mean per step of a stream
 	Accepted  float64   `json:"accepted"`  // of these
-	Steps     float64   `json:"steps"`     // of a stream for each of its tokens
-	Evaluated float64   `json:"evaluated"` // tokens for each that was generated
-	Drafting  float64   `json:"drafting"`  // microseconds between passes for each token, to draft
-	Rested    float64   `json:"rested"`    // part of the passes that had no drafts since drafts had lost time
-	Bound     float64   `json:"bound"`     // the speed-up that passes as measured in the same round allow at best
-	BestNum   int       `json:"best_num"`  // of drafts, for that
-	Fraction  float64   `json:"of_bound"`  // of the bound that was reached
-	Fixed     []float64 `json:"fixed"`     // the speed-up that 0, 1, 2 ... drafts in each step allow
-	PassesNS  []int64   `json:"passes_ns"` // nanoseconds of the passes of the streams' tokens with 0, 1, 2 ... drafts each
+	Steps     float64   `json:"steps"`     // steps of a stream per token
+	Evaluated float64   `json:"evaluated"` // tokens evaluated per generated token
+	Drafting  float64   `json:"drafting"`  // microseconds of drafting between passes, per token
+	Rested    float64   `json:"rested"`    // part of the passes without drafts because drafts had lost time
+	Bound     float64   `json:"bound"`     // maximum speed-up, by the times of passes measured in the same round
+	BestNum   int       `json:"best_num"`  // number of drafts that reaches the bound
+	Fraction  float64   `json:"of_bound"`  // speed-up relative to the bound
+	Fixed     []float64 `json:"fixed"`     // speed-up with 0, 1, 2 ... drafts in each step
+	PassesNS  []int64   `json:"passes_ns"` // nanoseconds of passes with 0, 1, 2 ... drafts per stream
 	SpeedUps  []float64 `json:"speed_ups"` // of the rounds
 }
 
@@ -101,7 +103,7 @@ func speculationTable() table[SpeculationResult] {
 	}, func(r *SpeculationResult) string { return r.footer() }}
 }
 
-// milliseconds of a token: those of small models are parts of one.
+// milliseconds formats the time of a token: that of a small model is less than one.
 func milliseconds(ms float64) string {
 	if ms < 1 {
 		return fmt.Sprintf("%.4f", ms)
@@ -109,7 +111,8 @@ func milliseconds(ms float64) string {
 	return fmt.Sprintf("%.2f", ms)
 }
 
-// texts returns the cases with prompts of a text, and the text: of those that do not say how many tokens they have, all of it.
+// texts returns the cases with the lengths of their prompts, and the text; a case without a length uses all of
+// the text.
 func (p *Speculation) texts(cases []Case, model string) ([]Case, []int32, error) {
 	if p == nil || p.Text == nil {
 		return cases, nil, nil
@@ -131,7 +134,7 @@ func (p *Speculation) texts(cases []Case, model string) ([]Case, []int32, error)
 	return cases, text, nil
 }
 
-// speculate measures drafts with a loaded model, and prompts of a text, or of random tokens.
+// speculate measures drafts with a loaded model, and prompts from a text or of random tokens.
 func (b *run) speculate(ctx context.Context, eng *engine.Engine, s Setup, c Case, info about, vocab int, text []int32) error {
 	for _, streams := range b.plan.Speculation.Streams {
 		m := &speculating{run: b, eng: eng, setup: s, c: c, info: info, n: streams, vocab: vocab, text: text}
@@ -146,7 +149,7 @@ func (b *run) speculate(ctx context.Context, eng *engine.Engine, s Setup, c Case
 	return nil
 }
 
-// speculating measures so many streams.
+// speculating measures one number of streams.
 type speculating struct {
 	*run
 	eng      *engine.Engine
@@ -155,25 +158,25 @@ type speculating struct {
 	c        Case
 	info     about
 	n, vocab int
-	text     []int32 // that prompts are of; nil: random tokens
+	text     []int32 // of the prompts; nil: random tokens
 
 	prompts, texts [][]int32
 	seq            *engine.Sequence // in the middle of a text
 	evaluated      atomic.Int64     // tokens of streams
-	plain          sched.Cost       // what is learned by texts without drafts
+	plain          sched.Cost       // cost model learned from texts without drafts
 	rows           []*drafted
 }
 
-// A drafted row is one way to draft: it learns from its own texts alone.
+// A drafted is a row of the results: one way to draft, with a cost model that learns from its own texts only.
 type drafted struct {
 	round
-	sources draft.Set // of a record none
+	sources draft.Set // none for a record
 	cost    sched.Cost
 	rounds  []round
 }
 
-// A round is what some texts took between two times that they were generated without drafts: what is compared is near in time, and the
-// machine's own ups and downs are in both.
+// A round is a measurement of texts with drafts, between two measurements without. What is compared is close in
+// time, so changes of the machine's speed affect both.
 type round struct {
 	Model   string `json:"model"`
 	File    string `json:"file,omitempty"`
@@ -187,7 +190,7 @@ type round struct {
 	Text string  `json:"text,omitempty"`
 	By   string  `json:"by,omitempty"`
 
-	Plain     float64   `json:"plain_ns"`  // a token of a stream
+	Plain     float64   `json:"plain_ns"`  // per token of a stream
 	Draft     float64   `json:"draft_ns"`  // with drafts
 	Drafts    float64   `json:"drafts"`    // in a step
 	Accepted  float64   `json:"accepted"`  // in a step
@@ -195,7 +198,7 @@ type round struct {
 	Evaluated float64   `json:"evaluated"` // tokens for each
 	Drafting  float64   `json:"drafting_ns"`
 	Rested    float64   `json:"rested"` // part of the passes
-	Fixed     []float64 `json:"fixed"`  // speed-ups that so many drafts in each step allow
+	Fixed     []float64 `json:"fixed"`  // speed-ups with 0, 1, 2 ... drafts in each step
 	Bound     float64   `json:"bound"`
 	BestNum   int       `json:"best_num"`
 	Passes    []int64   `json:"passes_ns"`
@@ -207,7 +210,7 @@ func (r *round) same(o *round) bool {
 		r.Temp == o.Temp && r.Text == o.Text && r.By == o.By
 }
 
-// mostDrafts are as many of a stream as the bound looks at.
+// mostDrafts is the maximum number of drafts of a stream, also for the bound.
 const mostDrafts = 16
 
 func (m *speculating) measure(ctx context.Context) (err error) {
@@ -285,7 +288,7 @@ func (m *speculating) round(ctx context.Context, i int) error {
 		return err
 	}
 	for k := range m.rows {
-		r := m.rows[(k+i)%len(m.rows)] // none is always the first
+		r := m.rows[(k+i)%len(m.rows)] // no row is always the first
 		texts := make([]draft.Options, m.n)
 		for j := range texts {
 			if texts[j] = (draft.Options{Max: mostDrafts, Sources: draft.All}); r.From != draft.Replay.String() {
@@ -317,7 +320,7 @@ func (m *speculating) round(ctx context.Context, i int) error {
 	return nil
 }
 
-// bound says what passes as measured allow.
+// bound computes the bound of a round from its times of passes.
 func (m *speculating) bound(r *round, texts []draft.Options) {
 	if r.From == draft.Replay.String() && r.Rival == 0 {
 		r.Fixed = fixed(r.Passes, r.Prompt+1, r.Gen-1, m.eng.Recurrent(), texts)
@@ -332,8 +335,9 @@ func (m *speculating) bound(r *round, texts []draft.Options) {
 	r.Bound, r.BestNum = bound(r.Passes, right, r.Rival)
 }
 
-// fixed returns the speed-ups of texts, so many tokens after a position, that are drafted for by records, with 0, 1, 2 ... drafts in each step. Which
-// are right is known, so no luck is in the numbers. With recurrent state the pass after a rejected draft has none, and has all that was accepted again.
+// fixed returns the speed-ups of texts drafted by records, `tokens` tokens from a position on, with 0, 1, 2 ...
+// drafts in each step. Which drafts are right is known, so the numbers contain no chance. With recurrent state,
+// the pass after a rejected draft has no drafts, and evaluates the accepted ones again.
 func fixed(passes []int64, from, tokens int, recurrent bool, texts []draft.Options) []float64 {
 	ups := make([]float64, len(passes))
 	for n := range ups {
@@ -361,7 +365,7 @@ func fixed(passes []int64, from, tokens int, recurrent bool, texts []draft.Optio
 	return ups
 }
 
-// result is that of all rounds of a row.
+// result returns the result of all rounds of a row.
 func (m *speculating) result(d *drafted) *SpeculationResult {
 	r := &SpeculationResult{Result: *m.blank(m.setup, m.c, m.info), Streams: m.n, From: d.From, Right: d.Right, Rival: d.Rival, Rounds: len(d.rounds), Temp: d.Temp, Text: d.Text, By: d.By}
 	of := func(f func(o *round) float64) (list []float64) {
@@ -405,7 +409,7 @@ func (m *speculating) result(d *drafted) *SpeculationResult {
 	return r
 }
 
-// smallest returns which round has the least of something.
+// smallest returns the index of the round with the smallest value.
 func smallest(rounds []round, f func(o *round) int) (at int) {
 	for i := range rounds {
 		if f(&rounds[i]) < f(&rounds[at]) {
@@ -415,14 +419,14 @@ func smallest(rounds []round, f func(o *round) int) (at int) {
 	return at
 }
 
-// passes returns the times of passes of 0, 1, 2 ... drafts for each stream in the middle of a text.
+// passes measures passes with 0, 1, 2 ... drafts per stream in the middle of a text.
 func (m *speculating) passes(ctx context.Context) (list []int64, err error) {
-	const worst = 10 // times a pass without drafts: nothing is won there
+	const worst = 10 // times a pass without drafts: longer ones cannot win
 	const short = 100 * time.Millisecond
 	err = m.loop.Between(func() error {
 		for n := m.n; len(list) <= mostDrafts && n <= m.eng.Batch() && m.seq.Len()+n <= m.eng.Ctx(); n += m.n {
 			took := time.Hour
-			for i := range 2 { // the first finds other things in the caches, which counts where it is short
+			for i := range 2 { // the first runs with cold caches, which matters if it is short
 				if i > 0 && took > short {
 					break
 				}
@@ -445,7 +449,7 @@ func (m *speculating) passes(ctx context.Context) (list []int64, err error) {
 	return list, err
 }
 
-// slice generates the texts, with drafts as these say, nil without, and learns what that costs from them.
+// slice generates the texts, with these drafts, nil: without, and updates the cost model.
 func (m *speculating) slice(ctx context.Context, cost *sched.Cost, drafts []draft.Options) (s speed, err error) {
 	was, err := m.loop.Exchange(*cost)
 	if err != nil {
@@ -469,13 +473,14 @@ func middle(v []float64) float64 {
 	return (v[(len(v)-1)/2] + v[len(v)/2]) / 2
 }
 
-// interval returns the values of a sample between which the median of what it is from lies, 19 times in 20; of less than 6 the least and the largest.
+// interval returns the 95 % confidence interval of the median, from a sample; of less than 6 values the least and
+// the largest.
 func interval(v []float64) (low, high float64) {
 	v = slices.Sorted(slices.Values(v))
 	n := len(v)
 	k := -1                                 // the most for which the median lies beyond this value seldom enough, on either side
-	chance := math.Pow(0.5, float64(n))     // that so many values are below the median
-	for below := chance; 2*below <= 0.05; { // that no more are
+	chance := math.Pow(0.5, float64(n))     // that exactly k + 1 values are below the median
+	for below := chance; 2*below <= 0.05; { // that at most so many are
 		k++
 		chance *= float64(n-k) / float64(k+1)
 		below += chance
@@ -484,8 +489,8 @@ func interval(v []float64) (low, high float64) {
 	return v[k], v[n-1-k]
 }
 
-// bound returns the speed-up of the best number of drafts, each right with a chance where those before it are; and of second ones for the
-// first tokens, each of which takes a token for every one before it as well.
+// bound returns the speed-up of the best number of drafts, each right with a given chance if those before it are,
+// and of second drafts for the first tokens. A second draft also takes a token for each one before it.
 func bound(passes []int64, right, rival float64) (best float64, num int) {
 	best = 1
 	tokens, reach := 1.0, 1.0
@@ -510,24 +515,24 @@ func bound(passes []int64, right, rival float64) (best float64, num int) {
 	return best, num
 }
 
-// A speed is that of texts that are generated together.
+// A speed is the speed of texts that are generated together.
 type speed struct {
 	texts            [][]int32
-	each             float64 // nanoseconds of a token of a stream, while all of them run
+	each             float64 // nanoseconds per token of a stream, while all streams run
 	drafts, accepted float64 // in a step
 	steps, evaluated float64 // for each token of a stream
-	drafting         float64 // nanoseconds for each token, between passes
+	drafting         float64 // nanoseconds per token, between passes
 	rested           float64 // part of the passes
 }
 
-// together generates texts from prompts, with drafts as these say, nil without, and returns them and how fast that was.
+// together generates texts from prompts, with these drafts, nil: without, and returns them and their speed.
 func together(ctx context.Context, loop *engine.Loop, prompts [][]int32, gen int, temp float32, drafts []draft.Options) (s speed, err error) {
 	sampling := sample.Defaults()
 	sampling.Temp = temp
 	before := loop.Status().Counts
 	sinks := make([]*recorder, len(prompts))
 	var tickets []*engine.Ticket
-	err = loop.Between(func() error { // all of them are there before the next pass: texts of small models are short
+	err = loop.Between(func() error { // submit all before the next pass: texts of small models are short
 		for k, prompt := range prompts {
 			sinks[k] = &recorder{text: slices.Clone(prompt), end: make(chan error, 1)}
 			sampling.Seed = uint64(k)
@@ -577,7 +582,7 @@ func together(ctx context.Context, loop *engine.Loop, prompts [][]int32, gen int
 	return s, nil
 }
 
-// pace returns the nanoseconds that a token of a stream took on average while all streams were generating.
+// pace returns the average nanoseconds per token of a stream while all streams were generating.
 func pace(sinks []*recorder) float64 {
 	var from time.Time
 	var to time.Time
@@ -603,7 +608,7 @@ func pace(sinks []*recorder) float64 {
 	return float64(to.Sub(from)) * float64(len(sinks)) / float64(tokens)
 }
 
-// A recorder is a Sink that keeps a text and when its tokens came.
+// A recorder is a Sink that records a text and the times of its tokens.
 type recorder struct {
 	text  []int32
 	times []time.Time

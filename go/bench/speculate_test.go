@@ -10,7 +10,7 @@ import (
 	"github.com/quern-llm/quern/go/draft"
 )
 
-// Between which values the median lies, by a table of the sign test.
+// The interval of the median agrees with a table of the sign test.
 func TestInterval(t *testing.T) {
 	for n, want := range map[int][2]float64{1: {1, 1}, 3: {1, 3}, 5: {1, 5}, 6: {1, 6}, 8: {1, 8}, 9: {2, 8}, 12: {3, 10}, 20: {6, 15}} {
 		var list []float64
@@ -23,7 +23,7 @@ func TestInterval(t *testing.T) {
 	}
 }
 
-// What fixed numbers of drafts are worth, by hand: of 8 tokens those at 2 and 5 are guessed wrong.
+// Speed-ups of fixed numbers of drafts, by hand: of 8 tokens those at 2 and 5 are guessed wrong.
 func TestFixedDrafts(t *testing.T) {
 	record := &draft.Recording{Text: make([]int32, 100), Right: 0.75}
 	pattern := func(from int) (wrong string) {
@@ -50,7 +50,7 @@ func TestFixedDrafts(t *testing.T) {
 	}
 }
 
-// Rounds are kept from run to run, each with its own row.
+// Rounds are kept between runs, by row.
 func TestRoundsAreKept(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "rounds")
 	a := round{Model: "m", Streams: 1, From: "replay", Chances: Chances{Right: 0.5}, Plain: 2, Draft: 1, Bound: 1, Passes: []int64{1}, Fixed: []float64{1}}

@@ -14,12 +14,12 @@ import (
 // attention in the middle of a text. The contents of the KV cache there do not matter.
 func (l *Loop) calibrate() error {
 	const slow = 500 * time.Millisecond // longer passes can be extrapolated
-	const short = 50 * time.Millisecond // of few tokens: what else the machine did shows in it, so it is measured three times
-	const few = 16                      // tokens of a pass that is of streams, and their drafts
+	const short = 50 * time.Millisecond // shorter passes of few tokens are noisy: they are timed three times
+	const few = 16                      // maximum tokens of a pass of streams and drafts
 	layout := l.e.kv.Layout()
 	at := min(2048, l.e.ctx/2)
 	at = min(at, room(l.e.ctx, l.e.kv.Limit(), func(n int) uint64 { return least(layout, n) })-kvcache.BlockTokens)
-	at -= at % kvcache.BlockTokens // so many positions follow in one pass, wherever blocks age
+	at -= at % kvcache.BlockTokens // whole blocks: one pass may follow them even if blocks age
 	logits := l.e.model.Has(arch.Logits) && len(l.e.model.Config.Encoder) == 0
 	run := func(depth, n, rows int) (time.Duration, error) {
 		table, err := l.e.kv.NewTableOf(depth)
@@ -36,7 +36,7 @@ func (l *Loop) calibrate() error {
 		defer leave()
 		var took time.Duration
 		items := []Item{{Seq: s, IDs: make([]int32, n)}}
-		for i := range items[0].IDs { // not all of them to the same experts
+		for i := range items[0].IDs { // different tokens, for different experts
 			items[0].IDs[i] = int32(i * 7919 % l.e.model.Config.NVocab)
 		}
 		if l.e.model.Has(arch.Logits) {
@@ -73,7 +73,7 @@ func (l *Loop) calibrate() error {
 	took := map[int]time.Duration{}
 	var seen []sched.Shape
 	sizes, reads := []int{1, 4, 8, few, 64, 256}, l.e.reads()
-	if reads { // a pass takes as long as the reading, which may be seconds, and hardly longer for a few tokens more
+	if reads { // a pass takes as long as reading the weights, which may be seconds, and hardly longer with more tokens
 		sizes = []int{1, few, 64}
 	}
 	for _, n := range sizes {
@@ -82,7 +82,7 @@ func (l *Loop) calibrate() error {
 		}
 		s := sched.Shape{Tokens: n, Rows: 1}
 		if n <= few && logits {
-			s.Rows = n // drafts
+			s.Rows = n // as with drafts
 		}
 		t, err := median(n, s.Rows)
 		if err != nil {
@@ -93,7 +93,7 @@ func (l *Loop) calibrate() error {
 			break
 		}
 	}
-	if took[few] > 0 && logits && !reads { // the same as a prompt's
+	if took[few] > 0 && logits && !reads { // the same pass with the rows of a prompt
 		t, err := median(few, 1)
 		if err != nil {
 			return err
@@ -104,7 +104,7 @@ func (l *Loop) calibrate() error {
 		l.sched.Cost.Observe(s, took[s.Tokens])
 	}
 	if reads || at < kvcache.BlockTokens || took[64] == 0 || l.e.model.Config.OnePass() {
-		return nil // beside a disk, or in so small a context, attention is negligible, and what is one pass begins at 0
+		return nil // attention is negligible beside a disk or in so small a context; one-pass models always begin at 0
 	}
 	one, err := run(at, 1, 1)
 	if err != nil {

@@ -13,40 +13,41 @@ import (
 	"github.com/quern-llm/quern/go/sched"
 )
 
-// A draftModel drafts for the texts of an engine with a smaller model on the same device. All texts that are drafted for share its passes. It is used by one goroutine, the engine's.
+// A draftModel drafts for the texts of an engine with a smaller model on the same device. All these texts share
+// its passes. It is used by one goroutine, the engine's.
 type draftModel struct {
 	e    *Engine
-	cost sched.Cost // of its passes
+	cost sched.Cost // of the draft model's passes
 
-	mine, theirs Vocabulary // of the model, and of this one; nil: they are the same
+	mine, theirs Vocabulary // vocabularies of the model and of the draft model; nil: they are the same
 
-	failed func(error)   // is told why the model does not draft for a while
-	off    time.Time     // until when it does not
-	pause  time.Duration // the last, without a pass since
-	seen   KVStatus      // of its pool, under the lock of the Loop
+	failed func(error)   // called with the error when drafting pauses
+	off    time.Time     // end of the pause
+	pause  time.Duration // length of the last pause, 0 after a successful pass
+	seen   KVStatus      // of the draft model's pool, under the lock of the Loop
 
-	// Of the pass.
+	// The current pass.
 	items []Item
 	owner []*modelText
 }
 
-// A modelText is a text as the draft model has it.
+// A modelText is the state of a text in the draft model.
 type modelText struct {
-	proposal           // lost where there is no memory for the text, or it has tokens that the draft model does not know
-	space    string    // of the prefix cache
-	seq      *Sequence // nil: not begun
-	work     *Sequence // with the guesses of this round: seq, or a fork of it
-	words    *words    // of a draft model with another vocabulary, in which what is found is until it is written; nil: it has the same
-	probs    []float32 // that it gives to each that is found, then
+	proposal           // lost if there is no memory for the text, or the draft model lacks one of its tokens
+	space    string    // name space in the prefix cache
+	seq      *Sequence // evaluated tokens; nil: none yet
+	work     *Sequence // seq, or a fork of it, extended by the guesses of this round
+	words    *words    // the text in the draft model's vocabulary, as is found until write; nil: same vocabulary
+	probs    []float32 // with words: probability of each of found
 }
 
-// modelTextBytes returns the most memory of a text in a draft model with a context of so many tokens, beside its keys and values:
-// ids, those of a fork, and the same in the other vocabulary.
+// modelTextBytes returns the maximum memory of a text in a draft model with a context of so many tokens, without
+// keys and values: the ids, those of a fork, and those in the other vocabulary.
 func modelTextBytes(ctx int) int { return 3 * 4 * ctx }
 
 // DraftWith lets another engine, on the same device, draft for the texts of e whose Params have draft.Model among
-// their sources. From then on d belongs to e's goroutine; the caller closes it after e. Where d fails, texts go on without it for a
-// while, and failed, unless it is nil, is told why on that goroutine.
+// their sources. From then on d belongs to e's goroutine; the caller closes it after e. If d fails, texts
+// continue without it for a while, and failed, unless nil, is called with the error on that goroutine.
 func (e *Engine) DraftWith(d *Engine, failed func(error)) error {
 	switch {
 	case d.device != e.device:
@@ -58,8 +59,8 @@ func (e *Engine) DraftWith(d *Engine, failed func(error)) error {
 	return nil
 }
 
-// DraftByText is DraftWith for an engine with another vocabulary: what one model writes is read in the other's vocabulary. Both are
-// used by any goroutine.
+// DraftByText is DraftWith for an engine with another vocabulary: texts are converted from one vocabulary to the
+// other. Both vocabularies are used by any goroutine.
 func (e *Engine) DraftByText(d *Engine, mine, theirs Vocabulary, failed func(error)) error {
 	err := e.DraftWith(d, failed)
 	if err == nil {
@@ -68,7 +69,7 @@ func (e *Engine) DraftByText(d *Engine, mine, theirs Vocabulary, failed func(err
 	return err
 }
 
-// text returns a text for the draft model, nil where it is not asked for.
+// text returns the state of a text in the draft model, nil if it does not draft for the text.
 func (m *draftModel) text(g *Generation, lib *draft.Library, space string) *modelText {
 	if m == nil || g.drafter == nil || g.Draft.Record != nil || !g.Draft.Sources.Has(draft.Model) || g.shift.limit > 0 {
 		return nil
@@ -80,7 +81,7 @@ func (m *draftModel) text(g *Generation, lib *draft.Library, space string) *mode
 	return t
 }
 
-// known is the text in the draft model's vocabulary.
+// known returns the text in the draft model's vocabulary.
 func (t *modelText) known() []int32 {
 	if t.words != nil {
 		return t.words.ids
@@ -88,7 +89,8 @@ func (t *modelText) known() []int32 {
 	return t.gen.ids
 }
 
-// close keeps what was computed of a text for those that continue it.
+// close adds the state of the text to the draft model's prefix cache, for texts that continue it, and releases
+// it.
 func (t *modelText) close() {
 	if t == nil || t.seq == nil {
 		return
@@ -99,7 +101,7 @@ func (t *modelText) close() {
 	t.seq = nil
 }
 
-// drop releases what was computed of a text.
+// drop releases the state of the text.
 func (t *modelText) drop() {
 	if t.seq != nil {
 		t.seq.Close()
@@ -107,8 +109,9 @@ func (t *modelText) drop() {
 	}
 }
 
-// draft has the model guess how texts go on, for each to propose. A token that is accepted is worth some time, and verify is what
-// a pass takes longer for so many drafts. If the model fails there are no guesses, now and for a while.
+// draft runs the draft model; each text then proposes its guesses. worth is the time that an accepted token
+// saves, verify the additional time of a pass with so many drafts. If the draft model fails, there are no
+// guesses, now and for a while.
 func (m *draftModel) draft(texts []*modelText, worth time.Duration, verify func(drafts int) time.Duration) {
 	for _, t := range texts {
 		t.begin()
@@ -134,10 +137,10 @@ func (m *draftModel) draft(texts []*modelText, worth time.Duration, verify func(
 	}
 }
 
-// The model does not draft for a while after it has failed, and twice as long if it fails at once again.
+// The pause after a failure starts at leastPause, and doubles if the next attempt fails too, up to mostPause.
 const leastPause, mostPause = time.Minute, time.Hour
 
-// fail has the model not draft for a while.
+// fail starts a pause.
 func (m *draftModel) fail(why error) {
 	m.pause = min(max(2*m.pause, leastPause), mostPause)
 	m.off = time.Now().Add(m.pause)
@@ -146,7 +149,7 @@ func (m *draftModel) fail(why error) {
 	}
 }
 
-// guess has the model guess how texts go on. A panic is an error: it is of no request.
+// guess runs the draft model. A panic becomes an error, since it is not the fault of a request.
 func (m *draftModel) guess(texts []*modelText, worth time.Duration, verify func(drafts int) time.Duration) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -154,7 +157,7 @@ func (m *draftModel) guess(texts []*modelText, worth time.Duration, verify func(
 		}
 	}()
 	var active []*modelText
-	room := m.e.batch // of the first pass; each after it has one token of each text
+	room := m.e.batch // of the first pass; later ones have one token per text
 	for _, t := range texts {
 		if t.lost {
 			continue
@@ -167,7 +170,7 @@ func (m *draftModel) guess(texts []*modelText, worth time.Duration, verify func(
 		if n == 0 || n+draft.MaxGuesses >= m.e.ctx || t.promised() || t.gen.draftable(1) == 0 {
 			continue
 		}
-		if t.attach(m.e); t.seq.Len() == n { // nothing is new to it, and its state cannot go back
+		if t.attach(m.e); t.seq.Len() == n { // nothing new to evaluate, and recurrent state cannot be rolled back
 			continue
 		}
 		if ok, err := m.catchUp(t, worth); err != nil {
@@ -177,7 +180,7 @@ func (m *draftModel) guess(texts []*modelText, worth time.Duration, verify func(
 		}
 		if lag := n - t.seq.Len(); lag <= room && len(active) < m.e.seqs {
 			active, room = append(active, t), room-lag
-		} // else it has its turn when the others lack less
+		} // else it waits until the others have less to catch up
 	}
 	for n := 0; len(active) > 0 && m.pays(active, n, worth, verify); n += len(active) {
 		if err := m.step(active); err != nil {
@@ -197,9 +200,9 @@ func (m *draftModel) guess(texts []*modelText, worth time.Duration, verify func(
 	return nil
 }
 
-// read reads what is new of the text in the draft model's vocabulary. It reports whether that has room in a context.
+// read converts new text to the draft model's vocabulary. It reports whether the text fits in a context.
 func (t *modelText) read(ctx int) bool {
-	const longest = 4 // tokens of the text that one of the draft model says; a text that is longer than so many contexts is not read
+	const longest = 4 // tokens of the text per token of the draft model; texts of more contexts are not converted
 	if len(t.gen.ids) < longest*ctx {
 		t.words.read(t.gen.ids)
 		if len(t.words.ids)+draft.MaxGuesses < ctx {
@@ -210,7 +213,7 @@ func (t *modelText) read(ctx int) bool {
 	return false
 }
 
-// write makes guesses in the draft model's vocabulary guesses in the model's.
+// write converts the guesses to the model's vocabulary.
 func (t *modelText) write() {
 	if t.words == nil || len(t.found) == 0 {
 		return
@@ -227,7 +230,7 @@ func (t *modelText) write() {
 	}
 }
 
-// attach finds what the draft model has of the text.
+// attach finds the draft model's state for the longest prefix of the text.
 func (t *modelText) attach(e *Engine) {
 	if t.seq == nil {
 		known := t.known()
@@ -242,11 +245,11 @@ func (t *modelText) attach(e *Engine) {
 	t.seq.Truncate(shared)
 }
 
-// soon returns how many tokens the draft model may lack of a text to draft in its next pass.
+// soon returns how many tokens the draft model may have to catch up with in the pass that drafts.
 func (m *draftModel) soon() int { return min(48, m.e.batch) }
 
-// catchUp evaluates a part of what the draft model lacks of a text, if that is worth it, and reports whether what
-// is left can be part of its next pass.
+// catchUp evaluates a part of the text that the draft model lacks, if that pays, and reports whether the rest
+// fits in the pass that drafts.
 func (m *draftModel) catchUp(t *modelText, worth time.Duration) (bool, error) {
 	known := t.known()
 	lag := len(known) - t.seq.Len()
@@ -257,7 +260,7 @@ func (m *draftModel) catchUp(t *modelText, worth time.Duration) (bool, error) {
 	if t.gen.MaxTokens >= 0 {
 		left = min(left, t.gen.MaxTokens-t.gen.generated)
 	}
-	// What it saves of a token is what that is worth, as often as a guess is right, less what the guess takes.
+	// A generated token saves `worth` as often as a guess is right, less the time of the guess.
 	saves := t.judge.Expected()*float64(worth) - float64(m.cost.Estimate(sched.ShapeOf(len(known), 1)))
 	shape := sched.ShapeOf(t.seq.Len(), min(lag, m.e.batch))
 	if all := m.cost.Estimate(shape) * time.Duration(lag) / time.Duration(shape.Tokens); float64(all) > float64(left)*saves/2 {
@@ -277,10 +280,11 @@ func (m *draftModel) catchUp(t *modelText, worth time.Duration) (bool, error) {
 // expectedTokens is the assumed number of tokens still to be generated.
 const expectedTokens = 256
 
-// pays reports whether one more token of each of these texts, after n in all, takes less time than it saves.
+// pays reports whether one more guess at each of these texts, after n guesses in all, saves more time than it
+// takes.
 func (m *draftModel) pays(active []*modelText, n int, worth time.Duration, verify func(int) time.Duration) bool {
 	if m.cost.First() == 0 {
-		return true // one try tells what it costs
+		return true // the first step measures the cost
 	}
 	var shape sched.Shape
 	gain := 0.0
@@ -297,7 +301,7 @@ func (m *draftModel) pays(active []*modelText, n int, worth time.Duration, verif
 	return gain*float64(worth) > float64(took)*1.05
 }
 
-// step has the draft model guess one more token of each text.
+// step guesses one more token of each text.
 func (m *draftModel) step(active []*modelText) error {
 	m.items, m.owner = m.items[:0], m.owner[:0]
 	for _, t := range active {
@@ -312,8 +316,8 @@ func (m *draftModel) step(active []*modelText) error {
 	return m.pass()
 }
 
-// pass runs the items. A text with tokens that the draft model does not have is lost; where there is no memory, so is the
-// longest, until the others can go on.
+// pass runs the items. A text with tokens that the draft model does not have is lost. If memory is short, the
+// longest text is lost too, until the others fit.
 func (m *draftModel) pass() error {
 	for i := len(m.items) - 1; i >= 0; i-- {
 		if known(m.items[i].IDs, m.e.model.Config.NVocab) != nil {
@@ -336,7 +340,7 @@ func (m *draftModel) pass() error {
 	return nil
 }
 
-// lose leaves an item out, and does not draft for its text any more.
+// lose removes an item, and ends drafting for its text.
 func (m *draftModel) lose(i int) {
 	t := m.owner[i]
 	if t.lost = true; t.work != t.seq && t.work != nil {
@@ -377,7 +381,7 @@ func (m *draftModel) try() error {
 	})
 }
 
-// take takes the likeliest token as the next guess. Logits without one end the guesses at the text.
+// take adds the likeliest token as the next guess. Logits without one end drafting for the text.
 func (m *draftModel) take(t *modelText, logits []float32) {
 	if t.words == nil {
 		logits = logits[:min(len(logits), t.gen.nVocab)] // either vocabulary may be padded

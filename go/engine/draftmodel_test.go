@@ -15,8 +15,8 @@ import (
 	"github.com/quern-llm/quern/go/sample"
 )
 
-// A draft model, good, bad, with recurrent state, or without memory, changes no text, alone and among others; the model
-// itself as its own draft model is right wherever the likeliest tokens are wanted.
+// A draft model, good, bad, with recurrent state, or without memory, changes no text, alone and among others. The
+// model as its own draft model is always right in greedy decoding.
 func TestDraftModels(t *testing.T) {
 	const n = 30
 	for _, kind := range []struct {
@@ -85,7 +85,7 @@ func TestDraftModels(t *testing.T) {
 	}
 }
 
-// begun returns a draft model of one text, which it is to draft for.
+// begun returns a draft model and a text that it is to draft for.
 func begun(t *testing.T) (*draftModel, *modelText) {
 	t.Helper()
 	e := open(t, tiny, Config{Ctx: 128})
@@ -100,7 +100,7 @@ func begun(t *testing.T) (*draftModel, *modelText) {
 	return e.drafts, e.drafts.text(g, e.library, "")
 }
 
-// Logits that are no numbers end the guesses at a text, after those that were made.
+// Logits that are not numbers end drafting for a text; earlier guesses are kept.
 func TestNoLogitsToDraftFrom(t *testing.T) {
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
 	for _, logits := range [][]float32{{nan, 1, 2}, {nan, nan, nan}, {1, inf, 2}, {inf, inf, inf}, {-inf, -inf, -inf}} {
@@ -121,7 +121,7 @@ func TestNoLogitsToDraftFrom(t *testing.T) {
 	text.drop()
 }
 
-// A draft model that fails ends no request, its own nor another's: it does not draft for a while, and then does again.
+// A draft model that fails ends no request. It pauses, and then drafts again.
 func TestDraftModelFails(t *testing.T) {
 	d, path := device(t, 1), copyOf(t, tiny)
 	c := Config{Ctx: 128, Device: d, Sequences: 4}
@@ -179,8 +179,8 @@ func TestDraftModelFails(t *testing.T) {
 	}
 }
 
-// A text that the draft model cannot have, for want of memory or of a token, ends no other text's drafts, and one with
-// recurrent state has as many as it may, alone in its pool.
+// A text that the draft model cannot hold, for lack of memory or of a token, does not affect drafts for other
+// texts. With recurrent state, a text alone in the pool gets as many drafts as allowed.
 func TestDraftModelLosesOneText(t *testing.T) {
 	e := open(t, tiny, Config{Ctx: 128})
 	small := open(t, testdata.Path(t, "archs/qwen35.gguf"), Config{Ctx: 128, Device: e.device, Sequences: 2, Shared: true, KVBytes: 1 << 26})

@@ -7,18 +7,18 @@ import (
 	"github.com/quern-llm/quern/go/sched"
 )
 
-// drafts are tokens that may follow those of a text: a tree in a list, in which each comes behind the one that it follows. The first of
-// them, as far as each follows the one before it, are the trunk.
+// drafts are tokens that may follow those of a text: a tree as a list, in which each comes after its parent. The
+// trunk is the longest prefix of the list in which each draft follows the one before it.
 type drafts struct {
 	draft   []int32
-	guesses []draft.Guess  // the last of draft; those before are forced, and follow one another
-	split   []sched.Branch // those that are in the pass beside the trunk
+	guesses []draft.Guess  // of the last drafts; those before are forced, each following the one before it
+	split   []sched.Branch // branches that are in the pass beside the trunk
 }
 
-// forced returns how many drafts there is no choice about.
+// forced returns how many drafts are forced: the constraint allows no other token.
 func (d *drafts) forced() int { return len(d.draft) - len(d.guesses) }
 
-// before returns the draft that draft v follows, -1 where that is the text.
+// before returns the parent of draft v, -1 if it follows the text directly.
 func (d *drafts) before(v int) int {
 	n := d.forced()
 	if v < n {
@@ -27,7 +27,7 @@ func (d *drafts) before(v int) int {
 	return n + draft.Before(d.guesses, v-n)
 }
 
-// source returns where a draft comes from.
+// source returns the source of a draft.
 func (d *drafts) source(v int) draft.Source {
 	if n := d.forced(); v >= n {
 		return d.guesses[v-n].Source
@@ -35,7 +35,7 @@ func (d *drafts) source(v int) draft.Source {
 	return draft.Forced
 }
 
-// trunk returns how many drafts the trunk has.
+// trunk returns the number of drafts in the trunk.
 func (d *drafts) trunk() int {
 	if i := slices.IndexFunc(d.guesses, func(g draft.Guess) bool { return g.Back > 0 }); i >= 0 {
 		return d.forced() + i
@@ -43,8 +43,8 @@ func (d *drafts) trunk() int {
 	return len(d.draft)
 }
 
-// evaluated appends the drafts of a pass to dst in the order of their rows of logits, of which the first is that of the text, -1: so many of the trunk,
-// then what each branch adds.
+// evaluated appends the drafts of a pass to dst in the order of their rows of logits: -1 for the row of the text,
+// `trunk` drafts of the trunk, then the new ones of each branch.
 func (d *drafts) evaluated(dst []int, trunk int) []int {
 	for v := -1; v < trunk; v++ {
 		dst = append(dst, v)
@@ -55,7 +55,7 @@ func (d *drafts) evaluated(dst []int, trunk int) []int {
 	return dst
 }
 
-// follows returns the place of a token behind a draft among those evaluated, 0 where it is not there.
+// follows returns the index in evaluated of the draft that has token id and parent `after`, 0 if there is none.
 func (d *drafts) follows(evaluated []int, after int, id int32) int {
 	for k, v := range evaluated {
 		if k > 0 && d.draft[v] == id && d.before(v) == after {
@@ -65,7 +65,8 @@ func (d *drafts) follows(evaluated []int, after int, id int32) int {
 	return 0
 }
 
-// sequence returns which sequence of a pass with so many drafts of the trunk has a draft, best as its last: 0 or a branch, which count from 1.
+// sequence returns a sequence of the pass that contains draft v, if possible one that ends with it: 0 for the
+// item's own, with `trunk` drafts, or a branch, counted from 1.
 func (d *drafts) sequence(v, trunk int) int {
 	if v == trunk-1 {
 		return 0
@@ -82,7 +83,7 @@ func (d *drafts) sequence(v, trunk int) int {
 	return found
 }
 
-// cutBranches cuts branches to so many drafts from the known tokens on.
+// cutBranches truncates branches to so many drafts.
 func cutBranches(list []sched.Branch, depth int) []sched.Branch {
 	kept := list[:0]
 	for _, b := range list {
@@ -93,16 +94,17 @@ func cutBranches(list []sched.Branch, depth int) []sched.Branch {
 	return kept
 }
 
-// A descent is a constraint that goes through drafts.
+// A descent moves a constraint through a tree of drafts.
 type descent struct {
 	g    *Generation
-	path []int // those that it has accepted
+	path []int // drafts that it has accepted
 	want []int // scratch
 }
 
 func (d *descent) begin(g *Generation) { d.g, d.path = g, d.path[:0] }
 
-// to has the constraint accept the drafts up to v, -1 for none, and no others. It reports whether it allows them.
+// to moves the constraint to just after draft v, -1: to the end of the text, by rollback and acceptance. It
+// reports whether the constraint allows the drafts on that path.
 func (d *descent) to(v int) bool {
 	d.want = d.want[:0]
 	for ; v >= 0; v = d.g.before(v) {
@@ -126,5 +128,5 @@ func (d *descent) to(v int) bool {
 	return true
 }
 
-// end leaves the constraint where it was.
+// end rolls the constraint back to the end of the text.
 func (d *descent) end() { d.to(-1) }

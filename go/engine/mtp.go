@@ -7,32 +7,32 @@ import (
 	"github.com/quern-llm/quern/go/sched"
 )
 
-// An mtp drafts for the texts of an engine with a layer of its own model, which predicts a token further on (multi-token
-// prediction), or with a head of another file in its place: see arch.Next. Its keys and values are beside those of the model's layers, in the same blocks, so they go
-// wherever a text's state goes. They are kept after each pass, whether or not its texts are drafted for, which takes less than a
-// hundredth of the pass: other texts may go on from there. What it keeps of a position follows from the token after
-// that as well, so of a prefix that another text was computed for, that of the last position is the other's: drafts are a
-// little worse there.
+// An mtp drafts for the texts of an engine with MTP layers of its own model (multi-token prediction), or with a
+// head from another file instead: see arch.Next. Its keys and values are beside those of the model's layers, in
+// the same blocks, so they go wherever a sequence's state goes. They are computed after each pass, whether or not
+// its texts are drafted for, since other texts may continue from there; that takes less than a hundredth of the
+// pass. The state at a position also depends on the next token, so at the last position of a prefix that was
+// computed for another text, it is that text's: drafts are a little worse there.
 type mtp struct {
 	e    *Engine
-	cost sched.Cost // of its steps
+	cost sched.Cost // of the layer's steps
 
 	// Scratch.
-	next   []int32 // tokens that follow those of a pass
+	next   []int32 // the token after each token of a pass
 	active []*mtpText
 	hidden [][]float32
 	rows   []int32
 }
 
-// An mtpText is a text as the layer has it.
+// An mtpText is the state of a text in the draft layer.
 type mtpText struct {
 	proposal
-	seq    *Sequence   // of the last pass
-	hidden [][]float32 // after the last token that is evaluated, and, where each guess has a layer of its own, after those before the last; else only the last
-	at     int         // how many tokens these were; 0: nothing is known of them
+	seq    *Sequence   // the sequence in the last pass
+	hidden [][]float32 // after the last evaluated token, then after guesses; the latest only, unless NextSteps > 0
+	at     int         // number of evaluated tokens; 0: hidden is not valid
 }
 
-// text returns a text for the layer, nil where it is not asked for.
+// text returns the state of a text in the draft layer, nil if the layer does not draft for the text.
 func (m *mtp) text(g *Generation, lib *draft.Library) *mtpText {
 	if m == nil || g.drafter == nil || g.Draft.Record != nil || !g.Draft.Sources.Has(m.source()) {
 		return nil
@@ -40,7 +40,7 @@ func (m *mtp) text(g *Generation, lib *draft.Library) *mtpText {
 	return &mtpText{proposal: proposal{gen: g, source: m.source(), judge: lib.Judge(m.source())}}
 }
 
-// source is what its guesses are called.
+// source returns the source of its guesses.
 func (m *mtp) source() draft.Source {
 	if m.e.model.Config.Head.Arch != "" {
 		return draft.Head
@@ -48,7 +48,7 @@ func (m *mtp) source() draft.Source {
 	return draft.MTP
 }
 
-// bytes returns the memory that a text takes.
+// bytes returns the memory per text.
 func (m *mtp) bytes() int {
 	if m == nil {
 		return 0
@@ -56,16 +56,16 @@ func (m *mtp) bytes() int {
 	return 4 * m.e.model.NextWidth() * (1 + m.e.model.NextSteps())
 }
 
-// keep has the layer keep what it needs of the last pass, when tokens were sampled from it, and notes where the texts that are
-// drafted for go on: texts has nil for the others. The caller holds the device's turn. What follows a rejected draft is kept
-// as well; its positions are written again.
+// keep updates the layer's state after a pass, when tokens were sampled from it, and keeps the hidden states at
+// which the texts that are drafted for continue; texts has nil for the others. The caller holds the device's
+// turn. State after a rejected draft is computed too; its positions are overwritten later.
 func (m *mtp) keep(items []Item, gens []*Generation, texts []*mtpText) {
 	m.next = m.next[:0]
 	for k, it := range items {
 		first := m.first(it, gens[k])
 		for b := range 1 + len(it.Branches) {
 			for i := range it.sequence(b) {
-				id := int32(0) // of which nothing is known
+				id := int32(0) // unknown
 				if at := first + i + 1; at < len(gens[k].ids) {
 					id = gens[k].ids[at]
 				}
@@ -92,7 +92,7 @@ func (m *mtp) keep(items []Item, gens []*Generation, texts []*mtpText) {
 	}
 }
 
-// hold makes a hidden state the i-th and the last.
+// hold sets hidden state i, and drops those after it.
 func (t *mtpText) hold(i int, hidden []float32) {
 	if i == cap(t.hidden) {
 		t.hidden = append(t.hidden[:i], nil)
@@ -101,11 +101,11 @@ func (t *mtpText) hold(i int, hidden []float32) {
 	t.hidden[i] = append(t.hidden[i][:0], hidden...)
 }
 
-// first returns which token of a text was the first of its item in the last pass.
+// first returns the index in the text of the first token of its item in the last pass.
 func (m *mtp) first(it Item, g *Generation) int { return it.Seq.Len() - len(it.IDs) + g.dropped }
 
-// draft has the layer guess how texts go on, for each to propose. A token that is accepted is worth some time, and verify is what a
-// pass takes longer for so many drafts. locked runs what changes the pool of keys and values.
+// draft runs the layer; each text then proposes its guesses. worth is the time that an accepted token saves,
+// verify the additional time of a pass with so many drafts. locked runs what changes the KV pool.
 func (m *mtp) draft(texts []*mtpText, worth time.Duration, verify func(drafts int) time.Duration, locked func(func())) {
 	active := m.active[:0]
 	block, mask := m.e.model.NextBlock()
@@ -126,7 +126,7 @@ func (m *mtp) draft(texts []*mtpText, worth time.Duration, verify func(drafts in
 	} else if !m.pays(active, 0, worth, verify) {
 		return
 	}
-	// The positions of guesses are those of the drafts to come: whoever verifies them takes the same memory again.
+	// The guesses take positions that the drafts of the next pass take again: they are released below.
 	grown := active[:0]
 	locked(func() {
 		for _, t := range active {
@@ -165,24 +165,25 @@ func (t *mtpText) depth() int {
 		return 0
 	}
 	at, layout := t.seq.Len(), t.seq.e.kv.Layout()
-	if at == 0 || layout.Room(at-1, 2) < 2 { // blocks age before the next token
+	if at == 0 || layout.Room(at-1, 2) < 2 { // blocks age before the next pass
 		return 0
 	}
 	n := g.draftable(min(g.Draft.Max, draft.MaxGuesses, t.seq.e.ctx-at))
 	if steps := t.seq.e.model.NextSteps(); steps > 0 {
 		n = min(n, steps)
 	}
-	if block, _ := t.seq.e.model.NextBlock(); block > 0 { // before whose guesses is the token that was sampled last
+	if block, _ := t.seq.e.model.NextBlock(); block > 0 { // the block begins with the token sampled last
 		n = min(n, block-1, t.seq.e.ctx-at-1)
 		return max(layout.Room(at, n+1)-1, 0)
 	}
 	return layout.Room(at, n)
 }
 
-// pays reports whether one more token of each of these texts, after n in all, takes less time than it saves.
+// pays reports whether one more guess at each of these texts, after n guesses in all, saves more time than it
+// takes.
 func (m *mtp) pays(active []*mtpText, n int, worth time.Duration, verify func(int) time.Duration) bool {
 	if len(active) == 0 || m.cost.First() == 0 {
-		return len(active) > 0 // one try tells what it costs
+		return len(active) > 0 // the first step measures the cost
 	}
 	gain := 0.0
 	for _, t := range active {
@@ -192,7 +193,7 @@ func (m *mtp) pays(active []*mtpText, n int, worth time.Duration, verify func(in
 	return gain*float64(worth) > float64(took)*1.05
 }
 
-// shape is that of a step.
+// shape returns the shape of a step.
 func (m *mtp) shape(active []*mtpText) (s sched.Shape) {
 	for _, t := range active {
 		first := t.first()
@@ -201,8 +202,9 @@ func (m *mtp) shape(active []*mtpText) (s sched.Shape) {
 	return s
 }
 
-// first returns which of the tokens behind the text, the one sampled last and then the guesses, the next step begins with. A layer that
-// guesses one of several tokens has seen none of them.
+// first returns the first token of the next step, of those after the evaluated text: 0 is the token sampled last,
+// then follow the guesses. If each guess has a layer of its own, the next layer has seen none of them, and begins
+// at 0.
 func (t *mtpText) first() int {
 	if t.seq.e.model.NextSteps() > 0 {
 		return 0
@@ -210,10 +212,11 @@ func (t *mtpText) first() int {
 	return len(t.found)
 }
 
-// step guesses one more token of each text: the first after the token that was sampled last, then after its own guess.
+// step guesses one more token of each text: at first from the token that was sampled last, then from its own last
+// guess.
 func (m *mtp) step(active []*mtpText) {
 	e, shape := m.e, m.shape(active)
-	_ = e.device.inTurn(func() error { // what is run cannot fail
+	_ = e.device.inTurn(func() error { // the function cannot fail
 		start, layer := time.Now(), 0
 		b := e.runner.Batch()
 		b.Reset()
@@ -234,7 +237,7 @@ func (m *mtp) step(active []*mtpText) {
 			m.hidden = append(m.hidden, t.hidden...)
 			m.rows = append(m.rows, int32(len(m.hidden)-1))
 			if e.model.NextSteps() > 0 {
-				layer = len(t.found) // as of all others
+				layer = len(t.found) // the same for all texts
 			}
 		}
 		e.runner.StepNext(layer, m.hidden, m.rows)

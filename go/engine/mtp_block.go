@@ -6,7 +6,7 @@ import (
 	"github.com/quern-llm/quern/go/sched"
 )
 
-// most returns how many tokens of each of these texts are worth being guessed at once, 0 where none are.
+// most returns the best number of tokens of each of these texts to guess at once, 0 if none is worth it.
 func (m *mtp) most(active []*mtpText, worth time.Duration, verify func(drafts int) time.Duration) int {
 	longest := 0
 	for _, t := range active {
@@ -14,7 +14,7 @@ func (m *mtp) most(active []*mtpText, worth time.Duration, verify func(drafts in
 	}
 	longest = min(longest, len(m.e.logits), m.e.batch-1)
 	if m.cost.First() == 0 {
-		return longest // one try tells what it costs
+		return longest // the first step measures the cost
 	}
 	best, n := 0.0, 0
 	for k := 1; k <= longest; k++ {
@@ -35,7 +35,7 @@ func (m *mtp) most(active []*mtpText, worth time.Duration, verify func(drafts in
 	return n
 }
 
-// blocks is the shape of a step that guesses so many tokens of each text.
+// blocks returns the shape of a step that guesses so many tokens of each text.
 func (m *mtp) blocks(active []*mtpText, n int) (s sched.Shape) {
 	for _, t := range active {
 		k := min(n, t.depth())
@@ -45,8 +45,8 @@ func (m *mtp) blocks(active []*mtpText, n int) (s sched.Shape) {
 	return s
 }
 
-// block guesses up to n tokens of each text at once, each in the place of a mask behind the token that was sampled last, in as few steps
-// as have room for them.
+// block guesses up to n tokens of each text at once: masks behind the token that was sampled last stand for them.
+// It runs as few steps as fit the batch and the rows of logits.
 func (m *mtp) block(active []*mtpText, n int, mask int32) {
 	for len(active) > 0 {
 		tokens, rows, k := 0, 0, 0
@@ -65,7 +65,7 @@ func (m *mtp) block(active []*mtpText, n int, mask int32) {
 // blockStep guesses up to n tokens of each of these texts.
 func (m *mtp) blockStep(active []*mtpText, n int, mask int32) {
 	e, shape := m.e, m.blocks(active, n)
-	_ = e.device.inTurn(func() error { // what is run cannot fail
+	_ = e.device.inTurn(func() error { // the function cannot fail
 		start := time.Now()
 		b := e.runner.Batch()
 		b.Reset()

@@ -20,10 +20,10 @@ import (
 	"github.com/quern-llm/quern/go/kvcache"
 )
 
-// mtpOnly has the model's own layer draft, and nothing else.
+// mtpOnly drafts with MTP layers only.
 var mtpOnly = draft.Options{Sources: 1 << draft.MTP, Max: 6}
 
-// nextOf writes a model of test data with a layer that predicts further tokens, of random weights.
+// nextOf writes a model of test data with MTP layers of random weights.
 func nextOf(t *testing.T, name string, like ...int) string {
 	t.Helper()
 	raw, err := os.ReadFile(testdata.Path(t, "archs/"+name+".gguf"))
@@ -40,8 +40,8 @@ func nextOf(t *testing.T, name string, like ...int) string {
 	return path
 }
 
-// Whatever a layer of random weights drafts, the text is the same: alone and among others, where memory is short, with recurrent
-// state, with keys and values of any type, that age, or in contexts that are shifted.
+// Drafts of an MTP layer of random weights change no text: alone and among others, with little memory, with
+// recurrent state, with KV caches of any type, with tiers by age, or with shifted contexts.
 func TestMTPDoesNotChangeAText(t *testing.T) {
 	for _, kind := range []struct {
 		name   string
@@ -57,8 +57,8 @@ func TestMTPDoesNotChangeAText(t *testing.T) {
 	sameTexts(t, "three layers", nextOf(t, "qwen35", 3, 3, 3), Config{KV: kvcache.Both(kvcache.I16)}, 6, draft.MTP)
 }
 
-// sameTexts holds texts of a model, alone and among others, against those that it says when nothing drafts, with drafts of a source
-// that reads its hidden states. There is memory for so many contexts.
+// sameTexts compares texts of a model, alone and among others, with drafts of a source that reads its hidden
+// states, with the texts without drafts. memory is in contexts.
 func sameTexts(t *testing.T, name, path string, c Config, memory float64, source draft.Source) {
 	t.Helper()
 	const n = 36
@@ -114,8 +114,8 @@ func sameTexts(t *testing.T, name, path string, c Config, memory float64, source
 	}
 }
 
-// sayings writes a model that says a text of so many tokens at least, with a layer whose guesses are what the model says: it makes of a token
-// alone what the model does. It returns the path and the prompt.
+// sayings writes a model that generates a text of at least so many tokens, with an MTP layer whose guesses are
+// always right: it computes from a token alone what the model does. It returns the path and the prompt.
 func sayings(t *testing.T, tokens int) (path string, prompt []int32) {
 	t.Helper()
 	var text strings.Builder
@@ -174,14 +174,14 @@ func sayings(t *testing.T, tokens int) (path string, prompt []int32) {
 	return path, []int32{257} // 256 bytes, and the end
 }
 
-// A layer that is right is always right: alone and among others, where a text goes on from a prefix, after a slot file, and when
-// the model has slept.
+// An MTP layer that is right stays right: alone and among others, from a cached prefix, after a slot file, and
+// after the model has slept.
 func TestMTPIsRight(t *testing.T) {
 	path, prompt := sayings(t, 150)
 	rightDrafts(t, path, prompt, draft.MTP)
 }
 
-// rightDrafts holds a model and what drafts for it against a text of 150 tokens that both say.
+// rightDrafts compares a model, and what drafts for it, with a text of 150 tokens that both generate.
 func rightDrafts(t *testing.T, path string, prompt []int32, source draft.Source) {
 	t.Helper()
 	only := draft.Options{Sources: 1 << source, Max: 6}
@@ -240,8 +240,8 @@ func rightDrafts(t *testing.T, path string, prompt []int32, source draft.Source)
 	checkBlocks(t, l)
 }
 
-// Requests that are not to be drafted for by the layer are not, and where there is no memory for it, or none in the file, the
-// model runs without.
+// The layer drafts only for requests that allow it. If there is no memory for it, or none in the file, the model
+// runs without.
 func TestMTPIsAsked(t *testing.T) {
 	path, prompt := sayings(t, 60)
 	l := openLoop(t, path, Config{Ctx: 200, MTP: true, Sequences: 2}, LoopConfig{})
@@ -266,11 +266,11 @@ func TestMTPIsAsked(t *testing.T) {
 	}
 }
 
-// guessedAtOnce is how many tokens are guessed at most.
+// guessedAtOnce is the maximum number of tokens guessed at a time.
 const guessedAtOnce = 6
 
-// guessed generates the likeliest text in passes of so many tokens at most, with such drafts verified beside it, and returns the text
-// and what the layer guessed after each token that was the last for a pass.
+// guessed generates the greedy text in passes of at most `slice` tokens, verifying the given drafts. It returns
+// the text, and the guesses of the layer by the number of known tokens.
 func guessed(t *testing.T, e *Engine, prompt []int32, n, slice int, drafts func(known []int32) []int32) ([]int32, map[int][]draft.Guess) {
 	t.Helper()
 	p := likeliest(prompt, n)
@@ -320,7 +320,7 @@ func guessed(t *testing.T, e *Engine, prompt []int32, n, slice int, drafts func(
 	}
 }
 
-// nextAfter returns the layer's guess at what follows a text, given all of it at once.
+// nextAfter returns the layer's guess after a text that is evaluated in one pass.
 func nextAfter(t *testing.T, e *Engine, text []int32) (id int32) {
 	t.Helper()
 	s, last := e.NewSequence(), len(text)-1
@@ -359,7 +359,7 @@ func nextAfter(t *testing.T, e *Engine, text []int32) (id int32) {
 	return id
 }
 
-// What the layer guesses follows from the text, whatever its slices were, and the drafts that were verified or rejected before.
+// The guesses of the layer depend only on the text, not on its slices or on drafts verified or rejected before.
 func TestMTPGuessesTheSame(t *testing.T) {
 	for _, of := range []struct {
 		name string
@@ -400,7 +400,7 @@ func guessesTheSame(t *testing.T, name, path string) {
 	}
 }
 
-// With an adapter, and when it is gone, the layer drafts for texts of the model, and they are the same.
+// With an adapter, and after its removal, the layer drafts, and texts are those of the model without drafts.
 func TestMTPBesideAdapters(t *testing.T) {
 	path := nextOf(t, "llama", 1)
 	plain, own := open(t, path, Config{Ctx: 200}), open(t, path, Config{Ctx: 200, MTP: true})

@@ -7,40 +7,40 @@ import (
 	"github.com/quern-llm/quern/go/draft"
 )
 
-// A proposal is what a model guesses of a text, one token after the other.
+// A proposal is the guesses of a model at the continuation of a text, one token at a time.
 type proposal struct {
 	gen    *Generation
 	source draft.Source
 	judge  *draft.Judge
 	found  []draft.Guess // in this round
-	rivals []rival       // in this round, where found may be wrong
-	reach  float64       // chance that all of found are right
-	lost   bool          // nothing is guessed of it any more
+	rivals []rival       // second guesses of this round, in case found is wrong
+	reach  float64       // probability that all of found are right
+	lost   bool          // the text gets no more guesses
 }
 
-// begin begins a round: the judge learns how the text has gone on.
+// begin begins a round. The judge compares its guesses with how the text has continued.
 func (p *proposal) begin() {
 	p.found, p.rivals, p.reach = p.found[:0], p.rivals[:0], 1
 	p.judge.Accept(p.gen.ids)
 }
 
-// promise is the least number of accepted tokens that other guesses have to promise for a model not to be asked.
+// promise is the expected number of accepted tokens of other guesses above which the model is not run.
 const promise = 2
 
-// promised reports whether a model need not be asked: what is forced comes without, or other guesses promise enough.
+// promised reports whether the model need not run: drafts are forced, or other guesses promise enough.
 func (p *proposal) promised() bool {
 	return len(p.gen.draft) > len(p.gen.guesses) || expected(p.gen.guesses) > promise
 }
 
-// goesOn reports whether a further token is worth a guess.
+// goesOn reports whether a further token is worth guessing.
 func (p *proposal) goesOn() bool {
 	g := p.gen
 	return !p.lost && len(p.found) < min(g.Draft.Max, g.draftable(draft.MaxGuesses)) && p.reach > 0.1 &&
 		p.found[len(p.found)-1].Chance >= float64(g.Draft.MinChance)
 }
 
-// take adds what is likeliest by these logits, of which each is that of the token that tokens says. Where none is, nothing is guessed
-// of the text any more.
+// take adds the likeliest token of these logits as a guess, and perhaps a second guess. tokens maps indices of
+// logits to token ids. If no token is likeliest, the text gets no more guesses.
 func (p *proposal) take(logits []float32, tokens func(i int32) int32) {
 	i, probability, ok := topToken(logits)
 	if !ok {
@@ -53,7 +53,7 @@ func (p *proposal) take(logits []float32, tokens func(i int32) int32) {
 	}
 }
 
-// add adds a guess, and the probability that the model gives it.
+// add adds a guess, given its probability under the model.
 func (p *proposal) add(id int32, probability float32) {
 	chance := p.judge.Chance(probability)
 	p.judge.Guess(len(p.gen.ids)+len(p.found), id, probability)
@@ -61,12 +61,12 @@ func (p *proposal) add(id int32, probability float32) {
 	p.reach *= chance
 }
 
-// rivalDepth is how many tokens from the next on a second guess is made at. It takes a sequence of its own in the pass, whose tokens
-// are those before it too.
+// rivalDepth is how many of the next tokens have a second guess. It is a branch in the pass, a sequence of its
+// own that includes the tokens before it.
 const rivalDepth = 3
 
-// second returns which of these logits is that of a second guess beside the first, and its probability if the first is wrong; -1 where
-// none is asked for, so deep in the text.
+// second returns the index of the second guess among these logits, and its probability if the first guess is
+// wrong; -1 if none is wanted at this depth.
 func (p *proposal) second(logits []float32, first int32, probability float32) (int32, float32) {
 	if len(p.found) > rivalDepth || p.gen.Draft.Max < 2 {
 		return -1, 0
@@ -74,7 +74,8 @@ func (p *proposal) second(logits []float32, first int32, probability float32) (i
 	return secondToken(logits, first, probability)
 }
 
-// rival adds a second guess beside the last, and the probability that the model gives it if that is wrong, where it may be worth that.
+// rival adds a second guess beside the last guess, given its probability if that is wrong, unless its chance is
+// too low.
 func (p *proposal) rival(id int32, probability float32) {
 	n := len(p.found) - 1
 	chance := (1 - p.found[n].Chance) * p.judge.RivalChance(probability)
@@ -84,16 +85,16 @@ func (p *proposal) rival(id int32, probability float32) {
 	}
 }
 
-// leastRival is how likely a second guess has to be.
+// leastRival is the minimum chance of a second guess.
 const leastRival = 0.05
 
 // A rival is a second guess.
 type rival struct {
 	draft.Guess
-	depth int // guesses before it, none of which is its first
+	depth int // how many guesses are before it; the first guess at its token is not one of them
 }
 
-// propose makes what the model has guessed the guesses of the text, if it promises more than what they were.
+// propose makes these guesses those of the text if they promise more accepted tokens than the ones it has.
 func (p *proposal) propose() {
 	if len(p.found) < max(p.gen.Draft.Min, 1) {
 		return
@@ -109,7 +110,7 @@ func (p *proposal) propose() {
 	}
 }
 
-// expected is how many of the guesses will be accepted, on average.
+// expected returns the expected number of accepted guesses.
 func expected(guesses []draft.Guess) (n float64) {
 	var reach [2 * draft.MaxGuesses]float64
 	for i, g := range guesses {
@@ -122,8 +123,8 @@ func expected(guesses []draft.Guess) (n float64) {
 	return n
 }
 
-// topToken returns the likeliest token and its probability. Of logits without one, as a model has whose activations overflow,
-// it returns false.
+// topToken returns the likeliest token and its probability. It returns false if there is none, for example
+// because the activations of the model overflowed.
 func topToken(logits []float32) (id int32, p float32, ok bool) {
 	best := 0
 	for i, v := range logits {
@@ -137,14 +138,14 @@ func topToken(logits []float32) (id int32, p float32, ok bool) {
 			sum += math.Exp(float64(d))
 		}
 	}
-	if !(sum >= 1) { // the likeliest is 1 of it
+	if !(sum >= 1) { // the likeliest token contributes 1
 		return 0, 0, false
 	}
 	return int32(best), float32(1 / sum), true
 }
 
-// secondToken returns the likeliest token but for the first, which has a probability, and its own if it is not that one. Where there is none it
-// returns -1.
+// secondToken returns the likeliest token except first, which has probability p, and its probability if the token
+// is not first; -1 if there is none.
 func secondToken(logits []float32, first int32, p float32) (id int32, second float32) {
 	id = -1
 	for i, v := range logits {

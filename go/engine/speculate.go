@@ -8,14 +8,15 @@ import (
 	"github.com/quern-llm/quern/go/sched"
 )
 
-// Speculate lets g draft tokens as its Params say, from what the library has for a namespace.
+// Speculate lets g draft tokens as its Params say, with the library's texts of a namespace.
 func (g *Generation) Speculate(from *draft.Library, namespace string) {
 	if g.Draft.Sources != 0 && g.Draft.Max > 0 && g.MaxTokens != 0 {
 		g.drafter = from.New(g.Draft, namespace)
 	}
 }
 
-// Guess adds the Drafter's guesses to the drafts that are forced. Where there may be none, the Drafter only learns what the text is now.
+// Guess adds the Drafter's guesses to the forced drafts. If drafts are not allowed, the Drafter only learns the
+// text.
 func (g *Generation) Guess(may bool) {
 	if g.drafter == nil {
 		return
@@ -25,11 +26,11 @@ func (g *Generation) Guess(may bool) {
 	}
 }
 
-// guess makes these the guesses after the drafts that are forced, as far as the text may go on and the constraint allows them.
+// guess sets the guesses after the forced drafts, without those that the text's limits or the constraint exclude.
 func (g *Generation) guess(list []draft.Guess) {
 	forced := g.forced()
 	depth := make([]int, len(list))
-	begun := g.draftable(forced+len(list)) - forced // how many may follow one another
+	begun := g.draftable(forced+len(list)) - forced // maximum depth
 	list = draft.Ordered(list)
 	list = draft.Keep(list, func(i int) bool {
 		id, b := list[i].ID, draft.Before(list, i)
@@ -45,7 +46,7 @@ func (g *Generation) guess(list []draft.Guess) {
 	if len(list) == 0 || g.Constraint == nil && g.trunk() == len(g.draft) {
 		return
 	}
-	// What the constraint forbids, and what is there already.
+	// Drop what the constraint forbids, and duplicates.
 	g.descent.begin(g)
 	kept := make([]bool, len(list))
 	for i := range list {
@@ -61,7 +62,7 @@ func (g *Generation) guess(list []draft.Guess) {
 	g.set(forced, draft.Keep(list, func(i int) bool { return kept[i] }))
 }
 
-// set sets the drafts after those that are forced.
+// set sets the guesses after the forced drafts.
 func (g *Generation) set(forced int, list []draft.Guess) {
 	g.draft, g.guesses, g.prepared = g.draft[:forced], append(g.guesses[:0], list...), 0
 	for _, guess := range list {
@@ -69,7 +70,8 @@ func (g *Generation) set(forced int, list []draft.Guess) {
 	}
 }
 
-// Drafts returns the drafts for a Scheduler, no more than have rows of logits. The slice is valid until the next call.
+// Drafts returns the drafts for a Scheduler, at most one less than there are rows of logits. The slice is valid
+// until the next call.
 func (g *Generation) Drafts(rows int) []sched.Draft {
 	g.nodes = g.nodes[:0]
 	for v := range g.draft {
@@ -82,7 +84,8 @@ func (g *Generation) Drafts(rows int) []sched.Draft {
 	return g.nodes[:min(len(g.nodes), rows-1)]
 }
 
-// Split has branches of drafts in the next pass, beside those of the trunk, and returns them. They begin with all known tokens.
+// Split sets the branches of drafts in the next pass, beside the trunk, and returns them. Each begins with all
+// known tokens.
 func (g *Generation) Split(branches []sched.Branch) (list []Branch) {
 	if len(g.split)+len(branches) > 0 {
 		g.prepared = 0
@@ -98,13 +101,13 @@ func (g *Generation) Split(branches []sched.Branch) (list []Branch) {
 	return list
 }
 
-// keepBranches says that only the first n branches are in the pass, and returns them.
+// keepBranches limits the branches in the pass to the first n, and returns them.
 func (g *Generation) keepBranches(n int) []sched.Branch {
 	g.split = g.split[:n]
 	return g.split
 }
 
-// pass returns what is known of a pass of the next n tokens, at a position, before it runs: if it generates.
+// pass describes a pass of the next n tokens before it runs, for the check of drafts, if the text is generating.
 func (g *Generation) pass(at, n int) sched.Pass {
 	p := sched.Pass{Streams: sched.ShapeOf(at, 1), Drafted: n > 1, Branched: len(g.split) > 0}
 	p.Streams.Rows = 1
@@ -113,7 +116,8 @@ func (g *Generation) pass(at, n int) sched.Pass {
 	return p
 }
 
-// draftAlone drafts for a text that is generated alone, and returns how long that took, as far as it would not be done without drafts.
+// draftAlone drafts for a text that is generated alone. It returns how long that took, 0 if drafts are not
+// allowed.
 func (e *Engine) draftAlone(g *Generation, own *mtpText, t *modelText) time.Duration {
 	may, start := e.cost.Drafting(1), time.Now()
 	if g.Guess(may); !may {
@@ -136,7 +140,8 @@ func (e *Engine) draftAlone(g *Generation, own *mtpText, t *modelText) time.Dura
 	return time.Since(start)
 }
 
-// verified returns what a pass of streams takes, and a function that says what it takes longer for so many drafts.
+// verified returns the estimated time of a pass of streams, and a function for the additional time of so many
+// drafts.
 func verified(c *sched.Cost, streams sched.Shape) (plain time.Duration, verify func(drafts int) time.Duration) {
 	plain = c.Estimate(streams)
 	return plain, func(n int) time.Duration {
@@ -146,8 +151,8 @@ func verified(c *sched.Cost, streams sched.Shape) (plain time.Duration, verify f
 	}
 }
 
-// affordable returns how many of the next tokens of a text alone, of which `room` fit, are evaluated: those that are
-// known, and as many drafts as make it faster; and branches of drafts.
+// affordable returns how many of the next tokens of a text that runs alone are evaluated, at most room: the known
+// ones, and as many drafts as raise the speed. It also returns the branches.
 func (e *Engine) affordable(g *Generation, at, room int) (int, []sched.Branch) {
 	known := len(g.ids) - g.done
 	if known >= room || len(g.draft) == 0 {
@@ -159,8 +164,8 @@ func (e *Engine) affordable(g *Generation, at, room int) (int, []sched.Branch) {
 	return known + n, branches
 }
 
-// Exchange gives the loop another model of what passes and drafts cost, and returns the one that it had, with what it has learned: so
-// what is measured on one loop does not learn from what is measured beside it.
+// Exchange replaces the loop's cost model, with all that it has learned, and returns the previous one, so that
+// separate measurements on one loop do not influence each other.
 func (l *Loop) Exchange(cost sched.Cost) (was sched.Cost, err error) {
 	err = l.Between(func() error {
 		l.mu.Lock()
@@ -171,7 +176,7 @@ func (l *Loop) Exchange(cost sched.Cost) (was sched.Cost, err error) {
 	return was, err
 }
 
-// draft drafts what follows the tokens of a pass, for those requests that go on.
+// draft drafts the continuation of the requests of the last pass that go on.
 func (l *Loop) draft() {
 	start := time.Now()
 	fresh, texts, own := l.fresh[:0], l.texts[:0], l.own[:0]
@@ -223,8 +228,8 @@ func (l *Loop) draft() {
 	l.fresh, l.texts, l.own = fresh, texts, own
 }
 
-// draftByModel has the model's own layer guess, and then, where that promises little, the draft model. A token that is accepted
-// is worth its share of a pass of all streams.
+// draftByModel runs the model's own draft layers, and then, for texts where these promise little, the draft
+// model. An accepted token is worth its share of the time of a pass of all streams.
 func (l *Loop) draftByModel(own []*mtpText, texts []*modelText, fresh []*job) {
 	var streams sched.Shape
 	for _, j := range fresh {
@@ -257,7 +262,7 @@ func (l *Loop) draftByModel(own []*mtpText, texts []*modelText, fresh []*job) {
 	}
 }
 
-// propose has requests take what was guessed for them, if that promises more than what they have.
+// propose gives requests the guesses of a model, if these promise more than those that they have.
 func (l *Loop) propose(fresh []*job, of func(j *job) *proposal) {
 	for _, j := range fresh {
 		p := of(j)
@@ -270,7 +275,7 @@ func (l *Loop) propose(fresh []*job, of func(j *job) *proposal) {
 	}
 }
 
-// keepNext has the model's own layer that drafts keep what it needs of the pass.
+// keepNext updates the state of the model's own draft layers after a pass.
 func (l *Loop) keepNext() {
 	if l.e.mtp == nil {
 		return

@@ -12,7 +12,7 @@ import (
 	"github.com/quern-llm/quern/go/sched"
 )
 
-// freely lets a loop use all drafts that there are, whatever they cost.
+// freely lets a loop use all drafts, whatever they cost.
 func freely(l *Loop) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -26,8 +26,8 @@ func wordy(e *Engine, seed uint64) []int32 {
 	return slices.Concat(line, randomIDs(e, seed+1, 8), line, line[:5])
 }
 
-// drafters are what guesses may come from: the text itself and recent ones, a record of what comes that is right now and
-// then, always, or never, whatever it claims.
+// drafters are sources of guesses: the text itself and recent ones, and records of the text that are right
+// sometimes, always, or never, whatever chances they claim.
 func drafters(want []int32, wrong []int32) map[string]draft.Options {
 	record := func(text []int32, right float64, n int) draft.Options {
 		return draft.Options{Sources: draft.All, Max: n, Record: &draft.Recording{Text: text, Right: right, Seed: 3}}
@@ -37,13 +37,13 @@ func drafters(want []int32, wrong []int32) map[string]draft.Options {
 	}
 }
 
-// Whatever drafts come from, the text is the same, alone and among others, where memory is short too.
+// The text is the same with any drafts, alone and among others, also when memory is short.
 func TestDraftsDoNotChangeAText(t *testing.T) {
 	const n = 40
 	kinds := []struct {
 		path   string
 		kv     kvcache.Type
-		memory []float64 // contexts that there is memory for
+		memory []float64 // memory, in contexts
 	}{
 		{tiny, kvcache.I16, []float64{6, 2.3}}, {tiny, kvcache.Q4, []float64{6}}, {tiny, kvcache.F32, []float64{6}}, {tiny, kvcache.BF16, []float64{6}},
 		{testdata.Path(t, "archs/qwen35.gguf"), kvcache.Q8, []float64{6}}, {testdata.Path(t, "archs/gemma3.gguf"), kvcache.F16, []float64{6}},
@@ -99,8 +99,8 @@ func TestDraftsDoNotChangeAText(t *testing.T) {
 	}
 }
 
-// Where the client has enough in the middle of a step, what comes after that is not part of the text: the next turn goes on
-// from where it was before.
+// If the client stops a text in the middle of a step, the tokens after that are not part of the text: the next
+// turn continues from before them.
 func TestATextThatIsCutGoesOn(t *testing.T) {
 	path := testdata.Path(t, "archs/qwen35.gguf")
 	probe := open(t, path, Config{})
@@ -113,7 +113,7 @@ func TestATextThatIsCutGoesOn(t *testing.T) {
 		record.Text = slices.Concat(prompt, want)
 		r.Draft = draft.Options{Sources: draft.All, Max: 7, Record: &record}
 		sink := r.Sink.(*catcher)
-		sink.stop = func(n int) bool { return n == 20 } // of steps of several tokens
+		sink.stop = func(n int) bool { return n == 20 } // within a step of several tokens
 		submit(t, l, r)
 		sink.wait(t)
 		next := slices.Concat(prompt, want[:20], randomIDs(probe, 2, 10))
@@ -124,8 +124,8 @@ func TestATextThatIsCutGoesOn(t *testing.T) {
 	}
 }
 
-// Answers that were given are guessed when their owner has them again, in the namespace, and for nobody else: not even how long an
-// answer takes tells what others were told.
+// Recent answers are guessed for their owner, in the namespace, and for no other: not even response times reveal
+// what others were told.
 func TestRecentTextsAreGuessed(t *testing.T) {
 	probe := open(t, tiny, Config{})
 	l := openLoop(t, tiny, Config{Sequences: 2}, LoopConfig{})

@@ -7,34 +7,34 @@ import (
 	"github.com/quern-llm/quern/go/draft"
 )
 
-// A Vocabulary is how a model's texts are written.
+// A Vocabulary converts between a model's tokens and text.
 type Vocabulary interface {
-	// Text appends what ids say to dst: the beginning of a text, or what continues one.
+	// Text appends the text of ids to dst. begins: they are the beginning of a text, not a continuation.
 	Text(dst []byte, ids []int32, begins bool) []byte
-	// IDs appends the ids of a text to dst: of one that begins, or of what continues one.
+	// IDs appends the ids of a text to dst. begins: it is the beginning of a text, not a continuation.
 	IDs(dst []int32, text []byte, begins bool) []int32
 }
 
-// words is a text in the vocabulary of a draft model, where that is another than the model's. What is new of the text is read
-// in the other vocabulary. Its last word is read again with what follows it, since a word's tokens depend on all of it.
+// words is a text in the vocabulary of a draft model, where that differs from the model's. New text is converted
+// incrementally. The last word is converted again with what follows it, since its tokens depend on all of it.
 type words struct {
 	mine, theirs Vocabulary // the model's, and the draft model's
-	fixed        bool       // no token is taken back: the draft model's state cannot go back either
-	known        int        // tokens of the text that are read
-	ids          []int32    // in the other vocabulary
-	settled      int        // of these: they stay
-	tail         []byte     // what the text says after them
-	begun        bool       // there is text before the tail
-	unread       int        // bytes at the end of the tail: of a character that is not whole
+	fixed        bool       // no token is converted again, since the draft model's state cannot be rolled back
+	known        int        // how many tokens of the text are converted
+	ids          []int32    // the text in the draft model's vocabulary
+	settled      int        // how many of ids are final
+	tail         []byte     // the text after these
+	begun        bool       // there is text before tail
+	unread       int        // bytes at the end of tail that are an incomplete character
 
 	piece []byte // scratch
 	says  []byte
 }
 
-// longestTail is how many bytes may be read again: a text need not have words.
+// longestTail is the maximum number of bytes that are converted again: a text need not have words.
 const longestTail = 256
 
-// read reads the text as far as it has grown.
+// read converts what is new of the text.
 func (w *words) read(text []int32) {
 	if w.known > len(text) {
 		w.known, w.ids, w.settled, w.tail, w.begun = 0, w.ids[:0], 0, w.tail[:0], false
@@ -44,7 +44,7 @@ func (w *words) read(text []int32) {
 	}
 	if w.begun {
 		w.tail = w.mine.Text(w.tail, text[w.known:], false)
-	} else { // what begins a text may be written otherwise
+	} else { // the beginning of a text may be tokenized differently
 		w.tail = w.mine.Text(w.tail[:0], text, true)
 	}
 	w.known = len(text)
@@ -58,13 +58,13 @@ func (w *words) read(text []int32) {
 	w.settle(whole)
 }
 
-// settle lets tokens stay: those before the last word.
+// settle makes the tokens before the last word final.
 func (w *words) settle(whole []byte) {
-	end, n, at := 0, w.settled, 0 // of what stays
+	end, n, at := 0, w.settled, 0 // end, n: bytes and tokens that become final; at: position in whole
 	for i := w.settled; i < len(w.ids); i++ {
-		w.piece = w.theirs.Text(w.piece[:0], w.ids[i:i+1], !w.begun && at == 0) // a BOS says nothing
+		w.piece = w.theirs.Text(w.piece[:0], w.ids[i:i+1], !w.begun && at == 0) // a BOS has no text
 		if at+len(w.piece) > len(whole) || string(whole[at:at+len(w.piece)]) != string(w.piece) {
-			end, n = len(whole), len(w.ids) // they do not say the text, so there is no telling where words begin
+			end, n = len(whole), len(w.ids) // the tokens' texts differ from the text, so the beginnings of words are unknown
 			break
 		}
 		if at > 0 && (whole[at] <= ' ' || len(whole)-at > longestTail) {
@@ -78,13 +78,13 @@ func (w *words) settle(whole []byte) {
 	w.begun = w.begun || end > 0
 	w.settled = n
 	if rest := w.tail[end:]; cap(w.tail) > 64*longestTail {
-		w.tail = slices.Clone(rest) // without the room that a prompt took
+		w.tail = slices.Clone(rest) // release the memory that a prompt took
 	} else {
 		w.tail = w.tail[:copy(w.tail, rest)]
 	}
 }
 
-// cutOff returns how many bytes at the end of a text are the beginning of a character.
+// cutOff returns how many bytes at the end of a text are an incomplete character.
 func cutOff(text []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if b := text[len(text)-n]; utf8.RuneStart(b) {
@@ -97,11 +97,12 @@ func cutOff(text []byte) int {
 	return 0
 }
 
-// lastPart is what part of its probability the last token of a guess has: where the draft model would go on, it might be longer.
+// lastPart is a factor on the probability of the last token of a draft: with more text after it, it might be a
+// longer one.
 const lastPart = 0.7
 
-// write returns guesses in the draft model's vocabulary as guesses in the model's, with the probability of each where those
-// before it are right.
+// write converts guesses from the draft model's vocabulary to the model's. It returns the probability of each if
+// those before it are right.
 func (w *words) write(found []draft.Guess, probs []float32) (ids []int32, chances []float32) {
 	w.says = w.says[:0]
 	ends := make([]int, 0, len(found))
@@ -113,7 +114,7 @@ func (w *words) write(found []draft.Guess, probs []float32) (ids []int32, chance
 		ends = append(ends, len(w.says))
 	}
 	says := w.says[:len(w.says)-cutOff(w.says)]
-	if w.unread > 0 { // the model has the beginning of that character
+	if w.unread > 0 { // the text already has the beginning of that character
 		head := w.tail[len(w.tail)-w.unread:]
 		if len(says) < len(head) || string(says[:len(head)]) != string(head) {
 			return nil, nil
@@ -130,7 +131,7 @@ func (w *words) write(found []draft.Guess, probs []float32) (ids []int32, chance
 		}
 		at += len(w.piece)
 		p := float32(1)
-		for ; of < len(ends) && (of == 0 || ends[of-1] < at); of++ { // those that begin before its end
+		for ; of < len(ends) && (of == 0 || ends[of-1] < at); of++ { // guesses that begin before the end of this token
 			p *= probs[of]
 		}
 		if at == len(says) {

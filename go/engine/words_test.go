@@ -24,8 +24,8 @@ func spelling(t *testing.T, e *Engine) tokenizer.Spelling {
 	return tokenizer.Spelling{Tokenizer: tok}
 }
 
-// numerals is a vocabulary for models that have none: each token is its number and a space. digits has the same texts, in
-// characters.
+// numerals is a vocabulary for models that have none: each token is its number and a space. digits has the same
+// texts, as characters.
 type (
 	numerals struct{}
 	digits   struct{}
@@ -65,7 +65,7 @@ func (digits) IDs(dst []int32, text []byte, _ bool) []int32 {
 	return dst
 }
 
-// A text that grows has the same words in both vocabularies, however it is read; tokens that have settled stay.
+// A growing text is the same in both vocabularies, however it is split; final tokens do not change.
 func TestWords(t *testing.T) {
 	var all []Vocabulary
 	for _, name := range []string{"stories260K", "TinyStories-656K", "BabyLlama105"} {
@@ -94,7 +94,7 @@ func TestWords(t *testing.T) {
 				if longest > 2*longestTail {
 					t.Errorf("%d in %d: %d bytes are read again and again", i, k, longest)
 				}
-				// What the other says next is written in the own vocabulary.
+				// Drafts of the other model are converted to the model's own vocabulary.
 				var found []draft.Guess
 				var probs []float32
 				for _, id := range theirs.IDs(nil, []byte(" and she was happy"), false) {
@@ -131,7 +131,7 @@ func power(p float32, n int) float32 {
 	return all
 }
 
-// A character whose bytes are several tokens is read when it is whole, and guesses go on in the middle of it.
+// A character of several tokens is converted when it is complete, and drafts continue in the middle of it.
 func TestWordsOfHalfACharacter(t *testing.T) {
 	tok := spelling(t, open(t, testdata.Path(t, "models/stories260K-f16.gguf"), Config{Ctx: 64}))
 	ids := tok.IDs(nil, []byte("a \u00e9\u4e16"), true) // bytes, in so small a vocabulary
@@ -158,7 +158,8 @@ func TestWordsOfHalfACharacter(t *testing.T) {
 	}
 }
 
-// A draft model with another vocabulary changes no text, alone and among others, and is right about some of it.
+// A draft model with another vocabulary changes no text, alone and among others, and some of its drafts are
+// right.
 func TestDraftByText(t *testing.T) {
 	const n = 30
 	models := []string{testdata.Path(t, "models/stories260K-f16.gguf"), testdata.Path(t, "models/TinyStories-656K-f16.gguf")}

@@ -17,7 +17,7 @@ type check struct {
 	plain   pace
 	since   int     // passes with drafts after the last without
 	balance float64 // what drafts may still lose, in units of passes without drafts
-	debt    float64 // losses above the limit of one pass; subtracted from the balance if drafts go on to lose
+	debt    float64 // losses above the limit of one pass; subtracted when the balance is used up
 	resting bool    // no drafts until the balance is back at its opening value
 	lost    int     // how often the balance was used up; reset after a long run of drafts
 	running int     // passes with drafts since the balance was last used up
