@@ -335,10 +335,13 @@ static int listed(const char *list, const char *name)
 {
 	const size_t n = strlen(name);
 
-	for (const char *p = list; p; p = strchr(p, ','), p += !!p)
+	for (const char *p = list;; p++) {
 		if (!strncmp(p, name, n) && (p[n] == ',' || !p[n]))
 			return 1;
-	return 0;
+		p = strchr(p, ',');
+		if (!p)
+			return 0;
+	}
 }
 
 static int entries(const char *list)

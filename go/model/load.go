@@ -178,7 +178,12 @@ func (m *Model) read(o Options) (reading, error) {
 	for _, x := range mats {
 		err := r.matrix(x)
 		if errors.Is(err, errOther) {
-			if err = m.weights.alone(x, o.Budget); err == nil {
+			if err = m.weights.alone(x, o.Budget); err != nil && r.feed != nil {
+				r.feed.close() // its buffer may be what is missing; the rest is read by mapped pages
+				r.feed = nil
+				err = m.weights.alone(x, o.Budget)
+			}
+			if err == nil {
 				err = r.matrix(x)
 			}
 		}

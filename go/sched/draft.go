@@ -118,7 +118,7 @@ const (
 	forkGain = 1.01
 	// After so many passes without drafts, drafts are tried even below gain, unless they would lose more than a
 	// quarter: otherwise a cost that was once overestimated would never be corrected.
-	trial     = 128
+	trial     = 48
 	trialGain = 0.75
 	// likely is the chance from which a draft is tried while its cost is unknown.
 	likely = 0.5
@@ -203,7 +203,7 @@ func (s *speculation) grow(forks int) (trees []tree, rate float64, looked bool) 
 		s.list[o.candidate].take(o.draft, trust, s.replays)
 	}
 	if s.replays && chosen > 0 {
-		rate = s.snapshots(last, tokensThen, base, start, rate, left, room)
+		rate = s.snapshots(last, tokensThen, base, start, rate, left, room, largest)
 	}
 	trees = make([]tree, len(s.list))
 	for i := range s.list {
@@ -214,7 +214,7 @@ func (s *speculation) grow(forks int) (trees []tree, rate float64, looked bool) 
 
 // snapshots adds branches that only serve as snapshots, where a rollback would cost more. It is given the shape
 // of the pass and its expected tokens, and returns the rate with the snapshots.
-func (s *speculation) snapshots(shape Shape, tokens, base, start, rate float64, available int64, room int) float64 {
+func (s *speculation) snapshots(shape Shape, tokens, base, start, rate float64, available int64, room, largest int) float64 {
 	for i := range s.list {
 		c := &s.list[i]
 		for depth := 0; depth < c.trunk && room > 0; depth++ {
@@ -227,7 +227,7 @@ func (s *speculation) snapshots(shape Shape, tokens, base, start, rate float64, 
 				bytes = s.grows(i, n) + s.copies
 			}
 			took := base + s.time(more) - start
-			if took > float64(s.limit) || more.Tokens > s.room || bytes > available {
+			if took > float64(s.limit) || more.Tokens > min(s.room, largest) || bytes > available {
 				break
 			}
 			was := *c
