@@ -216,15 +216,7 @@ func TestLoadsPastTheCache(t *testing.T) {
 // surveyCold surveys a model in a file that is not in the page cache.
 func surveyCold(t *testing.T, b []byte) *Survey {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), "model.gguf")
-	if err := os.WriteFile(path, b, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f, err := OpenFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { f.Close() })
+	f := written(t, b)
 	s, err := NewSurvey(f, kernel.KVTypes{K: kernel.KVI16, V: kernel.KVI16}, 0) // channels are balanced by what is read first
 	if err != nil {
 		t.Fatal(err)

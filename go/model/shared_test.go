@@ -22,7 +22,13 @@ func demoFile(t *testing.T, change func(f *File, b []byte)) *File {
 		}
 		change(plain, b)
 	}
-	path := filepath.Join(t.TempDir(), "demo.gguf")
+	return written(t, b)
+}
+
+// written returns a file on the disk with the bytes of a model.
+func written(t *testing.T, b []byte) *File {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "model.gguf")
 	if err := os.WriteFile(path, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
