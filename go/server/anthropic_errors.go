@@ -1,10 +1,12 @@
 package server
 
 import (
+	"fmt"
 	"net/http"
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -52,4 +54,12 @@ func anthropicBody(c *gin.Context, e *reply.Error) any {
 		kind = "invalid_request_error"
 	}
 	return anthropicError{"error", anthropicErrorDetail{kind, e.Message}, c.GetString(anthropicRequest)}
+}
+
+// anthropicTooLong words a prompt that does not fit as Anthropic does: clients that compact a conversation look for
+// the words up to "maximum", and read the two numbers. A prompt needs room for one more token, so that one as large as
+// the context is one too many.
+func anthropicTooLong(e *engine.TooLongError) string {
+	return fmt.Sprintf("prompt is too long: %d tokens > %d maximum: want a shorter one, or a server with a larger --ctx-size",
+		e.Prompt, min(e.Ctx, e.Prompt-1))
 }

@@ -225,7 +225,7 @@ func TestAnthropicErrors(t *testing.T) {
 		`{` + ask1 + `,"metadata":5}`:                                                                "metadata: 5",
 		`{` + ask1 + `,"output_config":{"effort":"none at all"}}`:                                    "output_config: effort",
 		`{` + ask1 + `,"temperature":"hot"}`:                                                         "temperature",
-		`{"max_tokens":5,"messages":[{"role":"user","content":"` + strings.Repeat("x", 600) + `"}]}`: "exceeds the available context size",
+		`{"max_tokens":5,"messages":[{"role":"user","content":"` + strings.Repeat("x", 600) + `"}]}`: "tokens > 512 maximum",
 	} {
 		status, b, h := s.do("POST", "/v1/messages", body)
 		e := parse[anthropicError](t, b)

@@ -50,8 +50,11 @@ func toAPI(c *gin.Context, err error) *reply.Error {
 			Message: fmt.Sprintf("the request has %d tokens, which exceeds the available context size of %d tokens: want a shorter one, or a server with a larger --ctx-size", long.Prompt, long.Ctx),
 			Extra:   map[string]any{"type": "exceed_context_size_error", "n_prompt_tokens": long.Prompt, "n_ctx": long.Ctx},
 		}
-		if c.GetBool(openAI) {
+		switch {
+		case c.GetBool(openAI):
 			e.Extra["code"] = "context_length_exceeded"
+		case c.GetString(anthropicRequest) != "":
+			e.Message = anthropicTooLong(long)
 		}
 		return e
 	case errors.As(err, &body):
