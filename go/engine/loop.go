@@ -43,6 +43,7 @@ type Loop struct {
 	begun  time.Time
 	wake   chan struct{} // buffered, capacity 1
 	closed chan struct{} // closed when the goroutine has ended
+	pulse  pulse
 
 	generated atomic.Uint64 // tokens handed out
 	mu        sync.Mutex
@@ -179,6 +180,7 @@ func (l *Loop) run() {
 	leave := l.e.device.enter()
 	defer leave()
 	for {
+		l.pulse.beat.Store(int64(l.now()))
 		l.mu.Lock()
 		l.runCalls()
 		ended := l.sweep()
@@ -208,6 +210,7 @@ func (l *Loop) run() {
 
 // sleep waits until the loop is woken or a request's deadline passes.
 func (l *Loop) sleep(deadline time.Time) {
+	l.pulse.beat.Store(0)
 	if deadline.IsZero() {
 		<-l.wake
 		return

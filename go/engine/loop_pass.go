@@ -84,7 +84,10 @@ func (l *Loop) forward(steps []step) (took time.Duration, err error) {
 		start, waited := time.Now(), time.Duration(0)
 		var between func()
 		if l.e.model.Config.OnePass() { // its passes are as long as its texts
-			between = func() { waited += l.e.device.yield() }
+			between = func() {
+				l.pulse.beat.Store(int64(l.now()))
+				waited += l.e.device.yield()
+			}
 		}
 		err := l.e.runner.Forward(l.stop, between)
 		prepared.Wait()

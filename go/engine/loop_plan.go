@@ -79,6 +79,7 @@ func (l *Loop) remove(j *job) {
 	l.freeSlot(j)
 	l.unuse(j.adapters)
 	delete(l.jobs, j.id)
+	l.pulse.work.Store(int64(len(l.jobs)))
 }
 
 // park moves the blocks of a preempted request to the prefix tree.

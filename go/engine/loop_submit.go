@@ -104,6 +104,7 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 		return nil, &BusyError{busy.Queued, busy.RetryAfter}
 	}
 	l.jobs[j.id] = j
+	l.pulse.work.Store(int64(len(l.jobs)))
 	if s.Held {
 		l.tier.restore(j, trail)
 	}

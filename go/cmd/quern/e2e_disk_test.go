@@ -1,8 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -17,16 +17,7 @@ import (
 // were known. The key is for servers that want one.
 func (s *service) tell(k int, key ...string) (text string, cached int) {
 	s.t.Helper()
-	words := strings.Fields("the quick brown fox jumps over a lazy dog while rain falls on green hills and small boats sail home")
-	var b strings.Builder
-	for i := range 300 {
-		b.WriteString(words[(i*i*(k+1)+k)%len(words)] + " ")
-	}
-	body, err := json.Marshal(map[string]any{"prompt": b.String(), "n_predict": 16, "temperature": 0})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	req, err := http.NewRequest(http.MethodPost, "http://quern/completion", bytes.NewReader(body))
+	req, err := http.NewRequest(http.MethodPost, "http://quern/completion", strings.NewReader(s.told(k)))
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -46,6 +37,21 @@ func (s *service) tell(k int, key ...string) (text string, cached int) {
 		s.t.Fatalf("%s: %v", r.Status, err)
 	}
 	return v.Content, *v.Timings.Cached
+}
+
+// told is the body of a request of tell.
+func (s *service) told(k int) string {
+	s.t.Helper()
+	words := strings.Fields("the quick brown fox jumps over a lazy dog while rain falls on green hills and small boats sail home")
+	var b strings.Builder
+	for i := range 300 {
+		b.WriteString(words[(i*i*(k+1)+k)%len(words)] + " ")
+	}
+	body, err := json.Marshal(map[string]any{"prompt": b.String(), "n_predict": 16, "temperature": 0})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return string(body)
 }
 
 // What memory had no room for is on disk, for a server that was killed and started again, and for one beside it; what is
@@ -182,4 +188,40 @@ func TestDiskCacheThatFails(t *testing.T) {
 		t.Errorf("%d lines of the log are about it: %s", n, s.log)
 	}
 	quern(t, "serve", "--cache-disk-size", fmt.Sprint(-1)).refused(t, 2, "--cache-disk-size")
+}
+
+// A disk that hangs does not keep the process from ending.
+func TestEndsBesideADiskThatHangs(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "cache")
+	args := []string{"-c", "1024", "--cache-disk", dir, "--drain", "1s"}
+	s := serve(t, "", args...)
+	s.tell(1)
+	s.cmd.Process.Signal(syscall.SIGTERM)
+	s.wait()
+	pages, err := filepath.Glob(filepath.Join(dir, "*", "*.page"))
+	if err != nil || len(pages) == 0 {
+		t.Fatalf("%v, %v", pages, err)
+	}
+	for _, path := range pages { // opening one waits for a writer, which never comes
+		if err := errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s = serve(t, "", args...)
+	asked := make(chan struct{})
+	go func() {
+		close(asked)
+		r, err := s.client.Post("http://quern/completion", "application/json", strings.NewReader(s.told(1)))
+		if err == nil {
+			r.Body.Close()
+		}
+	}()
+	<-asked
+	time.Sleep(time.Second)
+	begun := time.Now()
+	s.cmd.Process.Signal(syscall.SIGTERM)
+	s.wait()
+	if took := time.Since(begun); took > 20*time.Second {
+		t.Errorf("it took %v", took)
+	}
 }

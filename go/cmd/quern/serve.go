@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"log"
 	"net"
@@ -246,6 +247,7 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		return err
 	}
 	h := host.New(handler, f.prefix, time.Duration(f.timeout)*time.Second, log.New(logs.With().Str("from", "net/http").Logger(), "", 0))
+	h.Alive = func() error { return alive(device) }
 	served := make(chan error, 1)
 	go func() { served <- h.Serve(listeners) }()
 	defer h.Close()
@@ -254,6 +256,7 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	stop, cancel := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer cancel()
 	context.AfterFunc(stop, cancel)
+	context.AfterFunc(stop, func() { time.AfterFunc(f.drain+lastTime, func() { abandon(logs, f.drain+lastTime) }) })
 
 	idle, end := context.WithCancel(stop)
 	var background sync.WaitGroup
@@ -300,6 +303,24 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	logs.Info().Dur("drain", f.drain).Msg("shutting down: what runs may finish; a second signal ends it now")
 	f.shutDown(h, down)
 	logs.Info().Msg("stopped")
+	return nil
+}
+
+// lastTime is how long the process may take to end after --drain: cached prefixes are written to disk for up to
+// 5 s.
+const lastTime = 8 * time.Second
+
+// abandon ends a process that does not end by itself.
+func abandon(logs zerolog.Logger, after time.Duration) {
+	logs.Error().Dur("after", after).Msg("not everything has stopped: the process ends now")
+	os.Exit(1)
+}
+
+// alive returns an error if a model has stopped serving its requests.
+func alive(device *engine.Device) error {
+	if t := device.Stalled(); t > engine.StallTime {
+		return fmt.Errorf("stalled: requests wait for a model that has finished no pass for %.0f s", t.Seconds())
+	}
 	return nil
 }
 
@@ -405,7 +426,7 @@ func (f *serveFlags) warn(logs zerolog.Logger) {
 // pages are the endpoints besides the API.
 func (f *serveFlags) pages() []server.Page {
 	pages := []server.Page{
-		{Path: "/livez", Summary: "Whether the process answers", ContentType: "text/plain"},
+		{Path: "/livez", Summary: "Whether the process works: it answers, and no model has stopped", ContentType: "text/plain"},
 		{Path: "/readyz", Summary: "Whether requests are served: the model is loaded, and the server not shutting down", ContentType: "text/plain"},
 		{Path: "/startupz", Summary: "Whether the model is loaded", ContentType: "text/plain"},
 	}

@@ -26,6 +26,9 @@ const (
 
 // A Host serves a handler, and answers health probes itself.
 type Host struct {
+	// Alive returns an error if the process should be restarted; nil: it never should. It is set before Serve.
+	Alive func() error
+
 	handler  http.Handler
 	limit    time.Duration
 	loaded   atomic.Bool
@@ -58,6 +61,12 @@ func (h *Host) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w = pace(w, h.limit)
 	switch strings.TrimPrefix(r.URL.Path, h.prefix) {
 	case "/livez":
+		if h.Alive != nil {
+			if err := h.Alive(); err != nil {
+				answer(w, false, err.Error())
+				return
+			}
+		}
 		answer(w, true, "")
 		return
 	case "/startupz":

@@ -19,6 +19,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -319,5 +320,33 @@ func TestPace(t *testing.T) {
 	}
 	if err := <-failed; err != nil {
 		t.Error(err)
+	}
+}
+
+// Liveness follows what the process says of itself, readiness does not.
+func TestAlive(t *testing.T) {
+	h := New(nothing, "/api", time.Minute, quiet)
+	var state atomic.Pointer[error]
+	h.Alive = func() error {
+		if err := state.Load(); err != nil {
+			return *err
+		}
+		return nil
+	}
+	h.Ready()
+	c, _, _ := start(t, h)
+	defer h.Close()
+	if status, _ := get(t, c, "/livez"); status != 200 {
+		t.Errorf("alive: %d", status)
+	}
+	err := errors.New("stalled")
+	state.Store(&err)
+	for _, path := range []string{"/livez", "/api/livez"} {
+		if status, body := get(t, c, path); status != 503 || body != "stalled" {
+			t.Errorf("stalled: %s gave %d %q", path, status, body)
+		}
+	}
+	if status, _ := get(t, c, "/readyz"); status != 200 {
+		t.Errorf("ready: %d", status)
 	}
 }
