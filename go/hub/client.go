@@ -122,7 +122,7 @@ func connection(ctx context.Context, err error) error {
 	var op *net.OpError
 	switch {
 	case errors.As(err, &dns) && dns.IsNotFound:
-		return fmt.Errorf("%s is not found", dns.Name)
+		return fmt.Errorf("there is no host %s, or no network", dns.Name)
 	case errors.As(err, &op), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, io.EOF):
 		return &cutError{err}
 	}

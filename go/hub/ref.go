@@ -43,6 +43,7 @@ var (
 	component = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
 	tagForm   = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]{0,127}$`)
 	hostForm  = regexp.MustCompile(`^([A-Za-z0-9-]+\.)*[A-Za-z0-9-]+(:[0-9]{1,5})?$`)
+	nameForm  = regexp.MustCompile(`^([a-z0-9][a-z0-9_-]{0,63}/)?[a-z0-9][a-z0-9_.-]{1,79}(:[A-Za-z0-9_][A-Za-z0-9_.-]{0,79})?$`)
 	sumForm   = regexp.MustCompile(`^[0-9a-f]{64}$`)
 )
 
@@ -77,6 +78,15 @@ func ParseRef(s string) (Ref, error) {
 		return r, nil
 	}
 	return Ref{}, fmt.Errorf("%q: %w", s, ErrNoRef)
+}
+
+// Guess returns what a word most likely names, if it has the form of a model's name as Ollama's users type it: NAME, NAME:TAG
+// or USER/NAME, in lower case. Else it returns "".
+func Guess(word string) string {
+	if !nameForm.MatchString(word) {
+		return ""
+	}
+	return "ollama.com/" + word
 }
 
 // parseHF parses ORG/REPO[@REV][:QUANT|/FILE].

@@ -139,10 +139,11 @@ type answerWriter struct {
 	reply              *chat.Reply
 	content, reasoning strings.Builder
 	calls              []chat.ToolCall
+	answers, thoughts  wrapper // of Out and Notes
 }
 
 func (s *Session) writer(prompt chat.Prompt) *answerWriter {
-	w := &answerWriter{s: s, reply: prompt.Reply()}
+	w := &answerWriter{s: s, reply: prompt.Reply(), answers: wrapper{columns: s.OutColumns}, thoughts: wrapper{columns: s.NotesColumns}}
 	w.text = tokenizer.NewWriter(s.Tokenizer.NewStream(prompt.Marks()...), s.Stops, func(text string) error { return w.show(w.reply.Write(text)) })
 	return w
 }
@@ -165,7 +166,7 @@ func (w *answerWriter) show(deltas []chat.Delta) error {
 	for _, d := range deltas {
 		if d.Reasoning != "" {
 			w.reasoning.WriteString(d.Reasoning)
-			shown := printable(d.Reasoning)
+			shown := w.thoughts.wrap(printable(d.Reasoning))
 			if w.s.Dim {
 				shown = "\x1b[2m" + shown + "\x1b[22m"
 			}
@@ -193,7 +194,7 @@ func (w *answerWriter) show(deltas []chat.Delta) error {
 
 func (w *answerWriter) out(content string) error {
 	if w.s.Screen {
-		content = printable(content)
+		content = w.answers.wrap(printable(content))
 	}
 	if _, err := io.WriteString(w.s.Out, content); err != nil {
 		return &writeError{err}

@@ -23,16 +23,19 @@ type command struct {
 // it, which /help does not list.
 func commands() []command {
 	return []command{
-		{"/help", "", "show this", (*Session).help},
+		{"/help", "", "show this; so does /?", (*Session).help},
+		{"/?", "", "", (*Session).help},
 		{"/system", "[TEXT]", "set the system message, or show it; - removes it", (*Session).setSystem},
 		{"/clear", "", "forget the conversation", (*Session).clear},
 		{"/save", "[FILE]", "write the conversation to a file; /save! replaces one that is there", func(s *Session, args string) error { return s.saveTo(args, false) }},
 		{"/save!", "", "", func(s *Session, args string) error { return s.saveTo(args, true) }},
 		{"/load", "FILE", "go on with a conversation from a file", (*Session).loadFrom},
-		{"/set", "[NAME [VALUE]]", "change a sampling setting, or show the settings", (*Session).set},
+		{"/set", "[NAME [VALUE]]", "change a sampling setting, or show the usual ones; /set all shows all", (*Session).set},
+		{"/show", "", "", (*Session).show},
 		{"/tools", "", "show the tools that the model may call", (*Session).listTools},
 		{"/stats", "", "show the context in use, speed and memory", (*Session).stats},
-		{"/quit", "", "leave; so do /exit and Ctrl-D", func(*Session, string) error { return errQuit }},
+		{"/quit", "", "leave; so do /exit, /bye and Ctrl-D", func(*Session, string) error { return errQuit }},
+		{"/bye", "", "", func(*Session, string) error { return errQuit }},
 		{"/exit", "", "", func(*Session, string) error { return errQuit }},
 	}
 }
@@ -68,7 +71,7 @@ func (s *Session) do(name, args string) error {
 func (s *Session) help(string) error {
 	for _, c := range commands() {
 		if c.usage != "" {
-			s.note("  %-22s %s", c.name+" "+c.args, c.usage)
+			s.noteIndented(25, "  %-22s %s", c.name+" "+c.args, c.usage)
 		}
 	}
 	s.note(`
@@ -158,20 +161,31 @@ func path(typed string) string {
 func (s *Session) set(args string) error {
 	name, value, _ := strings.Cut(strings.TrimSpace(args), " ")
 	value = strings.TrimSpace(value)
+	if name == "system" { // as in Ollama
+		return s.setSystem(value)
+	}
 	var names []string
-	s.Settings.Each(func(each, now, usage string) {
+	s.Settings.Each(func(each, now, usage string, common bool) {
 		names = append(names, each)
-		if value == "" && (name == "" || name == each) {
-			s.note("  %-18s %-8s %s", each, now, usage)
+		if value == "" && (name == each || name == "all" || name == "" && common) {
+			s.noteIndented(30, "  %-18s %-8s %s", each, now, usage)
 		}
 	})
 	switch {
-	case name != "" && !slices.Contains(names, name):
+	case name != "" && name != "all" && !slices.Contains(names, name):
 		return fmt.Errorf("there is no %q, only %s", name, strings.Join(names, " "))
-	case value != "":
+	case value != "" && name != "all":
 		return s.Settings.Set(name, value)
 	}
 	return nil
+}
+
+// show is Ollama's command.
+func (s *Session) show(args string) error {
+	if strings.TrimSpace(args) == "system" {
+		return s.setSystem("")
+	}
+	return s.set("")
 }
 
 func (s *Session) stats(string) error {

@@ -90,6 +90,11 @@ func leaveTerminalAsItIs() {
 
 func (e *Editor) Read() (string, error) {
 	for {
+		// Without the probe the library takes it that there is a row below the prompt's, and draws a prompt in the last row one
+		// row too high, over what was printed. So that row is made: down by a row, which scrolls at the bottom, and up again.
+		if _, err := os.Stdout.WriteString("\x1bD\x1b[A"); err != nil {
+			return "", err
+		}
 		typed, err := e.shell.Readline()
 		if !errors.Is(err, readline.ErrInterrupt) {
 			return typed, err

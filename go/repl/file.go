@@ -79,9 +79,10 @@ func (c conversation) withSystem(messages []chat.Message) []chat.Message {
 // else.
 func load(name string) (c conversation, whole bool, err error) {
 	info, err := os.Stat(name) // opening a pipe would block until there is a writer
+	var path *fs.PathError
 	switch {
-	case err != nil:
-		return c, false, err
+	case errors.As(err, &path):
+		return c, false, fmt.Errorf("%s: %w", name, path.Err)
 	case !info.Mode().IsRegular():
 		return c, false, fmt.Errorf("%s is no file", name)
 	}

@@ -43,12 +43,15 @@ type Config struct {
 	Person     bool      // interactive: errors do not change the result of Run
 	Screen     bool      // Out is a terminal: control characters are removed
 	Dim        bool      // Notes is a terminal: the reasoning is dimmed
+	// The columns of the terminals that Out and Notes are, whose lines are broken between words; nil: lines stay as they are.
+	OutColumns, NotesColumns func() int
 }
 
 // Settings are the sampling settings, which can be changed between answers.
 type Settings interface {
 	Set(name, value string) error
-	Each(show func(name, value, usage string))
+	// Each calls show for each setting; those that most people change are common.
+	Each(show func(name, value, usage string, common bool))
 	Sampling() sample.Params // of the next answer, with its seed
 	Predict() int            // maximum number of tokens of an answer; -1: no limit
 	// Constraint returns what the answer to a prompt is held to; nil: nothing.
@@ -135,8 +138,12 @@ func (s *Session) take(ctx context.Context, typed string) error {
 }
 
 // note writes a line to Notes.
-func (s *Session) note(format string, args ...any) {
-	fmt.Fprintln(s.Notes, printable(fmt.Sprintf(format, args...)))
+func (s *Session) note(format string, args ...any) { s.noteIndented(0, format, args...) }
+
+// noteIndented writes a line to Notes. Where it is broken, it goes on after so many blanks.
+func (s *Session) noteIndented(indent int, format string, args ...any) {
+	w := wrapper{columns: s.NotesColumns, indent: indent}
+	fmt.Fprintln(s.Notes, w.wrap(printable(fmt.Sprintf(format, args...))))
 }
 
 // fail reports an error.

@@ -55,9 +55,10 @@ func (f *fixed) Set(name, value string) error {
 	return nil
 }
 
-func (f *fixed) Each(show func(name, value, usage string)) {
-	show("temp", f.temp, "temperature")
-	show("predict", "8", "tokens")
+func (f *fixed) Each(show func(name, value, usage string, common bool)) {
+	show("temp", f.temp, "temperature", true)
+	show("predict", "8", "tokens", false)
+
 }
 
 func (f *fixed) Predict() int { return 8 }
@@ -263,7 +264,13 @@ func TestCommands(t *testing.T) {
 		{"/save x", "nothing to save"},
 		{"/load", "want the name of a file"},
 		{"/load /nowhere/at/all", "/load: stat /nowhere/at/all: no such file"},
-		{"/set", "predict"},
+		{"/set", "temperature"},
+		{"/set all", "predict"},
+		{"/set predict", "tokens"},
+		{"/set system be brief", ""},
+		{"/show system", "be brief"},
+		{"/show", "temperature"},
+		{"/?", "show this; so does /?"},
 		{"/set temp", "temperature"},
 		{"/set temp 0.5", ""},
 		{"/set temp bad", "/set: want a number"},

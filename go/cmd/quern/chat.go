@@ -8,13 +8,18 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"golang.org/x/term"
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/constrain"
+	"github.com/quern-llm/quern/go/hub"
 	"github.com/quern-llm/quern/go/internal/llamaflags"
 	"github.com/quern-llm/quern/go/mcp"
 	"github.com/quern-llm/quern/go/repl"
@@ -66,7 +71,10 @@ except those of --mcp-allow.
   quern chat -m model.gguf --mcp ~/.config/mcp.json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			rest, err := f.model.hub.takeModel(cmd, args)
-			if err == nil && len(rest) > 0 {
+			switch {
+			case err == nil && len(rest) > 0 && hub.Guess(rest[0]) != "":
+				err = notHere(rest[0])
+			case err == nil && len(rest) > 0:
 				err = fmt.Errorf("%.40q is no model that is here, and messages are typed or come on standard input", rest[0])
 			}
 			return err
@@ -168,6 +176,7 @@ func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.
 	c := repl.Config{
 		Engine: eng.Engine, Sequence: seq, Tokenizer: in.tok, Template: tmpl, Settings: &f.settings, System: f.system, First: f.first, Once: f.once, Keep: f.model.kept(in.tok), Draft: f.draft.Options, Stops: f.stops,
 		Out: stdout, Notes: stderr, Person: isTerminal(stdin), Screen: isTerminal(stdout), Dim: isTerminal(stderr) && !dumb() && os.Getenv("NO_COLOR") == "",
+		OutColumns: columns(stdout), NotesColumns: columns(stderr),
 	}
 	switch {
 	case c.Person && c.Screen && !dumb():
@@ -217,10 +226,25 @@ func (f *chatFlags) tools(ctx context.Context) (*mcp.Toolbox, error) {
 	return box, nil
 }
 
+// columns returns how wide the terminal is that w writes to; nil if it is none, or one without cursor control.
+func columns(w io.Writer) func() int {
+	f, ok := w.(*os.File)
+	if !ok || !isTerminal(w) || dumb() {
+		return nil
+	}
+	return func() int {
+		n, _, err := term.GetSize(int(f.Fd()))
+		if err != nil {
+			return 0
+		}
+		return n
+	}
+}
+
 // dumb tells whether the terminal lacks cursor control.
 func dumb() bool {
-	term := os.Getenv("TERM")
-	return term == "" || term == "dumb"
+	kind := os.Getenv("TERM")
+	return kind == "" || kind == "dumb"
 }
 
 // chatSettings are the flags that can be changed during a chat.
@@ -244,8 +268,18 @@ func (s *chatSettings) define(fs *pflag.FlagSet) {
 
 func (s *chatSettings) Set(name, value string) error { return s.flags.Set(name, value) }
 
-func (s *chatSettings) Each(show func(name, value, usage string)) {
-	s.flags.VisitAll(func(f *pflag.Flag) { show(f.Name, f.Value.String(), f.Usage) })
+// commonSettings are those that /set shows.
+var commonSettings = []string{"predict", "temp", "top-k", "top-p", "min-p", "repeat-penalty", "seed"}
+
+func (s *chatSettings) Each(show func(name, value, usage string, common bool)) {
+	s.flags.VisitAll(func(f *pflag.Flag) {
+		_, usage := pflag.UnquoteUsage(f)
+		value := f.Value.String()
+		if strings.ContainsFunc(value, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			value = strconv.Quote(value)
+		}
+		show(f.Name, value, usage, f.Changed || slices.Contains(commonSettings, f.Name))
+	})
 }
 
 func (s *chatSettings) Sampling() sample.Params { return s.sampling.seeded(s.vocabulary) }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/creack/pty"
+	"github.com/hinshun/vt10x"
 	"golang.org/x/sys/unix"
 
 	"github.com/quern-llm/quern/go/demo"
@@ -156,10 +157,15 @@ var escapes = regexp.MustCompile(`\x1b\[[0-9;?]* ?[a-zA-Z]|\x1b[=>]`)
 // openTerminal runs the program in a terminal, with state as its state folder.
 func openTerminal(t *testing.T, state string, args ...string) *terminal {
 	t.Helper()
+	return openTerminalOf(t, 40, 120, state, args...)
+}
+
+func openTerminalOf(t *testing.T, rows, columns uint16, state string, args ...string) *terminal {
+	t.Helper()
 	term := &terminal{t: t, cmd: exec.Command(program, args...), end: make(chan struct{})}
 	term.cmd.Env = append(cleanEnvironment(), "TERM=xterm-256color", "XDG_STATE_HOME="+state, "INPUTRC=/dev/null")
 	var err error
-	if term.file, err = pty.StartWithSize(term.cmd, &pty.Winsize{Rows: 40, Cols: 120}); err != nil {
+	if term.file, err = pty.StartWithSize(term.cmd, &pty.Winsize{Rows: rows, Cols: columns}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
@@ -294,6 +300,41 @@ func TestChatInATerminal(t *testing.T) {
 	term.expect("Ctrl-D or /quit leaves")
 	term.expect("> ")
 	term.write(ctrlC)
+	term.leaves()
+}
+
+// On a screen that is full, the prompt stands below the last line of the answer.
+func TestChatOnAFullScreen(t *testing.T) {
+	const rows, columns = 8, 40
+	term := openTerminalOf(t, rows, columns, "/proc/none", talk("--single-turn=false", "-n", "24")...)
+	answer := strings.Fields(succeed(t, talk("-n", "24", "-p", "Once upon a time")...))
+	for range 3 { // more than the rows of the screen
+		term.expect("> ")
+		term.write("/clear\r")
+		term.expect("> ")
+		term.write("Once upon a time\r")
+		term.expect(answer[len(answer)-1])
+	}
+	term.expect("> ")
+	term.mu.Lock()
+	raw := term.raw
+	term.mu.Unlock()
+	shown := vt10x.New(vt10x.WithSize(columns, rows))
+	_, _ = shown.Write([]byte(raw))
+	screen := strings.Split(strings.TrimRight(shown.String(), " \n"), "\n")
+	last := strings.TrimSpace(screen[len(screen)-1])
+	before := strings.Fields(screen[len(screen)-2])
+	if last != ">" || len(before) == 0 || before[len(before)-1] != answer[len(answer)-1] {
+		t.Errorf("the screen is\n%s\nwant the end of the answer, %q, above the prompt", strings.Join(screen, "\n"), answer)
+	}
+	for _, row := range screen[:len(screen)-1] {
+		for _, word := range strings.Fields(row) {
+			if !strings.HasPrefix(row, ">") && !slices.Contains(answer, word) {
+				t.Errorf("the row %q has a part of a word, %q", row, word)
+			}
+		}
+	}
+	term.write(ctrlD)
 	term.leaves()
 }
 

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
+	"net"
+	"os"
 	"strings"
 )
 
@@ -45,9 +48,27 @@ func outcome(err error) (code int, message string) {
 }
 
 // oneLine returns the text of err on a single line, even if names and paths in it
-// contain line breaks.
+// contain line breaks. What only names a system call or a layer of Go's network is left out.
 func oneLine(err error) string {
-	return strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool {
+	text := err.Error()
+	var path *fs.PathError
+	if errors.As(err, &path) && strings.HasSuffix(path.Op, "stat") {
+		text = strings.ReplaceAll(text, path.Error(), path.Path+": "+path.Err.Error())
+	}
+	var op *net.OpError
+	if errors.As(err, &op) {
+		text = strings.ReplaceAll(text, op.Error(), plainNetwork(op))
+	}
+	return strings.Join(strings.FieldsFunc(text, func(r rune) bool {
 		return r < ' ' || r == 0x7f
 	}), " ")
+}
+
+// plainNetwork returns what went wrong with a connection, without the words of dialing.
+func plainNetwork(op *net.OpError) string {
+	var call *os.SyscallError
+	if errors.As(op.Err, &call) {
+		return call.Err.Error()
+	}
+	return op.Err.Error()
 }

@@ -185,7 +185,7 @@ func (f *hubFlags) locate(cmd *cobra.Command, name string, agreed bool) (located
 	case refErr != nil && (filepath.Ext(name) == ".gguf" || strings.HasPrefix(name, ".") || filepath.IsAbs(name)):
 		return located{path: name}, nil
 	case refErr != nil:
-		return located{}, fmt.Errorf("%s is no file, and no model in the cache; %w", name, hub.ErrNoRef)
+		return located{}, notHere(name)
 	}
 	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 	defer stop()
@@ -204,12 +204,23 @@ func (f *hubFlags) locate(cmd *cobra.Command, name string, agreed bool) (located
 	return located{h.Path(m), m.Short()}, nil
 }
 
+// notHere is the error for the name of a model that is no file, not in the cache and without a server.
+func notHere(name string) error {
+	if guess := hub.Guess(name); guess != "" {
+		return fmt.Errorf("%s is no file, and no model in the cache; \"quern pull %s\" downloads Ollama's; other %w", name, guess, hub.ErrNoRef)
+	}
+	return fmt.Errorf("%s is no file, and no model in the cache; %w", visible(name), hub.ErrNoRef)
+}
+
 // pull downloads a model and shows the progress.
 func pull(ctx context.Context, cmd *cobra.Command, h *hub.Hub, plan *hub.Plan, o hub.Options) (*hub.Model, error) {
 	bar := newPullBar(cmd.ErrOrStderr(), plan.Ref.String())
 	o.Progress = bar.update
 	m, err := h.Pull(ctx, plan, o)
 	bar.done()
+	if errors.Is(err, context.Canceled) && bar.kept > 0 {
+		fmt.Fprintf(cmd.ErrOrStderr(), "stopped; %s are kept, the same command goes on\n", mem.FormatBytes(uint64(bar.kept)))
+	}
 	return m, err
 }
 

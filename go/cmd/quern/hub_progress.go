@@ -24,6 +24,7 @@ type pullBar struct {
 	last  time.Time
 	had   int64 // when the last line was written
 	begun bool
+	kept  int64 // bytes that are here
 }
 
 func newPullBar(w io.Writer, name string) *pullBar {
@@ -33,6 +34,7 @@ func newPullBar(w io.Writer, name string) *pullBar {
 // update shows how far a pull is.
 func (b *pullBar) update(p hub.Progress) {
 	done, total := p.Bytes()
+	b.kept = done
 	if isTerminal(b.w) && !dumb() {
 		b.draw(p.Stage, done, total)
 		return
@@ -73,7 +75,7 @@ func (b *pullBar) draw(s hub.Stage, done, total int64) {
 		b.total = total
 		b.bar = progressbar.NewOptions64(total,
 			progressbar.OptionSetWriter(b.w), progressbar.OptionSetWidth(24), progressbar.OptionThrottle(100*time.Millisecond),
-			progressbar.OptionShowBytes(true), progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(true),
+			progressbar.OptionShowBytes(true), progressbar.OptionShowCount(), progressbar.OptionClearOnFinish(), progressbar.OptionSetPredictTime(true),
 		)
 	}
 	if s != b.stage {

@@ -50,7 +50,6 @@ func (b *loadBar) update(done, total uint64) {
 			progressbar.OptionSetDescription(b.what+" "+mem.FormatBytes(total)),
 			progressbar.OptionSetWidth(40),
 			progressbar.OptionThrottle(50*time.Millisecond),
-			progressbar.OptionShowBytes(true),
 			progressbar.OptionClearOnFinish(),
 		)
 	}

@@ -106,7 +106,7 @@ func (f *clientFlags) get(ctx context.Context, path string) (r *http.Response, w
 	if r, err = (&http.Client{Transport: transport}).Do(req); err != nil {
 		var at *url.Error
 		if errors.As(err, &at) {
-			err = at.Err
+			err = at.Err // the URL stands in the message
 		}
 		return nil, where, fmt.Errorf("no server answers at %s: %w; \"quern serve\" starts one, and --host and --port say where it is", where, err)
 	}
@@ -204,13 +204,15 @@ func orNothing(before, s string) string {
 func printUse(w io.Writer, u *memoryUse) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	size := mem.FormatBytes
-	fmt.Fprintf(t, "MODEL\tSTATE\tMEMORY\tFILE\tCONTEXT\tRUNNING\tWAITING\tKEYS AND VALUES\n")
+	fmt.Fprintf(t, "MODEL\tSTATE\tUSED\tRESERVED\tFILE\tCONTEXT\tRUNNING\tWAITING\tKEYS AND VALUES\n")
 	for _, m := range u.Models {
 		kv := fmt.Sprintf("%s used, %s cached, of %s", size(m.KV.Used), size(m.KV.Cached), size(m.KV.Bytes))
 		if m.KV.Bytes < m.KV.Most {
 			kv += fmt.Sprintf(" (%s when memory is not short)", size(m.KV.Most))
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\n", visible(m.ID), visible(m.State), size(m.Bytes), size(m.File), m.Context, m.Running, m.Waiting, kv)
+		// What is reserved for keys and values takes memory only as it is used.
+		used := m.Bytes - min(m.Bytes, m.KV.Bytes-min(m.KV.Bytes, m.KV.Used+m.KV.Cached))
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\t%d\t%d\t%s\n", visible(m.ID), visible(m.State), size(used), size(m.Bytes), size(m.File), m.Context, m.Running, m.Waiting, kv)
 	}
 	if len(u.Models) == 0 {
 		fmt.Fprintf(t, "(none is loaded)\n")
@@ -231,7 +233,7 @@ func printUse(w io.Writer, u *memoryUse) error {
 			fmt.Fprintf(w, "; %s read, %.1f s waited, %d errors\n", size(st.Read), st.Waited, st.Errors)
 		}
 	}
-	fmt.Fprintf(w, "\nmemory: %s of %s (%s), pressure: %s\n", size(u.Used), size(u.Limit), u.LimitedBy, u.Pressure)
+	fmt.Fprintf(w, "\nreserved: %s of %s (%s), pressure: %s\n", size(u.Used), size(u.Limit), u.LimitedBy, u.Pressure)
 	for _, p := range u.Purposes {
 		fmt.Fprintf(t, "  %s\t%s\n", p.Purpose, size(p.Bytes))
 	}

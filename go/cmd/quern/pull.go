@@ -67,6 +67,9 @@ set by HTTPS_PROXY, HTTP_PROXY and NO_PROXY.`,
 
 func (f *pullFlags) run(cmd *cobra.Command, name string) error {
 	ref, err := hub.ParseRef(name)
+	if guess := hub.Guess(name); errors.Is(err, hub.ErrNoRef) && guess != "" {
+		return usagef("%s: on which server? Ollama's is \"quern pull %s\"; other %w", name, guess, hub.ErrNoRef)
+	}
 	if err != nil {
 		return usagef("%w", err)
 	}
@@ -93,6 +96,9 @@ func (f *pullFlags) run(cmd *cobra.Command, name string) error {
 	m, err := pull(ctx, cmd, h, plan, o)
 	if err != nil {
 		return err
+	}
+	if isTerminal(cmd.ErrOrStderr()) {
+		defer fmt.Fprintf(cmd.ErrOrStderr(), "quern chat %s\n", visible(m.Short()))
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s\n", visible(m.Name), mem.FormatBytes(uint64(m.Bytes())))
 	return err

@@ -177,8 +177,19 @@ func firstName(args []string) string {
 	return args[0]
 }
 
+// elsewhere are commands of other programs, and what does the same here.
+var elsewhere = map[string]string{
+	"create": "a model with a system message and parameters is stored by POST /api/create",
+	"push":   "Quern uploads nothing",
+	"rerank": "POST /v1/rerank of a server with a reranker does it",
+	"stop":   "a server unloads a model on POST /models/unload, or with \"keep_alive\": 0",
+}
+
 // unknownCommand returns an error for a command that parent does not have.
 func unknownCommand(parent *cobra.Command, name string) error {
+	if advice := elsewhere[name]; advice != "" && !parent.HasParent() {
+		return usagef("there is no command %q: %s", name, advice)
+	}
 	if near := parent.SuggestionsFor(name); len(near) > 0 {
 		return usagef("unknown command %q, did you mean %s?", name, strings.Join(near, " or "))
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/hub"
 	"github.com/quern-llm/quern/go/internal/llamaflags"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/sample"
@@ -60,6 +61,9 @@ or else are as below.
 		Args: func(cmd *cobra.Command, args []string) (err error) {
 			if f.prompt.args, err = f.model.hub.takeModel(cmd, args); err != nil {
 				return err
+			}
+			if set := cmd.Flags().Changed; len(args) > 0 && len(f.prompt.args) == len(args) && !set("model") && !set("prompt") && !set("file") && hub.Guess(args[0]) != "" {
+				return fmt.Errorf("%w; a text of one word is given with -p", notHere(args[0]))
 			}
 			return onePrompt(cmd, f.prompt.args)
 		},
@@ -114,6 +118,9 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 		return err
 	}
 	defer head.file.Close()
+	if _, err := head.file.GGUF.Str("tokenizer.chat_template"); err == nil && isTerminal(stdout) && f.model.path != demo.Name {
+		note("the text is continued; \"quern chat\" has this model answer it")
+	}
 	tok, modelCtx := head.tok, head.cfg.NCtx
 	prompt, err := encodePrompt(tok, given)
 	if err != nil {
