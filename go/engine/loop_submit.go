@@ -25,7 +25,8 @@ func (l *Loop) Embedding(tokens int, pooling arch.Pooling) (*Embedding, error) {
 }
 
 // Submit queues a request, or refuses it with a *TooLongError, a *BusyError, a *MemoryError,
-// ErrClosing, ErrDamaged, or an error about its parameters.
+// ErrClosing, ErrDamaged, or an error about its parameters. When the queue is full, the newest waiting request of the
+// flow with the most of it may end with a *BusyError in favour of one of a flow with less.
 func (l *Loop) Submit(r *Request) (*Ticket, error) {
 	prompt := len(r.Prompt)
 	if c := l.e.model.Config; c.OnePass() {
@@ -97,11 +98,16 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 		leader.cuts = append(leader.cuts, s.Shared) // r continues from there
 	}
 	s.Held = trail != nil && l.tier.pays(trail)
-	var busy *sched.BusyError
-	if err := l.sched.Add(s, l.now()); errors.As(err, &busy) {
+	dropped, err := l.sched.Add(s, l.now())
+	if busy := (*sched.BusyError)(nil); errors.As(err, &busy) {
 		l.counts.RejectedRequests++
 		l.unuse(adapters)
 		return nil, &BusyError{busy.Queued, busy.RetryAfter}
+	}
+	if other := l.jobs[dropped]; other != nil && other.ended == nil { // a request of another flow left its place to r
+		busy := l.sched.Busy()
+		l.counts.RejectedRequests++
+		other.ended = &BusyError{busy.Queued, busy.RetryAfter}
 	}
 	l.jobs[j.id] = j
 	l.pulse.work.Store(int64(len(l.jobs)))

@@ -354,6 +354,52 @@ func TestLoopRefuses(t *testing.T) {
 	checkBlocks(t, l)
 }
 
+// A full queue is shared by flows: the newest request of the flow with the most of it ends in favour of another flow's.
+func TestQueueIsShared(t *testing.T) {
+	l := openLoop(t, tiny, Config{Sequences: 1}, LoopConfig{Queue: 4})
+	of := func(flow string) *Request {
+		r := greedyRequest([]int32{1, 2, 3}, 2)
+		r.Flow = flow
+		return r
+	}
+	hold, gate, begun := of("flood"), make(chan struct{}), make(chan struct{})
+	hold.Sink.(*catcher).on = func(n int) {
+		if n == 1 {
+			close(begun)
+			<-gate
+		}
+	}
+	_, running := submit(t, l, hold)
+	<-begun
+	var flood []*catcher
+	for range 4 {
+		_, c := submit(t, l, of("flood"))
+		flood = append(flood, c)
+	}
+	var busy *BusyError
+	if _, err := l.Submit(of("flood")); !errors.As(err, &busy) {
+		t.Errorf("a fifth of the flood: %v", err)
+	}
+	_, first := submit(t, l, of("light"))
+	_, second := submit(t, l, of("light"))
+	if _, err := l.Submit(of("light")); !errors.As(err, &busy) {
+		t.Errorf("more than its share: %v", err)
+	}
+	close(gate)
+	for i, c := range append(flood, first, second, running) {
+		r := c.wait(t)
+		if dropped := i == 2 || i == 3; errors.As(r.Err, &busy) != dropped || !dropped && r.Finish != MaxedOut {
+			t.Errorf("request %d: %+v", i, r)
+		}
+	}
+	l.mu.Lock()
+	if n := l.counts.RejectedRequests; n != 4 {
+		t.Errorf("%d rejected requests, want 4", n)
+	}
+	l.mu.Unlock()
+	checkBlocks(t, l)
+}
+
 func TestLoopDrains(t *testing.T) {
 	l := openLoop(t, tiny, Config{Sequences: 2}, LoopConfig{})
 	_, short := submit(t, l, greedyRequest([]int32{1, 2}, 3))

@@ -55,7 +55,7 @@ type Progress struct {
 // A Result is how a request ended.
 type Result struct {
 	Finish Finish // empty when it failed
-	Err    error  // context.Canceled, ErrDeadline, ErrClosing, a *PanicError or a fault of the engine
+	Err    error  // context.Canceled, ErrDeadline, ErrClosing, a *BusyError, a *PanicError or a fault of the engine
 	Usage
 }
 
@@ -89,7 +89,8 @@ func (e *TooLongError) Error() string {
 
 func (e *TooLongError) Unwrap() error { return ErrTooLong }
 
-// A BusyError reports that the queue is full, or that the request's deadline would pass while it waits.
+// A BusyError reports that the queue is full and the request's flow has its share of it, or that the request's deadline
+// would pass while it waits.
 type BusyError struct {
 	Queued     int           // waiting requests
 	RetryAfter time.Duration // estimated time until a request can be queued

@@ -115,7 +115,7 @@ func TestReplaysCount(t *testing.T) {
 	}
 	s := New(Config{Running: 1, Batch: 64, Memory: simMemory{}, Replays: true})
 	s.Cost = learned(flatCost(20*time.Millisecond, time.Microsecond))
-	if err := s.Add(Request{ID: 1, Prompt: 1, MaxTokens: 100}, 0); err != nil {
+	if _, err := s.Add(Request{ID: 1, Prompt: 1, MaxTokens: 100}, 0); err != nil {
 		t.Fatal(err)
 	}
 	s.Admit(0, 100, func(uint64) Prefix { return Prefix{} })

@@ -56,8 +56,8 @@ type Request struct {
 	Held      bool          // it waits until Release
 }
 
-// BusyError reports that the queue is full, or that the request would not begin before
-// its deadline.
+// BusyError reports that the queue is full, that the request left it to a flow with less of it, or that the request
+// would not begin before its deadline.
 type BusyError struct {
 	Queued     int
 	RetryAfter time.Duration
@@ -112,17 +112,27 @@ func New(c Config) *Scheduler {
 	return &Scheduler{cfg: c, flows: map[string]*flow{}}
 }
 
-// Add queues a request. It returns a *BusyError when the queue is full or the deadline
-// cannot be met.
-func (s *Scheduler) Add(r Request, now time.Duration) error {
-	wait := s.backlog()
-	if len(s.waiting) >= s.cfg.Queue && len(s.waiting)+len(s.running) >= s.cfg.Running ||
-		r.Deadline > 0 && len(s.waiting) > 0 && now+wait > r.Deadline {
-		return &BusyError{Queued: len(s.waiting), RetryAfter: s.retryAfter(wait)}
+// Add queues a request. It returns a *BusyError when the deadline cannot be met, or when the queue is full and the
+// request's flow has its share of it. When the flow has less, the newest request of the flow with the most makes
+// room: it is removed, and the caller ends it with Busy.
+func (s *Scheduler) Add(r Request, now time.Duration) (dropped uint64, err error) {
+	if r.Deadline > 0 && len(s.waiting) > 0 && now+s.wait(r) > r.Deadline {
+		return 0, s.Busy()
+	}
+	if len(s.waiting) >= s.cfg.Queue && len(s.waiting)+len(s.running) >= s.cfg.Running {
+		if dropped = s.excess(r); dropped == 0 {
+			return 0, s.Busy()
+		}
+		s.Remove(dropped)
 	}
 	j := &job{Request: r, flow: s.join(r.Flow, r.Weight), since: now, known: r.Prompt}
 	s.waiting = append(s.waiting, j)
-	return nil
+	return dropped, nil
+}
+
+// Busy returns the error of a request that there is no room for.
+func (s *Scheduler) Busy() *BusyError {
+	return &BusyError{Queued: len(s.waiting), RetryAfter: s.retryAfter(s.backlog())}
 }
 
 // Remove removes a request that has ended, for whatever reason. It reports whether it

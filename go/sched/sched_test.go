@@ -65,8 +65,14 @@ func play(t *testing.T, text string) string {
 				Prompt: v.num("prompt"), MaxTokens: v.num("max"), Deadline: v.time("deadline"), Leader: uint64(v.num("leader")), Shared: v.num("shared")}
 			if err := m.add(r); err != nil {
 				answer("%v", err)
-			} else {
-				m.live[r.ID].draft = v.num("draft")
+				break
+			}
+			m.live[r.ID].draft = v.num("draft")
+			for id, why := range m.ended {
+				if why == "dropped" {
+					answer("dropped %d", id)
+					delete(m.ended, id)
+				}
 			}
 		case "cancel":
 			m.cancel(uint64(v.num("id")))
@@ -119,7 +125,7 @@ func TestProperty(t *testing.T) {
 	cfg := Config{Running: 8, Batch: 512, Queue: 30, TargetITL: 150 * time.Millisecond}
 	m := newSim(t, cfg, 120, flatCost(20*time.Millisecond, 2*time.Millisecond)) // 120 blocks: 7680 positions
 	var id uint64
-	preempted, expired, refused, done, longest := 0, 0, 0, 0, time.Duration(0)
+	preempted, expired, refused, dropped, done, longest := 0, 0, 0, 0, 0, time.Duration(0)
 	arrived := map[uint64]time.Duration{}
 	const steps = 100_000
 	for step := 0; step < steps || len(m.live) > 0; step++ {
@@ -171,8 +177,11 @@ func TestProperty(t *testing.T) {
 			m.now += time.Millisecond
 		}
 		for id, why := range m.ended {
-			if why == "done" {
+			switch why {
+			case "done":
 				done++
+			case "dropped":
+				dropped++
 			}
 			longest = max(longest, m.now-arrived[id])
 			delete(m.ended, id)
@@ -181,14 +190,14 @@ func TestProperty(t *testing.T) {
 	if n := len(m.s.flows) + len(m.s.waiting) + len(m.s.running) + len(m.kept); n > 0 {
 		t.Errorf("%d things are left over", n)
 	}
-	if preempted == 0 || expired == 0 || refused == 0 || done < 1000 {
-		t.Errorf("%d preempted, %d expired, %d refused, %d done: the test does not test that", preempted, expired, refused, done)
+	if preempted == 0 || expired == 0 || refused == 0 || dropped == 0 || done < 1000 {
+		t.Errorf("%d preempted, %d expired, %d refused, %d dropped, %d done: the test does not test that", preempted, expired, refused, dropped, done)
 	}
 	// 30 in the queue and 8 at work, of some seconds each.
 	if longest > 10*time.Minute {
 		t.Errorf("a request took %v", longest)
 	}
-	t.Logf("%d requests: %d done, %d preempted, %d expired, %d refused, the longest took %v", id, done, preempted, expired, refused, longest)
+	t.Logf("%d requests: %d done, %d preempted, %d expired, %d refused, %d dropped, the longest took %v", id, done, preempted, expired, refused, dropped, longest)
 }
 
 // While a long prompt comes in, running streams keep the target, and a short

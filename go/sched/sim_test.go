@@ -76,8 +76,12 @@ func (m *sim) available() int {
 }
 
 func (m *sim) add(r Request) error {
-	if err := m.s.Add(r, m.now); err != nil {
+	dropped, err := m.s.Add(r, m.now)
+	if err != nil {
 		return err
+	}
+	if dropped != 0 {
+		m.end(dropped, "dropped")
 	}
 	m.live[r.ID] = &simSeq{id: r.ID, prompt: r.Prompt, max: r.MaxTokens, tokens: r.Prompt, chance: 1}
 	return nil

@@ -141,7 +141,7 @@ func TestPromiseOfATree(t *testing.T) {
 // new ones.
 func TestShapeOfBranches(t *testing.T) {
 	s := New(Config{Running: 1, Batch: 64, Memory: simMemory{}, Branches: 4})
-	if err := s.Add(Request{ID: 1, Prompt: 5, MaxTokens: 100}, 0); err != nil {
+	if _, err := s.Add(Request{ID: 1, Prompt: 5, MaxTokens: 100}, 0); err != nil {
 		t.Fatal(err)
 	}
 	s.Admit(0, 100, func(uint64) Prefix { return Prefix{} })

@@ -32,7 +32,7 @@ func served(f *testing.F, meta metadata) (*tokenizer.Tokenizer, *batch.Store) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	store, err := batch.Open(f.TempDir(), 1<<20)
+	store, err := batch.Open(f.TempDir(), 1<<20, false)
 	if err != nil {
 		f.Fatal(err)
 	}
@@ -144,7 +144,7 @@ func FuzzBatches(f *testing.F) {
 
 // An upload is kept, or refused with what is wrong, and then nothing of it is.
 func FuzzUpload(f *testing.F) {
-	store, err := batch.Open(f.TempDir(), 1<<20)
+	store, err := batch.Open(f.TempDir(), 1<<20, false)
 	if err != nil {
 		f.Fatal(err)
 	}

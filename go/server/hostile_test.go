@@ -63,7 +63,7 @@ type documentedParam struct {
 // newWholeSite serves everything that a server may have.
 func newWholeSite(t *testing.T) (*site, documented) {
 	t.Helper()
-	store, err := batch.Open(t.TempDir(), 1<<20)
+	store, err := batch.Open(t.TempDir(), 1<<20, false)
 	if err != nil {
 		t.Fatal(err)
 	}

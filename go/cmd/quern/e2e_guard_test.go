@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -9,6 +10,8 @@ import (
 	"net/textproto"
 	"regexp"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -94,6 +97,50 @@ func TestServeForeignPages(t *testing.T) {
 			t.Errorf("%s: allowed origin %q", page, got)
 		}
 	}
+}
+
+// The flood of one key does not keep another's requests out.
+func TestServeFlood(t *testing.T) {
+	_, address := loopback(t, "--api-key", "key-of-flood,key-of-light", "--parallel", "1", "--queue", "4")
+	ask := func(ctx context.Context, key string) int {
+		r, err := http.NewRequestWithContext(ctx, "POST", "http://"+address+"/completion", strings.NewReader(`{"prompt":"Once","n_predict":100,"ignore_eos":true}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X-Api-Key", key)
+		answer, err := http.DefaultClient.Do(r)
+		if err != nil {
+			if ctx.Err() == nil {
+				t.Error(err)
+			}
+			return 0
+		}
+		answer.Body.Close()
+		return answer.StatusCode
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	var flood sync.WaitGroup
+	var refused atomic.Int32
+	for range 12 {
+		flood.Go(func() {
+			for ctx.Err() == nil {
+				if ask(ctx, "key-of-flood") == 429 {
+					refused.Add(1)
+					time.Sleep(10 * time.Millisecond)
+				}
+			}
+		})
+	}
+	for refused.Load() == 0 {
+		time.Sleep(time.Millisecond)
+	}
+	for i := range 10 {
+		if status := ask(ctx, "key-of-light"); status != 200 {
+			t.Errorf("request %d beside the flood: %d", i, status)
+		}
+	}
+	stop()
+	flood.Wait()
 }
 
 // What listens at the loopback address knows its names, so that a name of others

@@ -153,7 +153,7 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 			return telemetry.ModelState{State: st.State.String(), Bytes: st.Bytes, Leases: st.Leases}
 		},
 		VLLM: f.vllmMetrics, OneModel: len(fleet) == 1 && !f.usesCache() && f.modelsDir == "" && f.presets == "", Meter: push.Meter})
-	batches, err := f.openBatches()
+	batches, err := f.openBatches(keys.Len() > 1)
 	if err != nil {
 		return err
 	}

@@ -50,12 +50,12 @@ func files(folder, prefix string) (gin.HandlerFunc, func(), error) {
 	}, func() { root.Close() }, nil
 }
 
-// openBatches opens the folder of --batch-dir, nil where there is none.
-func (f *serveFlags) openBatches() (*batch.Store, error) {
+// openBatches opens the folder of --batch-dir, nil where there is none. It is shared when there are several keys.
+func (f *serveFlags) openBatches(shared bool) (*batch.Store, error) {
 	if f.batchDir == "" {
 		return nil, nil
 	}
-	s, err := batch.Open(f.batchDir, int64(min(cmp.Or(f.batchMax, 10<<30), math.MaxInt64)))
+	s, err := batch.Open(f.batchDir, int64(min(cmp.Or(f.batchMax, 10<<30), math.MaxInt64)), shared)
 	if err != nil {
 		return nil, usagef("--batch-dir: %w", err)
 	}

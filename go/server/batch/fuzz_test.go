@@ -43,7 +43,7 @@ func FuzzJournal(f *testing.F) {
 	f.Add([]byte(`{"n":1,"failed":false,"line":{}}` + "\n" + `{"n":0,"failed":true,"line":{"a":1}}` + "\n{\"n\""))
 	f.Add([]byte("\n"))
 	f.Add([]byte(`{"n":"x"}` + "\n"))
-	s, err := Open(f.TempDir(), 1<<20)
+	s, err := Open(f.TempDir(), 1<<20, false)
 	if err != nil {
 		f.Fatal(err)
 	}

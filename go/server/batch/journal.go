@@ -36,11 +36,14 @@ func (s *Store) note(out *os.File, id string, e entry) error {
 		return err
 	}
 	raw = append(raw, '\n')
-	if err := s.reserve(len(raw)); err != nil {
+	s.mu.Lock()
+	owner := s.batches[id].Owner
+	s.mu.Unlock()
+	if err := s.reserve(owner, len(raw)); err != nil {
 		return err
 	}
 	s.mu.Lock()
-	s.journals[id] += int64(len(raw))
+	s.journals[id] = journal{owner, s.journals[id].bytes + int64(len(raw))}
 	s.mu.Unlock()
 	if _, err := out.Write(raw); err != nil {
 		return onDisk(err)
@@ -207,7 +210,7 @@ func (s *Store) drop(id string) {
 	os.Remove(s.journal(id)) // one that stays is removed by the next Open
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.used -= s.journals[id]
+	s.count(s.journals[id].owner, -s.journals[id].bytes)
 	delete(s.journals, id)
 }
 
@@ -243,6 +246,6 @@ func (s *Store) result(owner, id, kind string, fill func(io.Writer) error) (stri
 		os.Remove(data)
 		return "", err
 	}
-	s.used += f.Bytes - before
+	s.count(owner, f.Bytes-before)
 	return f.ID, nil
 }

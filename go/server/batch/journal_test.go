@@ -27,8 +27,12 @@ func consistent(t *testing.T, s *Store) {
 		for _, f := range s.Files("me") {
 			sum += f.Bytes
 		}
-		if s.used != sum || len(s.journals) != 0 {
-			t.Errorf("%d bytes are counted, want %d; journals %v", s.used, sum, s.journals)
+		owned := int64(0)
+		for _, n := range s.owned {
+			owned += n
+		}
+		if s.used != sum || owned != sum || len(s.journals) != 0 {
+			t.Errorf("%d bytes are counted, %d of owners, want %d; journals %v", s.used, owned, sum, s.journals)
 		}
 	}
 	if names, err := os.ReadDir(s.dir); err != nil || strings.Contains(fmt.Sprint(names), ".journal") {
@@ -121,7 +125,7 @@ func TestFinishAgain(t *testing.T) {
 func reopen(t *testing.T, s *Store) *Store {
 	t.Helper()
 	s.Close()
-	s, err := Open(s.dir, s.quota)
+	s, err := Open(s.dir, s.quota, s.shared)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ const quota = 1 << 20
 // open opens a store with an input of lines, and begins a batch of it.
 func open(t *testing.T, quota int64, lines ...string) (*Store, Batch) {
 	t.Helper()
-	s, err := Open(t.TempDir(), quota)
+	s, err := Open(t.TempDir(), quota, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -39,6 +39,7 @@ var (
 	ErrNotFound = errors.New("no such file or batch")
 	ErrInUse    = errors.New("a batch uses the file; cancel it first")
 	ErrFull     = errors.New("the space for files and batches is used up; delete some files")
+	ErrShare    = fmt.Errorf("%w: no key may have more of it than what it leaves to the others", ErrFull)
 	ErrMany     = errors.New("too many batches have not ended; wait for some or cancel them")
 	ErrTooLarge = fmt.Errorf("a file of more than %d MiB", MaxFile>>20)
 	ErrDisk     = errors.New("the disk of the server has no room for it; try again when there is some")
@@ -138,30 +139,39 @@ type owned[T any] struct {
 	Value T      `json:"value"`
 }
 
+// A journal is whose it is and how many bytes it has.
+type journal struct {
+	owner string
+	bytes int64
+}
+
 // A Store is the files and batches of a folder. It is safe for concurrent use.
 type Store struct {
-	dir   string
-	quota int64
+	dir    string
+	quota  int64
+	shared bool
 
 	mu      sync.Mutex
 	files   map[string]*owned[File]
 	batches map[string]*owned[Batch]
 	seq     int64
-	used    int64 // bytes of files and journals
-	adding  int   // files that are being written
+	used    int64            // bytes of files and journals
+	owned   map[string]int64 // of those, by owner
+	adding  int              // files that are being written
 	changed chan struct{}
 
-	journals map[string]int64 // bytes by batch
+	journals map[string]journal // by batch
 
 	lock *os.File // held while the store is open; nil where the file system has none
 }
 
 // Open opens the store in a folder, which is created if need be, and which no other process may have open. quota
-// bounds its bytes.
-func Open(dir string, quota int64) (_ *Store, err error) {
+// bounds its bytes. In a shared store an owner may have as many bytes and files as are left free at most, so that no
+// owner, nor several, can take all.
+func Open(dir string, quota int64, shared bool) (_ *Store, err error) {
 	s := &Store{
-		dir: dir, quota: quota, changed: make(chan struct{}, 1),
-		files: map[string]*owned[File]{}, batches: map[string]*owned[Batch]{}, journals: map[string]int64{},
+		dir: dir, quota: quota, shared: shared, owned: map[string]int64{}, changed: make(chan struct{}, 1),
+		files: map[string]*owned[File]{}, batches: map[string]*owned[Batch]{}, journals: map[string]journal{},
 	}
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -181,7 +191,7 @@ func Open(dir string, quota int64) (_ *Store, err error) {
 		return nil, err
 	}
 	for _, f := range s.files {
-		s.used += f.Value.Bytes
+		s.count(f.Owner, f.Value.Bytes)
 	}
 	if err := s.tidy(); err != nil {
 		return nil, err
@@ -245,7 +255,8 @@ func (s *Store) loadJournals() error {
 	}
 	for _, path := range paths {
 		id := strings.TrimSuffix(filepath.Base(path), ".journal")
-		if o := s.batches[id]; o == nil || o.Value.ended() {
+		o := s.batches[id]
+		if o == nil || o.Value.ended() {
 			if err := os.Remove(path); err != nil {
 				return err
 			}
@@ -255,8 +266,8 @@ func (s *Store) loadJournals() error {
 		if err != nil {
 			return err
 		}
-		s.journals[id] = info.Size()
-		s.used += info.Size()
+		s.journals[id] = journal{o.Owner, info.Size()}
+		s.count(o.Owner, info.Size())
 	}
 	return nil
 }
@@ -305,15 +316,15 @@ func newID(prefix string) string {
 func (s *Store) AddFile(owner, name, purpose string, from io.Reader) (File, error) {
 	f := File{ID: newID("file-"), Object: "file", Created: time.Now().Unix(), Filename: name, Purpose: purpose, Status: "processed"}
 	s.mu.Lock()
-	full := len(s.files)+s.adding >= maxItems || s.used >= s.quota
-	if !full {
+	full := s.full(owner)
+	if full == nil {
 		s.adding++
 	}
 	s.mu.Unlock()
-	if full {
-		return f, ErrFull
+	if full != nil {
+		return f, full
 	}
-	data := &metered{s: s}
+	data := &metered{s: s, owner: owner}
 	_, err := newfile.Write(s.path(f.ID+".data"), false, 0o600, 0, func(w io.Writer) (int64, error) {
 		data.to = w
 		return io.Copy(data, upload{from})
@@ -329,9 +340,21 @@ func (s *Store) AddFile(owner, name, purpose string, from io.Reader) (File, erro
 		}
 	}
 	if err != nil {
-		s.used -= data.taken
+		s.count(owner, -data.taken)
 	}
 	return f, err
+}
+
+// full returns why an owner can add no file, nil where one can. s.mu is held.
+func (s *Store) full(owner string) error {
+	n := len(s.files) + s.adding
+	if n >= maxItems || s.used >= s.quota {
+		return ErrFull
+	}
+	if s.shared && len(sorted(s.files, owner)) >= maxItems-n {
+		return ErrShare
+	}
+	return nil
 }
 
 // keep adds a file whose bytes are written and counted. s.mu is held.
@@ -345,20 +368,33 @@ func (s *Store) keep(owner string, f File) error {
 	return nil
 }
 
-// reserve counts bytes that will be written, if there is room for them.
-func (s *Store) reserve(n int) error {
+// reserve counts bytes of an owner that will be written, if there is room for them.
+func (s *Store) reserve(owner string, n int) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.used+int64(n) > s.quota {
+	free := s.quota - s.used - int64(n)
+	if free < 0 {
 		return ErrFull
 	}
-	s.used += int64(n)
+	if s.shared && s.owned[owner]+int64(n) > free {
+		return ErrShare
+	}
+	s.count(owner, int64(n))
 	return nil
+}
+
+// count counts bytes of an owner. s.mu is held, or nobody else has the store yet.
+func (s *Store) count(owner string, n int64) {
+	s.used += n
+	if s.owned[owner] += n; s.owned[owner] == 0 {
+		delete(s.owned, owner)
+	}
 }
 
 // metered is a Writer of an upload that reserves what it writes.
 type metered struct {
 	s     *Store
+	owner string
 	to    io.Writer
 	taken int64 // bytes that are reserved
 }
@@ -367,7 +403,7 @@ func (m *metered) Write(b []byte) (int, error) {
 	if m.taken+int64(len(b)) > MaxFile {
 		return 0, ErrTooLarge
 	}
-	if err := m.s.reserve(len(b)); err != nil {
+	if err := m.s.reserve(m.owner, len(b)); err != nil {
 		return 0, err
 	}
 	m.taken += int64(len(b))
@@ -408,7 +444,7 @@ func (s *Store) RemoveFile(owner, id string) error {
 		}
 	}
 	delete(s.files, id)
-	s.used -= f.Bytes
+	s.count(owner, -f.Bytes)
 	return nil
 }
 

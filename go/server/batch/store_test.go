@@ -25,15 +25,15 @@ func (f onRead) Read([]byte) (int, error) {
 // A folder is one server's: another would remove what this one is writing.
 func TestOneServer(t *testing.T) {
 	dir := t.TempDir()
-	s, err := Open(dir, 100)
+	s, err := Open(dir, 100, false)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(dir, 100); err == nil || !strings.Contains(err.Error(), "in use by another server") {
+	if _, err := Open(dir, 100, false); err == nil || !strings.Contains(err.Error(), "in use by another server") {
 		t.Errorf("opened twice: %v", err)
 	}
 	s.Close()
-	if s, err = Open(dir, 100); err != nil {
+	if s, err = Open(dir, 100, false); err != nil {
 		t.Fatal(err)
 	}
 	s.Close()
@@ -42,7 +42,7 @@ func TestOneServer(t *testing.T) {
 // What is in a folder is found again, whichever name that has.
 func TestOpenAgain(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "[v2]")
-	s, err := Open(dir, 100)
+	s, err := Open(dir, 100, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -55,7 +55,7 @@ func TestOpenAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Close()
-	if s, err = Open(dir, 100); err != nil {
+	if s, err = Open(dir, 100, false); err != nil {
 		t.Fatal(err)
 	}
 	defer s.Close()
@@ -69,7 +69,7 @@ func TestOpenAgain(t *testing.T) {
 
 // Files that are written at the same time have the space and the places of the store together.
 func TestUploadsShare(t *testing.T) {
-	s, err := Open(t.TempDir(), 100)
+	s, err := Open(t.TempDir(), 100, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,9 +97,51 @@ func TestUploadsShare(t *testing.T) {
 	}
 }
 
+// In a shared store an owner has as much as is left free at most, in bytes and in files.
+func TestOwnersShare(t *testing.T) {
+	s, err := Open(t.TempDir(), 1000, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	add := func(owner string, n int) error {
+		_, err := s.AddFile(owner, "x", "batch", bytes.NewReader(make([]byte, n)))
+		return err
+	}
+	if err := add("flood", 501); !errors.Is(err, ErrShare) || !errors.Is(err, ErrFull) {
+		t.Errorf("more than half: %v", err)
+	}
+	if err := add("flood", 500); err != nil {
+		t.Errorf("half: %v", err)
+	}
+	if err := add("flood", 1); !errors.Is(err, ErrShare) {
+		t.Errorf("and one byte: %v", err)
+	}
+	if err := add("light", 250); err != nil {
+		t.Errorf("half of what is left: %v", err)
+	}
+	if err := add("third", 100); err != nil {
+		t.Errorf("another: %v", err)
+	}
+	if f := s.Files("flood"); len(f) != 1 || s.RemoveFile("flood", f[0].ID) != nil || add("flood", 300) != nil {
+		t.Errorf("it cannot use what it has given back: %v", f)
+	}
+	if s = reopen(t, s); s.owned["flood"] != 300 || s.owned["light"] != 250 || s.used != 650 {
+		t.Errorf("after a restart %v of %d", s.owned, s.used)
+	}
+	for i := range maxItems / 2 {
+		s.files[fmt.Sprint(i)] = &owned[File]{Owner: "many"}
+	}
+	if err := add("many", 1); !errors.Is(err, ErrShare) {
+		t.Errorf("more than half of the files: %v", err)
+	}
+	if err := add("light", 1); err != nil {
+		t.Errorf("beside them: %v", err)
+	}
+}
+
 // Batches that have ended keep nobody from beginning one, and an owner cannot take the places of all.
 func TestManyBatches(t *testing.T) {
-	s, err := Open(t.TempDir(), quota)
+	s, err := Open(t.TempDir(), quota, false)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,8 +18,8 @@ import (
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
-// A Store keeps records for as long as there is room: the ones that were not used for the
-// longest time are dropped first, and each after a time without use. What a conversation has
+// A Store keeps records for as long as there is room: when there is none, the owner with the most loses those that were
+// not used for the longest time, and each goes after a time without use. What a conversation has
 // in common with an earlier record is kept once, and for as long as one of those that
 // continue it.
 type Store struct {
@@ -28,10 +28,11 @@ type Store struct {
 	ttl   time.Duration
 	now   func() time.Time
 	bytes int
+	owned map[string]int // bytes by owner, of those who have any
 	byID  map[string]*Record
 	items map[itemKey]*Record // of those in byID, the newest that has the item
 	used  *list.List          // of those in byID, the longest unused first
-	count uint64              // that were put
+	puts  uint64              // how many were put
 }
 
 // An itemKey is an item as its owner knows it: clients choose ids, and two may choose the
@@ -89,7 +90,7 @@ const (
 
 // New returns a store of at most max bytes, which drops what is not used for ttl.
 func New(max uint64, ttl time.Duration) *Store {
-	return &Store{max: int(min(max, math.MaxInt)), ttl: ttl, now: time.Now, byID: map[string]*Record{}, items: map[itemKey]*Record{}, used: list.New()}
+	return &Store{max: int(min(max, math.MaxInt)), ttl: ttl, now: time.Now, owned: map[string]int{}, byID: map[string]*Record{}, items: map[itemKey]*Record{}, used: list.New()}
 }
 
 // Get returns a record of an owner, which is then the one that was used last.
@@ -159,8 +160,8 @@ func (s *Store) Put(r *Record) {
 	defer s.mu.Unlock()
 	r.size = r.price()
 	s.hold(r)
-	s.count++
-	r.serial = s.count
+	s.puts++
+	r.serial = s.puts
 	s.byID[r.ID] = r
 	s.list(r)
 	r.at = s.used.PushBack(r)
@@ -201,7 +202,7 @@ func (s *Store) change(r *Record, change func(*Record)) {
 	if r.refs > 0 {
 		was := r.size
 		r.size = r.price()
-		s.bytes += r.size - was
+		s.count(r, r.size-was)
 	}
 	s.expire()
 }
@@ -230,10 +231,27 @@ func (s *Store) expire() {
 		if r.Cancel != nil {
 			continue
 		}
-		if s.bytes <= s.max && now.Before(r.expires) {
-			return
+		if now.Before(r.expires) {
+			break
 		}
 		s.drop(r)
+	}
+	over := map[string]bool{} // owners of whom nothing more can be dropped
+	for s.bytes > s.max && len(over) < len(s.owned) {
+		owner, most := "", -1
+		for o, n := range s.owned {
+			if n > most && !over[o] {
+				owner, most = o, n
+			}
+		}
+		over[owner] = true
+		for at := s.used.Front(); at != nil; at = at.Next() {
+			if r := at.Value.(*Record); r.Owner == owner && r.Cancel == nil {
+				s.drop(r)
+				delete(over, owner)
+				break
+			}
+		}
 	}
 }
 
@@ -274,7 +292,7 @@ func (s *Store) hold(r *Record) {
 		if r.refs > 1 {
 			return
 		}
-		s.bytes += r.size
+		s.count(r, r.size)
 	}
 }
 
@@ -284,7 +302,15 @@ func (s *Store) release(r *Record) {
 		if r.refs > 0 {
 			return
 		}
-		s.bytes -= r.size
+		s.count(r, -r.size)
+	}
+}
+
+// count adds bytes of a record.
+func (s *Store) count(r *Record, bytes int) {
+	s.bytes += bytes
+	if s.owned[r.Owner] += bytes; s.owned[r.Owner] == 0 {
+		delete(s.owned, r.Owner)
 	}
 }
 

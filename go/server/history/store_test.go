@@ -104,6 +104,38 @@ func TestStoreIsBounded(t *testing.T) {
 	}
 }
 
+// One who stores more and more loses the oldest of his own, and nobody else's.
+func TestStoreIsShared(t *testing.T) {
+	s := New(60_000, time.Hour)
+	of := func(owner, id string, size int) *Record {
+		r := stored(id, size, nil)
+		r.Owner = owner
+		return r
+	}
+	s.Put(of("light", "a", 10_000))
+	s.Put(of("light", "b", 10_000))
+	for i := range 20 {
+		s.Put(of("flood", fmt.Sprint(i), 10_000))
+	}
+	if got := s.has("a", "b", "15", "16", "17", "18", "19"); got != "ab16171819" {
+		t.Errorf("it has %s", got)
+	}
+	running := of("flood", "r", 50_000) // stays while it runs: there is no room for anything else of its owner
+	running.Cancel = func() {}
+	s.Put(running)
+	if got := s.has("a", "b", "r", "19"); got != "br" || s.bytes != 60_000 {
+		t.Errorf("beside one that runs it has %s in %d bytes", got, s.bytes)
+	}
+	for _, id := range []string{"b", "r"} {
+		if err := s.Remove(answers, map[string]string{"b": "light", "r": "flood"}[id], id); err != nil {
+			t.Error(err)
+		}
+	}
+	if s.bytes != 0 || len(s.owned) != 0 || s.used.Len() != 0 {
+		t.Errorf("%d bytes, %d owners and %d records are left", s.bytes, len(s.owned), s.used.Len())
+	}
+}
+
 // What is stored is there for its owner alone, who finds the newest of items with the same id.
 func TestStoreHasOwners(t *testing.T) {
 	s := New(1<<20, time.Hour)
