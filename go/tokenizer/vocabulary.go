@@ -29,11 +29,10 @@ func New(m Metadata) (*Tokenizer, error) {
 	case len(t.tokens) > math.MaxInt32:
 		return nil, fmt.Errorf("%stokens has %d entries, more than ids can count", prefix, len(t.tokens))
 	}
-	t.readSpecial(r, kind)
-	t.typeEnds()
-	if r.err != nil {
+	if t.readSpecial(r, kind); r.err != nil { // there need not be a type for each token
 		return nil, r.err
 	}
+	t.typeEnds()
 
 	index, err := t.index()
 	if err != nil {

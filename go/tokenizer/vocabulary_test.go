@@ -130,6 +130,7 @@ func TestNewErrors(t *testing.T) {
 		{"scores of wrong type", spm.with("scores", "high"), []string{"tokenizer.ggml.scores", "string", "numbers"}},
 		{"score that is no number", spm.with("scores", nan), []string{"tokenizer.ggml.scores[7]", "not a number"}},
 		{"few types", spm.with("token_type", []int32{1, 1}), []string{"tokenizer.ggml.token_type", "2 entries"}},
+		{"a type for none but the first tokens", spmFields("<|im_end|>").with("token_type", []int32{1}), []string{"tokenizer.ggml.token_type", "1 entries"}},
 		{"types of wrong type", spm.with("token_type", []float32{1}), []string{"tokenizer.ggml.token_type", "[]float32"}},
 		{"unknown type", spmFields("a").with("tokens", []string{"a"}, "scores", []float32{0}, "token_type", []int32{9}, "bos_token_id", nil, "eos_token_id", nil), []string{"token_type[0]", "1 to 6"}},
 		{"type that is right in its low bits", spm.with("token_type", append(make([]int64, 260), 1<<32+1)), []string{"token_type[260]"}},
