@@ -19,9 +19,6 @@ const (
 func (b *builder) encoder(stem string, build func(l layer)) {
 	b.stem, b.role = stem, reading
 	for il, sizes := range b.cfg.Encoder {
-		if b.err != nil {
-			return
-		}
 		build(layer{b, sizes, il, b.named(il)})
 		b.p.Encoder = append(b.p.Encoder, b.take())
 	}
@@ -32,15 +29,12 @@ func (b *builder) encoder(stem string, build func(l layer)) {
 func (b *builder) decoder(stem, norm string, build func(l layer)) {
 	b.stem, b.role, b.byDistance = stem, answering, nil
 	n := len(b.p.Encoder)
-	if b.err != nil || n == 0 {
+	if n == 0 {
 		return
 	}
 	var made []layer
 	var mats []kernel.Matrix
 	for il, sizes := range b.cfg.Layers {
-		if b.err != nil {
-			return
-		}
 		l := layer{b, sizes, il, b.named(il)}
 		made = append(made, l)
 		mats = append(mats, l.matrix(l.blk+"cross_attn_k.weight", b.cfg.NEmbd, l.NHeadKV*l.HeadDim))

@@ -171,11 +171,9 @@ type Tier struct {
 
 // Build returns the program of a model of this architecture. Keys and values are stored
 // in the types of kv, or, in layers that see every position, in those of tiers by age.
-func (a Arch) Build(cfg *Config, w Weights, kv kernel.KVTypes, tiers ...Tier) (*Program, error) {
+func (a Arch) Build(cfg *Config, w Weights, kv kernel.KVTypes, tiers ...Tier) (p *Program, err error) {
+	defer stopped(&err)
 	b := &builder{cfg: cfg, w: w, kv: kv, tiers: tiers, p: &Program{}, slots: map[slot]kernel.Buf{}, kept: map[int]kept{}}
 	a.build(b)
-	if b.err != nil {
-		return nil, b.err
-	}
 	return b.p, nil
 }

@@ -36,7 +36,7 @@ func (k *keys) boundedDecays() {
 		k.fail(safe, "false: decays without a bound are not supported by %s", k.c.Arch)
 	}
 	const least = "kda.gate_lower_bound"
-	if k.c.Delta.Least = float32(k.float(least, -100, 0)); k.err == nil && k.c.Delta.Least == 0 {
+	if k.c.Delta.Least = float32(k.float(least, -100, 0)); k.c.Delta.Least == 0 {
 		k.fail(least, "0, want less")
 	}
 }

@@ -9,8 +9,7 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// A builder builds a Program. After the first error it continues with zero values and
-// keeps the error, so that architectures read as lists of steps.
+// A builder builds a Program. The first error is a stop.
 type builder struct {
 	cfg        *Config
 	w          Weights
@@ -30,7 +29,6 @@ type builder struct {
 	crossed    []kept       // by decoder layer: keys and values of the source, and behind them its own
 	stem       string       // how the names of all tensors of layers begin, if not with "blk."
 	of         *Config      // of the model that a head drafts for; nil: this is none
-	err        error
 }
 
 // A slot identifies a buffer by its use. Layers reuse the same ones.
@@ -48,10 +46,10 @@ func (b *builder) take() []kernel.Op {
 	return ops
 }
 
-// keep records the first error, and returns v.
-func keep[T any](b *builder, v T, err error) T {
-	if err != nil && b.err == nil {
-		b.err = err
+// keep returns v, or stops at an error.
+func keep[T any](_ *builder, v T, err error) T {
+	if err != nil {
+		panic(stop{err})
 	}
 	return v
 }
@@ -214,9 +212,6 @@ func (b *builder) rotations(r Rope) {
 func (b *builder) layers(build func(l layer)) {
 	b.block = build
 	for il, sizes := range b.cfg.Layers {
-		if b.err != nil {
-			return // a corrupt number of layers ends at the first that is missing
-		}
 		b.taps(il)
 		build(layer{b, sizes, il, b.named(il)})
 		b.p.Layers = append(b.p.Layers, b.take())

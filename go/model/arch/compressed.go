@@ -32,12 +32,8 @@ func (k *keys) compression() {
 	const ratios = "attention.compress_ratios"
 	every, err := k.f.Ints(k.name(ratios))
 	k.keep(err)
-	if k.err != nil {
-		return
-	}
 	if len(every) < len(layers) {
 		k.fail(ratios, "%d elements, want one for each of the %d layers", len(every), len(layers))
-		return
 	}
 	indexed := false
 	for il := range layers {

@@ -182,7 +182,8 @@ const (
 )
 
 // ReadConfig has the architecture of a file read its keys. Errors name the key.
-func ReadConfig(f *gguf.File) (*Config, error) {
+func ReadConfig(f *gguf.File) (c *Config, err error) {
+	defer stopped(&err)
 	switch kind, _ := f.Str("general.type"); kind {
 	case "adapter":
 		return nil, errors.New("it is a LoRA adapter and no model; give its model, and this file with --lora")
@@ -204,9 +205,6 @@ func ReadConfig(f *gguf.File) (*Config, error) {
 	k.windowBase()
 	k.classifier()
 	k.unread()
-	if k.err != nil {
-		return nil, k.err
-	}
 	if k.c.NVocab, err = vocab(f); err != nil {
 		return nil, err
 	}

@@ -61,7 +61,6 @@ func (k *keys) unread() {
 		for _, v := range k.valuesOf(key) {
 			if !slices.Contains(same, v) {
 				k.fail(key, "%g is not supported by %s, which has no such thing", v, k.c.Arch)
-				return
 			}
 		}
 	}

@@ -44,13 +44,8 @@ func (k *keys) indexTypes() {
 		return
 	}
 	all, err := k.f.Bools(k.name(types))
-	if err != nil {
-		k.keep(err)
-		return
-	}
-	if !k.forLayers(types, len(all)) {
-		return
-	}
+	k.keep(err)
+	k.forLayers(types, len(all))
 	for il := range layers {
 		layers[il].Indexed = all[il]
 	}

@@ -13,9 +13,6 @@ func (k *keys) deltaNets() {
 		KeyDim:   k.int("ssm.state_size", 1, maxHeadDim),
 	}
 	inner := k.int("ssm.inner_size", 1, maxEmbd)
-	if k.err != nil {
-		return
-	}
 	d := &c.Delta
 	d.ValueDim = inner / d.NHead
 	switch {
@@ -40,13 +37,8 @@ func (k *keys) recurrent(every int) []bool {
 	n := len(k.c.Layers)
 	if k.has(list) {
 		all, err := k.f.Bools(k.name(list))
-		if err != nil {
-			k.keep(err)
-			return nil
-		}
-		if !k.forLayers(list, len(all)) {
-			return nil
-		}
+		k.keep(err)
+		k.forLayers(list, len(all))
 		return all[:n]
 	}
 	linear := allBut(k.intOr("full_attention_interval", every, 1, maxLayer))
@@ -66,19 +58,14 @@ func (k *keys) textSections() {
 		return
 	}
 	s, err := k.f.Ints(k.name(key))
-	if err != nil {
-		k.keep(err)
-		return
-	}
+	k.keep(err)
 	if len(s) < 3 {
 		k.fail(key, "%d elements, want at least 3", len(s))
-		return
 	}
 	for _, l := range k.c.Layers {
 		for pair := range int64(l.Rope.NRot / 2) {
 			if pair/3 >= s[pair%3] {
 				k.fail(key, "%v leaves pair %d of %d without a position", s, pair, l.Rope.NRot/2)
-				return
 			}
 		}
 	}

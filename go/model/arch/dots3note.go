@@ -44,7 +44,6 @@ func (k *keys) windowLatents() {
 	n.ValueDim = k.int("attention.value_length_mla_swa", 1, maxHeadDim)
 	plain := n.KeyDim - n.RopeDim
 	switch {
-	case k.err != nil:
 	case plain < 1 || plain%kernel.Panel != 0:
 		k.fail("attention.key_length_mla_swa", "%d, want a multiple of %d more than the %d that are rotated", n.KeyDim, kernel.Panel, n.RopeDim)
 	case n.Rank < plain || n.Rank%kernel.Panel != 0:

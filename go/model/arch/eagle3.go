@@ -12,7 +12,7 @@ var eagle3 = headKind{
 		k.heads()
 		k.feedForward()
 		k.rope(kernel.RopeNorm)
-		if n := len(k.c.Layers); k.err == nil && n != 1 {
+		if n := len(k.c.Layers); n != 1 {
 			k.fail("block_count", "%d, want 1", n)
 		}
 		h.Inputs = k.inputs(maxHeadInputs)

@@ -96,7 +96,7 @@ func (l layer) bias() kernel.Bias {
 func (l layer) biases(span int, by func(head, i int) float32) kernel.Bias {
 	width := kernel.BiasWidth(span)
 	bias := kernel.Bias{Span: span, By: l.w.Floats(l.stem+"biases by distance", l.NHead*width)}
-	if bias.By == nil || l.err != nil {
+	if bias.By == nil {
 		return bias
 	}
 	for h := range l.NHead {

@@ -14,9 +14,6 @@ func (k *keys) finch() {
 	r.Decay = k.int("time_decay_extra_dim", 1, maxEmbd)
 	r.Halve = k.intOr("rescale_every_n_layers", 0, 0, maxLayer)
 	k.rwkvHeads()
-	if k.err != nil {
-		return
-	}
 	if r.Shares%kernel.Panel != 0 {
 		k.fail("time_mix_extra_dim", "%d, want a multiple of %d", r.Shares, kernel.Panel)
 	}

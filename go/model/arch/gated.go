@@ -11,7 +11,7 @@ func (k *keys) gatedStreams() {
 		Streams: k.int("hyper_connection.count", 2, kernel.Panel),
 		Rank:    k.int("hyper_connection.low_rank", 1, maxEmbd),
 	}
-	if k.err == nil && k.c.NEmbd%kernel.Panel != 0 {
+	if k.c.NEmbd%kernel.Panel != 0 {
 		k.fail("embedding_length", "%d, want a multiple of %d", k.c.NEmbd, kernel.Panel)
 	}
 }

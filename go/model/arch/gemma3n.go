@@ -72,13 +72,8 @@ func (k *keys) sparseFeedForward() {
 		return
 	}
 	all, err := k.f.Floats(k.name(name))
-	if err != nil {
-		k.keep(err)
-		return
-	}
-	if !k.forLayers(name, len(all)) {
-		return
-	}
+	k.keep(err)
+	k.forLayers(name, len(all))
 	for il := range k.c.Layers {
 		switch v := float64(all[il]); {
 		case v > 0 && v < 100:

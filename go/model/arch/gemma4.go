@@ -101,7 +101,6 @@ func (k *keys) sharedLayers(n int) {
 		l.Shared = true
 		if o, ok := own[l.Window]; !ok || o.NHeadKV != l.NHeadKV || o.HeadDim != l.HeadDim {
 			k.fail("attention.shared_kv_layers", "%d: layer %d has no layer before these whose keys and values it could read", n, il)
-			return
 		}
 	}
 }

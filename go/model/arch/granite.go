@@ -64,9 +64,8 @@ var graniteSWA = Arch{
 			return
 		}
 		all, err := k.f.Bools(k.name(pattern))
-		if k.keep(err); err != nil || !k.forLayers(pattern, len(all)) {
-			return
-		}
+		k.keep(err)
+		k.forLayers(pattern, len(all))
 		for il := range k.c.Layers {
 			if !all[il] {
 				k.c.Layers[il].Rope = Rope{}

@@ -14,7 +14,7 @@ var groveMoE = Arch{
 			NFF:   k.intOr("expert_chunk_feed_forward_length", 0, 0, maxFF),
 			Scale: float32(k.float("expert_group_scale", 0, 1e3)),
 		}
-		if k.err == nil && c.NExpert%c.Adjugate.Of != 0 {
+		if c.NExpert%c.Adjugate.Of != 0 {
 			k.fail("experts_per_group", "%d, want a divisor of the %d experts", c.Adjugate.Of, c.NExpert)
 		}
 		if c.Adjugate.NFF == 0 {

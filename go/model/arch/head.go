@@ -67,7 +67,8 @@ func IsHead(name string) bool {
 }
 
 // ReadHead reads the keys of a file that drafts for another model. Errors name the key or the tensor.
-func ReadHead(f *gguf.File) (Head, error) {
+func ReadHead(f *gguf.File) (h Head, err error) {
+	defer stopped(&err)
 	name, err := f.Str("general.architecture")
 	if err != nil {
 		return Head{}, err
@@ -77,7 +78,7 @@ func ReadHead(f *gguf.File) (Head, error) {
 		return Head{}, fmt.Errorf("architecture %.64q does not draft for another model", name)
 	}
 	k := &keys{f: f, head: true, c: &Config{Arch: name, EmbedScale: 1, ResidualScale: 1, LogitScale: 1, ExpertScale: 1}}
-	h := Head{Arch: name, EmbedScale: 1, LogitScale: 1}
+	h = Head{Arch: name, EmbedScale: 1, LogitScale: 1}
 	k.model()
 	kind.config(k, &h)
 	k.unread()
@@ -95,7 +96,7 @@ func ReadHead(f *gguf.File) (Head, error) {
 			k.keep(fmt.Errorf("tensor %q: shape %v, want a number for each of the %d rows of %q", t.Name, t.Dims, h.NVocab, "output.weight"))
 		}
 	}
-	return h, k.err
+	return h, nil
 }
 
 // rowsOf returns the rows of a matrix, 0 where the file has none of that name.
@@ -106,7 +107,6 @@ func (k *keys) rowsOf(name string) int {
 	}
 	if len(t.Dims) != 2 || t.Dims[1] > maxVocab {
 		k.keep(fmt.Errorf("tensor %q: shape %v, want two dimensions and at most %d rows", name, t.Dims, maxVocab))
-		return 0
 	}
 	return int(t.Dims[1])
 }
@@ -118,13 +118,9 @@ func (k *keys) inputs(most int) []int {
 		key = old
 	}
 	all, err := k.f.Ints(k.name(key))
-	if err != nil {
-		k.keep(err)
-		return nil
-	}
+	k.keep(err)
 	if len(all) == 0 || len(all) > most {
 		k.fail(key, "%d layers, want 1 to %d", len(all), most)
-		return nil
 	}
 	list := make([]int, len(all))
 	for i, n := range all {
@@ -192,11 +188,8 @@ func (b *builder) draftHead(norm string) {
 	kind, ok := headKindOf(h.Arch)
 	if !ok {
 		keep(b, 0, errors.New("a head of an unknown architecture"))
-		return
 	}
-	if keep(b, 0, h.Fits(b.cfg)); b.err != nil {
-		return
-	}
+	keep(b, 0, h.Fits(b.cfg))
 	if b.taps(len(b.cfg.Layers)); h.Reads {
 		b.normed(b.floats("next.hidden", kernel.TokRows, b.cfg.NEmbd), b.x(), kernel.TokRows, norm)
 	}
@@ -209,7 +202,6 @@ func (b *builder) draftHead(norm string) {
 	own.stem, own.residuals, own.kept, own.byDistance = HeadStem, "head.x", b.kept, nil
 	own.ops = b.take() // of the taps
 	kind.build(&own, h)
-	b.err = own.err
 }
 
 // embedded adds to what an operation list has the embeddings of tokens in dst: the head's, or the model's.

@@ -24,7 +24,7 @@ var hrmText = Arch{
 			Low:  k.int("hrm.l_cycles", 1, maxLayer),
 		}
 		k.boolOr("hrm.prefix_lm", false)
-		if all := n.Each * n.High * (n.Low + 1); k.err == nil && all != len(c.Layers) {
+		if all := n.Each * n.High * (n.Low + 1); all != len(c.Layers) {
 			k.fail("block_count", "%d, want %d: %d cycles of %d runs of %d layers", len(c.Layers), all, n.High, n.Low+1, n.Each)
 		}
 		c.Cycles = n

@@ -41,7 +41,6 @@ func (k *keys) ntk() {
 		l := &k.c.Layers[il]
 		if l.HeadDim <= 2 {
 			k.fail(key, "%v with heads of %d, want more than 2", alpha, l.HeadDim)
-			return
 		}
 		l.Rope.Base *= exactmath.Pow(alpha, float64(l.HeadDim)/float64(l.HeadDim-2))
 	}

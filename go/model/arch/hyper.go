@@ -30,7 +30,7 @@ func (k *keys) streams() {
 		Streams: k.int("hyper_connection.count", 2, kernel.Panel),
 		Eps:     float32(k.float("hyper_connection.epsilon", 0, 1)),
 	}
-	if k.err == nil && k.c.NEmbd%kernel.Panel != 0 {
+	if k.c.NEmbd%kernel.Panel != 0 {
 		k.fail("embedding_length", "%d, want a multiple of %d", k.c.NEmbd, kernel.Panel)
 	}
 }

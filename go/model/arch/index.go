@@ -28,8 +28,8 @@ func (l layer) index() index {
 	if !l.Indexed {
 		return index{choose: func(kernel.Act, kernel.Act) kernel.Buf { return l.chosen() }}
 	}
-	if !l.lowQueries() && l.err == nil {
-		l.err = fmt.Errorf("tensor %q: queries of an index need attn_q_a and attn_q_b in its place", l.blk+"attn_q.weight")
+	if !l.lowQueries() {
+		keep(l.builder, 0, fmt.Errorf("tensor %q: queries of an index need attn_q_a and attn_q_b in its place", l.blk+"attn_q.weight"))
 	}
 	queries := l.matrix(l.blk+"indexer.attn_q_b.weight", l.cfg.Latent.QueryRank, n.NHead*n.Dim)
 	keys := l.matrix(l.blk+"indexer.attn_k.weight", l.cfg.NEmbd, n.Dim)
@@ -73,9 +73,6 @@ func (k *keys) indexes(style kernel.Rope) {
 		Best:  k.int("attention.indexer.top_k", 1, maxChosen),
 		Rope:  style,
 		Eps:   indexEps,
-	}
-	if k.err != nil {
-		return
 	}
 	if n.Index.Dim%kernel.Panel != 0 || n.Index.Dim < n.RopeDim {
 		k.fail("attention.indexer.key_length", "%d, want a multiple of %d, at least the %d that are rotated", n.Index.Dim, kernel.Panel, n.RopeDim)

@@ -9,13 +9,11 @@ import (
 	"github.com/quern-llm/quern/go/gguf"
 )
 
-// keys reads the keys of an architecture into a Config. After the first error
-// it returns zeros, and the error is kept: architectures read as lists of keys.
+// keys reads the keys of an architecture into a Config. The first error is a stop.
 type keys struct {
 	f    *gguf.File
 	c    *Config
 	head bool // of a file that drafts for another model
-	err  error
 
 	asked map[string]bool // keys that were read, or looked for
 }
@@ -28,9 +26,10 @@ func (k *keys) name(key string) string {
 	return k.c.Arch + "." + key
 }
 
+// keep stops at an error.
 func (k *keys) keep(err error) {
-	if k.err == nil {
-		k.err = err
+	if err != nil {
+		panic(stop{err})
 	}
 }
 
@@ -43,11 +42,10 @@ func (k *keys) has(key string) bool {
 	return ok
 }
 
-// within returns n, or 0 and an error where it is not from lo to hi.
+// within returns n, which must be from lo to hi.
 func (k *keys) within(key string, n int64, lo, hi int) int {
 	if n < int64(lo) || n > int64(hi) {
 		k.fail(key, "%d, want %d to %d", n, lo, hi)
-		return 0
 	}
 	return int(n)
 }
@@ -61,14 +59,10 @@ func (k *keys) int(key string, lo, hi int) int {
 			n, err = all[0], nil
 			if i := slices.IndexFunc(all, func(v int64) bool { return v != n }); i >= 0 {
 				k.fail(key, "%d for layer 0 and %d for layer %d, layers that differ in this are not supported", n, all[i], i)
-				return 0
 			}
 		}
 	}
-	if err != nil {
-		k.keep(err)
-		return 0
-	}
+	k.keep(err)
 	return k.within(key, n, lo, hi)
 }
 
@@ -79,15 +73,12 @@ func (k *keys) intOr(key string, def, lo, hi int) int {
 	return k.int(key, lo, hi)
 }
 
-// forLayers reports whether an array of n is one for each layer, of which there may be
-// more than are computed.
-func (k *keys) forLayers(key string, n int) bool {
+// forLayers checks that an array of n has an element for each layer, of which there may be more than are computed.
+func (k *keys) forLayers(key string, n int) {
 	layers := len(k.c.Layers)
 	if n != layers && n != layers+k.c.NNext {
 		k.fail(key, "%d elements, want one for each of the %d layers", n, layers+k.c.NNext)
-		return false
 	}
-	return true
 }
 
 // each has set take a key for each layer, from lo to hi: one number for all, or
@@ -95,9 +86,7 @@ func (k *keys) forLayers(key string, n int) bool {
 func (k *keys) each(key string, lo, hi int, set func(l *Layer, n int)) {
 	layers := k.c.Layers
 	if all, err := k.f.Ints(k.name(key)); err == nil {
-		if !k.forLayers(key, len(all)) {
-			return
-		}
+		k.forLayers(key, len(all))
 		for i := range layers {
 			set(&layers[i], k.within(key, all[i], lo, hi))
 		}
@@ -118,13 +107,9 @@ func (k *keys) eachOr(key string, lo, hi int, set func(l *Layer, n int)) {
 
 func (k *keys) float(key string, lo, hi float64) float64 {
 	v, err := k.f.Float(k.name(key))
-	if err != nil {
-		k.keep(err)
-		return 0
-	}
+	k.keep(err)
 	if !(v >= lo && v <= hi) || math.IsInf(v, 0) { // NaN is out of every range
 		k.fail(key, "%v, want %v to %v", v, lo, hi)
-		return 0
 	}
 	return v
 }
@@ -137,11 +122,9 @@ func (k *keys) eachConstant(name string, set func(l *Layer, v float64)) {
 	all, arrErr := k.f.Floats(name)
 	if err != nil && arrErr != nil {
 		k.keep(err)
-		return
 	}
 	if n := len(all); err != nil && n != len(layers) && n != len(layers)+k.c.NNext {
 		k.keep(fmt.Errorf("key %q: %d elements, want one for each of the %d layers", name, n, len(layers)))
-		return
 	}
 	for il := range layers {
 		if err != nil {
@@ -149,7 +132,6 @@ func (k *keys) eachConstant(name string, set func(l *Layer, v float64)) {
 		}
 		if math.IsNaN(v) || math.Abs(v) > 1e3 {
 			k.keep(fmt.Errorf("key %q: %v, want -1000 to 1000", name, v))
-			return
 		}
 		set(&layers[il], v)
 	}
@@ -160,9 +142,7 @@ func (k *keys) boolOr(key string, def bool) bool {
 		return def
 	}
 	v, err := k.f.Bool(k.name(key))
-	if err != nil {
-		k.keep(err)
-	}
+	k.keep(err)
 	return v
 }
 

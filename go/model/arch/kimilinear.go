@@ -45,9 +45,6 @@ func (k *keys) channelDelta() {
 	c.NTap = k.int("ssm.conv_kernel", 2, maxTap)
 	dim := k.int("kda.head_dim", 1, maxHeadDim)
 	k.each("attention.head_count_kv", 0, maxHead, func(l *Layer, n int) { l.NHeadKV = min(n, 1) })
-	if k.err != nil {
-		return
-	}
 	if dim%kernel.Panel != 0 {
 		k.fail("kda.head_dim", "%d, want a multiple of %d", dim, kernel.Panel)
 	}

@@ -19,9 +19,6 @@ func (k *keys) latents() {
 		KeyDim:    k.int(k.ofHeads("attention.key_length"), 1, maxHeadDim),
 	}
 	k.each("attention.head_count", 1, maxHead, func(l *Layer, n int) { l.NHead, l.NHeadKV = n, 1 })
-	if k.err != nil {
-		return
-	}
 	c.Latent.ValueDim = k.intOr(k.ofHeads("attention.value_length"), c.NEmbd/c.Layers[0].NHead, 1, maxHeadDim)
 	n := c.Latent
 	plain := n.KeyDim - n.RopeDim

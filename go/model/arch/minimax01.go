@@ -24,7 +24,7 @@ var minimax01 = Arch{
 			if !recurrent {
 				continue
 			}
-			if l.NHeadKV = 0; k.err == nil && (l.NHead&(l.NHead-1) != 0 || l.HeadDim%kernel.Panel != 0) {
+			if l.NHeadKV = 0; l.NHead&(l.NHead-1) != 0 || l.HeadDim%kernel.Panel != 0 {
 				k.fail("attention.head_count", "%d heads of %d in layer %d, want a power of 2, and a multiple of %d", l.NHead, l.HeadDim, il, kernel.Panel)
 			}
 		}

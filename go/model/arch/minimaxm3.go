@@ -38,9 +38,6 @@ func (k *keys) headSpans() {
 		Dim:   k.int("attention.indexer.key_length", 1, maxHeadDim),
 	}
 	span, last, all := k.int(size, 2, maxCtx), k.int(near, 1, maxChosen), k.int(top, 2, maxChosen)
-	if k.err != nil {
-		return
-	}
 	n.Best, n.Near = (all-last)*span, last*span
 	for il := range k.c.Layers {
 		l := &k.c.Layers[il]

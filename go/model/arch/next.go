@@ -76,9 +76,6 @@ func (b *builder) next(norm string) {
 	c := b.cfg
 	p := &Next{Width: c.NEmbd, NVocab: c.NVocab}
 	keep(b, 0, c.CanDraft())
-	if b.err != nil {
-		return
-	}
 	p.Hidden = b.floats("next.hidden", kernel.TokRows, c.NEmbd)
 	after := norm
 	if c.NextRaw {
@@ -96,8 +93,8 @@ func (b *builder) next(norm string) {
 		}
 		s := b.nextStep(p, il, norm)
 		kept := keeping(s.Step)
-		if len(kept) == 0 && b.err == nil {
-			b.err = fmt.Errorf("%s: a layer that predicts further tokens keeps nothing of a position", c.Arch)
+		if len(kept) == 0 {
+			keep(b, 0, fmt.Errorf("%s: a layer that predicts further tokens keeps nothing of a position", c.Arch))
 		}
 		p.Keep, p.Steps = append(p.Keep, kept...), append(p.Steps, s)
 	}

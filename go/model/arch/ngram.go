@@ -25,12 +25,11 @@ func (k *keys) ngrams() {
 		return
 	}
 	of := k.numbers(layers, 0, 2, uint64(len(k.c.Layers)-1))
-	if k.err != nil || len(of) == 0 {
+	if len(of) == 0 {
 		return
 	}
 	if len(of) != 1 {
 		k.fail(layers, "more than one layer, supported is one")
-		return
 	}
 	n := &k.c.NGram
 	tokens := k.int("ple.ngram_size", 2, kernel.MaxNGram)
@@ -44,9 +43,6 @@ func (k *keys) ngrams() {
 		Stop:    int32(k.int("ple.eos_token_id", 0, maxVocab)),
 		Taps:    k.int("ple.conv_kernel", 2, maxTap),
 	}
-	if k.err != nil {
-		return
-	}
 	if n.Dim*hashes != k.c.NEmbd {
 		k.fail(dim, "%d of each of %d hashes, want the embedding length %d in all", n.Dim, hashes, k.c.NEmbd)
 	}
@@ -59,7 +55,6 @@ func (k *keys) ngrams() {
 	for i, size := range n.Sizes {
 		if size == 0 || n.First[i]+size > uint64(n.Rows) {
 			k.fail("ple.head_vocab_sizes", "%d rows from %d on, the table has %d", size, n.First[i], n.Rows)
-			return
 		}
 	}
 }
@@ -68,17 +63,13 @@ func (k *keys) ngrams() {
 func (k *keys) numbers(key string, least, most int, hi uint64) []uint64 {
 	all, err := k.f.Ints(k.name(key))
 	k.keep(err)
-	if err == nil && len(all) < least {
+	if len(all) < least {
 		k.fail(key, "%d elements, want %d", len(all), least)
-	}
-	if k.err != nil {
-		return nil
 	}
 	made := make([]uint64, 0, most)
 	for _, v := range all[:min(len(all), most)] {
 		if v < 0 || uint64(v) > hi {
 			k.fail(key, "%d, want 0 to %d", v, hi)
-			return nil
 		}
 		made = append(made, uint64(v))
 	}

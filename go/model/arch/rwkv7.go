@@ -55,7 +55,7 @@ func (k *keys) rwkv() {
 // rwkvHeads checks that the heads of time mixing are of whole panels.
 func (k *keys) rwkvHeads() {
 	c, r := k.c, k.c.RWKV
-	if k.err == nil && (r.HeadDim%kernel.Panel != 0 || c.NEmbd%r.HeadDim != 0) {
+	if r.HeadDim%kernel.Panel != 0 || c.NEmbd%r.HeadDim != 0 {
 		k.fail("wkv.head_size", "%d, want a multiple of %d and a divisor of the embedding length %d", r.HeadDim, kernel.Panel, c.NEmbd)
 	}
 }

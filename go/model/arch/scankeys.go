@@ -33,9 +33,6 @@ func (k *keys) headScan() {
 	s := &k.c.Scan
 	s.NHead = k.int("ssm.time_step_rank", 1, maxHead)
 	s.Rank = max(64, k.c.NEmbd/16) // as all models have it: files do not say
-	if k.err != nil {
-		return
-	}
 	switch {
 	case s.Inner%(s.NHead*kernel.Panel) != 0:
 		k.fail("ssm.inner_size", "%d, want a multiple of %d for each of the %d heads", s.Inner, kernel.Panel, s.NHead)
@@ -50,9 +47,6 @@ func (k *keys) mamba2() {
 	s := &k.c.Scan
 	s.NHead = k.int("ssm.time_step_rank", 1, maxHead)
 	s.NGroup = k.int("ssm.group_count", 1, maxHead)
-	if k.err != nil {
-		return
-	}
 	switch {
 	case s.NHead%s.NGroup != 0:
 		k.fail("ssm.group_count", "%d, want a divisor of the %d heads", s.NGroup, s.NHead)

@@ -18,7 +18,7 @@ func (k *keys) model() {
 	if k.has("attention.causal") {
 		causal, err := k.f.Bool(k.name("attention.causal"))
 		k.keep(err)
-		k.c.BothWays = err == nil && !causal
+		k.c.BothWays = !causal
 	}
 	k.pooling()
 	if !k.head { // whose layers all do
@@ -52,9 +52,6 @@ func (k *keys) someHeads(mixed bool) {
 	}
 	k.each("attention.head_count", least, maxHead, func(l *Layer, n int) { l.NHead, l.NHeadKV = n, n })
 	k.eachOr("attention.head_count_kv", least, maxHead, func(l *Layer, n int) { l.NHeadKV = n })
-	if k.err != nil {
-		return
-	}
 	for i := range layers {
 		l := &layers[i]
 		if l.NHeadKV > 0 && (l.NHead == 0 || l.NHead%l.NHeadKV != 0) {
@@ -200,7 +197,6 @@ func (k *keys) sharedExperts() {
 		}
 		if len(t.Dims) != 2 || t.Dims[1] > maxFF {
 			k.keep(fmt.Errorf("tensor %q: shape %v, want two dimensions and at most %d rows", t.Name, t.Dims, maxFF))
-			return
 		}
 		k.c.NFFShared = int(t.Dims[1])
 		return
@@ -224,7 +220,7 @@ func (k *keys) ropeOver(style kernel.Rope, rotated string) {
 			r.NCtxShort = k.intOr("rope.scaling.original_context_length", k.c.NCtx, 1, maxCtx)
 		}
 		r.NRot = k.intOr(rotated, l.HeadDim, 2, max(l.HeadDim, 2))
-		if k.err == nil && r.NRot%2 != 0 {
+		if r.NRot%2 != 0 {
 			k.fail(rotated, "%d, want an even number", r.NRot)
 		}
 		l.Rope = r
@@ -267,14 +263,10 @@ func (k *keys) windowsIn(windowed func(il int) bool, of func(n int) func(il int)
 func (k *keys) windowsOf(n int, windowed func(il int) bool, of func(n int) func(il int) bool) {
 	const pattern = "attention.sliding_window_pattern"
 	if all, err := k.f.Bools(k.name(pattern)); err == nil {
-		if !k.forLayers(pattern, len(all)) {
-			return
-		}
+		k.forLayers(pattern, len(all))
 		windowed = func(il int) bool { return all[il] }
 	} else if all, err := k.f.Ints(k.name(pattern)); err == nil {
-		if !k.forLayers(pattern, len(all)) {
-			return
-		}
+		k.forLayers(pattern, len(all))
 		windowed = func(il int) bool { return all[il] != 0 }
 	} else if k.has(pattern) {
 		windowed = of(k.int(pattern, 0, maxLayer))
@@ -340,16 +332,13 @@ func (k *keys) scaling() Scaling {
 	switch {
 	case k.has(typ):
 		var err error
-		if s.Type, err = k.f.Str(k.name(typ)); err != nil {
-			k.keep(err)
-			return s
-		}
+		s.Type, err = k.f.Str(k.name(typ))
+		k.keep(err)
 	case k.has("rope.scaling.factor") || k.has("rope.scale_linear"):
 		s.Type = "linear" // what the key meant before there were types
 	}
 	if !slices.Contains([]string{"none", "linear", "yarn", "longrope"}, s.Type) {
 		k.fail(typ, "%.40q is not supported, supported are none linear yarn longrope", s.Type)
-		return s
 	}
 	if k.has("rope.scaling.attn_factor") {
 		s.AttnFactor = k.float("rope.scaling.attn_factor", 1e-3, 1e3)

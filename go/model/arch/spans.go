@@ -20,9 +20,6 @@ func (k *keys) spans() {
 		Rope:  kernel.RopeNeox,
 	}
 	k.eachOr(every, 0, kernel.KVBlock, func(l *Layer, positions int) { l.Every = positions })
-	if k.err != nil {
-		return
-	}
 	for il := range k.c.Layers {
 		l := &k.c.Layers[il]
 		if l.NHeadKV == 0 {

@@ -55,7 +55,7 @@ func (k *keys) rotatedInWindows(others func(l *Layer)) {
 		default:
 			l.Rope.NRot, l.Rope.Factors = k.intOr(rotated, l.Rope.NRot, 2, max(l.HeadDim, 2)), ""
 		}
-		if k.err == nil && l.Rope.NRot%2 != 0 {
+		if l.Rope.NRot%2 != 0 {
 			k.fail(rotated, "%d in layer %d, want an even number", l.Rope.NRot, il)
 		}
 	}

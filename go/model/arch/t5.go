@@ -14,13 +14,9 @@ var t5 = Arch{
 	Name: "t5",
 	config: func(k *keys) {
 		k.t5()
-		if k.err != nil { // there may be no layers
-			return
-		}
 		for il, l := range k.c.Layers { // whose keys and values have the same place, and the decoder's the same sizes
 			if l != k.c.Layers[0] {
 				k.fail("attention.head_count", "layer %d has other sizes than layer 0, want the same in all", il)
-				return
 			}
 		}
 		k.c.Encoder = k.c.Layers
