@@ -14,11 +14,11 @@ func (s *Set[M]) move(e *entry[M], to State) {
 	e.moving = true
 	inst := e.inst
 	s.mu.Unlock()
-	if to == Sleeping && inst.Sleep() != nil {
+	if to == Sleeping && s.guard(e, inst.Sleep) != nil {
 		to = Unloaded
 	}
 	if to == Unloaded {
-		inst.Close()
+		s.end(e, inst)
 	}
 	s.mu.Lock()
 	again := e.leaving // it was retired meanwhile

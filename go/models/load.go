@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"time"
 )
@@ -166,12 +167,13 @@ func (s *Set[M]) load(e *entry[M]) error {
 	defer cancel()
 	s.cancel = cancel
 	s.mu.Unlock()
-	var err error
-	if inst != nil {
-		err = inst.Wake(ctx, progress)
-	} else {
+	err := s.guard(e, func() (err error) {
+		if inst != nil {
+			return inst.Wake(ctx, progress)
+		}
 		inst, err = e.spec.Load(ctx, progress)
-	}
+		return err
+	})
 	s.mu.Lock()
 	s.cancel = nil
 	if err == nil {
@@ -180,6 +182,25 @@ func (s *Set[M]) load(e *entry[M]) error {
 		err = cmp.Or(s.wanted(e), errNobody)
 	}
 	return err
+}
+
+// guard calls a function of a model's own: see Guard.
+func (s *Set[M]) guard(e *entry[M], f func() error) error {
+	return Guard(e.spec.Names[0], s.c.OnPanic, f)
+}
+
+// Guard calls what reads or runs the file of a model. A panic is returned as a *PanicError, of which told is told unless it is nil.
+func Guard(name string, told func(*PanicError), f func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			p := &PanicError{Name: name, Value: v, Stack: debug.Stack()}
+			if told != nil {
+				told(p)
+			}
+			err = p
+		}
+	}()
+	return f()
 }
 
 // stop ends the load that runs: the model is removed, nobody asks for it any more, or all end. The caller holds the lock.

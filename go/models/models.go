@@ -82,6 +82,18 @@ func (e *LoadError) Error() string {
 }
 func (e *LoadError) Unwrap() error { return e.Err }
 
+// A PanicError is a panic in what reads or runs the file of a model: a bug that the file found. It is the error of that model, and
+// others go on.
+type PanicError struct {
+	Name  string
+	Value any
+	Stack []byte // of the goroutine that panicked
+}
+
+func (e *PanicError) Error() string {
+	return fmt.Sprintf("internal error: %.200s", strings.ToValidUTF8(strings.ReplaceAll(fmt.Sprint(e.Value), "\n", " "), ""))
+}
+
 // A Spec is a model that can be loaded.
 type Spec[M any] struct {
 	Names []string // its own, then its aliases
@@ -123,6 +135,8 @@ type Config struct {
 	Stay      time.Duration // least time that a model is in memory while others wait; at least as long as loading it took
 	Queue     int           // requests that wait for a model at most; 0: any number
 	Memory    Memory        // nil: there is enough
+
+	OnPanic func(*PanicError) // is told of each, for the log; may be nil
 }
 
 // A Set is models of type M. It is safe for concurrent use.

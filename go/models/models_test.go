@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -175,4 +176,51 @@ func TestLoadEnds(t *testing.T) {
 		time.Sleep(2 * time.Hour)
 		want(t, s, "it was waited for", "a loaded")
 	})
+}
+
+// A panic in a model's own functions is that model's error: others go on, and later it can be tried again.
+func TestPanics(t *testing.T) {
+	m := &machine{limit: 100}
+	var told []string
+	s := newSet(t, Config{Memory: m, OnPanic: func(p *PanicError) {
+		told = append(told, fmt.Sprint(p.Name, " ", p.Value, " ", strings.Contains(string(p.Stack), "TestPanics")))
+	}}, m.spec("a", 10, 0))
+	bad, broken := m.spec("bad", 10, 0), true
+	load, need := bad.Load, bad.Need
+	bad.Load = func(ctx context.Context, progress func(float64)) (Instance[string], error) {
+		if broken {
+			panic("index out of\nrange")
+		}
+		return load(ctx, progress)
+	}
+	worse := m.spec("worse", 10, 0)
+	worse.Need = func(room uint64) (uint64, error) {
+		if broken {
+			panic(fmt.Errorf("nil"))
+		}
+		return need(room)
+	}
+	for _, spec := range []Spec[string]{bad, worse} {
+		if err := s.Add(spec); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, want := range map[string]string{"bad": "internal error: index out of range", "worse": "internal error: nil"} {
+		var failed *LoadError
+		if _, err := s.Acquire(t.Context(), name, Options{}); !errors.As(err, &failed) || failed.Err.Error() != want {
+			t.Errorf("%s: %v", name, err)
+		}
+		if st, err := s.Status(name); err != nil || st.State != Unloaded || st.Err == nil || st.Err.Error() != want {
+			t.Errorf("%s: %+v, %v", name, st, err)
+		}
+	}
+	slices.Sort(told)
+	if want := []string{"bad index out of\nrange true", "worse nil true"}; !slices.Equal(told, want) {
+		t.Errorf("told %q, want %q", told, want)
+	}
+	lease(t, s, "a").Release()
+	broken = false
+	for _, name := range []string{"bad", "worse"} {
+		lease(t, s, name).Release()
+	}
 }

@@ -63,7 +63,15 @@ func (s *Set[M]) close(e *entry[M]) {
 	e.inst = nil
 	s.mu.Unlock()
 	defer s.mu.Lock()
-	inst.Close()
+	s.end(e, inst)
+}
+
+// end closes an instance. One that panics is gone all the same.
+func (s *Set[M]) end(e *entry[M], inst Instance[M]) {
+	_ = s.guard(e, func() error {
+		inst.Close()
+		return nil
+	})
 }
 
 // need returns the memory that a model needs, or why there is too little for it even alone. The caller holds the lock,
@@ -82,14 +90,19 @@ func (s *Set[M]) need(e *entry[M]) (uint64, error) {
 
 // needIn returns the memory that a model needs where `room` bytes are free, or why that is too little. The caller holds the
 // lock, which is released meanwhile.
-func (s *Set[M]) needIn(e *entry[M], room uint64) (uint64, error) {
+func (s *Set[M]) needIn(e *entry[M], room uint64) (n uint64, err error) {
 	inst := e.inst
 	s.mu.Unlock()
 	defer s.mu.Lock()
-	if inst != nil {
-		return inst.Need(room)
-	}
-	return e.spec.Need(room)
+	err = s.guard(e, func() (err error) {
+		if inst != nil {
+			n, err = inst.Need(room)
+		} else {
+			n, err = e.spec.Need(room)
+		}
+		return err
+	})
+	return n, err
 }
 
 // room returns the memory that a model could have alone. What others have changes while it is summed up: what they give

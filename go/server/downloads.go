@@ -167,13 +167,15 @@ func (s *Server) download(ctx context.Context, name, server string) (*download, 
 // pull runs a download.
 func (s *Server) pull(d *download, plan *hub.Plan, asked string) {
 	defer d.cancel()
-	err := s.c.Library.Pull(d.ctx, plan, asked, func(p hub.Progress) {
-		d.mu.Lock()
-		d.last = p
-		close(d.changed)
-		d.changed = make(chan struct{})
-		d.mu.Unlock()
-		s.models.Downloading(d.name, modelEvent{Model: d.name, Event: "download_progress", Data: byURL(p)})
+	err := models.Guard(d.name, s.c.Models.OnPanic, func() error {
+		return s.c.Library.Pull(d.ctx, plan, asked, func(p hub.Progress) {
+			d.mu.Lock()
+			d.last = p
+			close(d.changed)
+			d.changed = make(chan struct{})
+			d.mu.Unlock()
+			s.models.Downloading(d.name, modelEvent{Model: d.name, Event: "download_progress", Data: byURL(p)})
+		})
 	})
 	event := modelEvent{Model: d.name, Event: "download_finished"}
 	if err != nil {

@@ -23,7 +23,10 @@ func (s *shelf) Resolve(_ context.Context, ref hub.Ref) (*hub.Plan, error) {
 	return &hub.Plan{Ref: ref}, nil
 }
 
-func (s *shelf) Pull(ctx context.Context, _ *hub.Plan, _ string, progress func(hub.Progress)) error {
+func (s *shelf) Pull(ctx context.Context, plan *hub.Plan, _ string, progress func(hub.Progress)) error {
+	if strings.Contains(plan.Ref.Repo, "hostile") {
+		panic("a file found a bug")
+	}
 	if s.goOn == nil {
 		return nil
 	}
@@ -50,6 +53,20 @@ func (s *shelf) Copy(context.Context, string, string) error { return nil }
 
 func (s *shelf) Find(name string) (*hub.Model, error) {
 	return nil, fmt.Errorf("%s: %w", name, hub.ErrNotFound)
+}
+
+// A panic while a model is downloaded is that download's error, and the server goes on.
+func TestDownloadPanics(t *testing.T) {
+	s := newSite(t, "Hello", func(c *Config, _ *Model, _ *fakeEngine) { c.Library = &shelf{} })
+	if status, b, _ := s.do("POST", "/api/pull", `{"model":"hf.co/org/hostile","stream":false}`); status < 500 || !strings.Contains(string(b), "internal error") {
+		t.Errorf("%d %s", status, b)
+	}
+	if status, b, _ := s.do("POST", "/models", `{"model":"org/hostile"}`); status != 200 {
+		t.Errorf("%d %s", status, b)
+	}
+	if status, b, _ := s.do("POST", "/api/pull", `{"model":"hf.co/org/other","stream":false}`); status != 200 {
+		t.Errorf("%d %s", status, b)
+	}
 }
 
 // Requests for one model share its download, which is listed, told about, and ended by those who began it or may end it.

@@ -185,6 +185,7 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		Models: models.Config{
 			Most: f.most, Manual: !f.autoload, KeepAlive: f.keepAlive, Sleep: time.Duration(max(f.sleep, 0)) * time.Second,
 			Stay: stay, Queue: f.parallel + f.queue, Memory: shared{device},
+			OnPanic: l.panicked,
 		},
 		Rescan: func() error {
 			_, err := list.scan()

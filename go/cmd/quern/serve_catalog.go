@@ -14,6 +14,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server"
 )
 
@@ -243,25 +244,27 @@ func (l *lister) source(m *listed) server.Source {
 		}
 		return s, err
 	})
-	file, err := openFile(m.path)
-	if err != nil {
-		src.Broken = err
-		l.logs.Warn().Str("model", m.names[0]).Msg(oneLine(fmt.Errorf("it cannot be loaded: %w", err)))
-		return src
-	}
-	defer file.Close()
-	var cfg *model.Config
-	if err = m.flags.model.overrides.apply(file.GGUF); err == nil {
-		cfg, err = file.Config()
-	}
-	if err == nil {
-		err = m.flags.draft.check(file, nil)
-	}
-	if err != nil {
-		src.Broken = fmt.Errorf("%s: %w", m.path, err)
+	src.Broken = models.Guard(m.names[0], l.panicked, func() error {
+		file, err := openFile(m.path)
+		if err != nil {
+			return err
+		}
+		defer file.Close()
+		var cfg *model.Config
+		if err = m.flags.model.overrides.apply(file.GGUF); err == nil {
+			cfg, err = file.Config()
+		}
+		if err == nil {
+			err = m.flags.draft.check(file, nil)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", m.path, err)
+		}
+		src.Info = infoOf(file, cfg)
+		return nil
+	})
+	if src.Broken != nil {
 		l.logs.Warn().Str("model", m.names[0]).Msg(oneLine(fmt.Errorf("it cannot be loaded: %w", src.Broken)))
-		return src
 	}
-	src.Info = infoOf(file, cfg)
 	return src
 }

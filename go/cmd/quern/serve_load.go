@@ -169,6 +169,11 @@ func (l *loader) loads(read func() (*served, error)) func(context.Context, func(
 	}
 }
 
+// panicked logs a panic in what reads or runs a model.
+func (l *loader) panicked(p *models.PanicError) {
+	l.logs.Error().Str("model", p.Name).Str("panic", fmt.Sprint(p.Value)).Bytes("stack", p.Stack).Msg("a model panicked; others go on")
+}
+
 // A resident is a model with its engine.
 type resident struct {
 	*served
@@ -215,7 +220,7 @@ func (l *loader) one(ctx context.Context, s *served, progress func(float64)) (r 
 	s.loop, err = engine.NewLoop(s.eng, engine.LoopConfig{
 		Queue: s.queue, TargetITL: s.targetITL, OnPass: r.metrics.Pass, Disk: l.disk, Profile: verify.Profile(),
 		OnPanic: func(p *engine.PanicError) {
-			r.logs.Error().Uint64("sequence", p.Request).Interface("panic", p.Value).Bytes("stack", p.Stack).Msg("a request panicked; it was ended")
+			r.logs.Error().Uint64("sequence", p.Request).Str("panic", fmt.Sprint(p.Value)).Bytes("stack", p.Stack).Msg("a request panicked; it was ended")
 		},
 	})
 	if err != nil {
