@@ -11,8 +11,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/field"
@@ -150,20 +148,11 @@ func (s *adapters) find(id int) (*Adapter, error) {
 	return nil, fmt.Errorf("no adapter %d, want one of %s", id, strings.Join(ids, ", "))
 }
 
-// namedAdapter is the key of the adapter that a request named as its model.
-type namedAdapter struct{}
-
-// adapterOf returns the adapter that a request named as its model, or nil.
-func adapterOf(ctx context.Context) *Adapter {
-	a, _ := ctx.Value(namedAdapter{}).(*Adapter)
-	return a
-}
-
 // applied returns the adapters of a request: those that it lists, else the one that it names as its model, else those
 // that are applied to all.
-func (m *Model) applied(ctx context.Context, uses adapterUses) ([]engine.ScaledAdapter, error) {
+func (m *Model) applied(named *Adapter, uses adapterUses) ([]engine.ScaledAdapter, error) {
 	var list []engine.ScaledAdapter
-	switch named := adapterOf(ctx); {
+	switch {
 	case uses != nil:
 		for _, u := range uses {
 			a, err := m.adapters.find(u.ID)
@@ -210,19 +199,21 @@ func (s *Server) resolve(name string) (model string, a *Adapter, err error) {
 	return name, nil, err
 }
 
-func (s *Server) listAdapters(c *gin.Context, m *Model) error {
+func (s *Server) listAdapters(req *Request) error {
+	m := req.Model
 	list := []adapterEntry{}
 	for _, a := range m.adapters.all() {
 		list = append(list, a.entry())
 	}
-	reply.JSON(c, http.StatusOK, list)
+	req.Send(list)
 	return nil
 }
 
 // setAdapters sets the scales that apply to requests which do not say: 0 of adapters that are not listed.
-func (s *Server) setAdapters(c *gin.Context, m *Model) error {
+func (s *Server) setAdapters(req *Request) error {
+	m := req.Model
 	uses := adapterUses{}
-	if err := field.ReadValue(received(c), &uses); err != nil {
+	if err := field.ReadValue(req.body, &uses); err != nil {
 		return err
 	}
 	n := 0
@@ -249,7 +240,7 @@ func (s *Server) setAdapters(c *gin.Context, m *Model) error {
 		}
 		m.adapters.list[i] = &next
 	}
-	reply.JSON(c, http.StatusOK, success{true})
+	req.Send(success{true})
 	return nil
 }
 
@@ -281,9 +272,10 @@ func (q *unloadQuery) Fields() []field.Field {
 var errNoLoraDir = reply.Unsupported("this server loads no adapters while it runs; start it with --lora-dir")
 
 // loadAdapter loads an adapter while requests run.
-func (s *Server) loadAdapter(c *gin.Context, m *Model) error {
+func (s *Server) loadAdapter(req *Request) error {
+	m := req.Model
 	q := newLoadQuery(m)
-	if err := readBody(c, q); err != nil {
+	if err := req.Read(q); err != nil {
 		return err
 	}
 	if s.c.LoraDir == "" {
@@ -312,14 +304,15 @@ func (s *Server) loadAdapter(c *gin.Context, m *Model) error {
 		return reply.Invalid("lora_path", "%s", strings.ReplaceAll(err.Error(), path, field.Quote(q.path)))
 	}
 	s.adapted.n.Add(1)
-	reply.JSON(c, http.StatusOK, a.entry())
+	req.Send(a.entry())
 	return nil
 }
 
 // unloadAdapter unloads an adapter: its name is free at once, and the answer comes when no request uses it.
-func (s *Server) unloadAdapter(c *gin.Context, m *Model) error {
+func (s *Server) unloadAdapter(req *Request) error {
+	m := req.Model
 	q := newUnloadQuery(m)
-	if err := readBody(c, q); err != nil {
+	if err := req.Read(q); err != nil {
 		return err
 	}
 	if s.c.LoraDir == "" {
@@ -330,10 +323,10 @@ func (s *Server) unloadAdapter(c *gin.Context, m *Model) error {
 		return &reply.Error{Status: http.StatusNotFound, Message: "there is no adapter " + field.Quote(q.name), Param: "lora_name"}
 	}
 	s.adapted.n.Add(-1)
-	if err := m.Engine.DropAdapter(c.Request.Context(), a.Loaded); err != nil && !errors.Is(err, context.Canceled) {
+	if err := m.Engine.DropAdapter(req.Context(), a.Loaded); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
-	reply.JSON(c, http.StatusOK, success{true})
+	req.Send(success{true})
 	return nil
 }
 

@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -202,9 +200,10 @@ type anthropicCount struct {
 	Tokens int `json:"input_tokens"`
 }
 
-func (s *Server) anthropicCountTokens(c *gin.Context, m *Model) error {
+func (s *Server) anthropicCountTokens(req *Request) error {
+	m := req.Model
 	q := newAnthropicCountQuery(m)
-	if err := readBody(c, q); err != nil {
+	if err := req.Read(q); err != nil {
 		return err
 	}
 	if err := q.converse(); err != nil {
@@ -214,6 +213,6 @@ func (s *Server) anthropicCountTokens(c *gin.Context, m *Model) error {
 	if err != nil {
 		return err
 	}
-	reply.JSON(c, http.StatusOK, anthropicCount{len(src.prompts[0])})
+	req.Send(anthropicCount{len(src.prompts[0])})
 	return nil
 }

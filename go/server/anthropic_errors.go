@@ -4,26 +4,19 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
-// anthropicRequest is the context key of the id of a request to Anthropic's endpoints,
-// whose errors have Anthropic's form.
-const anthropicRequest = "anthropic-request"
-
 // identify gives a request the id that Anthropic's clients show, in the header: that of
 // the log, where it has one.
-func identify(c *gin.Context) {
-	id := c.Writer.Header().Get("X-Request-Id")
+func (r *Request) identify() {
+	id := r.HTTP.Writer.Header().Get("X-Request-Id")
 	if id == "" {
 		id = newID()
 	}
-	id = "req_" + id
-	c.Set(anthropicRequest, id)
-	c.Header("Request-Id", id)
+	r.id = "req_" + id
+	r.HTTP.Header("Request-Id", r.id)
 }
 
 // anthropicKinds maps statuses to Anthropic's error types.
@@ -48,12 +41,12 @@ type anthropicErrorDetail struct {
 }
 
 // anthropicBody is the error object as Anthropic has it.
-func anthropicBody(c *gin.Context, e *reply.Error) any {
+func anthropicBody(r *Request, e *reply.Error) any {
 	kind, ok := anthropicKinds[e.Status]
 	if !ok {
 		kind = "invalid_request_error"
 	}
-	return anthropicError{"error", anthropicErrorDetail{kind, e.Message}, c.GetString(anthropicRequest)}
+	return anthropicError{"error", anthropicErrorDetail{kind, e.Message}, r.id}
 }
 
 // anthropicTooLong words a prompt that does not fit as Anthropic does: clients that compact a conversation look for

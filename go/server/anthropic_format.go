@@ -235,5 +235,5 @@ func (f *anthropicFormat) end(s *reply.Stream) error {
 }
 
 func (f *anthropicFormat) failed(s *reply.Stream, err *reply.Error) error {
-	return s.Named("error", anthropicBody(s.Context(), err))
+	return s.Named("error", anthropicBody(f.g.request, err))
 }

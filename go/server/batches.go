@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"mime"
 	"net/http"
 	"slices"
@@ -14,44 +13,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/quern-llm/quern/go/server/batch"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
-// backgroundPriority is below all that requests may ask for: a batch's requests fill the time that no others want, and
-// give way to any.
-const backgroundPriority = math.MinInt32
-
-// background is the key of the owner of a batch, in the context of its requests.
-type background struct{}
-
-// flow returns whose a request is, for fair shares, its weight, and its priority, given what it asks for.
-func (s *Server) flow(c *gin.Context, asked int) (flow string, weight float64, priority int) {
-	if owner, ok := c.Request.Context().Value(background{}).(string); ok {
-		return "batch " + owner, 0, backgroundPriority
-	}
-	flow, weight = s.c.Flow(c)
-	return flow, weight, asked
-}
-
-// space returns the namespace of a request in the prefix cache.
-func (s *Server) space(c *gin.Context) string {
-	if !s.c.Apart {
-		return ""
-	}
-	return s.tenant(c)
-}
-
-// tenant returns whose the text of a request is: nobody else has drafts from it.
-func (s *Server) tenant(c *gin.Context) string {
-	if owner, ok := c.Request.Context().Value(background{}).(string); ok {
-		return owner
-	}
-	return s.owner(c)
-}
+// batchOwner is the key of the owner of a batch, in the context of its requests.
+type batchOwner struct{}
 
 // batchWidth is how many requests of batches are made at a time: enough for a pass over the weights to serve several,
 // and few beside those of people who wait.
@@ -67,7 +35,7 @@ func (s *Server) RunBatches(ctx context.Context) {
 		Store: s.c.Batches, Width: batchWidth,
 		Do: func(ctx context.Context, owner, url string, body []byte) batch.Answer {
 			to := &recorder{header: http.Header{}, status: http.StatusOK}
-			req, err := http.NewRequestWithContext(context.WithValue(ctx, background{}, owner), http.MethodPost, url, bytes.NewReader(body))
+			req, err := http.NewRequestWithContext(context.WithValue(ctx, batchOwner{}, owner), http.MethodPost, url, bytes.NewReader(body))
 			if err != nil { // the url is an endpoint's
 				panic(err)
 			}
@@ -99,21 +67,13 @@ func (r *recorder) WriteHeader(status int)      { r.status = status }
 
 var errNoBatches = reply.Unsupported("this server keeps no files and runs no batches; start it with --batch-dir")
 
-// owner returns whose files a request may see: those of its key, or of all where there are no keys.
-func (s *Server) owner(c *gin.Context) string {
-	if s.c.Owner == nil {
-		return ""
-	}
-	return s.c.Owner(c)
-}
-
 // kept is a handler of files or batches, whose errors it translates.
-func (s *Server) kept(f func(c *gin.Context, store *batch.Store, owner string) (any, error)) func(*gin.Context, *Model) error {
-	return func(c *gin.Context, _ *Model) error {
+func (s *Server) kept(f func(req *Request, store *batch.Store, owner string) (any, error)) func(*Request) error {
+	return func(req *Request) error {
 		if s.c.Batches == nil {
 			return errNoBatches
 		}
-		v, err := f(c, s.c.Batches, s.owner(c))
+		v, err := f(req, s.c.Batches, req.Caller.Owner)
 		switch {
 		case errors.Is(err, batch.ErrNotFound):
 			return &reply.Error{Status: http.StatusNotFound, Message: err.Error()}
@@ -127,19 +87,19 @@ func (s *Server) kept(f func(c *gin.Context, store *batch.Store, owner string) (
 			return err
 		}
 		if v != nil {
-			reply.JSON(c, http.StatusOK, v)
+			req.Send(v)
 		}
 		return nil
 	}
 }
 
 // upload keeps a file: a form with purpose and file.
-func (s *Server) upload(c *gin.Context, store *batch.Store, owner string) (any, error) {
+func (s *Server) upload(req *Request, store *batch.Store, owner string) (any, error) {
 	const want = "want a form (multipart/form-data) with purpose=batch and file"
-	if kind, _, err := mime.ParseMediaType(c.GetHeader("Content-Type")); err != nil || kind != "multipart/form-data" {
+	if kind, _, err := mime.ParseMediaType(req.HTTP.GetHeader("Content-Type")); err != nil || kind != "multipart/form-data" {
 		return nil, reply.Bad("the body is no form, %s", want)
 	}
-	form, err := c.Request.MultipartReader()
+	form, err := req.HTTP.Request.MultipartReader()
 	if err != nil {
 		return nil, reply.Bad("the body: %v, %s", err, want)
 	}
@@ -201,12 +161,12 @@ type failing struct{ err error }
 
 func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
-func (s *Server) getFile(c *gin.Context, store *batch.Store, owner string) (any, error) {
-	return store.File(owner, c.Param("id"))
+func (s *Server) getFile(req *Request, store *batch.Store, owner string) (any, error) {
+	return store.File(owner, req.HTTP.Param("id"))
 }
 
-func (s *Server) fileContent(c *gin.Context, store *batch.Store, owner string) (any, error) {
-	about, err := store.File(owner, c.Param("id"))
+func (s *Server) fileContent(req *Request, store *batch.Store, owner string) (any, error) {
+	about, err := store.File(owner, req.HTTP.Param("id"))
 	if err != nil {
 		return nil, err
 	}
@@ -215,7 +175,7 @@ func (s *Server) fileContent(c *gin.Context, store *batch.Store, owner string) (
 		return nil, err
 	}
 	defer f.Close()
-	c.DataFromReader(http.StatusOK, about.Bytes, "application/octet-stream", f, nil)
+	req.HTTP.DataFromReader(http.StatusOK, about.Bytes, "application/octet-stream", f, nil)
 	return nil, nil
 }
 
@@ -226,8 +186,8 @@ type deleted struct {
 	Deleted bool   `json:"deleted"`
 }
 
-func (s *Server) deleteFile(c *gin.Context, store *batch.Store, owner string) (any, error) {
-	id := c.Param("id")
+func (s *Server) deleteFile(req *Request, store *batch.Store, owner string) (any, error) {
+	id := req.HTTP.Param("id")
 	return deleted{id, "file", true}, store.RemoveFile(owner, id)
 }
 
@@ -237,27 +197,27 @@ var (
 	batchPages = paging{"desc", 20, 10_000}
 )
 
-func (s *Server) listFiles(c *gin.Context, store *batch.Store, owner string) (any, error) {
+func (s *Server) listFiles(req *Request, store *batch.Store, owner string) (any, error) {
 	list := store.Files(owner)
-	if purpose := c.Query("purpose"); purpose != "" {
+	if purpose := req.HTTP.Query("purpose"); purpose != "" {
 		list = slices.DeleteFunc(list, func(f batch.File) bool { return f.Purpose != purpose })
 	}
 	slices.Reverse(list) // the store has the newest first
-	return pageOf(c, list, func(f batch.File) string { return f.ID }, filePages)
+	return pageOf(req, list, func(f batch.File) string { return f.ID }, filePages)
 }
 
-func (s *Server) listBatches(c *gin.Context, store *batch.Store, owner string) (any, error) {
+func (s *Server) listBatches(req *Request, store *batch.Store, owner string) (any, error) {
 	list := store.Batches(owner)
 	slices.Reverse(list)
-	return pageOf(c, list, func(b batch.Batch) string { return b.ID }, batchPages)
+	return pageOf(req, list, func(b batch.Batch) string { return b.ID }, batchPages)
 }
 
-func (s *Server) getBatch(c *gin.Context, store *batch.Store, owner string) (any, error) {
-	return store.Batch(owner, c.Param("id"))
+func (s *Server) getBatch(req *Request, store *batch.Store, owner string) (any, error) {
+	return store.Batch(owner, req.HTTP.Param("id"))
 }
 
-func (s *Server) cancelBatch(c *gin.Context, store *batch.Store, owner string) (any, error) {
-	return store.Cancel(owner, c.Param("id"))
+func (s *Server) cancelBatch(req *Request, store *batch.Store, owner string) (any, error) {
+	return store.Cancel(owner, req.HTTP.Param("id"))
 }
 
 // A batchQuery is a request to begin a batch.
@@ -310,12 +270,9 @@ func (s *Server) batchEndpoints() []string {
 }
 
 // createBatch reads the body first: what is wrong with it is told whether or not there are batches.
-func (s *Server) createBatch(c *gin.Context, m *Model) error {
-	if _, err := receive(c); err != nil {
-		return err
-	}
+func (s *Server) createBatch(req *Request) error {
 	q := newBatchQuery(nil)
-	if err := readBody(c, q); err != nil {
+	if err := req.Read(q); err != nil {
 		return err
 	}
 	if all := s.batchEndpoints(); !slices.Contains(all, q.endpoint) {
@@ -325,9 +282,9 @@ func (s *Server) createBatch(c *gin.Context, m *Model) error {
 	if err != nil || lasts < time.Second || lasts > 720*time.Hour {
 		return reply.Invalid("completion_window", "%s, want a time such as 24h, at most 720h", field.Quote(q.window))
 	}
-	return s.kept(func(_ *gin.Context, store *batch.Store, owner string) (any, error) {
+	return s.kept(func(_ *Request, store *batch.Store, owner string) (any, error) {
 		return store.AddBatch(owner, q.input, q.endpoint, q.window, lasts, q.metadata)
-	})(c, m)
+	})(req)
 }
 
 // batchRoutes are those of files and batches.

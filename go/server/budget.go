@@ -4,8 +4,6 @@ import (
 	"math"
 	"net/http"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/server/field"
@@ -65,12 +63,10 @@ func (q *controlQuery) Fields() []field.Field {
 }
 
 // controlRunning ends the reasoning of a running request.
-func (s *Server) controlRunning(c *gin.Context, m *Model) error {
+func (s *Server) controlRunning(req *Request) error {
+	m := req.Model
 	q := newControlQuery(m)
-	if _, err := receive(c); err != nil {
-		return err
-	}
-	if err := readBody(c, q); err != nil {
+	if err := req.Read(q); err != nil {
 		return err
 	}
 	g := s.running.generation(q.id)
@@ -78,6 +74,6 @@ func (s *Server) controlRunning(c *gin.Context, m *Model) error {
 		return &reply.Error{Status: http.StatusNotFound, Message: "no request with the id " + field.Quote(q.id) + " runs", Param: "id"}
 	}
 	g.enough.Store(true)
-	reply.JSON(c, http.StatusOK, success{true})
+	req.Send(success{true})
 	return nil
 }

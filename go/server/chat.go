@@ -3,8 +3,6 @@ package server
 import (
 	"net/http"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/server/field"
@@ -64,13 +62,14 @@ func (q *chatQuery) format(g *generation, e envelope) format {
 }
 
 // createChat serves POST /v1/chat/completions.
-func (s *Server) createChat(c *gin.Context, m *Model) error {
+func (s *Server) createChat(req *Request) error {
+	m := req.Model
 	q := newChatQuery(m)
-	q.stored, q.owner = s.stored, s.owner(c)
-	if err := readBody(c, q); err != nil {
+	q.stored, q.owner = s.stored, req.Caller.Owner
+	if err := req.Read(q); err != nil {
 		return err
 	}
-	return s.generate(c, m, q, "chatcmpl-")
+	return s.generate(req, q, "chatcmpl-")
 }
 
 type chatAnswer struct {

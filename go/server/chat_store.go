@@ -1,12 +1,10 @@
 package server
 
 import (
-	"net/http"
 	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -69,8 +67,8 @@ func (s storedChat) completion() history.Item {
 }
 
 // storedChat returns the chat completion that a request names.
-func (s *Server) storedChat(c *gin.Context) (storedChat, error) {
-	r, err := s.stored.Get(keptChat, s.owner(c), c.Param("id"))
+func (s *Server) storedChat(req *Request) (storedChat, error) {
+	r, err := s.stored.Get(keptChat, req.Caller.Owner, req.HTTP.Param("id"))
 	if err != nil {
 		return storedChat{}, err
 	}
@@ -78,10 +76,10 @@ func (s *Server) storedChat(c *gin.Context) (storedChat, error) {
 }
 
 // listChats serves GET /v1/chat/completions.
-func (s *Server) listChats(c *gin.Context, _ *Model) error {
-	model := c.Query("model")
+func (s *Server) listChats(req *Request) error {
+	model := req.HTTP.Query("model")
 	want := map[string]string{}
-	for name, values := range c.Request.URL.Query() {
+	for name, values := range req.HTTP.Request.URL.Query() {
 		if key, ok := strings.CutPrefix(name, "metadata["); ok && strings.HasSuffix(key, "]") {
 			want[strings.TrimSuffix(key, "]")] = values[0]
 		}
@@ -99,31 +97,31 @@ func (s *Server) listChats(c *gin.Context, _ *Model) error {
 		return true
 	}
 	var items []history.Item
-	for _, body := range s.stored.List(keptChat, s.owner(c)) {
+	for _, body := range s.stored.List(keptChat, req.Caller.Owner) {
 		if chat := body.(storedChat); takes(chat) {
 			items = append(items, chat.completion())
 		}
 	}
-	return sendPage(c, items, "asc")
+	return sendPage(req, items, "asc")
 }
 
 // getChat serves GET /v1/chat/completions/:id.
-func (s *Server) getChat(c *gin.Context, _ *Model) error {
-	chat, err := s.storedChat(c)
+func (s *Server) getChat(req *Request) error {
+	chat, err := s.storedChat(req)
 	if err != nil {
 		return err
 	}
-	reply.JSON(c, http.StatusOK, chat.completion())
+	req.Send(chat.completion())
 	return nil
 }
 
 // listChatMessages serves GET /v1/chat/completions/:id/messages.
-func (s *Server) listChatMessages(c *gin.Context, _ *Model) error {
-	chat, err := s.storedChat(c)
+func (s *Server) listChatMessages(req *Request) error {
+	chat, err := s.storedChat(req)
 	if err != nil {
 		return err
 	}
-	return sendPage(c, slices.Clone(chat.messages), "asc")
+	return sendPage(req, slices.Clone(chat.messages), "asc")
 }
 
 // A labelQuery is a request to change what is stored with a chat completion.
@@ -136,12 +134,13 @@ func (q *labelQuery) Fields() []field.Field {
 }
 
 // labelChat serves POST /v1/chat/completions/:id.
-func (s *Server) labelChat(c *gin.Context, m *Model) error {
+func (s *Server) labelChat(req *Request) error {
+	m := req.Model
 	q := newLabelQuery(m)
-	if err := take(c, q); err != nil {
+	if err := req.Read(q); err != nil {
 		return err
 	}
-	err := s.stored.Change(keptChat, s.owner(c), c.Param("id"), func(r *history.Record) {
+	err := s.stored.Change(keptChat, req.Caller.Owner, req.HTTP.Param("id"), func(r *history.Record) {
 		chat := r.Body.(storedChat)
 		chat.metadata = jsontext.Value(q.metadata)
 		r.Body = chat
@@ -149,14 +148,14 @@ func (s *Server) labelChat(c *gin.Context, m *Model) error {
 	if err != nil {
 		return err
 	}
-	return s.getChat(c, m)
+	return s.getChat(req)
 }
 
 // endRunning serves DELETE of what generates: one that runs is cancelled, and a stored chat completion deleted.
-func (s *Server) endRunning(c *gin.Context, m *Model) error {
-	if id := c.Param("id"); s.stored.Remove(keptChat, s.owner(c), id) == nil {
-		reply.JSON(c, http.StatusOK, responseDeleted{id, "chat.completion.deleted", true})
+func (s *Server) endRunning(req *Request) error {
+	if id := req.HTTP.Param("id"); s.stored.Remove(keptChat, req.Caller.Owner, id) == nil {
+		req.Send(responseDeleted{id, "chat.completion.deleted", true})
 		return nil
 	}
-	return s.cancelRunning(c, m)
+	return s.cancelRunning(req)
 }

@@ -5,10 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"net/http"
 	"slices"
-
-	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
@@ -99,9 +96,10 @@ type stem struct {
 	branches []*branch
 }
 
-func (s *Server) decide(c *gin.Context, m *Model) error {
+func (s *Server) decide(req *Request) error {
+	m := req.Model
 	q := newDecisionQuery(m)
-	if err := readBody(c, q); err != nil {
+	if err := req.Read(q); err != nil {
 		return err
 	}
 	if m.VectorsOnly != "" {
@@ -113,11 +111,11 @@ func (s *Server) decide(c *gin.Context, m *Model) error {
 	}
 	held := m.tokenStore()
 	defer held.release()
-	stems, err := q.stems(c.Request.Context(), m, asked, held)
+	stems, err := q.stems(req.Context(), m, asked, held)
 	if err != nil {
 		return err
 	}
-	used, err := s.evaluate(c, m, &q.reads, stems)
+	used, err := s.evaluate(req, &q.reads, stems)
 	if err != nil {
 		return err
 	}
@@ -129,7 +127,7 @@ func (s *Server) decide(c *gin.Context, m *Model) error {
 		}
 		a.Decisions = append(a.Decisions, q.result(one, stems[i].branches, prior))
 	}
-	reply.JSON(c, http.StatusOK, a)
+	req.Send(a)
 	return nil
 }
 
@@ -277,7 +275,7 @@ func shared(a, b []int32) []int32 {
 
 // evaluate reads the branches. What all have in common is evaluated first, then what those of a question
 // have, then the branches: each stage finds the one before in the cache, so that no token is evaluated twice.
-func (s *Server) evaluate(c *gin.Context, m *Model, o *reads, stems []stem) (decisionUsage, error) {
+func (s *Server) evaluate(req *Request, o *reads, stems []stem) (decisionUsage, error) {
 	trunk := stems[0].ids
 	var questions, branches []readText
 	for _, st := range stems {
@@ -297,7 +295,7 @@ func (s *Server) evaluate(c *gin.Context, m *Model, o *reads, stems []stem) (dec
 		stages = slices.Insert(stages, 0, []readText{{ids: trunk}})
 	}
 	for i, texts := range stages {
-		prompt, cached, err := s.read(c, m, o, texts)
+		prompt, cached, err := s.read(req, o, texts)
 		if err != nil {
 			return used, err
 		}

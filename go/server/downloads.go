@@ -9,8 +9,6 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/quern-llm/quern/go/hub"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/field"
@@ -231,31 +229,28 @@ func (q *downloadQuery) Fields() []field.Field {
 }
 
 // startDownload begins a download, which goes on when the request has ended.
-func (s *Server) startDownload(c *gin.Context, _ *Model) error {
+func (s *Server) startDownload(req *Request) error {
 	q := newDownloadQuery(nil)
-	if _, err := receive(c); err != nil {
+	if err := req.Read(q); err != nil {
 		return err
 	}
-	if err := readBody(c, q); err != nil {
+	if _, err := s.download(req.Context(), q.model, "hf.co/"); err != nil {
 		return err
 	}
-	if _, err := s.download(c.Request.Context(), q.model, "hf.co/"); err != nil {
-		return err
-	}
-	reply.JSON(c, http.StatusOK, success{true})
+	req.Send(success{true})
 	return nil
 }
 
 // deleteModel removes a model from the cache.
-func (s *Server) deleteModel(c *gin.Context, _ *Model) error {
-	name := c.Query("model")
+func (s *Server) deleteModel(req *Request) error {
+	name := req.HTTP.Query("model")
 	if name == "" {
 		return reply.Invalid("model", "missing, want ?model= and a name that /models has")
 	}
-	if err := s.remove(c.Request.Context(), name); err != nil {
+	if err := s.remove(req.Context(), name); err != nil {
 		return err
 	}
-	reply.JSON(c, http.StatusOK, success{true})
+	req.Send(success{true})
 	return nil
 }
 

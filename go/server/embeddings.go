@@ -6,10 +6,7 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"math"
-	"net/http"
 	"slices"
-
-	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/model/arch"
@@ -89,9 +86,10 @@ type (
 )
 
 // embeddings serves OpenAI's endpoint.
-func (s *Server) embeddings(c *gin.Context, m *Model) error {
+func (s *Server) embeddings(req *Request) error {
+	m := req.Model
 	q := newEmbedQuery(m)
-	all, used, release, err := s.askedVectors(c, m, q)
+	all, used, release, err := s.askedVectors(req, q)
 	if err != nil {
 		return err
 	}
@@ -105,14 +103,15 @@ func (s *Server) embeddings(c *gin.Context, m *Model) error {
 		}
 		a.Data = append(a.Data, entry)
 	}
-	reply.JSON(c, http.StatusOK, a)
+	req.Send(a)
 	return nil
 }
 
 // nativeEmbeddings serves llama-server's endpoint. Vectors of tokens are as they are.
-func (s *Server) nativeEmbeddings(c *gin.Context, m *Model) error {
+func (s *Server) nativeEmbeddings(req *Request) error {
+	m := req.Model
 	q := newNativeEmbedQuery(m)
-	all, _, release, err := s.askedVectors(c, m, q)
+	all, _, release, err := s.askedVectors(req, q)
 	if err != nil {
 		return err
 	}
@@ -129,14 +128,15 @@ func (s *Server) nativeEmbeddings(c *gin.Context, m *Model) error {
 		}
 		answer = append(answer, nativeEmbedEntry{i, vectors})
 	}
-	reply.JSON(c, http.StatusOK, answer)
+	req.Send(answer)
 	return nil
 }
 
 // askedVectors reads a request for vectors and makes them.
-func (s *Server) askedVectors(c *gin.Context, m *Model, q *embedQuery) (all []*engine.Embedding, used tokenUsage, release func(), err error) {
+func (s *Server) askedVectors(req *Request, q *embedQuery) (all []*engine.Embedding, used tokenUsage, release func(), err error) {
+	m := req.Model
 	fail := func(err error) ([]*engine.Embedding, tokenUsage, func(), error) { return nil, used, nil, err }
-	if err := readBody(c, q); err != nil {
+	if err := req.Read(q); err != nil {
 		return fail(err)
 	}
 	switch {
@@ -148,7 +148,7 @@ func (s *Server) askedVectors(c *gin.Context, m *Model, q *embedQuery) (all []*e
 	if err := m.checkDimensions(q.dimensions); err != nil {
 		return fail(err)
 	}
-	return s.embedInputs(c, m, &q.reads, q.input, "input")
+	return s.embedInputs(req, &q.reads, q.input, "input")
 }
 
 // encodeVector is a vector in OpenAI's encoding.
@@ -174,14 +174,15 @@ func (p *inputs) Value() any { return nil }
 func (p *inputs) Schema() field.Schema { return (*prompts)(p).Schema() }
 
 // embedInputs makes the vectors of the texts of a field.
-func (s *Server) embedInputs(c *gin.Context, m *Model, o *reads, p inputs, name string) (all []*engine.Embedding, used tokenUsage, release func(), err error) {
+func (s *Server) embedInputs(req *Request, o *reads, p inputs, name string) (all []*engine.Embedding, used tokenUsage, release func(), err error) {
+	m := req.Model
 	held := m.tokenStore()
 	defer held.release()
-	ids, err := p.encode(c.Request.Context(), m, name, held)
+	ids, err := p.encode(req.Context(), m, name, held)
 	if err != nil {
 		return nil, used, nil, err
 	}
-	return s.embed(c, m, o, m.Pooling, ids)
+	return s.embed(req, o, m.Pooling, ids)
 }
 
 // encode returns the tokens of each text of a field. Lists of ids come first, then the longest

@@ -9,8 +9,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/mem"
@@ -18,12 +16,9 @@ import (
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
-// openAI is the context key of requests whose clients expect OpenAI's error codes.
-const openAI = "openai"
-
 // toAPI converts err to what the client is told. Internal errors are reported without
 // their details, which go to the log.
-func toAPI(c *gin.Context, err error) *reply.Error {
+func toAPI(req *Request, err error) *reply.Error {
 	var api *reply.Error
 	var busy *engine.BusyError
 	var short *engine.MemoryError
@@ -51,9 +46,9 @@ func toAPI(c *gin.Context, err error) *reply.Error {
 			Extra:   map[string]any{"type": "exceed_context_size_error", "n_prompt_tokens": long.Prompt, "n_ctx": long.Ctx},
 		}
 		switch {
-		case c.GetBool(openAI):
+		case req.route.openAI:
 			e.Extra["code"] = "context_length_exceeded"
-		case c.GetString(anthropicRequest) != "":
+		case req.route.anthropic:
 			e.Message = anthropicTooLong(long)
 		}
 		return e
@@ -64,7 +59,7 @@ func toAPI(c *gin.Context, err error) *reply.Error {
 		}
 	case errors.As(err, &missing):
 		e := &reply.Error{Status: http.StatusNotFound, Message: missing.Error(), Param: "model"}
-		if c.GetBool(openAI) {
+		if req.route.openAI {
 			e.Extra = map[string]any{"type": "invalid_request_error", "code": "model_not_found"}
 		}
 		return e
@@ -101,37 +96,37 @@ func toAPI(c *gin.Context, err error) *reply.Error {
 }
 
 // fail ends a request with err.
-func (s *Server) fail(c *gin.Context, err error) {
-	s.logHidden(c, err)
-	c.Abort()
+func (s *Server) fail(req *Request, err error) {
+	s.logHidden(req, err)
+	req.HTTP.Abort()
 	if errors.Is(err, reply.ErrGone) {
-		c.Status(reply.StatusCancelled) // for the log only: the client is gone
+		req.HTTP.Status(reply.StatusCancelled) // for the log only: the client is gone
 		return
 	}
-	e := toAPI(c, err)
-	if c.GetBool(waited) { // as a stream, which has begun
-		out := reply.Resume(c)
+	e := toAPI(req, err)
+	if req.waited { // as a stream, which has begun
+		out := reply.Resume(req.HTTP)
 		if out.Event(e.Body()) == nil {
 			_ = out.Flush() // fails only if the client has disconnected
 		}
 		return
 	}
 	if e.Status == http.StatusTooManyRequests || e.Retry > 0 {
-		c.Header("Retry-After", strconv.Itoa(max(int(math.Ceil(e.Retry.Seconds())), 1)))
+		req.HTTP.Header("Retry-After", strconv.Itoa(max(int(math.Ceil(e.Retry.Seconds())), 1)))
 	}
 	switch {
-	case c.GetString(anthropicRequest) != "":
-		reply.JSON(c, e.Status, anthropicBody(c, e))
-	case c.GetBool(ollamaRequest):
-		reply.JSON(c, e.Status, ollamaError{e.Message})
+	case req.route.anthropic:
+		reply.JSON(req.HTTP, e.Status, anthropicBody(req, e))
+	case req.route.ollama:
+		reply.JSON(req.HTTP, e.Status, ollamaError{e.Message})
 	default:
-		reply.JSON(c, e.Status, e.Body())
+		reply.JSON(req.HTTP, e.Status, e.Body())
 	}
 }
 
 // logHidden logs the details of an error that are kept from the client.
-func (s *Server) logHidden(c *gin.Context, err error) {
-	if !errors.Is(err, reply.ErrGone) && toAPI(c, err).Status == http.StatusInternalServerError {
-		s.c.Log.Error().Err(err).Str("path", c.FullPath()).Msg("request failed")
+func (s *Server) logHidden(req *Request, err error) {
+	if !errors.Is(err, reply.ErrGone) && toAPI(req, err).Status == http.StatusInternalServerError {
+		s.c.Log.Error().Err(err).Str("path", req.path).Msg("request failed")
 	}
 }

@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -45,28 +43,29 @@ type liner interface{ lines() }
 
 // generate serves an endpoint that generates text. The ids of its answers begin
 // with prefix.
-func generate[Q prompter](s *Server, prefix string, defaults func(*Model) Q) func(*gin.Context, *Model) error {
-	return func(c *gin.Context, m *Model) error {
-		q := defaults(m)
-		if err := readBody(c, q); err != nil {
+func generate[Q prompter](s *Server, prefix string, defaults func(*Model) Q) func(*Request) error {
+	return func(req *Request) error {
+		q := defaults(req.Model)
+		if err := req.Read(q); err != nil {
 			return err
 		}
-		return s.generate(c, m, q, prefix)
+		return s.generate(req, q, prefix)
 	}
 }
 
 // generate answers a query that was read.
-func (s *Server) generate(c *gin.Context, m *Model, q prompter, prefix string) error {
-	g, err := s.begin(c, m, q, prefix)
+func (s *Server) generate(req *Request, q prompter, prefix string) error {
+	g, err := s.begin(req, q, prefix)
 	if err != nil {
 		return err
 	}
-	return s.finish(c, q, g)
+	return s.finish(req, q, g)
 }
 
 // begin starts what a query that was read asks for.
-func (s *Server) begin(c *gin.Context, m *Model, q prompter, prefix string) (*generation, error) {
-	if err := q.settle(m, c.Request.Header); err != nil {
+func (s *Server) begin(req *Request, q prompter, prefix string) (*generation, error) {
+	m := req.Model
+	if err := q.settle(m, req.HTTP.Request.Header); err != nil {
 		return nil, err
 	}
 	from, err := q.source(m)
@@ -77,39 +76,39 @@ func (s *Server) begin(c *gin.Context, m *Model, q prompter, prefix string) (*ge
 	if err := o.form.settle(m, from, !o.ignoreEOS); err != nil {
 		return nil, err
 	}
-	return s.start(c, m, o, prefix, from)
+	return s.start(req, o, prefix, from)
 }
 
 // finish answers a request that was started.
-func (s *Server) finish(c *gin.Context, q prompter, g *generation) error {
+func (s *Server) finish(req *Request, q prompter, g *generation) error {
 	defer g.close()
-	defer func() { s.c.Note(c, g.note()) }()
+	defer func() { s.c.Note(req.HTTP, g.note()) }()
 	f := q.format(g, s.envelope(g))
 	if g.opts.stream {
-		return s.stream(c, g, f)
+		return s.stream(req, g, f)
 	}
-	answers, err := g.collect(c.Request.Context())
+	answers, err := g.collect(req.Context())
 	if err != nil {
 		return err
 	}
-	reply.JSON(c, http.StatusOK, f.whole(answers))
+	req.Send(f.whole(answers))
 	return nil
 }
 
 // stream sends what a generation yields as it comes. An error before the first event is
 // returned, since it can have a status of its own; a later one is sent as the last
 // event.
-func (s *Server) stream(c *gin.Context, g *generation, f format) error {
-	out := reply.NewStream(c)
+func (s *Server) stream(req *Request, g *generation, f format) error {
+	out := reply.NewStream(req.HTTP)
 	if _, ok := f.(liner); ok {
-		out = reply.NewLines(c)
+		out = reply.NewLines(req.HTTP)
 	}
 	quiet := s.quiet(g.opts)
 	ping := out.Ping
 	if own, ok := f.(pinger); ok {
 		ping = func() error { return own.ping(out) }
 	}
-	err := g.each(c.Request.Context(), quiet, func(events []event) (sent bool, err error) {
+	err := g.each(req.Context(), quiet, func(events []event) (sent bool, err error) {
 		if len(events) == 0 {
 			if err := ping(); err != nil {
 				return false, err
@@ -135,8 +134,8 @@ func (s *Server) stream(c *gin.Context, g *generation, f format) error {
 	case errors.Is(err, reply.ErrGone) || !out.Begun():
 		return err
 	default:
-		s.logHidden(c, err)
-		err = f.failed(out, toAPI(c, err))
+		s.logHidden(req, err)
+		err = f.failed(out, toAPI(req, err))
 	}
 	if err != nil || out.Flush() != nil {
 		return reply.ErrGone

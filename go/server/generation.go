@@ -7,8 +7,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/engine"
@@ -17,6 +15,7 @@ import (
 
 // A generation is a running request: its sequences and their events.
 type generation struct {
+	request  *Request
 	id       string
 	created  int64
 	model    *Model
@@ -45,7 +44,8 @@ type source struct {
 }
 
 // start reserves memory for a request and submits its sequences: all of them, or none.
-func (s *Server) start(c *gin.Context, m *Model, o *options, prefix string, src source) (*generation, error) {
+func (s *Server) start(req *Request, o *options, prefix string, src source) (*generation, error) {
+	m := req.Model
 	if m.VectorsOnly != "" {
 		return nil, reply.Unsupported("%s; use /v1/embeddings or /v1/rerank", m.VectorsOnly)
 	}
@@ -56,21 +56,21 @@ func (s *Server) start(c *gin.Context, m *Model, o *options, prefix string, src 
 	if err != nil {
 		return nil, err
 	}
-	adapters, err := m.applied(c.Request.Context(), o.lora)
+	adapters, err := m.applied(req.Adapter, o.lora)
 	if err != nil {
 		ledger.close()
 		return nil, err
 	}
 	g := &generation{
-		name: m.Name,
-		id:   prefix + newID(), created: time.Now().Unix(), model: m, opts: o,
+		request: req, name: m.Name,
+		id: prefix + newID(), created: time.Now().Unix(), model: m, opts: o,
 		prompts: src.prompts, echo: src.echo, box: newMailbox(), ledger: ledger,
 	}
-	if a := adapterOf(c.Request.Context()); a != nil {
+	if a := req.Adapter; a != nil {
 		g.name = a.Name
 	}
 	budgeted := src.budget.of(m, src.chat)
-	flow, weight, priority := s.flow(c, o.priority)
+	caller := &req.Caller
 	for _, prompt := range src.prompts {
 		for i := range o.n {
 			seq := &sequence{
@@ -83,8 +83,8 @@ func (s *Server) start(c *gin.Context, m *Model, o *options, prefix string, src 
 				budgeted.Now = &g.enough
 				r.Constraint = constrain.Bound(r.Constraint, *budgeted)
 			}
-			r.Namespace, r.Owner = s.space(c), s.tenant(c)
-			r.Flow, r.Weight, r.Priority, r.Origin, r.Sink = flow, weight, priority, c.Request.Context(), seq
+			r.Namespace, r.Owner = caller.Space, caller.Owner
+			r.Flow, r.Weight, r.Priority, r.Origin, r.Sink = caller.Flow, caller.Weight, caller.priority(o.priority), req.Context(), seq
 			ticket, err := m.Engine.Submit(r)
 			if err != nil {
 				g.cancel()
@@ -97,7 +97,7 @@ func (s *Server) start(c *gin.Context, m *Model, o *options, prefix string, src 
 	}
 	g.registry = s.running
 	g.registry.add(g)
-	c.Header("X-Completion-Id", g.id)
+	req.HTTP.Header("X-Completion-Id", g.id)
 	return g, nil
 }
 

@@ -5,20 +5,18 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // stay returns what a request says about the model's stay in memory.
-func (s *Server) stay(c *gin.Context, r route) (o models.Options, err error) {
-	if o.Load, err = switchOf(c, "autoload"); err != nil {
+func (s *Server) stay(req *Request) (o models.Options, err error) {
+	if o.Load, err = req.Switch("autoload"); err != nil {
 		return o, err
 	}
-	if r.ollama && r.method == http.MethodPost {
-		o.KeepAlive = keepAliveOf(received(c))
+	if req.route.ollama && req.route.method == http.MethodPost {
+		o.KeepAlive = keepAliveOf(req.body)
 	}
 	return o, nil
 }
@@ -51,16 +49,10 @@ func wantsStream(body []byte) (stream bool) {
 	return stream
 }
 
-// leased is the context key of a request's lease.
-const leased = "leased"
-
-// waited is the context key of a stream that began while its request waited for the model.
-const waited = "waited"
-
 // lease returns a lease of the model of a name. While it is loaded, a stream is kept alive by comments.
-func (s *Server) lease(c *gin.Context, name string, o models.Options) (*models.Lease[Model], error) {
-	ctx := c.Request.Context()
-	if s.c.Ping < 0 || c.Request.Method != http.MethodPost {
+func (s *Server) lease(req *Request, name string, o models.Options) (*models.Lease[Model], error) {
+	ctx := req.Context()
+	if s.c.Ping < 0 || req.HTTP.Request.Method != http.MethodPost {
 		return s.models.Acquire(ctx, name, o)
 	}
 	// Most models are there: no goroutine for these.
@@ -89,12 +81,12 @@ func (s *Server) lease(c *gin.Context, name string, o models.Options) (*models.L
 		}
 		if out == nil {
 			// Streams in lines have no comments, and nothing else to send.
-			if c.GetBool(ollamaRequest) || !wantsStream(received(c)) {
+			if req.route.ollama || !wantsStream(req.body) {
 				tick.Stop()
 				continue
 			}
-			out = reply.NewStream(c)
-			c.Set(waited, true)
+			out = reply.NewStream(req.HTTP)
+			req.waited = true
 		}
 		if out.Ping() != nil || out.Flush() != nil {
 			cancel()

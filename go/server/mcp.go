@@ -9,7 +9,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/chat"
@@ -49,7 +48,7 @@ type (
 
 var errNoTools = reply.Unsupported("this server has no tools; start it with --mcp")
 
-func (s *Server) listTools(c *gin.Context, _ *Model) error {
+func (s *Server) listTools(req *Request) error {
 	if s.c.Tools == nil {
 		return errNoTools
 	}
@@ -62,7 +61,7 @@ func (s *Server) listTools(c *gin.Context, _ *Model) error {
 		}
 		list.Data = append(list.Data, mcpTool{"function", s.c.Tools.Server(f.Name), jsontext.Value(t.Function)})
 	}
-	reply.JSON(c, http.StatusOK, list)
+	req.Send(list)
 	return nil
 }
 
@@ -97,28 +96,25 @@ func (a callArguments) Schema() field.Schema {
 
 // callTool calls a tool. Pages of other origins may not, whichever the server allows otherwise: a tool may do anything.
 // That the body has to be JSON keeps the forms of such pages out even where a browser says nothing of its origin.
-func (s *Server) callTool(c *gin.Context, _ *Model) error {
+func (s *Server) callTool(req *Request) error {
 	if s.c.Tools == nil {
 		return errNoTools
 	}
-	if err := http.NewCrossOriginProtection().Check(c.Request); err != nil {
+	if err := http.NewCrossOriginProtection().Check(req.HTTP.Request); err != nil {
 		return &reply.Error{Status: http.StatusForbidden, Message: "a page of another origin may not call tools, only the server's own page and programs may"}
 	}
-	if kind, _, err := mime.ParseMediaType(c.GetHeader("Content-Type")); err != nil || kind != "application/json" {
-		return &reply.Error{Status: http.StatusUnsupportedMediaType, Message: fmt.Sprintf("the body has the type %s, want application/json", field.Quote(c.GetHeader("Content-Type")))}
-	}
-	if _, err := receive(c); err != nil {
-		return err
+	if kind, _, err := mime.ParseMediaType(req.HTTP.GetHeader("Content-Type")); err != nil || kind != "application/json" {
+		return &reply.Error{Status: http.StatusUnsupportedMediaType, Message: fmt.Sprintf("the body has the type %s, want application/json", field.Quote(req.HTTP.GetHeader("Content-Type")))}
 	}
 	q := newMCPQuery(nil)
-	if err := readBody(c, q); err != nil {
+	if err := req.Read(q); err != nil {
 		return err
 	}
 	server := s.c.Tools.Server(q.name)
 	if server == "" {
 		return &reply.Error{Status: http.StatusNotFound, Message: "no tool has the name " + field.Quote(q.name) + "; /v1/mcp/tools says which there are", Param: "name"}
 	}
-	ctx, cancel := context.WithTimeoutCause(c.Request.Context(), s.c.ToolTime, errSlowTool)
+	ctx, cancel := context.WithTimeoutCause(req.Context(), s.c.ToolTime, errSlowTool)
 	defer cancel()
 	begun := time.Now()
 	content, err := s.c.Tools.Call(ctx, q.name, string(q.arguments))
@@ -132,7 +128,7 @@ func (s *Server) callTool(c *gin.Context, _ *Model) error {
 	default:
 		return &reply.Error{Status: http.StatusBadGateway, Message: err.Error()}
 	}
-	reply.JSON(c, http.StatusOK, mcpResult{"mcp.result", q.name, server, content})
+	req.Send(mcpResult{"mcp.result", q.name, server, content})
 	return nil
 }
 

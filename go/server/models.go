@@ -5,11 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/models"
-	"github.com/quern-llm/quern/go/server/reply"
 )
 
 type (
@@ -120,8 +117,8 @@ func (s *Server) listed(st models.Status[Model]) modelEntry {
 }
 
 // listModels shows all models.
-func (s *Server) listModels(c *gin.Context, _ *Model) error {
-	if err := s.rescan(c); err != nil {
+func (s *Server) listModels(req *Request) error {
+	if err := s.rescan(req); err != nil {
 		return err
 	}
 	list := modelList{Object: "list", Data: []modelEntry{}, Models: []modelCard{}}
@@ -135,17 +132,17 @@ func (s *Server) listModels(c *gin.Context, _ *Model) error {
 	for _, d := range s.pulling.all() {
 		list.Data = append(list.Data, d.entry())
 	}
-	if !s.known(c) {
+	if !s.known(req) {
 		for i := range list.Data {
 			list.Data[i].conceal()
 		}
 	}
-	reply.JSON(c, http.StatusOK, list)
+	req.Send(list)
 	return nil
 }
 
 // known reports whether a request, which may be of anybody, is of an authorized client.
-func (s *Server) known(c *gin.Context) bool { return s.c.Known == nil || s.c.Known(c) }
+func (s *Server) known(req *Request) bool { return s.c.Known == nil || s.c.Known(req.HTTP) }
 
 // conceal removes what only authorized clients are told: where files are, and flags.
 func (e *modelEntry) conceal() {
@@ -155,22 +152,22 @@ func (e *modelEntry) conceal() {
 	}
 }
 
-func (s *Server) oneModel(c *gin.Context, _ *Model) error {
-	id := strings.TrimPrefix(c.Param("id"), "/")
+func (s *Server) oneModel(req *Request) error {
+	id := strings.TrimPrefix(req.HTTP.Param("id"), "/")
 	if id == "sse" {
-		if c.Request.Method == http.MethodHead { // what would come has no end
-			c.Status(http.StatusOK)
+		if req.HTTP.Request.Method == http.MethodHead { // what would come has no end
+			req.HTTP.Status(http.StatusOK)
 			return nil
 		}
-		return s.watchModels(c, nil)
+		return s.watchModels(req)
 	}
 	if d := s.pulling.named(id); d != nil && !s.models.Has(id) {
-		reply.JSON(c, http.StatusOK, d.entry())
+		req.Send(d.entry())
 		return nil
 	}
 	for _, st := range s.models.List() {
 		if slices.Contains(st.Names, id) {
-			reply.JSON(c, http.StatusOK, s.listed(st))
+			req.Send(s.listed(st))
 			return nil
 		}
 		if st.Model == nil {
@@ -178,7 +175,7 @@ func (s *Server) oneModel(c *gin.Context, _ *Model) error {
 		}
 		m := st.Model
 		if a := m.adapters.named(id); a != nil {
-			reply.JSON(c, http.StatusOK, m.adapterModel(a))
+			req.Send(m.adapterModel(a))
 			return nil
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/chat"
@@ -97,17 +96,17 @@ type ollamaPrompter interface {
 
 // ollama returns the handler of an endpoint that generates text. A request without a prompt is there
 // to have the model loaded, which it is.
-func ollama[Q ollamaPrompter](s *Server, prefix string, defaults func(*Model) Q) func(*gin.Context, *Model) error {
-	return func(c *gin.Context, m *Model) error {
-		q := defaults(m)
-		if err := readBody(c, q); err != nil {
+func ollama[Q ollamaPrompter](s *Server, prefix string, defaults func(*Model) Q) func(*Request) error {
+	return func(req *Request) error {
+		q := defaults(req.Model)
+		if err := req.Read(q); err != nil {
 			return err
 		}
-		if a := q.loaded(m); a != nil {
-			reply.JSON(c, http.StatusOK, a)
+		if a := q.loaded(req.Model); a != nil {
+			req.Send(a)
 			return nil
 		}
-		return s.generate(c, m, q, prefix)
+		return s.generate(req, q, prefix)
 	}
 }
 
@@ -122,8 +121,8 @@ func promptless(name, reason string) ollamaAnswer {
 
 // stopped answers a request that only has a model unloaded whose weights are not in memory: they need not come for that. It
 // reports whether it did.
-func (s *Server) stopped(c *gin.Context, r route, name string, o models.Options) bool {
-	if r.stop == nil || o.KeepAlive == nil || *o.KeepAlive != 0 || asksSomething(received(c)) {
+func (s *Server) stopped(req *Request, name string, o models.Options) bool {
+	if req.route.stop == nil || o.KeepAlive == nil || *o.KeepAlive != 0 || asksSomething(req.body) {
 		return false
 	}
 	st, err := s.models.Status(name)
@@ -131,7 +130,7 @@ func (s *Server) stopped(c *gin.Context, r route, name string, o models.Options)
 		return false
 	}
 	_ = s.models.Unload(name) // one that sleeps; others are unloaded
-	reply.JSON(c, http.StatusOK, r.stop(cmp.Or(modelName(received(c)), st.Names[0]), unloaded))
+	req.Send(req.route.stop(cmp.Or(modelName(req.body), st.Names[0]), unloaded))
 	return true
 }
 

@@ -1,10 +1,7 @@
 package server
 
 import (
-	"net/http"
 	"time"
-
-	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/model/arch"
@@ -58,9 +55,10 @@ type (
 	}
 )
 
-func (s *Server) ollamaEmbed(c *gin.Context, m *Model) error {
+func (s *Server) ollamaEmbed(req *Request) error {
+	m := req.Model
 	begun, q := time.Now(), newOllamaEmbedQuery(m)
-	all, used, release, err := s.ollamaAsked(c, m, q)
+	all, used, release, err := s.ollamaAsked(req, q)
 	if err != nil {
 		return err
 	}
@@ -73,23 +71,25 @@ func (s *Server) ollamaEmbed(c *gin.Context, m *Model) error {
 		a.Embeddings = append(a.Embeddings, finish(e.Vectors()[0], q.dimensions, engine.Euclidean))
 	}
 	a.Total = time.Since(begun).Nanoseconds()
-	reply.JSON(c, http.StatusOK, a)
+	req.Send(a)
 	return nil
 }
 
 // ollamaOldEmbed serves /api/embeddings, whose vectors are as they are.
-func (s *Server) ollamaOldEmbed(c *gin.Context, m *Model) error {
-	all, _, release, err := s.ollamaAsked(c, m, newOllamaOldEmbedQuery(m))
+func (s *Server) ollamaOldEmbed(req *Request) error {
+	m := req.Model
+	all, _, release, err := s.ollamaAsked(req, newOllamaOldEmbedQuery(m))
 	if err != nil {
 		return err
 	}
 	defer release()
-	reply.JSON(c, http.StatusOK, ollamaVector{all[0].Vectors()[0]})
+	req.Send(ollamaVector{all[0].Vectors()[0]})
 	return nil
 }
 
-func (s *Server) ollamaAsked(c *gin.Context, m *Model, q *ollamaEmbedQuery) (all []*engine.Embedding, used tokenUsage, release func(), err error) {
-	if err = readBody(c, q); err == nil {
+func (s *Server) ollamaAsked(req *Request, q *ollamaEmbedQuery) (all []*engine.Embedding, used tokenUsage, release func(), err error) {
+	m := req.Model
+	if err = req.Read(q); err == nil {
 		err = m.checkDimensions(q.dimensions)
 	}
 	if err == nil && (m.Pooling == arch.PoolNone || m.Pooling == arch.PoolRank) {
@@ -102,5 +102,5 @@ func (s *Server) ollamaAsked(c *gin.Context, m *Model, q *ollamaEmbedQuery) (all
 	if q.old {
 		name = "prompt"
 	}
-	return s.embedInputs(c, m, &q.reads, q.input, name)
+	return s.embedInputs(req, &q.reads, q.input, name)
 }

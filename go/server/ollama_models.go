@@ -5,15 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"net/http"
 	"strings"
 	"time"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/field"
-	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // ollamaInterface is the version of Ollama whose interface this is: some clients need a later one than others.
@@ -24,8 +20,8 @@ type ollamaVersion struct {
 	Quern   string `json:"quern"`
 }
 
-func (s *Server) ollamaVersion(c *gin.Context, _ *Model) error {
-	reply.JSON(c, http.StatusOK, ollamaVersion{ollamaInterface, s.c.Build})
+func (s *Server) ollamaVersion(req *Request) error {
+	req.Send(ollamaVersion{ollamaInterface, s.c.Build})
 	return nil
 }
 
@@ -75,7 +71,7 @@ func (m *Model) digest() string {
 	return hex.EncodeToString(sum[:])
 }
 
-func (s *Server) ollamaTags(c *gin.Context, _ *Model) error {
+func (s *Server) ollamaTags(req *Request) error {
 	list := ollamaModels{[]ollamaModel{}}
 	for _, st := range s.models.List() {
 		m, _ := s.described(st)
@@ -86,14 +82,14 @@ func (s *Server) ollamaTags(c *gin.Context, _ *Model) error {
 		}
 		list.Models = append(list.Models, one)
 	}
-	reply.JSON(c, http.StatusOK, list)
+	req.Send(list)
 	return nil
 }
 
 // never is when models are unloaded that stay until their memory is needed.
 var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func (s *Server) ollamaRunning(c *gin.Context, _ *Model) error {
+func (s *Server) ollamaRunning(req *Request) error {
 	list := ollamaModels{[]ollamaModel{}}
 	for _, st := range s.models.List() {
 		if st.Model == nil || st.State == models.Sleeping {
@@ -107,7 +103,7 @@ func (s *Server) ollamaRunning(c *gin.Context, _ *Model) error {
 		one.Size, one.Expires, one.VRAM, one.Context = cmp.Or(st.Bytes, one.Size), stamp(until), new(uint64), m.Ctx
 		list.Models = append(list.Models, one)
 	}
-	reply.JSON(c, http.StatusOK, list)
+	req.Send(list)
 	return nil
 }
 
@@ -137,9 +133,10 @@ type ollamaShown struct {
 	Modified     string         `json:"modified_at"`
 }
 
-func (s *Server) ollamaShow(c *gin.Context, m *Model) error {
+func (s *Server) ollamaShow(req *Request) error {
+	m := req.Model
 	q := newOllamaShowQuery(m)
-	if err := readBody(c, q); err != nil {
+	if err := req.Read(q); err != nil {
 		return err
 	}
 	// Clients ask for models that they do not know are there.
@@ -151,7 +148,7 @@ func (s *Server) ollamaShow(c *gin.Context, m *Model) error {
 		Modelfile: "FROM " + m.Name + "\n", Template: m.Template.Source(), Details: m.card().Details,
 		Info: m.ollamaInfo(), Capabilities: m.capabilities(), Modified: stamp(m.loaded),
 	}
-	reply.JSON(c, http.StatusOK, a)
+	req.Send(a)
 	return nil
 }
 

@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/quern-llm/quern/go/hub"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -58,16 +56,16 @@ type ollamaPullStatus struct {
 }
 
 // ollamaPull downloads a model while the client waits. Where no client waits any more, the download ends.
-func (s *Server) ollamaPull(c *gin.Context, _ *Model) error {
+func (s *Server) ollamaPull(req *Request) error {
 	q := newOllamaPullQuery(nil)
-	if err := take(c, q); err != nil {
+	if err := req.Read(q); err != nil {
 		return err
 	}
 	name, err := q.given()
 	if err != nil {
 		return err
 	}
-	ctx := c.Request.Context()
+	ctx := req.Context()
 	d, err := s.download(ctx, name, "ollama.com/")
 	if err != nil {
 		return err
@@ -82,10 +80,10 @@ func (s *Server) ollamaPull(c *gin.Context, _ *Model) error {
 		if d.err != nil {
 			return pulled(d.err)
 		}
-		reply.JSON(c, http.StatusOK, ollamaPullStatus{Status: "success"})
+		req.Send(ollamaPullStatus{Status: "success"})
 		return nil
 	}
-	out := reply.NewLines(c)
+	out := reply.NewLines(req.HTTP)
 	send := func(lines ...ollamaPullStatus) error {
 		for _, line := range lines {
 			if err := out.Event(line); err != nil {
@@ -152,19 +150,19 @@ func (q *ollamaDeleteQuery) Fields() []field.Field {
 	return q.ollamaName.fields("Which model, by a name that /api/tags has.")
 }
 
-func (s *Server) ollamaDelete(c *gin.Context, _ *Model) error {
+func (s *Server) ollamaDelete(req *Request) error {
 	q := newOllamaDeleteQuery(nil)
-	if err := take(c, q); err != nil {
+	if err := req.Read(q); err != nil {
 		return err
 	}
 	name, err := q.given()
 	if err != nil {
 		return err
 	}
-	if err := s.remove(c.Request.Context(), s.untagged(name)); err != nil {
+	if err := s.remove(req.Context(), s.untagged(name)); err != nil {
 		return err
 	}
-	reply.JSON(c, http.StatusOK, struct{}{})
+	req.Send(struct{}{})
 	return nil
 }
 
@@ -180,21 +178,21 @@ func (q *ollamaCopyQuery) Fields() []field.Field {
 	}
 }
 
-func (s *Server) ollamaCopy(c *gin.Context, _ *Model) error {
+func (s *Server) ollamaCopy(req *Request) error {
 	q := newOllamaCopyQuery(nil)
-	if err := take(c, q); err != nil {
+	if err := req.Read(q); err != nil {
 		return err
 	}
 	if s.c.Library == nil {
 		return errNoLibrary
 	}
-	err := s.c.Library.Copy(c.Request.Context(), s.untagged(q.source), strings.TrimSuffix(q.destination, ":latest"))
+	err := s.c.Library.Copy(req.Context(), s.untagged(q.source), strings.TrimSuffix(q.destination, ":latest"))
 	if errors.Is(err, hub.ErrNotFound) {
 		return &reply.Error{Status: http.StatusNotFound, Message: err.Error(), Param: "source"}
 	}
 	if err != nil {
 		return reply.Invalid("destination", "%v", err)
 	}
-	reply.JSON(c, http.StatusOK, struct{}{})
+	req.Send(struct{}{})
 	return nil
 }

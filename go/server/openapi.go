@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/engine"
@@ -68,8 +67,8 @@ func document(routes []route, pages []Page, version string) []byte {
 	return doc
 }
 
-func (s *Server) serveDocument(c *gin.Context, _ *Model) error {
-	c.Data(http.StatusOK, reply.ContentType, s.openAPI)
+func (s *Server) serveDocument(req *Request) error {
+	req.HTTP.Data(http.StatusOK, reply.ContentType, s.openAPI)
 	return nil
 }
 

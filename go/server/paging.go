@@ -5,8 +5,6 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -36,17 +34,17 @@ func (p paging) params(more ...param) []param {
 }
 
 // pageOf returns the part of a list, which begins with the oldest and may be changed, that the query asks for.
-func pageOf[T any](c *gin.Context, list []T, id func(T) string, p paging) (page[T], error) {
+func pageOf[T any](req *Request, list []T, id func(T) string, p paging) (page[T], error) {
 	all := page[T]{Object: "list", Data: []T{}}
 	limit := p.usual
-	if text := c.Query("limit"); text != "" {
+	if text := req.HTTP.Query("limit"); text != "" {
 		var err error
 		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > p.most {
 			return all, reply.Invalid("limit", "%s, want 1 to %d", field.Quote(text), p.most)
 		}
 	}
 	order := p.order
-	if text := c.Query("order"); text != "" {
+	if text := req.HTTP.Query("order"); text != "" {
 		order = text
 	}
 	switch order {
@@ -56,7 +54,7 @@ func pageOf[T any](c *gin.Context, list []T, id func(T) string, p paging) (page[
 	default:
 		return all, reply.Invalid("order", "%s, want asc or desc", field.Quote(order))
 	}
-	if after := c.Query("after"); after != "" {
+	if after := req.HTTP.Query("after"); after != "" {
 		i := slices.IndexFunc(list, func(v T) bool { return id(v) == after })
 		if i < 0 {
 			return all, reply.Invalid("after", "%s is not in the list", field.Quote(after))

@@ -4,8 +4,6 @@ import (
 	"net/http"
 	"slices"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -55,27 +53,29 @@ type (
 	}
 )
 
-func (s *Server) health(c *gin.Context, _ *Model) error {
+func (s *Server) health(req *Request) error {
 	if !s.models.Ready() {
 		return models.ErrLoading
 	}
-	reply.JSON(c, http.StatusOK, status{"ok"})
+	req.Send(status{"ok"})
 	return nil
 }
 
 // anyProps answers for the server where a request names no model and there is no default, and else for the model.
-func (s *Server) anyProps(c *gin.Context, _ *Model) error {
-	if c.Query("model") == "" && s.models.Several() && !s.models.Default() {
-		reply.JSON(c, http.StatusOK, routerProps{
+func (s *Server) anyProps(req *Request) error {
+	if req.HTTP.Query("model") == "" && s.models.Several() && !s.models.Default() {
+		req.Send(routerProps{
 			Role: "router", Most: s.c.Models.Most, AutoLoad: !s.c.Models.Manual,
 			UI: s.hasPage("/"), Metrics: s.hasPage("/metrics"), MCP: s.c.Tools != nil, Build: s.c.Build,
 		})
 		return nil
 	}
-	return s.answer(c, route{method: http.MethodGet, asleep: true, handle: s.props})
+	req.route = &route{method: http.MethodGet, asleep: true, handle: s.props}
+	return s.answer(req)
 }
 
-func (s *Server) props(c *gin.Context, m *Model) error {
+func (s *Server) props(req *Request) error {
+	m := req.Model
 	p := props{
 		Defaults: m.idleSlot(0), TotalSlots: m.slots(), Alias: m.Name, Path: m.Path, FileType: m.Info.FileType,
 		Modalities: map[string]bool{"vision": false, "video": false, "audio": false},
@@ -91,7 +91,7 @@ func (s *Server) props(c *gin.Context, m *Model) error {
 	if id, ok := m.Tokenizer.EOS(); ok {
 		p.EOS = m.Tokenizer.Token(id)
 	}
-	reply.JSON(c, http.StatusOK, p)
+	req.Send(p)
 	return nil
 }
 
@@ -100,6 +100,6 @@ func (s *Server) hasPage(path string) bool {
 	return slices.ContainsFunc(s.c.Besides, func(p Page) bool { return p.Path == path })
 }
 
-func (s *Server) setProps(*gin.Context, *Model) error {
+func (s *Server) setProps(*Request) error {
 	return reply.Unsupported("no property can be changed while the server runs")
 }

@@ -8,8 +8,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/internal/exactmath"
 	"github.com/quern-llm/quern/go/mem"
@@ -63,17 +61,18 @@ func (m *Model) window() int {
 
 // read evaluates texts until all are, an error ends one, or the client is gone. It returns how many
 // tokens they have, and how many of those the cache had.
-func (s *Server) read(c *gin.Context, m *Model, o *reads, texts []readText) (prompt, cached int, err error) {
-	if err := o.timeout(c.Request.Header); err != nil {
+func (s *Server) read(req *Request, o *reads, texts []readText) (prompt, cached int, err error) {
+	m := req.Model
+	if err := o.timeout(req.HTTP.Request.Header); err != nil {
 		return 0, 0, err
 	}
-	ctx, cancel := context.WithCancelCause(c.Request.Context())
+	ctx, cancel := context.WithCancelCause(req.Context())
 	defer cancel(nil)
-	adapters, err := m.applied(ctx, nil)
+	adapters, err := m.applied(req.Adapter, nil)
 	if err != nil {
 		return 0, 0, err
 	}
-	flow, weight, priority := s.flow(c, o.priority)
+	caller := &req.Caller
 	done := make(chan engine.Result, len(texts)) // a Sink never blocks
 	tickets := map[int]Ticket{}
 	defer func() {
@@ -91,7 +90,7 @@ func (s *Server) read(c *gin.Context, m *Model, o *reads, texts []readText) (pro
 			t := &texts[next]
 			ticket, err := m.Engine.Submit(&engine.Request{
 				Params:  engine.Params{Prompt: t.ids, Reader: t.reader, Sampling: m.Sampling, TopLogprobs: -1},
-				NoCache: t.noCache, Namespace: s.space(c), Adapters: adapters, Slot: -1, Flow: flow, Weight: weight, Priority: priority,
+				NoCache: t.noCache, Namespace: caller.Space, Adapters: adapters, Slot: -1, Flow: caller.Flow, Weight: caller.Weight, Priority: caller.priority(o.priority),
 				Deadline: deadline, Origin: ctx, Sink: readSink{done},
 			})
 			var busy *engine.BusyError
@@ -116,7 +115,7 @@ func (s *Server) read(c *gin.Context, m *Model, o *reads, texts []readText) (pro
 			cached += r.CachedTokens
 		}
 	}
-	s.c.Note(c, map[string]any{"model": m.Name, "prompt_tokens": prompt, "cached_tokens": cached})
+	s.c.Note(req.HTTP, map[string]any{"model": m.Name, "prompt_tokens": prompt, "cached_tokens": cached})
 	return prompt, cached, nil
 }
 
@@ -145,7 +144,8 @@ func (s readSink) Done(r engine.Result) { s.done <- r }
 const numberBytes = slack * (4 + 24)
 
 // embed makes the vectors of texts. The memory of the answer is reserved until release is called.
-func (s *Server) embed(c *gin.Context, m *Model, o *reads, pooling arch.Pooling, ids [][]int32) (all []*engine.Embedding, used tokenUsage, release func(), err error) {
+func (s *Server) embed(req *Request, o *reads, pooling arch.Pooling, ids [][]int32) (all []*engine.Embedding, used tokenUsage, release func(), err error) {
+	m := req.Model
 	texts, numbers := make([]readText, len(ids)), 0
 	for i := range ids {
 		e, err := m.Engine.Embedding(len(ids[i]), pooling)
@@ -165,7 +165,7 @@ func (s *Server) embed(c *gin.Context, m *Model, o *reads, pooling arch.Pooling,
 	if err != nil {
 		return nil, used, nil, err
 	}
-	prompt, _, err := s.read(c, m, o, texts)
+	prompt, _, err := s.read(req, o, texts)
 	if err != nil {
 		release()
 		return nil, used, nil, err

@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"sync"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -106,13 +104,13 @@ type cancelled struct {
 }
 
 // cancelRunning cancels a running request by its id.
-func (s *Server) cancelRunning(c *gin.Context, _ *Model) error {
-	id := c.Param("id")
+func (s *Server) cancelRunning(req *Request) error {
+	id := req.HTTP.Param("id")
 	g := s.running.generation(id)
 	if g == nil {
 		return &reply.Error{Status: http.StatusNotFound, Message: "no request with the id " + field.Quote(id) + " runs"}
 	}
 	g.cancel()
-	reply.JSON(c, http.StatusOK, cancelled{id, "completion.cancelled", true})
+	req.Send(cancelled{id, "completion.cancelled", true})
 	return nil
 }

@@ -4,11 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"net/http"
 	"slices"
 	"strings"
-
-	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern/go/model/arch"
 	"github.com/quern-llm/quern/go/server/field"
@@ -76,10 +73,11 @@ type (
 var rerankSchema = field.Schema{"anyOf": []field.Schema{schemaOf(rerankAnswer{}), schemaOf([]teiEntry{})}}
 
 // rerank returns the handler of an endpoint in llama-server's form, or Cohere's.
-func (s *Server) rerank(cohere bool) func(*gin.Context, *Model) error {
-	return func(c *gin.Context, m *Model) error {
+func (s *Server) rerank(cohere bool) func(*Request) error {
+	return func(req *Request) error {
+		m := req.Model
 		q := newRerankQuery(m)
-		if err := readBody(c, q); err != nil {
+		if err := req.Read(q); err != nil {
 			return err
 		}
 		tei := q.texts != nil
@@ -100,7 +98,7 @@ func (s *Server) rerank(cohere bool) func(*gin.Context, *Model) error {
 		ids := make([][]int32, len(docs))
 		pair := m.pairing(q.query)
 		for i, d := range docs {
-			if c.Request.Context().Err() != nil {
+			if req.Context().Err() != nil {
 				return reply.ErrGone
 			}
 			if ids[i] = pair(d); len(ids[i]) == 0 {
@@ -110,7 +108,7 @@ func (s *Server) rerank(cohere bool) func(*gin.Context, *Model) error {
 				return wrapAPI(len(docs) > 1, i, err)
 			}
 		}
-		all, used, release, err := s.embed(c, m, &q.reads, arch.PoolRank, ids)
+		all, used, release, err := s.embed(req, &q.reads, arch.PoolRank, ids)
 		if err != nil {
 			return err
 		}
@@ -132,7 +130,7 @@ func (s *Server) rerank(cohere bool) func(*gin.Context, *Model) error {
 			entries = entries[:min(q.topN, len(entries))]
 		}
 		if tei {
-			reply.JSON(c, http.StatusOK, teiEntries(entries))
+			req.Send(teiEntries(entries))
 			return nil
 		}
 		a := rerankAnswer{ID: "rerank-" + newID(), Object: "list", Model: m.Name, Results: entries, Usage: used}
@@ -140,7 +138,7 @@ func (s *Server) rerank(cohere bool) func(*gin.Context, *Model) error {
 			a.Meta = &cohereMeta{}
 			a.Meta.Version.Version, a.Meta.Tokens.Input = "2", used.PromptTokens
 		}
-		reply.JSON(c, http.StatusOK, a)
+		req.Send(a)
 		return nil
 	}
 }

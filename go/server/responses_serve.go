@@ -4,12 +4,8 @@ import (
 	"cmp"
 	"context"
 	"math"
-	"net/http"
 	"strconv"
 
-	"github.com/gin-gonic/gin"
-
-	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/history"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -19,26 +15,27 @@ import (
 const keptResponse history.Kind = "response"
 
 // createResponse serves POST /v1/responses.
-func (s *Server) createResponse(c *gin.Context, m *Model) error {
+func (s *Server) createResponse(req *Request) error {
+	m := req.Model
 	q := s.newResponsesQuery(m)
-	q.owner = s.owner(c)
-	if err := readBody(c, q); err != nil {
+	q.owner = req.Caller.Owner
+	if err := req.Read(q); err != nil {
 		return err
 	}
-	g, err := s.begin(c, m, q, "resp_")
+	g, err := s.begin(req, q, "resp_")
 	if err != nil {
 		return err
 	}
 	if q.background {
-		return s.inBackground(c, q, g)
+		return s.inBackground(req, q, g)
 	}
-	return s.finish(c, q, g)
+	return s.finish(req, q, g)
 }
 
 // inBackground answers with a response that is generated meanwhile, and stored from now
 // on, or with its events as they come, which others may follow too. The model stays leased until it has ended.
-func (s *Server) inBackground(c *gin.Context, q *responsesQuery, g *generation) error {
-	lease := c.MustGet(leased).(*models.Lease[Model]).Again()
+func (s *Server) inBackground(req *Request, q *responsesQuery, g *generation) error {
+	lease := req.lease.Again()
 	f := q.format(g, s.envelope(g)).(*responsesFormat)
 	begun := f.body
 	r := f.stored()
@@ -48,13 +45,12 @@ func (s *Server) inBackground(c *gin.Context, q *responsesQuery, g *generation) 
 		r.Log = f.log
 	}
 	s.stored.Put(r)
-	copied := c.Copy()
 	go func() {
 		defer lease.Release()
 		defer g.close()
 		if err := f.run(); err != nil {
-			s.logHidden(copied, err)
-			f.fail(toAPI(copied, err))
+			s.logHidden(req, err)
+			f.fail(toAPI(req, err))
 			if f.log != nil {
 				_ = f.send(nil, responseEvent{Type: "response.failed", Response: &f.body}) // is logged if there is no memory, too
 			}
@@ -65,9 +61,9 @@ func (s *Server) inBackground(c *gin.Context, q *responsesQuery, g *generation) 
 		}
 	}()
 	if q.stream {
-		return r.Log.Follow(c.Request.Context(), reply.NewStream(c), 0, s.quiet(g.opts))
+		return r.Log.Follow(req.Context(), reply.NewStream(req.HTTP), 0, s.quiet(g.opts))
 	}
-	reply.JSON(c, http.StatusOK, begun)
+	req.Send(begun)
 	return nil
 }
 
@@ -93,17 +89,17 @@ func (f *responsesFormat) run() error {
 }
 
 // getResponse serves GET /v1/responses/:id.
-func (s *Server) getResponse(c *gin.Context, _ *Model) error {
-	r, err := s.stored.Get(keptResponse, s.owner(c), c.Param("id"))
+func (s *Server) getResponse(req *Request) error {
+	r, err := s.stored.Get(keptResponse, req.Caller.Owner, req.HTTP.Param("id"))
 	if err != nil {
 		return err
 	}
-	stream, err := isOn(c, "stream")
+	stream, err := req.On("stream")
 	if err != nil {
 		return err
 	}
 	after := -1
-	if text := c.Query("starting_after"); text != "" {
+	if text := req.HTTP.Query("starting_after"); text != "" {
 		if after, err = strconv.Atoi(text); err != nil || after < 0 || after == math.MaxInt {
 			return reply.Invalid("starting_after", "%s, want the sequence_number of an event", field.Quote(text))
 		}
@@ -112,9 +108,9 @@ func (s *Server) getResponse(c *gin.Context, _ *Model) error {
 		if r.Log == nil {
 			return reply.Invalid("stream", "the response %s was not asked for with background and stream: it is sent whole", field.Quote(r.ID))
 		}
-		return r.Log.Follow(c.Request.Context(), reply.NewStream(c), after+1, s.c.Ping)
+		return r.Log.Follow(req.Context(), reply.NewStream(req.HTTP), after+1, s.c.Ping)
 	}
-	reply.JSON(c, http.StatusOK, s.stored.Body(r))
+	req.Send(s.stored.Body(r))
 	return nil
 }
 
@@ -125,18 +121,18 @@ type responseDeleted struct {
 }
 
 // deleteResponse serves DELETE /v1/responses/:id.
-func (s *Server) deleteResponse(c *gin.Context, _ *Model) error {
-	id := c.Param("id")
-	if err := s.stored.Remove(keptResponse, s.owner(c), id); err != nil {
+func (s *Server) deleteResponse(req *Request) error {
+	id := req.HTTP.Param("id")
+	if err := s.stored.Remove(keptResponse, req.Caller.Owner, id); err != nil {
 		return err
 	}
-	reply.JSON(c, http.StatusOK, responseDeleted{id, "response", true})
+	req.Send(responseDeleted{id, "response", true})
 	return nil
 }
 
 // cancelResponse serves POST /v1/responses/:id/cancel.
-func (s *Server) cancelResponse(c *gin.Context, _ *Model) error {
-	r, err := s.stored.Get(keptResponse, s.owner(c), c.Param("id"))
+func (s *Server) cancelResponse(req *Request) error {
+	r, err := s.stored.Get(keptResponse, req.Caller.Owner, req.HTTP.Param("id"))
 	if err != nil {
 		return err
 	}
@@ -149,7 +145,7 @@ func (s *Server) cancelResponse(c *gin.Context, _ *Model) error {
 		body.Status = statusStopped
 		r.Body, r.Cancel = body, nil
 	})
-	reply.JSON(c, http.StatusOK, s.stored.Body(r))
+	req.Send(s.stored.Body(r))
 	return nil
 }
 
@@ -160,19 +156,19 @@ type responseItemList = page[history.Item]
 func itemPages(order string) paging { return paging{order, 20, 100} }
 
 // listInputItems serves GET /v1/responses/:id/input_items.
-func (s *Server) listInputItems(c *gin.Context, _ *Model) error {
-	r, err := s.stored.Get(keptResponse, s.owner(c), c.Param("id"))
+func (s *Server) listInputItems(req *Request) error {
+	r, err := s.stored.Get(keptResponse, req.Caller.Owner, req.HTTP.Param("id"))
 	if err != nil {
 		return err
 	}
-	return sendPage(c, r.Given(), "desc")
+	return sendPage(req, r.Given(), "desc")
 }
 
 // sendPage answers with some of the items, as limit, order and after say. They are in the order in which they came.
-func sendPage(c *gin.Context, items []history.Item, order string) error {
-	list, err := pageOf(c, items, func(v history.Item) string { return v.ID }, itemPages(order))
+func sendPage(req *Request, items []history.Item, order string) error {
+	list, err := pageOf(req, items, func(v history.Item) string { return v.ID }, itemPages(order))
 	if err == nil {
-		reply.JSON(c, http.StatusOK, list)
+		req.Send(list)
 	}
 	return err
 }
@@ -187,16 +183,17 @@ func (s *Server) newResponsesCountQuery(m *Model) responsesCountQuery {
 func (q responsesCountQuery) Fields() []field.Field { return q.input() }
 
 // countResponse serves POST /v1/responses/input_tokens.
-func (s *Server) countResponse(c *gin.Context, m *Model) error {
+func (s *Server) countResponse(req *Request) error {
+	m := req.Model
 	q := s.newResponsesCountQuery(m)
-	q.owner = s.owner(c)
-	if err := readBody(c, q); err != nil {
+	q.owner = req.Caller.Owner
+	if err := req.Read(q); err != nil {
 		return err
 	}
 	src, err := q.source(m)
 	if err != nil {
 		return err
 	}
-	reply.JSON(c, http.StatusOK, tokenCount{"response.input_tokens", len(src.prompts[0])})
+	req.Send(tokenCount{"response.input_tokens", len(src.prompts[0])})
 	return nil
 }

@@ -6,8 +6,6 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -29,19 +27,16 @@ type placing struct {
 }
 
 // placed returns the handler of a request about a model's place in memory.
-func (s *Server) placed(do placing) func(*gin.Context, *Model) error {
-	return func(c *gin.Context, _ *Model) error {
+func (s *Server) placed(do placing) func(*Request) error {
+	return func(req *Request) error {
 		q := newModelQuery(nil)
-		if _, err := receive(c); err != nil {
-			return err
-		}
-		if err := readBody(c, q); err != nil {
+		if err := req.Read(q); err != nil {
 			return err
 		}
 		if d := s.pulling.named(q.model); d != nil && do.cancels {
 			d.cancel()
 			<-d.done
-			reply.JSON(c, http.StatusOK, success{true})
+			req.Send(success{true})
 			return nil
 		}
 		if !s.models.Has(q.model) {
@@ -57,7 +52,7 @@ func (s *Server) placed(do placing) func(*gin.Context, *Model) error {
 			}
 			return err
 		}
-		reply.JSON(c, http.StatusOK, success{true})
+		req.Send(success{true})
 		return nil
 	}
 }
@@ -135,14 +130,14 @@ func (s *Server) eventOf(e models.Event) modelEvent {
 }
 
 // watchModels streams the changes of models. One who reads too slowly is cut off.
-func (s *Server) watchModels(c *gin.Context, _ *Model) error {
+func (s *Server) watchModels(req *Request) error {
 	events, stop := s.models.Watch()
 	defer stop()
-	out := reply.NewStream(c)
+	out := reply.NewStream(req.HTTP)
 	if out.Ping() != nil || out.Flush() != nil { // which tells the client that the events from now on will come
 		return reply.ErrGone
 	}
-	ctx := c.Request.Context()
+	ctx := req.Context()
 	var silence <-chan time.Time
 	if s.c.Ping > 0 {
 		tick := time.NewTicker(s.c.Ping)
@@ -169,12 +164,12 @@ func (s *Server) watchModels(c *gin.Context, _ *Model) error {
 }
 
 // rescan brings the list of models up to date.
-func (s *Server) rescan(c *gin.Context) error {
-	reload, err := isOn(c, "reload")
+func (s *Server) rescan(req *Request) error {
+	reload, err := req.On("reload")
 	if err != nil || !reload || s.c.Rescan == nil {
 		return err
 	}
-	if !s.known(c) {
+	if !s.known(req) {
 		return &reply.Error{Status: http.StatusUnauthorized, Message: "reload: it needs the API key"}
 	}
 	if err := s.c.Rescan(); err != nil {

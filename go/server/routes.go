@@ -3,8 +3,6 @@ package server
 import (
 	"net/http"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/quern-llm/quern/go/server/field"
 )
 
@@ -12,7 +10,7 @@ import (
 type route struct {
 	method    string
 	paths     []string // the first is canonical, the others are aliases
-	handle    func(*gin.Context, *Model) error
+	handle    func(*Request) error
 	within    bool                                    // its paths are handled by a route with a wildcard
 	always    bool                                    // served even while the model is loading
 	asleep    bool                                    // served without waking a model that sleeps

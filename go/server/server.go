@@ -17,7 +17,6 @@ package server
 
 import (
 	"cmp"
-	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -186,11 +185,11 @@ func (s *Server) Handler() http.Handler {
 func (s *Server) Fallback(e *gin.Engine) {
 	e.HandleMethodNotAllowed = true
 	e.NoRoute(func(c *gin.Context) {
-		c.Set(ollamaRequest, strings.Contains(c.Request.URL.Path, "/api/"))
-		s.fail(c, &reply.Error{Status: http.StatusNotFound, Message: "there is no " + field.Quote(c.Request.URL.Path) + "; /openapi.json says what there is"})
+		r := route{ollama: strings.Contains(c.Request.URL.Path, "/api/")}
+		s.fail(s.request(c, &r), &reply.Error{Status: http.StatusNotFound, Message: "there is no " + field.Quote(c.Request.URL.Path) + "; /openapi.json says what there is"})
 	})
 	e.NoMethod(func(c *gin.Context) {
-		s.fail(c, &reply.Error{
+		s.fail(s.request(c, &route{}), &reply.Error{
 			Status:  http.StatusMethodNotAllowed,
 			Message: c.Request.Method + " is not for " + field.Quote(c.Request.URL.Path) + ", want " + c.Writer.Header().Get("Allow"),
 		})
@@ -199,37 +198,36 @@ func (s *Server) Fallback(e *gin.Engine) {
 
 // Missing returns a handler for features that are disabled by configuration.
 func (s *Server) Missing(message string) gin.HandlerFunc {
-	return func(c *gin.Context) { s.fail(c, reply.Unsupported("%s", message)) }
+	return func(c *gin.Context) { s.fail(s.request(c, &route{}), reply.Unsupported("%s", message)) }
 }
 
 // serve returns the handler of a route.
 func (s *Server) serve(r route) gin.HandlerFunc {
 	return func(c *gin.Context) {
-		c.Set(openAI, r.openAI)
+		req := s.request(c, &r)
 		if r.anthropic {
-			identify(c)
+			req.identify()
 		}
-		c.Set(ollamaRequest, r.ollama)
-		if err := s.answer(c, r); err != nil {
-			s.fail(c, err)
+		if err := s.answer(req); err != nil {
+			s.fail(req, err)
 		}
 	}
 }
 
-func (s *Server) answer(c *gin.Context, r route) error {
+func (s *Server) answer(req *Request) error {
+	r := req.route
 	if r.always {
-		return r.handle(c, nil)
+		return r.handle(req)
 	}
-	name := c.Query("model")
+	name := req.HTTP.Query("model")
 	if r.method == http.MethodPost {
-		body, err := receive(c)
-		if err != nil {
+		if err := req.receive(); err != nil {
 			return err
 		}
 		if s.models.Several() || s.adapting() {
-			given := modelName(body)
+			given := modelName(req.body)
 			if r.ollama && given == "" {
-				given = nameIn(body, "name") // the older form
+				given = nameIn(req.body, "name") // the older form
 			}
 			name = cmp.Or(given, name)
 		}
@@ -241,26 +239,24 @@ func (s *Server) answer(c *gin.Context, r route) error {
 	if err != nil {
 		return err
 	}
-	if adapter != nil {
-		c.Request = c.Request.WithContext(context.WithValue(c.Request.Context(), namedAdapter{}, adapter))
-	}
-	o, err := s.stay(c, r)
+	req.Adapter = adapter
+	o, err := s.stay(req)
 	if err != nil {
 		return err
 	}
 	if r.asleep {
 		if st, err := s.models.Status(name); err == nil && st.Model != nil {
-			return r.handle(c, st.Model)
+			req.Model = st.Model
+			return r.handle(req)
 		}
 	}
-	if s.stopped(c, r, name, o) {
+	if s.stopped(req, name, o) {
 		return nil
 	}
-	lease, err := s.lease(c, name, o)
-	if err != nil {
+	if req.lease, err = s.lease(req, name, o); err != nil {
 		return err
 	}
-	defer lease.Release()
-	c.Set(leased, lease)
-	return r.handle(c, lease.Model)
+	defer req.lease.Release()
+	req.Model = req.lease.Model
+	return r.handle(req)
 }

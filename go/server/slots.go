@@ -10,8 +10,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/gin-gonic/gin"
-
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -48,7 +46,8 @@ func (m *Model) idleSlot(id int) slotEntry {
 	return slotEntry{ID: id, Model: m.Name, Task: -1, Ctx: m.Ctx, Speculative: o.speculation.Sources != 0, Params: o.settings(), Next: []nextToken{{Has: true, Remain: -1}}}
 }
 
-func (s *Server) slots(c *gin.Context, m *Model) error {
+func (s *Server) slots(req *Request) error {
+	m := req.Model
 	if s.c.NoSlots {
 		return reply.Unsupported("this server does not show its slots; start it with --slots")
 	}
@@ -72,14 +71,14 @@ func (s *Server) slots(c *gin.Context, m *Model) error {
 		}
 		list = append(list, one)
 	}
-	fail, err := isOn(c, "fail_on_no_slot")
+	fail, err := req.On("fail_on_no_slot")
 	if err != nil {
 		return err
 	}
 	if fail && !free {
 		return &reply.Error{Status: http.StatusServiceUnavailable, Message: "no slot is free"}
 	}
-	reply.JSON(c, http.StatusOK, list)
+	req.Send(list)
 	return nil
 }
 
@@ -93,18 +92,19 @@ func (q *slotQuery) Fields() []field.Field {
 }
 
 // slotAction saves, restores or erases the cached sequence of a slot.
-func (s *Server) slotAction(c *gin.Context, m *Model) error {
-	id, err := strconv.Atoi(c.Param("id"))
+func (s *Server) slotAction(req *Request) error {
+	m := req.Model
+	id, err := strconv.Atoi(req.HTTP.Param("id"))
 	if n := m.slots(); err != nil || id < 0 || id >= n {
-		return reply.Invalid("id_slot", "%s, want 0 to %d", field.Quote(c.Param("id")), n-1)
+		return reply.Invalid("id_slot", "%s, want 0 to %d", field.Quote(req.HTTP.Param("id")), n-1)
 	}
-	action := c.Query("action")
+	action := req.HTTP.Query("action")
 	if action == "erase" {
-		n, err := m.Engine.EraseSlot(id, s.space(c))
+		n, err := m.Engine.EraseSlot(id, req.Caller.Space)
 		if err != nil {
 			return slotError(err)
 		}
-		reply.JSON(c, http.StatusOK, map[string]any{"id_slot": id, "n_erased": n})
+		req.Send(map[string]any{"id_slot": id, "n_erased": n})
 		return nil
 	}
 	if action != "save" && action != "restore" {
@@ -114,7 +114,7 @@ func (s *Server) slotAction(c *gin.Context, m *Model) error {
 		return reply.Unsupported("this server saves no slots; start it with --slot-save-path")
 	}
 	q := newSlotQuery(m)
-	if err := readBody(c, q); err != nil {
+	if err := req.Read(q); err != nil {
 		return err
 	}
 	if err := checkFilename(q.filename); err != nil {
@@ -129,16 +129,16 @@ func (s *Server) slotAction(c *gin.Context, m *Model) error {
 	var f engine.SlotFile
 	words := [3]string{"n_saved", "n_written", "save_ms"}
 	if action == "save" {
-		f, err = saveSlot(dir, q.filename, id, s.space(c), m.Engine)
+		f, err = saveSlot(dir, q.filename, id, req.Caller.Space, m.Engine)
 	} else {
 		words = [3]string{"n_restored", "n_read", "restore_ms"}
-		f, err = restoreSlot(dir, q.filename, id, s.space(c), m.Engine)
+		f, err = restoreSlot(dir, q.filename, id, req.Caller.Space, m.Engine)
 	}
 	if err != nil {
 		return slotError(err)
 	}
 	took := float64(time.Since(begun)) / float64(time.Millisecond)
-	reply.JSON(c, http.StatusOK, map[string]any{
+	req.Send(map[string]any{
 		"id_slot": id, "filename": q.filename, words[0]: f.Tokens, words[1]: f.Bytes,
 		"timings": map[string]any{words[2]: took},
 	})

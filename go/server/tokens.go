@@ -1,10 +1,7 @@
 package server
 
 import (
-	"net/http"
 	"unicode/utf8"
-
-	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -48,9 +45,10 @@ func (q *tokenizeQuery) Fields() []field.Field {
 	}
 }
 
-func (s *Server) tokenize(c *gin.Context, m *Model) error {
+func (s *Server) tokenize(req *Request) error {
+	m := req.Model
 	q := newTokenizeQuery(m)
-	if err := readBody(c, q); err != nil {
+	if err := req.Read(q); err != nil {
 		return err
 	}
 	out := tokens{[]any{}}
@@ -70,7 +68,7 @@ func (s *Server) tokenize(c *gin.Context, m *Model) error {
 		}
 		out.Tokens = append(out.Tokens, one)
 	}
-	reply.JSON(c, http.StatusOK, out)
+	req.Send(out)
 	return nil
 }
 
@@ -83,9 +81,10 @@ func (q *detokenizeQuery) Fields() []field.Field {
 	return []field.Field{field.Required("tokens", &q.tokens, "Token ids.")}
 }
 
-func (s *Server) detokenize(c *gin.Context, m *Model) error {
+func (s *Server) detokenize(req *Request) error {
+	m := req.Model
 	q := newDetokenizeQuery(m)
-	if err := readBody(c, q); err != nil {
+	if err := req.Read(q); err != nil {
 		return err
 	}
 	for i, id := range q.tokens {
@@ -93,7 +92,7 @@ func (s *Server) detokenize(c *gin.Context, m *Model) error {
 			return reply.Invalid("tokens", "element %d: token %d is not in the vocabulary, want 0 to %d", i, id, m.Tokenizer.Len()-1)
 		}
 	}
-	reply.JSON(c, http.StatusOK, content{m.spell(q.tokens)})
+	req.Send(content{m.spell(q.tokens)})
 	return nil
 }
 
@@ -104,29 +103,31 @@ func newTemplateQuery(m *Model) *templateQuery {
 	return filled(m, &templateQuery{newConversation()})
 }
 
-func (s *Server) applyTemplate(c *gin.Context, m *Model) error {
+func (s *Server) applyTemplate(req *Request) error {
+	m := req.Model
 	q := newTemplateQuery(m)
-	if err := readBody(c, q); err != nil {
+	if err := req.Read(q); err != nil {
 		return err
 	}
 	prompt, err := q.render(m)
 	if err != nil {
 		return err
 	}
-	reply.JSON(c, http.StatusOK, rendered{prompt.Text})
+	req.Send(rendered{prompt.Text})
 	return nil
 }
 
 // countTokens returns the number of tokens of a chat's prompt.
-func (s *Server) countTokens(c *gin.Context, m *Model) error {
+func (s *Server) countTokens(req *Request) error {
+	m := req.Model
 	q := newChatQuery(m)
-	if err := readBody(c, q); err != nil {
+	if err := req.Read(q); err != nil {
 		return err
 	}
 	src, err := q.source(m)
 	if err != nil {
 		return err
 	}
-	reply.JSON(c, http.StatusOK, tokenCount{"response.input_tokens", len(src.prompts[0])})
+	req.Send(tokenCount{"response.input_tokens", len(src.prompts[0])})
 	return nil
 }

@@ -2,10 +2,7 @@ package server
 
 import (
 	"cmp"
-	"net/http"
 	"slices"
-
-	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/machine"
@@ -111,7 +108,7 @@ type cpuUse struct {
 }
 
 // memory answers what the server's memory is used for.
-func (s *Server) memory(c *gin.Context, _ *Model) error {
+func (s *Server) memory(req *Request) error {
 	d := s.c.Device
 	if d == nil {
 		return reply.Unsupported("this server has no memory budget")
@@ -146,7 +143,7 @@ func (s *Server) memory(c *gin.Context, _ *Model) error {
 		d := s.c.Disk.Status()
 		u.Disk = &diskUse{d.Bytes, d.Limit, d.Pages, d.Read, d.Written, d.Removed, d.Damaged, d.Errors}
 	}
-	reply.JSON(c, http.StatusOK, u)
+	req.Send(u)
 	return nil
 }
 

@@ -1,0 +1,100 @@
+package server
+
+import (
+	"context"
+	"math"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/field"
+	"github.com/quern-llm/quern/go/server/reply"
+)
+
+// A Request is a request to an endpoint, from its arrival to the end of its answer.
+type Request struct {
+	HTTP    *gin.Context
+	Model   *Model   // nil: the endpoint is not of a model
+	Adapter *Adapter // named as the model; nil: none was
+	Caller  Caller
+
+	route    *route
+	path     string // of the route, as it was registered
+	id       string // as Anthropic's clients show it
+	body     []byte
+	received bool                 // body is complete
+	lease    *models.Lease[Model] // of Model, until the request is answered
+	waited   bool                 // a stream began while the request waited for its model
+}
+
+// A Caller is whose request it is.
+type Caller struct {
+	Flow       string  // for fair shares of the machine
+	Weight     float64 // of the flow
+	Background bool    // it is a request of a batch: it gives way to any other
+	Owner      string  // whose files, stored answers and texts it may see
+	Space      string  // the namespace of its texts in the prefix cache
+}
+
+// backgroundPriority is below all that requests may ask for: a batch's requests fill the time that no others want, and
+// give way to any.
+const backgroundPriority = math.MinInt32
+
+// priority returns the priority of a request that asks for one.
+func (c *Caller) priority(asked int) int {
+	if c.Background {
+		return backgroundPriority
+	}
+	return asked
+}
+
+// request returns the request of an HTTP request to a route.
+func (s *Server) request(c *gin.Context, r *route) *Request {
+	req := &Request{HTTP: c, route: r, path: c.FullPath()}
+	caller := &req.Caller
+	if owner, ok := c.Request.Context().Value(batchOwner{}).(string); ok {
+		*caller = Caller{Flow: "batch " + owner, Background: true, Owner: owner}
+	} else {
+		caller.Flow, caller.Weight = s.c.Flow(c)
+		if s.c.Owner != nil {
+			caller.Owner = s.c.Owner(c)
+		}
+	}
+	if s.c.Apart {
+		caller.Space = caller.Owner
+	}
+	return req
+}
+
+// Context ends when the client is gone.
+func (r *Request) Context() context.Context { return r.HTTP.Request.Context() }
+
+// Read takes the body into its fields.
+func (r *Request) Read(q field.Query) error {
+	if err := r.receive(); err != nil {
+		return err
+	}
+	return field.Read(r.body, q.Fields())
+}
+
+// Switch returns what a parameter of the query that is on or off says, nil where it is not there.
+func (r *Request) Switch(name string) (*bool, error) {
+	text, ok := r.HTTP.GetQuery(name)
+	if !ok {
+		return nil, nil
+	}
+	on := text == "true" || text == "1"
+	if !on && text != "false" && text != "0" {
+		return nil, reply.Invalid(name, "%s, want true or false", field.Quote(text))
+	}
+	return &on, nil
+}
+
+// On reports whether such a parameter is on.
+func (r *Request) On(name string) (bool, error) {
+	on, err := r.Switch(name)
+	return on != nil && *on, err
+}
+
+// Send answers with a value as JSON.
+func (r *Request) Send(v any) { reply.JSON(r.HTTP, 200, v) }
