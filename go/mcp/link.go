@@ -86,7 +86,13 @@ func (l *link) call(ctx context.Context, p *sdk.CallToolParams) (*sdk.CallToolRe
 	if err != nil {
 		return nil, err
 	}
+	ctx, cancel := answered(ctx)
+	defer cancel(nil)
 	r, err := session.CallTool(ctx, p)
+	if why := context.Cause(ctx); err != nil && errors.Is(why, errLong) {
+		l.drop(session)
+		return nil, why
+	}
 	if errors.Is(err, io.EOF) || errors.Is(err, sdk.ErrConnectionClosed) || errors.Is(err, sdk.ErrSessionMissing) {
 		l.drop(session)
 		err = because(ctx, err, said)
@@ -121,8 +127,8 @@ func because(ctx context.Context, err error, said *tail) error {
 // standard error, for when that fails.
 func (s Server) transport() (sdk.Transport, *tail) {
 	if s.URL != "" {
-		client := &http.Client{Transport: headers{s.Headers, http.DefaultTransport}, CheckRedirect: sameServer}
-		return &sdk.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, DisableStandaloneSSE: true}, &tail{}
+		client := &http.Client{Transport: headers{s.Headers, bounded{http.DefaultTransport}}, CheckRedirect: sameServer}
+		return &sdk.StreamableClientTransport{Endpoint: s.URL, HTTPClient: client, DisableStandaloneSSE: true, MaxEventSize: maxAnswer}, &tail{}
 	}
 	cmd := exec.Command(s.Command, s.Args...)
 	cmd.Dir = s.Dir
@@ -132,6 +138,7 @@ func (s Server) transport() (sdk.Transport, *tail) {
 	}
 	said := &tail{}
 	cmd.Stderr = said
+	// The SDK bounds the lines that the program writes.
 	return &sdk.CommandTransport{Command: cmd, TerminateDuration: 2 * time.Second}, said
 }
 

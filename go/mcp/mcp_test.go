@@ -1,15 +1,18 @@
 package mcp
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
@@ -187,6 +190,78 @@ func TestConnectingIsLeft(t *testing.T) {
 	}
 	stop()
 	<-ended
+}
+
+// An answer that never ends is given up, whatever form it has, and takes no more memory than a long one.
+func TestEndlessAnswer(t *testing.T) {
+	spaces := bytes.Repeat([]byte(" "), 1<<16)
+	for _, c := range []struct {
+		name, kind, begin string
+		status            int
+		each              []byte
+	}{
+		{"JSON", "application/json", `{"jsonrpc":"2.0",`, 200, spaces},
+		{"an error", "application/json", `{"jsonrpc":"2.0",`, 500, spaces},
+		{"one line of events", "text/event-stream", "data: ", 200, spaces},
+		{"many events", "text/event-stream", "", 200, []byte(`data: {"jsonrpc":"2.0","method":"notifications/message","params":{"level":"info","data":"` + strings.Repeat("x", 1<<14) + "\"}}\n\n")},
+		{"comments", "text/event-stream", "", 200, []byte(":" + strings.Repeat("x", 1000) + "\n\n")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var sent atomic.Int64
+			handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return newServer() }, nil)
+			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				if !bytes.Contains(body, []byte(`"tools/call"`)) {
+					r.Body = io.NopCloser(bytes.NewReader(body))
+					handler.ServeHTTP(w, r)
+					return
+				}
+				w.Header().Set("Content-Type", c.kind)
+				w.WriteHeader(c.status)
+				fmt.Fprint(w, c.begin)
+				for sent.Load() < 1<<28 {
+					n, err := w.Write(c.each)
+					if sent.Add(int64(n)); err != nil {
+						return
+					}
+				}
+			}))
+			defer web.Close()
+			b, err := Open(t.Context(), map[string]Server{"x": {URL: web.URL}}, "1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer b.Close()
+			got, err := b.Call(t.Context(), "get_weather", `{"place":"Rome"}`)
+			if err == nil || !errors.Is(err, errLong) && c.status == 200 {
+				t.Errorf("%q and %v, want the answer to be too long", got, err)
+			}
+			if n := sent.Load(); n > 64<<20 {
+				t.Errorf("%d bytes were sent", n)
+			}
+		})
+	}
+}
+
+// Of what nobody waits for, such as the answer to a notification, no more is read either.
+func TestBodyIsBounded(t *testing.T) {
+	web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		for r.Context().Err() == nil {
+			if _, err := w.Write(make([]byte, 1<<16)); err != nil {
+				return
+			}
+		}
+	}))
+	defer web.Close()
+	client := http.Client{Transport: bounded{http.DefaultTransport}}
+	answer, err := client.Get(web.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	if n, err := io.Copy(io.Discard, answer.Body); n > maxAnswer || !errors.Is(err, errLong) {
+		t.Errorf("%d bytes, %v", n, err)
+	}
 }
 
 func TestConfig(t *testing.T) {

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -15,7 +16,10 @@ import (
 // Bounds of what a server may send.
 const (
 	maxTools  = 512
-	maxResult = 256 << 10 // bytes of a result that a model is shown
+	maxSpecs  = 8 << 20          // bytes of all tools' descriptions
+	maxResult = 256 << 10        // bytes of a result that a model is shown
+	maxAnswer = 8 << 20          // bytes of an answer to a request, results that are not shown included
+	maxCall   = 10 * time.Minute // of a call whose context has no deadline
 )
 
 // A Toolbox is the tools of servers that run. It is safe for concurrent use.
@@ -23,6 +27,7 @@ type Toolbox struct {
 	links []*link
 	tools map[string]tool
 	specs []json.RawMessage
+	bytes int // of specs
 }
 
 // A tool is a tool of a server, which may know it by another name.
@@ -54,6 +59,8 @@ func (b *Toolbox) list(ctx context.Context, l *link) error {
 	if err != nil {
 		return err
 	}
+	ctx, stop := answered(ctx)
+	defer stop(nil)
 	for t, err := range session.Tools(ctx, nil) {
 		switch {
 		case err != nil:
@@ -84,6 +91,9 @@ func (b *Toolbox) take(l *link, t *sdk.Tool) error {
 	spec, err := json.Marshal(map[string]any{"type": "function", "function": function})
 	if err != nil {
 		return fmt.Errorf("the tool %q: %w", name, err)
+	}
+	if b.bytes += len(spec); b.bytes > maxSpecs {
+		return fmt.Errorf("the tools have more than %d MiB of descriptions, want fewer servers", maxSpecs>>20)
 	}
 	b.tools[name] = tool{l, t.Name}
 	b.specs = append(b.specs, spec)
@@ -118,6 +128,11 @@ func (b *Toolbox) Call(ctx context.Context, name, arguments string) (string, err
 	var object map[string]json.RawMessage
 	if json.Unmarshal([]byte(arguments), &object) != nil || object == nil {
 		return "error: the arguments are not a JSON object", nil
+	}
+	if _, limited := ctx.Deadline(); !limited {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeoutCause(ctx, maxCall, fmt.Errorf("no answer in %v", maxCall))
+		defer cancel()
 	}
 	r, err := t.link.call(ctx, &sdk.CallToolParams{Name: t.name, Arguments: json.RawMessage(arguments)})
 	if err != nil {
