@@ -54,10 +54,13 @@ func (r *release) check() error {
 	if err != nil {
 		return err
 	}
-	for _, name := range []string{"quern", "etc/passwd", "etc/ssl/certs/ca-certificates.crt", "models/"} {
+	for _, name := range append([]string{"quern", "etc/passwd", "etc/ssl/certs/ca-certificates.crt"}, folders...) {
 		if _, ok := root[name]; !ok {
 			return fmt.Errorf("the image has no %s", name)
 		}
+	}
+	if err := checkTags(files["manifest.json"]); err != nil {
+		return err
 	}
 	if user, _, _ := strings.Cut(config.Config.User, ":"); user == "" || user == "0" || user == "root" {
 		return fmt.Errorf("the image runs as %q", config.Config.User)
@@ -82,6 +85,18 @@ func (r *release) check() error {
 		return err
 	}
 	fmt.Printf("%s: %d bytes compressed; the server starts and is healthy\n", r.name(".image.tar"), len(layer))
+	return nil
+}
+
+// checkTags returns an error unless `docker load` makes the tag that the files of scripts/deploy name.
+func checkTags(b []byte) error {
+	var m []dockerManifest
+	if err := json.Unmarshal(b, &m); err != nil || len(m) != 1 {
+		return fmt.Errorf("manifest.json: %d images; %w", len(m), err)
+	}
+	if !slices.Contains(m[0].RepoTags, "quern:latest") {
+		return fmt.Errorf("the image is tagged %v, want quern:latest among them", m[0].RepoTags)
+	}
 	return nil
 }
 

@@ -12,6 +12,9 @@ import (
 // user is the numeric one that the program runs as in an image: nobody's on any host.
 const user = 65532
 
+// folders are empty ones that belong to user: a volume that an engine makes for one of them belongs to user as well.
+var folders = []string{"models/", "batches/", "cache/", "tmp/"}
+
 // The parts of an image, by the OCI image specification; the health check is Docker's addition.
 type (
 	descriptor struct {
@@ -93,7 +96,9 @@ func (r *release) root() (*tree, error) {
 	}
 	t.add("etc/passwd", 0o644, fmt.Appendf(nil, "quern:x:%d:%d:quern:/models:/quern\n", user, user))
 	t.add("etc/group", 0o644, fmt.Appendf(nil, "quern:x:%d:\n", user))
-	t.entries = append(t.entries, entry{name: "models/", mode: 0o755, owner: user}, entry{name: "tmp/", mode: 0o755, owner: user})
+	for _, name := range folders {
+		t.entries = append(t.entries, entry{name: name, mode: 0o755, owner: user})
+	}
 	return t, nil
 }
 
@@ -144,13 +149,13 @@ func (r *release) image() error {
 	if err != nil {
 		return err
 	}
-	tag := "quern:" + r.version
+	tag, latest := "quern:"+r.version, "quern:latest" // the latter is what Compose and Kubernetes are told
 	whole.Platform, whole.Annotations = &p, map[string]string{"org.opencontainers.image.ref.name": r.version, "io.containerd.image.name": "docker.io/library/" + tag}
 	path := func(d descriptor) string { return "blobs/sha256/" + strings.TrimPrefix(d.Digest, "sha256:") }
 	for name, v := range map[string]any{
 		"oci-layout":    map[string]string{"imageLayoutVersion": "1.0.0"},
 		"index.json":    index{2, typeIndex, []descriptor{whole}},
-		"manifest.json": []dockerManifest{{path(config), []string{tag}, []string{path(m.Layers[0])}}},
+		"manifest.json": []dockerManifest{{path(config), []string{tag, latest}, []string{path(m.Layers[0])}}},
 	} {
 		b, err := json.Marshal(v)
 		if err != nil {

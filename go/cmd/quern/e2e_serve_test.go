@@ -416,6 +416,21 @@ func TestServeStops(t *testing.T) {
 			t.Errorf("exit code %d", code)
 		}
 	})
+	t.Run("is reachable for a while", func(t *testing.T) {
+		s := serve(t, demo.Name, "--drain-delay", "1h")
+		s.cmd.Process.Signal(syscall.SIGTERM)
+		if !s.eventually(func() bool { status, _ := s.get("/readyz"); return status == http.StatusServiceUnavailable }) {
+			t.Error("still ready")
+		}
+		if status, body := s.get("/livez"); status != http.StatusOK {
+			t.Errorf("/livez: %d %s", status, body)
+		}
+		if status, answer := s.post("/completion", `{"prompt":"Once","n_predict":1}`); status != http.StatusOK {
+			t.Errorf("a request in the delay: %d %v", status, answer)
+		}
+		s.cmd.Process.Signal(syscall.SIGTERM)
+		s.wait()
+	})
 	t.Run("at once", func(t *testing.T) {
 		s := serve(t, demo.Name, "--drain", "1h")
 		r, _ := s.stream(`{"prompt":"Once","n_predict":-1,"ignore_eos":true,"stream":true,"n":8}`)
@@ -502,6 +517,7 @@ func TestServeRefuses(t *testing.T) {
 		{[]string{"--cors-origins", "x"}, 2, []string{"--cors-origins", "x"}},
 		{[]string{"--slot-save-path", empty}, 2, []string{"--slot-save-path", "not a folder"}},
 		{[]string{"--drain", "soon"}, 2, []string{"--drain", "30s"}},
+		{[]string{"--batch-dir", "/proc"}, 2, []string{"--batch-dir", "/proc: cannot be written to"}},
 		{[]string{"--parallel", "0"}, 2, []string{"--parallel", "1 to 1024"}},
 		{[]string{"--trace-endpoint", "localhost"}, 1, []string{"http://localhost:4318"}},
 		{[]string{"--chat-template", "a", "--chat-template-file", "b"}, 2, []string{"--chat-template-file"}},

@@ -257,7 +257,8 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	stop, cancel := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer cancel()
 	context.AfterFunc(stop, cancel)
-	context.AfterFunc(stop, func() { time.AfterFunc(f.drain+lastTime, func() { abandon(logs, f.drain+lastTime) }) })
+	whole := f.drainDelay + f.drain + lastTime
+	context.AfterFunc(stop, func() { time.AfterFunc(whole, func() { abandon(logs, whole) }) })
 
 	idle, end := context.WithCancel(stop)
 	var background sync.WaitGroup
@@ -301,13 +302,18 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		return err
 	case <-stop.Done():
 	}
+	h.Drain()
+	if f.drainDelay > 0 { // until load balancers have seen that the server is not ready
+		logs.Info().Dur("delay", f.drainDelay).Msg("not ready any more: requests are still taken")
+		time.Sleep(f.drainDelay)
+	}
 	logs.Info().Dur("drain", f.drain).Msg("shutting down: what runs may finish; a second signal ends it now")
 	f.shutDown(h, down)
 	logs.Info().Msg("stopped")
 	return nil
 }
 
-// lastTime is how long the process may take to end after --drain: cached prefixes are written to disk for up to
+// lastTime is how long the process may take to end after --drain-delay and --drain: cached prefixes are written to disk for up to
 // 5 s.
 const lastTime = 8 * time.Second
 

@@ -23,6 +23,7 @@ type serveFlags struct {
 	queue      int
 	targetITL  time.Duration
 	drain      time.Duration
+	drainDelay time.Duration
 	models     []namedModel // none: the demo
 	listed     bool         // the flags are of one of many models, which a request names
 	modelsDir  string
@@ -102,6 +103,7 @@ func (f *serveFlags) define(fs *pflag.FlagSet) {
 	intVar(fs, &f.queue, "queue", "", 128, 0, 1<<20, "maximum waiting requests; more get 429 with Retry-After")
 	durationVar(fs, &f.targetITL, "target-itl", 0, "target time between two tokens of a stream while prompts are evaluated, such as 150ms (default: 150ms, or 1.5 times that of one token)")
 	durationVar(fs, &f.drain, "drain", 20*time.Second, "time from SIGTERM to exit: requests may finish; those that do not get an error before")
+	durationVar(fs, &f.drainDelay, "drain-delay", 0, "time from SIGTERM on in which /readyz fails and requests are still taken, before --drain begins: as long as a load balancer needs to notice")
 	intVar(fs, &f.timeout, "timeout", "", 30, 1, 1<<20, "seconds that a client may take to read what it is sent")
 	intVar(fs, &f.ping, "sse-ping-interval", "", 30, -1, 86400, "seconds without data after which a stream sends a comment; -1 or 0 is never")
 	bytesVar(fs, &f.storeMemory, "response-memory", "memory for stored responses of /v1/responses (default: 64Mi)")

@@ -184,6 +184,9 @@ func Open(dir string, quota int64, shared bool) (_ *Store, err error) {
 			s.Close()
 		}
 	}()
+	if err := writable(dir); err != nil {
+		return nil, err
+	}
 	if err := load(s, "file-*.json", s.files, func(f *File) string { return f.ID }); err != nil {
 		return nil, err
 	}
@@ -197,6 +200,20 @@ func Open(dir string, quota int64, shared bool) (_ *Store, err error) {
 		return nil, err
 	}
 	return s, s.loadJournals()
+}
+
+// writable returns an error unless a file can be made in the folder: better at the start than with the first upload.
+func writable(dir string) error {
+	f, err := os.CreateTemp(dir, ".file-*.tmp") // which tidy removes, should the process end now
+	var path *fs.PathError
+	if errors.As(err, &path) {
+		return fmt.Errorf("%s: cannot be written to: %w; the server's user has to own it", dir, path.Err)
+	}
+	if err != nil {
+		return err
+	}
+	f.Close()
+	return os.Remove(f.Name())
 }
 
 // Close lets other processes open the folder. The store is not used afterwards.

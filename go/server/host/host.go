@@ -116,11 +116,14 @@ func (h *Host) Serve(listeners []net.Listener) error {
 	return nil
 }
 
+// Drain makes the host not ready, while it serves requests as before.
+func (h *Host) Drain() { h.draining.Store(true) }
+
 // Shutdown makes the host not ready, accepts no more connections, and waits until the
 // running requests have ended, which is for the caller to bring about. When ctx ends,
 // remaining connections are closed.
 func (h *Host) Shutdown(ctx context.Context) {
-	h.draining.Store(true)
+	h.Drain()
 	if err := h.server.Shutdown(ctx); err != nil {
 		h.server.Close()
 	}
