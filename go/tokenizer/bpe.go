@@ -27,22 +27,50 @@ func newBPE(r *reader, t *Tokenizer, index map[string]int32, unk int32, pre *pre
 	return m
 }
 
+func (m *bpe) perID() int {
+	for _, id := range m.bytes {
+		if id >= m.nVocab && m.unk == none {
+			return 0
+		}
+	}
+	longest := 1
+	var text []byte
+	for spelled := range m.index {
+		text = appendBytesOf(text[:0], spelled)
+		longest = max(longest, len(text))
+	}
+	if m.pre.nfc {
+		longest *= composed
+	}
+	return longest
+}
+
+// composed is how many bytes become one at most when characters are composed (Unicode's form C).
+const composed = 4
+
 func (m *bpe) encode(dst []int32, text string, s *scratch) []int32 {
 	if m.pre.nfc {
 		text = norm.NFC.String(text)
 	}
-	m.pre.split(text, func(word string) {
+	m.pre.split(text, func(word string) bool {
 		for len(word) > maxWord {
+			if s.over(dst, word) {
+				return false
+			}
 			dst = m.word(dst, word[:maxWord], s)
 			word = word[maxWord:]
 		}
 		var known bool
 		if dst, known = s.recall(dst, word); known {
-			return
+			return true
+		}
+		if s.over(dst, word) {
+			return false
 		}
 		start := len(dst)
 		dst = m.word(dst, word, s)
 		s.remember(word, dst[start:])
+		return true
 	})
 	return dst
 }
@@ -58,18 +86,20 @@ func (m *bpe) word(dst []int32, word string, s *scratch) []int32 {
 		}
 	}
 	q := &s.merger
-	q.reset()
+	q.reset(len(word), len(word))
 	for i := range len(word) {
-		q.add(i, 1, m.bytes[word[i]])
+		q.symbols[i] = symbol{1, m.bytes[word[i]]}
 	}
 	q.run(word, m)
-	for i := int32(0); i >= 0; i = q.symbols[i].next {
-		sym := &q.symbols[i]
+	for at := 0; at < len(word); {
+		sym := q.symbols[at]
+		text := word[at : at+int(sym.size)]
+		at += len(text)
 		if sym.id < m.nVocab {
 			dst = append(dst, sym.id)
 			continue
 		}
-		for _, b := range []byte(word[sym.start : sym.start+sym.size]) {
+		for _, b := range []byte(text) {
 			if id := m.bytes[b]; id < m.nVocab {
 				dst = append(dst, id)
 			} else if m.unk != none {

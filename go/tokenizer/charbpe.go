@@ -11,6 +11,7 @@ import (
 type charBPE struct {
 	chars map[rune]int32 // the initial symbol of each character that has one
 	merges
+	longest int // bytes of the longest text that they make
 	crossings
 	speller
 }
@@ -23,6 +24,7 @@ func newCharBPE(r *reader, t *Tokenizer, index map[string]int32, unk int32) *cha
 			if char, size := utf8.DecodeRuneInString(text); size == len(text) && size > 0 && !invalid(char, size) {
 				m.chars[char] = id
 			}
+			m.longest = max(m.longest, len(text))
 			m.add(text)
 		}
 	}
@@ -36,16 +38,24 @@ func (m *charBPE) encode(dst []int32, text string, s *scratch) []int32 {
 	return encodeWords(dst, text, s, &m.crossings, m.word)
 }
 
+// perID: where a byte has no token, any text is one unknown token.
+func (m *charBPE) perID() int {
+	if !m.complete() {
+		return 0
+	}
+	return max(m.longest, 1)
+}
+
 func (m *charBPE) word(dst []int32, word string, s *scratch) []int32 {
 	q := &s.merger
-	q.reset()
+	q.reset(len(word), utf8.RuneCountInString(word))
 	for at := 0; at < len(word); {
 		char, size := utf8.DecodeRuneInString(word[at:])
 		id, ok := m.chars[char]
 		if !ok || invalid(char, size) {
 			id = none // in no merge
 		}
-		q.add(at, size, id)
+		q.set(at, size, id)
 		at += size
 	}
 	q.run(word, m)
@@ -63,11 +73,16 @@ func newLonelyBPE(r *reader, t *Tokenizer, index map[string]int32, unk int32) *l
 	return &lonelyBPE{newCharBPE(r, t, index, unk), lower}
 }
 
+func (m *lonelyBPE) perID() int { return 0 }
+
 func (m *lonelyBPE) encode(dst []int32, text string, s *scratch) []int32 {
 	if m.lower {
 		text = strings.ToLower(text)
 	}
 	for word := range strings.FieldsFuncSeq(text, unicode.IsSpace) {
+		if s.over(dst, word) {
+			break
+		}
 		dst = m.word(dst, word, s)
 	}
 	return dst

@@ -41,6 +41,7 @@ func FuzzEncode(f *testing.F) {
 						t.Fatalf("%s: %q: id %d", name, text, id)
 					}
 				}
+				checkUpTo(t, name, tok, text, o, ids)
 				if o != (Options{}) || slices.Contains([]string{"no-bytes", "bert", "unigram", "unigram-across"}, name) {
 					tok.Detokenize(ids, true)
 					continue

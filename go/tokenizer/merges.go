@@ -47,6 +47,9 @@ func readMerges(r *reader, s *symbols) merges {
 			return m
 		}
 		text = append(append(text[:0], pair[:cut]...), pair[cut+1:]...)
+		if len(text) > maxToken {
+			r.fail("%smerges[%d] makes a text of %d bytes, want at most %d", prefix, rank, len(text), maxToken)
+		}
 		key := pairKey(s.of(text[:cut]), s.of(text[cut:]))
 		if _, again := m[key]; !again {
 			m[key] = merge{uint32(rank), s.of(text)}
@@ -58,7 +61,7 @@ func readMerges(r *reader, s *symbols) merges {
 func pairKey(left, right int32) uint64 { return uint64(uint32(left))<<32 | uint64(uint32(right)) }
 
 // pair implements pairing.
-func (m merges) pair(_ string, left, right *symbol) (uint32, int32, bool) {
-	to, ok := m[pairKey(left.id, right.id)]
+func (m merges) pair(_ string, left, right int32) (uint32, int32, bool) {
+	to, ok := m[pairKey(left, right)]
 	return to.rank, to.id, ok
 }

@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -52,19 +53,39 @@ func (c *crossings) wordEnd(text string) int {
 
 // encodeWords encodes the words of a text, using the cache.
 func encodeWords(dst []int32, text string, s *scratch, c *crossings, encode func([]int32, string, *scratch) []int32) []int32 {
-	text = strings.ReplaceAll(text, " ", escapedSpace)
 	for len(text) > 0 {
-		word := text[:c.wordEnd(text)]
-		text = text[len(word):]
-		var known bool
-		if dst, known = s.recall(dst, word); known {
-			continue
+		part := text[:c.partEnd(text)]
+		text = text[len(part):]
+		part = strings.ReplaceAll(part, " ", escapedSpace)
+		for len(part) > 0 {
+			word := part[:c.wordEnd(part)]
+			part = part[len(word):]
+			var known bool
+			if dst, known = s.recall(dst, word); known {
+				continue
+			}
+			if s.over(dst, word) {
+				return dst
+			}
+			start := len(dst)
+			dst = encode(dst, word, s)
+			s.remember(word, dst[start:])
 		}
-		start := len(dst)
-		dst = encode(dst, word, s)
-		s.remember(word, dst[start:])
 	}
 	return dst
+}
+
+// partBytes is about the size of the parts of a text whose spaces are escaped at a time.
+const partBytes = 64 << 10
+
+// partEnd returns the end of the first part of text: where a word ends, or the text.
+func (c *crossings) partEnd(text string) int {
+	for at := partBytes; at < len(text); at++ {
+		if before := text[at-1]; text[at] == ' ' && before != ' ' && !c[before] && !strings.HasSuffix(text[:at], escapedSpace) {
+			return at
+		}
+	}
+	return len(text)
 }
 
 // A speller writes the tokens of a word's symbols. A symbol without a token becomes its bytes or, if the
@@ -88,18 +109,23 @@ func newSpeller(t *Tokenizer, unk int32) speller {
 	return s
 }
 
+// complete reports whether every byte has a token.
+func (s *speller) complete() bool { return !slices.Contains(s.bytes[:], none) }
+
 // spell appends the ids of a word whose symbols were merged.
 func (s *speller) spell(dst []int32, word string, symbols []symbol) []int32 {
 	unknown := false
-	for i := int32(0); i >= 0; i = symbols[i].next {
-		sym := &symbols[i]
+	for at := 0; at < len(word); {
+		sym := symbols[at]
+		text := word[at : at+int(sym.size)]
+		at += len(text)
 		if sym.id != none && sym.id < s.nVocab {
 			dst = append(dst, sym.id)
 			unknown = false
 			continue
 		}
 		var spelled bool
-		if dst, spelled = s.spellBytes(dst, word[sym.start:sym.start+sym.size]); spelled {
+		if dst, spelled = s.spellBytes(dst, text); spelled {
 			unknown = false
 			continue
 		}

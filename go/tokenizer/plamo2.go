@@ -36,10 +36,23 @@ func newPLaMo2(r *reader, t *Tokenizer, index map[string]int32, unk int32) *plam
 	return m
 }
 
+func (m *plamo2) perID() int {
+	if !m.complete() {
+		return 0
+	}
+	return m.prefixes.longest() + len(byteOrderMark)
+}
+
+// byteOrderMark has no token at the beginning of a plain text.
+const byteOrderMark = "\ufeff"
+
 // encode finds the best encoding of the text after each position, from the end to the start. Among equal ones
 // it chooses the longest token.
-func (m *plamo2) encode(dst []int32, text string, _ *scratch) []int32 {
-	text = strings.TrimPrefix(text, "\ufeff")
+func (m *plamo2) encode(dst []int32, text string, s *scratch) []int32 {
+	text = strings.TrimPrefix(text, byteOrderMark)
+	if s.over(dst, text) {
+		return dst
+	}
 	type way struct {
 		score int64
 		id    int32 // none: bytes

@@ -34,6 +34,14 @@ func newPrefixes(r *reader, index map[string]int32) prefixes {
 	return p
 }
 
+// longest returns the bytes of the longest entry.
+func (p *prefixes) longest() (n int) {
+	for _, text := range p.texts {
+		n = max(n, len(text))
+	}
+	return n
+}
+
 // each visits the entries that a non-empty text begins with: their numbers and lengths, shortest first.
 func (p *prefixes) each(text string, visit func(i, n int)) {
 	lo, hi := p.first[text[0]], p.first[int(text[0])+1]

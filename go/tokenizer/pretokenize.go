@@ -201,25 +201,25 @@ func at(match func(s string, i int) int) finder {
 	}
 }
 
-// split calls emit with the words of text, in order; concatenated they are the text. Each stage splits every
+// split calls emit with the words of text, in order, until it returns false; concatenated they are the text. Each stage splits every
 // piece left by the stage before into its matches and the text between them.
-func (p *preTokenizer) split(text string, emit func(word string)) {
+func (p *preTokenizer) split(text string, emit func(word string) bool) {
 	cutStage(p.stages, text, emit)
 }
 
-func cutStage(stages []finder, s string, emit func(string)) {
+func cutStage(stages []finder, s string, emit func(string) bool) bool {
 	if len(stages) == 0 {
-		emit(s)
-		return
+		return emit(s)
 	}
 	for done := 0; done < len(s); {
 		start, end := stages[0](s, done)
-		if done < start {
-			cutStage(stages[1:], s[done:start], emit)
+		if done < start && !cutStage(stages[1:], s[done:start], emit) {
+			return false
 		}
-		if start < end {
-			cutStage(stages[1:], s[start:end], emit)
+		if start < end && !cutStage(stages[1:], s[start:end], emit) {
+			return false
 		}
 		done = end
 	}
+	return true
 }

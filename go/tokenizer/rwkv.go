@@ -31,8 +31,8 @@ func newRWKV(r *reader, t *Tokenizer, unk int32) *rwkv {
 	return &rwkv{newPrefixes(r, index), unk}
 }
 
-func (m *rwkv) encode(dst []int32, text string, _ *scratch) []int32 {
-	for text != "" {
+func (m *rwkv) encode(dst []int32, text string, s *scratch) []int32 {
+	for text != "" && !s.over(dst, "") {
 		id, size := m.unk, 1
 		m.each(text, func(i, n int) { id, size = m.ids[i], n })
 		if id != none {
@@ -41,6 +41,19 @@ func (m *rwkv) encode(dst []int32, text string, _ *scratch) []int32 {
 		text = text[size:]
 	}
 	return dst
+}
+
+func (m *rwkv) perID() int {
+	bytes := 0 // that are tokens
+	for _, text := range m.texts {
+		if len(text) == 1 {
+			bytes++
+		}
+	}
+	if bytes < 256 && m.unk == none {
+		return 0
+	}
+	return m.prefixes.longest()
 }
 
 // appendUnescaped appends the bytes of a Python literal.

@@ -12,12 +12,6 @@ type specials struct {
 	all     []int      // of all texts, longest first
 }
 
-// fragment is a special token or, with id none, the plain text between two.
-type fragment struct {
-	text string
-	id   int32
-}
-
 func newSpecials(t *Tokenizer, types ...TokenType) *specials {
 	sp := &specials{ids: map[string]int32{}}
 	for i, text := range t.tokens {
@@ -50,25 +44,69 @@ type claim struct {
 	id         int32
 }
 
-// cut splits a text into special tokens and plain text. If special tokens overlap, the longest wins, then the
-// leftmost. White space after a token in `stripped` is dropped.
-func (sp *specials) cut(text string, stripped map[int32]bool) []fragment {
-	var parts []fragment
+// cut splits a text into special tokens and plain text, whose id is none, and calls emit with them, in order, until
+// it returns false. If special tokens overlap, the longest wins, then the leftmost. White space after a token in
+// `stripped` is dropped.
+func (sp *specials) cut(text string, stripped map[int32]bool, emit func(text string, id int32) bool) {
 	done := 0
-	for _, c := range sp.find(text) {
-		if done < c.start {
-			parts = append(parts, fragment{text[done:c.start], none})
+	for at := 0; ; {
+		start, end := sp.cluster(text, at)
+		if start == end {
+			break
 		}
-		parts = append(parts, fragment{text[c.start:c.end], c.id})
-		done = c.end
-		if stripped[c.id] {
-			done = len(text) - len(strings.TrimLeft(text[done:], " \t\n\v\f\r"))
+		for _, c := range sp.find(text[start:end]) {
+			if from := start + c.start; done < from && !emit(text[done:from], none) {
+				return
+			}
+			if done = start + c.end; !emit(text[start+c.start:done], c.id) {
+				return
+			}
+			if stripped[c.id] {
+				done = len(text) - len(strings.TrimLeft(text[done:], " \t\n\v\f\r"))
+			}
 		}
+		at = end
 	}
 	if done < len(text) {
-		parts = append(parts, fragment{text[done:], none})
+		emit(text[done:], none)
 	}
-	return parts
+}
+
+// cluster returns the first range of text at or after `at` that special tokens overlap or one fills; what is in it
+// decides which of them are found. The range is empty if there is no more.
+func (sp *specials) cluster(text string, at int) (start, end int) {
+	if len(sp.ids) == 0 {
+		return 0, 0
+	}
+	for ; at < len(text); at++ {
+		n := sp.longestAt(text, at)
+		if n == 0 {
+			if end > 0 && at >= end-1 {
+				return start, end
+			}
+			continue
+		}
+		if end == 0 {
+			start = at
+		} else if at >= end {
+			return start, end
+		}
+		end = max(end, at+n)
+	}
+	return start, end
+}
+
+// longestAt returns the length of the longest special token that begins at text[at]; 0 if none does.
+func (sp *specials) longestAt(text string, at int) int {
+	for _, length := range sp.lengths[text[at]] {
+		if length > len(text)-at {
+			continue
+		}
+		if _, ok := sp.ids[text[at:at+length]]; ok {
+			return length
+		}
+	}
+	return 0
 }
 
 // find returns the special tokens of a text, in order.
@@ -118,15 +156,9 @@ func (sp *specials) hits(text string) (hits []hit, longest int) {
 		return nil, 0
 	}
 	for i := range len(text) {
-		for _, length := range sp.lengths[text[i]] {
-			if length > len(text)-i {
-				continue
-			}
-			if _, ok := sp.ids[text[i:i+length]]; ok {
-				hits = append(hits, hit{i, length})
-				longest = max(longest, length)
-				break
-			}
+		if n := sp.longestAt(text, i); n > 0 {
+			hits = append(hits, hit{i, n})
+			longest = max(longest, n)
 		}
 	}
 	return hits, longest

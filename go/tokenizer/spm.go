@@ -48,27 +48,34 @@ func (m *spm) encode(dst []int32, text string, s *scratch) []int32 {
 
 func (m *spm) word(dst []int32, word string, s *scratch) []int32 {
 	q := &s.merger
-	q.reset()
+	q.reset(len(word), utf8.RuneCountInString(word))
 	for at := 0; at < len(word); {
 		_, size := utf8.DecodeRuneInString(word[at:])
 		id, ok := m.index[word[at:at+size]]
 		if !ok {
 			id = none
 		}
-		q.add(at, size, id)
+		q.set(at, size, id)
 		at += size
 	}
 	q.run(word, m)
 	return m.spell(dst, word, q.symbols)
 }
 
+// perID: where a byte has no token, any text is one unknown token.
+func (m *spm) perID() int {
+	if !m.complete() {
+		return 0
+	}
+	return max(m.longest, 1)
+}
+
 // pair implements pairing.
-func (m *spm) pair(word string, left, right *symbol) (uint32, int32, bool) {
-	size := left.size + right.size
-	if int(size) > m.longest {
+func (m *spm) pair(text string, _, _ int32) (uint32, int32, bool) {
+	if len(text) > m.longest {
 		return 0, 0, false
 	}
-	id, ok := m.index[word[left.start:left.start+size]]
+	id, ok := m.index[text]
 	if !ok {
 		return 0, 0, false
 	}

@@ -13,7 +13,6 @@ package tokenizer
 import (
 	"bytes"
 	"fmt"
-	"sync"
 )
 
 // Metadata is the source of a vocabulary. Value returns the value of a key: a string, bool, float or integer
@@ -65,13 +64,16 @@ type Tokenizer struct {
 	defined  *specials // only what is always one token
 	stripped map[int32]bool
 
-	scratch sync.Pool // of *scratch
+	longest int           // bytes of text that an id stands for at most; 0: no bound
+	scratch chan *scratch // that are not in use, at most as many as can run
 }
 
 // model is an algorithm that encodes plain text without special tokens.
 type model interface {
-	// encode appends the ids of text to dst.
+	// encode appends the ids of text to dst, or some of them once s is over.
 	encode(dst []int32, text string, s *scratch) []int32
+	// perID returns how many bytes of plain text an id stands for at most; 0: no bound, since some texts have none.
+	perID() int
 }
 
 // Options changes what Encode does. The zero value encodes plain text as a whole prompt: with the BOS and EOS
@@ -84,13 +86,26 @@ type Options struct {
 
 // Encode returns the ids of text. Bytes that are not UTF-8 are kept if the vocabulary can spell them.
 func (t *Tokenizer) Encode(text string, o Options) []int32 {
-	s := t.scratch.Get().(*scratch)
-	defer func() {
-		s.trim()
-		t.scratch.Put(s)
-	}()
+	ids, _ := t.EncodeUpTo(0, text, o)
+	return ids
+}
 
-	ids := make([]int32, 0, len(text)/4+2)
+// EncodeUpTo is Encode for a text that is of no use if it has more ids than `most`, unless that is 0. Such a text
+// is not encoded to its end, if at all: there are no ids then, and least is a number above `most` that the text has
+// at least. Else least is the number of the ids.
+func (t *Tokenizer) EncodeUpTo(most int, text string, o Options) (ids []int32, least int) {
+	room := len(text)/4 + 2
+	if most > 0 {
+		if least := atLeast(text, t.longest); least > most {
+			return nil, least
+		}
+		room = min(room, most+2)
+	}
+	s := t.take()
+	defer t.give(s)
+	s.most, s.longest, s.least = most, t.longest, 0
+
+	ids = make([]int32, 0, room)
 	if t.addBOS && !o.NoSpecial {
 		ids = append(ids, t.bos)
 	}
@@ -98,21 +113,43 @@ func (t *Tokenizer) Encode(text string, o Options) []int32 {
 	if o.ParseSpecial {
 		special = t.controls
 	}
-	for _, f := range special.cut(text, t.stripped) {
-		if f.id != none {
-			ids = append(ids, f.id)
-			continue
+	special.cut(text, t.stripped, func(plain string, id int32) bool {
+		if id != none {
+			ids = append(ids, id)
+			return !s.over(ids, "")
 		}
-		plain := f.text
 		if t.spacePrefix && !o.Continues {
 			plain = " " + plain
 		}
 		ids = t.model.encode(ids, plain, s)
-	}
+		return !s.over(ids, "")
+	})
 	if t.addEOS && !o.NoSpecial {
 		ids = append(ids, t.eos)
 	}
-	return ids
+	if s.least > 0 || s.over(ids, "") {
+		return nil, s.least
+	}
+	return ids, len(ids)
+}
+
+// take returns a scratch that nobody else uses.
+func (t *Tokenizer) take() *scratch {
+	select {
+	case s := <-t.scratch:
+		return s
+	default:
+		return new(scratch)
+	}
+}
+
+// give keeps a scratch for the next text, or drops it if there are enough.
+func (t *Tokenizer) give(s *scratch) {
+	s.trim()
+	select {
+	case t.scratch <- s:
+	default:
+	}
 }
 
 // EncodePart returns the ids of a part of a text: without BOS or EOS.

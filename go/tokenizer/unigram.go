@@ -49,12 +49,24 @@ func newUnigram(r *reader, t *Tokenizer, index map[string]int32, unk int32) *uni
 func (m *unigram) encode(dst []int32, text string, s *scratch) []int32 {
 	text = m.chars.normalize(text)
 	if m.merge {
-		text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == ' ' }), " ")
-		if m.prefix && text != "" {
-			text = " " + text
-		}
+		text = m.single(text)
 	}
 	return encodeWords(dst, text, s, &m.crossings, m.word)
+}
+
+func (m *unigram) perID() int { return 0 } // what the map of characters removes, and runs of spaces, have no ids
+
+// single makes one space of each run of spaces, and none at the ends of a text, except the one that words begin with.
+func (m *unigram) single(text string) string {
+	var b strings.Builder
+	b.Grow(len(text) + 1)
+	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ' ' }) {
+		if m.prefix || b.Len() > 0 {
+			b.WriteByte(' ')
+		}
+		b.WriteString(word)
+	}
+	return b.String()
 }
 
 // A step is the best encoding of the beginning of a word: its last token, the start of that token, and its
@@ -66,9 +78,10 @@ type step struct {
 }
 
 func (m *unigram) word(dst []int32, word string, s *scratch) []int32 {
-	best := append(s.steps[:0], step{})
-	for range len(word) {
-		best = append(best, step{score: math.Inf(-1)})
+	best := slices.Grow(s.steps[:0], len(word)+1)[:len(word)+1]
+	best[0] = step{}
+	for i := range len(word) {
+		best[i+1] = step{score: math.Inf(-1)}
 	}
 	for at := 0; at < len(word); {
 		_, size := utf8.DecodeRuneInString(word[at:])

@@ -3,6 +3,7 @@ package tokenizer
 import (
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -93,8 +94,21 @@ func New(m Metadata) (*Tokenizer, error) {
 	t.controls = newSpecials(t, Control, Unknown, UserDefined)
 	t.defined = newSpecials(t, UserDefined)
 	t.findStripped(m)
-	t.scratch.New = func() any { return new(scratch) }
+	t.bound()
+	t.scratch = make(chan *scratch, runtime.GOMAXPROCS(0))
 	return t, nil
+}
+
+// bound finds how many bytes of text an id stands for at most.
+func (t *Tokenizer) bound() {
+	t.longest = t.model.perID()
+	if t.longest == 0 || len(t.stripped) > 0 {
+		t.longest = 0
+		return
+	}
+	for text := range t.controls.ids {
+		t.longest = max(t.longest, len(text))
+	}
 }
 
 // sarvam is the pre-tokenizer of Sarvam's models.
@@ -139,6 +153,9 @@ func (t *Tokenizer) index() (map[string]int32, error) {
 		id := int32(i)
 		if text == "" {
 			continue
+		}
+		if len(text) > maxToken {
+			return nil, fmt.Errorf("%stokens[%d] has %d bytes, want at most %d", prefix, id, len(text), maxToken)
 		}
 		first, twice := index[text]
 		if !twice {

@@ -32,6 +32,8 @@ func newWordPiece(r *reader, index map[string]int32, unk int32) *wordPiece {
 	return m
 }
 
+func (m *wordPiece) perID() int { return 0 }
+
 func (m *wordPiece) encode(dst []int32, text string, s *scratch) []int32 {
 	if m.noAccents {
 		text = norm.NFD.String(text)
@@ -39,13 +41,15 @@ func (m *wordPiece) encode(dst []int32, text string, s *scratch) []int32 {
 	word := append(s.text[:0], escapedSpace...)
 	chars := 0
 	end := func() {
-		if chars > 0 {
+		if chars > 0 && !s.over(dst, "") {
 			dst = m.word(dst, word, chars, s)
 		}
 		word, chars = word[:len(escapedSpace)], 0
 	}
 	for _, r := range text {
 		switch {
+		case s.least > 0:
+			return dst
 		case dropped(r) || m.noAccents && unicode.Is(unicode.Mn, r):
 			continue
 		case unicode.IsSpace(r):
