@@ -26,7 +26,7 @@ type Params struct {
 	TopLogprobs int                  // -1: no logprobs; else each token has its own and those of the n likeliest
 	PostProbs   bool                 // logprobs are those after the samplers, not the model's own
 	Constraint  constrain.Constraint // owned by the generation; nil: none
-	Reader      Reader               // of the prompt: nothing is generated then; nil: none
+	Reader      Reader               // of the prompt; nil: none
 	Draft       draft.Options        // what is guessed, to verify several tokens in a pass; zero: nothing
 }
 
@@ -127,9 +127,6 @@ func NewGeneration(p Params, nVocab, ctx int) (*Generation, error) {
 	// Without spare capacity, so that append copies and the caller's slice is not written.
 	ids := p.Prompt[:len(p.Prompt):len(p.Prompt)]
 	g := &Generation{Params: p, nVocab: nVocab, ctx: ctx, ids: ids}
-	if p.Reader != nil {
-		g.MaxTokens = 0
-	}
 	var err error
 	g.reading, err = newReading(p.Reader, len(ids))
 	return g, err

@@ -50,7 +50,7 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 		return nil, err
 	}
 	room := gen.shift.room(0, l.e.ctx) - len(r.Prompt)
-	if room < 0 || room == 0 && r.Reader == nil {
+	if room < 0 || room == 0 && (r.Reader == nil || gen.MaxTokens != 0) {
 		return nil, &TooLongError{len(r.Prompt), l.e.ctx}
 	}
 	j := &job{Request: r, gen: gen, slot: -1, submitted: time.Now(), adapters: adapters, namespace: r.Namespace + adapterSpace(adapters)}

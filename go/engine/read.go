@@ -14,7 +14,7 @@ type Reader interface {
 	Reads() (output string, from, to int)
 	// Read receives each of these rows once, in order. A row is valid during the call.
 	Read(i int, row []float32)
-	// End is called after the last row. The result of apply is valid until its next call.
+	// End is called once, after the last row. The result of apply is valid until its next call.
 	End(apply func(output string, given []float32) []float32)
 }
 
@@ -23,6 +23,7 @@ type reading struct {
 	Reader
 	output   string
 	next, to int
+	ended    bool
 }
 
 // newReading returns nil if there is no Reader.
@@ -34,7 +35,7 @@ func newReading(r Reader, tokens int) (*reading, error) {
 	if from < 0 || from >= to || to > tokens {
 		return nil, fmt.Errorf("rows of tokens %d to %d are wanted, of a prompt of %d", from, to, tokens)
 	}
-	return &reading{r, output, from, to}, nil
+	return &reading{Reader: r, output: output, next: from, to: to}, nil
 }
 
 func (r *reading) take(row []float32) {
@@ -51,9 +52,10 @@ func (e *Engine) read(items []Item, readers []*reading, call readCall) {
 		e.readOutput(output, items, readers, call)
 	}
 	for k, r := range readers {
-		if r == nil || r.next != r.to || items[k].Seq.Len() < r.to || items[k].Seq.Len()-len(items[k].IDs) >= r.to {
+		if r == nil || r.next != r.to || items[k].Seq.Len() < r.to || r.ended {
 			continue // not complete, or complete before
 		}
+		r.ended = true
 		call(k, func() {
 			r.End(func(output string, given []float32) []float32 {
 				e.runner.Apply(output, [][]float32{given})

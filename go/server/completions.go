@@ -2,6 +2,7 @@ package server
 
 import (
 	"net/http"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/quern-llm/quern/go/engine"
@@ -26,7 +27,7 @@ func (q *textQuery) Fields() []field.Field {
 	return append(q.options.Fields(),
 		promptField(&q.prompt),
 		field.Input("suffix", field.Text(&q.suffix), "What comes after the answer, where the model can fill in."),
-		field.Setting("echo", field.Boolean(&q.echo), "Begin the answer with the prompt."),
+		field.Setting("echo", field.Boolean(&q.echo), "Begin the answer with the prompt; with logprobs, its tokens have theirs too."),
 		responseFormat(&q.form),
 		field.Setting("best_of", field.Integer(&q.bestOf, 1, maxSequences), "Not supported beyond n."),
 		field.Setting("logprobs n_probs", probCount{&q.probs, false}, "Send the log-probability of each token, and of so many of the likeliest."),
@@ -35,11 +36,14 @@ func (q *textQuery) Fields() []field.Field {
 
 func (q *textQuery) settle(m *Model, h http.Header) error {
 	switch {
-	case q.echo && q.probs >= 0:
-		return reply.Invalid("logprobs", "not supported together with echo, want one of them")
+	case q.echo && q.probs >= 0 && q.postProbs:
+		return reply.Invalid("post_sampling_probs", "not supported together with echo: nothing of a prompt is sampled")
+	case q.echo && q.probs >= 0 && q.suffix != "":
+		return reply.Invalid("suffix", "not supported together with echo and logprobs, want two of the three")
 	case q.bestOf > 1 && q.bestOf != q.n:
 		return reply.Invalid("best_of", "%d, want the same as n: choosing among more is not supported", q.bestOf)
 	}
+	q.promptProbs = q.echo && q.probs >= 0
 	return q.options.settle(m, h)
 }
 
@@ -88,18 +92,24 @@ type textFormat struct {
 	offsets  []int  // by sequence: characters sent
 }
 
-// choice is what a sequence adds to its text. Token offsets count its answer's
-// characters.
+// choice is what a sequence adds to its text. Token offsets count the characters of that.
 func (f *textFormat) choice(i int, text string, tokens []engine.Token, finish *string) textChoice {
 	c := textChoice{Text: text, Index: i, Finish: finish}
-	if f.g.opts.probs >= 0 && len(tokens) > 0 {
-		c.Logprobs = &textProbs{f.g.probs(tokens), f.offsets[i]}
-	}
-	f.offsets[i] += utf8.RuneCountInString(text)
+	at, prompt := f.offsets[i], 0
 	if !f.begun[i] && f.g.echo != nil {
-		c.Text = f.g.echo[i/f.g.opts.n] + c.Text
+		echo := f.g.echo[i/f.g.opts.n]
+		c.Text = echo + text
+		if p := f.g.seqs[i].promptProbs; p != nil {
+			at, prompt = f.g.model.promptOffset(p.tokens, echo), len(p.tokens)
+			tokens = slices.Concat(p.tokens, tokens)
+			p.tokens = nil
+		}
 	}
 	f.begun[i] = true
+	if f.g.opts.probs >= 0 && len(tokens) > 0 {
+		c.Logprobs = &textProbs{f.g.probs(tokens), prompt, at}
+	}
+	f.offsets[i] += utf8.RuneCountInString(c.Text)
 	return c
 }
 

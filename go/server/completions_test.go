@@ -87,10 +87,10 @@ func TestCompletionLogprobs(t *testing.T) {
 	if !slices.Equal(l.Tokens, []string{"Hello", " ", "w", "o", "r", "l", "d"}) || !slices.Equal(l.TextOffset, []int{0, 5, 6, 7, 8, 9, 10}) {
 		t.Errorf("tokens %q at %d", l.Tokens, l.TextOffset)
 	}
-	if l.TokenLogprobs[0] != -0.5 || len(l.TopLogprobs[0]) != 2 || len(l.Content) != 7 {
+	if *l.TokenLogprobs[0] != -0.5 || len(*l.TopLogprobs[0]) != 2 || len(l.Content) != 7 {
 		t.Errorf("got %+v", l)
 	}
-	if a := post[textRead](s, "/v1/completions", `{"prompt":"x","logprobs":0}`); a.Choices[0].Logprobs == nil || len(a.Choices[0].Logprobs.TopLogprobs[0]) != 0 {
+	if a := post[textRead](s, "/v1/completions", `{"prompt":"x","logprobs":0}`); a.Choices[0].Logprobs == nil || (*a.Choices[0].Logprobs.TopLogprobs[0])["Hello"] != -0.5 {
 		t.Errorf("got %+v", a.Choices[0].Logprobs)
 	}
 	if a := post[textRead](s, "/v1/completions", `{"prompt":"x"}`); a.Choices[0].Logprobs != nil {

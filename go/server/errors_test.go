@@ -208,7 +208,7 @@ func TestWrongTogether(t *testing.T) {
 		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"x"},{"role":"assistant","content":"y"}],"continue_final_message":true,"add_generation_prompt":true}`, 400, "continue_final_message"},
 		{"/v1/chat/completions", chat(`"samplers":["luck"]`), 400, "samplers"},
 		{"/v1/completions", `{"prompt":"x","best_of":3}`, 400, "best_of"},
-		{"/v1/completions", `{"prompt":"x","echo":true,"logprobs":1}`, 400, "logprobs"},
+		{"/v1/completions", `{"prompt":"x","echo":true,"logprobs":1,"suffix":"y"}`, 400, "suffix"},
 		{"/v1/completions", `{"prompt":["a","b"],"n":100}`, 400, "n"},
 		{"/v1/completions", `{"prompt":{"prompt_string":"x","multimodal_data":["aGk="]}}`, 400, "prompt"},
 		{"/completion", `{"prompt":"x","mirostat":3}`, 400, "mirostat"},

@@ -78,6 +78,10 @@ func (s *Server) start(req *Request, o *options, prefix string, src source) (*ge
 				write: o.writer(m, src.chat),
 			}
 			r := o.request(m, prompt, i)
+			if o.promptProbs {
+				seq.promptProbs = newPromptProbs(prompt, o.probs)
+				r.Reader = seq.promptProbs.reader()
+			}
 			r.Adapters = adapters
 			if budgeted != nil {
 				budgeted.Now = &g.enough

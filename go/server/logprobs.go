@@ -3,7 +3,6 @@ package server
 import (
 	"math"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
@@ -93,36 +92,48 @@ func (probs) Schema() field.Schema {
 }
 
 // textProbs are log-probabilities in the format of text completions: OpenAI's parallel
-// arrays, and llama-server's content. offset is where the text of the tokens begins, in
-// characters.
+// arrays, and llama-server's content, which has generated tokens only.
 type textProbs struct {
 	probs
-	offset int
+	prompt int // tokens of the prompt, which are first
+	offset int // where the text of the tokens begins, in characters
 }
 
 func (p textProbs) MarshalJSONTo(out *jsontext.Encoder) error {
 	if err := out.WriteToken(jsontext.BeginObject); err != nil {
 		return err
 	}
-	offset := p.offset
+	offset, content := p.offset, p.probs
+	content.tokens = p.tokens[p.prompt:]
+	// known is f, and null for the first token of a prompt.
+	known := func(f func(engine.Token) any) func(engine.Token) any {
+		first := p.prompt > 0
+		return func(t engine.Token) any {
+			if first {
+				first = false
+				return nil
+			}
+			return f(t)
+		}
+	}
 	for _, part := range []struct {
 		name  string
 		write func() error
 	}{
-		{"content", func() error { return p.probs.MarshalJSONTo(out) }},
+		{"content", func() error { return content.MarshalJSONTo(out) }},
 		{"tokens", func() error {
-			return writeArray(out, p.tokens, func(t engine.Token) any { return p.m.tokenProb(t.Logprob).Token })
+			return writeArray(out, p.tokens, func(t engine.Token) any { return p.m.tokenProb(sample.Logprob{ID: t.ID}).Token })
 		}},
 		{"token_logprobs", func() error {
-			return writeArray(out, p.tokens, func(t engine.Token) any { return p.m.tokenProb(t.Logprob).Logprob })
+			return writeArray(out, p.tokens, known(func(t engine.Token) any { return p.m.tokenProb(t.Logprob).Logprob }))
 		}},
 		{"top_logprobs", func() error {
-			return writeArray(out, p.tokens, func(t engine.Token) any { return p.m.topProbs(t.Top) })
+			return writeArray(out, p.tokens, known(func(t engine.Token) any { return p.m.topProbs(t) }))
 		}},
 		{"text_offset", func() error {
 			return writeArray(out, p.tokens, func(t engine.Token) any {
-				at := offset
-				offset += utf8.RuneCountInString(p.m.tokenProb(t.Logprob).Token)
+				at := max(offset, 0)
+				offset += p.m.runes(t.ID)
 				return at
 			})
 		}},
@@ -139,20 +150,20 @@ func (p textProbs) MarshalJSONTo(out *jsontext.Encoder) error {
 
 // textSchema is the JSON type of textProbs, for the OpenAPI document.
 type textSchema struct {
-	Content       []tokenProb          `json:"content"`
-	Tokens        []string             `json:"tokens"`
-	TokenLogprobs []float64            `json:"token_logprobs"`
-	TopLogprobs   []map[string]float64 `json:"top_logprobs"`
-	TextOffset    []int                `json:"text_offset"`
+	Content       []tokenProb           `json:"content"`
+	Tokens        []string              `json:"tokens"`
+	TokenLogprobs []*float64            `json:"token_logprobs"`
+	TopLogprobs   []*map[string]float64 `json:"top_logprobs"`
+	TextOffset    []int                 `json:"text_offset"`
 }
 
 func (textProbs) Schema() field.Schema { return schemaOf(textSchema{}) }
 
-// topProbs returns the most likely tokens by text. Partial characters may have the same
+// topProbs returns the token and the most likely ones by text. Partial characters may have the same
 // text: the most likely of them is kept.
-func (m *Model) topProbs(top []sample.Logprob) map[string]float64 {
+func (m *Model) topProbs(t engine.Token) map[string]float64 {
 	out := map[string]float64{}
-	for _, one := range top {
+	for _, one := range append(t.Top[:len(t.Top):len(t.Top)], t.Logprob) {
 		t := m.tokenProb(one)
 		if v, twice := out[t.Token]; !twice || t.Logprob > v {
 			out[t.Token] = t.Logprob

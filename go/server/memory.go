@@ -113,6 +113,12 @@ func (o *options) price(m *Model, prompts [][]int32) (base, few, probs int) {
 	}
 	for _, p := range prompts {
 		base += o.n*sequenceBytes + 4*len(p)
+		if o.promptProbs {
+			base += o.n * len(p) * (tokenBytes + max(o.probs, 0)*probBytes)
+		}
+		if o.promptProbs && o.stream { // they are one event
+			base += len(p) * (1 + o.probs) * probJSONBytes
+		}
 		tokens += min(o.n*o.most(m, [][]int32{p}), fewTokens)
 		probs += o.n * o.most(m, [][]int32{p}) * max(o.probs, 0) * probBytes
 	}

@@ -12,7 +12,8 @@ var reasoningFormats = []string{"none", "auto", "deepseek", "deepseek-legacy"}
 type output struct {
 	stream       bool
 	streamOpts   streamOptions
-	probs        int // alternatives per token; -1: no log-probabilities
+	probs        int  // alternatives per token; -1: no log-probabilities
+	promptProbs  bool // the prompt's tokens have theirs too
 	postProbs    bool
 	sorted       bool // the tokens of content are wanted by themselves
 	thinking     string

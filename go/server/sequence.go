@@ -29,6 +29,8 @@ type sequence struct {
 
 	hasLine atomic.Bool // there was a line break
 	maxTime time.Duration
+	// promptProbs are those of the prompt's tokens, complete when the first token comes; nil: they are not wanted.
+	promptProbs *promptProbs
 
 	begun, first time.Time // when evaluation began, and when the first token came
 	usage        engine.Usage
@@ -93,6 +95,9 @@ func (s *sequence) Token(t engine.Token) bool {
 	s.usage.Generated++
 	if t.Stop {
 		s.stop = stopEOS
+		if s.promptProbs != nil { // clients that count tokens count this one
+			s.write.waiting = append(s.write.waiting, waiting{t, s.write.written})
+		}
 		return false
 	}
 	if !s.ledger.hold(tokenPrice(&t)) {

@@ -1,0 +1,190 @@
+package server
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/internal/scripted"
+)
+
+// scored is an answer to echo with logprobs, as clients that measure likelihoods read it.
+type scored struct {
+	Choices []struct {
+		Index    int    `json:"index"`
+		Text     string `json:"text"`
+		Finish   string `json:"finish_reason"`
+		Logprobs struct {
+			Tokens  []string             `json:"tokens"`
+			Values  []*float64           `json:"token_logprobs"`
+			Top     []map[string]float64 `json:"top_logprobs"`
+			Offsets []int                `json:"text_offset"`
+		} `json:"logprobs"`
+	} `json:"choices"`
+	Usage struct {
+		Prompt    int `json:"prompt_tokens"`
+		Completed int `json:"completion_tokens"`
+	} `json:"usage"`
+}
+
+// Log-probabilities of a prompt are those that each of its tokens has as the next one after those before it.
+func TestEchoWithLogprobs(t *testing.T) {
+	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
+	prompts := []string{"Once upon a time, there was a little girl", "The zebra's spanner ¿qué? 語 of Lily, and of the dog that she had; it was big."}
+	ids := make([][]int32, len(prompts))
+	for i, p := range prompts {
+		ids[i] = s.tokens(p)
+	}
+	_, doc, _ := s.do("GET", "/openapi.json", "")
+	schema := inDocument(t, doc, "/paths/~1v1~1completions/post/responses/200/content/application~1json/schema")
+	list, _ := json.Marshal(ids)
+	texts, _ := json.Marshal(prompts)
+	for _, c := range []struct {
+		prompt string
+		max    int
+	}{{string(list), 1}, {string(list), 0}, {string(texts), 5}} {
+		_, b, _ := s.do("POST", "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":%d,"temperature":0,"logprobs":1,"echo":true,"seed":1234}`, c.prompt, c.max))
+		if err := valid(t, schema, b); err != nil {
+			t.Errorf("the document does not describe it: %v", err)
+		}
+		a := parse[scored](t, b)
+		if len(a.Choices) != len(prompts) || a.Usage.Prompt != len(ids[0])+len(ids[1]) || a.Usage.Completed != len(prompts)*c.max {
+			t.Fatalf("%+v", a)
+		}
+		for i, got := range a.Choices {
+			l, n := got.Logprobs, len(ids[i])
+			if len(l.Tokens) != n+c.max || len(l.Values) != n+c.max || len(l.Top) != n+c.max || len(l.Offsets) != n+c.max {
+				t.Fatalf("%d + %d tokens: %d tokens, %d values, %d of the likeliest, %d offsets", n, c.max, len(l.Tokens), len(l.Values), len(l.Top), len(l.Offsets))
+			}
+			if l.Values[0] != nil || l.Top[0] != nil {
+				t.Errorf("the first token has %v and %v, want null", l.Values[0], l.Top[0])
+			}
+			if !strings.HasPrefix(got.Text, prompts[i]) || got.Finish != "length" {
+				t.Errorf("text %q, %s", got.Text, got.Finish)
+			}
+			for k := 1; k < n; k++ {
+				want := s.probsAfter(ids[i][:k])
+				best := slices.Max(values(want))
+				exact, known := want[ids[i][k]]
+				if known && *l.Values[k] != exact || !known && *l.Values[k] > slices.Min(values(want)) {
+					t.Errorf("token %d: %v, want %v", k, *l.Values[k], exact)
+				}
+				if greedy := *l.Values[k] == slices.Max(values(l.Top[k])); greedy != (exact == best) || slices.Max(values(l.Top[k])) != best {
+					t.Errorf("token %d: %v among %v, the likeliest has %v", k, *l.Values[k], l.Top[k], best)
+				}
+			}
+			runes := []rune(got.Text)
+			for k := range l.Offsets[:len(l.Offsets)-1] {
+				said := string(runes[l.Offsets[k]:l.Offsets[k+1]])
+				if bos := k == 0; !bos && !strings.Contains(l.Tokens[k], "\uFFFD") && l.Tokens[k] != said && l.Tokens[k] != " "+said {
+					t.Errorf("token %d is %q, and the text has %q there", k, l.Tokens[k], said)
+				}
+			}
+			if at := l.Offsets[n-1]; at >= len([]rune(prompts[i])) || c.max > 0 && l.Offsets[n] != len([]rune(prompts[i])) {
+				t.Errorf("offsets %v of a prompt of %d characters", l.Offsets, len([]rune(prompts[i])))
+			}
+		}
+	}
+}
+
+func values[K comparable](m map[K]float64) (all []float64) {
+	for _, v := range m {
+		all = append(all, v)
+	}
+	return all
+}
+
+// probsAfter returns the log-probabilities of the thousand likeliest tokens after others.
+func (s *site) probsAfter(ids []int32) map[int32]float64 {
+	s.t.Helper()
+	prompt, _ := json.Marshal(ids)
+	a := post[struct {
+		Probs []struct {
+			Top []struct {
+				ID      int32
+				Logprob float64
+			} `json:"top_logprobs"`
+		} `json:"completion_probabilities"`
+	}](s, "/completion", fmt.Sprintf(`{"prompt":%s,"n_predict":1,"n_probs":1000}`, prompt))
+	all := map[int32]float64{}
+	for _, top := range a.Probs[0].Top {
+		all[top.ID] = top.Logprob
+	}
+	return all
+}
+
+// Streams begin with the prompt; each of several answers has it.
+func TestEchoWithLogprobsStreams(t *testing.T) {
+	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
+	body := `{"prompt":"Once upon a time","max_tokens":4,"temperature":1,"seed":3,"n":3,"logprobs":2,"echo":true`
+	whole := post[scored](s, "/v1/completions", body+`}`)
+	streamed := make([]scored, 3)
+	for _, e := range s.events("/v1/completions", body+`,"stream":true}`) {
+		if e == "[DONE]" {
+			continue
+		}
+		for _, c := range parse[scored](t, []byte(e)).Choices {
+			if streamed[c.Index].Choices == nil {
+				streamed[c.Index].Choices = append(streamed[c.Index].Choices, c)
+				continue
+			}
+			to := &streamed[c.Index].Choices[0]
+			to.Text += c.Text
+			to.Finish = c.Finish
+			to.Logprobs.Tokens = append(to.Logprobs.Tokens, c.Logprobs.Tokens...)
+			to.Logprobs.Values = append(to.Logprobs.Values, c.Logprobs.Values...)
+			to.Logprobs.Top = append(to.Logprobs.Top, c.Logprobs.Top...)
+			to.Logprobs.Offsets = append(to.Logprobs.Offsets, c.Logprobs.Offsets...)
+		}
+	}
+	for i, want := range whole.Choices {
+		if got := fmt.Sprintf("%+v", forPrint(streamed[i].Choices[0])); got != fmt.Sprintf("%+v", forPrint(want)) {
+			t.Errorf("stream %d: %s\nwhole: %+v", i, got, forPrint(want))
+		}
+		if n := len(s.tokens("Once upon a time")); len(want.Logprobs.Values) != n+4 || want.Logprobs.Values[0] != nil || want.Logprobs.Values[1] == nil {
+			t.Errorf("answer %d has %d values", i, len(want.Logprobs.Values))
+		}
+	}
+}
+
+// forPrint is a value as JSON: pointers differ.
+func forPrint(v any) string {
+	b, _ := json.Marshal(v)
+	return string(b)
+}
+
+// Clients drop as many values at the end as tokens were generated: a token that ends the text is one of them.
+func TestEchoWithLogprobsAtTheEnd(t *testing.T) {
+	s := newScriptedSite(t, scripted.Model{Template: "{% for m in messages %}{{ m.content }}{% endfor %}", Scripts: []scripted.Script{{Text: "ab"}}})
+	prompt := scripted.Start(0) + "ab"
+	a := post[scored](s, "/v1/completions", fmt.Sprintf(`{"prompt":%q,"max_tokens":1,"temperature":0,"logprobs":1,"echo":true}`, prompt))
+	if n := len(s.tokens(prompt)); a.Choices[0].Finish != "stop" || len(a.Choices[0].Logprobs.Values) != n+1 || a.Choices[0].Text != prompt {
+		t.Errorf("a prompt of %d tokens that ends: %s", n, forPrint(a))
+	}
+}
+
+// A prompt of one token has nothing before it that could tell its probability.
+func TestEchoWithLogprobsOfOneToken(t *testing.T) {
+	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
+	id := s.tokens("Once")[1]
+	a := post[scored](s, "/v1/completions", fmt.Sprintf(`{"prompt":[%d],"max_tokens":0,"logprobs":1,"echo":true}`, id))
+	if l := a.Choices[0].Logprobs; len(l.Values) != 1 || l.Values[0] != nil {
+		t.Errorf("%s", forPrint(a))
+	}
+	full := make([]int32, 1024)
+	for i := range full {
+		full[i] = id
+	}
+	ids, _ := json.Marshal(full)
+	if a := post[scored](s, "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":0,"logprobs":1,"echo":true}`, ids)); len(a.Choices[0].Logprobs.Values) != 1024 {
+		t.Errorf("a prompt that fills the context has %d values", len(a.Choices[0].Logprobs.Values))
+	}
+	if status, b, _ := s.do("POST", "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":1,"logprobs":1,"echo":true}`, ids)); status != 400 || !strings.Contains(string(b), "context_length_exceeded") {
+		t.Errorf("a prompt that leaves no room for a token: %d %s", status, b)
+	}
+	s.refused("/v1/completions", `{"prompt":"x","logprobs":1,"echo":true,"post_sampling_probs":true}`, 400, "post_sampling_probs")
+	s.refused("/v1/completions", `{"prompt":"x","logprobs":1,"echo":true,"suffix":"y"}`, 400, "suffix")
+}
