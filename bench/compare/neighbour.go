@@ -15,16 +15,18 @@ func keepBusy(threads int) (stop func(), err error) {
 	if err != nil {
 		return nil, err
 	}
-	cpu := -1 // anywhere, where threads are not pinned either
-	if cpus := m.WorkerCPUs(threads); cpus != nil {
-		cpu = cpus[len(cpus)-1]
+	cpus := m.Place(threads).CPUs
+	if cpus != nil { // otherwise anywhere, as Quern's threads
+		cpus = cpus[len(cpus)-1:]
 	}
 	var done atomic.Bool
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
-		defer machine.Pin(cpu)()
+		t := machine.ThisThread()
+		t.KeepOn(cpus)
+		defer t.KeepOn(nil)
 		for !done.Load() {
 		}
 	})

@@ -155,7 +155,7 @@ func (b *run) roofline(threads int) (*measure.Roofline, error) {
 	if r := b.roofs[threads]; r != nil {
 		return r, nil
 	}
-	pool, err := kernel.NewPool(threads, b.plan.Machine.WorkerCPUs(threads))
+	pool, err := kernel.NewPool(threads, b.plan.Machine.Place(threads).CPUs)
 	if err != nil {
 		return nil, err
 	}

@@ -68,19 +68,19 @@ func (k *Kernels) Run(ctx context.Context, out Output) error {
 	return rows.end()
 }
 
-// run measures on blank.Threads threads, pinned like those of a model.
+// run measures on blank.Threads threads, placed like those of a model.
 func (k *Kernels) run(ctx context.Context, blank KernelResult, rows printer[KernelResult], roofline bool) error {
-	cpus := k.Machine.WorkerCPUs(blank.Threads)
-	pool, err := kernel.NewPool(blank.Threads, cpus)
+	place := k.Machine.Place(blank.Threads)
+	pool, err := kernel.NewPool(blank.Threads, place.CPUs)
 	if err != nil {
 		return err
 	}
 	defer pool.Close()
-	if cpus != nil {
-		runtime.LockOSThread()
-		defer runtime.UnlockOSThread()
-		defer machine.Pin(cpus[0])()
-	}
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	caller := machine.ThisThread()
+	caller.KeepOn(place.Home())
+	defer caller.KeepOn(nil)
 	var roof *measure.Roofline
 	if roofline {
 		r, err := measure.NewRoofline(pool)

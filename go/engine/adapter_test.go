@@ -19,6 +19,7 @@ import (
 	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/machine"
 )
 
 // writeAdapter writes an adapter of some tensors of the model in e, with numbers that follow from seed.
@@ -252,7 +253,7 @@ func TestLoopAdapters(t *testing.T) {
 	var done atomic.Bool
 	threads.Go(func() { // a quota that changes all the time
 		for i := 0; !done.Load(); i++ {
-			if err := l.e.device.SetThreads(1+i%3, nil); err != nil {
+			if err := l.e.device.SetThreads(1+i%3, machine.Placement{}); err != nil {
 				t.Error(err)
 			}
 		}

@@ -15,15 +15,15 @@ import (
 
 // DeviceConfig selects the resources of the machine. The zero value is everything available to the process.
 type DeviceConfig struct {
-	Threads int         // 0: as many as are available
-	CPUs    []int       // one per thread, the first for the caller's; nil: not pinned
+	Threads int // 0: as many as are available
+	Place   machine.Placement
 	Budget  *mem.Budget // nil: all memory available to the process
 }
 
-// Fill replaces zero values by what is available. A nil CPUs stays nil.
+// Fill replaces a zero Threads and Budget by what is available.
 func (c *DeviceConfig) Fill() error {
 	if c.Threads == 0 {
-		c.Threads = len(c.CPUs)
+		c.Threads = len(c.Place.CPUs)
 	}
 	if c.Threads != 0 && c.Budget != nil {
 		return nil
@@ -46,7 +46,6 @@ func (c *DeviceConfig) Fill() error {
 type Device struct {
 	pool   *kernel.Pool
 	budget *mem.Budget
-	cpu    int // of the caller's thread while it runs; -1: any
 	turn   turn
 	shared *model.Shared // weights that engines have in common
 
@@ -59,6 +58,8 @@ type Device struct {
 	mu      sync.Mutex
 	engines map[*Engine]struct{}
 	loops   []*Loop // in the order in which they began
+	place   machine.Placement
+	callers map[*machine.Thread]struct{} // that have entered
 }
 
 // NewDevice starts the threads.
@@ -66,24 +67,43 @@ func NewDevice(c DeviceConfig) (*Device, error) {
 	if err := c.Fill(); err != nil {
 		return nil, err
 	}
-	pool, err := kernel.NewPool(c.Threads, c.CPUs)
-	if err != nil {
+	d := &Device{
+		pool: &kernel.Pool{}, budget: c.Budget, shared: model.NewShared(),
+		engines: map[*Engine]struct{}{}, callers: map[*machine.Thread]struct{}{},
+	}
+	if err := d.start(c.Threads, c.Place); err != nil {
 		return nil, err
 	}
-	d := &Device{pool: pool, budget: c.Budget, cpu: -1, shared: model.NewShared(), engines: map[*Engine]struct{}{}}
-	if c.CPUs != nil {
-		d.cpu = c.CPUs[0]
-	}
 	return d, nil
+}
+
+// start replaces the threads. Those that are not pinned inherit the affinity of the caller's.
+func (d *Device) start(threads int, place machine.Placement) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	caller := machine.ThisThread()
+	caller.KeepOn(place.Among)
+	defer caller.KeepOn(nil)
+	if err := d.pool.Resize(threads, place.CPUs); err != nil {
+		return err
+	}
+	d.place = place
+	return nil
+}
+
+// Placement returns where the threads run.
+func (d *Device) Placement() machine.Placement {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.place
 }
 
 // Threads returns the number of threads, including the caller's.
 func (d *Device) Threads() int { return d.pool.Threads() }
 
-// SetThreads changes the number of threads between two passes, which changes no result. cpus is as in a
-// DeviceConfig, except that the first thread keeps its CPU. If an engine has no memory for the threads'
-// scratch, nothing changes.
-func (d *Device) SetThreads(threads int, cpus []int) error {
+// SetThreads changes the number of threads and their places between two passes, which changes no result. If
+// an engine has no memory for the threads' scratch, nothing changes.
+func (d *Device) SetThreads(threads int, place machine.Placement) error {
 	return d.inTurn(func() error {
 		d.mu.Lock()
 		defer d.mu.Unlock()
@@ -92,7 +112,13 @@ func (d *Device) SetThreads(threads int, cpus []int) error {
 				return err
 			}
 		}
-		return d.pool.Resize(threads, cpus)
+		if err := d.start(threads, place); err != nil {
+			return err
+		}
+		for t := range d.callers {
+			t.KeepOn(place.Home())
+		}
+		return nil
 	})
 }
 
@@ -119,14 +145,21 @@ func (d *Device) Budget() *mem.Budget { return d.budget }
 // Close stops the threads. Engines on the device must be closed before. Closing again is a no-op.
 func (d *Device) Close() { d.pool.Close() }
 
-// enter locks the goroutine to its OS thread and pins it to its CPU while kernels run, because the caller is
+// enter locks the goroutine to its OS thread and puts it in its place while kernels run, because the caller is
 // the pool's first thread. The returned function undoes both. Several goroutines may have entered; with
-// inTurn, only one at a time uses that CPU.
+// inTurn, only one at a time uses that place.
 func (d *Device) enter() (leave func()) {
 	runtime.LockOSThread()
-	unpin := machine.Pin(d.cpu)
+	t := machine.ThisThread()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.callers[t] = struct{}{}
+	t.KeepOn(d.place.Home())
 	return func() {
-		unpin()
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		delete(d.callers, t)
+		t.KeepOn(nil)
 		runtime.UnlockOSThread()
 	}
 }

@@ -1,21 +1,69 @@
 package engine
 
 import (
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/quern-llm/quern/go/machine"
 )
 
 func TestNewDevice(t *testing.T) {
 	for want, c := range map[string]DeviceConfig{
 		"threads":              {Threads: 1 << 20},
-		"1 CPUs for 2 threads": {Threads: 2, CPUs: []int{0}},
+		"1 CPUs for 2 threads": {Threads: 2, Place: machine.Placement{CPUs: []int{0}}},
 	} {
 		if _, err := NewDevice(c); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
+	}
+}
+
+// A thread that runs passes is where the device's placement says, also when that changes, and nowhere else
+// after it has left.
+func TestPlaceOfCallers(t *testing.T) {
+	affinity := func() (ids []int) {
+		var set unix.CPUSet
+		if err := unix.SchedGetaffinity(0, &set); err != nil {
+			t.Fatal(err)
+		}
+		for id := range len(set) * 64 {
+			if set.IsSet(id) {
+				ids = append(ids, id)
+			}
+		}
+		return ids
+	}
+	free := affinity()
+	last := free[len(free)-1:]
+	d := deviceOf(t, DeviceConfig{Threads: 1, Place: machine.Placement{CPUs: last}, Budget: testBudget()})
+	leave := d.enter()
+	for i, step := range []struct {
+		place machine.Placement
+		want  []int
+	}{
+		{machine.Placement{CPUs: last}, last},
+		{machine.Placement{}, free},
+		{machine.Placement{Among: free[:1]}, free[:1]},
+		{machine.Placement{CPUs: last}, last},
+	} {
+		if err := d.SetThreads(1, step.place); err != nil {
+			t.Fatal(err)
+		}
+		if got := affinity(); !slices.Equal(got, step.want) {
+			t.Errorf("step %d: on CPUs %v, want %v", i, got, step.want)
+		}
+	}
+	leave()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if got := affinity(); !slices.Equal(got, free) {
+		t.Errorf("after it has left: on CPUs %v, want %v", got, free)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/model"
 )
 
@@ -70,7 +71,7 @@ func invariant(t *testing.T, path string, types []kvcache.Types) {
 		want := logits(t, base, ids, nil)
 		for _, c := range []Config{
 			{Device: device(t, 2)},
-			{Device: deviceOf(t, DeviceConfig{Threads: 2, CPUs: []int{0, 1}, Budget: testBudget()}), Batch: 31},
+			{Device: deviceOf(t, DeviceConfig{Threads: 2, Place: machine.Placement{CPUs: []int{0, 1}}, Budget: testBudget()}), Batch: 31},
 			{Residency: model.Mapped},
 			{Residency: model.Mapped, Device: device(t, 2), Batch: 64},
 			{Batch: 1},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/internal/testdata"
+	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
 )
@@ -39,7 +40,7 @@ func TestSleep(t *testing.T) {
 	if _, err := l.Submit(greedyRequest(prompt, 1)); !errors.Is(err, ErrAsleep) {
 		t.Errorf("a request while it sleeps: %v", err)
 	}
-	if err := d.SetThreads(1, nil); err != nil {
+	if err := d.SetThreads(1, machine.Placement{}); err != nil {
 		t.Fatal(err)
 	}
 	need, err := l.Need(1 << 30)

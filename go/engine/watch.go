@@ -93,7 +93,7 @@ func (w *watcher) follow() {
 		w.refused = 0
 		return
 	}
-	if err := w.device.SetThreads(n, w.Machine.WorkerCPUs(n)); err != nil {
+	if err := w.device.SetThreads(n, w.Machine.Place(n)); err != nil {
 		if w.refused != n {
 			w.Log(fmt.Sprintf("%d threads stay, and %d are allowed: %v", was, n, err))
 		}

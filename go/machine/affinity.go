@@ -34,6 +34,7 @@ func (m *Machine) Restrict(ids []int) error {
 			left++
 		}
 	}
+	m.restricted = true
 	if left == 0 {
 		return errors.New("this process may use none of these CPUs; \"quern doctor\" lists those that it may")
 	}

@@ -4,7 +4,7 @@
 // page policy.
 //
 // It reads Linux's /proc and /sys and decides nothing beyond the default number of
-// threads. Missing or malformed files count as absent, so that it also works in a
+// threads and whether they are pinned. Missing or malformed files count as absent, so that it also works in a
 // sandbox that hides half of /sys.
 package machine
 
@@ -32,6 +32,9 @@ type Machine struct {
 
 	CPUs []CPU // online, in order of ID
 	Limits
+
+	Pinning    Pinning // what the user asked for
+	restricted bool    // by Restrict
 
 	PageSize     int
 	HugePageSize uint64 // bytes of a transparent huge page; 0 if there are none

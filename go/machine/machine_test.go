@@ -185,6 +185,64 @@ func TestWorkerCPUs(t *testing.T) {
 	}
 }
 
+// Threads are pinned if there is one for each core that the process may use, or on request.
+func TestPlace(t *testing.T) {
+	const (
+		auto   = PinWhole
+		always = PinAlways
+		never  = PinNever
+	)
+	for _, tt := range []struct {
+		name       string
+		allowed    []int // of 4 cores with 2 hyperthreads each
+		only       []int
+		n          int
+		pinning    Pinning
+		pins, keep []int
+		why        string
+	}{
+		{"one for each core", nil, nil, 4, auto, []int{0, 1, 2, 3}, nil, "one on each core"},
+		{"hyperthreads too", nil, nil, 5, auto, []int{0, 1, 2, 3, 4}, nil, "one on each core"},
+		{"fewer than the cores", nil, nil, 3, auto, nil, nil, "fewer threads than the 4 cores"},
+		{"one", nil, nil, 1, auto, nil, nil, "fewer threads than the 4 cores"},
+		{"the whole mask", []int{1, 5, 6}, nil, 2, auto, []int{1, 6}, nil, "one on each core"},
+		{"a part of the mask", []int{1, 5, 6}, nil, 1, auto, nil, nil, "fewer threads than the 2 cores"},
+		{"a mask of one core", []int{3}, nil, 1, auto, []int{3}, nil, "one on each core"},
+		{"more than the mask", []int{1, 5, 6}, nil, 4, auto, nil, nil, "more threads than CPUs"},
+		{"more than the mask, always", []int{1, 5, 6}, nil, 4, always, nil, nil, "more threads than CPUs"},
+		{"fewer, always", nil, nil, 2, always, []int{0, 1}, nil, "as requested"},
+		{"whole, never", nil, nil, 4, never, nil, nil, "as requested"},
+		{"named CPUs", nil, []int{2, 3}, 1, auto, []int{2}, nil, "requested CPUs"},
+		{"all of the named CPUs", nil, []int{2, 3}, 2, auto, []int{2, 3}, nil, "requested CPUs"},
+		{"on the named CPUs, never", nil, []int{2, 3}, 2, never, nil, []int{2, 3}, "as requested"},
+		{"more than the named CPUs", nil, []int{2, 3}, 3, auto, nil, []int{2, 3}, "more threads than CPUs"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			m, err := ReadFS(files(smt(4)), tt.allowed)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.Pinning = tt.pinning
+			if tt.only != nil {
+				if err := m.Restrict(tt.only); err != nil {
+					t.Fatal(err)
+				}
+			}
+			p := m.Place(tt.n)
+			if !slices.Equal(p.CPUs, tt.pins) || !slices.Equal(p.Among, tt.keep) || !strings.Contains(p.Why, tt.why) {
+				t.Errorf("Place(%d) = %+v, want %v, among %v, %s", tt.n, p, tt.pins, tt.keep, tt.why)
+			}
+			home := tt.keep
+			if tt.pins != nil {
+				home = tt.pins[:1]
+			}
+			if !slices.Equal(p.Home(), home) {
+				t.Errorf("the caller's home is %v, want %v", p.Home(), home)
+			}
+		})
+	}
+}
+
 func TestRestrict(t *testing.T) {
 	m, err := ReadFS(files(smt(4)), []int{1, 2, 5, 6})
 	if err != nil {

@@ -2,16 +2,33 @@ package machine
 
 import "golang.org/x/sys/unix"
 
-// Pin pins the calling thread to a CPU, unless that is below 0. unpin restores the
-// thread's affinity. Failure is ignored: pinning affects speed only.
-func Pin(cpu int) (unpin func()) {
-	var before, only unix.CPUSet
-	if cpu < 0 || unix.SchedGetaffinity(0, &before) != nil {
-		return func() {}
+// A Thread is a thread of the operating system whose affinity may be changed from any other.
+type Thread struct {
+	id  int
+	own unix.CPUSetDynamic // its affinity before; nil: unknown, and left alone
+}
+
+// ThisThread returns the calling thread. The caller's goroutine is locked to it for as long as it is used.
+func ThisThread() *Thread {
+	t := &Thread{unix.Gettid(), unix.NewCPUSet(maxCPU)}
+	if unix.SchedGetaffinityDynamic(t.id, t.own) != nil {
+		t.own = nil
 	}
-	only.Set(cpu)
-	if unix.SchedSetaffinity(0, &only) != nil {
-		return func() {}
+	return t
+}
+
+// KeepOn lets the thread run on these CPUs only; none: where it ran before. Failure is ignored: affinity
+// determines only the speed.
+func (t *Thread) KeepOn(cpus []int) {
+	if t.own == nil {
+		return
 	}
-	return func() { _ = unix.SchedSetaffinity(0, &before) }
+	set := t.own
+	if len(cpus) > 0 {
+		set = unix.NewCPUSet(maxCPU)
+		for _, id := range cpus {
+			set.Set(id)
+		}
+	}
+	_ = unix.SchedSetaffinityDynamic(t.id, set)
 }

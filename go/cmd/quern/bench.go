@@ -32,6 +32,7 @@ type benchFlags struct {
 	prompt, gen, depth      []int
 	promptGen               promptGenValue
 	batch, ubatch, threads  []int
+	pinning                 machine.Pinning
 	typeK, typeV, flashAttn []string
 	reps                    int
 	output                  string
@@ -162,6 +163,7 @@ func (f *benchFlags) define(fs *pflag.FlagSet) {
 	wordsVar(fs, &f.flashAttn, "flash-attn", "", one("auto"), acceptFlashAttn, "auto or 1: attention is always fused")
 	alias(fs, "flash-attn", "fa")
 	listVar(fs, &f.threads, "threads", "t", nil, 1, kernel.MaxThreads, "threads (default: see \"quern doctor\")")
+	pinningVar(fs, &f.pinning)
 	intVar(fs, &f.reps, "repetitions", "r", 5, 1, math.MaxInt32, "repetitions of each test")
 	fs.StringVarP(&f.output, "output", "o", "md", "`FORMAT` of the output: md, json, jsonl or csv; with --synth the file to write")
 	fs.BoolVar(&f.noWarmup, "no-warmup", false, "skip the warm-up run before each test")
@@ -255,10 +257,14 @@ func (f *benchFlags) to(w io.Writer) bench.Output {
 // machine reads the machine's properties, which set the number of threads if no flag does.
 func (f *benchFlags) machine() (*machine.Machine, error) {
 	m, err := machine.Read()
-	if err == nil && len(f.threads) == 0 {
+	if err != nil {
+		return nil, err
+	}
+	m.Pinning = f.pinning
+	if len(f.threads) == 0 {
 		f.threads = []int{m.Threads()}
 	}
-	return m, err
+	return m, nil
 }
 
 func (f *benchFlags) measureModels(ctx context.Context, out bench.Output, stderr io.Writer) error {

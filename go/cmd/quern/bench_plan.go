@@ -66,7 +66,7 @@ func (f *benchFlags) plan(m *machine.Machine, stderr io.Writer) (*bench.Plan, er
 		Machine: m, Open: openFile,
 		Load: func(file *model.File, s bench.Setup, ctx int) (*engine.Engine, func() error, error) {
 			load := modelFlags{
-				path: s.Model, ctx: ctx, threads: s.Threads, batch: min(s.Batch, s.UBatch),
+				path: s.Model, ctx: ctx, threads: s.Threads, cpus: cpuFlags{pinning: f.pinning}, batch: min(s.Batch, s.UBatch),
 				typeK: s.KV.K.String(), typeV: s.KV.V.String(), weights: f.weights, memory: f.memory,
 				sequences: s.Streams, mtp: f.drafts(),
 			}

@@ -2,23 +2,66 @@ package main
 
 import (
 	"errors"
+	"fmt"
 	"math/bits"
 	"strconv"
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/quern-llm/quern/go/machine"
 )
 
 // maxCPU is Linux's own bound on CPU numbers.
 const maxCPU = 1 << 13
 
-// cpuFlags are the CPUs that threads may be pinned to; empty means all.
-type cpuFlags struct{ mask, span []int }
+// cpuFlags are the CPUs that threads may run on; empty means all.
+type cpuFlags struct {
+	mask, span []int
+	pinning    machine.Pinning
+}
 
 func (f *cpuFlags) define(fs *pflag.FlagSet) {
 	fs.Var(&cpuValue{&f.mask, "", parseMask}, "cpu-mask", "CPUs for threads, as a hexadecimal `MASK`")
 	fs.Var(&cpuValue{&f.span, "", parseSpan}, "cpu-range", "the same, as `FIRST-LAST`")
 	fs.Lookup("cpu-mask").Hidden, fs.Lookup("cpu-range").Hidden = true, true
+	pinningVar(fs, &f.pinning)
+}
+
+// pinningVar defines the flag that pins threads, or leaves them to the kernel.
+func pinningVar(fs *pflag.FlagSet, p *machine.Pinning) {
+	fs.Var((*pinningValue)(p), "cpu-strict", "`1` pins each thread to a CPU, 0 pins none (default: see \"quern doctor\")")
+	fs.Lookup("cpu-strict").Hidden = true
+}
+
+type pinningValue machine.Pinning
+
+func (v *pinningValue) Set(s string) error {
+	switch s {
+	case "0":
+		*v = pinningValue(machine.PinNever)
+	case "1":
+		*v = pinningValue(machine.PinAlways)
+	default:
+		return errors.New("want 1 to pin threads, or 0 to leave them to the kernel")
+	}
+	return nil
+}
+
+func (v *pinningValue) String() string {
+	return map[machine.Pinning]string{machine.PinNever: "0", machine.PinAlways: "1"}[machine.Pinning(*v)]
+}
+func (v *pinningValue) Type() string { return "0|1" }
+
+// placed describes where threads run.
+func placed(p machine.Placement) string {
+	switch {
+	case p.CPUs != nil:
+		return fmt.Sprintf("pinned to %s: %s", ranges(p.CPUs), p.Why)
+	case p.Among != nil:
+		return fmt.Sprintf("any of %s: %s", ranges(p.Among), p.Why)
+	}
+	return "any: " + p.Why
 }
 
 // ids returns the CPUs of both flags, or nil for all.

@@ -88,6 +88,7 @@ type consequences struct {
 	Threads      int    `json:"threads"`
 	ThreadReason string `json:"thread_reason"`
 	CPUs         []int  `json:"pinned_to"` // null when threads are not pinned
+	PinReason    string `json:"pin_reason"`
 	HugePages    bool   `json:"huge_pages"`
 	Memory       uint64 `json:"memory_budget"`
 	MemoryReason string `json:"memory_reason"`
@@ -181,7 +182,8 @@ func decide(m *machine.Machine, limit uint64) consequences {
 		Threads:   m.Threads(),
 		HugePages: m.THP.Enabled == "always" || m.THP.Enabled == "madvise",
 	}
-	c.CPUs = m.WorkerCPUs(c.Threads)
+	place := m.Place(c.Threads)
+	c.CPUs, c.PinReason = place.CPUs, place.Why
 	c.Memory, c.MemoryReason = engine.Limit(m, limit)
 	switch q, limited := m.Quota(); {
 	case limited && q.CPUs < float64(m.Cores()):

@@ -53,9 +53,9 @@ func (d diagnosis) print(w io.Writer) error {
 	section("quern will")
 	line("run", "%s: %s", count(d.WillDo.Threads, "thread"), d.WillDo.ThreadReason)
 	if d.WillDo.CPUs != nil {
-		line("pin them", "to CPUs %s", ranges(d.WillDo.CPUs))
+		line("pin them", "to CPUs %s: %s", ranges(d.WillDo.CPUs), d.WillDo.PinReason)
 	} else {
-		line("pin them", "no: the affinity mask has fewer CPUs")
+		line("pin them", "no: %s", d.WillDo.PinReason)
 	}
 	if d.WillDo.HugePages {
 		line("use huge pages", "yes, for weights and caches")

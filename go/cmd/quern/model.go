@@ -236,6 +236,7 @@ func (f *modelFlags) machine() (*machine.Machine, error) {
 	if err != nil {
 		return nil, err
 	}
+	m.Pinning = f.cpus.pinning
 	if only := f.cpus.ids(); only != nil {
 		if err := m.Restrict(only); err != nil {
 			return nil, usagef("--cpu-mask, --cpu-range: %w", err)
@@ -254,7 +255,7 @@ func (f *modelFlags) device() (engine.DeviceConfig, error) {
 	if c.Threads == 0 {
 		c.Threads = m.Threads()
 	}
-	if c.CPUs = m.WorkerCPUs(c.Threads); c.CPUs == nil && f.cpus.ids() != nil {
+	if c.Place = m.Place(c.Threads); f.cpus.ids() != nil && m.WorkerCPUs(c.Threads) == nil {
 		return engine.DeviceConfig{}, usagef("-t %d: --cpu-mask and --cpu-range name fewer CPUs that this process may use; give fewer threads or more CPUs", c.Threads)
 	}
 	return c, nil

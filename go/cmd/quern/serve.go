@@ -459,6 +459,7 @@ func (f *serveFlags) announce(logs zerolog.Logger, listeners []net.Listener, dev
 		line.Str("page", page)
 	}
 	line.Strs("models", names).Int("parallel", f.parallel).Int("threads", device.Threads()).
+		Str("cpus", placed(device.Placement())).
 		Str("memory", mem.FormatBytes(used)+" of "+mem.FormatBytes(limit)).Msg("ready")
 }
 

@@ -179,7 +179,7 @@ var presetNames = []string{"model", "model-draft", "hf-repo", "hf-file", "hf-rep
 
 // whole are the flags of the whole server.
 var whole = strings.Fields(`
-	model model-draft alias tags lora lora-scaled lora-init-without-apply threads cpu-mask cpu-range memory help version
+	model model-draft alias tags lora lora-scaled lora-init-without-apply threads cpu-mask cpu-range cpu-strict memory help version
 	host port api-prefix reuse-port drain drain-delay timeout sse-ping-interval response-memory response-time slot-save-path batch-dir batch-space
 	lora-dir api-key api-key-file require-key cors-origins allowed-hosts ssl-cert-file ssl-key-file metrics vllm-metrics slots ui path
 	mcp mcp-timeout max-body trace-endpoint log-level log-file log-jsonl log-colors log-timestamps

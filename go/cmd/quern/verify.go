@@ -83,7 +83,7 @@ func (f *verifyFlags) device() (engine.DeviceConfig, error) {
 	if c.Threads == 0 {
 		c.Threads = m.Threads()
 	}
-	c.CPUs = m.WorkerCPUs(c.Threads)
+	c.Place = m.Place(c.Threads)
 	return c, nil
 }
 

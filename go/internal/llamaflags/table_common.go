@@ -25,9 +25,9 @@ var common = []Row{
 
 	{Names: "-t --threads", Kind: Int, Env: "LLAMA_ARG_THREADS", Flag: "threads", Note: "-1 and 0 are the default: the cores that the container's quota allows"},
 	{Names: "-tb --threads-batch", Kind: Int, Ignored: oneTeam},
-	{Names: "-C --cpu-mask", Flag: "cpu-mask", Note: "the CPUs that threads may be pinned to, of those that the process may use"},
+	{Names: "-C --cpu-mask", Flag: "cpu-mask", Note: "the CPUs that threads are pinned to, or with --cpu-strict 0 stay on, of those that the process may use"},
 	{Names: "-Cr --cpu-range", Flag: "cpu-range", Note: "as -C"},
-	{Names: "--cpu-strict", Group: Common | Bench, Neutral: "1", Ignored: "threads are always pinned, one per core"},
+	{Names: "--cpu-strict", Group: Common | Bench, Flag: "cpu-strict", Note: "without it, threads are pinned if there is one for each core, or with -C or -Cr"},
 	{Names: "--prio", Group: Common | Bench, Kind: Int, Neutral: "0", Ignored: "set the priority with nice or the service manager"},
 	{Names: "--poll", Group: Common | Bench, Kind: Int, Ignored: "the time that threads spin before sleeping is fixed"},
 	{Names: "-Cb --cpu-mask-batch", Ignored: oneTeam},

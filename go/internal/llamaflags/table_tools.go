@@ -11,7 +11,7 @@ var bench = []Row{
 	{Names: "--progress", Kind: Bare, Group: Bench, Ignored: aRow},
 	{Names: "-v --verbose", Kind: Bare, Group: Bench, Ignored: aRow},
 	{Names: "--delay", Kind: Int, Group: Bench, Neutral: "0", Ignored: "tests run without pauses"},
-	{Names: "-C --cpu-mask", Group: Bench, Neutral: "0x0", Ignored: "threads are pinned to the cores that the process may use; set these with taskset"},
+	{Names: "-C --cpu-mask", Group: Bench, Neutral: "0x0", Ignored: "threads run on the CPUs that the process may use; set these with taskset"},
 	{Names: "-nkvo --no-kv-offload", Group: Bench, Neutral: "1", Ignored: noGPU},
 	{Names: "-nopo --no-op-offload", Group: Bench, Neutral: "1", Ignored: noGPU},
 	{Names: "--no-host", Group: Bench, Neutral: "0", Ignored: noGPU},

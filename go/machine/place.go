@@ -1,0 +1,58 @@
+package machine
+
+import "fmt"
+
+// A Pinning says when threads are pinned, each to a CPU of its own.
+type Pinning int
+
+const (
+	// PinWhole pins them if there is one for each core that they may use. If they are fewer, other
+	// processes would choose the same CPUs and leave the rest idle; the kernel places threads by load.
+	PinWhole  Pinning = iota
+	PinAlways         // if there is a CPU for each
+	PinNever
+)
+
+// A Placement is where threads run.
+type Placement struct {
+	CPUs  []int  // of each thread, the first for the caller's; nil: not pinned
+	Among []int  // CPUs that threads without one of their own stay on; nil: all that the process may use
+	Why   string // the reason for pinning or not
+}
+
+// Home returns the CPUs of the caller's thread; nil: all that the process may use.
+func (p Placement) Home() []int {
+	if p.CPUs != nil {
+		return p.CPUs[:1]
+	}
+	return p.Among
+}
+
+// Place decides where n threads run, by m.Pinning. CPUs that were named by Restrict are for these threads
+// alone, so threads are pinned to them.
+func (m *Machine) Place(n int) Placement {
+	cpus := m.WorkerCPUs(n)
+	p := Placement{}
+	switch cores := m.Cores(); {
+	case cpus == nil:
+		p.Why = "more threads than CPUs that they may use"
+	case m.Pinning == PinNever, m.Pinning == PinAlways:
+		p.Why = "as requested"
+	case m.restricted:
+		p.Why = "to the requested CPUs"
+	case n < cores:
+		p.Why = fmt.Sprintf("fewer threads than the %d cores, which other processes may use", cores)
+	default:
+		p.Why = "one on each core"
+	}
+	if cpus != nil && m.Pinning != PinNever && (m.Pinning == PinAlways || m.restricted || n >= m.Cores()) {
+		p.CPUs = cpus
+	} else if m.restricted {
+		for _, c := range m.CPUs {
+			if c.Allowed {
+				p.Among = append(p.Among, c.ID)
+			}
+		}
+	}
+	return p
+}
