@@ -262,7 +262,7 @@ func (m *metadataField) Schema() field.Schema {
 func (s *Server) batchEndpoints() []string {
 	var list []string
 	for _, r := range s.routes {
-		if path := r.paths[0]; r.method == http.MethodPost && !r.always && r.body.name != "" && strings.HasPrefix(path, "/v1/") && !strings.HasSuffix(path, "load_lora_adapter") && !strings.Contains(path, ":") {
+		if path := r.paths[0]; r.method == http.MethodPost && !r.always && !r.admin && r.body.name != "" && strings.HasPrefix(path, "/v1/") && !strings.Contains(path, ":") {
 			list = append(list, path)
 		}
 	}

@@ -69,7 +69,7 @@ func (s *Server) controlRunning(req *Request) error {
 	if err := req.Read(q); err != nil {
 		return err
 	}
-	g := s.running.generation(q.id)
+	g := s.running.generation(q.id, &req.Caller)
 	if g == nil {
 		return &reply.Error{Status: http.StatusNotFound, Message: "no request with the id " + field.Quote(q.id) + " runs", Param: "id"}
 	}

@@ -61,6 +61,12 @@ func (s *Server) start(req *Request, o *options, prefix string, src source) (*ge
 		ledger.close()
 		return nil, err
 	}
+	caller := &req.Caller
+	priority, err := caller.priority(o.priority)
+	if err != nil {
+		ledger.close()
+		return nil, err
+	}
 	g := &generation{
 		request: req, name: m.Name,
 		id: prefix + newID(), created: time.Now().Unix(), model: m, opts: o,
@@ -70,7 +76,6 @@ func (s *Server) start(req *Request, o *options, prefix string, src source) (*ge
 		g.name = a.Name
 	}
 	budgeted := src.budget.of(m, src.chat)
-	caller := &req.Caller
 	for _, prompt := range src.prompts {
 		for i := range o.n {
 			seq := &sequence{
@@ -88,7 +93,7 @@ func (s *Server) start(req *Request, o *options, prefix string, src source) (*ge
 				r.Constraint = constrain.Bound(r.Constraint, *budgeted)
 			}
 			r.Namespace, r.Owner = caller.Space, caller.Owner
-			r.Flow, r.Weight, r.Priority, r.Origin, r.Sink = caller.Flow, caller.Weight, caller.priority(o.priority), req.Context(), seq
+			r.Flow, r.Weight, r.Priority, r.Origin, r.Sink = caller.Flow, caller.Weight, priority, req.Context(), seq
 			ticket, err := m.Engine.Submit(r)
 			if err != nil {
 				g.cancel()

@@ -15,8 +15,15 @@ func (s *Server) stay(req *Request) (o models.Options, err error) {
 	if o.Load, err = req.Switch("autoload"); err != nil {
 		return o, err
 	}
-	if req.route.ollama && req.route.method == http.MethodPost {
-		o.KeepAlive = keepAliveOf(req.body)
+	if !req.route.ollama || req.route.method != http.MethodPost {
+		return o, nil
+	}
+	o.KeepAlive = keepAliveOf(req.body)
+	if !req.Caller.Admin && o.KeepAlive != nil {
+		if *o.KeepAlive == 0 && req.route.stop != nil && !asksSomething(req.body) {
+			return o, errUser // it would have the model unloaded for all
+		}
+		o.KeepAlive = nil // the server's setting applies
 	}
 	return o, nil
 }

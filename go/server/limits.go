@@ -10,6 +10,9 @@ import (
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
+// maxPriority is the highest priority of a request.
+const maxPriority = 1000
+
 // maxSequences is the maximum number of sequences of a request.
 const maxSequences = 128
 
@@ -53,7 +56,7 @@ func (l *limits) Fields() []field.Field {
 		field.Setting("cache_prompt", field.Boolean(&l.cache), "Use what the cache has of the prompt, and leave it there for others."),
 		field.Setting("n_cache_reuse", &l.cacheReuse, "The cache finds what it can without being told; without effect."),
 		field.Setting("id_slot", field.Integer(&l.slot, -1, math.MaxInt32), "Run under this number if it is free; -1 is any."),
-		field.Setting("priority", field.Integer(&l.priority, -1000, 1000), "Higher ones go first."),
+		field.Setting("priority", field.Integer(&l.priority, -maxPriority, maxPriority), "Higher ones go first."),
 		field.Setting("deadline_ms", field.Millis(&l.deadline, 0), "Give up after so long, or at once where it cannot be kept; 0 is never. The header X-Request-Timeout says it in seconds."),
 	}
 }

@@ -73,6 +73,10 @@ func (s *Server) read(req *Request, o *reads, texts []readText) (prompt, cached 
 		return 0, 0, err
 	}
 	caller := &req.Caller
+	priority, err := caller.priority(o.priority)
+	if err != nil {
+		return 0, 0, err
+	}
 	done := make(chan engine.Result, len(texts)) // a Sink never blocks
 	tickets := map[int]Ticket{}
 	defer func() {
@@ -90,7 +94,7 @@ func (s *Server) read(req *Request, o *reads, texts []readText) (prompt, cached 
 			t := &texts[next]
 			ticket, err := m.Engine.Submit(&engine.Request{
 				Params:  engine.Params{Prompt: t.ids, Reader: t.reader, Sampling: m.Sampling, TopLogprobs: -1},
-				NoCache: t.noCache, Namespace: caller.Space, Adapters: adapters, Slot: -1, Flow: caller.Flow, Weight: caller.Weight, Priority: caller.priority(o.priority),
+				NoCache: t.noCache, Namespace: caller.Space, Adapters: adapters, Slot: -1, Flow: caller.Flow, Weight: caller.Weight, Priority: priority,
 				Deadline: deadline, Origin: ctx, Sink: readSink{done},
 			})
 			var busy *engine.BusyError

@@ -33,6 +33,7 @@ type (
 // A task is a sequence as /slots shows it.
 type task struct {
 	ticket uint64
+	owner  string
 	opts   *options
 	seq    *sequence // nil once it has ended
 	line   bool      // has_new_line, of a sequence that has ended
@@ -47,7 +48,7 @@ func (r *registry) add(g *generation) {
 	defer r.mu.Unlock()
 	r.byID[g.id] = g
 	for i, t := range g.tickets {
-		r.by[ticketKey{g.model, t.ID()}] = task{ticket: t.ID(), opts: g.opts, seq: g.seqs[i]}
+		r.by[ticketKey{g.model, t.ID()}] = task{ticket: t.ID(), owner: g.request.Caller.Owner, opts: g.opts, seq: g.seqs[i]}
 	}
 }
 
@@ -73,15 +74,18 @@ func (r *registry) ended(g *generation, e event) {
 	defer r.mu.Unlock()
 	ticket := g.tickets[e.seq.index].ID()
 	if slot := (slotKey{g.model, e.usage.Slot}); slot.slot >= 0 && r.last[slot].ticket < ticket {
-		r.last[slot] = task{ticket: ticket, opts: g.opts, line: e.seq.hasLine.Load()}
+		r.last[slot] = task{ticket: ticket, owner: g.request.Caller.Owner, opts: g.opts, line: e.seq.hasLine.Load()}
 	}
 }
 
-// generation returns the generation with an id, or nil.
-func (r *registry) generation(id string) *generation {
+// generation returns the generation with an id, or nil where none runs that is the caller's to end.
+func (r *registry) generation(id string, caller *Caller) *generation {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.byID[id]
+	if g := r.byID[id]; g != nil && caller.owns(g.request.Caller.Owner) {
+		return g
+	}
+	return nil
 }
 
 // task returns the sequence that runs under a ticket number, or ran last in the slot.
@@ -106,7 +110,7 @@ type cancelled struct {
 // cancelRunning cancels a running request by its id.
 func (s *Server) cancelRunning(req *Request) error {
 	id := req.HTTP.Param("id")
-	g := s.running.generation(id)
+	g := s.running.generation(id, &req.Caller)
 	if g == nil {
 		return &reply.Error{Status: http.StatusNotFound, Message: "no request with the id " + field.Quote(id) + " runs"}
 	}

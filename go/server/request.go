@@ -2,7 +2,9 @@ package server
 
 import (
 	"context"
+	"fmt"
 	"math"
+	"net/http"
 
 	"github.com/gin-gonic/gin"
 
@@ -34,6 +36,8 @@ type Caller struct {
 	Background bool    // it is a request of a batch: it gives way to any other
 	Owner      string  // whose files, stored answers and texts it may see
 	Space      string  // the namespace of its texts in the prefix cache
+	Admin      bool    // may change the server, and end requests of others
+	Priority   int     // the highest that it may ask for
 }
 
 // backgroundPriority is below all that requests may ask for: a batch's requests fill the time that no others want, and
@@ -41,12 +45,21 @@ type Caller struct {
 const backgroundPriority = math.MinInt32
 
 // priority returns the priority of a request that asks for one.
-func (c *Caller) priority(asked int) int {
-	if c.Background {
-		return backgroundPriority
+func (c *Caller) priority(asked int) (int, error) {
+	switch {
+	case c.Background:
+		return backgroundPriority, nil
+	case asked > c.Priority:
+		return 0, &reply.Error{Status: http.StatusForbidden, Param: "priority", Message: fmt.Sprintf("priority: got %d, want at most %d, which is the highest for this API key", asked, c.Priority)}
 	}
-	return asked
+	return asked, nil
 }
+
+// owns reports whether a request of an owner is the caller's to look into and to end.
+func (c *Caller) owns(owner string) bool { return c.Admin || c.Owner == owner }
+
+// errUser is the error of a request that is an administrator's.
+var errUser = &reply.Error{Status: http.StatusForbidden, Message: "this API key has the role user; want a key with the role admin"}
 
 // request returns the request of an HTTP request to a route.
 func (s *Server) request(c *gin.Context, r *route) *Request {
@@ -55,10 +68,7 @@ func (s *Server) request(c *gin.Context, r *route) *Request {
 	if owner, ok := c.Request.Context().Value(batchOwner{}).(string); ok {
 		*caller = Caller{Flow: "batch " + owner, Background: true, Owner: owner}
 	} else {
-		caller.Flow, caller.Weight = s.c.Flow(c)
-		if s.c.Owner != nil {
-			caller.Owner = s.c.Owner(c)
-		}
+		*caller = s.c.Caller(c)
 	}
 	if s.c.Apart {
 		caller.Space = caller.Owner

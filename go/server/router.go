@@ -172,6 +172,9 @@ func (s *Server) rescan(req *Request) error {
 	if !s.known(req) {
 		return &reply.Error{Status: http.StatusUnauthorized, Message: "reload: it needs the API key"}
 	}
+	if !req.Caller.Admin {
+		return errUser
+	}
 	if err := s.c.Rescan(); err != nil {
 		return reply.Bad("%v", err) // what the folder or the file of models says is at fault
 	}

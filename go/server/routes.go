@@ -14,6 +14,7 @@ type route struct {
 	within    bool                                    // its paths are handled by a route with a wildcard
 	always    bool                                    // served even while the model is loading
 	asleep    bool                                    // served without waking a model that sleeps
+	admin     bool                                    // only for keys with the role admin
 	openAI    bool                                    // part of OpenAI's API
 	anthropic bool                                    // part of Anthropic's API
 	ollama    bool                                    // part of Ollama's API
@@ -190,15 +191,15 @@ func (s *Server) table() []route {
 			body: bodyOf("OllamaShowRequest", newOllamaShowQuery), answer: ollamaShown{}, example: map[string]any{},
 		}, {
 			method: http.MethodPost, paths: []string{"/api/pull"}, always: true,
-			handle: s.ollamaPull, ollama: true, summary: "Download a model to the cache, as Ollama does",
+			handle: s.ollamaPull, admin: true, ollama: true, summary: "Download a model to the cache, as Ollama does",
 			body: bodyOf("OllamaPullRequest", newOllamaPullQuery), stream: true, answer: ollamaPullStatus{}, example: map[string]any{"model": "qwen3:0.6b", "stream": false},
 		}, {
 			method: http.MethodDelete, paths: []string{"/api/delete"}, always: true,
-			handle: s.ollamaDelete, ollama: true, summary: "Remove a model from the cache, as Ollama does",
+			handle: s.ollamaDelete, admin: true, ollama: true, summary: "Remove a model from the cache, as Ollama does",
 			body: bodyOf("OllamaDeleteRequest", newOllamaDeleteQuery), answer: field.Schema{"type": "object"}, example: map[string]any{"model": "qwen3:0.6b"},
 		}, {
 			method: http.MethodPost, paths: []string{"/api/copy"}, always: true,
-			handle: s.ollamaCopy, ollama: true, summary: "Give a downloaded model another name, as Ollama does",
+			handle: s.ollamaCopy, admin: true, ollama: true, summary: "Give a downloaded model another name, as Ollama does",
 			body: bodyOf("OllamaCopyRequest", newOllamaCopyQuery), answer: field.Schema{"type": "object"}, example: map[string]any{"source": "qwen3:0.6b", "destination": "small"},
 		}, {
 			method: http.MethodGet, paths: []string{"/api/version"}, always: true,
@@ -209,22 +210,22 @@ func (s *Server) table() []route {
 			params: []param{{"query", "reload", "1: the folder and the file of models are read again first.", onOff}}, answer: modelList{},
 		}, {
 			method: http.MethodPost, paths: []string{"/models"}, always: true,
-			handle: s.startDownload, summary: "Download a model to the cache; GET /models and the events of /models/sse say how far it is",
+			handle: s.startDownload, admin: true, summary: "Download a model to the cache; GET /models and the events of /models/sse say how far it is",
 			body: bodyOf("DownloadRequest", newDownloadQuery), answer: success{}, example: map[string]any{"model": "ggml-org/gemma-3-1b-it-GGUF:Q4_K_M"},
 		}, {
 			method: http.MethodDelete, paths: []string{"/models"}, always: true,
-			handle: s.deleteModel, summary: "Remove a model from the cache, or end its download",
+			handle: s.deleteModel, admin: true, summary: "Remove a model from the cache, or end its download",
 			params: []param{{"query", "model", "Which model, by a name that /models has.", nil}}, answer: success{},
 		}, {
 			method: http.MethodGet, paths: []string{"/models/sse"}, within: true,
 			summary: "Stream the changes of models: events model_status, model_remove, models_reload, download_progress, download_finished and download_failed", answer: modelEvent{},
 		}, {
 			method: http.MethodPost, paths: []string{"/models/load"}, always: true,
-			handle: s.placed(placing{with: s.models.Load}), summary: "Load a model; GET /models says when it is loaded",
+			handle: s.placed(placing{with: s.models.Load}), admin: true, summary: "Load a model; GET /models says when it is loaded",
 			body: bodyOf("ModelRequest", newModelQuery), answer: success{}, example: map[string]any{"model": "quern-demo"},
 		}, {
 			method: http.MethodPost, paths: []string{"/models/unload"}, always: true,
-			handle: s.placed(placing{with: s.models.Unload, cancels: true}), summary: "Unload a model, once the requests that use it have ended, or end its download",
+			handle: s.placed(placing{with: s.models.Unload, cancels: true}), admin: true, summary: "Unload a model, once the requests that use it have ended, or end its download",
 			body: bodyOf("ModelRequest", newModelQuery), answer: success{}, example: map[string]any{"model": "quern-demo"},
 		}, {
 			method: http.MethodGet, paths: []string{"/v1/models/*id", "/models/*id"},
@@ -246,14 +247,14 @@ func (s *Server) table() []route {
 			handle: s.anyProps, always: true, summary: "Describe the server: a model, and the defaults of requests", params: []param{ofModel}, answer: props{},
 		}, {
 			method: http.MethodPost, paths: []string{"/props"},
-			handle: s.setProps, summary: "Not supported: no property can be changed", answer: field.Schema{"type": "object"},
+			handle: s.setProps, admin: true, summary: "Not supported: no property can be changed", answer: field.Schema{"type": "object"},
 		}, {
 			method: http.MethodGet, paths: []string{"/slots"},
 			handle: s.slots, asleep: true, summary: "Describe the sequences that run",
 			params: []param{ofModel, {"query", "fail_on_no_slot", "1: the status is 503 where all are busy.", onOff}}, answer: []slotEntry{},
 		}, {
 			method: http.MethodPost, paths: []string{"/slots/:id"},
-			handle: s.slotAction, summary: "Save, restore or erase what a slot has in the cache",
+			handle: s.slotAction, admin: true, summary: "Save, restore or erase what a slot has in the cache",
 			body: bodyOf("SlotRequest", newSlotQuery), params: []param{{"path", "id", "The number of the slot.", field.Schema{"type": "integer", "minimum": 0}}, ofModel, {"query", "action", "What is done; erase needs no body.", field.Schema{"enum": []string{"save", "restore", "erase"}}}},
 			answer: field.Schema{"type": "object", "required": []string{"id_slot"}},
 		}, {
@@ -264,14 +265,14 @@ func (s *Server) table() []route {
 			handle: s.listAdapters, asleep: true, summary: "List LoRA adapters, and the scales that apply to requests which do not say", params: []param{ofModel}, answer: []adapterEntry{},
 		}, {
 			method: http.MethodPost, paths: []string{"/lora-adapters"},
-			handle: s.setAdapters, summary: "Set the scales of LoRA adapters for requests which do not say; adapters that are not listed get 0", params: []param{ofModel}, answer: success{},
+			handle: s.setAdapters, admin: true, summary: "Set the scales of LoRA adapters for requests which do not say; adapters that are not listed get 0", params: []param{ofModel}, answer: success{},
 		}, {
 			method: http.MethodPost, paths: []string{"/v1/load_lora_adapter"},
-			handle: s.loadAdapter, summary: "Load a LoRA adapter; requests may name it as their model",
+			handle: s.loadAdapter, admin: true, summary: "Load a LoRA adapter; requests may name it as their model",
 			body: bodyOf("LoadAdapterRequest", newLoadQuery), answer: adapterEntry{}, example: map[string]any{"lora_name": "poet", "lora_path": "poet.gguf"},
 		}, {
 			method: http.MethodPost, paths: []string{"/v1/unload_lora_adapter"},
-			handle: s.unloadAdapter, summary: "Unload a LoRA adapter, once the requests that use it have ended",
+			handle: s.unloadAdapter, admin: true, summary: "Unload a LoRA adapter, once the requests that use it have ended",
 			body: bodyOf("UnloadAdapterRequest", newUnloadQuery), answer: success{}, example: map[string]any{"lora_name": "poet"},
 		}, {
 			method: http.MethodGet, paths: []string{"/health", "/v1/health"},

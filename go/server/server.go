@@ -61,11 +61,9 @@ type Config struct {
 	// Library is the downloaded models, which clients may change; nil: they may not.
 	Library Library
 
-	// Flow returns the flow of a request, for fair scheduling, and its weight; nil: the
-	// client's address.
-	Flow func(*gin.Context) (flow string, weight float64)
-	// Owner returns whose files a request may see; nil: there is one owner.
-	Owner func(*gin.Context) string
+	// Caller returns whose request it is, without its Space; nil: one of many flows by the client's address, of one owner,
+	// who is an administrator.
+	Caller func(*gin.Context) Caller
 	// Known reports whether a request is of an authorized client, where GET /models may be anybody's; nil: all are.
 	Known func(*gin.Context) bool
 	// Apart: texts are found in the prefix cache by their owner only.
@@ -103,8 +101,10 @@ func New(c Config) *Server {
 	c.StoreBytes = cmp.Or(c.StoreBytes, 64<<20)
 	c.StoreTime = cmp.Or(c.StoreTime, 24*time.Hour)
 	c.ToolTime = cmp.Or(c.ToolTime, 2*time.Minute)
-	if c.Flow == nil {
-		c.Flow = func(c *gin.Context) (string, float64) { return c.ClientIP(), 0 }
+	if c.Caller == nil {
+		c.Caller = func(c *gin.Context) Caller {
+			return Caller{Flow: c.ClientIP(), Admin: true, Priority: maxPriority}
+		}
 	}
 	if c.Note == nil {
 		c.Note = func(*gin.Context, map[string]any) {}
@@ -216,6 +216,9 @@ func (s *Server) serve(r route) gin.HandlerFunc {
 
 func (s *Server) answer(req *Request) error {
 	r := req.route
+	if r.admin && !req.Caller.Admin {
+		return errUser
+	}
 	if r.always {
 		return r.handle(req)
 	}

@@ -63,7 +63,7 @@ func (s *Server) slots(req *Request) error {
 			if from.MaxTokens >= 0 {
 				next.Remain = from.MaxTokens - from.Generated
 			}
-			if t, ok := s.running.task(m, from.Request, i); ok {
+			if t, ok := s.running.task(m, from.Request, i); ok && req.Caller.owns(t.owner) {
 				one.Params, next.HasLine = t.opts.settings(), t.line
 				one.Speculative = t.opts.speculation.Sources != 0
 			}

@@ -1,35 +1,150 @@
 package server
 
 import (
+	"bufio"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern/go/engine"
 )
 
+// callerOfHeader takes the header X-Who for whose request it is. Root is the administrator, and may ask for any priority.
+func callerOfHeader(c *gin.Context) Caller {
+	who := c.GetHeader("X-Who")
+	caller := Caller{Flow: who, Owner: who, Admin: who == "root"}
+	if caller.Admin {
+		caller.Priority = maxPriority
+	}
+	return caller
+}
+
+// as sends a request of somebody.
+func (s *site) as(who, method, path, body string) *http.Response {
+	s.t.Helper()
+	req, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	req.Header.Set("X-Who", who)
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { resp.Body.Close() })
+	return resp
+}
+
+// said is the status of an answer and its body.
+func said(t *testing.T, resp *http.Response) (int, string) {
+	t.Helper()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.StatusCode, string(b)
+}
+
 // Each request says whose text it is, so that nobody has drafts from what others were told, though all find prefixes in one cache.
 func TestRequestsHaveAnOwner(t *testing.T) {
 	owners := make(chan [2]string, 1)
-	s := newRealSite(t, Config{Owner: func(c *gin.Context) string { return c.GetHeader("X-Who") }}, engine.LoopConfig{}, func(r *engine.Request) {
+	s := newRealSite(t, Config{Caller: callerOfHeader}, engine.LoopConfig{}, func(r *engine.Request) {
 		owners <- [2]string{r.Owner, r.Namespace}
 	})
 	for _, path := range []string{"/completion", "/v1/completions"} {
 		for _, who := range []string{"ann", "bob", ""} {
-			req, err := http.NewRequest("POST", s.url+path, strings.NewReader(`{"prompt":"a","max_tokens":1,"n_predict":1}`))
-			if err != nil {
-				t.Fatal(err)
+			status, _ := said(t, s.as(who, "POST", path, `{"prompt":"a","max_tokens":1,"n_predict":1}`))
+			if got := <-owners; status != 200 || got != [2]string{who, ""} {
+				t.Errorf("%s of %q: status %d, owner and namespace %q", path, who, status, got)
 			}
-			req.Header.Set("X-Who", who)
-			resp, err := http.DefaultClient.Do(req)
-			if err != nil {
-				t.Fatal(err)
+		}
+	}
+}
+
+// slowSink is a Sink that takes time for each token.
+type slowSink struct{ engine.Sink }
+
+func (s slowSink) Token(t engine.Token) bool {
+	time.Sleep(5 * time.Millisecond)
+	return s.Sink.Token(t)
+}
+
+// A user can neither end the request of another nor see what it asks for; the administrator can.
+func TestRequestsOfOthers(t *testing.T) {
+	s := newRealSite(t, Config{Caller: callerOfHeader}, engine.LoopConfig{}, func(r *engine.Request) { r.Sink = slowSink{r.Sink} })
+	begin := func() (id string, lines *bufio.Scanner) {
+		resp := s.as("ann", "POST", "/v1/chat/completions", "{"+hi+endless+`,"stream":true,"seed":424242,"reasoning_control":true}`)
+		lines = bufio.NewScanner(resp.Body)
+		lines.Scan()
+		return resp.Header.Get("X-Completion-Id"), lines
+	}
+	id, _ := begin()
+	control := `{"id":"` + id + `","action":"reasoning_end"}`
+	if status, body := said(t, s.as("bob", "DELETE", "/v1/chat/completions/"+id, "")); status != 404 {
+		t.Errorf("bob ends ann's: %d %s", status, body)
+	}
+	if status, body := said(t, s.as("bob", "POST", "/v1/chat/completions/control", control)); status != 404 {
+		t.Errorf("bob controls ann's: %d %s", status, body)
+	}
+	for who, sees := range map[string]bool{"ann": true, "bob": false, "root": true} {
+		if status, body := said(t, s.as(who, "GET", "/slots", "")); status != 200 || strings.Contains(body, "424242") != sees {
+			t.Errorf("%s sees the slots: %d %s", who, status, body)
+		}
+	}
+	if status, body := said(t, s.as("ann", "DELETE", "/v1/chat/completions/"+id, "")); status != 200 {
+		t.Errorf("ann ends her own: %d %s", status, body)
+	}
+	id, _ = begin()
+	if status, body := said(t, s.as("root", "DELETE", "/v1/chat/completions/"+id, "")); status != 200 {
+		t.Errorf("root ends ann's: %d %s", status, body)
+	}
+	eventually(t, "ended", func() bool { return s.server.running.generations() == 0 })
+	if status, body := said(t, s.as("bob", "GET", "/slots", "")); status != 200 || strings.Contains(body, "424242") {
+		t.Errorf("bob sees what has run: %d %s", status, body)
+	}
+}
+
+// What changes the server for all is for the administrator.
+func TestAdministration(t *testing.T) {
+	s := newRealSite(t, Config{Caller: callerOfHeader, SlotPath: t.TempDir(), LoraDir: t.TempDir(), Library: &shelf{}, Rescan: func() error { return nil }}, engine.LoopConfig{}, nil)
+	n := 0
+	for _, r := range s.server.routes {
+		if !r.admin {
+			continue
+		}
+		for _, path := range r.paths {
+			n++
+			path = strings.Replace(path, ":id", "0", 1)
+			if status, body := said(t, s.as("ann", r.method, path, "{}")); status != 403 || !strings.Contains(body, "role") {
+				t.Errorf("ann: %s %s: %d %s", r.method, path, status, body)
 			}
-			resp.Body.Close()
-			if got := <-owners; resp.StatusCode != 200 || got != [2]string{who, ""} {
-				t.Errorf("%s of %q: status %d, owner and namespace %q", path, who, resp.StatusCode, got)
+			if status, body := said(t, s.as("root", r.method, path, "{}")); status == 403 {
+				t.Errorf("root: %s %s: %d %s", r.method, path, status, body)
+			}
+		}
+	}
+	if n < 10 {
+		t.Errorf("%d paths are for the administrator", n)
+	}
+	for _, c := range []struct {
+		method, path, body string
+		ann, root          int
+	}{
+		{"GET", "/models?reload=1", "", 403, 200},
+		{"GET", "/models", "", 200, 200},
+		{"POST", "/api/chat", `{"keep_alive":0}`, 403, 200},
+		{"POST", "/api/chat", "{" + hi + `,"keep_alive":"1s","stream":false,"options":{"num_predict":1}}`, 200, 200},
+		{"POST", "/completion", `{"prompt":"a","n_predict":1,"priority":1}`, 403, 200},
+		{"POST", "/completion", `{"prompt":"a","n_predict":1,"priority":-1}`, 200, 200},
+		{"POST", "/v1/decisions", `{"prompt":"a","choices":["b","c"],"priority":1}`, 403, 200},
+	} {
+		for who, want := range map[string]int{"ann": c.ann, "root": c.root} {
+			if status, body := said(t, s.as(who, c.method, c.path, c.body)); status != want {
+				t.Errorf("%s: %s %s %s: %d %s, want %d", who, c.method, c.path, c.body, status, body, want)
 			}
 		}
 	}

@@ -487,6 +487,43 @@ func TestServeKeys(t *testing.T) {
 	}
 }
 
+// A key whose line in the file says user cannot change the server, and neither can one without a role beside it.
+func TestServeRoles(t *testing.T) {
+	keys := filepath.Join(t.TempDir(), "keys")
+	if err := os.WriteFile(keys, []byte("key-of-root admin\nkey-of-ann user\nkey-of-bob 2 priority=3\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := serve(t, demo.Name, "--api-key", "key-by-flag", "--api-key-file", keys)
+	ask := func(key, path, body string) int {
+		req, err := http.NewRequest("POST", "http://quern"+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+key)
+		r, err := s.client.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer r.Body.Close()
+		io.Copy(io.Discard, r.Body)
+		return r.StatusCode
+	}
+	for _, tt := range []struct {
+		key, path, body string
+		want            int
+	}{
+		{"key-of-ann", "/models/unload", `{"model":"quern-demo"}`, 403}, {"key-by-flag", "/models/unload", `{"model":"quern-demo"}`, 403},
+		{"key-of-bob", "/lora-adapters", `[]`, 403}, {"key-of-root", "/lora-adapters", `[]`, 200},
+		{"key-of-ann", "/completion", shortText, 200}, {"key-of-ann", "/completion", `{"prompt":"a","n_predict":1,"priority":1}`, 403},
+		{"key-of-bob", "/completion", `{"prompt":"a","n_predict":1,"priority":3}`, 200}, {"key-of-bob", "/completion", `{"prompt":"a","n_predict":1,"priority":4}`, 403},
+		{"key-of-root", "/completion", `{"prompt":"a","n_predict":1,"priority":1000}`, 200}, {"key-of-root", "/models/unload", `{"model":"quern-demo"}`, 200},
+	} {
+		if got := ask(tt.key, tt.path, tt.body); got != tt.want {
+			t.Errorf("%s, %s %s: %d, want %d", tt.key, tt.path, tt.body, got, tt.want)
+		}
+	}
+}
+
 // Each mistake is one line that names it, before the model is loaded.
 func TestServeRefuses(t *testing.T) {
 	dir := t.TempDir()

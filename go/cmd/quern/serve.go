@@ -206,12 +206,13 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		StoreBytes: f.storeMemory,
 		StoreTime:  f.storeTime,
 
-		Flow: func(c *gin.Context) (string, float64) { return c.GetString(guard.Client), c.GetFloat64(guard.Weight) },
-		Owner: func(c *gin.Context) string {
-			if keys.Len() == 0 {
-				return ""
+		Caller: func(c *gin.Context) server.Caller {
+			key := guard.KeyOf(c, keys)
+			caller := server.Caller{Flow: key.Name, Weight: key.Weight, Admin: key.Admin, Priority: key.Priority}
+			if keys.Len() > 0 {
+				caller.Owner = key.Name
 			}
-			return c.GetString(guard.Client)
+			return caller
 		},
 		Known:   func(c *gin.Context) bool { return c.GetString(guard.Client) != "" },
 		Apart:   f.cacheApart,

@@ -119,7 +119,7 @@ func (f *serveFlags) define(fs *pflag.FlagSet) {
 	f.adapters.defineServer(fs)
 
 	fs.StringSliceVar(&f.apiKeys, "api-key", nil, "`KEY` that clients need, or sha256: and its hash; comma-separated")
-	fs.StringVar(&f.apiKeyFile, "api-key-file", "", "`FILE` with such keys, one per line")
+	fs.StringVar(&f.apiKeyFile, "api-key-file", "", "`FILE` with such keys, one per line, each with a weight, a role (admin or user) and a highest priority if need be")
 	fs.BoolVar(&f.requireKey, "require-key", false, "refuse to start without a key if the address is reachable from other machines")
 	fs.StringSliceVar(&f.origins, "cors-origins", []string{"localhost"}, "`ORIGINS` whose pages may use the API, such as https://example.com; localhost is all of this machine, * is all")
 	fs.StringSliceVar(&f.allowedHosts, "allowed-hosts", nil, "`NAMES` of this server besides localhost, when it listens on the loopback address; * is all")

@@ -43,6 +43,7 @@ func FuzzHeaders(f *testing.F) {
 // A file of keys is read or refused, by a line that tells no key.
 func FuzzKeys(f *testing.F) {
 	f.Add("# ours\n\n" + secret + " 2\nsha256:" + strings.Repeat("0", 64) + "\t0.5\n")
+	f.Add(secret + " admin 2 priority=-3\n" + secret + "2 user\n")
 	f.Add("sha256:12\n")
 	f.Add(secret + " nan")
 	f.Fuzz(func(t *testing.T, text string) {

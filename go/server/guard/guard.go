@@ -18,7 +18,7 @@ import (
 const (
 	RequestID = "request-id" // string
 	Client    = "client"     // string: whose request it is, for fair shares and the log
-	Weight    = "weight"     // weight of that share
+	OfKey     = "key"        // Key: that it came with, where there are any
 )
 
 // refuse ends a request with llama-server's error object, and the type beside it that
@@ -84,16 +84,25 @@ func Auth(keys *Keys, public []string) gin.HandlerFunc {
 			c.Set(Client, address(c.Request.RemoteAddr))
 			return
 		}
-		name, weight, ok := keys.Check(presented(c.Request))
+		key, ok := keys.Check(presented(c.Request))
 		reads := c.Request.Method == http.MethodGet || c.Request.Method == http.MethodHead
 		if !ok && !(reads && slices.Contains(public, c.Request.URL.Path)) {
 			c.Header("WWW-Authenticate", `Bearer realm="quern"`)
 			refuse(c, http.StatusUnauthorized, "authentication_error", "invalid API key: give one as \"Authorization: Bearer KEY\" or \"X-Api-Key: KEY\"")
 			return
 		}
-		c.Set(Client, name)
-		c.Set(Weight, weight)
+		c.Set(Client, key.Name)
+		c.Set(OfKey, key)
 	}
+}
+
+// KeyOf returns the key that a request came with. Where there are no keys, everybody is an admin.
+func KeyOf(c *gin.Context, keys *Keys) Key {
+	if keys.Len() == 0 {
+		return Key{Name: c.GetString(Client), Admin: true, Priority: maxPriority}
+	}
+	key, _ := c.Value(OfKey).(Key)
+	return key
 }
 
 func presented(r *http.Request) string {

@@ -43,8 +43,8 @@ func TestKeys(t *testing.T) {
 		secret: 1, "another-key": 1, "third-key-here": 1, "fourth-key": 2.5,
 		"": 0, "a-long-secret-kez": 0, digest("another-key"): 0, "# ours": 0,
 	} {
-		if name, weight, ok := k.Check(key); ok != (want > 0) || weight != want || ok && (len(name) != 8 || strings.Contains(key, name)) {
-			t.Errorf("key %q: %q, %g, %v", key, name, weight, ok)
+		if got, ok := k.Check(key); ok != (want > 0) || got.Weight != want || ok && (len(got.Name) != 8 || strings.Contains(key, got.Name) || !got.Admin || got.Priority != 1000) {
+			t.Errorf("key %q: %+v, %v", key, got, ok)
 		}
 	}
 	for _, bad := range []string{"", "sha256:12", "sha256:" + strings.Repeat("g", 64), "with a space", "ünïcödes"} {
@@ -52,7 +52,7 @@ func TestKeys(t *testing.T) {
 			t.Errorf("key %q: %v", bad, err)
 		}
 	}
-	for text, want := range map[string]string{"# none\n": "no keys", "good-key-1\nsha256:1\n": "line 2", "good-key-1 0\n": "line 1", "good-key-1 nan\n": "weight", "good-key-1 x y\n": "weight", "x" + strings.Repeat("y", 1<<17): "too long"} {
+	for text, want := range map[string]string{"# none\n": "no keys", "good-key-1\nsha256:1\n": "line 2", "good-key-1 0\n": "line 1", "good-key-1 nan\n": "weight", "good-key-1 x y\n": "weight", "good-key-1 admin user\n": "second role", "good-key-1 priority=2000\n": "-1000 to 1000", "good-key-1 priority=\n": "-1000 to 1000", "x" + strings.Repeat("y", 1<<17): "too long"} {
 		if err := k.AddFile(file(text)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "good-key") {
 			t.Errorf("file %.20q: %v, want %q", text, err, want)
 		}
@@ -66,11 +66,45 @@ func TestKeys(t *testing.T) {
 	if err := k.Weak(); err == nil || !strings.Contains(err.Error(), "line 2: it has 5 characters") {
 		t.Errorf("a short key: %v", err)
 	}
-	if _, _, ok := k.Check("short"); !ok {
+	if _, ok := k.Check("short"); !ok {
 		t.Error("a short key is not accepted")
 	}
 	if err := k.AddFile("no-such-file"); err == nil || !strings.Contains(err.Error(), "no-such-file") {
 		t.Error(err)
+	}
+}
+
+// Without roles every key is an admin. Once a line has one, those without are users, whose requests have no priority
+// above that of others.
+func TestRoles(t *testing.T) {
+	for _, tt := range []struct {
+		file string
+		want map[string]Key
+	}{
+		{"one-of-file\n", map[string]Key{"by-a-flag": {Admin: true, Priority: 1000, Weight: 1}, "one-of-file": {Admin: true, Priority: 1000, Weight: 1}}},
+		{"one-of-file priority=5\n", map[string]Key{"by-a-flag": {Admin: true, Priority: 1000, Weight: 1}, "one-of-file": {Admin: true, Priority: 5, Weight: 1}}},
+		{"one-of-file user\n", map[string]Key{"by-a-flag": {Weight: 1}, "one-of-file": {Weight: 1}}},
+		{"one-of-file 2 admin\n" + digest("other-of-file") + " priority=7 \t 0.5\nthird-of-file admin priority=-1", map[string]Key{
+			"by-a-flag": {Weight: 1}, "one-of-file": {Admin: true, Priority: 1000, Weight: 2}, "other-of-file": {Priority: 7, Weight: 0.5}, "third-of-file": {Admin: true, Priority: -1, Weight: 1},
+		}},
+	} {
+		path := filepath.Join(t.TempDir(), "keys")
+		if err := os.WriteFile(path, []byte(tt.file), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		k, err := NewKeys([]string{"by-a-flag"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := k.AddFile(path); err != nil {
+			t.Fatal(err)
+		}
+		for text, want := range tt.want {
+			want.Name = digest(text)[7:15]
+			if got, ok := k.Check(text); !ok || got != want {
+				t.Errorf("%q, key %s: %+v, want %+v", tt.file, text, got, want)
+			}
+		}
 	}
 }
 

@@ -17,14 +17,34 @@ import (
 
 // Keys are the API keys that are accepted. They are kept as hashes.
 type Keys struct {
-	list []key
-	weak error
+	list  []key
+	roles bool // a line of a file gives one
+	weak  error
 }
 
 type key struct {
-	hash   [sha256.Size]byte
-	weight float64
+	hash     [sha256.Size]byte
+	weight   float64
+	role     string // empty: none was given
+	priority *int   // nil: that of the role
 }
+
+// A Key is a key as requests have it.
+type Key struct {
+	Name     string  // safe to log: the beginning of its hash
+	Weight   float64 // of its share of the machine
+	Admin    bool    // may change the server, and end requests of others
+	Priority int     // the highest that its requests may ask for
+}
+
+// Roles of keys. An admin's requests may have any priority, a user's none above that of others by default.
+const (
+	admin = "admin"
+	user  = "user"
+)
+
+// maxPriority is the highest priority of a request.
+const maxPriority = 1000
 
 // hashPrefix marks a key that is given as its SHA-256 in hexadecimal. Keys are random
 // and long, so a slow hash would not protect them better.
@@ -39,8 +59,8 @@ const minKey = 8
 // NewKeys returns the keys of a list, each in plain text or as "sha256:" and its hash.
 func NewKeys(list []string) (*Keys, error) {
 	k := &Keys{}
-	for i, key := range list {
-		if err := k.add(key, 1, fmt.Sprintf("API key %d", i+1)); err != nil {
+	for i, text := range list {
+		if err := k.add(text, key{weight: 1}, fmt.Sprintf("API key %d", i+1)); err != nil {
 			return nil, err
 		}
 	}
@@ -48,8 +68,10 @@ func NewKeys(list []string) (*Keys, error) {
 }
 
 // AddFile adds the keys of a file: one per line, optionally followed by the weight of
-// its share of the machine, 1 by default; empty lines and lines that begin with # are
-// ignored. Errors give the file and the line, and never a key.
+// its share of the machine, 1 by default, its role, and the highest priority of its requests; empty lines and lines
+// that begin with # are ignored. Errors give the file and the line, and never a key.
+//
+// While no line has a role, all keys are admins. As soon as one has, keys without a role are users.
 func (k *Keys) AddFile(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
@@ -64,11 +86,12 @@ func (k *Keys) AddFile(path string) error {
 			continue
 		}
 		where := fmt.Sprintf("%s, line %d", path, i)
-		key, weight, err := cutWeight(line)
+		words := strings.Fields(line)
+		about, err := parseKey(words[1:])
 		if err != nil {
 			return fmt.Errorf("%s: %w", where, err)
 		}
-		if err := k.add(key, weight, where); err != nil {
+		if err := k.add(words[0], about, where); err != nil {
 			return err
 		}
 	}
@@ -81,22 +104,37 @@ func (k *Keys) AddFile(path string) error {
 	return nil
 }
 
-// cutWeight splits a line into key and weight.
-func cutWeight(line string) (key string, weight float64, err error) {
-	key, rest, found := strings.Cut(strings.ReplaceAll(line, "\t", " "), " ")
-	if !found {
-		return key, 1, nil
+// parseKey returns what the words after a key say of it.
+func parseKey(words []string) (key, error) {
+	k := key{weight: 1}
+	for i, word := range words {
+		number, isPriority := strings.CutPrefix(word, "priority=")
+		switch {
+		case word == admin, word == user:
+			if k.role != "" {
+				return k, fmt.Errorf("word %d after the key is a second role, want one", i+1)
+			}
+			k.role = word
+		case isPriority:
+			n, err := strconv.Atoi(number)
+			if err != nil || n < -maxPriority || n > maxPriority {
+				return k, fmt.Errorf("priority= is not followed by an integer from %d to %d", -maxPriority, maxPriority)
+			}
+			k.priority = &n
+		default:
+			weight, err := strconv.ParseFloat(word, 64)
+			if err != nil || !(weight > 0 && weight <= maxWeight) { // NaN is neither
+				return k, fmt.Errorf("word %d after the key is no weight, role or priority, want a number above 0 and at most %d, %s, %s, or priority=N", i+1, maxWeight, admin, user)
+			}
+			k.weight = weight
+		}
 	}
-	weight, err = strconv.ParseFloat(strings.TrimSpace(rest), 64)
-	if err != nil || !(weight > 0 && weight <= maxWeight) { // NaN is neither
-		return "", 0, fmt.Errorf("after the key there is no weight, want a number above 0 and at most %d", maxWeight)
-	}
-	return key, weight, nil
+	return k, nil
 }
 
 // add adds a key. where is its position, for errors.
-func (k *Keys) add(text string, weight float64, where string) error {
-	var h [sha256.Size]byte
+func (k *Keys) add(text string, about key, where string) error {
+	h := &about.hash
 	if digits, ok := strings.CutPrefix(text, hashPrefix); ok {
 		b, err := hex.DecodeString(digits)
 		if err != nil || len(b) != len(h) {
@@ -110,9 +148,10 @@ func (k *Keys) add(text string, weight float64, where string) error {
 		if len(text) < minKey && k.weak == nil {
 			k.weak = fmt.Errorf("%s: it has %d characters, want at least %d", where, len(text), minKey)
 		}
-		h = sha256.Sum256([]byte(text))
+		*h = sha256.Sum256([]byte(text))
 	}
-	k.list = append(k.list, key{h, weight})
+	k.list = append(k.list, about)
+	k.roles = k.roles || about.role != ""
 	return nil
 }
 
@@ -123,17 +162,25 @@ func (k *Keys) Weak() error { return k.weak }
 // Len returns the number of keys.
 func (k *Keys) Len() int { return len(k.list) }
 
-// Check looks text up among the keys, in constant time. It returns a name for the key
-// that is safe to log, the beginning of its hash, and the key's weight.
-func (k *Keys) Check(text string) (name string, weight float64, ok bool) {
+// Check looks text up among the keys, in constant time.
+func (k *Keys) Check(text string) (found Key, ok bool) {
 	h := sha256.Sum256([]byte(text))
+	match := -1
 	for i := range k.list {
 		if subtle.ConstantTimeCompare(h[:], k.list[i].hash[:]) == 1 {
-			weight = k.list[i].weight // no early exit: constant time
+			match = i // no early exit: constant time
 		}
 	}
-	if weight == 0 {
-		return "", 0, false
+	if match < 0 {
+		return Key{}, false
 	}
-	return hex.EncodeToString(h[:4]), weight, true
+	about := k.list[match]
+	found = Key{Name: hex.EncodeToString(h[:4]), Weight: about.weight, Admin: about.role == admin || !k.roles}
+	switch {
+	case about.priority != nil:
+		found.Priority = *about.priority
+	case found.Admin:
+		found.Priority = maxPriority
+	}
+	return found, true
 }
