@@ -239,6 +239,9 @@ func (s *Server) table() []route {
 			handle: s.detokenize, summary: "Make text of tokens",
 			body: bodyOf("DetokenizeRequest", newDetokenizeQuery), answer: content{}, example: map[string]any{"tokens": []int{1, 2, 3}},
 		}, {
+			method: http.MethodGet, paths: []string{"/tokenizer_info"},
+			handle: s.tokenizerInfo, asleep: true, summary: "Describe the tokenizer, as vLLM does", params: []param{ofModel}, answer: tokenizerInfo{},
+		}, {
 			method: http.MethodPost, paths: []string{"/apply-template"},
 			handle: s.applyTemplate, summary: "Make a prompt of a conversation",
 			body: bodyOf("TemplateRequest", newTemplateQuery), answer: rendered{}, example: map[string]any{"messages": hello},

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"strings"
 	"unicode/utf8"
 
 	"github.com/quern-llm/quern/go/server/field"
@@ -10,10 +11,14 @@ import (
 
 type (
 	tokens struct {
-		Tokens []any `json:"tokens"`
-	} // ids or pieces
+		Tokens []any    `json:"tokens"` // ids or pieces
+		Texts  []string `json:"token_strs,omitzero"`
+		Count  int      `json:"count"`
+		Max    int      `json:"max_model_len"`
+	}
 	content struct {
 		Content string `json:"content"`
+		Prompt  string `json:"prompt"` // the same, as vLLM has it
 	}
 	rendered struct {
 		Prompt string `json:"prompt"`
@@ -30,19 +35,35 @@ type (
 
 // A tokenizeQuery is a request to /tokenize.
 type tokenizeQuery struct {
-	content                              string
-	addSpecial, parseSpecial, withPieces bool
+	content, prompt                     *string
+	addSpecial                          option
+	parseSpecial, withPieces, withTexts bool
 }
 
 func newTokenizeQuery(*Model) *tokenizeQuery { return &tokenizeQuery{parseSpecial: true} }
 
 func (q *tokenizeQuery) Fields() []field.Field {
 	return []field.Field{
-		field.Required("content", field.Text(&q.content), "The text."),
-		field.Setting("add_special", field.Boolean(&q.addSpecial), "Begin with BOS where the model wants it."),
+		field.Input("content", priorText{&q.content}, "The text."),
+		field.Input("prompt", priorText{&q.prompt}, "The text, as vLLM has it: add_special is true by default then."),
+		field.Setting("add_special add_special_tokens", &q.addSpecial, "Begin with BOS where the model wants it."),
 		field.Setting("parse_special", field.Boolean(&q.parseSpecial), "Read the texts of control tokens as such."),
 		field.Setting("with_pieces", field.Boolean(&q.withPieces), "Send the text of each token too."),
+		field.Setting("return_token_strs", field.Boolean(&q.withTexts), "Send the texts of the tokens as a list of their own, token_strs."),
 	}
+}
+
+// text returns the text, and whether it begins with BOS.
+func (q *tokenizeQuery) text() (text string, special bool, err error) {
+	switch {
+	case q.content != nil && q.prompt != nil:
+		return "", false, reply.Invalid("prompt", "given together with content, want one of them")
+	case q.content != nil:
+		return *q.content, q.addSpecial.on, nil
+	case q.prompt != nil:
+		return *q.prompt, q.addSpecial.on || !q.addSpecial.given, nil
+	}
+	return "", false, reply.Invalid("content", "missing, want a string")
 }
 
 func (s *Server) tokenize(req *Request) error {
@@ -51,8 +72,16 @@ func (s *Server) tokenize(req *Request) error {
 	if err := req.Read(q); err != nil {
 		return err
 	}
-	out := tokens{[]any{}}
-	for _, id := range m.Tokenizer.Encode(q.content, tokenizer.Options{NoSpecial: !q.addSpecial, ParseSpecial: q.parseSpecial}) {
+	text, special, err := q.text()
+	if err != nil {
+		return err
+	}
+	ids := m.Tokenizer.Encode(text, tokenizer.Options{NoSpecial: !special, ParseSpecial: q.parseSpecial})
+	out := tokens{Tokens: []any{}, Count: len(ids), Max: m.Ctx}
+	for _, id := range ids {
+		if q.withTexts {
+			out.Texts = append(out.Texts, strings.ToValidUTF8(string(m.Tokenizer.Piece(id, true)), "\uFFFD"))
+		}
 		if !q.withPieces {
 			out.Tokens = append(out.Tokens, id)
 			continue
@@ -92,7 +121,8 @@ func (s *Server) detokenize(req *Request) error {
 			return reply.Invalid("tokens", "element %d: token %d is not in the vocabulary, want 0 to %d", i, id, m.Tokenizer.Len()-1)
 		}
 	}
-	req.Send(content{m.spell(q.tokens)})
+	text := m.spell(q.tokens)
+	req.Send(content{text, text})
 	return nil
 }
 
