@@ -68,7 +68,7 @@ func (n *surroundings) visit() run {
 			n.dead = run{}
 		}
 		for b := 0x80; b < 0x100 && n.dead.rest; b++ {
-			n.dead.rest = !n.run.rest && (b > 0x80 && a.classOf[b] == a.classOf[b-1] || len(a.step(here.s, byte(b))) == 0)
+			n.dead.rest = !n.run.rest && (b > 0x80 && a.classOf[b] == a.classOf[b-1] || a.next(here.s, byte(b)) == stuck)
 		}
 		var missing run
 		for b := 0; b < 0x80; {
@@ -78,7 +78,7 @@ func (n *surroundings) visit() run {
 			}
 			var by run
 			by.add(rune(lo), rune(b-1))
-			if len(a.step(here.s, byte(lo))) > 0 {
+			if a.next(here.s, byte(lo)) != stuck {
 				n.dead.ascii[0] &^= by.ascii[0]
 				n.dead.ascii[1] &^= by.ascii[1]
 			}

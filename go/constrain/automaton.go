@@ -1,6 +1,7 @@
 package constrain
 
 import (
+	"runtime"
 	"slices"
 	"sync"
 
@@ -22,12 +23,14 @@ type Automaton struct {
 	masks  map[uint64]*mask
 	made   uint64
 	slices []*slice
-	sliced int // bytes of slices
-	bytes  int // of states, masks and slices
-	told   int // of those, when last counted; under the cache's lock
-	limit  int // of those; twice as many end the text that needs them
+	sliced int     // bytes of slices
+	bytes  int     // of states, masks and slices
+	told   int     // of those, when last counted; under the cache's lock
+	limit  int     // of those; twice as many end the text that needs them
+	ranks  []int32 // of rules: those that one may begin with have higher ones
 	w      walker
 	m      masker
+	configs
 	closure
 }
 
@@ -45,17 +48,23 @@ type closure struct {
 const maxBytes = 16 << 20
 
 // newAutomaton compiles a grammar.
-func newAutomaton(v *Vocabulary, g *grammar.Grammar) (*Automaton, error) {
+func newAutomaton(v *Vocabulary, g *grammar.Grammar) (a *Automaton, err error) {
+	defer func() {
+		if r := refused(recover()); r != nil {
+			a, err = nil, r
+		}
+	}()
 	p, err := newProgram(g, v.n)
 	if err != nil {
 		return nil, err
 	}
-	a := &Automaton{program: p, v: v, limit: maxBytes}
+	a = &Automaton{program: p, v: v, limit: maxBytes, ranks: p.rank()}
 	a.classify()
 	a.findLoops()
 	a.seen = map[thread]struct{}{}
 	a.stamps = make([]uint32, len(p.insts))
 	a.w.a = a
+	a.w.meter = newMeter(maxCall, nil)
 	a.reset()
 	v.trie() // now rather than when a first text needs it
 	if err := a.spell(); err != nil {
@@ -71,6 +80,7 @@ func (a *Automaton) reset() {
 	a.states = map[string]*state{}
 	a.masks = map[uint64]*mask{}
 	a.bytes = a.sliced
+	a.configs = configs{}
 }
 
 // classify finds the classes of bytes that no instruction distinguishes.
@@ -115,13 +125,14 @@ func (a *Automaton) findLoops() {
 // any continuation. Without `ends`, or if the vocabulary has no end token, the text is complete when it
 // cannot continue.
 func (a *Automaton) New(ends bool) Constraint {
-	t := &text{a: a}
+	t := &text{a: a, left: maxText}
+	t.count(0)
 	if ends {
 		t.ends = a.v.ends
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	t.heads = []head{{a.start(0), bottom}}
+	heads := t.begin(maxCall)
+	defer t.end()
+	t.heads = append(heads, head{a.start(0), bottom})
 	return t
 }
 
@@ -129,27 +140,94 @@ func (a *Automaton) New(ends bool) Constraint {
 type text struct {
 	a     *Automaton
 	ends  []int32
-	heads []head // of all places in the text, one after another; none after its end
-	past  []int  // where those of each place before the current one end
+	heads []head   // of all places in the text, one after another; none after its end
+	past  []moment // before the current one
+	left  int      // steps
+	stop  func() bool
+	blind bool // there are no more forecasts: they take too long
+	tally *tally
 	err   error
+}
+
+// A moment is a position in a text that can be returned to.
+type moment struct {
+	end   int // of its heads
+	bytes int // of the stacks made until then
+}
+
+// A tally is the bytes of a text's stacks, which the vocabulary counts while the text exists.
+type tally struct {
+	v     *Vocabulary
+	bytes int
+}
+
+func (y *tally) set(bytes int) {
+	y.v.stacks.Add(int64(bytes - y.bytes))
+	y.bytes = bytes
+}
+
+// count begins the tally of a new text.
+func (t *text) count(bytes int) {
+	t.tally = &tally{v: t.a.v}
+	t.tally.set(bytes)
+	runtime.AddCleanup(t, func(y *tally) { y.set(0) }, t.tally)
 }
 
 func (t *text) now() []head {
 	if len(t.past) == 0 {
 		return t.heads
 	}
-	return t.heads[t.past[len(t.past)-1]:]
+	return t.heads[t.past[len(t.past)-1].end:]
+}
+
+// begin locks the automaton for a call of at most so many steps, which ends with t.end, deferred. It returns the
+// heads at which the text is.
+func (t *text) begin(steps int) []head {
+	t.a.mu.Lock()
+	w := &t.a.w
+	w.meter, w.made = newMeter(min(steps, t.left), t.stop), 0
+	t.left -= w.left // what is left of it is returned
+	return t.now()
+}
+
+// closed returns heads and those to which their rules may return.
+func (t *text) closed(heads []head) []head {
+	w := &t.a.w
+	w.now = w.close(append(w.now[:0], heads...), 0)
+	return w.now
+}
+
+// end ends a call. If it has exceeded a limit, the text has failed.
+func (t *text) end() {
+	a := t.a
+	defer a.mu.Unlock()
+	switch r := recover().(type) {
+	case nil:
+	case exceeded:
+		t.err = r.error
+		if a.bytes > a.limit {
+			a.reset()
+		}
+	default:
+		panic(r)
+	}
+	t.left = min(t.left+max(a.w.left, 0), maxText)
+	a.w.trim()
 }
 
 func (t *text) Mask(next Set) {
-	t.a.mu.Lock()
-	defer t.a.mu.Unlock()
-	defer t.within()
+	heads := t.begin(maxCall)
+	defer func() {
+		if t.err != nil {
+			clear(next)
+		}
+	}()
+	defer t.end()
 	if t.err != nil {
 		return
 	}
-	t.a.m.add(t.a, t.now(), next)
-	if len(t.ends) > 0 && t.a.w.complete(t.now()) {
+	t.a.m.add(t.a, heads, next)
+	if len(t.ends) > 0 && complete(t.closed(heads)) {
 		for _, id := range t.ends {
 			next.Add(id)
 		}
@@ -157,103 +235,49 @@ func (t *text) Mask(next Set) {
 }
 
 func (t *text) Accept(id int32) (took bool) {
-	a := t.a
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	defer t.within()
+	heads := t.begin(maxCall)
+	defer t.end()
 	if t.err != nil {
 		return false
 	}
-	heads := a.w.accept(t.now(), id)
-	if len(heads) == 0 && !(slices.Contains(t.ends, id) && a.w.complete(t.now())) {
+	a := t.a
+	heads = t.closed(heads)
+	to := a.w.accept(heads, id)
+	if len(to) == 0 && !(slices.Contains(t.ends, id) && complete(heads)) {
 		return false
 	}
-	t.past = append(t.past, len(t.heads))
-	t.heads = append(t.heads, heads...)
+	bytes := t.tally.bytes + a.w.made
+	if bytes > maxGraph {
+		panic(exceeded{ErrLimit})
+	}
+	t.past = append(t.past, moment{len(t.heads), t.tally.bytes})
+	t.heads = append(t.heads, to...)
+	t.tally.set(bytes)
+	t.left += perToken
 	if a.bytes > a.limit {
 		a.reset()
 	}
 	return true
 }
 
-// tooMuch is the panic of intern when a single step creates too many states.
-type tooMuch struct{}
-
-// within recovers from tooMuch and frees the states. The text has then failed.
-func (t *text) within() {
-	switch r := recover(); r {
-	case nil:
-	case tooMuch{}:
-		t.a.reset()
-		t.err = ErrLimit
-	default:
-		panic(r)
-	}
-}
-
-// Err returns ErrLimit after a text exceeded the limits.
+// Err returns ErrLimit after the text exceeded the limits, and ErrStopped after it was stopped.
 func (t *text) Err() error { return t.err }
+
+// StopWhen implements Stopper.
+func (t *text) StopWhen(gone func() bool) { t.stop = gone }
 
 func (t *text) Rollback(n int) {
 	if n > 0 {
-		t.heads = t.heads[:t.past[len(t.past)-n]]
-		t.past = t.past[:len(t.past)-n]
+		to := t.past[len(t.past)-n]
+		t.heads, t.past = t.heads[:to.end], t.past[:len(t.past)-n]
+		t.tally.set(to.bytes)
 	}
 }
 
+// Fork counts the stacks that both texts have for each, since either may outlive the other.
 func (t *text) Fork() Constraint {
 	f := *t
-	f.heads, f.past = slices.Clone(t.heads), slices.Clone(t.past)
+	f.heads, f.past, f.stop = slices.Clone(t.heads), slices.Clone(t.past), nil
+	f.count(t.tally.bytes)
 	return &f
-}
-
-// complete reports whether a text may end.
-func (w *walker) complete(heads []head) bool {
-	deeper := false
-	for _, h := range heads {
-		if h.s.accepts && h.n.bottom {
-			return true
-		}
-		deeper = deeper || h.s.accepts
-	}
-	if !deeper {
-		return false
-	}
-	w.reach = w.returns(w.reach[:0], heads)
-	return slices.ContainsFunc(w.reach, func(h head) bool { return h.s.accepts && h.n.bottom })
-}
-
-// accept returns the heads after a token, valid until the next call.
-func (w *walker) accept(heads []head, id int32) []head {
-	w.to = w.to[:0]
-	w.reach = w.returns(w.reach[:0], heads)
-	for _, h := range w.reach {
-		w.a.calls(h.s)
-		for _, m := range h.s.tokens {
-			if w.a.names(m.set, id) {
-				w.to = w.move(w.to, 0, h.n, m.move)
-			}
-		}
-	}
-	piece := w.a.v.piece(id)
-	if len(piece) > 0 && len(piece) < 1<<16 && id >= 0 && int(id) < w.a.v.n && !slices.Contains(w.a.v.ends, id) {
-		from := append(w.from[:0], heads...)
-		to := w.spare[:0]
-		for _, b := range piece {
-			to = w.step(to[:0], from, b)
-			from, to = to, from
-		}
-		w.from, w.spare = from, to
-		for _, h := range from {
-			w.to = w.move(w.to, 0, h.n, move{to: h.s})
-		}
-	}
-	return spelt(w.to)
-}
-
-// names reports whether a token is in a set.
-func (a *Automaton) names(set, id int32) bool {
-	s := &a.tokens[set]
-	_, found := slices.BinarySearch(s.ids, id)
-	return found != s.not && (!s.not || len(a.v.piece(id)) > 0 && !slices.Contains(a.v.ends, id))
 }

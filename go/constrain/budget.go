@@ -144,6 +144,13 @@ func (c *budget) Err() error {
 	return nil
 }
 
+// StopWhen implements Stopper.
+func (c *budget) StopWhen(gone func() bool) {
+	if s, ok := c.inner.(Stopper); ok {
+		s.StopWhen(gone)
+	}
+}
+
 // find reports whether a token completes a marker.
 func (c *budget) find(id int32, mark string) bool {
 	tail := []byte(c.tail)

@@ -64,9 +64,10 @@ func (v *Vocabulary) Compile(g *grammar.Grammar) (*Automaton, error) {
 	return item.a, item.err
 }
 
-// CachedBytes returns the memory of states and masks of the cached automata. An automaton in use counts as it
-// was before.
+// CachedBytes returns the memory of states and masks of the cached automata, and of the stacks of texts. An
+// automaton in use counts as it was before.
 func (v *Vocabulary) CachedBytes() (bytes uint64) {
+	bytes = uint64(max(v.stacks.Load(), 0))
 	c := &v.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -76,7 +77,7 @@ func (v *Vocabulary) CachedBytes() (bytes uint64) {
 		}
 		a := item.a
 		if a.mu.TryLock() {
-			a.told = a.bytes
+			a.told = a.bytes + a.configs.bytes
 			a.mu.Unlock()
 		}
 		bytes += uint64(a.told)

@@ -2,10 +2,7 @@
 // output matches a grammar. It depends on the bytes of tokens, not on models.
 package constrain
 
-import (
-	"errors"
-	"math/bits"
-)
+import "math/bits"
 
 // A Constraint tracks one text. It is not safe for concurrent use. It is queried while a pass runs, so its
 // work overlaps with the computation of logits.
@@ -29,8 +26,9 @@ type Forecaster interface {
 // A Failer is a Constraint that may exceed its limits. It then allows no token.
 type Failer interface{ Err() error }
 
-// ErrLimit reports a text for which the grammar exceeds the limits.
-var ErrLimit = errors.New("the grammar is too ambiguous or too deep for this text")
+// A Stopper is a Constraint whose work can be stopped: gone, called now and then, says that nobody waits for the
+// result. It then fails with ErrStopped.
+type Stopper interface{ StopWhen(gone func() bool) }
 
 // A Set is a set of token ids.
 type Set []uint64

@@ -1,8 +1,8 @@
 package constrain
 
-// maxForecast is the number of bytes that a forecast looks ahead: some 16 tokens, which take a pass about as
+// maxForced is the number of bytes that a forecast looks ahead: some 16 tokens, which take a pass about as
 // long as one.
-const maxForecast = 64
+const maxForced = 64
 
 // Forecast implements Forecaster. The last token is omitted unless the text ends there, since it may merge
 // with the following text.
@@ -22,14 +22,20 @@ func (t *text) Forecast(dst []int32) []int32 {
 	return append(dst, ids...)
 }
 
+// forced returns the bytes that must come next, and whether the text must end after them. Where finding out takes too
+// long, there are none, now and later: a forecast is never worth that.
 func (t *text) forced() (text string, ends bool) {
-	t.a.mu.Lock()
-	defer t.a.mu.Unlock()
-	defer t.within()
-	if t.err != nil {
+	if t.err != nil || t.blind {
 		return "", false
 	}
-	bytes, ends := t.a.w.forced(t.now())
+	heads := t.begin(maxForecast)
+	defer func() {
+		if t.err == ErrLimit {
+			t.err, t.blind = nil, true
+		}
+	}()
+	defer t.end()
+	bytes, ends := t.a.w.forced(heads)
 	return string(bytes), ends
 }
 
@@ -37,27 +43,28 @@ func (t *text) forced() (text string, ends bool) {
 // until the next call.
 func (w *walker) forced(heads []head) (bytes []byte, ends bool) {
 	w.text = w.text[:0]
-	from, to := append(w.from[:0], heads...), w.spare[:0]
-	for len(w.text) < maxForecast {
+	from, to := w.close(append(w.heads[:0], heads...), 0), w.spare[:0]
+	for len(w.text) < maxForced {
 		b := w.only(from)
-		if b < 0 || w.complete(from) {
+		if b < 0 || complete(from) {
 			ends = b == noByte
 			break
 		}
 		w.text = append(w.text, byte(b))
-		to = w.step(to[:0], from, byte(b))
+		to = w.close(w.step(to[:0], from, byte(b)), 0)
 		from, to = to, from
 	}
-	w.from, w.spare = from, to
+	w.heads, w.spare = from, to
 	return w.text, ends
 }
 
-// only returns the only byte that may follow heads, or noByte or manyBytes.
+// only returns the only byte that may follow closed heads, or noByte or manyBytes.
 func (w *walker) only(heads []head) int16 {
 	b := int16(noByte)
-	w.reach = w.returns(w.reach[:0], heads)
-	for _, h := range w.reach {
-		b = either(b, w.a.forced(h.s))
+	for _, h := range heads {
+		if b = either(b, w.a.forced(h.s)); b == manyBytes {
+			break
+		}
 	}
 	return b
 }

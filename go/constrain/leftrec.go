@@ -40,15 +40,21 @@ func (p *program) findEmpty() {
 
 // first returns the instructions that may be executed first from pc: bytes, tokens, calls, the end.
 func (p *program) first(pc int32) (first []int32) {
-	seen := map[int32]bool{}
+	if len(p.marks) < len(p.insts) {
+		p.marks, p.round = make([]int32, len(p.insts)), 0
+	}
+	p.round++
 	todo := []int32{pc}
 	for len(todo) > 0 {
 		pc := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
-		if pc < 0 || seen[pc] || p.insts[pc].dead {
+		if pc < 0 || p.marks[pc] == p.round || p.insts[pc].dead {
 			continue
 		}
-		seen[pc] = true
+		p.marks[pc] = p.round
+		if p.looked++; p.looked > maxCompile {
+			refuse("the grammar is too large: too many of its parts may be left out, or begin one another")
+		}
 		switch i := p.insts[pc]; i.op {
 		case opSplit:
 			todo = append(todo, i.alt, i.out)
@@ -61,6 +67,34 @@ func (p *program) first(pc int32) (first []int32) {
 		}
 	}
 	return first
+}
+
+// begins returns the instructions with which each rule may begin, and the rules that it calls there.
+func (p *program) begins() (first [][]int32, calls [][]int) {
+	first, calls = make([][]int32, len(p.rules)), make([][]int, len(p.rules))
+	for r := range p.rules {
+		first[r] = p.first(p.rules[r].start)
+		for _, pc := range first[r] {
+			if p.insts[pc].op == opCall {
+				calls[r] = append(calls[r], int(p.insts[pc].arg))
+			}
+		}
+		slices.Sort(calls[r])
+		calls[r] = slices.Compact(calls[r])
+	}
+	return first, calls
+}
+
+// rank numbers the rules so that those with which a rule may begin have higher ranks. There is no left recursion.
+func (p *program) rank() []int32 {
+	_, calls := p.begins()
+	ranks := make([]int32, len(p.rules))
+	for i, group := range components(len(p.rules), func(r int) []int { return calls[r] }) {
+		for _, r := range group {
+			ranks[r] = -int32(i)
+		}
+	}
+	return ranks
 }
 
 // trim marks the instructions from which no text of their rule ends.
@@ -139,21 +173,10 @@ func (i *inst) ends(p *program) bool { return !i.strict && p.rules[i.arg].empty 
 // ended, any rule that begins with it continues; where the goal has ended, the text may end too. It reports
 // whether it changed anything.
 func (c *compiler) unwindLeft() (changed bool) {
-	first := make([][]int32, len(c.rules))
-	for r := range c.rules {
-		first[r] = c.first(c.rules[r].start)
-	}
-	left := func(r int) (to []int) {
-		for _, pc := range first[r] {
-			if c.insts[pc].op == opCall {
-				to = append(to, int(c.insts[pc].arg))
-			}
-		}
-		return to
-	}
+	first, calls := c.begins()
 	starts := map[int]int32{}
-	for _, group := range components(len(c.rules), left) {
-		if len(group) == 1 && !slices.Contains(left(group[0]), group[0]) {
+	for _, group := range components(len(c.rules), func(r int) []int { return calls[r] }) {
+		if len(group) == 1 && !slices.Contains(calls[group[0]], group[0]) {
 			continue
 		}
 		for _, goal := range group {
@@ -187,7 +210,7 @@ func (c *compiler) unwound(goal int, group []int, first [][]int32) int32 {
 			i := c.insts[pc]
 			switch {
 			case i.op == opMatch:
-			case i.op == opCall && slices.Contains(group, int(i.arg)):
+			case i.op == opCall && copies[int(i.arg)] != nil: // of the group
 				follow(ended[int(i.arg)], after(r, i.out))
 			case i.op == opCall:
 				follow(start, c.call(i.arg, after(r, i.out), true))

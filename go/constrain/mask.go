@@ -13,44 +13,72 @@ type mask struct {
 	// to; 0 is the root.
 	open []int32
 	by   map[*state]*mask // with one more state known
+	hash uint64           // of allowed and open
 }
 
 // masker computes masks, under the automaton's lock.
 type masker struct {
-	seen   []visit
-	stack  []head   // of the nodes on the path in the trie
-	states []*state // of those where a single state is enough
+	seen   headSet  // of masks and nodes
+	until  int      // the steps that are left when no more masks are refined
+	states []*state // of the nodes on the path in the trie, where a single state is enough
 	one    [1]head
+	begins *state  // the state that begins at the nodes of also
+	also   []int32 // those that the walk has not reached yet
 	path   []byte
 	ids    Set // being computed
 	open   []int32
 }
 
-type visit struct {
-	m *mask
-	n *node
-}
-
-// add adds to next the tokens that are allowed at heads.
+// add adds to next the tokens that are allowed at heads. They are the union of the masks of states, or, where those
+// take long, what one walk with all heads finds.
 func (k *masker) add(a *Automaton, heads []head, next Set) {
-	k.seen = k.seen[:0]
+	k.seen.clear()
+	k.until = a.w.left - maxRefining
 	for _, h := range heads {
-		k.collect(a, a.mask(h.s), h.n, next)
-	}
-}
-
-func (k *masker) collect(a *Automaton, m *mask, n *node, next Set) {
-	for _, v := range k.seen {
-		if v.m == m && v.n.hash == n.hash {
+		if !k.collect(a, a.mask(h.s), h.n, next) {
+			a.list = a.w.close(append(a.list[:0], heads...), 0)
+			k.direct(a, a.config(a.list), next)
 			return
 		}
 	}
-	k.seen = append(k.seen, visit{m, n})
-	if len(m.open) == 0 || n.edge.s == nil {
-		next.union(m.allowed)
-		return
+}
+
+// maxRefining is the number of steps after which no more masks of states are refined for a text: as many as a
+// few walks of the vocabulary. Those that there are by then help the next texts.
+const maxRefining = 1 << 20
+
+// collect adds the tokens of a mask above stacks. It returns false if that takes long.
+func (k *masker) collect(a *Automaton, m *mask, n *node, next Set) bool {
+	a.w.spend(1)
+	if !k.seen.add(mix(n.hash + mix(m.hash))) {
+		return true
 	}
-	n.edges(func(e head) { k.collect(a, a.under(m, e.s), e.n, next) })
+	if len(m.open) == 0 || n.edge.s == nil {
+		a.w.spend(1 + len(next)/64)
+		next.union(m.allowed)
+		return true
+	}
+	for i := range n.edges() {
+		e := n.edgeAt(i)
+		if m.by[e.s] == nil && a.w.left < k.until || !k.collect(a, a.under(m, e.s), e.n, next) {
+			return false
+		}
+	}
+	return true
+}
+
+// direct adds the tokens that are allowed at a config.
+func (k *masker) direct(a *Automaton, c *config, next Set) {
+	k.begin(a, nil)
+	k.prepare(a)
+	a.w.round++
+	for _, h := range c.heads {
+		if h.n.spelt {
+			k.names(a, h.s)
+		}
+	}
+	k.below(a, c, nil, 1, a.v.trie().nodes[0].next)
+	next.union(k.ids)
 }
 
 // mask returns the mask of a state.
@@ -67,12 +95,8 @@ func (a *Automaton) mask(s *state) *mask {
 			return s.mask
 		}
 		k.begin(a, nil)
-		a.calls(s)
-		for _, t := range s.tokens {
-			if t.to.spelt && !slices.ContainsFunc(t.push, func(s *state) bool { return !s.spelt }) {
-				k.name(a, &a.tokens[t.set])
-			}
-		}
+		a.w.round++
+		k.names(a, s)
 		k.walk(a, s, 0)
 		s.mask = k.end(a)
 	}
@@ -88,13 +112,20 @@ func (a *Automaton) under(m *mask, s *state) *mask {
 		}
 		k := &a.m
 		k.begin(a, m.allowed)
-		for _, i := range m.open {
-			if i > 0 {
-				k.walk(a, s, i)
-				continue
+		nodes := a.v.trie().nodes
+		for open := m.open; len(open) > 0; {
+			i, n := open[0], 1
+			switch {
+			case i == 0:
+				k.ids.union(below.allowed)
+				k.open = append(k.open, below.open...)
+			default:
+				for n < len(open) && open[n] < nodes[i].next {
+					n++
+				}
+				k.walk(a, s, i, open[1:n]...)
 			}
-			k.ids.union(below.allowed)
-			k.open = append(k.open, below.open...)
+			open = open[n:]
 		}
 		if m.by == nil {
 			m.by = map[*state]*mask{}
@@ -113,6 +144,7 @@ func (k *masker) begin(a *Automaton, allowed Set) {
 
 // end returns the computed mask, or an equal cached one.
 func (k *masker) end(a *Automaton) *mask {
+	a.w.spend(len(k.ids)/8 + len(k.open))
 	slices.Sort(k.open)
 	k.open = slices.Compact(k.open)
 	sum := bottom.hash
@@ -125,10 +157,31 @@ func (k *masker) end(a *Automaton) *mask {
 	if m := a.masks[sum]; m != nil && slices.Equal(m.allowed, k.ids) && slices.Equal(m.open, k.open) {
 		return m
 	}
-	m := &mask{allowed: k.ids, open: slices.Clone(k.open)}
+	a.within()
+	m := &mask{allowed: k.ids, open: slices.Clone(k.open), hash: sum}
 	a.masks[sum] = m
 	a.bytes += 8*len(m.allowed) + 4*len(m.open) + 64
 	return m
+}
+
+// names adds the tokens that a state and the rules that it calls name.
+func (k *masker) names(a *Automaton, s *state) {
+	calls := a.calls(s)
+	if !s.named || s.asked == a.w.round {
+		return
+	}
+	s.asked = a.w.round
+	a.w.spend(1 + len(calls))
+	for _, t := range s.tokens {
+		if t.to.spelt {
+			k.name(a, &a.tokens[t.set])
+		}
+	}
+	for _, e := range calls {
+		if e.after.spelt {
+			k.names(a, e.start)
+		}
+	}
 }
 
 // name adds the tokens of a set.
@@ -148,10 +201,11 @@ func (k *masker) name(a *Automaton, s *tokenSet) {
 	}
 }
 
-// walk adds the tokens below a trie node that a state allows.
-func (k *masker) walk(a *Automaton, s *state, from int32) {
+// walk adds the tokens below a trie node that a state allows, which begins there and at some nodes below it.
+func (k *masker) walk(a *Automaton, s *state, from int32, also ...int32) {
 	t := a.v.trie()
-	defer k.prepare(a)()
+	k.prepare(a)
+	k.begins, k.also = s, also
 	if s.accepts {
 		k.open = append(k.open, from)
 	}
@@ -163,68 +217,69 @@ func (k *masker) walk(a *Automaton, s *state, from int32) {
 			return
 		}
 	}
+	if len(also) > 0 {
+		k.below(a, a.at(h), nil, from+1, t.nodes[from].next)
+		return
+	}
 	k.ahead(a, h, nil, from+1, t.nodes[from].next)
 }
 
-// prepare sets up the working memory for a walk; the caller calls the returned function after it.
-func (k *masker) prepare(a *Automaton) func() {
-	w := &a.w
-	w.scratch, w.used = true, 0
-	k.stack, k.states = k.stack[:0], k.states[:0]
+// prepare sets up the working memory for a walk.
+func (k *masker) prepare(a *Automaton) {
+	k.states, k.also = k.states[:0], nil
 	if k.path == nil {
 		k.path = make([]byte, a.v.longest)
 	}
-	return func() { w.scratch = false }
 }
 
 // below adds tokens of a range of trie nodes, except those decided by a slice. The first node and its
 // siblings are below the node at which the heads are.
-func (k *masker) below(a *Automaton, heads []head, sl *slice, i, end int32) {
-	t, w := a.v.trie(), &a.w
-	used, held := w.used, len(k.stack)
+func (k *masker) below(a *Automaton, c *config, sl *slice, i, end int32) {
+	t := a.v.trie()
 	for ; i < end; i = t.nodes[i].next {
 		if sl != nil && sl.decided.Has(i) {
 			continue
 		}
+		a.w.spend(1)
 		n := &t.nodes[i]
-		w.used = used
-		k.stack = w.step(k.stack[:held], heads, n.byte)
-		here := k.stack[held:]
-		if len(here) == 0 || k.take(a, here, i) || i+1 == n.next {
+		to := a.after(c, n.byte)
+		for len(k.also) > 0 && k.also[0] < i {
+			k.also = k.also[1:]
+		}
+		if len(k.also) > 0 && k.also[0] == i {
+			k.also = k.also[1:]
+			to = a.with(to, head{k.begins, bottom})
+		}
+		begins := len(k.also) > 0 && k.also[0] < n.next // below
+		if len(to.heads) == 0 && !begins || k.take(a, to.heads, i) || i+1 == n.next {
 			continue
 		}
-		if w.complete(here) {
+		if to.complete {
 			k.open = append(k.open, i)
 		}
 		k.path[n.depth-1] = n.byte
-		if len(here) > 1 || returns(here[0]) {
-			k.below(a, here, sl, i+1, n.next)
-		} else if sl != nil || n.next-i < partNodes || !k.part(a, here[0], i) {
-			k.ahead(a, here[0], sl, i+1, n.next)
+		if len(to.heads) != 1 || begins {
+			k.below(a, to, sl, i+1, n.next)
+		} else if sl != nil || n.next-i < partNodes || !k.part(a, to.heads[0], i) {
+			k.ahead(a, to.heads[0], sl, i+1, n.next)
 		}
 	}
-	w.used, k.stack = used, k.stack[:held]
 }
-
-// returns reports whether the rule of a head may end here and its return state is known.
-func returns(h head) bool { return h.s.accepts && h.n.edge.s != nil }
 
 // ahead is below for a single head, as long as its stack does not matter.
 func (k *masker) ahead(a *Automaton, h head, sl *slice, i, end int32) {
 	if returns(h) {
-		k.stack = append(k.stack, h)
-		k.below(a, k.stack[len(k.stack)-1:], sl, i, end)
-		k.stack = k.stack[:len(k.stack)-1]
+		k.below(a, a.at(h), sl, i, end)
 		return
 	}
 	if i == end {
 		return
 	}
 	t := a.v.trie()
-	held := len(k.states)
+	held, visited := len(k.states), 0
 	k.states = append(k.states, h.s)
 	base := int(t.nodes[i].depth) - held // k.states has the state above a node at its depth less this
-	for i < end {
+	for ; i < end; visited++ {
 		if sl != nil && sl.decided.Has(i) {
 			i = sl.decided.without(i)
 			continue
@@ -233,17 +288,14 @@ func (k *masker) ahead(a *Automaton, h head, sl *slice, i, end int32) {
 		from := k.states[int(n.depth)-base]
 		to := from.next[a.classOf[n.byte]]
 		if to == nil {
-			a.computeStep(from, n.byte)
-			to = from.next[a.classOf[n.byte]]
+			to = a.next(from, n.byte)
 		}
 		switch {
 		case to == stuck:
 			i = n.next
 			continue
 		case to == forked || returns(head{to, h.n}):
-			k.stack = append(k.stack, head{from, h.n})
-			k.below(a, k.stack[len(k.stack)-1:], sl, i, n.next)
-			k.stack = k.stack[:len(k.stack)-1]
+			k.below(a, a.at(head{from, h.n}), sl, i, n.next)
 			i = n.next
 			continue
 		case len(to.runs) > 0:
@@ -272,13 +324,14 @@ func (k *masker) ahead(a *Automaton, h head, sl *slice, i, end int32) {
 		k.states = append(k.states[:int(n.depth)-base+1], to)
 		i++
 	}
+	a.w.spend(visited)
 	k.states = k.states[:held]
 }
 
 // take adds the tokens of a node, or also those of its subtree; then it returns true.
 func (k *masker) take(a *Automaton, heads []head, i int32) bool {
 	t := a.v.trie()
-	if n := &t.nodes[i]; n.below > 0 && covered(heads, &t.spans[n.below]) {
+	if n := &t.nodes[i]; n.below > 0 && a.covered(heads, &t.spans[n.below]) {
 		if set := t.sets[n.below]; set != nil {
 			k.ids.union(set)
 		} else {
@@ -309,8 +362,9 @@ func (k *masker) part(a *Automaton, h head, i int32) bool {
 	return true
 }
 
-func covered(heads []head, s *span) bool {
+func (a *Automaton) covered(heads []head, s *span) bool {
 	for _, h := range heads {
+		a.w.spend(len(h.s.runs))
 		for i := range h.s.runs {
 			if h.s.runs[i].covers(s) {
 				return true

@@ -17,6 +17,11 @@ type program struct {
 	rules  []rule
 	loops  []loop
 	tokens []tokenSet
+
+	// Scratch of first.
+	marks  []int32
+	round  int32
+	looked int // instructions, of all calls
 }
 
 // An inst is an instruction of a network.

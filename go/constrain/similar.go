@@ -47,7 +47,7 @@ func (a *Automaton) similar(s *state) (like *state, differ []int32) {
 	}
 	a.calls(s)
 	a.calls(most.s)
-	if len(s.tokens)+len(most.s.tokens) > 0 {
+	if s.named || most.s.named {
 		return nil, nil
 	}
 	walked := 0
@@ -74,21 +74,12 @@ func (a *Automaton) ownRun(s *state) bool {
 	})
 }
 
-// next returns the state after a byte.
-func (a *Automaton) next(s *state, b byte) *state {
-	c := a.classOf[b]
-	if s.next[c] == nil {
-		a.computeStep(s, b)
-	}
-	return s.next[c]
-}
-
 // derive initializes the mask of a state with that of a similar one, and walks below the nodes where they
 // differ.
 func (k *masker) derive(a *Automaton, s *state, like *mask, differ []int32) {
 	t := a.v.trie()
 	k.begin(a, like.allowed)
-	defer k.prepare(a)()
+	k.prepare(a)
 	if s.accepts {
 		k.open = append(k.open, 0)
 	}

@@ -225,7 +225,7 @@ func (a *Automaton) settled(s *state) settlement {
 	if s.settles {
 		return s.settled
 	}
-	s.settles = true
+	var found settlement
 	var best cut
 	counted := false // around would find a state for each count
 	for i := range s.runs {
@@ -236,19 +236,20 @@ func (a *Automaton) settled(s *state) settlement {
 			if best.beyond != (beyond{}) && len(s.threads) == r.loop.threads { // and no others
 				best.dead = r.loop.dead
 			}
-			s.settled.left = r.left
+			found.left = r.left
 		}
 	}
 	if !best.rest && best.beyond == (beyond{}) && !counted {
 		if c := a.around(s); best.less(&c.run) {
 			best = c
-			s.settled.left = unbounded
+			found.left = unbounded
 		}
 	}
 	if best.run != (run{}) {
-		s.settled.slice = a.slice(best)
+		found.slice = a.slice(best)
 	}
-	return s.settled
+	s.settled, s.settles = found, true
+	return found
 }
 
 // less reports whether another run has more code points, and enough for a slice.
@@ -347,6 +348,7 @@ func (r *reach) plain(a *Automaton, s *state) bool {
 	if r.loop.turn == 0 {
 		return false
 	}
+	a.w.spend(len(s.threads))
 	for _, t := range s.threads {
 		if i := &a.insts[t.pc]; i.op != opByte || r.loop.run.overlaps(i) &&
 			(a.loopOf[t.pc] != a.insts[r.loop.turn].arg || t.count != r.loop.max-r.left || !a.turns(i, r.loop.turn)) {

@@ -1,6 +1,10 @@
 package constrain
 
-import "math/rand/v2"
+import (
+	"math/rand/v2"
+	"slices"
+	"unsafe"
+)
 
 // A head is a position in a grammar: a state of the current rule, and the set of stacks of return states. An
 // ambiguous text has several heads.
@@ -10,7 +14,8 @@ type head struct {
 }
 
 // A node is a set of stacks, immutable and shared (a graph-structured stack): each edge is a state on top of
-// the stacks below it. A bottom node also has the empty stack.
+// the stacks below it. A bottom node also has the empty stack. A rule that is called at a place in the text has
+// one node, however many calls there are. Nodes with the same stacks have the same hash.
 type node struct {
 	edge   head   // the first
 	more   []head // others
@@ -25,20 +30,24 @@ var bottom = &node{bottom: true, spelt: true, hash: rand.Uint64()}
 // maxDepth limits the stack of a text: deeper nesting is not allowed.
 const maxDepth = 10_000
 
-// maxEdges bounds the stacks in a set, and maxHeads those above them: of a text that is
-// more ambiguous some readings are dropped.
 const (
-	maxEdges = 1 << 12
-	maxHeads = 1 << 10
+	nodeBytes = int(unsafe.Sizeof(node{}))
+	edgeBytes = int(unsafe.Sizeof(head{}))
 )
 
-func (n *node) edges(visit func(head)) {
-	if n.edge.s != nil {
-		visit(n.edge)
+// edges returns the number of edges, and edgeAt one of them.
+func (n *node) edges() int {
+	if n.edge.s == nil {
+		return 0
 	}
-	for _, e := range n.more {
-		visit(e)
+	return 1 + len(n.more)
+}
+
+func (n *node) edgeAt(i int) head {
+	if i == 0 {
+		return n.edge
 	}
+	return n.more[i-1]
 }
 
 func mix(h uint64) uint64 {
@@ -48,53 +57,137 @@ func mix(h uint64) uint64 {
 	return h
 }
 
-// push returns the stacks of n with s on top; nil if they are too deep, or no token sequence could complete
-// them.
-func (w *walker) push(s *state, n *node) *node {
-	if n.depth >= maxDepth {
-		return nil
-	}
-	if !n.spelt {
-		return nil
-	}
-	p := w.node()
-	*p = node{edge: head{s, n}, spelt: s.spelt, depth: n.depth + 1, hash: edgeHash(head{s, n})}
-	return p
+func (e head) hash() uint64 { return mix(e.n.hash + mix(e.s.id*0x9e3779b97f4a7c15)) }
+
+// A headSet is a set of heads by hash. Few are searched one by one.
+type headSet struct {
+	hashes []uint64
+	known  map[uint64]struct{} // the same; of more than few
 }
 
-func edgeHash(e head) uint64 { return mix(e.n.hash + mix(e.s.id*0x9e3779b97f4a7c15)) }
+const few = 8
 
-// union returns the union of two sets of stacks.
-func (w *walker) union(n, m *node) *node {
-	if n == m || n.hash == m.hash && n.depth == m.depth {
-		return n
+func (s *headSet) clear() {
+	s.hashes = s.hashes[:0]
+	if len(s.known) > maxKept { // clearing takes as long as it was large
+		s.known = nil
 	}
-	p := w.node()
-	*p = *n
-	p.more = append([]head(nil), n.more...)
-	p.bottom = n.bottom || m.bottom
-	p.spelt = n.spelt || m.spelt
-	p.depth = max(n.depth, m.depth)
-	m.edges(func(e head) {
-		h := edgeHash(e)
-		known := false
-		n.edges(func(f head) { known = known || f.s == e.s && (f.n == e.n || edgeHash(f) == h) })
-		switch {
-		case known:
-		case p.edge.s == nil:
-			p.edge = e
-			p.hash += h
-		case len(p.more) >= maxEdges:
-		default:
-			p.more = append(p.more, e)
-			p.hash += h
+	clear(s.known)
+}
+
+// add adds a hash; it returns false if it is there already.
+func (s *headSet) add(h uint64) bool {
+	if len(s.hashes) < few {
+		if slices.Contains(s.hashes, h) {
+			return false
 		}
-	})
-	if m.bottom && !n.bottom {
-		p.hash += bottom.hash
+		s.hashes = append(s.hashes, h)
+		return true
 	}
-	if p.hash == n.hash {
-		return n
+	if len(s.known) == 0 {
+		if s.known == nil {
+			s.known = map[uint64]struct{}{}
+		}
+		for _, h := range s.hashes {
+			s.known[h] = struct{}{}
+		}
 	}
+	if _, ok := s.known[h]; ok {
+		return false
+	}
+	s.known[h] = struct{}{}
+	return true
+}
+
+// A gathering collects the stacks of a head that is reached in several ways.
+type gathering struct {
+	s     *state
+	first *node // the first set of stacks; nil: none
+	only  bool  // there are no others
+	stacks
+}
+
+// stacks is a set of stacks that grows.
+type stacks struct {
+	edges  []head
+	known  headSet // of edges
+	bottom bool
+	spelt  bool
+	depth  int32
+	hash   uint64
+}
+
+func (g *gathering) begin(s *state) {
+	g.s, g.first, g.only = s, nil, false
+	g.edges, g.bottom, g.spelt, g.depth, g.hash = g.edges[:0], false, false, 0, 0
+	g.known.clear()
+}
+
+// union adds the stacks of a node.
+func (g *gathering) union(w *walker, n *node) {
+	switch {
+	case g.first == nil && len(g.edges) == 0:
+		g.first, g.only = n, true
+		return
+	case g.first != nil && g.first.hash == n.hash:
+		return
+	}
+	g.open(w)
+	g.addAll(w, n)
+}
+
+// open lists the stacks of the first node, so that others can be added.
+func (g *gathering) open(w *walker) {
+	if g.only {
+		g.only = false
+		g.addAll(w, g.first)
+	}
+}
+
+func (g *gathering) addAll(w *walker, n *node) {
+	for i := range n.edges() {
+		g.add(w, n.edgeAt(i))
+	}
+	if n.bottom && !g.bottom {
+		g.bottom = true
+		g.hash += bottom.hash
+	}
+	g.spelt = g.spelt || n.spelt
+	g.depth = max(g.depth, n.depth)
+}
+
+func (g *gathering) add(w *walker, e head) {
+	w.spend(1)
+	if h := e.hash(); g.known.add(h) {
+		g.edges = append(g.edges, e)
+		g.hash += h
+	}
+}
+
+// push adds the stacks of n with a state on top, unless they are too deep, or no token sequence could complete
+// them.
+func (g *gathering) push(w *walker, s *state, n *node) {
+	if n.depth >= maxDepth || !n.spelt {
+		return
+	}
+	g.open(w)
+	g.add(w, head{s, n})
+	g.spelt = g.spelt || s.spelt
+	g.depth = max(g.depth, n.depth+1)
+}
+
+// node returns the stacks; nil if there are none.
+func (g *gathering) node(w *walker) *node {
+	switch {
+	case g.first != nil && (g.only || g.hash == g.first.hash):
+		return g.first
+	case len(g.edges) == 0:
+		return nil
+	}
+	p := &node{edge: g.edges[0], bottom: g.bottom, spelt: g.spelt, depth: g.depth, hash: g.hash}
+	if len(g.edges) > 1 {
+		p.more = slices.Clone(g.edges[1:])
+	}
+	w.made += nodeBytes + edgeBytes*cap(p.more)
 	return p
 }

@@ -1,6 +1,7 @@
 package constrain
 
 import (
+	"cmp"
 	"encoding/binary"
 	"slices"
 )
@@ -14,20 +15,30 @@ type thread struct{ pc, count int32 }
 type state struct {
 	id      uint64
 	threads []thread
-	accepts bool            // the rule may end
-	last    bool            // and nothing else
-	spelt   bool            // tokens spell the rest of a text of the rule
-	next    []*state        // by class of bytes, where there is one move that pushes nothing; nil: not computed
-	alone   [1]move         // the move to this state
-	forks   map[byte][]move // others, by class
-	begins  []entry         // calls
+	accepts bool           // the rule may end
+	last    bool           // and nothing else
+	spelt   bool           // tokens spell the rest of a text of the rule
+	next    []*state       // by class of bytes; nil: not computed
+	forks   map[byte]*fork // by class
+	begins  []entry        // calls
 	tokens  []tokenMove
-	listed  bool // begins and tokens are computed
+	listed  bool // begins, tokens and named are computed
+	named   bool // a token by its id may come next, also in a rule that is called
 	runs    []reach
 	forced  int16 // the only byte that may come next in the rule, or one of these three
 	mask    *mask
 	settles bool // settled is computed
 	settled settlement
+
+	rank            int32 // of the rule, where the state is its start
+	reached, called mark  // in the walker's lists
+	asked           uint64
+}
+
+// A mark is the place of a state in a list of a step.
+type mark struct {
+	round uint64
+	at    int32
 }
 
 const (
@@ -36,10 +47,11 @@ const (
 	manyBytes // or tokens
 )
 
-// A move is a transition to a state. The return states of called rules are pushed, the last one on top.
-type move struct {
-	to   *state
-	push []*state
+// A fork is several transitions by a byte, or one that calls: to states of the rule, or of rules that are called
+// last, and the calls whose rules go on with the byte.
+type fork struct {
+	to    []*state
+	calls []entry
 }
 
 // An entry is a call of a rule and its continuation.
@@ -47,9 +59,10 @@ type entry struct {
 	start, after *state
 }
 
+// A tokenMove is a transition by a token of a set.
 type tokenMove struct {
 	set int32
-	move
+	to  *state
 }
 
 // A reach is a loop and how many code points of its run may follow at least.
@@ -63,9 +76,6 @@ const unbounded = 1<<31 - 1
 // Values of state.next in place of a state: no transition, and transitions listed in forks.
 var stuck, forked = new(state), new(state)
 
-// maxMoves limits the transitions of a grammar for one byte; further ones are dropped.
-const maxMoves = 1 << 12
-
 func (a *Automaton) start(rule int32) *state {
 	if a.starts[rule] == nil {
 		a.newClosure()
@@ -73,7 +83,9 @@ func (a *Automaton) start(rule int32) *state {
 		if rule != 0 { // calls are never of the empty text: what calls one goes on without it
 			a.closed = slices.DeleteFunc(a.closed, func(t thread) bool { return a.insts[t.pc].op == opMatch })
 		}
-		a.starts[rule] = a.intern()
+		if a.starts[rule] = a.intern(); a.starts[rule] != nil {
+			a.starts[rule].rank = a.ranks[rule]
+		}
 	}
 	return a.starts[rule]
 }
@@ -91,7 +103,8 @@ func (a *Automaton) newClosure() {
 // follow adds the threads reached from t without a byte to closed.
 func (a *Automaton) follow(t thread) {
 	a.todo = append(a.todo[:0], t)
-	for len(a.todo) > 0 {
+	steps := 0
+	for ; len(a.todo) > 0; steps++ {
 		t := a.todo[len(a.todo)-1]
 		a.todo = a.todo[:len(a.todo)-1]
 		if t.pc < 0 || a.insts[t.pc].dead {
@@ -139,6 +152,7 @@ func (a *Automaton) follow(t thread) {
 			}
 		}
 	}
+	a.w.spend(steps)
 }
 
 func compareThreads(x, y thread) int {
@@ -162,12 +176,9 @@ func (a *Automaton) intern() *state {
 	if s := a.states[string(a.key)]; s != nil {
 		return s
 	}
-	if a.bytes > 2*a.limit {
-		panic(tooMuch{})
-	}
+	a.within()
 	a.made++
 	s := &state{id: a.made, threads: slices.Clone(a.closed), runs: slices.Clone(a.reaches), next: make([]*state, a.classes), forced: unknownByte}
-	s.alone[0].to = s
 	for _, t := range s.threads {
 		i := &a.insts[t.pc]
 		if i.op == opMatch {
@@ -180,32 +191,33 @@ func (a *Automaton) intern() *state {
 	return s
 }
 
-// step returns the transitions of a state by a byte, without ends of its rule.
-func (a *Automaton) step(s *state, b byte) []move {
-	c := a.classOf[b]
-	if s.next[c] == nil {
-		a.computeStep(s, b)
-	}
-	switch to := s.next[c]; to {
-	case stuck:
-		return nil
-	case forked:
-		return s.forks[c]
-	default:
-		return to.alone[:]
+// within panics with exceeded if a single call makes too many states or masks.
+func (a *Automaton) within() {
+	if a.bytes > 2*a.limit {
+		panic(exceeded{ErrLimit})
 	}
 }
 
-// only returns the next state by a byte if there is exactly one and nothing is pushed.
+// next returns the state after a byte, or stuck, or forked.
+func (a *Automaton) next(s *state, b byte) *state {
+	c := a.classOf[b]
+	if s.next[c] == nil {
+		a.computeNext(s, b)
+	}
+	return s.next[c]
+}
+
+// only returns the next state by a byte if there is exactly one and nothing is called.
 func (a *Automaton) only(s *state, b byte) *state {
-	if m := a.step(s, b); len(m) == 1 && m[0].push == nil {
-		return m[0].to
+	if to := a.next(s, b); to != stuck && to != forked {
+		return to
 	}
 	return nil
 }
 
-func (a *Automaton) computeStep(s *state, b byte) {
+func (a *Automaton) computeNext(s *state, b byte) {
 	c := a.classOf[b]
+	a.w.spend(len(s.threads))
 	a.newClosure()
 	for _, t := range s.threads {
 		if i := &a.insts[t.pc]; i.op == opByte && i.lo <= b && b <= i.hi {
@@ -220,37 +232,79 @@ func (a *Automaton) computeStep(s *state, b byte) {
 		}
 		return
 	}
-	var m []move
+	var f forking
 	if to != nil {
-		m = append(m, move{to: to})
+		f.lead(to)
 	}
 	for _, e := range calls {
-		for _, in := range a.step(e.start, b) {
-			m = append(m, in.under(e.after))
+		in := a.next(e.start, b)
+		switch {
+		case in == stuck:
+		case !e.after.last:
+			f.call(e)
+		case in != forked: // there is nothing to return for
+			f.lead(in)
+		default:
+			inner := e.start.forks[c]
+			a.w.spend(len(inner.to) + len(inner.calls))
+			for _, to := range inner.to {
+				f.lead(to)
+			}
+			for _, e := range inner.calls {
+				f.call(e)
+			}
 		}
 	}
-	m = m[:min(len(m), maxMoves)]
 	switch {
-	case len(m) == 0:
+	case len(f.to)+len(f.calls) == 0:
 		s.next[c] = stuck
-	case len(m) == 1 && m[0].push == nil:
-		s.next[c] = m[0].to
+	case len(f.to) == 1 && len(f.calls) == 0:
+		s.next[c] = f.to[0]
 	default:
 		if s.forks == nil {
-			s.forks = map[byte][]move{}
+			s.forks = map[byte]*fork{}
 		}
-		s.forks[c] = m
+		s.forks[c] = &f.fork
 		s.next[c] = forked
-		a.bytes += 64 + len(m)*32
+		a.bytes += 128 + 8*len(f.to) + 16*len(f.calls)
 	}
 }
 
-// under returns a move inside a call that returns to a state.
-func (m move) under(after *state) move {
-	if after.last { // nothing to return for
-		return m
+// A forking is a fork that is being computed.
+type forking struct {
+	fork
+	known map[entry]struct{} // of many
+}
+
+func (f *forking) lead(to *state) {
+	if f.fresh(entry{after: to}, func() bool { return slices.Contains(f.to, to) }) {
+		f.to = append(f.to, to)
 	}
-	return move{m.to, append([]*state{after}, m.push...)}
+}
+
+func (f *forking) call(e entry) {
+	if f.fresh(e, func() bool { return slices.Contains(f.calls, e) }) {
+		f.calls = append(f.calls, e)
+	}
+}
+
+// fresh reports whether a transition is not there yet; for a transition to a state, e has no start.
+func (f *forking) fresh(e entry, find func() bool) bool {
+	if len(f.to)+len(f.calls) < few {
+		return !find()
+	}
+	if f.known == nil {
+		f.known = map[entry]struct{}{}
+		for _, to := range f.to {
+			f.known[entry{after: to}] = struct{}{}
+		}
+		for _, e := range f.calls {
+			f.known[e] = struct{}{}
+		}
+	}
+	_, ok := f.known[e]
+	f.known[e] = struct{}{}
+	return !ok
 }
 
 // calls returns the calls of a state, and finds its tokens.
@@ -258,37 +312,47 @@ func (a *Automaton) calls(s *state) []entry {
 	if s.listed {
 		return s.begins
 	}
-	s.listed = true
-	for n, t := range s.threads {
-		i := &a.insts[t.pc]
-		if i.op != opCall && i.op != opToken || slices.ContainsFunc(s.threads[:n], func(u thread) bool {
-			return a.insts[u.pc].op == i.op && a.insts[u.pc].arg == i.arg
-		}) {
-			continue
+	var leads []thread // by a call or a token
+	for _, t := range s.threads {
+		if i := &a.insts[t.pc]; i.op == opCall || i.op == opToken {
+			leads = append(leads, t)
 		}
+	}
+	if len(leads) == 0 {
+		s.listed = true
+		return nil
+	}
+	var begins []entry
+	var tokens []tokenMove
+	of := func(t thread) *inst { return &a.insts[t.pc] }
+	slices.SortStableFunc(leads, func(x, y thread) int {
+		return cmp.Or(cmp.Compare(of(x).op, of(y).op), cmp.Compare(of(x).arg, of(y).arg))
+	})
+	for n := 0; n < len(leads); {
+		i := of(leads[n])
 		a.newClosure()
-		for _, u := range s.threads[n:] {
-			if j := &a.insts[u.pc]; j.op == i.op && j.arg == i.arg {
-				a.follow(thread{j.out, u.count})
-			}
+		for ; n < len(leads) && of(leads[n]).op == i.op && of(leads[n]).arg == i.arg; n++ {
+			a.follow(thread{of(leads[n]).out, leads[n].count})
 		}
 		to := a.intern()
 		switch {
 		case to == nil:
 		case i.op == opToken:
-			s.tokens = append(s.tokens, tokenMove{i.arg, move{to: to}})
+			tokens = append(tokens, tokenMove{i.arg, to})
 		default:
 			if start := a.start(i.arg); start != nil {
-				s.begins = append(s.begins, entry{start, to})
+				begins = append(begins, entry{start, to})
 			}
 		}
 	}
-	for _, e := range s.begins {
-		a.calls(e.start)
-		for _, t := range e.start.tokens {
-			s.tokens = append(s.tokens, tokenMove{t.set, t.under(e.after)})
+	named := len(tokens) > 0
+	if len(a.program.tokens) > 0 {
+		for _, e := range begins {
+			a.calls(e.start)
+			named = named || e.start.named
 		}
 	}
-	s.tokens = s.tokens[:min(len(s.tokens), maxMoves)]
+	a.bytes += 16 * (len(begins) + len(tokens))
+	s.begins, s.tokens, s.named, s.listed = begins, tokens, named, true
 	return s.begins
 }

@@ -3,6 +3,7 @@ package constrain
 import (
 	"slices"
 	"sync"
+	"sync/atomic"
 )
 
 // A Vocabulary is tokens indexed by their bytes. It is safe for concurrent use.
@@ -17,6 +18,7 @@ type Vocabulary struct {
 	ends    []int32 // tokens that end a text
 	trie    func() *trie
 	cache   cache
+	stacks  atomic.Int64 // bytes of the stacks of texts
 
 	slicing sync.Mutex
 	slices  []*slice // the last used first

@@ -1,0 +1,54 @@
+package constrain
+
+import "errors"
+
+// Bounds of the work for one text. A step, such as a head followed by a byte, takes 20 to 100 ns. Grammars
+// that people write take some 10,000 steps for a token at first, and a few once their masks are known.
+const (
+	maxCall     = 1 << 23  // steps of a mask, or of accepting a token
+	maxText     = 1 << 25  // steps of a text
+	perToken    = 1 << 17  // steps that each token adds, up to maxText
+	maxForecast = 1 << 20  // steps of a forecast
+	maxGraph    = 32 << 20 // bytes of the stacks of a text
+	maxCompile  = 1 << 26  // instructions looked at to find what rules begin with, while a grammar is compiled
+)
+
+// ErrLimit reports a text for which the grammar exceeds the limits.
+var ErrLimit = errors.New("the grammar is too ambiguous or too deep for this text")
+
+// ErrStopped reports a text whose work was stopped.
+var ErrStopped = errors.New("the grammar was stopped")
+
+// A meter bounds the work of a call.
+type meter struct {
+	left int         // steps
+	next int         // stop is asked when left is below that
+	stop func() bool // whether nobody waits for the result; nil: somebody does
+}
+
+func newMeter(steps int, stop func() bool) meter {
+	return meter{left: steps, next: max(steps-interval, 0), stop: stop}
+}
+
+// interval is the number of steps between two questions to stop: about a millisecond.
+const interval = 1 << 14
+
+// An exceeded is the panic of a meter.
+type exceeded struct{ error }
+
+// spend counts n steps. It panics with exceeded if there are none left, or the work is stopped.
+func (m *meter) spend(n int) {
+	if m.left -= n; m.left < m.next {
+		m.ask()
+	}
+}
+
+func (m *meter) ask() {
+	if m.left < 0 {
+		panic(exceeded{ErrLimit})
+	}
+	if m.stop != nil && m.stop() {
+		panic(exceeded{ErrStopped})
+	}
+	m.next = max(m.left-interval, 0)
+}

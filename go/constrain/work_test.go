@@ -1,0 +1,123 @@
+package constrain
+
+import (
+	"runtime"
+	"testing"
+	"time"
+
+	"github.com/quern-llm/quern/go/grammar/gbnf"
+)
+
+func compiled(t *testing.T, v *Vocabulary, text string) *Automaton {
+	t.Helper()
+	g, err := gbnf.Parse(text, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := v.Compile(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// The work for a text is bounded, however its calls are distributed, and a forecast is not worth its end.
+func TestWorkOfAText(t *testing.T) {
+	v := NewVocabulary(256, func(id int32) []byte { return []byte{byte(id)} }, nil)
+	a := compiled(t, v, `root ::= root root | [a-z]`)
+	c := a.New(false).(*text)
+	for range 30 {
+		if !c.Accept('a') {
+			t.Fatal("refused")
+		}
+	}
+	if c.left != maxText {
+		t.Errorf("%d steps are left: few were done", c.left)
+	}
+	c.left = 20
+	next := NewSet(256)
+	if c.Mask(next); c.Err() != ErrLimit || !next.Empty() || c.Accept('a') {
+		t.Errorf("beyond its steps: %v, %v", c.Err(), next)
+	}
+
+	v.Encode = func(text string) (ids []int32) { return make([]int32, len(text)) }
+	c = compiled(t, v, `root ::= "a" (root root | "a" | root "a") `).New(false).(*text)
+	if n := len(c.Forecast(nil)); n != 1 { // the second may be merged with what follows
+		t.Errorf("%d tokens are forecast", n)
+	}
+	c.left = 3
+	if n := len(c.Forecast(nil)); n != 0 || c.Err() != nil {
+		t.Errorf("a forecast beyond the steps has %d tokens: %v", n, c.Err())
+	}
+	c.left = maxText
+	if n := len(c.Forecast(nil)); n != 0 || !c.Accept('a') {
+		t.Errorf("after a forecast that took too long: %d tokens, %v", n, c.Err())
+	}
+}
+
+// What nobody waits for is stopped within a call.
+func TestStopped(t *testing.T) {
+	v := NewVocabulary(256, func(id int32) []byte { return []byte{byte(id)} }, nil)
+	c := compiled(t, v, `root ::= root root | [a-z]`).New(false).(*text)
+	gone := false
+	c.StopWhen(func() bool { return gone })
+	for range 300 {
+		if !c.Accept('a') {
+			t.Fatal(c.Err())
+		}
+	}
+	f := c.Fork()
+	gone = true
+	for i := 0; c.Accept('a'); i++ {
+		if i == 1_000 {
+			t.Fatal("it goes on")
+		}
+	}
+	if c.Err() != ErrStopped {
+		t.Error(c.Err())
+	}
+	if !f.Accept('a') {
+		t.Errorf("another text: %v", f.(Failer).Err())
+	}
+}
+
+// The stacks of texts are counted while they exist, and bounded.
+func TestStacksAreCounted(t *testing.T) {
+	v := NewVocabulary(256, func(id int32) []byte { return []byte{byte(id)} }, nil)
+	a := compiled(t, v, `root ::= "(" root ")" | "x"`)
+	c := a.New(false)
+	was := v.stacks.Load()
+	for range 1000 {
+		c.Accept('(')
+	}
+	deep := v.stacks.Load()
+	if deep-was < 999*int64(nodeBytes) || uint64(deep) > v.CachedBytes() {
+		t.Errorf("1000 stacks count %d bytes, of %d", deep-was, v.CachedBytes())
+	}
+	f := c.Fork()
+	if v.stacks.Load() != 2*deep {
+		t.Errorf("a fork counts %d bytes", v.stacks.Load()-deep)
+	}
+	f.Rollback(1000)
+	if v.stacks.Load() != deep {
+		t.Errorf("rolled back: %d bytes, want %d", v.stacks.Load(), deep)
+	}
+	for range 20_000 {
+		c.Accept('(')
+	}
+	if c.(Failer).Err() != nil || c.Accept('(') {
+		t.Errorf("beyond the depth: %v", c.(Failer).Err())
+	}
+	runtime.KeepAlive(c)
+	for end := time.Now().Add(time.Minute); v.stacks.Load() != 0; time.Sleep(time.Millisecond) {
+		if runtime.GC(); time.Now().After(end) {
+			t.Fatalf("%d bytes are counted of no text", v.stacks.Load())
+		}
+	}
+
+	b := compiled(t, v, `root ::= "(" root ")" | "x"`).New(false).(*text)
+	b.tally.set(maxGraph - nodeBytes)
+	if b.Accept('('); !b.Accept('(') || b.Accept('(') || b.Err() != ErrLimit {
+		t.Errorf("beyond the bytes: %v", b.Err())
+	}
+}
