@@ -10,6 +10,7 @@
 #	make bench      tables and plots beside LLAMA_BENCH=PROGRAM, into bench/results/
 #	make lint       formatting, go vet, staticcheck, shellcheck
 #	make fuzz       every fuzz target for FUZZTIME=30s
+#	make mutate     breaks the program in 300 places, one at a time, and says which the tests did not notice (MUTATE='-only sched -v')
 #	make report     one page of all results, into build/report.html
 #	make image      a container image of bin/quern, into dist/, started and checked
 #	make release    archives, images, bills of materials and checksums for amd64 and arm64, into dist/
@@ -29,7 +30,7 @@ VERSION ?=
 VCS     := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 LDFLAGS := -s -w -X main.version=$(VERSION) -linkmode external -extldflags "-static"
 
-.PHONY: help all setup lib lib-arm64 lib-asan lib-clang run test check check-clang sanitize bench report image release lint fuzz golden clean
+.PHONY: help all setup lib lib-arm64 lib-asan lib-clang run test check check-clang sanitize bench report image release lint fuzz mutate golden clean
 .DELETE_ON_ERROR:
 
 all: lib
@@ -88,6 +89,9 @@ lint: lib
 
 fuzz: lib
 	@scripts/fuzz.sh
+
+mutate: lib
+	scripts/go.sh run ./scripts/mutate $(MUTATE)
 
 golden:
 	scripts/golden.py

@@ -1,0 +1,164 @@
+// Command mutate measures how sharp the tests are: it breaks one place of the program at a time, an operator, a bound, a
+// constant, an early return, and runs the tests that should notice.
+//
+//	scripts/go.sh run ./scripts/mutate [-n 300] [-seed 1] [-only sched,kvcache] [-v]
+//
+// Mutants are drawn at random, the same for the same seed and tree, in equal numbers from each package, more from
+// large ones. One that does not compile is drawn again. One that all tests pass has survived: either the tests sleep,
+// or the change makes no difference (an equivalent mutant), which only a reader can tell. The sources are never
+// changed: the go command is given an overlay, and C is compiled in a copy.
+//
+// The result is a table in Markdown, of what was killed by package, and a list of the survivors.
+package main
+
+import (
+	"cmp"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+)
+
+// A mutant is one change of a source file.
+type mutant struct {
+	pkg      string // of Go, such as go/sched; csrc/scalar
+	file     string
+	line     int
+	from, to int // the bytes of the file that are replaced
+	old, new string
+}
+
+func (m *mutant) String() string {
+	return fmt.Sprintf("%s:%d: `%s` became `%s`", m.file, m.line, short(m.old), short(m.new))
+}
+
+func short(s string) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > 60 {
+		s = s[:57] + "..."
+	}
+	return s
+}
+
+// apply returns the file with the change.
+func (m *mutant) apply() ([]byte, error) {
+	src, err := os.ReadFile(m.file)
+	if err != nil {
+		return nil, err
+	}
+	return slices.Concat(src[:m.from], []byte(m.new), src[m.to:]), nil
+}
+
+// An outcome is what became of a mutant.
+type outcome int
+
+const (
+	invalid  outcome = iota // does not compile
+	killed                  // a test failed, or did not end
+	survived                // all tests passed that run the place
+	unreached
+)
+
+// A suite runs the tests that should notice mutants of one package.
+type suite interface {
+	sites() ([]mutant, error)
+	try(*mutant) (outcome, error)
+}
+
+// A score is what became of the mutants of a package.
+type score struct {
+	pkg    string
+	counts [4]int
+}
+
+func (s *score) total() int { return s.counts[killed] + s.counts[survived] + s.counts[unreached] }
+
+func main() {
+	n := flag.Int("n", 300, "`mutants` to try")
+	seed := flag.Uint64("seed", 1, "of the draw")
+	only := flag.String("only", "", "`packages` below go/, and csrc/scalar, separated by commas; all by default")
+	verbose := flag.Bool("v", false, "print what became of each mutant")
+	flag.Parse()
+	if err := run(*n, *seed, *only, *verbose); err != nil {
+		fmt.Fprintf(os.Stderr, "mutate: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run(n int, seed uint64, only string, verbose bool) error {
+	scratch, err := os.MkdirTemp("", "quern-mutate-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(scratch)
+	names, err := packages(only)
+	if err != nil {
+		return err
+	}
+	var scores []score
+	var survivors []mutant
+	begun := time.Now()
+	for i, name := range names {
+		var s suite = &goSuite{pkg: name, scratch: filepath.Join(scratch, strings.ReplaceAll(name, "/", "-"))}
+		if name == scalar {
+			s = &cSuite{scratch: filepath.Join(scratch, "c")}
+		}
+		sites, err := s.sites()
+		if err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		random := rand.New(rand.NewPCG(seed, uint64(i)))
+		random.Shuffle(len(sites), func(i, j int) { sites[i], sites[j] = sites[j], sites[i] })
+		one := score{pkg: name}
+		for want := share(n, len(names), len(sites)); one.total() < want && len(sites) > 0; sites = sites[1:] {
+			m := sites[0]
+			got, err := s.try(&m)
+			if err != nil {
+				return fmt.Errorf("%v: %w", &m, err)
+			}
+			one.counts[got]++
+			if got == survived || got == unreached {
+				survivors = append(survivors, m)
+			}
+			if verbose {
+				fmt.Fprintf(os.Stderr, "%6.0f s  %-9s %v\n", time.Since(begun).Seconds(), verdicts[got], &m)
+			}
+		}
+		scores = append(scores, one)
+	}
+	report(scores, survivors)
+	return nil
+}
+
+var verdicts = [...]string{"invalid", "killed", "SURVIVED", "UNREACHED"}
+
+// share is how many mutants of a package are tried: an equal part of half of them, and of the rest by its size.
+func share(n, packages, sites int) int {
+	const typical = 600 // sites of a package
+	return max(1, n/packages*(1000+1000*min(sites, 3*typical)/typical)/2000)
+}
+
+func report(scores []score, survivors []mutant) {
+	fmt.Println("| package | mutants | killed | survived | not reached | score |\n| --- | ---: | ---: | ---: | ---: | ---: |")
+	all := score{pkg: "all"}
+	line := func(s score) {
+		fmt.Printf("| %s | %d | %d | %d | %d | %.0f %% |\n", s.pkg, s.total(), s.counts[killed], s.counts[survived], s.counts[unreached],
+			100*float64(s.counts[killed])/float64(max(s.total(), 1)))
+	}
+	for _, s := range scores {
+		line(s)
+		for i := range s.counts {
+			all.counts[i] += s.counts[i]
+		}
+	}
+	line(all)
+	slices.SortFunc(survivors, func(a, b mutant) int { return cmp.Or(strings.Compare(a.file, b.file), a.line-b.line) })
+	fmt.Println("\nSurvivors:")
+	for i := range survivors {
+		fmt.Printf("- %v\n", &survivors[i])
+	}
+}

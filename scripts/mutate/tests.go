@@ -1,0 +1,330 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// scalar is the folder of the kernels' specification.
+const scalar = "csrc/scalar"
+
+// elsewhere are packages whose tests notice more of another one than its own do.
+var elsewhere = map[string][]string{
+	"go/model/arch":    {"go/model"},
+	"go/kernel":        {"go/model"},
+	"go/constrain":     {"go/form"},
+	"go/server/ask":    {"go/server"},
+	"go/server/answer": {"go/server"},
+}
+
+// left out: programs, what only tests use, what a machine decides.
+var leftOut = []string{"go/cmd/quern", "go/internal/browser", "go/internal/cputime", "go/internal/layers", "go/internal/testdata", "go/demo"}
+
+// packages returns the folders of packages that have tests, and scalar.
+func packages(only string) ([]string, error) {
+	if only != "" {
+		var names []string
+		for name := range strings.SplitSeq(only, ",") {
+			if name != scalar {
+				name = "go/" + strings.TrimPrefix(name, "go/")
+			}
+			if info, err := os.Stat(name); err != nil || !info.IsDir() {
+				return nil, fmt.Errorf("there is no package %s; run this in the root of the tree", name)
+			}
+			names = append(names, name)
+		}
+		return names, nil
+	}
+	names := []string{scalar}
+	err := filepath.WalkDir("go", func(path string, d os.DirEntry, err error) error {
+		if err != nil || !d.IsDir() {
+			return err
+		}
+		tests, err := filepath.Glob(filepath.Join(path, "*_test.go"))
+		if (len(tests) > 0 || elsewhere[path] != nil) && !slices.Contains(leftOut, path) {
+			names = append(names, path)
+		}
+		return err
+	})
+	return names, err
+}
+
+// A goSuite is the tests of a package of Go and those elsewhere that run it.
+type goSuite struct {
+	pkg, scratch string
+	tests        []test // the fastest first
+}
+
+// A test is one test function, and what of the package it runs.
+type test struct {
+	folder, name string
+	took         time.Duration
+	lines        map[string]map[int]bool // by the file's name
+}
+
+func (s *goSuite) sites() ([]mutant, error) {
+	if err := os.MkdirAll(s.scratch, 0o755); err != nil {
+		return nil, err
+	}
+	files, err := filepath.Glob(filepath.Join(s.pkg, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	var all []mutant
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		sites, err := goSites(s.pkg, file)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, sites...)
+	}
+	for _, folder := range append([]string{s.pkg}, elsewhere[s.pkg]...) {
+		if err := s.measure(folder); err != nil {
+			return nil, err
+		}
+	}
+	slices.SortFunc(s.tests, func(a, b test) int { return int(a.took - b.took) })
+	return all, nil
+}
+
+// measure runs each test of a folder alone, and notes what of the package it reaches.
+func (s *goSuite) measure(folder string) error {
+	program := filepath.Join(s.scratch, "covered.test")
+	if out, err := command(10*time.Minute, "", "scripts/go.sh", "test", "-c", "-vet=off", "-cover", "-coverpkg=./"+s.pkg, "-o", program, "./"+folder); err != nil {
+		return fmt.Errorf("%s: %v\n%s", folder, err, out)
+	}
+	if _, err := os.Stat(program); errors.Is(err, os.ErrNotExist) {
+		return nil // there are no tests
+	}
+	list, err := command(time.Minute, folder, program, "-test.list", "^(Test|Fuzz|Example)")
+	if err != nil {
+		return fmt.Errorf("%s: %v\n%s", folder, err, list)
+	}
+	for name := range strings.FieldsSeq(string(list)) {
+		profile := filepath.Join(s.scratch, "profile")
+		begun := time.Now()
+		out, err := command(10*time.Minute, folder, program, "-test.short", "-test.run", "^"+name+"$", "-test.coverprofile", profile)
+		if err != nil {
+			return fmt.Errorf("%s of %s fails without a mutant: %v\n%s", name, folder, err, tail(out))
+		}
+		t := test{folder: folder, name: name, took: time.Since(begun)}
+		if t.lines, err = reached(profile); err != nil {
+			return err
+		}
+		if len(t.lines) > 0 {
+			s.tests = append(s.tests, t)
+		}
+	}
+	return os.Remove(program)
+}
+
+// reached returns the lines that a profile of coverage counts at least once.
+func reached(profile string) (map[string]map[int]bool, error) {
+	b, err := os.ReadFile(profile)
+	if err != nil {
+		return nil, err
+	}
+	lines := map[string]map[int]bool{}
+	for r := bufio.NewScanner(bytes.NewReader(b)); r.Scan(); {
+		// module/path/file.go:from.column,to.column statements count
+		at, counts, ok := strings.Cut(r.Text(), " ")
+		if !ok || strings.HasSuffix(counts, " 0") || at == "mode:" {
+			continue
+		}
+		path, span, _ := strings.Cut(at, ":")
+		from, to, _ := strings.Cut(span, ",")
+		first, err1 := strconv.Atoi(strings.Split(from, ".")[0])
+		last, err2 := strconv.Atoi(strings.Split(to, ".")[0])
+		if err1 != nil || err2 != nil {
+			return nil, fmt.Errorf("a line of coverage: %q", r.Text())
+		}
+		name := filepath.Base(path)
+		if lines[name] == nil {
+			lines[name] = map[int]bool{}
+		}
+		for n := first; n <= last; n++ {
+			lines[name][n] = true
+		}
+	}
+	return lines, nil
+}
+
+// try runs the tests that reach a mutant, until one fails.
+func (s *goSuite) try(m *mutant) (outcome, error) {
+	var run []test
+	for _, t := range s.tests {
+		// What stands outside of functions, such as a constant, no profile counts: any test may reach it.
+		if t.lines[filepath.Base(m.file)][m.line] || !s.counted(m) {
+			run = append(run, t)
+		}
+	}
+	if len(run) == 0 {
+		return unreached, nil
+	}
+	text, err := m.apply()
+	if err != nil {
+		return 0, err
+	}
+	changed, err := filepath.Abs(filepath.Join(s.scratch, "mutant.go"))
+	if err != nil {
+		return 0, err
+	}
+	original, err := filepath.Abs(m.file)
+	if err != nil {
+		return 0, err
+	}
+	overlay, _ := json.Marshal(map[string]map[string]string{"Replace": {original: changed}})
+	overlayFile := filepath.Join(s.scratch, "overlay.json")
+	if err := errors.Join(os.WriteFile(changed, text, 0o644), os.WriteFile(overlayFile, overlay, 0o644)); err != nil {
+		return 0, err
+	}
+	programs := map[string]string{}
+	for _, t := range run {
+		program, built := programs[t.folder]
+		if !built {
+			program = filepath.Join(s.scratch, fmt.Sprintf("mutant-%d.test", len(programs)))
+			if _, err := command(10*time.Minute, "", "scripts/go.sh", "test", "-c", "-vet=off", "-overlay", overlayFile, "-o", program, "./"+t.folder); err != nil {
+				return invalid, nil
+			}
+			programs[t.folder] = program
+		}
+		if _, err := command(10*time.Second+10*t.took, t.folder, program, "-test.short", "-test.run", "^"+t.name+"$"); err != nil {
+			return killed, nil
+		}
+	}
+	return survived, nil
+}
+
+// counted reports whether any profile knows the line: then a test that does not reach it is not run.
+func (s *goSuite) counted(m *mutant) bool {
+	src, err := os.ReadFile(m.file)
+	if err != nil {
+		return true
+	}
+	// In gofmt's form, what is inside of a function is indented, and what is outside ends at a line that begins with func.
+	lines := strings.Split(string(src), "\n")
+	for i := m.line - 1; i >= 0; i-- {
+		if strings.HasPrefix(lines[i], "func ") {
+			return true
+		}
+		if i < m.line-1 && (lines[i] == "}" || lines[i] == ")") {
+			return false
+		}
+	}
+	return false
+}
+
+// command runs a program with a limit of time in a folder, and returns what it printed.
+func command(limit time.Duration, folder, name string, args ...string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	if folder != "" {
+		path, err := filepath.Abs(name)
+		if err != nil {
+			return nil, err
+		}
+		name = path
+	}
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Dir, cmd.WaitDelay = folder, time.Second
+	return cmd.CombinedOutput()
+}
+
+func tail(b []byte) []byte { return b[max(0, len(b)-2000):] }
+
+// A cSuite is the checks of the kernels, in a copy of the sources, and the golden vectors.
+type cSuite struct{ scratch string }
+
+func (s *cSuite) sites() ([]mutant, error) {
+	for _, name := range []string{"CMakeLists.txt", "csrc", "include"} {
+		if out, err := command(time.Minute, "", "cp", "-r", "--parents", name, mkdir(s.scratch)); err != nil {
+			return nil, fmt.Errorf("%v: %s", err, out)
+		}
+	}
+	if got, err := s.build(); got != survived || err != nil {
+		return nil, fmt.Errorf("the copy does not pass its checks: %v", err)
+	}
+	files, err := filepath.Glob(scalar + "/*.c")
+	if err != nil {
+		return nil, err
+	}
+	var all []mutant
+	for _, file := range files {
+		sites, err := cSites(scalar, file)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, sites...)
+	}
+	return all, nil
+}
+
+func mkdir(path string) string {
+	_ = os.MkdirAll(path, 0o755) // what is written into it fails
+	return path
+}
+
+// build compiles the copy and runs its checks, and where these pass the golden vectors of go/kernel with it.
+func (s *cSuite) build() (outcome, error) {
+	build := filepath.Join(s.scratch, "build")
+	if _, err := command(10*time.Minute, "", "cmake", "-S", s.scratch, "-B", build); err != nil {
+		return invalid, err
+	}
+	if _, err := command(10*time.Minute, "", "cmake", "--build", build, "--parallel", "2"); err != nil {
+		return invalid, nil
+	}
+	if _, err := command(5*time.Minute, "", filepath.Join(build, "csrc", "check"), "--quick"); err != nil {
+		return killed, nil
+	}
+	program := filepath.Join(s.scratch, "kernel.test")
+	lib, err := filepath.Abs(filepath.Join(build, "csrc"))
+	if err != nil {
+		return 0, err
+	}
+	if out, err := command(10*time.Minute, "", "env", "QN_LIB="+lib, "scripts/go.sh", "test", "-c", "-vet=off", "-o", program, "./go/kernel"); err != nil {
+		return 0, fmt.Errorf("%v: %s", err, out)
+	}
+	if _, err := command(5*time.Minute, "go/kernel", "/usr/bin/env", "QUERN_ISA=scalar", mustAbs(program), "-test.short"); err != nil {
+		return killed, nil
+	}
+	return survived, nil
+}
+
+func mustAbs(path string) string {
+	abs, err := filepath.Abs(path)
+	if err != nil {
+		return path
+	}
+	return abs
+}
+
+func (s *cSuite) try(m *mutant) (outcome, error) {
+	text, err := m.apply()
+	if err != nil {
+		return 0, err
+	}
+	copied := filepath.Join(s.scratch, m.file)
+	original, err := os.ReadFile(copied)
+	if err != nil {
+		return 0, err
+	}
+	if err := os.WriteFile(copied, text, 0o644); err != nil {
+		return 0, err
+	}
+	got, err := s.build()
+	return got, errors.Join(err, os.WriteFile(copied, original, 0o644))
+}
