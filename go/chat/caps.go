@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"context"
 	"maps"
 	"strings"
 	"time"
@@ -23,8 +24,9 @@ type Caps struct {
 	EnableThinking    bool `json:"supports_enable_thinking"` // the variable enable_thinking
 }
 
-// Probe conversations are short: a template that exceeds these limits is hostile.
-var probeLimits = jinja.Limits{Steps: 200e3, Bytes: 4 << 20}
+// Probe conversations are short and few: published templates take 7,000 steps for all of them. One that exceeds these limits is hostile, and is probed no
+// further.
+var probeLimits = jinja.Limits{Steps: 1e6, Bytes: 16 << 20}
 
 // Words that occur in no template.
 const (
@@ -40,6 +42,11 @@ const aTool = `[{"type": "function", "function": {"name": "` + wordB + `", "desc
 // probe finds the capabilities, each by rendering a conversation and looking
 // for its words in the prompt.
 func (t *Template) probe() {
+	until, cancel := context.WithTimeout(context.Background(), longest)
+	defer cancel()
+	left := probeLimits
+	t.probing = &probing{until, &left}
+	defer func() { t.probing = nil }()
 	c := &t.caps
 	user := Message{Role: "user", Content: Text(wordA)}
 	parts := Message{Role: "user", Content: Content{Parts: []string{wordA}}}
@@ -90,6 +97,12 @@ func (t *Template) probeTools(user Message) {
 	c.ObjectArguments = false
 }
 
+// A probing is what a template is given for all of its probes.
+type probing struct {
+	until context.Context
+	left  *jinja.Limits
+}
+
 // render renders a probe conversation. tools is a JSON array, or empty for none.
 func (t *Template) render(tools string, vars map[string]any, messages ...Message) (string, error) {
 	l, err := t.messages(messages)
@@ -103,7 +116,7 @@ func (t *Template) render(tools string, vars map[string]any, messages ...Message
 		}
 	}
 	maps.Copy(all, vars)
-	return t.run(all, time.Unix(0, 0).UTC(), probeLimits)
+	return t.run(t.probing.until, all, time.Unix(0, 0).UTC(), t.probing.left)
 }
 
 // try renders without tools, and on failure with one, which some templates require.

@@ -12,6 +12,7 @@
 package chat
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -22,8 +23,10 @@ import (
 )
 
 // Conversations of a megabyte in a hundred messages stay far below these limits.
-// The steps take about two seconds.
+// The steps take about two seconds of a core, and there are longest for them.
 var limits = jinja.Limits{Steps: 20e6, Bytes: 256 << 20}
+
+const longest = 20 * time.Second
 
 // RequestError is a conversation that cannot be rendered: the client's
 // mistake, or one that the template refuses with raise_exception. Any other
@@ -48,7 +51,8 @@ type Template struct {
 	style  *style
 	syntax *syntax
 	// noNull: null content becomes an empty string, since the template would print it.
-	noNull bool
+	noNull  bool
+	probing *probing // nil when they are done
 }
 
 // Parse parses a chat template and probes its capabilities by rendering.
@@ -80,6 +84,7 @@ type Input struct {
 	ReasoningEffort      string                     // such as low or high; "" leaves it to the template
 	Kwargs               map[string]json.RawMessage // more variables: chat_template_kwargs
 	Now                  time.Time                  // for dates; zero is now
+	Until                context.Context            // whose end ends Render with its error; nil: there is none
 }
 
 // A Prompt is a rendered conversation.
@@ -194,11 +199,21 @@ func (t *Template) prompt(in Input) (string, error) {
 	if in.ReasoningEffort != "" {
 		vars["reasoning_effort"] = in.ReasoningEffort
 	}
-	return t.run(vars, in.Now, limits)
+	until := in.Until
+	if until == nil {
+		until = context.Background()
+	}
+	until, cancel := context.WithTimeout(until, longest)
+	defer cancel()
+	left := limits
+	return t.run(until, vars, in.Now, &left)
 }
 
+// mostRefusal is how many bytes of a template's own message are passed on.
+const mostRefusal = 1000
+
 // run renders with these variables and those that every template has.
-func (t *Template) run(vars map[string]any, now time.Time, limits jinja.Limits) (string, error) {
+func (t *Template) run(until context.Context, vars map[string]any, now time.Time, limits *jinja.Limits) (string, error) {
 	if now.IsZero() {
 		now = time.Now()
 	}
@@ -212,6 +227,9 @@ func (t *Template) run(vars map[string]any, now time.Time, limits jinja.Limits) 
 	}
 	vars["raise_exception"] = jinja.Func(func(args []any) (any, error) {
 		if message, ok := oneString(args); ok {
+			if len(message) > mostRefusal {
+				message = strings.ToValidUTF8(message[:mostRefusal], "") + "..."
+			}
 			return nil, badRequest("the model's chat template refuses the conversation: %s", message)
 		}
 		return nil, errors.New("raise_exception wants one text")
@@ -222,7 +240,7 @@ func (t *Template) run(vars map[string]any, now time.Time, limits jinja.Limits) 
 		}
 		return nil, errors.New("strftime_now wants one format, of less than 1000 bytes")
 	})
-	text, err := t.jinja.Render(vars, limits)
+	text, err := t.jinja.Render(until, vars, limits)
 	var refused *RequestError
 	switch {
 	case errors.As(err, &refused):

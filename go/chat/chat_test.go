@@ -1,8 +1,10 @@
 package chat
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -364,11 +366,45 @@ func TestStrftime(t *testing.T) {
 
 // Hostile templates cost their probes, and no more.
 func TestHostile(t *testing.T) {
+	for _, source := range []string{
+		"{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+		"{% set ns=namespace(l=[]) %}{% set s='x'*1000000 %}{% for i in range(9999) %}{% set ns.l=[ns.l,x[s]] %}{% endfor %}",
+		"{% set ns=namespace(l=[],x={}) %}{% set s='x'*1000000 %}{% for i in range(9999) %}{% set ns.l=[ns.l,ns.x[s]] %}{% endfor %}",
+		"{% set l=[0]*99999 %}{% for a in range(99999) %}{% set x = l|sum %}{% endfor %}",
+	} {
+		var tmpl *Template
+		var before, after runtime.MemStats
+		runtime.ReadMemStats(&before)
+		took := cputime.Of(func() { tmpl = parse(t, source) })
+		runtime.ReadMemStats(&after)
+		if made := after.TotalAlloc - before.TotalAlloc; made > 1<<30 || took > 3*time.Second {
+			t.Errorf("%s: its probes took %v and %d MB", source, took, made>>20)
+		}
+		var err error
+		took = cputime.Of(func() { _, err = tmpl.Render(Input{Messages: []Message{{Role: "user"}}}) })
+		if err == nil || took > 20*time.Second {
+			t.Errorf("%s: %v after %v", source, err, took)
+		}
+	}
+}
+
+// A rendering ends when nobody waits for it any more.
+func TestUntil(t *testing.T) {
 	tmpl := parse(t, "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}")
-	var err error
-	took := cputime.Of(func() { _, err = tmpl.Render(Input{Messages: []Message{{Role: "user"}}}) })
-	if err == nil || !errors.Is(err, jinja.ErrLimit) || took > 20*time.Second {
-		t.Errorf("%v after %v", err, took)
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(10*time.Millisecond, cancel)
+	took := cputime.Of(func() {
+		if _, err := tmpl.Render(Input{Messages: []Message{{Role: "user"}}, Until: ctx}); !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled: %v", err)
+		}
+	})
+	if took > time.Second {
+		t.Errorf("cancelled after %v", took)
+	}
+	ctx, cancel = context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, err := tmpl.Render(Input{Messages: []Message{{Role: "user"}}, Until: ctx}); !errors.Is(err, jinja.ErrLimit) {
+		t.Errorf("too late: %v", err)
 	}
 }
 

@@ -26,7 +26,7 @@ func (it *interp) eval(e expr, sc *scope) any {
 	case *constant:
 		return e.value
 	case *name:
-		return sc.get(e.name)
+		return it.lookup(sc, e.name)
 	case *attrExpr:
 		return it.attr(it.eval(e.x, sc), e.name)
 	case *itemExpr:
@@ -81,8 +81,7 @@ func (it *interp) eval(e expr, sc *scope) any {
 	case *dictExpr:
 		d := &Dict{}
 		for i, k := range e.keys {
-			it.alloc(3 * listItem)
-			d.Set(it.eval(k, sc), it.eval(e.values[i], sc))
+			it.put(d, it.eval(k, sc), it.eval(e.values[i], sc))
 		}
 		return d
 	}
@@ -107,6 +106,7 @@ func (it *interp) args(e arguments, sc *scope) args {
 		if !ok {
 			fail("** wants a dict")
 		}
+		it.alloc(2 * listItem * len(d.keys))
 		for i, k := range d.keys {
 			a.names = append(a.names, it.text(k))
 			a.named = append(a.named, d.values[i])
@@ -139,6 +139,9 @@ func (it *interp) call(fn any, a args) any {
 		if err != nil {
 			fail("%w", err)
 		}
+		if s, ok := v.(string); ok {
+			it.alloc(len(s))
+		}
 		return v
 	case *macro:
 		return it.callMacro(fn, a)
@@ -157,6 +160,7 @@ func (it *interp) call(fn any, a args) any {
 // attr evaluates v.name: methods first, then the items of a dict.
 func (it *interp) attr(v any, name string) any {
 	var methods map[string]builtin
+	it.read(2 * len(name))
 	switch v := v.(type) {
 	case string:
 		methods = stringMethods
@@ -197,7 +201,7 @@ func (it *interp) item(v, index any) any {
 		if l, ok := index.(*List); ok {
 			return missing("%s has no item %s", typeName(v), it.text(l))
 		}
-		if x, ok := v.Get(index); ok {
+		if x, ok := it.get(v, index); ok {
 			return x
 		}
 	case *List:
@@ -325,6 +329,7 @@ func (it *interp) slice(e *sliceExpr, sc *scope) any {
 func (it *interp) join(items []any, sep string) string {
 	var b strings.Builder
 	for i, v := range items {
+		it.step(1)
 		if i > 0 {
 			it.alloc(len(sep))
 			b.WriteString(sep)
@@ -392,7 +397,7 @@ func (it *interp) contains(all, v any) bool {
 		if _, ok := v.(*List); ok {
 			return false
 		}
-		_, ok := all.Get(v)
+		_, ok := it.get(all, v)
 		return ok
 	}
 	for _, x := range it.iterate(all) {

@@ -1,6 +1,9 @@
 package jinja
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 var constants = map[string]any{
 	"true": true, "True": true, "false": false, "False": false, "none": nil, "None": nil,
@@ -154,10 +157,14 @@ func (p *parser) primary() expr {
 		}
 		return &name{t.text}
 	case tString:
-		for p.tok().kind == tString { // adjacent strings are concatenated
-			t.text += p.next().text
+		if p.tok().kind != tString {
+			return &constant{t.text}
 		}
-		return &constant{t.text}
+		var b strings.Builder // adjacent strings are concatenated
+		for b.WriteString(t.text); p.tok().kind == tString; {
+			b.WriteString(p.next().text)
+		}
+		return &constant{b.String()}
 	case tNumber:
 		return &constant{t.num}
 	case tOp:
@@ -286,11 +293,11 @@ func (p *parser) filters(x expr, inline bool) expr {
 }
 
 func (p *parser) dotted() string {
-	s := p.want(tName, "").text
+	parts := []string{p.want(tName, "").text}
 	for p.op(".") {
-		s += "." + p.want(tName, "").text
+		parts = append(parts, p.want(tName, "").text)
 	}
-	return s
+	return strings.Join(parts, ".")
 }
 
 // unknown returns a filter or a test that fails when called: one that is not

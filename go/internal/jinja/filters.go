@@ -23,8 +23,17 @@ func init() {
 	add("lower", textFilter("lower", strings.ToLower))
 	add("capitalize", textFilter("capitalize", capitalize))
 	add("title", textFilter("title", titleWords))
-	add("escape e", textFilter("escape", strings.NewReplacer(
-		"&", "&amp;", "<", "&lt;", ">", "&gt;", "'", "&#39;", `"`, "&#34;").Replace))
+	escape := strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", "'", "&#39;", `"`, "&#34;")
+	add("escape e", func(it *interp, v any, a args) any {
+		a.bind(it, "escape", "")
+		s := it.text(v)
+		it.alloc(len(s))
+		it.scan(len(s))
+		for _, c := range []byte("&<>'\"") {
+			it.alloc(4 * strings.Count(s, string(c)))
+		}
+		return escape.Replace(s)
+	})
 	add("trim", func(it *interp, v any, a args) any { return strip(it, it.text(v), a, "trim", true, true) })
 	add("replace", func(it *interp, v any, a args) any {
 		p := a.bind(it, "replace", "old new count?")
@@ -65,6 +74,7 @@ func init() {
 			return toFloat(n)
 		}
 		if s, ok := v.(string); ok {
+			it.alloc(2 * len(s))
 			if f, err := parseFloat(s); err == nil {
 				return f
 			}
@@ -75,9 +85,17 @@ func init() {
 	add("indent", indent)
 	add("wordcount", func(it *interp, v any, a args) any {
 		a.bind(it, "wordcount", "")
-		words := strings.FieldsFunc(it.text(v), func(r rune) bool { return !isWord(r) })
-		it.alloc(len(words))
-		return int64(len(words))
+		s := it.text(v)
+		it.scan(len(s))
+		words, inside := int64(0), false
+		for _, r := range s {
+			if isWord(r) != inside {
+				if inside = !inside; inside {
+					words++
+				}
+			}
+		}
+		return words
 	})
 	add("truncate", truncate)
 	add("center", func(it *interp, v any, a args) any {
@@ -86,7 +104,7 @@ func init() {
 	})
 	add("format", func(it *interp, v any, a args) any {
 		if a.names != nil {
-			return it.printf(it.text(v), a.dict())
+			return it.printf(it.text(v), a.dict(it))
 		}
 		return it.printf(it.text(v), tuple(a.pos...))
 	})
@@ -105,7 +123,8 @@ func textFilter(name string, f func(string) string) builtin {
 	return func(it *interp, v any, a args) any {
 		a.bind(it, name, "")
 		s := it.text(v)
-		it.alloc(len(s))
+		it.alloc(2 * len(s)) // there are letters whose other case is longer
+		it.scan(len(s))
 		return f(s)
 	}
 }
@@ -142,7 +161,7 @@ func toInteger(it *interp, v any, a args) any {
 	case *big.Int:
 		return v
 	case string:
-		it.read(len(v))
+		it.alloc(3 * len(v))
 		text := strings.ReplaceAll(strings.TrimFunc(v, isSpace), "_", "")
 		base := p.int(1, 10)
 		if prefix := map[int]string{16: "0x", 8: "0o", 2: "0b"}[base]; prefix != "" {
@@ -212,24 +231,26 @@ func indent(it *interp, v any, a args) any {
 	if !ok {
 		by = it.repeat(" ", int64(p.int(0, 4))).(string)
 	}
-	lines := splitLines(it.text(v) + "\n")
+	s := it.text(v)
+	it.alloc(len(s))
+	lines := it.splitLines(s + "\n")
+	total := 0
 	for i, line := range lines {
 		if (i > 0 || p.isTrue(1)) && (line != "" || p.isTrue(2) || i == 0) {
 			it.alloc(len(by) + len(line))
 			lines[i] = by + line
 		}
-		it.alloc(listItem)
+		total += len(lines[i]) + 1
 	}
-	s := strings.Join(lines, "\n")
-	it.alloc(len(s))
-	return s
+	it.alloc(total)
+	return strings.Join(lines, "\n")
 }
 
 func truncate(it *interp, v any, a args) any {
 	p := a.bind(it, "truncate", "length? killwords? end? leeway?")
 	s, end := it.text(v), p.text(2, "...")
 	n := p.int(0, 255)
-	it.alloc(len(s))
+	it.alloc(len(s) + len(end))
 	if n < it.length(end) || p.int(3, 5) < 0 {
 		fail("truncate wants a length of at least its end, and no negative leeway")
 	}
@@ -245,12 +266,13 @@ func truncate(it *interp, v any, a args) any {
 
 // replace is Python's str.replace; count is negative for all.
 func (it *interp) replace(s, old, to string, count int) string {
-	it.read(len(s))
+	it.read(len(s) + len(old) + len(to))
 	n := strings.Count(s, old)
 	if count >= 0 {
 		n = min(n, count)
 	}
 	it.alloc(len(s))
+	it.step(n / 4)
 	if more := len(to) - len(old); more > 0 {
 		it.repeatCount(more, n)
 	}
@@ -279,15 +301,26 @@ func (it *interp) pad(s string, width int, fill string, side int) string {
 	case side == 0:
 		left = n/2 + n&width&1
 	}
-	it.alloc(len(s))
+	it.alloc(2*len(s) + n*len(fill))
 	return it.repeat(fill, int64(left)).(string) + s + it.repeat(fill, int64(n-left)).(string)
 }
 
+// lineEnds are the characters that end a line, as Python has it.
+const lineEnds = "\n\r\v\f\x1c\x1d\x1e\u0085\u2028\u2029"
+
 // splitLines is Python's str.splitlines.
-func splitLines(s string) []string {
-	var lines []string
+func (it *interp) splitLines(s string) []string {
+	it.scan(len(s))
+	n := 1
+	for _, r := range s {
+		if strings.ContainsRune(lineEnds, r) {
+			n++
+		}
+	}
+	it.alloc(2 * listItem * n)
+	lines := make([]string, 0, n)
 	for s != "" {
-		i := strings.IndexAny(s, "\n\r\v\f\x1c\x1d\x1e\u0085\u2028\u2029")
+		i := strings.IndexAny(s, lineEnds)
 		if i < 0 {
 			return append(lines, s)
 		}

@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	verb  = regexp.MustCompile(`%(?:\((\w+)\))?([-+ #0]*)(\d*)(?:\.(\d*))?([a-zA-Z%]|$)`)
+	verb  = regexp.MustCompile(`^%(?:\((\w+)\))?([-+ #0]*)(\d*)(?:\.(\d*))?([a-zA-Z%]|$)`)
 	field = regexp.MustCompile(`\{\{|\}\}|\{(\w*)\}|[{}]`)
 )
 
@@ -23,6 +23,7 @@ func (it *interp) printf(format string, v any) string {
 	case *Dict:
 		dict = v
 	}
+	it.step(len(format)) // regular expressions are slow
 	used := 0
 	var b strings.Builder
 	add := func(s string) {
@@ -47,7 +48,7 @@ func (it *interp) printf(format string, v any) string {
 		var value any
 		switch {
 		case m[1] != "" && dict != nil:
-			value, _ = dict.Get(m[1])
+			value, _ = it.get(dict, m[1])
 		case used < len(values):
 			value = values[used]
 			used++
@@ -122,8 +123,9 @@ func (it *interp) verb(m []string, v any) string {
 // braces is str.format, with fields that are empty, numbers or names.
 func (it *interp) braces(format string, a args) string {
 	used := 0
-	named := a.dict()
+	named := a.dict(it)
 	it.alloc(len(format))
+	it.step(len(format)) // regular expressions are slow
 	return field.ReplaceAllStringFunc(format, func(f string) string {
 		switch f {
 		case "{{", "}}":
@@ -132,7 +134,7 @@ func (it *interp) braces(format string, a args) string {
 			fail("str.format takes {}, {0} and {name}, and braces twice for themselves")
 		}
 		key := f[1 : len(f)-1]
-		if v, ok := named.Get(key); ok {
+		if v, ok := it.get(named, key); ok {
 			s := it.text(v)
 			it.alloc(len(s))
 			return s

@@ -32,7 +32,7 @@ func init() { // a composite literal would refer to itself, through calls
 			for _, v := range a.pos {
 				it.update(d, v)
 			}
-			it.update(d, a.dict())
+			it.update(d, a.dict(it))
 			return d
 		},
 		"namespace": func(it *interp, a args) any {
@@ -41,10 +41,10 @@ func init() { // a composite literal would refer to itself, through calls
 	}
 }
 
-func (a args) dict() *Dict {
+func (a args) dict(it *interp) *Dict {
 	d := &Dict{}
 	for i, name := range a.names {
-		d.Set(name, a.named[i])
+		it.put(d, name, a.named[i])
 	}
 	return d
 }
@@ -59,11 +59,10 @@ func (it *interp) update(d *Dict, v any) {
 			if len(kv) != 2 {
 				fail("a dict is made of pairs")
 			}
-			from.Set(kv[0], kv[1])
+			it.put(from, kv[0], kv[1])
 		}
 	}
-	it.alloc(3 * listItem * len(from.keys))
 	for i, k := range from.keys {
-		d.Set(k, from.values[i])
+		it.put(d, k, from.values[i])
 	}
 }

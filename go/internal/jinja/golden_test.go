@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"os"
@@ -28,7 +29,7 @@ func render(template string, vars json.RawMessage, limits Limits) (string, error
 			m[k.(string)] = v.(*Dict).values[i]
 		}
 	}
-	return t.Render(m, limits)
+	return t.Render(context.Background(), m, &limits)
 }
 
 // The cases are rendered by Python's jinja2: see scripts/golden_jinja.py.

@@ -1,13 +1,23 @@
 package jinja
 
-import "strings"
+import (
+	"context"
+	"errors"
+	"math/big"
+	"strings"
+)
 
 // listItem is the bytes counted for an item of a list.
 const listItem = 32
 
+// everySteps is how many steps lie between two looks whether the rendering is still wanted: less than a millisecond.
+const everySteps = 4096
+
 // interp is the state of one rendering.
 type interp struct {
-	limits Limits
+	ctx    context.Context
+	limits *Limits
+	blind  int // steps since the last look at ctx
 	depth  int
 	line   int
 	out    *strings.Builder
@@ -18,10 +28,45 @@ func (it *interp) step(n int) {
 	if it.limits.Steps -= n; it.limits.Steps < 0 {
 		fail("takes too many steps: %w", ErrLimit)
 	}
+	if it.blind += n; it.blind > everySteps {
+		it.blind = 0
+		switch err := it.ctx.Err(); {
+		case errors.Is(err, context.DeadlineExceeded):
+			fail("takes too long: %w", ErrLimit)
+		case err != nil:
+			fail("%w", err)
+		}
+	}
 }
 
 // read counts the steps of scanning n bytes of text.
 func (it *interp) read(n int) { it.step(n / 32) }
+
+// scan counts the steps of taking n bytes of text apart, character by character.
+func (it *interp) scan(n int) { it.step(n / 8) }
+
+// hash counts the steps of hashing a key.
+func (it *interp) hash(key any) {
+	switch k := key.(type) {
+	case string:
+		it.read(len(k))
+	case *big.Int:
+		it.step(1 + k.BitLen()/32)
+	}
+}
+
+// get is d.Get, counted.
+func (it *interp) get(d *Dict, key any) (any, bool) {
+	it.hash(key)
+	return d.Get(key)
+}
+
+// put is d.Set, counted.
+func (it *interp) put(d *Dict, key, value any) {
+	it.hash(key)
+	it.alloc(3 * listItem)
+	d.Set(key, value)
+}
 
 // alloc counts n bytes before they are allocated.
 func (it *interp) alloc(n int) {
@@ -76,8 +121,12 @@ func (s *scope) set(name string, v any) {
 	s.vars[name] = v
 }
 
-func (s *scope) get(name string) any {
-	for ; s != nil; s = s.parent {
+func (it *interp) lookup(s *scope, name string) any {
+	for n := 0; s != nil; s = s.parent {
+		if n += 32 + len(name); n >= 512 { // some scopes are a step
+			it.read(n)
+			n = 0
+		}
 		if v, ok := s.vars[name]; ok {
 			return v
 		}
@@ -178,12 +227,11 @@ func (it *interp) assign(t target, v any, sc *scope) {
 			it.assign(one, items[i], sc)
 		}
 	case t.attr != "":
-		ns, ok := sc.get(t.name).(*namespace)
+		ns, ok := it.lookup(sc, t.name).(*namespace)
 		if !ok {
 			fail("cannot set attribute %s: %s is no namespace", t.attr, t.name)
 		}
-		it.alloc(3 * listItem)
-		ns.attrs.Set(t.attr, v)
+		it.put(ns.attrs, t.attr, v)
 	default:
 		it.alloc(3 * listItem)
 		sc.set(t.name, v)
@@ -224,7 +272,7 @@ func (it *interp) loop(s *forStmt, over any, sc *scope, depth int) {
 		}
 	}
 	for i, v := range items {
-		it.step(1)
+		it.alloc(2 * listItem)
 		l.index = i
 		inner := &scope{parent: sc}
 		inner.set("loop", l)
@@ -295,6 +343,9 @@ type macro struct {
 func (it *interp) callMacro(m *macro, a args) string {
 	defer it.enter()()
 	sc := &scope{parent: m.scope}
+	n := len(a.pos) + len(a.names) + len(m.params)
+	it.alloc(3 * listItem * n)
+	it.scan(len(a.names) * len(m.params)) // see has
 	var rest []any
 	for i, v := range a.pos {
 		if i < len(m.params) {
@@ -309,7 +360,7 @@ func (it *interp) callMacro(m *macro, a args) string {
 		case !m.has(name) && name == "caller":
 			sc.set(name, a.named[i])
 		case !m.has(name):
-			others.Set(name, a.named[i])
+			it.put(others, name, a.named[i])
 		case sc.vars[name] != nil:
 			fail("macro %s got its argument %s twice", m.name, name)
 		default:

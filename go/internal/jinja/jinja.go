@@ -15,6 +15,7 @@
 package jinja
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -40,7 +41,7 @@ type Error struct {
 func (e *Error) Error() string { return fmt.Sprintf("template line %d: %v", e.Line, e.Err) }
 func (e *Error) Unwrap() error { return e.Err }
 
-// Limits bound one rendering.
+// Limits bound one rendering. What a step costs is bounded: millions of steps are a second.
 type Limits struct {
 	Steps int // expressions evaluated, and units of 32 bytes of text scanned
 	Bytes int // of text and lists allocated, whether or not still in use
@@ -70,9 +71,9 @@ func Parse(source string) (t *Template, err error) {
 	return &Template{body}, nil
 }
 
-// Render runs the template with these variables.
-func (t *Template) Render(vars map[string]any, limits Limits) (text string, err error) {
-	it := &interp{limits: limits, out: new(strings.Builder)}
+// Render runs the template with these variables, until ctx ends. It takes what it uses from the limits.
+func (t *Template) Render(ctx context.Context, vars map[string]any, limits *Limits) (text string, err error) {
+	it := &interp{ctx: ctx, limits: limits, out: new(strings.Builder)}
 	defer func() { err = recovered(recover(), it.line, err) }()
 	globals := &scope{vars: make(map[string]any, len(functions)+len(vars))}
 	for name, fn := range functions {
@@ -101,4 +102,17 @@ func recovered(r any, line int, err error) error {
 	}
 }
 
-func fail(format string, args ...any) { panic(&Error{Err: fmt.Errorf(format, args...)}) }
+func fail(format string, args ...any) { panic(&Error{Err: fmt.Errorf(format, clip(args)...)}) }
+
+// mostQuoted is how many bytes of a template's text a message quotes.
+const mostQuoted = 80
+
+// clip shortens texts for a message.
+func clip(args []any) []any {
+	for i, v := range args {
+		if s, ok := v.(string); ok && len(s) > mostQuoted {
+			args[i] = strings.ToValidUTF8(s[:mostQuoted], "") + "..."
+		}
+	}
+	return args
+}

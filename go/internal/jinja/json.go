@@ -174,6 +174,7 @@ func (e *encoder) items(marks string, n, depth int, item func(i int)) {
 	newline := func(depth int) {
 		if e.lines {
 			e.write("\n")
+			e.it.step(depth / 8)
 			for range depth {
 				e.write(e.indent)
 			}
@@ -205,6 +206,7 @@ func (e *encoder) key(k any) {
 
 func (e *encoder) str(s string) {
 	e.it.alloc(len(s) + 2)
+	e.it.scan(len(s))
 	b := &e.b
 	b.WriteByte('"')
 	for _, r := range s {
@@ -216,8 +218,10 @@ func (e *encoder) str(s string) {
 			b.WriteByte('\\')
 			b.WriteByte("ntrbf"[strings.IndexRune("\n\t\r\b\f", r)])
 		case r < 0x20 || e.ascii && r > 0x7e && r < 0x10000:
+			e.it.alloc(32) // and a step
 			fmt.Fprintf(b, `\u%04x`, r)
 		case e.ascii && r >= 0x10000:
+			e.it.alloc(32)
 			hi, lo := utf16.EncodeRune(r)
 			fmt.Fprintf(b, `\u%04x\u%04x`, hi, lo)
 		default:

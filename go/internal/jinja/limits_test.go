@@ -106,7 +106,7 @@ func TestFromJSON(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := (&interp{limits: generous}).text(v); got != want {
+		if got := (&interp{ctx: t.Context(), limits: &Limits{Steps: 1e6, Bytes: 16 << 20}}).text(v); got != want {
 			t.Errorf("%s: %s, not %s", in, got, want)
 		}
 	}

@@ -74,7 +74,7 @@ func items(it *interp, v any, a args) any {
 func (it *interp) pairs(d *Dict) *List {
 	l := &List{}
 	for i, k := range d.keys {
-		it.alloc(3 * listItem)
+		it.alloc(4 * listItem)
 		l.Items = append(l.Items, tuple(k, d.values[i]))
 	}
 	return l
@@ -88,6 +88,7 @@ func (it *interp) attribute(v, path any) any {
 	}
 	for part := range strings.SplitSeq(it.text(path), ".") {
 		it.step(1)
+		it.alloc(len(part))
 		if i, err := strconv.ParseInt(part, 10, 64); err == nil {
 			v = it.item(v, i)
 		} else {
@@ -127,11 +128,11 @@ func (it *interp) sortKeys(from []any, path any, caseSensitive bool) []any {
 
 // sorted is a stable sort by keys.
 func (it *interp) sorted(from, keys []any, reverse bool) []any {
+	it.alloc(listItem * len(from))
 	order := make([]int, len(from))
 	for i := range order {
 		order[i] = i
 	}
-	it.alloc(listItem * len(from))
 	slices.SortStableFunc(order, func(i, j int) int {
 		if reverse {
 			i, j = j, i
@@ -187,7 +188,9 @@ func unique(it *interp, v any, a args) any {
 	seen := map[any]bool{}
 	var kept []any
 	for i, k := range it.sortKeys(from, p.or(1, nil), p.isTrue(0)) {
+		it.hash(k)
 		if h := hash(k); !seen[h] {
+			it.alloc(2 * listItem)
 			seen[h] = true
 			kept = append(kept, from[i])
 		}
@@ -205,9 +208,11 @@ func groupBy(it *interp, v any, a args) any {
 	for n, i := range order {
 		i := int(i.(int64))
 		if n == 0 || !it.equal(folded[i], folded[order[n-1].(int64)]) {
+			it.alloc(4 * listItem)
 			groups = append(groups, tuple(keys[i], &List{}))
 		}
 		members := groups[len(groups)-1].(*List).Items[1].(*List)
+		it.alloc(listItem)
 		members.Items = append(members.Items, from[i])
 	}
 	return it.list(groups)
@@ -236,6 +241,7 @@ func mapFilter(it *interp, v any, a args) any {
 		return &List{Items: it.attributes(from, p.values[0], p.or(1, nil))}
 	}
 	name := it.text(a.pos[0])
+	it.read(len(name))
 	f := filters[name]
 	if f == nil {
 		fail("unknown filter %s", name)
@@ -261,6 +267,7 @@ func (it *interp) choose(v any, a args, attr, want bool) any {
 	test := builtin(func(it *interp, v any, a args) any { return isTrue(v) })
 	if len(a.pos) > 0 {
 		name := it.text(a.pos[0])
+		it.read(len(name))
 		if test = tests[name]; test == nil {
 			fail("unknown test %s", name)
 		}
@@ -304,6 +311,7 @@ func sum(it *interp, v any, a args) any {
 	}
 	total := p.or(1, int64(0))
 	for _, x := range from {
+		it.step(1)
 		total = it.binary("+", total, x)
 	}
 	return total

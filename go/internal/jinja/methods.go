@@ -25,17 +25,21 @@ func init() {
 		"rsplit":     func(it *interp, v any, a args) any { return it.split(v.(string), a, true) },
 		"splitlines": func(it *interp, v any, a args) any {
 			a.bind(it, "splitlines", "")
-			return it.texts(splitLines(v.(string)))
+			return it.texts(it.splitLines(v.(string)))
 		},
 		"partition":  func(it *interp, v any, a args) any { return it.partition(v.(string), a, strings.Index) },
 		"rpartition": func(it *interp, v any, a args) any { return it.partition(v.(string), a, strings.LastIndex) },
 		"startswith": func(it *interp, v any, a args) any { return it.affix(v.(string), a, strings.HasPrefix) },
 		"endswith":   func(it *interp, v any, a args) any { return it.affix(v.(string), a, strings.HasSuffix) },
 		"removeprefix": func(it *interp, v any, a args) any {
-			return strings.TrimPrefix(v.(string), a.bind(it, "removeprefix", "prefix").text(0, ""))
+			prefix := a.bind(it, "removeprefix", "prefix").text(0, "")
+			it.read(len(prefix))
+			return strings.TrimPrefix(v.(string), prefix)
 		},
 		"removesuffix": func(it *interp, v any, a args) any {
-			return strings.TrimSuffix(v.(string), a.bind(it, "removesuffix", "suffix").text(0, ""))
+			suffix := a.bind(it, "removesuffix", "suffix").text(0, "")
+			it.read(len(suffix))
+			return strings.TrimSuffix(v.(string), suffix)
 		},
 		"find":  func(it *interp, v any, a args) any { return it.find(v.(string), a, strings.Index) },
 		"rfind": func(it *interp, v any, a args) any { return it.find(v.(string), a, strings.LastIndex) },
@@ -48,8 +52,9 @@ func init() {
 		},
 		"count": func(it *interp, v any, a args) any {
 			p := a.bind(it, "count", "sub")
-			it.read(len(v.(string)))
-			return int64(strings.Count(v.(string), p.text(0, "")))
+			sub := p.text(0, "")
+			it.read(len(v.(string)) + len(sub))
+			return int64(strings.Count(v.(string), sub))
 		},
 		"join": func(it *interp, v any, a args) any {
 			p := a.bind(it, "join", "items")
@@ -84,7 +89,7 @@ func init() {
 	dictMethods = map[string]builtin{
 		"get": func(it *interp, v any, a args) any {
 			p := a.bind(it, "get", "key default?")
-			if x, ok := v.(*Dict).Get(p.values[0]); ok {
+			if x, ok := it.get(v.(*Dict), p.values[0]); ok {
 				return x
 			}
 			return p.or(1, nil)
@@ -136,7 +141,7 @@ func changes(name string) builtin {
 func each(f func(rune) bool) builtin {
 	return func(it *interp, v any, a args) any {
 		s := v.(string)
-		it.read(len(s))
+		it.scan(len(s))
 		return s != "" && strings.IndexFunc(s, func(r rune) bool { return !f(r) }) < 0
 	}
 }
@@ -165,7 +170,7 @@ func swapCase(s string) string {
 
 func strip(it *interp, s string, a args, what string, left, right bool) string {
 	p := a.bind(it, what, "chars?")
-	it.read(len(s))
+	it.scan(len(s))
 	f := isSpace
 	if chars := p.or(0, nil); chars != nil {
 		set := map[rune]bool{}
@@ -200,12 +205,16 @@ func (it *interp) split(s string, a args, fromRight bool) any {
 	}
 	it.alloc(len(s))
 	if p.or(0, nil) == nil {
+		it.scan(len(s))
+		it.alloc(2 * listItem * (1 + min(most, spaces(s))))
 		return it.texts(splitSpace(s, most, fromRight))
 	}
 	sep := p.text(0, "")
 	if sep == "" {
 		fail("split wants a separator that is not empty")
 	}
+	it.read(len(sep))
+	it.alloc(2 * listItem * (1 + min(most, strings.Count(s, sep))))
 	if !fromRight {
 		return it.texts(strings.SplitN(s, sep, most+1))
 	}
@@ -221,6 +230,19 @@ func (it *interp) split(s string, a args, fromRight bool) any {
 	parts = append(parts, s)
 	slices.Reverse(parts)
 	return it.texts(parts)
+}
+
+// spaces returns how many runs of white space a text has.
+func spaces(s string) (n int) {
+	inside := false
+	for _, r := range s {
+		if isSpace(r) != inside {
+			if inside = !inside; inside {
+				n++
+			}
+		}
+	}
+	return n
 }
 
 // splitSpace splits at runs of white space.
@@ -263,7 +285,7 @@ func (it *interp) partition(s string, a args, find func(s, sep string) int) any 
 	if sep == "" {
 		fail("partition wants a separator that is not empty")
 	}
-	it.alloc(len(s))
+	it.alloc(len(s) + len(sep))
 	switch i := find(s, sep); {
 	case i >= 0:
 		return tuple(s[:i], sep, s[i+len(sep):])
@@ -285,6 +307,7 @@ func (it *interp) affix(s string, a args, has func(s, part string) bool) any {
 		if !ok {
 			fail("startswith and endswith want text, not a value of type %s", typeName(part))
 		}
+		it.step(1)
 		it.read(len(text))
 		if has(s, text) {
 			return true
@@ -297,8 +320,9 @@ func (it *interp) find(s string, a args, find func(s, sub string) int) any {
 	p := a.bind(it, "find", "sub start?")
 	it.read(len(s))
 	start := min(max(p.int(1, 0), 0), it.length(s))
-	from := runes(s, start)
-	i := find(s[from:], p.text(0, ""))
+	from, sub := runes(s, start), p.text(0, "")
+	it.read(len(s) + len(sub))
+	i := find(s[from:], sub)
 	if i < 0 {
 		return int64(-1)
 	}

@@ -47,13 +47,15 @@ func init() {
 		p := a.bind(it, "divisibleby", "num")
 		return it.equal(it.binary("%", v, p.values[0]), int64(0))
 	}
-	tests["lower"] = func(it *interp, v any, a args) any { return isCase(it.text(v), unicode.IsUpper, unicode.IsLower) }
-	tests["upper"] = func(it *interp, v any, a args) any { return isCase(it.text(v), unicode.IsLower, unicode.IsUpper) }
+	tests["lower"] = func(it *interp, v any, a args) any { return it.isCase(v, unicode.IsUpper, unicode.IsLower) }
+	tests["upper"] = func(it *interp, v any, a args) any { return it.isCase(v, unicode.IsLower, unicode.IsUpper) }
 	tests["sameas"] = func(it *interp, v any, a args) any {
 		p := a.bind(it, "sameas", "other")
 		switch v.(type) {
-		case *big.Int, *undefined:
+		case *big.Int, *undefined, native, Func:
 			return false
+		case string:
+			return it.equal(v, p.values[0])
 		}
 		return typeName(v) == typeName(p.values[0]) && v == p.values[0]
 	}
@@ -68,11 +70,19 @@ func init() {
 			}
 		}
 	}
-	tests["filter"] = func(it *interp, v any, a args) any { return filters[it.text(v)] != nil }
-	tests["test"] = func(it *interp, v any, a args) any { return tests[it.text(v)] != nil }
+	named := func(list map[string]builtin) builtin {
+		return func(it *interp, v any, a args) any {
+			s := it.text(v)
+			it.read(len(s))
+			return list[s] != nil
+		}
+	}
+	tests["filter"], tests["test"] = named(filters), named(tests)
 }
 
 // isCase tells whether text has letters of the one case and none of the other.
-func isCase(s string, not, want func(rune) bool) bool {
+func (it *interp) isCase(v any, not, want func(rune) bool) bool {
+	s := it.text(v)
+	it.scan(2 * len(s))
 	return strings.IndexFunc(s, not) < 0 && strings.IndexFunc(s, want) >= 0
 }

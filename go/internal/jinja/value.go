@@ -1,6 +1,7 @@
 package jinja
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/big"
@@ -71,10 +72,10 @@ func hash(key any) any {
 type undefined struct{ why string }
 
 func missing(format string, args ...any) *undefined {
-	return &undefined{fmt.Sprintf(format, args...)}
+	return &undefined{fmt.Sprintf(format, clip(args)...)}
 }
 
-func (u *undefined) fail() { fail("%s", u.why) }
+func (u *undefined) fail() { panic(&Error{Err: errors.New(u.why)}) }
 
 // namespace is the only value whose attributes a template can set.
 type namespace struct{ attrs *Dict }
@@ -201,11 +202,14 @@ func (it *interp) repr(b *strings.Builder, v any) {
 	case int64:
 		b.WriteString(strconv.FormatInt(v, 10))
 	case *big.Int:
+		it.step(v.BitLen() / 32)
 		b.WriteString(v.String())
 	case float64:
 		b.WriteString(floatText(v))
 	case string:
-		it.alloc(len(v))
+		it.alloc(len(v) + 2)
+		it.scan(len(v))
+		it.alloc(9 * unprintable(v))
 		quote(b, v)
 	case *List:
 		mark := "[]"
@@ -260,6 +264,16 @@ func floatText(f float64) string {
 		s += ".0"
 	}
 	return s
+}
+
+// unprintable returns how many characters quote writes as an escape, of 10 bytes at most.
+func unprintable(s string) (n int) {
+	for _, r := range s {
+		if r != ' ' && !unicode.IsPrint(r) || r == '\'' || r == '\\' {
+			n++
+		}
+	}
+	return n
 }
 
 // quote writes a string as Python does: in single quotes unless it has one
@@ -325,7 +339,7 @@ func (it *interp) equal(x, y any) bool {
 			return false
 		}
 		for i, k := range x.keys {
-			if v, ok := y.Get(k); !ok || !it.equal(x.values[i], v) {
+			if v, ok := it.get(y, k); !ok || !it.equal(x.values[i], v) {
 				return false
 			}
 		}
