@@ -2,6 +2,7 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"net/http"
@@ -74,11 +75,11 @@ func (q *anthropicQuery) settle(m *Model, h http.Header) error {
 	return q.options.settle(m, h)
 }
 
-func (q *anthropicQuery) source(m *Model) (source, error) {
+func (q *anthropicQuery) source(ctx context.Context, m *Model) (source, error) {
 	if err := q.converse(); err != nil {
 		return source{}, err
 	}
-	return q.conversation.source(m)
+	return q.conversation.source(ctx, m)
 }
 
 // converse fills in the conversation.
@@ -209,7 +210,7 @@ func (s *Server) anthropicCountTokens(req *Request) error {
 	if err := q.converse(); err != nil {
 		return err
 	}
-	src, err := q.conversation.source(m)
+	src, err := q.conversation.source(req.Context(), m)
 	if err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"net/http"
 	"slices"
 	"unicode/utf8"
@@ -47,7 +48,7 @@ func (q *textQuery) settle(m *Model, h http.Header) error {
 	return q.options.settle(m, h)
 }
 
-func (q *textQuery) source(m *Model) (source, error) {
+func (q *textQuery) source(ctx context.Context, m *Model) (source, error) {
 	var src source
 	for _, p := range q.prompt {
 		ids, err := p.encode(m)

@@ -172,7 +172,7 @@ func (q *decisionQuery) stems(ctx context.Context, m *Model, asked []question, h
 	var all []stem
 	for _, instead := range contexts {
 		for i, one := range asked {
-			text, err := q.context(m, one.prompt, instead)
+			text, err := q.context(ctx, m, one.prompt, instead)
 			if err != nil {
 				return nil, err
 			}
@@ -196,7 +196,7 @@ func (q *decisionQuery) stems(ctx context.Context, m *Model, asked []question, h
 }
 
 // context returns the text that choices go on from, with `instead` in place of the content.
-func (q *decisionQuery) context(m *Model, prompt string, instead *string) (string, error) {
+func (q *decisionQuery) context(ctx context.Context, m *Model, prompt string, instead *string) (string, error) {
 	if q.messages == nil {
 		if instead != nil {
 			return *instead + prompt, nil
@@ -216,7 +216,7 @@ func (q *decisionQuery) context(m *Model, prompt string, instead *string) (strin
 	if prompt != "" {
 		c.messages = append(c.messages, chat.Message{Role: "user", Content: chat.Text(prompt)})
 	}
-	rendered, err := c.render(m)
+	rendered, err := c.render(ctx, m)
 	return rendered.Text, err
 }
 

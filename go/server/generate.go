@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -33,7 +34,7 @@ type prompter interface {
 	// request's header.
 	settle(m *Model, h http.Header) error
 	// source makes the prompts.
-	source(m *Model) (source, error)
+	source(ctx context.Context, m *Model) (source, error)
 	// format returns the encoder of the answers.
 	format(g *generation, e envelope) format
 }
@@ -68,7 +69,7 @@ func (s *Server) begin(req *Request, q prompter, prefix string) (*generation, er
 	if err := q.settle(m, req.HTTP.Request.Header); err != nil {
 		return nil, err
 	}
-	from, err := q.source(m)
+	from, err := q.source(req.Context(), m)
 	if err != nil {
 		return nil, err
 	}

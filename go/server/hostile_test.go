@@ -2,7 +2,9 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
+	"errors"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -11,12 +13,16 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/internal/cputime"
 	"github.com/quern-llm/quern/go/server/batch"
 	"github.com/quern-llm/quern/go/server/field"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // hostile are values of every type, in and out of every range.
@@ -246,4 +252,29 @@ func short(text string) string {
 		text = text[:200] + "..."
 	}
 	return text
+}
+
+// A template of a model's file that never ends is given up when its client leaves.
+func TestHostileTemplateEnds(t *testing.T) {
+	tmpl, err := chat.Parse("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", chat.SpecialTokens{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := newSite(t, "Hello", func(_ *Config, m *Model, _ *fakeEngine) { m.Template = tmpl })
+	var q struct{ conversation }
+	q.conversation = newConversation()
+	q.messages = []chat.Message{{Role: "user", Content: chat.Text("hi")}}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	took := cputime.Of(func() {
+		if _, err := q.render(ctx, &Model{Template: tmpl}); !errors.Is(err, reply.ErrGone) {
+			t.Errorf("%v", err)
+		}
+	})
+	if took > time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if status, b, _ := s.do("POST", "/v1/chat/completions", `{"messages":[{"role":"user","content":"hi"}]}`); status != 400 || !strings.Contains(string(b), "too many steps") {
+		t.Errorf("%d %s", status, b)
+	}
 }

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/quern-llm/quern/go/server/field"
@@ -82,7 +83,7 @@ func (q *infillQuery) Fields() []field.Field {
 	)
 }
 
-func (q *infillQuery) source(m *Model) (source, error) {
+func (q *infillQuery) source(ctx context.Context, m *Model) (source, error) {
 	ids, err := m.fillIn(infill{files: q.extra, before: prompt{{text: q.prefix}}, after: q.suffix, begin: q.begin})
 	return source{prompts: [][]int32{ids}}, err
 }

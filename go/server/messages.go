@@ -1,7 +1,9 @@
 package server
 
 import (
+	"context"
 	stdjson "encoding/json" // for the type of chat's values
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -248,7 +250,7 @@ func (o *option) Value() any           { return o.on }
 func (o *option) Schema() field.Schema { return field.Schema{"type": "boolean"} }
 
 // render returns the prompt of a conversation.
-func (c *conversation) render(m *Model) (chat.Prompt, error) {
+func (c *conversation) render(ctx context.Context, m *Model) (chat.Prompt, error) {
 	if err := c.toolbox.settle(); err != nil {
 		return chat.Prompt{}, err
 	}
@@ -277,16 +279,20 @@ func (c *conversation) render(m *Model) (chat.Prompt, error) {
 	} else {
 		in.Kwargs["enable_thinking"] = stdjson.RawMessage("false")
 	}
+	in.Until = ctx
 	prompt, err := m.Template.Render(in)
-	if err != nil {
+	switch {
+	case errors.Is(err, context.Canceled):
+		return chat.Prompt{}, reply.ErrGone
+	case err != nil:
 		return chat.Prompt{}, &reply.Error{Status: http.StatusBadRequest, Param: "messages", Message: fmt.Sprintf("messages: %v", err)}
 	}
 	return prompt, nil
 }
 
 // source makes the prompt of a conversation.
-func (c *conversation) source(m *Model) (source, error) {
-	prompt, err := c.render(m)
+func (c *conversation) source(ctx context.Context, m *Model) (source, error) {
+	prompt, err := c.render(ctx, m)
 	if err != nil {
 		return source{}, err
 	}

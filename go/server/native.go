@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"strings"
 
 	"github.com/quern-llm/quern/go/engine"
@@ -35,7 +36,7 @@ func responseFields(l *field.Texts) field.Field {
 	return field.Input("response_fields", l, "Send only these fields; a/b is b inside of a, and comes under that name.")
 }
 
-func (q *nativeQuery) source(m *Model) (source, error) {
+func (q *nativeQuery) source(ctx context.Context, m *Model) (source, error) {
 	var src source
 	for _, p := range q.prompt {
 		ids, err := p.encode(m)

@@ -3,6 +3,7 @@ package server
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"fmt"
 	"math"
 	"net/http"
@@ -164,10 +165,10 @@ func (q *ollamaChatQuery) Fields() []field.Field {
 	)
 }
 
-func (q *ollamaChatQuery) source(m *Model) (source, error) {
+func (q *ollamaChatQuery) source(ctx context.Context, m *Model) (source, error) {
 	q.messages = messages(q.turns)
 	q.apply()
-	return q.conversation.source(m)
+	return q.conversation.source(ctx, m)
 }
 
 func (q *ollamaChatQuery) loaded(m *Model) any {
@@ -222,7 +223,7 @@ func (q *ollamaGenerateQuery) settle(m *Model, h http.Header) error {
 	return q.ollamaCommon.settle(m, h)
 }
 
-func (q *ollamaGenerateQuery) source(m *Model) (src source, err error) {
+func (q *ollamaGenerateQuery) source(ctx context.Context, m *Model) (src source, err error) {
 	var ids []int32
 	switch {
 	case q.suffix != "":
@@ -235,7 +236,7 @@ func (q *ollamaGenerateQuery) source(m *Model) (src source, err error) {
 		}
 		q.messages = append(q.messages, chat.Message{Role: "user", Content: chat.Text(q.prompt)})
 		q.apply()
-		if src, err = q.conversation.source(m); err == nil {
+		if src, err = q.conversation.source(ctx, m); err == nil {
 			ids = src.prompts[0]
 		}
 	}

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"net/http"
@@ -204,7 +205,7 @@ func (q *responsesQuery) settle(m *Model, h http.Header) error {
 }
 
 // source makes the prompt, of the stored conversation and the input.
-func (q *responsesQuery) source(m *Model) (source, error) {
+func (q *responsesQuery) source(ctx context.Context, m *Model) (source, error) {
 	if q.given == nil && q.previousID == "" {
 		return source{}, reply.Invalid("input", "missing, want %s", wantItems)
 	}
@@ -243,7 +244,7 @@ func (q *responsesQuery) source(m *Model) (source, error) {
 	for i, name := range q.choice.names {
 		q.choice.names[i] = q.offered.full(name)
 	}
-	return q.conversation.source(m)
+	return q.conversation.source(ctx, m)
 }
 
 // refer replaces a reference by the item that it is to.

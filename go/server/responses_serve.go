@@ -190,7 +190,7 @@ func (s *Server) countResponse(req *Request) error {
 	if err := req.Read(q); err != nil {
 		return err
 	}
-	src, err := q.source(m)
+	src, err := q.source(req.Context(), m)
 	if err != nil {
 		return err
 	}

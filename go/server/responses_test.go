@@ -183,7 +183,7 @@ func TestResponsesTools(t *testing.T) {
 	if err := field.Read([]byte(body), q.Fields()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := q.source(s.server.models.Loaded()[0]); err != nil {
+	if _, err := q.source(t.Context(), s.server.models.Loaded()[0]); err != nil {
 		t.Fatal(err)
 	}
 	want := fmt.Sprintf(`user: a; assistant (Think.):  [%s mcp__git__log {"n": 3}]; tool %s mcp__git__log: done; assistant:  [%s apply_patch {"input":"a\nb"}]; tool %s apply_patch: done`,

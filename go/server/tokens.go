@@ -139,7 +139,7 @@ func (s *Server) applyTemplate(req *Request) error {
 	if err := req.Read(q); err != nil {
 		return err
 	}
-	prompt, err := q.render(m)
+	prompt, err := q.render(req.Context(), m)
 	if err != nil {
 		return err
 	}
@@ -154,7 +154,7 @@ func (s *Server) countTokens(req *Request) error {
 	if err := req.Read(q); err != nil {
 		return err
 	}
-	src, err := q.source(m)
+	src, err := q.source(req.Context(), m)
 	if err != nil {
 		return err
 	}
