@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -12,6 +11,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/launch"
 )
 
 // adapterFlags are the flags for LoRA adapters.
@@ -33,15 +33,9 @@ func (f *adapterFlags) defineServer(fs *pflag.FlagSet) {
 	fs.StringVar(&f.dir, "lora-dir", "", "`FOLDER` of adapters that clients may load at run time")
 }
 
-// A namedAdapter is an adapter that a flag names.
-type namedAdapter struct {
-	name, path string
-	scale      float32
-}
-
 // list returns the adapters that the flags name.
-func (f *adapterFlags) list() ([]namedAdapter, error) {
-	var all []namedAdapter
+func (f *adapterFlags) list() ([]launch.Adapter, error) {
+	var all []launch.Adapter
 	add := func(flag, s string, scale float32) error {
 		name, path, named := strings.Cut(s, "=")
 		if _, err := os.Stat(s); err == nil || !named || strings.ContainsRune(name, '/') {
@@ -52,11 +46,11 @@ func (f *adapterFlags) list() ([]namedAdapter, error) {
 		}
 		name = cmp.Or(name, strings.TrimSuffix(filepath.Base(path), ".gguf"))
 		for _, other := range all {
-			if other.name == name {
+			if other.Name == name {
 				return usagef("--%s: two adapters are called %q; name them with NAME=FILE", flag, name)
 			}
 		}
-		all = append(all, namedAdapter{name, path, scale})
+		all = append(all, launch.Adapter{Name: name, Path: path, Scale: scale})
 		return nil
 	}
 	for _, s := range f.plain {
@@ -79,7 +73,7 @@ func (f *adapterFlags) list() ([]namedAdapter, error) {
 	}
 	applied := 0
 	for _, a := range all {
-		if a.scale != 0 && !f.idle {
+		if a.Scale != 0 && !f.idle {
 			applied++
 		}
 	}
@@ -87,25 +81,4 @@ func (f *adapterFlags) list() ([]namedAdapter, error) {
 		return nil, usagef("--lora: %d adapters at once, want at most %d; a server may have more with --lora-init-without-apply", applied, engine.MaxApplied)
 	}
 	return all, nil
-}
-
-// sequence returns a new sequence with the adapters.
-func (f *adapterFlags) sequence(eng *engine.Engine) (*engine.Sequence, error) {
-	names, err := f.list()
-	if err != nil {
-		return nil, err
-	}
-	var list []engine.ScaledAdapter
-	for _, n := range names {
-		a, err := eng.OpenAdapter(n.path)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, engine.ScaledAdapter{Adapter: a, Scale: n.scale})
-	}
-	s := eng.NewSequence()
-	if err := s.SetAdapters(list); err != nil {
-		return nil, fmt.Errorf("--lora: %w", err)
-	}
-	return s, nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/quern-llm/quern/go/internal/newfile"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/launch"
 	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/measure"
 	"github.com/quern-llm/quern/go/model"
@@ -33,6 +34,10 @@ func (f *benchFlags) plan(m *machine.Machine, stderr io.Writer) (*bench.Plan, er
 	if err != nil {
 		return nil, err
 	}
+	residency, err := model.ParseResidency(f.weights)
+	if err != nil {
+		return nil, err
+	}
 	var picture func(func(io.Writer) (int64, error)) error
 	if f.profileSVG != "" {
 		picture = func(draw func(io.Writer) (int64, error)) error {
@@ -40,6 +45,7 @@ func (f *benchFlags) plan(m *machine.Machine, stderr io.Writer) (*bench.Plan, er
 			return err
 		}
 	}
+	files := newFiles()
 	var speculation *bench.Speculation
 	if f.drafts() {
 		speculation = &f.speculate
@@ -51,7 +57,7 @@ func (f *benchFlags) plan(m *machine.Machine, stderr io.Writer) (*bench.Plan, er
 			}
 			speculation.TextName = f.text
 			speculation.Text = func(model string) ([]int32, error) {
-				tok, err := loadTokenizer(model)
+				tok, err := files.Tokenizer(model)
 				if err != nil {
 					return nil, err
 				}
@@ -63,27 +69,24 @@ func (f *benchFlags) plan(m *machine.Machine, stderr io.Writer) (*bench.Plan, er
 		Speculation: speculation,
 		Setups:      setups, Cases: f.cases(), Curve: f.curve, Profile: f.profile, Picture: picture, Repeats: f.reps, Warmup: !f.noWarmup, Weights: f.weights,
 		Columns: bench.Columns{Batch: f.changed("batch-size"), UBatch: f.changed("ubatch-size"), FlashAttn: f.changed("flash-attn")},
-		Machine: m, Open: openFile,
+		Machine: m, Open: func(name string) (*model.File, error) { return files.Open(name, "") },
 		Load: func(file *model.File, s bench.Setup, ctx int) (*engine.Engine, func() error, error) {
-			load := modelFlags{
-				path: s.Model, ctx: ctx, threads: s.Threads, cpus: cpuFlags{pinning: f.pinning}, batch: min(s.Batch, s.UBatch),
-				typeK: s.KV.K.String(), typeV: s.KV.V.String(), weights: f.weights, memory: f.memory,
-				sequences: s.Streams, mtp: f.drafts(),
+			settings := launch.Settings{
+				Ctx: ctx, Batch: min(s.Batch, s.UBatch), KV: s.KV, Residency: residency, Sequences: s.Streams,
 			}
-			d := f.draft
-			tok, err := d.vocabulary(s.Model)
-			if err == nil {
-				err = d.check(file, tok)
+			if f.drafts() {
+				settings.Draft = f.draft.settings()
 			}
-			if err != nil {
-				file.Close()
-				return nil, nil, err
-			}
-			eng, err := load.drafted(file, stderr, &d, tok, notes(stderr))
+			head, err := files.NewHead(s.Model, file, settings)
 			if err != nil {
 				return nil, nil, err
 			}
-			return eng.Engine, eng.Close, nil
+			load := modelFlags{threads: s.Threads, cpus: cpuFlags{pinning: f.pinning}, memory: f.memory}
+			m, err := load.open(head, stderr)
+			if err != nil {
+				return nil, nil, err
+			}
+			return m.Engine, m.Close, nil
 		},
 	}, nil
 }

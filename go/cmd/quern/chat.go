@@ -134,47 +134,44 @@ func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.
 	note := notes(stderr)
 	f.model.warn(note)
 	f.model.orDemo(note)
-	in, err := readHead(f.model.path, true, f.model.overrides)
+	in, err := f.model.readWith(&f.draft, &f.adapters)
 	if err != nil {
 		return err
 	}
-	defer in.file.Close()
-	tmpl, warning, err := f.template.read(in)
+	defer in.Close()
+	tmpl, warning, err := in.Template(f.template.settings())
 	if err != nil {
 		return err
 	}
 	if warning != "" {
 		note(warning)
 	}
-	f.settings.vocabulary = sample.NewVocabulary(in.tok)
-	f.settings.sampling.params = f.settings.sampling.forModel(in.file.GGUF, note)
-	if _, err := f.settings.form.constraint(in.tok, nil, true); err != nil {
+	f.settings.vocabulary = sample.NewVocabulary(in.Tokenizer)
+	f.settings.sampling.params = f.settings.sampling.forModel(in.File.GGUF, note)
+	if _, err := f.settings.form.constraint(in.Tokenizer, nil, true); err != nil {
 		return err
 	}
-	f.settings.tok = in.tok
+	f.settings.tok = in.Tokenizer
 	box, err := f.tools(ctx)
 	if err != nil {
 		return err
 	}
 	defer box.Close()
-	if err := f.draft.check(in.file, in.tok); err != nil {
-		return err
-	}
-	f.model.mtp = f.draft.own()
-	eng, err := f.model.drafted(in.file, stderr, &f.draft, in.tok, note)
+	m, err := f.model.open(in, stderr)
 	if err != nil {
 		return err
 	}
-	defer eng.Close()
-	if line := beyond(eng.Ctx(), in.cfg, f.model.overrides); line != "" {
+	defer m.Close()
+	eng := m.Engine
+	if line := m.Warning(); line != "" {
 		note(line)
 	}
-	seq, err := f.adapters.sequence(eng.Engine)
+	seq, err := m.NewSequence()
 	if err != nil {
 		return err
 	}
 	c := repl.Config{
-		Engine: eng.Engine, Sequence: seq, Tokenizer: in.tok, Template: tmpl, Settings: &f.settings, System: f.system, First: f.first, Once: f.once, Keep: f.model.kept(in.tok), Draft: f.draft.Options, Stops: f.stops,
+		Engine: eng, Sequence: seq, Tokenizer: in.Tokenizer, Template: tmpl, Settings: &f.settings, System: f.system, First: f.first, Once: f.once, Keep: f.model.kept(in.Tokenizer), Draft: f.draft.Options, Stops: f.stops,
 		Out: stdout, Notes: stderr, Person: isTerminal(stdin), Screen: isTerminal(stdout), Dim: isTerminal(stderr) && !dumb() && os.Getenv("NO_COLOR") == "",
 		OutColumns: columns(stdout), NotesColumns: columns(stderr),
 	}

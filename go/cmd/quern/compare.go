@@ -15,6 +15,7 @@ import (
 	"github.com/quern-llm/quern/go/eval"
 	"github.com/quern-llm/quern/go/internal/llamaflags"
 	"github.com/quern-llm/quern/go/internal/newfile"
+	"github.com/quern-llm/quern/go/launch"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -66,7 +67,7 @@ predictions are scored.`,
 type contender struct {
 	name  string // as it was given
 	model modelFlags
-	head  *head
+	head  *launch.Head
 	eng   *engine.Engine
 	rss   uint64 // by which the process grew
 }
@@ -75,8 +76,8 @@ func (c *contender) close() {
 	if c.eng != nil {
 		c.eng.Close()
 	}
-	if c.head != nil && c.head.file != nil {
-		c.head.file.Close()
+	if c.head != nil {
+		c.head.Close()
 	}
 }
 
@@ -93,6 +94,7 @@ func (f *compareFlags) contend(arg string) (*contender, error) {
 	fs.SetOutput(io.Discard)
 	fs.SetNormalizeFunc(dashes)
 	c.model.defineMemory(fs)
+	c.model.files = f.model.files // a checkpoint is converted once for all
 	args, err := llamaflags.Rewrite(fs, strings.Fields(own))
 	if err == nil {
 		err = fs.Parse(args)
@@ -145,23 +147,23 @@ func (f *compareFlags) run(cmd *cobra.Command, args []string) error {
 		}
 		all = append(all, c)
 		c.model.warn(notes(cmd.ErrOrStderr()))
-		if c.head, err = readHead(c.model.path, true, c.model.overrides); err != nil {
+		if c.head, err = c.model.readHead(); err != nil {
 			return err
 		}
 	}
 	base := all[0]
-	cut := eval.Chunks{Ctx: f.model.ctx, Max: max(f.chunks, 0), AddBOS: base.head.tok.AddBOS()}
-	cut.BOS, _ = base.head.tok.BOS()
-	ids := base.head.tok.Encode(text, tokenizer.Options{})
+	cut := eval.Chunks{Ctx: f.model.ctx, Max: max(f.chunks, 0), AddBOS: base.head.Tokenizer.AddBOS()}
+	cut.BOS, _ = base.head.Tokenizer.BOS()
+	ids := base.head.Tokenizer.Encode(text, tokenizer.Options{})
 	if _, err := cut.Count(len(ids)); err != nil {
 		return err // before models are loaded, which may take long
 	}
 	for _, c := range all[1:] {
-		if c.head.cfg.NVocab != base.head.cfg.NVocab || !slices.Equal(c.head.tok.Encode(text, tokenizer.Options{}), ids) {
+		if c.head.Config.NVocab != base.head.Config.NVocab || !slices.Equal(c.head.Tokenizer.Encode(text, tokenizer.Options{}), ids) {
 			return fmt.Errorf("%s has another vocabulary than %s: their predictions cannot be compared", c.model.path, base.model.path)
 		}
 	}
-	if device, err = f.model.newDevice(); err != nil {
+	if device, err = f.model.device().Open(); err != nil {
 		return err
 	}
 	for _, c := range all {
@@ -174,19 +176,14 @@ func (f *compareFlags) run(cmd *cobra.Command, args []string) error {
 
 // open loads the model on the device, and has it read a little, for memory that it takes only then.
 func (c *contender) open(cmd *cobra.Command, device *engine.Device, ids []int32) error {
-	cfg, err := c.model.config(c.head.cfg.NCtx)
+	bar := newLoadBar(cmd.ErrOrStderr())
+	defer bar.done()
+	before := mem.RSS()
+	m, err := c.head.Open(cmd.Context(), device, launch.Events{Progress: bar.update})
 	if err != nil {
 		return err
 	}
-	bar := newLoadBar(cmd.ErrOrStderr())
-	defer bar.done()
-	cfg.Device, cfg.Progress = device, bar.update
-	before := mem.RSS()
-	file := c.head.file
-	c.head.file = nil // the engine's from here on
-	if c.eng, err = engine.New(file, cfg); err != nil {
-		return err
-	}
+	c.eng = m.Engine
 	text := evaluated(c.eng)()
 	defer text.Close()
 	n := min(len(ids), c.eng.Ctx())
@@ -196,7 +193,7 @@ func (c *contender) open(cmd *cobra.Command, device *engine.Device, ids []int32)
 }
 
 func (f *compareFlags) compare(cmd *cobra.Command, device *engine.Device, all []*contender, ids []int32, cut eval.Chunks) error {
-	nVocab := all[0].head.cfg.NVocab
+	nVocab := all[0].head.Config.NVocab
 	rows, err := device.Budget().Alloc("logits to compare", uint64(8*min(comparedRows, cut.Scored())*nVocab))
 	if err != nil {
 		return err

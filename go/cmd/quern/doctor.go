@@ -114,7 +114,7 @@ file's header is parsed.`,
 			if err != nil {
 				return err
 			}
-			m, err := flags.machine()
+			m, err := flags.device().Machine()
 			if err != nil {
 				return err
 			}

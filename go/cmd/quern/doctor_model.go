@@ -62,29 +62,26 @@ func (d *diskFacts) words(streams uint64) string {
 
 // planModel computes how the model that the flags name would be loaded, from its header.
 func planModel(f *modelFlags) (*modelPlan, error) {
-	h, err := readHead(f.path, true, f.overrides)
+	h, err := f.readHead()
 	if err != nil {
 		return nil, err
 	}
-	defer h.file.Close()
-	c, err := f.config(h.cfg.NCtx)
-	if err != nil {
-		return nil, err
-	}
-	if h.cfg.BothWays {
+	defer h.Close()
+	c := h.EngineConfig()
+	if h.Config.BothWays {
 		c.Vectors = true
 	}
-	device, err := f.device()
+	device, err := f.device().Config()
 	if err != nil {
 		return nil, err
 	}
 	b := device.Budget
-	m := &modelPlan{File: f.path, FileBytes: h.file.Size(), Program: engine.ProgramBytes(b)}
+	m := &modelPlan{File: f.path, FileBytes: h.File.Size(), Program: engine.ProgramBytes(b)}
 	m.Limit, m.LimitReason = b.Limit()
 	if _, err := b.Reserve("the program", m.Program); err != nil {
 		return nil, err
 	}
-	p, err := engine.NewPlan(h.file, b, device.Threads, c)
+	p, err := engine.NewPlan(h.File, b, device.Threads, c)
 	var unfit *engine.FitError
 	if err != nil && !errors.As(err, &unfit) {
 		return nil, fmt.Errorf("%s: %w", f.path, err)

@@ -21,7 +21,7 @@ var poolings = map[string]arch.Pooling{
 
 func newEmbedCommand() *cobra.Command {
 	var (
-		model                      = modelFlags{vectors: true}
+		model                      modelFlags
 		text                       textFlag
 		pooling, format, separator string
 		normalize                  int
@@ -58,19 +58,22 @@ of the file's classifier.`,
 				}
 				texts = strings.Split(strings.TrimSuffix(all, separator), separator)
 			}
-			head, err := readHead(model.path, true, model.overrides)
+			head, err := model.readHead()
 			if err != nil {
 				return err
 			}
+			defer head.Close()
+			head.Settings.Vectors = true
 			ids := make([][]int32, len(texts))
 			for i, t := range texts {
-				ids[i] = head.tok.Begin(head.tok.Encode(t, tokenizer.Options{ParseSpecial: true}))
+				ids[i] = head.Tokenizer.Begin(head.Tokenizer.Encode(t, tokenizer.Options{ParseSpecial: true}))
 			}
-			eng, err := model.open(head.file, cmd.ErrOrStderr())
+			m, err := model.open(head, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
-			defer eng.Close()
+			defer m.Close()
+			eng := m.Engine
 			pool, given := poolings[pooling]
 			if !given {
 				pool = eng.Pooling()

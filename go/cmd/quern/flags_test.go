@@ -172,7 +172,7 @@ func TestServeFlagValues(t *testing.T) {
 		{"-ub 128", func(f *serveFlags) bool { return f.model.pass() == 128 }, ""},
 		{"-b 2048 -ub 512", func(f *serveFlags) bool { return f.model.pass() == 512 }, ""},
 		{"-b 64", func(f *serveFlags) bool { return f.model.pass() == 64 }, ""},
-		{"", func(f *serveFlags) bool { return f.model.pass() == 512 && f.page && f.requests.cache }, ""},
+		{"", func(f *serveFlags) bool { return f.model.pass() == 0 && f.page && f.requests.cache }, ""},
 		{"-ctk q5_1", func(f *serveFlags) bool { return f.model.typeK == "q8_0" }, "--cache-type-k q5_1: q8_0 is used"},
 		{"-ctv IQ4_NL", func(f *serveFlags) bool { return f.model.typeV == "q4_0" }, "--cache-type-v IQ4_NL: q4_0 is used"},
 		{"-ctk q5_1 -ctk f16", func(f *serveFlags) bool { return f.model.typeK == "f16" }, ""},

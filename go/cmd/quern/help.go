@@ -31,8 +31,8 @@ func add(root *cobra.Command, groups ...group) {
 // helpWidth is the width of help where no narrower terminal shows it.
 const helpWidth = 100
 
-// usage prints how a command is used. cobra's own does not wrap what flags do, some of which is as long as three lines.
-func usage(cmd *cobra.Command) error {
+// printUsage prints how a command is used. cobra's own does not wrap what flags do, some of which is as long as three lines.
+func printUsage(cmd *cobra.Command) error {
 	width := helpWidth
 	if columns, _, err := term.GetSize(int(os.Stdout.Fd())); err == nil && columns > 0 {
 		width = min(columns, width)

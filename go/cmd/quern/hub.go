@@ -281,7 +281,11 @@ func resolveModels(cmd *cobra.Command) error {
 // fits returns why a model cannot be run with these flags, as far as its head says. Adapters, and layers that draft, are run with
 // another model.
 func (f *modelFlags) fits(path string) error {
-	file, err := openFile(path)
+	s, err := f.settings()
+	if err != nil {
+		return err
+	}
+	file, err := f.files.Open(path, s.Quantize)
 	if err != nil {
 		return err
 	}
@@ -296,14 +300,10 @@ func (f *modelFlags) fits(path string) error {
 	if _, err := tokenizer.New(file.GGUF); err != nil {
 		return err
 	}
-	c, err := f.config(head.NCtx)
+	d, err := f.device().Config()
 	if err != nil {
 		return err
 	}
-	d, err := f.device()
-	if err != nil {
-		return err
-	}
-	_, err = engine.NewPlan(file, d.Budget, d.Threads, c)
+	_, err = engine.NewPlan(file, d.Budget, d.Threads, s.EngineConfig(head))
 	return err
 }

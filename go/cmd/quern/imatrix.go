@@ -136,28 +136,29 @@ func (f *imatrixFlags) collect(cmd *cobra.Command, base *quant.Matrix, save *mat
 	if err != nil {
 		return err
 	}
-	head, err := readHead(f.model.path, true, f.model.overrides)
+	head, err := f.model.readHead()
 	if err != nil {
 		return err
 	}
-	defer head.file.Close()
-	chunks, err := chunked(head.tok, text, f.model.ctx, f.from, f.chunks, f.output)
+	defer head.Close()
+	chunks, err := chunked(head.Tokenizer, text, f.model.ctx, f.from, f.chunks, f.output)
 	if err != nil {
 		return err
 	}
-	eng, err := f.model.open(head.file, cmd.ErrOrStderr())
+	opened, err := f.model.open(head, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	defer eng.Close()
+	defer opened.Close()
+	eng := opened.Engine
 	eng.Tap(true)
 	defer eng.Tap(false)
 	read := 0
-	err = f.read(cmd, chunks, eng.Engine, func(n int) error {
+	err = f.read(cmd, chunks, eng, func(n int) error {
 		if read = n; f.every == 0 || n%f.every != 0 || n == chunks.chunks {
 			return nil
 		}
-		m, err := f.sums(base, eng.Engine, n)
+		m, err := f.sums(base, eng, n)
 		if err != nil {
 			return err
 		}
@@ -167,7 +168,7 @@ func (f *imatrixFlags) collect(cmd *cobra.Command, base *quant.Matrix, save *mat
 	if err != nil && (read == 0 || !errors.Is(err, context.Canceled)) {
 		return err
 	}
-	m, sumsErr := f.sums(base, eng.Engine, read)
+	m, sumsErr := f.sums(base, eng, read)
 	if sumsErr != nil {
 		return sumsErr
 	}

@@ -118,12 +118,12 @@ type memoryNeed struct {
 // inspect reads the model that the flags name. An unsupported model is no error: people
 // inspect files to find out why.
 func inspect(flags *modelFlags) (*inspection, error) {
-	file, err := openFile(flags.path)
+	file, err := flags.files.Open(flags.path, string(flags.quantize))
 	if err != nil {
 		return nil, err
 	}
 	defer file.Close()
-	if err := flags.overrides.apply(file.GGUF); err != nil {
+	if err := flags.overrides.Apply(file.GGUF); err != nil {
 		return nil, fmt.Errorf("%s: %w", flags.path, err)
 	}
 	in := &inspection{Path: flags.path, Shards: len(file.Paths), FileBytes: file.Size(),
@@ -140,11 +140,12 @@ func memoryOf(file *model.File, flags *modelFlags) (*memoryNeed, error) {
 	if err != nil {
 		return nil, err
 	}
-	cfg, err := flags.config(head.NCtx)
+	settings, err := flags.settings()
 	if err != nil {
 		return nil, err
 	}
-	device, err := flags.device()
+	cfg := settings.EngineConfig(head)
+	device, err := flags.device().Config()
 	if err != nil {
 		return nil, err
 	}

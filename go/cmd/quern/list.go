@@ -11,6 +11,7 @@ import (
 
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/hub"
+	"github.com/quern-llm/quern/go/internal/usage"
 	"github.com/quern-llm/quern/go/mem"
 )
 
@@ -74,7 +75,7 @@ see "quern ps".`,
 				all = append(all, newCached(h, m))
 			}
 			if err != nil {
-				notes(cmd.ErrOrStderr())(oneLine(err))
+				notes(cmd.ErrOrStderr())(usage.OneLine(err))
 			}
 			if asJSON {
 				enc := json.NewEncoder(cmd.OutOrStdout())

@@ -6,32 +6,21 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
 	"github.com/quern-llm/quern/go/convert"
 	"github.com/quern-llm/quern/go/demo"
-	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/internal/llamaflags"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
-	"github.com/quern-llm/quern/go/machine"
-	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/launch"
 	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
-
-// defaultCtx is the default context: the model's own may need more memory than its
-// weights.
-const defaultCtx = 4096
-
-// defaultBatch is enough tokens in a pass for every kernel to reach full speed.
-const defaultBatch = 512
 
 // modelFlags are the flags of every command that runs a model.
 type modelFlags struct {
@@ -44,13 +33,12 @@ type modelFlags struct {
 	typeK, typeV string
 	tiers        string // of keys and values by age; empty: none
 	weights      string
-	overrides    overrides // of the file's metadata
+	overrides    launch.Overrides // of the file's metadata
+	quantize     quantizeValue
 	memory       uint64
-	vectors      bool // of texts, instead of logits
-	mtp          bool // a layer of the model drafts
-	sequences    int  // at a time; 0 is one
 	shift        bool // contexts that are full
 	keep         int  // first tokens of a prompt that stay then; -1 is all
+	files        *launch.Files
 	flags        *pflag.FlagSet
 	hub          *hubFlags
 }
@@ -65,13 +53,13 @@ func (f *modelFlags) define(fs *pflag.FlagSet) {
 
 // defineMemory adds the flags that determine memory use.
 func (f *modelFlags) defineMemory(fs *pflag.FlagSet) {
-	f.flags = fs
+	f.flags, f.files = fs, newFiles()
 	types := kvcache.TypeNames()
 	f.hub = modelVar(fs, &f.path, "GGUF `FILE` (the first of a split model), folder of a Hugging Face checkpoint, or model to download, such as hf.co/ORG/REPO; demo is the embedded demo model")
 	f.hub.fits = f.fits
-	fs.Var(&checkpoints, "quantize", "`TYPE` to convert the weights of a checkpoint folder to when it is loaded, such as Q4_K_M or q8_0 (default: no conversion)")
+	fs.Var(&f.quantize, "quantize", "`TYPE` to convert the weights of a checkpoint folder to when it is loaded, such as Q4_K_M or q8_0 (default: no conversion)")
 	intVar(fs, &f.batch, "batch-size", "b", 0, 1, 1<<16, "maximum tokens per forward pass")
-	fs.Lookup("batch-size").DefValue = strconv.Itoa(defaultBatch)
+	fs.Lookup("batch-size").DefValue = strconv.Itoa(launch.DefaultBatch)
 	intVar(fs, &f.ubatch, "ubatch-size", "", 0, 1, 1<<16, "as --batch-size; the smaller of the two applies")
 	fs.Lookup("ubatch-size").Hidden = true
 	kvTypeVar(fs, &f.typeK, "cache-type-k", types, "type of the keys in the KV cache")
@@ -80,7 +68,7 @@ func (f *modelFlags) defineMemory(fs *pflag.FlagSet) {
 	alias(fs, "cache-type-v", "ctv")
 	fs.StringVar(&f.tiers, "kv-tiers", "", "`TYPES` of the KV cache by age, such as 256:i16,1024:q8_0,*:q4_0: the last 256 positions in i16, older ones up to 1024 in q8_0, all others in q4_0")
 	choiceVar(fs, &f.weights, "weights", "auto", []string{"auto", "packed", "mapped", "streamed"}, "how weights are held in memory")
-	f.overrides.define(fs)
+	defineOverrides(fs, &f.overrides)
 	bytesVar(fs, &f.memory, "memory", "memory limit, such as 4G (default: see \"quern doctor\")")
 }
 
@@ -198,257 +186,93 @@ func (f *modelFlags) required() error {
 	return nil
 }
 
+// newFiles returns what opens models by name. Checkpoints that are converted for it show a bar on a terminal.
+func newFiles() *launch.Files {
+	return &launch.Files{Converting: func() (func(done, total uint64), func()) {
+		bar := newBar(os.Stderr, "converting")
+		return bar.update, bar.done
+	}}
+}
+
 // openFile opens the model called name: the built-in demo, the path of a file, or a folder with a checkpoint.
-func openFile(name string) (*model.File, error) {
-	switch {
-	case name == demo.Name:
-		return model.OpenBytes(name, demo.GGUF())
-	case convert.Is(name):
-		return checkpoints.open(name)
-	}
-	if fi, err := os.Stat(name); err == nil && fi.IsDir() {
-		return nil, notModel(name)
-	}
-	return model.OpenFile(name)
+func openFile(name string) (*model.File, error) { return newFiles().Open(name, "") }
+
+// device returns which part of the machine the flags give to models.
+func (f *modelFlags) device() launch.DeviceSettings {
+	return launch.DeviceSettings{Threads: f.threads, CPUs: f.cpus.ids(), Pinning: f.cpus.pinning, Memory: f.memory}
 }
 
-// notModel is the error for a folder in the place of a model.
-func notModel(dir string) error {
-	advice := ""
-	if files, err := filepath.Glob(filepath.Join(dir, "*.gguf")); err == nil && len(files) > 0 {
-		advice = ", such as " + files[0]
+// settings returns the flags as settings of a model.
+func (f *modelFlags) settings() (s launch.Settings, err error) {
+	s = launch.Settings{Ctx: f.ctx, Batch: f.pass(), Shift: f.shift, Overrides: f.overrides, Quantize: string(f.quantize)}
+	if s.KV.K, err = kvcache.ParseType(f.typeK); err != nil {
+		return s, err
 	}
-	return fmt.Errorf("%s is a folder without a checkpoint, which has config.json; give a GGUF file%s", dir, advice)
-}
-
-// beyond says that a context is longer than the texts that a model was trained with; empty where it is not, or where metadata
-// in place of the file's may be why.
-func beyond(ctx int, cfg *model.Config, over overrides) string {
-	if ctx <= cfg.NCtx || len(over) > 0 {
-		return ""
+	if s.KV.V, err = kvcache.ParseType(f.typeV); err != nil {
+		return s, err
 	}
-	return fmt.Sprintf("the context has %d tokens and the model was trained with %d: what it says behind them may make no sense; --rope-scaling yarn with --rope-scale makes it longer", ctx, cfg.NCtx)
-}
-
-// machine returns the machine, restricted by the flags.
-func (f *modelFlags) machine() (*machine.Machine, error) {
-	m, err := machine.Read()
-	if err != nil {
-		return nil, err
-	}
-	m.Pinning = f.cpus.pinning
-	if only := f.cpus.ids(); only != nil {
-		if err := m.Restrict(only); err != nil {
-			return nil, usagef("--cpu-mask, --cpu-range: %w", err)
-		}
-	}
-	return m, nil
-}
-
-// device returns the device configuration: the machine, restricted by the flags.
-func (f *modelFlags) device() (engine.DeviceConfig, error) {
-	m, err := f.machine()
-	if err != nil {
-		return engine.DeviceConfig{}, err
-	}
-	c := engine.DeviceConfig{Threads: f.threads, Budget: mem.NewBudget(engine.Limit(m, f.memory))}
-	if c.Threads == 0 {
-		c.Threads = m.Threads()
-	}
-	if c.Place = m.Place(c.Threads); f.cpus.ids() != nil && m.WorkerCPUs(c.Threads) == nil {
-		return engine.DeviceConfig{}, usagef("-t %d: --cpu-mask and --cpu-range name fewer CPUs that this process may use; give fewer threads or more CPUs", c.Threads)
-	}
-	return c, nil
-}
-
-// newDevice returns a device configured by the flags. What the program itself takes,
-// with the tokenizers that were read, counts from here on.
-func (f *modelFlags) newDevice() (*engine.Device, error) {
-	c, err := f.device()
-	if err != nil {
-		return nil, err
-	}
-	d, err := engine.NewDevice(c)
-	if err != nil {
-		return nil, err
-	}
-	if err := d.CountProgram(); err != nil {
-		d.Close()
-		return nil, err
-	}
-	return d, nil
-}
-
-// config returns the engine's Config without the Device, for a model whose trained
-// context is modelCtx.
-func (f *modelFlags) config(modelCtx int) (engine.Config, error) {
-	k, err := kvcache.ParseType(f.typeK)
-	if err != nil {
-		return engine.Config{}, err
-	}
-	v, err := kvcache.ParseType(f.typeV)
-	if err != nil {
-		return engine.Config{}, err
-	}
-	var tiers kvcache.Tiers
 	if f.tiers != "" {
-		if tiers, err = kvcache.ParseTiers(f.tiers); err != nil {
-			return engine.Config{}, usagef("--kv-tiers: %w", err)
+		if s.Tiers, err = kvcache.ParseTiers(f.tiers); err != nil {
+			return s, usagef("--kv-tiers: %w", err)
 		}
 		if f.flags.Changed("cache-type-k") || f.flags.Changed("cache-type-v") {
-			return engine.Config{}, usagef("--kv-tiers and -ctk or -ctv: each says in which types keys and values are kept; give one")
+			return s, usagef("--kv-tiers and -ctk or -ctv: each says in which types keys and values are kept; give one")
 		}
 	}
-	residency, err := model.ParseResidency(f.weights)
-	if err != nil {
-		return engine.Config{}, err
-	}
-	return engine.Config{
-		Ctx:       f.context(modelCtx),
-		Batch:     min(f.pass(), f.context(modelCtx)),
-		KV:        kvcache.Types{K: k, V: v},
-		Tiers:     tiers,
-		Residency: residency,
-		Vectors:   f.vectors,
-		MTP:       f.mtp,
-		Shift:     f.shift,
-		Sequences: f.sequences,
-	}, nil
+	s.Residency, err = model.ParseResidency(f.weights)
+	return s, err
 }
 
-// pass returns the maximum tokens of one forward pass.
+// pass returns the maximum tokens of one forward pass; 0 is the default.
 func (f *modelFlags) pass() int {
-	switch {
-	case f.batch == 0 && f.ubatch == 0:
-		return defaultBatch
-	case f.batch == 0 || f.ubatch == 0:
+	if f.batch == 0 || f.ubatch == 0 {
 		return f.batch + f.ubatch
 	}
 	return min(f.batch, f.ubatch)
 }
 
-// context returns the context in tokens, for a model whose trained context is modelCtx.
-func (f *modelFlags) context(modelCtx int) int {
-	switch f.ctx {
-	case -1:
-		return min(modelCtx, defaultCtx)
-	case 0:
-		return modelCtx
-	}
-	return f.ctx
-}
-
-// A single is an engine with a device of its own, closed with it.
-type single struct {
-	*engine.Engine
-	drafts *engine.Engine // drafts for it; nil: none
-	device *engine.Device
-	took   time.Duration // to load
-}
-
-func (s *single) Close() error {
-	if s.drafts != nil {
-		s.drafts.Close()
-	}
-	err := s.Engine.Close()
-	s.device.Close()
-	return err
-}
-
-// configFor is config for the model in file, with a Device configured by the flags.
-func (f *modelFlags) configFor(file *model.File) (engine.Config, error) {
-	head, err := file.Config()
+// readHead reads the head of the model that the flags name.
+func (f *modelFlags) readHead() (*launch.Head, error) {
+	s, err := f.settings()
 	if err != nil {
-		return engine.Config{}, fmt.Errorf("%s: %w", f.path, err)
-	}
-	c, err := f.config(head.NCtx)
-	if err != nil {
-		return c, err
-	}
-	c.Device, err = f.newDevice()
-	return c, err
-}
-
-// open loads the model in file, with a progress bar if stderr is a terminal; the first pass may begin before all is loaded. It
-// takes ownership of file.
-func (f *modelFlags) open(file *model.File, stderr io.Writer) (*single, error) {
-	return f.drafted(file, stderr, &draftFlags{}, nil, nil)
-}
-
-// drafted is open with a draft model, if there is one, for the vocabulary of the model in file.
-func (f *modelFlags) drafted(file *model.File, stderr io.Writer, d *draftFlags, tok *tokenizer.Tokenizer, note func(string)) (*single, error) {
-	cfg, err := f.configFor(file)
-	if err != nil {
-		file.Close()
 		return nil, err
 	}
+	return f.files.ReadHead(f.path, s)
+}
+
+// readWith is readHead with what drafts for the model, and its adapters.
+func (f *modelFlags) readWith(d *draftFlags, a *adapterFlags) (*launch.Head, error) {
+	s, err := f.settings()
+	if err != nil {
+		return nil, err
+	}
+	s.Draft = d.settings()
+	if s.Adapters, err = a.list(); err != nil {
+		return nil, err
+	}
+	return f.files.ReadHead(f.path, s)
+}
+
+// open loads a model, with a progress bar if stderr is a terminal. It takes ownership of h.
+func (f *modelFlags) open(h *launch.Head, stderr io.Writer) (*launch.Model, error) {
 	bar := newLoadBar(stderr)
-	s := &single{device: cfg.Device}
-	s.Engine, s.drafts, err = d.opened(func() (*engine.Engine, error) {
-		c, start := cfg, time.Now()
-		c.Early, c.Progress = true, bar.update
-		eng, err := engine.New(file, c)
-		if err != nil {
-			bar.done()
-		}
-		s.took = time.Since(start)
-		return eng, err
-	}, f.path, tok, cfg, note, undrafted(note))
+	m, err := h.OpenAlone(f.device(), launch.Events{Progress: bar.update, Note: notes(stderr)})
 	if err != nil {
-		file.Close()
-		cfg.Device.Close()
-		return nil, err
+		bar.done()
 	}
-	return s, nil
+	return m, err
 }
 
-// loadTokenizer reads the vocabulary of the model called name.
-func loadTokenizer(name string) (*tokenizer.Tokenizer, error) {
-	h, err := readHead(name, false, nil)
-	if err != nil {
-		return nil, err
-	}
-	return h.tok, h.file.Close()
-}
+// A quantizeValue is the type that weights of checkpoints are converted to; empty: they stay as they are.
+type quantizeValue string
 
-// A head is a model file without its weights. The file stays open, and the loader takes
-// ownership of it: this ensures that tokenizer and weights come from the same file even
-// if the path is replaced meanwhile.
-type head struct {
-	file *model.File
-	tok  *tokenizer.Tokenizer
-	cfg  *model.Config // nil unless the model is to be run
-}
-
-// readHead reads the head of the model called name, with other metadata than the file's where over has it, and with
-// its Config, if it is to be run.
-func readHead(name string, runs bool, over overrides) (h *head, err error) {
-	h = &head{}
-	if h.file, err = openFile(name); err != nil {
-		return nil, err
-	}
-	if err = over.apply(h.file.GGUF); err == nil {
-		err = h.read(runs)
-	}
-	if err != nil {
-		h.file.Close()
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	return h, nil
-}
-
-func (h *head) read(runs bool) (err error) {
-	if runs {
-		if h.cfg, err = h.file.Config(); err != nil {
-			return err
-		}
-	}
-	if h.tok, err = tokenizer.New(h.file.GGUF); err != nil {
+func (v *quantizeValue) Set(s string) error {
+	if err := convert.CheckType(s); err != nil {
 		return err
 	}
-	// The reverse is common: embeddings are padded.
-	if runs && h.tok.Len() > h.cfg.NVocab {
-		return fmt.Errorf("the vocabulary has %d tokens and token_embd.weight %d rows, want a row for each; convert the model again", h.tok.Len(), h.cfg.NVocab)
-	}
+	*v = quantizeValue(s)
 	return nil
 }
+
+func (v *quantizeValue) String() string { return string(*v) }
+func (v *quantizeValue) Type() string   { return "TYPE" }

@@ -11,56 +11,11 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/launch"
 )
 
-// An override is metadata in place of what a model's file has. A key that begins with a dot is one of its
-// architecture.
-type override struct {
-	key   string
-	value any
-}
-
-type overrides []override
-
-// apply changes the metadata of an open file, of which nothing was read yet.
-func (o overrides) apply(f *gguf.File) error {
-	for _, v := range o {
-		if v.key[0] == '.' {
-			arch, err := f.Str("general.architecture")
-			if err != nil {
-				return err
-			}
-			v.key = arch + v.key
-		}
-		if err := f.Set(v.key, v.value); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// keys returns what a file is to have instead: numbers are of 32 bits and whole ones have no sign, as llama-quantize
-// writes them, where they fit.
-func (o overrides) keys() []gguf.KV {
-	var kvs []gguf.KV
-	for _, v := range o {
-		kv := gguf.KV{Key: v.key, Value: v.value}
-		switch x := v.value.(type) {
-		case int64:
-			if n := max(x, -x); uint64(n) <= math.MaxUint32 {
-				kv.Value = uint32(n)
-			}
-		case float64:
-			kv.Value = float32(x)
-		}
-		kvs = append(kvs, kv)
-	}
-	return kvs
-}
-
-// define adds --override-kv, and the flags that llama.cpp has for some of the keys.
-func (o *overrides) define(fs *pflag.FlagSet) {
+// defineOverrides adds --override-kv, and the flags that llama.cpp has for some of the keys.
+func defineOverrides(fs *pflag.FlagSet, o *launch.Overrides) {
 	fs.Var((*overrideValue)(o), "override-kv", "override metadata: `KEY=TYPE:VALUE`, TYPE is int, float, bool or str; repeatable, or comma-separated")
 	own := func(name, key, usage string, value func(string) (any, error)) {
 		fs.Var(&ropeValue{o, key, value}, name, usage)
@@ -110,7 +65,7 @@ func notNegative(s string) (any, error) {
 
 // A ropeValue is a flag for one key.
 type ropeValue struct {
-	to    *overrides
+	to    *launch.Overrides
 	key   string
 	value func(string) (any, error)
 }
@@ -118,7 +73,7 @@ type ropeValue struct {
 func (v *ropeValue) Set(s string) error {
 	x, err := v.value(s)
 	if err == nil && x != nil {
-		*v.to = append(*v.to, override{v.key, x})
+		*v.to = append(*v.to, launch.Override{Key: v.key, Value: x})
 	}
 	return err
 }
@@ -127,7 +82,7 @@ func (v *ropeValue) String() string { return "" }
 func (v *ropeValue) Type() string   { return "X" }
 
 // An overrideValue takes KEY=TYPE:VALUE, and more of them after commas.
-type overrideValue overrides
+type overrideValue launch.Overrides
 
 // separator is a comma before another key.
 var separator = regexp.MustCompile(`,([A-Za-z0-9_.-]+=(?:int|float|bool|str):)`)
@@ -143,7 +98,7 @@ func (v *overrideValue) Set(s string) error {
 		if err != nil {
 			return fmt.Errorf("%.80q: %w", key, err)
 		}
-		*v = append(*v, override{key, value})
+		*v = append(*v, launch.Override{Key: key, Value: value})
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/quern-llm/quern/go/demo"
+	"github.com/quern-llm/quern/go/launch"
 )
 
 func TestOverrideFlags(t *testing.T) {
@@ -30,9 +31,9 @@ func TestOverrideFlags(t *testing.T) {
 		{"--yarn-beta-slow x", "want a number"},
 		{"--rope-scaling linear,yarn", "want none, linear or yarn"},
 	} {
-		var o overrides
+		var o launch.Overrides
 		fs := pflag.NewFlagSet("", pflag.ContinueOnError)
-		o.define(fs)
+		defineOverrides(fs, &o)
 		got := ""
 		if err := fs.Parse(strings.Fields(tt.args)); err != nil {
 			got = err.Error()

@@ -70,7 +70,7 @@ func (f *packFlags) run(cmd *cobra.Command, in, out string) error {
 	if err := checkOutputs([]string{out}, file.Paths); err != nil {
 		return err
 	}
-	d, err := f.newDevice()
+	d, err := f.device().Open()
 	if err != nil {
 		return err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/quern-llm/quern/go/eval"
 	"github.com/quern-llm/quern/go/internal/llamaflags"
 	"github.com/quern-llm/quern/go/internal/newfile"
+	"github.com/quern-llm/quern/go/launch"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -91,11 +92,11 @@ func (f *perplexityFlags) run(cmd *cobra.Command) error {
 			return err
 		}
 	}
-	head, err := readHead(f.model.path, true, f.model.overrides)
+	head, err := f.model.readHead()
 	if err != nil {
 		return err
 	}
-	defer head.file.Close()
+	defer head.Close()
 	switch {
 	case f.divergence:
 		return f.diverge(cmd, head, text)
@@ -113,9 +114,9 @@ func (f *perplexityFlags) cut(tok *tokenizer.Tokenizer) eval.Chunks {
 }
 
 // predict measures the perplexity, and saves what was predicted where that is wanted.
-func (f *perplexityFlags) predict(cmd *cobra.Command, head *head, text string) error {
-	c := f.cut(head.tok)
-	ids := head.tok.Encode(text, tokenizer.Options{})
+func (f *perplexityFlags) predict(cmd *cobra.Command, head *launch.Head, text string) error {
+	c := f.cut(head.Tokenizer)
+	ids := head.Tokenizer.Encode(text, tokenizer.Options{})
 	chunks, err := c.Count(len(ids))
 	if err != nil {
 		return err // before the model is loaded, which may take long
@@ -123,9 +124,9 @@ func (f *perplexityFlags) predict(cmd *cobra.Command, head *head, text string) e
 	if f.logits == "" {
 		return f.estimate(cmd, head, ids, c, nil)
 	}
-	size := eval.LogitsBytes(c, chunks, head.cfg.NVocab)
+	size := eval.LogitsBytes(c, chunks, head.Config.NVocab)
 	_, err = newfile.Write(f.logits, f.force, 0o644, size, func(w io.Writer) (int64, error) {
-		file, err := eval.NewLogitsWriter(w, ids, c, chunks, head.cfg.NVocab)
+		file, err := eval.NewLogitsWriter(w, ids, c, chunks, head.Config.NVocab)
 		if err != nil {
 			return 0, err
 		}
@@ -138,14 +139,15 @@ func (f *perplexityFlags) predict(cmd *cobra.Command, head *head, text string) e
 }
 
 // estimate evaluates the chunks and prints the perplexity.
-func (f *perplexityFlags) estimate(cmd *cobra.Command, head *head, ids []int32, c eval.Chunks, save func([]float32) error) error {
-	eng, err := f.model.open(head.file, cmd.ErrOrStderr())
+func (f *perplexityFlags) estimate(cmd *cobra.Command, head *launch.Head, ids []int32, c eval.Chunks, save func([]float32) error) error {
+	m, err := f.model.open(head, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	defer eng.Close()
+	defer m.Close()
+	eng := m.Engine
 	out := cmd.OutOrStdout()
-	est, err := eval.Perplexity(cmd.Context(), evaluated(eng.Engine), ids, c, save, func(e eval.Estimate) error {
+	est, err := eval.Perplexity(cmd.Context(), evaluated(eng), ids, c, save, func(e eval.Estimate) error {
 		_, err := fmt.Fprintf(out, "[%d]%.4f,", e.Chunks, e.PPL)
 		return err
 	})
@@ -160,7 +162,7 @@ func (f *perplexityFlags) estimate(cmd *cobra.Command, head *head, ids []int32, 
 }
 
 // diverge compares the model with what was saved of another.
-func (f *perplexityFlags) diverge(cmd *cobra.Command, head *head, text string) error {
+func (f *perplexityFlags) diverge(cmd *cobra.Command, head *launch.Head, text string) error {
 	file, err := os.Open(f.logits)
 	if err != nil {
 		return err
@@ -175,22 +177,23 @@ func (f *perplexityFlags) diverge(cmd *cobra.Command, head *head, text string) e
 		return fmt.Errorf("%s: %w", f.logits, err)
 	}
 	switch {
-	case saved.NVocab != head.cfg.NVocab:
-		return fmt.Errorf("%s has the logits of a vocabulary of %d, that of %s is %d; give models of one family", f.logits, saved.NVocab, f.model.path, head.cfg.NVocab)
+	case saved.NVocab != head.Config.NVocab:
+		return fmt.Errorf("%s has the logits of a vocabulary of %d, that of %s is %d; give models of one family", f.logits, saved.NVocab, f.model.path, head.Config.NVocab)
 	case f.model.flags.Changed("ctx-size") && f.model.ctx != saved.Ctx:
 		return usagef("-c %d: %s has chunks of %d tokens; leave it out", f.model.ctx, f.logits, saved.Ctx)
-	case f.file != "" && !begins(head.tok.Encode(text, tokenizer.Options{}), saved.IDs):
+	case f.file != "" && !begins(head.Tokenizer.Encode(text, tokenizer.Options{}), saved.IDs):
 		return fmt.Errorf("%s was saved of another text than %s, or by another vocabulary; leave -f out to take its text", f.logits, f.file)
 	}
-	f.model.ctx = saved.Ctx
-	eng, err := f.model.open(head.file, cmd.ErrOrStderr())
+	f.model.ctx, head.Settings.Ctx = saved.Ctx, saved.Ctx
+	m, err := f.model.open(head, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	defer eng.Close()
+	defer m.Close()
+	eng := m.Engine
 	out := cmd.OutOrStdout()
 	fmt.Fprintln(out, divergenceHead)
-	d, err := saved.Divergence(cmd.Context(), evaluated(eng.Engine), f.cut(head.tok), func(chunk int, d *eval.Divergence) error {
+	d, err := saved.Divergence(cmd.Context(), evaluated(eng), f.cut(head.Tokenizer), func(chunk int, d *eval.Divergence) error {
 		return printChunk(out, chunk, d.Summary())
 	})
 	if err != nil {
@@ -205,13 +208,13 @@ func begins(ids, head []int32) bool {
 }
 
 // choose has the model answer questions.
-func (f *perplexityFlags) choose(cmd *cobra.Command, head *head, text string) error {
+func (f *perplexityFlags) choose(cmd *cobra.Command, head *launch.Head, text string) error {
 	kind := slices.Index(f.kinds[:], true)
 	questions, err := eval.Questions(questionKinds[kind], text)
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.file, err)
 	}
-	encode := func(s string) []int32 { return head.tok.Begin(head.tok.Encode(s, tokenizer.Options{})) }
+	encode := func(s string) []int32 { return head.Tokenizer.Begin(head.Tokenizer.Encode(s, tokenizer.Options{})) }
 	var tasks []eval.Task
 	for i, q := range eval.Spread(questions, f.tasks[kind]) {
 		t, err := eval.NewTask(q, encode)
@@ -223,11 +226,12 @@ func (f *perplexityFlags) choose(cmd *cobra.Command, head *head, text string) er
 		}
 		tasks = append(tasks, t)
 	}
-	eng, err := f.model.open(head.file, cmd.ErrOrStderr())
+	m, err := f.model.open(head, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
-	defer eng.Close()
+	defer m.Close()
+	eng := m.Engine
 	out := cmd.OutOrStdout()
 	line := func(s eval.Score) error {
 		low, high := s.Interval()
@@ -235,7 +239,7 @@ func (f *perplexityFlags) choose(cmd *cobra.Command, head *head, text string) er
 		return err
 	}
 	fmt.Fprintln(out, "task\tacc_norm\t95% confidence interval")
-	score, err := eval.Choose(cmd.Context(), evaluated(eng.Engine), tasks, line)
+	score, err := eval.Choose(cmd.Context(), evaluated(eng), tasks, line)
 	if err != nil {
 		return err
 	}

@@ -17,6 +17,8 @@ import (
 
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/internal/newfile"
+	"github.com/quern-llm/quern/go/launch"
+	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/quant"
@@ -27,7 +29,7 @@ type quantizeFlags struct {
 	matrix, output, embedding  string
 	types, include, exclude    []string
 	typeFile                   string
-	set                        overrides
+	set                        launch.Overrides
 	pure, leave, requantize    bool
 	keepSplit, dryRun, replace bool
 	threads                    int
@@ -155,7 +157,7 @@ func (f *quantizeFlags) run(cmd *cobra.Command, in, out, kind string, options qu
 	if job.Threads, err = f.useThreads(); err != nil {
 		return err
 	}
-	job.Set = f.set.keys()
+	job.Set = f.set.Keys()
 	for _, o := range options.Overrides {
 		if !slices.ContainsFunc(file.GGUF.Tensors, func(t gguf.Tensor) bool { return o.Pattern.MatchString(t.Name) }) {
 			notes(cmd.ErrOrStderr())(fmt.Sprintf("--tensor-type: no tensor's name matches %q", o.Pattern))
@@ -209,7 +211,7 @@ func (f *quantizeFlags) useThreads() (int, error) {
 	if f.threads > 0 {
 		return f.threads, nil
 	}
-	m, err := (&modelFlags{}).machine()
+	m, err := machine.Read()
 	if err != nil {
 		return 0, err
 	}

@@ -106,10 +106,10 @@ func (m *quantizeMethod) calibrate(cmd *cobra.Command, job *quant.Job, in string
 			c.close()
 		}
 	}()
-	if c.text, err = chunked(c.base.head.tok, text, ctx, 0, m.chunks, true); err != nil {
+	if c.text, err = chunked(c.base.head.Tokenizer, text, ctx, 0, m.chunks, true); err != nil {
 		return nil, fmt.Errorf("--calibration %s: %w", m.file, err)
 	}
-	if c.device, err = c.base.model.newDevice(); err != nil {
+	if c.device, err = c.base.model.device().Open(); err != nil {
 		return nil, err
 	}
 	if err := c.base.open(cmd, c.device, c.text.ids); err != nil {

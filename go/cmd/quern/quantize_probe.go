@@ -48,15 +48,15 @@ func (p *prober) run(cmd *cobra.Command, in, out string) (err error) {
 			p.device.Close()
 		}
 	}()
-	tok := p.base.head.tok
+	tok := p.base.head.Tokenizer
 	p.cut = eval.Chunks{Ctx: p.target.ctx, Max: max(p.target.chunks, 0), AddBOS: tok.AddBOS()}
 	p.cut.BOS, _ = tok.BOS()
 	p.ids = tok.Encode(text, tokenizer.Options{})
 	if _, err := p.cut.Count(len(p.ids)); err != nil {
 		return err // before the model is copied
 	}
-	nVocab := p.base.head.cfg.NVocab
-	if p.device, err = p.base.model.newDevice(); err != nil {
+	nVocab := p.base.head.Config.NVocab
+	if p.device, err = p.base.model.device().Open(); err != nil {
 		return err
 	}
 	if err := p.base.open(cmd, p.device, p.ids); err != nil {
@@ -83,7 +83,7 @@ func unloaded(path string, ctx, threads int) (*contender, error) {
 	c.model.define(fs)
 	c.model.path, c.model.threads = path, threads
 	var err error
-	c.head, err = readHead(path, true, nil)
+	c.head, err = c.model.readHead()
 	return c, err
 }
 
@@ -171,7 +171,7 @@ func (p *prober) measure(cmd *cobra.Command, path string, s *quant.Sized, offset
 		return 0, err
 	}
 	models := []eval.Model{evaluated(c.eng)}
-	got, err := eval.Compare(cmd.Context(), evaluated(p.base.eng), models, p.ids, p.cut, p.base.head.cfg.NVocab, p.rows, func(*eval.Comparison) error { return nil })
+	got, err := eval.Compare(cmd.Context(), evaluated(p.base.eng), models, p.ids, p.cut, p.base.head.Config.NVocab, p.rows, func(*eval.Comparison) error { return nil })
 	if err != nil {
 		return 0, err
 	}

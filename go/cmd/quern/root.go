@@ -60,7 +60,7 @@ instruction sets in use; "quern doctor" lists those of this machine.`,
 		}
 		return usagef("%w; see %q", err, helpFor(cmd))
 	})
-	root.SetUsageFunc(usage)
+	root.SetUsageFunc(printUsage)
 	add(root,
 		group{"Use a model", []*cobra.Command{newRunCommand(), newChatCommand(), newServeCommand(), newEmbedCommand(), newTokenizeCommand()}},
 		group{"Models on this machine", []*cobra.Command{newPullCommand(), newListCommand(), newShowCommand(), newCpCommand(), newRmCommand(), newInspectCommand(), newExportDemoCommand()}},

@@ -113,37 +113,35 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	note := notes(stderr)
 	f.model.warn(note)
 	f.model.orDemo(note)
-	head, err := readHead(f.model.path, true, f.model.overrides)
+	head, err := f.model.readWith(&f.draft, &f.adapters)
 	if err != nil {
 		return err
 	}
-	defer head.file.Close()
-	if _, err := head.file.GGUF.Str("tokenizer.chat_template"); err == nil && isTerminal(stdout) && f.model.path != demo.Name {
+	defer head.Close()
+	_, err = head.File.GGUF.Str("tokenizer.chat_template")
+	if err == nil && isTerminal(stdout) && f.model.path != demo.Name {
 		note("the text is continued; \"quern chat\" has this model answer it")
 	}
-	tok, modelCtx := head.tok, head.cfg.NCtx
+	tok := head.Tokenizer
 	prompt, err := encodePrompt(tok, given)
 	if err != nil {
 		return err
 	}
 	// Before the model is loaded, which may take long.
-	if n := f.model.context(modelCtx); len(prompt) > n {
+	if n := head.Settings.Context(head.Config.NCtx); len(prompt) > n {
 		return fmt.Errorf("the prompt has %d tokens and the context is %d; give a shorter prompt or a larger -c", len(prompt), n)
 	}
 	held, err := f.form.constraint(tok, nil, !f.ignoreEOS)
 	if err != nil {
 		return err
 	}
-	if err := f.draft.check(head.file, tok); err != nil {
-		return err
-	}
-	f.model.mtp = f.draft.own()
-	eng, err := f.model.drafted(head.file, stderr, &f.draft, tok, note)
+	m, err := f.model.open(head, stderr)
 	if err != nil {
 		return err
 	}
-	defer eng.Close()
-	if line := beyond(eng.Ctx(), head.cfg, f.model.overrides); line != "" {
+	defer m.Close()
+	eng := m.Engine
+	if line := m.Warning(); line != "" {
 		note(line)
 	}
 
@@ -153,12 +151,12 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	defer stop()
 	context.AfterFunc(ctx, stop)
 
-	seq, err := f.adapters.sequence(eng.Engine)
+	seq, err := m.NewSequence()
 	if err != nil {
 		return err
 	}
 	defer seq.Close()
-	f.sampling.params = f.sampling.forModel(head.file.GGUF, note)
+	f.sampling.params = f.sampling.forModel(head.File.GGUF, note)
 	out := tokenizer.NewWriter(tok.NewStream(), f.stops, func(text string) error { return write(stdout, text) })
 	st, err := eng.Generate(ctx, seq, engine.Params{
 		Prompt: prompt, MaxTokens: f.predict, Keep: f.model.kept(tok), Sampling: f.sampling.seeded(sample.NewVocabulary(tok)), Stop: f.ends(tok), TopLogprobs: -1, Constraint: held, Draft: f.draft.Options,
@@ -171,7 +169,7 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 		fmt.Fprintf(stderr, "quern: stopped: the context of %d tokens is full; -c sets its size, --context-shift goes on\n", eng.Ctx())
 	}
 	if f.stats {
-		printStats(stderr, st, eng.took)
+		printStats(stderr, st, m.Took)
 		if read, ok := eng.Model().Stream(); ok {
 			printStream(stderr, read)
 		}

@@ -168,7 +168,7 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 			logs.Warn().Err(err).Msg("formats of JSON Schema are made when they are first asked for")
 		}
 	}()
-	device, err := f.model.newDevice()
+	device, err := f.model.device().Open()
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/quern-llm/quern/go/hub"
+	"github.com/quern-llm/quern/go/internal/usage"
 )
 
 // usesCache reports whether the downloaded models are served: where none is named with -m.
@@ -41,7 +42,7 @@ func (f *serveFlags) cached(logs zerolog.Logger) []pulled {
 	}
 	models, err := h.List()
 	if err != nil {
-		logs.Warn().Msg(oneLine(fmt.Errorf("downloaded models that cannot be read are left out: %w", err)))
+		logs.Warn().Msg(usage.OneLine(fmt.Errorf("downloaded models that cannot be read are left out: %w", err)))
 	}
 	var all []pulled
 	for _, m := range models {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/internal/usage"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server"
 )
@@ -85,7 +85,7 @@ type listed struct {
 // same reports whether a model is what it was when it was listed.
 func (m *listed) same(o *listed) bool {
 	return m.path == o.path && m.modified.Equal(o.modified) && m.size == o.size &&
-		reflect.DeepEqual(m.names, o.names) && reflect.DeepEqual(m.tags, o.tags) && reflect.DeepEqual(m.flags.settings, o.flags.settings)
+		reflect.DeepEqual(m.names, o.names) && reflect.DeepEqual(m.tags, o.tags) && reflect.DeepEqual(m.flags.given, o.flags.given)
 }
 
 // catalog returns the models of --models-dir and --models-preset.
@@ -99,7 +99,7 @@ func (f *serveFlags) catalog(logs zerolog.Logger) ([]*listed, error) {
 		if err == nil {
 			c.draft.model, err = f.presetDraft(c)
 		}
-		if usage := (usageError{}); err != nil && !errors.As(err, &usage) {
+		if wrong := (usage.Error{}); err != nil && !errors.As(err, &wrong) {
 			err = usagef("--models-preset %s, %w", f.presets, err)
 		}
 		return c, err
@@ -227,15 +227,15 @@ func (l *lister) scan() (startup []string, err error) {
 // source returns a listed model as what the server loads. What is known of it is read from its file now; a file that cannot
 // be read is listed with the reason.
 func (l *lister) source(m *listed) server.Source {
-	src := server.Source{Tags: m.tags, Path: m.path, Settings: m.flags.settings, Modified: m.modified}
+	src := server.Source{Tags: m.tags, Path: m.path, Settings: m.flags.given, Modified: m.modified}
 	src.Names = m.names
 	src.Need = func(room uint64) (uint64, error) {
 		s, err := m.flags.read(m.names, m.path, true)
 		if err != nil {
 			return 0, err
 		}
-		defer s.head.file.Close()
-		return l.need(s, room)
+		defer s.head.Close()
+		return s.head.Need(l.device, room)
 	}
 	src.Load = l.loads(func() (*served, error) {
 		s, err := m.flags.read(m.names, m.path, true)
@@ -245,26 +245,20 @@ func (l *lister) source(m *listed) server.Source {
 		return s, err
 	})
 	src.Broken = models.Guard(m.names[0], l.panicked, func() error {
-		file, err := openFile(m.path)
+		settings, err := m.flags.settings(true)
 		if err != nil {
 			return err
 		}
-		defer file.Close()
-		var cfg *model.Config
-		if err = m.flags.model.overrides.apply(file.GGUF); err == nil {
-			cfg, err = file.Config()
-		}
-		if err == nil {
-			err = m.flags.draft.check(file, nil)
-		}
+		h, err := l.model.files.Survey(m.path, settings)
 		if err != nil {
-			return fmt.Errorf("%s: %w", m.path, err)
+			return err
 		}
-		src.Info = infoOf(file, cfg)
+		defer h.Close()
+		src.Info = infoOf(h)
 		return nil
 	})
 	if src.Broken != nil {
-		l.logs.Warn().Str("model", m.names[0]).Msg(oneLine(fmt.Errorf("it cannot be loaded: %w", src.Broken)))
+		l.logs.Warn().Str("model", m.names[0]).Msg(usage.OneLine(fmt.Errorf("it cannot be loaded: %w", src.Broken)))
 	}
 	return src
 }

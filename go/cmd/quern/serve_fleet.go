@@ -14,8 +14,8 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/demo"
-	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/launch"
 	"github.com/quern-llm/quern/go/server"
 )
 
@@ -100,17 +100,13 @@ type served struct {
 	path        string
 	names       []string // names in the API
 	tags        []string
-	head        *head
+	head        *launch.Head
 	template    *chat.Template
 	warning     string // why that is not the model's own
-	adapters    []namedAdapter
 	defaults    server.Defaults
-	config      engine.Config
 
-	first  bool // of the models that flags name: what is of one model only is this one's
-	eng    *engine.Engine
-	drafts *engine.Engine // drafts for it; nil: none
-	loop   *engine.Loop
+	open *launch.Model
+	loop *engine.Loop
 }
 
 // A fleet is the models that are loaded at the start, the default first.
@@ -145,7 +141,7 @@ func (f *serveFlags) readModels(logs zerolog.Logger) (all fleet, err error) {
 		}
 		s.tags = tags
 		all = append(all, s)
-		if s.warning != "" && !s.head.cfg.BothWays {
+		if s.warning != "" && !s.head.Config.BothWays {
 			logs.Warn().Str("model", s.names[0]).Msg(s.warning)
 		}
 	}
@@ -154,53 +150,49 @@ func (f *serveFlags) readModels(logs zerolog.Logger) (all fleet, err error) {
 
 // read reads the head of a model, and what the flags say of it.
 func (f *serveFlags) read(names []string, path string, adapted bool) (s *served, err error) {
-	s = &served{serveFlags: f, names: names, path: path, first: adapted}
-	if adapted {
-		if s.adapters, err = f.adapters.list(); err != nil {
-			return nil, err
-		}
-	}
-	if s.head, err = readHead(path, true, f.model.overrides); err != nil {
+	s = &served{serveFlags: f, names: names, path: path}
+	settings, err := f.settings(adapted)
+	if err != nil {
 		return nil, err
 	}
-	if s.first {
-		err = s.draft.check(s.head.file, s.head.tok)
+	if s.head, err = f.model.files.ReadHead(path, settings); err != nil {
+		return nil, err
 	}
-	if err == nil {
-		err = s.settle()
-	}
-	if err != nil {
-		s.head.file.Close()
+	if err = s.settle(); err != nil {
+		s.head.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
+// settings returns the flags as settings of a model. What flags say of one model only is of the first of those that they name.
+func (f *serveFlags) settings(first bool) (launch.Settings, error) {
+	s, err := f.model.settings()
+	if err != nil {
+		return s, err
+	}
+	s.Shared, s.Sequences, s.KVBytes, s.Draft = true, f.parallel, f.kvMemory, f.draft.settings()
+	if first {
+		s.Adapters, err = f.adapters.list()
+	} else {
+		s.Draft.Path = ""
+	}
+	return s, err
+}
+
 // settle checks the flags against the model's head.
 func (s *served) settle() (err error) {
-	if err := s.requests.checkTokens(s.head.tok); err != nil {
+	if err := s.requests.checkTokens(s.head.Tokenizer); err != nil {
 		return err
 	}
 	if s.defaults, err = s.requests.defaults(); err != nil {
 		return err
 	}
-	if s.template, s.warning, err = s.serveFlags.template.read(s.head); err != nil {
+	if s.template, s.warning, err = s.head.Template(s.serveFlags.template.settings()); err != nil {
 		return err
 	}
-	if s.config, err = s.model.config(s.head.cfg.NCtx); err != nil {
-		return err
-	}
-	c := &s.config
-	if s.listed && s.head.cfg.Positions { // the context is one for models of many kinds
-		s.model.ctx = min(s.model.ctx, s.head.cfg.NCtx)
-	}
-	c.Ctx, c.Batch = max(s.model.ctx, 0), s.model.pass()
-	c.Shared, c.Sequences, c.KVBytes = true, s.parallel, s.kvMemory
-	if c.MTP = s.draft.Sources.Has(draft.MTP); s.first {
-		c.MTP = s.draft.own()
-	}
-	if s.head.cfg.BothWays { // its keys and values are there for a pass
-		c.Vectors, c.Shared, c.Sequences, c.KVBytes, c.Shift = true, false, 1, 0, false
+	if s.listed && s.head.Config.Positions { // the context is one for models of many kinds
+		s.head.Settings.Ctx = min(s.head.Settings.Ctx, s.head.Config.NCtx)
 	}
 	return nil
 }
@@ -209,7 +201,7 @@ func (s *served) settle() (err error) {
 func (all fleet) longest() int {
 	n := 0
 	for _, s := range all {
-		n = max(n, s.head.cfg.NCtx)
+		n = max(n, s.head.Config.NCtx)
 	}
 	return n
 }
@@ -217,7 +209,7 @@ func (all fleet) longest() int {
 // close closes the files of models whose loading has not begun.
 func (all fleet) close() {
 	for _, s := range all {
-		s.head.file.Close()
+		s.head.Close()
 	}
 }
 
@@ -227,7 +219,7 @@ const watchEvery = 2 * time.Second
 // watch makes the device follow the machine's limits, which may change: a container may
 // be resized.
 func (f *serveFlags) watch(ctx context.Context, device *engine.Device, logs zerolog.Logger) {
-	m, err := f.model.machine()
+	m, err := f.model.device().Machine()
 	if err != nil {
 		logs.Warn().Err(err).Msg("limits that change will not be followed")
 		return

@@ -11,6 +11,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/launch"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server"
@@ -50,7 +51,7 @@ func (l *loader) sources(all fleet) []server.Source {
 			}
 			return l.read(s.names, s.path, i == 0)
 		}
-		src := server.Source{Tags: s.tags, Path: s.path, Info: infoOf(s.head.file, s.head.cfg)}
+		src := server.Source{Tags: s.tags, Path: s.path, Info: infoOf(s.head)}
 		src.Names, src.Starting, src.Load = s.names, true, l.loads(func() (*served, error) {
 			r, err := again()
 			if err == nil {
@@ -66,8 +67,8 @@ func (l *loader) sources(all fleet) []server.Source {
 			if err != nil {
 				return 0, err
 			}
-			defer r.head.file.Close()
-			return l.need(r, room)
+			defer r.head.Close()
+			return r.head.Need(l.device, room)
 		}
 		list = append(list, src)
 	}
@@ -106,7 +107,7 @@ func (l *loader) setAside(all fleet) ([]*mem.Reservation, error) {
 	for _, s := range all {
 		bytes, err := l.least(s)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", s.path, err)
+			return nil, err
 		}
 		r, err := l.device.Budget().Reserve("weights, keys and values beside other models", bytes)
 		if err != nil {
@@ -120,38 +121,11 @@ func (l *loader) setAside(all fleet) ([]*mem.Reservation, error) {
 // least returns the memory that a model needs for full speed or, if that is too much
 // and the flags permit it, the minimum to run.
 func (l *loader) least(s *served) (uint64, error) {
-	c := s.config
-	if c.Sequences = 1; c.Ctx == 0 {
-		c.Ctx = min(s.head.cfg.NCtx, defaultCtx)
+	h := *s.head
+	if h.Settings.Sequences = 1; h.Settings.Ctx == 0 {
+		h.Settings.Ctx = min(h.Config.NCtx, launch.DefaultCtx)
 	}
-	p, err := engine.NewPlan(s.head.file, l.device.Budget(), l.device.Threads(), c)
-	if err != nil || !s.first {
-		return p.Need.Total(), err
-	}
-	drafts, err := s.draft.need(c, l.device.Budget(), l.device.Threads())
-	return p.Need.Total() + drafts, err
-}
-
-// need returns the memory that a model takes at least where so many bytes are free, or why that is too little.
-func (l *loader) need(s *served, room uint64) (uint64, error) {
-	limit, reason := l.device.Budget().Limit()
-	s.config.Device = l.device // with whose models it may have weights in common
-	drafts := uint64(0)
-	if s.first {
-		var err error
-		if drafts, err = s.draft.need(s.config, mem.NewBudget(room, reason), l.device.Threads()); err != nil {
-			return 0, err
-		}
-	}
-	p, err := engine.NewPlan(s.head.file, mem.NewBudget(room-min(room, drafts), reason), l.device.Threads(), s.config)
-	var fit *engine.FitError
-	if errors.As(err, &fit) {
-		fit.Limit = limit // and not only what is free of it
-	}
-	if err != nil {
-		return 0, s.draft.beside(fmt.Errorf("%s: %w", s.path, err), s.path, drafts)
-	}
-	return p.Need.Total() + drafts, nil
+	return h.Need(l.device, l.device.Budget().Free())
 }
 
 // loads returns a function that loads a model whose head read returns.
@@ -188,20 +162,15 @@ func (l *loader) one(ctx context.Context, s *served, progress func(float64)) (r 
 	name, start := s.names[0], time.Now()
 	r = &resident{served: s, metrics: l.metrics.Model(name), logs: l.logs.With().Str("model", name).Logger()}
 	bar := newLoadBar(l.stderr)
-	s.config.Device, s.config.Until, s.config.Progress = l.device, ctx, func(done, total uint64) {
-		bar.update(done, total)
-		progress(float64(done) / float64(max(total, 1)))
-	}
-	d := &draftFlags{}
-	if s.first {
-		d = &s.draft
-	}
-	s.eng, s.drafts, err = d.opened(func() (*engine.Engine, error) {
-		defer bar.done()
-		return engine.New(s.head.file, s.config)
-	}, s.path, s.head.tok, s.config, func(line string) { r.logs.Info().Msg(line) }, func(err error) {
-		r.logs.Warn().Err(err).Msg("the draft model failed; it does not draft for a while")
+	s.open, err = s.head.Open(ctx, l.device, launch.Events{
+		Progress: func(done, total uint64) {
+			bar.update(done, total)
+			progress(float64(done) / float64(max(total, 1)))
+		},
+		Note:   func(line string) { r.logs.Info().Msg(line) },
+		Failed: func(err error) { r.logs.Warn().Err(err).Msg("the draft model failed; it does not draft for a while") },
 	})
+	bar.done()
 	if err != nil {
 		return nil, err
 	}
@@ -210,14 +179,11 @@ func (l *loader) one(ctx context.Context, s *served, progress func(float64)) (r 
 			if s.loop != nil {
 				s.loop.Close()
 			}
-			s.closeEngines()
+			s.open.Close()
 		}
 	}()
-	loaded, err := s.adapted()
-	if err != nil {
-		return nil, err
-	}
-	s.loop, err = engine.NewLoop(s.eng, engine.LoopConfig{
+	eng := s.open.Engine
+	s.loop, err = engine.NewLoop(eng, engine.LoopConfig{
 		Queue: s.queue, TargetITL: s.targetITL, OnPass: r.metrics.Pass, Disk: l.disk, Profile: verify.Profile(),
 		OnPanic: func(p *engine.PanicError) {
 			r.logs.Error().Uint64("sequence", p.Request).Str("panic", fmt.Sprint(p.Value)).Bytes("stack", p.Stack).Msg("a request panicked; it was ended")
@@ -228,22 +194,22 @@ func (l *loader) one(ctx context.Context, s *served, progress func(float64)) (r 
 	}
 	r.m = s.serverModel(s, s.defaults, observed{s.loop, telemetry.NewObserver(r.metrics, l.tracing.Tracer())}, r.logs)
 	r.m.Memory, r.m.Spare = l.device.Budget(), l.device.Give
-	r.m.Adapters = loaded
-	if err := s.vectors.apply(&r.m, s.eng); err != nil {
+	r.m.Adapters = s.adapted()
+	if err := s.vectors.apply(&r.m, eng); err != nil {
 		return nil, err
 	}
 	r.gone = r.metrics.Read(s.loop.Status)
-	if err := s.eng.MTP(); err != nil && s.head.cfg.NNext > 0 {
+	if err := eng.MTP(); err != nil && s.head.Config.NNext > 0 {
 		r.logs.Info().Err(err).Msg("no layer of the model drafts")
 	}
-	if h := s.eng.Model().Config.Head; h.Arch != "" {
+	if h := eng.Model().Config.Head; h.Arch != "" {
 		r.logs.Info().Str("head", filepath.Base(s.draft.model)).Str("architecture", h.Arch).Msg("a head drafts")
 	}
-	if line := beyond(s.eng.Ctx(), s.head.cfg, s.model.overrides); line != "" {
+	if line := s.open.Warning(); line != "" {
 		r.logs.Warn().Msg(line)
 	}
 	cost := s.loop.Status().Cost
-	r.logs.Info().Str("file", filepath.Base(s.path)).Dur("load", time.Since(start)).Int("context", s.eng.Ctx()).
+	r.logs.Info().Str("file", filepath.Base(s.path)).Dur("load", time.Since(start)).Int("context", eng.Ctx()).
 		Dur("first_token_ms", cost.First).Dur("prompt_token_ms", cost.Each).Msg("loaded")
 	return r, nil
 }
@@ -280,34 +246,20 @@ func (r *resident) Wake(ctx context.Context, progress func(float64)) error {
 func (r *resident) Close() {
 	r.gone()
 	r.loop.Close()
-	r.closeEngines()
+	r.open.Close()
 	r.logs.Info().Msg("unloaded")
 }
 
-// closeEngines closes the model, and what drafts for it.
-func (s *served) closeEngines() {
-	if s.drafts != nil {
-		s.drafts.Close()
-	}
-	s.eng.Close()
-}
-
-// adapted loads the adapters of a model whose loop has not begun.
-func (s *served) adapted() ([]server.Adapter, error) {
-	var all []server.Adapter
-	for _, n := range s.adapters {
-		a, err := s.eng.OpenAdapter(n.path)
-		if err != nil {
-			return nil, err
-		}
-		a.Name = n.name
-		one := server.Adapter{Name: n.name, Path: n.path, Scale: n.scale, Applied: n.scale, Loaded: a}
+// adapted returns the adapters of a model as a server has them.
+func (s *served) adapted() (all []server.Adapter) {
+	for i, a := range s.open.Adapters {
+		one := server.Adapter{Name: a.Adapter.Name, Path: s.head.Settings.Adapters[i].Path, Scale: a.Scale, Applied: a.Scale, Loaded: a.Adapter}
 		if s.serveFlags.adapters.idle {
 			one.Applied = 0
 		}
 		all = append(all, one)
 	}
-	return all, nil
+	return all
 }
 
 // observed is an engine with telemetry.

@@ -7,7 +7,7 @@ import (
 
 	"github.com/rs/zerolog"
 
-	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/launch"
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/verify"
 )
@@ -16,13 +16,13 @@ import (
 func (f *serveFlags) serverModel(s *served, defaults server.Defaults, eng server.Engine, logs zerolog.Logger) server.Model {
 	in := s.head
 	m := server.Model{
-		Engine: eng, Tokenizer: in.tok, Template: s.template, TemplateWarning: s.warning, Metadata: in.file.GGUF,
-		Tags: s.tags, Path: s.path, Ctx: s.eng.Ctx(), Fingerprint: verify.Profile() + "-" + s.eng.KVName(),
-		Sampling: f.sampling.forModel(in.file.GGUF, func(line string) { logs.Warn().Msg(line) }), MaxTokens: max(f.predict, 0), Shifts: s.config.Shift, Keep: s.model.keep, ReasoningFormat: f.reasoning,
+		Engine: eng, Tokenizer: in.Tokenizer, Template: s.template, TemplateWarning: s.warning, Metadata: in.File.GGUF,
+		Tags: s.tags, Path: s.path, Ctx: s.open.Engine.Ctx(), Fingerprint: verify.Profile() + "-" + s.open.Engine.KVName(),
+		Sampling: f.sampling.forModel(in.File.GGUF, func(line string) { logs.Warn().Msg(line) }), MaxTokens: max(f.predict, 0), Shifts: in.EngineConfig().Shift, Keep: s.model.keep, ReasoningFormat: f.reasoning,
 		Defaults: defaults, SuffixFirst: f.suffixed,
-		Info: infoOf(in.file, in.cfg),
+		Info: infoOf(in),
 	}
-	m.Info.VocabType, m.Info.NVocab = vocabType(in), in.tok.Len()
+	m.Info.VocabType, m.Info.NVocab = vocabType(in), in.Tokenizer.Len()
 	if f.sampling.seed >= 0 {
 		seed := uint32(f.sampling.seed)
 		m.Seed = &seed
@@ -31,7 +31,8 @@ func (f *serveFlags) serverModel(s *served, defaults server.Defaults, eng server
 }
 
 // infoOf returns what the API reports of a model's file.
-func infoOf(f *model.File, cfg *model.Config) server.ModelInfo {
+func infoOf(h *launch.Head) server.ModelInfo {
+	f, cfg := h.File, h.Config
 	info := server.ModelInfo{Arch: cfg.Arch, FileType: f.GGUF.MixName(), NVocab: cfg.NVocab, NCtxTrain: cfg.NCtx, NEmbd: cfg.NEmbd, Size: f.Size()}
 	for i := range f.GGUF.Tensors {
 		info.NParams += f.GGUF.Tensors[i].Elems()
@@ -42,9 +43,9 @@ func infoOf(f *model.File, cfg *model.Config) server.ModelInfo {
 // vocabTypes are llama.cpp's enum values for the types of vocabularies; others are BPE.
 var vocabTypes = map[string]int{"llama": 1, "bert": 3, "t5": 4, "rwkv": 5, "plamo2": 6}
 
-func vocabType(in *head) int {
+func vocabType(in *launch.Head) int {
 	const bpe = 2
-	kind, _ := in.file.GGUF.Str("tokenizer.ggml.model")
+	kind, _ := in.File.GGUF.Str("tokenizer.ggml.model")
 	return cmp.Or(vocabTypes[kind], bpe)
 }
 

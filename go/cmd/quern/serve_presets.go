@@ -99,8 +99,8 @@ var presetOnly = []string{"load-on-startup", "stop-timeout", "dedup-cache-models
 // A configured is the flags of one model.
 type configured struct {
 	serveFlags
-	startup  bool     // it is loaded at the start
-	settings []string // what its section says, as flags
+	startup bool     // it is loaded at the start
+	given   []string // what its section says, as flags
 }
 
 // configure returns the flags of a model with these settings, under those of the command line. warn is told of settings that
@@ -113,6 +113,7 @@ func (f *serveFlags) configure(warn func(string), settings ...setting) (*configu
 	fs.SetOutput(io.Discard)
 	fs.Usage = func() {}
 	c.define(fs)
+	c.model.files = f.model.files
 	for _, s := range settings {
 		if err := c.apply(fs, s, warn); err != nil {
 			return nil, fmt.Errorf("line %d: %s: %w", s.line, s.key, err)
@@ -170,7 +171,7 @@ func (c *configured) apply(fs *pflag.FlagSet, s setting, warn func(string)) erro
 	if err := fs.Set(f.Name, value); err != nil {
 		return err
 	}
-	c.settings = append(c.settings, "--"+f.Name, value)
+	c.given = append(c.given, "--"+f.Name, value)
 	return nil
 }
 

@@ -53,7 +53,7 @@ func TestPresetOfKeysAndValues(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		e, err := c.model.config(4096)
+		e, err := c.model.settings()
 		if err != nil {
 			t.Fatal(err)
 		}

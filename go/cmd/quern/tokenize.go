@@ -41,7 +41,7 @@ commas and brackets.`,
 			if err != nil {
 				return err
 			}
-			tok, err := loadTokenizer(path)
+			tok, err := newFiles().Tokenizer(path)
 			if err != nil {
 				return err
 			}

@@ -11,11 +11,9 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
-	"github.com/quern-llm/quern/go/machine"
-	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/launch"
 	"github.com/quern-llm/quern/go/tokenizer"
 	"github.com/quern-llm/quern/go/verify"
 )
@@ -73,27 +71,13 @@ func (f *verifyFlags) define(fs *pflag.FlagSet) {
 	intVar(fs, &f.threads, "threads", "t", 0, 1, kernel.MaxThreads, "threads (default: see \"quern doctor\")")
 }
 
-// config says how to compute on this machine.
-func (f *verifyFlags) device() (engine.DeviceConfig, error) {
-	m, err := machine.Read()
-	if err != nil {
-		return engine.DeviceConfig{}, err
-	}
-	c := engine.DeviceConfig{Threads: f.threads, Budget: mem.NewBudget(engine.Limit(m, 0))}
-	if c.Threads == 0 {
-		c.Threads = m.Threads()
-	}
-	c.Place = m.Place(c.Threads)
-	return c, nil
-}
-
 // table checks every row with every instruction set.
 func (f *verifyFlags) table(ctx context.Context, out io.Writer) error {
 	inUse, err := chooseKernels()
 	if err != nil {
 		return err
 	}
-	c, err := f.device()
+	c, err := launch.DeviceSettings{Threads: f.threads}.Config()
 	if err != nil {
 		return err
 	}
@@ -128,7 +112,7 @@ func (f *verifyFlags) row(ctx context.Context, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	c, err := f.device()
+	c, err := launch.DeviceSettings{Threads: f.threads}.Config()
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,124 @@
+package launch
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/quern-llm/quern/go/convert"
+	"github.com/quern-llm/quern/go/demo"
+	"github.com/quern-llm/quern/go/internal/newfile"
+	"github.com/quern-llm/quern/go/machine"
+	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/tokenizer"
+)
+
+// Files opens models by name. Weights of checkpoints are converted to GGUF, each once in the life of a Files:
+// to a file without a name, whose space is free again when nothing uses it any more. The zero value is valid.
+type Files struct {
+	// Converting, unless it is nil, is called before a checkpoint is converted. It returns functions that are
+	// called with the bytes written and at the end, both unless they are nil.
+	Converting func() (progress func(done, total uint64), end func())
+
+	mu   sync.Mutex
+	made map[string]*os.File // by folder and type
+}
+
+// Open opens the model called name: the embedded demo, the path of a file, or a folder with a checkpoint,
+// whose weights become those of the type quantize; empty: they stay as they are.
+func (f *Files) Open(name, quantize string) (*model.File, error) {
+	switch {
+	case name == demo.Name:
+		return model.OpenBytes(name, demo.GGUF())
+	case convert.Is(name):
+		return f.checkpoint(name, quantize)
+	}
+	if fi, err := os.Stat(name); err == nil && fi.IsDir() {
+		return nil, notModel(name)
+	}
+	return model.OpenFile(name)
+}
+
+// notModel is the error for a folder in the place of a model.
+func notModel(dir string) error {
+	advice := ""
+	if files, err := filepath.Glob(filepath.Join(dir, "*.gguf")); err == nil && len(files) > 0 {
+		advice = ", such as " + files[0]
+	}
+	return fmt.Errorf("%s is a folder without a checkpoint, which has config.json; give a GGUF file%s", dir, advice)
+}
+
+// Tokenizer reads the vocabulary of the model called name, which may have nothing else.
+func (f *Files) Tokenizer(name string) (*tokenizer.Tokenizer, error) {
+	file, err := f.Open(name, "")
+	if err != nil {
+		return nil, err
+	}
+	tok, err := tokenizer.New(file.GGUF)
+	if err != nil {
+		file.Close()
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return tok, file.Close()
+}
+
+// checkpoint opens the checkpoint in a folder as a model.
+func (f *Files) checkpoint(dir, quantize string) (*model.File, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	key := dir + "\x00" + quantize
+	made := f.made[key]
+	if made == nil {
+		var err error
+		if made, err = f.convert(dir, quantize); err != nil {
+			return nil, err
+		}
+		if f.made == nil {
+			f.made = map[string]*os.File{}
+		}
+		f.made[key] = made
+	}
+	return model.OpenFileAs(fmt.Sprintf("/proc/self/fd/%d", made.Fd()), dir)
+}
+
+func (f *Files) convert(dir, quantize string) (*os.File, error) {
+	cpus, err := machine.Read()
+	if err != nil {
+		return nil, err
+	}
+	o := convert.Options{Type: quantize, Threads: cpus.Threads()}
+	if f.Converting != nil {
+		progress, end := f.Converting()
+		if o.Progress = progress; end != nil {
+			defer end()
+		}
+	}
+	m, err := convert.Open(dir, o)
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	made, err := newfile.Nameless(scratchDir(), m.Size(), func(w io.Writer) (int64, error) {
+		return m.Write(context.Background(), w)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: converting it takes a file as large as its weights, in a folder that TMPDIR names: %w",
+			dir, err)
+	}
+	return made, nil
+}
+
+// scratchDir returns the folder for large files that nobody else reads: TMPDIR, or the one for those that may
+// be kept on a disk, since /tmp is often memory.
+func scratchDir() string {
+	if dir := os.Getenv("TMPDIR"); dir != "" {
+		return dir
+	}
+	if info, err := os.Stat("/var/tmp"); err == nil && info.IsDir() {
+		return "/var/tmp"
+	}
+	return filepath.Clean(os.TempDir())
+}
