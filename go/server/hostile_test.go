@@ -274,7 +274,7 @@ func TestHostileTemplateEnds(t *testing.T) {
 	if took > time.Second {
 		t.Errorf("it took %v", took)
 	}
-	if status, b, _ := s.do("POST", "/v1/chat/completions", `{"messages":[{"role":"user","content":"hi"}]}`); status != 400 || !strings.Contains(string(b), "too many steps") {
+	if status, b, _ := s.do("POST", "/v1/chat/completions", `{"messages":[{"role":"user","content":"hi"}]}`); status != 400 || !strings.Contains(string(b), "too much for one template") {
 		t.Errorf("%d %s", status, b)
 	}
 }
