@@ -1,22 +1,34 @@
 package server
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
 	"net/http"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
-// identify gives a request the id that Anthropic's clients show, in the header: that of
-// the log, where it has one.
-func (r *Request) identify() {
-	id := r.HTTP.Writer.Header().Get("X-Request-Id")
-	if id == "" {
-		id = newID()
+// inAnthropic is Anthropic's dialect.
+type inAnthropic struct{ Plain }
+
+// requestID is the header with the id that clients show.
+const requestID = "Request-Id"
+
+// Begin gives the request an id: that of the log, if there is one.
+func (inAnthropic) Begin(r *Request) {
+	r.HTTP.Header(requestID, "req_"+cmp.Or(r.HTTP.Writer.Header().Get("X-Request-Id"), newID()))
+}
+
+func (inAnthropic) Ping(s *reply.Stream) error { return send(s, anthropicEvent{Type: "ping"}) }
+
+// Refine words a prompt that does not fit as Anthropic does.
+func (inAnthropic) Refine(e *reply.Error, cause error) {
+	if long := (*engine.TooLongError)(nil); errors.As(cause, &long) {
+		e.Message = anthropicTooLong(long)
 	}
-	r.id = "req_" + id
-	r.HTTP.Header("Request-Id", r.id)
 }
 
 // anthropicKinds maps statuses to Anthropic's error types.
@@ -40,14 +52,15 @@ type anthropicErrorDetail struct {
 	Message string `json:"message"`
 }
 
-// anthropicBody is the error object as Anthropic has it.
-func anthropicBody(r *Request, e *reply.Error) any {
+func (inAnthropic) Error(r *Request, e *reply.Error) any {
 	kind, ok := anthropicKinds[e.Status]
 	if !ok {
 		kind = "invalid_request_error"
 	}
-	return anthropicError{"error", anthropicErrorDetail{kind, e.Message}, r.id}
+	return anthropicError{"error", anthropicErrorDetail{kind, e.Message}, r.HTTP.Writer.Header().Get(requestID)}
 }
+
+func (inAnthropic) ErrorSchema() field.Schema { return schemaOf(anthropicError{}) }
 
 // anthropicTooLong words a prompt that does not fit as Anthropic does: clients that compact a conversation look for
 // the words up to "maximum", and read the two numbers. A prompt needs room for one more token, so that one as large as

@@ -141,8 +141,6 @@ func (f *anthropicFormat) whole(answers []answer) any {
 
 func send(s *reply.Stream, e anthropicEvent) error { return s.Named(e.Type, e) }
 
-func (f *anthropicFormat) ping(s *reply.Stream) error { return send(s, anthropicEvent{Type: "ping"}) }
-
 func (f *anthropicFormat) event(s *reply.Stream, e event) error {
 	failed := e.end != nil && e.end.err != nil
 	if failed && e.piece.empty() {
@@ -235,5 +233,5 @@ func (f *anthropicFormat) end(s *reply.Stream) error {
 }
 
 func (f *anthropicFormat) failed(s *reply.Stream, err *reply.Error) error {
-	return s.Named("error", anthropicBody(f.g.request, err))
+	return s.Named("error", inAnthropic{}.Error(f.g.request, err))
 }

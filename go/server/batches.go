@@ -291,33 +291,33 @@ func (s *Server) createBatch(req *Request) error {
 func (s *Server) batchRoutes() []route {
 	return []route{
 		{
-			method: http.MethodPost, paths: []string{"/v1/files"}, always: true, openAI: true,
+			method: http.MethodPost, paths: []string{"/v1/files"}, always: true, dialect: openAI{},
 			handle: s.kept(s.upload), summary: "Upload a file of requests for a batch, as a form with purpose=batch and file", answer: batch.File{},
 		}, {
-			method: http.MethodGet, paths: []string{"/v1/files"}, always: true, openAI: true,
+			method: http.MethodGet, paths: []string{"/v1/files"}, always: true, dialect: openAI{},
 			handle: s.kept(s.listFiles), summary: "List the files", answer: page[batch.File]{},
 			params: filePages.params(param{"query", "purpose", "batch or batch_output.", nil}),
 		}, {
-			method: http.MethodGet, paths: []string{"/v1/files/:id"}, always: true, openAI: true,
+			method: http.MethodGet, paths: []string{"/v1/files/:id"}, always: true, dialect: openAI{},
 			handle: s.kept(s.getFile), summary: "Describe a file", params: pathID, answer: batch.File{},
 		}, {
-			method: http.MethodGet, paths: []string{"/v1/files/:id/content"}, always: true, openAI: true,
+			method: http.MethodGet, paths: []string{"/v1/files/:id/content"}, always: true, dialect: openAI{},
 			handle: s.kept(s.fileContent), summary: "Download a file", params: pathID, answer: field.Schema{"type": "string"},
 		}, {
-			method: http.MethodDelete, paths: []string{"/v1/files/:id"}, always: true, openAI: true,
+			method: http.MethodDelete, paths: []string{"/v1/files/:id"}, always: true, dialect: openAI{},
 			handle: s.kept(s.deleteFile), summary: "Delete a file", params: pathID, answer: deleted{},
 		}, {
-			method: http.MethodPost, paths: []string{"/v1/batches"}, always: true, openAI: true,
+			method: http.MethodPost, paths: []string{"/v1/batches"}, always: true, dialect: openAI{},
 			handle: s.createBatch, summary: "Run the requests of a file when there is time", answer: batch.Batch{},
 			body: bodyOf("BatchRequest", newBatchQuery), example: map[string]any{"input_file_id": "file-abc", "endpoint": "/v1/chat/completions", "completion_window": "24h"},
 		}, {
-			method: http.MethodGet, paths: []string{"/v1/batches"}, always: true, openAI: true,
+			method: http.MethodGet, paths: []string{"/v1/batches"}, always: true, dialect: openAI{},
 			handle: s.kept(s.listBatches), summary: "List the batches", params: batchPages.params(), answer: page[batch.Batch]{},
 		}, {
-			method: http.MethodGet, paths: []string{"/v1/batches/:id"}, always: true, openAI: true,
+			method: http.MethodGet, paths: []string{"/v1/batches/:id"}, always: true, dialect: openAI{},
 			handle: s.kept(s.getBatch), summary: "Describe a batch", params: pathID, answer: batch.Batch{},
 		}, {
-			method: http.MethodPost, paths: []string{"/v1/batches/:id/cancel"}, always: true, openAI: true,
+			method: http.MethodPost, paths: []string{"/v1/batches/:id/cancel"}, always: true, dialect: openAI{},
 			handle: s.kept(s.cancelBatch), summary: "Cancel a batch: what was answered stays", params: pathID, answer: batch.Batch{},
 		},
 	}

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/go-json-experiment/json/jsontext"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -24,27 +25,18 @@ func (r *Request) receive() (err error) {
 	return err
 }
 
-// errNamed stops the walk of a body once the model's name is found.
-var errNamed = errors.New("the model is named")
+// peeked are the members of a body that are looked at before its fields are read: which they are, and what they mean, may
+// depend on the model.
+var peeked = []string{"model", "name", "stream", "keep_alive", "prompt", "suffix", "messages"}
 
-// modelName returns the model that a body names, or "". Errors in the body are reported
-// later, when its fields are read.
-func modelName(body []byte) string { return nameIn(body, "model") }
-
-// nameIn returns the text of a member of a body, or "".
-func nameIn(body []byte, which string) (name string) {
-	r := field.NewReader(body)
-	_ = r.Members("an object", func(member string) (err error) {
-		if member != which || r.Kind() != '"' {
-			_, err = r.Raw()
-			return err
-		}
-		if name, err = r.Text("a name"); err == nil {
-			err = errNamed
-		}
-		return err
-	})
-	return name
+// peek returns one of them, nil where it is missing. Faults in the body are reported later, when its fields are read.
+func (r *Request) peek(name string) jsontext.Value {
+	if r.peeks == nil {
+		var err error
+		r.peeks, err = field.Peek(r.body, peeked...)
+		r.malformed = err != nil
+	}
+	return r.peeks[name]
 }
 
 func readAll(from io.Reader) ([]byte, error) {

@@ -18,7 +18,15 @@ import (
 
 // toAPI converts err to what the client is told. Internal errors are reported without
 // their details, which go to the log.
-func toAPI(req *Request, err error) *reply.Error {
+func (r *Request) toAPI(err error) *reply.Error {
+	e := toAPI(err)
+	if api := (*reply.Error)(nil); !errors.As(err, &api) {
+		r.route.speaks().Refine(e, err)
+	}
+	return e
+}
+
+func toAPI(err error) *reply.Error {
 	var api *reply.Error
 	var busy *engine.BusyError
 	var short *engine.MemoryError
@@ -40,29 +48,18 @@ func toAPI(req *Request, err error) *reply.Error {
 	case errors.As(err, &short):
 		return &reply.Error{Status: http.StatusServiceUnavailable, Message: short.Error(), Retry: short.RetryAfter}
 	case errors.As(err, &long):
-		e := &reply.Error{
+		return &reply.Error{
 			Status:  http.StatusBadRequest,
 			Message: fmt.Sprintf("the request has %d tokens, which exceeds the available context size of %d tokens: want a shorter one, or a server with a larger --ctx-size", long.Prompt, long.Ctx),
 			Extra:   map[string]any{"type": "exceed_context_size_error", "n_prompt_tokens": long.Prompt, "n_ctx": long.Ctx},
 		}
-		switch {
-		case req.route.openAI:
-			e.Extra["code"] = "context_length_exceeded"
-		case req.route.anthropic:
-			e.Message = anthropicTooLong(long)
-		}
-		return e
 	case errors.As(err, &body):
 		return &reply.Error{
 			Status:  http.StatusRequestEntityTooLarge,
 			Message: fmt.Sprintf("the body is larger than %d bytes, which is the limit", body.Limit),
 		}
 	case errors.As(err, &missing):
-		e := &reply.Error{Status: http.StatusNotFound, Message: missing.Error(), Param: "model"}
-		if req.route.openAI {
-			e.Extra = map[string]any{"type": "invalid_request_error", "code": "model_not_found"}
-		}
-		return e
+		return &reply.Error{Status: http.StatusNotFound, Message: missing.Error(), Param: "model"}
 	case errors.As(err, &asleep):
 		return &reply.Error{Status: http.StatusBadRequest, Message: asleep.Error(), Param: "model"}
 	case errors.As(err, &crowd):
@@ -103,10 +100,10 @@ func (s *Server) fail(req *Request, err error) {
 		req.HTTP.Status(reply.StatusCancelled) // for the log only: the client is gone
 		return
 	}
-	e := toAPI(req, err)
+	e := req.toAPI(err)
 	if req.waited { // as a stream, which has begun
 		out := reply.Resume(req.HTTP)
-		if out.Event(e.Body()) == nil {
+		if out.Event(req.route.speaks().Error(req, e)) == nil {
 			_ = out.Flush() // fails only if the client has disconnected
 		}
 		return
@@ -114,19 +111,12 @@ func (s *Server) fail(req *Request, err error) {
 	if e.Status == http.StatusTooManyRequests || e.Retry > 0 {
 		req.HTTP.Header("Retry-After", strconv.Itoa(max(int(math.Ceil(e.Retry.Seconds())), 1)))
 	}
-	switch {
-	case req.route.anthropic:
-		reply.JSON(req.HTTP, e.Status, anthropicBody(req, e))
-	case req.route.ollama:
-		reply.JSON(req.HTTP, e.Status, ollamaError{e.Message})
-	default:
-		reply.JSON(req.HTTP, e.Status, e.Body())
-	}
+	reply.JSON(req.HTTP, e.Status, req.route.speaks().Error(req, e))
 }
 
 // logHidden logs the details of an error that are kept from the client.
 func (s *Server) logHidden(req *Request, err error) {
-	if !errors.Is(err, reply.ErrGone) && toAPI(req, err).Status == http.StatusInternalServerError {
+	if !errors.Is(err, reply.ErrGone) && toAPI(err).Status == http.StatusInternalServerError {
 		s.c.Log.Error().Err(err).Str("path", req.path).Msg("request failed")
 	}
 }

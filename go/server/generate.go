@@ -23,9 +23,6 @@ type format interface {
 	failed(s *reply.Stream, err *reply.Error) error
 }
 
-// A pinger is a format with an event of its own for silence, in place of a comment.
-type pinger interface{ ping(s *reply.Stream) error }
-
 // A prompter is the query of an endpoint that generates text.
 type prompter interface {
 	field.Query
@@ -38,9 +35,6 @@ type prompter interface {
 	// format returns the encoder of the answers.
 	format(g *generation, e envelope) format
 }
-
-// A liner is a format whose streams are lines of JSON, not events.
-type liner interface{ lines() }
 
 // generate serves an endpoint that generates text. The ids of its answers begin
 // with prefix.
@@ -100,18 +94,14 @@ func (s *Server) finish(req *Request, q prompter, g *generation) error {
 // returned, since it can have a status of its own; a later one is sent as the last
 // event.
 func (s *Server) stream(req *Request, g *generation, f format) error {
-	out := reply.NewStream(req.HTTP)
-	if _, ok := f.(liner); ok {
+	dialect, out := req.route.speaks(), reply.NewStream(req.HTTP)
+	if dialect.Lines() {
 		out = reply.NewLines(req.HTTP)
 	}
 	quiet := s.quiet(g.opts)
-	ping := out.Ping
-	if own, ok := f.(pinger); ok {
-		ping = func() error { return own.ping(out) }
-	}
 	err := g.each(req.Context(), quiet, func(events []event) (sent bool, err error) {
 		if len(events) == 0 {
-			if err := ping(); err != nil {
+			if err := dialect.Ping(out); err != nil {
 				return false, err
 			}
 		}
@@ -136,7 +126,7 @@ func (s *Server) stream(req *Request, g *generation, f format) error {
 		return err
 	default:
 		s.logHidden(req, err)
-		err = f.failed(out, toAPI(req, err))
+		err = f.failed(out, req.toAPI(err))
 	}
 	if err != nil || out.Flush() != nil {
 		return reply.ErrGone

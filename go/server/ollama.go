@@ -120,32 +120,58 @@ func promptless(name, reason string) ollamaAnswer {
 	return ollamaAnswer{Model: name, Created: stamp(time.Now()), Response: new(string), Done: true, Reason: reason}
 }
 
-// stopped answers a request that only has a model unloaded whose weights are not in memory: they need not come for that. It
-// reports whether it did.
-func (s *Server) stopped(req *Request, name string, o models.Options) bool {
-	if req.route.stop == nil || o.KeepAlive == nil || *o.KeepAlive != 0 || asksSomething(req.body) {
-		return false
+// beforeOllama returns what finds the model of a request, by its tag or in the older field, and how long it stays. unload is
+// the answer to a request that only has a model unloaded: where its weights are not in memory, they need not come for that;
+// nil: there is none such.
+func (s *Server) beforeOllama(unload func(model, reason string) ollamaAnswer) func(*Request) (bool, error) {
+	return func(req *Request) (bool, error) {
+		given := field.TextOf(req.peek("model"))
+		if given == "" && (s.models.Several() || s.adapting()) {
+			req.name = cmp.Or(field.TextOf(req.peek("name")), req.name)
+		}
+		req.name = s.untagged(req.name)
+		stay := &req.stay.KeepAlive
+		*stay = keepAliveOf(req.peek("keep_alive"))
+		stop := unload != nil && *stay != nil && **stay == 0 && !req.asksSomething()
+		if !req.Caller.Admin && *stay != nil {
+			if stop {
+				return false, errUser // it would have the model unloaded for all
+			}
+			*stay = nil // the server's setting applies
+		}
+		if !stop {
+			return false, nil
+		}
+		name, _, err := s.resolve(req.name)
+		if err != nil {
+			return false, nil // what is wrong with the name is reported later
+		}
+		st, err := s.models.Status(name)
+		if err != nil || st.State == models.Loaded || st.State == models.Loading {
+			return false, nil
+		}
+		_ = s.models.Unload(name) // one that sleeps; others are unloaded
+		req.Send(unload(cmp.Or(given, st.Names[0]), unloaded))
+		return true, nil
 	}
-	st, err := s.models.Status(name)
-	if err != nil || st.State == models.Loaded || st.State == models.Loading {
-		return false
-	}
-	_ = s.models.Unload(name) // one that sleeps; others are unloaded
-	req.Send(req.route.stop(cmp.Or(modelName(req.body), st.Names[0]), unloaded))
-	return true
 }
 
-// asksSomething reports whether a body has anything to answer, or is malformed.
-func asksSomething(body []byte) (asked bool) {
-	r := field.NewReader(body)
-	err := r.Members("an object", func(member string) error {
-		v, err := r.Raw()
-		if slices.Contains([]string{"prompt", "suffix", "messages"}, member) {
-			asked = asked || !slices.Contains([]string{`""`, "[]", "null"}, string(v))
-		}
-		return err
-	})
-	return asked || err != nil
+// keepAliveOf returns the value of keep_alive, nil for none. What is wrong with it is reported later, when the fields are
+// read.
+func keepAliveOf(v jsontext.Value) *time.Duration {
+	var k keepAlive
+	if k.Take(field.NewReader(v)) != nil {
+		return nil
+	}
+	return k.given
+}
+
+// asksSomething reports whether there is anything to answer, or the body is malformed.
+func (r *Request) asksSomething() (asked bool) {
+	for _, name := range []string{"prompt", "suffix", "messages"} {
+		asked = asked || !slices.Contains([]string{"", `""`, "[]", "null"}, string(r.peek(name)))
+	}
+	return asked || r.malformed
 }
 
 // An ollamaChatQuery is a request to /api/chat.

@@ -12,8 +12,11 @@ import (
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
-// ollamaRequest is the context key of requests whose errors have Ollama's form.
-const ollamaRequest = "ollama"
+// inOllama is Ollama's dialect: an error is a text, and streams are lines.
+type inOllama struct{ Plain }
+
+func (inOllama) Error(_ *Request, e *reply.Error) any { return ollamaError{e.Message} }
+func (inOllama) Lines() bool                          { return true }
 
 type ollamaError struct {
 	Error string `json:"error"`
@@ -92,8 +95,6 @@ type ollamaFormat struct {
 	logprobs bool
 	unsent   []engine.Token // with logprobs: since the last line
 }
-
-func (f *ollamaFormat) lines() {}
 
 // answer returns a line that adds to the answer.
 func (f *ollamaFormat) answer(content, thinking string, calls ...ollamaCall) ollamaAnswer {

@@ -141,13 +141,9 @@ func responses(r route) field.Schema {
 	if r.stream {
 		content["text/event-stream"] = field.Schema{"schema": field.Schema{"type": "string"}}
 	}
-	failed := field.Schema{"$ref": "#/components/schemas/Error"}
-	if r.anthropic {
-		failed = schemaOf(anthropicError{})
-	}
 	return field.Schema{
 		"200":     field.Schema{"description": "The answer.", "content": content},
-		"default": field.Schema{"description": "What was wrong.", "content": field.Schema{"application/json": field.Schema{"schema": failed}}},
+		"default": field.Schema{"description": "What was wrong.", "content": field.Schema{"application/json": field.Schema{"schema": r.speaks().ErrorSchema()}}},
 	}
 }
 

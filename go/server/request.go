@@ -7,6 +7,7 @@ import (
 	"net/http"
 
 	"github.com/gin-gonic/gin"
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/field"
@@ -20,13 +21,16 @@ type Request struct {
 	Adapter *Adapter // named as the model; nil: none was
 	Caller  Caller
 
-	route    *route
-	path     string // of the route, as it was registered
-	id       string // as Anthropic's clients show it
-	body     []byte
-	received bool                 // body is complete
-	lease    *models.Lease[Model] // of Model, until the request is answered
-	waited   bool                 // a stream began while the request waited for its model
+	route     *route
+	path      string         // of the route, as it was registered
+	name      string         // of the model, as the request has it
+	stay      models.Options // of the model in memory
+	body      []byte
+	received  bool                      // body is complete
+	peeks     map[string]jsontext.Value // of the body
+	malformed bool                      // the body is
+	lease     *models.Lease[Model]      // of Model, until the request is answered
+	waited    bool                      // a stream began while the request waited for its model
 }
 
 // A Caller is whose request it is.

@@ -50,7 +50,7 @@ func (s *Server) inBackground(req *Request, q *responsesQuery, g *generation) er
 		defer g.close()
 		if err := f.run(); err != nil {
 			s.logHidden(req, err)
-			f.fail(toAPI(req, err))
+			f.fail(req.toAPI(err))
 			if f.log != nil {
 				_ = f.send(nil, responseEvent{Type: "response.failed", Response: &f.body}) // is logged if there is no memory, too
 			}

@@ -8,18 +8,18 @@ import (
 
 // A route is a method and paths that are handled alike.
 type route struct {
-	method    string
-	paths     []string // the first is canonical, the others are aliases
-	handle    func(*Request) error
-	within    bool                                    // its paths are handled by a route with a wildcard
-	always    bool                                    // served even while the model is loading
-	asleep    bool                                    // served without waking a model that sleeps
-	admin     bool                                    // only for keys with the role admin
-	openAI    bool                                    // part of OpenAI's API
-	anthropic bool                                    // part of Anthropic's API
-	ollama    bool                                    // part of Ollama's API
-	stop      func(model, reason string) ollamaAnswer // to a request that only has the model unloaded; nil: there is none such
-	summary   string
+	method  string
+	paths   []string // the first is canonical, the others are aliases
+	handle  func(*Request) error
+	within  bool    // its paths are handled by a route with a wildcard
+	always  bool    // served even while the model is loading
+	asleep  bool    // served without waking a model that sleeps
+	admin   bool    // only for keys with the role admin
+	dialect Dialect // nil: Plain
+	// before is called first, with the body received. It may change the model's name and stay, and says whether it has
+	// answered already; nil: not called.
+	before  func(*Request) (answered bool, err error)
+	summary string
 
 	// For the OpenAPI document.
 	body    body
@@ -27,6 +27,14 @@ type route struct {
 	stream  bool // the response may be a stream of events
 	answer  any  // a value of the response's type, or its schema
 	example any  // of a request body
+}
+
+// speaks returns the dialect of the route.
+func (r *route) speaks() Dialect {
+	if r.dialect == nil {
+		return Plain{}
+	}
+	return r.dialect
 }
 
 // A body describes a request's body. The zero body means none.
@@ -58,7 +66,7 @@ func (s *Server) table() []route {
 		{
 			method: http.MethodPost, paths: []string{"/v1/chat/completions", "/chat/completions"},
 			handle: s.createChat, summary: "Answer a conversation",
-			openAI: true, body: bodyOf("ChatRequest", newChatQuery), stream: true, answer: chatAnswer{},
+			dialect: openAI{}, body: bodyOf("ChatRequest", newChatQuery), stream: true, answer: chatAnswer{},
 			example: map[string]any{"messages": hello, "max_tokens": 8},
 		}, {
 			method: http.MethodPost, paths: []string{"/v1/chat/completions/control", "/chat/completions/control"},
@@ -70,19 +78,19 @@ func (s *Server) table() []route {
 			handle: s.endRunning, always: true, summary: "Cancel a request that runs, by the id in its answer or in the header X-Completion-Id, or delete a stored chat completion",
 			params: pathID, answer: cancelled{},
 		}, {
-			method: http.MethodGet, paths: []string{"/v1/chat/completions", "/chat/completions"}, always: true, openAI: true,
+			method: http.MethodGet, paths: []string{"/v1/chat/completions", "/chat/completions"}, always: true, dialect: openAI{},
 			handle: s.listChats, summary: "List the stored chat completions",
 			params: itemPages("asc").params(param{"query", "model", "Only those of a model.", nil}, param{"query", "metadata[key]", "Only those whose metadata has this value under the key.", nil}),
 			answer: responseItemList{},
 		}, {
-			method: http.MethodGet, paths: []string{"/v1/chat/completions/:id", "/chat/completions/:id"}, always: true, openAI: true,
+			method: http.MethodGet, paths: []string{"/v1/chat/completions/:id", "/chat/completions/:id"}, always: true, dialect: openAI{},
 			handle: s.getChat, summary: "Get a stored chat completion", params: pathID, answer: chatAnswer{},
 		}, {
-			method: http.MethodPost, paths: []string{"/v1/chat/completions/:id", "/chat/completions/:id"}, always: true, openAI: true,
+			method: http.MethodPost, paths: []string{"/v1/chat/completions/:id", "/chat/completions/:id"}, always: true, dialect: openAI{},
 			handle: s.labelChat, summary: "Change the metadata of a stored chat completion", params: pathID,
 			body: bodyOf("ChatLabelRequest", newLabelQuery), answer: chatAnswer{}, example: map[string]any{"metadata": map[string]any{"kind": "greeting"}},
 		}, {
-			method: http.MethodGet, paths: []string{"/v1/chat/completions/:id/messages", "/chat/completions/:id/messages"}, always: true, openAI: true,
+			method: http.MethodGet, paths: []string{"/v1/chat/completions/:id/messages", "/chat/completions/:id/messages"}, always: true, dialect: openAI{},
 			handle: s.listChatMessages, summary: "List the messages that a stored chat completion answers", params: itemPages("asc").params(pathID...), answer: responseItemList{},
 		}, {
 			method: http.MethodPost, paths: []string{"/v1/chat/completions/input_tokens", "/chat/completions/input_tokens"},
@@ -91,42 +99,42 @@ func (s *Server) table() []route {
 		}, {
 			method: http.MethodPost, paths: []string{"/v1/completions"},
 			handle: generate(s, "cmpl-", newTextQuery), summary: "Continue a text",
-			openAI: true, body: bodyOf("CompletionRequest", newTextQuery), stream: true, answer: textAnswer{},
+			dialect: openAI{}, body: bodyOf("CompletionRequest", newTextQuery), stream: true, answer: textAnswer{},
 			example: map[string]any{"prompt": "Once upon a time", "max_tokens": 8},
 		}, {
 			method: http.MethodPost, paths: []string{"/v1/responses", "/responses"},
 			handle: s.createResponse, summary: "Answer a conversation, and store the response",
-			openAI: true, body: bodyOf("ResponsesRequest", s.newResponsesQuery), stream: true, answer: response{},
+			dialect: openAI{}, body: bodyOf("ResponsesRequest", s.newResponsesQuery), stream: true, answer: response{},
 			example: map[string]any{"input": "Say hello.", "max_output_tokens": 8},
 		}, {
 			method: http.MethodPost, paths: []string{"/v1/responses/input_tokens", "/responses/input_tokens"},
 			handle: s.countResponse, summary: "Count the tokens of a response's input",
-			openAI: true, body: bodyOf("ResponsesCountRequest", s.newResponsesCountQuery), answer: tokenCount{},
+			dialect: openAI{}, body: bodyOf("ResponsesCountRequest", s.newResponsesCountQuery), answer: tokenCount{},
 			example: map[string]any{"input": "Say hello."},
 		}, {
-			method: http.MethodGet, paths: []string{"/v1/responses/:id", "/responses/:id"}, always: true, openAI: true,
+			method: http.MethodGet, paths: []string{"/v1/responses/:id", "/responses/:id"}, always: true, dialect: openAI{},
 			handle: s.getResponse, summary: "Get a stored response", answer: response{}, stream: true,
 			params: append(pathID, param{"query", "stream", "true: the events of a response that was asked for with background and stream, from the first on.", onOff}, param{"query", "starting_after", "With stream: only the events after this sequence_number.", field.Schema{"type": "integer", "minimum": 0}}),
 		}, {
-			method: http.MethodDelete, paths: []string{"/v1/responses/:id", "/responses/:id"}, always: true, openAI: true,
+			method: http.MethodDelete, paths: []string{"/v1/responses/:id", "/responses/:id"}, always: true, dialect: openAI{},
 			handle: s.deleteResponse, summary: "Delete a stored response", params: pathID, answer: responseDeleted{},
 		}, {
-			method: http.MethodPost, paths: []string{"/v1/responses/:id/cancel", "/responses/:id/cancel"}, always: true, openAI: true,
+			method: http.MethodPost, paths: []string{"/v1/responses/:id/cancel", "/responses/:id/cancel"}, always: true, dialect: openAI{},
 			handle: s.cancelResponse, summary: "Cancel a response that runs in the background", params: pathID, answer: response{},
 		}, {
-			method: http.MethodGet, paths: []string{"/v1/responses/:id/input_items", "/responses/:id/input_items"}, always: true, openAI: true,
+			method: http.MethodGet, paths: []string{"/v1/responses/:id/input_items", "/responses/:id/input_items"}, always: true, dialect: openAI{},
 			handle: s.listInputItems, summary: "List the items that a response was given",
 			params: itemPages("desc").params(pathID...),
 			answer: responseItemList{},
 		}, {
 			method: http.MethodPost, paths: []string{"/v1/messages"},
 			handle: generate(s, "msg_", newAnthropicQuery), summary: "Answer a conversation, as Anthropic does",
-			anthropic: true, body: bodyOf("MessagesRequest", newAnthropicQuery), stream: true, answer: anthropicAnswer{},
+			dialect: inAnthropic{}, body: bodyOf("MessagesRequest", newAnthropicQuery), stream: true, answer: anthropicAnswer{},
 			example: map[string]any{"messages": hello, "max_tokens": 8},
 		}, {
 			method: http.MethodPost, paths: []string{"/v1/messages/count_tokens"},
 			handle: s.anthropicCountTokens, summary: "Count the tokens of a conversation, as Anthropic does",
-			anthropic: true, body: bodyOf("CountTokensRequest", newAnthropicCountQuery), answer: anthropicCount{},
+			dialect: inAnthropic{}, body: bodyOf("CountTokensRequest", newAnthropicCountQuery), answer: anthropicCount{},
 			example: map[string]any{"messages": hello},
 		}, {
 			method: http.MethodPost, paths: []string{"/completion", "/completions"},
@@ -141,7 +149,7 @@ func (s *Server) table() []route {
 		}, {
 			method: http.MethodPost, paths: []string{"/v1/embeddings"},
 			handle: s.embeddings, summary: "Make vectors of texts",
-			openAI: true, body: bodyOf("EmbeddingRequest", newEmbedQuery), answer: embedAnswer{}, example: map[string]any{"input": "Hello"},
+			dialect: openAI{}, body: bodyOf("EmbeddingRequest", newEmbedQuery), answer: embedAnswer{}, example: map[string]any{"input": "Hello"},
 		}, {
 			method: http.MethodPost, paths: []string{"/embedding", "/embeddings"},
 			handle: s.nativeEmbeddings, summary: "Make vectors of texts, as llama-server does",
@@ -163,47 +171,47 @@ func (s *Server) table() []route {
 			example: map[string]any{"prompt": "The sky is", "choices": []any{" blue", " green"}},
 		}, {
 			method: http.MethodPost, paths: []string{"/api/chat"},
-			handle: ollama(s, "chat-", newOllamaChatQuery), stop: chatless, summary: "Answer a conversation, as Ollama does",
-			ollama: true, body: bodyOf("OllamaChatRequest", newOllamaChatQuery), stream: true, answer: ollamaSchema,
+			handle: ollama(s, "chat-", newOllamaChatQuery), summary: "Answer a conversation, as Ollama does",
+			dialect: inOllama{}, before: s.beforeOllama(chatless), body: bodyOf("OllamaChatRequest", newOllamaChatQuery), stream: true, answer: ollamaSchema,
 			example: map[string]any{"messages": hello, "stream": false, "options": map[string]any{"num_predict": 8}},
 		}, {
 			method: http.MethodPost, paths: []string{"/api/generate"},
-			handle: ollama(s, "gen-", newOllamaGenerateQuery), stop: promptless, summary: "Answer a prompt, as Ollama does",
-			ollama: true, body: bodyOf("OllamaGenerateRequest", newOllamaGenerateQuery), stream: true, answer: ollamaSchema,
+			handle: ollama(s, "gen-", newOllamaGenerateQuery), summary: "Answer a prompt, as Ollama does",
+			dialect: inOllama{}, before: s.beforeOllama(promptless), body: bodyOf("OllamaGenerateRequest", newOllamaGenerateQuery), stream: true, answer: ollamaSchema,
 			example: map[string]any{"prompt": "Say hello.", "stream": false, "options": map[string]any{"num_predict": 8}},
 		}, {
 			method: http.MethodPost, paths: []string{"/api/embed"},
 			handle: s.ollamaEmbed, summary: "Make vectors of texts, as Ollama does",
-			ollama: true, body: bodyOf("OllamaEmbedRequest", newOllamaEmbedQuery), answer: ollamaVectors{}, example: map[string]any{"input": "Hello"},
+			dialect: inOllama{}, before: s.beforeOllama(nil), body: bodyOf("OllamaEmbedRequest", newOllamaEmbedQuery), answer: ollamaVectors{}, example: map[string]any{"input": "Hello"},
 		}, {
 			method: http.MethodPost, paths: []string{"/api/embeddings"},
 			handle: s.ollamaOldEmbed, summary: "Make the vector of a text, as Ollama did at first",
-			ollama: true, body: bodyOf("OllamaEmbeddingsRequest", newOllamaOldEmbedQuery), answer: ollamaVector{}, example: map[string]any{"prompt": "Hello"},
+			dialect: inOllama{}, before: s.beforeOllama(nil), body: bodyOf("OllamaEmbeddingsRequest", newOllamaOldEmbedQuery), answer: ollamaVector{}, example: map[string]any{"prompt": "Hello"},
 		}, {
 			method: http.MethodGet, paths: []string{"/api/tags"},
-			handle: s.ollamaTags, always: true, ollama: true, summary: "List the models, as Ollama does", answer: ollamaModels{},
+			handle: s.ollamaTags, always: true, dialect: inOllama{}, summary: "List the models, as Ollama does", answer: ollamaModels{},
 		}, {
 			method: http.MethodGet, paths: []string{"/api/ps"},
-			handle: s.ollamaRunning, always: true, ollama: true, summary: "List the models that are loaded, as Ollama does", answer: ollamaModels{},
+			handle: s.ollamaRunning, always: true, dialect: inOllama{}, summary: "List the models that are loaded, as Ollama does", answer: ollamaModels{},
 		}, {
 			method: http.MethodPost, paths: []string{"/api/show"},
-			handle: s.ollamaShow, asleep: true, ollama: true, summary: "Describe a model, as Ollama does",
+			handle: s.ollamaShow, asleep: true, dialect: inOllama{}, before: s.beforeOllama(nil), summary: "Describe a model, as Ollama does",
 			body: bodyOf("OllamaShowRequest", newOllamaShowQuery), answer: ollamaShown{}, example: map[string]any{},
 		}, {
 			method: http.MethodPost, paths: []string{"/api/pull"}, always: true,
-			handle: s.ollamaPull, admin: true, ollama: true, summary: "Download a model to the cache, as Ollama does",
+			handle: s.ollamaPull, admin: true, dialect: inOllama{}, summary: "Download a model to the cache, as Ollama does",
 			body: bodyOf("OllamaPullRequest", newOllamaPullQuery), stream: true, answer: ollamaPullStatus{}, example: map[string]any{"model": "qwen3:0.6b", "stream": false},
 		}, {
 			method: http.MethodDelete, paths: []string{"/api/delete"}, always: true,
-			handle: s.ollamaDelete, admin: true, ollama: true, summary: "Remove a model from the cache, as Ollama does",
+			handle: s.ollamaDelete, admin: true, dialect: inOllama{}, summary: "Remove a model from the cache, as Ollama does",
 			body: bodyOf("OllamaDeleteRequest", newOllamaDeleteQuery), answer: field.Schema{"type": "object"}, example: map[string]any{"model": "qwen3:0.6b"},
 		}, {
 			method: http.MethodPost, paths: []string{"/api/copy"}, always: true,
-			handle: s.ollamaCopy, admin: true, ollama: true, summary: "Give a downloaded model another name, as Ollama does",
+			handle: s.ollamaCopy, admin: true, dialect: inOllama{}, summary: "Give a downloaded model another name, as Ollama does",
 			body: bodyOf("OllamaCopyRequest", newOllamaCopyQuery), answer: field.Schema{"type": "object"}, example: map[string]any{"source": "qwen3:0.6b", "destination": "small"},
 		}, {
 			method: http.MethodGet, paths: []string{"/api/version"}, always: true,
-			handle: s.ollamaVersion, ollama: true, summary: "Say which version of Ollama's interface this is", answer: ollamaVersion{},
+			handle: s.ollamaVersion, dialect: inOllama{}, summary: "Say which version of Ollama's interface this is", answer: ollamaVersion{},
 		}, {
 			method: http.MethodGet, paths: []string{"/v1/models", "/models"},
 			handle: s.listModels, always: true, summary: "List the models, and which are loaded",

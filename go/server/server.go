@@ -185,7 +185,10 @@ func (s *Server) Handler() http.Handler {
 func (s *Server) Fallback(e *gin.Engine) {
 	e.HandleMethodNotAllowed = true
 	e.NoRoute(func(c *gin.Context) {
-		r := route{ollama: strings.Contains(c.Request.URL.Path, "/api/")}
+		r := route{}
+		if strings.Contains(c.Request.URL.Path, "/api/") {
+			r.dialect = inOllama{}
+		}
 		s.fail(s.request(c, &r), &reply.Error{Status: http.StatusNotFound, Message: "there is no " + field.Quote(c.Request.URL.Path) + "; /openapi.json says what there is"})
 	})
 	e.NoMethod(func(c *gin.Context) {
@@ -205,9 +208,7 @@ func (s *Server) Missing(message string) gin.HandlerFunc {
 func (s *Server) serve(r route) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		req := s.request(c, &r)
-		if r.anthropic {
-			req.identify()
-		}
+		r.speaks().Begin(req)
 		if err := s.answer(req); err != nil {
 			s.fail(req, err)
 		}
@@ -222,29 +223,26 @@ func (s *Server) answer(req *Request) error {
 	if r.always {
 		return r.handle(req)
 	}
-	name := req.HTTP.Query("model")
+	req.name = req.HTTP.Query("model")
 	if r.method == http.MethodPost {
 		if err := req.receive(); err != nil {
 			return err
 		}
 		if s.models.Several() || s.adapting() {
-			given := modelName(req.body)
-			if r.ollama && given == "" {
-				given = nameIn(req.body, "name") // the older form
-			}
-			name = cmp.Or(given, name)
+			req.name = cmp.Or(field.TextOf(req.peek("model")), req.name)
 		}
 	}
-	if r.ollama {
-		name = s.untagged(name)
+	if r.before != nil {
+		if answered, err := r.before(req); answered || err != nil {
+			return err
+		}
 	}
-	name, adapter, err := s.resolve(name)
+	name, adapter, err := s.resolve(req.name)
 	if err != nil {
 		return err
 	}
 	req.Adapter = adapter
-	o, err := s.stay(req)
-	if err != nil {
+	if req.stay.Load, err = req.Switch("autoload"); err != nil {
 		return err
 	}
 	if r.asleep {
@@ -253,10 +251,7 @@ func (s *Server) answer(req *Request) error {
 			return r.handle(req)
 		}
 	}
-	if s.stopped(req, name, o) {
-		return nil
-	}
-	if req.lease, err = s.lease(req, name, o); err != nil {
+	if req.lease, err = s.lease(req, name); err != nil {
 		return err
 	}
 	defer req.lease.Release()

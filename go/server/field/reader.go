@@ -188,3 +188,27 @@ func notJSON(err error) error {
 	}
 	return reply.Bad("the body is not JSON: %v at byte %d", syntax.Err, syntax.ByteOffset)
 }
+
+// Peek returns the values of some members of a body, in one walk. Of a body that is malformed it returns those before the
+// fault, and the error.
+func Peek(body []byte, names ...string) (map[string]jsontext.Value, error) {
+	found := map[string]jsontext.Value{}
+	r := NewReader(body)
+	err := r.Members("an object", func(name string) error {
+		v, err := r.Raw()
+		if err == nil && slices.Contains(names, name) {
+			found[name] = v
+		}
+		return err
+	})
+	return found, err
+}
+
+// TextOf returns a value that is a text, "" of any other.
+func TextOf(v jsontext.Value) string {
+	if v.Kind() != '"' {
+		return ""
+	}
+	text, _ := NewReader(v).Text("a text")
+	return text
+}

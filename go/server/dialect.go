@@ -1,0 +1,33 @@
+package server
+
+import (
+	"github.com/quern-llm/quern/go/server/field"
+	"github.com/quern-llm/quern/go/server/reply"
+)
+
+// A Dialect is what all endpoints of an API have in common beside their fields and answers: how errors are worded, and
+// how streams are kept alive. Plain is the usual one; others embed it and change what differs.
+type Dialect interface {
+	// Begin is called when a request arrives.
+	Begin(r *Request)
+	// Refine gives an error the words and codes that the API's clients look for. It is made of cause.
+	Refine(e *reply.Error, cause error)
+	// Error returns the body of an error.
+	Error(r *Request, e *reply.Error) any
+	// ErrorSchema describes it.
+	ErrorSchema() field.Schema
+	// Lines reports whether streams are lines of JSON. Others are server-sent events.
+	Lines() bool
+	// Ping adds to a stream what keeps it alive in silence.
+	Ping(s *reply.Stream) error
+}
+
+// Plain is the dialect of llama-server.
+type Plain struct{}
+
+func (Plain) Begin(*Request)                       {}
+func (Plain) Refine(*reply.Error, error)           {}
+func (Plain) Error(_ *Request, e *reply.Error) any { return e.Body() }
+func (Plain) ErrorSchema() field.Schema            { return field.Schema{"$ref": "#/components/schemas/Error"} }
+func (Plain) Lines() bool                          { return false }
+func (Plain) Ping(s *reply.Stream) error           { return s.Ping() }

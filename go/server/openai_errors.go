@@ -1,0 +1,23 @@
+package server
+
+import (
+	"errors"
+
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/reply"
+)
+
+// openAI is OpenAI's dialect: its clients look at the codes of some errors.
+type openAI struct{ Plain }
+
+func (openAI) Refine(e *reply.Error, cause error) {
+	var long *engine.TooLongError
+	var missing *models.NotFoundError
+	switch {
+	case errors.As(cause, &long):
+		e.Extra["code"] = "context_length_exceeded"
+	case errors.As(cause, &missing):
+		e.Extra = map[string]any{"type": "invalid_request_error", "code": "model_not_found"}
+	}
+}
