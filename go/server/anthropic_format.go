@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -113,7 +114,7 @@ func (b *block) anthropic() anthropicPart {
 type anthropicFormat struct {
 	g      *generation
 	begun  bool
-	block  *block // the open one; of its text, only thoughts are kept, for the signature
+	cut    blocks
 	index  int
 	called bool
 }
@@ -142,10 +143,6 @@ func (f *anthropicFormat) whole(answers []answer) any {
 func send(s *reply.Stream, e anthropicEvent) error { return s.Named(e.Type, e) }
 
 func (f *anthropicFormat) event(s *reply.Stream, e event) error {
-	failed := e.end != nil && e.end.err != nil
-	if failed && e.piece.empty() {
-		return nil
-	}
 	if !f.begun {
 		f.begun = true
 		u := anthropicUsageOf(e.usage.PromptTokens, e.usage.CachedTokens, 0)
@@ -159,48 +156,34 @@ func (f *anthropicFormat) event(s *reply.Stream, e event) error {
 		}
 		return send(s, anthropicEvent{Type: "ping", Progress: e.progress.json()})
 	}
-	for _, d := range e.piece.deltas {
-		if !f.block.continues(d) {
-			if err := f.stop(s); err != nil {
-				return err
-			}
-			f.block = newBlock(d)
-			f.called = f.called || f.block.kind == callBlock
-			if err := f.start(s); err != nil {
-				return err
-			}
-		}
-		if text := textOf(d); text != "" {
-			if err := f.add(s, text); err != nil {
-				return err
-			}
-		}
+	if err := f.cut.write(s, &e.piece, f); err != nil || e.end == nil {
+		return err
 	}
-	if e.end == nil || failed {
-		return nil
-	}
-	if err := f.stop(s); err != nil {
+	if err := f.cut.end(s, e.end, f); err != nil {
 		return err
 	}
 	u := anthropicUsageOf(e.usage.PromptTokens, e.usage.CachedTokens, e.usage.Generated)
 	return send(s, anthropicEvent{Type: "message_delta", Delta: e.end.anthropic(f.called), Usage: &u, Timings: e.timings()})
 }
 
-// start begins the open block, which is empty.
-func (f *anthropicFormat) start(s *reply.Stream) error {
-	part := f.block.anthropic()
+func (f *anthropicFormat) open(s *reply.Stream, b *block) error {
+	f.called = f.called || b.kind == callBlock
+	part := b.anthropic()
 	if part.Signature != nil {
 		part.Signature = new(string)
 	}
 	return send(s, anthropicEvent{Type: "content_block_start", Index: &f.index, Block: &part})
 }
 
-// add adds text to the open block.
-func (f *anthropicFormat) add(s *reply.Stream, text string) error {
+// add sends text of the open block. Only thoughts are kept, for their signature.
+func (f *anthropicFormat) add(s *reply.Stream, b *block, text string, _ []engine.Token) error {
+	if text == "" {
+		return nil
+	}
 	delta := anthropicDelta{Type: "text_delta", Text: &text}
-	switch f.block.kind {
+	switch b.kind {
 	case thoughtBlock:
-		f.block.text.WriteString(text)
+		b.text.WriteString(text)
 		delta = anthropicDelta{Type: "thinking_delta", Thinking: &text}
 	case callBlock:
 		delta = anthropicDelta{Type: "input_json_delta", JSON: &text}
@@ -212,19 +195,15 @@ func (f *anthropicFormat) delta(s *reply.Stream, d anthropicDelta) error {
 	return send(s, anthropicEvent{Type: "content_block_delta", Index: &f.index, Delta: d})
 }
 
-// stop ends the open block, if there is one.
-func (f *anthropicFormat) stop(s *reply.Stream) error {
-	if f.block == nil {
-		return nil
-	}
-	if f.block.kind == thoughtBlock {
-		signed := signature(f.block.text.String())
+func (f *anthropicFormat) close(s *reply.Stream, b *block, _ *ending) error {
+	if b.kind == thoughtBlock {
+		signed := signature(b.text.String())
 		if err := f.delta(s, anthropicDelta{Type: "signature_delta", Signature: &signed}); err != nil {
 			return err
 		}
 	}
 	index := f.index
-	f.block, f.index = nil, f.index+1
+	f.index++
 	return send(s, anthropicEvent{Type: "content_block_stop", Index: &index})
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // A block is a run of an answer that is of one kind, in the order in which the model
@@ -14,7 +15,6 @@ type block struct {
 	call     int // the index of the call
 	id, name string
 	text     strings.Builder // of a call, its arguments
-	input    customText      // of a call of a custom tool that is streamed
 	tokens   []engine.Token  // of text, where they are wanted
 }
 
@@ -59,21 +59,66 @@ func textOf(d chat.Delta) string {
 	return d.Content + d.Reasoning
 }
 
-// blocks are those of an answer.
-type blocks []*block
-
-func (l *blocks) add(d chat.Delta, said ...engine.Token) {
-	n := len(*l)
-	if n == 0 || !(*l)[n-1].continues(d) {
-		*l = append(*l, newBlock(d))
-		n++
-	}
-	(*l)[n-1].text.WriteString(textOf(d))
-	(*l)[n-1].tokens = append((*l)[n-1].tokens, said...)
+// A blockWriter is told the blocks of an answer as they come.
+type blockWriter interface {
+	// open begins a block, which is empty so far.
+	open(s *reply.Stream, b *block) error
+	// add adds a text to the open block, which may be empty, and the tokens that it is of, where they are wanted.
+	add(s *reply.Stream, b *block, text string, said []engine.Token) error
+	// close ends the open block. end is how the answer ended with it; nil: another block follows.
+	close(s *reply.Stream, b *block, end *ending) error
 }
 
+// blocks cuts an answer into its blocks.
+type blocks struct{ current *block }
+
+// write tells the blocks of a piece.
+func (c *blocks) write(s *reply.Stream, p *piece, to blockWriter) error {
+	for i, d := range p.deltas {
+		if !c.current.continues(d) {
+			if err := c.end(s, nil, to); err != nil {
+				return err
+			}
+			c.current = newBlock(d)
+			if err := to.open(s, c.current); err != nil {
+				return err
+			}
+		}
+		if err := to.add(s, c.current, textOf(d), p.saidBy(i)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// end ends the last block, if there is one.
+func (c *blocks) end(s *reply.Stream, end *ending, to blockWriter) error {
+	b := c.current
+	if b == nil {
+		return nil
+	}
+	c.current = nil
+	return to.close(s, b, end)
+}
+
+// A blockList keeps the blocks of an answer.
+type blockList []*block
+
+func (l *blockList) open(_ *reply.Stream, b *block) error {
+	*l = append(*l, b)
+	return nil
+}
+
+func (l *blockList) add(_ *reply.Stream, b *block, text string, said []engine.Token) error {
+	b.text.WriteString(text)
+	b.tokens = append(b.tokens, said...)
+	return nil
+}
+
+func (l *blockList) close(*reply.Stream, *block, *ending) error { return nil }
+
 // join returns the text of all blocks of a kind.
-func (l blocks) join(kind blockKind) string {
+func (l blockList) join(kind blockKind) string {
 	var text strings.Builder
 	for _, b := range l {
 		if b.kind == kind {
@@ -84,7 +129,7 @@ func (l blocks) join(kind blockKind) string {
 }
 
 // calls returns the calls of tools.
-func (l blocks) calls() []chat.ToolCall {
+func (l blockList) calls() []chat.ToolCall {
 	var all []chat.ToolCall
 	for _, b := range l {
 		if b.kind == callBlock {

@@ -53,7 +53,7 @@ func (q *chatQuery) settle(m *Model, h http.Header) error {
 
 func (q *chatQuery) format(g *generation, e envelope) format {
 	e.Object = "chat.completion.chunk"
-	f := &chatFormat{g: g, begun: make([]bool, len(g.seqs)), inputs: make([]*block, len(g.seqs)), logprobs: q.logprobs, tools: &q.tools, envelope: e}
+	f := &chatFormat{g: g, streams: make([]chatStream, len(g.seqs)), logprobs: q.logprobs, tools: &q.tools, envelope: e}
 	if q.store && q.stored != nil {
 		g.keeps = true
 		f.keep, f.kept = q, make([]answer, len(g.seqs))
@@ -132,56 +132,77 @@ type callDelta struct {
 	Arguments string `json:"arguments"`
 }
 
-// delta returns what a part of a reply adds to a message. The older form has only one call.
-func (f *chatFormat) delta(d chat.Delta) chatDelta {
-	out := chatDelta{Content: d.Content, Reasoning: d.Reasoning}
-	if c := d.Call; c != nil {
-		call := chatCallDelta{Index: c.Index, ID: c.ID, Function: &callDelta{c.Name, c.Arguments}}
-		if c.Name != "" {
-			call.Type = "function"
+// A chatStream is how far the message of a sequence is sent.
+type chatStream struct {
+	begun bool
+	cut   blocks
+	fresh bool       // nothing of the open block is sent
+	input customText // of the open block, where it is a call of a custom tool
+}
+
+// now is the event that is being sent.
+type now struct {
+	i      int            // of the sequence
+	tokens []engine.Token // that no chunk has yet
+	tail   tail
+}
+
+func (f *chatFormat) open(*reply.Stream, *block) error {
+	st := &f.streams[f.now.i]
+	st.fresh, st.input = true, customText{}
+	return nil
+}
+
+func (f *chatFormat) add(s *reply.Stream, b *block, text string, _ []engine.Token) error {
+	st := &f.streams[f.now.i]
+	fresh := st.fresh
+	st.fresh = false
+	var out chatDelta
+	switch {
+	case b.kind == textBlock:
+		out.Content = text
+	case b.kind == thoughtBlock:
+		out.Reasoning = text
+	case f.tools.custom(b.name):
+		call := chatCallDelta{Index: b.call, Custom: &customCall{Input: st.input.write(text)}}
+		if fresh {
+			call.ID, call.Type, call.Custom.Name = b.id, "custom", b.name
 		}
-		if !f.tools.old {
+		if fresh || call.Custom.Input != "" {
 			out.Calls = []chatCallDelta{call}
-		} else if c.Index == 0 {
-			out.Call = call.Function
+		} else if !f.logprobs {
+			return nil
 		}
+	default:
+		out = f.called(b, text, fresh)
+	}
+	return f.chunk(s, out, f.now.tail, nil)
+}
+
+// called returns what is added to a call of a function. The older form has only one call.
+func (f *chatFormat) called(b *block, arguments string, fresh bool) (out chatDelta) {
+	call := chatCallDelta{Index: b.call, Function: &callDelta{Arguments: arguments}}
+	if fresh {
+		call.ID, call.Type, call.Function.Name = b.id, "function", b.name
+	}
+	if !f.tools.old {
+		out.Calls = []chatCallDelta{call}
+	} else if b.call == 0 {
+		out.Call = call.Function
 	}
 	return out
 }
 
-// custom returns what a part of a reply adds to a call of a custom tool. It reports whether the part is of one.
-func (f *chatFormat) custom(i int, d chat.Delta) (out chatDelta, is bool) {
-	if d.Call == nil {
-		return out, false
+// close sends what the end of a call of a custom tool adds to its input.
+func (f *chatFormat) close(s *reply.Stream, b *block, _ *ending) error {
+	if b.kind != callBlock || !f.tools.custom(b.name) {
+		return nil
 	}
-	begins := d.Call.Name != "" && f.tools.custom(d.Call.Name)
-	if begins {
-		f.inputs[i] = newBlock(d)
+	rest := f.streams[f.now.i].input.end()
+	if rest == "" {
+		return nil
 	}
-	b := f.inputs[i]
-	if b == nil {
-		return out, false
-	}
-	call := chatCallDelta{Index: b.call, Custom: &customCall{Input: b.input.write(d.Call.Arguments)}}
-	if begins {
-		call.ID, call.Type, call.Custom.Name = b.id, "custom", b.name
-	}
-	if begins || call.Custom.Input != "" {
-		out.Calls = []chatCallDelta{call}
-	}
-	return out, true
-}
-
-// input returns what the end of a call of a custom tool adds to its input, if a part of a reply comes
-// after it; nil: the end of the reply.
-func (f *chatFormat) input(i int, d *chat.Delta) (chatDelta, bool) {
-	b := f.inputs[i]
-	if b == nil || d != nil && b.continues(*d) {
-		return chatDelta{}, false
-	}
-	f.inputs[i] = nil
-	rest := b.input.end()
-	return chatDelta{Calls: []chatCallDelta{{Index: b.call, Custom: &customCall{Input: rest}}}}, rest != ""
+	return f.chunk(s, chatDelta{Calls: []chatCallDelta{{Index: b.call, Custom: &customCall{Input: rest}}}}, f.now.tail, nil)
 }
 
 // chatBegin is the first delta of a message. There is no content yet.
@@ -196,8 +217,8 @@ type chatFormat struct {
 	envelope envelope
 	logprobs bool
 	tools    *tools
-	begun    []bool   // by sequence
-	inputs   []*block // by sequence: the call of a custom tool that goes on
+	streams  []chatStream // by sequence
+	now      now
 
 	keep *chatQuery // whose answer is stored; nil: it isn't
 	kept []answer   // so far, of a stream
@@ -258,68 +279,54 @@ func (f *chatFormat) reason(e *ending) string {
 	return "tool_calls"
 }
 
+// chunk sends a chunk. The tokens of the event are in its first.
+func (f *chatFormat) chunk(s *reply.Stream, delta any, t tail, finish *string) error {
+	c := chatChunk{f.envelope, []chatChunkChoice{{f.now.i, delta, f.probs(f.now.tokens), finish}}, t}
+	f.now.tokens = nil
+	return s.Event(c)
+}
+
 func (f *chatFormat) event(s *reply.Stream, e event) error {
-	i := e.seq.index
-	if f.keep != nil {
-		f.kept[i].add(e)
-	}
-	tokens := e.piece.tokens
-	chunk := func(delta any, t tail, finish *string) error {
-		c := chatChunk{f.envelope, []chatChunkChoice{{i, delta, f.probs(tokens), finish}}, t}
-		tokens = nil // they are in the first chunk
-		return s.Event(c)
-	}
-	failed := e.end != nil && e.end.err != nil
-	if e.progress != nil && !f.g.opts.progress || failed && e.piece.empty() {
+	if e.progress != nil && !f.g.opts.progress {
 		return nil
 	}
-	first := !f.begun[i]
-	f.begun[i] = true
+	f.now = now{i: e.seq.index, tokens: e.piece.tokens}
+	st := &f.streams[f.now.i]
+	first := !st.begun
+	st.begun = true
 	if e.progress != nil {
 		if first {
-			return chunk(chatBegin{Role: "assistant"}, f.g.progress(e), nil)
+			return f.chunk(s, chatBegin{Role: "assistant"}, f.g.progress(e), nil)
 		}
-		return chunk(chatDelta{}, f.g.progress(e), nil)
+		return f.chunk(s, chatDelta{}, f.g.progress(e), nil)
+	}
+	if f.keep != nil {
+		f.kept[f.now.i].add(e)
 	}
 	if first {
-		if err := s.Event(chatChunk{f.envelope, []chatChunkChoice{{Index: i, Delta: chatBegin{Role: "assistant"}}}, tail{}}); err != nil {
+		if err := s.Event(chatChunk{f.envelope, []chatChunkChoice{{Index: f.now.i, Delta: chatBegin{Role: "assistant"}}}, tail{}}); err != nil {
 			return err
 		}
 	}
-	var t tail
 	if f.g.opts.timings {
-		t.Timings = e.timings()
+		f.now.tail.Timings = e.timings()
 	}
-	deltas := e.piece.deltas
-	if len(deltas) == 0 && len(tokens) > 0 {
-		deltas = []chat.Delta{{}} // tokens without text
+	if err := st.cut.write(s, &e.piece, f); err != nil {
+		return err
 	}
-	for _, d := range deltas {
-		if input, ok := f.input(i, &d); ok {
-			if err := chunk(input, t, nil); err != nil {
-				return err
-			}
-		}
-		out, custom := f.custom(i, d)
-		if !custom {
-			out = f.delta(d)
-		} else if out.Calls == nil && !f.logprobs {
-			continue
-		}
-		if err := chunk(out, t, nil); err != nil {
+	if e.piece.empty() && len(f.now.tokens) > 0 { // tokens without text
+		if err := f.chunk(s, chatDelta{}, f.now.tail, nil); err != nil {
 			return err
 		}
 	}
-	if e.end == nil || failed {
+	if e.end == nil {
 		return nil
 	}
-	if input, ok := f.input(i, nil); ok {
-		if err := chunk(input, t, nil); err != nil {
-			return err
-		}
+	if err := st.cut.end(s, e.end, f); err != nil {
+		return err
 	}
 	reason := f.reason(e.end)
-	return chunk(chatDelta{}, f.g.last(e), &reason)
+	return f.chunk(s, chatDelta{}, f.g.last(e), &reason)
 }
 
 func (f *chatFormat) end(s *reply.Stream) error {

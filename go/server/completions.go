@@ -126,19 +126,16 @@ func (f *textFormat) whole(answers []answer) any {
 }
 
 func (f *textFormat) event(s *reply.Stream, e event) error {
-	failed := e.end != nil && e.end.err != nil
 	switch {
 	case e.progress != nil && !f.g.opts.progress:
 		return nil
 	case e.progress != nil:
 		return s.Event(textAnswer{f.envelope, []textChoice{}, f.g.progress(e)})
-	case failed && e.piece.empty():
-		return nil
 	}
 	var t tail
 	var finish *string
 	switch {
-	case e.end != nil && !failed:
+	case e.end != nil:
 		reason := e.end.finishReason()
 		finish, t = &reason, f.g.last(e)
 	case f.g.opts.timings:

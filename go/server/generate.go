@@ -15,7 +15,7 @@ import (
 type format interface {
 	// whole encodes the answers as one JSON value.
 	whole(answers []answer) any
-	// event adds an event of a sequence to a stream. Errors go to failed instead.
+	// event adds an event of a sequence to a stream. The end of one that failed goes to failed instead.
 	event(s *reply.Stream, e event) error
 	// end adds what follows the last event.
 	end(s *reply.Stream) error
@@ -106,7 +106,7 @@ func (s *Server) stream(req *Request, g *generation, f format) error {
 			}
 		}
 		for _, e := range events {
-			if err := f.event(out, e); err != nil {
+			if err := show(f, out, e); err != nil {
 				return false, err
 			}
 			if out.Full() {
@@ -132,6 +132,17 @@ func (s *Server) stream(req *Request, g *generation, f format) error {
 		return reply.ErrGone
 	}
 	return nil
+}
+
+// show adds an event to a stream.
+func show(f format, s *reply.Stream, e event) error {
+	if e.failed() {
+		if e.piece.empty() {
+			return nil
+		}
+		e.end = nil
+	}
+	return f.event(s, e)
 }
 
 // quiet is how long a stream may be silent.

@@ -205,7 +205,8 @@ func (g *generation) count(events []event) {
 // An answer is the complete output of a sequence.
 type answer struct {
 	seq    *sequence
-	blocks blocks
+	cut    blocks
+	blocks blockList
 	tokens []engine.Token
 	usage  engine.Usage
 	ending
@@ -214,9 +215,7 @@ type answer struct {
 // add adds what an event of its sequence has.
 func (a *answer) add(e event) {
 	a.seq = e.seq
-	for i, d := range e.piece.deltas {
-		a.blocks.add(d, e.piece.saidBy(i)...)
-	}
+	_ = a.cut.write(nil, &e.piece, &a.blocks) // keeping them never fails
 	a.tokens = append(a.tokens, e.piece.tokens...)
 	a.usage = e.usage
 	if e.end != nil {

@@ -98,11 +98,10 @@ func (g *generation) native(seq *sequence, end ending, u engine.Usage, content s
 
 func (f *nativeFormat) event(s *reply.Stream, e event) error {
 	o := f.g.opts
-	failed := e.end != nil && e.end.err != nil
 	switch {
-	case e.progress != nil && !o.progress, failed && e.piece.empty():
+	case e.progress != nil && !o.progress:
 		return nil
-	case e.end != nil && !failed:
+	case e.end != nil:
 		return s.Event(pick(f.wanted, f.g.native(e.seq, *e.end, e.usage, e.piece.content(), e.piece.tokens)))
 	}
 	a := map[string]any{

@@ -6,7 +6,6 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -89,7 +88,7 @@ type ollamaFormat struct {
 	chat    bool
 	context bool    // the end has the tokens so far
 	tokens  []int32 // of them, those that were generated
-	call    *block  // which is not complete
+	cut     blocks
 	calls   int
 
 	logprobs bool
@@ -158,43 +157,36 @@ func (f *ollamaFormat) whole(answers []answer) any {
 
 func (f *ollamaFormat) event(s *reply.Stream, e event) error {
 	f.keep(e.piece.tokens)
-	for _, d := range e.piece.deltas {
-		if f.call != nil && !f.call.continues(d) {
-			if err := f.sendCall(s); err != nil {
-				return err
-			}
-		}
-		if d.Call != nil {
-			if f.call == nil {
-				f.call = newBlock(d)
-			}
-			f.call.text.WriteString(d.Call.Arguments)
-			continue
-		}
-		if d == (chat.Delta{}) {
-			continue
-		}
-		if err := s.Event(f.answer(d.Content, d.Reasoning)); err != nil {
-			return err
-		}
+	if err := f.cut.write(s, &e.piece, f); err != nil || e.end == nil {
+		return err
 	}
-	if e.end == nil || e.end.err != nil {
-		return nil
-	}
-	if err := f.sendCall(s); err != nil {
+	if err := f.cut.end(s, e.end, f); err != nil {
 		return err
 	}
 	return s.Event(f.ended(f.answer("", ""), e.end, e.usage))
 }
 
-// sendCall sends the call that is complete now, if there is one.
-func (f *ollamaFormat) sendCall(s *reply.Stream) error {
-	if f.call == nil {
+func (f *ollamaFormat) open(*reply.Stream, *block) error { return nil }
+
+// add sends text and thoughts as they come. A call is sent when it is complete.
+func (f *ollamaFormat) add(s *reply.Stream, b *block, text string, _ []engine.Token) error {
+	switch {
+	case b.kind == callBlock:
+		b.text.WriteString(text)
+		return nil
+	case text == "":
+		return nil
+	case b.kind == thoughtBlock:
+		return s.Event(f.answer("", text))
+	}
+	return s.Event(f.answer(text, ""))
+}
+
+func (f *ollamaFormat) close(s *reply.Stream, b *block, _ *ending) error {
+	if b.kind != callBlock {
 		return nil
 	}
-	call := f.called(f.call)
-	f.call = nil
-	return s.Event(f.answer("", "", call))
+	return s.Event(f.answer("", "", f.called(b)))
 }
 
 func (f *ollamaFormat) end(*reply.Stream) error { return nil }

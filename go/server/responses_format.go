@@ -150,8 +150,10 @@ type responsesFormat struct {
 	begun  bool
 	log    *reply.Log // in place of a stream; nil: there is one
 	seq    int        // of the next event
+	cut    blocks
 	block  *block     // the open one
 	itemID string     // of it
+	input  customText // of it, where it is a call of a custom tool
 }
 
 func (q *responsesQuery) format(g *generation, _ envelope) format {
@@ -349,37 +351,13 @@ func (f *responsesFormat) begin(s *reply.Stream) error {
 }
 
 func (f *responsesFormat) event(s *reply.Stream, e event) error {
-	failed := e.end != nil && e.end.err != nil
-	if failed && e.piece.empty() {
-		return nil
-	}
 	if err := f.begin(s); err != nil {
 		return err
 	}
-	for i, d := range e.piece.deltas {
-		if !f.block.continues(d) {
-			if err := f.stop(s, statusCompleted); err != nil {
-				return err
-			}
-			f.block = newBlock(d)
-			if err := f.start(s); err != nil {
-				return err
-			}
-		}
-		text := textOf(d)
-		f.block.text.WriteString(text)
-		said := e.piece.saidBy(i)
-		f.block.tokens = append(f.block.tokens, said...)
-		if text != "" {
-			if err := f.delta(s, text, said); err != nil {
-				return err
-			}
-		}
+	if err := f.cut.write(s, &e.piece, f); err != nil || e.end == nil {
+		return err
 	}
-	if e.end == nil || failed {
-		return nil
-	}
-	if err := f.stop(s, e.end.status()); err != nil {
+	if err := f.cut.end(s, e.end, f); err != nil {
 		return err
 	}
 	f.finish(e.end, e)
@@ -417,9 +395,9 @@ func (f *responsesFormat) kinds() (text, part string) {
 	return "reasoning_text", "content_part"
 }
 
-// start begins the item of the open block.
-func (f *responsesFormat) start(s *reply.Stream) error {
-	f.itemID = f.newItemID(f.block)
+// open begins the item of a block.
+func (f *responsesFormat) open(s *reply.Stream, b *block) error {
+	f.block, f.itemID, f.input = b, f.newItemID(b), customText{}
 	e := f.at("output_item.added")
 	item := f.item(f.block, f.itemID, statusInProgress)
 	e.Item, e.ItemID = &item, ""
@@ -436,8 +414,13 @@ func (f *responsesFormat) start(s *reply.Stream) error {
 	return f.send(s, e)
 }
 
-// delta sends text of the open block.
-func (f *responsesFormat) delta(s *reply.Stream, text string, said []engine.Token) error {
+// add sends text of the open block.
+func (f *responsesFormat) add(s *reply.Stream, b *block, text string, said []engine.Token) error {
+	b.text.WriteString(text)
+	b.tokens = append(b.tokens, said...)
+	if text == "" {
+		return nil
+	}
 	kind, _ := f.kinds()
 	if kind == "output_text" {
 		e := f.at(kind + ".delta")
@@ -445,7 +428,7 @@ func (f *responsesFormat) delta(s *reply.Stream, text string, said []engine.Toke
 		return f.send(s, e)
 	}
 	if kind == "custom_tool_call_input" {
-		if text = f.block.input.write(text); text == "" {
+		if text = f.input.write(text); text == "" {
 			return nil
 		}
 	}
@@ -458,17 +441,18 @@ func (f *responsesFormat) sendDelta(s *reply.Stream, kind, text string) error {
 	return f.send(s, e)
 }
 
-// stop ends the item of the open block, if there is one.
-func (f *responsesFormat) stop(s *reply.Stream, status string) error {
-	if f.block == nil {
-		return nil
+// close ends the item of a block.
+func (f *responsesFormat) close(s *reply.Stream, b *block, end *ending) error {
+	status := statusCompleted
+	if end != nil {
+		status = end.status()
 	}
-	text := f.block.text.String()
+	text := b.text.String()
 	kind, part := f.kinds()
 	done := f.at(kind + ".done")
 	switch kind {
 	case "custom_tool_call_input":
-		if rest := f.block.input.end(); rest != "" {
+		if rest := f.input.end(); rest != "" {
 			if err := f.sendDelta(s, kind, rest); err != nil {
 				return err
 			}
@@ -476,9 +460,9 @@ func (f *responsesFormat) stop(s *reply.Stream, status string) error {
 		text = customInput(text)
 		done.Input = &text
 	case "function_call_arguments":
-		done.Arguments, done.Name = &text, f.tool(f.block).name
+		done.Arguments, done.Name = &text, f.tool(b).name
 	case "output_text":
-		done.Text, done.Logprobs = &text, f.probs(f.block.tokens)
+		done.Text, done.Logprobs = &text, f.probs(b.tokens)
 	default:
 		done.Text = &text
 	}
@@ -487,14 +471,14 @@ func (f *responsesFormat) stop(s *reply.Stream, status string) error {
 	}
 	if part != "" {
 		e := f.at(part + ".done")
-		whole := f.part(f.block, text)
+		whole := f.part(b, text)
 		e.Part = &whole
 		if err := f.send(s, e); err != nil {
 			return err
 		}
 	}
 	e := f.at("output_item.done")
-	item := f.item(f.block, f.itemID, status)
+	item := f.item(b, f.itemID, status)
 	e.Item, e.ItemID = &item, ""
 	f.block = nil
 	err := f.send(s, e)

@@ -79,7 +79,7 @@ func (f *responsesFormat) run() error {
 	var failed error
 	err := f.g.each(context.Background(), 0, func(events []event) (bool, error) {
 		for _, e := range events {
-			if failed = f.event(nil, e); failed != nil {
+			if failed = show(f, nil, e); failed != nil {
 				return false, failed
 			}
 		}

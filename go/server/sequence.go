@@ -49,6 +49,9 @@ type event struct {
 	frame, content int // bytes counted for the event, and for its piece
 }
 
+// failed reports whether the sequence ended with an error.
+func (e *event) failed() bool { return e.end != nil && e.end.err != nil }
+
 // progress is how far a prompt is evaluated, and when that began.
 type progress struct {
 	engine.Progress
