@@ -250,15 +250,31 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// TestQwenComposes encodes the same text, composed and not.
+// TestQwenComposes encodes the same text, composed and not, as the models' own tokenizers do, and llama.cpp does not.
 func TestQwenComposes(t *testing.T) {
-	tok := load(t, casesDir+"qwen2.gguf.zst")
-	composed := tok.Encode("Việt é", tokenizer.Options{})
-	apart := tok.Encode("Vie\u0323\u0302t e\u0301", tokenizer.Options{})
-	if !slices.Equal(composed, apart) {
-		t.Errorf("composed %v, apart %v", composed, apart)
+	f, err := gguf.Parse(read(t, casesDir+"qwen2.gguf.zst"))
+	if err != nil {
+		t.Fatal(err)
 	}
-	tok = load(t, casesDir+"gpt-2.gguf")
+	for _, pre := range []string{"qwen2", "qwen35"} {
+		if err := f.Set("tokenizer.ggml.pre", pre); err != nil {
+			t.Fatal(err)
+		}
+		tok, err := tokenizer.New(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for apart, composed := range map[string]string{
+			"Vie\u0323\u0302t e\u0301": "Việt é", "\u1112\u1161\u11ab": "한", "3 k\u2126 \u212a": "3 kΩ K", "か\u3099": "が",
+			"\u0928\u093c": "\u0929", "हि\u0928\u094d\u0926ी": "हिन्दी", "☺\ufe0f 1\u20e3": "☺️ 1⃣", // the last two have no shorter spelling
+		} {
+			got, want := tok.Encode(apart, tokenizer.Options{}), tok.Encode(composed, tokenizer.Options{})
+			if !slices.Equal(got, want) {
+				t.Errorf("%s: %q is %v, and %q %v", pre, apart, got, composed, want)
+			}
+		}
+	}
+	tok := load(t, casesDir+"gpt-2.gguf")
 	if text := "e\u0301"; tok.Detokenize(tok.Encode(text, tokenizer.Options{}), false) != text {
 		t.Error("gpt-2 must not compose")
 	}

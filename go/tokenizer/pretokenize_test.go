@@ -109,6 +109,8 @@ func TestWords(t *testing.T) {
 		{"llama-bpe", "x\n \n  y", "x|\n \n| | y"},
 		{"qwen2", "in 2024, it's", "in| |2|0|2|4|,| it|'s"},
 		{"qwen35", "हिन्दी 12, e\u0301!\u0301", "हिन्दी| |1|2|,| e\u0301|!\u0301"},
+		{"qwen35", "it'S I'LLx 'ſo !'\u0301s", "it|'S| I|'LL|x| '|ſo| !'|\u0301s"},
+		{"qwen35", "☺\ufe0f\ufe0f 1\u20e3\u00a0\u0301a\u2028\u3000 ก่า", "☺\ufe0f\ufe0f| |1|\u20e3|\u00a0\u0301a|\u2028\u3000| ก่า"},
 		{"gpt-2", "It's 2024,  he'LL", "It|'s| 2024|,| | he|'|LL"},
 		{"gpt-2", "tabs\t\tend\n", "tabs|\t|\t|end|\n"},
 		// Each digit stands alone, and takes no space with it.
