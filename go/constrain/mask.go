@@ -50,7 +50,7 @@ const maxRefining = 1 << 20
 // collect adds the tokens of a mask above stacks. It returns false if that takes long.
 func (k *masker) collect(a *Automaton, m *mask, n *node, next Set) bool {
 	a.w.spend(1)
-	if !k.seen.add(mix(n.hash + mix(m.hash))) {
+	if _, fresh := k.seen.add(mix(n.hash + mix(m.hash))); !fresh {
 		return true
 	}
 	if len(m.open) == 0 || n.edge.s == nil {

@@ -21,6 +21,7 @@ type node struct {
 	more   []head // others
 	bottom bool
 	spelt  bool // tokens spell a rest of the text for one of the stacks
+	closed bool // known under the automaton's lock: what its edges return to are edges too
 	depth  int32
 	hash   uint64
 }
@@ -59,10 +60,10 @@ func mix(h uint64) uint64 {
 
 func (e head) hash() uint64 { return mix(e.n.hash + mix(e.s.id*0x9e3779b97f4a7c15)) }
 
-// A headSet is a set of heads by hash. Few are searched one by one.
+// A headSet numbers heads by hash, in the order in which they are added. Few are searched one by one.
 type headSet struct {
-	hashes []uint64
-	known  map[uint64]struct{} // the same; of more than few
+	hashes []uint64         // of the first few
+	known  map[uint64]int32 // all; of more than few
 }
 
 const few = 8
@@ -75,28 +76,29 @@ func (s *headSet) clear() {
 	clear(s.known)
 }
 
-// add adds a hash; it returns false if it is there already.
-func (s *headSet) add(h uint64) bool {
+// add returns the number of a hash, and whether it is new.
+func (s *headSet) add(h uint64) (n int, fresh bool) {
 	if len(s.hashes) < few {
-		if slices.Contains(s.hashes, h) {
-			return false
+		if i := slices.Index(s.hashes, h); i >= 0 {
+			return i, false
 		}
 		s.hashes = append(s.hashes, h)
-		return true
+		return len(s.hashes) - 1, true
 	}
 	if len(s.known) == 0 {
 		if s.known == nil {
-			s.known = map[uint64]struct{}{}
+			s.known = map[uint64]int32{}
 		}
-		for _, h := range s.hashes {
-			s.known[h] = struct{}{}
+		for i, h := range s.hashes {
+			s.known[h] = int32(i)
 		}
 	}
-	if _, ok := s.known[h]; ok {
-		return false
+	if i, ok := s.known[h]; ok {
+		return int(i), false
 	}
-	s.known[h] = struct{}{}
-	return true
+	n = len(s.known)
+	s.known[h] = int32(n)
+	return n, true
 }
 
 // A gathering collects the stacks of a head that is reached in several ways.
@@ -158,7 +160,8 @@ func (g *gathering) addAll(w *walker, n *node) {
 
 func (g *gathering) add(w *walker, e head) {
 	w.spend(1)
-	if h := e.hash(); g.known.add(h) {
+	h := e.hash()
+	if _, fresh := g.known.add(h); fresh {
 		g.edges = append(g.edges, e)
 		g.hash += h
 	}

@@ -15,7 +15,8 @@ type walker struct {
 	joined       gathering
 	todo         []int32
 	round        uint64
-	seen         headSet // of closed heads
+	seen         headSet // of heads that are being closed
+	done         []bool  // whether what each of them returns to is among them
 	now          []head  // closed, where a call begins
 	heads, spare []head
 	text         []byte
@@ -68,21 +69,30 @@ func (w *walker) close(heads []head, from int) []head {
 		return heads
 	}
 	w.seen.clear()
+	w.done = w.done[:0]
 	for _, h := range heads[from:] {
 		w.seen.add(h.hash())
+		w.done = append(w.done, false)
 	}
-	for i := from; i < len(heads); i++ {
-		h := heads[i]
-		if !h.s.accepts {
+	first := len(w.done)
+	for i := 0; i < len(w.done); i++ {
+		h := heads[from+i]
+		if !h.s.accepts || w.done[i] {
 			continue
 		}
 		n := h.n.edges()
 		w.spend(n)
 		for k := range n {
-			if e := h.n.edgeAt(k); w.seen.add(e.hash()) {
-				heads = append(heads, e)
+			e := h.n.edgeAt(k)
+			if at, fresh := w.seen.add(e.hash()); fresh {
+				heads, w.done = append(heads, e), append(w.done, h.n.closed)
+			} else if h.n.closed {
+				w.done[at] = true
 			}
 		}
+	}
+	if n := heads[from].n; first == 1 && len(w.done) == 1+n.edges() {
+		n.closed = true
 	}
 	return heads
 }

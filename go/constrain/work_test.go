@@ -58,7 +58,7 @@ func TestWorkOfAText(t *testing.T) {
 // What nobody waits for is stopped within a call.
 func TestStopped(t *testing.T) {
 	v := NewVocabulary(256, func(id int32) []byte { return []byte{byte(id)} }, nil)
-	c := compiled(t, v, `root ::= root root | [a-z]`).New(false).(*text)
+	c := compiled(t, v, "root ::= a+\na ::= b a | a b | [a-z]\nb ::= a b | b a | [a-z]").New(false).(*text)
 	gone := false
 	c.StopWhen(func() bool { return gone })
 	for range 300 {
