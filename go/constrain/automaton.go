@@ -64,7 +64,7 @@ func newAutomaton(v *Vocabulary, g *grammar.Grammar) (a *Automaton, err error) {
 	a.seen = map[thread]struct{}{}
 	a.stamps = make([]uint32, len(p.insts))
 	a.w.a = a
-	a.w.meter = newMeter(maxCall, nil)
+	a.w.meter = newMeter(maxMask, nil)
 	a.reset()
 	v.trie() // now rather than when a first text needs it
 	if err := a.spell(); err != nil {
@@ -125,12 +125,12 @@ func (a *Automaton) findLoops() {
 // any continuation. Without `ends`, or if the vocabulary has no end token, the text is complete when it
 // cannot continue.
 func (a *Automaton) New(ends bool) Constraint {
-	t := &text{a: a, left: maxText}
+	t := &text{a: a, masks: forMasks, tokens: forTokens}
 	t.count(0)
 	if ends {
 		t.ends = a.v.ends
 	}
-	heads := t.begin(maxCall)
+	heads := t.begin(&t.masks, maxMask)
 	defer t.end()
 	t.heads = append(heads, head{a.start(0), bottom})
 	return t
@@ -147,6 +147,9 @@ type text struct {
 	blind bool // there are no more forecasts: they take too long
 	tally *tally
 	err   error
+
+	masks, tokens allowance
+	of            *allowance // of the current call
 }
 
 // A moment is a position in a text that can be returned to.
@@ -180,13 +183,13 @@ func (t *text) now() []head {
 	return t.heads[t.past[len(t.past)-1].end:]
 }
 
-// begin locks the automaton for a call of at most so many steps, which ends with t.end, deferred. It returns the
-// heads at which the text is.
-func (t *text) begin(steps int) []head {
+// begin locks the automaton for a call of at most so many steps of an allowance, which ends with t.end, deferred. It
+// returns the heads at which the text is.
+func (t *text) begin(of *allowance, steps int) []head {
 	t.a.mu.Lock()
-	w := &t.a.w
-	w.meter, w.made = newMeter(min(steps, t.left), t.stop), 0
-	t.left -= w.left // what is left of it is returned
+	t.a.w.meter, t.a.w.made = newMeter(min(steps, of.left), t.stop), 0
+	of.left -= t.a.w.left // what is left of it is returned
+	t.of = of
 	return t.now()
 }
 
@@ -211,12 +214,12 @@ func (t *text) end() {
 	default:
 		panic(r)
 	}
-	t.left = min(t.left+max(a.w.left, 0), maxText)
+	t.of.left = min(t.of.left+max(a.w.left, 0), t.of.most)
 	a.w.trim()
 }
 
 func (t *text) Mask(next Set) {
-	heads := t.begin(maxCall)
+	heads := t.begin(&t.masks, maxMask)
 	defer func() {
 		if t.err != nil {
 			clear(next)
@@ -235,7 +238,7 @@ func (t *text) Mask(next Set) {
 }
 
 func (t *text) Accept(id int32) (took bool) {
-	heads := t.begin(maxCall)
+	heads := t.begin(&t.tokens, maxAccept)
 	defer t.end()
 	if t.err != nil {
 		return false
@@ -253,7 +256,8 @@ func (t *text) Accept(id int32) (took bool) {
 	t.past = append(t.past, moment{len(t.heads), t.tally.bytes})
 	t.heads = append(t.heads, to...)
 	t.tally.set(bytes)
-	t.left += perToken
+	t.masks.left += t.masks.more
+	t.tokens.left += t.tokens.more
 	if a.bytes > a.limit {
 		a.reset()
 	}

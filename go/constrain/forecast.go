@@ -28,7 +28,7 @@ func (t *text) forced() (text string, ends bool) {
 	if t.err != nil || t.blind {
 		return "", false
 	}
-	heads := t.begin(maxForecast)
+	heads := t.begin(&t.tokens, maxForecast)
 	defer func() {
 		if t.err == ErrLimit {
 			t.err, t.blind = nil, true

@@ -3,14 +3,28 @@ package constrain
 import "errors"
 
 // Bounds of the work for one text. A step, such as a head followed by a byte, takes 20 to 100 ns. Grammars
-// that people write take some 10,000 steps for a token at first, and a few once their masks are known.
+// that people write take some 10,000 steps for a mask at first, and a few once it is known.
+//
+// Masks are computed beside a pass, and only their text waits for them. Other texts wait while one accepts a token,
+// and for its forecast.
 const (
-	maxCall     = 1 << 23  // steps of a mask, or of accepting a token
-	maxText     = 1 << 25  // steps of a text
-	perToken    = 1 << 17  // steps that each token adds, up to maxText
-	maxForecast = 1 << 20  // steps of a forecast
+	maxMask     = 1 << 23  // steps of a mask
+	maxAccept   = 1 << 20  // steps of accepting a token
+	maxForecast = 1 << 18  // steps of a forecast
 	maxGraph    = 32 << 20 // bytes of the stacks of a text
 	maxCompile  = 1 << 26  // instructions looked at to find what rules begin with, while a grammar is compiled
+)
+
+// An allowance is the steps that a text may still take.
+type allowance struct {
+	left int
+	most int
+	more int // that each token adds, up to the most
+}
+
+var (
+	forMasks  = allowance{1 << 25, 1 << 25, 1 << 17}
+	forTokens = allowance{1 << 22, 1 << 22, 1 << 14}
 )
 
 // ErrLimit reports a text for which the grammar exceeds the limits.

@@ -31,10 +31,10 @@ func TestWorkOfAText(t *testing.T) {
 			t.Fatal("refused")
 		}
 	}
-	if c.left != maxText {
-		t.Errorf("%d steps are left: few were done", c.left)
+	if c.tokens.left != forTokens.left {
+		t.Errorf("%d steps are left: few were done", c.tokens.left)
 	}
-	c.left = 20
+	c.masks.left = 20
 	next := NewSet(256)
 	if c.Mask(next); c.Err() != ErrLimit || !next.Empty() || c.Accept('a') {
 		t.Errorf("beyond its steps: %v, %v", c.Err(), next)
@@ -45,11 +45,11 @@ func TestWorkOfAText(t *testing.T) {
 	if n := len(c.Forecast(nil)); n != 1 { // the second may be merged with what follows
 		t.Errorf("%d tokens are forecast", n)
 	}
-	c.left = 3
+	c.tokens.left = 3
 	if n := len(c.Forecast(nil)); n != 0 || c.Err() != nil {
 		t.Errorf("a forecast beyond the steps has %d tokens: %v", n, c.Err())
 	}
-	c.left = maxText
+	c.tokens.left = 1 << 20
 	if n := len(c.Forecast(nil)); n != 0 || !c.Accept('a') {
 		t.Errorf("after a forecast that took too long: %d tokens, %v", n, c.Err())
 	}
@@ -61,7 +61,7 @@ func TestStopped(t *testing.T) {
 	c := compiled(t, v, "root ::= a+\na ::= b a | a b | [a-z]\nb ::= a b | b a | [a-z]").New(false).(*text)
 	gone := false
 	c.StopWhen(func() bool { return gone })
-	for range 300 {
+	for range 120 {
 		if !c.Accept('a') {
 			t.Fatal(c.Err())
 		}
