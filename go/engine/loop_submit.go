@@ -51,7 +51,7 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 	}
 	room := gen.shift.room(0, l.e.ctx) - len(r.Prompt)
 	if room < 0 || room == 0 && (r.Reader == nil || gen.MaxTokens != 0) {
-		return nil, &TooLongError{len(r.Prompt), l.e.ctx}
+		return nil, &TooLongError{Prompt: len(r.Prompt), Ctx: l.e.ctx}
 	}
 	j := &job{Request: r, gen: gen, slot: -1, submitted: time.Now(), adapters: adapters, namespace: r.Namespace + adapterSpace(adapters)}
 	j.usage = Usage{PromptTokens: prompt, Slot: -1}

@@ -12,6 +12,10 @@ import (
 // tables.
 const programBytes = 16 << 20
 
+// heapPurposes are those of the budget that are parts of the Go heap which programs and engines reserve as they use
+// them.
+var heapPurposes = []string{"answers", "request bodies", "prompts", requestsPurpose}
+
 // A heapPart is a part of the Go heap with its own purpose in the budget.
 type heapPart struct {
 	taken *mem.Reservation
@@ -56,6 +60,9 @@ func ProgramBytes(b *mem.Budget) uint64 {
 	metrics.Read(samples)
 	heap := samples[0].Value.Uint64() - samples[1].Value.Uint64()
 	by := b.ByPurpose()
-	counted := by["answers"] + by[requestsPurpose] // of the heap
+	counted := uint64(0) // of the heap
+	for _, purpose := range heapPurposes {
+		counted += by[purpose]
+	}
 	return heap - min(heap, counted) + programBytes
 }

@@ -81,10 +81,21 @@ var (
 )
 
 // A TooLongError reports a request that can never fit. It wraps ErrTooLong.
-type TooLongError struct{ Prompt, Ctx int }
+type TooLongError struct {
+	Prompt, Ctx int
+	Least       bool // Prompt is not the number of tokens, but one that they exceed or equal
+}
 
 func (e *TooLongError) Error() string {
-	return fmt.Sprintf("the prompt has %d tokens and the context is %d, want at least one less", e.Prompt, e.Ctx)
+	return fmt.Sprintf("the prompt has %s tokens and the context is %d, want at least one less", e.Count(), e.Ctx)
+}
+
+// Count returns the number of tokens in words.
+func (e *TooLongError) Count() string {
+	if e.Least {
+		return fmt.Sprintf("at least %d", e.Prompt)
+	}
+	return fmt.Sprint(e.Prompt)
 }
 
 func (e *TooLongError) Unwrap() error { return ErrTooLong }

@@ -210,6 +210,7 @@ func (s *Server) anthropicCountTokens(req *Request) error {
 	if err := q.converse(); err != nil {
 		return err
 	}
+	q.conversation.counted = true
 	src, err := q.conversation.source(req.Context(), m)
 	if err != nil {
 		return err

@@ -66,6 +66,6 @@ func (inAnthropic) ErrorSchema() field.Schema { return schemaOf(anthropicError{}
 // the words up to "maximum", and read the two numbers. A prompt needs room for one more token, so that one as large as
 // the context is one too many.
 func anthropicTooLong(e *engine.TooLongError) string {
-	return fmt.Sprintf("prompt is too long: %d tokens > %d maximum: want a shorter one, or a server with a larger --ctx-size",
-		e.Prompt, min(e.Ctx, e.Prompt-1))
+	return fmt.Sprintf("prompt is too long: %s tokens > %d maximum: want a shorter one, or a server with a larger --ctx-size",
+		e.Count(), min(e.Ctx, e.Prompt-1))
 }

@@ -152,14 +152,8 @@ func (s *Server) upload(req *Request, store *batch.Store, owner string) (any, er
 
 // upset is an error of reading an upload, which is the client's.
 func upset(err error) error {
-	_, read := readAll(failing{err})
-	return read
+	return unread(err)
 }
-
-// failing is a Reader that fails.
-type failing struct{ err error }
-
-func (f failing) Read([]byte) (int, error) { return 0, f.err }
 
 func (s *Server) getFile(req *Request, store *batch.Store, owner string) (any, error) {
 	return store.File(owner, req.HTTP.Param("id"))

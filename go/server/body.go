@@ -20,7 +20,7 @@ func (r *Request) receive() (err error) {
 	if how := r.HTTP.GetHeader("Content-Encoding"); how != "" && !strings.EqualFold(how, "identity") {
 		return &reply.Error{Status: http.StatusUnsupportedMediaType, Message: fmt.Sprintf("Content-Encoding: %s, want a body that is not compressed", field.Quote(how)), Param: "Content-Encoding"}
 	}
-	r.body, err = readAll(r.HTTP.Request.Body)
+	r.body, err = r.readBody()
 	r.received = err == nil
 	return err
 }
@@ -39,17 +39,18 @@ func (r *Request) peek(name string) jsontext.Value {
 	return r.peeks[name]
 }
 
-func readAll(from io.Reader) ([]byte, error) {
-	body, err := io.ReadAll(from)
+// unread returns the error of reading a body, nil for none, as the client is told it.
+func unread(err error) error {
 	var slow interface{ Timeout() bool }
 	var large *http.MaxBytesError
+	var short *reply.Error
 	switch {
-	case err == nil || errors.As(err, &large):
-		return body, err
+	case err == nil || errors.As(err, &large) || errors.As(err, &short):
+		return err
 	case errors.As(err, &slow) && slow.Timeout():
-		return nil, reply.Bad("the body did not arrive in time")
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, reply.Bad("the body ended early")
+		return reply.Bad("the body did not arrive in time")
+	case errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, io.EOF):
+		return reply.Bad("the body ended early")
 	}
-	return nil, reply.Bad("the body cannot be read: %v", err) // such as chunks of wrong lengths
+	return reply.Bad("the body cannot be read: %v", err) // such as chunks of wrong lengths
 }

@@ -109,12 +109,13 @@ func (s *Server) decide(req *Request) error {
 	if err != nil {
 		return err
 	}
-	held := m.tokenStore()
+	held := req.tokenStore()
 	defer held.release()
 	stems, err := q.stems(req.Context(), m, asked, held)
 	if err != nil {
 		return err
 	}
+	req.made()
 	used, err := s.evaluate(req, &q.reads, stems)
 	if err != nil {
 		return err
@@ -225,15 +226,19 @@ func (q *decisionQuery) context(ctx context.Context, m *Model, prompt string, in
 // with, and branches have the rest of the text and the choice. A text or a choice that held refuses
 // is the last that is encoded.
 func (m *Model) stem(ctx context.Context, text string, choices choices, ends bool, held *tokenStore) (stem, error) {
-	encode := func(text string) []int32 {
-		ids := m.Tokenizer.Encode(text, tokenizer.Options{ParseSpecial: true})
+	encode := func(text string) ([]int32, error) {
+		ids, err := m.encode(text, tokenizer.Options{ParseSpecial: true}, 0)
+		if err != nil {
+			return nil, err
+		}
 		if eos, ok := m.Tokenizer.EOS(); ok && m.Tokenizer.AddEOS() && len(ids) > 0 && ids[len(ids)-1] == eos {
 			ids = ids[:len(ids)-1]
 		}
-		return m.Tokenizer.Begin(ids)
+		ids = m.Tokenizer.Begin(ids)
+		return ids, held.add(ids)
 	}
-	common := encode(text)
-	if err := held.add(common); err != nil {
+	common, err := encode(text)
+	if err != nil {
 		return stem{}, err
 	}
 	whole := make([][]int32, len(choices))
@@ -241,8 +246,7 @@ func (m *Model) stem(ctx context.Context, text string, choices choices, ends boo
 		if ctx.Err() != nil {
 			return stem{}, reply.ErrGone
 		}
-		whole[i] = encode(text + choice)
-		if err := held.add(whole[i]); err != nil {
+		if whole[i], err = encode(text + choice); err != nil {
 			return stem{}, err
 		}
 		common = shared(common, whole[i])

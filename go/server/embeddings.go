@@ -176,12 +176,13 @@ func (p *inputs) Schema() field.Schema { return (*prompts)(p).Schema() }
 // embedInputs makes the vectors of the texts of a field.
 func (s *Server) embedInputs(req *Request, o *reads, p inputs, name string) (all []*engine.Embedding, used tokenUsage, release func(), err error) {
 	m := req.Model
-	held := m.tokenStore()
+	held := req.tokenStore()
 	defer held.release()
 	ids, err := p.encode(req.Context(), m, name, held)
 	if err != nil {
 		return nil, used, nil, err
 	}
+	req.made()
 	return s.embed(req, o, m.Pooling, ids)
 }
 

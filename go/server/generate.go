@@ -60,6 +60,7 @@ func (s *Server) generate(req *Request, q prompter, prefix string) error {
 // begin starts what a query that was read asks for.
 func (s *Server) begin(req *Request, q prompter, prefix string) (*generation, error) {
 	m := req.Model
+	defer req.made()
 	if err := q.settle(m, req.HTTP.Request.Header); err != nil {
 		return nil, err
 	}

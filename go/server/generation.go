@@ -52,7 +52,7 @@ func (s *Server) start(req *Request, o *options, prefix string, src source) (*ge
 	if n := len(src.prompts) * o.n; n > maxSequences {
 		return nil, reply.Invalid("n", "%d answers to each of %d prompts, want %d in all at most", o.n, len(src.prompts), maxSequences)
 	}
-	ledger, err := newLedger(m, o, src.prompts)
+	ledger, err := newLedger(m, o, src.prompts, len(req.body))
 	if err != nil {
 		return nil, err
 	}

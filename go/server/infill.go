@@ -98,8 +98,13 @@ func (m *Model) fillIn(in infill) ([]int32, error) {
 		return nil, reply.Unsupported("this model cannot fill in: its vocabulary has no tokens for the parts around a gap")
 	}
 	var ids []int32
+	var long error
 	plain := func(text string) {
-		ids = append(ids, m.Tokenizer.Encode(text, tokenizer.Options{NoSpecial: true})...)
+		if long != nil {
+			return
+		}
+		more, err := m.encode(text, tokenizer.Options{NoSpecial: true}, len(ids))
+		ids, long = append(ids, more...), err
 	}
 	if bos, ok := m.Tokenizer.BOS(); ok && m.Tokenizer.AddBOS() {
 		ids = append(ids, bos)
@@ -138,7 +143,7 @@ func (m *Model) fillIn(in infill) ([]int32, error) {
 	}
 	ids = append(ids, fim.mid)
 	plain(in.begin)
-	return ids, nil
+	return ids, long
 }
 
 // extraFiles is the field input_extra.

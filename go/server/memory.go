@@ -59,8 +59,8 @@ var errAnswers = &reply.Error{
 // retryMemory is an estimate: memory is released when an answer is sent.
 const retryMemory = 2 * time.Second
 
-// newLedger reserves what a request needs before it begins.
-func newLedger(m *Model, o *options, prompts [][]int32) (*ledger, error) {
+// newLedger reserves what a request with a body of so many bytes, whose texts are kept, needs before it begins.
+func newLedger(m *Model, o *options, prompts [][]int32, body int) (*ledger, error) {
 	if m.Memory == nil {
 		return &ledger{}, nil
 	}
@@ -68,6 +68,7 @@ func newLedger(m *Model, o *options, prompts [][]int32) (*ledger, error) {
 	if o.stream {
 		probs = min(probs, streamBytes)
 	}
+	base += slack * body
 	need := uint64(base + few + probs)
 	if m.Memory.Free() < need && need <= smallBytes && m.Spare != nil {
 		m.Spare(smallBytes) // caches may have all the rest, and can do without this

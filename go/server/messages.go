@@ -26,7 +26,8 @@ type conversation struct {
 	generate option // add_generation_prompt
 	resume   option // continue_final_message
 	toolbox
-	budget budget
+	budget  budget
+	counted bool // the prompt is only counted: no length is refused
 }
 
 func newConversation() conversation {
@@ -296,11 +297,19 @@ func (c *conversation) source(ctx context.Context, m *Model) (source, error) {
 	if err != nil {
 		return source{}, err
 	}
-	ids, err := m.encodeChat(prompt.Text)
+	ids, err := m.encodeChat(prompt.Text, c.counted)
 	return source{prompts: [][]int32{ids}, chat: &prompt, calls: c.rule(), budget: c.budget}, err
 }
 
-// encodeChat returns the tokens of a rendered conversation.
-func (m *Model) encodeChat(text string) ([]int32, error) {
-	return m.begun(m.Tokenizer.Encode(text, tokenizer.Options{ParseSpecial: true}))
+// encodeChat returns the tokens of a rendered conversation; all of them where they are counted, however many.
+func (m *Model) encodeChat(text string, counted bool) ([]int32, error) {
+	o := tokenizer.Options{ParseSpecial: true}
+	if counted {
+		return m.begun(m.Tokenizer.Encode(text, o))
+	}
+	ids, err := m.encode(text, o, 0)
+	if err != nil {
+		return nil, err
+	}
+	return m.begun(ids)
 }

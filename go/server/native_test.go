@@ -135,13 +135,13 @@ func (k fileKeys) Value(key string) (any, bool) { v, ok := k[key]; return v, ok 
 
 func TestTokens(t *testing.T) {
 	s := newSite(t, "", nil)
-	if got := post[tokens](s, "/tokenize", `{"content":"Hello<s>","add_special":true}`).Tokens; !reflect.DeepEqual(got, []any{1.0, 270.0, 1.0}) {
+	if got := post[tokens[any]](s, "/tokenize", `{"content":"Hello<s>","add_special":true}`).Tokens; !reflect.DeepEqual(got, []any{1.0, 270.0, 1.0}) {
 		t.Errorf("got %v", got)
 	}
-	if got := post[tokens](s, "/tokenize", `{"content":"<s>","parse_special":false}`).Tokens; len(got) != 3 {
+	if got := post[tokens[any]](s, "/tokenize", `{"content":"<s>","parse_special":false}`).Tokens; len(got) != 3 {
 		t.Errorf("got %v", got)
 	}
-	got := post[tokens](s, "/tokenize", `{"content":"H\u00e9","with_pieces":true}`).Tokens
+	got := post[tokens[any]](s, "/tokenize", `{"content":"H\u00e9","with_pieces":true}`).Tokens
 	want := []any{
 		map[string]any{"id": 75.0, "piece": "H"},
 		map[string]any{"id": 198.0, "piece": []any{195.0}}, map[string]any{"id": 172.0, "piece": []any{169.0}},

@@ -169,7 +169,11 @@ func (p prompt) encodeAs(m *Model, name string) ([]int32, error) {
 			ids = append(ids, part.ids...)
 			continue
 		}
-		ids = append(ids, m.Tokenizer.Encode(part.text, tokenizer.Options{NoSpecial: i > 0, ParseSpecial: true})...)
+		more, err := m.encode(part.text, tokenizer.Options{NoSpecial: i > 0, ParseSpecial: true}, len(ids))
+		if err != nil {
+			return nil, err
+		}
+		ids = append(ids, more...)
 	}
 	return m.begunAs(ids, name)
 }

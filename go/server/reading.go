@@ -128,7 +128,7 @@ func wrapAPI(several bool, i int, err error) error {
 	if long := (*engine.TooLongError)(nil); several && errors.As(err, &long) {
 		return &reply.Error{
 			Status:  http.StatusBadRequest,
-			Message: fmt.Sprintf("element %d has %d tokens, which exceeds the available context size of %d tokens: want a shorter one, or a server with a larger --ctx-size", i, long.Prompt, long.Ctx),
+			Message: fmt.Sprintf("element %d has %s tokens, which exceeds the available context size of %d tokens: want a shorter one, or a server with a larger --ctx-size", i, long.Count(), long.Ctx),
 			Extra:   map[string]any{"type": "exceed_context_size_error", "n_prompt_tokens": long.Prompt, "n_ctx": long.Ctx},
 		}
 	}
@@ -206,7 +206,10 @@ type tokenStore struct {
 // maxInputs of 8192.
 const maxReadTokens = 1 << 24
 
-func (m *Model) tokenStore() *tokenStore { return &tokenStore{m: m} }
+// tokenStore returns the store of a request, whose texts are kept as long.
+func (r *Request) tokenStore() *tokenStore {
+	return &tokenStore{m: r.Model, bytes: slack * uint64(len(r.body))}
+}
 
 // add refuses tokens that are more than the context has, or too many with those before, or that
 // there is no memory for.

@@ -59,13 +59,13 @@ func TestRepeatedTokensStopEarly(t *testing.T) {
 	}
 	m := s.server.models.Loaded()[0]
 	for _, long := range []prompt{{{text: strings.Repeat("x", 600)}}, {{ids: make([]int32, m.Ctx+1)}}} {
-		held := m.tokenStore()
+		held := (&Request{Model: m}).tokenStore()
 		if _, err := (inputs{{{text: "b"}}, {{text: "c"}}, long}).encode(t.Context(), m, "input", held); err == nil || !strings.HasPrefix(err.Error(), "element 2 has") || held.tokens != 0 {
 			t.Errorf("%v, after %d tokens", err, held.tokens)
 		}
 	}
 	m.Ctx = maxReadTokens / 4
-	held := m.tokenStore()
+	held := (&Request{Model: m}).tokenStore()
 	for i := range 5 {
 		if err := held.add(make([]int32, m.Ctx)); (err != nil) != (i == 4) {
 			t.Errorf("list %d: %v", i, err)

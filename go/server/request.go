@@ -9,6 +9,7 @@ import (
 	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -31,6 +32,11 @@ type Request struct {
 	malformed bool                      // the body is
 	lease     *models.Lease[Model]      // of Model, until the request is answered
 	waited    bool                      // a stream began while the request waited for its model
+
+	gates    *gates
+	mostBody int64     // bytes that a body of unknown length may have
+	arrived  *mem.Pass // the memory of the body
+	making   *mem.Pass // the memory of what is made of it
 }
 
 // A Caller is whose request it is.
@@ -67,7 +73,10 @@ var errUser = &reply.Error{Status: http.StatusForbidden, Message: "this API key 
 
 // request returns the request of an HTTP request to a route.
 func (s *Server) request(c *gin.Context, r *route) *Request {
-	req := &Request{HTTP: c, route: r, path: c.FullPath()}
+	req := &Request{HTTP: c, route: r, path: c.FullPath(), gates: &s.gates, mostBody: bodyBytes}
+	if s.c.MaxBody != nil {
+		req.mostBody = s.c.MaxBody(c)
+	}
 	caller := &req.Caller
 	if owner, ok := c.Request.Context().Value(batchOwner{}).(string); ok {
 		*caller = Caller{Flow: "batch " + owner, Background: true, Owner: owner}

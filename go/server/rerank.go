@@ -93,21 +93,28 @@ func (s *Server) rerank(cohere bool) func(*Request) error {
 		if _, err := m.Engine.Embedding(1, arch.PoolRank); err != nil {
 			return reply.Unsupported("%v", err)
 		}
-		held := m.tokenStore()
+		held := req.tokenStore()
 		defer held.release()
 		ids := make([][]int32, len(docs))
-		pair := m.pairing(q.query)
+		pair, err := m.pairing(q.query)
+		if err != nil {
+			return err
+		}
 		for i, d := range docs {
 			if req.Context().Err() != nil {
 				return reply.ErrGone
 			}
-			if ids[i] = pair(d); len(ids[i]) == 0 {
+			if ids[i], err = pair(d); err == nil && len(ids[i]) == 0 {
 				return reply.Invalid("documents", "element %d: empty, and so is query: want some text", i)
 			}
-			if err := held.add(ids[i]); err != nil {
+			if err == nil {
+				err = held.add(ids[i])
+			}
+			if err != nil {
 				return wrapAPI(len(docs) > 1, i, err)
 			}
 		}
+		req.made()
 		all, used, release, err := s.embed(req, &q.reads, arch.PoolRank, ids)
 		if err != nil {
 			return err
@@ -157,14 +164,14 @@ func teiEntries(entries []rerankEntry) []teiEntry {
 
 // pairing returns what makes tokens of the query and a document: by the file's template for
 // them, or with what the vocabulary puts between two texts. Then the query is encoded once.
-func (m *Model) pairing(query string) func(document string) []int32 {
+func (m *Model) pairing(query string) (pair func(document string) ([]int32, error), err error) {
 	tok := m.Tokenizer
 	if v, _ := m.Metadata.Value("tokenizer.chat_template.rerank"); v != nil {
 		if template, ok := v.(string); ok {
-			return func(document string) []int32 {
+			return func(document string) ([]int32, error) {
 				whole := strings.NewReplacer("{query}", query, "{document}", document).Replace(template)
-				return tok.Encode(whole, tokenizer.Options{NoSpecial: true, ParseSpecial: true})
-			}
+				return m.encode(whole, tokenizer.Options{NoSpecial: true, ParseSpecial: true}, 0)
+			}, nil
 		}
 	}
 	var head, tail []int32
@@ -172,16 +179,21 @@ func (m *Model) pairing(query string) func(document string) []int32 {
 		head = append(head, bos)
 	}
 	plain := tokenizer.Options{NoSpecial: true}
-	head = append(head, tok.Encode(query, plain)...)
+	asked, err := m.encode(query, plain, len(head))
+	if err != nil {
+		return nil, err
+	}
+	head = append(head, asked...)
 	if eos, ok := tok.EOS(); ok && tok.AddEOS() {
 		head, tail = append(head, eos), append(tail, eos)
 	}
 	if sep, ok := m.separator(); ok {
 		head = append(head, sep)
 	}
-	return func(document string) []int32 {
-		return slices.Concat(head, tok.Encode(document, plain), tail)
-	}
+	return func(document string) ([]int32, error) {
+		ids, err := m.encode(document, plain, len(head))
+		return slices.Concat(head, ids, tail), err
+	}, nil
 }
 
 // separator returns the token that goes between two texts beside EOS: RoBERTa's vocabularies, and those

@@ -190,6 +190,7 @@ func (s *Server) countResponse(req *Request) error {
 	if err := req.Read(q); err != nil {
 		return err
 	}
+	q.conversation.counted = true
 	src, err := q.source(req.Context(), m)
 	if err != nil {
 		return err

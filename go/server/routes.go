@@ -241,7 +241,7 @@ func (s *Server) table() []route {
 		}, {
 			method: http.MethodPost, paths: []string{"/tokenize"},
 			handle: s.tokenize, summary: "Make tokens of a text",
-			body: bodyOf("TokenizeRequest", newTokenizeQuery), answer: tokens{}, example: map[string]any{"content": "Hello"},
+			body: bodyOf("TokenizeRequest", newTokenizeQuery), answer: tokens[any]{}, example: map[string]any{"content": "Hello"},
 		}, {
 			method: http.MethodPost, paths: []string{"/detokenize"},
 			handle: s.detokenize, summary: "Make text of tokens",

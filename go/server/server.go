@@ -64,6 +64,8 @@ type Config struct {
 	// Caller returns whose request it is, without its Space; nil: one of many flows by the client's address, of one owner,
 	// who is an administrator.
 	Caller func(*gin.Context) Caller
+	// MaxBody returns the most bytes that the body of a request may have; nil: 64 MiB.
+	MaxBody func(*gin.Context) int64
 	// Known reports whether a request is of an authorized client, where GET /models may be anybody's; nil: all are.
 	Known func(*gin.Context) bool
 	// Apart: texts are found in the prefix cache by their owner only.
@@ -86,6 +88,7 @@ type Server struct {
 	models  *models.Set[Model]
 	sources sources
 	running *registry
+	gates   gates
 	adapted adapterNames
 	stored  *history.Store
 	pulling downloads
@@ -109,7 +112,7 @@ func New(c Config) *Server {
 	if c.Note == nil {
 		c.Note = func(*gin.Context, map[string]any) {}
 	}
-	s := &Server{c: c, models: models.New[Model](c.Models), running: newRegistry(), stored: history.New(c.StoreBytes, c.StoreTime)}
+	s := &Server{c: c, models: models.New[Model](c.Models), running: newRegistry(), gates: newGates(c.Device), stored: history.New(c.StoreBytes, c.StoreTime)}
 	if c.Device != nil {
 		c.Device.Count("stored responses", s.stored.Size)
 		c.Device.Count("grammars", s.grammarBytes)
@@ -209,6 +212,7 @@ func (s *Server) serve(r route) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		req := s.request(c, &r)
 		r.speaks().Begin(req)
+		defer req.made()
 		if err := s.answer(req); err != nil {
 			s.fail(req, err)
 		}
@@ -256,5 +260,10 @@ func (s *Server) answer(req *Request) error {
 	}
 	defer req.lease.Release()
 	req.Model = req.lease.Model
+	if r.method == http.MethodPost {
+		if err := req.admit(len(req.body)); err != nil {
+			return err
+		}
+	}
 	return r.handle(req)
 }

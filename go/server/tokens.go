@@ -10,8 +10,8 @@ import (
 )
 
 type (
-	tokens struct {
-		Tokens []any    `json:"tokens"` // ids or pieces
+	tokens[T any] struct {
+		Tokens []T      `json:"tokens"` // ids or pieces
 		Texts  []string `json:"token_strs,omitzero"`
 		Count  int      `json:"count"`
 		Max    int      `json:"max_model_len"`
@@ -76,16 +76,25 @@ func (s *Server) tokenize(req *Request) error {
 	if err != nil {
 		return err
 	}
+	if q.withPieces || q.withTexts {
+		if err := req.admit(len(req.body) * (promptBytes + pieceBytes) / promptBytes); err != nil {
+			return err
+		}
+	}
 	ids := m.Tokenizer.Encode(text, tokenizer.Options{NoSpecial: !special, ParseSpecial: q.parseSpecial})
-	out := tokens{Tokens: []any{}, Count: len(ids), Max: m.Ctx}
+	var texts []string
+	if q.withTexts {
+		texts = make([]string, len(ids))
+		for i, id := range ids {
+			texts[i] = strings.ToValidUTF8(string(m.Tokenizer.Piece(id, true)), "\uFFFD")
+		}
+	}
+	if !q.withPieces {
+		req.Send(tokens[int32]{ids, texts, len(ids), m.Ctx})
+		return nil
+	}
+	out := tokens[tokenPiece]{make([]tokenPiece, 0, len(ids)), texts, len(ids), m.Ctx}
 	for _, id := range ids {
-		if q.withTexts {
-			out.Texts = append(out.Texts, strings.ToValidUTF8(string(m.Tokenizer.Piece(id, true)), "\uFFFD"))
-		}
-		if !q.withPieces {
-			out.Tokens = append(out.Tokens, id)
-			continue
-		}
 		piece := m.Tokenizer.Piece(id, true)
 		one := tokenPiece{ID: id, Piece: string(piece)}
 		if !utf8.Valid(piece) {
@@ -121,6 +130,15 @@ func (s *Server) detokenize(req *Request) error {
 			return reply.Invalid("tokens", "element %d: token %d is not in the vocabulary, want 0 to %d", i, id, m.Tokenizer.Len()-1)
 		}
 	}
+	size := 0
+	for _, id := range q.tokens {
+		size += len(m.Tokenizer.Piece(id, true))
+	}
+	if n := size * spelledBytes / promptBytes; n > len(req.body) {
+		if err := req.admit(n); err != nil {
+			return err
+		}
+	}
 	text := m.spell(q.tokens)
 	req.Send(content{text, text})
 	return nil
@@ -154,6 +172,7 @@ func (s *Server) countTokens(req *Request) error {
 	if err := req.Read(q); err != nil {
 		return err
 	}
+	q.conversation.counted = true
 	src, err := q.source(req.Context(), m)
 	if err != nil {
 		return err

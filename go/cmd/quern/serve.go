@@ -214,6 +214,7 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 			}
 			return caller
 		},
+		MaxBody: func(c *gin.Context) int64 { return c.GetInt64(guard.MostBody) },
 		Known:   func(c *gin.Context) bool { return c.GetString(guard.Client) != "" },
 		Apart:   f.cacheApart,
 		Note:    func(c *gin.Context, fields map[string]any) { c.Set(telemetry.Fields, fields) },

@@ -19,6 +19,7 @@ const (
 	RequestID = "request-id" // string
 	Client    = "client"     // string: whose request it is, for fair shares and the log
 	OfKey     = "key"        // Key: that it came with, where there are any
+	MostBody  = "most-body"  // int64: the most bytes that its body may have
 )
 
 // refuse ends a request with llama-server's error object, and the type beside it that
@@ -129,6 +130,7 @@ func Body(most int64, others map[string]int64) gin.HandlerFunc {
 		if other, ok := others[c.FullPath()]; ok {
 			n = other
 		}
+		c.Set(MostBody, n)
 		if c.Request.ContentLength > n {
 			refuse(c, http.StatusRequestEntityTooLarge, "invalid_request_error",
 				fmt.Sprintf("the body has %d bytes, want at most %d", c.Request.ContentLength, n))

@@ -1,0 +1,143 @@
+package server
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/server/reply"
+	"github.com/quern-llm/quern/go/tokenizer"
+)
+
+// What requests take before they are with the engine is bounded, however many come: bodies that arrive or wait, and
+// what is made of them until they are tokens. Of each there is as much at a time as its gate admits; the others
+// wait, the first bodies in the sockets of their clients. What is kept of a request after that is part of the
+// memory of its answer.
+
+// Purposes of these reservations in the budget.
+const (
+	bodiesPurpose  = "request bodies"
+	promptsPurpose = "prompts"
+)
+
+const (
+	bodiesPart  = 16 // 1/bodiesPart of the memory is for bodies
+	promptsPart = 8  // and 1/promptsPart for what is made of them
+
+	firstBytes = 64 << 10 // of a body of unknown length, for which no other waits
+	bodyBytes  = 64 << 20 // the most that a body has if nobody says
+
+	// Making the prompt of a body takes the most for a text of one word without long tokens: its copies, as fields, as a
+	// conversation and as spelled by the vocabulary, 24 bytes for each of its bytes while they are merged, and 4 of
+	// ids in lists that grow. Few take as much: what exceeds the share of all prompts is asked for only down to
+	// leastPromptBytes.
+	promptBytes      = 64
+	leastPromptBytes = 8
+	pieceBytes       = 128 // for each byte of a text, of the answer to /tokenize with the text of each token
+	spelledBytes     = 8   // for each byte of the text of /detokenize, which is encoded
+)
+
+// gates admit the requests of a server. Without a budget they are nil, and admit all.
+type gates struct {
+	budget          *mem.Budget
+	bodies, prompts *mem.Gate
+}
+
+func newGates(d *engine.Device) gates {
+	if d == nil {
+		return gates{}
+	}
+	b := d.Budget()
+	return gates{b, mem.NewGate(b, bodiesPurpose, bodiesPart, d.Give), mem.NewGate(b, promptsPurpose, promptsPart, d.Give)}
+}
+
+// enter waits until a gate admits n bytes.
+func (r *Request) enter(g *mem.Gate, what string, n uint64) (*mem.Pass, error) {
+	p, err := g.Enter(r.Context(), n)
+	var short *mem.LimitError
+	switch {
+	case err == nil:
+		return p, nil
+	case !errors.As(err, &short):
+		return nil, reply.ErrGone
+	case short.Need > short.Limit:
+		return nil, &reply.Error{
+			Status:  http.StatusRequestEntityTooLarge,
+			Message: fmt.Sprintf("%s may take %s of memory, and the server has %s: want a shorter one", what, mem.FormatBytes(n), mem.FormatBytes(short.Limit)),
+		}
+	}
+	return nil, &reply.Error{
+		Status: http.StatusServiceUnavailable, Retry: retryMemory,
+		Message: fmt.Sprintf("%s may take %s of memory, and %s are free now; try again later, or with a shorter one", what, mem.FormatBytes(n), mem.FormatBytes(short.Free)),
+	}
+}
+
+// arrive waits until there is room for a body of n bytes.
+func (r *Request) arrive(n int64) (err error) {
+	r.arrived.Release()
+	r.arrived, err = r.enter(r.gates.bodies, "the body", uint64(n))
+	return err
+}
+
+// readBody reads the body once it is admitted.
+func (r *Request) readBody() (body []byte, err error) {
+	from, n := r.HTTP.Request.Body, r.HTTP.Request.ContentLength
+	if n >= 0 {
+		if err := r.arrive(n); err != nil {
+			return nil, err
+		}
+		body = make([]byte, n)
+		_, err = io.ReadFull(from, body)
+		return body, unread(err)
+	}
+	if err := r.arrive(firstBytes); err != nil {
+		return nil, err
+	}
+	body, err = io.ReadAll(io.LimitReader(from, firstBytes))
+	if err == nil && len(body) == firstBytes {
+		if err := r.arrive(r.mostBody); err != nil {
+			return nil, err
+		}
+		body, err = io.ReadAll(io.MultiReader(bytes.NewReader(body), from))
+	}
+	r.arrived.Shrink(uint64(len(body)))
+	return body, unread(err)
+}
+
+// admit waits until there is room to make prompts of so many bytes of text, in place of what was admitted before.
+func (r *Request) admit(text int) (err error) {
+	if r.gates.budget == nil {
+		return nil
+	}
+	limit, _ := r.gates.budget.Limit()
+	n := uint64(text)
+	n = min(n*promptBytes, max(limit/promptsPart, n*leastPromptBytes))
+	r.making.Release()
+	r.making, err = r.enter(r.gates.prompts, "the prompt", n)
+	return err
+}
+
+// made ends what was admitted: the prompts are tokens, and the body has been read.
+func (r *Request) made() {
+	r.body = nil
+	r.making.Release()
+	r.arrived.Release()
+}
+
+// encode returns the tokens of a text that follows so many others in a prompt. A text that is much too long for the
+// context is not encoded: its error says how many tokens there are at least.
+func (m *Model) encode(text string, o tokenizer.Options, before int) ([]int32, error) {
+	most := max(countedContexts*m.Ctx-before, m.Ctx, 1)
+	ids, least := m.Tokenizer.EncodeUpTo(most, text, o)
+	if least > most {
+		return nil, &engine.TooLongError{Prompt: before + least, Ctx: m.Ctx, Least: true}
+	}
+	return ids, nil
+}
+
+// countedContexts is how many contexts of tokens are counted exactly, for clients that shorten what is too long.
+const countedContexts = 4
