@@ -1,6 +1,7 @@
 package server
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -27,6 +28,8 @@ type anthropicInput struct {
 	choice   anthropicChoice
 	thinking anthropicThinking
 	output   anthropicOutput
+
+	thread, servers, container absentFeature
 }
 
 func newAnthropicQuery(m *Model) *anthropicQuery {
@@ -60,8 +63,41 @@ func (in *anthropicInput) Fields() []field.Field {
 		field.Setting("chat_template_kwargs", &in.kwargs, "Further variables for the chat template."),
 		field.Input("output_config", &in.output, "format holds the answer to a JSON schema; effort is passed to the chat template."),
 		field.Input("output_format", responseForm{in.output.form, "output_format"}, "The older form of output_config.format."),
+		field.Input("thread", &in.thread, "Refused: the server holds no conversation. The error has the code by which clients send all of it again."),
+		field.Input("mcp_servers", &in.servers, "Refused unless it is empty: the server calls no tools for this API."),
+		field.Input("container", &in.container, "Refused: the server runs no code."),
 	}
 }
+
+// absentFeature is a field that asks for what the server does not do. Null and an empty list ask for nothing.
+type absentFeature struct{ asked bool }
+
+func (f *absentFeature) Take(r *field.Reader) error {
+	v, err := r.Raw()
+	f.asked = !(v.Kind() == '[' && string(bytes.TrimSpace(v[1:])) == "]")
+	return err
+}
+
+func (f *absentFeature) Value() any           { return nil }
+func (f *absentFeature) Schema() field.Schema { return field.Schema{"description": "nothing"} }
+
+// refuseAbsent refuses what the server would otherwise have to ignore.
+func (in *anthropicInput) refuseAbsent() error {
+	switch {
+	case in.thread.asked:
+		e := reply.Invalid("thread", "the server holds no conversation, want the whole one in messages and no thread")
+		e.Extra = map[string]any{"details": threadDetails}
+		return e
+	case in.servers.asked:
+		return reply.Invalid("mcp_servers", "the server calls none for a conversation, want tools with an input_schema, which the client runs")
+	case in.container.asked:
+		return reply.Invalid("container", "the server runs no code, want none")
+	}
+	return nil
+}
+
+// threadDetails tell a client that sends only what is new of a conversation to go on without.
+var threadDetails = map[string]any{"error_code": "thread_unsupported_request", "unsupported": []string{}}
 
 // without returns the fields that have other names than these.
 func without(fields []field.Field, names ...string) []field.Field {
@@ -84,6 +120,9 @@ func (q *anthropicQuery) source(ctx context.Context, m *Model) (source, error) {
 
 // converse fills in the conversation.
 func (in *anthropicInput) converse() error {
+	if err := in.refuseAbsent(); err != nil {
+		return err
+	}
 	in.messages = in.turns.conversation(in.system)
 	if len(in.messages) == 0 {
 		return reply.Invalid("messages", "without text, want at least one with")

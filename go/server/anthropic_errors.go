@@ -33,6 +33,8 @@ func (inAnthropic) Refine(e *reply.Error, cause error) {
 
 // anthropicKinds maps statuses to Anthropic's error types.
 var anthropicKinds = map[int]string{
+	http.StatusUnauthorized:          "authentication_error",
+	http.StatusForbidden:             "permission_error",
 	http.StatusNotFound:              "not_found_error",
 	http.StatusRequestEntityTooLarge: "request_too_large",
 	http.StatusTooManyRequests:       "rate_limit_error",
@@ -50,6 +52,7 @@ type anthropicError struct {
 type anthropicErrorDetail struct {
 	Type    string `json:"type"`
 	Message string `json:"message"`
+	Details any    `json:"details,omitzero"`
 }
 
 func (inAnthropic) Error(r *Request, e *reply.Error) any {
@@ -57,7 +60,7 @@ func (inAnthropic) Error(r *Request, e *reply.Error) any {
 	if !ok {
 		kind = "invalid_request_error"
 	}
-	return anthropicError{"error", anthropicErrorDetail{kind, e.Message}, r.HTTP.Writer.Header().Get(requestID)}
+	return anthropicError{"error", anthropicErrorDetail{kind, e.Message, e.Extra["details"]}, r.HTTP.Writer.Header().Get(requestID)}
 }
 
 func (inAnthropic) ErrorSchema() field.Schema { return schemaOf(anthropicError{}) }

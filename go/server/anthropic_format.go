@@ -105,7 +105,7 @@ func (b *block) anthropic() anthropicPart {
 		if !input.IsValid() { // max_tokens has ended it
 			input, _ = reply.Encode(map[string]string{"partial_json": text})
 		}
-		return anthropicPart{Type: "tool_use", ID: b.id, Name: b.name, Input: input}
+		return anthropicPart{Type: "tool_use", ID: anthropicID(b.id), Name: b.name, Input: input}
 	}
 	return anthropicPart{Type: "text", Text: &text}
 }

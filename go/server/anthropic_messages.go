@@ -225,7 +225,7 @@ func (l anthropicMessages) conversation(system anthropicSystem) []chat.Message {
 		for _, b := range m.blocks {
 			switch b.Type {
 			case "tool_result":
-				t.result(b.ToolUseID, b.results...)
+				t.result(modelID(b.ToolUseID), b.results...)
 			case "text", "document":
 				t.add(m.role, b.text())
 			}
@@ -244,7 +244,7 @@ func (t *transcript) answer(blocks []anthropicBlock) {
 		case "text", "document":
 			t.say(b.text())
 		case "tool_use":
-			t.call(b.ID, b.Name, string(b.Input))
+			t.call(modelID(b.ID), b.Name, string(b.Input))
 		}
 	}
 }

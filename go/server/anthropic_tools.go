@@ -1,6 +1,8 @@
 package server
 
 import (
+	"strings"
+
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/server/field"
@@ -58,6 +60,27 @@ func (l anthropicTools) Schema() field.Schema {
 	return field.Schema{"type": "array", "maxItems": maxTools, "items": field.Schema{"type": "object", "required": []string{"name"}, "properties": field.Schema{
 		"name": field.Schema{"type": "string"}, "description": field.Schema{"type": []string{"string", "null"}}, "input_schema": field.Schema{"type": "object"},
 	}}}
+}
+
+// Ids of calls begin with toolu_ for Anthropic's clients. The rest is the model's own, or what follows call_ in an id that
+// was made for it; templates get the id as it was.
+const (
+	anthropicCall = "toolu_"
+	openAICall    = "call_"
+)
+
+func anthropicID(id string) string { return anthropicCall + strings.TrimPrefix(id, openAICall) }
+
+// modelID is the id that anthropicID was given.
+func modelID(id string) string {
+	own, ok := strings.CutPrefix(id, anthropicCall)
+	switch {
+	case !ok || own == "":
+		return id
+	case len(own) == 24: // the letters that follow call_
+		return openAICall + own
+	}
+	return own
 }
 
 // anthropicChoice is tool_choice.

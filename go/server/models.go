@@ -137,8 +137,25 @@ func (s *Server) listModels(req *Request) error {
 			list.Data[i].conceal()
 		}
 	}
+	if wantsAnthropic(req) {
+		page, err := anthropicPage(req, list.Data)
+		if err != nil {
+			return err
+		}
+		req.Send(page)
+		return nil
+	}
 	req.Send(list)
 	return nil
+}
+
+// sendModel answers with one model, in the form that the client knows.
+func (r *Request) sendModel(e modelEntry) {
+	if wantsAnthropic(r) {
+		r.Send(e.anthropic())
+		return
+	}
+	r.Send(e)
 }
 
 // known reports whether a request, which may be of anybody, is of an authorized client.
@@ -162,12 +179,12 @@ func (s *Server) oneModel(req *Request) error {
 		return s.watchModels(req)
 	}
 	if d := s.pulling.named(id); d != nil && !s.models.Has(id) {
-		req.Send(d.entry())
+		req.sendModel(d.entry())
 		return nil
 	}
 	for _, st := range s.models.List() {
 		if slices.Contains(st.Names, id) {
-			req.Send(s.listed(st))
+			req.sendModel(s.listed(st))
 			return nil
 		}
 		if st.Model == nil {
@@ -175,7 +192,7 @@ func (s *Server) oneModel(req *Request) error {
 		}
 		m := st.Model
 		if a := m.adapters.named(id); a != nil {
-			req.Send(m.adapterModel(a))
+			req.sendModel(m.adapterModel(a))
 			return nil
 		}
 	}

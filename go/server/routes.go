@@ -16,6 +16,7 @@ type route struct {
 	asleep  bool    // served without waking a model that sleeps
 	admin   bool    // only for keys with the role admin
 	dialect Dialect // nil: Plain
+	models  bool    // it has Anthropic's form too, for clients who say that they are Anthropic's
 	// before is called first, with the body received. It may change the model's name and stay, and says whether it has
 	// answered already; nil: not called.
 	before  func(*Request) (answered bool, err error)
@@ -214,7 +215,7 @@ func (s *Server) table() []route {
 			handle: s.ollamaVersion, dialect: inOllama{}, summary: "Say which version of Ollama's interface this is", answer: ollamaVersion{},
 		}, {
 			method: http.MethodGet, paths: []string{"/v1/models", "/models"},
-			handle: s.listModels, always: true, summary: "List the models, and which are loaded",
+			handle: s.listModels, always: true, dialect: openAI{}, models: true, summary: "List the models, and which are loaded",
 			params: []param{{"query", "reload", "1: the folder and the file of models are read again first.", onOff}}, answer: modelList{},
 		}, {
 			method: http.MethodPost, paths: []string{"/models"}, always: true,
@@ -237,7 +238,7 @@ func (s *Server) table() []route {
 			body: bodyOf("ModelRequest", newModelQuery), answer: success{}, example: map[string]any{"model": "quern-demo"},
 		}, {
 			method: http.MethodGet, paths: []string{"/v1/models/*id", "/models/*id"},
-			handle: s.oneModel, always: true, summary: "Describe a model", params: pathID, answer: modelEntry{},
+			handle: s.oneModel, always: true, dialect: openAI{}, models: true, summary: "Describe a model", params: pathID, answer: modelEntry{},
 		}, {
 			method: http.MethodPost, paths: []string{"/tokenize"},
 			handle: s.tokenize, summary: "Make tokens of a text",

@@ -210,7 +210,11 @@ func (s *Server) Missing(message string) gin.HandlerFunc {
 // serve returns the handler of a route.
 func (s *Server) serve(r route) gin.HandlerFunc {
 	return func(c *gin.Context) {
+		r := r
 		req := s.request(c, &r)
+		if r.models && wantsAnthropic(req) {
+			r.dialect = inAnthropic{}
+		}
 		r.speaks().Begin(req)
 		defer req.made()
 		if err := s.answer(req); err != nil {
