@@ -107,7 +107,7 @@ func wrongValues(to field.Target) []string {
 	case formChoice:
 		return []string{`1`, `true`, `{}`, `"x"`, `[]`, `[1]`, `[[]]`, `[""]`}
 	case responseForm:
-		return []string{`1`, `true`, `[]`, `"x"`, `{}`, `{"type":1}`, `{"type":"x"}`, `{"type":"json_schema"}`, `{"type":"json_schema","json_schema":1}`, `{"type":"json_object","schema":1}`}
+		return []string{`1`, `true`, `[]`, `"x"`, `{}`, `{"type":1}`, `{"type":"x"}`, `{"type":"json_schema"}`, `{"type":"json_schema","json_schema":1}`, `{"type":"json_object","schema":1}`, `{"type":"json_object","value":1}`}
 	case sentMessages:
 		return wrongValues(to.messages)
 	case *messages, *tokenList, *extraFiles:
@@ -122,6 +122,8 @@ func wrongValues(to field.Target) []string {
 		return []string{`1`, `true`, `{}`, `"x"`, `[1]`, `[{}]`, `[{"id":-1}]`, `[{"id":"0"}]`, `[{"id":0,"scale":"x"}]`, `[{"id":0}]`}
 	case *streamOptions, *templateValues:
 		return []string{`1`, `true`, `[]`, `"x"`}
+	case *absentFeature:
+		return []string{`1`, `true`, `{}`, `"x"`, `[1]`}
 	case object, *kept:
 		return []string{`1`, `true`, `[]`, `"x"`}
 	case *anthropicSystem:

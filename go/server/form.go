@@ -237,6 +237,8 @@ func (t responseForm) Take(r *field.Reader) error {
 			kind, err = r.Text("a string")
 		case "schema":
 			err = formSchema{&inner, "schema", false}.Take(r)
+		case "value": // as TGI has it
+			err = formSchema{&inner, "value", false}.Take(r)
 		case "json_schema":
 			err = r.Members("an object with a schema", func(name string) error {
 				if name != "schema" || r.Kind() == 'n' {
@@ -281,6 +283,7 @@ func (t responseForm) Schema() field.Schema {
 		"type":        field.Schema{"type": "string", "enum": []string{"text", "json_object", "json_schema", "structural_tag"}},
 		"json_schema": field.Schema{"type": []string{"object", "null"}, "properties": field.Schema{"schema": field.Schema{"type": []string{"object", "boolean", "null"}}}},
 		"schema":      field.Schema{"type": []string{"object", "boolean", "null"}},
+		"value":       field.Schema{"type": []string{"object", "boolean", "null"}},
 	}}
 }
 

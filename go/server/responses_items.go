@@ -126,6 +126,13 @@ func readItem(v jsontext.Value) (it responseItem, err error) {
 			return it, reply.Bad("type: the string %s, want message, function_call, function_call_output, custom_tool_call, custom_tool_call_output, reasoning or item_reference", field.Quote(it.Type))
 		}
 	}
+	if it.Type == "message" && it.Content.Kind() == '"' { // it is listed with parts that have a type
+		before, after := `{"type":"message","content":[{"type":"input_text","text":`, `}]`
+		if it.Role == "assistant" {
+			before, after = `{"type":"message","content":[{"type":"output_text","text":`, `,"annotations":[]}]`
+		}
+		it.raw = slices.Concat([]byte(before), it.Content, []byte(after), field.Except(it.raw, "type", "content"))
+	}
 	if it.ID == "" && prefix != "" {
 		it.ID = prefix + newID()
 		it.raw = slices.Concat([]byte(`{"id":"`+it.ID+`","type":"`+it.Type+`"`), field.Except(it.raw, "type", "id"))

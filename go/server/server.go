@@ -35,6 +35,7 @@ import (
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/server/batch"
 	"github.com/quern-llm/quern/go/server/field"
+	"github.com/quern-llm/quern/go/server/guard"
 	"github.com/quern-llm/quern/go/server/history"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -188,18 +189,25 @@ func (s *Server) Handler() http.Handler {
 func (s *Server) Fallback(e *gin.Engine) {
 	e.HandleMethodNotAllowed = true
 	e.NoRoute(func(c *gin.Context) {
-		r := route{}
-		if strings.Contains(c.Request.URL.Path, "/api/") {
-			r.dialect = inOllama{}
-		}
-		s.fail(s.request(c, &r), &reply.Error{Status: http.StatusNotFound, Message: "there is no " + field.Quote(c.Request.URL.Path) + "; /openapi.json says what there is"})
+		s.fail(s.request(c, noRoute(c)), &reply.Error{Status: http.StatusNotFound, Message: "there is no " + field.Quote(c.Request.URL.Path) + "; /openapi.json says what there is"})
 	})
 	e.NoMethod(func(c *gin.Context) {
-		s.fail(s.request(c, &route{}), &reply.Error{
+		s.fail(s.request(c, noRoute(c)), &reply.Error{
 			Status:  http.StatusMethodNotAllowed,
 			Message: c.Request.Method + " is not for " + field.Quote(c.Request.URL.Path) + ", want " + c.Writer.Header().Get("Allow"),
 		})
 	})
+}
+
+// noRoute is the route of a request that none is for: its path tells whose clients read the error.
+func noRoute(c *gin.Context) *route {
+	switch path := c.Request.URL.Path; {
+	case guard.Ollama(c.Request):
+		return &route{dialect: inOllama{}}
+	case strings.Contains(path, "/v1/messages"):
+		return &route{dialect: inAnthropic{}}
+	}
+	return &route{}
 }
 
 // Missing returns a handler for features that are disabled by configuration.

@@ -23,10 +23,21 @@ const (
 )
 
 // refuse ends a request with llama-server's error object, and the type beside it that
-// Anthropic's clients expect.
+// Anthropic's clients expect. Ollama's get a text. A key that is missing or wrong has OpenAI's code.
 func refuse(c *gin.Context, status int, kind, message string) {
-	c.AbortWithStatusJSON(status, gin.H{"type": "error", "error": gin.H{"code": status, "message": message, "type": kind}})
+	if Ollama(c.Request) {
+		c.AbortWithStatusJSON(status, gin.H{"error": message})
+		return
+	}
+	code := any(status)
+	if status == http.StatusUnauthorized {
+		code = "invalid_api_key"
+	}
+	c.AbortWithStatusJSON(status, gin.H{"type": "error", "error": gin.H{"code": code, "message": message, "type": kind}})
 }
+
+// Ollama reports whether a request is to a path of Ollama's API.
+func Ollama(r *http.Request) bool { return strings.Contains(r.URL.Path, "/api/") }
 
 // Identify gives each request an id, or keeps the one that a proxy set, and returns it
 // in the response header.

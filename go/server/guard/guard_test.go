@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
@@ -162,9 +163,20 @@ func TestAuth(t *testing.T) {
 		if w.Code != tt.want || tt.want == 200 && w.Body.String() != tt.client {
 			t.Errorf("%s: %d %q, want %d %q", tt.name, w.Code, w.Body, tt.want, tt.client)
 		}
-		if tt.want == 401 && (!strings.Contains(w.Body.String(), `"authentication_error"`) || strings.Contains(w.Body.String(), secret)) {
+		if tt.want == 401 && (!strings.Contains(w.Body.String(), `"authentication_error"`) || !strings.Contains(w.Body.String(), `"code":"invalid_api_key"`) || strings.Contains(w.Body.String(), secret)) {
 			t.Errorf("%s: %s", tt.name, w.Body)
 		}
+	}
+}
+
+// Clients of Ollama read an error as a text.
+func TestAuthOfOllama(t *testing.T) {
+	w, _ := serve(t, []string{secret}, nil, ok, httptest.NewRequest("POST", "/api/chat", nil))
+	var body struct {
+		Error string `json:"error"`
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &body); w.Code != 401 || err != nil || !strings.Contains(body.Error, "API key") {
+		t.Errorf("%d %s", w.Code, w.Body)
 	}
 }
 
