@@ -44,14 +44,19 @@ type NotFoundError struct {
 const maxNamed = 20
 
 func (e *NotFoundError) Error() string {
+	return fmt.Sprintf("there is no model %q, %s", e.Name, e.Wanted())
+}
+
+// Wanted says which names there are.
+func (e *NotFoundError) Wanted() string {
 	if len(e.Names) == 0 {
-		return fmt.Sprintf("there is no model %q, nor any other", e.Name)
+		return "nor any other"
 	}
 	names, more := e.Names, ""
 	if len(names) > maxNamed {
 		names, more = names[:maxNamed], fmt.Sprintf(" and %d others", len(e.Names)-maxNamed)
 	}
-	return fmt.Sprintf("there is no model %q, want one of %s%s", e.Name, strings.Join(names, ", "), more)
+	return fmt.Sprintf("want one of %s%s", strings.Join(names, ", "), more)
 }
 
 // A NotLoadedError reports a model that is there, and that requests do not load.

@@ -47,7 +47,7 @@ func newOllamaCommon(m *Model) ollamaCommon {
 
 func (q *ollamaCommon) Fields() []field.Field {
 	return []field.Field{
-		field.Input("model", field.Text(&q.model), "Which model, by a name that /api/tags has, with or without :latest. A server of one answers to any."),
+		field.Input("model", field.Text(&q.model), "Which model, by a name that /api/tags has, with or without :latest."),
 		field.Setting("stream", field.Boolean(&q.stream), "Send the answer as it is generated, in lines of JSON."),
 		field.Input("options", ollamaOptions{&q.options}, "Settings by Ollama's names: temperature, top_k, top_p, min_p, seed, stop, num_predict and others."),
 		field.Input("format", ollamaForm{&q.form}, `Holds the answer to a form: "json", or a JSON schema.`),
@@ -126,10 +126,14 @@ func promptless(name, reason string) ollamaAnswer {
 func (s *Server) beforeOllama(unload func(model, reason string) ollamaAnswer) func(*Request) (bool, error) {
 	return func(req *Request) (bool, error) {
 		given := field.TextOf(req.peek("model"))
-		if given == "" && (s.models.Several() || s.adapting()) {
-			req.name = cmp.Or(field.TextOf(req.peek("name")), req.name)
+		req.name = s.untagged(cmp.Or(given, field.TextOf(req.peek("name")), req.name))
+		name, adapter, err := s.resolve(req.name)
+		if err != nil {
+			return false, err
 		}
-		req.name = s.untagged(req.name)
+		if name != "" && adapter == nil && !s.models.Has(name) { // whatever other APIs answer to, where there is one model
+			return false, &models.NotFoundError{Name: name, Names: s.models.Names()}
+		}
 		stay := &req.stay.KeepAlive
 		*stay = keepAliveOf(req.peek("keep_alive"))
 		stop := unload != nil && *stay != nil && **stay == 0 && !req.asksSomething()
@@ -141,10 +145,6 @@ func (s *Server) beforeOllama(unload func(model, reason string) ollamaAnswer) fu
 		}
 		if !stop {
 			return false, nil
-		}
-		name, _, err := s.resolve(req.name)
-		if err != nil {
-			return false, nil // what is wrong with the name is reported later
 		}
 		st, err := s.models.Status(name)
 		if err != nil || st.State == models.Loaded || st.State == models.Loading {

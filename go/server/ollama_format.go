@@ -1,12 +1,15 @@
 package server
 
 import (
+	"errors"
+	"fmt"
 	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -16,6 +19,13 @@ type inOllama struct{ Plain }
 
 func (inOllama) Error(_ *Request, e *reply.Error) any { return ollamaError{e.Message} }
 func (inOllama) Lines() bool                          { return true }
+
+// Refine words a model that is not there as Ollama does.
+func (inOllama) Refine(e *reply.Error, cause error) {
+	if missing := (*models.NotFoundError)(nil); errors.As(cause, &missing) {
+		e.Message = fmt.Sprintf("model '%s' not found, %s", missing.Name, missing.Wanted())
+	}
+}
 
 type ollamaError struct {
 	Error string `json:"error"`

@@ -139,11 +139,6 @@ func (s *Server) ollamaShow(req *Request) error {
 	if err := req.Read(q); err != nil {
 		return err
 	}
-	// Clients ask for models that they do not know are there.
-	name := s.untagged(cmp.Or(q.model, q.name, m.Name))
-	if !s.models.Has(name) {
-		return &models.NotFoundError{Name: name, Names: s.models.Names()}
-	}
 	a := ollamaShown{
 		Modelfile: "FROM " + m.Name + "\n", Template: m.Template.Source(), Details: m.card().Details,
 		Info: m.ollamaInfo(), Capabilities: m.capabilities(), Modified: stamp(m.loaded),

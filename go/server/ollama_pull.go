@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/quern-llm/quern/go/hub"
+	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -188,7 +189,7 @@ func (s *Server) ollamaCopy(req *Request) error {
 	}
 	err := s.c.Library.Copy(req.Context(), s.untagged(q.source), strings.TrimSuffix(q.destination, ":latest"))
 	if errors.Is(err, hub.ErrNotFound) {
-		return &reply.Error{Status: http.StatusNotFound, Message: err.Error(), Param: "source"}
+		return &models.NotFoundError{Name: q.source, Names: s.models.Names()}
 	}
 	if err != nil {
 		return reply.Invalid("destination", "%v", err)

@@ -32,13 +32,13 @@ func TestOllamaChat(t *testing.T) {
 		{When: "tools", Text: "<think>\nThe weather?\n</think>\n\nOne moment.\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>"},
 		{Text: "I can't know that."},
 	}})
-	ask := `"model":"x","messages":[{"role":"user","content":"hi"}],"tools":[` + weatherTool + `],"options":{"temperature":0,"num_ctx":8192}`
+	ask := `"model":"scripted","messages":[{"role":"user","content":"hi"}],"tools":[` + weatherTool + `],"options":{"temperature":0,"num_ctx":8192}`
 	check := func(what, content, thinking, arguments string, calls int, last ollamaLast) {
 		t.Helper()
 		if content != "One moment." || thinking != "The weather?" || calls != 1 || arguments != `{"place":"Rome"}` {
 			t.Errorf("%s: %q, %q, %d calls, %s", what, content, thinking, calls, arguments)
 		}
-		if !last.Done || last.Reason != "stop" || last.Model != "x" || last.Eval == 0 || last.Prompt == 0 || last.Total < last.PromptFor+last.EvalFor || last.PromptFor == 0 {
+		if !last.Done || last.Reason != "stop" || last.Model != "scripted" || last.Eval == 0 || last.Prompt == 0 || last.Total < last.PromptFor+last.EvalFor || last.PromptFor == 0 {
 			t.Errorf("%s: %+v", what, last)
 		}
 	}
@@ -201,7 +201,7 @@ func TestOllamaRefuses(t *testing.T) {
 		{"/api/generate", `{"prompt":"` + strings.Repeat("a dog and ", 2000) + `"}`, 400, "exceeds the available context"},
 		{"/api/embed", `{}`, 400, "input: missing"},
 		{"/api/embeddings", `{}`, 400, "prompt: missing"},
-		{"/api/show", `{"model":"other"}`, 404, `there is no model "other"`},
+		{"/api/show", `{"model":"other"}`, 404, `model 'other' not found, want one of demo`},
 		{"/api/pull", `{"model":"other"}`, 501, "downloads no models"},
 		{"/api/push", `{"model":"other"}`, 404, "/api/push"},
 	} {
@@ -211,4 +211,35 @@ func TestOllamaRefuses(t *testing.T) {
 			t.Errorf("%s %.60s: %d %s, want %d %s", tt.path, tt.body, status, body, tt.status, tt.want)
 		}
 	}
+}
+
+// A name that no model has gets the same answer everywhere, also where OpenAI's paths take any.
+func TestOllamaUnknownModel(t *testing.T) {
+	s := newRealSite(t, Config{Library: &shelf{goOn: make(chan struct{})}}, engine.LoopConfig{}, nil)
+	for _, tt := range []struct{ method, path, body string }{
+		{"POST", "/api/chat", `{"model":"llama9","messages":[{"role":"user","content":"hi"}]}`},
+		{"POST", "/api/chat", `{"model":"llama9","messages":[{"role":"user","content":"hi"}],"stream":false}`},
+		{"POST", "/api/chat", `{"model":"llama9"}`},
+		{"POST", "/api/chat", `{"model":"llama9","keep_alive":0}`},
+		{"POST", "/api/generate", `{"model":"llama9","prompt":"hi"}`},
+		{"POST", "/api/generate", `{"name":"llama9","prompt":"hi"}`},
+		{"POST", "/api/embed", `{"model":"llama9","input":"hi"}`},
+		{"POST", "/api/embeddings", `{"model":"llama9","prompt":"hi"}`},
+		{"POST", "/api/show", `{"model":"llama9"}`},
+		{"DELETE", "/api/delete", `{"model":"llama9"}`},
+	} {
+		status, b, _ := s.do(tt.method, tt.path, tt.body)
+		var a struct {
+			Error string `json:"error"`
+		}
+		if err := json.Unmarshal(b, &a); err != nil || status != 404 || a.Error != "model 'llama9' not found, want one of demo" {
+			t.Errorf("%s %s: %d %s", tt.path, tt.body, status, b)
+		}
+	}
+	for _, name := range []string{"demo", "demo:latest", ""} {
+		if a := post[ollamaLast](s, "/api/generate", `{"model":"`+name+`","prompt":"hi","stream":false,"options":{"num_predict":2}}`); !a.Done {
+			t.Errorf("%q: %+v", name, a)
+		}
+	}
+	post[struct{}](s, "/v1/completions", `{"model":"llama9","prompt":"hi","max_tokens":1}`)
 }

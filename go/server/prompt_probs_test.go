@@ -108,7 +108,7 @@ func (s *site) probsAfter(ids []int32) map[int32]float64 {
 				Logprob float64
 			} `json:"top_logprobs"`
 		} `json:"completion_probabilities"`
-	}](s, "/completion", fmt.Sprintf(`{"prompt":%s,"n_predict":1,"n_probs":1000}`, prompt))
+	}](s, "/completion", fmt.Sprintf(`{"prompt":%s,"n_predict":1,"n_probs":1000,"ignore_eos":true}`, prompt))
 	all := map[int32]float64{}
 	for _, top := range a.Probs[0].Top {
 		all[top.ID] = top.Logprob

@@ -8,7 +8,7 @@ import { Ollama } from "ollama";
 const client = new Ollama({ host: process.argv[2], headers: { Authorization: "Bearer a-secret-key" } });
 const fact = "A day on Venus is longer than its year.";
 const says = (content) => [{ role: "user", content }];
-const ask = { model: "any", options: { temperature: 0 } };
+const ask = { model: (await client.list()).models[0].name, options: { temperature: 0 } };
 
 // All of a stream, put together.
 async function streamed(request) {

@@ -345,7 +345,7 @@ func TestServePulls(t *testing.T) {
 		t.Errorf("/api/copy: %d %v", status, lines)
 	}
 	says("mine")
-	if status, lines = q.lines("POST", "/api/copy", `{"source":"none","destination":"other"}`); status != 404 {
+	if status, lines = q.lines("POST", "/api/copy", `{"source":"none","destination":"other"}`); status != 404 || !strings.HasPrefix(fmt.Sprint(lines[0]["error"]), "model 'none' not found, want one of ") {
 		t.Errorf("/api/copy of none: %d %v", status, lines)
 	}
 	if status, lines = q.lines("POST", "/api/copy", `{"source":"tiny","destination":"../x"}`); status != 400 {
