@@ -24,6 +24,7 @@ var elsewhere = map[string][]string{
 	"go/model/arch":    {"go/model"},
 	"go/kernel":        {"go/model"},
 	"go/constrain":     {"go/form"},
+	"go/kvcache":       {"go/engine"},
 	"go/server/ask":    {"go/server"},
 	"go/server/answer": {"go/server"},
 }

@@ -78,6 +78,8 @@ func TestChat(t *testing.T) {
 		{"fits a phone", testPhone},
 		{"has themes", testThemes},
 		{"stays fast", testLong},
+		{"takes text files", testAttach},
+		{"colours code", testHighlight},
 		{"draws Markdown", testMarkdown},
 		{"real engine", testReal},
 	} {
@@ -113,7 +115,7 @@ func testSend(t *testing.T, b *browser.Browser) {
 		t.Errorf("the answer is %s, want %s", html, want)
 	}
 	stats := c.Text(answer + " .stats")
-	if want := "4 tokens · 12.5 tokens/s · prompt of 1,200 in 0.4 s, 1,000 of them cached"; stats != want {
+	if want := "4 tokens · 12.5 tokens/s · prompt of 1,200 in 400 ms, 1,000 of them cached"; stats != want {
 		t.Errorf("the numbers are %q, want %q", stats, want)
 	}
 	if got := c.Text("#context-text"); got != "1,204 / 4,096" {

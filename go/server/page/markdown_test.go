@@ -94,6 +94,8 @@ var markdown = []struct{ text, html string }{
 	{"a | b\n---", "<p>a | b</p><hr>"},
 	{"$$\na_1 * b_1\n$$", `<pre class="math">a_1 * b_1</pre>`},
 	{"\\[ x^2 \\]\nso \\(a*b*c\\) and $5 or $6", `<pre class="math">x^2</pre><p>so <code class="math">a*b*c</code> and $5 or $6</p>`},
+	{"$$E=mc^2$$ and $a_1$, so $x$.", `<p><code class="math">E=mc^2</code> and <code class="math">a_1</code>, so <code class="math">x</code>.</p>`},
+	{"$$a$$\nfrom $5 to $6, or US$7 and C$8", `<pre class="math">a</pre><p>from $5 to $6, or US$7 and C$8</p>`},
 	{"$$ never closed\n\nafter", `<pre class="math">never closed</pre><p>after</p>`},
 }
 
@@ -180,6 +182,16 @@ func testMarkdown(t *testing.T, b *browser.Browser) {
 		text := strings.Repeat("|a", 4000) + "\n" + strings.Repeat("|-", 4000) + "\n" + strings.Repeat("|b\n", 8000)
 		if n := browser.Eval[int](p, "rendered("+quoted(text)+").split(/<t[hd][ >]/).length - 1"); n != 12_000 {
 			t.Errorf("%d cells, want 12000", n)
+		}
+	})
+
+	// Whatever there is much of, there is room for it.
+	t.Run("has room", func(t *testing.T) {
+		for _, part := range []string{"*a* ", "*a ", "&lt;", "- a\n", "a\n\n", "> a\n\n", "`a` ", "\\*", "[", "|a", "***a** b*"} {
+			text := strings.Repeat(part, 400_000/len(part))
+			if n := browser.Eval[int](p, "rendered("+quoted(text)+").length"); n < 100_000 {
+				t.Errorf("400 kB of %q became %d bytes", part, n)
+			}
 		}
 	})
 

@@ -372,6 +372,6 @@ func testImages(t *testing.T, c chat, _ chan string) {
 		if !stopped {
 			t.Errorf("%s is left to the browser", how)
 		}
-		c.WaitText("#notice", "This model reads text only: the image was not taken.")
+		c.WaitText("#notice", "was not taken: this model reads text only.")
 	}
 }

@@ -155,7 +155,10 @@ func testErrors(t *testing.T, b *browser.Browser) {
 		name, complaint, want string
 		answer                func(*stream)
 	}{
-		{"the API's", "status of 400", "the prompt has 9000 tokens, the context 4096", func(st *stream) {
+		{"the API's", "status of 400", "temperature: want a number", func(st *stream) {
+			refuse(st.w, http.StatusBadRequest, "invalid_request_error", "temperature: want a number")
+		}},
+		{"too long", "status of 400", "The conversation is longer than the context.Edit the messageNew conversation", func(st *stream) {
 			refuse(st.w, http.StatusBadRequest, "exceed_context_size_error", "the prompt has 9000 tokens, the context 4096")
 		}},
 		{"a proxy's", "status of 502", "502 Bad Gateway", func(st *stream) {
@@ -172,6 +175,11 @@ func testErrors(t *testing.T, b *browser.Browser) {
 		}},
 		{"cut", "", "Cut at the limit of tokens.", func(st *stream) {
 			st.say("partial")
+			st.finish("length")
+		}},
+		{"full", "", "The context is full.New conversation", func(st *stream) {
+			st.say("partial")
+			st.tokens = 4096 - 1200
 			st.finish("length")
 		}},
 	} {

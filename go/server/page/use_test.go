@@ -266,3 +266,87 @@ func testLong(t *testing.T, b *browser.Browser) {
 	c.Click("#latest")
 	c.Wait(`document.querySelector("#latest").hidden`)
 }
+
+func testAttach(t *testing.T, b *browser.Browser) {
+	s := newServer(t, nil)
+	c := open(t, b, s)
+	c.WaitText("#model", "stone-1b")
+	c.Exec(`globalThis.attach = (...files) => {
+		const data = new DataTransfer();
+		for (const [name, type, ...parts] of files) data.items.add(new File(parts, name, { type }));
+		const input = document.querySelector("#attached");
+		input.files = data.files;
+		input.dispatchEvent(new Event("change"));
+	}`)
+	c.Click("#prompt")
+	c.Type("What is this?")
+	c.Exec("attach([\"a b.py\", \"\", \"print('```')\\r\\n\"])")
+	c.Wait(`document.querySelector("#prompt").value.includes("a_b.py")`)
+	c.Press(kb.Enter)
+	c.idle()
+	if got, want := s.seen()[0].last(), "What is this?\na_b.py:\n````py\nprint('```')\n````"; got != want {
+		t.Errorf("sent %q, want %q", got, want)
+	}
+	for _, bad := range []struct{ file, want string }{
+		{`["x.png", "image/png", "x"]`, "x.png was not taken: this model reads text only."},
+		{`["x.bin", "", new Uint8Array([255, 254, 0])]`, "x.bin was not taken: it is no text in UTF-8."},
+		{`["x.bin", "", "a\0b"]`, "x.bin was not taken: it is no text."},
+		{`["x.txt", "", "a".repeat(1 << 20), "b"]`, "x.txt was not taken: it has 1.0 MB, and 1 MB at most is taken."},
+	} {
+		c.Exec("attach(" + bad.file + ")")
+		c.WaitText("#notice", bad.want)
+	}
+	if got := browser.Eval[string](c.Page, `document.querySelector("#prompt").value`); got != "" {
+		t.Errorf("the message is %q", got)
+	}
+
+	// A long message shows its beginning.
+	c.Exec(`attach(["long.txt", "", "line\n".repeat(40)])`)
+	c.Wait(`document.querySelector("#prompt").value.includes("long.txt")`)
+	c.Click("#send")
+	c.Wait(`document.querySelectorAll("#thread > li").length === 4`)
+	c.idle()
+	c.Wait(`document.querySelector("li:nth-child(3) .folded").clientHeight < 300`)
+	c.Click("li:nth-child(3) .more")
+	c.Wait(`!document.querySelector(".folded") && document.querySelector("li:nth-child(3) .more").textContent === "Show less"`)
+}
+
+// Code is coloured as it comes, stays one text, and leaves no colours behind.
+func testHighlight(t *testing.T, b *browser.Browser) {
+	release := make(chan bool)
+	s := newServer(t, func(st *stream) {
+		st.say("```py\nif x:  # why\n", "\ty = \"s\"")
+		st.await(release)
+		st.say(" + 1\n```\n")
+		st.finish("stop")
+	})
+	c := open(t, b, s)
+	c.ask("hi")
+	painted := func(kind string) string {
+		return `[...CSS.highlights.get("` + kind + `")].map((r) => r.startContainer.data.slice(r.startOffset, r.endOffset)).join("|")`
+	}
+	c.Wait(painted("keyword") + ` === "if" && ` + painted("comment") + ` === "# why" && ` + painted("string") + ` === '"s"'`)
+	release <- true
+	c.idle()
+	c.Wait(painted("number") + ` === "1" && ` + painted("keyword") + ` === "if"`)
+	if n := browser.Eval[int](c.Page, `document.querySelector("pre code").childNodes.length`); n != 1 {
+		t.Errorf("the code is %d nodes", n)
+	}
+	c.Exec(`(async () => {
+		const { tokens } = await import("./assets/highlight.js");
+		globalThis.tokens = (text, name) => [...tokens(text, name)].map(([kind, from, to]) => kind + ":" + text.slice(from, to)).join(" ");
+	})()`)
+	c.Wait("globalThis.tokens")
+	for _, tt := range []struct{ text, language, want string }{
+		{"// a\nreturn /* b */ 0x1F + `c\nd`", "go", "comment:// a keyword:return comment:/* b */ number:0x1F string:`c\nd`"},
+		{"x = 'it\\'s' # no\necho $#", "sh", "string:'it\\'s' comment:# no"},
+		{"SELECT a FROM b -- c", "SQL", "keyword:SELECT keyword:FROM comment:-- c"},
+		{`{"a": [1, true, null]}`, "json", `string:"a" number:1 keyword:true keyword:null`},
+		{`"unclosed` + "\nif", "c", `string:"unclosed keyword:if`},
+		{"if", "brainfuck", ""},
+	} {
+		if got := browser.Eval[string](c.Page, "tokens("+quoted(tt.text)+", "+quoted(tt.language)+")"); got != tt.want {
+			t.Errorf("%s: %q\n got %s\nwant %s", tt.language, tt.text, got, tt.want)
+		}
+	}
+}

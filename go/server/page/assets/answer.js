@@ -112,12 +112,17 @@ function explanation(message, turn, actions) {
 	case "tool_calls":
 		return [""];
 	case "length":
+		if (actions.isFull(message)) return ["The context is full.", ["New conversation", actions.startNew]];
+		if (!actions.isLimited()) return ["Cut at the limit of tokens."];
 		return ["Cut at the limit of tokens.", ["Settings", () => actions.settings("max_tokens")]];
 	case "stopped":
 		return ["Stopped."];
 	case "error":
 		if (message.status === 401 || message.status === 403) {
 			return [sentence(message.error), ["Enter the API key", () => actions.settings("key")], retry];
+		}
+		if (message.fault === tooLong) { // the same again would not fit either
+			return ["The conversation is longer than the context.", ["Edit the message", actions.editLast], ["New conversation", actions.startNew]];
 		}
 		return [sentence(message.error), retry];
 	case undefined:
@@ -126,6 +131,9 @@ function explanation(message, turn, actions) {
 		return [`The answer ended: ${message.finish}.`];
 	}
 }
+
+// tooLong is the type of the server's error for a prompt that does not fit its context.
+const tooLong = "exceed_context_size_error";
 
 const sentence = (text) => (/[.!?]$/.test(text) ? text : `${text}.`);
 
@@ -136,7 +144,7 @@ function thinkingLabel(message, turn) {
 
 const number = new Intl.NumberFormat("en", { maximumFractionDigits: 0 });
 const fine = new Intl.NumberFormat("en", { maximumSignificantDigits: 3 });
-const seconds = (ms) => (ms < 60000 ? `${fine.format(ms / 1000)} s` : `${Math.round(ms / 60000)} min`);
+const seconds = (ms) => (ms < 1000 ? `${fine.format(ms)} ms` : ms < 60000 ? `${fine.format(ms / 1000)} s` : `${Math.round(ms / 60000)} min`);
 
 function statsLine({ stats }, turn) {
 	const elapsed = turn ? ` · ${Math.round((Date.now() - turn.started) / 1000)} s` : "";

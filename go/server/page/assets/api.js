@@ -2,12 +2,13 @@
 // that it works below any prefix.
 
 // An ApiError is an answer that is not one: status is HTTP's, 0 if there was none; retryAfter is in
-// seconds and set if it is worth asking again without being told to.
+// seconds and set if it is worth asking again without being told to; fault is the server's type of the error.
 export class ApiError extends Error {
-	constructor(status, message, retryAfter) {
+	constructor(status, message, retryAfter, fault) {
 		super(message);
 		this.status = status;
 		this.retryAfter = retryAfter;
+		this.fault = fault;
 	}
 }
 
@@ -29,13 +30,14 @@ async function ask(path, key, init = {}) {
 async function refusal(response) {
 	const { status } = response;
 	let message;
+	let fault;
 	try {
-		message = (await response.json()).error.message;
+		({ message, type: fault } = (await response.json()).error);
 	} catch {
 		// not JSON, or not of that form
 	}
 	if (typeof message !== "string" || !message) message = `${status} ${response.statusText}`.trim();
-	if (status !== 429 && status !== 503) return new ApiError(status, message);
+	if (status !== 429 && status !== 503) return new ApiError(status, message, undefined, fault);
 	const seconds = Number.parseInt(response.headers.get("Retry-After"), 10);
 	return new ApiError(status, message, seconds >= 0 ? Math.min(seconds, 3600) : 2);
 }

@@ -1,4 +1,5 @@
 import * as api from "./api.js";
+import { attached } from "./attach.js";
 import { add, branch, callsOf, check, newConversation } from "./conversation.js";
 import { byId, el, icon, notice, save, setText } from "./dom.js";
 import * as list from "./list.js";
@@ -18,14 +19,22 @@ const maxRounds = 32; // answers in a row whose calls are made without a questio
 let open = newConversation();
 let context = 0; // tokens, if the server says
 
-// Drawing waits for the next frame, so that however fast tokens come each frame draws once.
+// Drawing waits for the next frame, so that however fast tokens come each frame draws once. What takes long
+// to draw, such as a block of 100 kB that grows, is drawn less often: the page stays usable.
 let drawing = false;
+let waiting = false;
 function redraw() {
+	waiting = drawing;
 	if (drawing) return;
 	drawing = true;
 	requestAnimationFrame(() => {
-		drawing = false;
+		const begun = performance.now();
 		draw();
+		const took = performance.now() - begun;
+		setTimeout(() => {
+			drawing = false;
+			if (waiting) redraw();
+		}, took > 8 ? 3 * took : 0);
 	});
 }
 
@@ -106,6 +115,12 @@ const actions = {
 	},
 
 	settings: openSettings,
+	startNew,
+	editLast: thread.editLast,
+
+	// isFull says whether an answer ended where the context does, and isLimited whether the settings limit answers.
+	isFull: ({ stats }) => context > 0 && (stats?.prompt ?? 0) + (stats?.predicted ?? 0) >= context,
+	isLimited: () => settings().sampling.max_tokens !== undefined,
 
 	changed() {
 		draw();
@@ -339,16 +354,34 @@ function drawModes() {
 		el("button", { type: "button", title: "Change in the settings", onclick: () => openSettings(field) }, label)));
 }
 
-// takesText refuses files, which the model cannot read.
-function takesText(event, data) {
+// attach puts text files into the message, where the cursor is.
+async function attach(files) {
+	for (const file of files) {
+		try {
+			const text = await attached(file);
+			const before = prompt.value.slice(0, prompt.selectionStart);
+			prompt.setRangeText((before && !before.endsWith("\n") ? "\n" : "") + text, prompt.selectionStart, prompt.selectionEnd, "end");
+		} catch (err) {
+			notice(`${file.name} was not taken: ${err.message}.`);
+		}
+	}
+	prompt.dispatchEvent(new Event("input"));
+	prompt.focus();
+}
+
+function takeFiles(event, data) {
 	const files = [...data.files];
 	if (!files.length || data.types.includes("text/plain")) return;
 	event.preventDefault();
-	const images = files.every((file) => file.type.startsWith("image/"));
-	notice(images ? "This model reads text only: the image was not taken." : "Files are not taken: copy their text here.");
+	attach(files);
 }
-prompt.addEventListener("paste", (event) => takesText(event, event.clipboardData));
-document.addEventListener("drop", (event) => takesText(event, event.dataTransfer));
+byId("attach").addEventListener("click", () => byId("attached").click());
+byId("attached").addEventListener("change", async ({ target }) => {
+	await attach([...target.files]);
+	target.value = ""; // so that the same file can be chosen again
+});
+prompt.addEventListener("paste", (event) => takeFiles(event, event.clipboardData));
+document.addEventListener("drop", (event) => takeFiles(event, event.dataTransfer));
 document.addEventListener("dragover", (event) => {
 	if (event.dataTransfer.types.includes("Files")) event.preventDefault(); // or the browser would open it
 });

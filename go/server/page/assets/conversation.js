@@ -5,7 +5,7 @@
 // leaf names the last message of the branch that is shown; a first message has the parent "". allowed
 // are the names of the tools that are called here without a question.
 // An answer has also: reasoning, thought (ms), model, stats, and finish, which says how it ended:
-// stop, length, tool_calls, stopped by the reader, or error, with the error's text and status. Without
+// stop, length, tool_calls, stopped by the reader, or error, with the error's text, status and type. Without
 // finish it is still being written, or the page was closed while it was. Its form is "json" if it was
 // held to a schema. Its calls of tools are {id, name, arguments, result, refused, took (ms)}; the answer
 // that was written from the results is the message below. Its tokens are [text, logprob, likeliest],
@@ -49,8 +49,9 @@ export function show(conversation, message) {
 	conversation.leaf = last.id;
 }
 
+// titleOf returns the first line of a message, without the marks that Markdown begins a line with.
 export function titleOf(text) {
-	const line = text.trim().split("\n", 1)[0];
+	const line = text.trim().split("\n", 1)[0].replace(/^(?:#{1,6}|[-*+>]|`{3,})\s*/, "");
 	const characters = Array.from(line.slice(0, 200));
 	return characters.length > 60 ? `${characters.slice(0, 59).join("")}…` : line;
 }
@@ -90,7 +91,7 @@ export function check(x) {
 		if (m.role !== "user" && m.role !== "assistant") throw new Error(`message ${own} has the role ${JSON.stringify(m.role)}`);
 		seen.add(own);
 		const copy = { id: own, parent: m.parent, role: m.role, content: text(m.content, `message ${own}`) };
-		for (const key of ["reasoning", "model", "finish", "form", "error"]) if (typeof m[key] === "string") copy[key] = m[key];
+		for (const key of ["reasoning", "model", "finish", "form", "error", "fault"]) if (typeof m[key] === "string") copy[key] = m[key];
 		for (const key of ["thought", "status"]) if (number(m[key]) !== undefined) copy[key] = m[key];
 		if (Array.isArray(m.calls)) copy.calls = m.calls.map((call) => checkCall(call, own));
 		if (m.stats) {

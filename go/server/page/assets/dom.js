@@ -1,7 +1,8 @@
 // What the rest needs of the document: elements, icons, the clipboard, short notices.
 
-// el makes an element. An attribute may be a listener (on...), a boolean, or text; children are nodes
-// or text, and null is none.
+// el makes an element. An attribute may be a listener (on...), a boolean, or text; children are nodes,
+// text, or lists of these, and null is none. A long list of children is given as a list: a call has room for
+// some ten thousand arguments.
 export function el(tag, attributes = {}, ...children) {
 	const node = document.createElement(tag);
 	for (const [name, value] of Object.entries(attributes)) {
@@ -9,7 +10,10 @@ export function el(tag, attributes = {}, ...children) {
 		else if (value === true) node.setAttribute(name, "");
 		else if (value !== false && value != null) node.setAttribute(name, value);
 	}
-	node.append(...children.filter((child) => child != null));
+	for (const child of children) {
+		if (Array.isArray(child)) for (const one of child) node.append(one);
+		else if (child != null) node.append(child);
+	}
 	return node;
 }
 
@@ -22,6 +26,7 @@ export function setText(node, text) {
 
 // Strokes on a field of 24 by 24.
 const strokes = {
+	attach: "M20 11.5l-8 8a5 5 0 0 1-7-7l8.5-8.5a3.3 3.3 0 0 1 4.7 4.7L9.8 17a1.6 1.6 0 0 1-2.3-2.3l7.5-7.5",
 	again: "M19 12a7 7 0 1 1-2.2-5.1M19 3.5V8h-4.5",
 	chart: "M5 20v-7M12 20V4M19 20v-11",
 	check: "M5 12.5l4.5 4.5L19 7.5",

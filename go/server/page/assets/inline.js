@@ -12,11 +12,12 @@ const link =
 	/!?\[((?:[^[\]\\]|\\.|\[(?:[^[\]\\]|\\.)*\])*)\]\([ \n]?(<[^<>\n]*>|[^\s()<>]*(?:\([^\s()<>]*\)[^\s()<>]*)*)(?:[ \n]{1,3}(?:"[^"]*"|'[^']*'))?[ \n]?\)/sy;
 const address = /<((?:https?:\/\/|mailto:)[^\s<>]{1,2000})>/y;
 const lineBreak = /<br ?\/?>/iy;
-const formula = /\\\([^\n]{1,500}?\\\)/y;
+const formula = /\\\([^\n]{1,500}?\\\)|\$\$[^\n$]{1,500}\$\$|\$(?![\s$])[^\n$]{0,300}[^\s\\$]\$(?!\d)/y; // a single $ as in Pandoc: prices are none
+const formulaMarks = /^(?:\\\(|\$\$?)|(?:\\\)|\$\$?)$/g;
 const escape = /\\[!-/:-@[-`{-~]/y;
 const entity = /&(amp|lt|gt|quot|apos|nbsp|#39);/y;
 const entities = { amp: "&", lt: "<", gt: ">", quot: '"', apos: "'", nbsp: "\u00a0", "#39": "'" };
-const plain = /[^\\`*_~[!<&\n]+/y;
+const plain = /[^\\`*_~[!<&$\n]+/y;
 const bare = /https?:\/\/[^\s<>"`\\]{1,2000}/y;
 const bareStart = /(?<![\w/])https?:\/\//;
 const space = /\s/;
@@ -32,7 +33,11 @@ export function inline(text, inLink = false) {
 	const root = { mark: "", count: 0, nodes: [] };
 	const open = [root]; // delimiters not yet closed, each with the nodes since
 	const unclosed = new Set(); // lengths of backtick runs that nothing further on closes
-	const put = (node) => open.at(-1).nodes.push(node);
+	const put = (node) => {
+		const { nodes } = open.at(-1);
+		if (typeof node === "string" && typeof nodes.at(-1) === "string") nodes[nodes.length - 1] += node;
+		else nodes.push(node);
+	};
 	const flatten = () => {
 		const { mark, count, nodes } = open.pop();
 		put(mark.repeat(count));
@@ -76,7 +81,7 @@ export function inline(text, inLink = false) {
 			m = [c];
 			put(el("br"));
 		} else if ((m = at(formula, text, i))) {
-			put(el("code", { class: "math" }, m[0].slice(2, -2).trim()));
+			put(el("code", { class: "math" }, m[0].replace(formulaMarks, "").trim()));
 		} else if ((m = at(escape, text, i))) {
 			put(m[0][1]);
 		} else if ((m = at(lineBreak, text, i))) {
@@ -135,12 +140,12 @@ function delimiter(mark, n, text, i, open, flatten) {
 			const frame = open.at(-1);
 			const used = Math.min(n, frame.count, 2);
 			const tag = mark === "~" ? "del" : used === 2 ? "strong" : "em";
-			frame.nodes = [el(tag, {}, ...frame.nodes)];
+			frame.nodes = [el(tag, {}, frame.nodes)];
 			frame.count -= used;
 			n -= used;
 			if (!frame.count) {
 				open.pop();
-				open.at(-1).nodes.push(...frame.nodes);
+				for (const node of frame.nodes) open.at(-1).nodes.push(node);
 			}
 		}
 	}
@@ -159,5 +164,5 @@ function anchor(to, children) {
 		return null;
 	}
 	if (!["http:", "https:", "mailto:"].includes(url.protocol)) return null;
-	return el("a", { href: url.href, title: url.href, target: "_blank", rel: "noopener noreferrer" }, ...children);
+	return el("a", { href: url.href, title: url.href, target: "_blank", rel: "noopener noreferrer" }, children);
 }

@@ -1,4 +1,5 @@
 import { button, copied, el } from "./dom.js";
+import { forget, paint } from "./highlight.js";
 import { inline } from "./inline.js";
 
 // Markdown as models write it: headings, paragraphs, lists, code, quotes, tables, rules. It follows
@@ -13,7 +14,8 @@ const heading = /^ {0,3}(#{1,6})(?: +|$)(.*)$/;
 const rule = /^ {0,3}(?:(?:\* *){3,}|(?:- *){3,}|(?:_ *){3,})$/;
 const bullet = /^[ \t]*(?:[-*+]|(\d{1,9})[.)])(?: +|$)/;
 const quote = /^ {0,3}> ?/;
-const formula = /^ {0,3}(?:\$\$|\\\[)/;
+// A display: its marks begin a line, and no text stands behind them where they end it.
+const formula = /^ {0,3}(?:\$\$(?!.*\$\$\s*\S)|\\\[)/;
 const formulaEnd = /(?:\$\$|\\\])\s*$/;
 const task = /^\[([ xX])\] +/;
 const dashes = /^\|? *:?-+:? *(?:\| *:?-+:? *)*\|?$/;
@@ -33,6 +35,7 @@ export class View {
 	set(text) {
 		text = text.replaceAll("\r", "");
 		if (!text.startsWith(this.#text)) {
+			forget(this.#parent);
 			this.#parent.replaceChildren();
 			this.#blocks = [];
 			this.#told = 0;
@@ -45,12 +48,19 @@ export class View {
 			block.start += start;
 			if (!reuse(block, old[i])) {
 				block.node = render(block, 0);
-				if (old[i]) old[i].node.replaceWith(block.node);
-				else this.#parent.append(block.node);
+				if (old[i]) {
+					forget(old[i].node);
+					old[i].node.replaceWith(block.node);
+				} else {
+					this.#parent.append(block.node);
+				}
 			}
 			this.#blocks.push(block);
 		});
-		for (const { node } of old.slice(fresh.length)) node.remove();
+		for (const { node } of old.slice(fresh.length)) {
+			forget(node);
+			node.remove();
+		}
 	}
 
 	// completed returns the text of the blocks that were completed since it was last asked.
@@ -73,6 +83,7 @@ function reuse(block, old) {
 		const shown = old.node.querySelector("code").firstChild;
 		if (is.body.startsWith(was.body)) shown.appendData(is.body.slice(was.body.length));
 		else shown.data = is.body;
+		paint(shown, is.language);
 	}
 	block.node = old.node;
 	return true;
@@ -194,19 +205,20 @@ function render(block, depth) {
 const renderAll = (text, depth) => split(text).map((block) => render(block, depth));
 
 const renderers = {
-	paragraph: ({ text }) => el("p", {}, ...inline(text.split("\n").map((line) => line.trim().replace(/\\$/, "")).join("\n"))),
+	paragraph: ({ text }) => el("p", {}, inline(text.split("\n").map((line) => line.trim().replace(/\\$/, "")).join("\n"))),
 	heading({ text }) {
 		const [, marks, title] = heading.exec(text);
 		// The page's own headings are above those of an answer.
-		return el(`h${Math.min(6, marks.length + 2)}`, {}, ...inline(title.trim().replace(/(?:^| )#+$/, "").trim()));
+		return el(`h${Math.min(6, marks.length + 2)}`, {}, inline(title.trim().replace(/(?:^| )#+$/, "").trim()));
 	},
 	rule: () => el("hr"),
 	quote: ({ text }, depth) =>
-		el("blockquote", {}, ...renderAll(text.split("\n").map((line) => line.replace(quote, "")).join("\n"), depth + 1)),
+		el("blockquote", {}, renderAll(text.split("\n").map((line) => line.replace(quote, "")).join("\n"), depth + 1)),
 	code(block) {
 		const { language, body } = readCode(block);
 		const code = el("code");
 		code.append(document.createTextNode(body)); // a node even of no text: it will grow
+		paint(code.firstChild, language);
 		const copy = button("copy", "Copy the code", () => copied(copy, code.textContent));
 		return el("figure", { class: "code" }, el("figcaption", {}, el("span", {}, language), copy), el("pre", {}, code));
 	},
@@ -223,9 +235,9 @@ const renderers = {
 		const [head, marks, ...body] = text.split("\n").map(cells);
 		const align = marks.map((mark) => (mark.endsWith(":") ? (mark.startsWith(":") ? "center" : "right") : "left"));
 		const row = (tag, texts) =>
-			el("tr", {}, ...texts.slice(0, head.length).map((text, i) => el(tag, { class: align[i] }, ...inline(text))));
+			el("tr", {}, texts.slice(0, head.length).map((text, i) => el(tag, { class: align[i] }, inline(text))));
 		return el("div", { class: "table" },
-			el("table", {}, el("thead", {}, row("th", head)), el("tbody", {}, ...body.map((texts) => row("td", texts)))));
+			el("table", {}, el("thead", {}, row("th", head)), el("tbody", {}, body.map((texts) => row("td", texts)))));
 	},
 };
 
@@ -255,7 +267,7 @@ function renderItem(text, loose, depth) {
 		text = text.slice(m[0].length);
 	}
 	for (const node of renderAll(text, depth)) {
-		if (!loose && node.tagName === "P") item.append(...node.childNodes);
+		if (!loose && node.tagName === "P") while (node.firstChild) item.append(node.firstChild);
 		else item.append(node);
 	}
 	return item;

@@ -77,7 +77,7 @@ export function chooseModel(id) {
 export function showDefaults(defaults) {
 	for (const name of sampling) {
 		const value = defaults[name];
-		if (!Number.isFinite(value)) continue;
+		if (!Number.isFinite(value) || name === "seed") continue; // without a seed each answer has another
 		const rounded = String(Number(value.toPrecision(6))); // 0.8, and not the float's 0.800000011920929
 		form.elements[name].placeholder = name === "max_tokens" && value < 0 ? "no limit" : rounded;
 	}

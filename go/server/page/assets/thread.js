@@ -106,7 +106,8 @@ class Switch {
 // Asked shows a question as it was written, and edits it.
 class Asked {
 	#text = el("div", { class: "text" });
-	#body = el("div", { class: "body" }, this.#text);
+	#more = el("button", { type: "button", class: "more", hidden: true, onclick: () => this.#fold(!this.#text.classList.contains("folded")) });
+	#body = el("div", { class: "body" }, this.#text, this.#more);
 
 	constructor(actions, variant) {
 		this.actions = actions;
@@ -119,6 +120,15 @@ class Asked {
 	update(message) {
 		this.message = message;
 		setText(this.#text, message.content);
+		// A long one, such as a file, shows its beginning.
+		const long = message.content.length > 2000 || message.content.split("\n", 30).length === 30;
+		this.#more.hidden = !long;
+		if (long) this.#fold(this.#text.classList.contains("folded") || this.#more.textContent === "");
+	}
+
+	#fold(folded) {
+		this.#text.classList.toggle("folded", folded);
+		setText(this.#more, folded ? "Show all" : "Show less");
 	}
 
 	edit() {

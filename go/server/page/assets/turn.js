@@ -42,6 +42,7 @@ export class Turn {
 				message.finish = "error";
 				message.error = err.message;
 				message.status = err.status;
+				if (typeof err.fault === "string") message.fault = err.fault;
 				if (!(err instanceof ApiError)) console.error(err);
 			}
 		} finally {
