@@ -6,6 +6,7 @@ package mem
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"sync/atomic"
@@ -63,18 +64,18 @@ func Map(name string) (*Region, error) {
 	// opening a device may have side effects.
 	fi, err := os.Stat(name)
 	if err != nil {
-		return nil, err // already says "stat NAME: ..."
+		return nil, fileError(name, err)
 	}
 	if err := mappable(name, fi); err != nil {
 		return nil, err
 	}
 	f, err := os.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
-		return nil, err
+		return nil, fileError(name, err)
 	}
 	if fi, err = f.Stat(); err != nil {
 		f.Close()
-		return nil, err
+		return nil, fileError(name, err)
 	}
 	if err := mappable(name, fi); err != nil {
 		f.Close()
@@ -83,9 +84,18 @@ func Map(name string) (*Region, error) {
 	b, err := mmap(int(f.Fd()), uint64(fi.Size()), unix.PROT_READ, unix.MAP_SHARED)
 	if err != nil {
 		f.Close()
-		return nil, fmt.Errorf("map %s: %w", name, err)
+		return nil, fileError(name, err)
 	}
 	return &Region{b: b, file: true, of: f, was: fi}, nil
+}
+
+// fileError returns an error of a file, without the name of the system call.
+func fileError(name string, err error) error {
+	var call *fs.PathError
+	if errors.As(err, &call) {
+		err = call.Err
+	}
+	return fmt.Errorf("%s: %w", name, err)
 }
 
 // mappable returns an error for files that cannot be mapped.
@@ -101,7 +111,7 @@ func mappable(name string, fi os.FileInfo) error {
 	case mode&os.ModeNamedPipe != 0:
 		what = "a pipe"
 	}
-	return fmt.Errorf("map %s: it is %s; give a regular file with contents", name, what)
+	return fmt.Errorf("%s: it is %s; give a regular file with contents", name, what)
 }
 
 // Alloc returns n zeroed bytes that start on a HugePage boundary, on huge pages if at least one fits.

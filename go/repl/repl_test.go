@@ -263,7 +263,7 @@ func TestCommands(t *testing.T) {
 		{"/system", "Be kind."},
 		{"/save x", "nothing to save"},
 		{"/load", "want the name of a file"},
-		{"/load /nowhere/at/all", "/load: stat /nowhere/at/all: no such file"},
+		{"/load /nowhere/at/all", "/load: /nowhere/at/all: no such file"},
 		{"/set", "temperature"},
 		{"/set all", "predict"},
 		{"/set predict", "tokens"},
