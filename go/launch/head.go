@@ -109,7 +109,7 @@ func (h *Head) EngineConfig() engine.Config {
 // EngineConfig returns the configuration of the engine of a model alone, without a device.
 func (s *Settings) EngineConfig(m *model.Config) engine.Config {
 	c := engine.Config{
-		Ctx: s.Context(m.NCtx), Sequences: s.Sequences, Batch: s.Batch,
+		Ctx: s.Context(m), Sequences: s.Sequences, Batch: s.Batch,
 		KV: s.KV, Tiers: s.Tiers, Residency: s.Residency, Shift: s.Shift, Vectors: s.Vectors,
 	}
 	if c.Batch == 0 {
@@ -119,9 +119,9 @@ func (s *Settings) EngineConfig(m *model.Config) engine.Config {
 	case !s.Shared:
 		c.Batch = min(c.Batch, c.Ctx)
 	case m.BothWays: // its keys and values are there for a pass
-		c.Ctx, c.Vectors, c.Sequences, c.Shift = max(s.Ctx, 0), true, 1, false
+		c.Ctx, c.Vectors, c.Sequences, c.Shift = within(max(s.Ctx, 0), m), true, 1, false
 	default:
-		c.Ctx, c.Shared, c.KVBytes = max(s.Ctx, 0), true, s.KVBytes
+		c.Ctx, c.Shared, c.KVBytes = within(max(s.Ctx, 0), m), true, s.KVBytes
 	}
 	return c
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/internal/scripted"
+	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/synth"
 )
 
@@ -173,11 +174,17 @@ func TestWhatFailsIsClosed(t *testing.T) {
 }
 
 func TestContext(t *testing.T) {
-	for _, test := range []struct{ ctx, trained, want int }{
-		{0, 100, 100}, {0, 1 << 20, 1 << 20}, {-1, 100, 100}, {-1, 1 << 20, DefaultCtx}, {7, 100, 7}, {200, 100, 200},
+	for _, test := range []struct{ ctx, trained, want, positions int }{
+		{0, 100, 100, 100}, {0, 1 << 20, 1 << 20, 1 << 20}, {-1, 100, 100, 100}, {-1, 1 << 20, DefaultCtx, DefaultCtx}, {7, 100, 7, 7}, {200, 100, 200, 100},
 	} {
-		if got := (&Settings{Ctx: test.ctx}).Context(test.trained); got != test.want {
-			t.Errorf("%+v: got %d", test, got)
+		for _, positions := range []bool{false, true} {
+			want := test.want
+			if positions { // and no more have an embedding
+				want = test.positions
+			}
+			if got := (&Settings{Ctx: test.ctx}).Context(&model.Config{NCtx: test.trained, Positions: positions}); got != want {
+				t.Errorf("%+v, positions %v: got %d", test, positions, got)
+			}
 		}
 	}
 }

@@ -60,15 +60,23 @@ type Adapter struct {
 	Scale      float32
 }
 
-// Context returns the positions of a text alone, for a model that was trained with so many.
-func (s *Settings) Context(trained int) int {
+// Context returns the positions of a text alone.
+func (s *Settings) Context(m *model.Config) int {
 	switch {
 	case s.Ctx < 0:
-		return min(trained, DefaultCtx)
+		return min(m.NCtx, DefaultCtx)
 	case s.Ctx == 0:
-		return trained
+		return m.NCtx
 	}
-	return s.Ctx
+	return within(s.Ctx, m)
+}
+
+// within limits a context to the positions that a model has embeddings of, if it has some.
+func within(ctx int, m *model.Config) int {
+	if m.Positions {
+		return min(ctx, m.NCtx)
+	}
+	return ctx
 }
 
 // Events are called while a model is opened and, about drafts, as long as it is open. Each may be nil.
@@ -192,9 +200,13 @@ func (m *Model) NewSequence() (*engine.Sequence, error) {
 	return s, nil
 }
 
-// Warning says that the context is longer than the texts that the model was trained with; empty where it is
-// not, or where metadata in place of the file's may be why.
+// Warning says that the context is longer than the texts that the model was trained with, or was to be longer
+// than it can be; empty where it is not, or where metadata in place of the file's may be why.
 func (m *Model) Warning() string {
+	if n := m.Head.Settings.Ctx; n > within(n, m.Head.Config) {
+		return fmt.Sprintf("the context has %d tokens, not the %d that were asked for: the model has embeddings of no more positions",
+			m.Head.Config.NCtx, n)
+	}
 	if m.Engine.Ctx() <= m.Head.Config.NCtx || len(m.Head.Settings.Overrides) > 0 {
 		return ""
 	}

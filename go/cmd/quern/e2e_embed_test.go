@@ -241,11 +241,15 @@ func TestEmbedRefuses(t *testing.T) {
 		{[]string{"-m", m, "x", "--embd-normalize", "-2"}, []string{"-2"}, 2},
 		{[]string{"-m", m, "x", "--embd-output-format", "xml"}, []string{"array"}, 2},
 		{[]string{"-m", m, "-p", "x", "--embd-separator", ""}, []string{"--embd-separator"}, 2},
-		{[]string{"-m", m, "x", "-c", "129"}, []string{"129", "128 positions"}, 1},
 		{[]string{"-m", m, "a", strings.Repeat("a ", 200)}, []string{"text 1", "202 tokens in a context of 128"}, 1},
 		{[]string{"-m", unsupported(t), "a"}, []string{`"graniteswitch"`, "not supported"}, 1},
 	} {
 		quern(t, append([]string{"embed"}, c.args...)...).refused(t, c.code, c.want...)
+	}
+	// A longer context than there are positions is as long as these, and a line says so.
+	long := quern(t, "embed", "-m", m, "x", "-c", "129")
+	if want := succeed(t, "embed", "-m", m, "x"); long.code != 0 || long.stdout != want || !strings.Contains(long.stderr, "128 tokens, not the 129") {
+		t.Errorf("a context of 129: code %d, %q, %q", long.code, long.stdout, long.stderr)
 	}
 	for _, cmd := range [][]string{{"chat"}, {"perplexity", "-f", "../../../README.md"}, {"bench"}} {
 		r := quern(t, append(cmd, "-m", m)...)
@@ -339,7 +343,7 @@ func TestRerank(t *testing.T) {
 // An encoder serves the vectors that embed makes, many at a time, and says what it cannot do.
 func TestServeEncoder(t *testing.T) {
 	path := modelPath(t, "tiny-random-bert-cls-f16.gguf")
-	s := serveFile(t, path, "-ctk", "f32", "-ctv", "f32", "--queue", "1000") // all texts of all requests at once
+	s := serveFile(t, path, "-ctk", "f32", "-ctv", "f32", "--queue", "1000", "-c", "4096") // of which it has 128; all texts of all requests at once
 	texts := []string{"a cat", "the dog ran", "a", "Hello, world! How are you today?"}
 	want := vectors(t, succeed(t, append([]string{"embed", "-m", path, "-ctk", "f32", "-ctv", "f32"}, texts...)...))
 	var many []string

@@ -73,6 +73,9 @@ of the file's classifier.`,
 				return err
 			}
 			defer m.Close()
+			if line := m.Warning(); line != "" {
+				notes(cmd.ErrOrStderr())(line)
+			}
 			eng := m.Engine
 			pool, given := poolings[pooling]
 			if !given {

@@ -128,7 +128,7 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 		return err
 	}
 	// Before the model is loaded, which may take long.
-	if n := head.Settings.Context(head.Config.NCtx); len(prompt) > n {
+	if n := head.Settings.Context(head.Config); len(prompt) > n {
 		return fmt.Errorf("the prompt has %d tokens and the context is %d; give a shorter prompt or a larger -c", len(prompt), n)
 	}
 	held, err := f.form.constraint(tok, nil, !f.ignoreEOS)

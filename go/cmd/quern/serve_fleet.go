@@ -191,9 +191,6 @@ func (s *served) settle() (err error) {
 	if s.template, s.warning, err = s.head.Template(s.serveFlags.template.settings()); err != nil {
 		return err
 	}
-	if s.listed && s.head.Config.Positions { // the context is one for models of many kinds
-		s.head.Settings.Ctx = min(s.head.Settings.Ctx, s.head.Config.NCtx)
-	}
 	return nil
 }
 
