@@ -18,9 +18,12 @@
 /* Rows of a tile, at most: a KV block that is in the caches serves all of them. */
 #define TILE_ROWS 120
 
-/* Bytes of each thread's scratch for results of chunks that threads share out, and how many of a token's there are. */
+/* Bytes of each thread's scratch for results of chunks that threads share out, and how many of a token fit at least. */
 #define PARTS_BYTES (256 << 10)
 #define PARTS_LEAST 8
+
+/* Threads share out chunks where an item has more of them than this part of a thread's share of all. */
+#define LONG_PART 4
 
 #define SOFTCAP_MAX 0x1p100f
 #define SPAN_MAX (1 << 24)
@@ -247,7 +250,7 @@ struct work {
 	uint8_t *q, *k, *v; /* k, v: of a block whose codes are expanded, or whose values are keys */
 	uint8_t *listed;    /* K, and V beside it, of positions out of many blocks, or of entries */
 	struct part chunk, sum, span; /* span: of blocks that lie in one tier */
-	float *e;
+	float *e, *ml; /* ml: maxima and sums of the weights, of a sum that other threads read */
 	float qd[QN_TIERS_MAX][TILE_ROWS], c[QN_ATTN_ROWS];
 	const float *bias[TILE_ROWS];
 	float cap[TILE_ROWS];
@@ -297,9 +300,8 @@ static size_t work_scratch(const struct qn_op *op)
 	const int64_t row = kv_query_bytes(op->head_dim) * (1 + op->n_tier) +
 	                    (op->n_tier ? 3 : 2) * kv_pad(op->v_dim, 16) * (int64_t)sizeof(float);
 
-	return (size_t)(TILE_ROWS * row +
-	                QN_ATTN_ROWS * QN_KV_BLOCK * (int64_t)sizeof(float) + expanded_k(op) + expanded_v(op) +
-	                listed_bytes(op));
+	return (size_t)(TILE_ROWS * row + (QN_ATTN_ROWS * QN_KV_BLOCK + 2 * TILE_ROWS) * (int64_t)sizeof(float) +
+	                expanded_k(op) + expanded_v(op) + listed_bytes(op));
 }
 
 /* Bytes of the result of a chunk for so many rows. */
@@ -314,9 +316,10 @@ static int64_t parts_bytes(const struct qn_op *op)
 
 	tile_shape(op, &toks, &heads);
 
-	const int64_t least = kv_pad(PARTS_LEAST * part_bytes(op, heads), 64);
+	const int64_t token = PARTS_LEAST * part_bytes(op, heads), tile = part_bytes(op, (int64_t)toks * heads);
+	const int64_t least = token > tile ? token : tile;
 
-	return least > PARTS_BYTES ? least : PARTS_BYTES;
+	return least > PARTS_BYTES ? kv_pad(least, 64) : PARTS_BYTES;
 }
 
 static size_t attend_scratch(const struct qn_op *op)
@@ -494,20 +497,29 @@ static int64_t gather(const struct run *c, const struct qn_op *op, const struct 
 	return n - b * QN_KV_BLOCK;
 }
 
-static void tile_begin(const struct run *c, const struct qn_op *op, const struct tile *tile, int h, struct work *w)
+/* Divides a thread's scratch. */
+static void work_at(const struct qn_op *op, uint8_t *scratch, struct work *w)
 {
 	const int64_t dv = kv_pad(op->v_dim, 16), q_bytes = kv_query_bytes(op->head_dim);
-	const int group = op->n_head / op->n_head_kv, heads = tile->h1 - tile->h0;
-	const int n = (int)(tile->t1 - tile->t0) * heads;
 
-	w->q = c->scratch;
+	w->q = scratch;
 	w->chunk = (struct part){(float *)(w->q + TILE_ROWS * q_bytes * (1 + op->n_tier)), w->m, w->l};
 	w->sum = (struct part){w->chunk.o + TILE_ROWS * dv, w->m_sum, w->l_sum};
 	w->span = (struct part){w->sum.o + TILE_ROWS * dv, w->m_span, w->l_span};
 	w->e = op->n_tier ? w->span.o + TILE_ROWS * dv : w->span.o;
-	w->k = (uint8_t *)(w->e + QN_ATTN_ROWS * QN_KV_BLOCK);
+	w->ml = w->e + QN_ATTN_ROWS * QN_KV_BLOCK;
+	w->k = (uint8_t *)(w->ml + 2 * TILE_ROWS);
 	w->v = w->k + expanded_k(op);
 	w->listed = w->v + expanded_v(op);
+}
+
+static void tile_begin(const struct run *c, const struct qn_op *op, const struct tile *tile, int h, struct work *w)
+{
+	const int64_t q_bytes = kv_query_bytes(op->head_dim);
+	const int group = op->n_head / op->n_head_kv, heads = tile->h1 - tile->h0;
+	const int n = (int)(tile->t1 - tile->t0) * heads;
+
+	work_at(op, c->scratch, w);
 	for (int r = 0; r < n; r++)
 		w->cap[r] = op->softcap * LOG2E * growth(op, c->batch->pos[tile->t0 + r / heads]);
 	for (int i = 0; i <= op->n_tier; i++)
@@ -635,6 +647,7 @@ static void attend_tile(const struct run *c, const struct qn_op *op, const struc
 struct items {
 	const struct qn_batch *batch;
 	int toks, heads, group, splits; /* splits: of a group too large for one tile */
+	int64_t rows; /* of the largest tile */
 	int64_t per_tile, n, at;
 	int64_t t0, t1, last;
 };
@@ -644,12 +657,14 @@ static struct items items_of(const struct run *c, const struct qn_op *op)
 	struct items it = {.batch = c->batch, .group = op->n_head / op->n_head_kv, .at = -1};
 
 	tile_shape(op, &it.toks, &it.heads);
-	if (it.toks > c->batch->n_tok)
-		it.toks = c->batch->n_tok; /* results of chunks take no more room than that */
 	it.splits = (it.group + it.heads - 1) / it.heads;
 	it.per_tile = (int64_t)op->n_head_kv * it.splits;
-	while (next_tile(c->batch, it.toks, &it.t0, &it.t1))
+	while (next_tile(c->batch, it.toks, &it.t0, &it.t1)) {
+		const int64_t rows = (it.t1 - it.t0) * it.heads;
+
 		it.n += it.per_tile;
+		it.rows = rows > it.rows ? rows : it.rows;
+	}
 	it.t0 = it.t1 = 0;
 	return it;
 }
@@ -676,83 +691,150 @@ static int64_t tile_chunks(const struct run *c, const struct qn_op *op, const st
 	return (end + CHUNK - 1) / CHUNK - first / CHUNK;
 }
 
-/* Where the result of the u-th chunk of all lies, in some thread's scratch; o is NULL where there is no room. */
-static struct part shared_part(const struct run *c, const struct qn_op *op, const struct items *it, int64_t u)
+/* How many chunks all items have, and the longest. */
+static int64_t count_chunks(const struct run *c, const struct qn_op *op, struct items it, int64_t *longest)
 {
-	const int64_t rows = (int64_t)it->toks * it->heads, dv = kv_pad(op->v_dim, 16);
-	const int64_t each = parts_bytes(op) / part_bytes(op, rows);
-	struct part p = {0};
+	struct tile tile;
+	int64_t all = 0;
 
-	if (u >= each * c->nth)
-		return p;
-	p.o = (float *)(c->scratch + (u / each - c->ith) * (int64_t)c->scratch_each + work_scratch(op)) +
-	      u % each * rows * (dv + 2);
-	p.m = p.o + rows * dv;
-	p.l = p.m + rows;
-	return p;
+	*longest = 0;
+	for (int64_t i = 0; i < it.n; i += it.per_tile) {
+		item(&it, i, &tile);
+
+		const int64_t chunks = tile_chunks(c, op, &tile);
+
+		all += chunks * it.per_tile;
+		*longest = chunks > *longest ? chunks : *longest;
+	}
+	return all;
+}
+
+/* An item, and which chunks of all are its own: from .. end. */
+struct walk {
+	struct items it;
+	struct tile tile;
+	int h;
+	int64_t i, from, end;
+};
+
+static void walk_on(const struct run *c, const struct qn_op *op, struct walk *w)
+{
+	w->h = item(&w->it, ++w->i, &w->tile);
+	w->from = w->end;
+	w->end += tile_chunks(c, op, &w->tile);
+}
+
+/* How many results of chunks of so many rows there is room for in a thread's scratch. */
+static int64_t parts_each(const struct qn_op *op, int64_t rows)
+{
+	return parts_bytes(op) / part_bytes(op, rows);
+}
+
+/* Room u for the result of a chunk, in some thread's scratch. */
+static struct part shared_part(const struct run *c, const struct qn_op *op, int64_t rows, int64_t u)
+{
+	const int64_t each = parts_each(op, rows), dv = kv_pad(op->v_dim, 16);
+	float *o = (float *)(c->scratch + (u / each - c->ith) * (int64_t)c->scratch_each + work_scratch(op)) +
+		   u % each * rows * (dv + 2);
+
+	return (struct part){o, o + rows * dv, o + rows * dv + rows};
+}
+
+/* The sum of the item that a wave begins with in the middle, in the scratch of the first or the second thread. */
+static struct part begun_part(const struct run *c, const struct qn_op *op, int64_t wave)
+{
+	struct work w;
+
+	work_at(op, c->scratch + (wave % 2 - c->ith) * (int64_t)c->scratch_each, &w);
+	return (struct part){w.sum.o, w.ml, w.ml + TILE_ROWS};
+}
+
+static void part_copy(const struct part *to, const struct part *from, int n, int64_t dv)
+{
+	memcpy(to->o, from->o, sizeof *to->o * (size_t)(n * dv));
+	memcpy(to->m, from->m, sizeof *to->m * (size_t)n);
+	memcpy(to->l, from->l, sizeof *to->l * (size_t)n);
+}
+
+/* Merges an item's results of the chunks u0 .. u1 of a wave, in their order, to what those of earlier waves gave. */
+static void merge_wave(const struct run *c, const struct qn_op *op, const struct walk *at, int64_t wave, int64_t u0,
+                       int64_t u1)
+{
+	const int64_t dv = kv_pad(op->v_dim, 16);
+	const int64_t from = at->from > u0 ? at->from : u0, end = at->end < u1 ? at->end : u1;
+	const int n = (int)(at->tile.t1 - at->tile.t0) * (at->tile.h1 - at->tile.h0);
+	struct work w;
+
+	work_at(op, c->scratch, &w);
+	if (at->from < u0) {
+		const struct part begun = begun_part(c, op, wave);
+
+		part_copy(&w.chunk, &begun, n, dv);
+	} else {
+		part_clear(&w.chunk, n, dv);
+	}
+	for (int64_t u = from; u < end; u++) {
+		const struct part p = shared_part(c, op, at->it.rows, u - u0);
+
+		part_merge(&w.chunk, &p, n, dv);
+	}
+	if (at->end <= u1) {
+		tile_end(c, op, &at->tile, at->h, &w.chunk);
+	} else {
+		const struct part begun = begun_part(c, op, wave + 1);
+
+		part_copy(&begun, &w.chunk, n, dv);
+	}
 }
 
 /*
- * Few items and many threads: chunks are dealt out by themselves, and merged in their order by whoever
- * has the item. Returns 0 where that is no use or where there is no room for the results.
+ * Few items and many threads: chunks are dealt out by themselves, as many at a time as there is room for results, and
+ * merged in their order by whoever has the item.
  */
-static int attend_chunks(struct run *c, const struct qn_op *op)
+static void attend_waves(struct run *c, const struct qn_op *op, const struct items *it, int64_t chunks)
 {
-	struct items it = items_of(c, op);
-	const int64_t n = it.n, dv = kv_pad(op->v_dim, 16);
-	struct tile tile;
+	const int64_t most = parts_each(op, it->rows) * c->nth;
+	struct walk first = {.it = *it, .i = -1};
+	int64_t tile = -1; /* whose queries are in w */
 	struct work w;
-	int64_t chunks = 0, u = 0, i, k, at = 0;
-	int h;
 
-	if (c->nth == 1 || n >= 4 * (int64_t)c->nth)
-		return 0;
-	for (i = 0; i < n; i++) {
-		item(&it, i, &tile);
-		chunks += tile_chunks(c, op, &tile);
-	}
-	if (chunks == n || !shared_part(c, op, &it, chunks - 1).o)
-		return 0;
+	for (int64_t wave = 0, u0 = 0; u0 < chunks; wave++, u0 += most) {
+		const int64_t u1 = u0 + most < chunks ? u0 + most : chunks;
+		struct deal deal = deal_begin(c->ith, c->nth, u1 - u0);
+		struct walk at, last;
+		int64_t k, block, end;
 
-	struct deal deal = deal_begin(c->ith, c->nth, chunks);
-
-	it = items_of(c, op);
-	i = 0;
-	h = item(&it, 0, &tile);
-	while ((u = deal_next(c->pool, c->step, &deal)) >= 0) {
-		int64_t first, end;
-
-		for (; u >= at + tile_chunks(c, op, &tile); h = item(&it, ++i, &tile))
-			at += tile_chunks(c, op, &tile);
-		tile_blocks(c, op, &tile, &first, &end);
-		tile_begin(c, op, &tile, h, &w);
-		w.chunk = shared_part(c, op, &it, u);
-		tile_chunk(c, op, &tile, h, &w, first / CHUNK + u - at);
-	}
-	run_barrier(c);
-	deal = deal_begin(c->ith, c->nth, n);
-	it = items_of(c, op);
-	at = 0;
-	i = 0;
-	while ((k = deal_next(c->pool, c->step + 1, &deal)) >= 0) {
-		for (; i < k; i++) {
-			item(&it, i, &tile);
-			at += tile_chunks(c, op, &tile);
+		while (first.end <= u0)
+			walk_on(c, op, &first);
+		at = first;
+		while ((k = deal_next(c->pool, c->step, &deal)) >= 0) {
+			while (at.end <= u0 + k)
+				walk_on(c, op, &at);
+			if (tile != at.i)
+				tile_begin(c, op, &at.tile, at.h, &w);
+			tile = at.i;
+			tile_blocks(c, op, &at.tile, &block, &end);
+			w.chunk = shared_part(c, op, it->rows, k);
+			tile_chunk(c, op, &at.tile, at.h, &w, block / CHUNK + u0 + k - at.from);
 		}
-		h = item(&it, k, &tile);
-
-		const int rows = (int)(tile.t1 - tile.t0) * (tile.h1 - tile.h0);
-
-		w.sum = (struct part){(float *)c->scratch, w.m_sum, w.l_sum};
-		part_clear(&w.sum, rows, dv);
-		for (u = 0; u < tile_chunks(c, op, &tile); u++) {
-			const struct part p = shared_part(c, op, &it, at + u);
-
-			part_merge(&w.sum, &p, rows, dv);
+		run_barrier(c);
+		if (c->ith == 0)
+			pool_clear(c->pool, c->step, 1);
+		last = at = first;
+		while (last.end < u1)
+			walk_on(c, op, &last);
+		deal = deal_begin(c->ith, c->nth, last.i - first.i + 1);
+		while ((k = deal_next(c->pool, c->step + 1, &deal)) >= 0) {
+			while (at.i < first.i + k)
+				walk_on(c, op, &at);
+			merge_wave(c, op, &at, wave, u0, u1);
 		}
-		tile_end(c, op, &tile, h, &w.sum);
+		if (u1 == chunks)
+			return;
+		run_barrier(c);
+		if (c->ith == 0)
+			pool_clear(c->pool, c->step + 1, 1);
 	}
-	return 1;
 }
 
 static int select_ok(const struct plan *p, const struct qn_op *op)
@@ -798,17 +880,20 @@ static int attend_check(const struct plan *p, const struct qn_op *op)
 
 static void attend_run(struct run *c, const struct qn_op *op)
 {
-	if (!attend_chunks(c, op)) {
-		struct items it = items_of(c, op);
-		struct deal deal = deal_begin(c->ith, c->nth, it.n);
-		struct tile tile;
-		int64_t i;
+	struct items it = items_of(c, op);
+	struct deal deal = deal_begin(c->ith, c->nth, it.n);
+	struct tile tile;
+	int64_t longest, i;
+	const int64_t chunks = c->nth == 1 ? 0 : count_chunks(c, op, it, &longest);
 
-		while ((i = deal_next(c->pool, c->step, &deal)) >= 0) {
-			const int h = item(&it, i, &tile);
+	if (chunks && longest > 1 && longest * LONG_PART * c->nth > chunks) {
+		attend_waves(c, op, &it, chunks);
+		return;
+	}
+	while ((i = deal_next(c->pool, c->step, &deal)) >= 0) {
+		const int h = item(&it, i, &tile);
 
-			attend_tile(c, op, &tile, h);
-		}
+		attend_tile(c, op, &tile, h);
 	}
 }
 

@@ -130,6 +130,7 @@ void check_kept(void);
 void check_delta(void);
 void check_scan(void);
 void check_select(void);
+void check_waves(void);
 void check_compress(void);
 void check_adapt(void);
 void check_logits(void);

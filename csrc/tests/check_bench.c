@@ -1,6 +1,7 @@
 /*
  * check_bench.c - each kernel alone, on one thread, on data that stay in the second-level cache.
- * A product is measured against the set's own int8 peak, found in the same run.
+ * A product is measured against the set's own int8 peak, found in the same run. Attention of one
+ * token is measured over long sequences, too, on two threads.
  */
 #define _POSIX_C_SOURCE 200809L
 #include <math.h>
@@ -169,6 +170,50 @@ static void attn_of(struct set *s, int type, int dim, int n, int blocks)
 	guard_free_all();
 }
 
+/* One token of 20 heads that share a latent vector, as GLM 4.7 Flash has, over more and more positions. */
+static void deep(struct set *s)
+{
+	enum { HEADS = 20, DIM = 576, VALUE = 512, MOST = 64 << 10, BLOCKS = MOST / QN_KV_BLOCK };
+	static int32_t table[BLOCKS];
+	const int32_t seq = 0;
+	const struct qn_op op = {.kind = QN_OP_ATTEND, .src = 0, .dst = 1, .n_head = HEADS, .n_head_kv = 1,
+	                         .head_dim = DIM, .v_dim = VALUE, .v_in_k = 1, .k_type = QN_KV_I16,
+	                         .v_type = QN_KV_I16};
+	const size_t unit = qn_kv_bytes(QN_KV_I16, QN_KV_I16, 1, DIM, 0), scratch = qn_plan_scratch(&op, 1, 1);
+	uint8_t *kv = guard_alloc(unit * BLOCKS), *room = guard_alloc(2 * scratch);
+	float *q = guard_alloc(sizeof *q * HEADS * DIM), *y = guard_alloc(sizeof *y * HEADS * VALUE), x[DIM];
+	const struct qn_buf bufs[] = {{q, HEADS * DIM}, {y, HEADS * VALUE}};
+	const struct qn_group group = {kv, (int64_t)unit, table, BLOCKS};
+	struct qn_pool *pool;
+
+	if (qn_pool_create(&pool, NULL, 2))
+		return;
+	for (int i = 0; i < HEADS * DIM; i++)
+		q[i] = 0.1f * rnd_normal();
+	for (int i = 0; i < QN_KV_BLOCK; i++) {
+		for (int d = 0; d < DIM; d++)
+			x[d] = rnd_normal();
+		kv_put_kv(QN_KV_I16, kv, i, x, DIM);
+	}
+	for (int b = 0; b < BLOCKS; b++) {
+		table[b] = b;
+		if (b)
+			memcpy(kv + (size_t)b * unit, kv, unit);
+	}
+	for (int n = 4 << 10; n <= MOST; n += n < 24 << 10 ? 2 << 10 : 8 << 10) {
+		const int32_t pos = n - 1;
+		const struct qn_batch batch = {.pos = &pos, .seq = &seq, .groups = &group, .n_tok = 1, .n_seq = 1,
+		                               .n_group = 1};
+		double time;
+
+		TIME(time, run_ops(pool, &op, 1, bufs, &batch, room, 2 * scratch, NULL));
+		printf("%-10s  attend 20 x %d over %6d positions, 2 threads  %7.3f ms  %6.1f ns a position\n", s->name, DIM,
+		       n, time * 1e3, time * 1e9 / n);
+	}
+	qn_pool_destroy(pool);
+	guard_free_all();
+}
+
 static void attn(struct set *s)
 {
 	static const int rows[] = {1, 4, 8, QN_ATTN_ROWS};
@@ -181,6 +226,8 @@ static void attn(struct set *s)
 			if (s->isa) /* one head's share of 4 rows, with grouped queries */
 				attn_of(s, type, dim, 4, (64 << 20) / (int)qn_kv_bytes(type, type, 1, dim, dim));
 		}
+	if (s->isa)
+		deep(s);
 }
 
 static void line(const struct set *s, const char *kernel, double bytes_per_second)
