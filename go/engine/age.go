@@ -21,7 +21,7 @@ func (s *Sequence) age(n int) error {
 func (l *Loop) age() {
 	var all []*kvcache.Aging
 	for _, j := range l.jobs {
-		if j.seq == nil {
+		if j.seq == nil || j.late != nil {
 			continue
 		}
 		aging, err := j.seq.table.Age()

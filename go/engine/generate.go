@@ -2,10 +2,11 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"sync"
 	"time"
 
+	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/sched"
 )
@@ -57,12 +58,14 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(
 	st.CachedTokens = s.rewind(p.Prompt[:len(p.Prompt)-1]) // the last is evaluated in any case, for its logits
 	g.Resume(st.CachedTokens)
 	cuts := cuts(e.tree.Cuts(s.space, p.Prompt, st.CachedTokens))
+	if s, ok := g.Constraint.(constrain.Stopper); ok {
+		s.StopWhen(func() bool { return ctx.Err() != nil })
+	}
 	leave := e.device.enter()
 	defer leave()
 	c, forget := cancelOf(ctx)
 	defer forget()
 	begun := time.Now()
-	var prepared sync.WaitGroup
 	var drafting time.Duration // for the next pass
 	g.Speculate(e.library, s.space)
 	text := e.drafts.text(g, e.library, s.space)
@@ -86,8 +89,9 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(
 		e.item[0] = Item{Seq: s, IDs: e.ids, Rows: g.Rows(n), Branches: g.Split(branches)}
 		at := s.Len()
 		var step Step
+		var masks masks
 		if g.Constraint != nil && e.item[0].Rows > 0 {
-			prepared.Go(func() { g.Prepare(n) }) // beside the pass
+			masks = compute(func() { g.Prepare(n) })
 		}
 		var pass sched.Pass
 		shape := sched.ShapeOf(at, n)
@@ -96,7 +100,11 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(
 			start := time.Now()
 			e.awaited = false
 			err := e.pass(c, e.item[:])
-			if prepared.Wait(); err != nil {
+			if !masks.ready() { // other models need not wait for them
+				e.awaited = true
+				e.device.aside(masks.wait)
+			}
+			if err != nil {
 				return err
 			}
 			g.keepBranches(len(e.item[0].Branches))
@@ -113,7 +121,9 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(
 				}
 			}
 			err = e.heads(e.item[:], func(parts []part) (err error) {
-				step, err = g.Advance(n, parts[0].rows)
+				if step, err = g.Advance(n, parts[0].rows); errors.Is(err, constrain.ErrStopped) {
+					err = ctx.Err()
+				}
 				return err
 			})
 			if e.mtp != nil && err == nil {

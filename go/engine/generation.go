@@ -273,8 +273,8 @@ func (g *Generation) Advance(n int, rows [][]float32) (Step, error) {
 	for k, last := 0, -1; k < len(rows); {
 		logits := rows[k]
 		if g.Constraint != nil && g.masks[k].Empty() {
-			if f, ok := g.Constraint.(constrain.Failer); ok && f.Err() != nil {
-				return end(""), f.Err()
+			if err := g.failed(); err != nil {
+				return end(""), err
 			}
 			return end(Stopped), nil // the text is complete
 		}
@@ -299,6 +299,9 @@ func (g *Generation) Advance(n int, rows [][]float32) (Step, error) {
 			return end(CtxFull), nil
 		}
 		if g.Constraint != nil && !g.Constraint.Accept(t.ID) {
+			if err := g.failed(); err != nil {
+				return end(""), err
+			}
 			return end(""), constrain.ErrLimit // it bounds what it follows more tightly than what it allows
 		}
 		if !right {
@@ -312,6 +315,14 @@ func (g *Generation) Advance(n int, rows [][]float32) (Step, error) {
 		g.Propose(g.forecast[:min(len(g.forecast), maxForecast)])
 	}
 	return end(""), nil
+}
+
+// failed returns why the constraint allows nothing any more, if it has failed.
+func (g *Generation) failed() error {
+	if f, ok := g.Constraint.(constrain.Failer); ok {
+		return f.Err()
+	}
+	return nil
 }
 
 // maxForecast is the maximum number of drafts from a constraint: with the token before them, half of the rows

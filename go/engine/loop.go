@@ -69,6 +69,7 @@ type Loop struct {
 	planned []sched.Item
 	items   []Item
 	batch   []*job
+	late    []*job        // in no pass until their masks are computed
 	readers []*reading    // of the batch
 	ids     []int32       // of the items
 	filled  time.Duration // what it took to have memory for the items
@@ -181,6 +182,7 @@ func (l *Loop) run() {
 	defer leave()
 	for {
 		l.pulse.beat.Store(int64(l.now()))
+		l.resumeLate()
 		l.mu.Lock()
 		l.runCalls()
 		ended := l.sweep()

@@ -139,7 +139,7 @@ func (l *Loop) regrow(n, all uint64) {
 			most = min(most, len(j.Prompt)+j.gen.MaxTokens)
 		}
 		if need := min(least(kv.Layout(), most), kv.Most()); j.ended == nil && kv.Limit() < need {
-			j.ended = &MemoryError{limit, reason, RetryPressure, need, kv.Limit()}
+			j.end(&MemoryError{limit, reason, RetryPressure, need, kv.Limit()})
 			l.nudge()
 		}
 	}

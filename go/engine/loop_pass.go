@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quern-llm/quern/go/constrain"
+	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/sched"
 )
@@ -17,12 +19,15 @@ func (l *Loop) pass() {
 	steps := make([]step, len(l.batch))
 	took, err := l.forward(steps)
 	if err != nil { // ErrStopped or ErrDamaged: tokens were validated by Submit
+		for i := range steps {
+			steps[i].masks.wait()
+		}
 		l.mu.Lock()
 		undo(l.items)
 		for _, j := range l.batch {
 			j.inPass = 0
 			if !errors.Is(err, model.ErrStopped) && j.ended == nil {
-				j.ended = err
+				j.end(err)
 			}
 		}
 		l.mu.Unlock()
@@ -39,25 +44,25 @@ func (l *Loop) pass() {
 	}
 	l.count(l.planned, info)
 	for i, j := range l.batch {
-		if guessed, _ := steps[i].Drafts.Total(); guessed > 0 {
-			l.counts.Drafts++
-		}
-		l.counts.Drafted = l.counts.Drafted.Plus(steps[i].Drafts)
-		j.usage.Drafted = j.usage.Drafted.Plus(steps[i].Drafts)
+		l.countDrafts(j, steps[i].Drafts)
 	}
 	if l.e.timeless {
 		took = 0
 	}
 	l.sched.Ran(l.planned, took)
 	for i, j := range l.batch {
-		l.items[i].adopt(j.gen.taken)
-		j.seq.settle(j.gen)
+		if steps[i].late {
+			l.postpone(j, l.items[i], &steps[i])
+		} else {
+			l.items[i].adopt(j.gen.taken)
+			j.seq.settle(j.gen)
+		}
 		j.progress.Done = min(j.seq.Len(), j.progress.Total)
 		j.inPass = 0
 		if steps[i].prompt = j.first.IsZero(); steps[i].prompt && !j.NoCache {
 			j.seq.keepPrompt(j.namespace, j.cuts, len(j.Prompt)) // for requests that wait for this prefix
 		}
-		if steps[i].err == nil {
+		if !steps[i].late && steps[i].err == nil {
 			j.clock(steps[i].Step, time.Now())
 		}
 	}
@@ -69,7 +74,7 @@ func (l *Loop) pass() {
 		l.tier.nudge()
 	}
 	for i, j := range l.batch {
-		if l.isLive(j) {
+		if !steps[i].late && l.isLive(j) {
 			l.deliver(j, steps[i])
 		}
 	}
@@ -79,7 +84,7 @@ func (l *Loop) pass() {
 // forward waits for the engine's turn on the device, runs the pass, and advances its requests with their
 // logits. The returned time excludes the wait.
 func (l *Loop) forward(steps []step) (took time.Duration, err error) {
-	prepared := l.prepare(steps)
+	l.prepare(steps)
 	err = l.e.device.inTurn(func() error {
 		start, waited := time.Now(), time.Duration(0)
 		var between func()
@@ -89,11 +94,10 @@ func (l *Loop) forward(steps []step) (took time.Duration, err error) {
 				waited += l.e.device.yield()
 			}
 		}
-		err := l.e.runner.Forward(l.stop, between)
-		prepared.Wait()
-		if err != nil {
+		if err := l.e.runner.Forward(l.stop, between); err != nil {
 			return err
 		}
+		l.awaitAll(steps)
 		l.mu.Lock()
 		commit(l.items)
 		l.mu.Unlock()
@@ -156,17 +160,21 @@ type step struct {
 	Step
 	prompt bool // the tokens evaluated were of the prompt
 	err    error
+
+	masks masks
+	late  bool        // they take longer than the pass
+	rows  [][]float32 // of logits, kept for then
 }
 
 // prepare computes the constraint masks of requests that will be sampled, while the pass runs.
-func (l *Loop) prepare(steps []step) *sync.WaitGroup {
-	var wg sync.WaitGroup
+func (l *Loop) prepare(steps []step) {
 	for i, j := range l.batch {
-		if j.Constraint != nil && l.items[i].Rows > 0 {
-			wg.Go(func() { steps[i].err = l.guard(j, func() { j.gen.Prepare(len(l.items[i].IDs)) }) })
+		if j.Constraint == nil || l.items[i].Rows == 0 {
+			continue
 		}
+		n := len(l.items[i].IDs)
+		steps[i].masks = compute(func() { steps[i].err = l.guard(j, func() { j.gen.Prepare(n) }) })
 	}
-	return &wg
 }
 
 // read passes the rows of the pass to its Readers.
@@ -176,7 +184,7 @@ func (l *Loop) read(steps []step) {
 		l.readers = append(l.readers, j.gen.reading)
 	}
 	l.e.read(l.items, l.readers, func(i int, f func()) {
-		if steps[i].err == nil {
+		if !steps[i].late && steps[i].err == nil {
 			steps[i].err = l.guard(l.batch[i], f)
 		}
 	})
@@ -187,15 +195,36 @@ func (l *Loop) advance(steps []step) {
 	l.e.heads(l.items, func(parts []part) error {
 		each(len(parts), func(k int) {
 			j, s := l.batch[parts[k].item], &steps[parts[k].item]
-			if s.err != nil {
+			if s.late {
+				s.keep(parts[k].rows)
 				return
 			}
-			if err := l.guard(j, func() { s.Step, s.err = j.gen.Advance(len(l.items[parts[k].item].IDs), parts[k].rows) }); err != nil {
-				s.err = err
-			}
+			l.sample(j, s, len(l.items[parts[k].item].IDs), parts[k].rows)
 		})
 		return nil
 	})
+}
+
+// sample samples the next tokens of a request of which the last n were evaluated.
+func (l *Loop) sample(j *job, s *step, n int, rows [][]float32) {
+	if s.err != nil {
+		return
+	}
+	if err := l.guard(j, func() { s.Step, s.err = j.gen.Advance(n, rows) }); err != nil {
+		s.err = err
+	}
+	if errors.Is(s.err, constrain.ErrStopped) {
+		s.err = ErrDeadline // else it has ended, and nobody is told
+	}
+}
+
+// countDrafts counts the drafts of a request in a pass.
+func (l *Loop) countDrafts(j *job, c draft.Counts) {
+	if guessed, _ := c.Total(); guessed > 0 {
+		l.counts.Drafts++
+	}
+	l.counts.Drafted = l.counts.Drafted.Plus(c)
+	j.usage.Drafted = j.usage.Drafted.Plus(c)
 }
 
 // each calls f for 0 to n-1, in parallel on all CPUs: sampling from a large vocabulary takes noticeable time.

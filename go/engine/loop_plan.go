@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/quern-llm/quern/go/kernel"
@@ -22,17 +23,30 @@ type job struct {
 	slot      int
 	progress  Progress
 	usage     Usage
-	announced bool       // the Sink was told that evaluation has begun
-	ended     error      // reason to end, once there is one
-	inPass    int64      // tokens in the running pass
-	cuts      cuts       // of the prompt
-	restored  bool       // a prefix was read from disk for it, and not found yet
-	fresh     bool       // the last pass gave it tokens, and what may follow is to be drafted
-	text      *modelText // nil: the draft model is not asked
-	own       *mtpText   // nil: nor is the model's own layer that drafts
-	parked    *Sequence  // while the request waits: a shifted one, which the tree cannot keep
+	announced bool        // the Sink was told that evaluation has begun
+	ended     error       // reason to end, once there is one
+	gone      atomic.Bool // there is one, or it is removed
+	inPass    int64       // tokens in the running pass
+	late      *postponed  // nil: it is sampled
+	cuts      cuts        // of the prompt
+	restored  bool        // a prefix was read from disk for it, and not found yet
+	fresh     bool        // the last pass gave it tokens, and what may follow is to be drafted
+	text      *modelText  // nil: the draft model is not asked
+	own       *mtpText    // nil: nor is the model's own layer that drafts
+	parked    *Sequence   // while the request waits: a shifted one, which the tree cannot keep
 
 	submitted, started, first time.Time
+}
+
+// end sets the reason for which a request ends.
+func (j *job) end(why error) {
+	j.ended = why
+	j.gone.Store(true)
+}
+
+// over reports whether nobody waits for a request any more. It may be called without the lock.
+func (j *job) over() bool {
+	return j.gone.Load() || !j.Deadline.IsZero() && time.Now().After(j.Deadline)
 }
 
 // shelf names the group of recent texts that drafts may come from.
@@ -65,6 +79,8 @@ func (l *Loop) remove(j *job) {
 		l.counts.Cancellations++
 	}
 	l.sched.Remove(j.id)
+	j.gone.Store(true)
+	l.forget(j)
 	j.text.close()
 	if j.gen.drafter != nil && !j.NoCache {
 		l.e.library.Keep(j.shelf(), j.gen.Known()[len(j.Prompt):])
@@ -157,7 +173,7 @@ func (l *Loop) shift() {
 	}
 	var all []moving
 	for _, j := range l.jobs {
-		if j.seq == nil || !j.gen.shift.due(j.seq.Len()) {
+		if j.seq == nil || j.late != nil || !j.gen.shift.due(j.seq.Len()) {
 			continue
 		}
 		move, err := j.seq.beginShift(j.gen.shift, j.namespace)
@@ -202,7 +218,7 @@ func (l *Loop) plan(ended *[]*job) bool {
 	})
 	for _, id := range a.Expired {
 		j := l.jobs[id]
-		j.ended = ErrDeadline
+		j.end(ErrDeadline)
 		l.remove(j)
 		*ended = append(*ended, j)
 	}
@@ -273,6 +289,7 @@ func (l *Loop) yield(j *job) {
 	if j.seq == nil {
 		return
 	}
+	l.forget(j)
 	j.text.close()
 	l.park(j, true)
 	l.freeSlot(j)

@@ -7,6 +7,7 @@ import (
 	"math"
 	"time"
 
+	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/model/arch"
 	"github.com/quern-llm/quern/go/sched"
@@ -107,7 +108,10 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 	if other := l.jobs[dropped]; other != nil && other.ended == nil { // a request of another flow left its place to r
 		busy := l.sched.Busy()
 		l.counts.RejectedRequests++
-		other.ended = &BusyError{busy.Queued, busy.RetryAfter}
+		other.end(&BusyError{busy.Queued, busy.RetryAfter})
+	}
+	if s, ok := j.Constraint.(constrain.Stopper); ok {
+		s.StopWhen(j.over)
 	}
 	l.jobs[j.id] = j
 	l.pulse.work.Store(int64(len(l.jobs)))
@@ -153,7 +157,7 @@ func (l *Loop) end(j *job, why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if j.ended == nil && l.jobs[j.id] == j {
-		j.ended = why
+		j.end(why)
 		if l.goneTokens += j.inPass; j.inPass > 0 && l.goneTokens*2 >= l.passTokens {
 			l.stop.Set()
 		}

@@ -181,7 +181,7 @@ func (l *Loop) draft() {
 	start := time.Now()
 	fresh, texts, own := l.fresh[:0], l.texts[:0], l.own[:0]
 	for _, j := range l.batch {
-		if j.fresh && l.isLive(j) {
+		if j.fresh && j.late == nil && l.isLive(j) {
 			fresh = append(fresh, j)
 		}
 		j.fresh = false

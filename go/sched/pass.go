@@ -375,6 +375,7 @@ func (s *Scheduler) Shape(items []Item) Shape {
 // now all evaluated, a token can be sampled: the caller then calls Sampled, or removes
 // the request.
 func (s *Scheduler) Ran(items []Item, took time.Duration) (complete []uint64) {
+	s.passes++
 	s.Cost.Observe(s.Shape(items), took)
 	s.ran(items, took)
 	for _, it := range items {
@@ -387,6 +388,7 @@ func (s *Scheduler) Ran(items []Item, took time.Duration) (complete []uint64) {
 		s.charge(j.flow, it.All(), len(items))
 		if j.todo() == 0 {
 			complete = append(complete, j.ID)
+			j.complete = s.passes
 		}
 	}
 	s.last.ended = len(complete)
@@ -394,13 +396,15 @@ func (s *Scheduler) Ran(items []Item, took time.Duration) (complete []uint64) {
 }
 
 // Sampled records that a request has some more tokens, of which all but one were
-// accepted drafts: `evaluated` of its tokens need no further pass.
+// accepted drafts: `evaluated` of its tokens need no further pass. Until it is called, the request is in no pass.
 func (s *Scheduler) Sampled(id uint64, tokens, evaluated int) {
 	if j := s.find(id); j != nil {
 		j.known += tokens
 		j.done = evaluated
-		s.last.Tokens += tokens
-		s.last.ended--
+		if j.complete == s.passes { // else it was sampled later, and counts as one that has ended
+			s.last.Tokens += tokens
+			s.last.ended--
+		}
 	}
 }
 

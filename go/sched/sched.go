@@ -76,19 +76,21 @@ type Scheduler struct {
 	flows   map[string]*flow
 	last    generated
 	spent   time.Duration // on drafting for the next pass
+	passes  uint64        // that have run
 }
 
 // job is a request that is waiting or running.
 type job struct {
 	Request
-	flow   *flow
-	round  int64         // of the flow that it is scheduled as: see lend
-	since  time.Duration // time of arrival
-	known  int           // tokens: the prompt and those generated
-	done   int           // tokens evaluated
-	gone   int           // evaluated tokens without positions: see Shifted
-	drafts []Draft       // for the next pass
-	begun  bool          // it has run before
+	flow     *flow
+	round    int64         // of the flow that it is scheduled as: see lend
+	since    time.Duration // time of arrival
+	known    int           // tokens: the prompt and those generated
+	done     int           // tokens evaluated
+	gone     int           // evaluated tokens without positions: see Shifted
+	drafts   []Draft       // for the next pass
+	begun    bool          // it has run before
+	complete uint64        // the pass that evaluated the last of its tokens
 }
 
 // todo returns the number of tokens to evaluate before the next one is sampled.

@@ -1,11 +1,17 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
+	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/quern-llm/quern/go/demo"
 )
@@ -39,5 +45,73 @@ func TestForms(t *testing.T) {
 	// A request's form replaces the server's.
 	if _, v := s.post("/completion", `{"prompt":"Once","guided_choice":["yes"]}`); v["content"] != "yes" {
 		t.Errorf("%v, want yes", v["content"])
+	}
+}
+
+// An ambiguous grammar takes its own time: others go on, and its request ends, by itself, by its deadline, or because
+// its client leaves.
+func TestAmbiguousGrammars(t *testing.T) {
+	layers := "root ::= x0+\n"
+	for i := range 40 {
+		layers += fmt.Sprintf("x%d ::= x%[2]d | [a-z ] x%[2]d | x%[2]d [a-z ] | \"(\" x%[2]d \")\"\n", i, i+1)
+	}
+	layers += "x40 ::= [a-z]\n"
+	s := serve(t, demo.Name, "--parallel", "4", "--drain", "2s")
+	const most = 5 * time.Second // without load, some 10 ms
+	for name, grammar := range map[string]string{"layers": layers, "pairs": `root ::= root root | [a-z] | " "`} {
+		t.Run(name, func(t *testing.T) {
+			body := func(more string) string {
+				b, err := json.Marshal(grammar)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return fmt.Sprintf(`{"prompt":"Once upon a time","n_predict":400,"grammar":%s%s}`, b, more)
+			}
+			r, lines := s.stream(`{"prompt":"Once","n_predict":400,"ignore_eos":true,"stream":true}`)
+			defer r.Body.Close()
+			longest, beside := time.Duration(0), make(chan struct{})
+			go func() {
+				defer close(beside)
+				for last := time.Now(); lines.Scan(); last = time.Now() {
+					longest = max(longest, time.Since(last))
+				}
+			}()
+			begun := time.Now()
+			status, v := s.post("/completion", body(""))
+			message := fmt.Sprint(v["error"])
+			if status != 200 && (status != 400 || !strings.Contains(message, "too ambiguous") || strings.Contains(message, "\n")) {
+				t.Errorf("%d %v", status, v)
+			}
+			t.Logf("%d after %v", status, time.Since(begun))
+			begun = time.Now()
+			if status, v := s.post("/completion", body(`,"deadline_ms":300,"cache_prompt":false`)); time.Since(begun) > most || status == 500 {
+				t.Errorf("with a deadline: %d %v after %v", status, v, time.Since(begun))
+			}
+			ctx, leave := context.WithTimeout(t.Context(), 100*time.Millisecond)
+			defer leave()
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://quern/completion", strings.NewReader(body("")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r, err := s.client.Do(req); err == nil {
+				r.Body.Close()
+			}
+			<-beside
+			if longest > most {
+				t.Errorf("a stream beside it waited %v for a token", longest)
+			}
+			t.Logf("a stream beside it waited at most %v for a token", longest)
+			if status, _ := s.get("/livez"); status != 200 {
+				t.Errorf("/livez gave %d", status)
+			}
+			if !s.eventually(func() bool { return s.metric("llamacpp:requests_processing") == 0 }) {
+				t.Error("a request runs without a client")
+			}
+		})
+	}
+	begun := time.Now()
+	s.cmd.Process.Signal(syscall.SIGTERM)
+	if code := s.wait(); code != 0 || time.Since(begun) > most {
+		t.Errorf("it ended with %d after %v", code, time.Since(begun))
 	}
 }
