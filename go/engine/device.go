@@ -3,6 +3,7 @@ package engine
 import (
 	"io"
 	"runtime"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -50,6 +51,7 @@ type Device struct {
 	shared *model.Shared // weights that engines have in common
 
 	program *mem.Reservation              // what the program itself takes; nil: not counted
+	gc      goHeap                        // under mu
 	heap    []heapPart                    // of it, counted apart; under mu
 	level   atomic.Int32                  // Pressure
 	shed    func(n uint64) (freed uint64) // releases weights of models that are not used; nil: nothing does
@@ -143,7 +145,12 @@ func (d *Device) leave(e *Engine) {
 func (d *Device) Budget() *mem.Budget { return d.budget }
 
 // Close stops the threads. Engines on the device must be closed before. Closing again is a no-op.
-func (d *Device) Close() { d.pool.Close() }
+func (d *Device) Close() {
+	d.pool.Close()
+	if d.program != nil {
+		debug.SetMemoryLimit(d.gc.user)
+	}
+}
 
 // enter locks the goroutine to its OS thread and puts it in its place while kernels run, because the caller is
 // the pool's first thread. The returned function undoes both. Several goroutines may have entered; with

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"fmt"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -50,15 +51,23 @@ const RetryPressure = 5 * time.Second
 // Pressure returns the memory pressure of the device.
 func (d *Device) Pressure() Pressure { return Pressure(d.level.Load()) }
 
+// programPurpose is the budget purpose of the program's memory.
+const programPurpose = "the program"
+
 // CountProgram reserves from the budget, now and at each Adjust, the memory of the program outside the
-// budget's other purposes: the Go heap with tokenizers and grammars, and stacks.
+// budget's other purposes: the Go heap with tokenizers and grammars, and stacks. The heap may grow to what the budget
+// leaves to it, until the device is closed.
 func (d *Device) CountProgram() error {
 	if d.program != nil {
 		return nil
 	}
-	r, err := d.budget.Reserve("the program", ProgramBytes(d.budget))
-	d.program = r
-	return err
+	r, err := d.budget.Reserve(programPurpose, ProgramBytes(d.budget))
+	if err != nil {
+		return err
+	}
+	d.program, d.gc = r, goHeap{user: debug.SetMemoryLimit(-1), base: heapBytes()}
+	d.limitHeap()
+	return nil
 }
 
 // Adjust keeps the device within the machine's limits. If usage exceeds the limit, or tasks stall on memory,
@@ -71,6 +80,10 @@ func (d *Device) Adjust(r Reading) (changes []string) {
 	d.measure()
 	was, whose := d.budget.Limit()
 	d.budget.SetLimit(r.Limit, r.Reason)
+	if d.program != nil && d.littered(d.budget.Over() > 0) {
+		d.Collect()
+	}
+	d.limitHeap()
 	// Available memory varies with everything else on the machine. A shortage is reported below.
 	moved := max(was, r.Limit)-min(was, r.Limit) > max(was, r.Limit)/8
 	if r.Reason != whose || moved && r.Reason != machine.Available {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"math"
 	"runtime/debug"
 	"runtime/metrics"
 	"slices"
@@ -48,17 +49,80 @@ func (d *Device) measure() {
 	}
 }
 
+// A goHeap is what a Device knows of Go's heap.
+type goHeap struct {
+	user  int64  // the limit of GOMEMLIMIT, or the largest number
+	base  uint64 // bytes after the last Collect, or at first
+	was   uint64 // bytes at the last reading
+	since int    // readings since the last Collect
+}
+
+const (
+	// littleGarbage is not worth a collection before its time.
+	littleGarbage = 64 << 20
+	// collectEvery is the least number of readings from one such collection to the next.
+	collectEvery = 5
+	// 1/heapMargin of the limit is neither for the heap nor for other purposes: the collector keeps to its limit only
+	// roughly.
+	heapMargin = 32
+)
+
+// littered reports whether the heap has much more than it grows to by itself, and no longer grows: what many long
+// prompts leave behind would else stay for minutes. If memory is short, it need not have ended.
+func (d *Device) littered(short bool) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	h, n := &d.gc, heapBytes()
+	grows := n > h.was
+	h.was = n
+	h.since++
+	return n > 2*h.base+littleGarbage && (short || !grows && h.since >= collectEvery)
+}
+
+// limitHeap lets the heap grow to what the budget leaves to it, and to what it cannot do without. The collector
+// works more as the heap comes near that.
+func (d *Device) limitHeap() {
+	if d.program == nil {
+		return
+	}
+	limit, _ := d.budget.Limit()
+	by := d.budget.ByPurpose()
+	apart := uint64(programBytes) + limit/heapMargin
+	for purpose, n := range by {
+		if purpose != programPurpose && !slices.Contains(heapPurposes, purpose) {
+			apart += n
+		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, p := range d.heap {
+		apart -= min(apart, p.taken.Bytes())
+	}
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	least := live[0].Value.Uint64()*5/4 + littleGarbage/2
+	debug.SetMemoryLimit(min(int64(min(max(limit-min(limit, apart), least), math.MaxInt64)), d.gc.user))
+}
+
 // Collect runs the garbage collector and updates the program's memory in the budget.
 func (d *Device) Collect() {
 	debug.FreeOSMemory()
+	d.mu.Lock()
+	d.gc.base, d.gc.since = heapBytes(), 0
+	d.mu.Unlock()
 	d.measure()
+}
+
+// heapBytes returns the memory that Go's runtime has from the system.
+func heapBytes() uint64 {
+	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
+	metrics.Read(samples)
+	return samples[0].Value.Uint64() - samples[1].Value.Uint64()
 }
 
 // ProgramBytes returns the memory of this process outside the budget's reservations.
 func ProgramBytes(b *mem.Budget) uint64 {
-	samples := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
-	metrics.Read(samples)
-	heap := samples[0].Value.Uint64() - samples[1].Value.Uint64()
+	heap := heapBytes()
 	by := b.ByPurpose()
 	counted := uint64(0) // of the heap
 	for _, purpose := range heapPurposes {
