@@ -410,3 +410,27 @@ func TestWaitingIsBounded(t *testing.T) {
 		t.Errorf("the first: %d", status)
 	}
 }
+
+// Reading about a model loads none: what is not loaded is said, whatever the request wants.
+func TestReadingLoadsNothing(t *testing.T) {
+	s, _ := newRouter(t, nil)
+	for _, path := range []string{"/props", "/slots", "/lora-adapters", "/tokenizer_info"} {
+		for _, more := range []string{"", "&autoload=true"} {
+			status, b, _ := s.do("GET", path+"?model=a"+more, "")
+			if status != http.StatusBadRequest || !strings.Contains(string(b), "not loaded") {
+				t.Errorf("%s%s: status %d, %s", path, more, status, b)
+			}
+		}
+		if n := len(s.server.models.Loaded()); n != 0 {
+			t.Fatalf("%s loaded a model", path)
+		}
+	}
+	if status, b, _ := s.do("POST", "/completion", `{"model":"a","prompt":"x"}`); status != 200 {
+		t.Fatalf("status %d, %s", status, b)
+	}
+	for _, path := range []string{"/props", "/slots", "/lora-adapters"} {
+		if status, b, _ := s.do("GET", path+"?model=a", ""); status != 200 {
+			t.Errorf("%s: status %d, %s", path, status, b)
+		}
+	}
+}

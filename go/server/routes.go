@@ -13,7 +13,7 @@ type route struct {
 	handle  func(*Request) error
 	within  bool    // its paths are handled by a route with a wildcard
 	always  bool    // served even while the model is loading
-	asleep  bool    // served without waking a model that sleeps
+	asleep  bool    // served without waking a model that sleeps; a GET does not load one either
 	admin   bool    // only for keys with the role admin
 	dialect Dialect // nil: Plain
 	models  bool    // it has Anthropic's form too, for clients who say that they are Anthropic's

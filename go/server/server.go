@@ -262,6 +262,9 @@ func (s *Server) answer(req *Request) error {
 		return err
 	}
 	if r.asleep {
+		if r.method == http.MethodGet { // reading changes nothing
+			req.stay.Load = new(bool)
+		}
 		if st, err := s.models.Status(name); err == nil && st.Model != nil {
 			req.Model = st.Model
 			return r.handle(req)
