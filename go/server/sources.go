@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"sync"
@@ -16,6 +17,7 @@ type Source struct {
 	Path     string
 	Settings []string  // that differ from those of other models, as flags
 	Info     ModelInfo // as far as it is known
+	Ctx      int       // positions of a sequence, if they were chosen; 0: as many as the model was trained with, or as fit
 	Modified time.Time // of the file
 }
 
@@ -85,13 +87,13 @@ func (s *Server) Remove(name string) {
 // Load loads a model and returns when that is done.
 func (s *Server) Load(name string) error { return s.models.Await(name) }
 
-// LongestContext returns the longest context that a model was trained with.
+// LongestContext returns the most positions that a sequence of a model may have, loaded or not.
 func (s *Server) LongestContext() int {
 	s.sources.mu.Lock()
 	defer s.sources.mu.Unlock()
 	n := 0
 	for _, src := range s.sources.byName {
-		n = max(n, src.Info.NCtxTrain)
+		n = max(n, cmp.Or(src.Ctx, src.Info.NCtxTrain))
 	}
 	return n
 }

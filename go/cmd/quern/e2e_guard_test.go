@@ -385,3 +385,23 @@ func TestServeEndpointFlags(t *testing.T) {
 		}
 	}
 }
+
+// What a body may have follows the context that was chosen, not the one that the model was trained with, and the help
+// says the number.
+func TestServeBodyLimit(t *testing.T) {
+	for _, c := range []struct {
+		args []string
+		most int
+	}{{nil, 1<<20 + 64*1024}, {[]string{"-c", "256"}, 1<<20 + 64*256}, {[]string{"-c", "256", "--max-body", "2000"}, 2000}} {
+		_, address := loopback(t, c.args...)
+		for _, n := range []int{c.most, c.most + 1} {
+			r, body := exchange(t, address, "POST", "/tokenize", `{"content":"`+strings.Repeat("a", n-len(`{"content":""}`))+`"}`)
+			if want := map[bool]int{true: 200, false: 413}[n == c.most]; r.StatusCode != want || want == 413 && !strings.Contains(body, fmt.Sprintf("want at most %d", c.most)) {
+				t.Errorf("%v: %d bytes: %d %.200s", c.args, n, r.StatusCode, body)
+			}
+		}
+	}
+	if help := newServeCommand().Flags().Lookup("max-body").Usage; !strings.Contains(help, "64 per token") {
+		t.Errorf("the help says %q", help)
+	}
+}

@@ -241,7 +241,7 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		defer done()
 		static = append(static, serve)
 	}
-	handler, err := f.handler(api, f.maxBody(max(fleet.longest(), api.LongestContext())), origins, keys, metrics, tracing, logs, static...)
+	handler, err := f.handler(api, f.maxBody(api.LongestContext()), origins, keys, metrics, tracing, logs, static...)
 	if err != nil {
 		return err
 	}

@@ -227,7 +227,7 @@ func (l *lister) scan() (startup []string, err error) {
 // source returns a listed model as what the server loads. What is known of it is read from its file now; a file that cannot
 // be read is listed with the reason.
 func (l *lister) source(m *listed) server.Source {
-	src := server.Source{Tags: m.tags, Path: m.path, Settings: m.flags.given, Modified: m.modified}
+	src := server.Source{Tags: m.tags, Path: m.path, Settings: m.flags.given, Modified: m.modified, Ctx: max(m.flags.model.ctx, 0)}
 	src.Names = m.names
 	src.Need = func(room uint64) (uint64, error) {
 		s, err := m.flags.read(m.names, m.path, true)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"math"
 	"slices"
 	"strings"
@@ -132,7 +133,7 @@ func (f *serveFlags) define(fs *pflag.FlagSet) {
 	fs.StringVar(&f.path, "path", "", "`FOLDER` of a page to serve instead, without a key")
 	fs.StringVar(&f.mcp, "mcp", "", "JSON `FILE` of MCP servers, or the JSON itself, whose tools the chat page and other clients may call (default: none); needs an API key if the address is reachable from other machines")
 	durationVar(fs, &f.mcpTimeout, "mcp-timeout", 2*time.Minute, "time limit of a tool call")
-	bytesVar(fs, &f.bodyLimit, "max-body", "maximum bytes of a request body (default: 32 per token of the context, plus 1Mi)")
+	bytesVar(fs, &f.bodyLimit, "max-body", fmt.Sprintf("maximum bytes of a request body (default: %d per token of the longest context, as --ctx-size has it, plus 1Mi)", bodyTokenBytes))
 
 	f.template.define(fs)
 	choiceVar(fs, &f.reasoning, "reasoning-format", "auto", []string{"auto", "none", "deepseek", "deepseek-legacy"}, "where reasoning goes: none leaves it in the text")

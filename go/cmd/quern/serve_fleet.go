@@ -194,15 +194,6 @@ func (s *served) settle() (err error) {
 	return nil
 }
 
-// longest returns the longest trained context of the models.
-func (all fleet) longest() int {
-	n := 0
-	for _, s := range all {
-		n = max(n, s.head.Config.NCtx)
-	}
-	return n
-}
-
 // close closes the files of models whose loading has not begun.
 func (all fleet) close() {
 	for _, s := range all {

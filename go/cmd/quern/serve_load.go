@@ -51,7 +51,7 @@ func (l *loader) sources(all fleet) []server.Source {
 			}
 			return l.read(s.names, s.path, i == 0)
 		}
-		src := server.Source{Tags: s.tags, Path: s.path, Info: infoOf(s.head)}
+		src := server.Source{Tags: s.tags, Path: s.path, Info: infoOf(s.head), Ctx: s.head.Settings.Ctx}
 		src.Names, src.Starting, src.Load = s.names, true, l.loads(func() (*served, error) {
 			r, err := again()
 			if err == nil {

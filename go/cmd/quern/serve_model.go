@@ -49,13 +49,19 @@ func vocabType(in *launch.Head) int {
 	return cmp.Or(vocabTypes[kind], bpe)
 }
 
+// A body may have so many bytes by default: bodyTokenBytes for each position of the longest context, and bodyLeast.
+const (
+	bodyTokenBytes = 64
+	bodyLeast      = 1 << 20
+)
+
 // maxBody returns the maximum size of a request's body: enough for a prompt as long as
 // the context, in a language and an encoding that need many bytes.
 func (f *serveFlags) maxBody(ctx int) int64 {
 	if f.bodyLimit > 0 {
 		return int64(f.bodyLimit)
 	}
-	return 1<<20 + 64*int64(ctx)
+	return bodyLeast + bodyTokenBytes*int64(ctx)
 }
 
 // checkFolder returns an error unless path, which may be empty, is a folder.
