@@ -37,6 +37,7 @@ type Embedding struct {
 	softmax bool   // the result is scores, which become probabilities
 	sum     []float64
 	all     [][]float32
+	err     error
 }
 
 // NewEmbedding returns an Embedding that only pools, for a text of so many tokens.
@@ -99,10 +100,22 @@ func (m *Embedding) End(apply func(output string, given []float32) []float32) {
 	if m.after != "" {
 		m.all[0] = slices.Clone(apply(m.after, m.all[0]))
 	}
+	for _, v := range m.all {
+		if slices.ContainsFunc(v, func(x float32) bool { return x-x != 0 }) { // NaN, or infinite
+			m.err = ErrOverflow
+			return
+		}
+	}
 	if m.softmax {
 		softmax(m.all[0])
 	}
 }
+
+// ErrOverflow reports a text of which the model computed numbers that are not finite.
+var ErrOverflow = errors.New("the model's numbers overflow for this text: its file may be damaged, or was made with too narrow types; convert it again")
+
+// Err returns ErrOverflow if the vectors are not finite. It is available once the request is done.
+func (m *Embedding) Err() error { return m.err }
 
 // Vectors returns the embedding of the text; with PoolNone one vector per token; with PoolRank the scores.
 // They are available once the request is done.
@@ -138,6 +151,9 @@ func (e *Engine) Embed(ctx context.Context, texts [][]int32, pooling arch.Poolin
 			return err
 		}
 		for i, m := range all {
+			if m.err != nil {
+				return fmt.Errorf("text %d: %w", at+i, m.err)
+			}
 			if err := visit(at+i, m.Vectors()); err != nil {
 				return err
 			}

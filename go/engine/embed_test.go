@@ -1,10 +1,16 @@
 package engine
 
 import (
+	"encoding/binary"
 	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
+	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/model/arch"
@@ -49,6 +55,36 @@ func TestEmbedTogether(t *testing.T) {
 				t.Errorf("a text too long: %v", err)
 			}
 		})
+	}
+}
+
+// A text of which the model's numbers overflow has no vector.
+func TestEmbedOverflows(t *testing.T) {
+	raw, err := os.ReadFile(testdata.Path(t, "archs/bert.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Parse(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, ok := f.Tensor("blk.0.layer_output_norm.weight")
+	if !ok || w.Type != gguf.F32 {
+		t.Fatal("no norm of floats")
+	}
+	for i := 0; i < len(w.Data); i += 4 {
+		binary.LittleEndian.PutUint32(w.Data[i:], math.Float32bits(3e38))
+	}
+	path := filepath.Join(t.TempDir(), "large.gguf")
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e := open(t, path, Config{Device: device(t, 1), Ctx: 100, Batch: 16, KV: kvcache.Both(kvcache.Q8), Vectors: true})
+	for _, pooling := range []arch.Pooling{arch.PoolMean, arch.PoolCLS, arch.PoolNone} {
+		err := e.Embed(t.Context(), [][]int32{{5, 6}}, pooling, func(_ int, v [][]float32) error { return fmt.Errorf("vectors %v", v[0][:4]) })
+		if !errors.Is(err, ErrOverflow) {
+			t.Errorf("pooling %d: %v", pooling, err)
+		}
 	}
 }
 

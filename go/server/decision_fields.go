@@ -17,6 +17,8 @@ type branch struct {
 	from  int // the first that is not of the stem
 	stops []int32
 	sum   float64
+
+	overflows bool // the model's numbers were not finite
 }
 
 // Reads implements engine.Reader: a row says what comes after its token.
@@ -32,6 +34,11 @@ func (b *branch) Reads() (output string, from, to int) {
 func (b *branch) Read(i int, row []float32) {
 	logprob := func(id int32) float64 {
 		own, _ := sample.Logprobs(row, id, 0)
+		if math.IsInf(float64(own.Value), -1) { // the token is ruled out, or all are
+			_, top := sample.Logprobs(row, id, 1)
+			b.overflows = b.overflows || len(top) == 0
+		}
+		b.overflows = b.overflows || !(row[id] <= math.MaxFloat32)
 		return float64(own.Value)
 	}
 	if i+1 < len(b.ids) {

@@ -120,6 +120,11 @@ func (s *Server) decide(req *Request) error {
 	if err != nil {
 		return err
 	}
+	for _, stem := range stems {
+		if slices.ContainsFunc(stem.branches, func(b *branch) bool { return b.overflows }) {
+			return overflow(engine.ErrOverflow)
+		}
+	}
 	a := decisionAnswer{ID: "dec-" + newID(), Object: "decision", Model: m.Name, Usage: used}
 	for i, one := range asked {
 		var prior []*branch

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -79,6 +80,8 @@ type fakeEngine struct {
 	err   error         // of Submit
 	ends  error         // of requests, after their script
 
+	overflows bool // all numbers that Readers read are NaN
+
 	mu       sync.Mutex
 	requests []*engine.Request
 	running  int
@@ -128,6 +131,11 @@ func (f *fakeEngine) run(ctx context.Context, r *engine.Request) {
 	if r.Reader != nil {
 		output, from, to := r.Reader.Reads()
 		row := map[string][]float32{arch.Vectors: {3, 4}, arch.Logits: make([]float32, f.tok.Len())}[output]
+		if f.overflows {
+			for i := range row {
+				row[i] = float32(math.NaN())
+			}
+		}
 		for i := from; i < to; i++ {
 			r.Reader.Read(i, row)
 		}

@@ -278,3 +278,17 @@ func TestHostileTemplateEnds(t *testing.T) {
 		t.Errorf("%d %s", status, b)
 	}
 }
+
+// Numbers of a model that are none are an error of the server with its cause, not an answer.
+func TestOverflowIsAnError(t *testing.T) {
+	s := newSite(t, "Hello", func(_ *Config, _ *Model, f *fakeEngine) { f.overflows = true })
+	for path, body := range map[string]string{
+		"/v1/embeddings": `{"input":["Hello","He"]}`, "/embedding": `{"content":"Hello","pooling":"none"}`, "/api/embed": `{"model":"","input":"Hello"}`,
+		"/api/embeddings": `{"model":"","prompt":"Hello"}`, "/v1/decisions": `{"prompt":"Hello","choices":["He","ll"]}`,
+		"/v1/rerank": `{"query":"Hello","documents":["He"]}`,
+	} {
+		if status, b, _ := s.do("POST", path, body); status != 500 || !strings.Contains(string(b), "overflow") || strings.Contains(string(b), "NaN") {
+			t.Errorf("%s: %d %s", path, status, b)
+		}
+	}
+}

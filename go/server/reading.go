@@ -174,7 +174,18 @@ func (s *Server) embed(req *Request, o *reads, pooling arch.Pooling, ids [][]int
 		release()
 		return nil, used, nil, err
 	}
+	for i, e := range all {
+		if err := e.Err(); err != nil {
+			release()
+			return nil, used, nil, overflow(fmt.Errorf("element %d: %w", i, err))
+		}
+	}
 	return all, tokenUsage{prompt, prompt}, release, nil
+}
+
+// overflow is engine.ErrOverflow as clients are told: it is not their fault, and says what is.
+func overflow(err error) error {
+	return &reply.Error{Status: http.StatusInternalServerError, Message: err.Error()}
 }
 
 // holdNumbers reserves the memory of an answer of so many numbers.
