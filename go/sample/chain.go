@@ -123,19 +123,17 @@ func (s *Sampler) apply(letter rune) {
 // editKept applies penalties or DRY to the candidates.
 func (s *Sampler) editKept(letter byte) {
 	s.cool()
-	times := s.window.counts
 	if letter == 'd' {
 		s.repeats()
-		times = s.dry.longest
 	}
 	for i := range s.kept {
 		t := &s.kept[i]
-		j, found := slices.BinarySearchFunc(times, t.ID, byID)
-		switch {
-		case found && letter == 'e':
-			t.Logit = s.params.penalized(t.Logit, times[j].n)
-		case found:
-			t.Logit -= s.dry.penalty(&s.params, times[j].n)
+		if letter == 'd' {
+			if n, found := s.dry.continues(t.ID); found {
+				t.Logit -= s.dry.penalty(&s.params, n)
+			}
+		} else if j, found := slices.BinarySearchFunc(s.window.counts, t.ID, byID); found {
+			t.Logit = s.params.penalized(t.Logit, s.window.counts[j].n)
 		}
 	}
 }

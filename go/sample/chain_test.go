@@ -7,6 +7,9 @@ import (
 	"slices"
 	"sort"
 	"testing"
+	"time"
+
+	"github.com/quern-llm/quern/go/internal/cputime"
 )
 
 // A candidate of the naive samplers, with its probability.
@@ -270,6 +273,36 @@ func TestDry(t *testing.T) {
 	}
 	if b := newBreakers([]string{"x", "ab"}, len(words), word, encode); b.alone[0] != 1<<3|1<<4|1<<5|1<<7 || len(b.heads) != 2 {
 		t.Errorf("%v", b)
+	}
+}
+
+// The work of DRY for a token is linear in the text, also where everything counts as repeated.
+func TestDryIsLinear(t *testing.T) {
+	const n, vocab = 400000, 50000
+	for name, id := range map[string]func(i int) int32{
+		"other tokens": func(i int) int32 { return int32(uint32(i) * 2654435761 >> 8 % vocab) },
+		"one token":    func(int) int32 { return 7 },
+		"two tokens":   func(i int) int32 { return int32(i % 2) },
+	} {
+		s := New(Params{RepeatPenalty: 1, TopP: 1, TypicalP: 1, DryMultiplier: 0.8, DryBase: 1.75, DryLastN: -1}, vocab)
+		for i := range n {
+			s.Accept(id(i))
+		}
+		logits := make([]float32, vocab)
+		if _, err := s.Sample(logits); err != nil { // allocates
+			t.Fatal(err)
+		}
+		took := cputime.Of(func() {
+			for range 5 {
+				if _, err := s.Sample(logits); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}) / 5
+		t.Logf("%s: %v", name, took)
+		if took > 25*time.Millisecond { // sorting takes 60
+			t.Errorf("%s: %v for a token behind %d", name, took, n)
+		}
 	}
 }
 

@@ -1,8 +1,6 @@
 package sample
 
 import (
-	"slices"
-
 	"github.com/quern-llm/quern/go/internal/exactmath"
 )
 
@@ -11,7 +9,8 @@ type history struct {
 	limit   int // of tokens that count; 0: none, negative: all
 	tokens  []int32
 	same    []int32 // scratch: see repeats
-	longest []count // by id: the tokens of the longest repetition that one would continue
+	longest []count // of each token that would continue repetitions, once: the tokens of the longest
+	place   []int32 // by id: 1 + its place in longest; 0: it is not there
 	most    int     // the largest exponent; 0: any
 }
 
@@ -33,6 +32,27 @@ func (h *history) push(id int32) {
 	h.tokens = append(h.tokens, id)
 }
 
+// continues returns how long a repetition a token would continue, if it would one.
+func (h *history) continues(id int32) (n int32, ok bool) {
+	if int(id) >= len(h.place) || h.place[id] == 0 {
+		return 0, false
+	}
+	return h.longest[h.place[id]-1].n, true
+}
+
+// add notes that a token would continue a repetition of n tokens.
+func (h *history) add(id, n int32) {
+	if int(id) >= len(h.place) {
+		h.place = append(h.place, make([]int32, int(id)+1-len(h.place))...)
+	}
+	if at := h.place[id]; at > 0 {
+		h.longest[at-1].n = max(h.longest[at-1].n, n)
+		return
+	}
+	h.longest = append(h.longest, count{id, n})
+	h.place[id] = int32(len(h.longest))
+}
+
 // penalty is taken off the logit of a token that would continue a repetition of n tokens.
 func (h *history) penalty(p *Params, n int32) float32 {
 	e := int(n) - p.DryAllowedLength
@@ -49,10 +69,13 @@ func (h *history) penalty(p *Params, n int32) float32 {
 	return float32(power)
 }
 
-// repeats computes s.dry.longest. The end of the text counts as repeated as far back as
-// the last breaker, and breakers of one token are free.
+// repeats computes s.dry.longest, in a time that is linear in the tokens that count. The end of the text counts as
+// repeated as far back as the last breaker, and breakers of one token are free.
 func (s *Sampler) repeats() {
 	h, p := &s.dry, &s.params
+	for _, r := range h.longest {
+		h.place[r.id] = 0
+	}
 	h.longest = h.longest[:0]
 	last := h.tokens
 	if h.limit > 0 && len(last) > h.limit {
@@ -84,15 +107,9 @@ func (s *Sampler) repeats() {
 		}
 		h.same[k] = int32(z)
 		if z = min(z, bound); z >= p.DryAllowedLength {
-			h.longest = append(h.longest, count{last[n-k], int32(z)})
+			if id := last[n-k]; !p.DryBreakers.single(id) {
+				h.add(id, int32(z))
+			}
 		}
 	}
-	slices.SortFunc(h.longest, func(a, b count) int {
-		if a.id != b.id {
-			return int(a.id) - int(b.id)
-		}
-		return int(b.n) - int(a.n)
-	})
-	h.longest = slices.CompactFunc(h.longest, func(a, b count) bool { return a.id == b.id })
-	h.longest = slices.DeleteFunc(h.longest, func(r count) bool { return p.DryBreakers.single(r.id) })
 }

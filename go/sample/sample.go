@@ -96,12 +96,13 @@ func (s *Sampler) Accept(id int32) {
 
 // Bytes returns the maximum memory of a Sampler over nVocab tokens for a text of ctx tokens:
 // the candidates, what is known of the logits block by block, the bins, and what penalties and DRY know of the text.
-func Bytes(nVocab, ctx int) int { return 8*nVocab + nVocab/8 + 128<<10 + 48*ctx }
+func Bytes(nVocab, ctx int) int { return 12*nVocab + nVocab/8 + 128<<10 + 48*ctx }
 
 // Trim releases scratch memory, which is at most as large as the vocabulary. The next
 // Sample allocates it again.
 func (s *Sampler) Trim() {
 	s.kept, s.peaks, s.masses, s.bins, s.members, s.chances = nil, nil, nil, nil, nil, nil
+	s.dry.same, s.dry.longest, s.dry.place = nil, nil, nil
 }
 
 // Sample returns the id of the token chosen by its logits, which it leaves as
