@@ -116,7 +116,8 @@ func (t *Template) render(tools string, vars map[string]any, messages ...Message
 		}
 	}
 	maps.Copy(all, vars)
-	return t.run(t.probing.until, all, time.Unix(0, 0).UTC(), t.probing.left)
+	text, _, err := t.run(t.probing.until, all, time.Unix(0, 0).UTC(), t.probing.left)
+	return text, err
 }
 
 // try renders without tools, and on failure with one, which some templates require.

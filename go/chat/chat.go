@@ -50,6 +50,8 @@ type Template struct {
 	caps   Caps
 	style  *style
 	syntax *syntax
+	// trusting: prompts have no Literal.
+	trusting bool
 	// noNull: null content becomes an empty string, since the template would print it.
 	noNull  bool
 	probing *probing // nil when they are done
@@ -65,6 +67,10 @@ func Parse(source string, tokens SpecialTokens) (*Template, error) {
 	t.probe()
 	return t, nil
 }
+
+// Trust has texts of conversations count as the template's own: prompts have no Literal, so that control tokens in
+// messages are control tokens.
+func (t *Template) Trust() { t.trusting = true }
 
 // Source returns the text of the template.
 func (t *Template) Source() string { return t.source }
@@ -89,7 +95,11 @@ type Input struct {
 
 // A Prompt is a rendered conversation.
 type Prompt struct {
-	Text  string
+	Text string
+	// Literal are the ranges of Text that come from the conversation, not from the template, in order. What looks like a
+	// control token there is text.
+	Literal [][2]int
+
 	begun string // what of the reply the text ends with, where that is not only marks
 	reply Reply  // the parser, before the text
 }
@@ -143,14 +153,18 @@ func (t *Template) Render(in Input) (Prompt, error) {
 	if !t.caps.ToolCalls {
 		in.Messages = t.tell(in.Messages)
 	}
-	text, err := t.prompt(in)
+	text, literal, err := t.prompt(in)
 	if err == nil && final != "" {
 		text, err = upTo(text, final)
+		literal = clipRanges(literal, len(text))
+	}
+	if t.trusting {
+		literal = nil
 	}
 	if err != nil {
 		return Prompt{}, err
 	}
-	p := Prompt{Text: text, begun: begun, reply: Reply{style: t.style}}
+	p := Prompt{Text: text, Literal: literal, begun: begun, reply: Reply{style: t.style}}
 	if t.syntax == &harmonic {
 		p.reply.style, p.reply.harmony = nil, &harmony{}
 	}
@@ -169,26 +183,37 @@ func (t *Template) Render(in Input) (Prompt, error) {
 
 func blank(s string) bool { return strings.TrimSpace(s) == "" }
 
-// prompt renders all messages.
-func (t *Template) prompt(in Input) (string, error) {
+// clipRanges returns what is of ranges in the first n bytes.
+func clipRanges(ranges [][2]int, n int) [][2]int {
+	for i := range ranges {
+		if ranges[i][0] >= n {
+			return ranges[:i]
+		}
+		ranges[i][1] = min(ranges[i][1], n)
+	}
+	return ranges
+}
+
+// prompt renders all messages, and returns the ranges of the text that are from the conversation.
+func (t *Template) prompt(in Input) (string, [][2]int, error) {
 	vars := map[string]any{}
 	for name, raw := range in.Kwargs {
 		v, err := jinja.FromJSON(raw)
 		if err != nil {
-			return "", badRequest("chat_template_kwargs.%s: %v", name, err)
+			return "", nil, badRequest("chat_template_kwargs.%s: %v", name, err)
 		}
 		vars[name] = v
 	}
 	messages, err := t.messages(in.Messages)
 	if err != nil {
-		return "", err
+		return "", nil, err
 	}
 	if len(in.Tools) > 0 {
 		l := &jinja.List{}
 		for i, raw := range in.Tools {
 			v, err := jinja.FromJSON(raw)
 			if err != nil {
-				return "", badRequest("tools[%d]: %v", i, err)
+				return "", nil, badRequest("tools[%d]: %v", i, err)
 			}
 			l.Items = append(l.Items, v)
 		}
@@ -197,7 +222,7 @@ func (t *Template) prompt(in Input) (string, error) {
 	vars["messages"] = messages
 	vars["add_generation_prompt"] = in.AddGenerationPrompt
 	if in.ReasoningEffort != "" {
-		vars["reasoning_effort"] = in.ReasoningEffort
+		vars["reasoning_effort"] = jinja.Outside(in.ReasoningEffort)
 	}
 	until := in.Until
 	if until == nil {
@@ -213,7 +238,7 @@ func (t *Template) prompt(in Input) (string, error) {
 const mostRefusal = 1000
 
 // run renders with these variables and those that every template has.
-func (t *Template) run(until context.Context, vars map[string]any, now time.Time, limits *jinja.Limits) (string, error) {
+func (t *Template) run(until context.Context, vars map[string]any, now time.Time, limits *jinja.Limits) (string, [][2]int, error) {
 	if now.IsZero() {
 		now = time.Now()
 	}
@@ -240,15 +265,15 @@ func (t *Template) run(until context.Context, vars map[string]any, now time.Time
 		}
 		return nil, errors.New("strftime_now wants one format, of less than 1000 bytes")
 	})
-	text, err := t.jinja.Render(until, vars, limits)
+	text, outside, err := t.jinja.Render(until, vars, limits)
 	var refused *RequestError
 	switch {
 	case errors.As(err, &refused):
-		return "", refused
+		return "", nil, refused
 	case err != nil:
-		return "", fmt.Errorf("chat template: %w", err)
+		return "", nil, fmt.Errorf("chat template: %w", err)
 	}
-	return text, nil
+	return text, outside, nil
 }
 
 func oneString(args []any) (string, bool) {

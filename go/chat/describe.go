@@ -3,13 +3,56 @@ package chat
 import (
 	"cmp"
 	"encoding/json"
+	"slices"
 	"strings"
 )
 
 // A writer is a form in which a call can be written for templates that do not do it. All
 // others are described and written as Hermes writes them.
 type writer interface {
-	write(c Function) string
+	write(b *script, c Function)
+}
+
+// A script is a text that has parts of this package's own, which may be control tokens, and of the conversation.
+type script struct {
+	strings.Builder
+	own [][2]int
+}
+
+// put appends a text that is this package's own.
+func (b *script) put(s string) {
+	at := b.Len()
+	if b.WriteString(s); s != "" {
+		b.own = append(b.own, [2]int{at, b.Len()})
+	}
+}
+
+// take appends a text of the conversation.
+func (b *script) take(s string) { b.WriteString(s) }
+
+// before returns the content with a text behind it, and an empty line between.
+func (c Content) before(b *script) Content {
+	all := c.script()
+	all.put("\n\n")
+	all.add(b)
+	return all.content()
+}
+
+func (b *script) add(more *script) {
+	at := b.Len()
+	b.WriteString(more.String())
+	for _, r := range more.own {
+		b.own = append(b.own, [2]int{at + r[0], at + r[1]})
+	}
+}
+
+func (b *script) content() Content { return Content{Text: b.String(), own: b.own} }
+
+// script returns the content as one text.
+func (c Content) script() *script {
+	b := &script{own: slices.Clone(c.own)}
+	b.take(c.String())
+	return b
 }
 
 // asText returns the syntax in which calls are described to the model and written into the
@@ -22,45 +65,56 @@ func (t *Template) asText() *syntax {
 }
 
 // write writes calls.
-func (s *syntax) write(calls ...Function) string {
+func (s *syntax) write(b *script, calls ...Function) {
 	f := s.form.(writer)
-	var b strings.Builder
-	b.WriteString(s.begin)
+	b.put(s.begin)
 	if list, ok := f.(object); ok && list.list {
-		var all []string
-		for _, c := range calls {
-			all = append(all, f.write(c))
+		b.put(s.open + list.before + "[")
+		for i, c := range calls {
+			if i > 0 {
+				b.put(", ")
+			}
+			f.write(b, c)
 		}
-		b.WriteString(s.open + list.before + "[" + strings.Join(all, ", ") + "]" + list.after + s.shut)
+		b.put("]" + list.after + s.shut)
 	} else {
 		for i, c := range calls {
 			if i > 0 {
-				b.WriteString("\n")
+				b.put("\n")
 			}
-			b.WriteString(s.open + f.write(c) + s.shut)
+			b.put(s.open)
+			f.write(b, c)
+			b.put(s.shut)
 		}
 	}
-	b.WriteString(s.end)
-	return b.String()
+	b.put(s.end)
 }
 
-func (f object) write(c Function) string {
+func (f object) write(b *script, c Function) {
 	name, _ := json.Marshal(c.Name)
-	return `{"` + f.name + `": ` + string(name) + `, "` + f.args + `": ` + string(cmp.Or(c.Arguments, "{}")) + `}`
+	b.put(`{"` + f.name + `": `)
+	b.take(string(name))
+	b.put(`, "` + f.args + `": `)
+	b.take(string(cmp.Or(c.Arguments, "{}")))
+	b.put("}")
 }
 
-func (f named) write(c Function) string {
+func (f named) write(b *script, c Function) {
 	between, after := f.between, f.after
 	if strings.HasSuffix(between, "```json") {
 		between, after = between+"\n", "\n"+after
 	}
-	return f.before + c.Name + between + string(cmp.Or(c.Arguments, "{}")) + after
+	b.put(f.before)
+	b.take(c.Name)
+	b.put(between)
+	b.take(string(cmp.Or(c.Arguments, "{}")))
+	b.put(after)
 }
 
 // describe puts the tools into the system message, for a template that does not show them.
 func (t *Template) describe(in []Message, tools []json.RawMessage) []Message {
-	var b strings.Builder
-	b.WriteString("You can call these functions, whose signatures are in JSON, one on each line:\n")
+	b := &script{}
+	b.put("You can call these functions, whose signatures are in JSON, one on each line:\n")
 	for _, raw := range tools {
 		var one struct {
 			Function json.RawMessage `json:"function"`
@@ -68,18 +122,18 @@ func (t *Template) describe(in []Message, tools []json.RawMessage) []Message {
 		if json.Unmarshal(raw, &one) == nil && one.Function != nil {
 			raw = one.Function
 		}
-		b.Write(raw)
-		b.WriteByte('\n')
+		b.take(string(raw))
+		b.put("\n")
 	}
-	b.WriteString("To call one, write its name and its arguments, which are a JSON object, in exactly this form:\n")
-	b.WriteString(t.asText().write(Function{Name: "NAME", Arguments: `{"ARGUMENT": "VALUE"}`}))
-	b.WriteString("\nThen end your answer: you will be sent the result. Call none where you can answer without.")
+	b.put("To call one, write its name and its arguments, which are a JSON object, in exactly this form:\n")
+	t.asText().write(b, Function{Name: "NAME", Arguments: `{"ARGUMENT": "VALUE"}`})
+	b.put("\nThen end your answer: you will be sent the result. Call none where you can answer without.")
 	if len(in) > 0 && (in[0].Role == "system" || in[0].Role == "developer") {
 		first := in[0]
-		first.Content = Text(first.Content.String() + "\n\n" + b.String())
+		first.Content = first.Content.before(b)
 		return append([]Message{first}, in[1:]...)
 	}
-	return append([]Message{{Role: "system", Content: Text(b.String())}}, in...)
+	return append([]Message{{Role: "system", Content: b.content()}}, in...)
 }
 
 // tell writes calls and their results as text, for a template that does not.
@@ -91,11 +145,14 @@ func (t *Template) tell(in []Message) []Message {
 			for _, c := range m.ToolCalls {
 				calls = append(calls, c.Function)
 			}
-			text := t.asText().write(calls...)
-			if before := m.Content.String(); before != "" {
-				text = before + "\n\n" + text
+			b := &script{}
+			t.asText().write(b, calls...)
+			if m.Content.String() == "" {
+				m.Content = b.content()
+			} else {
+				m.Content = m.Content.before(b)
 			}
-			m.Content, m.ToolCalls = Text(text), nil
+			m.ToolCalls = nil
 		}
 		if m.Role == "tool" {
 			name := ""

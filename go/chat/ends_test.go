@@ -30,7 +30,7 @@ func TestRepliesEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		in := input(t, `[{"role":"user","content":"Hello"},{"role":"assistant","content":"`+said+`"},{"role":"user","content":"`+next+`"}]`, `{"functions":"","datetime":""}`, now)
-		text, err := tmpl.prompt(in)
+		text, _, err := tmpl.prompt(in)
 		var refused *RequestError
 		if errors.As(err, &refused) {
 			continue

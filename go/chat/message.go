@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
+	"slices"
 	"strings"
 
 	"github.com/quern-llm/quern/go/internal/jinja"
@@ -24,6 +25,8 @@ type Content struct {
 	Text  string
 	Parts []string // not nil where the content came in parts
 	Null  bool
+
+	own [][2]int // ranges of Text that this package wrote, in order
 }
 
 // Text is content of one text.
@@ -134,7 +137,7 @@ func (t *Template) messages(in []Message) (*jinja.List, error) {
 
 func (t *Template) message(m Message, objects bool) (*jinja.Dict, error) {
 	d := &jinja.Dict{}
-	d.Set("role", m.Role)
+	d.Set("role", role(m.Role))
 	if m.Role == "developer" && !strings.Contains(t.source, `'developer'`) && !strings.Contains(t.source, `"developer"`) {
 		d.Set("role", "system") // its older name, where the template does not compare with the new one
 	}
@@ -143,7 +146,7 @@ func (t *Template) message(m Message, objects bool) (*jinja.Dict, error) {
 		{"name", m.Name}, {"tool_call_id", m.ToolCallID}, {"reasoning_content", m.ReasoningContent},
 	} {
 		if field[1] != "" {
-			d.Set(field[0], field[1])
+			d.Set(field[0], jinja.Outside(field[1]))
 		}
 	}
 	if len(m.ToolCalls) == 0 {
@@ -153,12 +156,12 @@ func (t *Template) message(m Message, objects bool) (*jinja.Dict, error) {
 	for i, call := range m.ToolCalls {
 		c, f := &jinja.Dict{}, &jinja.Dict{}
 		if call.ID != "" {
-			c.Set("id", call.ID)
+			c.Set("id", jinja.Outside(call.ID))
 		}
 		c.Set("type", "function")
 		c.Set("function", f)
-		f.Set("name", call.Function.Name)
-		f.Set("arguments", string(call.Function.Arguments))
+		f.Set("name", jinja.Outside(call.Function.Name))
+		f.Set("arguments", jinja.Outside(string(call.Function.Arguments)))
 		if objects {
 			v, err := jinja.FromJSON([]byte(cmp.Or(call.Function.Arguments, "{}")))
 			if _, ok := v.(*jinja.Dict); !ok || err != nil {
@@ -172,6 +175,16 @@ func (t *Template) message(m Message, objects bool) (*jinja.Dict, error) {
 	return d, nil
 }
 
+// knownRoles are those that templates make tokens of, as in <|user|>. Any other is a text like that of a message.
+var knownRoles = []string{"system", "developer", "user", "assistant", "tool", "function", "ipython", "model"}
+
+func role(name string) any {
+	if slices.Contains(knownRoles, name) {
+		return name
+	}
+	return jinja.Outside(name)
+}
+
 // content returns a string or a list of parts, whichever the template supports.
 func (t *Template) content(c Content) any {
 	if c.Null {
@@ -181,17 +194,17 @@ func (t *Template) content(c Content) any {
 		return nil
 	}
 	if c.Parts == nil && t.caps.StringContent || !t.caps.TypedContent {
-		return c.String()
+		return jinja.Outside(c.String(), c.own...)
 	}
-	texts := c.Parts
+	texts, own := c.Parts, [][2]int(nil)
 	if texts == nil {
-		texts = []string{c.Text}
+		texts, own = []string{c.Text}, c.own
 	}
 	parts := &jinja.List{}
 	for _, s := range texts {
 		part := &jinja.Dict{}
 		part.Set("type", "text")
-		part.Set("text", s)
+		part.Set("text", jinja.Outside(s, own...))
 		parts.Items = append(parts.Items, part)
 	}
 	return parts
@@ -209,6 +222,6 @@ func (t *Template) withoutSystem(in []Message) []Message {
 		return append([]Message{system}, in[1:]...)
 	}
 	first := in[1]
-	first.Content = Text(system.Content.String() + "\n\n" + first.Content.String())
+	first.Content = system.Content.before(first.Content.script())
 	return append([]Message{first}, in[2:]...)
 }

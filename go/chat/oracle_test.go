@@ -215,7 +215,7 @@ func TestOracle(t *testing.T) {
 					in.Tools = append(in.Tools, json.RawMessage(tool))
 				}
 			}
-			text, err := tmpl.prompt(in) // without what Render adds for templates that know no tools
+			text, _, err := tmpl.prompt(in) // without what Render adds for templates that know no tools
 			names = append(names, name+"/"+c.name)
 			got, errs = append(got, text), append(errs, err)
 			cases = append(cases, oracleCase{source, vars})

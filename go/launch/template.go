@@ -14,6 +14,7 @@ import (
 type Template struct {
 	Source string // a template, or the name of a known one
 	File   string // with a template
+	Trust  bool   // control tokens in messages are control tokens
 }
 
 // maxTemplateFile is the size of the largest template that is read.
@@ -22,8 +23,16 @@ const maxTemplateFile = 16 << 20
 // Template returns the template that is given, or else the model's own. If that is missing or unusable, it is a
 // built-in one for its vocabulary, and warning says why.
 func (h *Head) Template(given Template) (t *chat.Template, warning string, err error) {
+	t, warning, err = h.template(given)
+	if err == nil && given.Trust {
+		t.Trust()
+	}
+	return t, warning, err
+}
+
+func (h *Head) template(given Template) (t *chat.Template, warning string, err error) {
 	tokens := h.specialTokens()
-	if given == (Template{}) {
+	if given.Source == "" && given.File == "" {
 		why := "the model has no chat template"
 		if own, err := h.File.GGUF.Str("tokenizer.chat_template"); err == nil {
 			t, err = chat.Parse(own, tokens)

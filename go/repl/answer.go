@@ -100,7 +100,7 @@ func (s *Session) prompt() (prompt chat.Prompt, ids []int32, err error) {
 		if err != nil {
 			return chat.Prompt{}, nil, err
 		}
-		ids = s.Tokenizer.Begin(s.Tokenizer.Encode(prompt.Text, tokenizer.Options{ParseSpecial: true}))
+		ids = s.Tokenizer.Begin(s.Tokenizer.Encode(prompt.Text, tokenizer.Options{ParseSpecial: true, Literal: prompt.Literal}))
 		if len(ids) == 0 {
 			return chat.Prompt{}, nil, errors.New("the chat template makes nothing of the message; --chat-template gives another")
 		}

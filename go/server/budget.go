@@ -40,7 +40,7 @@ func (b *budget) of(m *Model, prompt *chat.Prompt) *constrain.Budget {
 	return &constrain.Budget{
 		Stretch: constrain.Stretch{Open: t.Open, Shut: t.Shut, Begun: t.Begun, Again: t.Again},
 		Tokens:  b.tokens,
-		Closing: m.Tokenizer.Encode(b.message+t.Closing, tokenizer.Options{NoSpecial: true, ParseSpecial: true}),
+		Closing: m.Tokenizer.Encode(b.message+t.Closing, tokenizer.Options{NoSpecial: true, ParseSpecial: true, Literal: [][2]int{{0, len(b.message)}}}),
 		N:       m.Tokenizer.Len(),
 		Spell: func(id int32, yield func(byte)) {
 			for _, c := range m.Tokenizer.Piece(id, true) {

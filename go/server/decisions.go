@@ -178,11 +178,11 @@ func (q *decisionQuery) stems(ctx context.Context, m *Model, asked []question, h
 	var all []stem
 	for _, instead := range contexts {
 		for i, one := range asked {
-			text, err := q.context(ctx, m, one.prompt, instead)
+			before, err := q.context(ctx, m, one.prompt, instead)
 			if err != nil {
 				return nil, err
 			}
-			st, err := m.stem(ctx, text, one.choices, q.ends.on, held)
+			st, err := m.stem(ctx, before, one.choices, q.ends.on, held)
 			var long *engine.TooLongError
 			var api *reply.Error
 			switch {
@@ -202,12 +202,12 @@ func (q *decisionQuery) stems(ctx context.Context, m *Model, asked []question, h
 }
 
 // context returns the text that choices go on from, with `instead` in place of the content.
-func (q *decisionQuery) context(ctx context.Context, m *Model, prompt string, instead *string) (string, error) {
+func (q *decisionQuery) context(ctx context.Context, m *Model, prompt string, instead *string) (chat.Prompt, error) {
 	if q.messages == nil {
 		if instead != nil {
-			return *instead + prompt, nil
+			return chat.Prompt{Text: *instead + prompt}, nil
 		}
-		return q.prompt + prompt, nil
+		return chat.Prompt{Text: q.prompt + prompt}, nil
 	}
 	c := q.conversation
 	c.messages = slices.Clone(c.messages)
@@ -222,17 +222,16 @@ func (q *decisionQuery) context(ctx context.Context, m *Model, prompt string, in
 	if prompt != "" {
 		c.messages = append(c.messages, chat.Message{Role: "user", Content: chat.Text(prompt)})
 	}
-	rendered, err := c.render(ctx, m)
-	return rendered.Text, err
+	return c.render(ctx, m)
 }
 
-// stem returns the tokens of the text with each of the choices behind it. The end of the text may
+// stem returns the tokens of the text before them with each of the choices behind it. The end of the text may
 // be spelled by another token there: the stem is what all of them and the text alone begin
 // with, and branches have the rest of the text and the choice. A text or a choice that held refuses
 // is the last that is encoded.
-func (m *Model) stem(ctx context.Context, text string, choices choices, ends bool, held *tokenStore) (stem, error) {
+func (m *Model) stem(ctx context.Context, before chat.Prompt, choices choices, ends bool, held *tokenStore) (stem, error) {
 	encode := func(text string) ([]int32, error) {
-		ids, err := m.encode(text, tokenizer.Options{ParseSpecial: true}, 0)
+		ids, err := m.encode(text, tokenizer.Options{ParseSpecial: true, Literal: before.Literal}, 0)
 		if err != nil {
 			return nil, err
 		}
@@ -242,7 +241,7 @@ func (m *Model) stem(ctx context.Context, text string, choices choices, ends boo
 		ids = m.Tokenizer.Begin(ids)
 		return ids, held.add(ids)
 	}
-	common, err := encode(text)
+	common, err := encode(before.Text)
 	if err != nil {
 		return stem{}, err
 	}
@@ -251,7 +250,7 @@ func (m *Model) stem(ctx context.Context, text string, choices choices, ends boo
 		if ctx.Err() != nil {
 			return stem{}, reply.ErrGone
 		}
-		if whole[i], err = encode(text + choice); err != nil {
+		if whole[i], err = encode(before.Text + choice); err != nil {
 			return stem{}, err
 		}
 		common = shared(common, whole[i])

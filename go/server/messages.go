@@ -297,17 +297,17 @@ func (c *conversation) source(ctx context.Context, m *Model) (source, error) {
 	if err != nil {
 		return source{}, err
 	}
-	ids, err := m.encodeChat(prompt.Text, c.counted)
+	ids, err := m.encodeChat(prompt, c.counted)
 	return source{prompts: [][]int32{ids}, chat: &prompt, calls: c.rule(), budget: c.budget}, err
 }
 
 // encodeChat returns the tokens of a rendered conversation; all of them where they are counted, however many.
-func (m *Model) encodeChat(text string, counted bool) ([]int32, error) {
-	o := tokenizer.Options{ParseSpecial: true}
+func (m *Model) encodeChat(p chat.Prompt, counted bool) ([]int32, error) {
+	o := tokenizer.Options{ParseSpecial: true, Literal: p.Literal}
 	if counted {
-		return m.begun(m.Tokenizer.Encode(text, o))
+		return m.begun(m.Tokenizer.Encode(p.Text, o))
 	}
-	ids, err := m.encode(text, o, 0)
+	ids, err := m.encode(p.Text, o, 0)
 	if err != nil {
 		return nil, err
 	}

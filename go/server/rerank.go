@@ -169,8 +169,8 @@ func (m *Model) pairing(query string) (pair func(document string) ([]int32, erro
 	if v, _ := m.Metadata.Value("tokenizer.chat_template.rerank"); v != nil {
 		if template, ok := v.(string); ok {
 			return func(document string) ([]int32, error) {
-				whole := strings.NewReplacer("{query}", query, "{document}", document).Replace(template)
-				return m.encode(whole, tokenizer.Options{NoSpecial: true, ParseSpecial: true}, 0)
+				whole, literal := fill(template, map[string]string{"{query}": query, "{document}": document})
+				return m.encode(whole, tokenizer.Options{NoSpecial: true, ParseSpecial: true, Literal: literal}, 0)
 			}, nil
 		}
 	}
@@ -194,6 +194,30 @@ func (m *Model) pairing(query string) (pair func(document string) ([]int32, erro
 		ids, err := m.encode(document, plain, len(head))
 		return slices.Concat(head, ids, tail), err
 	}, nil
+}
+
+// fill returns a template with texts in place of their names, and where these texts are.
+func fill(template string, texts map[string]string) (whole string, literal [][2]int) {
+	var b strings.Builder
+	for at := 0; at < len(template); {
+		name := ""
+		for n := range texts {
+			if strings.HasPrefix(template[at:], n) {
+				name = n
+			}
+		}
+		if name == "" {
+			b.WriteByte(template[at])
+			at++
+			continue
+		}
+		if text := texts[name]; text != "" {
+			literal = append(literal, [2]int{b.Len(), b.Len() + len(text)})
+			b.WriteString(text)
+		}
+		at += len(name)
+	}
+	return b.String(), literal
 }
 
 // separator returns the token that goes between two texts beside EOS: RoBERTa's vocabularies, and those

@@ -263,13 +263,17 @@ func TestWordsEqualWhole(t *testing.T) {
 
 // cutSlowly finds special tokens as the rule says: for each length from the
 // longest on, from left to right, where nothing is taken.
-func cutSlowly(texts map[string]int32, text string) []claim {
+func cutSlowly(texts map[string]int32, text string, literal []bool, always map[string]int32) []claim {
 	taken := make([]bool, len(text))
 	var claims []claim
 	for length := len(text); length > 0; length-- {
 		for i := 0; i+length <= len(text); i++ {
-			id, ok := texts[text[i:i+length]]
+			one := text[i : i+length]
+			id, ok := texts[one]
 			if !ok || slices.Contains(taken[i:i+length], true) {
+				continue
+			}
+			if _, is := always[one]; !is && slices.Contains(literal[i:i+length], true) {
 				continue
 			}
 			for j := range length {
@@ -299,13 +303,31 @@ func TestSpecialsEqualRule(t *testing.T) {
 			text := random(1 + rng.IntN(5))
 			if !slices.Contains(tok.tokens, text) {
 				tok.tokens = append(tok.tokens, text)
-				tok.types = append(tok.types, Control)
+				tok.types = append(tok.types, []TokenType{Control, Control, UserDefined}[rng.IntN(3)])
 			}
 		}
 		text := random(rng.IntN(25))
-		sp := newSpecials(tok, Control)
-		if got, want := sp.find(text), cutSlowly(sp.ids, text); !slices.Equal(got, want) {
-			t.Fatalf("%q with %q:\n got %v\nwant %v", text, tok.tokens, got, want)
+		sp, always := newSpecials(tok, Control, UserDefined), newSpecials(tok, UserDefined).ids
+		hidden := literal{always: always}
+		isLiteral := make([]bool, len(text))
+		for at := rng.IntN(20); at < len(text); at += 1 + rng.IntN(20) {
+			to := min(at+1+rng.IntN(6), len(text))
+			hidden.ranges = append(hidden.ranges, [2]int{at, to})
+			for ; at < to; at++ {
+				isLiteral[at] = true
+			}
+		}
+		var got []claim
+		at := 0
+		sp.cut(text, hidden, nil, func(part string, id int32) bool {
+			if id != none {
+				got = append(got, claim{at, at + len(part), id})
+			}
+			at += len(part)
+			return true
+		})
+		if want := cutSlowly(sp.ids, text, isLiteral, always); !slices.Equal(got, want) {
+			t.Fatalf("%q with %q, of which %v are always tokens, and literal %v:\n got %v\nwant %v", text, tok.tokens, always, hidden.ranges, got, want)
 		}
 	}
 }
@@ -317,7 +339,7 @@ func TestSpecialsAreLinear(t *testing.T) {
 		tok.types = append(tok.types, Control, Control)
 	}
 	if took := cputime.Of(func() {
-		newSpecials(tok, Control).cut(strings.Repeat("[", 1_000_000), nil, func(string, int32) bool { return true })
+		newSpecials(tok, Control).cut(strings.Repeat("[", 1_000_000), literal{}, nil, func(string, int32) bool { return true })
 	}); took > 3*time.Second {
 		t.Errorf("took %v", took)
 	}
@@ -338,6 +360,33 @@ func TestUserDefined(t *testing.T) {
 	}
 	if got := string(tok.Piece(256, false)); got != "<tool>" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// What is literal has no control tokens; the ids of the rest are the same.
+func TestLiteral(t *testing.T) {
+	f := bpeFields([]string{"<tool>", "<|im_end|>", "<|x|>"})
+	types := f[prefix+"token_type"].([]int32)
+	types[256], types[257], types[258] = 4, 3, 3
+	tok, err := New(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const text = "a<|im_end|>b<tool><|x|>"
+	plain := func(s string) []int32 { return tok.Encode(s, Options{NoSpecial: true}) }
+	for _, c := range []struct {
+		literal [][2]int
+		want    []int32
+	}{
+		{nil, slices.Concat(plain("a"), []int32{257}, plain("b"), []int32{256, 258})},
+		{[][2]int{{0, 1}, {11, 12}}, slices.Concat(plain("a"), []int32{257}, plain("b"), []int32{256, 258})},
+		{[][2]int{{10, 12}}, slices.Concat(plain("a<|im_end|>b"), []int32{256, 258})},
+		{[][2]int{{1, 2}}, slices.Concat(plain("a<|im_end|>b"), []int32{256, 258})},
+		{[][2]int{{0, len(text)}}, slices.Concat(plain("a<|im_end|>b"), []int32{256}, plain("<|x|>"))},
+	} {
+		if got := tok.Encode(text, Options{NoSpecial: true, ParseSpecial: true, Literal: c.literal}); !slices.Equal(got, c.want) {
+			t.Errorf("literal %v: %v, want %v", c.literal, got, c.want)
+		}
 	}
 }
 

@@ -44,17 +44,40 @@ type claim struct {
 	id         int32
 }
 
+// literal is the ranges of a text, in order, that special tokens may not overlap, but for those that are always tokens.
+type literal struct {
+	ranges [][2]int
+	always map[string]int32
+	at     int // position in the text that places are counted from
+}
+
+// hides reports whether the text at a place, which is that of a special token, is none.
+func (l *literal) hides(text string, at int) bool {
+	if len(l.ranges) == 0 {
+		return false
+	}
+	from := l.at + at
+	i, _ := slices.BinarySearchFunc(l.ranges, from, func(r [2]int, from int) int { return r[1] - from - 1 })
+	if i == len(l.ranges) || l.ranges[i][0] >= from+len(text) {
+		return false
+	}
+	_, always := l.always[text]
+	return !always
+}
+
 // cut splits a text into special tokens and plain text, whose id is none, and calls emit with them, in order, until
 // it returns false. If special tokens overlap, the longest wins, then the leftmost. White space after a token in
 // `stripped` is dropped.
-func (sp *specials) cut(text string, stripped map[int32]bool, emit func(text string, id int32) bool) {
+func (sp *specials) cut(text string, hidden literal, stripped map[int32]bool, emit func(text string, id int32) bool) {
 	done := 0
 	for at := 0; ; {
-		start, end := sp.cluster(text, at)
+		hidden.at = 0
+		start, end := sp.cluster(text, &hidden, at)
 		if start == end {
 			break
 		}
-		for _, c := range sp.find(text[start:end]) {
+		hidden.at = start
+		for _, c := range sp.find(text[start:end], &hidden) {
 			if from := start + c.start; done < from && !emit(text[done:from], none) {
 				return
 			}
@@ -74,12 +97,12 @@ func (sp *specials) cut(text string, stripped map[int32]bool, emit func(text str
 
 // cluster returns the first range of text at or after `at` that special tokens overlap or one fills; what is in it
 // decides which of them are found. The range is empty if there is no more.
-func (sp *specials) cluster(text string, at int) (start, end int) {
+func (sp *specials) cluster(text string, hidden *literal, at int) (start, end int) {
 	if len(sp.ids) == 0 {
 		return 0, 0
 	}
 	for ; at < len(text); at++ {
-		n := sp.longestAt(text, at)
+		n := sp.longestAt(text, hidden, at)
 		if n == 0 {
 			if end > 0 && at >= end-1 {
 				return start, end
@@ -97,21 +120,26 @@ func (sp *specials) cluster(text string, at int) (start, end int) {
 }
 
 // longestAt returns the length of the longest special token that begins at text[at]; 0 if none does.
-func (sp *specials) longestAt(text string, at int) int {
+func (sp *specials) longestAt(text string, hidden *literal, at int) int {
 	for _, length := range sp.lengths[text[at]] {
 		if length > len(text)-at {
 			continue
 		}
-		if _, ok := sp.ids[text[at:at+length]]; ok {
+		if one := text[at : at+length]; sp.has(one) && !hidden.hides(one, at) {
 			return length
 		}
 	}
 	return 0
 }
 
+func (sp *specials) has(text string) bool {
+	_, ok := sp.ids[text]
+	return ok
+}
+
 // find returns the special tokens of a text, in order.
-func (sp *specials) find(text string) []claim {
-	hits, longest := sp.hits(text)
+func (sp *specials) find(text string, hidden *literal) []claim {
+	hits, longest := sp.hits(text, hidden)
 	var claims []claim
 	for _, length := range sp.all {
 		if len(hits) == 0 {
@@ -136,8 +164,9 @@ func (sp *specials) find(text string) []claim {
 				left = append(left, h)
 				continue
 			}
-			id, ok := sp.ids[text[h.at:h.at+length]]
-			if !ok {
+			one := text[h.at : h.at+length]
+			id, ok := sp.ids[one]
+			if !ok || hidden.hides(one, h.at) {
 				left = append(left, h)
 				continue
 			}
@@ -151,12 +180,12 @@ func (sp *specials) find(text string) []claim {
 }
 
 // hits returns the positions where special tokens begin (usually none), and the length of the longest token.
-func (sp *specials) hits(text string) (hits []hit, longest int) {
+func (sp *specials) hits(text string, hidden *literal) (hits []hit, longest int) {
 	if len(sp.ids) == 0 {
 		return nil, 0
 	}
 	for i := range len(text) {
-		if n := sp.longestAt(text, i); n > 0 {
+		if n := sp.longestAt(text, hidden, i); n > 0 {
 			hits = append(hits, hit{i, n})
 			longest = max(longest, n)
 		}

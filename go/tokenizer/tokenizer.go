@@ -82,6 +82,9 @@ type Options struct {
 	NoSpecial    bool // add neither BOS nor EOS
 	ParseSpecial bool // texts of control tokens become their ids
 	Continues    bool // the text follows another: no space is put before it
+
+	// Literal are ranges of the text, in order, in which ParseSpecial does not apply: no control token overlaps one.
+	Literal [][2]int
 }
 
 // Encode returns the ids of text. Bytes that are not UTF-8 are kept if the vocabulary can spell them.
@@ -113,7 +116,7 @@ func (t *Tokenizer) EncodeUpTo(most int, text string, o Options) (ids []int32, l
 	if o.ParseSpecial {
 		special = t.controls
 	}
-	special.cut(text, t.stripped, func(plain string, id int32) bool {
+	special.cut(text, literal{ranges: o.Literal, always: t.defined.ids}, t.stripped, func(plain string, id int32) bool {
 		if id != none {
 			ids = append(ids, id)
 			return !s.over(ids, "")

@@ -17,7 +17,7 @@ func TestFlagsAreSorted(t *testing.T) {
 		dynatemp-exp dynatemp-range embd-normalize embeddings frequency-penalty grammar grammar-file ignore-eos json-schema
 		json-schema-file keep kv-memory kv-tiers logit-bias min-p mirostat mirostat-ent mirostat-lr override-kv parallel pooling predict
 		prefill-assistant presence-penalty quantize queue reasoning reasoning-budget reasoning-budget-message reasoning-effort
-		reasoning-format repeat-last-n repeat-penalty reranking reverse-prompt rope-freq-base rope-freq-scale rope-scale rope-scaling sampler-seq samplers seed speculate spm-infill target-itl
+		reasoning-format repeat-last-n repeat-penalty reranking reverse-prompt rope-freq-base rope-freq-scale rope-scale rope-scaling sampler-seq samplers seed speculate split-special-tokens spm-infill target-itl
 		temp top-k top-n-sigma top-p typical-p ubatch-size weights xtc-probability xtc-threshold
 		yarn-attn-factor yarn-beta-fast yarn-beta-slow yarn-ext-factor yarn-orig-ctx`)
 	var f serveFlags

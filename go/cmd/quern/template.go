@@ -10,11 +10,13 @@ import (
 type templateFlags struct {
 	source string // a template, or the name of a built-in one
 	file   string
+	split  bool // control tokens in messages are text
 }
 
 func (f *templateFlags) define(fs *pflag.FlagSet) {
 	fs.StringVar(&f.source, "chat-template", "", "chat template, or the `NAME` of a known one (default: the model's)")
 	fs.StringVar(&f.file, "chat-template-file", "", "`FILE` with the chat template")
+	switchVar(fs, &f.split, "split-special-tokens", true, "take control tokens of the model in messages for text; --no-split-special-tokens has messages use them")
 }
 
 // check validates combinations of flags.
@@ -27,5 +29,5 @@ func (f *templateFlags) check() error {
 
 // settings returns the flags as settings of a model.
 func (f *templateFlags) settings() launch.Template {
-	return launch.Template{Source: f.source, File: f.file}
+	return launch.Template{Source: f.source, File: f.file, Trust: !f.split}
 }

@@ -60,12 +60,13 @@ func (it *interp) eval(e expr, sc *scope) any {
 	case *binaryExpr:
 		return it.binary(e.op, it.eval(e.x, sc), it.eval(e.y, sc))
 	case *concatExpr:
-		parts := make([]string, len(e.items))
-		for i, x := range e.items {
-			parts[i] = it.text(it.eval(x, sc))
-			it.alloc(len(parts[i]))
+		var b builder
+		for _, x := range e.items {
+			part := it.printed(it.eval(x, sc))
+			it.alloc(2 * len(part.s)) // the text grows by doubling
+			b.add(it, part)
 		}
-		return strings.Join(parts, "")
+		return b.value()
 	case *signExpr:
 		x := it.eval(e.x, sc)
 		if f, ok := x.(float64); ok {
@@ -135,12 +136,16 @@ func (it *interp) call(fn any, a args) any {
 		if a.names != nil {
 			fail("unexpected named argument %s", a.names[0])
 		}
+		a, some := a.allPlain()
 		v, err := fn(a.pos)
 		if err != nil {
 			fail("%w", err)
 		}
 		if s, ok := v.(string); ok {
 			it.alloc(len(s))
+			if some {
+				return Outside(s)
+			}
 		}
 		return v
 	case *macro:
@@ -162,7 +167,7 @@ func (it *interp) attr(v any, name string) any {
 	var methods map[string]builtin
 	it.read(2 * len(name))
 	switch v := v.(type) {
-	case string:
+	case string, *Text:
 		methods = stringMethods
 	case *Dict:
 		methods = dictMethods
@@ -177,7 +182,7 @@ func (it *interp) attr(v any, name string) any {
 	case *undefined:
 		v.fail()
 	}
-	if m := methods[name]; m != nil {
+	if m := builtinOf(methods, name); m != nil {
 		return native(func(it *interp, a args) any { return m(it, v, a) })
 	}
 	if d, ok := v.(*Dict); ok {
@@ -210,17 +215,18 @@ func (it *interp) item(v, index any) any {
 				return v.Items[i]
 			}
 		}
-	case string:
+	case string, *Text:
 		if i, ok := number(index); ok {
 			if i, ok := place(i, it.length(v)); ok {
-				return cut(v, i, i+1)
+				t, _ := textOf(v)
+				return t.part(cut(t.s, i, i+1))
 			}
 		}
 	case *undefined:
 		v.fail()
 	}
-	if name, ok := index.(string); ok {
-		return it.attr(v, name)
+	if name, ok := textOf(index); ok {
+		return it.attr(v, name.s)
 	}
 	return missing("%s has no item %s", typeName(v), it.text(index))
 }
@@ -234,13 +240,19 @@ func place(index any, n int) (int, bool) {
 	return int(i), ok && i >= 0 && i < int64(n)
 }
 
-// cut returns the characters of s from index from up to, excluding, to.
-func cut(s string, from, to int) string {
+// cut returns where the characters of s are from index from up to, excluding, to.
+func cut(s string, from, to int) (begin, end int) {
 	if len(s) == utf8.RuneCountInString(s) {
-		return s[from:to]
+		return from, to
 	}
-	begin := runes(s, from)
-	return s[begin : begin+runes(s[begin:], to-from)]
+	begin = runes(s, from)
+	return begin, begin + runes(s[begin:], to-from)
+}
+
+// first returns the first n characters of s.
+func first(s string, n int) string {
+	_, end := cut(s, 0, n)
+	return s[:end]
 }
 
 // runes returns how many bytes the first n characters take.
@@ -271,7 +283,7 @@ func (it *interp) slice(e *sliceExpr, sc *scope) any {
 	}
 	n := 0
 	switch v := v.(type) {
-	case string, *List:
+	case string, *Text, *List:
 		n = it.length(v)
 	default:
 		return missing("%s has no slices", typeName(v))
@@ -306,9 +318,10 @@ func (it *interp) slice(e *sliceExpr, sc *scope) any {
 	if hasStop {
 		to = clamp(stop)
 	}
-	if s, ok := v.(string); ok && step == 1 {
-		it.read(len(s))
-		return cut(s, from, max(from, to))
+	t, isText := textOf(v)
+	if isText && step == 1 {
+		it.read(len(t.s))
+		return t.part(cut(t.s, from, max(from, to)))
 	}
 	items := it.iterate(v)
 	var kept []any
@@ -319,26 +332,26 @@ func (it *interp) slice(e *sliceExpr, sc *scope) any {
 		}
 	}
 	l := it.list(kept)
-	if _, ok := v.(string); ok {
-		return it.join(l.Items, "")
+	if isText {
+		return it.join(l.Items, Text{})
 	}
 	l.tuple = v.(*List).tuple
 	return l
 }
 
-func (it *interp) join(items []any, sep string) string {
-	var b strings.Builder
+func (it *interp) join(items []any, sep Text) any {
+	var b builder
 	for i, v := range items {
 		it.step(1)
 		if i > 0 {
-			it.alloc(len(sep))
-			b.WriteString(sep)
+			it.alloc(len(sep.s))
+			b.add(it, sep)
 		}
-		s := it.text(v)
-		it.alloc(len(s))
-		b.WriteString(s)
+		t := it.printed(v)
+		it.alloc(len(t.s))
+		b.add(it, t)
 	}
-	return b.String()
+	return b.value()
 }
 
 func (it *interp) comparison(e *compareExpr, sc *scope) any {
@@ -385,9 +398,9 @@ func nan(v any) bool {
 }
 
 func (it *interp) contains(all, v any) bool {
-	switch all := all.(type) {
+	switch all := plain(all).(type) {
 	case string:
-		s, ok := v.(string)
+		s, ok := plain(v).(string)
 		if !ok {
 			fail("only text can be in a text, not a value of type %s", typeName(v))
 		}
@@ -414,8 +427,8 @@ func (it *interp) binary(op string, x, y any) any {
 			u.fail()
 		}
 	}
-	if s, ok := x.(string); ok && op == "%" {
-		return it.printf(s, y)
+	if t, ok := textOf(x); ok && op == "%" {
+		return it.printf(t, y)
 	}
 	a, ok := number(x)
 	b, ok2 := number(y)
@@ -430,10 +443,15 @@ func (it *interp) binary(op string, x, y any) any {
 	switch op {
 	case "+":
 		switch x := x.(type) {
-		case string:
-			if y, ok := y.(string); ok {
-				it.alloc(len(x) + len(y))
-				return x + y
+		case string, *Text:
+			if y, ok := textOf(y); ok {
+				t, _ := textOf(x)
+				it.alloc(len(t.s) + len(y.s))
+				var b builder
+				b.Grow(len(t.s) + len(y.s))
+				b.add(it, t)
+				b.add(it, y)
+				return b.value()
 			}
 		case *List:
 			if y, ok := y.(*List); ok && x.tuple == y.tuple {
@@ -464,6 +482,8 @@ func (it *interp) repeat(v any, n int64) any {
 		it.alloc(size * int(n))
 	}
 	switch v := v.(type) {
+	case *Text:
+		return outsideAll(it, it.repeat(v.s, n))
 	case string:
 		count(len(v))
 		return strings.Repeat(v, int(n)*min(len(v), 1))

@@ -274,7 +274,7 @@ func (p *parser) filters(x expr, inline bool) expr {
 		case inline || p.op("|"):
 			inline = false
 			f := &filterExpr{x: x, name: p.dotted()}
-			if f.fn = filters[f.name]; f.fn == nil {
+			if f.fn = builtinOf(filters, f.name); f.fn == nil {
 				f.fn = unknown("filter", f.name)
 			}
 			if p.is(tOp, "(") {
@@ -313,7 +313,7 @@ func unknown(what, name string) builtin {
 func (p *parser) test(x expr) expr {
 	t := &testExpr{x: x, not: p.word("not")}
 	which := p.dotted()
-	if t.fn = tests[which]; t.fn == nil {
+	if t.fn = builtinOf(tests, which); t.fn == nil {
 		t.fn = unknown("test", which)
 	}
 	switch next := p.tok(); {

@@ -18,7 +18,11 @@ func init() {
 			filters[name] = f
 		}
 	}
-	add("string safe", func(it *interp, v any, a args) any { a.bind(it, "string", ""); return it.text(v) })
+	add("string safe", func(it *interp, v any, a args) any {
+		a.bind(it, "string", "")
+		t := it.printed(v)
+		return valueOf(t.s, t.outside)
+	})
 	add("upper", textFilter("upper", strings.ToUpper))
 	add("lower", textFilter("lower", strings.ToLower))
 	add("capitalize", textFilter("capitalize", capitalize))
@@ -34,14 +38,14 @@ func init() {
 		}
 		return escape.Replace(s)
 	})
-	add("trim", func(it *interp, v any, a args) any { return strip(it, it.text(v), a, "trim", true, true) })
+	add("trim", func(it *interp, v any, a args) any { return strip(it, it.printed(v), a, "trim", true, true) })
 	add("replace", func(it *interp, v any, a args) any {
 		p := a.bind(it, "replace", "old new count?")
 		count := -1
 		if n := p.or(2, nil); n != nil {
 			count = integer(n, "count")
 		}
-		return it.replace(it.text(v), p.text(0, ""), p.text(1, ""), count)
+		return it.replace(it.printed(v), p.text(0, ""), it.printed(p.or(1, "")), count)
 	})
 	add("default d", func(it *interp, v any, a args) any {
 		p := a.bind(it, "default", "value? boolean?")
@@ -104,9 +108,9 @@ func init() {
 	})
 	add("format", func(it *interp, v any, a args) any {
 		if a.names != nil {
-			return it.printf(it.text(v), a.dict(it))
+			return it.printf(it.printed(v), a.dict(it))
 		}
-		return it.printf(it.text(v), tuple(a.pos...))
+		return it.printf(it.printed(v), tuple(a.pos...))
 	})
 	add("attr", func(it *interp, v any, a args) any {
 		p := a.bind(it, "attr", "name")
@@ -257,7 +261,7 @@ func truncate(it *interp, v any, a args) any {
 	if it.length(s)-p.int(3, 5) <= n {
 		return s
 	}
-	s = cut(s, 0, n-it.length(end))
+	s = first(s, n-it.length(end))
 	if i := strings.LastIndexByte(s, ' '); i >= 0 && !p.isTrue(1) {
 		s = s[:i]
 	}
@@ -265,18 +269,35 @@ func truncate(it *interp, v any, a args) any {
 }
 
 // replace is Python's str.replace; count is negative for all.
-func (it *interp) replace(s, old, to string, count int) string {
-	it.read(len(s) + len(old) + len(to))
+func (it *interp) replace(t Text, old string, to Text, count int) any {
+	s := t.s
+	it.read(len(s) + len(old) + len(to.s))
 	n := strings.Count(s, old)
 	if count >= 0 {
 		n = min(n, count)
 	}
 	it.alloc(len(s))
 	it.step(n / 4)
-	if more := len(to) - len(old); more > 0 {
+	if more := len(to.s) - len(old); more > 0 {
 		it.repeatCount(more, n)
 	}
-	return strings.Replace(s, old, to, n)
+	if len(t.outside)+len(to.outside) == 0 {
+		return strings.Replace(s, old, to.s, n)
+	}
+	if old == "" {
+		return Outside(strings.Replace(s, old, to.s, n))
+	}
+	var b builder
+	at := 0
+	add := func(from, to int) { b.add(it, Text{s[from:to], t.outside.cut(from, to)}) }
+	for range n {
+		i := at + strings.Index(s[at:], old)
+		add(at, i)
+		b.add(it, to)
+		at = i + len(old)
+	}
+	add(at, len(s))
+	return b.value()
 }
 
 // repeatCount counts n times size bytes, without overflow.

@@ -13,7 +13,8 @@ var (
 )
 
 // printf is Python's format % v.
-func (it *interp) printf(format string, v any) string {
+func (it *interp) printf(t Text, v any) any {
+	format := t.s
 	values, dict := []any{v}, (*Dict)(nil)
 	switch v := v.(type) {
 	case *List:
@@ -25,24 +26,28 @@ func (it *interp) printf(format string, v any) string {
 	}
 	it.step(len(format)) // regular expressions are slow
 	used := 0
-	var b strings.Builder
-	add := func(s string) {
+	var b builder
+	add := func(s string, outside bool) {
 		it.alloc(len(s))
-		b.WriteString(s)
+		at := b.Len()
+		if b.WriteString(s); outside {
+			b.mark(at)
+		}
 	}
+	own := len(t.outside) > 0 // a format that is not the template's own counts as a whole
 	for {
 		i := strings.IndexByte(format, '%')
 		if i < 0 {
 			break
 		}
-		add(format[:i])
+		add(format[:i], own)
 		m := verb.FindStringSubmatch(format[i:])
 		if m == nil || m[5] == "" {
 			fail("format %q is incomplete", format[i:min(i+10, len(format))])
 		}
 		format = format[i+len(m[0]):]
 		if m[5] == "%" {
-			add("%")
+			add("%", own)
 			continue
 		}
 		var value any
@@ -55,13 +60,13 @@ func (it *interp) printf(format string, v any) string {
 		default:
 			fail("not enough values for the format")
 		}
-		add(it.verb(m, value))
+		add(it.verb(m, value), len(it.printed(value).outside) > 0)
 	}
 	if used < len(values) && dict == nil {
 		fail("%d values are left over after the format", len(values)-used)
 	}
-	add(format)
-	return b.String()
+	add(format, own)
+	return b.value()
 }
 
 // verb formats one value; m is the match of verb.
@@ -80,12 +85,12 @@ func (it *interp) verb(m []string, v any) string {
 	case 's', 'r':
 		s = it.text(v)
 		if c == 'r' {
-			var b strings.Builder
+			var b builder
 			it.repr(&b, v)
 			s = b.String()
 		}
 		if digits >= 0 {
-			s = cut(s, 0, min(digits, it.length(s)))
+			s = first(s, min(digits, it.length(s)))
 		}
 		if strings.Contains(m[2], "-") {
 			return it.pad(s, width, " ", -1)
@@ -121,38 +126,50 @@ func (it *interp) verb(m []string, v any) string {
 }
 
 // braces is str.format, with fields that are empty, numbers or names.
-func (it *interp) braces(format string, a args) string {
+func (it *interp) braces(format Text, a args) any {
 	used := 0
 	named := a.dict(it)
-	it.alloc(len(format))
-	it.step(len(format)) // regular expressions are slow
-	return field.ReplaceAllStringFunc(format, func(f string) string {
-		switch f {
-		case "{{", "}}":
-			return f[:1]
-		case "{", "}":
-			fail("str.format takes {}, {0} and {name}, and braces twice for themselves")
+	it.alloc(len(format.s))
+	it.step(len(format.s)) // regular expressions are slow
+	var b builder
+	at := 0
+	for _, m := range field.FindAllStringIndex(format.s, -1) {
+		b.add(it, Text{format.s[at:m[0]], format.outside.cut(at, m[0])})
+		at = m[1]
+		b.add(it, it.brace(format.s[m[0]:m[1]], named, a, &used))
+	}
+	b.add(it, Text{format.s[at:], format.outside.cut(at, len(format.s))})
+	return b.value()
+}
+
+// brace is what a field of str.format becomes.
+func (it *interp) brace(f string, named *Dict, a args, used *int) Text {
+	value := func(v any) Text {
+		t := it.printed(v)
+		it.alloc(len(t.s))
+		return t
+	}
+	switch f {
+	case "{{", "}}":
+		return Text{s: f[:1]}
+	case "{", "}":
+		fail("str.format takes {}, {0} and {name}, and braces twice for themselves")
+	}
+	key := f[1 : len(f)-1]
+	if v, ok := it.get(named, key); ok {
+		return value(v)
+	}
+	at := *used
+	if key != "" {
+		n, err := strconv.Atoi(key)
+		if err != nil {
+			fail("str.format has no value for {%s}", key)
 		}
-		key := f[1 : len(f)-1]
-		if v, ok := it.get(named, key); ok {
-			s := it.text(v)
-			it.alloc(len(s))
-			return s
-		}
-		at := used
-		if key != "" {
-			n, err := strconv.Atoi(key)
-			if err != nil {
-				fail("str.format has no value for {%s}", key)
-			}
-			at = n
-		}
-		used++
-		if at >= len(a.pos) {
-			fail("str.format has no value for %s", f)
-		}
-		s := it.text(a.pos[at])
-		it.alloc(len(s))
-		return s
-	})
+		at = n
+	}
+	*used++
+	if at >= len(a.pos) {
+		fail("str.format has no value for %s", f)
+	}
+	return value(a.pos[at])
 }

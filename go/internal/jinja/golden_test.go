@@ -26,10 +26,11 @@ func render(template string, vars json.RawMessage, limits Limits) (string, error
 			return "", err
 		}
 		for i, k := range v.(*Dict).keys {
-			m[k.(string)] = v.(*Dict).values[i]
+			m[plain(k).(string)] = v.(*Dict).values[i]
 		}
 	}
-	return t.Render(context.Background(), m, &limits)
+	text, _, err := t.Render(context.Background(), m, &limits)
+	return text, err
 }
 
 // The cases are rendered by Python's jinja2: see scripts/golden_jinja.py.

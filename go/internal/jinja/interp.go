@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/big"
-	"strings"
 )
 
 // listItem is the bytes counted for an item of a list.
@@ -20,7 +19,7 @@ type interp struct {
 	blind  int // steps since the last look at ctx
 	depth  int
 	line   int
-	out    *strings.Builder
+	out    *builder
 }
 
 // step counts work before it is done.
@@ -50,6 +49,8 @@ func (it *interp) hash(key any) {
 	switch k := key.(type) {
 	case string:
 		it.read(len(k))
+	case *Text:
+		it.read(len(k.s))
 	case *big.Int:
 		it.step(1 + k.BitLen()/32)
 	}
@@ -93,19 +94,19 @@ func (it *interp) enter() func() {
 
 func (it *interp) leave() { it.depth-- }
 
-func (it *interp) write(s string) {
-	it.alloc(len(s))
-	it.out.WriteString(s)
+func (it *interp) write(t Text) {
+	it.alloc(len(t.s))
+	it.out.add(it, t)
 }
 
 // capture runs f and returns what it wrote.
-func (it *interp) capture(f func()) string {
+func (it *interp) capture(f func()) any {
 	outer := it.out
-	it.out = new(strings.Builder)
+	it.out = new(builder)
 	f()
 	inner := it.out
 	it.out = outer
-	return inner.String()
+	return inner.value()
 }
 
 // scope holds the variables of a block; lookups continue in the parent.
@@ -157,10 +158,10 @@ func (it *interp) exec(body []stmt, sc *scope) signal {
 func (it *interp) run(s stmt, sc *scope) signal {
 	switch s := s.(type) {
 	case dataStmt:
-		it.write(s.text)
+		it.write(Text{s: s.text})
 	case outputStmt:
 		it.line = s.line
-		it.write(it.text(it.eval(s.x, sc)))
+		it.write(it.printed(it.eval(s.x, sc)))
 	case ifStmt:
 		it.line = s.line
 		for i, test := range s.tests {
@@ -176,7 +177,7 @@ func (it *interp) run(s stmt, sc *scope) signal {
 		it.line = s.line
 		it.assign(s.target, it.eval(s.x, sc), sc)
 	case setBlockStmt:
-		var v any = it.block(s.body, sc)
+		v := it.block(s.body, sc)
 		if s.filter != nil {
 			it.line = s.line
 			v = it.filterBlock(s.filter, v, sc)
@@ -185,7 +186,7 @@ func (it *interp) run(s stmt, sc *scope) signal {
 	case filterStmt:
 		v := it.block(s.body, sc)
 		it.line = s.line
-		it.write(it.text(it.filterBlock(s.filter, v, sc)))
+		it.write(it.printed(it.filterBlock(s.filter, v, sc)))
 	case withStmt:
 		it.line = s.line
 		inner := &scope{parent: sc}
@@ -200,7 +201,7 @@ func (it *interp) run(s stmt, sc *scope) signal {
 		call := s.call.(*callExpr)
 		a := it.args(call.args, sc)
 		a.names, a.named = append(a.names, "caller"), append(a.named, any(&macro{s.caller, sc}))
-		it.write(it.text(it.call(it.eval(call.fn, sc), a)))
+		it.write(it.printed(it.call(it.eval(call.fn, sc), a)))
 	case groupStmt:
 		return it.exec(s.body, &scope{parent: sc})
 	case breakStmt:
@@ -212,7 +213,7 @@ func (it *interp) run(s stmt, sc *scope) signal {
 }
 
 // block renders statements that have a scope of their own to a text.
-func (it *interp) block(body []stmt, sc *scope) string {
+func (it *interp) block(body []stmt, sc *scope) any {
 	return it.capture(func() { it.exec(body, &scope{parent: sc}) })
 }
 
@@ -244,7 +245,7 @@ type loop struct {
 	index   int
 	depth   int
 	last    any // the argument of changed
-	recurse func(v any) string
+	recurse func(v any) any
 }
 
 func (it *interp) loop(s *forStmt, over any, sc *scope, depth int) {
@@ -267,7 +268,7 @@ func (it *interp) loop(s *forStmt, over any, sc *scope, depth int) {
 	}
 	l := &loop{items: items, depth: depth}
 	if s.recursive {
-		l.recurse = func(v any) string {
+		l.recurse = func(v any) any {
 			return it.capture(func() { it.loop(s, v, sc, depth+1) })
 		}
 	}
@@ -340,7 +341,7 @@ type macro struct {
 	scope *scope
 }
 
-func (it *interp) callMacro(m *macro, a args) string {
+func (it *interp) callMacro(m *macro, a args) any {
 	defer it.enter()()
 	sc := &scope{parent: m.scope}
 	n := len(a.pos) + len(a.names) + len(m.params)

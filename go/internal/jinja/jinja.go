@@ -9,7 +9,7 @@
 // and recursion is bounded.
 //
 // A value of the language is nil (none), bool, int64, *big.Int, float64,
-// string, *List, *Dict or Func; others are created by templates only.
+// string, *Text, *List, *Dict or Func; others are created by templates only.
 // A filter or a test that does not exist is an error where it is evaluated.
 // Where jinja2 makes a generator, as map and select do, this makes a list.
 package jinja
@@ -71,9 +71,10 @@ func Parse(source string) (t *Template, err error) {
 	return &Template{body}, nil
 }
 
-// Render runs the template with these variables, until ctx ends. It takes what it uses from the limits.
-func (t *Template) Render(ctx context.Context, vars map[string]any, limits *Limits) (text string, err error) {
-	it := &interp{ctx: ctx, limits: limits, out: new(strings.Builder)}
+// Render runs the template with these variables, until ctx ends. It takes what it uses from the limits. outside are the
+// parts of the text that come from values of Outside, and not from the template: pairs of positions, in order.
+func (t *Template) Render(ctx context.Context, vars map[string]any, limits *Limits) (text string, outside [][2]int, err error) {
+	it := &interp{ctx: ctx, limits: limits, out: new(builder)}
 	defer func() { err = recovered(recover(), it.line, err) }()
 	globals := &scope{vars: make(map[string]any, len(functions)+len(vars))}
 	for name, fn := range functions {
@@ -83,7 +84,7 @@ func (t *Template) Render(ctx context.Context, vars map[string]any, limits *Limi
 		globals.vars[name] = v
 	}
 	it.exec(t.body, &scope{parent: globals})
-	return it.out.String(), nil
+	return it.out.String(), it.out.outside, nil
 }
 
 // recovered converts a panic to an error. Lexer, parser and interpreter stop by

@@ -14,7 +14,7 @@ import (
 	"unicode/utf16"
 )
 
-// FromJSON makes a value of JSON, with objects in the order of their keys.
+// FromJSON makes a value of JSON, with objects in the order of their keys. Its texts are from outside.
 func FromJSON(data []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(data))
 	d.UseNumber()
@@ -65,12 +65,15 @@ func fromJSON(d *json.Decoder, depth int) (any, error) {
 			if err != nil {
 				return nil, err
 			}
-			o.Set(k, v)
+			o.Set(Outside(k.(string)), v)
 		}
 		_, err := d.Token()
 		return o, err
 	}
-	return t, nil // nil, bool or string
+	if s, ok := t.(string); ok {
+		return Outside(s), nil
+	}
+	return t, nil // nil or bool
 }
 
 func jsonNumber(s string) (any, error) {
@@ -91,7 +94,7 @@ func jsonNumber(s string) (any, error) {
 // encoder is Python's json.dumps.
 type encoder struct {
 	it          *interp
-	b           strings.Builder
+	b           builder
 	indent      string
 	lines       bool // with indent, each item is on a line of its own
 	comma, sep  string
@@ -101,7 +104,7 @@ type encoder struct {
 func toJSON(it *interp, v any, a args) any {
 	p := a.bind(it, "tojson", "ensure_ascii? indent? separators? sort_keys?")
 	e := &encoder{it: it, comma: ", ", sep: ": ", ascii: p.isTrue(0), sort: p.isTrue(3)}
-	switch by := p.or(1, nil).(type) {
+	switch by := plain(p.or(1, nil)).(type) {
 	case nil:
 	case string:
 		e.lines, e.indent = true, by
@@ -119,7 +122,7 @@ func toJSON(it *interp, v any, a args) any {
 		e.comma, e.sep = it.text(marks[0]), it.text(marks[1])
 	}
 	e.value(v, 0)
-	return e.b.String()
+	return e.b.value()
 }
 
 func (e *encoder) write(s string) {
@@ -148,6 +151,10 @@ func (e *encoder) value(v any, depth int) {
 		e.write(e.it.text(v))
 	case string:
 		e.str(v)
+	case *Text:
+		at := e.b.Len()
+		e.str(v.s)
+		e.b.mark(at)
 	case *List:
 		e.items("[]", len(v.Items), depth, func(i int) { e.value(v.Items[i], depth+1) })
 	case *Dict:
@@ -195,8 +202,8 @@ func (e *encoder) items(marks string, n, depth int, item func(i int)) {
 
 func (e *encoder) key(k any) {
 	switch k := k.(type) {
-	case string:
-		e.str(k)
+	case string, *Text:
+		e.value(k, 0)
 	default: // null, true and numbers, in quotes
 		e.write(`"`)
 		e.value(k, 0)

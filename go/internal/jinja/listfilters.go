@@ -46,7 +46,7 @@ func reverse(it *interp, v any, a args) any {
 	slices.Reverse(items)
 	l := it.list(items)
 	if _, ok := v.(string); ok {
-		return it.join(l.Items, "")
+		return it.join(l.Items, Text{})
 	}
 	return l
 }
@@ -57,7 +57,7 @@ func joinFilter(it *interp, v any, a args) any {
 	if key := p.or(1, nil); key != nil {
 		items = it.attributes(items, key, nil)
 	}
-	return it.join(items, p.text(0, ""))
+	return it.join(items, it.printed(p.or(0, "")))
 }
 
 func items(it *interp, v any, a args) any {
@@ -118,9 +118,9 @@ func (it *interp) sortKeys(from []any, path any, caseSensitive bool) []any {
 		keys = it.attributes(from, path, nil)
 	}
 	for i, k := range keys {
-		if s, ok := k.(string); ok && !caseSensitive {
-			it.alloc(len(s))
-			keys[i] = strings.ToLower(s)
+		if t, ok := textOf(k); ok && !caseSensitive {
+			it.alloc(len(t.s))
+			keys[i] = strings.ToLower(t.s)
 		}
 	}
 	return keys
@@ -242,7 +242,7 @@ func mapFilter(it *interp, v any, a args) any {
 	}
 	name := it.text(a.pos[0])
 	it.read(len(name))
-	f := filters[name]
+	f := builtinOf(filters, name)
 	if f == nil {
 		fail("unknown filter %s", name)
 	}
@@ -268,7 +268,7 @@ func (it *interp) choose(v any, a args, attr, want bool) any {
 	if len(a.pos) > 0 {
 		name := it.text(a.pos[0])
 		it.read(len(name))
-		if test = tests[name]; test == nil {
+		if test = builtinOf(tests, name); test == nil {
 			fail("unknown test %s", name)
 		}
 		a.pos = a.pos[1:]

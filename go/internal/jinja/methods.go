@@ -17,12 +17,12 @@ func init() {
 		"capitalize": textFilter("capitalize", capitalize),
 		"title":      textFilter("title", titleCase),
 		"swapcase":   textFilter("swapcase", swapCase),
-		"strip":      func(it *interp, v any, a args) any { return strip(it, v.(string), a, "strip", true, true) },
-		"lstrip":     func(it *interp, v any, a args) any { return strip(it, v.(string), a, "lstrip", true, false) },
-		"rstrip":     func(it *interp, v any, a args) any { return strip(it, v.(string), a, "rstrip", false, true) },
+		"strip":      func(it *interp, v any, a args) any { return strip(it, it.printed(v), a, "strip", true, true) },
+		"lstrip":     func(it *interp, v any, a args) any { return strip(it, it.printed(v), a, "lstrip", true, false) },
+		"rstrip":     func(it *interp, v any, a args) any { return strip(it, it.printed(v), a, "rstrip", false, true) },
 		"replace":    func(it *interp, v any, a args) any { return filters["replace"](it, v, a) },
-		"split":      func(it *interp, v any, a args) any { return it.split(v.(string), a, false) },
-		"rsplit":     func(it *interp, v any, a args) any { return it.split(v.(string), a, true) },
+		"split":      func(it *interp, v any, a args) any { return it.split(it.printed(v), a, false) },
+		"rsplit":     func(it *interp, v any, a args) any { return it.split(Text{s: v.(string)}, a, true) },
 		"splitlines": func(it *interp, v any, a args) any {
 			a.bind(it, "splitlines", "")
 			return it.texts(it.splitLines(v.(string)))
@@ -60,13 +60,13 @@ func init() {
 			p := a.bind(it, "join", "items")
 			items := it.iterate(p.values[0])
 			for _, x := range items {
-				if _, ok := x.(string); !ok {
+				if _, ok := textOf(x); !ok {
 					fail("join wants texts, not a value of type %s", typeName(x))
 				}
 			}
-			return it.join(items, v.(string))
+			return it.join(items, it.printed(v))
 		},
-		"format": func(it *interp, v any, a args) any { return it.braces(v.(string), a) },
+		"format": func(it *interp, v any, a args) any { return it.braces(it.printed(v), a) },
 		"ljust":  func(it *interp, v any, a args) any { return it.justify(v.(string), a, -1) },
 		"rjust":  func(it *interp, v any, a args) any { return it.justify(v.(string), a, 1) },
 		"center": func(it *interp, v any, a args) any { return it.justify(v.(string), a, 0) },
@@ -168,8 +168,9 @@ func swapCase(s string) string {
 	}, s)
 }
 
-func strip(it *interp, s string, a args, what string, left, right bool) string {
+func strip(it *interp, t Text, a args, what string, left, right bool) any {
 	p := a.bind(it, what, "chars?")
+	s := t.s
 	it.scan(len(s))
 	f := isSpace
 	if chars := p.or(0, nil); chars != nil {
@@ -183,10 +184,11 @@ func strip(it *interp, s string, a args, what string, left, right bool) string {
 	if left {
 		s = strings.TrimLeftFunc(s, f)
 	}
+	from := len(t.s) - len(s)
 	if right {
 		s = strings.TrimRightFunc(s, f)
 	}
-	return s
+	return t.part(from, from+len(s))
 }
 
 func (it *interp) texts(parts []string) *List {
@@ -197,8 +199,9 @@ func (it *interp) texts(parts []string) *List {
 	return it.list(items)
 }
 
-func (it *interp) split(s string, a args, fromRight bool) any {
+func (it *interp) split(t Text, a args, fromRight bool) any {
 	p := a.bind(it, "split", "sep? maxsplit?")
+	s := t.s
 	most := p.int(1, -1)
 	if most < 0 {
 		most = len(s)
@@ -207,7 +210,11 @@ func (it *interp) split(s string, a args, fromRight bool) any {
 	if p.or(0, nil) == nil {
 		it.scan(len(s))
 		it.alloc(2 * listItem * (1 + min(most, spaces(s))))
-		return it.texts(splitSpace(s, most, fromRight))
+		l := it.texts(splitSpace(s, most, fromRight))
+		if len(t.outside) > 0 {
+			return outsideAll(it, l)
+		}
+		return l
 	}
 	sep := p.text(0, "")
 	if sep == "" {
@@ -216,7 +223,7 @@ func (it *interp) split(s string, a args, fromRight bool) any {
 	it.read(len(sep))
 	it.alloc(2 * listItem * (1 + min(most, strings.Count(s, sep))))
 	if !fromRight {
-		return it.texts(strings.SplitN(s, sep, most+1))
+		return t.pieces(it, strings.SplitN(s, sep, most+1), len(sep))
 	}
 	var parts []string
 	for range most {
@@ -303,7 +310,7 @@ func (it *interp) affix(s string, a args, has func(s, part string) bool) any {
 		of = l.Items
 	}
 	for _, part := range of {
-		text, ok := part.(string)
+		text, ok := plain(part).(string)
 		if !ok {
 			fail("startswith and endswith want text, not a value of type %s", typeName(part))
 		}

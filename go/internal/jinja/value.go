@@ -52,6 +52,8 @@ func hash(key any) any {
 	switch k := key.(type) {
 	case nil, string, int64:
 		return k
+	case *Text:
+		return k.s
 	case bool:
 		return toInt(k)
 	case float64:
@@ -90,7 +92,7 @@ func typeName(v any) string {
 		return "int"
 	case float64:
 		return "float"
-	case string:
+	case string, *Text:
 		return "str"
 	case *List:
 		if v.tuple {
@@ -123,6 +125,8 @@ func isTrue(v any) bool {
 		return v != 0
 	case string:
 		return v != ""
+	case *Text:
+		return v.s != ""
 	case *List:
 		return len(v.Items) > 0
 	case *Dict:
@@ -180,18 +184,20 @@ func (it *interp) text(v any) string {
 	switch v := v.(type) {
 	case string:
 		return v
+	case *Text:
+		return v.s
 	case *undefined:
 		return ""
 	case int64:
 		return strconv.FormatInt(v, 10)
 	}
-	var b strings.Builder
+	var b builder
 	it.repr(&b, v)
 	return b.String()
 }
 
 // repr writes Python's repr(v).
-func (it *interp) repr(b *strings.Builder, v any) {
+func (it *interp) repr(b *builder, v any) {
 	defer it.enter()()
 	before := b.Len()
 	switch v := v.(type) {
@@ -210,7 +216,10 @@ func (it *interp) repr(b *strings.Builder, v any) {
 		it.alloc(len(v) + 2)
 		it.scan(len(v))
 		it.alloc(9 * unprintable(v))
-		quote(b, v)
+		quote(&b.Builder, v)
+	case *Text:
+		it.repr(b, v.s)
+		b.mark(before)
 	case *List:
 		mark := "[]"
 		if v.tuple {
@@ -243,7 +252,7 @@ func (it *interp) repr(b *strings.Builder, v any) {
 	default:
 		b.WriteString("<" + typeName(v) + ">")
 	}
-	if _, ok := v.(string); !ok {
+	if _, ok := textOf(v); !ok {
 		it.alloc(min(b.Len()-before, 64)) // the items were counted already
 	}
 }
@@ -312,6 +321,7 @@ func quote(b *strings.Builder, s string) {
 func (it *interp) equal(x, y any) bool {
 	defer it.enter()()
 	it.step(1)
+	x, y = plain(x), plain(y)
 	switch x := x.(type) {
 	case nil:
 		return y == nil
@@ -370,6 +380,7 @@ func (it *interp) equal(x, y any) bool {
 func (it *interp) compare(op string, x, y any) int {
 	defer it.enter()()
 	it.step(1)
+	x, y = plain(x), plain(y)
 	for _, v := range []any{x, y} {
 		if u, ok := v.(*undefined); ok {
 			u.fail()
@@ -417,6 +428,9 @@ func (it *interp) iterate(v any) []any {
 		return v.Items
 	case *Dict:
 		return v.keys
+	case *Text:
+		it.alloc(2 * len(v.s) * listItem)
+		return v.characters()
 	case string:
 		it.alloc(len(v) * listItem)
 		items := make([]any, 0, utf8.RuneCountInString(v))
@@ -434,6 +448,8 @@ func (it *interp) iterate(v any) []any {
 // length is Python's len.
 func (it *interp) length(v any) int {
 	switch v := v.(type) {
+	case *Text:
+		return it.length(v.s)
 	case string:
 		it.read(len(v))
 		return utf8.RuneCountInString(v)
