@@ -22,10 +22,15 @@ import (
 	"github.com/quern-llm/quern/go/internal/jinja"
 )
 
-// Conversations of a megabyte in a hundred messages stay far below these limits.
-// The steps take about two seconds of a core, and there are longest for them.
-var limits = jinja.Limits{Steps: 20e6, Bytes: 256 << 20}
+// A rendering has least, and more for each byte of the conversation, up to limits, whose steps take about two seconds of a core. Published
+// templates make less than 6 bytes of one.
+var (
+	least  = jinja.Limits{Steps: 2e6, Bytes: 16 << 20}
+	each   = jinja.Limits{Steps: 100, Bytes: 100}
+	limits = jinja.Limits{Steps: 20e6, Bytes: 256 << 20}
+)
 
+// longest is how long a rendering may take.
 const longest = 20 * time.Second
 
 // RequestError is a conversation that cannot be rendered: the client's
@@ -181,6 +186,27 @@ func (t *Template) Render(in Input) (Prompt, error) {
 	return p, nil
 }
 
+// limits returns those of a rendering.
+func (in *Input) limits() jinja.Limits {
+	const item = 64 // bytes that each message, call, tool and variable counts for, beside its text
+	n := 0
+	for i := range in.Messages {
+		m := &in.Messages[i]
+		n += item + len(m.Content.String()) + len(m.ReasoningContent) + len(m.Name)
+		for _, c := range m.ToolCalls {
+			n += item + len(c.Function.Name) + len(c.Function.Arguments)
+		}
+	}
+	for _, raw := range in.Tools {
+		n += item + len(raw)
+	}
+	for name, raw := range in.Kwargs {
+		n += item + len(name) + len(raw)
+	}
+	n = min(n, limits.Bytes) // and no product is too large
+	return jinja.Limits{Steps: min(least.Steps+each.Steps*n, limits.Steps), Bytes: min(least.Bytes+each.Bytes*n, limits.Bytes)}
+}
+
 func blank(s string) bool { return strings.TrimSpace(s) == "" }
 
 // clipRanges returns what is of ranges in the first n bytes.
@@ -230,7 +256,7 @@ func (t *Template) prompt(in Input) (string, [][2]int, error) {
 	}
 	until, cancel := context.WithTimeout(until, longest)
 	defer cancel()
-	left := limits
+	left := in.limits()
 	return t.run(until, vars, in.Now, &left)
 }
 

@@ -388,6 +388,30 @@ func TestHostile(t *testing.T) {
 	}
 }
 
+// A conversation has what templates need for it, and a short one not what a long one has.
+func TestLimitsGrow(t *testing.T) {
+	tmpl := parse(t, "{% for m in messages %}{% set s = m.content.split('x')|join('y') %}{{ s }}{% for i in range(N) %}{% endfor %}{% endfor %}")
+	long := Text(strings.Repeat("ax", 500000))
+	if _, err := tmpl.Render(Input{Messages: []Message{{Role: "user", Content: long}}, Kwargs: map[string]json.RawMessage{"N": []byte("1")}}); err != nil {
+		t.Errorf("a megabyte: %v", err)
+	}
+	many := make([]Message, 10000)
+	for i := range many {
+		many[i] = Message{Role: "user", Content: Text("a")}
+	}
+	if _, err := tmpl.Render(Input{Messages: many, Kwargs: map[string]json.RawMessage{"N": []byte("9")}}); err != nil {
+		t.Errorf("many messages: %v", err)
+	}
+	short := []Message{{Role: "user", Content: Text("a")}}
+	greedy := parse(t, "{{ 'x' * 20000000 }}{{ messages }}")
+	if _, err := greedy.Render(Input{Messages: short}); !errors.Is(err, jinja.ErrLimit) {
+		t.Errorf("twenty megabytes for one byte: %v", err)
+	}
+	if p, err := greedy.Render(Input{Messages: []Message{{Role: "user", Content: long}}}); err != nil || len(p.Text) < 21e6 {
+		t.Errorf("twenty megabytes for one: %d, %v", len(p.Text), err)
+	}
+}
+
 // A rendering ends when nobody waits for it any more.
 func TestUntil(t *testing.T) {
 	tmpl := parse(t, "{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}")
