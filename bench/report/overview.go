@@ -8,33 +8,45 @@ import (
 	"math"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
 	"github.com/quern-llm/quern/bench/internal/page"
 )
 
-// peers shows the newest comparison of each model: a bar for each program and test.
-func (r *results) peers() (section, error) {
+// peers shows the newest comparison of each model with other programs: a bar for each program and test.
+func (r *results) peers() (section, error) { return r.charts("peers", "Beside other programs", false) }
+
+// changes shows comparisons with Quern itself before a change.
+func (r *results) changes() (section, error) {
+	return r.charts("changes", "Before and after a change", true)
+}
+
+func (r *results) charts(anchor, title string, ofChanges bool) (section, error) {
 	var body strings.Builder
 	for _, s := range r.speeds() {
+		if s.ofChange() != ofChanges {
+			continue
+		}
 		svg, err := bars(&s)
 		if err != nil {
 			return section{}, err
 		}
 		fmt.Fprintf(&body, "<h3>%s</h3>\n%s<p>%s</p>\n", template.HTMLEscapeString(s.model), svg, linked(s.page))
 	}
-	return section{"peers", "Beside other programs", template.HTML(body.String())}, nil
+	return section{anchor, title, template.HTML(body.String())}, nil
 }
 
 // bars draws how many times faster than each peer, a group for each test.
 func bars(s *speeds) (template.HTML, error) {
 	p := page.NewPlot("", "", "speed, as a share of the fastest")
-	const width = 14
+	const width = 22 // room for a number
 	n := 1 + len(s.peers)
 	best := make([]float64, len(s.tests))
 	for i := range s.tests {
@@ -53,7 +65,12 @@ func bars(s *speeds) (template.HTML, error) {
 			return err
 		}
 		b.Color, b.LineStyle.Width, b.Offset = c, 0, vg.Length(width*(float64(k)-float64(n-1)/2))
-		p.Add(b)
+		labels, err := speedLabels(values, speed, b.Offset)
+		if err != nil {
+			return err
+		}
+		labels.TextStyle = slices.Repeat([]text.Style{page.Small(p)}, len(speed))
+		p.Add(b, labels)
 		p.Legend.Add(name, b)
 		return nil
 	}
@@ -66,13 +83,26 @@ func bars(s *speeds) (template.HTML, error) {
 		}
 	}
 	p.NominalX(s.tests...)
-	p.Y.Min, p.Y.Max = 0, 1.35 // room for the legend
-	p.Legend.Left = false
-	svg, err := page.SVG(8*vg.Inch, 3*vg.Inch, p)
+	p.Y.Min, p.Y.Max = 0, 1.15+0.13*float64(n) // room for the legend above the bars
+	svg, err := page.SVG(max(8*vg.Inch, vg.Length(n*len(s.tests)*width+200)), 3*vg.Inch, p)
 	if err != nil {
 		return "", err
 	}
 	return inline(svg)
+}
+
+// speedLabels are the speeds above bars of a height, which stand beside the middle of their group.
+func speedLabels(heights plotter.Values, speeds []float64, offset vg.Length) (*plotter.Labels, error) {
+	var at plotter.XYLabels
+	for i, v := range speeds {
+		at.XYs = append(at.XYs, plotter.XY{X: float64(i), Y: heights[i]})
+		at.Labels = append(at.Labels, strconv.FormatFloat(v, 'f', max(0, 1-int(math.Log10(max(v, 1)))), 64))
+	}
+	labels, err := plotter.NewLabels(at)
+	if err == nil {
+		labels.Offset = vg.Point{X: offset, Y: 2}
+	}
+	return labels, err
 }
 
 // rooflines shows the newest curve of each model, against the roofline.
@@ -89,8 +119,11 @@ func (r *results) rooflines() (section, error) {
 	for _, s := range r.speeds() {
 		for i, test := range s.tests {
 			if s.roof[i] > 0 {
-				rows = append(rows, []string{s.model, test, fmt.Sprintf("%.1f", s.ours[i]), fmt.Sprintf("%.1f", s.roof[i]),
-					fmt.Sprintf("%.0f %%", 100*s.ours[i]/s.roof[i]), linked(s.page)})
+				of := fmt.Sprintf("%.0f %%", 100*s.ours[i]/s.roof[i])
+				if s.ours[i] > s.roof[i] {
+					of += ", from the caches" // the roofline is that of memory
+				}
+				rows = append(rows, []string{s.model, test, fmt.Sprintf("%.1f", s.ours[i]), fmt.Sprintf("%.1f", s.roof[i]), of, linked(s.page)})
 			}
 		}
 	}
@@ -148,7 +181,7 @@ func spread(p plotter.XYs) bool {
 // scatter draws divergences against bits per weight.
 func scatter(points plotter.XYLabels) (template.HTML, error) {
 	p := page.NewPlot("", "bits per weight", "KL divergence, nats")
-	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, plot.LogTicks{Prec: -1}
+	p.Y.Scale, p.Y.Tick.Marker = plot.LogScale{}, page.Decades{}
 	dots, err := plotter.NewScatter(points)
 	if err != nil {
 		return "", err
@@ -174,18 +207,37 @@ func scatter(points plotter.XYLabels) (template.HTML, error) {
 	return inline(svg)
 }
 
-// memory shows what compared models take.
+// realSize is the bytes of weights from which on a model's memory says something: below, that of the program is most of it.
+const realSize = 100e6
+
+// memory shows what models take: those that were compared, and the tables of pages about memory.
 func (r *results) memory() (section, error) {
+	var body strings.Builder
 	var rows [][]string
 	for _, q := range r.quality {
 		for _, m := range q.Models {
-			rows = append(rows, []string{short(m.Name), fmt.Sprintf("%.1f", m.FileBytes/1e6), fmt.Sprintf("%.1f", m.RSS/1e6),
-				fmt.Sprintf("%.2f", m.RSS/m.FileBytes), template.HTMLEscapeString(q.name + ".json")})
+			if taken := cmp.Or(m.Memory, m.RSS); m.FileBytes >= realSize {
+				rows = append(rows, []string{short(m.Name), fmt.Sprintf("%.1f", m.FileBytes/1e6), fmt.Sprintf("%.1f", taken/1e6),
+					fmt.Sprintf("%.2f", taken/m.FileBytes), template.HTMLEscapeString(q.name + ".json")})
+			}
 		}
 	}
-	if rows == nil {
-		return section{}, nil
+	if rows != nil {
+		body.WriteString(grid([]string{"model", "weights, MB", "memory, MB", "ratio", "results"}, rows))
 	}
-	return section{"memory", "Memory", template.HTML("<p>By how much the process grew with a model: weights, keys and values, activations.</p>" +
-		grid([]string{"model", "weights, MB", "memory, MB", "ratio", "results"}, rows))}, nil
+	for _, p := range r.pages {
+		cells := table(p.text)
+		if !strings.Contains(p.name, "memory") || cells == nil {
+			continue
+		}
+		for i, row := range cells {
+			for k := range row {
+				cells[i][k] = strings.ReplaceAll(row[k], "`", "")
+			}
+			cells[i] = append(cells[i], "")
+		}
+		cells[1][len(cells[1])-1] = linked(p.name)
+		fmt.Fprintf(&body, "<h3>%s</h3>\n%s", template.HTMLEscapeString(p.title), grid(cells[0], cells[1:]))
+	}
+	return section{"memory", "Memory", template.HTML(body.String())}, nil
 }

@@ -36,7 +36,8 @@ type quality struct {
 		Name       string
 		FileBytes  float64 `json:"file_bytes"`
 		Bits       float64 `json:"bits_per_weight"`
-		RSS        float64
+		Memory     float64 // reserved
+		RSS        float64 // by which the process grew, in files of older versions
 		Speed      float64 `json:"tokens_per_second"`
 		PPL        struct{ Value float64 }
 		Divergence *struct {
@@ -126,12 +127,30 @@ func (r *results) speeds() []speeds {
 			}
 		}
 	}
-	slices.Sort(models)
+	// Those that say most first: the largest, then by name.
+	slices.SortFunc(models, func(a, b string) int { return cmp.Or(cmp.Compare(billions(b), billions(a)), cmp.Compare(a, b)) })
 	var all []speeds
 	for _, m := range models {
 		all = append(all, newest[m])
 	}
 	return all
+}
+
+var inBillions = regexp.MustCompile(`(?i)(?:^|[^0-9a-z])([0-9]+(?:\.[0-9]+)?)b(?:[^a-z]|$)`)
+
+// billions returns the parameters that a model's name tells; 0 if it tells none.
+func billions(model string) float64 {
+	m := inBillions.FindStringSubmatch(model)
+	if m == nil {
+		return 0
+	}
+	v, _ := strconv.ParseFloat(m[1], 64) // the pattern has only numbers
+	return v
+}
+
+// ofChange reports whether one of the programs beside is Quern as it was before.
+func (s *speeds) ofChange() bool {
+	return slices.ContainsFunc(s.peers, func(name string) bool { return strings.HasPrefix(name, "before") })
 }
 
 // readSpeeds reads the first table of a section, if it is one of tests beside peers.

@@ -30,7 +30,7 @@ type section struct {
 // write writes the page.
 func (r *results) write(w io.Writer) error {
 	var overview, pages []section
-	for _, part := range []func() (section, error){r.peers, r.rooflines, r.qualities, r.memory} {
+	for _, part := range []func() (section, error){r.peers, r.rooflines, r.qualities, r.memory, r.changes} {
 		s, err := part()
 		if err != nil {
 			return err

@@ -82,6 +82,9 @@ func (p *Plan) Run(ctx context.Context, out Output) error {
 	if err := lines.end(); err != nil || p.Picture == nil {
 		return err
 	}
+	if c, ok := lines.(*curvePrinter); ok {
+		return p.Picture(func(w io.Writer) (int64, error) { return drawCurves(w, c.drawn) })
+	}
 	return p.Picture(func(w io.Writer) (int64, error) { return drawProfiles(w, b.profiles) })
 }
 

@@ -18,7 +18,8 @@ type CurveResult struct {
 // A curvePrinter prints results as rows of a curve.
 type curvePrinter struct {
 	printer[CurveResult]
-	one uint64 // nanoseconds of the pass of one token for this setup and depth
+	one   uint64 // nanoseconds of the pass of one token for this setup and depth
+	drawn []CurveResult
 }
 
 func (p *Plan) curvePrinter(out Output) *curvePrinter {
@@ -49,5 +50,6 @@ func (p *curvePrinter) row(r *Result) error {
 	if r.Prompt == 1 {
 		p.one = median
 	}
-	return p.printer.row(&CurveResult{*r, median, float64(median) / float64(p.one)})
+	p.drawn = append(p.drawn, CurveResult{*r, median, float64(median) / float64(p.one)})
+	return p.printer.row(&p.drawn[len(p.drawn)-1])
 }

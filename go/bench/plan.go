@@ -22,7 +22,7 @@ type Plan struct {
 	Weights     string       // their layout in memory, for the results
 	Columns     Columns
 
-	// Picture is called with a function that draws the profiles as SVG, after the last
+	// Picture is called with a function that draws the profiles or the curves as SVG, after the last
 	// of them; may be nil.
 	Picture func(draw func(io.Writer) (int64, error)) error
 

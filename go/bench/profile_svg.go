@@ -96,6 +96,9 @@ func drawProfiles(w io.Writer, profiles [][]ProfileResult) (int64, error) {
 			if r.RoofFraction != nil {
 				rect(svgLeft+min(*r.RoofFraction, 1)*(busy+wait)-1, y-2, 2, svgBar+4, svgRoof, "")
 				label += fmt.Sprintf(", %.0f %% of roof", 100**r.RoofFraction)
+				if *r.RoofFraction > 1 {
+					label += " (in cache)" // the roofline is that of memory
+				}
 			}
 			text(svgLeft-8, y+11, "end", "", name)
 			text(svgLeft+busy+wait+8, y+11, "", "", label)
@@ -104,6 +107,10 @@ func drawProfiles(w io.Writer, profiles [][]ProfileResult) (int64, error) {
 	}
 	p.Height = y + 10
 	p.Marks[0] = svgRect{X: "0", Width: fmt.Sprint(svgWidth), Height: p.Height, Fill: "white"}
+	return p.write(w)
+}
+
+func (p *svgPicture) write(w io.Writer) (int64, error) {
 	b, err := xml.MarshalIndent(p, "", " ")
 	if err != nil {
 		return 0, err

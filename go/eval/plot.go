@@ -6,6 +6,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -54,7 +55,7 @@ func Plot(w io.Writer, title string, names []string, all []*Divergence) (int64, 
 	for e := low; e <= high; e++ {
 		at := y(math.Pow(10, e))
 		line(plotLeft, at, plotLeft+plotInnerWidth, at)
-		text(plotLeft-8, at+4, "end", fmt.Sprintf("%.0e", math.Pow(10, e)))
+		text(plotLeft-8, at+4, "end", strconv.FormatFloat(math.Pow(10, e), 'g', 3, 64))
 	}
 	for _, tick := range []string{"0", "50", "90", "99", "99.9", "99.99", "99.999"} {
 		var share float64

@@ -12,6 +12,7 @@ import (
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/font"
 	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 	"gonum.org/v1/plot/vg/vgsvg"
@@ -96,4 +97,24 @@ func OneTwoFive(least, most float64) []plot.Tick {
 		}
 	}
 	return ticks
+}
+
+// Decades are ticks at the powers of ten, as decimal numbers.
+type Decades struct{}
+
+// Ticks implements plot.Ticker.
+func (Decades) Ticks(least, most float64) []plot.Tick {
+	var ticks []plot.Tick
+	for e := math.Ceil(math.Log10(least)); e <= math.Floor(math.Log10(most)+1e-9); e++ {
+		v := math.Pow(10, e)
+		ticks = append(ticks, plot.Tick{Value: v, Label: strconv.FormatFloat(v, 'g', 3, 64)})
+	}
+	return ticks
+}
+
+// Small is the style of numbers in a plot, which stand centred above a point.
+func Small(p *plot.Plot) text.Style {
+	style := p.X.Tick.Label
+	style.Font.Size, style.XAlign, style.YAlign = 8, text.XCenter, text.YBottom
+	return style
 }

@@ -40,8 +40,8 @@ type benchFlags struct {
 	weights                 string
 	memory                  uint64
 
-	profile    bool
-	profileSVG string
+	profile bool
+	plot    string
 
 	curve   bool
 	kernels bool
@@ -83,7 +83,7 @@ logits of the last token are computed.
 With --profile, show where the time of each test goes. Each row is an operation on
 the same tensors of all layers: its runs, its share of the time, the time that
 threads waited for each other, the bytes read and the multiply-adds, and its share
-of the roofline. --profile-svg draws it as well.
+of the roofline. --plot draws it as well.
 
 With --kernels, measure each kernel alone: products with -p tokens for each weight
 type, from memory and from cache, attention of -p tokens at depth -d for each -ctk,
@@ -106,7 +106,7 @@ in ` + strings.Join(synth.Mixes(), " ") + `.`,
 		Example: `  quern bench -m model.gguf
   quern bench -m model.gguf -p 512,1-8 -n 128 -t 1,2 -o json
   quern bench --curve -m model.gguf -p 1-16,32
-  quern bench --profile --profile-svg profile.svg -m model.gguf -p 512 -n 32
+  quern bench --profile --plot profile.svg -m model.gguf -p 512 -n 32
   quern bench --kernels --types q4_k,q6_k -p 1,8,512 -t 1,2
   quern bench --speculate 0.5,0.7,0.9 --streams 1,4,16 -m model.gguf
   quern bench --speculate auto,off -m model.gguf -f story.txt --temp 0.8
@@ -171,7 +171,9 @@ func (f *benchFlags) define(fs *pflag.FlagSet) {
 	choiceVar(fs, &f.weights, "weights", "auto", []string{"auto", "packed", "mapped", "streamed"}, "how weights are held in memory")
 	bytesVar(fs, &f.memory, "memory", "memory limit, such as 4G (default: see \"quern doctor\")")
 	fs.BoolVar(&f.profile, "profile", false, "show where the time goes, by operation")
-	fs.StringVar(&f.profileSVG, "profile-svg", "", "with --profile, draw it to `FILE`, which is replaced")
+	fs.StringVar(&f.plot, "plot", "", "with --profile or --curve, draw it to an SVG `FILE`, which is replaced")
+	fs.StringVar(&f.plot, "profile-svg", "", "the older name of --plot")
+	fs.Lookup("profile-svg").Hidden = true
 	fs.BoolVar(&f.curve, "curve", false, "cost of more tokens per pass: passes of -p tokens, relative to one of 1")
 	fs.BoolVar(&f.kernels, "kernels", false, "measure each kernel alone, without a model")
 	wordsVar(fs, &f.types, "types", "", nil, acceptWeightType, "with --kernels, weight types (default: all)")
@@ -210,8 +212,8 @@ func (f *benchFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		return usagef("--output %q: want one of %s; a file name goes with --synth", f.output, strings.Join(bench.Formats, " "))
 	case f.force || f.changed("seed"):
 		return usagef("--force and --seed go with --synth")
-	case f.changed("profile-svg") && !f.profile:
-		return usagef("--profile-svg goes with --profile")
+	case f.plot != "" && !f.profile && !f.curve:
+		return usagef("--plot goes with --profile or --curve")
 	case f.profile && (f.curve || f.kernels):
 		return usagef("--profile measures tests of models; leave --curve and --kernels out")
 	case f.drafts() && (f.curve || f.kernels || f.profile):

@@ -39,9 +39,9 @@ func (f *benchFlags) plan(m *machine.Machine, stderr io.Writer) (*bench.Plan, er
 		return nil, err
 	}
 	var picture func(func(io.Writer) (int64, error)) error
-	if f.profileSVG != "" {
+	if f.plot != "" {
 		picture = func(draw func(io.Writer) (int64, error)) error {
-			_, err := newfile.Write(f.profileSVG, true, 0o644, 0, draw)
+			_, err := newfile.Write(f.plot, true, 0o644, 0, draw)
 			return err
 		}
 	}

@@ -50,7 +50,7 @@ func TestBenchProfile(t *testing.T) {
 		return out.Bytes()
 	}
 	var rows []bench.ProfileResult
-	if err := json.Unmarshal(measured("-o", "json", "--profile-svg", picture), &rows); err != nil {
+	if err := json.Unmarshal(measured("-o", "json", "--plot", picture), &rows); err != nil {
 		t.Fatal(err)
 	}
 	shares, matmuls := map[string]float64{}, 0

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/csv"
 	"encoding/json"
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
@@ -138,7 +139,7 @@ func TestBenchUsage(t *testing.T) {
 		{"bench --kernels -p 0", []string{"-p 0", "from 1 to"}},
 		{"bench --kernels -p 1000000", []string{"-p 1000000", "from 1 to"}},
 		{"bench --kernels -d 1,2", []string{"one --n-depth"}},
-		{"bench -m x --profile-svg y", []string{"--profile-svg", "--profile"}},
+		{"bench -m x --plot y", []string{"--plot", "--profile", "--curve"}},
 		{"bench -m x --profile --curve", []string{"--profile", "--curve"}},
 		{"bench --profile --kernels", []string{"--profile", "--kernels"}},
 	} {
@@ -292,6 +293,31 @@ func TestBenchCurve(t *testing.T) {
 	}
 	if table := string(measured("-p", "2")); !strings.Contains(table, " cost(n)/cost(1) |\n") || !strings.Contains(table, " pp1 |") {
 		t.Errorf("the table is\n%s", table)
+	}
+	picture := filepath.Join(t.TempDir(), "curve.svg")
+	measured("-p", "8,3", "-d", "0,5", "--plot", picture)
+	drawn, err := os.ReadFile(picture)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var svg struct {
+		Lines []struct {
+			Points string `xml:"points,attr"`
+			Width  int    `xml:"stroke-width,attr"`
+		} `xml:"polyline"`
+		Text []string `xml:"text"`
+	}
+	if err := xml.Unmarshal(drawn, &svg); err != nil {
+		t.Fatal(err)
+	}
+	curves := 0
+	for _, l := range svg.Lines {
+		if points := strings.Fields(l.Points); l.Width == 2 && len(points) == 3 && strings.HasPrefix(points[0], "70.0,") && strings.HasPrefix(points[2], "870.0,") {
+			curves++
+		}
+	}
+	if text := strings.Join(svg.Text, "\n"); curves != 2 || !strings.Contains(text, "1 threads, after 5 tokens") || !strings.Contains(text, "\n8\n") {
+		t.Errorf("%d curves, want two of three points each, in\n%s", curves, drawn)
 	}
 	records, err := csv.NewReader(bytes.NewReader(measured("-p", "2", "-o", "csv"))).ReadAll()
 	if want := append(slices.Clone(llamaBenchFields), "median_ns", "cost"); err != nil || len(records) != 3 || !slices.Equal(records[0], want) {

@@ -65,11 +65,11 @@ predictions are scored.`,
 
 // A contender is a model that is compared.
 type contender struct {
-	name  string // as it was given
-	model modelFlags
-	head  *launch.Head
-	eng   *engine.Engine
-	rss   uint64 // by which the process grew
+	name   string // as it was given
+	model  modelFlags
+	head   *launch.Head
+	eng    *engine.Engine
+	memory uint64 // of the budget that it has reserved: the growth of the process would say little of the second and later models
 }
 
 func (c *contender) close() {
@@ -178,7 +178,7 @@ func (f *compareFlags) run(cmd *cobra.Command, args []string) error {
 func (c *contender) open(cmd *cobra.Command, device *engine.Device, ids []int32) error {
 	bar := newLoadBar(cmd.ErrOrStderr())
 	defer bar.done()
-	before := mem.RSS()
+	before := device.Budget().Used()
 	m, err := c.head.Open(cmd.Context(), device, launch.Events{Progress: bar.update})
 	if err != nil {
 		return err
@@ -188,7 +188,7 @@ func (c *contender) open(cmd *cobra.Command, device *engine.Device, ids []int32)
 	defer text.Close()
 	n := min(len(ids), c.eng.Ctx())
 	err = text.Eval(cmd.Context(), ids[:n], n-1, func(int, []float32) error { return nil })
-	c.rss = max(mem.RSS(), before) - before
+	c.memory = device.Budget().Used() - before
 	return err
 }
 

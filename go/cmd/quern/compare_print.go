@@ -25,7 +25,7 @@ type comparedModel struct {
 	Name       string        `json:"name"`
 	FileBytes  uint64        `json:"file_bytes"`
 	Bits       float64       `json:"bits_per_weight"`
-	RSS        uint64        `json:"rss"` // by which the process grew with it
+	Memory     uint64        `json:"memory"` // reserved for it: weights, keys and values, activations
 	Speed      float64       `json:"tokens_per_second"`
 	PPL        eval.Mean     `json:"ppl"`
 	Divergence *eval.Summary `json:"divergence,omitempty"` // from the base
@@ -41,7 +41,7 @@ func report(text string, threads int, all []*contender, cut eval.Chunks, c *eval
 			weights += f.Tensors[k].Elems()
 			bytes += uint64(len(f.Tensors[k].Data))
 		}
-		m := comparedModel{Name: side.name, FileBytes: bytes, Bits: 8 * float64(bytes) / float64(max(weights, 1)), RSS: side.rss,
+		m := comparedModel{Name: side.name, FileBytes: bytes, Bits: 8 * float64(bytes) / float64(max(weights, 1)), Memory: side.memory,
 			Speed: float64(c.Read) / c.Time[i].Seconds(), PPL: eval.Mean{Value: c.Base.PPL, StdErr: c.Base.StdErr}}
 		if i > 0 {
 			s := c.Others[i-1].Summary()
@@ -58,7 +58,7 @@ func (r *comparison) print(w io.Writer) error {
 	rows := [][]string{{"model", "weights", "bits each", "memory", "tokens/s", "PPL", "PPL/base"}}
 	far := [][]string{{"from the base", "KLD", "median", "90 %", "99 %", "99.9 %", "max", "same token", "RMS Δp"}}
 	for _, m := range r.Models {
-		row := []string{visible(m.Name), mem.FormatBytes(m.FileBytes), fmt.Sprintf("%.2f", m.Bits), mem.FormatBytes(m.RSS),
+		row := []string{visible(m.Name), mem.FormatBytes(m.FileBytes), fmt.Sprintf("%.2f", m.Bits), mem.FormatBytes(m.Memory),
 			fmt.Sprintf("%.1f", m.Speed), fmt.Sprintf("%.4f ± %.4f", m.PPL.Value, m.PPL.StdErr), ""}
 		if s := m.Divergence; s != nil {
 			row[len(row)-1] = fmt.Sprintf("%.5f ± %.5f", s.Ratio.Value, s.Ratio.StdErr)

@@ -29,7 +29,7 @@ func TestCompareSettings(t *testing.T) {
 		t.Fatalf("%+v", got)
 	}
 	base, self, tiers, coarse := got.Models[0], got.Models[1].Divergence, got.Models[2].Divergence, got.Models[3].Divergence
-	if base.Divergence != nil || base.FileBytes == 0 || base.RSS == 0 || base.Speed <= 0 || base.Bits < 4 || base.Bits > 32 {
+	if base.Divergence != nil || base.FileBytes == 0 || base.Memory == 0 || base.Speed <= 0 || base.Bits < 4 || base.Bits > 32 {
 		t.Errorf("the base: %+v", base)
 	}
 	if self.KLD.Value != 0 || self.SameToken.Value != 1 || self.PPL != base.PPL {
