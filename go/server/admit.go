@@ -10,7 +10,6 @@ import (
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/server/reply"
-	"github.com/quern-llm/quern/go/tokenizer"
 )
 
 // What requests take before they are with the engine is bounded, however many come: bodies that arrive or wait, and
@@ -127,17 +126,3 @@ func (r *Request) made() {
 	r.making.Release()
 	r.arrived.Release()
 }
-
-// encode returns the tokens of a text that follows so many others in a prompt. A text that is much too long for the
-// context is not encoded: its error says how many tokens there are at least.
-func (m *Model) encode(text string, o tokenizer.Options, before int) ([]int32, error) {
-	most := max(countedContexts*m.Ctx-before, m.Ctx, 1)
-	ids, least := m.Tokenizer.EncodeUpTo(most, text, o)
-	if least > most {
-		return nil, &engine.TooLongError{Prompt: before + least, Ctx: m.Ctx, Least: true}
-	}
-	return ids, nil
-}
-
-// countedContexts is how many contexts of tokens are counted exactly, for clients that shorten what is too long.
-const countedContexts = 4

@@ -9,20 +9,21 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // A anthropicQuery is a request to Anthropic's /v1/messages.
 type anthropicQuery struct {
-	options
+	ask.Options
 	anthropicInput
 }
 
 // anthropicInput is the part of a request that its prompt is made of. It is the whole of a
 // request to /v1/messages/count_tokens.
 type anthropicInput struct {
-	conversation
+	ask.Conversation
 	system   anthropicSystem
 	turns    anthropicMessages
 	choice   anthropicChoice
@@ -32,37 +33,37 @@ type anthropicInput struct {
 	thread, servers, container absentFeature
 }
 
-func newAnthropicQuery(m *Model) *anthropicQuery {
-	q := &anthropicQuery{options: newOptions(m), anthropicInput: newAnthropicInput()}
-	q.anthropicInput.output.form = &q.form
-	return filled(m, q)
+func newAnthropicQuery(m *ask.Model) *anthropicQuery {
+	q := &anthropicQuery{Options: ask.NewOptions(m), anthropicInput: newAnthropicInput()}
+	q.anthropicInput.output.form = &q.Form
+	return ask.Filled(m, q)
 }
 
 func (q *anthropicQuery) Fields() []field.Field {
 	return slices.Concat([]field.Field{
-		field.Required("max_tokens", field.Integer(&q.maxTokens, 0, math.MaxInt32), "Tokens to generate at most; 0 evaluates the prompt and ends."),
+		field.Required("max_tokens", field.Integer(&q.MaxTokens, 0, math.MaxInt32), "Tokens to generate at most; 0 evaluates the prompt and ends."),
 	}, q.anthropicInput.Fields(), []field.Field{
-		field.Setting("stop_sequences stop", &q.stop, "Texts at which the answer ends. They are not part of it."),
-		field.Input("metadata", object{}, "Accepted; without effect."),
+		field.Setting("stop_sequences stop", &q.Stop, "Texts at which the answer ends. They are not part of it."),
+		field.Input("metadata", field.Object{}, "Accepted; without effect."),
 		field.Input("service_tier", field.Text(new(string)), "Accepted; without effect."),
-		field.Input("cache_control", object{}, "Accepted, here and in every block: what a prompt has in common with earlier ones is found without it."),
-	}, without(q.options.Fields(), "n_predict", "stop", "n", "stream_options", "reasoning_format", "verbose"))
+		field.Input("cache_control", field.Object{}, "Accepted, here and in every block: what a prompt has in common with earlier ones is found without it."),
+	}, field.Without(q.Options.Fields(), "n_predict", "stop", "n", "stream_options", "reasoning_format", "verbose"))
 }
 
 func newAnthropicInput() anthropicInput {
-	return anthropicInput{conversation: newConversation(), output: anthropicOutput{form: &held{}}}
+	return anthropicInput{Conversation: ask.NewConversation(), output: anthropicOutput{form: &ask.Held{}}}
 }
 
 func (in *anthropicInput) Fields() []field.Field {
 	return []field.Field{
 		field.Required("messages", &in.turns, "The conversation so far."),
 		field.Input("system", &in.system, "The system prompt, a text or blocks of text."),
-		field.Input("tools", anthropicTools{&in.tools}, "Tools that the model may call."),
+		field.Input("tools", anthropicTools{&in.Tools}, "Tools that the model may call."),
 		field.Input("tool_choice", &in.choice, "Whether it may, or must: auto, any, tool or none."),
 		field.Input("thinking", &in.thinking, "Whether the model thinks before it answers; by default as its chat template has it."),
-		field.Setting("chat_template_kwargs", &in.kwargs, "Further variables for the chat template."),
+		field.Setting("chat_template_kwargs", &in.Kwargs, "Further variables for the chat template."),
 		field.Input("output_config", &in.output, "format holds the answer to a JSON schema; effort is passed to the chat template."),
-		field.Input("output_format", responseForm{in.output.form, "output_format"}, "The older form of output_config.format."),
+		field.Input("output_format", ask.ResponseForm{F: in.output.form, Param: "output_format"}, "The older form of output_config.format."),
 		field.Input("thread", &in.thread, "Refused: the server holds no conversation. The error has the code by which clients send all of it again."),
 		field.Input("mcp_servers", &in.servers, "Refused unless it is empty: the server calls no tools for this API."),
 		field.Input("container", &in.container, "Refused: the server runs no code."),
@@ -99,23 +100,18 @@ func (in *anthropicInput) refuseAbsent() error {
 // threadDetails tell a client that sends only what is new of a conversation to go on without.
 var threadDetails = map[string]any{"error_code": "thread_unsupported_request", "unsupported": []string{}}
 
-// without returns the fields that have other names than these.
-func without(fields []field.Field, names ...string) []field.Field {
-	return slices.DeleteFunc(fields, func(f field.Field) bool { return slices.Contains(names, f.Names[0]) })
-}
-
-func (q *anthropicQuery) settle(m *Model, h http.Header) error {
-	if q.options.thinking == "deepseek-legacy" { // which has thoughts twice
-		q.options.thinking = "auto"
+func (q *anthropicQuery) Settle(m *ask.Model, h http.Header) error {
+	if q.Options.Thinking == "deepseek-legacy" { // which has thoughts twice
+		q.Options.Thinking = "auto"
 	}
-	return q.options.settle(m, h)
+	return q.Options.Settle(m, h)
 }
 
-func (q *anthropicQuery) source(ctx context.Context, m *Model) (source, error) {
+func (q *anthropicQuery) Source(ctx context.Context, m *ask.Model) (ask.Source, error) {
 	if err := q.converse(); err != nil {
-		return source{}, err
+		return ask.Source{}, err
 	}
-	return q.conversation.source(ctx, m)
+	return q.Conversation.Source(ctx, m)
 }
 
 // converse fills in the conversation.
@@ -123,23 +119,23 @@ func (in *anthropicInput) converse() error {
 	if err := in.refuseAbsent(); err != nil {
 		return err
 	}
-	in.messages = in.turns.conversation(in.system)
-	if len(in.messages) == 0 {
+	in.Messages = in.turns.conversation(in.system)
+	if len(in.Messages) == 0 {
 		return reply.Invalid("messages", "without text, want at least one with")
 	}
-	in.choice.apply(&in.toolbox)
-	in.effort = cmp.Or(in.output.effort, in.effort)
-	if in.kwargs == nil {
-		in.kwargs = templateValues{}
+	in.choice.apply(&in.Toolbox)
+	in.Effort = cmp.Or(in.output.effort, in.Effort)
+	if in.Kwargs == nil {
+		in.Kwargs = ask.TemplateValues{}
 	}
 	switch in.thinking.kind {
 	case "enabled", "adaptive":
-		in.kwargs["enable_thinking"] = []byte("true")
+		in.Kwargs["enable_thinking"] = []byte("true")
 		if in.thinking.budget > 0 {
-			in.budget.tokens = in.thinking.budget
+			in.Budget.Tokens = in.thinking.budget
 		}
 	case "disabled":
-		in.kwargs["enable_thinking"] = []byte("false")
+		in.Kwargs["enable_thinking"] = []byte("false")
 	}
 	return nil
 }
@@ -147,16 +143,16 @@ func (in *anthropicInput) converse() error {
 // anthropicOutput is output_config.
 type anthropicOutput struct {
 	effort string
-	form   *held
+	form   *ask.Held
 }
 
 func (o *anthropicOutput) Take(r *field.Reader) error {
 	return r.Members("an object", func(name string) error {
 		switch {
 		case name == "format" && r.Kind() != 'n':
-			return field.Within(name, responseForm{o.form, "output_config"}.Take(r))
+			return field.Within(name, ask.ResponseForm{F: o.form, Param: "output_config"}.Take(r))
 		case name == "effort" && r.Kind() != 'n':
-			return field.Within(name, field.OneOf(&o.effort, efforts...).Take(r))
+			return field.Within(name, field.OneOf(&o.effort, ask.Efforts...).Take(r))
 		}
 		_, err := r.Raw()
 		return err
@@ -167,7 +163,7 @@ func (o *anthropicOutput) Value() any { return nil }
 
 func (o *anthropicOutput) Schema() field.Schema {
 	return field.Schema{"type": "object", "properties": field.Schema{
-		"effort": field.Schema{"anyOf": []field.Schema{{"enum": efforts}, {"type": "null"}}}, "format": field.Schema{"anyOf": []field.Schema{responseForm{}.Schema(), {"type": "null"}}},
+		"effort": field.Schema{"anyOf": []field.Schema{{"enum": ask.Efforts}, {"type": "null"}}}, "format": field.Schema{"anyOf": []field.Schema{ask.ResponseForm{}.Schema(), {"type": "null"}}},
 	}}
 }
 
@@ -207,28 +203,14 @@ func (t *anthropicThinking) Schema() field.Schema {
 	}}
 }
 
-// object is a field of an object that is accepted for its senders' sake.
-type object struct{}
-
-func (object) Take(r *field.Reader) error {
-	if r.Kind() != '{' {
-		return r.Wrong("an object")
-	}
-	_, err := r.Raw()
-	return err
-}
-
-func (object) Value() any           { return nil }
-func (object) Schema() field.Schema { return field.Schema{"type": "object"} }
-
 // A anthropicCountQuery is a request to /v1/messages/count_tokens.
 type anthropicCountQuery struct {
 	model string
 	anthropicInput
 }
 
-func newAnthropicCountQuery(m *Model) *anthropicCountQuery {
-	return filled(m, &anthropicCountQuery{anthropicInput: newAnthropicInput()})
+func newAnthropicCountQuery(m *ask.Model) *anthropicCountQuery {
+	return ask.Filled(m, &anthropicCountQuery{anthropicInput: newAnthropicInput()})
 }
 
 func (q *anthropicCountQuery) Fields() []field.Field {
@@ -249,11 +231,11 @@ func (s *Server) anthropicCountTokens(req *Request) error {
 	if err := q.converse(); err != nil {
 		return err
 	}
-	q.conversation.counted = true
-	src, err := q.conversation.source(req.Context(), m)
+	q.Conversation.Counted = true
+	src, err := q.Conversation.Source(req.Context(), m)
 	if err != nil {
 		return err
 	}
-	req.Send(anthropicCount{len(src.prompts[0])})
+	req.Send(anthropicCount{len(src.Prompts[0])})
 	return nil
 }

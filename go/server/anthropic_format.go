@@ -151,7 +151,7 @@ func (f *anthropicFormat) event(s *reply.Stream, e event) error {
 		}
 	}
 	if e.progress != nil {
-		if !f.g.opts.progress {
+		if !f.g.opts.Progress {
 			return nil
 		}
 		return send(s, anthropicEvent{Type: "ping", Progress: e.progress.json()})

@@ -5,8 +5,8 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -215,36 +215,36 @@ func (l *anthropicMessages) Schema() field.Schema {
 
 // conversation returns the messages as templates have them.
 func (l anthropicMessages) conversation(system anthropicSystem) []chat.Message {
-	var t transcript
-	t.add("system", system.texts()...)
+	var t ask.Transcript
+	t.Add("system", system.texts()...)
 	for _, m := range l {
 		if m.role == "assistant" {
-			t.answer(m.blocks)
+			addAnswer(&t, m.blocks)
 			continue
 		}
 		for _, b := range m.blocks {
 			switch b.Type {
 			case "tool_result":
-				t.result(modelID(b.ToolUseID), b.results...)
+				t.Result(modelID(b.ToolUseID), b.results...)
 			case "text", "document":
-				t.add(m.role, b.text())
+				t.Add(m.role, b.text())
 			}
 		}
 	}
-	return t.messages
+	return t.Messages
 }
 
-// answer adds what the assistant wrote. Blocks of other types, such as thoughts that
+// addAnswer adds what the assistant wrote. Blocks of other types, such as thoughts that
 // another model has redacted, say nothing to this one.
-func (t *transcript) answer(blocks []anthropicBlock) {
+func addAnswer(t *ask.Transcript, blocks []anthropicBlock) {
 	for _, b := range blocks {
 		switch b.Type {
 		case "thinking":
-			t.think(b.Thinking)
+			t.Think(b.Thinking)
 		case "text", "document":
-			t.say(b.text())
+			t.Say(b.text())
 		case "tool_use":
-			t.call(modelID(b.ID), b.Name, string(b.Input))
+			t.Call(modelID(b.ID), b.Name, string(b.Input))
 		}
 	}
 }

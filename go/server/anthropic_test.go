@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 )
 
@@ -165,7 +166,7 @@ func TestAnthropicConversation(t *testing.T) {
 		{"attribution as a line", `{"system":"x-anthropic-billing-header: cch=1;\nYou are.","messages":[{"role":"user","content":"a"}]}`,
 			"system: You are.; user: a"},
 	} {
-		q := newAnthropicQuery(&Model{})
+		q := newAnthropicQuery(&ask.Model{})
 		if err := field.ReadSome([]byte(c.body), q.Fields()); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
@@ -173,16 +174,16 @@ func TestAnthropicConversation(t *testing.T) {
 		if err := q.converse(); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		if got := shown(&q.conversation); got != c.want {
+		if got := shown(&q.Conversation); got != c.want {
 			t.Errorf("%s: got\n%s, want\n%s", c.name, got, c.want)
 		}
 	}
 }
 
 // shown is a conversation in a line.
-func shown(c *conversation) string {
+func shown(c *ask.Conversation) string {
 	var all []string
-	for _, m := range c.messages {
+	for _, m := range c.Messages {
 		line := m.Role
 		if m.ToolCallID != "" {
 			line += " " + m.ToolCallID + " " + m.Name
@@ -261,7 +262,9 @@ func TestAnthropicErrors(t *testing.T) {
 
 // Silence has an event of Anthropic's own.
 func TestAnthropicPing(t *testing.T) {
-	s := newSite(t, "Hello", func(c *Config, _ *Model, f *fakeEngine) { c.Ping, f.delay = 10*time.Millisecond, 60*time.Millisecond })
+	s := newSite(t, "Hello", func(c *Config, _ *ask.Model, f *fakeEngine) {
+		c.Ping, f.delay = 10*time.Millisecond, 60*time.Millisecond
+	})
 	pings := 0
 	for _, data := range s.namedEvents("/v1/messages", `{"max_tokens":2,"messages":[{"role":"user","content":"hi"}],"stream":true}`) {
 		if data == `{"type":"ping"}` {

@@ -4,19 +4,19 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
-
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // anthropicTools are tools as Anthropic's clients send them.
-type anthropicTools struct{ to *tools }
+type anthropicTools struct{ to *ask.Tools }
 
 func (l anthropicTools) Take(r *field.Reader) error {
-	return l.to.read(r, `an array of tools such as {"name": "get_time", "input_schema": {"type": "object"}}`, readAnthropicTool)
+	return l.to.Read(r, `an array of tools such as {"name": "get_time", "input_schema": {"type": "object"}}`, readAnthropicTool)
 }
 
-func readAnthropicTool(r *field.Reader) (tool, error) {
+func readAnthropicTool(r *field.Reader) (ask.Tool, error) {
 	var t struct {
 		Type        string         `json:"type"`
 		Name        string         `json:"name"`
@@ -25,39 +25,25 @@ func readAnthropicTool(r *field.Reader) (tool, error) {
 		Schema      jsontext.Value `json:"input_schema"`
 	}
 	if err := r.Decode(&t); err != nil {
-		return tool{}, err
+		return ask.Tool{}, err
 	}
 	switch {
 	case t.Type != "" && t.Type != "custom" && t.Schema == nil:
-		return tool{}, reply.Bad("type: %s is a tool that Anthropic defines or runs, want one with an input_schema", field.Quote(t.Type))
+		return ask.Tool{}, reply.Bad("type: %s is a tool that Anthropic defines or runs, want one with an input_schema", field.Quote(t.Type))
 	case t.Name == "":
-		return tool{}, reply.Bad("name: missing, want a string")
+		return ask.Tool{}, reply.Bad("name: missing, want a string")
 	case t.Schema == nil:
-		return tool{}, reply.Bad("input_schema: missing, want an object")
+		return ask.Tool{}, reply.Bad("input_schema: missing, want an object")
 	case t.Schema.Kind() != '{':
-		return tool{}, reply.Bad("input_schema: %s, want an object", field.Describe(t.Schema))
+		return ask.Tool{}, reply.Bad("input_schema: %s, want an object", field.Describe(t.Schema))
 	}
-	return newTool(t.Name, t.Description, t.Schema, t.Strict)
-}
-
-// newTool returns a function that the model may call.
-func newTool(name, description string, parameters jsontext.Value, strict bool) (tool, error) {
-	v, err := reply.Encode(struct {
-		Name        string         `json:"name"`
-		Description string         `json:"description,omitzero"`
-		Parameters  jsontext.Value `json:"parameters,omitzero"`
-		Strict      bool           `json:"strict,omitzero"`
-	}{name, description, parameters, strict})
-	if err != nil {
-		return tool{}, err
-	}
-	return readFunction(field.NewReader(v))
+	return ask.NewTool(t.Name, t.Description, t.Schema, t.Strict)
 }
 
 func (l anthropicTools) Value() any { return nil }
 
 func (l anthropicTools) Schema() field.Schema {
-	return field.Schema{"type": "array", "maxItems": maxTools, "items": field.Schema{"type": "object", "required": []string{"name"}, "properties": field.Schema{
+	return field.Schema{"type": "array", "maxItems": ask.MaxTools, "items": field.Schema{"type": "object", "required": []string{"name"}, "properties": field.Schema{
 		"name": field.Schema{"type": "string"}, "description": field.Schema{"type": []string{"string", "null"}}, "input_schema": field.Schema{"type": "object"},
 	}}}
 }
@@ -118,15 +104,15 @@ func (c *anthropicChoice) Take(r *field.Reader) error {
 }
 
 // apply tells the choice to the tools of a conversation.
-func (c *anthropicChoice) apply(b *toolbox) {
-	b.parallel = !c.single
+func (c *anthropicChoice) apply(b *ask.Toolbox) {
+	b.Parallel = !c.single
 	switch c.kind {
 	case "any":
-		b.choice.mode = "required"
+		b.Choice.Mode = "required"
 	case "tool":
-		b.choice.mode, b.choice.names = "required", []string{c.name}
+		b.Choice.Mode, b.Choice.Names = "required", []string{c.name}
 	case "none":
-		b.choice.mode = "none"
+		b.Choice.Mode = "none"
 	}
 }
 

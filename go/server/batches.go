@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/batch"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -220,7 +221,7 @@ type batchQuery struct {
 	metadata                metadataField
 }
 
-func newBatchQuery(*Model) *batchQuery { return &batchQuery{window: "24h"} }
+func newBatchQuery(*ask.Model) *batchQuery { return &batchQuery{window: "24h"} }
 
 func (q *batchQuery) Fields() []field.Field {
 	return []field.Field{

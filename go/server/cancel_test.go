@@ -12,10 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/host"
 )
 
-func slowly(_ *Config, m *Model, f *fakeEngine) { f.delay = 5 * time.Millisecond }
+func slowly(_ *Config, m *ask.Model, f *fakeEngine) { f.delay = 5 * time.Millisecond }
 
 const endless = `,"ignore_eos":true`
 

@@ -5,6 +5,7 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/history"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -12,8 +13,8 @@ import (
 
 // A chatQuery is a request to /v1/chat/completions.
 type chatQuery struct {
-	options
-	conversation
+	ask.Options
+	ask.Conversation
 	logprobs    bool
 	topLogprobs int
 	store       bool
@@ -23,37 +24,37 @@ type chatQuery struct {
 	owner  string         // of what is
 }
 
-func newChatQuery(m *Model) *chatQuery {
-	return filled(m, &chatQuery{options: newOptions(m), conversation: newConversation()})
+func newChatQuery(m *ask.Model) *chatQuery {
+	return ask.Filled(m, &chatQuery{Options: ask.NewOptions(m), Conversation: ask.NewConversation()})
 }
 
 func (q *chatQuery) Fields() []field.Field {
-	return append(append(q.options.Fields(), q.conversation.Fields()...),
-		field.Setting("modalities", neutral{[]string{"text"}, func(v any) bool { a, ok := v.([]any); return ok && len(a) == 1 && a[0] == "text" }, `["text"]`}, "What the answer is made of."),
+	return append(append(q.Options.Fields(), q.Conversation.Fields()...),
+		field.Setting("modalities", ask.Neutral{Is: []string{"text"}, Ok: func(v any) bool { a, ok := v.([]any); return ok && len(a) == 1 && a[0] == "text" }, Want: `["text"]`}, "What the answer is made of."),
 		field.Setting("store", field.Boolean(&q.store), "Keep the answer, so that it can be had again."),
 		field.Input("metadata", &q.metadata, "Kept with the answer, where store is true: texts by name."),
-		responseFormat(&q.form),
+		ask.ResponseFormat(&q.Form),
 		field.Setting("logprobs", field.Boolean(&q.logprobs), "Send the log-probability of each token."),
-		field.Setting("top_logprobs", field.Integer(&q.topLogprobs, 0, maxProbs), "With logprobs: send so many of the likeliest tokens too."),
+		field.Setting("top_logprobs", field.Integer(&q.topLogprobs, 0, ask.MaxProbs), "With logprobs: send so many of the likeliest tokens too."),
 	)
 }
 
-func (q *chatQuery) settle(m *Model, h http.Header) error {
+func (q *chatQuery) Settle(m *ask.Model, h http.Header) error {
 	switch {
 	case q.logprobs:
-		q.probs = q.topLogprobs
+		q.Probs = q.topLogprobs
 	case q.topLogprobs > 0:
 		return reply.Invalid("top_logprobs", "%d without logprobs, want logprobs to be true", q.topLogprobs)
 	}
 	if !q.store {
-		q.sent = nil // and the body with it
+		q.Sent = nil // and the body with it
 	}
-	return q.options.settle(m, h)
+	return q.Options.Settle(m, h)
 }
 
 func (q *chatQuery) format(g *generation, e envelope) format {
 	e.Object = "chat.completion.chunk"
-	f := &chatFormat{g: g, streams: make([]chatStream, len(g.seqs)), logprobs: q.logprobs, tools: &q.tools, envelope: e}
+	f := &chatFormat{g: g, streams: make([]chatStream, len(g.seqs)), logprobs: q.logprobs, tools: &q.Tools, envelope: e}
 	if q.store && q.stored != nil {
 		g.keeps = true
 		f.keep, f.kept = q, make([]answer, len(g.seqs))
@@ -89,7 +90,7 @@ type chatMessage struct {
 	Role      string         `json:"role"`
 	Content   *string        `json:"content"` // null where there are calls alone
 	Reasoning string         `json:"reasoning_content,omitempty"`
-	Calls     []chatCall     `json:"tool_calls,omitempty"`
+	Calls     []ask.ChatCall `json:"tool_calls,omitempty"`
 	Call      *chat.Function `json:"function_call,omitempty"` // the older form
 }
 
@@ -120,11 +121,11 @@ type chatDelta struct {
 
 // chatCallDelta is what a chunk adds to a call. The first has all but arguments.
 type chatCallDelta struct {
-	Index    int         `json:"index"`
-	ID       string      `json:"id,omitempty"`
-	Type     string      `json:"type,omitempty"`
-	Function *callDelta  `json:"function,omitempty"`
-	Custom   *customCall `json:"custom,omitempty"`
+	Index    int             `json:"index"`
+	ID       string          `json:"id,omitempty"`
+	Type     string          `json:"type,omitempty"`
+	Function *callDelta      `json:"function,omitempty"`
+	Custom   *ask.CustomCall `json:"custom,omitempty"`
 }
 
 type callDelta struct {
@@ -163,8 +164,8 @@ func (f *chatFormat) add(s *reply.Stream, b *block, text string, _ []engine.Toke
 		out.Content = text
 	case b.kind == thoughtBlock:
 		out.Reasoning = text
-	case f.tools.custom(b.name):
-		call := chatCallDelta{Index: b.call, Custom: &customCall{Input: st.input.write(text)}}
+	case f.tools.Custom(b.name):
+		call := chatCallDelta{Index: b.call, Custom: &ask.CustomCall{Input: st.input.write(text)}}
 		if fresh {
 			call.ID, call.Type, call.Custom.Name = b.id, "custom", b.name
 		}
@@ -185,7 +186,7 @@ func (f *chatFormat) called(b *block, arguments string, fresh bool) (out chatDel
 	if fresh {
 		call.ID, call.Type, call.Function.Name = b.id, "function", b.name
 	}
-	if !f.tools.old {
+	if !f.tools.Old {
 		out.Calls = []chatCallDelta{call}
 	} else if b.call == 0 {
 		out.Call = call.Function
@@ -195,14 +196,14 @@ func (f *chatFormat) called(b *block, arguments string, fresh bool) (out chatDel
 
 // close sends what the end of a call of a custom tool adds to its input.
 func (f *chatFormat) close(s *reply.Stream, b *block, _ *ending) error {
-	if b.kind != callBlock || !f.tools.custom(b.name) {
+	if b.kind != callBlock || !f.tools.Custom(b.name) {
 		return nil
 	}
 	rest := f.streams[f.now.i].input.end()
 	if rest == "" {
 		return nil
 	}
-	return f.chunk(s, chatDelta{Calls: []chatCallDelta{{Index: b.call, Custom: &customCall{Input: rest}}}}, f.now.tail, nil)
+	return f.chunk(s, chatDelta{Calls: []chatCallDelta{{Index: b.call, Custom: &ask.CustomCall{Input: rest}}}}, f.now.tail, nil)
 }
 
 // chatBegin is the first delta of a message. There is no content yet.
@@ -216,7 +217,7 @@ type chatFormat struct {
 	g        *generation
 	envelope envelope
 	logprobs bool
-	tools    *tools
+	tools    *ask.Tools
 	streams  []chatStream // by sequence
 	now      now
 
@@ -257,9 +258,9 @@ func (f *chatFormat) message(a *answer) chatMessage {
 		m.Content = &content
 	}
 	switch {
-	case !f.tools.old:
+	case !f.tools.Old:
 		for _, c := range calls {
-			m.Calls = append(m.Calls, f.tools.toClient(c))
+			m.Calls = append(m.Calls, toClient(f.tools, c))
 		}
 	case len(calls) > 0:
 		m.Call = &calls[0].Function
@@ -273,7 +274,7 @@ func (f *chatFormat) reason(e *ending) string {
 	switch {
 	case reason != "stop" || !e.calls:
 		return reason
-	case f.tools.old:
+	case f.tools.Old:
 		return "function_call"
 	}
 	return "tool_calls"
@@ -287,7 +288,7 @@ func (f *chatFormat) chunk(s *reply.Stream, delta any, t tail, finish *string) e
 }
 
 func (f *chatFormat) event(s *reply.Stream, e event) error {
-	if e.progress != nil && !f.g.opts.progress {
+	if e.progress != nil && !f.g.opts.Progress {
 		return nil
 	}
 	f.now = now{i: e.seq.index, tokens: e.piece.tokens}
@@ -308,7 +309,7 @@ func (f *chatFormat) event(s *reply.Stream, e event) error {
 			return err
 		}
 	}
-	if f.g.opts.timings {
+	if f.g.opts.Timings {
 		f.now.tail.Timings = e.timings()
 	}
 	if err := st.cut.write(s, &e.piece, f); err != nil {
@@ -333,7 +334,7 @@ func (f *chatFormat) end(s *reply.Stream) error {
 	if f.keep != nil {
 		f.store(f.answer(f.kept))
 	}
-	if f.g.opts.streamOpts.usage {
+	if f.g.opts.StreamOpts.Usage {
 		if err := s.Event(chatChunk{f.envelope, []chatChunkChoice{}, f.g.total()}); err != nil {
 			return err
 		}
@@ -343,3 +344,11 @@ func (f *chatFormat) end(s *reply.Stream) error {
 }
 
 func (f *chatFormat) failed(s *reply.Stream, err *reply.Error) error { return s.Fail(err, "[DONE]") }
+
+// toClient returns a call as the client has its tool.
+func toClient(l *ask.Tools, c chat.ToolCall) ask.ChatCall {
+	if l.Custom(c.Function.Name) {
+		return ask.ChatCall{ID: c.ID, Type: "custom", Custom: &ask.CustomCall{Name: c.Function.Name, Input: customInput(string(c.Function.Arguments))}}
+	}
+	return ask.ChatCall{ID: c.ID, Type: c.Type, Function: &c.Function}
+}

@@ -7,7 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/history"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -51,8 +51,8 @@ func (f *chatFormat) store(a chatAnswer) {
 	if len(q.metadata) > 0 {
 		c.metadata = jsontext.Value(q.metadata)
 	}
-	r := field.NewReader(q.sent)
-	_ = r.Elements(wantMessages, func(i int) error { // which they are
+	r := field.NewReader(q.Sent)
+	_ = r.Elements(ask.WantMessages, func(i int) error { // which they are
 		v, err := r.Raw()
 		id := a.ID + "-" + strconv.Itoa(i)
 		c.messages = append(c.messages, history.Item{ID: id, Raw: slices.Concat([]byte(`{"id":"`+id+`"`), field.Except(v, "id"))})
@@ -127,7 +127,7 @@ func (s *Server) listChatMessages(req *Request) error {
 // A labelQuery is a request to change what is stored with a chat completion.
 type labelQuery struct{ metadata kept }
 
-func newLabelQuery(*Model) *labelQuery { return &labelQuery{} }
+func newLabelQuery(*ask.Model) *labelQuery { return &labelQuery{} }
 
 func (q *labelQuery) Fields() []field.Field {
 	return []field.Field{field.Required("metadata", &q.metadata, "Texts by name, in place of those that are there.")}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -165,7 +166,7 @@ func TestChatReasoning(t *testing.T) {
 			t.Errorf("%s: got %q and %q, want %q and %q", c.name, *m.Content, m.Reasoning, c.content, c.reasoning)
 		}
 	}
-	opened := newSite(t, "Let me see.\n</think>\nHello", func(_ *Config, m *Model, _ *fakeEngine) { m.Template = thinkTemplate(t, true) })
+	opened := newSite(t, "Let me see.\n</think>\nHello", func(_ *Config, m *ask.Model, _ *fakeEngine) { m.Template = thinkTemplate(t, true) })
 	content, reasoning := "", ""
 	for _, e := range opened.events("/v1/chat/completions", `{`+hi+`,"stream":true}`) {
 		if e == "[DONE]" {
@@ -191,7 +192,7 @@ func TestChatReasoningInControlTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSite(t, "[THINK]Let me see.[/THINK]<|im_start|>Hello", func(_ *Config, m *Model, f *fakeEngine) {
+	s := newSite(t, "[THINK]Let me see.[/THINK]<|im_start|>Hello", func(_ *Config, m *ask.Model, f *fakeEngine) {
 		m.Template, m.Tokenizer, m.Metadata, f.tok = tmpl, tok, meta, tok
 	})
 	for format, want := range map[string][2]string{
@@ -261,7 +262,9 @@ func TestStreamOfProgress(t *testing.T) {
 }
 
 func TestPings(t *testing.T) {
-	s := newSite(t, "Hello", func(c *Config, _ *Model, f *fakeEngine) { c.Ping, f.delay = 10*time.Millisecond, 60*time.Millisecond })
+	s := newSite(t, "Hello", func(c *Config, _ *ask.Model, f *fakeEngine) {
+		c.Ping, f.delay = 10*time.Millisecond, 60*time.Millisecond
+	})
 	_, b, _ := s.do("POST", "/v1/chat/completions", `{`+hi+`,"stream":true}`)
 	if n := strings.Count(string(b), ": ping\n\n"); n < 2 {
 		t.Errorf("%d pings in %s", n, b)
@@ -274,7 +277,7 @@ func TestPings(t *testing.T) {
 
 // A long prompt, whose parts say nothing to the client, is silence.
 func TestPingsInPrompts(t *testing.T) {
-	s := newSite(t, "", func(c *Config, _ *Model, f *fakeEngine) {
+	s := newSite(t, "", func(c *Config, _ *ask.Model, f *fakeEngine) {
 		c.Ping, f.delay, f.parts = 100*time.Millisecond, 10*time.Millisecond, 40
 	})
 	for path, mark := range map[string]string{"/v1/chat/completions": ": ping\n\n", "/v1/messages": `{"type":"ping"}`, "/v1/responses": ": ping\n\n", "/completion": ": ping\n\n"} {
@@ -289,7 +292,7 @@ func TestPingsInPrompts(t *testing.T) {
 }
 
 func TestDefaultsAndFields(t *testing.T) {
-	s := newSite(t, "Hello", func(_ *Config, m *Model, _ *fakeEngine) { m.Sampling.TopK, m.MaxTokens = 7, 9 })
+	s := newSite(t, "Hello", func(_ *Config, m *ask.Model, _ *fakeEngine) { m.Sampling.TopK, m.MaxTokens = 7, 9 })
 	post[chatAnswer](s, "/v1/chat/completions", `{`+hi+`,"temperature":null,"frequency_penalty":0.5,"logit_bias":{"271":-1,"Hello":2},
 		"cache_prompt":false,"priority":3,"deadline_ms":60000,"id_slot":2,"made_up":{"x":[1]}}`)
 	r := s.last()

@@ -7,60 +7,61 @@ import (
 	"unicode/utf8"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // A textQuery is a request to /v1/completions.
 type textQuery struct {
-	options
-	prompt prompts
+	ask.Options
+	prompt ask.Prompts
 	suffix string
 	echo   bool
 	bestOf int
 }
 
-func newTextQuery(m *Model) *textQuery {
-	return filled(m, &textQuery{options: newOptions(m), bestOf: 1})
+func newTextQuery(m *ask.Model) *textQuery {
+	return ask.Filled(m, &textQuery{Options: ask.NewOptions(m), bestOf: 1})
 }
 
 func (q *textQuery) Fields() []field.Field {
-	return append(q.options.Fields(),
-		promptField(&q.prompt),
+	return append(q.Options.Fields(),
+		ask.PromptField(&q.prompt),
 		field.Input("suffix", field.Text(&q.suffix), "What comes after the answer, where the model can fill in."),
 		field.Setting("echo", field.Boolean(&q.echo), "Begin the answer with the prompt; with logprobs, its tokens have theirs too."),
-		responseFormat(&q.form),
-		field.Setting("best_of", field.Integer(&q.bestOf, 1, maxSequences), "Not supported beyond n."),
-		field.Setting("logprobs n_probs", probCount{&q.probs, false}, "Send the log-probability of each token, and of so many of the likeliest."),
+		ask.ResponseFormat(&q.Form),
+		field.Setting("best_of", field.Integer(&q.bestOf, 1, ask.MaxSequences), "Not supported beyond n."),
+		field.Setting("logprobs n_probs", ask.ProbCount{P: &q.Probs, Off: false}, "Send the log-probability of each token, and of so many of the likeliest."),
 	)
 }
 
-func (q *textQuery) settle(m *Model, h http.Header) error {
+func (q *textQuery) Settle(m *ask.Model, h http.Header) error {
 	switch {
-	case q.echo && q.probs >= 0 && q.postProbs:
+	case q.echo && q.Probs >= 0 && q.PostProbs:
 		return reply.Invalid("post_sampling_probs", "not supported together with echo: nothing of a prompt is sampled")
-	case q.echo && q.probs >= 0 && q.suffix != "":
+	case q.echo && q.Probs >= 0 && q.suffix != "":
 		return reply.Invalid("suffix", "not supported together with echo and logprobs, want two of the three")
-	case q.bestOf > 1 && q.bestOf != q.n:
+	case q.bestOf > 1 && q.bestOf != q.N:
 		return reply.Invalid("best_of", "%d, want the same as n: choosing among more is not supported", q.bestOf)
 	}
-	q.promptProbs = q.echo && q.probs >= 0
-	return q.options.settle(m, h)
+	q.PromptProbs = q.echo && q.Probs >= 0
+	return q.Options.Settle(m, h)
 }
 
-func (q *textQuery) source(ctx context.Context, m *Model) (source, error) {
-	var src source
+func (q *textQuery) Source(ctx context.Context, m *ask.Model) (ask.Source, error) {
+	var src ask.Source
 	for _, p := range q.prompt {
-		ids, err := p.encode(m)
+		ids, err := p.Encode(m)
 		if err == nil && q.suffix != "" {
-			ids, err = m.fillIn(infill{before: p, after: q.suffix})
+			ids, err = m.FillIn(ask.Infill{Before: p, After: q.suffix})
 		}
 		if err != nil {
 			return src, err
 		}
-		src.prompts = append(src.prompts, ids)
+		src.Prompts = append(src.Prompts, ids)
 		if q.echo {
-			src.echo = append(src.echo, p.String(m))
+			src.Echo = append(src.Echo, p.String(m))
 		}
 	}
 	return src, nil
@@ -98,16 +99,16 @@ func (f *textFormat) choice(i int, text string, tokens []engine.Token, finish *s
 	c := textChoice{Text: text, Index: i, Finish: finish}
 	at, prompt := f.offsets[i], 0
 	if !f.begun[i] && f.g.echo != nil {
-		echo := f.g.echo[i/f.g.opts.n]
+		echo := f.g.echo[i/f.g.opts.N]
 		c.Text = echo + text
 		if p := f.g.seqs[i].promptProbs; p != nil {
-			at, prompt = f.g.model.promptOffset(p.tokens, echo), len(p.tokens)
+			at, prompt = promptOffset(f.g.model, p.tokens, echo), len(p.tokens)
 			tokens = slices.Concat(p.tokens, tokens)
 			p.tokens = nil
 		}
 	}
 	f.begun[i] = true
-	if f.g.opts.probs >= 0 && len(tokens) > 0 {
+	if f.g.opts.Probs >= 0 && len(tokens) > 0 {
 		c.Logprobs = &textProbs{f.g.probs(tokens), prompt, at}
 	}
 	f.offsets[i] += utf8.RuneCountInString(c.Text)
@@ -127,7 +128,7 @@ func (f *textFormat) whole(answers []answer) any {
 
 func (f *textFormat) event(s *reply.Stream, e event) error {
 	switch {
-	case e.progress != nil && !f.g.opts.progress:
+	case e.progress != nil && !f.g.opts.Progress:
 		return nil
 	case e.progress != nil:
 		return s.Event(textAnswer{f.envelope, []textChoice{}, f.g.progress(e)})
@@ -138,14 +139,14 @@ func (f *textFormat) event(s *reply.Stream, e event) error {
 	case e.end != nil:
 		reason := e.end.finishReason()
 		finish, t = &reason, f.g.last(e)
-	case f.g.opts.timings:
+	case f.g.opts.Timings:
 		t.Timings = e.timings()
 	}
 	return s.Event(textAnswer{f.envelope, []textChoice{f.choice(e.seq.index, e.piece.content(), e.piece.tokens, finish)}, t})
 }
 
 func (f *textFormat) end(s *reply.Stream) error {
-	if f.g.opts.streamOpts.usage {
+	if f.g.opts.StreamOpts.Usage {
 		if err := s.Event(textAnswer{f.envelope, []textChoice{}, f.g.total()}); err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/internal/exactmath"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 	"github.com/quern-llm/quern/go/tokenizer"
@@ -21,30 +22,30 @@ const maxBranches = 512
 // A decisionQuery is a request to /v1/decisions: which of some texts the model would go on with.
 type decisionQuery struct {
 	reads
-	conversation
+	ask.Conversation
 	prompt    string
 	choices   choices
 	questions questions
 	prior     *string
 	normalize string
-	ends      option
+	ends      ask.Option
 }
 
-func newDecisionQuery(m *Model) *decisionQuery {
-	return &decisionQuery{reads: newReads(m), conversation: newConversation(), normalize: "none"}
+func newDecisionQuery(m *ask.Model) *decisionQuery {
+	return &decisionQuery{reads: newReads(m), Conversation: ask.NewConversation(), normalize: "none"}
 }
 
 func (q *decisionQuery) Fields() []field.Field {
 	return append([]field.Field{
 		field.Input("prompt", field.Text(&q.prompt), "The text that a choice goes on from."),
-		field.Input("messages", &q.messages, "In place of prompt: a conversation, which a choice answers."),
+		field.Input("messages", &q.Messages, "In place of prompt: a conversation, which a choice answers."),
 		field.Input("choices", &q.choices, "The texts to choose from."),
 		field.Input("questions", &q.questions, `In place of choices: several questions over one context, such as [{"name": "tone", "prompt": "Is it polite?", "choices": ["yes", "no"]}]. Their prompts follow prompt, or are further messages.`),
 		field.Input("prior", priorText{&q.prior}, "A text without content, such as N/A, in place of prompt or of the last message of the user before the questions: what choices owe to it is taken off."),
 		field.Setting("normalize", field.OneOf(&q.normalize, "none", "tokens", "bytes"), "What the logarithm of a choice's probability is divided by: nothing, its tokens or its bytes."),
 		field.Setting("ends", &q.ends, "A choice counts as the whole answer, not as the beginning of one. By default it does with messages, and does not with prompt."),
-		field.Setting("chat_template_kwargs", &q.kwargs, "Further variables for the chat template, such as enable_thinking."),
-		field.Setting("reasoning_effort", field.OneOf(&q.effort, efforts...), "For the chat template; none also turns reasoning off."),
+		field.Setting("chat_template_kwargs", &q.Kwargs, "Further variables for the chat template, such as enable_thinking."),
+		field.Setting("reasoning_effort", field.OneOf(&q.Effort, ask.Efforts...), "For the chat template; none also turns reasoning off."),
 	}, q.reads.Fields()...)
 }
 
@@ -140,17 +141,17 @@ func (s *Server) decide(req *Request) error {
 // asked returns the questions.
 func (q *decisionQuery) asked() ([]question, error) {
 	switch {
-	case q.prompt == "" && q.messages == nil:
+	case q.prompt == "" && q.Messages == nil:
 		return nil, reply.Invalid("prompt", "missing, and so is messages; want one of them")
-	case q.prompt != "" && q.messages != nil:
+	case q.prompt != "" && q.Messages != nil:
 		return nil, reply.Invalid("messages", "given together with prompt, want one of them")
 	case q.choices == nil && q.questions == nil:
 		return nil, reply.Invalid("choices", "missing, and so is questions; want one of them")
 	case q.choices != nil && q.questions != nil:
 		return nil, reply.Invalid("questions", "given together with choices, want one of them")
 	}
-	if !q.ends.given {
-		q.ends.on = q.messages != nil
+	if !q.ends.Given {
+		q.ends.On = q.Messages != nil
 	}
 	all := []question(q.questions)
 	if q.choices != nil {
@@ -170,7 +171,7 @@ func (q *decisionQuery) asked() ([]question, error) {
 }
 
 // stems returns those of the questions, and then of their priors. Their tokens are added to `held`.
-func (q *decisionQuery) stems(ctx context.Context, m *Model, asked []question, held *tokenStore) ([]stem, error) {
+func (q *decisionQuery) stems(ctx context.Context, m *ask.Model, asked []question, held *tokenStore) ([]stem, error) {
 	contexts := []*string{nil}
 	if q.prior != nil {
 		contexts = append(contexts, q.prior)
@@ -182,7 +183,7 @@ func (q *decisionQuery) stems(ctx context.Context, m *Model, asked []question, h
 			if err != nil {
 				return nil, err
 			}
-			st, err := m.stem(ctx, before, one.choices, q.ends.on, held)
+			st, err := stemOf(m, ctx, before, one.choices, q.ends.On, held)
 			var long *engine.TooLongError
 			var api *reply.Error
 			switch {
@@ -202,36 +203,36 @@ func (q *decisionQuery) stems(ctx context.Context, m *Model, asked []question, h
 }
 
 // context returns the text that choices go on from, with `instead` in place of the content.
-func (q *decisionQuery) context(ctx context.Context, m *Model, prompt string, instead *string) (chat.Prompt, error) {
-	if q.messages == nil {
+func (q *decisionQuery) context(ctx context.Context, m *ask.Model, prompt string, instead *string) (chat.Prompt, error) {
+	if q.Messages == nil {
 		if instead != nil {
 			return chat.Prompt{Text: *instead + prompt}, nil
 		}
 		return chat.Prompt{Text: q.prompt + prompt}, nil
 	}
-	c := q.conversation
-	c.messages = slices.Clone(c.messages)
+	c := q.Conversation
+	c.Messages = slices.Clone(c.Messages)
 	if instead != nil {
-		for i, msg := range slices.Backward(c.messages) {
+		for i, msg := range slices.Backward(c.Messages) {
 			if msg.Role == "user" {
-				c.messages[i].Content = chat.Text(*instead)
+				c.Messages[i].Content = chat.Text(*instead)
 				break
 			}
 		}
 	}
 	if prompt != "" {
-		c.messages = append(c.messages, chat.Message{Role: "user", Content: chat.Text(prompt)})
+		c.Messages = append(c.Messages, chat.Message{Role: "user", Content: chat.Text(prompt)})
 	}
-	return c.render(ctx, m)
+	return c.Render(ctx, m)
 }
 
-// stem returns the tokens of the text before them with each of the choices behind it. The end of the text may
+// stemOf returns the tokens of the text before them with each of the choices behind it. The end of the text may
 // be spelled by another token there: the stem is what all of them and the text alone begin
 // with, and branches have the rest of the text and the choice. A text or a choice that held refuses
 // is the last that is encoded.
-func (m *Model) stem(ctx context.Context, before chat.Prompt, choices choices, ends bool, held *tokenStore) (stem, error) {
+func stemOf(m *ask.Model, ctx context.Context, before chat.Prompt, choices choices, ends bool, held *tokenStore) (stem, error) {
 	encode := func(text string) ([]int32, error) {
-		ids, err := m.encode(text, tokenizer.Options{ParseSpecial: true, Literal: before.Literal}, 0)
+		ids, err := m.Encode(text, tokenizer.Options{ParseSpecial: true, Literal: before.Literal}, 0)
 		if err != nil {
 			return nil, err
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/quern-llm/quern/go/hub"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -68,8 +69,8 @@ func (d *downloads) all() []*download {
 // entry returns a download as /models shows it.
 func (d *download) entry() modelEntry {
 	p, _ := d.progress()
-	m := &Model{Name: d.name, Aliases: []string{d.ref}, adapters: &adapters{}}
-	e := m.entry()
+	m := &ask.Model{Name: d.name, Aliases: []string{d.ref}, LoRA: &ask.Adapters{}}
+	e := entryOf(m)
 	e.Meta, e.Status = nil, &modelStatus{Value: "downloading", Progress: byURL(p)}
 	return e
 }
@@ -222,7 +223,7 @@ func remote(ctx context.Context, err error) error {
 // A downloadQuery is a request to POST /models.
 type downloadQuery struct{ model string }
 
-func newDownloadQuery(*Model) *downloadQuery { return &downloadQuery{} }
+func newDownloadQuery(*ask.Model) *downloadQuery { return &downloadQuery{} }
 
 func (q *downloadQuery) Fields() []field.Field {
 	return []field.Field{field.Required("model", field.Text(&q.model), "ORG/REPO or ORG/REPO:QUANT on Hugging Face, or a name with its server: hf.co/..., ollama.com/....")}

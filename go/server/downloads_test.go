@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/hub"
+	"github.com/quern-llm/quern/go/server/ask"
 )
 
 // A shelf is a Library whose downloads last until they are let go on, if there is something to wait for.
@@ -57,7 +58,7 @@ func (s *shelf) Find(name string) (*hub.Model, error) {
 
 // A panic while a model is downloaded is that download's error, and the server goes on.
 func TestDownloadPanics(t *testing.T) {
-	s := newSite(t, "Hello", func(c *Config, _ *Model, _ *fakeEngine) { c.Library = &shelf{} })
+	s := newSite(t, "Hello", func(c *Config, _ *ask.Model, _ *fakeEngine) { c.Library = &shelf{} })
 	if status, b, _ := s.do("POST", "/api/pull", `{"model":"hf.co/org/hostile","stream":false}`); status < 500 || !strings.Contains(string(b), "internal error") {
 		t.Errorf("%d %s", status, b)
 	}
@@ -72,7 +73,7 @@ func TestDownloadPanics(t *testing.T) {
 // Requests for one model share its download, which is listed, told about, and ended by those who began it or may end it.
 func TestDownloads(t *testing.T) {
 	lib := &shelf{make(chan struct{}), make(chan struct{}), make(chan error, 10)}
-	s := newSite(t, "Hello", func(c *Config, _ *Model, _ *fakeEngine) { c.Library = lib })
+	s := newSite(t, "Hello", func(c *Config, _ *ask.Model, _ *fakeEngine) { c.Library = lib })
 	events := lines(t, s, "GET", "/models/sse", "")
 	<-events // a comment
 	const ask = `{"model":"org/repo:Q4_K_M"}`

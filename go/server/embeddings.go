@@ -10,6 +10,7 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -24,11 +25,11 @@ type embedQuery struct {
 	native     bool
 }
 
-func newEmbedQuery(m *Model) *embedQuery {
+func newEmbedQuery(m *ask.Model) *embedQuery {
 	return &embedQuery{reads: newReads(m), normalize: m.Normalize, encoding: "float"}
 }
 
-func newNativeEmbedQuery(m *Model) *embedQuery {
+func newNativeEmbedQuery(m *ask.Model) *embedQuery {
 	q := newEmbedQuery(m)
 	q.native = true
 	return q
@@ -51,7 +52,7 @@ func dimensionsField(p *int) field.Field {
 }
 
 // checkDimensions refuses more numbers than vectors have.
-func (m *Model) checkDimensions(n int) error {
+func checkDimensions(m *ask.Model, n int) error {
 	if n > m.Info.NEmbd {
 		return reply.Invalid("dimensions", "%d, want at most %d: vectors of this model have no more", n, m.Info.NEmbd)
 	}
@@ -145,7 +146,7 @@ func (s *Server) askedVectors(req *Request, q *embedQuery) (all []*engine.Embedd
 	case m.Pooling == arch.PoolNone && !q.native:
 		return fail(reply.Unsupported("pooling is none, and OpenAI's vectors are of whole texts; use /embeddings, or start the server with another --pooling"))
 	}
-	if err := m.checkDimensions(q.dimensions); err != nil {
+	if err := checkDimensions(m, q.dimensions); err != nil {
 		return fail(err)
 	}
 	return s.embedInputs(req, &q.reads, q.input, "input")
@@ -161,17 +162,17 @@ func encodeVector(v []float32) string {
 }
 
 // inputs are texts to make vectors of.
-type inputs prompts
+type inputs ask.Prompts
 
 func (p *inputs) Take(r *field.Reader) error {
-	all, err := readPrompts(r, maxInputs)
+	all, err := ask.ReadPrompts(r, maxInputs)
 	*p = all
 	return err
 }
 
 func (p *inputs) Value() any { return nil }
 
-func (p *inputs) Schema() field.Schema { return (*prompts)(p).Schema() }
+func (p *inputs) Schema() field.Schema { return (*ask.Prompts)(p).Schema() }
 
 // embedInputs makes the vectors of the texts of a field.
 func (s *Server) embedInputs(req *Request, o *reads, p inputs, name string) (all []*engine.Embedding, used tokenUsage, release func(), err error) {
@@ -188,24 +189,24 @@ func (s *Server) embedInputs(req *Request, o *reads, p inputs, name string) (all
 
 // encode returns the tokens of each text of a field. Lists of ids come first, then the longest
 // texts: where one exceeds the context, few others were encoded for nothing.
-func (p inputs) encode(ctx context.Context, m *Model, name string, held *tokenStore) ([][]int32, error) {
+func (p inputs) encode(ctx context.Context, m *ask.Model, name string, held *tokenStore) ([][]int32, error) {
 	order := make([]int, len(p))
 	for i := range order {
 		order[i] = i
 	}
 	slices.SortStableFunc(order, func(a, b int) int {
-		x, y := p[a].size(), p[b].size()
-		return cmp.Or(cmp.Compare(y.ids, x.ids), cmp.Compare(y.bytes, x.bytes))
+		x, y := p[a].Size(), p[b].Size()
+		return cmp.Or(cmp.Compare(y.Ids, x.Ids), cmp.Compare(y.Bytes, x.Bytes))
 	})
 	all := make([][]int32, len(p))
 	for _, i := range order {
 		if ctx.Err() != nil {
 			return nil, reply.ErrGone
 		}
-		if n := p[i].size().ids; n > m.Ctx {
+		if n := p[i].Size().Ids; n > m.Ctx {
 			return nil, wrapAPI(len(p) > 1, i, &engine.TooLongError{Prompt: n, Ctx: m.Ctx})
 		}
-		ids, err := p[i].encodeAs(m, name)
+		ids, err := p[i].EncodeAs(m, name)
 		if err == nil {
 			err = held.add(ids)
 		}

@@ -12,12 +12,13 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/server/ask"
 )
 
 // embedSite serves the demo model with vectors of texts.
-func embedSite(t *testing.T, change func(*Model)) *site {
+func embedSite(t *testing.T, change func(*ask.Model)) *site {
 	t.Helper()
-	return newRealSiteOf(t, func(m *Model) {
+	return newRealSiteOf(t, func(m *ask.Model) {
 		m.Pooling, m.Normalize, m.Info.NEmbd, m.Info.Arch = arch.PoolLast, engine.Euclidean, 256, "llama"
 		if change != nil {
 			change(m)
@@ -55,7 +56,7 @@ func length(v []float32) float64 {
 // those are the same too.
 func TestVectorsInCompany(t *testing.T) {
 	for _, pooling := range []arch.Pooling{arch.PoolMean, arch.PoolLast} {
-		s := embedSite(t, func(m *Model) { m.Pooling = pooling })
+		s := embedSite(t, func(m *ask.Model) { m.Pooling = pooling })
 		texts := []string{"Once upon a time", "a", strings.Repeat("The dog ran to the big tree. ", 20), "Lily"}
 		var alone [][]float32
 		for _, text := range texts {
@@ -134,7 +135,7 @@ func TestVectorForms(t *testing.T) {
 	if len(n) != 2 || n[1].Index != 1 || len(n[0].Embedding) != 1 || !slices.Equal(n[0].Embedding[0], v) {
 		t.Errorf("/embedding: %d, %v", len(n), n[0].Index)
 	}
-	none := embedSite(t, func(m *Model) { m.Pooling = arch.PoolNone })
+	none := embedSite(t, func(m *ask.Model) { m.Pooling = arch.PoolNone })
 	all := post[[]struct{ Embedding [][]float32 }](none, "/embeddings", `{"input":"`+text+`"}`)
 	if got := all[0].Embedding; len(got) != len(s.tokens(text)) || !slices.Equal(got[len(got)-1], plain) {
 		t.Errorf("%d vectors of tokens, want %d, the last being the text's", len(got), len(s.tokens(text)))
@@ -171,13 +172,13 @@ func TestVectorsRefused(t *testing.T) {
 			t.Errorf("%s %.60s: %d %s, want %d %s", tt.path, tt.body, status, body, tt.status, tt.want)
 		}
 	}
-	only := embedSite(t, func(m *Model) { m.VectorsOnly = "bert reads both ways" })
+	only := embedSite(t, func(m *ask.Model) { m.VectorsOnly = "bert reads both ways" })
 	for path, body := range map[string]string{"/completion": `{"prompt":"a"}`, "/v1/chat/completions": `{"messages":[{"role":"user","content":"a"}]}`} {
 		if status, answer, _ := only.do("POST", path, body); status != 501 || !strings.Contains(string(answer), "bert reads both ways; use /v1/embeddings") {
 			t.Errorf("%s: %d %s", path, status, answer)
 		}
 	}
-	ranker := embedSite(t, func(m *Model) { m.Pooling = arch.PoolRank })
+	ranker := embedSite(t, func(m *ask.Model) { m.Pooling = arch.PoolRank })
 	if status, answer, _ := ranker.do("POST", "/v1/embeddings", `{"input":"a"}`); status != 501 || !strings.Contains(string(answer), "/v1/rerank") {
 		t.Errorf("vectors of a reranker: %d %s", status, answer)
 	}

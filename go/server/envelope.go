@@ -24,7 +24,7 @@ type tail struct {
 // tail returns the last fields of a whole answer.
 func (g *generation) tail(answers []answer) tail {
 	t := g.total()
-	if a := &answers[0]; g.opts.verbose {
+	if a := &answers[0]; g.opts.Verbose {
 		t.Verbose = g.native(a.seq, a.ending, a.usage, a.blocks.join(textBlock), a.tokens)
 	}
 	return t
@@ -33,7 +33,7 @@ func (g *generation) tail(answers []answer) tail {
 // last returns the last fields of a choice in a stream.
 func (g *generation) last(e event) tail {
 	t := tail{Timings: e.timings()}
-	if g.opts.verbose {
+	if g.opts.Verbose {
 		t.Verbose = g.native(e.seq, *e.end, e.usage, e.piece.content(), e.piece.tokens)
 	}
 	return t
@@ -45,7 +45,7 @@ func (g *generation) total() tail { return tail{Usage: &g.used, Timings: timings
 // progress returns how far the prompt is evaluated.
 func (g *generation) progress(e event) tail {
 	t := tail{Progress: e.progress.json()}
-	if g.opts.timings {
+	if g.opts.Timings {
 		t.Timings = e.timings()
 	}
 	return t

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -27,8 +28,8 @@ type errorAnswer struct {
 	}
 }
 
-// ask asks a handler without a network.
-func ask(h http.Handler, method, path, body string) (int, []byte) {
+// asks asks a handler without a network.
+func asks(h http.Handler, method, path, body string) (int, []byte) {
 	w, r := httptest.NewRecorder(), httptest.NewRequest(method, path, strings.NewReader(body))
 	r.Header.Set("Content-Type", "application/json") // without which no tool is called
 	h.ServeHTTP(w, r)
@@ -69,7 +70,7 @@ func TestWrongFields(t *testing.T) {
 	s := newSite(t, "Hello", nil)
 	n := 0
 	for _, e := range generating {
-		for _, f := range e.body.defaults(&Model{}).Fields() {
+		for _, f := range e.body.defaults(&ask.Model{}).Fields() {
 			for _, name := range f.Names {
 				for _, v := range wrongValues(f.To) {
 					body := "{" + e.fields + `,"` + name + `":` + v + "}"
@@ -90,41 +91,41 @@ func TestWrongFields(t *testing.T) {
 // wrongValues are values that a target refuses, whatever it is.
 func wrongValues(to field.Target) []string {
 	switch to := to.(type) {
-	case neutral:
+	case ask.Neutral:
 		return []string{`[7]`, `{"a":7}`, `"nonsense"`}
-	case *stopWords, *samplerList:
+	case *ask.StopWords, *ask.SamplerList:
 		return []string{`1`, `true`, `{}`, `[1]`, `[[]]`}
-	case *idle:
+	case *ask.Idle:
 		return []string{`"1"`, `true`, `[]`, `{}`, `1e400`}
-	case *field.Texts, *breakers:
+	case *field.Texts, *ask.Breakers:
 		return []string{`1`, `true`, `{}`, `"x"`, `[1]`, `[[]]`}
-	case structured:
+	case ask.Structured:
 		return []string{`1`, `true`, `[]`, `"x"`, `{"choice":1}`, `{"choice":[1]}`, `{"choice":[]}`, `{"regex":1}`, `{"json":1}`, `{"json_object":"x"}`, `{"grammar":[]}`, `{"structural_tag":1}`, `{"xml":"x"}`}
-	case formText:
+	case ask.FormText:
 		return []string{`1`, `true`, `[]`, `{}`}
-	case formSchema:
-		return append([]string{`1`, `[]`}, map[bool][]string{false: {`"x"`}}[to.quoted]...)
-	case formChoice:
+	case ask.FormSchema:
+		return append([]string{`1`, `[]`}, map[bool][]string{false: {`"x"`}}[to.Quoted]...)
+	case ask.FormChoice:
 		return []string{`1`, `true`, `{}`, `"x"`, `[]`, `[1]`, `[[]]`, `[""]`}
-	case responseForm:
+	case ask.ResponseForm:
 		return []string{`1`, `true`, `[]`, `"x"`, `{}`, `{"type":1}`, `{"type":"x"}`, `{"type":"json_schema"}`, `{"type":"json_schema","json_schema":1}`, `{"type":"json_object","schema":1}`, `{"type":"json_object","value":1}`}
-	case sentMessages:
-		return wrongValues(to.messages)
-	case *messages, *tokenList, *extraFiles:
+	case ask.SentMessages:
+		return wrongValues(to.Messages)
+	case *ask.Messages, *ask.TokenList, *extraFiles:
 		return []string{`1`, `true`, `{}`, `"x"`, `[1.5]`, `[[]]`}
-	case *triggers:
+	case *ask.Triggers:
 		return []string{`1`, `true`, `{}`, `"x"`, `[1]`, `[{}]`, `[{"type":"word"}]`, `[{"type":"x","value":"a"}]`, `[{"type":9,"value":"a"}]`, `[{"type":"token"}]`, `[{"type":"token","token":-1}]`, `[{"type":"word","value":1}]`}
-	case *tools, bareTools:
+	case *ask.Tools, ask.BareTools:
 		return []string{`1`, `true`, `{}`, `"x"`, `[1]`, `[[]]`, `[{}]`, `[{"type":"function","function":1}]`, `[{"name":1}]`}
-	case *toolChoice, oldChoice:
+	case *ask.ToolChoice, ask.OldChoice:
 		return []string{`1`, `true`, `[]`, `{}`, `"x"`, `{"name":1}`, `{"function":{"name":[]}}`}
-	case *adapterUses:
+	case *ask.AdapterUses:
 		return []string{`1`, `true`, `{}`, `"x"`, `[1]`, `[{}]`, `[{"id":-1}]`, `[{"id":"0"}]`, `[{"id":0,"scale":"x"}]`, `[{"id":0}]`}
-	case *streamOptions, *templateValues:
+	case *ask.StreamOptions, *ask.TemplateValues:
 		return []string{`1`, `true`, `[]`, `"x"`}
 	case *absentFeature:
 		return []string{`1`, `true`, `{}`, `"x"`, `[1]`}
-	case object, *kept:
+	case field.Object, *kept:
 		return []string{`1`, `true`, `[]`, `"x"`}
 	case *anthropicSystem:
 		return []string{`1`, `true`, `{}`, `[1]`, `[{}]`, `[{"type":"text"}]`, `[{"type":"text","text":1}]`, `[{"type":"image"}]`}
@@ -146,11 +147,11 @@ func wrongValues(to field.Target) []string {
 		return []string{`1`, `true`, `[]`, `"x"`, `{"effort":1}`, `{"summary":"x"}`}
 	case *textOptions:
 		return []string{`1`, `true`, `[]`, `"x"`, `{"format":1}`, `{"format":{"type":"x"}}`, `{"verbosity":1}`}
-	case draftSources:
+	case ask.DraftSources:
 		return []string{`1`, `true`, `[]`, `{}`, `"x"`, `""`, `"ngram,"`, `"grammar"`}
-	case *prompts:
+	case *ask.Prompts:
 		return []string{`1`, `true`, `{}`, `[]`, `[[]]`, `[true]`, `[1.5]`, `[-1]`, `[999999]`, `[1e99]`, `{"prompt_string":1}`}
-	case *biases:
+	case *ask.Biases:
 		return []string{`1`, `true`, `"x"`, `[1]`, `[[1]]`, `[[1,2,3]]`, `[[1,"x"]]`, `{"1":"x"}`, `[[1.5,1]]`, `[[-1,1]]`, `{"1":1e99}`, `{"-5":3}`, `{"99999999999":1}`, `{"999999":1}`}
 	}
 	s := to.Schema()
@@ -281,8 +282,8 @@ func TestEngineErrors(t *testing.T) {
 		{engine.ErrDeadline, 504, "timeout_error"},
 		{fmt.Errorf("secret"), 500, "server_error"},
 	} {
-		submit := newSite(t, "", func(_ *Config, _ *Model, f *fakeEngine) { f.err = c.err })
-		later := newSite(t, "", func(_ *Config, _ *Model, f *fakeEngine) { f.ends = c.err })
+		submit := newSite(t, "", func(_ *Config, _ *ask.Model, f *fakeEngine) { f.err = c.err })
+		later := newSite(t, "", func(_ *Config, _ *ask.Model, f *fakeEngine) { f.ends = c.err })
 		for _, s := range []*site{submit, later} {
 			for _, stream := range []string{"false", "true"} {
 				status, b, h := s.do("POST", "/v1/chat/completions", "{"+hi+`,"stream":`+stream+"}")
@@ -303,7 +304,7 @@ func TestEngineErrors(t *testing.T) {
 	s.refused("/completion", `{"prompt":"`+strings.Repeat("x", 600)+`"}`, 400, "")
 
 	// Once a stream has begun, an error is its last event, before the mark of the end.
-	s = newSite(t, "Hello", func(_ *Config, _ *Model, f *fakeEngine) { f.ends = engine.ErrClosing })
+	s = newSite(t, "Hello", func(_ *Config, _ *ask.Model, f *fakeEngine) { f.ends = engine.ErrClosing })
 	events := s.events("/v1/chat/completions", "{"+hi+`,"stream":true}`)
 	if n := len(events); n < 2 || events[n-1] != "[DONE]" || parse[errorAnswer](t, []byte(events[n-2])).Error.Type != "unavailable_error" {
 		t.Errorf("the events are %s", events)
@@ -335,7 +336,7 @@ func TestTimeoutHeader(t *testing.T) {
 
 // A model without tokens for gaps says so.
 func TestModelCannot(t *testing.T) {
-	s := newSite(t, "", func(_ *Config, m *Model, f *fakeEngine) {
+	s := newSite(t, "", func(_ *Config, m *ask.Model, f *fakeEngine) {
 		meta := vocabulary(nil)
 		tok, err := tokenizer.New(meta)
 		if err != nil {

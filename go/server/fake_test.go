@@ -20,6 +20,7 @@ import (
 	"github.com/quern-llm/quern/go/model/arch"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -96,7 +97,7 @@ type fakeTicket struct {
 func (t *fakeTicket) ID() uint64 { return t.id }
 func (t *fakeTicket) Cancel()    { t.stop() }
 
-func (f *fakeEngine) Submit(r *engine.Request) (Ticket, error) {
+func (f *fakeEngine) Submit(r *engine.Request) (ask.Ticket, error) {
 	if f.err != nil {
 		return nil, f.err
 	}
@@ -251,7 +252,7 @@ type site struct {
 }
 
 // newSite starts a server that answers with reply. change may be nil.
-func newSite(t testing.TB, reply string, change func(*Config, *Model, *fakeEngine)) *site {
+func newSite(t testing.TB, reply string, change func(*Config, *ask.Model, *fakeEngine)) *site {
 	t.Helper()
 	meta := vocabulary(controls)
 	tok, err := tokenizer.New(meta)
@@ -260,7 +261,7 @@ func newSite(t testing.TB, reply string, change func(*Config, *Model, *fakeEngin
 	}
 	f := &fakeEngine{tok: tok, reply: reply}
 	c := Config{Build: "test", Ping: -1}
-	m := Model{Engine: f, Tokenizer: tok, Template: thinkTemplate(t, false), Metadata: meta, Name: "fake/model", Path: "fake.gguf", Fingerprint: "test", Ctx: 512, Sampling: sample.Defaults(), Pooling: arch.PoolLast, Normalize: engine.Euclidean, Info: ModelInfo{NEmbd: 2}}
+	m := ask.Model{Engine: f, Tokenizer: tok, Template: thinkTemplate(t, false), Metadata: meta, Name: "fake/model", Path: "fake.gguf", Fingerprint: "test", Ctx: 512, Sampling: sample.Defaults(), Pooling: arch.PoolLast, Normalize: engine.Euclidean, Info: ask.ModelInfo{NEmbd: 2}}
 	if change != nil {
 		change(&c, &m, f)
 	}
@@ -272,18 +273,18 @@ func newSite(t testing.TB, reply string, change func(*Config, *Model, *fakeEngin
 }
 
 // with adds a model that is loaded.
-func (s *Server) with(t testing.TB, m Model) {
+func (s *Server) with(t testing.TB, m ask.Model) {
 	t.Helper()
 	s.adds(t, append([]string{m.Name}, m.Aliases...)...)(m)
 }
 
 // adds adds a model that is starting, and is loaded by what it returns.
-func (s *Server) adds(t testing.TB, names ...string) (loaded func(Model)) {
+func (s *Server) adds(t testing.TB, names ...string) (loaded func(ask.Model)) {
 	t.Helper()
-	got := make(chan Model, 1)
-	src := Source{Spec: models.Spec[Model]{
+	got := make(chan ask.Model, 1)
+	src := Source{Spec: models.Spec[ask.Model]{
 		Names: names, Starting: true,
-		Load: func(context.Context, func(float64)) (models.Instance[Model], error) {
+		Load: func(context.Context, func(float64)) (models.Instance[ask.Model], error) {
 			m := <-got
 			got <- m // for when it is loaded again
 			return &still{m: &m}, nil
@@ -292,7 +293,7 @@ func (s *Server) adds(t testing.TB, names ...string) (loaded func(Model)) {
 	if err := s.Add(src); err != nil {
 		t.Fatal(err)
 	}
-	return func(m Model) {
+	return func(m ask.Model) {
 		got <- m
 		if err := s.Load(names[0]); err != nil {
 			t.Fatal(err)
@@ -302,11 +303,11 @@ func (s *Server) adds(t testing.TB, names ...string) (loaded func(Model)) {
 
 // A still is a model without weights, which sleeps and wakes at once.
 type still struct {
-	m      *Model
+	m      *ask.Model
 	closed func()
 }
 
-func (i *still) Model() *Model                             { return i.m }
+func (i *still) Model() *ask.Model                         { return i.m }
 func (i *still) Bytes() uint64                             { return 0 }
 func (i *still) Need(uint64) (uint64, error)               { return 0, nil }
 func (i *still) Sleep() error                              { return nil }

@@ -10,6 +10,7 @@ import (
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/model/arch"
 	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/batch"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -17,7 +18,7 @@ import (
 // A quietEngine takes everything and generates nothing.
 type quietEngine struct{ fakeEngine }
 
-func (q *quietEngine) Submit(r *engine.Request) (Ticket, error) {
+func (q *quietEngine) Submit(r *engine.Request) (ask.Ticket, error) {
 	if r.Reader != nil {
 		return q.fakeEngine.Submit(r)
 	}
@@ -46,13 +47,13 @@ func fuzzPost(f *testing.F, path string, seeds ...string) {
 	meta := vocabulary(controls)
 	tok, store := served(f, meta)
 	s := New(Config{SlotPath: f.TempDir(), Batches: store, Ping: -1})
-	s.with(f, Model{Engine: &quietEngine{fakeEngine{tok: tok}}, Pooling: arch.PoolLast, Normalize: engine.Euclidean, Info: ModelInfo{NEmbd: 2}, Tokenizer: tok, Template: thinkTemplate(f, false), Metadata: meta, Name: "m", Ctx: 512, Sampling: sample.Defaults()})
+	s.with(f, ask.Model{Engine: &quietEngine{fakeEngine{tok: tok}}, Pooling: arch.PoolLast, Normalize: engine.Euclidean, Info: ask.ModelInfo{NEmbd: 2}, Tokenizer: tok, Template: thinkTemplate(f, false), Metadata: meta, Name: "m", Ctx: 512, Sampling: sample.Defaults()})
 	h := s.Handler()
 	for _, seed := range append(seeds, ``, `{}`, `[]`, `{"stream":true}`, `{"n":2,"stop":["a",""],"logit_bias":{"5":-1.5},"seed":-1}`, "{\"a\":\"\xff\"}") {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
-		status, b := ask(h, "POST", path, body)
+		status, b := asks(h, "POST", path, body)
 		switch {
 		case status == 200:
 			if !strings.HasPrefix(string(b), "data: ") && !strings.HasPrefix(string(b), "event: ") {
@@ -167,7 +168,7 @@ func FuzzUpload(f *testing.F) {
 		switch w.Code {
 		case 200:
 			id := parse[struct{ ID string }](t, w.Body.Bytes()).ID
-			if status, b := ask(h, "DELETE", "/v1/files/"+id, ""); status != 200 {
+			if status, b := asks(h, "DELETE", "/v1/files/"+id, ""); status != 200 {
 				t.Fatalf("%q: deleting %q: %d %s", body, id, status, b)
 			}
 		case 400, 413:
@@ -177,7 +178,7 @@ func FuzzUpload(f *testing.F) {
 		default:
 			t.Fatalf("%q: status %d: %s", body, w.Code, w.Body)
 		}
-		if status, b := ask(h, "GET", "/v1/files", ""); status != 200 || len(parse[struct{ Data []any }](t, b).Data) > 0 {
+		if status, b := asks(h, "GET", "/v1/files", ""); status != 200 || len(parse[struct{ Data []any }](t, b).Data) > 0 {
 			t.Fatalf("%q: left are %s", body, b)
 		}
 	})
@@ -207,7 +208,7 @@ func FuzzRequests(f *testing.F) {
 	meta := vocabulary(controls)
 	tok, store := served(f, meta)
 	s := New(Config{SlotPath: f.TempDir(), LoraDir: f.TempDir(), Batches: store, Tools: weather{}, Library: &shelf{}, Ping: -1})
-	s.with(f, Model{Engine: &quietEngine{fakeEngine{tok: tok}}, Tokenizer: tok, Template: thinkTemplate(f, false), Metadata: meta, Name: "m", Ctx: 512, Sampling: sample.Defaults()})
+	s.with(f, ask.Model{Engine: &quietEngine{fakeEngine{tok: tok}}, Tokenizer: tok, Template: thinkTemplate(f, false), Metadata: meta, Name: "m", Ctx: 512, Sampling: sample.Defaults()})
 	h := s.Handler()
 	for _, seed := range []struct{ method, path, query, body string }{
 		{"GET", "/v1/chat/completions", "limit=5&order=asc&after=x&metadata[a]=b", ""},

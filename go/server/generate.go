@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -26,19 +27,19 @@ type format interface {
 // A prompter is the query of an endpoint that generates text.
 type prompter interface {
 	field.Query
-	common() *options
+	Common() *ask.Options
 	// settle resolves fields that depend on each other, on the model or on the
 	// request's header.
-	settle(m *Model, h http.Header) error
+	Settle(m *ask.Model, h http.Header) error
 	// source makes the prompts.
-	source(ctx context.Context, m *Model) (source, error)
+	Source(ctx context.Context, m *ask.Model) (ask.Source, error)
 	// format returns the encoder of the answers.
 	format(g *generation, e envelope) format
 }
 
 // generate serves an endpoint that generates text. The ids of its answers begin
 // with prefix.
-func generate[Q prompter](s *Server, prefix string, defaults func(*Model) Q) func(*Request) error {
+func generate[Q prompter](s *Server, prefix string, defaults func(*ask.Model) Q) func(*Request) error {
 	return func(req *Request) error {
 		q := defaults(req.Model)
 		if err := req.Read(q); err != nil {
@@ -61,15 +62,15 @@ func (s *Server) generate(req *Request, q prompter, prefix string) error {
 func (s *Server) begin(req *Request, q prompter, prefix string) (*generation, error) {
 	m := req.Model
 	defer req.made()
-	if err := q.settle(m, req.HTTP.Request.Header); err != nil {
+	if err := q.Settle(m, req.HTTP.Request.Header); err != nil {
 		return nil, err
 	}
-	from, err := q.source(req.Context(), m)
+	from, err := q.Source(req.Context(), m)
 	if err != nil {
 		return nil, err
 	}
-	o := q.common()
-	if err := o.form.settle(m, from, !o.ignoreEOS); err != nil {
+	o := q.Common()
+	if err := o.Form.Settle(m, from, !o.IgnoreEOS); err != nil {
 		return nil, err
 	}
 	return s.start(req, o, prefix, from)
@@ -80,7 +81,7 @@ func (s *Server) finish(req *Request, q prompter, g *generation) error {
 	defer g.close()
 	defer func() { s.c.Note(req.HTTP, g.note()) }()
 	f := q.format(g, s.envelope(g))
-	if g.opts.stream {
+	if g.opts.Stream {
 		return s.stream(req, g, f)
 	}
 	answers, err := g.collect(req.Context())
@@ -147,9 +148,9 @@ func show(f format, s *reply.Stream, e event) error {
 }
 
 // quiet is how long a stream may be silent.
-func (s *Server) quiet(o *options) time.Duration {
-	if o.ping != 0 {
-		return time.Duration(o.ping) * time.Second
+func (s *Server) quiet(o *ask.Options) time.Duration {
+	if o.Ping != 0 {
+		return time.Duration(o.Ping) * time.Second
 	}
 	return s.c.Ping
 }
@@ -174,7 +175,7 @@ type usageDetails struct {
 
 // add counts a sequence, which has ended. The prompt of several answers counts once.
 func (u *usage) add(g *generation, seq *sequence, e engine.Usage) {
-	if seq.index%g.opts.n == 0 {
+	if seq.index%g.opts.N == 0 {
 		u.PromptTokens += e.PromptTokens
 		u.Details.CachedTokens += e.CachedTokens
 	}

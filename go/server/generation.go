@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -18,14 +18,14 @@ type generation struct {
 	request  *Request
 	id       string
 	created  int64
-	model    *Model
+	model    *ask.Model
 	name     string // of the model, or of the adapter that the request named
-	opts     *options
+	opts     *ask.Options
 	prompts  [][]int32 // tokens, one for each group of opts.n sequences
 	keeps    bool      // a stream whose text is kept until its end
 	echo     []string  // text to begin the answers to each prompt with
 	seqs     []*sequence
-	tickets  []Ticket
+	tickets  []ask.Ticket
 	box      *mailbox
 	ledger   *ledger
 	registry *registry
@@ -34,35 +34,26 @@ type generation struct {
 	first    engine.Usage // of the first sequence, once it has ended
 }
 
-// A source is the input of a generation.
-type source struct {
-	prompts [][]int32
-	echo    []string       // nil: none
-	chat    *chat.Prompt   // nil: not a chat
-	calls   *chat.CallRule // that answers may have; nil: none
-	budget  budget         // of their reasoning
-}
-
 // start reserves memory for a request and submits its sequences: all of them, or none.
-func (s *Server) start(req *Request, o *options, prefix string, src source) (*generation, error) {
+func (s *Server) start(req *Request, o *ask.Options, prefix string, src ask.Source) (*generation, error) {
 	m := req.Model
 	if m.VectorsOnly != "" {
 		return nil, reply.Unsupported("%s; use /v1/embeddings or /v1/rerank", m.VectorsOnly)
 	}
-	if n := len(src.prompts) * o.n; n > maxSequences {
-		return nil, reply.Invalid("n", "%d answers to each of %d prompts, want %d in all at most", o.n, len(src.prompts), maxSequences)
+	if n := len(src.Prompts) * o.N; n > ask.MaxSequences {
+		return nil, reply.Invalid("n", "%d answers to each of %d prompts, want %d in all at most", o.N, len(src.Prompts), ask.MaxSequences)
 	}
-	ledger, err := newLedger(m, o, src.prompts, len(req.body))
+	ledger, err := newLedger(m, o, src.Prompts, len(req.body))
 	if err != nil {
 		return nil, err
 	}
-	adapters, err := m.applied(req.Adapter, o.lora)
+	adapters, err := m.Applied(req.Adapter, o.LoRA)
 	if err != nil {
 		ledger.close()
 		return nil, err
 	}
 	caller := &req.Caller
-	priority, err := caller.priority(o.priority)
+	priority, err := caller.priority(o.Priority)
 	if err != nil {
 		ledger.close()
 		return nil, err
@@ -70,21 +61,21 @@ func (s *Server) start(req *Request, o *options, prefix string, src source) (*ge
 	g := &generation{
 		request: req, name: m.Name,
 		id: prefix + newID(), created: time.Now().Unix(), model: m, opts: o,
-		prompts: src.prompts, echo: src.echo, box: newMailbox(), ledger: ledger,
+		prompts: src.Prompts, echo: src.Echo, box: newMailbox(), ledger: ledger,
 	}
 	if a := req.Adapter; a != nil {
 		g.name = a.Name
 	}
-	budgeted := src.budget.of(m, src.chat)
-	for _, prompt := range src.prompts {
-		for i := range o.n {
+	budgeted := src.Budget.Of(m, src.Chat)
+	for _, prompt := range src.Prompts {
+		for i := range o.N {
 			seq := &sequence{
-				index: len(g.seqs), box: g.box, ledger: ledger, maxTime: o.maxTime,
-				write: o.writer(m, src.chat),
+				index: len(g.seqs), box: g.box, ledger: ledger, maxTime: o.MaxTime,
+				write: newWriter(o, m, src.Chat),
 			}
-			r := o.request(m, prompt, i)
-			if o.promptProbs {
-				seq.promptProbs = newPromptProbs(prompt, o.probs)
+			r := o.Request(m, prompt, i)
+			if o.PromptProbs {
+				seq.promptProbs = newPromptProbs(prompt, o.Probs)
 				r.Reader = seq.promptProbs.reader()
 			}
 			r.Adapters = adapters
@@ -195,7 +186,7 @@ func (g *generation) count(events []event) {
 	n := 0
 	for _, e := range events {
 		n += e.frame
-		if g.opts.stream && !g.keeps {
+		if g.opts.Stream && !g.keeps {
 			n += e.content
 		}
 	}

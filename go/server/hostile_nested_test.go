@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -102,7 +103,7 @@ func TestHostileWithin(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := New(Config{Ping: -1})
-	s.with(t, Model{Engine: &quietEngine{}, Tokenizer: tok, Template: thinkTemplate(t, false), Metadata: vocabulary(controls), Name: "m", Ctx: 2048, Sampling: sample.Defaults()})
+	s.with(t, ask.Model{Engine: &quietEngine{}, Tokenizer: tok, Template: thinkTemplate(t, false), Metadata: vocabulary(controls), Name: "m", Ctx: 2048, Sampling: sample.Defaults()})
 	h := s.Handler()
 	base := map[string]string{
 		"/v1/chat/completions": hi + `,"stream":true`, "/v1/completions": `"prompt":"x"`, "/completion": `"prompt":"x"`, "/infill": `"input_prefix":"a","input_suffix":"b"`,
@@ -125,13 +126,13 @@ func TestHostileWithin(t *testing.T) {
 				}
 				return withField(kept, field, value)
 			}
-			if status, answer := ask(h, "POST", path, body(whole)); status != 200 && status != 501 {
+			if status, answer := asks(h, "POST", path, body(whole)); status != 200 && status != 501 {
 				t.Errorf("%s %s: %d %s", path, field, status, answer)
 			}
 			for at, template := range within(t, whole, mark) {
 				for _, value := range values {
 					sent++
-					status, answer := ask(h, "POST", path, body(strings.ReplaceAll(template, `"\u0001mark"`, value)))
+					status, answer := asks(h, "POST", path, body(strings.ReplaceAll(template, `"\u0001mark"`, value)))
 					if status == 400 {
 						refused++
 					}
@@ -148,7 +149,7 @@ func TestHostileWithin(t *testing.T) {
 	}
 	for at, template := range within(t, `[{"id":0,"scale":1}]`, mark) { // the body is an array
 		for _, value := range append(values, `7`) {
-			if status, answer := ask(h, "POST", "/lora-adapters", strings.ReplaceAll(template, `"\u0001mark"`, value)); status != 400 || len(answer) == 0 {
+			if status, answer := asks(h, "POST", "/lora-adapters", strings.ReplaceAll(template, `"\u0001mark"`, value)); status != 400 || len(answer) == 0 {
 				t.Errorf("/lora-adapters%s = %s: %d %s", at, short(value), status, answer)
 			}
 		}

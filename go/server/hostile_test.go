@@ -15,14 +15,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/internal/cputime"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/batch"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // hostile are values of every type, in and out of every range.
@@ -116,7 +116,7 @@ func TestHostileFields(t *testing.T) {
 					}
 					sent++
 					whole := withField(body.Example, field, value)
-					status, answer := ask(h, strings.ToUpper(method), at, whole)
+					status, answer := asks(h, strings.ToUpper(method), at, whole)
 					if status == http.StatusNotImplemented {
 						cannot[at] = true
 					} else if status < 400 || status >= 500 {
@@ -135,7 +135,7 @@ func TestHostileFields(t *testing.T) {
 	if len(cannot) > 0 { // where nothing was checked
 		t.Errorf("not supported: %v", slices.Sorted(maps.Keys(cannot)))
 	}
-	if status, answer := ask(h, "POST", "/completion", `{"prompt":"Once upon a time","n_predict":2,"temperature":0}`); status != 200 {
+	if status, answer := asks(h, "POST", "/completion", `{"prompt":"Once upon a time","n_predict":2,"temperature":0}`); status != 200 {
 		t.Errorf("afterwards: %d %s", status, answer)
 	}
 }
@@ -169,7 +169,7 @@ func TestHostileParameters(t *testing.T) {
 						at, query = strings.Replace(at, "{id}", id, 1), "?"+p.Name+"="+url.QueryEscape(value)
 					}
 					sent++
-					if status, answer := ask(h, strings.ToUpper(method), at+query, ""); status != 400 || !bytes.Contains(answer, []byte(p.Name)) {
+					if status, answer := asks(h, strings.ToUpper(method), at+query, ""); status != 400 || !bytes.Contains(answer, []byte(p.Name)) {
 						t.Errorf("%s %s%s: %d %.200s", method, at, query, status, answer)
 					}
 				}
@@ -260,14 +260,14 @@ func TestHostileTemplateEnds(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSite(t, "Hello", func(_ *Config, m *Model, _ *fakeEngine) { m.Template = tmpl })
-	var q struct{ conversation }
-	q.conversation = newConversation()
-	q.messages = []chat.Message{{Role: "user", Content: chat.Text("hi")}}
+	s := newSite(t, "Hello", func(_ *Config, m *ask.Model, _ *fakeEngine) { m.Template = tmpl })
+	var q struct{ ask.Conversation }
+	q.Conversation = ask.NewConversation()
+	q.Messages = []chat.Message{{Role: "user", Content: chat.Text("hi")}}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	took := cputime.Of(func() {
-		if _, err := q.render(ctx, &Model{Template: tmpl}); !errors.Is(err, reply.ErrGone) {
+		if _, err := q.Render(ctx, &ask.Model{Template: tmpl}); !errors.Is(err, reply.ErrGone) {
 			t.Errorf("%v", err)
 		}
 	})

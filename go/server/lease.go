@@ -6,11 +6,12 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // lease returns a lease of the model of a name. While it is loaded, a stream is kept alive by comments.
-func (s *Server) lease(req *Request, name string) (*models.Lease[Model], error) {
+func (s *Server) lease(req *Request, name string) (*models.Lease[ask.Model], error) {
 	ctx := req.Context()
 	if s.c.Ping < 0 || req.HTTP.Request.Method != http.MethodPost {
 		return s.models.Acquire(ctx, name, req.stay)
@@ -22,7 +23,7 @@ func (s *Server) lease(req *Request, name string) (*models.Lease[Model], error) 
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	type result struct {
-		lease *models.Lease[Model]
+		lease *models.Lease[ask.Model]
 		err   error
 	}
 	got := make(chan result, 1)

@@ -6,9 +6,9 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 )
 
@@ -25,7 +25,7 @@ type tokenProb struct {
 	Top     []tokenProb `json:"top_logprobs,omitzero"`
 }
 
-func (m *Model) tokenProb(p sample.Logprob) tokenProb {
+func tokenProbOf(m *ask.Model, p sample.Logprob) tokenProb {
 	spelled := m.Tokenizer.Piece(p.ID, true)
 	t := tokenProb{ID: p.ID, Token: strings.ToValidUTF8(string(spelled), "\uFFFD"), Bytes: make([]int, len(spelled))}
 	for i, b := range spelled {
@@ -48,8 +48,8 @@ type tokenChance struct {
 	Top   []tokenChance `json:"top_probs,omitzero"`
 }
 
-func (m *Model) tokenChance(p sample.Logprob) tokenChance {
-	t := m.tokenProb(p)
+func tokenChanceOf(m *ask.Model, p sample.Logprob) tokenChance {
+	t := tokenProbOf(m, p)
 	return tokenChance{ID: t.ID, Token: t.Token, Bytes: t.Bytes, Prob: math.Exp(float64(p.Value))}
 }
 
@@ -57,13 +57,13 @@ func (m *Model) tokenChance(p sample.Logprob) tokenChance {
 // samplers. They are encoded one token at a time, because all of their JSON would be a
 // hundred times as large as the tokens.
 type probs struct {
-	m      *Model
+	m      *ask.Model
 	tokens []engine.Token
 	post   bool
 }
 
 func (g *generation) probs(tokens []engine.Token) probs {
-	return probs{g.model, tokens, g.opts.postProbs}
+	return probs{g.model, tokens, g.opts.PostProbs}
 }
 
 // MarshalJSONTo writes an array of tokenProbs. Each has a list of the most likely
@@ -71,17 +71,17 @@ func (g *generation) probs(tokens []engine.Token) probs {
 func (p probs) MarshalJSONTo(out *jsontext.Encoder) error {
 	return writeArray(out, p.tokens, func(t engine.Token) any {
 		if p.post {
-			one := p.m.tokenChance(t.Logprob)
+			one := tokenChanceOf(p.m, t.Logprob)
 			one.Top = []tokenChance{}
 			for _, top := range t.Top {
-				one.Top = append(one.Top, p.m.tokenChance(top))
+				one.Top = append(one.Top, tokenChanceOf(p.m, top))
 			}
 			return one
 		}
-		one := p.m.tokenProb(t.Logprob)
+		one := tokenProbOf(p.m, t.Logprob)
 		one.Top = []tokenProb{}
 		for _, top := range t.Top {
-			one.Top = append(one.Top, p.m.tokenProb(top))
+			one.Top = append(one.Top, tokenProbOf(p.m, top))
 		}
 		return one
 	})
@@ -122,18 +122,18 @@ func (p textProbs) MarshalJSONTo(out *jsontext.Encoder) error {
 	}{
 		{"content", func() error { return content.MarshalJSONTo(out) }},
 		{"tokens", func() error {
-			return writeArray(out, p.tokens, func(t engine.Token) any { return p.m.tokenProb(sample.Logprob{ID: t.ID}).Token })
+			return writeArray(out, p.tokens, func(t engine.Token) any { return tokenProbOf(p.m, sample.Logprob{ID: t.ID}).Token })
 		}},
 		{"token_logprobs", func() error {
-			return writeArray(out, p.tokens, known(func(t engine.Token) any { return p.m.tokenProb(t.Logprob).Logprob }))
+			return writeArray(out, p.tokens, known(func(t engine.Token) any { return tokenProbOf(p.m, t.Logprob).Logprob }))
 		}},
 		{"top_logprobs", func() error {
-			return writeArray(out, p.tokens, known(func(t engine.Token) any { return p.m.topProbs(t) }))
+			return writeArray(out, p.tokens, known(func(t engine.Token) any { return topProbs(p.m, t) }))
 		}},
 		{"text_offset", func() error {
 			return writeArray(out, p.tokens, func(t engine.Token) any {
 				at := max(offset, 0)
-				offset += p.m.runes(t.ID)
+				offset += runesOf(p.m, t.ID)
 				return at
 			})
 		}},
@@ -161,10 +161,10 @@ func (textProbs) Schema() field.Schema { return schemaOf(textSchema{}) }
 
 // topProbs returns the token and the most likely ones by text. Partial characters may have the same
 // text: the most likely of them is kept.
-func (m *Model) topProbs(t engine.Token) map[string]float64 {
+func topProbs(m *ask.Model, t engine.Token) map[string]float64 {
 	out := map[string]float64{}
 	for _, one := range append(t.Top[:len(t.Top):len(t.Top)], t.Logprob) {
-		t := m.tokenProb(one)
+		t := tokenProbOf(m, one)
 		if v, twice := out[t.Token]; !twice || t.Logprob > v {
 			out[t.Token] = t.Logprob
 		}
@@ -184,24 +184,3 @@ func writeArray(out *jsontext.Encoder, tokens []engine.Token, f func(engine.Toke
 	}
 	return out.WriteToken(jsontext.EndArray)
 }
-
-// maxProbs is the maximum number of alternatives per token.
-const maxProbs = engine.MaxTopLogprobs
-
-// A probCount is the number of alternatives per token. -1 disables log-probabilities,
-// as does 0 where off is set.
-type probCount struct {
-	p   *int
-	off bool
-}
-
-func (n probCount) Take(r *field.Reader) error {
-	err := field.Integer(n.p, 0, maxProbs).Take(r)
-	if *n.p == 0 && n.off {
-		*n.p = -1
-	}
-	return err
-}
-
-func (n probCount) Value() any           { return max(*n.p, 0) }
-func (n probCount) Schema() field.Schema { return field.Integer(n.p, 0, maxProbs).Schema() }

@@ -2,7 +2,10 @@ package server
 
 import (
 	"context"
-	stdjson "encoding/json" // for the type of the tools' values
+
+	"github.com/quern-llm/quern/go/server/ask"
+
+	stdjson "encoding/json"
 	"errors"
 	"fmt"
 	"mime"
@@ -10,11 +13,12 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
+
+// for the type of the tools' values
 
 // Tools are functions that clients may call through the server: those of MCP servers. The server never calls them
 // itself: whether a model's call is made is for the client to decide.
@@ -71,7 +75,7 @@ type mcpQuery struct {
 	arguments chat.Arguments
 }
 
-func newMCPQuery(*Model) *mcpQuery { return &mcpQuery{} }
+func newMCPQuery(*ask.Model) *mcpQuery { return &mcpQuery{} }
 
 func (q *mcpQuery) Fields() []field.Field {
 	return []field.Field{

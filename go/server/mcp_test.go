@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quern-llm/quern/go/server/ask"
 )
 
 // weather is a toolbox of one tool.
@@ -31,7 +33,7 @@ func (weather) Call(ctx context.Context, name, arguments string) (string, error)
 }
 
 func TestMCP(t *testing.T) {
-	s := newSite(t, "Hello", func(c *Config, _ *Model, _ *fakeEngine) {
+	s := newSite(t, "Hello", func(c *Config, _ *ask.Model, _ *fakeEngine) {
 		c.Tools, c.ToolTime = weather{}, time.Second
 	})
 	_, b, _ := s.do("GET", "/v1/mcp/tools", "")
@@ -73,7 +75,7 @@ func second(_ int, b []byte, _ http.Header) []byte { return b }
 
 // Another origin's page cannot call tools, nor can a form.
 func TestMCPOrigins(t *testing.T) {
-	s := newSite(t, "Hello", func(c *Config, _ *Model, _ *fakeEngine) { c.Tools = weather{} })
+	s := newSite(t, "Hello", func(c *Config, _ *ask.Model, _ *fakeEngine) { c.Tools = weather{} })
 	for _, c := range []struct {
 		kind, header, value string
 		status              int

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -60,12 +61,12 @@ var errAnswers = &reply.Error{
 const retryMemory = 2 * time.Second
 
 // newLedger reserves what a request with a body of so many bytes, whose texts are kept, needs before it begins.
-func newLedger(m *Model, o *options, prompts [][]int32, body int) (*ledger, error) {
+func newLedger(m *ask.Model, o *ask.Options, prompts [][]int32, body int) (*ledger, error) {
 	if m.Memory == nil {
 		return &ledger{}, nil
 	}
-	base, few, probs := o.price(m, prompts)
-	if o.stream {
+	base, few, probs := price(o, m, prompts)
+	if o.Stream {
 		probs = min(probs, streamBytes)
 	}
 	base += slack * body
@@ -87,8 +88,8 @@ func newLedger(m *Model, o *options, prompts [][]int32, body int) (*ledger, erro
 	if limit, _ := m.Memory.Limit(); need > all-l.spare && need > min(smallBytes, limit) { // a small one fits when others have ended
 		e = reply.Bad("the answers may take %s of memory, and there are %s for those of all requests; ask for less", mem.FormatBytes(need), mem.FormatBytes(all-l.spare))
 	}
-	e.Message += fmt.Sprintf(" (n is %d, n_probs %d, and up to %d tokens are wanted of each answer)", o.n, max(o.probs, 0), o.most(m, prompts))
-	if !o.stream && o.probs >= 0 {
+	e.Message += fmt.Sprintf(" (n is %d, n_probs %d, and up to %d tokens are wanted of each answer)", o.N, max(o.Probs, 0), most(o, m, prompts))
+	if !o.Stream && o.Probs >= 0 {
 		e.Message += ", or for a stream"
 	}
 	return nil, e
@@ -102,43 +103,6 @@ func (l *ledger) resize(n int) bool {
 		return false
 	}
 	return l.taken.Resize(uint64(n)) == nil
-}
-
-// price returns what a request takes at first, what a short answer or the beginning of one takes, and the most that its
-// log-probabilities can take.
-func (o *options) price(m *Model, prompts [][]int32) (base, few, probs int) {
-	base = requestBytes
-	tokens := 0
-	if o.probs >= 0 {
-		base += o.probs * probJSONBytes
-	}
-	for _, p := range prompts {
-		base += o.n*sequenceBytes + 4*len(p)
-		if o.promptProbs {
-			base += o.n * len(p) * (tokenBytes + max(o.probs, 0)*probBytes)
-		}
-		if o.promptProbs && o.stream { // they are one event
-			base += len(p) * (1 + o.probs) * probJSONBytes
-		}
-		tokens += min(o.n*o.most(m, [][]int32{p}), fewTokens)
-		probs += o.n * o.most(m, [][]int32{p}) * max(o.probs, 0) * probBytes
-	}
-	return base, min(tokens, fewTokens) * (tokenBytes + eventBytes), probs
-}
-
-// most is the maximum number of tokens of an answer.
-func (o *options) most(m *Model, prompts [][]int32) int {
-	n := 0
-	for _, p := range prompts {
-		n = max(n, m.Ctx-len(p))
-	}
-	switch {
-	case o.maxTokens >= 0 && m.Shifts && o.shift:
-		n = o.maxTokens
-	case o.maxTokens >= 0:
-		n = min(n, o.maxTokens)
-	}
-	return n
 }
 
 // hold adds n bytes to those in use. It returns false, and adds nothing, if there is no
@@ -206,4 +170,41 @@ func (p *piece) price() (text, tokens int) {
 		tokens += len(said) * tokenBytes
 	}
 	return text, tokens
+}
+
+// price returns what a request takes at first, what a short answer or the beginning of one takes, and the most that its
+// log-probabilities can take.
+func price(o *ask.Options, m *ask.Model, prompts [][]int32) (base, few, probs int) {
+	base = requestBytes
+	tokens := 0
+	if o.Probs >= 0 {
+		base += o.Probs * probJSONBytes
+	}
+	for _, p := range prompts {
+		base += o.N*sequenceBytes + 4*len(p)
+		if o.PromptProbs {
+			base += o.N * len(p) * (tokenBytes + max(o.Probs, 0)*probBytes)
+		}
+		if o.PromptProbs && o.Stream { // they are one event
+			base += len(p) * (1 + o.Probs) * probJSONBytes
+		}
+		tokens += min(o.N*most(o, m, [][]int32{p}), fewTokens)
+		probs += o.N * most(o, m, [][]int32{p}) * max(o.Probs, 0) * probBytes
+	}
+	return base, min(tokens, fewTokens) * (tokenBytes + eventBytes), probs
+}
+
+// most is the maximum number of tokens of an answer.
+func most(o *ask.Options, m *ask.Model, prompts [][]int32) int {
+	n := 0
+	for _, p := range prompts {
+		n = max(n, m.Ctx-len(p))
+	}
+	switch {
+	case o.MaxTokens >= 0 && m.Shifts && o.Shift:
+		n = o.MaxTokens
+	case o.MaxTokens >= 0:
+		n = min(n, o.MaxTokens)
+	}
+	return n
 }

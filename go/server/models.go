@@ -7,6 +7,7 @@ import (
 
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/ask"
 )
 
 type (
@@ -36,7 +37,7 @@ type (
 		Output []string `json:"output_modalities"`
 	}
 	modelMeta struct {
-		ModelInfo
+		ask.ModelInfo
 		NCtx int `json:"n_ctx"`
 	}
 
@@ -68,15 +69,15 @@ type (
 // llama-server's extensions when they see it.
 const ownedBy = "llamacpp"
 
-func (m *Model) entry() modelEntry {
+func entryOf(m *ask.Model) modelEntry {
 	text := []string{"text"}
 	return modelEntry{
-		ID: m.Name, Aliases: append([]string{}, m.Aliases...), Tags: append([]string{}, m.Tags...), Object: "model", Created: max(m.loaded.Unix(), 0), OwnedBy: ownedBy,
+		ID: m.Name, Aliases: append([]string{}, m.Aliases...), Tags: append([]string{}, m.Tags...), Object: "model", Created: max(m.Loaded.Unix(), 0), OwnedBy: ownedBy,
 		Path: m.Path, Arch: modelArchitecture{text, text}, Meta: &modelMeta{m.Info, m.Ctx},
 	}
 }
 
-func (m *Model) card() modelCard {
+func cardOf(m *ask.Model) modelCard {
 	return modelCard{
 		Name: m.Name, Model: m.Name, Type: "model", Tags: m.Tags, Capabilities: []string{"completion"},
 		Details: modelDetails{
@@ -87,29 +88,29 @@ func (m *Model) card() modelCard {
 }
 
 // adapterModel is an adapter as a model: the same, under its name.
-func (m *Model) adapterModel(a *Adapter) modelEntry {
-	e := m.entry()
+func adapterModel(m *ask.Model, a *ask.Adapter) modelEntry {
+	e := entryOf(m)
 	e.ID, e.Aliases, e.Tags, e.Root, e.Parent = a.Name, []string{}, []string{}, a.Path, m.Name
 	return e
 }
 
 // described returns a model, or as much of one as its source says.
-func (s *Server) described(st models.Status[Model]) (*Model, modelStatus) {
+func (s *Server) described(st models.Status[ask.Model]) (*ask.Model, modelStatus) {
 	src := s.sources.get(st.Names[0])
 	m := st.Model
 	if m == nil {
-		m = &Model{Name: st.Names[0], Aliases: slices.Clone(st.Names[1:]), adapters: &adapters{}}
+		m = &ask.Model{Name: st.Names[0], Aliases: slices.Clone(st.Names[1:]), LoRA: &ask.Adapters{}}
 		if src != nil {
-			m.Tags, m.Path, m.Info, m.loaded = src.Tags, src.Path, src.Info, src.Modified
+			m.Tags, m.Path, m.Info, m.Loaded = src.Tags, src.Path, src.Info, src.Modified
 		}
 	}
 	return m, statusOf(st, src)
 }
 
 // listed returns a model as /models shows it.
-func (s *Server) listed(st models.Status[Model]) modelEntry {
+func (s *Server) listed(st models.Status[ask.Model]) modelEntry {
 	m, status := s.described(st)
-	e := m.entry()
+	e := entryOf(m)
 	if e.Status = &status; st.Model == nil {
 		e.Meta = nil
 	}
@@ -124,9 +125,9 @@ func (s *Server) listModels(req *Request) error {
 	list := modelList{Object: "list", Data: []modelEntry{}, Models: []modelCard{}}
 	for _, st := range s.models.List() {
 		m, _ := s.described(st)
-		list.Data, list.Models = append(list.Data, s.listed(st)), append(list.Models, m.card())
-		for _, a := range m.adapters.all() {
-			list.Data = append(list.Data, m.adapterModel(a))
+		list.Data, list.Models = append(list.Data, s.listed(st)), append(list.Models, cardOf(m))
+		for _, a := range m.LoRA.All() {
+			list.Data = append(list.Data, adapterModel(m, a))
 		}
 	}
 	for _, d := range s.pulling.all() {
@@ -191,8 +192,8 @@ func (s *Server) oneModel(req *Request) error {
 			continue
 		}
 		m := st.Model
-		if a := m.adapters.named(id); a != nil {
-			req.sendModel(m.adapterModel(a))
+		if a := m.LoRA.Named(id); a != nil {
+			req.sendModel(adapterModel(m, a))
 			return nil
 		}
 	}

@@ -5,45 +5,38 @@ import (
 	"strings"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // A nativeQuery is a request to /completion.
 type nativeQuery struct {
-	options
-	prompt prompts
+	ask.Options
+	prompt ask.Prompts
 	wanted field.Texts
 }
 
-func newNativeQuery(m *Model) *nativeQuery {
-	return filled(m, &nativeQuery{options: newOptions(m)})
+func newNativeQuery(m *ask.Model) *nativeQuery {
+	return ask.Filled(m, &nativeQuery{Options: ask.NewOptions(m)})
 }
 
 func (q *nativeQuery) Fields() []field.Field {
-	return append(q.options.Fields(), promptField(&q.prompt), nProbs(&q.options), responseFields(&q.wanted))
-}
-
-func promptField(p *prompts) field.Field {
-	return field.Required("prompt", p, "What to continue: text, token ids, both mixed, or an array of these for several answers.")
-}
-
-func nProbs(o *options) field.Field {
-	return field.Setting("n_probs logprobs", probCount{&o.probs, true}, "Send the log-probability of each token, and of so many of the likeliest; 0 sends none.")
+	return append(q.Options.Fields(), ask.PromptField(&q.prompt), ask.NProbs(&q.Options), responseFields(&q.wanted))
 }
 
 func responseFields(l *field.Texts) field.Field {
 	return field.Input("response_fields", l, "Send only these fields; a/b is b inside of a, and comes under that name.")
 }
 
-func (q *nativeQuery) source(ctx context.Context, m *Model) (source, error) {
-	var src source
+func (q *nativeQuery) Source(ctx context.Context, m *ask.Model) (ask.Source, error) {
+	var src ask.Source
 	for _, p := range q.prompt {
-		ids, err := p.encode(m)
+		ids, err := p.Encode(m)
 		if err != nil {
 			return src, err
 		}
-		src.prompts = append(src.prompts, ids)
+		src.Prompts = append(src.Prompts, ids)
 	}
 	return src, nil
 }
@@ -71,7 +64,7 @@ func (f *nativeFormat) whole(answers []answer) any {
 // ids returns the token ids of a piece, if they were requested.
 func (g *generation) ids(tokens []engine.Token) []int32 {
 	out := []int32{}
-	if g.opts.returnTokens || g.opts.stream {
+	if g.opts.ReturnTokens || g.opts.Stream {
 		for _, t := range tokens {
 			out = append(out, t.ID)
 		}
@@ -85,12 +78,12 @@ func (g *generation) native(seq *sequence, end ending, u engine.Usage, content s
 		"index": seq.index, "content": content, "tokens": g.ids(tokens), "stop": true,
 		"id_slot": u.Slot, "model": g.model.Name,
 		"tokens_predicted": u.Generated, "tokens_evaluated": u.PromptTokens, "tokens_cached": u.CachedTokens,
-		"prompt":       g.model.spell(g.prompts[seq.index/g.opts.n]),
+		"prompt":       g.model.Spell(g.prompts[seq.index/g.opts.N]),
 		"has_new_line": seq.hasLine.Load(), "truncated": end.truncated,
 		"stop_type": end.stop, "stopping_word": end.word,
-		"generation_settings": g.opts.settings(), "timings": timingsOf(u),
+		"generation_settings": g.opts.Settings(), "timings": timingsOf(u),
 	}
-	if g.opts.probs >= 0 {
+	if g.opts.Probs >= 0 {
 		a["completion_probabilities"] = g.probs(tokens)
 	}
 	return a
@@ -99,7 +92,7 @@ func (g *generation) native(seq *sequence, end ending, u engine.Usage, content s
 func (f *nativeFormat) event(s *reply.Stream, e event) error {
 	o := f.g.opts
 	switch {
-	case e.progress != nil && !o.progress:
+	case e.progress != nil && !o.Progress:
 		return nil
 	case e.end != nil:
 		return s.Event(pick(f.wanted, f.g.native(e.seq, *e.end, e.usage, e.piece.content(), e.piece.tokens)))
@@ -108,10 +101,10 @@ func (f *nativeFormat) event(s *reply.Stream, e event) error {
 		"index": e.seq.index, "content": e.piece.content(), "tokens": f.g.ids(e.piece.tokens), "stop": false,
 		"id_slot": e.usage.Slot, "tokens_predicted": e.usage.Generated, "tokens_evaluated": e.usage.PromptTokens,
 	}
-	if o.probs >= 0 && len(e.piece.tokens) > 0 {
+	if o.Probs >= 0 && len(e.piece.tokens) > 0 {
 		a["completion_probabilities"] = f.g.probs(e.piece.tokens)
 	}
-	if o.timings {
+	if o.Timings {
 		a["timings"] = e.timings()
 	}
 	if e.progress != nil {

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -56,7 +57,7 @@ func TestPromptAsTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSite(t, "Hello", func(_ *Config, m *Model, f *fakeEngine) { m.Tokenizer, m.Metadata, f.tok = tok, meta, tok })
+	s := newSite(t, "Hello", func(_ *Config, m *ask.Model, f *fakeEngine) { m.Tokenizer, m.Metadata, f.tok = tok, meta, tok })
 	if a := post[map[string]any](s, "/completion", `{"prompt":"world"}`); a["prompt"] != "<s> world" {
 		t.Errorf("the prompt is %q", a["prompt"])
 	}
@@ -87,7 +88,7 @@ func TestNativeStream(t *testing.T) {
 
 // The time limit counts from the first token, and waits for the end of a line.
 func TestTimeLimit(t *testing.T) {
-	slow := func(_ *Config, _ *Model, f *fakeEngine) { f.delay = 5 * time.Millisecond }
+	slow := func(_ *Config, _ *ask.Model, f *fakeEngine) { f.delay = 5 * time.Millisecond }
 	a := post[map[string]any](newSite(t, "ab\ncdefgh", slow), "/completion", `{"prompt":"x","t_max_predict_ms":1}`)
 	if a["content"] != "ab\n" || a["stop_type"] != "limit" {
 		t.Errorf("got %q, %v", a["content"], a["stop_type"])
@@ -119,11 +120,11 @@ func TestInfill(t *testing.T) {
 func TestFIMKeys(t *testing.T) {
 	s := newSite(t, "", nil)
 	old := fileKeys{"tokenizer.ggml.prefix_token_id": uint32(11), "tokenizer.ggml.suffix_token_id": uint32(12), "tokenizer.ggml.middle_token_id": uint32(13)}
-	if got := findFIM(s.tok, old); got.pre != 11 || got.suf != 12 || got.mid != 13 {
+	if got := ask.FindFIM(s.tok, old); got.Pre != 11 || got.Suf != 12 || got.Mid != 13 {
 		t.Errorf("of old keys: %+v", got)
 	}
 	old["tokenizer.ggml.fim_pre_token_id"] = uint32(21)
-	if got := findFIM(s.tok, old); got.pre != 21 || got.suf != 12 {
+	if got := ask.FindFIM(s.tok, old); got.Pre != 21 || got.Suf != 12 {
 		t.Errorf("of both: %+v", got)
 	}
 }
@@ -155,7 +156,7 @@ func TestTokens(t *testing.T) {
 }
 
 func TestProps(t *testing.T) {
-	s := newSite(t, "", func(_ *Config, m *Model, _ *fakeEngine) { m.Sampling.Temp = 0.5 })
+	s := newSite(t, "", func(_ *Config, m *ask.Model, _ *fakeEngine) { m.Sampling.Temp = 0.5 })
 	_, b, _ := s.do("GET", "/props", "")
 	p := parse[props](t, b)
 	if p.TotalSlots != 4 || p.Path != "fake.gguf" || p.Defaults.Ctx != 512 || p.BOS != "<s>" || p.EOS != "</s>" || !strings.Contains(p.Template, "messages") || p.Build != "test" {
@@ -180,9 +181,9 @@ func TestProps(t *testing.T) {
 }
 
 func TestModels(t *testing.T) {
-	s := newSite(t, "", func(_ *Config, m *Model, _ *fakeEngine) {
+	s := newSite(t, "", func(_ *Config, m *ask.Model, _ *fakeEngine) {
 		m.Aliases, m.Tags = []string{"second"}, []string{"small"}
-		m.Info = ModelInfo{NVocab: 99, NParams: 8e9, Arch: "llama", FileType: "Q4_K - Medium"}
+		m.Info = ask.ModelInfo{NVocab: 99, NParams: 8e9, Arch: "llama", FileType: "Q4_K - Medium"}
 	})
 	for _, path := range []string{"/v1/models", "/models"} {
 		_, b, _ := s.do("GET", path, "")
@@ -212,7 +213,7 @@ func TestModels(t *testing.T) {
 
 func TestSlots(t *testing.T) {
 	dir := t.TempDir()
-	s := newSite(t, "Hello", func(c *Config, _ *Model, f *fakeEngine) { c.SlotPath, f.delay = dir, 100*time.Millisecond })
+	s := newSite(t, "Hello", func(c *Config, _ *ask.Model, f *fakeEngine) { c.SlotPath, f.delay = dir, 100*time.Millisecond })
 	ctx, leave := context.WithCancel(t.Context())
 	done := make(chan bool)
 	go func() {
@@ -314,7 +315,7 @@ func TestLoading(t *testing.T) {
 		if path == "/v1/chat/completions" {
 			method = http.MethodPost
 		}
-		status, b := ask(h, method, path, "{}")
+		status, b := asks(h, method, path, "{}")
 		if status != want {
 			t.Errorf("%s: status %d", path, status)
 		}

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/form"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -25,8 +25,8 @@ import (
 
 // ollamaCommon holds the fields that its chat and generate have in common.
 type ollamaCommon struct {
-	options
-	conversation
+	ask.Options
+	ask.Conversation
 	begun     time.Time
 	think     ollamaThink
 	keepAlive keepAlive
@@ -37,67 +37,67 @@ type ollamaCommon struct {
 // ollamaTop is how many alternatives Ollama sends at most.
 const ollamaTop = 20
 
-func newOllamaCommon(m *Model) ollamaCommon {
-	q := ollamaCommon{options: newOptions(m), conversation: newConversation(), begun: time.Now()}
-	q.stream, q.maxTokens = true, -1
-	p := &q.params
+func newOllamaCommon(m *ask.Model) ollamaCommon {
+	q := ollamaCommon{Options: ask.NewOptions(m), Conversation: ask.NewConversation(), begun: time.Now()}
+	q.Stream, q.MaxTokens = true, -1
+	p := &q.Params
 	p.Temp, p.TopK, p.TopP, p.MinP, p.RepeatPenalty, p.RepeatLastN = 0.8, 40, 0.9, 0, 1, 64
 	return q
 }
 
 func (q *ollamaCommon) Fields() []field.Field {
 	return []field.Field{
-		field.Input("model", field.Text(&q.model), "Which model, by a name that /api/tags has, with or without :latest."),
-		field.Setting("stream", field.Boolean(&q.stream), "Send the answer as it is generated, in lines of JSON."),
-		field.Input("options", ollamaOptions{&q.options}, "Settings by Ollama's names: temperature, top_k, top_p, min_p, seed, stop, num_predict and others."),
-		field.Input("format", ollamaForm{&q.form}, `Holds the answer to a form: "json", or a JSON schema.`),
+		field.Input("model", field.Text(&q.Model), "Which model, by a name that /api/tags has, with or without :latest."),
+		field.Setting("stream", field.Boolean(&q.Stream), "Send the answer as it is generated, in lines of JSON."),
+		field.Input("options", ollamaOptions{&q.Options}, "Settings by Ollama's names: temperature, top_k, top_p, min_p, seed, stop, num_predict and others."),
+		field.Input("format", ollamaForm{&q.Form}, `Holds the answer to a form: "json", or a JSON schema.`),
 		field.Input("think", &q.think, "Whether the model thinks before it answers, or how much: low, medium, high."),
 		field.Input("keep_alive", &q.keepAlive, wantStay),
 		field.Setting("logprobs", field.Boolean(&q.logprobs), "Send the log-probability of each token."),
 		field.Setting("top_logprobs", field.Integer(&q.top, 0, ollamaTop), "With logprobs: send so many of the likeliest tokens too."),
 		field.Setting("truncate", field.Boolean(new(bool)), "Accepted; nothing is ever truncated."),
-		field.Setting("shift", field.Boolean(&q.shift), "Whether a full context is shifted, where the server has `--context-shift`; false ends the answer there."),
+		field.Setting("shift", field.Boolean(&q.Shift), "Whether a full context is shifted, where the server has `--context-shift`; false ends the answer there."),
 	}
 }
 
-func (q *ollamaCommon) settle(m *Model, h http.Header) error {
+func (q *ollamaCommon) Settle(m *ask.Model, h http.Header) error {
 	if q.logprobs {
-		q.probs = q.top
+		q.Probs = q.top
 	} else if q.top > 0 {
 		return reply.Invalid("top_logprobs", "%d without logprobs, want logprobs to be true", q.top)
 	}
-	return q.options.settle(m, h)
+	return q.Options.Settle(m, h)
 }
 
 // apply settles what thinking depends on.
 func (q *ollamaCommon) apply() {
-	if q.kwargs == nil {
-		q.kwargs = templateValues{}
+	if q.Kwargs == nil {
+		q.Kwargs = ask.TemplateValues{}
 	}
 	if q.think.given {
-		q.kwargs["enable_thinking"] = jsontext.Value(fmt.Sprint(q.think.on))
-		q.effort = q.think.level
+		q.Kwargs["enable_thinking"] = jsontext.Value(fmt.Sprint(q.think.on))
+		q.Effort = q.think.level
 	}
 }
 
 // named returns the model's name as the answer has it.
-func (q *ollamaCommon) named(m *Model) string {
-	if q.model != "" {
-		return q.model
+func (q *ollamaCommon) named(m *ask.Model) string {
+	if q.Model != "" {
+		return q.Model
 	}
-	return m.tag()
+	return tagOf(m)
 }
 
 // An ollamaPrompter is the query of /api/chat or /api/generate.
 type ollamaPrompter interface {
 	prompter
 	// loaded returns the answer to a request without a prompt, nil to one with.
-	loaded(m *Model) any
+	loaded(m *ask.Model) any
 }
 
 // ollama returns the handler of an endpoint that generates text. A request without a prompt is there
 // to have the model loaded, which it is.
-func ollama[Q ollamaPrompter](s *Server, prefix string, defaults func(*Model) Q) func(*Request) error {
+func ollama[Q ollamaPrompter](s *Server, prefix string, defaults func(*ask.Model) Q) func(*Request) error {
 	return func(req *Request) error {
 		q := defaults(req.Model)
 		if err := req.Read(q); err != nil {
@@ -180,24 +180,24 @@ type ollamaChatQuery struct {
 	turns ollamaMessages
 }
 
-func newOllamaChatQuery(m *Model) *ollamaChatQuery {
+func newOllamaChatQuery(m *ask.Model) *ollamaChatQuery {
 	return &ollamaChatQuery{ollamaCommon: newOllamaCommon(m)}
 }
 
 func (q *ollamaChatQuery) Fields() []field.Field {
 	return append(q.ollamaCommon.Fields(),
 		field.Input("messages", &q.turns, "The conversation so far; without any, the answer says that the model is loaded."),
-		field.Input("tools", &q.tools, "Functions that the model may call."),
+		field.Input("tools", &q.Tools, "Functions that the model may call."),
 	)
 }
 
-func (q *ollamaChatQuery) source(ctx context.Context, m *Model) (source, error) {
-	q.messages = messages(q.turns)
+func (q *ollamaChatQuery) Source(ctx context.Context, m *ask.Model) (ask.Source, error) {
+	q.Messages = ask.Messages(q.turns)
 	q.apply()
-	return q.conversation.source(ctx, m)
+	return q.Conversation.Source(ctx, m)
 }
 
-func (q *ollamaChatQuery) loaded(m *Model) any {
+func (q *ollamaChatQuery) loaded(m *ask.Model) any {
 	if len(q.turns) > 0 {
 		return nil
 	}
@@ -214,11 +214,11 @@ type ollamaGenerateQuery struct {
 	prompt, suffix, system string
 	template               string
 	raw                    bool
-	context                tokenList
+	context                ask.TokenList
 	images                 noImages
 }
 
-func newOllamaGenerateQuery(m *Model) *ollamaGenerateQuery {
+func newOllamaGenerateQuery(m *ask.Model) *ollamaGenerateQuery {
 	return &ollamaGenerateQuery{ollamaCommon: newOllamaCommon(m)}
 }
 
@@ -234,7 +234,7 @@ func (q *ollamaGenerateQuery) Fields() []field.Field {
 	)
 }
 
-func (q *ollamaGenerateQuery) settle(m *Model, h http.Header) error {
+func (q *ollamaGenerateQuery) Settle(m *ask.Model, h http.Header) error {
 	switch {
 	case q.template != "":
 		return reply.Invalid("template", "given, want none: templates are the model's own, or those of --chat-template; raw takes a prompt that is rendered already")
@@ -246,34 +246,34 @@ func (q *ollamaGenerateQuery) settle(m *Model, h http.Header) error {
 			return reply.Invalid("context", "element %d: token %d is not in the vocabulary, want 0 to %d", i, id, m.Tokenizer.Len()-1)
 		}
 	}
-	return q.ollamaCommon.settle(m, h)
+	return q.ollamaCommon.Settle(m, h)
 }
 
-func (q *ollamaGenerateQuery) source(ctx context.Context, m *Model) (src source, err error) {
+func (q *ollamaGenerateQuery) Source(ctx context.Context, m *ask.Model) (src ask.Source, err error) {
 	var ids []int32
 	switch {
 	case q.suffix != "":
-		ids, err = m.fillIn(infill{before: prompt{{text: q.prompt}}, after: q.suffix})
+		ids, err = m.FillIn(ask.Infill{Before: ask.Prompt{{Text: q.prompt}}, After: q.suffix})
 	case q.raw:
-		ids, err = prompt{{text: q.prompt}}.encode(m)
+		ids, err = ask.Prompt{{Text: q.prompt}}.Encode(m)
 	default:
 		if q.system != "" {
-			q.messages = messages{{Role: "system", Content: chat.Text(q.system)}}
+			q.Messages = ask.Messages{{Role: "system", Content: chat.Text(q.system)}}
 		}
-		q.messages = append(q.messages, chat.Message{Role: "user", Content: chat.Text(q.prompt)})
+		q.Messages = append(q.Messages, chat.Message{Role: "user", Content: chat.Text(q.prompt)})
 		q.apply()
-		if src, err = q.conversation.source(ctx, m); err == nil {
-			ids = src.prompts[0]
+		if src, err = q.Conversation.Source(ctx, m); err == nil {
+			ids = src.Prompts[0]
 		}
 	}
 	if bos, ok := m.Tokenizer.BOS(); ok && len(q.context) > 0 && len(ids) > 0 && ids[0] == bos {
 		ids = ids[1:] // the context has it
 	}
-	src.prompts = [][]int32{append(slices.Clip([]int32(q.context)), ids...)}
+	src.Prompts = [][]int32{append(slices.Clip([]int32(q.context)), ids...)}
 	return src, err
 }
 
-func (q *ollamaGenerateQuery) loaded(m *Model) any {
+func (q *ollamaGenerateQuery) loaded(m *ask.Model) any {
 	if q.prompt != "" || q.suffix != "" {
 		return nil
 	}
@@ -286,7 +286,7 @@ func (q *ollamaGenerateQuery) format(g *generation, _ envelope) format {
 
 // ollamaOptions is the object of settings. Those of Ollama's that say how a model is loaded, and those that it
 // has no more, are accepted.
-type ollamaOptions struct{ o *options }
+type ollamaOptions struct{ o *ask.Options }
 
 func (t ollamaOptions) Fields() []field.Field {
 	var all []field.Field
@@ -299,7 +299,7 @@ func (t ollamaOptions) Fields() []field.Field {
 			all = append(all, f)
 		}
 	}
-	return append(all, field.Setting("num_predict", field.Integer(&t.o.maxTokens, -2, math.MaxInt32), "Tokens to generate at most; -1 and -2 are as many as the context holds."))
+	return append(all, field.Setting("num_predict", field.Integer(&t.o.MaxTokens, -2, math.MaxInt32), "Tokens to generate at most; -1 and -2 are as many as the context holds."))
 }
 
 func (t ollamaOptions) Take(r *field.Reader) error {
@@ -313,7 +313,7 @@ func (t ollamaOptions) Take(r *field.Reader) error {
 	if err := field.ReadSome(raw, t.Fields()); err != nil {
 		return err
 	}
-	t.o.maxTokens = max(t.o.maxTokens, -1)
+	t.o.MaxTokens = max(t.o.MaxTokens, -1)
 	return nil
 }
 
@@ -329,7 +329,7 @@ func (t ollamaOptions) Schema() field.Schema {
 }
 
 // ollamaForm is the form that an answer is held to.
-type ollamaForm struct{ f *held }
+type ollamaForm struct{ f *ask.Held }
 
 const wantForm = `"json" or a JSON schema`
 
@@ -344,9 +344,9 @@ func (t ollamaForm) Take(r *field.Reader) error {
 		case s != "json":
 			return fmt.Errorf("the string %s, want %s", field.Quote(s), wantForm)
 		}
-		return t.f.give(param, form.Schema, anyObject)
+		return t.f.Give(param, form.Schema, ask.AnyObject)
 	case '{':
-		return formSchema{t.f, param, false}.Take(r)
+		return ask.FormSchema{F: t.f, Param: param, Quoted: false}.Take(r)
 	}
 	return r.Wrong(wantForm)
 }
@@ -459,7 +459,7 @@ func (noImages) Schema() field.Schema { return field.Schema{"type": "array", "ma
 type ollamaMessages []chat.Message
 
 func (l *ollamaMessages) Take(r *field.Reader) error {
-	return r.Elements(wantMessages, func(i int) error {
+	return r.Elements(ask.WantMessages, func(i int) error {
 		var m chat.Message
 		err := r.Members("an object", func(name string) error {
 			var err error
@@ -478,7 +478,7 @@ func (l *ollamaMessages) Take(r *field.Reader) error {
 				if r.Kind() == 'n' {
 					_, err = r.Raw()
 				} else {
-					err = readCalls(r, &m.ToolCalls)
+					err = ask.ReadCalls(r, &m.ToolCalls)
 				}
 			case "images":
 				if r.Kind() == 'n' {
@@ -506,7 +506,7 @@ func (l *ollamaMessages) Value() any { return nil }
 
 func (l *ollamaMessages) Schema() field.Schema {
 	s := field.Schema{"type": []string{"string", "null"}}
-	return field.Schema{"type": "array", "description": wantMessages, "items": field.Schema{
+	return field.Schema{"type": "array", "description": ask.WantMessages, "items": field.Schema{
 		"type": "object", "required": []string{"role"}, "properties": field.Schema{"role": field.Schema{"type": "string"}, "content": s, "thinking": s},
 	}}
 }

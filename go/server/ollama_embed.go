@@ -5,6 +5,7 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -15,13 +16,15 @@ type ollamaEmbedQuery struct {
 	input      inputs
 	dimensions int
 	keepAlive  keepAlive
-	options    object
+	options    field.Object
 	old        bool // it is one to /api/embeddings
 }
 
-func newOllamaEmbedQuery(m *Model) *ollamaEmbedQuery { return &ollamaEmbedQuery{reads: newReads(m)} }
+func newOllamaEmbedQuery(m *ask.Model) *ollamaEmbedQuery {
+	return &ollamaEmbedQuery{reads: newReads(m)}
+}
 
-func newOllamaOldEmbedQuery(m *Model) *ollamaEmbedQuery {
+func newOllamaOldEmbedQuery(m *ask.Model) *ollamaEmbedQuery {
 	return &ollamaEmbedQuery{reads: newReads(m), old: true}
 }
 
@@ -65,7 +68,7 @@ func (s *Server) ollamaEmbed(req *Request) error {
 	defer release()
 	a := ollamaVectors{Model: q.model, Embeddings: [][]float32{}, Prompt: used.PromptTokens}
 	if a.Model == "" {
-		a.Model = m.tag()
+		a.Model = tagOf(m)
 	}
 	for _, e := range all {
 		a.Embeddings = append(a.Embeddings, finish(e.Vectors()[0], q.dimensions, engine.Euclidean))
@@ -90,7 +93,7 @@ func (s *Server) ollamaOldEmbed(req *Request) error {
 func (s *Server) ollamaAsked(req *Request, q *ollamaEmbedQuery) (all []*engine.Embedding, used tokenUsage, release func(), err error) {
 	m := req.Model
 	if err = req.Read(q); err == nil {
-		err = m.checkDimensions(q.dimensions)
+		err = checkDimensions(m, q.dimensions)
 	}
 	if err == nil && (m.Pooling == arch.PoolNone || m.Pooling == arch.PoolRank) {
 		err = reply.Unsupported("this server makes no vectors of whole texts; start it with --pooling mean, cls or last")

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 )
 
@@ -25,8 +26,8 @@ func (s *Server) ollamaVersion(req *Request) error {
 	return nil
 }
 
-// tag is the model's name as Ollama has it.
-func (m *Model) tag() string {
+// tagOf is the model's name as Ollama has it.
+func tagOf(m *ask.Model) string {
 	if strings.Contains(m.Name, ":") {
 		return m.Name
 	}
@@ -61,12 +62,12 @@ type (
 	}
 )
 
-func (m *Model) ollama() ollamaModel {
-	return ollamaModel{Name: m.tag(), Model: m.tag(), Size: m.Info.Size, Digest: m.digest(), Details: m.card().Details}
+func ollamaModelOf(m *ask.Model) ollamaModel {
+	return ollamaModel{Name: tagOf(m), Model: tagOf(m), Size: m.Info.Size, Digest: digestOf(m), Details: cardOf(m).Details}
 }
 
-// digest tells one model from another. It is not that of the file, which would have to be read for it.
-func (m *Model) digest() string {
+// digestOf tells one model from another. It is not that of the file, which would have to be read for it.
+func digestOf(m *ask.Model) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %d %s", m.Path, m.Info.Size, m.Info.NParams, m.Info.FileType))
 	return hex.EncodeToString(sum[:])
 }
@@ -75,8 +76,8 @@ func (s *Server) ollamaTags(req *Request) error {
 	list := ollamaModels{[]ollamaModel{}}
 	for _, st := range s.models.List() {
 		m, _ := s.described(st)
-		one := m.ollama()
-		one.Modified = stamp(m.loaded)
+		one := ollamaModelOf(m)
+		one.Modified = stamp(m.Loaded)
 		if src := s.sources.get(m.Name); src != nil && !src.Modified.IsZero() {
 			one.Modified = stamp(src.Modified)
 		}
@@ -99,7 +100,7 @@ func (s *Server) ollamaRunning(req *Request) error {
 		if !st.Expires.IsZero() {
 			until = st.Expires
 		}
-		one := m.ollama()
+		one := ollamaModelOf(m)
 		one.Size, one.Expires, one.VRAM, one.Context = cmp.Or(st.Bytes, one.Size), stamp(until), new(uint64), m.Ctx
 		list.Models = append(list.Models, one)
 	}
@@ -113,7 +114,7 @@ type ollamaShowQuery struct {
 	verbose     bool
 }
 
-func newOllamaShowQuery(*Model) *ollamaShowQuery { return &ollamaShowQuery{} }
+func newOllamaShowQuery(*ask.Model) *ollamaShowQuery { return &ollamaShowQuery{} }
 
 func (q *ollamaShowQuery) Fields() []field.Field {
 	return []field.Field{
@@ -140,15 +141,15 @@ func (s *Server) ollamaShow(req *Request) error {
 		return err
 	}
 	a := ollamaShown{
-		Modelfile: "FROM " + m.Name + "\n", Template: m.Template.Source(), Details: m.card().Details,
-		Info: m.ollamaInfo(), Capabilities: m.capabilities(), Modified: stamp(m.loaded),
+		Modelfile: "FROM " + m.Name + "\n", Template: m.Template.Source(), Details: cardOf(m).Details,
+		Info: infoOf(m), Capabilities: capabilitiesOf(m), Modified: stamp(m.Loaded),
 	}
 	req.Send(a)
 	return nil
 }
 
-// ollamaInfo is what the model's file says that clients ask for.
-func (m *Model) ollamaInfo() map[string]any {
+// infoOf is what the model's file says that clients ask for.
+func infoOf(m *ask.Model) map[string]any {
 	info := map[string]any{"general.architecture": m.Info.Arch, "general.parameter_count": m.Info.NParams}
 	keys := []string{"general.name", "general.basename", "general.size_label", "general.file_type", "general.quantization_version", "tokenizer.ggml.model", "tokenizer.ggml.pre"}
 	for _, key := range []string{
@@ -168,8 +169,8 @@ func (m *Model) ollamaInfo() map[string]any {
 	return info
 }
 
-// capabilities are what the model can do, in Ollama's terms.
-func (m *Model) capabilities() []string {
+// capabilitiesOf are what the model can do, in Ollama's terms.
+func capabilitiesOf(m *ask.Model) []string {
 	if m.VectorsOnly != "" {
 		return []string{"embedding"}
 	}
@@ -180,7 +181,7 @@ func (m *Model) capabilities() []string {
 	if caps := m.Template.Caps(); caps.EnableThinking || caps.ReasoningEffort {
 		all = append(all, "thinking")
 	}
-	if m.fim.pre >= 0 && m.fim.suf >= 0 && m.fim.mid >= 0 {
+	if m.Fills() {
 		all = append(all, "insert")
 	}
 	return all

@@ -9,6 +9,7 @@ import (
 
 	"github.com/quern-llm/quern/go/hub"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -39,7 +40,7 @@ type ollamaPullQuery struct {
 	insecure, stream bool
 }
 
-func newOllamaPullQuery(*Model) *ollamaPullQuery { return &ollamaPullQuery{stream: true} }
+func newOllamaPullQuery(*ask.Model) *ollamaPullQuery { return &ollamaPullQuery{stream: true} }
 
 func (q *ollamaPullQuery) Fields() []field.Field {
 	return append(q.ollamaName.fields("Which model of Ollama's registry, or one of Hugging Face: hf.co/ORG/REPO:QUANT."),
@@ -145,7 +146,7 @@ func pulled(err error) error {
 // An ollamaDeleteQuery is a request to /api/delete.
 type ollamaDeleteQuery struct{ ollamaName }
 
-func newOllamaDeleteQuery(*Model) *ollamaDeleteQuery { return &ollamaDeleteQuery{} }
+func newOllamaDeleteQuery(*ask.Model) *ollamaDeleteQuery { return &ollamaDeleteQuery{} }
 
 func (q *ollamaDeleteQuery) Fields() []field.Field {
 	return q.ollamaName.fields("Which model, by a name that /api/tags has.")
@@ -170,7 +171,7 @@ func (s *Server) ollamaDelete(req *Request) error {
 // An ollamaCopyQuery is a request to /api/copy.
 type ollamaCopyQuery struct{ source, destination string }
 
-func newOllamaCopyQuery(*Model) *ollamaCopyQuery { return &ollamaCopyQuery{} }
+func newOllamaCopyQuery(*ask.Model) *ollamaCopyQuery { return &ollamaCopyQuery{} }
 
 func (q *ollamaCopyQuery) Fields() []field.Field {
 	return []field.Field{

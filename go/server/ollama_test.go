@@ -9,6 +9,7 @@ import (
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/internal/scripted"
 	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/server/ask"
 )
 
 // lines sends a request and returns the lines of JSON that answer it.
@@ -179,7 +180,7 @@ func TestOllamaModels(t *testing.T) {
 
 // Errors are a string, which names the field.
 func TestOllamaRefuses(t *testing.T) {
-	s := embedSite(t, func(m *Model) { m.Pooling = arch.PoolLast })
+	s := embedSite(t, func(m *ask.Model) { m.Pooling = arch.PoolLast })
 	chat := `"messages":[{"role":"user","content":"hi"}]`
 	for _, tt := range []struct {
 		path, body string

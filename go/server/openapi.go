@@ -7,9 +7,9 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -92,7 +92,7 @@ func operationID(method, path string) string {
 func requestSchema(b body) field.Schema {
 	properties := field.Schema{}
 	required := []string{}
-	for _, f := range b.defaults(&Model{Sampling: sample.Defaults(), Normalize: engine.Euclidean}).Fields() {
+	for _, f := range b.defaults(&ask.Model{Sampling: sample.Defaults(), Normalize: engine.Euclidean}).Fields() {
 		for i, name := range f.Names {
 			p := field.Schema{"description": f.Doc}
 			if i > 0 {

@@ -13,13 +13,13 @@ import (
 	"testing"
 
 	"github.com/gin-gonic/gin"
-	"github.com/santhosh-tekuri/jsonschema/v6"
-
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
+	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // inDocument compiles a schema of the document.
@@ -67,7 +67,7 @@ func TestDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(device.Close)
-	s := newSite(t, "Hello world", func(c *Config, _ *Model, _ *fakeEngine) {
+	s := newSite(t, "Hello world", func(c *Config, _ *ask.Model, _ *fakeEngine) {
 		c.SlotPath, c.Device, c.Tools, c.Library = t.TempDir(), device, weather{}, &shelf{}
 	})
 	_, doc, _ := s.do("GET", "/openapi.json", "")
@@ -182,7 +182,7 @@ func TestSchemaAgrees(t *testing.T) {
 			`"samplers":["top_k"]`, `"samplers":1`, `"priority":5000`,
 		} {
 			body := []byte("{" + e.fields + "," + fields + "}")
-			err := field.Read(body, e.body.defaults(&Model{}).Fields())
+			err := field.Read(body, e.body.defaults(&ask.Model{}).Fields())
 			if byDoc := valid(t, check, body); (err == nil) != (byDoc == nil) {
 				t.Errorf("%s: validation says %v, the document %v", body, err, byDoc)
 			}
@@ -199,8 +199,8 @@ func TestDocs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &Model{Sampling: sample.Defaults(), Normalize: engine.Euclidean}
-	common := newOptions(m)
+	m := &ask.Model{Sampling: sample.Defaults(), Normalize: engine.Euclidean}
+	common := ask.NewOptions(m)
 	tables := map[string]field.Query{
 		"generate": &common, "chat": newChatQuery(m), "completions": newTextQuery(m), "native": newNativeQuery(m), "infill": newInfillQuery(m),
 		"tokenize": newTokenizeQuery(m), "detokenize": newDetokenizeQuery(m), "template": newTemplateQuery(m), "slots": newSlotQuery(m),
@@ -240,10 +240,10 @@ func fieldTable(q field.Query) string {
 	fields := q.Fields()
 	if _, ok := q.(prompter); ok {
 		var common []string
-		for _, f := range new(options).Fields() {
+		for _, f := range new(ask.Options).Fields() {
 			common = append(common, f.Names[0])
 		}
-		fields = without(fields, common...)
+		fields = field.Without(fields, common...)
 	}
 	for _, f := range fields {
 		s := f.To.Schema()
@@ -254,8 +254,8 @@ func fieldTable(q field.Query) string {
 		case s["minimum"] != nil:
 			takes += rangeOf(s)
 		}
-		if n, ok := f.To.(neutral); ok {
-			takes = n.want
+		if n, ok := f.To.(ask.Neutral); ok {
+			takes = n.Want
 		}
 		if text, ok := s["description"].(string); ok && takes == "<nil>" {
 			takes = text

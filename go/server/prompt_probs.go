@@ -6,6 +6,7 @@ import (
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/model/arch"
 	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/server/ask"
 )
 
 // promptProbs is the engine.Reader of the log-probabilities of a prompt's tokens: a row of logits is used when it is
@@ -43,8 +44,8 @@ func (p *promptProbs) Read(i int, row []float32) {
 // End implements engine.Reader.
 func (p *promptProbs) End(func(output string, given []float32) []float32) {}
 
-// runes returns how many characters of the text begin in a token.
-func (m *Model) runes(id int32) (n int) {
+// runesOf returns how many characters of the text begin in a token.
+func runesOf(m *ask.Model, id int32) (n int) {
 	for _, b := range m.Tokenizer.Piece(id, true) {
 		if utf8.RuneStart(b) {
 			n++
@@ -55,10 +56,10 @@ func (m *Model) runes(id int32) (n int) {
 
 // promptOffset returns where the text of a prompt's tokens begins, in characters of the text that is echoed: before it,
 // by what they have and it has not, such as BOS and the space that a vocabulary prepends.
-func (m *Model) promptOffset(tokens []engine.Token, echo string) int {
+func promptOffset(m *ask.Model, tokens []engine.Token, echo string) int {
 	n := 0
 	for _, t := range tokens {
-		n += m.runes(t.ID)
+		n += runesOf(m, t.ID)
 	}
 	return min(utf8.RuneCountInString(echo)-n, 0)
 }

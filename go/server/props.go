@@ -77,7 +77,7 @@ func (s *Server) anyProps(req *Request) error {
 func (s *Server) props(req *Request) error {
 	m := req.Model
 	p := props{
-		Defaults: m.idleSlot(0), TotalSlots: m.slots(), Alias: m.Name, Path: m.Path, FileType: m.Info.FileType,
+		Defaults: idleSlot(m, 0), TotalSlots: m.Slots(), Alias: m.Name, Path: m.Path, FileType: m.Info.FileType,
 		Modalities: map[string]bool{"vision": false, "video": false, "audio": false},
 		Slots:      !s.c.NoSlots, Metrics: s.hasPage("/metrics"), MCP: s.c.Tools != nil, UI: s.hasPage("/"), UISettings: map[string]any{},
 		Build: s.c.Build, Template: m.Template.Source(), TemplateCaps: m.Template.Caps(), TemplateNote: m.TemplateWarning,

@@ -12,6 +12,7 @@ import (
 	"github.com/quern-llm/quern/go/internal/exactmath"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -24,16 +25,16 @@ const maxInputs = 2048
 // reads are the fields common to these endpoints.
 type reads struct {
 	model string
-	limits
+	ask.Limits
 }
 
-func newReads(m *Model) reads { return reads{limits: newLimits(m)} }
+func newReads(m *ask.Model) reads { return reads{Limits: ask.NewLimits(m)} }
 
 func (r *reads) Fields() []field.Field {
 	return []field.Field{
 		field.Input("model", field.Text(&r.model), "Which model, by a name that /v1/models has. A server of one answers to any."),
-		field.Setting("priority", field.Integer(&r.priority, -1000, 1000), "Higher ones go first."),
-		field.Setting("deadline_ms", field.Millis(&r.deadline, 0), "Give up after so long, or at once where it cannot be kept; 0 is never. The header X-Request-Timeout says it in seconds."),
+		field.Setting("priority", field.Integer(&r.Priority, -1000, 1000), "Higher ones go first."),
+		field.Setting("deadline_ms", field.Millis(&r.Deadline, 0), "Give up after so long, or at once where it cannot be kept; 0 is never. The header X-Request-Timeout says it in seconds."),
 	}
 }
 
@@ -52,45 +53,45 @@ type readText struct {
 
 // window is how many texts of a request are with the engine at a time: all that share a pass of an
 // encoder, but of other models no more than leave slots to those that generate.
-func (m *Model) window() int {
+func window(m *ask.Model) int {
 	if m.Encoder {
-		return m.slots()
+		return m.Slots()
 	}
-	return max(m.slots()/4, 1)
+	return max(m.Slots()/4, 1)
 }
 
 // read evaluates texts until all are, an error ends one, or the client is gone. It returns how many
 // tokens they have, and how many of those the cache had.
 func (s *Server) read(req *Request, o *reads, texts []readText) (prompt, cached int, err error) {
 	m := req.Model
-	if err := o.timeout(req.HTTP.Request.Header); err != nil {
+	if err := o.Timeout(req.HTTP.Request.Header); err != nil {
 		return 0, 0, err
 	}
 	ctx, cancel := context.WithCancelCause(req.Context())
 	defer cancel(nil)
-	adapters, err := m.applied(req.Adapter, nil)
+	adapters, err := m.Applied(req.Adapter, nil)
 	if err != nil {
 		return 0, 0, err
 	}
 	caller := &req.Caller
-	priority, err := caller.priority(o.priority)
+	priority, err := caller.priority(o.Priority)
 	if err != nil {
 		return 0, 0, err
 	}
 	done := make(chan engine.Result, len(texts)) // a Sink never blocks
-	tickets := map[int]Ticket{}
+	tickets := map[int]ask.Ticket{}
 	defer func() {
 		for _, t := range tickets {
 			t.Cancel()
 		}
 	}()
 	deadline := time.Time{}
-	if o.deadline > 0 {
-		deadline = time.Now().Add(o.deadline)
+	if o.Deadline > 0 {
+		deadline = time.Now().Add(o.Deadline)
 	}
 	next, running := 0, 0
 	for next < len(texts) || running > 0 {
-		for next < len(texts) && running < m.window() {
+		for next < len(texts) && running < window(m) {
 			t := &texts[next]
 			ticket, err := m.Engine.Submit(&engine.Request{
 				Params:  engine.Params{Prompt: t.ids, Reader: t.reader, Sampling: m.Sampling, TopLogprobs: -1},
@@ -165,7 +166,7 @@ func (s *Server) embed(req *Request, o *reads, pooling arch.Pooling, ids [][]int
 			numbers += m.Info.NEmbd
 		}
 	}
-	release, err = m.holdNumbers(numbers)
+	release, err = holdNumbers(m, numbers)
 	if err != nil {
 		return nil, used, nil, err
 	}
@@ -189,7 +190,7 @@ func overflow(err error) error {
 }
 
 // holdNumbers reserves the memory of an answer of so many numbers.
-func (m *Model) holdNumbers(n int) (release func(), err error) {
+func holdNumbers(m *ask.Model, n int) (release func(), err error) {
 	if m.Memory == nil {
 		return func() {}, nil
 	}
@@ -207,7 +208,7 @@ func (m *Model) holdNumbers(n int) (release func(), err error) {
 // A tokenStore checks and reserves the tokens of a request that makes more of them than its
 // body has: those of a text that is in front of several others.
 type tokenStore struct {
-	m      *Model
+	m      *ask.Model
 	taken  *mem.Reservation // nil: there is no budget, or nothing yet
 	bytes  uint64
 	tokens int

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/ask"
 )
 
 // repeating are requests whose texts all begin with a long one, of n bytes.
@@ -58,9 +59,9 @@ func TestRepeatedTokensStopEarly(t *testing.T) {
 		t.Errorf("%d texts were evaluated", n)
 	}
 	m := s.server.models.Loaded()[0]
-	for _, long := range []prompt{{{text: strings.Repeat("x", 600)}}, {{ids: make([]int32, m.Ctx+1)}}} {
+	for _, long := range []ask.Prompt{{{Text: strings.Repeat("x", 600)}}, {{Ids: make([]int32, m.Ctx+1)}}} {
 		held := (&Request{Model: m}).tokenStore()
-		if _, err := (inputs{{{text: "b"}}, {{text: "c"}}, long}).encode(t.Context(), m, "input", held); err == nil || !strings.HasPrefix(err.Error(), "element 2 has") || held.tokens != 0 {
+		if _, err := (inputs{{{Text: "b"}}, {{Text: "c"}}, long}).encode(t.Context(), m, "input", held); err == nil || !strings.HasPrefix(err.Error(), "element 2 has") || held.tokens != 0 {
 			t.Errorf("%v, after %d tokens", err, held.tokens)
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -25,7 +26,7 @@ type realEngine struct {
 	submitted func(*engine.Request) // may change a request on its way; nil: nothing
 }
 
-func (e realEngine) Submit(r *engine.Request) (Ticket, error) {
+func (e realEngine) Submit(r *engine.Request) (ask.Ticket, error) {
 	if e.submitted != nil {
 		e.submitted(r)
 	}
@@ -43,7 +44,7 @@ func newRealSite(t *testing.T, c Config, lc engine.LoopConfig, submitted func(*e
 }
 
 // newRealSiteOf serves the demo model as change has it.
-func newRealSiteOf(t *testing.T, change func(*Model)) *site {
+func newRealSiteOf(t *testing.T, change func(*ask.Model)) *site {
 	t.Helper()
 	d, err := engine.NewDevice(engine.DeviceConfig{Threads: 2, Budget: mem.NewBudget(1<<30, "test")})
 	if err != nil {
@@ -111,7 +112,7 @@ func newScriptedSite(t *testing.T, says scripted.Model) *site {
 	return &site{nil, s, h.URL, t}
 }
 
-func realModel(t *testing.T, d *engine.Device, lc engine.LoopConfig, submitted func(*engine.Request), name string) Model {
+func realModel(t *testing.T, d *engine.Device, lc engine.LoopConfig, submitted func(*engine.Request), name string) ask.Model {
 	t.Helper()
 	file, err := model.OpenBytes(demo.Name, demo.GGUF())
 	if err != nil {
@@ -120,7 +121,7 @@ func realModel(t *testing.T, d *engine.Device, lc engine.LoopConfig, submitted f
 	return modelOf(t, d, lc, submitted, name, file)
 }
 
-func modelOf(t *testing.T, d *engine.Device, lc engine.LoopConfig, submitted func(*engine.Request), name string, file *model.File) Model {
+func modelOf(t *testing.T, d *engine.Device, lc engine.LoopConfig, submitted func(*engine.Request), name string, file *model.File) ask.Model {
 	t.Helper()
 	tok, err := tokenizer.New(file.GGUF)
 	if err != nil {
@@ -145,7 +146,7 @@ func modelOf(t *testing.T, d *engine.Device, lc engine.LoopConfig, submitted fun
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close(); e.Close() })
-	return Model{
+	return ask.Model{
 		Engine: realEngine{l, submitted}, Tokenizer: tok, Template: tmpl, Metadata: meta,
 		Name: name, Path: demo.Name, Ctx: e.Ctx(), Sampling: sample.Defaults(),
 	}

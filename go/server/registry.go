@@ -2,11 +2,9 @@ package server
 
 import (
 	"maps"
-	"net/http"
 	"sync"
 
-	"github.com/quern-llm/quern/go/server/field"
-	"github.com/quern-llm/quern/go/server/reply"
+	"github.com/quern-llm/quern/go/server/ask"
 )
 
 // A registry holds the running generations, by id and by the engine's ticket numbers,
@@ -21,11 +19,11 @@ type registry struct {
 // Ticket numbers and slots are per model.
 type (
 	ticketKey struct {
-		model  *Model
+		model  *ask.Model
 		ticket uint64
 	}
 	slotKey struct {
-		model *Model
+		model *ask.Model
 		slot  int
 	}
 )
@@ -34,7 +32,7 @@ type (
 type task struct {
 	ticket uint64
 	owner  string
-	opts   *options
+	opts   *ask.Options
 	seq    *sequence // nil once it has ended
 	line   bool      // has_new_line, of a sequence that has ended
 }
@@ -62,7 +60,7 @@ func (r *registry) remove(g *generation) {
 }
 
 // forget drops what is kept of a model that is unloaded.
-func (r *registry) forget(m *Model) {
+func (r *registry) forget(m *ask.Model) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	maps.DeleteFunc(r.last, func(k slotKey, _ task) bool { return k.model == m })
@@ -89,7 +87,7 @@ func (r *registry) generation(id string, caller *Caller) *generation {
 }
 
 // task returns the sequence that runs under a ticket number, or ran last in the slot.
-func (r *registry) task(m *Model, ticket uint64, slot int) (t task, ok bool) {
+func (r *registry) task(m *ask.Model, ticket uint64, slot int) (t task, ok bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if t, ok = r.by[ticketKey{m, ticket}]; ok {
@@ -98,23 +96,4 @@ func (r *registry) task(m *Model, ticket uint64, slot int) (t task, ok bool) {
 	}
 	t = r.last[slotKey{m, slot}]
 	return t, t.opts != nil && t.ticket == ticket
-}
-
-// cancelled is the response to a cancellation.
-type cancelled struct {
-	ID        string `json:"id"`
-	Object    string `json:"object"`
-	Cancelled bool   `json:"cancelled"`
-}
-
-// cancelRunning cancels a running request by its id.
-func (s *Server) cancelRunning(req *Request) error {
-	id := req.HTTP.Param("id")
-	g := s.running.generation(id, &req.Caller)
-	if g == nil {
-		return &reply.Error{Status: http.StatusNotFound, Message: "no request with the id " + field.Quote(id) + " runs"}
-	}
-	g.cancel()
-	req.Send(cancelled{id, "completion.cancelled", true})
-	return nil
 }

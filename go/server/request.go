@@ -8,9 +8,9 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -18,8 +18,8 @@ import (
 // A Request is a request to an endpoint, from its arrival to the end of its answer.
 type Request struct {
 	HTTP    *gin.Context
-	Model   *Model   // nil: the endpoint is not of a model
-	Adapter *Adapter // named as the model; nil: none was
+	Model   *ask.Model   // nil: the endpoint is not of a model
+	Adapter *ask.Adapter // named as the model; nil: none was
 	Caller  Caller
 
 	route     *route
@@ -30,7 +30,7 @@ type Request struct {
 	received  bool                      // body is complete
 	peeks     map[string]jsontext.Value // of the body
 	malformed bool                      // the body is
-	lease     *models.Lease[Model]      // of Model, until the request is answered
+	lease     *models.Lease[ask.Model]  // of Model, until the request is answered
 	waited    bool                      // a stream began while the request waited for its model
 
 	gates    *gates

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 	"github.com/quern-llm/quern/go/tokenizer"
@@ -22,10 +23,10 @@ type rerankQuery struct {
 	texts       documents
 	topN        int
 	returnTexts bool
-	raw         option
+	raw         ask.Option
 }
 
-func newRerankQuery(m *Model) *rerankQuery { return &rerankQuery{reads: newReads(m)} }
+func newRerankQuery(m *ask.Model) *rerankQuery { return &rerankQuery{reads: newReads(m)} }
 
 func (q *rerankQuery) Fields() []field.Field {
 	return append([]field.Field{
@@ -96,7 +97,7 @@ func (s *Server) rerank(cohere bool) func(*Request) error {
 		held := req.tokenStore()
 		defer held.release()
 		ids := make([][]int32, len(docs))
-		pair, err := m.pairing(q.query)
+		pair, err := pairing(m, q.query)
 		if err != nil {
 			return err
 		}
@@ -124,7 +125,7 @@ func (s *Server) rerank(cohere bool) func(*Request) error {
 		for i, e := range all {
 			scores := e.Vectors()[0]
 			score := float64(scores[0])
-			if raw := !cohere && !tei; !e.Probabilities() && !(q.raw.on || raw && !q.raw.given) {
+			if raw := !cohere && !tei; !e.Probabilities() && !(q.raw.On || raw && !q.raw.Given) {
 				score = sigmoid(score)
 			}
 			entries[i] = rerankEntry{Index: i, Score: score}
@@ -164,13 +165,13 @@ func teiEntries(entries []rerankEntry) []teiEntry {
 
 // pairing returns what makes tokens of the query and a document: by the file's template for
 // them, or with what the vocabulary puts between two texts. Then the query is encoded once.
-func (m *Model) pairing(query string) (pair func(document string) ([]int32, error), err error) {
+func pairing(m *ask.Model, query string) (pair func(document string) ([]int32, error), err error) {
 	tok := m.Tokenizer
 	if v, _ := m.Metadata.Value("tokenizer.chat_template.rerank"); v != nil {
 		if template, ok := v.(string); ok {
 			return func(document string) ([]int32, error) {
 				whole, literal := fill(template, map[string]string{"{query}": query, "{document}": document})
-				return m.encode(whole, tokenizer.Options{NoSpecial: true, ParseSpecial: true, Literal: literal}, 0)
+				return m.Encode(whole, tokenizer.Options{NoSpecial: true, ParseSpecial: true, Literal: literal}, 0)
 			}, nil
 		}
 	}
@@ -179,7 +180,7 @@ func (m *Model) pairing(query string) (pair func(document string) ([]int32, erro
 		head = append(head, bos)
 	}
 	plain := tokenizer.Options{NoSpecial: true}
-	asked, err := m.encode(query, plain, len(head))
+	asked, err := m.Encode(query, plain, len(head))
 	if err != nil {
 		return nil, err
 	}
@@ -187,11 +188,11 @@ func (m *Model) pairing(query string) (pair func(document string) ([]int32, erro
 	if eos, ok := tok.EOS(); ok && tok.AddEOS() {
 		head, tail = append(head, eos), append(tail, eos)
 	}
-	if sep, ok := m.separator(); ok {
+	if sep, ok := separator(m); ok {
 		head = append(head, sep)
 	}
 	return func(document string) ([]int32, error) {
-		ids, err := m.encode(document, plain, len(head))
+		ids, err := m.Encode(document, plain, len(head))
 		return slices.Concat(head, ids, tail), err
 	}, nil
 }
@@ -222,7 +223,7 @@ func fill(template string, texts map[string]string) (whole string, literal [][2]
 
 // separator returns the token that goes between two texts beside EOS: RoBERTa's vocabularies, and those
 // made from them, have one.
-func (m *Model) separator() (id int32, ok bool) {
+func separator(m *ask.Model) (id int32, ok bool) {
 	value := func(key string) any { v, _ := m.Metadata.Value("tokenizer.ggml." + key); return v }
 	switch asked, given := value("add_sep_token").(bool); {
 	case value("model") == "bert": // its EOS is the separator

@@ -8,7 +8,7 @@ import (
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
-
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/history"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -16,8 +16,8 @@ import (
 
 // A responsesQuery is a request to OpenAI's /v1/responses.
 type responsesQuery struct {
-	options
-	conversation
+	ask.Options
+	ask.Conversation
 	stored *history.Store
 	owner  string // of what is stored, set before the query is settled
 
@@ -41,15 +41,15 @@ type responsesQuery struct {
 	previous *history.Record // set by source
 }
 
-func (s *Server) newResponsesQuery(m *Model) *responsesQuery {
-	q := &responsesQuery{options: newOptions(m), conversation: newConversation(), stored: s.stored, store: true, truncation: "disabled"}
-	q.offered.to, q.text.form = &q.tools, &q.form
-	return filled(m, q)
+func (s *Server) newResponsesQuery(m *ask.Model) *responsesQuery {
+	q := &responsesQuery{Options: ask.NewOptions(m), Conversation: ask.NewConversation(), stored: s.stored, store: true, truncation: "disabled"}
+	q.offered.to, q.text.form = &q.Tools, &q.Form
+	return ask.Filled(m, q)
 }
 
 func (q *responsesQuery) Fields() []field.Field {
 	return slices.Concat(q.input(), []field.Field{
-		field.Input("max_output_tokens", field.Integer(&q.maxTokens, 1, math.MaxInt32), "Tokens to generate at most, thoughts included."),
+		field.Input("max_output_tokens", field.Integer(&q.MaxTokens, 1, math.MaxInt32), "Tokens to generate at most, thoughts included."),
 		field.Input("store", field.Boolean(&q.store), "Keep the response, so that it can be had again and gone on with."),
 		field.Input("background", field.Boolean(&q.background), "Answer at once, and generate meanwhile: GET says how far it is, and sends the events of one that was asked for with stream."),
 		field.Input("include", &q.include, "reasoning.encrypted_content sends thoughts in a form that clients without a store send back; message.output_text.logprobs sends the log-probability of each token of text."),
@@ -59,33 +59,33 @@ func (q *responsesQuery) Fields() []field.Field {
 		field.Input("safety_identifier", field.Text(&q.safety), "Kept with the response."),
 		field.Input("service_tier", field.Text(new(string)), "Accepted; without effect."),
 		field.Input("max_tool_calls", field.Integer(new(int), 0, math.MaxInt32), "Accepted; without effect: it is of tools that OpenAI runs."),
-		field.Input("top_logprobs", field.Integer(&q.topLogprobs, 0, maxProbs), "Send log-probabilities with so many of the likeliest tokens too."),
-		field.Input("stream_options", object{}, "Accepted; without effect."),
-		field.Input("conversation", neutral{nil, func(any) bool { return false }, "null"}, "A stored conversation."),
-		field.Input("prompt", neutral{nil, func(any) bool { return false }, "null"}, "A stored prompt."),
-	}, without(q.options.Fields(), "model", "n_predict", "n", "stream_options", "reasoning_format", "verbose", "post_sampling_probs", "return_tokens", "timings_per_token", "return_progress"))
+		field.Input("top_logprobs", field.Integer(&q.topLogprobs, 0, ask.MaxProbs), "Send log-probabilities with so many of the likeliest tokens too."),
+		field.Input("stream_options", field.Object{}, "Accepted; without effect."),
+		field.Input("conversation", ask.Neutral{Is: nil, Ok: func(any) bool { return false }, Want: "null"}, "A stored conversation."),
+		field.Input("prompt", ask.Neutral{Is: nil, Ok: func(any) bool { return false }, Want: "null"}, "A stored prompt."),
+	}, field.Without(q.Options.Fields(), "model", "n_predict", "n", "stream_options", "reasoning_format", "verbose", "post_sampling_probs", "return_tokens", "timings_per_token", "return_progress"))
 }
 
 // input returns the fields that the prompt is made of.
 func (q *responsesQuery) input() []field.Field {
 	return []field.Field{
-		field.Input("model", field.Text(&q.model), "Which model, by a name that /v1/models has. A server of one answers to any."),
+		field.Input("model", field.Text(&q.Model), "Which model, by a name that /v1/models has. A server of one answers to any."),
 		field.Input("input", &q.given, "What the model is to answer: a text, or items of a conversation."),
 		field.Input("instructions", field.Text(&q.instructions), "The system prompt. The one before does not apply."),
 		field.Input("previous_response_id", field.Text(&q.previousID), "Go on after this response, which is stored."),
 		field.Input("tools", &q.offered, "Tools that the model may call: functions, custom tools, whose input is a text, and namespaces of both. Tools that OpenAI runs and Codex always offers are ignored."),
-		field.Input("tool_choice", choiceOf{&q.choice, &q.shownChoice}, "Which of them: none, auto, required, {\"type\": \"function\", \"name\": \"get_time\"}, or allowed_tools with some of them."),
-		field.Setting("parallel_tool_calls", field.Boolean(&q.parallel), "Whether one answer may have several calls."),
+		field.Input("tool_choice", choiceOf{&q.Choice, &q.shownChoice}, "Which of them: none, auto, required, {\"type\": \"function\", \"name\": \"get_time\"}, or allowed_tools with some of them."),
+		field.Setting("parallel_tool_calls", field.Boolean(&q.Parallel), "Whether one answer may have several calls."),
 		field.Input("reasoning", &q.reasoning, "effort is for the chat template; with summary, thoughts are sent as one."),
 		field.Input("text", &q.text, "format, such as {\"type\": \"json_schema\", \"name\": \"x\", \"schema\": {...}}, holds the answer to a form."),
 		field.Input("truncation", field.OneOf(&q.truncation, "auto", "disabled"), "Without effect: what is too long is refused."),
-		field.Setting("chat_template_kwargs", &q.kwargs, "Further variables for the chat template, such as enable_thinking."),
+		field.Setting("chat_template_kwargs", &q.Kwargs, "Further variables for the chat template, such as enable_thinking."),
 	}
 }
 
 // choiceOf is tool_choice, of which responses have a copy.
 type choiceOf struct {
-	to    *toolChoice
+	to    *ask.ToolChoice
 	shown *jsontext.Value
 }
 
@@ -108,7 +108,7 @@ func (o *reasoningOptions) Take(r *field.Reader) error {
 		case r.Kind() == 'n' || name != "effort" && name != "summary" && name != "generate_summary":
 			_, err = r.Raw()
 		case name == "effort":
-			err = field.OneOf(&o.effort, efforts...).Take(r)
+			err = field.OneOf(&o.effort, ask.Efforts...).Take(r)
 		default:
 			err = field.OneOf(&o.summary, "auto", "concise", "detailed", "none").Take(r)
 		}
@@ -120,14 +120,14 @@ func (o *reasoningOptions) Value() any { return nil }
 
 func (o *reasoningOptions) Schema() field.Schema {
 	return field.Schema{"type": "object", "properties": field.Schema{
-		"effort":  field.Schema{"anyOf": []field.Schema{{"enum": efforts}, {"type": "null"}}},
+		"effort":  field.Schema{"anyOf": []field.Schema{{"enum": ask.Efforts}, {"type": "null"}}},
 		"summary": field.Schema{"anyOf": []field.Schema{{"enum": []string{"auto", "concise", "detailed", "none"}}, {"type": "null"}}},
 	}}
 }
 
 // textOptions is OpenAI's text.
 type textOptions struct {
-	form      *held
+	form      *ask.Held
 	format    jsontext.Value // as it was sent
 	verbosity string
 }
@@ -139,7 +139,7 @@ func (o *textOptions) Take(r *field.Reader) error {
 			_, err = r.Raw()
 		case name == "format":
 			from := r.Offset()
-			err = responseForm{o.form, "text"}.Take(r)
+			err = ask.ResponseForm{F: o.form, Param: "text"}.Take(r)
 			o.format = slices.Clone(r.Since(from))
 		case name == "verbosity":
 			err = field.OneOf(&o.verbosity, "low", "medium", "high").Take(r)
@@ -154,7 +154,7 @@ func (o *textOptions) Value() any { return nil }
 
 func (o *textOptions) Schema() field.Schema {
 	return field.Schema{"type": "object", "properties": field.Schema{
-		"format":    field.Schema{"anyOf": []field.Schema{responseForm{}.Schema(), {"type": "null"}}},
+		"format":    field.Schema{"anyOf": []field.Schema{ask.ResponseForm{}.Schema(), {"type": "null"}}},
 		"verbosity": field.Schema{"anyOf": []field.Schema{{"enum": []string{"low", "medium", "high"}}, {"type": "null"}}},
 	}}
 }
@@ -186,7 +186,7 @@ var included = []string{
 	"computer_call_output.output.image_url", "message.input_image.image_url", "code_interpreter_call.outputs",
 }
 
-func (q *responsesQuery) settle(m *Model, h http.Header) error {
+func (q *responsesQuery) Settle(m *ask.Model, h http.Header) error {
 	for _, name := range q.include {
 		if !slices.Contains(included, name) {
 			return reply.Invalid("include", "%s is not supported, want %s or %s", field.Quote(name), includeSealed, includeLogprobs)
@@ -196,55 +196,55 @@ func (q *responsesQuery) settle(m *Model, h http.Header) error {
 		return reply.Invalid("background", "true without store, want store to be true")
 	}
 	if q.topLogprobs > 0 || slices.Contains(q.include, includeLogprobs) {
-		q.probs, q.sorted = q.topLogprobs, true
+		q.Probs, q.Sorted = q.topLogprobs, true
 	}
-	if q.options.thinking == "deepseek-legacy" { // which has thoughts twice
-		q.options.thinking = "auto"
+	if q.Options.Thinking == "deepseek-legacy" { // which has thoughts twice
+		q.Options.Thinking = "auto"
 	}
-	return q.options.settle(m, h)
+	return q.Options.Settle(m, h)
 }
 
-// source makes the prompt, of the stored conversation and the input.
-func (q *responsesQuery) source(ctx context.Context, m *Model) (source, error) {
+// Source makes the prompt, of the stored conversation and the input.
+func (q *responsesQuery) Source(ctx context.Context, m *ask.Model) (ask.Source, error) {
 	if q.given == nil && q.previousID == "" {
-		return source{}, reply.Invalid("input", "missing, want %s", wantItems)
+		return ask.Source{}, reply.Invalid("input", "missing, want %s", wantItems)
 	}
-	var t transcript
+	var t ask.Transcript
 	if q.instructions != "" {
-		t.add("system", q.instructions)
+		t.Add("system", q.instructions)
 	}
 	if q.previousID != "" {
 		var err error
 		if q.previous, err = q.stored.Get(keptResponse, q.owner, q.previousID); err != nil {
-			return source{}, field.At("previous_response_id", err)
+			return ask.Source{}, field.At("previous_response_id", err)
 		}
 		if q.stored.Body(q.previous).(response).running() {
-			return source{}, reply.Invalid("previous_response_id", "%s has not ended, want one that has", field.Quote(q.previousID))
+			return ask.Source{}, reply.Invalid("previous_response_id", "%s has not ended, want one that has", field.Quote(q.previousID))
 		}
 		for _, v := range q.previous.Conversation() {
 			item, err := readItem(v.Raw)
 			if err != nil {
-				return source{}, fmt.Errorf("a stored item: %w", err)
+				return ask.Source{}, fmt.Errorf("a stored item: %w", err)
 			}
 			item.add(&t)
 		}
 	}
 	for i := range q.given {
 		if err := q.refer(&q.given[i]); err != nil {
-			return source{}, field.At("input", field.Within(fmt.Sprintf("item %d", i), err))
+			return ask.Source{}, field.At("input", field.Within(fmt.Sprintf("item %d", i), err))
 		}
 		q.given[i].add(&t)
 	}
-	if q.messages = t.messages; len(q.messages) == 0 {
-		return source{}, reply.Invalid("input", "without text, want at least one item with")
+	if q.Messages = t.Messages; len(q.Messages) == 0 {
+		return ask.Source{}, reply.Invalid("input", "without text, want at least one item with")
 	}
 	if q.reasoning.effort != "" {
-		q.effort = q.reasoning.effort
+		q.Effort = q.reasoning.effort
 	}
-	for i, name := range q.choice.names {
-		q.choice.names[i] = q.offered.full(name)
+	for i, name := range q.Choice.Names {
+		q.Choice.Names[i] = q.offered.full(name)
 	}
-	return q.conversation.source(ctx, m)
+	return q.Conversation.Source(ctx, m)
 }
 
 // refer replaces a reference by the item that it is to.

@@ -167,8 +167,8 @@ func (q *responsesQuery) format(g *generation, _ envelope) format {
 	r := response{
 		ID: g.id, Object: "response", Created: g.created, Status: statusInProgress, Background: q.background,
 		Instructions: given(q.instructions), Metadata: jsontext.Value(q.metadata), Model: g.model.Name, Output: []history.Item{},
-		Parallel: q.parallel, Previous: given(q.previousID), Reasoning: responseReasoning{given(q.reasoning.effort), given(q.reasoning.summary)},
-		Store: q.store, Temperature: q.params.Temp, TopP: q.params.TopP, TopLogprobs: q.topLogprobs, Text: responseText{q.text.format, given(q.text.verbosity)},
+		Parallel: q.Parallel, Previous: given(q.previousID), Reasoning: responseReasoning{given(q.reasoning.effort), given(q.reasoning.summary)},
+		Store: q.store, Temperature: q.Params.Temp, TopP: q.Params.TopP, TopLogprobs: q.topLogprobs, Text: responseText{q.text.format, given(q.text.verbosity)},
 		Choice: q.shownChoice, Tools: q.offered.raw, Truncation: q.truncation, User: given(q.user), CacheKey: given(q.cacheKey), Safety: given(q.safety), Tier: "default",
 	}
 	for _, v := range []struct {
@@ -180,8 +180,8 @@ func (q *responsesQuery) format(g *generation, _ envelope) format {
 		}
 		*v.to = v.to.Clone() // of the body, which is not kept
 	}
-	if q.maxTokens >= 0 {
-		n := q.maxTokens // a pointer into the query would keep all of it
+	if q.MaxTokens >= 0 {
+		n := q.MaxTokens // a pointer into the query would keep all of it
 		r.MaxTokens = &n
 	}
 	return &responsesFormat{q: q, g: g, body: r}

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
-
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -204,24 +204,24 @@ func (it *responseItem) thoughts() ([]string, error) {
 }
 
 // add adds the item to a conversation.
-func (it *responseItem) add(t *transcript) {
+func (it *responseItem) add(t *ask.Transcript) {
 	switch it.Type {
 	case "message":
 		switch it.Role {
 		case "assistant":
-			t.say(it.texts...)
+			t.Say(it.texts...)
 		case "developer":
-			t.add("system", it.texts...)
+			t.Add("system", it.texts...)
 		default:
-			t.add(it.Role, it.texts...)
+			t.Add(it.Role, it.texts...)
 		}
 	case "reasoning":
-		t.think(strings.Join(it.texts, "\n\n"))
+		t.Think(strings.Join(it.texts, "\n\n"))
 	case "function_call":
-		t.call(it.CallID, flatName(it.Namespace, it.Name), it.Arguments)
+		t.Call(it.CallID, ask.FlatName(it.Namespace, it.Name), it.Arguments)
 	case "custom_tool_call":
-		t.call(it.CallID, flatName(it.Namespace, it.Name), customArguments(it.Input))
+		t.Call(it.CallID, ask.FlatName(it.Namespace, it.Name), ask.CustomArguments(it.Input))
 	case "function_call_output", "custom_tool_call_output":
-		t.result(it.CallID, it.texts...)
+		t.Result(it.CallID, it.texts...)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/history"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -40,7 +41,7 @@ func (s *Server) inBackground(req *Request, q *responsesQuery, g *generation) er
 	begun := f.body
 	r := f.stored()
 	r.Cancel = g.cancel
-	if q.stream {
+	if q.Stream {
 		f.log = reply.NewLog()
 		r.Log = f.log
 	}
@@ -60,7 +61,7 @@ func (s *Server) inBackground(req *Request, q *responsesQuery, g *generation) er
 			f.log.End()
 		}
 	}()
-	if q.stream {
+	if q.Stream {
 		return r.Log.Follow(req.Context(), reply.NewStream(req.HTTP), 0, s.quiet(g.opts))
 	}
 	req.Send(begun)
@@ -176,7 +177,7 @@ func sendPage(req *Request, items []history.Item, order string) error {
 // A responsesCountQuery is a request to /v1/responses/input_tokens.
 type responsesCountQuery struct{ *responsesQuery }
 
-func (s *Server) newResponsesCountQuery(m *Model) responsesCountQuery {
+func (s *Server) newResponsesCountQuery(m *ask.Model) responsesCountQuery {
 	return responsesCountQuery{s.newResponsesQuery(m)}
 }
 
@@ -190,11 +191,11 @@ func (s *Server) countResponse(req *Request) error {
 	if err := req.Read(q); err != nil {
 		return err
 	}
-	q.conversation.counted = true
-	src, err := q.source(req.Context(), m)
+	q.Conversation.Counted = true
+	src, err := q.Source(req.Context(), m)
 	if err != nil {
 		return err
 	}
-	req.Send(tokenCount{"response.input_tokens", len(src.prompts[0])})
+	req.Send(tokenCount{"response.input_tokens", len(src.Prompts[0])})
 	return nil
 }

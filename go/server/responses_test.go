@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/history"
 )
@@ -178,17 +178,17 @@ func TestResponsesTools(t *testing.T) {
 		}
 		items = append(items, string(raw), fmt.Sprintf(`{"type":"%s_output","call_id":%q,"output":"done"}`, it.Type, it.CallID))
 	}
-	q := s.server.newResponsesQuery(&Model{Sampling: s.server.models.Loaded()[0].Sampling})
+	q := s.server.newResponsesQuery(&ask.Model{Sampling: s.server.models.Loaded()[0].Sampling})
 	body := `{"input":[{"role":"user","content":"a"},{"type":"reasoning","summary":[],"encrypted_content":"` + seal("Think.") + `"},{"type":"web_search_call","id":"x"},` + strings.Join(items, ",") + `]}`
 	if err := field.Read([]byte(body), q.Fields()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := q.source(t.Context(), s.server.models.Loaded()[0]); err != nil {
+	if _, err := q.Source(t.Context(), s.server.models.Loaded()[0]); err != nil {
 		t.Fatal(err)
 	}
 	want := fmt.Sprintf(`user: a; assistant (Think.):  [%s mcp__git__log {"n": 3}]; tool %s mcp__git__log: done; assistant:  [%s apply_patch {"input":"a\nb"}]; tool %s apply_patch: done`,
 		r.Output[0].CallID, r.Output[0].CallID, r.Output[1].CallID, r.Output[1].CallID)
-	if got := shown(&q.conversation); got != want {
+	if got := shown(&q.Conversation); got != want {
 		t.Errorf("got\n%s, want\n%s", got, want)
 	}
 }

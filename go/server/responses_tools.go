@@ -3,10 +3,9 @@ package server
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
-
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -15,7 +14,7 @@ import (
 // namespace with its name before theirs, and custom tools, whose input is a text, with
 // that text as their only argument.
 type responseTools struct {
-	to    *tools
+	to    *ask.Tools
 	names map[string]responseTool // by the names that the model is given
 	raw   jsontext.Value          // as they were sent
 }
@@ -31,7 +30,7 @@ var hostedTools = []string{"web_search", "web_search_preview", "image_generation
 
 func (l *responseTools) Take(r *field.Reader) error {
 	from := r.Offset()
-	*l.to = tools{}
+	*l.to = ask.Tools{}
 	l.names = map[string]responseTool{}
 	err := r.Elements("an array of tools", func(i int) error {
 		v, err := r.Raw()
@@ -50,13 +49,13 @@ func (l *responseTools) add(v jsontext.Value, namespace string) error {
 		return field.Wrong(v, "an object")
 	}
 	var in struct {
-		Type        string         `json:"type"`
-		Name        string         `json:"name"`
-		Description string         `json:"description"`
-		Strict      bool           `json:"strict"`
-		Parameters  jsontext.Value `json:"parameters"`
-		Tools       jsontext.Value `json:"tools"`
-		Format      customFormat   `json:"format"`
+		Type        string           `json:"type"`
+		Name        string           `json:"name"`
+		Description string           `json:"description"`
+		Strict      bool             `json:"strict"`
+		Parameters  jsontext.Value   `json:"parameters"`
+		Tools       jsontext.Value   `json:"tools"`
+		Format      ask.CustomFormat `json:"format"`
 	}
 	if err := field.Decode(v, &in); err != nil {
 		return err
@@ -86,27 +85,19 @@ func (l *responseTools) add(v jsontext.Value, namespace string) error {
 	if len(in.Parameters) > 0 && in.Parameters.Kind() == 'n' {
 		in.Parameters = nil
 	}
-	flat := flatName(namespace, in.Name)
-	var t tool
+	flat := ask.FlatName(namespace, in.Name)
+	var t ask.Tool
 	var err error
 	if in.Type == "custom" {
-		t, err = newCustomTool(flat, in.Description, in.Format)
+		t, err = ask.NewCustomTool(flat, in.Description, in.Format)
 	} else {
-		t, err = newTool(flat, in.Description, in.Parameters, in.Strict)
+		t, err = ask.NewTool(flat, in.Description, in.Parameters, in.Strict)
 	}
 	if err == nil {
-		err = l.to.add(t)
+		err = l.to.Add(t)
 	}
 	l.names[flat] = responseTool{namespace, in.Name, in.Type == "custom"}
 	return err
-}
-
-// flatName is the name that the model has for a tool of a namespace.
-func flatName(namespace, name string) string {
-	if namespace != "" && !strings.HasSuffix(namespace, "_") {
-		namespace += "__"
-	}
-	return namespace + name
 }
 
 // full returns the name that the model has for a tool that is chosen. One of a namespace may be meant by its own name,

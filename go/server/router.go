@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -14,7 +15,7 @@ import (
 // A modelQuery is a request to /models/load or /models/unload.
 type modelQuery struct{ model string }
 
-func newModelQuery(*Model) *modelQuery { return &modelQuery{} }
+func newModelQuery(*ask.Model) *modelQuery { return &modelQuery{} }
 
 func (q *modelQuery) Fields() []field.Field {
 	return []field.Field{field.Required("model", field.Text(&q.model), "Which model, by a name that /models has.")}
@@ -89,7 +90,7 @@ type (
 )
 
 // statusOf returns the status of a model, whose source may be nil.
-func statusOf(st models.Status[Model], src *Source) modelStatus {
+func statusOf(st models.Status[ask.Model], src *Source) modelStatus {
 	m := modelStatus{Value: st.State.String()}
 	if src != nil {
 		m.Args = src.Settings
@@ -122,7 +123,7 @@ func (s *Server) eventOf(e models.Event) modelEvent {
 	}
 	if e.State == models.Loaded && e.First {
 		if st, err := s.models.Status(e.Model); err == nil && st.Model != nil {
-			info := st.Model.entry()
+			info := entryOf(st.Model)
 			d.Info = &info
 		}
 	}
@@ -184,7 +185,7 @@ func (s *Server) rescan(req *Request) error {
 
 // Close refuses what comes, waits for finish, which is called for each loaded model, and unloads them. Where ctx ends while
 // one is being loaded, none is unloaded, and it returns false.
-func (s *Server) Close(ctx context.Context, finish func(models.Instance[Model])) bool {
+func (s *Server) Close(ctx context.Context, finish func(models.Instance[ask.Model])) bool {
 	s.endDownloads()
-	return s.models.Close(ctx, func(i models.Instance[Model]) { finish(i.(resident).Instance) })
+	return s.models.Close(ctx, func(i models.Instance[ask.Model]) { finish(i.(resident).Instance) })
 }

@@ -12,9 +12,9 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
-
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/ask"
 )
 
 // newRouter returns a server of models that are loaded on request: a, b, which is loaded once the channel is closed, and one
@@ -22,7 +22,7 @@ import (
 func newRouter(t *testing.T, change func(*Config)) (s *site, b chan struct{}) {
 	t.Helper()
 	b = make(chan struct{})
-	s = newSite(t, "Hello", func(c *Config, m *Model, _ *fakeEngine) {
+	s = newSite(t, "Hello", func(c *Config, m *ask.Model, _ *fakeEngine) {
 		m.Name = "first"
 		if change != nil {
 			change(c)
@@ -31,9 +31,9 @@ func newRouter(t *testing.T, change func(*Config)) (s *site, b chan struct{}) {
 	first := *s.server.models.Loaded()[0]
 	s.server.Remove("first")
 	for _, name := range []string{"a", "b", "huge"} {
-		src := Source{Path: name + ".gguf", Settings: []string{"--ctx-size", "512"}, Info: ModelInfo{Arch: "llama", Size: 7}, Tags: []string{"x"}}
+		src := Source{Path: name + ".gguf", Settings: []string{"--ctx-size", "512"}, Info: ask.ModelInfo{Arch: "llama", Size: 7}, Tags: []string{"x"}}
 		src.Names = []string{name, "also-" + name}
-		src.Load = func(ctx context.Context, progress func(float64)) (models.Instance[Model], error) {
+		src.Load = func(ctx context.Context, progress func(float64)) (models.Instance[ask.Model], error) {
 			switch name {
 			case "b":
 				progress(0.5)
@@ -273,7 +273,7 @@ func TestNeverFits(t *testing.T) {
 	s, _ := newRouter(t, nil)
 	src := Source{}
 	src.Names = []string{"never"}
-	src.Load = func(context.Context, func(float64)) (models.Instance[Model], error) {
+	src.Load = func(context.Context, func(float64)) (models.Instance[ask.Model], error) {
 		return nil, &mem.LimitError{Purpose: "the model", Need: 9 << 30, Free: 1 << 30, Limit: 2 << 30, Reason: "a test"}
 	}
 	if err := s.server.Add(src); err != nil {
@@ -310,7 +310,7 @@ func TestWakingStream(t *testing.T) {
 	never := make(chan struct{})
 	src := Source{}
 	src.Names = []string{"broken"}
-	src.Load = func(context.Context, func(float64)) (models.Instance[Model], error) {
+	src.Load = func(context.Context, func(float64)) (models.Instance[ask.Model], error) {
 		<-never
 		return nil, errors.New("it is broken")
 	}

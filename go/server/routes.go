@@ -3,6 +3,7 @@ package server
 import (
 	"net/http"
 
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 )
 
@@ -41,11 +42,11 @@ func (r *route) speaks() Dialect {
 // A body describes a request's body. The zero body means none.
 type body struct {
 	name     string
-	defaults func(*Model) field.Query
+	defaults func(*ask.Model) field.Query
 }
 
-func bodyOf[Q field.Query](name string, defaults func(*Model) Q) body {
-	return body{name, func(m *Model) field.Query { return defaults(m) }}
+func bodyOf[Q field.Query](name string, defaults func(*ask.Model) Q) body {
+	return body{name, func(m *ask.Model) field.Query { return defaults(m) }}
 }
 
 // A param is a path or query parameter.

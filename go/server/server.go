@@ -20,24 +20,29 @@ import (
 	"net/http"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/gin-gonic/gin"
-	"github.com/rs/zerolog"
-
-	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/diskcache"
 	"github.com/quern-llm/quern/go/engine"
-	"github.com/quern-llm/quern/go/form"
 	"github.com/quern-llm/quern/go/models"
-	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/batch"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/guard"
 	"github.com/quern-llm/quern/go/server/history"
 	"github.com/quern-llm/quern/go/server/reply"
+	"github.com/rs/zerolog"
+)
+
+// What a program that serves models needs of packages ask and answer.
+type (
+	Model     = ask.Model
+	ModelInfo = ask.ModelInfo
+	Engine    = ask.Engine
+	Ticket    = ask.Ticket
+	Adapter   = ask.Adapter
+	Defaults  = ask.Defaults
 )
 
 // Config configures a Server. The zero value is valid.
@@ -86,7 +91,7 @@ type Page struct{ Path, Summary, ContentType string }
 // A Server answers requests. While models are loading it answers 503.
 type Server struct {
 	c       Config
-	models  *models.Set[Model]
+	models  *models.Set[ask.Model]
 	sources sources
 	running *registry
 	gates   gates
@@ -107,13 +112,13 @@ func New(c Config) *Server {
 	c.ToolTime = cmp.Or(c.ToolTime, 2*time.Minute)
 	if c.Caller == nil {
 		c.Caller = func(c *gin.Context) Caller {
-			return Caller{Flow: c.ClientIP(), Admin: true, Priority: maxPriority}
+			return Caller{Flow: c.ClientIP(), Admin: true, Priority: ask.MaxPriority}
 		}
 	}
 	if c.Note == nil {
 		c.Note = func(*gin.Context, map[string]any) {}
 	}
-	s := &Server{c: c, models: models.New[Model](c.Models), running: newRegistry(), gates: newGates(c.Device), stored: history.New(c.StoreBytes, c.StoreTime)}
+	s := &Server{c: c, models: models.New[ask.Model](c.Models), running: newRegistry(), gates: newGates(c.Device), stored: history.New(c.StoreBytes, c.StoreTime)}
 	if c.Device != nil {
 		c.Device.Count("stored responses", s.stored.Size)
 		c.Device.Count("grammars", s.grammarBytes)
@@ -123,36 +128,19 @@ func New(c Config) *Server {
 	return s
 }
 
-// complete sets the derived fields.
-func (m *Model) complete() {
-	m.loaded = time.Now()
-	m.adapters = &adapters{}
-	for i := range m.Adapters {
-		m.adapters.list = append(m.adapters.list, &m.Adapters[i])
-	}
-	m.fim = findFIM(m.Tokenizer, m.Metadata)
-	m.samplers = sample.NewVocabulary(m.Tokenizer)
-	tok := m.Tokenizer
-	var used atomic.Pointer[constrain.Vocabulary]
-	m.vocabulary = sync.OnceValue(func() *constrain.Vocabulary {
-		v := form.Vocabulary(tok)
-		used.Store(v)
-		return v
-	})
-	m.grammars = func() uint64 {
-		if v := used.Load(); v != nil {
-			return v.CachedBytes()
-		}
-		return 0
-	}
-}
-
 // grammarBytes returns what automata of grammars take.
 func (s *Server) grammarBytes() (bytes uint64) {
 	for _, m := range s.models.Loaded() {
-		bytes += m.grammars()
+		bytes += m.Grammars()
 	}
 	return bytes
+}
+
+// ReadDefaults reads a JSON object of fields, and refuses values that a request could
+// not have.
+func ReadDefaults(body []byte) (ask.Defaults, error) {
+	m := &ask.Model{}
+	return ask.ReadDefaults(body, newChatQuery(m), newTextQuery(m), newNativeQuery(m), newInfillQuery(m), newTemplateQuery(m))
 }
 
 // Register adds the routes to r, which may be a group with a prefix.

@@ -11,14 +11,15 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/ask"
 )
 
 // newPair returns a server of two models, the fakes of "a" and "b", which answer
 // with their names and more. The second is loading until it is told not to.
 func newPair(t *testing.T) (s *site, b func()) {
 	t.Helper()
-	var second Model
-	s = newSite(t, "Hello", func(c *Config, m *Model, f *fakeEngine) {
+	var second ask.Model
+	s = newSite(t, "Hello", func(c *Config, m *ask.Model, f *fakeEngine) {
 		m.Name, m.Aliases = "a", []string{"first"}
 		second = *m
 		second.Engine = &fakeEngine{tok: f.tok, reply: "o world"}
@@ -114,7 +115,7 @@ func TestUnknownModel(t *testing.T) {
 			t.Errorf("%s: %d %s", tt.path, status, b)
 		}
 	}
-	if err := s.server.Add(Source{Spec: models.Spec[Model]{Names: []string{"b"}}}); err == nil {
+	if err := s.server.Add(Source{Spec: models.Spec[ask.Model]{Names: []string{"b"}}}); err == nil {
 		t.Error("a name was given twice")
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -39,11 +40,11 @@ type nextToken struct {
 }
 
 // idleSlot is a slot that was never used. Its params are the defaults.
-func (m *Model) idleSlot(id int) slotEntry {
-	o := newOptions(m)
-	filled(m, &o)
-	_ = o.bias.settle(m, o.ignoreEOS) // tokens that the model does not have are refused in requests
-	return slotEntry{ID: id, Model: m.Name, Task: -1, Ctx: m.Ctx, Speculative: o.speculation.Sources != 0, Params: o.settings(), Next: []nextToken{{Has: true, Remain: -1}}}
+func idleSlot(m *ask.Model, id int) slotEntry {
+	o := ask.NewOptions(m)
+	ask.Filled(m, &o)
+	_ = o.Bias.Settle(m, o.IgnoreEOS) // tokens that the model does not have are refused in requests
+	return slotEntry{ID: id, Model: m.Name, Task: -1, Ctx: m.Ctx, Speculative: o.Speculation.Sources != 0, Params: o.Settings(), Next: []nextToken{{Has: true, Remain: -1}}}
 }
 
 func (s *Server) slots(req *Request) error {
@@ -54,7 +55,7 @@ func (s *Server) slots(req *Request) error {
 	list := []slotEntry{}
 	free := false
 	for i, from := range m.Engine.Status().Slots {
-		one := m.idleSlot(i)
+		one := idleSlot(m, i)
 		free = free || !from.Busy
 		if from.Request != 0 {
 			one.Task, one.Processing = int64(from.Request), from.Busy
@@ -64,8 +65,8 @@ func (s *Server) slots(req *Request) error {
 				next.Remain = from.MaxTokens - from.Generated
 			}
 			if t, ok := s.running.task(m, from.Request, i); ok && req.Caller.owns(t.owner) {
-				one.Params, next.HasLine = t.opts.settings(), t.line
-				one.Speculative = t.opts.speculation.Sources != 0
+				one.Params, next.HasLine = t.opts.Settings(), t.line
+				one.Speculative = t.opts.Speculation.Sources != 0
 			}
 			one.Next = []nextToken{next}
 		}
@@ -85,7 +86,7 @@ func (s *Server) slots(req *Request) error {
 // A slotQuery is a request to /slots/{id}.
 type slotQuery struct{ filename string }
 
-func newSlotQuery(*Model) *slotQuery { return &slotQuery{} }
+func newSlotQuery(*ask.Model) *slotQuery { return &slotQuery{} }
 
 func (q *slotQuery) Fields() []field.Field {
 	return []field.Field{field.Required("filename", field.Text(&q.filename), "A file name, without a path.")}
@@ -95,7 +96,7 @@ func (q *slotQuery) Fields() []field.Field {
 func (s *Server) slotAction(req *Request) error {
 	m := req.Model
 	id, err := strconv.Atoi(req.HTTP.Param("id"))
-	if n := m.slots(); err != nil || id < 0 || id >= n {
+	if n := m.Slots(); err != nil || id < 0 || id >= n {
 		return reply.Invalid("id_slot", "%s, want 0 to %d", field.Quote(req.HTTP.Param("id")), n-1)
 	}
 	action := req.HTTP.Query("action")
@@ -157,7 +158,7 @@ func slotError(err error) error {
 }
 
 // saveSlot writes a file of a slot's text, if it is of a namespace. It does so atomically: the file is complete or absent.
-func saveSlot(dir *os.Root, name string, id int, space string, e Engine) (engine.SlotFile, error) {
+func saveSlot(dir *os.Root, name string, id int, space string, e ask.Engine) (engine.SlotFile, error) {
 	part := "." + newID() // not a name that checkFilename accepts
 	f, err := dir.Create(part)
 	if err != nil {
@@ -175,7 +176,7 @@ func saveSlot(dir *os.Root, name string, id int, space string, e Engine) (engine
 }
 
 // restoreSlot restores a slot from a file, for requests of a namespace.
-func restoreSlot(dir *os.Root, name string, id int, space string, e Engine) (engine.SlotFile, error) {
+func restoreSlot(dir *os.Root, name string, id int, space string, e ask.Engine) (engine.SlotFile, error) {
 	f, err := dir.Open(name)
 	if errors.Is(err, fs.ErrNotExist) {
 		return engine.SlotFile{}, reply.Invalid("filename", "there is no %s", field.Quote(name))

@@ -8,17 +8,18 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/ask"
 )
 
 // A Source is a model that can be loaded, and what is known of it before.
 type Source struct {
-	models.Spec[Model]
+	models.Spec[ask.Model]
 	Tags     []string
 	Path     string
-	Settings []string  // that differ from those of other models, as flags
-	Info     ModelInfo // as far as it is known
-	Ctx      int       // positions of a sequence, if they were chosen; 0: as many as the model was trained with, or as fit
-	Modified time.Time // of the file
+	Settings []string      // that differ from those of other models, as flags
+	Info     ask.ModelInfo // as far as it is known
+	Ctx      int           // positions of a sequence, if they were chosen; 0: as many as the model was trained with, or as fit
+	Modified time.Time     // of the file
 }
 
 // sources are the models' sources by their own names.
@@ -46,28 +47,28 @@ func (s *sources) set(name string, src *Source) {
 
 // A resident is a loaded model of a Server.
 type resident struct {
-	models.Instance[Model]
+	models.Instance[ask.Model]
 	server *Server
 }
 
 // Close implements models.Instance.
 func (r resident) Close() {
 	r.server.running.forget(r.Model())
-	r.server.adapted.n.Add(-int64(len(r.Model().adapters.all())))
+	r.server.adapted.n.Add(-int64(len(r.Model().LoRA.All())))
 	r.Instance.Close()
 }
 
 // Add adds a model, which is loaded when it is wanted. A name that another has is an error.
 func (s *Server) Add(src Source) error {
 	load, names := src.Load, src.Names
-	src.Load = func(ctx context.Context, progress func(float64)) (models.Instance[Model], error) {
+	src.Load = func(ctx context.Context, progress func(float64)) (models.Instance[ask.Model], error) {
 		inst, err := load(ctx, progress)
 		if err != nil {
 			return nil, err
 		}
 		m := inst.Model()
 		m.Name, m.Aliases = names[0], slices.Clone(names[1:])
-		m.complete()
+		m.Complete()
 		s.adapted.n.Add(int64(len(m.Adapters)))
 		return resident{inst, s}, nil
 	}
@@ -99,4 +100,4 @@ func (s *Server) LongestContext() int {
 }
 
 // Models returns the models.
-func (s *Server) Models() *models.Set[Model] { return s.models }
+func (s *Server) Models() *models.Set[ask.Model] { return s.models }

@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
-
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/ask"
 )
 
 // callerOfHeader takes the header X-Who for whose request it is. Root is the administrator, and may ask for any priority.
@@ -18,7 +18,7 @@ func callerOfHeader(c *gin.Context) Caller {
 	who := c.GetHeader("X-Who")
 	caller := Caller{Flow: who, Owner: who, Admin: who == "root"}
 	if caller.Admin {
-		caller.Priority = maxPriority
+		caller.Priority = ask.MaxPriority
 	}
 	return caller
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -64,16 +65,16 @@ type spoken struct {
 	bytes int
 }
 
-// writer returns the writer of an answer. For a chat, prompt is the prompt that the
+// newWriter returns the writer of an answer. For a chat, prompt is the prompt that the
 // model replies to, and nil otherwise.
-func (o *options) writer(m *Model, prompt *chat.Prompt) writer {
-	w := writer{stops: tokenizer.NewStops(o.stop, o.indent), sorted: o.sorted}
+func newWriter(o *ask.Options, m *ask.Model, prompt *chat.Prompt) writer {
+	w := writer{stops: tokenizer.NewStops(o.Stop, o.Indent), sorted: o.Sorted}
 	if prompt == nil {
-		w.text = m.Tokenizer.NewStream(o.form.lazy.marks(m)...)
+		w.text = m.Tokenizer.NewStream(o.Form.Lazy.Marks(m)...)
 		return w
 	}
-	w.text = m.Tokenizer.NewStream(slices.Concat(prompt.Marks(), o.form.lazy.marks(m))...)
-	switch w.reply = prompt.Reply(); o.thinking {
+	w.text = m.Tokenizer.NewStream(slices.Concat(prompt.Marks(), o.Form.Lazy.Marks(m))...)
+	switch w.reply = prompt.Reply(); o.Thinking {
 	case "none":
 		w.reply.KeepReasoning()
 	case "deepseek-legacy":

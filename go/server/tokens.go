@@ -4,6 +4,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 	"github.com/quern-llm/quern/go/tokenizer"
@@ -36,11 +37,11 @@ type (
 // A tokenizeQuery is a request to /tokenize.
 type tokenizeQuery struct {
 	content, prompt                     *string
-	addSpecial                          option
+	addSpecial                          ask.Option
 	parseSpecial, withPieces, withTexts bool
 }
 
-func newTokenizeQuery(*Model) *tokenizeQuery { return &tokenizeQuery{parseSpecial: true} }
+func newTokenizeQuery(*ask.Model) *tokenizeQuery { return &tokenizeQuery{parseSpecial: true} }
 
 func (q *tokenizeQuery) Fields() []field.Field {
 	return []field.Field{
@@ -59,9 +60,9 @@ func (q *tokenizeQuery) text() (text string, special bool, err error) {
 	case q.content != nil && q.prompt != nil:
 		return "", false, reply.Invalid("prompt", "given together with content, want one of them")
 	case q.content != nil:
-		return *q.content, q.addSpecial.on, nil
+		return *q.content, q.addSpecial.On, nil
 	case q.prompt != nil:
-		return *q.prompt, q.addSpecial.on || !q.addSpecial.given, nil
+		return *q.prompt, q.addSpecial.On || !q.addSpecial.Given, nil
 	}
 	return "", false, reply.Invalid("content", "missing, want a string")
 }
@@ -111,9 +112,9 @@ func (s *Server) tokenize(req *Request) error {
 }
 
 // A detokenizeQuery is a request to /detokenize.
-type detokenizeQuery struct{ tokens tokenList }
+type detokenizeQuery struct{ tokens ask.TokenList }
 
-func newDetokenizeQuery(*Model) *detokenizeQuery { return &detokenizeQuery{} }
+func newDetokenizeQuery(*ask.Model) *detokenizeQuery { return &detokenizeQuery{} }
 
 func (q *detokenizeQuery) Fields() []field.Field {
 	return []field.Field{field.Required("tokens", &q.tokens, "Token ids.")}
@@ -139,16 +140,16 @@ func (s *Server) detokenize(req *Request) error {
 			return err
 		}
 	}
-	text := m.spell(q.tokens)
+	text := m.Spell(q.tokens)
 	req.Send(content{text, text})
 	return nil
 }
 
 // A templateQuery is a request to /apply-template.
-type templateQuery struct{ conversation }
+type templateQuery struct{ ask.Conversation }
 
-func newTemplateQuery(m *Model) *templateQuery {
-	return filled(m, &templateQuery{newConversation()})
+func newTemplateQuery(m *ask.Model) *templateQuery {
+	return ask.Filled(m, &templateQuery{ask.NewConversation()})
 }
 
 func (s *Server) applyTemplate(req *Request) error {
@@ -157,7 +158,7 @@ func (s *Server) applyTemplate(req *Request) error {
 	if err := req.Read(q); err != nil {
 		return err
 	}
-	prompt, err := q.render(req.Context(), m)
+	prompt, err := q.Render(req.Context(), m)
 	if err != nil {
 		return err
 	}
@@ -172,11 +173,11 @@ func (s *Server) countTokens(req *Request) error {
 	if err := req.Read(q); err != nil {
 		return err
 	}
-	q.conversation.counted = true
-	src, err := q.source(req.Context(), m)
+	q.Conversation.Counted = true
+	src, err := q.Source(req.Context(), m)
 	if err != nil {
 		return err
 	}
-	req.Send(tokenCount{"response.input_tokens", len(src.prompts[0])})
+	req.Send(tokenCount{"response.input_tokens", len(src.Prompts[0])})
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -131,7 +132,7 @@ func (s *Server) memory(req *Request) error {
 		}
 		one := modelMemory{ID: st.Names[0]}
 		if st.Model != nil {
-			one = st.Model.memory()
+			one = useOf(st.Model)
 		}
 		one.State, one.Bytes, one.Leases = st.State.String(), st.Bytes, st.Leases
 		one.Waiting += st.Waiting
@@ -147,10 +148,10 @@ func (s *Server) memory(req *Request) error {
 	return nil
 }
 
-func (m *Model) memory() modelMemory {
+func useOf(m *ask.Model) modelMemory {
 	s := m.Engine.Status()
 	u := modelMemory{
-		ID: m.Name, File: m.Info.Size, Context: m.Ctx, Waiting: s.Queued, Parked: s.Parked, Loaded: float64(m.loaded.Unix()),
+		ID: m.Name, File: m.Info.Size, Context: m.Ctx, Waiting: s.Queued, Parked: s.Parked, Loaded: float64(m.Loaded.Unix()),
 		Restored: s.Counts.RestoredTokens,
 		KV:       kvUseOf(s.KV),
 	}

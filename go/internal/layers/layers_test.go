@@ -24,6 +24,7 @@ var layers = []string{
 	"form hub internal/scripted kvcache measure model/arch sample server/history stream synth",
 	"model",
 	"engine eval server/guard server/host",
+	"server/ask",
 	"bench convert repl server server/telemetry verify",
 	"launch",
 	"cmd/quern",

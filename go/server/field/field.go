@@ -137,3 +137,8 @@ func wants(s Schema) string {
 	}
 	return "an " + kind
 }
+
+// Without returns the fields that have other names than these.
+func Without(fields []Field, names ...string) []Field {
+	return slices.DeleteFunc(fields, func(f Field) bool { return slices.Contains(names, f.Names[0]) })
+}

@@ -176,3 +176,17 @@ func (l *Texts) Value() any { return append([]string{}, *l...) }
 func (l *Texts) Schema() Schema {
 	return Schema{"type": "array", "items": Schema{"type": "string"}}
 }
+
+// Object is a target that takes any object, for its senders' sake.
+type Object struct{}
+
+func (Object) Take(r *Reader) error {
+	if r.Kind() != '{' {
+		return r.Wrong("an object")
+	}
+	_, err := r.Raw()
+	return err
+}
+
+func (Object) Value() any     { return nil }
+func (Object) Schema() Schema { return Schema{"type": "object"} }

@@ -1,46 +1,47 @@
-package server
+package ask
 
 import (
 	"fmt"
 	"math"
 	"strings"
 
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
-// A prompt is a sequence of texts and token ids.
-type prompt []part
+// A Prompt is a sequence of texts and token ids.
+type Prompt []part
 
 // A part is text, or ids where those are not nil.
 type part struct {
-	text string
-	ids  []int32
+	Text string
+	Ids  []int32
 }
 
-// prompts are separate inputs: each has answers of its own.
-type prompts []prompt
+// Prompts are separate inputs: each has answers of its own.
+type Prompts []Prompt
 
 const wantPrompt = "a string, an array of token ids, both mixed, or an array of these"
 
-func (p *prompts) Take(r *field.Reader) (err error) {
-	*p, err = readPrompts(r, maxSequences)
+func (p *Prompts) Take(r *field.Reader) (err error) {
+	*p, err = ReadPrompts(r, MaxSequences)
 	return err
 }
 
-// readPrompts reads one prompt or as many as `most`.
-func readPrompts(r *field.Reader, most int) (all []prompt, err error) {
+// ReadPrompts reads one prompt or as many as `most`.
+func ReadPrompts(r *field.Reader, most int) (all []Prompt, err error) {
 	if r.Kind() != '[' {
 		one, err := readPrompt(r)
-		return []prompt{one}, err
+		return []Prompt{one}, err
 	}
 	// An array of strings and arrays holds several prompts; a number makes it a single
 	// one.
-	var joined prompt
+	var joined Prompt
 	number, nested := false, false
 	err = r.Elements(wantPrompt, func(i int) error {
-		var one prompt
+		var one Prompt
 		var err error
 		switch r.Kind() {
 		case '0':
@@ -67,7 +68,7 @@ func readPrompts(r *field.Reader, most int) (all []prompt, err error) {
 	case err != nil:
 		return nil, err
 	case number:
-		return []prompt{joined}, nil
+		return []Prompt{joined}, nil
 	case len(all) == 0:
 		return nil, reply.Bad("empty, want %s", wantPrompt)
 	case len(all) > most:
@@ -77,7 +78,7 @@ func readPrompts(r *field.Reader, most int) (all []prompt, err error) {
 }
 
 // readPrompt reads one element of an array of prompts.
-func readPrompt(r *field.Reader) (p prompt, err error) {
+func readPrompt(r *field.Reader) (p Prompt, err error) {
 	switch r.Kind() {
 	case '"':
 		return p, p.element(r)
@@ -94,10 +95,10 @@ func readPrompt(r *field.Reader) (p prompt, err error) {
 }
 
 // element reads a string or a token id.
-func (p *prompt) element(r *field.Reader) error {
+func (p *Prompt) element(r *field.Reader) error {
 	if r.Kind() == '"' {
 		s, err := r.Text(wantPrompt)
-		*p = append(*p, part{text: s})
+		*p = append(*p, part{Text: s})
 		return err
 	}
 	if r.Kind() != '0' {
@@ -107,23 +108,23 @@ func (p *prompt) element(r *field.Reader) error {
 	if err := field.Integer(&id, 0, math.MaxInt32).Take(r); err != nil {
 		return err
 	}
-	if len(*p) == 0 || (*p)[len(*p)-1].ids == nil {
+	if len(*p) == 0 || (*p)[len(*p)-1].Ids == nil {
 		*p = append(*p, part{})
 	}
 	last := &(*p)[len(*p)-1]
-	last.ids = append(last.ids, id)
+	last.Ids = append(last.Ids, id)
 	return nil
 }
 
 // readPromptObject reads llama-server's format for text with media.
-func readPromptObject(r *field.Reader) (prompt, error) {
+func readPromptObject(r *field.Reader) (Prompt, error) {
 	const want = `an object with "prompt_string"`
-	var p prompt
+	var p Prompt
 	err := r.Members(want, func(name string) error {
 		switch name {
 		case "prompt_string":
 			s, err := r.Text("a string")
-			p = prompt{{text: s}}
+			p = Prompt{{Text: s}}
 			return field.Within(name, err)
 		case "multimodal_data":
 			v, err := r.Raw()
@@ -141,9 +142,9 @@ func readPromptObject(r *field.Reader) (prompt, error) {
 	return p, err
 }
 
-func (p *prompts) Value() any { return nil }
+func (p *Prompts) Value() any { return nil }
 
-func (p *prompts) Schema() field.Schema {
+func (p *Prompts) Schema() field.Schema {
 	s := field.Schema{"type": "string"}
 	id := field.Schema{"type": "integer", "minimum": 0}
 	object := field.Schema{"type": "object", "required": []string{"prompt_string"}, "properties": field.Schema{"prompt_string": s}}
@@ -153,23 +154,23 @@ func (p *prompts) Schema() field.Schema {
 	}}
 }
 
-// encode returns the tokens of a prompt. Only text at the beginning gets BOS.
-func (p prompt) encode(m *Model) ([]int32, error) { return p.encodeAs(m, "prompt") }
+// Encode returns the tokens of a prompt. Only text at the beginning gets BOS.
+func (p Prompt) Encode(m *Model) ([]int32, error) { return p.EncodeAs(m, "prompt") }
 
-// encodeAs is encode for the field of that name.
-func (p prompt) encodeAs(m *Model, name string) ([]int32, error) {
+// EncodeAs is encode for the field of that name.
+func (p Prompt) EncodeAs(m *Model, name string) ([]int32, error) {
 	var ids []int32
 	for i, part := range p {
-		for at, id := range part.ids {
+		for at, id := range part.Ids {
 			if int(id) >= m.Tokenizer.Len() {
 				return nil, reply.Invalid(name, "element %d: token %d is not in the vocabulary, want 0 to %d", at, id, m.Tokenizer.Len()-1)
 			}
 		}
-		if part.ids != nil {
-			ids = append(ids, part.ids...)
+		if part.Ids != nil {
+			ids = append(ids, part.Ids...)
 			continue
 		}
-		more, err := m.encode(part.text, tokenizer.Options{NoSpecial: i > 0, ParseSpecial: true}, len(ids))
+		more, err := m.Encode(part.Text, tokenizer.Options{NoSpecial: i > 0, ParseSpecial: true}, len(ids))
 		if err != nil {
 			return nil, err
 		}
@@ -190,27 +191,27 @@ func (m *Model) begunAs(ids []int32, name string) ([]int32, error) {
 	return ids, nil
 }
 
-// size is what a prompt holds: token ids, and the bytes of its texts.
-func (p prompt) size() (n struct{ ids, bytes int }) {
+// Size is what a prompt holds: token ids, and the bytes of its texts.
+func (p Prompt) Size() (n struct{ Ids, Bytes int }) {
 	for _, part := range p {
-		n.ids += len(part.ids)
-		n.bytes += len(part.text)
+		n.Ids += len(part.Ids)
+		n.Bytes += len(part.Text)
 	}
 	return n
 }
 
 // String is the prompt as an answer echoes it: the client's own text, if it is text.
-func (p prompt) String(m *Model) string {
+func (p Prompt) String(m *Model) string {
 	out := ""
 	for _, part := range p {
-		out += part.text + m.Tokenizer.Detokenize(part.ids, false)
+		out += part.Text + m.Tokenizer.Detokenize(part.Ids, false)
 	}
 	return out
 }
 
-// spell returns the text of tokens as llama-server echoes it: including special tokens,
+// Spell returns the text of tokens as llama-server echoes it: including special tokens,
 // and the space that a vocabulary prepends.
-func (m *Model) spell(ids []int32) string {
+func (m *Model) Spell(ids []int32) string {
 	var b strings.Builder
 	for _, id := range ids {
 		b.Write(m.Tokenizer.Piece(id, true))
@@ -218,11 +219,11 @@ func (m *Model) spell(ids []int32) string {
 	return b.String()
 }
 
-// tokenList is the tokens field of /detokenize.
-type tokenList []int32
+// TokenList is the tokens field of /detokenize.
+type TokenList []int32
 
-func (l *tokenList) Take(r *field.Reader) error {
-	*l = tokenList{}
+func (l *TokenList) Take(r *field.Reader) error {
+	*l = TokenList{}
 	return r.Elements("an array of token ids", func(i int) error {
 		var id int32
 		err := field.Integer(&id, 0, math.MaxInt32).Take(r)
@@ -231,8 +232,26 @@ func (l *tokenList) Take(r *field.Reader) error {
 	})
 }
 
-func (l *tokenList) Value() any { return []int32(*l) }
+func (l *TokenList) Value() any { return []int32(*l) }
 
-func (l *tokenList) Schema() field.Schema {
+func (l *TokenList) Schema() field.Schema {
 	return field.Schema{"type": "array", "items": field.Schema{"type": "integer", "minimum": 0}, "description": "an array of token ids"}
 }
+
+func PromptField(p *Prompts) field.Field {
+	return field.Required("prompt", p, "What to continue: text, token ids, both mixed, or an array of these for several answers.")
+}
+
+// Encode returns the tokens of a text that follows so many others in a prompt. A text that is much too long for the
+// context is not encoded: its error says how many tokens there are at least.
+func (m *Model) Encode(text string, o tokenizer.Options, before int) ([]int32, error) {
+	most := max(countedContexts*m.Ctx-before, m.Ctx, 1)
+	ids, least := m.Tokenizer.EncodeUpTo(most, text, o)
+	if least > most {
+		return nil, &engine.TooLongError{Prompt: before + least, Ctx: m.Ctx, Least: true}
+	}
+	return ids, nil
+}
+
+// countedContexts is how many contexts of tokens are counted exactly, for clients that shorten what is too long.
+const countedContexts = 4

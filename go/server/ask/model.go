@@ -1,13 +1,16 @@
-package server
+package ask
 
 import (
 	"context"
 	"io"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/form"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model/arch"
 	"github.com/quern-llm/quern/go/sample"
@@ -73,12 +76,12 @@ type Model struct {
 
 	Info ModelInfo
 
-	adapters   *adapters // set by Add
-	loaded     time.Time
+	LoRA       *Adapters // set by Add
+	Loaded     time.Time
 	vocabulary func() *constrain.Vocabulary // computed on first use
-	grammars   func() uint64                // bytes that automata for it take
+	Grammars   func() uint64                // bytes that automata for it take
 	samplers   *sample.Vocabulary
-	fim        fimTokens
+	gap        fimTokens
 }
 
 // ModelInfo is what the API reports about a model.
@@ -93,5 +96,29 @@ type ModelInfo struct {
 	Size      uint64 `json:"size"` // bytes of weights
 }
 
-// slots is how many sequences can run at a time.
-func (m *Model) slots() int { return len(m.Engine.Status().Slots) }
+// Slots is how many sequences can run at a time.
+func (m *Model) Slots() int { return len(m.Engine.Status().Slots) }
+
+// Complete sets the derived fields.
+func (m *Model) Complete() {
+	m.Loaded = time.Now()
+	m.LoRA = &Adapters{}
+	for i := range m.Adapters {
+		m.LoRA.list = append(m.LoRA.list, &m.Adapters[i])
+	}
+	m.gap = FindFIM(m.Tokenizer, m.Metadata)
+	m.samplers = sample.NewVocabulary(m.Tokenizer)
+	tok := m.Tokenizer
+	var used atomic.Pointer[constrain.Vocabulary]
+	m.vocabulary = sync.OnceValue(func() *constrain.Vocabulary {
+		v := form.Vocabulary(tok)
+		used.Store(v)
+		return v
+	})
+	m.Grammars = func() uint64 {
+		if v := used.Load(); v != nil {
+			return v.CachedBytes()
+		}
+		return 0
+	}
+}

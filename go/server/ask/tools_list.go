@@ -1,4 +1,4 @@
-package server
+package ask
 
 import (
 	stdjson "encoding/json" // for the type of chat's values
@@ -10,56 +10,57 @@ import (
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/grammar"
 	"github.com/quern-llm/quern/go/server/field"
+	"github.com/quern-llm/quern/go/server/reply"
 )
 
-// A tool is a function that the model may call.
-type tool struct {
+// A Tool is a function that the model may call.
+type Tool struct {
 	chat.Tool
 	raw    stdjson.RawMessage // as the template is given it
 	custom bool               // its only argument is a text, its input
 	input  *grammar.Grammar   // what that may be; nil: any text
 }
 
-// tools is a list of them.
-type tools struct {
-	list       []tool
-	old        bool // they came as functions
+// Tools is a list of them.
+type Tools struct {
+	list       []Tool
+	Old        bool // they came as functions
 	new, twice bool
 }
 
-// maxTools bounds what a template has to render.
-const maxTools = 1024
+// MaxTools bounds what a template has to render.
+const MaxTools = 1024
 
 const wantTools = `an array of tools such as {"type": "function", "function": {"name": "get_time"}}`
 
-func (l *tools) Take(r *field.Reader) error {
-	l.twice, l.new = l.old, true
-	return l.read(r, wantTools, readTool)
+func (l *Tools) Take(r *field.Reader) error {
+	l.twice, l.new = l.Old, true
+	return l.Read(r, wantTools, readTool)
 }
 
-func (l *tools) read(r *field.Reader, want string, one func(r *field.Reader) (tool, error)) error {
-	l.list = []tool{}
+func (l *Tools) Read(r *field.Reader, want string, one func(r *field.Reader) (Tool, error)) error {
+	l.list = []Tool{}
 	return r.Elements(want, func(i int) error {
 		t, err := one(r)
 		if err == nil {
-			err = l.add(t)
+			err = l.Add(t)
 		}
 		return field.Within(fmt.Sprintf("element %d", i), err)
 	})
 }
 
-func (l *tools) add(t tool) error {
+func (l *Tools) Add(t Tool) error {
 	switch {
 	case l.has(t.Name):
 		return fmt.Errorf("a second tool with the name %s", field.Quote(t.Name))
-	case len(l.list) == maxTools:
-		return fmt.Errorf("more than %d tools", maxTools)
+	case len(l.list) == MaxTools:
+		return fmt.Errorf("more than %d tools", MaxTools)
 	}
 	l.list = append(l.list, t)
 	return nil
 }
 
-func (l *tools) has(name string) bool {
+func (l *Tools) has(name string) bool {
 	for _, t := range l.list {
 		if t.Name == name {
 			return true
@@ -69,7 +70,7 @@ func (l *tools) has(name string) bool {
 }
 
 // readTool reads a tool of a list.
-func readTool(r *field.Reader) (t tool, err error) {
+func readTool(r *field.Reader) (t Tool, err error) {
 	kind, function, custom := "", false, false
 	err = r.Members("an object", func(name string) error {
 		var err error
@@ -104,7 +105,7 @@ func readTool(r *field.Reader) (t tool, err error) {
 
 // readFunction reads the definition of a function. What the template is given has no
 // member that only the server heeds, and parameters in any case.
-func readFunction(r *field.Reader) (t tool, err error) {
+func readFunction(r *field.Reader) (t Tool, err error) {
 	var members []string
 	err = r.Members("an object with a name", func(name string) error {
 		var err error
@@ -132,7 +133,7 @@ func readFunction(r *field.Reader) (t tool, err error) {
 		default:
 			v, err = r.Raw()
 		}
-		members = append(members, quoteJSON(name)+": "+string(v))
+		members = append(members, QuoteJSON(name)+": "+string(v))
 		return field.Within(name, err)
 	})
 	switch {
@@ -147,7 +148,7 @@ func readFunction(r *field.Reader) (t tool, err error) {
 	return t, nil
 }
 
-func quoteJSON(s string) string {
+func QuoteJSON(s string) string {
 	b, _ := jsontext.AppendQuote(nil, s) // fails for no text of a body
 	return string(b)
 }
@@ -167,10 +168,10 @@ func goodName(name string) error {
 	return nil
 }
 
-func (l *tools) Value() any { return nil }
+func (l *Tools) Value() any { return nil }
 
-func (l *tools) Schema() field.Schema {
-	return field.Schema{"type": "array", "maxItems": maxTools, "items": field.Schema{
+func (l *Tools) Schema() field.Schema {
+	return field.Schema{"type": "array", "maxItems": MaxTools, "items": field.Schema{
 		"type": "object", "anyOf": []field.Schema{{"required": []string{"function"}}, {"required": []string{"type", "custom"}}},
 		"properties": field.Schema{"type": field.Schema{"type": "string"}, "function": functionSchema(), "custom": customSchema()},
 	}}
@@ -184,16 +185,30 @@ func functionSchema() field.Schema {
 	}}
 }
 
-// bareTools is the field functions, OpenAI's older form of tools.
-type bareTools struct{ to *tools }
+// BareTools is the field functions, OpenAI's older form of tools.
+type BareTools struct{ to *Tools }
 
-func (b bareTools) Take(r *field.Reader) error {
-	b.to.twice, b.to.old = b.to.new, true
-	return b.to.read(r, `an array of functions such as {"name": "get_time"}`, readFunction)
+func (b BareTools) Take(r *field.Reader) error {
+	b.to.twice, b.to.Old = b.to.new, true
+	return b.to.Read(r, `an array of functions such as {"name": "get_time"}`, readFunction)
 }
 
-func (b bareTools) Value() any { return nil }
+func (b BareTools) Value() any { return nil }
 
-func (b bareTools) Schema() field.Schema {
-	return field.Schema{"type": "array", "maxItems": maxTools, "items": functionSchema()}
+func (b BareTools) Schema() field.Schema {
+	return field.Schema{"type": "array", "maxItems": MaxTools, "items": functionSchema()}
+}
+
+// NewTool returns a function that the model may call.
+func NewTool(name, description string, parameters jsontext.Value, strict bool) (Tool, error) {
+	v, err := reply.Encode(struct {
+		Name        string         `json:"name"`
+		Description string         `json:"description,omitzero"`
+		Parameters  jsontext.Value `json:"parameters,omitzero"`
+		Strict      bool           `json:"strict,omitzero"`
+	}{name, description, parameters, strict})
+	if err != nil {
+		return Tool{}, err
+	}
+	return readFunction(field.NewReader(v))
 }

@@ -1,4 +1,4 @@
-package server
+package ask
 
 import (
 	"cmp"
@@ -13,78 +13,78 @@ import (
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
-// held is the form that an answer is held to. Several fields give one, of which a request
+// Held is the form that an answer is held to. Several fields give one, of which a request
 // may have one.
-type held struct {
+type Held struct {
 	form.Form
 	param string // the field that gave it; empty: none did
 	usual bool   // it is the server's default, which a request's replaces
-	lazy  lazy
+	Lazy  lazy
 
 	constraint constrain.Constraint // set by settle; each answer gets a fork
 }
 
-// give sets the form to what a field has.
-func (f *held) give(param string, kind form.Kind, text string) error {
+// Give sets the form to what a field has.
+func (f *Held) Give(param string, kind form.Kind, text string) error {
 	if f.param != "" && !f.usual {
 		return fmt.Errorf("given together with %s, want one of them", f.param)
 	}
-	*f = held{Form: form.Form{Kind: kind, Text: text, Space: f.Space, Compact: f.Compact}, param: param, lazy: f.lazy}
+	*f = Held{Form: form.Form{Kind: kind, Text: text, Space: f.Space, Compact: f.Compact}, param: param, Lazy: f.Lazy}
 	return nil
 }
 
-// anyObject is the schema of a JSON object.
-const anyObject = `{"type":"object"}`
+// AnyObject is the schema of a JSON object.
+const AnyObject = `{"type":"object"}`
 
-func (f *held) Fields() []field.Field {
-	return append(f.lazy.Fields(), []field.Field{
-		field.Setting("grammar", formText{f, "grammar", form.Grammar, "a grammar"}, "Holds the answer to a grammar, in GBNF or Lark."),
-		field.Input("json_schema", formSchema{f, "json_schema", false}, "Holds the answer to a JSON schema."),
-		field.Input("guided_json", formSchema{f, "guided_json", true}, "The same as json_schema; it may be a string of JSON too."),
-		field.Input("guided_regex", formText{f, "guided_regex", form.Regex, "a regular expression"}, "The whole answer matches this regular expression."),
-		field.Input("guided_choice", formChoice{f, "guided_choice"}, "The answer is one of these texts, unless max_tokens ends it before."),
-		field.Input("guided_grammar", formText{f, "guided_grammar", form.Grammar, "a grammar"}, "The same as grammar."),
+func (f *Held) Fields() []field.Field {
+	return append(f.Lazy.Fields(), []field.Field{
+		field.Setting("grammar", FormText{f, "grammar", form.Grammar, "a grammar"}, "Holds the answer to a grammar, in GBNF or Lark."),
+		field.Input("json_schema", FormSchema{f, "json_schema", false}, "Holds the answer to a JSON schema."),
+		field.Input("guided_json", FormSchema{f, "guided_json", true}, "The same as json_schema; it may be a string of JSON too."),
+		field.Input("guided_regex", FormText{f, "guided_regex", form.Regex, "a regular expression"}, "The whole answer matches this regular expression."),
+		field.Input("guided_choice", FormChoice{f, "guided_choice"}, "The answer is one of these texts, unless max_tokens ends it before."),
+		field.Input("guided_grammar", FormText{f, "guided_grammar", form.Grammar, "a grammar"}, "The same as grammar."),
 		field.Input("guided_whitespace_pattern", field.Text(&f.Space), "A regular expression of the white space between the parts of JSON."),
-		field.Input("structured_outputs", structured{f}, "One of choice, regex, json, json_object, grammar and structural_tag, as the fields with guided_ have them."),
+		field.Input("structured_outputs", Structured{f}, "One of choice, regex, json, json_object, grammar and structural_tag, as the fields with guided_ have them."),
 	}...)
 }
 
-// formText is a field with the text of a form.
-type formText struct {
-	f     *held
+// FormText is a field with the text of a form.
+type FormText struct {
+	f     *Held
 	param string
 	kind  form.Kind
 	what  string
 }
 
-func (t formText) Take(r *field.Reader) error {
+func (t FormText) Take(r *field.Reader) error {
 	s, err := r.Text(t.what)
 	if err != nil || s == "" {
 		return err
 	}
-	return t.f.give(t.param, t.kind, s)
+	return t.f.Give(t.param, t.kind, s)
 }
 
-func (t formText) Value() any {
+func (t FormText) Value() any {
 	if t.f.param == t.param {
 		return t.f.Text
 	}
 	return ""
 }
 
-func (t formText) Schema() field.Schema { return field.Schema{"type": "string"} }
+func (t FormText) Schema() field.Schema { return field.Schema{"type": "string"} }
 
-// formSchema is a field with a JSON schema.
-type formSchema struct {
-	f      *held
-	param  string
-	quoted bool // it may be a string of JSON
+// FormSchema is a field with a JSON schema.
+type FormSchema struct {
+	F      *Held
+	Param  string
+	Quoted bool // it may be a string of JSON
 }
 
-func (s formSchema) Take(r *field.Reader) error {
+func (s FormSchema) Take(r *field.Reader) error {
 	text := ""
 	switch k := r.Kind(); {
-	case k == '"' && s.quoted:
+	case k == '"' && s.Quoted:
 		var err error
 		if text, err = r.Text("a JSON schema"); err != nil {
 			return err
@@ -98,22 +98,22 @@ func (s formSchema) Take(r *field.Reader) error {
 		}
 		text = string(v)
 	}
-	return s.f.give(s.param, form.Schema, text)
+	return s.F.Give(s.Param, form.Schema, text)
 }
 
-func (s formSchema) Value() any { return nil }
+func (s FormSchema) Value() any { return nil }
 
-func (s formSchema) Schema() field.Schema {
+func (s FormSchema) Schema() field.Schema {
 	types := []string{"object", "boolean"}
-	if s.quoted {
+	if s.Quoted {
 		types = append(types, "string")
 	}
 	return field.Schema{"type": types, "description": "a JSON schema"}
 }
 
-// formChoice is a field with texts of which the answer is one.
-type formChoice struct {
-	f     *held
+// FormChoice is a field with texts of which the answer is one.
+type FormChoice struct {
+	f     *Held
 	param string
 }
 
@@ -123,7 +123,7 @@ const (
 	maxChoiceBytes = 1 << 20 // of all together
 )
 
-func (c formChoice) Take(r *field.Reader) error {
+func (c FormChoice) Take(r *field.Reader) error {
 	var list field.Texts
 	if err := list.Take(r); err != nil {
 		return err
@@ -140,21 +140,21 @@ func (c formChoice) Take(r *field.Reader) error {
 	if total > maxChoiceBytes {
 		return fmt.Errorf("the choices have %d bytes, want at most %d", total, maxChoiceBytes)
 	}
-	err := c.f.give(c.param, form.Choice, "")
+	err := c.f.Give(c.param, form.Choice, "")
 	c.f.Choices = list
 	return err
 }
 
-func (c formChoice) Value() any { return []string{} }
+func (c FormChoice) Value() any { return []string{} }
 
-func (c formChoice) Schema() field.Schema {
+func (c FormChoice) Schema() field.Schema {
 	return field.Schema{"type": "array", "items": field.Schema{"type": "string"}, "minItems": 1, "maxItems": maxChoices}
 }
 
-// structured is the object in which vLLM's clients send a form.
-type structured struct{ f *held }
+// Structured is the object in which vLLM's clients send a form.
+type Structured struct{ f *Held }
 
-func (s structured) Take(r *field.Reader) error {
+func (s Structured) Take(r *field.Reader) error {
 	return r.Members("an object", func(name string) error {
 		if r.Kind() == 'n' {
 			_, err := r.Raw()
@@ -165,13 +165,13 @@ func (s structured) Take(r *field.Reader) error {
 		is := false
 		switch name {
 		case "choice":
-			to = formChoice{s.f, param}
+			to = FormChoice{s.f, param}
 		case "regex":
-			to = formText{s.f, param, form.Regex, "a regular expression"}
+			to = FormText{s.f, param, form.Regex, "a regular expression"}
 		case "grammar":
-			to = formText{s.f, param, form.Grammar, "a grammar"}
+			to = FormText{s.f, param, form.Grammar, "a grammar"}
 		case "json":
-			to = formSchema{s.f, param, true}
+			to = FormSchema{s.f, param, true}
 		case "structural_tag":
 			to = formTags{s.f, param}
 		case "whitespace_pattern":
@@ -185,7 +185,7 @@ func (s structured) Take(r *field.Reader) error {
 		switch {
 		case err != nil || !is:
 		case name == "json_object":
-			err = s.f.give(param, form.Schema, anyObject)
+			err = s.f.Give(param, form.Schema, AnyObject)
 		case name == "disable_any_whitespace":
 			s.f.Compact = true
 		case name == "disable_additional_properties":
@@ -195,36 +195,36 @@ func (s structured) Take(r *field.Reader) error {
 	})
 }
 
-func (s structured) Value() any { return map[string]any{} }
+func (s Structured) Value() any { return map[string]any{} }
 
-func (s structured) Schema() field.Schema {
+func (s Structured) Schema() field.Schema {
 	null := func(sub field.Schema) field.Schema {
 		return field.Schema{"anyOf": []field.Schema{sub, {"type": "null"}}}
 	}
 	return field.Schema{"type": "object", "properties": field.Schema{
-		"choice": null(formChoice{}.Schema()), "regex": null(field.Schema{"type": "string"}), "grammar": null(field.Schema{"type": "string"}),
-		"json": null(formSchema{quoted: true}.Schema()), "json_object": null(field.Schema{"type": "boolean"}), "structural_tag": null(formTags{}.Schema()),
+		"choice": null(FormChoice{}.Schema()), "regex": null(field.Schema{"type": "string"}), "grammar": null(field.Schema{"type": "string"}),
+		"json": null(FormSchema{Quoted: true}.Schema()), "json_object": null(field.Schema{"type": "boolean"}), "structural_tag": null(formTags{}.Schema()),
 		"whitespace_pattern": null(field.Schema{"type": "string"}), "disable_any_whitespace": null(field.Schema{"type": "boolean"}),
 	}}
 }
 
-// responseFormat is OpenAI's field for a form.
-func responseFormat(f *held) field.Field {
-	return field.Input("response_format", responseForm{f, "response_format"},
+// ResponseFormat is OpenAI's field for a form.
+func ResponseFormat(f *Held) field.Field {
+	return field.Input("response_format", ResponseForm{f, "response_format"},
 		`Holds the answer to a form: {"type": "json_schema", "json_schema": {"schema": {...}}}, {"type": "json_object"}, with a schema or without, or {"type": "text"}.`)
 }
 
 const wantResponseForm = "one of text, json_object, json_schema, structural_tag"
 
-// responseForm is its target, which other APIs have under other names.
-type responseForm struct {
-	f     *held
-	param string
+// ResponseForm is its target, which other APIs have under other names.
+type ResponseForm struct {
+	F     *Held
+	Param string
 }
 
-func (t responseForm) Take(r *field.Reader) error {
-	param, kind := t.param, ""
-	var inner held // the schema
+func (t ResponseForm) Take(r *field.Reader) error {
+	param, kind := t.Param, ""
+	var inner Held // the schema
 	from := r.Offset()
 	err := r.Members("an object with a type", func(name string) error {
 		if r.Kind() == 'n' {
@@ -236,16 +236,16 @@ func (t responseForm) Take(r *field.Reader) error {
 		case "type":
 			kind, err = r.Text("a string")
 		case "schema":
-			err = formSchema{&inner, "schema", false}.Take(r)
+			err = FormSchema{&inner, "schema", false}.Take(r)
 		case "value": // as TGI has it
-			err = formSchema{&inner, "value", false}.Take(r)
+			err = FormSchema{&inner, "value", false}.Take(r)
 		case "json_schema":
 			err = r.Members("an object with a schema", func(name string) error {
 				if name != "schema" || r.Kind() == 'n' {
 					_, err := r.Raw()
 					return err
 				}
-				return field.Within(name, formSchema{&inner, "json_schema", false}.Take(r))
+				return field.Within(name, FormSchema{&inner, "json_schema", false}.Take(r))
 			})
 		default:
 			_, err = r.Raw()
@@ -260,25 +260,25 @@ func (t responseForm) Take(r *field.Reader) error {
 		return nil
 	case "json_object":
 		if inner.Text == "" {
-			inner.Text = anyObject
+			inner.Text = AnyObject
 		}
-		return t.f.give(param, form.Schema, inner.Text)
+		return t.F.Give(param, form.Schema, inner.Text)
 	case "json_schema":
 		if inner.Text == "" {
 			return errors.New("json_schema: schema: missing, want a JSON schema")
 		}
-		return t.f.give(param, form.Schema, inner.Text)
+		return t.F.Give(param, form.Schema, inner.Text)
 	case "structural_tag":
-		return t.f.give(param, form.Tags, string(r.Since(from)))
+		return t.F.Give(param, form.Tags, string(r.Since(from)))
 	case "":
 		return errors.New("type: missing, want " + wantResponseForm)
 	}
 	return fmt.Errorf("type: the string %s, want %s", field.Quote(kind), wantResponseForm)
 }
 
-func (t responseForm) Value() any { return nil }
+func (t ResponseForm) Value() any { return nil }
 
-func (t responseForm) Schema() field.Schema {
+func (t ResponseForm) Schema() field.Schema {
 	return field.Schema{"type": "object", "required": []string{"type"}, "properties": field.Schema{
 		"type":        field.Schema{"type": "string", "enum": []string{"text", "json_object", "json_schema", "structural_tag"}},
 		"json_schema": field.Schema{"type": []string{"object", "null"}, "properties": field.Schema{"schema": field.Schema{"type": []string{"object", "boolean", "null"}}}},
@@ -287,19 +287,19 @@ func (t responseForm) Schema() field.Schema {
 	}}
 }
 
-// settle makes the constraint. Reasoning before the answer is free, and so is text before
+// Settle makes the constraint. Reasoning before the answer is free, and so is text before
 // calls of tools, where there is no form. Where the tools' schemas are too much to compile, the
 // arguments of those that are not strict are any objects.
-func (f *held) settle(m *Model, from source, ends bool) error {
-	f.lazy.apply(&f.Form)
+func (f *Held) Settle(m *Model, from Source, ends bool) error {
+	f.Lazy.apply(&f.Form)
 	if f.param == "" && from.calls == nil {
 		return nil
 	}
-	a, err := f.compile(m, from.chat, from.calls)
+	a, err := f.compile(m, from.Chat, from.calls)
 	if err != nil && from.calls != nil {
 		loose := *from.calls
 		loose.Loose = true
-		if b, worse := f.compile(m, from.chat, &loose); worse == nil {
+		if b, worse := f.compile(m, from.Chat, &loose); worse == nil {
 			a, err = b, nil
 		}
 	}
@@ -311,7 +311,7 @@ func (f *held) settle(m *Model, from source, ends bool) error {
 }
 
 // compile returns the automaton of answers to a prompt, nil: of texts.
-func (f *held) compile(m *Model, prompt *chat.Prompt, calls *chat.CallRule) (*constrain.Automaton, error) {
+func (f *Held) compile(m *Model, prompt *chat.Prompt, calls *chat.CallRule) (*constrain.Automaton, error) {
 	var held *form.Form
 	if f.param != "" {
 		held = &f.Form

@@ -1,4 +1,4 @@
-package server
+package ask
 
 import (
 	"math"
@@ -15,19 +15,19 @@ const randomSeed = 1<<32 - 1
 
 // sampling holds the fields that control how tokens are chosen.
 type sampling struct {
-	params    sample.Params
+	Params    sample.Params
 	seed      int64
-	samplers  samplerList
-	bias      biases
-	ignoreEOS bool
-	lora      adapterUses
-	breakers  breakers
-	form      held
+	samplers  SamplerList
+	Bias      Biases
+	IgnoreEOS bool
+	LoRA      AdapterUses
+	breakers  Breakers
+	Form      Held
 }
 
 func newSampling(m *Model) sampling {
 	s := sampling{
-		params: m.Sampling, seed: -1, samplers: samplerList{letters: m.Sampling.Chain}, breakers: breakers{sample.DefaultBreakers},
+		Params: m.Sampling, seed: -1, samplers: SamplerList{letters: m.Sampling.Chain}, breakers: Breakers{sample.DefaultBreakers},
 	}
 	if m.Seed != nil {
 		s.seed = int64(*m.Seed)
@@ -36,7 +36,7 @@ func newSampling(m *Model) sampling {
 }
 
 func (s *sampling) Fields() []field.Field {
-	p := &s.params
+	p := &s.Params
 	return []field.Field{
 		field.Setting("temperature", field.Float(&p.Temp, -100, 100), "Divides the logits; 0 or less takes the likeliest token."),
 		field.Setting("top_k", field.Integer(&p.TopK, -1, math.MaxInt32), "Choose among so many of the likeliest tokens; 0 or -1 is all."),
@@ -47,8 +47,8 @@ func (s *sampling) Fields() []field.Field {
 		field.Setting("repeat_last_n", field.Integer(&p.RepeatLastN, -1, 1<<24), "Tokens that the penalties look back at; 0 is none, -1 all."),
 		field.Setting("presence_penalty", field.Float(&p.PresencePenalty, -100, 100), "Taken off the logit of each token seen."),
 		field.Setting("frequency_penalty", field.Float(&p.FrequencyPenalty, -100, 100), "The same, for each time it was seen."),
-		field.Setting("logit_bias", &s.bias, "Added to the logits of tokens, given by id or by text; false bans them."),
-		field.Setting("ignore_eos", field.Boolean(&s.ignoreEOS), "Go on where the model would end."),
+		field.Setting("logit_bias", &s.Bias, "Added to the logits of tokens, given by id or by text; false bans them."),
+		field.Setting("ignore_eos", field.Boolean(&s.IgnoreEOS), "Go on where the model would end."),
 		field.Setting("samplers", &s.samplers, "Which samplers are used, in their order; one may be there twice."),
 		field.Setting("min_keep", field.Integer(&p.MinKeep, 0, math.MaxInt32), "Least tokens that typical, top-p, min-p and XTC leave."),
 		field.Setting("dynatemp_range", field.Float(&p.DynRange, -100, 100), "The temperature is higher or lower by up to this, by the entropy; 0 or less is not."),
@@ -67,13 +67,13 @@ func (s *sampling) Fields() []field.Field {
 		field.Setting("mirostat_eta", field.Float(&p.MirostatEta, 0, 100), "How fast Mirostat corrects it."),
 		field.Setting("adaptive_target", field.Float(&p.AdaptiveTarget, -100, 1), "Choose tokens of about this probability; less than 0 does not. Where samplers are listed, adaptive_p has to be one of them."),
 		field.Setting("adaptive_decay", field.Float(&p.AdaptiveDecay, 0, 0.99), "How much of what was chosen before counts for that, for each token."),
-		field.Setting("lora", &s.lora, "LoRA adapters, by id, and their scales; others are not used. By default as /lora-adapters has them, or the one that the request names as its model."),
+		field.Setting("lora", &s.LoRA, "LoRA adapters, by id, and their scales; others are not used. By default as /lora-adapters has them, or the one that the request names as its model."),
 	}
 }
 
 // settle resolves special values of the fields.
 func (s *sampling) settle(m *Model) error {
-	p := &s.params
+	p := &s.Params
 	p.Temp, p.TypicalP = max(p.Temp, 0), min(p.TypicalP, 1)
 	if p.DryBase < 1 {
 		p.DryBase = max(m.Sampling.DryBase, 1)
@@ -85,12 +85,12 @@ func (s *sampling) settle(m *Model) error {
 	if strings.ContainsRune(p.Chain, 'i') {
 		p.Infill = m.samplers.Infill()
 	}
-	if err := s.params.Validate(); err != nil {
+	if err := s.Params.Validate(); err != nil {
 		return reply.Bad("%v", err)
 	}
 	if s.seed == -1 || s.seed == randomSeed {
 		s.seed = int64(rand.Uint32N(randomSeed)) // reported, so that the answer can be reproduced
 	}
-	s.params.Seed = uint64(s.seed)
-	return s.bias.settle(m, s.ignoreEOS)
+	s.Params.Seed = uint64(s.seed)
+	return s.Bias.Settle(m, s.IgnoreEOS)
 }

@@ -1,4 +1,4 @@
-package server
+package ask
 
 import (
 	"fmt"
@@ -15,37 +15,37 @@ import (
 // A custom tool is one of OpenAI's whose input is a text. The model is given a function with
 // that text as its only argument.
 
-// A customFormat is what the input of a custom tool may be: any text, or one of a grammar.
-type customFormat struct {
+// A CustomFormat is what the input of a custom tool may be: any text, or one of a grammar.
+type CustomFormat struct {
 	Type       string `json:"type"`
 	Syntax     string `json:"syntax"`
 	Definition string `json:"definition"`
 }
 
-// newCustomTool returns the function that the model is given.
-func newCustomTool(name, description string, f customFormat) (tool, error) {
+// NewCustomTool returns the function that the model is given.
+func NewCustomTool(name, description string, f CustomFormat) (Tool, error) {
 	var held *grammar.Grammar
 	switch f.Type {
 	case "", "text":
 	case "grammar":
 		var err error
 		if held, err = form.Input(f.Syntax, f.Definition); err != nil {
-			return tool{}, reply.Bad("format: %s", oneLine(err))
+			return Tool{}, reply.Bad("format: %s", oneLine(err))
 		}
 		description += fmt.Sprintf("\n\nThe input is of this language (%s):\n%s", f.Syntax, f.Definition)
 	default:
-		return tool{}, reply.Bad("format: type: the string %s, want text or grammar", field.Quote(f.Type))
+		return Tool{}, reply.Bad("format: type: the string %s, want text or grammar", field.Quote(f.Type))
 	}
-	t, err := newTool(name, description, customParameters, false)
+	t, err := NewTool(name, description, customParameters, false)
 	t.custom, t.input = true, held
 	return t, err
 }
 
 var customParameters = jsontext.Value(`{"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"], "additionalProperties": false}`)
 
-// customArguments returns the arguments of a call of a custom tool, as the model writes
+// CustomArguments returns the arguments of a call of a custom tool, as the model writes
 // them.
-func customArguments(input string) string {
+func CustomArguments(input string) string {
 	b, err := reply.Encode(map[string]string{"input": input})
 	if err != nil {
 		return "{}"
@@ -54,67 +54,59 @@ func customArguments(input string) string {
 }
 
 // readCustom reads the definition of a custom tool in a chat.
-func readCustom(r *field.Reader) (tool, error) {
+func readCustom(r *field.Reader) (Tool, error) {
 	var in struct {
 		Name        string `json:"name"`
 		Description string `json:"description"`
 		Format      struct {
 			Type    string       `json:"type"`
-			Grammar customFormat `json:"grammar"`
+			Grammar CustomFormat `json:"grammar"`
 		} `json:"format"`
 	}
 	if r.Kind() != '{' {
-		return tool{}, r.Wrong("an object with a name")
+		return Tool{}, r.Wrong("an object with a name")
 	}
 	if err := r.Decode(&in); err != nil {
-		return tool{}, err
+		return Tool{}, err
 	}
 	if in.Name == "" {
-		return tool{}, fmt.Errorf("name: missing, want a string")
+		return Tool{}, fmt.Errorf("name: missing, want a string")
 	}
 	in.Format.Grammar.Type = in.Format.Type
-	return newCustomTool(in.Name, in.Description, in.Format.Grammar)
+	return NewCustomTool(in.Name, in.Description, in.Format.Grammar)
 }
 
-// A customCall is a call of a custom tool in a chat.
-type customCall struct {
+// A CustomCall is a call of a custom tool in a chat.
+type CustomCall struct {
 	Name  string `json:"name,omitempty"`
 	Input string `json:"input"`
 }
 
-// A chatCall is a call of a tool in a chat, of a function or of a custom tool.
-type chatCall struct {
+// A ChatCall is a call of a tool in a chat, of a function or of a custom tool.
+type ChatCall struct {
 	ID       string         `json:"id,omitempty"`
 	Type     string         `json:"type"`
 	Function *chat.Function `json:"function,omitempty"`
-	Custom   *customCall    `json:"custom,omitempty"`
+	Custom   *CustomCall    `json:"custom,omitempty"`
 }
 
 // toChat returns the call as the model writes it.
-func (c chatCall) toChat() (chat.ToolCall, error) {
+func (c ChatCall) toChat() (chat.ToolCall, error) {
 	out := chat.ToolCall{ID: c.ID, Type: c.Type}
 	switch {
 	case c.Type == "custom" && c.Custom == nil:
 		return out, reply.Bad("custom: missing, want an object with name and input")
 	case c.Type == "custom":
 		out.Type = "function"
-		out.Function = chat.Function{Name: c.Custom.Name, Arguments: chat.Arguments(customArguments(c.Custom.Input))}
+		out.Function = chat.Function{Name: c.Custom.Name, Arguments: chat.Arguments(CustomArguments(c.Custom.Input))}
 	case c.Function != nil:
 		out.Function = *c.Function
 	}
 	return out, nil
 }
 
-// toClient returns a call as the client has its tool.
-func (l *tools) toClient(c chat.ToolCall) chatCall {
-	if l.custom(c.Function.Name) {
-		return chatCall{ID: c.ID, Type: "custom", Custom: &customCall{c.Function.Name, customInput(string(c.Function.Arguments))}}
-	}
-	return chatCall{ID: c.ID, Type: c.Type, Function: &c.Function}
-}
-
-// custom reports whether a tool is a custom one.
-func (l *tools) custom(name string) bool {
+// Custom reports whether a tool is a custom one.
+func (l *Tools) Custom(name string) bool {
 	for _, t := range l.list {
 		if t.Name == name {
 			return t.custom

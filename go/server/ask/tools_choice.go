@@ -1,32 +1,33 @@
-package server
+package ask
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/quern-llm/quern/go/server/field"
 )
 
-// A toolChoice is which tools the model may call, and whether it must.
-type toolChoice struct {
-	mode       string   // none, required, or auto, which "" is too
-	names      []string // nil: any
+// A ToolChoice is which tools the model may call, and whether it must.
+type ToolChoice struct {
+	Mode       string   // none, required, or auto, which "" is too
+	Names      []string // nil: any
 	old        bool     // it came as function_call
 	new, twice bool
 }
 
 const wantChoice = `none, auto, required or {"type": "function", "function": {"name": "get_time"}}`
 
-func (c *toolChoice) Take(r *field.Reader) error {
+func (c *ToolChoice) Take(r *field.Reader) error {
 	c.twice, c.new = c.old, true
-	c.mode, c.names = "", nil
+	c.Mode, c.Names = "", nil
 	if r.Kind() == '"' {
-		return field.OneOf(&c.mode, "none", "auto", "required").Take(r)
+		return field.OneOf(&c.Mode, "none", "auto", "required").Take(r)
 	}
 	return c.object(r, "")
 }
 
 // object reads a choice that is an object: one function, or those that are allowed.
-func (c *toolChoice) object(r *field.Reader, kind string) error {
+func (c *ToolChoice) object(r *field.Reader, kind string) error {
 	one, mode, namespace := "", "", ""
 	var some []string
 	listed := false
@@ -73,7 +74,7 @@ func (c *toolChoice) object(r *field.Reader, kind string) error {
 	case err != nil:
 		return err
 	case kind == "allowed_tools" && listed && len(some) > 0:
-		c.mode, c.names = mode, some
+		c.Mode, c.Names = mode, some
 	case kind == "allowed_tools":
 		return fmt.Errorf("tools: missing or empty, want those that are allowed")
 	case kind != "" && kind != "function" && kind != "custom":
@@ -81,7 +82,7 @@ func (c *toolChoice) object(r *field.Reader, kind string) error {
 	case one == "":
 		return fmt.Errorf("an object without the name of a function, want %s", wantChoice)
 	default:
-		c.mode, c.names = "required", []string{flatName(namespace, one)}
+		c.Mode, c.Names = "required", []string{FlatName(namespace, one)}
 	}
 	return nil
 }
@@ -106,7 +107,7 @@ func readChosen(r *field.Reader) (string, error) {
 	if err == nil && one == "" {
 		err = fmt.Errorf("no name, want that of a function")
 	}
-	return flatName(namespace, one), err
+	return FlatName(namespace, one), err
 }
 
 // readNamespace reads the namespace of a tool that is chosen, which only tools of responses have.
@@ -131,33 +132,41 @@ func readNamed(r *field.Reader) (one string, err error) {
 	return one, err
 }
 
-func (c *toolChoice) Value() any { return nil }
+func (c *ToolChoice) Value() any { return nil }
 
-func (c *toolChoice) Schema() field.Schema {
+func (c *ToolChoice) Schema() field.Schema {
 	return field.Schema{"description": wantChoice, "anyOf": []field.Schema{
 		{"type": "string", "enum": []string{"none", "auto", "required"}}, {"type": "object"},
 	}}
 }
 
-// oldChoice is the field function_call.
-type oldChoice struct{ to *toolChoice }
+// OldChoice is the field function_call.
+type OldChoice struct{ to *ToolChoice }
 
-func (c oldChoice) Take(r *field.Reader) error {
+func (c OldChoice) Take(r *field.Reader) error {
 	c.to.twice, c.to.old = c.to.new, true
-	c.to.mode, c.to.names = "", nil
+	c.to.Mode, c.to.Names = "", nil
 	if r.Kind() == '"' {
-		return field.OneOf(&c.to.mode, "none", "auto").Take(r)
+		return field.OneOf(&c.to.Mode, "none", "auto").Take(r)
 	}
 	one, err := readNamed(r)
 	if err == nil && one == "" {
 		err = fmt.Errorf(`an object without a name, want none, auto or {"name": "get_time"}`)
 	}
-	c.to.mode, c.to.names = "required", []string{one}
+	c.to.Mode, c.to.Names = "required", []string{one}
 	return err
 }
 
-func (c oldChoice) Value() any { return nil }
+func (c OldChoice) Value() any { return nil }
 
-func (c oldChoice) Schema() field.Schema {
+func (c OldChoice) Schema() field.Schema {
 	return field.Schema{"anyOf": []field.Schema{{"type": "string", "enum": []string{"none", "auto"}}, {"type": "object"}}}
+}
+
+// FlatName is the name that the model has for a tool of a namespace.
+func FlatName(namespace, name string) string {
+	if namespace != "" && !strings.HasSuffix(namespace, "_") {
+		namespace += "__"
+	}
+	return namespace + name
 }

@@ -1,4 +1,4 @@
-package server
+package ask
 
 import (
 	"context"
@@ -17,63 +17,63 @@ import (
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
-// A conversation is the input of a chat template.
-type conversation struct {
-	messages messages
-	sent     jsontext.Value // the messages as they are in the body
-	kwargs   templateValues
-	effort   string
-	generate option // add_generation_prompt
-	resume   option // continue_final_message
-	toolbox
-	budget  budget
-	counted bool // the prompt is only counted: no length is refused
+// A Conversation is the input of a chat template.
+type Conversation struct {
+	Messages Messages
+	Sent     jsontext.Value // the messages as they are in the body
+	Kwargs   TemplateValues
+	Effort   string
+	generate Option // add_generation_prompt
+	resume   Option // continue_final_message
+	Toolbox
+	Budget  budget
+	Counted bool // the prompt is only counted: no length is refused
 }
 
-func newConversation() conversation {
-	return conversation{generate: option{on: true}, toolbox: newToolbox(), budget: newBudget()}
+func NewConversation() Conversation {
+	return Conversation{generate: Option{On: true}, Toolbox: newToolbox(), Budget: newBudget()}
 }
 
-func (c *conversation) Fields() []field.Field {
+func (c *Conversation) Fields() []field.Field {
 	return append([]field.Field{
-		field.Required("messages", sentMessages{&c.messages, &c.sent}, "The conversation so far."),
-		field.Setting("chat_template_kwargs", &c.kwargs, "Further variables for the chat template, such as enable_thinking."),
-		field.Setting("reasoning_effort", field.OneOf(&c.effort, efforts...), "For the chat template; none also turns reasoning off."),
+		field.Required("messages", SentMessages{&c.Messages, &c.Sent}, "The conversation so far."),
+		field.Setting("chat_template_kwargs", &c.Kwargs, "Further variables for the chat template, such as enable_thinking."),
+		field.Setting("reasoning_effort", field.OneOf(&c.Effort, Efforts...), "For the chat template; none also turns reasoning off."),
 		field.Setting("add_generation_prompt", &c.generate, "End the prompt with the beginning of the assistant's turn."),
 		field.Setting("continue_final_message", &c.resume, "Go on with the last message, which is the assistant's. By default that is done where the last message is the assistant's."),
-	}, append(c.budget.Fields(), c.toolbox.Fields()...)...)
+	}, append(c.Budget.Fields(), c.Toolbox.Fields()...)...)
 }
 
-// sentMessages are messages of which there is a copy as they were sent.
-type sentMessages struct {
-	*messages
+// SentMessages are messages of which there is a copy as they were sent.
+type SentMessages struct {
+	*Messages
 	sent *jsontext.Value
 }
 
-func (m sentMessages) Take(r *field.Reader) error {
+func (m SentMessages) Take(r *field.Reader) error {
 	from := r.Offset()
-	err := m.messages.Take(r)
+	err := m.Messages.Take(r)
 	*m.sent = r.Since(from)
 	return err
 }
 
-// efforts are the values of reasoning_effort.
-var efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
+// Efforts are the values of reasoning_effort.
+var Efforts = []string{"none", "minimal", "low", "medium", "high", "xhigh", "max"}
 
-// messages are those of a conversation.
-type messages []chat.Message
+// Messages are those of a conversation.
+type Messages []chat.Message
 
-const wantMessages = `an array of messages such as {"role": "user", "content": "hello"}`
+const WantMessages = `an array of messages such as {"role": "user", "content": "hello"}`
 
-func (l *messages) Take(r *field.Reader) error {
-	*l = messages{}
-	err := r.Elements(wantMessages, func(i int) error {
+func (l *Messages) Take(r *field.Reader) error {
+	*l = Messages{}
+	err := r.Elements(WantMessages, func(i int) error {
 		m, err := readMessage(r)
 		*l = append(*l, m)
 		return field.Within(fmt.Sprintf("message %d", i), err)
 	})
 	if err == nil && len(*l) == 0 {
-		err = fmt.Errorf("empty, want %s", wantMessages)
+		err = fmt.Errorf("empty, want %s", WantMessages)
 	}
 	return err
 }
@@ -96,7 +96,7 @@ func readMessage(r *field.Reader) (m chat.Message, err error) {
 		case "reasoning_content":
 			err = r.Optional(&m.ReasoningContent)
 		case "tool_calls":
-			err = readCalls(r, &m.ToolCalls)
+			err = ReadCalls(r, &m.ToolCalls)
 		case "function_call":
 			err = readOldCall(r, &m.ToolCalls)
 		default:
@@ -187,9 +187,9 @@ func readOldCall(r *field.Reader, calls *[]chat.ToolCall) error {
 	return err
 }
 
-// readCalls reads an assistant message's tool calls.
-func readCalls(r *field.Reader, calls *[]chat.ToolCall) error {
-	var in []chatCall
+// ReadCalls reads an assistant message's tool calls.
+func ReadCalls(r *field.Reader, calls *[]chat.ToolCall) error {
+	var in []ChatCall
 	if err := r.Decode(&in); err != nil {
 		return err
 	}
@@ -204,12 +204,12 @@ func readCalls(r *field.Reader, calls *[]chat.ToolCall) error {
 	return nil
 }
 
-func (l *messages) Value() any { return nil }
+func (l *Messages) Value() any { return nil }
 
-func (l *messages) Schema() field.Schema {
+func (l *Messages) Schema() field.Schema {
 	part := field.Schema{"type": "object", "required": []string{"type"}, "properties": field.Schema{"type": field.Schema{"type": "string"}, "text": field.Schema{"type": "string"}}}
 	return field.Schema{
-		"type": "array", "minItems": 1, "description": wantMessages,
+		"type": "array", "minItems": 1, "description": WantMessages,
 		"items": field.Schema{"type": "object", "required": []string{"role"}, "properties": field.Schema{
 			"role":    field.Schema{"type": "string"},
 			"content": field.Schema{"anyOf": []field.Schema{{"type": "string"}, {"type": "array", "items": part}, {"type": "null"}}},
@@ -217,12 +217,12 @@ func (l *messages) Schema() field.Schema {
 	}
 }
 
-// templateValues are variables of the template. take adds to them.
-type templateValues map[string]jsontext.Value
+// TemplateValues are variables of the template. take adds to them.
+type TemplateValues map[string]jsontext.Value
 
-func (t *templateValues) Take(r *field.Reader) error {
+func (t *TemplateValues) Take(r *field.Reader) error {
 	if *t == nil {
-		*t = templateValues{}
+		*t = TemplateValues{}
 	}
 	return r.Members("an object", func(name string) (err error) {
 		(*t)[name], err = r.Raw()
@@ -230,53 +230,53 @@ func (t *templateValues) Take(r *field.Reader) error {
 	})
 }
 
-func (t *templateValues) Value() any {
+func (t *TemplateValues) Value() any {
 	if *t == nil {
-		return templateValues{}
+		return TemplateValues{}
 	}
 	return *t
 }
 
-func (t *templateValues) Schema() field.Schema { return field.Schema{"type": "object"} }
+func (t *TemplateValues) Schema() field.Schema { return field.Schema{"type": "object"} }
 
-// An option is a boolean whose default depends on other fields.
-type option struct{ given, on bool }
+// An Option is a boolean whose default depends on other fields.
+type Option struct{ Given, On bool }
 
-func (o *option) Take(r *field.Reader) error {
-	o.given = true
-	return field.Boolean(&o.on).Take(r)
+func (o *Option) Take(r *field.Reader) error {
+	o.Given = true
+	return field.Boolean(&o.On).Take(r)
 }
 
-func (o *option) Value() any           { return o.on }
-func (o *option) Schema() field.Schema { return field.Schema{"type": "boolean"} }
+func (o *Option) Value() any           { return o.On }
+func (o *Option) Schema() field.Schema { return field.Schema{"type": "boolean"} }
 
-// render returns the prompt of a conversation.
-func (c *conversation) render(ctx context.Context, m *Model) (chat.Prompt, error) {
-	if err := c.toolbox.settle(); err != nil {
+// Render returns the prompt of a conversation.
+func (c *Conversation) Render(ctx context.Context, m *Model) (chat.Prompt, error) {
+	if err := c.Toolbox.settle(); err != nil {
 		return chat.Prompt{}, err
 	}
-	in := chat.Input{Tools: c.shown(), Messages: c.messages, AddGenerationPrompt: c.generate.on, Kwargs: map[string]stdjson.RawMessage{}}
-	for name, v := range c.kwargs {
+	in := chat.Input{Tools: c.shown(), Messages: c.Messages, AddGenerationPrompt: c.generate.On, Kwargs: map[string]stdjson.RawMessage{}}
+	for name, v := range c.Kwargs {
 		in.Kwargs[name] = stdjson.RawMessage(v)
 	}
-	n := len(c.messages)
-	last := c.messages[n-1]
+	n := len(c.Messages)
+	last := c.Messages[n-1]
 	assistant := last.Role == "assistant"
 	switch {
-	case c.resume.on && c.generate.given && c.generate.on:
+	case c.resume.On && c.generate.Given && c.generate.On:
 		return chat.Prompt{}, reply.Invalid("continue_final_message", "true together with add_generation_prompt, want one of them")
-	case c.resume.on && !assistant:
+	case c.resume.On && !assistant:
 		return chat.Prompt{}, reply.Invalid("continue_final_message", "the last message is not the assistant's, want one that is")
-	case !c.resume.on && (c.resume.given || !assistant || len(last.ToolCalls) > 0):
-	case n > 1 && c.messages[n-2].Role == "assistant":
+	case !c.resume.On && (c.resume.Given || !assistant || len(last.ToolCalls) > 0):
+	case n > 1 && c.Messages[n-2].Role == "assistant":
 		return chat.Prompt{}, reply.Invalid("messages", "two messages of the assistant at the end, want one at most to go on with")
 	case n == 1 && strings.TrimSpace(last.Content.String()) == "":
 		return chat.Prompt{}, reply.Invalid("messages", "only an empty one of the assistant, want one to answer")
 	default:
 		in.AddGenerationPrompt, in.ContinueFinalMessage = false, true
 	}
-	if c.effort != "none" {
-		in.ReasoningEffort = c.effort
+	if c.Effort != "none" {
+		in.ReasoningEffort = c.Effort
 	} else {
 		in.Kwargs["enable_thinking"] = stdjson.RawMessage("false")
 	}
@@ -291,14 +291,14 @@ func (c *conversation) render(ctx context.Context, m *Model) (chat.Prompt, error
 	return prompt, nil
 }
 
-// source makes the prompt of a conversation.
-func (c *conversation) source(ctx context.Context, m *Model) (source, error) {
-	prompt, err := c.render(ctx, m)
+// Source makes the prompt of a conversation.
+func (c *Conversation) Source(ctx context.Context, m *Model) (Source, error) {
+	prompt, err := c.Render(ctx, m)
 	if err != nil {
-		return source{}, err
+		return Source{}, err
 	}
-	ids, err := m.encodeChat(prompt, c.counted)
-	return source{prompts: [][]int32{ids}, chat: &prompt, calls: c.rule(), budget: c.budget}, err
+	ids, err := m.encodeChat(prompt, c.Counted)
+	return Source{Prompts: [][]int32{ids}, Chat: &prompt, calls: c.rule(), Budget: c.Budget}, err
 }
 
 // encodeChat returns the tokens of a rendered conversation; all of them where they are counted, however many.
@@ -307,7 +307,7 @@ func (m *Model) encodeChat(p chat.Prompt, counted bool) ([]int32, error) {
 	if counted {
 		return m.begun(m.Tokenizer.Encode(p.Text, o))
 	}
-	ids, err := m.encode(p.Text, o, 0)
+	ids, err := m.Encode(p.Text, o, 0)
 	if err != nil {
 		return nil, err
 	}

@@ -1,4 +1,4 @@
-package server
+package ask
 
 import (
 	"fmt"
@@ -11,12 +11,11 @@ import (
 // endpoint uses those of the fields that it has.
 type Defaults struct{ body []byte }
 
-// ReadDefaults reads a JSON object of fields, and refuses values that a request could
-// not have.
-func ReadDefaults(body []byte) (Defaults, error) {
-	m := &Model{}
+// ReadDefaults reads a JSON object of fields, and refuses values that none of some requests could
+// have.
+func ReadDefaults(body []byte, queries ...field.Query) (Defaults, error) {
 	var known []string
-	for _, q := range []field.Query{newChatQuery(m), newTextQuery(m), newNativeQuery(m), newInfillQuery(m), newTemplateQuery(m)} {
+	for _, q := range queries {
 		if err := field.ReadSome(body, q.Fields()); err != nil {
 			return Defaults{}, err
 		}
@@ -35,12 +34,12 @@ func ReadDefaults(body []byte) (Defaults, error) {
 	return Defaults{body}, err
 }
 
-// filled gives q the model's defaults.
-func filled[Q field.Query](m *Model, q Q) Q {
+// Filled gives q the model's defaults.
+func Filled[Q field.Query](m *Model, q Q) Q {
 	if m.Defaults.body != nil {
 		_ = field.ReadSome(m.Defaults.body, q.Fields()) // validated by ReadDefaults
-		if p, ok := any(q).(interface{ common() *options }); ok {
-			p.common().form.usual = true
+		if p, ok := any(q).(interface{ Common() *Options }); ok {
+			p.Common().Form.usual = true
 		}
 	}
 	return q

@@ -1,4 +1,4 @@
-package server
+package ask
 
 import (
 	"github.com/quern-llm/quern/go/form"
@@ -7,7 +7,7 @@ import (
 
 // formTags is a field with a structural tag: an object, or a string of its JSON.
 type formTags struct {
-	f     *held
+	f     *Held
 	param string
 }
 
@@ -28,7 +28,7 @@ func (t formTags) Take(r *field.Reader) error {
 	default:
 		return r.Wrong("a structural tag")
 	}
-	return t.f.give(t.param, form.Tags, text)
+	return t.f.Give(t.param, form.Tags, text)
 }
 
 func (t formTags) Value() any           { return nil }

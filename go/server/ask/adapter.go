@@ -1,0 +1,207 @@
+package ask
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/field"
+	"github.com/quern-llm/quern/go/server/reply"
+)
+
+// An Adapter is a LoRA adapter of a model. Requests that name it as their model have it; so have all that do not say which
+// they want, where it is applied.
+type Adapter struct {
+	Name, Path string
+	Scale      float32 // of requests that name it
+	Applied    float32 // the scale for requests that do not say; 0: not
+	Loaded     *engine.Adapter
+}
+
+// Adapters is those of a model. Entries are replaced, never changed.
+type Adapters struct {
+	mu   sync.RWMutex
+	list []*Adapter
+	busy map[string]bool // names that are being loaded
+}
+
+// All returns the adapters, by id.
+func (s *Adapters) All() []*Adapter {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	list := slices.Clone(s.list)
+	slices.SortFunc(list, func(a, b *Adapter) int { return a.Loaded.Number() - b.Loaded.Number() })
+	return list
+}
+
+func (s *Adapters) Named(name string) *Adapter {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	for _, a := range s.list {
+		if a.Name == name {
+			return a
+		}
+	}
+	return nil
+}
+
+// An adapterUse is an element of the field lora: an adapter by its id, and how it is scaled.
+type adapterUse struct {
+	ID    int     `json:"id"`
+	Scale float32 `json:"scale"`
+}
+
+func (u *adapterUse) id() field.Target { return field.Integer(&u.ID, 0, 1<<20) }
+
+func (u *adapterUse) scale() field.Target { return field.Float(&u.Scale, -1e6, 1e6) }
+
+// AdapterUses is the field lora. It is nil where a request does not say.
+type AdapterUses []adapterUse
+
+const wantUses = `an array such as [{"id": 0, "scale": 1}]`
+
+func (u *AdapterUses) Take(r *field.Reader) error {
+	*u = AdapterUses{}
+	used := map[int]bool{}
+	return r.Elements(wantUses, func(i int) error {
+		if i == engine.MaxAdapters {
+			return fmt.Errorf("more than %d adapters, want at most so many", engine.MaxAdapters)
+		}
+		one, seen := adapterUse{ID: -1, Scale: 1}, false
+		err := r.Members(wantUses, func(name string) error {
+			switch name {
+			case "id":
+				seen = true
+				return atMember(name, one.id().Take(r))
+			case "scale":
+				return atMember(name, one.scale().Take(r))
+			}
+			_, err := r.Raw()
+			return err
+		})
+		switch {
+		case err != nil:
+			return err
+		case !seen:
+			return fmt.Errorf("an object without id, want %s", wantUses)
+		case used[one.ID]:
+			return fmt.Errorf("id %d twice, want each adapter once", one.ID)
+		}
+		used[one.ID] = true
+		*u = append(*u, one)
+		return nil
+	})
+}
+
+func atMember(name string, err error) error {
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}
+
+func (u *AdapterUses) Value() any {
+	if *u == nil {
+		return AdapterUses{}
+	}
+	return *u
+}
+
+func (u *AdapterUses) Schema() field.Schema {
+	var one adapterUse
+	return field.Schema{"description": wantUses, "type": "array", "items": field.Schema{
+		"type": "object", "required": []string{"id"}, "properties": field.Schema{"id": one.id().Schema(), "scale": one.scale().Schema()},
+	}}
+}
+
+// Find returns the adapter with an id.
+func (s *Adapters) Find(id int) (*Adapter, error) {
+	var ids []string
+	for _, a := range s.All() {
+		if a.Loaded.Number() == id {
+			return a, nil
+		}
+		ids = append(ids, fmt.Sprint(a.Loaded.Number()))
+	}
+	if len(ids) == 0 {
+		return nil, fmt.Errorf("no adapter %d: the model has none", id)
+	}
+	return nil, fmt.Errorf("no adapter %d, want one of %s", id, strings.Join(ids, ", "))
+}
+
+// Applied returns the adapters of a request: those that it lists, else the one that it names as its model, else those
+// that are applied to all.
+func (m *Model) Applied(named *Adapter, uses AdapterUses) ([]engine.ScaledAdapter, error) {
+	var list []engine.ScaledAdapter
+	switch {
+	case uses != nil:
+		for _, u := range uses {
+			a, err := m.LoRA.Find(u.ID)
+			if err != nil {
+				return nil, reply.Invalid("lora", "%v", err)
+			}
+			list = append(list, engine.ScaledAdapter{Adapter: a.Loaded, Scale: u.Scale})
+		}
+	case named != nil:
+		list = append(list, engine.ScaledAdapter{Adapter: named.Loaded, Scale: named.Scale})
+	default:
+		for _, a := range m.LoRA.All() {
+			list = append(list, engine.ScaledAdapter{Adapter: a.Loaded, Scale: a.Applied})
+		}
+	}
+	return list, nil
+}
+
+// Claim takes a name for an adapter that is being loaded, unless it is taken.
+func (s *Adapters) Claim(name string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.busy[name] || slices.ContainsFunc(s.list, func(a *Adapter) bool { return a.Name == name }) {
+		return false
+	}
+	if s.busy == nil {
+		s.busy = map[string]bool{}
+	}
+	s.busy[name] = true
+	return true
+}
+
+// Settle releases a claimed name, and adds the adapter if it was loaded.
+func (s *Adapters) Settle(a *Adapter, loaded bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.busy, a.Name)
+	if loaded {
+		s.list = append(s.list, a)
+	}
+}
+
+func (s *Adapters) Remove(name string) *Adapter {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, a := range s.list {
+		if a.Name == name {
+			s.list = slices.Delete(s.list, i, i+1)
+			return a
+		}
+	}
+	return nil
+}
+
+// Scale sets the scales that apply to requests which do not say: 0 of adapters that are not listed.
+func (s *Adapters) Scale(uses AdapterUses) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for i, a := range s.list {
+		next := *a
+		next.Applied = 0
+		for _, u := range uses {
+			if u.ID == a.Loaded.Number() {
+				next.Applied = u.Scale
+			}
+		}
+		s.list[i] = &next
+	}
+}

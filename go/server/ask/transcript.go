@@ -1,0 +1,85 @@
+package ask
+
+import (
+	"cmp"
+	"slices"
+
+	"github.com/quern-llm/quern/go/chat"
+)
+
+// A Transcript puts messages together as templates take them: turns alternate, and the
+// system prompt comes first.
+type Transcript struct {
+	Messages []chat.Message
+	calls    map[string]string // the names of the tools that were called, by the calls' ids
+}
+
+// Add adds texts to the last message, if it is of that role, or else a message. A system
+// message within the conversation, which most templates refuse, becomes the user's:
+// where it stands, since what is before it is in the cache.
+func (t *Transcript) Add(role string, texts ...string) {
+	if len(texts) == 0 {
+		return
+	}
+	last := len(t.Messages) - 1
+	if role == "system" && last >= 0 && t.Messages[last].Role != "system" {
+		role = "user"
+	}
+	if last < 0 || t.Messages[last].Role != role {
+		t.Messages = append(t.Messages, chat.Message{Role: role})
+		last++
+	}
+	t.Messages[last].Content = joined(t.Messages[last].Content, texts)
+}
+
+// joined adds texts to content.
+func joined(c chat.Content, texts []string) chat.Content {
+	all := c.Parts
+	if c.Text != "" {
+		all = []string{c.Text}
+	}
+	all = append(slices.Clip(all), texts...)
+	if len(all) == 1 {
+		return chat.Text(all[0])
+	}
+	return chat.Content{Parts: all}
+}
+
+// Result adds the result of a call.
+func (t *Transcript) Result(id string, texts ...string) {
+	t.Messages = append(t.Messages, chat.Message{Role: "tool", ToolCallID: id, Name: t.calls[id], Content: joined(chat.Content{}, texts)})
+	if len(texts) == 0 {
+		t.Messages[len(t.Messages)-1].Content = chat.Text("")
+	}
+}
+
+// assistant returns the assistant's message at the end, which it adds if there is none.
+func (t *Transcript) assistant() *chat.Message {
+	if n := len(t.Messages); n == 0 || t.Messages[n-1].Role != "assistant" {
+		t.Messages = append(t.Messages, chat.Message{Role: "assistant", Content: chat.Content{Null: true}})
+	}
+	return &t.Messages[len(t.Messages)-1]
+}
+
+func (t *Transcript) Think(text string) {
+	m := t.assistant()
+	m.ReasoningContent += text
+}
+
+func (t *Transcript) Say(texts ...string) {
+	m := t.assistant()
+	if len(texts) > 0 {
+		m.Content = joined(chat.Content{Text: m.Content.Text, Parts: m.Content.Parts}, texts)
+	}
+}
+
+func (t *Transcript) Call(id, name, arguments string) {
+	m := t.assistant()
+	m.ToolCalls = append(m.ToolCalls, chat.ToolCall{
+		ID: id, Type: "function", Function: chat.Function{Name: name, Arguments: chat.Arguments(cmp.Or(arguments, "{}"))},
+	})
+	if t.calls == nil {
+		t.calls = map[string]string{}
+	}
+	t.calls[id] = name
+}
