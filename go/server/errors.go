@@ -101,6 +101,7 @@ func (s *Server) fail(req *Request, err error) {
 		return
 	}
 	e := req.toAPI(err)
+	s.noteError(req, e)
 	if req.waited { // as a stream, which has begun
 		out := reply.Resume(req.HTTP)
 		if out.Event(req.route.speaks().Error(req, e)) == nil {

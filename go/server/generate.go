@@ -128,7 +128,9 @@ func (s *Server) stream(req *Request, g *generation, f format) error {
 		return err
 	default:
 		s.logHidden(req, err)
-		err = f.failed(out, req.toAPI(err))
+		e := req.toAPI(err)
+		s.noteError(req, e)
+		err = f.failed(out, e)
 	}
 	if err != nil || out.Flush() != nil {
 		return reply.ErrGone

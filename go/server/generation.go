@@ -31,6 +31,8 @@ type generation struct {
 	registry *registry
 	enough   atomic.Bool  // the reasoning is to end
 	used     usage        // by the sequences that have ended
+	tally    tally        // of the same
+	reads    func(event)  // told how far prompts are
 	first    engine.Usage // of the first sequence, once it has ended
 }
 
@@ -95,7 +97,7 @@ func (s *Server) start(req *Request, o *ask.Options, prefix string, src ask.Sour
 			g.tickets = append(g.tickets, ticket)
 		}
 	}
-	g.registry = s.running
+	g.registry, g.reads = s.running, s.tellProgress(req, g)
 	g.registry.add(g)
 	req.HTTP.Header("X-Completion-Id", g.id)
 	return g, nil
@@ -121,14 +123,6 @@ func (g *generation) close() {
 	g.box.close()
 }
 
-// note returns the log fields of a generation. They contain no text.
-func (g *generation) note() map[string]any {
-	return map[string]any{
-		"completion": g.id, "model": g.name, "prompt_tokens": g.used.PromptTokens,
-		"cached_tokens": g.used.Details.CachedTokens, "completion_tokens": g.used.CompletionTokens,
-	}
-}
-
 // each calls f with events as they come, until all sequences have ended, and with none
 // after each period in which f has sent nothing. If ctx ends first, or f fails, the sequences are cancelled.
 func (g *generation) each(ctx context.Context, quiet time.Duration, f func([]event) (sent bool, err error)) error {
@@ -143,7 +137,7 @@ func (g *generation) each(ctx context.Context, quiet time.Duration, f func([]eve
 		var events []event
 		select {
 		case <-ctx.Done():
-			g.cancel()
+			g.abandon(left)
 			return reply.ErrGone
 		case <-silence:
 		case <-g.box.ready:
@@ -151,33 +145,48 @@ func (g *generation) each(ctx context.Context, quiet time.Duration, f func([]eve
 				continue
 			}
 		}
-		sent, err := f(events)
-		if err != nil {
-			g.cancel()
-			return reply.ErrGone
+		sent, gone := f(events)
+		if gone == nil {
+			g.count(events)
 		}
-		g.count(events)
+		var failed error
 		for _, e := range events {
+			if e.progress != nil {
+				g.reads(e)
+			}
 			if e.end == nil {
 				continue
 			}
 			left--
-			g.registry.ended(g, e)
-			g.used.add(g, e.seq, e.usage)
-			g.used.Completion.ReasoningTokens += e.end.thought
-			if e.seq.index == 0 {
-				g.first = e.usage
+			g.ended(e)
+			if failed == nil {
+				failed = e.end.err
 			}
-			if e.end.err != nil { // an error of one sequence ends all
-				g.cancel()
-				return e.end.err
-			}
+		}
+		switch {
+		case gone != nil:
+			g.abandon(left)
+			return reply.ErrGone
+		case failed != nil: // an error of one sequence ends all
+			g.cancel()
+			return failed
 		}
 		if quiet > 0 && (sent || len(events) == 0) {
 			timer.Reset(quiet)
 		}
 	}
 	return nil
+}
+
+// ended counts what a sequence did whose last event this is.
+func (g *generation) ended(e event) {
+	g.registry.ended(g, e)
+	g.used.add(g, e.seq, e.usage)
+	g.used.Completion.ReasoningTokens += e.end.thought
+	g.tally.add(e.usage, e.end)
+	if e.seq.index == 0 {
+		g.first = e.usage
+	}
 }
 
 // count releases the memory of processed events: their pieces are sent, or part of an

@@ -122,7 +122,7 @@ func (s *Server) callTool(req *Request) error {
 	defer cancel()
 	begun := time.Now()
 	content, err := s.c.Tools.Call(ctx, q.name, string(q.arguments))
-	s.c.Log.Info().Str("tool", q.name).Str("mcp_server", server).Dur("took", time.Since(begun)).Err(err).Msg("called a tool")
+	s.c.Log.Info().Str("tool", q.name).Str("mcp_server", server).Dur("took_ms", time.Since(begun)).Err(err).Msg("called a tool")
 	switch {
 	case err == nil: // in the last moment, perhaps
 	case context.Cause(ctx) == errSlowTool:

@@ -206,7 +206,7 @@ func TestModels(t *testing.T) {
 	if status, b, _ := s.do("GET", "/v1/models/fake/model", ""); status != 200 || parse[modelEntry](t, b).ID != "fake/model" {
 		t.Errorf("got %d %s", status, b)
 	}
-	if status, b, _ := s.do("GET", "/v1/models/gpt-5", ""); status != 404 || !strings.Contains(string(b), "not_found_error") {
+	if status, b, _ := s.do("GET", "/v1/models/gpt-5", ""); status != 404 || !strings.Contains(string(b), "model_not_found") {
 		t.Errorf("got %d %s", status, b)
 	}
 }

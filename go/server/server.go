@@ -57,6 +57,7 @@ type Config struct {
 	NoSlots  bool             // GET /slots is refused
 	Tools    Tools            // what /v1/mcp has; nil: it is refused
 	ToolTime time.Duration    // the most that a call of one takes; 0: 2 minutes
+	Progress time.Duration    // between lines of the log that say how far a long prompt is; 0: 10 s
 
 	StoreBytes uint64        // memory for stored responses; 0: 64 MiB
 	StoreTime  time.Duration // how long they stay unused; 0: a day
@@ -76,7 +77,7 @@ type Config struct {
 	Known func(*gin.Context) bool
 	// Apart: texts are found in the prefix cache by their owner only.
 	Apart bool
-	// Note is given the log fields of each request that generated; nil: not called.
+	// Note is given log fields of a request: of one that generated, and of one that was refused; nil: not called.
 	Note func(c *gin.Context, fields map[string]any)
 	Log  zerolog.Logger
 
@@ -110,6 +111,7 @@ func New(c Config) *Server {
 	c.StoreBytes = cmp.Or(c.StoreBytes, 64<<20)
 	c.StoreTime = cmp.Or(c.StoreTime, 24*time.Hour)
 	c.ToolTime = cmp.Or(c.ToolTime, 2*time.Minute)
+	c.Progress = cmp.Or(c.Progress, 10*time.Second)
 	if c.Caller == nil {
 		c.Caller = func(c *gin.Context) Caller {
 			return Caller{Flow: c.ClientIP(), Admin: true, Priority: ask.MaxPriority}

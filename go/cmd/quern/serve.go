@@ -25,7 +25,6 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/form"
-	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/batch"
@@ -217,7 +216,7 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		MaxBody: func(c *gin.Context) int64 { return c.GetInt64(guard.MostBody) },
 		Known:   func(c *gin.Context) bool { return c.GetString(guard.Client) != "" },
 		Apart:   f.cacheApart,
-		Note:    func(c *gin.Context, fields map[string]any) { c.Set(telemetry.Fields, fields) },
+		Note:    telemetry.Note,
 		Log:     logs,
 		Besides: f.pages(),
 	})
@@ -306,10 +305,10 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	}
 	h.Drain()
 	if f.drainDelay > 0 { // until load balancers have seen that the server is not ready
-		logs.Info().Dur("delay", f.drainDelay).Msg("not ready any more: requests are still taken")
+		logs.Info().Dur("delay_ms", f.drainDelay).Msg("not ready any more: requests are still taken")
 		time.Sleep(f.drainDelay)
 	}
-	logs.Info().Dur("drain", f.drain).Msg("shutting down: what runs may finish; a second signal ends it now")
+	logs.Info().Dur("drain_ms", f.drain).Msg("shutting down: what runs may finish; a second signal ends it now")
 	f.shutDown(h, down)
 	logs.Info().Msg("stopped")
 	return nil
@@ -321,7 +320,7 @@ const lastTime = 8 * time.Second
 
 // abandon ends a process that does not end by itself.
 func abandon(logs zerolog.Logger, after time.Duration) {
-	logs.Error().Dur("after", after).Msg("not everything has stopped: the process ends now")
+	logs.Error().Dur("after_ms", after).Msg("not everything has stopped: the process ends now")
 	os.Exit(1)
 }
 
@@ -462,7 +461,7 @@ func (f *serveFlags) announce(logs zerolog.Logger, listeners []net.Listener, dev
 	}
 	line.Strs("models", names).Int("parallel", f.parallel).Int("threads", device.Threads()).
 		Str("cpus", placed(device.Placement())).
-		Str("memory", mem.FormatBytes(used)+" of "+mem.FormatBytes(limit)).Msg("ready")
+		Uint64("memory_bytes", used).Uint64("limit_bytes", limit).Msg("ready")
 }
 
 // pageAt returns the URL of the page on this machine; empty where none is served, or not at a port.

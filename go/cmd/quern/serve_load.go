@@ -209,7 +209,7 @@ func (l *loader) one(ctx context.Context, s *served, progress func(float64)) (r 
 		r.logs.Warn().Msg(line)
 	}
 	cost := s.loop.Status().Cost
-	r.logs.Info().Str("file", filepath.Base(s.path)).Dur("load", time.Since(start)).Int("context", eng.Ctx()).
+	r.logs.Info().Str("file", filepath.Base(s.path)).Dur("load_ms", time.Since(start)).Int("context", eng.Ctx()).
 		Dur("first_token_ms", cost.First).Dur("prompt_token_ms", cost.Each).Msg("loaded")
 	return r, nil
 }
@@ -237,7 +237,7 @@ func (r *resident) Wake(ctx context.Context, progress func(float64)) error {
 	start := time.Now()
 	err := r.loop.Wake(ctx, func(done, total uint64) { progress(float64(done) / float64(max(total, 1))) })
 	if err == nil {
-		r.logs.Info().Dur("load", time.Since(start)).Msg("awake")
+		r.logs.Info().Dur("load_ms", time.Since(start)).Msg("awake")
 	}
 	return err
 }

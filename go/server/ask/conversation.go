@@ -286,7 +286,7 @@ func (c *Conversation) Render(ctx context.Context, m *Model) (chat.Prompt, error
 	case errors.Is(err, context.Canceled):
 		return chat.Prompt{}, reply.ErrGone
 	case err != nil:
-		return chat.Prompt{}, &reply.Error{Status: http.StatusBadRequest, Param: "messages", Message: fmt.Sprintf("messages: %v", err)}
+		return chat.Prompt{}, &reply.Error{Status: http.StatusBadRequest, Param: "messages", Message: fmt.Sprintf("messages: %v", err), InLog: "messages: the chat template refuses them"}
 	}
 	return prompt, nil
 }

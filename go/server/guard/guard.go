@@ -19,12 +19,14 @@ const (
 	RequestID = "request-id" // string
 	Client    = "client"     // string: whose request it is, for fair shares and the log
 	OfKey     = "key"        // Key: that it came with, where there are any
+	Refusal   = "refusal"    // string: why the request was refused, for the log
 	MostBody  = "most-body"  // int64: the most bytes that its body may have
 )
 
 // refuse ends a request with llama-server's error object, and the type beside it that
 // Anthropic's clients expect. Ollama's get a text. A key that is missing or wrong has OpenAI's code.
 func refuse(c *gin.Context, status int, kind, message string) {
+	c.Set(Refusal, message)
 	if Ollama(c.Request) {
 		c.AbortWithStatusJSON(status, gin.H{"error": message})
 		return
@@ -122,6 +124,14 @@ func presented(r *http.Request) string {
 		return strings.TrimSpace(key)
 	}
 	return r.Header.Get("X-Api-Key")
+}
+
+// ClientOf names the client of a request, also of one that is refused before its key was looked at.
+func ClientOf(c *gin.Context) string {
+	if name := c.GetString(Client); name != "" {
+		return name
+	}
+	return address(c.Request.RemoteAddr)
 }
 
 // address is a client's address without its port; all clients of a unix socket share

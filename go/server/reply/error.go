@@ -24,6 +24,7 @@ type Error struct {
 	Param   string         // the field at fault, if it is one
 	Extra   map[string]any // further machine-readable members
 	Retry   time.Duration  // Retry-After
+	InLog   string         // what the log has in place of the message; empty: the message without what it quotes
 }
 
 func (e *Error) Error() string { return e.Message }

@@ -1,10 +1,14 @@
 package telemetry
 
 import (
+	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/gin-gonic/gin"
 	"github.com/mattn/go-isatty"
@@ -37,7 +41,10 @@ func NewLog(w io.Writer, c LogConfig) zerolog.Logger {
 	f, ok := w.(interface{ Fd() uintptr })
 	terminal := ok && isatty.IsTerminal(f.Fd())
 	if c.Format == Always || c.Format == Auto && terminal {
-		people := zerolog.ConsoleWriter{Out: w, TimeFormat: time.TimeOnly, NoColor: c.Colors == Never || c.Colors == Auto && !terminal}
+		people := zerolog.ConsoleWriter{
+			Out: w, TimeFormat: time.TimeOnly, NoColor: c.Colors == Never || c.Colors == Auto && !terminal,
+			FormatPrepare: forPeople, FieldsOrder: []string{"model", "client", "cached_tokens", "queue_ms", "ttft_ms", "tokens_per_s"},
+		}
 		if !c.Times {
 			people.PartsExclude = []string{zerolog.TimestampFieldName}
 		}
@@ -83,14 +90,17 @@ func (m *Metrics) Requests(log zerolog.Logger) gin.HandlerFunc {
 			m.http.WithLabelValues(route, methodLabel(c.Request.Method), strconv.Itoa(status)).Inc()
 			e := log.Info()
 			switch {
-			case status >= 500 && status != 503:
+			case status >= 500 && status != http.StatusServiceUnavailable && status != http.StatusNotImplemented: // which is the client's mistake
 				e = log.Error()
 			case quiet[route] && status < 500:
 				e = log.Debug()
 			}
-			e.Str("request", c.GetString(guard.RequestID)).Str("client", c.GetString(guard.Client)).
+			if reason := c.GetString(guard.Refusal); reason != "" {
+				e.Str("error", reason)
+			}
+			e.Str("request", c.GetString(guard.RequestID)).Str("client", guard.ClientOf(c)).
 				Str("method", c.Request.Method).Str("path", c.Request.URL.Path).Int("status", status).
-				Int("bytes", max(c.Writer.Size(), 0)).Dur("took", time.Since(begun)).Fields(c.GetStringMap(Fields)).Msg("request")
+				Int("bytes", max(c.Writer.Size(), 0)).Dur("took_ms", time.Since(begun)).Fields(c.GetStringMap(fieldsKey)).Msg(requestMessage)
 		}
 		defer done()
 		c.Next()
@@ -98,5 +108,69 @@ func (m *Metrics) Requests(log zerolog.Logger) gin.HandlerFunc {
 	}
 }
 
-// Fields is the context key under which a handler leaves a map of its log fields.
-const Fields = "log-fields"
+// fieldsKey is the context key of the log fields that handlers leave.
+const fieldsKey = "log-fields"
+
+// Note adds fields to the line of a request.
+func Note(c *gin.Context, fields map[string]any) {
+	all := c.GetStringMap(fieldsKey)
+	if all == nil {
+		all = map[string]any{}
+		c.Set(fieldsKey, all)
+	}
+	maps.Copy(all, fields)
+}
+
+// requestMessage is the message of the line of a request.
+const requestMessage = "request"
+
+// forPeople puts first in the line of a request what a reader looks for:
+//
+//	POST /v1/chat/completions 200 2.9 ms 6+5 tokens, length
+func forPeople(line map[string]any) error {
+	if line[zerolog.MessageFieldName] != requestMessage {
+		return nil
+	}
+	take := func(name string) string {
+		v, ok := line[name]
+		if !ok {
+			return ""
+		}
+		delete(line, name)
+		text := fmt.Sprint(v)
+		if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) { // a terminal would obey it
+			return strconv.Quote(text)
+		}
+		return text
+	}
+	text := take("method") + " " + take("path") + " " + take("status")
+	if ms, err := strconv.ParseFloat(take("took_ms"), 64); err == nil {
+		text += " " + readable(ms)
+	}
+	if prompt := take("prompt_tokens"); prompt != "" {
+		text += " " + prompt
+		if answer := take("completion_tokens"); answer != "" {
+			text += "+" + answer
+		}
+		text += " tokens"
+	}
+	if outcome := take("outcome"); outcome != "" && outcome != "stop" {
+		text += ", " + outcome
+	}
+	if reason := take("error"); reason != "" {
+		text += ": " + reason
+	}
+	line[zerolog.MessageFieldName] = text
+	return nil
+}
+
+// readable is a time in the unit that suits it.
+func readable(ms float64) string {
+	switch {
+	case ms >= 60_000:
+		return time.Duration(ms * float64(time.Millisecond)).Round(time.Second).String()
+	case ms >= 1000:
+		return fmt.Sprintf("%.1f s", ms/1000)
+	}
+	return fmt.Sprintf("%.1f ms", ms)
+}

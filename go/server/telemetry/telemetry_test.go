@@ -239,10 +239,15 @@ func TestLog(t *testing.T) {
 	m := NewMetrics(MetricsConfig{State: two})
 	g := gin.New()
 	g.Use(guard.Identify(), m.Requests(log), guard.Recover(log))
-	g.GET("/ok", func(c *gin.Context) { c.Set(Fields, map[string]any{"tokens": 5}); c.String(200, "hello") })
+	g.GET("/ok", func(c *gin.Context) {
+		Note(c, map[string]any{"tokens": 5})
+		Note(c, map[string]any{"error": "for a reason"})
+		c.String(200, "hello")
+	})
+	g.GET("/unsupported", func(c *gin.Context) { c.Status(501) })
 	g.GET("/health", func(c *gin.Context) { c.Status(200) })
 	g.GET("/panic", func(*gin.Context) { panic("x") })
-	for _, path := range []string{"/ok", "/health", "/panic", "/none"} {
+	for _, path := range []string{"/ok", "/health", "/panic", "/none", "/unsupported"} {
 		r := httptest.NewRequest("GET", path, nil)
 		r.Header.Set("X-Request-Id", "id"+path[1:])
 		g.ServeHTTP(httptest.NewRecorder(), r)
@@ -257,7 +262,10 @@ func TestLog(t *testing.T) {
 			lines[v["path"].(string)] = v
 		}
 	}
-	if l := lines["/ok"]; l["status"] != 200.0 || l["bytes"] != 5.0 || l["tokens"] != 5.0 || l["request"] != "idok" || l["level"] != "info" {
+	if l := lines["/ok"]; l["status"] != 200.0 || l["bytes"] != 5.0 || l["tokens"] != 5.0 || l["error"] != "for a reason" || l["took_ms"] == nil || l["client"] == "" || l["request"] != "idok" || l["level"] != "info" {
+		t.Errorf("%v", l)
+	}
+	if l := lines["/unsupported"]; l["status"] != 501.0 || l["level"] != "info" {
 		t.Errorf("%v", l)
 	}
 	if l := lines["/panic"]; l["status"] != 500.0 || l["level"] != "error" {
@@ -268,6 +276,43 @@ func TestLog(t *testing.T) {
 	}
 	if got := page(t, m); !strings.Contains(got, `quern_http_requests_total{method="GET",route="none",status="404"} 1`) {
 		t.Error(got)
+	}
+}
+
+// On a terminal a request is told in the order in which one reads.
+func TestLogForPeople(t *testing.T) {
+	var out strings.Builder
+	log := NewLog(&out, LogConfig{Level: zerolog.InfoLevel, Format: Always})
+	m := NewMetrics(MetricsConfig{State: two})
+	g := gin.New()
+	g.Use(guard.Identify(), m.Requests(log))
+	g.POST("/v1/x", func(c *gin.Context) {
+		Note(c, map[string]any{"model": "m", "prompt_tokens": 6, "completion_tokens": 5, "outcome": "length", "queue_ms": 0.5})
+		c.Status(200)
+	})
+	g.POST("/v1/y", func(c *gin.Context) {
+		Note(c, map[string]any{"error": "n: 5, want \x1b[2J less"})
+		c.Status(400)
+	})
+	for _, path := range []string{"/v1/x", "/v1/y", "/%1b%5b2J"} {
+		r := httptest.NewRequest("POST", path, nil)
+		r.Header.Set("X-Request-Id", "id")
+		g.ServeHTTP(httptest.NewRecorder(), r)
+	}
+	lines := strings.Split(out.String(), "\n")
+	for i, want := range []string{
+		`^INF POST /v1/x 200 \d+\.\d ms 6\+5 tokens, length model=m client=192\.0\.2\.1 queue_ms=0\.5 bytes=0 request=id$`,
+		`^INF POST /v1/y 400 \d+\.\d ms: "n: 5, want \\x1b\[2J less" client=192\.0\.2\.1 bytes=0 request=id$`,
+		`^INF POST "/\\x1b\[2J" 404 \d+\.\d ms client=`,
+	} {
+		if !regexp.MustCompile(want).MatchString(lines[i]) {
+			t.Errorf("got %q, want %s", lines[i], want)
+		}
+	}
+	for ms, want := range map[float64]string{0.04: "0.0 ms", 2.94: "2.9 ms", 1500: "1.5 s", 169_000: "2m49s"} {
+		if got := readable(ms); got != want {
+			t.Errorf("%v ms are %s, want %s", ms, got, want)
+		}
 	}
 }
 

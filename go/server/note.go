@@ -1,0 +1,124 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/reply"
+)
+
+// Log fields of requests. They contain no text of prompts and answers.
+
+// outcomes are how sequences end, in the log's words. Of a request that is the latest of this list that one of its
+// sequences has.
+var outcomes = []string{"stop", "length", "context", "deadline", "shutdown", "cancelled", "error"}
+
+// outcome is how a sequence ended.
+func (e *ending) outcome() string {
+	switch {
+	case e.err == nil && e.stop == stopLimit && e.truncated:
+		return "context"
+	case e.err == nil && e.stop == stopLimit:
+		return "length"
+	case e.err == nil:
+		return "stop"
+	case errors.Is(e.err, context.Canceled):
+		return "cancelled"
+	case errors.Is(e.err, engine.ErrClosing):
+		return "shutdown"
+	case errors.Is(e.err, engine.ErrDeadline):
+		return "deadline"
+	}
+	return "error"
+}
+
+// A tally is what the sequences of a request did that have ended.
+type tally struct {
+	outcome    int           // index in outcomes
+	queue      time.Duration // the longest wait
+	firstToken time.Duration // from the request to the first token of all; 0: there was none
+	decode     time.Duration // the longest
+	later      int           // tokens after the first of each sequence
+}
+
+func (t *tally) add(u engine.Usage, end *ending) {
+	t.outcome = max(t.outcome, slices.Index(outcomes, end.outcome()))
+	t.queue, t.decode = max(t.queue, u.Queued), max(t.decode, u.Decode)
+	if u.Generated == 0 {
+		return
+	}
+	t.later += u.Generated - 1
+	if first := u.Queued + u.Prefill; t.firstToken == 0 || first < t.firstToken {
+		t.firstToken = first
+	}
+}
+
+// note returns the log fields of a generation.
+func (g *generation) note() map[string]any {
+	t := &g.tally
+	fields := map[string]any{
+		"completion": g.id, "model": g.name, "outcome": outcomes[t.outcome], "prompt_tokens": g.used.PromptTokens,
+		"cached_tokens": g.used.Details.CachedTokens, "completion_tokens": g.used.CompletionTokens, "queue_ms": millis(t.queue),
+	}
+	if t.firstToken > 0 {
+		fields["ttft_ms"] = millis(t.firstToken)
+	}
+	if t.later > 0 && t.decode > 0 {
+		fields["tokens_per_s"] = float64(int(float64(t.later)/t.decode.Seconds()*100)) / 100
+	}
+	return fields
+}
+
+// millis are milliseconds with the digits that a reader wants.
+func millis(d time.Duration) float64 {
+	return float64(d.Round(10*time.Microsecond)) / float64(time.Millisecond)
+}
+
+// cancelTime is how long a request whose client is gone waits for the counts of its sequences. They end after a pass.
+const cancelTime = 2 * time.Second
+
+// abandon cancels the sequences, of which some have not ended, and counts what they did.
+func (g *generation) abandon(left int) {
+	g.cancel()
+	limit := time.NewTimer(cancelTime)
+	defer limit.Stop()
+	for left > 0 {
+		select {
+		case <-limit.C:
+			return
+		case <-g.box.ready:
+		}
+		for _, e := range g.box.fetch() {
+			if e.end != nil {
+				g.ended(e)
+				left--
+			}
+		}
+	}
+}
+
+// noteError leaves the reason of an error for the log. Details of internal errors have a line of their own.
+func (s *Server) noteError(req *Request, e *reply.Error) {
+	if e.Status != http.StatusInternalServerError && e.Status != reply.StatusCancelled {
+		s.c.Note(req.HTTP, map[string]any{"error": e.Logged()})
+	}
+}
+
+// tellProgress logs how far a long prompt is, at times.
+func (s *Server) tellProgress(req *Request, g *generation) func(event) {
+	var told time.Duration
+	return func(e event) {
+		p := e.progress
+		if p.took-told < s.c.Progress || p.Done >= p.Total {
+			return
+		}
+		told = p.took
+		s.c.Log.Info().Str("request", req.HTTP.Writer.Header().Get("X-Request-Id")).Str("completion", g.id).Str("model", g.name).
+			Int("done_tokens", p.Done).Int("prompt_tokens", p.Total).Int("cached_tokens", p.Cached).Int64("took_ms", p.took.Milliseconds()).
+			Msg("reading the prompt")
+	}
+}
