@@ -17,7 +17,7 @@ import (
 )
 
 // tinyModel writes a model with random weights.
-func tinyModel(t *testing.T) string {
+func tinyModel(t testing.TB) string {
 	t.Helper()
 	m, err := synth.ParseShape("tiny:Q4_K_M")
 	if err != nil {

@@ -5,17 +5,16 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"reflect"
 	"runtime"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/internal/mutate"
 	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
@@ -130,67 +129,47 @@ func (d *draft) arch() string {
 	return ""
 }
 
-// Dice are numbers that a fuzzer chooses; behind the last are zeros.
-type dice struct{ left []byte }
-
-func (d *dice) below(n int) int {
-	v := 0
-	for size := 1; size < n && len(d.left) > 0; size <<= 8 {
-		v = v<<8 | int(d.left[0])
-		d.left = d.left[1:]
-	}
-	return v % n
-}
-
-// values are what keys of metadata become.
-var values = []any{
-	uint32(0), uint32(1), uint32(2), uint32(3), uint32(5), uint32(8), uint32(16), uint32(64), uint32(100), uint32(1 << 10), uint32(1 << 14), uint32(1 << 20),
-	uint32(1 << 28), uint32(math.MaxUint32), int32(-1), int32(math.MinInt32), uint64(1 << 40), uint64(math.MaxUint64), int64(math.MinInt64),
-	float32(0), float32(-1), float32(1e30), float32(math.NaN()), math.Inf(1), "", "none", "yarn", "longrope", "linear", true, false,
-	[]int32{}, []int32{0}, []int32{1, 0}, []float32{0, 1}, []bool{}, []bool{true}, []string{}, []uint64{math.MaxUint64}, []any{},
-}
-
 // mutate changes a model's file once.
-func (z *zoo) mutate(d *draft, r *dice) {
-	kv := &d.kvs[r.below(len(d.kvs))]
-	x := &d.tensors[r.below(len(d.tensors))]
-	switch r.below(16) {
+func (z *zoo) mutate(d *draft, r *mutate.Dice) {
+	kv := &d.kvs[r.Below(len(d.kvs))]
+	x := &d.tensors[r.Below(len(d.tensors))]
+	switch r.Below(16) {
 	case 0:
 		d.drop(kv.Key)
 	case 1, 2:
-		kv.Value = values[r.below(len(values))]
+		kv.Value = r.Any()
 	case 3, 4:
-		kv.Value = nudged(kv.Value, r)
+		kv.Value = r.Nudge(kv.Value)
 	case 5:
-		d.set(d.arch()+"."+z.keys[r.below(len(z.keys))], values[r.below(len(values))])
+		d.set(d.arch()+"."+z.keys[r.Below(len(z.keys))], r.Any())
 	case 6: // a number for each layer, or for some
-		list := make([]int32, r.below(9))
+		list := make([]int32, r.Below(9))
 		for i := range list {
-			list[i] = int32(r.below(80)) - 2
+			list[i] = int32(r.Below(80)) - 2
 		}
 		kv.Value = list
 	case 7:
 		d.drop(x.Name)
 	case 8:
-		x.Name = z.shapes[r.below(len(z.shapes))]
+		x.Name = z.shapes[r.Below(len(z.shapes))]
 	case 9:
-		other := &d.tensors[r.below(len(d.tensors))]
+		other := &d.tensors[r.Below(len(d.tensors))]
 		x.Name, other.Name = other.Name, x.Name
 	case 10:
-		x.Type = []gguf.Type{gguf.F32, gguf.F16, gguf.Q8_0, gguf.I32, gguf.I8, gguf.Q4_K, gguf.BF16}[r.below(7)]
+		x.Type = []gguf.Type{gguf.F32, gguf.F16, gguf.Q8_0, gguf.I32, gguf.I8, gguf.Q4_K, gguf.BF16}[r.Below(7)]
 	case 11, 12, 13:
-		at := r.below(len(x.Dims))
+		at := r.Below(len(x.Dims))
 		n := x.Dims[at]
-		x.Dims[at] = []uint64{1, n + 1, n - 1, n + 16, n / 2, 2 * n, n + 32, 1 << 12, 1 << 22, 1 << 32}[r.below(10)]
+		x.Dims[at] = []uint64{1, n + 1, n - 1, n + 16, n / 2, 2 * n, n + 32, 1 << 12, 1 << 22, 1 << 32}[r.Below(10)]
 	case 14:
 		if len(x.Dims) < gguf.MaxDims {
-			x.Dims = append(x.Dims, uint64(r.below(3)+1))
+			x.Dims = append(x.Dims, uint64(r.Below(3)+1))
 		} else {
 			x.Dims = x.Dims[:1]
 		}
 	case 15:
 		names := arch.Names()
-		name, was := names[r.below(len(names))], d.arch()
+		name, was := names[r.Below(len(names))], d.arch()
 		for i := range d.kvs {
 			if _, key, ok := strings.Cut(d.kvs[i].Key, was+"."); ok {
 				d.kvs[i].Key = name + "." + key
@@ -198,41 +177,6 @@ func (z *zoo) mutate(d *draft, r *dice) {
 		}
 		d.set("general.architecture", name)
 	}
-}
-
-// nudged is a value of the same type that differs a little.
-func nudged(v any, r *dice) any {
-	switch v := v.(type) {
-	case uint32:
-		return []uint32{v + 1, v - 1, 2 * v, v / 2, 3 * v, v + 16, 0, 1}[r.below(8)]
-	case int32:
-		return []int32{v + 1, v - 1, 2 * v, -v, 0, 1}[r.below(6)]
-	case float32:
-		return []float32{0, -v, 2 * v, v / 2, 1, 1e-9, 1e9}[r.below(7)]
-	case bool:
-		return !v
-	case string:
-		return v + "x"
-	}
-	list := reflect.ValueOf(v)
-	if list.Kind() != reflect.Slice || list.Len() == 0 {
-		return v
-	}
-	all := reflect.AppendSlice(reflect.MakeSlice(list.Type(), 0, list.Len()), list)
-	switch r.below(5) {
-	case 0:
-		all = all.Slice(0, all.Len()-1)
-	case 1:
-		all = all.Slice(0, r.below(all.Len()))
-	case 2:
-		all = reflect.Append(all, all.Index(0))
-	case 3:
-		all.Index(r.below(all.Len())).SetZero()
-	case 4:
-		at := all.Index(r.below(all.Len()))
-		at.Set(reflect.ValueOf(nudged(at.Interface(), r)))
-	}
-	return all.Interface()
 }
 
 // mostBytes is how large a file a test writes.
@@ -245,8 +189,8 @@ func (z *zoo) try(t *testing.T, which int, script []byte) {
 	for i := range d.tensors {
 		d.tensors[i].Dims = slices.Clone(d.tensors[i].Dims)
 	}
-	r := &dice{script}
-	for range 1 + r.below(3) {
+	r := &mutate.Dice{Left: script}
+	for range 1 + r.Below(3) {
 		if len(d.kvs) > 0 && len(d.tensors) > 0 {
 			z.mutate(d, r)
 		}
@@ -325,7 +269,7 @@ func (z *zoo) survey(file *File) error {
 }
 
 // run writes the file, loads it and evaluates some tokens.
-func (z *zoo) run(t *testing.T, w *gguf.Writer, r *dice) error {
+func (z *zoo) run(t *testing.T, w *gguf.Writer, r *mutate.Dice) error {
 	out, err := os.Create(z.path)
 	if err != nil {
 		t.Fatal(err)
@@ -345,7 +289,7 @@ func (z *zoo) run(t *testing.T, w *gguf.Writer, r *dice) error {
 		return err
 	}
 	budget := mem.NewBudget(1<<28, "test")
-	m, err := s.Load(Options{Pack: z.pool.PackMat, Budget: budget, Residency: []Residency{Packed, Mapped}[r.below(2)]})
+	m, err := s.Load(Options{Pack: z.pool.PackMat, Budget: budget, Residency: []Residency{Packed, Mapped}[r.Below(2)]})
 	if err != nil {
 		return err
 	}

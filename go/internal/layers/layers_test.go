@@ -21,7 +21,7 @@ var layers = []string{
 	"grammar/gbnf grammar/lark",
 	"gguf safetensors mem machine tokenizer chat constrain draft sched kernel diskcache demo mcp models server/batch server/page server/reply",
 	"quant server/field",
-	"form hub internal/scripted kvcache measure model/arch sample server/history stream synth",
+	"form hub internal/mutate internal/scripted kvcache measure model/arch sample server/history stream synth",
 	"model",
 	"engine eval server/guard server/host",
 	"server/ask",
