@@ -393,7 +393,7 @@ func miniCPMScales(k *keys) {
 	k.f("logit_scale", float64(k.count("hidden_size"))/float64(max(k.count("dim_model_base"), 1)))
 }
 
-// A deciBlock is the sizes of a layer of DeciLM: heads of queries and of keys, 0 where there are none, and of the feed-forward
+// A deciBlock is the sizes of a layer of DeciLM: heads of queries and of keys, 0 for none, and of the feed-forward
 // network.
 type deciBlock struct{ heads, shared, width int }
 

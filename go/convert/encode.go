@@ -8,7 +8,7 @@ import (
 	"github.com/quern-llm/quern/go/quant"
 )
 
-// A kind is what a file's matrices are to be: all of one type, as converters have it, or as a mix chooses.
+// A kind is what a file's matrices are to be: all of one type, or of the types that a mix chooses.
 type kind struct {
 	typ   gguf.Type
 	mix   quant.Mix

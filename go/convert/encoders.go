@@ -170,7 +170,7 @@ var encoders = []family{
 	},
 }
 
-// encoderKeys are those of models that see texts whole. How a vector is made of tokens' is read from the folder; see pooling.
+// encoderKeys are those of models that attend to the whole text. How token vectors are pooled is read from the folder; see pooling.
 func encoderKeys(k *keys) { k.b("attention.causal", false) }
 
 // fromPad leaves out the rows of positions that no token has: those up to the number of the token for padding.
@@ -184,7 +184,7 @@ var fromPad = one(func(c *config, v view) (view, error) {
 	return v.strided(before*each, dim{rows - before, each}, dim{each, 1}), nil
 })
 
-// withTasks is XLM-R with rotations in place of positions, and adapters for tasks, where there are such.
+// withTasks is XLM-R with rotations in place of positions, and adapters for tasks, if the checkpoint has them.
 func withTasks(c *config, f *family) *family {
 	if !c.has("lora_adaptations") {
 		return f

@@ -9,7 +9,7 @@ var graniteSettings = []setting{
 	{"logit_scale", 'f', "logits_scaling"},
 }
 
-// sharedDense is the network that every token goes through, where there are no others.
+// sharedDense is the network that every token goes through, if there are no others.
 var sharedDense = []rule{
 	{"shared_mlp.input_linear", "ffn_gate ffn_up", halves},
 	{"shared_mlp.output_linear", "ffn_down", nil},

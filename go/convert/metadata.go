@@ -172,7 +172,7 @@ func (m *Model) sampling() []gguf.KV {
 	return all
 }
 
-// pooling returns how a text's vector is made of those of its tokens, by the files of sentence-transformers; 0 if they do not
+// pooling returns how a text's vector is computed from those of its tokens, by the files of sentence-transformers; 0 if they do not
 // say.
 func (m *Model) pooling() int {
 	text, err := os.ReadFile(filepath.Join(m.dir, "modules.json"))

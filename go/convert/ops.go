@@ -101,7 +101,7 @@ var transpose = one(func(_ *config, v view) (view, error) {
 	return out.as(append(slices.Clone(v.shape[:k-2]), cols, rows)...)
 })
 
-// grouped makes a vector a matrix of so many rows, if these are more than one.
+// grouped makes a vector a matrix of the given rows, if more than one.
 func grouped(groups func(*config) int) op {
 	return one(func(c *config, v view) (view, error) {
 		n := uint64(max(groups(c), 1))

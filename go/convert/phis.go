@@ -75,7 +75,7 @@ func phi3Factors(c *config) map[string]view {
 	return longFactors(c, int(float64(c.headDim())*c.partial(1)))
 }
 
-// longFactors are those of so many channels that rotate.
+// longFactors returns the factors for the given number of rotated channels.
 func longFactors(c *config, channels int) map[string]view {
 	r := c.ropeOf("full_attention")
 	defer c.take(r)

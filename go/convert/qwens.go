@@ -124,7 +124,7 @@ func valueHeads(c *config) int {
 	return c.count("linear_num_value_heads")
 }
 
-// tile exchanges, along an axis, the order of heads of so many elements.
+// tile exchanges, along an axis, the order of heads of the given number of elements.
 func tile(axis int, size func(*config) int) op {
 	return one(func(c *config, v view) (view, error) {
 		k, h, d := uint64(keyHeads(c)), uint64(valueHeads(c)), uint64(size(c))

@@ -17,7 +17,7 @@ type rule struct {
 	do       op // nil: as it is
 }
 
-// A source is a tensor's name as rules have it.
+// A source is a tensor's name in a rule.
 type source struct {
 	layer  int    // -1: of no layer
 	name   string // without prefix and number

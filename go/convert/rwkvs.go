@@ -186,7 +186,7 @@ var fused op = func(c *config, in []view) ([]view, error) {
 	return apart(c, []view{v})
 }
 
-// apart is such a tensor as GGUF has it, with dimensions of 1 between inputs and channels.
+// apart returns such a tensor in GGUF's layout, with dimensions of 1 between inputs and channels.
 var apart = one(func(_ *config, v view) (view, error) {
 	v = v.squeezed()
 	if len(v.shape) != 2 {
@@ -195,7 +195,7 @@ var apart = one(func(_ *config, v view) (view, error) {
 	return v.as(v.shape[0], 1, 1, v.shape[1])
 })
 
-// rescaled makes matrices of later layers smaller, as what they are added to is halved every so many layers.
+// rescaled makes matrices of later layers smaller, as what they are added to is halved every few layers.
 var rescaled = one(func(c *config, v view) (view, error) {
 	every := c.countOr("rescale_every", 0)
 	if every == 0 {

@@ -120,7 +120,7 @@ func multiplierOf(name string, i int) func(*config) float64 {
 	}
 }
 
-// timesByPart multiplies what a scan is made of, each part by its own factor: gates, inputs, B, C and steps.
+// timesByPart multiplies the parts of a scan, each by its own factor: gates, inputs, B, C and steps.
 var timesByPart = one(func(c *config, v view) (view, error) {
 	inner, state := uint64(c.count("mamba_d_ssm")), uint64(c.count("mamba_n_groups")*c.count("mamba_d_state"))
 	rows, each := v.rows()

@@ -91,7 +91,7 @@ type Status struct {
 	Errors  uint64 // of the file system
 }
 
-// Open opens the store in a folder, which it creates where there is none.
+// Open opens the store in a folder, which it creates if it is missing.
 func Open(c Config) (*Store, error) { return open(c, disk{}) }
 
 func open(c Config, files system) (*Store, error) {

@@ -21,7 +21,7 @@ const (
 	smallest = 16 << 10
 )
 
-// charge is what a file of so many bytes counts.
+// charge returns the bytes that a file of a size counts as.
 func charge(bytes int64) uint64 {
 	return max(uint64(bytes+diskPage-1)/diskPage*diskPage, smallest)
 }
@@ -29,7 +29,7 @@ func charge(bytes int64) uint64 {
 // abandoned is the age from which a file that was not renamed is removed: its writer has ended.
 const abandoned = 10 * time.Minute
 
-// admit counts so many bytes more, and removes pages where the limit wants that.
+// admit counts more bytes, and removes pages if the limit is exceeded.
 func (s *Store) admit(bytes uint64) error {
 	if bytes > s.cfg.Limit {
 		return fmt.Errorf("a page of %d bytes is larger than the limit of %d; raise it", bytes, s.cfg.Limit)

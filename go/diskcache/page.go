@@ -51,7 +51,7 @@ func encode(w io.Writer, key Key, units [][]byte) error {
 	return nil
 }
 
-// decode reads the page of a key, from a file of so many bytes, into units of the size that
+// decode reads the page of a key, from a file of the given size, into units of the size that
 // it must have. It allocates nothing by what the file says. Where the file is not that page,
 // the error wraps ErrDamaged, and the units may have been written.
 func decode(r io.ReaderAt, size int64, key Key, units [][]byte) error {

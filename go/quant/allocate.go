@@ -193,7 +193,7 @@ func (a *Allocation) next(i int, room uint64) (best step, ok bool) {
 	return best, ok
 }
 
-// Fill chooses types of at most so many bytes together, at least what Bounds says. From the smallest of all it takes the
+// Fill chooses types of at most the given bytes in total, at least what Bounds says. From the smallest of all it takes the
 // step that is worth most to the byte while one fits: steps along the convex hull of each tensor's sizes and losses are worth
 // less and less, so that all tensors end at one price of a byte, which is the optimum but for what remains at the end.
 func (a *Allocation) Fill(budget uint64) []Choice {

@@ -18,7 +18,7 @@ import (
 // by. Experts follow each other.
 type Importance map[string][]float32
 
-// A Matrix is an importance matrix as its file has it.
+// A Matrix is an importance matrix, as read from its file.
 type Matrix struct {
 	Entries   map[string]*Entry
 	Datasets  []string // files that it was computed on
@@ -104,7 +104,7 @@ func floats(b []byte) []float32 {
 
 var errOldMatrix = errors.New("neither a GGUF file nor an importance matrix of the old format")
 
-// parseOldMatrix reads the format without a magic number: so many entries, each a name, a number of calls and as many
+// parseOldMatrix reads the format without a magic number: a number of entries, each a name, a number of calls and as many
 // values; then the number of chunks and the name of the text.
 func parseOldMatrix(b []byte) (*Matrix, error) {
 	next := func() (int, bool) {
@@ -192,7 +192,7 @@ func hasPart(name string, parts []string) bool {
 	return false
 }
 
-// of returns the importance for a tensor, nil where there is none, and an error where it is of other matrices.
+// of returns the importance for a tensor, nil if it has none, and an error if it belongs to other matrices.
 func (i Importance) of(t *gguf.Tensor) ([]float32, error) {
 	v, ok := i[t.Name]
 	if !ok {

@@ -44,7 +44,7 @@ func (j *Job) measure(ctx context.Context, types []Sized) error {
 	return errors.Join(errs...)
 }
 
-// loss returns the error of a type, as Sized has it.
+// loss returns the error of a type, in the unit of Sized.
 func (e *encoder) loss(ctx context.Context) (float64, error) {
 	if e.To == e.Type {
 		return 0, nil

@@ -58,7 +58,7 @@ const damp = 0.01
 // workBytes is how much memory factoring takes at most, but for one span at a time.
 const workBytes = 1 << 30
 
-// factor makes factors of the products, on so many threads. Where ctx ends that, the next call goes on.
+// factor factors the products on the given number of threads. If ctx ends first, the next call continues.
 func (h *Hessian) factor(ctx context.Context, threads int) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -164,7 +164,7 @@ func (j *Job) write(ctx context.Context, w *gguf.Writer, out io.Writer, choices 
 	return w.WriteTo(out)
 }
 
-// done tells how much is read, with so many bytes of the tensor that is being written.
+// done reports the bytes read so far, with the given bytes of the current tensor.
 func (j *Job) done(of int) {
 	if j.Done != nil {
 		j.Done(j.read + uint64(of))

@@ -222,7 +222,7 @@ func (s *Sampler) bound(k int) float64 {
 	return float64(least)
 }
 
-// farthest returns a distance from the largest at which k or more of all logits are. There are so many.
+// farthest returns a distance from the largest within which k or more of all logits lie. At least k logits exist.
 func (s *Sampler) farthest(k int) float64 {
 	far := 1.0
 	for s.countFrom(far) < k {

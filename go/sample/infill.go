@@ -14,7 +14,7 @@ const (
 	leastInfill = 0.2 // probability, after merging, of tokens that go on
 )
 
-// infill ends the text soon: where ending it is likely enough beside so many candidates,
+// infill ends the text soon: if ending it is likely enough among that number of candidates,
 // nothing else remains. Otherwise tokens that begin alike count as one, and those
 // that are likely then remain, with those that end the text.
 func (s *Sampler) infill() {

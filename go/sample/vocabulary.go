@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// Tokens is a vocabulary, as a tokenizer has it.
+// Tokens is the vocabulary of a tokenizer.
 type Tokens interface {
 	Len() int
 	Detokenize(ids []int32, special bool) string

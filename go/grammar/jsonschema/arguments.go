@@ -59,7 +59,7 @@ func Arguments(g *grammar.Grammar, text []byte, opts Options) ([]Object, error) 
 	return out, nil
 }
 
-// arguments returns the members of objects, false where there are no such objects.
+// arguments returns the members of objects, false if there are no such objects.
 func (c *compiler) arguments(o objects) (out Object, ok bool, err error) {
 	if o.min > len(o.required) || o.max >= 0 || len(o.names) > 0 {
 		return out, false, c.fail(c.root, "", "minProperties, maxProperties and propertyNames can't be decided where each member is written apart")

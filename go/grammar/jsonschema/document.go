@@ -146,7 +146,7 @@ func (d *document) target(s *schema, ref string) (*schema, error) {
 	return d.schema(v, base, ref), nil
 }
 
-// step returns a member or an element, nil where there is none.
+// step returns a member or an element, nil if it is missing.
 func (v *value) step(name string) *value {
 	if v.kind == '[' {
 		if i, err := strconv.Atoi(name); err == nil && i >= 0 && i < len(v.items) {

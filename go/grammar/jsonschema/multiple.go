@@ -51,7 +51,7 @@ type digits struct {
 	c       *compiler
 	modulus int
 	places  int
-	last    int                    // so many digits at the end decide what of the modulus divides powers of 10, and those before count by the rest of it
+	last    int                    // the last digits decide the part of the modulus that divides powers of 10; the digits before count modulo the rest
 	rules   map[[3]int]grammar.Ref // by digits left, at least and at most, and remainder
 	err     error                  // the rules are too many
 }
@@ -72,7 +72,7 @@ func (d *digits) between(lo, hi *big.Int, rem int) grammar.Expr {
 			from = max(from, least)
 		}
 		if from == least && strings.Trim(to, "9") == "" && n > d.places+1 {
-			last := n // all of so many digits, and of more
+			last := n // this number of digits or more
 			for last+1 < len(hi.String()) || last+1 == len(hi.String()) && strings.Trim(hi.String(), "9") == "" {
 				last++
 			}

@@ -40,7 +40,7 @@ const (
 type attention struct {
 	bias  bool     // of queries, keys and values: required
 	norm  headNorm // by attn_q_norm and attn_k_norm
-	value bool     // values are normalised by head without weights, and keys before their norm where there is no attn_v
+	value bool     // values are normalised by head without weights, and keys before their norm if attn_v is missing
 	sinks bool     // a score of each head that takes weight and has no value: attn_sinks
 	gate  gateFrom // the result is multiplied by the sigmoid of a projection
 	soft  bool     // by its softplus instead
@@ -148,8 +148,8 @@ func (l layer) open(act kernel.Act, gate kernel.Matrix, op kernel.Gate) {
 	l.add(op)
 }
 
-// sight returns how far a token sees: so many positions before it, its own included, 0 for all,
-// and so many after it. A window that is read in both directions has the token in its middle.
+// sight returns how far a token sees: positions before it, its own included, 0 for all,
+// and positions after it. A window that is read in both directions has the token in its middle.
 func (l layer) sight() (window, ahead int) {
 	switch {
 	case l.role == reading:
@@ -199,8 +199,8 @@ func (l layer) place() (group, offset int, tiers []kernel.Tier) {
 	return l.aged(g, func(kv kernel.KVTypes) int { return kernel.KVBytes(kv, l.NHeadKV, l.HeadDim, l.ValueDim) })
 }
 
-// aged has memory for keys and values that every later token sees, of so many bytes by their types: in a group for each
-// tier, where there are some.
+// aged has memory for keys and values that every later token sees, whose types give the bytes: in a group for each
+// tier, if there are tiers.
 func (b *builder) aged(g kernel.Group, bytes func(kv kernel.KVTypes) int) (group, offset int, tiers []kernel.Tier) {
 	if len(b.tiers) == 0 {
 		group, offset = b.state(g)
@@ -288,7 +288,7 @@ func (l layer) queries(a attention) projection {
 	return q
 }
 
-// biasesOf returns the biases of queries, keys and values, so many of each, one after the other.
+// biasesOf returns the biases of queries, keys and values, the given number of each, one after the other.
 func (l layer) biasesOf(nq, nk, nv int) []float32 {
 	q, k, v := l.vector(l.blk+"attn_q.bias", nq), l.vector(l.blk+"attn_k.bias", nk), l.vector(l.blk+"attn_v.bias", nv)
 	return l.constants(l.blk+"biases of attn_qkv", kernel.Pad(nq+nk+nv), func(i int) float64 {
@@ -320,7 +320,7 @@ func (l layer) perHead(name string, from, n int) (kernel.Matrix, string) {
 }
 
 // headNorm returns the weights of a norm of queries or keys and after how many of them
-// they repeat; nil where there is none.
+// they repeat; nil if there is none.
 func (l layer) headNorm(kind headNorm, name string, heads int) ([]float32, int) {
 	name = l.blk + name + ".weight"
 	switch kind {
@@ -345,7 +345,7 @@ func (l layer) headNorm(kind headNorm, name string, heads int) ([]float32, int) 
 	return nil, l.HeadDim
 }
 
-// repeated returns each of n numbers so many times.
+// repeated returns each of n numbers the given number of times.
 func (l layer) repeated(name string, n, times int) []float32 {
 	each, all := l.vector(name, 1, n), l.w.Floats(name+" repeated", n*times)
 	if each == nil || all == nil {

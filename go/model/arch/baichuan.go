@@ -1,6 +1,6 @@
 package arch
 
-// What files of Baichuan do not say: the model of 13 billion parameters, which has so many layers,
+// What files of Baichuan do not say: the model of 13 billion parameters, which has this number of layers,
 // has ALiBi.
 const baichuanALiBi = 40
 

@@ -5,7 +5,7 @@ import "github.com/quern-llm/quern/go/kernel"
 // A Classifier is what some files have to score a text with: rerankers, for one.
 type Classifier struct {
 	Pooling Pooling // what it is given of the text
-	NHidden int     // width of its first product; 0: there is none
+	NHidden int     // width of its first product; 0: no hidden layer
 	NScore  int     // scores of a text; 0: there is no classifier
 	Softmax bool    // they become probabilities
 }

@@ -10,13 +10,13 @@ import (
 // Layer.Every of: with overlapping entries, of which an index chooses the best, or without. Keys are values, heads share
 // one, and the result is projected by groups of heads first.
 type Compressed struct {
-	Groups, Rank int // of heads, and of what is made of each
+	Groups, Rank int // of heads, and of the projection of each
 }
 
 // overlapping are the positions of entries that overlap.
 const overlapping = 4
 
-// compression reads the sizes of the attention of all layers, and their rotations, which YaRN stretches where there are
+// compression reads the sizes of the attention of all layers, and their rotations, which YaRN stretches if there are
 // entries, without growing them.
 func (k *keys) compression() {
 	c, layers := k.c, k.c.Layers

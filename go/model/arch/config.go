@@ -28,15 +28,15 @@ type Config struct {
 	NextLayers []Layer // their sizes, where files say: see next
 	NextRaw    bool    // hidden states that they are given and give are not normalised
 
-	Encoder []Layer // of an encoder, whose text the layers answer; nil: there is none
+	Encoder []Layer // of an encoder, whose text the layers answer; nil: no encoder
 	Start   int32   // the first token of an answer
 
-	Loops    int    // Layers are so many times those of the file; 0: once
+	Loops    int    // how often the layers of the file are run; 0: once
 	LoopNorm bool   // between two of these times is the last norm
 	Cycles   Cycles // the zero value: there are none
 
 	BothWays  bool      // a token sees those after it as well: a text is one batch
-	Pooling   Pooling   // what the vector of a text is made of
+	Pooling   Pooling   // how the vector of a text is computed
 	Positions bool      // there are embeddings of NCtx positions, and no more
 	NType     int       // embeddings of types of tokens, of which only the first is used; 0: none
 	ALiBi     bool      // scores fall with the distance, in each head by another slope
@@ -59,7 +59,7 @@ type Config struct {
 	ValueScale    float32 // of what heads have made; 0: 1
 	GateCap       float32 // the gate of a feed-forward has a second factor, itself, which becomes cap * tanh(gate / cap); 0: it has not
 	UpCap         float32 // and what it opens to becomes cap * tanh(up / cap) then
-	Recall        int     // before each so many layers the residual is kept for those behind, and begins anew; 0: it is not
+	Recall        int     // after each group of this many layers the residual is kept for later ones, and begins anew; 0: never
 	AttnCap       float32 // scores become cap * tanh(score / cap); 0: they do not
 	LogitCap      float32 // so do logits
 
@@ -80,7 +80,7 @@ type Config struct {
 
 	NPerLayer int // numbers of each token that every layer has an embedding of its own for; 0: none
 
-	NTap  int   // positions that a short convolution sees, its own included; 0: there is none
+	NTap  int   // positions that a short convolution sees, its own included; 0: no convolution
 	Delta Delta // the zero value: there are no delta nets
 	Scan  Scan  // the zero value: there are no selective state spaces
 	RWKV  RWKV  // the zero value: there is no time mixing
@@ -91,7 +91,7 @@ type Config struct {
 	Hyper        Hyper      // the zero value: the residual is one
 	NGram        NGram      // the zero value: tokens are not hashed
 
-	Classifier Classifier // the zero value: there is none
+	Classifier Classifier // the zero value: no classifier
 }
 
 // A Latent is the sizes of attention over latents. What a layer calls its heads is then
@@ -119,7 +119,7 @@ type Index struct {
 type Delta struct {
 	NHead, NHeadKey  int     // of values; of queries and keys
 	KeyDim, ValueDim int     // of a head
-	Least            float32 // logarithm of a decay; 0: there is none
+	Least            float32 // logarithm of a decay; 0: no bound
 	Signed           bool    // what decays of channels fall by is below 0 in files, a vector of one dimension
 }
 
@@ -136,10 +136,10 @@ type Scan struct {
 // of the token before.
 type RWKV struct {
 	HeadDim                  int
-	Decay, Rate, Value, Gate int // Gate 0: there is none
+	Decay, Rate, Value, Gate int // Gate 0: no gate
 	Shares                   int
 	Bare                     bool // files need not have a norm of the result, and of RWKV 6 have none
-	Halve                    int  // the residual is halved after each so many layers; 0: it is not
+	Halve                    int  // the residual is halved after each group of this many layers; 0: never
 }
 
 // A Layer is the sizes of one block.
@@ -155,7 +155,7 @@ type Layer struct {
 	HeadGates      bool               // the gate of the attention has a number for each head
 	Rope           Rope               // the zero value: none
 	NFF            int                // feed-forward width
-	GateCutoff     float32            // gates of the feed-forward are open that are so many standard deviations above the mean; 0: all
+	GateCutoff     float32            // feed-forward gates stay open from this many standard deviations above the mean; 0: all
 	Sparse         bool               // it has experts
 	Hashed         bool               // which the token decides
 	ExpertLimit    float32            // of what goes into their function; 0: none

@@ -29,7 +29,7 @@ var dflash = headKind{
 		h.EmbedScale = float32(k.floatOr("embedding_scale", 1, 0, 1e6))
 		h.LogitScale = float32(k.floatOr("logit_scale", 1, 0, 1e6))
 		h.LogitCap = float32(k.floatOr("final_logit_softcapping", 0, 0, maxCap))
-		if h.LogitScale == 0 { // how some files say that there is none
+		if h.LogitScale == 0 { // some files write 0 for none
 			h.LogitScale = 1
 		}
 		const mask = "tokenizer.ggml.mask_token_id"

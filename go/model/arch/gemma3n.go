@@ -8,7 +8,7 @@ import (
 
 // What older files of Gemma 3n do not say: how many layers have keys and values of their own, and
 // how many a sparse feed-forward, in which one in twenty numbers is kept if they are normal: those
-// that are so many standard deviations above the mean. See its config.json.
+// that lie a given number of standard deviations above the mean. See its config.json.
 const (
 	gemma3nOwn    = 20
 	gemma3nSparse = 10

@@ -31,7 +31,7 @@ var granitemoe = Arch{
 }
 
 // granitehybrid is Granite 4 and Bamba: granite or granitemoe with state spaces of the second
-// kind in most layers, attention where there are key-value heads, mostly without rotations.
+// kind in most layers, attention in those with key-value heads, mostly without rotations.
 var granitehybrid = Arch{
 	Name: "granitehybrid",
 	config: func(k *keys) {

@@ -9,7 +9,7 @@ import (
 // indexEps is that of the norm of an index's keys in most models: files do not say it.
 const indexEps = 1e-6
 
-// An index chooses the positions that a layer attends to, where there are more than a number of
+// An index chooses the positions that a layer attends to, if there are more than a number of
 // them, by small queries and keys of its own (DeepSeek-AI 2025, "DeepSeek-V3.2").
 type index struct {
 	in  []kernel.Matrix // what multiplies the layer's input

@@ -3,7 +3,7 @@ package arch
 import "github.com/quern-llm/quern/go/kernel"
 
 // jamba is Jamba: state spaces of the first kind, whose inputs are normalised, in most
-// layers, attention without rotations where there are key-value heads, and experts in the
+// layers, attention without rotations in those with key-value heads, and experts in the
 // layers that have a router.
 var jamba = Arch{
 	Name: "jamba",

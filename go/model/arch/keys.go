@@ -73,7 +73,7 @@ func (k *keys) intOr(key string, def, lo, hi int) int {
 	return k.int(key, lo, hi)
 }
 
-// forLayers checks that an array of n has an element for each layer, of which there may be more than are computed.
+// forLayers checks that an array of n has an element for each layer; the file may have more layers than are computed.
 func (k *keys) forLayers(key string, n int) {
 	layers := len(k.c.Layers)
 	if n != layers && n != layers+k.c.NNext {

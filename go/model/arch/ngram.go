@@ -117,7 +117,7 @@ func (l layer) ngrams() {
 	}
 }
 
-// apart returns the weights of a convolution whose taps are so many positions apart.
+// apart returns the weights of a convolution whose taps are the given number of positions apart.
 func (l layer) apart(name string, taps, cols, positions int) []float32 {
 	reach := (taps-1)*positions + 1
 	of, all := l.vector(name, taps, cols), l.w.Floats(name+" apart", cols*reach)

@@ -2,7 +2,7 @@ package arch
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// plamo2 is PLaMo 2: state spaces whose heads have a step and a rate each, and attention where there are key-value heads;
+// plamo2 is PLaMo 2: state spaces whose heads have a step and a rate each, and attention in layers with key-value heads;
 // norms before and after each half.
 var plamo2 = Arch{
 	Name: "plamo2",

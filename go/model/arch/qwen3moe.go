@@ -16,7 +16,7 @@ var qwen3moe = Arch{
 	},
 }
 
-// qwen3moe reads the sizes of such a model, over so many rotated dimensions as a key says.
+// qwen3moe reads the sizes of such a model; a key gives the number of rotated dimensions.
 func (k *keys) qwen3moe(rotated string) {
 	k.rms()
 	k.heads()

@@ -2,7 +2,7 @@ package arch
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// Attention over residuals (Kimi Team 2026, "Attention Residuals"): before each so many layers the residual is kept, and begins
+// Attention over residuals (Kimi Team 2026, "Attention Residuals"): every few layers the residual is kept, and begins
 // anew with what the next half makes. Halves read a sum of those that are kept and of the present one, by shares that a vector of their
 // own gives to each. It is of one token: nothing of it lies in the state of a sequence.
 

@@ -18,7 +18,7 @@ type Rope struct {
 	Of      int    // dimensions that the tensor is for; 0: NRot
 
 	// Of LongRoPE (Ding et al. 2024), whose factors are those of shortFactors, and in contexts of
-	// more than so many positions those of longFactors. See Config.For.
+	// more positions than that, those of longFactors. See Config.For.
 	NCtxShort int
 
 	Back  bool // it is undone
@@ -39,7 +39,7 @@ type Scaling struct {
 	AttnFactor float64 // by which rotated pairs grow; 0: 1
 
 	// Of yarn.
-	Length             float64 // that rotated pairs have before AttnFactor; 0: as YaRN has it
+	Length             float64 // that rotated pairs have before AttnFactor; 0: by YaRN's formula
 	NCtxOrig           int
 	ExtFactor          float64
 	LogMultiplier      float64 // 0: none

@@ -118,7 +118,7 @@ func (k *keys) experts() {
 }
 
 // expertWidth is the width of experts by the first layer that has some: files from before there was a key say that of all that a
-// token uses, or of one. It is 0 where there are none, or none that may be.
+// token uses, or of one. It is 0 if there are none, or none that may be.
 func (k *keys) expertWidth() int {
 	for il := range k.c.Layers {
 		for _, name := range []string{"ffn_down_exps", "ffn_down.0"} {
@@ -347,7 +347,7 @@ func (k *keys) scaling() Scaling {
 		return s
 	}
 	s.Factor = k.floatOr("rope.scaling.factor", k.floatOr("rope.scale_linear", 1, 0, 1e6), 0, 1e6)
-	if s.Factor == 0 { // how some files say that there is none
+	if s.Factor == 0 { // some files write 0 for none
 		s.Factor = 1
 	}
 	if s.Type != "yarn" {

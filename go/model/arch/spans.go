@@ -44,7 +44,7 @@ func (b *builder) spanRopes() {
 	}
 }
 
-// spanIndex binds what chooses the spans that a layer attends to: so many of them.
+// spanIndex binds what chooses the spans that a layer attends to, and their number.
 func (l layer) spanIndex() (in []kernel.Matrix, best int, choose func(act kernel.Act) kernel.Buf) {
 	if l.Every == 0 {
 		return nil, 0, nil

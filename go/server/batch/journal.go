@@ -53,7 +53,7 @@ func (s *Store) note(out *os.File, id string, e entry) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.batches[id].Value.Counts.add(e.Failed) // kept with the next change; the journal has it
+	s.batches[id].Value.Counts.add(e.Failed) // saved with the next change; the journal already has it
 	return nil
 }
 
