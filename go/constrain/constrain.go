@@ -39,7 +39,8 @@ func NewSet(n int) Set { return make(Set, (n+63)/64) }
 // Add adds an id.
 func (s Set) Add(id int32) { s[uint32(id)/64] |= 1 << (uint32(id) % 64) }
 
-func (s Set) remove(id int32) { s[uint32(id)/64] &^= 1 << (uint32(id) % 64) }
+// Remove removes an id.
+func (s Set) Remove(id int32) { s[uint32(id)/64] &^= 1 << (uint32(id) % 64) }
 
 func (s Set) addAll(ids []int32) {
 	for _, id := range ids {

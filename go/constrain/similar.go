@@ -94,7 +94,7 @@ func (k *masker) derive(a *Automaton, s *state, like *mask, differ []int32) {
 	}
 	for _, i := range differ {
 		for _, id := range t.all(i) {
-			k.ids.remove(id)
+			k.ids.Remove(id)
 		}
 	}
 	for _, i := range differ {

@@ -159,7 +159,7 @@ func (s *slice) upTo(n int32) Set {
 			if int32(s.t.points[at]) <= n {
 				break
 			}
-			set.remove(s.t.ids[at])
+			set.Remove(s.t.ids[at])
 		}
 	}
 	s.sets[n] = set
@@ -173,7 +173,7 @@ func (s *slice) all() Set {
 		for i, w := range s.tokens {
 			for out := ^w; out != 0; out &= out - 1 {
 				if at := i*64 + bits.TrailingZeros64(out); at < len(s.t.ids) {
-					set.remove(s.t.ids[at])
+					set.Remove(s.t.ids[at])
 				}
 			}
 		}

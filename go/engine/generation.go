@@ -317,6 +317,30 @@ func (g *Generation) Advance(n int, rows [][]float32) (Step, error) {
 	return end(""), nil
 }
 
+// ErrBanned reports a text that cannot go on, since the request bans each token that its format allows next.
+var ErrBanned = errors.New("logit_bias bans each token that may come next; allow one of them")
+
+// bans reports whether the biases ban each token that may come after row k.
+func (g *Generation) bans(k int) bool {
+	may := constrain.NewSet(g.nVocab)
+	if g.Constraint != nil {
+		copy(may, g.masks[k])
+	} else {
+		for id := range int32(g.nVocab) {
+			may.Add(id)
+		}
+	}
+	for _, b := range g.Bias {
+		if math.IsInf(float64(b.Value), -1) {
+			may.Remove(b.ID)
+		}
+	}
+	for _, id := range g.banned {
+		may.Remove(id)
+	}
+	return len(g.Bias) > 0 && may.Empty()
+}
+
 // failed returns why the constraint allows nothing any more, if it has failed.
 func (g *Generation) failed() error {
 	if f, ok := g.Constraint.(constrain.Failer); ok {
@@ -359,6 +383,9 @@ func (g *Generation) choose(logits []float32, k int) (t Token, err error) {
 		}
 	}
 	if t.ID, err = g.smp.Sample(logits); err != nil {
+		if errors.Is(err, sample.ErrNoToken) && g.bans(k) {
+			err = ErrBanned
+		}
 		return t, err
 	}
 	switch {

@@ -292,7 +292,7 @@ func TestLoopEnds(t *testing.T) {
 		bias.Bias = append(bias.Bias, sample.Bias{ID: int32(id), Value: float32(math.Inf(-1))})
 	}
 	_, c = submit(t, l, bias)
-	if r := c.wait(t); !errors.Is(r.Err, sample.ErrNoToken) {
+	if r := c.wait(t); !errors.Is(r.Err, ErrBanned) {
 		t.Errorf("no token possible: %+v", r)
 	}
 	if n := len(c.done); n != 0 {

@@ -72,6 +72,8 @@ func toAPI(err error) *reply.Error {
 		return &reply.Error{Status: http.StatusInternalServerError, Message: failed.Error(), Param: "model"}
 	case errors.Is(err, models.ErrClosed):
 		return &reply.Error{Status: http.StatusServiceUnavailable, Message: err.Error()}
+	case errors.Is(err, engine.ErrBanned):
+		return reply.Invalid("logit_bias", "%v", engine.ErrBanned)
 	case errors.Is(err, constrain.ErrLimit):
 		return &reply.Error{Status: http.StatusBadRequest, Message: err.Error()}
 	case errors.Is(err, engine.ErrAdapters):

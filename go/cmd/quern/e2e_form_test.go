@@ -48,6 +48,25 @@ func TestForms(t *testing.T) {
 	}
 }
 
+// A request that bans what its form allows is refused, and not a fault of the server.
+func TestBannedForm(t *testing.T) {
+	s := serve(t, demo.Name)
+	_, v := s.post("/tokenize", `{"content":"!"}`)
+	ids, _ := v["tokens"].([]any)
+	if len(ids) == 0 {
+		t.Fatal(v)
+	}
+	banned := fmt.Sprintf(`{"prompt":"Once","guided_choice":["!"],"logit_bias":[["!",false],[%v,false],["a",-1]]}`, ids[len(ids)-1])
+	status, v := s.post("/completion", banned)
+	e, _ := v["error"].(map[string]any)
+	if message := fmt.Sprint(e["message"]); status != 400 || !strings.Contains(message, "logit_bias bans") || strings.Contains(message, "\n") {
+		t.Errorf("%d %v", status, v)
+	}
+	if status, v := s.post("/completion", `{"prompt":"Once","guided_choice":["!"],"logit_bias":[["a",false]]}`); status != 200 || v["content"] != "!" {
+		t.Errorf("%d %v", status, v)
+	}
+}
+
 // An ambiguous grammar takes its own time: others go on, and its request ends, by itself, by its deadline, or because
 // its client leaves.
 func TestAmbiguousGrammars(t *testing.T) {
