@@ -48,13 +48,13 @@ type closure struct {
 const maxBytes = 16 << 20
 
 // newAutomaton compiles a grammar.
-func newAutomaton(v *Vocabulary, g *grammar.Grammar) (a *Automaton, err error) {
+func newAutomaton(v *Vocabulary, namespace string, g *grammar.Grammar) (a *Automaton, err error) {
 	defer func() {
 		if r := refused(recover()); r != nil {
 			a, err = nil, r
 		}
 	}()
-	p, err := newProgram(g, v.n)
+	p, err := newProgram(namespace, g, v.n)
 	if err != nil {
 		return nil, err
 	}

@@ -248,7 +248,7 @@ func TestLimit(t *testing.T) {
 func TestRegularRefuses(t *testing.T) {
 	many := grammar.Repeat{Expr: grammar.Repeat{Expr: grammar.Lit("a"), Max: 1}, Min: 19_900, Max: 19_900}
 	g := &grammar.Grammar{Rules: []grammar.Rule{{Name: "root", Expr: grammar.And{many, grammar.Not{Expr: grammar.Lit("")}}}}}
-	if _, err := newProgram(g, 1); err == nil || !strings.Contains(err.Error(), "its states have more than") {
+	if _, err := newProgram("", g, 1); err == nil || !strings.Contains(err.Error(), "its states have more than") {
 		t.Errorf("%v", err)
 	}
 }

@@ -9,7 +9,7 @@ import (
 // CompileAnew compiles a grammar even if it is cached.
 func CompileAnew(tb testing.TB, v *Vocabulary, g *grammar.Grammar) *Automaton {
 	tb.Helper()
-	a, err := newAutomaton(v, g)
+	a, err := newAutomaton(v, "", g)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -97,19 +97,20 @@ const (
 // knows its successor.
 type compiler struct {
 	program
-	g       *grammar.Grammar
-	vocab   int
-	size    []int       // of each rule of g, an estimate with what is copied into it; 0: unknown
-	cyclic  []bool      // rules of g that refer to themselves
-	empty   []bool      // rules of g that may have the empty text
-	runs    map[int]run // of rules of g
-	used    []int       // how often each rule of g is referred to
-	called  []int32     // of each rule of g: its index in rules; -1: it is not called
-	todo    []body
-	nesting int
-	emits   *int // how many expressions have been translated, also by the compilers of regular parts
-	flat    bool // no calls, no counts, no tokens: for an expression that must be regular
-	counted bool // inside of a counted loop
+	g         *grammar.Grammar
+	namespace string // of cached parts
+	vocab     int
+	size      []int       // of each rule of g, an estimate with what is copied into it; 0: unknown
+	cyclic    []bool      // rules of g that refer to themselves
+	empty     []bool      // rules of g that may have the empty text
+	runs      map[int]run // of rules of g
+	used      []int       // how often each rule of g is referred to
+	called    []int32     // of each rule of g: its index in rules; -1: it is not called
+	todo      []body
+	nesting   int
+	emits     *int // how many expressions have been translated, also by the compilers of regular parts
+	flat      bool // no calls, no counts, no tokens: for an expression that must be regular
+	counted   bool // inside of a counted loop
 }
 
 // A body is the expression of a rule that is not yet translated.
@@ -118,12 +119,12 @@ type body struct {
 	expr grammar.Expr
 }
 
-// newProgram translates a grammar for a vocabulary of n tokens. Rule 0 of the program is the text.
-func newProgram(g *grammar.Grammar, n int) (p *program, err error) {
+// newProgram translates a grammar, within a namespace, for a vocabulary of n tokens. Rule 0 of the program is the text.
+func newProgram(namespace string, g *grammar.Grammar, n int) (p *program, err error) {
 	if len(g.Rules) == 0 {
 		return nil, errors.New("the grammar has no rules")
 	}
-	c := &compiler{g: g, vocab: n, runs: map[int]run{}, emits: new(int)}
+	c := &compiler{g: g, namespace: namespace, vocab: n, runs: map[int]run{}, emits: new(int)}
 	defer func() {
 		if r := refused(recover()); r != nil {
 			p, err = nil, r

@@ -18,7 +18,7 @@ const (
 
 // regular emits an intersection or a complement.
 func (c *compiler) regular(e grammar.Expr, next int32) int32 {
-	d := regulars.get(e, func() *dfa {
+	d := regulars.get(c.namespace, e, func() *dfa {
 		d := c.deterministic(e)
 		d.trim()
 		return d.minimal()
@@ -41,15 +41,19 @@ type dfas struct {
 // maxDFAs limits the bytes of cached tables.
 const maxDFAs = 8 << 20
 
-// get returns the dfa of an expression. Expressions that refer to rules are not cached.
-func (k *dfas) get(e grammar.Expr, build func() *dfa) *dfa {
-	d := digester{h: sha256.New()}
-	if d.expr(e, 0); d.refers {
+// get returns the dfa of an expression: one that was made in the namespace, or in none, as those of string formats are.
+// Expressions that refer to rules are not cached.
+func (k *dfas) get(namespace string, e grammar.Expr, build func() *dfa) *dfa {
+	key, cached := dfaKey(namespace, e)
+	if !cached {
 		return build()
 	}
-	key := d.sum()
 	k.mu.Lock()
 	known := k.known[key]
+	if known == nil && namespace != "" {
+		common, _ := dfaKey("", e)
+		known = k.known[common]
+	}
 	k.mu.Unlock()
 	if known != nil {
 		return known
@@ -64,6 +68,13 @@ func (k *dfas) get(e grammar.Expr, build func() *dfa) *dfa {
 		k.known[key] = made
 	}
 	return made
+}
+
+// dfaKey returns the key of an expression; false if it refers to rules.
+func dfaKey(namespace string, e grammar.Expr) (key [sha256.Size]byte, cached bool) {
+	d := newDigester(namespace)
+	d.expr(e, 0)
+	return d.sum(), !d.refers
 }
 
 // deterministic returns the dfa of a regular expression.
@@ -83,7 +94,7 @@ func (c *compiler) deterministic(e grammar.Expr) *dfa {
 	case grammar.Not:
 		return product(c.codePoints(), c.deterministic(e.Expr), true)
 	}
-	sub := &compiler{g: c.g, vocab: c.vocab, cyclic: c.cyclic, empty: c.empty, runs: c.runs, flat: true, nesting: c.nesting, emits: c.emits}
+	sub := &compiler{g: c.g, namespace: c.namespace, vocab: c.vocab, cyclic: c.cyclic, empty: c.empty, runs: c.runs, flat: true, nesting: c.nesting, emits: c.emits}
 	start := sub.emit(e, sub.add(inst{op: opMatch, out: -1, alt: -1}))
 	return sub.determine(start)
 }

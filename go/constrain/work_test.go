@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quern-llm/quern/go/grammar"
 	"github.com/quern-llm/quern/go/grammar/gbnf"
 )
 
@@ -119,5 +120,47 @@ func TestStacksAreCounted(t *testing.T) {
 	b.tally.set(maxGraph - nodeBytes)
 	if b.Accept('('); !b.Accept('(') || b.Accept('(') || b.Err() != ErrLimit {
 		t.Errorf("beyond the bytes: %v", b.Err())
+	}
+}
+
+// What is compiled in a namespace is found there alone; regular parts that are in none are found by all.
+func TestNamespaces(t *testing.T) {
+	v := NewVocabulary(256, func(id int32) []byte { return []byte{byte(id)} }, nil)
+	digits := grammar.Repeat{Expr: grammar.Class{{Lo: '0', Hi: '9'}}, Min: 1, Max: 3}
+	g := func() *grammar.Grammar {
+		return &grammar.Grammar{Rules: []grammar.Rule{{Name: "root", Expr: grammar.And{digits, grammar.Not{Expr: grammar.Lit("042")}}}}}
+	}
+	made := map[string]*Automaton{}
+	for _, space := range []string{"", "a", "b"} {
+		a, err := v.CompileFor(space, g())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if b, err := v.CompileFor(space, g()); a != b || err != nil {
+			t.Errorf("%q: compiled twice", space)
+		}
+		for other, b := range made {
+			if a == b {
+				t.Errorf("%q has what %q compiled", space, other)
+			}
+		}
+		made[space] = a
+	}
+	if v.cache.items == nil || len(v.cache.items) != 3 {
+		t.Errorf("%d are cached", len(v.cache.items))
+	}
+
+	var k dfas
+	built := func(space, text string) (built bool) {
+		k.get(space, grammar.And{grammar.Lit(text)}, func() *dfa { built = true; return &dfa{} })
+		return built
+	}
+	for i, tt := range []struct {
+		space, text string
+		want        bool
+	}{{"", "x", true}, {"a", "x", false}, {"a", "y", true}, {"a", "y", false}, {"b", "y", true}, {"", "y", true}, {"c", "y", false}} {
+		if got := built(tt.space, tt.text); got != tt.want {
+			t.Errorf("%d: %q in %q is made: %v", i, tt.text, tt.space, got)
+		}
 	}
 }

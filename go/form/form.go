@@ -26,6 +26,7 @@ const (
 	Regex               // of the whole text
 	Choice              // one of some texts
 	Tags                // what a structural tag says
+	Free                // any text
 )
 
 // A Form is what a text is held to.
@@ -38,6 +39,8 @@ type Form struct {
 
 	Triggers  []Trigger // not nil: what is before the first of them is free
 	Preserved []int32   // tokens that may be in the place of their names, with triggers
+
+	Namespace string // within which what is compiled is kept for the next who asks for it
 }
 
 // Vocabulary returns the tokens of a tokenizer by what they print.
@@ -73,7 +76,11 @@ func (f *Form) Compile(tok *tokenizer.Tokenizer, v *constrain.Vocabulary, prompt
 	root := g.Add("root", nil)
 	var e grammar.Expr
 	var err error
+	namespace := ""
 	if f != nil {
+		namespace = f.Namespace
+	}
+	if f != nil && f.Kind != Free {
 		if e, err = f.language(g, tok); err != nil {
 			return nil, err
 		}
@@ -89,7 +96,7 @@ func (f *Form) Compile(tok *tokenizer.Tokenizer, v *constrain.Vocabulary, prompt
 		}
 	}
 	g.Rules[root].Expr = e
-	return v.Compile(g)
+	return v.CompileFor(namespace, g)
 }
 
 // language adds to g what the form needs, and returns its texts.

@@ -70,7 +70,7 @@ func (s *Server) begin(req *Request, q prompter, prefix string) (*generation, er
 		return nil, err
 	}
 	o := q.Common()
-	if err := o.Form.Settle(m, from, !o.IgnoreEOS); err != nil {
+	if err := o.Form.Settle(m, from, !o.IgnoreEOS, req.Caller.Space); err != nil {
 		return nil, err
 	}
 	return s.start(req, o, prefix, from)

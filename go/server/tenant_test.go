@@ -149,3 +149,25 @@ func TestAdministration(t *testing.T) {
 		}
 	}
 }
+
+// Apart, a grammar that somebody else has compiled is compiled again: else the time would tell that it was.
+func TestCompiledGrammarsApart(t *testing.T) {
+	for _, apart := range []bool{false, true} {
+		s := newRealSite(t, Config{Caller: callerOfHeader, Apart: apart}, engine.LoopConfig{}, nil)
+		ask := func(who, grammar string) uint64 {
+			t.Helper()
+			if status, body := said(t, s.as(who, "POST", "/completion", `{"prompt":"a","n_predict":2,"temperature":0,"grammar":"`+grammar+`"}`)); status != 200 {
+				t.Fatalf("%d %s", status, body)
+			}
+			return s.server.grammarBytes()
+		}
+		const grammar = "root ::= [a-m]+"
+		first := ask("ann", grammar)
+		if again := ask("ann", grammar); again != first {
+			t.Errorf("apart %v: of ann's own, %d bytes are compiled, %d before", apart, again, first)
+		}
+		if other := ask("bob", grammar); other > first != apart {
+			t.Errorf("apart %v: when bob has asked for what ann did, %d bytes are compiled, %d before", apart, other, first)
+		}
+	}
+}

@@ -113,7 +113,7 @@ func (f *serveFlags) define(fs *pflag.FlagSet) {
 
 	fs.StringVar(&f.diskDir, "cache-disk", "", "`FOLDER` that extends the prefix cache to disk, also across restarts (default: none)")
 	bytesVar(fs, &f.diskMax, "cache-disk-size", "maximum size of that folder (default: 10Gi)")
-	switchVar(fs, &f.cacheApart, "cache-per-key", false, "separate the prefix caches of API keys, in memory and on disk, so that response times do not reveal what others have asked")
+	switchVar(fs, &f.cacheApart, "cache-per-key", false, "separate the prefix caches of API keys, in memory and on disk, and their compiled grammars, so that response times do not reveal what others have asked")
 
 	fs.StringVar(&f.batchDir, "batch-dir", "", "`FOLDER` for uploaded files and batch jobs, which run in idle time (default: none)")
 	bytesVar(fs, &f.batchMax, "batch-space", "maximum size of that folder (default: 10Gi)")

@@ -289,8 +289,9 @@ func (t ResponseForm) Schema() field.Schema {
 
 // Settle makes the constraint. Reasoning before the answer is free, and so is text before
 // calls of tools, where there is no form. Where the tools' schemas are too much to compile, the
-// arguments of those that are not strict are any objects.
-func (f *Held) Settle(m *Model, from Source, ends bool) error {
+// arguments of those that are not strict are any objects. What is compiled is cached in the namespace.
+func (f *Held) Settle(m *Model, from Source, ends bool, namespace string) error {
+	f.Namespace = namespace
 	f.Lazy.apply(&f.Form)
 	if f.param == "" && from.calls == nil {
 		return nil
@@ -312,9 +313,9 @@ func (f *Held) Settle(m *Model, from Source, ends bool) error {
 
 // compile returns the automaton of answers to a prompt, nil: of texts.
 func (f *Held) compile(m *Model, prompt *chat.Prompt, calls *chat.CallRule) (*constrain.Automaton, error) {
-	var held *form.Form
-	if f.param != "" {
-		held = &f.Form
+	held := &f.Form
+	if f.param == "" {
+		held = &form.Form{Kind: form.Free, Namespace: f.Namespace}
 	}
 	a, err := held.Compile(m.Tokenizer, m.vocabulary(), prompt, calls)
 	if err == nil {
