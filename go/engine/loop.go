@@ -53,6 +53,7 @@ type Loop struct {
 	asleep    bool             // there are no weights: see Sleep
 	tree      *kvcache.Tree
 	jobs      map[uint64]*job
+	leaders   leaders // of the jobs that share prefixes
 	slots     []slot
 	lastID    uint64
 	counts    Counts
@@ -86,7 +87,7 @@ type Loop struct {
 func NewLoop(e *Engine, c LoopConfig) (*Loop, error) {
 	l := &Loop{
 		e: e, cfg: c, begun: time.Now(), wake: make(chan struct{}, 1), closed: make(chan struct{}), idle: make(chan struct{}),
-		tree: e.tree, jobs: map[uint64]*job{}, slots: make([]slot, e.seqs),
+		tree: e.tree, jobs: map[uint64]*job{}, leaders: newLeaders(), slots: make([]slot, e.seqs),
 		sched: sched.New(sched.Config{
 			Running: e.seqs, Batch: e.batch, Whole: e.model.Config.OnePass(), Memory: e.kv.Layout(), Queue: c.Queue, TargetITL: c.TargetITL,
 			Replays: e.kv.Layout().Recurrent(), Branches: maxBranches, Reads: e.reads(),

@@ -29,6 +29,8 @@ type job struct {
 	inPass    int64       // tokens in the running pass
 	late      *postponed  // nil: it is sampled
 	cuts      cuts        // of the prompt
+	marks     []mark      // of its prefixes; nil: it shares none
+	left      bool        // it was removed
 	restored  bool        // a prefix was read from disk for it, and not found yet
 	fresh     bool        // the last pass gave it tokens, and what may follow is to be drafted
 	text      *modelText  // nil: the draft model is not asked
@@ -95,6 +97,7 @@ func (l *Loop) remove(j *job) {
 	l.freeSlot(j)
 	l.unuse(j.adapters)
 	delete(l.jobs, j.id)
+	l.leaders.remove(j)
 	l.pulse.work.Store(int64(len(l.jobs)))
 }
 

@@ -69,6 +69,10 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 		trail = l.tier.follow(j.namespace, gen.Skippable())
 	}
 
+	if !r.NoCache {
+		j.marks = l.leaders.marks(j.namespace, r.Prompt)
+	}
+
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.draining {
@@ -95,7 +99,7 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 	l.lastID++
 	s.ID, j.id = l.lastID, l.lastID
 	s.Leader, s.Shared = l.leader(j)
-	if leader := l.jobs[s.Leader]; leader != nil {
+	if leader := l.jobs[s.Leader]; leader != nil && !leader.cuts.has(s.Shared) {
 		leader.cuts = append(leader.cuts, s.Shared) // r continues from there
 	}
 	s.Held = trail != nil && l.tier.pays(trail)
@@ -114,6 +118,7 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 		s.StopWhen(j.over)
 	}
 	l.jobs[j.id] = j
+	l.leaders.add(j)
 	l.pulse.work.Store(int64(len(l.jobs)))
 	if s.Held {
 		l.tier.restore(j, trail)
@@ -129,21 +134,7 @@ func (l *Loop) leader(r *job) (id uint64, shared int) {
 		return 0, 0
 	}
 	skippable := r.gen.Skippable()
-	cached := l.tree.Len(r.namespace, skippable)
-	for _, j := range l.jobs {
-		if j.NoCache || j.Priority < r.Priority || j.namespace != r.namespace {
-			continue
-		}
-		n := 0
-		for n < min(len(j.Prompt), len(skippable)) && j.Prompt[n] == skippable[n] {
-			n++
-		}
-		n -= n % kvcache.BlockTokens
-		if n >= cached+kvcache.BlockTokens && (n > shared || n == shared && j.id < id) {
-			id, shared = j.id, n
-		}
-	}
-	return id, shared
+	return l.leaders.find(r, skippable, l.tree.Len(r.namespace, skippable)+kvcache.BlockTokens)
 }
 
 // ID returns the request's number. Numbers ascend in the order of submission.
