@@ -3,13 +3,15 @@
 //
 // A page is a file named by its key and replaced as a whole, so readers need no lock. It is
 // checked when it is read: what a crash, a full disk or another program has left of it is
-// removed, never used. Processes that write count the folder's bytes together, under a lock
+// removed, never used. A file system that does not answer costs its callers the time that they
+// allow, and no more. Processes that write count the folder's bytes together, under a lock
 // that is held for a count; the least recently used files are removed first.
 //
 // What a folder's files are is private: they have mode 0600, the folder 0700.
 package diskcache
 
 import (
+	"context"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -58,6 +60,7 @@ type Store struct {
 	seen   uint64            // writes by all processes when the index was made
 	next   time.Time         // when the index may be made again
 	paused time.Time
+	stuck  int                        // calls of the file system that nobody waits for any more
 	quiet  struct{ read, write bool } // an error was logged, and none of the kind has succeeded since
 	counts Status
 }
@@ -125,24 +128,29 @@ func (s *Store) Has(k Key) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_, ok := s.index[k.name()]
-	return ok
+	return ok && s.stuck == 0
 }
 
-// Put writes a page, unless it is there already. Errors are logged.
-func (s *Store) Put(p Page) error {
+// Put writes a page, unless it is there already. Errors are logged. Where ctx ends first, the error wraps
+// ErrStuck, and the page's memory is read until the store is no longer stuck.
+func (s *Store) Put(ctx context.Context, p Page) error {
 	if s.Paused() {
 		return ErrPaused
 	}
 	path := filepath.Join(s.dir, p.Key.name().file())
-	if _, err := os.Lstat(path); err == nil {
-		s.add(p.Key, false)
-		return nil
-	}
-	if err := s.write(path, p); err != nil {
+	written := false
+	err := s.wait(ctx, func(*call) error {
+		if _, err := os.Lstat(path); err == nil {
+			return nil
+		}
+		written = true
+		return s.write(path, p)
+	})
+	if err != nil {
 		s.failed(err)
 		return err
 	}
-	s.add(p.Key, true)
+	s.add(p.Key, written)
 	return nil
 }
 
@@ -212,10 +220,17 @@ func (s *Store) failed(err error) {
 }
 
 // Get reads a page into units of the size that it has. Where it is not there any more the
-// error wraps fs.ErrNotExist, where it is damaged ErrDamaged, and it is removed.
-func (s *Store) Get(p Page) error {
+// error wraps fs.ErrNotExist, where it is damaged ErrDamaged, and it is removed. Where ctx ends
+// first the error wraps ErrStuck. Nothing is written to the units after Get has returned.
+func (s *Store) Get(ctx context.Context, p Page) error {
 	path := filepath.Join(s.dir, p.Key.name().file())
-	err := s.read(path, p)
+	err := s.wait(ctx, func(c *call) error {
+		err := s.read(path, p, c)
+		if errors.Is(err, ErrDamaged) {
+			_ = s.files.remove(path) // it is refused the next time as well
+		}
+		return err
+	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err == nil {
@@ -223,12 +238,13 @@ func (s *Store) Get(p Page) error {
 		s.quiet.read = false
 		return nil
 	}
-	delete(s.index, p.Key.name()) // it is not asked for again soon
+	if !errors.Is(err, ErrStuck) {
+		delete(s.index, p.Key.name()) // it is not asked for again soon
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist): // another process removed it
 	case errors.Is(err, ErrDamaged):
 		s.counts.Damaged++
-		_ = s.files.remove(path) // it is refused the next time as well
 	default:
 		s.counts.Errors++
 		if !s.quiet.read {
@@ -239,7 +255,7 @@ func (s *Store) Get(p Page) error {
 	return err
 }
 
-func (s *Store) read(path string, p Page) error {
+func (s *Store) read(path string, p Page, c *call) error {
 	f, err := s.files.open(path)
 	if err != nil {
 		return err
@@ -249,19 +265,33 @@ func (s *Store) read(path string, p Page) error {
 	if err != nil {
 		return err
 	}
-	if err := decode(f, info.Size(), p.Key, p.Units); err != nil {
+	if !info.Mode().IsRegular() {
+		return fmt.Errorf("%w: it is not a regular file", ErrDamaged)
+	}
+	if err := decode(f, info.Size(), p.Key, p.Units, c.copy); err != nil {
 		return err
 	}
 	s.touch(path, p.Depth)
 	return nil
 }
 
-// Status returns the use of the store.
+// Status returns the use of the store. Where the disk does not respond, the bytes are those last read.
 func (s *Store) Status() Status {
-	c, _ := s.usage.read() // 0 where it cannot be read, which writing will say
+	ctx, cancel := context.WithTimeout(context.Background(), statusTime)
+	defer cancel()
+	_ = s.wait(ctx, func(*call) error {
+		c, _ := s.usage.read() // 0 where it cannot be read, which writing will say
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.counts.Bytes = c.bytes
+		return nil
+	})
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	st := s.counts
-	st.Bytes, st.Limit, st.Pages = c.bytes, s.cfg.Limit, len(s.index)
+	st.Limit, st.Pages = s.cfg.Limit, len(s.index)
 	return st
 }
+
+// statusTime is how long Status waits for the disk.
+const statusTime = time.Second

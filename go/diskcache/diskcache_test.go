@@ -2,6 +2,7 @@ package diskcache
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -52,7 +53,7 @@ func openStore(t *testing.T, c Config, files system) *Store {
 func put(t *testing.T, s *Store, n int) {
 	t.Helper()
 	p, _ := pageOf(n)
-	if err := s.Put(p); err != nil {
+	if err := s.Put(context.Background(), p); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -61,7 +62,7 @@ func put(t *testing.T, s *Store, n int) {
 func has(t *testing.T, s *Store, n int) bool {
 	t.Helper()
 	want, got := pageOf(n)
-	err := s.Get(got)
+	err := s.Get(context.Background(), got)
 	if err == nil && !same(got, want) {
 		t.Fatalf("page %d is another", n)
 	}
@@ -140,7 +141,7 @@ func TestLimit(t *testing.T) {
 		t.Errorf("%+v", st)
 	}
 	p, _ := pageOf(50)
-	if err := openStore(t, Config{Dir: t.TempDir(), Limit: each - 1}, disk{}).Put(p); err == nil {
+	if err := openStore(t, Config{Dir: t.TempDir(), Limit: each - 1}, disk{}).Put(context.Background(), p); err == nil {
 		t.Error("a page larger than the limit was written")
 	}
 }
@@ -155,10 +156,10 @@ func TestTwoStores(t *testing.T) {
 		wg.Go(func() {
 			for n := range 40 {
 				p, empty := pageOf(n + k*7)
-				if err := s.Put(p); err != nil {
+				if err := s.Put(context.Background(), p); err != nil {
 					t.Error(err)
 				}
-				if err := s.Get(empty); err == nil && !same(p, empty) || err != nil && !errors.Is(err, fs.ErrNotExist) {
+				if err := s.Get(context.Background(), empty); err == nil && !same(p, empty) || err != nil && !errors.Is(err, fs.ErrNotExist) {
 					t.Errorf("page %d: %v", n, err)
 				}
 				if used := s.Status().Bytes; used > c.Limit {
@@ -183,7 +184,7 @@ func TestTwoStores(t *testing.T) {
 	}
 	put(t, a, 1000)
 	p, _ := pageOf(1000)
-	for b.Look(); !b.Has(p.Key); b.Look() {
+	for b.Look(context.Background()); !b.Has(p.Key); b.Look(context.Background()) {
 		time.Sleep(time.Millisecond)
 	}
 }
@@ -217,7 +218,7 @@ func TestDamaged(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Get(empty); !errors.Is(err, ErrDamaged) {
+		if err := s.Get(context.Background(), empty); !errors.Is(err, ErrDamaged) {
 			t.Errorf("%s: %v", name, err)
 		}
 		if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) || s.Has(p.Key) {
@@ -304,7 +305,7 @@ func TestFaults(t *testing.T) {
 			f.fail[op] = syscall.ENOSPC
 			for range 3 { // after the first it is not tried again for a while
 				p, _ := pageOf(2)
-				if err := s.Put(p); !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, ErrPaused) {
+				if err := s.Put(context.Background(), p); !errors.Is(err, syscall.ENOSPC) && !errors.Is(err, ErrPaused) {
 					t.Errorf("%v", err)
 				}
 			}
@@ -338,7 +339,7 @@ func TestFaults(t *testing.T) {
 		for n, op := range map[int]string{1: "open", 2: "read"} {
 			f.fail[op] = syscall.EIO
 			p, empty := pageOf(n)
-			if err := s.Get(empty); !errors.Is(err, syscall.EIO) || s.Has(p.Key) {
+			if err := s.Get(context.Background(), empty); !errors.Is(err, syscall.EIO) || s.Has(p.Key) {
 				t.Errorf("%s: %v", op, err)
 			}
 			delete(f.fail, op)
@@ -400,7 +401,7 @@ func FuzzDecode(f *testing.F) {
 	f.Add([]byte(magic))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		units := [][]byte{make([]byte, 4), make([]byte, 5)}
-		err := decode(bytes.NewReader(b), int64(len(b)), p.Key, units)
+		err := decode(bytes.NewReader(b), int64(len(b)), p.Key, units, new(call).copy)
 		if (err == nil) != bytes.Equal(b, good.Bytes()) || err != nil && !errors.Is(err, ErrDamaged) {
 			t.Errorf("%v", err)
 		}

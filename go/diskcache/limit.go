@@ -1,6 +1,7 @@
 package diskcache
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
@@ -8,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Removal makes more room than is needed at once, a sixteenth of the limit, so that the
@@ -108,14 +111,17 @@ func (s *Store) shrink(target uint64) (bytes uint64, err error) {
 const lookPart = 50
 
 // Look finds the pages that other processes have written since it last did.
-func (s *Store) Look() {
-	c, err := s.usage.read()
-	s.mu.Lock()
-	again := err == nil && c.writes != s.seen+s.counts.Written && !time.Now().Before(s.next)
-	s.mu.Unlock()
-	if again {
-		s.look()
-	}
+func (s *Store) Look(ctx context.Context) {
+	_ = s.wait(ctx, func(*call) error {
+		c, err := s.usage.read()
+		s.mu.Lock()
+		again := err == nil && c.writes != s.seen+s.counts.Written && !time.Now().Before(s.next)
+		s.mu.Unlock()
+		if again {
+			s.look()
+		}
+		return nil
+	})
 }
 
 func (s *Store) look() {
@@ -170,8 +176,9 @@ func (disk) create(dir string) (file, string, error) {
 	return f, f.Name(), nil
 }
 
+// open does not wait for a writer where the file is a FIFO.
 func (disk) open(path string) (file, error) {
-	f, err := os.Open(path)
+	f, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, err
 	}

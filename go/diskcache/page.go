@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"sync"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -27,8 +28,11 @@ const (
 // is of another version.
 var ErrDamaged = errors.New("damaged page")
 
-// chunk is how much is read before it is hashed, while it is in the CPU's cache.
+// chunk is how much is read before it is hashed and copied, while it is in the CPU's cache. A read that
+// nobody waits for any more may still write to the buffer, but not to memory that is somebody else's by then.
 const chunk = 256 << 10
+
+var chunks = sync.Pool{New: func() any { return new([chunk]byte) }}
 
 // encode writes a page.
 func encode(w io.Writer, key Key, units [][]byte) error {
@@ -53,8 +57,9 @@ func encode(w io.Writer, key Key, units [][]byte) error {
 
 // decode reads the page of a key, from a file of the given size, into units of the size that
 // it must have. It allocates nothing by what the file says. Where the file is not that page,
-// the error wraps ErrDamaged, and the units may have been written.
-func decode(r io.ReaderAt, size int64, key Key, units [][]byte) error {
+// the error wraps ErrDamaged, and the units may have been written, by copyTo, which reports whether
+// they are still there.
+func decode(r io.ReaderAt, size int64, key Key, units [][]byte, copyTo func(to, from []byte) bool) error {
 	n := length(units)
 	if size != int64(headBytes)+n {
 		return fmt.Errorf("%w: %d bytes, want %d", ErrDamaged, size, int64(headBytes)+n)
@@ -70,13 +75,18 @@ func decode(r io.ReaderAt, size int64, key Key, units [][]byte) error {
 		return fmt.Errorf("%w: it is of another text or version", ErrDamaged)
 	}
 	sum.Write(body)
+	buffer := chunks.Get().(*[chunk]byte)
+	defer chunks.Put(buffer)
 	for _, u := range units {
 		for len(u) > 0 {
-			part := u[:min(len(u), chunk)]
+			part := buffer[:min(len(u), chunk)]
 			if err := readFull(in, part); err != nil {
 				return err
 			}
 			sum.Write(part)
+			if !copyTo(u, part) {
+				return ErrStuck
+			}
 			u = u[len(part):]
 		}
 	}

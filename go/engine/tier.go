@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"context"
 	"errors"
 	"io/fs"
 	"sync"
@@ -17,22 +18,35 @@ import (
 // are read, if that takes less time than computing them.
 //
 // Passes never wait for the disk: pages are held by reference while they are copied, and read into units of a
-// table that no sequence uses yet. A disk that does not respond delays only the requests that need it.
+// table that no sequence uses yet. A disk that does not respond delays only the requests that need it, by no
+// more than computing what they wait for takes, or by readLeast.
 type tier struct {
 	l     *Loop
-	store *diskcache.Store
+	store pages
 	root  diskcache.Key
 	rate  float64                                                   // bytes per second that were read of late; under the loop's lock
 	worth func(pages int, bytes uint64, compute time.Duration) bool // whether to read them; under the loop's lock
 
-	writing sync.Mutex
-	staged  *mem.Region // a page while it is written; under writing
+	writing chan struct{} // holds an element while pages are written
+	staged  *mem.Region   // a page while it is written; of who writes, and of a store that is stuck
 
 	reading sync.Mutex // one request's pages are read at a time
 	wake    chan struct{}
 	done    chan struct{}
+	ctx     context.Context // ends soon after done: nobody waits for the disk any more
+	cancel  context.CancelFunc
 	ended   sync.Once
 	work    sync.WaitGroup
+}
+
+// pages is a diskcache.Store.
+type pages interface {
+	Look(ctx context.Context)
+	Has(k diskcache.Key) bool
+	Get(ctx context.Context, p diskcache.Page) error
+	Put(ctx context.Context, p diskcache.Page) error
+	Paused() bool
+	Stuck() bool
 }
 
 const (
@@ -49,6 +63,11 @@ const (
 	pageReaders = 4
 	// flushTime limits the time for which Close writes.
 	flushTime = 5 * time.Second
+	// lookTime, readLeast and putTime limit how long a request waits for the folder to be looked at, for pages
+	// that take less time to compute, and how long the writing goroutine waits for a page.
+	lookTime  = time.Second
+	readLeast = 2 * time.Second
+	putTime   = 30 * time.Second
 	// readTries limits how often a request's pages are looked up again after some were gone.
 	readTries = 3
 )
@@ -56,8 +75,9 @@ const (
 func newTier(l *Loop, store *diskcache.Store, profile string) (*tier, error) {
 	t := &tier{
 		l: l, store: store, root: l.e.root(profile), rate: assumedRate,
-		wake: make(chan struct{}, 1), done: make(chan struct{}),
+		wake: make(chan struct{}, 1), done: make(chan struct{}), writing: make(chan struct{}, 1),
 	}
+	t.ctx, t.cancel = context.WithCancel(context.Background())
 	t.worth = t.faster
 	var err error
 	if t.staged, err = l.e.device.budget.Alloc("pages on their way to disk", l.tree.PageBytes()); err != nil {
@@ -82,15 +102,19 @@ func (t *tier) write() {
 			return
 		case <-t.wake:
 			limit := t.l.e.kv.Most()
-			t.writeCold(min(limit/coldPart, coldMost))
+			t.writeCold(t.ctx, min(limit/coldPart, coldMost))
 		}
 	}
 }
 
-// writeCold writes the pages that would be evicted if `room` bytes were needed.
-func (t *tier) writeCold(room uint64) {
-	t.writing.Lock()
-	defer t.writing.Unlock()
+// writeCold writes the pages that would be evicted if `room` bytes were needed, until ctx ends.
+func (t *tier) writeCold(ctx context.Context, room uint64) {
+	select {
+	case t.writing <- struct{}{}:
+		defer func() { <-t.writing }()
+	case <-ctx.Done():
+		return
+	}
 	l := t.l
 	for t.usable() {
 		l.mu.Lock()
@@ -103,7 +127,7 @@ func (t *tier) writeCold(room uint64) {
 		l.mu.Lock()
 		l.tree.Release(p)
 		l.mu.Unlock()
-		if t.store.Put(t.page(p, staged)) != nil {
+		if t.put(ctx, t.page(p, staged)) != nil {
 			return
 		}
 		l.mu.Lock()
@@ -112,13 +136,20 @@ func (t *tier) writeCold(room uint64) {
 	}
 }
 
+// put writes a page, which takes putTime at most.
+func (t *tier) put(ctx context.Context, p diskcache.Page) error {
+	ctx, cancel := context.WithTimeout(ctx, putTime)
+	defer cancel()
+	return t.store.Put(ctx, p)
+}
+
 // usable reports whether pages may be written now.
 func (t *tier) usable() bool {
 	select {
 	case <-t.done:
 		return false
 	default:
-		return !t.store.Paused() && t.l.e.file.Damaged() == nil
+		return !t.store.Paused() && !t.store.Stuck() && t.l.e.file.Damaged() == nil
 	}
 }
 
@@ -138,21 +169,25 @@ func (t *tier) page(p *kvcache.Page, units [][]byte) diskcache.Page {
 }
 
 // close stops the tier, after the loop's goroutine has ended: it writes what is only in memory. Closing again
-// is a no-op.
+// is a no-op. It takes flushTime at most, whatever the disk does.
 func (t *tier) close() { t.ended.Do(t.flush) }
 
 func (t *tier) flush() {
 	close(t.done)
+	defer t.cancel()
+	defer time.AfterFunc(flushTime, t.cancel).Stop()
 	t.work.Wait()
-	end := time.Now().Add(flushTime)
-	if t.l.e.file.Damaged() == nil {
+	if t.l.e.file.Damaged() == nil && !t.store.Stuck() {
 		t.l.mu.Lock()
 		t.l.tree.Warm(func(p *kvcache.Page) bool {
-			return time.Now().Before(end) && t.store.Put(t.page(p, p.Units)) == nil
+			// Staged, because the pool's memory is freed while a stuck disk may still read it.
+			return t.ctx.Err() == nil && t.store.Put(t.ctx, t.page(p, stage(t.staged.Bytes(), p.Units))) == nil
 		})
 		t.l.mu.Unlock()
 	}
-	t.staged.Close()
+	if !t.store.Stuck() { // else the disk may read it yet
+		t.staged.Close()
+	}
 }
 
 // A trail is a text and the keys of its pages on disk.
@@ -165,7 +200,9 @@ type trail struct {
 
 // follow returns the trail of a text.
 func (t *tier) follow(namespace string, ids []int32) *trail {
-	t.store.Look()
+	ctx, cancel := context.WithTimeout(t.ctx, lookTime)
+	defer cancel()
+	t.store.Look(ctx)
 	r := &trail{namespace: namespace, ids: ids, chain: newChain(t.root, namespace, ids)}
 	if part, ok := t.l.tree.States(); ok {
 		for at := len(ids); at > 0; at-- {
@@ -227,8 +264,8 @@ func (t *tier) restore(j *job, r *trail) {
 	})
 }
 
-// get reads pages of a text, several at a time, while they are wanted, and returns the first error.
-func (t *tier) get(r *trail, pages []*kvcache.Page, wanted func() bool) error {
+// get reads pages of a text, several at a time, while they are wanted and until ctx ends, and returns the first error.
+func (t *tier) get(ctx context.Context, r *trail, pages []*kvcache.Page, wanted func() bool) error {
 	var readers sync.WaitGroup
 	var next atomic.Int64
 	var failed atomic.Pointer[error]
@@ -241,7 +278,7 @@ func (t *tier) get(r *trail, pages []*kvcache.Page, wanted func() bool) error {
 				}
 				p := pages[i]
 				key := r.chain.page(p.Part, p.From, p.Tokens[p.From:])
-				if err := t.store.Get(diskcache.Page{Key: key, Depth: p.From / kvcache.BlockTokens, Units: p.Units}); err != nil {
+				if err := t.store.Get(ctx, diskcache.Page{Key: key, Depth: p.From / kvcache.BlockTokens, Units: p.Units}); err != nil {
 					failed.CompareAndSwap(nil, &err)
 				}
 			}
@@ -258,11 +295,14 @@ func (t *tier) get(r *trail, pages []*kvcache.Page, wanted func() bool) error {
 func (t *tier) read(j *job, r *trail) error {
 	l := t.l
 	l.mu.Lock()
-	_, _, bytes := t.reach(r)
-	l.mu.Unlock()
-	t.writeCold(bytes) // what has to make room
-	l.mu.Lock()
 	n, found, bytes := t.reach(r)
+	limit := max(l.sched.Prefill(found, n), readLeast)
+	l.mu.Unlock()
+	ctx, cancel := context.WithTimeout(t.ctx, limit)
+	defer cancel()
+	t.writeCold(ctx, bytes) // what has to make room
+	l.mu.Lock()
+	n, found, bytes = t.reach(r)
 	if n == 0 || j.ended != nil {
 		l.mu.Unlock()
 		return nil
@@ -273,7 +313,7 @@ func (t *tier) read(j *job, r *trail) error {
 		return err
 	}
 	start := time.Now()
-	err = t.get(r, missing, func() bool { return l.isLive(j) })
+	err = t.get(ctx, r, missing, func() bool { return l.isLive(j) })
 	took := time.Since(start)
 	l.mu.Lock()
 	defer l.mu.Unlock()
