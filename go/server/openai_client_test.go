@@ -25,6 +25,17 @@ func TestUnknownModelIsNotFound(t *testing.T) {
 	}
 }
 
+// Clients of vLLM ask for the version.
+func TestVersion(t *testing.T) {
+	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
+	status, b, _ := s.do("GET", "/version", "")
+	if got := parse[struct {
+		Version string `json:"version"`
+	}](t, b).Version; status != 200 || got != "test" {
+		t.Errorf("%d %s", status, b)
+	}
+}
+
 // An error is a string on all of Ollama's paths, whatever found it.
 func TestOllamaErrorsAreStrings(t *testing.T) {
 	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)

@@ -53,6 +53,16 @@ type (
 	}
 )
 
+// versionAnswer is the program's version in vLLM's form.
+type versionAnswer struct {
+	Version string `json:"version"`
+}
+
+func (s *Server) version(req *Request) error {
+	req.Send(versionAnswer{s.c.Build})
+	return nil
+}
+
 func (s *Server) health(req *Request) error {
 	if !s.models.Ready() {
 		return models.ErrLoading

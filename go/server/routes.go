@@ -212,6 +212,9 @@ func (s *Server) table() []route {
 			handle: s.ollamaCopy, admin: true, dialect: inOllama{}, summary: "Give a downloaded model another name, as Ollama does",
 			body: bodyOf("OllamaCopyRequest", newOllamaCopyQuery), answer: field.Schema{"type": "object"}, example: map[string]any{"source": "qwen3:0.6b", "destination": "small"},
 		}, {
+			method: http.MethodGet, paths: []string{"/version"}, always: true,
+			handle: s.version, summary: "Say which version this is, as vLLM does", answer: versionAnswer{},
+		}, {
 			method: http.MethodGet, paths: []string{"/api/version"}, always: true,
 			handle: s.ollamaVersion, dialect: inOllama{}, summary: "Say which version of Ollama's interface this is", answer: ollamaVersion{},
 		}, {

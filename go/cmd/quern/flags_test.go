@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -181,7 +182,11 @@ func TestServeFlagValues(t *testing.T) {
 			return slices.Equal(f.names, []string{"x", "y"}) && slices.Equal(f.tags, []string{"z"}) && f.predict == 7 && f.sampling.params.Temp == 0.5
 		}, ""},
 		{"--no-mmap --no-repack", func(f *serveFlags) bool { return f.model.weights == "mapped" }, ""},
-		{"-ngl 99", func(*serveFlags) bool { return true }, "--n-gpu-layers 99 has no effect"},
+		{"--drain 5 --drain-delay 1.5 --keep-alive 600", func(f *serveFlags) bool {
+			return f.drain == 5*time.Second && f.drainDelay == 1500*time.Millisecond && f.keepAlive == 10*time.Minute
+		}, ""},
+		{"--drain 150ms --mcp-timeout 2m", func(f *serveFlags) bool { return f.drain == 150*time.Millisecond && f.mcpTimeout == 2*time.Minute }, ""},
+		{"-ngl 99", func(*serveFlags) bool { return true }, "-ngl 99 has no effect"},
 	} {
 		var f serveFlags
 		fs := pflag.NewFlagSet("serve", pflag.ContinueOnError)

@@ -29,7 +29,7 @@ health checks of containers, which contain no other program.`,
 		},
 	}
 	f.define(cmd.Flags())
-	durationVar(cmd.Flags(), &timeout, "timeout", 2*time.Second, "maximum `TIME` to wait for the answer")
+	secondsVar(cmd.Flags(), &timeout, "timeout", 2*time.Second, "maximum `TIME` to wait for the answer")
 	return cmd
 }
 

@@ -95,7 +95,7 @@ func (f *serveFlags) define(fs *pflag.FlagSet) {
 	intVar(fs, &f.most, "models-max", "", 0, 0, 1<<16, "maximum models in memory (default: as many as fit)")
 	switchVar(fs, &f.autoload, "models-autoload", true, "load a model when a request names it; --no-models-autoload requires POST /models/load")
 	switchVar(fs, &f.pulls, "models-pull", true, "without -m, let clients download models to the cache and remove them; --no-models-pull forbids that")
-	durationVar(fs, &f.keepAlive, "keep-alive", 0, "time that an idle model stays loaded, unless the request sets it (default: until its memory is needed)")
+	secondsVar(fs, &f.keepAlive, "keep-alive", 0, "time that an idle model stays loaded, unless the request sets it (default: until its memory is needed)")
 	intVar(fs, &f.sleep, "sleep-idle-seconds", "", -1, -1, math.MaxInt32, "seconds until an idle model sleeps: its weights are released, and the next request wakes it; -1 is never")
 
 	intVar(fs, &f.parallel, "parallel", "", 32, 1, 1024, "maximum running requests; they share one KV pool")
@@ -103,12 +103,12 @@ func (f *serveFlags) define(fs *pflag.FlagSet) {
 	bytesVar(fs, &f.kvMemory, "kv-memory", "memory of the KV cache, for all requests and the prefix cache (default: half of the free memory)")
 	intVar(fs, &f.queue, "queue", "", 128, 0, 1<<20, "maximum waiting requests; more get 429 with Retry-After")
 	durationVar(fs, &f.targetITL, "target-itl", 0, "target time between two tokens of a stream while prompts are evaluated, such as 150ms (default: 150ms, or 1.5 times that of one token)")
-	durationVar(fs, &f.drain, "drain", 20*time.Second, "time from SIGTERM to exit: requests may finish; those that do not get an error before")
-	durationVar(fs, &f.drainDelay, "drain-delay", 0, "time from SIGTERM on in which /readyz fails and requests are still taken, before --drain begins: as long as a load balancer needs to notice")
+	secondsVar(fs, &f.drain, "drain", 20*time.Second, "time from SIGTERM to exit: requests may finish; those that do not get an error before")
+	secondsVar(fs, &f.drainDelay, "drain-delay", 0, "time from SIGTERM on in which /readyz fails and requests are still taken, before --drain begins: as long as a load balancer needs to notice")
 	intVar(fs, &f.timeout, "timeout", "", 30, 1, 1<<20, "seconds that a client may take to read what it is sent")
 	intVar(fs, &f.ping, "sse-ping-interval", "", 30, -1, 86400, "seconds without data after which a stream sends a comment; -1 or 0 is never")
 	bytesVar(fs, &f.storeMemory, "response-memory", "memory for stored responses of /v1/responses (default: 64Mi)")
-	durationVar(fs, &f.storeTime, "response-time", 24*time.Hour, "how long they are stored after their last use")
+	secondsVar(fs, &f.storeTime, "response-time", 24*time.Hour, "how long they are stored after their last use")
 	fs.StringVar(&f.slotPath, "slot-save-path", "", "`FOLDER` for saved slots")
 
 	fs.StringVar(&f.diskDir, "cache-disk", "", "`FOLDER` that extends the prefix cache to disk, also across restarts (default: none)")
@@ -132,7 +132,7 @@ func (f *serveFlags) define(fs *pflag.FlagSet) {
 	switchVar(fs, &f.page, "ui", true, "enable the chat page")
 	fs.StringVar(&f.path, "path", "", "`FOLDER` of a page to serve instead, without a key")
 	fs.StringVar(&f.mcp, "mcp", "", "JSON `FILE` of MCP servers, or the JSON itself, whose tools the chat page and other clients may call (default: none); needs an API key if the address is reachable from other machines")
-	durationVar(fs, &f.mcpTimeout, "mcp-timeout", 2*time.Minute, "time limit of a tool call")
+	secondsVar(fs, &f.mcpTimeout, "mcp-timeout", 2*time.Minute, "time limit of a tool call")
 	bytesVar(fs, &f.bodyLimit, "max-body", fmt.Sprintf("maximum bytes of a request body (default: %d per token of the longest context, as --ctx-size has it, plus 1Mi)", bodyTokenBytes))
 
 	f.template.define(fs)

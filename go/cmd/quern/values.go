@@ -144,6 +144,28 @@ func durationVar(fs *pflag.FlagSet, p *time.Duration, name string, value time.Du
 	fs.Var((*durationValue)(p), name, usage)
 }
 
+// secondsVar is durationVar for times that neighbouring flags have in seconds: a number without a unit is seconds.
+func secondsVar(fs *pflag.FlagSet, p *time.Duration, name string, value time.Duration, usage string) {
+	*p = value
+	fs.Var((*secondsValue)(p), name, usage)
+}
+
+type secondsValue time.Duration
+
+func (v *secondsValue) Set(s string) error {
+	if n, err := strconv.ParseFloat(s, 64); err == nil && n >= 0 && n <= 1000*3600 {
+		*v = secondsValue(n * float64(time.Second))
+		return nil
+	}
+	if (*durationValue)(v).Set(s) != nil {
+		return errors.New("want seconds such as 30, or a time such as 150ms or 2m")
+	}
+	return nil
+}
+
+func (v *secondsValue) String() string { return (*durationValue)(v).String() }
+func (v *secondsValue) Type() string   { return "TIME" }
+
 type durationValue time.Duration
 
 func (v *durationValue) Set(s string) error {

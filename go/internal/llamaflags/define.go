@@ -1,6 +1,7 @@
 package llamaflags
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"iter"
@@ -130,6 +131,7 @@ type value struct {
 	fs    *pflag.FlagSet
 	given string
 	from  string // the environment variable that set it, empty if an argument did
+	typed string // the name that the argument had; empty: the flag's own
 }
 
 func (v *value) String() string { return v.given }
@@ -237,12 +239,12 @@ func (v *value) settled() bool {
 	return one || any
 }
 
-// Warning says that the flag has no effect, and why.
-func (v *value) Warning() string {
-	if v.settled() || v.row.Ignored == "" {
+// idle returns why the flag has no effect; empty: it has one, or needs none.
+func (v *value) idle() string {
+	if v.settled() {
 		return ""
 	}
-	return v.shown() + " has no effect: " + v.row.Ignored
+	return v.row.Ignored
 }
 
 // From records the environment variable that set the value.
@@ -251,13 +253,14 @@ func (v *value) From(variable string) { v.from = variable }
 // shown is the flag as it was given. The value is included only where it matters: it
 // may be long, or secret.
 func (v *value) shown() string {
-	name := v.row.name()
+	name, given := v.row.name(), ""
 	switch off := v.row.off(); {
 	case v.row.Kind == Switch && v.given == "off":
 		name = off[len(off)-1]
 	case v.row.Kind != Bare && v.row.Kind != Switch && (v.row.Neutral != "" || v.row.Becomes != nil):
-		name += " " + v.given
+		given = " " + v.given
 	}
+	name = cmp.Or(v.typed, name) + given
 	if v.from != "" {
 		return "environment variable " + v.from + " (" + name + ")"
 	}
@@ -267,17 +270,37 @@ func (v *value) shown() string {
 // A Warner is a flag's value that may have a warning once it is set.
 type Warner interface{ Warning() string }
 
-// Warnings returns a line for each flag of fs that was given and may not do what its
-// users expect.
+// Warnings returns lines for the flags of fs that were given and may not do what their users expect: one for all that
+// have no effect for the same reason, and one for each other.
 func Warnings(fs *pflag.FlagSet) []string {
-	var lines []string
+	var lines, reasons []string
+	idle := map[string][]string{} // names by reason
 	fs.VisitAll(func(f *pflag.Flag) {
-		if w, ok := f.Value.(Warner); ok && f.Changed {
-			if line := w.Warning(); line != "" {
+		if !f.Changed {
+			return
+		}
+		switch v := f.Value.(type) {
+		case *value:
+			if why := v.idle(); why != "" {
+				if idle[why] == nil {
+					reasons = append(reasons, why)
+				}
+				idle[why] = append(idle[why], v.shown())
+			}
+		case Warner:
+			if line := v.Warning(); line != "" {
 				lines = append(lines, line)
 			}
 		}
 	})
+	for _, why := range reasons {
+		verb := " has"
+		if len(idle[why]) > 1 {
+			verb = " have"
+		}
+		slices.Sort(idle[why])
+		lines = append(lines, strings.Join(idle[why], ", ")+verb+" no effect: "+why)
+	}
 	return lines
 }
 

@@ -37,8 +37,8 @@ func command() *pflag.FlagSet {
 // A command of llama-cli's flags does those that it has, and names the command that does the others.
 func TestOtherCommands(t *testing.T) {
 	for args, want := range map[string]string{
-		"-no-cnv": "", "-cnv": `--conversation: "quern chat" does that, and this command does not`, "-st": `--single-turn: "quern chat" does`,
-		"--chat-template x": `--chat-template: "quern chat" does`, "-r x": "--reverse-prompt: this command does not do that",
+		"-no-cnv": "", "-cnv": `-cnv: "quern chat" does that, and this command does not`, "-st": `-st: "quern chat" does`,
+		"--chat-template x": `--chat-template: "quern chat" does`, "-r x": "-r: this command does not do that",
 		"--in-prefix x": "--in-prefix: the chat template", "-f x": "", "--jinja": "", "--image x": "--image: models with images", "-gan 1": "",
 	} {
 		fs := pflag.NewFlagSet("x", pflag.ContinueOnError)
@@ -129,11 +129,14 @@ func TestGiven(t *testing.T) {
 		refused string
 		sets    string // FLAG=VALUE
 	}{
-		{args: "-ngl 99", warning: "--n-gpu-layers 99 has no effect: "},
+		{args: "-ngl 99", warning: "-ngl 99 has no effect: "}, // by the name that was typed
+		{args: "--gpu-layers 99", warning: "--gpu-layers 99 has no effect: "},
+		{args: "--n-gpu-layers 99", warning: "--n-gpu-layers 99 has no effect: "},
+		{args: "-ngl 99 -mg 1 -sm row", warning: "-mg, -ngl 99, -sm row have no effect: there is no GPU"}, // for one reason
 		{args: "-ngl 0"},
 		{args: "-ngl 99 -ngl 0"},
-		{args: "-hft secret", warning: "--hf-token has no effect: "},
-		{args: "-no-kvu", warning: "--no-kv-unified has no effect: "},
+		{args: "-hft secret", warning: "-hft has no effect: "},
+		{args: "-no-kvu", warning: "-no-kvu has no effect: "},
 		{args: "-kvu"},
 		{args: "--offline", warning: "--offline has no effect: "},            // this command has none
 		{args: "--mirostat 2", refused: "--mirostat: this command does not"}, // this command has none

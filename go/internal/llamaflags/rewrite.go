@@ -69,6 +69,11 @@ func Rewrite(fs *pflag.FlagSet, args []string) ([]string, error) {
 			case to.maybe && !assigned && (i+1 == len(args) || strings.HasPrefix(args[i+1], "-")):
 				given, assigned = "on", true
 			}
+			if f := fs.Lookup(to.flag); f != nil { // cobra adds help later
+				if v, ok := f.Value.(*value); ok {
+					v.typed = typed
+				}
+			}
 			arg = "--" + to.flag
 			if assigned {
 				arg += "=" + given
