@@ -12,6 +12,7 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -53,7 +54,7 @@ func (s *Server) resolve(name string) (model string, a *ask.Adapter, err error) 
 	return name, nil, err
 }
 
-func (s *Server) listAdapters(req *Request) error {
+func (s *Server) listAdapters(req *answer.Request) error {
 	m := req.Model
 	list := []adapterEntry{}
 	for _, a := range m.LoRA.All() {
@@ -64,10 +65,10 @@ func (s *Server) listAdapters(req *Request) error {
 }
 
 // setAdapters sets the scales that apply to requests which do not say: 0 of adapters that are not listed.
-func (s *Server) setAdapters(req *Request) error {
+func (s *Server) setAdapters(req *answer.Request) error {
 	m := req.Model
 	uses := ask.AdapterUses{}
-	if err := field.ReadValue(req.body, &uses); err != nil {
+	if err := field.ReadValue(req.Body, &uses); err != nil {
 		return err
 	}
 	n := 0
@@ -115,7 +116,7 @@ func (q *unloadQuery) Fields() []field.Field {
 var errNoLoraDir = reply.Unsupported("this server loads no adapters while it runs; start it with --lora-dir")
 
 // loadAdapter loads an adapter while requests run.
-func (s *Server) loadAdapter(req *Request) error {
+func (s *Server) loadAdapter(req *answer.Request) error {
 	m := req.Model
 	q := newLoadQuery(m)
 	if err := req.Read(q); err != nil {
@@ -152,7 +153,7 @@ func (s *Server) loadAdapter(req *Request) error {
 }
 
 // unloadAdapter unloads an adapter: its name is free at once, and the answer comes when no request uses it.
-func (s *Server) unloadAdapter(req *Request) error {
+func (s *Server) unloadAdapter(req *answer.Request) error {
 	m := req.Model
 	q := newUnloadQuery(m)
 	if err := req.Read(q); err != nil {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/answer"
 )
 
 // heapBytes returns the bytes of objects in the heap, those that wait for their collection included.
@@ -59,16 +60,16 @@ func TestRealPromptsShareMemory(t *testing.T) {
 			}
 			most = max(most, heapBytes())
 			by := budget.ByPurpose()
-			reserved = max(reserved, by[promptsPurpose]+by[bodiesPurpose])
+			reserved = max(reserved, by[answer.PromptsPurpose]+by[answer.BodiesPurpose])
 		}
 		t.Logf("%s: %d MB of heap, %d MB reserved", path, (most-before)>>20, reserved>>20)
 		if grown := most - min(most, before); grown > 120<<20 {
 			t.Errorf("%s: the heap grew by %d MB", path, grown>>20)
 		}
-		if reserved == 0 || reserved > 256<<20*(promptsPart+bodiesPart)/(promptsPart*bodiesPart) {
+		if reserved == 0 || reserved > 256<<20*(answer.PromptsPart+answer.BodiesPart)/(answer.PromptsPart*answer.BodiesPart) {
 			t.Errorf("%s: %d MB were reserved", path, reserved>>20)
 		}
-		if by := budget.ByPurpose(); by[promptsPurpose]+by[bodiesPurpose] > 0 {
+		if by := budget.ByPurpose(); by[answer.PromptsPurpose]+by[answer.BodiesPurpose] > 0 {
 			t.Errorf("%s: %v is left", path, by)
 		}
 	}
@@ -103,7 +104,7 @@ func TestRealPromptsThatDoNotFit(t *testing.T) {
 // A body of unknown length is charged at most what a body may have, and then what it has.
 func TestRealChunkedBody(t *testing.T) {
 	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
-	for _, n := range []int{10, firstBytes - 1, firstBytes, firstBytes + 1, 1 << 20} {
+	for _, n := range []int{10, answer.FirstBytes - 1, answer.FirstBytes, answer.FirstBytes + 1, 1 << 20} {
 		text := strings.Repeat("a ", n/2)
 		body := struct{ *strings.Reader }{strings.NewReader(fmt.Sprintf(`{"content":"%s"}`, text))}
 		r := httptest.NewRequestWithContext(t.Context(), "POST", "/tokenize", &body)

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"slices"
 
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -222,7 +223,7 @@ type anthropicCount struct {
 	Tokens int `json:"input_tokens"`
 }
 
-func (s *Server) anthropicCountTokens(req *Request) error {
+func (s *Server) anthropicCountTokens(req *answer.Request) error {
 	m := req.Model
 	q := newAnthropicCountQuery(m)
 	if err := req.Read(q); err != nil {

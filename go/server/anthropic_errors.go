@@ -7,19 +7,20 @@ import (
 	"net/http"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // inAnthropic is Anthropic's dialect.
-type inAnthropic struct{ Plain }
+type inAnthropic struct{ answer.Plain }
 
 // requestID is the header with the id that clients show.
 const requestID = "Request-Id"
 
 // Begin gives the request an id: that of the log, if there is one.
-func (inAnthropic) Begin(r *Request) {
-	r.HTTP.Header(requestID, "req_"+cmp.Or(r.HTTP.Writer.Header().Get("X-Request-Id"), newID()))
+func (inAnthropic) Begin(r *answer.Request) {
+	r.HTTP.Header(requestID, "req_"+cmp.Or(r.HTTP.Writer.Header().Get("X-Request-Id"), answer.NewID()))
 }
 
 func (inAnthropic) Ping(s *reply.Stream) error { return send(s, anthropicEvent{Type: "ping"}) }
@@ -55,7 +56,7 @@ type anthropicErrorDetail struct {
 	Details any    `json:"details,omitzero"`
 }
 
-func (inAnthropic) Error(r *Request, e *reply.Error) any {
+func (inAnthropic) Error(r *answer.Request, e *reply.Error) any {
 	kind, ok := anthropicKinds[e.Status]
 	if !ok {
 		kind = "invalid_request_error"
@@ -63,7 +64,7 @@ func (inAnthropic) Error(r *Request, e *reply.Error) any {
 	return anthropicError{"error", anthropicErrorDetail{kind, e.Message, e.Extra["details"]}, r.HTTP.Writer.Header().Get(requestID)}
 }
 
-func (inAnthropic) ErrorSchema() field.Schema { return schemaOf(anthropicError{}) }
+func (inAnthropic) ErrorSchema() field.Schema { return field.SchemaOf(anthropicError{}) }
 
 // anthropicTooLong words a prompt that does not fit as Anthropic does: clients that compact a conversation look for
 // the words up to "maximum", and read the two numbers. A prompt needs room for one more token, so that one as large as

@@ -6,8 +6,8 @@ import (
 	"encoding/base64"
 
 	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -20,7 +20,7 @@ type anthropicAnswer struct {
 	StopReason   *string         `json:"stop_reason"`
 	StopSequence *string         `json:"stop_sequence"`
 	Usage        anthropicUsage  `json:"usage"`
-	Timings      *timings        `json:"timings,omitzero"`
+	Timings      *answer.Timings `json:"timings,omitzero"`
 }
 
 // An anthropicPart is a block of an answer.
@@ -48,14 +48,14 @@ func anthropicUsageOf(prompt, cached, generated int) anthropicUsage {
 
 // An anthropicEvent is an event of a stream. Its type is also its name.
 type anthropicEvent struct {
-	Type     string           `json:"type"`
-	Message  *anthropicAnswer `json:"message,omitzero"`
-	Index    *int             `json:"index,omitzero"`
-	Block    *anthropicPart   `json:"content_block,omitzero"`
-	Delta    any              `json:"delta,omitzero"`
-	Usage    *anthropicUsage  `json:"usage,omitzero"`
-	Timings  *timings         `json:"timings,omitzero"`
-	Progress *promptProgress  `json:"prompt_progress,omitzero"`
+	Type     string                 `json:"type"`
+	Message  *anthropicAnswer       `json:"message,omitzero"`
+	Index    *int                   `json:"index,omitzero"`
+	Block    *anthropicPart         `json:"content_block,omitzero"`
+	Delta    any                    `json:"delta,omitzero"`
+	Usage    *anthropicUsage        `json:"usage,omitzero"`
+	Timings  *answer.Timings        `json:"timings,omitzero"`
+	Progress *answer.PromptProgress `json:"prompt_progress,omitzero"`
 }
 
 // An anthropicDelta adds to a block.
@@ -74,12 +74,12 @@ type anthropicStop struct {
 }
 
 // stopped returns how an answer ended, in which tools were called or not.
-func (e *ending) anthropic(called bool) anthropicStop {
+func stopOf(e *answer.Ending, called bool) anthropicStop {
 	switch {
-	case e.stop == stopLimit:
+	case e.Stop == answer.StopLimit:
 		return anthropicStop{Reason: "max_tokens"}
-	case e.stop == stopByWord:
-		return anthropicStop{"stop_sequence", &e.word}
+	case e.Stop == answer.StopByWord:
+		return anthropicStop{"stop_sequence", &e.Word}
 	case called:
 		return anthropicStop{Reason: "tool_use"}
 	}
@@ -93,99 +93,99 @@ func signature(thoughts string) string {
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
 
-// anthropic returns the block as it is in an answer.
-func (b *block) anthropic() anthropicPart {
-	text := b.text.String()
-	switch b.kind {
-	case thoughtBlock:
+// partOf returns the block as it is in an answer.
+func partOf(b *answer.Block) anthropicPart {
+	text := b.Text.String()
+	switch b.Kind {
+	case answer.ThoughtBlock:
 		signed := signature(text)
 		return anthropicPart{Type: "thinking", Thinking: &text, Signature: &signed}
-	case callBlock:
+	case answer.CallBlock:
 		input := jsontext.Value(cmp.Or(text, "{}"))
 		if !input.IsValid() { // max_tokens has ended it
 			input, _ = reply.Encode(map[string]string{"partial_json": text})
 		}
-		return anthropicPart{Type: "tool_use", ID: anthropicID(b.id), Name: b.name, Input: input}
+		return anthropicPart{Type: "tool_use", ID: anthropicID(b.ID), Name: b.Name, Input: input}
 	}
 	return anthropicPart{Type: "text", Text: &text}
 }
 
 // anthropicFormat writes the answers of /v1/messages.
 type anthropicFormat struct {
-	g      *generation
+	g      *answer.Generation
 	begun  bool
-	cut    blocks
+	cut    answer.Blocks
 	index  int
 	called bool
 }
 
-func (q *anthropicQuery) format(g *generation, _ envelope) format { return &anthropicFormat{g: g} }
+func (q *anthropicQuery) Format(g *answer.Generation) answer.Format { return &anthropicFormat{g: g} }
 
 func (f *anthropicFormat) message(u anthropicUsage) *anthropicAnswer {
 	return &anthropicAnswer{
-		ID: f.g.id, Type: "message", Role: "assistant", Model: f.g.model.Name, Content: []anthropicPart{}, Usage: u,
+		ID: f.g.ID, Type: "message", Role: "assistant", Model: f.g.Model.Name, Content: []anthropicPart{}, Usage: u,
 	}
 }
 
-func (f *anthropicFormat) whole(answers []answer) any {
+func (f *anthropicFormat) Whole(answers []answer.Answer) any {
 	got := &answers[0]
-	a := f.message(anthropicUsageOf(got.usage.PromptTokens, got.usage.CachedTokens, got.usage.Generated))
-	for _, b := range got.blocks {
-		a.Content = append(a.Content, b.anthropic())
-		f.called = f.called || b.kind == callBlock
+	a := f.message(anthropicUsageOf(got.Usage.PromptTokens, got.Usage.CachedTokens, got.Usage.Generated))
+	for _, b := range got.Blocks {
+		a.Content = append(a.Content, partOf(b))
+		f.called = f.called || b.Kind == answer.CallBlock
 	}
-	stop := got.anthropic(f.called)
+	stop := stopOf(&got.Ending, f.called)
 	a.StopReason, a.StopSequence = &stop.Reason, stop.Sequence
-	a.Timings = timingsOf(got.usage)
+	a.Timings = answer.TimingsOf(got.Usage)
 	return a
 }
 
 func send(s *reply.Stream, e anthropicEvent) error { return s.Named(e.Type, e) }
 
-func (f *anthropicFormat) event(s *reply.Stream, e event) error {
+func (f *anthropicFormat) Event(s *reply.Stream, e answer.Event) error {
 	if !f.begun {
 		f.begun = true
-		u := anthropicUsageOf(e.usage.PromptTokens, e.usage.CachedTokens, 0)
+		u := anthropicUsageOf(e.Usage.PromptTokens, e.Usage.CachedTokens, 0)
 		if err := send(s, anthropicEvent{Type: "message_start", Message: f.message(u)}); err != nil {
 			return err
 		}
 	}
-	if e.progress != nil {
-		if !f.g.opts.Progress {
+	if e.Progress != nil {
+		if !f.g.Opts.Progress {
 			return nil
 		}
-		return send(s, anthropicEvent{Type: "ping", Progress: e.progress.json()})
+		return send(s, anthropicEvent{Type: "ping", Progress: e.Progress.JSON()})
 	}
-	if err := f.cut.write(s, &e.piece, f); err != nil || e.end == nil {
+	if err := f.cut.Write(s, &e.Piece, f); err != nil || e.End == nil {
 		return err
 	}
-	if err := f.cut.end(s, e.end, f); err != nil {
+	if err := f.cut.End(s, e.End, f); err != nil {
 		return err
 	}
-	u := anthropicUsageOf(e.usage.PromptTokens, e.usage.CachedTokens, e.usage.Generated)
-	return send(s, anthropicEvent{Type: "message_delta", Delta: e.end.anthropic(f.called), Usage: &u, Timings: e.timings()})
+	u := anthropicUsageOf(e.Usage.PromptTokens, e.Usage.CachedTokens, e.Usage.Generated)
+	return send(s, anthropicEvent{Type: "message_delta", Delta: stopOf(e.End, f.called), Usage: &u, Timings: e.Timings()})
 }
 
-func (f *anthropicFormat) open(s *reply.Stream, b *block) error {
-	f.called = f.called || b.kind == callBlock
-	part := b.anthropic()
+func (f *anthropicFormat) Open(s *reply.Stream, b *answer.Block) error {
+	f.called = f.called || b.Kind == answer.CallBlock
+	part := partOf(b)
 	if part.Signature != nil {
 		part.Signature = new(string)
 	}
 	return send(s, anthropicEvent{Type: "content_block_start", Index: &f.index, Block: &part})
 }
 
-// add sends text of the open block. Only thoughts are kept, for their signature.
-func (f *anthropicFormat) add(s *reply.Stream, b *block, text string, _ []engine.Token) error {
+// Add sends text of the open block. Only thoughts are kept, for their signature.
+func (f *anthropicFormat) Add(s *reply.Stream, b *answer.Block, text string, _ []engine.Token) error {
 	if text == "" {
 		return nil
 	}
 	delta := anthropicDelta{Type: "text_delta", Text: &text}
-	switch b.kind {
-	case thoughtBlock:
-		b.text.WriteString(text)
+	switch b.Kind {
+	case answer.ThoughtBlock:
+		b.Text.WriteString(text)
 		delta = anthropicDelta{Type: "thinking_delta", Thinking: &text}
-	case callBlock:
+	case answer.CallBlock:
 		delta = anthropicDelta{Type: "input_json_delta", JSON: &text}
 	}
 	return f.delta(s, delta)
@@ -195,9 +195,9 @@ func (f *anthropicFormat) delta(s *reply.Stream, d anthropicDelta) error {
 	return send(s, anthropicEvent{Type: "content_block_delta", Index: &f.index, Delta: d})
 }
 
-func (f *anthropicFormat) close(s *reply.Stream, b *block, _ *ending) error {
-	if b.kind == thoughtBlock {
-		signed := signature(b.text.String())
+func (f *anthropicFormat) Close(s *reply.Stream, b *answer.Block, _ *answer.Ending) error {
+	if b.Kind == answer.ThoughtBlock {
+		signed := signature(b.Text.String())
 		if err := f.delta(s, anthropicDelta{Type: "signature_delta", Signature: &signed}); err != nil {
 			return err
 		}
@@ -207,10 +207,10 @@ func (f *anthropicFormat) close(s *reply.Stream, b *block, _ *ending) error {
 	return send(s, anthropicEvent{Type: "content_block_stop", Index: &index})
 }
 
-func (f *anthropicFormat) end(s *reply.Stream) error {
+func (f *anthropicFormat) End(s *reply.Stream) error {
 	return send(s, anthropicEvent{Type: "message_stop"})
 }
 
-func (f *anthropicFormat) failed(s *reply.Stream, err *reply.Error) error {
-	return s.Named("error", inAnthropic{}.Error(f.g.request, err))
+func (f *anthropicFormat) Failed(s *reply.Stream, err *reply.Error) error {
+	return s.Named("error", inAnthropic{}.Error(f.g.Request, err))
 }

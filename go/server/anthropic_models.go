@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -29,7 +30,7 @@ type (
 )
 
 // wantsAnthropic reports whether a request to a path that OpenAI's API has as well is of a client of Anthropic's.
-func wantsAnthropic(req *Request) bool { return req.HTTP.GetHeader("anthropic-version") != "" }
+func wantsAnthropic(req *answer.Request) bool { return req.HTTP.GetHeader("anthropic-version") != "" }
 
 func (e *modelEntry) anthropic() anthropicModel {
 	m := anthropicModel{Type: "model", ID: e.ID, Name: e.ID, Created: time.Unix(e.Created, 0).UTC().Format(time.RFC3339), Lifecycle: "active"}
@@ -40,7 +41,7 @@ func (e *modelEntry) anthropic() anthropicModel {
 }
 
 // anthropicPage returns the part of a list of models that the query asks for.
-func anthropicPage(req *Request, entries []modelEntry) (anthropicModels, error) {
+func anthropicPage(req *answer.Request, entries []modelEntry) (anthropicModels, error) {
 	page := anthropicModels{Data: []anthropicModel{}}
 	limit := 20
 	if text := req.HTTP.Query("limit"); text != "" {

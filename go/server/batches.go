@@ -13,6 +13,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/batch"
 	"github.com/quern-llm/quern/go/server/field"
@@ -69,8 +70,8 @@ func (r *recorder) WriteHeader(status int)      { r.status = status }
 var errNoBatches = reply.Unsupported("this server keeps no files and runs no batches; start it with --batch-dir")
 
 // kept is a handler of files or batches, whose errors it translates.
-func (s *Server) kept(f func(req *Request, store *batch.Store, owner string) (any, error)) func(*Request) error {
-	return func(req *Request) error {
+func (s *Server) kept(f func(req *answer.Request, store *batch.Store, owner string) (any, error)) func(*answer.Request) error {
+	return func(req *answer.Request) error {
 		if s.c.Batches == nil {
 			return errNoBatches
 		}
@@ -95,7 +96,7 @@ func (s *Server) kept(f func(req *Request, store *batch.Store, owner string) (an
 }
 
 // upload keeps a file: a form with purpose and file.
-func (s *Server) upload(req *Request, store *batch.Store, owner string) (any, error) {
+func (s *Server) upload(req *answer.Request, store *batch.Store, owner string) (any, error) {
 	const want = "want a form (multipart/form-data) with purpose=batch and file"
 	if kind, _, err := mime.ParseMediaType(req.HTTP.GetHeader("Content-Type")); err != nil || kind != "multipart/form-data" {
 		return nil, reply.Bad("the body is no form, %s", want)
@@ -153,14 +154,14 @@ func (s *Server) upload(req *Request, store *batch.Store, owner string) (any, er
 
 // upset is an error of reading an upload, which is the client's.
 func upset(err error) error {
-	return unread(err)
+	return answer.Unread(err)
 }
 
-func (s *Server) getFile(req *Request, store *batch.Store, owner string) (any, error) {
+func (s *Server) getFile(req *answer.Request, store *batch.Store, owner string) (any, error) {
 	return store.File(owner, req.HTTP.Param("id"))
 }
 
-func (s *Server) fileContent(req *Request, store *batch.Store, owner string) (any, error) {
+func (s *Server) fileContent(req *answer.Request, store *batch.Store, owner string) (any, error) {
 	about, err := store.File(owner, req.HTTP.Param("id"))
 	if err != nil {
 		return nil, err
@@ -181,7 +182,7 @@ type deleted struct {
 	Deleted bool   `json:"deleted"`
 }
 
-func (s *Server) deleteFile(req *Request, store *batch.Store, owner string) (any, error) {
+func (s *Server) deleteFile(req *answer.Request, store *batch.Store, owner string) (any, error) {
 	id := req.HTTP.Param("id")
 	return deleted{id, "file", true}, store.RemoveFile(owner, id)
 }
@@ -192,7 +193,7 @@ var (
 	batchPages = paging{"desc", 20, 10_000}
 )
 
-func (s *Server) listFiles(req *Request, store *batch.Store, owner string) (any, error) {
+func (s *Server) listFiles(req *answer.Request, store *batch.Store, owner string) (any, error) {
 	list := store.Files(owner)
 	if purpose := req.HTTP.Query("purpose"); purpose != "" {
 		list = slices.DeleteFunc(list, func(f batch.File) bool { return f.Purpose != purpose })
@@ -201,17 +202,17 @@ func (s *Server) listFiles(req *Request, store *batch.Store, owner string) (any,
 	return pageOf(req, list, func(f batch.File) string { return f.ID }, filePages)
 }
 
-func (s *Server) listBatches(req *Request, store *batch.Store, owner string) (any, error) {
+func (s *Server) listBatches(req *answer.Request, store *batch.Store, owner string) (any, error) {
 	list := store.Batches(owner)
 	slices.Reverse(list)
 	return pageOf(req, list, func(b batch.Batch) string { return b.ID }, batchPages)
 }
 
-func (s *Server) getBatch(req *Request, store *batch.Store, owner string) (any, error) {
+func (s *Server) getBatch(req *answer.Request, store *batch.Store, owner string) (any, error) {
 	return store.Batch(owner, req.HTTP.Param("id"))
 }
 
-func (s *Server) cancelBatch(req *Request, store *batch.Store, owner string) (any, error) {
+func (s *Server) cancelBatch(req *answer.Request, store *batch.Store, owner string) (any, error) {
 	return store.Cancel(owner, req.HTTP.Param("id"))
 }
 
@@ -257,7 +258,7 @@ func (m *metadataField) Schema() field.Schema {
 func (s *Server) batchEndpoints() []string {
 	var list []string
 	for _, r := range s.routes {
-		if path := r.paths[0]; r.method == http.MethodPost && !r.always && !r.admin && r.body.name != "" && strings.HasPrefix(path, "/v1/") && !strings.Contains(path, ":") {
+		if path := r.Paths[0]; r.Method == http.MethodPost && !r.Always && !r.Admin && r.Body.Name != "" && strings.HasPrefix(path, "/v1/") && !strings.Contains(path, ":") {
 			list = append(list, path)
 		}
 	}
@@ -265,7 +266,7 @@ func (s *Server) batchEndpoints() []string {
 }
 
 // createBatch reads the body first: what is wrong with it is told whether or not there are batches.
-func (s *Server) createBatch(req *Request) error {
+func (s *Server) createBatch(req *answer.Request) error {
 	q := newBatchQuery(nil)
 	if err := req.Read(q); err != nil {
 		return err
@@ -277,43 +278,43 @@ func (s *Server) createBatch(req *Request) error {
 	if err != nil || lasts < time.Second || lasts > 720*time.Hour {
 		return reply.Invalid("completion_window", "%s, want a time such as 24h, at most 720h", field.Quote(q.window))
 	}
-	return s.kept(func(_ *Request, store *batch.Store, owner string) (any, error) {
+	return s.kept(func(_ *answer.Request, store *batch.Store, owner string) (any, error) {
 		return store.AddBatch(owner, q.input, q.endpoint, q.window, lasts, q.metadata)
 	})(req)
 }
 
 // batchRoutes are those of files and batches.
-func (s *Server) batchRoutes() []route {
-	return []route{
+func (s *Server) batchRoutes() []answer.Route {
+	return []answer.Route{
 		{
-			method: http.MethodPost, paths: []string{"/v1/files"}, always: true, dialect: openAI{},
-			handle: s.kept(s.upload), summary: "Upload a file of requests for a batch, as a form with purpose=batch and file", answer: batch.File{},
+			Method: http.MethodPost, Paths: []string{"/v1/files"}, Always: true, Dialect: openAI{},
+			Handle: s.kept(s.upload), Summary: "Upload a file of requests for a batch, as a form with purpose=batch and file", Answer: batch.File{},
 		}, {
-			method: http.MethodGet, paths: []string{"/v1/files"}, always: true, dialect: openAI{},
-			handle: s.kept(s.listFiles), summary: "List the files", answer: page[batch.File]{},
-			params: filePages.params(param{"query", "purpose", "batch or batch_output.", nil}),
+			Method: http.MethodGet, Paths: []string{"/v1/files"}, Always: true, Dialect: openAI{},
+			Handle: s.kept(s.listFiles), Summary: "List the files", Answer: page[batch.File]{},
+			Params: filePages.params(answer.Param{In: "query", Name: "purpose", Doc: "batch or batch_output.", Is: nil}),
 		}, {
-			method: http.MethodGet, paths: []string{"/v1/files/:id"}, always: true, dialect: openAI{},
-			handle: s.kept(s.getFile), summary: "Describe a file", params: pathID, answer: batch.File{},
+			Method: http.MethodGet, Paths: []string{"/v1/files/:id"}, Always: true, Dialect: openAI{},
+			Handle: s.kept(s.getFile), Summary: "Describe a file", Params: answer.PathID, Answer: batch.File{},
 		}, {
-			method: http.MethodGet, paths: []string{"/v1/files/:id/content"}, always: true, dialect: openAI{},
-			handle: s.kept(s.fileContent), summary: "Download a file", params: pathID, answer: field.Schema{"type": "string"},
+			Method: http.MethodGet, Paths: []string{"/v1/files/:id/content"}, Always: true, Dialect: openAI{},
+			Handle: s.kept(s.fileContent), Summary: "Download a file", Params: answer.PathID, Answer: field.Schema{"type": "string"},
 		}, {
-			method: http.MethodDelete, paths: []string{"/v1/files/:id"}, always: true, dialect: openAI{},
-			handle: s.kept(s.deleteFile), summary: "Delete a file", params: pathID, answer: deleted{},
+			Method: http.MethodDelete, Paths: []string{"/v1/files/:id"}, Always: true, Dialect: openAI{},
+			Handle: s.kept(s.deleteFile), Summary: "Delete a file", Params: answer.PathID, Answer: deleted{},
 		}, {
-			method: http.MethodPost, paths: []string{"/v1/batches"}, always: true, dialect: openAI{},
-			handle: s.createBatch, summary: "Run the requests of a file when there is time", answer: batch.Batch{},
-			body: bodyOf("BatchRequest", newBatchQuery), example: map[string]any{"input_file_id": "file-abc", "endpoint": "/v1/chat/completions", "completion_window": "24h"},
+			Method: http.MethodPost, Paths: []string{"/v1/batches"}, Always: true, Dialect: openAI{},
+			Handle: s.createBatch, Summary: "Run the requests of a file when there is time", Answer: batch.Batch{},
+			Body: answer.BodyOf("BatchRequest", newBatchQuery), Example: map[string]any{"input_file_id": "file-abc", "endpoint": "/v1/chat/completions", "completion_window": "24h"},
 		}, {
-			method: http.MethodGet, paths: []string{"/v1/batches"}, always: true, dialect: openAI{},
-			handle: s.kept(s.listBatches), summary: "List the batches", params: batchPages.params(), answer: page[batch.Batch]{},
+			Method: http.MethodGet, Paths: []string{"/v1/batches"}, Always: true, Dialect: openAI{},
+			Handle: s.kept(s.listBatches), Summary: "List the batches", Params: batchPages.params(), Answer: page[batch.Batch]{},
 		}, {
-			method: http.MethodGet, paths: []string{"/v1/batches/:id"}, always: true, dialect: openAI{},
-			handle: s.kept(s.getBatch), summary: "Describe a batch", params: pathID, answer: batch.Batch{},
+			Method: http.MethodGet, Paths: []string{"/v1/batches/:id"}, Always: true, Dialect: openAI{},
+			Handle: s.kept(s.getBatch), Summary: "Describe a batch", Params: answer.PathID, Answer: batch.Batch{},
 		}, {
-			method: http.MethodPost, paths: []string{"/v1/batches/:id/cancel"}, always: true, dialect: openAI{},
-			handle: s.kept(s.cancelBatch), summary: "Cancel a batch: what was answered stays", params: pathID, answer: batch.Batch{},
+			Method: http.MethodPost, Paths: []string{"/v1/batches/:id/cancel"}, Always: true, Dialect: openAI{},
+			Handle: s.kept(s.cancelBatch), Summary: "Cancel a batch: what was answered stays", Params: answer.PathID, Answer: batch.Batch{},
 		},
 	}
 }

@@ -38,7 +38,7 @@ func TestClientGone(t *testing.T) {
 		eventually(t, "running", func() bool { return s.active() == 2 })
 		stop()
 		eventually(t, "ended, stream "+stream, func() bool { return s.active() == 0 })
-		eventually(t, "forgotten", func() bool { return s.server.running.generations() == 0 })
+		eventually(t, "forgotten", func() bool { return s.server.host.Running.Len() == 0 })
 	}
 }
 
@@ -90,5 +90,5 @@ func TestSlowReader(t *testing.T) {
 	body := `{"prompt":"x","stream":true,"n":20,"n_probs":100}`
 	fmt.Fprintf(conn, "POST /completion HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
 	eventually(t, "generated", func() bool { s.mu.Lock(); defer s.mu.Unlock(); return len(s.requests) == 20 && s.running == 0 })
-	eventually(t, "given up", func() bool { return s.server.running.generations() == 0 })
+	eventually(t, "given up", func() bool { return s.server.host.Running.Len() == 0 })
 }

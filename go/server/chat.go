@@ -5,6 +5,7 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/history"
@@ -52,25 +53,26 @@ func (q *chatQuery) Settle(m *ask.Model, h http.Header) error {
 	return q.Options.Settle(m, h)
 }
 
-func (q *chatQuery) format(g *generation, e envelope) format {
+func (q *chatQuery) Format(g *answer.Generation) answer.Format {
+	e := envelopeOf(g)
 	e.Object = "chat.completion.chunk"
-	f := &chatFormat{g: g, streams: make([]chatStream, len(g.seqs)), logprobs: q.logprobs, tools: &q.Tools, envelope: e}
+	f := &chatFormat{g: g, streams: make([]chatStream, len(g.Seqs)), logprobs: q.logprobs, tools: &q.Tools, envelope: e}
 	if q.store && q.stored != nil {
-		g.keeps = true
-		f.keep, f.kept = q, make([]answer, len(g.seqs))
+		g.Keeps = true
+		f.keep, f.kept = q, make([]answer.Answer, len(g.Seqs))
 	}
 	return f
 }
 
 // createChat serves POST /v1/chat/completions.
-func (s *Server) createChat(req *Request) error {
+func (s *Server) createChat(req *answer.Request) error {
 	m := req.Model
 	q := newChatQuery(m)
 	q.stored, q.owner = s.stored, req.Caller.Owner
 	if err := req.Read(q); err != nil {
 		return err
 	}
-	return s.generate(req, q, "chatcmpl-")
+	return req.Generate(q, "chatcmpl-")
 }
 
 type chatAnswer struct {
@@ -95,7 +97,7 @@ type chatMessage struct {
 }
 
 type chatLogprobs struct {
-	Content probs `json:"content"`
+	Content answer.Probs `json:"content"`
 }
 
 type chatChunk struct {
@@ -136,7 +138,7 @@ type callDelta struct {
 // A chatStream is how far the message of a sequence is sent.
 type chatStream struct {
 	begun bool
-	cut   blocks
+	cut   answer.Blocks
 	fresh bool       // nothing of the open block is sent
 	input customText // of the open block, where it is a call of a custom tool
 }
@@ -148,26 +150,26 @@ type now struct {
 	tail   tail
 }
 
-func (f *chatFormat) open(*reply.Stream, *block) error {
+func (f *chatFormat) Open(*reply.Stream, *answer.Block) error {
 	st := &f.streams[f.now.i]
 	st.fresh, st.input = true, customText{}
 	return nil
 }
 
-func (f *chatFormat) add(s *reply.Stream, b *block, text string, _ []engine.Token) error {
+func (f *chatFormat) Add(s *reply.Stream, b *answer.Block, text string, _ []engine.Token) error {
 	st := &f.streams[f.now.i]
 	fresh := st.fresh
 	st.fresh = false
 	var out chatDelta
 	switch {
-	case b.kind == textBlock:
+	case b.Kind == answer.TextBlock:
 		out.Content = text
-	case b.kind == thoughtBlock:
+	case b.Kind == answer.ThoughtBlock:
 		out.Reasoning = text
-	case f.tools.Custom(b.name):
-		call := chatCallDelta{Index: b.call, Custom: &ask.CustomCall{Input: st.input.write(text)}}
+	case f.tools.Custom(b.Name):
+		call := chatCallDelta{Index: b.Call, Custom: &ask.CustomCall{Input: st.input.write(text)}}
 		if fresh {
-			call.ID, call.Type, call.Custom.Name = b.id, "custom", b.name
+			call.ID, call.Type, call.Custom.Name = b.ID, "custom", b.Name
 		}
 		if fresh || call.Custom.Input != "" {
 			out.Calls = []chatCallDelta{call}
@@ -181,29 +183,29 @@ func (f *chatFormat) add(s *reply.Stream, b *block, text string, _ []engine.Toke
 }
 
 // called returns what is added to a call of a function. The older form has only one call.
-func (f *chatFormat) called(b *block, arguments string, fresh bool) (out chatDelta) {
-	call := chatCallDelta{Index: b.call, Function: &callDelta{Arguments: arguments}}
+func (f *chatFormat) called(b *answer.Block, arguments string, fresh bool) (out chatDelta) {
+	call := chatCallDelta{Index: b.Call, Function: &callDelta{Arguments: arguments}}
 	if fresh {
-		call.ID, call.Type, call.Function.Name = b.id, "function", b.name
+		call.ID, call.Type, call.Function.Name = b.ID, "function", b.Name
 	}
 	if !f.tools.Old {
 		out.Calls = []chatCallDelta{call}
-	} else if b.call == 0 {
+	} else if b.Call == 0 {
 		out.Call = call.Function
 	}
 	return out
 }
 
-// close sends what the end of a call of a custom tool adds to its input.
-func (f *chatFormat) close(s *reply.Stream, b *block, _ *ending) error {
-	if b.kind != callBlock || !f.tools.Custom(b.name) {
+// Close sends what the end of a call of a custom tool adds to its input.
+func (f *chatFormat) Close(s *reply.Stream, b *answer.Block, _ *answer.Ending) error {
+	if b.Kind != answer.CallBlock || !f.tools.Custom(b.Name) {
 		return nil
 	}
 	rest := f.streams[f.now.i].input.end()
 	if rest == "" {
 		return nil
 	}
-	return f.chunk(s, chatDelta{Calls: []chatCallDelta{{Index: b.call, Custom: &ask.CustomCall{Input: rest}}}}, f.now.tail, nil)
+	return f.chunk(s, chatDelta{Calls: []chatCallDelta{{Index: b.Call, Custom: &ask.CustomCall{Input: rest}}}}, f.now.tail, nil)
 }
 
 // chatBegin is the first delta of a message. There is no content yet.
@@ -214,47 +216,47 @@ type chatBegin struct {
 
 // chatFormat writes the answers of /v1/chat/completions.
 type chatFormat struct {
-	g        *generation
+	g        *answer.Generation
 	envelope envelope
 	logprobs bool
 	tools    *ask.Tools
 	streams  []chatStream // by sequence
 	now      now
 
-	keep *chatQuery // whose answer is stored; nil: it isn't
-	kept []answer   // so far, of a stream
+	keep *chatQuery      // whose answer is stored; nil: it isn't
+	kept []answer.Answer // so far, of a stream
 }
 
 func (f *chatFormat) probs(tokens []engine.Token) *chatLogprobs {
 	if !f.logprobs || len(tokens) == 0 {
 		return nil
 	}
-	return &chatLogprobs{f.g.probs(tokens)}
+	return &chatLogprobs{f.g.Probs(tokens)}
 }
 
-func (f *chatFormat) whole(answers []answer) any {
+func (f *chatFormat) Whole(answers []answer.Answer) any {
 	a := f.answer(answers)
 	f.store(a)
 	return a
 }
 
-func (f *chatFormat) answer(answers []answer) chatAnswer {
+func (f *chatFormat) answer(answers []answer.Answer) chatAnswer {
 	a := chatAnswer{envelope: f.envelope}
 	a.Object = "chat.completion"
 	for i := range answers {
 		got := &answers[i]
 		a.Choices = append(a.Choices, chatChoice{
-			Index: i, Message: f.message(got), Logprobs: f.probs(got.tokens), Finish: f.reason(&got.ending),
+			Index: i, Message: f.message(got), Logprobs: f.probs(got.Tokens), Finish: f.reason(&got.Ending),
 		})
 	}
-	a.tail = f.g.tail(answers)
+	a.tail = tailOf(f.g, answers)
 	return a
 }
 
-func (f *chatFormat) message(a *answer) chatMessage {
-	m := chatMessage{Role: "assistant", Reasoning: a.blocks.join(thoughtBlock)}
-	calls := a.blocks.calls()
-	if content := a.blocks.join(textBlock); content != "" || len(calls) == 0 {
+func (f *chatFormat) message(a *answer.Answer) chatMessage {
+	m := chatMessage{Role: "assistant", Reasoning: a.Blocks.Join(answer.ThoughtBlock)}
+	calls := a.Blocks.Calls()
+	if content := a.Blocks.Join(answer.TextBlock); content != "" || len(calls) == 0 {
 		m.Content = &content
 	}
 	switch {
@@ -269,10 +271,10 @@ func (f *chatFormat) message(a *answer) chatMessage {
 }
 
 // reason is the finish_reason of a message.
-func (f *chatFormat) reason(e *ending) string {
-	reason := e.finishReason()
+func (f *chatFormat) reason(e *answer.Ending) string {
+	reason := finishReason(e)
 	switch {
-	case reason != "stop" || !e.calls:
+	case reason != "stop" || !e.Calls:
 		return reason
 	case f.tools.Old:
 		return "function_call"
@@ -287,55 +289,55 @@ func (f *chatFormat) chunk(s *reply.Stream, delta any, t tail, finish *string) e
 	return s.Event(c)
 }
 
-func (f *chatFormat) event(s *reply.Stream, e event) error {
-	if e.progress != nil && !f.g.opts.Progress {
+func (f *chatFormat) Event(s *reply.Stream, e answer.Event) error {
+	if e.Progress != nil && !f.g.Opts.Progress {
 		return nil
 	}
-	f.now = now{i: e.seq.index, tokens: e.piece.tokens}
+	f.now = now{i: e.Seq.Index, tokens: e.Piece.Tokens}
 	st := &f.streams[f.now.i]
 	first := !st.begun
 	st.begun = true
-	if e.progress != nil {
+	if e.Progress != nil {
 		if first {
-			return f.chunk(s, chatBegin{Role: "assistant"}, f.g.progress(e), nil)
+			return f.chunk(s, chatBegin{Role: "assistant"}, progressOf(f.g, e), nil)
 		}
-		return f.chunk(s, chatDelta{}, f.g.progress(e), nil)
+		return f.chunk(s, chatDelta{}, progressOf(f.g, e), nil)
 	}
 	if f.keep != nil {
-		f.kept[f.now.i].add(e)
+		f.kept[f.now.i].Add(e)
 	}
 	if first {
 		if err := s.Event(chatChunk{f.envelope, []chatChunkChoice{{Index: f.now.i, Delta: chatBegin{Role: "assistant"}}}, tail{}}); err != nil {
 			return err
 		}
 	}
-	if f.g.opts.Timings {
-		f.now.tail.Timings = e.timings()
+	if f.g.Opts.Timings {
+		f.now.tail.Timings = e.Timings()
 	}
-	if err := st.cut.write(s, &e.piece, f); err != nil {
+	if err := st.cut.Write(s, &e.Piece, f); err != nil {
 		return err
 	}
-	if e.piece.empty() && len(f.now.tokens) > 0 { // tokens without text
+	if e.Piece.Empty() && len(f.now.tokens) > 0 { // tokens without text
 		if err := f.chunk(s, chatDelta{}, f.now.tail, nil); err != nil {
 			return err
 		}
 	}
-	if e.end == nil {
+	if e.End == nil {
 		return nil
 	}
-	if err := st.cut.end(s, e.end, f); err != nil {
+	if err := st.cut.End(s, e.End, f); err != nil {
 		return err
 	}
-	reason := f.reason(e.end)
-	return f.chunk(s, chatDelta{}, f.g.last(e), &reason)
+	reason := f.reason(e.End)
+	return f.chunk(s, chatDelta{}, lastOf(f.g, e), &reason)
 }
 
-func (f *chatFormat) end(s *reply.Stream) error {
+func (f *chatFormat) End(s *reply.Stream) error {
 	if f.keep != nil {
 		f.store(f.answer(f.kept))
 	}
-	if f.g.opts.StreamOpts.Usage {
-		if err := s.Event(chatChunk{f.envelope, []chatChunkChoice{}, f.g.total()}); err != nil {
+	if f.g.Opts.StreamOpts.Usage {
+		if err := s.Event(chatChunk{f.envelope, []chatChunkChoice{}, totalOf(f.g)}); err != nil {
 			return err
 		}
 	}
@@ -343,7 +345,7 @@ func (f *chatFormat) end(s *reply.Stream) error {
 	return nil
 }
 
-func (f *chatFormat) failed(s *reply.Stream, err *reply.Error) error { return s.Fail(err, "[DONE]") }
+func (f *chatFormat) Failed(s *reply.Stream, err *reply.Error) error { return s.Fail(err, "[DONE]") }
 
 // toClient returns a call as the client has its tool.
 func toClient(l *ask.Tools, c chat.ToolCall) ask.ChatCall {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/history"
@@ -67,7 +68,7 @@ func (s storedChat) completion() history.Item {
 }
 
 // storedChat returns the chat completion that a request names.
-func (s *Server) storedChat(req *Request) (storedChat, error) {
+func (s *Server) storedChat(req *answer.Request) (storedChat, error) {
 	r, err := s.stored.Get(keptChat, req.Caller.Owner, req.HTTP.Param("id"))
 	if err != nil {
 		return storedChat{}, err
@@ -76,7 +77,7 @@ func (s *Server) storedChat(req *Request) (storedChat, error) {
 }
 
 // listChats serves GET /v1/chat/completions.
-func (s *Server) listChats(req *Request) error {
+func (s *Server) listChats(req *answer.Request) error {
 	model := req.HTTP.Query("model")
 	want := map[string]string{}
 	for name, values := range req.HTTP.Request.URL.Query() {
@@ -106,7 +107,7 @@ func (s *Server) listChats(req *Request) error {
 }
 
 // getChat serves GET /v1/chat/completions/:id.
-func (s *Server) getChat(req *Request) error {
+func (s *Server) getChat(req *answer.Request) error {
 	chat, err := s.storedChat(req)
 	if err != nil {
 		return err
@@ -116,7 +117,7 @@ func (s *Server) getChat(req *Request) error {
 }
 
 // listChatMessages serves GET /v1/chat/completions/:id/messages.
-func (s *Server) listChatMessages(req *Request) error {
+func (s *Server) listChatMessages(req *answer.Request) error {
 	chat, err := s.storedChat(req)
 	if err != nil {
 		return err
@@ -134,7 +135,7 @@ func (q *labelQuery) Fields() []field.Field {
 }
 
 // labelChat serves POST /v1/chat/completions/:id.
-func (s *Server) labelChat(req *Request) error {
+func (s *Server) labelChat(req *answer.Request) error {
 	m := req.Model
 	q := newLabelQuery(m)
 	if err := req.Read(q); err != nil {
@@ -152,7 +153,7 @@ func (s *Server) labelChat(req *Request) error {
 }
 
 // endRunning serves DELETE of what generates: one that runs is cancelled, and a stored chat completion deleted.
-func (s *Server) endRunning(req *Request) error {
+func (s *Server) endRunning(req *answer.Request) error {
 	if id := req.HTTP.Param("id"); s.stored.Remove(keptChat, req.Caller.Owner, id) == nil {
 		req.Send(responseDeleted{id, "chat.completion.deleted", true})
 		return nil

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -47,7 +48,7 @@ type chunk struct {
 			Role, Content string
 			Reasoning     string `json:"reasoning_content"`
 		}
-		Logprobs *struct{ Content []tokenProb }
+		Logprobs *struct{ Content []answer.TokenProb }
 		Finish   *string `json:"finish_reason"`
 	}
 	tail
@@ -117,10 +118,12 @@ func TestChatSeveral(t *testing.T) {
 
 func TestChatLogprobs(t *testing.T) {
 	s := newSite(t, "Hello \u00e9", nil)
-	type answer struct {
-		Choices []struct{ Logprobs struct{ Content []tokenProb } }
+	type reply struct {
+		Choices []struct {
+			Logprobs struct{ Content []answer.TokenProb }
+		}
 	}
-	a := post[answer](s, "/v1/chat/completions", `{`+hi+`,"logprobs":true,"top_logprobs":2}`)
+	a := post[reply](s, "/v1/chat/completions", `{`+hi+`,"logprobs":true,"top_logprobs":2}`)
 	l := a.Choices[0].Logprobs.Content
 	if len(l) != 4 || l[0].Token != "Hello" || !slices.Equal(l[0].Bytes, []int{'H', 'e', 'l', 'l', 'o'}) || l[0].Logprob != -0.5 || len(l[0].Top) != 2 {
 		t.Fatalf("got %+v", l)
@@ -238,15 +241,15 @@ func TestStreamOfProgress(t *testing.T) {
 		"/completion":          `{"prompt":"hi there","stream":true,"return_progress":true,"timings_per_token":true}`,
 		"/v1/completions":      `{"prompt":"hi there","stream":true,"return_progress":true,"timings_per_token":true}`,
 	} {
-		var progress []promptProgress
+		var progress []answer.PromptProgress
 		timed := 0
 		for _, e := range s.events(path, body) {
 			if e == "[DONE]" {
 				continue
 			}
 			got := parse[struct {
-				Progress *promptProgress `json:"prompt_progress"`
-				Timings  *timings        `json:"timings"`
+				Progress *answer.PromptProgress `json:"prompt_progress"`
+				Timings  *answer.Timings        `json:"timings"`
 			}](t, []byte(e))
 			if got.Progress != nil {
 				progress = append(progress, *got.Progress)

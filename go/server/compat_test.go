@@ -7,13 +7,14 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/answer"
 )
 
 // A progressEvent is what a stream says while a prompt is evaluated.
 type progressEvent struct {
-	Slot     *int            `json:"id_slot"`
-	Progress *promptProgress `json:"prompt_progress"`
-	Timings  *timings        `json:"timings"`
+	Slot     *int                   `json:"id_slot"`
+	Progress *answer.PromptProgress `json:"prompt_progress"`
+	Timings  *answer.Timings        `json:"timings"`
 }
 
 // A stream says how far the prompt is before anything is evaluated: what comes of
@@ -27,7 +28,7 @@ func TestRealProgress(t *testing.T) {
 			"/v1/completions":      `{"prompt":%q,"stream":true,"return_progress":true,"timings_per_token":true,"max_tokens":2,"n":2}`,
 			"/v1/chat/completions": `{"messages":[{"role":"user","content":%q}],"stream":true,"return_progress":true,"timings_per_token":true,"max_tokens":2,"n":2}`,
 		} {
-			var first, last *promptProgress
+			var first, last *answer.PromptProgress
 			for _, e := range s.events(path, fmt.Sprintf(body, prompt)) {
 				if e == "[DONE]" {
 					continue
@@ -90,7 +91,7 @@ func TestRealVerbose(t *testing.T) {
 		type verbose struct {
 			Verbose map[string]any `json:"__verbose"`
 			Usage   *usage
-			Timings *timings
+			Timings *answer.Timings
 		}
 		v := post[verbose](s, path, body+"}").Verbose
 		if v["stop_type"] != "limit" || v["tokens_predicted"] != 3.0 || v["generation_settings"].(map[string]any)["seed"] != 3.0 || v["prompt"] == "" {

@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -67,8 +68,9 @@ func (q *textQuery) Source(ctx context.Context, m *ask.Model) (ask.Source, error
 	return src, nil
 }
 
-func (q *textQuery) format(g *generation, e envelope) format {
-	n := len(g.seqs)
+func (q *textQuery) Format(g *answer.Generation) answer.Format {
+	e := envelopeOf(g)
+	n := len(g.Seqs)
 	e.Object = "text_completion"
 	return &textFormat{g: g, begun: make([]bool, n), offsets: make([]int, n), envelope: e}
 }
@@ -88,7 +90,7 @@ type textChoice struct {
 
 // textFormat writes the answers of /v1/completions, whole and in chunks.
 type textFormat struct {
-	g        *generation
+	g        *answer.Generation
 	envelope envelope
 	begun    []bool // by sequence: the echo is out
 	offsets  []int  // by sequence: characters sent
@@ -98,56 +100,56 @@ type textFormat struct {
 func (f *textFormat) choice(i int, text string, tokens []engine.Token, finish *string) textChoice {
 	c := textChoice{Text: text, Index: i, Finish: finish}
 	at, prompt := f.offsets[i], 0
-	if !f.begun[i] && f.g.echo != nil {
-		echo := f.g.echo[i/f.g.opts.N]
+	if !f.begun[i] && f.g.Echo != nil {
+		echo := f.g.Echo[i/f.g.Opts.N]
 		c.Text = echo + text
-		if p := f.g.seqs[i].promptProbs; p != nil {
-			at, prompt = promptOffset(f.g.model, p.tokens, echo), len(p.tokens)
-			tokens = slices.Concat(p.tokens, tokens)
-			p.tokens = nil
+		if p := f.g.Seqs[i].PromptProbs; p != nil {
+			at, prompt = promptOffset(f.g.Model, p.Tokens, echo), len(p.Tokens)
+			tokens = slices.Concat(p.Tokens, tokens)
+			p.Tokens = nil
 		}
 	}
 	f.begun[i] = true
-	if f.g.opts.Probs >= 0 && len(tokens) > 0 {
-		c.Logprobs = &textProbs{f.g.probs(tokens), prompt, at}
+	if f.g.Opts.Probs >= 0 && len(tokens) > 0 {
+		c.Logprobs = &textProbs{f.g.Probs(tokens), prompt, at}
 	}
 	f.offsets[i] += utf8.RuneCountInString(c.Text)
 	return c
 }
 
-func (f *textFormat) whole(answers []answer) any {
+func (f *textFormat) Whole(answers []answer.Answer) any {
 	a := textAnswer{envelope: f.envelope}
 	for i := range answers {
 		got := &answers[i]
-		reason := got.finishReason()
-		a.Choices = append(a.Choices, f.choice(i, got.blocks.join(textBlock), got.tokens, &reason))
+		reason := finishReason(&got.Ending)
+		a.Choices = append(a.Choices, f.choice(i, got.Blocks.Join(answer.TextBlock), got.Tokens, &reason))
 	}
-	a.tail = f.g.tail(answers)
+	a.tail = tailOf(f.g, answers)
 	return a
 }
 
-func (f *textFormat) event(s *reply.Stream, e event) error {
+func (f *textFormat) Event(s *reply.Stream, e answer.Event) error {
 	switch {
-	case e.progress != nil && !f.g.opts.Progress:
+	case e.Progress != nil && !f.g.Opts.Progress:
 		return nil
-	case e.progress != nil:
-		return s.Event(textAnswer{f.envelope, []textChoice{}, f.g.progress(e)})
+	case e.Progress != nil:
+		return s.Event(textAnswer{f.envelope, []textChoice{}, progressOf(f.g, e)})
 	}
 	var t tail
 	var finish *string
 	switch {
-	case e.end != nil:
-		reason := e.end.finishReason()
-		finish, t = &reason, f.g.last(e)
-	case f.g.opts.Timings:
-		t.Timings = e.timings()
+	case e.End != nil:
+		reason := finishReason(e.End)
+		finish, t = &reason, lastOf(f.g, e)
+	case f.g.Opts.Timings:
+		t.Timings = e.Timings()
 	}
-	return s.Event(textAnswer{f.envelope, []textChoice{f.choice(e.seq.index, e.piece.content(), e.piece.tokens, finish)}, t})
+	return s.Event(textAnswer{f.envelope, []textChoice{f.choice(e.Seq.Index, e.Piece.Content(), e.Piece.Tokens, finish)}, t})
 }
 
-func (f *textFormat) end(s *reply.Stream) error {
-	if f.g.opts.StreamOpts.Usage {
-		if err := s.Event(textAnswer{f.envelope, []textChoice{}, f.g.total()}); err != nil {
+func (f *textFormat) End(s *reply.Stream) error {
+	if f.g.Opts.StreamOpts.Usage {
+		if err := s.Event(textAnswer{f.envelope, []textChoice{}, totalOf(f.g)}); err != nil {
 			return err
 		}
 	}
@@ -155,4 +157,4 @@ func (f *textFormat) end(s *reply.Stream) error {
 	return nil
 }
 
-func (f *textFormat) failed(s *reply.Stream, err *reply.Error) error { return s.Fail(err, "[DONE]") }
+func (f *textFormat) Failed(s *reply.Stream, err *reply.Error) error { return s.Fail(err, "[DONE]") }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/server/answer"
 )
 
 func TestCompletions(t *testing.T) {
@@ -120,7 +121,7 @@ func TestStreamOfOffsets(t *testing.T) {
 // A token that cannot come has a number, as JSON has no infinity.
 func TestImpossibleToken(t *testing.T) {
 	s := newSite(t, "", nil)
-	p := tokenProbOf(s.server.models.Loaded()[0], sample.Logprob{ID: 270, Value: float32(math.Inf(-1))})
+	p := answer.TokenProbOf(s.server.models.Loaded()[0], sample.Logprob{ID: 270, Value: float32(math.Inf(-1))})
 	if p.Logprob != -9999 || p.Token != "Hello" {
 		t.Errorf("got %+v", p)
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"net/http"
 
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -21,17 +22,17 @@ func (q *controlQuery) Fields() []field.Field {
 }
 
 // controlRunning ends the reasoning of a running request.
-func (s *Server) controlRunning(req *Request) error {
+func (s *Server) controlRunning(req *answer.Request) error {
 	m := req.Model
 	q := newControlQuery(m)
 	if err := req.Read(q); err != nil {
 		return err
 	}
-	g := s.running.generation(q.id, &req.Caller)
+	g := s.host.Running.Generation(q.id, &req.Caller)
 	if g == nil {
 		return &reply.Error{Status: http.StatusNotFound, Message: "no request with the id " + field.Quote(q.id) + " runs", Param: "id"}
 	}
-	g.enough.Store(true)
+	g.Enough.Store(true)
 	req.Send(success{true})
 	return nil
 }
@@ -44,13 +45,13 @@ type cancelled struct {
 }
 
 // cancelRunning cancels a running request by its id.
-func (s *Server) cancelRunning(req *Request) error {
+func (s *Server) cancelRunning(req *answer.Request) error {
 	id := req.HTTP.Param("id")
-	g := s.running.generation(id, &req.Caller)
+	g := s.host.Running.Generation(id, &req.Caller)
 	if g == nil {
 		return &reply.Error{Status: http.StatusNotFound, Message: "no request with the id " + field.Quote(id) + " runs"}
 	}
-	g.cancel()
+	g.Cancel()
 	req.Send(cancelled{id, "completion.cancelled", true})
 	return nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/internal/exactmath"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -21,7 +22,7 @@ const maxBranches = 512
 
 // A decisionQuery is a request to /v1/decisions: which of some texts the model would go on with.
 type decisionQuery struct {
-	reads
+	answer.Reads
 	ask.Conversation
 	prompt    string
 	choices   choices
@@ -32,7 +33,7 @@ type decisionQuery struct {
 }
 
 func newDecisionQuery(m *ask.Model) *decisionQuery {
-	return &decisionQuery{reads: newReads(m), Conversation: ask.NewConversation(), normalize: "none"}
+	return &decisionQuery{Reads: answer.NewReads(m), Conversation: ask.NewConversation(), normalize: "none"}
 }
 
 func (q *decisionQuery) Fields() []field.Field {
@@ -46,7 +47,7 @@ func (q *decisionQuery) Fields() []field.Field {
 		field.Setting("ends", &q.ends, "A choice counts as the whole answer, not as the beginning of one. By default it does with messages, and does not with prompt."),
 		field.Setting("chat_template_kwargs", &q.Kwargs, "Further variables for the chat template, such as enable_thinking."),
 		field.Setting("reasoning_effort", field.OneOf(&q.Effort, ask.Efforts...), "For the chat template; none also turns reasoning off."),
-	}, q.reads.Fields()...)
+	}, q.Reads.Fields()...)
 }
 
 type (
@@ -71,8 +72,8 @@ type (
 		Tokens      int      `json:"tokens"`
 	}
 	decisionUsage struct {
-		tokenUsage              // tokens that were evaluated
-		Details    usageDetails `json:"prompt_tokens_details"`
+		answer.TokenUsage              // tokens that were evaluated
+		Details           usageDetails `json:"prompt_tokens_details"`
 	}
 )
 
@@ -97,7 +98,7 @@ type stem struct {
 	branches []*branch
 }
 
-func (s *Server) decide(req *Request) error {
+func (s *Server) decide(req *answer.Request) error {
 	m := req.Model
 	q := newDecisionQuery(m)
 	if err := req.Read(q); err != nil {
@@ -110,23 +111,23 @@ func (s *Server) decide(req *Request) error {
 	if err != nil {
 		return err
 	}
-	held := req.tokenStore()
-	defer held.release()
+	held := req.TokenStore()
+	defer held.Release()
 	stems, err := q.stems(req.Context(), m, asked, held)
 	if err != nil {
 		return err
 	}
-	req.made()
-	used, err := s.evaluate(req, &q.reads, stems)
+	req.Made()
+	used, err := s.evaluate(req, &q.Reads, stems)
 	if err != nil {
 		return err
 	}
 	for _, stem := range stems {
 		if slices.ContainsFunc(stem.branches, func(b *branch) bool { return b.overflows }) {
-			return overflow(engine.ErrOverflow)
+			return answer.Overflow(engine.ErrOverflow)
 		}
 	}
-	a := decisionAnswer{ID: "dec-" + newID(), Object: "decision", Model: m.Name, Usage: used}
+	a := decisionAnswer{ID: "dec-" + answer.NewID(), Object: "decision", Model: m.Name, Usage: used}
 	for i, one := range asked {
 		var prior []*branch
 		if q.prior != nil {
@@ -171,7 +172,7 @@ func (q *decisionQuery) asked() ([]question, error) {
 }
 
 // stems returns those of the questions, and then of their priors. Their tokens are added to `held`.
-func (q *decisionQuery) stems(ctx context.Context, m *ask.Model, asked []question, held *tokenStore) ([]stem, error) {
+func (q *decisionQuery) stems(ctx context.Context, m *ask.Model, asked []question, held *answer.TokenStore) ([]stem, error) {
 	contexts := []*string{nil}
 	if q.prior != nil {
 		contexts = append(contexts, q.prior)
@@ -188,7 +189,7 @@ func (q *decisionQuery) stems(ctx context.Context, m *ask.Model, asked []questio
 			var api *reply.Error
 			switch {
 			case errors.As(err, &long):
-				return nil, wrapAPI(q.questions != nil, i, err)
+				return nil, answer.WrapAPI(q.questions != nil, i, err)
 			case errors.As(err, &api), errors.Is(err, reply.ErrGone):
 				return nil, err
 			case err != nil && q.questions != nil:
@@ -230,7 +231,7 @@ func (q *decisionQuery) context(ctx context.Context, m *ask.Model, prompt string
 // be spelled by another token there: the stem is what all of them and the text alone begin
 // with, and branches have the rest of the text and the choice. A text or a choice that held refuses
 // is the last that is encoded.
-func stemOf(m *ask.Model, ctx context.Context, before chat.Prompt, choices choices, ends bool, held *tokenStore) (stem, error) {
+func stemOf(m *ask.Model, ctx context.Context, before chat.Prompt, choices choices, ends bool, held *answer.TokenStore) (stem, error) {
 	encode := func(text string) ([]int32, error) {
 		ids, err := m.Encode(text, tokenizer.Options{ParseSpecial: true, Literal: before.Literal}, 0)
 		if err != nil {
@@ -240,7 +241,7 @@ func stemOf(m *ask.Model, ctx context.Context, before chat.Prompt, choices choic
 			ids = ids[:len(ids)-1]
 		}
 		ids = m.Tokenizer.Begin(ids)
-		return ids, held.add(ids)
+		return ids, held.Add(ids)
 	}
 	common, err := encode(before.Text)
 	if err != nil {
@@ -284,27 +285,27 @@ func shared(a, b []int32) []int32 {
 
 // evaluate reads the branches. What all have in common is evaluated first, then what those of a question
 // have, then the branches: each stage finds the one before in the cache, so that no token is evaluated twice.
-func (s *Server) evaluate(req *Request, o *reads, stems []stem) (decisionUsage, error) {
+func (s *Server) evaluate(req *answer.Request, o *answer.Reads, stems []stem) (decisionUsage, error) {
 	trunk := stems[0].ids
-	var questions, branches []readText
+	var questions, branches []answer.ReadText
 	for _, st := range stems {
 		trunk = shared(trunk, st.ids)
 	}
 	for _, st := range stems {
 		if len(st.ids) > len(trunk) {
-			questions = append(questions, readText{ids: st.ids})
+			questions = append(questions, answer.ReadText{Ids: st.ids})
 		}
 		for _, b := range st.branches {
-			branches = append(branches, readText{ids: b.ids, reader: b})
+			branches = append(branches, answer.ReadText{Ids: b.ids, Reader: b})
 		}
 	}
 	var used decisionUsage
-	stages := [][]readText{questions, branches}
+	stages := [][]answer.ReadText{questions, branches}
 	if len(trunk) > 0 && len(questions) != 1 {
-		stages = slices.Insert(stages, 0, []readText{{ids: trunk}})
+		stages = slices.Insert(stages, 0, []answer.ReadText{{Ids: trunk}})
 	}
 	for i, texts := range stages {
-		prompt, cached, err := s.read(req, o, texts)
+		prompt, cached, err := req.Evaluate(o, texts)
 		if err != nil {
 			return used, err
 		}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/quern-llm/quern/go/hub"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -230,7 +231,7 @@ func (q *downloadQuery) Fields() []field.Field {
 }
 
 // startDownload begins a download, which goes on when the request has ended.
-func (s *Server) startDownload(req *Request) error {
+func (s *Server) startDownload(req *answer.Request) error {
 	q := newDownloadQuery(nil)
 	if err := req.Read(q); err != nil {
 		return err
@@ -243,7 +244,7 @@ func (s *Server) startDownload(req *Request) error {
 }
 
 // deleteModel removes a model from the cache.
-func (s *Server) deleteModel(req *Request) error {
+func (s *Server) deleteModel(req *answer.Request) error {
 	name := req.HTTP.Query("model")
 	if name == "" {
 		return reply.Invalid("model", "missing, want ?model= and a name that /models has")

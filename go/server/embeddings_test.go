@@ -12,6 +12,7 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 )
 
@@ -36,7 +37,7 @@ func (s *site) oneVector(fields string) []float32 {
 			Index     int
 			Embedding []float32
 		}
-		Usage tokenUsage
+		Usage answer.TokenUsage
 	}](s, "/v1/embeddings", "{"+fields+"}")
 	if a.Object != "list" || len(a.Data) != 1 || a.Data[0].Object != "embedding" || a.Usage.PromptTokens == 0 || a.Usage.TotalTokens != a.Usage.PromptTokens {
 		s.t.Errorf("%s: %+v", fields, a)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/tokenizer"
@@ -54,14 +55,14 @@ func (s *site) refused(path, body string, status int, param string) {
 
 var generating = []struct {
 	path, fields string
-	body         body
+	body         answer.Body
 }{
-	{"/v1/chat/completions", hi, bodyOf("ChatRequest", newChatQuery)},
-	{"/v1/completions", `"prompt":"x"`, bodyOf("CompletionRequest", newTextQuery)},
-	{"/completion", `"prompt":"x"`, bodyOf("NativeRequest", newNativeQuery)},
-	{"/infill", `"input_prefix":"x"`, bodyOf("InfillRequest", newInfillQuery)},
-	{"/v1/messages", ask1, bodyOf("MessagesRequest", newAnthropicQuery)},
-	{"/v1/responses", `"input":"x"`, bodyOf("ResponsesRequest", New(Config{}).newResponsesQuery)},
+	{"/v1/chat/completions", hi, answer.BodyOf("ChatRequest", newChatQuery)},
+	{"/v1/completions", `"prompt":"x"`, answer.BodyOf("CompletionRequest", newTextQuery)},
+	{"/completion", `"prompt":"x"`, answer.BodyOf("NativeRequest", newNativeQuery)},
+	{"/infill", `"input_prefix":"x"`, answer.BodyOf("InfillRequest", newInfillQuery)},
+	{"/v1/messages", ask1, answer.BodyOf("MessagesRequest", newAnthropicQuery)},
+	{"/v1/responses", `"input":"x"`, answer.BodyOf("ResponsesRequest", New(Config{}).newResponsesQuery)},
 }
 
 // Every field of every endpoint, with every wrong type and just outside of its
@@ -70,7 +71,7 @@ func TestWrongFields(t *testing.T) {
 	s := newSite(t, "Hello", nil)
 	n := 0
 	for _, e := range generating {
-		for _, f := range e.body.defaults(&ask.Model{}).Fields() {
+		for _, f := range e.body.Defaults(&ask.Model{}).Fields() {
 			for _, name := range f.Names {
 				for _, v := range wrongValues(f.To) {
 					body := "{" + e.fields + `,"` + name + `":` + v + "}"

@@ -388,10 +388,3 @@ func eventually(t testing.TB, what string, ok func() bool) {
 		}
 	}
 }
-
-// generations counts those that run.
-func (r *registry) generations() int {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return len(r.byID)
-}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -36,7 +37,7 @@ func (q *infillQuery) Source(ctx context.Context, m *ask.Model) (ask.Source, err
 	return ask.Source{Prompts: [][]int32{ids}}, err
 }
 
-func (q *infillQuery) format(g *generation, _ envelope) format { return &nativeFormat{g, q.wanted} }
+func (q *infillQuery) Format(g *answer.Generation) answer.Format { return &nativeFormat{g, q.wanted} }
 
 // extraFiles is the field input_extra.
 type extraFiles []ask.File

@@ -6,19 +6,20 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // lease returns a lease of the model of a name. While it is loaded, a stream is kept alive by comments.
-func (s *Server) lease(req *Request, name string) (*models.Lease[ask.Model], error) {
+func (s *Server) lease(req *answer.Request, name string) (*models.Lease[ask.Model], error) {
 	ctx := req.Context()
 	if s.c.Ping < 0 || req.HTTP.Request.Method != http.MethodPost {
-		return s.models.Acquire(ctx, name, req.stay)
+		return s.models.Acquire(ctx, name, req.Stay)
 	}
 	// Most models are there: no goroutine for these.
 	if st, err := s.models.Status(name); err != nil || st.State == models.Loaded {
-		return s.models.Acquire(ctx, name, req.stay)
+		return s.models.Acquire(ctx, name, req.Stay)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -28,7 +29,7 @@ func (s *Server) lease(req *Request, name string) (*models.Lease[ask.Model], err
 	}
 	got := make(chan result, 1)
 	go func() {
-		l, err := s.models.Acquire(ctx, name, req.stay)
+		l, err := s.models.Acquire(ctx, name, req.Stay)
 		got <- result{l, err}
 	}()
 	tick := time.NewTicker(s.c.Ping)
@@ -42,12 +43,12 @@ func (s *Server) lease(req *Request, name string) (*models.Lease[ask.Model], err
 		}
 		if out == nil {
 			// Streams in lines have no comments, and nothing else to send.
-			if req.route.speaks().Lines() || string(req.peek("stream")) != "true" {
+			if req.Route.Speaks().Lines() || string(req.Peek("stream")) != "true" {
 				tick.Stop()
 				continue
 			}
 			out = reply.NewStream(req.HTTP)
-			req.waited = true
+			req.Waited = true
 		}
 		if out.Ping() != nil || out.Flush() != nil {
 			cancel()

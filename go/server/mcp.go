@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 
 	stdjson "encoding/json"
@@ -52,7 +53,7 @@ type (
 
 var errNoTools = reply.Unsupported("this server has no tools; start it with --mcp")
 
-func (s *Server) listTools(req *Request) error {
+func (s *Server) listTools(req *answer.Request) error {
 	if s.c.Tools == nil {
 		return errNoTools
 	}
@@ -100,7 +101,7 @@ func (a callArguments) Schema() field.Schema {
 
 // callTool calls a tool. Pages of other origins may not, whichever the server allows otherwise: a tool may do anything.
 // That the body has to be JSON keeps the forms of such pages out even where a browser says nothing of its origin.
-func (s *Server) callTool(req *Request) error {
+func (s *Server) callTool(req *answer.Request) error {
 	if s.c.Tools == nil {
 		return errNoTools
 	}
@@ -139,15 +140,15 @@ func (s *Server) callTool(req *Request) error {
 var errSlowTool = errors.New("the tool took too long")
 
 // mcpRoutes are those of tools.
-func (s *Server) mcpRoutes() []route {
-	return []route{
+func (s *Server) mcpRoutes() []answer.Route {
+	return []answer.Route{
 		{
-			method: http.MethodGet, paths: []string{"/v1/mcp/tools"}, always: true,
-			handle: s.listTools, summary: "List the tools of the MCP servers that the server was started with", answer: mcpTools{},
+			Method: http.MethodGet, Paths: []string{"/v1/mcp/tools"}, Always: true,
+			Handle: s.listTools, Summary: "List the tools of the MCP servers that the server was started with", Answer: mcpTools{},
 		}, {
-			method: http.MethodPost, paths: []string{"/v1/mcp/call"}, always: true,
-			handle: s.callTool, summary: "Call one of these tools", answer: mcpResult{},
-			body: bodyOf("ToolCallRequest", newMCPQuery), example: map[string]any{"name": "get_weather", "arguments": map[string]any{"place": "Rome"}},
+			Method: http.MethodPost, Paths: []string{"/v1/mcp/call"}, Always: true,
+			Handle: s.callTool, Summary: "Call one of these tools", Answer: mcpResult{},
+			Body: answer.BodyOf("ToolCallRequest", newMCPQuery), Example: map[string]any{"name": "get_weather", "arguments": map[string]any{"place": "Rome"}},
 		},
 	}
 }

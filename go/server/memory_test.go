@@ -16,6 +16,7 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/server/answer"
 )
 
 // remember gives a site a memory budget for answers.
@@ -182,7 +183,7 @@ func TestMemoryRefusals(t *testing.T) {
 	if e := parse[errorAnswer](t, b).Error; status != 400 || !strings.Contains(e.Message, "n_probs 1000") || !strings.Contains(e.Message, "up to 500 tokens") || !strings.Contains(e.Message, "stream") {
 		t.Errorf("got %d %s", status, b)
 	}
-	other, err := budget.Reserve(answersPurpose, 7<<20)
+	other, err := budget.Reserve(answer.AnswersPurpose, 7<<20)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 )
 
@@ -118,7 +119,7 @@ func (s *Server) listed(st models.Status[ask.Model]) modelEntry {
 }
 
 // listModels shows all models.
-func (s *Server) listModels(req *Request) error {
+func (s *Server) listModels(req *answer.Request) error {
 	if err := s.rescan(req); err != nil {
 		return err
 	}
@@ -151,7 +152,7 @@ func (s *Server) listModels(req *Request) error {
 }
 
 // sendModel answers with one model, in the form that the client knows.
-func (r *Request) sendModel(e modelEntry) {
+func sendModel(r *answer.Request, e modelEntry) {
 	if wantsAnthropic(r) {
 		r.Send(e.anthropic())
 		return
@@ -160,7 +161,7 @@ func (r *Request) sendModel(e modelEntry) {
 }
 
 // known reports whether a request, which may be of anybody, is of an authorized client.
-func (s *Server) known(req *Request) bool { return s.c.Known == nil || s.c.Known(req.HTTP) }
+func (s *Server) known(req *answer.Request) bool { return s.c.Known == nil || s.c.Known(req.HTTP) }
 
 // conceal removes what only authorized clients are told: where files are, and flags.
 func (e *modelEntry) conceal() {
@@ -170,7 +171,7 @@ func (e *modelEntry) conceal() {
 	}
 }
 
-func (s *Server) oneModel(req *Request) error {
+func (s *Server) oneModel(req *answer.Request) error {
 	id := strings.TrimPrefix(req.HTTP.Param("id"), "/")
 	if id == "sse" {
 		if req.HTTP.Request.Method == http.MethodHead { // what would come has no end
@@ -180,12 +181,12 @@ func (s *Server) oneModel(req *Request) error {
 		return s.watchModels(req)
 	}
 	if d := s.pulling.named(id); d != nil && !s.models.Has(id) {
-		req.sendModel(d.entry())
+		sendModel(req, d.entry())
 		return nil
 	}
 	for _, st := range s.models.List() {
 		if slices.Contains(st.Names, id) {
-			req.sendModel(s.listed(st))
+			sendModel(req, s.listed(st))
 			return nil
 		}
 		if st.Model == nil {
@@ -193,7 +194,7 @@ func (s *Server) oneModel(req *Request) error {
 		}
 		m := st.Model
 		if a := m.LoRA.Named(id); a != nil {
-			req.sendModel(adapterModel(m, a))
+			sendModel(req, adapterModel(m, a))
 			return nil
 		}
 	}

@@ -4,7 +4,7 @@ import (
 	"context"
 	"strings"
 
-	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -41,19 +41,19 @@ func (q *nativeQuery) Source(ctx context.Context, m *ask.Model) (ask.Source, err
 	return src, nil
 }
 
-func (q *nativeQuery) format(g *generation, _ envelope) format { return &nativeFormat{g, q.wanted} }
+func (q *nativeQuery) Format(g *answer.Generation) answer.Format { return &nativeFormat{g, q.wanted} }
 
 // nativeFormat encodes answers in the format of llama-server's own endpoints.
 type nativeFormat struct {
-	g      *generation
+	g      *answer.Generation
 	wanted []string // fields; none: all
 }
 
-func (f *nativeFormat) whole(answers []answer) any {
+func (f *nativeFormat) Whole(answers []answer.Answer) any {
 	all := make([]map[string]any, len(answers))
 	for i := range answers {
 		a := &answers[i]
-		all[i] = pick(f.wanted, f.g.native(a.seq, a.ending, a.usage, a.blocks.join(textBlock), a.tokens))
+		all[i] = pick(f.wanted, f.g.Native(a.Seq, a.Ending, a.Usage, a.Blocks.Join(answer.TextBlock), a.Tokens))
 	}
 	if len(all) == 1 {
 		return all[0]
@@ -61,61 +61,33 @@ func (f *nativeFormat) whole(answers []answer) any {
 	return all
 }
 
-// ids returns the token ids of a piece, if they were requested.
-func (g *generation) ids(tokens []engine.Token) []int32 {
-	out := []int32{}
-	if g.opts.ReturnTokens || g.opts.Stream {
-		for _, t := range tokens {
-			out = append(out, t.ID)
-		}
-	}
-	return out
-}
-
-// native is a whole answer, or the last event of a stream, in llama-server's format.
-func (g *generation) native(seq *sequence, end ending, u engine.Usage, content string, tokens []engine.Token) map[string]any {
-	a := map[string]any{
-		"index": seq.index, "content": content, "tokens": g.ids(tokens), "stop": true,
-		"id_slot": u.Slot, "model": g.model.Name,
-		"tokens_predicted": u.Generated, "tokens_evaluated": u.PromptTokens, "tokens_cached": u.CachedTokens,
-		"prompt":       g.model.Spell(g.prompts[seq.index/g.opts.N]),
-		"has_new_line": seq.hasLine.Load(), "truncated": end.truncated,
-		"stop_type": end.stop, "stopping_word": end.word,
-		"generation_settings": g.opts.Settings(), "timings": timingsOf(u),
-	}
-	if g.opts.Probs >= 0 {
-		a["completion_probabilities"] = g.probs(tokens)
-	}
-	return a
-}
-
-func (f *nativeFormat) event(s *reply.Stream, e event) error {
-	o := f.g.opts
+func (f *nativeFormat) Event(s *reply.Stream, e answer.Event) error {
+	o := f.g.Opts
 	switch {
-	case e.progress != nil && !o.Progress:
+	case e.Progress != nil && !o.Progress:
 		return nil
-	case e.end != nil:
-		return s.Event(pick(f.wanted, f.g.native(e.seq, *e.end, e.usage, e.piece.content(), e.piece.tokens)))
+	case e.End != nil:
+		return s.Event(pick(f.wanted, f.g.Native(e.Seq, *e.End, e.Usage, e.Piece.Content(), e.Piece.Tokens)))
 	}
 	a := map[string]any{
-		"index": e.seq.index, "content": e.piece.content(), "tokens": f.g.ids(e.piece.tokens), "stop": false,
-		"id_slot": e.usage.Slot, "tokens_predicted": e.usage.Generated, "tokens_evaluated": e.usage.PromptTokens,
+		"index": e.Seq.Index, "content": e.Piece.Content(), "tokens": f.g.Ids(e.Piece.Tokens), "stop": false,
+		"id_slot": e.Usage.Slot, "tokens_predicted": e.Usage.Generated, "tokens_evaluated": e.Usage.PromptTokens,
 	}
-	if o.Probs >= 0 && len(e.piece.tokens) > 0 {
-		a["completion_probabilities"] = f.g.probs(e.piece.tokens)
+	if o.Probs >= 0 && len(e.Piece.Tokens) > 0 {
+		a["completion_probabilities"] = f.g.Probs(e.Piece.Tokens)
 	}
 	if o.Timings {
-		a["timings"] = e.timings()
+		a["timings"] = e.Timings()
 	}
-	if e.progress != nil {
-		a["prompt_progress"] = e.progress.json()
+	if e.Progress != nil {
+		a["prompt_progress"] = e.Progress.JSON()
 	}
 	return s.Event(a)
 }
 
-func (f *nativeFormat) end(*reply.Stream) error { return nil }
+func (f *nativeFormat) End(*reply.Stream) error { return nil }
 
-func (f *nativeFormat) failed(s *reply.Stream, err *reply.Error) error { return s.Fail(err, "") }
+func (f *nativeFormat) Failed(s *reply.Stream, err *reply.Error) error { return s.Fail(err, "") }
 
 // pick returns the wanted fields of an answer, all of them if wanted is empty. a/b is
 // the member b of a.

@@ -235,7 +235,7 @@ func TestSlots(t *testing.T) {
 	}
 	leave()
 	<-done
-	eventually(t, "ended", func() bool { return s.server.running.generations() == 0 })
+	eventually(t, "ended", func() bool { return s.server.host.Running.Len() == 0 })
 	if status, b, _ := s.do("GET", "/slots?fail_on_no_slot=1", ""); status != 200 {
 		t.Errorf("got %d %s", status, b)
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/form"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -90,15 +91,15 @@ func (q *ollamaCommon) named(m *ask.Model) string {
 
 // An ollamaPrompter is the query of /api/chat or /api/generate.
 type ollamaPrompter interface {
-	prompter
+	answer.Prompter
 	// loaded returns the answer to a request without a prompt, nil to one with.
 	loaded(m *ask.Model) any
 }
 
 // ollama returns the handler of an endpoint that generates text. A request without a prompt is there
 // to have the model loaded, which it is.
-func ollama[Q ollamaPrompter](s *Server, prefix string, defaults func(*ask.Model) Q) func(*Request) error {
-	return func(req *Request) error {
+func ollama[Q ollamaPrompter](prefix string, defaults func(*ask.Model) Q) func(*answer.Request) error {
+	return func(req *answer.Request) error {
 		q := defaults(req.Model)
 		if err := req.Read(q); err != nil {
 			return err
@@ -107,7 +108,7 @@ func ollama[Q ollamaPrompter](s *Server, prefix string, defaults func(*ask.Model
 			req.Send(a)
 			return nil
 		}
-		return s.generate(req, q, prefix)
+		return req.Generate(q, prefix)
 	}
 }
 
@@ -123,23 +124,23 @@ func promptless(name, reason string) ollamaAnswer {
 // beforeOllama returns what finds the model of a request, by its tag or in the older field, and how long it stays. unload is
 // the answer to a request that only has a model unloaded: where its weights are not in memory, they need not come for that;
 // nil: there is none such.
-func (s *Server) beforeOllama(unload func(model, reason string) ollamaAnswer) func(*Request) (bool, error) {
-	return func(req *Request) (bool, error) {
-		given := field.TextOf(req.peek("model"))
-		req.name = s.untagged(cmp.Or(given, field.TextOf(req.peek("name")), req.name))
-		name, adapter, err := s.resolve(req.name)
+func (s *Server) beforeOllama(unload func(model, reason string) ollamaAnswer) func(*answer.Request) (bool, error) {
+	return func(req *answer.Request) (bool, error) {
+		given := field.TextOf(req.Peek("model"))
+		req.Name = s.untagged(cmp.Or(given, field.TextOf(req.Peek("name")), req.Name))
+		name, adapter, err := s.resolve(req.Name)
 		if err != nil {
 			return false, err
 		}
 		if name != "" && adapter == nil && !s.models.Has(name) { // whatever other APIs answer to, where there is one model
 			return false, &models.NotFoundError{Name: name, Names: s.models.Names()}
 		}
-		stay := &req.stay.KeepAlive
-		*stay = keepAliveOf(req.peek("keep_alive"))
-		stop := unload != nil && *stay != nil && **stay == 0 && !req.asksSomething()
+		stay := &req.Stay.KeepAlive
+		*stay = keepAliveOf(req.Peek("keep_alive"))
+		stop := unload != nil && *stay != nil && **stay == 0 && !asksSomething(req)
 		if !req.Caller.Admin && *stay != nil {
 			if stop {
-				return false, errUser // it would have the model unloaded for all
+				return false, answer.ErrUser // it would have the model unloaded for all
 			}
 			*stay = nil // the server's setting applies
 		}
@@ -167,11 +168,11 @@ func keepAliveOf(v jsontext.Value) *time.Duration {
 }
 
 // asksSomething reports whether there is anything to answer, or the body is malformed.
-func (r *Request) asksSomething() (asked bool) {
+func asksSomething(req *answer.Request) (asked bool) {
 	for _, name := range []string{"prompt", "suffix", "messages"} {
-		asked = asked || !slices.Contains([]string{"", `""`, "[]", "null"}, string(r.peek(name)))
+		asked = asked || !slices.Contains([]string{"", `""`, "[]", "null"}, string(req.Peek(name)))
 	}
-	return asked || r.malformed
+	return asked || req.Malformed
 }
 
 // An ollamaChatQuery is a request to /api/chat.
@@ -204,8 +205,8 @@ func (q *ollamaChatQuery) loaded(m *ask.Model) any {
 	return chatless(q.named(m), q.keepAlive.reason())
 }
 
-func (q *ollamaChatQuery) format(g *generation, _ envelope) format {
-	return &ollamaFormat{g: g, name: q.named(g.model), begun: q.begun, chat: true, logprobs: q.logprobs}
+func (q *ollamaChatQuery) Format(g *answer.Generation) answer.Format {
+	return &ollamaFormat{g: g, name: q.named(g.Model), begun: q.begun, chat: true, logprobs: q.logprobs}
 }
 
 // An ollamaGenerateQuery is a request to /api/generate.
@@ -280,8 +281,8 @@ func (q *ollamaGenerateQuery) loaded(m *ask.Model) any {
 	return promptless(q.named(m), q.keepAlive.reason())
 }
 
-func (q *ollamaGenerateQuery) format(g *generation, _ envelope) format {
-	return &ollamaFormat{g: g, name: q.named(g.model), begun: q.begun, context: !q.raw && q.suffix == "", logprobs: q.logprobs}
+func (q *ollamaGenerateQuery) Format(g *answer.Generation) answer.Format {
+	return &ollamaFormat{g: g, name: q.named(g.Model), begun: q.begun, context: !q.raw && q.suffix == "", logprobs: q.logprobs}
 }
 
 // ollamaOptions is the object of settings. Those of Ollama's that say how a model is loaded, and those that it

@@ -5,6 +5,7 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -12,8 +13,8 @@ import (
 
 // An ollamaEmbedQuery is a request to /api/embed.
 type ollamaEmbedQuery struct {
-	reads
-	input      inputs
+	answer.Reads
+	input      answer.Inputs
 	dimensions int
 	keepAlive  keepAlive
 	options    field.Object
@@ -21,11 +22,11 @@ type ollamaEmbedQuery struct {
 }
 
 func newOllamaEmbedQuery(m *ask.Model) *ollamaEmbedQuery {
-	return &ollamaEmbedQuery{reads: newReads(m)}
+	return &ollamaEmbedQuery{Reads: answer.NewReads(m)}
 }
 
 func newOllamaOldEmbedQuery(m *ask.Model) *ollamaEmbedQuery {
-	return &ollamaEmbedQuery{reads: newReads(m), old: true}
+	return &ollamaEmbedQuery{Reads: answer.NewReads(m), old: true}
 }
 
 func (q *ollamaEmbedQuery) Fields() []field.Field {
@@ -33,7 +34,7 @@ func (q *ollamaEmbedQuery) Fields() []field.Field {
 	if q.old {
 		name = "prompt"
 	}
-	all := append(q.reads.Fields(),
+	all := append(q.Reads.Fields(),
 		field.Required(name, &q.input, "What to make vectors of."),
 		field.Input("keep_alive", &q.keepAlive, wantStay),
 		field.Input("options", &q.options, "Accepted; without effect."),
@@ -41,7 +42,7 @@ func (q *ollamaEmbedQuery) Fields() []field.Field {
 	if q.old {
 		return all
 	}
-	return append(all, dimensionsField(&q.dimensions),
+	return append(all, answer.DimensionsField(&q.dimensions),
 		field.Setting("truncate", field.Boolean(new(bool)), "Accepted; nothing is ever truncated: a text that is too long is refused."))
 }
 
@@ -58,7 +59,7 @@ type (
 	}
 )
 
-func (s *Server) ollamaEmbed(req *Request) error {
+func (s *Server) ollamaEmbed(req *answer.Request) error {
 	m := req.Model
 	begun, q := time.Now(), newOllamaEmbedQuery(m)
 	all, used, release, err := s.ollamaAsked(req, q)
@@ -66,12 +67,12 @@ func (s *Server) ollamaEmbed(req *Request) error {
 		return err
 	}
 	defer release()
-	a := ollamaVectors{Model: q.model, Embeddings: [][]float32{}, Prompt: used.PromptTokens}
+	a := ollamaVectors{Model: q.Model, Embeddings: [][]float32{}, Prompt: used.PromptTokens}
 	if a.Model == "" {
 		a.Model = tagOf(m)
 	}
 	for _, e := range all {
-		a.Embeddings = append(a.Embeddings, finish(e.Vectors()[0], q.dimensions, engine.Euclidean))
+		a.Embeddings = append(a.Embeddings, answer.Finish(e.Vectors()[0], q.dimensions, engine.Euclidean))
 	}
 	a.Total = time.Since(begun).Nanoseconds()
 	req.Send(a)
@@ -79,7 +80,7 @@ func (s *Server) ollamaEmbed(req *Request) error {
 }
 
 // ollamaOldEmbed serves /api/embeddings, whose vectors are as they are.
-func (s *Server) ollamaOldEmbed(req *Request) error {
+func (s *Server) ollamaOldEmbed(req *answer.Request) error {
 	m := req.Model
 	all, _, release, err := s.ollamaAsked(req, newOllamaOldEmbedQuery(m))
 	if err != nil {
@@ -90,10 +91,10 @@ func (s *Server) ollamaOldEmbed(req *Request) error {
 	return nil
 }
 
-func (s *Server) ollamaAsked(req *Request, q *ollamaEmbedQuery) (all []*engine.Embedding, used tokenUsage, release func(), err error) {
+func (s *Server) ollamaAsked(req *answer.Request, q *ollamaEmbedQuery) (all []*engine.Embedding, used answer.TokenUsage, release func(), err error) {
 	m := req.Model
 	if err = req.Read(q); err == nil {
-		err = checkDimensions(m, q.dimensions)
+		err = answer.CheckDimensions(m, q.dimensions)
 	}
 	if err == nil && (m.Pooling == arch.PoolNone || m.Pooling == arch.PoolRank) {
 		err = reply.Unsupported("this server makes no vectors of whole texts; start it with --pooling mean, cls or last")
@@ -105,5 +106,5 @@ func (s *Server) ollamaAsked(req *Request, q *ollamaEmbedQuery) (all []*engine.E
 	if q.old {
 		name = "prompt"
 	}
-	return s.embedInputs(req, &q.reads, q.input, name)
+	return req.EmbedInputs(&q.Reads, q.input, name)
 }

@@ -7,18 +7,18 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // inOllama is Ollama's dialect: an error is a text, and streams are lines.
-type inOllama struct{ Plain }
+type inOllama struct{ answer.Plain }
 
-func (inOllama) Error(_ *Request, e *reply.Error) any { return ollamaError{e.Message} }
-func (inOllama) Lines() bool                          { return true }
+func (inOllama) Error(_ *answer.Request, e *reply.Error) any { return ollamaError{e.Message} }
+func (inOllama) Lines() bool                                 { return true }
 
 // Refine words a model that is not there as Ollama does.
 func (inOllama) Refine(e *reply.Error, cause error) {
@@ -40,7 +40,7 @@ type ollamaAnswer struct {
 	Thinking string         `json:"thinking,omitzero"`
 	Done     bool           `json:"done"`
 	Reason   string         `json:"done_reason,omitzero"`
-	Logprobs *probs         `json:"logprobs,omitzero"` // of the tokens since the line before
+	Logprobs *answer.Probs  `json:"logprobs,omitzero"` // of the tokens since the line before
 }
 
 // An ollamaLast is a whole answer, or the last line of a stream.
@@ -51,7 +51,7 @@ type ollamaLast struct {
 }
 
 // ollamaSchema is that of an answer: one to no prompt has no times.
-var ollamaSchema = field.Schema{"anyOf": []field.Schema{schemaOf(ollamaLast{}), schemaOf(ollamaAnswer{})}}
+var ollamaSchema = field.Schema{"anyOf": []field.Schema{field.SchemaOf(ollamaLast{}), field.SchemaOf(ollamaAnswer{})}}
 
 type ollamaMessage struct {
 	Role     string       `json:"role"`
@@ -92,13 +92,13 @@ func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
 // ollamaFormat writes the answers of /api/chat and /api/generate.
 type ollamaFormat struct {
-	g       *generation
+	g       *answer.Generation
 	name    string
 	begun   time.Time
 	chat    bool
 	context bool    // the end has the tokens so far
 	tokens  []int32 // of them, those that were generated
-	cut     blocks
+	cut     answer.Blocks
 	calls   int
 
 	logprobs bool
@@ -114,21 +114,21 @@ func (f *ollamaFormat) answer(content, thinking string, calls ...ollamaCall) oll
 		a.Response, a.Thinking = &content, thinking
 	}
 	if len(f.unsent) > 0 {
-		p := f.g.probs(f.unsent)
+		p := f.g.Probs(f.unsent)
 		a.Logprobs, f.unsent = &p, nil
 	}
 	return a
 }
 
 // ended returns the last line.
-func (f *ollamaFormat) ended(a ollamaAnswer, end *ending, u engine.Usage) ollamaLast {
+func (f *ollamaFormat) ended(a ollamaAnswer, end *answer.Ending, u engine.Usage) ollamaLast {
 	a.Done, a.Reason = true, "stop"
-	if end.stop == stopLimit {
+	if end.Stop == answer.StopLimit {
 		a.Reason = "length"
 	}
 	last := ollamaLast{ollamaAnswer: a, ollamaTimes: timesOf(f.begun, u)}
 	if f.context {
-		last.Context = slices.Concat(f.g.prompts[0], f.tokens)
+		last.Context = slices.Concat(f.g.Prompts[0], f.tokens)
 	}
 	return last
 }
@@ -144,63 +144,63 @@ func (f *ollamaFormat) keep(tokens []engine.Token) {
 }
 
 // called returns a call that is complete.
-func (f *ollamaFormat) called(b *block) ollamaCall {
-	arguments := jsontext.Value(b.text.String())
+func (f *ollamaFormat) called(b *answer.Block) ollamaCall {
+	arguments := jsontext.Value(b.Text.String())
 	if arguments.Kind() != '{' || !arguments.IsValid() { // num_predict has ended it
-		arguments, _ = reply.Encode(map[string]string{"partial_json": b.text.String()})
+		arguments, _ = reply.Encode(map[string]string{"partial_json": b.Text.String()})
 	}
 	f.calls++
-	return ollamaCall{b.id, ollamaFunction{f.calls - 1, b.name, arguments}}
+	return ollamaCall{b.ID, ollamaFunction{f.calls - 1, b.Name, arguments}}
 }
 
-func (f *ollamaFormat) whole(answers []answer) any {
+func (f *ollamaFormat) Whole(answers []answer.Answer) any {
 	got := &answers[0]
 	var calls []ollamaCall
-	for _, b := range got.blocks {
-		if b.kind == callBlock {
+	for _, b := range got.Blocks {
+		if b.Kind == answer.CallBlock {
 			calls = append(calls, f.called(b))
 		}
 	}
-	f.keep(got.tokens)
-	return f.ended(f.answer(got.blocks.join(textBlock), got.blocks.join(thoughtBlock), calls...), &got.ending, got.usage)
+	f.keep(got.Tokens)
+	return f.ended(f.answer(got.Blocks.Join(answer.TextBlock), got.Blocks.Join(answer.ThoughtBlock), calls...), &got.Ending, got.Usage)
 }
 
-func (f *ollamaFormat) event(s *reply.Stream, e event) error {
-	f.keep(e.piece.tokens)
-	if err := f.cut.write(s, &e.piece, f); err != nil || e.end == nil {
+func (f *ollamaFormat) Event(s *reply.Stream, e answer.Event) error {
+	f.keep(e.Piece.Tokens)
+	if err := f.cut.Write(s, &e.Piece, f); err != nil || e.End == nil {
 		return err
 	}
-	if err := f.cut.end(s, e.end, f); err != nil {
+	if err := f.cut.End(s, e.End, f); err != nil {
 		return err
 	}
-	return s.Event(f.ended(f.answer("", ""), e.end, e.usage))
+	return s.Event(f.ended(f.answer("", ""), e.End, e.Usage))
 }
 
-func (f *ollamaFormat) open(*reply.Stream, *block) error { return nil }
+func (f *ollamaFormat) Open(*reply.Stream, *answer.Block) error { return nil }
 
-// add sends text and thoughts as they come. A call is sent when it is complete.
-func (f *ollamaFormat) add(s *reply.Stream, b *block, text string, _ []engine.Token) error {
+// Add sends text and thoughts as they come. A call is sent when it is complete.
+func (f *ollamaFormat) Add(s *reply.Stream, b *answer.Block, text string, _ []engine.Token) error {
 	switch {
-	case b.kind == callBlock:
-		b.text.WriteString(text)
+	case b.Kind == answer.CallBlock:
+		b.Text.WriteString(text)
 		return nil
 	case text == "":
 		return nil
-	case b.kind == thoughtBlock:
+	case b.Kind == answer.ThoughtBlock:
 		return s.Event(f.answer("", text))
 	}
 	return s.Event(f.answer(text, ""))
 }
 
-func (f *ollamaFormat) close(s *reply.Stream, b *block, _ *ending) error {
-	if b.kind != callBlock {
+func (f *ollamaFormat) Close(s *reply.Stream, b *answer.Block, _ *answer.Ending) error {
+	if b.Kind != answer.CallBlock {
 		return nil
 	}
 	return s.Event(f.answer("", "", f.called(b)))
 }
 
-func (f *ollamaFormat) end(*reply.Stream) error { return nil }
+func (f *ollamaFormat) End(*reply.Stream) error { return nil }
 
-func (f *ollamaFormat) failed(s *reply.Stream, err *reply.Error) error {
+func (f *ollamaFormat) Failed(s *reply.Stream, err *reply.Error) error {
 	return s.Event(ollamaError{err.Message})
 }

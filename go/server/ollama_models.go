@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 )
@@ -21,7 +22,7 @@ type ollamaVersion struct {
 	Quern   string `json:"quern"`
 }
 
-func (s *Server) ollamaVersion(req *Request) error {
+func (s *Server) ollamaVersion(req *answer.Request) error {
 	req.Send(ollamaVersion{ollamaInterface, s.c.Build})
 	return nil
 }
@@ -72,7 +73,7 @@ func digestOf(m *ask.Model) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func (s *Server) ollamaTags(req *Request) error {
+func (s *Server) ollamaTags(req *answer.Request) error {
 	list := ollamaModels{[]ollamaModel{}}
 	for _, st := range s.models.List() {
 		m, _ := s.described(st)
@@ -90,7 +91,7 @@ func (s *Server) ollamaTags(req *Request) error {
 // never is when models are unloaded that stay until their memory is needed.
 var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func (s *Server) ollamaRunning(req *Request) error {
+func (s *Server) ollamaRunning(req *answer.Request) error {
 	list := ollamaModels{[]ollamaModel{}}
 	for _, st := range s.models.List() {
 		if st.Model == nil || st.State == models.Sleeping {
@@ -134,7 +135,7 @@ type ollamaShown struct {
 	Modified     string         `json:"modified_at"`
 }
 
-func (s *Server) ollamaShow(req *Request) error {
+func (s *Server) ollamaShow(req *answer.Request) error {
 	m := req.Model
 	q := newOllamaShowQuery(m)
 	if err := req.Read(q); err != nil {

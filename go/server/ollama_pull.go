@@ -9,6 +9,7 @@ import (
 
 	"github.com/quern-llm/quern/go/hub"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -58,7 +59,7 @@ type ollamaPullStatus struct {
 }
 
 // ollamaPull downloads a model while the client waits. Where no client waits any more, the download ends.
-func (s *Server) ollamaPull(req *Request) error {
+func (s *Server) ollamaPull(req *answer.Request) error {
 	q := newOllamaPullQuery(nil)
 	if err := req.Read(q); err != nil {
 		return err
@@ -152,7 +153,7 @@ func (q *ollamaDeleteQuery) Fields() []field.Field {
 	return q.ollamaName.fields("Which model, by a name that /api/tags has.")
 }
 
-func (s *Server) ollamaDelete(req *Request) error {
+func (s *Server) ollamaDelete(req *answer.Request) error {
 	q := newOllamaDeleteQuery(nil)
 	if err := req.Read(q); err != nil {
 		return err
@@ -180,7 +181,7 @@ func (q *ollamaCopyQuery) Fields() []field.Field {
 	}
 }
 
-func (s *Server) ollamaCopy(req *Request) error {
+func (s *Server) ollamaCopy(req *answer.Request) error {
 	q := newOllamaCopyQuery(nil)
 	if err := req.Read(q); err != nil {
 		return err

@@ -5,11 +5,12 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
 // openAI is OpenAI's dialect: its clients look at the codes of some errors.
-type openAI struct{ Plain }
+type openAI struct{ answer.Plain }
 
 func (openAI) Refine(e *reply.Error, cause error) {
 	var long *engine.TooLongError

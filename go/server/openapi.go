@@ -2,13 +2,11 @@ package server
 
 import (
 	"net/http"
-	"reflect"
-	"slices"
 	"strings"
 
-	"github.com/go-json-experiment/json/jsontext"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -16,33 +14,33 @@ import (
 
 // document is the OpenAPI document of routes and pages. Its defaults are those of
 // llama-server; a model or flags may change them, which /props shows.
-func document(routes []route, pages []Page, version string) []byte {
+func document(routes []answer.Route, pages []Page, version string) []byte {
 	paths := field.Schema{}
 	schemas := field.Schema{"Error": errorSchema}
 	for _, r := range routes {
-		if r.body.name != "" {
-			schemas[r.body.name] = requestSchema(r.body)
+		if r.Body.Name != "" {
+			schemas[r.Body.Name] = requestSchema(r.Body)
 		}
-		for i, path := range r.paths {
-			o := field.Schema{"summary": r.summary, "operationId": operationID(r.method, path), "responses": responses(r)}
+		for i, path := range r.Paths {
+			o := field.Schema{"summary": r.Summary, "operationId": operationID(r.Method, path), "responses": responses(r)}
 			if i > 0 {
-				o["summary"] = "The same as " + openPath(r.paths[0])
+				o["summary"] = "The same as " + openPath(r.Paths[0])
 			}
-			if len(r.params) > 0 {
-				o["parameters"] = parameters(r.params)
+			if len(r.Params) > 0 {
+				o["parameters"] = parameters(r.Params)
 			}
-			if r.body.name != "" {
-				body := field.Schema{"schema": field.Schema{"$ref": "#/components/schemas/" + r.body.name}}
-				if r.example != nil {
-					body["example"] = r.example
+			if r.Body.Name != "" {
+				body := field.Schema{"schema": field.Schema{"$ref": "#/components/schemas/" + r.Body.Name}}
+				if r.Example != nil {
+					body["example"] = r.Example
 				}
-				o["requestBody"] = field.Schema{"required": r.example != nil, "content": field.Schema{"application/json": body}}
+				o["requestBody"] = field.Schema{"required": r.Example != nil, "content": field.Schema{"application/json": body}}
 			}
 			at := openPath(path)
 			if paths[at] == nil {
 				paths[at] = field.Schema{}
 			}
-			paths[at].(field.Schema)[strings.ToLower(r.method)] = o
+			paths[at].(field.Schema)[strings.ToLower(r.Method)] = o
 		}
 	}
 	for _, p := range pages {
@@ -67,7 +65,7 @@ func document(routes []route, pages []Page, version string) []byte {
 	return doc
 }
 
-func (s *Server) serveDocument(req *Request) error {
+func (s *Server) serveDocument(req *answer.Request) error {
 	req.HTTP.Data(http.StatusOK, reply.ContentType, s.openAPI)
 	return nil
 }
@@ -89,10 +87,10 @@ func operationID(method, path string) string {
 }
 
 // requestSchema is the schema of an endpoint's request body.
-func requestSchema(b body) field.Schema {
+func requestSchema(b answer.Body) field.Schema {
 	properties := field.Schema{}
 	required := []string{}
-	for _, f := range b.defaults(&ask.Model{Sampling: sample.Defaults(), Normalize: engine.Euclidean}).Fields() {
+	for _, f := range b.Defaults(&ask.Model{Sampling: sample.Defaults(), Normalize: engine.Euclidean}).Fields() {
 		for i, name := range f.Names {
 			p := field.Schema{"description": f.Doc}
 			if i > 0 {
@@ -123,27 +121,27 @@ func requestSchema(b body) field.Schema {
 	return field.Schema{"type": "object", "properties": properties, "required": required}
 }
 
-func parameters(params []param) []field.Schema {
+func parameters(params []answer.Param) []field.Schema {
 	var out []field.Schema
 	for _, p := range params {
-		is := p.is
+		is := p.Is
 		if is == nil {
 			is = field.Schema{"type": "string"}
 		}
-		out = append(out, field.Schema{"in": p.in, "name": p.name, "description": p.doc, "required": p.in == "path", "schema": is})
+		out = append(out, field.Schema{"in": p.In, "name": p.Name, "description": p.Doc, "required": p.In == "path", "schema": is})
 	}
 	return out
 }
 
 // responses are the possible responses of a route.
-func responses(r route) field.Schema {
-	content := field.Schema{"application/json": field.Schema{"schema": schemaOf(r.answer)}}
-	if r.stream {
+func responses(r answer.Route) field.Schema {
+	content := field.Schema{"application/json": field.Schema{"schema": field.SchemaOf(r.Answer)}}
+	if r.Stream {
 		content["text/event-stream"] = field.Schema{"schema": field.Schema{"type": "string"}}
 	}
 	return field.Schema{
 		"200":     field.Schema{"description": "The answer.", "content": content},
-		"default": field.Schema{"description": "What was wrong.", "content": field.Schema{"application/json": field.Schema{"schema": r.speaks().ErrorSchema()}}},
+		"default": field.Schema{"description": "What was wrong.", "content": field.Schema{"application/json": field.Schema{"schema": r.Speaks().ErrorSchema()}}},
 	}
 }
 
@@ -166,69 +164,6 @@ var nativeSchema = field.Schema{"type": []string{"object", "array"}, "properties
 	"content":   field.Schema{"type": "string"},
 	"tokens":    field.Schema{"type": "array", "items": field.Schema{"type": "integer"}},
 	"stop":      field.Schema{"type": "boolean"},
-	"stop_type": field.Schema{"enum": []string{stopNone, stopEOS, stopByWord, stopLimit}},
-	"timings":   schemaOf(timings{}),
+	"stop_type": field.Schema{"enum": []string{answer.StopNone, answer.StopEOS, answer.StopByWord, answer.StopLimit}},
+	"timings":   field.SchemaOf(answer.Timings{}),
 }}
-
-// schemaOf is the schema of a value's type, or the value itself if it is a schema.
-func schemaOf(v any) field.Schema {
-	if s, ok := v.(field.Schema); ok {
-		return s
-	}
-	return typeSchema(reflect.TypeOf(v))
-}
-
-func typeSchema(t reflect.Type) field.Schema {
-	if own, ok := reflect.Zero(t).Interface().(interface{ Schema() field.Schema }); ok && t.Kind() != reflect.Pointer {
-		return own.Schema()
-	}
-	switch t.Kind() {
-	case reflect.Slice:
-		if t == reflect.TypeFor[jsontext.Value]() {
-			return field.Schema{}
-		}
-		return field.Schema{"type": "array", "items": typeSchema(t.Elem())}
-	case reflect.Pointer:
-		return field.Schema{"anyOf": []field.Schema{typeSchema(t.Elem()), {"type": "null"}}}
-	case reflect.Map:
-		return field.Schema{"type": "object", "additionalProperties": typeSchema(t.Elem())}
-	case reflect.String:
-		return field.Schema{"type": "string"}
-	case reflect.Bool:
-		return field.Schema{"type": "boolean"}
-	case reflect.Int, reflect.Int32, reflect.Int64, reflect.Uint64:
-		return field.Schema{"type": "integer"}
-	case reflect.Float32, reflect.Float64:
-		return field.Schema{"type": "number"}
-	case reflect.Struct:
-		return structSchema(t)
-	}
-	return field.Schema{} // any type
-}
-
-func structSchema(t reflect.Type) field.Schema {
-	properties := field.Schema{}
-	required := []string{}
-	for i := range t.NumField() {
-		f := t.Field(i)
-		if f.Anonymous {
-			inner := structSchema(f.Type)
-			for name, s := range inner["properties"].(field.Schema) {
-				properties[name] = s
-			}
-			required = append(required, inner["required"].([]string)...)
-			continue
-		}
-		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if options == "omitzero" && f.Type.Kind() == reflect.Slice {
-			properties[name] = field.Schema{"type": "array"} // recursive type
-			continue
-		}
-		properties[name] = typeSchema(f.Type)
-		if options == "" {
-			required = append(required, name)
-		}
-	}
-	slices.Sort(required)
-	return field.Schema{"type": "object", "properties": properties, "required": required}
-}

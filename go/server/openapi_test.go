@@ -16,6 +16,7 @@ import (
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -175,14 +176,14 @@ func orObject(body string) string {
 func TestSchemaAgrees(t *testing.T) {
 	s := newSite(t, "Hello", nil)
 	for _, e := range generating {
-		check := inDocument(t, s.server.openAPI, "/components/schemas/"+e.body.name)
+		check := inDocument(t, s.server.openAPI, "/components/schemas/"+e.body.Name)
 		for _, fields := range []string{
 			`"temperature":0.5`, `"temperature":null`, `"temperature":-1`, `"temperature":101`, `"temperature":"x"`, `"top_k":1.5`, `"n_predict":-2`, `"stop":"x"`, `"stop":["x"]`,
 			`"stop":[1]`, `"stream":1`, `"n":0`, `"n":1`, `"logit_bias":{"1":1}`, `"logit_bias":[[1,false]]`, `"logit_bias":1`, `"seed":-1`, `"made_up":[]`,
 			`"samplers":["top_k"]`, `"samplers":1`, `"priority":5000`,
 		} {
 			body := []byte("{" + e.fields + "," + fields + "}")
-			err := field.Read(body, e.body.defaults(&ask.Model{}).Fields())
+			err := field.Read(body, e.body.Defaults(&ask.Model{}).Fields())
 			if byDoc := valid(t, check, body); (err == nil) != (byDoc == nil) {
 				t.Errorf("%s: validation says %v, the document %v", body, err, byDoc)
 			}
@@ -238,7 +239,7 @@ func fieldTable(q field.Query) string {
 	var b strings.Builder
 	b.WriteString("| field | takes | default | |\n| --- | --- | --- | --- |\n")
 	fields := q.Fields()
-	if _, ok := q.(prompter); ok {
+	if _, ok := q.(answer.Prompter); ok {
 		var common []string
 		for _, f := range new(ask.Options).Fields() {
 			common = append(common, f.Names[0])

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -25,16 +26,16 @@ type paging struct {
 }
 
 // params are its parameters, of which pageOf takes the values.
-func (p paging) params(more ...param) []param {
-	return append([]param{
-		{"query", "limit", fmt.Sprintf("At most so many, by default %d.", p.usual), field.Schema{"type": "integer", "minimum": 1, "maximum": p.most}},
-		{"query", "order", "The oldest or the newest first, by default " + p.order + ".", field.Schema{"enum": []string{"asc", "desc"}}},
-		{"query", "after", "Only what comes after the item with this id.", nil},
+func (p paging) params(more ...answer.Param) []answer.Param {
+	return append([]answer.Param{
+		{In: "query", Name: "limit", Doc: fmt.Sprintf("At most so many, by default %d.", p.usual), Is: field.Schema{"type": "integer", "minimum": 1, "maximum": p.most}},
+		{In: "query", Name: "order", Doc: "The oldest or the newest first, by default " + p.order + ".", Is: field.Schema{"enum": []string{"asc", "desc"}}},
+		{In: "query", Name: "after", Doc: "Only what comes after the item with this id.", Is: nil},
 	}, more...)
 }
 
 // pageOf returns the part of a list, which begins with the oldest and may be changed, that the query asks for.
-func pageOf[T any](req *Request, list []T, id func(T) string, p paging) (page[T], error) {
+func pageOf[T any](req *answer.Request, list []T, id func(T) string, p paging) (page[T], error) {
 	all := page[T]{Object: "list", Data: []T{}}
 	limit := p.usual
 	if text := req.HTTP.Query("limit"); text != "" {

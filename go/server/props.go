@@ -6,6 +6,7 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -58,12 +59,12 @@ type versionAnswer struct {
 	Version string `json:"version"`
 }
 
-func (s *Server) version(req *Request) error {
+func (s *Server) version(req *answer.Request) error {
 	req.Send(versionAnswer{s.c.Build})
 	return nil
 }
 
-func (s *Server) health(req *Request) error {
+func (s *Server) health(req *answer.Request) error {
 	if !s.models.Ready() {
 		return models.ErrLoading
 	}
@@ -72,7 +73,7 @@ func (s *Server) health(req *Request) error {
 }
 
 // anyProps answers for the server where a request names no model and there is no default, and else for the model.
-func (s *Server) anyProps(req *Request) error {
+func (s *Server) anyProps(req *answer.Request) error {
 	if req.HTTP.Query("model") == "" && s.models.Several() && !s.models.Default() {
 		req.Send(routerProps{
 			Role: "router", Most: s.c.Models.Most, AutoLoad: !s.c.Models.Manual,
@@ -80,11 +81,11 @@ func (s *Server) anyProps(req *Request) error {
 		})
 		return nil
 	}
-	req.route = &route{method: http.MethodGet, asleep: true, handle: s.props}
+	req.Route = &answer.Route{Method: http.MethodGet, Asleep: true, Handle: s.props}
 	return s.answer(req)
 }
 
-func (s *Server) props(req *Request) error {
+func (s *Server) props(req *answer.Request) error {
 	m := req.Model
 	p := props{
 		Defaults: idleSlot(m, 0), TotalSlots: m.Slots(), Alias: m.Name, Path: m.Path, FileType: m.Info.FileType,
@@ -110,6 +111,6 @@ func (s *Server) hasPage(path string) bool {
 	return slices.ContainsFunc(s.c.Besides, func(p Page) bool { return p.Path == path })
 }
 
-func (s *Server) setProps(*Request) error {
+func (s *Server) setProps(*answer.Request) error {
 	return reply.Unsupported("no property can be changed while the server runs")
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 )
 
@@ -60,19 +61,19 @@ func TestRepeatedTokensStopEarly(t *testing.T) {
 	}
 	m := s.server.models.Loaded()[0]
 	for _, long := range []ask.Prompt{{{Text: strings.Repeat("x", 600)}}, {{Ids: make([]int32, m.Ctx+1)}}} {
-		held := (&Request{Model: m}).tokenStore()
-		if _, err := (inputs{{{Text: "b"}}, {{Text: "c"}}, long}).encode(t.Context(), m, "input", held); err == nil || !strings.HasPrefix(err.Error(), "element 2 has") || held.tokens != 0 {
-			t.Errorf("%v, after %d tokens", err, held.tokens)
+		held := (&answer.Request{Model: m}).TokenStore()
+		if _, err := (answer.Inputs{{{Text: "b"}}, {{Text: "c"}}, long}).Encode(t.Context(), m, "input", held); err == nil || !strings.HasPrefix(err.Error(), "element 2 has") || held.Tokens != 0 {
+			t.Errorf("%v, after %d tokens", err, held.Tokens)
 		}
 	}
-	m.Ctx = maxReadTokens / 4
-	held := (&Request{Model: m}).tokenStore()
+	m.Ctx = answer.MaxReadTokens / 4
+	held := (&answer.Request{Model: m}).TokenStore()
 	for i := range 5 {
-		if err := held.add(make([]int32, m.Ctx)); (err != nil) != (i == 4) {
+		if err := held.Add(make([]int32, m.Ctx)); (err != nil) != (i == 4) {
 			t.Errorf("list %d: %v", i, err)
 		}
 	}
-	if err := held.add(make([]int32, m.Ctx+1)); fmt.Sprintf("%T", err) != fmt.Sprintf("%T", &engine.TooLongError{}) {
+	if err := held.Add(make([]int32, m.Ctx+1)); fmt.Sprintf("%T", err) != fmt.Sprintf("%T", &engine.TooLongError{}) {
 		t.Errorf("longer than the context: %v", err)
 	}
 }

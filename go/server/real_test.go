@@ -16,6 +16,7 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -226,7 +227,7 @@ func TestPanicEndsOneRequest(t *testing.T) {
 		if r.Sampling.Seed == 666 {
 			r.Sink = &panicky{r.Sink, in, 5}
 			if in == "done" { // the server's own sink, with nothing to make text of
-				r.Sink.(*panicky).Sink.(*sequence).write.text = nil
+				r.Sink.(*panicky).Sink.(*answer.Sequence).Write.Text = nil
 			}
 		}
 	})

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -17,7 +18,7 @@ import (
 // A rerankQuery is a request to order documents by what they have to say on a query, in the
 // form of Jina and llama-server, of Cohere, or of TEI, which has texts in place of documents.
 type rerankQuery struct {
-	reads
+	answer.Reads
 	query       string
 	documents   documents
 	texts       documents
@@ -26,7 +27,7 @@ type rerankQuery struct {
 	raw         ask.Option
 }
 
-func newRerankQuery(m *ask.Model) *rerankQuery { return &rerankQuery{reads: newReads(m)} }
+func newRerankQuery(m *ask.Model) *rerankQuery { return &rerankQuery{Reads: answer.NewReads(m)} }
 
 func (q *rerankQuery) Fields() []field.Field {
 	return append([]field.Field{
@@ -36,17 +37,17 @@ func (q *rerankQuery) Fields() []field.Field {
 		field.Setting("top_n", field.Integer(&q.topN, 0, math.MaxInt32), "How many of the best to send; 0 is all."),
 		field.Setting("return_documents return_text", field.Boolean(&q.returnTexts), "Send the texts too."),
 		field.Setting("raw_scores", &q.raw, "Scores as the classifier has them, not between 0 and 1: false by default in the forms of Cohere and TEI, true in others. Those that are probabilities stay."),
-	}, q.reads.Fields()...)
+	}, q.Reads.Fields()...)
 }
 
 type (
 	rerankAnswer struct {
-		ID      string        `json:"id"`
-		Object  string        `json:"object"`
-		Model   string        `json:"model"`
-		Results []rerankEntry `json:"results"`
-		Usage   tokenUsage    `json:"usage"`
-		Meta    *cohereMeta   `json:"meta,omitzero"`
+		ID      string            `json:"id"`
+		Object  string            `json:"object"`
+		Model   string            `json:"model"`
+		Results []rerankEntry     `json:"results"`
+		Usage   answer.TokenUsage `json:"usage"`
+		Meta    *cohereMeta       `json:"meta,omitzero"`
 	}
 	rerankEntry struct {
 		Index    int         `json:"index"`
@@ -71,11 +72,11 @@ type (
 	}
 )
 
-var rerankSchema = field.Schema{"anyOf": []field.Schema{schemaOf(rerankAnswer{}), schemaOf([]teiEntry{})}}
+var rerankSchema = field.Schema{"anyOf": []field.Schema{field.SchemaOf(rerankAnswer{}), field.SchemaOf([]teiEntry{})}}
 
 // rerank returns the handler of an endpoint in llama-server's form, or Cohere's.
-func (s *Server) rerank(cohere bool) func(*Request) error {
-	return func(req *Request) error {
+func (s *Server) rerank(cohere bool) func(*answer.Request) error {
+	return func(req *answer.Request) error {
 		m := req.Model
 		q := newRerankQuery(m)
 		if err := req.Read(q); err != nil {
@@ -94,8 +95,8 @@ func (s *Server) rerank(cohere bool) func(*Request) error {
 		if _, err := m.Engine.Embedding(1, arch.PoolRank); err != nil {
 			return reply.Unsupported("%v", err)
 		}
-		held := req.tokenStore()
-		defer held.release()
+		held := req.TokenStore()
+		defer held.Release()
 		ids := make([][]int32, len(docs))
 		pair, err := pairing(m, q.query)
 		if err != nil {
@@ -109,14 +110,14 @@ func (s *Server) rerank(cohere bool) func(*Request) error {
 				return reply.Invalid("documents", "element %d: empty, and so is query: want some text", i)
 			}
 			if err == nil {
-				err = held.add(ids[i])
+				err = held.Add(ids[i])
 			}
 			if err != nil {
-				return wrapAPI(len(docs) > 1, i, err)
+				return answer.WrapAPI(len(docs) > 1, i, err)
 			}
 		}
-		req.made()
-		all, used, release, err := s.embed(req, &q.reads, arch.PoolRank, ids)
+		req.Made()
+		all, used, release, err := req.Embed(&q.Reads, arch.PoolRank, ids)
 		if err != nil {
 			return err
 		}
@@ -126,7 +127,7 @@ func (s *Server) rerank(cohere bool) func(*Request) error {
 			scores := e.Vectors()[0]
 			score := float64(scores[0])
 			if raw := !cohere && !tei; !e.Probabilities() && !(q.raw.On || raw && !q.raw.Given) {
-				score = sigmoid(score)
+				score = answer.Sigmoid(score)
 			}
 			entries[i] = rerankEntry{Index: i, Score: score}
 			if q.returnTexts {
@@ -141,7 +142,7 @@ func (s *Server) rerank(cohere bool) func(*Request) error {
 			req.Send(teiEntries(entries))
 			return nil
 		}
-		a := rerankAnswer{ID: "rerank-" + newID(), Object: "list", Model: m.Name, Results: entries, Usage: used}
+		a := rerankAnswer{ID: "rerank-" + answer.NewID(), Object: "list", Model: m.Name, Results: entries, Usage: used}
 		if cohere {
 			a.Meta = &cohereMeta{}
 			a.Meta.Version.Version, a.Meta.Tokens.Input = "2", used.PromptTokens
@@ -271,8 +272,8 @@ func (d *documents) Take(r *field.Reader) error {
 		return err
 	case len(*d) == 0:
 		return reply.Bad("empty, want %s", wantDocuments)
-	case len(*d) > maxInputs:
-		return reply.Bad("%d texts, want at most %d", len(*d), maxInputs)
+	case len(*d) > answer.MaxInputs:
+		return reply.Bad("%d texts, want at most %d", len(*d), answer.MaxInputs)
 	}
 	return nil
 }
@@ -282,5 +283,5 @@ func (d *documents) Value() any { return []string(*d) }
 func (d *documents) Schema() field.Schema {
 	s := field.Schema{"type": "string"}
 	object := field.Schema{"type": "object", "required": []string{"text"}, "properties": field.Schema{"text": s}}
-	return field.Schema{"type": "array", "minItems": 1, "maxItems": maxInputs, "description": wantDocuments, "items": field.Schema{"anyOf": []field.Schema{s, object}}}
+	return field.Schema{"type": "array", "minItems": 1, "maxItems": answer.MaxInputs, "description": wantDocuments, "items": field.Schema{"anyOf": []field.Schema{s, object}}}
 }

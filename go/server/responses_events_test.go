@@ -179,10 +179,10 @@ func TestResponsesBackgroundStream(t *testing.T) {
 	}()
 	var running string
 	eventually(t, "running and kept", func() bool { // it may run before it is kept
-		slow.server.running.mu.Lock()
-		for running = range slow.server.running.byID {
+		slow.server.host.Running.Mu.Lock()
+		for running = range slow.server.host.Running.ByID {
 		}
-		slow.server.running.mu.Unlock()
+		slow.server.host.Running.Mu.Unlock()
 		_, err := slow.server.stored.Get(keptResponse, "", running)
 		return err == nil && slow.active() == 1
 	})

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
-
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/history"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -117,47 +117,47 @@ type outputItem struct {
 }
 
 type outputPart struct {
-	Type        string `json:"type"`
-	Text        string `json:"text"`
-	Annotations []any  `json:"annotations,omitzero"`
-	Logprobs    *probs `json:"logprobs,omitzero"`
+	Type        string        `json:"type"`
+	Text        string        `json:"text"`
+	Annotations []any         `json:"annotations,omitzero"`
+	Logprobs    *answer.Probs `json:"logprobs,omitzero"`
 }
 
 // A responseEvent is an event of a stream. Its type is also its name.
 type responseEvent struct {
-	Type      string      `json:"type"`
-	Sequence  int         `json:"sequence_number"`
-	Response  *response   `json:"response,omitzero"`
-	Output    *int        `json:"output_index,omitzero"`
-	ItemID    string      `json:"item_id,omitempty"`
-	Content   *int        `json:"content_index,omitzero"`
-	Summary   *int        `json:"summary_index,omitzero"`
-	Item      *outputItem `json:"item,omitzero"`
-	Part      *outputPart `json:"part,omitzero"`
-	Delta     *string     `json:"delta,omitzero"`
-	Text      *string     `json:"text,omitzero"`
-	Name      string      `json:"name,omitempty"`
-	Arguments *string     `json:"arguments,omitzero"`
-	Input     *string     `json:"input,omitzero"`
-	Logprobs  *probs      `json:"logprobs,omitzero"`
+	Type      string        `json:"type"`
+	Sequence  int           `json:"sequence_number"`
+	Response  *response     `json:"response,omitzero"`
+	Output    *int          `json:"output_index,omitzero"`
+	ItemID    string        `json:"item_id,omitempty"`
+	Content   *int          `json:"content_index,omitzero"`
+	Summary   *int          `json:"summary_index,omitzero"`
+	Item      *outputItem   `json:"item,omitzero"`
+	Part      *outputPart   `json:"part,omitzero"`
+	Delta     *string       `json:"delta,omitzero"`
+	Text      *string       `json:"text,omitzero"`
+	Name      string        `json:"name,omitempty"`
+	Arguments *string       `json:"arguments,omitzero"`
+	Input     *string       `json:"input,omitzero"`
+	Logprobs  *answer.Probs `json:"logprobs,omitzero"`
 }
 
 // responsesFormat writes the answers of /v1/responses.
 type responsesFormat struct {
 	q      *responsesQuery
-	g      *generation
+	g      *answer.Generation
 	body   response
 	begun  bool
 	log    *reply.Log // in place of a stream; nil: there is one
 	seq    int        // of the next event
-	cut    blocks
-	block  *block     // the open one
-	itemID string     // of it
-	input  customText // of it, where it is a call of a custom tool
+	cut    answer.Blocks
+	block  *answer.Block // the open one
+	itemID string        // of it
+	input  customText    // of it, where it is a call of a custom tool
 }
 
-func (q *responsesQuery) format(g *generation, _ envelope) format {
-	g.keeps = true
+func (q *responsesQuery) Format(g *answer.Generation) answer.Format {
+	g.Keeps = true
 	given := func(s string) *string {
 		if s == "" {
 			return nil
@@ -165,8 +165,8 @@ func (q *responsesQuery) format(g *generation, _ envelope) format {
 		return &s
 	}
 	r := response{
-		ID: g.id, Object: "response", Created: g.created, Status: statusInProgress, Background: q.background,
-		Instructions: given(q.instructions), Metadata: jsontext.Value(q.metadata), Model: g.model.Name, Output: []history.Item{},
+		ID: g.ID, Object: "response", Created: g.Created, Status: statusInProgress, Background: q.background,
+		Instructions: given(q.instructions), Metadata: jsontext.Value(q.metadata), Model: g.Model.Name, Output: []history.Item{},
 		Parallel: q.Parallel, Previous: given(q.previousID), Reasoning: responseReasoning{given(q.reasoning.effort), given(q.reasoning.summary)},
 		Store: q.store, Temperature: q.Params.Temp, TopP: q.Params.TopP, TopLogprobs: q.topLogprobs, Text: responseText{q.text.format, given(q.text.verbosity)},
 		Choice: q.shownChoice, Tools: q.offered.raw, Truncation: q.truncation, User: given(q.user), CacheKey: given(q.cacheKey), Safety: given(q.safety), Tier: "default",
@@ -187,34 +187,34 @@ func (q *responsesQuery) format(g *generation, _ envelope) format {
 	return &responsesFormat{q: q, g: g, body: r}
 }
 
-func (f *responsesFormat) whole(answers []answer) any {
+func (f *responsesFormat) Whole(answers []answer.Answer) any {
 	got := &answers[0]
-	for i, b := range got.blocks {
+	for i, b := range got.Blocks {
 		status := statusCompleted
-		if i == len(got.blocks)-1 {
-			status = got.ending.status()
+		if i == len(got.Blocks)-1 {
+			status = statusAt(&got.Ending)
 		}
 		f.keep(f.item(b, f.newItemID(b), status))
 	}
-	f.finish(&got.ending, event{seq: got.seq, usage: got.usage})
+	f.finish(&got.Ending, answer.Event{Seq: got.Seq, Usage: got.Usage})
 	f.put()
 	return f.body
 }
 
 // newItemID returns an id for the item of a block.
-func (f *responsesFormat) newItemID(b *block) string {
-	switch b.kind {
-	case thoughtBlock:
-		return "rs_" + newID()
-	case callBlock:
-		return "fc_" + newID()
+func (f *responsesFormat) newItemID(b *answer.Block) string {
+	switch b.Kind {
+	case answer.ThoughtBlock:
+		return "rs_" + answer.NewID()
+	case answer.CallBlock:
+		return "fc_" + answer.NewID()
 	}
-	return "msg_" + newID()
+	return "msg_" + answer.NewID()
 }
 
 // probs are the log-probabilities of tokens of text; without any, none were asked for.
-func (f *responsesFormat) probs(tokens []engine.Token) *probs {
-	p := f.g.probs(tokens)
+func (f *responsesFormat) probs(tokens []engine.Token) *answer.Probs {
+	p := f.g.Probs(tokens)
 	return &p
 }
 
@@ -224,10 +224,10 @@ func (f *responsesFormat) summarized() bool {
 }
 
 // part is the block as a part of its item, of text or thoughts.
-func (f *responsesFormat) part(b *block, text string) outputPart {
+func (f *responsesFormat) part(b *answer.Block, text string) outputPart {
 	switch {
-	case b.kind == textBlock:
-		return outputPart{"output_text", text, []any{}, f.probs(b.tokens)}
+	case b.Kind == answer.TextBlock:
+		return outputPart{"output_text", text, []any{}, f.probs(b.Tokens)}
 	case f.summarized():
 		return outputPart{Type: "summary_text", Text: text}
 	}
@@ -235,17 +235,17 @@ func (f *responsesFormat) part(b *block, text string) outputPart {
 }
 
 // item is the block as an item. One in progress is empty.
-func (f *responsesFormat) item(b *block, id, status string) outputItem {
+func (f *responsesFormat) item(b *answer.Block, id, status string) outputItem {
 	it := outputItem{ID: id, Type: "message", Status: status}
-	text := b.text.String()
+	text := b.Text.String()
 	var parts []outputPart
 	if status != statusInProgress {
 		parts = []outputPart{f.part(b, text)}
 	}
-	switch b.kind {
-	case textBlock:
+	switch b.Kind {
+	case answer.TextBlock:
 		it.Role, it.Content = "assistant", append([]outputPart{}, parts...)
-	case thoughtBlock:
+	case answer.ThoughtBlock:
 		it.Type, it.Summary = "reasoning", []outputPart{}
 		if f.summarized() {
 			it.Summary = append(it.Summary, parts...)
@@ -256,9 +256,9 @@ func (f *responsesFormat) item(b *block, id, status string) outputItem {
 			sealed := seal(text)
 			it.Encrypted = &sealed
 		}
-	case callBlock:
+	case answer.CallBlock:
 		tool := f.tool(b)
-		it.Type, it.CallID, it.Name, it.Namespace = "function_call", b.id, tool.name, tool.namespace
+		it.Type, it.CallID, it.Name, it.Namespace = "function_call", b.ID, tool.name, tool.namespace
 		if tool.custom {
 			input := ""
 			if status != statusInProgress {
@@ -273,11 +273,11 @@ func (f *responsesFormat) item(b *block, id, status string) outputItem {
 }
 
 // tool is the one that a block calls, as the client has it.
-func (f *responsesFormat) tool(b *block) responseTool {
-	if t, ok := f.q.offered.names[b.name]; ok {
+func (f *responsesFormat) tool(b *answer.Block) responseTool {
+	if t, ok := f.q.offered.names[b.Name]; ok {
 		return t
 	}
-	return responseTool{name: b.name}
+	return responseTool{name: b.Name}
 }
 
 // keep adds an item to the output.
@@ -287,24 +287,24 @@ func (f *responsesFormat) keep(it outputItem) {
 	}
 }
 
-// status is that of a response, and of its last item: both are incomplete where a limit cut them off.
-func (e *ending) status() string {
-	if e.stop == stopLimit {
+// statusAt is that of a response, and of its last item: both are incomplete where a limit cut them off.
+func statusAt(e *answer.Ending) string {
+	if e.Stop == answer.StopLimit {
 		return statusIncomplete
 	}
 	return statusCompleted
 }
 
 // finish sets how the response ended.
-func (f *responsesFormat) finish(end *ending, e event) {
-	f.body.Status = end.status()
+func (f *responsesFormat) finish(end *answer.Ending, e answer.Event) {
+	f.body.Status = statusAt(end)
 	if f.body.Status == statusIncomplete {
 		f.body.Incomplete = &responseIncomplete{"max_output_tokens"}
 	}
 	now := time.Now().Unix()
 	f.body.Completed = &now
-	u := &responseUsage{Input: e.usage.PromptTokens, Output: e.usage.Generated, Total: e.usage.PromptTokens + e.usage.Generated}
-	u.InputDetails.Cached, u.OutputDetails.Reasoning = e.usage.CachedTokens, end.thought
+	u := &responseUsage{Input: e.Usage.PromptTokens, Output: e.Usage.Generated, Total: e.Usage.PromptTokens + e.Usage.Generated}
+	u.InputDetails.Cached, u.OutputDetails.Reasoning = e.Usage.CachedTokens, end.Thought
 	f.body.Usage = u
 }
 
@@ -331,8 +331,8 @@ func (f *responsesFormat) send(s *reply.Stream, e responseEvent) error {
 		return s.Named(e.Type, e)
 	}
 	body, err := reply.Encode(e)
-	if err == nil && !f.g.ledger.hold(len(body)) {
-		err = errAnswers
+	if err == nil && !f.g.Ledger.Hold(len(body)) {
+		err = answer.ErrAnswers
 	}
 	f.log.Add(e.Type, body)
 	return err
@@ -350,17 +350,17 @@ func (f *responsesFormat) begin(s *reply.Stream) error {
 	return f.send(s, responseEvent{Type: "response.in_progress", Response: &f.body})
 }
 
-func (f *responsesFormat) event(s *reply.Stream, e event) error {
+func (f *responsesFormat) Event(s *reply.Stream, e answer.Event) error {
 	if err := f.begin(s); err != nil {
 		return err
 	}
-	if err := f.cut.write(s, &e.piece, f); err != nil || e.end == nil {
+	if err := f.cut.Write(s, &e.Piece, f); err != nil || e.End == nil {
 		return err
 	}
-	if err := f.cut.end(s, e.end, f); err != nil {
+	if err := f.cut.End(s, e.End, f); err != nil {
 		return err
 	}
-	f.finish(e.end, e)
+	f.finish(e.End, e)
 	f.put()
 	return f.send(s, responseEvent{Type: "response." + f.body.Status, Response: &f.body})
 }
@@ -370,8 +370,8 @@ func (f *responsesFormat) at(kind string) responseEvent {
 	index, zero := len(f.body.Output), 0
 	e := responseEvent{Type: "response." + kind, Output: &index, ItemID: f.itemID}
 	switch {
-	case f.block.kind == callBlock || strings.HasPrefix(kind, "output_item"):
-	case f.block.kind == thoughtBlock && f.summarized():
+	case f.block.Kind == answer.CallBlock || strings.HasPrefix(kind, "output_item"):
+	case f.block.Kind == answer.ThoughtBlock && f.summarized():
 		e.Summary = &zero
 	default:
 		e.Content = &zero
@@ -383,11 +383,11 @@ func (f *responsesFormat) at(kind string) responseEvent {
 // part; a call has no parts.
 func (f *responsesFormat) kinds() (text, part string) {
 	switch {
-	case f.block.kind == textBlock:
+	case f.block.Kind == answer.TextBlock:
 		return "output_text", "content_part"
-	case f.block.kind == callBlock && f.tool(f.block).custom:
+	case f.block.Kind == answer.CallBlock && f.tool(f.block).custom:
 		return "custom_tool_call_input", ""
-	case f.block.kind == callBlock:
+	case f.block.Kind == answer.CallBlock:
 		return "function_call_arguments", ""
 	case f.summarized():
 		return "reasoning_summary_text", "reasoning_summary_part"
@@ -395,8 +395,8 @@ func (f *responsesFormat) kinds() (text, part string) {
 	return "reasoning_text", "content_part"
 }
 
-// open begins the item of a block.
-func (f *responsesFormat) open(s *reply.Stream, b *block) error {
+// Open begins the item of a block.
+func (f *responsesFormat) Open(s *reply.Stream, b *answer.Block) error {
 	f.block, f.itemID, f.input = b, f.newItemID(b), customText{}
 	e := f.at("output_item.added")
 	item := f.item(f.block, f.itemID, statusInProgress)
@@ -414,10 +414,10 @@ func (f *responsesFormat) open(s *reply.Stream, b *block) error {
 	return f.send(s, e)
 }
 
-// add sends text of the open block.
-func (f *responsesFormat) add(s *reply.Stream, b *block, text string, said []engine.Token) error {
-	b.text.WriteString(text)
-	b.tokens = append(b.tokens, said...)
+// Add sends text of the open block.
+func (f *responsesFormat) Add(s *reply.Stream, b *answer.Block, text string, said []engine.Token) error {
+	b.Text.WriteString(text)
+	b.Tokens = append(b.Tokens, said...)
 	if text == "" {
 		return nil
 	}
@@ -441,13 +441,13 @@ func (f *responsesFormat) sendDelta(s *reply.Stream, kind, text string) error {
 	return f.send(s, e)
 }
 
-// close ends the item of a block.
-func (f *responsesFormat) close(s *reply.Stream, b *block, end *ending) error {
+// Close ends the item of a block.
+func (f *responsesFormat) Close(s *reply.Stream, b *answer.Block, end *answer.Ending) error {
 	status := statusCompleted
 	if end != nil {
-		status = end.status()
+		status = statusAt(end)
 	}
-	text := b.text.String()
+	text := b.Text.String()
 	kind, part := f.kinds()
 	done := f.at(kind + ".done")
 	switch kind {
@@ -462,7 +462,7 @@ func (f *responsesFormat) close(s *reply.Stream, b *block, end *ending) error {
 	case "function_call_arguments":
 		done.Arguments, done.Name = &text, f.tool(b).name
 	case "output_text":
-		done.Text, done.Logprobs = &text, f.probs(b.tokens)
+		done.Text, done.Logprobs = &text, f.probs(b.Tokens)
 	default:
 		done.Text = &text
 	}
@@ -486,7 +486,7 @@ func (f *responsesFormat) close(s *reply.Stream, b *block, end *ending) error {
 	return err
 }
 
-func (f *responsesFormat) end(*reply.Stream) error { return nil }
+func (f *responsesFormat) End(*reply.Stream) error { return nil }
 
 // fail sets why the response failed.
 func (f *responsesFormat) fail(err *reply.Error) {
@@ -497,7 +497,7 @@ func (f *responsesFormat) fail(err *reply.Error) {
 	}
 }
 
-func (f *responsesFormat) failed(s *reply.Stream, err *reply.Error) error {
+func (f *responsesFormat) Failed(s *reply.Stream, err *reply.Error) error {
 	f.fail(err)
 	return f.send(s, responseEvent{Type: "response.failed", Response: &f.body})
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -134,7 +135,7 @@ func readItem(v jsontext.Value) (it responseItem, err error) {
 		it.raw = slices.Concat([]byte(before), it.Content, []byte(after), field.Except(it.raw, "type", "content"))
 	}
 	if it.ID == "" && prefix != "" {
-		it.ID = prefix + newID()
+		it.ID = prefix + answer.NewID()
 		it.raw = slices.Concat([]byte(`{"id":"`+it.ID+`","type":"`+it.Type+`"`), field.Except(it.raw, "type", "id"))
 	}
 	return it, nil

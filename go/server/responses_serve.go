@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/history"
@@ -16,31 +17,31 @@ import (
 const keptResponse history.Kind = "response"
 
 // createResponse serves POST /v1/responses.
-func (s *Server) createResponse(req *Request) error {
+func (s *Server) createResponse(req *answer.Request) error {
 	m := req.Model
 	q := s.newResponsesQuery(m)
 	q.owner = req.Caller.Owner
 	if err := req.Read(q); err != nil {
 		return err
 	}
-	g, err := s.begin(req, q, "resp_")
+	g, err := req.Begin(q, "resp_")
 	if err != nil {
 		return err
 	}
 	if q.background {
 		return s.inBackground(req, q, g)
 	}
-	return s.finish(req, q, g)
+	return req.Finish(q, g)
 }
 
 // inBackground answers with a response that is generated meanwhile, and stored from now
 // on, or with its events as they come, which others may follow too. The model stays leased until it has ended.
-func (s *Server) inBackground(req *Request, q *responsesQuery, g *generation) error {
-	lease := req.lease.Again()
-	f := q.format(g, s.envelope(g)).(*responsesFormat)
+func (s *Server) inBackground(req *answer.Request, q *responsesQuery, g *answer.Generation) error {
+	lease := req.Lease.Again()
+	f := q.Format(g).(*responsesFormat)
 	begun := f.body
 	r := f.stored()
-	r.Cancel = g.cancel
+	r.Cancel = g.Cancel
 	if q.Stream {
 		f.log = reply.NewLog()
 		r.Log = f.log
@@ -48,10 +49,10 @@ func (s *Server) inBackground(req *Request, q *responsesQuery, g *generation) er
 	s.stored.Put(r)
 	go func() {
 		defer lease.Release()
-		defer g.close()
+		defer g.Close()
 		if err := f.run(); err != nil {
-			s.logHidden(req, err)
-			f.fail(req.toAPI(err))
+			req.LogHidden(err)
+			f.fail(req.Refusal(err))
 			if f.log != nil {
 				_ = f.send(nil, responseEvent{Type: "response.failed", Response: &f.body}) // is logged if there is no memory, too
 			}
@@ -62,7 +63,7 @@ func (s *Server) inBackground(req *Request, q *responsesQuery, g *generation) er
 		}
 	}()
 	if q.Stream {
-		return r.Log.Follow(req.Context(), reply.NewStream(req.HTTP), 0, s.quiet(g.opts))
+		return r.Log.Follow(req.Context(), reply.NewStream(req.HTTP), 0, req.Quiet(g.Opts))
 	}
 	req.Send(begun)
 	return nil
@@ -71,16 +72,16 @@ func (s *Server) inBackground(req *Request, q *responsesQuery, g *generation) er
 // run makes the response, whole or as events in its log, for whoever comes for it.
 func (f *responsesFormat) run() error {
 	if f.log == nil {
-		answers, err := f.g.collect(context.Background())
+		answers, err := f.g.Collect(context.Background())
 		if err == nil {
-			f.whole(answers)
+			f.Whole(answers)
 		}
 		return err
 	}
 	var failed error
-	err := f.g.each(context.Background(), 0, func(events []event) (bool, error) {
+	err := f.g.Each(context.Background(), 0, func(events []answer.Event) (bool, error) {
 		for _, e := range events {
-			if failed = show(f, nil, e); failed != nil {
+			if failed = answer.Show(f, nil, e); failed != nil {
 				return false, failed
 			}
 		}
@@ -90,7 +91,7 @@ func (f *responsesFormat) run() error {
 }
 
 // getResponse serves GET /v1/responses/:id.
-func (s *Server) getResponse(req *Request) error {
+func (s *Server) getResponse(req *answer.Request) error {
 	r, err := s.stored.Get(keptResponse, req.Caller.Owner, req.HTTP.Param("id"))
 	if err != nil {
 		return err
@@ -122,7 +123,7 @@ type responseDeleted struct {
 }
 
 // deleteResponse serves DELETE /v1/responses/:id.
-func (s *Server) deleteResponse(req *Request) error {
+func (s *Server) deleteResponse(req *answer.Request) error {
 	id := req.HTTP.Param("id")
 	if err := s.stored.Remove(keptResponse, req.Caller.Owner, id); err != nil {
 		return err
@@ -132,7 +133,7 @@ func (s *Server) deleteResponse(req *Request) error {
 }
 
 // cancelResponse serves POST /v1/responses/:id/cancel.
-func (s *Server) cancelResponse(req *Request) error {
+func (s *Server) cancelResponse(req *answer.Request) error {
 	r, err := s.stored.Get(keptResponse, req.Caller.Owner, req.HTTP.Param("id"))
 	if err != nil {
 		return err
@@ -157,7 +158,7 @@ type responseItemList = page[history.Item]
 func itemPages(order string) paging { return paging{order, 20, 100} }
 
 // listInputItems serves GET /v1/responses/:id/input_items.
-func (s *Server) listInputItems(req *Request) error {
+func (s *Server) listInputItems(req *answer.Request) error {
 	r, err := s.stored.Get(keptResponse, req.Caller.Owner, req.HTTP.Param("id"))
 	if err != nil {
 		return err
@@ -166,7 +167,7 @@ func (s *Server) listInputItems(req *Request) error {
 }
 
 // sendPage answers with some of the items, as limit, order and after say. They are in the order in which they came.
-func sendPage(req *Request, items []history.Item, order string) error {
+func sendPage(req *answer.Request, items []history.Item, order string) error {
 	list, err := pageOf(req, items, func(v history.Item) string { return v.ID }, itemPages(order))
 	if err == nil {
 		req.Send(list)
@@ -184,7 +185,7 @@ func (s *Server) newResponsesCountQuery(m *ask.Model) responsesCountQuery {
 func (q responsesCountQuery) Fields() []field.Field { return q.input() }
 
 // countResponse serves POST /v1/responses/input_tokens.
-func (s *Server) countResponse(req *Request) error {
+func (s *Server) countResponse(req *answer.Request) error {
 	m := req.Model
 	q := s.newResponsesCountQuery(m)
 	q.owner = req.Caller.Owner

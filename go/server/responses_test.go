@@ -316,7 +316,7 @@ func TestResponsesBackground(t *testing.T) {
 	if r := parse[resp](t, s.get("/v1/responses/"+failed.ID)); r.Error == nil || r.Error.Code != "unavailable_error" {
 		t.Errorf("failed: %+v", r.Error)
 	}
-	eventually(t, "released", func() bool { return s.server.running.generations() == 0 })
+	eventually(t, "released", func() bool { return s.server.host.Running.Len() == 0 })
 }
 
 func postRaw(s *site, path string) []byte {

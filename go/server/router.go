@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -28,8 +29,8 @@ type placing struct {
 }
 
 // placed returns the handler of a request about a model's place in memory.
-func (s *Server) placed(do placing) func(*Request) error {
-	return func(req *Request) error {
+func (s *Server) placed(do placing) func(*answer.Request) error {
+	return func(req *answer.Request) error {
 		q := newModelQuery(nil)
 		if err := req.Read(q); err != nil {
 			return err
@@ -131,7 +132,7 @@ func (s *Server) eventOf(e models.Event) modelEvent {
 }
 
 // watchModels streams the changes of models. One who reads too slowly is cut off.
-func (s *Server) watchModels(req *Request) error {
+func (s *Server) watchModels(req *answer.Request) error {
 	events, stop := s.models.Watch()
 	defer stop()
 	out := reply.NewStream(req.HTTP)
@@ -165,7 +166,7 @@ func (s *Server) watchModels(req *Request) error {
 }
 
 // rescan brings the list of models up to date.
-func (s *Server) rescan(req *Request) error {
+func (s *Server) rescan(req *answer.Request) error {
 	reload, err := req.On("reload")
 	if err != nil || !reload || s.c.Rescan == nil {
 		return err
@@ -174,7 +175,7 @@ func (s *Server) rescan(req *Request) error {
 		return &reply.Error{Status: http.StatusUnauthorized, Message: "reload: it needs the API key"}
 	}
 	if !req.Caller.Admin {
-		return errUser
+		return answer.ErrUser
 	}
 	if err := s.c.Rescan(); err != nil {
 		return reply.Bad("%v", err) // what the folder or the file of models says is at fault

@@ -413,7 +413,7 @@ func TestScriptedCompany(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	eventually(t, "all have ended", func() bool { return s.server.running.generations() == 0 })
+	eventually(t, "all have ended", func() bool { return s.server.host.Running.Len() == 0 })
 	if c := post[chatAnswer](s, path, `{`+hi+`}`).Choices[0]; c.Message.Reasoning != strings.TrimSpace(thought) || *c.Message.Content != "Done." {
 		t.Errorf("afterwards: %+v", c)
 	}

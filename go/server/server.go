@@ -26,6 +26,7 @@ import (
 	"github.com/quern-llm/quern/go/diskcache"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/batch"
 	"github.com/quern-llm/quern/go/server/field"
@@ -37,6 +38,7 @@ import (
 
 // What a program that serves models needs of packages ask and answer.
 type (
+	Caller    = answer.Caller
 	Model     = ask.Model
 	ModelInfo = ask.ModelInfo
 	Engine    = ask.Engine
@@ -70,7 +72,7 @@ type Config struct {
 
 	// Caller returns whose request it is, without its Space; nil: one of many flows by the client's address, of one owner,
 	// who is an administrator.
-	Caller func(*gin.Context) Caller
+	Caller func(*gin.Context) answer.Caller
 	// MaxBody returns the most bytes that the body of a request may have; nil: 64 MiB.
 	MaxBody func(*gin.Context) int64
 	// Known reports whether a request is of an authorized client, where GET /models may be anybody's; nil: all are.
@@ -94,12 +96,11 @@ type Server struct {
 	c       Config
 	models  *models.Set[ask.Model]
 	sources sources
-	running *registry
-	gates   gates
+	host    *answer.Host
 	adapted adapterNames
 	stored  *history.Store
 	pulling downloads
-	routes  []route
+	routes  []answer.Route
 	openAPI []byte
 }
 
@@ -113,14 +114,14 @@ func New(c Config) *Server {
 	c.ToolTime = cmp.Or(c.ToolTime, 2*time.Minute)
 	c.Progress = cmp.Or(c.Progress, 10*time.Second)
 	if c.Caller == nil {
-		c.Caller = func(c *gin.Context) Caller {
-			return Caller{Flow: c.ClientIP(), Admin: true, Priority: ask.MaxPriority}
+		c.Caller = func(c *gin.Context) answer.Caller {
+			return answer.Caller{Flow: c.ClientIP(), Admin: true, Priority: ask.MaxPriority}
 		}
 	}
 	if c.Note == nil {
 		c.Note = func(*gin.Context, map[string]any) {}
 	}
-	s := &Server{c: c, models: models.New[ask.Model](c.Models), running: newRegistry(), gates: newGates(c.Device), stored: history.New(c.StoreBytes, c.StoreTime)}
+	s := &Server{c: c, models: models.New[ask.Model](c.Models), host: &answer.Host{Running: answer.NewRunning(), Ping: c.Ping, Note: c.Note, Log: c.Log, Gates: answer.NewGates(c.Device), Progress: c.Progress}, stored: history.New(c.StoreBytes, c.StoreTime)}
 	if c.Device != nil {
 		c.Device.Count("stored responses", s.stored.Size)
 		c.Device.Count("grammars", s.grammarBytes)
@@ -148,11 +149,11 @@ func ReadDefaults(body []byte) (ask.Defaults, error) {
 // Register adds the routes to r, which may be a group with a prefix.
 func (s *Server) Register(r gin.IRoutes) {
 	for _, route := range s.routes {
-		if route.within {
+		if route.Within {
 			continue
 		}
-		for _, path := range route.paths {
-			handle(r, route.method, path, s.serve(route))
+		for _, path := range route.Paths {
+			handle(r, route.Method, path, s.serve(route))
 		}
 	}
 	s.registerAbsent(r)
@@ -179,10 +180,10 @@ func (s *Server) Handler() http.Handler {
 func (s *Server) Fallback(e *gin.Engine) {
 	e.HandleMethodNotAllowed = true
 	e.NoRoute(func(c *gin.Context) {
-		s.fail(s.request(c, noRoute(c)), &reply.Error{Status: http.StatusNotFound, Message: "there is no " + field.Quote(c.Request.URL.Path) + "; /openapi.json says what there is"})
+		s.request(c, noRoute(c)).Fail(&reply.Error{Status: http.StatusNotFound, Message: "there is no " + field.Quote(c.Request.URL.Path) + "; /openapi.json says what there is"})
 	})
 	e.NoMethod(func(c *gin.Context) {
-		s.fail(s.request(c, noRoute(c)), &reply.Error{
+		s.request(c, noRoute(c)).Fail(&reply.Error{
 			Status:  http.StatusMethodNotAllowed,
 			Message: c.Request.Method + " is not for " + field.Quote(c.Request.URL.Path) + ", want " + c.Writer.Header().Get("Allow"),
 		})
@@ -190,85 +191,103 @@ func (s *Server) Fallback(e *gin.Engine) {
 }
 
 // noRoute is the route of a request that none is for: its path tells whose clients read the error.
-func noRoute(c *gin.Context) *route {
+func noRoute(c *gin.Context) *answer.Route {
 	switch path := c.Request.URL.Path; {
 	case guard.Ollama(c.Request):
-		return &route{dialect: inOllama{}}
+		return &answer.Route{Dialect: inOllama{}}
 	case strings.Contains(path, "/v1/messages"):
-		return &route{dialect: inAnthropic{}}
+		return &answer.Route{Dialect: inAnthropic{}}
 	}
-	return &route{}
+	return &answer.Route{}
 }
 
 // Missing returns a handler for features that are disabled by configuration.
 func (s *Server) Missing(message string) gin.HandlerFunc {
-	return func(c *gin.Context) { s.fail(s.request(c, &route{}), reply.Unsupported("%s", message)) }
+	return func(c *gin.Context) { s.request(c, &answer.Route{}).Fail(reply.Unsupported("%s", message)) }
+}
+
+// request returns the request of an HTTP request to a route, and whose it is.
+func (s *Server) request(c *gin.Context, r *answer.Route) *answer.Request {
+	var caller answer.Caller
+	if owner, ok := c.Request.Context().Value(batchOwner{}).(string); ok {
+		caller = answer.Caller{Flow: "batch " + owner, Background: true, Owner: owner}
+	} else {
+		caller = s.c.Caller(c)
+	}
+	if s.c.Apart {
+		caller.Space = caller.Owner
+	}
+	mostBody := int64(answer.BodyBytes)
+	if s.c.MaxBody != nil {
+		mostBody = s.c.MaxBody(c)
+	}
+	return answer.NewRequest(s.host, c, r, caller, mostBody)
 }
 
 // serve returns the handler of a route.
-func (s *Server) serve(r route) gin.HandlerFunc {
+func (s *Server) serve(r answer.Route) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		r := r
 		req := s.request(c, &r)
-		if r.models && wantsAnthropic(req) {
-			r.dialect = inAnthropic{}
+		if r.Models && wantsAnthropic(req) {
+			r.Dialect = inAnthropic{}
 		}
-		r.speaks().Begin(req)
-		defer req.made()
+		r.Speaks().Begin(req)
+		defer req.Made()
 		if err := s.answer(req); err != nil {
-			s.fail(req, err)
+			req.Fail(err)
 		}
 	}
 }
 
-func (s *Server) answer(req *Request) error {
-	r := req.route
-	if r.admin && !req.Caller.Admin {
-		return errUser
+func (s *Server) answer(req *answer.Request) error {
+	r := req.Route
+	if r.Admin && !req.Caller.Admin {
+		return answer.ErrUser
 	}
-	if r.always {
-		return r.handle(req)
+	if r.Always {
+		return r.Handle(req)
 	}
-	req.name = req.HTTP.Query("model")
-	if r.method == http.MethodPost {
-		if err := req.receive(); err != nil {
+	req.Name = req.HTTP.Query("model")
+	if r.Method == http.MethodPost {
+		if err := req.Receive(); err != nil {
 			return err
 		}
 		if s.models.Several() || s.adapting() {
-			req.name = cmp.Or(field.TextOf(req.peek("model")), req.name)
+			req.Name = cmp.Or(field.TextOf(req.Peek("model")), req.Name)
 		}
 	}
-	if r.before != nil {
-		if answered, err := r.before(req); answered || err != nil {
+	if r.Before != nil {
+		if answered, err := r.Before(req); answered || err != nil {
 			return err
 		}
 	}
-	name, adapter, err := s.resolve(req.name)
+	name, adapter, err := s.resolve(req.Name)
 	if err != nil {
 		return err
 	}
 	req.Adapter = adapter
-	if req.stay.Load, err = req.Switch("autoload"); err != nil {
+	if req.Stay.Load, err = req.Switch("autoload"); err != nil {
 		return err
 	}
-	if r.asleep {
-		if r.method == http.MethodGet { // reading changes nothing
-			req.stay.Load = new(bool)
+	if r.Asleep {
+		if r.Method == http.MethodGet { // reading changes nothing
+			req.Stay.Load = new(bool)
 		}
 		if st, err := s.models.Status(name); err == nil && st.Model != nil {
 			req.Model = st.Model
-			return r.handle(req)
+			return r.Handle(req)
 		}
 	}
-	if req.lease, err = s.lease(req, name); err != nil {
+	if req.Lease, err = s.lease(req, name); err != nil {
 		return err
 	}
-	defer req.lease.Release()
-	req.Model = req.lease.Model
-	if r.method == http.MethodPost {
-		if err := req.admit(len(req.body)); err != nil {
+	defer req.Lease.Release()
+	req.Model = req.Lease.Model
+	if r.Method == http.MethodPost {
+		if err := req.Admit(len(req.Body)); err != nil {
 			return err
 		}
 	}
-	return r.handle(req)
+	return r.Handle(req)
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -47,7 +48,7 @@ func idleSlot(m *ask.Model, id int) slotEntry {
 	return slotEntry{ID: id, Model: m.Name, Task: -1, Ctx: m.Ctx, Speculative: o.Speculation.Sources != 0, Params: o.Settings(), Next: []nextToken{{Has: true, Remain: -1}}}
 }
 
-func (s *Server) slots(req *Request) error {
+func (s *Server) slots(req *answer.Request) error {
 	m := req.Model
 	if s.c.NoSlots {
 		return reply.Unsupported("this server does not show its slots; start it with --slots")
@@ -64,9 +65,9 @@ func (s *Server) slots(req *Request) error {
 			if from.MaxTokens >= 0 {
 				next.Remain = from.MaxTokens - from.Generated
 			}
-			if t, ok := s.running.task(m, from.Request, i); ok && req.Caller.owns(t.owner) {
-				one.Params, next.HasLine = t.opts.Settings(), t.line
-				one.Speculative = t.opts.Speculation.Sources != 0
+			if t, ok := s.host.Running.Task(m, from.Request, i); ok && req.Caller.Owns(t.Owner) {
+				one.Params, next.HasLine = t.Opts.Settings(), t.Line
+				one.Speculative = t.Opts.Speculation.Sources != 0
 			}
 			one.Next = []nextToken{next}
 		}
@@ -93,7 +94,7 @@ func (q *slotQuery) Fields() []field.Field {
 }
 
 // slotAction saves, restores or erases the cached sequence of a slot.
-func (s *Server) slotAction(req *Request) error {
+func (s *Server) slotAction(req *answer.Request) error {
 	m := req.Model
 	id, err := strconv.Atoi(req.HTTP.Param("id"))
 	if n := m.Slots(); err != nil || id < 0 || id >= n {
@@ -159,7 +160,7 @@ func slotError(err error) error {
 
 // saveSlot writes a file of a slot's text, if it is of a namespace. It does so atomically: the file is complete or absent.
 func saveSlot(dir *os.Root, name string, id int, space string, e ask.Engine) (engine.SlotFile, error) {
-	part := "." + newID() // not a name that checkFilename accepts
+	part := "." + answer.NewID() // not a name that checkFilename accepts
 	f, err := dir.Create(part)
 	if err != nil {
 		return engine.SlotFile{}, err

@@ -53,7 +53,7 @@ type resident struct {
 
 // Close implements models.Instance.
 func (r resident) Close() {
-	r.server.running.forget(r.Model())
+	r.server.host.Running.Forget(r.Model())
 	r.server.adapted.n.Add(-int64(len(r.Model().LoRA.All())))
 	r.Instance.Close()
 }

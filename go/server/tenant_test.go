@@ -10,13 +10,14 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 )
 
 // callerOfHeader takes the header X-Who for whose request it is. Root is the administrator, and may ask for any priority.
-func callerOfHeader(c *gin.Context) Caller {
+func callerOfHeader(c *gin.Context) answer.Caller {
 	who := c.GetHeader("X-Who")
-	caller := Caller{Flow: who, Owner: who, Admin: who == "root"}
+	caller := answer.Caller{Flow: who, Owner: who, Admin: who == "root"}
 	if caller.Admin {
 		caller.Priority = ask.MaxPriority
 	}
@@ -102,7 +103,7 @@ func TestRequestsOfOthers(t *testing.T) {
 	if status, body := said(t, s.as("root", "DELETE", "/v1/chat/completions/"+id, "")); status != 200 {
 		t.Errorf("root ends ann's: %d %s", status, body)
 	}
-	eventually(t, "ended", func() bool { return s.server.running.generations() == 0 })
+	eventually(t, "ended", func() bool { return s.server.host.Running.Len() == 0 })
 	if status, body := said(t, s.as("bob", "GET", "/slots", "")); status != 200 || strings.Contains(body, "424242") {
 		t.Errorf("bob sees what has run: %d %s", status, body)
 	}
@@ -113,17 +114,17 @@ func TestAdministration(t *testing.T) {
 	s := newRealSite(t, Config{Caller: callerOfHeader, SlotPath: t.TempDir(), LoraDir: t.TempDir(), Library: &shelf{}, Rescan: func() error { return nil }}, engine.LoopConfig{}, nil)
 	n := 0
 	for _, r := range s.server.routes {
-		if !r.admin {
+		if !r.Admin {
 			continue
 		}
-		for _, path := range r.paths {
+		for _, path := range r.Paths {
 			n++
 			path = strings.Replace(path, ":id", "0", 1)
-			if status, body := said(t, s.as("ann", r.method, path, "{}")); status != 403 || !strings.Contains(body, "role") {
-				t.Errorf("ann: %s %s: %d %s", r.method, path, status, body)
+			if status, body := said(t, s.as("ann", r.Method, path, "{}")); status != 403 || !strings.Contains(body, "role") {
+				t.Errorf("ann: %s %s: %d %s", r.Method, path, status, body)
 			}
-			if status, body := said(t, s.as("root", r.method, path, "{}")); status == 403 {
-				t.Errorf("root: %s %s: %d %s", r.method, path, status, body)
+			if status, body := said(t, s.as("root", r.Method, path, "{}")); status == 403 {
+				t.Errorf("root: %s %s: %d %s", r.Method, path, status, body)
 			}
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -25,28 +26,28 @@ func TestWriterTokens(t *testing.T) {
 		{"\u00e9", "caf\u00e9END", "caf", 3},
 		{"ENDING", "caf\u00e9END", "caf\u00e9END", 8},
 	} {
-		w := writer{text: tok.NewStream(), stops: tokenizer.NewStops(nil, 0)}
+		w := answer.Writer{Text: tok.NewStream(), Stops: tokenizer.NewStops(nil, 0)}
 		if c.stop != "" {
-			w.stops = tokenizer.NewStops([]string{c.stop}, 0)
+			w.Stops = tokenizer.NewStops([]string{c.stop}, 0)
 		}
 		var out strings.Builder
 		var ids []int32
 		word := ""
-		keep := func(p piece) {
-			out.WriteString(p.content())
-			for _, t := range p.tokens {
+		keep := func(p answer.Piece) {
+			out.WriteString(p.Content())
+			for _, t := range p.Tokens {
 				ids = append(ids, t.ID)
 			}
 		}
 		for _, id := range tok.Encode(c.text, tokenizer.Options{NoSpecial: true}) {
-			var p piece
-			p, word = w.write(engine.Token{ID: id})
+			var p answer.Piece
+			p, word = w.Write(engine.Token{ID: id})
 			keep(p)
 			if word != "" {
 				break
 			}
 		}
-		p, _ := w.end(word)
+		p, _ := w.End(word)
 		keep(p)
 		if out.String() != c.out || len(ids) != c.tokens {
 			t.Errorf("%q until %q: got %q in %d tokens, want %q in %d", c.text, c.stop, out.String(), len(ids), c.out, c.tokens)

@@ -3,6 +3,7 @@ package server
 import (
 	"strconv"
 
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -32,7 +33,7 @@ type addedToken struct {
 	Normalized bool   `json:"normalized"`
 }
 
-func (s *Server) tokenizerInfo(req *Request) error {
+func (s *Server) tokenizerInfo(req *answer.Request) error {
 	m := req.Model
 	t := m.Tokenizer
 	named := func(id int32, ok bool) *string {

@@ -4,6 +4,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -67,7 +68,7 @@ func (q *tokenizeQuery) text() (text string, special bool, err error) {
 	return "", false, reply.Invalid("content", "missing, want a string")
 }
 
-func (s *Server) tokenize(req *Request) error {
+func (s *Server) tokenize(req *answer.Request) error {
 	m := req.Model
 	q := newTokenizeQuery(m)
 	if err := req.Read(q); err != nil {
@@ -78,7 +79,7 @@ func (s *Server) tokenize(req *Request) error {
 		return err
 	}
 	if q.withPieces || q.withTexts {
-		if err := req.admit(len(req.body) * (promptBytes + pieceBytes) / promptBytes); err != nil {
+		if err := req.Admit(len(req.Body) * (answer.PromptBytes + answer.PieceBytes) / answer.PromptBytes); err != nil {
 			return err
 		}
 	}
@@ -120,7 +121,7 @@ func (q *detokenizeQuery) Fields() []field.Field {
 	return []field.Field{field.Required("tokens", &q.tokens, "Token ids.")}
 }
 
-func (s *Server) detokenize(req *Request) error {
+func (s *Server) detokenize(req *answer.Request) error {
 	m := req.Model
 	q := newDetokenizeQuery(m)
 	if err := req.Read(q); err != nil {
@@ -135,8 +136,8 @@ func (s *Server) detokenize(req *Request) error {
 	for _, id := range q.tokens {
 		size += len(m.Tokenizer.Piece(id, true))
 	}
-	if n := size * spelledBytes / promptBytes; n > len(req.body) {
-		if err := req.admit(n); err != nil {
+	if n := size * answer.SpelledBytes / answer.PromptBytes; n > len(req.Body) {
+		if err := req.Admit(n); err != nil {
 			return err
 		}
 	}
@@ -152,7 +153,7 @@ func newTemplateQuery(m *ask.Model) *templateQuery {
 	return ask.Filled(m, &templateQuery{ask.NewConversation()})
 }
 
-func (s *Server) applyTemplate(req *Request) error {
+func (s *Server) applyTemplate(req *answer.Request) error {
 	m := req.Model
 	q := newTemplateQuery(m)
 	if err := req.Read(q); err != nil {
@@ -167,7 +168,7 @@ func (s *Server) applyTemplate(req *Request) error {
 }
 
 // countTokens returns the number of tokens of a chat's prompt.
-func (s *Server) countTokens(req *Request) error {
+func (s *Server) countTokens(req *answer.Request) error {
 	m := req.Model
 	q := newChatQuery(m)
 	if err := req.Read(q); err != nil {

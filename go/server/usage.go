@@ -8,6 +8,7 @@ import (
 	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -109,7 +110,7 @@ type cpuUse struct {
 }
 
 // memory answers what the server's memory is used for.
-func (s *Server) memory(req *Request) error {
+func (s *Server) memory(req *answer.Request) error {
 	d := s.c.Device
 	if d == nil {
 		return reply.Unsupported("this server has no memory budget")

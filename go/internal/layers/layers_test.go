@@ -25,6 +25,7 @@ var layers = []string{
 	"model",
 	"engine eval server/guard server/host",
 	"server/ask",
+	"server/answer",
 	"bench convert repl server server/telemetry verify",
 	"launch",
 	"cmd/quern",

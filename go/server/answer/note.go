@@ -1,4 +1,4 @@
-package server
+package answer
 
 import (
 	"context"
@@ -18,11 +18,11 @@ import (
 var outcomes = []string{"stop", "length", "context", "deadline", "shutdown", "cancelled", "error"}
 
 // outcome is how a sequence ended.
-func (e *ending) outcome() string {
+func (e *Ending) outcome() string {
 	switch {
-	case e.err == nil && e.stop == stopLimit && e.truncated:
+	case e.err == nil && e.Stop == StopLimit && e.truncated:
 		return "context"
-	case e.err == nil && e.stop == stopLimit:
+	case e.err == nil && e.Stop == StopLimit:
 		return "length"
 	case e.err == nil:
 		return "stop"
@@ -45,7 +45,7 @@ type tally struct {
 	later      int           // tokens after the first of each sequence
 }
 
-func (t *tally) add(u engine.Usage, end *ending) {
+func (t *tally) add(u engine.Usage, end *Ending) {
 	t.outcome = max(t.outcome, slices.Index(outcomes, end.outcome()))
 	t.queue, t.decode = max(t.queue, u.Queued), max(t.decode, u.Decode)
 	if u.Generated == 0 {
@@ -58,11 +58,11 @@ func (t *tally) add(u engine.Usage, end *ending) {
 }
 
 // note returns the log fields of a generation.
-func (g *generation) note() map[string]any {
+func (g *Generation) note() map[string]any {
 	t := &g.tally
 	fields := map[string]any{
-		"completion": g.id, "model": g.name, "outcome": outcomes[t.outcome], "prompt_tokens": g.used.PromptTokens,
-		"cached_tokens": g.used.Details.CachedTokens, "completion_tokens": g.used.CompletionTokens, "queue_ms": millis(t.queue),
+		"completion": g.ID, "model": g.Name, "outcome": outcomes[t.outcome], "prompt_tokens": g.Used.Prompt,
+		"cached_tokens": g.Used.Cached, "completion_tokens": g.Used.Generated, "queue_ms": millis(t.queue),
 	}
 	if t.firstToken > 0 {
 		fields["ttft_ms"] = millis(t.firstToken)
@@ -82,8 +82,8 @@ func millis(d time.Duration) float64 {
 const cancelTime = 2 * time.Second
 
 // abandon cancels the sequences, of which some have not ended, and counts what they did.
-func (g *generation) abandon(left int) {
-	g.cancel()
+func (g *Generation) abandon(left int) {
+	g.Cancel()
 	limit := time.NewTimer(cancelTime)
 	defer limit.Stop()
 	for left > 0 {
@@ -93,7 +93,7 @@ func (g *generation) abandon(left int) {
 		case <-g.box.ready:
 		}
 		for _, e := range g.box.fetch() {
-			if e.end != nil {
+			if e.End != nil {
 				g.ended(e)
 				left--
 			}
@@ -102,22 +102,22 @@ func (g *generation) abandon(left int) {
 }
 
 // noteError leaves the reason of an error for the log. Details of internal errors have a line of their own.
-func (s *Server) noteError(req *Request, e *reply.Error) {
+func (req *Request) noteError(e *reply.Error) {
 	if e.Status != http.StatusInternalServerError && e.Status != reply.StatusCancelled {
-		s.c.Note(req.HTTP, map[string]any{"error": e.Logged()})
+		req.host.Note(req.HTTP, map[string]any{"error": e.Logged()})
 	}
 }
 
 // tellProgress logs how far a long prompt is, at times.
-func (s *Server) tellProgress(req *Request, g *generation) func(event) {
+func (req *Request) tellProgress(g *Generation) func(Event) {
 	var told time.Duration
-	return func(e event) {
-		p := e.progress
-		if p.took-told < s.c.Progress || p.Done >= p.Total {
+	return func(e Event) {
+		p := e.Progress
+		if p.took-told < req.host.Progress || p.Done >= p.Total {
 			return
 		}
 		told = p.took
-		s.c.Log.Info().Str("request", req.HTTP.Writer.Header().Get("X-Request-Id")).Str("completion", g.id).Str("model", g.name).
+		req.host.Log.Info().Str("request", req.HTTP.Writer.Header().Get("X-Request-Id")).Str("completion", g.ID).Str("model", g.Name).
 			Int("done_tokens", p.Done).Int("prompt_tokens", p.Total).Int("cached_tokens", p.Cached).Int64("took_ms", p.took.Milliseconds()).
 			Msg("reading the prompt")
 	}

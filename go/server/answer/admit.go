@@ -1,4 +1,4 @@
-package server
+package answer
 
 import (
 	"bytes"
@@ -19,25 +19,25 @@ import (
 
 // Purposes of these reservations in the budget.
 const (
-	bodiesPurpose  = "request bodies"
-	promptsPurpose = "prompts"
+	BodiesPurpose  = "request bodies"
+	PromptsPurpose = "prompts"
 )
 
 const (
-	bodiesPart  = 16 // 1/bodiesPart of the memory is for bodies
-	promptsPart = 8  // and 1/promptsPart for what is made of them
+	BodiesPart  = 16 // 1/bodiesPart of the memory is for bodies
+	PromptsPart = 8  // and 1/promptsPart for what is made of them
 
-	firstBytes = 64 << 10 // of a body of unknown length, for which no other waits
-	bodyBytes  = 64 << 20 // the most that a body has if nobody says
+	FirstBytes = 64 << 10 // of a body of unknown length, for which no other waits
+	BodyBytes  = 64 << 20 // the most that a body has if nobody says
 
 	// Making the prompt of a body takes the most for a text of one word without long tokens: its copies, as fields, as a
 	// conversation and as spelled by the vocabulary, 24 bytes for each of its bytes while they are merged, and 4 of
 	// ids in lists that grow. Few take as much: what exceeds the share of all prompts is asked for only down to
 	// leastPromptBytes.
-	promptBytes      = 64
+	PromptBytes      = 64
 	leastPromptBytes = 8
-	pieceBytes       = 128 // for each byte of a text, of the answer to /tokenize with the text of each token
-	spelledBytes     = 8   // for each byte of the text of /detokenize, which is encoded
+	PieceBytes       = 128 // for each byte of a text, of the answer to /tokenize with the text of each token
+	SpelledBytes     = 8   // for each byte of the text of /detokenize, which is encoded
 )
 
 // gates admit the requests of a server. Without a budget they are nil, and admit all.
@@ -46,17 +46,17 @@ type gates struct {
 	bodies, prompts *mem.Gate
 }
 
-func newGates(d *engine.Device) gates {
+func NewGates(d *engine.Device) gates {
 	if d == nil {
 		return gates{}
 	}
 	b := d.Budget()
-	return gates{b, mem.NewGate(b, bodiesPurpose, bodiesPart, d.Give), mem.NewGate(b, promptsPurpose, promptsPart, d.Give)}
+	return gates{b, mem.NewGate(b, BodiesPurpose, BodiesPart, d.Give), mem.NewGate(b, PromptsPurpose, PromptsPart, d.Give)}
 }
 
 // enter waits until a gate admits n bytes.
-func (r *Request) enter(g *mem.Gate, what string, n uint64) (*mem.Pass, error) {
-	p, err := g.Enter(r.Context(), n)
+func (req *Request) enter(g *mem.Gate, what string, n uint64) (*mem.Pass, error) {
+	p, err := g.Enter(req.Context(), n)
 	var short *mem.LimitError
 	switch {
 	case err == nil:
@@ -76,53 +76,53 @@ func (r *Request) enter(g *mem.Gate, what string, n uint64) (*mem.Pass, error) {
 }
 
 // arrive waits until there is room for a body of n bytes.
-func (r *Request) arrive(n int64) (err error) {
-	r.arrived.Release()
-	r.arrived, err = r.enter(r.gates.bodies, "the body", uint64(n))
+func (req *Request) arrive(n int64) (err error) {
+	req.arrived.Release()
+	req.arrived, err = req.enter(req.host.Gates.bodies, "the body", uint64(n))
 	return err
 }
 
 // readBody reads the body once it is admitted.
-func (r *Request) readBody() (body []byte, err error) {
-	from, n := r.HTTP.Request.Body, r.HTTP.Request.ContentLength
+func (req *Request) readBody() (body []byte, err error) {
+	from, n := req.HTTP.Request.Body, req.HTTP.Request.ContentLength
 	if n >= 0 {
-		if err := r.arrive(n); err != nil {
+		if err := req.arrive(n); err != nil {
 			return nil, err
 		}
 		body = make([]byte, n)
 		_, err = io.ReadFull(from, body)
-		return body, unread(err)
+		return body, Unread(err)
 	}
-	if err := r.arrive(firstBytes); err != nil {
+	if err := req.arrive(FirstBytes); err != nil {
 		return nil, err
 	}
-	body, err = io.ReadAll(io.LimitReader(from, firstBytes))
-	if err == nil && len(body) == firstBytes {
-		if err := r.arrive(r.mostBody); err != nil {
+	body, err = io.ReadAll(io.LimitReader(from, FirstBytes))
+	if err == nil && len(body) == FirstBytes {
+		if err := req.arrive(req.mostBody); err != nil {
 			return nil, err
 		}
 		body, err = io.ReadAll(io.MultiReader(bytes.NewReader(body), from))
 	}
-	r.arrived.Shrink(uint64(len(body)))
-	return body, unread(err)
+	req.arrived.Shrink(uint64(len(body)))
+	return body, Unread(err)
 }
 
-// admit waits until there is room to make prompts of so many bytes of text, in place of what was admitted before.
-func (r *Request) admit(text int) (err error) {
-	if r.gates.budget == nil {
+// Admit waits until there is room to make prompts of so many bytes of text, in place of what was admitted before.
+func (req *Request) Admit(text int) (err error) {
+	if req.host.Gates.budget == nil {
 		return nil
 	}
-	limit, _ := r.gates.budget.Limit()
+	limit, _ := req.host.Gates.budget.Limit()
 	n := uint64(text)
-	n = min(n*promptBytes, max(limit/promptsPart, n*leastPromptBytes))
-	r.making.Release()
-	r.making, err = r.enter(r.gates.prompts, "the prompt", n)
+	n = min(n*PromptBytes, max(limit/PromptsPart, n*leastPromptBytes))
+	req.making.Release()
+	req.making, err = req.enter(req.host.Gates.prompts, "the prompt", n)
 	return err
 }
 
-// made ends what was admitted: the prompts are tokens, and the body has been read.
-func (r *Request) made() {
-	r.body = nil
-	r.making.Release()
-	r.arrived.Release()
+// Made ends what was admitted: the prompts are tokens, and the body has been read.
+func (req *Request) Made() {
+	req.Body = nil
+	req.making.Release()
+	req.arrived.Release()
 }

@@ -1,4 +1,4 @@
-package server
+package answer
 
 import (
 	"context"
@@ -19,35 +19,35 @@ import (
 
 // Endpoints that read texts and generate nothing: vectors, scores, probabilities of choices.
 
-// maxInputs is how many texts a request may have.
-const maxInputs = 2048
+// MaxInputs is how many texts a request may have.
+const MaxInputs = 2048
 
-// reads are the fields common to these endpoints.
-type reads struct {
-	model string
+// Reads are the fields common to these endpoints.
+type Reads struct {
+	Model string
 	ask.Limits
 }
 
-func newReads(m *ask.Model) reads { return reads{Limits: ask.NewLimits(m)} }
+func NewReads(m *ask.Model) Reads { return Reads{Limits: ask.NewLimits(m)} }
 
-func (r *reads) Fields() []field.Field {
+func (r *Reads) Fields() []field.Field {
 	return []field.Field{
-		field.Input("model", field.Text(&r.model), "Which model, by a name that /v1/models has. A server of one answers to any."),
+		field.Input("model", field.Text(&r.Model), "Which model, by a name that /v1/models has. A server of one answers to any."),
 		field.Setting("priority", field.Integer(&r.Priority, -1000, 1000), "Higher ones go first."),
 		field.Setting("deadline_ms", field.Millis(&r.Deadline, 0), "Give up after so long, or at once where it cannot be kept; 0 is never. The header X-Request-Timeout says it in seconds."),
 	}
 }
 
-// A tokenUsage is the usage of a request that generates nothing.
-type tokenUsage struct {
+// A TokenUsage is the usage of a request that generates nothing.
+type TokenUsage struct {
 	PromptTokens int `json:"prompt_tokens"`
 	TotalTokens  int `json:"total_tokens"`
 }
 
-// A readText is a text for a Reader. NoCache is for those that nothing else will begin like.
-type readText struct {
-	ids     []int32
-	reader  engine.Reader
+// A ReadText is a text for a Reader. NoCache is for those that nothing else will begin like.
+type ReadText struct {
+	Ids     []int32
+	Reader  engine.Reader
 	noCache bool
 }
 
@@ -60,9 +60,9 @@ func window(m *ask.Model) int {
 	return max(m.Slots()/4, 1)
 }
 
-// read evaluates texts until all are, an error ends one, or the client is gone. It returns how many
+// Evaluate evaluates texts until all are, an error ends one, or the client is gone. It returns how many
 // tokens they have, and how many of those the cache had.
-func (s *Server) read(req *Request, o *reads, texts []readText) (prompt, cached int, err error) {
+func (req *Request) Evaluate(o *Reads, texts []ReadText) (prompt, cached int, err error) {
 	m := req.Model
 	if err := o.Timeout(req.HTTP.Request.Header); err != nil {
 		return 0, 0, err
@@ -94,7 +94,7 @@ func (s *Server) read(req *Request, o *reads, texts []readText) (prompt, cached 
 		for next < len(texts) && running < window(m) {
 			t := &texts[next]
 			ticket, err := m.Engine.Submit(&engine.Request{
-				Params:  engine.Params{Prompt: t.ids, Reader: t.reader, Sampling: m.Sampling, TopLogprobs: -1},
+				Params:  engine.Params{Prompt: t.Ids, Reader: t.Reader, Sampling: m.Sampling, TopLogprobs: -1},
 				NoCache: t.noCache, Namespace: caller.Space, Adapters: adapters, Slot: -1, Flow: caller.Flow, Weight: caller.Weight, Priority: priority,
 				Deadline: deadline, Origin: ctx, Sink: readSink{done},
 			})
@@ -103,7 +103,7 @@ func (s *Server) read(req *Request, o *reads, texts []readText) (prompt, cached 
 				break // others are in the queue: what runs of this one makes room
 			}
 			if err != nil {
-				return 0, 0, wrapAPI(len(texts) > 1, next, err)
+				return 0, 0, WrapAPI(len(texts) > 1, next, err)
 			}
 			tickets[next] = ticket
 			next++
@@ -120,12 +120,12 @@ func (s *Server) read(req *Request, o *reads, texts []readText) (prompt, cached 
 			cached += r.CachedTokens
 		}
 	}
-	s.c.Note(req.HTTP, map[string]any{"model": m.Name, "prompt_tokens": prompt, "cached_tokens": cached})
+	req.host.Note(req.HTTP, map[string]any{"model": m.Name, "prompt_tokens": prompt, "cached_tokens": cached})
 	return prompt, cached, nil
 }
 
-// wrapAPI says which of several texts is too long.
-func wrapAPI(several bool, i int, err error) error {
+// WrapAPI says which of several texts is too long.
+func WrapAPI(several bool, i int, err error) error {
 	if long := (*engine.TooLongError)(nil); several && errors.As(err, &long) {
 		return &reply.Error{
 			Status:  http.StatusBadRequest,
@@ -148,10 +148,10 @@ func (s readSink) Done(r engine.Result) { s.done <- r }
 // numberBytes is the memory of a number of an answer: as it is, and encoded.
 const numberBytes = slack * (4 + 24)
 
-// embed makes the vectors of texts. The memory of the answer is reserved until release is called.
-func (s *Server) embed(req *Request, o *reads, pooling arch.Pooling, ids [][]int32) (all []*engine.Embedding, used tokenUsage, release func(), err error) {
+// Embed makes the vectors of texts. The memory of the answer is reserved until release is called.
+func (req *Request) Embed(o *Reads, pooling arch.Pooling, ids [][]int32) (all []*engine.Embedding, used TokenUsage, release func(), err error) {
 	m := req.Model
-	texts, numbers := make([]readText, len(ids)), 0
+	texts, numbers := make([]ReadText, len(ids)), 0
 	for i := range ids {
 		e, err := m.Engine.Embedding(len(ids[i]), pooling)
 		if err != nil {
@@ -159,7 +159,7 @@ func (s *Server) embed(req *Request, o *reads, pooling arch.Pooling, ids [][]int
 		}
 		all = append(all, e)
 		_, from, to := e.Reads()
-		texts[i] = readText{ids[i], e, from == 0}
+		texts[i] = ReadText{ids[i], e, from == 0}
 		if pooling == arch.PoolNone {
 			numbers += (to - from) * m.Info.NEmbd
 		} else {
@@ -170,7 +170,7 @@ func (s *Server) embed(req *Request, o *reads, pooling arch.Pooling, ids [][]int
 	if err != nil {
 		return nil, used, nil, err
 	}
-	prompt, _, err := s.read(req, o, texts)
+	prompt, _, err := req.Evaluate(o, texts)
 	if err != nil {
 		release()
 		return nil, used, nil, err
@@ -178,14 +178,14 @@ func (s *Server) embed(req *Request, o *reads, pooling arch.Pooling, ids [][]int
 	for i, e := range all {
 		if err := e.Err(); err != nil {
 			release()
-			return nil, used, nil, overflow(fmt.Errorf("element %d: %w", i, err))
+			return nil, used, nil, Overflow(fmt.Errorf("element %d: %w", i, err))
 		}
 	}
-	return all, tokenUsage{prompt, prompt}, release, nil
+	return all, TokenUsage{prompt, prompt}, release, nil
 }
 
-// overflow is engine.ErrOverflow as clients are told: it is not their fault, and says what is.
-func overflow(err error) error {
+// Overflow is engine.ErrOverflow as clients are told: it is not their fault, and says what is.
+func Overflow(err error) error {
 	return &reply.Error{Status: http.StatusInternalServerError, Message: err.Error()}
 }
 
@@ -195,7 +195,7 @@ func holdNumbers(m *ask.Model, n int) (release func(), err error) {
 		return func() {}, nil
 	}
 	need := uint64(requestBytes) + uint64(n)*numberBytes
-	r, err := m.Memory.Reserve(answersPurpose, need)
+	r, err := m.Memory.Reserve(AnswersPurpose, need)
 	if err != nil {
 		return nil, &reply.Error{
 			Status: http.StatusTooManyRequests, Retry: retryMemory,
@@ -205,32 +205,32 @@ func holdNumbers(m *ask.Model, n int) (release func(), err error) {
 	return r.Release, nil
 }
 
-// A tokenStore checks and reserves the tokens of a request that makes more of them than its
+// A TokenStore checks and reserves the tokens of a request that makes more of them than its
 // body has: those of a text that is in front of several others.
-type tokenStore struct {
+type TokenStore struct {
 	m      *ask.Model
 	taken  *mem.Reservation // nil: there is no budget, or nothing yet
 	bytes  uint64
-	tokens int
+	Tokens int
 }
 
-// maxReadTokens is how many tokens the texts of a request may have together: as many as
+// MaxReadTokens is how many tokens the texts of a request may have together: as many as
 // maxInputs of 8192.
-const maxReadTokens = 1 << 24
+const MaxReadTokens = 1 << 24
 
-// tokenStore returns the store of a request, whose texts are kept as long.
-func (r *Request) tokenStore() *tokenStore {
-	return &tokenStore{m: r.Model, bytes: slack * uint64(len(r.body))}
+// TokenStore returns the store of a request, whose texts are kept as long.
+func (req *Request) TokenStore() *TokenStore {
+	return &TokenStore{m: req.Model, bytes: slack * uint64(len(req.Body))}
 }
 
-// add refuses tokens that are more than the context has, or too many with those before, or that
+// Add refuses tokens that are more than the context has, or too many with those before, or that
 // there is no memory for.
-func (s *tokenStore) add(ids []int32) error {
+func (s *TokenStore) Add(ids []int32) error {
 	if len(ids) > s.m.Ctx {
 		return &engine.TooLongError{Prompt: len(ids), Ctx: s.m.Ctx}
 	}
-	if s.tokens += len(ids); s.tokens > maxReadTokens {
-		return reply.Bad("the texts have more than %d tokens together, a prompt or a query counting with each that follows it, want at most so many", maxReadTokens)
+	if s.Tokens += len(ids); s.Tokens > MaxReadTokens {
+		return reply.Bad("the texts have more than %d tokens together, a prompt or a query counting with each that follows it, want at most so many", MaxReadTokens)
 	}
 	if s.m.Memory == nil {
 		return nil
@@ -238,7 +238,7 @@ func (s *tokenStore) add(ids []int32) error {
 	s.bytes += 4 * uint64(cap(ids))
 	var err error
 	if s.taken == nil {
-		s.taken, err = s.m.Memory.Reserve(answersPurpose, s.bytes)
+		s.taken, err = s.m.Memory.Reserve(AnswersPurpose, s.bytes)
 	} else {
 		err = s.taken.Resize(s.bytes)
 	}
@@ -251,11 +251,11 @@ func (s *tokenStore) add(ids []int32) error {
 	return nil
 }
 
-func (s *tokenStore) release() {
+func (s *TokenStore) Release() {
 	if s.taken != nil {
 		s.taken.Release()
 	}
 }
 
-// sigmoid makes a number between 0 and 1 of a score.
-func sigmoid(x float64) float64 { return 1 / (1 + exactmath.Pow(math.E, -x)) }
+// Sigmoid makes a number between 0 and 1 of a score.
+func Sigmoid(x float64) float64 { return 1 / (1 + exactmath.Pow(math.E, -x)) }

@@ -1,10 +1,11 @@
-package server
+package answer
 
 import (
 	"context"
 	"fmt"
 	"math"
 	"net/http"
+	"time"
 
 	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json/jsontext"
@@ -13,6 +14,7 @@ import (
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
+	"github.com/rs/zerolog"
 )
 
 // A Request is a request to an endpoint, from its arrival to the end of its answer.
@@ -22,18 +24,18 @@ type Request struct {
 	Adapter *ask.Adapter // named as the model; nil: none was
 	Caller  Caller
 
-	route     *route
+	host      *Host
+	Route     *Route
 	path      string         // of the route, as it was registered
-	name      string         // of the model, as the request has it
-	stay      models.Options // of the model in memory
-	body      []byte
+	Name      string         // of the model, as the request has it
+	Stay      models.Options // of the model in memory
+	Body      []byte
 	received  bool                      // body is complete
 	peeks     map[string]jsontext.Value // of the body
-	malformed bool                      // the body is
-	lease     *models.Lease[ask.Model]  // of Model, until the request is answered
-	waited    bool                      // a stream began while the request waited for its model
+	Malformed bool                      // the body is
+	Lease     *models.Lease[ask.Model]  // of Model, until the request is answered
+	Waited    bool                      // a stream began while the request waited for its model
 
-	gates    *gates
 	mostBody int64     // bytes that a body of unknown length may have
 	arrived  *mem.Pass // the memory of the body
 	making   *mem.Pass // the memory of what is made of it
@@ -65,44 +67,41 @@ func (c *Caller) priority(asked int) (int, error) {
 	return asked, nil
 }
 
-// owns reports whether a request of an owner is the caller's to look into and to end.
-func (c *Caller) owns(owner string) bool { return c.Admin || c.Owner == owner }
+// Owns reports whether a request of an owner is the caller's to look into and to end.
+func (c *Caller) Owns(owner string) bool { return c.Admin || c.Owner == owner }
 
-// errUser is the error of a request that is an administrator's.
-var errUser = &reply.Error{Status: http.StatusForbidden, Message: "this API key has the role user; want a key with the role admin"}
+// ErrUser is the error of a request that is an administrator's.
+var ErrUser = &reply.Error{Status: http.StatusForbidden, Message: "this API key has the role user; want a key with the role admin"}
 
-// request returns the request of an HTTP request to a route.
-func (s *Server) request(c *gin.Context, r *route) *Request {
-	req := &Request{HTTP: c, route: r, path: c.FullPath(), gates: &s.gates, mostBody: bodyBytes}
-	if s.c.MaxBody != nil {
-		req.mostBody = s.c.MaxBody(c)
-	}
-	caller := &req.Caller
-	if owner, ok := c.Request.Context().Value(batchOwner{}).(string); ok {
-		*caller = Caller{Flow: "batch " + owner, Background: true, Owner: owner}
-	} else {
-		*caller = s.c.Caller(c)
-	}
-	if s.c.Apart {
-		caller.Space = caller.Owner
-	}
-	return req
+// A Host is what a server lends to its requests.
+type Host struct {
+	Running  *Running
+	Ping     time.Duration                      // silence after which a stream is kept alive; negative: never
+	Note     func(*gin.Context, map[string]any) // takes the log fields of a request that generated
+	Log      zerolog.Logger
+	Gates    gates
+	Progress time.Duration // how often the log tells how far a long prompt is
+}
+
+// NewRequest returns the request of an HTTP request to a route. A body of unknown length has at most mostBody bytes.
+func NewRequest(host *Host, c *gin.Context, r *Route, caller Caller, mostBody int64) *Request {
+	return &Request{HTTP: c, Caller: caller, host: host, Route: r, path: c.FullPath(), mostBody: mostBody}
 }
 
 // Context ends when the client is gone.
-func (r *Request) Context() context.Context { return r.HTTP.Request.Context() }
+func (req *Request) Context() context.Context { return req.HTTP.Request.Context() }
 
 // Read takes the body into its fields.
-func (r *Request) Read(q field.Query) error {
-	if err := r.receive(); err != nil {
+func (req *Request) Read(q field.Query) error {
+	if err := req.Receive(); err != nil {
 		return err
 	}
-	return field.Read(r.body, q.Fields())
+	return field.Read(req.Body, q.Fields())
 }
 
 // Switch returns what a parameter of the query that is on or off says, nil where it is not there.
-func (r *Request) Switch(name string) (*bool, error) {
-	text, ok := r.HTTP.GetQuery(name)
+func (req *Request) Switch(name string) (*bool, error) {
+	text, ok := req.HTTP.GetQuery(name)
 	if !ok {
 		return nil, nil
 	}
@@ -114,10 +113,10 @@ func (r *Request) Switch(name string) (*bool, error) {
 }
 
 // On reports whether such a parameter is on.
-func (r *Request) On(name string) (bool, error) {
-	on, err := r.Switch(name)
+func (req *Request) On(name string) (bool, error) {
+	on, err := req.Switch(name)
 	return on != nil && *on, err
 }
 
 // Send answers with a value as JSON.
-func (r *Request) Send(v any) { reply.JSON(r.HTTP, 200, v) }
+func (req *Request) Send(v any) { reply.JSON(req.HTTP, 200, v) }

@@ -1,4 +1,4 @@
-package server
+package answer
 
 import (
 	"errors"
@@ -12,16 +12,16 @@ import (
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
-// receive reads the body, unless it is there.
-func (r *Request) receive() (err error) {
-	if r.received {
+// Receive reads the body, unless it is there.
+func (req *Request) Receive() (err error) {
+	if req.received {
 		return nil
 	}
-	if how := r.HTTP.GetHeader("Content-Encoding"); how != "" && !strings.EqualFold(how, "identity") {
+	if how := req.HTTP.GetHeader("Content-Encoding"); how != "" && !strings.EqualFold(how, "identity") {
 		return &reply.Error{Status: http.StatusUnsupportedMediaType, Message: fmt.Sprintf("Content-Encoding: %s, want a body that is not compressed", field.Quote(how)), Param: "Content-Encoding"}
 	}
-	r.body, err = r.readBody()
-	r.received = err == nil
+	req.Body, err = req.readBody()
+	req.received = err == nil
 	return err
 }
 
@@ -29,18 +29,18 @@ func (r *Request) receive() (err error) {
 // depend on the model.
 var peeked = []string{"model", "name", "stream", "keep_alive", "prompt", "suffix", "messages"}
 
-// peek returns one of them, nil where it is missing. Faults in the body are reported later, when its fields are read.
-func (r *Request) peek(name string) jsontext.Value {
-	if r.peeks == nil {
+// Peek returns one of them, nil where it is missing. Faults in the body are reported later, when its fields are read.
+func (req *Request) Peek(name string) jsontext.Value {
+	if req.peeks == nil {
 		var err error
-		r.peeks, err = field.Peek(r.body, peeked...)
-		r.malformed = err != nil
+		req.peeks, err = field.Peek(req.Body, peeked...)
+		req.Malformed = err != nil
 	}
-	return r.peeks[name]
+	return req.peeks[name]
 }
 
-// unread returns the error of reading a body, nil for none, as the client is told it.
-func unread(err error) error {
+// Unread returns the error of reading a body, nil for none, as the client is told it.
+func Unread(err error) error {
 	var slow interface{ Timeout() bool }
 	var large *http.MaxBytesError
 	var short *reply.Error

@@ -1,4 +1,4 @@
-package server
+package answer
 
 import (
 	"context"
@@ -16,12 +16,12 @@ import (
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
-// toAPI converts err to what the client is told. Internal errors are reported without
+// Refusal converts err to what the client is told. Internal errors are reported without
 // their details, which go to the log.
-func (r *Request) toAPI(err error) *reply.Error {
+func (req *Request) Refusal(err error) *reply.Error {
 	e := toAPI(err)
 	if api := (*reply.Error)(nil); !errors.As(err, &api) {
-		r.route.speaks().Refine(e, err)
+		req.Route.Speaks().Refine(e, err)
 	}
 	return e
 }
@@ -94,19 +94,19 @@ func toAPI(err error) *reply.Error {
 	return &reply.Error{Status: http.StatusInternalServerError, Message: "internal error"}
 }
 
-// fail ends a request with err.
-func (s *Server) fail(req *Request, err error) {
-	s.logHidden(req, err)
+// Fail ends a request with err.
+func (req *Request) Fail(err error) {
+	req.LogHidden(err)
 	req.HTTP.Abort()
 	if errors.Is(err, reply.ErrGone) {
 		req.HTTP.Status(reply.StatusCancelled) // for the log only: the client is gone
 		return
 	}
-	e := req.toAPI(err)
-	s.noteError(req, e)
-	if req.waited { // as a stream, which has begun
+	e := req.Refusal(err)
+	req.noteError(e)
+	if req.Waited { // as a stream, which has begun
 		out := reply.Resume(req.HTTP)
-		if out.Event(req.route.speaks().Error(req, e)) == nil {
+		if out.Event(req.Route.Speaks().Error(req, e)) == nil {
 			_ = out.Flush() // fails only if the client has disconnected
 		}
 		return
@@ -114,12 +114,12 @@ func (s *Server) fail(req *Request, err error) {
 	if e.Status == http.StatusTooManyRequests || e.Retry > 0 {
 		req.HTTP.Header("Retry-After", strconv.Itoa(max(int(math.Ceil(e.Retry.Seconds())), 1)))
 	}
-	reply.JSON(req.HTTP, e.Status, req.route.speaks().Error(req, e))
+	reply.JSON(req.HTTP, e.Status, req.Route.Speaks().Error(req, e))
 }
 
-// logHidden logs the details of an error that are kept from the client.
-func (s *Server) logHidden(req *Request, err error) {
+// LogHidden logs the details of an error that are kept from the client.
+func (req *Request) LogHidden(err error) {
 	if !errors.Is(err, reply.ErrGone) && toAPI(err).Status == http.StatusInternalServerError {
-		s.c.Log.Error().Err(err).Str("path", req.path).Msg("request failed")
+		req.host.Log.Error().Err(err).Str("path", req.path).Msg("request failed")
 	}
 }

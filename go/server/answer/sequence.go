@@ -1,4 +1,4 @@
-package server
+package answer
 
 import (
 	"cmp"
@@ -12,25 +12,25 @@ import (
 
 // Stop reasons, in llama-server's terms.
 const (
-	stopNone   = "none"
-	stopEOS    = "eos"
-	stopByWord = "word"
-	stopLimit  = "limit"
+	StopNone   = "none"
+	StopEOS    = "eos"
+	StopByWord = "word"
+	StopLimit  = "limit"
 )
 
-// A sequence is one of the outputs of a request. It is the engine's Sink: it converts
+// A Sequence is one of the outputs of a request. It is the engine's Sink: it converts
 // tokens to text at once and leaves events in the request's mailbox. That takes
 // microseconds, however slow the client is.
-type sequence struct {
-	index  int // among those of the request
+type Sequence struct {
+	Index  int // among those of the request
 	box    *mailbox
 	ledger *ledger
-	write  writer
+	Write  Writer
 
 	hasLine atomic.Bool // there was a line break
 	maxTime time.Duration
 	// promptProbs are those of the prompt's tokens, complete when the first token comes; nil: they are not wanted.
-	promptProbs *promptProbs
+	PromptProbs *promptProbs
 
 	begun, first time.Time // when evaluation began, and when the first token came
 	usage        engine.Usage
@@ -38,19 +38,19 @@ type sequence struct {
 	failed       error // why the sequence stopped itself
 }
 
-// An event is an update of a sequence.
-type event struct {
-	seq      *sequence
-	progress *progress
-	piece    piece
-	usage    engine.Usage // so far; with times only if they are wanted
-	end      *ending      // of the last event
+// An Event is an update of a sequence.
+type Event struct {
+	Seq      *Sequence
+	Progress *progress
+	Piece    Piece
+	Usage    engine.Usage // so far; with times only if they are wanted
+	End      *Ending      // of the last event
 
 	frame, content int // bytes counted for the event, and for its piece
 }
 
 // failed reports whether the sequence ended with an error.
-func (e *event) failed() bool { return e.end != nil && e.end.err != nil }
+func (e *Event) failed() bool { return e.End != nil && e.End.err != nil }
 
 // progress is how far a prompt is evaluated, and when that began.
 type progress struct {
@@ -58,29 +58,29 @@ type progress struct {
 	took time.Duration
 }
 
-// An ending is how a sequence ended.
-type ending struct {
+// An Ending is how a sequence ended.
+type Ending struct {
 	err        error
-	stop, word string
+	Stop, Word string
 	truncated  bool // the context is full, or was and has lost older tokens
-	calls      bool // the answer has calls of tools
-	thought    int  // tokens of its reasoning
+	Calls      bool // the answer has calls of tools
+	Thought    int  // tokens of its reasoning
 }
 
-func (s *sequence) Progress(p engine.Progress) {
+func (s *Sequence) Progress(p engine.Progress) {
 	now := time.Now()
 	if s.begun.IsZero() {
 		s.begun = now
 	}
 	s.usage.PromptTokens, s.usage.CachedTokens, s.usage.Slot = p.Total, p.Cached, p.Slot
-	s.put(event{seq: s, progress: &progress{p, now.Sub(s.begun)}, usage: s.usage})
+	s.put(Event{Seq: s, Progress: &progress{p, now.Sub(s.begun)}, Usage: s.usage})
 }
 
 // put leaves an event in the mailbox, unless there is no memory for it. Its tokens are
 // counted already.
-func (s *sequence) put(e event) bool {
-	text, tokens := e.piece.price()
-	if !s.ledger.hold(eventBytes + text) {
+func (s *Sequence) put(e Event) bool {
+	text, tokens := e.Piece.price()
+	if !s.ledger.Hold(eventBytes + text) {
 		return false
 	}
 	e.frame, e.content = eventBytes, text+tokens
@@ -88,7 +88,7 @@ func (s *sequence) put(e event) bool {
 	return true
 }
 
-func (s *sequence) Token(t engine.Token) bool {
+func (s *Sequence) Token(t engine.Token) bool {
 	now := time.Now()
 	if s.first.IsZero() {
 		s.first = now
@@ -97,28 +97,28 @@ func (s *sequence) Token(t engine.Token) bool {
 	s.usage.Decode = now.Sub(s.first)
 	s.usage.Generated++
 	if t.Stop {
-		s.stop = stopEOS
-		if s.promptProbs != nil { // clients that count tokens count this one
-			s.write.waiting = append(s.write.waiting, waiting{t, s.write.written})
+		s.stop = StopEOS
+		if s.PromptProbs != nil { // clients that count tokens count this one
+			s.Write.waiting = append(s.Write.waiting, waiting{t, s.Write.written})
 		}
 		return false
 	}
-	if !s.ledger.hold(tokenPrice(&t)) {
-		s.failed = errAnswers
+	if !s.ledger.Hold(tokenPrice(&t)) {
+		s.failed = ErrAnswers
 		return false
 	}
-	p, word := s.write.write(t)
-	s.hasLine.Store(s.write.line)
-	if !p.empty() && !s.put(event{seq: s, piece: p, usage: s.usage}) {
-		s.failed = errAnswers
+	p, word := s.Write.Write(t)
+	s.hasLine.Store(s.Write.line)
+	if !p.Empty() && !s.put(Event{Seq: s, Piece: p, Usage: s.usage}) {
+		s.failed = ErrAnswers
 		return false
 	}
 	switch {
 	case word != "":
-		s.stop, s.word = stopByWord, word
+		s.stop, s.word = StopByWord, word
 		return false
-	case s.write.stops.Shallow(), s.maxTime > 0 && s.write.line && s.usage.Decode > s.maxTime:
-		s.stop = stopLimit
+	case s.Write.Stops.Shallow(), s.maxTime > 0 && s.Write.line && s.usage.Decode > s.maxTime:
+		s.stop = StopLimit
 		return false
 	}
 	return true
@@ -128,25 +128,25 @@ func (s *sequence) Token(t engine.Token) bool {
 // reason.
 var errNoText = errors.New("the end of the answer could not be made")
 
-func (s *sequence) Done(r engine.Result) {
-	e := event{seq: s, usage: r.Usage, end: &ending{err: cmp.Or(r.Err, errNoText)}}
+func (s *Sequence) Done(r engine.Result) {
+	e := Event{Seq: s, Usage: r.Usage, End: &Ending{err: cmp.Or(r.Err, errNoText)}}
 	defer func() { s.last(e) }() // always: the request waits for it
-	last, word := s.write.end(s.word)
-	s.hasLine.Store(s.write.line)
+	last, word := s.Write.End(s.word)
+	s.hasLine.Store(s.Write.line)
 	if word != s.word {
-		s.stop, s.word = stopByWord, word
+		s.stop, s.word = StopByWord, word
 	}
 	if s.stop == "" {
-		s.stop = stopLimit
+		s.stop = StopLimit
 	}
-	e.piece = last
-	*e.end = ending{err: cmp.Or(r.Err, s.failed), stop: s.stop, word: s.word, truncated: r.Finish == engine.CtxFull || r.Shifts > 0, calls: s.write.calls, thought: s.write.thought}
+	e.Piece = last
+	*e.End = Ending{err: cmp.Or(r.Err, s.failed), Stop: s.stop, Word: s.word, truncated: r.Finish == engine.CtxFull || r.Shifts > 0, Calls: s.Write.calls, Thought: s.Write.thought}
 }
 
 // last leaves the last event in the mailbox, even if there is no memory for it.
-func (s *sequence) last(e event) {
+func (s *Sequence) last(e Event) {
 	if !s.put(e) {
-		_, e.content = e.piece.price()
+		_, e.content = e.Piece.price()
 		s.box.put(e)
 	}
 }
@@ -155,13 +155,13 @@ func (s *sequence) last(e event) {
 type mailbox struct {
 	mu     sync.Mutex
 	closed bool
-	events []event
+	events []Event
 	ready  chan struct{} // signalled when there may be events
 }
 
 func newMailbox() *mailbox { return &mailbox{ready: make(chan struct{}, 1)} }
 
-func (b *mailbox) put(e event) {
+func (b *mailbox) put(e Event) {
 	b.mu.Lock()
 	if !b.closed {
 		b.events = append(b.events, e)
@@ -173,7 +173,7 @@ func (b *mailbox) put(e event) {
 	}
 }
 
-func (b *mailbox) fetch() []event {
+func (b *mailbox) fetch() []Event {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	events := b.events

@@ -1,4 +1,4 @@
-package server
+package answer
 
 import (
 	"slices"
@@ -9,27 +9,27 @@ import (
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
-// A piece is what one or more tokens add to an answer. Tokens come with the text that
+// A Piece is what one or more tokens add to an answer. Tokens come with the text that
 // completes them: those of a partial character, or of a possible stop word, with the
 // piece that resolves it.
-type piece struct {
+type Piece struct {
 	deltas []chat.Delta
-	tokens []engine.Token
+	Tokens []engine.Token
 	said   [][]engine.Token // where they are wanted: the tokens of each delta that is content
 }
 
-func (p *piece) empty() bool { return len(p.deltas) == 0 }
+func (p *Piece) Empty() bool { return len(p.deltas) == 0 }
 
 // saidBy returns the tokens of a delta that is content, where they are wanted.
-func (p *piece) saidBy(i int) []engine.Token {
+func (p *Piece) saidBy(i int) []engine.Token {
 	if i < len(p.said) {
 		return p.said[i]
 	}
 	return nil
 }
 
-// content is what the piece adds to the text of an answer.
-func (p *piece) content() string {
+// Content is what the piece adds to the text of an answer.
+func (p *Piece) Content() string {
 	text := ""
 	for _, d := range p.deltas {
 		text += d.Content
@@ -37,10 +37,10 @@ func (p *piece) content() string {
 	return text
 }
 
-// A writer turns the tokens of a sequence into pieces of its answer.
-type writer struct {
-	text    *tokenizer.Stream
-	stops   *tokenizer.Stops
+// A Writer turns the tokens of a sequence into pieces of its answer.
+type Writer struct {
+	Text    *tokenizer.Stream
+	Stops   *tokenizer.Stops
 	reply   *chat.Reply // of a chat: nil: all text is content
 	whole   *chat.Reply // the same with its reasoning as content, where the content is wanted so
 	calls   bool        // there was a call of a tool
@@ -51,7 +51,7 @@ type writer struct {
 	waiting []waiting   // tokens whose text is not complete
 	sorted  bool        // the tokens of content are wanted apart from those of thoughts and calls
 	unsaid  []spoken    // sorted: tokens of text that is held back, and may be content
-	out     piece       // complete, but not returned yet
+	out     Piece       // complete, but not returned yet
 }
 
 type waiting struct {
@@ -67,13 +67,13 @@ type spoken struct {
 
 // newWriter returns the writer of an answer. For a chat, prompt is the prompt that the
 // model replies to, and nil otherwise.
-func newWriter(o *ask.Options, m *ask.Model, prompt *chat.Prompt) writer {
-	w := writer{stops: tokenizer.NewStops(o.Stop, o.Indent), sorted: o.Sorted}
+func newWriter(o *ask.Options, m *ask.Model, prompt *chat.Prompt) Writer {
+	w := Writer{Stops: tokenizer.NewStops(o.Stop, o.Indent), sorted: o.Sorted}
 	if prompt == nil {
-		w.text = m.Tokenizer.NewStream(o.Form.Lazy.Marks(m)...)
+		w.Text = m.Tokenizer.NewStream(o.Form.Lazy.Marks(m)...)
 		return w
 	}
-	w.text = m.Tokenizer.NewStream(slices.Concat(prompt.Marks(), o.Form.Lazy.Marks(m))...)
+	w.Text = m.Tokenizer.NewStream(slices.Concat(prompt.Marks(), o.Form.Lazy.Marks(m))...)
 	switch w.reply = prompt.Reply(); o.Thinking {
 	case "none":
 		w.reply.KeepReasoning()
@@ -84,41 +84,41 @@ func newWriter(o *ask.Options, m *ask.Model, prompt *chat.Prompt) writer {
 	return w
 }
 
-// write takes a token and returns the piece that it completes, which may be empty, and
+// Write takes a token and returns the piece that it completes, which may be empty, and
 // the stop word, if it completes one: then no more tokens follow.
-func (w *writer) write(t engine.Token) (p piece, word string) {
+func (w *Writer) Write(t engine.Token) (p Piece, word string) {
 	w.waiting = append(w.waiting, waiting{t, w.written})
 	thinks := w.thinks()
-	word = w.add(w.text.Write(t.ID))
+	word = w.add(w.Text.Write(t.ID))
 	if thinks || w.thinks() {
 		w.thought++
 	}
-	if w.out.empty() && word == "" {
-		return piece{}, word
+	if w.out.Empty() && word == "" {
+		return Piece{}, word
 	}
 	return w.take(), word
 }
 
 // thinks reports whether the text ends within the reasoning.
-func (w *writer) thinks() bool { return w.reply != nil && w.reply.Thinking() }
+func (w *Writer) thinks() bool { return w.reply != nil && w.reply.Thinking() }
 
 // add takes text, and returns the stop word that it completes.
-func (w *writer) add(text string) (word string) {
+func (w *Writer) add(text string) (word string) {
 	w.written += len(text)
 	var sure string
-	sure, word = w.stops.Write(text)
+	sure, word = w.Stops.Write(text)
 	w.settle(sure)
 	return word
 }
 
 // settle moves text that cannot be part of a stop word, and its tokens, to the next
 // piece.
-func (w *writer) settle(sure string) {
+func (w *Writer) settle(sure string) {
 	from := w.sure
 	w.sure += len(sure)
 	n := 0
 	for n < len(w.waiting) && w.waiting[n].at < w.sure {
-		w.out.tokens = append(w.out.tokens, w.waiting[n].token)
+		w.out.Tokens = append(w.out.Tokens, w.waiting[n].token)
 		n++
 	}
 	settled := w.waiting[:n]
@@ -143,7 +143,7 @@ func (w *writer) settle(sure string) {
 
 // said returns the tokens of content that is settled now: the last ones that have as much text. Those before them have
 // text that was dropped.
-func (w *writer) said(content string) (tokens []engine.Token) {
+func (w *Writer) said(content string) (tokens []engine.Token) {
 	n, left := len(w.unsaid), len(content)
 	for n > 0 && (left > 0 || w.unsaid[n-1].bytes == 0) {
 		n--
@@ -156,7 +156,7 @@ func (w *writer) said(content string) (tokens []engine.Token) {
 	return tokens
 }
 
-func (w *writer) put(text string) {
+func (w *Writer) put(text string) {
 	if text == "" {
 		return
 	}
@@ -178,7 +178,7 @@ func (w *writer) put(text string) {
 }
 
 // parsed adds deltas of the reply to the next piece.
-func (w *writer) parsed(deltas []chat.Delta) {
+func (w *Writer) parsed(deltas []chat.Delta) {
 	for _, d := range deltas {
 		w.calls = w.calls || d.Call != nil
 		if w.whole == nil || d.Content == "" {
@@ -195,7 +195,7 @@ func (w *writer) parsed(deltas []chat.Delta) {
 }
 
 // all adds the content of all text to the next piece.
-func (w *writer) all(deltas []chat.Delta) {
+func (w *Writer) all(deltas []chat.Delta) {
 	for _, d := range deltas {
 		if d.Content != "" {
 			w.out.deltas = append(w.out.deltas, d)
@@ -203,15 +203,15 @@ func (w *writer) all(deltas []chat.Delta) {
 	}
 }
 
-// end returns the last piece. If no stop word ended the text, held-back text is added,
+// End returns the last piece. If no stop word ended the text, held-back text is added,
 // unless it now completes a stop word; a partial character that a stop word cut off is
 // dropped.
-func (w *writer) end(word string) (piece, string) {
+func (w *Writer) End(word string) (Piece, string) {
 	if word == "" {
-		if word = w.add(w.text.Flush()); word == "" {
-			w.settle(w.stops.Flush())
+		if word = w.add(w.Text.Flush()); word == "" {
+			w.settle(w.Stops.Flush())
 			for _, t := range w.waiting { // they print nothing
-				w.out.tokens = append(w.out.tokens, t.token)
+				w.out.Tokens = append(w.out.Tokens, t.token)
 			}
 		}
 	}
@@ -224,8 +224,8 @@ func (w *writer) end(word string) (piece, string) {
 	return w.take(), word
 }
 
-func (w *writer) take() piece {
+func (w *Writer) take() Piece {
 	p := w.out
-	w.out = piece{}
+	w.out = Piece{}
 	return p
 }

@@ -1,4 +1,4 @@
-package server
+package answer
 
 import (
 	"fmt"
@@ -19,8 +19,8 @@ import (
 // readers exceed the available memory. A stream reserves less at first, since most of
 // it is sent before the rest comes.
 
-// answersPurpose is the name of these reservations in the budget.
-const answersPurpose = "answers"
+// AnswersPurpose is the name of these reservations in the budget.
+const AnswersPurpose = "answers"
 
 // Prices, in bytes. They allow for the garbage collector, which lets garbage grow to
 // the size of the live heap, and for the growth of slices.
@@ -28,7 +28,7 @@ const (
 	slack         = 2
 	requestBytes  = slack * (64 << 10) // encoded but not yet sent
 	sequenceBytes = slack * (4 << 10)  // a sequence that has generated nothing
-	eventBytes    = slack * 2 * int(unsafe.Sizeof(event{}))
+	eventBytes    = slack * 2 * int(unsafe.Sizeof(Event{}))
 	tokenBytes    = slack * 2 * int(unsafe.Sizeof(engine.Token{}))
 	probBytes     = slack * int(unsafe.Sizeof(engine.Token{}.Logprob))
 	probJSONBytes = slack * 256 // of a token while it is encoded
@@ -51,8 +51,8 @@ type ledger struct {
 	held  int // bytes in use
 }
 
-// errAnswers ends an answer that has outgrown the available memory.
-var errAnswers = &reply.Error{
+// ErrAnswers ends an answer that has outgrown the available memory.
+var ErrAnswers = &reply.Error{
 	Status: http.StatusServiceUnavailable, Retry: retryMemory,
 	Message: "the memory for answers is used up: this one is generated faster than it is read, or there are many; ask for fewer answers, tokens or log-probabilities, or try again later",
 }
@@ -75,10 +75,10 @@ func newLedger(m *ask.Model, o *ask.Options, prompts [][]int32, body int) (*ledg
 		m.Spare(smallBytes) // caches may have all the rest, and can do without this
 	}
 	free := m.Memory.Free()
-	all := free + m.Memory.ByPurpose()[answersPurpose]
+	all := free + m.Memory.ByPurpose()[AnswersPurpose]
 	l := &ledger{from: m.Memory, spare: all / 8, open: true, floor: int(need), held: base}
 	var err error
-	if l.taken, err = m.Memory.Reserve(answersPurpose, 0); err == nil && l.resize(l.floor) {
+	if l.taken, err = m.Memory.Reserve(AnswersPurpose, 0); err == nil && l.resize(l.floor) {
 		return l, nil
 	}
 	e := &reply.Error{
@@ -105,9 +105,9 @@ func (l *ledger) resize(n int) bool {
 	return l.taken.Resize(uint64(n)) == nil
 }
 
-// hold adds n bytes to those in use. It returns false, and adds nothing, if there is no
+// Hold adds n bytes to those in use. It returns false, and adds nothing, if there is no
 // memory for them or the ledger is closed.
-func (l *ledger) hold(n int) bool {
+func (l *ledger) Hold(n int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.taken == nil {
@@ -156,15 +156,15 @@ func (l *ledger) close() {
 func tokenPrice(t *engine.Token) int { return tokenBytes + cap(t.Top)*probBytes }
 
 // price is the memory of a piece: its text, and its tokens.
-func (p *piece) price() (text, tokens int) {
+func (p *Piece) price() (text, tokens int) {
 	for _, d := range p.deltas {
 		text += slack * (int(unsafe.Sizeof(d)) + 2*len(d.Content) + 2*len(d.Reasoning))
 		if c := d.Call; c != nil {
 			text += slack * (int(unsafe.Sizeof(*c)) + 2*len(c.ID) + 2*len(c.Name) + 2*len(c.Arguments))
 		}
 	}
-	for i := range p.tokens {
-		tokens += tokenPrice(&p.tokens[i])
+	for i := range p.Tokens {
+		tokens += tokenPrice(&p.Tokens[i])
 	}
 	for _, said := range p.said {
 		tokens += len(said) * tokenBytes

@@ -1,0 +1,164 @@
+// Package answer is what all APIs have in common between a request and its answer.
+//
+// A Request is one, from its arrival to its end: its body, its model, and whose it is. A Prompter, the query of an endpoint
+// that generates, makes an ask.Source of it, which a Generation runs: its sequences turn tokens into pieces of text, keep
+// them in a mailbox within the memory budget, and so never wait for a client. A Format encodes what comes: Blocks tells it
+// where reasoning, text and calls of tools begin and end. What the errors and streams of an API have in common is its
+// Dialect. Requests that generate nothing evaluate texts with Evaluate, or get their vectors with Embed.
+package answer
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"time"
+
+	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/field"
+	"github.com/quern-llm/quern/go/server/reply"
+)
+
+// A Format encodes the answers of an endpoint.
+type Format interface {
+	// whole encodes the answers as one JSON value.
+	Whole(answers []Answer) any
+	// event adds an event of a sequence to a stream. The end of one that failed goes to failed instead.
+	Event(s *reply.Stream, e Event) error
+	// end adds what follows the last event.
+	End(s *reply.Stream) error
+	// failed adds an error and what follows it.
+	Failed(s *reply.Stream, err *reply.Error) error
+}
+
+// A Prompter is the query of an endpoint that generates text.
+type Prompter interface {
+	field.Query
+	Common() *ask.Options
+	// settle resolves fields that depend on each other, on the model or on the
+	// request's header.
+	Settle(m *ask.Model, h http.Header) error
+	// source makes the prompts.
+	Source(ctx context.Context, m *ask.Model) (ask.Source, error)
+	// format returns the encoder of the answers.
+	Format(g *Generation) Format
+}
+
+// Generates returns what serves an endpoint that generates text. The ids of its answers begin
+// with prefix.
+func Generates[Q Prompter](prefix string, defaults func(*ask.Model) Q) func(*Request) error {
+	return func(req *Request) error {
+		q := defaults(req.Model)
+		if err := req.Read(q); err != nil {
+			return err
+		}
+		return req.Generate(q, prefix)
+	}
+}
+
+// Generate answers a query that was read.
+func (req *Request) Generate(q Prompter, prefix string) error {
+	g, err := req.Begin(q, prefix)
+	if err != nil {
+		return err
+	}
+	return req.Finish(q, g)
+}
+
+// Begin starts what a query that was read asks for.
+func (req *Request) Begin(q Prompter, prefix string) (*Generation, error) {
+	m := req.Model
+	defer req.Made()
+	if err := q.Settle(m, req.HTTP.Request.Header); err != nil {
+		return nil, err
+	}
+	from, err := q.Source(req.Context(), m)
+	if err != nil {
+		return nil, err
+	}
+	o := q.Common()
+	if err := o.Form.Settle(m, from, !o.IgnoreEOS, req.Caller.Space); err != nil {
+		return nil, err
+	}
+	return req.start(o, prefix, from)
+}
+
+// Finish answers a request that was started.
+func (req *Request) Finish(q Prompter, g *Generation) error {
+	defer g.Close()
+	defer func() { req.host.Note(req.HTTP, g.note()) }()
+	f := q.Format(g)
+	if g.Opts.Stream {
+		return req.stream(g, f)
+	}
+	answers, err := g.Collect(req.Context())
+	if err != nil {
+		return err
+	}
+	req.Send(f.Whole(answers))
+	return nil
+}
+
+// stream sends what a generation yields as it comes. An error before the first event is
+// returned, since it can have a status of its own; a later one is sent as the last
+// event.
+func (req *Request) stream(g *Generation, f Format) error {
+	dialect, out := req.Route.Speaks(), reply.NewStream(req.HTTP)
+	if dialect.Lines() {
+		out = reply.NewLines(req.HTTP)
+	}
+	quiet := req.Quiet(g.Opts)
+	err := g.Each(req.Context(), quiet, func(events []Event) (sent bool, err error) {
+		if len(events) == 0 {
+			if err := dialect.Ping(out); err != nil {
+				return false, err
+			}
+		}
+		for _, e := range events {
+			if err := Show(f, out, e); err != nil {
+				return false, err
+			}
+			if out.Full() {
+				sent = true
+				if err := out.Flush(); err != nil {
+					return sent, err
+				}
+			}
+		}
+		sent = sent || out.Unsent() // how far a prompt is says nothing to those who did not ask
+		return sent, out.Flush()
+	})
+	switch {
+	case err == nil:
+		err = f.End(out)
+	case errors.Is(err, reply.ErrGone) || !out.Begun():
+		return err
+	default:
+		req.LogHidden(err)
+		e := req.Refusal(err)
+		req.noteError(e)
+		err = f.Failed(out, e)
+	}
+	if err != nil || out.Flush() != nil {
+		return reply.ErrGone
+	}
+	return nil
+}
+
+// Show adds an event to a stream.
+func Show(f Format, s *reply.Stream, e Event) error {
+	if e.failed() {
+		if e.Piece.Empty() {
+			return nil
+		}
+		e.End = nil
+	}
+	return f.Event(s, e)
+}
+
+// Quiet is how long a stream may be silent.
+func (req *Request) Quiet(o *ask.Options) time.Duration {
+	if o.Ping != 0 {
+		return time.Duration(o.Ping) * time.Second
+	}
+	return req.host.Ping
+}

@@ -1,0 +1,248 @@
+package answer
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"sync/atomic"
+	"time"
+
+	"github.com/quern-llm/quern/go/constrain"
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/reply"
+)
+
+// A Generation is a running request: its sequences and their events.
+type Generation struct {
+	Request  *Request
+	ID       string
+	Created  int64
+	Model    *ask.Model
+	Name     string // of the model, or of the adapter that the request named
+	Opts     *ask.Options
+	Prompts  [][]int32 // tokens, one for each group of opts.n sequences
+	Keeps    bool      // a stream whose text is kept until its end
+	Echo     []string  // text to begin the answers to each prompt with
+	Seqs     []*Sequence
+	tickets  []ask.Ticket
+	box      *mailbox
+	Ledger   *ledger
+	registry *Running
+	Enough   atomic.Bool  // the reasoning is to end
+	Used     Used         // by the sequences that have ended
+	tally    tally        // of the same
+	reads    func(Event)  // told how far prompts are
+	First    engine.Usage // of the first sequence, once it has ended
+}
+
+// start reserves memory for a request and submits its sequences: all of them, or none.
+func (req *Request) start(o *ask.Options, prefix string, src ask.Source) (*Generation, error) {
+	m := req.Model
+	if m.VectorsOnly != "" {
+		return nil, reply.Unsupported("%s; use /v1/embeddings or /v1/rerank", m.VectorsOnly)
+	}
+	if n := len(src.Prompts) * o.N; n > ask.MaxSequences {
+		return nil, reply.Invalid("n", "%d answers to each of %d prompts, want %d in all at most", o.N, len(src.Prompts), ask.MaxSequences)
+	}
+	ledger, err := newLedger(m, o, src.Prompts, len(req.Body))
+	if err != nil {
+		return nil, err
+	}
+	adapters, err := m.Applied(req.Adapter, o.LoRA)
+	if err != nil {
+		ledger.close()
+		return nil, err
+	}
+	caller := &req.Caller
+	priority, err := caller.priority(o.Priority)
+	if err != nil {
+		ledger.close()
+		return nil, err
+	}
+	g := &Generation{
+		Request: req, Name: m.Name,
+		ID: prefix + NewID(), Created: time.Now().Unix(), Model: m, Opts: o,
+		Prompts: src.Prompts, Echo: src.Echo, box: newMailbox(), Ledger: ledger,
+	}
+	if a := req.Adapter; a != nil {
+		g.Name = a.Name
+	}
+	budgeted := src.Budget.Of(m, src.Chat)
+	for _, prompt := range src.Prompts {
+		for i := range o.N {
+			seq := &Sequence{
+				Index: len(g.Seqs), box: g.box, ledger: ledger, maxTime: o.MaxTime,
+				Write: newWriter(o, m, src.Chat),
+			}
+			r := o.Request(m, prompt, i)
+			if o.PromptProbs {
+				seq.PromptProbs = newPromptProbs(prompt, o.Probs)
+				r.Reader = seq.PromptProbs.reader()
+			}
+			r.Adapters = adapters
+			if budgeted != nil {
+				budgeted.Now = &g.Enough
+				r.Constraint = constrain.Bound(r.Constraint, *budgeted)
+			}
+			r.Namespace, r.Owner = caller.Space, caller.Owner
+			r.Flow, r.Weight, r.Priority, r.Origin, r.Sink = caller.Flow, caller.Weight, priority, req.Context(), seq
+			ticket, err := m.Engine.Submit(r)
+			if err != nil {
+				g.Cancel()
+				g.Close()
+				return nil, err
+			}
+			g.Seqs = append(g.Seqs, seq)
+			g.tickets = append(g.tickets, ticket)
+		}
+	}
+	g.registry, g.reads = req.host.Running, req.tellProgress(g)
+	g.registry.add(g)
+	req.HTTP.Header("X-Completion-Id", g.ID)
+	return g, nil
+}
+
+// Used counts the tokens of a request. The prompt of several answers counts once.
+type Used struct{ Prompt, Cached, Generated, Thought int }
+
+// add counts a sequence that has ended. first: it is the first answer to its prompt.
+func (u *Used) add(first bool, e engine.Usage, thought int) {
+	if first {
+		u.Prompt += e.PromptTokens
+		u.Cached += e.CachedTokens
+	}
+	u.Generated += e.Generated
+	u.Thought += thought
+}
+
+// NewID returns an unguessable id: knowing it is enough to cancel the request.
+func NewID() string {
+	var b [18]byte
+	rand.Read(b[:])
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+func (g *Generation) Cancel() {
+	for _, t := range g.tickets {
+		t.Cancel()
+	}
+}
+
+// Close releases all that is kept. Later events of sequences that have not ended are
+// dropped.
+func (g *Generation) Close() {
+	g.Ledger.close()
+	g.box.close()
+}
+
+// Each calls f with events as they come, until all sequences have ended, and with none
+// after each period in which f has sent nothing. If ctx ends first, or f fails, the sequences are cancelled.
+func (g *Generation) Each(ctx context.Context, quiet time.Duration, f func([]Event) (sent bool, err error)) error {
+	defer g.registry.remove(g)
+	timer := time.NewTimer(quiet)
+	defer timer.Stop()
+	var silence <-chan time.Time
+	if quiet > 0 {
+		silence = timer.C
+	}
+	for left := len(g.Seqs); left > 0; {
+		var events []Event
+		select {
+		case <-ctx.Done():
+			g.abandon(left)
+			return reply.ErrGone
+		case <-silence:
+		case <-g.box.ready:
+			if events = g.box.fetch(); len(events) == 0 {
+				continue
+			}
+		}
+		sent, gone := f(events)
+		if gone == nil {
+			g.count(events)
+		}
+		var failed error
+		for _, e := range events {
+			if e.Progress != nil {
+				g.reads(e)
+			}
+			if e.End == nil {
+				continue
+			}
+			left--
+			g.ended(e)
+			if failed == nil {
+				failed = e.End.err
+			}
+		}
+		switch {
+		case gone != nil:
+			g.abandon(left)
+			return reply.ErrGone
+		case failed != nil: // an error of one sequence ends all
+			g.Cancel()
+			return failed
+		}
+		if quiet > 0 && (sent || len(events) == 0) {
+			timer.Reset(quiet)
+		}
+	}
+	return nil
+}
+
+// ended counts what a sequence did whose last event this is.
+func (g *Generation) ended(e Event) {
+	g.registry.ended(g, e)
+	g.Used.add(e.Seq.Index%g.Opts.N == 0, e.Usage, e.End.Thought)
+	g.tally.add(e.Usage, e.End)
+	if e.Seq.Index == 0 {
+		g.First = e.Usage
+	}
+}
+
+// count releases the memory of processed events: their pieces are sent, or part of an
+// answer.
+func (g *Generation) count(events []Event) {
+	n := 0
+	for _, e := range events {
+		n += e.frame
+		if g.Opts.Stream && !g.Keeps {
+			n += e.content
+		}
+	}
+	g.Ledger.drop(n)
+}
+
+// An Answer is the complete output of a sequence.
+type Answer struct {
+	Seq    *Sequence
+	cut    Blocks
+	Blocks blockList
+	Tokens []engine.Token
+	Usage  engine.Usage
+	Ending
+}
+
+// Add adds what an event of its sequence has.
+func (a *Answer) Add(e Event) {
+	a.Seq = e.Seq
+	_ = a.cut.Write(nil, &e.Piece, &a.Blocks) // keeping them never fails
+	a.Tokens = append(a.Tokens, e.Piece.Tokens...)
+	a.Usage = e.Usage
+	if e.End != nil {
+		a.Ending = *e.End
+	}
+}
+
+// Collect waits for the sequences to end.
+func (g *Generation) Collect(ctx context.Context) ([]Answer, error) {
+	answers := make([]Answer, len(g.Seqs))
+	err := g.Each(ctx, 0, func(events []Event) (bool, error) {
+		for _, e := range events {
+			answers[e.Seq.Index].Add(e)
+		}
+		return false, nil
+	})
+	return answers, err
+}

@@ -1,0 +1,106 @@
+package answer
+
+import (
+	"maps"
+	"sync"
+
+	"github.com/quern-llm/quern/go/server/ask"
+)
+
+// Running holds the running generations, by id and by the engine's ticket numbers,
+// and the last sequence of each slot.
+type Running struct {
+	Mu   sync.Mutex
+	ByID map[string]*Generation
+	by   map[ticketKey]task
+	last map[slotKey]task
+}
+
+// Ticket numbers and slots are per model.
+type (
+	ticketKey struct {
+		model  *ask.Model
+		ticket uint64
+	}
+	slotKey struct {
+		model *ask.Model
+		slot  int
+	}
+)
+
+// A task is a sequence as /slots shows it.
+type task struct {
+	ticket uint64
+	Owner  string
+	Opts   *ask.Options
+	seq    *Sequence // nil once it has ended
+	Line   bool      // has_new_line, of a sequence that has ended
+}
+
+func NewRunning() *Running {
+	return &Running{ByID: map[string]*Generation{}, by: map[ticketKey]task{}, last: map[slotKey]task{}}
+}
+
+func (r *Running) add(g *Generation) {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	r.ByID[g.ID] = g
+	for i, t := range g.tickets {
+		r.by[ticketKey{g.Model, t.ID()}] = task{ticket: t.ID(), Owner: g.Request.Caller.Owner, Opts: g.Opts, seq: g.Seqs[i]}
+	}
+}
+
+func (r *Running) remove(g *Generation) {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	delete(r.ByID, g.ID)
+	for _, t := range g.tickets {
+		delete(r.by, ticketKey{g.Model, t.ID()})
+	}
+}
+
+// Forget drops what is kept of a model that is unloaded.
+func (r *Running) Forget(m *ask.Model) {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	maps.DeleteFunc(r.last, func(k slotKey, _ task) bool { return k.model == m })
+}
+
+// ended records the last event of a sequence.
+func (r *Running) ended(g *Generation, e Event) {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	ticket := g.tickets[e.Seq.Index].ID()
+	if slot := (slotKey{g.Model, e.Usage.Slot}); slot.slot >= 0 && r.last[slot].ticket < ticket {
+		r.last[slot] = task{ticket: ticket, Owner: g.Request.Caller.Owner, Opts: g.Opts, Line: e.Seq.hasLine.Load()}
+	}
+}
+
+// Generation returns the generation with an id, or nil where none runs that is the caller's to end.
+func (r *Running) Generation(id string, caller *Caller) *Generation {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	if g := r.ByID[id]; g != nil && caller.Owns(g.Request.Caller.Owner) {
+		return g
+	}
+	return nil
+}
+
+// Len returns how many generations run.
+func (r *Running) Len() int {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	return len(r.ByID)
+}
+
+// Task returns the sequence that runs under a ticket number, or ran last in the slot.
+func (r *Running) Task(m *ask.Model, ticket uint64, slot int) (t task, ok bool) {
+	r.Mu.Lock()
+	defer r.Mu.Unlock()
+	if t, ok = r.by[ticketKey{m, ticket}]; ok {
+		t.Line = t.seq.hasLine.Load()
+		return t, true
+	}
+	t = r.last[slotKey{m, slot}]
+	return t, t.Opts != nil && t.ticket == ticket
+}

@@ -1,0 +1,91 @@
+package answer
+
+import (
+	"cmp"
+	"context"
+	"math"
+	"slices"
+
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/field"
+	"github.com/quern-llm/quern/go/server/reply"
+)
+
+func DimensionsField(p *int) field.Field {
+	return field.Setting("dimensions", field.Integer(p, 0, math.MaxInt32), "Keep so many of a vector's first numbers, which then gets its length again; 0 is all. For models that were trained for it (Matryoshka).")
+}
+
+// CheckDimensions refuses more numbers than vectors have.
+func CheckDimensions(m *ask.Model, n int) error {
+	if n > m.Info.NEmbd {
+		return reply.Invalid("dimensions", "%d, want at most %d: vectors of this model have no more", n, m.Info.NEmbd)
+	}
+	return nil
+}
+
+// Finish cuts a vector and gives it its length.
+func Finish(v []float32, dimensions, norm int) []float32 {
+	if dimensions > 0 {
+		v = v[:min(dimensions, len(v))]
+	}
+	engine.Normalize(v, norm)
+	return v
+}
+
+// Inputs are texts to make vectors of.
+type Inputs ask.Prompts
+
+func (p *Inputs) Take(r *field.Reader) error {
+	all, err := ask.ReadPrompts(r, MaxInputs)
+	*p = all
+	return err
+}
+
+func (p *Inputs) Value() any { return nil }
+
+func (p *Inputs) Schema() field.Schema { return (*ask.Prompts)(p).Schema() }
+
+// EmbedInputs makes the vectors of the texts of a field.
+func (req *Request) EmbedInputs(o *Reads, p Inputs, name string) (all []*engine.Embedding, used TokenUsage, release func(), err error) {
+	m := req.Model
+	held := req.TokenStore()
+	defer held.Release()
+	ids, err := p.Encode(req.Context(), m, name, held)
+	if err != nil {
+		return nil, used, nil, err
+	}
+	req.Made()
+	return req.Embed(o, m.Pooling, ids)
+}
+
+// Encode returns the tokens of each text of a field. Lists of ids come first, then the longest
+// texts: where one exceeds the context, few others were encoded for nothing.
+func (p Inputs) Encode(ctx context.Context, m *ask.Model, name string, held *TokenStore) ([][]int32, error) {
+	order := make([]int, len(p))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(a, b int) int {
+		x, y := p[a].Size(), p[b].Size()
+		return cmp.Or(cmp.Compare(y.Ids, x.Ids), cmp.Compare(y.Bytes, x.Bytes))
+	})
+	all := make([][]int32, len(p))
+	for _, i := range order {
+		if ctx.Err() != nil {
+			return nil, reply.ErrGone
+		}
+		if n := p[i].Size().Ids; n > m.Ctx {
+			return nil, WrapAPI(len(p) > 1, i, &engine.TooLongError{Prompt: n, Ctx: m.Ctx})
+		}
+		ids, err := p[i].EncodeAs(m, name)
+		if err == nil {
+			err = held.Add(ids)
+		}
+		if err != nil {
+			return nil, WrapAPI(len(p) > 1, i, err)
+		}
+		all[i] = ids
+	}
+	return all, nil
+}
