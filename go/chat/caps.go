@@ -24,8 +24,8 @@ type Caps struct {
 	EnableThinking    bool `json:"supports_enable_thinking"` // the variable enable_thinking
 }
 
-// Probe conversations are short and few: published templates take 7,000 steps for all of them. One that exceeds these limits is
-// hostile, and is probed no further.
+// Probe conversations are short and few: published templates take 7,000 steps for all of them. One that exceeds these
+// limits is hostile, and is probed no further.
 var probeLimits = jinja.Limits{Steps: 1e6, Bytes: 16 << 20}
 
 // Words that occur in no template.

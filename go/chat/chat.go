@@ -22,8 +22,8 @@ import (
 	"github.com/quern-llm/quern/go/internal/jinja"
 )
 
-// A rendering has least, and more for each byte of the conversation, up to limits, whose steps take about two seconds of a core. Published
-// templates make less than 6 bytes of one.
+// A rendering has least, and more for each byte of the conversation, up to limits, whose steps take about two seconds
+// of a core. Published templates make less than 6 bytes of one.
 var (
 	least  = jinja.Limits{Steps: 2e6, Bytes: 16 << 20}
 	each   = jinja.Limits{Steps: 100, Bytes: 100}

@@ -20,8 +20,8 @@ import (
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
-// FuzzFiles changes the metadata of whole models: vocabulary, chat template, sizes. What comes of them is opened and continues a
-// text, or is refused in a line.
+// FuzzFiles changes the metadata of whole models: vocabulary, chat template, sizes. What comes of them is opened and
+// continues a text, or is refused in a line.
 func FuzzFiles(f *testing.F) {
 	z := newZoo(f)
 	for i := range z.files {

@@ -22,8 +22,9 @@ import (
 	"github.com/quern-llm/quern/go/model/arch"
 )
 
-// FuzzModels changes what small models of every architecture say of themselves: counts, lengths, types, names, shapes. What comes
-// of it is read, surveyed, loaded and run, or refused in a line, without memory for counts that nothing stands behind.
+// FuzzModels changes what small models of every architecture say of themselves: counts, lengths, types, names,
+// shapes. What comes of it is read, surveyed, loaded and run, or refused in a line, without memory for counts that
+// nothing stands behind.
 func FuzzModels(f *testing.F) {
 	z := newZoo(f)
 	for i := range z.models {

@@ -189,7 +189,8 @@ func (s *Set[M]) guard(e *entry[M], f func() error) error {
 	return Guard(e.spec.Names[0], s.c.OnPanic, f)
 }
 
-// Guard calls what reads or runs the file of a model. A panic is returned as a *PanicError, of which told is told unless it is nil.
+// Guard calls what reads or runs the file of a model. A panic is returned as a *PanicError, of which told is told
+// unless it is nil.
 func Guard(name string, told func(*PanicError), f func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

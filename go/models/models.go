@@ -87,8 +87,8 @@ func (e *LoadError) Error() string {
 }
 func (e *LoadError) Unwrap() error { return e.Err }
 
-// A PanicError is a panic in what reads or runs the file of a model: a bug that the file found. It is the error of that model, and
-// others go on.
+// A PanicError is a panic in what reads or runs the file of a model: a bug that the file found. It is the error of
+// that model, and others go on.
 type PanicError struct {
 	Name  string
 	Value any

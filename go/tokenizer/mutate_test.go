@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// FuzzVocabularies changes small vocabularies of every kind: lengths of lists, types, missing keys, ids out of range. What comes of
-// it encodes and spells, or is refused in a line.
+// FuzzVocabularies changes small vocabularies of every kind: lengths of lists, types, missing keys, ids out of range.
+// What comes of it encodes and spells, or is refused in a line.
 func FuzzVocabularies(f *testing.F) {
 	zoo := newZoo()
 	for i := range zoo {

@@ -216,8 +216,8 @@ func TestChangedModelsAreRefused(t *testing.T) {
 	refuse(t, paths...)
 }
 
-// refuse has the commands that read models try files that are none: those that run one refuse it, the others may find something
-// to say of it. Two run at a time.
+// refuse has the commands that read models try files that are none: those that run one refuse it, the others may find
+// something to say of it. Two run at a time.
 func refuse(t *testing.T, files ...string) {
 	t.Helper()
 	var wait sync.WaitGroup

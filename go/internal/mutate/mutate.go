@@ -1,5 +1,5 @@
-// Package mutate changes what files say of themselves, for tests of what reads them: by a script of bytes, which a fuzzer
-// chooses, so that a change is always the same.
+// Package mutate changes what files say of themselves, for tests of what reads them: by a script of bytes, which a
+// fuzzer chooses, so that a change is always the same.
 package mutate
 
 import (
@@ -33,7 +33,8 @@ var values = []any{
 // Any returns a value of any type that metadata may have, near to limits more often than not.
 func (d *Dice) Any() any { return values[d.Below(len(values))] }
 
-// Nudge returns a value of the same type that differs a little: a number is larger or smaller, a list longer or shorter.
+// Nudge returns a value of the same type that differs a little: a number is larger or smaller, a list longer or
+// shorter.
 func (d *Dice) Nudge(v any) any {
 	switch v := v.(type) {
 	case uint32:

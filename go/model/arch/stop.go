@@ -1,7 +1,7 @@
 package arch
 
-// A stop is a panic with the first error of a file. It ends the reading of its keys, or the building of its program, so that
-// architectures read as lists of steps, each of which may rely on those before it.
+// A stop is a panic with the first error of a file. It ends the reading of its keys, or the building of its program,
+// so that architectures read as lists of steps, each of which may rely on those before it.
 type stop struct{ err error }
 
 // stopped is deferred. It returns the error of a stop, and lets other panics be: they are bugs.
