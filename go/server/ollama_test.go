@@ -204,7 +204,8 @@ func TestOllamaRefuses(t *testing.T) {
 		{"/api/embeddings", `{}`, 400, "prompt: missing"},
 		{"/api/show", `{"model":"other"}`, 404, `model 'other' not found, want one of demo`},
 		{"/api/pull", `{"model":"other"}`, 501, "downloads no models"},
-		{"/api/push", `{"model":"other"}`, 404, "/api/push"},
+		{"/api/push", `{"model":"other"}`, 501, "not uploaded"},
+		{"/api/create", `{"model":"mario","from":"demo","system":"You are Mario.","parameters":{"temperature":1}}`, 501, "send system or messages, and options, with each request"},
 	} {
 		status, body, _ := s.do("POST", tt.path, tt.body)
 		var e struct{ Error string }

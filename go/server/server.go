@@ -203,7 +203,7 @@ func noRoute(c *gin.Context) *answer.Route {
 
 // Missing returns a handler for features that are disabled by configuration.
 func (s *Server) Missing(message string) gin.HandlerFunc {
-	return func(c *gin.Context) { s.request(c, &answer.Route{}).Fail(reply.Unsupported("%s", message)) }
+	return func(c *gin.Context) { s.request(c, noRoute(c)).Fail(reply.Unsupported("%s", message)) }
 }
 
 // request returns the request of an HTTP request to a route, and whose it is.
