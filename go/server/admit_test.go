@@ -1,6 +1,7 @@
 package server
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"net/http/httptest"
@@ -111,6 +112,30 @@ func TestRealChunkedBody(t *testing.T) {
 		w := httptest.NewRecorder()
 		if s.server.Handler().ServeHTTP(w, r); r.ContentLength >= 0 || w.Code != 200 {
 			t.Errorf("%d bytes: length %d, status %d, %.200s", n, r.ContentLength, w.Code, w.Body)
+		}
+	}
+}
+
+// What a request recalls from the store counts as what it brings.
+func TestRealRecalledPrompts(t *testing.T) {
+	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
+	text := strings.Repeat("Once upon a time ", 100)
+	first := post[struct{ ID string }](s, "/v1/responses", `{"max_output_tokens":1,"input":"`+text+`"}`).ID
+	var given struct{ Data []struct{ ID string } }
+	_, b, _ := s.do("GET", "/v1/responses/"+first+"/input_items", "")
+	if err := json.Unmarshal(b, &given); err != nil || len(given.Data) == 0 {
+		t.Fatalf("%v: %s", err, b)
+	}
+	const times = 5000 // of 1.7 kB
+	one := `{"type":"item_reference","id":"` + given.Data[0].ID + `"}`
+	body := `{"input":[` + one + strings.Repeat(","+one, times-1) + `]}`
+	s.server.c.Device.Budget().SetLimit(64<<20, "test")
+	for _, path := range []string{"/v1/responses", "/v1/responses/input_tokens"} {
+		if status, b, _ := s.do("POST", path, body); status != http.StatusRequestEntityTooLarge {
+			t.Errorf("%s: status %d, %.200s", path, status, b)
+		}
+		if status, b, _ := s.do("POST", path, `{"previous_response_id":"`+first+`","input":"Hi"}`); status != http.StatusOK {
+			t.Errorf("%s: status %d, %.200s", path, status, b)
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/history"
@@ -245,6 +246,27 @@ func (q *responsesQuery) Source(ctx context.Context, m *ask.Model) (ask.Source, 
 		q.Choice.Names[i] = q.offered.full(name)
 	}
 	return q.Conversation.Source(ctx, m)
+}
+
+// recall admits what the prompt has from the store, beside the body: a short request may have a long conversation. What
+// the store does not have is an error of Source.
+func (q *responsesQuery) recall(req *answer.Request) error {
+	n := 0
+	if previous, err := q.stored.Get(keptResponse, q.owner, q.previousID); err == nil {
+		for _, v := range previous.Conversation() {
+			n += len(v.Raw)
+		}
+	}
+	for _, it := range q.given {
+		if it.Type == "item_reference" {
+			v, _ := q.stored.Item(q.owner, it.ID)
+			n += len(v)
+		}
+	}
+	if n == 0 {
+		return nil
+	}
+	return req.Admit(len(req.Body) + n)
 }
 
 // refer replaces a reference by the item that it is to.

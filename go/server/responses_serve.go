@@ -24,6 +24,9 @@ func (s *Server) createResponse(req *answer.Request) error {
 	if err := req.Read(q); err != nil {
 		return err
 	}
+	if err := q.recall(req); err != nil {
+		return err
+	}
 	g, err := req.Begin(q, "resp_")
 	if err != nil {
 		return err
@@ -190,6 +193,9 @@ func (s *Server) countResponse(req *answer.Request) error {
 	q := s.newResponsesCountQuery(m)
 	q.owner = req.Caller.Owner
 	if err := req.Read(q); err != nil {
+		return err
+	}
+	if err := q.recall(req); err != nil {
 		return err
 	}
 	q.Conversation.Counted = true
