@@ -105,7 +105,7 @@ func (s *Server) callTool(req *answer.Request) error {
 	if s.c.Tools == nil {
 		return errNoTools
 	}
-	if err := http.NewCrossOriginProtection().Check(req.HTTP.Request); err != nil {
+	if req.OfOtherSite() {
 		return &reply.Error{Status: http.StatusForbidden, Message: "a page of another origin may not call tools, only the server's own page and programs may"}
 	}
 	if kind, _, err := mime.ParseMediaType(req.HTTP.GetHeader("Content-Type")); err != nil || kind != "application/json" {

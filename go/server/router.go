@@ -177,6 +177,9 @@ func (s *Server) rescan(req *answer.Request) error {
 	if !req.Caller.Admin {
 		return answer.ErrUser
 	}
+	if req.OfOtherSite() { // the one GET that changes something
+		return &reply.Error{Status: http.StatusForbidden, Message: "reload: a page of another origin may not have the models read again"}
+	}
 	if err := s.c.Rescan(); err != nil {
 		return reply.Bad("%v", err) // what the folder or the file of models says is at fault
 	}

@@ -434,3 +434,56 @@ func TestReadingLoadsNothing(t *testing.T) {
 		}
 	}
 }
+
+// No GET changes anything, so that no page of another site does by an image: models are neither loaded nor unloaded, and
+// their list is read again for the server's own pages and for programs only.
+func TestGetsChangeNothing(t *testing.T) {
+	scans := 0
+	s, b := newRouter(t, func(c *Config) {
+		c.Rescan = func() error { scans++; return nil }
+	})
+	close(b)
+	post[textAnswer](s, "/v1/completions", `{"prompt":"x","model":"b"}`)
+	n := 0
+	for _, r := range s.server.routes {
+		if r.Method != http.MethodGet || r.Within {
+			continue
+		}
+		for _, path := range r.Paths {
+			for _, method := range []string{"GET", "HEAD"} {
+				n++
+				at := strings.NewReplacer(":id", "a", "*id", "a").Replace(path) + "?model=a&autoload=true&fail_on_no_slot=1"
+				s.do(method, at, "")
+				a, _ := s.server.models.Status("a")
+				b, _ := s.server.models.Status("b")
+				if a.State != models.Unloaded || b.State != models.Loaded {
+					t.Fatalf("%s %s: a is %v, b %v", method, at, a.State, b.State)
+				}
+			}
+		}
+	}
+	if n < 40 {
+		t.Errorf("only %d", n)
+	}
+	for _, c := range []struct {
+		name, value string
+		want, scans int
+	}{
+		{"Sec-Fetch-Site", "cross-site", 403, 0}, {"Sec-Fetch-Site", "same-site", 403, 0}, {"Origin", "https://evil.example", 403, 0},
+		{"Sec-Fetch-Site", "same-origin", 200, 1}, {"Sec-Fetch-Site", "none", 200, 2}, {"X-Nothing", "x", 200, 3},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), "GET", s.url+"/models?reload=1", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set(c.name, c.value)
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != c.want || scans != c.scans {
+			t.Errorf("%s: %s: %d, and %d scans, want %d and %d", c.name, c.value, resp.StatusCode, scans, c.want, c.scans)
+		}
+	}
+}

@@ -118,5 +118,12 @@ func (req *Request) On(name string) (bool, error) {
 	return on != nil && *on, err
 }
 
+// OfOtherSite reports whether a browser sends the request for a page of another origin, whatever its method.
+func (r *Request) OfOtherSite() bool {
+	asked := *r.HTTP.Request
+	asked.Method = http.MethodPost // others are taken to change nothing
+	return http.NewCrossOriginProtection().Check(&asked) != nil
+}
+
 // Send answers with a value as JSON.
 func (req *Request) Send(v any) { reply.JSON(req.HTTP, 200, v) }
