@@ -8,6 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
 
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
@@ -15,15 +18,19 @@ import (
 
 // A slot file is a text and the state that a sequence keeps of it, as laid out in memory:
 //
-//	"quernKV2"          8 bytes
+//	"quernKV4"          8 bytes
 //	fingerprint         32 bytes: hash of everything in the model that determines the state of a text
-//	adapters            in files that begin with "quernKV3": uint32, then as many bytes, that name them and their scales
+//	adapters            in files that begin with "quernKV5": uint32, then as many bytes, that name them and their scales
 //	tokens              uint32, then that many int32
 //	units               of each group of the model's state in turn: the blocks that the
 //	                    next token sees, in the order of position, or the state
+//	checksum            uint64: xxHash64 of all bytes before it
 //
 // Numbers are little-endian. The file reveals the text: its tokens are in the clear.
-const slotMagic, slotMagicAdapted = "quernKV2", "quernKV3"
+const slotMagic, slotMagicAdapted = "quernKV4", "quernKV5"
+
+// slotMagicOld are those of older files, which had no checksum.
+var slotMagicOld = []string{"quernKV1", "quernKV2", "quernKV3"}
 
 // maxSpace is the maximum length of the adapters' names in a slot file.
 const maxSpace = 128 * kernel.MaxAdapters
@@ -81,14 +88,21 @@ func (l *Loop) SaveSlot(slot int, namespace string, w io.Writer) (SlotFile, erro
 	binary.Write(&head, binary.LittleEndian, uint32(len(ids)))
 	binary.Write(&head, binary.LittleEndian, ids)
 	f := SlotFile{Tokens: len(ids), Bytes: int64(head.Len())}
-	if _, err := w.Write(head.Bytes()); err != nil {
+	sum := xxhash.New()
+	both := io.MultiWriter(w, sum)
+	if _, err := both.Write(head.Bytes()); err != nil {
 		return f, err
 	}
 	err = table.Parts(func(part []byte) error {
-		n, err := w.Write(part)
+		n, err := both.Write(part)
 		f.Bytes += int64(n)
 		return err
 	})
+	if err == nil {
+		var n int
+		n, err = w.Write(binary.LittleEndian.AppendUint64(nil, sum.Sum64()))
+		f.Bytes += int64(n)
+	}
 	if errors.Is(err, kvcache.ErrAged) {
 		err = fmt.Errorf("slot %d: %w: %w", slot, ErrSlotEmpty, err)
 	}
@@ -114,15 +128,17 @@ func (l *Loop) RestoreSlot(slot int, namespace string, r io.Reader) (SlotFile, e
 	if err != nil {
 		return SlotFile{}, err
 	}
-	in := bufio.NewReaderSize(r, 1<<16)
+	sum := xxhash.New()
+	file := bufio.NewReaderSize(r, 1<<16)
+	in := io.TeeReader(file, sum)
 	head := make([]byte, len(slotMagic)+sha256.Size)
 	if _, err := io.ReadFull(in, head); err != nil {
 		return SlotFile{}, errSlotShort
 	}
-	if old := "quernKV1"; string(head[:len(old)]) == old {
-		return SlotFile{}, fmt.Errorf("%w: it is of an older version, which did not note all of the model; save the slot again", ErrSlotFile)
-	}
 	magic := string(head[:len(slotMagic)])
+	if slices.Contains(slotMagicOld, magic) {
+		return SlotFile{}, fmt.Errorf("%w: it is of an older version, which had no checksum; save the slot again", ErrSlotFile)
+	}
 	if magic != slotMagic && magic != slotMagicAdapted {
 		return SlotFile{}, fmt.Errorf("%w: it does not begin with %q", ErrSlotFile, slotMagic)
 	}
@@ -153,7 +169,7 @@ func (l *Loop) RestoreSlot(slot int, namespace string, r io.Reader) (SlotFile, e
 	}
 	ids := make([]int32, n)
 	if err := binary.Read(in, binary.LittleEndian, ids); err != nil {
-		return SlotFile{}, fmt.Errorf("%w: it is cut short", ErrSlotFile)
+		return SlotFile{}, errSlotShort
 	}
 	if err := known(ids, l.e.model.Config.NVocab); err != nil {
 		return SlotFile{}, fmt.Errorf("%w: %v", ErrSlotFile, err)
@@ -169,10 +185,14 @@ func (l *Loop) RestoreSlot(slot int, namespace string, r io.Reader) (SlotFile, e
 		n, err := io.ReadFull(in, part)
 		f.Bytes += int64(n)
 		if err != nil {
-			return fmt.Errorf("%w: it is cut short", ErrSlotFile)
+			return errSlotShort
 		}
 		return nil
 	})
+	if err == nil {
+		err = checkSlotEnd(file, sum.Sum64())
+		f.Bytes += 8
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err == nil {
@@ -183,6 +203,21 @@ func (l *Loop) RestoreSlot(slot int, namespace string, r io.Reader) (SlotFile, e
 	table.Free()
 	l.nudge() // a request may be waiting for the blocks
 	return f, err
+}
+
+// checkSlotEnd reads the checksum at the end of a slot file.
+func checkSlotEnd(r io.Reader, sum uint64) error {
+	var end [8]byte
+	if _, err := io.ReadFull(r, end[:]); err != nil {
+		return errSlotShort
+	}
+	if n, _ := r.Read(make([]byte, 1)); n > 0 {
+		return fmt.Errorf("%w: something follows its end", ErrSlotFile)
+	}
+	if binary.LittleEndian.Uint64(end[:]) != sum {
+		return fmt.Errorf("%w: its checksum is not that of its content: it was damaged", ErrSlotFile)
+	}
+	return nil
 }
 
 // EraseSlot removes the last text of a slot from the prefix cache, if it belongs to this namespace, except

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -53,6 +54,18 @@ func TestSlots(t *testing.T) {
 		if _, err := l.RestoreSlot(0, "", bytes.NewReader(bad.b)); !errors.Is(err, ErrSlotFile) {
 			t.Errorf("%s: %v", bad.name, err)
 		}
+	}
+	// Not a bit of it may be another, and nothing may follow.
+	rng := rand.New(rand.NewPCG(7, 7))
+	for range 1200 {
+		damaged := slices.Clone(image)
+		damaged[rng.IntN(len(damaged))] ^= 1 << rng.IntN(8)
+		if _, err := l.RestoreSlot(0, "", bytes.NewReader(damaged)); !errors.Is(err, ErrSlotFile) {
+			t.Fatalf("damaged: %v", err)
+		}
+	}
+	if _, err := l.RestoreSlot(0, "", bytes.NewReader(slices.Concat(image, []byte{0}))); !errors.Is(err, ErrSlotFile) {
+		t.Errorf("with a byte more: %v", err)
 	}
 	checkBlocks(t, l)
 	if got, err := l.RestoreSlot(0, "", bytes.NewReader(image)); err != nil || got != saved {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"errors"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -10,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/tokenizer"
@@ -246,6 +249,16 @@ func TestSlots(t *testing.T) {
 	}
 	if b, err := os.ReadFile(filepath.Join(dir, "a.bin")); err != nil || string(b) != "slot\n" {
 		t.Errorf("the file has %q, %v", b, err)
+	}
+	if info, err := os.Stat(filepath.Join(dir, "a.bin")); err != nil || info.Mode() != 0o600 {
+		t.Errorf("the file can be read by others: %v, %v", info.Mode(), err)
+	}
+	// What is no file is not opened, least of all a pipe, which would wait.
+	if err := errors.Join(unix.Mkfifo(filepath.Join(dir, "pipe"), 0o600), os.Mkdir(filepath.Join(dir, "folder"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"pipe", "folder"} {
+		s.refused("/slots/0?action=restore", `{"filename":"`+name+`"}`, 400, "filename")
 	}
 	if r := post[map[string]any](s, "/slots/1?action=restore", `{"filename":"a.bin"}`); r["n_restored"] != 3.0 || r["id_slot"] != 1.0 {
 		t.Errorf("got %v", r)

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
@@ -161,7 +163,8 @@ func slotError(err error) error {
 // saveSlot writes a file of a slot's text, if it is of a namespace. It does so atomically: the file is complete or absent.
 func saveSlot(dir *os.Root, name string, id int, space string, e ask.Engine) (engine.SlotFile, error) {
 	part := "." + answer.NewID() // not a name that checkFilename accepts
-	f, err := dir.Create(part)
+	// The file tells the text.
+	f, err := dir.OpenFile(part, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
 		return engine.SlotFile{}, err
 	}
@@ -178,7 +181,7 @@ func saveSlot(dir *os.Root, name string, id int, space string, e ask.Engine) (en
 
 // restoreSlot restores a slot from a file, for requests of a namespace.
 func restoreSlot(dir *os.Root, name string, id int, space string, e ask.Engine) (engine.SlotFile, error) {
-	f, err := dir.Open(name)
+	f, err := dir.OpenFile(name, os.O_RDONLY|unix.O_NONBLOCK, 0) // a pipe would wait for a writer
 	if errors.Is(err, fs.ErrNotExist) {
 		return engine.SlotFile{}, reply.Invalid("filename", "there is no %s", field.Quote(name))
 	}
@@ -186,6 +189,9 @@ func restoreSlot(dir *os.Root, name string, id int, space string, e ask.Engine) 
 		return engine.SlotFile{}, err
 	}
 	defer f.Close()
+	if info, err := f.Stat(); err != nil || !info.Mode().IsRegular() {
+		return engine.SlotFile{}, reply.Invalid("filename", "%s is no file", field.Quote(name))
+	}
 	return e.RestoreSlot(id, space, f)
 }
 
