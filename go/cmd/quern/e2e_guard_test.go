@@ -167,6 +167,56 @@ func TestServeRebinding(t *testing.T) {
 	}
 }
 
+// Without a key, a server that a network reaches is known by addresses, private names and those that it is given: any other name
+// may be a page's own that was made to point here. With a key, pages have to know it.
+func TestServeRebindingOfNetworks(t *testing.T) {
+	open := func(args ...string) string {
+		s := serve(t, demo.Name, append([]string{"--host", "0.0.0.0", "--port", "0"}, args...)...)
+		if !s.logged(`"ready"`) {
+			t.Fatal("it is not ready")
+		}
+		return "127.0.0.1:" + regexp.MustCompile(`(?:0\.0\.0\.0|\[::\]):(\d+)`).FindStringSubmatch(s.log.String())[1]
+	}
+	address := open("--allowed-hosts", "llm.example")
+	for name, want := range map[string]int{address: 200, "10.1.2.3": 200, "quern:8080": 200, "box.local": 200, "llm.example": 200, "evil.example": 403} {
+		if r, body := exchange(t, address, "GET", "/props", "", "Host: "+name); r.StatusCode != want {
+			t.Errorf("%s: %d %.200s", name, r.StatusCode, body)
+		}
+	}
+	address = open("--api-key", "a-secret-key")
+	if r, body := exchange(t, address, "GET", "/props", "", "Host: evil.example", "X-Api-Key: a-secret-key"); r.StatusCode != 200 {
+		t.Errorf("with a key: %d %.200s", r.StatusCode, body)
+	}
+}
+
+// Answers are what they say, and are not kept; no client says where the router redirects to.
+func TestServeHeaders(t *testing.T) {
+	_, address := loopback(t)
+	for _, path := range []string{"/props", "/v1/models", "/nowhere", "/metrics", "/health"} {
+		r, _ := exchange(t, address, "GET", path, "")
+		if r.Header.Get("X-Content-Type-Options") != "nosniff" || r.Header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s: %v", path, r.Header)
+		}
+	}
+	if r, body := exchange(t, address, "POST", "/completion", `{"prompt":"a","n_predict":1,"stream":true}`); r.Header.Get("Cache-Control") != "no-store" || r.StatusCode != 200 {
+		t.Errorf("a stream: %v %s", r.Header, body)
+	}
+	client := http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	req, err := http.NewRequest("GET", "http://"+address+"/props/", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("X-Forwarded-Prefix", "/evil.example")
+	r, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Body.Close()
+	if to := r.Header.Get("Location"); r.StatusCode != 301 || to != "/props" {
+		t.Errorf("redirected by %d to %q", r.StatusCode, to)
+	}
+}
+
 // What a browser asks before it sends a page's request is answered for every
 // path, without a key; the request itself needs one.
 func TestServePreflight(t *testing.T) {

@@ -248,7 +248,7 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	h := host.New(handler, f.prefix, time.Duration(f.timeout)*time.Second, log.New(logs.With().Str("from", "net/http").Logger(), "", 0))
+	h := host.New(guard.Unprefixed(handler), f.prefix, time.Duration(f.timeout)*time.Second, log.New(logs.With().Str("from", "net/http").Logger(), "", 0))
 	h.Alive = func() error { return alive(device) }
 	served := make(chan error, 1)
 	go func() { served <- h.Serve(listeners) }()
@@ -387,9 +387,10 @@ func (f *serveFlags) handler(api *server.Server, maxBody int64, origins *guard.O
 		public[i] = f.prefix + path
 	}
 	e.Use(guard.Identify(), metrics.Requests(logs), guard.Recover(logs),
-		guard.Hosts(slices.Concat(f.allowedHosts, f.hosts), host.Loopback), guard.CrossOrigin(origins))
+		guard.Hosts(slices.Concat(f.allowedHosts, f.hosts), host.Loopback, func(r *http.Request) bool { return keys.Len() == 0 && host.Network(r) }),
+		guard.CrossOrigin(origins))
 	e.Use(static...)
-	e.Use(guard.Auth(keys, public), guard.Body(maxBody, map[string]int64{f.prefix + "/v1/files": batch.MaxFile + 1<<20}),
+	e.Use(guard.Headers(), guard.Auth(keys, public), guard.Body(maxBody, map[string]int64{f.prefix + "/v1/files": batch.MaxFile + 1<<20}),
 		otelgin.Middleware("", otelgin.WithTracerProvider(tracing.Provider), otelgin.WithPropagators(tracing.Propagator)), telemetry.Operations())
 	routes := e.Group(f.prefix)
 	api.Register(routes)

@@ -123,7 +123,7 @@ func (f *serveFlags) define(fs *pflag.FlagSet) {
 	fs.StringVar(&f.apiKeyFile, "api-key-file", "", "`FILE` with such keys, one per line, each with a weight, a role (admin or user) and a highest priority if need be")
 	fs.BoolVar(&f.requireKey, "require-key", false, "refuse to start without a key if the address is reachable from other machines")
 	fs.StringSliceVar(&f.origins, "cors-origins", []string{"localhost"}, "`ORIGINS` whose pages may use the API, such as https://example.com; localhost is all of this machine, * is all")
-	fs.StringSliceVar(&f.allowedHosts, "allowed-hosts", nil, "`NAMES` of this server besides localhost, when it listens on the loopback address; * is all")
+	fs.StringSliceVar(&f.allowedHosts, "allowed-hosts", nil, "`NAMES` of this server besides localhost, when it listens on the loopback address, and besides addresses and private names when it has no API key; * is all")
 	fs.StringVar(&f.certFile, "ssl-cert-file", "", "`FILE` with the TLS certificate")
 	fs.StringVar(&f.keyFile, "ssl-key-file", "", "`FILE` with its key")
 	switchVar(fs, &f.metrics, "metrics", true, "enable GET /metrics")

@@ -257,20 +257,22 @@ func TestCrossOrigin(t *testing.T) {
 }
 
 func TestHosts(t *testing.T) {
-	for _, guarded := range []bool{true, false} {
-		check := Hosts([]string{"known.example", " Upper.example ", "::5"}, func(*http.Request) bool { return guarded })
+	for _, at := range []string{"local", "open", "keyed"} {
+		check := Hosts([]string{"known.example", " Upper.example ", "::5"}, func(*http.Request) bool { return at == "local" }, func(*http.Request) bool { return at == "open" })
+		private := map[string]bool{"[::2]": true, "10.0.0.1:80": true, "quern:8080": true, "quern.default.svc": true, "box.local": true, "a.b.internal": true}
 		for host, want := range map[string]bool{
 			"localhost": true, "localhost:1": true, "a.localhost.": true, "127.3.2.1:80": true, "[::1]": true, "[::1]:8": true, "": true,
 			"known.example:8": true, "KNOWN.example": true, "upper.example": true, "[::5]:1": true,
-			"unknown.example": false, "[::2]": false, "10.0.0.1:80": false, "localhost.example": false, "a:b:c": false,
+			"unknown.example": false, "[::2]": false, "10.0.0.1:80": false, "localhost.example": false, "10.0.0.1.example": false, "a:b:c": false,
+			"quern:8080": false, "quern.default.svc": false, "box.local": false, "a.b.internal": false, "local.example": false, "internal.example:80": false,
 		} {
 			w := httptest.NewRecorder()
 			c, _ := gin.CreateTestContext(w)
 			c.Request = httptest.NewRequest("GET", "/x", nil)
 			c.Request.Host = host
 			check(c)
-			if passed := !c.IsAborted(); passed != (want || !guarded) {
-				t.Errorf("%q, guarded %v: %v", host, guarded, passed)
+			if passed := !c.IsAborted(); passed != (want || at == "keyed" || at == "open" && private[host]) {
+				t.Errorf("%q, %s: %v", host, at, passed)
 			}
 		}
 	}

@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
+	"slices"
 	"strings"
 
 	"github.com/gin-gonic/gin"
@@ -105,21 +107,54 @@ func CrossOrigin(o *Origins) gin.HandlerFunc {
 	}
 }
 
-// Hosts refuses requests whose Host is neither this machine's own name nor among names,
-// where guarded says so. This stops DNS rebinding: a hostile name that resolves to this
-// machine would be same-origin. "*" in names allows all.
-func Hosts(names []string, guarded func(*http.Request) bool) gin.HandlerFunc {
+// Hosts refuses requests whose Host is not among names, "*" for all. This stops DNS rebinding: a hostile name that
+// resolves to the server would be same-origin. Where only this machine reaches the server, as local says, its own names
+// are known too; where a network does and there is no key, as open says, those that no stranger can have: addresses, and
+// names outside of public DNS. Other requests pass.
+func Hosts(names []string, local, open func(*http.Request) bool) gin.HandlerFunc {
 	known := map[string]bool{}
+	if own, err := os.Hostname(); err == nil {
+		known[hostname(own)] = true
+	}
 	for _, name := range names {
 		known[hostname(strings.TrimSpace(name))] = true
 	}
 	return func(c *gin.Context) {
 		name := hostname(c.Request.Host)
-		if name == "" || known["*"] || known[name] || localName(name) || !guarded(c.Request) {
+		if name == "" || known["*"] || known[name] || localName(name) {
+			return
+		}
+		if !local(c.Request) && (!open(c.Request) || privateName(name)) {
 			return
 		}
 		refuse(c, http.StatusForbidden, "permission_error", fmt.Sprintf("this server is not known as %.100q; the server's flag --allowed-hosts takes further names", name))
 	}
+}
+
+// privateSuffixes end names that public DNS does not have.
+var privateSuffixes = []string{".local", ".internal", ".lan", ".localdomain", ".home.arpa", ".svc"}
+
+// privateName tells whether a host name is an address, or one that no stranger can have: of one label, as of a container or of a
+// machine in the same network, or with a suffix that is for private use.
+func privateName(name string) bool {
+	return net.ParseIP(name) != nil || !strings.ContainsAny(name, ".:") ||
+		slices.ContainsFunc(privateSuffixes, func(suffix string) bool { return strings.HasSuffix(name, suffix) })
+}
+
+// Headers sets what all answers have: browsers take them for nothing else than they say, and nobody keeps them.
+func Headers() gin.HandlerFunc {
+	return func(c *gin.Context) {
+		c.Header("X-Content-Type-Options", "nosniff")
+		c.Header("Cache-Control", "no-store")
+	}
+}
+
+// Unprefixed removes a header by which a client could say where the router redirects to.
+func Unprefixed(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Header.Del("X-Forwarded-Prefix")
+		next.ServeHTTP(w, r)
+	})
 }
 
 // hostname is the name in a Host header, in lower case and without the port.

@@ -124,23 +124,35 @@ func Local(hosts []string) bool {
 	return true
 }
 
-// listensAlone is the context key for whether the listener is on a TCP loopback
-// address.
-type listensAlone struct{}
+// A reach is from where a listener can be reached.
+type reach int
 
-// baseContext is the context of a listener's requests. Sockets do not count: pages
-// cannot reach them.
+const (
+	bySocket  reach = iota // by programs that may open it; pages cannot
+	byMachine              // at a loopback address
+	byNetwork
+)
+
+// reachKey is the context key of a reach.
+type reachKey struct{}
+
+// baseContext is the context of a listener's requests.
 func baseContext(l net.Listener) context.Context {
-	addr, ok := l.Addr().(*net.TCPAddr)
-	return context.WithValue(context.Background(), listensAlone{}, ok && addr.IP.IsLoopback())
+	from := bySocket
+	if addr, ok := l.Addr().(*net.TCPAddr); ok {
+		if from = byNetwork; addr.IP.IsLoopback() {
+			from = byMachine
+		}
+	}
+	return context.WithValue(context.Background(), reachKey{}, from)
 }
 
 // Loopback tells whether a request came to an address that is reachable only from this
 // machine.
-func Loopback(r *http.Request) bool {
-	alone, _ := r.Context().Value(listensAlone{}).(bool)
-	return alone
-}
+func Loopback(r *http.Request) bool { return r.Context().Value(reachKey{}) == byMachine }
+
+// Network tells whether a request came to an address that other machines may reach.
+func Network(r *http.Request) bool { return r.Context().Value(reachKey{}) == byNetwork }
 
 // A certificate is reloaded when its file changes: certificates are renewed every few
 // weeks while the server runs.

@@ -119,7 +119,7 @@ func (s *Stream) Flush() error {
 		if s.lines {
 			h.Set("Content-Type", "application/x-ndjson")
 		}
-		h.Set("Cache-Control", "no-cache")
+		h.Set("Cache-Control", "no-store")
 		h.Set("X-Accel-Buffering", "no") // keeps nginx from buffering the stream
 		s.c.Status(http.StatusOK)
 	}
