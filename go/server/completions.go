@@ -20,10 +20,11 @@ type textQuery struct {
 	suffix string
 	echo   bool
 	bestOf int
+	vllm   int // prompt_logprobs; -1: none
 }
 
 func newTextQuery(m *ask.Model) *textQuery {
-	return ask.Filled(m, &textQuery{Options: ask.NewOptions(m), bestOf: 1})
+	return ask.Filled(m, &textQuery{Options: ask.NewOptions(m), bestOf: 1, vllm: -1})
 }
 
 func (q *textQuery) Fields() []field.Field {
@@ -34,6 +35,7 @@ func (q *textQuery) Fields() []field.Field {
 		ask.ResponseFormat(&q.Form),
 		field.Setting("best_of", field.Integer(&q.bestOf, 1, ask.MaxSequences), "Not supported beyond n."),
 		field.Setting("logprobs n_probs", ask.ProbCount{P: &q.Probs, Off: false}, "Send the log-probability of each token, and of so many of the likeliest."),
+		field.Input("prompt_logprobs", ask.ProbCount{P: &q.vllm, Off: false}, "Send the log-probabilities of the prompt's tokens, and of so many of the likeliest, as vLLM does: by id, with ranks."),
 	)
 }
 
@@ -43,10 +45,14 @@ func (q *textQuery) Settle(m *ask.Model, h http.Header) error {
 		return reply.Invalid("post_sampling_probs", "not supported together with echo: nothing of a prompt is sampled")
 	case q.echo && q.Probs >= 0 && q.suffix != "":
 		return reply.Invalid("suffix", "not supported together with echo and logprobs, want two of the three")
+	case q.vllm >= 0 && q.Stream:
+		return reply.Invalid("prompt_logprobs", "not supported in a stream, want stream to be false")
 	case q.bestOf > 1 && q.bestOf != q.N:
 		return reply.Invalid("best_of", "%d, want the same as n: choosing among more is not supported", q.bestOf)
 	}
-	q.PromptProbs = q.echo && q.Probs >= 0
+	if q.PromptProbs, q.PromptRanks = q.vllm, q.vllm >= 0; q.echo {
+		q.PromptProbs = max(q.vllm, q.Probs)
+	}
 	return q.Options.Settle(m, h)
 }
 
@@ -72,7 +78,7 @@ func (q *textQuery) Format(g *answer.Generation) answer.Format {
 	e := envelopeOf(g)
 	n := len(g.Seqs)
 	e.Object = "text_completion"
-	return &textFormat{g: g, begun: make([]bool, n), offsets: make([]int, n), envelope: e}
+	return &textFormat{g: g, vllm: q.vllm, begun: make([]bool, n), offsets: make([]int, n), envelope: e}
 }
 
 type textAnswer struct {
@@ -85,6 +91,7 @@ type textChoice struct {
 	Text     string     `json:"text"`
 	Index    int        `json:"index"`
 	Logprobs *textProbs `json:"logprobs"`
+	Prompt   *vllmProbs `json:"prompt_logprobs,omitzero"`
 	Finish   *string    `json:"finish_reason"`
 }
 
@@ -92,6 +99,7 @@ type textChoice struct {
 type textFormat struct {
 	g        *answer.Generation
 	envelope envelope
+	vllm     int    // prompt_logprobs; -1: none
 	begun    []bool // by sequence: the echo is out
 	offsets  []int  // by sequence: characters sent
 }
@@ -100,14 +108,23 @@ type textFormat struct {
 func (f *textFormat) choice(i int, text string, tokens []engine.Token, finish *string) textChoice {
 	c := textChoice{Text: text, Index: i, Finish: finish}
 	at, prompt := f.offsets[i], 0
+	p := f.g.Seqs[i].PromptProbs
+	if !f.begun[i] && f.vllm >= 0 {
+		c.Prompt = &vllmProbs{f.g.Model, p.Tokens, p.Ranks, f.vllm}
+	}
 	if !f.begun[i] && f.g.Echo != nil {
 		echo := f.g.Echo[i/f.g.Opts.N]
 		c.Text = echo + text
-		if p := f.g.Seqs[i].PromptProbs; p != nil {
+		if p != nil && f.g.Opts.Probs >= 0 {
 			at, prompt = promptOffset(f.g.Model, p.Tokens, echo), len(p.Tokens)
 			tokens = slices.Concat(p.Tokens, tokens)
-			p.Tokens = nil
+			for k := range tokens[:prompt] { // prompt_logprobs may want more
+				tokens[k].Top = tokens[k].Top[:min(f.g.Opts.Probs, len(tokens[k].Top))]
+			}
 		}
+	}
+	if p != nil {
+		p.Tokens = nil
 	}
 	f.begun[i] = true
 	if f.g.Opts.Probs >= 0 && len(tokens) > 0 {

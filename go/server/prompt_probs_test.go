@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -187,4 +188,56 @@ func TestEchoWithLogprobsOfOneToken(t *testing.T) {
 	}
 	s.refused("/v1/completions", `{"prompt":"x","logprobs":1,"echo":true,"post_sampling_probs":true}`, 400, "post_sampling_probs")
 	s.refused("/v1/completions", `{"prompt":"x","logprobs":1,"echo":true,"suffix":"y"}`, 400, "suffix")
+}
+
+// vLLM's own field for them has the tokens by id, with their ranks.
+func TestPromptLogprobs(t *testing.T) {
+	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
+	const prompt = "Once upon a time, there was a zebra"
+	type one struct {
+		Logprob float64 `json:"logprob"`
+		Rank    int     `json:"rank"`
+		Text    string  `json:"decoded_token"`
+	}
+	type answer struct {
+		Choices []struct {
+			Text     string          `json:"text"`
+			Logprobs json.RawMessage `json:"logprobs"`
+			Prompt   []map[int32]one `json:"prompt_logprobs"`
+		} `json:"choices"`
+	}
+	_, b, _ := s.do("POST", "/v1/completions", fmt.Sprintf(`{"prompt":%q,"max_tokens":2,"temperature":0,"prompt_logprobs":2}`, prompt))
+	_, doc, _ := s.do("GET", "/openapi.json", "")
+	if err := valid(t, inDocument(t, doc, "/paths/~1v1~1completions/post/responses/200/content/application~1json/schema"), b); err != nil {
+		t.Errorf("the document does not describe it: %v", err)
+	}
+	a := parse[answer](t, b).Choices[0]
+	ids := s.tokens(prompt)
+	if len(a.Prompt) != len(ids) || a.Prompt[0] != nil || string(a.Logprobs) != "null" || strings.Contains(a.Text, "Once") {
+		t.Fatalf("%s", b)
+	}
+	for k := 1; k < len(ids); k++ {
+		all := s.probsAfter(ids[:k])
+		own, ok := a.Prompt[k][ids[k]]
+		rank := 1
+		for _, v := range all {
+			if v > own.Logprob {
+				rank++
+			}
+		}
+		if exact, known := all[ids[k]]; !ok || known && (own.Logprob != exact || own.Rank != rank) || own.Rank < 1 || len(a.Prompt[k]) > 3 || len(a.Prompt[k]) < 2 {
+			t.Errorf("token %d: %+v, want %v and rank %d", k, a.Prompt[k], all[ids[k]], rank)
+		}
+		best := slices.Max(values(all))
+		if !slices.ContainsFunc(slices.Collect(maps.Values(a.Prompt[k])), func(o one) bool { return o.Rank == 1 && o.Logprob == best && o.Text != "" }) {
+			t.Errorf("token %d: %+v, the likeliest has %v", k, a.Prompt[k], best)
+		}
+	}
+	both := post[scored](s, "/v1/completions", fmt.Sprintf(`{"prompt":%q,"max_tokens":0,"logprobs":1,"echo":true,"prompt_logprobs":5}`, prompt)).Choices[0]
+	for k := 1; k < len(ids); k++ {
+		if n := len(both.Logprobs.Top[k]); *both.Logprobs.Values[k] != a.Prompt[k][ids[k]].Logprob || n < 1 || n > 2 {
+			t.Errorf("token %d: %v and %d of the likeliest beside prompt_logprobs", k, *both.Logprobs.Values[k], n)
+		}
+	}
+	s.refused("/v1/completions", `{"prompt":"x","prompt_logprobs":1,"stream":true}`, 400, "prompt_logprobs")
 }

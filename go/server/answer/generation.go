@@ -76,8 +76,8 @@ func (req *Request) start(o *ask.Options, prefix string, src ask.Source) (*Gener
 				Write: newWriter(o, m, src.Chat),
 			}
 			r := o.Request(m, prompt, i)
-			if o.PromptProbs {
-				seq.PromptProbs = newPromptProbs(prompt, o.Probs)
+			if o.PromptProbs >= 0 {
+				seq.PromptProbs = newPromptProbs(prompt, o.PromptProbs, o.PromptRanks)
 				r.Reader = seq.PromptProbs.reader()
 			}
 			r.Adapters = adapters

@@ -182,11 +182,11 @@ func price(o *ask.Options, m *ask.Model, prompts [][]int32) (base, few, probs in
 	}
 	for _, p := range prompts {
 		base += o.N*sequenceBytes + 4*len(p)
-		if o.PromptProbs {
-			base += o.N * len(p) * (tokenBytes + max(o.Probs, 0)*probBytes)
+		if o.PromptProbs >= 0 {
+			base += o.N * len(p) * (tokenBytes + o.PromptProbs*probBytes)
 		}
-		if o.PromptProbs && o.Stream { // they are one event
-			base += len(p) * (1 + o.Probs) * probJSONBytes
+		if o.PromptProbs >= 0 && o.Stream { // they are one event
+			base += len(p) * (1 + o.PromptProbs) * probJSONBytes
 		}
 		tokens += min(o.N*most(o, m, [][]int32{p}), fewTokens)
 		probs += o.N * most(o, m, [][]int32{p}) * max(o.Probs, 0) * probBytes

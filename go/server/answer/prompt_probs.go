@@ -10,11 +10,15 @@ import (
 // computed, and of each only the token's own value and the likeliest are kept.
 type promptProbs struct {
 	Tokens []engine.Token // the prompt's; nothing tells the probability of the first
+	Ranks  []int          // by token, 1 is the likeliest; nil: they are not wanted
 	top    int            // alternatives per token
 }
 
-func newPromptProbs(prompt []int32, top int) *promptProbs {
-	p := &promptProbs{make([]engine.Token, len(prompt)), top}
+func newPromptProbs(prompt []int32, top int, ranked bool) *promptProbs {
+	p := &promptProbs{Tokens: make([]engine.Token, len(prompt)), top: top}
+	if ranked {
+		p.Ranks = make([]int, len(prompt))
+	}
 	for i, id := range prompt {
 		p.Tokens[i].ID = id
 	}
@@ -36,6 +40,16 @@ func (p *promptProbs) Reads() (output string, from, to int) { return arch.Logits
 func (p *promptProbs) Read(i int, row []float32) {
 	t := &p.Tokens[i+1]
 	t.Logprob, t.Top = sample.Logprobs(row, t.ID, p.top)
+	if p.Ranks == nil {
+		return
+	}
+	rank, own := 1, row[t.ID]
+	for _, v := range row {
+		if v > own {
+			rank++
+		}
+	}
+	p.Ranks[i+1] = rank
 }
 
 // End implements engine.Reader.

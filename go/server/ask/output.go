@@ -14,7 +14,8 @@ type output struct {
 	Stream       bool
 	StreamOpts   StreamOptions
 	Probs        int  // alternatives per token; -1: no log-probabilities
-	PromptProbs  bool // the prompt's tokens have theirs too
+	PromptProbs  int  // the same of the prompt's tokens; -1: they have none
+	PromptRanks  bool // these have their ranks too
 	PostProbs    bool
 	Sorted       bool // the tokens of content are wanted by themselves
 	Thinking     string
@@ -26,7 +27,7 @@ type output struct {
 }
 
 func newOutput(m *Model) output {
-	o := output{Probs: -1, Thinking: "auto"}
+	o := output{Probs: -1, PromptProbs: -1, Thinking: "auto"}
 	if m.ReasoningFormat != "" {
 		o.Thinking = m.ReasoningFormat
 	}
