@@ -12,6 +12,7 @@ import (
 	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/sched"
 )
 
 // DeviceConfig selects the resources of the machine. The zero value is everything available to the process.
@@ -59,7 +60,8 @@ type Device struct {
 
 	mu      sync.Mutex
 	engines map[*Engine]struct{}
-	loops   []*Loop // in the order in which they began
+	loops   []*Loop              // in the order in which they began
+	loads   map[*Loop]sched.Load // of loops that have work
 	place   machine.Placement
 	callers map[*machine.Thread]struct{} // that have entered
 }
@@ -71,7 +73,7 @@ func NewDevice(c DeviceConfig) (*Device, error) {
 	}
 	d := &Device{
 		pool: &kernel.Pool{}, budget: c.Budget, shared: model.NewShared(),
-		engines: map[*Engine]struct{}{}, callers: map[*machine.Thread]struct{}{},
+		engines: map[*Engine]struct{}{}, callers: map[*machine.Thread]struct{}{}, loads: map[*Loop]sched.Load{},
 	}
 	if err := d.start(c.Threads, c.Place); err != nil {
 		return nil, err
@@ -143,6 +145,29 @@ func (d *Device) leave(e *Engine) {
 
 // Budget returns the budget that memory is reserved from.
 func (d *Device) Budget() *mem.Budget { return d.budget }
+
+// beside returns the load of all loops but one.
+func (d *Device) beside(l *Loop) (all sched.Load) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for o, load := range d.loads {
+		if o != l {
+			all = all.Plus(load)
+		}
+	}
+	return all
+}
+
+// load records what a loop needs for its next pass; the zero value: nothing.
+func (d *Device) load(l *Loop, load sched.Load) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if load == (sched.Load{}) {
+		delete(d.loads, l)
+	} else {
+		d.loads[l] = load
+	}
+}
 
 // Close stops the threads. Engines on the device must be closed before. Closing again is a no-op.
 func (d *Device) Close() {

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/quern-llm/quern/go/machine"
+	"github.com/quern-llm/quern/go/sched"
 )
 
 func TestNewDevice(t *testing.T) {
@@ -149,5 +150,32 @@ func TestSharedDevice(t *testing.T) {
 	wg.Wait()
 	for _, l := range loops {
 		checkBlocks(t, l)
+	}
+	// A loop without work asks for nothing of the others' passes.
+	for end := time.Now().Add(time.Minute); shared.beside(nil) != (sched.Load{}); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("loops without requests need %+v", shared.beside(nil))
+		}
+	}
+}
+
+// While a loop has a stream, the others on the device know.
+func TestStreamsAreKnownBeside(t *testing.T) {
+	shared := device(t, 1)
+	a := openLoop(t, tiny, Config{Device: shared}, LoopConfig{})
+	b := openLoop(t, tiny, Config{Device: shared}, LoopConfig{})
+	ticket, catcher := submit(t, a, greedyRequest([]int32{1, 5, 9}, 200))
+	defer catcher.wait(t)
+	defer ticket.Cancel()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Microsecond) {
+		if l := shared.beside(b); l.Target > 0 && l.Streams > 0 {
+			break
+		}
+		if time.Now().After(end) || !a.isLive(ticket.j) {
+			t.Fatal("the other loop does not know of the stream")
+		}
+	}
+	if l := shared.beside(a); l != (sched.Load{}) {
+		t.Errorf("the loop itself is told of %+v", l)
 	}
 }

@@ -278,7 +278,9 @@ func (l *Loop) plan(ended *[]*job) bool {
 // choose asks the scheduler for the next pass. With drafts, its time counts as drafting time.
 func (l *Loop) choose(now time.Duration) {
 	start := time.Now()
+	l.sched.Beside(l.e.device.beside(l))
 	l.planned = l.sched.Next(now, l.e.kv.Available())
+	l.e.device.load(l, l.sched.Load(l.planned))
 	if l.offered && l.spent > 0 {
 		took := time.Since(start)
 		l.spent += took

@@ -279,14 +279,12 @@ func (s *Scheduler) Next(now time.Duration, free uint64) []Item {
 			available -= s.grows(j, n)
 		}
 	}
-	limit := time.Duration(margin * float64(s.Target()))
-	if len(items) == 0 {
-		limit = max(alone, limit)
-		if s.cfg.Reads {
-			limit = max(limit, readings*s.Cost.First())
-		}
-	}
 	streams, generating := len(items), shape
+	own := time.Duration(0)
+	if streams > 0 {
+		own = max(s.Cost.Estimate(shape), 1)
+	}
+	limit := s.share(own)
 	prompts := make([]*job, 0, len(s.running))
 	for _, j := range s.running {
 		if !j.decoding() && j.todo() > 0 {
@@ -319,7 +317,7 @@ func (s *Scheduler) Next(now time.Duration, free uint64) []Item {
 			break
 		}
 	}
-	s.speculate(items[:streams], shape, generating, available, limit)
+	s.speculate(items[:streams], shape, generating, available, time.Duration(margin*float64(s.Target())))
 	return items
 }
 

@@ -76,6 +76,7 @@ type Scheduler struct {
 	flows   map[string]*flow
 	last    generated
 	spent   time.Duration // on drafting for the next pass
+	others  Load          // on the same threads
 	passes  uint64        // that have run
 }
 

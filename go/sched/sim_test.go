@@ -22,6 +22,7 @@ type sim struct {
 	kept   []*simSeq // preempted, the oldest first
 	cost   func(Shape) time.Duration
 	ended  map[uint64]string
+	plan   []Item // of the last pass
 }
 
 type simSeq struct {
@@ -145,6 +146,7 @@ func (m *sim) step() string {
 		}
 	}
 	items := m.s.Next(m.now, uint64(m.available()))
+	m.plan = items
 	if len(items) == 0 {
 		return strings.Join(append(out, "idle"), ", ")
 	}
