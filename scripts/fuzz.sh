@@ -5,7 +5,20 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/stages.sh
 
+# fuzz PACKAGE TARGET. Where its time ends in the wrong moment, go test fails with no more than "context deadline
+# exceeded" (Go 1.26): it has found nothing.
+fuzz() {
+	local said status=0
+	said=$(mktemp)
+	scripts/go.sh test -run '^$' -fuzz "^$2\$" -fuzztime "${FUZZTIME:-30s}" "$1" 2>&1 | tee "$said" || status=1
+	if ((status)) && ! grep -q 'Failing input' "$said" && [[ $(grep -A1 -- '^--- FAIL' "$said" | tail -n 1) =~ ^\ +context\ deadline\ exceeded$ ]]; then
+		status=0
+	fi
+	rm -f "$said"
+	return $status
+}
+
 while IFS=: read -r file target; do
-	stage "$target" scripts/go.sh test -run '^$' -fuzz "^$target\$" -fuzztime "${FUZZTIME:-30s}" "./$(dirname "$file")"
+	stage "$target" fuzz "./$(dirname "$file")" "$target"
 done < <(grep -rHoE '^func Fuzz\w+' --include='*_test.go' go bench | sed 's/func //')
 summary
