@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 )
 
@@ -117,5 +118,36 @@ func TestPs(t *testing.T) {
 	quern(t, "ps", "--host", "ftp://example.com").refused(t, 2, "--host", "URL")
 	if r, err := s.client.Get("http://quern/v1/memory"); err != nil || r.StatusCode != http.StatusUnauthorized {
 		t.Errorf("without a key: %v, %v", r, err)
+	}
+}
+
+// A burst of long prompts, with as little to split in them as can be, leaves a server within its limit: they wait for
+// each other, and all are answered.
+func TestServeBurstWithinTheLimit(t *testing.T) {
+	const limit, requests = 256 << 20, 40
+	s, address := loopback(t, "--memory", strconv.Itoa(limit))
+	text := strings.Repeat("abcdefghijklmnopqrstuvwxyz", 40_000)
+	for path, c := range map[string]struct {
+		body   string
+		status int
+	}{
+		"/tokenize":            {`{"content":"` + text + `"}`, http.StatusOK},
+		"/v1/chat/completions": {`{"messages":[{"role":"user","content":"` + text + `"}]}`, http.StatusBadRequest},
+	} {
+		var all sync.WaitGroup
+		for range requests {
+			all.Go(func() {
+				if r, body := exchange(t, address, "POST", path, c.body); r.StatusCode != c.status {
+					t.Errorf("%s: %d %.200s", path, r.StatusCode, body)
+				}
+			})
+		}
+		all.Wait()
+	}
+	var memory struct {
+		Peak uint64 `json:"resident_peak"`
+	}
+	if s.read("/v1/memory", &memory); memory.Peak == 0 || memory.Peak > limit+64<<20 { // with pages of the program's file
+		t.Errorf("%d bytes were in memory, want at most about %d", memory.Peak, limit)
 	}
 }
