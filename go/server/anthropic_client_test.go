@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/anthropic"
 )
 
 // Clients compact a conversation that is too long if they know the message by these words.
@@ -34,7 +35,7 @@ func TestAnthropicPromptIsTooLong(t *testing.T) {
 			t.Errorf("%s: status %d, %s", fields, status, b)
 		}
 	}
-	if got := anthropicTooLong(&engine.TooLongError{Prompt: 1024, Ctx: 1024}); !strings.Contains(got, "1024 tokens > 1023 maximum") {
+	if got := anthropic.TooLong(&engine.TooLongError{Prompt: 1024, Ctx: 1024}); !strings.Contains(got, "1024 tokens > 1023 maximum") {
 		t.Errorf("a prompt as large as the context: %s", got)
 	}
 }
@@ -179,7 +180,7 @@ func TestAnthropicCallIDs(t *testing.T) {
 		t.Errorf("a stream's call is %q", begun)
 	}
 	for _, id := range []string{"call_abcdefghijklmnopqrstuvwx", "abcdefghi", "functions.get_time:0"} { // the last two are models' own
-		if got := modelID(anthropicID(id)); got != id {
+		if got := anthropic.ModelID(anthropic.NewID(id)); got != id {
 			t.Errorf("%s comes back as %s", id, got)
 		}
 	}

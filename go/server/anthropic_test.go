@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/anthropic"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 )
@@ -115,7 +116,7 @@ func TestAnthropicStream(t *testing.T) {
 	if want := []string{"0thinking_delta", "0signature_delta", "1text_delta"}; !slices.Equal(slices.Compact(deltas), want) {
 		t.Errorf("deltas %q, want %q", deltas, want)
 	}
-	if text["text_delta"] != "Hello world" || text["thinking_delta"] != "Hm." || text["signature_delta"] != signature("Hm.") {
+	if text["text_delta"] != "Hello world" || text["thinking_delta"] != "Hm." || text["signature_delta"] != anthropic.Signature("Hm.") {
 		t.Errorf("texts %q", text)
 	}
 }
@@ -166,12 +167,12 @@ func TestAnthropicConversation(t *testing.T) {
 		{"attribution as a line", `{"system":"x-anthropic-billing-header: cch=1;\nYou are.","messages":[{"role":"user","content":"a"}]}`,
 			"system: You are.; user: a"},
 	} {
-		q := newAnthropicQuery(&ask.Model{})
+		q := anthropic.NewQuery(&ask.Model{})
 		if err := field.ReadSome([]byte(c.body), q.Fields()); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		if err := q.converse(); err != nil {
+		if err := q.Converse(); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
 		if got := shown(&q.Conversation); got != c.want {
@@ -229,7 +230,7 @@ func TestAnthropicErrors(t *testing.T) {
 		`{"max_tokens":5,"messages":[{"role":"user","content":"` + strings.Repeat("x", 600) + `"}]}`: "tokens > 512 maximum",
 	} {
 		status, b, h := s.do("POST", "/v1/messages", body)
-		e := parse[anthropicError](t, b)
+		e := parse[anthropic.ErrorBody](t, b)
 		if status != 400 || e.Type != "error" || e.Error.Type != "invalid_request_error" || !strings.Contains(e.Error.Message, want) {
 			t.Errorf("%.200s: %d %s, want %q", body, status, b, want)
 		}
@@ -249,13 +250,13 @@ func TestAnthropicErrors(t *testing.T) {
 	} {
 		s.err = c.err
 		status, b, _ := s.do("POST", "/v1/messages", `{`+ask1+`}`)
-		if e := parse[anthropicError](t, b); status != c.status || e.Error.Type != c.kind || strings.Contains(e.Error.Message, "secret") {
+		if e := parse[anthropic.ErrorBody](t, b); status != c.status || e.Error.Type != c.kind || strings.Contains(e.Error.Message, "secret") {
 			t.Errorf("%v: %d %s, want %d %s", c.err, status, b, c.status, c.kind)
 		}
 	}
 	s.err, s.ends = nil, engine.ErrClosing
 	events := s.namedEvents("/v1/messages", `{`+ask1+`,"stream":true}`)
-	if e := parse[anthropicError](t, []byte(events[len(events)-1])); e.Type != "error" || e.Error.Type != "overloaded_error" || e.Request == "" {
+	if e := parse[anthropic.ErrorBody](t, []byte(events[len(events)-1])); e.Type != "error" || e.Error.Type != "overloaded_error" || e.Request == "" {
 		t.Errorf("a stream that fails ends with %s", events[len(events)-1])
 	}
 }

@@ -14,6 +14,7 @@ import (
 
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/host"
+	"github.com/quern-llm/quern/go/server/openai"
 )
 
 func slowly(_ *Config, m *ask.Model, f *fakeEngine) { f.delay = 5 * time.Millisecond }
@@ -55,7 +56,7 @@ func TestDelete(t *testing.T) {
 	if resp.Header.Get("X-Completion-Id") != id {
 		t.Errorf("the header says %q, the stream %q", resp.Header.Get("X-Completion-Id"), id)
 	}
-	if status, b, _ := s.do("DELETE", "/v1/chat/completions/"+id, ""); status != 200 || !parse[cancelled](t, b).Cancelled {
+	if status, b, _ := s.do("DELETE", "/v1/chat/completions/"+id, ""); status != 200 || !parse[openai.Cancelled](t, b).Cancelled {
 		t.Errorf("got %d %s", status, b)
 	}
 	var last [2]string

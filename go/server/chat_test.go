@@ -10,6 +10,7 @@ import (
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/openai"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -18,13 +19,13 @@ const hi = `"messages":[{"role":"user","content":"hi"}]`
 func TestChat(t *testing.T) {
 	s := newSite(t, "Hello world", nil)
 	for _, path := range []string{"/v1/chat/completions", "/chat/completions"} {
-		a := post[chatAnswer](s, path, `{`+hi+`}`)
+		a := post[openai.ChatAnswer](s, path, `{`+hi+`}`)
 		c := a.Choices[0]
 		if c.Message.Role != "assistant" || *c.Message.Content != "Hello world" || c.Finish != "stop" {
 			t.Errorf("%s: got %+v", path, c)
 		}
 		if a.Object != "chat.completion" || !strings.HasPrefix(a.ID, "chatcmpl-") || a.Fingerprint != "test" || a.Model != "fake/model" || a.Created == 0 {
-			t.Errorf("%s: got %+v", path, a.envelope)
+			t.Errorf("%s: got %+v", path, a.Envelope)
 		}
 		if u := a.Usage; u.PromptTokens < 10 || u.CompletionTokens != 8 || u.TotalTokens != u.PromptTokens+8 || u.Details.CachedTokens != 4 {
 			t.Errorf("usage %+v", u)
@@ -41,7 +42,7 @@ func TestChat(t *testing.T) {
 
 // A chunk is a chatChunk as clients read it.
 type chunk struct {
-	envelope
+	openai.Envelope
 	Choices []struct {
 		Index int
 		Delta struct {
@@ -51,7 +52,7 @@ type chunk struct {
 		Logprobs *struct{ Content []answer.TokenProb }
 		Finish   *string `json:"finish_reason"`
 	}
-	tail
+	openai.Tail
 }
 
 func TestChatStream(t *testing.T) {
@@ -89,7 +90,7 @@ func TestChatStream(t *testing.T) {
 
 func TestChatSeveral(t *testing.T) {
 	s := newSite(t, "Hello world", nil)
-	a := post[chatAnswer](s, "/v1/chat/completions", `{`+hi+`,"n":3,"seed":7}`)
+	a := post[openai.ChatAnswer](s, "/v1/chat/completions", `{`+hi+`,"n":3,"seed":7}`)
 	if len(a.Choices) != 3 || a.Choices[2].Index != 2 || a.Usage.CompletionTokens != 24 || a.Usage.PromptTokens > 60 {
 		t.Errorf("got %+v, usage %+v", a.Choices, a.Usage)
 	}
@@ -158,7 +159,7 @@ func TestChatReasoning(t *testing.T) {
 		{"stop within", `,"stop":"see"`, "", "Let me"},
 	} {
 		s := newSite(t, reply, nil)
-		m := post[chatAnswer](s, "/v1/chat/completions", `{`+hi+c.fields+`}`).Choices[0].Message
+		m := post[openai.ChatAnswer](s, "/v1/chat/completions", `{`+hi+c.fields+`}`).Choices[0].Message
 		if c.name == "cut short" {
 			if *m.Content != "" || m.Reasoning == "" || strings.Contains(m.Reasoning, "<") {
 				t.Errorf("%s: got %q and %q", c.name, *m.Content, m.Reasoning)
@@ -202,7 +203,7 @@ func TestChatReasoningInControlTokens(t *testing.T) {
 		"auto": {"Hello", "Let me see."},
 		"none": {"[THINK]Let me see.[/THINK]Hello", ""},
 	} {
-		got := post[chatAnswer](s, "/v1/chat/completions", `{`+hi+`,"reasoning_format":"`+format+`"}`).Choices[0].Message
+		got := post[openai.ChatAnswer](s, "/v1/chat/completions", `{`+hi+`,"reasoning_format":"`+format+`"}`).Choices[0].Message
 		if *got.Content != want[0] || got.Reasoning != want[1] {
 			t.Errorf("%s: got %+v, want %q", format, got, want)
 		}
@@ -229,7 +230,7 @@ func TestChatTemplateInput(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", c.body, got, c.want)
 		}
 	}
-	if n := post[tokenCount](s, "/v1/chat/completions/input_tokens", `{`+hi+`}`); n.Tokens != len(s.tok.Encode(start, parseSpecial)) {
+	if n := post[openai.TokenCount](s, "/v1/chat/completions/input_tokens", `{`+hi+`}`); n.Tokens != len(s.tok.Encode(start, parseSpecial)) {
 		t.Errorf("counted %d tokens", n.Tokens)
 	}
 }
@@ -296,7 +297,7 @@ func TestPingsInPrompts(t *testing.T) {
 
 func TestDefaultsAndFields(t *testing.T) {
 	s := newSite(t, "Hello", func(_ *Config, m *ask.Model, _ *fakeEngine) { m.Sampling.TopK, m.MaxTokens = 7, 9 })
-	post[chatAnswer](s, "/v1/chat/completions", `{`+hi+`,"temperature":null,"frequency_penalty":0.5,"logit_bias":{"271":-1,"Hello":2},
+	post[openai.ChatAnswer](s, "/v1/chat/completions", `{`+hi+`,"temperature":null,"frequency_penalty":0.5,"logit_bias":{"271":-1,"Hello":2},
 		"cache_prompt":false,"priority":3,"deadline_ms":60000,"id_slot":2,"made_up":{"x":[1]}}`)
 	r := s.last()
 	if r.Sampling.Temp != 0.8 || r.Sampling.TopK != 7 || r.Sampling.FrequencyPenalty != 0.5 || r.MaxTokens != 9 || r.TopLogprobs != -1 {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/server/answer"
+	"github.com/quern-llm/quern/go/server/openai"
 )
 
 // A progressEvent is what a stream says while a prompt is evaluated.
@@ -90,7 +91,7 @@ func TestRealVerbose(t *testing.T) {
 		body = "{" + body + `,"max_tokens":3,"verbose":true,"n":2,"seed":3`
 		type verbose struct {
 			Verbose map[string]any `json:"__verbose"`
-			Usage   *usage
+			Usage   *openai.Usage
 			Timings *answer.Timings
 		}
 		v := post[verbose](s, path, body+"}").Verbose

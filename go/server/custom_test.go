@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/quern-llm/quern/go/server/openai"
 )
 
 // The input of a custom tool is the same however its arguments are cut, and what JSON says where they are JSON.
@@ -27,12 +29,12 @@ func TestCustomInputInParts(t *testing.T) {
 			t.Errorf("%s is %q in JSON", arguments, *v.Input)
 		}
 		for n := 1; n <= len(arguments)+1; n++ {
-			var c customText
+			var c openai.CustomText
 			var got strings.Builder
 			for rest := arguments; rest != ""; rest = rest[min(n, len(rest)):] {
-				got.WriteString(c.write(rest[:min(n, len(rest))]))
+				got.WriteString(c.Write(rest[:min(n, len(rest))]))
 			}
-			got.WriteString(c.end())
+			got.WriteString(c.End())
 			if got.String() != want {
 				t.Errorf("%s, %d bytes at a time: %q, want %q", arguments, n, got.String(), want)
 			}

@@ -13,6 +13,7 @@ import (
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
+	"github.com/quern-llm/quern/go/server/openai"
 	"github.com/quern-llm/quern/go/server/reply"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -72,8 +73,8 @@ type (
 		Tokens      int      `json:"tokens"`
 	}
 	decisionUsage struct {
-		answer.TokenUsage              // tokens that were evaluated
-		Details           usageDetails `json:"prompt_tokens_details"`
+		answer.TokenUsage                     // tokens that were evaluated
+		Details           openai.UsageDetails `json:"prompt_tokens_details"`
 	}
 )
 

@@ -12,8 +12,10 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/server/answer"
+	"github.com/quern-llm/quern/go/server/anthropic"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
+	"github.com/quern-llm/quern/go/server/openai"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -57,12 +59,12 @@ var generating = []struct {
 	path, fields string
 	body         answer.Body
 }{
-	{"/v1/chat/completions", hi, answer.BodyOf("ChatRequest", newChatQuery)},
-	{"/v1/completions", `"prompt":"x"`, answer.BodyOf("CompletionRequest", newTextQuery)},
+	{"/v1/chat/completions", hi, answer.BodyOf("ChatRequest", openai.NewChatQuery)},
+	{"/v1/completions", `"prompt":"x"`, answer.BodyOf("CompletionRequest", openai.NewTextQuery)},
 	{"/completion", `"prompt":"x"`, answer.BodyOf("NativeRequest", newNativeQuery)},
 	{"/infill", `"input_prefix":"x"`, answer.BodyOf("InfillRequest", newInfillQuery)},
-	{"/v1/messages", ask1, answer.BodyOf("MessagesRequest", newAnthropicQuery)},
-	{"/v1/responses", `"input":"x"`, answer.BodyOf("ResponsesRequest", New(Config{}).newResponsesQuery)},
+	{"/v1/messages", ask1, answer.BodyOf("MessagesRequest", anthropic.NewQuery)},
+	{"/v1/responses", `"input":"x"`, answer.BodyOf("ResponsesRequest", (&openai.API{}).NewResponsesQuery)},
 }
 
 // Every field of every endpoint, with every wrong type and just outside of its
@@ -124,29 +126,29 @@ func wrongValues(to field.Target) []string {
 		return []string{`1`, `true`, `{}`, `"x"`, `[1]`, `[{}]`, `[{"id":-1}]`, `[{"id":"0"}]`, `[{"id":0,"scale":"x"}]`, `[{"id":0}]`}
 	case *ask.StreamOptions, *ask.TemplateValues:
 		return []string{`1`, `true`, `[]`, `"x"`}
-	case *absentFeature:
+	case *anthropic.AbsentFeature:
 		return []string{`1`, `true`, `{}`, `"x"`, `[1]`}
-	case field.Object, *kept:
+	case field.Object, *openai.Kept:
 		return []string{`1`, `true`, `[]`, `"x"`}
-	case *anthropicSystem:
+	case *anthropic.System:
 		return []string{`1`, `true`, `{}`, `[1]`, `[{}]`, `[{"type":"text"}]`, `[{"type":"text","text":1}]`, `[{"type":"image"}]`}
-	case *anthropicMessages:
+	case *anthropic.Turns:
 		return []string{`1`, `true`, `{}`, `"x"`, `[]`, `[1]`, `[{}]`, `[{"role":1}]`, `[{"role":"user"}]`, `[{"role":"user","content":1}]`, `[{"role":"user","content":[{"type":1}]}]`}
-	case anthropicTools:
+	case anthropic.Tools:
 		return []string{`1`, `true`, `{}`, `"x"`, `[1]`, `[{}]`, `[{"name":"f"}]`, `[{"name":1,"input_schema":{}}]`, `[{"name":"f","input_schema":[]}]`}
-	case *anthropicChoice, *anthropicThinking:
+	case *anthropic.Choice, *anthropic.Thinking:
 		return []string{`1`, `true`, `[]`, `"x"`, `{}`, `{"type":1}`, `{"type":"x"}`}
-	case *anthropicOutput:
+	case *anthropic.OutputConfig:
 		return []string{`1`, `true`, `[]`, `"x"`, `{"effort":1}`, `{"effort":"x"}`, `{"format":1}`, `{"format":{"type":"x"}}`}
-	case *responseItems:
+	case *openai.ResponseItems:
 		return []string{`1`, `true`, `{}`, `[1]`, `[{}]`, `[{"type":1}]`, `[{"role":"user","content":1}]`, `[{"role":"user","content":[1]}]`, `[{"type":"reasoning","summary":1}]`}
-	case *responseTools:
+	case *openai.ResponseTools:
 		return []string{`1`, `true`, `{}`, `"x"`, `[1]`, `[{}]`, `[{"type":"function"}]`, `[{"type":"function","name":1}]`, `[{"type":"namespace","name":"n","tools":1}]`}
-	case choiceOf:
-		return wrongValues(to.to)
-	case *reasoningOptions:
+	case openai.ChoiceOf:
+		return wrongValues(to.To)
+	case *openai.ReasoningOptions:
 		return []string{`1`, `true`, `[]`, `"x"`, `{"effort":1}`, `{"summary":"x"}`}
-	case *textOptions:
+	case *openai.TextOptions:
 		return []string{`1`, `true`, `[]`, `"x"`, `{"format":1}`, `{"format":{"type":"x"}}`, `{"verbosity":1}`}
 	case ask.DraftSources:
 		return []string{`1`, `true`, `[]`, `{}`, `"x"`, `""`, `"ngram,"`, `"grammar"`}
@@ -234,7 +236,7 @@ func TestWrongTogether(t *testing.T) {
 // served.
 func TestNeutralFields(t *testing.T) {
 	s := newSite(t, "Hello", nil)
-	post[chatAnswer](s, "/v1/chat/completions", `{`+hi+`,"tools":[],"tool_choice":"none","response_format":{"type":"text"},"grammar":"","json_schema":null,
+	post[openai.ChatAnswer](s, "/v1/chat/completions", `{`+hi+`,"tools":[],"tool_choice":"none","response_format":{"type":"text"},"grammar":"","json_schema":null,
 		"mirostat":0,"mirostat_tau":5.0,"dry_multiplier":0.0,"dry_base":1.75,"dry_allowed_length":2,"dry_penalty_last_n":-1,"xtc_probability":0,"xtc_threshold":0.1,
 		"typical_p":1.0,"dynatemp_range":0,"dynatemp_exponent":1,"top_n_sigma":-1,"lora":[],"n_keep":0,"samplers":["dry","penalties","top_k","typ_p","top_p","min_p","xtc","top_n_sigma","temperature"],"post_sampling_probs":false,
 		"stop":[],"logit_bias":[],"modalities":["text"],"store":false,"metadata":{},"n_cache_reuse":256,"user":"me","stream":false,"parallel_tool_calls":true}`)

@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/openai"
 	"github.com/quern-llm/quern/go/tokenizer"
+	"golang.org/x/sys/unix"
 )
 
 func TestNative(t *testing.T) {
@@ -67,7 +67,7 @@ func TestPromptAsTokens(t *testing.T) {
 	if got := post[content](s, "/detokenize", `{"tokens":[1,271]}`).Content; got != "<s> world" {
 		t.Errorf("the text of the tokens is %q", got)
 	}
-	if a := post[textAnswer](s, "/v1/completions", `{"prompt":"world","echo":true,"max_tokens":0}`); a.Choices[0].Text != "world" {
+	if a := post[openai.TextAnswer](s, "/v1/completions", `{"prompt":"world","echo":true,"max_tokens":0}`); a.Choices[0].Text != "world" {
 		t.Errorf("the echo is %q", a.Choices[0].Text)
 	}
 }

@@ -17,8 +17,10 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/server/answer"
+	"github.com/quern-llm/quern/go/server/anthropic"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
+	"github.com/quern-llm/quern/go/server/openai"
 	"github.com/quern-llm/quern/go/server/reply"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -203,10 +205,10 @@ func TestDocs(t *testing.T) {
 	m := &ask.Model{Sampling: sample.Defaults(), Normalize: engine.Euclidean}
 	common := ask.NewOptions(m)
 	tables := map[string]field.Query{
-		"generate": &common, "chat": newChatQuery(m), "completions": newTextQuery(m), "native": newNativeQuery(m), "infill": newInfillQuery(m),
+		"generate": &common, "chat": openai.NewChatQuery(m), "completions": openai.NewTextQuery(m), "native": newNativeQuery(m), "infill": newInfillQuery(m),
 		"tokenize": newTokenizeQuery(m), "detokenize": newDetokenizeQuery(m), "template": newTemplateQuery(m), "slots": newSlotQuery(m),
-		"anthropic": newAnthropicQuery(m), "responses": New(Config{}).newResponsesQuery(m),
-		"embeddings": newEmbedQuery(m), "rerank": newRerankQuery(m), "decisions": newDecisionQuery(m),
+		"anthropic": anthropic.NewQuery(m), "responses": (&openai.API{}).NewResponsesQuery(m),
+		"embeddings": openai.NewEmbedQuery(m), "rerank": newRerankQuery(m), "decisions": newDecisionQuery(m),
 		"ollamaChat": fieldList(newOllamaChatQuery(m).Fields()), "ollamaGenerate": fieldList(newOllamaGenerateQuery(m).Fields()),
 	}
 	seen := 0

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/internal/scripted"
+	"github.com/quern-llm/quern/go/server/openai"
 )
 
 // A response has the log-probabilities of its text, whose tokens are those of the text alone.
@@ -183,7 +184,7 @@ func TestResponsesBackgroundStream(t *testing.T) {
 		for running = range slow.server.host.Running.ByID {
 		}
 		slow.server.host.Running.Mu.Unlock()
-		_, err := slow.server.stored.Get(keptResponse, "", running)
+		_, err := slow.server.openAI.Stored.Get(openai.KeptResponse, "", running)
 		return err == nil && slow.active() == 1
 	})
 	if r := parse[resp](t, postRaw(slow, "/v1/responses/"+running+"/cancel")); r.Status != "cancelled" {

@@ -12,6 +12,7 @@ import (
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/history"
+	"github.com/quern-llm/quern/go/server/openai"
 )
 
 // resp is a response as a test reads it.
@@ -20,10 +21,10 @@ type resp struct {
 	Background, Store         bool
 	Previous                  string `json:"previous_response_id"`
 	Metadata                  map[string]string
-	Error                     *responseError
-	Incomplete                *responseIncomplete `json:"incomplete_details"`
+	Error                     *openai.ResponseError
+	Incomplete                *openai.ResponseIncomplete `json:"incomplete_details"`
 	Output                    []respItem
-	Usage                     *responseUsage
+	Usage                     *openai.ResponseUsage
 }
 
 type respItem struct {
@@ -67,15 +68,15 @@ func TestResponsesWhole(t *testing.T) {
 	if u := r.Usage; u.Input != len(s.last().Prompt) || u.InputDetails.Cached != 4 || u.Total != u.Input+u.Output || u.Output == 0 {
 		t.Errorf("usage %+v", u)
 	}
-	count := post[tokenCount](s, "/v1/responses/input_tokens", body+`}`)
+	count := post[openai.TokenCount](s, "/v1/responses/input_tokens", body+`}`)
 	if count.Tokens != r.Usage.Input {
 		t.Errorf("counted %d, want %d", count.Tokens, r.Usage.Input)
 	}
 	summed := post[resp](s, "/v1/responses", body+`,"reasoning":{"summary":"auto","effort":"low"},"include":["reasoning.encrypted_content"]}`)
-	if got, want := summed.shown(), "reasoning summary_text Hm.; message output_text Hello world"; got != want || summed.Output[0].Encrypted != seal("Hm.") {
+	if got, want := summed.shown(), "reasoning summary_text Hm.; message output_text Hello world"; got != want || summed.Output[0].Encrypted != openai.Seal("Hm.") {
 		t.Errorf("got %q, want %q; %+v", got, want, summed.Output[0])
 	}
-	if c := post[chatAnswer](s, "/v1/chat/completions", `{`+hi+`}`); c.Usage.Completion.ReasoningTokens != r.Usage.OutputDetails.Reasoning {
+	if c := post[openai.ChatAnswer](s, "/v1/chat/completions", `{`+hi+`}`); c.Usage.Completion.ReasoningTokens != r.Usage.OutputDetails.Reasoning {
 		t.Errorf("a chat has %d tokens of reasoning, a response %d", c.Usage.Completion.ReasoningTokens, r.Usage.OutputDetails.Reasoning)
 	}
 	cut := post[resp](s, "/v1/responses", `{"input":"hi","max_output_tokens":14}`)
@@ -178,8 +179,8 @@ func TestResponsesTools(t *testing.T) {
 		}
 		items = append(items, string(raw), fmt.Sprintf(`{"type":"%s_output","call_id":%q,"output":"done"}`, it.Type, it.CallID))
 	}
-	q := s.server.newResponsesQuery(&ask.Model{Sampling: s.server.models.Loaded()[0].Sampling})
-	body := `{"input":[{"role":"user","content":"a"},{"type":"reasoning","summary":[],"encrypted_content":"` + seal("Think.") + `"},{"type":"web_search_call","id":"x"},` + strings.Join(items, ",") + `]}`
+	q := s.server.openAI.NewResponsesQuery(&ask.Model{Sampling: s.server.models.Loaded()[0].Sampling})
+	body := `{"input":[{"role":"user","content":"a"},{"type":"reasoning","summary":[],"encrypted_content":"` + openai.Seal("Think.") + `"},{"type":"web_search_call","id":"x"},` + strings.Join(items, ",") + `]}`
 	if err := field.Read([]byte(body), q.Fields()); err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +257,7 @@ func TestResponsesStored(t *testing.T) {
 	if p := s.lastPrompt(); !strings.Contains(p, "assistant\nHello") || strings.Contains(p, "user\none") {
 		t.Errorf("prompt %q", p)
 	}
-	if status, b, _ := s.do("DELETE", "/v1/responses/"+first.ID, ""); status != 200 || !parse[responseDeleted](t, b).Deleted {
+	if status, b, _ := s.do("DELETE", "/v1/responses/"+first.ID, ""); status != 200 || !parse[openai.ResponseDeleted](t, b).Deleted {
 		t.Errorf("deleted: %d %s", status, b)
 	}
 	if status, _, _ := s.do("GET", "/v1/responses/"+first.ID, ""); status != 404 {
@@ -385,7 +386,7 @@ func TestResponsesErrors(t *testing.T) {
 
 // What a response keeps of its request counts in the history.
 func TestResponseSize(t *testing.T) {
-	r := response{User: new(strings.Repeat("u", 5000)), Tools: jsontext.Value(`["x"]`), Output: []history.Item{{ID: "a", Raw: jsontext.Value(`"x"`)}}}
+	r := openai.Response{User: new(strings.Repeat("u", 5000)), Tools: jsontext.Value(`["x"]`), Output: []history.Item{{ID: "a", Raw: jsontext.Value(`"x"`)}}}
 	if got := r.Size(); got != 5005 || len(r.Items()) != 1 {
 		t.Errorf("%d bytes, items %v", got, r.Items())
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/openai"
 )
 
 // newRouter returns a server of models that are loaded on request: a, b, which is loaded once the channel is closed, and one
@@ -105,7 +106,7 @@ func TestRouter(t *testing.T) {
 	if first := <-events; first != ": ping" {
 		t.Errorf("the events begin with %q", first)
 	}
-	if a := post[textAnswer](s, "/v1/completions", `{"prompt":"x","model":"also-a"}`); a.Model != "a" || a.Choices[0].Text != " Hello" && a.Choices[0].Text != "Hello" {
+	if a := post[openai.TextAnswer](s, "/v1/completions", `{"prompt":"x","model":"also-a"}`); a.Model != "a" || a.Choices[0].Text != " Hello" && a.Choices[0].Text != "Hello" {
 		t.Errorf("%+v", a)
 	}
 	statuses("a loaded, b unloaded, huge unloaded")
@@ -194,7 +195,7 @@ func TestRouterWithoutName(t *testing.T) {
 func TestSleeping(t *testing.T) {
 	s, b := newRouter(t, func(c *Config) { c.Models.Sleep = 20 * time.Millisecond })
 	close(b)
-	post[textAnswer](s, "/v1/completions", `{"prompt":"x","model":"a"}`)
+	post[openai.TextAnswer](s, "/v1/completions", `{"prompt":"x","model":"a"}`)
 	asleep := func() bool { st, _ := s.server.models.Status("a"); return st.State == models.Sleeping }
 	eventually(t, "asleep", asleep)
 	for _, path := range []string{"/props?model=a", "/slots?model=a", "/lora-adapters?model=a", "/models", "/health", "/api/tags", "/api/ps"} {
@@ -206,7 +207,7 @@ func TestSleeping(t *testing.T) {
 	if _, text, _ := s.do("GET", "/api/ps", ""); strings.Contains(string(text), `"a:latest"`) {
 		t.Errorf("/api/ps has a model that sleeps: %s", text)
 	}
-	post[textAnswer](s, "/v1/completions", `{"prompt":"x","model":"a"}`)
+	post[openai.TextAnswer](s, "/v1/completions", `{"prompt":"x","model":"a"}`)
 }
 
 // Ollama's keep_alive says how long the model stays; /api/ps when it goes.
@@ -443,7 +444,7 @@ func TestGetsChangeNothing(t *testing.T) {
 		c.Rescan = func() error { scans++; return nil }
 	})
 	close(b)
-	post[textAnswer](s, "/v1/completions", `{"prompt":"x","model":"b"}`)
+	post[openai.TextAnswer](s, "/v1/completions", `{"prompt":"x","model":"b"}`)
 	n := 0
 	for _, r := range s.server.routes {
 		if r.Method != http.MethodGet || r.Within {

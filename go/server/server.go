@@ -27,11 +27,13 @@ import (
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/answer"
+	"github.com/quern-llm/quern/go/server/anthropic"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/batch"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/guard"
 	"github.com/quern-llm/quern/go/server/history"
+	"github.com/quern-llm/quern/go/server/openai"
 	"github.com/quern-llm/quern/go/server/reply"
 	"github.com/rs/zerolog"
 )
@@ -97,8 +99,8 @@ type Server struct {
 	models  *models.Set[ask.Model]
 	sources sources
 	host    *answer.Host
+	openAI  *openai.API
 	adapted adapterNames
-	stored  *history.Store
 	pulling downloads
 	routes  []answer.Route
 	openAPI []byte
@@ -121,12 +123,14 @@ func New(c Config) *Server {
 	if c.Note == nil {
 		c.Note = func(*gin.Context, map[string]any) {}
 	}
-	s := &Server{c: c, models: models.New[ask.Model](c.Models), host: &answer.Host{Running: answer.NewRunning(), Ping: c.Ping, Note: c.Note, Log: c.Log, Gates: answer.NewGates(c.Device), Progress: c.Progress}, stored: history.New(c.StoreBytes, c.StoreTime)}
+	s := &Server{c: c, models: models.New[ask.Model](c.Models), host: &answer.Host{Running: answer.NewRunning(), Ping: c.Ping, Note: c.Note, Log: c.Log, Gates: answer.NewGates(c.Device), Progress: c.Progress}}
+	stored := history.New(c.StoreBytes, c.StoreTime)
 	if c.Device != nil {
-		c.Device.Count("stored responses", s.stored.Size)
+		c.Device.Count("stored responses", stored.Size)
 		c.Device.Count("grammars", s.grammarBytes)
 	}
-	s.routes = slices.Concat(s.table(), s.batchRoutes(), s.mcpRoutes())
+	s.openAI = &openai.API{Host: s.host, Stored: stored, Batches: c.Batches, Endpoints: s.batchEndpoints}
+	s.routes = slices.Concat(s.openAI.Routes(), anthropic.Routes(), s.ollamaRoutes(), s.llamaRoutes(), s.mcpRoutes())
 	s.openAPI = document(s.routes, c.Besides, c.Build)
 	return s
 }
@@ -143,7 +147,7 @@ func (s *Server) grammarBytes() (bytes uint64) {
 // not have.
 func ReadDefaults(body []byte) (ask.Defaults, error) {
 	m := &ask.Model{}
-	return ask.ReadDefaults(body, newChatQuery(m), newTextQuery(m), newNativeQuery(m), newInfillQuery(m), newTemplateQuery(m))
+	return ask.ReadDefaults(body, openai.NewChatQuery(m), openai.NewTextQuery(m), newNativeQuery(m), newInfillQuery(m), newTemplateQuery(m))
 }
 
 // Register adds the routes to r, which may be a group with a prefix.
@@ -196,7 +200,7 @@ func noRoute(c *gin.Context) *answer.Route {
 	case guard.Ollama(c.Request):
 		return &answer.Route{Dialect: inOllama{}}
 	case strings.Contains(path, "/v1/messages"):
-		return &answer.Route{Dialect: inAnthropic{}}
+		return &answer.Route{Dialect: anthropic.Dialect{}}
 	}
 	return &answer.Route{}
 }
@@ -230,7 +234,7 @@ func (s *Server) serve(r answer.Route) gin.HandlerFunc {
 		r := r
 		req := s.request(c, &r)
 		if r.Models && wantsAnthropic(req) {
-			r.Dialect = inAnthropic{}
+			r.Dialect = anthropic.Dialect{}
 		}
 		r.Speaks().Begin(req)
 		defer req.Made()

@@ -12,6 +12,7 @@ import (
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/openai"
 )
 
 // newPair returns a server of two models, the fakes of "a" and "b", which answer
@@ -40,7 +41,7 @@ func TestSeveralModels(t *testing.T) {
 	if status, _, _ := s.do("GET", "/health", ""); status != 503 {
 		t.Errorf("health is %d while a model is loading", status)
 	}
-	post[textAnswer](s, "/v1/completions", `{"prompt":"x","model":"a"}`) // answers meanwhile
+	post[openai.TextAnswer](s, "/v1/completions", `{"prompt":"x","model":"a"}`) // answers meanwhile
 	load()
 	if status, _, _ := s.do("GET", "/health", ""); status != 200 {
 		t.Errorf("health is %d", status)
@@ -61,12 +62,12 @@ func TestSeveralModels(t *testing.T) {
 			}
 			continue
 		}
-		a := parse[textAnswer](t, b)
+		a := parse[openai.TextAnswer](t, b)
 		if status != 200 || a.Model+" "+a.Choices[0].Text != want {
 			t.Errorf("%s: %d %s, want %s", body, status, b, want)
 		}
 	}
-	if a := post[textAnswer](s, "/v1/completions?model=b", `{"prompt":"x"}`); a.Model != "b" {
+	if a := post[openai.TextAnswer](s, "/v1/completions?model=b", `{"prompt":"x"}`); a.Model != "b" {
 		t.Errorf("a query names b, and %s answers", a.Model)
 	}
 	// What depends on the model's defaults is that of the one which is named.

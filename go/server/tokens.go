@@ -25,10 +25,6 @@ type (
 	rendered struct {
 		Prompt string `json:"prompt"`
 	}
-	tokenCount struct {
-		Object string `json:"object"`
-		Tokens int    `json:"input_tokens"`
-	}
 	tokenPiece struct {
 		ID    int32 `json:"id"`
 		Piece any   `json:"piece"` // text, or bytes where they are not UTF-8
@@ -164,21 +160,5 @@ func (s *Server) applyTemplate(req *answer.Request) error {
 		return err
 	}
 	req.Send(rendered{prompt.Text})
-	return nil
-}
-
-// countTokens returns the number of tokens of a chat's prompt.
-func (s *Server) countTokens(req *answer.Request) error {
-	m := req.Model
-	q := newChatQuery(m)
-	if err := req.Read(q); err != nil {
-		return err
-	}
-	q.Conversation.Counted = true
-	src, err := q.Source(req.Context(), m)
-	if err != nil {
-		return err
-	}
-	req.Send(tokenCount{"response.input_tokens", len(src.Prompts[0])})
 	return nil
 }

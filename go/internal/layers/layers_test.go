@@ -26,6 +26,7 @@ var layers = []string{
 	"engine eval server/guard server/host",
 	"server/ask",
 	"server/answer",
+	"server/anthropic server/llamaserver server/ollama server/openai",
 	"bench convert repl server server/telemetry verify",
 	"launch",
 	"cmd/quern",

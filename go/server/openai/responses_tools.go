@@ -1,4 +1,4 @@
-package server
+package openai
 
 import (
 	"fmt"
@@ -10,10 +10,10 @@ import (
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
-// responseTools are the tools of a response. The model is given functions: those of a
+// ResponseTools are the tools of a response. The model is given functions: those of a
 // namespace with its name before theirs, and custom tools, whose input is a text, with
 // that text as their only argument.
-type responseTools struct {
+type ResponseTools struct {
 	to    *ask.Tools
 	names map[string]responseTool // by the names that the model is given
 	raw   jsontext.Value          // as they were sent
@@ -28,7 +28,7 @@ type responseTool struct {
 // not offered to this one.
 var hostedTools = []string{"web_search", "web_search_preview", "image_generation", "tool_search"}
 
-func (l *responseTools) Take(r *field.Reader) error {
+func (l *ResponseTools) Take(r *field.Reader) error {
 	from := r.Offset()
 	*l.to = ask.Tools{}
 	l.names = map[string]responseTool{}
@@ -44,7 +44,7 @@ func (l *responseTools) Take(r *field.Reader) error {
 }
 
 // add adds a tool, or those of a namespace.
-func (l *responseTools) add(v jsontext.Value, namespace string) error {
+func (l *ResponseTools) add(v jsontext.Value, namespace string) error {
 	if v.Kind() != '{' {
 		return field.Wrong(v, "an object")
 	}
@@ -102,7 +102,7 @@ func (l *responseTools) add(v jsontext.Value, namespace string) error {
 
 // full returns the name that the model has for a tool that is chosen. One of a namespace may be meant by its own name,
 // where no other tool has it.
-func (l *responseTools) full(name string) string {
+func (l *ResponseTools) full(name string) string {
 	if l.names[name].name != "" {
 		return name
 	}
@@ -118,8 +118,8 @@ func (l *responseTools) full(name string) string {
 	return name
 }
 
-func (l *responseTools) Value() any { return nil }
+func (l *ResponseTools) Value() any { return nil }
 
-func (l *responseTools) Schema() field.Schema {
+func (l *ResponseTools) Schema() field.Schema {
 	return field.Schema{"type": "array", "items": field.Schema{"type": "object", "required": []string{"type"}, "properties": field.Schema{"type": field.Schema{"type": "string"}}}}
 }

@@ -1,4 +1,4 @@
-package server
+package openai
 
 import (
 	"encoding/base64"
@@ -23,12 +23,12 @@ type embedQuery struct {
 	native     bool
 }
 
-func newEmbedQuery(m *ask.Model) *embedQuery {
+func NewEmbedQuery(m *ask.Model) *embedQuery {
 	return &embedQuery{Reads: answer.NewReads(m), normalize: m.Normalize, encoding: "float"}
 }
 
 func newNativeEmbedQuery(m *ask.Model) *embedQuery {
-	q := newEmbedQuery(m)
+	q := NewEmbedQuery(m)
 	q.native = true
 	return q
 }
@@ -64,9 +64,9 @@ type (
 )
 
 // embeddings serves OpenAI's endpoint.
-func (s *Server) embeddings(req *answer.Request) error {
+func (s *API) embeddings(req *answer.Request) error {
 	m := req.Model
-	q := newEmbedQuery(m)
+	q := NewEmbedQuery(m)
 	all, used, release, err := s.askedVectors(req, q)
 	if err != nil {
 		return err
@@ -86,7 +86,7 @@ func (s *Server) embeddings(req *answer.Request) error {
 }
 
 // nativeEmbeddings serves llama-server's endpoint. Vectors of tokens are as they are.
-func (s *Server) nativeEmbeddings(req *answer.Request) error {
+func (s *API) nativeEmbeddings(req *answer.Request) error {
 	m := req.Model
 	q := newNativeEmbedQuery(m)
 	all, _, release, err := s.askedVectors(req, q)
@@ -111,7 +111,7 @@ func (s *Server) nativeEmbeddings(req *answer.Request) error {
 }
 
 // askedVectors reads a request for vectors and makes them.
-func (s *Server) askedVectors(req *answer.Request, q *embedQuery) (all []*engine.Embedding, used answer.TokenUsage, release func(), err error) {
+func (s *API) askedVectors(req *answer.Request, q *embedQuery) (all []*engine.Embedding, used answer.TokenUsage, release func(), err error) {
 	m := req.Model
 	fail := func(err error) ([]*engine.Embedding, answer.TokenUsage, func(), error) { return nil, used, nil, err }
 	if err := req.Read(q); err != nil {

@@ -1,4 +1,4 @@
-package server
+package openai
 
 import (
 	"context"
@@ -23,7 +23,7 @@ type textQuery struct {
 	vllm   int // prompt_logprobs; -1: none
 }
 
-func newTextQuery(m *ask.Model) *textQuery {
+func NewTextQuery(m *ask.Model) *textQuery {
 	return ask.Filled(m, &textQuery{Options: ask.NewOptions(m), bestOf: 1, vllm: -1})
 }
 
@@ -81,10 +81,10 @@ func (q *textQuery) Format(g *answer.Generation) answer.Format {
 	return &textFormat{g: g, vllm: q.vllm, begun: make([]bool, n), offsets: make([]int, n), envelope: e}
 }
 
-type textAnswer struct {
-	envelope
+type TextAnswer struct {
+	Envelope
 	Choices []textChoice `json:"choices"`
-	tail
+	Tail
 }
 
 type textChoice struct {
@@ -98,7 +98,7 @@ type textChoice struct {
 // textFormat writes the answers of /v1/completions, whole and in chunks.
 type textFormat struct {
 	g        *answer.Generation
-	envelope envelope
+	envelope Envelope
 	vllm     int    // prompt_logprobs; -1: none
 	begun    []bool // by sequence: the echo is out
 	offsets  []int  // by sequence: characters sent
@@ -135,13 +135,13 @@ func (f *textFormat) choice(i int, text string, tokens []engine.Token, finish *s
 }
 
 func (f *textFormat) Whole(answers []answer.Answer) any {
-	a := textAnswer{envelope: f.envelope}
+	a := TextAnswer{Envelope: f.envelope}
 	for i := range answers {
 		got := &answers[i]
 		reason := finishReason(&got.Ending)
 		a.Choices = append(a.Choices, f.choice(i, got.Blocks.Join(answer.TextBlock), got.Tokens, &reason))
 	}
-	a.tail = tailOf(f.g, answers)
+	a.Tail = tailOf(f.g, answers)
 	return a
 }
 
@@ -150,9 +150,9 @@ func (f *textFormat) Event(s *reply.Stream, e answer.Event) error {
 	case e.Progress != nil && !f.g.Opts.Progress:
 		return nil
 	case e.Progress != nil:
-		return s.Event(textAnswer{f.envelope, []textChoice{}, progressOf(f.g, e)})
+		return s.Event(TextAnswer{f.envelope, []textChoice{}, progressOf(f.g, e)})
 	}
-	var t tail
+	var t Tail
 	var finish *string
 	switch {
 	case e.End != nil:
@@ -161,12 +161,12 @@ func (f *textFormat) Event(s *reply.Stream, e answer.Event) error {
 	case f.g.Opts.Timings:
 		t.Timings = e.Timings()
 	}
-	return s.Event(textAnswer{f.envelope, []textChoice{f.choice(e.Seq.Index, e.Piece.Content(), e.Piece.Tokens, finish)}, t})
+	return s.Event(TextAnswer{f.envelope, []textChoice{f.choice(e.Seq.Index, e.Piece.Content(), e.Piece.Tokens, finish)}, t})
 }
 
 func (f *textFormat) End(s *reply.Stream) error {
 	if f.g.Opts.StreamOpts.Usage {
-		if err := s.Event(textAnswer{f.envelope, []textChoice{}, totalOf(f.g)}); err != nil {
+		if err := s.Event(TextAnswer{f.envelope, []textChoice{}, totalOf(f.g)}); err != nil {
 			return err
 		}
 	}

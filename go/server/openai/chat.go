@@ -1,4 +1,4 @@
-package server
+package openai
 
 import (
 	"net/http"
@@ -19,13 +19,13 @@ type chatQuery struct {
 	logprobs    bool
 	topLogprobs int
 	store       bool
-	metadata    kept
+	metadata    Kept
 
 	stored *history.Store // nil: nothing is kept
 	owner  string         // of what is
 }
 
-func newChatQuery(m *ask.Model) *chatQuery {
+func NewChatQuery(m *ask.Model) *chatQuery {
 	return ask.Filled(m, &chatQuery{Options: ask.NewOptions(m), Conversation: ask.NewConversation()})
 }
 
@@ -65,23 +65,23 @@ func (q *chatQuery) Format(g *answer.Generation) answer.Format {
 }
 
 // createChat serves POST /v1/chat/completions.
-func (s *Server) createChat(req *answer.Request) error {
+func (s *API) createChat(req *answer.Request) error {
 	m := req.Model
-	q := newChatQuery(m)
-	q.stored, q.owner = s.stored, req.Caller.Owner
+	q := NewChatQuery(m)
+	q.stored, q.owner = s.Stored, req.Caller.Owner
 	if err := req.Read(q); err != nil {
 		return err
 	}
 	return req.Generate(q, "chatcmpl-")
 }
 
-type chatAnswer struct {
-	envelope
-	Choices []chatChoice `json:"choices"`
-	tail
+type ChatAnswer struct {
+	Envelope
+	Choices []ChatChoice `json:"choices"`
+	Tail
 }
 
-type chatChoice struct {
+type ChatChoice struct {
 	Index    int           `json:"index"`
 	Message  chatMessage   `json:"message"`
 	Logprobs *chatLogprobs `json:"logprobs,omitempty"`
@@ -101,9 +101,9 @@ type chatLogprobs struct {
 }
 
 type chatChunk struct {
-	envelope
+	Envelope
 	Choices []chatChunkChoice `json:"choices"`
-	tail
+	Tail
 }
 
 type chatChunkChoice struct {
@@ -140,19 +140,19 @@ type chatStream struct {
 	begun bool
 	cut   answer.Blocks
 	fresh bool       // nothing of the open block is sent
-	input customText // of the open block, where it is a call of a custom tool
+	input CustomText // of the open block, where it is a call of a custom tool
 }
 
 // now is the event that is being sent.
 type now struct {
 	i      int            // of the sequence
 	tokens []engine.Token // that no chunk has yet
-	tail   tail
+	tail   Tail
 }
 
 func (f *chatFormat) Open(*reply.Stream, *answer.Block) error {
 	st := &f.streams[f.now.i]
-	st.fresh, st.input = true, customText{}
+	st.fresh, st.input = true, CustomText{}
 	return nil
 }
 
@@ -167,7 +167,7 @@ func (f *chatFormat) Add(s *reply.Stream, b *answer.Block, text string, _ []engi
 	case b.Kind == answer.ThoughtBlock:
 		out.Reasoning = text
 	case f.tools.Custom(b.Name):
-		call := chatCallDelta{Index: b.Call, Custom: &ask.CustomCall{Input: st.input.write(text)}}
+		call := chatCallDelta{Index: b.Call, Custom: &ask.CustomCall{Input: st.input.Write(text)}}
 		if fresh {
 			call.ID, call.Type, call.Custom.Name = b.ID, "custom", b.Name
 		}
@@ -201,7 +201,7 @@ func (f *chatFormat) Close(s *reply.Stream, b *answer.Block, _ *answer.Ending) e
 	if b.Kind != answer.CallBlock || !f.tools.Custom(b.Name) {
 		return nil
 	}
-	rest := f.streams[f.now.i].input.end()
+	rest := f.streams[f.now.i].input.End()
 	if rest == "" {
 		return nil
 	}
@@ -217,7 +217,7 @@ type chatBegin struct {
 // chatFormat writes the answers of /v1/chat/completions.
 type chatFormat struct {
 	g        *answer.Generation
-	envelope envelope
+	envelope Envelope
 	logprobs bool
 	tools    *ask.Tools
 	streams  []chatStream // by sequence
@@ -240,16 +240,16 @@ func (f *chatFormat) Whole(answers []answer.Answer) any {
 	return a
 }
 
-func (f *chatFormat) answer(answers []answer.Answer) chatAnswer {
-	a := chatAnswer{envelope: f.envelope}
+func (f *chatFormat) answer(answers []answer.Answer) ChatAnswer {
+	a := ChatAnswer{Envelope: f.envelope}
 	a.Object = "chat.completion"
 	for i := range answers {
 		got := &answers[i]
-		a.Choices = append(a.Choices, chatChoice{
+		a.Choices = append(a.Choices, ChatChoice{
 			Index: i, Message: f.message(got), Logprobs: f.probs(got.Tokens), Finish: f.reason(&got.Ending),
 		})
 	}
-	a.tail = tailOf(f.g, answers)
+	a.Tail = tailOf(f.g, answers)
 	return a
 }
 
@@ -283,7 +283,7 @@ func (f *chatFormat) reason(e *answer.Ending) string {
 }
 
 // chunk sends a chunk. The tokens of the event are in its first.
-func (f *chatFormat) chunk(s *reply.Stream, delta any, t tail, finish *string) error {
+func (f *chatFormat) chunk(s *reply.Stream, delta any, t Tail, finish *string) error {
 	c := chatChunk{f.envelope, []chatChunkChoice{{f.now.i, delta, f.probs(f.now.tokens), finish}}, t}
 	f.now.tokens = nil
 	return s.Event(c)
@@ -307,7 +307,7 @@ func (f *chatFormat) Event(s *reply.Stream, e answer.Event) error {
 		f.kept[f.now.i].Add(e)
 	}
 	if first {
-		if err := s.Event(chatChunk{f.envelope, []chatChunkChoice{{Index: f.now.i, Delta: chatBegin{Role: "assistant"}}}, tail{}}); err != nil {
+		if err := s.Event(chatChunk{f.envelope, []chatChunkChoice{{Index: f.now.i, Delta: chatBegin{Role: "assistant"}}}, Tail{}}); err != nil {
 			return err
 		}
 	}
@@ -353,4 +353,26 @@ func toClient(l *ask.Tools, c chat.ToolCall) ask.ChatCall {
 		return ask.ChatCall{ID: c.ID, Type: "custom", Custom: &ask.CustomCall{Name: c.Function.Name, Input: customInput(string(c.Function.Arguments))}}
 	}
 	return ask.ChatCall{ID: c.ID, Type: c.Type, Function: &c.Function}
+}
+
+// TokenCount is the answer to a request that counts.
+type TokenCount struct {
+	Object string `json:"object"`
+	Tokens int    `json:"input_tokens"`
+}
+
+// countTokens returns the number of tokens of a chat's prompt.
+func (s *API) countTokens(req *answer.Request) error {
+	m := req.Model
+	q := NewChatQuery(m)
+	if err := req.Read(q); err != nil {
+		return err
+	}
+	q.Conversation.Counted = true
+	src, err := q.Source(req.Context(), m)
+	if err != nil {
+		return err
+	}
+	req.Send(TokenCount{"response.input_tokens", len(src.Prompts[0])})
+	return nil
 }

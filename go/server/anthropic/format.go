@@ -1,4 +1,4 @@
-package server
+package anthropic
 
 import (
 	"cmp"
@@ -86,9 +86,9 @@ func stopOf(e *answer.Ending, called bool) anthropicStop {
 	return anthropicStop{Reason: "end_turn"}
 }
 
-// signature is what clients must send back with thoughts, which they drop without it. It
+// Signature is what clients must send back with thoughts, which they drop without it. It
 // is a digest; thoughts are taken back with any.
-func signature(thoughts string) string {
+func Signature(thoughts string) string {
 	sum := sha256.Sum256([]byte(thoughts))
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
@@ -98,14 +98,14 @@ func partOf(b *answer.Block) anthropicPart {
 	text := b.Text.String()
 	switch b.Kind {
 	case answer.ThoughtBlock:
-		signed := signature(text)
+		signed := Signature(text)
 		return anthropicPart{Type: "thinking", Thinking: &text, Signature: &signed}
 	case answer.CallBlock:
 		input := jsontext.Value(cmp.Or(text, "{}"))
 		if !input.IsValid() { // max_tokens has ended it
 			input, _ = reply.Encode(map[string]string{"partial_json": text})
 		}
-		return anthropicPart{Type: "tool_use", ID: anthropicID(b.ID), Name: b.Name, Input: input}
+		return anthropicPart{Type: "tool_use", ID: NewID(b.ID), Name: b.Name, Input: input}
 	}
 	return anthropicPart{Type: "text", Text: &text}
 }
@@ -197,7 +197,7 @@ func (f *anthropicFormat) delta(s *reply.Stream, d anthropicDelta) error {
 
 func (f *anthropicFormat) Close(s *reply.Stream, b *answer.Block, _ *answer.Ending) error {
 	if b.Kind == answer.ThoughtBlock {
-		signed := signature(b.Text.String())
+		signed := Signature(b.Text.String())
 		if err := f.delta(s, anthropicDelta{Type: "signature_delta", Signature: &signed}); err != nil {
 			return err
 		}
@@ -212,5 +212,5 @@ func (f *anthropicFormat) End(s *reply.Stream) error {
 }
 
 func (f *anthropicFormat) Failed(s *reply.Stream, err *reply.Error) error {
-	return s.Named("error", inAnthropic{}.Error(f.g.Request, err))
+	return s.Named("error", Dialect{}.Error(f.g.Request, err))
 }

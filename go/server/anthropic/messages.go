@@ -1,4 +1,4 @@
-package server
+package anthropic
 
 import (
 	"fmt"
@@ -11,8 +11,8 @@ import (
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
-// anthropicSystem is the system prompt: its blocks of text.
-type anthropicSystem []string
+// System is the system prompt: its blocks of text.
+type System []string
 
 // attribution begins the block that Claude Code puts first in its system prompt. It has a
 // checksum of the request: left there, no prompt would have a prefix in common with an
@@ -20,7 +20,7 @@ type anthropicSystem []string
 // nothing to the model.
 const attribution = "x-anthropic-billing-header:"
 
-func (s *anthropicSystem) Take(r *field.Reader) error {
+func (s *System) Take(r *field.Reader) error {
 	blocks, err := readBlocks(r, false)
 	for i, b := range blocks {
 		if b.Type != "text" {
@@ -32,7 +32,7 @@ func (s *anthropicSystem) Take(r *field.Reader) error {
 }
 
 // texts returns the blocks without Claude Code's attribution.
-func (s anthropicSystem) texts() []string {
+func (s System) texts() []string {
 	var out []string
 	for _, text := range s {
 		if strings.HasPrefix(text, attribution) {
@@ -45,9 +45,9 @@ func (s anthropicSystem) texts() []string {
 	return out
 }
 
-func (s *anthropicSystem) Value() any { return nil }
+func (s *System) Value() any { return nil }
 
-func (s *anthropicSystem) Schema() field.Schema {
+func (s *System) Schema() field.Schema {
 	return field.Schema{"description": "a string or an array of text blocks", "anyOf": []field.Schema{{"type": "string"}, {"type": "array", "items": blockSchema}}}
 }
 
@@ -159,12 +159,12 @@ type anthropicMessage struct {
 	blocks []anthropicBlock
 }
 
-type anthropicMessages []anthropicMessage
+type Turns []anthropicMessage
 
 const wantTurns = `an array of messages such as {"role": "user", "content": "hello"}`
 
-func (l *anthropicMessages) Take(r *field.Reader) error {
-	*l = anthropicMessages{}
+func (l *Turns) Take(r *field.Reader) error {
+	*l = Turns{}
 	err := r.Elements(wantTurns, func(i int) error {
 		m, err := readAnthropicMessage(r)
 		*l = append(*l, m)
@@ -201,9 +201,9 @@ func readAnthropicMessage(r *field.Reader) (m anthropicMessage, err error) {
 	return m, nil
 }
 
-func (l *anthropicMessages) Value() any { return nil }
+func (l *Turns) Value() any { return nil }
 
-func (l *anthropicMessages) Schema() field.Schema {
+func (l *Turns) Schema() field.Schema {
 	return field.Schema{
 		"type": "array", "minItems": 1, "description": wantTurns,
 		"items": field.Schema{"type": "object", "required": []string{"role", "content"}, "properties": field.Schema{
@@ -214,7 +214,7 @@ func (l *anthropicMessages) Schema() field.Schema {
 }
 
 // conversation returns the messages as templates have them.
-func (l anthropicMessages) conversation(system anthropicSystem) []chat.Message {
+func (l Turns) conversation(system System) []chat.Message {
 	var t ask.Transcript
 	t.Add("system", system.texts()...)
 	for _, m := range l {
@@ -225,7 +225,7 @@ func (l anthropicMessages) conversation(system anthropicSystem) []chat.Message {
 		for _, b := range m.blocks {
 			switch b.Type {
 			case "tool_result":
-				t.Result(modelID(b.ToolUseID), b.results...)
+				t.Result(ModelID(b.ToolUseID), b.results...)
 			case "text", "document":
 				t.Add(m.role, b.text())
 			}
@@ -244,7 +244,7 @@ func addAnswer(t *ask.Transcript, blocks []anthropicBlock) {
 		case "text", "document":
 			t.Say(b.text())
 		case "tool_use":
-			t.Call(modelID(b.ID), b.Name, string(b.Input))
+			t.Call(ModelID(b.ID), b.Name, string(b.Input))
 		}
 	}
 }

@@ -1,4 +1,4 @@
-package server
+package openai
 
 import (
 	"errors"
@@ -9,10 +9,10 @@ import (
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
-// openAI is OpenAI's dialect: its clients look at the codes of some errors.
-type openAI struct{ answer.Plain }
+// Dialect is OpenAI's dialect: its clients look at the codes of some errors.
+type Dialect struct{ answer.Plain }
 
-func (openAI) Refine(e *reply.Error, cause error) {
+func (Dialect) Refine(e *reply.Error, cause error) {
 	var long *engine.TooLongError
 	var missing *models.NotFoundError
 	switch {

@@ -1,4 +1,4 @@
-package server
+package anthropic
 
 import (
 	"bytes"
@@ -25,16 +25,16 @@ type anthropicQuery struct {
 // request to /v1/messages/count_tokens.
 type anthropicInput struct {
 	ask.Conversation
-	system   anthropicSystem
-	turns    anthropicMessages
-	choice   anthropicChoice
-	thinking anthropicThinking
-	output   anthropicOutput
+	system   System
+	turns    Turns
+	choice   Choice
+	thinking Thinking
+	output   OutputConfig
 
-	thread, servers, container absentFeature
+	thread, servers, container AbsentFeature
 }
 
-func newAnthropicQuery(m *ask.Model) *anthropicQuery {
+func NewQuery(m *ask.Model) *anthropicQuery {
 	q := &anthropicQuery{Options: ask.NewOptions(m), anthropicInput: newAnthropicInput()}
 	q.anthropicInput.output.form = &q.Form
 	return ask.Filled(m, q)
@@ -52,14 +52,14 @@ func (q *anthropicQuery) Fields() []field.Field {
 }
 
 func newAnthropicInput() anthropicInput {
-	return anthropicInput{Conversation: ask.NewConversation(), output: anthropicOutput{form: &ask.Held{}}}
+	return anthropicInput{Conversation: ask.NewConversation(), output: OutputConfig{form: &ask.Held{}}}
 }
 
 func (in *anthropicInput) Fields() []field.Field {
 	return []field.Field{
 		field.Required("messages", &in.turns, "The conversation so far."),
 		field.Input("system", &in.system, "The system prompt, a text or blocks of text."),
-		field.Input("tools", anthropicTools{&in.Tools}, "Tools that the model may call."),
+		field.Input("tools", Tools{&in.Tools}, "Tools that the model may call."),
 		field.Input("tool_choice", &in.choice, "Whether it may, or must: auto, any, tool or none."),
 		field.Input("thinking", &in.thinking, "Whether the model thinks before it answers; by default as its chat template has it."),
 		field.Setting("chat_template_kwargs", &in.Kwargs, "Further variables for the chat template."),
@@ -71,17 +71,17 @@ func (in *anthropicInput) Fields() []field.Field {
 	}
 }
 
-// absentFeature is a field that asks for what the server does not do. Null and an empty list ask for nothing.
-type absentFeature struct{ asked bool }
+// AbsentFeature is a field that asks for what the server does not do. Null and an empty list ask for nothing.
+type AbsentFeature struct{ asked bool }
 
-func (f *absentFeature) Take(r *field.Reader) error {
+func (f *AbsentFeature) Take(r *field.Reader) error {
 	v, err := r.Raw()
 	f.asked = !(v.Kind() == '[' && string(bytes.TrimSpace(v[1:])) == "]")
 	return err
 }
 
-func (f *absentFeature) Value() any           { return nil }
-func (f *absentFeature) Schema() field.Schema { return field.Schema{"description": "nothing"} }
+func (f *AbsentFeature) Value() any           { return nil }
+func (f *AbsentFeature) Schema() field.Schema { return field.Schema{"description": "nothing"} }
 
 // refuseAbsent refuses what the server would otherwise have to ignore.
 func (in *anthropicInput) refuseAbsent() error {
@@ -109,14 +109,14 @@ func (q *anthropicQuery) Settle(m *ask.Model, h http.Header) error {
 }
 
 func (q *anthropicQuery) Source(ctx context.Context, m *ask.Model) (ask.Source, error) {
-	if err := q.converse(); err != nil {
+	if err := q.Converse(); err != nil {
 		return ask.Source{}, err
 	}
 	return q.Conversation.Source(ctx, m)
 }
 
-// converse fills in the conversation.
-func (in *anthropicInput) converse() error {
+// Converse fills in the conversation.
+func (in *anthropicInput) Converse() error {
 	if err := in.refuseAbsent(); err != nil {
 		return err
 	}
@@ -141,13 +141,13 @@ func (in *anthropicInput) converse() error {
 	return nil
 }
 
-// anthropicOutput is output_config.
-type anthropicOutput struct {
+// OutputConfig is output_config.
+type OutputConfig struct {
 	effort string
 	form   *ask.Held
 }
 
-func (o *anthropicOutput) Take(r *field.Reader) error {
+func (o *OutputConfig) Take(r *field.Reader) error {
 	return r.Members("an object", func(name string) error {
 		switch {
 		case name == "format" && r.Kind() != 'n':
@@ -160,21 +160,21 @@ func (o *anthropicOutput) Take(r *field.Reader) error {
 	})
 }
 
-func (o *anthropicOutput) Value() any { return nil }
+func (o *OutputConfig) Value() any { return nil }
 
-func (o *anthropicOutput) Schema() field.Schema {
+func (o *OutputConfig) Schema() field.Schema {
 	return field.Schema{"type": "object", "properties": field.Schema{
 		"effort": field.Schema{"anyOf": []field.Schema{{"enum": ask.Efforts}, {"type": "null"}}}, "format": field.Schema{"anyOf": []field.Schema{ask.ResponseForm{}.Schema(), {"type": "null"}}},
 	}}
 }
 
-// anthropicThinking says whether the model is to think.
-type anthropicThinking struct {
+// Thinking says whether the model is to think.
+type Thinking struct {
 	kind   string
 	budget int
 }
 
-func (t *anthropicThinking) Take(r *field.Reader) error {
+func (t *Thinking) Take(r *field.Reader) error {
 	err := r.Members("an object", func(name string) error {
 		var err error
 		switch {
@@ -195,9 +195,9 @@ func (t *anthropicThinking) Take(r *field.Reader) error {
 	return err
 }
 
-func (t *anthropicThinking) Value() any { return nil }
+func (t *Thinking) Value() any { return nil }
 
-func (t *anthropicThinking) Schema() field.Schema {
+func (t *Thinking) Schema() field.Schema {
 	return field.Schema{"type": "object", "required": []string{"type"}, "properties": field.Schema{
 		"type":          field.Schema{"enum": []string{"enabled", "adaptive", "disabled"}},
 		"budget_tokens": field.Schema{"type": []string{"integer", "null"}, "minimum": 1},
@@ -223,13 +223,13 @@ type anthropicCount struct {
 	Tokens int `json:"input_tokens"`
 }
 
-func (s *Server) anthropicCountTokens(req *answer.Request) error {
+func anthropicCountTokens(req *answer.Request) error {
 	m := req.Model
 	q := newAnthropicCountQuery(m)
 	if err := req.Read(q); err != nil {
 		return err
 	}
-	if err := q.converse(); err != nil {
+	if err := q.Converse(); err != nil {
 		return err
 	}
 	q.Conversation.Counted = true

@@ -1,4 +1,4 @@
-package server
+package anthropic
 
 import (
 	"strings"
@@ -9,10 +9,10 @@ import (
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
-// anthropicTools are tools as Anthropic's clients send them.
-type anthropicTools struct{ to *ask.Tools }
+// Tools are tools as Anthropic's clients send them.
+type Tools struct{ to *ask.Tools }
 
-func (l anthropicTools) Take(r *field.Reader) error {
+func (l Tools) Take(r *field.Reader) error {
 	return l.to.Read(r, `an array of tools such as {"name": "get_time", "input_schema": {"type": "object"}}`, readAnthropicTool)
 }
 
@@ -40,9 +40,9 @@ func readAnthropicTool(r *field.Reader) (ask.Tool, error) {
 	return ask.NewTool(t.Name, t.Description, t.Schema, t.Strict)
 }
 
-func (l anthropicTools) Value() any { return nil }
+func (l Tools) Value() any { return nil }
 
-func (l anthropicTools) Schema() field.Schema {
+func (l Tools) Schema() field.Schema {
 	return field.Schema{"type": "array", "maxItems": ask.MaxTools, "items": field.Schema{"type": "object", "required": []string{"name"}, "properties": field.Schema{
 		"name": field.Schema{"type": "string"}, "description": field.Schema{"type": []string{"string", "null"}}, "input_schema": field.Schema{"type": "object"},
 	}}}
@@ -55,10 +55,10 @@ const (
 	openAICall    = "call_"
 )
 
-func anthropicID(id string) string { return anthropicCall + strings.TrimPrefix(id, openAICall) }
+func NewID(id string) string { return anthropicCall + strings.TrimPrefix(id, openAICall) }
 
-// modelID is the id that anthropicID was given.
-func modelID(id string) string {
+// ModelID is the id that anthropicID was given.
+func ModelID(id string) string {
 	own, ok := strings.CutPrefix(id, anthropicCall)
 	switch {
 	case !ok || own == "":
@@ -69,13 +69,13 @@ func modelID(id string) string {
 	return own
 }
 
-// anthropicChoice is tool_choice.
-type anthropicChoice struct {
+// Choice is tool_choice.
+type Choice struct {
 	kind, name string
 	single     bool // disable_parallel_tool_use
 }
 
-func (c *anthropicChoice) Take(r *field.Reader) error {
+func (c *Choice) Take(r *field.Reader) error {
 	err := r.Members("an object", func(name string) error {
 		var err error
 		switch {
@@ -104,7 +104,7 @@ func (c *anthropicChoice) Take(r *field.Reader) error {
 }
 
 // apply tells the choice to the tools of a conversation.
-func (c *anthropicChoice) apply(b *ask.Toolbox) {
+func (c *Choice) apply(b *ask.Toolbox) {
 	b.Parallel = !c.single
 	switch c.kind {
 	case "any":
@@ -116,9 +116,9 @@ func (c *anthropicChoice) apply(b *ask.Toolbox) {
 	}
 }
 
-func (c *anthropicChoice) Value() any { return nil }
+func (c *Choice) Value() any { return nil }
 
-func (c *anthropicChoice) Schema() field.Schema {
+func (c *Choice) Schema() field.Schema {
 	return field.Schema{"type": "object", "required": []string{"type"}, "properties": field.Schema{
 		"type": field.Schema{"enum": []string{"auto", "any", "tool", "none"}}, "name": field.Schema{"type": []string{"string", "null"}},
 		"disable_parallel_tool_use": field.Schema{"type": []string{"boolean", "null"}},

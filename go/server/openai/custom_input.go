@@ -1,4 +1,4 @@
-package server
+package openai
 
 import (
 	stdjson "encoding/json"
@@ -10,13 +10,13 @@ import (
 // customInput returns the input of a custom tool. Arguments that are no object of one
 // are the input as they are.
 func customInput(arguments string) string {
-	var t customText
-	input := t.write(arguments)
-	return input + t.end()
+	var t CustomText
+	input := t.Write(arguments)
+	return input + t.End()
 }
 
-// A customText is the input of a custom tool, read from arguments as they come.
-type customText struct {
+// A CustomText is the input of a custom tool, read from arguments as they come.
+type CustomText struct {
 	stage inputStage
 	held  strings.Builder // what is not read yet
 }
@@ -30,8 +30,8 @@ const (
 	inputOther // the arguments are not as most models write them: they are read at the end
 )
 
-// write takes more of the arguments, and returns what they add to the input.
-func (t *customText) write(arguments string) string {
+// Write takes more of the arguments, and returns what they add to the input.
+func (t *CustomText) Write(arguments string) string {
 	if t.stage == inputEnded {
 		return ""
 	}
@@ -75,13 +75,13 @@ func (t *customText) write(arguments string) string {
 	return input.String()
 }
 
-func (t *customText) keep(rest string) {
+func (t *CustomText) keep(rest string) {
 	t.held.Reset()
 	t.held.WriteString(rest)
 }
 
-// end returns what the end of the arguments adds.
-func (t *customText) end() string {
+// End returns what the end of the arguments adds.
+func (t *CustomText) End() string {
 	held := t.held.String()
 	t.held.Reset()
 	if t.stage != inputOther {

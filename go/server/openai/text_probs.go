@@ -1,4 +1,4 @@
-package server
+package openai
 
 import (
 	"unicode/utf8"
@@ -68,8 +68,8 @@ func (p textProbs) MarshalJSONTo(out *jsontext.Encoder) error {
 	return out.WriteToken(jsontext.EndObject)
 }
 
-// textSchema is the JSON type of textProbs, for the OpenAPI document.
-type textSchema struct {
+// TextSchema is the JSON type of textProbs, for the OpenAPI document.
+type TextSchema struct {
 	Content       []answer.TokenProb    `json:"content"`
 	Tokens        []string              `json:"tokens"`
 	TokenLogprobs []*float64            `json:"token_logprobs"`
@@ -77,7 +77,7 @@ type textSchema struct {
 	TextOffset    []int                 `json:"text_offset"`
 }
 
-func (textProbs) Schema() field.Schema { return field.SchemaOf(textSchema{}) }
+func (textProbs) Schema() field.Schema { return field.SchemaOf(TextSchema{}) }
 
 // topProbs returns the token and the most likely ones by text. Partial characters may have the same
 // text: the most likely of them is kept.

@@ -1,4 +1,4 @@
-package server
+package openai
 
 import (
 	"slices"
@@ -39,7 +39,7 @@ func (s storedChat) Size() int {
 }
 
 // store keeps an answer, if it is to be.
-func (f *chatFormat) store(a chatAnswer) {
+func (f *chatFormat) store(a ChatAnswer) {
 	if f.keep == nil {
 		return
 	}
@@ -68,16 +68,16 @@ func (s storedChat) completion() history.Item {
 }
 
 // storedChat returns the chat completion that a request names.
-func (s *Server) storedChat(req *answer.Request) (storedChat, error) {
-	r, err := s.stored.Get(keptChat, req.Caller.Owner, req.HTTP.Param("id"))
+func (s *API) storedChat(req *answer.Request) (storedChat, error) {
+	r, err := s.Stored.Get(keptChat, req.Caller.Owner, req.HTTP.Param("id"))
 	if err != nil {
 		return storedChat{}, err
 	}
-	return s.stored.Body(r).(storedChat), nil
+	return s.Stored.Body(r).(storedChat), nil
 }
 
 // listChats serves GET /v1/chat/completions.
-func (s *Server) listChats(req *answer.Request) error {
+func (s *API) listChats(req *answer.Request) error {
 	model := req.HTTP.Query("model")
 	want := map[string]string{}
 	for name, values := range req.HTTP.Request.URL.Query() {
@@ -98,7 +98,7 @@ func (s *Server) listChats(req *answer.Request) error {
 		return true
 	}
 	var items []history.Item
-	for _, body := range s.stored.List(keptChat, req.Caller.Owner) {
+	for _, body := range s.Stored.List(keptChat, req.Caller.Owner) {
 		if chat := body.(storedChat); takes(chat) {
 			items = append(items, chat.completion())
 		}
@@ -107,7 +107,7 @@ func (s *Server) listChats(req *answer.Request) error {
 }
 
 // getChat serves GET /v1/chat/completions/:id.
-func (s *Server) getChat(req *answer.Request) error {
+func (s *API) getChat(req *answer.Request) error {
 	chat, err := s.storedChat(req)
 	if err != nil {
 		return err
@@ -117,7 +117,7 @@ func (s *Server) getChat(req *answer.Request) error {
 }
 
 // listChatMessages serves GET /v1/chat/completions/:id/messages.
-func (s *Server) listChatMessages(req *answer.Request) error {
+func (s *API) listChatMessages(req *answer.Request) error {
 	chat, err := s.storedChat(req)
 	if err != nil {
 		return err
@@ -126,7 +126,7 @@ func (s *Server) listChatMessages(req *answer.Request) error {
 }
 
 // A labelQuery is a request to change what is stored with a chat completion.
-type labelQuery struct{ metadata kept }
+type labelQuery struct{ metadata Kept }
 
 func newLabelQuery(*ask.Model) *labelQuery { return &labelQuery{} }
 
@@ -135,13 +135,13 @@ func (q *labelQuery) Fields() []field.Field {
 }
 
 // labelChat serves POST /v1/chat/completions/:id.
-func (s *Server) labelChat(req *answer.Request) error {
+func (s *API) labelChat(req *answer.Request) error {
 	m := req.Model
 	q := newLabelQuery(m)
 	if err := req.Read(q); err != nil {
 		return err
 	}
-	err := s.stored.Change(keptChat, req.Caller.Owner, req.HTTP.Param("id"), func(r *history.Record) {
+	err := s.Stored.Change(keptChat, req.Caller.Owner, req.HTTP.Param("id"), func(r *history.Record) {
 		chat := r.Body.(storedChat)
 		chat.metadata = jsontext.Value(q.metadata)
 		r.Body = chat
@@ -153,9 +153,9 @@ func (s *Server) labelChat(req *answer.Request) error {
 }
 
 // endRunning serves DELETE of what generates: one that runs is cancelled, and a stored chat completion deleted.
-func (s *Server) endRunning(req *answer.Request) error {
-	if id := req.HTTP.Param("id"); s.stored.Remove(keptChat, req.Caller.Owner, id) == nil {
-		req.Send(responseDeleted{id, "chat.completion.deleted", true})
+func (s *API) endRunning(req *answer.Request) error {
+	if id := req.HTTP.Param("id"); s.Stored.Remove(keptChat, req.Caller.Owner, id) == nil {
+		req.Send(ResponseDeleted{id, "chat.completion.deleted", true})
 		return nil
 	}
 	return s.cancelRunning(req)

@@ -1,4 +1,4 @@
-package server
+package openai
 
 import (
 	"net/http"
@@ -22,36 +22,41 @@ func (q *controlQuery) Fields() []field.Field {
 }
 
 // controlRunning ends the reasoning of a running request.
-func (s *Server) controlRunning(req *answer.Request) error {
+func (s *API) controlRunning(req *answer.Request) error {
 	m := req.Model
 	q := newControlQuery(m)
 	if err := req.Read(q); err != nil {
 		return err
 	}
-	g := s.host.Running.Generation(q.id, &req.Caller)
+	g := s.Host.Running.Generation(q.id, &req.Caller)
 	if g == nil {
 		return &reply.Error{Status: http.StatusNotFound, Message: "no request with the id " + field.Quote(q.id) + " runs", Param: "id"}
 	}
 	g.Enough.Store(true)
-	req.Send(success{true})
+	req.Send(controlled{true})
 	return nil
 }
 
-// cancelled is the response to a cancellation.
-type cancelled struct {
+// Cancelled is the response to a cancellation.
+type Cancelled struct {
 	ID        string `json:"id"`
 	Object    string `json:"object"`
 	Cancelled bool   `json:"cancelled"`
 }
 
 // cancelRunning cancels a running request by its id.
-func (s *Server) cancelRunning(req *answer.Request) error {
+func (s *API) cancelRunning(req *answer.Request) error {
 	id := req.HTTP.Param("id")
-	g := s.host.Running.Generation(id, &req.Caller)
+	g := s.Host.Running.Generation(id, &req.Caller)
 	if g == nil {
 		return &reply.Error{Status: http.StatusNotFound, Message: "no request with the id " + field.Quote(id) + " runs"}
 	}
 	g.Cancel()
-	req.Send(cancelled{id, "completion.cancelled", true})
+	req.Send(Cancelled{id, "completion.cancelled", true})
 	return nil
+}
+
+// controlled is the answer to a request that was obeyed.
+type controlled struct {
+	Success bool `json:"success"`
 }

@@ -1,4 +1,4 @@
-package server
+package anthropic
 
 import (
 	"cmp"
@@ -12,23 +12,23 @@ import (
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
-// inAnthropic is Anthropic's dialect.
-type inAnthropic struct{ answer.Plain }
+// Dialect is Anthropic's dialect.
+type Dialect struct{ answer.Plain }
 
 // requestID is the header with the id that clients show.
 const requestID = "Request-Id"
 
 // Begin gives the request an id: that of the log, if there is one.
-func (inAnthropic) Begin(r *answer.Request) {
+func (Dialect) Begin(r *answer.Request) {
 	r.HTTP.Header(requestID, "req_"+cmp.Or(r.HTTP.Writer.Header().Get("X-Request-Id"), answer.NewID()))
 }
 
-func (inAnthropic) Ping(s *reply.Stream) error { return send(s, anthropicEvent{Type: "ping"}) }
+func (Dialect) Ping(s *reply.Stream) error { return send(s, anthropicEvent{Type: "ping"}) }
 
 // Refine words a prompt that does not fit as Anthropic does.
-func (inAnthropic) Refine(e *reply.Error, cause error) {
+func (Dialect) Refine(e *reply.Error, cause error) {
 	if long := (*engine.TooLongError)(nil); errors.As(cause, &long) {
-		e.Message = anthropicTooLong(long)
+		e.Message = TooLong(long)
 	}
 }
 
@@ -44,7 +44,7 @@ var anthropicKinds = map[int]string{
 	http.StatusGatewayTimeout:        "timeout_error",
 }
 
-type anthropicError struct {
+type ErrorBody struct {
 	Type    string               `json:"type"`
 	Error   anthropicErrorDetail `json:"error"`
 	Request string               `json:"request_id"`
@@ -56,20 +56,20 @@ type anthropicErrorDetail struct {
 	Details any    `json:"details,omitzero"`
 }
 
-func (inAnthropic) Error(r *answer.Request, e *reply.Error) any {
+func (Dialect) Error(r *answer.Request, e *reply.Error) any {
 	kind, ok := anthropicKinds[e.Status]
 	if !ok {
 		kind = "invalid_request_error"
 	}
-	return anthropicError{"error", anthropicErrorDetail{kind, e.Message, e.Extra["details"]}, r.HTTP.Writer.Header().Get(requestID)}
+	return ErrorBody{"error", anthropicErrorDetail{kind, e.Message, e.Extra["details"]}, r.HTTP.Writer.Header().Get(requestID)}
 }
 
-func (inAnthropic) ErrorSchema() field.Schema { return field.SchemaOf(anthropicError{}) }
+func (Dialect) ErrorSchema() field.Schema { return field.SchemaOf(ErrorBody{}) }
 
-// anthropicTooLong words a prompt that does not fit as Anthropic does: clients that compact a conversation look for
+// TooLong words a prompt that does not fit as Anthropic does: clients that compact a conversation look for
 // the words up to "maximum", and read the two numbers. A prompt needs room for one more token, so that one as large as
 // the context is one too many.
-func anthropicTooLong(e *engine.TooLongError) string {
+func TooLong(e *engine.TooLongError) string {
 	return fmt.Sprintf("prompt is too long: %s tokens > %d maximum: want a shorter one, or a server with a larger --ctx-size",
 		e.Count(), min(e.Ctx, e.Prompt-1))
 }

@@ -1,4 +1,4 @@
-package server
+package openai
 
 import (
 	"cmp"
@@ -13,13 +13,13 @@ import (
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
-// keptResponse is the kind of responses in the history.
-const keptResponse history.Kind = "response"
+// KeptResponse is the kind of responses in the history.
+const KeptResponse history.Kind = "response"
 
 // createResponse serves POST /v1/responses.
-func (s *Server) createResponse(req *answer.Request) error {
+func (s *API) createResponse(req *answer.Request) error {
 	m := req.Model
-	q := s.newResponsesQuery(m)
+	q := s.NewResponsesQuery(m)
 	q.owner = req.Caller.Owner
 	if err := req.Read(q); err != nil {
 		return err
@@ -39,7 +39,7 @@ func (s *Server) createResponse(req *answer.Request) error {
 
 // inBackground answers with a response that is generated meanwhile, and stored from now
 // on, or with its events as they come, which others may follow too. The model stays leased until it has ended.
-func (s *Server) inBackground(req *answer.Request, q *responsesQuery, g *answer.Generation) error {
+func (s *API) inBackground(req *answer.Request, q *responsesQuery, g *answer.Generation) error {
 	lease := req.Lease.Again()
 	f := q.Format(g).(*responsesFormat)
 	begun := f.body
@@ -49,7 +49,7 @@ func (s *Server) inBackground(req *answer.Request, q *responsesQuery, g *answer.
 		f.log = reply.NewLog()
 		r.Log = f.log
 	}
-	s.stored.Put(r)
+	s.Stored.Put(r)
 	go func() {
 		defer lease.Release()
 		defer g.Close()
@@ -60,7 +60,7 @@ func (s *Server) inBackground(req *answer.Request, q *responsesQuery, g *answer.
 				_ = f.send(nil, responseEvent{Type: "response.failed", Response: &f.body}) // is logged if there is no memory, too
 			}
 		}
-		s.stored.Update(r, func(r *history.Record) { r.Body, r.Cancel = f.body, nil })
+		s.Stored.Update(r, func(r *history.Record) { r.Body, r.Cancel = f.body, nil })
 		if f.log != nil {
 			f.log.End()
 		}
@@ -94,8 +94,8 @@ func (f *responsesFormat) run() error {
 }
 
 // getResponse serves GET /v1/responses/:id.
-func (s *Server) getResponse(req *answer.Request) error {
-	r, err := s.stored.Get(keptResponse, req.Caller.Owner, req.HTTP.Param("id"))
+func (s *API) getResponse(req *answer.Request) error {
+	r, err := s.Stored.Get(KeptResponse, req.Caller.Owner, req.HTTP.Param("id"))
 	if err != nil {
 		return err
 	}
@@ -113,44 +113,44 @@ func (s *Server) getResponse(req *answer.Request) error {
 		if r.Log == nil {
 			return reply.Invalid("stream", "the response %s was not asked for with background and stream: it is sent whole", field.Quote(r.ID))
 		}
-		return r.Log.Follow(req.Context(), reply.NewStream(req.HTTP), after+1, s.c.Ping)
+		return r.Log.Follow(req.Context(), reply.NewStream(req.HTTP), after+1, s.Host.Ping)
 	}
-	req.Send(s.stored.Body(r))
+	req.Send(s.Stored.Body(r))
 	return nil
 }
 
-type responseDeleted struct {
+type ResponseDeleted struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"`
 	Deleted bool   `json:"deleted"`
 }
 
 // deleteResponse serves DELETE /v1/responses/:id.
-func (s *Server) deleteResponse(req *answer.Request) error {
+func (s *API) deleteResponse(req *answer.Request) error {
 	id := req.HTTP.Param("id")
-	if err := s.stored.Remove(keptResponse, req.Caller.Owner, id); err != nil {
+	if err := s.Stored.Remove(KeptResponse, req.Caller.Owner, id); err != nil {
 		return err
 	}
-	req.Send(responseDeleted{id, "response", true})
+	req.Send(ResponseDeleted{id, "response", true})
 	return nil
 }
 
 // cancelResponse serves POST /v1/responses/:id/cancel.
-func (s *Server) cancelResponse(req *answer.Request) error {
-	r, err := s.stored.Get(keptResponse, req.Caller.Owner, req.HTTP.Param("id"))
+func (s *API) cancelResponse(req *answer.Request) error {
+	r, err := s.Stored.Get(KeptResponse, req.Caller.Owner, req.HTTP.Param("id"))
 	if err != nil {
 		return err
 	}
-	if !s.stored.Body(r).(response).Background {
+	if !s.Stored.Body(r).(Response).Background {
 		return reply.Bad("the response %s does not run in the background: close its connection to end it", field.Quote(r.ID))
 	}
-	s.stored.Update(r, func(r *history.Record) {
+	s.Stored.Update(r, func(r *history.Record) {
 		r.Cancel()
-		body := r.Body.(response)
+		body := r.Body.(Response)
 		body.Status = statusStopped
 		r.Body, r.Cancel = body, nil
 	})
-	req.Send(s.stored.Body(r))
+	req.Send(s.Stored.Body(r))
 	return nil
 }
 
@@ -161,8 +161,8 @@ type responseItemList = page[history.Item]
 func itemPages(order string) paging { return paging{order, 20, 100} }
 
 // listInputItems serves GET /v1/responses/:id/input_items.
-func (s *Server) listInputItems(req *answer.Request) error {
-	r, err := s.stored.Get(keptResponse, req.Caller.Owner, req.HTTP.Param("id"))
+func (s *API) listInputItems(req *answer.Request) error {
+	r, err := s.Stored.Get(KeptResponse, req.Caller.Owner, req.HTTP.Param("id"))
 	if err != nil {
 		return err
 	}
@@ -181,14 +181,14 @@ func sendPage(req *answer.Request, items []history.Item, order string) error {
 // A responsesCountQuery is a request to /v1/responses/input_tokens.
 type responsesCountQuery struct{ *responsesQuery }
 
-func (s *Server) newResponsesCountQuery(m *ask.Model) responsesCountQuery {
-	return responsesCountQuery{s.newResponsesQuery(m)}
+func (s *API) newResponsesCountQuery(m *ask.Model) responsesCountQuery {
+	return responsesCountQuery{s.NewResponsesQuery(m)}
 }
 
 func (q responsesCountQuery) Fields() []field.Field { return q.input() }
 
 // countResponse serves POST /v1/responses/input_tokens.
-func (s *Server) countResponse(req *answer.Request) error {
+func (s *API) countResponse(req *answer.Request) error {
 	m := req.Model
 	q := s.newResponsesCountQuery(m)
 	q.owner = req.Caller.Owner
@@ -203,6 +203,6 @@ func (s *Server) countResponse(req *answer.Request) error {
 	if err != nil {
 		return err
 	}
-	req.Send(tokenCount{"response.input_tokens", len(src.Prompts[0])})
+	req.Send(TokenCount{"response.input_tokens", len(src.Prompts[0])})
 	return nil
 }

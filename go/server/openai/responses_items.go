@@ -1,4 +1,4 @@
-package server
+package openai
 
 import (
 	"encoding/base64"
@@ -34,13 +34,13 @@ type responseItem struct {
 	texts []string // of the content, output or summary
 }
 
-// responseItems are the input of a response.
-type responseItems []responseItem
+// ResponseItems are the input of a response.
+type ResponseItems []responseItem
 
 const wantItems = `a string or an array of items such as {"role": "user", "content": "hello"}`
 
-func (l *responseItems) Take(r *field.Reader) error {
-	*l = responseItems{}
+func (l *ResponseItems) Take(r *field.Reader) error {
+	*l = ResponseItems{}
 	if r.Kind() == '"' {
 		s, err := r.Text(wantItems)
 		if err != nil {
@@ -63,9 +63,9 @@ func (l *responseItems) Take(r *field.Reader) error {
 	})
 }
 
-func (l *responseItems) Value() any { return nil }
+func (l *ResponseItems) Value() any { return nil }
 
-func (l *responseItems) Schema() field.Schema {
+func (l *ResponseItems) Schema() field.Schema {
 	return field.Schema{"description": wantItems, "anyOf": []field.Schema{{"type": "string"}, {"type": "array", "items": field.Schema{"type": "object"}}}}
 }
 
@@ -181,8 +181,8 @@ func itemTexts(v jsontext.Value) ([]string, error) {
 // secret: it has a name of its own because other servers' cannot be read.
 const sealed = "quern:"
 
-// seal returns thoughts in the form in which clients without a store send them back.
-func seal(thoughts string) string {
+// Seal returns thoughts in the form in which clients without a store send them back.
+func Seal(thoughts string) string {
 	return sealed + base64.StdEncoding.EncodeToString([]byte(thoughts))
 }
 
