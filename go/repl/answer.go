@@ -166,7 +166,7 @@ func (w *answerWriter) show(deltas []chat.Delta) error {
 	for _, d := range deltas {
 		if d.Reasoning != "" {
 			w.reasoning.WriteString(d.Reasoning)
-			shown := w.thoughts.wrap(printable(d.Reasoning))
+			shown := w.thoughts.wrap(Printable(d.Reasoning))
 			if w.s.Dim {
 				shown = "\x1b[2m" + shown + "\x1b[22m"
 			}
@@ -194,7 +194,7 @@ func (w *answerWriter) show(deltas []chat.Delta) error {
 
 func (w *answerWriter) out(content string) error {
 	if w.s.Screen {
-		content = w.answers.wrap(printable(content))
+		content = w.answers.wrap(Printable(content))
 	}
 	if _, err := io.WriteString(w.s.Out, content); err != nil {
 		return &writeError{err}
@@ -202,8 +202,8 @@ func (w *answerWriter) out(content string) error {
 	return nil
 }
 
-// printable removes the control characters, which a terminal would obey.
-func printable(text string) string {
+// Printable removes the control characters, which a terminal would obey.
+func Printable(text string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {
 			return -1

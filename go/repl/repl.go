@@ -143,7 +143,7 @@ func (s *Session) note(format string, args ...any) { s.noteIndented(0, format, a
 // noteIndented writes a line to Notes. Where it is broken, it goes on after so many blanks.
 func (s *Session) noteIndented(indent int, format string, args ...any) {
 	w := wrapper{columns: s.NotesColumns, indent: indent}
-	fmt.Fprintln(s.Notes, w.wrap(printable(fmt.Sprintf(format, args...))))
+	fmt.Fprintln(s.Notes, w.wrap(Printable(fmt.Sprintf(format, args...))))
 }
 
 // fail reports an error.

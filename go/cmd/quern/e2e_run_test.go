@@ -116,6 +116,22 @@ func TestPromptComesFromAFlagAFileOrStandardInput(t *testing.T) {
 	}
 }
 
+// A terminal does not obey what a model says; a pipe gets all of it.
+func TestRunOnATerminal(t *testing.T) {
+	args := []string{"run", "-m", modelPath(t, demo.Name), "-p", "Once", "--grammar", `root ::= "\x1b]0;evil\x07red\ttext\n"`}
+	term := openTerminal(t, "/proc/none", args...)
+	term.expect("red")
+	term.leaves()
+	term.mu.Lock()
+	defer term.mu.Unlock()
+	if strings.Contains(term.raw, "\x1b]0;") || strings.Contains(term.raw, "\x07") {
+		t.Errorf("the terminal got %q", term.raw)
+	}
+	if out := succeed(t, args...); !strings.Contains(out, "\x1b]0;evil\x07red\ttext\n") {
+		t.Errorf("a pipe got %q", out)
+	}
+}
+
 func TestEmptyPromptIsBOSAlone(t *testing.T) {
 	text := told(t, "")
 	for _, more := range [][]string{{"-p", ""}, {""}, {"-f", "/dev/null"}, {}} {

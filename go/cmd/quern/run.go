@@ -18,6 +18,7 @@ import (
 	"github.com/quern-llm/quern/go/hub"
 	"github.com/quern-llm/quern/go/internal/llamaflags"
 	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/repl"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/stream"
 	"github.com/quern-llm/quern/go/tokenizer"
@@ -157,7 +158,13 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	}
 	defer seq.Close()
 	f.sampling.params = f.sampling.forModel(head.File.GGUF, note)
-	out := tokenizer.NewWriter(tok.NewStream(), f.stops, func(text string) error { return write(stdout, text) })
+	screen := isTerminal(stdout)
+	out := tokenizer.NewWriter(tok.NewStream(), f.stops, func(text string) error {
+		if screen {
+			text = repl.Printable(text)
+		}
+		return write(stdout, text)
+	})
 	st, err := eng.Generate(ctx, seq, engine.Params{
 		Prompt: prompt, MaxTokens: f.predict, Keep: f.model.kept(tok), Sampling: f.sampling.seeded(sample.NewVocabulary(tok)), Stop: f.ends(tok), TopLogprobs: -1, Constraint: held, Draft: f.draft.Options,
 	}, out.Write)
