@@ -382,6 +382,26 @@ func TestServeStops(t *testing.T) {
 			t.Errorf("exit code %d", code)
 		}
 	})
+	t.Run("while it loads", func(t *testing.T) {
+		for range 5 {
+			socket := filepath.Join(t.TempDir(), "q.sock")
+			cmd := exec.Command(program, "serve", "--host", socket, "-m", modelPath(t, demo.Name))
+			cmd.Env = cleanEnvironment()
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+				if _, err := os.Stat(socket); err == nil { // it listens before it loads
+					break
+				}
+			}
+			time.Sleep(2 * time.Millisecond) // until signals are its own
+			cmd.Process.Signal(syscall.SIGTERM)
+			if err := cmd.Wait(); err != nil {
+				t.Errorf("it ended with %v", err)
+			}
+		}
+	})
 	t.Run("finishes", func(t *testing.T) {
 		s := serve(t, demo.Name)
 		r, lines := s.stream(`{"prompt":"Once","n_predict":200,"ignore_eos":true,"stream":true}`)

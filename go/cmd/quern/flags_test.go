@@ -278,3 +278,14 @@ func doubleDashes(cmd *cobra.Command, args []string) []string {
 	}
 	return args
 }
+
+func TestKeyInArguments(t *testing.T) {
+	for line, want := range map[string]bool{
+		"serve --api-key secret": true, "serve --api-key=secret": true, "serve --api_key sha256:00,secret": true,
+		"serve --api-key sha256:00": false, "serve --api-key-file keys": false, "serve --api-key": false, "serve": false,
+	} {
+		if got := keyInArguments(strings.Fields(line)); got != want {
+			t.Errorf("%s: %v", line, got)
+		}
+	}
+}

@@ -126,6 +126,9 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		}
 		logs.Warn().Msg(weak.Error() + " before others can reach the server")
 	}
+	if keyInArguments(os.Args[1:]) {
+		logs.Warn().Msg("--api-key: everybody on this machine can read the keys in the process's command line; give them with --api-key-file, or as sha256: and the hash")
+	}
 	tools, closeTools, err := f.tools(ctx, logs)
 	if err != nil {
 		return err
@@ -275,7 +278,8 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	case err := <-served:
 		return err
 	case <-stop.Done():
-		return context.Canceled
+		logs.Info().Msg("stopped while models were being loaded")
+		return nil // as when they are
 	case err := <-loaded:
 		if err != nil {
 			return err

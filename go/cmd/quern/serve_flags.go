@@ -184,6 +184,25 @@ func (f *serveFlags) check() error {
 	return nil
 }
 
+// keyInArguments tells whether a command line has an API key in plain text.
+func keyInArguments(args []string) bool {
+	for i, arg := range args {
+		name, value, joined := strings.Cut(arg, "=")
+		if strings.ReplaceAll(name, "_", "-") != "--api-key" {
+			continue
+		}
+		if !joined && i+1 < len(args) {
+			value = args[i+1]
+		}
+		for key := range strings.SplitSeq(value, ",") {
+			if key != "" && !strings.HasPrefix(key, "sha256:") {
+				return true
+			}
+		}
+	}
+	return false
+}
+
 // keys returns the API keys that the flags name.
 func (f *serveFlags) keys() (*guard.Keys, error) {
 	keys, err := guard.NewKeys(f.apiKeys)
