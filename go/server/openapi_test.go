@@ -157,6 +157,10 @@ func TestDocument(t *testing.T) {
 			if err := valid(t, check, b); err != nil {
 				t.Errorf("%s %s: the answer %s: %v", method, path, b, err)
 			}
+			if path == "/models/unload" { // requests that read do not bring it back
+				post[success](s, "/models/load", body)
+				post[struct{}](s, "/tokenize", `{"content":"x"}`)
+			}
 		}
 	}
 	slices.Sort(want)
