@@ -166,16 +166,19 @@ func (n *node) bytes() (bytes uint64) {
 	return bytes
 }
 
+// before reports whether h is evicted before o.
+func (h *holding) before(o *holding) bool {
+	if h.rate != o.rate {
+		return h.rate < o.rate
+	}
+	return h.born < o.born
+}
+
 // leaves is a min-heap of evictable holdings, by value.
 type leaves []*holding
 
-func (q leaves) Len() int { return len(q) }
-func (q leaves) Less(i, j int) bool {
-	if q[i].rate != q[j].rate {
-		return q[i].rate < q[j].rate
-	}
-	return q[i].born < q[j].born
-}
+func (q leaves) Len() int           { return len(q) }
+func (q leaves) Less(i, j int) bool { return q[i].before(q[j]) }
 func (q leaves) Swap(i, j int) {
 	q[i], q[j] = q[j], q[i]
 	q[i].index, q[j].index = i, j

@@ -35,7 +35,7 @@ func (t *Tree) Keep(ns string, table *Table, ids []int32, how How) {
 		case common == len(ids): // the tree has it, in blocks of the same bits
 			t.share(child, table, i, len(ids))
 		case child != nil && common == len(child.ids): // the tree has a prefix of the block
-			child.ids = append([]int32(nil), ids...)
+			at.extend(child, ids)
 			t.replace(child, table, i)
 		default:
 			child = t.add(at, ids, i*BlockTokens)
@@ -57,9 +57,9 @@ func (t *Tree) Keep(ns string, table *Table, ids []int32, how How) {
 func (t *Tree) add(parent *node, ids []int32, pos int) *node {
 	n := &node{parent: parent, ids: append([]int32(nil), ids...), pos: pos, held: make([]*holding, t.paged)}
 	if parent.children == nil {
-		parent.children = map[int32][]*node{}
+		parent.children = map[int32]siblings{}
 	}
-	parent.children[ids[0]] = append(parent.children[ids[0]], n)
+	parent.children[ids[0]] = parent.children[ids[0]].with(n)
 	t.revalue(parent) // no longer a leaf
 	return n
 }
@@ -286,14 +286,7 @@ func (t *Tree) releaseAll(n *node) {
 func (t *Tree) remove(n *node) {
 	t.releaseAll(n)
 	p := n.parent
-	list := p.children[n.ids[0]]
-	for i, c := range list {
-		if c == n {
-			list[i] = list[len(list)-1]
-			list = list[:len(list)-1]
-			break
-		}
-	}
+	list := p.children[n.ids[0]].without(n)
 	if p.children[n.ids[0]] = list; len(list) == 0 {
 		delete(p.children, n.ids[0])
 	}

@@ -29,10 +29,11 @@ func (t *Tree) Cold(room uint64) *Page {
 		return nil
 	}
 	need := int64(room - free)
-	next := forecast(slices.Clone(t.heap))
+	next := forecast{leaves: t.heap}
+	next.consider(0)
 	gone := map[*node]int{} // children that would be evicted before it
-	for need > 0 && len(next) > 0 {
-		h := heap.Pop(&next).(*holding)
+	for need > 0 && len(next.list) > 0 {
+		h := next.pop()
 		n := h.node
 		if h.part.kind != whole {
 			if !h.stored {
@@ -49,23 +50,49 @@ func (t *Tree) Cold(room uint64) *Page {
 		need -= int64(n.bytes())
 		if p := n.parent; p.parent != nil {
 			if gone[p]++; gone[p] == p.warm && p.held[0] != nil && p.held[0].busy == 0 {
-				heap.Push(&next, p.held[0])
+				heap.Push(&next, candidate{p.held[0], -1})
 			}
 		}
 	}
 	return nil
 }
 
-// forecast is a copy of the heap of evictable holdings.
-type forecast []*holding
+// A forecast visits the evictable holdings in order of eviction, without changing their heap: its candidates are those
+// whose parents in that heap were visited, and what becomes evictable on the way.
+type forecast struct {
+	leaves leaves
+	list   []candidate
+}
 
-func (q forecast) Len() int           { return len(q) }
-func (q forecast) Less(i, j int) bool { return leaves(q).Less(i, j) }
-func (q forecast) Swap(i, j int)      { q[i], q[j] = q[j], q[i] }
-func (q *forecast) Push(x any)        { *q = append(*q, x.(*holding)) }
+type candidate struct {
+	h  *holding
+	at int // in the heap of leaves; -1: not in it
+}
+
+// consider adds a place of the heap of leaves, if there is one.
+func (q *forecast) consider(at int) {
+	if at < len(q.leaves) {
+		heap.Push(q, candidate{q.leaves[at], at})
+	}
+}
+
+// pop returns the next holding to be evicted.
+func (q *forecast) pop() *holding {
+	c := heap.Pop(q).(candidate)
+	if c.at >= 0 {
+		q.consider(2*c.at + 1)
+		q.consider(2*c.at + 2)
+	}
+	return c.h
+}
+
+func (q *forecast) Len() int           { return len(q.list) }
+func (q *forecast) Less(i, j int) bool { return q.list[i].h.before(q.list[j].h) }
+func (q *forecast) Swap(i, j int)      { q.list[i], q.list[j] = q.list[j], q.list[i] }
+func (q *forecast) Push(x any)         { q.list = append(q.list, x.(candidate)) }
 func (q *forecast) Pop() any {
-	last := (*q)[len(*q)-1]
-	*q = (*q)[:len(*q)-1]
+	last := q.list[len(q.list)-1]
+	q.list = q.list[:len(q.list)-1]
 	return last
 }
 
@@ -117,7 +144,7 @@ func (t *Tree) page(h *holding) *Page {
 func (t *Tree) Warm(f func(*Page) bool) {
 	ends := slices.Clone(t.heap)
 	slices.SortFunc(ends, func(a, b *holding) int {
-		if leaves([]*holding{a, b}).Less(0, 1) {
+		if a.before(b) {
 			return 1
 		}
 		return -1

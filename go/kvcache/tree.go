@@ -1,5 +1,10 @@
 package kvcache
 
+import (
+	"slices"
+	"sort"
+)
+
 // A Tree is a prefix cache: it keeps the state of finished sequences, indexed by their tokens, so that a
 // sequence with the same prefix need not recompute it. A node is a block of positions; the path from a root
 // to it is the text before it. The tree holds references to its units. Sequences share them, and one that
@@ -47,12 +52,12 @@ type node struct {
 	ns       string // set in roots
 	parent   *node  // nil: a root
 	ids      []int32
-	pos      int               // of its first token
-	children map[int32][]*node // by first token
-	held     []*holding        // by paged part; nil: gone
-	states   []*holding        // snapshots, in no order
-	warm     int               // children that have their block of the whole part
-	awaited  bool              // evicted last: the sequence that left it will be resumed
+	pos      int                // of its first token
+	children map[int32]siblings // by first token
+	held     []*holding         // by paged part; nil: gone
+	states   []*holding         // snapshots, in no order
+	warm     int                // children that have their block of the whole part
+	awaited  bool               // evicted last: the sequence that left it will be resumed
 }
 
 // A holding is the units of one part in a node.
@@ -125,14 +130,40 @@ func Common(a, b []int32) int {
 	return n
 }
 
-// closest returns the child with the longest common prefix with ids.
+// siblings are nodes with the same parent, in the order of their tokens, which differ.
+type siblings []*node
+
+// place returns where a node with these tokens is, or belongs.
+func (s siblings) place(ids []int32) int {
+	return sort.Search(len(s), func(i int) bool { return slices.Compare(s[i].ids, ids) >= 0 })
+}
+
+func (s siblings) with(n *node) siblings { return slices.Insert(s, s.place(n.ids), n) }
+
+func (s siblings) without(n *node) siblings {
+	i := s.place(n.ids)
+	return slices.Delete(s, i, i+1)
+}
+
+// closest returns the child with the longest common prefix with ids; of several the one with these tokens and no
+// others, if it is among them.
 func (n *node) closest(ids []int32) (best *node, most int) {
-	for _, c := range n.children[ids[0]] {
-		if k := Common(c.ids, ids); k > most {
-			best, most = c, k
-		}
+	all := n.children[ids[0]]
+	at := all.place(ids)
+	for _, c := range all[max(at-1, 0):min(at+1, len(all))] { // in order of tokens, none has more in common than those beside
+		most = max(most, Common(c.ids, ids))
 	}
-	return best, most
+	if most == 0 {
+		return nil, 0
+	}
+	return all[all.place(ids[:most])], most
+}
+
+// extend gives a child more tokens.
+func (n *node) extend(child *node, ids []int32) {
+	all := n.children[ids[0]].without(child)
+	child.ids = append([]int32(nil), ids...)
+	n.children[ids[0]] = all.with(child)
 }
 
 // walk sets path to the nodes that match ids, and returns how many tokens of ids they
