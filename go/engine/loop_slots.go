@@ -2,6 +2,7 @@ package engine
 
 import (
 	"slices"
+	"time"
 
 	"github.com/quern-llm/quern/go/kvcache"
 )
@@ -77,6 +78,13 @@ func (l *Loop) Status() Status {
 		s.Stream = &st
 	}
 	return s
+}
+
+// PromptTime estimates the time of evaluating a prompt of n tokens alone.
+func (l *Loop) PromptTime(n int) time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.sched.Cost.Prompt(n, l.e.batch)
 }
 
 // kvStatus returns the use of the pool. The caller must be allowed to use the engine.

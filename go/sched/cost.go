@@ -114,6 +114,15 @@ func (c *Cost) Each() time.Duration {
 	return time.Duration(min(c.knots[k]/float64(sizes[k]), float64(longest)))
 }
 
+// Prompt estimates the time of evaluating a prompt of n tokens alone, in passes of so many tokens at most. It grows
+// faster than n: each token attends to all before it.
+func (c *Cost) Prompt(n, pass int) (took time.Duration) {
+	for at := 0; at < n; at += pass {
+		took += c.Estimate(ShapeOf(at, min(pass, n-at)))
+	}
+	return took
+}
+
 // leastGauged is the minimum size, in tokens, of an observed pass for the cost of a few drafts to count as known.
 const leastGauged = 4
 

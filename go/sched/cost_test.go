@@ -133,3 +133,18 @@ func TestCostOfNothing(t *testing.T) {
 		t.Errorf("far beyond what was seen: %v", got)
 	}
 }
+
+// A long prompt takes more than its tokens' share of a short one, by what they attend to.
+func TestCostOfPrompts(t *testing.T) {
+	var c Cost
+	c.Observe(Shape{Tokens: 512}, 512*time.Millisecond)
+	c.Set(time.Millisecond, 0) // a million positions
+	short, long := c.Prompt(512, 512), c.Prompt(4096, 512)
+	attends := time.Duration(4096*4097/2) * time.Millisecond / 1_000_000
+	if want := 8*c.Estimate(Shape{Tokens: 512}) + attends; long < want-time.Microsecond || long > want+time.Microsecond || short*8 >= long {
+		t.Errorf("512 tokens take %v, 4096 %v, want %v", short, long, want)
+	}
+	if a, b := c.Prompt(700, 512), c.Prompt(512, 512)+c.Estimate(ShapeOf(512, 188)); a != b {
+		t.Errorf("a prompt of a whole pass and a part takes %v, want %v", a, b)
+	}
+}

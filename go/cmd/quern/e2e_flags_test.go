@@ -93,7 +93,7 @@ func TestServeTakesALlamaServerCommandLine(t *testing.T) {
 	for name, log := range map[string]string{"standard error": s.log.String(), "the file": string(file)} {
 		for text, want := range map[string]int{
 			"-ngl 99 has no effect": 1, "-no-kvu has no effect": 1, "--cache-type-k q5_1: q8_0 is used": 1,
-			"--parallel does not divide it": 1, "--flash-attn": 0, "--jinja": 0, "--offline": 0, "--mirostat": 0, "second-secret": 0,
+			"--parallel does not divide it": 1, "\"full_prompt_ms\":": 1, "--flash-attn": 0, "--jinja": 0, "--offline": 0, "--mirostat": 0, "second-secret": 0,
 		} {
 			if got := strings.Count(log, text); got != want {
 				t.Errorf("%s has %q %d times, want %d:\n%s", name, text, got, want, log)

@@ -210,7 +210,7 @@ func (l *loader) one(ctx context.Context, s *served, progress func(float64)) (r 
 	}
 	cost := s.loop.Status().Cost
 	r.logs.Info().Str("file", filepath.Base(s.path)).Dur("load_ms", time.Since(start)).Int("context", eng.Ctx()).
-		Dur("first_token_ms", cost.First).Dur("prompt_token_ms", cost.Each).Msg("loaded")
+		Dur("first_token_ms", cost.First).Dur("prompt_token_ms", cost.Each).Dur("full_prompt_ms", s.loop.PromptTime(eng.Ctx())).Msg("loaded")
 	return r, nil
 }
 
