@@ -448,7 +448,7 @@ func (c *compiler) ref(i int, next int32) int32 {
 	if c.flat && c.cyclic[i] {
 		refuse("rule %q of the grammar refers to itself within an intersection or a complement", c.g.Rules[i].Name)
 	}
-	if !c.cyclic[i] && (c.flat || c.used[i] == 1 || c.size[i] <= inlineSize) {
+	if !c.cyclic[i] && (c.flat || c.nesting < maxNesting/2 && (c.used[i] == 1 || c.size[i] <= inlineSize)) {
 		return c.emit(c.g.Rules[i].Expr, next)
 	}
 	if c.called[i] < 0 {

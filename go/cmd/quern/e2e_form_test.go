@@ -48,6 +48,32 @@ func TestForms(t *testing.T) {
 	}
 }
 
+// What clients of several servers send: the same form in several fields, and Lark with llguidance's attributes.
+func TestFormsOfClients(t *testing.T) {
+	s := serve(t, demo.Name)
+	for body, want := range map[string]string{
+		`"guided_grammar":"root ::= \"no\"","structured_outputs":{"grammar":"root ::= \"no\""}`:                         "no",
+		`"guided_json":"{\"const\": 7}","structured_outputs":{"json":{"const":7}}`:                                      "7",
+		`"guided_choice":["a b"],"structured_outputs":{"choice":["a b"]}`:                                               "a b",
+		`"guided_grammar":"%llguidance {}\nstart: \"<\" g[0-9]"`:                                                        "",
+		`"guided_grammar":"%llguidance {}\nstart: \"<\" g\ng[capture, suffix=\">\"]: /[ab]{2,3}/"`:                      "<",
+		`"guided_grammar":"start: q\nq[capture=\"q\"]: \"'\" %regex {\"substring_words\": \"once upon a time\"} \"'\""`: "'",
+		`"guided_grammar":"start: g \"b\"\ng[max_tokens=3]: /a*/"`:                                                      "",
+		`"guided_grammar":"root ::= \"no\"","structured_outputs":{"grammar":"root ::= \"yes\""}`:                        "",
+	} {
+		status, v := s.post("/completion", `{"prompt":"Once","n_predict":40,"temperature":2,"seed":3,`+body+`}`)
+		content, _ := v["content"].(string)
+		switch {
+		case want == "" && status != 400, want != "" && (status != 200 || !strings.HasPrefix(content, want)):
+			t.Errorf("%s: %d %v", body, status, v)
+		case strings.Contains(body, "suffix") && !regexp.MustCompile(`^<[ab]{2,3}>$`).MatchString(content):
+			t.Errorf("%s: %q", body, content)
+		case strings.Contains(body, "substring") && !strings.Contains("'once upon a time'", strings.Trim(content, "'")):
+			t.Errorf("%s: %q", body, content)
+		}
+	}
+}
+
 // A request that bans what its form allows is refused, and not a fault of the server.
 func TestBannedForm(t *testing.T) {
 	s := serve(t, demo.Name)

@@ -33,8 +33,8 @@ var common = map[string]string{
 }
 
 // Parse reads a grammar; its texts are those of the rule "start", or "root" where there is
-// none of that name. Priorities, aliases and the marks ? and ! of rules are about trees and
-// change no text. What is ignored may come between the parts of rules, and before and after
+// none of that name. Priorities, aliases, captures and the marks ? and ! of rules are about
+// trees and change no text. What is ignored may come between the parts of rules, and before and after
 // all. The name of a token, such as <|im_end|>, is looked up with token, which may be nil:
 // then there are none.
 func Parse(text string, token func(name string) (id int32, ok bool)) (*grammar.Grammar, error) {
@@ -66,6 +66,7 @@ type rule struct {
 	name string
 	body *node
 	line int
+	attributes
 }
 
 func terminal(name string) bool { return strings.ToUpper(name) == name }
@@ -77,6 +78,7 @@ const (
 	opName            // a rule
 	opToken           // <name> or <[id]>
 	opJSON            // %json {...}
+	opRegex           // %regex {...}
 	opSeq
 	opAlt
 	opAnd
@@ -87,7 +89,7 @@ const (
 // A node is a part of a definition.
 type node struct {
 	op       op
-	text     string // of opName, opToken, opJSON
+	text     string // of opName, opToken, opJSON, opRegex
 	expr     grammar.Expr
 	subs     []*node
 	min, max int
@@ -117,6 +119,9 @@ func (b *builder) build(root *rule, ignored []*node) (*grammar.Grammar, error) {
 			alt = append(alt, e)
 		}
 		b.ignored = b.g.Add("ignored", grammar.Repeat{Expr: alt, Min: 0, Max: -1})
+	}
+	if err := b.ends(&node{op: opName, text: root.name}, true, map[string]bool{}); err != nil {
+		return nil, err
 	}
 	e, err := b.ref(root.name, 0, false)
 	if err != nil {
@@ -151,7 +156,13 @@ func (b *builder) ref(name string, line int, within bool) (grammar.Expr, error) 
 		if terminal(name) {
 			b.within = append(b.within, name)
 		}
-		e, err := b.expr(r.body, terminal(name))
+		var e grammar.Expr
+		var err error
+		if terminal(name) {
+			e, err = b.expr(r.body, true)
+		} else {
+			e, err = b.attributed(r)
+		}
 		if err != nil {
 			return nil, err
 		}
@@ -163,18 +174,21 @@ func (b *builder) ref(name string, line int, within bool) (grammar.Expr, error) 
 	return ref, nil
 }
 
+// spaced returns a part of a rule, or with within of a terminal, and what is ignored after it.
+func (b *builder) spaced(e grammar.Expr, within bool) grammar.Expr {
+	if within || b.ignored == nil {
+		return e
+	}
+	return grammar.Seq{e, b.ignored}
+}
+
 // expr returns the texts of a node. In rules each part is followed by what is ignored.
 func (b *builder) expr(n *node, within bool) (grammar.Expr, error) {
 	if b.depth++; b.depth > maxChain {
 		return nil, fmt.Errorf("the rules nest more than %d deep, at line %d of the grammar", maxChain, n.line)
 	}
 	defer func() { b.depth-- }()
-	spaced := func(e grammar.Expr) grammar.Expr {
-		if within || b.ignored == nil {
-			return e
-		}
-		return grammar.Seq{e, b.ignored}
-	}
+	spaced := func(e grammar.Expr) grammar.Expr { return b.spaced(e, within) }
 	switch n.op {
 	case opText:
 		return spaced(n.expr), nil
@@ -205,19 +219,34 @@ func (b *builder) expr(n *node, within bool) (grammar.Expr, error) {
 			return nil, fmt.Errorf("%%json: %w, at line %d of the grammar", err, n.line)
 		}
 		return spaced(e), nil
+	case opRegex:
+		e, err := b.structured(n.text)
+		if err != nil {
+			return nil, fmt.Errorf("%w, at line %d of the grammar", err, n.line)
+		}
+		return spaced(e), nil
 	case opRepeat:
 		e, err := b.expr(n.subs[0], within)
 		return grammar.Repeat{Expr: e, Min: n.min, Max: n.max}, err
 	}
 	// What is combined by & and ~ is regular.
 	regular := within || n.op == opAnd || n.op == opNot
-	subs := make([]grammar.Expr, len(n.subs))
-	for i, sub := range n.subs {
-		e, err := b.expr(sub, regular)
+	subs := make([]grammar.Expr, 0, len(n.subs))
+	for i := 0; i < len(n.subs); i++ {
+		var next *node
+		if n.op == opSeq && i+1 < len(n.subs) {
+			next = n.subs[i+1]
+		}
+		e, stopped, err := b.stopped(n.subs[i], next)
+		if stopped {
+			i++ // the stop
+		} else if err == nil {
+			e, err = b.expr(n.subs[i], regular)
+		}
 		if err != nil {
 			return nil, err
 		}
-		subs[i] = e
+		subs = append(subs, e)
 	}
 	switch n.op {
 	case opSeq:

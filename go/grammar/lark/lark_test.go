@@ -27,6 +27,18 @@ func TestParse(t *testing.T) {
 		{"start: S\nS: D+ \".\" D+\nD: \"0\"..\"9\"\n%ignore /\\s+/", []string{"1.5", " 12.25 "}, []string{"1 .5"}},
 		{"start: ESCAPED_STRING C_COMMENT?\n%import common.ESCAPED_STRING\n%import common.C_COMMENT", []string{`"a\"b"`, `""/* ** */`}, []string{`"a`, `""/* */ */`}},
 		{"start: \"a\" start \"b\" |", []string{"", "ab", "aabb"}, []string{"a", "ba"}},
+		{"start[capture]: \"a\" b\nb[capture=\"x\"]: \"b\"\n", []string{"ab"}, []string{"a"}},
+		{"start: g \"!\"\ng[lazy]: /.*<end>/", []string{"<end>!", "foo<end>!", "<<end>!"}, []string{"foo<end>bar<end>!", "foo!", "foo<end>"}},
+		{"start: g \"!\"?\ng[capture, suffix=\"<end>\", stop_capture=\"s\"]: /.*/", []string{"foo<end>", "<end>!"}, []string{"foo", "foo<end>bar<end>"}},
+		{"start: g /!*/\ng[suffix=END]: /[a-z]+/\nEND: \".\" | \",\"", []string{"ab.", "ab,!!"}, []string{"ab", ".", "ab.,"}},
+		{"start: g \"<end>\" g \"<end>\"\ng[stop=\"<end>\"]: /.*/", []string{"a<end>b<end>", "<end><end>"}, []string{"a<end>", "a<end>b", "a<end>b<end>c<end>"}},
+		{"start: a \"b\"\n | g\na: \"x\"\ng[stop=\"\", capture]: /(?s:.*)/", []string{"xb", "", "any\ntext"}, nil},
+		{"start: f*\nf[lazy]: /[0-9]+/", []string{"", "1", "12"}, []string{"a"}},
+		{"start: g \"b\"\ng[lazy]: /a+/\n%ignore \" \"", []string{"a b", " a  b "}, []string{"aab", "a a b"}},
+		{`start: "<" %regex {"substring_chunks":["abc","de","fg"]} ">"`, []string{"<>", "<abc>", "<de>", "<abcde>", "<defg>", "<abcdefg>"}, []string{"<ab>", "<cde>", "<abcfg>"}},
+		{`start: W "!"
+W: %regex {"substring_words": "foo bar. baz"}`, []string{"!", "foo!", "bar. !", "foo bar. baz!", ". baz!"}, []string{"oo!", "foobar!", "ba!", "foo baz!"}},
+		{`start: %regex {"substring_chars": "banana é"}`, []string{"", "anana", "nan", "na é", "é"}, []string{"bnn", "aa", "ananan"}},
 	} {
 		g, err := Parse(c.text, nil)
 		if err != nil {
@@ -64,8 +76,12 @@ func TestErrors(t *testing.T) {
 		`start: "a`: `" is missing`, `start: /a`: "/ is missing", `start: ("a"`: ") is missing", `start: "a")`: ") where a definition begins", `start: "a"~3..1`: "out of order",
 		"start: \"a\"\nstart: \"b\"": "defined twice", `start{x}: "a"`: "templates", `%declare A`: "%declare is not supported", `%import python.NAME`: "%import python", `%import common.NOPE`: "common has no NOPE",
 		`start: <|x|>`: "no token <|x|>", "start: A\nA: <|x|>": "within a terminal", `start: %json {"type":"kaboom"}`: "#/type", `start: %json {`: "%json: it ends in the middle",
-		`start: "b".."a"`: "no range", `start: "a"x`: "flag x", `start: /a/x`: "flag x", `start: /(/`: ") is missing", "start: $": "not part of Lark", `start: %regex {}`: "%regex is not supported",
-		`start: "\q"`: "no string", "start[capture]: \"a\"": "attributes", strings.Repeat("(", 10): "where a definition", "start: " + strings.Repeat("(", 1000): "nest", "start: < a": "> is missing",
+		`start: "b".."a"`: "no range", `start: "a"x`: "flag x", `start: /a/x`: "flag x", `start: /(/`: ") is missing", "start: $": "not part of Lark", `start: %regex {}`: "%regex has {}", `start: %regex {"type":"number"}`: "want one of substring_chunks", `start: %regex {"substring_words":[1]}`: "want a string", `start: %regex [`: "%regex: it ends",
+		`start: %regex {"substring_chars":"` + strings.Repeat("a", 30_000) + `"}`: "at most 20000",
+		`start: "\q"`: "no string", "A[capture]: \"a\"": "the terminal A has attributes", "start[made_up]: \"a\"": "the attribute made_up of start", "start[capture: \"a\"": "] is missing", "start[]: \"a\"": "] where an attribute",
+		"start: g \"b\"\ng[max_tokens=10]: /.*/": "max_tokens of the rule g is not supported: bound its characters", "start[temperature=0.7]: /.*/": "temperature of the rule start", "start[suffix=3]: /.*/": "3 where the suffix",
+		"start: g \"b\"\ng[stop=\"x\"]: /.*/": `stop of the rule g is not supported where "x" does not follow it`, "start[stop=\"x\"]: /.*/": "or the request's stop", "start: (g | \"x\") \"x\"\ng[stop=/x+/]: /.*/": "where its stop does not",
+		"start: g \"b\"\ng[stop=\"\"]: /.*/": "something follows it", "start: a*\na: g\ng[stop=\"\"]: /.*/": "something follows it", "start: g\ng[lazy]: b\nb: \"x\"": "has the rule b", "start@x: \"a\"": "references", strings.Repeat("(", 10): "where a definition", "start: " + strings.Repeat("(", 1000): "nest", "start: < a": "> is missing",
 		"start: " + strings.Repeat("~", 1000): "nest more than 200", `start: "a"` + strings.Repeat("?", 200): "more than 100 quantifiers", chain(5000): "nest more than 10000",
 		"start: (a & b)\na: \"a\"\nb: \"b\"": "has the rule a", `%llguidance {"x":1}`: "options",
 	} {
@@ -88,6 +104,7 @@ func chain(n int) string {
 
 func FuzzParse(f *testing.F) {
 	f.Add("start: a* (\"x\"i | /y+/)~1..3 [A & ~B]\na: %json {\"enum\":[1]}\nA: \"a\"..\"z\"\nB: \"b\"\n%ignore \" \"\n%import common (WS, INT)")
+	f.Add("start: g \"x\" h\ng[stop=\"x\", capture]: /.*/\nh[lazy, suffix=/b+/]: A\nA: %regex {\"substring_words\": \"a b a\"}")
 	f.Add("%llguidance {}\n?start.1: <|x|> -> y\n | \"\\u0041\"{2,}")
 	f.Fuzz(func(t *testing.T, text string) { _, _ = Parse(text, nil) })
 }

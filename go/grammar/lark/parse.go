@@ -90,13 +90,20 @@ func (p *parser) definition(l lexeme) error {
 			return fmt.Errorf("%s where the priority of %s is a number", n.describe(), l.text)
 		}
 	}
+	var a attributes
 	switch {
 	case p.take("{"):
 		return errors.New("templates of rules are not supported")
-	case p.take("["):
-		return errors.New("attributes of rules are not supported")
 	case p.take("@"):
-		return errors.New("attributes of rules are not supported")
+		return errors.New("references to other grammars are not supported")
+	case p.take("["):
+		if terminal(l.text) {
+			return fmt.Errorf("the terminal %s has attributes, want a rule, whose name is in lower case", l.text)
+		}
+		var err error
+		if a, err = p.attributes(l.text); err != nil {
+			return err
+		}
 	}
 	if err := p.want(":"); err != nil {
 		return err
@@ -108,7 +115,7 @@ func (p *parser) definition(l lexeme) error {
 	if p.rules[l.text] != nil {
 		return fmt.Errorf("%s is defined twice", l.text)
 	}
-	p.rules[l.text] = &rule{l.text, body, l.line}
+	p.rules[l.text] = &rule{l.text, body, l.line, a}
 	return nil
 }
 
@@ -152,7 +159,7 @@ func (p *parser) imported() error {
 			as = to.text
 		}
 		e, err := pattern(text, "")
-		p.rules[as] = &rule{as, &node{op: opText, expr: e}, l.line}
+		p.rules[as] = &rule{name: as, body: &node{op: opText, expr: e}, line: l.line}
 		return err
 	}
 	if p.take(".") {
@@ -307,6 +314,8 @@ func (p *parser) atom() (*node, error) {
 		return &node{op: opToken, text: l.text, line: l.line}, nil
 	case l.kind == keyword && l.text == "json":
 		return &node{op: opJSON, text: p.next().text, line: l.line}, nil
+	case l.kind == keyword && l.text == "regex":
+		return &node{op: opRegex, text: p.next().text, line: l.line}, nil
 	case l.kind == keyword:
 		return nil, fmt.Errorf("%%%s is not supported", l.text)
 	case l.kind == pat:

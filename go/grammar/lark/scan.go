@@ -95,8 +95,8 @@ func (s *scanner) one() error {
 		s.at++
 		k := s.while(small)
 		s.add(keyword, k, "")
-		if k == "json" {
-			return s.json()
+		if k == "json" || k == "regex" {
+			return s.json(k)
 		}
 	case letter(c):
 		s.add(name, s.while(word), "")
@@ -190,15 +190,15 @@ func (s *scanner) pattern() error {
 	return nil
 }
 
-// json takes the schema after %json.
-func (s *scanner) json() error {
+// json takes the JSON after %json and %regex.
+func (s *scanner) json(after string) error {
 	d := json.NewDecoder(strings.NewReader(s.text[s.at:]))
 	var v json.RawMessage
 	if err := d.Decode(&v); err != nil {
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			err = errors.New("it ends in the middle")
 		}
-		return fmt.Errorf("%%json: %w", err)
+		return fmt.Errorf("%%%s: %w", after, err)
 	}
 	s.add(value, string(v), "")
 	n := int(d.InputOffset())

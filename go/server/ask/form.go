@@ -1,9 +1,12 @@
 package ask
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/quern-llm/quern/go/chat"
@@ -27,10 +30,19 @@ type Held struct {
 // Give sets the form to what a field has.
 func (f *Held) Give(param string, kind form.Kind, text string) error {
 	if f.param != "" && !f.usual {
+		if kind == f.Kind && kind != form.Choice && (text == f.Text || kind == form.Schema && sameJSON(text, f.Text)) {
+			return nil // clients of several servers give it in several fields
+		}
 		return fmt.Errorf("given together with %s, want one of them", f.param)
 	}
 	*f = Held{Form: form.Form{Kind: kind, Text: text, Space: f.Space, Compact: f.Compact}, param: param, Lazy: f.Lazy}
 	return nil
+}
+
+// sameJSON reports whether two texts are the same JSON but for white space.
+func sameJSON(a, b string) bool {
+	var x, y bytes.Buffer
+	return json.Compact(&x, []byte(a)) == nil && json.Compact(&y, []byte(b)) == nil && bytes.Equal(x.Bytes(), y.Bytes())
 }
 
 // AnyObject is the schema of a JSON object.
@@ -139,6 +151,9 @@ func (c FormChoice) Take(r *field.Reader) error {
 	}
 	if total > maxChoiceBytes {
 		return fmt.Errorf("the choices have %d bytes, want at most %d", total, maxChoiceBytes)
+	}
+	if c.f.param != "" && !c.f.usual && c.f.Kind == form.Choice && slices.Equal(c.f.Choices, list) {
+		return nil
 	}
 	err := c.f.Give(c.param, form.Choice, "")
 	c.f.Choices = list
