@@ -1,6 +1,7 @@
 package hub
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -12,6 +13,7 @@ import (
 	"path"
 	"strings"
 
+	"golang.org/x/net/publicsuffix"
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/credentials"
 )
@@ -109,7 +111,9 @@ func (h *Hub) resolveOCI(ctx context.Context, r Ref) (*Plan, error) {
 	if name, _, err := net.SplitHostPort(host); err == nil && (name == "localhost" || net.ParseIP(name).IsLoopback()) {
 		scheme = "http://" // as other clients of registries do
 	}
-	client := &auth.Client{Client: h.http, Cache: auth.NewCache()}
+	guarded := *h.http
+	guarded.Transport = loginGuard{host, cmp.Or(guarded.Transport, http.DefaultTransport)}
+	client := &auth.Client{Client: &guarded, Cache: auth.NewCache()}
 	if store, err := credentials.NewStoreFromDocker(credentials.StoreOptions{}); err == nil {
 		client.Credential = credentials.Credential(store)
 	}
@@ -120,6 +124,44 @@ func (h *Hub) resolveOCI(ctx context.Context, r Ref) (*Plan, error) {
 		p.Ref = r
 	}
 	return p, err
+}
+
+// A loginGuard refuses to send the login for a registry to a server of others. The registry says where its tokens are had:
+// one that is not honest could have the login sent anywhere.
+type loginGuard struct {
+	registry string // host, and port if any
+	next     http.RoundTripper
+}
+
+func (g loginGuard) RoundTrip(r *http.Request) (*http.Response, error) {
+	_, _, basic := r.BasicAuth()
+	if login := basic || r.Method == http.MethodPost; login && !related(g.registry, r.URL.Host) {
+		if r.Body != nil {
+			r.Body.Close()
+		}
+		return nil, fmt.Errorf("the registry %s wants its login sent to %.200s, which is not of the same domain", g.registry, r.URL.Host)
+	}
+	return g.next.RoundTrip(r)
+}
+
+// related tells whether two hosts are the same, or of one registered domain, such as registry-1.docker.io and auth.docker.io.
+func related(a, b string) bool {
+	name := func(host string) string {
+		if name, _, err := net.SplitHostPort(host); err == nil {
+			host = name
+		}
+		return strings.ToLower(strings.TrimSuffix(host, "."))
+	}
+	a, b = name(a), name(b)
+	if a == b {
+		return true
+	}
+	if net.ParseIP(a) != nil || net.ParseIP(b) != nil {
+		return false
+	}
+	domain, err := publicsuffix.EffectiveTLDPlusOne(a)
+	other, err2 := publicsuffix.EffectiveTLDPlusOne(b)
+	return err == nil && err2 == nil && domain == other
 }
 
 // A reader sends requests to a registry with the token that it requires. The token is for one repository, so
