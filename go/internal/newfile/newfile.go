@@ -2,12 +2,14 @@
 package newfile
 
 import (
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -34,7 +36,7 @@ func Write(path string, replace bool, perm fs.FileMode, need uint64, fill func(i
 	if err := CheckSpace(dir, need); err != nil {
 		return 0, err
 	}
-	f, err := os.CreateTemp(dir, "."+name+".*.tmp")
+	f, named, err := temporary(dir, name)
 	if err != nil {
 		return 0, err
 	}
@@ -45,17 +47,57 @@ func Write(path string, replace bool, perm fs.FileMode, need uint64, fill func(i
 	if err == nil {
 		err = f.Sync()
 	}
+	temp := f.Name()
+	if err == nil && !named {
+		if temp, err = link(f, dir, name); err == nil {
+			named = true
+		}
+	}
 	if closed := f.Close(); err == nil {
 		err = closed
 	}
 	if err == nil {
-		err = rename(f.Name(), path, replace)
+		err = rename(temp, path, replace)
 	}
 	if err != nil {
-		os.Remove(f.Name())
+		if named {
+			os.Remove(temp)
+		}
 		return 0, full(path, err)
 	}
 	return n, nil
+}
+
+// temporary creates a file in a folder, without a name where the file system has such: it is gone when the program ends, however
+// that may be. Elsewhere it has a hidden name.
+func temporary(dir, name string) (f *os.File, named bool, err error) {
+	if unix.Access("/proc/self/fd", unix.X_OK) == nil { // which link needs
+		fd, err := unix.Open(dir, unix.O_TMPFILE|unix.O_RDWR|unix.O_CLOEXEC, 0o600)
+		if err == nil {
+			return os.NewFile(uintptr(fd), filepath.Join(dir, name)), false, nil
+		}
+	}
+	f, err = os.CreateTemp(dir, pattern(name))
+	return f, true, err
+}
+
+// pattern is the one of the hidden names that a file has before its own.
+func pattern(name string) string { return "." + name + ".*.tmp" }
+
+// link gives a file without a name a hidden one, for the moment before it is renamed: a name that is given at once cannot
+// replace another.
+func link(f *os.File, dir, name string) (temp string, err error) {
+	for range 100 {
+		temp = filepath.Join(dir, strings.Replace(pattern(name), "*", rand.Text(), 1))
+		err = unix.Linkat(unix.AT_FDCWD, fmt.Sprintf("/proc/self/fd/%d", f.Fd()), unix.AT_FDCWD, temp, unix.AT_SYMLINK_FOLLOW)
+		if !errors.Is(err, unix.EEXIST) {
+			break
+		}
+	}
+	if err != nil {
+		return "", &os.LinkError{Op: "link", Old: f.Name(), New: temp, Err: err}
+	}
+	return temp, nil
 }
 
 // full says what to do where a file has no room: an error of writing names a file that is gone by then.
@@ -105,11 +147,14 @@ func Nameless(dir string, need uint64, fill func(io.Writer) (int64, error)) (*os
 	if err := CheckSpace(dir, need); err != nil {
 		return nil, err
 	}
-	f, err := os.CreateTemp(dir, ".quern.*.tmp")
+	f, named, err := temporary(dir, "quern")
 	if err != nil {
 		return nil, err
 	}
-	if err = os.Remove(f.Name()); err == nil {
+	if named {
+		err = os.Remove(f.Name())
+	}
+	if err == nil {
 		_, err = fill(f)
 	}
 	if err != nil {

@@ -6,9 +6,13 @@ import (
 	"io/fs"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 func TestWrite(t *testing.T) {
@@ -100,5 +104,36 @@ func TestCheckSpace(t *testing.T) {
 	}
 	if err := CheckSpace(dir, math.MaxUint64); err == nil || !strings.Contains(err.Error(), "MB free") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A program that is killed while it writes leaves nothing: the file has no name until it is whole.
+func TestKilledWhileWriting(t *testing.T) {
+	const env = "QUERN_TEST_WRITES_TO"
+	if path := os.Getenv(env); path != "" {
+		_, err := Write(path, false, 0o600, 0, func(w io.Writer) (int64, error) {
+			if _, err := io.WriteString(w, "half"); err != nil {
+				return 0, err
+			}
+			return 0, unix.Kill(os.Getpid(), unix.SIGKILL)
+		})
+		t.Fatalf("it goes on: %v", err)
+	}
+	dir := t.TempDir()
+	probe, named, err := temporary(dir, "probe")
+	if err != nil {
+		t.Fatal(err)
+	}
+	probe.Close()
+	if named {
+		t.Skip("the file system of temporary files has none without a name")
+	}
+	cmd := exec.Command(os.Args[0], "-test.run=^TestKilledWhileWriting$")
+	cmd.Env = append(os.Environ(), env+"="+filepath.Join(dir, "file"))
+	if err := cmd.Run(); err == nil || cmd.ProcessState.Sys().(syscall.WaitStatus).Signal() != unix.SIGKILL {
+		t.Fatalf("it ended with %v", err)
+	}
+	if left, err := os.ReadDir(dir); err != nil || len(left) != 0 {
+		t.Errorf("it left %v, %v", left, err)
 	}
 }
