@@ -16,12 +16,22 @@ import (
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
+// A Bar shows how far something is that may take long. It is called at the beginning, and returns functions that
+// are called with the bytes that are done, and at the end.
+type Bar func() (update func(done, total uint64), end func())
+
+// Begin begins to show; a nil Bar shows nothing.
+func (b Bar) Begin() (update func(done, total uint64), end func()) {
+	if b == nil {
+		return func(done, total uint64) {}, func() {}
+	}
+	return b()
+}
+
 // Files opens models by name. Weights of checkpoints are converted to GGUF, each once in the life of a Files:
 // to a file without a name, whose space is free again when nothing uses it any more. The zero value is valid.
 type Files struct {
-	// Converting, unless it is nil, is called before a checkpoint is converted. It returns functions that are
-	// called with the bytes written and at the end, both unless they are nil.
-	Converting func() (progress func(done, total uint64), end func())
+	Converting Bar // of each checkpoint that is converted; nil: nothing is shown
 
 	mu   sync.Mutex
 	made map[string]*os.File // by folder and type
@@ -89,14 +99,9 @@ func (f *Files) convert(dir, quantize string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	o := convert.Options{Type: quantize, Threads: cpus.Threads()}
-	if f.Converting != nil {
-		progress, end := f.Converting()
-		if o.Progress = progress; end != nil {
-			defer end()
-		}
-	}
-	m, err := convert.Open(dir, o)
+	progress, end := f.Converting.Begin()
+	defer end()
+	m, err := convert.Open(dir, convert.Options{Type: quantize, Threads: cpus.Threads(), Progress: progress})
 	if err != nil {
 		return nil, err
 	}

@@ -146,3 +146,29 @@ func (h *Head) Need(d *engine.Device, room uint64) (uint64, error) {
 	}
 	return p.Need.Total() + drafts, nil
 }
+
+// Fits returns why the model at path cannot be run with these settings, as far as its head says. Adapters, and
+// layers that draft, are run with another model.
+func (f *Files) Fits(path string, s Settings, d DeviceSettings) error {
+	file, err := f.Open(path, s.Quantize)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if kind, _ := file.GGUF.Str("general.type"); kind == "adapter" || file.IsHead() {
+		return nil
+	}
+	cfg, err := file.Config()
+	if err != nil {
+		return err
+	}
+	if _, err := tokenizer.New(file.GGUF); err != nil {
+		return err
+	}
+	c, err := d.Config()
+	if err != nil {
+		return err
+	}
+	_, err = engine.NewPlan(file, c.Budget, c.Threads, s.EngineConfig(cfg))
+	return err
+}

@@ -1,6 +1,9 @@
 package machine
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // A Pinning says when threads are pinned, each to a CPU of its own.
 type Pinning int
@@ -18,6 +21,35 @@ type Placement struct {
 	CPUs  []int  // of each thread, the first for the caller's; nil: not pinned
 	Among []int  // CPUs that threads without one of their own stay on; nil: all that the process may use
 	Why   string // the reason for pinning or not
+}
+
+// String says where threads run, and why.
+func (p Placement) String() string {
+	switch {
+	case p.CPUs != nil:
+		return fmt.Sprintf("pinned to %s: %s", Ranges(p.CPUs), p.Why)
+	case p.Among != nil:
+		return fmt.Sprintf("any of %s: %s", Ranges(p.Among), p.Why)
+	}
+	return "any: " + p.Why
+}
+
+// Ranges formats ascending numbers as 0-3,8.
+func Ranges(ids []int) string {
+	var parts []string
+	for i := 0; i < len(ids); {
+		j := i
+		for j+1 < len(ids) && ids[j+1] == ids[j]+1 {
+			j++
+		}
+		if i == j {
+			parts = append(parts, fmt.Sprint(ids[i]))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d-%d", ids[i], ids[j]))
+		}
+		i = j + 1
+	}
+	return strings.Join(parts, ",")
 }
 
 // Home returns the CPUs of the caller's thread; nil: all that the process may use.

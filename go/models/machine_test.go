@@ -142,6 +142,8 @@ func (f *fake) Wake(ctx context.Context, _ func(float64)) error {
 	return nil
 }
 
+func (f *fake) Drain(context.Context) {}
+
 func (f *fake) Close() { f.m.give(f.Bytes()); f.resize(0) }
 
 func newSet(t *testing.T, c Config, specs ...Spec[string]) *Set[string] {

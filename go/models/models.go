@@ -120,6 +120,7 @@ type Instance[M any] interface {
 	Need(room uint64) (uint64, error) // that waking it takes, where room bytes are free
 	Sleep() error
 	Wake(ctx context.Context, progress func(part float64)) error
+	Drain(ctx context.Context) // lets what runs finish, until ctx ends
 	Close()
 }
 

@@ -312,6 +312,7 @@ func (i *still) Bytes() uint64                             { return 0 }
 func (i *still) Need(uint64) (uint64, error)               { return 0, nil }
 func (i *still) Sleep() error                              { return nil }
 func (i *still) Wake(context.Context, func(float64)) error { return nil }
+func (i *still) Drain(context.Context)                     {}
 func (i *still) Close() {
 	if i.closed != nil {
 		i.closed()

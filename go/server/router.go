@@ -191,5 +191,5 @@ func (s *Server) rescan(req *answer.Request) error {
 // one is being loaded, none is unloaded, and it returns false.
 func (s *Server) Close(ctx context.Context, finish func(models.Instance[ask.Model])) bool {
 	s.endDownloads()
-	return s.models.Close(ctx, func(i models.Instance[ask.Model]) { finish(i.(resident).Instance) })
+	return s.models.Close(ctx, finish)
 }

@@ -17,8 +17,7 @@ import (
 // adapterFlags are the flags for LoRA adapters.
 type adapterFlags struct {
 	plain, scaled []string
-	idle          bool   // they are not applied to requests that do not say
-	dir           string // of adapters that clients may load
+	idle          bool // they are not applied to requests that do not say
 }
 
 func (f *adapterFlags) define(fs *pflag.FlagSet) {
@@ -30,7 +29,6 @@ func (f *adapterFlags) define(fs *pflag.FlagSet) {
 func (f *adapterFlags) defineServer(fs *pflag.FlagSet) {
 	f.define(fs)
 	fs.BoolVar(&f.idle, "lora-init-without-apply", false, "apply adapters only to requests that ask for them, by adapter name or the field lora")
-	fs.StringVar(&f.dir, "lora-dir", "", "`FOLDER` of adapters that clients may load at run time")
 }
 
 // list returns the adapters that the flags name.

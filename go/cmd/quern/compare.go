@@ -83,7 +83,7 @@ func (c *contender) close() {
 
 // contend returns the model that an argument names, with flags of its own behind the path.
 func (f *compareFlags) contend(arg string) (*contender, error) {
-	c := &contender{name: arg, model: modelFlags{ctx: f.model.ctx}}
+	c := &contender{name: arg, model: modelFlags{openFlags: openFlags{ctx: f.model.ctx}}}
 	path, own := arg, ""
 	if _, err := os.Stat(arg); err != nil {
 		if at := strings.Index(arg, " -"); at > 0 {

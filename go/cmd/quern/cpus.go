@@ -2,7 +2,6 @@ package main
 
 import (
 	"errors"
-	"fmt"
 	"math/bits"
 	"strconv"
 	"strings"
@@ -52,17 +51,6 @@ func (v *pinningValue) String() string {
 	return map[machine.Pinning]string{machine.PinNever: "0", machine.PinAlways: "1"}[machine.Pinning(*v)]
 }
 func (v *pinningValue) Type() string { return "0|1" }
-
-// placed describes where threads run.
-func placed(p machine.Placement) string {
-	switch {
-	case p.CPUs != nil:
-		return fmt.Sprintf("pinned to %s: %s", ranges(p.CPUs), p.Why)
-	case p.Among != nil:
-		return fmt.Sprintf("any of %s: %s", ranges(p.Among), p.Why)
-	}
-	return "any: " + p.Why
-}
 
 // ids returns the CPUs of both flags, or nil for all.
 func (f *cpuFlags) ids() []int { return append(f.mask[:len(f.mask):len(f.mask)], f.span...) }

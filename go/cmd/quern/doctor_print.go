@@ -3,9 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 
+	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/mem"
 )
 
@@ -21,7 +21,7 @@ func (d diagnosis) print(w io.Writer) error {
 	line("cpu", "%s (%s)", orUnknown(d.CPU.Model), d.CPU.Arch)
 	line("cores", "%s, %s, %s, %s", count(d.CPU.Cores, "physical core"), count(d.CPU.Logical, "hyperthread"),
 		count(d.CPU.Sockets, "socket"), count(d.CPU.Nodes, "NUMA node"))
-	line("affinity", "CPUs %s: %s", ranges(d.CPU.Affinity), count(d.CPU.Reached, "physical core"))
+	line("affinity", "CPUs %s: %s", machine.Ranges(d.CPU.Affinity), count(d.CPU.Reached, "physical core"))
 	line("instruction sets", "%s", d.ISA.Found)
 	line("in use", "%s", d.ISA.inUse())
 	line("memory", "%s, %s available", size(d.Memory.Total), size(d.Memory.Available))
@@ -53,7 +53,7 @@ func (d diagnosis) print(w io.Writer) error {
 	section("quern will")
 	line("run", "%s: %s", count(d.WillDo.Threads, "thread"), d.WillDo.ThreadReason)
 	if d.WillDo.CPUs != nil {
-		line("pin them", "to CPUs %s: %s", ranges(d.WillDo.CPUs), d.WillDo.PinReason)
+		line("pin them", "to CPUs %s: %s", machine.Ranges(d.WillDo.CPUs), d.WillDo.PinReason)
 	} else {
 		line("pin them", "no: %s", d.WillDo.PinReason)
 	}
@@ -85,24 +85,6 @@ func (f hugePageFacts) words() string {
 		return "none"
 	}
 	return fmt.Sprintf("%s of %s, defrag %s", f.Enabled, size(f.Bytes), orUnknown(f.Defrag))
-}
-
-// ranges formats ascending numbers as 0-3,8.
-func ranges(ids []int) string {
-	var parts []string
-	for i := 0; i < len(ids); {
-		j := i
-		for j+1 < len(ids) && ids[j+1] == ids[j]+1 {
-			j++
-		}
-		if i == j {
-			parts = append(parts, fmt.Sprint(ids[i]))
-		} else {
-			parts = append(parts, fmt.Sprintf("%d-%d", ids[i], ids[j]))
-		}
-		i = j + 1
-	}
-	return strings.Join(parts, ",")
 }
 
 func count(n int, what string) string {

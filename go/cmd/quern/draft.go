@@ -20,12 +20,15 @@ type draftFlags struct {
 	repo  string // of that model on Hugging Face, as llama.cpp names it
 }
 
-func (f *draftFlags) define(fs *pflag.FlagSet, hub *hubFlags) {
+func (f *draftFlags) define(fs *pflag.FlagSet, hub *hubFlags) { f.defineBeside(fs, fs, hub) }
+
+// defineBeside is define where those that name the draft model have a set of their own.
+func (f *draftFlags) defineBeside(fs, which *pflag.FlagSet, hub *hubFlags) {
 	f.Options = draft.Defaults
 	fs.Var((*sourcesValue)(&f.Sources), "speculate", "`SOURCES` of drafts, to verify several tokens in one pass where that is faster: auto, off, or with commas ngram (the text itself), recent (recent texts), mtp (a layer of the model that predicts further tokens), head (layers trained for it, in a file of their own), model (a draft model)")
-	fs.Var(&draftValue{f, hub}, "model-draft", "GGUF `FILE` of a smaller model, or of a head such as EAGLE-3, which drafts for the first model; or its name, as -m has it")
-	fs.StringVar(&f.repo, "hf-repo-draft", "", "`ORG/REPO[:QUANT]` on Hugging Face, downloaded unless it is here; as --model-draft hf.co/ORG/REPO[:QUANT] --yes")
-	fs.Lookup("hf-repo-draft").Hidden = true
+	which.Var(&draftValue{f, hub}, "model-draft", "GGUF `FILE` of a smaller model, or of a head such as EAGLE-3, which drafts for the first model; or its name, as -m has it")
+	which.StringVar(&f.repo, "hf-repo-draft", "", "`ORG/REPO[:QUANT]` on Hugging Face, downloaded unless it is here; as --model-draft hf.co/ORG/REPO[:QUANT] --yes")
+	which.Lookup("hf-repo-draft").Hidden = true
 	intVar(fs, &f.Max, "draft-max", "", f.Max, 0, 1<<16, "draft tokens at a time, at most; more than 31 are 31")
 	intVar(fs, &f.Min, "draft-min", "", f.Min, 0, 1<<16, "draft tokens at a time, at least; fewer are not used")
 	floatVar(fs, &f.MinChance, "draft-p-min", f.MinChance, 0, 1, "least chance of a draft token")

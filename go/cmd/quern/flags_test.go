@@ -5,8 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +14,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/quern-llm/quern/go/internal/llamaflags"
+	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/sample"
 )
 
@@ -152,7 +151,7 @@ func TestParseCPUs(t *testing.T) {
 		{"span", "", ""}, {"span", "3-1", ""}, {"span", "0-8192", ""}, {"span", "a-b", ""}, {"span", "0-99999999999999999999", ""},
 	} {
 		ids, err := map[string]func(string) ([]int, error){"mask": parseMask, "span": parseSpan}[test.flag](test.in)
-		if got := ranges(ids); got != test.want || (err != nil) != (test.want == "") {
+		if got := machine.Ranges(ids); got != test.want || (err != nil) != (test.want == "") {
 			t.Errorf("%s %.20q: got %q, %v; want %q", test.flag, test.in, got, err, test.want)
 		}
 	}
@@ -166,22 +165,22 @@ func TestServeFlagValues(t *testing.T) {
 		warning string
 	}{
 		{"-np 4 -np -1", func(f *serveFlags) bool { return f.parallel == 32 }, ""},
-		{"-t 1 -t -1", func(f *serveFlags) bool { return f.model.threads == 0 }, ""},
-		{"--threads 0", func(f *serveFlags) bool { return f.model.threads == 0 }, ""},
+		{"-t 1 -t -1", func(f *serveFlags) bool { return f.threads == 0 }, ""},
+		{"--threads 0", func(f *serveFlags) bool { return f.threads == 0 }, ""},
 		{"--seed 4294967295", func(f *serveFlags) bool { return f.sampling.seed == -1 }, ""},
 		{"--temp -1", func(f *serveFlags) bool { return f.sampling.over(sample.Defaults()).Temp == 0 }, ""},
-		{"-ub 128", func(f *serveFlags) bool { return f.model.pass() == 128 }, ""},
-		{"-b 2048 -ub 512", func(f *serveFlags) bool { return f.model.pass() == 512 }, ""},
-		{"-b 64", func(f *serveFlags) bool { return f.model.pass() == 64 }, ""},
-		{"", func(f *serveFlags) bool { return f.model.pass() == 0 && f.page && f.requests.cache }, ""},
-		{"-ctk q5_1", func(f *serveFlags) bool { return f.model.typeK == "q8_0" }, "--cache-type-k q5_1: q8_0 is used"},
-		{"-ctv IQ4_NL", func(f *serveFlags) bool { return f.model.typeV == "q4_0" }, "--cache-type-v IQ4_NL: q4_0 is used"},
-		{"-ctk q5_1 -ctk f16", func(f *serveFlags) bool { return f.model.typeK == "f16" }, ""},
+		{"-ub 128", func(f *serveFlags) bool { return f.pass() == 128 }, ""},
+		{"-b 2048 -ub 512", func(f *serveFlags) bool { return f.pass() == 512 }, ""},
+		{"-b 64", func(f *serveFlags) bool { return f.pass() == 64 }, ""},
+		{"", func(f *serveFlags) bool { return f.pass() == 0 && f.page && f.requests.cache }, ""},
+		{"-ctk q5_1", func(f *serveFlags) bool { return f.typeK == "q8_0" }, "--cache-type-k q5_1: q8_0 is used"},
+		{"-ctv IQ4_NL", func(f *serveFlags) bool { return f.typeV == "q4_0" }, "--cache-type-v IQ4_NL: q4_0 is used"},
+		{"-ctk q5_1 -ctk f16", func(f *serveFlags) bool { return f.typeK == "f16" }, ""},
 		{"--no-ui", func(f *serveFlags) bool { return !f.page }, ""},
 		{"-a x,y --tags z --n-predict 7 --temperature 0.5", func(f *serveFlags) bool {
 			return slices.Equal(f.names, []string{"x", "y"}) && slices.Equal(f.tags, []string{"z"}) && f.predict == 7 && f.sampling.params.Temp == 0.5
 		}, ""},
-		{"--no-mmap --no-repack", func(f *serveFlags) bool { return f.model.weights == "mapped" }, ""},
+		{"--no-mmap --no-repack", func(f *serveFlags) bool { return f.weights == "mapped" }, ""},
 		{"--drain 5 --drain-delay 1.5 --keep-alive 600", func(f *serveFlags) bool {
 			return f.drain == 5*time.Second && f.drainDelay == 1500*time.Millisecond && f.keepAlive == 10*time.Minute
 		}, ""},
@@ -190,44 +189,17 @@ func TestServeFlagValues(t *testing.T) {
 	} {
 		var f serveFlags
 		fs := pflag.NewFlagSet("serve", pflag.ContinueOnError)
-		f.define(fs)
+		f.defineAll(fs)
 		args, err := llamaflags.Rewrite(fs, strings.Fields(test.args))
 		if err == nil {
 			err = fs.Parse(args)
 		}
 		said := ""
-		f.model.warn(func(line string) { said += line })
+		for _, line := range llamaflags.Warnings(fs) {
+			said += line
+		}
 		if err != nil || !test.check(&f) || !strings.HasPrefix(said, test.warning) || (said == "") != (test.warning == "") {
 			t.Errorf("%s: %v, %+v, warned %q", test.args, err, f, said)
-		}
-	}
-}
-
-func TestPageAt(t *testing.T) {
-	open := func(network, address string) net.Listener {
-		l, err := net.Listen(network, address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { l.Close() })
-		return l
-	}
-	socket := open("unix", filepath.Join(t.TempDir(), "q.sock"))
-	local, all := open("tcp", "127.0.0.1:0"), open("tcp", ":0")
-	port := func(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
-	for _, test := range []struct {
-		flags serveFlags
-		at    []net.Listener
-		want  string
-	}{
-		{serveFlags{page: true}, []net.Listener{socket, local}, fmt.Sprintf("http://127.0.0.1:%d/", port(local))},
-		{serveFlags{page: true, prefix: "/llm", certFile: "x"}, []net.Listener{all}, fmt.Sprintf("https://localhost:%d/llm/", port(all))},
-		{serveFlags{path: "site"}, []net.Listener{local, all}, fmt.Sprintf("http://127.0.0.1:%d/", port(local))},
-		{serveFlags{page: true}, []net.Listener{socket}, ""},
-		{serveFlags{}, []net.Listener{local}, ""},
-	} {
-		if got := test.flags.pageAt(test.at); got != test.want {
-			t.Errorf("got %q, want %q", got, test.want)
 		}
 	}
 }
@@ -258,14 +230,6 @@ func TestPrintable(t *testing.T) {
 	} {
 		if got := printable([]byte(test.in)); got != test.want {
 			t.Errorf("%q: got %s, want %s", test.in, got, test.want)
-		}
-	}
-}
-
-func TestRanges(t *testing.T) {
-	for want, ids := range map[string][]int{"": nil, "4": {4}, "0-3,8,10-11": {0, 1, 2, 3, 8, 10, 11}} {
-		if got := ranges(ids); got != want {
-			t.Errorf("%v: got %q, want %q", ids, got, want)
 		}
 	}
 }

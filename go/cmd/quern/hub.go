@@ -15,10 +15,8 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/quern-llm/quern/go/demo"
-	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/hub"
 	"github.com/quern-llm/quern/go/mem"
-	"github.com/quern-llm/quern/go/tokenizer"
 )
 
 // hubFlags are the flags about models that are downloaded.
@@ -36,19 +34,20 @@ type hubFlags struct {
 }
 
 // define adds the flags of commands that run models.
-func (f *hubFlags) define(fs *pflag.FlagSet) {
+func (f *hubFlags) define(fs *pflag.FlagSet) { f.defineBeside(fs, fs) }
+
+// defineBeside is define where those that are of one model alone have a set of their own.
+func (f *hubFlags) defineBeside(fs, which *pflag.FlagSet) {
 	f.defineCache(fs)
 	fs.BoolVarP(&f.yes, "yes", "y", false, "download a model that is not here without asking")
-	fs.StringVar(&f.repo, "hf-repo", "", "`ORG/REPO[:QUANT]` on Hugging Face, downloaded if needed; as -m hf.co/ORG/REPO[:QUANT] --yes")
-	fs.StringVar(&f.file, "hf-file", "", "`FILE` of that repository")
+	which.StringVar(&f.repo, "hf-repo", "", "`ORG/REPO[:QUANT]` on Hugging Face, downloaded if needed; as -m hf.co/ORG/REPO[:QUANT] --yes")
+	which.StringVar(&f.file, "hf-file", "", "`FILE` of that repository")
 	fs.StringVar(&f.url, "model-url", "", "`URL` of a GGUF file, downloaded if needed")
 	fs.StringVar(&f.docker, "docker-repo", "", "`REPO[:TAG]` of a model on Docker Hub, downloaded if needed")
-	for _, name := range []string{"hf-file", "model-url", "docker-repo"} {
-		fs.Lookup(name).Hidden = true
-	}
-	alias(fs, "hf-repo", "hf")
-	alias(fs, "hf-repo", "hfr")
-	alias(fs, "hf-file", "hff")
+	which.Lookup("hf-file").Hidden, fs.Lookup("model-url").Hidden, fs.Lookup("docker-repo").Hidden = true, true, true
+	alias(which, "hf-repo", "hf")
+	alias(which, "hf-repo", "hfr")
+	alias(which, "hf-file", "hff")
 	alias(fs, "model-url", "mu")
 	alias(fs, "docker-repo", "dr")
 }
@@ -278,32 +277,11 @@ func resolveModels(cmd *cobra.Command) error {
 	return nil
 }
 
-// fits returns why a model cannot be run with these flags, as far as its head says. Adapters, and layers that draft, are run with
-// another model.
+// fits returns why a model cannot be run with these flags, as far as its head says.
 func (f *modelFlags) fits(path string) error {
 	s, err := f.settings()
 	if err != nil {
 		return err
 	}
-	file, err := f.files.Open(path, s.Quantize)
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	if kind, _ := file.GGUF.Str("general.type"); kind == "adapter" || file.IsHead() {
-		return nil
-	}
-	head, err := file.Config()
-	if err != nil {
-		return err
-	}
-	if _, err := tokenizer.New(file.GGUF); err != nil {
-		return err
-	}
-	d, err := f.device().Config()
-	if err != nil {
-		return err
-	}
-	_, err = engine.NewPlan(file, d.Budget, d.Threads, s.EngineConfig(head))
-	return err
+	return f.files.Fits(path, s, f.device())
 }

@@ -24,10 +24,23 @@ import (
 
 // modelFlags are the flags of every command that runs a model.
 type modelFlags struct {
-	path         string // demo.Name for the built-in one; empty if none is named
-	ctx          int    // -1 is the default, 0 the model's own
-	threads      int    // 0 is the default
-	cpus         cpuFlags
+	path string // demo.Name for the built-in one; empty if none is named
+	openFlags
+	deviceFlags
+	files *launch.Files
+	hub   *hubFlags
+}
+
+// deviceFlags say which part of the machine models have.
+type deviceFlags struct {
+	threads int // 0 is the default
+	cpus    cpuFlags
+	memory  uint64
+}
+
+// openFlags say how a model is opened.
+type openFlags struct {
+	ctx          int // -1 is the default, 0 the model's own
 	batch        int // 0 is the default
 	ubatch       int // the same
 	typeK, typeV string
@@ -35,17 +48,19 @@ type modelFlags struct {
 	weights      string
 	overrides    launch.Overrides // of the file's metadata
 	quantize     quantizeValue
-	memory       uint64
 	shift        bool // contexts that are full
 	keep         int  // first tokens of a prompt that stay then; -1 is all
-	files        *launch.Files
 	flags        *pflag.FlagSet
-	hub          *hubFlags
 }
 
 // define adds all flags but -c, see defineContext.
 func (f *modelFlags) define(fs *pflag.FlagSet) {
 	f.defineMemory(fs)
+	f.defineThreads(fs)
+}
+
+// defineThreads adds the flags about threads.
+func (f *deviceFlags) defineThreads(fs *pflag.FlagSet) {
 	intVar(fs, &f.threads, "threads", "t", 0, 1, kernel.MaxThreads, "threads (default: see \"quern doctor\")")
 	auto(fs, "threads", &f.threads, "-1", "0")
 	f.cpus.define(fs)
@@ -53,10 +68,22 @@ func (f *modelFlags) define(fs *pflag.FlagSet) {
 
 // defineMemory adds the flags that determine memory use.
 func (f *modelFlags) defineMemory(fs *pflag.FlagSet) {
-	f.flags, f.files = fs, newFiles()
-	types := kvcache.TypeNames()
+	f.files = newFiles()
 	f.hub = modelVar(fs, &f.path, "GGUF `FILE` (the first of a split model), folder of a Hugging Face checkpoint, or model to download, such as hf.co/ORG/REPO; demo is the embedded demo model")
 	f.hub.fits = f.fits
+	f.openFlags.define(fs)
+	f.defineLimit(fs)
+}
+
+// defineLimit adds the flag about memory.
+func (f *deviceFlags) defineLimit(fs *pflag.FlagSet) {
+	bytesVar(fs, &f.memory, "memory", "memory limit, such as 4G (default: see \"quern doctor\")")
+}
+
+// define adds all flags but those about contexts.
+func (f *openFlags) define(fs *pflag.FlagSet) {
+	f.flags = fs
+	types := kvcache.TypeNames()
 	fs.Var(&f.quantize, "quantize", "`TYPE` to convert the weights of a checkpoint folder to when it is loaded, such as Q4_K_M or q8_0 (default: no conversion)")
 	intVar(fs, &f.batch, "batch-size", "b", 0, 1, 1<<16, "maximum tokens per forward pass")
 	fs.Lookup("batch-size").DefValue = strconv.Itoa(launch.DefaultBatch)
@@ -69,7 +96,6 @@ func (f *modelFlags) defineMemory(fs *pflag.FlagSet) {
 	fs.StringVar(&f.tiers, "kv-tiers", "", "`TYPES` of the KV cache by age, such as 256:i16,1024:q8_0,*:q4_0: the last 256 positions in i16, older ones up to 1024 in q8_0, all others in q4_0")
 	choiceVar(fs, &f.weights, "weights", "auto", []string{"auto", "packed", "mapped", "streamed"}, "how weights are held in memory")
 	defineOverrides(fs, &f.overrides)
-	bytesVar(fs, &f.memory, "memory", "memory limit, such as 4G (default: see \"quern doctor\")")
 }
 
 // warn reports each flag that was given and does not do what its name says.
@@ -80,7 +106,7 @@ func (f *modelFlags) warn(note func(string)) {
 }
 
 // defineContext adds -c, whose default and meaning differ between commands.
-func (f *modelFlags) defineContext(fs *pflag.FlagSet, value, least int, usage string) {
+func (f *openFlags) defineContext(fs *pflag.FlagSet, value, least int, usage string) {
 	intVar(fs, &f.ctx, "ctx-size", "c", value, least, 1<<28, usage)
 	if value < 0 {
 		fs.Lookup("ctx-size").DefValue = "" // the number is internal; the usage describes it
@@ -88,13 +114,13 @@ func (f *modelFlags) defineContext(fs *pflag.FlagSet, value, least int, usage st
 }
 
 // defineShift adds the flags about contexts that are full, for commands that generate texts.
-func (f *modelFlags) defineShift(fs *pflag.FlagSet) {
+func (f *openFlags) defineShift(fs *pflag.FlagSet) {
 	switchVar(fs, &f.shift, "context-shift", false, "when the context is full, discard the older half and continue; --no-context-shift ends the text")
 	intVar(fs, &f.keep, "keep", "", 0, -1, 1<<28, "tokens of the prompt to keep then, besides BOS; -1 is all")
 }
 
 // kept returns how many first tokens stay.
-func (f *modelFlags) kept(tok *tokenizer.Tokenizer) int { return tok.Kept(f.keep) }
+func (f *openFlags) kept(tok *tokenizer.Tokenizer) int { return tok.Kept(f.keep) }
 
 // kvTypeVar defines a flag for the type of keys or values.
 func kvTypeVar(fs *pflag.FlagSet, p *string, name string, types []string, usage string) {
@@ -187,23 +213,18 @@ func (f *modelFlags) required() error {
 }
 
 // newFiles returns what opens models by name. Checkpoints that are converted for it show a bar on a terminal.
-func newFiles() *launch.Files {
-	return &launch.Files{Converting: func() (func(done, total uint64), func()) {
-		bar := newBar(os.Stderr, "converting")
-		return bar.update, bar.done
-	}}
-}
+func newFiles() *launch.Files { return &launch.Files{Converting: barOn(os.Stderr, "converting")} }
 
 // openFile opens the model called name: the built-in demo, the path of a file, or a folder with a checkpoint.
 func openFile(name string) (*model.File, error) { return newFiles().Open(name, "") }
 
 // device returns which part of the machine the flags give to models.
-func (f *modelFlags) device() launch.DeviceSettings {
+func (f *deviceFlags) device() launch.DeviceSettings {
 	return launch.DeviceSettings{Threads: f.threads, CPUs: f.cpus.ids(), Pinning: f.cpus.pinning, Memory: f.memory}
 }
 
 // settings returns the flags as settings of a model.
-func (f *modelFlags) settings() (s launch.Settings, err error) {
+func (f *openFlags) settings() (s launch.Settings, err error) {
 	s = launch.Settings{Ctx: f.ctx, Batch: f.pass(), Shift: f.shift, Overrides: f.overrides, Quantize: string(f.quantize)}
 	if s.KV.K, err = kvcache.ParseType(f.typeK); err != nil {
 		return s, err
@@ -224,7 +245,7 @@ func (f *modelFlags) settings() (s launch.Settings, err error) {
 }
 
 // pass returns the maximum tokens of one forward pass; 0 is the default.
-func (f *modelFlags) pass() int {
+func (f *openFlags) pass() int {
 	if f.batch == 0 || f.ubatch == 0 {
 		return f.batch + f.ubatch
 	}
@@ -254,7 +275,7 @@ func (f *modelFlags) readWith(d *draftFlags, a *adapterFlags) (*launch.Head, err
 }
 
 // open loads a model, with a progress bar if stderr is a terminal. It takes ownership of h.
-func (f *modelFlags) open(h *launch.Head, stderr io.Writer) (*launch.Model, error) {
+func (f *deviceFlags) open(h *launch.Head, stderr io.Writer) (*launch.Model, error) {
 	bar := newLoadBar(stderr)
 	m, err := h.OpenAlone(f.device(), launch.Events{Progress: bar.update, Note: notes(stderr)})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/schollz/progressbar/v3"
 
+	"github.com/quern-llm/quern/go/launch"
 	"github.com/quern-llm/quern/go/mem"
 )
 
@@ -32,6 +33,14 @@ func newBar(w io.Writer, what string) *loadBar {
 		return &loadBar{}
 	}
 	return &loadBar{w: w, what: what, start: time.Now()}
+}
+
+// barOn returns a bar on w each time that something is done.
+func barOn(w io.Writer, what string) launch.Bar {
+	return func() (update func(done, total uint64), end func()) {
+		b := newBar(w, what)
+		return b.update, b.done
+	}
 }
 
 // update sets the progress to done of total bytes.

@@ -78,7 +78,7 @@ func (p *prober) run(cmd *cobra.Command, in, out string) (err error) {
 
 // unloaded returns a model that is to be loaded.
 func unloaded(path string, ctx, threads int) (*contender, error) {
-	c := &contender{name: path, model: modelFlags{ctx: ctx}}
+	c := &contender{name: path, model: modelFlags{openFlags: openFlags{ctx: ctx}}}
 	fs := pflag.NewFlagSet(path, pflag.ContinueOnError)
 	c.model.define(fs)
 	c.model.path, c.model.threads = path, threads

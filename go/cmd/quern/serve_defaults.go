@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/pflag"
 
 	"github.com/quern-llm/quern/go/form"
+	"github.com/quern-llm/quern/go/grammar/jsonschema"
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -67,8 +68,8 @@ func (f *requestFlags) fields() (fields map[string]any, by map[string]string, er
 		fields["grammar"], by["grammar"] = held.Text, flag
 	case held != nil:
 		fields["json_schema"], by["json_schema"] = json.RawMessage(held.Text), flag
-		if !json.Valid([]byte(held.Text)) {
-			return nil, nil, usagef("--%s: want a JSON schema", flag)
+		if _, err := jsonschema.Grammar([]byte(held.Text), jsonschema.Options{}); err != nil {
+			return nil, nil, usagef("--%s: %v", flag, err)
 		}
 	}
 	set("ignore-eos", "ignore_eos", f.ignoreEOS)

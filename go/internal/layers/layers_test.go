@@ -29,6 +29,7 @@ var layers = []string{
 	"server/anthropic server/llamaserver server/ollama server/openai",
 	"bench convert repl server server/telemetry verify",
 	"launch",
+	"fleet",
 	"cmd/quern",
 }
 
@@ -75,7 +76,7 @@ func TestImports(t *testing.T) {
 			if !ours {
 				continue
 			}
-			if pkg == "cmd/quern" && (dep == "server" || strings.HasPrefix(dep, "server/")) && !strings.HasPrefix(filepath.Base(path), "serve") {
+			if pkg == "cmd/quern" && (dep == "fleet" || dep == "server" || strings.HasPrefix(dep, "server/")) && !strings.HasPrefix(filepath.Base(path), "serve") {
 				t.Errorf("%s imports %s; of the commands only serve may", path, dep)
 			}
 			if f.Name.Name == "main" {

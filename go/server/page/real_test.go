@@ -103,6 +103,7 @@ func (i still) Bytes() uint64                             { return 0 }
 func (i still) Need(uint64) (uint64, error)               { return 0, nil }
 func (i still) Sleep() error                              { return nil }
 func (i still) Wake(context.Context, func(float64)) error { return nil }
+func (still) Drain(context.Context)                       {}
 func (i still) Close()                                    {}
 
 // scriptedModel loads a model that says known texts.

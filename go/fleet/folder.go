@@ -1,9 +1,7 @@
-package main
+package fleet
 
 import (
-	"cmp"
 	"io/fs"
-	"math"
 	"net/http"
 	"os"
 	"path"
@@ -11,16 +9,16 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/quern-llm/quern/go/server/batch"
+	"github.com/quern-llm/quern/go/internal/usage"
 )
 
-// files returns a handler that serves the files of a folder on paths without a route,
+// folder returns a handler that serves the files of a folder on paths without a route,
 // and a function that closes it. Like the chat page they need no key: the page itself
 // asks for it. Symbolic links cannot leave the folder, and folders are not listed.
-func files(folder, prefix string) (gin.HandlerFunc, func(), error) {
-	root, err := os.OpenRoot(folder)
+func folder(dir, prefix string) (gin.HandlerFunc, func(), error) {
+	root, err := os.OpenRoot(dir)
 	if err != nil {
-		return nil, nil, usagef("--path: %w", err)
+		return nil, nil, usage.Errorf("--path: %w", err)
 	}
 	all := root.FS()
 	return func(c *gin.Context) {
@@ -48,16 +46,4 @@ func files(folder, prefix string) (gin.HandlerFunc, func(), error) {
 		http.ServeContent(c.Writer, c.Request, name, info.ModTime(), f)
 		c.Abort()
 	}, func() { root.Close() }, nil
-}
-
-// openBatches opens the folder of --batch-dir, nil where there is none. It is shared when there are several keys.
-func (f *serveFlags) openBatches(shared bool) (*batch.Store, error) {
-	if f.batchDir == "" {
-		return nil, nil
-	}
-	s, err := batch.Open(f.batchDir, int64(min(cmp.Or(f.batchMax, 10<<30), math.MaxInt64)), shared)
-	if err != nil {
-		return nil, usagef("--batch-dir: %w", err)
-	}
-	return s, nil
 }

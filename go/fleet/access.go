@@ -1,0 +1,82 @@
+package fleet
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/quern-llm/quern/go/internal/usage"
+	"github.com/quern-llm/quern/go/server"
+	"github.com/quern-llm/quern/go/server/guard"
+	"github.com/quern-llm/quern/go/server/host"
+)
+
+// Access says who may ask.
+type Access struct {
+	Keys         *guard.Keys // that clients need; nil: none
+	RequireKey   bool        // others may reach the server only with a key
+	Origins      []string    // whose pages may use the API
+	AllowedHosts []string    // names of the server besides localhost
+}
+
+// noKeys is no keys.
+var noKeys = &guard.Keys{}
+
+func (a *Access) keys() *guard.Keys {
+	if a.Keys == nil {
+		return noKeys
+	}
+	return a.Keys
+}
+
+// checkAccess refuses to serve where others could do harm, and warns where they could use the models.
+func (f *Fleet) checkAccess(context.Context) error {
+	a, hosts := &f.c.Access, f.c.Address.Hosts
+	keys, at := a.keys(), strings.Join(hosts, ", ")
+	if keys.Len() == 0 && !host.Local(hosts) {
+		if f.c.MCP != "" {
+			return usage.Errorf("--mcp: whoever reaches %s could call the tools, since there is no API key; "+
+				"give one with --api-key or --api-key-file, or --host 127.0.0.1", at)
+		}
+		if a.RequireKey {
+			return usage.Errorf("--require-key: %s can be reached by others and there is no API key; "+
+				"give one with --api-key or --api-key-file", at)
+		}
+		f.log.Warn().Strs("host", hosts).Msg("ANYBODY WHO REACHES THIS ADDRESS CAN USE THE MODEL: there is no API key; " +
+			"give one with --api-key-file, or --host 127.0.0.1")
+	}
+	if f.c.MCP != "" && keys.Len() == 0 && slices.Contains(a.AllowedHosts, "*") {
+		return usage.Errorf("--mcp: with --allowed-hosts * and no API key, any page could call the tools under a name of its own; " +
+			"give a key with --api-key or --api-key-file, or name the hosts")
+	}
+	if weak := keys.Weak(); weak != nil {
+		if !host.Local(hosts) {
+			return usage.Errorf("%w, from --api-key or --api-key-file: others reach %s, and can guess it", weak, at)
+		}
+		f.log.Warn().Msg(weak.Error() + " before others can reach the server")
+	}
+	return nil
+}
+
+// open reports whether a request comes from the network to a server without keys.
+func (a *Access) open(r *http.Request) bool { return a.keys().Len() == 0 && host.Network(r) }
+
+// caller returns whose a request is.
+func (a *Access) caller(c *gin.Context) server.Caller {
+	keys := a.keys()
+	key := guard.KeyOf(c, keys)
+	caller := server.Caller{Flow: key.Name, Weight: key.Weight, Admin: key.Admin, Priority: key.Priority}
+	if keys.Len() > 0 {
+		caller.Owner = key.Name
+	}
+	return caller
+}
+
+// known reports whether a request is of an authorized client.
+func known(c *gin.Context) bool { return c.GetString(guard.Client) != "" }
+
+// mostBody returns the most bytes that a request's body may have.
+func mostBody(c *gin.Context) int64 { return c.GetInt64(guard.MostBody) }
