@@ -106,8 +106,7 @@ func (t *quantizeTarget) choose(cmd *cobra.Command, job *quant.Job, in, out stri
 	}
 	if t.file != "" {
 		job.Choices = a.Fill(budget)
-		p := prober{target: t, job: job, from: a}
-		if err := p.run(cmd, in, out); err != nil {
+		if err := t.probe(cmd, job, a, in, filepath.Dir(out)); err != nil {
 			return fmt.Errorf("--file %s: %w", t.file, err)
 		}
 		if budget, err = t.budget(job, a); err != nil {
@@ -117,6 +116,23 @@ func (t *quantizeTarget) choose(cmd *cobra.Command, job *quant.Job, in, out stri
 	job.Choices = a.Fill(budget)
 	job.Mix = quant.MixOf(job.Choices)
 	return nil
+}
+
+// probe measures how much the tensors of a job count on the text. A copy of the model is in dir meanwhile.
+func (t *quantizeTarget) probe(cmd *cobra.Command, job *quant.Job, a *quant.Allocation, in, dir string) error {
+	text, err := readFile(t.file)
+	if err != nil {
+		return err
+	}
+	d, err := newDivergence(cmd, in, text, t.ctx, t.chunks, job.Threads)
+	if err != nil {
+		return err
+	}
+	defer d.close()
+	bar := newLoadBar(cmd.ErrOrStderr())
+	defer bar.done()
+	p := quant.Probe{Job: job, From: a, Evaluator: d, Progress: bar.update}
+	return p.Run(cmd.Context(), dir)
 }
 
 // budget returns how many bytes tensors may have together.
