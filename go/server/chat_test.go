@@ -10,6 +10,7 @@ import (
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/llamaserver"
 	"github.com/quern-llm/quern/go/server/openai"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -208,7 +209,7 @@ func TestChatReasoningInControlTokens(t *testing.T) {
 			t.Errorf("%s: got %+v, want %q", format, got, want)
 		}
 	}
-	if got := post[content](s, "/completion", `{"prompt":"x"}`).Content; got != "Let me see.Hello" {
+	if got := post[llamaserver.Content](s, "/completion", `{"prompt":"x"}`).Content; got != "Let me see.Hello" {
 		t.Errorf("of a plain prompt: got %q", got)
 	}
 }
@@ -226,7 +227,7 @@ func TestChatTemplateInput(t *testing.T) {
 		{`{` + hi + `,"chat_template_kwargs":{"mark":1.5}}`, start + "[1.5]"},
 		{`{` + hi + `,"reasoning_effort":"none"}`, start + "<think>\n\n</think>\n\n"},
 	} {
-		if got := post[rendered](s, "/apply-template", c.body).Prompt; got != c.want {
+		if got := post[llamaserver.Rendered](s, "/apply-template", c.body).Prompt; got != c.want {
 			t.Errorf("%s: got %q, want %q", c.body, got, c.want)
 		}
 	}

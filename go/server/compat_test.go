@@ -8,6 +8,7 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/server/answer"
+	"github.com/quern-llm/quern/go/server/llamaserver"
 	"github.com/quern-llm/quern/go/server/openai"
 )
 
@@ -71,7 +72,7 @@ func TestRealSlots(t *testing.T) {
 	}
 	again := post[map[string]any](s, "/completion", body)
 	_, b, _ := s.do("GET", "/slots", "")
-	slot := parse[[]slotEntry](t, b)[2]
+	slot := parse[[]llamaserver.SlotEntry](t, b)[2]
 	timings := again["timings"].(map[string]any)
 	if again["content"] != a["content"] || timings["cache_n"] == 0.0 {
 		t.Errorf("the second answer %v, want the first %v from the cache", again, a)
@@ -146,13 +147,13 @@ func TestRealTooLong(t *testing.T) {
 func TestRealEmptyLastMessage(t *testing.T) {
 	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
 	turns := `{"messages":[{"role":"user","content":"Who are you?"}`
-	want := post[rendered](s, "/apply-template", turns+"]}").Prompt
+	want := post[llamaserver.Rendered](s, "/apply-template", turns+"]}").Prompt
 	for _, last := range []string{`""`, `"\n"`, `[{"type":"text","text":""}]`} {
-		if got := post[rendered](s, "/apply-template", turns+`,{"role":"assistant","content":`+last+`}]}`).Prompt; got != want {
+		if got := post[llamaserver.Rendered](s, "/apply-template", turns+`,{"role":"assistant","content":`+last+`}]}`).Prompt; got != want {
 			t.Errorf("%s: got %q, want %q", last, got, want)
 		}
 	}
-	if got := post[rendered](s, "/apply-template", turns+`,{"role":"assistant","content":"I am"}]}`).Prompt; !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "I am") {
+	if got := post[llamaserver.Rendered](s, "/apply-template", turns+`,{"role":"assistant","content":"I am"}]}`).Prompt; !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "I am") {
 		t.Errorf("got %q, want %q with what was said", got, want)
 	}
 	s.refused("/apply-template", `{"messages":[{"role":"assistant","content":""}]}`, 400, "messages")

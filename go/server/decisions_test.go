@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/quern-llm/quern/go/server/llamaserver"
 )
 
 // logprobOf returns what /completion says of the log-probability of a token after others.
@@ -30,9 +32,9 @@ func (s *site) logprobOf(ids []int32, next int32) float64 {
 	return 0
 }
 
-func (s *site) decide(body string) decisionAnswer {
+func (s *site) decide(body string) llamaserver.DecisionAnswer {
 	s.t.Helper()
-	return post[decisionAnswer](s, "/v1/decisions", body)
+	return post[llamaserver.DecisionAnswer](s, "/v1/decisions", body)
 }
 
 // Probabilities are those of the tokens that prompt and choice have together, wherever the
@@ -53,7 +55,7 @@ func TestDecisions(t *testing.T) {
 		common := s.tokens(prompt)
 		for _, c := range choices {
 			whole = append(whole, s.tokens(prompt+c))
-			common = shared(common, whole[len(whole)-1])
+			common = llamaserver.Shared(common, whole[len(whole)-1])
 		}
 		total := 0.0
 		for i, ids := range whole {
@@ -87,7 +89,7 @@ func TestDecisionQuestions(t *testing.T) {
 	body, _ := json.Marshal(ask{"prompt": context, "questions": questions})
 	first := s.decide(string(body))
 	n := len(s.tokens(context))
-	if used := first.Usage; used.PromptTokens < n || used.PromptTokens > n+40 || used.Details.CachedTokens != 0 {
+	if used := first.Usage; used.PromptTokens < n || used.PromptTokens > n+40 || used.Details.Cached != 0 {
 		t.Errorf("%+v for a context of %d tokens", used, n)
 	}
 	var wg sync.WaitGroup
@@ -98,7 +100,7 @@ func TestDecisionQuestions(t *testing.T) {
 			if got, want := a.Decisions[0], first.Decisions[i]; fmt.Sprint(got.Choices) != fmt.Sprint(want.Choices) || want.Name != one["name"] {
 				t.Errorf("alone %+v, among others %+v", got, want)
 			}
-			if used := a.Usage; used.Details.CachedTokens < n-2 {
+			if used := a.Usage; used.Details.Cached < n-2 {
 				t.Errorf("%+v: the context of %d tokens was in the cache", used, n)
 			}
 		})

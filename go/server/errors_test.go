@@ -15,6 +15,8 @@ import (
 	"github.com/quern-llm/quern/go/server/anthropic"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
+	"github.com/quern-llm/quern/go/server/llamaserver"
+	"github.com/quern-llm/quern/go/server/ollama"
 	"github.com/quern-llm/quern/go/server/openai"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -61,8 +63,8 @@ var generating = []struct {
 }{
 	{"/v1/chat/completions", hi, answer.BodyOf("ChatRequest", openai.NewChatQuery)},
 	{"/v1/completions", `"prompt":"x"`, answer.BodyOf("CompletionRequest", openai.NewTextQuery)},
-	{"/completion", `"prompt":"x"`, answer.BodyOf("NativeRequest", newNativeQuery)},
-	{"/infill", `"input_prefix":"x"`, answer.BodyOf("InfillRequest", newInfillQuery)},
+	{"/completion", `"prompt":"x"`, answer.BodyOf("NativeRequest", llamaserver.NewNativeQuery)},
+	{"/infill", `"input_prefix":"x"`, answer.BodyOf("InfillRequest", llamaserver.NewInfillQuery)},
 	{"/v1/messages", ask1, answer.BodyOf("MessagesRequest", anthropic.NewQuery)},
 	{"/v1/responses", `"input":"x"`, answer.BodyOf("ResponsesRequest", (&openai.API{}).NewResponsesQuery)},
 }
@@ -114,7 +116,7 @@ func wrongValues(to field.Target) []string {
 		return []string{`1`, `true`, `[]`, `"x"`, `{}`, `{"type":1}`, `{"type":"x"}`, `{"type":"json_schema"}`, `{"type":"json_schema","json_schema":1}`, `{"type":"json_object","schema":1}`, `{"type":"json_object","value":1}`}
 	case ask.SentMessages:
 		return wrongValues(to.Messages)
-	case *ask.Messages, *ask.TokenList, *extraFiles:
+	case *ask.Messages, *ask.TokenList, *llamaserver.ExtraFiles:
 		return []string{`1`, `true`, `{}`, `"x"`, `[1.5]`, `[[]]`}
 	case *ask.Triggers:
 		return []string{`1`, `true`, `{}`, `"x"`, `[1]`, `[{}]`, `[{"type":"word"}]`, `[{"type":"x","value":"a"}]`, `[{"type":9,"value":"a"}]`, `[{"type":"token"}]`, `[{"type":"token","token":-1}]`, `[{"type":"word","value":1}]`}
@@ -364,8 +366,8 @@ func TestListsAreBounded(t *testing.T) {
 		}
 		return strings.Join(list, ",")
 	}
-	many := numbered(maxBranches+1, `"c%d"`) + `,"c0"`
-	some := `{"choices":[` + numbered(maxBranches/2, `"c%d"`) + `]}`
+	many := numbered(llamaserver.MaxBranches+1, `"c%d"`) + `,"c0"`
+	some := `{"choices":[` + numbered(llamaserver.MaxBranches/2, `"c%d"`) + `]}`
 	for _, c := range [][3]string{
 		{"/v1/decisions", `{"prompt":"a","choices":[` + many + `]}`, "choices: more than 512"},
 		{"/v1/decisions", `{"prompt":"a","questions":[{"choices":[` + many + `]}]}`, "questions: element 0: choices: more than 512"},
@@ -387,7 +389,7 @@ func TestAbsent(t *testing.T) {
 			for _, method := range a.methods {
 				status, b, _ := s.do(method, path, "{}")
 				if strings.HasPrefix(path, "/api/") { // whose errors are texts
-					if text := parse[ollamaError](t, b).Error; status != http.StatusNotImplemented || text != a.why {
+					if text := parse[ollama.OllamaError](t, b).Error; status != http.StatusNotImplemented || text != a.why {
 						t.Errorf("%s %s: %d %s", method, path, status, b)
 					}
 					continue

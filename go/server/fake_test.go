@@ -21,6 +21,7 @@ import (
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/catalog"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -282,7 +283,7 @@ func (s *Server) with(t testing.TB, m ask.Model) {
 func (s *Server) adds(t testing.TB, names ...string) (loaded func(ask.Model)) {
 	t.Helper()
 	got := make(chan ask.Model, 1)
-	src := Source{Spec: models.Spec[ask.Model]{
+	src := catalog.Source{Spec: models.Spec[ask.Model]{
 		Names: names, Starting: true,
 		Load: func(context.Context, func(float64)) (models.Instance[ask.Model], error) {
 			m := <-got

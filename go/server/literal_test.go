@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/llamaserver"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -19,7 +20,7 @@ func TestFill(t *testing.T) {
 		{"{document}{document}{other}", "d </s>d </s>{other}", [][2]int{{0, 6}, {6, 12}}},
 		{"", "", nil},
 	} {
-		got, literal := fill(c.template, map[string]string{"{query}": "q {document}", "{document}": "d </s>"})
+		got, literal := llamaserver.Fill(c.template, map[string]string{"{query}": "q {document}", "{document}": "d </s>"})
 		if got != c.want || !slices.Equal(literal, c.literal) {
 			t.Errorf("%q: %q with %v literal, want %q with %v", c.template, got, literal, c.want, c.literal)
 		}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/llamaserver"
 )
 
 // weather is a toolbox of one tool.
@@ -37,10 +38,10 @@ func TestMCP(t *testing.T) {
 		c.Tools, c.ToolTime = weather{}, time.Second
 	})
 	_, b, _ := s.do("GET", "/v1/mcp/tools", "")
-	if list := parse[mcpTools](t, b); len(list.Data) != 1 || list.Data[0].Server != "sky" || !strings.Contains(string(list.Data[0].Function), `"name":"get_weather"`) {
+	if list := parse[llamaserver.McpTools](t, b); len(list.Data) != 1 || list.Data[0].Server != "sky" || !strings.Contains(string(list.Data[0].Function), `"name":"get_weather"`) {
 		t.Errorf("the list is %s", b)
 	}
-	if p := parse[props](t, second(s.do("GET", "/props", ""))); !p.MCP {
+	if p := parse[llamaserver.Props](t, second(s.do("GET", "/props", ""))); !p.MCP {
 		t.Error("/props does not say that there are tools")
 	}
 	for _, c := range []struct {

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/llamaserver"
 	"github.com/quern-llm/quern/go/server/openai"
 	"github.com/quern-llm/quern/go/tokenizer"
 	"golang.org/x/sys/unix"
@@ -64,7 +65,7 @@ func TestPromptAsTokens(t *testing.T) {
 	if a := post[map[string]any](s, "/completion", `{"prompt":"world"}`); a["prompt"] != "<s> world" {
 		t.Errorf("the prompt is %q", a["prompt"])
 	}
-	if got := post[content](s, "/detokenize", `{"tokens":[1,271]}`).Content; got != "<s> world" {
+	if got := post[llamaserver.Content](s, "/detokenize", `{"tokens":[1,271]}`).Content; got != "<s> world" {
 		t.Errorf("the text of the tokens is %q", got)
 	}
 	if a := post[openai.TextAnswer](s, "/v1/completions", `{"prompt":"world","echo":true,"max_tokens":0}`); a.Choices[0].Text != "world" {
@@ -139,13 +140,13 @@ func (k fileKeys) Value(key string) (any, bool) { v, ok := k[key]; return v, ok 
 
 func TestTokens(t *testing.T) {
 	s := newSite(t, "", nil)
-	if got := post[tokens[any]](s, "/tokenize", `{"content":"Hello<s>","add_special":true}`).Tokens; !reflect.DeepEqual(got, []any{1.0, 270.0, 1.0}) {
+	if got := post[llamaserver.Tokens[any]](s, "/tokenize", `{"content":"Hello<s>","add_special":true}`).Tokens; !reflect.DeepEqual(got, []any{1.0, 270.0, 1.0}) {
 		t.Errorf("got %v", got)
 	}
-	if got := post[tokens[any]](s, "/tokenize", `{"content":"<s>","parse_special":false}`).Tokens; len(got) != 3 {
+	if got := post[llamaserver.Tokens[any]](s, "/tokenize", `{"content":"<s>","parse_special":false}`).Tokens; len(got) != 3 {
 		t.Errorf("got %v", got)
 	}
-	got := post[tokens[any]](s, "/tokenize", `{"content":"H\u00e9","with_pieces":true}`).Tokens
+	got := post[llamaserver.Tokens[any]](s, "/tokenize", `{"content":"H\u00e9","with_pieces":true}`).Tokens
 	want := []any{
 		map[string]any{"id": 75.0, "piece": "H"},
 		map[string]any{"id": 198.0, "piece": []any{195.0}}, map[string]any{"id": 172.0, "piece": []any{169.0}},
@@ -153,7 +154,7 @@ func TestTokens(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if got := post[content](s, "/detokenize", `{"tokens":[1,270,198,172]}`).Content; got != "<s>Hello\u00e9" {
+	if got := post[llamaserver.Content](s, "/detokenize", `{"tokens":[1,270,198,172]}`).Content; got != "<s>Hello\u00e9" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -161,7 +162,7 @@ func TestTokens(t *testing.T) {
 func TestProps(t *testing.T) {
 	s := newSite(t, "", func(_ *Config, m *ask.Model, _ *fakeEngine) { m.Sampling.Temp = 0.5 })
 	_, b, _ := s.do("GET", "/props", "")
-	p := parse[props](t, b)
+	p := parse[llamaserver.Props](t, b)
 	if p.TotalSlots != 4 || p.Path != "fake.gguf" || p.Defaults.Ctx != 512 || p.BOS != "<s>" || p.EOS != "</s>" || !strings.Contains(p.Template, "messages") || p.Build != "test" {
 		t.Errorf("got %+v", p)
 	}
@@ -190,23 +191,23 @@ func TestModels(t *testing.T) {
 	})
 	for _, path := range []string{"/v1/models", "/models"} {
 		_, b, _ := s.do("GET", path, "")
-		l := parse[modelList](t, b)
+		l := parse[llamaserver.ModelList](t, b)
 		if l.Object != "list" || len(l.Data) != 1 || l.Data[0].ID != "fake/model" || l.Data[0].Meta.NVocab != 99 || l.Data[0].Created == 0 {
 			t.Errorf("%s: got %s", path, b)
 		}
 	}
 	_, list, _ := s.do("GET", "/v1/models", "")
-	l := parse[modelList](t, list)
+	l := parse[llamaserver.ModelList](t, list)
 	if d := l.Data[0]; !slices.Equal(d.Aliases, []string{"second"}) || !slices.Equal(d.Tags, []string{"small"}) || d.OwnedBy != "llamacpp" || d.Meta.NCtx != 512 {
 		t.Errorf("got %+v", d)
 	}
 	if c := l.Models[0]; c.Name != "fake/model" || c.Details.ParameterSize != "8B" || c.Details.Quantization != "Q4_K - Medium" || c.Details.Family != "llama" {
 		t.Errorf("got %+v", c)
 	}
-	if status, b, _ := s.do("GET", "/v1/models/second", ""); status != 200 || parse[modelEntry](t, b).ID != "fake/model" {
+	if status, b, _ := s.do("GET", "/v1/models/second", ""); status != 200 || parse[llamaserver.ModelEntry](t, b).ID != "fake/model" {
 		t.Errorf("by an alias: got %d %s", status, b)
 	}
-	if status, b, _ := s.do("GET", "/v1/models/fake/model", ""); status != 200 || parse[modelEntry](t, b).ID != "fake/model" {
+	if status, b, _ := s.do("GET", "/v1/models/fake/model", ""); status != 200 || parse[llamaserver.ModelEntry](t, b).ID != "fake/model" {
 		t.Errorf("got %d %s", status, b)
 	}
 	if status, b, _ := s.do("GET", "/v1/models/gpt-5", ""); status != 404 || !strings.Contains(string(b), "model_not_found") {
@@ -232,7 +233,7 @@ func TestSlots(t *testing.T) {
 	}()
 	eventually(t, "running", func() bool { return s.active() == 1 })
 	_, b, _ := s.do("GET", "/slots", "")
-	l := parse[[]slotEntry](t, b)
+	l := parse[[]llamaserver.SlotEntry](t, b)
 	if len(l) != 4 || !l[0].Processing || l[0].Task != 1 || l[0].Ctx != 512 || l[0].Next[0].Remain != 97 || l[0].Params["top_k"] != 3.0 || l[1].Processing || l[1].Task != -1 {
 		t.Errorf("got %s", b)
 	}

@@ -157,13 +157,3 @@ var errorSchema = field.Schema{
 		},
 	}},
 }
-
-// nativeSchema is the response of llama-server's own endpoints. response_fields may
-// leave out any of its fields.
-var nativeSchema = field.Schema{"type": []string{"object", "array"}, "properties": field.Schema{
-	"content":   field.Schema{"type": "string"},
-	"tokens":    field.Schema{"type": "array", "items": field.Schema{"type": "integer"}},
-	"stop":      field.Schema{"type": "boolean"},
-	"stop_type": field.Schema{"enum": []string{answer.StopNone, answer.StopEOS, answer.StopByWord, answer.StopLimit}},
-	"timings":   field.SchemaOf(answer.Timings{}),
-}}

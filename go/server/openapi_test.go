@@ -20,6 +20,8 @@ import (
 	"github.com/quern-llm/quern/go/server/anthropic"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
+	"github.com/quern-llm/quern/go/server/llamaserver"
+	"github.com/quern-llm/quern/go/server/ollama"
 	"github.com/quern-llm/quern/go/server/openai"
 	"github.com/quern-llm/quern/go/server/reply"
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -158,7 +160,7 @@ func TestDocument(t *testing.T) {
 				t.Errorf("%s %s: the answer %s: %v", method, path, b, err)
 			}
 			if path == "/models/unload" { // requests that read do not bring it back
-				post[success](s, "/models/load", body)
+				post[llamaserver.Success](s, "/models/load", body)
 				post[struct{}](s, "/tokenize", `{"content":"x"}`)
 			}
 		}
@@ -209,11 +211,11 @@ func TestDocs(t *testing.T) {
 	m := &ask.Model{Sampling: sample.Defaults(), Normalize: engine.Euclidean}
 	common := ask.NewOptions(m)
 	tables := map[string]field.Query{
-		"generate": &common, "chat": openai.NewChatQuery(m), "completions": openai.NewTextQuery(m), "native": newNativeQuery(m), "infill": newInfillQuery(m),
-		"tokenize": newTokenizeQuery(m), "detokenize": newDetokenizeQuery(m), "template": newTemplateQuery(m), "slots": newSlotQuery(m),
+		"generate": &common, "chat": openai.NewChatQuery(m), "completions": openai.NewTextQuery(m), "native": llamaserver.NewNativeQuery(m), "infill": llamaserver.NewInfillQuery(m),
+		"tokenize": llamaserver.NewTokenizeQuery(m), "detokenize": llamaserver.NewDetokenizeQuery(m), "template": llamaserver.NewTemplateQuery(m), "slots": llamaserver.NewSlotQuery(m),
 		"anthropic": anthropic.NewQuery(m), "responses": (&openai.API{}).NewResponsesQuery(m),
-		"embeddings": openai.NewEmbedQuery(m), "rerank": newRerankQuery(m), "decisions": newDecisionQuery(m),
-		"ollamaChat": fieldList(newOllamaChatQuery(m).Fields()), "ollamaGenerate": fieldList(newOllamaGenerateQuery(m).Fields()),
+		"embeddings": openai.NewEmbedQuery(m), "rerank": llamaserver.NewRerankQuery(m), "decisions": llamaserver.NewDecisionQuery(m),
+		"ollamaChat": fieldList(ollama.NewOllamaChatQuery(m).Fields()), "ollamaGenerate": fieldList(ollama.NewOllamaGenerateQuery(m).Fields()),
 	}
 	seen := 0
 	text := regexp.MustCompile(`(?s)<!-- fields (\w+) -->\n.*?<!-- end -->`).ReplaceAllStringFunc(string(b), func(old string) string {

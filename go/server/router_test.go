@@ -15,6 +15,9 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/catalog"
+	"github.com/quern-llm/quern/go/server/llamaserver"
+	"github.com/quern-llm/quern/go/server/ollama"
 	"github.com/quern-llm/quern/go/server/openai"
 )
 
@@ -32,7 +35,7 @@ func newRouter(t *testing.T, change func(*Config)) (s *site, b chan struct{}) {
 	first := *s.server.models.Loaded()[0]
 	s.server.Remove("first")
 	for _, name := range []string{"a", "b", "huge"} {
-		src := Source{Path: name + ".gguf", Settings: []string{"--ctx-size", "512"}, Info: ask.ModelInfo{Arch: "llama", Size: 7}, Tags: []string{"x"}}
+		src := catalog.Source{Path: name + ".gguf", Settings: []string{"--ctx-size", "512"}, Info: ask.ModelInfo{Arch: "llama", Size: 7}, Tags: []string{"x"}}
 		src.Names = []string{name, "also-" + name}
 		src.Load = func(ctx context.Context, progress func(float64)) (models.Instance[ask.Model], error) {
 			switch name {
@@ -87,7 +90,7 @@ func TestRouter(t *testing.T) {
 		t.Helper()
 		_, text, _ := s.do("GET", "/models", "")
 		var got []string
-		for _, e := range parse[modelList](t, text).Data {
+		for _, e := range parse[llamaserver.ModelList](t, text).Data {
 			one := e.ID + " " + e.Status.Value
 			if e.Status.Failed {
 				one += " failed"
@@ -139,7 +142,7 @@ func TestRouter(t *testing.T) {
 	for range 11 {
 		var e struct {
 			Model, Event string
-			Data         *modelEventData
+			Data         *llamaserver.ModelEventData
 		}
 		var line string
 		select {
@@ -225,7 +228,7 @@ func TestOllamaKeepAlive(t *testing.T) {
 			continue
 		}
 		_, text, _ = s.do("GET", "/api/ps", "")
-		list := parse[ollamaModels](t, text)
+		list := parse[ollama.OllamaModels](t, text)
 		if len(list.Models) != 1 || (list.Models[0].Expires[:4] == "9999") == (keep == `"10m"`) {
 			t.Errorf("%s: %s", keep, text)
 		}
@@ -247,7 +250,7 @@ func TestOllamaStop(t *testing.T) {
 	for path, body := range map[string]string{
 		"/api/generate": `{"model":"a","keep_alive":0}`, "/api/chat": `{"model":"a:latest","messages":[],"keep_alive":"0s"}`,
 	} {
-		if a := post[ollamaAnswer](s, path, body); !a.Done || a.Reason != "unload" || !strings.HasPrefix(body, `{"model":"`+a.Model+`"`) || (a.Message == nil) != (path == "/api/generate") {
+		if a := post[ollama.OllamaAnswer](s, path, body); !a.Done || a.Reason != "unload" || !strings.HasPrefix(body, `{"model":"`+a.Model+`"`) || (a.Message == nil) != (path == "/api/generate") {
 			t.Errorf("%s: %+v", path, a)
 		}
 	}
@@ -258,11 +261,11 @@ func TestOllamaStop(t *testing.T) {
 	for e := range events {
 		t.Errorf("%+v", e)
 	}
-	if a := post[ollamaAnswer](s, "/api/generate", `{"model":"a","prompt":"x","stream":false,"keep_alive":0}`); a.Response == nil || *a.Response == "" {
+	if a := post[ollama.OllamaAnswer](s, "/api/generate", `{"model":"a","prompt":"x","stream":false,"keep_alive":0}`); a.Response == nil || *a.Response == "" {
 		t.Errorf("with a prompt: %+v", a)
 	}
 	for shift, no := range map[string]bool{"": false, `,"shift":true`: false, `,"shift":false`: true} {
-		post[ollamaAnswer](s, "/api/generate", `{"model":"a","prompt":"x","stream":false`+shift+`}`)
+		post[ollama.OllamaAnswer](s, "/api/generate", `{"model":"a","prompt":"x","stream":false`+shift+`}`)
 		if s.last().NoShift != no {
 			t.Errorf("%s: no shift %v", shift, !no)
 		}
@@ -272,7 +275,7 @@ func TestOllamaStop(t *testing.T) {
 // What needs more than all of the memory is a fault that waiting does not mend.
 func TestNeverFits(t *testing.T) {
 	s, _ := newRouter(t, nil)
-	src := Source{}
+	src := catalog.Source{}
 	src.Names = []string{"never"}
 	src.Load = func(context.Context, func(float64)) (models.Instance[ask.Model], error) {
 		return nil, &mem.LimitError{Purpose: "the model", Need: 9 << 30, Free: 1 << 30, Limit: 2 << 30, Reason: "a test"}
@@ -309,7 +312,7 @@ func TestWakingStream(t *testing.T) {
 		t.Errorf("%d leases", st.Leases)
 	}
 	never := make(chan struct{})
-	src := Source{}
+	src := catalog.Source{}
 	src.Names = []string{"broken"}
 	src.Load = func(context.Context, func(float64)) (models.Instance[ask.Model], error) {
 		<-never
@@ -353,7 +356,7 @@ func TestModelsToAnybody(t *testing.T) {
 	}
 	for _, path := range []string{"/models", "/v1/models"} {
 		_, text, _ := s.do("GET", path, "")
-		list := parse[modelList](t, text)
+		list := parse[llamaserver.ModelList](t, text)
 		if len(list.Data) != 3 || list.Data[2].ID != "huge" || !list.Data[2].Status.Failed || strings.Contains(string(text), ".gguf") ||
 			strings.Contains(string(text), "--ctx-size") || strings.Contains(string(text), "9.7 GB") {
 			t.Errorf("%s: %s", path, text)

@@ -1,15 +1,11 @@
-// Package server is the HTTP API of models: the endpoints of OpenAI, Anthropic, Ollama and
-// llama-server, with their fields, defaults and errors.
+// Package server is the HTTP API of models: it puts the APIs together, finds the model of each request, and describes all
+// endpoints in one OpenAPI document. API keys, body limits, write timeouts, logs and listeners are left to the caller.
 //
-// Text is handled here: templates, tokenization and detokenization, stop words and
-// parsing of replies; the layers below see only token ids. The fields of requests are
-// defined once, as tables of fields; routes are, in the table of routes. API keys, body
-// limits, write timeouts, logs and listeners are left to the caller.
-//
-// Package field parses the bodies of requests, package reply writes responses, package
-// history keeps past answers, and package batch runs files of requests; none of them knows a
-// model. The APIs are here, each in files with its name, on what they share: a prompter is a
-// request for text, a generation runs its sequences, and a format encodes what they yield.
+// Each API is a package with its routes, fields, formats and errors: openai, anthropic, ollama and llamaserver, which has
+// what belongs to no other. None imports another. They stand on ask, what a request asks of a model; answer, what is
+// between a request and its answer; and catalog, the models of the server. Package field parses bodies, reply writes
+// responses, history keeps past answers, and batch runs files of requests; none of these knows a model. A new API is one
+// package with a Dialect, a Prompter and a Format for each of its endpoints, and a line in New.
 //
 // No client can block the engine: tokens are converted to text as they come and
 // buffered until the client reads them, within the memory budget.
@@ -17,6 +13,7 @@ package server
 
 import (
 	"cmp"
+	"context"
 	"net/http"
 	"slices"
 	"strings"
@@ -30,15 +27,18 @@ import (
 	"github.com/quern-llm/quern/go/server/anthropic"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/batch"
+	"github.com/quern-llm/quern/go/server/catalog"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/guard"
 	"github.com/quern-llm/quern/go/server/history"
+	"github.com/quern-llm/quern/go/server/llamaserver"
+	"github.com/quern-llm/quern/go/server/ollama"
 	"github.com/quern-llm/quern/go/server/openai"
 	"github.com/quern-llm/quern/go/server/reply"
 	"github.com/rs/zerolog"
 )
 
-// What a program that serves models needs of packages ask and answer.
+// What a program that serves models needs of the packages below.
 type (
 	Caller    = answer.Caller
 	Model     = ask.Model
@@ -47,21 +47,24 @@ type (
 	Ticket    = ask.Ticket
 	Adapter   = ask.Adapter
 	Defaults  = ask.Defaults
+	Source    = catalog.Source
+	Library   = catalog.Library
+	Tools     = llamaserver.Tools
 )
 
 // Config configures a Server. The zero value is valid.
 type Config struct {
-	Build    string           // the program's version, which answers carry
-	SlotPath string           // the directory of saved slots; empty: there is none
-	Batches  *batch.Store     // files and batches; nil: there are none
-	Disk     *diskcache.Store // what GET /v1/memory shows of texts on disk; nil: there are none
-	Device   *engine.Device   // whose memory GET /v1/memory shows; nil: none
-	LoraDir  string           // the directory of adapters that clients may load; empty: they may not
-	Ping     time.Duration    // silence after which a stream sends a comment; 0: 30 s, negative: never
-	NoSlots  bool             // GET /slots is refused
-	Tools    Tools            // what /v1/mcp has; nil: it is refused
-	ToolTime time.Duration    // the most that a call of one takes; 0: 2 minutes
-	Progress time.Duration    // between lines of the log that say how far a long prompt is; 0: 10 s
+	Build    string            // the program's version, which answers carry
+	SlotPath string            // the directory of saved slots; empty: there is none
+	Batches  *batch.Store      // files and batches; nil: there are none
+	Disk     *diskcache.Store  // what GET /v1/memory shows of texts on disk; nil: there are none
+	Device   *engine.Device    // whose memory GET /v1/memory shows; nil: none
+	LoraDir  string            // the directory of adapters that clients may load; empty: they may not
+	Ping     time.Duration     // silence after which a stream sends a comment; 0: 30 s, negative: never
+	NoSlots  bool              // GET /slots is refused
+	Tools    llamaserver.Tools // what /v1/mcp has; nil: it is refused
+	ToolTime time.Duration     // the most that a call of one takes; 0: 2 minutes
+	Progress time.Duration     // between lines of the log that say how far a long prompt is; 0: 10 s
 
 	StoreBytes uint64        // memory for stored responses; 0: 64 MiB
 	StoreTime  time.Duration // how long they stay unused; 0: a day
@@ -70,7 +73,7 @@ type Config struct {
 	// Rescan brings the models that are listed up to date, for GET /models?reload=1; nil: they are those of the start.
 	Rescan func() error
 	// Library is the downloaded models, which clients may change; nil: they may not.
-	Library Library
+	Library catalog.Library
 
 	// Caller returns whose request it is, without its Space; nil: one of many flows by the client's address, of one owner,
 	// who is an administrator.
@@ -97,11 +100,9 @@ type Page struct{ Path, Summary, ContentType string }
 type Server struct {
 	c       Config
 	models  *models.Set[ask.Model]
-	sources sources
+	list    *catalog.Catalog
 	host    *answer.Host
 	openAI  *openai.API
-	adapted adapterNames
-	pulling downloads
 	routes  []answer.Route
 	openAPI []byte
 }
@@ -130,9 +131,45 @@ func New(c Config) *Server {
 		c.Device.Count("grammars", s.grammarBytes)
 	}
 	s.openAI = &openai.API{Host: s.host, Stored: stored, Batches: c.Batches, Endpoints: s.batchEndpoints}
-	s.routes = slices.Concat(s.openAI.Routes(), anthropic.Routes(), s.ollamaRoutes(), s.llamaRoutes(), s.mcpRoutes())
+	s.list = &catalog.Catalog{Set: s.models, Library: c.Library, LoraDir: c.LoraDir, OnPanic: c.Models.OnPanic, Log: c.Log, Forget: s.host.Running.Forget}
+	ollama := &ollama.API{List: s.list, Build: c.Build}
+	llama := &llamaserver.API{
+		Host: s.host, List: s.list, Answer: s.answer, HasPage: s.hasPage,
+		Build: c.Build, SlotPath: c.SlotPath, NoSlots: c.NoSlots, Tools: c.Tools, ToolTime: c.ToolTime, Device: c.Device, Disk: c.Disk,
+		Most: c.Models.Most, Manual: c.Models.Manual, Rescan: c.Rescan, Known: c.Known,
+	}
+	s.routes = slices.Concat(s.openAI.Routes(), anthropic.Routes(), ollama.Routes(), llama.Routes(), []answer.Route{{
+		Method: http.MethodGet, Paths: []string{"/openapi.json"}, Always: true,
+		Handle: s.serveDocument, Summary: "This document", Answer: field.Schema{"type": "object"},
+	}})
 	s.openAPI = document(s.routes, c.Besides, c.Build)
 	return s
+}
+
+// Add adds a model, which is loaded when it is wanted. A name that another has is an error.
+func (s *Server) Add(src catalog.Source) error { return s.list.Add(src) }
+
+// Remove removes a model: it is unloaded when the requests that use it have ended.
+func (s *Server) Remove(name string) { s.list.Remove(name) }
+
+// Load loads a model and returns when that is done.
+func (s *Server) Load(name string) error { return s.list.Load(name) }
+
+// LongestContext returns the most positions that a sequence of a model may have, loaded or not.
+func (s *Server) LongestContext() int { return s.list.LongestContext() }
+
+// Models returns the models.
+func (s *Server) Models() *models.Set[ask.Model] { return s.models }
+
+// Close refuses what comes, waits for finish, which is called for each loaded model, and unloads them. Where ctx ends while
+// one is being loaded, none is unloaded, and it returns false.
+func (s *Server) Close(ctx context.Context, finish func(models.Instance[ask.Model])) bool {
+	return s.list.Close(ctx, finish)
+}
+
+// hasPage tells whether the caller serves a page at a path.
+func (s *Server) hasPage(path string) bool {
+	return slices.ContainsFunc(s.c.Besides, func(p Page) bool { return p.Path == path })
 }
 
 // grammarBytes returns what automata of grammars take.
@@ -147,7 +184,7 @@ func (s *Server) grammarBytes() (bytes uint64) {
 // not have.
 func ReadDefaults(body []byte) (ask.Defaults, error) {
 	m := &ask.Model{}
-	return ask.ReadDefaults(body, openai.NewChatQuery(m), openai.NewTextQuery(m), newNativeQuery(m), newInfillQuery(m), newTemplateQuery(m))
+	return ask.ReadDefaults(body, openai.NewChatQuery(m), openai.NewTextQuery(m), llamaserver.NewNativeQuery(m), llamaserver.NewInfillQuery(m), llamaserver.NewTemplateQuery(m))
 }
 
 // Register adds the routes to r, which may be a group with a prefix.
@@ -198,7 +235,7 @@ func (s *Server) Fallback(e *gin.Engine) {
 func noRoute(c *gin.Context) *answer.Route {
 	switch path := c.Request.URL.Path; {
 	case guard.Ollama(c.Request):
-		return &answer.Route{Dialect: inOllama{}}
+		return &answer.Route{Dialect: ollama.Dialect{}}
 	case strings.Contains(path, "/v1/messages"):
 		return &answer.Route{Dialect: anthropic.Dialect{}}
 	}
@@ -233,8 +270,11 @@ func (s *Server) serve(r answer.Route) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		r := r
 		req := s.request(c, &r)
-		if r.Models && wantsAnthropic(req) {
-			r.Dialect = anthropic.Dialect{}
+		if r.Models {
+			r.Dialect = openai.Dialect{}
+			if llamaserver.WantsAnthropic(req) {
+				r.Dialect = anthropic.Dialect{}
+			}
 		}
 		r.Speaks().Begin(req)
 		defer req.Made()
@@ -257,7 +297,7 @@ func (s *Server) answer(req *answer.Request) error {
 		if err := req.Receive(); err != nil {
 			return err
 		}
-		if s.models.Several() || s.adapting() {
+		if s.models.Several() || s.list.Adapting() {
 			req.Name = cmp.Or(field.TextOf(req.Peek("model")), req.Name)
 		}
 	}
@@ -266,7 +306,7 @@ func (s *Server) answer(req *answer.Request) error {
 			return err
 		}
 	}
-	name, adapter, err := s.resolve(req.Name)
+	name, adapter, err := s.list.Resolve(req.Name)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,8 @@ import (
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/catalog"
+	"github.com/quern-llm/quern/go/server/llamaserver"
 	"github.com/quern-llm/quern/go/server/openai"
 )
 
@@ -73,13 +75,13 @@ func TestSeveralModels(t *testing.T) {
 	// What depends on the model's defaults is that of the one which is named.
 	for path, want := range map[string]float64{"/props": 40, "/props?model=first": 40, "/props?model=b": 3} {
 		_, b, _ := s.do("GET", path, "")
-		p := parse[props](t, b)
+		p := parse[llamaserver.Props](t, b)
 		if got := p.Defaults.Params["top_k"]; got != want || p.Defaults.Model != p.Alias {
 			t.Errorf("%s: top_k %v, want %v; %s", path, got, want, p.Alias)
 		}
 	}
 	_, b, _ := s.do("GET", "/slots?model=b", "")
-	if list := parse[[]slotEntry](t, b); list[0].Model != "b" || list[0].Ctx != 99 {
+	if list := parse[[]llamaserver.SlotEntry](t, b); list[0].Model != "b" || list[0].Ctx != 99 {
 		t.Errorf("slots of b: %s", b)
 	}
 	for path, body := range map[string]string{
@@ -90,7 +92,7 @@ func TestSeveralModels(t *testing.T) {
 		}
 	}
 	_, b, _ = s.do("GET", "/v1/models", "")
-	if list := parse[modelList](t, b); len(list.Data) != 2 || list.Data[0].ID != "a" || list.Data[1].ID != "b" || len(list.Models) != 2 {
+	if list := parse[llamaserver.ModelList](t, b); len(list.Data) != 2 || list.Data[0].ID != "a" || list.Data[1].ID != "b" || len(list.Models) != 2 {
 		t.Errorf("models %s", b)
 	}
 	for path, want := range map[string]int{"/v1/models/b": 200, "/v1/models/first": 200, "/v1/models/c": 404} {
@@ -116,7 +118,7 @@ func TestUnknownModel(t *testing.T) {
 			t.Errorf("%s: %d %s", tt.path, status, b)
 		}
 	}
-	if err := s.server.Add(Source{Spec: models.Spec[ask.Model]{Names: []string{"b"}}}); err == nil {
+	if err := s.server.Add(catalog.Source{Spec: models.Spec[ask.Model]{Names: []string{"b"}}}); err == nil {
 		t.Error("a name was given twice")
 	}
 }

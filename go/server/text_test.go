@@ -6,6 +6,7 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/server/answer"
+	"github.com/quern-llm/quern/go/server/llamaserver"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -58,7 +59,7 @@ func TestWriterTokens(t *testing.T) {
 // A text that ends within a character ends with U+FFFD for what there was.
 func TestCutCharacter(t *testing.T) {
 	s := newSite(t, "a\U0001F600", nil)
-	got := post[content](s, "/completion", `{"prompt":"x","n_predict":3}`).Content
+	got := post[llamaserver.Content](s, "/completion", `{"prompt":"x","n_predict":3}`).Content
 	if got != "a\uFFFD\uFFFD" {
 		t.Errorf("got %q", got)
 	}

@@ -7,9 +7,10 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/llamaserver"
 )
 
-func memoryOf(t *testing.T, s *site) (u memoryUse) {
+func memoryOf(t *testing.T, s *site) (u llamaserver.MemoryUse) {
 	t.Helper()
 	status, body, _ := s.do("GET", "/v1/memory", "")
 	if err := json.Unmarshal(body, &u); status != 200 || err != nil {
@@ -36,7 +37,7 @@ func TestRealMemory(t *testing.T) {
 		t.Errorf("%+v: the purposes have %d bytes", u, sum)
 	}
 	for _, want := range []string{"packed weights", "keys and values", "activations", "requests", "grammars", "stored responses"} {
-		if !slices.ContainsFunc(u.Purposes, func(p purposeUse) bool { return p.Purpose == want && p.Bytes > 0 }) {
+		if !slices.ContainsFunc(u.Purposes, func(p llamaserver.PurposeUse) bool { return p.Purpose == want && p.Bytes > 0 }) {
 			t.Errorf("%+v: want %q", u.Purposes, want)
 		}
 	}

@@ -25,7 +25,7 @@ var layers = []string{
 	"model",
 	"engine eval server/guard server/host",
 	"server/ask",
-	"server/answer",
+	"server/answer server/catalog",
 	"server/anthropic server/llamaserver server/ollama server/openai",
 	"bench convert repl server server/telemetry verify",
 	"launch",

@@ -1,4 +1,4 @@
-package server
+package llamaserver
 
 import (
 	"context"
@@ -39,7 +39,7 @@ type (
 		Server   string         `json:"server"`
 		Function jsontext.Value `json:"function"`
 	}
-	mcpTools struct {
+	McpTools struct {
 		Object string    `json:"object"`
 		Data   []mcpTool `json:"data"`
 	}
@@ -53,18 +53,18 @@ type (
 
 var errNoTools = reply.Unsupported("this server has no tools; start it with --mcp")
 
-func (s *Server) listTools(req *answer.Request) error {
-	if s.c.Tools == nil {
+func (s *API) listTools(req *answer.Request) error {
+	if s.Tools == nil {
 		return errNoTools
 	}
-	list := mcpTools{Object: "list", Data: []mcpTool{}}
-	for _, spec := range s.c.Tools.Specs() {
+	list := McpTools{Object: "list", Data: []mcpTool{}}
+	for _, spec := range s.Tools.Specs() {
 		var t struct{ Function stdjson.RawMessage }
 		var f struct{ Name string }
 		if err := errors.Join(stdjson.Unmarshal(spec, &t), stdjson.Unmarshal(t.Function, &f)); err != nil {
 			return err
 		}
-		list.Data = append(list.Data, mcpTool{"function", s.c.Tools.Server(f.Name), jsontext.Value(t.Function)})
+		list.Data = append(list.Data, mcpTool{"function", s.Tools.Server(f.Name), jsontext.Value(t.Function)})
 	}
 	req.Send(list)
 	return nil
@@ -101,8 +101,8 @@ func (a callArguments) Schema() field.Schema {
 
 // callTool calls a tool. Pages of other origins may not, whichever the server allows otherwise: a tool may do anything.
 // That the body has to be JSON keeps the forms of such pages out even where a browser says nothing of its origin.
-func (s *Server) callTool(req *answer.Request) error {
-	if s.c.Tools == nil {
+func (s *API) callTool(req *answer.Request) error {
+	if s.Tools == nil {
 		return errNoTools
 	}
 	if req.OfOtherSite() {
@@ -115,19 +115,19 @@ func (s *Server) callTool(req *answer.Request) error {
 	if err := req.Read(q); err != nil {
 		return err
 	}
-	server := s.c.Tools.Server(q.name)
+	server := s.Tools.Server(q.name)
 	if server == "" {
 		return &reply.Error{Status: http.StatusNotFound, Message: "no tool has the name " + field.Quote(q.name) + "; /v1/mcp/tools says which there are", Param: "name"}
 	}
-	ctx, cancel := context.WithTimeoutCause(req.Context(), s.c.ToolTime, errSlowTool)
+	ctx, cancel := context.WithTimeoutCause(req.Context(), s.ToolTime, errSlowTool)
 	defer cancel()
 	begun := time.Now()
-	content, err := s.c.Tools.Call(ctx, q.name, string(q.arguments))
-	s.c.Log.Info().Str("tool", q.name).Str("mcp_server", server).Dur("took_ms", time.Since(begun)).Err(err).Msg("called a tool")
+	content, err := s.Tools.Call(ctx, q.name, string(q.arguments))
+	s.Host.Log.Info().Str("tool", q.name).Str("mcp_server", server).Dur("took_ms", time.Since(begun)).Err(err).Msg("called a tool")
 	switch {
 	case err == nil: // in the last moment, perhaps
 	case context.Cause(ctx) == errSlowTool:
-		return &reply.Error{Status: http.StatusGatewayTimeout, Message: fmt.Sprintf("the tool %s gave no answer in %v", q.name, s.c.ToolTime)}
+		return &reply.Error{Status: http.StatusGatewayTimeout, Message: fmt.Sprintf("the tool %s gave no answer in %v", q.name, s.ToolTime)}
 	case ctx.Err() != nil:
 		return ctx.Err()
 	default:
@@ -140,11 +140,11 @@ func (s *Server) callTool(req *answer.Request) error {
 var errSlowTool = errors.New("the tool took too long")
 
 // mcpRoutes are those of tools.
-func (s *Server) mcpRoutes() []answer.Route {
+func (s *API) mcpRoutes() []answer.Route {
 	return []answer.Route{
 		{
 			Method: http.MethodGet, Paths: []string{"/v1/mcp/tools"}, Always: true,
-			Handle: s.listTools, Summary: "List the tools of the MCP servers that the server was started with", Answer: mcpTools{},
+			Handle: s.listTools, Summary: "List the tools of the MCP servers that the server was started with", Answer: McpTools{},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/mcp/call"}, Always: true,
 			Handle: s.callTool, Summary: "Call one of these tools", Answer: mcpResult{},

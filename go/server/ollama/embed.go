@@ -1,4 +1,4 @@
-package server
+package ollama
 
 import (
 	"time"
@@ -47,19 +47,19 @@ func (q *ollamaEmbedQuery) Fields() []field.Field {
 }
 
 type (
-	ollamaVectors struct {
+	OllamaVectors struct {
 		Model      string      `json:"model"`
 		Embeddings [][]float32 `json:"embeddings"`
 		Total      int64       `json:"total_duration"`
 		Load       int64       `json:"load_duration"`
 		Prompt     int         `json:"prompt_eval_count"`
 	}
-	ollamaVector struct {
+	OllamaVector struct {
 		Embedding []float32 `json:"embedding"`
 	}
 )
 
-func (s *Server) ollamaEmbed(req *answer.Request) error {
+func (s *API) ollamaEmbed(req *answer.Request) error {
 	m := req.Model
 	begun, q := time.Now(), newOllamaEmbedQuery(m)
 	all, used, release, err := s.ollamaAsked(req, q)
@@ -67,7 +67,7 @@ func (s *Server) ollamaEmbed(req *answer.Request) error {
 		return err
 	}
 	defer release()
-	a := ollamaVectors{Model: q.Model, Embeddings: [][]float32{}, Prompt: used.PromptTokens}
+	a := OllamaVectors{Model: q.Model, Embeddings: [][]float32{}, Prompt: used.PromptTokens}
 	if a.Model == "" {
 		a.Model = tagOf(m)
 	}
@@ -80,18 +80,18 @@ func (s *Server) ollamaEmbed(req *answer.Request) error {
 }
 
 // ollamaOldEmbed serves /api/embeddings, whose vectors are as they are.
-func (s *Server) ollamaOldEmbed(req *answer.Request) error {
+func (s *API) ollamaOldEmbed(req *answer.Request) error {
 	m := req.Model
 	all, _, release, err := s.ollamaAsked(req, newOllamaOldEmbedQuery(m))
 	if err != nil {
 		return err
 	}
 	defer release()
-	req.Send(ollamaVector{all[0].Vectors()[0]})
+	req.Send(OllamaVector{all[0].Vectors()[0]})
 	return nil
 }
 
-func (s *Server) ollamaAsked(req *answer.Request, q *ollamaEmbedQuery) (all []*engine.Embedding, used answer.TokenUsage, release func(), err error) {
+func (s *API) ollamaAsked(req *answer.Request, q *ollamaEmbedQuery) (all []*engine.Embedding, used answer.TokenUsage, release func(), err error) {
 	m := req.Model
 	if err = req.Read(q); err == nil {
 		err = answer.CheckDimensions(m, q.dimensions)

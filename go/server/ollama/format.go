@@ -1,4 +1,4 @@
-package server
+package ollama
 
 import (
 	"errors"
@@ -14,25 +14,25 @@ import (
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
-// inOllama is Ollama's dialect: an error is a text, and streams are lines.
-type inOllama struct{ answer.Plain }
+// Dialect is Ollama's dialect: an error is a text, and streams are lines.
+type Dialect struct{ answer.Plain }
 
-func (inOllama) Error(_ *answer.Request, e *reply.Error) any { return ollamaError{e.Message} }
-func (inOllama) Lines() bool                                 { return true }
+func (Dialect) Error(_ *answer.Request, e *reply.Error) any { return OllamaError{e.Message} }
+func (Dialect) Lines() bool                                 { return true }
 
 // Refine words a model that is not there as Ollama does.
-func (inOllama) Refine(e *reply.Error, cause error) {
+func (Dialect) Refine(e *reply.Error, cause error) {
 	if missing := (*models.NotFoundError)(nil); errors.As(cause, &missing) {
 		e.Message = fmt.Sprintf("model '%s' not found, %s", missing.Name, missing.Wanted())
 	}
 }
 
-type ollamaError struct {
+type OllamaError struct {
 	Error string `json:"error"`
 }
 
-// An ollamaAnswer is an answer, or a line of a stream.
-type ollamaAnswer struct {
+// An OllamaAnswer is an answer, or a line of a stream.
+type OllamaAnswer struct {
 	Model    string         `json:"model"`
 	Created  string         `json:"created_at"`
 	Message  *ollamaMessage `json:"message,omitzero"`  // of /api/chat
@@ -43,15 +43,15 @@ type ollamaAnswer struct {
 	Logprobs *answer.Probs  `json:"logprobs,omitzero"` // of the tokens since the line before
 }
 
-// An ollamaLast is a whole answer, or the last line of a stream.
-type ollamaLast struct {
-	ollamaAnswer
+// An OllamaLast is a whole answer, or the last line of a stream.
+type OllamaLast struct {
+	OllamaAnswer
 	Context []int32 `json:"context,omitempty"`
 	ollamaTimes
 }
 
 // ollamaSchema is that of an answer: one to no prompt has no times.
-var ollamaSchema = field.Schema{"anyOf": []field.Schema{field.SchemaOf(ollamaLast{}), field.SchemaOf(ollamaAnswer{})}}
+var ollamaSchema = field.Schema{"anyOf": []field.Schema{field.SchemaOf(OllamaLast{}), field.SchemaOf(OllamaAnswer{})}}
 
 type ollamaMessage struct {
 	Role     string       `json:"role"`
@@ -106,8 +106,8 @@ type ollamaFormat struct {
 }
 
 // answer returns a line that adds to the answer.
-func (f *ollamaFormat) answer(content, thinking string, calls ...ollamaCall) ollamaAnswer {
-	a := ollamaAnswer{Model: f.name, Created: stamp(time.Now())}
+func (f *ollamaFormat) answer(content, thinking string, calls ...ollamaCall) OllamaAnswer {
+	a := OllamaAnswer{Model: f.name, Created: stamp(time.Now())}
 	if f.chat {
 		a.Message = &ollamaMessage{"assistant", content, thinking, calls}
 	} else {
@@ -121,12 +121,12 @@ func (f *ollamaFormat) answer(content, thinking string, calls ...ollamaCall) oll
 }
 
 // ended returns the last line.
-func (f *ollamaFormat) ended(a ollamaAnswer, end *answer.Ending, u engine.Usage) ollamaLast {
+func (f *ollamaFormat) ended(a OllamaAnswer, end *answer.Ending, u engine.Usage) OllamaLast {
 	a.Done, a.Reason = true, "stop"
 	if end.Stop == answer.StopLimit {
 		a.Reason = "length"
 	}
-	last := ollamaLast{ollamaAnswer: a, ollamaTimes: timesOf(f.begun, u)}
+	last := OllamaLast{OllamaAnswer: a, ollamaTimes: timesOf(f.begun, u)}
 	if f.context {
 		last.Context = slices.Concat(f.g.Prompts[0], f.tokens)
 	}
@@ -202,5 +202,5 @@ func (f *ollamaFormat) Close(s *reply.Stream, b *answer.Block, _ *answer.Ending)
 func (f *ollamaFormat) End(*reply.Stream) error { return nil }
 
 func (f *ollamaFormat) Failed(s *reply.Stream, err *reply.Error) error {
-	return s.Event(ollamaError{err.Message})
+	return s.Event(OllamaError{err.Message})
 }

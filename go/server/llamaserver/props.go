@@ -1,8 +1,7 @@
-package server
+package llamaserver
 
 import (
 	"net/http"
-	"slices"
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/models"
@@ -14,12 +13,12 @@ type (
 	status struct {
 		Status string `json:"status"`
 	}
-	success struct {
+	Success struct {
 		Success bool `json:"success"`
 	}
 
-	props struct {
-		Defaults     slotEntry       `json:"default_generation_settings"`
+	Props struct {
+		Defaults     SlotEntry       `json:"default_generation_settings"`
 		TotalSlots   int             `json:"total_slots"`
 		Alias        string          `json:"model_alias"`
 		Path         string          `json:"model_path"`
@@ -59,13 +58,13 @@ type versionAnswer struct {
 	Version string `json:"version"`
 }
 
-func (s *Server) version(req *answer.Request) error {
-	req.Send(versionAnswer{s.c.Build})
+func (s *API) version(req *answer.Request) error {
+	req.Send(versionAnswer{s.Build})
 	return nil
 }
 
-func (s *Server) health(req *answer.Request) error {
-	if !s.models.Ready() {
+func (s *API) health(req *answer.Request) error {
+	if !s.List.Set.Ready() {
 		return models.ErrLoading
 	}
 	req.Send(status{"ok"})
@@ -73,27 +72,27 @@ func (s *Server) health(req *answer.Request) error {
 }
 
 // anyProps answers for the server where a request names no model and there is no default, and else for the model.
-func (s *Server) anyProps(req *answer.Request) error {
-	if req.HTTP.Query("model") == "" && s.models.Several() && !s.models.Default() {
+func (s *API) anyProps(req *answer.Request) error {
+	if req.HTTP.Query("model") == "" && s.List.Set.Several() && !s.List.Set.Default() {
 		req.Send(routerProps{
-			Role: "router", Most: s.c.Models.Most, AutoLoad: !s.c.Models.Manual,
-			UI: s.hasPage("/"), Metrics: s.hasPage("/metrics"), MCP: s.c.Tools != nil, Build: s.c.Build,
+			Role: "router", Most: s.Most, AutoLoad: !s.Manual,
+			UI: s.HasPage("/"), Metrics: s.HasPage("/metrics"), MCP: s.Tools != nil, Build: s.Build,
 		})
 		return nil
 	}
 	req.Route = &answer.Route{Method: http.MethodGet, Asleep: true, Handle: s.props}
-	return s.answer(req)
+	return s.Answer(req)
 }
 
-func (s *Server) props(req *answer.Request) error {
+func (s *API) props(req *answer.Request) error {
 	m := req.Model
-	p := props{
+	p := Props{
 		Defaults: idleSlot(m, 0), TotalSlots: m.Slots(), Alias: m.Name, Path: m.Path, FileType: m.Info.FileType,
 		Modalities: map[string]bool{"vision": false, "video": false, "audio": false},
-		Slots:      !s.c.NoSlots, Metrics: s.hasPage("/metrics"), MCP: s.c.Tools != nil, UI: s.hasPage("/"), UISettings: map[string]any{},
-		Build: s.c.Build, Template: m.Template.Source(), TemplateCaps: m.Template.Caps(), TemplateNote: m.TemplateWarning,
+		Slots:      !s.NoSlots, Metrics: s.HasPage("/metrics"), MCP: s.Tools != nil, UI: s.HasPage("/"), UISettings: map[string]any{},
+		Build: s.Build, Template: m.Template.Source(), TemplateCaps: m.Template.Caps(), TemplateNote: m.TemplateWarning,
 	}
-	if st, err := s.models.Status(m.Name); err == nil {
+	if st, err := s.List.Set.Status(m.Name); err == nil {
 		p.Sleeping = st.State == models.Sleeping
 	}
 	if id, ok := m.Tokenizer.BOS(); ok {
@@ -106,11 +105,6 @@ func (s *Server) props(req *answer.Request) error {
 	return nil
 }
 
-// hasPage tells whether a page is served at path.
-func (s *Server) hasPage(path string) bool {
-	return slices.ContainsFunc(s.c.Besides, func(p Page) bool { return p.Path == path })
-}
-
-func (s *Server) setProps(*answer.Request) error {
+func (s *API) setProps(*answer.Request) error {
 	return reply.Unsupported("no property can be changed while the server runs")
 }

@@ -1,4 +1,4 @@
-package server
+package llamaserver
 
 import (
 	"cmp"
@@ -13,8 +13,8 @@ import (
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
-// A memoryUse is the memory of the server, as GET /v1/memory shows it. All sizes are bytes.
-type memoryUse struct {
+// A MemoryUse is the memory of the server, as GET /v1/memory shows it. All sizes are bytes.
+type MemoryUse struct {
 	Object    string        `json:"object"`
 	Limit     uint64        `json:"limit"`
 	LimitedBy string        `json:"limited_by"`
@@ -25,14 +25,14 @@ type memoryUse struct {
 	Resident  uint64        `json:"resident"`      // in memory now, pages of files included
 	Anonymous uint64        `json:"anonymous"`     // of it no file's
 	Most      uint64        `json:"resident_peak"` // the most that was resident
-	Purposes  []purposeUse  `json:"purposes"`      // the largest first
+	Purposes  []PurposeUse  `json:"purposes"`      // the largest first
 	Models    []modelMemory `json:"models"`
 	CPU       cpuUse        `json:"cpu"`
 	Disk      *diskUse      `json:"disk,omitempty"` // texts on disk, where there are some
 }
 
-// A purposeUse is what is reserved for a purpose.
-type purposeUse struct {
+// A PurposeUse is what is reserved for a purpose.
+type PurposeUse struct {
 	Purpose string `json:"purpose"`
 	Bytes   uint64 `json:"bytes"`
 }
@@ -110,24 +110,24 @@ type cpuUse struct {
 }
 
 // memory answers what the server's memory is used for.
-func (s *Server) memory(req *answer.Request) error {
-	d := s.c.Device
+func (s *API) memory(req *answer.Request) error {
+	d := s.Device
 	if d == nil {
 		return reply.Unsupported("this server has no memory budget")
 	}
 	b := d.Budget()
-	u := memoryUse{
+	u := MemoryUse{
 		Object: "memory", Used: b.Used(), Free: b.Free(), Peak: b.Peak(), Pressure: d.Pressure().String(),
-		Resident: mem.RSS(), Anonymous: mem.Anonymous(), Most: mem.PeakRSS(), Purposes: []purposeUse{}, Models: []modelMemory{},
+		Resident: mem.RSS(), Anonymous: mem.Anonymous(), Most: mem.PeakRSS(), Purposes: []PurposeUse{}, Models: []modelMemory{},
 	}
 	u.Limit, u.LimitedBy = b.Limit()
 	for purpose, bytes := range b.ByPurpose() {
-		u.Purposes = append(u.Purposes, purposeUse{purpose, bytes})
+		u.Purposes = append(u.Purposes, PurposeUse{purpose, bytes})
 	}
-	slices.SortFunc(u.Purposes, func(x, y purposeUse) int {
+	slices.SortFunc(u.Purposes, func(x, y PurposeUse) int {
 		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Purpose, y.Purpose))
 	})
-	for _, st := range s.models.List() {
+	for _, st := range s.List.Set.List() {
 		if st.State == models.Unloaded {
 			continue
 		}
@@ -141,8 +141,8 @@ func (s *Server) memory(req *answer.Request) error {
 	}
 	p := machine.ReadPressure()
 	u.CPU = cpuUse{d.Threads(), p.ThrottledPeriods, p.Throttled.Seconds(), p.Steal.Seconds()}
-	if s.c.Disk != nil {
-		d := s.c.Disk.Status()
+	if s.Disk != nil {
+		d := s.Disk.Status()
 		u.Disk = &diskUse{d.Bytes, d.Limit, d.Pages, d.Read, d.Written, d.Removed, d.Damaged, d.Errors}
 	}
 	req.Send(u)

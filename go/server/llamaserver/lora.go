@@ -1,4 +1,4 @@
-package server
+package llamaserver
 
 import (
 	"context"
@@ -8,10 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync/atomic"
 
 	"github.com/quern-llm/quern/go/engine"
-	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
@@ -26,35 +24,7 @@ type adapterEntry struct {
 	Scale float32 `json:"scale"`
 }
 
-// adapterNames counts the adapters of all models: where there are none, no request's body is searched for their names.
-type adapterNames struct{ n atomic.Int64 }
-
-// adapting reports whether names of models may be those of adapters.
-func (s *Server) adapting() bool { return s.adapted.n.Load() > 0 || s.c.LoraDir != "" }
-
-// resolve returns the name of the model that a request is for, and the adapter that it names. Where adapters come and go, a
-// name that is neither is not the only model's: it may be that of an adapter which is gone, and an answer without it would be
-// another.
-func (s *Server) resolve(name string) (model string, a *ask.Adapter, err error) {
-	if name == "" || !s.adapting() || s.models.Has(name) {
-		return name, nil, nil
-	}
-	var names []string
-	for _, m := range s.models.Loaded() {
-		if a := m.LoRA.Named(name); a != nil {
-			return m.Name, a, nil
-		}
-		for _, a := range m.LoRA.All() {
-			names = append(names, a.Name)
-		}
-	}
-	if s.c.LoraDir != "" {
-		err = &models.NotFoundError{Name: name, Names: append(s.models.Names(), names...)}
-	}
-	return name, nil, err
-}
-
-func (s *Server) listAdapters(req *answer.Request) error {
+func (s *API) listAdapters(req *answer.Request) error {
 	m := req.Model
 	list := []adapterEntry{}
 	for _, a := range m.LoRA.All() {
@@ -65,7 +35,7 @@ func (s *Server) listAdapters(req *answer.Request) error {
 }
 
 // setAdapters sets the scales that apply to requests which do not say: 0 of adapters that are not listed.
-func (s *Server) setAdapters(req *answer.Request) error {
+func (s *API) setAdapters(req *answer.Request) error {
 	m := req.Model
 	uses := ask.AdapterUses{}
 	if err := field.ReadValue(req.Body, &uses); err != nil {
@@ -84,7 +54,7 @@ func (s *Server) setAdapters(req *answer.Request) error {
 		return reply.Bad("%d adapters at once, want at most %d with a scale other than 0", n, engine.MaxApplied)
 	}
 	m.LoRA.Scale(uses)
-	req.Send(success{true})
+	req.Send(Success{true})
 	return nil
 }
 
@@ -116,23 +86,23 @@ func (q *unloadQuery) Fields() []field.Field {
 var errNoLoraDir = reply.Unsupported("this server loads no adapters while it runs; start it with --lora-dir")
 
 // loadAdapter loads an adapter while requests run.
-func (s *Server) loadAdapter(req *answer.Request) error {
+func (s *API) loadAdapter(req *answer.Request) error {
 	m := req.Model
 	q := newLoadQuery(m)
 	if err := req.Read(q); err != nil {
 		return err
 	}
-	if s.c.LoraDir == "" {
+	if s.List.LoraDir == "" {
 		return errNoLoraDir
 	}
 	if q.name == "" {
 		return reply.Invalid("lora_name", "empty, want a name")
 	}
-	path, err := inFolder(s.c.LoraDir, q.path)
+	path, err := inFolder(s.List.LoraDir, q.path)
 	if err != nil {
 		return reply.Invalid("lora_path", "%v", err)
 	}
-	if slices.Contains(s.models.Names(), q.name) || slices.Contains(m.Aliases, q.name) || !m.LoRA.Claim(q.name) {
+	if slices.Contains(s.List.Set.Names(), q.name) || slices.Contains(m.Aliases, q.name) || !m.LoRA.Claim(q.name) {
 		return reply.Invalid("lora_name", "%s is taken, want another name", field.Quote(q.name))
 	}
 	loaded, err := m.Engine.OpenAdapter(path)
@@ -147,30 +117,30 @@ func (s *Server) loadAdapter(req *answer.Request) error {
 	case err != nil:
 		return reply.Invalid("lora_path", "%s", strings.ReplaceAll(err.Error(), path, field.Quote(q.path)))
 	}
-	s.adapted.n.Add(1)
+	s.List.AdaptersChanged(1)
 	req.Send(entryOfAdapter(a))
 	return nil
 }
 
 // unloadAdapter unloads an adapter: its name is free at once, and the answer comes when no request uses it.
-func (s *Server) unloadAdapter(req *answer.Request) error {
+func (s *API) unloadAdapter(req *answer.Request) error {
 	m := req.Model
 	q := newUnloadQuery(m)
 	if err := req.Read(q); err != nil {
 		return err
 	}
-	if s.c.LoraDir == "" {
+	if s.List.LoraDir == "" {
 		return errNoLoraDir
 	}
 	a := m.LoRA.Remove(q.name)
 	if a == nil {
 		return &reply.Error{Status: http.StatusNotFound, Message: "there is no adapter " + field.Quote(q.name), Param: "lora_name"}
 	}
-	s.adapted.n.Add(-1)
+	s.List.AdaptersChanged(-1)
 	if err := m.Engine.DropAdapter(req.Context(), a.Loaded); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
-	req.Send(success{true})
+	req.Send(Success{true})
 	return nil
 }
 

@@ -1,4 +1,4 @@
-package server
+package llamaserver
 
 import (
 	"errors"
@@ -19,9 +19,9 @@ import (
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
-// A slotEntry is a slot as the API shows it, with the sequence that runs or last ran in
+// A SlotEntry is a slot as the API shows it, with the sequence that runs or last ran in
 // it.
-type slotEntry struct {
+type SlotEntry struct {
 	ID          int            `json:"id"`
 	Model       string         `json:"model"`
 	Task        int64          `json:"id_task"`
@@ -43,19 +43,19 @@ type nextToken struct {
 }
 
 // idleSlot is a slot that was never used. Its params are the defaults.
-func idleSlot(m *ask.Model, id int) slotEntry {
+func idleSlot(m *ask.Model, id int) SlotEntry {
 	o := ask.NewOptions(m)
 	ask.Filled(m, &o)
 	_ = o.Bias.Settle(m, o.IgnoreEOS) // tokens that the model does not have are refused in requests
-	return slotEntry{ID: id, Model: m.Name, Task: -1, Ctx: m.Ctx, Speculative: o.Speculation.Sources != 0, Params: o.Settings(), Next: []nextToken{{Has: true, Remain: -1}}}
+	return SlotEntry{ID: id, Model: m.Name, Task: -1, Ctx: m.Ctx, Speculative: o.Speculation.Sources != 0, Params: o.Settings(), Next: []nextToken{{Has: true, Remain: -1}}}
 }
 
-func (s *Server) slots(req *answer.Request) error {
+func (s *API) slots(req *answer.Request) error {
 	m := req.Model
-	if s.c.NoSlots {
+	if s.NoSlots {
 		return reply.Unsupported("this server does not show its slots; start it with --slots")
 	}
-	list := []slotEntry{}
+	list := []SlotEntry{}
 	free := false
 	for i, from := range m.Engine.Status().Slots {
 		one := idleSlot(m, i)
@@ -67,7 +67,7 @@ func (s *Server) slots(req *answer.Request) error {
 			if from.MaxTokens >= 0 {
 				next.Remain = from.MaxTokens - from.Generated
 			}
-			if t, ok := s.host.Running.Task(m, from.Request, i); ok && req.Caller.Owns(t.Owner) {
+			if t, ok := s.Host.Running.Task(m, from.Request, i); ok && req.Caller.Owns(t.Owner) {
 				one.Params, next.HasLine = t.Opts.Settings(), t.Line
 				one.Speculative = t.Opts.Speculation.Sources != 0
 			}
@@ -89,14 +89,14 @@ func (s *Server) slots(req *answer.Request) error {
 // A slotQuery is a request to /slots/{id}.
 type slotQuery struct{ filename string }
 
-func newSlotQuery(*ask.Model) *slotQuery { return &slotQuery{} }
+func NewSlotQuery(*ask.Model) *slotQuery { return &slotQuery{} }
 
 func (q *slotQuery) Fields() []field.Field {
 	return []field.Field{field.Required("filename", field.Text(&q.filename), "A file name, without a path.")}
 }
 
 // slotAction saves, restores or erases the cached sequence of a slot.
-func (s *Server) slotAction(req *answer.Request) error {
+func (s *API) slotAction(req *answer.Request) error {
 	m := req.Model
 	id, err := strconv.Atoi(req.HTTP.Param("id"))
 	if n := m.Slots(); err != nil || id < 0 || id >= n {
@@ -114,17 +114,17 @@ func (s *Server) slotAction(req *answer.Request) error {
 	if action != "save" && action != "restore" {
 		return reply.Invalid("action", "%s, want save, restore or erase", field.Quote(action))
 	}
-	if s.c.SlotPath == "" {
+	if s.SlotPath == "" {
 		return reply.Unsupported("this server saves no slots; start it with --slot-save-path")
 	}
-	q := newSlotQuery(m)
+	q := NewSlotQuery(m)
 	if err := req.Read(q); err != nil {
 		return err
 	}
 	if err := checkFilename(q.filename); err != nil {
 		return err
 	}
-	dir, err := os.OpenRoot(s.c.SlotPath)
+	dir, err := os.OpenRoot(s.SlotPath)
 	if err != nil {
 		return err
 	}

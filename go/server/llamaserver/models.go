@@ -1,25 +1,25 @@
-package server
+package llamaserver
 
 import (
 	"net/http"
 	"slices"
 	"strings"
 
-	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/catalog"
 )
 
 type (
-	modelList struct {
+	ModelList struct {
 		Object string       `json:"object"`
-		Data   []modelEntry `json:"data"`
+		Data   []ModelEntry `json:"data"`
 		Models []modelCard  `json:"models"`
 	}
 
-	// A modelEntry is a model in OpenAI's format, with llama-server's additions.
-	modelEntry struct {
+	// A ModelEntry is a model in OpenAI's format, with llama-server's additions.
+	ModelEntry struct {
 		ID      string            `json:"id"`
 		Aliases []string          `json:"aliases"`
 		Tags    []string          `json:"tags"`
@@ -44,25 +44,17 @@ type (
 
 	// A modelCard is a model in Ollama's format. Unknown fields are empty.
 	modelCard struct {
-		Name         string       `json:"name"`
-		Model        string       `json:"model"`
-		ModifiedAt   string       `json:"modified_at"`
-		Size         string       `json:"size"`
-		Digest       string       `json:"digest"`
-		Type         string       `json:"type"`
-		Description  string       `json:"description"`
-		Tags         []string     `json:"tags"`
-		Capabilities []string     `json:"capabilities"`
-		Parameters   string       `json:"parameters"`
-		Details      modelDetails `json:"details"`
-	}
-	modelDetails struct {
-		Parent        string   `json:"parent_model"`
-		Format        string   `json:"format"`
-		Family        string   `json:"family"`
-		Families      []string `json:"families"`
-		ParameterSize string   `json:"parameter_size"`
-		Quantization  string   `json:"quantization_level"`
+		Name         string          `json:"name"`
+		Model        string          `json:"model"`
+		ModifiedAt   string          `json:"modified_at"`
+		Size         string          `json:"size"`
+		Digest       string          `json:"digest"`
+		Type         string          `json:"type"`
+		Description  string          `json:"description"`
+		Tags         []string        `json:"tags"`
+		Capabilities []string        `json:"capabilities"`
+		Parameters   string          `json:"parameters"`
+		Details      catalog.Details `json:"details"`
 	}
 )
 
@@ -70,9 +62,9 @@ type (
 // llama-server's extensions when they see it.
 const ownedBy = "llamacpp"
 
-func entryOf(m *ask.Model) modelEntry {
+func entryOf(m *ask.Model) ModelEntry {
 	text := []string{"text"}
-	return modelEntry{
+	return ModelEntry{
 		ID: m.Name, Aliases: append([]string{}, m.Aliases...), Tags: append([]string{}, m.Tags...), Object: "model", Created: max(m.Loaded.Unix(), 0), OwnedBy: ownedBy,
 		Path: m.Path, Arch: modelArchitecture{text, text}, Meta: &modelMeta{m.Info, m.Ctx},
 	}
@@ -81,36 +73,21 @@ func entryOf(m *ask.Model) modelEntry {
 func cardOf(m *ask.Model) modelCard {
 	return modelCard{
 		Name: m.Name, Model: m.Name, Type: "model", Tags: m.Tags, Capabilities: []string{"completion"},
-		Details: modelDetails{
-			Format: "gguf", Family: m.Info.Arch, Families: []string{m.Info.Arch},
-			ParameterSize: gguf.SizeName(m.Info.NParams), Quantization: m.Info.FileType,
-		},
+		Details: catalog.DetailsOf(m),
 	}
 }
 
 // adapterModel is an adapter as a model: the same, under its name.
-func adapterModel(m *ask.Model, a *ask.Adapter) modelEntry {
+func adapterModel(m *ask.Model, a *ask.Adapter) ModelEntry {
 	e := entryOf(m)
 	e.ID, e.Aliases, e.Tags, e.Root, e.Parent = a.Name, []string{}, []string{}, a.Path, m.Name
 	return e
 }
 
-// described returns a model, or as much of one as its source says.
-func (s *Server) described(st models.Status[ask.Model]) (*ask.Model, modelStatus) {
-	src := s.sources.get(st.Names[0])
-	m := st.Model
-	if m == nil {
-		m = &ask.Model{Name: st.Names[0], Aliases: slices.Clone(st.Names[1:]), LoRA: &ask.Adapters{}}
-		if src != nil {
-			m.Tags, m.Path, m.Info, m.Loaded = src.Tags, src.Path, src.Info, src.Modified
-		}
-	}
-	return m, statusOf(st, src)
-}
-
 // listed returns a model as /models shows it.
-func (s *Server) listed(st models.Status[ask.Model]) modelEntry {
-	m, status := s.described(st)
+func (s *API) listed(st models.Status[ask.Model]) ModelEntry {
+	m, src := s.List.Describe(st)
+	status := statusOf(st, src)
 	e := entryOf(m)
 	if e.Status = &status; st.Model == nil {
 		e.Meta = nil
@@ -119,27 +96,27 @@ func (s *Server) listed(st models.Status[ask.Model]) modelEntry {
 }
 
 // listModels shows all models.
-func (s *Server) listModels(req *answer.Request) error {
+func (s *API) listModels(req *answer.Request) error {
 	if err := s.rescan(req); err != nil {
 		return err
 	}
-	list := modelList{Object: "list", Data: []modelEntry{}, Models: []modelCard{}}
-	for _, st := range s.models.List() {
-		m, _ := s.described(st)
+	list := ModelList{Object: "list", Data: []ModelEntry{}, Models: []modelCard{}}
+	for _, st := range s.List.Set.List() {
+		m, _ := s.List.Describe(st)
 		list.Data, list.Models = append(list.Data, s.listed(st)), append(list.Models, cardOf(m))
 		for _, a := range m.LoRA.All() {
 			list.Data = append(list.Data, adapterModel(m, a))
 		}
 	}
-	for _, d := range s.pulling.all() {
-		list.Data = append(list.Data, d.entry())
+	for _, d := range s.List.Pulling.All() {
+		list.Data = append(list.Data, downloadEntry(d))
 	}
 	if !s.known(req) {
 		for i := range list.Data {
 			list.Data[i].conceal()
 		}
 	}
-	if wantsAnthropic(req) {
+	if WantsAnthropic(req) {
 		page, err := anthropicPage(req, list.Data)
 		if err != nil {
 			return err
@@ -152,8 +129,8 @@ func (s *Server) listModels(req *answer.Request) error {
 }
 
 // sendModel answers with one model, in the form that the client knows.
-func sendModel(r *answer.Request, e modelEntry) {
-	if wantsAnthropic(r) {
+func sendModel(r *answer.Request, e ModelEntry) {
+	if WantsAnthropic(r) {
 		r.Send(e.anthropic())
 		return
 	}
@@ -161,17 +138,17 @@ func sendModel(r *answer.Request, e modelEntry) {
 }
 
 // known reports whether a request, which may be of anybody, is of an authorized client.
-func (s *Server) known(req *answer.Request) bool { return s.c.Known == nil || s.c.Known(req.HTTP) }
+func (s *API) known(req *answer.Request) bool { return s.Known == nil || s.Known(req.HTTP) }
 
 // conceal removes what only authorized clients are told: where files are, and flags.
-func (e *modelEntry) conceal() {
+func (e *ModelEntry) conceal() {
 	e.Path, e.Root = "", ""
 	if e.Status != nil {
 		e.Status.Args, e.Status.Reason = nil, ""
 	}
 }
 
-func (s *Server) oneModel(req *answer.Request) error {
+func (s *API) oneModel(req *answer.Request) error {
 	id := strings.TrimPrefix(req.HTTP.Param("id"), "/")
 	if id == "sse" {
 		if req.HTTP.Request.Method == http.MethodHead { // what would come has no end
@@ -180,11 +157,11 @@ func (s *Server) oneModel(req *answer.Request) error {
 		}
 		return s.watchModels(req)
 	}
-	if d := s.pulling.named(id); d != nil && !s.models.Has(id) {
-		sendModel(req, d.entry())
+	if d := s.List.Pulling.Named(id); d != nil && !s.List.Set.Has(id) {
+		sendModel(req, downloadEntry(d))
 		return nil
 	}
-	for _, st := range s.models.List() {
+	for _, st := range s.List.Set.List() {
 		if slices.Contains(st.Names, id) {
 			sendModel(req, s.listed(st))
 			return nil
@@ -198,5 +175,5 @@ func (s *Server) oneModel(req *answer.Request) error {
 			return nil
 		}
 	}
-	return &models.NotFoundError{Name: id, Names: s.models.Names()}
+	return &models.NotFoundError{Name: id, Names: s.List.Set.Names()}
 }

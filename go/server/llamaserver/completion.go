@@ -1,4 +1,4 @@
-package server
+package llamaserver
 
 import (
 	"context"
@@ -17,7 +17,7 @@ type nativeQuery struct {
 	wanted field.Texts
 }
 
-func newNativeQuery(m *ask.Model) *nativeQuery {
+func NewNativeQuery(m *ask.Model) *nativeQuery {
 	return ask.Filled(m, &nativeQuery{Options: ask.NewOptions(m)})
 }
 
@@ -111,3 +111,13 @@ func pick(wanted []string, answer map[string]any) map[string]any {
 	}
 	return out
 }
+
+// nativeSchema is the response of llama-server's own endpoints. response_fields may
+// leave out any of its fields.
+var nativeSchema = field.Schema{"type": []string{"object", "array"}, "properties": field.Schema{
+	"content":   field.Schema{"type": "string"},
+	"tokens":    field.Schema{"type": "array", "items": field.Schema{"type": "integer"}},
+	"stop":      field.Schema{"type": "boolean"},
+	"stop_type": field.Schema{"enum": []string{answer.StopNone, answer.StopEOS, answer.StopByWord, answer.StopLimit}},
+	"timings":   field.SchemaOf(answer.Timings{}),
+}}

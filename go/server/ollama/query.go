@@ -1,4 +1,4 @@
-package server
+package ollama
 
 import (
 	"bytes"
@@ -113,27 +113,27 @@ func ollama[Q ollamaPrompter](prefix string, defaults func(*ask.Model) Q) func(*
 }
 
 // chatless and promptless are the answers to requests that only have a model loaded, or unloaded.
-func chatless(name, reason string) ollamaAnswer {
-	return ollamaAnswer{Model: name, Created: stamp(time.Now()), Message: &ollamaMessage{Role: "assistant"}, Done: true, Reason: reason}
+func chatless(name, reason string) OllamaAnswer {
+	return OllamaAnswer{Model: name, Created: stamp(time.Now()), Message: &ollamaMessage{Role: "assistant"}, Done: true, Reason: reason}
 }
 
-func promptless(name, reason string) ollamaAnswer {
-	return ollamaAnswer{Model: name, Created: stamp(time.Now()), Response: new(string), Done: true, Reason: reason}
+func promptless(name, reason string) OllamaAnswer {
+	return OllamaAnswer{Model: name, Created: stamp(time.Now()), Response: new(string), Done: true, Reason: reason}
 }
 
 // beforeOllama returns what finds the model of a request, by its tag or in the older field, and how long it stays. unload is
 // the answer to a request that only has a model unloaded: where its weights are not in memory, they need not come for that;
 // nil: there is none such.
-func (s *Server) beforeOllama(unload func(model, reason string) ollamaAnswer) func(*answer.Request) (bool, error) {
+func (s *API) beforeOllama(unload func(model, reason string) OllamaAnswer) func(*answer.Request) (bool, error) {
 	return func(req *answer.Request) (bool, error) {
 		given := field.TextOf(req.Peek("model"))
 		req.Name = s.untagged(cmp.Or(given, field.TextOf(req.Peek("name")), req.Name))
-		name, adapter, err := s.resolve(req.Name)
+		name, adapter, err := s.List.Resolve(req.Name)
 		if err != nil {
 			return false, err
 		}
-		if name != "" && adapter == nil && !s.models.Has(name) { // whatever other APIs answer to, where there is one model
-			return false, &models.NotFoundError{Name: name, Names: s.models.Names()}
+		if name != "" && adapter == nil && !s.List.Set.Has(name) { // whatever other APIs answer to, where there is one model
+			return false, &models.NotFoundError{Name: name, Names: s.List.Set.Names()}
 		}
 		stay := &req.Stay.KeepAlive
 		*stay = keepAliveOf(req.Peek("keep_alive"))
@@ -147,11 +147,11 @@ func (s *Server) beforeOllama(unload func(model, reason string) ollamaAnswer) fu
 		if !stop {
 			return false, nil
 		}
-		st, err := s.models.Status(name)
+		st, err := s.List.Set.Status(name)
 		if err != nil || st.State == models.Loaded || st.State == models.Loading {
 			return false, nil
 		}
-		_ = s.models.Unload(name) // one that sleeps; others are unloaded
+		_ = s.List.Set.Unload(name) // one that sleeps; others are unloaded
 		req.Send(unload(cmp.Or(given, st.Names[0]), unloaded))
 		return true, nil
 	}
@@ -181,7 +181,7 @@ type ollamaChatQuery struct {
 	turns ollamaMessages
 }
 
-func newOllamaChatQuery(m *ask.Model) *ollamaChatQuery {
+func NewOllamaChatQuery(m *ask.Model) *ollamaChatQuery {
 	return &ollamaChatQuery{ollamaCommon: newOllamaCommon(m)}
 }
 
@@ -219,7 +219,7 @@ type ollamaGenerateQuery struct {
 	images                 noImages
 }
 
-func newOllamaGenerateQuery(m *ask.Model) *ollamaGenerateQuery {
+func NewOllamaGenerateQuery(m *ask.Model) *ollamaGenerateQuery {
 	return &ollamaGenerateQuery{ollamaCommon: newOllamaCommon(m)}
 }
 

@@ -1,4 +1,4 @@
-package server
+package llamaserver
 
 import (
 	"strconv"
@@ -33,7 +33,7 @@ type addedToken struct {
 	Normalized bool   `json:"normalized"`
 }
 
-func (s *Server) tokenizerInfo(req *answer.Request) error {
+func (s *API) tokenizerInfo(req *answer.Request) error {
 	m := req.Model
 	t := m.Tokenizer
 	named := func(id int32, ok bool) *string {

@@ -1,7 +1,6 @@
-package server
+package llamaserver
 
 import (
-	"context"
 	"errors"
 	"net/http"
 	"time"
@@ -9,6 +8,7 @@ import (
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/catalog"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -29,20 +29,20 @@ type placing struct {
 }
 
 // placed returns the handler of a request about a model's place in memory.
-func (s *Server) placed(do placing) func(*answer.Request) error {
+func (s *API) placed(do placing) func(*answer.Request) error {
 	return func(req *answer.Request) error {
 		q := newModelQuery(nil)
 		if err := req.Read(q); err != nil {
 			return err
 		}
-		if d := s.pulling.named(q.model); d != nil && do.cancels {
-			d.cancel()
-			<-d.done
-			req.Send(success{true})
+		if d := s.List.Pulling.Named(q.model); d != nil && do.cancels {
+			d.Cancel()
+			<-d.Done
+			req.Send(Success{true})
 			return nil
 		}
-		if !s.models.Has(q.model) {
-			return &models.NotFoundError{Name: q.model, Names: s.models.Names()}
+		if !s.List.Set.Has(q.model) {
+			return &models.NotFoundError{Name: q.model, Names: s.List.Set.Names()}
 		}
 		if err := do.with(q.model); err != nil {
 			var known *models.NotLoadedError
@@ -54,7 +54,7 @@ func (s *Server) placed(do placing) func(*answer.Request) error {
 			}
 			return err
 		}
-		req.Send(success{true})
+		req.Send(Success{true})
 		return nil
 	}
 }
@@ -75,10 +75,10 @@ type (
 		Event string `json:"event"` // model_status, model_remove, models_reload, download_progress, download_finished, download_failed
 		Data  any    `json:"data,omitzero"`
 	}
-	modelEventData struct {
+	ModelEventData struct {
 		Status   string         `json:"status"`
 		Progress *modelProgress `json:"progress,omitzero"`
-		Info     *modelEntry    `json:"info,omitzero"` // when it was loaded, not when it woke
+		Info     *ModelEntry    `json:"info,omitzero"` // when it was loaded, not when it woke
 		Failed   bool           `json:"failed,omitzero"`
 		ExitCode int            `json:"exit_code,omitzero"`
 		Reason   string         `json:"reason,omitzero"`
@@ -91,7 +91,7 @@ type (
 )
 
 // statusOf returns the status of a model, whose source may be nil.
-func statusOf(st models.Status[ask.Model], src *Source) modelStatus {
+func statusOf(st models.Status[ask.Model], src *catalog.Source) modelStatus {
 	m := modelStatus{Value: st.State.String()}
 	if src != nil {
 		m.Args = src.Settings
@@ -106,16 +106,16 @@ func statusOf(st models.Status[ask.Model], src *Source) modelStatus {
 }
 
 // eventOf returns an event as clients get it.
-func (s *Server) eventOf(e models.Event) modelEvent {
+func (s *API) eventOf(e models.Event) modelEvent {
 	switch {
 	case e.Reloaded:
 		return modelEvent{Model: "*", Event: "models_reload"}
 	case e.Removed:
 		return modelEvent{Model: e.Model, Event: "model_remove"}
 	case e.Download != nil:
-		return e.Download.(modelEvent)
+		return downloadEvent(e.Model, e.Download.(catalog.Event))
 	}
-	d := &modelEventData{Status: e.State.String()}
+	d := &ModelEventData{Status: e.State.String()}
 	if e.Err != nil {
 		d.Failed, d.ExitCode, d.Reason = true, 1, e.Err.Error()
 	}
@@ -123,7 +123,7 @@ func (s *Server) eventOf(e models.Event) modelEvent {
 		d.Progress = &modelProgress{[]string{"text_model"}, "text_model", e.Part}
 	}
 	if e.State == models.Loaded && e.First {
-		if st, err := s.models.Status(e.Model); err == nil && st.Model != nil {
+		if st, err := s.List.Set.Status(e.Model); err == nil && st.Model != nil {
 			info := entryOf(st.Model)
 			d.Info = &info
 		}
@@ -132,8 +132,8 @@ func (s *Server) eventOf(e models.Event) modelEvent {
 }
 
 // watchModels streams the changes of models. One who reads too slowly is cut off.
-func (s *Server) watchModels(req *answer.Request) error {
-	events, stop := s.models.Watch()
+func (s *API) watchModels(req *answer.Request) error {
+	events, stop := s.List.Set.Watch()
 	defer stop()
 	out := reply.NewStream(req.HTTP)
 	if out.Ping() != nil || out.Flush() != nil { // which tells the client that the events from now on will come
@@ -141,8 +141,8 @@ func (s *Server) watchModels(req *answer.Request) error {
 	}
 	ctx := req.Context()
 	var silence <-chan time.Time
-	if s.c.Ping > 0 {
-		tick := time.NewTicker(s.c.Ping)
+	if s.Host.Ping > 0 {
+		tick := time.NewTicker(s.Host.Ping)
 		defer tick.Stop()
 		silence = tick.C
 	}
@@ -166,9 +166,9 @@ func (s *Server) watchModels(req *answer.Request) error {
 }
 
 // rescan brings the list of models up to date.
-func (s *Server) rescan(req *answer.Request) error {
+func (s *API) rescan(req *answer.Request) error {
 	reload, err := req.On("reload")
-	if err != nil || !reload || s.c.Rescan == nil {
+	if err != nil || !reload || s.Rescan == nil {
 		return err
 	}
 	if !s.known(req) {
@@ -180,16 +180,22 @@ func (s *Server) rescan(req *answer.Request) error {
 	if req.OfOtherSite() { // the one GET that changes something
 		return &reply.Error{Status: http.StatusForbidden, Message: "reload: a page of another origin may not have the models read again"}
 	}
-	if err := s.c.Rescan(); err != nil {
+	if err := s.Rescan(); err != nil {
 		return reply.Bad("%v", err) // what the folder or the file of models says is at fault
 	}
-	s.models.Reloaded()
+	s.List.Set.Reloaded()
 	return nil
 }
 
-// Close refuses what comes, waits for finish, which is called for each loaded model, and unloads them. Where ctx ends while
-// one is being loaded, none is unloaded, and it returns false.
-func (s *Server) Close(ctx context.Context, finish func(models.Instance[ask.Model])) bool {
-	s.endDownloads()
-	return s.models.Close(ctx, finish)
+// downloadEvent returns an event of a download as clients get it.
+func downloadEvent(model string, d catalog.Event) modelEvent {
+	switch {
+	case d.Progress != nil:
+		return modelEvent{Model: model, Event: "download_progress", Data: byURL(*d.Progress)}
+	case !d.Ended:
+		return modelEvent{Model: model, Event: "model_status", Data: &ModelEventData{Status: "downloading"}}
+	case d.Err != nil:
+		return modelEvent{Model: model, Event: "download_failed", Data: &ModelEventData{Status: "unloaded", Failed: true, ExitCode: 1, Reason: d.Err.Error()}}
+	}
+	return modelEvent{Model: model, Event: "download_finished"}
 }

@@ -1,4 +1,4 @@
-package server
+package ollama
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/catalog"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -59,7 +60,7 @@ type ollamaPullStatus struct {
 }
 
 // ollamaPull downloads a model while the client waits. Where no client waits any more, the download ends.
-func (s *Server) ollamaPull(req *answer.Request) error {
+func (s *API) ollamaPull(req *answer.Request) error {
 	q := newOllamaPullQuery(nil)
 	if err := req.Read(q); err != nil {
 		return err
@@ -69,19 +70,19 @@ func (s *Server) ollamaPull(req *answer.Request) error {
 		return err
 	}
 	ctx := req.Context()
-	d, err := s.download(ctx, name, "ollama.com/")
+	d, err := s.List.Download(ctx, name, "ollama.com/")
 	if err != nil {
 		return err
 	}
-	defer d.leave()
+	defer d.Leave()
 	if !q.stream {
 		select {
 		case <-ctx.Done():
 			return reply.ErrGone
-		case <-d.done:
+		case <-d.Done:
 		}
-		if d.err != nil {
-			return pulled(d.err)
+		if d.Err != nil {
+			return pulled(d.Err)
 		}
 		req.Send(ollamaPullStatus{Status: "success"})
 		return nil
@@ -99,7 +100,7 @@ func (s *Server) ollamaPull(req *answer.Request) error {
 		return reply.ErrGone
 	}
 	for {
-		p, changed := d.progress()
+		p, changed := d.Progress()
 		if send(ollamaLines(p)...) != nil {
 			return reply.ErrGone
 		}
@@ -107,10 +108,10 @@ func (s *Server) ollamaPull(req *answer.Request) error {
 		case <-ctx.Done():
 			return reply.ErrGone
 		case <-changed:
-		case <-d.done:
+		case <-d.Done:
 			last := []ollamaPullStatus{{Status: "verifying sha256 digest"}, {Status: "writing manifest"}, {Status: "success"}}
-			if d.err != nil {
-				last = []ollamaPullStatus{{Error: pulled(d.err).Error()}}
+			if d.Err != nil {
+				last = []ollamaPullStatus{{Error: pulled(d.Err).Error()}}
 			}
 			if send(last...) != nil {
 				return reply.ErrGone
@@ -153,7 +154,7 @@ func (q *ollamaDeleteQuery) Fields() []field.Field {
 	return q.ollamaName.fields("Which model, by a name that /api/tags has.")
 }
 
-func (s *Server) ollamaDelete(req *answer.Request) error {
+func (s *API) ollamaDelete(req *answer.Request) error {
 	q := newOllamaDeleteQuery(nil)
 	if err := req.Read(q); err != nil {
 		return err
@@ -162,7 +163,7 @@ func (s *Server) ollamaDelete(req *answer.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.remove(req.Context(), s.untagged(name)); err != nil {
+	if err := s.List.Delete(req.Context(), s.untagged(name)); err != nil {
 		return err
 	}
 	req.Send(struct{}{})
@@ -181,17 +182,17 @@ func (q *ollamaCopyQuery) Fields() []field.Field {
 	}
 }
 
-func (s *Server) ollamaCopy(req *answer.Request) error {
+func (s *API) ollamaCopy(req *answer.Request) error {
 	q := newOllamaCopyQuery(nil)
 	if err := req.Read(q); err != nil {
 		return err
 	}
-	if s.c.Library == nil {
-		return errNoLibrary
+	if s.List.Library == nil {
+		return catalog.ErrNoLibrary
 	}
-	err := s.c.Library.Copy(req.Context(), s.untagged(q.source), strings.TrimSuffix(q.destination, ":latest"))
+	err := s.List.Library.Copy(req.Context(), s.untagged(q.source), strings.TrimSuffix(q.destination, ":latest"))
 	if errors.Is(err, hub.ErrNotFound) {
-		return &models.NotFoundError{Name: q.source, Names: s.models.Names()}
+		return &models.NotFoundError{Name: q.source, Names: s.List.Set.Names()}
 	}
 	if err != nil {
 		return reply.Invalid("destination", "%v", err)

@@ -1,4 +1,4 @@
-package server
+package llamaserver
 
 import (
 	"context"
@@ -13,13 +13,12 @@ import (
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
-	"github.com/quern-llm/quern/go/server/openai"
 	"github.com/quern-llm/quern/go/server/reply"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
-// maxBranches is how many choices a request may have, in all of its questions and with their priors.
-const maxBranches = 512
+// MaxBranches is how many choices a request may have, in all of its questions and with their priors.
+const MaxBranches = 512
 
 // A decisionQuery is a request to /v1/decisions: which of some texts the model would go on with.
 type decisionQuery struct {
@@ -33,7 +32,7 @@ type decisionQuery struct {
 	ends      ask.Option
 }
 
-func newDecisionQuery(m *ask.Model) *decisionQuery {
+func NewDecisionQuery(m *ask.Model) *decisionQuery {
 	return &decisionQuery{Reads: answer.NewReads(m), Conversation: ask.NewConversation(), normalize: "none"}
 }
 
@@ -52,7 +51,7 @@ func (q *decisionQuery) Fields() []field.Field {
 }
 
 type (
-	decisionAnswer struct {
+	DecisionAnswer struct {
 		ID        string        `json:"id"`
 		Object    string        `json:"object"`
 		Model     string        `json:"model"`
@@ -73,10 +72,15 @@ type (
 		Tokens      int      `json:"tokens"`
 	}
 	decisionUsage struct {
-		answer.TokenUsage                     // tokens that were evaluated
-		Details           openai.UsageDetails `json:"prompt_tokens_details"`
+		answer.TokenUsage              // tokens that were evaluated
+		Details           cachedTokens `json:"prompt_tokens_details"`
 	}
 )
+
+// cachedTokens are those of a prompt that the cache had.
+type cachedTokens struct {
+	Cached int `json:"cached_tokens"`
+}
 
 // finite makes numbers of logarithms that JSON cannot have: those of what cannot come.
 func (r *choiceResult) finite() {
@@ -99,9 +103,9 @@ type stem struct {
 	branches []*branch
 }
 
-func (s *Server) decide(req *answer.Request) error {
+func (s *API) decide(req *answer.Request) error {
 	m := req.Model
-	q := newDecisionQuery(m)
+	q := NewDecisionQuery(m)
 	if err := req.Read(q); err != nil {
 		return err
 	}
@@ -128,7 +132,7 @@ func (s *Server) decide(req *answer.Request) error {
 			return answer.Overflow(engine.ErrOverflow)
 		}
 	}
-	a := decisionAnswer{ID: "dec-" + answer.NewID(), Object: "decision", Model: m.Name, Usage: used}
+	a := DecisionAnswer{ID: "dec-" + answer.NewID(), Object: "decision", Model: m.Name, Usage: used}
 	for i, one := range asked {
 		var prior []*branch
 		if q.prior != nil {
@@ -166,8 +170,8 @@ func (q *decisionQuery) asked() ([]question, error) {
 	if q.prior != nil {
 		n *= 2
 	}
-	if n > maxBranches {
-		return nil, reply.Invalid("choices", "%d in all, a prior counting twice, want at most %d", n, maxBranches)
+	if n > MaxBranches {
+		return nil, reply.Invalid("choices", "%d in all, a prior counting twice, want at most %d", n, MaxBranches)
 	}
 	return all, nil
 }
@@ -256,7 +260,7 @@ func stemOf(m *ask.Model, ctx context.Context, before chat.Prompt, choices choic
 		if whole[i], err = encode(before.Text + choice); err != nil {
 			return stem{}, err
 		}
-		common = shared(common, whole[i])
+		common = Shared(common, whole[i])
 	}
 	if len(common) == 0 {
 		return stem{}, fmt.Errorf("no token of the prompt stays the same with each choice behind it, want a longer prompt")
@@ -275,8 +279,8 @@ func stemOf(m *ask.Model, ctx context.Context, before chat.Prompt, choices choic
 	return s, nil
 }
 
-// shared returns what two lists of tokens begin with.
-func shared(a, b []int32) []int32 {
+// Shared returns what two lists of tokens begin with.
+func Shared(a, b []int32) []int32 {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {
 		n++
@@ -286,11 +290,11 @@ func shared(a, b []int32) []int32 {
 
 // evaluate reads the branches. What all have in common is evaluated first, then what those of a question
 // have, then the branches: each stage finds the one before in the cache, so that no token is evaluated twice.
-func (s *Server) evaluate(req *answer.Request, o *answer.Reads, stems []stem) (decisionUsage, error) {
+func (s *API) evaluate(req *answer.Request, o *answer.Reads, stems []stem) (decisionUsage, error) {
 	trunk := stems[0].ids
 	var questions, branches []answer.ReadText
 	for _, st := range stems {
-		trunk = shared(trunk, st.ids)
+		trunk = Shared(trunk, st.ids)
 	}
 	for _, st := range stems {
 		if len(st.ids) > len(trunk) {
@@ -311,7 +315,7 @@ func (s *Server) evaluate(req *answer.Request, o *answer.Reads, stems []stem) (d
 			return used, err
 		}
 		if used.PromptTokens += prompt - cached; i == 0 {
-			used.Details.CachedTokens = cached
+			used.Details.Cached = cached
 		}
 	}
 	used.TotalTokens = used.PromptTokens

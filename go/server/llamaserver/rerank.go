@@ -1,4 +1,4 @@
-package server
+package llamaserver
 
 import (
 	"cmp"
@@ -27,7 +27,7 @@ type rerankQuery struct {
 	raw         ask.Option
 }
 
-func newRerankQuery(m *ask.Model) *rerankQuery { return &rerankQuery{Reads: answer.NewReads(m)} }
+func NewRerankQuery(m *ask.Model) *rerankQuery { return &rerankQuery{Reads: answer.NewReads(m)} }
 
 func (q *rerankQuery) Fields() []field.Field {
 	return append([]field.Field{
@@ -75,10 +75,10 @@ type (
 var rerankSchema = field.Schema{"anyOf": []field.Schema{field.SchemaOf(rerankAnswer{}), field.SchemaOf([]teiEntry{})}}
 
 // rerank returns the handler of an endpoint in llama-server's form, or Cohere's.
-func (s *Server) rerank(cohere bool) func(*answer.Request) error {
+func (s *API) rerank(cohere bool) func(*answer.Request) error {
 	return func(req *answer.Request) error {
 		m := req.Model
-		q := newRerankQuery(m)
+		q := NewRerankQuery(m)
 		if err := req.Read(q); err != nil {
 			return err
 		}
@@ -171,7 +171,7 @@ func pairing(m *ask.Model, query string) (pair func(document string) ([]int32, e
 	if v, _ := m.Metadata.Value("tokenizer.chat_template.rerank"); v != nil {
 		if template, ok := v.(string); ok {
 			return func(document string) ([]int32, error) {
-				whole, literal := fill(template, map[string]string{"{query}": query, "{document}": document})
+				whole, literal := Fill(template, map[string]string{"{query}": query, "{document}": document})
 				return m.Encode(whole, tokenizer.Options{NoSpecial: true, ParseSpecial: true, Literal: literal}, 0)
 			}, nil
 		}
@@ -198,8 +198,8 @@ func pairing(m *ask.Model, query string) (pair func(document string) ([]int32, e
 	}, nil
 }
 
-// fill returns a template with texts in place of their names, and where these texts are.
-func fill(template string, texts map[string]string) (whole string, literal [][2]int) {
+// Fill returns a template with texts in place of their names, and where these texts are.
+func Fill(template string, texts map[string]string) (whole string, literal [][2]int) {
 	var b strings.Builder
 	for at := 0; at < len(template); {
 		name := ""

@@ -1,4 +1,4 @@
-package server
+package llamaserver
 
 import (
 	"context"
@@ -14,11 +14,11 @@ import (
 type infillQuery struct {
 	ask.Options
 	prefix, suffix, begin string
-	extra                 extraFiles
+	extra                 ExtraFiles
 	wanted                field.Texts
 }
 
-func newInfillQuery(m *ask.Model) *infillQuery {
+func NewInfillQuery(m *ask.Model) *infillQuery {
 	return ask.Filled(m, &infillQuery{Options: ask.NewOptions(m)})
 }
 
@@ -39,12 +39,12 @@ func (q *infillQuery) Source(ctx context.Context, m *ask.Model) (ask.Source, err
 
 func (q *infillQuery) Format(g *answer.Generation) answer.Format { return &nativeFormat{g, q.wanted} }
 
-// extraFiles is the field input_extra.
-type extraFiles []ask.File
+// ExtraFiles is the field input_extra.
+type ExtraFiles []ask.File
 
 const wantExtra = `an array of objects such as {"filename": "a.go", "text": "package a"}`
 
-func (f *extraFiles) Take(r *field.Reader) error {
+func (f *ExtraFiles) Take(r *field.Reader) error {
 	*f = nil
 	return r.Elements(wantExtra, func(i int) error {
 		one := ask.File{Name: "tmp"}
@@ -70,9 +70,9 @@ func (f *extraFiles) Take(r *field.Reader) error {
 	})
 }
 
-func (f *extraFiles) Value() any { return nil }
+func (f *ExtraFiles) Value() any { return nil }
 
-func (f *extraFiles) Schema() field.Schema {
+func (f *ExtraFiles) Schema() field.Schema {
 	s := field.Schema{"type": "string"}
 	return field.Schema{"type": "array", "items": field.Schema{
 		"type": "object", "required": []string{"text"}, "properties": field.Schema{"filename": s, "text": s},

@@ -1,4 +1,4 @@
-package server
+package ollama
 
 import (
 	"cmp"
@@ -11,19 +11,20 @@ import (
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/catalog"
 	"github.com/quern-llm/quern/go/server/field"
 )
 
 // ollamaInterface is the version of Ollama whose interface this is: some clients need a later one than others.
 const ollamaInterface = "0.13.0"
 
-type ollamaVersion struct {
+type OllamaVersion struct {
 	Version string `json:"version"`
 	Quern   string `json:"quern"`
 }
 
-func (s *Server) ollamaVersion(req *answer.Request) error {
-	req.Send(ollamaVersion{ollamaInterface, s.c.Build})
+func (s *API) ollamaVersion(req *answer.Request) error {
+	req.Send(OllamaVersion{ollamaInterface, s.Build})
 	return nil
 }
 
@@ -36,25 +37,25 @@ func tagOf(m *ask.Model) string {
 }
 
 // untagged returns the name of a model that a tag means.
-func (s *Server) untagged(name string) string {
+func (s *API) untagged(name string) string {
 	bare, tagged := strings.CutSuffix(name, ":latest")
-	if tagged && s.models.Has(bare) {
+	if tagged && s.List.Set.Has(bare) {
 		return bare
 	}
 	return name
 }
 
 type (
-	ollamaModels struct {
+	OllamaModels struct {
 		Models []ollamaModel `json:"models"`
 	}
 	ollamaModel struct {
-		Name     string       `json:"name"`
-		Model    string       `json:"model"`
-		Modified string       `json:"modified_at,omitzero"`
-		Size     uint64       `json:"size"`
-		Digest   string       `json:"digest"`
-		Details  modelDetails `json:"details"`
+		Name     string          `json:"name"`
+		Model    string          `json:"model"`
+		Modified string          `json:"modified_at,omitzero"`
+		Size     uint64          `json:"size"`
+		Digest   string          `json:"digest"`
+		Details  catalog.Details `json:"details"`
 
 		// Of a model that is loaded.
 		Expires string  `json:"expires_at,omitzero"`
@@ -64,7 +65,7 @@ type (
 )
 
 func ollamaModelOf(m *ask.Model) ollamaModel {
-	return ollamaModel{Name: tagOf(m), Model: tagOf(m), Size: m.Info.Size, Digest: digestOf(m), Details: cardOf(m).Details}
+	return ollamaModel{Name: tagOf(m), Model: tagOf(m), Size: m.Info.Size, Digest: digestOf(m), Details: catalog.DetailsOf(m)}
 }
 
 // digestOf tells one model from another. It is not that of the file, which would have to be read for it.
@@ -73,13 +74,13 @@ func digestOf(m *ask.Model) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func (s *Server) ollamaTags(req *answer.Request) error {
-	list := ollamaModels{[]ollamaModel{}}
-	for _, st := range s.models.List() {
-		m, _ := s.described(st)
+func (s *API) ollamaTags(req *answer.Request) error {
+	list := OllamaModels{[]ollamaModel{}}
+	for _, st := range s.List.Set.List() {
+		m, src := s.List.Describe(st)
 		one := ollamaModelOf(m)
 		one.Modified = stamp(m.Loaded)
-		if src := s.sources.get(m.Name); src != nil && !src.Modified.IsZero() {
+		if src != nil && !src.Modified.IsZero() {
 			one.Modified = stamp(src.Modified)
 		}
 		list.Models = append(list.Models, one)
@@ -91,9 +92,9 @@ func (s *Server) ollamaTags(req *answer.Request) error {
 // never is when models are unloaded that stay until their memory is needed.
 var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func (s *Server) ollamaRunning(req *answer.Request) error {
-	list := ollamaModels{[]ollamaModel{}}
-	for _, st := range s.models.List() {
+func (s *API) ollamaRunning(req *answer.Request) error {
+	list := OllamaModels{[]ollamaModel{}}
+	for _, st := range s.List.Set.List() {
 		if st.Model == nil || st.State == models.Sleeping {
 			continue
 		}
@@ -125,24 +126,24 @@ func (q *ollamaShowQuery) Fields() []field.Field {
 	}
 }
 
-type ollamaShown struct {
-	Modelfile    string         `json:"modelfile"`
-	Parameters   string         `json:"parameters"`
-	Template     string         `json:"template"`
-	Details      modelDetails   `json:"details"`
-	Info         map[string]any `json:"model_info"`
-	Capabilities []string       `json:"capabilities"`
-	Modified     string         `json:"modified_at"`
+type OllamaShown struct {
+	Modelfile    string          `json:"modelfile"`
+	Parameters   string          `json:"parameters"`
+	Template     string          `json:"template"`
+	Details      catalog.Details `json:"details"`
+	Info         map[string]any  `json:"model_info"`
+	Capabilities []string        `json:"capabilities"`
+	Modified     string          `json:"modified_at"`
 }
 
-func (s *Server) ollamaShow(req *answer.Request) error {
+func (s *API) ollamaShow(req *answer.Request) error {
 	m := req.Model
 	q := newOllamaShowQuery(m)
 	if err := req.Read(q); err != nil {
 		return err
 	}
-	a := ollamaShown{
-		Modelfile: "FROM " + m.Name + "\n", Template: m.Template.Source(), Details: cardOf(m).Details,
+	a := OllamaShown{
+		Modelfile: "FROM " + m.Name + "\n", Template: m.Template.Source(), Details: catalog.DetailsOf(m),
 		Info: infoOf(m), Capabilities: capabilitiesOf(m), Modified: stamp(m.Loaded),
 	}
 	req.Send(a)

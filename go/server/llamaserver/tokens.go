@@ -1,4 +1,4 @@
-package server
+package llamaserver
 
 import (
 	"strings"
@@ -12,17 +12,17 @@ import (
 )
 
 type (
-	tokens[T any] struct {
+	Tokens[T any] struct {
 		Tokens []T      `json:"tokens"` // ids or pieces
 		Texts  []string `json:"token_strs,omitzero"`
 		Count  int      `json:"count"`
 		Max    int      `json:"max_model_len"`
 	}
-	content struct {
+	Content struct {
 		Content string `json:"content"`
 		Prompt  string `json:"prompt"` // the same, as vLLM has it
 	}
-	rendered struct {
+	Rendered struct {
 		Prompt string `json:"prompt"`
 	}
 	tokenPiece struct {
@@ -38,7 +38,7 @@ type tokenizeQuery struct {
 	parseSpecial, withPieces, withTexts bool
 }
 
-func newTokenizeQuery(*ask.Model) *tokenizeQuery { return &tokenizeQuery{parseSpecial: true} }
+func NewTokenizeQuery(*ask.Model) *tokenizeQuery { return &tokenizeQuery{parseSpecial: true} }
 
 func (q *tokenizeQuery) Fields() []field.Field {
 	return []field.Field{
@@ -64,9 +64,9 @@ func (q *tokenizeQuery) text() (text string, special bool, err error) {
 	return "", false, reply.Invalid("content", "missing, want a string")
 }
 
-func (s *Server) tokenize(req *answer.Request) error {
+func (s *API) tokenize(req *answer.Request) error {
 	m := req.Model
-	q := newTokenizeQuery(m)
+	q := NewTokenizeQuery(m)
 	if err := req.Read(q); err != nil {
 		return err
 	}
@@ -88,10 +88,10 @@ func (s *Server) tokenize(req *answer.Request) error {
 		}
 	}
 	if !q.withPieces {
-		req.Send(tokens[int32]{ids, texts, len(ids), m.Ctx})
+		req.Send(Tokens[int32]{ids, texts, len(ids), m.Ctx})
 		return nil
 	}
-	out := tokens[tokenPiece]{make([]tokenPiece, 0, len(ids)), texts, len(ids), m.Ctx}
+	out := Tokens[tokenPiece]{make([]tokenPiece, 0, len(ids)), texts, len(ids), m.Ctx}
 	for _, id := range ids {
 		piece := m.Tokenizer.Piece(id, true)
 		one := tokenPiece{ID: id, Piece: string(piece)}
@@ -111,15 +111,15 @@ func (s *Server) tokenize(req *answer.Request) error {
 // A detokenizeQuery is a request to /detokenize.
 type detokenizeQuery struct{ tokens ask.TokenList }
 
-func newDetokenizeQuery(*ask.Model) *detokenizeQuery { return &detokenizeQuery{} }
+func NewDetokenizeQuery(*ask.Model) *detokenizeQuery { return &detokenizeQuery{} }
 
 func (q *detokenizeQuery) Fields() []field.Field {
 	return []field.Field{field.Required("tokens", &q.tokens, "Token ids.")}
 }
 
-func (s *Server) detokenize(req *answer.Request) error {
+func (s *API) detokenize(req *answer.Request) error {
 	m := req.Model
-	q := newDetokenizeQuery(m)
+	q := NewDetokenizeQuery(m)
 	if err := req.Read(q); err != nil {
 		return err
 	}
@@ -138,20 +138,20 @@ func (s *Server) detokenize(req *answer.Request) error {
 		}
 	}
 	text := m.Spell(q.tokens)
-	req.Send(content{text, text})
+	req.Send(Content{text, text})
 	return nil
 }
 
 // A templateQuery is a request to /apply-template.
 type templateQuery struct{ ask.Conversation }
 
-func newTemplateQuery(m *ask.Model) *templateQuery {
+func NewTemplateQuery(m *ask.Model) *templateQuery {
 	return ask.Filled(m, &templateQuery{ask.NewConversation()})
 }
 
-func (s *Server) applyTemplate(req *answer.Request) error {
+func (s *API) applyTemplate(req *answer.Request) error {
 	m := req.Model
-	q := newTemplateQuery(m)
+	q := NewTemplateQuery(m)
 	if err := req.Read(q); err != nil {
 		return err
 	}
@@ -159,6 +159,6 @@ func (s *Server) applyTemplate(req *answer.Request) error {
 	if err != nil {
 		return err
 	}
-	req.Send(rendered{prompt.Text})
+	req.Send(Rendered{prompt.Text})
 	return nil
 }

@@ -1,0 +1,183 @@
+// Package catalog has the models of a server: what is known of each, loaded or not, and those that are being downloaded.
+package catalog
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/rs/zerolog"
+)
+
+// A Source is a model that can be loaded, and what is known of it before.
+type Source struct {
+	models.Spec[ask.Model]
+	Tags     []string
+	Path     string
+	Settings []string      // that differ from those of other models, as flags
+	Info     ask.ModelInfo // as far as it is known
+	Ctx      int           // positions of a sequence, if they were chosen; 0: as many as the model was trained with, or as fit
+	Modified time.Time     // of the file
+}
+
+// A Catalog is the models of a server: what is known of each, loaded or not, and those that are on their way to the cache.
+type Catalog struct {
+	Set     *models.Set[ask.Model]
+	Library Library                  // nil: clients may not change it
+	LoraDir string                   // the directory of adapters that clients may load; empty: they may not
+	OnPanic func(*models.PanicError) // of a download
+	Log     zerolog.Logger
+	Forget  func(*ask.Model) // is called for a model that is unloaded
+
+	sources sources
+	Pulling downloads
+	adapted atomic.Int64 // adapters of all models: where there are none, no request's body is searched for their names
+}
+
+// AdaptersChanged counts adapters that come or go while their model is loaded.
+func (s *Catalog) AdaptersChanged(by int64) { s.adapted.Add(by) }
+
+// sources are the models' sources by their own names.
+type sources struct {
+	mu     sync.Mutex
+	byName map[string]*Source
+}
+
+func (s *sources) get(name string) *Source {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.byName[name]
+}
+
+func (s *sources) set(name string, src *Source) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.byName == nil {
+		s.byName = map[string]*Source{}
+	}
+	if s.byName[name] = src; src == nil {
+		delete(s.byName, name)
+	}
+}
+
+// A resident is a loaded model of a catalog.
+type resident struct {
+	models.Instance[ask.Model]
+	list *Catalog
+}
+
+// Close implements models.Instance.
+func (r resident) Close() {
+	r.list.Forget(r.Model())
+	r.list.adapted.Add(-int64(len(r.Model().LoRA.All())))
+	r.Instance.Close()
+}
+
+// Add adds a model, which is loaded when it is wanted. A name that another has is an error.
+func (s *Catalog) Add(src Source) error {
+	load, names := src.Load, src.Names
+	src.Load = func(ctx context.Context, progress func(float64)) (models.Instance[ask.Model], error) {
+		inst, err := load(ctx, progress)
+		if err != nil {
+			return nil, err
+		}
+		m := inst.Model()
+		m.Name, m.Aliases = names[0], slices.Clone(names[1:])
+		m.Complete()
+		s.adapted.Add(int64(len(m.Adapters)))
+		return resident{inst, s}, nil
+	}
+	if err := s.Set.Add(src.Spec); err != nil {
+		return err
+	}
+	s.sources.set(names[0], &src)
+	return nil
+}
+
+// Remove removes a model: it is unloaded when the requests that use it have ended.
+func (s *Catalog) Remove(name string) {
+	s.Set.Remove(name)
+	s.sources.set(name, nil)
+}
+
+// Load loads a model and returns when that is done.
+func (s *Catalog) Load(name string) error { return s.Set.Await(name) }
+
+// LongestContext returns the most positions that a sequence of a model may have, loaded or not.
+func (s *Catalog) LongestContext() int {
+	s.sources.mu.Lock()
+	defer s.sources.mu.Unlock()
+	n := 0
+	for _, src := range s.sources.byName {
+		n = max(n, cmp.Or(src.Ctx, src.Info.NCtxTrain))
+	}
+	return n
+}
+
+// Adapting reports whether names of models may be those of adapters.
+func (s *Catalog) Adapting() bool { return s.adapted.Load() > 0 || s.LoraDir != "" }
+
+// Resolve returns the name of the model that a request is for, and the adapter that it names. Where adapters come and go, a
+// name that is neither is not the only model's: it may be that of an adapter which is gone, and an answer without it would be
+// another.
+func (s *Catalog) Resolve(name string) (model string, a *ask.Adapter, err error) {
+	if name == "" || !s.Adapting() || s.Set.Has(name) {
+		return name, nil, nil
+	}
+	var names []string
+	for _, m := range s.Set.Loaded() {
+		if a := m.LoRA.Named(name); a != nil {
+			return m.Name, a, nil
+		}
+		for _, a := range m.LoRA.All() {
+			names = append(names, a.Name)
+		}
+	}
+	if s.LoraDir != "" {
+		err = &models.NotFoundError{Name: name, Names: append(s.Set.Names(), names...)}
+	}
+	return name, nil, err
+}
+
+// Close refuses what comes, waits for finish, which is called for each loaded model, and unloads them. Where ctx ends while
+// one is being loaded, none is unloaded, and it returns false.
+func (s *Catalog) Close(ctx context.Context, finish func(models.Instance[ask.Model])) bool {
+	s.endDownloads()
+	return s.Set.Close(ctx, finish)
+}
+
+// Describe returns a model, or as much of one as its source says, which may be nil.
+func (s *Catalog) Describe(st models.Status[ask.Model]) (*ask.Model, *Source) {
+	src := s.sources.get(st.Names[0])
+	m := st.Model
+	if m == nil {
+		m = &ask.Model{Name: st.Names[0], Aliases: slices.Clone(st.Names[1:]), LoRA: &ask.Adapters{}}
+		if src != nil {
+			m.Tags, m.Path, m.Info, m.Loaded = src.Tags, src.Path, src.Info, src.Modified
+		}
+	}
+	return m, src
+}
+
+// Details describe a model in the form that Ollama's lists and llama-server's have.
+type Details struct {
+	Parent        string   `json:"parent_model"`
+	Format        string   `json:"format"`
+	Family        string   `json:"family"`
+	Families      []string `json:"families"`
+	ParameterSize string   `json:"parameter_size"`
+	Quantization  string   `json:"quantization_level"`
+}
+
+func DetailsOf(m *ask.Model) Details {
+	return Details{
+		Format: "gguf", Family: m.Info.Arch, Families: []string{m.Info.Arch},
+		ParameterSize: gguf.SizeName(m.Info.NParams), Quantization: m.Info.FileType,
+	}
+}
