@@ -49,8 +49,8 @@ func (f *Fleet) checkAccess(context.Context) error {
 			"give one with --api-key-file, or --host 127.0.0.1")
 	}
 	if f.c.MCP != "" && keys.Len() == 0 && slices.Contains(a.AllowedHosts, "*") {
-		return usage.Errorf("--mcp: with --allowed-hosts * and no API key, any page could call the tools under a name of its own; " +
-			"give a key with --api-key or --api-key-file, or name the hosts")
+		return usage.Errorf("--mcp: with --allowed-hosts * and no API key, any page could call the tools under a name " +
+			"of its own; give a key with --api-key or --api-key-file, or name the hosts")
 	}
 	if weak := keys.Weak(); weak != nil {
 		if !host.Local(hosts) {

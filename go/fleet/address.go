@@ -102,18 +102,20 @@ func (f *Fleet) maxBody() int64 {
 
 // pages are the endpoints besides the API.
 func (f *Fleet) pages() []server.Page {
-	pages := []server.Page{
-		{Path: "/livez", Summary: "Whether the process works: it answers, and no model has stopped", ContentType: "text/plain"},
-		{Path: "/readyz", Summary: "Whether requests are served: the model is loaded, and the server not shutting down", ContentType: "text/plain"},
-		{Path: "/startupz", Summary: "Whether the model is loaded", ContentType: "text/plain"},
+	var all []server.Page
+	add := func(path, summary, kind string) {
+		all = append(all, server.Page{Path: path, Summary: summary, ContentType: kind})
 	}
+	add("/livez", "Whether the process works: it answers, and no model has stopped", "text/plain")
+	add("/readyz", "Whether requests are served: the model is loaded, and the server not shutting down", "text/plain")
+	add("/startupz", "Whether the model is loaded", "text/plain")
 	if !f.c.NoMetrics {
-		pages = append(pages, server.Page{Path: "/metrics", Summary: "Metrics for Prometheus", ContentType: "text/plain"})
+		add("/metrics", "Metrics for Prometheus", "text/plain")
 	}
 	if f.c.ownPage() {
-		pages = append(pages, server.Page{Path: "/", Summary: "A page to chat with", ContentType: "text/html"})
+		add("/", "A page to chat with", "text/html")
 	}
-	return pages
+	return all
 }
 
 // announce logs where the server is.

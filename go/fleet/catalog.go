@@ -133,7 +133,8 @@ func (c *Catalog) list(log zerolog.Logger) ([]*listed, error) {
 			return nil, err
 		}
 		if of.Path == "" {
-			return nil, usage.Errorf("--models-preset %s, line %d: [%s] has no model, and there is none of that name; want model = FILE", c.Presets, s.Line, s.Name)
+			return nil, usage.Errorf("--models-preset %s, line %d: [%s] has no model, and there is none of that name; "+
+				"want model = FILE", c.Presets, s.Line, s.Name)
 		}
 		all = append(all, newListed(of, of.Path, s.Name))
 	}
@@ -209,7 +210,12 @@ func (l *lister) scan() (startup []string, err error) {
 // listedSource returns a model of the catalog as what the server loads. What is known of it is read from its file
 // now; a model that cannot be read is listed with the reason.
 func (f *Fleet) listedSource(m *listed) server.Source {
-	src := f.source(m.Model, func() (*member, error) { return f.read(m.Model) })
+	src := f.source(m.Model, func() (*member, error) {
+		if m.Broken != nil {
+			return nil, m.Broken
+		}
+		return f.read(m.Model)
+	})
 	src.Settings, src.Modified = m.Given, m.modified
 	src.Broken = m.Broken
 	if src.Broken == nil {

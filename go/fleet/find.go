@@ -14,8 +14,8 @@ type found struct{ name, path string }
 // firstShard is how the names of first shards end.
 const firstShard = "-00001-of-"
 
-// findModels returns the models in a folder: its GGUF files, and folders with one, or with the shards of one. Projectors
-// (mmproj) are none.
+// findModels returns the models in a folder: its GGUF files, and folders with one, or with the shards of one.
+// Projectors (mmproj) are none.
 func findModels(dir string) ([]found, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {

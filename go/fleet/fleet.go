@@ -62,9 +62,9 @@ type Config struct {
 
 	MCP string // servers with tools: a JSON file, or the JSON itself; empty: none
 
-	NoMetrics   bool // GET /metrics is refused
-	VLLMMetrics bool // it has vLLM's gauges as well
-	Traces      string
+	NoMetrics   bool   // GET /metrics is refused
+	VLLMMetrics bool   // it has vLLM's gauges as well
+	Traces      string // URL of an OpenTelemetry collector; empty: none
 	NoPage      bool   // there is no page to chat with
 	PageDir     string // of a page in place of the built-in one
 

@@ -115,7 +115,7 @@ func (f *Fleet) source(model Model, read func() (*member, error)) server.Source 
 	src := server.Source{Tags: model.Tags, Path: model.Path, Ctx: max(model.Launch.Ctx, 0)}
 	src.Names = model.names()
 	src.Need = func(room uint64) (uint64, error) {
-		m, err := f.read(model)
+		m, err := read()
 		if err != nil {
 			return 0, err
 		}

@@ -59,7 +59,8 @@ func parsePresets(text string) (common []Setting, all []Section, err error) {
 			continue
 		}
 		if name, ok := strings.CutPrefix(line, "["); ok {
-			if name, ok = strings.CutSuffix(name, "]"); !ok || strings.TrimSpace(name) == "" || strings.ContainsFunc(name, unicode.IsControl) {
+			name, ok = strings.CutSuffix(name, "]")
+			if !ok || strings.TrimSpace(name) == "" || strings.ContainsFunc(name, unicode.IsControl) {
 				return nil, nil, fail("%q, want a section such as [NAME]", line)
 			}
 			section = strings.TrimSpace(name)

@@ -102,7 +102,7 @@ type Vectors struct {
 	Only      bool          // no text is generated
 	Ranks     bool          // documents are scored, and nothing else is done
 	Pooling   *arch.Pooling // of the vectors of tokens; nil: the model's own
-	Normalize int           // the norm by which a vector gets length 1, unless the request sets it
+	Normalize *int          // the norm by which a vector gets length 1, unless the request sets it; nil: engine.Euclidean
 }
 
 // apply sets what a model makes of texts.
@@ -118,7 +118,10 @@ func (v Vectors) apply(m *ask.Model, eng *engine.Engine) error {
 		return fmt.Errorf("%s: %w", m.Path, err)
 	}
 	cfg := eng.Model().Config
-	m.Pooling, m.Normalize, m.Encoder = pooling, v.Normalize, cfg.BothWays
+	m.Pooling, m.Normalize, m.Encoder = pooling, engine.Euclidean, cfg.BothWays
+	if v.Normalize != nil {
+		m.Normalize = *v.Normalize
+	}
 	switch {
 	case cfg.BothWays:
 		m.VectorsOnly = cfg.Arch + " " + engine.ErrBothWays.Error()

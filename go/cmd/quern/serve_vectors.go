@@ -27,7 +27,7 @@ func (f *vectorFlags) define(fs *pflag.FlagSet) {
 
 // settings returns the flags as settings of a model.
 func (f *vectorFlags) settings() (fleet.Vectors, error) {
-	v := fleet.Vectors{Only: f.only, Ranks: f.ranks, Normalize: f.normalize}
+	v := fleet.Vectors{Only: f.only, Ranks: f.ranks, Normalize: &f.normalize}
 	if pooling, given := poolings[f.pooling]; given {
 		if v.Pooling = &pooling; f.ranks && pooling != arch.PoolRank {
 			return v, usagef("--reranking and --pooling %s: want --pooling rank, or one of the flags", f.pooling)
