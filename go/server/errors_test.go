@@ -389,7 +389,7 @@ func TestAbsent(t *testing.T) {
 			for _, method := range a.methods {
 				status, b, _ := s.do(method, path, "{}")
 				if strings.HasPrefix(path, "/api/") { // whose errors are texts
-					if text := parse[ollama.OllamaError](t, b).Error; status != http.StatusNotImplemented || text != a.why {
+					if text := parse[ollama.Error](t, b).Error; status != http.StatusNotImplemented || text != a.why {
 						t.Errorf("%s %s: %d %s", method, path, status, b)
 					}
 					continue

@@ -65,7 +65,7 @@ func fuzzPost(f *testing.F, path string, seeds ...string) {
 				}
 			}
 		case strings.HasPrefix(path, "/api/") && (status == 400 || status == 404 || status == 501):
-			if e := parse[ollama.OllamaError](t, b); e.Error == "" {
+			if e := parse[ollama.Error](t, b); e.Error == "" {
 				t.Fatalf("%q: the error is %s", body, b)
 			}
 		case status == 400 || status == 501 || status == 404 && (path == "/v1/responses" || path == "/v1/batches"): // an item or a file that is not stored

@@ -215,7 +215,7 @@ func TestDocs(t *testing.T) {
 		"tokenize": llamaserver.NewTokenizeQuery(m), "detokenize": llamaserver.NewDetokenizeQuery(m), "template": llamaserver.NewTemplateQuery(m), "slots": llamaserver.NewSlotQuery(m),
 		"anthropic": anthropic.NewQuery(m), "responses": (&openai.API{}).NewResponsesQuery(m),
 		"embeddings": openai.NewEmbedQuery(m), "rerank": llamaserver.NewRerankQuery(m), "decisions": llamaserver.NewDecisionQuery(m),
-		"ollamaChat": fieldList(ollama.NewOllamaChatQuery(m).Fields()), "ollamaGenerate": fieldList(ollama.NewOllamaGenerateQuery(m).Fields()),
+		"ollamaChat": fieldList(ollama.NewChatQuery(m).Fields()), "ollamaGenerate": fieldList(ollama.NewGenerateQuery(m).Fields()),
 	}
 	seen := 0
 	text := regexp.MustCompile(`(?s)<!-- fields (\w+) -->\n.*?<!-- end -->`).ReplaceAllStringFunc(string(b), func(old string) string {

@@ -228,7 +228,7 @@ func TestOllamaKeepAlive(t *testing.T) {
 			continue
 		}
 		_, text, _ = s.do("GET", "/api/ps", "")
-		list := parse[ollama.OllamaModels](t, text)
+		list := parse[ollama.Models](t, text)
 		if len(list.Models) != 1 || (list.Models[0].Expires[:4] == "9999") == (keep == `"10m"`) {
 			t.Errorf("%s: %s", keep, text)
 		}
@@ -250,7 +250,7 @@ func TestOllamaStop(t *testing.T) {
 	for path, body := range map[string]string{
 		"/api/generate": `{"model":"a","keep_alive":0}`, "/api/chat": `{"model":"a:latest","messages":[],"keep_alive":"0s"}`,
 	} {
-		if a := post[ollama.OllamaAnswer](s, path, body); !a.Done || a.Reason != "unload" || !strings.HasPrefix(body, `{"model":"`+a.Model+`"`) || (a.Message == nil) != (path == "/api/generate") {
+		if a := post[ollama.Answer](s, path, body); !a.Done || a.Reason != "unload" || !strings.HasPrefix(body, `{"model":"`+a.Model+`"`) || (a.Message == nil) != (path == "/api/generate") {
 			t.Errorf("%s: %+v", path, a)
 		}
 	}
@@ -261,11 +261,11 @@ func TestOllamaStop(t *testing.T) {
 	for e := range events {
 		t.Errorf("%+v", e)
 	}
-	if a := post[ollama.OllamaAnswer](s, "/api/generate", `{"model":"a","prompt":"x","stream":false,"keep_alive":0}`); a.Response == nil || *a.Response == "" {
+	if a := post[ollama.Answer](s, "/api/generate", `{"model":"a","prompt":"x","stream":false,"keep_alive":0}`); a.Response == nil || *a.Response == "" {
 		t.Errorf("with a prompt: %+v", a)
 	}
 	for shift, no := range map[string]bool{"": false, `,"shift":true`: false, `,"shift":false`: true} {
-		post[ollama.OllamaAnswer](s, "/api/generate", `{"model":"a","prompt":"x","stream":false`+shift+`}`)
+		post[ollama.Answer](s, "/api/generate", `{"model":"a","prompt":"x","stream":false`+shift+`}`)
 		if s.last().NoShift != no {
 			t.Errorf("%s: no shift %v", shift, !no)
 		}

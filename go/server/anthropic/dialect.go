@@ -23,7 +23,7 @@ func (Dialect) Begin(r *answer.Request) {
 	r.HTTP.Header(requestID, "req_"+cmp.Or(r.HTTP.Writer.Header().Get("X-Request-Id"), answer.NewID()))
 }
 
-func (Dialect) Ping(s *reply.Stream) error { return send(s, anthropicEvent{Type: "ping"}) }
+func (Dialect) Ping(s *reply.Stream) error { return send(s, event{Type: "ping"}) }
 
 // Refine words a prompt that does not fit as Anthropic does.
 func (Dialect) Refine(e *reply.Error, cause error) {
@@ -32,8 +32,8 @@ func (Dialect) Refine(e *reply.Error, cause error) {
 	}
 }
 
-// anthropicKinds maps statuses to Anthropic's error types.
-var anthropicKinds = map[int]string{
+// kinds maps statuses to Anthropic's error types.
+var kinds = map[int]string{
 	http.StatusUnauthorized:          "authentication_error",
 	http.StatusForbidden:             "permission_error",
 	http.StatusNotFound:              "not_found_error",
@@ -45,23 +45,23 @@ var anthropicKinds = map[int]string{
 }
 
 type ErrorBody struct {
-	Type    string               `json:"type"`
-	Error   anthropicErrorDetail `json:"error"`
-	Request string               `json:"request_id"`
+	Type    string      `json:"type"`
+	Error   errorDetail `json:"error"`
+	Request string      `json:"request_id"`
 }
 
-type anthropicErrorDetail struct {
+type errorDetail struct {
 	Type    string `json:"type"`
 	Message string `json:"message"`
 	Details any    `json:"details,omitzero"`
 }
 
 func (Dialect) Error(r *answer.Request, e *reply.Error) any {
-	kind, ok := anthropicKinds[e.Status]
+	kind, ok := kinds[e.Status]
 	if !ok {
 		kind = "invalid_request_error"
 	}
-	return ErrorBody{"error", anthropicErrorDetail{kind, e.Message, e.Extra["details"]}, r.HTTP.Writer.Header().Get(requestID)}
+	return ErrorBody{"error", errorDetail{kind, e.Message, e.Extra["details"]}, r.HTTP.Writer.Header().Get(requestID)}
 }
 
 func (Dialect) ErrorSchema() field.Schema { return field.SchemaOf(ErrorBody{}) }

@@ -11,20 +11,20 @@ import (
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
-type anthropicAnswer struct {
+type message struct {
 	ID           string          `json:"id"`
 	Type         string          `json:"type"`
 	Role         string          `json:"role"`
 	Model        string          `json:"model"`
-	Content      []anthropicPart `json:"content"`
+	Content      []part          `json:"content"`
 	StopReason   *string         `json:"stop_reason"`
 	StopSequence *string         `json:"stop_sequence"`
-	Usage        anthropicUsage  `json:"usage"`
+	Usage        usage           `json:"usage"`
 	Timings      *answer.Timings `json:"timings,omitzero"`
 }
 
-// An anthropicPart is a block of an answer.
-type anthropicPart struct {
+// A part is a block of an answer.
+type part struct {
 	Type      string         `json:"type"`
 	Text      *string        `json:"text,omitzero"`
 	Thinking  *string        `json:"thinking,omitzero"`
@@ -34,32 +34,32 @@ type anthropicPart struct {
 	Input     jsontext.Value `json:"input,omitzero"`
 }
 
-// anthropicUsage counts tokens. InputTokens are those that were not in the cache.
-type anthropicUsage struct {
+// usage counts tokens. InputTokens are those that were not in the cache.
+type usage struct {
 	InputTokens   int `json:"input_tokens"`
 	CacheCreation int `json:"cache_creation_input_tokens"`
 	CacheRead     int `json:"cache_read_input_tokens"`
 	OutputTokens  int `json:"output_tokens"`
 }
 
-func anthropicUsageOf(prompt, cached, generated int) anthropicUsage {
-	return anthropicUsage{InputTokens: prompt - cached, CacheRead: cached, OutputTokens: generated}
+func usageOf(prompt, cached, generated int) usage {
+	return usage{InputTokens: prompt - cached, CacheRead: cached, OutputTokens: generated}
 }
 
-// An anthropicEvent is an event of a stream. Its type is also its name.
-type anthropicEvent struct {
+// An event is an event of a stream. Its type is also its name.
+type event struct {
 	Type     string                 `json:"type"`
-	Message  *anthropicAnswer       `json:"message,omitzero"`
+	Message  *message               `json:"message,omitzero"`
 	Index    *int                   `json:"index,omitzero"`
-	Block    *anthropicPart         `json:"content_block,omitzero"`
+	Block    *part                  `json:"content_block,omitzero"`
 	Delta    any                    `json:"delta,omitzero"`
-	Usage    *anthropicUsage        `json:"usage,omitzero"`
+	Usage    *usage                 `json:"usage,omitzero"`
 	Timings  *answer.Timings        `json:"timings,omitzero"`
 	Progress *answer.PromptProgress `json:"prompt_progress,omitzero"`
 }
 
-// An anthropicDelta adds to a block.
-type anthropicDelta struct {
+// A delta adds to a block.
+type delta struct {
 	Type      string  `json:"type"`
 	Text      *string `json:"text,omitzero"`
 	Thinking  *string `json:"thinking,omitzero"`
@@ -67,23 +67,23 @@ type anthropicDelta struct {
 	JSON      *string `json:"partial_json,omitzero"`
 }
 
-// anthropicStop is the delta of a message's end.
-type anthropicStop struct {
+// stop is the delta of a message's end.
+type stop struct {
 	Reason   string  `json:"stop_reason"`
 	Sequence *string `json:"stop_sequence"`
 }
 
 // stopped returns how an answer ended, in which tools were called or not.
-func stopOf(e *answer.Ending, called bool) anthropicStop {
+func stopOf(e *answer.Ending, called bool) stop {
 	switch {
 	case e.Stop == answer.StopLimit:
-		return anthropicStop{Reason: "max_tokens"}
+		return stop{Reason: "max_tokens"}
 	case e.Stop == answer.StopByWord:
-		return anthropicStop{"stop_sequence", &e.Word}
+		return stop{"stop_sequence", &e.Word}
 	case called:
-		return anthropicStop{Reason: "tool_use"}
+		return stop{Reason: "tool_use"}
 	}
-	return anthropicStop{Reason: "end_turn"}
+	return stop{Reason: "end_turn"}
 }
 
 // Signature is what clients must send back with thoughts, which they drop without it. It
@@ -94,24 +94,24 @@ func Signature(thoughts string) string {
 }
 
 // partOf returns the block as it is in an answer.
-func partOf(b *answer.Block) anthropicPart {
+func partOf(b *answer.Block) part {
 	text := b.Text.String()
 	switch b.Kind {
 	case answer.ThoughtBlock:
 		signed := Signature(text)
-		return anthropicPart{Type: "thinking", Thinking: &text, Signature: &signed}
+		return part{Type: "thinking", Thinking: &text, Signature: &signed}
 	case answer.CallBlock:
 		input := jsontext.Value(cmp.Or(text, "{}"))
 		if !input.IsValid() { // max_tokens has ended it
 			input, _ = reply.Encode(map[string]string{"partial_json": text})
 		}
-		return anthropicPart{Type: "tool_use", ID: NewID(b.ID), Name: b.Name, Input: input}
+		return part{Type: "tool_use", ID: NewID(b.ID), Name: b.Name, Input: input}
 	}
-	return anthropicPart{Type: "text", Text: &text}
+	return part{Type: "text", Text: &text}
 }
 
-// anthropicFormat writes the answers of /v1/messages.
-type anthropicFormat struct {
+// format writes the answers of /v1/messages.
+type format struct {
 	g      *answer.Generation
 	begun  bool
 	cut    answer.Blocks
@@ -119,17 +119,17 @@ type anthropicFormat struct {
 	called bool
 }
 
-func (q *anthropicQuery) Format(g *answer.Generation) answer.Format { return &anthropicFormat{g: g} }
+func (q *query) Format(g *answer.Generation) answer.Format { return &format{g: g} }
 
-func (f *anthropicFormat) message(u anthropicUsage) *anthropicAnswer {
-	return &anthropicAnswer{
-		ID: f.g.ID, Type: "message", Role: "assistant", Model: f.g.Model.Name, Content: []anthropicPart{}, Usage: u,
+func (f *format) message(u usage) *message {
+	return &message{
+		ID: f.g.ID, Type: "message", Role: "assistant", Model: f.g.Model.Name, Content: []part{}, Usage: u,
 	}
 }
 
-func (f *anthropicFormat) Whole(answers []answer.Answer) any {
+func (f *format) Whole(answers []answer.Answer) any {
 	got := &answers[0]
-	a := f.message(anthropicUsageOf(got.Usage.PromptTokens, got.Usage.CachedTokens, got.Usage.Generated))
+	a := f.message(usageOf(got.Usage.PromptTokens, got.Usage.CachedTokens, got.Usage.Generated))
 	for _, b := range got.Blocks {
 		a.Content = append(a.Content, partOf(b))
 		f.called = f.called || b.Kind == answer.CallBlock
@@ -140,13 +140,13 @@ func (f *anthropicFormat) Whole(answers []answer.Answer) any {
 	return a
 }
 
-func send(s *reply.Stream, e anthropicEvent) error { return s.Named(e.Type, e) }
+func send(s *reply.Stream, e event) error { return s.Named(e.Type, e) }
 
-func (f *anthropicFormat) Event(s *reply.Stream, e answer.Event) error {
+func (f *format) Event(s *reply.Stream, e answer.Event) error {
 	if !f.begun {
 		f.begun = true
-		u := anthropicUsageOf(e.Usage.PromptTokens, e.Usage.CachedTokens, 0)
-		if err := send(s, anthropicEvent{Type: "message_start", Message: f.message(u)}); err != nil {
+		u := usageOf(e.Usage.PromptTokens, e.Usage.CachedTokens, 0)
+		if err := send(s, event{Type: "message_start", Message: f.message(u)}); err != nil {
 			return err
 		}
 	}
@@ -154,7 +154,7 @@ func (f *anthropicFormat) Event(s *reply.Stream, e answer.Event) error {
 		if !f.g.Opts.Progress {
 			return nil
 		}
-		return send(s, anthropicEvent{Type: "ping", Progress: e.Progress.JSON()})
+		return send(s, event{Type: "ping", Progress: e.Progress.JSON()})
 	}
 	if err := f.cut.Write(s, &e.Piece, f); err != nil || e.End == nil {
 		return err
@@ -162,55 +162,55 @@ func (f *anthropicFormat) Event(s *reply.Stream, e answer.Event) error {
 	if err := f.cut.End(s, e.End, f); err != nil {
 		return err
 	}
-	u := anthropicUsageOf(e.Usage.PromptTokens, e.Usage.CachedTokens, e.Usage.Generated)
-	return send(s, anthropicEvent{Type: "message_delta", Delta: stopOf(e.End, f.called), Usage: &u, Timings: e.Timings()})
+	u := usageOf(e.Usage.PromptTokens, e.Usage.CachedTokens, e.Usage.Generated)
+	return send(s, event{Type: "message_delta", Delta: stopOf(e.End, f.called), Usage: &u, Timings: e.Timings()})
 }
 
-func (f *anthropicFormat) Open(s *reply.Stream, b *answer.Block) error {
+func (f *format) Open(s *reply.Stream, b *answer.Block) error {
 	f.called = f.called || b.Kind == answer.CallBlock
 	part := partOf(b)
 	if part.Signature != nil {
 		part.Signature = new(string)
 	}
-	return send(s, anthropicEvent{Type: "content_block_start", Index: &f.index, Block: &part})
+	return send(s, event{Type: "content_block_start", Index: &f.index, Block: &part})
 }
 
 // Add sends text of the open block. Only thoughts are kept, for their signature.
-func (f *anthropicFormat) Add(s *reply.Stream, b *answer.Block, text string, _ []engine.Token) error {
+func (f *format) Add(s *reply.Stream, b *answer.Block, text string, _ []engine.Token) error {
 	if text == "" {
 		return nil
 	}
-	delta := anthropicDelta{Type: "text_delta", Text: &text}
+	d := delta{Type: "text_delta", Text: &text}
 	switch b.Kind {
 	case answer.ThoughtBlock:
 		b.Text.WriteString(text)
-		delta = anthropicDelta{Type: "thinking_delta", Thinking: &text}
+		d = delta{Type: "thinking_delta", Thinking: &text}
 	case answer.CallBlock:
-		delta = anthropicDelta{Type: "input_json_delta", JSON: &text}
+		d = delta{Type: "input_json_delta", JSON: &text}
 	}
-	return f.delta(s, delta)
+	return f.delta(s, d)
 }
 
-func (f *anthropicFormat) delta(s *reply.Stream, d anthropicDelta) error {
-	return send(s, anthropicEvent{Type: "content_block_delta", Index: &f.index, Delta: d})
+func (f *format) delta(s *reply.Stream, d delta) error {
+	return send(s, event{Type: "content_block_delta", Index: &f.index, Delta: d})
 }
 
-func (f *anthropicFormat) Close(s *reply.Stream, b *answer.Block, _ *answer.Ending) error {
+func (f *format) Close(s *reply.Stream, b *answer.Block, _ *answer.Ending) error {
 	if b.Kind == answer.ThoughtBlock {
 		signed := Signature(b.Text.String())
-		if err := f.delta(s, anthropicDelta{Type: "signature_delta", Signature: &signed}); err != nil {
+		if err := f.delta(s, delta{Type: "signature_delta", Signature: &signed}); err != nil {
 			return err
 		}
 	}
 	index := f.index
 	f.index++
-	return send(s, anthropicEvent{Type: "content_block_stop", Index: &index})
+	return send(s, event{Type: "content_block_stop", Index: &index})
 }
 
-func (f *anthropicFormat) End(s *reply.Stream) error {
-	return send(s, anthropicEvent{Type: "message_stop"})
+func (f *format) End(s *reply.Stream) error {
+	return send(s, event{Type: "message_stop"})
 }
 
-func (f *anthropicFormat) Failed(s *reply.Stream, err *reply.Error) error {
+func (f *format) Failed(s *reply.Stream, err *reply.Error) error {
 	return s.Named("error", Dialect{}.Error(f.g.Request, err))
 }

@@ -51,8 +51,8 @@ func (s *System) Schema() field.Schema {
 	return field.Schema{"description": "a string or an array of text blocks", "anyOf": []field.Schema{{"type": "string"}, {"type": "array", "items": blockSchema}}}
 }
 
-// An anthropicBlock is a block of content, of any type.
-type anthropicBlock struct {
+// A block is a block of content, of any type.
+type block struct {
 	Type      string         `json:"type"`
 	Text      *string        `json:"text"`
 	Thinking  string         `json:"thinking"`
@@ -76,14 +76,14 @@ const wantBlocks = "a string or an array of blocks"
 
 // readBlocks reads content: blocks, or a text, which is one block. It returns those that
 // check has passed. A result of a tool has none of another within it.
-func readBlocks(r *field.Reader, result bool) ([]anthropicBlock, error) {
+func readBlocks(r *field.Reader, result bool) ([]block, error) {
 	if r.Kind() == '"' {
 		s, err := r.Text(wantBlocks)
-		return []anthropicBlock{{Type: "text", Text: &s}}, err
+		return []block{{Type: "text", Text: &s}}, err
 	}
-	var blocks []anthropicBlock
+	var blocks []block
 	err := r.Elements(wantBlocks, func(i int) error {
-		var b anthropicBlock
+		var b block
 		err := r.Decode(&b)
 		switch {
 		case err != nil:
@@ -102,7 +102,7 @@ func readBlocks(r *field.Reader, result bool) ([]anthropicBlock, error) {
 
 // check refuses blocks that a model of text cannot be given, and those that lack what
 // their type needs.
-func (b *anthropicBlock) check() error {
+func (b *block) check() error {
 	missing := func(name string) error { return reply.Bad("%s: missing from a block of type %s", name, b.Type) }
 	switch b.Type {
 	case "":
@@ -143,7 +143,7 @@ func (b *anthropicBlock) check() error {
 }
 
 // text returns what the block says in words.
-func (b *anthropicBlock) text() string {
+func (b *block) text() string {
 	switch {
 	case b.Type == "text":
 		return *b.Text
@@ -153,20 +153,20 @@ func (b *anthropicBlock) text() string {
 	return b.Source.Data
 }
 
-// An anthropicMessage is one of a conversation.
-type anthropicMessage struct {
+// A turn is one of a conversation.
+type turn struct {
 	role   string
-	blocks []anthropicBlock
+	blocks []block
 }
 
-type Turns []anthropicMessage
+type Turns []turn
 
 const wantTurns = `an array of messages such as {"role": "user", "content": "hello"}`
 
 func (l *Turns) Take(r *field.Reader) error {
 	*l = Turns{}
 	err := r.Elements(wantTurns, func(i int) error {
-		m, err := readAnthropicMessage(r)
+		m, err := readTurn(r)
 		*l = append(*l, m)
 		return field.Within(fmt.Sprintf("message %d", i), err)
 	})
@@ -176,7 +176,7 @@ func (l *Turns) Take(r *field.Reader) error {
 	return err
 }
 
-func readAnthropicMessage(r *field.Reader) (m anthropicMessage, err error) {
+func readTurn(r *field.Reader) (m turn, err error) {
 	given := false
 	err = r.Members("an object", func(name string) (err error) {
 		switch name {
@@ -236,7 +236,7 @@ func (l Turns) conversation(system System) []chat.Message {
 
 // addAnswer adds what the assistant wrote. Blocks of other types, such as thoughts that
 // another model has redacted, say nothing to this one.
-func addAnswer(t *ask.Transcript, blocks []anthropicBlock) {
+func addAnswer(t *ask.Transcript, blocks []block) {
 	for _, b := range blocks {
 		switch b.Type {
 		case "thinking":

@@ -15,15 +15,15 @@ import (
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
-// A anthropicQuery is a request to Anthropic's /v1/messages.
-type anthropicQuery struct {
+// A query is a request to Anthropic's /v1/messages.
+type query struct {
 	ask.Options
-	anthropicInput
+	input
 }
 
-// anthropicInput is the part of a request that its prompt is made of. It is the whole of a
+// input is the part of a request that its prompt is made of. It is the whole of a
 // request to /v1/messages/count_tokens.
-type anthropicInput struct {
+type input struct {
 	ask.Conversation
 	system   System
 	turns    Turns
@@ -34,16 +34,16 @@ type anthropicInput struct {
 	thread, servers, container AbsentFeature
 }
 
-func NewQuery(m *ask.Model) *anthropicQuery {
-	q := &anthropicQuery{Options: ask.NewOptions(m), anthropicInput: newAnthropicInput()}
-	q.anthropicInput.output.form = &q.Form
+func NewQuery(m *ask.Model) *query {
+	q := &query{Options: ask.NewOptions(m), input: newInput()}
+	q.input.output.form = &q.Form
 	return ask.Filled(m, q)
 }
 
-func (q *anthropicQuery) Fields() []field.Field {
+func (q *query) Fields() []field.Field {
 	return slices.Concat([]field.Field{
 		field.Required("max_tokens", field.Integer(&q.MaxTokens, 0, math.MaxInt32), "Tokens to generate at most; 0 evaluates the prompt and ends."),
-	}, q.anthropicInput.Fields(), []field.Field{
+	}, q.input.Fields(), []field.Field{
 		field.Setting("stop_sequences stop", &q.Stop, "Texts at which the answer ends. They are not part of it."),
 		field.Input("metadata", field.Object{}, "Accepted; without effect."),
 		field.Input("service_tier", field.Text(new(string)), "Accepted; without effect."),
@@ -51,11 +51,11 @@ func (q *anthropicQuery) Fields() []field.Field {
 	}, field.Without(q.Options.Fields(), "n_predict", "stop", "n", "stream_options", "reasoning_format", "verbose"))
 }
 
-func newAnthropicInput() anthropicInput {
-	return anthropicInput{Conversation: ask.NewConversation(), output: OutputConfig{form: &ask.Held{}}}
+func newInput() input {
+	return input{Conversation: ask.NewConversation(), output: OutputConfig{form: &ask.Held{}}}
 }
 
-func (in *anthropicInput) Fields() []field.Field {
+func (in *input) Fields() []field.Field {
 	return []field.Field{
 		field.Required("messages", &in.turns, "The conversation so far."),
 		field.Input("system", &in.system, "The system prompt, a text or blocks of text."),
@@ -84,7 +84,7 @@ func (f *AbsentFeature) Value() any           { return nil }
 func (f *AbsentFeature) Schema() field.Schema { return field.Schema{"description": "nothing"} }
 
 // refuseAbsent refuses what the server would otherwise have to ignore.
-func (in *anthropicInput) refuseAbsent() error {
+func (in *input) refuseAbsent() error {
 	switch {
 	case in.thread.asked:
 		e := reply.Invalid("thread", "the server holds no conversation, want the whole one in messages and no thread")
@@ -101,14 +101,14 @@ func (in *anthropicInput) refuseAbsent() error {
 // threadDetails tell a client that sends only what is new of a conversation to go on without.
 var threadDetails = map[string]any{"error_code": "thread_unsupported_request", "unsupported": []string{}}
 
-func (q *anthropicQuery) Settle(m *ask.Model, h http.Header) error {
+func (q *query) Settle(m *ask.Model, h http.Header) error {
 	if q.Options.Thinking == "deepseek-legacy" { // which has thoughts twice
 		q.Options.Thinking = "auto"
 	}
 	return q.Options.Settle(m, h)
 }
 
-func (q *anthropicQuery) Source(ctx context.Context, m *ask.Model) (ask.Source, error) {
+func (q *query) Source(ctx context.Context, m *ask.Model) (ask.Source, error) {
 	if err := q.Converse(); err != nil {
 		return ask.Source{}, err
 	}
@@ -116,7 +116,7 @@ func (q *anthropicQuery) Source(ctx context.Context, m *ask.Model) (ask.Source, 
 }
 
 // Converse fills in the conversation.
-func (in *anthropicInput) Converse() error {
+func (in *input) Converse() error {
 	if err := in.refuseAbsent(); err != nil {
 		return err
 	}
@@ -204,28 +204,28 @@ func (t *Thinking) Schema() field.Schema {
 	}}
 }
 
-// A anthropicCountQuery is a request to /v1/messages/count_tokens.
-type anthropicCountQuery struct {
+// A countQuery is a request to /v1/messages/count_tokens.
+type countQuery struct {
 	model string
-	anthropicInput
+	input
 }
 
-func newAnthropicCountQuery(m *ask.Model) *anthropicCountQuery {
-	return ask.Filled(m, &anthropicCountQuery{anthropicInput: newAnthropicInput()})
+func newCountQuery(m *ask.Model) *countQuery {
+	return ask.Filled(m, &countQuery{input: newInput()})
 }
 
-func (q *anthropicCountQuery) Fields() []field.Field {
-	return append(q.anthropicInput.Fields(), field.Input("model", field.Text(&q.model), "Which model."))
+func (q *countQuery) Fields() []field.Field {
+	return append(q.input.Fields(), field.Input("model", field.Text(&q.model), "Which model."))
 }
 
-// anthropicCount is a number of tokens as Anthropic reports it.
-type anthropicCount struct {
+// count is a number of tokens as Anthropic reports it.
+type count struct {
 	Tokens int `json:"input_tokens"`
 }
 
-func anthropicCountTokens(req *answer.Request) error {
+func countTokens(req *answer.Request) error {
 	m := req.Model
-	q := newAnthropicCountQuery(m)
+	q := newCountQuery(m)
 	if err := req.Read(q); err != nil {
 		return err
 	}
@@ -237,6 +237,6 @@ func anthropicCountTokens(req *answer.Request) error {
 	if err != nil {
 		return err
 	}
-	req.Send(anthropicCount{len(src.Prompts[0])})
+	req.Send(count{len(src.Prompts[0])})
 	return nil
 }

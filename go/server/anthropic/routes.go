@@ -14,12 +14,12 @@ func Routes() []answer.Route {
 		{
 			Method: http.MethodPost, Paths: []string{"/v1/messages"},
 			Handle: answer.Generates("msg_", NewQuery), Summary: "Answer a conversation, as Anthropic does",
-			Dialect: Dialect{}, Body: answer.BodyOf("MessagesRequest", NewQuery), Stream: true, Answer: anthropicAnswer{},
+			Dialect: Dialect{}, Body: answer.BodyOf("MessagesRequest", NewQuery), Stream: true, Answer: message{},
 			Example: map[string]any{"messages": hello, "max_tokens": 8},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/messages/count_tokens"},
-			Handle: anthropicCountTokens, Summary: "Count the tokens of a conversation, as Anthropic does",
-			Dialect: Dialect{}, Body: answer.BodyOf("CountTokensRequest", newAnthropicCountQuery), Answer: anthropicCount{},
+			Handle: countTokens, Summary: "Count the tokens of a conversation, as Anthropic does",
+			Dialect: Dialect{}, Body: answer.BodyOf("CountTokensRequest", newCountQuery), Answer: count{},
 			Example: map[string]any{"messages": hello},
 		},
 	}

@@ -13,10 +13,10 @@ import (
 type Tools struct{ to *ask.Tools }
 
 func (l Tools) Take(r *field.Reader) error {
-	return l.to.Read(r, `an array of tools such as {"name": "get_time", "input_schema": {"type": "object"}}`, readAnthropicTool)
+	return l.to.Read(r, `an array of tools such as {"name": "get_time", "input_schema": {"type": "object"}}`, readTool)
 }
 
-func readAnthropicTool(r *field.Reader) (ask.Tool, error) {
+func readTool(r *field.Reader) (ask.Tool, error) {
 	var t struct {
 		Type        string         `json:"type"`
 		Name        string         `json:"name"`
@@ -51,15 +51,15 @@ func (l Tools) Schema() field.Schema {
 // Ids of calls begin with toolu_ for Anthropic's clients. The rest is the model's own, or what follows call_ in an id that
 // was made for it; templates get the id as it was.
 const (
-	anthropicCall = "toolu_"
-	openAICall    = "call_"
+	callPrefix = "toolu_"
+	openAICall = "call_"
 )
 
-func NewID(id string) string { return anthropicCall + strings.TrimPrefix(id, openAICall) }
+func NewID(id string) string { return callPrefix + strings.TrimPrefix(id, openAICall) }
 
-// ModelID is the id that anthropicID was given.
+// ModelID is the id that NewID was given.
 func ModelID(id string) string {
-	own, ok := strings.CutPrefix(id, anthropicCall)
+	own, ok := strings.CutPrefix(id, callPrefix)
 	switch {
 	case !ok || own == "":
 		return id

@@ -11,8 +11,8 @@ import (
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
-// An ollamaEmbedQuery is a request to /api/embed.
-type ollamaEmbedQuery struct {
+// An embedQuery is a request to /api/embed.
+type embedQuery struct {
 	answer.Reads
 	input      answer.Inputs
 	dimensions int
@@ -21,15 +21,15 @@ type ollamaEmbedQuery struct {
 	old        bool // it is one to /api/embeddings
 }
 
-func newOllamaEmbedQuery(m *ask.Model) *ollamaEmbedQuery {
-	return &ollamaEmbedQuery{Reads: answer.NewReads(m)}
+func newEmbedQuery(m *ask.Model) *embedQuery {
+	return &embedQuery{Reads: answer.NewReads(m)}
 }
 
-func newOllamaOldEmbedQuery(m *ask.Model) *ollamaEmbedQuery {
-	return &ollamaEmbedQuery{Reads: answer.NewReads(m), old: true}
+func newOldEmbedQuery(m *ask.Model) *embedQuery {
+	return &embedQuery{Reads: answer.NewReads(m), old: true}
 }
 
-func (q *ollamaEmbedQuery) Fields() []field.Field {
+func (q *embedQuery) Fields() []field.Field {
 	name := "input"
 	if q.old {
 		name = "prompt"
@@ -47,27 +47,27 @@ func (q *ollamaEmbedQuery) Fields() []field.Field {
 }
 
 type (
-	OllamaVectors struct {
+	Vectors struct {
 		Model      string      `json:"model"`
 		Embeddings [][]float32 `json:"embeddings"`
 		Total      int64       `json:"total_duration"`
 		Load       int64       `json:"load_duration"`
 		Prompt     int         `json:"prompt_eval_count"`
 	}
-	OllamaVector struct {
+	Vector struct {
 		Embedding []float32 `json:"embedding"`
 	}
 )
 
-func (s *API) ollamaEmbed(req *answer.Request) error {
+func (s *API) embed(req *answer.Request) error {
 	m := req.Model
-	begun, q := time.Now(), newOllamaEmbedQuery(m)
-	all, used, release, err := s.ollamaAsked(req, q)
+	begun, q := time.Now(), newEmbedQuery(m)
+	all, used, release, err := s.asked(req, q)
 	if err != nil {
 		return err
 	}
 	defer release()
-	a := OllamaVectors{Model: q.Model, Embeddings: [][]float32{}, Prompt: used.PromptTokens}
+	a := Vectors{Model: q.Model, Embeddings: [][]float32{}, Prompt: used.PromptTokens}
 	if a.Model == "" {
 		a.Model = tagOf(m)
 	}
@@ -79,19 +79,19 @@ func (s *API) ollamaEmbed(req *answer.Request) error {
 	return nil
 }
 
-// ollamaOldEmbed serves /api/embeddings, whose vectors are as they are.
-func (s *API) ollamaOldEmbed(req *answer.Request) error {
+// oldEmbed serves /api/embeddings, whose vectors are as they are.
+func (s *API) oldEmbed(req *answer.Request) error {
 	m := req.Model
-	all, _, release, err := s.ollamaAsked(req, newOllamaOldEmbedQuery(m))
+	all, _, release, err := s.asked(req, newOldEmbedQuery(m))
 	if err != nil {
 		return err
 	}
 	defer release()
-	req.Send(OllamaVector{all[0].Vectors()[0]})
+	req.Send(Vector{all[0].Vectors()[0]})
 	return nil
 }
 
-func (s *API) ollamaAsked(req *answer.Request, q *ollamaEmbedQuery) (all []*engine.Embedding, used answer.TokenUsage, release func(), err error) {
+func (s *API) asked(req *answer.Request, q *embedQuery) (all []*engine.Embedding, used answer.TokenUsage, release func(), err error) {
 	m := req.Model
 	if err = req.Read(q); err == nil {
 		err = answer.CheckDimensions(m, q.dimensions)

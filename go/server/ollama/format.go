@@ -17,7 +17,7 @@ import (
 // Dialect is Ollama's dialect: an error is a text, and streams are lines.
 type Dialect struct{ answer.Plain }
 
-func (Dialect) Error(_ *answer.Request, e *reply.Error) any { return OllamaError{e.Message} }
+func (Dialect) Error(_ *answer.Request, e *reply.Error) any { return Error{e.Message} }
 func (Dialect) Lines() bool                                 { return true }
 
 // Refine words a model that is not there as Ollama does.
@@ -27,52 +27,52 @@ func (Dialect) Refine(e *reply.Error, cause error) {
 	}
 }
 
-type OllamaError struct {
+type Error struct {
 	Error string `json:"error"`
 }
 
-// An OllamaAnswer is an answer, or a line of a stream.
-type OllamaAnswer struct {
-	Model    string         `json:"model"`
-	Created  string         `json:"created_at"`
-	Message  *ollamaMessage `json:"message,omitzero"`  // of /api/chat
-	Response *string        `json:"response,omitzero"` // of /api/generate
-	Thinking string         `json:"thinking,omitzero"`
-	Done     bool           `json:"done"`
-	Reason   string         `json:"done_reason,omitzero"`
-	Logprobs *answer.Probs  `json:"logprobs,omitzero"` // of the tokens since the line before
+// An Answer is an answer, or a line of a stream.
+type Answer struct {
+	Model    string        `json:"model"`
+	Created  string        `json:"created_at"`
+	Message  *message      `json:"message,omitzero"`  // of /api/chat
+	Response *string       `json:"response,omitzero"` // of /api/generate
+	Thinking string        `json:"thinking,omitzero"`
+	Done     bool          `json:"done"`
+	Reason   string        `json:"done_reason,omitzero"`
+	Logprobs *answer.Probs `json:"logprobs,omitzero"` // of the tokens since the line before
 }
 
-// An OllamaLast is a whole answer, or the last line of a stream.
-type OllamaLast struct {
-	OllamaAnswer
+// A Last is a whole answer, or the last line of a stream.
+type Last struct {
+	Answer
 	Context []int32 `json:"context,omitempty"`
-	ollamaTimes
+	times
 }
 
-// ollamaSchema is that of an answer: one to no prompt has no times.
-var ollamaSchema = field.Schema{"anyOf": []field.Schema{field.SchemaOf(OllamaLast{}), field.SchemaOf(OllamaAnswer{})}}
+// answerSchema is that of an answer: one to no prompt has no times.
+var answerSchema = field.Schema{"anyOf": []field.Schema{field.SchemaOf(Last{}), field.SchemaOf(Answer{})}}
 
-type ollamaMessage struct {
-	Role     string       `json:"role"`
-	Content  string       `json:"content"`
-	Thinking string       `json:"thinking,omitzero"`
-	Calls    []ollamaCall `json:"tool_calls,omitempty"`
+type message struct {
+	Role     string     `json:"role"`
+	Content  string     `json:"content"`
+	Thinking string     `json:"thinking,omitzero"`
+	Calls    []toolCall `json:"tool_calls,omitempty"`
 }
 
-type ollamaCall struct {
-	ID       string         `json:"id,omitzero"`
-	Function ollamaFunction `json:"function"`
+type toolCall struct {
+	ID       string   `json:"id,omitzero"`
+	Function function `json:"function"`
 }
 
-type ollamaFunction struct {
+type function struct {
 	Index     int            `json:"index"`
 	Name      string         `json:"name"`
 	Arguments jsontext.Value `json:"arguments"`
 }
 
-// ollamaTimes are in nanoseconds.
-type ollamaTimes struct {
+// times are in nanoseconds.
+type times struct {
 	Total     int64 `json:"total_duration"`
 	Load      int64 `json:"load_duration"`
 	Prompt    int   `json:"prompt_eval_count"`
@@ -81,8 +81,8 @@ type ollamaTimes struct {
 	EvalFor   int64 `json:"eval_duration"`
 }
 
-func timesOf(begun time.Time, u engine.Usage) ollamaTimes {
-	return ollamaTimes{
+func timesOf(begun time.Time, u engine.Usage) times {
+	return times{
 		Total: time.Since(begun).Nanoseconds(), Prompt: u.PromptTokens, PromptFor: u.Prefill.Nanoseconds(),
 		Eval: u.Generated, EvalFor: u.Decode.Nanoseconds(),
 	}
@@ -90,8 +90,8 @@ func timesOf(begun time.Time, u engine.Usage) ollamaTimes {
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
 
-// ollamaFormat writes the answers of /api/chat and /api/generate.
-type ollamaFormat struct {
+// format writes the answers of /api/chat and /api/generate.
+type format struct {
 	g       *answer.Generation
 	name    string
 	begun   time.Time
@@ -106,10 +106,10 @@ type ollamaFormat struct {
 }
 
 // answer returns a line that adds to the answer.
-func (f *ollamaFormat) answer(content, thinking string, calls ...ollamaCall) OllamaAnswer {
-	a := OllamaAnswer{Model: f.name, Created: stamp(time.Now())}
+func (f *format) answer(content, thinking string, calls ...toolCall) Answer {
+	a := Answer{Model: f.name, Created: stamp(time.Now())}
 	if f.chat {
-		a.Message = &ollamaMessage{"assistant", content, thinking, calls}
+		a.Message = &message{"assistant", content, thinking, calls}
 	} else {
 		a.Response, a.Thinking = &content, thinking
 	}
@@ -121,12 +121,12 @@ func (f *ollamaFormat) answer(content, thinking string, calls ...ollamaCall) Oll
 }
 
 // ended returns the last line.
-func (f *ollamaFormat) ended(a OllamaAnswer, end *answer.Ending, u engine.Usage) OllamaLast {
+func (f *format) ended(a Answer, end *answer.Ending, u engine.Usage) Last {
 	a.Done, a.Reason = true, "stop"
 	if end.Stop == answer.StopLimit {
 		a.Reason = "length"
 	}
-	last := OllamaLast{OllamaAnswer: a, ollamaTimes: timesOf(f.begun, u)}
+	last := Last{Answer: a, times: timesOf(f.begun, u)}
 	if f.context {
 		last.Context = slices.Concat(f.g.Prompts[0], f.tokens)
 	}
@@ -134,7 +134,7 @@ func (f *ollamaFormat) ended(a OllamaAnswer, end *answer.Ending, u engine.Usage)
 }
 
 // keep notes the tokens of a piece.
-func (f *ollamaFormat) keep(tokens []engine.Token) {
+func (f *format) keep(tokens []engine.Token) {
 	for _, t := range tokens {
 		f.tokens = append(f.tokens, t.ID)
 	}
@@ -144,18 +144,18 @@ func (f *ollamaFormat) keep(tokens []engine.Token) {
 }
 
 // called returns a call that is complete.
-func (f *ollamaFormat) called(b *answer.Block) ollamaCall {
+func (f *format) called(b *answer.Block) toolCall {
 	arguments := jsontext.Value(b.Text.String())
 	if arguments.Kind() != '{' || !arguments.IsValid() { // num_predict has ended it
 		arguments, _ = reply.Encode(map[string]string{"partial_json": b.Text.String()})
 	}
 	f.calls++
-	return ollamaCall{b.ID, ollamaFunction{f.calls - 1, b.Name, arguments}}
+	return toolCall{b.ID, function{f.calls - 1, b.Name, arguments}}
 }
 
-func (f *ollamaFormat) Whole(answers []answer.Answer) any {
+func (f *format) Whole(answers []answer.Answer) any {
 	got := &answers[0]
-	var calls []ollamaCall
+	var calls []toolCall
 	for _, b := range got.Blocks {
 		if b.Kind == answer.CallBlock {
 			calls = append(calls, f.called(b))
@@ -165,7 +165,7 @@ func (f *ollamaFormat) Whole(answers []answer.Answer) any {
 	return f.ended(f.answer(got.Blocks.Join(answer.TextBlock), got.Blocks.Join(answer.ThoughtBlock), calls...), &got.Ending, got.Usage)
 }
 
-func (f *ollamaFormat) Event(s *reply.Stream, e answer.Event) error {
+func (f *format) Event(s *reply.Stream, e answer.Event) error {
 	f.keep(e.Piece.Tokens)
 	if err := f.cut.Write(s, &e.Piece, f); err != nil || e.End == nil {
 		return err
@@ -176,10 +176,10 @@ func (f *ollamaFormat) Event(s *reply.Stream, e answer.Event) error {
 	return s.Event(f.ended(f.answer("", ""), e.End, e.Usage))
 }
 
-func (f *ollamaFormat) Open(*reply.Stream, *answer.Block) error { return nil }
+func (f *format) Open(*reply.Stream, *answer.Block) error { return nil }
 
 // Add sends text and thoughts as they come. A call is sent when it is complete.
-func (f *ollamaFormat) Add(s *reply.Stream, b *answer.Block, text string, _ []engine.Token) error {
+func (f *format) Add(s *reply.Stream, b *answer.Block, text string, _ []engine.Token) error {
 	switch {
 	case b.Kind == answer.CallBlock:
 		b.Text.WriteString(text)
@@ -192,15 +192,15 @@ func (f *ollamaFormat) Add(s *reply.Stream, b *answer.Block, text string, _ []en
 	return s.Event(f.answer(text, ""))
 }
 
-func (f *ollamaFormat) Close(s *reply.Stream, b *answer.Block, _ *answer.Ending) error {
+func (f *format) Close(s *reply.Stream, b *answer.Block, _ *answer.Ending) error {
 	if b.Kind != answer.CallBlock {
 		return nil
 	}
 	return s.Event(f.answer("", "", f.called(b)))
 }
 
-func (f *ollamaFormat) End(*reply.Stream) error { return nil }
+func (f *format) End(*reply.Stream) error { return nil }
 
-func (f *ollamaFormat) Failed(s *reply.Stream, err *reply.Error) error {
-	return s.Event(OllamaError{err.Message})
+func (f *format) Failed(s *reply.Stream, err *reply.Error) error {
+	return s.Event(Error{err.Message})
 }

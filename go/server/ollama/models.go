@@ -15,16 +15,16 @@ import (
 	"github.com/quern-llm/quern/go/server/field"
 )
 
-// ollamaInterface is the version of Ollama whose interface this is: some clients need a later one than others.
-const ollamaInterface = "0.13.0"
+// interfaceVersion is the version of Ollama whose interface this is: some clients need a later one than others.
+const interfaceVersion = "0.13.0"
 
-type OllamaVersion struct {
+type Version struct {
 	Version string `json:"version"`
 	Quern   string `json:"quern"`
 }
 
-func (s *API) ollamaVersion(req *answer.Request) error {
-	req.Send(OllamaVersion{ollamaInterface, s.Build})
+func (s *API) version(req *answer.Request) error {
+	req.Send(Version{interfaceVersion, s.Build})
 	return nil
 }
 
@@ -46,10 +46,10 @@ func (s *API) untagged(name string) string {
 }
 
 type (
-	OllamaModels struct {
-		Models []ollamaModel `json:"models"`
+	Models struct {
+		Models []modelEntry `json:"models"`
 	}
-	ollamaModel struct {
+	modelEntry struct {
 		Name     string          `json:"name"`
 		Model    string          `json:"model"`
 		Modified string          `json:"modified_at,omitzero"`
@@ -64,8 +64,8 @@ type (
 	}
 )
 
-func ollamaModelOf(m *ask.Model) ollamaModel {
-	return ollamaModel{Name: tagOf(m), Model: tagOf(m), Size: m.Info.Size, Digest: digestOf(m), Details: catalog.DetailsOf(m)}
+func entryOf(m *ask.Model) modelEntry {
+	return modelEntry{Name: tagOf(m), Model: tagOf(m), Size: m.Info.Size, Digest: digestOf(m), Details: catalog.DetailsOf(m)}
 }
 
 // digestOf tells one model from another. It is not that of the file, which would have to be read for it.
@@ -74,11 +74,11 @@ func digestOf(m *ask.Model) string {
 	return hex.EncodeToString(sum[:])
 }
 
-func (s *API) ollamaTags(req *answer.Request) error {
-	list := OllamaModels{[]ollamaModel{}}
+func (s *API) tags(req *answer.Request) error {
+	list := Models{[]modelEntry{}}
 	for _, st := range s.List.Set.List() {
 		m, src := s.List.Describe(st)
-		one := ollamaModelOf(m)
+		one := entryOf(m)
 		one.Modified = stamp(m.Loaded)
 		if src != nil && !src.Modified.IsZero() {
 			one.Modified = stamp(src.Modified)
@@ -92,8 +92,8 @@ func (s *API) ollamaTags(req *answer.Request) error {
 // never is when models are unloaded that stay until their memory is needed.
 var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
-func (s *API) ollamaRunning(req *answer.Request) error {
-	list := OllamaModels{[]ollamaModel{}}
+func (s *API) running(req *answer.Request) error {
+	list := Models{[]modelEntry{}}
 	for _, st := range s.List.Set.List() {
 		if st.Model == nil || st.State == models.Sleeping {
 			continue
@@ -102,7 +102,7 @@ func (s *API) ollamaRunning(req *answer.Request) error {
 		if !st.Expires.IsZero() {
 			until = st.Expires
 		}
-		one := ollamaModelOf(m)
+		one := entryOf(m)
 		one.Size, one.Expires, one.VRAM, one.Context = cmp.Or(st.Bytes, one.Size), stamp(until), new(uint64), m.Ctx
 		list.Models = append(list.Models, one)
 	}
@@ -110,15 +110,15 @@ func (s *API) ollamaRunning(req *answer.Request) error {
 	return nil
 }
 
-// An ollamaShowQuery is a request to /api/show.
-type ollamaShowQuery struct {
+// A showQuery is a request to /api/show.
+type showQuery struct {
 	model, name string
 	verbose     bool
 }
 
-func newOllamaShowQuery(*ask.Model) *ollamaShowQuery { return &ollamaShowQuery{} }
+func newShowQuery(*ask.Model) *showQuery { return &showQuery{} }
 
-func (q *ollamaShowQuery) Fields() []field.Field {
+func (q *showQuery) Fields() []field.Field {
 	return []field.Field{
 		field.Input("model", field.Text(&q.model), "Which model, by a name that /api/tags has."),
 		field.Input("name", field.Text(&q.name), "The older form of model."),
@@ -126,7 +126,7 @@ func (q *ollamaShowQuery) Fields() []field.Field {
 	}
 }
 
-type OllamaShown struct {
+type Shown struct {
 	Modelfile    string          `json:"modelfile"`
 	Parameters   string          `json:"parameters"`
 	Template     string          `json:"template"`
@@ -136,13 +136,13 @@ type OllamaShown struct {
 	Modified     string          `json:"modified_at"`
 }
 
-func (s *API) ollamaShow(req *answer.Request) error {
+func (s *API) show(req *answer.Request) error {
 	m := req.Model
-	q := newOllamaShowQuery(m)
+	q := newShowQuery(m)
 	if err := req.Read(q); err != nil {
 		return err
 	}
-	a := OllamaShown{
+	a := Shown{
 		Modelfile: "FROM " + m.Name + "\n", Template: m.Template.Source(), Details: catalog.DetailsOf(m),
 		Info: infoOf(m), Capabilities: capabilitiesOf(m), Modified: stamp(m.Loaded),
 	}

@@ -16,11 +16,11 @@ import (
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
-// An ollamaName is how requests name a model, in their newer form and in an older one.
-type ollamaName struct{ model, name string }
+// A nameFields is how requests name a model, in their newer form and in an older one.
+type nameFields struct{ model, name string }
 
 // fields are those of the name, of which the first is described.
-func (n *ollamaName) fields(which string) []field.Field {
+func (n *nameFields) fields(which string) []field.Field {
 	return []field.Field{
 		field.Input("model", field.Text(&n.model), which),
 		field.Input("name", field.Text(&n.name), "The older form of model."),
@@ -28,7 +28,7 @@ func (n *ollamaName) fields(which string) []field.Field {
 }
 
 // given returns the name.
-func (n *ollamaName) given() (string, error) {
+func (n *nameFields) given() (string, error) {
 	name := cmp.Or(n.model, n.name)
 	if name == "" {
 		return "", reply.Invalid("model", "missing, want the name of a model")
@@ -36,22 +36,22 @@ func (n *ollamaName) given() (string, error) {
 	return name, nil
 }
 
-// An ollamaPullQuery is a request to /api/pull.
-type ollamaPullQuery struct {
-	ollamaName
+// A pullQuery is a request to /api/pull.
+type pullQuery struct {
+	nameFields
 	insecure, stream bool
 }
 
-func newOllamaPullQuery(*ask.Model) *ollamaPullQuery { return &ollamaPullQuery{stream: true} }
+func newPullQuery(*ask.Model) *pullQuery { return &pullQuery{stream: true} }
 
-func (q *ollamaPullQuery) Fields() []field.Field {
-	return append(q.ollamaName.fields("Which model of Ollama's registry, or one of Hugging Face: hf.co/ORG/REPO:QUANT."),
+func (q *pullQuery) Fields() []field.Field {
+	return append(q.nameFields.fields("Which model of Ollama's registry, or one of Hugging Face: hf.co/ORG/REPO:QUANT."),
 		field.Setting("insecure", field.Boolean(&q.insecure), "Accepted; without effect."),
 		field.Setting("stream", field.Boolean(&q.stream), "Send the progress, in lines of JSON."))
 }
 
-// An ollamaPullStatus is a line about a download.
-type ollamaPullStatus struct {
+// A pullStatus is a line about a download.
+type pullStatus struct {
 	Status    string `json:"status,omitzero"`
 	Digest    string `json:"digest,omitzero"`
 	Total     int64  `json:"total,omitzero"`
@@ -59,9 +59,9 @@ type ollamaPullStatus struct {
 	Error     string `json:"error,omitzero"`
 }
 
-// ollamaPull downloads a model while the client waits. Where no client waits any more, the download ends.
-func (s *API) ollamaPull(req *answer.Request) error {
-	q := newOllamaPullQuery(nil)
+// pull downloads a model while the client waits. Where no client waits any more, the download ends.
+func (s *API) pull(req *answer.Request) error {
+	q := newPullQuery(nil)
 	if err := req.Read(q); err != nil {
 		return err
 	}
@@ -84,11 +84,11 @@ func (s *API) ollamaPull(req *answer.Request) error {
 		if d.Err != nil {
 			return pulled(d.Err)
 		}
-		req.Send(ollamaPullStatus{Status: "success"})
+		req.Send(pullStatus{Status: "success"})
 		return nil
 	}
 	out := reply.NewLines(req.HTTP)
-	send := func(lines ...ollamaPullStatus) error {
+	send := func(lines ...pullStatus) error {
 		for _, line := range lines {
 			if err := out.Event(line); err != nil {
 				return err
@@ -96,12 +96,12 @@ func (s *API) ollamaPull(req *answer.Request) error {
 		}
 		return out.Flush()
 	}
-	if send(ollamaPullStatus{Status: "pulling manifest"}) != nil {
+	if send(pullStatus{Status: "pulling manifest"}) != nil {
 		return reply.ErrGone
 	}
 	for {
 		p, changed := d.Progress()
-		if send(ollamaLines(p)...) != nil {
+		if send(linesOf(p)...) != nil {
 			return reply.ErrGone
 		}
 		select {
@@ -109,9 +109,9 @@ func (s *API) ollamaPull(req *answer.Request) error {
 			return reply.ErrGone
 		case <-changed:
 		case <-d.Done:
-			last := []ollamaPullStatus{{Status: "verifying sha256 digest"}, {Status: "writing manifest"}, {Status: "success"}}
+			last := []pullStatus{{Status: "verifying sha256 digest"}, {Status: "writing manifest"}, {Status: "success"}}
 			if d.Err != nil {
-				last = []ollamaPullStatus{{Error: pulled(d.Err).Error()}}
+				last = []pullStatus{{Error: pulled(d.Err).Error()}}
 			}
 			if send(last...) != nil {
 				return reply.ErrGone
@@ -121,18 +121,18 @@ func (s *API) ollamaPull(req *answer.Request) error {
 	}
 }
 
-// ollamaLines are how far the files are.
-func ollamaLines(p hub.Progress) []ollamaPullStatus {
+// linesOf are how far the files are.
+func linesOf(p hub.Progress) []pullStatus {
 	if p.Stage != hub.Downloading && p.Stage != hub.Checking {
 		return nil
 	}
-	var lines []ollamaPullStatus
+	var lines []pullStatus
 	for _, f := range p.Files {
 		what, digest := f.Name, ""
 		if f.SHA256 != "" {
 			what, digest = f.SHA256[:12], "sha256:"+f.SHA256
 		}
-		lines = append(lines, ollamaPullStatus{Status: "pulling " + what, Digest: digest, Total: max(f.Total, 0), Completed: f.Done})
+		lines = append(lines, pullStatus{Status: "pulling " + what, Digest: digest, Total: max(f.Total, 0), Completed: f.Done})
 	}
 	return lines
 }
@@ -145,17 +145,17 @@ func pulled(err error) error {
 	return &reply.Error{Status: http.StatusInternalServerError, Message: err.Error()}
 }
 
-// An ollamaDeleteQuery is a request to /api/delete.
-type ollamaDeleteQuery struct{ ollamaName }
+// A deleteQuery is a request to /api/delete.
+type deleteQuery struct{ nameFields }
 
-func newOllamaDeleteQuery(*ask.Model) *ollamaDeleteQuery { return &ollamaDeleteQuery{} }
+func newDeleteQuery(*ask.Model) *deleteQuery { return &deleteQuery{} }
 
-func (q *ollamaDeleteQuery) Fields() []field.Field {
-	return q.ollamaName.fields("Which model, by a name that /api/tags has.")
+func (q *deleteQuery) Fields() []field.Field {
+	return q.nameFields.fields("Which model, by a name that /api/tags has.")
 }
 
-func (s *API) ollamaDelete(req *answer.Request) error {
-	q := newOllamaDeleteQuery(nil)
+func (s *API) deleteModel(req *answer.Request) error {
+	q := newDeleteQuery(nil)
 	if err := req.Read(q); err != nil {
 		return err
 	}
@@ -170,20 +170,20 @@ func (s *API) ollamaDelete(req *answer.Request) error {
 	return nil
 }
 
-// An ollamaCopyQuery is a request to /api/copy.
-type ollamaCopyQuery struct{ source, destination string }
+// A copyQuery is a request to /api/copy.
+type copyQuery struct{ source, destination string }
 
-func newOllamaCopyQuery(*ask.Model) *ollamaCopyQuery { return &ollamaCopyQuery{} }
+func newCopyQuery(*ask.Model) *copyQuery { return &copyQuery{} }
 
-func (q *ollamaCopyQuery) Fields() []field.Field {
+func (q *copyQuery) Fields() []field.Field {
 	return []field.Field{
 		field.Required("source", field.Text(&q.source), "Which model, by a name that /api/tags has."),
 		field.Required("destination", field.Text(&q.destination), "Its other name."),
 	}
 }
 
-func (s *API) ollamaCopy(req *answer.Request) error {
-	q := newOllamaCopyQuery(nil)
+func (s *API) copyModel(req *answer.Request) error {
+	q := newCopyQuery(nil)
 	if err := req.Read(q); err != nil {
 		return err
 	}

@@ -24,44 +24,44 @@ import (
 // Ollama's endpoints. Their defaults are Ollama's, whatever the model's file or the flags say; their
 // streams are lines of JSON, and so they answer where a request does not say.
 
-// ollamaCommon holds the fields that its chat and generate have in common.
-type ollamaCommon struct {
+// common holds the fields that its chat and generate have in common.
+type common struct {
 	ask.Options
 	ask.Conversation
 	begun     time.Time
-	think     ollamaThink
+	think     think
 	keepAlive keepAlive
 	logprobs  bool
 	top       int // with logprobs
 }
 
-// ollamaTop is how many alternatives Ollama sends at most.
-const ollamaTop = 20
+// maxTop is how many alternatives Ollama sends at most.
+const maxTop = 20
 
-func newOllamaCommon(m *ask.Model) ollamaCommon {
-	q := ollamaCommon{Options: ask.NewOptions(m), Conversation: ask.NewConversation(), begun: time.Now()}
+func newCommon(m *ask.Model) common {
+	q := common{Options: ask.NewOptions(m), Conversation: ask.NewConversation(), begun: time.Now()}
 	q.Stream, q.MaxTokens = true, -1
 	p := &q.Params
 	p.Temp, p.TopK, p.TopP, p.MinP, p.RepeatPenalty, p.RepeatLastN = 0.8, 40, 0.9, 0, 1, 64
 	return q
 }
 
-func (q *ollamaCommon) Fields() []field.Field {
+func (q *common) Fields() []field.Field {
 	return []field.Field{
 		field.Input("model", field.Text(&q.Model), "Which model, by a name that /api/tags has, with or without :latest."),
 		field.Setting("stream", field.Boolean(&q.Stream), "Send the answer as it is generated, in lines of JSON."),
-		field.Input("options", ollamaOptions{&q.Options}, "Settings by Ollama's names: temperature, top_k, top_p, min_p, seed, stop, num_predict and others."),
-		field.Input("format", ollamaForm{&q.Form}, `Holds the answer to a form: "json", or a JSON schema.`),
+		field.Input("options", settings{&q.Options}, "Settings by Ollama's names: temperature, top_k, top_p, min_p, seed, stop, num_predict and others."),
+		field.Input("format", formField{&q.Form}, `Holds the answer to a form: "json", or a JSON schema.`),
 		field.Input("think", &q.think, "Whether the model thinks before it answers, or how much: low, medium, high."),
 		field.Input("keep_alive", &q.keepAlive, wantStay),
 		field.Setting("logprobs", field.Boolean(&q.logprobs), "Send the log-probability of each token."),
-		field.Setting("top_logprobs", field.Integer(&q.top, 0, ollamaTop), "With logprobs: send so many of the likeliest tokens too."),
+		field.Setting("top_logprobs", field.Integer(&q.top, 0, maxTop), "With logprobs: send so many of the likeliest tokens too."),
 		field.Setting("truncate", field.Boolean(new(bool)), "Accepted; nothing is ever truncated."),
 		field.Setting("shift", field.Boolean(&q.Shift), "Whether a full context is shifted, where the server has `--context-shift`; false ends the answer there."),
 	}
 }
 
-func (q *ollamaCommon) Settle(m *ask.Model, h http.Header) error {
+func (q *common) Settle(m *ask.Model, h http.Header) error {
 	if q.logprobs {
 		q.Probs = q.top
 	} else if q.top > 0 {
@@ -71,7 +71,7 @@ func (q *ollamaCommon) Settle(m *ask.Model, h http.Header) error {
 }
 
 // apply settles what thinking depends on.
-func (q *ollamaCommon) apply() {
+func (q *common) apply() {
 	if q.Kwargs == nil {
 		q.Kwargs = ask.TemplateValues{}
 	}
@@ -82,15 +82,15 @@ func (q *ollamaCommon) apply() {
 }
 
 // named returns the model's name as the answer has it.
-func (q *ollamaCommon) named(m *ask.Model) string {
+func (q *common) named(m *ask.Model) string {
 	if q.Model != "" {
 		return q.Model
 	}
 	return tagOf(m)
 }
 
-// An ollamaPrompter is the query of /api/chat or /api/generate.
-type ollamaPrompter interface {
+// A prompter is the query of /api/chat or /api/generate.
+type prompter interface {
 	answer.Prompter
 	// loaded returns the answer to a request without a prompt, nil to one with.
 	loaded(m *ask.Model) any
@@ -98,7 +98,7 @@ type ollamaPrompter interface {
 
 // ollama returns the handler of an endpoint that generates text. A request without a prompt is there
 // to have the model loaded, which it is.
-func ollama[Q ollamaPrompter](prefix string, defaults func(*ask.Model) Q) func(*answer.Request) error {
+func ollama[Q prompter](prefix string, defaults func(*ask.Model) Q) func(*answer.Request) error {
 	return func(req *answer.Request) error {
 		q := defaults(req.Model)
 		if err := req.Read(q); err != nil {
@@ -113,18 +113,18 @@ func ollama[Q ollamaPrompter](prefix string, defaults func(*ask.Model) Q) func(*
 }
 
 // chatless and promptless are the answers to requests that only have a model loaded, or unloaded.
-func chatless(name, reason string) OllamaAnswer {
-	return OllamaAnswer{Model: name, Created: stamp(time.Now()), Message: &ollamaMessage{Role: "assistant"}, Done: true, Reason: reason}
+func chatless(name, reason string) Answer {
+	return Answer{Model: name, Created: stamp(time.Now()), Message: &message{Role: "assistant"}, Done: true, Reason: reason}
 }
 
-func promptless(name, reason string) OllamaAnswer {
-	return OllamaAnswer{Model: name, Created: stamp(time.Now()), Response: new(string), Done: true, Reason: reason}
+func promptless(name, reason string) Answer {
+	return Answer{Model: name, Created: stamp(time.Now()), Response: new(string), Done: true, Reason: reason}
 }
 
-// beforeOllama returns what finds the model of a request, by its tag or in the older field, and how long it stays. unload is
+// before returns what finds the model of a request, by its tag or in the older field, and how long it stays. unload is
 // the answer to a request that only has a model unloaded: where its weights are not in memory, they need not come for that;
 // nil: there is none such.
-func (s *API) beforeOllama(unload func(model, reason string) OllamaAnswer) func(*answer.Request) (bool, error) {
+func (s *API) before(unload func(model, reason string) Answer) func(*answer.Request) (bool, error) {
 	return func(req *answer.Request) (bool, error) {
 		given := field.TextOf(req.Peek("model"))
 		req.Name = s.untagged(cmp.Or(given, field.TextOf(req.Peek("name")), req.Name))
@@ -175,43 +175,43 @@ func asksSomething(req *answer.Request) (asked bool) {
 	return asked || req.Malformed
 }
 
-// An ollamaChatQuery is a request to /api/chat.
-type ollamaChatQuery struct {
-	ollamaCommon
-	turns ollamaMessages
+// A chatQuery is a request to /api/chat.
+type chatQuery struct {
+	common
+	turns turns
 }
 
-func NewOllamaChatQuery(m *ask.Model) *ollamaChatQuery {
-	return &ollamaChatQuery{ollamaCommon: newOllamaCommon(m)}
+func NewChatQuery(m *ask.Model) *chatQuery {
+	return &chatQuery{common: newCommon(m)}
 }
 
-func (q *ollamaChatQuery) Fields() []field.Field {
-	return append(q.ollamaCommon.Fields(),
+func (q *chatQuery) Fields() []field.Field {
+	return append(q.common.Fields(),
 		field.Input("messages", &q.turns, "The conversation so far; without any, the answer says that the model is loaded."),
 		field.Input("tools", &q.Tools, "Functions that the model may call."),
 	)
 }
 
-func (q *ollamaChatQuery) Source(ctx context.Context, m *ask.Model) (ask.Source, error) {
+func (q *chatQuery) Source(ctx context.Context, m *ask.Model) (ask.Source, error) {
 	q.Messages = ask.Messages(q.turns)
 	q.apply()
 	return q.Conversation.Source(ctx, m)
 }
 
-func (q *ollamaChatQuery) loaded(m *ask.Model) any {
+func (q *chatQuery) loaded(m *ask.Model) any {
 	if len(q.turns) > 0 {
 		return nil
 	}
 	return chatless(q.named(m), q.keepAlive.reason())
 }
 
-func (q *ollamaChatQuery) Format(g *answer.Generation) answer.Format {
-	return &ollamaFormat{g: g, name: q.named(g.Model), begun: q.begun, chat: true, logprobs: q.logprobs}
+func (q *chatQuery) Format(g *answer.Generation) answer.Format {
+	return &format{g: g, name: q.named(g.Model), begun: q.begun, chat: true, logprobs: q.logprobs}
 }
 
-// An ollamaGenerateQuery is a request to /api/generate.
-type ollamaGenerateQuery struct {
-	ollamaCommon
+// A generateQuery is a request to /api/generate.
+type generateQuery struct {
+	common
 	prompt, suffix, system string
 	template               string
 	raw                    bool
@@ -219,12 +219,12 @@ type ollamaGenerateQuery struct {
 	images                 noImages
 }
 
-func NewOllamaGenerateQuery(m *ask.Model) *ollamaGenerateQuery {
-	return &ollamaGenerateQuery{ollamaCommon: newOllamaCommon(m)}
+func NewGenerateQuery(m *ask.Model) *generateQuery {
+	return &generateQuery{common: newCommon(m)}
 }
 
-func (q *ollamaGenerateQuery) Fields() []field.Field {
-	return append(q.ollamaCommon.Fields(),
+func (q *generateQuery) Fields() []field.Field {
+	return append(q.common.Fields(),
 		field.Input("prompt", field.Text(&q.prompt), "What to answer; without it, the answer says that the model is loaded."),
 		field.Input("suffix", field.Text(&q.suffix), "What comes after the answer, where the model can fill in."),
 		field.Input("system", field.Text(&q.system), "The system prompt."),
@@ -235,7 +235,7 @@ func (q *ollamaGenerateQuery) Fields() []field.Field {
 	)
 }
 
-func (q *ollamaGenerateQuery) Settle(m *ask.Model, h http.Header) error {
+func (q *generateQuery) Settle(m *ask.Model, h http.Header) error {
 	switch {
 	case q.template != "":
 		return reply.Invalid("template", "given, want none: templates are the model's own, or those of --chat-template; raw takes a prompt that is rendered already")
@@ -247,10 +247,10 @@ func (q *ollamaGenerateQuery) Settle(m *ask.Model, h http.Header) error {
 			return reply.Invalid("context", "element %d: token %d is not in the vocabulary, want 0 to %d", i, id, m.Tokenizer.Len()-1)
 		}
 	}
-	return q.ollamaCommon.Settle(m, h)
+	return q.common.Settle(m, h)
 }
 
-func (q *ollamaGenerateQuery) Source(ctx context.Context, m *ask.Model) (src ask.Source, err error) {
+func (q *generateQuery) Source(ctx context.Context, m *ask.Model) (src ask.Source, err error) {
 	var ids []int32
 	switch {
 	case q.suffix != "":
@@ -274,22 +274,22 @@ func (q *ollamaGenerateQuery) Source(ctx context.Context, m *ask.Model) (src ask
 	return src, err
 }
 
-func (q *ollamaGenerateQuery) loaded(m *ask.Model) any {
+func (q *generateQuery) loaded(m *ask.Model) any {
 	if q.prompt != "" || q.suffix != "" {
 		return nil
 	}
 	return promptless(q.named(m), q.keepAlive.reason())
 }
 
-func (q *ollamaGenerateQuery) Format(g *answer.Generation) answer.Format {
-	return &ollamaFormat{g: g, name: q.named(g.Model), begun: q.begun, context: !q.raw && q.suffix == "", logprobs: q.logprobs}
+func (q *generateQuery) Format(g *answer.Generation) answer.Format {
+	return &format{g: g, name: q.named(g.Model), begun: q.begun, context: !q.raw && q.suffix == "", logprobs: q.logprobs}
 }
 
-// ollamaOptions is the object of settings. Those of Ollama's that say how a model is loaded, and those that it
+// settings is the object of settings. Those of Ollama's that say how a model is loaded, and those that it
 // has no more, are accepted.
-type ollamaOptions struct{ o *ask.Options }
+type settings struct{ o *ask.Options }
 
-func (t ollamaOptions) Fields() []field.Field {
+func (t settings) Fields() []field.Field {
 	var all []field.Field
 	taken := []string{
 		"temperature", "top_k", "top_p", "min_p", "typical_p", "seed", "repeat_penalty", "repeat_last_n",
@@ -303,7 +303,7 @@ func (t ollamaOptions) Fields() []field.Field {
 	return append(all, field.Setting("num_predict", field.Integer(&t.o.MaxTokens, -2, math.MaxInt32), "Tokens to generate at most; -1 and -2 are as many as the context holds."))
 }
 
-func (t ollamaOptions) Take(r *field.Reader) error {
+func (t settings) Take(r *field.Reader) error {
 	if r.Kind() != '{' {
 		return r.Wrong("an object")
 	}
@@ -318,9 +318,9 @@ func (t ollamaOptions) Take(r *field.Reader) error {
 	return nil
 }
 
-func (t ollamaOptions) Value() any { return nil }
+func (t settings) Value() any { return nil }
 
-func (t ollamaOptions) Schema() field.Schema {
+func (t settings) Schema() field.Schema {
 	properties := field.Schema{}
 	for _, f := range t.Fields() {
 		s := field.Schema{"anyOf": []field.Schema{f.To.Schema(), {"type": "null"}}, "description": f.Doc}
@@ -329,12 +329,12 @@ func (t ollamaOptions) Schema() field.Schema {
 	return field.Schema{"type": "object", "properties": properties}
 }
 
-// ollamaForm is the form that an answer is held to.
-type ollamaForm struct{ f *ask.Held }
+// formField is the form that an answer is held to.
+type formField struct{ f *ask.Held }
 
 const wantForm = `"json" or a JSON schema`
 
-func (t ollamaForm) Take(r *field.Reader) error {
+func (t formField) Take(r *field.Reader) error {
 	const param = "format"
 	switch r.Kind() {
 	case '"':
@@ -352,21 +352,21 @@ func (t ollamaForm) Take(r *field.Reader) error {
 	return r.Wrong(wantForm)
 }
 
-func (t ollamaForm) Value() any { return nil }
+func (t formField) Value() any { return nil }
 
-func (t ollamaForm) Schema() field.Schema {
+func (t formField) Schema() field.Schema {
 	return field.Schema{"description": wantForm, "anyOf": []field.Schema{{"enum": []string{"json", ""}}, {"type": "object"}}}
 }
 
-// ollamaThink is whether to think: true, false or how much.
-type ollamaThink struct {
+// think is whether to think: true, false or how much.
+type think struct {
 	given, on bool
 	level     string
 }
 
 const wantThink = "true, false, low, medium, high or max"
 
-func (t *ollamaThink) Take(r *field.Reader) error {
+func (t *think) Take(r *field.Reader) error {
 	t.given, t.on = true, true
 	if r.Kind() == '"' {
 		return field.OneOf(&t.level, "low", "medium", "high", "max").Take(r)
@@ -377,9 +377,9 @@ func (t *ollamaThink) Take(r *field.Reader) error {
 	return field.Boolean(&t.on).Take(r)
 }
 
-func (t *ollamaThink) Value() any { return nil }
+func (t *think) Value() any { return nil }
 
-func (t *ollamaThink) Schema() field.Schema {
+func (t *think) Schema() field.Schema {
 	return field.Schema{"description": wantThink, "anyOf": []field.Schema{{"type": "boolean"}, {"enum": []string{"low", "medium", "high", "max"}}}}
 }
 
@@ -456,10 +456,10 @@ func (noImages) Value() any { return nil }
 
 func (noImages) Schema() field.Schema { return field.Schema{"type": "array", "maxItems": 0} }
 
-// ollamaMessages are those of a conversation in Ollama's form.
-type ollamaMessages []chat.Message
+// turns are those of a conversation in Ollama's form.
+type turns []chat.Message
 
-func (l *ollamaMessages) Take(r *field.Reader) error {
+func (l *turns) Take(r *field.Reader) error {
 	return r.Elements(ask.WantMessages, func(i int) error {
 		var m chat.Message
 		err := r.Members("an object", func(name string) error {
@@ -503,9 +503,9 @@ func (l *ollamaMessages) Take(r *field.Reader) error {
 	})
 }
 
-func (l *ollamaMessages) Value() any { return nil }
+func (l *turns) Value() any { return nil }
 
-func (l *ollamaMessages) Schema() field.Schema {
+func (l *turns) Schema() field.Schema {
 	s := field.Schema{"type": []string{"string", "null"}}
 	return field.Schema{"type": "array", "description": ask.WantMessages, "items": field.Schema{
 		"type": "object", "required": []string{"role"}, "properties": field.Schema{"role": field.Schema{"type": "string"}, "content": s, "thinking": s},
