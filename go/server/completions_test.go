@@ -23,6 +23,7 @@ func TestCompletions(t *testing.T) {
 		{`{"prompt":"hi"}`, []string{"<s>hi"}, []string{"Hello world"}, "stop"},
 		{`{"prompt":["hi","ho"]}`, []string{"<s>hi", "<s>ho"}, []string{"Hello world", "Hello world"}, "stop"},
 		{`{"prompt":[1,107,108]}`, []string{"<s>hi"}, []string{"Hello world"}, "stop"},
+		{`{"prompt":[1,1,107,108]}`, []string{"<s><s>hi"}, []string{"Hello world"}, "stop"}, // ids are the client's
 		{`{"prompt":[[1,107],[1,108]]}`, []string{"<s>h", "<s>i"}, []string{"Hello world", "Hello world"}, "stop"},
 		{`{"prompt":[107,"i"]}`, []string{"hi"}, []string{"Hello world"}, "stop"},
 		{`{"prompt":["<s>h"]}`, []string{"<s>h"}, []string{"Hello world"}, "stop"},

@@ -190,6 +190,18 @@ func TestEchoWithLogprobsOfOneToken(t *testing.T) {
 	s.refused("/v1/completions", `{"prompt":"x","logprobs":1,"echo":true,"suffix":"y"}`, 400, "suffix")
 }
 
+// Tokens that a client sends are those that are answered for, also where they begin with two BOS.
+func TestEchoWithLogprobsOfIDs(t *testing.T) {
+	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
+	ids := s.tokens("Once upon")
+	ids = append(ids[:1:1], ids...)
+	list, _ := json.Marshal(ids)
+	a := post[scored](s, "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":0,"logprobs":1,"echo":true}`, list))
+	if l := a.Choices[0].Logprobs; len(l.Values) != len(ids) || len(l.Tokens) != len(ids) || l.Tokens[0] != l.Tokens[1] || a.Usage.Prompt != len(ids) {
+		t.Errorf("%d tokens: %s", len(ids), forPrint(a))
+	}
+}
+
 // vLLM's own field for them has the tokens by id, with their ranks.
 func TestPromptLogprobs(t *testing.T) {
 	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)

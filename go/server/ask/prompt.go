@@ -154,7 +154,7 @@ func (p *Prompts) Schema() field.Schema {
 	}}
 }
 
-// Encode returns the tokens of a prompt. Only text at the beginning gets BOS.
+// Encode returns the tokens of a prompt. Only text at the beginning gets BOS; tokens at the beginning stay as they are.
 func (p Prompt) Encode(m *Model) ([]int32, error) { return p.EncodeAs(m, "prompt") }
 
 // EncodeAs is encode for the field of that name.
@@ -175,6 +175,9 @@ func (p Prompt) EncodeAs(m *Model, name string) ([]int32, error) {
 			return nil, err
 		}
 		ids = append(ids, more...)
+	}
+	if len(p) > 0 && len(p[0].Ids) > 0 { // the answer counts and shows the client's own
+		return ids, nil
 	}
 	return m.begunAs(ids, name)
 }
