@@ -3,9 +3,11 @@ package server
 import (
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"maps"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -17,7 +19,9 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/internal/cputime"
+	"github.com/quern-llm/quern/go/internal/scripted"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/batch"
 	"github.com/quern-llm/quern/go/server/field"
@@ -286,10 +290,42 @@ func TestOverflowIsAnError(t *testing.T) {
 	for path, body := range map[string]string{
 		"/v1/embeddings": `{"input":["Hello","He"]}`, "/embedding": `{"content":"Hello","pooling":"none"}`, "/api/embed": `{"model":"","input":"Hello"}`,
 		"/api/embeddings": `{"model":"","prompt":"Hello"}`, "/v1/decisions": `{"prompt":"Hello","choices":["He","ll"]}`,
-		"/v1/rerank": `{"query":"Hello","documents":["He"]}`,
+		"/v1/rerank": `{"query":"Hello","documents":["He"]}`, "/v1/completions": `{"prompt":"Hello","max_tokens":0,"logprobs":1,"echo":true}`,
 	} {
 		if status, b, _ := s.do("POST", path, body); status != 500 || !strings.Contains(string(b), "overflow") || strings.Contains(string(b), "NaN") {
 			t.Errorf("%s: %d %s", path, status, b)
 		}
+	}
+}
+
+// The same of a real model whose numbers overflow: no log-probabilities of a prompt are made up, and no answer begins.
+func TestPromptThatOverflows(t *testing.T) {
+	says := scripted.Model{Template: "{{ messages[-1].content }}", Scripts: []scripted.Script{{Text: "ab"}}}
+	raw, err := says.GGUF()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Parse(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	norm, ok := f.Tensor("output_norm.weight")
+	if !ok || norm.Type != gguf.F32 {
+		t.Fatal("no norm of floats")
+	}
+	for i := 0; i < len(norm.Data); i += 4 {
+		binary.LittleEndian.PutUint32(norm.Data[i:], math.Float32bits(3e38))
+	}
+	s := newFileSite(t, raw)
+	for _, body := range []string{
+		`"max_tokens":0,"logprobs":1,"echo":true`, `"max_tokens":3,"logprobs":1,"echo":true`, `"max_tokens":3,"logprobs":1,"echo":true,"stream":true`,
+		`"max_tokens":1,"prompt_logprobs":0`,
+	} {
+		if status, b, _ := s.do("POST", "/v1/completions", `{"prompt":"abab",`+body+`}`); status != 500 || !strings.Contains(string(b), "overflow") {
+			t.Errorf("%s: %d %s", body, status, b)
+		}
+	}
+	if status, b, _ := s.do("POST", "/v1/completions", `{"prompt":"abab","max_tokens":0,"echo":true}`); status != 200 {
+		t.Errorf("an echo alone: %d %s", status, b)
 	}
 }

@@ -93,6 +93,12 @@ func newScriptedSite(t *testing.T, says scripted.Model) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return newFileSite(t, data)
+}
+
+// newFileSite serves the model of a file.
+func newFileSite(t *testing.T, data []byte) *site {
+	t.Helper()
 	path := filepath.Join(t.TempDir(), "scripted.gguf") // C keeps addresses of weights, which may not be in Go's heap
 	if err := os.WriteFile(path, data, 0o600); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,8 @@
 package answer
 
 import (
+	"math"
+
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/model/arch"
 	"github.com/quern-llm/quern/go/sample"
@@ -12,6 +14,7 @@ type promptProbs struct {
 	Tokens []engine.Token // the prompt's; nothing tells the probability of the first
 	Ranks  []int          // by token, 1 is the likeliest; nil: they are not wanted
 	top    int            // alternatives per token
+	failed error          // the model's numbers are none
 }
 
 func newPromptProbs(prompt []int32, top int, ranked bool) *promptProbs {
@@ -39,6 +42,12 @@ func (p *promptProbs) Reads() (output string, from, to int) { return arch.Logits
 // Read implements engine.Reader.
 func (p *promptProbs) Read(i int, row []float32) {
 	t := &p.Tokens[i+1]
+	for _, v := range row {
+		if !(v <= math.MaxFloat32) { // NaN, or infinitely likely
+			p.failed = Overflow(engine.ErrOverflow)
+			return
+		}
+	}
 	t.Logprob, t.Top = sample.Logprobs(row, t.ID, p.top)
 	if p.Ranks == nil {
 		return
@@ -50,6 +59,14 @@ func (p *promptProbs) Read(i int, row []float32) {
 		}
 	}
 	p.Ranks[i+1] = rank
+}
+
+// err is why they cannot be sent. It is nil of those that are not wanted.
+func (p *promptProbs) err() error {
+	if p == nil {
+		return nil
+	}
+	return p.failed
 }
 
 // End implements engine.Reader.

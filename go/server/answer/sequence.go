@@ -89,6 +89,9 @@ func (s *Sequence) put(e Event) bool {
 }
 
 func (s *Sequence) Token(t engine.Token) bool {
+	if s.PromptProbs.err() != nil { // Done tells
+		return false
+	}
 	now := time.Now()
 	if s.first.IsZero() {
 		s.first = now
@@ -140,7 +143,7 @@ func (s *Sequence) Done(r engine.Result) {
 		s.stop = StopLimit
 	}
 	e.Piece = last
-	*e.End = Ending{err: cmp.Or(r.Err, s.failed), Stop: s.stop, Word: s.word, truncated: r.Finish == engine.CtxFull || r.Shifts > 0, Calls: s.Write.calls, Thought: s.Write.thought}
+	*e.End = Ending{err: cmp.Or(r.Err, s.failed, s.PromptProbs.err()), Stop: s.stop, Word: s.word, truncated: r.Finish == engine.CtxFull || r.Shifts > 0, Calls: s.Write.calls, Thought: s.Write.thought}
 }
 
 // last leaves the last event in the mailbox, even if there is no memory for it.
