@@ -79,6 +79,9 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 		return err
 	}
 	defer s.Close()
+	if keyInArguments(os.Args[1:]) {
+		logs.Warn().Msg("--api-key: everybody on this machine can read the keys in the process's command line; give them with --api-key-file, or as sha256: and the hash")
+	}
 	// The first signal drains; the second has its default effect and kills the process.
 	stop, cancel := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer cancel()
@@ -216,9 +219,6 @@ func pings(seconds int) time.Duration {
 func (f *serveFlags) warn(logs zerolog.Logger) {
 	for _, line := range llamaflags.Warnings(f.flags) {
 		logs.Warn().Msg(line)
-	}
-	if keyInArguments(os.Args[1:]) {
-		logs.Warn().Msg("--api-key: everybody on this machine can read the keys in the process's command line; give them with --api-key-file, or as sha256: and the hash")
 	}
 	if fs := f.flags; fs.Changed("parallel") && fs.Changed("ctx-size") {
 		logs.Info().Int("ctx_size", f.ctx).Int("parallel", f.parallel).Msg("--ctx-size is the context of each request: --parallel does not divide it, and requests share one memory")
