@@ -235,7 +235,7 @@ func TestRunTakesLlamaFlags(t *testing.T) {
 		t.Errorf("single turns: %q and %q", once, more.stdout)
 	}
 	quern(t, "run", "-m", demo.Name, "-p", "Once", "-cnv").refused(t, exitUsage, "-cnv", "quern chat")
-	quern(t, "chat", "-m", demo.Name, "--no-conversation").refused(t, exitUsage, "-no-cnv", "quern run")
+	quern(t, "chat", "-m", demo.Name, "--no-conversation").refused(t, exitUsage, "--no-conversation", "quern run")
 	quern(t, "perplexity", "-m", demo.Name, "--lora", "x").refused(t, exitUsage, "--lora")
 	quern(t, "chat", "-m", demo.Name, "-p", "Once", "-lcd", "x").refused(t, exitUsage, "-lcd")
 	for _, name := range []string{"serve", "run", "chat"} {

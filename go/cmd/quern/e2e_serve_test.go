@@ -573,7 +573,7 @@ func TestServeRefuses(t *testing.T) {
 		{[]string{"--api-prefix", "llm"}, 2, []string{"--api-prefix", "/llm"}},
 		{[]string{"--cors-origins", "x"}, 2, []string{"--cors-origins", "x"}},
 		{[]string{"--slot-save-path", empty}, 2, []string{"--slot-save-path", "not a folder"}},
-		{[]string{"--drain", "soon"}, 2, []string{"--drain", "30s"}},
+		{[]string{"--drain", "soon"}, 2, []string{"--drain", "seconds such as 30"}},
 		{[]string{"--batch-dir", "/proc"}, 2, []string{"--batch-dir", "/proc: cannot be written to"}},
 		{[]string{"--parallel", "0"}, 2, []string{"--parallel", "1 to 1024"}},
 		{[]string{"--trace-endpoint", "localhost"}, 1, []string{"http://localhost:4318"}},
