@@ -230,7 +230,7 @@ func TestAnthropicErrors(t *testing.T) {
 		`{"max_tokens":5,"messages":[{"role":"user","content":"` + strings.Repeat("x", 600) + `"}]}`: "tokens > 512 maximum",
 	} {
 		status, b, h := s.do("POST", "/v1/messages", body)
-		e := parse[anthropic.ErrorBody](t, b)
+		e := parse[anthropicError](t, b)
 		if status != 400 || e.Type != "error" || e.Error.Type != "invalid_request_error" || !strings.Contains(e.Error.Message, want) {
 			t.Errorf("%.200s: %d %s, want %q", body, status, b, want)
 		}
@@ -250,13 +250,13 @@ func TestAnthropicErrors(t *testing.T) {
 	} {
 		s.err = c.err
 		status, b, _ := s.do("POST", "/v1/messages", `{`+ask1+`}`)
-		if e := parse[anthropic.ErrorBody](t, b); status != c.status || e.Error.Type != c.kind || strings.Contains(e.Error.Message, "secret") {
+		if e := parse[anthropicError](t, b); status != c.status || e.Error.Type != c.kind || strings.Contains(e.Error.Message, "secret") {
 			t.Errorf("%v: %d %s, want %d %s", c.err, status, b, c.status, c.kind)
 		}
 	}
 	s.err, s.ends = nil, engine.ErrClosing
 	events := s.namedEvents("/v1/messages", `{`+ask1+`,"stream":true}`)
-	if e := parse[anthropic.ErrorBody](t, []byte(events[len(events)-1])); e.Type != "error" || e.Error.Type != "overloaded_error" || e.Request == "" {
+	if e := parse[anthropicError](t, []byte(events[len(events)-1])); e.Type != "error" || e.Error.Type != "overloaded_error" || e.Request == "" {
 		t.Errorf("a stream that fails ends with %s", events[len(events)-1])
 	}
 }

@@ -4,8 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-
-	"github.com/quern-llm/quern/go/server/anthropic"
 )
 
 const anthropicCalls = `{"max_tokens":400,"messages":[{"role":"user","content":"hi"}],"tools":[{"name":"get_weather","description":"The weather","cache_control":{"type":"ephemeral"},"input_schema":{"type":"object","properties":{"place":{"type":"string"}}}},{"type":"custom","name":"get_time","input_schema":{"type":"object"}}]`
@@ -55,7 +53,7 @@ func TestAnthropicTools(t *testing.T) {
 		`{"type":"tool","name":"get_fish"}`: `tool_choice: no tool has the name "get_fish"`,
 	} {
 		status, b, _ := s.do("POST", "/v1/messages", anthropicCalls+`,"tool_choice":`+choice+`}`)
-		if ok := status == 200; ok != (want == "") || want != "" && parse[anthropic.ErrorBody](t, b).Error.Message != want {
+		if ok := status == 200; ok != (want == "") || want != "" && parse[anthropicError](t, b).Error.Message != want {
 			t.Errorf("%s: %d %s", choice, status, b)
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/internal/scripted"
-	"github.com/quern-llm/quern/go/server/openai"
 )
 
 // Chat completions with store are kept, whole and streamed: they can be had, listed, labelled and deleted.
@@ -33,11 +32,11 @@ func TestChatsStored(t *testing.T) {
 	}
 	events := s.events(path, `{`+withTools+`,"store":true,"stream":true,"metadata":{"kind":"tools"}}`)
 	streamed := parse[struct{ ID string }](t, []byte(events[0])).ID
-	c := parse[openai.ChatAnswer](t, s.get(path+"/"+streamed))
+	c := parse[chatAnswer](t, s.get(path+"/"+streamed))
 	if m := c.Choices[0].Message; c.Object != "chat.completion" || *m.Content != "One moment." || m.Reasoning != "A tool?" || len(m.Calls) != 1 || m.Calls[0].Function.Arguments != `{"place": "Rome"}` || c.Choices[0].Finish != "tool_calls" || c.Usage.CompletionTokens == 0 {
 		t.Errorf("a stream is stored as %+v", c)
 	}
-	post[openai.ChatAnswer](s, path, `{`+hi+`}`) // which is not
+	post[chatAnswer](s, path, `{`+hi+`}`) // which is not
 	type list struct {
 		Object string
 		Data   []struct {
@@ -64,7 +63,7 @@ func TestChatsStored(t *testing.T) {
 	if l := parse[list](t, s.get(path+"/"+id+"/messages")); len(l.Data) != 1 || l.Data[0].Role != "user" || l.Data[0].Content != "hi" || l.Data[0].ID == "" {
 		t.Errorf("messages %+v", l)
 	}
-	again := post[openai.ChatAnswer](s, path, `{"messages":[{"id":"`+id+`-0","role":"user","content":"hi"}],"store":true,"metadata":{"kind":"again"}}`).ID
+	again := post[chatAnswer](s, path, `{"messages":[{"id":"`+id+`-0","role":"user","content":"hi"}],"store":true,"metadata":{"kind":"again"}}`).ID
 	if l := parse[list](t, s.get(path+"/"+again+"/messages")); len(l.Data) != 1 || l.Data[0].ID != again+"-0" || l.Data[0].Content != "hi" {
 		t.Errorf("messages that were listed before: %+v", l)
 	}
@@ -75,7 +74,7 @@ func TestChatsStored(t *testing.T) {
 	if l := parse[list](t, s.get(path+"?metadata[kind]=other")); len(l.Data) != 1 || l.Data[0].Metadata["kind"] != "other" {
 		t.Errorf("labelled: %+v", l)
 	}
-	if status, b, _ := s.do("DELETE", path+"/"+id, ""); status != 200 || !parse[openai.ResponseDeleted](t, b).Deleted {
+	if status, b, _ := s.do("DELETE", path+"/"+id, ""); status != 200 || !parse[deletion](t, b).Deleted {
 		t.Errorf("deleted: %d %s", status, b)
 	}
 	for request, want := range map[string]int{

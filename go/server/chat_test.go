@@ -11,7 +11,6 @@ import (
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/llamaserver"
-	"github.com/quern-llm/quern/go/server/openai"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -20,13 +19,13 @@ const hi = `"messages":[{"role":"user","content":"hi"}]`
 func TestChat(t *testing.T) {
 	s := newSite(t, "Hello world", nil)
 	for _, path := range []string{"/v1/chat/completions", "/chat/completions"} {
-		a := post[openai.ChatAnswer](s, path, `{`+hi+`}`)
+		a := post[chatAnswer](s, path, `{`+hi+`}`)
 		c := a.Choices[0]
 		if c.Message.Role != "assistant" || *c.Message.Content != "Hello world" || c.Finish != "stop" {
 			t.Errorf("%s: got %+v", path, c)
 		}
 		if a.Object != "chat.completion" || !strings.HasPrefix(a.ID, "chatcmpl-") || a.Fingerprint != "test" || a.Model != "fake/model" || a.Created == 0 {
-			t.Errorf("%s: got %+v", path, a.Envelope)
+			t.Errorf("%s: got %+v", path, a)
 		}
 		if u := a.Usage; u.PromptTokens < 10 || u.CompletionTokens != 8 || u.TotalTokens != u.PromptTokens+8 || u.Details.CachedTokens != 4 {
 			t.Errorf("usage %+v", u)
@@ -43,7 +42,8 @@ func TestChat(t *testing.T) {
 
 // A chunk is a chatChunk as clients read it.
 type chunk struct {
-	openai.Envelope
+	ID      string `json:"id"`
+	Object  string `json:"object"`
 	Choices []struct {
 		Index int
 		Delta struct {
@@ -53,7 +53,14 @@ type chunk struct {
 		Logprobs *struct{ Content []answer.TokenProb }
 		Finish   *string `json:"finish_reason"`
 	}
-	openai.Tail
+	Usage    *tokenUsage `json:"usage"`
+	Timings  *timings    `json:"timings"`
+	Progress *struct {
+		Total     int `json:"total"`
+		Cache     int `json:"cache"`
+		Processed int `json:"processed"`
+	} `json:"prompt_progress"`
+	Verbose any `json:"__verbose"`
 }
 
 func TestChatStream(t *testing.T) {
@@ -91,7 +98,7 @@ func TestChatStream(t *testing.T) {
 
 func TestChatSeveral(t *testing.T) {
 	s := newSite(t, "Hello world", nil)
-	a := post[openai.ChatAnswer](s, "/v1/chat/completions", `{`+hi+`,"n":3,"seed":7}`)
+	a := post[chatAnswer](s, "/v1/chat/completions", `{`+hi+`,"n":3,"seed":7}`)
 	if len(a.Choices) != 3 || a.Choices[2].Index != 2 || a.Usage.CompletionTokens != 24 || a.Usage.PromptTokens > 60 {
 		t.Errorf("got %+v, usage %+v", a.Choices, a.Usage)
 	}
@@ -160,7 +167,7 @@ func TestChatReasoning(t *testing.T) {
 		{"stop within", `,"stop":"see"`, "", "Let me"},
 	} {
 		s := newSite(t, reply, nil)
-		m := post[openai.ChatAnswer](s, "/v1/chat/completions", `{`+hi+c.fields+`}`).Choices[0].Message
+		m := post[chatAnswer](s, "/v1/chat/completions", `{`+hi+c.fields+`}`).Choices[0].Message
 		if c.name == "cut short" {
 			if *m.Content != "" || m.Reasoning == "" || strings.Contains(m.Reasoning, "<") {
 				t.Errorf("%s: got %q and %q", c.name, *m.Content, m.Reasoning)
@@ -204,7 +211,7 @@ func TestChatReasoningInControlTokens(t *testing.T) {
 		"auto": {"Hello", "Let me see."},
 		"none": {"[THINK]Let me see.[/THINK]Hello", ""},
 	} {
-		got := post[openai.ChatAnswer](s, "/v1/chat/completions", `{`+hi+`,"reasoning_format":"`+format+`"}`).Choices[0].Message
+		got := post[chatAnswer](s, "/v1/chat/completions", `{`+hi+`,"reasoning_format":"`+format+`"}`).Choices[0].Message
 		if *got.Content != want[0] || got.Reasoning != want[1] {
 			t.Errorf("%s: got %+v, want %q", format, got, want)
 		}
@@ -227,11 +234,11 @@ func TestChatTemplateInput(t *testing.T) {
 		{`{` + hi + `,"chat_template_kwargs":{"mark":1.5}}`, start + "[1.5]"},
 		{`{` + hi + `,"reasoning_effort":"none"}`, start + "<think>\n\n</think>\n\n"},
 	} {
-		if got := post[llamaserver.Rendered](s, "/apply-template", c.body).Prompt; got != c.want {
+		if got := post[renderedPrompt](s, "/apply-template", c.body).Prompt; got != c.want {
 			t.Errorf("%s: got %q, want %q", c.body, got, c.want)
 		}
 	}
-	if n := post[openai.TokenCount](s, "/v1/chat/completions/input_tokens", `{`+hi+`}`); n.Tokens != len(s.tok.Encode(start, parseSpecial)) {
+	if n := post[tokenCount](s, "/v1/chat/completions/input_tokens", `{`+hi+`}`); n.Tokens != len(s.tok.Encode(start, parseSpecial)) {
 		t.Errorf("counted %d tokens", n.Tokens)
 	}
 }
@@ -298,7 +305,7 @@ func TestPingsInPrompts(t *testing.T) {
 
 func TestDefaultsAndFields(t *testing.T) {
 	s := newSite(t, "Hello", func(_ *Config, m *ask.Model, _ *fakeEngine) { m.Sampling.TopK, m.MaxTokens = 7, 9 })
-	post[openai.ChatAnswer](s, "/v1/chat/completions", `{`+hi+`,"temperature":null,"frequency_penalty":0.5,"logit_bias":{"271":-1,"Hello":2},
+	post[chatAnswer](s, "/v1/chat/completions", `{`+hi+`,"temperature":null,"frequency_penalty":0.5,"logit_bias":{"271":-1,"Hello":2},
 		"cache_prompt":false,"priority":3,"deadline_ms":60000,"id_slot":2,"made_up":{"x":[1]}}`)
 	r := s.last()
 	if r.Sampling.Temp != 0.8 || r.Sampling.TopK != 7 || r.Sampling.FrequencyPenalty != 0.5 || r.MaxTokens != 9 || r.TopLogprobs != -1 {

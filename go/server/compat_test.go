@@ -147,13 +147,13 @@ func TestRealTooLong(t *testing.T) {
 func TestRealEmptyLastMessage(t *testing.T) {
 	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
 	turns := `{"messages":[{"role":"user","content":"Who are you?"}`
-	want := post[llamaserver.Rendered](s, "/apply-template", turns+"]}").Prompt
+	want := post[renderedPrompt](s, "/apply-template", turns+"]}").Prompt
 	for _, last := range []string{`""`, `"\n"`, `[{"type":"text","text":""}]`} {
-		if got := post[llamaserver.Rendered](s, "/apply-template", turns+`,{"role":"assistant","content":`+last+`}]}`).Prompt; got != want {
+		if got := post[renderedPrompt](s, "/apply-template", turns+`,{"role":"assistant","content":`+last+`}]}`).Prompt; got != want {
 			t.Errorf("%s: got %q, want %q", last, got, want)
 		}
 	}
-	if got := post[llamaserver.Rendered](s, "/apply-template", turns+`,{"role":"assistant","content":"I am"}]}`).Prompt; !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "I am") {
+	if got := post[renderedPrompt](s, "/apply-template", turns+`,{"role":"assistant","content":"I am"}]}`).Prompt; !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "I am") {
 		t.Errorf("got %q, want %q with what was said", got, want)
 	}
 	s.refused("/apply-template", `{"messages":[{"role":"assistant","content":""}]}`, 400, "messages")

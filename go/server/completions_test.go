@@ -38,7 +38,7 @@ func TestCompletions(t *testing.T) {
 		{`{"prompt":"hi","n":2,"best_of":2}`, []string{"<s>hi", "<s>hi"}, []string{"Hello world", "Hello world"}, "stop"},
 	} {
 		s.requests = nil
-		a := post[openai.TextAnswer](s, "/v1/completions", c.body)
+		a := post[textAnswer](s, "/v1/completions", c.body)
 		var prompts, texts []string
 		for _, r := range s.requests {
 			prompts = append(prompts, s.tok.Detokenize(r.Prompt, true))
@@ -60,7 +60,7 @@ func TestCompletionStream(t *testing.T) {
 	events := s.events("/v1/completions", `{"prompt":["a","b"],"stream":true,"echo":true,"stream_options":{"include_usage":true}}`)
 	texts, ends := [2]string{}, [2]int{}
 	for _, e := range events[:len(events)-1] {
-		a := parse[openai.TextAnswer](t, []byte(e))
+		a := parse[textAnswer](t, []byte(e))
 		if a.Usage != nil && (a.Usage.PromptTokens != 4 || a.Usage.CompletionTokens != 16) {
 			t.Errorf("usage %+v", a.Usage)
 		}

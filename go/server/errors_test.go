@@ -16,7 +16,6 @@ import (
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/llamaserver"
-	"github.com/quern-llm/quern/go/server/ollama"
 	"github.com/quern-llm/quern/go/server/openai"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -238,7 +237,7 @@ func TestWrongTogether(t *testing.T) {
 // served.
 func TestNeutralFields(t *testing.T) {
 	s := newSite(t, "Hello", nil)
-	post[openai.ChatAnswer](s, "/v1/chat/completions", `{`+hi+`,"tools":[],"tool_choice":"none","response_format":{"type":"text"},"grammar":"","json_schema":null,
+	post[chatAnswer](s, "/v1/chat/completions", `{`+hi+`,"tools":[],"tool_choice":"none","response_format":{"type":"text"},"grammar":"","json_schema":null,
 		"mirostat":0,"mirostat_tau":5.0,"dry_multiplier":0.0,"dry_base":1.75,"dry_allowed_length":2,"dry_penalty_last_n":-1,"xtc_probability":0,"xtc_threshold":0.1,
 		"typical_p":1.0,"dynatemp_range":0,"dynatemp_exponent":1,"top_n_sigma":-1,"lora":[],"n_keep":0,"samplers":["dry","penalties","top_k","typ_p","top_p","min_p","xtc","top_n_sigma","temperature"],"post_sampling_probs":false,
 		"stop":[],"logit_bias":[],"modalities":["text"],"store":false,"metadata":{},"n_cache_reuse":256,"user":"me","stream":false,"parallel_tool_calls":true}`)
@@ -389,7 +388,7 @@ func TestAbsent(t *testing.T) {
 			for _, method := range a.methods {
 				status, b, _ := s.do(method, path, "{}")
 				if strings.HasPrefix(path, "/api/") { // whose errors are texts
-					if text := parse[ollama.Error](t, b).Error; status != http.StatusNotImplemented || text != a.why {
+					if text := parse[ollamaError](t, b).Error; status != http.StatusNotImplemented || text != a.why {
 						t.Errorf("%s %s: %d %s", method, path, status, b)
 					}
 					continue

@@ -12,7 +12,6 @@ import (
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/batch"
-	"github.com/quern-llm/quern/go/server/ollama"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -65,7 +64,7 @@ func fuzzPost(f *testing.F, path string, seeds ...string) {
 				}
 			}
 		case strings.HasPrefix(path, "/api/") && (status == 400 || status == 404 || status == 501):
-			if e := parse[ollama.Error](t, b); e.Error == "" {
+			if e := parse[ollamaError](t, b); e.Error == "" {
 				t.Fatalf("%q: the error is %s", body, b)
 			}
 		case status == 400 || status == 501 || status == 404 && (path == "/v1/responses" || path == "/v1/batches"): // an item or a file that is not stored

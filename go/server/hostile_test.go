@@ -25,7 +25,6 @@ import (
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/batch"
 	"github.com/quern-llm/quern/go/server/field"
-	"github.com/quern-llm/quern/go/server/openai"
 	"github.com/quern-llm/quern/go/server/reply"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 )
@@ -150,7 +149,7 @@ func TestHostileParameters(t *testing.T) {
 	s, doc := newWholeSite(t)
 	h := s.server.Handler()
 	stored := post[resp](s, "/v1/responses", `{"input":"x","max_output_tokens":1}`).ID
-	kept := post[openai.ChatAnswer](s, "/v1/chat/completions", `{`+hi+`,"max_tokens":1,"store":true}`).ID
+	kept := post[chatAnswer](s, "/v1/chat/completions", `{`+hi+`,"max_tokens":1,"store":true}`).ID
 	sent := 0
 	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {
 		for method, o := range doc.Paths[path] {

@@ -14,7 +14,6 @@ import (
 
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/llamaserver"
-	"github.com/quern-llm/quern/go/server/openai"
 	"github.com/quern-llm/quern/go/tokenizer"
 	"golang.org/x/sys/unix"
 )
@@ -68,7 +67,7 @@ func TestPromptAsTokens(t *testing.T) {
 	if got := post[llamaserver.Content](s, "/detokenize", `{"tokens":[1,271]}`).Content; got != "<s> world" {
 		t.Errorf("the text of the tokens is %q", got)
 	}
-	if a := post[openai.TextAnswer](s, "/v1/completions", `{"prompt":"world","echo":true,"max_tokens":0}`); a.Choices[0].Text != "world" {
+	if a := post[textAnswer](s, "/v1/completions", `{"prompt":"world","echo":true,"max_tokens":0}`); a.Choices[0].Text != "world" {
 		t.Errorf("the echo is %q", a.Choices[0].Text)
 	}
 }

@@ -10,19 +10,18 @@ import (
 	"github.com/quern-llm/quern/go/internal/scripted"
 	"github.com/quern-llm/quern/go/model/arch"
 	"github.com/quern-llm/quern/go/server/ask"
-	"github.com/quern-llm/quern/go/server/ollama"
 )
 
 // lines sends a request and returns the lines of JSON that answer it.
-func (s *site) lines(path, body string) []ollama.Last {
+func (s *site) lines(path, body string) []ollamaLine {
 	s.t.Helper()
 	status, b, h := s.do("POST", path, body)
 	if status != 200 || h.Get("Content-Type") != "application/x-ndjson" {
 		s.t.Fatalf("POST %s %s: status %d, %s: %s", path, body, status, h.Get("Content-Type"), b)
 	}
-	var all []ollama.Last
+	var all []ollamaLine
 	for _, line := range strings.Split(strings.TrimSuffix(string(b), "\n"), "\n") {
-		all = append(all, parse[ollama.Last](s.t, []byte(line)))
+		all = append(all, parse[ollamaLine](s.t, []byte(line)))
 	}
 	return all
 }
@@ -35,7 +34,7 @@ func TestOllamaChat(t *testing.T) {
 		{Text: "I can't know that."},
 	}})
 	ask := `"model":"scripted","messages":[{"role":"user","content":"hi"}],"tools":[` + weatherTool + `],"options":{"temperature":0,"num_ctx":8192}`
-	check := func(what, content, thinking, arguments string, calls int, last ollama.Last) {
+	check := func(what, content, thinking, arguments string, calls int, last ollamaLine) {
 		t.Helper()
 		if content != "One moment." || thinking != "The weather?" || calls != 1 || arguments != `{"place":"Rome"}` {
 			t.Errorf("%s: %q, %q, %d calls, %s", what, content, thinking, calls, arguments)
@@ -44,7 +43,7 @@ func TestOllamaChat(t *testing.T) {
 			t.Errorf("%s: %+v", what, last)
 		}
 	}
-	whole := post[ollama.Last](s, "/api/chat", `{`+ask+`,"stream":false}`)
+	whole := post[ollamaLine](s, "/api/chat", `{`+ask+`,"stream":false}`)
 	m := whole.Message
 	check("whole", m.Content, m.Thinking, string(m.Calls[0].Function.Arguments), len(m.Calls), whole)
 	content, thinking, arguments, calls := "", "", "", 0
@@ -58,13 +57,13 @@ func TestOllamaChat(t *testing.T) {
 	check("lines", content, thinking, arguments, calls, lines[len(lines)-1])
 	result := `{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"","tool_calls":[{"function":{"name":"get_weather","arguments":{"place":"Rome"}}}]},
 		{"role":"tool","tool_name":"get_weather","content":"21"}],"stream":false,"tools":[` + weatherTool + `]}`
-	if a := post[ollama.Last](s, "/api/chat", result); a.Message.Content != "It is 21 °C in Rome." {
+	if a := post[ollamaLine](s, "/api/chat", result); a.Message.Content != "It is 21 °C in Rome." {
 		t.Errorf("after a result: %+v", a.Message)
 	}
-	if a := post[ollama.Last](s, "/api/generate", `{"prompt":"hi","stream":false,"think":false}`); *a.Response != "I can't know that." {
+	if a := post[ollamaLine](s, "/api/generate", `{"prompt":"hi","stream":false,"think":false}`); *a.Response != "I can't know that." {
 		t.Errorf("/api/generate: %q", *a.Response)
 	}
-	if a := post[ollama.Last](s, "/api/chat", `{"messages":[{"role":"user","content":"hi"}],"stream":false,"options":{"num_predict":2}}`); a.Reason != "length" || a.Eval != 2 {
+	if a := post[ollamaLine](s, "/api/chat", `{"messages":[{"role":"user","content":"hi"}],"stream":false,"options":{"num_predict":2}}`); a.Reason != "length" || a.Eval != 2 {
 		t.Errorf("two tokens: %+v", a)
 	}
 }
@@ -82,17 +81,17 @@ func TestOllamaGenerate(t *testing.T) {
 	if text != want || first[len(first)-1].Reason != "length" || first[len(first)-1].Context != nil {
 		t.Errorf("raw: %q, want %q; %+v", text, want, first[len(first)-1])
 	}
-	one := post[ollama.Last](s, "/api/generate", `{"prompt":"Tell me a story.","system":"Be brief.","stream":false,"options":{"temperature":0,"num_predict":8}}`)
+	one := post[ollamaLine](s, "/api/generate", `{"prompt":"Tell me a story.","system":"Be brief.","stream":false,"options":{"temperature":0,"num_predict":8}}`)
 	if len(one.Context) != one.Prompt+one.Eval || *one.Response == "" {
 		t.Fatalf("a context of %d tokens after %d and %d", len(one.Context), one.Prompt, one.Eval)
 	}
 	context, _ := json.Marshal(one.Context)
-	two := post[ollama.Last](s, "/api/generate", fmt.Sprintf(`{"prompt":"Go on.","stream":false,"context":%s,"options":{"temperature":0,"num_predict":4}}`, context))
+	two := post[ollamaLine](s, "/api/generate", fmt.Sprintf(`{"prompt":"Go on.","stream":false,"context":%s,"options":{"temperature":0,"num_predict":4}}`, context))
 	if two.Prompt <= len(one.Context) || fmt.Sprint(two.Context[:len(one.Context)]) != fmt.Sprint(one.Context) {
 		t.Errorf("a prompt of %d tokens, want more than %d, which it begins with", two.Prompt, len(one.Context))
 	}
 	for _, path := range []string{"/api/generate", "/api/chat"} {
-		if a := post[ollama.Answer](s, path, `{"model":"demo:latest","keep_alive":"5m"}`); !a.Done || a.Reason != "load" || a.Model != "demo:latest" {
+		if a := post[ollamaLine](s, path, `{"model":"demo:latest","keep_alive":"5m"}`); !a.Done || a.Reason != "load" || a.Model != "demo:latest" {
 			t.Errorf("%s without a prompt: %+v", path, a)
 		}
 	}
@@ -102,12 +101,12 @@ func TestOllamaGenerate(t *testing.T) {
 func TestOllamaFormat(t *testing.T) {
 	s := embedSite(t, nil)
 	ask := `"prompt":"A name and an age:","stream":false,"options":{"num_predict":60,"seed":1}`
-	one := post[ollama.Last](s, "/api/generate", `{`+ask+`,"format":{"type":"object","properties":{"age":{"type":"integer","minimum":1,"maximum":9}},"required":["age"],"additionalProperties":false}}`)
+	one := post[ollamaLine](s, "/api/generate", `{`+ask+`,"format":{"type":"object","properties":{"age":{"type":"integer","minimum":1,"maximum":9}},"required":["age"],"additionalProperties":false}}`)
 	var v struct{ Age int }
 	if err := json.Unmarshal([]byte(*one.Response), &v); err != nil || v.Age < 1 || v.Age > 9 {
 		t.Errorf("by a schema: %q, %v", *one.Response, err)
 	}
-	if a := post[ollama.Last](s, "/api/generate", `{`+ask+`,"format":"json"}`); !strings.HasPrefix(strings.TrimSpace(*a.Response), "{") {
+	if a := post[ollamaLine](s, "/api/generate", `{`+ask+`,"format":"json"}`); !strings.HasPrefix(strings.TrimSpace(*a.Response), "{") {
 		t.Errorf("json: %q", *a.Response)
 	}
 }
@@ -156,25 +155,25 @@ func TestOllamaModels(t *testing.T) {
 	s := embedSite(t, nil)
 	for _, path := range []string{"/api/tags", "/api/ps"} {
 		_, b, _ := s.do("GET", path, "")
-		if l := parse[ollama.Models](t, b).Models; len(l) != 1 || l[0].Name != "demo:latest" || len(l[0].Digest) != 64 {
+		if l := parse[ollamaModels](t, b).Models; len(l) != 1 || l[0].Name != "demo:latest" || len(l[0].Digest) != 64 {
 			t.Errorf("%s: %s", path, b)
 		}
 	}
-	a := post[ollama.Shown](s, "/api/show", `{"model":"demo:latest"}`)
+	a := post[ollamaShown](s, "/api/show", `{"model":"demo:latest"}`)
 	if a.Info["llama.context_length"] != 1024.0 || len(a.Capabilities) < 2 || a.Capabilities[0] != "completion" || a.Template == "" {
 		t.Errorf("/api/show: %+v", a)
 	}
-	e := post[ollama.Vectors](s, "/api/embed", `{"model":"demo","input":["a cat","a dog"]}`)
+	e := post[ollamaVectors](s, "/api/embed", `{"model":"demo","input":["a cat","a dog"]}`)
 	if len(e.Embeddings) != 2 || len(e.Embeddings[0]) != 256 || e.Prompt == 0 || e.Model != "demo" {
 		t.Errorf("/api/embed: %d vectors, %+v", len(e.Embeddings), e.Prompt)
 	}
-	old := post[ollama.Vector](s, "/api/embeddings", `{"model":"demo","prompt":"a cat"}`).Embedding
+	old := post[ollamaVector](s, "/api/embeddings", `{"model":"demo","prompt":"a cat"}`).Embedding
 	engine.Normalize(old, engine.Euclidean)
 	if fmt.Sprint(old) != fmt.Sprint(e.Embeddings[0]) {
 		t.Error("/api/embeddings has another vector")
 	}
 	_, b, _ := s.do("GET", "/api/version", "")
-	if v := parse[ollama.Version](t, b); v.Version == "" || v.Quern != "test" {
+	if v := parse[ollamaVersion](t, b); v.Version == "" || v.Quern != "test" {
 		t.Errorf("/api/version: %s", b)
 	}
 }
@@ -240,7 +239,7 @@ func TestOllamaUnknownModel(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"demo", "demo:latest", ""} {
-		if a := post[ollama.Last](s, "/api/generate", `{"model":"`+name+`","prompt":"hi","stream":false,"options":{"num_predict":2}}`); !a.Done {
+		if a := post[ollamaLine](s, "/api/generate", `{"model":"`+name+`","prompt":"hi","stream":false,"options":{"num_predict":2}}`); !a.Done {
 			t.Errorf("%q: %+v", name, a)
 		}
 	}

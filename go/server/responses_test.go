@@ -68,7 +68,7 @@ func TestResponsesWhole(t *testing.T) {
 	if u := r.Usage; u.Input != len(s.last().Prompt) || u.InputDetails.Cached != 4 || u.Total != u.Input+u.Output || u.Output == 0 {
 		t.Errorf("usage %+v", u)
 	}
-	count := post[openai.TokenCount](s, "/v1/responses/input_tokens", body+`}`)
+	count := post[tokenCount](s, "/v1/responses/input_tokens", body+`}`)
 	if count.Tokens != r.Usage.Input {
 		t.Errorf("counted %d, want %d", count.Tokens, r.Usage.Input)
 	}
@@ -76,7 +76,7 @@ func TestResponsesWhole(t *testing.T) {
 	if got, want := summed.shown(), "reasoning summary_text Hm.; message output_text Hello world"; got != want || summed.Output[0].Encrypted != openai.Seal("Hm.") {
 		t.Errorf("got %q, want %q; %+v", got, want, summed.Output[0])
 	}
-	if c := post[openai.ChatAnswer](s, "/v1/chat/completions", `{`+hi+`}`); c.Usage.Completion.ReasoningTokens != r.Usage.OutputDetails.Reasoning {
+	if c := post[chatAnswer](s, "/v1/chat/completions", `{`+hi+`}`); c.Usage.Completion.ReasoningTokens != r.Usage.OutputDetails.Reasoning {
 		t.Errorf("a chat has %d tokens of reasoning, a response %d", c.Usage.Completion.ReasoningTokens, r.Usage.OutputDetails.Reasoning)
 	}
 	cut := post[resp](s, "/v1/responses", `{"input":"hi","max_output_tokens":14}`)
@@ -257,7 +257,7 @@ func TestResponsesStored(t *testing.T) {
 	if p := s.lastPrompt(); !strings.Contains(p, "assistant\nHello") || strings.Contains(p, "user\none") {
 		t.Errorf("prompt %q", p)
 	}
-	if status, b, _ := s.do("DELETE", "/v1/responses/"+first.ID, ""); status != 200 || !parse[openai.ResponseDeleted](t, b).Deleted {
+	if status, b, _ := s.do("DELETE", "/v1/responses/"+first.ID, ""); status != 200 || !parse[deletion](t, b).Deleted {
 		t.Errorf("deleted: %d %s", status, b)
 	}
 	if status, _, _ := s.do("GET", "/v1/responses/"+first.ID, ""); status != 404 {

@@ -17,8 +17,6 @@ import (
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/catalog"
 	"github.com/quern-llm/quern/go/server/llamaserver"
-	"github.com/quern-llm/quern/go/server/ollama"
-	"github.com/quern-llm/quern/go/server/openai"
 )
 
 // newRouter returns a server of models that are loaded on request: a, b, which is loaded once the channel is closed, and one
@@ -109,7 +107,7 @@ func TestRouter(t *testing.T) {
 	if first := <-events; first != ": ping" {
 		t.Errorf("the events begin with %q", first)
 	}
-	if a := post[openai.TextAnswer](s, "/v1/completions", `{"prompt":"x","model":"also-a"}`); a.Model != "a" || a.Choices[0].Text != " Hello" && a.Choices[0].Text != "Hello" {
+	if a := post[textAnswer](s, "/v1/completions", `{"prompt":"x","model":"also-a"}`); a.Model != "a" || a.Choices[0].Text != " Hello" && a.Choices[0].Text != "Hello" {
 		t.Errorf("%+v", a)
 	}
 	statuses("a loaded, b unloaded, huge unloaded")
@@ -198,7 +196,7 @@ func TestRouterWithoutName(t *testing.T) {
 func TestSleeping(t *testing.T) {
 	s, b := newRouter(t, func(c *Config) { c.Models.Sleep = 20 * time.Millisecond })
 	close(b)
-	post[openai.TextAnswer](s, "/v1/completions", `{"prompt":"x","model":"a"}`)
+	post[textAnswer](s, "/v1/completions", `{"prompt":"x","model":"a"}`)
 	asleep := func() bool { st, _ := s.server.models.Status("a"); return st.State == models.Sleeping }
 	eventually(t, "asleep", asleep)
 	for _, path := range []string{"/props?model=a", "/slots?model=a", "/lora-adapters?model=a", "/models", "/health", "/api/tags", "/api/ps"} {
@@ -210,7 +208,7 @@ func TestSleeping(t *testing.T) {
 	if _, text, _ := s.do("GET", "/api/ps", ""); strings.Contains(string(text), `"a:latest"`) {
 		t.Errorf("/api/ps has a model that sleeps: %s", text)
 	}
-	post[openai.TextAnswer](s, "/v1/completions", `{"prompt":"x","model":"a"}`)
+	post[textAnswer](s, "/v1/completions", `{"prompt":"x","model":"a"}`)
 }
 
 // Ollama's keep_alive says how long the model stays; /api/ps when it goes.
@@ -228,7 +226,7 @@ func TestOllamaKeepAlive(t *testing.T) {
 			continue
 		}
 		_, text, _ = s.do("GET", "/api/ps", "")
-		list := parse[ollama.Models](t, text)
+		list := parse[ollamaModels](t, text)
 		if len(list.Models) != 1 || (list.Models[0].Expires[:4] == "9999") == (keep == `"10m"`) {
 			t.Errorf("%s: %s", keep, text)
 		}
@@ -250,7 +248,7 @@ func TestOllamaStop(t *testing.T) {
 	for path, body := range map[string]string{
 		"/api/generate": `{"model":"a","keep_alive":0}`, "/api/chat": `{"model":"a:latest","messages":[],"keep_alive":"0s"}`,
 	} {
-		if a := post[ollama.Answer](s, path, body); !a.Done || a.Reason != "unload" || !strings.HasPrefix(body, `{"model":"`+a.Model+`"`) || (a.Message == nil) != (path == "/api/generate") {
+		if a := post[ollamaLine](s, path, body); !a.Done || a.Reason != "unload" || !strings.HasPrefix(body, `{"model":"`+a.Model+`"`) || (a.Message == nil) != (path == "/api/generate") {
 			t.Errorf("%s: %+v", path, a)
 		}
 	}
@@ -261,11 +259,11 @@ func TestOllamaStop(t *testing.T) {
 	for e := range events {
 		t.Errorf("%+v", e)
 	}
-	if a := post[ollama.Answer](s, "/api/generate", `{"model":"a","prompt":"x","stream":false,"keep_alive":0}`); a.Response == nil || *a.Response == "" {
+	if a := post[ollamaLine](s, "/api/generate", `{"model":"a","prompt":"x","stream":false,"keep_alive":0}`); a.Response == nil || *a.Response == "" {
 		t.Errorf("with a prompt: %+v", a)
 	}
 	for shift, no := range map[string]bool{"": false, `,"shift":true`: false, `,"shift":false`: true} {
-		post[ollama.Answer](s, "/api/generate", `{"model":"a","prompt":"x","stream":false`+shift+`}`)
+		post[ollamaLine](s, "/api/generate", `{"model":"a","prompt":"x","stream":false`+shift+`}`)
 		if s.last().NoShift != no {
 			t.Errorf("%s: no shift %v", shift, !no)
 		}
@@ -447,7 +445,7 @@ func TestGetsChangeNothing(t *testing.T) {
 		c.Rescan = func() error { scans++; return nil }
 	})
 	close(b)
-	post[openai.TextAnswer](s, "/v1/completions", `{"prompt":"x","model":"b"}`)
+	post[textAnswer](s, "/v1/completions", `{"prompt":"x","model":"b"}`)
 	n := 0
 	for _, r := range s.server.routes {
 		if r.Method != http.MethodGet || r.Within {

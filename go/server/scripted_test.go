@@ -13,7 +13,6 @@ import (
 
 	"github.com/quern-llm/quern/go/internal/scripted"
 	"github.com/quern-llm/quern/go/server/ask"
-	"github.com/quern-llm/quern/go/server/openai"
 )
 
 // chatML is a template of models that write calls as Hermes and Qwen do, and think.
@@ -36,7 +35,7 @@ func TestScriptedTools(t *testing.T) {
 	}})
 	const path = "/v1/chat/completions"
 	for _, sampling := range []string{``, `,"temperature":0`, `,"stream":false,"temperature":1,"seed":3`} {
-		c := post[openai.ChatAnswer](s, path, `{`+withTools+sampling+`}`).Choices[0]
+		c := post[chatAnswer](s, path, `{`+withTools+sampling+`}`).Choices[0]
 		if m := c.Message; c.Finish != "tool_calls" || *m.Content != "One moment." || m.Reasoning != "The weather? I have a tool." ||
 			len(m.Calls) != 1 || m.Calls[0].Function.Name != "get_weather" || m.Calls[0].Function.Arguments != `{"place": "Rome"}` {
 			t.Fatalf("got %+v", c)
@@ -48,7 +47,7 @@ func TestScriptedTools(t *testing.T) {
 		hi: "I can't know that, and I can't know that.",
 		results + `,"tools":[` + weatherTool + `]`: "It is 21 °C in Rome.",
 	} {
-		if c := post[openai.ChatAnswer](s, path, `{`+body+`}`).Choices[0]; *c.Message.Content != want || c.Finish != "stop" || c.Message.Calls != nil {
+		if c := post[chatAnswer](s, path, `{`+body+`}`).Choices[0]; *c.Message.Content != want || c.Finish != "stop" || c.Message.Calls != nil {
 			t.Errorf("got %+v, want %q", c, want)
 		}
 	}
@@ -66,8 +65,8 @@ func TestScriptedConstraints(t *testing.T) {
 	says.Template = strings.ReplaceAll(chatML, "<think>", "")
 	s := newScriptedSite(t, says)
 	const path = "/v1/chat/completions"
-	ask := func(s *site, content, fields string) openai.ChatChoice {
-		return post[openai.ChatAnswer](s, path, `{"messages":[{"role":"user","content":"`+content+`"}],"max_tokens":200,"tools":[`+weatherTool+`,`+timeTool+`]`+fields+`}`).Choices[0]
+	ask := func(s *site, content, fields string) chatChoice {
+		return post[chatAnswer](s, path, `{"messages":[{"role":"user","content":"`+content+`"}],"max_tokens":200,"tools":[`+weatherTool+`,`+timeTool+`]`+fields+`}`).Choices[0]
 	}
 	for fields, want := range map[string]string{
 		`,"tool_choice":"required"`: "",
@@ -109,13 +108,13 @@ func TestScriptedBudget(t *testing.T) {
 		{Text: "<think>One and two and three and four and five.</think>Six."},
 	}})
 	const path = "/v1/chat/completions"
-	c := post[openai.ChatAnswer](s, path, `{`+hi+`}`)
+	c := post[chatAnswer](s, path, `{`+hi+`}`)
 	whole := c.Usage.Completion.ReasoningTokens
 	if m := c.Choices[0].Message; m.Reasoning != "One and two and three and four and five." || *m.Content != "Six." || whole < 8 || whole > c.Usage.CompletionTokens {
 		t.Fatalf("got %+v, %+v", m, c.Usage)
 	}
 	for _, tools := range []string{"", `,"tools":[` + timeTool + `]`} {
-		c = post[openai.ChatAnswer](s, path, `{`+hi+`,"max_tokens":60,"reasoning_budget_tokens":4,"reasoning_budget_message":" Enough."`+tools+`}`)
+		c = post[chatAnswer](s, path, `{`+hi+`,"max_tokens":60,"reasoning_budget_tokens":4,"reasoning_budget_message":" Enough."`+tools+`}`)
 		if m := c.Choices[0].Message; !strings.HasSuffix(m.Reasoning, " Enough.") || !strings.HasPrefix(m.Reasoning, "One") || strings.Contains(m.Reasoning, "five") {
 			t.Errorf("bounded: got %+v", m)
 		}
@@ -135,7 +134,7 @@ func TestScriptedForms(t *testing.T) {
 	}})
 	const form = `,"max_tokens":100,"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object","properties":{"n":{"type":"integer","maximum":99}},"required":["n"],"additionalProperties":false}}}`
 	for content, want := range map[string]string{"right": `{"n": 7}`, "wrong": ""} {
-		a := post[openai.ChatAnswer](s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"`+content+`"}]`+form+`}`).Choices[0]
+		a := post[chatAnswer](s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"`+content+`"}]`+form+`}`).Choices[0]
 		var is struct{ N *int }
 		if a.Message.Content == nil || json.Unmarshal([]byte(*a.Message.Content), &is) != nil || is.N == nil || want != "" && *a.Message.Content != want ||
 			a.Message.Reasoning != `Is {"n": "x"} <JSON>?` || a.Finish != "stop" {
@@ -150,7 +149,7 @@ func TestScriptedFormsAfterOpenedThoughts(t *testing.T) {
 		{Text: "<think>Is {\"n\": \"x\"} <JSON>?\n</think>\n\n{\"n\": \"many\", \"m\": 3}"},
 	}})
 	const form = `,"max_tokens":100,"json_schema":{"type":"object","properties":{"n":{"type":"integer","maximum":99}},"required":["n"],"additionalProperties":false}`
-	a := post[openai.ChatAnswer](s, "/v1/chat/completions", `{`+hi+form+`}`).Choices[0]
+	a := post[chatAnswer](s, "/v1/chat/completions", `{`+hi+form+`}`).Choices[0]
 	var is struct{ N *int }
 	if a.Message.Content == nil || json.Unmarshal([]byte(*a.Message.Content), &is) != nil || is.N == nil || a.Message.Reasoning != `Is {"n": "x"} <JSON>?` || a.Finish != "stop" {
 		t.Errorf("got %+v", a)
@@ -213,7 +212,7 @@ func TestScriptedCustomTools(t *testing.T) {
 		{"wrong", `{"type":"text"}`, "", "Here is a patch"},
 		{"wrong", held[1], `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"custom","custom":{"name":"patch"}}]}}`, ""},
 	} {
-		a := post[openai.ChatAnswer](s, path, ask(c.content, c.format, c.fields+`,"parallel_tool_calls":false`)).Choices[0]
+		a := post[chatAnswer](s, path, ask(c.content, c.format, c.fields+`,"parallel_tool_calls":false`)).Choices[0]
 		if a.Finish != "tool_calls" || len(a.Message.Calls) != 1 {
 			t.Fatalf("%+v: got %+v", c, a)
 		}
@@ -246,7 +245,7 @@ func TestScriptedCustomTools(t *testing.T) {
 	}
 	const result = `{"messages":[{"role":"user","content":"hi"},{"role":"assistant","tool_calls":[{"id":"c1","type":"custom","custom":{"name":"patch","input":"+a \"b\""}}]},
 		{"role":"tool","tool_call_id":"c1","content":"done"}],"tools":[{"type":"custom","custom":{"name":"patch"}}]}`
-	if c := post[openai.ChatAnswer](s, path, result).Choices[0]; *c.Message.Content != "Patched." {
+	if c := post[chatAnswer](s, path, result).Choices[0]; *c.Message.Content != "Patched." {
 		t.Errorf("after a result: %+v", c)
 	}
 	prompt := post[struct{ Prompt string }](s, "/apply-template", result).Prompt
@@ -288,7 +287,7 @@ func TestScriptedLazyGrammars(t *testing.T) {
 		if !strings.Contains(fields, "grammar_lazy") {
 			fields += `,"grammar_lazy":true`
 		}
-		a := post[openai.ChatAnswer](s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"`+c.content+`"}]`+fields+`}`).Choices[0]
+		a := post[chatAnswer](s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"`+c.content+`"}]`+fields+`}`).Choices[0]
 		if a.Message.Content == nil || a.Finish != "stop" || !regexp.MustCompile(c.want).MatchString(*a.Message.Content) {
 			t.Errorf("%s: got %+v %q, want %s", c.name, a, *a.Message.Content, c.want)
 		}
@@ -365,11 +364,11 @@ func TestScriptedCompany(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 3 {
 		wg.Go(func() { // a call and its result
-			c := post[openai.ChatAnswer](s, path, `{`+hi+`,"tools":[`+timeTool+`]}`).Choices[0]
+			c := post[chatAnswer](s, path, `{`+hi+`,"tools":[`+timeTool+`]}`).Choices[0]
 			if m := c.Message; c.Finish != "tool_calls" || *m.Content != "Yes." || m.Reasoning != "A tool?" || len(m.Calls) != 1 || m.Calls[0].Function.Arguments != `{"place": "Rome"}` {
 				t.Errorf("a call: %+v", c)
 			}
-			c = post[openai.ChatAnswer](s, path, `{"messages":[{"role":"user","content":"hi"},{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"get_time","arguments":"{}"}}]},
+			c = post[chatAnswer](s, path, `{"messages":[{"role":"user","content":"hi"},{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"get_time","arguments":"{}"}}]},
 				{"role":"tool","tool_call_id":"c","content":"12"}],"tools":[`+timeTool+`]}`).Choices[0]
 			if *c.Message.Content != "It is noon." {
 				t.Errorf("after a result: %+v", c)
@@ -415,7 +414,7 @@ func TestScriptedCompany(t *testing.T) {
 	}
 	wg.Wait()
 	eventually(t, "all have ended", func() bool { return s.server.host.Running.Len() == 0 })
-	if c := post[openai.ChatAnswer](s, path, `{`+hi+`}`).Choices[0]; c.Message.Reasoning != strings.TrimSpace(thought) || *c.Message.Content != "Done." {
+	if c := post[chatAnswer](s, path, `{`+hi+`}`).Choices[0]; c.Message.Reasoning != strings.TrimSpace(thought) || *c.Message.Content != "Done." {
 		t.Errorf("afterwards: %+v", c)
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/catalog"
 	"github.com/quern-llm/quern/go/server/llamaserver"
-	"github.com/quern-llm/quern/go/server/openai"
 )
 
 // newPair returns a server of two models, the fakes of "a" and "b", which answer
@@ -43,7 +42,7 @@ func TestSeveralModels(t *testing.T) {
 	if status, _, _ := s.do("GET", "/health", ""); status != 503 {
 		t.Errorf("health is %d while a model is loading", status)
 	}
-	post[openai.TextAnswer](s, "/v1/completions", `{"prompt":"x","model":"a"}`) // answers meanwhile
+	post[textAnswer](s, "/v1/completions", `{"prompt":"x","model":"a"}`) // answers meanwhile
 	load()
 	if status, _, _ := s.do("GET", "/health", ""); status != 200 {
 		t.Errorf("health is %d", status)
@@ -64,12 +63,12 @@ func TestSeveralModels(t *testing.T) {
 			}
 			continue
 		}
-		a := parse[openai.TextAnswer](t, b)
+		a := parse[textAnswer](t, b)
 		if status != 200 || a.Model+" "+a.Choices[0].Text != want {
 			t.Errorf("%s: %d %s, want %s", body, status, b, want)
 		}
 	}
-	if a := post[openai.TextAnswer](s, "/v1/completions?model=b", `{"prompt":"x"}`); a.Model != "b" {
+	if a := post[textAnswer](s, "/v1/completions?model=b", `{"prompt":"x"}`); a.Model != "b" {
 		t.Errorf("a query names b, and %s answers", a.Model)
 	}
 	// What depends on the model's defaults is that of the one which is named.

@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/internal/scripted"
-	"github.com/quern-llm/quern/go/server/openai"
 )
 
 // A taught is how models of a family write calls, in pieces of which one and several calls are made.
@@ -91,7 +90,7 @@ func TestScriptedSyntaxes(t *testing.T) {
 					continue
 				}
 				ask := `{"messages":[{"role":"user","content":"` + content + `"}],` + tools
-				a := post[openai.ChatAnswer](s, path, ask+`}`).Choices[0]
+				a := post[chatAnswer](s, path, ask+`}`).Choices[0]
 				var called []string
 				for _, call := range a.Message.Calls {
 					called = append(called, call.Function.Name)
@@ -129,7 +128,7 @@ func TestScriptedSyntaxes(t *testing.T) {
 					t.Errorf("%s, streamed: %q, %s, %s", content, streamed, arguments, finish)
 				}
 			}
-			a := post[openai.ChatAnswer](s, path, `{"messages":[{"role":"user","content":"one"},{"role":"assistant","tool_calls":[{"id":"call00001","type":"function","function":{"name":"get_time","arguments":"{\"place\": \"Rome\"}"}}]},
+			a := post[chatAnswer](s, path, `{"messages":[{"role":"user","content":"one"},{"role":"assistant","tool_calls":[{"id":"call00001","type":"function","function":{"name":"get_time","arguments":"{\"place\": \"Rome\"}"}}]},
 				{"role":"tool","tool_call_id":"call00001","content":"12"}],`+tools+`}`).Choices[0]
 			if a.Message.Content == nil || *a.Message.Content != "It is noon, and warm." || a.Message.Calls != nil || a.Finish != "stop" {
 				t.Errorf("after a result: %+v", a)

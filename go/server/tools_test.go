@@ -3,8 +3,6 @@ package server
 import (
 	"strings"
 	"testing"
-
-	"github.com/quern-llm/quern/go/server/openai"
 )
 
 const (
@@ -33,7 +31,7 @@ type toolChunk struct {
 
 func TestTools(t *testing.T) {
 	s := newSite(t, callsReply, nil)
-	c := post[openai.ChatAnswer](s, "/v1/chat/completions", `{`+withTools+`}`).Choices[0]
+	c := post[chatAnswer](s, "/v1/chat/completions", `{`+withTools+`}`).Choices[0]
 	calls := c.Message.Calls
 	if c.Finish != "tool_calls" || *c.Message.Content != "Let me see." || len(calls) != 2 {
 		t.Fatalf("got %+v", c)
@@ -67,12 +65,12 @@ func TestTools(t *testing.T) {
 	}
 	// Without tools it is text, and so it is where none may be called.
 	for _, body := range []string{hi, withTools + `,"tool_choice":"none"`} {
-		if c := post[openai.ChatAnswer](s, "/v1/chat/completions", `{`+body+`}`).Choices[0]; c.Finish != "stop" || *c.Message.Content != callsReply || c.Message.Calls != nil {
+		if c := post[chatAnswer](s, "/v1/chat/completions", `{`+body+`}`).Choices[0]; c.Finish != "stop" || *c.Message.Content != callsReply || c.Message.Calls != nil {
 			t.Errorf("%s: got %+v", body, c)
 		}
 	}
 	// A call that the limit cuts off is not one that may be made.
-	if c := post[openai.ChatAnswer](s, "/v1/chat/completions", `{`+withTools+`,"max_tokens":70}`).Choices[0]; c.Finish != "length" || c.Message.Calls[0].Function.Arguments == "{}" {
+	if c := post[chatAnswer](s, "/v1/chat/completions", `{`+withTools+`,"max_tokens":70}`).Choices[0]; c.Finish != "length" || c.Message.Calls[0].Function.Arguments == "{}" {
 		t.Errorf("cut off: %+v", c)
 	}
 }
@@ -82,7 +80,7 @@ func TestFunctions(t *testing.T) {
 	s := newSite(t, "<tool_call>{\"name\": \"get_time\", \"arguments\": {}}</tool_call>", nil)
 	body := `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":null,"function_call":{"name":"get_time","arguments":"{}"}},
 		{"role":"function","name":"get_time","content":"noon"}],"functions":[{"name":"get_time"}]`
-	c := post[openai.ChatAnswer](s, "/v1/chat/completions", body+`}`).Choices[0]
+	c := post[chatAnswer](s, "/v1/chat/completions", body+`}`).Choices[0]
 	if c.Finish != "function_call" || c.Message.Content != nil || c.Message.Calls != nil || c.Message.Call == nil || c.Message.Call.Name != "get_time" {
 		t.Errorf("got %+v", c)
 	}

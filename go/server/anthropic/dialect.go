@@ -44,7 +44,7 @@ var kinds = map[int]string{
 	http.StatusGatewayTimeout:        "timeout_error",
 }
 
-type ErrorBody struct {
+type errorBody struct {
 	Type    string      `json:"type"`
 	Error   errorDetail `json:"error"`
 	Request string      `json:"request_id"`
@@ -61,10 +61,10 @@ func (Dialect) Error(r *answer.Request, e *reply.Error) any {
 	if !ok {
 		kind = "invalid_request_error"
 	}
-	return ErrorBody{"error", errorDetail{kind, e.Message, e.Extra["details"]}, r.HTTP.Writer.Header().Get(requestID)}
+	return errorBody{"error", errorDetail{kind, e.Message, e.Extra["details"]}, r.HTTP.Writer.Header().Get(requestID)}
 }
 
-func (Dialect) ErrorSchema() field.Schema { return field.SchemaOf(ErrorBody{}) }
+func (Dialect) ErrorSchema() field.Schema { return field.SchemaOf(errorBody{}) }
 
 // TooLong words a prompt that does not fit as Anthropic does: clients that compact a conversation look for
 // the words up to "maximum", and read the two numbers. A prompt needs room for one more token, so that one as large as

@@ -107,7 +107,7 @@ func (s *API) Routes() []answer.Route {
 		}, {
 			Method: http.MethodPost, Paths: []string{"/apply-template"},
 			Handle: s.applyTemplate, Summary: "Make a prompt of a conversation",
-			Body: answer.BodyOf("TemplateRequest", NewTemplateQuery), Answer: Rendered{}, Example: map[string]any{"messages": hello},
+			Body: answer.BodyOf("TemplateRequest", NewTemplateQuery), Answer: rendered{}, Example: map[string]any{"messages": hello},
 		}, {
 			Method: http.MethodGet, Paths: []string{"/props"},
 			Handle: s.anyProps, Always: true, Summary: "Describe the server: a model, and the defaults of requests", Params: []answer.Param{answer.OfModel}, Answer: Props{},

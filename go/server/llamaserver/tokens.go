@@ -22,7 +22,7 @@ type (
 		Content string `json:"content"`
 		Prompt  string `json:"prompt"` // the same, as vLLM has it
 	}
-	Rendered struct {
+	rendered struct {
 		Prompt string `json:"prompt"`
 	}
 	tokenPiece struct {
@@ -159,6 +159,6 @@ func (s *API) applyTemplate(req *answer.Request) error {
 	if err != nil {
 		return err
 	}
-	req.Send(Rendered{prompt.Text})
+	req.Send(rendered{prompt.Text})
 	return nil
 }

@@ -47,14 +47,14 @@ func (q *embedQuery) Fields() []field.Field {
 }
 
 type (
-	Vectors struct {
+	vectors struct {
 		Model      string      `json:"model"`
 		Embeddings [][]float32 `json:"embeddings"`
 		Total      int64       `json:"total_duration"`
 		Load       int64       `json:"load_duration"`
 		Prompt     int         `json:"prompt_eval_count"`
 	}
-	Vector struct {
+	vector struct {
 		Embedding []float32 `json:"embedding"`
 	}
 )
@@ -67,7 +67,7 @@ func (s *API) embed(req *answer.Request) error {
 		return err
 	}
 	defer release()
-	a := Vectors{Model: q.Model, Embeddings: [][]float32{}, Prompt: used.PromptTokens}
+	a := vectors{Model: q.Model, Embeddings: [][]float32{}, Prompt: used.PromptTokens}
 	if a.Model == "" {
 		a.Model = tagOf(m)
 	}
@@ -87,7 +87,7 @@ func (s *API) oldEmbed(req *answer.Request) error {
 		return err
 	}
 	defer release()
-	req.Send(Vector{all[0].Vectors()[0]})
+	req.Send(vector{all[0].Vectors()[0]})
 	return nil
 }
 

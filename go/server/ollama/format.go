@@ -17,7 +17,7 @@ import (
 // Dialect is Ollama's dialect: an error is a text, and streams are lines.
 type Dialect struct{ answer.Plain }
 
-func (Dialect) Error(_ *answer.Request, e *reply.Error) any { return Error{e.Message} }
+func (Dialect) Error(_ *answer.Request, e *reply.Error) any { return errorBody{e.Message} }
 func (Dialect) Lines() bool                                 { return true }
 
 // Refine words a model that is not there as Ollama does.
@@ -27,12 +27,12 @@ func (Dialect) Refine(e *reply.Error, cause error) {
 	}
 }
 
-type Error struct {
+type errorBody struct {
 	Error string `json:"error"`
 }
 
-// An Answer is an answer, or a line of a stream.
-type Answer struct {
+// A line is an answer, or a line of a stream.
+type line struct {
 	Model    string        `json:"model"`
 	Created  string        `json:"created_at"`
 	Message  *message      `json:"message,omitzero"`  // of /api/chat
@@ -43,15 +43,15 @@ type Answer struct {
 	Logprobs *answer.Probs `json:"logprobs,omitzero"` // of the tokens since the line before
 }
 
-// A Last is a whole answer, or the last line of a stream.
-type Last struct {
-	Answer
+// A lastLine is a whole answer, or the last line of a stream.
+type lastLine struct {
+	line
 	Context []int32 `json:"context,omitempty"`
 	times
 }
 
 // answerSchema is that of an answer: one to no prompt has no times.
-var answerSchema = field.Schema{"anyOf": []field.Schema{field.SchemaOf(Last{}), field.SchemaOf(Answer{})}}
+var answerSchema = field.Schema{"anyOf": []field.Schema{field.SchemaOf(lastLine{}), field.SchemaOf(line{})}}
 
 type message struct {
 	Role     string     `json:"role"`
@@ -106,8 +106,8 @@ type format struct {
 }
 
 // answer returns a line that adds to the answer.
-func (f *format) answer(content, thinking string, calls ...toolCall) Answer {
-	a := Answer{Model: f.name, Created: stamp(time.Now())}
+func (f *format) answer(content, thinking string, calls ...toolCall) line {
+	a := line{Model: f.name, Created: stamp(time.Now())}
 	if f.chat {
 		a.Message = &message{"assistant", content, thinking, calls}
 	} else {
@@ -121,12 +121,12 @@ func (f *format) answer(content, thinking string, calls ...toolCall) Answer {
 }
 
 // ended returns the last line.
-func (f *format) ended(a Answer, end *answer.Ending, u engine.Usage) Last {
+func (f *format) ended(a line, end *answer.Ending, u engine.Usage) lastLine {
 	a.Done, a.Reason = true, "stop"
 	if end.Stop == answer.StopLimit {
 		a.Reason = "length"
 	}
-	last := Last{Answer: a, times: timesOf(f.begun, u)}
+	last := lastLine{line: a, times: timesOf(f.begun, u)}
 	if f.context {
 		last.Context = slices.Concat(f.g.Prompts[0], f.tokens)
 	}
@@ -202,5 +202,5 @@ func (f *format) Close(s *reply.Stream, b *answer.Block, _ *answer.Ending) error
 func (f *format) End(*reply.Stream) error { return nil }
 
 func (f *format) Failed(s *reply.Stream, err *reply.Error) error {
-	return s.Event(Error{err.Message})
+	return s.Event(errorBody{err.Message})
 }

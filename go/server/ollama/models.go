@@ -18,13 +18,13 @@ import (
 // interfaceVersion is the version of Ollama whose interface this is: some clients need a later one than others.
 const interfaceVersion = "0.13.0"
 
-type Version struct {
+type versionAnswer struct {
 	Version string `json:"version"`
 	Quern   string `json:"quern"`
 }
 
 func (s *API) version(req *answer.Request) error {
-	req.Send(Version{interfaceVersion, s.Build})
+	req.Send(versionAnswer{interfaceVersion, s.Build})
 	return nil
 }
 
@@ -46,7 +46,7 @@ func (s *API) untagged(name string) string {
 }
 
 type (
-	Models struct {
+	modelList struct {
 		Models []modelEntry `json:"models"`
 	}
 	modelEntry struct {
@@ -75,7 +75,7 @@ func digestOf(m *ask.Model) string {
 }
 
 func (s *API) tags(req *answer.Request) error {
-	list := Models{[]modelEntry{}}
+	list := modelList{[]modelEntry{}}
 	for _, st := range s.List.Set.List() {
 		m, src := s.List.Describe(st)
 		one := entryOf(m)
@@ -93,7 +93,7 @@ func (s *API) tags(req *answer.Request) error {
 var never = time.Date(9999, 1, 1, 0, 0, 0, 0, time.UTC)
 
 func (s *API) running(req *answer.Request) error {
-	list := Models{[]modelEntry{}}
+	list := modelList{[]modelEntry{}}
 	for _, st := range s.List.Set.List() {
 		if st.Model == nil || st.State == models.Sleeping {
 			continue
@@ -126,7 +126,7 @@ func (q *showQuery) Fields() []field.Field {
 	}
 }
 
-type Shown struct {
+type shown struct {
 	Modelfile    string          `json:"modelfile"`
 	Parameters   string          `json:"parameters"`
 	Template     string          `json:"template"`
@@ -142,7 +142,7 @@ func (s *API) show(req *answer.Request) error {
 	if err := req.Read(q); err != nil {
 		return err
 	}
-	a := Shown{
+	a := shown{
 		Modelfile: "FROM " + m.Name + "\n", Template: m.Template.Source(), Details: catalog.DetailsOf(m),
 		Info: infoOf(m), Capabilities: capabilitiesOf(m), Modified: stamp(m.Loaded),
 	}

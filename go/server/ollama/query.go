@@ -113,18 +113,18 @@ func ollama[Q prompter](prefix string, defaults func(*ask.Model) Q) func(*answer
 }
 
 // chatless and promptless are the answers to requests that only have a model loaded, or unloaded.
-func chatless(name, reason string) Answer {
-	return Answer{Model: name, Created: stamp(time.Now()), Message: &message{Role: "assistant"}, Done: true, Reason: reason}
+func chatless(name, reason string) line {
+	return line{Model: name, Created: stamp(time.Now()), Message: &message{Role: "assistant"}, Done: true, Reason: reason}
 }
 
-func promptless(name, reason string) Answer {
-	return Answer{Model: name, Created: stamp(time.Now()), Response: new(string), Done: true, Reason: reason}
+func promptless(name, reason string) line {
+	return line{Model: name, Created: stamp(time.Now()), Response: new(string), Done: true, Reason: reason}
 }
 
 // before returns what finds the model of a request, by its tag or in the older field, and how long it stays. unload is
 // the answer to a request that only has a model unloaded: where its weights are not in memory, they need not come for that;
 // nil: there is none such.
-func (s *API) before(unload func(model, reason string) Answer) func(*answer.Request) (bool, error) {
+func (s *API) before(unload func(model, reason string) line) func(*answer.Request) (bool, error) {
 	return func(req *answer.Request) (bool, error) {
 		given := field.TextOf(req.Peek("model"))
 		req.Name = s.untagged(cmp.Or(given, field.TextOf(req.Peek("name")), req.Name))

@@ -33,21 +33,21 @@ func (s *API) Routes() []answer.Route {
 		}, {
 			Method: http.MethodPost, Paths: []string{"/api/embed"},
 			Handle: s.embed, Summary: "Make vectors of texts, as Ollama does",
-			Dialect: Dialect{}, Before: s.before(nil), Body: answer.BodyOf("OllamaEmbedRequest", newEmbedQuery), Answer: Vectors{}, Example: map[string]any{"input": "Hello"},
+			Dialect: Dialect{}, Before: s.before(nil), Body: answer.BodyOf("OllamaEmbedRequest", newEmbedQuery), Answer: vectors{}, Example: map[string]any{"input": "Hello"},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/api/embeddings"},
 			Handle: s.oldEmbed, Summary: "Make the vector of a text, as Ollama did at first",
-			Dialect: Dialect{}, Before: s.before(nil), Body: answer.BodyOf("OllamaEmbeddingsRequest", newOldEmbedQuery), Answer: Vector{}, Example: map[string]any{"prompt": "Hello"},
+			Dialect: Dialect{}, Before: s.before(nil), Body: answer.BodyOf("OllamaEmbeddingsRequest", newOldEmbedQuery), Answer: vector{}, Example: map[string]any{"prompt": "Hello"},
 		}, {
 			Method: http.MethodGet, Paths: []string{"/api/tags"},
-			Handle: s.tags, Always: true, Dialect: Dialect{}, Summary: "List the models, as Ollama does", Answer: Models{},
+			Handle: s.tags, Always: true, Dialect: Dialect{}, Summary: "List the models, as Ollama does", Answer: modelList{},
 		}, {
 			Method: http.MethodGet, Paths: []string{"/api/ps"},
-			Handle: s.running, Always: true, Dialect: Dialect{}, Summary: "List the models that are loaded, as Ollama does", Answer: Models{},
+			Handle: s.running, Always: true, Dialect: Dialect{}, Summary: "List the models that are loaded, as Ollama does", Answer: modelList{},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/api/show"},
 			Handle: s.show, Asleep: true, Dialect: Dialect{}, Before: s.before(nil), Summary: "Describe a model, as Ollama does",
-			Body: answer.BodyOf("OllamaShowRequest", newShowQuery), Answer: Shown{}, Example: map[string]any{},
+			Body: answer.BodyOf("OllamaShowRequest", newShowQuery), Answer: shown{}, Example: map[string]any{},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/api/pull"}, Always: true,
 			Handle: s.pull, Admin: true, Dialect: Dialect{}, Summary: "Download a model to the cache, as Ollama does",
@@ -62,7 +62,7 @@ func (s *API) Routes() []answer.Route {
 			Body: answer.BodyOf("OllamaCopyRequest", newCopyQuery), Answer: field.Schema{"type": "object"}, Example: map[string]any{"source": "qwen3:0.6b", "destination": "small"},
 		}, {
 			Method: http.MethodGet, Paths: []string{"/api/version"}, Always: true,
-			Handle: s.version, Dialect: Dialect{}, Summary: "Say which version of Ollama's interface this is", Answer: Version{},
+			Handle: s.version, Dialect: Dialect{}, Summary: "Say which version of Ollama's interface this is", Answer: versionAnswer{},
 		},
 	}
 }

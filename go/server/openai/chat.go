@@ -75,13 +75,13 @@ func (s *API) createChat(req *answer.Request) error {
 	return req.Generate(q, "chatcmpl-")
 }
 
-type ChatAnswer struct {
+type chatAnswer struct {
 	Envelope
-	Choices []ChatChoice `json:"choices"`
+	Choices []chatChoice `json:"choices"`
 	Tail
 }
 
-type ChatChoice struct {
+type chatChoice struct {
 	Index    int           `json:"index"`
 	Message  chatMessage   `json:"message"`
 	Logprobs *chatLogprobs `json:"logprobs,omitempty"`
@@ -240,12 +240,12 @@ func (f *chatFormat) Whole(answers []answer.Answer) any {
 	return a
 }
 
-func (f *chatFormat) answer(answers []answer.Answer) ChatAnswer {
-	a := ChatAnswer{Envelope: f.envelope}
+func (f *chatFormat) answer(answers []answer.Answer) chatAnswer {
+	a := chatAnswer{Envelope: f.envelope}
 	a.Object = "chat.completion"
 	for i := range answers {
 		got := &answers[i]
-		a.Choices = append(a.Choices, ChatChoice{
+		a.Choices = append(a.Choices, chatChoice{
 			Index: i, Message: f.message(got), Logprobs: f.probs(got.Tokens), Finish: f.reason(&got.Ending),
 		})
 	}
@@ -355,8 +355,8 @@ func toClient(l *ask.Tools, c chat.ToolCall) ask.ChatCall {
 	return ask.ChatCall{ID: c.ID, Type: c.Type, Function: &c.Function}
 }
 
-// TokenCount is the answer to a request that counts.
-type TokenCount struct {
+// tokenCount is the answer to a request that counts.
+type tokenCount struct {
 	Object string `json:"object"`
 	Tokens int    `json:"input_tokens"`
 }
@@ -373,6 +373,6 @@ func (s *API) countTokens(req *answer.Request) error {
 	if err != nil {
 		return err
 	}
-	req.Send(TokenCount{"response.input_tokens", len(src.Prompts[0])})
+	req.Send(tokenCount{"response.input_tokens", len(src.Prompts[0])})
 	return nil
 }

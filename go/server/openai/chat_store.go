@@ -39,7 +39,7 @@ func (s storedChat) Size() int {
 }
 
 // store keeps an answer, if it is to be.
-func (f *chatFormat) store(a ChatAnswer) {
+func (f *chatFormat) store(a chatAnswer) {
 	if f.keep == nil {
 		return
 	}
@@ -155,7 +155,7 @@ func (s *API) labelChat(req *answer.Request) error {
 // endRunning serves DELETE of what generates: one that runs is cancelled, and a stored chat completion deleted.
 func (s *API) endRunning(req *answer.Request) error {
 	if id := req.HTTP.Param("id"); s.Stored.Remove(keptChat, req.Caller.Owner, id) == nil {
-		req.Send(ResponseDeleted{id, "chat.completion.deleted", true})
+		req.Send(responseDeleted{id, "chat.completion.deleted", true})
 		return nil
 	}
 	return s.cancelRunning(req)

@@ -81,7 +81,7 @@ func (q *textQuery) Format(g *answer.Generation) answer.Format {
 	return &textFormat{g: g, vllm: q.vllm, begun: make([]bool, n), offsets: make([]int, n), envelope: e}
 }
 
-type TextAnswer struct {
+type textAnswer struct {
 	Envelope
 	Choices []textChoice `json:"choices"`
 	Tail
@@ -135,7 +135,7 @@ func (f *textFormat) choice(i int, text string, tokens []engine.Token, finish *s
 }
 
 func (f *textFormat) Whole(answers []answer.Answer) any {
-	a := TextAnswer{Envelope: f.envelope}
+	a := textAnswer{Envelope: f.envelope}
 	for i := range answers {
 		got := &answers[i]
 		reason := finishReason(&got.Ending)
@@ -150,7 +150,7 @@ func (f *textFormat) Event(s *reply.Stream, e answer.Event) error {
 	case e.Progress != nil && !f.g.Opts.Progress:
 		return nil
 	case e.Progress != nil:
-		return s.Event(TextAnswer{f.envelope, []textChoice{}, progressOf(f.g, e)})
+		return s.Event(textAnswer{f.envelope, []textChoice{}, progressOf(f.g, e)})
 	}
 	var t Tail
 	var finish *string
@@ -161,12 +161,12 @@ func (f *textFormat) Event(s *reply.Stream, e answer.Event) error {
 	case f.g.Opts.Timings:
 		t.Timings = e.Timings()
 	}
-	return s.Event(TextAnswer{f.envelope, []textChoice{f.choice(e.Seq.Index, e.Piece.Content(), e.Piece.Tokens, finish)}, t})
+	return s.Event(textAnswer{f.envelope, []textChoice{f.choice(e.Seq.Index, e.Piece.Content(), e.Piece.Tokens, finish)}, t})
 }
 
 func (f *textFormat) End(s *reply.Stream) error {
 	if f.g.Opts.StreamOpts.Usage {
-		if err := s.Event(TextAnswer{f.envelope, []textChoice{}, totalOf(f.g)}); err != nil {
+		if err := s.Event(textAnswer{f.envelope, []textChoice{}, totalOf(f.g)}); err != nil {
 			return err
 		}
 	}

@@ -119,7 +119,7 @@ func (s *API) getResponse(req *answer.Request) error {
 	return nil
 }
 
-type ResponseDeleted struct {
+type responseDeleted struct {
 	ID      string `json:"id"`
 	Object  string `json:"object"`
 	Deleted bool   `json:"deleted"`
@@ -131,7 +131,7 @@ func (s *API) deleteResponse(req *answer.Request) error {
 	if err := s.Stored.Remove(KeptResponse, req.Caller.Owner, id); err != nil {
 		return err
 	}
-	req.Send(ResponseDeleted{id, "response", true})
+	req.Send(responseDeleted{id, "response", true})
 	return nil
 }
 
@@ -203,6 +203,6 @@ func (s *API) countResponse(req *answer.Request) error {
 	if err != nil {
 		return err
 	}
-	req.Send(TokenCount{"response.input_tokens", len(src.Prompts[0])})
+	req.Send(tokenCount{"response.input_tokens", len(src.Prompts[0])})
 	return nil
 }

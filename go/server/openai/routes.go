@@ -27,7 +27,7 @@ func (s *API) Routes() []answer.Route {
 		{
 			Method: http.MethodPost, Paths: []string{"/v1/chat/completions", "/chat/completions"},
 			Handle: s.createChat, Summary: "Answer a conversation",
-			Dialect: Dialect{}, Body: answer.BodyOf("ChatRequest", NewChatQuery), Stream: true, Answer: ChatAnswer{},
+			Dialect: Dialect{}, Body: answer.BodyOf("ChatRequest", NewChatQuery), Stream: true, Answer: chatAnswer{},
 			Example: map[string]any{"messages": hello, "max_tokens": 8},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/chat/completions/control", "/chat/completions/control"},
@@ -45,22 +45,22 @@ func (s *API) Routes() []answer.Route {
 			Answer: responseItemList{},
 		}, {
 			Method: http.MethodGet, Paths: []string{"/v1/chat/completions/:id", "/chat/completions/:id"}, Always: true, Dialect: Dialect{},
-			Handle: s.getChat, Summary: "Get a stored chat completion", Params: answer.PathID, Answer: ChatAnswer{},
+			Handle: s.getChat, Summary: "Get a stored chat completion", Params: answer.PathID, Answer: chatAnswer{},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/chat/completions/:id", "/chat/completions/:id"}, Always: true, Dialect: Dialect{},
 			Handle: s.labelChat, Summary: "Change the metadata of a stored chat completion", Params: answer.PathID,
-			Body: answer.BodyOf("ChatLabelRequest", newLabelQuery), Answer: ChatAnswer{}, Example: map[string]any{"metadata": map[string]any{"kind": "greeting"}},
+			Body: answer.BodyOf("ChatLabelRequest", newLabelQuery), Answer: chatAnswer{}, Example: map[string]any{"metadata": map[string]any{"kind": "greeting"}},
 		}, {
 			Method: http.MethodGet, Paths: []string{"/v1/chat/completions/:id/messages", "/chat/completions/:id/messages"}, Always: true, Dialect: Dialect{},
 			Handle: s.listChatMessages, Summary: "List the messages that a stored chat completion answers", Params: itemPages("asc").params(answer.PathID...), Answer: responseItemList{},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/chat/completions/input_tokens", "/chat/completions/input_tokens"},
 			Handle: s.countTokens, Summary: "Count the tokens of a conversation",
-			Body: answer.BodyOf("ChatRequest", NewChatQuery), Answer: TokenCount{}, Example: map[string]any{"messages": hello},
+			Body: answer.BodyOf("ChatRequest", NewChatQuery), Answer: tokenCount{}, Example: map[string]any{"messages": hello},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/completions"},
 			Handle: answer.Generates("cmpl-", NewTextQuery), Summary: "Continue a text",
-			Dialect: Dialect{}, Body: answer.BodyOf("CompletionRequest", NewTextQuery), Stream: true, Answer: TextAnswer{},
+			Dialect: Dialect{}, Body: answer.BodyOf("CompletionRequest", NewTextQuery), Stream: true, Answer: textAnswer{},
 			Example: map[string]any{"prompt": "Once upon a time", "max_tokens": 8},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/responses", "/responses"},
@@ -70,7 +70,7 @@ func (s *API) Routes() []answer.Route {
 		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/responses/input_tokens", "/responses/input_tokens"},
 			Handle: s.countResponse, Summary: "Count the tokens of a response's input",
-			Dialect: Dialect{}, Body: answer.BodyOf("ResponsesCountRequest", s.newResponsesCountQuery), Answer: TokenCount{},
+			Dialect: Dialect{}, Body: answer.BodyOf("ResponsesCountRequest", s.newResponsesCountQuery), Answer: tokenCount{},
 			Example: map[string]any{"input": "Say hello."},
 		}, {
 			Method: http.MethodGet, Paths: []string{"/v1/responses/:id", "/responses/:id"}, Always: true, Dialect: Dialect{},
@@ -78,7 +78,7 @@ func (s *API) Routes() []answer.Route {
 			Params: append(answer.PathID, answer.Param{In: "query", Name: "stream", Doc: "true: the events of a response that was asked for with background and stream, from the first on.", Is: answer.OnOff}, answer.Param{In: "query", Name: "starting_after", Doc: "With stream: only the events after this sequence_number.", Is: field.Schema{"type": "integer", "minimum": 0}}),
 		}, {
 			Method: http.MethodDelete, Paths: []string{"/v1/responses/:id", "/responses/:id"}, Always: true, Dialect: Dialect{},
-			Handle: s.deleteResponse, Summary: "Delete a stored response", Params: answer.PathID, Answer: ResponseDeleted{},
+			Handle: s.deleteResponse, Summary: "Delete a stored response", Params: answer.PathID, Answer: responseDeleted{},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/responses/:id/cancel", "/responses/:id/cancel"}, Always: true, Dialect: Dialect{},
 			Handle: s.cancelResponse, Summary: "Cancel a response that runs in the background", Params: answer.PathID, Answer: Response{},
