@@ -22,7 +22,7 @@ var otherCheckpoints = map[string]checkpoint{
 "max_position_embeddings": 512, "vocab_size": 512, "rms_norm_eps": 1e-6, "rope_theta": 500000, "sliding_window": 16, "layer_types": ["sliding_attention", "sliding_attention",
 "sliding_attention", "full_attention", "sliding_attention", "sliding_attention", "sliding_attention", "full_attention"],
 "rope_scaling": {"rope_type": "yarn", "factor": 8.0, "original_max_position_embeddings": 1024, "attention_factor": 1.2}}`,
-		tensors: endsHF + olmo("0-7") + strings.NewReplacer("0-3", "0-7", "192", "128").Replace(mlpHF)},
+		tensors: endsHF + olmoLayers("0-7") + strings.NewReplacer("0-3", "0-7", "192", "128").Replace(mlpHF)},
 	"olmoe": {config: `{"architectures": ["OlmoeForCausalLM"], "num_hidden_layers": 3, "hidden_size": 64, "intermediate_size": 32, "num_attention_heads": 4, "num_key_value_heads": 4,
 "max_position_embeddings": 512, "vocab_size": 512, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "num_experts": 8, "num_experts_per_tok": 2}`,
 		tensors: endsHF + strings.ReplaceAll(normsHF+expertsHF, "0-3", "0-2") + heads("0-2", 64, 64) + `

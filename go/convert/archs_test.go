@@ -270,7 +270,7 @@ model.norm 64
 `},
 	"olmo2": {config: `{"architectures": ["Olmo2ForCausalLM"], "num_hidden_layers": 4, "hidden_size": 64, "intermediate_size": 192, "num_attention_heads": 4, "num_key_value_heads": 4,
 "max_position_embeddings": 512, "vocab_size": 512, "rms_norm_eps": 1e-6, "rope_theta": 500000}`,
-		tensors: endsHF + olmo("0-3") + mlpHF},
+		tensors: endsHF + olmoLayers("0-3") + mlpHF},
 	"smollm3": {config: `{"architectures": ["SmolLM3ForCausalLM"], "tie_word_embeddings": true, "num_hidden_layers": 8, "hidden_size": 64, "intermediate_size": 128, "num_attention_heads": 4,
 "num_key_value_heads": 1, "max_position_embeddings": 512, "vocab_size": 512, "rms_norm_eps": 1e-6, "rope_theta": 5000000, "no_rope_layers": [1, 1, 1, 0, 1, 1, 1, 0]}`,
 		tensors: tiedHF + strings.NewReplacer("0-3", "0-7", "192", "128", "weight 32", "weight 16").Replace(llamaHF+mlpHF)},
@@ -556,7 +556,7 @@ lm_head.weight 512 64
 `, all, convolved, attending)
 }
 
-func olmo(layers string) string {
+func olmoLayers(layers string) string {
 	return fmt.Sprintf(`
 %[1]s: model.layers.#.self_attn.q_proj.weight 64 64
 %[1]s: model.layers.#.self_attn.k_proj.weight 64 64

@@ -1,6 +1,12 @@
 package convert
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/quern-llm/quern/go/model/arch"
@@ -25,4 +31,91 @@ func TestEveryArchitectureIsConverted(t *testing.T) {
 	for name := range made {
 		t.Errorf("%s is no architecture that runs", name)
 	}
+}
+
+// A family is in the file, and under the name, that its architecture has in go/model/arch; the second of an architecture has
+// a name of its own.
+func TestFamiliesAreInTheFilesOfTheirArchitectures(t *testing.T) {
+	type place struct{ file, name string }
+	places := map[string]place{}
+	for _, l := range literals(t, "../model/arch/*.go", "Arch", "Name") {
+		places[l.value] = place{l.file, l.name}
+	}
+	names := map[string]bool{}
+	for _, l := range literals(t, "*.go", "family", "arch") {
+		want, ok := places[l.value]
+		if !ok {
+			t.Errorf("%s: no file of go/model/arch has an architecture %q", l.file, l.value)
+			continue
+		}
+		if l.file != "family_"+want.file {
+			t.Errorf("the family %s of %s is in %s, want family_%s", l.name, l.value, l.file, want.file)
+		}
+		names[l.name] = true
+	}
+	for name, at := range places {
+		made := map[string]bool{"jina-bert-v3": true, "nomic-bert-moe": true, "nemotron_h_moe": true} // by settings of another family
+		if !names[at.name] && !made[name] {
+			t.Errorf("family_%s has no %s, the family of %s", at.file, at.name, name)
+		}
+	}
+	if len(names) != len(families) {
+		t.Errorf("%d families are declared and %d are listed", len(names), len(families))
+	}
+}
+
+// Two families with a name in common would be told apart by their order.
+func TestNamesOfFamiliesAreUnique(t *testing.T) {
+	of := map[string]string{}
+	for _, f := range families {
+		for name := range strings.FieldsSeq(f.names) {
+			if of[name] != "" {
+				t.Errorf("%s is of %s and of %s", name, of[name], f.arch)
+			}
+			of[name] = f.arch
+		}
+	}
+}
+
+// A literal is a variable that is a struct literal, and one field of it that is a string.
+type literal struct{ file, name, value string }
+
+// literals returns, of the variables declared in files, those that are literals of a type.
+func literals(t *testing.T, files, typ, field string) []literal {
+	t.Helper()
+	paths, err := filepath.Glob(files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var found []literal
+	for _, path := range paths {
+		f, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			v, ok := n.(*ast.ValueSpec)
+			if !ok || len(v.Values) != 1 {
+				return true
+			}
+			lit, ok := v.Values[0].(*ast.CompositeLit)
+			if !ok {
+				return true
+			}
+			if id, ok := lit.Type.(*ast.Ident); !ok || id.Name != typ {
+				return true
+			}
+			for _, e := range lit.Elts {
+				if kv, ok := e.(*ast.KeyValueExpr); ok && kv.Key.(*ast.Ident).Name == field {
+					value, err := strconv.Unquote(kv.Value.(*ast.BasicLit).Value)
+					if err != nil {
+						t.Fatalf("%s: %s of %s: %v", path, field, v.Names[0].Name, err)
+					}
+					found = append(found, literal{filepath.Base(path), v.Names[0].Name, value})
+				}
+			}
+			return true
+		})
+	}
+	return found
 }

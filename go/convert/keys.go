@@ -2,6 +2,7 @@ package convert
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/quern-llm/quern/go/gguf"
@@ -262,4 +263,40 @@ func (c *config) want(name string, values ...string) {
 		}
 	}
 	c.fail("%s is %.40v, want %s", name, v, strings.Join(values, " or "))
+}
+
+// limits sets a number for each of n layers, of a list in which null stands for none.
+func (k *keys) limits(key, name string, n int) {
+	list := k.config.list(name)
+	if list == nil {
+		return
+	}
+	all := make([]float32, n)
+	for i, v := range list[:min(len(list), n)] {
+		x, ok := v.(float64)
+		if v != nil && !ok {
+			k.fail("%s has %.40v, want numbers", name, v)
+		}
+		all[i] = float32(x)
+	}
+	k.set(key, all)
+}
+
+// leading returns how many layers are dense before those with experts.
+func (c *config) leading() int {
+	kinds := c.texts("mlp_layer_types")
+	lead := slices.IndexFunc(kinds, func(kind string) bool { return kind != "dense" })
+	if lead < 0 || slices.Contains(kinds[lead:], "dense") {
+		c.fail("mlp_layer_types: want dense layers, and then others")
+	}
+	return max(lead, 0)
+}
+
+// every returns the layers of a period, from an offset on.
+func every(layers, offset, period int) []bool {
+	is := make([]bool, layers)
+	for i := offset; i < layers; i += max(period, 1) {
+		is[i] = true
+	}
+	return is
 }

@@ -233,3 +233,45 @@ var mxfp4Turns op = func(c *config, in []view) ([]view, error) {
 	}
 	return out, nil
 }
+
+// together puts tensors one below the other.
+var together op = func(_ *config, in []view) ([]view, error) {
+	v, err := joined(in...)
+	return []view{v}, err
+}
+
+// each3 does something to each of three tensors; nil: nothing.
+func each3(ops ...op) op {
+	return func(c *config, in []view) ([]view, error) {
+		out := slices.Clone(in)
+		for i, o := range ops {
+			if o == nil {
+				continue
+			}
+			made, err := o(c, in[i:i+1])
+			if err != nil {
+				return nil, err
+			}
+			out[i] = made[0]
+		}
+		return out, nil
+	}
+}
+
+// taps is the weights of a convolution, with a dimension of 1 between channels and taps.
+var taps = one(func(_ *config, v view) (view, error) {
+	v = v.squeezed()
+	if len(v.shape) != 2 {
+		return view{}, fmt.Errorf("the shape %v, want channels and taps", v.shape)
+	}
+	return v.as(v.shape[0], 1, v.shape[1])
+})
+
+// byExpert takes apart what the experts have one below the other.
+var byExpert = one(func(c *config, v view) (view, error) {
+	rows, each := v.rows()
+	f := c.within("ffn_config")
+	n := uint64(max(f.countOr("moe_num_experts", c.experts()), 1))
+	c.take(f)
+	return v.as(n, rows/n, each)
+})

@@ -84,3 +84,14 @@ func (r *rule) targets(layer int, suffix string) []string {
 	}
 	return names
 }
+
+// plusOne returns rules with 1 added to the weights of all norms but that of the states.
+func plusOne(rules []rule) []rule {
+	rules = slices.Clone(rules)
+	for i, r := range rules {
+		if strings.HasSuffix(r.to, "norm") && r.to != "ssm_norm" {
+			rules[i].do = addOne
+		}
+	}
+	return rules
+}

@@ -165,3 +165,46 @@ func llama3Factors(c *config) map[string]view {
 	}
 	return map[string]view{"rope_freqs.weight": constant(factors)}
 }
+
+// gpt is the names that GPT-2 left to others, with matrices the usual way round.
+var gpt = []rule{
+	{"wte", "token_embd", nil},
+	{"wpe", "position_embd", nil},
+	{"word_embeddings", "token_embd", nil},
+	{"ln_f", "output_norm", nil},
+	{"lm_head", "output", nil},
+	{"ln_1", "attn_norm", nil},
+	{"ln_2", "ffn_norm", nil},
+	{"input_layernorm", "attn_norm", nil},
+	{"post_attention_layernorm", "ffn_norm", nil},
+	{"attn.c_attn", "attn_qkv", nil},
+	{"attn.c_proj", "attn_output", nil},
+	{"self_attention.dense", "attn_output", nil},
+	{"mlp.c_fc", "ffn_up", nil},
+	{"mlp.c_proj", "ffn_down", nil},
+	{"mlp.dense_h_to_4h", "ffn_up", nil},
+	{"mlp.dense_4h_to_h", "ffn_down", nil},
+	{"attn.bias", "", nil},
+	{"attn.masked_bias", "", nil},
+}
+
+// mambaScan is scan under the name that Granite has for it, whose norm is of all channels.
+var mambaScan = []rule{
+	{"mamba.A_log", "ssm_a", then(negExp, column)},
+	{"mamba.D", "ssm_d", column},
+	{"mamba.dt_bias", "ssm_dt.bias", nil},
+	{"mamba.conv1d.weight", "ssm_conv1d.weight", squeeze},
+	{"mamba.conv1d.bias", "ssm_conv1d.bias", nil},
+	{"mamba.in_proj", "ssm_in", nil},
+	{"mamba.norm", "ssm_norm", grouped(scanGroups)},
+	{"mamba.out_proj", "ssm_out", nil},
+}
+
+// ssm is the names of Mamba's model around its layers.
+var ssm = []rule{
+	{"embeddings", "token_embd", nil},
+	{"embedding", "token_embd", nil},
+	{"norm_f", "output_norm", nil},
+	{"lm_head", "output", nil},
+	{".norm", "attn_norm", nil},
+}

@@ -1,0 +1,78 @@
+package convert
+
+import (
+	"math"
+	"slices"
+	"strings"
+)
+
+var bailingmoe3 = family{
+	arch:  "bailingmoe3",
+	names: "BailingMoeV3ForCausalLM",
+	rules: with(slices.Concat(predicting, bailing, under("attention.", latent), ends, dense, mixture),
+		rule{"attention.q_proj", "attn_q", nil},
+		rule{"attention.k_proj", "attn_k", nil},
+		rule{"attention.v_proj", "attn_v", nil},
+		rule{"attention.q_conv1d.weight", "ssm_conv1d_q.weight", taps},
+		rule{"attention.k_conv1d.weight", "ssm_conv1d_k.weight", taps},
+		rule{"attention.v_conv1d.weight", "ssm_conv1d_v.weight", taps},
+		rule{"attention.A_log", "ssm_a", then(exp, column)},
+		rule{"attention.dt_bias", "ssm_dt.bias", nil},
+		rule{"attention.f_proj", "ssm_f_a", nil},
+		rule{"attention.b_proj", "ssm_beta", nil},
+		rule{"attention.g_proj", "ssm_g_a", nil},
+		rule{"attention.gate_proj", "attn_gate", nil}, // which is g_proj as well: see the names below
+		rule{"attention.o_norm", "ssm_norm", nil},
+		rule{"attention.o_proj", "attn_output", nil},
+		rule{"mlp.gate.expert_bias", "exp_probs_b.bias", nil},
+		rule{"final_layernorm", "layer_output_norm", nil}),
+	settings: slices.Concat(latentSettings, []setting{
+		{"expert_shared_feed_forward_length", 'n', "moe_shared_expert_intermediate_size"},
+		{"ssm.conv_kernel", 'n', "short_conv_kernel_size"},
+		{"kda.head_dim", 'n', "head_dim"},
+		{"kda.safe_gate", 'b', "kda_safe_gate"},
+		{"kda.gate_lower_bound", 'f', "kda_lower_bound"},
+	}),
+	keys: func(k *keys) {
+		latentKeys(k)
+		k.gating("sigmoid")
+		k.want("no_kda_lora", "true")
+		k.want("kda_safe_gate", "true")
+		k.want("gated_attention_proj_granularity_type", "head_wise")
+		further(k)
+		n := k.layers() + min(k.countOr("num_nextn_predict_layers", 0), mostNext)
+		attends := make([]bool, n)
+		for il := range attends {
+			attends[il] = k.attends(il)
+		}
+		k.ns("attention.head_count_kv", where(attends, 1, 0))
+		k.limits("swiglu_clamp_exp", "expert_swiglu_limit_list", n)
+		k.limits("swiglu_clamp_shexp", "share_expert_swiglu_limit_list", n)
+	},
+	rename: func(c *config, name string) string {
+		if s := parse(name, nil); s.layer >= 0 && c.attends(s.layer) {
+			return strings.Replace(name, ".attention.g_proj.", ".attention.gate_proj.", 1)
+		}
+		return name
+	},
+}
+
+// exp turns a logarithm into its number.
+var exp = one(func(_ *config, v view) (view, error) {
+	return v.each(func(x float32) float32 { return float32(math.Exp(float64(x))) }), nil
+})
+
+// under returns the rules of self_attn for layers that call it otherwise.
+func under(name string, rules []rule) []rule {
+	rules = slices.Clone(rules)
+	for i, r := range rules {
+		rules[i].from = strings.Replace(r.from, "self_attn.", name, 1)
+	}
+	return rules
+}
+
+// attends reports whether a layer of Ling 3 has attention, rather than a delta net.
+func (c *config) attends(il int) bool {
+	n, group := c.layers(), max(c.count("layer_group_size"), 1)
+	return (il+1)%group == 0 || il >= n/group*group
+}

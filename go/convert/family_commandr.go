@@ -1,0 +1,15 @@
+package convert
+
+import "slices"
+
+var commandr = family{
+	arch:  "command-r",
+	names: "CohereForCausalLM",
+	rules: slices.Concat(ends, attention, dense),
+	settings: []setting{
+		{"logit_scale", 'f', "logit_scale"},
+		{"attention.layer_norm_epsilon", 'f', "layer_norm_eps"},
+	},
+	keys: func(k *keys) { k.set("rope.scaling.type", "none") },
+	skip: []string{"lm_head."},
+}

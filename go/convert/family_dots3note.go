@@ -1,0 +1,97 @@
+package convert
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+var dots3note = family{
+	arch:  "dots3note",
+	names: "Dots3NoteForCausalLM Dots3NoteForConditionalGeneration Dots3NoteTextForCausalLM",
+	rules: with(slices.Concat(predicting, indexed, latent, ends, attention, dense, mixture),
+		rule{"self_attn.q_a_layernorm", "attn_q_a_norm", times(func(c *config) float64 { return c.rescale(c.count("q_lora_rank")) })},
+		rule{"self_attn.kv_a_layernorm", "attn_kv_a_norm", times(func(c *config) float64 { return c.rescale(c.noteRank()) })},
+		rule{"self_attn.kv_b_proj", "attn_k_b attn_v_b", noteKeysValues},
+		rule{"self_attn.k_rope_only_layernorm", "attn_k_norm", nil},
+		rule{"self_attn.g_proj", "attn_gate", nil}),
+	settings: slices.Concat(latentSettings, []setting{{"attention.sliding_window", 'n', "sliding_window_size"}}),
+	keys:     noteKeys,
+	skip:     []string{"vision_encoder.", "audio_encoder."},
+	rename: func(c *config, name string) string { // of the layer that predicts further tokens
+		return strings.Replace(name, "model.mtp.embed_tokens.", fmt.Sprintf("model.layers.%d.embed_tokens.", c.layers()), 1)
+	},
+	vocab: func(_ *Model, v *vocabulary) { v.setSpecial("eot", slices.Index(v.tokens, "<|endofassistant|>")) },
+}
+
+// noteWindow reports whether a layer of dots3-note attends to a window, as those that predict further tokens do.
+func (c *config) noteWindow(il int) bool {
+	kinds := c.texts("layer_types")
+	return il >= c.layers() || il >= 0 && il < len(kinds) && kinds[il] == "sliding_attention"
+}
+
+// noteRank returns how long the latent is of the layer whose tensors are made.
+func (c *config) noteRank() int {
+	if c.noteWindow(c.layer) {
+		return c.count("swa_kv_lora_rank")
+	}
+	return c.count("kv_lora_rank")
+}
+
+// rescale returns what dots3-note multiplies a latent by, which is in the norm before it in GGUF.
+func (c *config) rescale(rank int) float64 {
+	if !c.flag("apply_mla_qkv_lora_rescale") {
+		return 1
+	}
+	return math.Sqrt(float64(c.count("hidden_size")) / float64(max(rank, 1)))
+}
+
+// noteKeysValues is keysValues of layers with a window or without one.
+var noteKeysValues op = func(c *config, in []view) ([]view, error) {
+	if !c.noteWindow(c.layer) {
+		return keysValues(c, in)
+	}
+	near := &config{m: map[string]any{}, file: c.file}
+	for name, from := range map[string]string{"num_attention_heads": "swa_num_attention_heads", "qk_nope_head_dim": "swa_qk_nope_head_dim", "v_head_dim": "swa_v_head_dim"} {
+		near.m[name] = float64(c.count(from))
+	}
+	return keysValues(near, in)
+}
+
+// noteKeys sets the sizes of both kinds of dots3-note's layers.
+func noteKeys(k *keys) {
+	latentKeys(k)
+	indexKeys(k)
+	n := k.layers()
+	if kinds := k.texts("layer_types"); len(kinds) < n {
+		k.fail("layer_types names %d layers of %d", len(kinds), n)
+	}
+	windows, index := make([]bool, n), make([]bool, n)
+	for il := range n {
+		windows[il] = k.noteWindow(il)
+		index[il] = !windows[il]
+	}
+	k.bs("attention.sliding_window_pattern", windows)
+	k.bs("attention.indexer.types", index)
+	further(k)
+	windows = append(windows, slices.Repeat([]bool{true}, min(k.countOr("num_nextn_predict_layers", 0), mostNext))...)
+	k.ns("attention.head_count", where(windows, k.count("swa_num_attention_heads"), k.heads()))
+	rank, turning := k.count("swa_kv_lora_rank"), k.count("swa_qk_rope_head_dim")
+	k.n("attention.kv_lora_rank_swa", rank)
+	k.n("attention.key_length_swa", rank+turning)
+	k.n("attention.value_length_swa", rank)
+	k.n("attention.key_length_mla_swa", k.count("swa_qk_nope_head_dim")+turning)
+	k.n("attention.value_length_mla_swa", k.count("swa_v_head_dim"))
+	if turning != k.count("qk_rope_head_dim") || k.countOr("swa_q_lora_rank", k.count("q_lora_rank")) != k.count("q_lora_rank") {
+		k.fail("swa_qk_rope_head_dim and swa_q_lora_rank differ from those of layers without a window; want the same")
+	}
+	k.gating("sigmoid")
+	k.want("k_rope_only_layernorm", "true")
+	k.want("use_dynamic_rsf", "false")
+	for _, gate := range []string{"attention_gate_type", "swa_attention_gate_type"} {
+		k.want(gate, "headwise")
+	}
+	k.drop("expert_group_count", "expert_group_used_count") // one group
+	k.want("n_group", "1")
+}

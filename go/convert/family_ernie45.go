@@ -1,0 +1,9 @@
+package convert
+
+import "slices"
+
+var ernie45 = family{
+	arch:  "ernie4_5",
+	names: "Ernie4_5ForCausalLM Ernie4_5_ForCausalLM",
+	rules: slices.Concat(ends, attention, dense), // which has its channels in pairs
+}

@@ -1,0 +1,17 @@
+package convert
+
+import "slices"
+
+var exaone4 = family{
+	arch:  "exaone4",
+	names: "Exaone4ForCausalLM",
+	rules: slices.Concat(around, ends, attention, dense),
+	keys: func(k *keys) {
+		commonKeys(k)
+		if k.has("sliding_window") {
+			k.n("attention.sliding_window", k.count("sliding_window"))
+			k.bs("attention.sliding_window_pattern", k.typesOf("sliding_attention"))
+		}
+	},
+	extra: llama3Factors,
+}

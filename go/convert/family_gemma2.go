@@ -1,0 +1,19 @@
+package convert
+
+import "slices"
+
+var gemma2 = family{
+	arch:  "gemma2",
+	names: "Gemma2ForCausalLM",
+	rules: plusOne(gemmaRules),
+	settings: []setting{
+		{"attention.sliding_window", 'n', "sliding_window"},
+		{"attn_logit_softcapping", 'f', "attn_logit_softcapping"},
+		{"final_logit_softcapping", 'f', "final_logit_softcapping"},
+	},
+	skip:  []string{"lm_head."},
+	vocab: noSpace,
+}
+
+// gemmaRules are those of Gemma 2 and later.
+var gemmaRules = slices.Concat(around, ends, attention, dense)

@@ -1,0 +1,63 @@
+package convert
+
+import (
+	"math"
+	"slices"
+	"strings"
+)
+
+var grok = family{
+	arch:  "grok",
+	names: "Grok1ForCausalLM GrokForCausalLM",
+	rules: with(slices.Concat(ends, attention, dense, blockSparse),
+		rule{"pre_attn_norm", "attn_norm", nil},
+		rule{"post_attn_norm", "attn_output_norm", nil},
+		rule{"pre_moe_norm", "ffn_norm", nil},
+		rule{"post_moe_norm", "post_ffw_norm", nil},
+		rule{"in_out_embed", "token_embd", nil}, // the first one's names
+		rule{".rms_norm", "attn_norm", nil},
+		rule{"rms_norm", "output_norm", nil},
+		rule{"rms_norm_1", "attn_output_norm", nil},
+		rule{"rms_norm_2", "ffn_norm", nil},
+		rule{"rms_norm_3", "layer_output_norm", nil},
+		rule{"multi_head_attention.query", "attn_q", nil},
+		rule{"multi_head_attention.key", "attn_k", nil},
+		rule{"multi_head_attention.value", "attn_v", nil},
+		rule{"multi_head_attention.linear", "attn_output", nil},
+		rule{"router", "ffn_gate_inp", nil},
+		rule{"moe.*.linear", "ffn_gate_exps", nil},
+		rule{"moe.*.linear_1", "ffn_down_exps", nil},
+		rule{"moe.*.linear_v", "ffn_up_exps", nil}),
+	settings: []setting{
+		{"expert_feed_forward_length", 'n', "moe_intermediate_size"},
+		{"attention.temperature_length", 'n', "attn_temperature_len"},
+		{"final_logit_softcapping", 'f', "final_logit_softcapping"},
+		{"embedding_scale", 'f', "embedding_multiplier_scale"},
+		{"logit_scale", 'f', "output_multiplier_scale"},
+	},
+	keys:   grokKeys,
+	across: ".w2.weight", // Grok 2's experts are in files of eight machines
+	rename: func(_ *config, name string) string {
+		return strings.Replace(name, "transformer.decoder_layer.", "model.layers.", 1)
+	},
+}
+
+// grokKeys sets limits and rotations, which stand in config.json itself.
+func grokKeys(k *keys) {
+	k.f("attn_logit_softcapping", k.numberOr("attn_logit_softcapping", 30))
+	k.f("router_logit_softcapping", k.numberOr("router_logit_softcapping", 30))
+	k.f("attention.output_scale", k.numberOr("attn_output_multiplier", 1/math.Sqrt(float64(max(k.headDim(), 1)))))
+	switch kind := k.text("rope_type"); kind {
+	case "":
+	case "yarn", "original":
+		k.set("rope.scaling.type", "yarn")
+		k.f("rope.scaling.factor", k.number("scaling_factor"))
+		k.n("rope.scaling.original_context_length", k.count("original_max_position_embeddings"))
+		k.f("rope.scaling.yarn_ext_factor", k.number("extrapolation_factor"))
+		k.f("rope.scaling.yarn_attn_factor", k.number("attn_factor"))
+		k.f("rope.scaling.yarn_beta_fast", k.number("beta_fast"))
+		k.f("rope.scaling.yarn_beta_slow", k.number("beta_slow"))
+	default:
+		k.fail("rope_type is %q, want yarn or original", kind)
+	}
+}

@@ -1,0 +1,39 @@
+package convert
+
+import "slices"
+
+var hunyuanmoe = family{
+	arch:  "hunyuan-moe",
+	names: "HunYuanMoEV1ForCausalLM",
+	rules: with(slices.Concat(ends, attention, dense, mixture),
+		rule{"self_attn.query_layernorm", "attn_q_norm", nil},
+		rule{"self_attn.key_layernorm", "attn_k_norm", nil},
+		rule{"mlp.gate.wg", "ffn_gate_inp", nil}),
+	settings: []setting{{"expert_shared_feed_forward_length", 'n', "intermediate_size"}},
+	keys: func(k *keys) {
+		k.alike("expert_used_count", "moe_topk num_experts_per_tok")
+		k.alike("expert_feed_forward_length", "moe_intermediate_size")
+		k.alike("expert_shared_count", "num_shared_expert")
+		stretched(k)
+	},
+}
+
+// alike sets a key to the number that a list has for each layer, which has to be the same one.
+func (k *keys) alike(key, names string) {
+	v, name := k.find(names)
+	list, ok := v.([]any)
+	if !ok {
+		k.n(key, k.count(names))
+		return
+	}
+	all := k.integers(name, list)
+	for _, n := range all {
+		if n != all[0] {
+			k.fail("%s differs between layers, %d and %d; want one for all", name, all[0], n)
+			return
+		}
+	}
+	if len(all) > 0 {
+		k.n(key, int(all[0]))
+	}
+}

@@ -1,0 +1,60 @@
+package convert
+
+import (
+	"slices"
+	"strings"
+)
+
+var hyv4 = family{
+	arch:  "hy_v4",
+	names: "HYV4ForCausalLM",
+	rules: with(slices.Concat(indexed, latent, ends, attention, dense, mixture),
+		rule{"self_attn.linear_gate", "attn_gate", nil},
+		rule{"self_attn.learnable_sink_param", "attn_sinks.weight", nil},
+		rule{"hc_attn_layer.hc_pre.hc_base", "hc_attn_base.weight", nil},
+		rule{"hc_attn_layer.hc_pre.hc_fn", "hc_attn_fn.weight", nil},
+		rule{"hc_attn_layer.hc_pre.hc_scale", "hc_attn_scale.weight", nil},
+		rule{"hc_mlp_layer.hc_pre.hc_base", "hc_ffn_base.weight", nil},
+		rule{"hc_mlp_layer.hc_pre.hc_fn", "hc_ffn_fn.weight", nil},
+		rule{"hc_mlp_layer.hc_pre.hc_scale", "hc_ffn_scale.weight", nil},
+		rule{"hc_head.hc_head_base", "output_hc_base.weight", nil},
+		rule{"hc_head.hc_head_fn", "output_hc_fn.weight", nil},
+		rule{"hc_head.hc_head_scale", "output_hc_scale.weight", nil}),
+	settings: slices.Concat(latentSettings, []setting{
+		{"hyper_connection.count", 'n', "hc_mult"},
+		{"hyper_connection.epsilon", 'f', "hc_eps"},
+		{"hyper_connection.magnitude", 'f', "hc_magnitude"},
+	}),
+	keys: func(k *keys) {
+		latentKeys(k)
+		k.gating("sigmoid")
+		k.want("n_group", "1")
+		k.want("topk_group", "1")
+		k.drop("expert_group_count", "expert_group_used_count")
+		if !k.has("first_k_dense_replace") {
+			k.n("leading_dense_block_count", k.leading())
+		}
+		n := k.layers()
+		if limit := k.numberOr("swiglu_limit", 0); limit > 0 {
+			k.set("swiglu_clamp_exp", slices.Repeat([]float32{float32(limit)}, n))
+		}
+		kinds := k.texts("indexer_types")
+		if kinds == nil && slices.ContainsFunc(k.texts("layer_types"), func(kind string) bool { return strings.HasSuffix(kind, "sparse_attention") }) {
+			kinds = k.texts("layer_types") // of the first checkpoints
+		}
+		if kinds == nil {
+			return
+		}
+		if len(kinds) < n {
+			k.fail("indexer_types names %d layers of %d", len(kinds), n)
+			return
+		}
+		indexKeys(k)
+		own := make([]bool, n)
+		for il := range own {
+			own[il] = kinds[il] == "full" || strings.HasSuffix(kinds[il], "sparse_attention")
+		}
+		k.bs("attention.indexer.types", own)
+	},
+	skip: []string{"model.mtp_layers."},
+}

@@ -1,0 +1,31 @@
+package convert
+
+var openelm = family{
+	arch:  "openelm",
+	names: "OpenELMForCausalLM",
+	rules: []rule{
+		{"token_embeddings", "token_embd", nil},
+		{"norm", "output_norm", nil},
+		{"lm_head", "output", nil},
+		{"attn_norm", "attn_norm", nil},
+		{"attn.qkv_proj", "attn_qkv", nil},
+		{"attn.q_norm", "attn_q_norm", nil},
+		{"attn.k_norm", "attn_k_norm", nil},
+		{"attn.out_proj", "attn_output", nil},
+		{"ffn_norm", "ffn_norm", nil},
+		{"ffn.proj_1", "ffn_gate ffn_up", halves},
+		{"ffn.proj_2", "ffn_down", nil},
+	},
+	settings: []setting{
+		{"embedding_length", 'n', "model_dim"},
+		{"context_length", 'n', "max_context_length"},
+		{"attention.head_count", 'n', "num_query_heads"},
+		{"attention.head_count_kv", 'n', "num_kv_heads"},
+	},
+	keys: func(k *keys) {
+		k.f("attention.layer_norm_rms_epsilon", 1e-6)
+		k.f("rope.freq_base", k.numberOr("rope_freq_constant", 10000))
+		k.n("rope.dimension_count", k.count("head_dim"))
+	},
+	finish: widths,
+}

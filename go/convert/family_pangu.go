@@ -1,0 +1,14 @@
+package convert
+
+import "slices"
+
+var pangu = family{
+	arch:  "pangu-embedded",
+	names: "PanguEmbeddedForCausalLM",
+	rules: slices.Concat(ends, attention, dense),
+	keys: func(k *keys) {
+		commonKeys(k)
+		k.n("attention.key_length", k.headDim())
+		k.n("attention.value_length", k.headDim())
+	},
+}

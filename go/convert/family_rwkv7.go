@@ -1,0 +1,118 @@
+package convert
+
+import (
+	"slices"
+	"strings"
+)
+
+var rwkv7 = family{
+	arch:  "rwkv7",
+	names: "RWKV7ForCausalLM Rwkv7ForCausalLM",
+	rules: slices.Concat(gooseMix("attn."), []rule{
+		{"embeddings", "token_embd", nil},
+		{"pre_norm", "token_embd_norm", nil},
+		{"norm", "output_norm", nil},
+		{"lm_head", "output", nil},
+		{"attn_norm", "attn_norm", nil},
+		{"ffn_norm", "attn_norm_2", nil},
+		{"attn.g_norm", "time_mix_ln", nil},
+		{"ffn.x_k", "channel_mix_lerp_k.weight", squeeze},
+		{"ffn.key", "channel_mix_key", nil},
+		{"ffn.value", "channel_mix_value", nil},
+	}),
+	settings: []setting{{"wkv.head_size", 'n', "head_size head_dim"}, {"attention.layer_norm_epsilon", 'f', "norm_eps layer_norm_epsilon"}},
+	keys: func(k *keys) {
+		rwkvKeys(k)
+		k.drop("attention.layer_norm_rms_epsilon", "attention.key_length", "attention.value_length")
+		if !k.has("intermediate_size") {
+			k.n("feed_forward_length", 4*k.count("hidden_size"))
+		}
+	},
+	rename: gooseName,
+	change: ungated,
+	finish: gooseRanks,
+	vocab:  worldVocab,
+}
+
+var arwkv7 = family{
+	arch:  "arwkv7",
+	names: "RwkvHybridForCausalLM",
+	rules: slices.Concat(gooseMix("self_attn.time_mixer."), []rule{
+		{"self_attn.time_mixer.g_norm", "time_mix_ln", nil},
+		{"self_attn.time_mixer.ln_x", "time_mix_ln", nil},
+	}, ends, attention, dense),
+	settings: []setting{{"wkv.head_size", 'n', "head_size"}},
+	keys: func(k *keys) {
+		rwkvKeys(k)
+		k.n("token_shift_count", 1)
+		k.drop("attention.key_length", "attention.value_length")
+		k.want("wkv_version", "7")
+	},
+	rename: gooseName,
+	change: ungated,
+	finish: gooseRanks,
+}
+
+// gooseMix is the time mixing of RWKV 7, under a prefix.
+func gooseMix(at string) []rule {
+	rules := []rule{
+		gooseShares(at, "rwkvag"),
+		{at + "x_x", "time_mix_lerp_fused.weight", apart},
+		{at + "k_k", "time_mix_k_k.weight", squeeze},
+		{at + "k_a", "time_mix_k_a.weight", squeeze},
+		{at + "r_k", "time_mix_r_k.weight", flat},
+		{at + "r_proj", "time_mix_receptance", nil},
+		{at + "k_proj", "time_mix_key", nil},
+		{at + "v_proj", "time_mix_value", nil},
+		{at + "o_proj", "time_mix_output", nil},
+	}
+	for _, of := range []string{"w", "a", "v", "g"} {
+		rules = append(rules,
+			rule{at + of + "_lora.first.weight", "time_mix_" + of + "1.weight", nil},
+			rule{at + of + "_lora.second.weight", "time_mix_" + of + "2.weight", nil},
+			rule{at + of + "_lora.second.bias", "time_mix_" + of + "0.weight", nil})
+	}
+	return rules
+}
+
+// gooseName names what checkpoints number: the two products of a low rank. The norm of embeddings is none of the first layer's.
+func gooseName(_ *config, name string) string {
+	return strings.NewReplacer("layers.0.pre_norm.", "pre_norm.", "_lora.lora.0.", "_lora.first.", "_lora.lora.2.", "_lora.second.").Replace(name)
+}
+
+// gooseShares is the shares of the token before in these inputs.
+func gooseShares(at, inputs string) rule {
+	var names []string
+	for _, of := range inputs {
+		names = append(names, at+"x_"+string(of))
+	}
+	return rule{strings.Join(names, " "), "time_mix_lerp_fused.weight", fused}
+}
+
+// ungated is for models without gates, which have an input less.
+func ungated(c *config, f *family) *family {
+	if gated, set := c.m["wkv_has_gate"].(bool); gated || !set {
+		return f
+	}
+	kind := *f
+	kind.rules = with(f.rules, gooseShares("self_attn.time_mixer.", "rwkva"), gooseShares("attn.", "rwkva"))
+	return &kind
+}
+
+// gooseRanks does so for RWKV 7, and has something where the first layer has no values of a layer before, which nobody reads.
+func gooseRanks(m *Model, k *keys) {
+	for _, i := range []string{"0", "1", "2"} {
+		to := "blk.0.time_mix_v" + i + ".weight"
+		if from := m.target("blk.0.time_mix_a" + i + ".weight"); from != nil && m.target(to) == nil {
+			t := *from
+			t.name = to
+			m.targets = append(m.targets, &t)
+		}
+	}
+	m.rank(k, "attention.decay_lora_rank", "blk.0.time_mix_w1.weight", 1)
+	m.rank(k, "attention.iclr_lora_rank", "blk.0.time_mix_a1.weight", 1)
+	m.rank(k, "attention.value_residual_mix_lora_rank", "blk.0.time_mix_v1.weight", 1)
+	if m.target("blk.0.time_mix_g1.weight") != nil {
+		m.rank(k, "attention.gate_lora_rank", "blk.0.time_mix_g1.weight", 1)
+	}
+}

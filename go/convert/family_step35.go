@@ -1,0 +1,88 @@
+package convert
+
+import (
+	"slices"
+	"strings"
+)
+
+var step35 = family{
+	arch:  "step35",
+	names: "Step3p5ForCausalLM",
+	rules: plusOne(with(slices.Concat(predicting, ends, attention, dense),
+		rule{"self_attn.g_proj", "attn_gate", nil},
+		rule{"moe.gate", "ffn_gate_inp", nil},
+		rule{"moe.router_bias", "exp_probs_b.bias", nil},
+		rule{"moe.gate_proj", "ffn_gate_exps", nil},
+		rule{"moe.up_proj", "ffn_up_exps", nil},
+		rule{"moe.down_proj", "ffn_down_exps", nil},
+		rule{"share_expert.gate_proj", "ffn_gate_shexp", nil},
+		rule{"share_expert.up_proj", "ffn_up_shexp", nil},
+		rule{"share_expert.down_proj", "ffn_down_shexp", nil})),
+	settings: []setting{
+		{"attention.sliding_window", 'n', "sliding_window"},
+		{"expert_count", 'n', "moe_num_experts"},
+		{"expert_used_count", 'n', "moe_top_k"},
+		{"expert_feed_forward_length", 'n', "moe_intermediate_size"},
+		{"expert_shared_feed_forward_length", 'n', "share_expert_dim"},
+		{"expert_weights_scale", 'f', "moe_router_scaling_factor"},
+		{"expert_weights_norm", 'b', "norm_expert_weight"},
+	},
+	keys:   stepKeys,
+	change: stepBases,
+	extra:  llama3Factors,
+	rename: func(_ *config, name string) string { // of layers that predict tokens further on
+		name = strings.Replace(name, ".transformer.shared_head.", ".shared_head.", 1)
+		return strings.Replace(name, ".shared_head.output.", ".shared_head.head.", 1)
+	},
+}
+
+// stepBases takes the bases of rotations apart, which Step 3.5 has a list of: one for each layer.
+func stepBases(c *config, f *family) *family {
+	bases, isList := c.m["rope_theta"].([]any)
+	if !isList {
+		return f
+	}
+	delete(c.m, "rope_theta")
+	kinds := c.texts("layer_types")
+	for i, base := range bases {
+		name := "rope_theta"
+		if i < len(kinds) && kinds[i] == "sliding_attention" {
+			name = "local_rope_theta"
+		}
+		if was := c.m[name]; was != nil && was != base {
+			c.fail("rope_theta has %v and %v for layers of one kind; want one", was, base)
+		}
+		c.m[name] = base
+	}
+	return f
+}
+
+// stepKeys sets what differs between layers; those that predict tokens further on are listed behind the others.
+func stepKeys(k *keys) {
+	rotating(k, 1)
+	further(k)
+	n := k.layers() + min(k.countOr("num_nextn_predict_layers", 0), mostNext)
+	windows := make([]bool, n)
+	kinds, shares := k.texts("layer_types"), k.numbers("partial_rotary_factors")
+	for i := range windows {
+		windows[i] = i < len(kinds) && kinds[i] == "sliding_attention"
+		if share := where(windows[i:i+1], 2, 1)[0]; i < len(shares) && 2*shares[i] != float32(share) {
+			k.fail("partial_rotary_factors has %v for layer %d, want %v", shares[i], i, float32(share)/2)
+		}
+	}
+	other := k.within("attention_other_setting")
+	heads, shared := k.heads(), k.countOr("num_attention_groups num_key_value_heads", k.heads())
+	k.ns("attention.head_count", where(windows, other.countOr("num_attention_heads", heads), heads))
+	k.ns("attention.head_count_kv", where(windows, other.countOr("num_attention_groups", shared), shared))
+	k.take(other)
+	k.bs("attention.sliding_window_pattern", windows)
+	k.f("attention.layer_norm_rms_epsilon", k.numberOr("rms_norm_eps", 1e-5))
+	if list, _, _ := strings.Cut(k.text("moe_layers_enum"), ","); list != "" {
+		if first, ok := digits(strings.TrimSpace(list)); ok {
+			k.n("leading_dense_block_count", first)
+		}
+	}
+	k.want("moe_every_n_layer", "1")
+	k.limits("swiglu_clamp_exp", "swiglu_limits", n)
+	k.limits("swiglu_clamp_shexp", "swiglu_limits_shared", n)
+}

@@ -1,0 +1,92 @@
+package convert
+
+import (
+	"slices"
+	"strings"
+)
+
+var t5 = family{
+	arch:   "t5",
+	names:  "T5ForConditionalGeneration T5WithLMHeadModel MT5ForConditionalGeneration UMT5ForConditionalGeneration",
+	rules:  slices.Concat(t5Ends, t5Halves("enc"), t5Halves("dec"), t5Cross),
+	keys:   func(k *keys) { t5Keys(k); t5DecoderKeys(k) },
+	rename: t5Name,
+	vocab:  t5Vocab,
+	alike:  t5Shared,
+}
+
+// t5Shared is one matrix of embeddings, which checkpoints have under one of its names, or under several.
+const t5Shared = "shared.weight encoder.embed_tokens.weight decoder.embed_tokens.weight"
+
+var t5Ends = []rule{
+	{"shared", "token_embd", nil},
+	{"encoder.embed_tokens", "token_embd", nil},
+	{"decoder.embed_tokens", "token_embd", nil},
+	{"encoder.final_layer_norm", "enc.output_norm", nil},
+	{"decoder.final_layer_norm", "dec.output_norm", nil},
+	{"lm_head", "output", nil},
+}
+
+// t5Halves is the halves of a layer of the encoder or the decoder, under the names that t5Name gives them.
+func t5Halves(side string) []rule {
+	blk := side + ".blk.#."
+	return []rule{
+		{side + ".self.SelfAttention.q", blk + "attn_q", nil},
+		{side + ".self.SelfAttention.k", blk + "attn_k", nil},
+		{side + ".self.SelfAttention.v", blk + "attn_v", nil},
+		{side + ".self.SelfAttention.o", blk + "attn_o", nil},
+		{side + ".self.SelfAttention.relative_attention_bias", blk + "attn_rel_b", nil},
+		{side + ".self.layer_norm", blk + "attn_norm", nil},
+		{side + ".ff.DenseReluDense.wi", blk + "ffn_up", nil},
+		{side + ".ff.DenseReluDense.wi_0", blk + "ffn_gate", nil},
+		{side + ".ff.DenseReluDense.wi_1", blk + "ffn_up", nil},
+		{side + ".ff.DenseReluDense.wo", blk + "ffn_down", nil},
+		{side + ".ff.layer_norm", blk + "ffn_norm", nil},
+	}
+}
+
+// t5Cross is what the decoder has between its halves.
+var t5Cross = []rule{
+	{"dec.cross.EncDecAttention.q", "dec.blk.#.cross_attn_q", nil},
+	{"dec.cross.EncDecAttention.k", "dec.blk.#.cross_attn_k", nil},
+	{"dec.cross.EncDecAttention.v", "dec.blk.#.cross_attn_v", nil},
+	{"dec.cross.EncDecAttention.o", "dec.blk.#.cross_attn_o", nil},
+	{"dec.cross.EncDecAttention.relative_attention_bias", "", nil}, // of the first T5, which does not use it
+	{"dec.cross.layer_norm", "dec.blk.#.cross_attn_norm", nil},
+}
+
+// t5Name names the parts of a layer, which checkpoints number: 0 is attention, and so on.
+func t5Name(_ *config, name string) string {
+	side, rest, ok := strings.Cut(name, ".block.")
+	number, part, inLayer := strings.Cut(rest, ".layer.")
+	which, tail, _ := strings.Cut(part, ".")
+	half := map[string]string{
+		"encoder0": "enc.self", "encoder1": "enc.ff", "decoder0": "dec.self", "decoder1": "dec.cross", "decoder2": "dec.ff",
+	}[side+which]
+	if !ok || !inLayer || half == "" {
+		return name
+	}
+	return "block." + number + "." + half + "." + tail
+}
+
+func t5Keys(k *keys) {
+	k.n("context_length", k.countOr("n_positions", 512))
+	k.n("feed_forward_length", k.count("d_ff"))
+	k.n("attention.head_count", k.count("num_heads"))
+	k.n("attention.key_length", k.count("d_kv"))
+	k.n("attention.value_length", k.count("d_kv"))
+	k.n("attention.relative_buckets_count", k.count("relative_attention_num_buckets"))
+	k.f("attention.layer_norm_rms_epsilon", k.numberOr("layer_norm_epsilon", 1e-6))
+	k.drop("attention.layer_norm_epsilon", "attention.head_count_kv")
+}
+
+func t5DecoderKeys(k *keys) {
+	k.n("decoder_start_token_id", k.countOr("decoder_start_token_id", 0))
+	k.n("decoder_block_count", k.countOr("num_decoder_layers", k.layers()))
+}
+
+// t5Vocab ends texts as these models expect.
+func t5Vocab(_ *Model, v *vocabulary) {
+	v.setAdd("bos", false)
+	v.setAdd("eos", true)
+}

@@ -1,0 +1,83 @@
+package convert
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// nextLayers is where config.json says how many layers predict tokens further on; see countNext.
+const nextLayers = "mtp_num_hidden_layers"
+
+func nextKeys(k *keys) {
+	if n := k.countOr(nextLayers, 0); n > mostNext {
+		k.fail("%s: %d, want %d at most", nextLayers, n, mostNext)
+	} else if n > 0 {
+		k.n("nextn_predict_layers", n)
+		k.n("block_count", k.layers()+n)
+	}
+}
+
+// countNext counts those layers where config.json does not say their number: Qwen 3 Next's and MiMo V2's do not. Whatever
+// dots3-note's says, there are as many as it has tensors of.
+func (m *Model) countNext() {
+	key, first, from, end := nextLayers, 0, "mtp.layers.", ""
+	switch m.family.arch {
+	case "qwen3next", "mimo2":
+	case "dots3note":
+		key, first, from, end = "num_nextn_predict_layers", m.config.layers(), "layers.", ".eh_proj.weight"
+		delete(m.config.m, key)
+	default:
+		return
+	}
+	if m.config.has(key) {
+		return
+	}
+	n := 0
+	for _, name := range m.weights.Names() {
+		rest, ok := strings.CutPrefix(strings.TrimPrefix(plain(name), "model."), from)
+		if ok && strings.HasSuffix(rest, end) && !slices.Contains(m.skip, name) {
+			number, _, _ := strings.Cut(rest, ".")
+			if i, ok := digits(number); ok {
+				n = max(n, i+1-first)
+			}
+		}
+	}
+	if n > 0 {
+		m.config.m[key] = float64(n)
+	}
+}
+
+// nextOfQwen names the tensors of the layer that predicts a token further on as those of a layer behind the last.
+func nextOfQwen(c *config, name string) string {
+	rest, ok := strings.CutPrefix(strings.TrimPrefix(name, "model."), "mtp.")
+	if !ok {
+		return name
+	}
+	n := c.layers()
+	if of, ok := strings.CutPrefix(rest, "layers."); ok {
+		number, tail, _ := strings.Cut(of, ".")
+		if i, ok := digits(number); ok {
+			return fmt.Sprintf("model.layers.%d.%s", n+i, tail)
+		}
+		return name
+	}
+	module, suffix, _ := strings.Cut(rest, ".")
+	if to := map[string]string{"fc": "eh_proj", "pre_fc_norm_embedding": "enorm", "pre_fc_norm_hidden": "hnorm", "norm": "shared_head.norm"}[module]; to != "" {
+		return fmt.Sprintf("model.layers.%d.%s.%s", n, to, suffix)
+	}
+	return name
+}
+
+// mostNext is the most layers that predict further tokens.
+const mostNext = 64
+
+// further counts layers behind the last, which predict tokens further on.
+func further(k *keys) {
+	if n := k.countOr("num_nextn_predict_layers", 0); n > mostNext {
+		k.fail("num_nextn_predict_layers: %d, want %d at most", n, mostNext)
+	} else if n > 0 {
+		k.n("nextn_predict_layers", n)
+		k.n("block_count", k.layers()+n)
+	}
+}
