@@ -61,11 +61,11 @@ func textOf(d chat.Delta) string {
 
 // A blockWriter is told the blocks of an answer as they come.
 type blockWriter interface {
-	// open begins a block, which is empty so far.
+	// Open begins a block, which is empty so far.
 	Open(s *reply.Stream, b *Block) error
-	// add adds a text to the open block, which may be empty, and the tokens that it is of, where they are wanted.
+	// Add adds a text to the open block, which may be empty, and the tokens that it is of, where they are wanted.
 	Add(s *reply.Stream, b *Block, text string, said []engine.Token) error
-	// close ends the open block. end is how the answer ended with it; nil: another block follows.
+	// Close ends the open block. end is how the answer ended with it; nil: another block follows.
 	Close(s *reply.Stream, b *Block, end *Ending) error
 }
 

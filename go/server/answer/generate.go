@@ -20,13 +20,13 @@ import (
 
 // A Format encodes the answers of an endpoint.
 type Format interface {
-	// whole encodes the answers as one JSON value.
+	// Whole encodes the answers as one JSON value.
 	Whole(answers []Answer) any
-	// event adds an event of a sequence to a stream. The end of one that failed goes to failed instead.
+	// Event adds an event of a sequence to a stream. The end of one that failed goes to Failed instead.
 	Event(s *reply.Stream, e Event) error
-	// end adds what follows the last event.
+	// End adds what follows the last event.
 	End(s *reply.Stream) error
-	// failed adds an error and what follows it.
+	// Failed adds an error and what follows it.
 	Failed(s *reply.Stream, err *reply.Error) error
 }
 
@@ -34,12 +34,12 @@ type Format interface {
 type Prompter interface {
 	field.Query
 	Common() *ask.Options
-	// settle resolves fields that depend on each other, on the model or on the
+	// Settle resolves fields that depend on each other, on the model or on the
 	// request's header.
 	Settle(m *ask.Model, h http.Header) error
-	// source makes the prompts.
+	// Source makes the prompts.
 	Source(ctx context.Context, m *ask.Model) (ask.Source, error)
-	// format returns the encoder of the answers.
+	// Format returns the encoder of the answers.
 	Format(g *Generation) Format
 }
 

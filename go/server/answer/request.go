@@ -20,21 +20,22 @@ import (
 // A Request is a request to an endpoint, from its arrival to the end of its answer.
 type Request struct {
 	HTTP    *gin.Context
+	Route   *Route
+	Caller  Caller
+	Body    []byte       // once it is received; nil again once all is made of it
 	Model   *ask.Model   // nil: the endpoint is not of a model
 	Adapter *ask.Adapter // named as the model; nil: none was
-	Caller  Caller
+
+	Name   string                   // of the model, as the request has it
+	Stay   models.Options           // of the model in memory
+	Lease  *models.Lease[ask.Model] // of Model, until the request is answered
+	Waited bool                     // a stream began while the request waited for its model
 
 	host      *Host
-	Route     *Route
-	path      string         // of the route, as it was registered
-	Name      string         // of the model, as the request has it
-	Stay      models.Options // of the model in memory
-	Body      []byte
-	received  bool                      // body is complete
-	peeks     map[string]jsontext.Value // of the body
-	Malformed bool                      // the body is
-	Lease     *models.Lease[ask.Model]  // of Model, until the request is answered
-	Waited    bool                      // a stream began while the request waited for its model
+	path      string                    // of the route, as it was registered
+	received  bool                      // Body is complete
+	peeks     map[string]jsontext.Value // of Body
+	Malformed bool                      // Body is not JSON: known once something of it was peeked at
 
 	mostBody int64     // bytes that a body of unknown length may have
 	arrived  *mem.Pass // the memory of the body

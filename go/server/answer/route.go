@@ -16,7 +16,7 @@ type Route struct {
 	Admin   bool    // only for keys with the role admin
 	Dialect Dialect // nil: Plain
 	Models  bool    // it has Anthropic's form too, for clients who say that they are Anthropic's
-	// before is called first, with the body received. It may change the model's name and stay, and says whether it has
+	// Before is called first, with the body received. It may change the model's name and stay, and says whether it has
 	// answered already; nil: not called.
 	Before  func(*Request) (answered bool, err error)
 	Summary string
@@ -56,5 +56,5 @@ type Param struct {
 var (
 	PathID  = []Param{{"path", "id", "The id.", nil}}
 	OfModel = Param{"query", "model", "Which model, where there are several; by default the first.", nil}
-	OnOff   = field.Schema{"enum": []string{"true", "false", "1", "0"}} // as switchOf has it
+	OnOff   = field.Schema{"enum": []string{"true", "false", "1", "0"}} // as Request.Switch reads it
 )

@@ -29,7 +29,7 @@ type Sequence struct {
 
 	hasLine atomic.Bool // there was a line break
 	maxTime time.Duration
-	// promptProbs are those of the prompt's tokens, complete when the first token comes; nil: they are not wanted.
+	// PromptProbs are those of the prompt's tokens, complete when the first token comes; nil: they are not wanted.
 	PromptProbs *promptProbs
 
 	begun, first time.Time // when evaluation began, and when the first token came
