@@ -24,6 +24,13 @@ const (
 	unitOffset = 10           // the lowest bit of the offset
 )
 
+// A text that is normalized is at most maxReplacement times as long, and takes maxReplaced steps for each of its bytes:
+// strings of Unicode's own normalization have less than 60 bytes.
+const (
+	maxReplacement = 128
+	maxReplaced    = 256 // of a string; longer ones are never found
+)
+
 // newCharsMap reads the table of a file; without one, texts are not changed.
 func newCharsMap(r *reader) *charsMap {
 	const key = "precompiled_charsmap"
@@ -48,7 +55,15 @@ func newCharsMap(r *reader) *charsMap {
 		r.fail("%s%s has %d bytes, of which %d are to be strings; want 4 more than those, which are a multiple of 4", prefix, key, len(blob), n)
 		return &charsMap{}
 	}
-	c := &charsMap{units: make([]uint32, n/4), to: string(blob[4+n:])}
+	to := string(blob[4+n:])
+	to = to[:strings.LastIndexByte(to, 0)+1] // what nothing ends is no replacement
+	for one := range strings.SplitSeq(to, "\x00") {
+		if len(one) > maxReplacement {
+			r.fail("%s%s has a replacement of %d bytes, want at most %d", prefix, key, len(one), maxReplacement)
+			return &charsMap{}
+		}
+	}
+	c := &charsMap{units: make([]uint32, n/4), to: to}
 	for i := range c.units {
 		c.units[i] = binary.LittleEndian.Uint32(blob[4+4*i:])
 	}
@@ -81,7 +96,7 @@ func (c *charsMap) longest(text string) (n int, to string) {
 		return 0, ""
 	}
 	at := unitNext(c.units[0])
-	for i := range len(text) {
+	for i := range min(len(text), maxReplaced) {
 		at ^= uint32(text[i])
 		if int(at) >= len(c.units) || text[i] == 0 || c.units[at]&unitLabel != uint32(text[i]) {
 			break

@@ -2,11 +2,15 @@ package tokenizer
 
 import (
 	"encoding/binary"
+	"fmt"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/quern-llm/quern/go/internal/cputime"
 )
 
 // unigramFields is a small vocabulary of Unigram: <pad> </s> <unk>, texts from 3 on, each less likely
@@ -122,6 +126,33 @@ func TestCharsMap(t *testing.T) {
 		if got := c.normalize(text); got != want {
 			t.Errorf("%q: got %q, want %q", text, got, want)
 		}
+	}
+}
+
+// What a file's map makes of a text takes no more than a few times what the text has.
+func TestCharsMapIsBounded(t *testing.T) {
+	most := strings.Repeat("x", maxReplacement)
+	f := unigramFields("x", "a")
+	if got := len(mustNew(t, f.with("precompiled_charsmap", charsMapOf(map[string]string{"a": most}))).EncodePart("aa")); got < 2*maxReplacement {
+		t.Errorf("%d ids", got)
+	}
+	_, err := New(f.with("precompiled_charsmap", charsMapOf(map[string]string{"a": "b", "b": most + "x"})))
+	if err == nil || err.Error() != fmt.Sprintf("tokenizer.ggml.precompiled_charsmap has a replacement of %d bytes, want at most %d", maxReplacement+1, maxReplacement) {
+		t.Errorf("a replacement that is too long: %v", err)
+	}
+	// A map that leads from each a to itself, and never ends.
+	loop := binary.LittleEndian.AppendUint32(nil, 4*256)
+	for i := range uint32(256) {
+		unit := uint32(0)
+		if i == 'a' {
+			unit = 'a' | 'a'<<unitOffset
+		}
+		loop = binary.LittleEndian.AppendUint32(loop, unit)
+	}
+	tok := mustNew(t, f.with("precompiled_charsmap", loop))
+	text := strings.Repeat("a", 1<<17)
+	if took := cputime.Of(func() { tok.model.(*unigram).chars.normalize(text) }); took > 2*time.Second {
+		t.Errorf("a map without an end took %v", took)
 	}
 }
 
