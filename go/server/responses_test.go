@@ -9,10 +9,12 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/history"
 	"github.com/quern-llm/quern/go/server/openai"
+	"github.com/rs/zerolog"
 )
 
 // resp is a response as a test reads it.
@@ -316,6 +318,28 @@ func TestResponsesBackground(t *testing.T) {
 	eventually(t, "failed", func() bool { return parse[resp](t, s.get("/v1/responses/"+failed.ID)).Status == "failed" })
 	if r := parse[resp](t, s.get("/v1/responses/"+failed.ID)); r.Error == nil || r.Error.Code != "unavailable_error" {
 		t.Errorf("failed: %+v", r.Error)
+	}
+	eventually(t, "released", func() bool { return s.server.host.Running.Len() == 0 })
+}
+
+// A response in the background whose answer cannot be made ends as failed, and no other with it. The log says why.
+func TestResponsesBackgroundPanics(t *testing.T) {
+	var log lockedBuffer
+	s := newRealSite(t, Config{Log: zerolog.New(&log)}, engine.LoopConfig{}, func(r *engine.Request) {
+		if r.Sampling.Seed == 666 {
+			r.Sink.(*answer.Sequence).Index = 7 // of one answer
+		}
+	})
+	const body = `{"input":"x","background":true,"max_output_tokens":2,"seed":`
+	failed := post[resp](s, "/v1/responses", body+`666}`)
+	eventually(t, "failed", func() bool { return parse[resp](t, s.get("/v1/responses/"+failed.ID)).Status == "failed" })
+	if r := parse[resp](t, s.get("/v1/responses/"+failed.ID)); r.Error == nil || r.Error.Code != "server_error" || strings.Contains(r.Error.Message, "range") {
+		t.Errorf("failed: %+v", r.Error)
+	}
+	whole := post[resp](s, "/v1/responses", body+`1}`)
+	eventually(t, "whole", func() bool { return parse[resp](t, s.get("/v1/responses/"+whole.ID)).Status == "incomplete" })
+	if text := log.String(); !strings.Contains(text, "Collect") || !strings.Contains(text, `"stack"`) || !strings.Contains(text, "out of range") {
+		t.Errorf("the log has %s", text)
 	}
 	eventually(t, "released", func() bool { return s.server.host.Running.Len() == 0 })
 }

@@ -120,6 +120,10 @@ func (req *Request) Fail(err error) {
 // LogHidden logs the details of an error that are kept from the client.
 func (req *Request) LogHidden(err error) {
 	if !errors.Is(err, reply.ErrGone) && toAPI(err).Status == http.StatusInternalServerError {
-		req.host.Log.Error().Err(err).Str("path", req.path).Msg("request failed")
+		e := req.host.Log.Error().Err(err).Str("path", req.path)
+		if p := (*models.PanicError)(nil); errors.As(err, &p) {
+			e.Bytes("stack", p.Stack)
+		}
+		e.Msg("request failed")
 	}
 }

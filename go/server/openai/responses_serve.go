@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
@@ -53,7 +54,8 @@ func (s *API) inBackground(req *answer.Request, q *responsesQuery, g *answer.Gen
 	go func() {
 		defer lease.Release()
 		defer g.Close()
-		if err := f.run(); err != nil {
+		if err := models.Guard(g.Name, nil, f.run); err != nil { // it would end the process
+			g.Cancel()
 			req.LogHidden(err)
 			f.fail(req.Refusal(err))
 			if f.log != nil {
