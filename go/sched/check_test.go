@@ -353,11 +353,77 @@ func TestCheck(t *testing.T) {
 	if c = (Cost{}); !c.Drafting(3) {
 		t.Error("drafts at one number of streams stop those at another")
 	}
-	for range 50 { // passes that take no time are not judged
+	for range 50 { // passes without a time or without streams are not judged
 		c.Generated(Pass{Streams: one, Drafted: true, Promised: 1, Tokens: 1})
 	}
+	c.Generated(Pass{Took: 10})
 	if !c.Drafting(1) {
-		t.Error("passes without a time were judged")
+		t.Error("passes without a time or streams were judged")
+	}
+}
+
+// Each time that drafts have lost, they rest for longer; after a long run of drafts that won, for as long as the first time.
+func TestRestsGrow(t *testing.T) {
+	var c Cost
+	pass := func(drafted bool, took time.Duration, tokens int) {
+		c.Generated(Pass{Streams: Shape{Tokens: 1, Rows: 1}, Drafted: drafted, Tokens: tokens, Sure: tokens - 1, Took: took})
+	}
+	pass(true, 100, 1)
+	rest := func() (n int) {
+		for i := 0; !c.Resting(1); i++ {
+			if drafted := c.Drafting(1); drafted {
+				pass(true, 130, 1)
+			} else {
+				pass(false, 100, 1)
+			}
+			if i > 10_000 {
+				t.Fatal("drafts lose on and on")
+			}
+		}
+		for ; c.Resting(1); n++ {
+			pass(false, 100, 1)
+		}
+		return n
+	}
+	first, second := rest(), rest()
+	if second < first*3/2 {
+		t.Errorf("a rest of %d passes after one of %d", second, first)
+	}
+	for wins := 0; wins < won; {
+		if c.Drafting(1) {
+			pass(true, 110, 2)
+			wins++
+		} else {
+			pass(false, 100, 1)
+		}
+	}
+	if again := rest(); again > first*5/4 {
+		t.Errorf("a rest of %d passes after %d that won, the first was of %d", again, won, first)
+	}
+}
+
+// Branches wait until passes without drafts were measured, and rest for themselves, at one number of streams.
+func TestBranchesWait(t *testing.T) {
+	var free Cost
+	if !free.branching(1) {
+		t.Error("no branches where passes take no time")
+	}
+	c := learned(flatCost(20*time.Millisecond, time.Millisecond))
+	one := Shape{Tokens: 1, Rows: 1}
+	for i := range leastPlain {
+		if c.branching(1) {
+			t.Errorf("branches after %d passes without drafts", i)
+		}
+		c.Generated(Pass{Streams: one, Tokens: 1, Took: 20 * time.Millisecond})
+	}
+	if !c.branching(1) {
+		t.Error("no branches although passes without drafts were measured")
+	}
+	for range 3 { // twice as slow
+		c.Generated(Pass{Streams: one, Drafted: true, Branched: true, Tokens: 1, Took: 40 * time.Millisecond})
+	}
+	if c.branching(1) || !c.Drafting(1) {
+		t.Errorf("branches lost: branches %v, other drafts %v; want only these", c.branching(1), c.Drafting(1))
 	}
 }
 

@@ -402,9 +402,6 @@ func (t *tree) ends(v int) bool {
 
 // replay returns the expected time of evaluating tokens again.
 func (s *speculation) replay(base float64) float64 {
-	if !s.replays {
-		return 0
-	}
 	tokens := 0.0
 	for i := range s.list {
 		tokens += s.list[i].again

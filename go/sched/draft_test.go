@@ -2,6 +2,7 @@ package sched
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"testing"
@@ -103,6 +104,32 @@ func TestDraftsOfAnUnknownCost(t *testing.T) {
 	for _, limits := range []Limits{{Tokens: 100, Sequence: 6}, {Tokens: 6, Sequence: 100}} {
 		if n, _ := c.Drafts(10, 1, chain(10, 1), limits); n != 5 {
 			t.Errorf("%d drafts where 6 tokens fit, want 5", n)
+		}
+	}
+}
+
+// Drafts that seem to lose a little are tried once in a while, lest a cost that was estimated too high stays for ever.
+func TestDraftsAreTriedAgain(t *testing.T) {
+	c := learned(func(s Shape) time.Duration { return 5*time.Millisecond + time.Duration(s.Tokens)*time.Millisecond })
+	for round := range 2 {
+		for i := range trial {
+			if n := chosen(&c, 1, 1, 0.1, false); n > 0 {
+				t.Fatalf("round %d: a draft that loses in pass %d", round, i)
+			}
+		}
+		if n := chosen(&c, 1, 1, 0.1, false); n != 1 {
+			t.Errorf("round %d: no draft is tried after %d passes", round, trial)
+		}
+	}
+}
+
+// The trust counts once on each path: at its first draft that is not certain.
+func TestTrustCountsOnce(t *testing.T) {
+	c := candidate{drafts: []Draft{{1, -1}, {0.5, 0}, {0.8, 1}, {1, 2}, {0.2, -1}}, of: make([]chance, 5)}
+	for v, want := range []float64{1, 0.25, 0.2, 0.2, 0.1} {
+		o := &c.of[v]
+		if o.reach, o.doubted = c.reach(v, 0.5); math.Abs(o.reach-want) > 1e-12 || o.doubted != (want < 1) {
+			t.Errorf("draft %d: %v, doubted %v, want %v", v, o.reach, o.doubted, want)
 		}
 	}
 }

@@ -249,6 +249,28 @@ func TestPace(t *testing.T) {
 	}
 }
 
+// The memory of the request that has run longest is free for others at once when its deadline passes.
+func TestExpiredMakesRoom(t *testing.T) {
+	s := New(Config{Running: 2, Batch: 1000, Queue: 10, Memory: simMemory{}})
+	lookup := func(uint64) Prefix { return Prefix{} }
+	for _, r := range []Request{{ID: 1, Prompt: 6 * blockTokens, MaxTokens: 1, Deadline: time.Second}, {ID: 2, Prompt: 1, MaxTokens: 1}} {
+		if _, err := s.Add(r, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if a := s.Admit(0, 10, lookup); !slices.Equal(a.Admitted, []uint64{1, 2}) {
+		t.Fatalf("%v run", a.Admitted)
+	}
+	s.Ran(s.Next(0, 10), 1)
+	if _, err := s.Add(Request{ID: 3, Prompt: 5 * blockTokens, MaxTokens: 1}, 0); err != nil {
+		t.Fatal(err)
+	}
+	a := s.Admit(time.Second, 2, lookup) // two blocks beside those of the first
+	if !slices.Equal(a.Expired, []uint64{1}) || !slices.Equal(a.Admitted, []uint64{3}) {
+		t.Errorf("%v expired and %v run now, want 1 and 3", a.Expired, a.Admitted)
+	}
+}
+
 // A request that has to evaluate more tokens again than a batch has continues in slices, and so do the streams
 // beside it.
 func TestReplayLargerThanABatch(t *testing.T) {

@@ -221,3 +221,31 @@ func TestSnapshotsPay(t *testing.T) {
 		}
 	}
 }
+
+// Trunks, branches and snapshots fit in the tokens that a pass may have.
+func TestTreesFit(t *testing.T) {
+	c := learned(flatCost(20*time.Millisecond, 200*time.Microsecond))
+	for range leastPlain {
+		c.Generated(Pass{Streams: ShapeOf(1, 1), Tokens: 1, Took: 20 * time.Millisecond})
+	}
+	for _, replays := range []bool{false, true} {
+		branches := 0
+		for room := 1; room < 40; room++ {
+			one := ShapeOf(1, 1)
+			s := speculation{cost: &c, whole: one, streams: one, limit: longest, replays: replays, room: room, longest: room, forks: 16,
+				list: []candidate{{known: 1, drafts: workload{drafts: 6, claimed: 0.7, rival: 0.6}.tree()}}}
+			tree := s.choose()[0]
+			tokens := 1 + tree.trunk
+			for _, b := range tree.branches {
+				tokens += 1 + len(b.Path)
+			}
+			if tokens > room {
+				t.Errorf("replays %v: %d tokens where %d fit", replays, tokens, room)
+			}
+			branches += len(tree.branches)
+		}
+		if branches == 0 {
+			t.Errorf("replays %v: there were no branches", replays)
+		}
+	}
+}
