@@ -17,6 +17,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/gguf"
@@ -26,7 +28,6 @@ import (
 	"github.com/quern-llm/quern/go/server/batch"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
-	"github.com/santhosh-tekuri/jsonschema/v6"
 )
 
 // hostile are values of every type, in and out of every range.

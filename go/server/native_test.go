@@ -12,10 +12,11 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/llamaserver"
 	"github.com/quern-llm/quern/go/tokenizer"
-	"golang.org/x/sys/unix"
 )
 
 func TestNative(t *testing.T) {

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/ask"

@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"github.com/gin-gonic/gin"
+	"github.com/rs/zerolog"
+
 	"github.com/quern-llm/quern/go/diskcache"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/models"
@@ -35,7 +37,6 @@ import (
 	"github.com/quern-llm/quern/go/server/ollama"
 	"github.com/quern-llm/quern/go/server/openai"
 	"github.com/quern-llm/quern/go/server/reply"
-	"github.com/rs/zerolog"
 )
 
 // What a program that serves models needs of the packages below.

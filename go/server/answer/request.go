@@ -9,12 +9,13 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/go-json-experiment/json/jsontext"
+	"github.com/rs/zerolog"
+
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
-	"github.com/rs/zerolog"
 )
 
 // A Request is a request to an endpoint, from its arrival to the end of its answer.

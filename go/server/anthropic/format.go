@@ -6,6 +6,7 @@ import (
 	"encoding/base64"
 
 	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/reply"

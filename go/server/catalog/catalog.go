@@ -9,10 +9,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/rs/zerolog"
+
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/ask"
-	"github.com/rs/zerolog"
 )
 
 // A Source is a model that can be loaded, and what is known of it before.

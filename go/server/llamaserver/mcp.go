@@ -2,10 +2,6 @@ package llamaserver
 
 import (
 	"context"
-
-	"github.com/quern-llm/quern/go/server/answer"
-	"github.com/quern-llm/quern/go/server/ask"
-
 	stdjson "encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +10,10 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/server/answer"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )

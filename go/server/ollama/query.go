@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/form"
 	"github.com/quern-llm/quern/go/models"
