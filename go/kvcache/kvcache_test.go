@@ -171,3 +171,60 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("ParseType = %v, %v", got, err)
 	}
 }
+
+// What a layout takes, in units, at the bounds where one more or less matters.
+func TestLayoutCounts(t *testing.T) {
+	window := Layout{{Bytes: 1, Window: 2 * BlockTokens}}
+	for _, c := range []struct {
+		what      string
+		got, want uint64
+	}{
+		{"first block that the last position of a window sees", uint64(window[0].seen(2*BlockTokens - 1)), 0},
+		{"the same one block on", uint64(window[0].seen(3*BlockTokens - 1)), 1},
+		{"the same one position less", uint64(window[0].seen(3*BlockTokens - 2)), 0},
+		{"end of a window", window.End(), 3},
+		{"end of states", Layout{{Bytes: 1, PerSequence: true}}.End(), 1},
+		{"end of tiers", Layout{{Bytes: 1, AgeTo: 128, AgeStep: 64}, {Bytes: 1, AgeFrom: 128, AgeStep: 64}}.End(), 4},
+		{"end of a middle tier", Layout{{Bytes: 1, AgeFrom: 128, AgeTo: 256, AgeStep: 64}}.End(), 4},
+		{"end of all positions", Layout{{Bytes: 1}}.End(), 0},
+		{"most of all positions", Layout{{Bytes: 1}}.Most(1000, 64), 16},
+		{"most of a young tier", Layout{{Bytes: 1, AgeTo: 128, AgeStep: 64}}.Most(1000, 64), 4},
+	} {
+		if c.got != c.want {
+			t.Errorf("%s: %d, want %d", c.what, c.got, c.want)
+		}
+	}
+	for _, g := range []Group{{Bytes: 1, Window: 1}, {Bytes: 1, PerSequence: true}, {Bytes: 1, AgeStep: 64}} {
+		if !(Layout{{Bytes: 1}, g}).Forgets() {
+			t.Errorf("%+v forgets nothing", g)
+		}
+	}
+	if (Layout{{Bytes: 1}}).Forgets() {
+		t.Error("a group of all positions forgets")
+	}
+	for _, s := range []string{"1x:i16,*:q4_0", "0:i16,*:q4_0", "268435520:i16,*:q4_0", "96:i16,*:q4_0"} {
+		if tiers, err := ParseTiers(s); err == nil {
+			t.Errorf("%q is taken, as %v", s, tiers)
+		}
+	}
+	if tiers, err := ParseTiers("268435456:i16,*:q4_0"); err != nil {
+		t.Errorf("%v, %v", tiers, err)
+	}
+}
+
+// A shift of nothing, of what is not there, or before a pass is done is a fault of the caller.
+func TestShiftsRefused(t *testing.T) {
+	p := newPool(t, 4)
+	table := p.NewTable()
+	grow(t, table, 100)
+	for _, c := range [][2]int{{-1, 10}, {0, 0}, {91, 10}, {100, 1}} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("%d positions from %d on of 100 were removed", c[1], c[0])
+				}
+			}()
+			table.Shift(c[0], c[1])
+		}()
+	}
+}
