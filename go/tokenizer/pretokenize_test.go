@@ -84,21 +84,32 @@ func TestWordsEqualPublished(t *testing.T) {
 	}
 }
 
-// TestCasedLetters compares the list of ranges with the published class for
-// every character of the planes that it reaches.
-func TestCasedLetters(t *testing.T) {
-	class := strings.TrimSuffix(strings.TrimPrefix(published["deepseek-llm"][1], `\s?`), "+")
-	re := regexp2.MustCompile(class, regexp2.None)
-	for r := rune(0); r < 0x20000; r++ {
-		if !utf8.ValidRune(r) {
-			continue
-		}
-		want, err := re.MatchRunes([]rune{r})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := casedLetters(string(r), 0) > 0; got != want {
-			t.Errorf("%U: got %v, want %v", r, got, want)
+// TestClasses compares what finders take for a character of their class with the published class, for every character
+// of the planes that any reaches.
+func TestClasses(t *testing.T) {
+	for name, c := range map[string]struct {
+		find    func(string, int) int
+		pattern string
+	}{
+		"casedLetters":    {casedLetters, strings.TrimPrefix(published["deepseek-llm"][1], `\s?`)},
+		"asciiLike":       {asciiLike, strings.TrimPrefix(published["deepseek-llm"][2], `\s?`)},
+		"eastAsian":       {eastAsian, published["deepseek-llm"][4]},
+		"chineseJapanese": {chineseJapanese, published["deepseek-v3"][1]},
+		"eastAsianRuns":   {eastAsianRuns, published["youtu"][0]},
+		"asianRuns":       {asianRuns, published["afmoe"][1]},
+	} {
+		re := regexp2.MustCompile(c.pattern, regexp2.None)
+		for r := rune(0); r < 0x20000; r++ {
+			if !utf8.ValidRune(r) {
+				continue
+			}
+			want, err := re.MatchRunes([]rune{r})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := c.find(string(r), 0) > 0; got != want {
+				t.Errorf("%s: %U: got %v, want %v", name, r, got, want)
+			}
 		}
 	}
 }

@@ -20,7 +20,7 @@ type stopWord struct {
 }
 
 // NewStops returns a matcher for these words; empty ones are ignored. If indent is above 0, the text also
-// ends at the first line after the first that has text behind fewer spaces and tabs than that.
+// ends at the first line after the first that has text, or its end, behind fewer spaces and tabs than that.
 func NewStops(words []string, indent int) *Stops {
 	s := &Stops{column: -1, indent: indent}
 	for _, text := range words {
@@ -86,8 +86,8 @@ func (s *Stops) Write(piece string) (out, word string) {
 	return out, ""
 }
 
-// outdents processes a byte and reports whether it begins the text of a line with too little indentation.
-// Empty lines do not count.
+// outdents processes a byte and reports whether it begins the text of a line with too little indentation, or ends such
+// a line.
 func (s *Stops) outdents(c byte) bool {
 	if s.indent == 0 {
 		return false

@@ -41,6 +41,27 @@ func TestStops(t *testing.T) {
 	}
 }
 
+// A line with too little indentation ends the text before its first character, wherever the text is cut, and nothing
+// comes after it.
+func TestOutdented(t *testing.T) {
+	for text, want := range map[string]string{
+		"a\n  b\n c\n": "a\n  b\n ", "a\n\t b\n": "a\n\t b\n", "a\n\n  b": "a\n", "a\nb": "a\n", " a\n   b": " a\n   b",
+	} {
+		for step := 1; step <= len(text); step++ {
+			s := NewStops(nil, 2)
+			out := ""
+			for rest := text; rest != ""; {
+				n := min(step, len(rest))
+				sure, _ := s.Write(rest[:n])
+				out, rest = out+sure, rest[n:]
+			}
+			if out += s.Flush(); out != want || s.Shallow() != (want != text) {
+				t.Errorf("%q by %d: %q, shallow %v, want %q", text, step, out, s.Shallow(), want)
+			}
+		}
+	}
+}
+
 // The text that comes out does not depend on where tokens cut it: what a stop
 // word ends is what a search of the whole finds.
 func FuzzStops(f *testing.F) {

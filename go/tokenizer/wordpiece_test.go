@@ -65,6 +65,19 @@ func TestWordPiece(t *testing.T) {
 	}
 }
 
+// The first and the last of each block of ideographs are words of their own, their neighbors outside are not.
+func TestIdeographs(t *testing.T) {
+	for _, b := range [][2]rune{{0x3400, 0x4dbf}, {0x4e00, 0x9fff}, {0xf900, 0xfaff}, {0x20000, 0x2a6df}, {0x2a700, 0x2b73f},
+		{0x2b740, 0x2b81f}, {0x2b920, 0x2ceaf}, {0x2f800, 0x2fa1f}} {
+		if !ideograph(b[0]) || !ideograph(b[1]) {
+			t.Errorf("%U to %U are none", b[0], b[1])
+		}
+		if ideograph(b[0]-1) != (b[0] == 0x2b740) || ideograph(b[1]+1) != (b[1] == 0x2b73f) {
+			t.Errorf("more than %U to %U are", b[0], b[1])
+		}
+	}
+}
+
 // [CLS] and [SEP] are where the first vocabulary had them, if a file does not say.
 func TestWordPieceFrame(t *testing.T) {
 	var texts []string
