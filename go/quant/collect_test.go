@@ -1,6 +1,10 @@
 package quant
 
-import "testing"
+import (
+	"math"
+	"slices"
+	"testing"
+)
 
 // Sums are added only where both have the numbers of rows, which files of the old format lack.
 func TestMerge(t *testing.T) {
@@ -16,5 +20,25 @@ func TestMerge(t *testing.T) {
 		if err := m.Merge(of(sizes[1])); err == nil || m.Chunks != 1 || m.Entries["x"].Sums[0] != 1 {
 			t.Errorf("%v: %+v, %v; want it to be refused, and nothing added", sizes, m.Entries["x"], err)
 		}
+	}
+}
+
+// Sums that are not finite are refused, and tensors that no row met are left out and named.
+func TestUnused(t *testing.T) {
+	m := &Matrix{Entries: map[string]*Entry{}}
+	for _, bad := range []float64{math.NaN(), math.Inf(1), math.Inf(-1)} {
+		if err := m.Add("bad", []float64{1, bad}, []int64{1}); err == nil {
+			t.Errorf("%v was added", bad)
+		}
+		delete(m.Entries, "bad")
+	}
+	for name, counts := range map[string][]int64{"none": {0, 0}, "some": {0, 1}, "all": {1, 2}} {
+		if err := m.Add(name, []float64{1, 2}, counts); err != nil {
+			t.Fatal(err)
+		}
+	}
+	none, some := m.Unused()
+	if !slices.Equal(none, []string{"none"}) || !slices.Equal(some, []string{"some"}) || len(m.Entries) != 2 {
+		t.Errorf("%v unused, %v in part, %d are left", none, some, len(m.Entries))
 	}
 }
