@@ -57,12 +57,12 @@ func (s *Scheduler) share(own time.Duration) time.Duration {
 		all = all.Plus(Load{Target: s.Target(), Streams: own})
 	}
 	if all.Target == 0 || own == 0 && !s.sliced() {
-		limit := max(alone, time.Duration(margin*float64(s.Target())))
+		limit := max(maxIdlePass, time.Duration(planMargin*float64(s.Target())))
 		if s.cfg.Reads {
-			limit = max(limit, readings*s.Cost.First())
+			limit = max(limit, maxReadingPass*s.Cost.First())
 		}
 		return limit
 	}
-	left := time.Duration(margin*float64(all.Target)) - all.Streams
+	left := time.Duration(planMargin*float64(all.Target)) - all.Streams
 	return own + max(left, 0)/time.Duration(1+all.Prompts)
 }

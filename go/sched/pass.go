@@ -221,18 +221,18 @@ func (s *Scheduler) find(id uint64) *job {
 	return nil
 }
 
-// margin is the share of the target that passes are planned for: actual times spread
+// planMargin is the share of the target that passes are planned for: actual times spread
 // around the predicted ones. With 0.85 one gap in a hundred was 5 % over
 // (four streams of a 1B and prompts of 4300 tokens, two virtual cores).
-const margin = 0.8
+const planMargin = 0.8
 
-// alone is the maximum time of a pass that no stream waits for: requests that arrive
+// maxIdlePass is the maximum time of a pass that no stream waits for: requests that arrive
 // meanwhile wait for its end, and longer passes are hardly faster per token.
-const alone = 400 * time.Millisecond
+const maxIdlePass = 400 * time.Millisecond
 
-// readings is the maximum time, in passes of one token, of a pass that no stream waits for where passes read
+// maxReadingPass is the maximum time, in passes of one token, of a pass that no stream waits for where passes read
 // weights from a disk: the longer the passes, the fewer bytes are read in all.
-const readings = 16
+const maxReadingPass = 16
 
 // Target returns the time between two tokens of a stream that passes are planned for.
 func (s *Scheduler) Target() time.Duration {
@@ -243,11 +243,11 @@ func (s *Scheduler) Target() time.Duration {
 }
 
 // A pass always has a few prompt tokens, so that prompts make progress; of a short
-// prompt, so many that its answer begins within three passes.
+// prompt, enough that its answer begins within three passes.
 const (
-	least      = 4
-	short      = 32
-	leastShort = (short + 2) / 3
+	minPromptTokens      = 4
+	shortPromptTokens    = 32
+	minShortPromptTokens = (shortPromptTokens + 2) / 3
 )
 
 // Next returns the next pass, empty when no request runs. `available` is the bytes that
@@ -299,9 +299,9 @@ func (s *Scheduler) Next(now time.Duration, free uint64) []Item {
 		if s.cfg.Whole && (n < j.todo() || given > 0 && s.Cost.Estimate(shape.Add(j.at(), n)) > limit) {
 			continue // a shorter one may fit
 		}
-		floor := least - given
-		if given == 0 && j.todo() <= short {
-			floor = leastShort
+		floor := minPromptTokens - given
+		if given == 0 && j.todo() <= shortPromptTokens {
+			floor = minShortPromptTokens
 		}
 		if !s.cfg.Whole && n > max(floor, 0) && s.Cost.Estimate(shape.Add(j.at(), n)) > limit {
 			n = s.shrink(shape, j, n, limit, floor)
@@ -317,7 +317,7 @@ func (s *Scheduler) Next(now time.Duration, free uint64) []Item {
 			break
 		}
 	}
-	s.speculate(items[:streams], shape, generating, available, time.Duration(margin*float64(s.Target())))
+	s.speculate(items[:streams], shape, generating, available, time.Duration(planMargin*float64(s.Target())))
 	return items
 }
 
