@@ -15,8 +15,8 @@ import (
 // ErrSum reports a checksum mismatch.
 var ErrSum = errors.New("a checksum does not match: the file was damaged")
 
-// ahead is the number of units of group 0 that are read concurrently.
-const ahead = 2
+// concurrentReads is the number of units of group 0 that are read concurrently.
+const concurrentReads = 2
 
 // A Store holds units at fixed addresses, and limits the memory of those present.
 //
@@ -379,7 +379,7 @@ func (s *Store) release(numbers []int) {
 
 // readAhead starts reading the next units in order, as far as there is room.
 func (s *Store) readAhead() {
-	for k := 0; k < len(s.order) && s.reading < ahead && !s.closed; k++ {
+	for k := 0; k < len(s.order) && s.reading < concurrentReads && !s.closed; k++ {
 		i := s.order[(s.next+k)%len(s.order)]
 		u := &s.units[i]
 		if u.state != absent {
