@@ -19,9 +19,9 @@ import (
 // BlockTokens is the number of positions in a block.
 const BlockTokens = 64
 
-// slack is the number of positions beyond its window that a sequence keeps, so that rejected drafts can be
+// rollbackRoom is the number of positions beyond its window that a sequence keeps, so that rejected drafts can be
 // rolled back.
-const slack = BlockTokens
+const rollbackRoom = BlockTokens
 
 // A Group is one kind of state that every sequence has.
 type Group struct {
@@ -66,7 +66,7 @@ func (g *Group) seen(n int) int {
 }
 
 // first returns the first block that a sequence of n positions holds.
-func (g *Group) first(n int) int { return g.seen(max(n-slack, 0)) }
+func (g *Group) first(n int) int { return g.seen(max(n-rollbackRoom, 0)) }
 
 // aged returns the blocks of a sequence of n positions that are in the group by age: a range, and whether the
 // first block is, as in the youngest tier. The borders are those of the pass of the last token.
@@ -164,7 +164,7 @@ func (l Layout) Most(positions, slice int) uint64 {
 			n = min(blocksFor(positions), g.AgeTo/BlockTokens+step+1)
 		}
 		if g.Window > 0 && !g.PerSequence {
-			n = max(n, min(blocksFor(positions), blocksFor(g.Window+slack+min(slice, positions))+1))
+			n = max(n, min(blocksFor(positions), blocksFor(g.Window+rollbackRoom+min(slice, positions))+1))
 		}
 		return n
 	})
