@@ -24,12 +24,12 @@ func (p *proposal) begin() {
 	p.judge.Accept(p.gen.ids)
 }
 
-// promise is the expected number of accepted tokens of other guesses above which the model is not run.
-const promise = 2
+// enoughAccepted is the expected number of accepted tokens of other guesses above which the model is not run.
+const enoughAccepted = 2
 
 // promised reports whether the model need not run: drafts are forced, or other guesses promise enough.
 func (p *proposal) promised() bool {
-	return len(p.gen.draft) > len(p.gen.guesses) || expected(p.gen.guesses) > promise
+	return len(p.gen.draft) > len(p.gen.guesses) || expected(p.gen.guesses) > enoughAccepted
 }
 
 // goesOn reports whether a further token is worth guessing.
