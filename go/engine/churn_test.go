@@ -63,7 +63,7 @@ func TestChurn(t *testing.T) {
 				e.Close()
 				continue
 			}
-			l.tier.worth = func(int, uint64, time.Duration) bool { return true }
+			l.spill.worth = func(int, uint64, time.Duration) bool { return true }
 			loops = append(loops, l)
 			count["models"]++
 		case op == 1:

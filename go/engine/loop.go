@@ -63,7 +63,7 @@ type Loop struct {
 	// The running pass: its tokens, those of cancelled requests, and the function that aborts it.
 	passTokens, goneTokens int64
 	stop                   *kernel.Stop
-	tier                   *tier         // nil: none
+	spill                  *spill        // nil: none
 	idle                   chan struct{} // closed when draining and no request is left
 
 	// Used only by the loop's goroutine: the pass, and the requests that its items belong to.
@@ -111,7 +111,7 @@ func NewLoop(e *Engine, c LoopConfig) (*Loop, error) {
 		return nil, err
 	}
 	if c.Disk != nil && !e.model.Config.OnePass() {
-		if l.tier, err = newTier(l, c.Disk, c.Profile); err != nil {
+		if l.spill, err = newSpill(l, c.Disk, c.Profile); err != nil {
 			l.held.Release()
 			return nil, err
 		}
@@ -157,8 +157,8 @@ func (l *Loop) Close() {
 	l.nudge()
 	l.mu.Unlock()
 	<-l.closed
-	if l.tier != nil {
-		l.tier.close()
+	if l.spill != nil {
+		l.spill.close()
 	}
 	l.mu.Lock()
 	l.tree.Clear()

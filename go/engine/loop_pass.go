@@ -70,8 +70,8 @@ func (l *Loop) pass() {
 	if l.cfg.OnPass != nil {
 		l.cfg.OnPass(info)
 	}
-	if l.tier != nil {
-		l.tier.nudge()
+	if l.spill != nil {
+		l.spill.nudge()
 	}
 	for i, j := range l.batch {
 		if !steps[i].late && l.isLive(j) {

@@ -65,8 +65,8 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 		s.MaxTokens = min(gen.MaxTokens, s.MaxTokens)
 	}
 	var trail *trail
-	if l.tier != nil && !r.NoCache {
-		trail = l.tier.follow(j.namespace, gen.Skippable())
+	if l.spill != nil && !r.NoCache {
+		trail = l.spill.follow(j.namespace, gen.Skippable())
 	}
 
 	if !r.NoCache {
@@ -102,7 +102,7 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 	if leader := l.jobs[s.Leader]; leader != nil && !leader.cuts.has(s.Shared) {
 		leader.cuts = append(leader.cuts, s.Shared) // r continues from there
 	}
-	s.Held = trail != nil && l.tier.pays(trail)
+	s.Held = trail != nil && l.spill.pays(trail)
 	dropped, err := l.sched.Add(s, l.now())
 	if busy := (*sched.BusyError)(nil); errors.As(err, &busy) {
 		l.counts.RejectedRequests++
@@ -121,7 +121,7 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 	l.leaders.add(j)
 	l.pulse.work.Store(int64(len(l.jobs)))
 	if s.Held {
-		l.tier.restore(j, trail)
+		l.spill.restore(j, trail)
 	}
 	l.nudge()
 	return &Ticket{l, j}, nil

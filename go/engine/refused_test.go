@@ -54,7 +54,7 @@ func TestRefusedAnywhere(t *testing.T) {
 		}
 		defer l.Close()
 		l.mu.Lock()
-		l.tier.worth = func(int, uint64, time.Duration) bool { return true }
+		l.spill.worth = func(int, uint64, time.Duration) bool { return true }
 		l.mu.Unlock()
 		r := greedyRequest(text, 4)
 		if _, err := l.Submit(r); err != nil {

@@ -13,14 +13,14 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 )
 
-// A tier keeps pages of a loop's prefix tree on disk. A goroutine writes those that will soon be evicted, and
+// A spill keeps pages of a loop's prefix tree on disk. A goroutine writes those that will soon be evicted, and
 // Close writes what is only in memory. A request whose prompt begins with pages on disk is held until they
 // are read, if that takes less time than computing them.
 //
 // Passes never wait for the disk: pages are held by reference while they are copied, and read into units of a
 // table that no sequence uses yet. A disk that does not respond delays only the requests that need it, by no
 // more than computing what they wait for takes, or by readLeast.
-type tier struct {
+type spill struct {
 	l     *Loop
 	store pages
 	root  diskcache.Key
@@ -72,62 +72,62 @@ const (
 	readTries = 3
 )
 
-func newTier(l *Loop, store *diskcache.Store, profile string) (*tier, error) {
-	t := &tier{
+func newSpill(l *Loop, store *diskcache.Store, profile string) (*spill, error) {
+	s := &spill{
 		l: l, store: store, root: l.e.root(profile), rate: assumedRate,
 		wake: make(chan struct{}, 1), done: make(chan struct{}), writing: make(chan struct{}, 1),
 	}
-	t.ctx, t.cancel = context.WithCancel(context.Background())
-	t.worth = t.faster
+	s.ctx, s.cancel = context.WithCancel(context.Background())
+	s.worth = s.faster
 	var err error
-	if t.staged, err = l.e.device.budget.Alloc("pages on their way to disk", l.tree.PageBytes()); err != nil {
+	if s.staged, err = l.e.device.budget.Alloc("pages on their way to disk", l.tree.PageBytes()); err != nil {
 		return nil, err
 	}
-	t.work.Go(t.write)
-	return t, nil
+	s.work.Go(s.write)
+	return s, nil
 }
 
 // nudge wakes the goroutine that writes.
-func (t *tier) nudge() {
+func (s *spill) nudge() {
 	select {
-	case t.wake <- struct{}{}:
+	case s.wake <- struct{}{}:
 	default:
 	}
 }
 
-func (t *tier) write() {
+func (s *spill) write() {
 	for {
 		select {
-		case <-t.done:
+		case <-s.done:
 			return
-		case <-t.wake:
-			limit := t.l.e.kv.Most()
-			t.writeCold(t.ctx, min(limit/coldPart, coldMost))
+		case <-s.wake:
+			limit := s.l.e.kv.Most()
+			s.writeCold(s.ctx, min(limit/coldPart, coldMost))
 		}
 	}
 }
 
 // writeCold writes the pages that would be evicted if `room` bytes were needed, until ctx ends.
-func (t *tier) writeCold(ctx context.Context, room uint64) {
+func (s *spill) writeCold(ctx context.Context, room uint64) {
 	select {
-	case t.writing <- struct{}{}:
-		defer func() { <-t.writing }()
+	case s.writing <- struct{}{}:
+		defer func() { <-s.writing }()
 	case <-ctx.Done():
 		return
 	}
-	l := t.l
-	for t.usable() {
+	l := s.l
+	for s.usable() {
 		l.mu.Lock()
 		p := l.tree.Cold(room)
 		l.mu.Unlock()
 		if p == nil {
 			return
 		}
-		staged := stage(t.staged.Bytes(), p.Units)
+		staged := stage(s.staged.Bytes(), p.Units)
 		l.mu.Lock()
 		l.tree.Release(p)
 		l.mu.Unlock()
-		if t.put(ctx, t.page(p, staged)) != nil {
+		if s.put(ctx, s.page(p, staged)) != nil {
 			return
 		}
 		l.mu.Lock()
@@ -137,19 +137,19 @@ func (t *tier) writeCold(ctx context.Context, room uint64) {
 }
 
 // put writes a page, which takes putTime at most.
-func (t *tier) put(ctx context.Context, p diskcache.Page) error {
+func (s *spill) put(ctx context.Context, p diskcache.Page) error {
 	ctx, cancel := context.WithTimeout(ctx, putTime)
 	defer cancel()
-	return t.store.Put(ctx, p)
+	return s.store.Put(ctx, p)
 }
 
 // usable reports whether pages may be written now.
-func (t *tier) usable() bool {
+func (s *spill) usable() bool {
 	select {
-	case <-t.done:
+	case <-s.done:
 		return false
 	default:
-		return !t.store.Paused() && !t.store.Stuck() && t.l.e.file.Damaged() == nil
+		return !s.store.Paused() && !s.store.Stuck() && s.l.e.file.Damaged() == nil
 	}
 }
 
@@ -163,30 +163,30 @@ func stage(memory []byte, units [][]byte) (staged [][]byte) {
 	return staged
 }
 
-func (t *tier) page(p *kvcache.Page, units [][]byte) diskcache.Page {
-	c := newChain(t.root, p.Namespace, p.Tokens)
+func (s *spill) page(p *kvcache.Page, units [][]byte) diskcache.Page {
+	c := newChain(s.root, p.Namespace, p.Tokens)
 	return diskcache.Page{Key: c.page(p.Part, p.From, p.Tokens[p.From:]), Depth: p.From / kvcache.BlockTokens, Units: units}
 }
 
-// close stops the tier, after the loop's goroutine has ended: it writes what is only in memory. Closing again
+// close stops the spill, after the loop's goroutine has ended: it writes what is only in memory. Closing again
 // is a no-op. It takes flushTime at most, whatever the disk does.
-func (t *tier) close() { t.ended.Do(t.flush) }
+func (s *spill) close() { s.ended.Do(s.flush) }
 
-func (t *tier) flush() {
-	close(t.done)
-	defer t.cancel()
-	defer time.AfterFunc(flushTime, t.cancel).Stop()
-	t.work.Wait()
-	if t.l.e.file.Damaged() == nil && !t.store.Stuck() {
-		t.l.mu.Lock()
-		t.l.tree.Warm(func(p *kvcache.Page) bool {
+func (s *spill) flush() {
+	close(s.done)
+	defer s.cancel()
+	defer time.AfterFunc(flushTime, s.cancel).Stop()
+	s.work.Wait()
+	if s.l.e.file.Damaged() == nil && !s.store.Stuck() {
+		s.l.mu.Lock()
+		s.l.tree.Warm(func(p *kvcache.Page) bool {
 			// Staged, because the pool's memory is freed while a stuck disk may still read it.
-			return t.ctx.Err() == nil && t.store.Put(t.ctx, t.page(p, stage(t.staged.Bytes(), p.Units))) == nil
+			return s.ctx.Err() == nil && s.store.Put(s.ctx, s.page(p, stage(s.staged.Bytes(), p.Units))) == nil
 		})
-		t.l.mu.Unlock()
+		s.l.mu.Unlock()
 	}
-	if !t.store.Stuck() { // else the disk may read it yet
-		t.staged.Close()
+	if !s.store.Stuck() { // else the disk may read it yet
+		s.staged.Close()
 	}
 }
 
@@ -199,15 +199,15 @@ type trail struct {
 }
 
 // follow returns the trail of a text.
-func (t *tier) follow(namespace string, ids []int32) *trail {
-	ctx, cancel := context.WithTimeout(t.ctx, lookTime)
+func (s *spill) follow(namespace string, ids []int32) *trail {
+	ctx, cancel := context.WithTimeout(s.ctx, lookTime)
 	defer cancel()
-	t.store.Look(ctx)
-	r := &trail{namespace: namespace, ids: ids, chain: newChain(t.root, namespace, ids)}
-	if part, ok := t.l.tree.States(); ok {
+	s.store.Look(ctx)
+	r := &trail{namespace: namespace, ids: ids, chain: newChain(s.root, namespace, ids)}
+	if part, ok := s.l.tree.States(); ok {
 		for at := len(ids); at > 0; at-- {
 			from := (at - 1) / kvcache.BlockTokens * kvcache.BlockTokens
-			if t.store.Has(r.chain.page(part, from, ids[from:at])) {
+			if s.store.Has(r.chain.page(part, from, ids[from:at])) {
 				r.ends = append(r.ends, at)
 			}
 		}
@@ -216,56 +216,56 @@ func (t *tier) follow(namespace string, ids []int32) *trail {
 }
 
 // reach returns how much of a text is worth restoring from disk. The caller holds the lock.
-func (t *tier) reach(r *trail) (n, found int, bytes uint64) {
-	n, found, bytes = t.l.tree.Reach(r.namespace, r.ids, r.ends, func(part, from, to int) bool {
-		return t.store.Has(r.chain.page(part, from, r.ids[from:to]))
+func (s *spill) reach(r *trail) (n, found int, bytes uint64) {
+	n, found, bytes = s.l.tree.Reach(r.namespace, r.ids, r.ends, func(part, from, to int) bool {
+		return s.store.Has(r.chain.page(part, from, r.ids[from:to]))
 	})
 	if n == found {
 		return 0, found, 0
 	}
-	if !t.worth((n-found)/kvcache.BlockTokens+1, bytes, t.l.sched.Prefill(found, n)) {
+	if !s.worth((n-found)/kvcache.BlockTokens+1, bytes, s.l.sched.Prefill(found, n)) {
 		return 0, found, 0
 	}
 	return n, found, bytes
 }
 
 // faster reports whether reading pages is expected to take less time than computing them.
-func (t *tier) faster(pages int, bytes uint64, compute time.Duration) bool {
-	read := time.Duration(float64(bytes)/t.rate*float64(time.Second)) + time.Duration(pages)*pageTime
+func (s *spill) faster(pages int, bytes uint64, compute time.Duration) bool {
+	read := time.Duration(float64(bytes)/s.rate*float64(time.Second)) + time.Duration(pages)*pageTime
 	if read < compute {
 		return true
 	}
-	t.rate += (assumedRate - t.rate) / 16 // it may have been measured at a bad time
+	s.rate += (assumedRate - s.rate) / 16 // it may have been measured at a bad time
 	return false
 }
 
 // pays reports whether a part of a text should be restored. The caller holds the lock.
-func (t *tier) pays(r *trail) bool {
-	n, _, _ := t.reach(r)
+func (s *spill) pays(r *trail) bool {
+	n, _, _ := s.reach(r)
 	return n > 0
 }
 
 // restore reads a held request's prefix in the background, then releases the request. The caller holds the
 // lock.
-func (t *tier) restore(j *job, r *trail) {
-	t.work.Go(func() {
-		t.reading.Lock()
+func (s *spill) restore(j *job, r *trail) {
+	s.work.Go(func() {
+		s.reading.Lock()
 		for range readTries {
-			err := t.read(j, r)
+			err := s.read(j, r)
 			if !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, diskcache.ErrDamaged) {
 				break
 			}
 		}
-		t.reading.Unlock()
-		t.l.mu.Lock()
-		t.l.sched.Release(j.id)
-		t.l.nudge()
-		t.l.mu.Unlock()
+		s.reading.Unlock()
+		s.l.mu.Lock()
+		s.l.sched.Release(j.id)
+		s.l.nudge()
+		s.l.mu.Unlock()
 	})
 }
 
 // get reads pages of a text, several at a time, while they are wanted and until ctx ends, and returns the first error.
-func (t *tier) get(ctx context.Context, r *trail, pages []*kvcache.Page, wanted func() bool) error {
+func (s *spill) get(ctx context.Context, r *trail, pages []*kvcache.Page, wanted func() bool) error {
 	var readers sync.WaitGroup
 	var next atomic.Int64
 	var failed atomic.Pointer[error]
@@ -278,7 +278,7 @@ func (t *tier) get(ctx context.Context, r *trail, pages []*kvcache.Page, wanted 
 				}
 				p := pages[i]
 				key := r.chain.page(p.Part, p.From, p.Tokens[p.From:])
-				if err := t.store.Get(ctx, diskcache.Page{Key: key, Depth: p.From / kvcache.BlockTokens, Units: p.Units}); err != nil {
+				if err := s.store.Get(ctx, diskcache.Page{Key: key, Depth: p.From / kvcache.BlockTokens, Units: p.Units}); err != nil {
 					failed.CompareAndSwap(nil, &err)
 				}
 			}
@@ -292,17 +292,17 @@ func (t *tier) get(ctx context.Context, r *trail, pages []*kvcache.Page, wanted 
 }
 
 // read reads what the disk has of a text into the tree.
-func (t *tier) read(j *job, r *trail) error {
-	l := t.l
+func (s *spill) read(j *job, r *trail) error {
+	l := s.l
 	l.mu.Lock()
-	n, found, bytes := t.reach(r)
+	n, found, bytes := s.reach(r)
 	limit := max(l.sched.Prefill(found, n), readLeast)
 	l.mu.Unlock()
-	ctx, cancel := context.WithTimeout(t.ctx, limit)
+	ctx, cancel := context.WithTimeout(s.ctx, limit)
 	defer cancel()
-	t.writeCold(ctx, bytes) // what has to make room
+	s.writeCold(ctx, bytes) // what has to make room
 	l.mu.Lock()
-	n, found, bytes = t.reach(r)
+	n, found, bytes = s.reach(r)
 	if n == 0 || j.ended != nil {
 		l.mu.Unlock()
 		return nil
@@ -313,7 +313,7 @@ func (t *tier) read(j *job, r *trail) error {
 		return err
 	}
 	start := time.Now()
-	err = t.get(ctx, r, missing, func() bool { return l.isLive(j) })
+	err = s.get(ctx, r, missing, func() bool { return l.isLive(j) })
 	took := time.Since(start)
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -322,7 +322,7 @@ func (t *tier) read(j *job, r *trail) error {
 		j.restored = true
 		l.counts.Restores++
 		l.counts.RestoredTokens += uint64(n - found)
-		t.rate += (float64(bytes)/max(took.Seconds(), 1e-6) - t.rate) / 2
+		s.rate += (float64(bytes)/max(took.Seconds(), 1e-6) - s.rate) / 2
 	}
 	table.Free()
 	return err

@@ -27,7 +27,7 @@ func diskLoop(t *testing.T, path, dir string, c Config) *Loop {
 	t.Cleanup(func() { store.Close() })
 	l := openLoop(t, path, c, LoopConfig{Disk: store, Profile: "a test"})
 	l.mu.Lock()
-	l.tier.worth = func(int, uint64, time.Duration) bool { return true }
+	l.spill.worth = func(int, uint64, time.Duration) bool { return true }
 	l.mu.Unlock()
 	return l
 }
@@ -100,7 +100,7 @@ func TestDiskTakesWhatIsEvicted(t *testing.T) {
 			if round > 0 {
 				restored += u.CachedTokens
 			}
-			l.tier.writeCold(t.Context(), 9*block) // as the goroutine would have, had it had the time
+			l.spill.writeCold(t.Context(), 9*block) // as the goroutine would have, had it had the time
 		}
 	}
 	if c := l.Status().Counts; c.Restores < 4 || restored < 8*128 {
@@ -231,9 +231,9 @@ func TestDiskHangs(t *testing.T) {
 		ask(t, l, greedyRequest(text, 8))
 		l.Close()
 		l = diskLoop(t, tiny, dir, Config{Batch: 64})
-		s := &hungStore{Store: l.tier.store.(*diskcache.Store)}
+		s := &hungStore{Store: l.spill.store.(*diskcache.Store)}
 		l.mu.Lock()
-		l.tier.store = s
+		l.spill.store = s
 		l.mu.Unlock()
 		s.hung.Store(read)
 		start := time.Now()
