@@ -2,15 +2,15 @@ package engine
 
 import (
 	"fmt"
-	"runtime/debug"
+
+	"github.com/quern-llm/quern/go/internal/panics"
 )
 
 // A PanicError is a panic in the code of one request, such as its sampler or its Sink. It ends only that
 // request.
 type PanicError struct {
 	Request uint64 // the ticket's number
-	Value   any
-	Stack   []byte // of the goroutine that panicked
+	*panics.Panic
 }
 
 func (e *PanicError) Error() string {
@@ -18,16 +18,18 @@ func (e *PanicError) Error() string {
 }
 
 // guard runs code of the request j, and returns a panic as a *PanicError.
-func (l *Loop) guard(j *job, f func()) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			p := &PanicError{Request: j.id, Value: v, Stack: debug.Stack()}
-			if l.cfg.OnPanic != nil {
-				l.cfg.OnPanic(p)
-			}
-			err = p
-		}
-	}()
-	f()
-	return nil
+func (l *Loop) guard(j *job, f func()) error {
+	err := panics.Catch(func() error {
+		f()
+		return nil
+	})
+	p, ok := err.(*panics.Panic)
+	if !ok {
+		return nil
+	}
+	e := &PanicError{j.id, p}
+	if l.cfg.OnPanic != nil {
+		l.cfg.OnPanic(e)
+	}
+	return e
 }

@@ -5,9 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime/debug"
 	"slices"
 	"time"
+
+	"github.com/quern-llm/quern/go/internal/panics"
 )
 
 // Load asks for a model to be loaded, and does not wait for it. The error is as Acquire's.
@@ -189,19 +190,14 @@ func (s *Set[M]) guard(e *entry[M], f func() error) error {
 	return Guard(e.spec.Names[0], s.c.OnPanic, f)
 }
 
-// Guard calls what reads or runs the file of a model. A panic is returned as a *PanicError, of which told is told
-// unless it is nil.
-func Guard(name string, told func(*PanicError), f func() error) (err error) {
-	defer func() {
-		if v := recover(); v != nil {
-			p := &PanicError{Name: name, Value: v, Stack: debug.Stack()}
-			if told != nil {
-				told(p)
-			}
-			err = p
-		}
-	}()
-	return f()
+// Guard calls what reads or runs the file of a model. A panic, in a goroutine of its own too if f returns it, becomes an
+// error, of which told is told unless it is nil.
+func Guard(name string, told func(*PanicError), f func() error) error {
+	err := panics.Catch(f)
+	if p := (*panics.Panic)(nil); told != nil && errors.As(err, &p) {
+		told(&PanicError{name, p})
+	}
+	return err
 }
 
 // stop ends the load that runs: the model is removed, nobody asks for it any more, or all end. The caller holds the lock.

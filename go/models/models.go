@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/quern-llm/quern/go/internal/panics"
 )
 
 // A State is how far a model is from answering.
@@ -90,13 +92,8 @@ func (e *LoadError) Unwrap() error { return e.Err }
 // A PanicError is a panic in what reads or runs the file of a model: a bug that the file found. It is the error of
 // that model, and others go on.
 type PanicError struct {
-	Name  string
-	Value any
-	Stack []byte // of the goroutine that panicked
-}
-
-func (e *PanicError) Error() string {
-	return fmt.Sprintf("internal error: %.200s", strings.ToValidUTF8(strings.ReplaceAll(fmt.Sprint(e.Value), "\n", " "), ""))
+	Name string
+	*panics.Panic
 }
 
 // A Spec is a model that can be loaded.

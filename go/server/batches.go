@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quern-llm/quern/go/internal/panics"
 	"github.com/quern-llm/quern/go/server/batch"
 )
 
@@ -39,8 +40,11 @@ func (s *Server) RunBatches(ctx context.Context) {
 		},
 		Log: func(id string, err error) {
 			e, message := s.c.Log.Error().Str("batch", id).Err(err), "a batch failed"
+			if p := (*panics.Panic)(nil); errors.As(err, &p) {
+				e = e.Bytes("stack", p.Stack)
+			}
 			if p := (*batch.PanicError)(nil); errors.As(err, &p) {
-				e, message = e.Bytes("stack", p.Stack), "a request of a batch panicked"
+				message = "a request of a batch panicked"
 			}
 			e.Msg(message)
 		},

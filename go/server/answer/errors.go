@@ -11,6 +11,7 @@ import (
 
 	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/internal/panics"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -121,7 +122,7 @@ func (req *Request) Fail(err error) {
 func (req *Request) LogHidden(err error) {
 	if !errors.Is(err, reply.ErrGone) && toAPI(err).Status == http.StatusInternalServerError {
 		e := req.host.Log.Error().Err(err).Str("path", req.path)
-		if p := (*models.PanicError)(nil); errors.As(err, &p) {
+		if p := (*panics.Panic)(nil); errors.As(err, &p) {
 			e.Bytes("stack", p.Stack)
 		}
 		e.Msg("request failed")

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/internal/newfile"
+	"github.com/quern-llm/quern/go/internal/panics"
 )
 
 // An entry is a line of a journal: how request number N ended.
@@ -191,7 +192,7 @@ func (s *Store) fail(id string, faults *Faults) error {
 	s.mu.Lock()
 	owner := s.batches[id].Owner
 	s.mu.Unlock()
-	err := s.finish(id, owner, nil, faults)
+	err := panics.Catch(func() error { return s.finish(id, owner, nil, faults) })
 	if err == nil {
 		return nil
 	}

@@ -1,15 +1,17 @@
 package batch
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
-	"runtime/debug"
 	"sync"
 	"time"
+
+	"github.com/quern-llm/quern/go/internal/panics"
 )
 
 // An Answer is what an endpoint answers to a request.
@@ -25,20 +27,22 @@ type Runner struct {
 	Width int // requests at a time
 	// Do makes a request of an owner.
 	Do func(ctx context.Context, owner, url string, body []byte) Answer
-	// Log is told what goes wrong with the store itself, and of each panic of Do, which is a *PanicError.
+	// Log is told what goes wrong with the store itself, and of each panic: of Do it is a *PanicError.
 	Log func(batch string, err error)
 }
 
 // A PanicError is a panic of a request.
 type PanicError struct {
 	Request string // its custom_id
-	Value   any
-	Stack   []byte
+	*panics.Panic
 }
 
 func (e *PanicError) Error() string {
 	return fmt.Sprintf("request %.64q panicked: %v", e.Request, e.Value)
 }
+
+// Unwrap returns what panicked.
+func (e *PanicError) Unwrap() error { return e.Panic }
 
 // Run runs batches until ctx ends. Requests that are under way then are made again by the next Run.
 func (r *Runner) Run(ctx context.Context) {
@@ -51,7 +55,8 @@ func (r *Runner) Run(ctx context.Context) {
 			}
 			continue
 		}
-		if err := r.one(ctx, id); err != nil && ctx.Err() == nil {
+		// A panic ends the batch: it would end the process, and be met again after each start.
+		if err := panics.Catch(func() error { return r.one(ctx, id) }); err != nil && ctx.Err() == nil {
 			r.Log(id, err)
 			if err := r.Store.fail(id, &Faults{"list", []Fault{{Code: "server_error", Message: "the batch cannot be run: " + told(err)}}}); err != nil {
 				r.Log(id, err)
@@ -64,6 +69,9 @@ func (r *Runner) Run(ctx context.Context) {
 func told(err error) string {
 	if errors.Is(err, ErrFull) || errors.Is(err, ErrDisk) || errors.Is(err, ErrNotFound) {
 		return err.Error()
+	}
+	if p := (*panics.Panic)(nil); errors.As(err, &p) {
+		return "internal error, the log has more"
 	}
 	return "its files cannot be read or written"
 }
@@ -164,17 +172,21 @@ func (r *Runner) requests(ctx context.Context, id string, o owned[Batch], list [
 	for range max(r.Width, 1) {
 		wg.Go(func() {
 			for n := range work {
-				e, ok := r.request(watched, id, o.Owner, n, list[n])
-				if !ok {
-					continue
-				}
-				mu.Lock()
-				if failed == nil { // else the last line may have been cut short
-					if failed = s.note(out, id, e); failed != nil {
-						stop()
+				err := panics.Catch(func() error {
+					e, ok := r.request(watched, id, o.Owner, n, list[n])
+					mu.Lock()
+					defer mu.Unlock()
+					if ok && failed == nil { // else the last line may have been cut short
+						failed = s.note(out, id, e)
 					}
+					return failed
+				})
+				if err != nil {
+					mu.Lock()
+					failed = cmp.Or(failed, err)
+					mu.Unlock()
+					stop()
 				}
-				mu.Unlock()
 			}
 		})
 	}
@@ -227,14 +239,16 @@ func (r *Runner) request(ctx context.Context, batch, owner string, n int, q requ
 
 // do makes a request once. Its panic is an answer like any: it would end the process, and be met again after each start.
 func (r *Runner) do(ctx context.Context, batch, owner string, q request) (a Answer) {
-	defer func() {
-		if v := recover(); v != nil {
-			r.Log(batch, &PanicError{q.ID, v, debug.Stack()})
-			a = Answer{
-				Status: http.StatusInternalServerError,
-				Body:   []byte(`{"error":{"message":"internal error, the log has more","type":"server_error","param":null,"code":null}}`),
-			}
+	err := panics.Catch(func() error {
+		a = r.Do(ctx, owner, q.URL, q.Body)
+		return nil
+	})
+	if p := (*panics.Panic)(nil); errors.As(err, &p) {
+		r.Log(batch, &PanicError{q.ID, p})
+		a = Answer{
+			Status: http.StatusInternalServerError,
+			Body:   []byte(`{"error":{"message":"internal error, the log has more","type":"server_error","param":null,"code":null}}`),
 		}
-	}()
-	return r.Do(ctx, owner, q.URL, q.Body)
+	}
+	return a
 }

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/quern-llm/quern/go/internal/panics"
 )
 
 const quota = 1 << 20
@@ -108,5 +110,71 @@ func TestPanic(t *testing.T) {
 	var p *PanicError
 	if len(logged) != 1 || !errors.As(logged[0], &p) || p.Value != "at the disco" || !strings.Contains(string(p.Stack), "TestPanic") {
 		t.Errorf("the log has %v", logged)
+	}
+}
+
+// A brokenDeadline is a context that panics where the runner asks for its deadline.
+type brokenDeadline struct{ context.Context }
+
+func (brokenDeadline) Deadline() (time.Time, bool) { panic("no deadline") }
+
+// A panic outside of Do ends its batch as failed, wherever it is, and other batches run: the process would be ended by
+// it, and again after each start.
+func TestPanicOfTheRunner(t *testing.T) {
+	answers := func(context.Context, string, string, []byte) Answer {
+		return Answer{Status: http.StatusOK, Body: []byte(`{}`)}
+	}
+	for name, c := range map[string]struct {
+		want   string // of the panic
+		broken func(*Store, Batch, *Runner, *context.Context)
+	}{
+		"in its goroutine": {"no deadline", func(_ *Store, _ Batch, _ *Runner, ctx *context.Context) { *ctx = brokenDeadline{*ctx} }},
+		"in a worker": {"a log", func(_ *Store, _ Batch, r *Runner, _ *context.Context) {
+			r.Do = func(context.Context, string, string, []byte) Answer { panic("a request") }
+			log := r.Log
+			r.Log = func(id string, err error) {
+				if p := (*PanicError)(nil); errors.As(err, &p) {
+					panic("a log")
+				}
+				log(id, err)
+			}
+		}},
+		"in what reads the journal": {"nil map", func(s *Store, b Batch, _ *Runner, _ *context.Context) {
+			if err := os.WriteFile(s.journal(b.ID), []byte(`{"n":0,"failed":false,"line":{}}`+"\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			s.files = nil // neither its input is found, nor can its output be kept
+		}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, b := open(t, quota, line("a", `{}`), line("b", `{}`))
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			var logged []error
+			r := &Runner{Store: s, Width: 1, Do: answers, Log: func(_ string, err error) { logged = append(logged, err) }}
+			run := ctx
+			c.broken(s, b, r, &run)
+			done := make(chan struct{})
+			go func() {
+				defer close(done)
+				r.Run(run)
+			}()
+			for s.next() != "" && ctx.Err() == nil {
+				time.Sleep(time.Millisecond)
+			}
+			cancel()
+			<-done
+			b, err := s.Batch("me", b.ID)
+			if err != nil || b.Status != "failed" || b.Errors == nil || len(b.Errors.Data) != 1 {
+				t.Fatalf("%+v, %v", b, err)
+			}
+			told, p := b.Errors.Data[0].Message, (*panics.Panic)(nil)
+			if !errors.As(errors.Join(logged...), &p) || !strings.Contains(p.Error(), c.want) || len(p.Stack) == 0 {
+				t.Errorf("the log has %v", logged)
+			}
+			if c.want != "nil map" && told != "the batch cannot be run: internal error, the log has more" {
+				t.Errorf("the batch says %q", told)
+			}
+		})
 	}
 }
