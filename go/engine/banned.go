@@ -26,12 +26,3 @@ func banned(f *gguf.File, nVocab int) ([]int32, error) {
 	slices.Sort(ids)
 	return slices.Compact(ids), nil
 }
-
-// generation returns a Generation for this model.
-func (e *Engine) generation(p Params) (*Generation, error) {
-	g, err := NewGeneration(p, e.model.Config.NVocab, e.ctx)
-	if err == nil {
-		g.banned, g.shift = e.banned, e.shiftingOf(&p)
-	}
-	return g, err
-}

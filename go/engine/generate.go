@@ -39,6 +39,15 @@ func rate(n int, took time.Duration) float64 {
 	return float64(n) / took.Seconds()
 }
 
+// generation returns a Generation for this model.
+func (e *Engine) generation(p Params) (*Generation, error) {
+	g, err := NewGeneration(p, e.model.Config.NVocab, e.ctx)
+	if err == nil {
+		g.banned, g.shift = e.banned, e.shiftingOf(&p)
+	}
+	return g, err
+}
+
 // Generate generates with the parameters p. It reuses the prefix of the prompt that s has; afterwards s holds
 // the prompt and all tokens but the last sampled one. emit is called with each token except a stop token.
 func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(id int32) error) (Stats, error) {
