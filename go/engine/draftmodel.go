@@ -33,12 +33,12 @@ type draftModel struct {
 
 // A modelText is the state of a text in the draft model.
 type modelText struct {
-	proposal           // lost if there is no memory for the text, or the draft model lacks one of its tokens
-	space    string    // name space in the prefix cache
-	seq      *Sequence // evaluated tokens; nil: none yet
-	work     *Sequence // seq, or a fork of it, extended by the guesses of this round
-	words    *words    // the text in the draft model's vocabulary, as is found until write; nil: same vocabulary
-	probs    []float32 // with words: probability of each of found
+	proposal                 // lost if there is no memory for the text, or the draft model lacks one of its tokens
+	space       string       // name space in the prefix cache
+	seq         *Sequence    // evaluated tokens; nil: none yet
+	work        *Sequence    // seq, or a fork of it, extended by the guesses of this round
+	translation *translation // the text in the draft model's vocabulary, as is found until write; nil: same vocabulary
+	probs       []float32    // with a translation: probability of each of found
 }
 
 // modelTextBytes returns the maximum memory of a text in a draft model with a context of so many tokens, without
@@ -76,15 +76,15 @@ func (m *draftModel) text(g *Generation, lib *draft.Library, space string) *mode
 	}
 	t := &modelText{proposal: proposal{gen: g, source: draft.Model, judge: lib.Judge(draft.Model)}, space: space}
 	if m.theirs != nil {
-		t.words = &words{mine: m.mine, theirs: m.theirs, fixed: m.e.kv.Layout().Recurrent()}
+		t.translation = &translation{mine: m.mine, theirs: m.theirs, fixed: m.e.kv.Layout().Recurrent()}
 	}
 	return t
 }
 
 // known returns the text in the draft model's vocabulary.
 func (t *modelText) known() []int32 {
-	if t.words != nil {
-		return t.words.ids
+	if t.translation != nil {
+		return t.translation.ids
 	}
 	return t.gen.ids
 }
@@ -162,7 +162,7 @@ func (m *draftModel) guess(texts []*modelText, worth time.Duration, verify func(
 		if t.lost {
 			continue
 		}
-		if t.words != nil && !t.read(m.e.ctx) {
+		if t.translation != nil && !t.read(m.e.ctx) {
 			t.lost = true
 			continue
 		}
@@ -204,21 +204,21 @@ func (m *draftModel) guess(texts []*modelText, worth time.Duration, verify func(
 func (t *modelText) read(ctx int) bool {
 	const longest = 4 // tokens of the text per token of the draft model; texts of more contexts are not converted
 	if len(t.gen.ids) < longest*ctx {
-		t.words.read(t.gen.ids)
-		if len(t.words.ids)+draft.MaxGuesses < ctx {
+		t.translation.read(t.gen.ids)
+		if len(t.translation.ids)+draft.MaxGuesses < ctx {
 			return true
 		}
 	}
-	*t.words = words{mine: t.words.mine, theirs: t.words.theirs, fixed: t.words.fixed}
+	*t.translation = translation{mine: t.translation.mine, theirs: t.translation.theirs, fixed: t.translation.fixed}
 	return false
 }
 
 // write converts the guesses to the model's vocabulary.
 func (t *modelText) write() {
-	if t.words == nil || len(t.found) == 0 {
+	if t.translation == nil || len(t.found) == 0 {
 		return
 	}
-	ids, probs := t.words.write(t.found, t.probs)
+	ids, probs := t.translation.write(t.found, t.probs)
 	t.found, t.reach = t.found[:0], 1
 	for i, id := range ids {
 		if id < 0 || int(id) >= t.gen.nVocab || len(t.found) == min(t.gen.Draft.Max, draft.MaxGuesses) {
@@ -239,7 +239,7 @@ func (t *modelText) attach(e *Engine) {
 		return
 	}
 	shared, most := kvcache.Common(t.seq.ids, t.known()), len(t.known())-1
-	if t.words == nil || !t.words.fixed {
+	if t.translation == nil || !t.translation.fixed {
 		shared = min(shared, most)
 	}
 	t.seq.Truncate(shared)
@@ -383,7 +383,7 @@ func (m *draftModel) try() error {
 
 // take adds the likeliest token as the next guess. Logits without one end drafting for the text.
 func (m *draftModel) take(t *modelText, logits []float32) {
-	if t.words == nil {
+	if t.translation == nil {
 		logits = logits[:min(len(logits), t.gen.nVocab)] // either vocabulary may be padded
 	}
 	id, p, ok := topToken(logits)
@@ -397,7 +397,7 @@ func (m *draftModel) take(t *modelText, logits []float32) {
 			t.work = t.seq.Fork()
 		}
 	}
-	if t.words == nil {
+	if t.translation == nil {
 		t.add(id, p)
 		if second, q := t.second(logits, id, p); second >= 0 {
 			t.rival(second, q)

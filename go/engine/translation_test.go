@@ -66,7 +66,7 @@ func (digits) IDs(dst []int32, text []byte, _ bool) []int32 {
 }
 
 // A growing text is the same in both vocabularies, however it is split; final tokens do not change.
-func TestWords(t *testing.T) {
+func TestTranslation(t *testing.T) {
 	var all []Vocabulary
 	for _, name := range []string{"stories260K", "TinyStories-656K", "BabyLlama105"} {
 		all = append(all, spelling(t, open(t, testdata.Path(t, "models/"+name+"-f16.gguf"), Config{Ctx: 64})))
@@ -77,7 +77,7 @@ func TestWords(t *testing.T) {
 			for _, fixed := range []bool{false, true} {
 				rng := rand.New(rand.NewPCG(uint64(i), uint64(k)))
 				ids := mine.IDs(nil, []byte(text), true)
-				w := &words{mine: mine, theirs: theirs, fixed: fixed}
+				w := &translation{mine: mine, theirs: theirs, fixed: fixed}
 				longest := 0
 				for n := 0; n < len(ids); {
 					n = min(n+1+rng.IntN(9), len(ids))
@@ -132,10 +132,10 @@ func power(p float32, n int) float32 {
 }
 
 // A character of several tokens is converted when it is complete, and drafts continue in the middle of it.
-func TestWordsOfHalfACharacter(t *testing.T) {
+func TestTranslationOfHalfACharacter(t *testing.T) {
 	tok := spelling(t, open(t, testdata.Path(t, "models/stories260K-f16.gguf"), Config{Ctx: 64}))
 	ids := tok.IDs(nil, []byte("a \u00e9\u4e16"), true) // bytes, in so small a vocabulary
-	w := &words{mine: tok, theirs: tok}
+	w := &translation{mine: tok, theirs: tok}
 	for n := 1; n <= len(ids); n++ {
 		w.read(ids[:n])
 		says := tok.Text(nil, ids[:n], true)

@@ -15,9 +15,9 @@ type Vocabulary interface {
 	IDs(dst []int32, text []byte, begins bool) []int32
 }
 
-// words is a text in the vocabulary of a draft model, where that differs from the model's. New text is converted
-// incrementally. The last word is converted again with what follows it, since its tokens depend on all of it.
-type words struct {
+// A translation is a text in the vocabulary of a draft model, where that differs from the model's. New text is
+// converted incrementally. The last word is converted again with what follows it, since its tokens depend on all of it.
+type translation struct {
 	mine, theirs Vocabulary // the model's, and the draft model's
 	fixed        bool       // no token is converted again, since the draft model's state cannot be rolled back
 	known        int        // how many tokens of the text are converted
@@ -35,52 +35,52 @@ type words struct {
 const longestTail = 256
 
 // read converts what is new of the text.
-func (w *words) read(text []int32) {
-	if w.known > len(text) {
-		w.known, w.ids, w.settled, w.tail, w.begun = 0, w.ids[:0], 0, w.tail[:0], false
+func (t *translation) read(text []int32) {
+	if t.known > len(text) {
+		t.known, t.ids, t.settled, t.tail, t.begun = 0, t.ids[:0], 0, t.tail[:0], false
 	}
-	if w.known == len(text) {
+	if t.known == len(text) {
 		return
 	}
-	if w.begun {
-		w.tail = w.mine.Text(w.tail, text[w.known:], false)
+	if t.begun {
+		t.tail = t.mine.Text(t.tail, text[t.known:], false)
 	} else { // the beginning of a text may be tokenized differently
-		w.tail = w.mine.Text(w.tail[:0], text, true)
+		t.tail = t.mine.Text(t.tail[:0], text, true)
 	}
-	w.known = len(text)
-	w.unread = cutOff(w.tail)
-	whole := w.tail[:len(w.tail)-w.unread]
+	t.known = len(text)
+	t.unread = cutOff(t.tail)
+	whole := t.tail[:len(t.tail)-t.unread]
 	if len(whole) == 0 {
-		w.ids = w.ids[:w.settled]
+		t.ids = t.ids[:t.settled]
 		return
 	}
-	w.ids = w.theirs.IDs(w.ids[:w.settled], whole, !w.begun)
-	w.settle(whole)
+	t.ids = t.theirs.IDs(t.ids[:t.settled], whole, !t.begun)
+	t.settle(whole)
 }
 
 // settle makes the tokens before the last word final.
-func (w *words) settle(whole []byte) {
-	end, n, at := 0, w.settled, 0 // end, n: bytes and tokens that become final; at: position in whole
-	for i := w.settled; i < len(w.ids); i++ {
-		w.piece = w.theirs.Text(w.piece[:0], w.ids[i:i+1], !w.begun && at == 0) // a BOS has no text
-		if at+len(w.piece) > len(whole) || string(whole[at:at+len(w.piece)]) != string(w.piece) {
-			end, n = len(whole), len(w.ids) // the tokens' texts differ from the text, so the beginnings of words are unknown
+func (t *translation) settle(whole []byte) {
+	end, n, at := 0, t.settled, 0 // end, n: bytes and tokens that become final; at: position in whole
+	for i := t.settled; i < len(t.ids); i++ {
+		t.piece = t.theirs.Text(t.piece[:0], t.ids[i:i+1], !t.begun && at == 0) // a BOS has no text
+		if at+len(t.piece) > len(whole) || string(whole[at:at+len(t.piece)]) != string(t.piece) {
+			end, n = len(whole), len(t.ids) // the tokens' texts differ from the text, so the beginnings of words are unknown
 			break
 		}
 		if at > 0 && (whole[at] <= ' ' || len(whole)-at > longestTail) {
 			end, n = at, i
 		}
-		at += len(w.piece)
+		at += len(t.piece)
 	}
-	if w.fixed {
-		end, n = len(whole), len(w.ids)
+	if t.fixed {
+		end, n = len(whole), len(t.ids)
 	}
-	w.begun = w.begun || end > 0
-	w.settled = n
-	if rest := w.tail[end:]; cap(w.tail) > 64*longestTail {
-		w.tail = slices.Clone(rest) // release the memory that a prompt took
+	t.begun = t.begun || end > 0
+	t.settled = n
+	if rest := t.tail[end:]; cap(t.tail) > 64*longestTail {
+		t.tail = slices.Clone(rest) // release the memory that a prompt took
 	} else {
-		w.tail = w.tail[:copy(w.tail, rest)]
+		t.tail = t.tail[:copy(t.tail, rest)]
 	}
 }
 
@@ -103,33 +103,33 @@ const lastPart = 0.7
 
 // write converts guesses from the draft model's vocabulary to the model's. It returns the probability of each if
 // those before it are right.
-func (w *words) write(found []draft.Guess, probs []float32) (ids []int32, chances []float32) {
-	w.says = w.says[:0]
+func (t *translation) write(found []draft.Guess, probs []float32) (ids []int32, chances []float32) {
+	t.says = t.says[:0]
 	ends := make([]int, 0, len(found))
 	for _, g := range found {
-		from := len(w.says)
-		if w.says = w.theirs.Text(w.says, []int32{g.ID}, false); len(w.says) == from {
+		from := len(t.says)
+		if t.says = t.theirs.Text(t.says, []int32{g.ID}, false); len(t.says) == from {
 			break
 		}
-		ends = append(ends, len(w.says))
+		ends = append(ends, len(t.says))
 	}
-	says := w.says[:len(w.says)-cutOff(w.says)]
-	if w.unread > 0 { // the text already has the beginning of that character
-		head := w.tail[len(w.tail)-w.unread:]
+	says := t.says[:len(t.says)-cutOff(t.says)]
+	if t.unread > 0 { // the text already has the beginning of that character
+		head := t.tail[len(t.tail)-t.unread:]
 		if len(says) < len(head) || string(says[:len(head)]) != string(head) {
 			return nil, nil
 		}
 	}
-	skip := w.unread
-	ids = w.mine.IDs(nil, says[skip:], false)
+	skip := t.unread
+	ids = t.mine.IDs(nil, says[skip:], false)
 	at, of := skip, 0
 	for i, id := range ids {
-		w.piece = w.mine.Text(w.piece[:0], []int32{id}, false)
-		if len(w.piece) == 0 || at+len(w.piece) > len(says) || string(says[at:at+len(w.piece)]) != string(w.piece) {
+		t.piece = t.mine.Text(t.piece[:0], []int32{id}, false)
+		if len(t.piece) == 0 || at+len(t.piece) > len(says) || string(says[at:at+len(t.piece)]) != string(t.piece) {
 			ids = ids[:i]
 			break
 		}
-		at += len(w.piece)
+		at += len(t.piece)
 		p := float32(1)
 		for ; of < len(ends) && (of == 0 || ends[of-1] < at); of++ { // guesses that begin before the end of this token
 			p *= probs[of]
