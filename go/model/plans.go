@@ -10,15 +10,15 @@ import (
 
 // plans is a program laid out for C.
 type plans struct {
-	begin   *kernel.Plan
-	encoder []*kernel.Plan
-	layers  []*kernel.Plan // of the steps
-	outputs []*kernel.Plan
-	steps   []step        // what the layers are cut into: one each, or several where weights are streamed
-	ahead   []ahead       // of each step
-	encode  *kernel.Chain // of begin and the encoder
-	forward *kernel.Chain // of begin and the layers
-	next    nextPlans
+	begin      *kernel.Plan
+	encoder    []*kernel.Plan
+	layers     []*kernel.Plan // of the steps
+	outputs    []*kernel.Plan
+	steps      []step        // what the layers are cut into: one each, or several where weights are streamed
+	prefetches []prefetch    // of each step
+	encode     *kernel.Chain // of begin and the encoder
+	forward    *kernel.Chain // of begin and the layers
+	next       nextPlans
 }
 
 func newPlans(p *arch.Program, w *weights) (_ *plans, err error) {
@@ -48,7 +48,7 @@ func newPlans(p *arch.Program, w *weights) (_ *plans, err error) {
 	}
 	ps.encode = kernel.NewChain(slices.Concat([]*kernel.Plan{ps.begin}, ps.encoder)...)
 	ps.forward = kernel.NewChain(slices.Concat([]*kernel.Plan{ps.begin}, ps.layers)...)
-	if ps.ahead, err = w.ahead(p, ps.steps); err != nil {
+	if ps.prefetches, err = w.prefetches(p, ps.steps); err != nil {
 		return nil, err
 	}
 	for _, out := range p.Outputs {
@@ -67,7 +67,7 @@ func newPlans(p *arch.Program, w *weights) (_ *plans, err error) {
 // all returns the plans in execution order.
 func (ps *plans) all() []*kernel.Plan {
 	var guesses []*kernel.Plan
-	for _, a := range ps.ahead {
+	for _, a := range ps.prefetches {
 		if a.plan != nil {
 			guesses = append(guesses, a.plan)
 		}

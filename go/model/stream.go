@@ -218,7 +218,7 @@ func (r *Runner) streamed(from, to int, ps *plans, stop *kernel.Stop, between fu
 func (r *Runner) step(ls *layerStream, ps *plans, i int) (err error) {
 	s := &ps.steps[i]
 	need := ls.needed(s, r.bufs)
-	if a := ps.ahead[i]; a.plan != nil && len(r.batch.Tokens()) >= a.least {
+	if a := ps.prefetches[i]; a.plan != nil && len(r.batch.Tokens()) >= a.least {
 		ls.store.Start(need...)
 		a.plan.Run(r.pool, r.bufs, r.batch, r.work.Bytes())
 		ls.store.Guess(ls.routed(a.route, a.of, r.bufs)...)

@@ -115,18 +115,18 @@ func isRouter(ops []kernel.Op, mm kernel.Matmul) bool {
 	})
 }
 
-// An ahead is the guess made before a step: the experts of the next step that has any. Without a plan there
+// A prefetch is the guess made before a step: the experts of the next step that has any. Without a plan there
 // is none.
-type ahead struct {
+type prefetch struct {
 	plan  *kernel.Plan
 	route kernel.Buf
 	of    *step // whose experts they are
 	least int   // tokens of a pass for which it is made
 }
 
-// ahead returns the guess of each step.
-func (w *weights) ahead(p *arch.Program, steps []step) ([]ahead, error) {
-	all := make([]ahead, len(steps))
+// prefetches returns the guess of each step.
+func (w *weights) prefetches(p *arch.Program, steps []step) ([]prefetch, error) {
+	all := make([]prefetch, len(steps))
 	next := -1 // step with experts
 	for i := len(steps) - 1; i >= 0; i-- {
 		if len(steps[i].experts) == 0 {
@@ -143,7 +143,7 @@ func (w *weights) ahead(p *arch.Program, steps []step) ([]ahead, error) {
 					}
 					return nil, fmt.Errorf("guess of layer %d: %w", steps[next].layer, err)
 				}
-				all[i] = ahead{plan, g.route, &steps[next], enough(p.Bufs[g.route])}
+				all[i] = prefetch{plan, g.route, &steps[next], enough(p.Bufs[g.route])}
 			}
 		}
 		next = i
