@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+
+	"github.com/quern-llm/quern/go/internal/panics"
 )
 
 // Errors that end a try and not the download.
@@ -254,25 +256,33 @@ func (w *watched) Read(b []byte) (int, error) {
 // download downloads the missing bytes, on several connections if the server supports ranges, and hashes the
 // file meanwhile.
 func (p *part) download(ctx context.Context) error {
-	group, ctx := errgroup.WithContext(ctx)
-	group.Go(func() (err error) {
-		p.sum, err = p.hash(ctx)
-		return err
-	})
-	group.Go(func() error {
-		if p.ranged.Load() {
-			err := p.pieces(ctx)
-			if !errors.Is(err, errRanges) {
-				return err
+	save := func() { _ = p.save() } // the last save, below, tells of errors
+	err := meanwhile(ctx, saveEvery, save, func(ctx context.Context) error {
+		group, ctx := errgroup.WithContext(ctx)
+		spawn(group, func() (err error) {
+			p.sum, err = p.hash(ctx)
+			return err
+		})
+		spawn(group, func() error {
+			if p.ranged.Load() {
+				err := p.pieces(ctx)
+				if !errors.Is(err, errRanges) {
+					return err
+				}
 			}
-		}
-		return p.whole(ctx, p.f.Size)
+			return p.whole(ctx, p.f.Size)
+		})
+		return group.Wait()
 	})
-	err := meanwhile(saveEvery, func() { _ = p.save() }, group.Wait) // the last save, below, tells of errors
 	if saved := p.save(); err == nil {
 		err = saved
 	}
 	return err
+}
+
+// spawn runs f in a group. A panic is its error, of which the group is not told otherwise.
+func spawn(group *errgroup.Group, f func() error) {
+	group.Go(func() error { return panics.Catch(f) })
 }
 
 // pieces downloads pieces in order, several at a time.
@@ -280,7 +290,7 @@ func (p *part) pieces(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	var next atomic.Int64
 	for range min(p.h.c.Connections, len(p.have)) {
-		group.Go(func() error {
+		spawn(group, func() error {
 			for {
 				i := int(next.Add(1)) - 1
 				if i >= len(p.have) {

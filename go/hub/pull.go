@@ -11,6 +11,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"golang.org/x/sys/unix"
 )
 
@@ -222,31 +223,33 @@ func (p *pull) download(ctx context.Context) error {
 // during runs a stage and reports the progress meanwhile.
 func (p *pull) during(ctx context.Context, s Stage, do func(context.Context) error) error {
 	p.report(s)
-	err := meanwhile(tickEvery, func() { p.report(s) }, func() error { return do(ctx) })
+	err := meanwhile(ctx, tickEvery, func() { p.report(s) }, do)
 	p.report(s)
 	return err
 }
 
-// meanwhile calls tick at intervals until do returns; no call of tick is running after that.
-func meanwhile(every time.Duration, tick func(), do func() error) error {
-	done, ended := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(ended)
+// meanwhile calls tick at intervals until do returns; no call of tick is running after that. A panic of either is the
+// error, and ends do.
+func meanwhile(ctx context.Context, every time.Duration, tick func(), do func(context.Context) error) error {
+	group, ctx := errgroup.WithContext(ctx)
+	done := make(chan struct{})
+	spawn(group, func() error {
 		t := time.NewTicker(every)
 		defer t.Stop()
 		for {
 			select {
 			case <-done:
-				return
+				return nil
 			case <-t.C:
 				tick()
 			}
 		}
-	}()
-	err := do()
-	close(done)
-	<-ended
-	return err
+	})
+	spawn(group, func() error {
+		defer close(done)
+		return do(ctx)
+	})
+	return group.Wait()
 }
 
 func (p *pull) report(s Stage) {
