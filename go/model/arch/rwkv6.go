@@ -7,14 +7,14 @@ var rwkv6 = Arch{
 	Name: "rwkv6",
 	config: func(k *keys) {
 		k.layerNorm()
-		k.finch()
+		k.rwkv6()
 		k.feedForward()
 	},
 	build: func(b *builder) {
 		b.begin(func() { b.normalise("token_embd_norm") })
 		b.layers(func(l layer) {
-			l.finchTimeMix("attn_norm")
-			l.finchChannelMix("attn_norm_2")
+			l.timeMix6("attn_norm")
+			l.channelMix6("attn_norm_2")
 			if n := l.cfg.RWKV.Halve; n > 0 && (l.il+1)%n == 0 { // weights of later layers are larger by as much
 				l.add(kernel.NormRows{Dst: l.x(), Src: l.x(), Cols: l.cfg.NEmbd, Segs: 1, Kind: kernel.NoNorm, Scale: 0.5})
 			}
@@ -28,14 +28,14 @@ var rwkv6qwen2 = Arch{
 	Name: "rwkv6qwen2",
 	config: func(k *keys) {
 		k.rms()
-		k.finch()
+		k.rwkv6()
 		k.c.RWKV.Bare = true
 		k.feedForward()
 	},
 	build: func(b *builder) {
 		b.begin()
 		b.layers(func(l layer) {
-			l.finchTimeMix("attn_norm")
+			l.timeMix6("attn_norm")
 			l.residual("ffn_norm", l.feedForward(feedForward{}))
 		})
 		b.end("output_norm")

@@ -6,8 +6,8 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// finch reads the sizes of the time mixing of RWKV 6. Heads of keys and values may be shared.
-func (k *keys) finch() {
+// rwkv6 reads the sizes of the time mixing of RWKV 6. Heads of keys and values may be shared.
+func (k *keys) rwkv6() {
 	c, r := k.c, &k.c.RWKV
 	r.HeadDim = k.int("wkv.head_size", 1, maxHeadDim)
 	r.Shares = k.int("time_mix_extra_dim", 1, maxEmbd)
@@ -40,17 +40,17 @@ func (l layer) before() []float32 {
 	return all
 }
 
-// finchShares are the names of what has norm(x) moved towards that of the token before, in the order of the tensors.
-const finchShares = "wkvrg"
+// timeMix6Shares are the names of what has norm(x) moved towards that of the token before, in the order of the tensors.
+const timeMix6Shares = "wkvrg"
 
-// finchTimeMix adds to x what heads with a state make of norm(x): of a receptance, a key and a value, of decays and of a
+// timeMix6 adds to x what heads with a state make of norm(x): of a receptance, a key and a value, of decays and of a
 // gate of the result. Each has norm(x) as input with some of the token before, how much of it says, by channels, a
 // product of two matrices as well.
-func (l layer) finchTimeMix(norm string) {
+func (l layer) timeMix6(norm string) {
 	n, r := l.cfg.NEmbd, l.cfg.RWKV
 	heads, shared := n/r.HeadDim, l.NHeadKV*r.HeadDim
 	moved := l.shift(norm, "time_mix_lerp_x.weight", 2, l.before(), l.vector(l.blk+"time_mix_lerp_x.weight", n))
-	input := l.finchInputs(moved)
+	input := l.timeMix6Inputs(moved)
 
 	rkv := l.floats("rwkv", kernel.TokRows, n+2*shared)
 	decays, gate := l.floats("rwkv.decays", kernel.TokRows, n), l.floats("rwkv.gate", kernel.TokRows, n)
@@ -96,14 +96,14 @@ func (l layer) finchTimeMix(norm string) {
 	l.result(act, kernel.Part{Matrix: out}, "")
 }
 
-// finchInputs returns what makes input i of the time mixing as these matrices take it. moved has the norm of the token
+// timeMix6Inputs returns what makes input i of the time mixing as these matrices take it. moved has the norm of the token
 // before, and behind it that of the token, moved towards it.
-func (l layer) finchInputs(moved kernel.Buf) func(i int, mats ...kernel.Matrix) kernel.Act {
+func (l layer) timeMix6Inputs(moved kernel.Buf) func(i int, mats ...kernel.Matrix) kernel.Act {
 	n, rank := l.cfg.NEmbd, l.cfg.RWKV.Shares
-	first := l.matrix(l.blk+"time_mix_w1.weight", n, len(finchShares)*rank)
+	first := l.matrix(l.blk+"time_mix_w1.weight", n, len(timeMix6Shares)*rank)
 	var second []kernel.Matrix
-	for i := range finchShares {
-		m, err := l.w.Nth(l.blk+"time_mix_w2.weight", rank, n, len(finchShares), i)
+	for i := range timeMix6Shares {
+		m, err := l.w.Nth(l.blk+"time_mix_w2.weight", rank, n, len(timeMix6Shares), i)
 		second = append(second, keep(l.builder, m, err))
 	}
 	low := l.floats("shares.low", kernel.TokRows, first.Out)
@@ -114,7 +114,7 @@ func (l layer) finchInputs(moved kernel.Buf) func(i int, mats ...kernel.Matrix) 
 	return func(i int, mats ...kernel.Matrix) kernel.Act {
 		made := l.act("embd", kernel.TokRows, n, mats...)
 		l.add(kernel.ToAct{Act: lowAct, Src: low, SrcCol: i * rank, Cols: rank})
-		l.add(kernel.Matmul{Dst: by, Act: lowAct, Parts: []kernel.Part{{Matrix: second[i], Bias: l.finchShare(i)}}})
+		l.add(kernel.Matmul{Dst: by, Act: lowAct, Parts: []kernel.Part{{Matrix: second[i], Bias: l.timeMix6Share(i)}}})
 		l.add(kernel.NormRows{Dst: mixed, Src: src, Cols: n, Segs: 1, Kind: kernel.NoNorm, Scale: 1})
 		l.add(kernel.Blend{Dst: mixed, Src: moved, By: by, Cols: n, Fn: kernel.NoFn})
 		l.add(kernel.ToAct{Act: made, Src: mixed, Cols: n})
@@ -122,23 +122,23 @@ func (l layer) finchInputs(moved kernel.Buf) func(i int, mats ...kernel.Matrix) 
 	}
 }
 
-// finchShare is the share of the token before in input i that does not depend on the token: some files have those of all
+// timeMix6Share is the share of the token before in input i that does not depend on the token: some files have those of all
 // inputs in one tensor.
-func (l layer) finchShare(i int) []float32 {
+func (l layer) timeMix6Share(i int) []float32 {
 	n, fused := l.cfg.NEmbd, l.blk+"time_mix_lerp_fused.weight"
 	if !l.w.Has(fused) {
-		return l.vector(l.blk+"time_mix_lerp_"+finchShares[i:i+1]+".weight", n)
+		return l.vector(l.blk+"time_mix_lerp_"+timeMix6Shares[i:i+1]+".weight", n)
 	}
-	all := l.vector(fused, n, 1, 1, len(finchShares))
+	all := l.vector(fused, n, 1, 1, len(timeMix6Shares))
 	if all == nil {
 		return nil
 	}
 	return all[i*n : (i+1)*n]
 }
 
-// finchChannelMix adds to x sigmoid(receptance(a)) * value(relu(key(b))^2), where a and b are norm(x) with some of the token
+// channelMix6 adds to x sigmoid(receptance(a)) * value(relu(key(b))^2), where a and b are norm(x) with some of the token
 // before.
-func (l layer) finchChannelMix(norm string) {
+func (l layer) channelMix6(norm string) {
 	n := l.cfg.NEmbd
 	key, value := l.matrix(l.blk+"channel_mix_key.weight", n, l.NFF), l.matrix(l.blk+"channel_mix_value.weight", l.NFF, n)
 	open := l.square("channel_mix_receptance")
