@@ -96,8 +96,8 @@ func (l layer) timeMix6(norm string) {
 	l.result(act, kernel.Part{Matrix: out}, "")
 }
 
-// timeMix6Inputs returns what makes input i of the time mixing as these matrices take it. moved has the norm of the token
-// before, and behind it that of the token, moved towards it.
+// timeMix6Inputs returns what makes input i of the time mixing as these matrices take it. moved has the norm of the
+// token before, and behind it that of the token, moved towards it.
 func (l layer) timeMix6Inputs(moved kernel.Buf) func(i int, mats ...kernel.Matrix) kernel.Act {
 	n, rank := l.cfg.NEmbd, l.cfg.RWKV.Shares
 	first := l.matrix(l.blk+"time_mix_w1.weight", n, len(timeMix6Shares)*rank)
@@ -122,8 +122,8 @@ func (l layer) timeMix6Inputs(moved kernel.Buf) func(i int, mats ...kernel.Matri
 	}
 }
 
-// timeMix6Share is the share of the token before in input i that does not depend on the token: some files have those of all
-// inputs in one tensor.
+// timeMix6Share is the share of the token before in input i that does not depend on the token: some files have those of
+// all inputs in one tensor.
 func (l layer) timeMix6Share(i int) []float32 {
 	n, fused := l.cfg.NEmbd, l.blk+"time_mix_lerp_fused.weight"
 	if !l.w.Has(fused) {
@@ -136,8 +136,8 @@ func (l layer) timeMix6Share(i int) []float32 {
 	return all[i*n : (i+1)*n]
 }
 
-// channelMix6 adds to x sigmoid(receptance(a)) * value(relu(key(b))^2), where a and b are norm(x) with some of the token
-// before.
+// channelMix6 adds to x sigmoid(receptance(a)) * value(relu(key(b))^2), where a and b are norm(x) with some of the
+// token before.
 func (l layer) channelMix6(norm string) {
 	n := l.cfg.NEmbd
 	key, value := l.matrix(l.blk+"channel_mix_key.weight", n, l.NFF), l.matrix(l.blk+"channel_mix_value.weight", l.NFF, n)

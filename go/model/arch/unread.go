@@ -7,9 +7,10 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// decisive are keys that change what a model computes, where an architecture reads them, and the values with which they do not.
-// A file that says otherwise, for an architecture that does not read them, is of a model that this is not.
-var decisive = map[string][]float64{
+// neutralValues are keys that change what a model computes, where an architecture reads them, and the values with which
+// they do not. A file that has another value, for an architecture that does not read the key, is of a model that this
+// is not.
+var neutralValues = map[string][]float64{
 	"attn_logit_softcapping":   {0},
 	"final_logit_softcapping":  {0},
 	"router_logit_softcapping": {0},
@@ -44,14 +45,15 @@ var decisive = map[string][]float64{
 	"attention.indexer.local_blocks": {0},
 }
 
-// ofWindows are keys of layers with a window, which have to say what those of the others do where an architecture does not read them.
+// ofWindows are keys of layers with a window, which have to say what those of the others do where an architecture does
+// not read them.
 var ofWindows = map[string]string{
 	"attention.key_length_swa":   "attention.key_length",
 	"attention.value_length_swa": "attention.value_length",
 	"rope.dimension_count_swa":   "rope.dimension_count",
 }
 
-// unread refuses decisive keys that were not asked for.
+// unread refuses keys that were not asked for and whose values are not neutral.
 func (k *keys) unread() {
 	asked := maps.Clone(k.asked) // what follows asks for all
 	check := func(key string, same []float64) {
@@ -64,8 +66,8 @@ func (k *keys) unread() {
 			}
 		}
 	}
-	for _, key := range slices.Sorted(maps.Keys(decisive)) {
-		same := decisive[key]
+	for _, key := range slices.Sorted(maps.Keys(neutralValues)) {
+		same := neutralValues[key]
 		if key == "attention.max_alibi_bias" && k.c.ALiBi {
 			same = []float64{8}
 		}
