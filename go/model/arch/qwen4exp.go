@@ -17,7 +17,7 @@ var qwen4exp = Arch{
 		k.rope(kernel.RopeNeox)
 		k.textSections()
 		k.deltaNets()
-		k.gatedStreams()
+		k.hyperLowRank()
 		k.spans()
 		k.ngrams()
 	},
@@ -25,12 +25,12 @@ var qwen4exp = Arch{
 		b.begin(b.split, b.spanRopes)
 		b.layers(func(l layer) {
 			l.ngrams()
-			l.gateStreams("hc_attn", func() { l.residual("", l.deltaOrAttention(deltaNet{gate: kernel.Sigmoid, spans: true})) })
-			l.gateStreams("hc_ffn", func() {
+			l.connectLowRank("hc_attn", func() { l.residual("", l.deltaOrAttention(deltaNet{gate: kernel.Sigmoid, spans: true})) })
+			l.connectLowRank("hc_ffn", func() {
 				l.residual("", l.experts(experts{}), l.feedForward(feedForward{shared: true, gated: true}))
 			})
 		})
-		b.joinGated("output_hc")
+		b.joinLowRank("output_hc")
 		b.end("")
 	},
 }

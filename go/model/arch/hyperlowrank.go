@@ -2,11 +2,11 @@ package arch
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// Hyper-connections of low rank: each stream of the residual is normalised, a half reads their mean after gates, and adds
-// what it makes to each by a weight of its own.
+// Hyper-connections of low rank: each stream of the residual is normalised, a half reads their mean after gates, and
+// adds what it makes to each by a weight of its own.
 
-// gatedStreams reads their sizes.
-func (k *keys) gatedStreams() {
+// hyperLowRank reads their sizes.
+func (k *keys) hyperLowRank() {
 	k.c.Hyper = Hyper{
 		Streams: k.int("hyper_connection.count", 2, kernel.Panel),
 		Rank:    k.int("hyper_connection.low_rank", 1, maxEmbd),
@@ -69,8 +69,8 @@ func (b *builder) readStreams(name string, adds bool) (weights kernel.Buf) {
 	return weights
 }
 
-// gateStreams adds a half between the streams: it is given their mean in x, and leaves there what it adds.
-func (l layer) gateStreams(name string, half func()) {
+// connectLowRank adds a half between the streams: it is given their mean in x, and leaves there what it adds.
+func (l layer) connectLowRank(name string, half func()) {
 	weights := l.readStreams(l.blk+name, true)
 	l.alone = true
 	half()
@@ -79,8 +79,8 @@ func (l layer) gateStreams(name string, half func()) {
 	})
 }
 
-// joinGated makes of the streams, after the last layer, what logits are made of.
-func (b *builder) joinGated(name string) {
+// joinLowRank makes of the streams, after the last layer, what logits are made of.
+func (b *builder) joinLowRank(name string) {
 	b.readStreams(name, false)
 	if last := len(b.p.Layers) - 1; last >= 0 {
 		b.p.Layers[last] = append(b.p.Layers[last], b.take()...)
