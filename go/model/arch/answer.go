@@ -10,9 +10,9 @@ import "github.com/quern-llm/quern/go/kernel"
 type role int
 
 const (
-	alone     role = iota // there is no encoder
-	reading               // of an encoder: each token of a source sees all of it
-	answering             // of a decoder: a token sees the source, and those after it up to its own
+	singleStack role = iota // there is no encoder
+	reading                 // of an encoder: each token of a source sees all of it
+	answering               // of a decoder: a token sees the source, and those after it up to its own
 )
 
 // encoder builds the layers of an encoder.

@@ -21,7 +21,7 @@ type builder struct {
 	ropes      []Rope       // the tables that Begin computes
 	kept       map[int]kept // by the window of the layers
 	byDistance *kernel.Bias // see layer.bias
-	alone      bool         // x is what a half reads, and no more: see adds
+	storeNext  bool         // x is only what the next half reads, which stores its result there: see takeEpilogue
 	recalled   bool         // halves read what was recalled: see recall
 	block      func(layer)  // builds a layer
 	residuals  string       // the use of the buffer x, if not "x": see next

@@ -116,7 +116,7 @@ func (l layer) experts(e experts) half {
 			return
 		}
 		if e.post == "" {
-			l.add(kernel.MoeCombine{Dst: l.x(), Src: out, Route: route, Weighed: e.early, Store: l.adds() == kernel.Store})
+			l.add(kernel.MoeCombine{Dst: l.x(), Src: out, Route: route, Weighed: e.early, Store: l.takeEpilogue() == kernel.Store})
 			addNear(pairAct, route)
 			return
 		}

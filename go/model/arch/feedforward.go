@@ -92,7 +92,7 @@ func (l layer) feedForward(f feedForward) half {
 			return
 		}
 		if f.scale != 0 {
-			l.add(kernel.Matmul{Dst: l.x(), Act: ffnAct, Epilogue: l.adds(), Scale: c.ResidualScale * f.scale, Parts: []kernel.Part{out}})
+			l.add(kernel.Matmul{Dst: l.x(), Act: ffnAct, Epilogue: l.takeEpilogue(), Scale: c.ResidualScale * f.scale, Parts: []kernel.Part{out}})
 			return
 		}
 		l.result(ffnAct, out, f.post)

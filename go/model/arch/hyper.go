@@ -94,7 +94,7 @@ func (b *builder) read(weights kernel.Buf) kernel.Mix {
 func (l layer) connect(name string, half func()) {
 	streams := l.cfg.Hyper.Streams
 	mix := l.weights(l.blk+name, l.cfg.Hyper.Rounds)
-	l.alone = true
+	l.storeNext = true
 	half()
 	mix.Dst, mix.Segs, mix.WeightCol = l.connected(), streams, kernel.ConnectCols[2]
 	l.add(mix)
@@ -121,7 +121,7 @@ func (l layer) connectApart(name string, half func()) {
 	l.add(adds)
 	l.add(kernel.NormRows{Dst: adds.Dst, Src: adds.Dst, Cols: n, Segs: 1, Kind: kernel.NoNorm, Scale: h.Add})
 	mix := l.read(reads.Dst)
-	l.alone = true
+	l.storeNext = true
 	half()
 	mix.Dst, mix.Segs, mix.Src, mix.SrcSegs, mix.Weights, mix.Store = l.connected(), n, l.x(), 1, adds.Dst, false
 	l.add(mix)

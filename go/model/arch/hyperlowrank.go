@@ -72,7 +72,7 @@ func (b *builder) readStreams(name string, adds bool) (weights kernel.Buf) {
 // connectLowRank adds a half between the streams: it is given their mean in x, and leaves there what it adds.
 func (l layer) connectLowRank(name string, half func()) {
 	weights := l.readStreams(l.blk+name, true)
-	l.alone = true
+	l.storeNext = true
 	half()
 	l.add(kernel.Mix{
 		Dst: l.connected(), Src: l.x(), Weights: weights, Cols: l.cfg.NEmbd, Segs: l.cfg.Hyper.Streams, SrcSegs: 1,

@@ -70,17 +70,18 @@ func (l layer) inner(act kernel.Act, src kernel.Buf, n int, sub string) {
 func (l layer) result(act kernel.Act, out kernel.Part, post string) {
 	c := l.cfg
 	if post == "" {
-		l.add(kernel.Matmul{Dst: l.x(), Act: act, Epilogue: l.adds(), Scale: c.ResidualScale, Parts: []kernel.Part{out}})
+		l.add(kernel.Matmul{Dst: l.x(), Act: act, Epilogue: l.takeEpilogue(), Scale: c.ResidualScale, Parts: []kernel.Part{out}})
 		return
 	}
 	l.add(kernel.Matmul{Dst: l.half(), Act: act, Parts: []kernel.Part{out}})
-	l.normTo(l.x(), l.half(), l.adds(), post)
+	l.normTo(l.x(), l.half(), l.takeEpilogue(), post)
 }
 
-// adds says how a half adds to x: the first does not, where the residual is elsewhere, see connect.
-func (b *builder) adds() kernel.Epilogue {
-	if b.alone {
-		b.alone = false
+// takeEpilogue says how the next half adds its result to x, and takes storeNext back: only the first half stores it,
+// where the residual is elsewhere, see connect.
+func (b *builder) takeEpilogue() kernel.Epilogue {
+	if b.storeNext {
+		b.storeNext = false
 		return kernel.Store
 	}
 	return kernel.Add

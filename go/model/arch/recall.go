@@ -33,7 +33,7 @@ func (l layer) recall(score string, attention bool) {
 		n++
 	}
 	l.bank(n)
-	l.alone = keeps && attention
+	l.storeNext = keeps && attention
 	if l.recalled = n > 0; l.recalled {
 		l.remember(l.input(), l.blk+score, n)
 	} else { // there is the embedding alone, whatever its score
