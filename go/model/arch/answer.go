@@ -60,7 +60,7 @@ func (l layer) crossHeads(buf kernel.Buf, col [3]int) kernel.Heads {
 
 // keepSource stores the keys and values of tokens of a source.
 func (l layer) keepSource(act kernel.Act, key, value kernel.Matrix) {
-	var at kept
+	var at kvCache
 	at.group, at.offset = l.state(l.keysAndValues())
 	l.crossed = append(l.crossed, at)
 	col := [3]int{0, kernel.Pad(l.NHead * l.HeadDim), 0} // where queries would be is nothing

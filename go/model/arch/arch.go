@@ -173,7 +173,7 @@ type Tier struct {
 // in the types of kv, or, in layers that see every position, in those of tiers by age.
 func (a Arch) Build(cfg *Config, w Weights, kv kernel.KVTypes, tiers ...Tier) (p *Program, err error) {
 	defer stopped(&err)
-	b := &builder{cfg: cfg, w: w, kv: kv, tiers: tiers, p: &Program{}, slots: map[slot]kernel.Buf{}, kept: map[int]kept{}}
+	b := &builder{cfg: cfg, w: w, kv: kv, tiers: tiers, p: &Program{}, slots: map[slot]kernel.Buf{}, caches: map[int]kvCache{}}
 	a.build(b)
 	return b.p, nil
 }

@@ -162,24 +162,24 @@ func (l layer) sight() (window, ahead int) {
 	return l.Window/2 + 1, l.Window / 2
 }
 
-// kept is where the keys and values of a layer are, and what their channels are multiplied by.
-type kept struct {
+// A kvCache is where the keys and values of a layer are, and what their channels are multiplied by.
+type kvCache struct {
 	group, offset int
 	tiers         []kernel.Tier
 	even          balance
 }
 
 // cache has memory for the keys and values of the layer, or finds those that it shares.
-func (l layer) cache(a attention, q projection) kept {
+func (l layer) cache(a attention, q projection) kvCache {
 	if l.Shared {
-		return l.kept[l.Window]
+		return l.caches[l.Window]
 	}
-	k := kept{}
+	k := kvCache{}
 	if a.in == 0 { // else it is not known how large its columns are
 		k.even = l.balance(a, q)
 	}
 	k.group, k.offset, k.tiers = l.place()
-	l.kept[l.Window] = k
+	l.caches[l.Window] = k
 	return k
 }
 
@@ -187,7 +187,7 @@ func (l layer) cache(a attention, q projection) kept {
 func (l layer) place() (group, offset int, tiers []kernel.Tier) {
 	switch {
 	case l.role == reading && l.il > 0: // a layer is done with them before the next begins
-		return l.kept[l.Window].group, l.kept[l.Window].offset, nil
+		return l.caches[l.Window].group, l.caches[l.Window].offset, nil
 	case l.role == answering:
 		return l.crossed[l.il].group, l.crossed[l.il].offset, nil
 	}

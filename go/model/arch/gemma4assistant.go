@@ -91,7 +91,7 @@ func (h *Head) reads(c *Config) error {
 func (l layer) readAttention() half {
 	n, nq, nOut := l.cfg.NEmbd, l.NHead*l.HeadDim, l.NHead*l.ValueDim
 	of, _ := l.of.read(l.Layer)
-	at := l.kept[of.Window]
+	at := l.caches[of.Window]
 	query, out := l.matrix(l.blk+"attn_q.weight", n, nq), l.matrix(l.blk+"attn_output.weight", nOut, n)
 	return half{[]kernel.Matrix{query}, func(act kernel.Act) {
 		buf, att := l.floats("qkv", kernel.TokRows, nq), l.floats("att", kernel.TokRows, nOut)

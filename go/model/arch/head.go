@@ -199,7 +199,7 @@ func (b *builder) draftHead(norm string) {
 		Arch: h.Arch, NEmbd: h.NEmbd, NVocab: b.cfg.NVocab, Layers: h.Layers, Ctx: b.cfg.Ctx, NCtx: b.cfg.NCtx,
 		Norm: kernel.RMS, Eps: h.Eps, EmbedScale: 1, ResidualScale: 1, LogitScale: 1, ExpertScale: 1, Head: *h,
 	}
-	own.stem, own.residuals, own.kept, own.byDistance = HeadStem, "head.x", b.kept, nil
+	own.stem, own.residuals, own.caches, own.byDistance = HeadStem, "head.x", b.caches, nil
 	own.ops = b.take() // of the taps
 	kind.build(&own, h)
 }
