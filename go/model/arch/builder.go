@@ -11,24 +11,24 @@ import (
 
 // A builder builds a Program. The first error is a stop.
 type builder struct {
-	cfg        *Config
-	w          Weights
-	kv         kernel.KVTypes
-	tiers      []Tier // of blocks that are older
-	p          *Program
-	ops        []kernel.Op // of the current step
-	slots      map[slot]kernel.Buf
-	ropes      []Rope          // the tables that Begin computes
-	caches     map[int]kvCache // by the window of the layers
-	byDistance *kernel.Bias    // see layer.bias
-	storeNext  bool            // x is only what the next half reads, which stores its result there: see takeEpilogue
-	recalled   bool            // halves read what was recalled: see recall
-	block      func(layer)     // builds a layer
-	residuals  string          // the use of the buffer x, if not "x": see next
-	role       role            // of the layers that are being built
-	crossed    []kvCache       // by decoder layer: keys and values of the source, and behind them its own
-	stem       string          // how the names of all tensors of layers begin, if not with "blk."
-	of         *Config         // of the model that a head drafts for; nil: this is none
+	cfg          *Config
+	w            Weights
+	kv           kernel.KVTypes
+	tiers        []Tier // of blocks that are older
+	p            *Program
+	ops          []kernel.Op // of the current step
+	slots        map[slot]kernel.Buf
+	ropes        []Rope          // the tables that Begin computes
+	caches       map[int]kvCache // by the window of the layers
+	byDistance   *kernel.Bias    // see layer.bias
+	storeNext    bool            // x is only what the next half reads, which stores its result there: see takeEpilogue
+	readsAttnRes bool            // halves read the result of attention to blocks of the residual: see attnRes
+	block        func(layer)     // builds a layer
+	residuals    string          // the use of the buffer x, if not "x": see next
+	role         role            // of the layers that are being built
+	crossed      []kvCache       // by decoder layer: keys and values of the source, and behind them its own
+	stem         string          // how the names of all tensors of layers begin, if not with "blk."
+	of           *Config         // of the model that a head drafts for; nil: this is none
 }
 
 // A slot identifies a buffer by its use. Layers reuse the same ones.

@@ -59,7 +59,7 @@ type Config struct {
 	ValueScale    float32 // of what heads have made; 0: 1
 	GateCap       float32 // the gate of a feed-forward has a second factor, itself, which becomes cap * tanh(gate / cap); 0: it has not
 	UpCap         float32 // and what it opens to becomes cap * tanh(up / cap) then
-	Recall        int     // after each group of this many layers the residual is kept for later ones, and begins anew; 0: never
+	AttnResBlock  int     // layers of a block of the residual, see attnRes; 0: it is not attended to
 	AttnCap       float32 // scores become cap * tanh(score / cap); 0: they do not
 	LogitCap      float32 // so do logits
 

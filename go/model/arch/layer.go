@@ -36,10 +36,10 @@ func (l layer) residual(norm string, halves ...half) {
 	}
 }
 
-// input is what halves read: the residual, or what was recalled.
+// input is what halves read: the residual, or the result of attention to its blocks.
 func (l layer) input() kernel.Buf {
-	if l.recalled {
-		return l.floats("recalled", kernel.TokRows, l.cfg.NEmbd)
+	if l.readsAttnRes {
+		return l.floats("attnres", kernel.TokRows, l.cfg.NEmbd)
 	}
 	return l.x()
 }
