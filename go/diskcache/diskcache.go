@@ -20,6 +20,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"github.com/quern-llm/quern/go/internal/panics"
 )
 
 // A Key names a page: a hash of all that determines its contents.
@@ -169,7 +171,7 @@ func (s *Store) write(path string, p Page) error {
 	}
 	f, temporary, err := s.files.create(s.dir)
 	if err == nil {
-		err = encode(f, p.Key, p.Units)
+		err = panics.Catch(func() error { return encode(f, p.Key, p.Units) })
 		if end := f.Close(); err == nil {
 			err = end
 		}
@@ -225,7 +227,11 @@ func (s *Store) failed(err error) {
 func (s *Store) Get(ctx context.Context, p Page) error {
 	path := filepath.Join(s.dir, p.Key.name().file())
 	err := s.wait(ctx, func(c *call) error {
-		err := s.read(path, p, c)
+		err := panics.Catch(func() error { return s.read(path, p, c) })
+		if bug := (*panics.Panic)(nil); errors.As(err, &bug) {
+			s.cfg.Log(fmt.Sprintf("the disk cache at %s: reading %s: %v; what it has of texts is computed again", s.cfg.Dir, filepath.Base(path), bug))
+			err = fmt.Errorf("%w: %w", ErrDamaged, bug)
+		}
 		if errors.Is(err, ErrDamaged) {
 			_ = s.files.remove(path) // it is refused the next time as well
 		}

@@ -269,6 +269,9 @@ type faultyFile struct {
 }
 
 func (g faultyFile) Write(b []byte) (int, error) {
+	if g.f.fail["panic"] != nil {
+		panic("a bug")
+	}
 	if err := g.f.fail["write"]; err != nil {
 		n, _ := g.file.Write(b[:len(b)/2])
 		return n, err
@@ -277,6 +280,9 @@ func (g faultyFile) Write(b []byte) (int, error) {
 }
 
 func (g faultyFile) ReadAt(b []byte, off int64) (int, error) {
+	if g.f.fail["panic"] != nil {
+		panic("a bug")
+	}
 	if err := g.f.fail["read"]; err != nil {
 		return 0, err
 	}
@@ -360,6 +366,41 @@ func TestFaults(t *testing.T) {
 			t.Errorf("a file in place of the folder: %v", err)
 		}
 	})
+}
+
+// A panic while a page is written is an error like any, and one while it is read makes it a damaged one.
+func TestPanics(t *testing.T) {
+	var log lines
+	f := &faulty{fail: map[string]error{}}
+	s := openStore(t, Config{Dir: t.TempDir(), Limit: 1 << 20, Log: log.log}, f)
+	put(t, s, 1)
+	before := s.Status()
+	f.fail["panic"] = syscall.EIO
+	p, _ := pageOf(2)
+	if err := s.Put(context.Background(), p); err == nil || err.Error() != "internal error: a bug" || !s.Paused() || s.Has(p.Key) {
+		t.Errorf("written: %v, paused %v, kept %v", err, s.Paused(), s.Has(p.Key))
+	}
+	if all, _ := filepath.Glob(filepath.Join(s.dir, temporaryPrefix+"*")); len(all) > 0 || s.Status().Bytes != before.Bytes {
+		t.Errorf("%v are left, and %d bytes, %d before", all, s.Status().Bytes, before.Bytes)
+	}
+	s.paused, s.files = time.Time{}, nil // for a panic beside the page
+	if err := s.Put(context.Background(), p); err == nil || !strings.Contains(err.Error(), "internal error: ") {
+		t.Errorf("without a file system: %v", err)
+	}
+	s.files = f
+	p, empty := pageOf(1)
+	if err := s.Get(context.Background(), empty); !errors.Is(err, ErrDamaged) || s.Has(p.Key) {
+		t.Errorf("read: %v, kept %v", err, s.Has(p.Key))
+	}
+	if _, err := os.Stat(filepath.Join(s.dir, p.Key.name().file())); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("it is still there: %v", err)
+	}
+	if got := s.Status(); got.Damaged != before.Damaged+1 || s.Stuck() {
+		t.Errorf("%+v, stuck %v", got, s.Stuck())
+	}
+	if len(log.all) != 2 || !strings.Contains(log.all[0], "cannot be written: internal error: a bug") || !strings.Contains(log.all[1], "internal error: a bug") {
+		t.Errorf("the log is %q", log.all)
+	}
 }
 
 // What a process that was killed has left is removed once nobody can be writing it, and counts until then.

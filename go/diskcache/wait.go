@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+
+	"github.com/quern-llm/quern/go/internal/panics"
 )
 
 // ErrStuck reports that the file system did not answer in time, or has not answered an earlier call yet.
@@ -26,14 +28,14 @@ func (c *call) copy(to, from []byte) bool {
 	return !c.left
 }
 
-// wait runs f until ctx ends. If f has not returned by then, the store is stuck until it does.
+// wait runs f until ctx ends. A panic of f is its error. If f has not returned by then, the store is stuck until it does.
 func (s *Store) wait(ctx context.Context, f func(c *call) error) error {
 	if s.Stuck() {
 		return ErrStuck
 	}
 	c := &call{}
 	done := make(chan error, 1)
-	go func() { done <- f(c) }()
+	go func() { done <- panics.Catch(func() error { return f(c) }) }()
 	select {
 	case err := <-done:
 		return err

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/diskcache"
+	"github.com/quern-llm/quern/go/internal/panics"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/mem"
 )
@@ -140,7 +141,7 @@ func (s *spill) writeCold(ctx context.Context, room uint64) {
 func (s *spill) put(ctx context.Context, p diskcache.Page) error {
 	ctx, cancel := context.WithTimeout(ctx, putTime)
 	defer cancel()
-	return s.store.Put(ctx, p)
+	return panics.Catch(func() error { return s.store.Put(ctx, p) })
 }
 
 // usable reports whether pages may be written now.
@@ -277,8 +278,11 @@ func (s *spill) get(ctx context.Context, r *trail, pages []*kvcache.Page, wanted
 					return
 				}
 				p := pages[i]
-				key := r.chain.page(p.Part, p.From, p.Tokens[p.From:])
-				if err := s.store.Get(ctx, diskcache.Page{Key: key, Depth: p.From / kvcache.BlockTokens, Units: p.Units}); err != nil {
+				err := panics.Catch(func() error {
+					key := r.chain.page(p.Part, p.From, p.Tokens[p.From:])
+					return s.store.Get(ctx, diskcache.Page{Key: key, Depth: p.From / kvcache.BlockTokens, Units: p.Units})
+				})
+				if err != nil {
 					failed.CompareAndSwap(nil, &err)
 				}
 			}

@@ -254,6 +254,50 @@ func TestDiskHangs(t *testing.T) {
 	}
 }
 
+// brokenStore is a store that panics.
+type brokenStore struct {
+	*diskcache.Store
+	gets, puts atomic.Int64
+}
+
+func (s *brokenStore) Get(context.Context, diskcache.Page) error {
+	s.gets.Add(1)
+	panic("a bug")
+}
+
+func (s *brokenStore) Put(context.Context, diskcache.Page) error {
+	s.puts.Add(1)
+	panic("a bug")
+}
+
+// A panic where pages are read costs what they save, and one where they are written the pages.
+func TestDiskPanics(t *testing.T) {
+	probe := open(t, tiny, Config{})
+	text := randomIDs(probe, 7, 240)
+	want := greedy(t, probe, text, 8)
+	dir := t.TempDir()
+	l := diskLoop(t, tiny, dir, Config{Batch: 64})
+	ask(t, l, greedyRequest(text, 8))
+	l.Close()
+	l = diskLoop(t, tiny, dir, Config{Batch: 64})
+	s := &brokenStore{Store: l.spill.store.(*diskcache.Store)}
+	l.mu.Lock()
+	l.spill.store = s
+	l.mu.Unlock()
+	u, got := ask(t, l, greedyRequest(text, 8))
+	if !slices.Equal(got, want) || u.CachedTokens != 0 || s.gets.Load() == 0 {
+		t.Errorf("%v with %d tokens found after %d reads, alone %v", got, u.CachedTokens, s.gets.Load(), want)
+	}
+	l.spill.writeCold(t.Context(), 1<<30)
+	if s.puts.Load() == 0 {
+		t.Error("nothing was written: the test does not test that")
+	}
+	checkBlocksSoon(t, l)
+	l.mu.Lock()
+	l.spill.store = s.Store // for what Close writes
+	l.mu.Unlock()
+}
+
 // Requests are cancelled while their prefixes are read, from many sides at once, and no block is lost.
 func TestDiskStorm(t *testing.T) {
 	probe := open(t, tiny, Config{})
