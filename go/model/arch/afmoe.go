@@ -1,6 +1,6 @@
 package arch
 
-// afmoe is Trinity: gated attention, norms before and after each half, sigmoid routing with a
+// afmoe is Trinity: gated attention, norms before and after each sublayer, sigmoid routing with a
 // correction of the choice, shared experts beside the routed ones, dense first layers. Three layers
 // of four have a window, and the others no rotations.
 var afmoe = Arch{

@@ -49,7 +49,7 @@ func (b *builder) merge() {
 	b.plain(b.x(), kernel.Store, 1, b.streams())
 	for i := 1; i < altupStreams; i++ {
 		m := b.altupMatrix("altup_unembd_proj.weight", i)
-		act, made := b.act("embd", kernel.TokRows, n, m), b.floats("half", kernel.TokRows, n)
+		act, made := b.act("embd", kernel.TokRows, n, m), b.floats("sublayer", kernel.TokRows, n)
 		b.add(kernel.ToAct{Act: act, Src: b.streams(), SrcCol: i * n, Cols: n})
 		b.add(kernel.Matmul{Dst: made, Act: act, Parts: []kernel.Part{{Matrix: m}}})
 		b.add(kernel.Match{Dst: made, Src: b.streams(), Cols: n})
@@ -116,17 +116,17 @@ const laurelRank = 64
 
 // laurel is input + norm(right(left(input))), which is beside the attention. It has it in a buffer
 // until that is done.
-func (l layer) laurel() half {
+func (l layer) laurel() sublayer {
 	n := l.cfg.NEmbd
 	left := l.matrix(l.blk+"laurel_l.weight", n, laurelRank)
 	right := l.matrix(l.blk+"laurel_r.weight", laurelRank, n)
-	return half{in: []kernel.Matrix{left}, run: func(act kernel.Act) {
+	return sublayer{in: []kernel.Matrix{left}, run: func(act kernel.Act) {
 		low, lowAct := l.floats("laurel low", kernel.TokRows, laurelRank), l.act("laurel low", kernel.TokRows, laurelRank, right)
 		l.add(kernel.Matmul{Dst: low, Act: act, Parts: []kernel.Part{{Matrix: left}}})
 		l.add(kernel.ToAct{Act: lowAct, Src: low, Cols: laurelRank})
-		l.add(kernel.Matmul{Dst: l.half(), Act: lowAct, Parts: []kernel.Part{{Matrix: right}}})
+		l.add(kernel.Matmul{Dst: l.sublayerOut(), Act: lowAct, Parts: []kernel.Part{{Matrix: right}}})
 		l.normTo(l.beside(), l.x(), kernel.Store, "attn_norm")
-		l.normTo(l.beside(), l.half(), kernel.Add, "laurel_post_norm")
+		l.normTo(l.beside(), l.sublayerOut(), kernel.Add, "laurel_post_norm")
 	}}
 }
 

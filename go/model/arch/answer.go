@@ -73,11 +73,11 @@ func (l layer) keepSource(act kernel.Act, key, value kernel.Matrix) {
 }
 
 // crossAttention is attention to the source.
-func (l layer) crossAttention() half {
+func (l layer) crossAttention() sublayer {
 	nq, nOut := l.NHead*l.HeadDim, l.NHead*l.ValueDim
 	query := l.matrix(l.blk+"cross_attn_q.weight", l.cfg.NEmbd, nq)
 	out := l.matrix(l.blk+"cross_attn_o.weight", nOut, l.cfg.NEmbd)
-	return half{[]kernel.Matrix{query}, func(act kernel.Act) {
+	return sublayer{[]kernel.Matrix{query}, func(act kernel.Act) {
 		buf, att := l.floats("cross", kernel.TokRows, max(nq, nOut)), l.floats("att", kernel.TokRows, nOut)
 		l.add(kernel.Matmul{Dst: buf, Act: act, Parts: []kernel.Part{{Matrix: query}}})
 		heads := l.crossHeads(buf, [3]int{})

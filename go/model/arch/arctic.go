@@ -2,8 +2,8 @@ package arch
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// arctic is Snowflake Arctic: Llama with a small dense feed-forward, and beside both halves experts, which read a norm of the
-// layer's input.
+// arctic is Snowflake Arctic: Llama with a small dense feed-forward, and beside both sublayers experts, which read a
+// norm of the layer's input.
 var arctic = Arch{
 	Name: "arctic",
 	config: func(k *keys) {

@@ -53,12 +53,12 @@ type attention struct {
 }
 
 // attention is output(attend(rope(qkv(input)))).
-func (l layer) attention(a attention) half {
+func (l layer) attention(a attention) sublayer {
 	q := l.queries(a)
 	nOut := l.NHead * l.ValueDim
 	outName := l.blk + cmp.Or(a.out, "attn_output")
 	out := l.matrix(outName+".weight", nOut, l.cfg.NEmbd)
-	h := half{}
+	h := sublayer{}
 	for _, p := range q.parts {
 		h.in = append(h.in, p.Matrix)
 	}

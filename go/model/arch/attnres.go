@@ -3,9 +3,9 @@ package arch
 import "github.com/quern-llm/quern/go/kernel"
 
 // Attention residuals over blocks (Kimi Team 2026, "Attention Residuals"): layers are in blocks. With each block the
-// residual begins anew with what the next half makes, and the sum of the block before is complete. Halves read a sum of
-// the completed blocks and of the partial one, by shares that a vector of their own gives to each. It is of one token:
-// nothing of it lies in the state of a sequence.
+// residual begins anew with what the next sublayer makes, and the sum of the block before is complete. Sublayers read a
+// sum of the completed blocks and of the partial one, by shares that a vector of their own gives to each. It is of one
+// token: nothing of it lies in the state of a sequence.
 
 // maxResidualBlocks is how many blocks there may be, the partial one among them.
 const maxResidualBlocks = 16
@@ -23,8 +23,8 @@ func (k *keys) attnRes() {
 // begins a block completes another.
 func (c *Config) completedBlocks(il int) int { return (il + c.AttnResBlock - 1) / c.AttnResBlock }
 
-// attnRes has the next half read the result of attention to the blocks. Before attention the residual begins anew, in
-// layers that begin a block.
+// attnRes has the next sublayer read the result of attention to the blocks. Before attention the residual begins anew,
+// in layers that begin a block.
 func (l layer) attnRes(score string, attention bool) {
 	c := l.cfg
 	if c.AttnResBlock == 0 {

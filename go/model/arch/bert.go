@@ -14,4 +14,4 @@ var bert = Arch{
 }
 
 // plainGELU is the feed-forward of BERT.
-func plainGELU(l layer) half { return l.feedForward(feedForward{fn: kernel.GELUErf, plain: true}) }
+func plainGELU(l layer) sublayer { return l.feedForward(feedForward{fn: kernel.GELUErf, plain: true}) }

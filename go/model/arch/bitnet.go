@@ -2,7 +2,7 @@ package arch
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// bitnet is BitNet b1.58: Llama with norms before the products that end a half, and scales
+// bitnet is BitNet b1.58: Llama with norms before the products that end a sublayer, and scales
 // beside matrices. No key has the function of the feed-forward: it is SiLU in the models of
 // 2024, and the squared ReLU in BitNet b1.58 2B4T, which is known by its sizes.
 var bitnet = Arch{

@@ -21,8 +21,8 @@ type builder struct {
 	ropes        []Rope          // the tables that Begin computes
 	caches       map[int]kvCache // by the window of the layers
 	byDistance   *kernel.Bias    // see layer.bias
-	storeNext    bool            // x is only what the next half reads, which stores its result there: see takeEpilogue
-	readsAttnRes bool            // halves read the result of attention to blocks of the residual: see attnRes
+	storeNext    bool            // x is only what the next sublayer reads, which stores its result there: see takeEpilogue
+	readsAttnRes bool            // sublayers read the result of attention to blocks of the residual: see attnRes
 	block        func(layer)     // builds a layer
 	residuals    string          // the use of the buffer x, if not "x": see next
 	role         role            // of the layers that are being built

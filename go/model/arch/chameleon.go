@@ -2,9 +2,9 @@ package arch
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// chameleon is Chameleon's part that reads and writes text: each head of queries and keys normalised by a norm with a mean, weights of
-// its own and biases. Tokens of images are never said. The larger one has norms behind the halves instead of before
-// them, as in transformers; llama.cpp gives its feed-forward the result of the attention alone.
+// chameleon is Chameleon's part that reads and writes text: each head of queries and keys normalised by a norm with a
+// mean, weights of its own and biases. Tokens of images are never said. The larger one has norms behind the sublayers
+// instead of before them, as in transformers; llama.cpp gives its feed-forward the result of the attention alone.
 var chameleon = Arch{
 	Name: "chameleon",
 	config: func(k *keys) {

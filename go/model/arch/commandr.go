@@ -2,7 +2,7 @@ package arch
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// commandr is Command R: both halves read the same norm, which has a mean and no
+// commandr is Command R: both sublayers read the same norm, which has a mean and no
 // bias; logits are scaled.
 var commandr = Arch{
 	Name: "command-r",

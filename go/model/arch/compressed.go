@@ -7,8 +7,8 @@ import (
 )
 
 // Compressed is the sizes of attention to a window and to keys that stand for several positions, which a layer has
-// Layer.Every of: with overlapping entries, of which an index chooses the best, or without. Keys are values, heads share
-// one, and the result is projected by groups of heads first.
+// Layer.Every of: with overlapping entries, of which an index chooses the best, or without. Keys are values, heads
+// share one, and the result is projected by groups of heads first.
 type Compressed struct {
 	Groups, Rank int // of heads, and of the projection of each
 }
@@ -88,7 +88,7 @@ func (b *builder) compressionRopes() {
 }
 
 // compressedAttention is attention to a window, and to entries where the layer has some.
-func (l layer) compressedAttention() half {
+func (l layer) compressedAttention() sublayer {
 	c := l.cfg
 	dim, key := l.HeadDim, l.NHead*l.HeadDim // where the key begins
 	first := l.matrix(l.blk+"attn_q_a.weight", c.NEmbd, c.Latent.QueryRank)
@@ -98,7 +98,7 @@ func (l layer) compressedAttention() half {
 	index := l.entryIndex()
 	out := l.groupedOutput()
 	takes := append([]kernel.Matrix{first, in}, append(entries.in, index.in...)...)
-	return half{in: takes, run: func(act kernel.Act) {
+	return sublayer{in: takes, run: func(act kernel.Act) {
 		qkv := l.floats("qkv", kernel.TokRows, key+dim)
 		l.add(kernel.Matmul{Dst: qkv, Act: l.only(act, in), Parts: []kernel.Part{{Matrix: in, Col: key}}})
 		l.add(kernel.NormRows{
@@ -195,7 +195,8 @@ func (l layer) entryIndex() index {
 	}}
 }
 
-// groupedOutput binds the two matrices that end the attention: one for each group of heads, and one for what these make.
+// groupedOutput binds the two matrices that end the attention: one for each group of heads, and one for what these
+// make.
 func (l layer) groupedOutput() func(att kernel.Buf) {
 	n, width := l.cfg.Compressed, l.NHead*l.HeadDim/l.cfg.Compressed.Groups
 	first, err := l.w.Heads(l.blk+"attn_output_a.weight", width, n.Rank, 0, n.Rank, n.Groups)

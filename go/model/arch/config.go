@@ -49,11 +49,11 @@ type Config struct {
 	Eps           float32
 	EmbedScale    float32 // of embeddings
 	EmbedNorm     bool    // they are normalised, without weights
-	Parallel      bool    // both halves of a layer are side by side, where files say
-	Behind        bool    // norms are behind the halves of a layer, where files say
+	Parallel      bool    // both sublayers of a layer are side by side, where files say
+	Behind        bool    // norms are behind the sublayers of a layer, where files say
 	Unsaid        [2]int  // tokens from the first of these to below the second are never said
-	ResidualScale float32 // of what a half adds to the residual
-	NormedScale   float32 // of the normalised input of a half, where what it makes is added to that; 0: to the residual
+	ResidualScale float32 // of what a sublayer adds to the residual
+	NormedScale   float32 // of the normalised input of a sublayer, where what it makes is added to that; 0: to the residual
 	LogitScale    float32
 	AttnLimit     float32 // queries, keys and values are within it on both sides; 0: they are not
 	ValueScale    float32 // of what heads have made; 0: 1
@@ -132,8 +132,8 @@ type Scan struct {
 }
 
 // An RWKV is the sizes of the time mixing of RWKV, in place of attention: a head, and the ranks of what its decays and,
-// of RWKV 7, its rates, the share of the first layer's values and the gate of its result are made by, of RWKV 6 the shares
-// of the token before.
+// of RWKV 7, its rates, the share of the first layer's values and the gate of its result are made by, of RWKV 6 the
+// shares of the token before.
 type RWKV struct {
 	HeadDim                  int
 	Decay, Rate, Value, Gate int // Gate 0: no gate

@@ -4,11 +4,11 @@ import "github.com/quern-llm/quern/go/kernel"
 
 // convolution is out_proj(b * conv(a * c)), with a, b and c from in_proj, over the
 // last `taps` positions.
-func (l layer) convolution(taps int) half {
+func (l layer) convolution(taps int) sublayer {
 	n := l.cfg.NEmbd
 	in := l.matrix(l.blk+"shortconv.in_proj.weight", n, 3*n)
 	out := l.matrix(l.blk+"shortconv.out_proj.weight", n, n)
-	return half{in: []kernel.Matrix{in}, run: func(act kernel.Act) {
+	return sublayer{in: []kernel.Matrix{in}, run: func(act kernel.Act) {
 		src, dst := l.floats("conv.in", kernel.TokRows, 3*n), l.floats("conv", kernel.TokRows, n)
 		group, offset := l.state(recurrent(kernel.ConvBytes(n, taps)))
 		outAct := l.act("conv", kernel.TokRows, n, out)

@@ -2,8 +2,8 @@ package arch
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// deci is Llama Nemotron of 49B, 51B and 253B, and DeciLM: Llama whose layers differ, in the width of their halves, and in
-// whether they have them; in some a matrix is in place of attention.
+// deci is Llama Nemotron of 49B, 51B and 253B, and DeciLM: Llama whose layers differ, in the width of their sublayers,
+// and in whether they have them; in some a matrix is in place of attention.
 var deci = Arch{
 	Name: "deci",
 	config: func(k *keys) {
@@ -30,9 +30,9 @@ var deci = Arch{
 }
 
 // linear is a product alone.
-func (l layer) linear(name string) half {
+func (l layer) linear(name string) sublayer {
 	m := l.matrix(l.blk+name+".weight", l.cfg.NEmbd, l.cfg.NEmbd)
-	return half{in: []kernel.Matrix{m}, run: func(act kernel.Act) {
+	return sublayer{in: []kernel.Matrix{m}, run: func(act kernel.Act) {
 		l.result(act, kernel.Part{Matrix: m, Bias: l.optional(l.blk+name+".bias", l.cfg.NEmbd)}, "")
 	}}
 }

@@ -19,14 +19,14 @@ type deltaNet struct {
 
 // deltaNet is ssm_out(norm(delta(q, k, v)) * gate(attn_gate(input))), with q, k and v
 // from silu(conv(attn_qkv(input))), q and k normalised to length 1.
-func (l layer) deltaNet(d deltaNet) half {
+func (l layer) deltaNet(d deltaNet) sublayer {
 	c, n := l.cfg, l.cfg.Delta
 	nKey, nValue := n.NHeadKey*n.KeyDim, n.NHead*n.ValueDim
 	nQKV := 2*nKey + nValue
 	in := l.deltaInput(nQKV, nValue)
 	gates, gateHeads := l.deltaGates(d)
 	out := l.matrix(l.blk+"ssm_out.weight", nValue, c.NEmbd)
-	h := half{in: append(matrices(in), matrices(gates)...)}
+	h := sublayer{in: append(matrices(in), matrices(gates)...)}
 	h.run = func(act kernel.Act) {
 		src := l.floats("delta.in", kernel.TokRows, kernel.Pad(nQKV)+nValue)
 		gate := l.floats("delta.gates", kernel.TokRows, 2*kernel.Pad(n.NHead))
@@ -79,7 +79,7 @@ func (l layer) unitLength(buf kernel.Buf, heads int) float32 {
 
 // deltaOrAttention is a delta net, or, in layers with key-value heads, attention whose
 // queries come with a gate.
-func (l layer) deltaOrAttention(d deltaNet) half {
+func (l layer) deltaOrAttention(d deltaNet) sublayer {
 	if l.NHeadKV == 0 {
 		return l.deltaNet(d)
 	}

@@ -8,9 +8,10 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// dflash is DFlash (Chen, Liang and Liu 2026, "DFlash: Block Diffusion for Flash Speculative Decoding"): layers that guess a block of
-// tokens at once. Of each token of the text they keep keys and values that are made of the inputs of some of the model's layers; to these
-// and to each other attend the token that was sampled last and behind it masks, each of which becomes the guess at its place.
+// dflash is DFlash (Chen, Liang and Liu 2026, "DFlash: Block Diffusion for Flash Speculative Decoding"): layers that
+// guess a block of tokens at once. Of each token of the text they keep keys and values that are made of the inputs of
+// some of the model's layers; to these and to each other attend the token that was sampled last and behind it masks,
+// each of which becomes the guess at its place.
 var dflash = headKind{
 	name: "dflash",
 	config: func(k *keys, h *Head) {
@@ -73,13 +74,13 @@ var dflash = headKind{
 // maxHeadBlock bounds the tokens that a head guesses at once: real ones guess 16.
 const maxHeadBlock = 1 << 10
 
-// blockAttention is the attention of the tokens of a block to each other and to the text, of which inject keeps keys and values that are
-// made of hidden states.
-func (l layer) blockAttention(hidden kernel.Buf) (inject []kernel.Op, block half) {
+// blockAttention is the attention of the tokens of a block to each other and to the text, of which inject keeps keys
+// and values that are made of hidden states.
+func (l layer) blockAttention(hidden kernel.Buf) (inject []kernel.Op, block sublayer) {
 	q := l.queries(attention{norm: normHead})
 	if len(q.parts) != 3 {
 		keep(l.builder, 0, fmt.Errorf("tensor %q: queries, keys and values in one, want a matrix of each", l.blk+"attn_qkv.weight"))
-		return nil, half{run: func(kernel.Act) {}}
+		return nil, sublayer{run: func(kernel.Act) {}}
 	}
 	nOut, n := l.NHead*l.ValueDim, l.cfg.NEmbd
 	out := l.matrix(l.blk+"attn_output.weight", nOut, n)
@@ -96,7 +97,7 @@ func (l layer) blockAttention(hidden kernel.Buf) (inject []kernel.Op, block half
 	store := l.store(attention{norm: normHead}, heads, balance{})
 	l.add(store) // where queries would be is nothing
 	inject = l.take()
-	return inject, half{mats, func(act kernel.Act) {
+	return inject, sublayer{mats, func(act kernel.Act) {
 		l.add(kernel.Matmul{Dst: q.buf, Act: act, Parts: q.parts})
 		l.add(store)
 		att := l.floats("att", kernel.TokRows, nOut)

@@ -56,8 +56,8 @@ func (b *builder) bertBegin() {
 	})
 }
 
-// bertLayers is layers whose halves are followed by a norm of the residual.
-func (b *builder) bertLayers(a attention, ffn func(l layer) half) {
+// bertLayers is layers whose sublayers are followed by a norm of the residual.
+func (b *builder) bertLayers(a attention, ffn func(l layer) sublayer) {
 	b.bertBegin()
 	b.layers(func(l layer) {
 		l.residual("", l.attention(a))

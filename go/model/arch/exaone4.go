@@ -2,7 +2,7 @@ package arch
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// exaone4 is EXAONE 4: norms after the halves and none before. The large ones have
+// exaone4 is EXAONE 4: norms after the sublayers and none before. The large ones have
 // windows in three layers of four, and no rotations in the fourth.
 var exaone4 = Arch{
 	Name: "exaone4",

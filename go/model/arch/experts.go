@@ -36,13 +36,13 @@ func (l layer) mixture(norm string, e experts) {
 		l.residual(norm, l.experts(e), l.feedForward(feedForward{fn: e.fn, plain: e.plain, shared: true, onto: e.sum != ""}))
 	}
 	if e.sum != "" {
-		l.normTo(l.x(), l.half(), kernel.Add, e.sum)
+		l.normTo(l.x(), l.sublayerOut(), kernel.Add, e.sum)
 	}
 }
 
 // experts is a sparse feed-forward: the sum of the n_used best experts by the weights that
 // the router gives them.
-func (l layer) experts(e experts) half {
+func (l layer) experts(e experts) sublayer {
 	c := l.cfg
 	var router kernel.Part
 	if !e.ahead {
@@ -66,7 +66,7 @@ func (l layer) experts(e experts) half {
 	if !e.router && !e.ahead {
 		takes = append([]kernel.Matrix{router.Matrix}, takes...)
 	}
-	return half{in: takes, run: func(act kernel.Act) {
+	return sublayer{in: takes, run: func(act kernel.Act) {
 		logits := l.routerLogits()
 		route := l.buf("route", kernel.BufSpec{Kind: kernel.Route, Width: kernel.Panel})
 		pairAct := l.act("pair.embd", kernel.PairRows, width, in...)
@@ -112,7 +112,7 @@ func (l layer) experts(e experts) half {
 			return
 		}
 		if e.sum != "" {
-			l.add(kernel.MoeCombine{Dst: l.half(), Src: out, Route: route, Weighed: e.early, Store: true})
+			l.add(kernel.MoeCombine{Dst: l.sublayerOut(), Src: out, Route: route, Weighed: e.early, Store: true})
 			return
 		}
 		if e.post == "" {
@@ -120,8 +120,8 @@ func (l layer) experts(e experts) half {
 			addNear(pairAct, route)
 			return
 		}
-		l.add(kernel.MoeCombine{Dst: l.half(), Src: out, Route: route, Weighed: e.early, Store: true})
-		l.normTo(l.both(), l.half(), kernel.Add, e.post)
+		l.add(kernel.MoeCombine{Dst: l.sublayerOut(), Src: out, Route: route, Weighed: e.early, Store: true})
+		l.normTo(l.both(), l.sublayerOut(), kernel.Add, e.post)
 	}}
 }
 
@@ -154,8 +154,8 @@ func (l layer) choice() []int32 {
 	return keep(l.builder, ids, err)
 }
 
-// correction returns what is added to the weights of experts for the choice, where the file has it: some have it under the
-// bare name.
+// correction returns what is added to the weights of experts for the choice, where the file has it: some have it under
+// the bare name.
 func (l layer) correction() []float32 {
 	name := l.blk + "exp_probs_b"
 	if l.w.Has(name) {

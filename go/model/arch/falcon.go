@@ -2,7 +2,7 @@ package arch
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// falcon is Falcon 1 and 2: both halves side by side, in small models after the same norm, GELU
+// falcon is Falcon 1 and 2: both sublayers side by side, in small models after the same norm, GELU
 // with erf, as the original has, without a gate.
 var falcon = Arch{
 	Name:   "falcon",

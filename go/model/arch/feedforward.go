@@ -20,7 +20,7 @@ type feedForward struct {
 }
 
 // feedForward is down(fn(gate(input)) * up(input)).
-func (l layer) feedForward(f feedForward) half {
+func (l layer) feedForward(f feedForward) sublayer {
 	c := l.cfg
 	width, suffix := l.NFF, ""
 	if f.shared {
@@ -44,7 +44,7 @@ func (l layer) feedForward(f feedForward) half {
 	}
 	downName := l.blk + "ffn_down" + suffix
 	down := l.matrix(downName+".weight", width, c.NEmbd)
-	h := half{}
+	h := sublayer{}
 	for _, p := range parts {
 		h.in = append(h.in, p.Matrix)
 	}
@@ -83,12 +83,12 @@ func (l layer) feedForward(f feedForward) half {
 		l.inner(ffnAct, ffn, width, f.sub)
 		out := kernel.Part{Matrix: down, Bias: l.optional(downName+".bias", c.NEmbd)}
 		if f.beside {
-			l.add(kernel.Matmul{Dst: l.half(), Act: ffnAct, Parts: []kernel.Part{out}})
-			l.normTo(l.both(), l.half(), kernel.Store, f.post)
+			l.add(kernel.Matmul{Dst: l.sublayerOut(), Act: ffnAct, Parts: []kernel.Part{out}})
+			l.normTo(l.both(), l.sublayerOut(), kernel.Store, f.post)
 			return
 		}
 		if f.onto {
-			l.add(kernel.Matmul{Dst: l.half(), Act: ffnAct, Epilogue: kernel.Add, Scale: f.scale, Parts: []kernel.Part{out}})
+			l.add(kernel.Matmul{Dst: l.sublayerOut(), Act: ffnAct, Epilogue: kernel.Add, Scale: f.scale, Parts: []kernel.Part{out}})
 			return
 		}
 		if f.scale != 0 {

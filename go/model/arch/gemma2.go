@@ -6,7 +6,7 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// gemma2 is Gemma 2: Gemma with norms before and after each half, soft caps on
+// gemma2 is Gemma 2: Gemma with norms before and after each sublayer, soft caps on
 // scores and logits, and a window in every second layer.
 var gemma2 = Arch{
 	Name: "gemma2",

@@ -7,9 +7,10 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// gemma4assistant is the drafter of Gemma 4: narrow layers that attend to the keys and values of the model's last layers, with a window
-// and without, and keep none. They are given the embedding of a token by the model, and beside it the model's last hidden state, or what
-// they have made of their own. All guesses are at the position of the token that was sampled last.
+// gemma4assistant is the drafter of Gemma 4: narrow layers that attend to the keys and values of the model's last
+// layers, with a window and without, and keep none. They are given the embedding of a token by the model, and beside it
+// the model's last hidden state, or what they have made of their own. All guesses are at the position of the token that
+// was sampled last.
 var gemma4assistant = headKind{
 	name: "gemma4-assistant",
 	config: func(k *keys, h *Head) {
@@ -65,7 +66,8 @@ func ahead(r Rope) Rope {
 	return r
 }
 
-// read returns the layer of the model whose keys and values a layer of a head reads: the last of those with a window, or without.
+// read returns the layer of the model whose keys and values a layer of a head reads: the last of those with a window,
+// or without.
 func (c *Config) read(l Layer) (of Layer, ok bool) {
 	for _, of := range slices.Backward(c.Layers) {
 		if of.NHeadKV > 0 && !of.Shared && (of.Window > 0) == (l.Window > 0) {
@@ -86,14 +88,14 @@ func (h *Head) reads(c *Config) error {
 	return nil
 }
 
-// readAttention is attention to keys and values of the model. The token is one position behind those that the batch says, which the last
-// keys are at.
-func (l layer) readAttention() half {
+// readAttention is attention to keys and values of the model. The token is one position behind those that the batch
+// says, which the last keys are at.
+func (l layer) readAttention() sublayer {
 	n, nq, nOut := l.cfg.NEmbd, l.NHead*l.HeadDim, l.NHead*l.ValueDim
 	of, _ := l.of.read(l.Layer)
 	at := l.caches[of.Window]
 	query, out := l.matrix(l.blk+"attn_q.weight", n, nq), l.matrix(l.blk+"attn_output.weight", nOut, n)
-	return half{[]kernel.Matrix{query}, func(act kernel.Act) {
+	return sublayer{[]kernel.Matrix{query}, func(act kernel.Act) {
 		buf, att := l.floats("qkv", kernel.TokRows, nq), l.floats("att", kernel.TokRows, nOut)
 		l.add(kernel.Matmul{Dst: buf, Act: act, Parts: []kernel.Part{{Matrix: query}}})
 		heads := kernel.Heads{

@@ -2,7 +2,7 @@ package arch
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// glm4 is GLM 4: norms before and after each half, half of each head rotated, gate
+// glm4 is GLM 4: norms before and after each sublayer, half of each head rotated, gate
 // and up in one matrix.
 var glm4 = Arch{
 	Name: "glm4",

@@ -3,7 +3,7 @@ package arch
 import "github.com/quern-llm/quern/go/kernel"
 
 // gptneox is GPT-NeoX and Pythia: norms with a mean, biases everywhere, part of each head rotated,
-// GELU with erf, as the original has, without a gate. Most have both halves side by side.
+// GELU with erf, as the original has, without a gate. Most have both sublayers side by side.
 var gptneox = Arch{
 	Name: "gptneox",
 	config: func(k *keys) {

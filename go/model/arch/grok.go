@@ -6,10 +6,11 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// grok is Grok 1 and 2: norms before and after each half, soft caps on scores and, in Grok 2, on the router's and on all
-// logits, GeGLU experts, beside which Grok 2 has a dense feed-forward. Files of Grok 1 do not say its constants. Scores of Grok 2 grow
-// with the logarithm of the position beyond the length that attention.temperature_length says, after their cap.
-// llama.cpp leaves out that, and the cap of the router's logits, which the reference for Grok 2 in SGLang has.
+// grok is Grok 1 and 2: norms before and after each sublayer, soft caps on scores and, in Grok 2, on the router's and
+// on all logits, GeGLU experts, beside which Grok 2 has a dense feed-forward. Files of Grok 1 do not say its constants.
+// Scores of Grok 2 grow with the logarithm of the position beyond the length that attention.temperature_length says,
+// after their cap. llama.cpp leaves out that, and the cap of the router's logits, which the reference for Grok 2 in
+// SGLang has.
 var grok = Arch{
 	Name: "grok",
 	config: func(k *keys) {
@@ -53,12 +54,12 @@ var grok = Arch{
 			if !l.w.Has(l.blk + post + ".weight") {
 				post = "post_ffw_norm"
 			}
-			halves := []half{l.experts(experts{fn: kernel.GELU, sum: post})}
+			sublayers := []sublayer{l.experts(experts{fn: kernel.GELU, sum: post})}
 			if l.w.Has(l.blk + "ffn_up.weight") {
-				halves = append(halves, l.feedForward(feedForward{fn: kernel.GELU, onto: true, scale: math.Sqrt2 / 2}))
+				sublayers = append(sublayers, l.feedForward(feedForward{fn: kernel.GELU, onto: true, scale: math.Sqrt2 / 2}))
 			}
-			l.residual("ffn_norm", halves...)
-			l.normTo(l.x(), l.half(), kernel.Add, post)
+			l.residual("ffn_norm", sublayers...)
+			l.normTo(l.x(), l.sublayerOut(), kernel.Add, post)
 		})
 		b.end("output_norm")
 	},

@@ -2,9 +2,9 @@ package arch
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// Hyper is the sizes of hyper-connections (Xie et al. 2025, "mHC"): a residual of several streams, of which a half reads a
-// weighted sum and adds a multiple of its own to each, after these were mixed, or without. Of the zero value there is one
-// stream.
+// Hyper is the sizes of hyper-connections (Xie et al. 2025, "mHC"): a residual of several streams, of which a sublayer
+// reads a weighted sum and adds a multiple of its own to each, after these were mixed, or without. Of the zero value
+// there is one stream.
 type Hyper struct {
 	Streams int
 	Rounds  int // of Sinkhorn's iteration, which makes of the mixture one that keeps sums
@@ -49,7 +49,7 @@ func (b *builder) split() {
 	}
 }
 
-// weights computes what the streams are mixed by, and has in x what a half reads of them.
+// weights computes what the streams are mixed by, and has in x what a sublayer reads of them.
 func (b *builder) weights(name string, rounds int) kernel.Mix {
 	h := b.cfg.Hyper
 	n, scales := kernel.ConnectInputs(h.Streams, rounds), 1
@@ -90,21 +90,21 @@ func (b *builder) read(weights kernel.Buf) kernel.Mix {
 	return mix
 }
 
-// connect adds a half between the streams: it is given their weighted sum in x, and leaves there what it adds.
-func (l layer) connect(name string, half func()) {
+// connect adds a sublayer between the streams: it is given their weighted sum in x, and leaves there what it adds.
+func (l layer) connect(name string, run func()) {
 	streams := l.cfg.Hyper.Streams
 	mix := l.weights(l.blk+name, l.cfg.Hyper.Rounds)
 	l.storeNext = true
-	half()
+	run()
 	mix.Dst, mix.Segs, mix.WeightCol = l.connected(), streams, kernel.ConnectCols[2]
 	l.add(mix)
 	mix.Src, mix.SrcSegs, mix.WeightCol, mix.Store = l.x(), 1, kernel.ConnectCols[1], false
 	l.add(mix)
 }
 
-// connectApart is connect of streams that are not mixed: of the matrix, the first rows say what the half reads, the others
-// what it adds.
-func (l layer) connectApart(name string, half func()) {
+// connectApart is connect of streams that are not mixed: of the matrix, the first rows say what the sublayer reads, the
+// others what it adds.
+func (l layer) connectApart(name string, run func()) {
 	h := l.cfg.Hyper
 	n := h.Streams
 	fn := func(from int) kernel.Matrix {
@@ -122,7 +122,7 @@ func (l layer) connectApart(name string, half func()) {
 	l.add(kernel.NormRows{Dst: adds.Dst, Src: adds.Dst, Cols: n, Segs: 1, Kind: kernel.NoNorm, Scale: h.Add})
 	mix := l.read(reads.Dst)
 	l.storeNext = true
-	half()
+	run()
 	mix.Dst, mix.Segs, mix.Src, mix.SrcSegs, mix.Weights, mix.Store = l.connected(), n, l.x(), 1, adds.Dst, false
 	l.add(mix)
 }

@@ -2,8 +2,8 @@ package arch
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// Hyper-connections of low rank: each stream of the residual is normalised, a half reads their mean after gates, and
-// adds what it makes to each by a weight of its own.
+// Hyper-connections of low rank: each stream of the residual is normalised, a sublayer reads their mean after gates,
+// and adds what it makes to each by a weight of its own.
 
 // hyperLowRank reads their sizes.
 func (k *keys) hyperLowRank() {
@@ -69,11 +69,11 @@ func (b *builder) readStreams(name string, adds bool) (weights kernel.Buf) {
 	return weights
 }
 
-// connectLowRank adds a half between the streams: it is given their mean in x, and leaves there what it adds.
-func (l layer) connectLowRank(name string, half func()) {
+// connectLowRank adds a sublayer between the streams: it is given their mean in x, and leaves there what it adds.
+func (l layer) connectLowRank(name string, run func()) {
 	weights := l.readStreams(l.blk+name, true)
 	l.storeNext = true
-	half()
+	run()
 	l.add(kernel.Mix{
 		Dst: l.connected(), Src: l.x(), Weights: weights, Cols: l.cfg.NEmbd, Segs: l.cfg.Hyper.Streams, SrcSegs: 1,
 	})

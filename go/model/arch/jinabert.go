@@ -11,7 +11,7 @@ var jinaBERTv2 = Arch{
 		k.c.ALiBi = true
 	},
 	build: func(b *builder) {
-		b.bertLayers(attention{norm: normRowMaybe}, func(l layer) half {
+		b.bertLayers(attention{norm: normRowMaybe}, func(l layer) sublayer {
 			return l.feedForward(feedForward{fn: kernel.GELUErf, fused: !l.w.Has(l.blk + "ffn_gate.weight")})
 		})
 	},

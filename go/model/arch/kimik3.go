@@ -3,7 +3,7 @@ package arch
 import "github.com/quern-llm/quern/go/kernel"
 
 // kimiK3 is Kimi K3: Kimi Linear whose decays are bounded, with a gate for each channel of attention over latents too,
-// experts between projections, whose gates are SiTU's everywhere, and halves that attend to the residuals of earlier
+// experts between projections, whose gates are SiTU's everywhere, and sublayers that attend to the residuals of earlier
 // blocks.
 var kimiK3 = Arch{
 	Name: "kimi-k3",

@@ -31,7 +31,7 @@ var kimiLinear = Arch{
 }
 
 // deltaOrLatents is the delta net of a layer, or its attention over latents.
-func (l layer) deltaOrLatents(a latent) half {
+func (l layer) deltaOrLatents(a latent) sublayer {
 	if l.NHeadKV == 0 {
 		return l.channelDelta()
 	}
@@ -58,7 +58,7 @@ func (k *keys) channelDelta() {
 // channelDelta is attn_output(norm(delta(q, k, v)) * sigmoid(g_b(g_a(input)))), with q, k and v from
 // silu(conv(attn_q(input))) and so on, q and k normalised to length 1, and a decay for each channel of
 // keys, out of f_b(f_a(input)). Some models have one matrix in place of f_b and f_a, and of g_b and g_a.
-func (l layer) channelDelta() half {
+func (l layer) channelDelta() sublayer {
 	c, n := l.cfg, l.cfg.Delta
 	width := n.NHead * n.KeyDim // of queries, of keys, of values
 	qkv := []kernel.Part{
@@ -69,7 +69,7 @@ func (l layer) channelDelta() half {
 	decay, gate := l.inRanks("ssm_f", n.KeyDim, width), l.inRanks("ssm_g", n.KeyDim, width) // of the result
 	beta := l.matrix(l.blk+"ssm_beta.weight", c.NEmbd, n.NHead)
 	out := l.matrix(l.blk+"attn_output.weight", width, c.NEmbd)
-	return half{in: append(matrices(qkv), decay.first, gate.first, beta), run: func(act kernel.Act) {
+	return sublayer{in: append(matrices(qkv), decay.first, gate.first, beta), run: func(act kernel.Act) {
 		src := l.floats("delta.in", kernel.TokRows, 3*width)
 		mixed := l.floats("delta.qkv", kernel.TokRows, 3*width)
 		gates := l.floats("delta.gates", kernel.TokRows, kernel.Pad(n.NHead)+width)
@@ -96,8 +96,8 @@ func (l layer) channelDelta() half {
 	}}
 }
 
-// decayRates are by what decays of channels fall, a number for each head. Bounded ones take it as it is, which some files have
-// with the sign of the others.
+// decayRates are by what decays of channels fall, a number for each head. Bounded ones take it as it is, which some
+// files have with the sign of the others.
 func (l layer) decayRates() []float32 {
 	n, name := l.cfg.Delta, l.blk+"ssm_a"
 	if !n.Signed {

@@ -19,7 +19,7 @@ type latent struct {
 // share. A score q.k is [W_k' q; q_r].[c; r], and a sum of values is W_v times that of latents. So
 // both matrices are absorbed into queries and results, and what is left is attention with one
 // key-value head, whose keys are [c; r] and whose values are the first channels of these.
-func (l layer) latentAttention(a latent) half {
+func (l layer) latentAttention(a latent) sublayer {
 	c, n := l.cfg, l.latents()
 	plain := n.KeyDim - n.RopeDim // channels of a query that are not rotated
 	heads := kernel.Spread{N: l.NHead, Step: l.HeadDim}
@@ -40,7 +40,7 @@ func (l layer) latentAttention(a latent) half {
 	if a.gate != gateNone {
 		takes = append(takes, gate)
 	}
-	return half{in: takes, run: func(act kernel.Act) {
+	return sublayer{in: takes, run: func(act kernel.Act) {
 		qkv := l.floats("qkv", kernel.TokRows, (l.NHead+1)*l.HeadDim)
 		key := l.NHead * l.HeadDim // where it begins
 		l.add(kernel.Matmul{Dst: qkv, Act: l.only(act, in), Parts: []kernel.Part{{Matrix: in, Col: key}}})

@@ -11,18 +11,18 @@ type layer struct {
 	blk string
 }
 
-// A half is one of the parts of a block that add to the residual: attention,
+// A sublayer is one of the parts of a block that add to the residual: attention,
 // feed-forward.
-type half struct {
+type sublayer struct {
 	in  []kernel.Matrix      // what multiplies its input
 	run func(act kernel.Act) // adds its operations, given the input as these take it
 }
 
-// residual adds x += h(norm(x)), for several halves side by side x += the sum of
+// residual adds x += h(norm(x)), for several sublayers side by side x += the sum of
 // theirs. Without a name the input is x itself.
-func (l layer) residual(norm string, halves ...half) {
+func (l layer) residual(norm string, sublayers ...sublayer) {
 	var mats []kernel.Matrix
-	for _, h := range halves {
+	for _, h := range sublayers {
 		mats = append(mats, h.in...)
 	}
 	act := l.act("embd", kernel.TokRows, l.cfg.NEmbd, mats...)
@@ -31,12 +31,12 @@ func (l layer) residual(norm string, halves ...half) {
 	} else {
 		l.add(l.norm(act, l.input(), kernel.TokRows, l.blk+norm))
 	}
-	for _, h := range halves {
+	for _, h := range sublayers {
 		h.run(l.only(act, h.in...))
 	}
 }
 
-// input is what halves read: the residual, or the result of attention to its blocks.
+// input is what sublayers read: the residual, or the result of attention to its blocks.
 func (l layer) input() kernel.Buf {
 	if l.readsAttnRes {
 		return l.floats("attnres", kernel.TokRows, l.cfg.NEmbd)
@@ -44,9 +44,9 @@ func (l layer) input() kernel.Buf {
 	return l.x()
 }
 
-// sideBySide adds x += h(norm(x)) + other(second(x)): two halves side by side, each after a norm of its
+// sideBySide adds x += h(norm(x)) + other(second(x)): two sublayers side by side, each after a norm of its
 // own.
-func (l layer) sideBySide(norm string, h half, second string, other half) {
+func (l layer) sideBySide(norm string, h sublayer, second string, other sublayer) {
 	act := l.act("embd", kernel.TokRows, l.cfg.NEmbd, h.in...)
 	otherAct := l.act("embd beside", kernel.TokRows, l.cfg.NEmbd, other.in...)
 	l.add(l.norm(act, l.x(), kernel.TokRows, l.blk+norm))
@@ -55,7 +55,7 @@ func (l layer) sideBySide(norm string, h half, second string, other half) {
 	other.run(otherAct)
 }
 
-// inner makes activations of n columns of src for the product that ends a half, normalised
+// inner makes activations of n columns of src for the product that ends a sublayer, normalised
 // where sub names a norm.
 func (l layer) inner(act kernel.Act, src kernel.Buf, n int, sub string) {
 	if sub == "" {
@@ -65,7 +65,7 @@ func (l layer) inner(act kernel.Act, src kernel.Buf, n int, sub string) {
 	l.add(kernel.Norm{Act: act, Src: src, Cols: n, Kind: l.cfg.Norm, Eps: l.cfg.Eps, Weight: l.vector(l.blk+sub+".weight", n)})
 }
 
-// result adds the product that ends a half to the residual, normalised where post
+// result adds the product that ends a sublayer to the residual, normalised where post
 // names a norm.
 func (l layer) result(act kernel.Act, out kernel.Part, post string) {
 	c := l.cfg
@@ -73,12 +73,12 @@ func (l layer) result(act kernel.Act, out kernel.Part, post string) {
 		l.add(kernel.Matmul{Dst: l.x(), Act: act, Epilogue: l.takeEpilogue(), Scale: c.ResidualScale, Parts: []kernel.Part{out}})
 		return
 	}
-	l.add(kernel.Matmul{Dst: l.half(), Act: act, Parts: []kernel.Part{out}})
-	l.normTo(l.x(), l.half(), l.takeEpilogue(), post)
+	l.add(kernel.Matmul{Dst: l.sublayerOut(), Act: act, Parts: []kernel.Part{out}})
+	l.normTo(l.x(), l.sublayerOut(), l.takeEpilogue(), post)
 }
 
-// takeEpilogue says how the next half adds its result to x, and takes storeNext back: only the first half stores it,
-// where the residual is elsewhere, see connect.
+// takeEpilogue says how the next sublayer adds its result to x, and takes storeNext back: only the first sublayer
+// stores it, where the residual is elsewhere, see connect.
 func (b *builder) takeEpilogue() kernel.Epilogue {
 	if b.storeNext {
 		b.storeNext = false
@@ -87,8 +87,8 @@ func (b *builder) takeEpilogue() kernel.Epilogue {
 	return kernel.Add
 }
 
-// half has the result of a half before it is normalised.
-func (l layer) half() kernel.Buf { return l.floats("half", kernel.TokRows, l.cfg.NEmbd) }
+// sublayerOut has the result of a sublayer before it is normalised.
+func (l layer) sublayerOut() kernel.Buf { return l.floats("sublayer", kernel.TokRows, l.cfg.NEmbd) }
 
 // normTo stores the norm of src in dst, or adds it.
 func (l layer) normTo(dst, src kernel.Buf, to kernel.Epilogue, name string) {
@@ -109,7 +109,7 @@ func (l layer) lowRank(use string, act kernel.Act, first kernel.Matrix, between 
 	l.add(kernel.Matmul{Dst: dst, Act: lowAct, Parts: []kernel.Part{second}})
 }
 
-// normalise replaces the residual by its norm: that of models whose halves are followed by one,
+// normalise replaces the residual by its norm: that of models whose sublayers are followed by one,
 // instead of preceded.
 func (b *builder) normalise(name string) {
 	c := b.cfg

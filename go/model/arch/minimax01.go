@@ -7,8 +7,8 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// minimax01 is MiniMax 01 and M1: seven layers of eight have linear attention whose heads decay by constants (lightning attention), the eighth
-// softmax attention; experts. What a half adds to is a multiple of its input, normalised.
+// minimax01 is MiniMax 01 and M1: seven layers of eight have linear attention whose heads decay by constants (lightning
+// attention), the eighth softmax attention; experts. What a sublayer adds to is a multiple of its input, normalised.
 var minimax01 = Arch{
 	Name: "minimax-01",
 	config: func(k *keys) {
@@ -44,7 +44,7 @@ var minimax01 = Arch{
 }
 
 // ontoNorm has x = scale * norm(x) + h(norm(x)).
-func (l layer) ontoNorm(norm string, h half) {
+func (l layer) ontoNorm(norm string, h sublayer) {
 	c := l.cfg
 	act := l.act("embd", kernel.TokRows, c.NEmbd, h.in...)
 	l.add(l.norm(act, l.x(), kernel.TokRows, l.blk+norm))
@@ -54,9 +54,9 @@ func (l layer) ontoNorm(norm string, h half) {
 	h.run(act)
 }
 
-// lightning is attn_output(norm(attend(q, k, v)) * sigmoid(attn_gate(input))), with silu of q, k and v of each head, and a state that
-// each token adds k v' to: a state space whose steps are all 1.
-func (l layer) lightning() half {
+// lightning is attn_output(norm(attend(q, k, v)) * sigmoid(attn_gate(input))), with silu of q, k and v of each head,
+// and a state that each token adds k v' to: a state space whose steps are all 1.
+func (l layer) lightning() sublayer {
 	c, dim := l.cfg, l.HeadDim
 	width := l.NHead * dim
 	var qkv []kernel.Part
@@ -66,7 +66,7 @@ func (l layer) lightning() half {
 	}
 	gate := l.matrix(l.blk+"attn_gate.weight", c.NEmbd, width)
 	out := l.matrix(l.blk+"attn_output.weight", width, c.NEmbd)
-	return half{in: append(matrices(qkv), gate), run: func(act kernel.Act) {
+	return sublayer{in: append(matrices(qkv), gate), run: func(act kernel.Act) {
 		src, y := l.floats("lightning", kernel.TokRows, 3*width), l.floats("att", kernel.TokRows, width)
 		steps := l.floats("lightning.steps", kernel.TokRows, l.NHead)
 		l.add(kernel.Matmul{Dst: src, Act: l.only(act, matrices(qkv)...), Parts: qkv, Epilogue: kernel.Apply, Fn: kernel.SiLU})

@@ -2,7 +2,7 @@ package arch
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// modernBERT is ModernBERT and what was trained from it: norms before the halves, GeGLU or SwiGLU, rotations,
+// modernBERT is ModernBERT and what was trained from it: norms before the sublayers, GeGLU or SwiGLU, rotations,
 // no biases. Two layers of three have a window, the first not, and a base of rotations of their own.
 var modernBERT = Arch{
 	Name: "modern-bert",

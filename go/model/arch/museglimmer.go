@@ -3,7 +3,7 @@ package arch
 import "github.com/quern-llm/quern/go/kernel"
 
 // museglimmer is Muse Glimmer: gated attention, norms of the embeddings and before
-// and after each half, soft-capped logits, and rotations only in the three layers of
+// and after each sublayer, soft-capped logits, and rotations only in the three layers of
 // four with a window.
 var museglimmer = Arch{
 	Name: "muse-glimmer",

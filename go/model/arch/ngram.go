@@ -76,8 +76,8 @@ func (k *keys) numbers(key string, least, most int, hi uint64) []uint64 {
 	return made
 }
 
-// ngrams adds to each stream, in the layer that has them, what the last tokens look up: a value, by how far a key agrees
-// with the stream, and a convolution of that over positions.
+// ngrams adds to each stream, in the layer that has them, what the last tokens look up: a value, by how far a key
+// agrees with the stream, and a convolution of that over positions.
 func (l layer) ngrams() {
 	c, n := l.cfg, l.cfg.NGram
 	if len(n.Factors) == 0 || l.il != n.Layer {
@@ -99,11 +99,11 @@ func (l layer) ngrams() {
 	})
 	l.add(kernel.ToAct{Act: act, Src: found, Cols: c.NEmbd})
 	l.add(kernel.Matmul{Dst: keys, Act: l.only(act, key), Parts: []kernel.Part{{Matrix: key}}})
-	l.add(kernel.Matmul{Dst: l.half(), Act: l.only(act, value), Parts: []kernel.Part{{Matrix: value}}})
+	l.add(kernel.Matmul{Dst: l.sublayerOut(), Act: l.only(act, value), Parts: []kernel.Part{{Matrix: value}}})
 	l.normStreams(keys, keys, l.blk+"ple_norm_key")
 	l.normStreams(gated, l.connected(), l.blk+"ple_norm_query")
 	l.add(kernel.Agree{Dst: by, Src: keys, With: gated, Cols: c.NEmbd, Segs: streams, Scale: float32(1 / math.Sqrt(float64(c.NEmbd)))})
-	l.add(kernel.Mix{Dst: gated, Src: l.half(), Weights: by, Cols: c.NEmbd, Segs: streams, SrcSegs: 1, Store: true})
+	l.add(kernel.Mix{Dst: gated, Src: l.sublayerOut(), Weights: by, Cols: c.NEmbd, Segs: streams, SrcSegs: 1, Store: true})
 	l.normStreams(keys, gated, l.blk+"ple_norm_conv")
 
 	reach := (n.Taps-1)*len(n.Factors) + 1

@@ -10,7 +10,7 @@ var nomicBERT = Arch{
 		k.rope(kernel.RopeNeox)
 	},
 	build: func(b *builder) {
-		b.bertLayers(attention{}, func(l layer) half { return l.feedForward(feedForward{}) })
+		b.bertLayers(attention{}, func(l layer) sublayer { return l.feedForward(feedForward{}) })
 	},
 }
 
@@ -29,7 +29,7 @@ var nomicBERTMoE = Arch{
 		}
 	},
 	build: func(b *builder) {
-		b.bertLayers(attention{}, func(l layer) half {
+		b.bertLayers(attention{}, func(l layer) sublayer {
 			if l.Sparse {
 				return l.experts(experts{fn: kernel.GELUErf, plain: true})
 			}

@@ -2,7 +2,7 @@ package arch
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// olmo2 is OLMo 2 and 3: norms after the halves and none before, queries and keys
+// olmo2 is OLMo 2 and 3: norms after the sublayers and none before, queries and keys
 // normalised over all heads. OLMo 3 has windows, and stretches only the rotations of
 // the layers without.
 var olmo2 = Arch{

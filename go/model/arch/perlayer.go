@@ -41,18 +41,18 @@ func (b *builder) embedPerLayer() {
 
 // ownEmbedding is post_norm(proj(gelu(inp_gate(input)) * the layer's embedding of the token)), which it
 // gives to add as a buffer.
-func (l layer) ownEmbedding(add func(made kernel.Buf)) half {
+func (l layer) ownEmbedding(add func(made kernel.Buf)) sublayer {
 	c := l.cfg
 	n := c.NPerLayer
 	gate := l.matrix(l.blk+"inp_gate.weight", c.NEmbd, n)
 	proj := l.matrix(l.blk+"proj.weight", n, c.NEmbd)
-	return half{in: []kernel.Matrix{gate}, run: func(act kernel.Act) {
+	return sublayer{in: []kernel.Matrix{gate}, run: func(act kernel.Act) {
 		opened := l.floats("per layer gate", kernel.TokRows, n)
 		own := l.act("per layer", kernel.TokRows, n, proj)
 		l.add(kernel.Matmul{Dst: opened, Act: act, Parts: []kernel.Part{{Matrix: gate}}})
 		l.add(kernel.Gate{Dst: l.perLayer(), DstCol: l.il * n, Src: opened, Cols: n, Fn: kernel.GELU})
 		l.add(kernel.ToAct{Act: own, Src: l.perLayer(), SrcCol: l.il * n, Cols: n})
-		l.add(kernel.Matmul{Dst: l.half(), Act: own, Parts: []kernel.Part{{Matrix: proj}}})
-		add(l.half())
+		l.add(kernel.Matmul{Dst: l.sublayerOut(), Act: own, Parts: []kernel.Part{{Matrix: proj}}})
+		add(l.sublayerOut())
 	}}
 }

@@ -2,7 +2,7 @@ package arch
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// phi2 is Phi 1.5 and 2: both halves read the same norm, which has a mean; biases
+// phi2 is Phi 1.5 and 2: both sublayers read the same norm, which has a mean; biases
 // everywhere, GELU without a gate.
 var phi2 = Arch{
 	Name: "phi2",

@@ -2,7 +2,7 @@ package arch
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// plamo is PLaMo: both halves read the same norm.
+// plamo is PLaMo: both sublayers read the same norm.
 var plamo = Arch{
 	Name: "plamo",
 	config: func(k *keys) {

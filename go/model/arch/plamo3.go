@@ -2,7 +2,8 @@ package arch
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// plamo3 is PLaMo 3: norms before and after each half, in some models windows, whose rotations have a base of their own.
+// plamo3 is PLaMo 3: norms before and after each sublayer, in some models windows, whose rotations have a base of their
+// own.
 var plamo3 = Arch{
 	Name: "plamo3",
 	config: func(k *keys) {

@@ -5,13 +5,13 @@ import "github.com/quern-llm/quern/go/kernel"
 // mamba2 is ssm_out(norm(scan(x, b, c) * silu(z))), with z, x, b, c and the steps from
 // ssm_in, and a convolution over x, b and c. The norm is by groups; some architectures
 // have it only where the file has its weights.
-func (l layer) mamba2(mayLackNorm bool) half {
+func (l layer) mamba2(mayLackNorm bool) sublayer {
 	c, n := l.cfg, l.cfg.Scan
 	nGroups := n.NGroup * n.State
 	nConv := n.Inner + 2*nGroups // x, b and c
 	in := l.matrix(l.blk+"ssm_in.weight", c.NEmbd, n.Inner+nConv+n.NHead)
 	out := l.matrix(l.blk+"ssm_out.weight", n.Inner, c.NEmbd)
-	return half{in: []kernel.Matrix{in}, run: func(act kernel.Act) {
+	return sublayer{in: []kernel.Matrix{in}, run: func(act kernel.Act) {
 		src := l.floats("scan.in", kernel.TokRows, n.Inner+nConv+n.NHead)
 		x := l.floats("scan.x", kernel.TokRows, nConv)
 		y := l.floats("scan", kernel.TokRows, n.Inner)
@@ -38,7 +38,7 @@ func (l layer) mamba2(mayLackNorm bool) half {
 
 // mamba is ssm_out(scan(x, b, c) * silu(z)), with x and z from ssm_in, a convolution over
 // x, and from that x b, c and a step for every channel.
-func (l layer) mamba(norms scanNorms) half {
+func (l layer) mamba(norms scanNorms) sublayer {
 	c, n := l.cfg, l.cfg.Scan
 	// The columns of one buffer: x, what the steps are made of, b, c, the steps.
 	low, b, cc, step := n.Inner, n.Inner+n.Rank, n.Inner+n.Rank+n.State, n.Inner+n.Rank+2*n.State
@@ -46,7 +46,7 @@ func (l layer) mamba(norms scanNorms) half {
 	from := l.matrix(l.blk+"ssm_x.weight", n.Inner, n.Rank+2*n.State)
 	steps := l.matrix(l.blk+"ssm_dt.weight", n.Rank, n.Inner)
 	out := l.matrix(l.blk+"ssm_out.weight", n.Inner, c.NEmbd)
-	return half{in: []kernel.Matrix{in}, run: func(act kernel.Act) {
+	return sublayer{in: []kernel.Matrix{in}, run: func(act kernel.Act) {
 		src := l.floats("scan.in", kernel.TokRows, 2*n.Inner)
 		x := l.floats("scan.x", kernel.TokRows, step+n.Inner)
 		y := l.floats("scan", kernel.TokRows, n.Inner)
@@ -72,9 +72,9 @@ func (l layer) mamba(norms scanNorms) half {
 	}}
 }
 
-// headScan is ssm_out(scan(x, b, c) * silu(z)), with z and x of each head from ssm_in, a convolution over x, and from that b,
-// c and what the steps of heads are made of, all normalised.
-func (l layer) headScan(post string) half {
+// headScan is ssm_out(scan(x, b, c) * silu(z)), with z and x of each head from ssm_in, a convolution over x, and from
+// that b, c and what the steps of heads are made of, all normalised.
+func (l layer) headScan(post string) sublayer {
 	c, n := l.cfg, l.cfg.Scan
 	dim := n.Inner / n.NHead
 	gate, err := l.w.Heads(l.blk+"ssm_in.weight", c.NEmbd, 2*dim, 0, dim, n.NHead)
@@ -86,7 +86,7 @@ func (l layer) headScan(post string) half {
 	from := l.matrix(l.blk+"ssm_x.weight", n.Inner, 2*n.State+n.Rank)
 	steps := l.matrix(l.blk+"ssm_dt.weight", n.Rank, n.NHead)
 	out := l.matrix(l.blk+"ssm_out.weight", n.Inner, c.NEmbd)
-	return half{in: []kernel.Matrix{gate, in}, run: func(act kernel.Act) {
+	return sublayer{in: []kernel.Matrix{gate, in}, run: func(act kernel.Act) {
 		src, x := l.floats("scan.in", kernel.TokRows, 2*n.Inner), l.floats("scan.x", kernel.TokRows, step+n.NHead)
 		y := l.floats("scan", kernel.TokRows, n.Inner)
 		xAct, lowAct := l.act("scan.x", kernel.TokRows, n.Inner, from), l.act("scan.low", kernel.TokRows, n.Rank, steps)

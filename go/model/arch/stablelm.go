@@ -3,7 +3,7 @@ package arch
 import "github.com/quern-llm/quern/go/kernel"
 
 // stablelm is StableLM: norms with a mean. Large ones normalise each head of
-// queries and keys, and have both halves read the same norm.
+// queries and keys, and have both sublayers read the same norm.
 var stablelm = Arch{
 	Name: "stablelm",
 	config: func(k *keys) {

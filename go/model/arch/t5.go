@@ -8,8 +8,9 @@ import (
 )
 
 // t5 is T5 and its kin (FLAN-T5, mT5, MADLAD): an encoder as that of t5encoder, and a decoder that attends to its
-// result between the halves of such layers. The first T5 has ReLU without a gate, those behind it GELU with one. Where the embedding is the output matrix too, the first T5 divided logits by
-// the root of its width; as other programs that run these files, this one does not: the order of tokens is the same.
+// result between the sublayers of such layers. The first T5 has ReLU without a gate, those behind it GELU with one.
+// Where the embedding is the output matrix too, the first T5 divided logits by the root of its width; as other programs
+// that run these files, this one does not: the order of tokens is the same.
 var t5 = Arch{
 	Name: "t5",
 	config: func(k *keys) {
@@ -30,8 +31,8 @@ var t5 = Arch{
 	},
 	build: func(b *builder) {
 		b.begin()
-		b.encoder("enc.", func(l layer) { l.t5Halves() })
-		b.decoder("dec.", "enc.output_norm", func(l layer) { l.t5Halves(l.crossAttention) })
+		b.encoder("enc.", func(l layer) { l.t5Sublayers() })
+		b.decoder("dec.", "enc.output_norm", func(l layer) { l.t5Sublayers(l.crossAttention) })
 		b.end("dec.output_norm")
 	},
 }
@@ -47,8 +48,8 @@ func (k *keys) t5() {
 	}
 }
 
-// t5Halves is a layer of T5, with what comes between its halves.
-func (l layer) t5Halves(between ...func() half) {
+// t5Sublayers is a layer of T5, with what comes between its sublayers.
+func (l layer) t5Sublayers(between ...func() sublayer) {
 	l.residual("attn_norm", l.attention(attention{out: "attn_o"}))
 	for _, h := range between {
 		l.residual("cross_attn_norm", h())

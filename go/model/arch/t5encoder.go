@@ -1,6 +1,7 @@
 package arch
 
-// t5Encoder is the encoder of T5: RMS norms before the halves, scores that are not scaled and have biases by distance.
+// t5Encoder is the encoder of T5: RMS norms before the sublayers, scores that are not scaled and have biases by
+// distance.
 var t5Encoder = Arch{
 	Name: "t5encoder",
 	config: func(k *keys) {
@@ -10,7 +11,7 @@ var t5Encoder = Arch{
 	build: func(b *builder) {
 		b.stem = "enc."
 		b.begin()
-		b.layers(func(l layer) { l.t5Halves() })
+		b.layers(func(l layer) { l.t5Sublayers() })
 		b.vectors("enc.output_norm")
 	},
 }

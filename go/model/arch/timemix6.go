@@ -151,7 +151,7 @@ func (l layer) channelMix6(norm string) {
 	l.add(kernel.ToAct{Act: l.only(act, open), Src: src, SrcCol: n, Cols: n})
 	l.add(kernel.Matmul{Dst: gate, Act: l.only(act, open), Parts: []kernel.Part{{Matrix: open}}, Epilogue: kernel.Apply, Fn: kernel.Sigmoid})
 	l.add(kernel.ToAct{Act: ffnAct, Src: ffn, Cols: l.NFF})
-	l.add(kernel.Matmul{Dst: l.half(), Act: ffnAct, Parts: []kernel.Part{{Matrix: value}}})
-	l.add(kernel.Gate{Dst: l.half(), Src: gate, Cols: n, Fn: kernel.NoFn})
-	l.add(kernel.NormRows{Dst: l.x(), Src: l.half(), Cols: n, Segs: 1, Kind: kernel.NoNorm, Scale: 1, Epilogue: kernel.Add})
+	l.add(kernel.Matmul{Dst: l.sublayerOut(), Act: ffnAct, Parts: []kernel.Part{{Matrix: value}}})
+	l.add(kernel.Gate{Dst: l.sublayerOut(), Src: gate, Cols: n, Fn: kernel.NoFn})
+	l.add(kernel.NormRows{Dst: l.x(), Src: l.sublayerOut(), Cols: n, Segs: 1, Kind: kernel.NoNorm, Scale: 1, Epilogue: kernel.Add})
 }
