@@ -62,16 +62,16 @@ func (o Mix) fill(b *planBuilder, c *C.struct_qn_op) error {
 	return b.floats(&c.dst, o.Dst, TokRows, o.Segs*o.Cols)
 }
 
-// Recall is Dst = the sum of the Segs segments of Src, of Cols columns, 16 at most, each times its share: the softmax of what
-// Weight makes of them when each is normalised by its root mean square.
-type Recall struct {
+// MixByScores is Dst = the sum of the Segs segments of Src, of Cols columns, 16 at most, each times its share: the
+// softmax of what Weight makes of them when each is normalised by its root mean square.
+type MixByScores struct {
 	Dst, Src   Buf
 	Cols, Segs int
 	Weight     []float32
 	Eps        float32
 }
 
-func (o Recall) fill(b *planBuilder, c *C.struct_qn_op) error {
+func (o MixByScores) fill(b *planBuilder, c *C.struct_qn_op) error {
 	c.kind = C.QN_OP_MIX
 	c.n_col, c.n_seg, c.n_src = C.int32_t(o.Cols), 1, C.int32_t(o.Segs)
 	c.eps, c.epilogue = C.float(o.Eps), C.QN_EPI_STORE
@@ -110,9 +110,10 @@ func (o Blend) fill(b *planBuilder, c *C.struct_qn_op) error {
 // it made in each stream, and of the streams in each other.
 var ConnectCols = [3]int{0, Panel, 2 * Panel}
 
-// Connect computes from numbers in Src, from SrcCol on, what the streams of a residual are mixed by, as weights of a Mix (Xie et al.
-// 2025, "mHC"): Eps + sigmoid(Scale[0] m + Bias) of each stream, and with Rounds as many 2 sigmoid(Scale[1] m + Bias)
-// and a matrix of Scale[2] m + Bias whose rows and columns sum to 1, after so many rounds of Sinkhorn's iteration.
+// Connect computes from numbers in Src, from SrcCol on, what the streams of a residual are mixed by, as weights of a
+// Mix (Xie et al. 2025, "mHC"): Eps + sigmoid(Scale[0] m + Bias) of each stream, and with Rounds as many 2
+// sigmoid(Scale[1] m + Bias) and a matrix of Scale[2] m + Bias whose rows and columns sum to 1, after so many rounds of
+// Sinkhorn's iteration.
 type Connect struct {
 	Dst, Src    Buf
 	SrcCol      int // a multiple of Panel
@@ -156,8 +157,8 @@ func (o Connect) fill(b *planBuilder, c *C.struct_qn_op) error {
 	return b.floats(&c.dst, o.Dst, TokRows, ConnectWidth(o.Streams))
 }
 
-// Agree has in column i of Dst how far segment i of Src, of Segs of Cols columns, agrees with that of With: the sigmoid of
-// the root, with its sign, of their product times Scale. Segs is at most Panel.
+// Agree has in column i of Dst how far segment i of Src, of Segs of Cols columns, agrees with that of With: the sigmoid
+// of the root, with its sign, of their product times Scale. Segs is at most Panel.
 type Agree struct {
 	Dst, Src, With Buf
 	Cols, Segs     int

@@ -67,7 +67,7 @@ func (b *builder) storePartialBlock(n int) {
 // attendBlocks has in dst the result of attention to n completed blocks and the one behind them.
 func (b *builder) attendBlocks(dst kernel.Buf, score string, n int) {
 	c := b.cfg
-	b.add(kernel.Recall{
+	b.add(kernel.MixByScores{
 		Dst: dst, Src: b.residualBlocks(), Cols: c.NEmbd, Segs: n + 1, Weight: b.vector(score+".weight", c.NEmbd), Eps: c.Eps,
 	})
 }
