@@ -8,7 +8,7 @@ import (
 var rwkv6 = family{
 	arch:  "rwkv6",
 	names: "Rwkv6ForCausalLM",
-	rules: slices.Concat(finchMix("attention."), []rule{
+	rules: slices.Concat(rwkv6TimeMix("attention."), []rule{
 		{"embeddings", "token_embd", nil},
 		{"pre_ln", "token_embd_norm", nil},
 		{"ln_out", "output_norm", nil},
@@ -32,16 +32,16 @@ var rwkv6 = family{
 	},
 	rename: func(_ *config, name string) string { return strings.Replace(name, "blocks.0.pre_ln.", "pre_ln.", 1) },
 	prefix: "rwkv.",
-	finish: finchRanks,
+	finish: rwkv6Ranks,
 	vocab:  worldVocab,
 }
 
 var rwkv6qwen2 = family{
 	arch:  "rwkv6qwen2",
 	names: "RWKV6Qwen2ForCausalLM",
-	rules: slices.Concat(with(finchMix("self_attn."),
-		rule{"self_attn.time_maa_w1", "time_mix_w1.weight", then(transpose, finchOrder)},
-		rule{"self_attn.time_maa_w2", "time_mix_w2.weight", then(transpose, finchOrder)},
+	rules: slices.Concat(with(rwkv6TimeMix("self_attn."),
+		rule{"self_attn.time_maa_w1", "time_mix_w1.weight", then(transpose, rwkv6Order)},
+		rule{"self_attn.time_maa_w2", "time_mix_w2.weight", then(transpose, rwkv6Order)},
 		rule{"self_attn.q_proj", "time_mix_receptance", nil},
 		rule{"self_attn.k_proj", "time_mix_key", nil},
 		rule{"self_attn.v_proj", "time_mix_value", nil},
@@ -53,11 +53,11 @@ var rwkv6qwen2 = family{
 		k.n("token_shift_count", 1)
 		k.drop("attention.key_length", "attention.value_length")
 	},
-	finish: finchRanks,
+	finish: rwkv6Ranks,
 }
 
-// finchMix is the time mixing of RWKV 6, under a prefix.
-func finchMix(at string) []rule {
+// rwkv6TimeMix is the time mixing of RWKV 6, under a prefix.
+func rwkv6TimeMix(at string) []rule {
 	var shares []string
 	for _, of := range "wkvrg" {
 		shares = append(shares, at+"time_maa_"+string(of))
@@ -88,8 +88,8 @@ var rescaled = one(func(c *config, v view) (view, error) {
 	return v.each(func(x float32) float32 { return x * by }), nil
 })
 
-// finchOrder brings the inputs of RWKV 6 that lie in the order r k v w g into the order w k v r g.
-var finchOrder = one(func(_ *config, v view) (view, error) {
+// rwkv6Order brings the inputs of RWKV 6 that lie in the order r k v w g into the order w k v r g.
+var rwkv6Order = one(func(_ *config, v view) (view, error) {
 	parts, err := cutAxis(v, 0, 5, false)
 	if err != nil {
 		return view{}, err
@@ -101,8 +101,8 @@ var finchOrder = one(func(_ *config, v view) (view, error) {
 	return all.as(v.shape...)
 })
 
-// finchRanks reads the ranks of the products that make shares and decays off their shapes.
-func finchRanks(m *Model, k *keys) {
+// rwkv6Ranks reads the ranks of the products that make shares and decays off their shapes.
+func rwkv6Ranks(m *Model, k *keys) {
 	m.rank(k, "time_mix_extra_dim", "blk.0.time_mix_w1.weight", 5)
 	m.rank(k, "time_decay_extra_dim", "blk.0.time_mix_decay_w1.weight", 1)
 }
