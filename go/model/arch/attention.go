@@ -105,7 +105,7 @@ func (l layer) attention(a attention) sublayer {
 		attend := kernel.Attend{Heads: heads, Dst: att, Chunked: l.Chunked, Softcap: l.cfg.AttnCap, Bias: l.bias(), Mul: even.out}
 		attend.Beyond = l.Temperature.Beyond
 		attend.Window, attend.Ahead = l.sight()
-		if l.role == answering {
+		if l.role == inDecoder {
 			attend.Side = kernel.OwnSide
 		}
 		if a.sinks {
@@ -152,7 +152,7 @@ func (l layer) open(act kernel.Act, gate kernel.Matrix, op kernel.Gate) {
 // and positions after it. A window that is read in both directions has the token in its middle.
 func (l layer) sight() (window, ahead int) {
 	switch {
-	case l.role == reading:
+	case l.role == inEncoder:
 		return 0, math.MaxInt32
 	case !l.cfg.BothWays:
 		return l.Window, 0
@@ -186,9 +186,9 @@ func (l layer) cache(a attention, q projection) kvCache {
 // place has memory for the keys and values of the layer.
 func (l layer) place() (group, offset int, tiers []kernel.Tier) {
 	switch {
-	case l.role == reading && l.il > 0: // a layer is done with them before the next begins
+	case l.role == inEncoder && l.il > 0: // a layer is done with them before the next begins
 		return l.caches[l.Window].group, l.caches[l.Window].offset, nil
-	case l.role == answering:
+	case l.role == inDecoder:
 		return l.crossed[l.il].group, l.crossed[l.il].offset, nil
 	}
 	g := l.keysAndValues()

@@ -85,7 +85,7 @@ func (l layer) bias() kernel.Bias {
 		table := l.vector(l.blk+"attn_rel_b.weight", l.NHead, l.cfg.NBucket)
 		buckets := make([]int, 2*bucketSpan+1)
 		for at := range buckets {
-			buckets[at] = bucket(at-bucketSpan, l.cfg.NBucket, l.role != answering)
+			buckets[at] = bucket(at-bucketSpan, l.cfg.NBucket, l.role != inDecoder)
 		}
 		*l.byDistance = l.biases(bucketSpan, func(h, i int) float32 { return table[buckets[i+bucketSpan]*l.NHead+h] })
 	}

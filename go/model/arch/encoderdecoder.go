@@ -2,7 +2,7 @@ package arch
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// What models are made of that have an encoder and a decoder. A sequence begins with the text that the encoder reads,
+// The layers of models with an encoder and a decoder. A sequence begins with the text that the encoder reads,
 // the source, and goes on with the decoder's. A position of the source has in the memory of a decoder's layer
 // what that layer attends to of it, and a position behind it the keys and values of its own.
 
@@ -11,13 +11,13 @@ type role int
 
 const (
 	singleStack role = iota // there is no encoder
-	reading                 // of an encoder: each token of a source sees all of it
-	answering               // of a decoder: a token sees the source, and those after it up to its own
+	inEncoder               // of an encoder: each token of a source sees all of it
+	inDecoder               // of a decoder: a token sees the source, and those after it up to its own
 )
 
 // encoder builds the layers of an encoder.
 func (b *builder) encoder(stem string, build func(l layer)) {
-	b.stem, b.role = stem, reading
+	b.stem, b.role = stem, inEncoder
 	for il, sizes := range b.cfg.Encoder {
 		build(layer{b, sizes, il, b.named(il)})
 		b.p.Encoder = append(b.p.Encoder, b.take())
@@ -27,7 +27,7 @@ func (b *builder) encoder(stem string, build func(l layer)) {
 // decoder builds the layers that answer, and before them their keys and values of a source: of the encoder's result,
 // normalised.
 func (b *builder) decoder(stem, norm string, build func(l layer)) {
-	b.stem, b.role, b.byDistance = stem, answering, nil
+	b.stem, b.role, b.byDistance = stem, inDecoder, nil
 	n := len(b.p.Encoder)
 	if n == 0 {
 		return
