@@ -1,12 +1,11 @@
 package model
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
-	"sync"
 
 	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/internal/panics"
 	"github.com/quern-llm/quern/go/kernel"
 )
 
@@ -38,14 +37,8 @@ func apart(buf []byte, t *gguf.Tensor, in int, rows []byte) ([]byte, error) {
 	buf = buf[:len(rows)]
 	groups := len(rows) / group
 	workers := min(runtime.GOMAXPROCS(0), groups)
-	errs := make([]error, workers)
-	var wg sync.WaitGroup
-	for w := range workers {
-		wg.Go(func() {
-			from, to := groups*w/workers*group, groups*(w+1)/workers*group
-			errs[w] = kernel.RowsApart(typ, buf[from:to], rows[from:to], in)
-		})
-	}
-	wg.Wait()
-	return buf, errors.Join(errs...)
+	return buf, panics.Each(workers, func(w int) error {
+		from, to := groups*w/workers*group, groups*(w+1)/workers*group
+		return kernel.RowsApart(typ, buf[from:to], rows[from:to], in)
+	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/quern-llm/quern/go/internal/panics"
 	"github.com/quern-llm/quern/go/kernel"
 )
 
@@ -54,7 +55,7 @@ func (m *Model) arrive(of *reading) {
 		leave := r.Early()
 		defer leave()
 		for _, x := range r.later {
-			err := r.matrix(x)
+			err := panics.Catch(func() error { return r.matrix(x) })
 			if a.came(err); err != nil {
 				r.progress(r.total)
 				return

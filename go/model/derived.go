@@ -3,8 +3,8 @@ package model
 import (
 	"fmt"
 	"runtime"
-	"sync"
 
+	"github.com/quern-llm/quern/go/internal/panics"
 	"github.com/quern-llm/quern/go/kernel"
 )
 
@@ -41,7 +41,7 @@ func (w *weights) Squares(name, norm string) ([]float64, error) {
 const sample = 256
 
 // read processes whole rows of x from number `first` on, on all CPUs.
-func (s *squares) read(x *matrix, first int, rows []byte) {
+func (s *squares) read(x *matrix, first int, rows []byte) error {
 	if s.rows == nil {
 		s.rows = make([]float64, x.Out)
 	}
@@ -54,19 +54,16 @@ func (s *squares) read(x *matrix, first int, rows []byte) {
 	row, at, n := kernel.RowBytes(x.Type, x.In), kernel.RowBytes(x.Type, from), kernel.RowBytes(x.Type, to-from)
 	dst := s.rows[first : first+len(rows)/row]
 	part := len(dst)/runtime.GOMAXPROCS(0) + 1
-	var done sync.WaitGroup
-	for begin := 0; begin < len(dst); begin += part {
-		done.Go(func() {
-			w := make([]float32, to-from)
-			for r := begin; r < min(begin+part, len(dst)); r++ {
-				if err := kernel.Dequantize(x.Type, w, rows[r*row+at:r*row+at+n]); err != nil {
-					panic(err) // packing has taken the row
-				}
-				dst[r] = sumSquares(w, norm) / float64(len(w)) * float64(x.In)
+	return panics.Each((len(dst)+part-1)/part, func(i int) error {
+		w := make([]float32, to-from)
+		for r := i * part; r < min((i+1)*part, len(dst)); r++ {
+			if err := kernel.Dequantize(x.Type, w, rows[r*row+at:r*row+at+n]); err != nil {
+				return err
 			}
-		})
-	}
-	done.Wait()
+			dst[r] = sumSquares(w, norm) / float64(len(w)) * float64(x.In)
+		}
+		return nil
+	})
 }
 
 // sumSquares returns the sum of squares of w, times norm if there is one. Products are converted before they

@@ -295,11 +295,11 @@ func (r *reading) matrix(x *matrix) (err error) {
 		if damage := r.file.Damaged(); damage != nil {
 			err = damage
 		}
+		if err == nil && x.squares != nil {
+			err = x.squares.read(x, c.first, src.Data)
+		}
 		if err != nil {
 			return fmt.Errorf("tensor %q: %w", c.t.Name, err)
-		}
-		if x.squares != nil {
-			x.squares.read(x, c.first, src.Data)
 		}
 		if offered {
 			hashSamples(&samples, x, c.t, c.row, src.Data)

@@ -6,9 +6,9 @@ import (
 	"io"
 	"runtime"
 	"slices"
-	"sync"
 
 	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/internal/panics"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/quant"
 )
@@ -201,18 +201,15 @@ func writeMerged(out io.Writer, t *gguf.Tensor, list []delta, to gguf.Type) erro
 	}
 	rows := int(t.Elems()) / m.in
 	threads := runtime.GOMAXPROCS(0)
-	parts, errs := make([][]byte, threads), make([]error, threads)
+	parts := make([][]byte, threads)
 	for at := 0; at < rows; at += threads * mergedRows {
-		var wait sync.WaitGroup
-		for w := range threads {
-			wait.Go(func() {
-				from := min(at+w*mergedRows, rows)
-				parts[w], errs[w] = m.encode(parts[w], to, from, min(from+mergedRows, rows))
-			})
-		}
-		wait.Wait()
-		if i := slices.IndexFunc(errs, func(err error) bool { return err != nil }); i >= 0 {
-			return errs[i]
+		err := panics.Each(threads, func(w int) (err error) {
+			from := min(at+w*mergedRows, rows)
+			parts[w], err = m.encode(parts[w], to, from, min(from+mergedRows, rows))
+			return err
+		})
+		if err != nil {
+			return err
 		}
 		for _, p := range parts {
 			if _, err := out.Write(p); err != nil {

@@ -1,12 +1,11 @@
 package model
 
 import (
-	"errors"
 	"fmt"
 	"runtime"
-	"sync"
 
 	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/internal/panics"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/mem"
 )
@@ -43,17 +42,14 @@ func transpose(buf []byte, t *gguf.Tensor) ([]byte, error) {
 	buf = buf[:in*n*4]
 	bands := (n + band - 1) / band
 	workers := min(runtime.GOMAXPROCS(0), bands)
-	errs := make([]error, workers)
-	var wg sync.WaitGroup
-	for w := range workers {
-		wg.Go(func() {
-			for b := bands * w / workers; b < bands*(w+1)/workers && errs[w] == nil; b++ {
-				errs[w] = transposeRows(mem.Float32s(buf), t, b*band, min(band, n-b*band))
+	return buf, panics.Each(workers, func(w int) error {
+		for b := bands * w / workers; b < bands*(w+1)/workers; b++ {
+			if err := transposeRows(mem.Float32s(buf), t, b*band, min(band, n-b*band)); err != nil {
+				return err
 			}
-		})
-	}
-	wg.Wait()
-	return buf, errors.Join(errs...)
+		}
+		return nil
+	})
 }
 
 // band is the number of rows transposed together: a cache line of each column.

@@ -3,9 +3,11 @@
 package panics
 
 import (
+	"cmp"
 	"fmt"
 	"runtime/debug"
 	"strings"
+	"sync"
 )
 
 // A Panic is a panic as an error.
@@ -27,4 +29,18 @@ func Catch(f func() error) (err error) {
 		}
 	}()
 	return f()
+}
+
+// Each calls f for 0 to n-1, each in a goroutine of its own, and returns the first error in this order. A panic is an
+// error.
+func Each(n int, f func(i int) error) error {
+	errs := make([]error, n)
+	var wait sync.WaitGroup
+	for i := range n {
+		wait.Go(func() {
+			errs[i] = Catch(func() error { return f(i) })
+		})
+	}
+	wait.Wait()
+	return cmp.Or(errs...)
 }

@@ -3,6 +3,7 @@ package panics
 import (
 	"errors"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -21,5 +22,24 @@ func TestCatch(t *testing.T) {
 	}
 	if err := Catch(func() error { var none []int; none[len(none)] = 1; return nil }); err == nil || !strings.Contains(err.Error(), "out of range") {
 		t.Errorf("an index out of range came as %v", err)
+	}
+}
+
+func TestEach(t *testing.T) {
+	for _, n := range []int{0, 1, 7} {
+		got := make([]bool, n)
+		if err := Each(n, func(i int) error { got[i] = true; return nil }); err != nil || slices.Contains(got, false) {
+			t.Errorf("%d calls: %v, %v", n, got, err)
+		}
+	}
+	err := Each(4, func(i int) error {
+		if i > 0 {
+			panic(i)
+		}
+		return nil
+	})
+	var p *Panic
+	if !errors.As(err, &p) || p.Value != 1 || len(p.Stack) == 0 {
+		t.Errorf("the first of several panics came as %v", err)
 	}
 }
