@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/quern-llm/quern/go/internal/panics"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
@@ -29,8 +30,12 @@ func (s *Server) lease(req *answer.Request, name string) (*models.Lease[ask.Mode
 	}
 	got := make(chan result, 1)
 	go func() {
-		l, err := s.models.Acquire(ctx, name, req.Stay)
-		got <- result{l, err}
+		var r result
+		r.err = panics.Catch(func() (err error) {
+			r.lease, err = s.models.Acquire(ctx, name, req.Stay)
+			return err
+		})
+		got <- r
 	}()
 	tick := time.NewTicker(s.c.Ping)
 	defer tick.Stop()
