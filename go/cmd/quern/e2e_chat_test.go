@@ -152,7 +152,7 @@ type terminal struct {
 	end  chan struct{}
 }
 
-var escapes = regexp.MustCompile(`\x1b\[[0-9;?]* ?[a-zA-Z]|\x1b[=>]`)
+var escapes = regexp.MustCompile(`\x1b\[[0-9;?]* ?[a-zA-Z]|\x1b[=>D]`)
 
 // openTerminal runs the program in a terminal, with state as its state folder.
 func openTerminal(t *testing.T, state string, args ...string) *terminal {

@@ -86,16 +86,25 @@ func TestDiskCache(t *testing.T) {
 	first.cmd.Process.Signal(syscall.SIGKILL)
 	first.wait()
 
-	second, beside := serve(t, "", args...), serve(t, "", args...)
-	for _, s := range []*service{second, beside} {
-		known := 0
-		for k := range texts {
-			known += check(s, k)
+	// A server that starts while the machine is busy may find that computing costs less than reading: then another one is
+	// started.
+	restoring := func() *service {
+		for range 20 {
+			s := serve(t, "", args...)
+			known := 0
+			for k := range texts {
+				known += check(s, k)
+			}
+			if restored := s.metric("quern_prompt_restored_tokens_total"); known >= 64 && restored >= 64 {
+				return s
+			}
+			s.cmd.Process.Signal(syscall.SIGKILL)
+			s.wait()
 		}
-		if restored := s.metric("quern_prompt_restored_tokens_total"); known < 64 || restored < 64 {
-			t.Errorf("%d tokens were known after a kill, and %v restored", known, restored)
-		}
+		t.Fatal("no server restored what another had written before it was killed")
+		return nil
 	}
+	second, beside := restoring(), restoring()
 	check(second, texts)
 	second.cmd.Process.Signal(syscall.SIGTERM)
 	if code := second.wait(); code != 0 {

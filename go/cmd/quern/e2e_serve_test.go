@@ -395,7 +395,6 @@ func TestServeStops(t *testing.T) {
 					break
 				}
 			}
-			time.Sleep(2 * time.Millisecond) // until signals are its own
 			cmd.Process.Signal(syscall.SIGTERM)
 			if err := cmd.Wait(); err != nil {
 				t.Errorf("it ended with %v", err)

@@ -74,7 +74,11 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	s, err := fleet.New(ctx, c)
+	// The first signal drains; the second has its default effect and kills the process.
+	stop, cancel := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer cancel()
+	context.AfterFunc(stop, cancel)
+	s, err := fleet.New(ctx, c) // which listens: from then on somebody may expect an end in order
 	if err != nil {
 		return err
 	}
@@ -82,10 +86,6 @@ func (f *serveFlags) run(ctx context.Context, stderr io.Writer) error {
 	if keyInArguments(os.Args[1:]) {
 		logs.Warn().Msg("--api-key: everybody on this machine can read the keys in the process's command line; give them with --api-key-file, or as sha256: and the hash")
 	}
-	// The first signal drains; the second has its default effect and kills the process.
-	stop, cancel := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer cancel()
-	context.AfterFunc(stop, cancel)
 	whole := f.drainDelay + f.drain + lastTime
 	context.AfterFunc(stop, func() { time.AfterFunc(whole, func() { abandon(logs, whole) }) })
 	return s.Serve(stop)
