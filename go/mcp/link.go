@@ -13,6 +13,8 @@ import (
 	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
+
+	"github.com/quern-llm/quern/go/internal/panics"
 )
 
 // connectTimeout bounds how long a server may take to start and to list its tools.
@@ -59,11 +61,14 @@ func (l *link) connected(ctx context.Context) (*sdk.ClientSession, *tail, error)
 		return nil, nil, because(ctx, err, said)
 	}
 	l.session, l.said = session, said
-	go func() {
-		_ = session.Wait() // the next call says what is wrong
-		l.drop(session)
-	}()
+	go l.watch(session)
 	return session, said, nil
+}
+
+// watch waits until a session ends, and forgets it. A panic ends it too.
+func (l *link) watch(session *sdk.ClientSession) {
+	_ = panics.Catch(session.Wait) // the next call says what is wrong
+	l.drop(session)
 }
 
 // drop forgets a session that has ended.
@@ -75,7 +80,7 @@ func (l *link) drop(session *sdk.ClientSession) {
 	}
 	<-l.lock
 	if current {
-		_ = session.Close() // of what has ended; this waits for the process
+		_ = panics.Catch(session.Close) // of what has ended; this waits for the process
 	}
 }
 

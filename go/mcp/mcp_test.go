@@ -292,3 +292,17 @@ func TestConfig(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// A session that panics is forgotten, and the next call makes another.
+func TestPanics(t *testing.T) {
+	broken := &sdk.ClientSession{} // of no connection
+	l := &link{server: stdio("server"), name: "x", version: "1", lock: make(chan struct{}, 1), session: broken}
+	l.watch(broken)
+	r, err := l.call(t.Context(), &sdk.CallToolParams{Name: "get_weather", Arguments: map[string]any{"place": "Rome"}})
+	if err != nil || !strings.Contains(result(r), "in Rome") {
+		t.Errorf("%v, %v", r, err)
+	}
+	if err := l.close(); err != nil {
+		t.Error(err)
+	}
+}
