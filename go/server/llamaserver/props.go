@@ -41,7 +41,7 @@ type (
 		Sleeping     bool            `json:"is_sleeping"`
 	}
 
-	// routerProps are those of a server of several models, for a request that names none.
+	// routerProps are those of a server, for a request that names no model: of several models, or while its own is not loaded.
 	routerProps struct {
 		Role     string `json:"role"`
 		Most     int    `json:"max_instances"` // 0: as many as fit
@@ -71,9 +71,10 @@ func (s *API) health(req *answer.Request) error {
 	return nil
 }
 
-// anyProps answers for the server where a request names no model and there is no default, and else for the model.
+// anyProps answers for the server where a request names no model, and the default is not loaded or there is none; else for the
+// model.
 func (s *API) anyProps(req *answer.Request) error {
-	if req.HTTP.Query("model") == "" && s.List.Set.Several() && !s.List.Set.Default() {
+	if req.HTTP.Query("model") == "" && (s.List.Set.Several() && !s.List.Set.Default() || s.defaultUnloaded()) {
 		req.Send(routerProps{
 			Role: "router", Most: s.Most, AutoLoad: !s.Manual,
 			UI: s.HasPage("/"), Metrics: s.HasPage("/metrics"), MCP: s.Tools != nil, Build: s.Build,
@@ -82,6 +83,11 @@ func (s *API) anyProps(req *answer.Request) error {
 	}
 	req.Route = &answer.Route{Method: http.MethodGet, Asleep: true, Handle: s.props}
 	return s.Answer(req)
+}
+
+func (s *API) defaultUnloaded() bool {
+	st, err := s.List.Set.Status("")
+	return err == nil && st.State == models.Unloaded
 }
 
 func (s *API) props(req *answer.Request) error {
