@@ -207,8 +207,8 @@ static void deep(struct set *s)
 		double time;
 
 		TIME(time, run_ops(pool, &op, 1, bufs, &batch, room, 2 * scratch, NULL));
-		printf("%-10s  attend 20 x %d over %6d positions, 2 threads  %7.3f ms  %6.1f ns a position\n", s->name, DIM,
-		       n, time * 1e3, time * 1e9 / n);
+		printf("%-10s  attend 20 x %d over %6d positions, 2 threads  %7.3f ms  %6.1f ns a position\n",
+		       s->name, DIM, n, time * 1e3, time * 1e9 / n);
 	}
 	qn_pool_destroy(pool);
 	guard_free_all();

@@ -33,7 +33,8 @@ struct problem {
 static const struct problem problems[] = {
 	{.name = "keys and values", .head_dim = 256, .v_dim = 256, .kv_heads = 2},
 	{.name = "values in keys", .head_dim = 512, .v_dim = 512, .kv_heads = 2, .latent = 1},
-	{.name = "a window", .head_dim = 256, .v_dim = 256, .kv_heads = 2, .window = 2 * CHUNK_POSITIONS + 77, .sinks = 1},
+	{.name = "a window", .head_dim = 256, .v_dim = 256, .kv_heads = 2,
+	 .window = 2 * CHUNK_POSITIONS + 77, .sinks = 1},
 	{.name = "tiers", .head_dim = 256, .v_dim = 256, .kv_heads = 2, .tiers = 1},
 };
 
@@ -64,7 +65,8 @@ static void run(struct qn_pool *pool, const struct qn_op *op, const struct qn_gr
 {
 	int32_t pos[TOK], seq[TOK];
 	const struct qn_buf bufs[N_BUFS_WAVES] = {{q, HEADS * op->head_dim}, {y, HEADS * op->v_dim}};
-	const struct qn_batch batch = {.pos = pos, .seq = seq, .groups = groups, .n_tok = TOK, .n_seq = N_SEQ, .n_group = 2};
+	const struct qn_batch batch = {
+		.pos = pos, .seq = seq, .groups = groups, .n_tok = TOK, .n_seq = N_SEQ, .n_group = 2};
 	const size_t each = qn_plan_scratch(op, 1, TOK), bytes = each * (size_t)qn_pool_threads(pool);
 	struct guard scratch = guard_new(bytes);
 
@@ -125,7 +127,8 @@ static void waves(struct qn_pool *const pools[], int n_pools, const struct probl
 	                                   {units(p, aged_type, aged_type, aged), aged, tables[1][0], COLS}};
 	/* The scratch of three threads has less room than the results of all chunks take, so they come in waves. */
 	check_true(3 * qn_plan_scratch(&op, 1, TOK) <
-	                   (p->window ? 20 : 28) * sizeof(float) * WIDE * HEADS / (size_t)p->kv_heads * (size_t)(p->v_dim + 2),
+	                   (p->window ? 20 : 28) * sizeof(float) * WIDE * HEADS /
+	                           (size_t)p->kv_heads * (size_t)(p->v_dim + 2),
 	           "there is room for all chunks");
 	EACH_SET(s) {
 		qn_init(s->isa);

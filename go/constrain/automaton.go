@@ -142,7 +142,6 @@ type text struct {
 	ends  []int32
 	heads []head   // of all places in the text, one after another; none after its end
 	past  []moment // before the current one
-	left  int      // steps
 	stop  func() bool
 	blind bool // there are no more forecasts: they take too long
 	tally *tally

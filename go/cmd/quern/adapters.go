@@ -25,12 +25,6 @@ func (f *adapterFlags) define(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&f.scaled, "lora-scaled", nil, "the same, as `FILE:SCALE`")
 }
 
-// defineServer adds the flags that only a server has.
-func (f *adapterFlags) defineServer(fs *pflag.FlagSet) {
-	f.define(fs)
-	fs.BoolVar(&f.idle, "lora-init-without-apply", false, "apply adapters only to requests that ask for them, by adapter name or the field lora")
-}
-
 // list returns the adapters that the flags name.
 func (f *adapterFlags) list() ([]launch.Adapter, error) {
 	var all []launch.Adapter

@@ -2,7 +2,6 @@ package arch
 
 import (
 	"bytes"
-	"fmt"
 	"strings"
 	"testing"
 
@@ -38,7 +37,6 @@ func TestFewKeys(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				err = fmt.Errorf("")
 				if IsHead(name) {
 					_, err = ReadHead(f)
 				} else {
