@@ -232,9 +232,7 @@ func TestDiskHangs(t *testing.T) {
 		l.Close()
 		l = diskLoop(t, tiny, dir, Config{Batch: 64})
 		s := &hungStore{Store: l.spill.store.(*diskcache.Store)}
-		l.mu.Lock()
-		l.spill.store = s
-		l.mu.Unlock()
+		swapStore(l, s)
 		s.hung.Store(read)
 		start := time.Now()
 		for range 2 {
@@ -270,6 +268,15 @@ func (s *brokenStore) Put(context.Context, diskcache.Page) error {
 	panic("a bug")
 }
 
+// swapStore gives a loop another store, while nothing is written.
+func swapStore(l *Loop, store pages) {
+	l.spill.writing <- struct{}{}
+	l.mu.Lock()
+	l.spill.store = store
+	l.mu.Unlock()
+	<-l.spill.writing
+}
+
 // A panic where pages are read costs what they save, and one where they are written the pages.
 func TestDiskPanics(t *testing.T) {
 	probe := open(t, tiny, Config{})
@@ -281,9 +288,7 @@ func TestDiskPanics(t *testing.T) {
 	l.Close()
 	l = diskLoop(t, tiny, dir, Config{Batch: 64})
 	s := &brokenStore{Store: l.spill.store.(*diskcache.Store)}
-	l.mu.Lock()
-	l.spill.store = s
-	l.mu.Unlock()
+	swapStore(l, s)
 	u, got := ask(t, l, greedyRequest(text, 8))
 	if !slices.Equal(got, want) || u.CachedTokens != 0 || s.gets.Load() == 0 {
 		t.Errorf("%v with %d tokens found after %d reads, alone %v", got, u.CachedTokens, s.gets.Load(), want)
@@ -293,9 +298,7 @@ func TestDiskPanics(t *testing.T) {
 		t.Error("nothing was written: the test does not test that")
 	}
 	checkBlocksSoon(t, l)
-	l.mu.Lock()
-	l.spill.store = s.Store // for what Close writes
-	l.mu.Unlock()
+	swapStore(l, s.Store) // for what Close writes
 }
 
 // Requests are cancelled while their prefixes are read, from many sides at once, and no block is lost.
