@@ -1,10 +1,13 @@
 package model
 
 import (
+	"bufio"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
+	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,28 +15,22 @@ import (
 
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/model/arch"
 )
 
-// Files of published models are taken as they are, and one that lacks a tensor of the last layer,
-// or has one more, is refused.
+// Files of published models are accepted as they are, and one that lacks a tensor of the last layer,
+// or has an unknown one, is refused.
 func TestPublished(t *testing.T) {
-	for _, p := range slices.Concat(publishedModels, publishedKin(), publishedDeltas(), publishedGemma, publishedScans(), publishedRWKV(), publishedLatents(), publishedEncoders, publishedOthers, publishedGates()) {
-		t.Run(p.name, func(t *testing.T) {
-			next, _ := p.keys["nextn_predict_layers"].(uint32)
-			norm := "attn_norm"
-			if slices.Contains([]string{"olmo", "talkie", "hrm_text"}, p.arch) { // whose norms have nothing in files
-				norm = "attn_output"
-			} else if !strings.Contains(p.tensors, " attn_norm ") {
-				norm = "attn_output_norm"
-			} else if p.arch == "modern-bert" { // a layer may have none
-				norm = "ffn_norm"
-			}
-			if p.arch == "t5" {
-				norm = "cross_attn_norm"
-			}
-			last := fmt.Sprintf("%sblk.%d.%s.weight", p.stem(), p.layers-int(next)-1, norm)
-			for _, tt := range []struct{ without, with, want string }{
-				{}, {without: last, want: last}, {with: "blk.0.ffn_other.weight", want: "blk.0.ffn_other.weight"},
+	paths, err := filepath.Glob("testdata/published/*.txt")
+	if err != nil || len(paths) < 131 {
+		t.Fatalf("%d tables of published models: %v", len(paths), err)
+	}
+	for _, path := range paths {
+		t.Run(strings.TrimSuffix(filepath.Base(path), ".txt"), func(t *testing.T) {
+			t.Parallel()
+			p := readPublished(t, path)
+			for _, tt := range []struct{ without, with, refused string }{
+				{}, {without: p.needs, refused: p.needs}, {with: "blk.0.ffn_other.weight", refused: "blk.0.ffn_other.weight"},
 			} {
 				f, err := OpenFile(p.write(t, tt.without, tt.with))
 				if err != nil {
@@ -41,16 +38,24 @@ func TestPublished(t *testing.T) {
 				}
 				for _, kv := range []kernel.KVTypes{kvF32, {K: kernel.KVI16, V: kernel.KVI16}} {
 					s, err := NewSurvey(f, kv, 0)
-					if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), strconv.Quote(tt.want))) {
-						t.Errorf("without %q, with %q: error %v", tt.without, tt.with, err)
+					if tt.refused != "" {
+						if err == nil || !strings.Contains(err.Error(), strconv.Quote(tt.refused)) {
+							t.Errorf("without %q, with %q: error %v", tt.without, tt.with, err)
+						}
+						continue
 					}
-					if err == nil && strings.Contains(p.tensors, "nextn.eh_proj") {
+					if err != nil {
+						t.Fatal(err)
+					}
+					if p.drafts() {
 						if _, err := s.Drafting(); err != nil {
 							t.Errorf("its last layer does not draft: %v", err)
 						}
 					}
-					if tt.want == "" && err == nil && !p.check(s.Config) {
-						t.Errorf("configuration is not that of %s, layer 0 is %+v", p.name, s.Config.Layers[0])
+					for _, w := range p.wants {
+						if got := fieldOf(t, s.Config, w[0]); got != w[1] {
+							t.Errorf("%s is %s, want %s", w[0], got, w[1])
+						}
 					}
 				}
 				f.Close()
@@ -59,28 +64,80 @@ func TestPublished(t *testing.T) {
 	}
 }
 
-// stem is what stands before blk in the names of its tensors.
-func (p published) stem() string {
-	switch p.arch {
-	case "t5encoder":
-		return "enc."
-	case "t5": // those of the encoder are listed by themselves
-		return "dec."
+// A published is the table of a published model's file. Lines of a table:
+//
+//	architecture NAME
+//	layers N                            of the file, with those that predict further tokens
+//	key NAME TYPE VALUE...              TYPE[] for an array; value*3 is three of them
+//	tensor LAYERS NAME DIMENSION...     .weight follows the name, unless it ends in .bias, .scale or !
+//	needs NAME                          a tensor without which the file is refused
+//	want FIELD VALUE...                 of the configuration: Layers[3].Window, Layers[*].Window, len(Layers), For(4096).Ctx
+//
+// LAYERS is - for a tensor outside of the layers, * for all, or a list of N, FROM:TO and FROM:TO:STEP; ! before
+// it means all others. A stem such as dec. stands before it where names begin with one.
+type published struct {
+	arch    string
+	layers  int
+	keys    [][]string // name, type, values
+	tensors [][]string // layers, name, dimensions
+	needs   string
+	wants   [][2]string
+}
+
+func readPublished(t *testing.T, path string) (p published) {
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
 	}
-	return ""
+	defer f.Close()
+	lines := bufio.NewScanner(f)
+	for n := 1; lines.Scan(); n++ {
+		word, rest, _ := strings.Cut(lines.Text(), " ")
+		fields := strings.Fields(rest)
+		switch {
+		case word == "" || word == "#":
+		case word == "architecture" && len(fields) == 1:
+			p.arch = fields[0]
+		case word == "layers" && len(fields) == 1:
+			p.layers = number(t, fields[0])
+		case word == "key" && len(fields) >= 3:
+			p.keys = append(p.keys, fields)
+		case word == "tensor" && len(fields) >= 3:
+			p.tensors = append(p.tensors, fields)
+		case word == "needs" && len(fields) == 1:
+			p.needs = fields[0]
+		case word == "want" && len(fields) >= 2:
+			p.wants = append(p.wants, [2]string{fields[0], strings.Join(fields[1:], " ")})
+		default:
+			t.Fatalf("line %d: %q", n, lines.Text())
+		}
+	}
+	if p.arch == "" || p.layers == 0 || p.needs == "" || len(p.wants) == 0 || len(p.tensors) == 0 {
+		t.Fatal("the table is not complete")
+	}
+	return p
+}
+
+func number(t *testing.T, s string) int {
+	n, err := strconv.Atoi(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// drafts reports whether the file has blocks that predict further tokens.
+func (p published) drafts() bool {
+	return slices.ContainsFunc(p.tensors, func(tensor []string) bool { return tensor[1] == "nextn.eh_proj" })
 }
 
 // write writes the file, with nothing in its tensors, and returns its path.
 func (p published) write(t *testing.T, without, with string) string {
 	w := gguf.NewWriter()
 	w.Set("general.architecture", p.arch)
-	w.Set(p.arch+".block_count", u32(p.layers))
-	for k, v := range p.keys {
-		if name, ok := strings.CutPrefix(k, "/"); ok {
-			w.Set(name, v)
-		} else {
-			w.Set(p.arch+"."+k, v)
-		}
+	w.Set(p.arch+".block_count", uint32(p.layers))
+	for _, k := range p.keys {
+		w.Set(k[0], keyValue(t, k[1], k[2:]))
 	}
 	add := func(name string, dims []uint64) {
 		if name == without {
@@ -99,28 +156,25 @@ func (p published) write(t *testing.T, without, with string) string {
 		}
 		w.AddTensor(name, typ, dims, func(w io.Writer) error { return zeros(w, size) })
 	}
-	for _, line := range strings.Split(strings.TrimSpace(p.tensors), "\n") {
-		fields := strings.Fields(line)
-		name, bare := strings.CutSuffix(fields[1], "!")
+	for _, tensor := range p.tensors {
+		name, bare := strings.CutSuffix(tensor[1], "!")
 		if !bare && !strings.HasSuffix(name, ".bias") && !strings.HasSuffix(name, ".scale") {
 			name += ".weight"
 		}
 		var dims []uint64
-		for _, s := range fields[2:] {
-			n, err := strconv.ParseUint(s, 10, 64)
-			if err != nil {
-				t.Fatal(err)
-			}
-			dims = append(dims, n)
+		for _, s := range tensor[2:] {
+			dims = append(dims, uint64(number(t, s)))
 		}
-		if fields[0] == "-" {
+		if tensor[0] == "-" {
 			add(name, dims)
 			continue
 		}
-		for il := range p.layers {
-			if within(t, fields[0], il) {
-				add(fmt.Sprintf("%sblk.%d.%s", p.stem(), il, name), dims)
-			}
+		stem, layers := "", tensor[0]
+		if i := strings.IndexByte(layers, '.'); i >= 0 {
+			stem, layers = layers[:i+1], layers[i+1:]
+		}
+		for _, il := range layersOf(t, layers, p.layers) {
+			add(fmt.Sprintf("%sblk.%d.%s", stem, il, name), dims)
 		}
 	}
 	if with != "" {
@@ -142,21 +196,178 @@ func (p published) write(t *testing.T, without, with string) string {
 	return path
 }
 
-// within reports whether a layer is among "*", "from:to", "from::step" or "from:to:step".
-func within(t *testing.T, layers string, il int) bool {
-	bounds := [3]int{0, 1 << 20, 1}
-	for i, s := range strings.Split(strings.TrimSuffix(layers, "*"), ":") {
-		if s == "" {
-			continue
-		}
-		n, err := strconv.Atoi(s)
-		if err != nil || i >= len(bounds) {
-			t.Fatalf("layers %q", layers)
-		}
-		bounds[i] = n
+// keyValue returns a value of metadata.
+func keyValue(t *testing.T, typ string, words []string) any {
+	switch typ {
+	case "u32":
+		return parsed(t, words, parseUint32)[0]
+	case "i32":
+		return parsed(t, words, parseInt32)[0]
+	case "f32":
+		return parsed(t, words, parseFloat32)[0]
+	case "bool":
+		return parsed(t, words, strconv.ParseBool)[0]
+	case "str":
+		return parsed(t, words, strconv.Unquote)[0]
+	case "u32[]":
+		return parsed(t, words, parseUint32)
+	case "i32[]":
+		return parsed(t, words, parseInt32)
+	case "f32[]":
+		return parsed(t, words, parseFloat32)
+	case "bool[]":
+		return parsed(t, words, strconv.ParseBool)
+	case "str[]":
+		return parsed(t, words, strconv.Unquote)
 	}
-	from, to, step := bounds[0], bounds[1], bounds[2]
-	return il >= from && il < to && (il-from)%step == 0
+	t.Fatalf("type %q", typ)
+	return nil
+}
+
+func parseUint32(s string) (uint32, error) {
+	n, err := strconv.ParseUint(s, 10, 32)
+	return uint32(n), err
+}
+
+func parseInt32(s string) (int32, error) {
+	n, err := strconv.ParseInt(s, 10, 32)
+	return int32(n), err
+}
+
+func parseFloat32(s string) (float32, error) {
+	x, err := strconv.ParseFloat(s, 32)
+	return float32(x), err
+}
+
+// parsed returns the values of words, of which one may be value*count.
+func parsed[T any](t *testing.T, words []string, parse func(string) (T, error)) (all []T) {
+	for _, word := range words {
+		count := 1
+		if i := strings.LastIndexByte(word, '*'); i >= 0 {
+			word, count = word[:i], number(t, word[i+1:])
+		}
+		v, err := parse(word)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, slices.Repeat([]T{v}, count)...)
+	}
+	return all
+}
+
+// layersOf returns the layers of n that a table means by a list.
+func layersOf(t *testing.T, list string, n int) []int {
+	if list == "*" {
+		list = fmt.Sprintf("0:%d", n)
+	}
+	var all []int
+	list, others := strings.CutPrefix(list, "!")
+	for part := range strings.SplitSeq(list, ",") {
+		bounds := strings.Split(part, ":")
+		from, step := number(t, bounds[0]), 1
+		to := from + 1
+		if len(bounds) > 1 {
+			to = number(t, bounds[1])
+		}
+		if len(bounds) > 2 {
+			step = number(t, bounds[2])
+		}
+		for il := from; il < to; il += step {
+			all = append(all, il)
+		}
+	}
+	if !others {
+		return all
+	}
+	var rest []int
+	for il := range n {
+		if !slices.Contains(all, il) {
+			rest = append(rest, il)
+		}
+	}
+	return rest
+}
+
+// pathStep is the next step of a path: a field, a method with at most one integer, or an index.
+var pathStep = regexp.MustCompile(`^(?:\.?(\w+)(?:\((\d*)\))?|\[(\d+|\*)\])`)
+
+// fieldOf returns a field of a configuration as tables write it.
+func fieldOf(t *testing.T, c *Config, path string) string {
+	if list, ok := strings.CutPrefix(path, "len("); ok {
+		return strconv.Itoa(follow(t, reflect.ValueOf(c), strings.TrimSuffix(list, ")")).Len())
+	}
+	return tableValue(follow(t, reflect.ValueOf(c), path))
+}
+
+func follow(t *testing.T, v reflect.Value, path string) reflect.Value {
+	for path != "" {
+		m := pathStep.FindStringSubmatch(path)
+		if m == nil {
+			t.Fatalf("no field %q", path)
+		}
+		path = path[len(m[0]):]
+		switch name, arg, index := m[1], m[2], m[3]; {
+		case index == "*":
+			var all []any
+			for i := range v.Len() {
+				all = append(all, follow(t, v.Index(i), path).Interface())
+			}
+			return reflect.ValueOf(all)
+		case index != "":
+			v = v.Index(number(t, index))
+		case strings.HasSuffix(m[0], ")"):
+			var args []reflect.Value
+			if arg != "" {
+				args = append(args, reflect.ValueOf(number(t, arg)))
+			}
+			v = v.MethodByName(name).Call(args)[0]
+		default:
+			v = reflect.Indirect(v).FieldByName(name)
+		}
+		if !v.IsValid() {
+			t.Fatalf("no field %q", m[0])
+		}
+	}
+	return v
+}
+
+var enumNames = map[any]string{
+	kernel.RopeNone: "none", kernel.RopeNorm: "norm", kernel.RopeNeox: "neox",
+	kernel.GateSoftmax: "softmax", kernel.GateSigmoid: "sigmoid",
+	arch.PoolMean: "mean", arch.PoolCLS: "cls", arch.PoolLast: "last",
+}
+
+// tableValue returns a value as tables write it.
+func tableValue(v reflect.Value) string {
+	if v.Kind() == reflect.Interface {
+		v = v.Elem()
+	}
+	if v.Comparable() {
+		if name, ok := enumNames[v.Interface()]; ok {
+			return name
+		}
+	}
+	switch v.Kind() {
+	case reflect.Float32:
+		return strconv.FormatFloat(v.Float(), 'g', -1, 32)
+	case reflect.String:
+		return strconv.Quote(v.String())
+	case reflect.Slice, reflect.Array:
+		var words []string
+		for i := 0; i < v.Len(); {
+			word, run := tableValue(v.Index(i)), 1
+			for i+run < v.Len() && tableValue(v.Index(i+run)) == word {
+				run++
+			}
+			i += run
+			if run > 1 {
+				word += "*" + strconv.Itoa(run)
+			}
+			words = append(words, word)
+		}
+		return strings.Join(words, " ")
+	}
+	return fmt.Sprint(v.Interface())
 }
 
 var zero [64 << 20]byte

@@ -43,22 +43,22 @@ func TestRopeKeys(t *testing.T) {
 		{"a factor of 0", keys{"type": "linear", "factor": float32(0)}, none},
 		{"factor before scale_linear", keys{"type": "linear", "factor": float32(4), "scale_linear": float32(2)}, linear},
 		{"linear with a length", keys{"type": "linear", "factor": float32(4), "attn_factor": float32(1.3)}, top{125: 5.56603, 28: 5.360669, 108: 5.041152}},
-		{"yarn", keys{"type": "yarn", "factor": float32(8), "original_context_length": u32(64)}, yarn},
-		{"yarn of old files", keys{"type": "yarn", "scale_linear": float32(8), "original_context_length": u32(64)}, yarn},
+		{"yarn", keys{"type": "yarn", "factor": float32(8), "original_context_length": uint32(64)}, yarn},
+		{"yarn of old files", keys{"type": "yarn", "scale_linear": float32(8), "original_context_length": uint32(64)}, yarn},
 		{"yarn of the whole context", keys{"type": "yarn", "factor": float32(8)}, top{120: 5.665012, 28: 5.031761, 49: 4.943235}},
 		{
 			"yarn with a length",
-			keys{"type": "yarn", "factor": float32(8), "original_context_length": u32(64), "attn_factor": float32(1.3)},
+			keys{"type": "yarn", "factor": float32(8), "original_context_length": uint32(64), "attn_factor": float32(1.3)},
 			top{120: 4.930582, 9: 4.105777, 77: 4.078425},
 		},
 		{
 			"yarn with its length, as OLMo 3 has it",
-			keys{"type": "yarn", "factor": float32(8), "original_context_length": u32(64), "yarn_attn_factor": float32(1.2079441541679836)},
+			keys{"type": "yarn", "factor": float32(8), "original_context_length": uint32(64), "yarn_attn_factor": float32(1.2079441541679836)},
 			yarn,
 		},
 		{
 			"yarn with a factor of its length",
-			keys{"type": "yarn", "factor": float32(8), "original_context_length": u32(64), "yarn_attn_factor": float32(1)},
+			keys{"type": "yarn", "factor": float32(8), "original_context_length": uint32(64), "yarn_attn_factor": float32(1)},
 			yarn,
 		},
 	} {
