@@ -5,7 +5,7 @@
 #	skip NAME REASON            does not, and says why; under CI=true that is a failure
 #	ahead NAME COMMAND...       begins stage NAME in the background, on CPUs that are idle, after what was begun so before
 #	finish NAME                 is that stage: waits for its end, and then says what it said
-#	summary                     prints the table, and what failed ones said; fails if a stage did
+#	summary                     prints the table of results, times and CPU times, and what failed ones said; fails if a stage did
 #
 # shellcheck shell=bash
 set -o pipefail # a stage fails where its command does, and not only where tee does
@@ -15,27 +15,39 @@ stage_said=()
 declare -A begun=() begun_output=()
 begun_last=
 
+times_file=$(mktemp)
+
+# clock_cpu sets cpu_now to the CPU time of all commands that have ended, in seconds. Only the shell itself knows it:
+# neither a pipe nor a substitution has it.
+clock_cpu() {
+	times >"$times_file"
+	cpu_now=$(awk 'NR == 2 { gsub("s", ""); split($1, u, "m"); split($2, s, "m"); printf "%.0f", 60 * (u[1] + s[1]) + u[2] + s[2] }' "$times_file")
+}
+
 stage() {
-	local name=$1 start=$SECONDS output status=0
+	local name=$1 start=$SECONDS cpu output status=0
+	clock_cpu
+	cpu=$cpu_now
 	shift
 	output=$(mktemp)
 	printf '\n== %s\n' "$name"
 	"$@" 2>&1 | tee "$output" || status=1
-	staged "$name" $status $((SECONDS - start)) "$output"
+	staged "$name" $status $((SECONDS - start)) "$cpu" "$output"
 }
 
-# staged NAME STATUS SECONDS OUTPUT: the stage's part of the summary.
+# staged NAME STATUS SECONDS CPU OUTPUT: the stage's part of the summary, with the CPU time since CPU.
 staged() {
 	local result=ok said
 	if (($2)); then
 		result=FAILED
 		stage_failed=1
 		# The end: that of a script with stages of its own is what these said.
-		said=$(grep -aE -A 4 'FAIL|[Ee]rror:|panic:|DATA RACE|\*\*\*' "$4" | tail -n 60 || true)
-		stage_said+=("== $1"$'\n'"${said:-$(tail -n 5 "$4")}")
+		said=$(grep -aE -A 4 'FAIL|[Ee]rror:|panic:|DATA RACE|\*\*\*' "$5" | tail -n 60 || true)
+		stage_said+=("== $1"$'\n'"${said:-$(tail -n 5 "$5")}")
 	fi
-	rm -f "$4"
-	stage_lines+=("$(printf '%-34s %-7s %4d s' "$1" "$result" "$3")")
+	rm -f "$5"
+	clock_cpu
+	stage_lines+=("$(printf '%-34s %-7s %4d s %5d s of CPU' "$1" "$result" "$3" $((cpu_now - $4)))")
 }
 
 skip() {
@@ -72,11 +84,13 @@ ahead() {
 }
 
 finish() {
-	local start=$SECONDS status=0
+	local start=$SECONDS cpu status=0
+	clock_cpu
+	cpu=$cpu_now
 	printf '\n== %s\n' "$1"
 	wait "${begun[$1]}" || status=1
 	cat "${begun_output[$1]}"
-	staged "$1" $status $((SECONDS - start)) "${begun_output[$1]}"
+	staged "$1" $status $((SECONDS - start)) "$cpu" "${begun_output[$1]}"
 }
 
 end_ahead() {
@@ -90,6 +104,7 @@ end_ahead() {
 summary() {
 	printf '\n== summary, %d s\n' "$SECONDS"
 	printf '%s\n' "${stage_lines[@]}"
+	rm -f "$times_file"
 	((!stage_failed)) || printf '\n%s\n' ${stage_said[@]+"${stage_said[@]}"}
 	return $stage_failed
 }
