@@ -138,7 +138,7 @@ func TestLanguageOfArguments(t *testing.T) {
 
 // The input of a tool that takes a text is of its grammar, however calls are written.
 func TestLanguageOfInputs(t *testing.T) {
-	g, err := lark.Parse("start: \"*** Begin\\n\" line+ \"*** End\"\nline: /[-+ ].*/ \"\\n\"\n", nil)
+	g, err := lark.Parse("start: \"*** Begin\\n\" line+ \"*** End\"\nline: /[-+ ].*/ \"\\n\"\n", nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -172,7 +172,7 @@ func TestLanguageOfInputs(t *testing.T) {
 // where one can, the error names the tool.
 func TestLanguageOfRecursiveInputs(t *testing.T) {
 	parse := func(text string) map[string]*grammar.Grammar {
-		g, err := lark.Parse(text, nil)
+		g, err := lark.Parse(text, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -54,6 +54,7 @@ func newAutomaton(v *Vocabulary, namespace string, g *grammar.Grammar) (a *Autom
 			a, err = nil, r
 		}
 	}()
+	defer grammar.Catch(&err)
 	p, err := newProgram(namespace, g, v.n)
 	if err != nil {
 		return nil, err
@@ -71,6 +72,7 @@ func newAutomaton(v *Vocabulary, namespace string, g *grammar.Grammar) (a *Autom
 		return nil, err
 	}
 	a.findTurns()
+	a.work = nil
 	return a, nil
 }
 

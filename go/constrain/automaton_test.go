@@ -220,7 +220,7 @@ func FuzzAutomaton(f *testing.F) {
 // A text whose next tokens need too many states fails, its memory is freed, and others go on.
 func TestLimit(t *testing.T) {
 	v := NewVocabulary(256, func(id int32) []byte { return []byte{byte(id)} }, nil)
-	g, err := gbnf.Parse(`root ::= "x" ("ab" | "ac"+ | [d-f]{2,9} "g") | "y" "z"`, nil)
+	g, err := gbnf.Parse(`root ::= "x" ("ab" | "ac"+ | [d-f]{2,9} "g") | "y" "z"`, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

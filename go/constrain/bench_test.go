@@ -54,7 +54,7 @@ func gbnfFile(tb testing.TB, name string) *grammar.Grammar {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	g, err := gbnf.Parse(string(text), nil)
+	g, err := gbnf.Parse(string(text), nil, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}
@@ -83,7 +83,7 @@ const objectText = `{"name": "Wilhelmina Ågren-Jørgensen, née 山田 (\"Billy
 
 func parse(tb testing.TB, text string) *grammar.Grammar {
 	tb.Helper()
-	g, err := gbnf.Parse(text, nil)
+	g, err := gbnf.Parse(text, nil, nil)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package constrain
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"hash"
@@ -18,18 +19,23 @@ type cache struct {
 }
 
 type cached struct {
-	once sync.Once
-	done atomic.Bool // there is an automaton
+	turn chan struct{} // has an element while somebody compiles it
+	done atomic.Bool   // a and err are set
 	a    *Automaton
 	err  error
 	used uint64
 }
 
-// maxCached is the number of automata that a vocabulary keeps, each of at most maxBytes and its program.
-const maxCached = 16
+// A vocabulary keeps at most maxCached automata, each with at most maxBytes beside its program, and so many that their
+// programs have at most maxPrograms bytes, or one.
+const (
+	maxCached   = 16
+	maxPrograms = 64 << 20
+)
 
 // Compile returns the automaton of a grammar for the vocabulary. Recently compiled grammars are cached by
-// their contents. The grammar must not change afterwards.
+// their contents. The grammar must not change afterwards. What is done counts as its work; where that ends, nothing is
+// cached.
 func (v *Vocabulary) Compile(g *grammar.Grammar) (*Automaton, error) { return v.CompileFor("", g) }
 
 // CompileFor is Compile within a namespace: that a grammar is compiled already, which takes a fraction of the time,
@@ -46,29 +52,55 @@ func (v *Vocabulary) CompileFor(namespace string, g *grammar.Grammar) (*Automato
 	}
 	item := c.items[key]
 	if item == nil {
-		item = &cached{}
+		item = &cached{turn: make(chan struct{}, 1)}
 		c.items[key] = item
 	}
 	c.turn++
 	item.used = c.turn
-	if len(c.items) > maxCached {
-		oldest := key
-		for k, i := range c.items {
-			if i.used < c.items[oldest].used {
-				oldest = k
-			}
-		}
-		delete(c.items, oldest)
-	}
+	c.bound()
 	c.mu.Unlock()
-	item.once.Do(func() {
-		item.a, item.err = newAutomaton(v, namespace, g)
-		item.done.Store(item.err == nil)
-	})
+	// One compiles it, and the others wait. Where its work ends before it is done, the next one tries.
+	select {
+	case item.turn <- struct{}{}:
+		defer func() { <-item.turn }()
+	case <-g.Work.Context().Done():
+		return nil, context.Cause(g.Work.Context())
+	}
+	if !item.done.Load() {
+		a, err := newAutomaton(v, namespace, g)
+		if grammar.Overran(err) {
+			return nil, err
+		}
+		item.a, item.err = a, err
+		item.done.Store(true)
+		c.mu.Lock()
+		c.bound()
+		c.mu.Unlock()
+	}
 	return item.a, item.err
 }
 
-// CachedBytes returns the memory of states and masks of the cached automata, and of the stacks of texts. An
+// bound drops the automata that were not used for the longest time.
+func (c *cache) bound() {
+	for {
+		var oldest [sha256.Size]byte
+		first, bytes := c.turn+1, 0
+		for k, i := range c.items {
+			if i.used < first {
+				oldest, first = k, i.used
+			}
+			if i.done.Load() && i.a != nil {
+				bytes += i.a.size()
+			}
+		}
+		if len(c.items) <= maxCached && (bytes <= maxPrograms || len(c.items) == 1) {
+			return
+		}
+		delete(c.items, oldest)
+	}
+}
+
+// CachedBytes returns the memory of the programs, states and masks of the cached automata, and of the stacks of texts. An
 // automaton in use counts as it was before.
 func (v *Vocabulary) CachedBytes() (bytes uint64) {
 	bytes = uint64(max(v.stacks.Load(), 0))
@@ -76,10 +108,11 @@ func (v *Vocabulary) CachedBytes() (bytes uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, item := range c.items {
-		if !item.done.Load() {
+		if !item.done.Load() || item.a == nil {
 			continue
 		}
 		a := item.a
+		bytes += uint64(a.size())
 		if a.mu.TryLock() {
 			a.told = a.bytes + a.configs.bytes
 			a.mu.Unlock()

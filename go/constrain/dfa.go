@@ -1,6 +1,10 @@
 package constrain
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/quern-llm/quern/go/grammar"
+)
 
 // A dfa is a deterministic finite automaton over bytes. State 0 is the start.
 type dfa struct {
@@ -48,7 +52,7 @@ func (d *dfa) add(accepts bool) int32 {
 }
 
 // product returns the intersection of a and b, or with `not` the difference.
-func product(a, b *dfa, not bool) *dfa {
+func product(a, b *dfa, not bool, work *grammar.Work) *dfa {
 	var edge [257]bool
 	for _, x := range append(slices.Clone(a.first), b.first...) {
 		edge[x] = true
@@ -74,6 +78,7 @@ func product(a, b *dfa, not bool) *dfa {
 	}
 	state(pair{0, 0})
 	for n := 0; n < len(pairs); n++ {
+		work.Do(len(d.first))
 		p := pairs[n]
 		for c, x := range d.first {
 			to := pair{a.row(p.a)[a.classOf[x]], -1}
@@ -176,8 +181,9 @@ func (d *dfa) renumber(class func(int32) int32, want func(int32) bool) {
 
 // minimal returns the minimal equivalent dfa (Hopcroft's algorithm: it refines a partition by the smaller
 // half of each split part). All states except the start must lead to an end.
-func (d *dfa) minimal() *dfa {
+func (d *dfa) minimal(work *grammar.Work) *dfa {
 	n, width := len(d.accepts), len(d.first)
+	work.Do(n * width)
 	at, before := d.before()
 	type part struct{ from, to, marked int32 }
 	order, place, of := make([]int32, n), make([]int32, n), make([]int32, n) // states by part; where each is, and in which part
@@ -228,6 +234,7 @@ func (d *dfa) minimal() *dfa {
 			i := int(x.class)*n + int(s)
 			into = append(into, before[at[i]:at[i+1]]...)
 		}
+		work.Do(1 + len(into))
 		for _, s := range into { // to the front of its part
 			p := &parts[of[s]]
 			if p.marked == 0 {

@@ -45,7 +45,7 @@ func TestGrammarsOfLlamaCPP(t *testing.T) {
 	v, pieces := vocabulary(true)
 	checked := 0
 	for _, tt := range cases.Grammar {
-		g, err := gbnf.Parse(tt.Grammar, nil)
+		g, err := gbnf.Parse(tt.Grammar, nil, nil)
 		if err != nil {
 			t.Errorf("%s: %v", tt.Name, err)
 			continue
@@ -81,7 +81,7 @@ func TestGrammarsOfLlamaCPP(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		g, err := gbnf.Parse(string(text), nil)
+		g, err := gbnf.Parse(string(text), nil, nil)
 		if err == nil {
 			_, err = v.Compile(g)
 		}

@@ -52,6 +52,7 @@ func (p *program) first(pc int32) (first []int32) {
 			continue
 		}
 		p.marks[pc] = p.round
+		p.work.Do(1)
 		if p.looked++; p.looked > maxCompile {
 			refuse("the grammar is too large: too many of its parts may be left out, or begin one another")
 		}

@@ -50,7 +50,7 @@ func TestMasksOfLlamaCPP(t *testing.T) {
 	}
 	grammars := map[string]*grammar.Grammar{}
 	for _, c := range cases.Grammar {
-		g, err := gbnf.Parse(c.Grammar, nil)
+		g, err := gbnf.Parse(c.Grammar, nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

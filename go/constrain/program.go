@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+	"unsafe"
 
 	"github.com/quern-llm/quern/go/grammar"
 )
@@ -17,6 +18,8 @@ type program struct {
 	rules  []rule
 	loops  []loop
 	tokens []tokenSet
+
+	work *grammar.Work // of compiling it; nil afterwards
 
 	// Scratch of first.
 	marks  []int32
@@ -46,6 +49,15 @@ const (
 	opToken           // a token of a set
 	opMatch           // the end of the rule
 )
+
+// size returns the approximate bytes of a program and what an automaton keeps beside each instruction.
+func (p *program) size() int {
+	n := int(unsafe.Sizeof(inst{})+8)*cap(p.insts) + int(unsafe.Sizeof(rule{}))*len(p.rules) + int(unsafe.Sizeof(loop{}))*len(p.loops)
+	for _, t := range p.tokens {
+		n += 4 * len(t.ids)
+	}
+	return n + 4*len(p.marks)
+}
 
 // A rule is the network of a called rule.
 type rule struct {
@@ -124,7 +136,7 @@ func newProgram(namespace string, g *grammar.Grammar, n int) (p *program, err er
 	if len(g.Rules) == 0 {
 		return nil, errors.New("the grammar has no rules")
 	}
-	c := &compiler{g: g, namespace: namespace, vocab: n, runs: map[int]run{}, emits: new(int)}
+	c := &compiler{program: program{work: g.Work}, g: g, namespace: namespace, vocab: n, runs: map[int]run{}, emits: new(int)}
 	defer func() {
 		if r := refused(recover()); r != nil {
 			p, err = nil, r
@@ -149,7 +161,8 @@ func newProgram(namespace string, g *grammar.Grammar, n int) (p *program, err er
 	if c.unwindLeft() {
 		c.trim()
 	}
-	return &c.program, nil
+	done := c.program // without the grammar
+	return &done, nil
 }
 
 // A refusal is a panic of the compiler with an error of the grammar.
@@ -170,6 +183,7 @@ func refused(recovered any) error {
 func refuse(format string, args ...any) { panic(refusal{fmt.Errorf(format, args...)}) }
 
 func (c *compiler) add(i inst) int32 {
+	c.work.Do(1)
 	if len(c.insts) >= maxInsts {
 		refuse("the grammar is too large: its automaton has more than %d instructions", maxInsts)
 	}
@@ -192,6 +206,7 @@ func (c *compiler) emit(e grammar.Expr, next int32) int32 {
 		refuse("the grammar nests more than %d deep", maxNesting)
 	}
 	defer func() { c.nesting-- }()
+	c.work.Do(1)
 	if *c.emits++; *c.emits > maxEmits {
 		refuse("the grammar is too large: it has more than %d expressions where its repetitions and references are written out", maxEmits)
 	}
@@ -220,6 +235,7 @@ func (c *compiler) emit(e grammar.Expr, next int32) int32 {
 				refuse("token %d of the grammar is not in the vocabulary of %d", id, c.vocab)
 			}
 		}
+		c.work.Do(len(e.IDs))
 		c.tokens = append(c.tokens, tokenSet{slices.Compact(slices.Sorted(slices.Values(e.IDs))), e.Not})
 		return c.add(inst{op: opToken, arg: int32(len(c.tokens) - 1), out: next, alt: -1})
 	case grammar.And, grammar.Not:
@@ -402,6 +418,7 @@ func (c *compiler) unroll(e grammar.Repeat, next int32) int32 {
 
 // run returns the single code points that an expression matches.
 func (c *compiler) run(e grammar.Expr) (r run) {
+	c.work.Do(1)
 	switch e := e.(type) {
 	case grammar.Class:
 		for _, x := range e {

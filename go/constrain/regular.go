@@ -21,7 +21,7 @@ func (c *compiler) regular(e grammar.Expr, next int32) int32 {
 	d := regulars.get(c.namespace, e, func() *dfa {
 		d := c.deterministic(e)
 		d.trim()
-		return d.minimal()
+		return d.minimal(c.work)
 	})
 	if !slices.Contains(d.accepts, true) {
 		return c.none()
@@ -86,15 +86,15 @@ func (c *compiler) deterministic(e grammar.Expr) *dfa {
 		}
 		d := c.deterministic(e[0])
 		for _, part := range e[1:] {
-			d = product(d, c.deterministic(part), false)
+			d = product(d, c.deterministic(part), false, c.work)
 			d.trim()
-			d = d.minimal()
+			d = d.minimal(c.work)
 		}
 		return d
 	case grammar.Not:
-		return product(c.codePoints(), c.deterministic(e.Expr), true)
+		return product(c.codePoints(), c.deterministic(e.Expr), true, c.work)
 	}
-	sub := &compiler{g: c.g, namespace: c.namespace, vocab: c.vocab, cyclic: c.cyclic, empty: c.empty, runs: c.runs, flat: true, nesting: c.nesting, emits: c.emits}
+	sub := &compiler{program: program{work: c.work}, g: c.g, namespace: c.namespace, vocab: c.vocab, cyclic: c.cyclic, empty: c.empty, runs: c.runs, flat: true, nesting: c.nesting, emits: c.emits}
 	start := sub.emit(e, sub.add(inst{op: opMatch, out: -1, alt: -1}))
 	return sub.determine(start)
 }
@@ -139,6 +139,7 @@ func (p *program) determine(start int32) *dfa {
 		if len(set) == 0 {
 			return -1
 		}
+		p.work.Do(len(set))
 		slices.Sort(set)
 		for _, pc := range set {
 			key = binary.LittleEndian.AppendUint32(key, uint32(pc))
@@ -160,6 +161,7 @@ func (p *program) determine(start int32) *dfa {
 	state([]int32{start})
 	var seeds []int32
 	for n := 0; n < len(sets); n++ {
+		p.work.Do(len(d.first))
 		clear(edge[:])
 		for _, pc := range sets[n] {
 			if i := &p.insts[pc]; i.op == opByte {
@@ -169,6 +171,7 @@ func (p *program) determine(start int32) *dfa {
 		to := int32(-1)
 		for c, b := range d.first {
 			if edge[b] {
+				p.work.Do(len(sets[n]))
 				seeds = seeds[:0]
 				for _, pc := range sets[n] {
 					if i := &p.insts[pc]; i.op == opByte && i.lo <= b && b <= i.hi {
@@ -207,6 +210,7 @@ func (c *compiler) embed(d *dfa, next int32) int32 {
 		}
 		threads := 0
 		row := d.row(int32(n))
+		c.work.Do(64)
 		for k := 0; k < len(row); {
 			to, lo := row[k], d.first[k]
 			for k < len(row) && row[k] == to {

@@ -40,6 +40,7 @@ func (a *Automaton) spell() error {
 	for changed := true; changed; {
 		changed = false
 		for pc := range a.insts {
+			a.work.Do(1)
 			if i := &a.insts[pc]; i.unspelt && !i.dead && s.spelt(int32(pc)) {
 				i.unspelt, changed = false, true
 			}
@@ -94,6 +95,7 @@ func (s *speller) below(node int32, from []int32) bool {
 			}
 		}
 		s.work += len(from) + len(to)
+		s.a.work.Do(len(from) + len(to))
 		switch {
 		case len(to) == 0 || s.work > maxSpelling:
 		case len(s.t.own(c)) > 0 && slices.ContainsFunc(to, func(pc int32) bool { return !s.a.insts[pc].unspelt }), s.below(c, to):

@@ -24,7 +24,7 @@ func TestSubstringsOfALongText(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g, err := lark.Parse(`start: "say: " %regex {"substring_words": `+string(quoted)+`}`, nil)
+	g, err := lark.Parse(`start: "say: " %regex {"substring_words": `+string(quoted)+`}`, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -48,6 +48,7 @@ func (c *compiler) survey() {
 }
 
 func (c *compiler) references(e grammar.Expr, depth int, visit func(int)) {
+	c.work.Do(1)
 	if depth > maxNesting {
 		refuse("the grammar nests more than %d deep", maxNesting)
 	}
@@ -74,6 +75,7 @@ func (c *compiler) references(e grammar.Expr, depth int, visit func(int)) {
 
 // estimate returns the approximate number of instructions of an expression.
 func (c *compiler) estimate(e grammar.Expr) int {
+	c.work.Do(1)
 	const most = 1 << 30
 	sum := func(parts []grammar.Expr) int {
 		n := 1
@@ -121,6 +123,7 @@ func (c *compiler) estimate(e grammar.Expr) int {
 // hasEmpty reports whether an expression matches the empty text. And and Not refer only to rules for which
 // this is known: those are not recursive, and come earlier in the order.
 func (c *compiler) hasEmpty(e grammar.Expr) bool {
+	c.work.Do(1)
 	switch e := e.(type) {
 	case grammar.Lit:
 		return e == ""

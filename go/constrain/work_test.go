@@ -11,7 +11,7 @@ import (
 
 func compiled(t *testing.T, v *Vocabulary, text string) *Automaton {
 	t.Helper()
-	g, err := gbnf.Parse(text, nil)
+	g, err := gbnf.Parse(text, nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -126,7 +126,7 @@ func BenchmarkSchemas(b *testing.B) {
 	all := tasks(b)
 	next := constrain.NewSet(tok.Len())
 	v := form.Vocabulary(tok)
-	if _, err := (&form.Form{Kind: form.Schema, Text: `{}`}).Compile(tok, v, nil, nil); err != nil { // sorts the vocabulary
+	if _, err := (&form.Form{Kind: form.Schema, Text: `{}`}).Compile(b.Context(), tok, v, nil, nil); err != nil { // sorts the vocabulary
 		b.Fatal(err)
 	}
 	var compiled, cold, warm []time.Duration
@@ -134,7 +134,7 @@ func BenchmarkSchemas(b *testing.B) {
 	for b.Loop() {
 		for _, t := range all {
 			start := time.Now()
-			a, err := (&form.Form{Kind: form.Schema, Text: t.schema}).Compile(tok, v, nil, nil)
+			a, err := (&form.Form{Kind: form.Schema, Text: t.schema}).Compile(b.Context(), tok, v, nil, nil)
 			if err != nil {
 				refused++
 				continue
@@ -192,7 +192,7 @@ func BenchmarkEnum(b *testing.B) {
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := (&form.Form{Kind: form.Schema, Text: string(schema)}).Compile(tok, v, nil, nil); err != nil {
+		if _, err := (&form.Form{Kind: form.Schema, Text: string(schema)}).Compile(b.Context(), tok, v, nil, nil); err != nil {
 			b.Fatal(err)
 		}
 	}

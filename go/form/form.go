@@ -3,6 +3,7 @@
 package form
 
 import (
+	"context"
 	"fmt"
 	"strings"
 
@@ -54,10 +55,14 @@ func Vocabulary(tok *tokenizer.Tokenizer) *constrain.Vocabulary {
 
 // Input returns the texts that OpenAI's grammars of custom tools describe, in Lark or as a regular expression
 // of the whole text.
-func Input(syntax, definition string) (*grammar.Grammar, error) {
+func Input(syntax, definition string) (g *grammar.Grammar, err error) {
 	switch syntax {
 	case "lark":
-		return lark.Parse(definition, nil)
+		err = inTurn(context.Background(), func(work *grammar.Work) error {
+			g, err = lark.Parse(definition, nil, work)
+			return err
+		})
+		return g, err
 	case "regex":
 		e, err := regex.Full(definition, regex.DotAll)
 		return &grammar.Grammar{Rules: []grammar.Rule{{Name: "root", Expr: e}}}, err
@@ -70,9 +75,18 @@ type CallsError struct{ error }
 
 // Compile returns the automaton of the texts that have the form; nil: of all. v is the
 // tokenizer's vocabulary. Where prompt is not nil, the text is a reply to it, with
-// reasoning before it that is free, and with calls of tools as the rule says.
-func (f *Form) Compile(tok *tokenizer.Tokenizer, v *constrain.Vocabulary, prompt *chat.Prompt, calls *chat.CallRule) (*constrain.Automaton, error) {
-	g := &grammar.Grammar{}
+// reasoning before it that is free, and with calls of tools as the rule says. It ends with the context, whose cause is
+// its error then.
+func (f *Form) Compile(ctx context.Context, tok *tokenizer.Tokenizer, v *constrain.Vocabulary, prompt *chat.Prompt, calls *chat.CallRule) (a *constrain.Automaton, err error) {
+	err = inTurn(ctx, func(work *grammar.Work) error {
+		a, err = f.compile(work, tok, v, prompt, calls)
+		return err
+	})
+	return a, err
+}
+
+func (f *Form) compile(work *grammar.Work, tok *tokenizer.Tokenizer, v *constrain.Vocabulary, prompt *chat.Prompt, calls *chat.CallRule) (*constrain.Automaton, error) {
+	g := &grammar.Grammar{Work: work}
 	root := g.Add("root", nil)
 	var e grammar.Expr
 	var err error
@@ -126,9 +140,9 @@ func (f *Form) language(g *grammar.Grammar, tok *tokenizer.Tokenizer) (grammar.E
 	var h *grammar.Grammar
 	var err error
 	if strings.Contains(f.Text, "::=") {
-		h, err = gbnf.Parse(f.Text, named(tok))
+		h, err = gbnf.Parse(f.Text, named(tok), g.Work)
 	} else {
-		h, err = lark.Parse(f.Text, named(tok))
+		h, err = lark.Parse(f.Text, named(tok), g.Work)
 	}
 	if err != nil {
 		return nil, err

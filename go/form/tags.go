@@ -295,7 +295,7 @@ func (r *tagReader) grammar(f *tagFormat, _ tagEnd, _ int) (grammar.Expr, error)
 	if strings.Contains(*f.Grammar, "::=") {
 		parse = gbnf.Parse
 	}
-	h, err := parse(*f.Grammar, named(r.tok))
+	h, err := parse(*f.Grammar, named(r.tok), r.g.Work)
 	if err != nil {
 		return nil, at("grammar", err)
 	}

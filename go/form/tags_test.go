@@ -108,7 +108,7 @@ func TestTags(t *testing.T) {
 		{`{"type":"json_schema","style":"minimax_xml","json_schema":` + weird + `}`, []string{`<parameter name="city">Rome</parameter>`}, nil},
 		{`{"type":"json_schema","style":"deepseek_xml","json_schema":` + weird + `}`, []string{`<｜DSML｜parameter name="city" string="true">Rome</｜DSML｜parameter>`}, nil},
 	} {
-		a, err := (&form.Form{Kind: form.Tags, Text: `{"type":"structural_tag","format":` + tt.format + `}`}).Compile(tok, v, nil, nil)
+		a, err := (&form.Form{Kind: form.Tags, Text: `{"type":"structural_tag","format":` + tt.format + `}`}).Compile(t.Context(), tok, v, nil, nil)
 		if err != nil {
 			t.Errorf("%s: %v", tt.format, err)
 			continue
@@ -174,7 +174,7 @@ func TestTagsRefused(t *testing.T) {
 		{`{"format":` + strings.Repeat(`{"type":"star","content":`, 100) + `{"type":"any_text"}` + strings.Repeat(`}`, 101), "64 within each other"},
 		{fmt.Sprintf(`{"format":{"type":"or","elements":[%s{"type":"any_text"}]}}`, strings.Repeat(`{"type":"any_text"},`, 1<<14)), "more than 16384 formats"},
 	} {
-		_, err := (&form.Form{Kind: form.Tags, Text: tt.text}).Compile(tok, v, nil, nil)
+		_, err := (&form.Form{Kind: form.Tags, Text: tt.text}).Compile(t.Context(), tok, v, nil, nil)
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%.100s: %v, want %q", tt.text, err, tt.want)
 		}
@@ -196,7 +196,7 @@ func FuzzTags(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		a, err := (&form.Form{Kind: form.Tags, Text: text}).Compile(tok, v, nil, nil)
+		a, err := (&form.Form{Kind: form.Tags, Text: text}).Compile(t.Context(), tok, v, nil, nil)
 		if err != nil {
 			return
 		}

@@ -5,7 +5,10 @@
 package grammar
 
 // A Grammar is a set of rules. The texts of rule 0 are the language.
-type Grammar struct{ Rules []Rule }
+type Grammar struct {
+	Rules []Rule
+	Work  *Work // of reading and compiling it; nil: without a bound
+}
 
 // A Rule gives an expression a name, so that expressions can refer to each other.
 type Rule struct {

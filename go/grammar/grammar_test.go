@@ -1,6 +1,7 @@
 package grammar
 
 import (
+	"errors"
 	"strings"
 	"testing"
 )
@@ -57,15 +58,19 @@ func TestNestedRepeats(t *testing.T) {
 	}
 }
 
-// A text that takes more steps than there are says nothing, and takes no more time.
+// A text that takes more steps than there are ends with an error, and takes no more time.
 func TestMatchSteps(t *testing.T) {
 	var e Expr = Class{{'a', 'z'}}
 	for range 6 {
 		e = Repeat{e, 1, 100}
 	}
-	steps := 10_000
-	if Match(nil, e, strings.Repeat("a", 1000), &steps); steps >= 0 || steps < -1000 {
-		t.Errorf("%d steps are left", steps)
+	match := func(w *Work) (err error) {
+		defer Catch(&err)
+		Match(nil, e, strings.Repeat("a", 1000), w)
+		return nil
+	}
+	if err := match(NewWork(t.Context(), 10_000)); !errors.Is(err, ErrLarge) || !Overran(err) {
+		t.Errorf("%v", err)
 	}
 }
 

@@ -1,7 +1,6 @@
 package grammar
 
 import (
-	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -11,13 +10,9 @@ import (
 // that a reader of grammars meets, such as names; output is matched by package
 // constrain. A rule may not begin with itself, and Token matches nothing.
 //
-// Match counts *steps down by what it does. Below zero there were too few, and its answer means
-// nothing. nil is as many as it takes.
-func Match(g *Grammar, e Expr, text string, steps *int) bool {
-	if steps == nil {
-		steps = new(math.MaxInt)
-	}
-	m := matcher{g: g, text: text, memo: map[[2]int]places{}, steps: steps}
+// Match counts what it does as work, which may be nil.
+func Match(g *Grammar, e Expr, text string, work *Work) bool {
+	m := matcher{g: g, text: text, memo: map[[2]int]places{}, work: work}
 	return m.ends(e, m.only(0)).has(len(text))
 }
 
@@ -51,7 +46,7 @@ type matcher struct {
 	text string
 	memo map[[2]int]places // by rule and start
 
-	steps *int
+	work *Work
 }
 
 func (m *matcher) none() places { return make(places, len(m.text)/64+1) }
@@ -65,7 +60,7 @@ func (m *matcher) only(i int) places {
 // ends returns where texts of e that begin at one of the positions may end.
 func (m *matcher) ends(e Expr, from places) places {
 	out := m.none()
-	if *m.steps -= 1 + len(from); *m.steps < 0 || from.empty() {
+	if m.work.Do(1 + len(from)); from.empty() {
 		return out
 	}
 	switch e := e.(type) {

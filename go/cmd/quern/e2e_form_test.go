@@ -8,7 +8,9 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -159,4 +161,72 @@ func TestAmbiguousGrammars(t *testing.T) {
 	if code := s.wait(); code != 0 || time.Since(begun) > most {
 		t.Errorf("it ended with %d after %v", code, time.Since(begun))
 	}
+}
+
+// A form that takes seconds to compile ends with its deadline and its client, and ordinary ones do not wait for it.
+func TestSlowForms(t *testing.T) {
+	s := serve(t, demo.Name, "--parallel", "4")
+	body := func(i int, more string) string { // two long texts and a pattern that is ambiguous for them
+		return fmt.Sprintf(`{"prompt":"a","n_predict":4,"json_schema":{"type":"string","pattern":"^(a|b|ab|ba|aab|%d)*$","enum":["%s","%[2]sa"]}%s}`, i, strings.Repeat("ab", 20_000), more)
+	}
+	begun := time.Now()
+	status, v := s.post("/completion", body(0, ""))
+	t.Logf("one takes %v: %d", time.Since(begun), status)
+	if status != 400 || strings.Contains(fmt.Sprint(v), "\n") {
+		t.Errorf("%d %v", status, v)
+	}
+	var all sync.WaitGroup
+	for i := range 6 {
+		all.Go(func() {
+			begun := time.Now()
+			if i%2 == 0 {
+				if status, v := s.post("/completion", body(i+1, `,"deadline_ms":300`)); status != 504 || time.Since(begun) > 3*time.Second {
+					t.Errorf("with a deadline: %d %v after %v", status, v, time.Since(begun))
+				}
+				return
+			}
+			ctx, leave := context.WithTimeout(t.Context(), 300*time.Millisecond)
+			defer leave()
+			req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://quern/completion", strings.NewReader(body(i+1, "")))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if r, err := s.client.Do(req); err == nil {
+				r.Body.Close()
+				t.Errorf("an answer of status %d in time", r.StatusCode)
+			}
+		})
+	}
+	time.Sleep(50 * time.Millisecond)
+	begun = time.Now()
+	if status, v := s.post("/completion", `{"prompt":"a","n_predict":4,"json_schema":{"type":"object","properties":{"a":{"type":"integer"}}}}`); status != 200 || time.Since(begun) > 3*time.Second {
+		t.Errorf("an ordinary one beside them: %d %v after %v", status, v, time.Since(begun))
+	}
+	t.Logf("an ordinary one beside them took %v", time.Since(begun))
+	all.Wait()
+	time.Sleep(100 * time.Millisecond)
+	before := cpuTimeOf(t, s.cmd.Process.Pid)
+	time.Sleep(time.Second)
+	if took := cpuTimeOf(t, s.cmd.Process.Pid) - before; took > 300*time.Millisecond {
+		t.Errorf("nobody waits, and it computed for %v of a second", took)
+	}
+}
+
+// cpuTimeOf returns the CPU time of a process, to 10 ms.
+func cpuTimeOf(t *testing.T, pid int) time.Duration {
+	t.Helper()
+	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	fields, ticks := strings.Fields(string(b[strings.LastIndexByte(string(b), ')'):])), 0
+	for _, f := range fields[12:14] { // utime and stime
+		n, err := strconv.Atoi(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"os"
 
@@ -80,7 +81,7 @@ func (f *formFlags) constraint(tok *tokenizer.Tokenizer, prompt *chat.Prompt, en
 	if f.tok != tok {
 		f.tok, f.vocabulary = tok, form.Vocabulary(tok)
 	}
-	a, err := held.Compile(tok, f.vocabulary, prompt, nil)
+	a, err := held.Compile(context.Background(), tok, f.vocabulary, prompt, nil)
 	if err != nil {
 		return nil, usagef("--%s: %v", by, err)
 	}

@@ -20,12 +20,13 @@ const (
 // Parse reads a grammar; its texts are those of the rule "root". Unlike llama.cpp's
 // reader it takes rules that begin with themselves and alternatives that begin a line.
 // Of several rules with one name the last counts. The name of a token, <name>, is looked
-// up with token, which may be nil: then there are none.
-func Parse(text string, token func(name string) (id int32, ok bool)) (*grammar.Grammar, error) {
+// up with token, which may be nil: then there are none. Reading and compiling the grammar is work, which may be nil.
+func Parse(text string, token func(name string) (id int32, ok bool), work *grammar.Work) (*grammar.Grammar, error) {
 	if len(text) > MaxBytes {
 		return nil, fmt.Errorf("the grammar has %d bytes, want at most %d", len(text), MaxBytes)
 	}
-	p := &parser{text: text, token: token, g: &grammar.Grammar{}, rules: map[string]grammar.Ref{}}
+	p := &parser{text: text, token: token, g: &grammar.Grammar{Work: work}, rules: map[string]grammar.Ref{}}
+	work.Do(len(text))
 	p.ref("root")
 	p.space(true)
 	for p.at < len(text) && p.err == nil {

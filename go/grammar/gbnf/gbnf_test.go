@@ -47,7 +47,7 @@ func TestParse(t *testing.T) {
 		{"x ::= \"b\"\nroot ::= a-rule_1 x\na-rule_1 ::= root", grammar.Seq{grammar.Ref(2), grammar.Ref(1)}},
 		{"root ::= \"b\"\nroot ::= \"a\"", a},
 	} {
-		g, err := Parse(tt.text, tokens)
+		g, err := Parse(tt.text, tokens, nil)
 		if err != nil {
 			t.Errorf("%s: %v", tt.text, err)
 		} else if got := g.Rules[0].Expr; !reflect.DeepEqual(got, tt.want) {
@@ -88,7 +88,7 @@ func TestParseRefuses(t *testing.T) {
 		`root ::= "a"` + strings.Repeat("*", 200): "line 1, column 114: more than 100 quantifiers one after another",
 		strings.Repeat("#", MaxBytes+1):           "the grammar has 4194305 bytes, want at most 4194304",
 	} {
-		if _, err := Parse(text, tokens); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if _, err := Parse(text, tokens, nil); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%.40q: %v, want %s", text, err, want)
 		}
 	}
@@ -100,7 +100,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		g, err := Parse(text, tokens)
+		g, err := Parse(text, tokens, nil)
 		if err != nil {
 			if strings.ContainsAny(err.Error(), "\r\n") {
 				t.Errorf("the error has several lines: %q", err)

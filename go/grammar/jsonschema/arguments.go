@@ -24,17 +24,17 @@ type Member struct {
 
 // Arguments returns the objects that a schema allows, as alternatives. What it says about
 // the number of members and about other names is refused.
-func Arguments(g *grammar.Grammar, text []byte, opts Options) ([]Object, error) {
+func Arguments(g *grammar.Grammar, text []byte, opts Options) (out []Object, err error) {
+	defer grammar.Catch(&err)
 	c, err := newCompiler(g, text, opts)
 	if err != nil {
 		return nil, err
 	}
 	c.begun = true
 	shapes, err := c.expand(set{{s: c.root}}.with())
-	if err = c.matched(err); err != nil {
+	if err != nil {
 		return nil, err
 	}
-	var out []Object
 	for _, x := range shapes {
 		if !opts.Exact {
 			x = x.meant(true)
@@ -46,7 +46,7 @@ func Arguments(g *grammar.Grammar, text []byte, opts Options) ([]Object, error) 
 			return nil, err
 		}
 		o, ok, err := c.arguments(x.obj)
-		if err = c.matched(err); err != nil {
+		if err != nil {
 			return nil, err
 		}
 		if ok {
@@ -71,6 +71,7 @@ func (c *compiler) arguments(o objects) (out Object, ok bool, err error) {
 	}
 	names, _ := o.namesOf(closed)
 	for _, name := range names {
+		c.work.Do(8 + len(o.apps))
 		s := o.of(name)
 		void, err := c.empty(s)
 		switch {
@@ -105,8 +106,8 @@ func (c *compiler) arguments(o objects) (out Object, ok bool, err error) {
 // Value returns the texts of the member's values.
 func (m *Member) Value() (grammar.Expr, error) {
 	n := len(m.c.g.Rules)
-	e, err := m.c.value(m.s)
-	if err = m.c.matched(err); err != nil { // what was begun has no texts, and what was made meanwhile may refer to it
+	e, err := m.value()
+	if err != nil { // what was begun has no texts, and what was made meanwhile may refer to it
 		for i := range m.c.g.Rules[n:] {
 			if r := &m.c.g.Rules[n+i]; r.Expr == nil {
 				r.Expr = grammar.Alt{}
@@ -119,10 +120,16 @@ func (m *Member) Value() (grammar.Expr, error) {
 	return e, err
 }
 
+func (m *Member) value() (e grammar.Expr, err error) {
+	defer grammar.Catch(&err)
+	return m.c.value(m.s)
+}
+
 // Text returns what the member's values say, where all of them are strings; nil: anything.
-func (m *Member) Text() (grammar.Expr, error) {
+func (m *Member) Text() (e grammar.Expr, err error) {
+	defer grammar.Catch(&err)
 	shapes, err := m.c.expand(m.s)
-	if err = m.c.matched(err); err != nil {
+	if err != nil {
 		return nil, err
 	}
 	return textsOf(shapes)

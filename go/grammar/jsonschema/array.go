@@ -152,6 +152,7 @@ func (k *counter) at(i, state int) (grammar.Expr, error) {
 	if err != nil {
 		return nil, err
 	}
+	k.c.work.Do(len(list))
 	if k.all += len(list); k.all > maxCounted {
 		keyword := "contains"
 		if k.a.unique != nil {

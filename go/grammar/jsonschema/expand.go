@@ -26,6 +26,7 @@ func (c *compiler) product(a, b []*shape, s *schema) ([]*shape, error) {
 	var out []*shape
 	for _, x := range a {
 		for _, y := range b {
+			c.work.Do(x.size() + y.size())
 			if c.steps++; c.steps > maxSteps {
 				return nil, c.fail(s, "", "the schema is too large")
 			}
@@ -231,15 +232,17 @@ func (c *compiler) empty(s set) (bool, error) {
 
 func (c *compiler) hollow(s set, within map[string]bool, depth int) (bool, error) {
 	key := s.key()
-	if within[key] || depth > 8 {
-		return false, nil
-	}
 	if len(s) == 0 {
 		return false, nil
 	}
 	if is, ok := c.barren[key]; ok {
 		return is, nil
 	}
+	if within[key] || depth > 8 {
+		c.cuts++
+		return false, nil
+	}
+	cuts := c.cuts
 	within[key] = true
 	defer delete(within, key)
 	shapes, err := c.expand(s)
@@ -270,7 +273,7 @@ func (c *compiler) hollow(s set, within map[string]bool, depth int) (bool, error
 			break
 		}
 	}
-	if depth == 0 {
+	if depth == 0 || is || c.cuts == cuts {
 		c.barren[key] = is
 	}
 	return is, nil

@@ -49,6 +49,8 @@ type Notation struct {
 	Colon, Comma grammar.Expr
 }
 
+var tooComplex = &Error{"#", "", "its patterns are too complex for the names or the strings that it lists"}
+
 // An Error is a part of a schema that is wrong, or can't be decided by a grammar.
 type Error struct {
 	Path    string // of the schema, a JSON pointer
@@ -75,14 +77,15 @@ func Grammar(schema []byte, opts Options) (*grammar.Grammar, error) {
 	return g, nil
 }
 
-// Add adds the rules of a schema to g, and returns the documents that it allows.
-func Add(g *grammar.Grammar, text []byte, opts Options) (grammar.Expr, error) {
+// Add adds the rules of a schema to g, and returns the documents that it allows. It counts as g's work, if it has any.
+func Add(g *grammar.Grammar, text []byte, opts Options) (e grammar.Expr, err error) {
+	defer grammar.Catch(&err)
 	c, err := newCompiler(g, text, opts)
 	if err != nil {
 		return nil, err
 	}
-	e, err := c.value(set{{s: c.root}}.with())
-	if err = c.matched(err); err != nil {
+	e, err = c.value(set{{s: c.root}}.with())
+	if err != nil {
 		return nil, err
 	}
 	if e == nil || !c.productive(e) {
@@ -92,13 +95,14 @@ func Add(g *grammar.Grammar, text []byte, opts Options) (grammar.Expr, error) {
 }
 
 func newCompiler(g *grammar.Grammar, text []byte, opts Options) (*compiler, error) {
+	g.Work.Do(len(text))
 	v, err := parse(text)
 	if err != nil {
 		return nil, err
 	}
 	c := &compiler{
 		g: g, opts: opts, doc: newDocument(v), known: map[literal][]*shape{}, within: map[literal]bool{}, barren: map[string]bool{},
-		matching: maxMatches, rules: map[string]grammar.Ref{}, common: map[string]grammar.Ref{}, constants: map[*value]*schema{},
+		work: g.Work, matching: g.Work.Part(maxMatches, tooComplex), rules: map[string]grammar.Ref{}, common: map[string]grammar.Ref{}, constants: map[*value]*schema{},
 	}
 	c.root = c.doc.schema(v, "", "#")
 	return c, nil
@@ -118,21 +122,14 @@ type compiler struct {
 	constants map[*value]*schema
 	begun     bool // the root is being written
 	steps     int
-	matching  int // steps that are left for matching names and listed strings
+	work      *grammar.Work
+	matching  *grammar.Work // the part of matching names and listed strings
+	cuts      int           // how often it was not followed to the end whether a set allows nothing
 	depth     int
 }
 
 func (c *compiler) fail(s *schema, keyword, message string, args ...any) *Error {
 	return &Error{s.path, keyword, fmt.Sprintf(message, args...)}
-}
-
-// matched returns an error also where patterns took more steps than they may, so that what
-// was made of them means nothing.
-func (c *compiler) matched(err error) error {
-	if c.matching < 0 {
-		return c.fail(c.root, "", "its patterns are too complex for the names or the strings that it lists")
-	}
-	return err
 }
 
 // shared returns the rule of an expression that many use.
@@ -157,7 +154,7 @@ func (c *compiler) value(s set) (grammar.Expr, error) {
 	if r, ok := c.rules[key]; ok && len(s) > 0 {
 		return r, nil
 	}
-	if len(c.g.Rules) > maxRules {
+	if c.work.Do(8 + len(s)); len(c.g.Rules) > maxRules {
 		return nil, c.fail(c.root, "", "the schema makes more than %d rules", maxRules)
 	}
 	name := "root"
@@ -361,6 +358,7 @@ func (c *compiler) productive(root grammar.Expr) bool {
 	has := make([]bool, len(c.g.Rules))
 	var yes func(e grammar.Expr) bool
 	yes = func(e grammar.Expr) bool {
+		c.work.Do(1)
 		switch e := e.(type) {
 		case grammar.Class:
 			return len(e) > 0

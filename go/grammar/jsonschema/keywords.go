@@ -323,7 +323,7 @@ func (c *compiler) strings(l literal, e grammar.Expr) []*shape {
 	if l.not {
 		e = grammar.Not{Expr: e}
 	}
-	return l.one(kString, func(s *shape) { s.str.exprs, s.str.steps = []grammar.Expr{e}, &c.matching })
+	return l.one(kString, func(s *shape) { s.str.exprs, s.str.work = []grammar.Expr{e}, c.matching })
 }
 
 func readPattern(c *compiler, l literal, _ string, v *value) ([]*shape, error) {

@@ -15,6 +15,9 @@ func readMembers(c *compiler, l literal, name string, v *value) ([]*shape, error
 		}
 	}
 	var app objectApp
+	if list := s.member("properties"); list != nil && list.kind == '{' {
+		app.at = list.at
+	}
 	for _, key := range []string{"properties", "patternProperties"} {
 		list := s.member(key)
 		if list == nil {
@@ -36,7 +39,7 @@ func readMembers(c *compiler, l literal, name string, v *value) ([]*shape, error
 			if err != nil {
 				return nil, c.fail(l.s, key, "%q: %v", name, err)
 			}
-			app.patterns = append(app.patterns, pattern{name, e, literal{s: sub}, &c.matching})
+			app.patterns = append(app.patterns, pattern{name, e, literal{s: sub}, c.matching})
 		}
 	}
 	if rest := s.member("additionalProperties"); rest != nil {

@@ -118,7 +118,7 @@ func (c *compiler) others(s *schema, k kinds, strings []string, in, nested []*va
 		for i, text := range strings {
 			lits[i] = grammar.Lit(text)
 		}
-		rest.str.exprs, rest.str.steps = []grammar.Expr{grammar.Not{Expr: lits}}, &c.matching
+		rest.str.exprs, rest.str.work = []grammar.Expr{grammar.Not{Expr: lits}}, c.matching
 	}
 	for _, v := range nested {
 		one := kObject

@@ -43,12 +43,13 @@ func (c *compiler) object(o objects) (grammar.Expr, error) {
 		must[name] = true
 	}
 	for _, name := range names {
+		c.work.Do(8 + len(o.apps))
 		s := o.of(name)
 		void, err := c.empty(s)
 		if err != nil {
 			return nil, err
 		}
-		if void || language != nil && !grammar.Match(nil, language, name, &c.matching) {
+		if void || language != nil && !grammar.Match(nil, language, name, c.matching) {
 			if must[name] {
 				return grammar.Alt{}, nil
 			}
@@ -103,8 +104,13 @@ func (o *objects) namesOf(closed bool) (names, all []string) {
 			}
 		}
 	}
+	named := map[string]bool{}
+	for _, name := range names {
+		named[name] = true
+	}
 	for _, name := range o.required {
-		if !slices.Contains(names, name) {
+		if !named[name] {
+			named[name] = true
 			names = append(names, name)
 		}
 		if !seen[name] {
@@ -160,6 +166,7 @@ func (c *compiler) extras(o objects, closed bool, all []string, language grammar
 	}
 	var out []grammar.Expr
 	for subset := range 1 << len(patterns) {
+		c.work.Do(len(all) + len(patterns)*len(o.apps))
 		if closed && subset == 0 {
 			continue
 		}
@@ -231,6 +238,7 @@ func (m *members) state(i, n int) (grammar.Expr, error) {
 	m.states[key] = r
 	var seq grammar.Seq
 	for ; i < len(m.list); i++ {
+		m.c.work.Do(1)
 		at := m.list[i]
 		next := min(n+1, m.cap)
 		full := m.max >= 0 && n >= m.max

@@ -118,6 +118,7 @@ type objects struct {
 // An objectApp is what one schema says about members.
 type objectApp struct {
 	props    []prop
+	at       map[string]int // where each name is in props, if they are many; nil: they are few, or names may repeat
 	patterns []pattern
 	rest     *literal // of other members; nil: any
 	silent   bool
@@ -132,7 +133,7 @@ type pattern struct {
 	source string
 	expr   grammar.Expr
 	lit    literal
-	steps  *int // that are left for matching
+	work   *grammar.Work // of matching
 }
 
 // and returns the values that are in both, nil if there are none.
@@ -224,6 +225,11 @@ func (a *arrays) prefix() int {
 	return n
 }
 
+// size is the number of things that are said of values.
+func (a *shape) size() int {
+	return 1 + len(a.num.in) + len(a.str.in) + len(a.str.exprs) + len(a.arr.apps) + len(a.arr.contains) + len(a.obj.apps) + len(a.obj.required) + len(a.obj.names)
+}
+
 // of returns what holds of the member of a name.
 func (o *objects) of(name string) set {
 	var out set
@@ -235,13 +241,17 @@ func (o *objects) of(name string) set {
 
 func (app *objectApp) of(name string) set {
 	var out set
-	for _, p := range app.props {
-		if p.name == name {
-			out = append(out, p.lit)
+	if app.at == nil {
+		for _, p := range app.props {
+			if p.name == name {
+				out = append(out, p.lit)
+			}
 		}
+	} else if i, ok := app.at[name]; ok {
+		out = append(out, app.props[i].lit)
 	}
 	for _, p := range app.patterns {
-		if grammar.Match(nil, p.expr, name, p.steps) {
+		if grammar.Match(nil, p.expr, name, p.work) {
 			out = append(out, p.lit)
 		}
 	}

@@ -15,21 +15,21 @@ type texts struct {
 	exprs    []grammar.Expr // all of which hold
 	min, max int            // characters; max -1: any
 	in       []string
-	only     bool // in counts, though it may be empty
-	steps    *int // that are left for matching
+	only     bool          // in counts, though it may be empty
+	work     *grammar.Work // of matching
 }
 
 func (t *texts) has(s string) bool {
 	if n := utf8.RuneCountInString(s); n < t.min || t.max >= 0 && n > t.max {
 		return false
 	}
-	return !slices.ContainsFunc(t.exprs, func(e grammar.Expr) bool { return !grammar.Match(nil, e, s, t.steps) })
+	return !slices.ContainsFunc(t.exprs, func(e grammar.Expr) bool { return !grammar.Match(nil, e, s, t.work) })
 }
 
 func (t *texts) merge(u texts) {
 	t.exprs = slices.Concat(t.exprs, u.exprs)
-	if t.steps == nil {
-		t.steps = u.steps
+	if t.work == nil {
+		t.work = u.work
 	}
 	t.min, t.max = max(t.min, u.min), least(t.max, u.max)
 	switch {

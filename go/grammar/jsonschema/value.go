@@ -13,14 +13,24 @@ import (
 
 // A value is a JSON value whose members keep their order.
 type value struct {
-	kind  jsontext.Kind // 'n', 't', 'f', '"', '0', '{' or '['
-	text  string        // of a string: what it says; of a number: how it is written
-	names []string      // of an object
-	items []*value      // of an array, and of an object's members
+	kind  jsontext.Kind  // 'n', 't', 'f', '"', '0', '{' or '['
+	text  string         // of a string: what it says; of a number: how it is written
+	names []string       // of an object
+	items []*value       // of an array, and of an object's members
+	at    map[string]int // where each name of an object is, if they are many
 }
+
+// manyNames is a number of names that are not searched one by one.
+const manyNames = 16
 
 // member returns a member of an object, nil where it has none of that name.
 func (v *value) member(name string) *value {
+	if v.at != nil {
+		if i, ok := v.at[name]; ok {
+			return v.items[i]
+		}
+		return nil
+	}
 	if v.kind == '{' {
 		for i, n := range v.names {
 			if n == name {
@@ -132,6 +142,12 @@ func read(d *jsontext.Decoder, depth int) (*value, error) {
 				return nil, err
 			}
 			v.items = append(v.items, item)
+		}
+		if len(v.names) > manyNames {
+			v.at = make(map[string]int, len(v.names))
+			for i, name := range v.names {
+				v.at[name] = i
+			}
 		}
 		_, err = d.ReadToken()
 	}

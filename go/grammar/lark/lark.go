@@ -36,11 +36,12 @@ var common = map[string]string{
 // none of that name. Priorities, aliases, captures and the marks ? and ! of rules are about
 // trees and change no text. What is ignored may come between the parts of rules, and before and after
 // all. The name of a token, such as <|im_end|>, is looked up with token, which may be nil:
-// then there are none.
-func Parse(text string, token func(name string) (id int32, ok bool)) (*grammar.Grammar, error) {
+// then there are none. Reading and compiling the grammar is work, which may be nil.
+func Parse(text string, token func(name string) (id int32, ok bool), work *grammar.Work) (*grammar.Grammar, error) {
 	if len(text) > maxBytes {
 		return nil, fmt.Errorf("the grammar has %d bytes, want at most %d", len(text), maxBytes)
 	}
+	work.Do(len(text))
 	list, err := scan(text)
 	if err != nil {
 		return nil, err
@@ -56,7 +57,7 @@ func Parse(text string, token func(name string) (id int32, ok bool)) (*grammar.G
 	if root == nil {
 		return nil, errors.New("the grammar has no rule named start")
 	}
-	b := &builder{rules: p.rules, g: &grammar.Grammar{}, refs: map[string]grammar.Ref{}, token: token}
+	b := &builder{rules: p.rules, g: &grammar.Grammar{Work: work}, refs: map[string]grammar.Ref{}, token: token}
 	return b.build(root, p.ignored)
 }
 
@@ -188,6 +189,7 @@ func (b *builder) expr(n *node, within bool) (grammar.Expr, error) {
 		return nil, fmt.Errorf("the rules nest more than %d deep, at line %d of the grammar", maxChain, n.line)
 	}
 	defer func() { b.depth-- }()
+	b.g.Work.Do(1)
 	spaced := func(e grammar.Expr) grammar.Expr { return b.spaced(e, within) }
 	switch n.op {
 	case opText:

@@ -40,7 +40,7 @@ func TestParse(t *testing.T) {
 W: %regex {"substring_words": "foo bar. baz"}`, []string{"!", "foo!", "bar. !", "foo bar. baz!", ". baz!"}, []string{"oo!", "foobar!", "ba!", "foo baz!"}},
 		{`start: %regex {"substring_chars": "banana é"}`, []string{"", "anana", "nan", "na é", "é"}, []string{"bnn", "aa", "ananan"}},
 	} {
-		g, err := Parse(c.text, nil)
+		g, err := Parse(c.text, nil, nil)
 		if err != nil {
 			t.Errorf("%s: %v", c.text, err)
 			continue
@@ -60,7 +60,7 @@ W: %regex {"substring_words": "foo bar. baz"}`, []string{"!", "foo!", "bar. !", 
 
 func TestTokens(t *testing.T) {
 	token := func(name string) (int32, bool) { return 7, name == "<|end|>" }
-	g, err := Parse(`start: "a" <|end|>`, token)
+	g, err := Parse(`start: "a" <|end|>`, token, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -85,7 +85,7 @@ func TestErrors(t *testing.T) {
 		"start: " + strings.Repeat("~", 1000): "nest more than 200", `start: "a"` + strings.Repeat("?", 200): "more than 100 quantifiers", chain(5000): "nest more than 10000",
 		"start: (a & b)\na: \"a\"\nb: \"b\"": "has the rule a", `%llguidance {"x":1}`: "options",
 	} {
-		_, err := Parse(text, nil)
+		_, err := Parse(text, nil, nil)
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60s: %v, want %s", text, err, want)
 		}
@@ -106,5 +106,5 @@ func FuzzParse(f *testing.F) {
 	f.Add("start: a* (\"x\"i | /y+/)~1..3 [A & ~B]\na: %json {\"enum\":[1]}\nA: \"a\"..\"z\"\nB: \"b\"\n%ignore \" \"\n%import common (WS, INT)")
 	f.Add("start: g \"x\" h\ng[stop=\"x\", capture]: /.*/\nh[lazy, suffix=/b+/]: A\nA: %regex {\"substring_words\": \"a b a\"}")
 	f.Add("%llguidance {}\n?start.1: <|x|> -> y\n | \"\\u0041\"{2,}")
-	f.Fuzz(func(t *testing.T, text string) { _, _ = Parse(text, nil) })
+	f.Fuzz(func(t *testing.T, text string) { _, _ = Parse(text, nil, nil) })
 }

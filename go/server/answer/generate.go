@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -71,12 +72,17 @@ func (req *Request) Begin(q Prompter, prefix string) (*Generation, error) {
 	if err := q.Settle(m, req.HTTP.Request.Header); err != nil {
 		return nil, err
 	}
-	from, err := q.Source(req.Context(), m)
+	o, ctx := q.Common(), req.Context()
+	if !o.Until.IsZero() {
+		until, cancel := context.WithDeadlineCause(ctx, o.Until, engine.ErrDeadline)
+		defer cancel()
+		ctx = until
+	}
+	from, err := q.Source(ctx, m)
 	if err != nil {
 		return nil, err
 	}
-	o := q.Common()
-	if err := o.Form.Settle(m, from, !o.IgnoreEOS, req.Caller.Space); err != nil {
+	if err := o.Form.Settle(ctx, m, from, !o.IgnoreEOS, req.Caller.Space); err != nil {
 		return nil, err
 	}
 	return req.start(o, prefix, from)

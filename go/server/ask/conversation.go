@@ -3,7 +3,6 @@ package ask
 import (
 	"context"
 	stdjson "encoding/json" // for the type of chat's values
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -283,8 +282,8 @@ func (c *Conversation) Render(ctx context.Context, m *Model) (chat.Prompt, error
 	in.Until = ctx
 	prompt, err := m.Template.Render(in)
 	switch {
-	case errors.Is(err, context.Canceled):
-		return chat.Prompt{}, reply.ErrGone
+	case err != nil && ctx.Err() != nil:
+		return chat.Prompt{}, ended(ctx)
 	case err != nil:
 		return chat.Prompt{}, &reply.Error{Status: http.StatusBadRequest, Param: "messages", Message: fmt.Sprintf("messages: %v", err), InLog: "messages: the chat template refuses them"}
 	}

@@ -3,6 +3,7 @@ package ask
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/constrain"
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/form"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -305,17 +307,17 @@ func (t ResponseForm) Schema() field.Schema {
 // Settle makes the constraint. Reasoning before the answer is free, and so is text before
 // calls of tools, where there is no form. Where the tools' schemas are too much to compile, the
 // arguments of those that are not strict are any objects. What is compiled is cached in the namespace.
-func (f *Held) Settle(m *Model, from Source, ends bool, namespace string) error {
+func (f *Held) Settle(ctx context.Context, m *Model, from Source, ends bool, namespace string) error {
 	f.Namespace = namespace
 	f.Lazy.apply(&f.Form)
 	if f.param == "" && from.calls == nil {
 		return nil
 	}
-	a, err := f.compile(m, from.Chat, from.calls)
-	if err != nil && from.calls != nil {
+	a, err := f.compile(ctx, m, from.Chat, from.calls)
+	if err != nil && from.calls != nil && ctx.Err() == nil {
 		loose := *from.calls
 		loose.Loose = true
-		if b, worse := f.compile(m, from.Chat, &loose); worse == nil {
+		if b, worse := f.compile(ctx, m, from.Chat, &loose); worse == nil {
 			a, err = b, nil
 		}
 	}
@@ -327,14 +329,17 @@ func (f *Held) Settle(m *Model, from Source, ends bool, namespace string) error 
 }
 
 // compile returns the automaton of answers to a prompt, nil: of texts.
-func (f *Held) compile(m *Model, prompt *chat.Prompt, calls *chat.CallRule) (*constrain.Automaton, error) {
+func (f *Held) compile(ctx context.Context, m *Model, prompt *chat.Prompt, calls *chat.CallRule) (*constrain.Automaton, error) {
 	held := &f.Form
 	if f.param == "" {
 		held = &form.Form{Kind: form.Free, Namespace: f.Namespace}
 	}
-	a, err := held.Compile(m.Tokenizer, m.vocabulary(), prompt, calls)
-	if err == nil {
+	a, err := held.Compile(ctx, m.Tokenizer, m.vocabulary(), prompt, calls)
+	switch {
+	case err == nil:
 		return a, nil
+	case ctx.Err() != nil:
+		return nil, ended(ctx)
 	}
 	param := cmp.Or(f.param, "tools")
 	if _, ofTriggers := errors.AsType[*form.TriggerError](err); ofTriggers {
@@ -344,6 +349,14 @@ func (f *Held) compile(m *Model, prompt *chat.Prompt, calls *chat.CallRule) (*co
 		param = "tools"
 	}
 	return nil, reply.Invalid(param, "%s", oneLine(err))
+}
+
+// ended returns why a context has ended: its deadline has passed, or the client has gone.
+func ended(ctx context.Context) error {
+	if errors.Is(context.Cause(ctx), engine.ErrDeadline) {
+		return engine.ErrDeadline
+	}
+	return reply.ErrGone
 }
 
 func oneLine(err error) string {

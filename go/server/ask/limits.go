@@ -27,6 +27,7 @@ type Limits struct {
 	slot      int
 	Priority  int
 	Deadline  time.Duration
+	Until     time.Time // the deadline, from when it is settled on; zero: none
 
 	keep    int
 	discard int
@@ -65,7 +66,13 @@ func (l *Limits) settle(m *Model, h http.Header) error {
 	if n := m.Slots(); l.slot >= n {
 		return reply.Invalid("id_slot", "%d, want -1 to %d", l.slot, n-1)
 	}
-	return l.Timeout(h)
+	if err := l.Timeout(h); err != nil {
+		return err
+	}
+	if l.Deadline > 0 {
+		l.Until = time.Now().Add(l.Deadline)
+	}
+	return nil
 }
 
 // Timeout reads the header in which proxies pass on their timeout, in seconds or with a

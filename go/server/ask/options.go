@@ -9,7 +9,6 @@ package ask
 import (
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/server/field"
@@ -58,7 +57,7 @@ func (o *Options) Request(m *Model, prompt []int32, i int) *engine.Request {
 			Prompt: prompt, MaxTokens: o.MaxTokens, Keep: m.Tokenizer.Kept(o.keep), Discard: o.discard, NoShift: !o.Shift, Sampling: o.Params, Bias: o.Bias.sum, TopLogprobs: o.Probs, PostProbs: o.PostProbs,
 			Draft: o.Speculation.Options,
 		},
-		NoCache: !o.cache, Slot: o.slot, Priority: o.Priority,
+		NoCache: !o.cache, Slot: o.slot, Priority: o.Priority, Deadline: o.Until,
 	}
 	if !o.IgnoreEOS {
 		r.Stop = m.Tokenizer.IsEOG
@@ -67,9 +66,6 @@ func (o *Options) Request(m *Model, prompt []int32, i int) *engine.Request {
 		r.Constraint = o.Form.constraint.Fork()
 	}
 	r.Sampling.Seed += uint64(i)
-	if o.Deadline > 0 {
-		r.Deadline = time.Now().Add(o.Deadline)
-	}
 	return r
 }
 

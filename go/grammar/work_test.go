@@ -1,0 +1,50 @@
+package grammar
+
+import (
+	"context"
+	"errors"
+	"testing"
+)
+
+func TestWork(t *testing.T) {
+	errPart, errLeft := errors.New("a part"), errors.New("left")
+	do := func(w *Work, n, times int) (done int, err error) {
+		defer Catch(&err)
+		for range times {
+			w.Do(n)
+			done++
+		}
+		return done, nil
+	}
+	if n, err := do(nil, 1<<40, 3); n != 3 || err != nil {
+		t.Errorf("without a bound: %d, %v", n, err)
+	}
+	if n, err := do((*Work)(nil).Part(10, errPart), 1, 12); n != 10 || !errors.Is(err, errPart) {
+		t.Errorf("a part of none: %d, %v", n, err)
+	}
+	w := NewWork(t.Context(), 100)
+	if n, err := do(w.Part(10, errPart), 3, 12); n != 3 || !errors.Is(err, errPart) || errors.Is(err, ErrLarge) {
+		t.Errorf("a part: %d, %v", n, err)
+	}
+	if n, err := do(w, 8, 12); n != 11 || !errors.Is(err, ErrLarge) || !Overran(err) || Overran(ErrLarge) {
+		t.Errorf("the whole after its part: %d, %v", n, err)
+	}
+	if _, err := do(w, 0, 1); !errors.Is(err, ErrLarge) {
+		t.Errorf("work that has ended goes on: %v", err)
+	}
+
+	ctx, leave := context.WithCancelCause(t.Context())
+	w = NewWork(ctx, 1<<30)
+	if n, err := do(w, 1, 1<<20); n != 1<<20 || err != nil {
+		t.Errorf("before the context ends: %d, %v", n, err)
+	}
+	leave(errLeft)
+	for _, w := range []*Work{w, w.Part(1<<30, errPart), NewWork(ctx, 1<<30)} {
+		if n, err := do(w, 1, 1<<20); n > interval || !errors.Is(err, errLeft) {
+			t.Errorf("after it: %d, %v", n, err)
+		}
+		if w.Context() != ctx {
+			t.Error("another context")
+		}
+	}
+}
