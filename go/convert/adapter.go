@@ -39,14 +39,14 @@ type pair struct{ a, b *safetensors.Tensor }
 // OpenAdapter reads all of an adapter but its weights. What it is made for is the model in the folder base, of which only
 // config.json is read, or if that is empty the one that adapter_config.json names.
 func OpenAdapter(dir, base string, o Options) (_ *Adapter, err error) {
-	settings := &config{file: filepath.Join(dir, adapterConfig)}
-	if err := readJSON(settings.file, &settings.m); err != nil {
+	settings, err := readFile(filepath.Join(dir, adapterConfig))
+	if err != nil {
 		return nil, err
 	}
 	if base == "" {
 		base = settings.text("base_model_name_or_path")
 		if _, err := os.Stat(filepath.Join(base, "config.json")); base == "" || errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%s: the model that it is made for, %.80q, is no folder here; name it with --base", settings.file, base)
+			return nil, fmt.Errorf("%s: the model that it is made for, %.80q, is no folder here; name it with --base", settings.path(), base)
 		}
 	}
 	model, err := readConfig(base)
@@ -82,16 +82,16 @@ func OpenAdapter(dir, base string, o Options) (_ *Adapter, err error) {
 		return nil, err
 	}
 	layers := (&keys{config: model, arch: f.arch}).all(f)
-	if model.err != nil {
-		return nil, model.err
+	if model.failure() != nil {
+		return nil, model.failure()
 	}
 	for _, name := range slices.Sorted(maps.Keys(pairs)) {
 		if err := a.add(name, pairs[name], f, model, layers, kind.typ); err != nil {
 			return nil, fmt.Errorf("%s: %w", a.path(), err)
 		}
 	}
-	if model.err != nil {
-		return nil, model.err
+	if model.failure() != nil {
+		return nil, model.failure()
 	}
 	a.keys = []gguf.KV{
 		{Key: "general.architecture", Value: f.arch}, {Key: "general.type", Value: "adapter"},
@@ -169,7 +169,7 @@ func alphaOf(c *config, rank uint64) (float64, error) {
 		c.fail("alpha_pattern and rank_pattern: GGUF has one of each for all matrices")
 	}
 	c.want("peft_type", "LORA")
-	return alpha, c.err
+	return alpha, c.failure()
 }
 
 // add adds the matrices for one of the model's. What is done to its rows is done to those of lora_B.

@@ -63,6 +63,12 @@ func withoutNaN(text []byte) []byte {
 	return append(out, text[done:]...)
 }
 
+// readFile reads a JSON file that holds one object.
+func readFile(path string) (*config, error) {
+	c := &config{file: path}
+	return c, readJSON(path, &c.m)
+}
+
 // readConfig reads config.json. What a model of several kinds of input says of its text model comes first.
 func readConfig(dir string) (*config, error) {
 	c := &config{file: filepath.Join(dir, "config.json")}
@@ -88,6 +94,33 @@ func readConfig(dir string) (*config, error) {
 	}
 	return c, nil
 }
+
+// part returns a config of what an object says, in the same file.
+func (c *config) part(object map[string]any) *config { return &config{m: object, file: c.file} }
+
+// value returns what a name stands for, nil if it is not there.
+func (c *config) value(name string) any { return c.m[name] }
+
+// put makes a name stand for a value.
+func (c *config) put(name string, v any) { c.m[name] = v }
+
+// remove makes a name stand for nothing.
+func (c *config) remove(name string) { delete(c.m, name) }
+
+// path returns the name of the file.
+func (c *config) path() string { return c.file }
+
+// exists reports whether the file's folder has another file.
+func (c *config) exists(name string) bool { return exists(filepath.Dir(c.file), name) }
+
+// exists reports whether a folder has a file.
+func exists(dir, name string) bool {
+	_, err := os.Stat(filepath.Join(dir, name))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// failure returns the first error.
+func (c *config) failure() error { return c.err }
 
 func (c *config) fail(format string, args ...any) {
 	if c.err == nil {
@@ -159,7 +192,12 @@ func (c *config) numberOr(names string, otherwise float64) float64 {
 }
 
 // flag returns a bool, or false.
-func (c *config) flag(names string) bool { return get(c, names, false, "true or false") }
+func (c *config) flag(names string) bool { return c.flagOr(names, false) }
+
+// flagOr returns a bool, or otherwise.
+func (c *config) flagOr(names string, otherwise bool) bool {
+	return get(c, names, otherwise, "true or false")
+}
 
 // text returns a string, or "".
 func (c *config) text(names string) string { return get(c, names, "", "a string") }

@@ -7,9 +7,7 @@
 package convert
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -73,20 +71,24 @@ func Open(dir string, o Options) (_ *Model, err error) {
 	if m.kind, err = parseKind(o.Type, m.mostly); err != nil {
 		return nil, err
 	}
-	m.countNext()
+	if m.family.next != nil {
+		m.family.next(m.config, slices.DeleteFunc(m.weights.Names(), func(name string) bool { return slices.Contains(m.skip, name) }))
+	}
 	k := &keys{config: m.config, arch: m.family.arch}
 	m.layers = k.all(m.family)
-	if m.config.err != nil {
-		return nil, m.config.err
+	if m.config.failure() != nil {
+		return nil, m.config.failure()
 	}
 	if m.targets, err = m.plan(); err != nil {
 		return nil, err
 	}
 	if m.family.finish != nil {
-		m.family.finish(m, k)
+		d := &draft{layers: m.layers, weights: m.weights, targets: m.targets}
+		m.family.finish(d, k)
+		m.targets = d.targets
 	}
-	if m.config.err != nil {
-		return nil, m.config.err
+	if m.config.failure() != nil {
+		return nil, m.config.failure()
 	}
 	if m.keys, err = m.metadata(k); err != nil {
 		return nil, err
@@ -188,12 +190,6 @@ func (m *Model) skipped(name string) bool {
 	return slices.ContainsFunc(m.family.skip, func(part string) bool { return strings.HasPrefix(plain(name), part) || strings.HasSuffix(name, part) })
 }
 
-// exists reports whether the checkpoint's folder has a file.
-func (m *Model) exists(name string) bool {
-	_, err := os.Stat(filepath.Join(m.dir, name))
-	return !errors.Is(err, fs.ErrNotExist)
-}
-
 // checkQuantization refuses checkpoints whose weights are quantized in a way that is not read.
 func (m *Model) checkQuantization() error {
 	q := m.config.within("quantization_config compression_config")
@@ -203,5 +199,5 @@ func (m *Model) checkQuantization() error {
 		return fmt.Errorf("%s: weights quantized by %s are not read; want the checkpoint that they were made of", m.dir, method)
 	}
 	m.config.take(q)
-	return m.config.err
+	return m.config.failure()
 }

@@ -12,19 +12,20 @@ type family struct {
 	arch     string // in GGUF
 	names    string // in config.json, with spaces between
 	rules    []rule
-	settings []setting                           // beside the common ones
-	keys     func(k *keys)                       // what tables do not say
-	extra    func(c *config) map[string]view     // tensors made of settings
-	prefix   string                              // before names that are of no layer: "model. transformer." unless given
-	skip     []string                            // beginnings and ends of names of tensors that are left out
-	change   func(c *config, f *family) *family  // what follows from settings; nil: nothing
-	rename   func(c *config, name string) string // of single tensors; nil: none
-	vocab    func(m *Model, v *vocabulary)       // what the tokenizer's files do not say; nil: nothing
-	count    func(c *config, name string) int    // how many tensors a * in a name stands for; nil or 0: experts
-	across   string                              // how names end of tensors whose parts, in files of several machines, have some columns each
-	stripes  func(m *Model, name string) stripes // of matrices that were cut up before they were quantized; nil: none
-	alike    string                              // names of one tensor, of which the first that is there is read
-	finish   func(m *Model, k *keys)             // what follows from tensors; nil: nothing
+	settings []setting                            // beside the common ones
+	keys     func(k *keys)                        // what tables do not say
+	extra    func(c *config) map[string]view      // tensors made of settings
+	prefix   string                               // before names that are of no layer: "model. transformer." unless given
+	skip     []string                             // beginnings and ends of names of tensors that are left out
+	change   func(c *config, f *family) *family   // what follows from settings; nil: nothing
+	rename   func(c *config, name string) string  // of single tensors; nil: none
+	vocab    func(c *config, v *vocabulary)       // what the tokenizer's files do not say; nil: nothing
+	count    func(c *config, name string) int     // how many tensors a * in a name stands for; nil or 0: experts
+	across   string                               // how names end of tensors whose parts, in files of several machines, have some columns each
+	stripes  func(c *config, name string) stripes // of matrices that were cut up before they were quantized; nil: none
+	alike    string                               // names of one tensor, of which the first that is there is read
+	next     func(c *config, names []string)      // counts layers that predict further tokens, where config.json does not; nil: it does
+	finish   func(d *draft, k *keys)              // what follows from tensors; nil: nothing
 }
 
 func (f *family) trim() []string {
@@ -54,11 +55,11 @@ var families = []family{
 // familyOf returns the family of a checkpoint.
 func familyOf(c *config) (*family, error) {
 	names := c.texts("architectures")
-	if c.err != nil {
-		return nil, c.err
+	if c.failure() != nil {
+		return nil, c.failure()
 	}
 	if len(names) == 0 {
-		return nil, fmt.Errorf("%s: no architectures", c.file)
+		return nil, fmt.Errorf("%s: no architectures", c.path())
 	}
 	for i := range families {
 		f := &families[i]
@@ -66,10 +67,10 @@ func familyOf(c *config) (*family, error) {
 			if f.change != nil {
 				f = f.change(c, f)
 			}
-			return f, c.err
+			return f, c.failure()
 		}
 	}
-	return nil, fmt.Errorf("%s: %.80q is not converted; want one of those that \"quern help convert\" lists, such as LlamaForCausalLM", c.file, names[0])
+	return nil, fmt.Errorf("%s: %.80q is not converted; want one of those that \"quern help convert\" lists, such as LlamaForCausalLM", c.path(), names[0])
 }
 
 // Known returns the names, in config.json, of the architectures that are converted.

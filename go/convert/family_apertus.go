@@ -23,11 +23,11 @@ var apertus = family{
 }
 
 // xielu reads the constants of the activation, a tensor of one number for each layer.
-func xielu(m *Model, k *keys) {
+func xielu(d *draft, k *keys) {
 	for _, name := range []string{"alpha_n", "alpha_p", "beta", "eps"} {
-		all := make([]float32, m.layers)
+		all := make([]float32, d.layers)
 		for il := range all {
-			t := m.weights.Tensor(fmt.Sprintf("model.layers.%d.mlp.act_fn.%s", il, name))
+			t := d.weights.Tensor(fmt.Sprintf("model.layers.%d.mlp.act_fn.%s", il, name))
 			if t == nil || t.Elems() != 1 {
 				k.fail("layer %d has no mlp.act_fn.%s of one number", il, name)
 				return

@@ -43,14 +43,14 @@ var bailingmoe3 = family{
 		n := k.layers() + min(k.countOr("num_nextn_predict_layers", 0), mostNext)
 		attends := make([]bool, n)
 		for il := range attends {
-			attends[il] = k.attends(il)
+			attends[il] = attends3(k.config, il)
 		}
 		k.ns("attention.head_count_kv", where(attends, 1, 0))
 		k.limits("swiglu_clamp_exp", "expert_swiglu_limit_list", n)
 		k.limits("swiglu_clamp_shexp", "share_expert_swiglu_limit_list", n)
 	},
 	rename: func(c *config, name string) string {
-		if s := parse(name, nil); s.layer >= 0 && c.attends(s.layer) {
+		if s := parse(name, nil); s.layer >= 0 && attends3(c, s.layer) {
 			return strings.Replace(name, ".attention.g_proj.", ".attention.gate_proj.", 1)
 		}
 		return name
@@ -71,8 +71,8 @@ func under(name string, rules []rule) []rule {
 	return rules
 }
 
-// attends reports whether a layer of Ling 3 has attention, rather than a delta net.
-func (c *config) attends(il int) bool {
+// attends3 reports whether a layer of Ling 3 has attention, rather than a delta net.
+func attends3(c *config, il int) bool {
 	n, group := c.layers(), max(c.count("layer_group_size"), 1)
 	return (il+1)%group == 0 || il >= n/group*group
 }

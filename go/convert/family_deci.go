@@ -6,8 +6,8 @@ var deci = family{
 	arch:  "deci",
 	names: "DeciLMForCausalLM",
 	rules: slices.Concat([]rule{
-		{"self_attn.q_proj", "attn_q", permute((*config).deciHeads)},
-		{"self_attn.k_proj", "attn_k", permute((*config).deciHeadsKV)},
+		{"self_attn.q_proj", "attn_q", permute(deciHeads)},
+		{"self_attn.k_proj", "attn_k", permute(deciHeadsKV)},
 		{"self_attn.linear_attn", "attn_output", nil},
 	}, ends, attention, dense),
 	keys: func(k *keys) {
@@ -16,7 +16,7 @@ var deci = family{
 		k.n("attention.value_length", k.headDim())
 		var heads, shared, widths []uint32
 		for il := range k.layers() {
-			b := k.deciBlock(il)
+			b := deciBlockOf(k.config, il)
 			heads, shared, widths = append(heads, uint32(b.heads)), append(shared, uint32(b.shared)), append(widths, uint32(b.width))
 		}
 		k.ns("attention.head_count", heads)
@@ -30,12 +30,12 @@ var deci = family{
 // network.
 type deciBlock struct{ heads, shared, width int }
 
-func (c *config) deciHeads() int { return c.deciBlock(c.layer).heads }
+func deciHeads(c *config) int { return deciBlockOf(c, c.layer).heads }
 
-func (c *config) deciHeadsKV() int { return c.deciBlock(c.layer).shared }
+func deciHeadsKV(c *config) int { return deciBlockOf(c, c.layer).shared }
 
-// deciBlock returns the sizes of a layer.
-func (c *config) deciBlock(layer int) deciBlock {
+// deciBlockOf returns the sizes of a layer.
+func deciBlockOf(c *config, layer int) deciBlock {
 	heads := c.heads()
 	if list := c.list("num_key_value_heads_per_layer"); list != nil {
 		n := 0
@@ -53,7 +53,7 @@ func (c *config) deciBlock(layer int) deciBlock {
 		return deciBlock{}
 	}
 	block, _ := list[layer].(map[string]any)
-	at := &config{m: block, file: c.file}
+	at := c.part(block)
 	a, f := at.within("attention"), at.within("ffn")
 	b := deciBlock{}
 	switch {

@@ -11,36 +11,46 @@ var dots3note = family{
 	arch:  "dots3note",
 	names: "Dots3NoteForCausalLM Dots3NoteForConditionalGeneration Dots3NoteTextForCausalLM",
 	rules: with(slices.Concat(predicting, indexed, latent, ends, attention, dense, mixture),
-		rule{"self_attn.q_a_layernorm", "attn_q_a_norm", times(func(c *config) float64 { return c.rescale(c.count("q_lora_rank")) })},
-		rule{"self_attn.kv_a_layernorm", "attn_kv_a_norm", times(func(c *config) float64 { return c.rescale(c.noteRank()) })},
+		rule{"self_attn.q_a_layernorm", "attn_q_a_norm", times(func(c *config) float64 { return rescale(c, c.count("q_lora_rank")) })},
+		rule{"self_attn.kv_a_layernorm", "attn_kv_a_norm", times(func(c *config) float64 { return rescale(c, noteRank(c)) })},
 		rule{"self_attn.kv_b_proj", "attn_k_b attn_v_b", noteKeysValues},
 		rule{"self_attn.k_rope_only_layernorm", "attn_k_norm", nil},
 		rule{"self_attn.g_proj", "attn_gate", nil}),
 	settings: slices.Concat(latentSettings, []setting{{"attention.sliding_window", 'n', "sliding_window_size"}}),
 	keys:     noteKeys,
+	next:     countNoteNext,
 	skip:     []string{"vision_encoder.", "audio_encoder."},
 	rename: func(c *config, name string) string { // of the layer that predicts further tokens
 		return strings.Replace(name, "model.mtp.embed_tokens.", fmt.Sprintf("model.layers.%d.embed_tokens.", c.layers()), 1)
 	},
-	vocab: func(_ *Model, v *vocabulary) { v.setSpecial("eot", slices.Index(v.tokens, "<|endofassistant|>")) },
+	vocab: func(_ *config, v *vocabulary) { v.setSpecial("eot", slices.Index(v.tokens, "<|endofassistant|>")) },
+}
+
+// countNoteNext counts the layers that predict further tokens by their tensors, whatever config.json says.
+func countNoteNext(c *config, names []string) {
+	const key = "num_nextn_predict_layers"
+	c.remove(key)
+	if n := numberedBy(names, "layers.", ".eh_proj.weight") - c.layers(); n > 0 {
+		c.put(key, float64(n))
+	}
 }
 
 // noteWindow reports whether a layer of dots3-note attends to a window, as those that predict further tokens do.
-func (c *config) noteWindow(il int) bool {
+func noteWindow(c *config, il int) bool {
 	kinds := c.texts("layer_types")
 	return il >= c.layers() || il >= 0 && il < len(kinds) && kinds[il] == "sliding_attention"
 }
 
 // noteRank returns how long the latent is of the layer whose tensors are made.
-func (c *config) noteRank() int {
-	if c.noteWindow(c.layer) {
+func noteRank(c *config) int {
+	if noteWindow(c, c.layer) {
 		return c.count("swa_kv_lora_rank")
 	}
 	return c.count("kv_lora_rank")
 }
 
 // rescale returns what dots3-note multiplies a latent by, which is in the norm before it in GGUF.
-func (c *config) rescale(rank int) float64 {
+func rescale(c *config, rank int) float64 {
 	if !c.flag("apply_mla_qkv_lora_rescale") {
 		return 1
 	}
@@ -49,12 +59,12 @@ func (c *config) rescale(rank int) float64 {
 
 // noteKeysValues is keysValues of layers with a window or without one.
 var noteKeysValues op = func(c *config, in []view) ([]view, error) {
-	if !c.noteWindow(c.layer) {
+	if !noteWindow(c, c.layer) {
 		return keysValues(c, in)
 	}
-	near := &config{m: map[string]any{}, file: c.file}
+	near := c.part(map[string]any{})
 	for name, from := range map[string]string{"num_attention_heads": "swa_num_attention_heads", "qk_nope_head_dim": "swa_qk_nope_head_dim", "v_head_dim": "swa_v_head_dim"} {
-		near.m[name] = float64(c.count(from))
+		near.put(name, float64(c.count(from)))
 	}
 	return keysValues(near, in)
 }
@@ -69,7 +79,7 @@ func noteKeys(k *keys) {
 	}
 	windows, index := make([]bool, n), make([]bool, n)
 	for il := range n {
-		windows[il] = k.noteWindow(il)
+		windows[il] = noteWindow(k.config, il)
 		index[il] = !windows[il]
 	}
 	k.bs("attention.sliding_window_pattern", windows)

@@ -13,7 +13,7 @@ var falcon = family{
 	keys: func(k *keys) {
 		k.n("context_length", k.countOr("max_position_embeddings", 2048))
 		k.n("feed_forward_length", k.countOr("ffn_hidden_size", 4*k.count("hidden_size")))
-		k.n("attention.head_count_kv", k.groupsOf())
+		k.n("attention.head_count_kv", groupsOf(k.config))
 		if k.flag("alibi") {
 			k.fail("alibi is true, want a model with rotations")
 		}

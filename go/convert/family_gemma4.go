@@ -39,7 +39,7 @@ func gemma4Keys(k *keys) {
 	k.n("attention.key_length_swa", window)
 	k.n("attention.value_length_swa", window)
 	k.n("rope.dimension_count", full)
-	k.n("rope.dimension_count_swa", int(float64(window)*k.windowShare()))
+	k.n("rope.dimension_count_swa", int(float64(window)*windowShare(k.config)))
 	if k.flag("use_double_wide_mlp") {
 		wide := make([]bool, layers)
 		for i := range wide {

@@ -6,7 +6,7 @@ var starcoder = family{
 	rules: gpt,
 	keys: func(k *keys) {
 		k.n("feed_forward_length", k.countOr("n_inner", 4*k.count("n_embd")))
-		if one, set := k.m["multi_query"].(bool); one || !set {
+		if k.flagOr("multi_query", true) {
 			k.n("attention.head_count_kv", 1)
 		}
 	},

@@ -14,8 +14,8 @@ var groveMoE = family{
 		{"mlp.chunk_experts.*.down_proj", "ffn_down_chexps", nil},
 	}, ends, attention, dense, mixture),
 	settings: expertSettings,
-	finish: func(m *Model, k *keys) { // what the models' own code has as constants
-		t := m.weights.Tensor("model.layers.0.mlp.chunk_experts.0.up_proj.weight")
+	finish: func(d *draft, k *keys) { // what the models' own code has as constants
+		t := d.weights.Tensor("model.layers.0.mlp.chunk_experts.0.up_proj.weight")
 		if t == nil || len(t.Shape) != 2 {
 			k.fail("layer 0 has no matrix mlp.chunk_experts.0.up_proj")
 			return

@@ -11,15 +11,15 @@ var hunyuanmoe = family{
 		rule{"mlp.gate.wg", "ffn_gate_inp", nil}),
 	settings: []setting{{"expert_shared_feed_forward_length", 'n', "intermediate_size"}},
 	keys: func(k *keys) {
-		k.alike("expert_used_count", "moe_topk num_experts_per_tok")
-		k.alike("expert_feed_forward_length", "moe_intermediate_size")
-		k.alike("expert_shared_count", "num_shared_expert")
+		alike(k, "expert_used_count", "moe_topk num_experts_per_tok")
+		alike(k, "expert_feed_forward_length", "moe_intermediate_size")
+		alike(k, "expert_shared_count", "num_shared_expert")
 		stretched(k)
 	},
 }
 
 // alike sets a key to the number that a list has for each layer, which has to be the same one.
-func (k *keys) alike(key, names string) {
+func alike(k *keys, key, names string) {
 	v, name := k.find(names)
 	list, ok := v.([]any)
 	if !ok {

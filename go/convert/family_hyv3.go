@@ -12,8 +12,7 @@ var hyv3 = family{
 	settings: []setting{{"expert_feed_forward_length", 'n', "moe_intermediate_size expert_hidden_dim"}},
 	keys: func(k *keys) {
 		k.n("expert_shared_feed_forward_length", k.count("moe_intermediate_size expert_hidden_dim")*k.countOr("num_shared_experts", 1))
-		norm, set := k.m["route_norm"].(bool)
-		k.b("expert_weights_norm", norm || !set)
+		k.b("expert_weights_norm", k.flagOr("route_norm", true))
 		k.f("expert_weights_scale", k.numberOr("router_scaling_factor", 1))
 		k.n("expert_gating_func", 2)
 		further(k)

@@ -40,10 +40,10 @@ func jaisOutput(c *config) float64 {
 // jaisTied makes of the embeddings, where the output shares them, two matrices: each has a factor of its own. Its config.json says
 // only where it does not.
 func jaisTied(c *config, f *family) *family {
-	if tied, said := c.m["tie_word_embeddings"].(bool); said && !tied {
+	if !c.flagOr("tie_word_embeddings", true) {
 		return f
 	}
-	c.m["tie_word_embeddings"] = true
+	c.put("tie_word_embeddings", true)
 	kind := *f
 	kind.rules = with(f.rules, rule{"wte", "token_embd output", func(c *config, in []view) ([]view, error) {
 		a, err := times(jaisEmbeddings)(c, in)
@@ -57,9 +57,9 @@ func jaisTied(c *config, f *family) *family {
 }
 
 // jaisSlopes sets the largest slope of ALiBi, of which the checkpoint has those of all heads.
-func jaisSlopes(m *Model, k *keys) {
+func jaisSlopes(d *draft, k *keys) {
 	bias := 8.0
-	if t := m.weights.Tensor("transformer.relative_pe.slopes"); t != nil && t.Elems() > 0 {
+	if t := d.weights.Tensor("transformer.relative_pe.slopes"); t != nil && t.Elems() > 0 {
 		one := make([]float32, 1)
 		if err := t.Floats(one, 0); err != nil {
 			k.fail("%s", err)

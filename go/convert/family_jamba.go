@@ -35,7 +35,7 @@ func jambaKeys(k *keys) {
 	k.n("ssm.inner_size", k.count("mamba_expand")*width)
 	k.n("ssm.state_size", k.countOr("mamba_d_state", 16))
 	rank := (width + 15) / 16
-	if _, auto := k.m["mamba_dt_rank"].(string); !auto {
+	if _, auto := k.value("mamba_dt_rank").(string); !auto {
 		rank = k.countOr("mamba_dt_rank", rank)
 	}
 	k.n("ssm.time_step_rank", rank)
@@ -55,8 +55,8 @@ func jambaName(c *config, name string) string {
 }
 
 // spaceless is for vocabularies that put no space before a text where they come from tokenizer.json.
-func spaceless(m *Model, v *vocabulary) {
-	if !m.exists("tokenizer.model") {
-		noSpace(m, v)
+func spaceless(c *config, v *vocabulary) {
+	if !c.exists("tokenizer.model") {
+		noSpace(c, v)
 	}
 }

@@ -22,8 +22,8 @@ var jinaBERTv2 = family{
 }
 
 // jinaVocab puts the ends of texts that these models were trained with.
-func jinaVocab(m *Model, v *vocabulary) {
-	typesOfTexts(m, v)
+func jinaVocab(c *config, v *vocabulary) {
+	typesOfTexts(c, v)
 	v.setAdd("bos", true)
 	v.setAdd("eos", true)
 }

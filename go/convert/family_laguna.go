@@ -23,7 +23,7 @@ var laguna = family{
 }
 
 // lagunaVocab makes of the text that ends an answer a token that does, which its tokenizer says of none.
-func lagunaVocab(_ *Model, v *vocabulary) {
+func lagunaVocab(_ *config, v *vocabulary) {
 	if end := slices.Index(v.tokens, "</assistant>"); end >= 0 {
 		v.types[end] = control
 		v.setSpecial("eot", end)

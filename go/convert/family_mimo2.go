@@ -36,6 +36,7 @@ var mimo2 = family{
 		k.ns("attention.sliding_window_pattern", where(windows, 1, 0))
 		k.drop("expert_group_count", "expert_group_used_count")
 	},
+	next:    countNext,
 	rename:  nextOfQwen,
 	stripes: mimoStripes,
 	skip:    []string{"speech_embeddings."},
@@ -43,11 +44,10 @@ var mimo2 = family{
 
 // mimoStripes says how the queries, keys and values of MiMo V2.5 were cut: for as many machines as layers without a window have
 // key-value heads, whatever those of the layer are.
-func mimoStripes(m *Model, name string) stripes {
+func mimoStripes(c *config, name string) stripes {
 	if !strings.HasSuffix(name, ".self_attn.qkv_proj.weight") {
 		return stripes{}
 	}
-	c := m.config
 	shared, kinds := c.headsKV(), c.list("hybrid_layer_pattern")
 	if il := parse(nextOfQwen(c, plain(name)), nil).layer; il >= len(kinds) || il >= 0 && kinds[il] == 1.0 {
 		shared = c.count("swa_num_key_value_heads")

@@ -24,7 +24,7 @@ var museglimmer = family{
 	},
 	keys:  func(k *keys) { k.bs("attention.sliding_window_pattern", k.typesOf("sliding_attention")) },
 	extra: glimmerNorms,
-	vocab: func(_ *Model, v *vocabulary) { v.setSpecial("eot", slices.Index(v.tokens, "<|eot|>")) },
+	vocab: func(_ *config, v *vocabulary) { v.setSpecial("eot", slices.Index(v.tokens, "<|eot|>")) },
 }
 
 // glimmerNorms are norms of heads of queries and keys, which the model has without weights, with the factor of queries.

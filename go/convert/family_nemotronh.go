@@ -43,11 +43,12 @@ func nemotronKind(c *config, f *family) *family {
 	}
 	kind := *f
 	kind.arch = "nemotron_h_moe"
+	kind.vocab = nil
 	return &kind
 }
 
 // pattern returns which layers are of a kind, by a letter or by name.
-func (c *config) pattern(letter byte, names string) []bool {
+func pattern(c *config, letter byte, names string) []bool {
 	v, _ := c.find("hybrid_override_pattern layers_block_type")
 	s, ok := v.(string)
 	if !ok {
@@ -67,7 +68,7 @@ func nemotronKeys(k *keys) {
 	head := k.count("head_dim attention_head_dim")
 	k.n("attention.key_length", head)
 	k.n("attention.value_length", head)
-	k.ns("attention.head_count_kv", where(k.pattern('*', "attention full_attention"), k.headsKV(), 0))
+	k.ns("attention.head_count_kv", where(pattern(k.config, '*', "attention full_attention"), k.headsKV(), 0))
 	k.f("attention.layer_norm_rms_epsilon", k.numberOr("layer_norm_epsilon norm_eps rms_norm_eps", 1e-5))
 	k.f("attention.layer_norm_epsilon", k.numberOr("layer_norm_epsilon norm_eps", 1e-5))
 	k.drop("rope.freq_base")
@@ -77,10 +78,10 @@ func nemotronKeys(k *keys) {
 	k.n("ssm.time_step_rank", k.count("mamba_num_heads"))
 	k.n("ssm.inner_size", k.count("mamba_num_heads")*k.count("mamba_head_dim"))
 	if !strings.HasSuffix(k.arch, "_moe") {
-		k.ns("feed_forward_length", where(k.pattern('-', "mlp"), k.count("intermediate_size"), 0))
+		k.ns("feed_forward_length", where(pattern(k.config, '-', "mlp"), k.count("intermediate_size"), 0))
 		return
 	}
-	k.ns("feed_forward_length", where(k.pattern('E', "moe"), k.count("moe_intermediate_size"), 0))
+	k.ns("feed_forward_length", where(pattern(k.config, 'E', "moe"), k.count("moe_intermediate_size"), 0))
 	k.settings(routedSettings)
 	k.drop("leading_dense_block_count")
 	k.n("expert_shared_feed_forward_length", k.count("moe_shared_expert_intermediate_size"))

@@ -19,7 +19,7 @@ func phi3Keys(k *keys) {
 	k.n("rope.scaling.original_context_length", k.countOr("original_max_position_embeddings", k.count("max_position_embeddings")))
 	k.n("attention.sliding_window", k.countOr("sliding_window", 0)) // 0 tells Phi 4 from others
 	k.drop("rope.scaling.type")
-	if scale, old, kind := k.stretch(); kind != "" {
+	if scale, old, kind := stretch(k.config); kind != "" {
 		factor := 1.0
 		switch {
 		case scale > 1 && kind == "yarn":
@@ -33,7 +33,7 @@ func phi3Keys(k *keys) {
 
 // stretch returns by how much the context is longer than at first, what it was, and the kind of scaling that has factors for
 // each channel, if there is one.
-func (c *config) stretch() (scale, old float64, kind string) {
+func stretch(c *config) (scale, old float64, kind string) {
 	r := c.ropeOf("full_attention")
 	defer c.take(r)
 	old = float64(c.countOr("original_max_position_embeddings", c.count("max_position_embeddings")))

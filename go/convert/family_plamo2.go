@@ -44,7 +44,7 @@ func plamo2Keys(k *keys) {
 	if layers <= step/2 {
 		attends = every(layers, max(layers-1, 0), 1)
 	}
-	if scans, set := k.m["mamba_enabled"].(bool); scans || !set {
+	if k.flagOr("mamba_enabled", true) {
 		k.ns("attention.head_count", where(attends, k.heads(), 0))
 		k.ns("attention.head_count_kv", where(attends, k.countOr("num_key_value_heads", 4), 0))
 	}

@@ -16,6 +16,7 @@ var qwen3next = family{
 		linearKeys(k)
 		nextKeys(k)
 	},
+	next:   countNext,
 	rename: nextOfQwen,
 }
 

@@ -53,7 +53,7 @@ var qwen4exp = family{
 		k.drop("feed_forward_length")
 	},
 	change: func(c *config, f *family) *family {
-		delete(c.m, nextLayers) // see skip
+		c.remove(nextLayers) // see skip
 		return f
 	},
 	rename: func(_ *config, name string) string { // parts of a table that is of no layer in GGUF
@@ -95,7 +95,7 @@ var below = one(func(_ *config, v view) (view, error) {
 })
 
 // ngramKeys sets what finds rows of Qwen 4 Exp's table of n-grams: numbers of more bits than a float has, of the checkpoint's tensors.
-func ngramKeys(m *Model, k *keys) {
+func ngramKeys(d *draft, k *keys) {
 	ids := k.integers("ple_layer_ids", k.config.list("ple_layer_ids"))
 	if len(ids) == 0 {
 		return
@@ -111,7 +111,7 @@ func ngramKeys(m *Model, k *keys) {
 	k.n("ple.ngram_size", k.count("ngram_size"))
 	k.n("ple.heads_per_ngram", k.count("heads_per_ngram"))
 	k.n("ple.conv_kernel", k.count("ple_conv_kernel_size"))
-	end := k.m["eos_token_id"]
+	end := k.value("eos_token_id")
 	if all, ok := end.([]any); ok && len(all) > 0 {
 		end = all[len(all)-1]
 	}
@@ -120,23 +120,23 @@ func ngramKeys(m *Model, k *keys) {
 		k.fail("eos_token_id is %.40v, want the number of a token: n-grams end there", end)
 	}
 	k.n("ple.eos_token_id", id)
-	if t := m.target("per_layer_token_embd.weight"); t != nil {
+	if t := d.target("per_layer_token_embd.weight"); t != nil {
 		k.n("embedding_length_per_layer_input", int(min(t.dims[0], math.MaxInt32)))
 	}
 	for _, s := range []struct{ key, name string }{
 		{"layer_multipliers", "layer_multipliers"}, {"head_offsets", "ngram_heads_offsets"}, {"head_vocab_sizes", "ngram_heads_vocab_sizes"},
 	} {
-		k.set("ple."+s.key, m.integers(k, "ple.ple_embedding."+s.name))
+		k.set("ple."+s.key, integersOf(d, k, "ple.ple_embedding."+s.name))
 	}
 }
 
-// integers reads the only tensor whose name ends so, of integers of 64 bits.
-func (m *Model) integers(k *keys, end string) []uint64 {
-	for _, name := range m.weights.Names() {
+// integersOf reads the only tensor whose name ends so, of integers of 64 bits.
+func integersOf(d *draft, k *keys, end string) []uint64 {
+	for _, name := range d.weights.Names() {
 		if !strings.HasSuffix(name, "."+end) {
 			continue
 		}
-		t := m.weights.Tensor(name)
+		t := d.weights.Tensor(name)
 		if t.DType != "I64" || t.Elems() > 1<<16 {
 			k.fail("tensor %q is %d numbers as %s, want I64", name, t.Elems(), t.DType)
 			return nil

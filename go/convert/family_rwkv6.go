@@ -102,7 +102,7 @@ var rwkv6Order = one(func(_ *config, v view) (view, error) {
 })
 
 // rwkv6Ranks reads the ranks of the products that make shares and decays off their shapes.
-func rwkv6Ranks(m *Model, k *keys) {
-	m.rank(k, "time_mix_extra_dim", "blk.0.time_mix_w1.weight", 5)
-	m.rank(k, "time_decay_extra_dim", "blk.0.time_mix_decay_w1.weight", 1)
+func rwkv6Ranks(d *draft, k *keys) {
+	rank(d, k, "time_mix_extra_dim", "blk.0.time_mix_w1.weight", 5)
+	rank(d, k, "time_decay_extra_dim", "blk.0.time_mix_decay_w1.weight", 1)
 }

@@ -91,7 +91,7 @@ func gooseShares(at, inputs string) rule {
 
 // ungated is for models without gates, which have an input less.
 func ungated(c *config, f *family) *family {
-	if gated, set := c.m["wkv_has_gate"].(bool); gated || !set {
+	if c.flagOr("wkv_has_gate", true) {
 		return f
 	}
 	kind := *f
@@ -100,19 +100,19 @@ func ungated(c *config, f *family) *family {
 }
 
 // gooseRanks does so for RWKV 7, and has something where the first layer has no values of a layer before, which nobody reads.
-func gooseRanks(m *Model, k *keys) {
+func gooseRanks(d *draft, k *keys) {
 	for _, i := range []string{"0", "1", "2"} {
 		to := "blk.0.time_mix_v" + i + ".weight"
-		if from := m.target("blk.0.time_mix_a" + i + ".weight"); from != nil && m.target(to) == nil {
+		if from := d.target("blk.0.time_mix_a" + i + ".weight"); from != nil && d.target(to) == nil {
 			t := *from
 			t.name = to
-			m.targets = append(m.targets, &t)
+			d.targets = append(d.targets, &t)
 		}
 	}
-	m.rank(k, "attention.decay_lora_rank", "blk.0.time_mix_w1.weight", 1)
-	m.rank(k, "attention.iclr_lora_rank", "blk.0.time_mix_a1.weight", 1)
-	m.rank(k, "attention.value_residual_mix_lora_rank", "blk.0.time_mix_v1.weight", 1)
-	if m.target("blk.0.time_mix_g1.weight") != nil {
-		m.rank(k, "attention.gate_lora_rank", "blk.0.time_mix_g1.weight", 1)
+	rank(d, k, "attention.decay_lora_rank", "blk.0.time_mix_w1.weight", 1)
+	rank(d, k, "attention.iclr_lora_rank", "blk.0.time_mix_a1.weight", 1)
+	rank(d, k, "attention.value_residual_mix_lora_rank", "blk.0.time_mix_v1.weight", 1)
+	if d.target("blk.0.time_mix_g1.weight") != nil {
+		rank(d, k, "attention.gate_lora_rank", "blk.0.time_mix_g1.weight", 1)
 	}
 }

@@ -38,21 +38,21 @@ var step35 = family{
 
 // stepBases takes the bases of rotations apart, which Step 3.5 has a list of: one for each layer.
 func stepBases(c *config, f *family) *family {
-	bases, isList := c.m["rope_theta"].([]any)
+	bases, isList := c.value("rope_theta").([]any)
 	if !isList {
 		return f
 	}
-	delete(c.m, "rope_theta")
+	c.remove("rope_theta")
 	kinds := c.texts("layer_types")
 	for i, base := range bases {
 		name := "rope_theta"
 		if i < len(kinds) && kinds[i] == "sliding_attention" {
 			name = "local_rope_theta"
 		}
-		if was := c.m[name]; was != nil && was != base {
+		if was := c.value(name); was != nil && was != base {
 			c.fail("rope_theta has %v and %v for layers of one kind; want one", was, base)
 		}
-		c.m[name] = base
+		c.put(name, base)
 	}
 	return f
 }

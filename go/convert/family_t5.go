@@ -86,7 +86,7 @@ func t5DecoderKeys(k *keys) {
 }
 
 // t5Vocab ends texts as these models expect.
-func t5Vocab(_ *Model, v *vocabulary) {
+func t5Vocab(_ *config, v *vocabulary) {
 	v.setAdd("bos", false)
 	v.setAdd("eos", true)
 }

@@ -31,9 +31,9 @@ var talkie = family{
 			k.f("rope.freq_base", 1e6)
 		}
 	},
-	finish: func(m *Model, k *keys) {
-		widths(m, k)
-		talkieGain(m, k)
+	finish: func(d *draft, k *keys) {
+		widths(d, k)
+		talkieGain(d, k)
 	},
 }
 
@@ -60,8 +60,8 @@ var backwards = one(func(c *config, v view) (view, error) {
 })
 
 // talkieGain sets what logits are multiplied by.
-func talkieGain(m *Model, k *keys) {
-	t := m.weights.Tensor("lm_head_gain.w_g")
+func talkieGain(d *draft, k *keys) {
+	t := d.weights.Tensor("lm_head_gain.w_g")
 	if t == nil {
 		k.f("logit_scale", 1) // it is in the matrix
 		return

@@ -49,7 +49,7 @@ func (v *vocabulary) readWorld(path string) error {
 }
 
 // worldVocab is for vocabularies of RWKV: the first token begins and ends texts, and an empty line ends turns.
-func worldVocab(_ *Model, v *vocabulary) {
+func worldVocab(_ *config, v *vocabulary) {
 	if v.model != "rwkv" {
 		return
 	}
@@ -169,7 +169,7 @@ func (v *vocabulary) readJSONLines(path string) error {
 }
 
 // plamo2Vocab has what ends turns.
-func plamo2Vocab(_ *Model, v *vocabulary) {
+func plamo2Vocab(_ *config, v *vocabulary) {
 	if v.model != "plamo2" {
 		return
 	}

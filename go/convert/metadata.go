@@ -3,6 +3,7 @@ package convert
 import (
 	"errors"
 	"io/fs"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,9 +17,12 @@ const quantizationVersion = 2
 
 // metadata returns all keys of the file.
 func (m *Model) metadata(k *keys) ([]gguf.KV, error) {
-	v, err := m.vocabulary()
+	v, err := readVocabulary(m.dir, m.family.arch, m.Pre, m.embeddings(), m.config)
 	if err != nil {
 		return nil, err
+	}
+	if m.family.vocab != nil {
+		m.family.vocab(m.config, v)
 	}
 	var all []gguf.KV
 	set := func(key string, value any) { all = append(all, gguf.KV{Key: key, Value: value}) }
@@ -41,7 +45,7 @@ func (m *Model) metadata(k *keys) ([]gguf.KV, error) {
 		return nil, err
 	}
 	all = append(all, templates...)
-	return all, m.config.err
+	return all, m.config.failure()
 }
 
 // params returns the number of parameters.
@@ -53,49 +57,21 @@ func (m *Model) params() uint64 {
 	return n
 }
 
-// keys returns what the file says of the tokenizer.
-func (v *vocabulary) keys() []gguf.KV {
-	const prefix = "tokenizer.ggml."
-	all := []gguf.KV{{Key: prefix + "model", Value: v.model}}
-	if v.pre != "" {
-		all = append(all, gguf.KV{Key: prefix + "pre", Value: v.pre})
-	}
-	all = append(all, gguf.KV{Key: prefix + "tokens", Value: v.tokens})
-	if v.scores != nil {
-		all = append(all, gguf.KV{Key: prefix + "scores", Value: v.scores})
-	}
-	all = append(all, gguf.KV{Key: prefix + "token_type", Value: v.types})
-	if v.merges != nil {
-		all = append(all, gguf.KV{Key: prefix + "merges", Value: v.merges})
-	}
-	for _, s := range v.special {
-		all = append(all, gguf.KV{Key: prefix + kinds[order(s.name)].key + "_token_id", Value: uint32(s.id)})
-	}
-	for _, a := range v.add {
-		all = append(all, gguf.KV{Key: prefix + "add_" + a.name + "_token", Value: a.on})
-	}
-	for _, kv := range v.more {
-		all = append(all, gguf.KV{Key: prefix + kv.Key, Value: kv.Value})
-	}
-	return all
-}
-
-// setMore sets a key under tokenizer.ggml.
-func (v *vocabulary) setMore(key string, value any) {
-	for i := range v.more {
-		if v.more[i].Key == key {
-			v.more[i].Value = value
-			return
+// embeddings returns the number of tokens that the model has embeddings of.
+func (m *Model) embeddings() int {
+	for _, t := range m.targets {
+		if t.name == "token_embd.weight" && len(t.dims) == 2 {
+			return int(min(t.dims[1], math.MaxInt32))
 		}
 	}
-	v.more = append(v.more, gguf.KV{Key: key, Value: value})
+	return 0
 }
 
 // templates returns the chat templates: of a file of their own, or of tokenizer_config.json.
 func (m *Model) templates() ([]gguf.KV, error) {
 	const key = "tokenizer.chat_template"
-	settings := &config{file: filepath.Join(m.dir, "tokenizer_config.json")}
-	if err := readJSON(settings.file, &settings.m); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	settings, err := readFile(filepath.Join(m.dir, "tokenizer_config.json"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	value, _ := settings.find("chat_template")
@@ -108,8 +84,8 @@ func (m *Model) templates() ([]gguf.KV, error) {
 		}
 	}
 	if value == nil {
-		other := &config{file: filepath.Join(m.dir, "chat_template.json")}
-		if err := readJSON(other.file, &other.m); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		other, err := readFile(filepath.Join(m.dir, "chat_template.json"))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
 		value, _ = other.find("chat_template")
@@ -138,20 +114,20 @@ func (m *Model) templates() ([]gguf.KV, error) {
 		if names != nil {
 			all = append(all, gguf.KV{Key: "tokenizer.chat_templates", Value: names})
 		}
-		return all, settings.err
+		return all, settings.failure()
 	default:
 		settings.fail("chat_template is %.40v, want a string", value)
 	}
-	return nil, settings.err
+	return nil, settings.failure()
 }
 
 // sampling returns what generation_config.json recommends.
 func (m *Model) sampling() []gguf.KV {
-	c := &config{file: filepath.Join(m.dir, "generation_config.json")}
-	if err := readJSON(c.file, &c.m); err != nil {
+	c, err := readFile(filepath.Join(m.dir, "generation_config.json"))
+	if err != nil {
 		return nil // it is advice, and often not there
 	}
-	if on, set := c.m["do_sample"].(bool); set && !on {
+	if on, set := c.value("do_sample").(bool); set && !on {
 		return nil
 	}
 	var all []gguf.KV
@@ -162,7 +138,7 @@ func (m *Model) sampling() []gguf.KV {
 		{"temperature", "temp", false}, {"top_k", "top_k", true}, {"top_p", "top_p", false}, {"min_p", "min_p", false},
 		{"repetition_penalty", "penalty_repeat", false},
 	} {
-		v, ok := c.m[s.from].(float64)
+		v, ok := c.value(s.from).(float64)
 		if n, whole := asCount(v); ok && s.whole && whole {
 			all = append(all, gguf.KV{Key: "general.sampling." + s.to, Value: int32(n)})
 		} else if ok && !s.whole {
@@ -179,12 +155,12 @@ func (m *Model) pooling() int {
 	if err != nil || !strings.Contains(string(text), "Pooling") {
 		return 0
 	}
-	c := &config{file: filepath.Join(m.dir, "1_Pooling", "config.json")}
-	if err := readJSON(c.file, &c.m); err != nil {
+	c, err := readFile(filepath.Join(m.dir, "1_Pooling", "config.json"))
+	if err != nil {
 		return 0
 	}
 	for i, key := range []string{"pooling_mode_mean_tokens", "pooling_mode_cls_token", "pooling_mode_lasttoken"} {
-		if on, _ := c.m[key].(bool); on {
+		if on, _ := c.value(key).(bool); on {
 			return i + 1
 		}
 	}

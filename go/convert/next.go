@@ -2,7 +2,6 @@ package convert
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 )
 
@@ -18,34 +17,26 @@ func nextKeys(k *keys) {
 	}
 }
 
-// countNext counts those layers where config.json does not say their number: Qwen 3 Next's and MiMo V2's do not. Whatever
-// dots3-note's says, there are as many as it has tensors of.
-func (m *Model) countNext() {
-	key, first, from, end := nextLayers, 0, "mtp.layers.", ""
-	switch m.family.arch {
-	case "qwen3next", "mimo2":
-	case "dots3note":
-		key, first, from, end = "num_nextn_predict_layers", m.config.layers(), "layers.", ".eh_proj.weight"
-		delete(m.config.m, key)
-	default:
-		return
+// countNext counts those layers by the names of their tensors where config.json does not say their number.
+func countNext(c *config, names []string) {
+	if n := numberedBy(names, "mtp.layers.", ""); n > 0 && !c.has(nextLayers) {
+		c.put(nextLayers, float64(n))
 	}
-	if m.config.has(key) {
-		return
-	}
+}
+
+// numberedBy returns how many layers there are by the largest number in names of tensors that begin and end so.
+func numberedBy(names []string, from, end string) int {
 	n := 0
-	for _, name := range m.weights.Names() {
+	for _, name := range names {
 		rest, ok := strings.CutPrefix(strings.TrimPrefix(plain(name), "model."), from)
-		if ok && strings.HasSuffix(rest, end) && !slices.Contains(m.skip, name) {
+		if ok && strings.HasSuffix(rest, end) {
 			number, _, _ := strings.Cut(rest, ".")
 			if i, ok := digits(number); ok {
-				n = max(n, i+1-first)
+				n = max(n, i+1)
 			}
 		}
 	}
-	if n > 0 {
-		m.config.m[key] = float64(n)
-	}
+	return n
 }
 
 // nextOfQwen names the tensors of the layer that predicts a token further on as those of a layer behind the last.

@@ -37,9 +37,7 @@ func TestAddedPieces(t *testing.T) {
 		dir := t.TempDir()
 		save(t, dir, "tokenizer.model", piecesOf("a", "b", "c"))
 		save(t, dir, c.file, c.text)
-		m := &Model{dir: dir, family: &family{arch: "llama"}, config: &config{m: map[string]any{"vocab_size": 6.0}}}
-		m.targets = []*target{{name: "token_embd.weight", dims: []uint64{4, 6}}}
-		v, err := m.vocabulary()
+		v, err := readVocabulary(dir, "llama", "", 6, sizeOf(6))
 		if err != nil {
 			t.Errorf("%s: %v", c.file, err)
 		} else if !slices.Equal(v.tokens, c.want) || !slices.Equal(v.types, c.types) {
@@ -49,8 +47,9 @@ func TestAddedPieces(t *testing.T) {
 	dir := t.TempDir()
 	save(t, dir, "tokenizer.model", piecesOf("a"))
 	save(t, dir, "added_tokens.json", `{"b": "c"}`)
-	m := &Model{dir: dir, family: &family{arch: "llama"}, config: &config{m: map[string]any{}}}
-	m.targets = []*target{{name: "token_embd.weight", dims: []uint64{4, 6}}}
-	_, err := m.vocabulary()
+	_, err := readVocabulary(dir, "llama", "", 6, sizeOf(0))
 	refused(t, "a number of text", err, "added_tokens.json", `"b"`)
 }
+
+// sizeOf returns the settings of a model with a vocabulary of n tokens.
+func sizeOf(n int) *config { return new(config).part(map[string]any{"vocab_size": float64(n)}) }

@@ -11,14 +11,6 @@ import (
 	"github.com/quern-llm/quern/go/safetensors"
 )
 
-// A target is a tensor to be written.
-type target struct {
-	name string
-	typ  gguf.Type
-	dims []uint64 // in ggml's order
-	view
-}
-
 // A group is the tensors of a checkpoint that a rule takes together.
 type group struct {
 	rule   *rule
@@ -46,8 +38,8 @@ func (m *Model) plan() ([]*target, error) {
 			all = append(all, &target{name: name, view: v})
 		}
 	}
-	if m.config.err != nil {
-		return nil, m.config.err
+	if m.config.failure() != nil {
+		return nil, m.config.failure()
 	}
 	slices.SortStableFunc(all, func(a, b *target) int {
 		return cmp.Or(cmp.Compare(layerOf(a.name), layerOf(b.name)), cmp.Compare(a.name, b.name))
@@ -56,7 +48,7 @@ func (m *Model) plan() ([]*target, error) {
 		if i > 0 && t.name == all[i-1].name {
 			return nil, fmt.Errorf("%s: two tensors become %s", m.dir, t.name)
 		}
-		if err := t.setType(m.kind.typ); err != nil {
+		if err := setType(t, m.kind.typ); err != nil {
 			return nil, fmt.Errorf("%s: tensor %s: %w", m.dir, t.name, err)
 		}
 	}
@@ -131,16 +123,6 @@ func (m *Model) stacked(name string) int {
 		}
 	}
 	return m.config.experts()
-}
-
-// target returns a tensor that is to be written, or nil.
-func (m *Model) target(name string) *target {
-	for _, t := range m.targets {
-		if t.name == name {
-			return t
-		}
-	}
-	return nil
 }
 
 // make returns what the rule of a group makes of its tensors.
@@ -235,7 +217,7 @@ func (m *Model) whole(parts []*safetensors.Tensor) (view, error) {
 
 // setType chooses the type that a tensor is written in, as llama.cpp's converter does: vectors, norms and small matrices
 // that are read as floats stay F32, and rows that no block fits are F16.
-func (t *target) setType(want gguf.Type) error {
+func setType(t *target, want gguf.Type) error {
 	t.dims = slices.Clone(t.shape)
 	slices.Reverse(t.dims)
 	if t.bytes != nil {

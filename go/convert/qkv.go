@@ -3,7 +3,7 @@ package convert
 import "fmt"
 
 // groupsOf returns the number of groups of queries that share a key and a value.
-func (c *config) groupsOf() int {
+func groupsOf(c *config) int {
 	if c.flag("multi_query") && !c.flag("new_decoder_architecture") {
 		return 1
 	}
@@ -13,7 +13,7 @@ func (c *config) groupsOf() int {
 // groups takes rows apart that lie by groups: the queries of one, its key, its value.
 var groups op = func(c *config, in []view) ([]view, error) {
 	v := in[0]
-	n, h := uint64(max(c.countOr("num_key_value_heads", c.groupsOf()), 1)), uint64(c.heads())
+	n, h := uint64(max(c.countOr("num_key_value_heads", groupsOf(c)), 1)), uint64(c.heads())
 	rows, each := v.rows()
 	if h%n != 0 || rows%(h+2*n) != 0 {
 		return nil, fmt.Errorf("%d rows for %d heads in %d groups", rows, h, n)

@@ -62,7 +62,7 @@ func (m *Model) scaled(t *safetensors.Tensor, v view) (view, error) {
 	}
 	givenDown, givenAcross := m.blockSize()
 	if m.family != nil && m.family.stripes != nil && k == 2 {
-		if s := m.family.stripes(m, t.Name); s.n > 0 {
+		if s := m.family.stripes(m.config, t.Name); s.n > 0 {
 			return v.striped(s, grid{scale, 0, down, across, givenDown, givenAcross}, bad)
 		}
 	}

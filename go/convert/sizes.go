@@ -7,10 +7,10 @@ import (
 )
 
 // widths sets how wide the feed-forward networks are, which config.json does not say: one number, or one for each layer.
-func widths(m *Model, k *keys) {
+func widths(d *draft, k *keys) {
 	var all []uint32
-	for il := range m.layers {
-		t := m.target(fmt.Sprintf("blk.%d.ffn_up.weight", il))
+	for il := range d.layers {
+		t := d.target(fmt.Sprintf("blk.%d.ffn_up.weight", il))
 		if t == nil || len(t.dims) != 2 || t.dims[1] > math.MaxUint32 {
 			k.fail("layer %d has no matrix ffn_up", il)
 			return
@@ -25,8 +25,8 @@ func widths(m *Model, k *keys) {
 }
 
 // rank sets a key to the rows of a tensor in each of its parts.
-func (m *Model) rank(k *keys, key, name string, parts uint64) {
-	t := m.target(name)
+func rank(d *draft, k *keys, key, name string, parts uint64) {
+	t := d.target(name)
 	if t == nil || len(t.dims) != 2 {
 		k.fail("there is no matrix %s, of which %s is read", name, key)
 		return

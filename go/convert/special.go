@@ -42,7 +42,7 @@ func (v *vocabulary) setAdd(name string, on bool) {
 func (v *vocabulary) specials(f *tokenizerFile, settings, model *config) {
 	name := map[string]string{}
 	for _, k := range kinds {
-		switch t := settings.m[k.name+"_token"].(type) {
+		switch t := settings.value(k.name + "_token").(type) {
 		case string:
 			name[k.name] = t
 		case map[string]any:
@@ -59,7 +59,7 @@ func (v *vocabulary) specials(f *tokenizerFile, settings, model *config) {
 		v.frame(f, name)
 	}
 	for _, k := range kinds {
-		if b, ok := settings.m["add_"+k.name+"_token"].(bool); ok {
+		if b, ok := settings.value("add_" + k.name + "_token").(bool); ok {
 			v.setAdd(k.name, b)
 		}
 		if text := name[k.name]; text != "" {
@@ -69,7 +69,7 @@ func (v *vocabulary) specials(f *tokenizerFile, settings, model *config) {
 		}
 	}
 	for _, k := range kinds[:7] {
-		if id, ok := asCount(model.m[k.name+"_token_id"]); ok {
+		if id, ok := asCount(model.value(k.name + "_token_id")); ok {
 			v.setSpecial(k.name, id)
 		}
 	}
@@ -152,23 +152,23 @@ func specialOf(part any) string {
 // Families whose files leave something out.
 
 // noSpace is for vocabularies that put no space before a text.
-func noSpace(_ *Model, v *vocabulary) {
+func noSpace(_ *config, v *vocabulary) {
 	if v.model == "llama" {
 		v.setMore("add_space_prefix", false)
 	}
 }
 
-func noBOS(_ *Model, v *vocabulary) { v.setAdd("bos", false) }
+func noBOS(_ *config, v *vocabulary) { v.setAdd("bos", false) }
 
 // nemotronVocab adds what its tokenizer.json does and nothing else says.
-func nemotronVocab(m *Model, v *vocabulary) {
-	if m.family.arch == "nemotron_h" && v.specialID("bos") >= 0 {
+func nemotronVocab(_ *config, v *vocabulary) {
+	if v.specialID("bos") >= 0 {
 		v.setAdd("bos", true)
 	}
 }
 
 // gemma4Vocab makes marks that clients read visible.
-func gemma4Vocab(_ *Model, v *vocabulary) {
+func gemma4Vocab(_ *config, v *vocabulary) {
 	for i, text := range v.tokens {
 		switch text {
 		case "<|channel>", "<channel|>", "<|tool_call>", "<tool_call|>", "<|tool_response>", "<tool_response|>", `<|"|>`:
@@ -180,7 +180,7 @@ func gemma4Vocab(_ *Model, v *vocabulary) {
 }
 
 // glmVocab sets the tokens that end texts and turns.
-func glmVocab(_ *Model, v *vocabulary) {
+func glmVocab(_ *config, v *vocabulary) {
 	end := slices.Index(v.tokens, "<|endoftext|>")
 	for _, s := range []namedID{{"eos", end}, {"eot", slices.Index(v.tokens, "<|user|>")}, {"unk", end}, {"bos", slices.Index(v.tokens, "[gMASK]")}} {
 		if s.name == "bos" && s.id < 0 {
@@ -194,6 +194,6 @@ func glmVocab(_ *Model, v *vocabulary) {
 }
 
 // typesOfTexts sets how many kinds of texts there are embeddings of.
-func typesOfTexts(m *Model, v *vocabulary) {
-	v.setMore("token_type_count", uint32(m.config.countOr("type_vocab_size", 1)))
+func typesOfTexts(c *config, v *vocabulary) {
+	v.setMore("token_type_count", uint32(c.countOr("type_vocab_size", 1)))
 }

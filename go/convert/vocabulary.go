@@ -72,14 +72,15 @@ type addedToken struct {
 	Special bool   `json:"special"`
 }
 
-// vocabulary reads the tokenizer of the checkpoint.
-func (m *Model) vocabulary() (*vocabulary, error) {
-	v := &vocabulary{limit: m.embeddings()}
-	size := m.config.countOr("vocab_size", 0)
+// readVocabulary reads the tokenizer of the checkpoint in a folder, which is of an architecture and has embeddings of limit
+// tokens. The name pre of a pre-tokenizer is for files that do not say how words are cut.
+func readVocabulary(dir, arch, pre string, limit int, model *config) (*vocabulary, error) {
+	v := &vocabulary{limit: min(limit, maxTokens)}
+	size := model.countOr("vocab_size", 0)
 	if size > v.limit {
-		return nil, fmt.Errorf("%s: vocab_size is %d, and there are embeddings of %d tokens", m.config.file, size, v.limit)
+		return nil, fmt.Errorf("%s: vocab_size is %d, and there are embeddings of %d tokens", model.path(), size, v.limit)
 	}
-	path := filepath.Join(m.dir, "tokenizer.json")
+	path := filepath.Join(dir, "tokenizer.json")
 	file := &tokenizerFile{}
 	err := readJSON(path, file)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -88,39 +89,39 @@ func (m *Model) vocabulary() (*vocabulary, error) {
 	if err != nil {
 		return nil, err
 	}
-	settings := &config{m: map[string]any{}, file: filepath.Join(m.dir, "tokenizer_config.json")}
-	if err := readJSON(settings.file, &settings.m); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	settings, err := readFile(filepath.Join(dir, "tokenizer_config.json"))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
 	ranks := false
 	switch {
-	case m.family.arch == "gemma4" && file != nil:
+	case arch == "gemma4" && file != nil:
 		err = from(path, v.readMerged(file))
-	case m.exists("spiece.model"):
-		err = v.readExtended(m.dir, "spiece.model", piecesOfT5, file)
-	case m.exists("tokenizer.model") && !isRanks(filepath.Join(m.dir, "tokenizer.model")):
+	case exists(dir, "spiece.model"):
+		err = v.readExtended(dir, "spiece.model", piecesOfT5, file)
+	case exists(dir, "tokenizer.model") && !isRanks(filepath.Join(dir, "tokenizer.model")):
 		kind := plainPieces
-		if strings.HasPrefix(m.family.arch, "t5") {
+		if strings.HasPrefix(arch, "t5") {
 			kind = piecesOfT5
 		}
-		err = v.readExtended(m.dir, "tokenizer.model", kind, file)
-	case m.exists("sentencepiece.bpe.model"):
-		err = v.readExtended(m.dir, "sentencepiece.bpe.model", piecesOfXLMR, file)
-	case m.exists(worldFile):
-		err = v.readWorld(filepath.Join(m.dir, worldFile))
-	case file == nil && m.exists(jsonLines):
-		err = v.readJSONLines(filepath.Join(m.dir, jsonLines))
-	case file == nil && m.exists("tekken.json"):
-		err = v.readTekken(filepath.Join(m.dir, "tekken.json"))
-	case file == nil && m.exists(listedName):
-		err = v.readListed(filepath.Join(m.dir, listedName))
-	case file == nil && ranksOf(m.dir) != "":
+		err = v.readExtended(dir, "tokenizer.model", kind, file)
+	case exists(dir, "sentencepiece.bpe.model"):
+		err = v.readExtended(dir, "sentencepiece.bpe.model", piecesOfXLMR, file)
+	case exists(dir, worldFile):
+		err = v.readWorld(filepath.Join(dir, worldFile))
+	case file == nil && exists(dir, jsonLines):
+		err = v.readJSONLines(filepath.Join(dir, jsonLines))
+	case file == nil && exists(dir, "tekken.json"):
+		err = v.readTekken(filepath.Join(dir, "tekken.json"))
+	case file == nil && exists(dir, listedName):
+		err = v.readListed(filepath.Join(dir, listedName))
+	case file == nil && ranksOf(dir) != "":
 		ranks = true
-		err = v.readRanks(ranksOf(m.dir), m.family.arch, m.Pre)
-	case file == nil && m.exists("vocab.txt"):
-		err = v.readWords(filepath.Join(m.dir, "vocab.txt"))
+		err = v.readRanks(ranksOf(dir), arch, pre)
+	case file == nil && exists(dir, "vocab.txt"):
+		err = v.readWords(filepath.Join(dir, "vocab.txt"))
 	case file == nil:
-		err = fmt.Errorf("%s has no tokenizer.json, tokenizer.model, tekken.json, *.tiktoken or vocab.txt; save the tokenizer with save_pretrained, which writes one", m.dir)
+		err = fmt.Errorf("%s has no tokenizer.json, tokenizer.model, tekken.json, *.tiktoken or vocab.txt; save the tokenizer with save_pretrained, which writes one", dir)
 	case file.Model.Type == "WordPiece":
 		err = from(path, v.readWordPiece(file))
 	case file.Model.Type == "Unigram":
@@ -128,7 +129,7 @@ func (m *Model) vocabulary() (*vocabulary, error) {
 	case file.Model.Type == "BPE" && file.Model.ByteFallback:
 		err = from(path, v.readScored(file))
 	case file.Model.Type == "BPE":
-		err = from(path, v.readBytes(file, m.Pre))
+		err = from(path, v.readBytes(file, pre))
 	default:
 		err = fmt.Errorf("%s: a tokenizer of the kind %q is not known; known are BPE, WordPiece and Unigram", path, file.Model.Type)
 	}
@@ -141,14 +142,8 @@ func (m *Model) vocabulary() (*vocabulary, error) {
 	if size > len(v.tokens) {
 		v.grow(size)
 	}
-	v.specials(file, settings, m.config)
-	if m.family.vocab != nil {
-		m.family.vocab(m, v)
-	}
-	if settings.err != nil {
-		return nil, settings.err
-	}
-	return v, nil
+	v.specials(file, settings, model)
+	return v, settings.failure()
 }
 
 // from names the file that an error is about.
@@ -168,16 +163,6 @@ func (v *vocabulary) grow(n int) {
 			v.scores = append(v.scores, -10000)
 		}
 	}
-}
-
-// embeddings returns the number of tokens that the model has embeddings of, which bounds its vocabulary.
-func (m *Model) embeddings() int {
-	for _, t := range m.targets {
-		if t.name == "token_embd.weight" && len(t.dims) == 2 {
-			return int(min(t.dims[1], maxTokens))
-		}
-	}
-	return 0
 }
 
 // has reports whether the model can have a token of this number: what is added to a tokenizer need not be in the model.
@@ -367,7 +352,7 @@ func (v *vocabulary) decode(settings *config, adds bool) error {
 			continue
 		}
 		if !ok || !isObject || !isText {
-			return fmt.Errorf("%s: added_tokens_decoder: %.40q is %.80v, want a token", settings.file, number, entry)
+			return fmt.Errorf("%s: added_tokens_decoder: %.40q is %.80v, want a token", settings.path(), number, entry)
 		}
 		special, _ := o["special"].(bool)
 		text, typ := added(text, special)
@@ -381,7 +366,7 @@ func (v *vocabulary) decode(settings *config, adds bool) error {
 			score = v.scores[id]
 		}
 		if err := v.put(id, text, typ, score); err != nil {
-			return fmt.Errorf("%s: %w", settings.file, err)
+			return fmt.Errorf("%s: %w", settings.path(), err)
 		}
 	}
 	return nil

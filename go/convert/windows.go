@@ -1,7 +1,7 @@
 package convert
 
 // windowShare returns how much of a head rotates in layers with a window.
-func (c *config) windowShare() float64 {
+func windowShare(c *config) float64 {
 	r := c.ropeOf("sliding_attention")
 	defer c.take(r)
 	return r.numberOr("partial_rotary_factor", 1)
@@ -15,5 +15,5 @@ func windowsApart(k *keys) {
 	}
 	k.n("attention.sliding_window", k.count("sliding_window"))
 	k.bs("attention.sliding_window_pattern", k.typesOf("sliding_attention"))
-	k.n("rope.dimension_count_swa", int(float64(k.headDim())*k.windowShare()))
+	k.n("rope.dimension_count_swa", int(float64(k.headDim())*windowShare(k.config)))
 }
