@@ -197,7 +197,7 @@ func (a *Adapter) add(name string, p *pair, f *family, model *config, layers int
 			return fmt.Errorf("lora_B of %q has %w", name, err)
 		}
 	}
-	for i, to := range r.targets(s.layer, suffix) {
+	for i, to := range targetsOf(r, s.layer, suffix) {
 		if len(out[i].shape) != 2 || out[i].shape[1] != p.b.Shape[1] {
 			return fmt.Errorf("%q is no matrix of %s that an adapter can change in GGUF", name, f.arch)
 		}

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -300,4 +301,60 @@ func (c *config) channels(n int) int {
 // experts returns the number of experts, 0 if there are none.
 func (c *config) experts() int {
 	return c.countOr("num_local_experts num_experts n_routed_experts moe_num_experts moe_num_primary_experts", 0)
+}
+
+// typesOf returns which layers are of a kind, by layer_types.
+func (c *config) typesOf(kinds string) []bool {
+	var all []bool
+	for _, t := range c.texts("layer_types layers_block_type") {
+		is := false
+		for kind := range strings.FieldsSeq(kinds) {
+			is = is || t == kind
+		}
+		all = append(all, is)
+	}
+	if n := c.layers(); len(all) != n {
+		c.fail("layer_types names %d layers of %d", len(all), n)
+		return make([]bool, n)
+	}
+	return all
+}
+
+// want fails unless a setting has one of the values that the architecture computes.
+func (c *config) want(name string, values ...string) {
+	v, _ := c.find(name)
+	if v == nil {
+		return
+	}
+	for _, w := range values {
+		if fmt.Sprint(v) == w {
+			return
+		}
+	}
+	c.fail("%s is %.40v, want %s", name, v, strings.Join(values, " or "))
+}
+
+// leading returns how many layers are dense before those with experts.
+func (c *config) leading() int {
+	kinds := c.texts("mlp_layer_types")
+	lead := slices.IndexFunc(kinds, func(kind string) bool { return kind != "dense" })
+	if lead < 0 || slices.Contains(kinds[lead:], "dense") {
+		c.fail("mlp_layer_types: want dense layers, and then others")
+	}
+	return max(lead, 0)
+}
+
+// digits reads a number of decimal digits.
+func digits(s string) (int, bool) {
+	if s == "" || len(s) > 8 {
+		return 0, false
+	}
+	n := 0
+	for _, c := range []byte(s) {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = 10*n + int(c-'0')
+	}
+	return n, true
 }

@@ -145,19 +145,6 @@ func (m *Model) mostly() gguf.Type {
 	return best
 }
 
-// plain returns a tensor's name without what wraps the text model in models of several kinds of input.
-func plain(name string) string {
-	for _, p := range []string{"model.language_model.", "language_model.model.", "language_model.", "model.text_model."} {
-		if rest, ok := strings.CutPrefix(name, p); ok {
-			if strings.HasPrefix(rest, "lm_head.") {
-				return rest
-			}
-			return "model." + rest
-		}
-	}
-	return name
-}
-
 // others are parts of names of tensors that are none of a text model's.
 var others = []string{
 	"visual.", "vision.", "vision_", "audio.", "audio_", "multi_modal_projector.", "mm_projector.", "image_newline",

@@ -3,7 +3,7 @@ package convert
 import "fmt"
 
 // linear is layers with a state in place of keys and values.
-var linear = []rule{
+var linear = rules{
 	{"post_attention_layernorm", "post_attention_norm", nil},
 	{"linear_attn.A_log", "ssm_a", negExp},
 	{"linear_attn.dt_bias", "ssm_dt.bias", nil},
@@ -18,7 +18,7 @@ var linear = []rule{
 
 // tiled is what differs where several heads of values share one of keys: in a checkpoint they lie by the head of keys that
 // they share, in GGUF the first of each, then the second of each.
-var tiled = []rule{
+var tiled = rules{
 	{"linear_attn.A_log", "ssm_a", then(negExp, tile(0, headOne))},
 	{"linear_attn.dt_bias", "ssm_dt.bias", tile(0, headOne)},
 	{"linear_attn.conv1d.weight", "ssm_conv1d.weight", then(squeeze, tileValues)},
@@ -73,7 +73,7 @@ var tileValues = one(func(c *config, v view) (view, error) {
 	return joined(v.strided(0, dim{before, cols}, dim{cols, 1}), values[0])
 })
 
-var linearSettings = []setting{
+var linearSettings = settings{
 	{"ssm.conv_kernel", 'n', "linear_conv_kernel_dim"},
 	{"ssm.state_size", 'n', "linear_key_head_dim"},
 	{"ssm.group_count", 'n', "linear_num_key_heads"},

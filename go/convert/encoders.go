@@ -1,7 +1,7 @@
 package convert
 
 // bertRules is BERT's names.
-var bertRules = []rule{
+var bertRules = rules{
 	{"embeddings.word_embeddings", "token_embd", nil},
 	{"embeddings.token_type_embeddings", "token_types", nil},
 	{"embeddings.position_embeddings", "position_embd", nil},

@@ -2,7 +2,6 @@ package convert
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/quern-llm/quern/go/gguf"
 )
@@ -10,13 +9,14 @@ import (
 var apertus = family{
 	arch:  "apertus",
 	names: "ApertusForCausalLM",
-	rules: with(slices.Concat(ends, attention, dense),
-		rule{"attention_layernorm", "attn_norm", nil},
-		rule{"feedforward_layernorm", "ffn_norm", nil},
-		rule{"mlp.act_fn.alpha_p", "", nil}, // which keys say: see xielu
-		rule{"mlp.act_fn.alpha_n", "", nil},
-		rule{"mlp.act_fn.beta", "", nil},
-		rule{"mlp.act_fn.eps", "", nil}),
+	rules: rules{
+		{"attention_layernorm", "attn_norm", nil},
+		{"feedforward_layernorm", "ffn_norm", nil},
+		{"mlp.act_fn.alpha_p", "", nil}, // which keys say: see xielu
+		{"mlp.act_fn.alpha_n", "", nil},
+		{"mlp.act_fn.beta", "", nil},
+		{"mlp.act_fn.eps", "", nil},
+	}.And(ends, attention, dense),
 	keys:   commonKeys,
 	extra:  llama3Factors,
 	finish: xielu,

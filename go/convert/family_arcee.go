@@ -1,11 +1,9 @@
 package convert
 
-import "slices"
-
 var arcee = family{
 	arch:  "arcee",
 	names: "ArceeForCausalLM",
-	rules: slices.Concat(ends, pairs, dense),
+	rules: ends.And(pairs, dense),
 	keys:  commonKeys,
 	extra: llama3Factors,
 }

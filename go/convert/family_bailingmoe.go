@@ -1,12 +1,11 @@
 package convert
 
-import "slices"
-
 var bailingmoe = family{
 	arch:  "bailingmoe",
 	names: "BailingMoeForCausalLM",
-	rules: with(slices.Concat(bailing, ends, dense, mixture),
-		rule{"attention.query_key_value", "attn_q attn_k attn_v", then(packed, each3(permute((*config).heads), permute((*config).headsKV), nil))}),
+	rules: rules{
+		{"attention.query_key_value", "attn_q attn_k attn_v", then(packed, each3(permute((*config).heads), permute((*config).headsKV), nil))},
+	}.And(bailing, ends, dense, mixture),
 	settings: routedSettings,
 	keys: func(k *keys) {
 		unscaled(k)
@@ -15,7 +14,7 @@ var bailingmoe = family{
 }
 
 // bailing is the attention of Ling.
-var bailing = []rule{
+var bailing = rules{
 	{"word_embeddings", "token_embd", nil},
 	{"attention.dense", "attn_output", nil},
 	{"input_layernorm", "attn_norm", nil},

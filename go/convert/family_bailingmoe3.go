@@ -9,24 +9,25 @@ import (
 var bailingmoe3 = family{
 	arch:  "bailingmoe3",
 	names: "BailingMoeV3ForCausalLM",
-	rules: with(slices.Concat(predicting, bailing, under("attention.", latent), ends, dense, mixture),
-		rule{"attention.q_proj", "attn_q", nil},
-		rule{"attention.k_proj", "attn_k", nil},
-		rule{"attention.v_proj", "attn_v", nil},
-		rule{"attention.q_conv1d.weight", "ssm_conv1d_q.weight", taps},
-		rule{"attention.k_conv1d.weight", "ssm_conv1d_k.weight", taps},
-		rule{"attention.v_conv1d.weight", "ssm_conv1d_v.weight", taps},
-		rule{"attention.A_log", "ssm_a", then(exp, column)},
-		rule{"attention.dt_bias", "ssm_dt.bias", nil},
-		rule{"attention.f_proj", "ssm_f_a", nil},
-		rule{"attention.b_proj", "ssm_beta", nil},
-		rule{"attention.g_proj", "ssm_g_a", nil},
-		rule{"attention.gate_proj", "attn_gate", nil}, // which is g_proj as well: see the names below
-		rule{"attention.o_norm", "ssm_norm", nil},
-		rule{"attention.o_proj", "attn_output", nil},
-		rule{"mlp.gate.expert_bias", "exp_probs_b.bias", nil},
-		rule{"final_layernorm", "layer_output_norm", nil}),
-	settings: slices.Concat(latentSettings, []setting{
+	rules: rules{
+		{"attention.q_proj", "attn_q", nil},
+		{"attention.k_proj", "attn_k", nil},
+		{"attention.v_proj", "attn_v", nil},
+		{"attention.q_conv1d.weight", "ssm_conv1d_q.weight", taps},
+		{"attention.k_conv1d.weight", "ssm_conv1d_k.weight", taps},
+		{"attention.v_conv1d.weight", "ssm_conv1d_v.weight", taps},
+		{"attention.A_log", "ssm_a", then(exp, column)},
+		{"attention.dt_bias", "ssm_dt.bias", nil},
+		{"attention.f_proj", "ssm_f_a", nil},
+		{"attention.b_proj", "ssm_beta", nil},
+		{"attention.g_proj", "ssm_g_a", nil},
+		{"attention.gate_proj", "attn_gate", nil}, // which is g_proj as well: see the names below
+		{"attention.o_norm", "ssm_norm", nil},
+		{"attention.o_proj", "attn_output", nil},
+		{"mlp.gate.expert_bias", "exp_probs_b.bias", nil},
+		{"final_layernorm", "layer_output_norm", nil},
+	}.And(predicting, bailing, under("attention.", latent), ends, dense, mixture),
+	settings: latentSettings.And(settings{
 		{"expert_shared_feed_forward_length", 'n', "moe_shared_expert_intermediate_size"},
 		{"ssm.conv_kernel", 'n', "short_conv_kernel_size"},
 		{"kda.head_dim", 'n', "head_dim"},
@@ -63,7 +64,7 @@ var exp = one(func(_ *config, v view) (view, error) {
 })
 
 // under returns the rules of self_attn for layers that call it otherwise.
-func under(name string, rules []rule) []rule {
+func under(name string, rules rules) rules {
 	rules = slices.Clone(rules)
 	for i, r := range rules {
 		rules[i].from = strings.Replace(r.from, "self_attn.", name, 1)

@@ -18,7 +18,7 @@ var bert = family{
 var xlmRoberta = family{
 	arch:  "bert",
 	names: "XLMRobertaModel XLMRobertaForSequenceClassification RobertaModel RobertaForSequenceClassification",
-	rules: with(bertRules, rule{"embeddings.position_embeddings", "position_embd", fromPad}),
+	rules: rules{{"embeddings.position_embeddings", "position_embd", fromPad}}.And(bertRules),
 	keys: func(k *keys) {
 		encoderKeys(k)
 		if n := k.countOr("pad_token_id", 0) + 1; k.has("pad_token_id") {
@@ -52,7 +52,7 @@ func withTasks(c *config, f *family) *family {
 	}
 	kind := *f
 	kind.arch = "jina-bert-v3"
-	kind.rules = slices.Concat([]rule{
+	kind.rules = rules{
 		{"emb_ln", "token_embd_norm", nil},
 		{"mixer.Wqkv", "attn_qkv", nil},
 		{"mixer.out_proj", "attn_output", nil},
@@ -60,6 +60,6 @@ func withTasks(c *config, f *family) *family {
 		{"norm2", "layer_output_norm", nil},
 		{"mlp.fc1", "ffn_up", nil},
 		{"mlp.fc2", "ffn_down", nil},
-	}, f.rules)
+	}.And(f.rules)
 	return &kind
 }

@@ -2,14 +2,13 @@ package convert
 
 import (
 	"math"
-	"slices"
 	"sync"
 )
 
 var bitnet = family{
 	arch:  "bitnet",
 	names: "BitnetForCausalLM BitNetForCausalLM",
-	rules: slices.Concat([]rule{
+	rules: rules{
 		{"self_attn.q_proj.weight", "attn_q.weight attn_q.scale", ternary},
 		{"self_attn.k_proj.weight", "attn_k.weight attn_k.scale", ternary},
 		{"self_attn.v_proj.weight", "attn_v.weight attn_v.scale", ternary},
@@ -21,7 +20,7 @@ var bitnet = family{
 		{"self_attn.attn_sub_norm", "attn_sub_norm", nil},
 		{"mlp.ffn_layernorm", "ffn_sub_norm", nil},
 		{"mlp.ffn_sub_norm", "ffn_sub_norm", nil},
-	}, ends, attention, dense),
+	}.And(ends, attention, dense),
 	keys: func(k *keys) {
 		commonKeys(k)
 		k.set("rope.scaling.type", "linear")
@@ -35,7 +34,7 @@ var ternary op = func(_ *config, in []view) ([]view, error) {
 	v := in[0]
 	mean := sync.OnceValues(func() (float32, error) {
 		sum, n := 0.0, v.elems()
-		buf := make([]float32, min(n, pieceElems))
+		buf := make([]float32, min(n, uint64(1<<20)))
 		for at := uint64(0); at < n; at += uint64(len(buf)) {
 			buf = buf[:min(uint64(len(buf)), n-at)]
 			if err := v.read(buf, at); err != nil {

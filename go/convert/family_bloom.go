@@ -1,14 +1,12 @@
 package convert
 
-import "slices"
-
 var bloom = family{
 	arch:  "bloom",
 	names: "BloomForCausalLM BloomModel",
-	rules: slices.Concat([]rule{
+	rules: rules{
 		{"word_embeddings_layernorm", "token_embd_norm", nil},
 		{"self_attention.query_key_value", "attn_qkv", threes},
-	}, gpt),
+	}.And(gpt),
 	keys: func(k *keys) {
 		width := k.count("hidden_size n_embed n_embd")
 		k.n("embedding_length", width)

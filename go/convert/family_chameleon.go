@@ -1,13 +1,12 @@
 package convert
 
-import "slices"
-
 var chameleon = family{
 	arch:  "chameleon",
 	names: "ChameleonForConditionalGeneration ChameleonForCausalLM",
-	rules: with(slices.Concat(ends, pairs, dense),
-		rule{"self_attn.q_norm", "attn_q_norm", headPairs((*config).heads)},
-		rule{"self_attn.k_norm", "attn_k_norm", headPairs((*config).headsKV)}),
+	rules: rules{
+		{"self_attn.q_norm", "attn_q_norm", headPairs((*config).heads)},
+		{"self_attn.k_norm", "attn_k_norm", headPairs((*config).headsKV)},
+	}.And(ends, pairs, dense),
 	keys: func(k *keys) {
 		commonKeys(k)
 		k.b("swin_norm", k.flag("swin_norm"))

@@ -1,17 +1,15 @@
 package convert
 
-import "slices"
-
 var chatglm = family{
 	arch:  "chatglm",
 	names: "ChatGLMModel ChatGLMForConditionalGeneration",
-	rules: slices.Concat([]rule{
+	rules: rules{
 		{"embedding.word_embeddings", "token_embd", nil},
 		{"encoder.final_layernorm", "output_norm", nil},
 		{"output_layer", "output", nil},
 		{"self_attention.query_key_value", "attn_qkv", nil},
 		{"rotary_pos_emb.inv_freq", "", nil},
-	}, gpt),
+	}.And(gpt),
 	keys: func(k *keys) {
 		k.n("context_length", k.countOr("seq_length", k.count("hidden_size")))
 		k.n("feed_forward_length", k.countOr("ffn_hidden_size", 4*k.count("hidden_size")))

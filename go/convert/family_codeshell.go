@@ -4,7 +4,7 @@ var codeshell = family{
 	arch:  "codeshell",
 	names: "CodeShellForCausalLM",
 	rules: gpt,
-	settings: []setting{
+	settings: settings{
 		{"attention.head_count_kv", 'n', "num_query_groups"},
 	},
 	keys: func(k *keys) {

@@ -1,12 +1,10 @@
 package convert
 
-import "slices"
-
 var cohere2 = family{
 	arch:     "cohere2",
 	names:    "Cohere2ForCausalLM",
-	rules:    slices.Concat(ends, attention, dense),
-	settings: []setting{{"logit_scale", 'f', "logit_scale"}, {"attention.sliding_window", 'n', "sliding_window"}},
+	rules:    ends.And(attention, dense),
+	settings: settings{{"logit_scale", 'f', "logit_scale"}, {"attention.sliding_window", 'n', "sliding_window"}},
 	keys: func(k *keys) {
 		commonKeys(k)
 		k.set("rope.scaling.type", "none")

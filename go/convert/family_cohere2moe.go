@@ -1,12 +1,10 @@
 package convert
 
-import "slices"
-
 var cohere2moe = family{
 	arch:  "cohere2moe",
 	names: "Cohere2MoeForCausalLM",
-	rules: slices.Concat(predicting, ends, attention, dense, mixture),
-	settings: []setting{
+	rules: predicting.And(ends, attention, dense, mixture),
+	settings: settings{
 		{"feed_forward_length", 'n', "prefix_dense_intermediate_size intermediate_size"},
 		{"expert_feed_forward_length", 'n', "intermediate_size"},
 		{"leading_dense_block_count", 'n', "first_k_dense_replace"},

@@ -1,12 +1,10 @@
 package convert
 
-import "slices"
-
 var commandr = family{
 	arch:  "command-r",
 	names: "CohereForCausalLM",
-	rules: slices.Concat(ends, attention, dense),
-	settings: []setting{
+	rules: ends.And(attention, dense),
+	settings: settings{
 		{"logit_scale", 'f', "logit_scale"},
 		{"attention.layer_norm_epsilon", 'f', "layer_norm_eps"},
 	},

@@ -3,7 +3,7 @@ package convert
 var dbrx = family{
 	arch:  "dbrx",
 	names: "DbrxForCausalLM",
-	rules: []rule{
+	rules: rules{
 		{"wte", "token_embd", nil},
 		{"norm_f", "output_norm", nil},
 		{"lm_head", "output", nil},

@@ -1,15 +1,13 @@
 package convert
 
-import "slices"
-
 var deci = family{
 	arch:  "deci",
 	names: "DeciLMForCausalLM",
-	rules: slices.Concat([]rule{
+	rules: rules{
 		{"self_attn.q_proj", "attn_q", permute(deciHeads)},
 		{"self_attn.k_proj", "attn_k", permute(deciHeadsKV)},
 		{"self_attn.linear_attn", "attn_output", nil},
-	}, ends, attention, dense),
+	}.And(ends, attention, dense),
 	keys: func(k *keys) {
 		commonKeys(k)
 		k.n("attention.key_length", k.headDim())

@@ -1,11 +1,9 @@
 package convert
 
-import "slices"
-
 var deepseek = family{
 	arch:     "deepseek",
 	names:    "DeepseekForCausalLM",
-	rules:    slices.Concat(ends, pairs, dense, mixture),
+	rules:    ends.And(pairs, dense, mixture),
 	settings: routedSettings,
 	keys: func(k *keys) {
 		unscaled(k)

@@ -8,7 +8,7 @@ import (
 var deepseek2 = family{
 	arch:     "deepseek2",
 	names:    "DeepseekV2ForCausalLM DeepseekV3ForCausalLM Glm4MoeLiteForCausalLM",
-	rules:    slices.Concat(latent, ends, attention, dense, mixture),
+	rules:    latent.And(ends, attention, dense, mixture),
 	settings: latentSettings,
 	keys:     latentKeys,
 	change:   withoutNext,
@@ -17,7 +17,7 @@ var deepseek2 = family{
 var mistral4 = family{
 	arch:     "mistral4",
 	names:    "Mistral4ForCausalLM Mistral4ForConditionalGeneration",
-	rules:    slices.Concat(latent, ends, attention, dense, mixture),
+	rules:    latent.And(ends, attention, dense, mixture),
 	settings: latentSettings,
 	keys: func(k *keys) {
 		latentKeys(k)

@@ -1,11 +1,9 @@
 package convert
 
-import "slices"
-
 var deepseek32 = family{
 	arch:     "deepseek32",
 	names:    "DeepseekV32ForCausalLM",
-	rules:    slices.Concat(indexed, predicting, latent, ends, attention, dense, mixture),
+	rules:    indexed.And(predicting, latent, ends, attention, dense, mixture),
 	settings: latentSettings,
 	keys:     func(k *keys) { latentKeys(k); indexKeys(k); further(k) },
 }
@@ -13,7 +11,7 @@ var deepseek32 = family{
 var glmDSA = family{
 	arch:     "glm-dsa",
 	names:    "GlmMoeDsaForCausalLM",
-	rules:    slices.Concat(indexed, predicting, latent, ends, attention, dense, mixture),
+	rules:    indexed.And(predicting, latent, ends, attention, dense, mixture),
 	settings: latentSettings,
 	keys: func(k *keys) {
 		latentKeys(k)

@@ -10,7 +10,7 @@ import (
 var deepseek4 = family{
 	arch:  "deepseek4",
 	names: "DeepseekV4ForCausalLM",
-	rules: []rule{
+	rules: rules{
 		{"embed", "token_embd", nil},
 		{"norm", "output_norm", nil},
 		{"head", "output", nil},
@@ -53,7 +53,7 @@ var deepseek4 = family{
 		{"ffn.shared_experts.w2", "ffn_down_shexp", nil},
 		{"ffn.shared_experts.w3", "ffn_up_shexp", nil},
 	},
-	settings: slices.Concat(routedSettings, []setting{
+	settings: routedSettings.And(settings{
 		{"rope.dimension_count", 'n', "qk_rope_head_dim"},
 		{"attention.q_lora_rank", 'n', "q_lora_rank"},
 		{"attention.output_lora_rank", 'n', "o_lora_rank"},

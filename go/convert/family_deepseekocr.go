@@ -1,11 +1,9 @@
 package convert
 
-import "slices"
-
 var deepseekOCR = family{
 	arch:     "deepseek2-ocr",
 	names:    "DeepseekOCRForCausalLM",
-	rules:    slices.Concat(ends, attention, dense, mixture),
+	rules:    ends.And(attention, dense, mixture),
 	settings: routedSettings,
 	keys: func(k *keys) {
 		commonKeys(k)

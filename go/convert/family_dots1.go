@@ -1,11 +1,9 @@
 package convert
 
-import "slices"
-
 var glm4moe = family{
 	arch:     "glm4moe",
 	names:    "Glm4MoeForCausalLM",
-	rules:    with(slices.Concat(predicting, ends, attention, dense, mixture), rule{"post_attention_layernorm", "post_attention_norm", nil}),
+	rules:    rules{{"post_attention_layernorm", "post_attention_norm", nil}}.And(predicting, ends, attention, dense, mixture),
 	settings: routedSettings,
 	keys: func(k *keys) {
 		rotating(k, 0.5)
@@ -21,7 +19,7 @@ var glm4moe = family{
 var dots1 = family{
 	arch:     "dots1",
 	names:    "Dots1ForCausalLM",
-	rules:    slices.Concat(ends, attention, dense, mixture),
+	rules:    ends.And(attention, dense, mixture),
 	settings: routedSettings,
 	keys:     func(k *keys) { k.gating("") },
 }
@@ -29,14 +27,15 @@ var dots1 = family{
 var bailingmoe2 = family{
 	arch:  "bailingmoe2",
 	names: "BailingMoeV2ForCausalLM",
-	rules: with(slices.Concat(predicting, ends, attention, dense, mixture),
-		rule{"word_embeddings", "token_embd", nil},
-		rule{"attention.query_key_value", "attn_qkv", nil},
-		rule{"attention.dense", "attn_output", nil},
-		rule{"attention.query_layernorm", "attn_q_norm", nil},
-		rule{"attention.key_layernorm", "attn_k_norm", nil},
-		rule{"mlp.gate.expert_bias", "exp_probs_b.bias", nil},
-		rule{"final_layernorm", "layer_output_norm", nil}),
+	rules: rules{
+		{"word_embeddings", "token_embd", nil},
+		{"attention.query_key_value", "attn_qkv", nil},
+		{"attention.dense", "attn_output", nil},
+		{"attention.query_layernorm", "attn_q_norm", nil},
+		{"attention.key_layernorm", "attn_k_norm", nil},
+		{"mlp.gate.expert_bias", "exp_probs_b.bias", nil},
+		{"final_layernorm", "layer_output_norm", nil},
+	}.And(predicting, ends, attention, dense, mixture),
 	settings: routedSettings,
 	keys: func(k *keys) {
 		rotating(k, 0.5)

@@ -1,9 +1,7 @@
 package convert
 
-import "slices"
-
 var ernie45 = family{
 	arch:  "ernie4_5",
 	names: "Ernie4_5ForCausalLM Ernie4_5_ForCausalLM",
-	rules: slices.Concat(ends, attention, dense), // which has its channels in pairs
+	rules: ends.And(attention, dense), // which has its channels in pairs
 }

@@ -1,13 +1,12 @@
 package convert
 
-import "slices"
-
 var ernie45moe = family{
 	arch:  "ernie4_5-moe",
 	names: "Ernie4_5_MoeForCausalLM",
-	rules: with(slices.Concat(ends, attention, dense, mixture),
-		rule{"mlp.moe_statics.e_score_correction_bias", "exp_probs_b.bias", squeeze}),
-	settings: []setting{
+	rules: rules{
+		{"mlp.moe_statics.e_score_correction_bias", "exp_probs_b.bias", squeeze},
+	}.And(ends, attention, dense, mixture),
+	settings: settings{
 		{"expert_count", 'n', "moe_num_experts"},
 		{"expert_used_count", 'n', "moe_k"},
 		{"interleave_moe_layer_step", 'n', "moe_layer_interval"},

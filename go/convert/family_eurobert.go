@@ -1,14 +1,13 @@
 package convert
 
 import (
-	"slices"
 	"strings"
 )
 
 var eurobert = family{
 	arch:  "eurobert",
 	names: "EuroBertModel EuroBertForMaskedLM JinaEmbeddingsV5Model",
-	rules: slices.Concat(ends, attention, dense),
+	rules: ends.And(attention, dense),
 	keys: func(k *keys) {
 		encoderKeys(k)
 		k.set("rope.scaling.type", "none")
@@ -20,7 +19,7 @@ var eurobert = family{
 var neoBERT = family{
 	arch:  "neo-bert",
 	names: "NeoBERT NeoBERTLMHead NeoBERTForSequenceClassification",
-	rules: []rule{
+	rules: rules{
 		{"encoder", "token_embd", nil},
 		{"layer_norm", "enc.output_norm", nil},
 		{"attention_norm", "attn_norm", nil},

@@ -1,19 +1,17 @@
 package convert
 
-import "slices"
-
 var exaone = family{
 	arch:  "exaone",
 	names: "ExaoneForCausalLM",
-	rules: slices.Concat([]rule{
+	rules: rules{
 		{"attn.attention.q_proj", "attn_q", nil},
 		{"attn.attention.k_proj", "attn_k", nil},
 		{"attn.attention.v_proj", "attn_v", nil},
 		{"attn.attention.out_proj", "attn_output", nil},
 		{"mlp.c_fc_0", "ffn_gate", nil},
 		{"mlp.c_fc_1", "ffn_up", nil},
-	}, gpt),
-	settings: []setting{{"attention.layer_norm_rms_epsilon", 'f', "layer_norm_epsilon"}},
+	}.And(gpt),
+	settings: settings{{"attention.layer_norm_rms_epsilon", 'f', "layer_norm_epsilon"}},
 	keys: func(k *keys) {
 		rotating(k, 1)
 		k.drop("attention.layer_norm_epsilon")
@@ -25,8 +23,8 @@ var exaone = family{
 var exaonemoe = family{
 	arch:     "exaone-moe",
 	names:    "ExaoneMoEForCausalLM ExaoneMoeForCausalLM",
-	rules:    with(slices.Concat(predicting, ends, attention, dense, mixture), rule{"mlp.e_score_correction_bias", "exp_probs_b.bias", nil}),
-	settings: slices.Concat(routedSettings, []setting{{"attention.sliding_window", 'n', "sliding_window"}}),
+	rules:    rules{{"mlp.e_score_correction_bias", "exp_probs_b.bias", nil}}.And(predicting, ends, attention, dense, mixture),
+	settings: routedSettings.And(settings{{"attention.sliding_window", 'n', "sliding_window"}}),
 	keys: func(k *keys) {
 		commonKeys(k)
 		k.n("leading_dense_block_count", k.countOr("first_k_dense_replace first_last_k_dense_replace", 0))

@@ -1,11 +1,9 @@
 package convert
 
-import "slices"
-
 var exaone4 = family{
 	arch:  "exaone4",
 	names: "Exaone4ForCausalLM",
-	rules: slices.Concat(around, ends, attention, dense),
+	rules: around.And(ends, attention, dense),
 	keys: func(k *keys) {
 		commonKeys(k)
 		if k.has("sliding_window") {

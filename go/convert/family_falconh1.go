@@ -2,13 +2,12 @@ package convert
 
 import (
 	"fmt"
-	"slices"
 )
 
 var falconh1 = family{
 	arch:  "falcon-h1",
 	names: "FalconH1ForCausalLM",
-	rules: slices.Concat([]rule{
+	rules: rules{
 		{"embed_tokens", "token_embd", times(multiplier("embedding_multiplier"))},
 		{"lm_head", "output", times(multiplier("lm_head_multiplier"))},
 		{"final_layernorm", "output_norm", nil},
@@ -24,8 +23,8 @@ var falconh1 = family{
 		{"self_attn.o_proj", "attn_output", times(multiplier("attention_out_multiplier"))},
 		{"mamba.out_proj", "ssm_out", times(multiplier("ssm_out_multiplier"))},
 		{"mamba.in_proj", "ssm_in", timesByPart},
-	}, mambaScan, attention),
-	settings: []setting{
+	}.And(mambaScan, attention),
+	settings: settings{
 		{"ssm.conv_kernel", 'n', "mamba_d_conv"},
 		{"ssm.inner_size", 'n', "mamba_d_ssm"},
 		{"ssm.state_size", 'n', "mamba_d_state"},

@@ -1,12 +1,10 @@
 package convert
 
-import "slices"
-
 var gemma2 = family{
 	arch:  "gemma2",
 	names: "Gemma2ForCausalLM",
 	rules: plusOne(gemmaRules),
-	settings: []setting{
+	settings: settings{
 		{"attention.sliding_window", 'n', "sliding_window"},
 		{"attn_logit_softcapping", 'f', "attn_logit_softcapping"},
 		{"final_logit_softcapping", 'f', "final_logit_softcapping"},
@@ -16,4 +14,4 @@ var gemma2 = family{
 }
 
 // gemmaRules are those of Gemma 2 and later.
-var gemmaRules = slices.Concat(around, ends, attention, dense)
+var gemmaRules = around.And(ends, attention, dense)

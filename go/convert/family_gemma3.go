@@ -4,7 +4,7 @@ var gemma3 = family{
 	arch:     "gemma3",
 	names:    "Gemma3ForCausalLM Gemma3ForConditionalGeneration",
 	rules:    plusOne(gemmaRules),
-	settings: []setting{{"final_logit_softcapping", 'f', "final_logit_softcapping"}, {"attention.sliding_window", 'n', "sliding_window"}},
+	settings: settings{{"final_logit_softcapping", 'f', "final_logit_softcapping"}, {"attention.sliding_window", 'n', "sliding_window"}},
 	keys:     gemma3Keys,
 	skip:     []string{"lm_head."},
 	vocab:    noSpace,

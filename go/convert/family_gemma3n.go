@@ -2,7 +2,6 @@ package convert
 
 import (
 	"math"
-	"slices"
 	"strings"
 )
 
@@ -10,7 +9,7 @@ import (
 var gemma3n = family{
 	arch:  "gemma3n",
 	names: "Gemma3nForConditionalGeneration Gemma3nForCausalLM",
-	rules: slices.Concat(perLayer, []rule{
+	rules: perLayer.And(rules{
 		{"altup_projections.*", "altup_proj", nil},
 		{"altup_unembed_projections.*", "altup_unembd_proj", nil},
 		{"altup.correction_coefs", "altup_correct_coef", nil},
@@ -24,7 +23,7 @@ var gemma3n = family{
 		{"embed_tokens", "token_embd", forAllTokens},
 		{"embed_tokens_per_layer", "per_layer_token_embd", forAllTokens},
 	}, gemmaRules),
-	settings: []setting{
+	settings: settings{
 		{"attention.sliding_window", 'n', "sliding_window"},
 		{"final_logit_softcapping", 'f', "final_logit_softcapping"},
 		{"embedding_length_per_layer_input", 'n', "hidden_size_per_layer_input"},
@@ -44,7 +43,7 @@ var gemma3n = family{
 }
 
 // perLayer is embeddings of each layer.
-var perLayer = []rule{
+var perLayer = rules{
 	{"per_layer_input_gate", "inp_gate", nil},
 	{"per_layer_projection", "proj", nil},
 	{"post_per_layer_input_norm", "post_norm", nil},

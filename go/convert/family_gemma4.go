@@ -1,21 +1,20 @@
 package convert
 
-import "slices"
-
 var gemma4 = family{
 	arch:  "gemma4",
 	names: "Gemma4ForConditionalGeneration Gemma4ForCausalLM Gemma4UnifiedForConditionalGeneration",
-	rules: with(slices.Concat(perLayer, gemmaRules),
-		rule{"layer_scalar", "layer_output_scale.weight", nil},
-		rule{"post_feedforward_layernorm_1", "post_ffw_norm_1", nil},
-		rule{"post_feedforward_layernorm_2", "post_ffw_norm_2", nil},
-		rule{"pre_feedforward_layernorm_2", "pre_ffw_norm_2", nil},
-		rule{"router.proj", "ffn_gate_inp", nil},
-		rule{"router.scale", "ffn_gate_inp.scale", nil},
-		rule{"router.per_expert_scale", "ffn_down_exps.scale", nil},
-		rule{"experts.gate_up_proj", "ffn_gate_up_exps.weight", nil},
-		rule{"experts.down_proj", "ffn_down_exps.weight", nil}),
-	settings: []setting{
+	rules: rules{
+		{"layer_scalar", "layer_output_scale.weight", nil},
+		{"post_feedforward_layernorm_1", "post_ffw_norm_1", nil},
+		{"post_feedforward_layernorm_2", "post_ffw_norm_2", nil},
+		{"pre_feedforward_layernorm_2", "pre_ffw_norm_2", nil},
+		{"router.proj", "ffn_gate_inp", nil},
+		{"router.scale", "ffn_gate_inp.scale", nil},
+		{"router.per_expert_scale", "ffn_down_exps.scale", nil},
+		{"experts.gate_up_proj", "ffn_gate_up_exps.weight", nil},
+		{"experts.down_proj", "ffn_down_exps.weight", nil},
+	}.And(perLayer, gemmaRules),
+	settings: settings{
 		{"final_logit_softcapping", 'f', "final_logit_softcapping"},
 		{"attention.sliding_window", 'n', "sliding_window"},
 		{"expert_feed_forward_length", 'n', "expert_intermediate_size moe_intermediate_size"},
@@ -70,4 +69,16 @@ func gemma4Factors(c *config) map[string]view {
 		}
 	}
 	return map[string]view{"rope_freqs.weight": constant(factors)}
+}
+
+// gemma4Vocab makes marks that clients read visible.
+func gemma4Vocab(_ *config, v *vocabulary) {
+	for i, text := range v.tokens {
+		switch text {
+		case "<|channel>", "<channel|>", "<|tool_call>", "<tool_call|>", "<|tool_response>", "<tool_response|>", `<|"|>`:
+			v.types[i] = userDefined
+		}
+	}
+	v.setMore("add_space_prefix", false)
+	v.setAdd("bos", true)
 }

@@ -4,7 +4,7 @@ var gemmaEmbedding = family{
 	arch:     "gemma-embedding",
 	names:    "Gemma3TextModel",
 	rules:    plusOne(gemmaRules),
-	settings: []setting{{"attention.sliding_window", 'n', "sliding_window"}},
+	settings: settings{{"attention.sliding_window", 'n', "sliding_window"}},
 	keys: func(k *keys) {
 		gemma3Keys(k)
 		k.b("attention.causal", false)

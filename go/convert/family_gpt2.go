@@ -15,7 +15,7 @@ var starcoder = family{
 var gpt2 = family{
 	arch:  "gpt2",
 	names: "GPT2LMHeadModel",
-	rules: []rule{ // whose matrices are the other way round
+	rules: rules{ // whose matrices are the other way round
 		{"wte", "token_embd", nil},
 		{"wpe", "position_embd", nil},
 		{"ln_f", "output_norm", nil},

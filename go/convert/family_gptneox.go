@@ -3,7 +3,7 @@ package convert
 var gptneox = family{
 	arch:  "gptneox",
 	names: "GPTNeoXForCausalLM",
-	rules: []rule{
+	rules: rules{
 		{"embed_in", "token_embd", nil},
 		{"embed_out", "output", nil},
 		{"final_layer_norm", "output_norm", nil},

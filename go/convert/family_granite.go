@@ -5,7 +5,7 @@ import "slices"
 var granite = family{
 	arch:     "granite",
 	names:    "GraniteForCausalLM",
-	rules:    slices.Concat(ends, pairs, dense),
+	rules:    ends.And(pairs, dense),
 	settings: graniteSettings,
 	keys:     graniteKeys,
 }
@@ -13,17 +13,17 @@ var granite = family{
 var granitemoe = family{
 	arch:     "granitemoe",
 	names:    "GraniteMoeForCausalLM GraniteMoeSharedForCausalLM",
-	rules:    slices.Concat(graniteExperts, ends, pairs, dense),
-	settings: slices.Concat(graniteSettings, []setting{{"expert_shared_feed_forward_length", 'n', "shared_intermediate_size"}}),
+	rules:    graniteExperts.And(ends, pairs, dense),
+	settings: graniteSettings.And(settings{{"expert_shared_feed_forward_length", 'n', "shared_intermediate_size"}}),
 	keys:     graniteKeys,
 }
 
 var granitehybrid = family{
 	arch:   "granitehybrid",
 	names:  "GraniteMoeHybridForCausalLM",
-	rules:  slices.Concat(graniteExperts, mambaScan, ends, pairs, dense),
+	rules:  graniteExperts.And(mambaScan, ends, pairs, dense),
 	change: graniteKind,
-	settings: slices.Concat(graniteSettings, []setting{
+	settings: graniteSettings.And(settings{
 		{"expert_shared_feed_forward_length", 'n', "shared_intermediate_size"},
 		{"ssm.conv_kernel", 'n', "mamba_d_conv"},
 		{"ssm.state_size", 'n', "mamba_d_state"},
@@ -39,13 +39,14 @@ var granitehybrid = family{
 var graniteSWA = family{
 	arch:  "granite_swa",
 	names: "GraniteSWAForCausalLM GraniteMoeSWAForCausalLM",
-	rules: with(slices.Concat(graniteExperts, ends, pairs, dense),
-		rule{"self_attn.sinks", "attn_sinks.weight", nil},
-		rule{"block_sparse_moe.router", "ffn_gate_inp", nil},
-		rule{"block_sparse_moe.experts.gate_up_proj", "ffn_gate_exps.weight ffn_up_exps.weight", halves},
-		rule{"block_sparse_moe.experts.down_proj", "ffn_down_exps.weight", nil},
-		rule{"shared_mlp.input_linear", "ffn_up_shexp", nil}), // which stays one matrix
-	settings: slices.Concat(graniteSettings, []setting{
+	rules: rules{
+		{"self_attn.sinks", "attn_sinks.weight", nil},
+		{"block_sparse_moe.router", "ffn_gate_inp", nil},
+		{"block_sparse_moe.experts.gate_up_proj", "ffn_gate_exps.weight ffn_up_exps.weight", halves},
+		{"block_sparse_moe.experts.down_proj", "ffn_down_exps.weight", nil},
+		{"shared_mlp.input_linear", "ffn_up_shexp", nil}, // which stays one matrix
+	}.And(graniteExperts, ends, pairs, dense),
+	settings: graniteSettings.And(settings{
 		{"expert_shared_feed_forward_length", 'n', "shared_intermediate_size"},
 		{"attention.sliding_window", 'n', "sliding_window"},
 	}),
@@ -74,7 +75,7 @@ var graniteSWA = family{
 	},
 }
 
-var graniteSettings = []setting{
+var graniteSettings = settings{
 	{"attention.scale", 'f', "attention_multiplier"},
 	{"embedding_scale", 'f', "embedding_multiplier"},
 	{"residual_scale", 'f', "residual_multiplier"},
@@ -82,13 +83,13 @@ var graniteSettings = []setting{
 }
 
 // sharedDense is the network that every token goes through, if there are no others.
-var sharedDense = []rule{
+var sharedDense = rules{
 	{"shared_mlp.input_linear", "ffn_gate ffn_up", halves},
 	{"shared_mlp.output_linear", "ffn_down", nil},
 }
 
 // graniteExperts is experts in one tensor, and the network that every token goes through.
-var graniteExperts = []rule{
+var graniteExperts = rules{
 	{"block_sparse_moe.router.layer", "ffn_gate_inp", nil},
 	{"block_sparse_moe.input_linear", "ffn_gate_exps ffn_up_exps", halves},
 	{"block_sparse_moe.output_linear", "ffn_down_exps", nil},
@@ -111,14 +112,14 @@ func graniteKind(c *config, f *family) *family {
 	scans := slices.Contains(c.typesOf("mamba"), true)
 	kind := *f
 	if c.experts() == 0 {
-		kind.rules = with(f.rules, sharedDense...)
+		kind.rules = sharedDense.And(f.rules)
 	}
 	if !scans {
 		kind.arch, kind.keys = "granite", graniteKeys
 		if c.experts() > 0 {
 			kind.arch = "granitemoe"
 		}
-		kind.settings = slices.Concat(graniteSettings, f.settings[4:5])
+		kind.settings = graniteSettings.And(f.settings[4:5])
 	}
 	return &kind
 }

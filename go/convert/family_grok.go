@@ -2,33 +2,33 @@ package convert
 
 import (
 	"math"
-	"slices"
 	"strings"
 )
 
 var grok = family{
 	arch:  "grok",
 	names: "Grok1ForCausalLM GrokForCausalLM",
-	rules: with(slices.Concat(ends, attention, dense, blockSparse),
-		rule{"pre_attn_norm", "attn_norm", nil},
-		rule{"post_attn_norm", "attn_output_norm", nil},
-		rule{"pre_moe_norm", "ffn_norm", nil},
-		rule{"post_moe_norm", "post_ffw_norm", nil},
-		rule{"in_out_embed", "token_embd", nil}, // the first one's names
-		rule{".rms_norm", "attn_norm", nil},
-		rule{"rms_norm", "output_norm", nil},
-		rule{"rms_norm_1", "attn_output_norm", nil},
-		rule{"rms_norm_2", "ffn_norm", nil},
-		rule{"rms_norm_3", "layer_output_norm", nil},
-		rule{"multi_head_attention.query", "attn_q", nil},
-		rule{"multi_head_attention.key", "attn_k", nil},
-		rule{"multi_head_attention.value", "attn_v", nil},
-		rule{"multi_head_attention.linear", "attn_output", nil},
-		rule{"router", "ffn_gate_inp", nil},
-		rule{"moe.*.linear", "ffn_gate_exps", nil},
-		rule{"moe.*.linear_1", "ffn_down_exps", nil},
-		rule{"moe.*.linear_v", "ffn_up_exps", nil}),
-	settings: []setting{
+	rules: rules{
+		{"pre_attn_norm", "attn_norm", nil},
+		{"post_attn_norm", "attn_output_norm", nil},
+		{"pre_moe_norm", "ffn_norm", nil},
+		{"post_moe_norm", "post_ffw_norm", nil},
+		{"in_out_embed", "token_embd", nil}, // the first one's names
+		{".rms_norm", "attn_norm", nil},
+		{"rms_norm", "output_norm", nil},
+		{"rms_norm_1", "attn_output_norm", nil},
+		{"rms_norm_2", "ffn_norm", nil},
+		{"rms_norm_3", "layer_output_norm", nil},
+		{"multi_head_attention.query", "attn_q", nil},
+		{"multi_head_attention.key", "attn_k", nil},
+		{"multi_head_attention.value", "attn_v", nil},
+		{"multi_head_attention.linear", "attn_output", nil},
+		{"router", "ffn_gate_inp", nil},
+		{"moe.*.linear", "ffn_gate_exps", nil},
+		{"moe.*.linear_1", "ffn_down_exps", nil},
+		{"moe.*.linear_v", "ffn_up_exps", nil},
+	}.And(ends, attention, dense, blockSparse),
+	settings: settings{
 		{"expert_feed_forward_length", 'n', "moe_intermediate_size"},
 		{"attention.temperature_length", 'n', "attn_temperature_len"},
 		{"final_logit_softcapping", 'f', "final_logit_softcapping"},

@@ -1,18 +1,17 @@
 package convert
 
 import (
-	"slices"
 	"strings"
 )
 
 var groveMoE = family{
 	arch:  "grovemoe",
 	names: "GroveMoeForCausalLM modeling_grove_moe.GroveMoeForCausalLM",
-	rules: slices.Concat([]rule{
+	rules: rules{
 		{"mlp.chunk_experts.*.gate_proj", "ffn_gate_chexps", nil},
 		{"mlp.chunk_experts.*.up_proj", "ffn_up_chexps", nil},
 		{"mlp.chunk_experts.*.down_proj", "ffn_down_chexps", nil},
-	}, ends, attention, dense, mixture),
+	}.And(ends, attention, dense, mixture),
 	settings: expertSettings,
 	finish: func(d *draft, k *keys) { // what the models' own code has as constants
 		t := d.weights.Tensor("model.layers.0.mlp.chunk_experts.0.up_proj.weight")

@@ -8,7 +8,7 @@ import (
 var hrmText = family{
 	arch:  "hrm_text",
 	names: "HrmTextForCausalLM",
-	rules: []rule{
+	rules: rules{
 		{"embed_tokens", "token_embd", nil},
 		{"lm_head", "output", nil},
 		{"z_L_init", "hrm.z_l_init", nil},
@@ -17,7 +17,7 @@ var hrmText = family{
 		{"mlp.gate_up_proj", "ffn_gate ffn_up", halves},
 		{"mlp.down_proj", "ffn_down", nil},
 	},
-	settings: []setting{{"embedding_scale", 'f', "embedding_scale"}},
+	settings: settings{{"embedding_scale", 'f', "embedding_scale"}},
 	keys: func(k *keys) {
 		each, high, low := stackOf(k.config), k.count("H_cycles"), k.count("L_cycles")
 		if all := max(each, high, low); all > 1<<12 {

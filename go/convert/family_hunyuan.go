@@ -2,15 +2,15 @@ package convert
 
 import (
 	"math"
-	"slices"
 )
 
 var hunyuan = family{
 	arch:  "hunyuan-dense",
 	names: "HunYuanDenseV1ForCausalLM",
-	rules: with(slices.Concat(ends, attention, dense),
-		rule{"self_attn.query_layernorm", "attn_q_norm", nil},
-		rule{"self_attn.key_layernorm", "attn_k_norm", nil}),
+	rules: rules{
+		{"self_attn.query_layernorm", "attn_q_norm", nil},
+		{"self_attn.key_layernorm", "attn_k_norm", nil},
+	}.And(ends, attention, dense),
 	keys: func(k *keys) {
 		stretched(k)
 		k.drop("expert_count", "expert_used_count")
@@ -20,9 +20,10 @@ var hunyuan = family{
 var hunyuanVL = family{
 	arch:  "hunyuan_vl",
 	names: "HunYuanVLForConditionalGeneration",
-	rules: with(slices.Concat(ends, attention, dense),
-		rule{"self_attn.query_layernorm", "attn_q_norm", nil},
-		rule{"self_attn.key_layernorm", "attn_k_norm", nil}),
+	rules: rules{
+		{"self_attn.query_layernorm", "attn_q_norm", nil},
+		{"self_attn.key_layernorm", "attn_k_norm", nil},
+	}.And(ends, attention, dense),
 	keys: func(k *keys) {
 		if r := k.ropeOf("full_attention"); r.has("mrope_section xdrope_section") {
 			k.f("rope.scaling.alpha", r.number("alpha"))

@@ -1,15 +1,14 @@
 package convert
 
-import "slices"
-
 var hunyuanmoe = family{
 	arch:  "hunyuan-moe",
 	names: "HunYuanMoEV1ForCausalLM",
-	rules: with(slices.Concat(ends, attention, dense, mixture),
-		rule{"self_attn.query_layernorm", "attn_q_norm", nil},
-		rule{"self_attn.key_layernorm", "attn_k_norm", nil},
-		rule{"mlp.gate.wg", "ffn_gate_inp", nil}),
-	settings: []setting{{"expert_shared_feed_forward_length", 'n', "intermediate_size"}},
+	rules: rules{
+		{"self_attn.query_layernorm", "attn_q_norm", nil},
+		{"self_attn.key_layernorm", "attn_k_norm", nil},
+		{"mlp.gate.wg", "ffn_gate_inp", nil},
+	}.And(ends, attention, dense, mixture),
+	settings: settings{{"expert_shared_feed_forward_length", 'n', "intermediate_size"}},
 	keys: func(k *keys) {
 		alike(k, "expert_used_count", "moe_topk num_experts_per_tok")
 		alike(k, "expert_feed_forward_length", "moe_intermediate_size")

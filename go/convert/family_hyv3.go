@@ -1,15 +1,14 @@
 package convert
 
-import "slices"
-
 var hyv3 = family{
 	arch:  "hy_v3",
 	names: "HYV3ForCausalLM",
-	rules: with(slices.Concat(predicting, ends, attention, dense, mixture),
-		rule{"mlp.router.gate", "ffn_gate_inp", nil},
-		rule{"mlp.expert_bias", "exp_probs_b", nil},
-		rule{"final_layernorm", "nextn.shared_head_norm", nil}),
-	settings: []setting{{"expert_feed_forward_length", 'n', "moe_intermediate_size expert_hidden_dim"}},
+	rules: rules{
+		{"mlp.router.gate", "ffn_gate_inp", nil},
+		{"mlp.expert_bias", "exp_probs_b", nil},
+		{"final_layernorm", "nextn.shared_head_norm", nil},
+	}.And(predicting, ends, attention, dense, mixture),
+	settings: settings{{"expert_feed_forward_length", 'n', "moe_intermediate_size expert_hidden_dim"}},
 	keys: func(k *keys) {
 		k.n("expert_shared_feed_forward_length", k.count("moe_intermediate_size expert_hidden_dim")*k.countOr("num_shared_experts", 1))
 		k.b("expert_weights_norm", k.flagOr("route_norm", true))

@@ -1,11 +1,9 @@
 package convert
 
-import "slices"
-
 var internlm2 = family{
 	arch:  "internlm2",
 	names: "InternLM2ForCausalLM",
-	rules: slices.Concat([]rule{
+	rules: rules{
 		{"tok_embeddings", "token_embd", nil},
 		{"output", "output", nil},
 		{"attention_norm", "attn_norm", nil},
@@ -15,12 +13,12 @@ var internlm2 = family{
 		{"feed_forward.w1", "ffn_gate", nil},
 		{"feed_forward.w2", "ffn_down", nil},
 		{"feed_forward.w3", "ffn_up", nil},
-	}, ends),
+	}.And(ends),
 }
 
 var xverse = family{
 	arch:  "xverse",
 	names: "XverseForCausalLM",
-	rules: slices.Concat(ends, pairs, dense),
+	rules: ends.And(pairs, dense),
 	keys:  func(k *keys) { rotating(k, 1) },
 }

@@ -8,16 +8,17 @@ import (
 var jais = family{
 	arch:  "jais",
 	names: "JAISLMHeadModel",
-	rules: with(gpt, // whose matrices are the other way round
-		rule{"wte", "token_embd", times(jaisEmbeddings)},
-		rule{"lm_head", "output", times(jaisOutput)},
-		rule{"attn.c_attn.weight", "attn_qkv.weight", transpose},
-		rule{"attn.c_proj.weight", "attn_output.weight", transpose},
-		rule{"mlp.c_fc.weight", "ffn_up.weight", transpose},
-		rule{"mlp.c_fc2.weight", "ffn_gate.weight", transpose},
-		rule{"mlp.c_fc2", "ffn_gate", nil},
-		rule{"mlp.c_proj.weight", "ffn_down.weight", transpose},
-		rule{"relative_pe.slopes", "", nil}), // see jaisSlopes
+	rules: rules{ // whose matrices are the other way round
+		{"wte", "token_embd", times(jaisEmbeddings)},
+		{"lm_head", "output", times(jaisOutput)},
+		{"attn.c_attn.weight", "attn_qkv.weight", transpose},
+		{"attn.c_proj.weight", "attn_output.weight", transpose},
+		{"mlp.c_fc.weight", "ffn_up.weight", transpose},
+		{"mlp.c_fc2.weight", "ffn_gate.weight", transpose},
+		{"mlp.c_fc2", "ffn_gate", nil},
+		{"mlp.c_proj.weight", "ffn_down.weight", transpose},
+		{"relative_pe.slopes", "", nil}, // see jaisSlopes
+	}.And(gpt),
 	keys: func(k *keys) {
 		k.want("activation_function", "swiglu")
 		k.want("position_embedding_type", "alibi")
@@ -45,14 +46,14 @@ func jaisTied(c *config, f *family) *family {
 	}
 	c.put("tie_word_embeddings", true)
 	kind := *f
-	kind.rules = with(f.rules, rule{"wte", "token_embd output", func(c *config, in []view) ([]view, error) {
+	kind.rules = rules{{"wte", "token_embd output", func(c *config, in []view) ([]view, error) {
 		a, err := times(jaisEmbeddings)(c, in)
 		if err != nil {
 			return nil, err
 		}
 		b, err := times(jaisOutput)(c, in)
 		return slices.Concat(a, b), err
-	}})
+	}}}.And(f.rules)
 	return &kind
 }
 

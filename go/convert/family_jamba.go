@@ -1,14 +1,13 @@
 package convert
 
 import (
-	"slices"
 	"strings"
 )
 
 var jamba = family{
 	arch:  "jamba",
 	names: "JambaForCausalLM",
-	rules: slices.Concat([]rule{
+	rules: rules{
 		{"final_layernorm", "output_norm", nil},
 		{"pre_ff_layernorm", "ffn_norm", nil},
 		{"pre_moe_layernorm", "ffn_norm", nil},
@@ -22,7 +21,7 @@ var jamba = family{
 		{"mamba.dt_layernorm", "ssm_dt_norm", nil},
 		{"mamba.b_layernorm", "ssm_b_norm", nil},
 		{"mamba.c_layernorm", "ssm_c_norm", nil},
-	}, feedForward, mambaScan, ends, attention),
+	}.And(feedForward, mambaScan, ends, attention),
 	keys:   jambaKeys,
 	rename: jambaName,
 	vocab:  spaceless,

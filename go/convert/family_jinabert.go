@@ -1,11 +1,9 @@
 package convert
 
-import "slices"
-
 var jinaBERTv2 = family{
 	arch:  "jina-bert-v2",
 	names: "JinaBertModel JinaBertForMaskedLM",
-	rules: slices.Concat([]rule{
+	rules: rules{
 		{"mlp.gated_layers", "ffn_gate ffn_up", halves},
 		{"mlp.up_gated_layer", "ffn_up ffn_gate", halves},
 		{"mlp.wo", "ffn_down", nil},
@@ -15,7 +13,7 @@ var jinaBERTv2 = family{
 		{"layer_norm_2", "layer_output_norm", nil},
 		{"attention.self.layer_norm_q", "attn_q_norm", nil},
 		{"attention.self.layer_norm_k", "attn_k_norm", nil},
-	}, bertRules),
+	}.And(bertRules),
 	keys:  encoderKeys,
 	skip:  maskedHeads,
 	vocab: jinaVocab,

@@ -9,17 +9,18 @@ import (
 var kimiK3 = family{
 	arch:  "kimi-k3",
 	names: "KimiK3ForConditionalGeneration",
-	rules: with(slices.Concat(kimi, latent, ends, attention, dense, blockSparse),
-		rule{"self_attn.A_log", "ssm_a", then(negExp, ofHeads)},
-		rule{"self_attn.g_proj", "ssm_g", nil},
-		rule{"self_attn.gate_proj", "attn_gate", nil}, // which is g_proj as well: see the names below
-		rule{"self_attention_res_norm.weight self_attention_res_proj.weight", "attn_res_score.weight", product},
-		rule{"mlp_res_norm.weight mlp_res_proj.weight", "ffn_res_score.weight", product},
-		rule{"output_attn_res_norm.weight output_attn_res_proj.weight", "output_res_score.weight", product},
-		rule{"block_sparse_moe.routed_expert_down_proj", "ffn_routed_down", nil},
-		rule{"block_sparse_moe.routed_expert_up_proj", "ffn_routed_up", nil},
-		rule{"block_sparse_moe.routed_expert_norm", "ffn_routed_norm", nil}),
-	settings: slices.Concat(latentSettings, []setting{
+	rules: rules{
+		{"self_attn.A_log", "ssm_a", then(negExp, ofHeads)},
+		{"self_attn.g_proj", "ssm_g", nil},
+		{"self_attn.gate_proj", "attn_gate", nil}, // which is g_proj as well: see the names below
+		{"self_attention_res_norm.weight self_attention_res_proj.weight", "attn_res_score.weight", product},
+		{"mlp_res_norm.weight mlp_res_proj.weight", "ffn_res_score.weight", product},
+		{"output_attn_res_norm.weight output_attn_res_proj.weight", "output_res_score.weight", product},
+		{"block_sparse_moe.routed_expert_down_proj", "ffn_routed_down", nil},
+		{"block_sparse_moe.routed_expert_up_proj", "ffn_routed_up", nil},
+		{"block_sparse_moe.routed_expert_norm", "ffn_routed_norm", nil},
+	}.And(kimi, latent, ends, attention, dense, blockSparse),
+	settings: latentSettings.And(settings{
 		{"expert_weights_norm", 'b', "moe_renormalize"},
 		{"expert_latent_length", 'n', "routed_expert_hidden_size"},
 		{"activation.situ_beta", 'f', "activation_situ_beta"},

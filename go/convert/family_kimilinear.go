@@ -1,15 +1,13 @@
 package convert
 
-import "slices"
-
 var kimiLinear = family{
 	arch:  "kimi-linear",
 	names: "KimiLinearForCausalLM KimiLinearModel",
-	rules: slices.Concat([]rule{
+	rules: rules{
 		{"self_attn.A_log", "ssm_a", then(negExp, column)},
 		{"self_attn.g_a_proj", "ssm_g_a", nil},
 		{"self_attn.g_b_proj", "ssm_g_b", nil},
-	}, kimi, latent, ends, attention, dense, blockSparse),
+	}.And(kimi, latent, ends, attention, dense, blockSparse),
 	settings: latentSettings,
 	keys: func(k *keys) {
 		latentKeys(k)
@@ -19,7 +17,7 @@ var kimiLinear = family{
 }
 
 // kimi is what layers of Kimi Linear and its heirs have beside attention over latents.
-var kimi = []rule{
+var kimi = rules{
 	{"self_attn.q_conv1d.weight", "ssm_conv1d_q.weight", taps},
 	{"self_attn.k_conv1d.weight", "ssm_conv1d_k.weight", taps},
 	{"self_attn.v_conv1d.weight", "ssm_conv1d_v.weight", taps},

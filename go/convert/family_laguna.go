@@ -5,10 +5,11 @@ import "slices"
 var laguna = family{
 	arch:  "laguna",
 	names: "LagunaForCausalLM",
-	rules: with(slices.Concat(ends, attention, dense, mixture),
-		rule{"self_attn.g_proj", "attn_gate", nil},
-		rule{"mlp.experts.e_score_correction_bias", "exp_probs_b.bias", nil}),
-	settings: slices.Concat(expertSettings, []setting{
+	rules: rules{
+		{"self_attn.g_proj", "attn_gate", nil},
+		{"mlp.experts.e_score_correction_bias", "exp_probs_b.bias", nil},
+	}.And(ends, attention, dense, mixture),
+	settings: expertSettings.And(settings{
 		{"attention.head_count", 'n', "num_attention_heads_per_layer"},
 		{"expert_weights_scale", 'f', "moe_routed_scaling_factor"},
 	}),

@@ -1,12 +1,10 @@
 package convert
 
-import "slices"
-
 var lfm2 = family{
 	arch:     "lfm2",
 	names:    "Lfm2ForCausalLM LFM2ForCausalLM",
-	rules:    slices.Concat(convolved, ends, attention),
-	settings: []setting{{"shortconv.l_cache", 'n', "conv_L_cache"}},
+	rules:    convolved.And(ends, attention),
+	settings: settings{{"shortconv.l_cache", 'n', "conv_L_cache"}},
 	keys: func(k *keys) {
 		convolvedKeys(k)
 		k.n("feed_forward_length", widthOf(k.config))
@@ -16,8 +14,8 @@ var lfm2 = family{
 var lfm2moe = family{
 	arch:  "lfm2moe",
 	names: "Lfm2MoeForCausalLM",
-	rules: slices.Concat(convolved, ends, attention),
-	settings: []setting{
+	rules: convolved.And(ends, attention),
+	settings: settings{
 		{"shortconv.l_cache", 'n', "conv_L_cache"},
 		{"expert_feed_forward_length", 'n', "moe_intermediate_size"},
 		{"leading_dense_block_count", 'n', "num_dense_layers"},
@@ -29,7 +27,7 @@ var lfm2moe = family{
 }
 
 // convolved is layers that convolve, of LFM 2.
-var convolved = []rule{
+var convolved = rules{
 	{"embedding_norm", "token_embd_norm", nil},
 	{"operator_norm", "attn_norm", nil},
 	{"ffn_norm", "ffn_norm", nil},

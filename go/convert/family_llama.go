@@ -1,11 +1,9 @@
 package convert
 
-import "slices"
-
 var llama = family{
 	arch:  "llama",
 	names: "LlamaForCausalLM LLaMAForCausalLM LlamaModel MistralForCausalLM MixtralForCausalLM",
-	rules: slices.Concat(ends, pairs, dense, blockSparse),
+	rules: ends.And(pairs, dense, blockSparse),
 	keys:  commonKeys,
 	extra: llama3Factors,
 }

@@ -1,11 +1,9 @@
 package convert
 
-import "slices"
-
 var llamaEmbed = family{
 	arch:  "llama-embed",
 	names: "LlamaBidirectionalModel",
-	rules: slices.Concat(ends, pairs, dense),
+	rules: ends.And(pairs, dense),
 	keys: func(k *keys) {
 		encoderKeys(k)
 		commonKeys(k)

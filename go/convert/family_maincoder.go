@@ -1,9 +1,7 @@
 package convert
 
-import "slices"
-
 var maincoder = family{
 	arch:  "maincoder",
 	names: "MaincoderForCausalLM",
-	rules: slices.Concat(ends, attention, dense), // whose channels are in pairs
+	rules: ends.And(attention, dense), // whose channels are in pairs
 }

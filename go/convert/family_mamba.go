@@ -1,17 +1,15 @@
 package convert
 
-import "slices"
-
 var mamba = family{
 	arch:  "mamba",
 	names: "MambaForCausalLM FalconMambaForCausalLM",
-	rules: slices.Concat([]rule{
+	rules: rules{
 		{"mixer.A_log", "ssm_a", negExp},
 		{"mixer.D", "ssm_d", nil},
 		{"mixer.conv1d.weight", "ssm_conv1d.weight", squeeze},
 		{"mixer.dt_proj", "ssm_dt", nil},
 		{"mixer.x_proj", "ssm_x", nil},
-	}, ssm, scan),
+	}.And(ssm, scan),
 	keys: func(k *keys) {
 		scanKeys(k)
 		width := k.count("hidden_size d_model")
@@ -26,7 +24,7 @@ var mamba = family{
 var mamba2 = family{
 	arch:  "mamba2",
 	names: "Mamba2ForCausalLM",
-	rules: slices.Concat(ssm, scan),
+	rules: ssm.And(scan),
 	keys: func(k *keys) {
 		scanKeys(k)
 		inner := k.countOr("intermediate_size d_inner", 2*k.count("hidden_size d_model"))

@@ -5,8 +5,8 @@ import "slices"
 var maple = family{
 	arch:  "maple",
 	names: "MapleForCausalLM",
-	rules: slices.Concat(ends, attention, dense, mixture),
-	settings: slices.Concat(expertSettings, []setting{
+	rules: ends.And(attention, dense, mixture),
+	settings: expertSettings.And(settings{
 		{"attention.sliding_window", 'n', "sliding_window"},
 	}),
 	keys: func(k *keys) {

@@ -8,11 +8,12 @@ import (
 var mimo2 = family{
 	arch:  "mimo2",
 	names: "MiMoV2FlashForCausalLM MiMoV2ForCausalLM",
-	rules: with(slices.Concat(predicting, ends, attention, dense, mixture),
-		rule{"self_attn.attention_sink_bias", "attn_sinks.weight", nil},
-		rule{"pre_mlp_layernorm", "ffn_norm", nil}, // of layers that predict tokens further on
-		rule{"final_layernorm", "nextn.shared_head_norm", nil}),
-	settings: []setting{
+	rules: rules{
+		{"self_attn.attention_sink_bias", "attn_sinks.weight", nil},
+		{"pre_mlp_layernorm", "ffn_norm", nil}, // of layers that predict tokens further on
+		{"final_layernorm", "nextn.shared_head_norm", nil},
+	}.And(predicting, ends, attention, dense, mixture),
+	settings: settings{
 		{"expert_count", 'n', "n_routed_experts"},
 		{"expert_feed_forward_length", 'n', "moe_intermediate_size"},
 		{"attention.sliding_window", 'n', "sliding_window"},
@@ -52,5 +53,8 @@ func mimoStripes(c *config, name string) stripes {
 	if il := parse(nextOfQwen(c, plain(name)), nil).layer; il >= len(kinds) || il >= 0 && kinds[il] == 1.0 {
 		shared = c.count("swa_num_key_value_heads")
 	}
-	return stripes{uint64(c.headsKV()), []uint64{uint64(c.heads() * c.headDim()), uint64(shared * c.headDim()), uint64(shared * c.count("v_head_dim"))}}
+	return stripes{
+		n:    uint64(c.headsKV()),
+		rows: []uint64{uint64(c.heads() * c.headDim()), uint64(shared * c.headDim()), uint64(shared * c.count("v_head_dim"))},
+	}
 }

@@ -2,13 +2,12 @@ package convert
 
 import (
 	"math"
-	"slices"
 )
 
 var minicpm = family{
 	arch:  "minicpm",
 	names: "MiniCPMForCausalLM",
-	rules: slices.Concat(ends, pairs, dense),
+	rules: ends.And(pairs, dense),
 	keys: func(k *keys) {
 		commonKeys(k)
 		miniCPMScales(k)
@@ -19,8 +18,8 @@ var minicpm = family{
 var minicpm3 = family{
 	arch:  "minicpm3",
 	names: "MiniCPM3ForCausalLM",
-	rules: slices.Concat([]rule{{"self_attn.kv_b_proj", "attn_kv_b", nil}}, latent, ends, attention, dense),
-	settings: []setting{
+	rules: rules{{"self_attn.kv_b_proj", "attn_kv_b", nil}}.And(latent, ends, attention, dense),
+	settings: settings{
 		{"attention.q_lora_rank", 'n', "q_lora_rank"},
 		{"attention.kv_lora_rank", 'n', "kv_lora_rank"},
 		{"rope.dimension_count", 'n', "qk_rope_head_dim"},

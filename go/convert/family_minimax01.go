@@ -5,10 +5,11 @@ import "slices"
 var minimax01 = family{
 	arch:  "minimax-01",
 	names: "MiniMaxText01ForCausalLM MiniMaxM1ForCausalLM",
-	rules: with(slices.Concat(ends, attention, dense, blockSparse),
-		rule{"self_attn.out_proj", "attn_output", nil},
-		rule{"self_attn.output_gate", "attn_gate", nil},
-		rule{"self_attn.norm", "attn_norm_2", nil}),
+	rules: rules{
+		{"self_attn.out_proj", "attn_output", nil},
+		{"self_attn.output_gate", "attn_gate", nil},
+		{"self_attn.norm", "attn_norm_2", nil},
+	}.And(ends, attention, dense, blockSparse),
 	keys: func(k *keys) {
 		k.n("rope.dimension_count", k.countOr("rotary_dim", k.headDim()))
 		k.f("residual_scale", k.number("layernorm_full_attention_alpha"))

@@ -1,12 +1,10 @@
 package convert
 
-import "slices"
-
 var mistral3 = family{
 	arch:   "mistral3",
 	names:  "Mistral3ForConditionalGeneration Ministral3ForCausalLM",
 	change: overLatents,
-	rules:  slices.Concat(ends, pairs, dense),
+	rules:  ends.And(pairs, dense),
 	keys: func(k *keys) {
 		commonKeys(k)
 		k.want("model_type", "ministral3", "mistral", "mistral3")

@@ -3,7 +3,7 @@ package convert
 var modernBERT = family{
 	arch:  "modern-bert",
 	names: "ModernBertModel ModernBertForMaskedLM",
-	rules: []rule{
+	rules: rules{
 		{"embeddings.tok_embeddings", "token_embd", nil},
 		{"embeddings.norm", "token_embd_norm", nil},
 		{"final_norm", "output_norm", nil},
@@ -14,7 +14,7 @@ var modernBERT = family{
 		{"mlp.Wi", "ffn_up", nil},
 		{"mlp.Wo", "ffn_down", nil},
 	},
-	settings: []setting{
+	settings: settings{
 		{"attention.sliding_window", 'n', "local_attention"},
 		{"attention.sliding_window_pattern", 'n', "global_attn_every_n_layers"},
 	},

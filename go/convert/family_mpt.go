@@ -1,11 +1,9 @@
 package convert
 
-import "slices"
-
 var mpt = family{
 	arch:  "mpt",
 	names: "MPTForCausalLM MptForCausalLM",
-	rules: slices.Concat([]rule{
+	rules: rules{
 		{"norm_f", "output_norm", nil},
 		{"norm_1", "attn_norm", nil},
 		{"norm_2", "ffn_norm", nil},
@@ -15,7 +13,7 @@ var mpt = family{
 		{"attn.k_ln", "attn_k_norm", nil},
 		{"ffn.up_proj", "ffn_up", nil},
 		{"ffn.down_proj", "ffn_down", nil},
-	}, gpt),
+	}.And(gpt),
 	keys: func(k *keys) {
 		a := k.within("attn_config")
 		k.n("context_length", k.count("max_seq_len"))

@@ -8,7 +8,7 @@ import (
 var museglimmer = family{
 	arch:  "muse-glimmer",
 	names: "MuseGlimmerForConditionalGeneration MuseGlimmerForCausalLM",
-	rules: slices.Concat([]rule{
+	rules: rules{
 		{"self_attn.q_proj", "attn_q", permute((*config).heads)},
 		{"self_attn.k_proj", "attn_k", permute((*config).headsKV)},
 		{"self_attn.gate_proj", "attn_gate", nil},
@@ -16,8 +16,8 @@ var museglimmer = family{
 		{"post_attention_layernorm", "post_attention_norm", addOne},
 		{"pre_feedforward_layernorm", "ffn_norm", addOne},
 		{"post_feedforward_layernorm", "post_ffw_norm", addOne},
-	}, ends, attention, dense),
-	settings: []setting{
+	}.And(ends, attention, dense),
+	settings: settings{
 		{"final_logit_softcapping", 'f', "final_logit_softcapping"},
 		{"logit_scale", 'f', "output_multiplier"},
 		{"attention.sliding_window", 'n', "sliding_window"},

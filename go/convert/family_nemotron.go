@@ -1,14 +1,13 @@
 package convert
 
-import "slices"
-
 var nemotron = family{
 	arch:  "nemotron",
 	names: "NemotronForCausalLM",
-	rules: with(slices.Concat(ends, attention, dense),
-		rule{"input_layernorm.weight", "attn_norm.weight", addOne},
-		rule{"post_attention_layernorm.weight", "ffn_norm.weight", addOne},
-		rule{"norm.weight", "output_norm.weight", addOne}),
+	rules: rules{
+		{"input_layernorm.weight", "attn_norm.weight", addOne},
+		{"post_attention_layernorm.weight", "ffn_norm.weight", addOne},
+		{"norm.weight", "output_norm.weight", addOne},
+	}.And(ends, attention, dense),
 	keys: func(k *keys) {
 		vocabSize(k)
 		rotating(k, 0.5)

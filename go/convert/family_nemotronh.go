@@ -1,14 +1,13 @@
 package convert
 
 import (
-	"slices"
 	"strings"
 )
 
 var nemotronh = family{
 	arch:   "nemotron_h",
 	names:  "NemotronHForCausalLM",
-	rules:  slices.Concat(nemotronExperts, nemotronLayers, ssm, scan),
+	rules:  nemotronExperts.And(nemotronLayers, ssm, scan),
 	keys:   nemotronKeys,
 	change: nemotronKind,
 	skip:   []string{"mtp."},
@@ -16,7 +15,7 @@ var nemotronh = family{
 }
 
 // nemotronLayers is the kinds of layers of Nemotron-H beside scans: a layer is one of them.
-var nemotronLayers = []rule{
+var nemotronLayers = rules{
 	{"mixer.q_proj", "attn_q", nil},
 	{"mixer.k_proj", "attn_k", nil},
 	{"mixer.v_proj", "attn_v", nil},
@@ -25,7 +24,7 @@ var nemotronLayers = []rule{
 	{"mixer.down_proj", "ffn_down", nil},
 }
 
-var nemotronExperts = []rule{
+var nemotronExperts = rules{
 	{"mixer.gate", "ffn_gate_inp", nil},
 	{"mixer.gate.e_score_correction_bias", "exp_probs_b.bias", nil},
 	{"mixer.gate.e_score_correction.bias", "exp_probs_b.bias", nil},
@@ -88,5 +87,12 @@ func nemotronKeys(k *keys) {
 	k.drop("expert_group_used_count")
 	if k.has("moe_latent_size") {
 		k.n("moe_latent_size", k.count("moe_latent_size"))
+	}
+}
+
+// nemotronVocab adds what its tokenizer.json does and nothing else says.
+func nemotronVocab(_ *config, v *vocabulary) {
+	if v.specialID("bos") >= 0 {
+		v.setAdd("bos", true)
 	}
 }

@@ -1,11 +1,9 @@
 package convert
 
-import "slices"
-
 var nomicBERT = family{
 	arch:  "nomic-bert",
 	names: "NomicBertModel",
-	rules: slices.Concat([]rule{
+	rules: rules{
 		{"emb_ln", "token_embd_norm", nil},
 		{"attn.Wqkv", "attn_qkv", nil},
 		{"attn.out_proj", "attn_output", nil},
@@ -14,7 +12,7 @@ var nomicBERT = family{
 		{"mlp.fc11", "ffn_up", nil},
 		{"mlp.fc12", "ffn_gate", nil},
 		{"mlp.fc2", "ffn_down", nil},
-	}, bertRules),
+	}.And(bertRules),
 	keys: func(k *keys) {
 		encoderKeys(k)
 		k.drop("attention.head_count_kv")
@@ -31,12 +29,13 @@ func withExperts(c *config, f *family) *family {
 	}
 	kind := *f
 	kind.arch = "nomic-bert-moe"
-	kind.rules = with(f.rules,
-		rule{"mlp.fc1", "ffn_up", nil},
-		rule{"mlp.router.layer", "ffn_gate_inp", nil},
-		rule{"mlp.experts.mlp.w1", "ffn_up_exps.weight", byExpert},
-		rule{"mlp.experts.mlp.w2", "ffn_down_exps.weight", then(byExpert, transpose)},
-		rule{"mlp.experts.bias", "", nil})
-	kind.settings = []setting{{"moe_every_n_layers", 'n', "moe_every_n_layers"}, {"expert_used_count", 'n', "moe_top_k"}}
+	kind.rules = rules{
+		{"mlp.fc1", "ffn_up", nil},
+		{"mlp.router.layer", "ffn_gate_inp", nil},
+		{"mlp.experts.mlp.w1", "ffn_up_exps.weight", byExpert},
+		{"mlp.experts.mlp.w2", "ffn_down_exps.weight", then(byExpert, transpose)},
+		{"mlp.experts.bias", "", nil},
+	}.And(f.rules)
+	kind.settings = settings{{"moe_every_n_layers", 'n', "moe_every_n_layers"}, {"expert_used_count", 'n', "moe_top_k"}}
 	return &kind
 }

@@ -1,11 +1,9 @@
 package convert
 
-import "slices"
-
 var olmo2 = family{
 	arch:  "olmo2",
 	names: "Olmo2ForCausalLM Olmo3ForCausalLM",
-	rules: slices.Concat(around, ends, attention, dense),
+	rules: around.And(ends, attention, dense),
 	keys: func(k *keys) {
 		if k.has("sliding_window") {
 			windows := make([]bool, k.layers())

@@ -3,7 +3,7 @@ package convert
 var openelm = family{
 	arch:  "openelm",
 	names: "OpenELMForCausalLM",
-	rules: []rule{
+	rules: rules{
 		{"token_embeddings", "token_embd", nil},
 		{"norm", "output_norm", nil},
 		{"lm_head", "output", nil},
@@ -16,7 +16,7 @@ var openelm = family{
 		{"ffn.proj_1", "ffn_gate ffn_up", halves},
 		{"ffn.proj_2", "ffn_down", nil},
 	},
-	settings: []setting{
+	settings: settings{
 		{"embedding_length", 'n', "model_dim"},
 		{"context_length", 'n', "max_context_length"},
 		{"attention.head_count", 'n', "num_query_heads"},

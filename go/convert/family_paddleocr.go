@@ -1,10 +1,8 @@
 package convert
 
-import "slices"
-
 var paddleocr = family{
 	arch:  "paddleocr",
 	names: "PaddleOCRVLForConditionalGeneration",
-	rules: slices.Concat(ends, attention, dense),
+	rules: ends.And(attention, dense),
 	skip:  []string{"mlp_AR."},
 }

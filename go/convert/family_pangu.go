@@ -1,11 +1,9 @@
 package convert
 
-import "slices"
-
 var pangu = family{
 	arch:  "pangu-embedded",
 	names: "PanguEmbeddedForCausalLM",
-	rules: slices.Concat(ends, attention, dense),
+	rules: ends.And(attention, dense),
 	keys: func(k *keys) {
 		commonKeys(k)
 		k.n("attention.key_length", k.headDim())

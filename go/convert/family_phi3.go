@@ -2,14 +2,14 @@ package convert
 
 import (
 	"math"
-	"slices"
 )
 
 var phi3 = family{
 	arch:  "phi3",
 	names: "Phi3ForCausalLM",
-	rules: with(slices.Concat(ends, attention, dense),
-		rule{"mlp.gate_up_proj", "ffn_up", nil}),
+	rules: rules{
+		{"mlp.gate_up_proj", "ffn_up", nil},
+	}.And(ends, attention, dense),
 	keys:  phi3Keys,
 	extra: phi3Factors,
 }

@@ -2,17 +2,16 @@ package convert
 
 import (
 	"fmt"
-	"slices"
 )
 
 var plamo = family{
 	arch:  "plamo",
 	names: "PlamoForCausalLM",
-	rules: slices.Concat([]rule{
+	rules: rules{
 		{".norm", "attn_norm", nil},
 		{"self_attn.q_proj", "attn_q", sharing(0)},
 		{"self_attn.o_proj", "attn_output", sharing(1)},
-	}, ends, attention, dense),
+	}.And(ends, attention, dense),
 	keys: func(k *keys) {
 		k.n("context_length", k.countOr("max_position_embeddings", 4096))
 		k.n("attention.head_count_kv", sharedHeads(k.config))

@@ -8,7 +8,7 @@ import (
 var plamo2 = family{
 	arch:  "plamo2",
 	names: "Plamo2ForCausalLM PLaMo2ForCausalLM",
-	rules: slices.Concat([]rule{
+	rules: rules{
 		{"mixer.q_weight", "attn_q_norm.weight", nil},
 		{"mixer.k_weight", "attn_k_norm.weight", nil},
 		{"mixer.in_proj", "ssm_in", nil},
@@ -19,13 +19,13 @@ var plamo2 = family{
 		{"mixer.dt_norm_weight", "ssm_dt_norm", nil},
 		{"mixer.B_norm_weight", "ssm_b_norm", nil},
 		{"mixer.C_norm_weight", "ssm_c_norm", nil},
-	}, plamoLayers, ends, scan),
+	}.And(plamoLayers, ends, scan),
 	keys:  plamo2Keys,
 	vocab: plamo2Vocab,
 }
 
 // plamoLayers is what PLaMo's layers have, with a scan or without one.
-var plamoLayers = []rule{
+var plamoLayers = rules{
 	{"norm", "output_norm", addOne},
 	{"pre_mixer_norm", "attn_norm", addOne},
 	{"post_mixer_norm.weight", "post_attention_norm", plus(1. / 5)}, // as other programs know it
@@ -59,4 +59,13 @@ func plamo2Keys(k *keys) {
 	if k.theta() == 0 {
 		k.f("rope.freq_base", 10000)
 	}
+}
+
+// plamo2Vocab has what ends turns.
+func plamo2Vocab(_ *config, v *vocabulary) {
+	if v.model != "plamo2" {
+		return
+	}
+	v.setSpecial("eot", slices.Index(v.tokens, "<|plamo:op|>"))
+	v.setMore("add_space_prefix", false)
 }

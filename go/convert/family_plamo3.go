@@ -1,13 +1,12 @@
 package convert
 
-import "slices"
-
 var plamo3 = family{
 	arch:  "plamo3",
 	names: "Plamo3ForCausalLM PLaMo3ForCausalLM",
-	rules: with(slices.Concat(plamoLayers, ends),
-		rule{"mixer.q_norm", "attn_q_norm", addOne},
-		rule{"mixer.k_norm", "attn_k_norm", addOne}),
+	rules: rules{
+		{"mixer.q_norm", "attn_q_norm", addOne},
+		{"mixer.k_norm", "attn_k_norm", addOne},
+	}.And(plamoLayers, ends),
 	keys: func(k *keys) {
 		commonKeys(k)
 		if k.countOr("window_size sliding_window", 0) > 0 && k.has("layer_types") {

@@ -1,12 +1,10 @@
 package convert
 
-import "slices"
-
 var plm = family{
 	arch:     "plm",
 	names:    "PLMForCausalLM",
-	rules:    slices.Concat([]rule{{"self_attn.kv_b_proj", "attn_kv_b", nil}}, latent, ends, attention, dense),
-	settings: []setting{{"attention.kv_lora_rank", 'n', "kv_lora_rank"}, {"rope.dimension_count", 'n', "qk_rope_head_dim"}},
+	rules:    rules{{"self_attn.kv_b_proj", "attn_kv_b", nil}}.And(latent, ends, attention, dense),
+	settings: settings{{"attention.kv_lora_rank", 'n', "kv_lora_rank"}, {"rope.dimension_count", 'n', "qk_rope_head_dim"}},
 	keys: func(k *keys) {
 		vocabSize(k)
 		k.n("attention.key_length", k.count("qk_nope_head_dim")+k.count("qk_rope_head_dim"))

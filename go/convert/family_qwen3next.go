@@ -2,16 +2,16 @@ package convert
 
 import (
 	"fmt"
-	"slices"
 )
 
 var qwen3next = family{
 	arch:  "qwen3next",
 	names: "Qwen3NextForCausalLM",
-	rules: plusOne(with(slices.Concat(linear, predicting, ends, attention, dense, mixture),
-		rule{"linear_attn.in_proj_qkvz", "attn_qkv attn_gate", queriesKeysValuesGates},
-		rule{"linear_attn.in_proj_ba", "ssm_ba", nil})),
-	settings: slices.Concat(expertSettings, linearSettings),
+	rules: plusOne(rules{
+		{"linear_attn.in_proj_qkvz", "attn_qkv attn_gate", queriesKeysValuesGates},
+		{"linear_attn.in_proj_ba", "ssm_ba", nil},
+	}.And(linear, predicting, ends, attention, dense, mixture)),
+	settings: expertSettings.And(linearSettings),
 	keys: func(k *keys) {
 		linearKeys(k)
 		nextKeys(k)

@@ -1,20 +1,19 @@
 package convert
 
-import "slices"
-
 var qwen3vl = family{
 	arch:  "qwen3vl",
 	names: "Qwen3VLForConditionalGeneration",
-	rules: slices.Concat(ends, attention, dense),
+	rules: ends.And(attention, dense),
 	keys:  deepstack,
 }
 
 var qwen3vlmoe = family{
 	arch:  "qwen3vlmoe",
 	names: "Qwen3VLMoeForConditionalGeneration",
-	rules: with(slices.Concat(ends, attention, dense, mixture), // whose experts are the other way round
-		rule{"mlp.experts.gate_up_proj", "ffn_gate_exps.weight ffn_up_exps.weight", then(transpose, halves)},
-		rule{"mlp.experts.down_proj", "ffn_down_exps.weight", transpose}),
+	rules: rules{ // whose experts are the other way round
+		{"mlp.experts.gate_up_proj", "ffn_gate_exps.weight ffn_up_exps.weight", then(transpose, halves)},
+		{"mlp.experts.down_proj", "ffn_down_exps.weight", transpose},
+	}.And(ends, attention, dense, mixture),
 	settings: expertSettings,
 	keys:     deepstack,
 }

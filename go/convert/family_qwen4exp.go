@@ -4,39 +4,39 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
-	"slices"
 	"strings"
 )
 
 var qwen4exp = family{
 	arch:  "qwen4exp",
 	names: "Qwen4ExpForConditionalGeneration Qwen4ExpForCausalLM",
-	rules: plusOne(with(slices.Concat(tiled, linear, ends, attention, mixture),
-		rule{"hyper_connection_mixer.hc_norm", "output_hc_norm", nil},
-		rule{"hyper_connection_mixer.input_mix_weight_down", "output_hc_down", nil},
-		rule{"hyper_connection_mixer.input_mix_weight_up", "output_hc_up", nil},
-		rule{"attn_hyper_connection.hc_norm", "hc_attn_norm", nil},
-		rule{"attn_hyper_connection.input_mix_weight_down", "hc_attn_down", nil},
-		rule{"attn_hyper_connection.input_mix_weight_up", "hc_attn_up", nil},
-		rule{"attn_hyper_connection.block_inject_weight", "hc_attn_inject", nil},
-		rule{"mlp_hyper_connection.hc_norm", "hc_ffn_norm", nil},
-		rule{"mlp_hyper_connection.input_mix_weight_down", "hc_ffn_down", nil},
-		rule{"mlp_hyper_connection.input_mix_weight_up", "hc_ffn_up", nil},
-		rule{"mlp_hyper_connection.block_inject_weight", "hc_ffn_inject", nil},
-		rule{"self_attn.indexer.index_qk_proj", "indexer.q_proj indexer.k_proj", indexQueriesKeys},
-		rule{"self_attn.indexer.q_layernorm", "indexer.q_norm", nil},
-		rule{"self_attn.indexer.k_layernorm", "indexer.k_norm", nil},
-		rule{"ple.key_proj", "ple_key", nil},
-		rule{"ple.value_proj", "ple_value", nil},
-		rule{"ple.conv1d.weight", "ple_conv1d.weight", squeeze},
-		rule{"ple.norm_conv", "ple_norm_conv", addOne},
-		rule{"ple.norm_key", "ple_norm_key", addOne},
-		rule{"ple.norm_query", "ple_norm_query", addOne},
-		rule{"ple.ple_embedding.layer_multipliers", "", nil}, // see ngramKeys
-		rule{"ple.ple_embedding.ngram_heads_offsets", "", nil},
-		rule{"ple.ple_embedding.ngram_heads_vocab_sizes", "", nil},
-		rule{"ngram_embedding.*", "per_layer_token_embd", below})),
-	settings: slices.Concat(expertSettings, linearSettings, []setting{
+	rules: plusOne(rules{
+		{"hyper_connection_mixer.hc_norm", "output_hc_norm", nil},
+		{"hyper_connection_mixer.input_mix_weight_down", "output_hc_down", nil},
+		{"hyper_connection_mixer.input_mix_weight_up", "output_hc_up", nil},
+		{"attn_hyper_connection.hc_norm", "hc_attn_norm", nil},
+		{"attn_hyper_connection.input_mix_weight_down", "hc_attn_down", nil},
+		{"attn_hyper_connection.input_mix_weight_up", "hc_attn_up", nil},
+		{"attn_hyper_connection.block_inject_weight", "hc_attn_inject", nil},
+		{"mlp_hyper_connection.hc_norm", "hc_ffn_norm", nil},
+		{"mlp_hyper_connection.input_mix_weight_down", "hc_ffn_down", nil},
+		{"mlp_hyper_connection.input_mix_weight_up", "hc_ffn_up", nil},
+		{"mlp_hyper_connection.block_inject_weight", "hc_ffn_inject", nil},
+		{"self_attn.indexer.index_qk_proj", "indexer.q_proj indexer.k_proj", indexQueriesKeys},
+		{"self_attn.indexer.q_layernorm", "indexer.q_norm", nil},
+		{"self_attn.indexer.k_layernorm", "indexer.k_norm", nil},
+		{"ple.key_proj", "ple_key", nil},
+		{"ple.value_proj", "ple_value", nil},
+		{"ple.conv1d.weight", "ple_conv1d.weight", squeeze},
+		{"ple.norm_conv", "ple_norm_conv", addOne},
+		{"ple.norm_key", "ple_norm_key", addOne},
+		{"ple.norm_query", "ple_norm_query", addOne},
+		{"ple.ple_embedding.layer_multipliers", "", nil}, // see ngramKeys
+		{"ple.ple_embedding.ngram_heads_offsets", "", nil},
+		{"ple.ple_embedding.ngram_heads_vocab_sizes", "", nil},
+		{"ngram_embedding.*", "per_layer_token_embd", below},
+	}.And(tiled, linear, ends, attention, mixture)),
+	settings: expertSettings.And(linearSettings, settings{
 		{"hyper_connection.count", 'n', "hc_count"},
 		{"hyper_connection.low_rank", 'n', "hc_lowrank"},
 		{"attention.indexer.head_count", 'n', "indexer_n_heads"},

@@ -1,14 +1,13 @@
 package convert
 
 import (
-	"slices"
 	"strings"
 )
 
 var rwkv6 = family{
 	arch:  "rwkv6",
 	names: "Rwkv6ForCausalLM",
-	rules: slices.Concat(rwkv6TimeMix("attention."), []rule{
+	rules: rwkv6TimeMix("attention.").And(rules{
 		{"embeddings", "token_embd", nil},
 		{"pre_ln", "token_embd_norm", nil},
 		{"ln_out", "output_norm", nil},
@@ -23,7 +22,7 @@ var rwkv6 = family{
 		{"feed_forward.value", "channel_mix_value", rescaled},
 		{"feed_forward.receptance", "channel_mix_receptance", nil},
 	}),
-	settings: []setting{{"wkv.head_size", 'n', "head_size"}, {"rescale_every_n_layers", 'n', "rescale_every"}},
+	settings: settings{{"wkv.head_size", 'n', "head_size"}, {"rescale_every_n_layers", 'n', "rescale_every"}},
 	keys: func(k *keys) {
 		rwkvKeys(k)
 		if !k.has("intermediate_size") {
@@ -39,13 +38,14 @@ var rwkv6 = family{
 var rwkv6qwen2 = family{
 	arch:  "rwkv6qwen2",
 	names: "RWKV6Qwen2ForCausalLM",
-	rules: slices.Concat(with(rwkv6TimeMix("self_attn."),
-		rule{"self_attn.time_maa_w1", "time_mix_w1.weight", then(transpose, rwkv6Order)},
-		rule{"self_attn.time_maa_w2", "time_mix_w2.weight", then(transpose, rwkv6Order)},
-		rule{"self_attn.q_proj", "time_mix_receptance", nil},
-		rule{"self_attn.k_proj", "time_mix_key", nil},
-		rule{"self_attn.v_proj", "time_mix_value", nil},
-		rule{"self_attn.o_proj", "time_mix_output", nil}), ends, attention, dense),
+	rules: rules{
+		{"self_attn.time_maa_w1", "time_mix_w1.weight", then(transpose, rwkv6Order)},
+		{"self_attn.time_maa_w2", "time_mix_w2.weight", then(transpose, rwkv6Order)},
+		{"self_attn.q_proj", "time_mix_receptance", nil},
+		{"self_attn.k_proj", "time_mix_key", nil},
+		{"self_attn.v_proj", "time_mix_value", nil},
+		{"self_attn.o_proj", "time_mix_output", nil},
+	}.And(rwkv6TimeMix("self_attn.")).And(ends, attention, dense),
 	keys: func(k *keys) {
 		rwkvKeys(k)
 		k.n("wkv.head_size", k.headDim())
@@ -57,12 +57,12 @@ var rwkv6qwen2 = family{
 }
 
 // rwkv6TimeMix is the time mixing of RWKV 6, under a prefix.
-func rwkv6TimeMix(at string) []rule {
+func rwkv6TimeMix(at string) rules {
 	var shares []string
 	for _, of := range "wkvrg" {
 		shares = append(shares, at+"time_maa_"+string(of))
 	}
-	return []rule{
+	return rules{
 		{strings.Join(shares, " "), "time_mix_lerp_fused.weight", fused},
 		{at + "time_maa_x", "time_mix_lerp_x.weight", squeeze},
 		{at + "time_maa_w1", "time_mix_w1.weight", transpose},

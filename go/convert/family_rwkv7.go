@@ -1,14 +1,13 @@
 package convert
 
 import (
-	"slices"
 	"strings"
 )
 
 var rwkv7 = family{
 	arch:  "rwkv7",
 	names: "RWKV7ForCausalLM Rwkv7ForCausalLM",
-	rules: slices.Concat(gooseMix("attn."), []rule{
+	rules: gooseMix("attn.").And(rules{
 		{"embeddings", "token_embd", nil},
 		{"pre_norm", "token_embd_norm", nil},
 		{"norm", "output_norm", nil},
@@ -20,7 +19,7 @@ var rwkv7 = family{
 		{"ffn.key", "channel_mix_key", nil},
 		{"ffn.value", "channel_mix_value", nil},
 	}),
-	settings: []setting{{"wkv.head_size", 'n', "head_size head_dim"}, {"attention.layer_norm_epsilon", 'f', "norm_eps layer_norm_epsilon"}},
+	settings: settings{{"wkv.head_size", 'n', "head_size head_dim"}, {"attention.layer_norm_epsilon", 'f', "norm_eps layer_norm_epsilon"}},
 	keys: func(k *keys) {
 		rwkvKeys(k)
 		k.drop("attention.layer_norm_rms_epsilon", "attention.key_length", "attention.value_length")
@@ -37,11 +36,11 @@ var rwkv7 = family{
 var arwkv7 = family{
 	arch:  "arwkv7",
 	names: "RwkvHybridForCausalLM",
-	rules: slices.Concat(gooseMix("self_attn.time_mixer."), []rule{
+	rules: gooseMix("self_attn.time_mixer.").And(rules{
 		{"self_attn.time_mixer.g_norm", "time_mix_ln", nil},
 		{"self_attn.time_mixer.ln_x", "time_mix_ln", nil},
 	}, ends, attention, dense),
-	settings: []setting{{"wkv.head_size", 'n', "head_size"}},
+	settings: settings{{"wkv.head_size", 'n', "head_size"}},
 	keys: func(k *keys) {
 		rwkvKeys(k)
 		k.n("token_shift_count", 1)
@@ -54,8 +53,8 @@ var arwkv7 = family{
 }
 
 // gooseMix is the time mixing of RWKV 7, under a prefix.
-func gooseMix(at string) []rule {
-	rules := []rule{
+func gooseMix(at string) rules {
+	rules := rules{
 		gooseShares(at, "rwkvag"),
 		{at + "x_x", "time_mix_lerp_fused.weight", apart},
 		{at + "k_k", "time_mix_k_k.weight", squeeze},
@@ -95,7 +94,7 @@ func ungated(c *config, f *family) *family {
 		return f
 	}
 	kind := *f
-	kind.rules = with(f.rules, gooseShares("self_attn.time_mixer.", "rwkva"), gooseShares("attn.", "rwkva"))
+	kind.rules = rules{gooseShares("self_attn.time_mixer.", "rwkva"), gooseShares("attn.", "rwkva")}.And(f.rules)
 	return &kind
 }
 

@@ -1,16 +1,15 @@
 package convert
 
-import "slices"
-
 var smallthinker = family{
 	arch:  "smallthinker",
 	names: "SmallThinkerForCausalLM",
-	rules: with(slices.Concat(ends, attention, dense),
-		rule{"block_sparse_moe.primary_router", "ffn_gate_inp", nil},
-		rule{"block_sparse_moe.experts.*.gate", "ffn_gate_exps", nil},
-		rule{"block_sparse_moe.experts.*.up", "ffn_up_exps", nil},
-		rule{"block_sparse_moe.experts.*.down", "ffn_down_exps", nil}),
-	settings: []setting{
+	rules: rules{
+		{"block_sparse_moe.primary_router", "ffn_gate_inp", nil},
+		{"block_sparse_moe.experts.*.gate", "ffn_gate_exps", nil},
+		{"block_sparse_moe.experts.*.up", "ffn_up_exps", nil},
+		{"block_sparse_moe.experts.*.down", "ffn_down_exps", nil},
+	}.And(ends, attention, dense),
+	settings: settings{
 		{"expert_count", 'n', "moe_num_primary_experts"},
 		{"expert_used_count", 'n', "moe_num_active_primary_experts"},
 		{"expert_feed_forward_length", 'n', "moe_ffn_hidden_size"},

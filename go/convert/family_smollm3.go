@@ -1,11 +1,9 @@
 package convert
 
-import "slices"
-
 var smollm3 = family{
 	arch:  "smollm3",
 	names: "SmolLM3ForCausalLM",
-	rules: slices.Concat(ends, pairs, dense),
+	rules: ends.And(pairs, dense),
 	keys: func(k *keys) {
 		commonKeys(k)
 		for i, v := range k.numbers("no_rope_layers") { // 0: a layer without rotations

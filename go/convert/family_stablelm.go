@@ -1,16 +1,16 @@
 package convert
 
 import (
-	"slices"
 	"strings"
 )
 
 var stablelm = family{
 	arch:  "stablelm",
 	names: "StableLmForCausalLM StableLMEpochForCausalLM",
-	rules: with(slices.Concat(ends, attention, dense),
-		rule{"self_attn.q_layernorm.norms.*", "attn_q_norm", nil},
-		rule{"self_attn.k_layernorm.norms.*", "attn_k_norm", nil}),
+	rules: rules{
+		{"self_attn.q_layernorm.norms.*", "attn_q_norm", nil},
+		{"self_attn.k_layernorm.norms.*", "attn_k_norm", nil},
+	}.And(ends, attention, dense),
 	keys: func(k *keys) {
 		rotating(k, 0.25)
 		k.b("use_parallel_residual", !k.has("use_parallel_residual") || k.flag("use_parallel_residual"))

@@ -1,24 +1,24 @@
 package convert
 
 import (
-	"slices"
 	"strings"
 )
 
 var step35 = family{
 	arch:  "step35",
 	names: "Step3p5ForCausalLM",
-	rules: plusOne(with(slices.Concat(predicting, ends, attention, dense),
-		rule{"self_attn.g_proj", "attn_gate", nil},
-		rule{"moe.gate", "ffn_gate_inp", nil},
-		rule{"moe.router_bias", "exp_probs_b.bias", nil},
-		rule{"moe.gate_proj", "ffn_gate_exps", nil},
-		rule{"moe.up_proj", "ffn_up_exps", nil},
-		rule{"moe.down_proj", "ffn_down_exps", nil},
-		rule{"share_expert.gate_proj", "ffn_gate_shexp", nil},
-		rule{"share_expert.up_proj", "ffn_up_shexp", nil},
-		rule{"share_expert.down_proj", "ffn_down_shexp", nil})),
-	settings: []setting{
+	rules: plusOne(rules{
+		{"self_attn.g_proj", "attn_gate", nil},
+		{"moe.gate", "ffn_gate_inp", nil},
+		{"moe.router_bias", "exp_probs_b.bias", nil},
+		{"moe.gate_proj", "ffn_gate_exps", nil},
+		{"moe.up_proj", "ffn_up_exps", nil},
+		{"moe.down_proj", "ffn_down_exps", nil},
+		{"share_expert.gate_proj", "ffn_gate_shexp", nil},
+		{"share_expert.up_proj", "ffn_up_shexp", nil},
+		{"share_expert.down_proj", "ffn_down_shexp", nil},
+	}.And(predicting, ends, attention, dense)),
+	settings: settings{
 		{"attention.sliding_window", 'n', "sliding_window"},
 		{"expert_count", 'n', "moe_num_experts"},
 		{"expert_used_count", 'n', "moe_top_k"},

@@ -1,14 +1,13 @@
 package convert
 
 import (
-	"slices"
 	"strings"
 )
 
 var t5 = family{
 	arch:   "t5",
 	names:  "T5ForConditionalGeneration T5WithLMHeadModel MT5ForConditionalGeneration UMT5ForConditionalGeneration",
-	rules:  slices.Concat(t5Ends, t5Halves("enc"), t5Halves("dec"), t5Cross),
+	rules:  t5Ends.And(t5Halves("enc"), t5Halves("dec"), t5Cross),
 	keys:   func(k *keys) { t5Keys(k); t5DecoderKeys(k) },
 	rename: t5Name,
 	vocab:  t5Vocab,
@@ -18,7 +17,7 @@ var t5 = family{
 // t5Shared is one matrix of embeddings, which checkpoints have under one of its names, or under several.
 const t5Shared = "shared.weight encoder.embed_tokens.weight decoder.embed_tokens.weight"
 
-var t5Ends = []rule{
+var t5Ends = rules{
 	{"shared", "token_embd", nil},
 	{"encoder.embed_tokens", "token_embd", nil},
 	{"decoder.embed_tokens", "token_embd", nil},
@@ -28,9 +27,9 @@ var t5Ends = []rule{
 }
 
 // t5Halves is the halves of a layer of the encoder or the decoder, under the names that t5Name gives them.
-func t5Halves(side string) []rule {
+func t5Halves(side string) rules {
 	blk := side + ".blk.#."
-	return []rule{
+	return rules{
 		{side + ".self.SelfAttention.q", blk + "attn_q", nil},
 		{side + ".self.SelfAttention.k", blk + "attn_k", nil},
 		{side + ".self.SelfAttention.v", blk + "attn_v", nil},
@@ -46,7 +45,7 @@ func t5Halves(side string) []rule {
 }
 
 // t5Cross is what the decoder has between its halves.
-var t5Cross = []rule{
+var t5Cross = rules{
 	{"dec.cross.EncDecAttention.q", "dec.blk.#.cross_attn_q", nil},
 	{"dec.cross.EncDecAttention.k", "dec.blk.#.cross_attn_k", nil},
 	{"dec.cross.EncDecAttention.v", "dec.blk.#.cross_attn_v", nil},

@@ -5,7 +5,7 @@ import "fmt"
 var talkie = family{
 	arch:  "talkie",
 	names: "TalkieForCausalLM",
-	rules: []rule{
+	rules: rules{
 		{"embed", "token_embd", nil},
 		{"lm_head", "output.weight", nil},
 		{"lm_head_gain.w_g", "", nil}, // see talkieGain

@@ -19,7 +19,7 @@ func TestEveryArchitectureIsConverted(t *testing.T) {
 		made[f.arch] = true
 	}
 	for _, f := range []func(*config, *family) *family{withTasks, withExperts, nemotronKind} {
-		c := &config{m: map[string]any{"lora_adaptations": []any{}, "moe_every_n_layers": 2.0, "num_experts_per_tok": 2.0}}
+		c := new(config).part(map[string]any{"lora_adaptations": []any{}, "moe_every_n_layers": 2.0, "num_experts_per_tok": 2.0})
 		made[f(c, &family{}).arch] = true
 	}
 	for _, name := range arch.Names() {
@@ -74,6 +74,17 @@ func TestNamesOfFamiliesAreUnique(t *testing.T) {
 			}
 			of[name] = f.arch
 		}
+	}
+}
+
+// TestHugeHead holds tables for each channel of a head to a length before they are made.
+func TestHugeHead(t *testing.T) {
+	for name, table := range map[string]func(*config) map[string]view{"head_dim": llama3Factors, "global_head_dim": gemma4Factors} {
+		c := new(config).part(map[string]any{
+			name: 2e9, "hidden_size": 64.0, "num_attention_heads": 4.0, "rope_scaling": map[string]any{"rope_type": "llama3"},
+		})
+		table(c)
+		refused(t, name, c.failure(), "channels of a head")
 	}
 }
 

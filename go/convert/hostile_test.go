@@ -177,17 +177,6 @@ func TestNotFinite(t *testing.T) {
 	refused(t, "not a number", err, "finite")
 }
 
-// TestHugeHead holds tables for each channel of a head to a length before they are made.
-func TestHugeHead(t *testing.T) {
-	for name, table := range map[string]func(*config) map[string]view{"head_dim": llama3Factors, "global_head_dim": gemma4Factors} {
-		c := &config{file: "config.json", m: map[string]any{
-			name: 2e9, "hidden_size": 64.0, "num_attention_heads": 4.0, "rope_scaling": map[string]any{"rope_type": "llama3"},
-		}}
-		table(c)
-		refused(t, name, c.err, "config.json", "channels of a head")
-	}
-}
-
 // TestMostly chooses the type by what is written, not by what belongs to images.
 func TestMostly(t *testing.T) {
 	dir := t.TempDir()

@@ -1,7 +1,7 @@
 package convert
 
 // indexed is what chooses the positions that a layer attends to.
-var indexed = []rule{
+var indexed = rules{
 	{"self_attn.indexer.wk", "indexer.attn_k", nil},
 	{"self_attn.indexer.wq_b", "indexer.attn_q_b", nil},
 	{"self_attn.indexer.k_norm", "indexer.k_norm", nil},

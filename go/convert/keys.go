@@ -1,7 +1,6 @@
 package convert
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -15,15 +14,24 @@ type keys struct {
 	list []gguf.KV
 }
 
-// A setting is a key, without the architecture's name, and what config.json calls its value.
-type setting struct {
+// A setting is a key, without the architecture's name, and what config.json calls its value. It has no name as a type, so
+// that tables of settings may leave out the names of its fields.
+type setting = struct {
 	key  string
 	kind byte // 'n': an integer of 32 bits, or a list of them; 'f': a float32; 'b': a bool
 	from string
 }
 
+// settings is a table of settings. Of two with the same key, the last counts that has a value.
+type settings []setting
+
+// And returns these settings and others behind them.
+func (s settings) And(others ...settings) settings {
+	return slices.Concat(append([]settings{s}, others...)...)
+}
+
 // common are the settings that most families have.
-var common = []setting{
+var common = settings{
 	{"context_length", 'n', "max_position_embeddings n_ctx n_positions max_length max_sequence_length model_max_length"},
 	{"embedding_length", 'n', "hidden_size n_embd dim d_model"},
 	{"feed_forward_length", 'n', "intermediate_size n_inner hidden_dim"},
@@ -70,7 +78,7 @@ func (k *keys) bs(key string, v []bool)   { k.set(key, v) }
 func (k *keys) ns(key string, v []uint32) { k.set(key, v) }
 
 // settings sets the keys whose values there are.
-func (k *keys) settings(list []setting) {
+func (k *keys) settings(list settings) {
 	for _, s := range list {
 		v, name := k.find(s.from)
 		if name == "" {
@@ -122,26 +130,6 @@ func (k *keys) all(f *family) (layers int) {
 	return layers
 }
 
-// ropeOf returns the settings of rotations, of layers of a kind where kinds have their own.
-func (c *config) ropeOf(kind string) *config {
-	r := c.within("rope_parameters rope_scaling")
-	c.take(r)
-	if part := r.within(kind); part.m != nil {
-		return part
-	}
-	return r
-}
-
-// theta returns the base of the rotations' frequencies, 0 if nothing says it.
-func (c *config) theta() float64 {
-	r := c.ropeOf("full_attention")
-	defer c.take(r)
-	if r.has("rope_theta") {
-		return r.number("rope_theta")
-	}
-	return c.numberOr("global_rope_theta rope_global_theta rope_theta_global rope_theta rotary_emb_base", 0)
-}
-
 // rope sets the keys of rotations.
 func (k *keys) rope() {
 	if theta := k.theta(); theta > 0 {
@@ -165,12 +153,13 @@ func (k *keys) rope() {
 		k.set("rope.scaling.type", "yarn")
 		k.f("rope.scaling.factor", r.number("factor"))
 		k.n("rope.scaling.original_context_length", r.countOr("original_max_position_embeddings", k.countOr("max_position_embeddings", 0)))
-		for _, s := range []setting{
+		yarn := settings{
 			{"rope.scaling.yarn_ext_factor", 'f', "extrapolation_factor"},
 			{"rope.scaling.yarn_attn_factor", 'f', "attention_factor attn_factor"},
 			{"rope.scaling.yarn_beta_fast", 'f', "beta_fast"},
 			{"rope.scaling.yarn_beta_slow", 'f', "beta_slow"},
-		} {
+		}
+		for _, s := range yarn {
 			if r.has(s.from) {
 				k.f(s.key, r.number(s.from))
 			}
@@ -193,16 +182,6 @@ func (k *keys) rope() {
 	}
 }
 
-// partial returns how much of a head rotates.
-func (c *config) partial(otherwise float64) float64 {
-	r := c.ropeOf("full_attention")
-	defer c.take(r)
-	if r.has("partial_rotary_factor") {
-		return r.number("partial_rotary_factor")
-	}
-	return c.numberOr("partial_rotary_factor rotary_pct rope_pct", otherwise)
-}
-
 // gating sets how experts are scored, by name or else as given.
 func (k *keys) gating(otherwise string) {
 	name := k.text("score_function scoring_func score_func moe_router_activation moe_router_activation_func")
@@ -222,23 +201,6 @@ func (k *keys) gating(otherwise string) {
 	}
 }
 
-// typesOf returns which layers are of a kind, by layer_types.
-func (c *config) typesOf(kinds string) []bool {
-	var all []bool
-	for _, t := range c.texts("layer_types layers_block_type") {
-		is := false
-		for kind := range strings.FieldsSeq(kinds) {
-			is = is || t == kind
-		}
-		all = append(all, is)
-	}
-	if n := c.layers(); len(all) != n {
-		c.fail("layer_types names %d layers of %d", len(all), n)
-		return make([]bool, n)
-	}
-	return all
-}
-
 // where returns n for the layers that are of a kind, and otherwise for the others.
 func where(is []bool, n, otherwise int) []uint32 {
 	list := make([]uint32, len(is))
@@ -249,20 +211,6 @@ func where(is []bool, n, otherwise int) []uint32 {
 		}
 	}
 	return list
-}
-
-// want fails unless a setting has one of the values that the architecture computes.
-func (c *config) want(name string, values ...string) {
-	v, _ := c.find(name)
-	if v == nil {
-		return
-	}
-	for _, w := range values {
-		if fmt.Sprint(v) == w {
-			return
-		}
-	}
-	c.fail("%s is %.40v, want %s", name, v, strings.Join(values, " or "))
 }
 
 // limits sets a number for each of n layers, of a list in which null stands for none.
@@ -280,16 +228,6 @@ func (k *keys) limits(key, name string, n int) {
 		all[i] = float32(x)
 	}
 	k.set(key, all)
-}
-
-// leading returns how many layers are dense before those with experts.
-func (c *config) leading() int {
-	kinds := c.texts("mlp_layer_types")
-	lead := slices.IndexFunc(kinds, func(kind string) bool { return kind != "dense" })
-	if lead < 0 || slices.Contains(kinds[lead:], "dense") {
-		c.fail("mlp_layer_types: want dense layers, and then others")
-	}
-	return max(lead, 0)
 }
 
 // every returns the layers of a period, from an offset on.

@@ -2,11 +2,10 @@ package convert
 
 import (
 	"fmt"
-	"slices"
 )
 
 // latent is attention whose keys and values are kept as one vector.
-var latent = []rule{
+var latent = rules{
 	{"self_attn.q_a_proj", "attn_q_a", nil},
 	{"self_attn.q_a_layernorm", "attn_q_a_norm", nil},
 	{"self_attn.q_b_proj", "attn_q_b", nil},
@@ -15,7 +14,7 @@ var latent = []rule{
 	{"self_attn.kv_b_proj", "attn_k_b attn_v_b", keysValues},
 }
 
-var latentSettings = slices.Concat(routedSettings, []setting{{"attention.q_lora_rank", 'n', "q_lora_rank"}})
+var latentSettings = routedSettings.And(settings{{"attention.q_lora_rank", 'n', "q_lora_rank"}})
 
 // keysValues splits the matrix that makes keys and values of the vector by heads; keys become what queries are multiplied by.
 var keysValues op = func(c *config, in []view) ([]view, error) {

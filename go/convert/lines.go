@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -46,17 +45,6 @@ func (v *vocabulary) readWorld(path string) error {
 		}
 	}
 	return nil
-}
-
-// worldVocab is for vocabularies of RWKV: the first token begins and ends texts, and an empty line ends turns.
-func worldVocab(_ *config, v *vocabulary) {
-	if v.model != "rwkv" {
-		return
-	}
-	v.special = slices.DeleteFunc(v.special, func(s namedID) bool { return s.name == "bos" || s.name == "eos" || s.name == "eot" })
-	v.setSpecial("bos", 0)
-	v.setSpecial("eos", 0)
-	v.setSpecial("eot", slices.Index(v.tokens, `\n\n`))
 }
 
 var errLiteral = errors.New("no literal of a string or of bytes")
@@ -166,13 +154,4 @@ func (v *vocabulary) readJSONLines(path string) error {
 		}
 	}
 	return nil
-}
-
-// plamo2Vocab has what ends turns.
-func plamo2Vocab(_ *config, v *vocabulary) {
-	if v.model != "plamo2" {
-		return
-	}
-	v.setSpecial("eot", slices.Index(v.tokens, "<|plamo:op|>"))
-	v.setMore("add_space_prefix", false)
 }

@@ -36,11 +36,11 @@ func all(t *testing.T, v view, n int) []float32 {
 	return out
 }
 
-func settings(m map[string]any) *config { return &config{m: m, file: "config.json"} }
+func numbersIn(m map[string]any) *config { return new(config).part(m) }
 
 // TestOps holds operations to what they are, element by element.
 func TestOps(t *testing.T) {
-	c := settings(map[string]any{
+	c := numbersIn(map[string]any{
 		"num_attention_heads": 2., "qk_nope_head_dim": 2., "v_head_dim": 3., "linear_num_key_heads": 2., "linear_num_value_heads": 4.,
 		"linear_key_head_dim": 1., "linear_value_head_dim": 2., "pad_token_id": 1.,
 	})
@@ -115,8 +115,8 @@ func TestOps(t *testing.T) {
 		{"column", column, counted(4), []made{{[]uint64{4, 1}, func(i, _, _ uint64) uint64 { return i }}}},
 	} {
 		out, err := x.do(c, []view{x.in})
-		if err != nil || c.err != nil || len(out) != len(x.want) {
-			t.Errorf("%s: %d tensors, %v, %v", x.name, len(out), err, c.err)
+		if err != nil || c.failure() != nil || len(out) != len(x.want) {
+			t.Errorf("%s: %d tensors, %v, %v", x.name, len(out), err, c.failure())
 			continue
 		}
 		for n, w := range x.want {
@@ -150,7 +150,7 @@ type made = struct {
 
 // TestOpsRefuse gives operations shapes that they do not fit.
 func TestOpsRefuse(t *testing.T) {
-	c := settings(map[string]any{"num_attention_heads": 3., "linear_num_key_heads": 2., "linear_num_value_heads": 3.})
+	c := numbersIn(map[string]any{"num_attention_heads": 3., "linear_num_key_heads": 2., "linear_num_value_heads": 3.})
 	for name, do := range map[string]op{
 		"permute": permute((*config).heads), "halves": halves, "turns": turns, "keysValues": keysValues, "tile": tile(0, headOne),
 		"tileValues": tileValues, "qkvz": queriesKeysValuesGates, "mxfp4": mxfp4, "threes": threes,

@@ -2,8 +2,10 @@ package convert
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"math"
 
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/quant"
@@ -123,4 +125,16 @@ func (x *piece) compute(t *target, at, n uint64) error {
 		return fmt.Errorf("numbers beyond what F16 holds; want --outtype %s", gguf.BF16)
 	}
 	return quant.Encode(t.typ, x.bytes, x.numbers, int(min(n, t.dims[0])), nil)
+}
+
+var errNotFinite = errors.New("a value that is not finite")
+
+// checkFinite returns an error if a number is infinite or none.
+func checkFinite(v []float32) error {
+	for _, x := range v {
+		if math.Float32bits(x)&0x7f800000 == 0x7f800000 {
+			return errNotFinite
+		}
+	}
+	return nil
 }

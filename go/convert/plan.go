@@ -127,7 +127,7 @@ func (m *Model) stacked(name string) int {
 
 // make returns what the rule of a group makes of its tensors.
 func (m *Model) make(g *group) ([]*target, error) {
-	names := g.rule.targets(g.layer, g.suffix)
+	names := targetsOf(g.rule, g.layer, g.suffix)
 	var in []view
 	for i, list := range g.parts {
 		from := strings.Fields(g.rule.from)[i]

@@ -11,11 +11,17 @@ import (
 // unless the rule has the whole name; those of a layer are without what is before its number, and with a dot in front where
 // there is a tensor of no layer with that name. A number within, as of experts, is *, and such tensors are stacked. Several
 // names have spaces between; a rule without results leaves its tensors out. Results begin with blk. and the layer's number, unless
-// they have a # where that stands.
-type rule struct {
+// they have a # where that stands. A rule has no name as a type, so that tables of rules may leave out the names of its fields.
+type rule = struct {
 	from, to string
 	do       op // nil: as it is
 }
+
+// rules is a table of rules. Of two for the same name, the first counts.
+type rules []rule
+
+// And returns these rules and others behind them.
+func (r rules) And(others ...rules) rules { return slices.Concat(append([]rules{r}, others...)...) }
 
 // A source is a tensor's name in a rule.
 type source struct {
@@ -51,9 +57,22 @@ func parse(name string, trim []string) source {
 	return s
 }
 
+// plain returns a tensor's name without what wraps the text model in models of several kinds of input.
+func plain(name string) string {
+	for _, p := range []string{"model.language_model.", "language_model.model.", "language_model.", "model.text_model."} {
+		if rest, ok := strings.CutPrefix(name, p); ok {
+			if strings.HasPrefix(rest, "lm_head.") {
+				return rest
+			}
+			return "model." + rest
+		}
+	}
+	return name
+}
+
 // match returns the rule for a tensor, the place of its name among those that the rule takes, and the suffix that the
 // results keep.
-func match(rules []rule, s source) (r *rule, part int, suffix string) {
+func match(rules rules, s source) (r *rule, part int, suffix string) {
 	module, kind := s.name, ""
 	if i := strings.LastIndexByte(s.name, '.'); i >= 0 && (s.name[i:] == ".weight" || s.name[i:] == ".bias") {
 		module, kind = s.name[:i], s.name[i:]
@@ -71,8 +90,8 @@ func match(rules []rule, s source) (r *rule, part int, suffix string) {
 	return nil, 0, ""
 }
 
-// targets returns the names of what a rule makes.
-func (r *rule) targets(layer int, suffix string) []string {
+// targetsOf returns the names of what a rule makes.
+func targetsOf(r *rule, layer int, suffix string) []string {
 	var names []string
 	for name := range strings.FieldsSeq(r.to) {
 		if before, after, ok := strings.Cut(name, "#"); ok {
@@ -86,7 +105,7 @@ func (r *rule) targets(layer int, suffix string) []string {
 }
 
 // plusOne returns rules with 1 added to the weights of all norms but that of the states.
-func plusOne(rules []rule) []rule {
+func plusOne(rules rules) rules {
 	rules = slices.Clone(rules)
 	for i, r := range rules {
 		if strings.HasSuffix(r.to, "norm") && r.to != "ssm_norm" {

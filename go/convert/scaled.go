@@ -15,13 +15,6 @@ type grid struct {
 	height, width uint64 // of a block
 }
 
-// stripes says how a matrix was cut before it was quantized: into n parts with blocks of their own, each of which has the next
-// rows of all kinds. Of the kinds it says the rows of all parts together.
-type stripes struct {
-	n    uint64
-	rows []uint64
-}
-
 // scaleOf returns the scales of a tensor, or nil.
 func (m *Model) scaleOf(t *safetensors.Tensor) *safetensors.Tensor {
 	base := strings.TrimSuffix(t.Name, ".weight")
@@ -63,7 +56,7 @@ func (m *Model) scaled(t *safetensors.Tensor, v view) (view, error) {
 	givenDown, givenAcross := m.blockSize()
 	if m.family != nil && m.family.stripes != nil && k == 2 {
 		if s := m.family.stripes(m.config, t.Name); s.n > 0 {
-			return v.striped(s, grid{scale, 0, down, across, givenDown, givenAcross}, bad)
+			return striped(v, s, grid{scale, 0, down, across, givenDown, givenAcross}, bad)
 		}
 	}
 	matrices := v.elems() / max(rows*cols, 1)
@@ -75,11 +68,11 @@ func (m *Model) scaled(t *safetensors.Tensor, v view) (view, error) {
 	if !ok || !ok2 {
 		return view{}, fmt.Errorf("%w, which are not of blocks as config.json has them", bad)
 	}
-	return v.times(grid{scale, 0, down, across, blockDown, blockAcross}), nil
+	return timesGrid(v, grid{scale, 0, down, across, blockDown, blockAcross}), nil
 }
 
-// times returns the numbers of matrices times the scales of their blocks.
-func (v view) times(g grid) view {
+// timesGrid returns the numbers of matrices times the scales of their blocks.
+func timesGrid(v view, g grid) view {
 	k := len(v.shape)
 	rows, cols := v.shape[k-2], v.shape[k-1]
 	read := v.read
@@ -110,7 +103,7 @@ func (v view) times(g grid) view {
 
 // striped returns a matrix that was cut into stripes: the rows of each kind together, in the order of the kinds. The last block of
 // a stripe may be cut off.
-func (v view) striped(s stripes, g grid, bad error) (view, error) {
+func striped(v view, s stripes, g grid, bad error) (view, error) {
 	rows, cols, all := v.shape[0], v.shape[1], uint64(0)
 	for _, n := range s.rows {
 		if n == 0 || n%s.n != 0 {
@@ -128,7 +121,7 @@ func (v view) striped(s stripes, g grid, bad error) (view, error) {
 	from := uint64(0) // of a kind, in a stripe
 	for _, n := range s.rows {
 		for i := range s.n {
-			stripe := v.strided(i*each*cols, dim{each, cols}, dim{cols, 1}).times(grid{g.scale, i * down, down, g.across, g.height, g.width})
+			stripe := timesGrid(v.strided(i*each*cols, dim{each, cols}, dim{cols, 1}), grid{g.scale, i * down, down, g.across, g.height, g.width})
 			parts = append(parts, stripe.strided(from*cols, dim{n / s.n, cols}, dim{cols, 1}))
 		}
 		from += n / s.n

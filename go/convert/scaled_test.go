@@ -60,7 +60,7 @@ func TestScaled(t *testing.T) {
 		m := &Model{config: config, weights: weights}
 		v, err := m.of(weights.Tensor("x.weight"))
 		if err == nil {
-			err = config.err
+			err = config.failure()
 		}
 		if c.side == 0 {
 			refused(t, c.name, err)

@@ -17,6 +17,13 @@ func (v *vocabulary) setSpecial(name string, id int) {
 	}
 }
 
+// replaceSpecial sets the number of a special token, whatever it was; to none if the number is outside of the vocabulary.
+func (v *vocabulary) replaceSpecial(name string, id int) {
+	v.special = slices.DeleteFunc(v.special, func(s namedID) bool { return s.name == name })
+	v.setSpecial(name, id)
+}
+
+// specialID returns the number of a special token, -1 if there is none.
 func (v *vocabulary) specialID(name string) int {
 	for _, s := range v.special {
 		if s.name == name {
@@ -147,53 +154,4 @@ func specialOf(part any) string {
 	s, _ := m["SpecialToken"].(map[string]any)
 	id, _ := s["id"].(string)
 	return id
-}
-
-// Families whose files leave something out.
-
-// noSpace is for vocabularies that put no space before a text.
-func noSpace(_ *config, v *vocabulary) {
-	if v.model == "llama" {
-		v.setMore("add_space_prefix", false)
-	}
-}
-
-func noBOS(_ *config, v *vocabulary) { v.setAdd("bos", false) }
-
-// nemotronVocab adds what its tokenizer.json does and nothing else says.
-func nemotronVocab(_ *config, v *vocabulary) {
-	if v.specialID("bos") >= 0 {
-		v.setAdd("bos", true)
-	}
-}
-
-// gemma4Vocab makes marks that clients read visible.
-func gemma4Vocab(_ *config, v *vocabulary) {
-	for i, text := range v.tokens {
-		switch text {
-		case "<|channel>", "<channel|>", "<|tool_call>", "<tool_call|>", "<|tool_response>", "<tool_response|>", `<|"|>`:
-			v.types[i] = userDefined
-		}
-	}
-	v.setMore("add_space_prefix", false)
-	v.setAdd("bos", true)
-}
-
-// glmVocab sets the tokens that end texts and turns.
-func glmVocab(_ *config, v *vocabulary) {
-	end := slices.Index(v.tokens, "<|endoftext|>")
-	for _, s := range []namedID{{"eos", end}, {"eot", slices.Index(v.tokens, "<|user|>")}, {"unk", end}, {"bos", slices.Index(v.tokens, "[gMASK]")}} {
-		if s.name == "bos" && s.id < 0 {
-			s.id = end
-		}
-		if s.id >= 0 {
-			v.special = slices.DeleteFunc(v.special, func(x namedID) bool { return x.name == s.name })
-			v.setSpecial(s.name, s.id)
-		}
-	}
-}
-
-// typesOfTexts sets how many kinds of texts there are embeddings of.
-func typesOfTexts(c *config, v *vocabulary) {
-	v.setMore("token_type_count", uint32(c.countOr("type_vocab_size", 1)))
 }

@@ -23,7 +23,7 @@ func TestStriped(t *testing.T) {
 		each, side           = rows / machines, 4
 		down, across         = 3, 3 // blocks of a machine
 	)
-	const good = `{"num_hidden_layers": 2, "hidden_size": 10, "num_attention_heads": 4, "head_dim": 2, "v_head_dim": 1, "num_key_value_heads": 2, "swa_num_key_value_heads": 4,
+	const good = `{"architectures": ["MiMoV2ForCausalLM"], "num_hidden_layers": 2, "hidden_size": 10, "num_attention_heads": 4, "head_dim": 2, "v_head_dim": 1, "num_key_value_heads": 2, "swa_num_key_value_heads": 4,
 "hybrid_layer_pattern": [0, 1], "quantization_config": {"quant_method": "fp8", "weight_block_size": [4, 4]}}`
 	read := func(config string, layer string, down int) ([]float32, error) {
 		name, dir := "model."+layer+".self_attn.qkv_proj.weight", t.TempDir()
@@ -41,7 +41,7 @@ func TestStriped(t *testing.T) {
 		}, data)))
 		m := &Model{config: must(readConfig(dir)), weights: must(safetensors.OpenFile(filepath.Join(dir, "model.safetensors")))}
 		defer m.weights.Close()
-		m.family = &families[slices.IndexFunc(families, func(f family) bool { return f.arch == "mimo2" })]
+		m.family = must(familyOf(m.config))
 		v, err := m.of(m.weights.Tensor(name))
 		if err != nil {
 			return nil, err

@@ -5,14 +5,14 @@ import "math"
 // What families have in common, as rules.
 var (
 	// ends are the tensors of no layer.
-	ends = []rule{
+	ends = rules{
 		{"embed_tokens", "token_embd", nil},
 		{"norm", "output_norm", nil},
 		{"lm_head", "output", nil},
 	}
 
 	// attention is that of Llama's descendants.
-	attention = []rule{
+	attention = rules{
 		{"input_layernorm", "attn_norm", nil},
 		{"self_attn.q_proj", "attn_q", nil},
 		{"self_attn.k_proj", "attn_k", nil},
@@ -24,12 +24,13 @@ var (
 	}
 
 	// pairs is attention whose queries and keys rotate by pairs of channels, which checkpoints have as halves.
-	pairs = with(attention,
-		rule{"self_attn.q_proj", "attn_q", permute((*config).heads)},
-		rule{"self_attn.k_proj", "attn_k", permute((*config).headsKV)})
+	pairs = rules{
+		{"self_attn.q_proj", "attn_q", permute((*config).heads)},
+		{"self_attn.k_proj", "attn_k", permute((*config).headsKV)},
+	}.And(attention)
 
 	// dense is a feed-forward network with a gate.
-	dense = []rule{
+	dense = rules{
 		{"post_attention_layernorm", "ffn_norm", nil},
 		{"mlp.gate_proj", "ffn_gate", nil},
 		{"mlp.up_proj", "ffn_up", nil},
@@ -37,7 +38,7 @@ var (
 	}
 
 	// feedForward is the same under another name, and what chooses experts.
-	feedForward = []rule{
+	feedForward = rules{
 		{"feed_forward.gate_proj", "ffn_gate", nil},
 		{"feed_forward.up_proj", "ffn_up", nil},
 		{"feed_forward.down_proj", "ffn_down", nil},
@@ -45,7 +46,7 @@ var (
 	}
 
 	// mixture is experts, apart or in one tensor, with those that every token goes through.
-	mixture = []rule{
+	mixture = rules{
 		{"mlp.gate", "ffn_gate_inp", nil},
 		{"mlp.gate.e_score_correction_bias", "exp_probs_b.bias", nil},
 		{"mlp.experts.*.gate_proj", "ffn_gate_exps", nil},
@@ -66,7 +67,7 @@ var (
 	}
 
 	// blockSparse is experts as Mixtral has them.
-	blockSparse = []rule{
+	blockSparse = rules{
 		{"block_sparse_moe.gate", "ffn_gate_inp", nil},
 		{"block_sparse_moe.e_score_correction_bias", "exp_probs_b.bias", nil},
 		{"block_sparse_moe.experts.*.w1", "ffn_gate_exps", nil},
@@ -75,7 +76,7 @@ var (
 	}
 
 	// predicting is a layer that predicts a token further on.
-	predicting = []rule{
+	predicting = rules{
 		{"eh_proj", "nextn.eh_proj", nil},
 		{"enorm", "nextn.enorm", nil},
 		{"hnorm", "nextn.hnorm", nil},
@@ -85,14 +86,14 @@ var (
 	}
 
 	// around is norms behind the halves of a layer as well as before them.
-	around = []rule{
+	around = rules{
 		{"post_attention_layernorm", "post_attention_norm", nil},
 		{"pre_feedforward_layernorm", "ffn_norm", nil},
 		{"post_feedforward_layernorm", "post_ffw_norm", nil},
 	}
 
 	// scan is Mamba 2's half of a layer.
-	scan = []rule{
+	scan = rules{
 		{"mixer.A_log", "ssm_a", then(negExp, column)},
 		{"mixer.D", "ssm_d", column},
 		{"mixer.dt_bias", "ssm_dt.bias", nil},
@@ -106,11 +107,11 @@ var (
 
 // What families have in common, as settings.
 var (
-	expertSettings = []setting{
+	expertSettings = settings{
 		{"expert_feed_forward_length", 'n', "moe_intermediate_size expert_intermediate_size"},
 		{"expert_shared_feed_forward_length", 'n', "shared_expert_intermediate_size moe_shared_expert_intermediate_size"},
 	}
-	routedSettings = []setting{
+	routedSettings = settings{
 		{"expert_count", 'n', "n_routed_experts num_experts"},
 		{"expert_feed_forward_length", 'n', "moe_intermediate_size"},
 		{"expert_shared_count", 'n', "n_shared_experts num_shared_experts moe_num_shared_experts"},
@@ -167,7 +168,7 @@ func llama3Factors(c *config) map[string]view {
 }
 
 // gpt is the names that GPT-2 left to others, with matrices the usual way round.
-var gpt = []rule{
+var gpt = rules{
 	{"wte", "token_embd", nil},
 	{"wpe", "position_embd", nil},
 	{"word_embeddings", "token_embd", nil},
@@ -189,7 +190,7 @@ var gpt = []rule{
 }
 
 // mambaScan is scan under the name that Granite has for it, whose norm is of all channels.
-var mambaScan = []rule{
+var mambaScan = rules{
 	{"mamba.A_log", "ssm_a", then(negExp, column)},
 	{"mamba.D", "ssm_d", column},
 	{"mamba.dt_bias", "ssm_dt.bias", nil},
@@ -201,7 +202,7 @@ var mambaScan = []rule{
 }
 
 // ssm is the names of Mamba's model around its layers.
-var ssm = []rule{
+var ssm = rules{
 	{"embeddings", "token_embd", nil},
 	{"embedding", "token_embd", nil},
 	{"norm_f", "output_norm", nil},

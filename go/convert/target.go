@@ -29,3 +29,10 @@ func (d *draft) target(name string) *target {
 	}
 	return nil
 }
+
+// stripes says how a matrix was cut before it was quantized: into n parts with blocks of their own, each of which has the next
+// rows of all kinds. Of the kinds it says the rows of all parts together.
+type stripes struct {
+	n    uint64
+	rows []uint64
+}

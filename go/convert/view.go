@@ -3,7 +3,6 @@ package convert
 import (
 	"errors"
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/quern-llm/quern/go/gguf"
@@ -62,8 +61,9 @@ func (v view) each(f func(float32) float32) view {
 	return v
 }
 
-// A dim is a dimension of a strided view: how many steps, and how many elements of what is read lie between two.
-type dim struct{ n, stride uint64 }
+// A dim is a dimension of a strided view: how many steps, and how many elements of what is read lie between two. Like a
+// rule it has no name as a type.
+type dim = struct{ n, stride uint64 }
 
 // strided returns the elements of v that lie at from and multiples of strides, counted by dims, the last first. The shape is
 // that of dims.
@@ -252,16 +252,4 @@ func constant(v []float32) view {
 		copy(dst, v[at:])
 		return nil
 	}}
-}
-
-var errNotFinite = errors.New("a value that is not finite")
-
-// checkFinite returns an error if a number is infinite or none.
-func checkFinite(v []float32) error {
-	for _, x := range v {
-		if math.Float32bits(x)&0x7f800000 == 0x7f800000 {
-			return errNotFinite
-		}
-	}
-	return nil
 }

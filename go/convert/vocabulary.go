@@ -371,18 +371,3 @@ func (v *vocabulary) decode(settings *config, adds bool) error {
 	}
 	return nil
 }
-
-// digits reads a number of decimal digits.
-func digits(s string) (int, bool) {
-	if s == "" || len(s) > 8 {
-		return 0, false
-	}
-	n := 0
-	for _, c := range []byte(s) {
-		if c < '0' || c > '9' {
-			return 0, false
-		}
-		n = 10*n + int(c-'0')
-	}
-	return n, true
-}
