@@ -39,14 +39,14 @@ type pair struct{ a, b *safetensors.Tensor }
 // OpenAdapter reads all of an adapter but its weights. What it is made for is the model in the folder base, of which only
 // config.json is read, or if that is empty the one that adapter_config.json names.
 func OpenAdapter(dir, base string, o Options) (_ *Adapter, err error) {
-	settings, err := readFile(filepath.Join(dir, adapterConfig))
+	settings, err := ReadFile(filepath.Join(dir, adapterConfig))
 	if err != nil {
 		return nil, err
 	}
 	if base == "" {
-		base = settings.text("base_model_name_or_path")
+		base = settings.Text("base_model_name_or_path")
 		if _, err := os.Stat(filepath.Join(base, "config.json")); base == "" || errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%s: the model that it is made for, %.80q, is no folder here; name it with --base", settings.path(), base)
+			return nil, fmt.Errorf("%s: the model that it is made for, %.80q, is no folder here; name it with --base", settings.Path(), base)
 		}
 	}
 	model, err := readConfig(base)
@@ -81,20 +81,20 @@ func OpenAdapter(dir, base string, o Options) (_ *Adapter, err error) {
 	if err != nil {
 		return nil, err
 	}
-	layers := (&keys{config: model, arch: f.arch}).all(f)
-	if model.failure() != nil {
-		return nil, model.failure()
+	layers := (&Keys{Config: model, Arch: f.Arch}).All(f)
+	if model.Err() != nil {
+		return nil, model.Err()
 	}
 	for _, name := range slices.Sorted(maps.Keys(pairs)) {
 		if err := a.add(name, pairs[name], f, model, layers, kind.typ); err != nil {
 			return nil, fmt.Errorf("%s: %w", a.path(), err)
 		}
 	}
-	if model.failure() != nil {
-		return nil, model.failure()
+	if model.Err() != nil {
+		return nil, model.Err()
 	}
 	a.keys = []gguf.KV{
-		{Key: "general.architecture", Value: f.arch}, {Key: "general.type", Value: "adapter"},
+		{Key: "general.architecture", Value: f.Arch}, {Key: "general.type", Value: "adapter"},
 		{Key: "adapter.type", Value: "lora"}, {Key: "adapter.lora.alpha", Value: float32(alpha)},
 		{Key: "general.quantization_version", Value: uint32(quantizationVersion)},
 	}
@@ -157,59 +157,59 @@ func (a *Adapter) pairs() (map[string]*pair, uint64, error) {
 }
 
 // alphaOf returns what the product of the matrices is multiplied by, times the rank.
-func alphaOf(c *config, rank uint64) (float64, error) {
-	alpha := c.number("lora_alpha")
-	if c.flag("use_rslora") {
+func alphaOf(c *Config, rank uint64) (float64, error) {
+	alpha := c.Number("lora_alpha")
+	if c.Flag("use_rslora") {
 		alpha *= math.Sqrt(float64(rank))
 	}
-	if c.flag("use_dora") {
-		c.fail("use_dora: its magnitudes have no place in GGUF; merge the adapter into its model")
+	if c.Flag("use_dora") {
+		c.Fail("use_dora: its magnitudes have no place in GGUF; merge the adapter into its model")
 	}
-	if len(c.object("alpha_pattern")) > 0 || len(c.object("rank_pattern")) > 0 {
-		c.fail("alpha_pattern and rank_pattern: GGUF has one of each for all matrices")
+	if len(c.Object("alpha_pattern")) > 0 || len(c.Object("rank_pattern")) > 0 {
+		c.Fail("alpha_pattern and rank_pattern: GGUF has one of each for all matrices")
 	}
-	c.want("peft_type", "LORA")
-	return alpha, c.failure()
+	c.Want("peft_type", "LORA")
+	return alpha, c.Err()
 }
 
 // add adds the matrices for one of the model's. What is done to its rows is done to those of lora_B.
-func (a *Adapter) add(name string, p *pair, f *family, model *config, layers int, typ gguf.Type) error {
+func (a *Adapter) add(name string, p *pair, f *Family, model *Config, layers int, typ gguf.Type) error {
 	if isOther(name) {
 		return fmt.Errorf("%q is none of the text model's; merge the adapter into its model first", name)
 	}
-	known := plain(name + ".weight")
-	if f.rename != nil {
-		known = f.rename(model, known)
+	known := Plain(name + ".weight")
+	if f.Rename != nil {
+		known = f.Rename(model, known)
 	}
-	s := parse(known, f.trim())
-	r, _, suffix := match(f.rules, s)
-	if r == nil || r.to == "" || s.expert >= 0 || len(strings.Fields(r.from)) > 1 {
-		return fmt.Errorf("%q is no matrix of %s that an adapter can change in GGUF", name, f.arch)
+	s := Parse(known, f.Trim())
+	r, _, suffix := Match(f.Rules, s)
+	if r == nil || r.To == "" || s.Expert >= 0 || len(strings.Fields(r.From)) > 1 {
+		return fmt.Errorf("%q is no matrix of %s that an adapter can change in GGUF", name, f.Arch)
 	}
-	if s.layer >= layers {
-		return fmt.Errorf("%q is of layer %d, and the model has %d: the adapter is of another one", name, s.layer, layers)
+	if s.Layer >= layers {
+		return fmt.Errorf("%q is of layer %d, and the model has %d: the adapter is of another one", name, s.Layer, layers)
 	}
-	of := func(t *safetensors.Tensor) view { return view{shape: slices.Clone(t.Shape), read: t.Floats} }
-	out := []view{of(p.b)}
-	if r.do != nil {
+	of := func(t *safetensors.Tensor) View { return View{Shape: slices.Clone(t.Shape), Read: t.Floats} }
+	out := []View{of(p.b)}
+	if r.Do != nil {
 		var err error
-		if out, err = r.do(model, out); err != nil {
+		if out, err = r.Do(model, out); err != nil {
 			return fmt.Errorf("lora_B of %q has %w", name, err)
 		}
 	}
-	for i, to := range targetsOf(r, s.layer, suffix) {
-		if len(out[i].shape) != 2 || out[i].shape[1] != p.b.Shape[1] {
-			return fmt.Errorf("%q is no matrix of %s that an adapter can change in GGUF", name, f.arch)
+	for i, to := range Targets(r, s.Layer, suffix) {
+		if len(out[i].Shape) != 2 || out[i].Shape[1] != p.b.Shape[1] {
+			return fmt.Errorf("%q is no matrix of %s that an adapter can change in GGUF", name, f.Arch)
 		}
 		for _, x := range []struct {
 			end string
-			v   view
+			v   View
 		}{{".lora_a", of(p.a)}, {".lora_b", out[i]}} {
-			t := &target{name: to + x.end, view: x.v, typ: typ, dims: []uint64{x.v.shape[1], x.v.shape[0]}}
-			if t.dims[0]%uint64(typ.BlockElems()) != 0 {
-				t.typ = gguf.F16
+			t := &Target{Name: to + x.end, View: x.v, Typ: typ, Dims: []uint64{x.v.Shape[1], x.v.Shape[0]}}
+			if t.Dims[0]%uint64(typ.BlockElems()) != 0 {
+				t.Typ = gguf.F16
 			}
-			if _, err := t.typ.Size(t.dims); err != nil {
+			if _, err := t.Typ.Size(t.Dims); err != nil {
 				return fmt.Errorf("%q: %w", name, err)
 			}
 			a.targets = append(a.targets, t)

@@ -17,7 +17,7 @@ func (m *Model) check() error {
 		err = runs(f)
 	}
 	if err != nil {
-		return fmt.Errorf("%s: as %s: %w", m.dir, m.family.arch, err)
+		return fmt.Errorf("%s: as %s: %w", m.dir, m.family.Arch, err)
 	}
 	return nil
 }

@@ -29,8 +29,8 @@ type Options struct {
 // A Model is a checkpoint that is ready to be written as GGUF.
 type Model struct {
 	dir     string
-	family  *family
-	config  *config
+	family  *Family
+	config  *Config
 	layers  int
 	kind    kind
 	skip    []string
@@ -71,24 +71,24 @@ func Open(dir string, o Options) (_ *Model, err error) {
 	if m.kind, err = parseKind(o.Type, m.mostly); err != nil {
 		return nil, err
 	}
-	if m.family.next != nil {
-		m.family.next(m.config, slices.DeleteFunc(m.weights.Names(), func(name string) bool { return slices.Contains(m.skip, name) }))
+	if m.family.Next != nil {
+		m.family.Next(m.config, slices.DeleteFunc(m.weights.Names(), func(name string) bool { return slices.Contains(m.skip, name) }))
 	}
-	k := &keys{config: m.config, arch: m.family.arch}
-	m.layers = k.all(m.family)
-	if m.config.failure() != nil {
-		return nil, m.config.failure()
+	k := &Keys{Config: m.config, Arch: m.family.Arch}
+	m.layers = k.All(m.family)
+	if m.config.Err() != nil {
+		return nil, m.config.Err()
 	}
 	if m.targets, err = m.plan(); err != nil {
 		return nil, err
 	}
-	if m.family.finish != nil {
-		d := &draft{layers: m.layers, weights: m.weights, targets: m.targets}
-		m.family.finish(d, k)
-		m.targets = d.targets
+	if m.family.Finish != nil {
+		d := &Draft{Layers: m.layers, Weights: m.weights, Targets: m.targets}
+		m.family.Finish(d, k)
+		m.targets = d.Targets
 	}
-	if m.config.failure() != nil {
-		return nil, m.config.failure()
+	if m.config.Err() != nil {
+		return nil, m.config.Err()
 	}
 	if m.keys, err = m.metadata(k); err != nil {
 		return nil, err
@@ -167,24 +167,24 @@ func (m *Model) skipped(name string) bool {
 	if isOther(name) || slices.Contains(m.skip, name) {
 		return true
 	}
-	if m.config.flag("tie_word_embeddings") && strings.HasSuffix(name, "lm_head.weight") {
+	if m.config.Flag("tie_word_embeddings") && strings.HasSuffix(name, "lm_head.weight") {
 		return true
 	}
-	alike := strings.Fields(m.family.alike)
+	alike := strings.Fields(m.family.Alike)
 	if i := slices.Index(alike, name); i > 0 && slices.ContainsFunc(alike[:i], func(first string) bool { return m.weights.Tensor(first) != nil }) {
 		return true
 	}
-	return slices.ContainsFunc(m.family.skip, func(part string) bool { return strings.HasPrefix(plain(name), part) || strings.HasSuffix(name, part) })
+	return slices.ContainsFunc(m.family.Skip, func(part string) bool { return strings.HasPrefix(Plain(name), part) || strings.HasSuffix(name, part) })
 }
 
 // checkQuantization refuses checkpoints whose weights are quantized in a way that is not read.
 func (m *Model) checkQuantization() error {
-	q := m.config.within("quantization_config compression_config")
-	switch method := q.text("quant_method"); method {
+	q := m.config.Within("quantization_config compression_config")
+	switch method := q.Text("quant_method"); method {
 	case "", "fp8", "mxfp4", "compressed-tensors":
 	default:
 		return fmt.Errorf("%s: weights quantized by %s are not read; want the checkpoint that they were made of", m.dir, method)
 	}
-	m.config.take(q)
-	return m.config.failure()
+	m.config.Take(q)
+	return m.config.Err()
 }

@@ -74,13 +74,13 @@ func (o *output) choose(m quant.Mix) error {
 		to[c.Name] = c.To
 	}
 	for _, t := range o.targets {
-		if t.bytes != nil || t.typ == gguf.F32 && (len(t.dims) < 2 || floats(t.name)) {
+		if t.Bytes != nil || t.Typ == gguf.F32 && (len(t.Dims) < 2 || floats(t.Name)) {
 			continue
 		}
-		if t.typ = to[t.name]; !quant.CanEncode(t.typ, int(t.dims[0])) {
-			return fmt.Errorf("tensor %s: rows of %d cannot be %s", t.name, t.dims[0], t.typ)
+		if t.Typ = to[t.Name]; !quant.CanEncode(t.Typ, int(t.Dims[0])) {
+			return fmt.Errorf("tensor %s: rows of %d cannot be %s", t.Name, t.Dims[0], t.Typ)
 		}
-		if quant.NeedsImportance(t.typ) {
+		if quant.NeedsImportance(t.Typ) {
 			return fmt.Errorf("%s needs to know which weights count: convert to f16, and then quantize with an importance matrix (see %q)", m.Name, "quern help quantize")
 		}
 	}

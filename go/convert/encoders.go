@@ -1,7 +1,7 @@
 package convert
 
 // bertRules is BERT's names.
-var bertRules = rules{
+var bertRules = Rules{
 	{"embeddings.word_embeddings", "token_embd", nil},
 	{"embeddings.token_type_embeddings", "token_types", nil},
 	{"embeddings.position_embeddings", "position_embd", nil},
@@ -23,4 +23,4 @@ var bertRules = rules{
 var maskedHeads = []string{"cls.", "pooler.", "bert.pooler.", "bert.cls.", "roberta.pooler.", "lm_head.", "embeddings.position_ids"}
 
 // encoderKeys are those of models that attend to the whole text. How token vectors are pooled is read from the folder; see pooling.
-func encoderKeys(k *keys) { k.b("attention.causal", false) }
+func encoderKeys(k *Keys) { k.B("attention.causal", false) }

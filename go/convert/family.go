@@ -9,7 +9,7 @@ import (
 
 // families are all that are known. Each is in family_NAME.go, where NAME.go is the file of its architecture in
 // go/model/arch, under the same name as there. Their order decides nothing: no two share a name in config.json.
-var families = []family{
+var families = []Family{
 	llama, mistral3, hunyuan, hunyuanVL, arcee, smollm3, seedoss, ernie45, paddleocr, nanbeige, olmo, olmo2,
 	commandr, cohere2, cohere2moe, exaone4, starcoder2, apertus, bitnet, maincoder, jais2, pangu, plamo3,
 	museglimmer, qwen2, qwen2vl, qwen2moe, qwen3, qwen3moe, qwen3vl, qwen3vlmoe, qwen3next, qwen35, qwen35moe,
@@ -25,31 +25,31 @@ var families = []family{
 }
 
 // familyOf returns the family of a checkpoint.
-func familyOf(c *config) (*family, error) {
-	names := c.texts("architectures")
-	if c.failure() != nil {
-		return nil, c.failure()
+func familyOf(c *Config) (*Family, error) {
+	names := c.Texts("architectures")
+	if c.Err() != nil {
+		return nil, c.Err()
 	}
 	if len(names) == 0 {
-		return nil, fmt.Errorf("%s: no architectures", c.path())
+		return nil, fmt.Errorf("%s: no architectures", c.Path())
 	}
 	for i := range families {
 		f := &families[i]
-		if slices.Contains(strings.Fields(f.names), names[0]) {
-			if f.change != nil {
-				f = f.change(c, f)
+		if slices.Contains(strings.Fields(f.Names), names[0]) {
+			if f.Change != nil {
+				f = f.Change(c, f)
 			}
-			return f, c.failure()
+			return f, c.Err()
 		}
 	}
-	return nil, fmt.Errorf("%s: %.80q is not converted; want one of those that \"quern help convert\" lists, such as LlamaForCausalLM", c.path(), names[0])
+	return nil, fmt.Errorf("%s: %.80q is not converted; want one of those that \"quern help convert\" lists, such as LlamaForCausalLM", c.Path(), names[0])
 }
 
 // Known returns the names, in config.json, of the architectures that are converted.
 func Known() []string {
 	all := map[string]bool{}
 	for _, f := range families {
-		for name := range strings.FieldsSeq(f.names) {
+		for name := range strings.FieldsSeq(f.Names) {
 			all[name] = true
 		}
 	}

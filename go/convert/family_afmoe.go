@@ -1,9 +1,9 @@
 package convert
 
-var afmoe = family{
-	arch:  "afmoe",
-	names: "AfmoeForCausalLM",
-	rules: rules{
+var afmoe = Family{
+	Arch:  "afmoe",
+	Names: "AfmoeForCausalLM",
+	Rules: Rules{
 		{"self_attn.gate_proj", "attn_gate", nil},
 		{"post_attention_layernorm", "post_attention_norm", nil},
 		{"pre_mlp_layernorm", "ffn_norm", nil},
@@ -11,7 +11,7 @@ var afmoe = family{
 		{"mlp.router.gate", "ffn_gate_inp", nil},
 		{"mlp.expert_bias", "exp_probs_b.bias", nil},
 	}.And(ends, attention, dense, mixture),
-	settings: settings{
+	Settings: Settings{
 		{"expert_shared_count", 'n', "num_shared_experts"},
 		{"expert_feed_forward_length", 'n', "moe_intermediate_size"},
 		{"leading_dense_block_count", 'n', "num_dense_layers"},
@@ -19,8 +19,8 @@ var afmoe = family{
 		{"expert_weights_scale", 'f', "route_scale"},
 		{"attention.sliding_window", 'n', "sliding_window"},
 	},
-	keys: func(k *keys) {
+	Keys: func(k *Keys) {
 		commonKeys(k)
-		k.gating("")
+		k.Gating("")
 	},
 }

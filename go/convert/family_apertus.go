@@ -6,10 +6,10 @@ import (
 	"github.com/quern-llm/quern/go/gguf"
 )
 
-var apertus = family{
-	arch:  "apertus",
-	names: "ApertusForCausalLM",
-	rules: rules{
+var apertus = Family{
+	Arch:  "apertus",
+	Names: "ApertusForCausalLM",
+	Rules: Rules{
 		{"attention_layernorm", "attn_norm", nil},
 		{"feedforward_layernorm", "ffn_norm", nil},
 		{"mlp.act_fn.alpha_p", "", nil}, // which keys say: see xielu
@@ -17,26 +17,26 @@ var apertus = family{
 		{"mlp.act_fn.beta", "", nil},
 		{"mlp.act_fn.eps", "", nil},
 	}.And(ends, attention, dense),
-	keys:   commonKeys,
-	extra:  llama3Factors,
-	finish: xielu,
+	Keys:   commonKeys,
+	Extra:  llama3Factors,
+	Finish: xielu,
 }
 
 // xielu reads the constants of the activation, a tensor of one number for each layer.
-func xielu(d *draft, k *keys) {
+func xielu(d *Draft, k *Keys) {
 	for _, name := range []string{"alpha_n", "alpha_p", "beta", "eps"} {
-		all := make([]float32, d.layers)
+		all := make([]float32, d.Layers)
 		for il := range all {
-			t := d.weights.Tensor(fmt.Sprintf("model.layers.%d.mlp.act_fn.%s", il, name))
+			t := d.Weights.Tensor(fmt.Sprintf("model.layers.%d.mlp.act_fn.%s", il, name))
 			if t == nil || t.Elems() != 1 {
-				k.fail("layer %d has no mlp.act_fn.%s of one number", il, name)
+				k.Fail("layer %d has no mlp.act_fn.%s of one number", il, name)
 				return
 			}
 			if err := t.Floats(all[il:il+1], 0); err != nil {
-				k.fail("%s", err)
+				k.Fail("%s", err)
 				return
 			}
 		}
-		k.list = append(k.list, gguf.KV{Key: "xielu." + name, Value: all}) // of no architecture
+		k.List = append(k.List, gguf.KV{Key: "xielu." + name, Value: all}) // of no architecture
 	}
 }

@@ -1,9 +1,9 @@
 package convert
 
-var arcee = family{
-	arch:  "arcee",
-	names: "ArceeForCausalLM",
-	rules: ends.And(pairs, dense),
-	keys:  commonKeys,
-	extra: llama3Factors,
+var arcee = Family{
+	Arch:  "arcee",
+	Names: "ArceeForCausalLM",
+	Rules: ends.And(pairs, dense),
+	Keys:  commonKeys,
+	Extra: llama3Factors,
 }

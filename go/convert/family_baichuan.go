@@ -1,10 +1,10 @@
 package convert
 
-var baichuan = family{
-	arch:  "baichuan",
-	names: "BaichuanForCausalLM BaiChuanForCausalLM",
-	rules: rules{
-		{"self_attn.W_pack", "attn_q attn_k attn_v", then(packed, each3(permute((*config).heads), permute((*config).headsKV), nil))},
+var baichuan = Family{
+	Arch:  "baichuan",
+	Names: "BaichuanForCausalLM BaiChuanForCausalLM",
+	Rules: Rules{
+		{"self_attn.W_pack", "attn_q attn_k attn_v", Then(packed, Each3(Permute((*Config).Heads), Permute((*Config).HeadsKV), nil))},
 	}.And(ends, attention, dense),
-	keys: func(k *keys) { rotating(k, 1) },
+	Keys: func(k *Keys) { rotating(k, 1) },
 }

@@ -6,17 +6,17 @@ import (
 	"strings"
 )
 
-var bailingmoe3 = family{
-	arch:  "bailingmoe3",
-	names: "BailingMoeV3ForCausalLM",
-	rules: rules{
+var bailingmoe3 = Family{
+	Arch:  "bailingmoe3",
+	Names: "BailingMoeV3ForCausalLM",
+	Rules: Rules{
 		{"attention.q_proj", "attn_q", nil},
 		{"attention.k_proj", "attn_k", nil},
 		{"attention.v_proj", "attn_v", nil},
-		{"attention.q_conv1d.weight", "ssm_conv1d_q.weight", taps},
-		{"attention.k_conv1d.weight", "ssm_conv1d_k.weight", taps},
-		{"attention.v_conv1d.weight", "ssm_conv1d_v.weight", taps},
-		{"attention.A_log", "ssm_a", then(exp, column)},
+		{"attention.q_conv1d.weight", "ssm_conv1d_q.weight", Taps},
+		{"attention.k_conv1d.weight", "ssm_conv1d_k.weight", Taps},
+		{"attention.v_conv1d.weight", "ssm_conv1d_v.weight", Taps},
+		{"attention.A_log", "ssm_a", Then(exp, Column)},
 		{"attention.dt_bias", "ssm_dt.bias", nil},
 		{"attention.f_proj", "ssm_f_a", nil},
 		{"attention.b_proj", "ssm_beta", nil},
@@ -27,31 +27,31 @@ var bailingmoe3 = family{
 		{"mlp.gate.expert_bias", "exp_probs_b.bias", nil},
 		{"final_layernorm", "layer_output_norm", nil},
 	}.And(predicting, bailing, under("attention.", latent), ends, dense, mixture),
-	settings: latentSettings.And(settings{
+	Settings: latentSettings.And(Settings{
 		{"expert_shared_feed_forward_length", 'n', "moe_shared_expert_intermediate_size"},
 		{"ssm.conv_kernel", 'n', "short_conv_kernel_size"},
 		{"kda.head_dim", 'n', "head_dim"},
 		{"kda.safe_gate", 'b', "kda_safe_gate"},
 		{"kda.gate_lower_bound", 'f', "kda_lower_bound"},
 	}),
-	keys: func(k *keys) {
+	Keys: func(k *Keys) {
 		latentKeys(k)
-		k.gating("sigmoid")
-		k.want("no_kda_lora", "true")
-		k.want("kda_safe_gate", "true")
-		k.want("gated_attention_proj_granularity_type", "head_wise")
+		k.Gating("sigmoid")
+		k.Want("no_kda_lora", "true")
+		k.Want("kda_safe_gate", "true")
+		k.Want("gated_attention_proj_granularity_type", "head_wise")
 		further(k)
-		n := k.layers() + min(k.countOr("num_nextn_predict_layers", 0), mostNext)
+		n := k.Layers() + min(k.CountOr("num_nextn_predict_layers", 0), mostNext)
 		attends := make([]bool, n)
 		for il := range attends {
-			attends[il] = attends3(k.config, il)
+			attends[il] = attends3(k.Config, il)
 		}
-		k.ns("attention.head_count_kv", where(attends, 1, 0))
-		k.limits("swiglu_clamp_exp", "expert_swiglu_limit_list", n)
-		k.limits("swiglu_clamp_shexp", "share_expert_swiglu_limit_list", n)
+		k.Ns("attention.head_count_kv", Where(attends, 1, 0))
+		k.Limits("swiglu_clamp_exp", "expert_swiglu_limit_list", n)
+		k.Limits("swiglu_clamp_shexp", "share_expert_swiglu_limit_list", n)
 	},
-	rename: func(c *config, name string) string {
-		if s := parse(name, nil); s.layer >= 0 && attends3(c, s.layer) {
+	Rename: func(c *Config, name string) string {
+		if s := Parse(name, nil); s.Layer >= 0 && attends3(c, s.Layer) {
 			return strings.Replace(name, ".attention.g_proj.", ".attention.gate_proj.", 1)
 		}
 		return name
@@ -59,21 +59,21 @@ var bailingmoe3 = family{
 }
 
 // exp turns a logarithm into its number.
-var exp = one(func(_ *config, v view) (view, error) {
-	return v.each(func(x float32) float32 { return float32(math.Exp(float64(x))) }), nil
+var exp = One(func(_ *Config, v View) (View, error) {
+	return v.Each(func(x float32) float32 { return float32(math.Exp(float64(x))) }), nil
 })
 
 // under returns the rules of self_attn for layers that call it otherwise.
-func under(name string, rules rules) rules {
+func under(name string, rules Rules) Rules {
 	rules = slices.Clone(rules)
 	for i, r := range rules {
-		rules[i].from = strings.Replace(r.from, "self_attn.", name, 1)
+		rules[i].From = strings.Replace(r.From, "self_attn.", name, 1)
 	}
 	return rules
 }
 
 // attends3 reports whether a layer of Ling 3 has attention, rather than a delta net.
-func attends3(c *config, il int) bool {
-	n, group := c.layers(), max(c.count("layer_group_size"), 1)
+func attends3(c *Config, il int) bool {
+	n, group := c.Layers(), max(c.Count("layer_group_size"), 1)
 	return (il+1)%group == 0 || il >= n/group*group
 }

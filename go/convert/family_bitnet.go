@@ -5,10 +5,10 @@ import (
 	"sync"
 )
 
-var bitnet = family{
-	arch:  "bitnet",
-	names: "BitnetForCausalLM BitNetForCausalLM",
-	rules: rules{
+var bitnet = Family{
+	Arch:  "bitnet",
+	Names: "BitnetForCausalLM BitNetForCausalLM",
+	Rules: Rules{
 		{"self_attn.q_proj.weight", "attn_q.weight attn_q.scale", ternary},
 		{"self_attn.k_proj.weight", "attn_k.weight attn_k.scale", ternary},
 		{"self_attn.v_proj.weight", "attn_v.weight attn_v.scale", ternary},
@@ -21,23 +21,23 @@ var bitnet = family{
 		{"mlp.ffn_layernorm", "ffn_sub_norm", nil},
 		{"mlp.ffn_sub_norm", "ffn_sub_norm", nil},
 	}.And(ends, attention, dense),
-	keys: func(k *keys) {
+	Keys: func(k *Keys) {
 		commonKeys(k)
-		k.set("rope.scaling.type", "linear")
-		k.f("rope.scaling.factor", 1)
+		k.Set("rope.scaling.type", "linear")
+		k.F("rope.scaling.factor", 1)
 	},
 }
 
 // ternary makes of a matrix the signs of its numbers, or 0 where they are less than half of the mean, and that mean, by which
 // their products are multiplied.
-var ternary op = func(_ *config, in []view) ([]view, error) {
+var ternary op = func(_ *Config, in []View) ([]View, error) {
 	v := in[0]
 	mean := sync.OnceValues(func() (float32, error) {
-		sum, n := 0.0, v.elems()
+		sum, n := 0.0, v.Elems()
 		buf := make([]float32, min(n, uint64(1<<20)))
 		for at := uint64(0); at < n; at += uint64(len(buf)) {
 			buf = buf[:min(uint64(len(buf)), n-at)]
-			if err := v.read(buf, at); err != nil {
+			if err := v.Read(buf, at); err != nil {
 				return 0, err
 			}
 			for _, x := range buf {
@@ -47,10 +47,10 @@ var ternary op = func(_ *config, in []view) ([]view, error) {
 		return float32(max(sum/float64(max(n, 1)), 1e-5)), nil
 	})
 	signs := v
-	signs.read = func(dst []float32, at uint64) error {
+	signs.Read = func(dst []float32, at uint64) error {
 		m, err := mean()
 		if err == nil {
-			err = v.read(dst, at)
+			err = v.Read(dst, at)
 		}
 		for i, x := range dst {
 			switch r := x / m; { // halves are rounded to 0, an even number
@@ -64,9 +64,9 @@ var ternary op = func(_ *config, in []view) ([]view, error) {
 		}
 		return err
 	}
-	scale := view{shape: []uint64{1}, read: func(dst []float32, _ uint64) (err error) {
+	scale := View{Shape: []uint64{1}, Read: func(dst []float32, _ uint64) (err error) {
 		dst[0], err = mean()
 		return err
 	}}
-	return []view{signs, scale}, nil
+	return []View{signs, scale}, nil
 }

@@ -1,16 +1,16 @@
 package convert
 
-var bloom = family{
-	arch:  "bloom",
-	names: "BloomForCausalLM BloomModel",
-	rules: rules{
+var bloom = Family{
+	Arch:  "bloom",
+	Names: "BloomForCausalLM BloomModel",
+	Rules: Rules{
 		{"word_embeddings_layernorm", "token_embd_norm", nil},
 		{"self_attention.query_key_value", "attn_qkv", threes},
 	}.And(gpt),
-	keys: func(k *keys) {
-		width := k.count("hidden_size n_embed n_embd")
-		k.n("embedding_length", width)
-		k.n("context_length", k.countOr("seq_length", width))
-		k.n("feed_forward_length", k.countOr("n_inner", 4*width))
+	Keys: func(k *Keys) {
+		width := k.Count("hidden_size n_embed n_embd")
+		k.N("embedding_length", width)
+		k.N("context_length", k.CountOr("seq_length", width))
+		k.N("feed_forward_length", k.CountOr("n_inner", 4*width))
 	},
 }

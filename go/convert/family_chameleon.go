@@ -1,31 +1,31 @@
 package convert
 
-var chameleon = family{
-	arch:  "chameleon",
-	names: "ChameleonForConditionalGeneration ChameleonForCausalLM",
-	rules: rules{
-		{"self_attn.q_norm", "attn_q_norm", headPairs((*config).heads)},
-		{"self_attn.k_norm", "attn_k_norm", headPairs((*config).headsKV)},
+var chameleon = Family{
+	Arch:  "chameleon",
+	Names: "ChameleonForConditionalGeneration ChameleonForCausalLM",
+	Rules: Rules{
+		{"self_attn.q_norm", "attn_q_norm", headPairs((*Config).Heads)},
+		{"self_attn.k_norm", "attn_k_norm", headPairs((*Config).HeadsKV)},
 	}.And(ends, pairs, dense),
-	keys: func(k *keys) {
+	Keys: func(k *Keys) {
 		commonKeys(k)
-		k.b("swin_norm", k.flag("swin_norm"))
+		k.B("swin_norm", k.Flag("swin_norm"))
 	},
-	skip: []string{"model.vqmodel."},
+	Skip: []string{"model.vqmodel."},
 }
 
 // headPairs is permute of weights of norms, of which each head has its own.
-func headPairs(heads func(*config) int) op {
-	return one(func(c *config, v view) (view, error) {
-		flat, err := v.as(v.elems())
+func headPairs(heads func(*Config) int) op {
+	return One(func(c *Config, v View) (View, error) {
+		flat, err := v.As(v.Elems())
 		if err != nil {
-			return view{}, err
+			return View{}, err
 		}
-		made, err := permute(heads)(c, []view{flat})
+		made, err := Permute(heads)(c, []View{flat})
 		if err != nil {
-			return view{}, err
+			return View{}, err
 		}
 		h := uint64(max(heads(c), 1))
-		return made[0].as(h, v.elems()/h)
+		return made[0].As(h, v.Elems()/h)
 	})
 }

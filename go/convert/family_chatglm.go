@@ -1,23 +1,23 @@
 package convert
 
-var chatglm = family{
-	arch:  "chatglm",
-	names: "ChatGLMModel ChatGLMForConditionalGeneration",
-	rules: rules{
+var chatglm = Family{
+	Arch:  "chatglm",
+	Names: "ChatGLMModel ChatGLMForConditionalGeneration",
+	Rules: Rules{
 		{"embedding.word_embeddings", "token_embd", nil},
 		{"encoder.final_layernorm", "output_norm", nil},
 		{"output_layer", "output", nil},
 		{"self_attention.query_key_value", "attn_qkv", nil},
 		{"rotary_pos_emb.inv_freq", "", nil},
 	}.And(gpt),
-	keys: func(k *keys) {
-		k.n("context_length", k.countOr("seq_length", k.count("hidden_size")))
-		k.n("feed_forward_length", k.countOr("ffn_hidden_size", 4*k.count("hidden_size")))
-		k.n("attention.head_count_kv", k.countOr("multi_query_group_num", k.heads()))
-		k.f("attention.layer_norm_rms_epsilon", k.number("layernorm_epsilon"))
-		k.n("rope.dimension_count", k.countOr("kv_channels", k.headDim())/2)
-		k.f("rope.freq_base", 10000*k.numberOr("rope_ratio", 1))
-		k.drop("attention.layer_norm_epsilon")
+	Keys: func(k *Keys) {
+		k.N("context_length", k.CountOr("seq_length", k.Count("hidden_size")))
+		k.N("feed_forward_length", k.CountOr("ffn_hidden_size", 4*k.Count("hidden_size")))
+		k.N("attention.head_count_kv", k.CountOr("multi_query_group_num", k.Heads()))
+		k.F("attention.layer_norm_rms_epsilon", k.Number("layernorm_epsilon"))
+		k.N("rope.dimension_count", k.CountOr("kv_channels", k.HeadDim())/2)
+		k.F("rope.freq_base", 10000*k.NumberOr("rope_ratio", 1))
+		k.Drop("attention.layer_norm_epsilon")
 	},
-	vocab: glmVocab,
+	Vocab: glmVocab,
 }

@@ -1,13 +1,13 @@
 package convert
 
-var cohere2 = family{
-	arch:     "cohere2",
-	names:    "Cohere2ForCausalLM",
-	rules:    ends.And(attention, dense),
-	settings: settings{{"logit_scale", 'f', "logit_scale"}, {"attention.sliding_window", 'n', "sliding_window"}},
-	keys: func(k *keys) {
+var cohere2 = Family{
+	Arch:     "cohere2",
+	Names:    "Cohere2ForCausalLM",
+	Rules:    ends.And(attention, dense),
+	Settings: Settings{{"logit_scale", 'f', "logit_scale"}, {"attention.sliding_window", 'n', "sliding_window"}},
+	Keys: func(k *Keys) {
 		commonKeys(k)
-		k.set("rope.scaling.type", "none")
+		k.Set("rope.scaling.type", "none")
 	},
-	skip: []string{"lm_head."},
+	Skip: []string{"lm_head."},
 }

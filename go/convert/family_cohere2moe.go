@@ -1,10 +1,10 @@
 package convert
 
-var cohere2moe = family{
-	arch:  "cohere2moe",
-	names: "Cohere2MoeForCausalLM",
-	rules: predicting.And(ends, attention, dense, mixture),
-	settings: settings{
+var cohere2moe = Family{
+	Arch:  "cohere2moe",
+	Names: "Cohere2MoeForCausalLM",
+	Rules: predicting.And(ends, attention, dense, mixture),
+	Settings: Settings{
 		{"feed_forward_length", 'n', "prefix_dense_intermediate_size intermediate_size"},
 		{"expert_feed_forward_length", 'n', "intermediate_size"},
 		{"leading_dense_block_count", 'n', "first_k_dense_replace"},
@@ -12,18 +12,18 @@ var cohere2moe = family{
 		{"logit_scale", 'f', "logit_scale"},
 		{"attention.sliding_window", 'n', "sliding_window"},
 	},
-	keys: func(k *keys) {
+	Keys: func(k *Keys) {
 		commonKeys(k)
-		k.set("rope.scaling.type", "none")
-		k.bs("attention.sliding_window_pattern", k.typesOf("sliding_attention"))
-		k.gating("sigmoid")
-		k.want("shared_expert_combination_strategy", "average")
-		if k.has("mlp_layer_types") {
-			k.n("leading_dense_block_count", k.leading())
+		k.Set("rope.scaling.type", "none")
+		k.Bs("attention.sliding_window_pattern", k.TypesOf("sliding_attention"))
+		k.Gating("sigmoid")
+		k.Want("shared_expert_combination_strategy", "average")
+		if k.Has("mlp_layer_types") {
+			k.N("leading_dense_block_count", k.Leading())
 		}
-		if n := k.countOr("num_shared_experts", 0); n > 0 {
-			k.n("expert_shared_count", n)
-			k.n("expert_shared_feed_forward_length", n*k.count("intermediate_size"))
+		if n := k.CountOr("num_shared_experts", 0); n > 0 {
+			k.N("expert_shared_count", n)
+			k.N("expert_shared_feed_forward_length", n*k.Count("intermediate_size"))
 		}
 		further(k)
 	},

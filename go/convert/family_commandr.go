@@ -1,13 +1,13 @@
 package convert
 
-var commandr = family{
-	arch:  "command-r",
-	names: "CohereForCausalLM",
-	rules: ends.And(attention, dense),
-	settings: settings{
+var commandr = Family{
+	Arch:  "command-r",
+	Names: "CohereForCausalLM",
+	Rules: ends.And(attention, dense),
+	Settings: Settings{
 		{"logit_scale", 'f', "logit_scale"},
 		{"attention.layer_norm_epsilon", 'f', "layer_norm_eps"},
 	},
-	keys: func(k *keys) { k.set("rope.scaling.type", "none") },
-	skip: []string{"lm_head."},
+	Keys: func(k *Keys) { k.Set("rope.scaling.type", "none") },
+	Skip: []string{"lm_head."},
 }

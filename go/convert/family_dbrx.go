@@ -1,9 +1,9 @@
 package convert
 
-var dbrx = family{
-	arch:  "dbrx",
-	names: "DbrxForCausalLM",
-	rules: rules{
+var dbrx = Family{
+	Arch:  "dbrx",
+	Names: "DbrxForCausalLM",
+	Rules: Rules{
 		{"wte", "token_embd", nil},
 		{"norm_f", "output_norm", nil},
 		{"lm_head", "output", nil},
@@ -12,21 +12,21 @@ var dbrx = family{
 		{"norm_attn_norm.attn.Wqkv", "attn_qkv", nil},
 		{"norm_attn_norm.attn.out_proj", "attn_output", nil},
 		{"ffn.router.layer", "ffn_gate_inp", nil},
-		{"ffn.experts.mlp.w1", "ffn_gate_exps.weight", byExpert},
-		{"ffn.experts.mlp.v1", "ffn_up_exps.weight", byExpert},
-		{"ffn.experts.mlp.w2", "ffn_down_exps.weight", then(byExpert, transpose)},
+		{"ffn.experts.mlp.w1", "ffn_gate_exps.weight", ByExpert},
+		{"ffn.experts.mlp.v1", "ffn_up_exps.weight", ByExpert},
+		{"ffn.experts.mlp.w2", "ffn_down_exps.weight", Then(ByExpert, Transpose)},
 	},
-	keys: func(k *keys) {
-		a, f := k.within("attn_config"), k.within("ffn_config")
-		k.n("context_length", k.count("max_seq_len"))
-		k.n("feed_forward_length", f.count("ffn_hidden_size"))
-		k.n("attention.head_count_kv", a.count("kv_n_heads"))
-		k.f("rope.freq_base", a.number("rope_theta"))
-		k.f("attention.clamp_kqv", a.number("clip_qkv"))
-		k.n("expert_count", f.count("moe_num_experts"))
-		k.n("expert_used_count", f.count("moe_top_k"))
-		k.f("attention.layer_norm_epsilon", 1e-5)
-		k.take(a)
-		k.take(f)
+	Keys: func(k *Keys) {
+		a, f := k.Within("attn_config"), k.Within("ffn_config")
+		k.N("context_length", k.Count("max_seq_len"))
+		k.N("feed_forward_length", f.Count("ffn_hidden_size"))
+		k.N("attention.head_count_kv", a.Count("kv_n_heads"))
+		k.F("rope.freq_base", a.Number("rope_theta"))
+		k.F("attention.clamp_kqv", a.Number("clip_qkv"))
+		k.N("expert_count", f.Count("moe_num_experts"))
+		k.N("expert_used_count", f.Count("moe_top_k"))
+		k.F("attention.layer_norm_epsilon", 1e-5)
+		k.Take(a)
+		k.Take(f)
 	},
 }

@@ -1,19 +1,19 @@
 package convert
 
-var deepseek = family{
-	arch:     "deepseek",
-	names:    "DeepseekForCausalLM",
-	rules:    ends.And(pairs, dense, mixture),
-	settings: routedSettings,
-	keys: func(k *keys) {
+var deepseek = Family{
+	Arch:     "deepseek",
+	Names:    "DeepseekForCausalLM",
+	Rules:    ends.And(pairs, dense, mixture),
+	Settings: routedSettings,
+	Keys: func(k *Keys) {
 		unscaled(k)
-		k.drop("expert_weights_norm", "rope.scaling.factor")
+		k.Drop("expert_weights_norm", "rope.scaling.factor")
 	},
 }
 
 // unscaled is for the first mixtures of their kind, which multiply neither positions nor what experts answer.
-func unscaled(k *keys) {
+func unscaled(k *Keys) {
 	commonKeys(k)
-	k.set("rope.scaling.type", "none")
-	k.f("expert_weights_scale", 1)
+	k.Set("rope.scaling.type", "none")
+	k.F("expert_weights_scale", 1)
 }

@@ -5,41 +5,41 @@ import (
 	"slices"
 )
 
-var deepseek2 = family{
-	arch:     "deepseek2",
-	names:    "DeepseekV2ForCausalLM DeepseekV3ForCausalLM Glm4MoeLiteForCausalLM",
-	rules:    latent.And(ends, attention, dense, mixture),
-	settings: latentSettings,
-	keys:     latentKeys,
-	change:   withoutNext,
+var deepseek2 = Family{
+	Arch:     "deepseek2",
+	Names:    "DeepseekV2ForCausalLM DeepseekV3ForCausalLM Glm4MoeLiteForCausalLM",
+	Rules:    latent.And(ends, attention, dense, mixture),
+	Settings: latentSettings,
+	Keys:     latentKeys,
+	Change:   withoutNext,
 }
 
-var mistral4 = family{
-	arch:     "mistral4",
-	names:    "Mistral4ForCausalLM Mistral4ForConditionalGeneration",
-	rules:    latent.And(ends, attention, dense, mixture),
-	settings: latentSettings,
-	keys: func(k *keys) {
+var mistral4 = Family{
+	Arch:     "mistral4",
+	Names:    "Mistral4ForCausalLM Mistral4ForConditionalGeneration",
+	Rules:    latent.And(ends, attention, dense, mixture),
+	Settings: latentSettings,
+	Keys: func(k *Keys) {
 		latentKeys(k)
-		r := k.ropeOf("full_attention")
-		if r.has("llama_4_scaling_beta") {
-			k.f("attention.temperature_scale", r.number("llama_4_scaling_beta"))
-			k.n("attention.temperature_length", r.count("original_max_position_embeddings"))
+		r := k.RopeOf("full_attention")
+		if r.Has("llama_4_scaling_beta") {
+			k.F("attention.temperature_scale", r.Number("llama_4_scaling_beta"))
+			k.N("attention.temperature_length", r.Count("original_max_position_embeddings"))
 		}
-		k.take(r)
+		k.Take(r)
 	},
 }
 
 // withoutNext leaves out the layers behind the last, which predict tokens further on, and which files of the family do not have.
-func withoutNext(c *config, f *family) *family {
-	n := c.layers()
+func withoutNext(c *Config, f *Family) *Family {
+	n := c.Layers()
 	kind := *f
-	for i := range c.countOr("num_nextn_predict_layers", 0) {
+	for i := range c.CountOr("num_nextn_predict_layers", 0) {
 		if i == mostNext {
-			c.fail("num_nextn_predict_layers: want %d at most", mostNext)
+			c.Fail("num_nextn_predict_layers: want %d at most", mostNext)
 			break
 		}
-		kind.skip = append(slices.Clone(kind.skip), fmt.Sprintf("model.layers.%d.", n+i))
+		kind.Skip = append(slices.Clone(kind.Skip), fmt.Sprintf("model.layers.%d.", n+i))
 	}
 	return &kind
 }

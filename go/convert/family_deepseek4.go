@@ -7,10 +7,10 @@ import (
 	"github.com/quern-llm/quern/go/gguf"
 )
 
-var deepseek4 = family{
-	arch:  "deepseek4",
-	names: "DeepseekV4ForCausalLM",
-	rules: rules{
+var deepseek4 = Family{
+	Arch:  "deepseek4",
+	Names: "DeepseekV4ForCausalLM",
+	Rules: Rules{
 		{"embed", "token_embd", nil},
 		{"norm", "output_norm", nil},
 		{"head", "output", nil},
@@ -53,7 +53,7 @@ var deepseek4 = family{
 		{"ffn.shared_experts.w2", "ffn_down_shexp", nil},
 		{"ffn.shared_experts.w3", "ffn_up_shexp", nil},
 	},
-	settings: routedSettings.And(settings{
+	Settings: routedSettings.And(Settings{
 		{"rope.dimension_count", 'n', "qk_rope_head_dim"},
 		{"attention.q_lora_rank", 'n', "q_lora_rank"},
 		{"attention.output_lora_rank", 'n', "o_lora_rank"},
@@ -65,29 +65,29 @@ var deepseek4 = family{
 		{"hyper_connection.epsilon", 'f', "hc_eps"},
 		{"hash_layer_count", 'n', "num_hash_layers"},
 	}),
-	keys: func(k *keys) {
+	Keys: func(k *Keys) {
 		vocabSize(k)
 		indexKeys(k)
-		k.gating("sqrtsoftplus")
-		k.n("attention.head_count_kv", k.countOr("num_key_value_heads", 1))
-		n := k.layers()
-		ratios := k.integers("compress_ratios", k.config.list("compress_ratios"))
+		k.Gating("sqrtsoftplus")
+		k.N("attention.head_count_kv", k.CountOr("num_key_value_heads", 1))
+		n := k.Layers()
+		ratios := k.Integers("compress_ratios", k.Config.List("compress_ratios"))
 		if len(ratios) < n {
-			k.fail("compress_ratios has %d layers of %d", len(ratios), n)
+			k.Fail("compress_ratios has %d layers of %d", len(ratios), n)
 			return
 		}
-		k.ns("attention.compress_ratios", ratios[:n])
-		if limit := k.numberOr("swiglu_limit", 0); limit > 0 {
-			k.set("swiglu_clamp_exp", slices.Repeat([]float32{float32(limit)}, n))
+		k.Ns("attention.compress_ratios", ratios[:n])
+		if limit := k.NumberOr("swiglu_limit", 0); limit > 0 {
+			k.Set("swiglu_clamp_exp", slices.Repeat([]float32{float32(limit)}, n))
 		}
 	},
-	skip: []string{"mtp.", "model.mtp.", ".scale"}, // scales are read with what they scale
+	Skip: []string{"mtp.", "model.mtp.", ".scale"}, // scales are read with what they scale
 }
 
 // whole makes integers of 32 bits of numbers.
-var whole = one(func(_ *config, v view) (view, error) {
-	read := v.read
-	return view{shape: v.shape, typ: gguf.I32, bytes: func(dst []byte, at uint64) error {
+var whole = One(func(_ *Config, v View) (View, error) {
+	read := v.Read
+	return View{Shape: v.Shape, Typ: gguf.I32, Bytes: func(dst []byte, at uint64) error {
 		buf := make([]float32, len(dst)/4)
 		if err := read(buf, at); err != nil {
 			return err

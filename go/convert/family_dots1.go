@@ -1,33 +1,33 @@
 package convert
 
-var glm4moe = family{
-	arch:     "glm4moe",
-	names:    "Glm4MoeForCausalLM",
-	rules:    rules{{"post_attention_layernorm", "post_attention_norm", nil}}.And(predicting, ends, attention, dense, mixture),
-	settings: routedSettings,
-	keys: func(k *keys) {
+var glm4moe = Family{
+	Arch:     "glm4moe",
+	Names:    "Glm4MoeForCausalLM",
+	Rules:    Rules{{"post_attention_layernorm", "post_attention_norm", nil}}.And(predicting, ends, attention, dense, mixture),
+	Settings: routedSettings,
+	Keys: func(k *Keys) {
 		rotating(k, 0.5)
-		k.gating("sigmoid")
-		if n := k.countOr("num_nextn_predict_layers", 0); n > 0 {
-			k.n("nextn_predict_layers", n)
-			k.n("block_count", k.layers()+n)
+		k.Gating("sigmoid")
+		if n := k.CountOr("num_nextn_predict_layers", 0); n > 0 {
+			k.N("nextn_predict_layers", n)
+			k.N("block_count", k.Layers()+n)
 		}
 	},
-	vocab: glmVocab,
+	Vocab: glmVocab,
 }
 
-var dots1 = family{
-	arch:     "dots1",
-	names:    "Dots1ForCausalLM",
-	rules:    ends.And(attention, dense, mixture),
-	settings: routedSettings,
-	keys:     func(k *keys) { k.gating("") },
+var dots1 = Family{
+	Arch:     "dots1",
+	Names:    "Dots1ForCausalLM",
+	Rules:    ends.And(attention, dense, mixture),
+	Settings: routedSettings,
+	Keys:     func(k *Keys) { k.Gating("") },
 }
 
-var bailingmoe2 = family{
-	arch:  "bailingmoe2",
-	names: "BailingMoeV2ForCausalLM",
-	rules: rules{
+var bailingmoe2 = Family{
+	Arch:  "bailingmoe2",
+	Names: "BailingMoeV2ForCausalLM",
+	Rules: Rules{
 		{"word_embeddings", "token_embd", nil},
 		{"attention.query_key_value", "attn_qkv", nil},
 		{"attention.dense", "attn_output", nil},
@@ -36,15 +36,15 @@ var bailingmoe2 = family{
 		{"mlp.gate.expert_bias", "exp_probs_b.bias", nil},
 		{"final_layernorm", "layer_output_norm", nil},
 	}.And(predicting, ends, attention, dense, mixture),
-	settings: routedSettings,
-	keys: func(k *keys) {
+	Settings: routedSettings,
+	Keys: func(k *Keys) {
 		rotating(k, 0.5)
 		vocabSize(k)
-		k.n("expert_shared_feed_forward_length", k.countOr("moe_shared_expert_intermediate_size", k.count("moe_intermediate_size")*k.countOr("num_shared_experts", 1)))
-		k.gating("")
-		if n := k.countOr("num_nextn_predict_layers", 0); n > 0 {
-			k.n("nextn_predict_layers", n)
-			k.n("block_count", k.layers()+n)
+		k.N("expert_shared_feed_forward_length", k.CountOr("moe_shared_expert_intermediate_size", k.Count("moe_intermediate_size")*k.CountOr("num_shared_experts", 1)))
+		k.Gating("")
+		if n := k.CountOr("num_nextn_predict_layers", 0); n > 0 {
+			k.N("nextn_predict_layers", n)
+			k.N("block_count", k.Layers()+n)
 		}
 	},
 }

@@ -1,7 +1,7 @@
 package convert
 
-var ernie45 = family{
-	arch:  "ernie4_5",
-	names: "Ernie4_5ForCausalLM Ernie4_5_ForCausalLM",
-	rules: ends.And(attention, dense), // which has its channels in pairs
+var ernie45 = Family{
+	Arch:  "ernie4_5",
+	Names: "Ernie4_5ForCausalLM Ernie4_5_ForCausalLM",
+	Rules: ends.And(attention, dense), // which has its channels in pairs
 }

@@ -4,22 +4,22 @@ import (
 	"strings"
 )
 
-var eurobert = family{
-	arch:  "eurobert",
-	names: "EuroBertModel EuroBertForMaskedLM JinaEmbeddingsV5Model",
-	rules: ends.And(attention, dense),
-	keys: func(k *keys) {
+var eurobert = Family{
+	Arch:  "eurobert",
+	Names: "EuroBertModel EuroBertForMaskedLM JinaEmbeddingsV5Model",
+	Rules: ends.And(attention, dense),
+	Keys: func(k *Keys) {
 		encoderKeys(k)
-		k.set("rope.scaling.type", "none")
+		k.Set("rope.scaling.type", "none")
 	},
-	skip:  []string{"lm_head.", "head."},
-	vocab: noBOS,
+	Skip:  []string{"lm_head.", "head."},
+	Vocab: noBOS,
 }
 
-var neoBERT = family{
-	arch:  "neo-bert",
-	names: "NeoBERT NeoBERTLMHead NeoBERTForSequenceClassification",
-	rules: rules{
+var neoBERT = Family{
+	Arch:  "neo-bert",
+	Names: "NeoBERT NeoBERTLMHead NeoBERTForSequenceClassification",
+	Rules: Rules{
 		{"encoder", "token_embd", nil},
 		{"layer_norm", "enc.output_norm", nil},
 		{"attention_norm", "attn_norm", nil},
@@ -29,16 +29,16 @@ var neoBERT = family{
 		{"ffn.w12", "ffn_up", nil},
 		{"ffn.w3", "ffn_down", nil},
 	},
-	keys: func(k *keys) {
+	Keys: func(k *Keys) {
 		encoderKeys(k)
-		k.f("attention.layer_norm_rms_epsilon", k.numberOr("norm_eps", 1e-6))
-		k.f("rope.freq_base", 10000)
-		k.set("rope.scaling.type", "none")
-		k.n("feed_forward_length", (2*k.count("intermediate_size")/3+7)/8*8)
-		k.n("pooling_type", 2) // the first token's
+		k.F("attention.layer_norm_rms_epsilon", k.NumberOr("norm_eps", 1e-6))
+		k.F("rope.freq_base", 10000)
+		k.Set("rope.scaling.type", "none")
+		k.N("feed_forward_length", (2*k.Count("intermediate_size")/3+7)/8*8)
+		k.N("pooling_type", 2) // the first token's
 	},
-	rename: func(_ *config, name string) string {
+	Rename: func(_ *Config, name string) string {
 		return strings.Replace(strings.TrimPrefix(name, "model."), "transformer_encoder.", "layers.", 1)
 	},
-	skip: []string{"decoder.", "dense.", "classifier."},
+	Skip: []string{"decoder.", "dense.", "classifier."},
 }

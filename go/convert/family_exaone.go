@@ -1,9 +1,9 @@
 package convert
 
-var exaone = family{
-	arch:  "exaone",
-	names: "ExaoneForCausalLM",
-	rules: rules{
+var exaone = Family{
+	Arch:  "exaone",
+	Names: "ExaoneForCausalLM",
+	Rules: Rules{
 		{"attn.attention.q_proj", "attn_q", nil},
 		{"attn.attention.k_proj", "attn_k", nil},
 		{"attn.attention.v_proj", "attn_v", nil},
@@ -11,30 +11,30 @@ var exaone = family{
 		{"mlp.c_fc_0", "ffn_gate", nil},
 		{"mlp.c_fc_1", "ffn_up", nil},
 	}.And(gpt),
-	settings: settings{{"attention.layer_norm_rms_epsilon", 'f', "layer_norm_epsilon"}},
-	keys: func(k *keys) {
+	Settings: Settings{{"attention.layer_norm_rms_epsilon", 'f', "layer_norm_epsilon"}},
+	Keys: func(k *Keys) {
 		rotating(k, 1)
-		k.drop("attention.layer_norm_epsilon")
-		k.want("activation_function", "silu")
+		k.Drop("attention.layer_norm_epsilon")
+		k.Want("activation_function", "silu")
 	},
-	extra: llama3Factors,
+	Extra: llama3Factors,
 }
 
-var exaonemoe = family{
-	arch:     "exaone-moe",
-	names:    "ExaoneMoEForCausalLM ExaoneMoeForCausalLM",
-	rules:    rules{{"mlp.e_score_correction_bias", "exp_probs_b.bias", nil}}.And(predicting, ends, attention, dense, mixture),
-	settings: routedSettings.And(settings{{"attention.sliding_window", 'n', "sliding_window"}}),
-	keys: func(k *keys) {
+var exaonemoe = Family{
+	Arch:     "exaone-moe",
+	Names:    "ExaoneMoEForCausalLM ExaoneMoeForCausalLM",
+	Rules:    Rules{{"mlp.e_score_correction_bias", "exp_probs_b.bias", nil}}.And(predicting, ends, attention, dense, mixture),
+	Settings: routedSettings.And(Settings{{"attention.sliding_window", 'n', "sliding_window"}}),
+	Keys: func(k *Keys) {
 		commonKeys(k)
-		k.n("leading_dense_block_count", k.countOr("first_k_dense_replace first_last_k_dense_replace", 0))
-		k.n("expert_shared_feed_forward_length", k.count("moe_intermediate_size")*k.countOr("num_shared_experts", 1))
-		k.set("rope.scaling.type", "none")
-		k.gating("sigmoid")
-		windows := k.typesOf("sliding_attention")
+		k.N("leading_dense_block_count", k.CountOr("first_k_dense_replace first_last_k_dense_replace", 0))
+		k.N("expert_shared_feed_forward_length", k.Count("moe_intermediate_size")*k.CountOr("num_shared_experts", 1))
+		k.Set("rope.scaling.type", "none")
+		k.Gating("sigmoid")
+		windows := k.TypesOf("sliding_attention")
 		further(k)
-		windows = append(windows, make([]bool, min(k.countOr("num_nextn_predict_layers", 0), mostNext))...)
-		k.bs("attention.sliding_window_pattern", windows)
+		windows = append(windows, make([]bool, min(k.CountOr("num_nextn_predict_layers", 0), mostNext))...)
+		k.Bs("attention.sliding_window_pattern", windows)
 	},
-	rename: nextOfQwen,
+	Rename: nextOfQwen,
 }

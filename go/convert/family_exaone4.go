@@ -1,15 +1,15 @@
 package convert
 
-var exaone4 = family{
-	arch:  "exaone4",
-	names: "Exaone4ForCausalLM",
-	rules: around.And(ends, attention, dense),
-	keys: func(k *keys) {
+var exaone4 = Family{
+	Arch:  "exaone4",
+	Names: "Exaone4ForCausalLM",
+	Rules: around.And(ends, attention, dense),
+	Keys: func(k *Keys) {
 		commonKeys(k)
-		if k.has("sliding_window") {
-			k.n("attention.sliding_window", k.count("sliding_window"))
-			k.bs("attention.sliding_window_pattern", k.typesOf("sliding_attention"))
+		if k.Has("sliding_window") {
+			k.N("attention.sliding_window", k.Count("sliding_window"))
+			k.Bs("attention.sliding_window_pattern", k.TypesOf("sliding_attention"))
 		}
 	},
-	extra: llama3Factors,
+	Extra: llama3Factors,
 }

@@ -1,9 +1,9 @@
 package convert
 
-var gemma = family{
-	arch:  "gemma",
-	names: "GemmaForCausalLM",
-	rules: plusOne(ends.And(attention, dense)),
-	skip:  []string{"lm_head."},
-	vocab: noSpace,
+var gemma = Family{
+	Arch:  "gemma",
+	Names: "GemmaForCausalLM",
+	Rules: PlusOne(ends.And(attention, dense)),
+	Skip:  []string{"lm_head."},
+	Vocab: noSpace,
 }

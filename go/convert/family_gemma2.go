@@ -1,16 +1,16 @@
 package convert
 
-var gemma2 = family{
-	arch:  "gemma2",
-	names: "Gemma2ForCausalLM",
-	rules: plusOne(gemmaRules),
-	settings: settings{
+var gemma2 = Family{
+	Arch:  "gemma2",
+	Names: "Gemma2ForCausalLM",
+	Rules: PlusOne(gemmaRules),
+	Settings: Settings{
 		{"attention.sliding_window", 'n', "sliding_window"},
 		{"attn_logit_softcapping", 'f', "attn_logit_softcapping"},
 		{"final_logit_softcapping", 'f', "final_logit_softcapping"},
 	},
-	skip:  []string{"lm_head."},
-	vocab: noSpace,
+	Skip:  []string{"lm_head."},
+	Vocab: noSpace,
 }
 
 // gemmaRules are those of Gemma 2 and later.

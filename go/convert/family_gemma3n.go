@@ -6,10 +6,10 @@ import (
 )
 
 // gemma3n is Gemma 3n: a residual of several streams, and embeddings for each layer.
-var gemma3n = family{
-	arch:  "gemma3n",
-	names: "Gemma3nForConditionalGeneration Gemma3nForCausalLM",
-	rules: perLayer.And(rules{
+var gemma3n = Family{
+	Arch:  "gemma3n",
+	Names: "Gemma3nForConditionalGeneration Gemma3nForCausalLM",
+	Rules: perLayer.And(Rules{
 		{"altup_projections.*", "altup_proj", nil},
 		{"altup_unembed_projections.*", "altup_unembd_proj", nil},
 		{"altup.correction_coefs", "altup_correct_coef", nil},
@@ -23,7 +23,7 @@ var gemma3n = family{
 		{"embed_tokens", "token_embd", forAllTokens},
 		{"embed_tokens_per_layer", "per_layer_token_embd", forAllTokens},
 	}, gemmaRules),
-	settings: settings{
+	Settings: Settings{
 		{"attention.sliding_window", 'n', "sliding_window"},
 		{"final_logit_softcapping", 'f', "final_logit_softcapping"},
 		{"embedding_length_per_layer_input", 'n', "hidden_size_per_layer_input"},
@@ -31,19 +31,19 @@ var gemma3n = family{
 		{"altup.active_idx", 'n', "altup_active_idx"},
 		{"altup.num_inputs", 'n', "altup_num_inputs"},
 	},
-	keys: gemma3nKeys,
-	skip: []string{"lm_head."},
-	count: func(c *config, name string) int {
+	Keys: gemma3nKeys,
+	Skip: []string{"lm_head."},
+	Count: func(c *Config, name string) int {
 		if strings.HasPrefix(name, "altup_") {
-			return c.countOr("altup_num_inputs", 4) - 1
+			return c.CountOr("altup_num_inputs", 4) - 1
 		}
 		return 0
 	},
-	vocab: noSpace,
+	Vocab: noSpace,
 }
 
 // perLayer is embeddings of each layer.
-var perLayer = rules{
+var perLayer = Rules{
 	{"per_layer_input_gate", "inp_gate", nil},
 	{"per_layer_projection", "proj", nil},
 	{"post_per_layer_input_norm", "post_norm", nil},
@@ -53,31 +53,31 @@ var perLayer = rules{
 }
 
 // forAllTokens adds rows of zeros for tokens of images and sounds, which have none.
-var forAllTokens = one(func(c *config, v view) (view, error) {
-	rows, each := v.rows()
-	all := uint64(c.countOr("vocab_size", int(min(rows, maxTokens))))
-	if len(v.shape) != 2 || rows >= all {
+var forAllTokens = One(func(c *Config, v View) (View, error) {
+	rows, each := v.Rows()
+	all := uint64(c.CountOr("vocab_size", int(min(rows, MaxTokens))))
+	if len(v.Shape) != 2 || rows >= all {
 		return v, nil
 	}
-	zeros := view{shape: []uint64{all - rows, each}, read: func(dst []float32, _ uint64) error { clear(dst); return nil }}
-	return joined(v, zeros)
+	zeros := View{Shape: []uint64{all - rows, each}, Read: func(dst []float32, _ uint64) error { clear(dst); return nil }}
+	return Joined(v, zeros)
 })
 
-func gemma3nKeys(k *keys) {
+func gemma3nKeys(k *Keys) {
 	gemma3Keys(k)
-	k.want("altup_num_inputs", "4")
-	k.bs("attention.sliding_window_pattern", k.typesOf("sliding_attention"))
-	shares := k.numbers("activation_sparsity_pattern")
+	k.Want("altup_num_inputs", "4")
+	k.Bs("attention.sliding_window_pattern", k.TypesOf("sliding_attention"))
+	shares := k.Numbers("activation_sparsity_pattern")
 	if shares == nil {
 		return
 	}
 	scales := make([]float32, len(shares))
 	for i, share := range shares { // of gates that are closed, if they are normally distributed
 		if !(share >= 0 && share < 1) {
-			k.fail("activation_sparsity_pattern has %v, want numbers from 0 to below 1", share)
+			k.Fail("activation_sparsity_pattern has %v, want numbers from 0 to below 1", share)
 			return
 		}
 		scales[i] = float32(math.Sqrt2 * math.Erfinv(2*float64(share)-1))
 	}
-	k.set("activation_sparsity_scale", scales)
+	k.Set("activation_sparsity_scale", scales)
 }

@@ -1,14 +1,14 @@
 package convert
 
-var gemmaEmbedding = family{
-	arch:     "gemma-embedding",
-	names:    "Gemma3TextModel",
-	rules:    plusOne(gemmaRules),
-	settings: settings{{"attention.sliding_window", 'n', "sliding_window"}},
-	keys: func(k *keys) {
+var gemmaEmbedding = Family{
+	Arch:     "gemma-embedding",
+	Names:    "Gemma3TextModel",
+	Rules:    PlusOne(gemmaRules),
+	Settings: Settings{{"attention.sliding_window", 'n', "sliding_window"}},
+	Keys: func(k *Keys) {
 		gemma3Keys(k)
-		k.b("attention.causal", false)
-		k.n("pooling_type", 1)
+		k.B("attention.causal", false)
+		k.N("pooling_type", 1)
 	},
-	vocab: noSpace,
+	Vocab: noSpace,
 }

@@ -1,9 +1,9 @@
 package convert
 
-var gptneox = family{
-	arch:  "gptneox",
-	names: "GPTNeoXForCausalLM",
-	rules: rules{
+var gptneox = Family{
+	Arch:  "gptneox",
+	Names: "GPTNeoXForCausalLM",
+	Rules: Rules{
 		{"embed_in", "token_embd", nil},
 		{"embed_out", "output", nil},
 		{"final_layer_norm", "output_norm", nil},
@@ -16,9 +16,9 @@ var gptneox = family{
 		{"attention.bias", "", nil},
 		{"attention.masked_bias", "", nil},
 	},
-	keys: func(k *keys) {
-		k.n("rope.dimension_count", int(float64(k.headDim())*k.partial(0.25)))
-		k.b("use_parallel_residual", !k.has("use_parallel_residual") || k.flag("use_parallel_residual"))
+	Keys: func(k *Keys) {
+		k.N("rope.dimension_count", int(float64(k.HeadDim())*k.Partial(0.25)))
+		k.B("use_parallel_residual", !k.Has("use_parallel_residual") || k.Flag("use_parallel_residual"))
 	},
-	prefix: "gpt_neox.",
+	Prefix: "gpt_neox.",
 }

@@ -1,20 +1,20 @@
 package convert
 
-var gptoss = family{
-	arch:  "gpt-oss",
-	names: "GptOssForCausalLM",
-	rules: rules{
+var gptoss = Family{
+	Arch:  "gpt-oss",
+	Names: "GptOssForCausalLM",
+	Rules: Rules{
 		{"post_attention_layernorm", "post_attention_norm", nil},
 		{"self_attn.sinks", "attn_sinks.weight", nil},
 		{"mlp.router", "ffn_gate_inp", nil},
-		{"mlp.experts.gate_up_proj_blocks mlp.experts.gate_up_proj_scales", "ffn_gate_exps.weight ffn_up_exps.weight", mxfp4Turns},
-		{"mlp.experts.down_proj_blocks mlp.experts.down_proj_scales", "ffn_down_exps.weight", mxfp4},
-		{"mlp.experts.gate_up_proj_bias", "ffn_gate_exps.bias ffn_up_exps.bias", turnsLast},
+		{"mlp.experts.gate_up_proj_blocks mlp.experts.gate_up_proj_scales", "ffn_gate_exps.weight ffn_up_exps.weight", MXFP4Turns},
+		{"mlp.experts.down_proj_blocks mlp.experts.down_proj_scales", "ffn_down_exps.weight", MXFP4},
+		{"mlp.experts.gate_up_proj_bias", "ffn_gate_exps.bias ffn_up_exps.bias", TurnsLast},
 		{"mlp.experts.down_proj_bias", "ffn_down_exps.bias", nil},
-		{"mlp.experts.gate_up_proj", "ffn_gate_exps.weight ffn_up_exps.weight", then(transpose, turns)},
-		{"mlp.experts.down_proj", "ffn_down_exps.weight", transpose},
+		{"mlp.experts.gate_up_proj", "ffn_gate_exps.weight ffn_up_exps.weight", Then(Transpose, Turns)},
+		{"mlp.experts.down_proj", "ffn_down_exps.weight", Transpose},
 	}.And(ends, attention, dense),
-	settings: settings{
+	Settings: Settings{
 		{"attention.sliding_window", 'n', "sliding_window"},
 		{"expert_feed_forward_length", 'n', "intermediate_size"},
 	},

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-var grok = family{
-	arch:  "grok",
-	names: "Grok1ForCausalLM GrokForCausalLM",
-	rules: rules{
+var grok = Family{
+	Arch:  "grok",
+	Names: "Grok1ForCausalLM GrokForCausalLM",
+	Rules: Rules{
 		{"pre_attn_norm", "attn_norm", nil},
 		{"post_attn_norm", "attn_output_norm", nil},
 		{"pre_moe_norm", "ffn_norm", nil},
@@ -28,36 +28,36 @@ var grok = family{
 		{"moe.*.linear_1", "ffn_down_exps", nil},
 		{"moe.*.linear_v", "ffn_up_exps", nil},
 	}.And(ends, attention, dense, blockSparse),
-	settings: settings{
+	Settings: Settings{
 		{"expert_feed_forward_length", 'n', "moe_intermediate_size"},
 		{"attention.temperature_length", 'n', "attn_temperature_len"},
 		{"final_logit_softcapping", 'f', "final_logit_softcapping"},
 		{"embedding_scale", 'f', "embedding_multiplier_scale"},
 		{"logit_scale", 'f', "output_multiplier_scale"},
 	},
-	keys:   grokKeys,
-	across: ".w2.weight", // Grok 2's experts are in files of eight machines
-	rename: func(_ *config, name string) string {
+	Keys:   grokKeys,
+	Across: ".w2.weight", // Grok 2's experts are in files of eight machines
+	Rename: func(_ *Config, name string) string {
 		return strings.Replace(name, "transformer.decoder_layer.", "model.layers.", 1)
 	},
 }
 
 // grokKeys sets limits and rotations, which stand in config.json itself.
-func grokKeys(k *keys) {
-	k.f("attn_logit_softcapping", k.numberOr("attn_logit_softcapping", 30))
-	k.f("router_logit_softcapping", k.numberOr("router_logit_softcapping", 30))
-	k.f("attention.output_scale", k.numberOr("attn_output_multiplier", 1/math.Sqrt(float64(max(k.headDim(), 1)))))
-	switch kind := k.text("rope_type"); kind {
+func grokKeys(k *Keys) {
+	k.F("attn_logit_softcapping", k.NumberOr("attn_logit_softcapping", 30))
+	k.F("router_logit_softcapping", k.NumberOr("router_logit_softcapping", 30))
+	k.F("attention.output_scale", k.NumberOr("attn_output_multiplier", 1/math.Sqrt(float64(max(k.HeadDim(), 1)))))
+	switch kind := k.Text("rope_type"); kind {
 	case "":
 	case "yarn", "original":
-		k.set("rope.scaling.type", "yarn")
-		k.f("rope.scaling.factor", k.number("scaling_factor"))
-		k.n("rope.scaling.original_context_length", k.count("original_max_position_embeddings"))
-		k.f("rope.scaling.yarn_ext_factor", k.number("extrapolation_factor"))
-		k.f("rope.scaling.yarn_attn_factor", k.number("attn_factor"))
-		k.f("rope.scaling.yarn_beta_fast", k.number("beta_fast"))
-		k.f("rope.scaling.yarn_beta_slow", k.number("beta_slow"))
+		k.Set("rope.scaling.type", "yarn")
+		k.F("rope.scaling.factor", k.Number("scaling_factor"))
+		k.N("rope.scaling.original_context_length", k.Count("original_max_position_embeddings"))
+		k.F("rope.scaling.yarn_ext_factor", k.Number("extrapolation_factor"))
+		k.F("rope.scaling.yarn_attn_factor", k.Number("attn_factor"))
+		k.F("rope.scaling.yarn_beta_fast", k.Number("beta_fast"))
+		k.F("rope.scaling.yarn_beta_slow", k.Number("beta_slow"))
 	default:
-		k.fail("rope_type is %q, want yarn or original", kind)
+		k.Fail("rope_type is %q, want yarn or original", kind)
 	}
 }

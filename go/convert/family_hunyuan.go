@@ -4,52 +4,52 @@ import (
 	"math"
 )
 
-var hunyuan = family{
-	arch:  "hunyuan-dense",
-	names: "HunYuanDenseV1ForCausalLM",
-	rules: rules{
+var hunyuan = Family{
+	Arch:  "hunyuan-dense",
+	Names: "HunYuanDenseV1ForCausalLM",
+	Rules: Rules{
 		{"self_attn.query_layernorm", "attn_q_norm", nil},
 		{"self_attn.key_layernorm", "attn_k_norm", nil},
 	}.And(ends, attention, dense),
-	keys: func(k *keys) {
+	Keys: func(k *Keys) {
 		stretched(k)
-		k.drop("expert_count", "expert_used_count")
+		k.Drop("expert_count", "expert_used_count")
 	},
 }
 
-var hunyuanVL = family{
-	arch:  "hunyuan_vl",
-	names: "HunYuanVLForConditionalGeneration",
-	rules: rules{
+var hunyuanVL = Family{
+	Arch:  "hunyuan_vl",
+	Names: "HunYuanVLForConditionalGeneration",
+	Rules: Rules{
 		{"self_attn.query_layernorm", "attn_q_norm", nil},
 		{"self_attn.key_layernorm", "attn_k_norm", nil},
 	}.And(ends, attention, dense),
-	keys: func(k *keys) {
-		if r := k.ropeOf("full_attention"); r.has("mrope_section xdrope_section") {
-			k.f("rope.scaling.alpha", r.number("alpha"))
-			k.take(r)
+	Keys: func(k *Keys) {
+		if r := k.RopeOf("full_attention"); r.Has("mrope_section xdrope_section") {
+			k.F("rope.scaling.alpha", r.Number("alpha"))
+			k.Take(r)
 		} else {
 			stretched(k)
 		}
-		k.drop("expert_count", "expert_used_count")
+		k.Drop("expert_count", "expert_used_count")
 	},
-	skip: []string{"vit."},
+	Skip: []string{"vit."},
 }
 
 // stretched sets the base of rotations over a context that is longer than it was, as Hunyuan computes it.
-func stretched(k *keys) {
-	r := k.ropeOf("full_attention")
-	defer k.take(r)
-	if r.text("rope_type type") != "dynamic" {
+func stretched(k *Keys) {
+	r := k.RopeOf("full_attention")
+	defer k.Take(r)
+	if r.Text("rope_type type") != "dynamic" {
 		return
 	}
-	base, dim := k.theta(), float64(k.headDim())
+	base, dim := k.Theta(), float64(k.HeadDim())
 	if base == 0 {
 		base = 10000
 	}
-	k.f("rope.freq_base", base*math.Pow(r.numberOr("alpha", 50), dim/max(dim-2, 1)))
-	k.set("rope.scaling.type", "none")
-	k.f("rope.scaling.factor", 1)
-	k.n("rope.scaling.original_context_length", 1<<18)
-	k.n("context_length", 1<<18)
+	k.F("rope.freq_base", base*math.Pow(r.NumberOr("alpha", 50), dim/max(dim-2, 1)))
+	k.Set("rope.scaling.type", "none")
+	k.F("rope.scaling.factor", 1)
+	k.N("rope.scaling.original_context_length", 1<<18)
+	k.N("context_length", 1<<18)
 }

@@ -5,10 +5,10 @@ import (
 	"strings"
 )
 
-var hyv4 = family{
-	arch:  "hy_v4",
-	names: "HYV4ForCausalLM",
-	rules: rules{
+var hyv4 = Family{
+	Arch:  "hy_v4",
+	Names: "HYV4ForCausalLM",
+	Rules: Rules{
 		{"self_attn.linear_gate", "attn_gate", nil},
 		{"self_attn.learnable_sink_param", "attn_sinks.weight", nil},
 		{"hc_attn_layer.hc_pre.hc_base", "hc_attn_base.weight", nil},
@@ -21,33 +21,33 @@ var hyv4 = family{
 		{"hc_head.hc_head_fn", "output_hc_fn.weight", nil},
 		{"hc_head.hc_head_scale", "output_hc_scale.weight", nil},
 	}.And(indexed, latent, ends, attention, dense, mixture),
-	settings: latentSettings.And(settings{
+	Settings: latentSettings.And(Settings{
 		{"hyper_connection.count", 'n', "hc_mult"},
 		{"hyper_connection.epsilon", 'f', "hc_eps"},
 		{"hyper_connection.magnitude", 'f', "hc_magnitude"},
 	}),
-	keys: func(k *keys) {
+	Keys: func(k *Keys) {
 		latentKeys(k)
-		k.gating("sigmoid")
-		k.want("n_group", "1")
-		k.want("topk_group", "1")
-		k.drop("expert_group_count", "expert_group_used_count")
-		if !k.has("first_k_dense_replace") {
-			k.n("leading_dense_block_count", k.leading())
+		k.Gating("sigmoid")
+		k.Want("n_group", "1")
+		k.Want("topk_group", "1")
+		k.Drop("expert_group_count", "expert_group_used_count")
+		if !k.Has("first_k_dense_replace") {
+			k.N("leading_dense_block_count", k.Leading())
 		}
-		n := k.layers()
-		if limit := k.numberOr("swiglu_limit", 0); limit > 0 {
-			k.set("swiglu_clamp_exp", slices.Repeat([]float32{float32(limit)}, n))
+		n := k.Layers()
+		if limit := k.NumberOr("swiglu_limit", 0); limit > 0 {
+			k.Set("swiglu_clamp_exp", slices.Repeat([]float32{float32(limit)}, n))
 		}
-		kinds := k.texts("indexer_types")
-		if kinds == nil && slices.ContainsFunc(k.texts("layer_types"), func(kind string) bool { return strings.HasSuffix(kind, "sparse_attention") }) {
-			kinds = k.texts("layer_types") // of the first checkpoints
+		kinds := k.Texts("indexer_types")
+		if kinds == nil && slices.ContainsFunc(k.Texts("layer_types"), func(kind string) bool { return strings.HasSuffix(kind, "sparse_attention") }) {
+			kinds = k.Texts("layer_types") // of the first checkpoints
 		}
 		if kinds == nil {
 			return
 		}
 		if len(kinds) < n {
-			k.fail("indexer_types names %d layers of %d", len(kinds), n)
+			k.Fail("indexer_types names %d layers of %d", len(kinds), n)
 			return
 		}
 		indexKeys(k)
@@ -55,7 +55,7 @@ var hyv4 = family{
 		for il := range own {
 			own[il] = kinds[il] == "full" || strings.HasSuffix(kinds[il], "sparse_attention")
 		}
-		k.bs("attention.indexer.types", own)
+		k.Bs("attention.indexer.types", own)
 	},
-	skip: []string{"model.mtp_layers."},
+	Skip: []string{"model.mtp_layers."},
 }

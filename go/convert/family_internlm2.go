@@ -1,14 +1,14 @@
 package convert
 
-var internlm2 = family{
-	arch:  "internlm2",
-	names: "InternLM2ForCausalLM",
-	rules: rules{
+var internlm2 = Family{
+	Arch:  "internlm2",
+	Names: "InternLM2ForCausalLM",
+	Rules: Rules{
 		{"tok_embeddings", "token_embd", nil},
 		{"output", "output", nil},
 		{"attention_norm", "attn_norm", nil},
 		{"ffn_norm", "ffn_norm", nil},
-		{"attention.wqkv", "attn_q attn_k attn_v", then(groups, each3(permute((*config).heads), permute((*config).headsKV), nil))},
+		{"attention.wqkv", "attn_q attn_k attn_v", Then(groups, Each3(Permute((*Config).Heads), Permute((*Config).HeadsKV), nil))},
 		{"attention.wo", "attn_output", nil},
 		{"feed_forward.w1", "ffn_gate", nil},
 		{"feed_forward.w2", "ffn_down", nil},
@@ -16,9 +16,9 @@ var internlm2 = family{
 	}.And(ends),
 }
 
-var xverse = family{
-	arch:  "xverse",
-	names: "XverseForCausalLM",
-	rules: ends.And(pairs, dense),
-	keys:  func(k *keys) { rotating(k, 1) },
+var xverse = Family{
+	Arch:  "xverse",
+	Names: "XverseForCausalLM",
+	Rules: ends.And(pairs, dense),
+	Keys:  func(k *Keys) { rotating(k, 1) },
 }

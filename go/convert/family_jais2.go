@@ -1,8 +1,8 @@
 package convert
 
-var jais2 = family{
-	arch:  "jais2",
-	names: "Jais2ForCausalLM",
-	rules: ends.And(attention, dense),
-	keys:  func(k *keys) { rotating(k, 1) },
+var jais2 = Family{
+	Arch:  "jais2",
+	Names: "Jais2ForCausalLM",
+	Rules: ends.And(attention, dense),
+	Keys:  func(k *Keys) { rotating(k, 1) },
 }

@@ -1,11 +1,11 @@
 package convert
 
-var jinaBERTv2 = family{
-	arch:  "jina-bert-v2",
-	names: "JinaBertModel JinaBertForMaskedLM",
-	rules: rules{
-		{"mlp.gated_layers", "ffn_gate ffn_up", halves},
-		{"mlp.up_gated_layer", "ffn_up ffn_gate", halves},
+var jinaBERTv2 = Family{
+	Arch:  "jina-bert-v2",
+	Names: "JinaBertModel JinaBertForMaskedLM",
+	Rules: Rules{
+		{"mlp.gated_layers", "ffn_gate ffn_up", Halves},
+		{"mlp.up_gated_layer", "ffn_up ffn_gate", Halves},
 		{"mlp.wo", "ffn_down", nil},
 		{"mlp.down_layer", "ffn_down", nil},
 		{"mlp.layernorm", "layer_output_norm", nil},
@@ -14,14 +14,14 @@ var jinaBERTv2 = family{
 		{"attention.self.layer_norm_q", "attn_q_norm", nil},
 		{"attention.self.layer_norm_k", "attn_k_norm", nil},
 	}.And(bertRules),
-	keys:  encoderKeys,
-	skip:  maskedHeads,
-	vocab: jinaVocab,
+	Keys:  encoderKeys,
+	Skip:  maskedHeads,
+	Vocab: jinaVocab,
 }
 
 // jinaVocab puts the ends of texts that these models were trained with.
-func jinaVocab(c *config, v *vocabulary) {
+func jinaVocab(c *Config, v *Vocabulary) {
 	typesOfTexts(c, v)
-	v.setAdd("bos", true)
-	v.setAdd("eos", true)
+	v.SetAdd("bos", true)
+	v.SetAdd("eos", true)
 }

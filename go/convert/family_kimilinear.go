@@ -1,26 +1,26 @@
 package convert
 
-var kimiLinear = family{
-	arch:  "kimi-linear",
-	names: "KimiLinearForCausalLM KimiLinearModel",
-	rules: rules{
-		{"self_attn.A_log", "ssm_a", then(negExp, column)},
+var kimiLinear = Family{
+	Arch:  "kimi-linear",
+	Names: "KimiLinearForCausalLM KimiLinearModel",
+	Rules: Rules{
+		{"self_attn.A_log", "ssm_a", Then(NegExp, Column)},
 		{"self_attn.g_a_proj", "ssm_g_a", nil},
 		{"self_attn.g_b_proj", "ssm_g_b", nil},
 	}.And(kimi, latent, ends, attention, dense, blockSparse),
-	settings: latentSettings,
-	keys: func(k *keys) {
+	Settings: latentSettings,
+	Keys: func(k *Keys) {
 		latentKeys(k)
-		kimiLayers(k, k.within("linear_attn_config"))
-		k.drop("expert_group_count", "expert_group_used_count", "expert_weights_norm")
+		kimiLayers(k, k.Within("linear_attn_config"))
+		k.Drop("expert_group_count", "expert_group_used_count", "expert_weights_norm")
 	},
 }
 
 // kimi is what layers of Kimi Linear and its heirs have beside attention over latents.
-var kimi = rules{
-	{"self_attn.q_conv1d.weight", "ssm_conv1d_q.weight", taps},
-	{"self_attn.k_conv1d.weight", "ssm_conv1d_k.weight", taps},
-	{"self_attn.v_conv1d.weight", "ssm_conv1d_v.weight", taps},
+var kimi = Rules{
+	{"self_attn.q_conv1d.weight", "ssm_conv1d_q.weight", Taps},
+	{"self_attn.k_conv1d.weight", "ssm_conv1d_k.weight", Taps},
+	{"self_attn.v_conv1d.weight", "ssm_conv1d_v.weight", Taps},
 	{"self_attn.dt_bias", "ssm_dt.bias", nil},
 	{"self_attn.f_a_proj", "ssm_f_a", nil},
 	{"self_attn.f_b_proj", "ssm_f_b", nil},
@@ -33,18 +33,18 @@ var kimi = rules{
 }
 
 // kimiLayers says which layers attend, and the sizes of the others.
-func kimiLayers(k *keys, l *config) {
-	attends := make([]bool, k.layers())
-	for _, v := range l.list("full_attn_layers") { // from 1 on
-		n, ok := asCount(v)
+func kimiLayers(k *Keys, l *Config) {
+	attends := make([]bool, k.Layers())
+	for _, v := range l.List("full_attn_layers") { // from 1 on
+		n, ok := AsCount(v)
 		if !ok || n < 1 || n > len(attends) {
-			k.fail("linear_attn_config.full_attn_layers has %.40v, want layers from 1 to %d", v, len(attends))
+			k.Fail("linear_attn_config.full_attn_layers has %.40v, want layers from 1 to %d", v, len(attends))
 			return
 		}
 		attends[n-1] = true
 	}
-	k.ns("attention.head_count_kv", where(attends, 1, 0))
-	k.n("ssm.conv_kernel", l.count("short_conv_kernel_size"))
-	k.n("kda.head_dim", l.count("head_dim"))
-	k.take(l)
+	k.Ns("attention.head_count_kv", Where(attends, 1, 0))
+	k.N("ssm.conv_kernel", l.Count("short_conv_kernel_size"))
+	k.N("kda.head_dim", l.Count("head_dim"))
+	k.Take(l)
 }

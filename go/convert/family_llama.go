@@ -1,9 +1,9 @@
 package convert
 
-var llama = family{
-	arch:  "llama",
-	names: "LlamaForCausalLM LLaMAForCausalLM LlamaModel MistralForCausalLM MixtralForCausalLM",
-	rules: ends.And(pairs, dense, blockSparse),
-	keys:  commonKeys,
-	extra: llama3Factors,
+var llama = Family{
+	Arch:  "llama",
+	Names: "LlamaForCausalLM LLaMAForCausalLM LlamaModel MistralForCausalLM MixtralForCausalLM",
+	Rules: ends.And(pairs, dense, blockSparse),
+	Keys:  commonKeys,
+	Extra: llama3Factors,
 }

@@ -1,12 +1,12 @@
 package convert
 
-var llamaEmbed = family{
-	arch:  "llama-embed",
-	names: "LlamaBidirectionalModel",
-	rules: ends.And(pairs, dense),
-	keys: func(k *keys) {
+var llamaEmbed = Family{
+	Arch:  "llama-embed",
+	Names: "LlamaBidirectionalModel",
+	Rules: ends.And(pairs, dense),
+	Keys: func(k *Keys) {
 		encoderKeys(k)
 		commonKeys(k)
 	},
-	extra: llama3Factors,
+	Extra: llama3Factors,
 }

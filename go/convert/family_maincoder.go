@@ -1,7 +1,7 @@
 package convert
 
-var maincoder = family{
-	arch:  "maincoder",
-	names: "MaincoderForCausalLM",
-	rules: ends.And(attention, dense), // whose channels are in pairs
+var maincoder = Family{
+	Arch:  "maincoder",
+	Names: "MaincoderForCausalLM",
+	Rules: ends.And(attention, dense), // whose channels are in pairs
 }

@@ -2,22 +2,22 @@ package convert
 
 import "slices"
 
-var maple = family{
-	arch:  "maple",
-	names: "MapleForCausalLM",
-	rules: ends.And(attention, dense, mixture),
-	settings: expertSettings.And(settings{
+var maple = Family{
+	Arch:  "maple",
+	Names: "MapleForCausalLM",
+	Rules: ends.And(attention, dense, mixture),
+	Settings: expertSettings.And(Settings{
 		{"attention.sliding_window", 'n', "sliding_window"},
 	}),
-	keys: func(k *keys) {
+	Keys: func(k *Keys) {
 		vocabSize(k)
 		rotating(k, 1)
-		k.want("hidden_act", "silu")
-		k.want("norm_topk_prob", "true")
-		k.want("nope_on_global_attention", "true")
-		k.want("num_shared_experts", "0")
-		k.n("rope.dimension_count_swa", int(float64(k.headDim())*k.partial(1)))
-		k.bs("attention.sliding_window_pattern", k.typesOf("sliding_attention"))
-		k.set("swiglu_clamp_exp", slices.Repeat([]float32{7}, k.layers())) // what the model's own code has as a constant
+		k.Want("hidden_act", "silu")
+		k.Want("norm_topk_prob", "true")
+		k.Want("nope_on_global_attention", "true")
+		k.Want("num_shared_experts", "0")
+		k.N("rope.dimension_count_swa", int(float64(k.HeadDim())*k.Partial(1)))
+		k.Bs("attention.sliding_window_pattern", k.TypesOf("sliding_attention"))
+		k.Set("swiglu_clamp_exp", slices.Repeat([]float32{7}, k.Layers())) // what the model's own code has as a constant
 	},
 }

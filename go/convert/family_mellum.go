@@ -1,14 +1,14 @@
 package convert
 
-var mellum = family{
-	arch:     "mellum",
-	names:    "MellumForCausalLM",
-	rules:    ends.And(attention, mixture, dense),
-	settings: settings{{"expert_feed_forward_length", 'n', "moe_intermediate_size"}},
-	keys: func(k *keys) {
-		if k.has("sliding_window") && k.flagOr("use_sliding_window", true) {
-			k.n("attention.sliding_window", k.count("sliding_window"))
-			k.bs("attention.sliding_window_pattern", k.typesOf("sliding_attention"))
+var mellum = Family{
+	Arch:     "mellum",
+	Names:    "MellumForCausalLM",
+	Rules:    ends.And(attention, mixture, dense),
+	Settings: Settings{{"expert_feed_forward_length", 'n', "moe_intermediate_size"}},
+	Keys: func(k *Keys) {
+		if k.Has("sliding_window") && k.FlagOr("use_sliding_window", true) {
+			k.N("attention.sliding_window", k.Count("sliding_window"))
+			k.Bs("attention.sliding_window_pattern", k.TypesOf("sliding_attention"))
 		}
 	},
 }

@@ -5,56 +5,56 @@ import (
 	"strings"
 )
 
-var mimo2 = family{
-	arch:  "mimo2",
-	names: "MiMoV2FlashForCausalLM MiMoV2ForCausalLM",
-	rules: rules{
+var mimo2 = Family{
+	Arch:  "mimo2",
+	Names: "MiMoV2FlashForCausalLM MiMoV2ForCausalLM",
+	Rules: Rules{
 		{"self_attn.attention_sink_bias", "attn_sinks.weight", nil},
 		{"pre_mlp_layernorm", "ffn_norm", nil}, // of layers that predict tokens further on
 		{"final_layernorm", "nextn.shared_head_norm", nil},
 	}.And(predicting, ends, attention, dense, mixture),
-	settings: settings{
+	Settings: Settings{
 		{"expert_count", 'n', "n_routed_experts"},
 		{"expert_feed_forward_length", 'n', "moe_intermediate_size"},
 		{"attention.sliding_window", 'n', "sliding_window"},
 		{"attention.value_length", 'n', "v_head_dim"},
 		{"attention.value_scale", 'f', "attention_value_scale"},
 	},
-	keys: func(k *keys) {
+	Keys: func(k *Keys) {
 		rotating(k, 1)
-		k.f("attention.layer_norm_rms_epsilon", k.numberOr("layernorm_epsilon rms_norm_eps", 1e-5))
-		windows := make([]bool, k.layers())
-		kinds := k.config.list("hybrid_layer_pattern")
+		k.F("attention.layer_norm_rms_epsilon", k.NumberOr("layernorm_epsilon rms_norm_eps", 1e-5))
+		windows := make([]bool, k.Layers())
+		kinds := k.Config.List("hybrid_layer_pattern")
 		if len(kinds) != len(windows) {
-			k.fail("hybrid_layer_pattern names %d layers of %d", len(kinds), len(windows))
+			k.Fail("hybrid_layer_pattern names %d layers of %d", len(kinds), len(windows))
 		}
 		for i := range min(len(kinds), len(windows)) {
 			windows[i] = kinds[i] == 1.0
 		}
 		nextKeys(k)
-		windows = append(windows, slices.Repeat([]bool{true}, min(k.countOr(nextLayers, 0), mostNext))...)
-		k.ns("attention.head_count_kv", where(windows, k.count("swa_num_key_value_heads"), k.headsKV()))
-		k.ns("attention.sliding_window_pattern", where(windows, 1, 0))
-		k.drop("expert_group_count", "expert_group_used_count")
+		windows = append(windows, slices.Repeat([]bool{true}, min(k.CountOr(nextLayers, 0), mostNext))...)
+		k.Ns("attention.head_count_kv", Where(windows, k.Count("swa_num_key_value_heads"), k.HeadsKV()))
+		k.Ns("attention.sliding_window_pattern", Where(windows, 1, 0))
+		k.Drop("expert_group_count", "expert_group_used_count")
 	},
-	next:    countNext,
-	rename:  nextOfQwen,
-	stripes: mimoStripes,
-	skip:    []string{"speech_embeddings."},
+	Next:    countNext,
+	Rename:  nextOfQwen,
+	Stripes: mimoStripes,
+	Skip:    []string{"speech_embeddings."},
 }
 
 // mimoStripes says how the queries, keys and values of MiMo V2.5 were cut: for as many machines as layers without a window have
 // key-value heads, whatever those of the layer are.
-func mimoStripes(c *config, name string) stripes {
+func mimoStripes(c *Config, name string) Stripes {
 	if !strings.HasSuffix(name, ".self_attn.qkv_proj.weight") {
-		return stripes{}
+		return Stripes{}
 	}
-	shared, kinds := c.headsKV(), c.list("hybrid_layer_pattern")
-	if il := parse(nextOfQwen(c, plain(name)), nil).layer; il >= len(kinds) || il >= 0 && kinds[il] == 1.0 {
-		shared = c.count("swa_num_key_value_heads")
+	shared, kinds := c.HeadsKV(), c.List("hybrid_layer_pattern")
+	if il := Parse(nextOfQwen(c, Plain(name)), nil).Layer; il >= len(kinds) || il >= 0 && kinds[il] == 1.0 {
+		shared = c.Count("swa_num_key_value_heads")
 	}
-	return stripes{
-		n:    uint64(c.headsKV()),
-		rows: []uint64{uint64(c.heads() * c.headDim()), uint64(shared * c.headDim()), uint64(shared * c.count("v_head_dim"))},
+	return Stripes{
+		N:    uint64(c.HeadsKV()),
+		Rows: []uint64{uint64(c.Heads() * c.HeadDim()), uint64(shared * c.HeadDim()), uint64(shared * c.Count("v_head_dim"))},
 	}
 }

@@ -4,38 +4,38 @@ import (
 	"math"
 )
 
-var minicpm = family{
-	arch:  "minicpm",
-	names: "MiniCPMForCausalLM",
-	rules: ends.And(pairs, dense),
-	keys: func(k *keys) {
+var minicpm = Family{
+	Arch:  "minicpm",
+	Names: "MiniCPMForCausalLM",
+	Rules: ends.And(pairs, dense),
+	Keys: func(k *Keys) {
 		commonKeys(k)
 		miniCPMScales(k)
 	},
-	extra: phi3Factors,
+	Extra: phi3Factors,
 }
 
-var minicpm3 = family{
-	arch:  "minicpm3",
-	names: "MiniCPM3ForCausalLM",
-	rules: rules{{"self_attn.kv_b_proj", "attn_kv_b", nil}}.And(latent, ends, attention, dense),
-	settings: settings{
+var minicpm3 = Family{
+	Arch:  "minicpm3",
+	Names: "MiniCPM3ForCausalLM",
+	Rules: Rules{{"self_attn.kv_b_proj", "attn_kv_b", nil}}.And(latent, ends, attention, dense),
+	Settings: Settings{
 		{"attention.q_lora_rank", 'n', "q_lora_rank"},
 		{"attention.kv_lora_rank", 'n', "kv_lora_rank"},
 		{"rope.dimension_count", 'n', "qk_rope_head_dim"},
 	},
-	keys: func(k *keys) {
+	Keys: func(k *Keys) {
 		vocabSize(k)
-		k.n("attention.key_length", k.count("qk_nope_head_dim")+k.count("qk_rope_head_dim"))
+		k.N("attention.key_length", k.Count("qk_nope_head_dim")+k.Count("qk_rope_head_dim"))
 		miniCPMScales(k)
-		k.drop("attention.value_length", "rope.scaling.type")
+		k.Drop("attention.value_length", "rope.scaling.type")
 	},
-	extra: func(c *config) map[string]view { return longFactors(c, c.count("qk_rope_head_dim")) },
+	Extra: func(c *Config) map[string]View { return longFactors(c, c.Count("qk_rope_head_dim")) },
 }
 
 // miniCPMScales are factors of embeddings, residuals and logits.
-func miniCPMScales(k *keys) {
-	k.f("embedding_scale", k.number("scale_emb"))
-	k.f("residual_scale", k.number("scale_depth")/math.Sqrt(float64(max(k.layers(), 1))))
-	k.f("logit_scale", float64(k.count("hidden_size"))/float64(max(k.count("dim_model_base"), 1)))
+func miniCPMScales(k *Keys) {
+	k.F("embedding_scale", k.Number("scale_emb"))
+	k.F("residual_scale", k.Number("scale_depth")/math.Sqrt(float64(max(k.Layers(), 1))))
+	k.F("logit_scale", float64(k.Count("hidden_size"))/float64(max(k.Count("dim_model_base"), 1)))
 }

@@ -1,12 +1,12 @@
 package convert
 
-var minimaxm2 = family{
-	arch:  "minimax-m2",
-	names: "MiniMaxM2ForCausalLM",
-	rules: ends.And(attention, dense, blockSparse),
-	keys: func(k *keys) {
-		k.n("expert_feed_forward_length", k.count("intermediate_size"))
-		k.n("rope.dimension_count", k.countOr("rotary_dim", k.headDim()))
-		k.gating("sigmoid")
+var minimaxm2 = Family{
+	Arch:  "minimax-m2",
+	Names: "MiniMaxM2ForCausalLM",
+	Rules: ends.And(attention, dense, blockSparse),
+	Keys: func(k *Keys) {
+		k.N("expert_feed_forward_length", k.Count("intermediate_size"))
+		k.N("rope.dimension_count", k.CountOr("rotary_dim", k.HeadDim()))
+		k.Gating("sigmoid")
 	},
 }

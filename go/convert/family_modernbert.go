@@ -1,9 +1,9 @@
 package convert
 
-var modernBERT = family{
-	arch:  "modern-bert",
-	names: "ModernBertModel ModernBertForMaskedLM",
-	rules: rules{
+var modernBERT = Family{
+	Arch:  "modern-bert",
+	Names: "ModernBertModel ModernBertForMaskedLM",
+	Rules: Rules{
 		{"embeddings.tok_embeddings", "token_embd", nil},
 		{"embeddings.norm", "token_embd_norm", nil},
 		{"final_norm", "output_norm", nil},
@@ -14,16 +14,16 @@ var modernBERT = family{
 		{"mlp.Wi", "ffn_up", nil},
 		{"mlp.Wo", "ffn_down", nil},
 	},
-	settings: settings{
+	Settings: Settings{
 		{"attention.sliding_window", 'n', "local_attention"},
 		{"attention.sliding_window_pattern", 'n', "global_attn_every_n_layers"},
 	},
-	keys: func(k *keys) {
+	Keys: func(k *Keys) {
 		encoderKeys(k)
 		vocabSize(k)
-		k.set("rope.scaling.type", "none")
-		k.f("attention.layer_norm_epsilon", k.numberOr("norm_eps", 1e-5))
-		k.drop("attention.layer_norm_rms_epsilon")
+		k.Set("rope.scaling.type", "none")
+		k.F("attention.layer_norm_epsilon", k.NumberOr("norm_eps", 1e-5))
+		k.Drop("attention.layer_norm_rms_epsilon")
 	},
-	skip: []string{"head.", "decoder.", "classifier."},
+	Skip: []string{"head.", "decoder.", "classifier."},
 }

@@ -1,20 +1,20 @@
 package convert
 
-var nemotron = family{
-	arch:  "nemotron",
-	names: "NemotronForCausalLM",
-	rules: rules{
-		{"input_layernorm.weight", "attn_norm.weight", addOne},
-		{"post_attention_layernorm.weight", "ffn_norm.weight", addOne},
-		{"norm.weight", "output_norm.weight", addOne},
+var nemotron = Family{
+	Arch:  "nemotron",
+	Names: "NemotronForCausalLM",
+	Rules: Rules{
+		{"input_layernorm.weight", "attn_norm.weight", AddOne},
+		{"post_attention_layernorm.weight", "ffn_norm.weight", AddOne},
+		{"norm.weight", "output_norm.weight", AddOne},
 	}.And(ends, attention, dense),
-	keys: func(k *keys) {
+	Keys: func(k *Keys) {
 		vocabSize(k)
 		rotating(k, 0.5)
-		k.f("attention.layer_norm_epsilon", k.number("layer_norm_eps layer_norm_epsilon norm_epsilon norm_eps"))
-		k.drop("attention.layer_norm_rms_epsilon")
-		if !k.ropeOf("full_attention").has("factor") {
-			k.set("rope.scaling.type", "none")
+		k.F("attention.layer_norm_epsilon", k.Number("layer_norm_eps layer_norm_epsilon norm_epsilon norm_eps"))
+		k.Drop("attention.layer_norm_rms_epsilon")
+		if !k.RopeOf("full_attention").Has("factor") {
+			k.Set("rope.scaling.type", "none")
 		}
 	},
 }

@@ -4,18 +4,18 @@ import (
 	"strings"
 )
 
-var nemotronh = family{
-	arch:   "nemotron_h",
-	names:  "NemotronHForCausalLM",
-	rules:  nemotronExperts.And(nemotronLayers, ssm, scan),
-	keys:   nemotronKeys,
-	change: nemotronKind,
-	skip:   []string{"mtp."},
-	vocab:  nemotronVocab,
+var nemotronh = Family{
+	Arch:   "nemotron_h",
+	Names:  "NemotronHForCausalLM",
+	Rules:  nemotronExperts.And(nemotronLayers, ssm, scan),
+	Keys:   nemotronKeys,
+	Change: nemotronKind,
+	Skip:   []string{"mtp."},
+	Vocab:  nemotronVocab,
 }
 
 // nemotronLayers is the kinds of layers of Nemotron-H beside scans: a layer is one of them.
-var nemotronLayers = rules{
+var nemotronLayers = Rules{
 	{"mixer.q_proj", "attn_q", nil},
 	{"mixer.k_proj", "attn_k", nil},
 	{"mixer.v_proj", "attn_v", nil},
@@ -24,7 +24,7 @@ var nemotronLayers = rules{
 	{"mixer.down_proj", "ffn_down", nil},
 }
 
-var nemotronExperts = rules{
+var nemotronExperts = Rules{
 	{"mixer.gate", "ffn_gate_inp", nil},
 	{"mixer.gate.e_score_correction_bias", "exp_probs_b.bias", nil},
 	{"mixer.gate.e_score_correction.bias", "exp_probs_b.bias", nil},
@@ -36,25 +36,25 @@ var nemotronExperts = rules{
 	{"mixer.fc2_latent_proj", "ffn_latent_up", nil},
 }
 
-func nemotronKind(c *config, f *family) *family {
-	if !c.has("num_experts_per_tok") {
+func nemotronKind(c *Config, f *Family) *Family {
+	if !c.Has("num_experts_per_tok") {
 		return f
 	}
 	kind := *f
-	kind.arch = "nemotron_h_moe"
-	kind.vocab = nil
+	kind.Arch = "nemotron_h_moe"
+	kind.Vocab = nil
 	return &kind
 }
 
 // pattern returns which layers are of a kind, by a letter or by name.
-func pattern(c *config, letter byte, names string) []bool {
-	v, _ := c.find("hybrid_override_pattern layers_block_type")
+func pattern(c *Config, letter byte, names string) []bool {
+	v, _ := c.Find("hybrid_override_pattern layers_block_type")
 	s, ok := v.(string)
 	if !ok {
-		return c.typesOf(names)
+		return c.TypesOf(names)
 	}
-	if len(s) != c.layers() {
-		c.fail("hybrid_override_pattern names %d layers of %d", len(s), c.layers())
+	if len(s) != c.Layers() {
+		c.Fail("hybrid_override_pattern names %d layers of %d", len(s), c.Layers())
 	}
 	all := make([]bool, len(s))
 	for i := range s {
@@ -63,36 +63,36 @@ func pattern(c *config, letter byte, names string) []bool {
 	return all
 }
 
-func nemotronKeys(k *keys) {
-	head := k.count("head_dim attention_head_dim")
-	k.n("attention.key_length", head)
-	k.n("attention.value_length", head)
-	k.ns("attention.head_count_kv", where(pattern(k.config, '*', "attention full_attention"), k.headsKV(), 0))
-	k.f("attention.layer_norm_rms_epsilon", k.numberOr("layer_norm_epsilon norm_eps rms_norm_eps", 1e-5))
-	k.f("attention.layer_norm_epsilon", k.numberOr("layer_norm_epsilon norm_eps", 1e-5))
-	k.drop("rope.freq_base")
-	k.n("ssm.conv_kernel", k.count("conv_kernel"))
-	k.n("ssm.state_size", k.count("ssm_state_size"))
-	k.n("ssm.group_count", k.countOr("n_groups", 1))
-	k.n("ssm.time_step_rank", k.count("mamba_num_heads"))
-	k.n("ssm.inner_size", k.count("mamba_num_heads")*k.count("mamba_head_dim"))
-	if !strings.HasSuffix(k.arch, "_moe") {
-		k.ns("feed_forward_length", where(pattern(k.config, '-', "mlp"), k.count("intermediate_size"), 0))
+func nemotronKeys(k *Keys) {
+	head := k.Count("head_dim attention_head_dim")
+	k.N("attention.key_length", head)
+	k.N("attention.value_length", head)
+	k.Ns("attention.head_count_kv", Where(pattern(k.Config, '*', "attention full_attention"), k.HeadsKV(), 0))
+	k.F("attention.layer_norm_rms_epsilon", k.NumberOr("layer_norm_epsilon norm_eps rms_norm_eps", 1e-5))
+	k.F("attention.layer_norm_epsilon", k.NumberOr("layer_norm_epsilon norm_eps", 1e-5))
+	k.Drop("rope.freq_base")
+	k.N("ssm.conv_kernel", k.Count("conv_kernel"))
+	k.N("ssm.state_size", k.Count("ssm_state_size"))
+	k.N("ssm.group_count", k.CountOr("n_groups", 1))
+	k.N("ssm.time_step_rank", k.Count("mamba_num_heads"))
+	k.N("ssm.inner_size", k.Count("mamba_num_heads")*k.Count("mamba_head_dim"))
+	if !strings.HasSuffix(k.Arch, "_moe") {
+		k.Ns("feed_forward_length", Where(pattern(k.Config, '-', "mlp"), k.Count("intermediate_size"), 0))
 		return
 	}
-	k.ns("feed_forward_length", where(pattern(k.config, 'E', "moe"), k.count("moe_intermediate_size"), 0))
-	k.settings(routedSettings)
-	k.drop("leading_dense_block_count")
-	k.n("expert_shared_feed_forward_length", k.count("moe_shared_expert_intermediate_size"))
-	k.drop("expert_group_used_count")
-	if k.has("moe_latent_size") {
-		k.n("moe_latent_size", k.count("moe_latent_size"))
+	k.Ns("feed_forward_length", Where(pattern(k.Config, 'E', "moe"), k.Count("moe_intermediate_size"), 0))
+	k.Settings(routedSettings)
+	k.Drop("leading_dense_block_count")
+	k.N("expert_shared_feed_forward_length", k.Count("moe_shared_expert_intermediate_size"))
+	k.Drop("expert_group_used_count")
+	if k.Has("moe_latent_size") {
+		k.N("moe_latent_size", k.Count("moe_latent_size"))
 	}
 }
 
 // nemotronVocab adds what its tokenizer.json does and nothing else says.
-func nemotronVocab(_ *config, v *vocabulary) {
-	if v.specialID("bos") >= 0 {
-		v.setAdd("bos", true)
+func nemotronVocab(_ *Config, v *Vocabulary) {
+	if v.Special("bos") >= 0 {
+		v.SetAdd("bos", true)
 	}
 }

@@ -1,9 +1,9 @@
 package convert
 
-var nomicBERT = family{
-	arch:  "nomic-bert",
-	names: "NomicBertModel",
-	rules: rules{
+var nomicBERT = Family{
+	Arch:  "nomic-bert",
+	Names: "NomicBertModel",
+	Rules: Rules{
 		{"emb_ln", "token_embd_norm", nil},
 		{"attn.Wqkv", "attn_qkv", nil},
 		{"attn.out_proj", "attn_output", nil},
@@ -13,29 +13,29 @@ var nomicBERT = family{
 		{"mlp.fc12", "ffn_gate", nil},
 		{"mlp.fc2", "ffn_down", nil},
 	}.And(bertRules),
-	keys: func(k *keys) {
+	Keys: func(k *Keys) {
 		encoderKeys(k)
-		k.drop("attention.head_count_kv")
+		k.Drop("attention.head_count_kv")
 	},
-	change: withExperts,
-	skip:   maskedHeads,
-	vocab:  typesOfTexts,
+	Change: withExperts,
+	Skip:   maskedHeads,
+	Vocab:  typesOfTexts,
 }
 
 // withExperts is nomic-embed-text with experts in some of its layers.
-func withExperts(c *config, f *family) *family {
-	if c.countOr("moe_every_n_layers", 0) == 0 {
+func withExperts(c *Config, f *Family) *Family {
+	if c.CountOr("moe_every_n_layers", 0) == 0 {
 		return f
 	}
 	kind := *f
-	kind.arch = "nomic-bert-moe"
-	kind.rules = rules{
+	kind.Arch = "nomic-bert-moe"
+	kind.Rules = Rules{
 		{"mlp.fc1", "ffn_up", nil},
 		{"mlp.router.layer", "ffn_gate_inp", nil},
-		{"mlp.experts.mlp.w1", "ffn_up_exps.weight", byExpert},
-		{"mlp.experts.mlp.w2", "ffn_down_exps.weight", then(byExpert, transpose)},
+		{"mlp.experts.mlp.w1", "ffn_up_exps.weight", ByExpert},
+		{"mlp.experts.mlp.w2", "ffn_down_exps.weight", Then(ByExpert, Transpose)},
 		{"mlp.experts.bias", "", nil},
-	}.And(f.rules)
-	kind.settings = settings{{"moe_every_n_layers", 'n', "moe_every_n_layers"}, {"expert_used_count", 'n', "moe_top_k"}}
+	}.And(f.Rules)
+	kind.Settings = Settings{{"moe_every_n_layers", 'n', "moe_every_n_layers"}, {"expert_used_count", 'n', "moe_top_k"}}
 	return &kind
 }

@@ -1,9 +1,9 @@
 package convert
 
-var olmo = family{
-	arch:     "olmo",
-	names:    "OlmoForCausalLM",
-	rules:    ends.And(pairs, dense),
-	settings: settings{{"attention.clamp_kqv", 'f', "clip_qkv"}},
-	keys:     func(k *keys) { k.f("attention.layer_norm_epsilon", 1e-5) },
+var olmo = Family{
+	Arch:     "olmo",
+	Names:    "OlmoForCausalLM",
+	Rules:    ends.And(pairs, dense),
+	Settings: Settings{{"attention.clamp_kqv", 'f', "clip_qkv"}},
+	Keys:     func(k *Keys) { k.F("attention.layer_norm_epsilon", 1e-5) },
 }

@@ -1,20 +1,20 @@
 package convert
 
-var olmo2 = family{
-	arch:  "olmo2",
-	names: "Olmo2ForCausalLM Olmo3ForCausalLM",
-	rules: around.And(ends, attention, dense),
-	keys: func(k *keys) {
-		if k.has("sliding_window") {
-			windows := make([]bool, k.layers())
+var olmo2 = Family{
+	Arch:  "olmo2",
+	Names: "Olmo2ForCausalLM Olmo3ForCausalLM",
+	Rules: around.And(ends, attention, dense),
+	Keys: func(k *Keys) {
+		if k.Has("sliding_window") {
+			windows := make([]bool, k.Layers())
 			for i := range windows {
 				windows[i] = (i+1)%4 != 0
 			}
-			if k.has("layer_types") {
-				windows = k.typesOf("sliding_attention")
+			if k.Has("layer_types") {
+				windows = k.TypesOf("sliding_attention")
 			}
-			k.n("attention.sliding_window", k.count("sliding_window"))
-			k.bs("attention.sliding_window_pattern", windows)
+			k.N("attention.sliding_window", k.Count("sliding_window"))
+			k.Bs("attention.sliding_window_pattern", windows)
 		}
 	},
 }

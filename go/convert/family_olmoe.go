@@ -1,8 +1,8 @@
 package convert
 
-var olmoe = family{
-	arch:  "olmoe",
-	names: "OlmoeForCausalLM",
-	rules: ends.And(attention, dense, mixture),
-	keys:  func(k *keys) { k.f("attention.layer_norm_rms_epsilon", k.numberOr("rms_norm_eps", 1e-5)) },
+var olmoe = Family{
+	Arch:  "olmoe",
+	Names: "OlmoeForCausalLM",
+	Rules: ends.And(attention, dense, mixture),
+	Keys:  func(k *Keys) { k.F("attention.layer_norm_rms_epsilon", k.NumberOr("rms_norm_eps", 1e-5)) },
 }

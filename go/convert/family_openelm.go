@@ -1,9 +1,9 @@
 package convert
 
-var openelm = family{
-	arch:  "openelm",
-	names: "OpenELMForCausalLM",
-	rules: rules{
+var openelm = Family{
+	Arch:  "openelm",
+	Names: "OpenELMForCausalLM",
+	Rules: Rules{
 		{"token_embeddings", "token_embd", nil},
 		{"norm", "output_norm", nil},
 		{"lm_head", "output", nil},
@@ -13,19 +13,19 @@ var openelm = family{
 		{"attn.k_norm", "attn_k_norm", nil},
 		{"attn.out_proj", "attn_output", nil},
 		{"ffn_norm", "ffn_norm", nil},
-		{"ffn.proj_1", "ffn_gate ffn_up", halves},
+		{"ffn.proj_1", "ffn_gate ffn_up", Halves},
 		{"ffn.proj_2", "ffn_down", nil},
 	},
-	settings: settings{
+	Settings: Settings{
 		{"embedding_length", 'n', "model_dim"},
 		{"context_length", 'n', "max_context_length"},
 		{"attention.head_count", 'n', "num_query_heads"},
 		{"attention.head_count_kv", 'n', "num_kv_heads"},
 	},
-	keys: func(k *keys) {
-		k.f("attention.layer_norm_rms_epsilon", 1e-6)
-		k.f("rope.freq_base", k.numberOr("rope_freq_constant", 10000))
-		k.n("rope.dimension_count", k.count("head_dim"))
+	Keys: func(k *Keys) {
+		k.F("attention.layer_norm_rms_epsilon", 1e-6)
+		k.F("rope.freq_base", k.NumberOr("rope_freq_constant", 10000))
+		k.N("rope.dimension_count", k.Count("head_dim"))
 	},
-	finish: widths,
+	Finish: widths,
 }

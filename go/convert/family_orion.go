@@ -1,11 +1,11 @@
 package convert
 
-var orion = family{
-	arch:  "orion",
-	names: "OrionForCausalLM",
-	rules: ends.And(attention, dense),
-	keys: func(k *keys) {
-		k.f("attention.layer_norm_epsilon", k.number("rms_norm_eps")) // which has a mean nevertheless
-		k.drop("attention.layer_norm_rms_epsilon")
+var orion = Family{
+	Arch:  "orion",
+	Names: "OrionForCausalLM",
+	Rules: ends.And(attention, dense),
+	Keys: func(k *Keys) {
+		k.F("attention.layer_norm_epsilon", k.Number("rms_norm_eps")) // which has a mean nevertheless
+		k.Drop("attention.layer_norm_rms_epsilon")
 	},
 }

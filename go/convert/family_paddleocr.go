@@ -1,8 +1,8 @@
 package convert
 
-var paddleocr = family{
-	arch:  "paddleocr",
-	names: "PaddleOCRVLForConditionalGeneration",
-	rules: ends.And(attention, dense),
-	skip:  []string{"mlp_AR."},
+var paddleocr = Family{
+	Arch:  "paddleocr",
+	Names: "PaddleOCRVLForConditionalGeneration",
+	Rules: ends.And(attention, dense),
+	Skip:  []string{"mlp_AR."},
 }

@@ -1,12 +1,12 @@
 package convert
 
-var pangu = family{
-	arch:  "pangu-embedded",
-	names: "PanguEmbeddedForCausalLM",
-	rules: ends.And(attention, dense),
-	keys: func(k *keys) {
+var pangu = Family{
+	Arch:  "pangu-embedded",
+	Names: "PanguEmbeddedForCausalLM",
+	Rules: ends.And(attention, dense),
+	Keys: func(k *Keys) {
 		commonKeys(k)
-		k.n("attention.key_length", k.headDim())
-		k.n("attention.value_length", k.headDim())
+		k.N("attention.key_length", k.HeadDim())
+		k.N("attention.value_length", k.HeadDim())
 	},
 }

@@ -1,18 +1,18 @@
 package convert
 
-var phi2 = family{
-	arch:  "phi2",
-	names: "PhiForCausalLM",
-	rules: rules{
+var phi2 = Family{
+	Arch:  "phi2",
+	Names: "PhiForCausalLM",
+	Rules: Rules{
 		{"self_attn.dense", "attn_output", nil},
 		{"final_layernorm", "output_norm", nil},
 		{"mlp.fc1", "ffn_up", nil},
 		{"mlp.fc2", "ffn_down", nil},
 	}.And(ends, attention),
-	keys: func(k *keys) {
-		k.n("feed_forward_length", k.countOr("intermediate_size", 4*k.count("hidden_size")))
-		k.n("attention.head_count_kv", k.headsKV())
+	Keys: func(k *Keys) {
+		k.N("feed_forward_length", k.CountOr("intermediate_size", 4*k.Count("hidden_size")))
+		k.N("attention.head_count_kv", k.HeadsKV())
 		rotating(k, 0.5)
 	},
-	vocab: noBOS,
+	Vocab: noBOS,
 }

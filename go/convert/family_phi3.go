@@ -4,22 +4,22 @@ import (
 	"math"
 )
 
-var phi3 = family{
-	arch:  "phi3",
-	names: "Phi3ForCausalLM",
-	rules: rules{
+var phi3 = Family{
+	Arch:  "phi3",
+	Names: "Phi3ForCausalLM",
+	Rules: Rules{
 		{"mlp.gate_up_proj", "ffn_up", nil},
 	}.And(ends, attention, dense),
-	keys:  phi3Keys,
-	extra: phi3Factors,
+	Keys:  phi3Keys,
+	Extra: phi3Factors,
 }
 
-func phi3Keys(k *keys) {
+func phi3Keys(k *Keys) {
 	rotating(k, 1)
-	k.n("rope.scaling.original_context_length", k.countOr("original_max_position_embeddings", k.count("max_position_embeddings")))
-	k.n("attention.sliding_window", k.countOr("sliding_window", 0)) // 0 tells Phi 4 from others
-	k.drop("rope.scaling.type")
-	if scale, old, kind := stretch(k.config); kind != "" {
+	k.N("rope.scaling.original_context_length", k.CountOr("original_max_position_embeddings", k.Count("max_position_embeddings")))
+	k.N("attention.sliding_window", k.CountOr("sliding_window", 0)) // 0 tells Phi 4 from others
+	k.Drop("rope.scaling.type")
+	if scale, old, kind := stretch(k.Config); kind != "" {
 		factor := 1.0
 		switch {
 		case scale > 1 && kind == "yarn":
@@ -27,41 +27,41 @@ func phi3Keys(k *keys) {
 		case scale > 1:
 			factor = math.Sqrt(1 + math.Log(scale)/math.Log(old))
 		}
-		k.f("rope.scaling.attn_factor", factor)
+		k.F("rope.scaling.attn_factor", factor)
 	}
 }
 
 // stretch returns by how much the context is longer than at first, what it was, and the kind of scaling that has factors for
 // each channel, if there is one.
-func stretch(c *config) (scale, old float64, kind string) {
-	r := c.ropeOf("full_attention")
-	defer c.take(r)
-	old = float64(c.countOr("original_max_position_embeddings", c.count("max_position_embeddings")))
-	if r.has("original_max_position_embeddings") {
-		old = r.number("original_max_position_embeddings")
+func stretch(c *Config) (scale, old float64, kind string) {
+	r := c.RopeOf("full_attention")
+	defer c.Take(r)
+	old = float64(c.CountOr("original_max_position_embeddings", c.Count("max_position_embeddings")))
+	if r.Has("original_max_position_embeddings") {
+		old = r.Number("original_max_position_embeddings")
 	}
-	if r.has("long_factor") {
-		kind = r.text("rope_type type")
+	if r.Has("long_factor") {
+		kind = r.Text("rope_type type")
 	}
-	return float64(c.count("max_position_embeddings")) / max(old, 1), old, kind
+	return float64(c.Count("max_position_embeddings")) / max(old, 1), old, kind
 }
 
 // phi3Factors are of long and of short contexts.
-func phi3Factors(c *config) map[string]view {
-	return longFactors(c, int(float64(c.headDim())*c.partial(1)))
+func phi3Factors(c *Config) map[string]View {
+	return longFactors(c, int(float64(c.HeadDim())*c.Partial(1)))
 }
 
 // longFactors returns the factors for the given number of rotated channels.
-func longFactors(c *config, channels int) map[string]view {
-	r := c.ropeOf("full_attention")
-	defer c.take(r)
-	long, short := r.numbers("long_factor"), r.numbers("short_factor")
+func longFactors(c *Config, channels int) map[string]View {
+	r := c.RopeOf("full_attention")
+	defer c.Take(r)
+	long, short := r.Numbers("long_factor"), r.Numbers("short_factor")
 	if long == nil {
 		return nil
 	}
 	if want := channels / 2; len(long) != want || len(short) != want {
-		r.fail("%d long and %d short factors of rotations, want %d", len(long), len(short), want)
+		r.Fail("%d long and %d short factors of rotations, want %d", len(long), len(short), want)
 		return nil
 	}
-	return map[string]view{"rope_factors_long.weight": constant(long), "rope_factors_short.weight": constant(short)}
+	return map[string]View{"rope_factors_long.weight": Constant(long), "rope_factors_short.weight": Constant(short)}
 }

@@ -1,9 +1,9 @@
 package convert
 
-var phimoe = family{
-	arch:  "phimoe",
-	names: "PhiMoEForCausalLM",
-	rules: ends.And(attention, dense, blockSparse),
-	keys:  phi3Keys,
-	extra: phi3Factors,
+var phimoe = Family{
+	Arch:  "phimoe",
+	Names: "PhiMoEForCausalLM",
+	Rules: ends.And(attention, dense, blockSparse),
+	Keys:  phi3Keys,
+	Extra: phi3Factors,
 }

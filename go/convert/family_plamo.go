@@ -4,32 +4,32 @@ import (
 	"fmt"
 )
 
-var plamo = family{
-	arch:  "plamo",
-	names: "PlamoForCausalLM",
-	rules: rules{
+var plamo = Family{
+	Arch:  "plamo",
+	Names: "PlamoForCausalLM",
+	Rules: Rules{
 		{".norm", "attn_norm", nil},
 		{"self_attn.q_proj", "attn_q", sharing(0)},
 		{"self_attn.o_proj", "attn_output", sharing(1)},
 	}.And(ends, attention, dense),
-	keys: func(k *keys) {
-		k.n("context_length", k.countOr("max_position_embeddings", 4096))
-		k.n("attention.head_count_kv", sharedHeads(k.config))
+	Keys: func(k *Keys) {
+		k.N("context_length", k.CountOr("max_position_embeddings", 4096))
+		k.N("attention.head_count_kv", sharedHeads(k.Config))
 	},
 }
 
 // sharedHeads returns the heads of keys that PLaMo's queries share: its config.json says another number, that of queries for each.
-func sharedHeads(c *config) int { return c.heads() / max(c.countOr("n_shared_head", 8), 1) }
+func sharedHeads(c *Config) int { return c.Heads() / max(c.CountOr("n_shared_head", 8), 1) }
 
 // sharing brings heads of queries along an axis, which take turns with the keys that they share, together.
 func sharing(axis int) op {
-	return one(func(c *config, v view) (view, error) {
-		n, h := uint64(max(sharedHeads(c), 1)), uint64(c.heads())
-		if axis >= len(v.shape) || h == 0 || h%n != 0 || v.shape[axis]%h != 0 {
-			return view{}, fmt.Errorf("the shape %v for %d heads that share %d", v.shape, h, n)
+	return One(func(c *Config, v View) (View, error) {
+		n, h := uint64(max(sharedHeads(c), 1)), uint64(c.Heads())
+		if axis >= len(v.Shape) || h == 0 || h%n != 0 || v.Shape[axis]%h != 0 {
+			return View{}, fmt.Errorf("the shape %v for %d heads that share %d", v.Shape, h, n)
 		}
 		outer, inner := uint64(1), uint64(1)
-		for i, d := range v.shape {
+		for i, d := range v.Shape {
 			switch {
 			case i < axis:
 				outer *= d
@@ -37,7 +37,7 @@ func sharing(axis int) op {
 				inner *= d
 			}
 		}
-		d := v.shape[axis] / h * inner
-		return v.strided(0, dim{outer, h * d}, dim{n, d}, dim{h / n, n * d}, dim{d, 1}).as(v.shape...)
+		d := v.Shape[axis] / h * inner
+		return v.Strided(0, Dim{outer, h * d}, Dim{n, d}, Dim{h / n, n * d}, Dim{d, 1}).As(v.Shape...)
 	})
 }

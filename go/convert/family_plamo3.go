@@ -1,18 +1,18 @@
 package convert
 
-var plamo3 = family{
-	arch:  "plamo3",
-	names: "Plamo3ForCausalLM PLaMo3ForCausalLM",
-	rules: rules{
-		{"mixer.q_norm", "attn_q_norm", addOne},
-		{"mixer.k_norm", "attn_k_norm", addOne},
+var plamo3 = Family{
+	Arch:  "plamo3",
+	Names: "Plamo3ForCausalLM PLaMo3ForCausalLM",
+	Rules: Rules{
+		{"mixer.q_norm", "attn_q_norm", AddOne},
+		{"mixer.k_norm", "attn_k_norm", AddOne},
 	}.And(plamoLayers, ends),
-	keys: func(k *keys) {
+	Keys: func(k *Keys) {
 		commonKeys(k)
-		if k.countOr("window_size sliding_window", 0) > 0 && k.has("layer_types") {
-			k.n("attention.sliding_window", k.count("window_size sliding_window"))
-			k.bs("attention.sliding_window_pattern", k.typesOf("sliding_attention"))
+		if k.CountOr("window_size sliding_window", 0) > 0 && k.Has("layer_types") {
+			k.N("attention.sliding_window", k.Count("window_size sliding_window"))
+			k.Bs("attention.sliding_window_pattern", k.TypesOf("sliding_attention"))
 		}
 	},
-	vocab: plamo2Vocab,
+	Vocab: plamo2Vocab,
 }

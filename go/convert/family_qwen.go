@@ -1,15 +1,15 @@
 package convert
 
-var qwen = family{
-	arch:  "qwen",
-	names: "QWenLMHeadModel",
-	rules: rules{
+var qwen = Family{
+	Arch:  "qwen",
+	Names: "QWenLMHeadModel",
+	Rules: Rules{
 		{"mlp.w1", "ffn_up", nil},
 		{"mlp.w2", "ffn_gate", nil},
 	}.And(gpt),
-	settings: settings{{"attention.layer_norm_rms_epsilon", 'f', "layer_norm_epsilon"}},
-	keys: func(k *keys) {
+	Settings: Settings{{"attention.layer_norm_rms_epsilon", 'f', "layer_norm_epsilon"}},
+	Keys: func(k *Keys) {
 		rotating(k, 1)
-		k.drop("attention.layer_norm_epsilon")
+		k.Drop("attention.layer_norm_epsilon")
 	},
 }

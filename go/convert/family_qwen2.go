@@ -1,7 +1,7 @@
 package convert
 
-var qwen2 = family{
-	arch:  "qwen2",
-	names: "Qwen2ForCausalLM Qwen2Model",
-	rules: ends.And(attention, dense),
+var qwen2 = Family{
+	Arch:  "qwen2",
+	Names: "Qwen2ForCausalLM Qwen2Model",
+	Rules: ends.And(attention, dense),
 }

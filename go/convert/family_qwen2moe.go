@@ -1,8 +1,8 @@
 package convert
 
-var qwen2moe = family{
-	arch:     "qwen2moe",
-	names:    "Qwen2MoeForCausalLM",
-	rules:    ends.And(attention, dense, mixture),
-	settings: expertSettings,
+var qwen2moe = Family{
+	Arch:     "qwen2moe",
+	Names:    "Qwen2MoeForCausalLM",
+	Rules:    ends.And(attention, dense, mixture),
+	Settings: expertSettings,
 }

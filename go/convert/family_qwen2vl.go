@@ -1,7 +1,7 @@
 package convert
 
-var qwen2vl = family{
-	arch:  "qwen2vl",
-	names: "Qwen2VLForConditionalGeneration Qwen2_5_VLForConditionalGeneration",
-	rules: ends.And(attention, dense),
+var qwen2vl = Family{
+	Arch:  "qwen2vl",
+	Names: "Qwen2VLForConditionalGeneration Qwen2_5_VLForConditionalGeneration",
+	Rules: ends.And(attention, dense),
 }

@@ -1,7 +1,7 @@
 package convert
 
-var qwen3 = family{
-	arch:  "qwen3",
-	names: "Qwen3ForCausalLM Qwen3Model",
-	rules: ends.And(attention, dense),
+var qwen3 = Family{
+	Arch:  "qwen3",
+	Names: "Qwen3ForCausalLM Qwen3Model",
+	Rules: ends.And(attention, dense),
 }

@@ -1,10 +1,10 @@
 package convert
 
-var qwen35 = family{
-	arch:     "qwen35",
-	names:    "Qwen3_5ForConditionalGeneration Qwen3_5ForCausalLM",
-	rules:    plusOne(tiled.And(linear, predicting, ends, attention, dense)),
-	settings: linearSettings,
-	keys:     linearKeys35,
-	rename:   nextOfQwen,
+var qwen35 = Family{
+	Arch:     "qwen35",
+	Names:    "Qwen3_5ForConditionalGeneration Qwen3_5ForCausalLM",
+	Rules:    PlusOne(tiled.And(linear, predicting, ends, attention, dense)),
+	Settings: linearSettings,
+	Keys:     linearKeys35,
+	Rename:   nextOfQwen,
 }

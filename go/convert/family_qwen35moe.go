@@ -1,13 +1,13 @@
 package convert
 
-var qwen35moe = family{
-	arch:     "qwen35moe",
-	names:    "Qwen3_5MoeForConditionalGeneration Qwen3_5MoeForCausalLM",
-	rules:    plusOne(tiled.And(linear, predicting, ends, attention, dense, mixture)),
-	settings: expertSettings.And(linearSettings),
-	keys: func(k *keys) {
+var qwen35moe = Family{
+	Arch:     "qwen35moe",
+	Names:    "Qwen3_5MoeForConditionalGeneration Qwen3_5MoeForCausalLM",
+	Rules:    PlusOne(tiled.And(linear, predicting, ends, attention, dense, mixture)),
+	Settings: expertSettings.And(linearSettings),
+	Keys: func(k *Keys) {
 		linearKeys35(k)
-		k.drop("feed_forward_length")
+		k.Drop("feed_forward_length")
 	},
-	rename: nextOfQwen,
+	Rename: nextOfQwen,
 }

@@ -1,8 +1,8 @@
 package convert
 
-var qwen3moe = family{
-	arch:     "qwen3moe",
-	names:    "Qwen3MoeForCausalLM",
-	rules:    ends.And(attention, dense, mixture),
-	settings: expertSettings,
+var qwen3moe = Family{
+	Arch:     "qwen3moe",
+	Names:    "Qwen3MoeForCausalLM",
+	Rules:    ends.And(attention, dense, mixture),
+	Settings: expertSettings,
 }

@@ -1,17 +1,17 @@
 package convert
 
-var refact = family{
-	arch:  "refact",
-	names: "GPTRefactForCausalLM",
-	rules: rules{
+var refact = Family{
+	Arch:  "refact",
+	Names: "GPTRefactForCausalLM",
+	Rules: Rules{
 		{"attn.q", "attn_q", nil},
-		{"attn.kv", "attn_k attn_v", halves},
-		{"mlp.gate_up_proj", "ffn_gate ffn_up", halves},
+		{"attn.kv", "attn_k attn_v", Halves},
+		{"mlp.gate_up_proj", "ffn_gate ffn_up", Halves},
 	}.And(gpt),
-	keys: func(k *keys) {
-		k.n("attention.head_count_kv", 1)
-		k.f("attention.layer_norm_rms_epsilon", k.number("layer_norm_epsilon"))
-		k.drop("attention.layer_norm_epsilon")
+	Keys: func(k *Keys) {
+		k.N("attention.head_count_kv", 1)
+		k.F("attention.layer_norm_rms_epsilon", k.Number("layer_norm_epsilon"))
+		k.Drop("attention.layer_norm_epsilon")
 	},
-	finish: widths,
+	Finish: widths,
 }

@@ -4,10 +4,10 @@ import (
 	"strings"
 )
 
-var rwkv7 = family{
-	arch:  "rwkv7",
-	names: "RWKV7ForCausalLM Rwkv7ForCausalLM",
-	rules: gooseMix("attn.").And(rules{
+var rwkv7 = Family{
+	Arch:  "rwkv7",
+	Names: "RWKV7ForCausalLM Rwkv7ForCausalLM",
+	Rules: gooseMix("attn.").And(Rules{
 		{"embeddings", "token_embd", nil},
 		{"pre_norm", "token_embd_norm", nil},
 		{"norm", "output_norm", nil},
@@ -15,51 +15,51 @@ var rwkv7 = family{
 		{"attn_norm", "attn_norm", nil},
 		{"ffn_norm", "attn_norm_2", nil},
 		{"attn.g_norm", "time_mix_ln", nil},
-		{"ffn.x_k", "channel_mix_lerp_k.weight", squeeze},
+		{"ffn.x_k", "channel_mix_lerp_k.weight", Squeeze},
 		{"ffn.key", "channel_mix_key", nil},
 		{"ffn.value", "channel_mix_value", nil},
 	}),
-	settings: settings{{"wkv.head_size", 'n', "head_size head_dim"}, {"attention.layer_norm_epsilon", 'f', "norm_eps layer_norm_epsilon"}},
-	keys: func(k *keys) {
+	Settings: Settings{{"wkv.head_size", 'n', "head_size head_dim"}, {"attention.layer_norm_epsilon", 'f', "norm_eps layer_norm_epsilon"}},
+	Keys: func(k *Keys) {
 		rwkvKeys(k)
-		k.drop("attention.layer_norm_rms_epsilon", "attention.key_length", "attention.value_length")
-		if !k.has("intermediate_size") {
-			k.n("feed_forward_length", 4*k.count("hidden_size"))
+		k.Drop("attention.layer_norm_rms_epsilon", "attention.key_length", "attention.value_length")
+		if !k.Has("intermediate_size") {
+			k.N("feed_forward_length", 4*k.Count("hidden_size"))
 		}
 	},
-	rename: gooseName,
-	change: ungated,
-	finish: gooseRanks,
-	vocab:  worldVocab,
+	Rename: gooseName,
+	Change: ungated,
+	Finish: gooseRanks,
+	Vocab:  worldVocab,
 }
 
-var arwkv7 = family{
-	arch:  "arwkv7",
-	names: "RwkvHybridForCausalLM",
-	rules: gooseMix("self_attn.time_mixer.").And(rules{
+var arwkv7 = Family{
+	Arch:  "arwkv7",
+	Names: "RwkvHybridForCausalLM",
+	Rules: gooseMix("self_attn.time_mixer.").And(Rules{
 		{"self_attn.time_mixer.g_norm", "time_mix_ln", nil},
 		{"self_attn.time_mixer.ln_x", "time_mix_ln", nil},
 	}, ends, attention, dense),
-	settings: settings{{"wkv.head_size", 'n', "head_size"}},
-	keys: func(k *keys) {
+	Settings: Settings{{"wkv.head_size", 'n', "head_size"}},
+	Keys: func(k *Keys) {
 		rwkvKeys(k)
-		k.n("token_shift_count", 1)
-		k.drop("attention.key_length", "attention.value_length")
-		k.want("wkv_version", "7")
+		k.N("token_shift_count", 1)
+		k.Drop("attention.key_length", "attention.value_length")
+		k.Want("wkv_version", "7")
 	},
-	rename: gooseName,
-	change: ungated,
-	finish: gooseRanks,
+	Rename: gooseName,
+	Change: ungated,
+	Finish: gooseRanks,
 }
 
 // gooseMix is the time mixing of RWKV 7, under a prefix.
-func gooseMix(at string) rules {
-	rules := rules{
+func gooseMix(at string) Rules {
+	rules := Rules{
 		gooseShares(at, "rwkvag"),
 		{at + "x_x", "time_mix_lerp_fused.weight", apart},
-		{at + "k_k", "time_mix_k_k.weight", squeeze},
-		{at + "k_a", "time_mix_k_a.weight", squeeze},
-		{at + "r_k", "time_mix_r_k.weight", flat},
+		{at + "k_k", "time_mix_k_k.weight", Squeeze},
+		{at + "k_a", "time_mix_k_a.weight", Squeeze},
+		{at + "r_k", "time_mix_r_k.weight", Flat},
 		{at + "r_proj", "time_mix_receptance", nil},
 		{at + "k_proj", "time_mix_key", nil},
 		{at + "v_proj", "time_mix_value", nil},
@@ -67,51 +67,51 @@ func gooseMix(at string) rules {
 	}
 	for _, of := range []string{"w", "a", "v", "g"} {
 		rules = append(rules,
-			rule{at + of + "_lora.first.weight", "time_mix_" + of + "1.weight", nil},
-			rule{at + of + "_lora.second.weight", "time_mix_" + of + "2.weight", nil},
-			rule{at + of + "_lora.second.bias", "time_mix_" + of + "0.weight", nil})
+			Rule{at + of + "_lora.first.weight", "time_mix_" + of + "1.weight", nil},
+			Rule{at + of + "_lora.second.weight", "time_mix_" + of + "2.weight", nil},
+			Rule{at + of + "_lora.second.bias", "time_mix_" + of + "0.weight", nil})
 	}
 	return rules
 }
 
 // gooseName names what checkpoints number: the two products of a low rank. The norm of embeddings is none of the first layer's.
-func gooseName(_ *config, name string) string {
+func gooseName(_ *Config, name string) string {
 	return strings.NewReplacer("layers.0.pre_norm.", "pre_norm.", "_lora.lora.0.", "_lora.first.", "_lora.lora.2.", "_lora.second.").Replace(name)
 }
 
 // gooseShares is the shares of the token before in these inputs.
-func gooseShares(at, inputs string) rule {
+func gooseShares(at, inputs string) Rule {
 	var names []string
 	for _, of := range inputs {
 		names = append(names, at+"x_"+string(of))
 	}
-	return rule{strings.Join(names, " "), "time_mix_lerp_fused.weight", fused}
+	return Rule{strings.Join(names, " "), "time_mix_lerp_fused.weight", fused}
 }
 
 // ungated is for models without gates, which have an input less.
-func ungated(c *config, f *family) *family {
-	if c.flagOr("wkv_has_gate", true) {
+func ungated(c *Config, f *Family) *Family {
+	if c.FlagOr("wkv_has_gate", true) {
 		return f
 	}
 	kind := *f
-	kind.rules = rules{gooseShares("self_attn.time_mixer.", "rwkva"), gooseShares("attn.", "rwkva")}.And(f.rules)
+	kind.Rules = Rules{gooseShares("self_attn.time_mixer.", "rwkva"), gooseShares("attn.", "rwkva")}.And(f.Rules)
 	return &kind
 }
 
 // gooseRanks does so for RWKV 7, and has something where the first layer has no values of a layer before, which nobody reads.
-func gooseRanks(d *draft, k *keys) {
+func gooseRanks(d *Draft, k *Keys) {
 	for _, i := range []string{"0", "1", "2"} {
 		to := "blk.0.time_mix_v" + i + ".weight"
-		if from := d.target("blk.0.time_mix_a" + i + ".weight"); from != nil && d.target(to) == nil {
+		if from := d.Target("blk.0.time_mix_a" + i + ".weight"); from != nil && d.Target(to) == nil {
 			t := *from
-			t.name = to
-			d.targets = append(d.targets, &t)
+			t.Name = to
+			d.Targets = append(d.Targets, &t)
 		}
 	}
 	rank(d, k, "attention.decay_lora_rank", "blk.0.time_mix_w1.weight", 1)
 	rank(d, k, "attention.iclr_lora_rank", "blk.0.time_mix_a1.weight", 1)
 	rank(d, k, "attention.value_residual_mix_lora_rank", "blk.0.time_mix_v1.weight", 1)
-	if d.target("blk.0.time_mix_g1.weight") != nil {
+	if d.Target("blk.0.time_mix_g1.weight") != nil {
 		rank(d, k, "attention.gate_lora_rank", "blk.0.time_mix_g1.weight", 1)
 	}
 }

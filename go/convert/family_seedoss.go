@@ -1,7 +1,7 @@
 package convert
 
-var seedoss = family{
-	arch:  "seed_oss",
-	names: "SeedOssForCausalLM",
-	rules: rules{{"post_attention_layernorm", "post_attention_norm", nil}}.And(ends, attention, dense),
+var seedoss = Family{
+	Arch:  "seed_oss",
+	Names: "SeedOssForCausalLM",
+	Rules: Rules{{"post_attention_layernorm", "post_attention_norm", nil}}.And(ends, attention, dense),
 }

@@ -1,16 +1,16 @@
 package convert
 
-var spark25 = family{
-	arch:  "spark2_5",
-	names: "Spark2_5ForCausalLM",
-	rules: rules{
+var spark25 = Family{
+	Arch:  "spark2_5",
+	Names: "Spark2_5ForCausalLM",
+	Rules: Rules{
 		{"self_attn.q_k_v_proj", "attn_qkv", nil},
 		{"self_attn.g_proj", "attn_gate", nil},
 	}.And(ends, attention, dense),
-	keys: func(k *keys) {
-		k.want("gate_attn_act_mode", "sigmoid")
-		k.want("headwise_attn_output_gate", "true")
-		k.want("hidden_act", "gelu")
+	Keys: func(k *Keys) {
+		k.Want("gate_attn_act_mode", "sigmoid")
+		k.Want("headwise_attn_output_gate", "true")
+		k.Want("hidden_act", "gelu")
 		vocabSize(k)
 		windowsApart(k)
 	},

@@ -4,10 +4,10 @@ import (
 	"strings"
 )
 
-var step35 = family{
-	arch:  "step35",
-	names: "Step3p5ForCausalLM",
-	rules: plusOne(rules{
+var step35 = Family{
+	Arch:  "step35",
+	Names: "Step3p5ForCausalLM",
+	Rules: PlusOne(Rules{
 		{"self_attn.g_proj", "attn_gate", nil},
 		{"moe.gate", "ffn_gate_inp", nil},
 		{"moe.router_bias", "exp_probs_b.bias", nil},
@@ -18,7 +18,7 @@ var step35 = family{
 		{"share_expert.up_proj", "ffn_up_shexp", nil},
 		{"share_expert.down_proj", "ffn_down_shexp", nil},
 	}.And(predicting, ends, attention, dense)),
-	settings: settings{
+	Settings: Settings{
 		{"attention.sliding_window", 'n', "sliding_window"},
 		{"expert_count", 'n', "moe_num_experts"},
 		{"expert_used_count", 'n', "moe_top_k"},
@@ -27,62 +27,62 @@ var step35 = family{
 		{"expert_weights_scale", 'f', "moe_router_scaling_factor"},
 		{"expert_weights_norm", 'b', "norm_expert_weight"},
 	},
-	keys:   stepKeys,
-	change: stepBases,
-	extra:  llama3Factors,
-	rename: func(_ *config, name string) string { // of layers that predict tokens further on
+	Keys:   stepKeys,
+	Change: stepBases,
+	Extra:  llama3Factors,
+	Rename: func(_ *Config, name string) string { // of layers that predict tokens further on
 		name = strings.Replace(name, ".transformer.shared_head.", ".shared_head.", 1)
 		return strings.Replace(name, ".shared_head.output.", ".shared_head.head.", 1)
 	},
 }
 
 // stepBases takes the bases of rotations apart, which Step 3.5 has a list of: one for each layer.
-func stepBases(c *config, f *family) *family {
-	bases, isList := c.value("rope_theta").([]any)
+func stepBases(c *Config, f *Family) *Family {
+	bases, isList := c.Value("rope_theta").([]any)
 	if !isList {
 		return f
 	}
-	c.remove("rope_theta")
-	kinds := c.texts("layer_types")
+	c.Remove("rope_theta")
+	kinds := c.Texts("layer_types")
 	for i, base := range bases {
 		name := "rope_theta"
 		if i < len(kinds) && kinds[i] == "sliding_attention" {
 			name = "local_rope_theta"
 		}
-		if was := c.value(name); was != nil && was != base {
-			c.fail("rope_theta has %v and %v for layers of one kind; want one", was, base)
+		if was := c.Value(name); was != nil && was != base {
+			c.Fail("rope_theta has %v and %v for layers of one kind; want one", was, base)
 		}
-		c.put(name, base)
+		c.Put(name, base)
 	}
 	return f
 }
 
 // stepKeys sets what differs between layers; those that predict tokens further on are listed behind the others.
-func stepKeys(k *keys) {
+func stepKeys(k *Keys) {
 	rotating(k, 1)
 	further(k)
-	n := k.layers() + min(k.countOr("num_nextn_predict_layers", 0), mostNext)
+	n := k.Layers() + min(k.CountOr("num_nextn_predict_layers", 0), mostNext)
 	windows := make([]bool, n)
-	kinds, shares := k.texts("layer_types"), k.numbers("partial_rotary_factors")
+	kinds, shares := k.Texts("layer_types"), k.Numbers("partial_rotary_factors")
 	for i := range windows {
 		windows[i] = i < len(kinds) && kinds[i] == "sliding_attention"
-		if share := where(windows[i:i+1], 2, 1)[0]; i < len(shares) && 2*shares[i] != float32(share) {
-			k.fail("partial_rotary_factors has %v for layer %d, want %v", shares[i], i, float32(share)/2)
+		if share := Where(windows[i:i+1], 2, 1)[0]; i < len(shares) && 2*shares[i] != float32(share) {
+			k.Fail("partial_rotary_factors has %v for layer %d, want %v", shares[i], i, float32(share)/2)
 		}
 	}
-	other := k.within("attention_other_setting")
-	heads, shared := k.heads(), k.countOr("num_attention_groups num_key_value_heads", k.heads())
-	k.ns("attention.head_count", where(windows, other.countOr("num_attention_heads", heads), heads))
-	k.ns("attention.head_count_kv", where(windows, other.countOr("num_attention_groups", shared), shared))
-	k.take(other)
-	k.bs("attention.sliding_window_pattern", windows)
-	k.f("attention.layer_norm_rms_epsilon", k.numberOr("rms_norm_eps", 1e-5))
-	if list, _, _ := strings.Cut(k.text("moe_layers_enum"), ","); list != "" {
-		if first, ok := digits(strings.TrimSpace(list)); ok {
-			k.n("leading_dense_block_count", first)
+	other := k.Within("attention_other_setting")
+	heads, shared := k.Heads(), k.CountOr("num_attention_groups num_key_value_heads", k.Heads())
+	k.Ns("attention.head_count", Where(windows, other.CountOr("num_attention_heads", heads), heads))
+	k.Ns("attention.head_count_kv", Where(windows, other.CountOr("num_attention_groups", shared), shared))
+	k.Take(other)
+	k.Bs("attention.sliding_window_pattern", windows)
+	k.F("attention.layer_norm_rms_epsilon", k.NumberOr("rms_norm_eps", 1e-5))
+	if list, _, _ := strings.Cut(k.Text("moe_layers_enum"), ","); list != "" {
+		if first, ok := Digits(strings.TrimSpace(list)); ok {
+			k.N("leading_dense_block_count", first)
 		}
 	}
-	k.want("moe_every_n_layer", "1")
-	k.limits("swiglu_clamp_exp", "swiglu_limits", n)
-	k.limits("swiglu_clamp_shexp", "swiglu_limits_shared", n)
+	k.Want("moe_every_n_layer", "1")
+	k.Limits("swiglu_clamp_exp", "swiglu_limits", n)
+	k.Limits("swiglu_clamp_shexp", "swiglu_limits_shared", n)
 }

@@ -4,20 +4,20 @@ import (
 	"strings"
 )
 
-var t5 = family{
-	arch:   "t5",
-	names:  "T5ForConditionalGeneration T5WithLMHeadModel MT5ForConditionalGeneration UMT5ForConditionalGeneration",
-	rules:  t5Ends.And(t5Halves("enc"), t5Halves("dec"), t5Cross),
-	keys:   func(k *keys) { t5Keys(k); t5DecoderKeys(k) },
-	rename: t5Name,
-	vocab:  t5Vocab,
-	alike:  t5Shared,
+var t5 = Family{
+	Arch:   "t5",
+	Names:  "T5ForConditionalGeneration T5WithLMHeadModel MT5ForConditionalGeneration UMT5ForConditionalGeneration",
+	Rules:  t5Ends.And(t5Halves("enc"), t5Halves("dec"), t5Cross),
+	Keys:   func(k *Keys) { t5Keys(k); t5DecoderKeys(k) },
+	Rename: t5Name,
+	Vocab:  t5Vocab,
+	Alike:  t5Shared,
 }
 
 // t5Shared is one matrix of embeddings, which checkpoints have under one of its names, or under several.
 const t5Shared = "shared.weight encoder.embed_tokens.weight decoder.embed_tokens.weight"
 
-var t5Ends = rules{
+var t5Ends = Rules{
 	{"shared", "token_embd", nil},
 	{"encoder.embed_tokens", "token_embd", nil},
 	{"decoder.embed_tokens", "token_embd", nil},
@@ -27,9 +27,9 @@ var t5Ends = rules{
 }
 
 // t5Halves is the halves of a layer of the encoder or the decoder, under the names that t5Name gives them.
-func t5Halves(side string) rules {
+func t5Halves(side string) Rules {
 	blk := side + ".blk.#."
-	return rules{
+	return Rules{
 		{side + ".self.SelfAttention.q", blk + "attn_q", nil},
 		{side + ".self.SelfAttention.k", blk + "attn_k", nil},
 		{side + ".self.SelfAttention.v", blk + "attn_v", nil},
@@ -45,7 +45,7 @@ func t5Halves(side string) rules {
 }
 
 // t5Cross is what the decoder has between its halves.
-var t5Cross = rules{
+var t5Cross = Rules{
 	{"dec.cross.EncDecAttention.q", "dec.blk.#.cross_attn_q", nil},
 	{"dec.cross.EncDecAttention.k", "dec.blk.#.cross_attn_k", nil},
 	{"dec.cross.EncDecAttention.v", "dec.blk.#.cross_attn_v", nil},
@@ -55,7 +55,7 @@ var t5Cross = rules{
 }
 
 // t5Name names the parts of a layer, which checkpoints number: 0 is attention, and so on.
-func t5Name(_ *config, name string) string {
+func t5Name(_ *Config, name string) string {
 	side, rest, ok := strings.Cut(name, ".block.")
 	number, part, inLayer := strings.Cut(rest, ".layer.")
 	which, tail, _ := strings.Cut(part, ".")
@@ -68,24 +68,24 @@ func t5Name(_ *config, name string) string {
 	return "block." + number + "." + half + "." + tail
 }
 
-func t5Keys(k *keys) {
-	k.n("context_length", k.countOr("n_positions", 512))
-	k.n("feed_forward_length", k.count("d_ff"))
-	k.n("attention.head_count", k.count("num_heads"))
-	k.n("attention.key_length", k.count("d_kv"))
-	k.n("attention.value_length", k.count("d_kv"))
-	k.n("attention.relative_buckets_count", k.count("relative_attention_num_buckets"))
-	k.f("attention.layer_norm_rms_epsilon", k.numberOr("layer_norm_epsilon", 1e-6))
-	k.drop("attention.layer_norm_epsilon", "attention.head_count_kv")
+func t5Keys(k *Keys) {
+	k.N("context_length", k.CountOr("n_positions", 512))
+	k.N("feed_forward_length", k.Count("d_ff"))
+	k.N("attention.head_count", k.Count("num_heads"))
+	k.N("attention.key_length", k.Count("d_kv"))
+	k.N("attention.value_length", k.Count("d_kv"))
+	k.N("attention.relative_buckets_count", k.Count("relative_attention_num_buckets"))
+	k.F("attention.layer_norm_rms_epsilon", k.NumberOr("layer_norm_epsilon", 1e-6))
+	k.Drop("attention.layer_norm_epsilon", "attention.head_count_kv")
 }
 
-func t5DecoderKeys(k *keys) {
-	k.n("decoder_start_token_id", k.countOr("decoder_start_token_id", 0))
-	k.n("decoder_block_count", k.countOr("num_decoder_layers", k.layers()))
+func t5DecoderKeys(k *Keys) {
+	k.N("decoder_start_token_id", k.CountOr("decoder_start_token_id", 0))
+	k.N("decoder_block_count", k.CountOr("num_decoder_layers", k.Layers()))
 }
 
 // t5Vocab ends texts as these models expect.
-func t5Vocab(_ *config, v *vocabulary) {
-	v.setAdd("bos", false)
-	v.setAdd("eos", true)
+func t5Vocab(_ *Config, v *Vocabulary) {
+	v.SetAdd("bos", false)
+	v.SetAdd("eos", true)
 }

@@ -1,11 +1,11 @@
 package convert
 
-var t5Encoder = family{
-	arch:   "t5encoder",
-	names:  "T5EncoderModel UMT5EncoderModel",
-	rules:  t5Ends.And(t5Halves("enc")),
-	keys:   t5Keys,
-	rename: t5Name,
-	vocab:  t5Vocab,
-	alike:  t5Shared,
+var t5Encoder = Family{
+	Arch:   "t5encoder",
+	Names:  "T5EncoderModel UMT5EncoderModel",
+	Rules:  t5Ends.And(t5Halves("enc")),
+	Keys:   t5Keys,
+	Rename: t5Name,
+	Vocab:  t5Vocab,
+	Alike:  t5Shared,
 }

@@ -16,11 +16,11 @@ import (
 func TestEveryArchitectureIsConverted(t *testing.T) {
 	made := map[string]bool{}
 	for _, f := range families {
-		made[f.arch] = true
+		made[f.Arch] = true
 	}
-	for _, f := range []func(*config, *family) *family{withTasks, withExperts, nemotronKind} {
-		c := new(config).part(map[string]any{"lora_adaptations": []any{}, "moe_every_n_layers": 2.0, "num_experts_per_tok": 2.0})
-		made[f(c, &family{}).arch] = true
+	for _, f := range []func(*Config, *Family) *Family{withTasks, withExperts, nemotronKind} {
+		c := new(Config).Part(map[string]any{"lora_adaptations": []any{}, "moe_every_n_layers": 2.0, "num_experts_per_tok": 2.0})
+		made[f(c, &Family{}).Arch] = true
 	}
 	for _, name := range arch.Names() {
 		if !made[name] {
@@ -42,7 +42,7 @@ func TestFamiliesAreInTheFilesOfTheirArchitectures(t *testing.T) {
 		places[l.value] = place{l.file, l.name}
 	}
 	names := map[string]bool{}
-	for _, l := range literals(t, "*.go", "family", "arch") {
+	for _, l := range literals(t, "*.go", "Family", "Arch") {
 		want, ok := places[l.value]
 		if !ok {
 			t.Errorf("%s: no file of go/model/arch has an architecture %q", l.file, l.value)
@@ -68,23 +68,23 @@ func TestFamiliesAreInTheFilesOfTheirArchitectures(t *testing.T) {
 func TestNamesOfFamiliesAreUnique(t *testing.T) {
 	of := map[string]string{}
 	for _, f := range families {
-		for name := range strings.FieldsSeq(f.names) {
+		for name := range strings.FieldsSeq(f.Names) {
 			if of[name] != "" {
-				t.Errorf("%s is of %s and of %s", name, of[name], f.arch)
+				t.Errorf("%s is of %s and of %s", name, of[name], f.Arch)
 			}
-			of[name] = f.arch
+			of[name] = f.Arch
 		}
 	}
 }
 
 // TestHugeHead holds tables for each channel of a head to a length before they are made.
 func TestHugeHead(t *testing.T) {
-	for name, table := range map[string]func(*config) map[string]view{"head_dim": llama3Factors, "global_head_dim": gemma4Factors} {
-		c := new(config).part(map[string]any{
+	for name, table := range map[string]func(*Config) map[string]View{"head_dim": llama3Factors, "global_head_dim": gemma4Factors} {
+		c := new(Config).Part(map[string]any{
 			name: 2e9, "hidden_size": 64.0, "num_attention_heads": 4.0, "rope_scaling": map[string]any{"rope_type": "llama3"},
 		})
 		table(c)
-		refused(t, name, c.failure(), "channels of a head")
+		refused(t, name, c.Err(), "channels of a head")
 	}
 }
 

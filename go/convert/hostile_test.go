@@ -189,7 +189,7 @@ func TestMostly(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer weights.Close()
-	m := &Model{weights: weights, family: &family{}, config: &config{}}
+	m := &Model{weights: weights, family: &Family{}, config: &Config{}}
 	if got := m.mostly(); got != gguf.BF16 {
 		t.Errorf("got %v", got)
 	}

@@ -7,31 +7,31 @@ import (
 	"github.com/quern-llm/quern/go/gguf"
 )
 
-// keys collects the settings of an architecture.
-type keys struct {
-	*config
-	arch string
-	list []gguf.KV
+// Keys collects the settings of an architecture.
+type Keys struct {
+	*Config
+	Arch string
+	List []gguf.KV
 }
 
-// A setting is a key, without the architecture's name, and what config.json calls its value. It has no name as a type, so
+// A Setting is a key, without the architecture's name, and what config.json calls its value. It has no name as a type, so
 // that tables of settings may leave out the names of its fields.
-type setting = struct {
-	key  string
-	kind byte // 'n': an integer of 32 bits, or a list of them; 'f': a float32; 'b': a bool
-	from string
+type Setting = struct {
+	Key  string
+	Kind byte // 'n': an integer of 32 bits, or a list of them; 'f': a float32; 'b': a bool
+	From string
 }
 
-// settings is a table of settings. Of two with the same key, the last counts that has a value.
-type settings []setting
+// Settings is a table of settings. Of two with the same key, the last counts that has a value.
+type Settings []Setting
 
 // And returns these settings and others behind them.
-func (s settings) And(others ...settings) settings {
-	return slices.Concat(append([]settings{s}, others...)...)
+func (s Settings) And(others ...Settings) Settings {
+	return slices.Concat(append([]Settings{s}, others...)...)
 }
 
 // common are the settings that most families have.
-var common = settings{
+var common = Settings{
 	{"context_length", 'n', "max_position_embeddings n_ctx n_positions max_length max_sequence_length model_max_length"},
 	{"embedding_length", 'n', "hidden_size n_embd dim d_model"},
 	{"feed_forward_length", 'n', "intermediate_size n_inner hidden_dim"},
@@ -47,83 +47,83 @@ var common = settings{
 	{"expert_group_used_count", 'n', "topk_group"},
 }
 
-// set sets a key to a value of a type of GGUF.
-func (k *keys) set(key string, value any) {
-	key = k.arch + "." + key
-	for i := range k.list {
-		if k.list[i].Key == key {
-			k.list[i].Value = value
+// Set sets a key to a value of a type of GGUF.
+func (k *Keys) Set(key string, value any) {
+	key = k.Arch + "." + key
+	for i := range k.List {
+		if k.List[i].Key == key {
+			k.List[i].Value = value
 			return
 		}
 	}
-	k.list = append(k.list, gguf.KV{Key: key, Value: value})
+	k.List = append(k.List, gguf.KV{Key: key, Value: value})
 }
 
-// drop removes keys that were set.
-func (k *keys) drop(names ...string) {
+// Drop removes keys that were set.
+func (k *Keys) Drop(names ...string) {
 	for _, name := range names {
-		for i := range k.list {
-			if k.list[i].Key == k.arch+"."+name {
-				k.list = append(k.list[:i], k.list[i+1:]...)
+		for i := range k.List {
+			if k.List[i].Key == k.Arch+"."+name {
+				k.List = append(k.List[:i], k.List[i+1:]...)
 				break
 			}
 		}
 	}
 }
 
-func (k *keys) n(key string, v int)       { k.set(key, uint32(v)) }
-func (k *keys) f(key string, v float64)   { k.set(key, float32(v)) }
-func (k *keys) b(key string, v bool)      { k.set(key, v) }
-func (k *keys) bs(key string, v []bool)   { k.set(key, v) }
-func (k *keys) ns(key string, v []uint32) { k.set(key, v) }
+func (k *Keys) N(key string, v int)       { k.Set(key, uint32(v)) }
+func (k *Keys) F(key string, v float64)   { k.Set(key, float32(v)) }
+func (k *Keys) B(key string, v bool)      { k.Set(key, v) }
+func (k *Keys) Bs(key string, v []bool)   { k.Set(key, v) }
+func (k *Keys) Ns(key string, v []uint32) { k.Set(key, v) }
 
-// settings sets the keys whose values there are.
-func (k *keys) settings(list settings) {
+// Settings sets the keys whose values there are.
+func (k *Keys) Settings(list Settings) {
 	for _, s := range list {
-		v, name := k.find(s.from)
+		v, name := k.Find(s.From)
 		if name == "" {
 			continue
 		}
-		switch s.kind {
+		switch s.Kind {
 		case 'n':
 			if all, ok := v.([]any); ok {
-				k.ns(s.key, k.integers(name, all))
+				k.Ns(s.Key, k.Integers(name, all))
 				continue
 			}
-			k.n(s.key, k.count(name))
+			k.N(s.Key, k.Count(name))
 		case 'f':
-			k.f(s.key, k.number(name))
+			k.F(s.Key, k.Number(name))
 		case 'b':
-			k.b(s.key, k.flag(name))
+			k.B(s.Key, k.Flag(name))
 		}
 	}
 }
 
-// integers reads a list of integers.
-func (k *keys) integers(name string, all []any) []uint32 {
+// Integers reads a list of integers.
+func (k *Keys) Integers(name string, all []any) []uint32 {
 	var list []uint32
 	for _, v := range all {
-		n, ok := asCount(v)
+		n, ok := AsCount(v)
 		if !ok {
-			k.fail("%s has %.40v, want integers of 0 or more", name, v)
+			k.Fail("%s has %.40v, want integers of 0 or more", name, v)
 		}
 		list = append(list, uint32(n))
 	}
 	return list
 }
 
-// all sets the keys of a family and returns the number of its layers.
-func (k *keys) all(f *family) (layers int) {
-	layers = k.layers()
-	k.n("block_count", layers)
-	k.settings(common)
+// All sets the keys of a family and returns the number of its layers.
+func (k *Keys) All(f *Family) (layers int) {
+	layers = k.Layers()
+	k.N("block_count", layers)
+	k.Settings(common)
 	k.rope()
-	k.settings(f.settings)
-	if f.keys != nil {
-		f.keys(k)
+	k.Settings(f.Settings)
+	if f.Keys != nil {
+		f.Keys(k)
 	}
-	for _, kv := range k.list {
-		if kv.Key == k.arch+".block_count" || kv.Key == k.arch+".decoder_block_count" {
+	for _, kv := range k.List {
+		if kv.Key == k.Arch+".block_count" || kv.Key == k.Arch+".decoder_block_count" {
 			layers = max(layers, int(kv.Value.(uint32)))
 		}
 	}
@@ -131,46 +131,46 @@ func (k *keys) all(f *family) (layers int) {
 }
 
 // rope sets the keys of rotations.
-func (k *keys) rope() {
-	if theta := k.theta(); theta > 0 {
-		k.f("rope.freq_base", theta)
+func (k *Keys) rope() {
+	if theta := k.Theta(); theta > 0 {
+		k.F("rope.freq_base", theta)
 	}
-	local := k.numberOr("local_rope_theta rope_local_theta rope_theta_local swa_rope_theta rope_local_base_freq", 0)
-	if r := k.ropeOf("sliding_attention"); r.has("rope_theta") && k.within("rope_parameters").has("sliding_attention") {
-		local = r.number("rope_theta")
+	local := k.NumberOr("local_rope_theta rope_local_theta rope_theta_local swa_rope_theta rope_local_base_freq", 0)
+	if r := k.RopeOf("sliding_attention"); r.Has("rope_theta") && k.Within("rope_parameters").Has("sliding_attention") {
+		local = r.Number("rope_theta")
 	}
 	if local > 0 {
-		k.f("rope.freq_base_swa", local)
+		k.F("rope.freq_base_swa", local)
 	}
-	r := k.ropeOf("full_attention")
-	defer k.config.take(r)
-	switch kind := r.text("rope_type type"); kind {
+	r := k.RopeOf("full_attention")
+	defer k.Config.Take(r)
+	switch kind := r.Text("rope_type type"); kind {
 	case "", "default", "llama3", "mrope", "proportional", "dynamic", "xdrope":
 	case "linear":
-		k.set("rope.scaling.type", "linear")
-		k.f("rope.scaling.factor", r.number("factor"))
+		k.Set("rope.scaling.type", "linear")
+		k.F("rope.scaling.factor", r.Number("factor"))
 	case "yarn":
-		k.set("rope.scaling.type", "yarn")
-		k.f("rope.scaling.factor", r.number("factor"))
-		k.n("rope.scaling.original_context_length", r.countOr("original_max_position_embeddings", k.countOr("max_position_embeddings", 0)))
-		yarn := settings{
+		k.Set("rope.scaling.type", "yarn")
+		k.F("rope.scaling.factor", r.Number("factor"))
+		k.N("rope.scaling.original_context_length", r.CountOr("original_max_position_embeddings", k.CountOr("max_position_embeddings", 0)))
+		yarn := Settings{
 			{"rope.scaling.yarn_ext_factor", 'f', "extrapolation_factor"},
 			{"rope.scaling.yarn_attn_factor", 'f', "attention_factor attn_factor"},
 			{"rope.scaling.yarn_beta_fast", 'f', "beta_fast"},
 			{"rope.scaling.yarn_beta_slow", 'f', "beta_slow"},
 		}
 		for _, s := range yarn {
-			if r.has(s.from) {
-				k.f(s.key, r.number(s.from))
+			if r.Has(s.From) {
+				k.F(s.Key, r.Number(s.From))
 			}
 		}
 	case "su", "longrope":
-		k.set("rope.scaling.type", "longrope")
+		k.Set("rope.scaling.type", "longrope")
 	default:
-		k.fail("rotations of the type %q are not known", kind)
+		k.Fail("rotations of the type %q are not known", kind)
 	}
-	if sections := r.list("mrope_section xdrope_section"); sections != nil {
-		list := k.integers("mrope_section", sections)
+	if sections := r.List("mrope_section xdrope_section"); sections != nil {
+		list := k.Integers("mrope_section", sections)
 		for len(list) < 4 {
 			list = append(list, 0)
 		}
@@ -178,31 +178,31 @@ func (k *keys) rope() {
 		for i := range all {
 			all[i] = int32(list[i])
 		}
-		k.set("rope.dimension_sections", all)
+		k.Set("rope.dimension_sections", all)
 	}
 }
 
-// gating sets how experts are scored, by name or else as given.
-func (k *keys) gating(otherwise string) {
-	name := k.text("score_function scoring_func score_func moe_router_activation moe_router_activation_func")
+// Gating sets how experts are scored, by name or else as given.
+func (k *Keys) Gating(otherwise string) {
+	name := k.Text("score_function scoring_func score_func moe_router_activation moe_router_activation_func")
 	if name == "" {
 		name = otherwise
 	}
 	switch strings.ToLower(name) {
 	case "":
 	case "softmax":
-		k.n("expert_gating_func", 1)
+		k.N("expert_gating_func", 1)
 	case "sigmoid":
-		k.n("expert_gating_func", 2)
+		k.N("expert_gating_func", 2)
 	case "sqrtsoftplus":
-		k.n("expert_gating_func", 4)
+		k.N("expert_gating_func", 4)
 	default:
-		k.fail("experts scored by %q are not known", name)
+		k.Fail("experts scored by %q are not known", name)
 	}
 }
 
-// where returns n for the layers that are of a kind, and otherwise for the others.
-func where(is []bool, n, otherwise int) []uint32 {
+// Where returns n for the layers that are of a kind, and otherwise for the others.
+func Where(is []bool, n, otherwise int) []uint32 {
 	list := make([]uint32, len(is))
 	for i, yes := range is {
 		list[i] = uint32(otherwise)
@@ -213,9 +213,9 @@ func where(is []bool, n, otherwise int) []uint32 {
 	return list
 }
 
-// limits sets a number for each of n layers, of a list in which null stands for none.
-func (k *keys) limits(key, name string, n int) {
-	list := k.config.list(name)
+// Limits sets a number for each of n layers, of a list in which null stands for none.
+func (k *Keys) Limits(key, name string, n int) {
+	list := k.Config.List(name)
 	if list == nil {
 		return
 	}
@@ -223,15 +223,15 @@ func (k *keys) limits(key, name string, n int) {
 	for i, v := range list[:min(len(list), n)] {
 		x, ok := v.(float64)
 		if v != nil && !ok {
-			k.fail("%s has %.40v, want numbers", name, v)
+			k.Fail("%s has %.40v, want numbers", name, v)
 		}
 		all[i] = float32(x)
 	}
-	k.set(key, all)
+	k.Set(key, all)
 }
 
-// every returns the layers of a period, from an offset on.
-func every(layers, offset, period int) []bool {
+// Every returns the layers of a period, from an offset on.
+func Every(layers, offset, period int) []bool {
 	is := make([]bool, layers)
 	for i := offset; i < layers; i += max(period, 1) {
 		is[i] = true

@@ -19,25 +19,25 @@ import (
 const worldFile = "rwkv_vocab_v20230424.txt"
 
 // readWorld reads RWKV's vocabulary: a number from 1 on, a literal of Python, its length in bytes.
-func (v *vocabulary) readWorld(path string) error {
+func (v *Vocabulary) readWorld(path string) error {
 	text, err := safetensors.ReadText(path)
 	if err != nil {
 		return err
 	}
-	v.model = "rwkv"
-	if err := v.put(0, "<s>", control, 0); err != nil {
+	v.Model = "rwkv"
+	if err := v.put(0, "<s>", Control, 0); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	for line := range bytes.Lines(text) {
 		line := string(bytes.TrimRight(line, "\r\n"))
 		number, rest, _ := strings.Cut(line, " ")
 		end := strings.LastIndexByte(rest, ' ')
-		id, ok := digits(number)
+		id, ok := Digits(number)
 		if !ok || end < 0 {
 			return fmt.Errorf("%s: %.60q, want a number, a token and its length", path, line)
 		}
 		token, err := pythonBytes(rest[:end])
-		if n, isNumber := digits(rest[end+1:]); err != nil || !isNumber || n != len(token) {
+		if n, isNumber := Digits(rest[end+1:]); err != nil || !isNumber || n != len(token) {
 			return fmt.Errorf("%s: %.60q is no token of as many bytes as it says", path, line)
 		}
 		if err := v.put(id, bytesLiteral(token), normal, 0); err != nil {
@@ -116,40 +116,40 @@ func bytesLiteral(b []byte) string {
 const jsonLines = "tokenizer.jsonl"
 
 // readJSONLines reads PLaMo's vocabulary: lists of a token, its score, its kind and more.
-func (v *vocabulary) readJSONLines(path string) error {
+func (v *Vocabulary) readJSONLines(path string) error {
 	text, err := safetensors.ReadText(path)
 	if err != nil {
 		return err
 	}
-	v.model, v.pre, v.scores = "plamo2", "default", []float32{}
+	v.Model, v.pre, v.scores = "plamo2", "default", []float32{}
 	for line := range bytes.Lines(text) {
 		if len(bytes.TrimSpace(line)) == 0 {
 			continue
 		}
 		var entry []any
 		if err := json.Unmarshal(line, &entry); err != nil || len(entry) < 2 {
-			return fmt.Errorf("%s: line %d is %.60q, want a list of a token and its score", path, len(v.tokens)+1, line)
+			return fmt.Errorf("%s: line %d is %.60q, want a list of a token and its score", path, len(v.Tokens)+1, line)
 		}
 		token, isText := entry[0].(string)
 		score, isNumber := entry[1].(float64)
 		if !isText || !isNumber {
-			return fmt.Errorf("%s: line %d is %.60q, want a list of a token and its score", path, len(v.tokens)+1, line)
+			return fmt.Errorf("%s: line %d is %.60q, want a list of a token and its score", path, len(v.Tokens)+1, line)
 		}
 		typ := normal
 		if strings.HasPrefix(token, "<|plamo:") && strings.HasSuffix(token, "|>") {
-			typ = control
+			typ = Control
 		}
 		if len(entry) > 2 {
 			switch entry[2] {
 			case "UNKNOWN":
 				typ = unknown
 			case "CONTROL":
-				typ = control
+				typ = Control
 			case "BYTE":
 				typ = byteToken
 			}
 		}
-		if err := v.put(len(v.tokens), token, typ, float32(score)); err != nil {
+		if err := v.put(len(v.Tokens), token, typ, float32(score)); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}

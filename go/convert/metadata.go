@@ -16,17 +16,17 @@ import (
 const quantizationVersion = 2
 
 // metadata returns all keys of the file.
-func (m *Model) metadata(k *keys) ([]gguf.KV, error) {
-	v, err := readVocabulary(m.dir, m.family.arch, m.Pre, m.embeddings(), m.config)
+func (m *Model) metadata(k *Keys) ([]gguf.KV, error) {
+	v, err := readVocabulary(m.dir, m.family.Arch, m.Pre, m.embeddings(), m.config)
 	if err != nil {
 		return nil, err
 	}
-	if m.family.vocab != nil {
-		m.family.vocab(m.config, v)
+	if m.family.Vocab != nil {
+		m.family.Vocab(m.config, v)
 	}
 	var all []gguf.KV
 	set := func(key string, value any) { all = append(all, gguf.KV{Key: key, Value: value}) }
-	set("general.architecture", m.family.arch)
+	set("general.architecture", m.family.Arch)
 	set("general.type", "model")
 	set("general.name", m.folder())
 	set("general.size_label", gguf.SizeName(m.params()))
@@ -36,23 +36,23 @@ func (m *Model) metadata(k *keys) ([]gguf.KV, error) {
 	set("general.quantization_version", uint32(quantizationVersion))
 	all = append(all, m.sampling()...)
 	if n := m.pooling(); n > 0 {
-		k.n("pooling_type", n)
+		k.N("pooling_type", n)
 	}
-	all = append(all, k.list...)
-	all = append(all, v.keys()...)
+	all = append(all, k.List...)
+	all = append(all, v.Keys()...)
 	templates, err := m.templates()
 	if err != nil {
 		return nil, err
 	}
 	all = append(all, templates...)
-	return all, m.config.failure()
+	return all, m.config.Err()
 }
 
 // params returns the number of parameters.
 func (m *Model) params() uint64 {
 	n := uint64(0)
 	for _, t := range m.targets {
-		n += t.elems()
+		n += t.Elems()
 	}
 	return n
 }
@@ -60,8 +60,8 @@ func (m *Model) params() uint64 {
 // embeddings returns the number of tokens that the model has embeddings of.
 func (m *Model) embeddings() int {
 	for _, t := range m.targets {
-		if t.name == "token_embd.weight" && len(t.dims) == 2 {
-			return int(min(t.dims[1], math.MaxInt32))
+		if t.Name == "token_embd.weight" && len(t.Dims) == 2 {
+			return int(min(t.Dims[1], math.MaxInt32))
 		}
 	}
 	return 0
@@ -70,11 +70,11 @@ func (m *Model) embeddings() int {
 // templates returns the chat templates: of a file of their own, or of tokenizer_config.json.
 func (m *Model) templates() ([]gguf.KV, error) {
 	const key = "tokenizer.chat_template"
-	settings, err := readFile(filepath.Join(m.dir, "tokenizer_config.json"))
+	settings, err := ReadFile(filepath.Join(m.dir, "tokenizer_config.json"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
-	value, _ := settings.find("chat_template")
+	value, _ := settings.Find("chat_template")
 	if value == nil {
 		text, err := safetensors.ReadText(filepath.Join(m.dir, "chat_template.jinja"))
 		if err == nil {
@@ -84,11 +84,11 @@ func (m *Model) templates() ([]gguf.KV, error) {
 		}
 	}
 	if value == nil {
-		other, err := readFile(filepath.Join(m.dir, "chat_template.json"))
+		other, err := ReadFile(filepath.Join(m.dir, "chat_template.json"))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
-		value, _ = other.find("chat_template")
+		value, _ = other.Find("chat_template")
 	}
 	switch value := value.(type) {
 	case nil:
@@ -103,7 +103,7 @@ func (m *Model) templates() ([]gguf.KV, error) {
 			text, isText := o["template"].(string)
 			switch {
 			case !isName || !isText || strings.ContainsFunc(name, func(r rune) bool { return r <= ' ' }):
-				settings.fail("chat_template has %.40v, want a name and a template", v)
+				settings.Fail("chat_template has %.40v, want a name and a template", v)
 			case name == "default":
 				all = append(all, gguf.KV{Key: key, Value: text})
 			default:
@@ -114,20 +114,20 @@ func (m *Model) templates() ([]gguf.KV, error) {
 		if names != nil {
 			all = append(all, gguf.KV{Key: "tokenizer.chat_templates", Value: names})
 		}
-		return all, settings.failure()
+		return all, settings.Err()
 	default:
-		settings.fail("chat_template is %.40v, want a string", value)
+		settings.Fail("chat_template is %.40v, want a string", value)
 	}
-	return nil, settings.failure()
+	return nil, settings.Err()
 }
 
 // sampling returns what generation_config.json recommends.
 func (m *Model) sampling() []gguf.KV {
-	c, err := readFile(filepath.Join(m.dir, "generation_config.json"))
+	c, err := ReadFile(filepath.Join(m.dir, "generation_config.json"))
 	if err != nil {
 		return nil // it is advice, and often not there
 	}
-	if on, set := c.value("do_sample").(bool); set && !on {
+	if on, set := c.Value("do_sample").(bool); set && !on {
 		return nil
 	}
 	var all []gguf.KV
@@ -138,8 +138,8 @@ func (m *Model) sampling() []gguf.KV {
 		{"temperature", "temp", false}, {"top_k", "top_k", true}, {"top_p", "top_p", false}, {"min_p", "min_p", false},
 		{"repetition_penalty", "penalty_repeat", false},
 	} {
-		v, ok := c.value(s.from).(float64)
-		if n, whole := asCount(v); ok && s.whole && whole {
+		v, ok := c.Value(s.from).(float64)
+		if n, whole := AsCount(v); ok && s.whole && whole {
 			all = append(all, gguf.KV{Key: "general.sampling." + s.to, Value: int32(n)})
 		} else if ok && !s.whole {
 			all = append(all, gguf.KV{Key: "general.sampling." + s.to, Value: float32(v)})
@@ -155,12 +155,12 @@ func (m *Model) pooling() int {
 	if err != nil || !strings.Contains(string(text), "Pooling") {
 		return 0
 	}
-	c, err := readFile(filepath.Join(m.dir, "1_Pooling", "config.json"))
+	c, err := ReadFile(filepath.Join(m.dir, "1_Pooling", "config.json"))
 	if err != nil {
 		return 0
 	}
 	for i, key := range []string{"pooling_mode_mean_tokens", "pooling_mode_cls_token", "pooling_mode_lasttoken"} {
-		if on, _ := c.value(key).(bool); on {
+		if on, _ := c.Value(key).(bool); on {
 			return i + 1
 		}
 	}

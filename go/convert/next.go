@@ -8,19 +8,19 @@ import (
 // nextLayers is where config.json says how many layers predict tokens further on; see countNext.
 const nextLayers = "mtp_num_hidden_layers"
 
-func nextKeys(k *keys) {
-	if n := k.countOr(nextLayers, 0); n > mostNext {
-		k.fail("%s: %d, want %d at most", nextLayers, n, mostNext)
+func nextKeys(k *Keys) {
+	if n := k.CountOr(nextLayers, 0); n > mostNext {
+		k.Fail("%s: %d, want %d at most", nextLayers, n, mostNext)
 	} else if n > 0 {
-		k.n("nextn_predict_layers", n)
-		k.n("block_count", k.layers()+n)
+		k.N("nextn_predict_layers", n)
+		k.N("block_count", k.Layers()+n)
 	}
 }
 
 // countNext counts those layers by the names of their tensors where config.json does not say their number.
-func countNext(c *config, names []string) {
-	if n := numberedBy(names, "mtp.layers.", ""); n > 0 && !c.has(nextLayers) {
-		c.put(nextLayers, float64(n))
+func countNext(c *Config, names []string) {
+	if n := numberedBy(names, "mtp.layers.", ""); n > 0 && !c.Has(nextLayers) {
+		c.Put(nextLayers, float64(n))
 	}
 }
 
@@ -28,10 +28,10 @@ func countNext(c *config, names []string) {
 func numberedBy(names []string, from, end string) int {
 	n := 0
 	for _, name := range names {
-		rest, ok := strings.CutPrefix(strings.TrimPrefix(plain(name), "model."), from)
+		rest, ok := strings.CutPrefix(strings.TrimPrefix(Plain(name), "model."), from)
 		if ok && strings.HasSuffix(rest, end) {
 			number, _, _ := strings.Cut(rest, ".")
-			if i, ok := digits(number); ok {
+			if i, ok := Digits(number); ok {
 				n = max(n, i+1)
 			}
 		}
@@ -40,15 +40,15 @@ func numberedBy(names []string, from, end string) int {
 }
 
 // nextOfQwen names the tensors of the layer that predicts a token further on as those of a layer behind the last.
-func nextOfQwen(c *config, name string) string {
+func nextOfQwen(c *Config, name string) string {
 	rest, ok := strings.CutPrefix(strings.TrimPrefix(name, "model."), "mtp.")
 	if !ok {
 		return name
 	}
-	n := c.layers()
+	n := c.Layers()
 	if of, ok := strings.CutPrefix(rest, "layers."); ok {
 		number, tail, _ := strings.Cut(of, ".")
-		if i, ok := digits(number); ok {
+		if i, ok := Digits(number); ok {
 			return fmt.Sprintf("model.layers.%d.%s", n+i, tail)
 		}
 		return name
@@ -64,11 +64,11 @@ func nextOfQwen(c *config, name string) string {
 const mostNext = 64
 
 // further counts layers behind the last, which predict tokens further on.
-func further(k *keys) {
-	if n := k.countOr("num_nextn_predict_layers", 0); n > mostNext {
-		k.fail("num_nextn_predict_layers: %d, want %d at most", n, mostNext)
+func further(k *Keys) {
+	if n := k.CountOr("num_nextn_predict_layers", 0); n > mostNext {
+		k.Fail("num_nextn_predict_layers: %d, want %d at most", n, mostNext)
 	} else if n > 0 {
-		k.n("nextn_predict_layers", n)
-		k.n("block_count", k.layers()+n)
+		k.N("nextn_predict_layers", n)
+		k.N("block_count", k.Layers()+n)
 	}
 }

@@ -10,19 +10,19 @@ import (
 
 // An op makes the tensors that a rule names of those that it takes. It returns errors about shapes: the caller names the
 // tensor.
-type op func(c *config, in []view) ([]view, error)
+type op func(c *Config, in []View) ([]View, error)
 
-// one is an op of one tensor to one.
-func one(f func(c *config, v view) (view, error)) op {
-	return func(c *config, in []view) ([]view, error) {
+// One is an op of one tensor to one.
+func One(f func(c *Config, v View) (View, error)) op {
+	return func(c *Config, in []View) ([]View, error) {
 		v, err := f(c, in[0])
-		return []view{v}, err
+		return []View{v}, err
 	}
 }
 
-// then does one op after the other.
-func then(ops ...op) op {
-	return func(c *config, in []view) (out []view, err error) {
+// Then does one op after the other.
+func Then(ops ...op) op {
+	return func(c *Config, in []View) (out []View, err error) {
 		out = in
 		for _, o := range ops {
 			if out, err = o(c, out); err != nil {
@@ -33,33 +33,33 @@ func then(ops ...op) op {
 	}
 }
 
-// addOne is for norms whose weights are stored as their distance from 1.
-var addOne = plus(1)
+// AddOne is for norms whose weights are stored as their distance from 1.
+var AddOne = Plus(1)
 
-// negExp turns the logarithm of a decay into the decay.
-var negExp = one(func(_ *config, v view) (view, error) {
-	return v.each(func(x float32) float32 { return -float32(math.Exp(float64(x))) }), nil
+// NegExp turns the logarithm of a decay into the decay.
+var NegExp = One(func(_ *Config, v View) (View, error) {
+	return v.Each(func(x float32) float32 { return -float32(math.Exp(float64(x))) }), nil
 })
 
-// squeeze drops the dimensions of 1.
-var squeeze = one(func(_ *config, v view) (view, error) { return v.squeezed(), nil })
+// Squeeze drops the dimensions of 1.
+var Squeeze = One(func(_ *Config, v View) (View, error) { return v.Squeezed(), nil })
 
-// column makes a vector a matrix of one column.
-var column = one(func(_ *config, v view) (view, error) { return v.as(v.elems(), 1) })
+// Column makes a vector a matrix of one column.
+var Column = One(func(_ *Config, v View) (View, error) { return v.As(v.Elems(), 1) })
 
-// product multiplies two vectors, number by number.
-var product op = func(_ *config, in []view) ([]view, error) {
-	v, by := in[0].squeezed(), in[1].squeezed()
-	if len(v.shape) != 1 || !slices.Equal(v.shape, by.shape) {
-		return nil, fmt.Errorf("the shapes %v and %v, want two vectors of as many numbers", in[0].shape, in[1].shape)
+// Product multiplies two vectors, number by number.
+var Product op = func(_ *Config, in []View) ([]View, error) {
+	v, by := in[0].Squeezed(), in[1].Squeezed()
+	if len(v.Shape) != 1 || !slices.Equal(v.Shape, by.Shape) {
+		return nil, fmt.Errorf("the shapes %v and %v, want two vectors of as many numbers", in[0].Shape, in[1].Shape)
 	}
-	read := v.read
-	v.read = func(dst []float32, at uint64) error {
+	read := v.Read
+	v.Read = func(dst []float32, at uint64) error {
 		if err := read(dst, at); err != nil {
 			return err
 		}
 		factors := make([]float32, len(dst))
-		if err := by.read(factors, at); err != nil {
+		if err := by.Read(factors, at); err != nil {
 			return err
 		}
 		for i, f := range factors {
@@ -67,95 +67,95 @@ var product op = func(_ *config, in []view) ([]view, error) {
 		}
 		return nil
 	}
-	return []view{v}, nil
+	return []View{v}, nil
 }
 
-// flat makes a vector of any tensor.
-var flat = one(func(_ *config, v view) (view, error) { return v.as(v.elems()) })
+// Flat makes a vector of any tensor.
+var Flat = One(func(_ *Config, v View) (View, error) { return v.As(v.Elems()) })
 
-// times multiplies by a number of config.json.
-func times(factor func(*config) float64) op {
-	return one(func(c *config, v view) (view, error) {
+// Times multiplies by a number of config.json.
+func Times(factor func(*Config) float64) op {
+	return One(func(c *Config, v View) (View, error) {
 		f := float32(factor(c))
 		if f == 1 {
 			return v, nil
 		}
-		return v.each(func(x float32) float32 { return x * f }), nil
+		return v.Each(func(x float32) float32 { return x * f }), nil
 	})
 }
 
-// plus adds a number.
-func plus(d float32) op {
-	return one(func(_ *config, v view) (view, error) { return v.each(func(x float32) float32 { return x + d }), nil })
+// Plus adds a number.
+func Plus(d float32) op {
+	return One(func(_ *Config, v View) (View, error) { return v.Each(func(x float32) float32 { return x + d }), nil })
 }
 
-// transpose exchanges the last two dimensions.
-var transpose = one(func(_ *config, v view) (view, error) {
-	k := len(v.shape)
+// Transpose exchanges the last two dimensions.
+var Transpose = One(func(_ *Config, v View) (View, error) {
+	k := len(v.Shape)
 	if k < 2 {
-		return view{}, fmt.Errorf("the shape %v, want two dimensions", v.shape)
+		return View{}, fmt.Errorf("the shape %v, want two dimensions", v.Shape)
 	}
-	rows, cols := v.shape[k-2], v.shape[k-1]
-	outer := v.elems() / max(rows*cols, 1)
-	out := v.strided(0, dim{outer, rows * cols}, dim{cols, 1}, dim{rows, cols})
-	return out.as(append(slices.Clone(v.shape[:k-2]), cols, rows)...)
+	rows, cols := v.Shape[k-2], v.Shape[k-1]
+	outer := v.Elems() / max(rows*cols, 1)
+	out := v.Strided(0, Dim{outer, rows * cols}, Dim{cols, 1}, Dim{rows, cols})
+	return out.As(append(slices.Clone(v.Shape[:k-2]), cols, rows)...)
 })
 
-// grouped makes a vector a matrix of the given rows, if more than one.
-func grouped(groups func(*config) int) op {
-	return one(func(c *config, v view) (view, error) {
+// Grouped makes a vector a matrix of the given rows, if more than one.
+func Grouped(groups func(*Config) int) op {
+	return One(func(c *Config, v View) (View, error) {
 		n := uint64(max(groups(c), 1))
-		if v.elems()%n != 0 {
-			return view{}, fmt.Errorf("%d elements in %d groups", v.elems(), n)
+		if v.Elems()%n != 0 {
+			return View{}, fmt.Errorf("%d elements in %d groups", v.Elems(), n)
 		}
 		if n == 1 {
 			return v, nil
 		}
-		return v.as(n, v.elems()/n)
+		return v.As(n, v.Elems()/n)
 	})
 }
 
-// permute exchanges the channels of each head from halves to pairs, as rotations of pairs want them.
-func permute(heads func(*config) int) op {
-	return one(func(c *config, v view) (view, error) {
-		rows, each := v.rows()
+// Permute exchanges the channels of each head from halves to pairs, as rotations of pairs want them.
+func Permute(heads func(*Config) int) op {
+	return One(func(c *Config, v View) (View, error) {
+		rows, each := v.Rows()
 		h := uint64(heads(c))
 		if h == 0 || rows%(2*h) != 0 {
-			return view{}, fmt.Errorf("%d rows for %d heads", rows, h)
+			return View{}, fmt.Errorf("%d rows for %d heads", rows, h)
 		}
 		d := rows / h
-		return v.strided(0, dim{h, d * each}, dim{d / 2, each}, dim{2, d / 2 * each}, dim{each, 1}).as(v.shape...)
+		return v.Strided(0, Dim{h, d * each}, Dim{d / 2, each}, Dim{2, d / 2 * each}, Dim{each, 1}).As(v.Shape...)
 	})
 }
 
-// halves splits the last dimension but one, or the only one, in the middle.
-var halves op = func(_ *config, in []view) ([]view, error) { return cut(in[0], 2, false) }
+// Halves splits the last dimension but one, or the only one, in the middle.
+var Halves op = func(_ *Config, in []View) ([]View, error) { return Cut(in[0], 2, false) }
 
-// cut cuts the rows of the last two dimensions in parts, or takes turns with them.
-func cut(v view, parts uint64, turns bool) ([]view, error) {
-	axis := max(len(v.shape)-2, 0)
-	return cutAxis(v, axis, parts, turns)
+// Cut cuts the rows of the last two dimensions in parts, or takes turns with them.
+func Cut(v View, parts uint64, turns bool) ([]View, error) {
+	axis := max(len(v.Shape)-2, 0)
+	return CutAxis(v, axis, parts, turns)
 }
 
-func cutAxis(v view, axis int, parts uint64, turns bool) (out []view, err error) {
-	if axis >= len(v.shape) || v.shape[axis]%parts != 0 {
-		return nil, fmt.Errorf("the shape %v in %d parts", v.shape, parts)
+func CutAxis(v View, axis int, parts uint64, turns bool) (out []View, err error) {
+	if axis >= len(v.Shape) || v.Shape[axis]%parts != 0 {
+		return nil, fmt.Errorf("the shape %v in %d parts", v.Shape, parts)
 	}
-	n, inner, outer := v.shape[axis]/parts, uint64(1), uint64(1)
-	for _, d := range v.shape[axis+1:] {
+	n, inner, outer := v.Shape[axis]/parts, uint64(1), uint64(1)
+	for _, d := range v.Shape[axis+1:] {
 		inner *= d
 	}
-	for _, d := range v.shape[:axis] {
+	for _, d := range v.Shape[:axis] {
 		outer *= d
 	}
-	shape := slices.Clone(v.shape)
+	shape := slices.Clone(v.Shape)
 	shape[axis] = n
 	for i := range parts {
 		from, step := i*n*inner, inner
 		if turns {
 			from, step = i*inner, parts*inner
 		}
-		part, err := v.strided(from, dim{outer, parts * n * inner}, dim{n, step}, dim{inner, 1}).as(shape...)
+		part, err := v.Strided(from, Dim{outer, parts * n * inner}, Dim{n, step}, Dim{inner, 1}).As(shape...)
 		if err != nil {
 			return nil, err
 		}
@@ -164,29 +164,29 @@ func cutAxis(v view, axis int, parts uint64, turns bool) (out []view, err error)
 	return out, nil
 }
 
-// turns splits rows that take turns: those of a gate and what it gates.
-var turns op = func(_ *config, in []view) ([]view, error) { return cut(in[0], 2, true) }
+// Turns splits rows that take turns: those of a gate and what it gates.
+var Turns op = func(_ *Config, in []View) ([]View, error) { return Cut(in[0], 2, true) }
 
-// turnsLast splits columns that take turns.
-var turnsLast op = func(_ *config, in []view) ([]view, error) { return cutAxis(in[0], len(in[0].shape)-1, 2, true) }
+// TurnsLast splits columns that take turns.
+var TurnsLast op = func(_ *Config, in []View) ([]View, error) { return CutAxis(in[0], len(in[0].Shape)-1, 2, true) }
 
-// mxfp4 packs blocks of 32 numbers of 4 bits, two in a byte, with the exponents of their scales. There a byte has two
+// MXFP4 packs blocks of 32 numbers of 4 bits, two in a byte, with the exponents of their scales. There a byte has two
 // neighbours; GGUF's has one of the first half of a block and one of the second.
-var mxfp4 op = func(_ *config, in []view) ([]view, error) {
+var MXFP4 op = func(_ *Config, in []View) ([]View, error) {
 	blocks, scales := in[0], in[1]
-	k := len(blocks.shape)
-	if k != 4 || blocks.shape[3] != 16 || !slices.Equal(blocks.shape[:3], scales.shape) || blocks.bytes == nil || scales.bytes == nil {
-		return nil, fmt.Errorf("blocks %v and scales %v, want bytes of blocks of 16 and a scale for each", blocks.shape, scales.shape)
+	k := len(blocks.Shape)
+	if k != 4 || blocks.Shape[3] != 16 || !slices.Equal(blocks.Shape[:3], scales.Shape) || blocks.Bytes == nil || scales.Bytes == nil {
+		return nil, fmt.Errorf("blocks %v and scales %v, want bytes of blocks of 16 and a scale for each", blocks.Shape, scales.Shape)
 	}
-	shape := []uint64{blocks.shape[0], blocks.shape[1], 32 * blocks.shape[2]}
-	return []view{{shape: shape, typ: gguf.MXFP4, bytes: func(dst []byte, at uint64) error {
+	shape := []uint64{blocks.Shape[0], blocks.Shape[1], 32 * blocks.Shape[2]}
+	return []View{{Shape: shape, Typ: gguf.MXFP4, Bytes: func(dst []byte, at uint64) error {
 		n := uint64(len(dst)) / 17
 		buf := make([]byte, 17*n)
 		packed, exponents := buf[:16*n], buf[16*n:]
-		if err := blocks.bytes(packed, at/32*16); err != nil {
+		if err := blocks.Bytes(packed, at/32*16); err != nil {
 			return err
 		}
-		if err := scales.bytes(exponents, at/32); err != nil {
+		if err := scales.Bytes(exponents, at/32); err != nil {
 			return err
 		}
 		for b := range n {
@@ -205,24 +205,24 @@ var mxfp4 op = func(_ *config, in []view) ([]view, error) {
 	}}}, nil
 }
 
-// mxfp4Turns is mxfp4 of two tensors whose rows take turns.
-var mxfp4Turns op = func(c *config, in []view) ([]view, error) {
-	all, err := mxfp4(c, in)
+// MXFP4Turns is mxfp4 of two tensors whose rows take turns.
+var MXFP4Turns op = func(c *Config, in []View) ([]View, error) {
+	all, err := MXFP4(c, in)
 	if err != nil {
 		return nil, err
 	}
 	v := all[0]
-	if v.shape[1]%2 != 0 {
-		return nil, fmt.Errorf("%d rows, want a gate and what it gates", v.shape[1])
+	if v.Shape[1]%2 != 0 {
+		return nil, fmt.Errorf("%d rows, want a gate and what it gates", v.Shape[1])
 	}
-	row := v.shape[2]
-	var out []view
+	row := v.Shape[2]
+	var out []View
 	for k := range uint64(2) {
-		part := view{shape: []uint64{v.shape[0], v.shape[1] / 2, row}, typ: v.typ}
-		part.bytes = func(dst []byte, at uint64) error {
+		part := View{Shape: []uint64{v.Shape[0], v.Shape[1] / 2, row}, Typ: v.Typ}
+		part.Bytes = func(dst []byte, at uint64) error {
 			for len(dst) > 0 {
 				n := min(uint64(len(dst)), (row-at%row)/32*17)
-				if err := v.bytes(dst[:n], (2*(at/row)+k)*row+at%row); err != nil {
+				if err := v.Bytes(dst[:n], (2*(at/row)+k)*row+at%row); err != nil {
 					return err
 				}
 				dst, at = dst[n:], at+n/17*32
@@ -234,15 +234,15 @@ var mxfp4Turns op = func(c *config, in []view) ([]view, error) {
 	return out, nil
 }
 
-// together puts tensors one below the other.
-var together op = func(_ *config, in []view) ([]view, error) {
-	v, err := joined(in...)
-	return []view{v}, err
+// Together puts tensors one below the other.
+var Together op = func(_ *Config, in []View) ([]View, error) {
+	v, err := Joined(in...)
+	return []View{v}, err
 }
 
-// each3 does something to each of three tensors; nil: nothing.
-func each3(ops ...op) op {
-	return func(c *config, in []view) ([]view, error) {
+// Each3 does something to each of three tensors; nil: nothing.
+func Each3(ops ...op) op {
+	return func(c *Config, in []View) ([]View, error) {
 		out := slices.Clone(in)
 		for i, o := range ops {
 			if o == nil {
@@ -258,20 +258,20 @@ func each3(ops ...op) op {
 	}
 }
 
-// taps is the weights of a convolution, with a dimension of 1 between channels and taps.
-var taps = one(func(_ *config, v view) (view, error) {
-	v = v.squeezed()
-	if len(v.shape) != 2 {
-		return view{}, fmt.Errorf("the shape %v, want channels and taps", v.shape)
+// Taps is the weights of a convolution, with a dimension of 1 between channels and taps.
+var Taps = One(func(_ *Config, v View) (View, error) {
+	v = v.Squeezed()
+	if len(v.Shape) != 2 {
+		return View{}, fmt.Errorf("the shape %v, want channels and taps", v.Shape)
 	}
-	return v.as(v.shape[0], 1, v.shape[1])
+	return v.As(v.Shape[0], 1, v.Shape[1])
 })
 
-// byExpert takes apart what the experts have one below the other.
-var byExpert = one(func(c *config, v view) (view, error) {
-	rows, each := v.rows()
-	f := c.within("ffn_config")
-	n := uint64(max(f.countOr("moe_num_experts", c.experts()), 1))
-	c.take(f)
-	return v.as(n, rows/n, each)
+// ByExpert takes apart what the experts have one below the other.
+var ByExpert = One(func(c *Config, v View) (View, error) {
+	rows, each := v.Rows()
+	f := c.Within("ffn_config")
+	n := uint64(max(f.CountOr("moe_num_experts", c.Experts()), 1))
+	c.Take(f)
+	return v.As(n, rows/n, each)
 })

@@ -10,11 +10,11 @@ import (
 )
 
 // counted returns a view whose elements are their own numbers.
-func counted(shape ...uint64) view {
-	v := view{shape: shape}
-	v.read = func(dst []float32, at uint64) error {
-		if at+uint64(len(dst)) > v.elems() {
-			return fmt.Errorf("elements %d to %d of %d", at, at+uint64(len(dst)), v.elems())
+func counted(shape ...uint64) View {
+	v := View{Shape: shape}
+	v.Read = func(dst []float32, at uint64) error {
+		if at+uint64(len(dst)) > v.Elems() {
+			return fmt.Errorf("elements %d to %d of %d", at, at+uint64(len(dst)), v.Elems())
 		}
 		for i := range dst {
 			dst[i] = float32(at) + float32(i)
@@ -25,18 +25,18 @@ func counted(shape ...uint64) view {
 }
 
 // all reads a view in pieces of n.
-func all(t *testing.T, v view, n int) []float32 {
+func all(t *testing.T, v View, n int) []float32 {
 	t.Helper()
-	out := make([]float32, v.elems())
+	out := make([]float32, v.Elems())
 	for at := 0; at < len(out); at += n {
-		if err := v.read(out[at:min(at+n, len(out))], uint64(at)); err != nil {
+		if err := v.Read(out[at:min(at+n, len(out))], uint64(at)); err != nil {
 			t.Fatal(err)
 		}
 	}
 	return out
 }
 
-func numbersIn(m map[string]any) *config { return new(config).part(m) }
+func numbersIn(m map[string]any) *Config { return new(Config).Part(m) }
 
 // TestOps holds operations to what they are, element by element.
 func TestOps(t *testing.T) {
@@ -47,31 +47,31 @@ func TestOps(t *testing.T) {
 	for _, x := range []struct {
 		name string
 		do   op
-		in   view
+		in   View
 		want []struct {
 			shape []uint64
 			of    func(i, j, k uint64) uint64 // the number of the element at row i, column j of matrix k in what was there
 		}
 	}{
-		{"permute", permute((*config).heads), counted(8, 3), []made{{[]uint64{8, 3}, func(i, j, _ uint64) uint64 {
+		{"permute", Permute((*Config).Heads), counted(8, 3), []made{{[]uint64{8, 3}, func(i, j, _ uint64) uint64 {
 			h, r := i/4, i%4
 			return (4*h+r%2*2+r/2)*3 + j
 		}}}},
-		{"permute a bias", permute((*config).heads), counted(8), []made{{[]uint64{8}, func(_, i, _ uint64) uint64 { return i/4*4 + i%2*2 + i%4/2 }}}},
-		{"transpose", transpose, counted(2, 5, 3), []made{{[]uint64{2, 3, 5}, func(i, j, k uint64) uint64 { return k*15 + j*3 + i }}}},
-		{"halves", halves, counted(2, 4, 3), []made{
+		{"permute a bias", Permute((*Config).Heads), counted(8), []made{{[]uint64{8}, func(_, i, _ uint64) uint64 { return i/4*4 + i%2*2 + i%4/2 }}}},
+		{"transpose", Transpose, counted(2, 5, 3), []made{{[]uint64{2, 3, 5}, func(i, j, k uint64) uint64 { return k*15 + j*3 + i }}}},
+		{"halves", Halves, counted(2, 4, 3), []made{
 			{[]uint64{2, 2, 3}, func(i, j, k uint64) uint64 { return k*12 + i*3 + j }},
 			{[]uint64{2, 2, 3}, func(i, j, k uint64) uint64 { return k*12 + (i+2)*3 + j }},
 		}},
-		{"turns", turns, counted(2, 4, 3), []made{
+		{"turns", Turns, counted(2, 4, 3), []made{
 			{[]uint64{2, 2, 3}, func(i, j, k uint64) uint64 { return k*12 + 2*i*3 + j }},
 			{[]uint64{2, 2, 3}, func(i, j, k uint64) uint64 { return k*12 + (2*i+1)*3 + j }},
 		}},
-		{"turns of columns", turnsLast, counted(3, 4), []made{
+		{"turns of columns", TurnsLast, counted(3, 4), []made{
 			{[]uint64{3, 2}, func(i, j, _ uint64) uint64 { return 4*i + 2*j }},
 			{[]uint64{3, 2}, func(i, j, _ uint64) uint64 { return 4*i + 2*j + 1 }},
 		}},
-		{"transpose and turns", then(transpose, turns), counted(2, 5, 4), []made{
+		{"transpose and turns", Then(Transpose, Turns), counted(2, 5, 4), []made{
 			{[]uint64{2, 2, 5}, func(i, j, k uint64) uint64 { return k*20 + j*4 + 2*i }},
 			{[]uint64{2, 2, 5}, func(i, j, k uint64) uint64 { return k*20 + j*4 + 2*i + 1 }},
 		}},
@@ -111,20 +111,20 @@ func TestOps(t *testing.T) {
 			return (6*h+2*part+d)*3 + j
 		}}}},
 		{"from a token on", fromPad, counted(5, 3), []made{{[]uint64{3, 3}, func(i, j, _ uint64) uint64 { return (i+2)*3 + j }}}},
-		{"squeeze", squeeze, counted(4, 1, 3), []made{{[]uint64{4, 3}, func(i, j, _ uint64) uint64 { return 3*i + j }}}},
-		{"column", column, counted(4), []made{{[]uint64{4, 1}, func(i, _, _ uint64) uint64 { return i }}}},
+		{"squeeze", Squeeze, counted(4, 1, 3), []made{{[]uint64{4, 3}, func(i, j, _ uint64) uint64 { return 3*i + j }}}},
+		{"column", Column, counted(4), []made{{[]uint64{4, 1}, func(i, _, _ uint64) uint64 { return i }}}},
 	} {
-		out, err := x.do(c, []view{x.in})
-		if err != nil || c.failure() != nil || len(out) != len(x.want) {
-			t.Errorf("%s: %d tensors, %v, %v", x.name, len(out), err, c.failure())
+		out, err := x.do(c, []View{x.in})
+		if err != nil || c.Err() != nil || len(out) != len(x.want) {
+			t.Errorf("%s: %d tensors, %v, %v", x.name, len(out), err, c.Err())
 			continue
 		}
 		for n, w := range x.want {
-			if !slices.Equal(out[n].shape, w.shape) {
-				t.Errorf("%s: the shape %v, want %v", x.name, out[n].shape, w.shape)
+			if !slices.Equal(out[n].Shape, w.shape) {
+				t.Errorf("%s: the shape %v, want %v", x.name, out[n].Shape, w.shape)
 				continue
 			}
-			want := make([]float32, out[n].elems())
+			want := make([]float32, out[n].Elems())
 			cols := w.shape[len(w.shape)-1]
 			rows := uint64(1)
 			if len(w.shape) > 1 {
@@ -152,17 +152,17 @@ type made = struct {
 func TestOpsRefuse(t *testing.T) {
 	c := numbersIn(map[string]any{"num_attention_heads": 3., "linear_num_key_heads": 2., "linear_num_value_heads": 3.})
 	for name, do := range map[string]op{
-		"permute": permute((*config).heads), "halves": halves, "turns": turns, "keysValues": keysValues, "tile": tile(0, headOne),
-		"tileValues": tileValues, "qkvz": queriesKeysValuesGates, "mxfp4": mxfp4, "threes": threes,
+		"permute": Permute((*Config).Heads), "halves": Halves, "turns": Turns, "keysValues": keysValues, "tile": tile(0, headOne),
+		"tileValues": tileValues, "qkvz": queriesKeysValuesGates, "mxfp4": MXFP4, "threes": threes,
 	} {
-		for _, v := range []view{counted(7), counted(7, 5), counted(1, 7, 5), counted(0, 3)} {
+		for _, v := range []View{counted(7), counted(7, 5), counted(1, 7, 5), counted(0, 3)} {
 			func() {
 				defer func() {
 					if p := recover(); p != nil {
-						t.Errorf("%s of %v panics: %v", name, v.shape, p)
+						t.Errorf("%s of %v panics: %v", name, v.Shape, p)
 					}
 				}()
-				_, _ = do(c, []view{v, v})
+				_, _ = do(c, []View{v, v})
 			}()
 		}
 	}
@@ -171,11 +171,11 @@ func TestOpsRefuse(t *testing.T) {
 // TestNumbers holds what is done to numbers to their definitions.
 func TestNumbers(t *testing.T) {
 	v := counted(3)
-	plus, _ := addOne(nil, []view{v})
+	plus, _ := AddOne(nil, []View{v})
 	if got := all(t, plus[0], 2); !slices.Equal(got, []float32{1, 2, 3}) {
 		t.Errorf("one more: %v", got)
 	}
-	decay, _ := negExp(nil, []view{v})
+	decay, _ := NegExp(nil, []View{v})
 	if got := all(t, decay[0], 2); got[0] != -1 || math.Abs(float64(got[2])+math.Exp(2)) > 1e-6 {
 		t.Errorf("decays: %v", got)
 	}
@@ -191,25 +191,25 @@ func TestMXFP4(t *testing.T) {
 	for i := range scales {
 		scales[i] = byte(100 + i)
 	}
-	of := func(b []byte, shape ...uint64) view {
-		return view{shape: shape, bytes: func(dst []byte, at uint64) error { copy(dst, b[at:]); return nil }}
+	of := func(b []byte, shape ...uint64) View {
+		return View{Shape: shape, Bytes: func(dst []byte, at uint64) error { copy(dst, b[at:]); return nil }}
 	}
-	in := []view{of(packed, experts, rows, blocks, 16), of(scales, experts, rows, blocks)}
+	in := []View{of(packed, experts, rows, blocks, 16), of(scales, experts, rows, blocks)}
 	// number returns the code and the scale of a number in a checkpoint: a byte has two neighbours, the low bits first.
 	number := func(e, r, i int) (code, scale byte) {
 		block := (e*rows+r)*blocks + i/32
 		b := packed[16*block+i%32/2]
 		return b >> (4 * (i % 2)) & 15, scales[block]
 	}
-	check := func(v view, expert, row func(e, r int) int, nRows int) {
+	check := func(v View, expert, row func(e, r int) int, nRows int) {
 		t.Helper()
-		if v.typ != gguf.MXFP4 || !slices.Equal(v.shape, []uint64{experts, uint64(nRows), 32 * blocks}) {
-			t.Fatalf("%v of %v", v.typ, v.shape)
+		if v.Typ != gguf.MXFP4 || !slices.Equal(v.Shape, []uint64{experts, uint64(nRows), 32 * blocks}) {
+			t.Fatalf("%v of %v", v.Typ, v.Shape)
 		}
 		b := make([]byte, experts*nRows*blocks*17)
 		for at := 0; at < len(b); at += 34 { // in pieces of two blocks
 			n := min(34, len(b)-at)
-			if err := v.bytes(b[at:at+n], uint64(at/17*32)); err != nil {
+			if err := v.Bytes(b[at:at+n], uint64(at/17*32)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -228,12 +228,12 @@ func TestMXFP4(t *testing.T) {
 		}
 	}
 	same := func(e, _ int) int { return e }
-	whole, err := mxfp4(nil, in)
+	whole, err := MXFP4(nil, in)
 	if err != nil {
 		t.Fatal(err)
 	}
 	check(whole[0], same, func(_, r int) int { return r }, rows)
-	both, err := mxfp4Turns(nil, in)
+	both, err := MXFP4Turns(nil, in)
 	if err != nil {
 		t.Fatal(err)
 	}

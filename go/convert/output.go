@@ -10,7 +10,7 @@ import (
 
 // An output is a GGUF file that can be written.
 type output struct {
-	targets  []*target
+	targets  []*Target
 	keys     []gguf.KV
 	threads  int
 	progress func(done, total uint64)
@@ -20,7 +20,7 @@ type output struct {
 func (o *output) Size() uint64 {
 	n := uint64(0)
 	for _, t := range o.targets {
-		size, _ := t.typ.Size(t.dims) // which setType has checked
+		size, _ := t.Typ.Size(t.Dims) // which setType has checked
 		n += size
 	}
 	return n
@@ -29,7 +29,7 @@ func (o *output) Size() uint64 {
 // Tensors visits the tensors.
 func (o *output) Tensors(visit func(name string, typ gguf.Type, dims []uint64)) {
 	for _, t := range o.targets {
-		visit(t.name, t.typ, t.dims)
+		visit(t.Name, t.Typ, t.Dims)
 	}
 }
 
@@ -47,7 +47,7 @@ func (o *output) Write(ctx context.Context, out io.Writer) (int64, error) {
 	w := o.writer()
 	p := &pipe{ctx: ctx, threads: max(o.threads, 1), total: o.Size(), progress: o.progress}
 	for _, t := range o.targets {
-		w.AddTensor(t.name, t.typ, t.dims, func(to io.Writer) error { return p.write(to, t) })
+		w.AddTensor(t.Name, t.Typ, t.Dims, func(to io.Writer) error { return p.write(to, t) })
 	}
 	return w.WriteTo(out)
 }
@@ -65,7 +65,7 @@ func (o *output) writer() *gguf.Writer {
 func (o *output) empty() *gguf.Writer {
 	w := o.writer()
 	for _, t := range o.targets {
-		w.AddTensor(t.name, t.typ, t.dims, nil)
+		w.AddTensor(t.Name, t.Typ, t.Dims, nil)
 	}
 	return w
 }

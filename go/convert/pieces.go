@@ -88,8 +88,8 @@ func parsePieces(b []byte) (*pieceModel, error) {
 		switch n {
 		case 1:
 			p := spelled{typ: 1}
-			if len(m.pieces) == maxTokens {
-				return fmt.Errorf("more than %d tokens", maxTokens)
+			if len(m.pieces) == MaxTokens {
+				return fmt.Errorf("more than %d tokens", MaxTokens)
 			}
 			err := fields(v, func(n protowire.Number, v uint64) {
 				switch n {
@@ -145,7 +145,7 @@ const (
 )
 
 // readPieces reads a SentencePiece model.
-func (v *vocabulary) readPieces(path string, order pieceOrder) error {
+func (v *Vocabulary) readPieces(path string, order pieceOrder) error {
 	text, err := safetensors.ReadText(path)
 	if err != nil {
 		return err
@@ -154,7 +154,7 @@ func (v *vocabulary) readPieces(path string, order pieceOrder) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	v.model, v.pre, v.scores = "llama", "default", []float32{}
+	v.Model, v.pre, v.scores = "llama", "default", []float32{}
 	const unigram = 1
 	if order == piecesOfXLMR && m.kind != unigram {
 		return fmt.Errorf("%s: a model of the kind %d, want Unigram", path, m.kind)
@@ -173,9 +173,9 @@ func (v *vocabulary) readPieces(path string, order pieceOrder) error {
 		case 2:
 			typ = unknown
 		case 3:
-			typ = control
+			typ = Control
 		case 4:
-			typ = userDefined
+			typ = UserDefined
 		case 5:
 			typ = unused
 		case 6:
@@ -190,18 +190,18 @@ func (v *vocabulary) readPieces(path string, order pieceOrder) error {
 
 // readExtended reads a SentencePiece model, and the tokens that the checkpoint adds behind it: those of added_tokens.json, where
 // older checkpoints have them alone, and of tokenizer.json.
-func (v *vocabulary) readExtended(dir, name string, order pieceOrder, f *tokenizerFile) error {
+func (v *Vocabulary) readExtended(dir, name string, order pieceOrder, f *tokenizerFile) error {
 	if err := v.readPieces(filepath.Join(dir, name), order); err != nil {
 		return err
 	}
 	var older map[string]any
 	path := filepath.Join(dir, "added_tokens.json")
-	if err := readJSON(path, &older); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := ReadJSON(path, &older); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	var list []addedToken
 	for _, text := range slices.Sorted(maps.Keys(older)) {
-		id, ok := asCount(older[text])
+		id, ok := AsCount(older[text])
 		if !ok {
 			return fmt.Errorf("%s: the number of %.40q is %.40v", path, text, older[text])
 		}
@@ -210,7 +210,7 @@ func (v *vocabulary) readExtended(dir, name string, order pieceOrder, f *tokeniz
 	if f != nil {
 		list = append(list, f.Added...)
 	}
-	pieces := len(v.tokens)
+	pieces := len(v.Tokens)
 	for _, a := range list {
 		if a.ID < pieces || !v.has(a.ID) {
 			continue
@@ -224,8 +224,8 @@ func (v *vocabulary) readExtended(dir, name string, order pieceOrder, f *tokeniz
 }
 
 // unigram sets how texts are normalized.
-func (v *vocabulary) unigram(prefix, oneSpace bool, charsmap []byte) {
-	v.model = "t5"
+func (v *Vocabulary) unigram(prefix, oneSpace bool, charsmap []byte) {
+	v.Model = "t5"
 	v.more = append(v.more, gguf.KV{Key: "add_space_prefix", Value: prefix}, gguf.KV{Key: "remove_extra_whitespaces", Value: oneSpace})
 	if len(charsmap) > 0 {
 		v.more = append(v.more, gguf.KV{Key: "precompiled_charsmap", Value: charsmap})
@@ -233,13 +233,13 @@ func (v *vocabulary) unigram(prefix, oneSpace bool, charsmap []byte) {
 }
 
 // readUnigram reads a vocabulary of probabilities.
-func (v *vocabulary) readUnigram(f *tokenizerFile) error {
+func (v *Vocabulary) readUnigram(f *tokenizerFile) error {
 	list, ok := f.Model.Vocab.([]any)
 	if !ok {
 		return errors.New("model.vocab is not a list of tokens and scores")
 	}
 	v.pre, v.scores = "default", []float32{}
-	unk, hasUnk := asCount(f.Model.Unknown)
+	unk, hasUnk := AsCount(f.Model.Unknown)
 	for i, entry := range list {
 		pair, _ := entry.([]any)
 		if len(pair) != 2 {
@@ -260,7 +260,7 @@ func (v *vocabulary) readUnigram(f *tokenizerFile) error {
 	}
 	for _, a := range f.Added {
 		text, typ := added(a.Content, a.Special)
-		if !v.has(a.ID) || a.ID < len(v.types) && v.types[a.ID] == unknown {
+		if !v.has(a.ID) || a.ID < len(v.Types) && v.Types[a.ID] == unknown {
 			continue
 		}
 		score := float32(0)
@@ -291,8 +291,8 @@ func (v *vocabulary) readUnigram(f *tokenizerFile) error {
 }
 
 // readWordPiece reads BERT's tokens. A word's first part is marked in GGUF, in a checkpoint all others.
-func (v *vocabulary) readWordPiece(f *tokenizerFile) error {
-	v.model, v.pre = "bert", "default"
+func (v *Vocabulary) readWordPiece(f *tokenizerFile) error {
+	v.Model, v.pre = "bert", "default"
 	if err := v.fill(f); err != nil {
 		return err
 	}
@@ -313,32 +313,32 @@ func (v *vocabulary) readWordPiece(f *tokenizerFile) error {
 	return nil
 }
 
-func (v *vocabulary) marked(mark string) {
-	for i, text := range v.tokens {
-		if v.types[i] == control || strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") {
+func (v *Vocabulary) marked(mark string) {
+	for i, text := range v.Tokens {
+		if v.Types[i] == Control || strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") {
 			continue
 		}
 		if rest, ok := strings.CutPrefix(text, mark); ok {
-			v.tokens[i] = rest
+			v.Tokens[i] = rest
 		} else {
-			v.tokens[i] = "▁" + text
+			v.Tokens[i] = "▁" + text
 		}
 	}
 }
 
 // readWords reads a vocabulary of WordPiece, a token on each line.
-func (v *vocabulary) readWords(path string) error {
+func (v *Vocabulary) readWords(path string) error {
 	text, err := safetensors.ReadText(path)
 	if err != nil {
 		return err
 	}
-	v.model, v.pre = "bert", "default"
+	v.Model, v.pre = "bert", "default"
 	for i, line := range strings.Split(strings.TrimSuffix(string(text), "\n"), "\n") {
 		line = strings.TrimSuffix(line, "\r")
 		typ := normal
 		switch line {
 		case "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]":
-			typ = control
+			typ = Control
 		}
 		if err := v.put(i, line, typ, 0); err != nil {
 			return fmt.Errorf("%s: %w", path, err)

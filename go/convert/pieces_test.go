@@ -28,11 +28,11 @@ func TestAddedPieces(t *testing.T) {
 		types      []int32
 	}{
 		{"added_tokens.json", `{"<|im_start|>": 4, "<|im_end|>": 3, "b": 0, "far": 9}`,
-			[]string{"a", "b", "c", "<|im_end|>", "<|im_start|>", "[PAD5]"}, []int32{normal, normal, normal, control, control, unused}},
+			[]string{"a", "b", "c", "<|im_end|>", "<|im_start|>", "[PAD5]"}, []int32{normal, normal, normal, Control, Control, unused}},
 		{"tokenizer.json", `{"added_tokens": [{"id": 1, "content": "x", "special": true}, {"id": 3, "content": "<end>", "special": true}, {"id": 4, "content": "y"}, {"id": -1, "content": "z"}]}`,
-			[]string{"a", "b", "c", "<end>", "y", "[PAD5]"}, []int32{normal, normal, normal, control, userDefined, unused}},
+			[]string{"a", "b", "c", "<end>", "y", "[PAD5]"}, []int32{normal, normal, normal, Control, UserDefined, unused}},
 		{"tokenizer_config.json", `{"added_tokens_decoder": {"3": {"content": "<end>", "special": true}}}`,
-			[]string{"a", "b", "c", "<end>", "[PAD4]", "[PAD5]"}, []int32{normal, normal, normal, control, unused, unused}},
+			[]string{"a", "b", "c", "<end>", "[PAD4]", "[PAD5]"}, []int32{normal, normal, normal, Control, unused, unused}},
 	} {
 		dir := t.TempDir()
 		save(t, dir, "tokenizer.model", piecesOf("a", "b", "c"))
@@ -40,8 +40,8 @@ func TestAddedPieces(t *testing.T) {
 		v, err := readVocabulary(dir, "llama", "", 6, sizeOf(6))
 		if err != nil {
 			t.Errorf("%s: %v", c.file, err)
-		} else if !slices.Equal(v.tokens, c.want) || !slices.Equal(v.types, c.types) {
-			t.Errorf("%s: got %q of the types %v, want %q and %v", c.file, v.tokens, v.types, c.want, c.types)
+		} else if !slices.Equal(v.Tokens, c.want) || !slices.Equal(v.Types, c.types) {
+			t.Errorf("%s: got %q of the types %v, want %q and %v", c.file, v.Tokens, v.Types, c.want, c.types)
 		}
 	}
 	dir := t.TempDir()
@@ -52,4 +52,4 @@ func TestAddedPieces(t *testing.T) {
 }
 
 // sizeOf returns the settings of a model with a vocabulary of n tokens.
-func sizeOf(n int) *config { return new(config).part(map[string]any{"vocab_size": float64(n)}) }
+func sizeOf(n int) *Config { return new(Config).Part(map[string]any{"vocab_size": float64(n)}) }

@@ -32,21 +32,21 @@ type piece struct {
 }
 
 // write writes the bytes of a tensor.
-func (p *pipe) write(to io.Writer, t *target) error {
+func (p *pipe) write(to io.Writer, t *Target) error {
 	if p.free == nil {
 		p.free = make(chan *piece, p.threads+1)
 		for range p.threads + 1 {
 			p.free <- &piece{ready: make(chan error, 1)}
 		}
 	}
-	row := t.dims[0]
+	row := t.Dims[0]
 	step := row // whole rows, as long as these are not longer than a piece should be
-	if block := uint64(t.typ.BlockElems()); row > pieceElems {
+	if block := uint64(t.Typ.BlockElems()); row > pieceElems {
 		step = pieceElems / block * block
 	} else {
 		step = max(pieceElems/row, 1) * row
 	}
-	total := t.elems()
+	total := t.Elems()
 	queue := make(chan *piece, p.threads)
 	work := make(chan struct{}, p.threads)
 	stop := make(chan struct{})
@@ -101,30 +101,30 @@ func (p *pipe) write(to io.Writer, t *target) error {
 }
 
 // compute makes the bytes of n elements of a tensor.
-func (x *piece) compute(t *target, at, n uint64) error {
-	block := uint64(t.typ.BlockElems())
-	size := n / block * uint64(t.typ.BlockBytes())
+func (x *piece) compute(t *Target, at, n uint64) error {
+	block := uint64(t.Typ.BlockElems())
+	size := n / block * uint64(t.Typ.BlockBytes())
 	if uint64(cap(x.bytes)) < size {
 		x.bytes = make([]byte, size)
 	}
 	x.bytes = x.bytes[:size]
-	if t.bytes != nil {
-		return t.bytes(x.bytes, at)
+	if t.Bytes != nil {
+		return t.Bytes(x.bytes, at)
 	}
 	if uint64(cap(x.numbers)) < n {
 		x.numbers = make([]float32, n)
 	}
 	x.numbers = x.numbers[:n]
-	if err := t.read(x.numbers, at); err != nil {
+	if err := t.Read(x.numbers, at); err != nil {
 		return err
 	}
 	if err := checkFinite(x.numbers); err != nil {
 		return err
 	}
-	if !fits(t.typ, x.numbers) {
+	if !fits(t.Typ, x.numbers) {
 		return fmt.Errorf("numbers beyond what F16 holds; want --outtype %s", gguf.BF16)
 	}
-	return quant.Encode(t.typ, x.bytes, x.numbers, int(min(n, t.dims[0])), nil)
+	return quant.Encode(t.Typ, x.bytes, x.numbers, int(min(n, t.Dims[0])), nil)
 }
 
 var errNotFinite = errors.New("a value that is not finite")

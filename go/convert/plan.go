@@ -13,19 +13,19 @@ import (
 
 // A group is the tensors of a checkpoint that a rule takes together.
 type group struct {
-	rule   *rule
+	rule   *Rule
 	layer  int
 	suffix string
 	parts  [][]*safetensors.Tensor // by name, by expert
 }
 
 // plan returns the tensors to be written, of those of the checkpoint.
-func (m *Model) plan() ([]*target, error) {
+func (m *Model) plan() ([]*Target, error) {
 	groups, err := m.groups()
 	if err != nil {
 		return nil, err
 	}
-	var all []*target
+	var all []*Target
 	for _, g := range groups {
 		made, err := m.make(g)
 		if err != nil {
@@ -33,23 +33,23 @@ func (m *Model) plan() ([]*target, error) {
 		}
 		all = append(all, made...)
 	}
-	if m.family.extra != nil {
-		for name, v := range m.family.extra(m.config) {
-			all = append(all, &target{name: name, view: v})
+	if m.family.Extra != nil {
+		for name, v := range m.family.Extra(m.config) {
+			all = append(all, &Target{Name: name, View: v})
 		}
 	}
-	if m.config.failure() != nil {
-		return nil, m.config.failure()
+	if m.config.Err() != nil {
+		return nil, m.config.Err()
 	}
-	slices.SortStableFunc(all, func(a, b *target) int {
-		return cmp.Or(cmp.Compare(layerOf(a.name), layerOf(b.name)), cmp.Compare(a.name, b.name))
+	slices.SortStableFunc(all, func(a, b *Target) int {
+		return cmp.Or(cmp.Compare(layerOf(a.Name), layerOf(b.Name)), cmp.Compare(a.Name, b.Name))
 	})
 	for i, t := range all {
-		if i > 0 && t.name == all[i-1].name {
-			return nil, fmt.Errorf("%s: two tensors become %s", m.dir, t.name)
+		if i > 0 && t.Name == all[i-1].Name {
+			return nil, fmt.Errorf("%s: two tensors become %s", m.dir, t.Name)
 		}
 		if err := setType(t, m.kind.typ); err != nil {
-			return nil, fmt.Errorf("%s: tensor %s: %w", m.dir, t.name, err)
+			return nil, fmt.Errorf("%s: tensor %s: %w", m.dir, t.Name, err)
 		}
 	}
 	return all, nil
@@ -69,7 +69,7 @@ func layerOf(name string) int {
 // groups finds the rule of each tensor.
 func (m *Model) groups() ([]*group, error) {
 	type key struct {
-		rule   *rule
+		rule   *Rule
 		layer  int
 		suffix string
 	}
@@ -79,30 +79,30 @@ func (m *Model) groups() ([]*group, error) {
 		if m.skipped(name) {
 			continue
 		}
-		known := plain(name)
-		if m.family.rename != nil {
-			known = m.family.rename(m.config, known)
+		known := Plain(name)
+		if m.family.Rename != nil {
+			known = m.family.Rename(m.config, known)
 		}
-		s := parse(known, m.family.trim())
-		r, part, suffix := match(m.family.rules, s)
+		s := Parse(known, m.family.Trim())
+		r, part, suffix := Match(m.family.Rules, s)
 		switch {
 		case r == nil:
-			return nil, fmt.Errorf("%s: tensor %q is none of %s's; it is left out with --skip %q", m.dir, name, m.family.arch, name)
-		case s.layer >= m.layers:
-			return nil, fmt.Errorf("%s: tensor %q is of layer %d, config.json has %d", m.dir, name, s.layer, m.layers)
-		case r.to == "":
+			return nil, fmt.Errorf("%s: tensor %q is none of %s's; it is left out with --skip %q", m.dir, name, m.family.Arch, name)
+		case s.Layer >= m.layers:
+			return nil, fmt.Errorf("%s: tensor %q is of layer %d, config.json has %d", m.dir, name, s.Layer, m.layers)
+		case r.To == "":
 			continue
 		}
-		k := key{r, s.layer, suffix}
+		k := key{r, s.Layer, suffix}
 		g := found[k]
 		if g == nil {
-			g = &group{rule: r, layer: s.layer, suffix: suffix, parts: make([][]*safetensors.Tensor, len(strings.Fields(r.from)))}
+			g = &group{rule: r, layer: s.Layer, suffix: suffix, parts: make([][]*safetensors.Tensor, len(strings.Fields(r.From)))}
 			found[k] = g
 			list = append(list, g)
 		}
-		expert := max(s.expert, 0)
-		if limit := max(m.stacked(s.name), 1); s.expert >= limit {
-			return nil, fmt.Errorf("%s: tensor %q has the number %d, config.json has %d", m.dir, name, s.expert, limit)
+		expert := max(s.Expert, 0)
+		if limit := max(m.stacked(s.Name), 1); s.Expert >= limit {
+			return nil, fmt.Errorf("%s: tensor %q has the number %d, config.json has %d", m.dir, name, s.Expert, limit)
 		}
 		for len(g.parts[part]) <= expert {
 			g.parts[part] = append(g.parts[part], nil)
@@ -117,20 +117,20 @@ func (m *Model) groups() ([]*group, error) {
 
 // stacked returns how many tensors a name with a * stands for.
 func (m *Model) stacked(name string) int {
-	if m.family.count != nil {
-		if n := m.family.count(m.config, name); n > 0 {
+	if m.family.Count != nil {
+		if n := m.family.Count(m.config, name); n > 0 {
 			return n
 		}
 	}
-	return m.config.experts()
+	return m.config.Experts()
 }
 
 // make returns what the rule of a group makes of its tensors.
-func (m *Model) make(g *group) ([]*target, error) {
-	names := targetsOf(g.rule, g.layer, g.suffix)
-	var in []view
+func (m *Model) make(g *group) ([]*Target, error) {
+	names := Targets(g.rule, g.layer, g.suffix)
+	var in []View
 	for i, list := range g.parts {
-		from := strings.Fields(g.rule.from)[i]
+		from := strings.Fields(g.rule.From)[i]
 		if !strings.Contains(from, "*") {
 			if len(list) == 0 {
 				return nil, fmt.Errorf("tensor %s is missing, of which with others %s is made", from, names[0])
@@ -145,7 +145,7 @@ func (m *Model) make(g *group) ([]*target, error) {
 		if n := m.stacked(from); len(list) != n || slices.Contains(list, nil) {
 			return nil, fmt.Errorf("%s of layer %d: not all of %d are there", from, g.layer, n)
 		}
-		var each []view
+		var each []View
 		for _, t := range list {
 			v, err := m.of(t)
 			if err != nil {
@@ -153,83 +153,83 @@ func (m *Model) make(g *group) ([]*target, error) {
 			}
 			each = append(each, v)
 		}
-		v, err := stacked(each)
+		v, err := Stacked(each)
 		if err != nil {
 			return nil, fmt.Errorf("%s of layer %d: they have %w", from, g.layer, err)
 		}
 		in = append(in, v)
 	}
-	if g.rule.do != nil {
-		m.config.layer = g.layer
+	if g.rule.Do != nil {
+		m.config.Layer = g.layer
 		var err error
-		if in, err = g.rule.do(m.config, in); err != nil {
+		if in, err = g.rule.Do(m.config, in); err != nil {
 			return nil, fmt.Errorf("tensor %s has %w", names[0], err)
 		}
 	}
 	if len(in) != len(names) {
-		panic("a rule for " + g.rule.from + " makes another number of tensors than it names")
+		panic("a rule for " + g.rule.From + " makes another number of tensors than it names")
 	}
-	var all []*target
+	var all []*Target
 	for i, v := range in {
-		all = append(all, &target{name: names[i], typ: v.typ, view: v})
+		all = append(all, &Target{Name: names[i], Typ: v.Typ, View: v})
 	}
 	return all, nil
 }
 
 // of returns a tensor of the checkpoint as a view: quantized ones as the numbers that they stand for, those in parts whole.
-func (m *Model) of(t *safetensors.Tensor) (view, error) {
+func (m *Model) of(t *safetensors.Tensor) (View, error) {
 	if parts := m.weights.Parts(t.Name); parts != nil {
 		return m.whole(parts)
 	}
-	v := view{shape: slices.Clone(t.Shape), read: t.Floats}
-	if len(v.shape) == 0 {
-		v.shape = []uint64{1}
+	v := View{Shape: slices.Clone(t.Shape), Read: t.Floats}
+	if len(v.Shape) == 0 {
+		v.Shape = []uint64{1}
 	}
 	if scale := m.weights.Tensor(strings.TrimSuffix(t.Name, ".weight") + ".scale"); scale != nil && (t.DType == safetensors.I8 || t.DType == safetensors.U8) {
 		return fours(t, scale)
 	}
 	switch t.DType {
 	case safetensors.U8:
-		v.bytes = copied(t)
+		v.Bytes = copied(t)
 		return v, nil
 	case safetensors.F8E4M3, safetensors.F8E5M2:
 		return m.scaled(t, v)
 	case safetensors.F64, safetensors.F32, safetensors.F16, safetensors.BF16, safetensors.I64, safetensors.I32:
 		return v, nil
 	}
-	return view{}, fmt.Errorf("tensor %q is %s, want floats", t.Name, t.DType)
+	return View{}, fmt.Errorf("tensor %q is %s, want floats", t.Name, t.DType)
 }
 
 // whole joins the parts of a tensor, which were cut along the rows unless the family says otherwise.
-func (m *Model) whole(parts []*safetensors.Tensor) (view, error) {
-	var all []view
+func (m *Model) whole(parts []*safetensors.Tensor) (View, error) {
+	var all []View
 	for _, t := range parts {
 		if t.DType != safetensors.F32 && t.DType != safetensors.F16 && t.DType != safetensors.BF16 || len(t.Shape) == 0 {
-			return view{}, fmt.Errorf("tensor %q is in parts of %s, want floats", t.Name, t.DType)
+			return View{}, fmt.Errorf("tensor %q is in parts of %s, want floats", t.Name, t.DType)
 		}
-		all = append(all, view{shape: slices.Clone(t.Shape), read: t.Floats})
+		all = append(all, View{Shape: slices.Clone(t.Shape), Read: t.Floats})
 	}
-	if m.family.across != "" && strings.HasSuffix(parts[0].Name, m.family.across) {
-		return beside(all...)
+	if m.family.Across != "" && strings.HasSuffix(parts[0].Name, m.family.Across) {
+		return Beside(all...)
 	}
-	return joined(all...)
+	return Joined(all...)
 }
 
 // setType chooses the type that a tensor is written in, as llama.cpp's converter does: vectors, norms and small matrices
 // that are read as floats stay F32, and rows that no block fits are F16.
-func setType(t *target, want gguf.Type) error {
-	t.dims = slices.Clone(t.shape)
-	slices.Reverse(t.dims)
-	if t.bytes != nil {
-		if t.typ == gguf.F32 {
+func setType(t *Target, want gguf.Type) error {
+	t.Dims = slices.Clone(t.Shape)
+	slices.Reverse(t.Dims)
+	if t.Bytes != nil {
+		if t.Typ == gguf.F32 {
 			return fmt.Errorf("bytes, want floats")
 		}
-	} else if t.typ = want; len(t.dims) <= 1 || floats(t.name) {
-		t.typ = gguf.F32
-	} else if len(t.dims) > 0 && t.dims[0]%uint64(want.BlockElems()) != 0 {
-		t.typ = gguf.F16
+	} else if t.Typ = want; len(t.Dims) <= 1 || floats(t.Name) {
+		t.Typ = gguf.F32
+	} else if len(t.Dims) > 0 && t.Dims[0]%uint64(want.BlockElems()) != 0 {
+		t.Typ = gguf.F16
 	}
-	_, err := t.typ.Size(t.dims)
+	_, err := t.Typ.Size(t.Dims)
 	return err
 }
 

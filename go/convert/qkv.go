@@ -3,27 +3,27 @@ package convert
 import "fmt"
 
 // groupsOf returns the number of groups of queries that share a key and a value.
-func groupsOf(c *config) int {
-	if c.flag("multi_query") && !c.flag("new_decoder_architecture") {
+func groupsOf(c *Config) int {
+	if c.Flag("multi_query") && !c.Flag("new_decoder_architecture") {
 		return 1
 	}
-	return c.countOr("num_kv_heads n_head_kv num_key_value_heads", 1)
+	return c.CountOr("num_kv_heads n_head_kv num_key_value_heads", 1)
 }
 
 // groups takes rows apart that lie by groups: the queries of one, its key, its value.
-var groups op = func(c *config, in []view) ([]view, error) {
+var groups op = func(c *Config, in []View) ([]View, error) {
 	v := in[0]
-	n, h := uint64(max(c.countOr("num_key_value_heads", groupsOf(c)), 1)), uint64(c.heads())
-	rows, each := v.rows()
+	n, h := uint64(max(c.CountOr("num_key_value_heads", groupsOf(c)), 1)), uint64(c.Heads())
+	rows, each := v.Rows()
 	if h%n != 0 || rows%(h+2*n) != 0 {
 		return nil, fmt.Errorf("%d rows for %d heads in %d groups", rows, h, n)
 	}
 	d, queries := rows/(h+2*n), h/n
-	part := func(from, count uint64) (view, error) {
-		shape := append([]uint64{n * count * d}, v.shape[1:]...)
-		return v.strided(from*d*each, dim{n, (queries + 2) * d * each}, dim{count * d, each}, dim{each, 1}).as(shape...)
+	part := func(from, count uint64) (View, error) {
+		shape := append([]uint64{n * count * d}, v.Shape[1:]...)
+		return v.Strided(from*d*each, Dim{n, (queries + 2) * d * each}, Dim{count * d, each}, Dim{each, 1}).As(shape...)
 	}
-	var out []view
+	var out []View
 	for _, p := range [][2]uint64{{0, queries}, {queries, 1}, {queries + 1, 1}} {
 		made, err := part(p[0], p[1])
 		if err != nil {
@@ -35,19 +35,19 @@ var groups op = func(c *config, in []view) ([]view, error) {
 }
 
 // packed takes queries, keys and values apart that lie one below the other.
-var packed op = func(c *config, in []view) ([]view, error) {
+var packed op = func(c *Config, in []View) ([]View, error) {
 	v := in[0]
-	rows, each := v.rows()
-	h, n := uint64(max(c.heads(), 1)), uint64(c.headsKV())
+	rows, each := v.Rows()
+	h, n := uint64(max(c.Heads(), 1)), uint64(c.HeadsKV())
 	d := rows / (h + 2*n)
 	if rows != d*(h+2*n) {
 		return nil, fmt.Errorf("%d rows for %d heads and %d of keys", rows, h, n)
 	}
-	var out []view
+	var out []View
 	at := uint64(0)
 	for _, count := range []uint64{h * d, n * d, n * d} {
-		shape := append([]uint64{count}, v.shape[1:]...)
-		part, err := v.strided(at*each, dim{count, each}, dim{each, 1}).as(shape...)
+		shape := append([]uint64{count}, v.Shape[1:]...)
+		part, err := v.Strided(at*each, Dim{count, each}, Dim{each, 1}).As(shape...)
 		if err != nil {
 			return nil, err
 		}
@@ -57,12 +57,12 @@ var packed op = func(c *config, in []view) ([]view, error) {
 }
 
 // threes brings rows of queries, keys and values, which lie by heads, in the order of queries, keys and values.
-var threes = one(func(c *config, v view) (view, error) {
-	rows, each := v.rows()
-	h := uint64(max(c.heads(), 1))
+var threes = One(func(c *Config, v View) (View, error) {
+	rows, each := v.Rows()
+	h := uint64(max(c.Heads(), 1))
 	d := rows / (3 * h)
 	if rows != 3*h*d {
-		return view{}, fmt.Errorf("%d rows for queries, keys and values of %d heads", rows, h)
+		return View{}, fmt.Errorf("%d rows for queries, keys and values of %d heads", rows, h)
 	}
-	return v.strided(0, dim{3, d * each}, dim{h, 3 * d * each}, dim{d, each}, dim{each, 1}).as(v.shape...)
+	return v.Strided(0, Dim{3, d * each}, Dim{h, 3 * d * each}, Dim{d, each}, Dim{each, 1}).As(v.Shape...)
 })

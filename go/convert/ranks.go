@@ -58,7 +58,7 @@ func isRanks(path string) bool {
 // parseRank reads a line of a token in base64 and its rank.
 func parseRank(line []byte) (ranked, error) {
 	text, number, ok := bytes.Cut(bytes.TrimSpace(line), []byte(" "))
-	rank, isNumber := digits(string(number))
+	rank, isNumber := Digits(string(number))
 	token, err := base64.StdEncoding.DecodeString(string(text))
 	if !ok || !isNumber || err != nil || len(token) == 0 || len(token) > maxRanked {
 		return ranked{}, fmt.Errorf("%.60q, want a token in base64 and its rank", line)
@@ -74,7 +74,7 @@ var preOfRanks = map[string]string{
 }
 
 // readRanks reads a file of tiktoken's kind.
-func (v *vocabulary) readRanks(path, arch, pre string) error {
+func (v *Vocabulary) readRanks(path, arch, pre string) error {
 	if pre = cmp.Or(pre, preOfRanks[filepath.Base(path)], preOfRanks[arch]); pre == "" {
 		return fmt.Errorf("%s does not say how words are cut; name a pre-tokenizer that cuts as this model's does with --pre, such as llama-bpe, qwen2 or gpt-4o", path)
 	}
@@ -102,21 +102,21 @@ func (v *vocabulary) readRanks(path, arch, pre string) error {
 			specials = append(specials, fmt.Sprintf("<|extra_%d|>", i))
 		}
 		for _, special := range specials {
-			if v.has(len(v.tokens)) {
-				if err := v.put(len(v.tokens), special, control, 0); err != nil {
+			if v.has(len(v.Tokens)) {
+				if err := v.put(len(v.Tokens), special, Control, 0); err != nil {
 					return err
 				}
 			}
 		}
-		v.setSpecial("eos", slices.Index(v.tokens, "<|endoftext|>"))
-		v.setSpecial("eot", slices.Index(v.tokens, "<|im_end|>"))
+		v.SetSpecial("eos", slices.Index(v.Tokens, "<|endoftext|>"))
+		v.SetSpecial("eot", slices.Index(v.Tokens, "<|im_end|>"))
 	}
 	return nil
 }
 
 // rank puts tokens at their ranks, from a number on, and the merges that they follow from.
-func (v *vocabulary) rank(all []ranked, first int, pre string) error {
-	v.model, v.pre = "gpt2", pre
+func (v *Vocabulary) rank(all []ranked, first int, pre string) error {
+	v.Model, v.pre = "gpt2", pre
 	slices.SortFunc(all, func(a, b ranked) int { return a.rank - b.rank })
 	ranks := make(map[string]int, len(all))
 	for i, r := range all {
@@ -206,13 +206,13 @@ var olderSpecials = strings.Fields(`<unk> <s> </s> [INST] [/INST] [AVAILABLE_TOO
 [IMG] <pad> [IMG_BREAK] [IMG_END] [PREFIX] [MIDDLE] [SUFFIX] [SYSTEM_PROMPT] [/SYSTEM_PROMPT] [TOOL_CONTENT]`)
 
 // readTekken reads Mistral's tekken.json, where special tokens come first.
-func (v *vocabulary) readTekken(path string) error {
+func (v *Vocabulary) readTekken(path string) error {
 	var file tekkenFile
-	if err := readJSON(path, &file); err != nil {
+	if err := ReadJSON(path, &file); err != nil {
 		return err
 	}
 	c := file.Config
-	if c.Specials < 0 || c.Size < c.Specials || c.Size > maxTokens {
+	if c.Specials < 0 || c.Size < c.Specials || c.Size > MaxTokens {
 		return fmt.Errorf("%s: %d tokens of which %d are special", path, c.Size, c.Specials)
 	}
 	special := make([]string, c.Specials)
@@ -228,7 +228,7 @@ func (v *vocabulary) readTekken(path string) error {
 		special[s.Rank] = s.Text
 	}
 	for i, text := range special {
-		if err := v.put(i, text, control, 0); err != nil {
+		if err := v.put(i, text, Control, 0); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
@@ -250,9 +250,9 @@ func (v *vocabulary) readTekken(path string) error {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	for name, text := range map[string]string{"unk": "<unk>", "bos": "<s>", "eos": "</s>", "pad": "<pad>"} {
-		v.setSpecial(name, slices.Index(special, text))
+		v.SetSpecial(name, slices.Index(special, text))
 	}
-	v.setAdd("bos", true)
+	v.SetAdd("bos", true)
 	return nil
 }
 
@@ -278,14 +278,14 @@ func (t listedToken) text() (string, error) {
 }
 
 // readListed reads Grok 2's vocabulary, where regular tokens have numbers without a gap, and special ones what is left.
-func (v *vocabulary) readListed(path string) error {
+func (v *Vocabulary) readListed(path string) error {
 	var file struct {
 		Regular []listedToken `json:"regular_tokens"`
 		Special []listedToken `json:"special_tokens"`
 		Split   string        `json:"word_split"`
 		Pattern string        `json:"pat_str"`
 	}
-	if err := readJSON(path, &file); err != nil {
+	if err := ReadJSON(path, &file); err != nil {
 		return err
 	}
 	const known = `(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+`
@@ -313,14 +313,14 @@ func (v *vocabulary) readListed(path string) error {
 	for _, t := range file.Special {
 		text, err := t.text()
 		if err == nil {
-			err = v.put(t.ID, text, control, 0)
+			err = v.put(t.ID, text, Control, 0)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
 	for name, text := range map[string]string{"eos": "<|eos|>", "pad": "<|pad|>", "eot": "<|separator|>"} {
-		v.setSpecial(name, slices.Index(v.tokens, text))
+		v.SetSpecial(name, slices.Index(v.Tokens, text))
 	}
 	return nil
 }

@@ -52,20 +52,20 @@ func TestRanks(t *testing.T) {
 		if got := ranksOf(dir); got != path {
 			t.Errorf("%s: found %q", c.as, got)
 		}
-		v := &vocabulary{limit: 152000}
+		v := &Vocabulary{limit: 152000}
 		if err := v.readRanks(path, c.arch, ""); err != nil {
 			t.Fatal(err)
 		}
 		want := must(gguf.Parse(unpacked(t, "tokenizers/cases/"+c.want)))
 		tokens, _ := want.Strs("tokenizer.ggml.tokens")
-		if v.pre != c.pre || !slices.Equal(v.tokens[:c.normal], tokens[:c.normal]) {
+		if v.pre != c.pre || !slices.Equal(v.Tokens[:c.normal], tokens[:c.normal]) {
 			t.Errorf("%s: %s and other tokens", c.file, v.pre)
 		}
 		if merges, _ := want.Strs("tokenizer.ggml.merges"); c.merges && !slices.Equal(v.merges, merges) {
 			t.Errorf("%s: %d merges, want %d, or others", c.file, len(v.merges), len(merges))
 		}
-		if c.arch == "qwen" && (v.tokens[151645] != "<|im_end|>" || len(v.tokens) != 151851 || v.specialID("eot") != 151645) {
-			t.Errorf("%d tokens, %d ends turns", len(v.tokens), v.specialID("eot"))
+		if c.arch == "qwen" && (v.Tokens[151645] != "<|im_end|>" || len(v.Tokens) != 151851 || v.Special("eot") != 151645) {
+			t.Errorf("%d tokens, %d ends turns", len(v.Tokens), v.Special("eot"))
 		}
 	}
 }
@@ -132,14 +132,14 @@ func TestRankedVocabularies(t *testing.T) {
 			continue
 		}
 		for id, want := range c.tokens {
-			if v.tokens[id] != want {
-				t.Errorf("%s: token %d is %q, want %q", c.name, id, v.tokens[id], want)
+			if v.Tokens[id] != want {
+				t.Errorf("%s: token %d is %q, want %q", c.name, id, v.Tokens[id], want)
 			}
 		}
-		if v.pre != c.pre || !slices.Equal(v.merges[:2], []string{"t h", "th e"}) || len(v.tokens) != 270 {
-			t.Errorf("%s: %s, merges %q, %d tokens", c.name, v.pre, v.merges, len(v.tokens))
+		if v.pre != c.pre || !slices.Equal(v.merges[:2], []string{"t h", "th e"}) || len(v.Tokens) != 270 {
+			t.Errorf("%s: %s, merges %q, %d tokens", c.name, v.pre, v.merges, len(v.Tokens))
 		}
-		if c.name != "kimi" && (v.specialID("bos") != 1 || v.specialID("eos") != 2) {
+		if c.name != "kimi" && (v.Special("bos") != 1 || v.Special("eos") != 2) {
 			t.Errorf("%s: %v are special", c.name, v.special)
 		}
 	}
@@ -147,7 +147,7 @@ func TestRankedVocabularies(t *testing.T) {
 
 // TestLines reads the vocabularies that RWKV and PLaMo keep in files of their own.
 func TestLines(t *testing.T) {
-	read := func(arch, name, text string) (*vocabulary, error) {
+	read := func(arch, name, text string) (*Vocabulary, error) {
 		dir := t.TempDir()
 		save(t, dir, name, text)
 		return readVocabulary(dir, arch, "", 8, sizeOf(8))
@@ -156,17 +156,17 @@ func TestLines(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{"<s>", `\x00`, `\n\n`, `\xff'`, "it's", `\xc3\xa9`, `\xe2\x96\x81 x`, "[PAD7]"}; !slices.Equal(v.tokens, want) {
-		t.Errorf("got %q, want %q", v.tokens, want)
+	if want := []string{"<s>", `\x00`, `\n\n`, `\xff'`, "it's", `\xc3\xa9`, `\xe2\x96\x81 x`, "[PAD7]"}; !slices.Equal(v.Tokens, want) {
+		t.Errorf("got %q, want %q", v.Tokens, want)
 	}
-	if v.model != "rwkv" {
-		t.Errorf("the kind %s", v.model)
+	if v.Model != "rwkv" {
+		t.Errorf("the kind %s", v.Model)
 	}
 	if v, err = read("plamo2", jsonLines, `["<|plamo:unk|>", 0, "UNKNOWN"]`+"\n"+`["<|plamo:op|>", 0, "NORMAL"]`+"\n\n"+`["x", -1.5, "NORMAL", "", 1]`+"\n"+`["<0x00>", 0, "BYTE"]`); err != nil {
 		t.Fatal(err)
 	}
-	if !slices.Equal(v.types[:4], []int32{unknown, control, normal, byteToken}) || v.scores[2] != -1.5 {
-		t.Errorf("types %v, scores %v", v.types, v.scores)
+	if !slices.Equal(v.Types[:4], []int32{unknown, Control, normal, byteToken}) || v.scores[2] != -1.5 {
+		t.Errorf("types %v, scores %v", v.Types, v.scores)
 	}
 	for text, want := range map[string]string{"1 'x' 2": "as many bytes", "x": "want a number", "1 x 1": "as many bytes", `1 'x\' 1`: "as many bytes", `9 'x' 1`: "embeddings of 8"} {
 		_, err := read("rwkv7", worldFile, text)
@@ -176,7 +176,7 @@ func TestLines(t *testing.T) {
 		_, err := read("plamo2", jsonLines, text)
 		refused(t, text, err, "line 1")
 	}
-	if v, err = read("t5", "spiece.model", piecesOf("<pad>", "</s>", "▁a")); err != nil || v.model != "t5" || v.tokens[2] != "▁a" {
+	if v, err = read("t5", "spiece.model", piecesOf("<pad>", "</s>", "▁a")); err != nil || v.Model != "t5" || v.Tokens[2] != "▁a" {
 		t.Errorf("%+v, %v", v, err)
 	}
 }
@@ -191,13 +191,13 @@ func FuzzRanks(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		save(t, dir, "file", text)
 		path := filepath.Join(dir, "file")
-		for _, read := range []func(v *vocabulary) error{
-			func(v *vocabulary) error { return v.readRanks(path, "", "gpt-2") },
-			func(v *vocabulary) error { return v.readTekken(path) },
-			func(v *vocabulary) error { return v.readWorld(path) },
-			func(v *vocabulary) error { return v.readJSONLines(path) },
+		for _, read := range []func(v *Vocabulary) error{
+			func(v *Vocabulary) error { return v.readRanks(path, "", "gpt-2") },
+			func(v *Vocabulary) error { return v.readTekken(path) },
+			func(v *Vocabulary) error { return v.readWorld(path) },
+			func(v *Vocabulary) error { return v.readJSONLines(path) },
 		} {
-			if err := read(&vocabulary{limit: 300}); err != nil && strings.ContainsAny(err.Error(), "\n\r") {
+			if err := read(&Vocabulary{limit: 300}); err != nil && strings.ContainsAny(err.Error(), "\n\r") {
 				t.Errorf("%q is no line", err)
 			}
 		}

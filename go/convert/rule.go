@@ -7,27 +7,27 @@ import (
 	"strings"
 )
 
-// A rule says which tensors of a checkpoint become which of a GGUF file. Names are without .weight or .bias, which is kept,
+// A Rule says which tensors of a checkpoint become which of a GGUF file. Names are without .weight or .bias, which is kept,
 // unless the rule has the whole name; those of a layer are without what is before its number, and with a dot in front where
 // there is a tensor of no layer with that name. A number within, as of experts, is *, and such tensors are stacked. Several
 // names have spaces between; a rule without results leaves its tensors out. Results begin with blk. and the layer's number, unless
 // they have a # where that stands. A rule has no name as a type, so that tables of rules may leave out the names of its fields.
-type rule = struct {
-	from, to string
-	do       op // nil: as it is
+type Rule = struct {
+	From, To string
+	Do       op // nil: as it is
 }
 
-// rules is a table of rules. Of two for the same name, the first counts.
-type rules []rule
+// Rules is a table of rules. Of two for the same name, the first counts.
+type Rules []Rule
 
 // And returns these rules and others behind them.
-func (r rules) And(others ...rules) rules { return slices.Concat(append([]rules{r}, others...)...) }
+func (r Rules) And(others ...Rules) Rules { return slices.Concat(append([]Rules{r}, others...)...) }
 
 // A source is a tensor's name in a rule.
 type source struct {
-	layer  int    // -1: of no layer
-	name   string // without prefix and number
-	expert int    // -1: of none
+	Layer  int    // -1: of no layer
+	Name   string // without prefix and number
+	Expert int    // -1: of none
 }
 
 var (
@@ -35,11 +35,11 @@ var (
 	numbered = regexp.MustCompile(`\.(\d{1,6})\.`)
 )
 
-// parse reads the name of a tensor.
-func parse(name string, trim []string) source {
-	s := source{layer: -1, expert: -1}
+// Parse reads the name of a tensor.
+func Parse(name string, trim []string) source {
+	s := source{Layer: -1, Expert: -1}
 	if m := layered.FindStringSubmatch(name); m != nil {
-		s.layer, _ = strconv.Atoi(m[1])
+		s.Layer, _ = strconv.Atoi(m[1])
 		name = m[2]
 	} else {
 		for _, p := range trim {
@@ -50,15 +50,15 @@ func parse(name string, trim []string) source {
 		}
 	}
 	if m := numbered.FindStringSubmatchIndex(name); m != nil {
-		s.expert, _ = strconv.Atoi(name[m[2]:m[3]])
+		s.Expert, _ = strconv.Atoi(name[m[2]:m[3]])
 		name = name[:m[2]] + "*" + name[m[3]:]
 	}
-	s.name = name
+	s.Name = name
 	return s
 }
 
-// plain returns a tensor's name without what wraps the text model in models of several kinds of input.
-func plain(name string) string {
+// Plain returns a tensor's name without what wraps the text model in models of several kinds of input.
+func Plain(name string) string {
 	for _, p := range []string{"model.language_model.", "language_model.model.", "language_model.", "model.text_model."} {
 		if rest, ok := strings.CutPrefix(name, p); ok {
 			if strings.HasPrefix(rest, "lm_head.") {
@@ -70,17 +70,17 @@ func plain(name string) string {
 	return name
 }
 
-// match returns the rule for a tensor, the place of its name among those that the rule takes, and the suffix that the
+// Match returns the rule for a tensor, the place of its name among those that the rule takes, and the suffix that the
 // results keep.
-func match(rules rules, s source) (r *rule, part int, suffix string) {
-	module, kind := s.name, ""
-	if i := strings.LastIndexByte(s.name, '.'); i >= 0 && (s.name[i:] == ".weight" || s.name[i:] == ".bias") {
-		module, kind = s.name[:i], s.name[i:]
+func Match(rules Rules, s source) (r *Rule, part int, suffix string) {
+	module, kind := s.Name, ""
+	if i := strings.LastIndexByte(s.Name, '.'); i >= 0 && (s.Name[i:] == ".weight" || s.Name[i:] == ".bias") {
+		module, kind = s.Name[:i], s.Name[i:]
 	}
-	for _, name := range []struct{ text, kind string }{{s.name, ""}, {module, kind}} {
+	for _, name := range []struct{ text, kind string }{{s.Name, ""}, {module, kind}} {
 		for i := range rules {
-			part := slices.IndexFunc(strings.Fields(rules[i].from), func(from string) bool {
-				return from == name.text || s.layer >= 0 && from == "."+name.text
+			part := slices.IndexFunc(strings.Fields(rules[i].From), func(from string) bool {
+				return from == name.text || s.Layer >= 0 && from == "."+name.text
 			})
 			if part >= 0 {
 				return &rules[i], part, name.kind
@@ -90,10 +90,10 @@ func match(rules rules, s source) (r *rule, part int, suffix string) {
 	return nil, 0, ""
 }
 
-// targetsOf returns the names of what a rule makes.
-func targetsOf(r *rule, layer int, suffix string) []string {
+// Targets returns the names of what a rule makes.
+func Targets(r *Rule, layer int, suffix string) []string {
 	var names []string
-	for name := range strings.FieldsSeq(r.to) {
+	for name := range strings.FieldsSeq(r.To) {
 		if before, after, ok := strings.Cut(name, "#"); ok {
 			name = before + strconv.Itoa(layer) + after
 		} else if layer >= 0 {
@@ -104,12 +104,12 @@ func targetsOf(r *rule, layer int, suffix string) []string {
 	return names
 }
 
-// plusOne returns rules with 1 added to the weights of all norms but that of the states.
-func plusOne(rules rules) rules {
+// PlusOne returns rules with 1 added to the weights of all norms but that of the states.
+func PlusOne(rules Rules) Rules {
 	rules = slices.Clone(rules)
 	for i, r := range rules {
-		if strings.HasSuffix(r.to, "norm") && r.to != "ssm_norm" {
-			rules[i].do = addOne
+		if strings.HasSuffix(r.To, "norm") && r.To != "ssm_norm" {
+			rules[i].Do = AddOne
 		}
 	}
 	return rules

@@ -32,18 +32,18 @@ func (m *Model) scaleOf(t *safetensors.Tensor) *safetensors.Tensor {
 
 // scaled returns a matrix of 8-bit floats as the numbers that they stand for: each block of it times a scale, or each row, or
 // all.
-func (m *Model) scaled(t *safetensors.Tensor, v view) (view, error) {
+func (m *Model) scaled(t *safetensors.Tensor, v View) (View, error) {
 	scale := m.scaleOf(t)
 	if scale == nil {
-		return view{}, fmt.Errorf("tensor %q is %s without scales", t.Name, t.DType)
+		return View{}, fmt.Errorf("tensor %q is %s without scales", t.Name, t.DType)
 	}
-	bad := fmt.Errorf("tensor %q has the shape %v, and scales %v", t.Name, v.shape, scale.Shape)
+	bad := fmt.Errorf("tensor %q has the shape %v, and scales %v", t.Name, v.Shape, scale.Shape)
 	const most = 1 << 24
-	if scale.Elems() > most || len(v.shape) < 2 {
-		return view{}, bad
+	if scale.Elems() > most || len(v.Shape) < 2 {
+		return View{}, bad
 	}
-	k := len(v.shape)
-	rows, cols := v.shape[k-2], v.shape[k-1]
+	k := len(v.Shape)
+	rows, cols := v.Shape[k-2], v.Shape[k-1]
 	// Scales lie as blocks of rows and columns do, for each matrix.
 	shape := append([]uint64(nil), scale.Shape...)
 	for len(shape) < 2 {
@@ -54,29 +54,29 @@ func (m *Model) scaled(t *safetensors.Tensor, v view) (view, error) {
 		down, across = rows, 1
 	}
 	givenDown, givenAcross := m.blockSize()
-	if m.family != nil && m.family.stripes != nil && k == 2 {
-		if s := m.family.stripes(m.config, t.Name); s.n > 0 {
+	if m.family != nil && m.family.Stripes != nil && k == 2 {
+		if s := m.family.Stripes(m.config, t.Name); s.N > 0 {
 			return striped(v, s, grid{scale, 0, down, across, givenDown, givenAcross}, bad)
 		}
 	}
-	matrices := v.elems() / max(rows*cols, 1)
+	matrices := v.Elems() / max(rows*cols, 1)
 	if down*across == 0 || down*across*matrices != scale.Elems() && scale.Elems() != 1 {
-		return view{}, bad
+		return View{}, bad
 	}
 	blockDown, ok := sideOf(rows, down, givenDown)
 	blockAcross, ok2 := sideOf(cols, across, givenAcross)
 	if !ok || !ok2 {
-		return view{}, fmt.Errorf("%w, which are not of blocks as config.json has them", bad)
+		return View{}, fmt.Errorf("%w, which are not of blocks as config.json has them", bad)
 	}
 	return timesGrid(v, grid{scale, 0, down, across, blockDown, blockAcross}), nil
 }
 
 // timesGrid returns the numbers of matrices times the scales of their blocks.
-func timesGrid(v view, g grid) view {
-	k := len(v.shape)
-	rows, cols := v.shape[k-2], v.shape[k-1]
-	read := v.read
-	v.read = func(dst []float32, at uint64) error {
+func timesGrid(v View, g grid) View {
+	k := len(v.Shape)
+	rows, cols := v.Shape[k-2], v.Shape[k-1]
+	read := v.Read
+	v.Read = func(dst []float32, at uint64) error {
 		if err := read(dst, at); err != nil {
 			return err
 		}
@@ -103,30 +103,30 @@ func timesGrid(v view, g grid) view {
 
 // striped returns a matrix that was cut into stripes: the rows of each kind together, in the order of the kinds. The last block of
 // a stripe may be cut off.
-func striped(v view, s stripes, g grid, bad error) (view, error) {
-	rows, cols, all := v.shape[0], v.shape[1], uint64(0)
-	for _, n := range s.rows {
-		if n == 0 || n%s.n != 0 {
-			return view{}, fmt.Errorf("%w: %d rows are not of %d stripes", bad, n, s.n)
+func striped(v View, s Stripes, g grid, bad error) (View, error) {
+	rows, cols, all := v.Shape[0], v.Shape[1], uint64(0)
+	for _, n := range s.Rows {
+		if n == 0 || n%s.N != 0 {
+			return View{}, fmt.Errorf("%w: %d rows are not of %d stripes", bad, n, s.N)
 		}
 		all += n
 	}
 	blocks := func(n, side uint64) uint64 { return (n + max(side, 1) - 1) / max(side, 1) }
-	each := rows / s.n
-	if g.height == 0 || g.width == 0 || all != rows || g.down != s.n*blocks(each, g.height) || g.across != blocks(cols, g.width) {
-		return view{}, fmt.Errorf("%w, want %d rows in %d stripes, with blocks of their own of a size that config.json has", bad, all, s.n)
+	each := rows / s.N
+	if g.height == 0 || g.width == 0 || all != rows || g.down != s.N*blocks(each, g.height) || g.across != blocks(cols, g.width) {
+		return View{}, fmt.Errorf("%w, want %d rows in %d stripes, with blocks of their own of a size that config.json has", bad, all, s.N)
 	}
-	down := g.down / s.n
-	var parts []view
+	down := g.down / s.N
+	var parts []View
 	from := uint64(0) // of a kind, in a stripe
-	for _, n := range s.rows {
-		for i := range s.n {
-			stripe := timesGrid(v.strided(i*each*cols, dim{each, cols}, dim{cols, 1}), grid{g.scale, i * down, down, g.across, g.height, g.width})
-			parts = append(parts, stripe.strided(from*cols, dim{n / s.n, cols}, dim{cols, 1}))
+	for _, n := range s.Rows {
+		for i := range s.N {
+			stripe := timesGrid(v.Strided(i*each*cols, Dim{each, cols}, Dim{cols, 1}), grid{g.scale, i * down, down, g.across, g.height, g.width})
+			parts = append(parts, stripe.Strided(from*cols, Dim{n / s.N, cols}, Dim{cols, 1}))
 		}
-		from += n / s.n
+		from += n / s.N
 	}
-	return joined(parts...)
+	return Joined(parts...)
 }
 
 // sideOf returns the side of the blocks that n elements are divided into. Without a given side they have to be alike: the last
@@ -145,13 +145,13 @@ func sideOf(n, blocks, given uint64) (side uint64, ok bool) {
 
 // blockSize returns the rows and columns of a block that has one scale, 0 where config.json does not say.
 func (m *Model) blockSize() (down, across uint64) {
-	q := m.config.within("quantization_config compression_config")
-	defer func() { m.config.take(q) }()
+	q := m.config.Within("quantization_config compression_config")
+	defer func() { m.config.Take(q) }()
 	given := [][]any{}
-	if q.has("weight_block_size") {
-		given = append(given, q.list("weight_block_size"))
+	if q.Has("weight_block_size") {
+		given = append(given, q.List("weight_block_size"))
 	}
-	for _, group := range q.object("config_groups") {
+	for _, group := range q.Object("config_groups") {
 		o, _ := group.(map[string]any)
 		weights, _ := o["weights"].(map[string]any)
 		switch size := weights["block_structure"].(type) {
@@ -160,7 +160,7 @@ func (m *Model) blockSize() (down, across uint64) {
 		case string: // such as 128x128
 			var sides []any
 			for side := range strings.SplitSeq(size, "x") {
-				n, _ := digits(side)
+				n, _ := Digits(side)
 				sides = append(sides, float64(n))
 			}
 			given = append(given, sides)
@@ -169,18 +169,18 @@ func (m *Model) blockSize() (down, across uint64) {
 	for _, size := range given {
 		var sides [2]int
 		for i, v := range size {
-			if n, ok := asCount(v); ok && n > 0 && i < len(sides) {
+			if n, ok := AsCount(v); ok && n > 0 && i < len(sides) {
 				sides[i] = n
 			}
 		}
 		if len(size) != 2 || sides[0] == 0 || sides[1] == 0 {
-			q.fail("quantization_config: blocks of %.40v, want two sides", size)
+			q.Fail("quantization_config: blocks of %.40v, want two sides", size)
 			return 0, 0
 		}
 		if d, a := uint64(sides[0]), uint64(sides[1]); down == 0 {
 			down, across = d, a
 		} else if down != d || across != a {
-			q.fail("quantization_config: blocks of %dx%d and of %dx%d; want one size", down, across, d, a)
+			q.Fail("quantization_config: blocks of %dx%d and of %dx%d; want one size", down, across, d, a)
 			return 0, 0
 		}
 	}
@@ -196,16 +196,16 @@ func copied(t *safetensors.Tensor) func(dst []byte, at uint64) error {
 }
 
 // fours returns a matrix of 4-bit floats, two in a byte, whose blocks of 32 in a row have an exponent each, as MXFP4, which says the same.
-func fours(t, scale *safetensors.Tensor) (view, error) {
+func fours(t, scale *safetensors.Tensor) (View, error) {
 	bad := fmt.Errorf("tensor %q has the shape %v, and scales %v as %s, want two dimensions, and an exponent for each 16 bytes of a row", t.Name, t.Shape, scale.Shape, scale.DType)
 	if len(t.Shape) != 2 || t.Shape[1]%16 != 0 || scale.DType != safetensors.F8E8M0 && scale.DType != safetensors.U8 {
-		return view{}, bad
+		return View{}, bad
 	}
-	blocks := view{shape: []uint64{1, t.Shape[0], t.Shape[1] / 16, 16}, bytes: copied(t)}
-	exponents := view{shape: append([]uint64{1}, scale.Shape...), bytes: copied(scale)}
-	made, err := mxfp4(nil, []view{blocks, exponents})
+	blocks := View{Shape: []uint64{1, t.Shape[0], t.Shape[1] / 16, 16}, Bytes: copied(t)}
+	exponents := View{Shape: append([]uint64{1}, scale.Shape...), Bytes: copied(scale)}
+	made, err := MXFP4(nil, []View{blocks, exponents})
 	if err != nil {
-		return view{}, bad
+		return View{}, bad
 	}
-	return made[0].as(made[0].shape[1:]...)
+	return made[0].As(made[0].Shape[1:]...)
 }

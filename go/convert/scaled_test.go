@@ -60,7 +60,7 @@ func TestScaled(t *testing.T) {
 		m := &Model{config: config, weights: weights}
 		v, err := m.of(weights.Tensor("x.weight"))
 		if err == nil {
-			err = config.failure()
+			err = config.Err()
 		}
 		if c.side == 0 {
 			refused(t, c.name, err)
@@ -68,7 +68,7 @@ func TestScaled(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 		} else {
 			got := make([]float32, rows*cols)
-			if err := v.read(got, 0); err != nil {
+			if err := v.Read(got, 0); err != nil {
 				t.Fatal(err)
 			}
 			for i, x := range got {
@@ -121,17 +121,17 @@ func TestExponents(t *testing.T) {
 	m := &Model{config: must(readConfig(dir)), weights: must(safetensors.OpenFile(filepath.Join(dir, "model.safetensors")))}
 	defer m.weights.Close()
 
-	var each []view
+	var each []View
 	for x := range experts {
 		each = append(each, must(m.of(m.weights.Tensor(fmt.Sprintf("layers.0.ffn.experts.%d.w1.weight", x)))))
 	}
-	all := must(stacked(each))
-	if all.typ != gguf.MXFP4 || !slices.Equal(all.shape, []uint64{experts, rows, cols}) {
-		t.Fatalf("experts are %v of %v", all.shape, all.typ)
+	all := must(Stacked(each))
+	if all.Typ != gguf.MXFP4 || !slices.Equal(all.Shape, []uint64{experts, rows, cols}) {
+		t.Fatalf("experts are %v of %v", all.Shape, all.Typ)
 	}
 	const first = cols // from the second row on, as pieces are
 	got, b := make([]float32, len(want)-first), make([]byte, (len(want)-first)/32*17)
-	if err := all.bytes(b, first); err != nil {
+	if err := all.Bytes(b, first); err != nil {
 		t.Fatal(err)
 	}
 	if err := quant.Decode(gguf.MXFP4, got, b); err != nil {
@@ -141,7 +141,7 @@ func TestExponents(t *testing.T) {
 		t.Errorf("experts are %v, want %v", got[:cols], want[first:first+cols])
 	}
 	v, line := must(m.of(m.weights.Tensor("layers.0.attn.wkv.weight"))), make([]float32, cols)
-	if err := v.read(line, cols); err != nil {
+	if err := v.Read(line, cols); err != nil {
 		t.Fatal(err)
 	}
 	if line[0] != 2 || line[31] != 2 || line[32] != 0.5 || line[63] != 0.5 {

@@ -7,29 +7,29 @@ import (
 )
 
 // widths sets how wide the feed-forward networks are, which config.json does not say: one number, or one for each layer.
-func widths(d *draft, k *keys) {
+func widths(d *Draft, k *Keys) {
 	var all []uint32
-	for il := range d.layers {
-		t := d.target(fmt.Sprintf("blk.%d.ffn_up.weight", il))
-		if t == nil || len(t.dims) != 2 || t.dims[1] > math.MaxUint32 {
-			k.fail("layer %d has no matrix ffn_up", il)
+	for il := range d.Layers {
+		t := d.Target(fmt.Sprintf("blk.%d.ffn_up.weight", il))
+		if t == nil || len(t.Dims) != 2 || t.Dims[1] > math.MaxUint32 {
+			k.Fail("layer %d has no matrix ffn_up", il)
 			return
 		}
-		all = append(all, uint32(t.dims[1]))
+		all = append(all, uint32(t.Dims[1]))
 	}
 	if len(slices.Compact(slices.Clone(all))) == 1 {
-		k.set("feed_forward_length", all[0])
+		k.Set("feed_forward_length", all[0])
 		return
 	}
-	k.ns("feed_forward_length", all)
+	k.Ns("feed_forward_length", all)
 }
 
 // rank sets a key to the rows of a tensor in each of its parts.
-func rank(d *draft, k *keys, key, name string, parts uint64) {
-	t := d.target(name)
-	if t == nil || len(t.dims) != 2 {
-		k.fail("there is no matrix %s, of which %s is read", name, key)
+func rank(d *Draft, k *Keys, key, name string, parts uint64) {
+	t := d.Target(name)
+	if t == nil || len(t.Dims) != 2 {
+		k.Fail("there is no matrix %s, of which %s is read", name, key)
 		return
 	}
-	k.n(key, int(t.dims[1]/parts))
+	k.N(key, int(t.Dims[1]/parts))
 }

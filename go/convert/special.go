@@ -10,21 +10,21 @@ var kinds = []struct{ name, key string }{
 	{"eot", "eot"}, {"eom", "eom"},
 }
 
-// setSpecial sets the number of a special token, unless it is set or outside of the vocabulary.
-func (v *vocabulary) setSpecial(name string, id int) {
-	if id >= 0 && id < len(v.tokens) && v.specialID(name) < 0 {
+// SetSpecial sets the number of a special token, unless it is set or outside of the vocabulary.
+func (v *Vocabulary) SetSpecial(name string, id int) {
+	if id >= 0 && id < len(v.Tokens) && v.Special(name) < 0 {
 		v.special = append(v.special, namedID{name, id})
 	}
 }
 
-// replaceSpecial sets the number of a special token, whatever it was; to none if the number is outside of the vocabulary.
-func (v *vocabulary) replaceSpecial(name string, id int) {
+// ReplaceSpecial sets the number of a special token, whatever it was; to none if the number is outside of the vocabulary.
+func (v *Vocabulary) ReplaceSpecial(name string, id int) {
 	v.special = slices.DeleteFunc(v.special, func(s namedID) bool { return s.name == name })
-	v.setSpecial(name, id)
+	v.SetSpecial(name, id)
 }
 
-// specialID returns the number of a special token, -1 if there is none.
-func (v *vocabulary) specialID(name string) int {
+// Special returns the number of a special token, -1 if there is none.
+func (v *Vocabulary) Special(name string) int {
 	for _, s := range v.special {
 		if s.name == name {
 			return s.id
@@ -33,8 +33,8 @@ func (v *vocabulary) specialID(name string) int {
 	return -1
 }
 
-// setAdd sets whether a special token is added to each text.
-func (v *vocabulary) setAdd(name string, on bool) {
+// SetAdd sets whether a special token is added to each text.
+func (v *Vocabulary) SetAdd(name string, on bool) {
 	for i := range v.add {
 		if v.add[i].name == name {
 			v.add[i].on = on
@@ -46,10 +46,10 @@ func (v *vocabulary) setAdd(name string, on bool) {
 
 // specials finds the special tokens, and which of them are added to texts: as tokenizer_config.json says, what is done to a
 // text in tokenizer.json, and config.json.
-func (v *vocabulary) specials(f *tokenizerFile, settings, model *config) {
+func (v *Vocabulary) specials(f *tokenizerFile, settings, model *Config) {
 	name := map[string]string{}
 	for _, k := range kinds {
-		switch t := settings.value(k.name + "_token").(type) {
+		switch t := settings.Value(k.name + "_token").(type) {
 		case string:
 			name[k.name] = t
 		case map[string]any:
@@ -66,23 +66,23 @@ func (v *vocabulary) specials(f *tokenizerFile, settings, model *config) {
 		v.frame(f, name)
 	}
 	for _, k := range kinds {
-		if b, ok := settings.value("add_" + k.name + "_token").(bool); ok {
-			v.setAdd(k.name, b)
+		if b, ok := settings.Value("add_" + k.name + "_token").(bool); ok {
+			v.SetAdd(k.name, b)
 		}
 		if text := name[k.name]; text != "" {
 			if id := v.find(f, text); id >= 0 {
-				v.setSpecial(k.name, id)
+				v.SetSpecial(k.name, id)
 			}
 		}
 	}
 	for _, k := range kinds[:7] {
-		if id, ok := asCount(model.value(k.name + "_token_id")); ok {
-			v.setSpecial(k.name, id)
+		if id, ok := AsCount(model.Value(k.name + "_token_id")); ok {
+			v.SetSpecial(k.name, id)
 		}
 	}
 	slices.SortStableFunc(v.special, func(a, b namedID) int { return order(a.name) - order(b.name) })
 	v.add = slices.DeleteFunc(v.add, func(a namedFlag) bool {
-		return a.on && v.specialID(a.name) < 0 || !slices.Contains([]string{"bos", "eos", "sep"}, a.name)
+		return a.on && v.Special(a.name) < 0 || !slices.Contains([]string{"bos", "eos", "sep"}, a.name)
 	})
 }
 
@@ -96,7 +96,7 @@ func order(name string) int {
 }
 
 // find returns the number of an added token, or of a token of structure, -1 if there is none.
-func (v *vocabulary) find(f *tokenizerFile, text string) int {
+func (v *Vocabulary) find(f *tokenizerFile, text string) int {
 	if f != nil {
 		for _, a := range f.Added {
 			if a.Content == text && v.has(a.ID) {
@@ -104,8 +104,8 @@ func (v *vocabulary) find(f *tokenizerFile, text string) int {
 			}
 		}
 	}
-	for i, t := range v.tokens {
-		if t == text && v.types[i] != normal {
+	for i, t := range v.Tokens {
+		if t == text && v.Types[i] != normal {
 			return i
 		}
 	}
@@ -114,12 +114,12 @@ func (v *vocabulary) find(f *tokenizerFile, text string) int {
 
 // frame reads what is put around each text. Where its end is another token than the one that ends a text, that one ends
 // turns.
-func (v *vocabulary) frame(f *tokenizerFile, name map[string]string) {
+func (v *Vocabulary) frame(f *tokenizerFile, name map[string]string) {
 	each(f.PostProcessor, "processors", func(p map[string]any) {
 		switch p["type"] {
 		case "RobertaProcessing", "BertProcessing":
 			for _, n := range []string{"bos", "eos", "sep"} {
-				v.setAdd(n, true)
+				v.SetAdd(n, true)
 			}
 			for _, n := range []string{"cls", "sep"} {
 				if pair, ok := p[n].([]any); ok && len(pair) == 2 && name[n] == "" {
@@ -135,14 +135,14 @@ func (v *vocabulary) frame(f *tokenizerFile, name map[string]string) {
 				if name["bos"] == "" {
 					name["bos"] = first
 				}
-				v.setAdd("bos", first == name["bos"] || first == name["cls"])
+				v.SetAdd("bos", first == name["bos"] || first == name["cls"])
 			}
 			if last := specialOf(single[len(single)-1]); last != "" {
 				if name["eos"] != "" && last != name["eos"] && name["eot"] == "" {
 					name["eot"] = name["eos"]
 				}
 				name["eos"] = last
-				v.setAdd("eos", true)
+				v.SetAdd("eos", true)
 			}
 		}
 	})

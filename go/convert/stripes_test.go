@@ -47,7 +47,7 @@ func TestStriped(t *testing.T) {
 			return nil, err
 		}
 		got := make([]float32, rows*cols)
-		return got, v.read(got, 0)
+		return got, v.Read(got, 0)
 	}
 	var want []float32
 	for _, kind := range []struct{ from, rows int }{{0, 4}, {4, 4}, {8, 2}} { // of a machine
@@ -94,7 +94,7 @@ func TestSharedScale(t *testing.T) {
 	m := &Model{config: must(readConfig(dir)), weights: must(safetensors.OpenFile(filepath.Join(dir, "model.safetensors")))}
 	defer m.weights.Close()
 	v, got := must(m.of(m.weights.Tensor(table+".shard_3.weight"))), make([]float32, 4)
-	if err := v.read(got, 0); err != nil || !slices.Equal(got, []float32{0.5, 0.5, 0.5, 1}) {
+	if err := v.Read(got, 0); err != nil || !slices.Equal(got, []float32{0.5, 0.5, 0.5, 1}) {
 		t.Errorf("got %v, %v", got, err)
 	}
 }

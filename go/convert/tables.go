@@ -5,14 +5,14 @@ import "math"
 // What families have in common, as rules.
 var (
 	// ends are the tensors of no layer.
-	ends = rules{
+	ends = Rules{
 		{"embed_tokens", "token_embd", nil},
 		{"norm", "output_norm", nil},
 		{"lm_head", "output", nil},
 	}
 
 	// attention is that of Llama's descendants.
-	attention = rules{
+	attention = Rules{
 		{"input_layernorm", "attn_norm", nil},
 		{"self_attn.q_proj", "attn_q", nil},
 		{"self_attn.k_proj", "attn_k", nil},
@@ -24,13 +24,13 @@ var (
 	}
 
 	// pairs is attention whose queries and keys rotate by pairs of channels, which checkpoints have as halves.
-	pairs = rules{
-		{"self_attn.q_proj", "attn_q", permute((*config).heads)},
-		{"self_attn.k_proj", "attn_k", permute((*config).headsKV)},
+	pairs = Rules{
+		{"self_attn.q_proj", "attn_q", Permute((*Config).Heads)},
+		{"self_attn.k_proj", "attn_k", Permute((*Config).HeadsKV)},
 	}.And(attention)
 
 	// dense is a feed-forward network with a gate.
-	dense = rules{
+	dense = Rules{
 		{"post_attention_layernorm", "ffn_norm", nil},
 		{"mlp.gate_proj", "ffn_gate", nil},
 		{"mlp.up_proj", "ffn_up", nil},
@@ -38,7 +38,7 @@ var (
 	}
 
 	// feedForward is the same under another name, and what chooses experts.
-	feedForward = rules{
+	feedForward = Rules{
 		{"feed_forward.gate_proj", "ffn_gate", nil},
 		{"feed_forward.up_proj", "ffn_up", nil},
 		{"feed_forward.down_proj", "ffn_down", nil},
@@ -46,13 +46,13 @@ var (
 	}
 
 	// mixture is experts, apart or in one tensor, with those that every token goes through.
-	mixture = rules{
+	mixture = Rules{
 		{"mlp.gate", "ffn_gate_inp", nil},
 		{"mlp.gate.e_score_correction_bias", "exp_probs_b.bias", nil},
 		{"mlp.experts.*.gate_proj", "ffn_gate_exps", nil},
 		{"mlp.experts.*.up_proj", "ffn_up_exps", nil},
 		{"mlp.experts.*.down_proj", "ffn_down_exps", nil},
-		{"mlp.experts.gate_up_proj", "ffn_gate_exps.weight ffn_up_exps.weight", halves},
+		{"mlp.experts.gate_up_proj", "ffn_gate_exps.weight ffn_up_exps.weight", Halves},
 		{"mlp.experts.down_proj", "ffn_down_exps.weight", nil},
 		{"mlp.shared_expert.gate_proj", "ffn_gate_shexp", nil},
 		{"mlp.shared_expert.up_proj", "ffn_up_shexp", nil},
@@ -63,11 +63,11 @@ var (
 		{"mlp.shared_mlp.gate_proj", "ffn_gate_shexp", nil},
 		{"mlp.shared_mlp.up_proj", "ffn_up_shexp", nil},
 		{"mlp.shared_mlp.down_proj", "ffn_down_shexp", nil},
-		{"mlp.shared_expert_gate", "ffn_gate_inp_shexp", squeeze},
+		{"mlp.shared_expert_gate", "ffn_gate_inp_shexp", Squeeze},
 	}
 
 	// blockSparse is experts as Mixtral has them.
-	blockSparse = rules{
+	blockSparse = Rules{
 		{"block_sparse_moe.gate", "ffn_gate_inp", nil},
 		{"block_sparse_moe.e_score_correction_bias", "exp_probs_b.bias", nil},
 		{"block_sparse_moe.experts.*.w1", "ffn_gate_exps", nil},
@@ -76,7 +76,7 @@ var (
 	}
 
 	// predicting is a layer that predicts a token further on.
-	predicting = rules{
+	predicting = Rules{
 		{"eh_proj", "nextn.eh_proj", nil},
 		{"enorm", "nextn.enorm", nil},
 		{"hnorm", "nextn.hnorm", nil},
@@ -86,32 +86,32 @@ var (
 	}
 
 	// around is norms behind the halves of a layer as well as before them.
-	around = rules{
+	around = Rules{
 		{"post_attention_layernorm", "post_attention_norm", nil},
 		{"pre_feedforward_layernorm", "ffn_norm", nil},
 		{"post_feedforward_layernorm", "post_ffw_norm", nil},
 	}
 
 	// scan is Mamba 2's half of a layer.
-	scan = rules{
-		{"mixer.A_log", "ssm_a", then(negExp, column)},
-		{"mixer.D", "ssm_d", column},
+	scan = Rules{
+		{"mixer.A_log", "ssm_a", Then(NegExp, Column)},
+		{"mixer.D", "ssm_d", Column},
 		{"mixer.dt_bias", "ssm_dt.bias", nil},
-		{"mixer.conv1d.weight", "ssm_conv1d.weight", squeeze},
+		{"mixer.conv1d.weight", "ssm_conv1d.weight", Squeeze},
 		{"mixer.conv1d.bias", "ssm_conv1d.bias", nil},
 		{"mixer.in_proj", "ssm_in", nil},
-		{"mixer.norm", "ssm_norm", grouped(scanGroups)},
+		{"mixer.norm", "ssm_norm", Grouped(scanGroups)},
 		{"mixer.out_proj", "ssm_out", nil},
 	}
 )
 
 // What families have in common, as settings.
 var (
-	expertSettings = settings{
+	expertSettings = Settings{
 		{"expert_feed_forward_length", 'n', "moe_intermediate_size expert_intermediate_size"},
 		{"expert_shared_feed_forward_length", 'n', "shared_expert_intermediate_size moe_shared_expert_intermediate_size"},
 	}
-	routedSettings = settings{
+	routedSettings = Settings{
 		{"expert_count", 'n', "n_routed_experts num_experts"},
 		{"expert_feed_forward_length", 'n', "moe_intermediate_size"},
 		{"expert_shared_count", 'n', "n_shared_experts num_shared_experts moe_num_shared_experts"},
@@ -121,36 +121,36 @@ var (
 	}
 )
 
-func scanGroups(c *config) int { return c.countOr("mamba_n_groups n_groups", 1) }
+func scanGroups(c *Config) int { return c.CountOr("mamba_n_groups n_groups", 1) }
 
 // rotating sets the channels of a head that rotate.
-func rotating(k *keys, share float64) {
-	k.n("rope.dimension_count", int(float64(k.headDim())*k.partial(share)))
+func rotating(k *Keys, share float64) {
+	k.N("rope.dimension_count", int(float64(k.HeadDim())*k.Partial(share)))
 }
 
 // vocabSize sets the number of tokens.
-func vocabSize(k *keys) { k.n("vocab_size", k.count("vocab_size")) }
+func vocabSize(k *Keys) { k.N("vocab_size", k.Count("vocab_size")) }
 
 // commonKeys sets the number of tokens, and that all channels of a head rotate.
-func commonKeys(k *keys) {
+func commonKeys(k *Keys) {
 	vocabSize(k)
 	rotating(k, 1)
 }
 
 // llama3Factors returns the factors of Llama 3's rotations over long contexts, if the checkpoint asks for them.
-func llama3Factors(c *config) map[string]view {
-	r := c.ropeOf("full_attention")
-	defer c.take(r)
-	if r.text("rope_type type") != "llama3" {
+func llama3Factors(c *Config) map[string]View {
+	r := c.RopeOf("full_attention")
+	defer c.Take(r)
+	if r.Text("rope_type type") != "llama3" {
 		return nil
 	}
-	base, factor := c.theta(), r.numberOr("factor", 8)
+	base, factor := c.Theta(), r.NumberOr("factor", 8)
 	if base == 0 {
 		base = 10000
 	}
-	low, high := r.numberOr("low_freq_factor", 1), r.numberOr("high_freq_factor", 4)
-	old := r.numberOr("original_max_position_embeddings", 8192)
-	n := c.headDim()
+	low, high := r.NumberOr("low_freq_factor", 1), r.NumberOr("high_freq_factor", 4)
+	old := r.NumberOr("original_max_position_embeddings", 8192)
+	n := c.HeadDim()
 	factors := make([]float32, n/2)
 	for i := range factors {
 		wave := 2 * math.Pi * math.Pow(base, float64(2*i)/float64(n))
@@ -164,11 +164,11 @@ func llama3Factors(c *config) map[string]view {
 			factors[i] = float32(1 / ((1-smooth)/factor + smooth))
 		}
 	}
-	return map[string]view{"rope_freqs.weight": constant(factors)}
+	return map[string]View{"rope_freqs.weight": Constant(factors)}
 }
 
 // gpt is the names that GPT-2 left to others, with matrices the usual way round.
-var gpt = rules{
+var gpt = Rules{
 	{"wte", "token_embd", nil},
 	{"wpe", "position_embd", nil},
 	{"word_embeddings", "token_embd", nil},
@@ -190,19 +190,19 @@ var gpt = rules{
 }
 
 // mambaScan is scan under the name that Granite has for it, whose norm is of all channels.
-var mambaScan = rules{
-	{"mamba.A_log", "ssm_a", then(negExp, column)},
-	{"mamba.D", "ssm_d", column},
+var mambaScan = Rules{
+	{"mamba.A_log", "ssm_a", Then(NegExp, Column)},
+	{"mamba.D", "ssm_d", Column},
 	{"mamba.dt_bias", "ssm_dt.bias", nil},
-	{"mamba.conv1d.weight", "ssm_conv1d.weight", squeeze},
+	{"mamba.conv1d.weight", "ssm_conv1d.weight", Squeeze},
 	{"mamba.conv1d.bias", "ssm_conv1d.bias", nil},
 	{"mamba.in_proj", "ssm_in", nil},
-	{"mamba.norm", "ssm_norm", grouped(scanGroups)},
+	{"mamba.norm", "ssm_norm", Grouped(scanGroups)},
 	{"mamba.out_proj", "ssm_out", nil},
 }
 
 // ssm is the names of Mamba's model around its layers.
-var ssm = rules{
+var ssm = Rules{
 	{"embeddings", "token_embd", nil},
 	{"embedding", "token_embd", nil},
 	{"norm_f", "output_norm", nil},

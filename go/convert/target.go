@@ -5,34 +5,34 @@ import (
 	"github.com/quern-llm/quern/go/safetensors"
 )
 
-// A target is a tensor to be written.
-type target struct {
-	name string
-	typ  gguf.Type
-	dims []uint64 // in ggml's order
-	view
+// A Target is a tensor to be written.
+type Target struct {
+	Name string
+	Typ  gguf.Type
+	Dims []uint64 // in ggml's order
+	View
 }
 
-// A draft is a conversion before its keys are complete: what is read, and what it becomes.
-type draft struct {
-	layers  int
-	weights *safetensors.Checkpoint
-	targets []*target
+// A Draft is a conversion before its keys are complete: what is read, and what it becomes.
+type Draft struct {
+	Layers  int
+	Weights *safetensors.Checkpoint
+	Targets []*Target
 }
 
-// target returns a tensor to be written, nil if there is none of that name.
-func (d *draft) target(name string) *target {
-	for _, t := range d.targets {
-		if t.name == name {
+// Target returns a tensor to be written, nil if there is none of that name.
+func (d *Draft) Target(name string) *Target {
+	for _, t := range d.Targets {
+		if t.Name == name {
 			return t
 		}
 	}
 	return nil
 }
 
-// stripes says how a matrix was cut before it was quantized: into n parts with blocks of their own, each of which has the next
+// Stripes says how a matrix was cut before it was quantized: into n parts with blocks of their own, each of which has the next
 // rows of all kinds. Of the kinds it says the rows of all parts together.
-type stripes struct {
-	n    uint64
-	rows []uint64
+type Stripes struct {
+	N    uint64
+	Rows []uint64
 }

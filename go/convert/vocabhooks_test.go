@@ -18,11 +18,11 @@ func TestEndsOfTurns(t *testing.T) {
 		{"laguna", "gpt2", []string{"a", "</assistant>"}, map[string]int{"eot": 1}},
 		{"glm4", "gpt2", []string{"a", "<|endoftext|>", "<|user|>"}, map[string]int{"bos": 1, "eos": 1, "eot": 2, "unk": 1}},
 	} {
-		f := families[slices.IndexFunc(families, func(f family) bool { return f.arch == c.arch })]
-		v := &vocabulary{model: c.model, tokens: c.tokens, types: make([]int32, len(c.tokens))}
-		f.vocab(new(config), v)
+		f := families[slices.IndexFunc(families, func(f Family) bool { return f.Arch == c.arch })]
+		v := &Vocabulary{Model: c.model, Tokens: c.tokens, Types: make([]int32, len(c.tokens))}
+		f.Vocab(new(Config), v)
 		for name, id := range c.want {
-			if got := v.specialID(name); got != id {
+			if got := v.Special(name); got != id {
 				t.Errorf("%s of %s: %s is %d, want %d", c.arch, c.model, name, got, id)
 			}
 		}

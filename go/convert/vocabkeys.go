@@ -2,18 +2,18 @@ package convert
 
 import "github.com/quern-llm/quern/go/gguf"
 
-// keys returns what the file says of the tokenizer.
-func (v *vocabulary) keys() []gguf.KV {
+// Keys returns what the file says of the tokenizer.
+func (v *Vocabulary) Keys() []gguf.KV {
 	const prefix = "tokenizer.ggml."
-	all := []gguf.KV{{Key: prefix + "model", Value: v.model}}
+	all := []gguf.KV{{Key: prefix + "model", Value: v.Model}}
 	if v.pre != "" {
 		all = append(all, gguf.KV{Key: prefix + "pre", Value: v.pre})
 	}
-	all = append(all, gguf.KV{Key: prefix + "tokens", Value: v.tokens})
+	all = append(all, gguf.KV{Key: prefix + "tokens", Value: v.Tokens})
 	if v.scores != nil {
 		all = append(all, gguf.KV{Key: prefix + "scores", Value: v.scores})
 	}
-	all = append(all, gguf.KV{Key: prefix + "token_type", Value: v.types})
+	all = append(all, gguf.KV{Key: prefix + "token_type", Value: v.Types})
 	if v.merges != nil {
 		all = append(all, gguf.KV{Key: prefix + "merges", Value: v.merges})
 	}
@@ -29,8 +29,8 @@ func (v *vocabulary) keys() []gguf.KV {
 	return all
 }
 
-// setMore sets a key under tokenizer.ggml.
-func (v *vocabulary) setMore(key string, value any) {
+// Set sets a key under tokenizer.ggml.
+func (v *Vocabulary) Set(key string, value any) {
 	for i := range v.more {
 		if v.more[i].Key == key {
 			v.more[i].Value = value

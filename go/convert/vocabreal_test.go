@@ -13,7 +13,7 @@ import (
 // TestPieces reads the tokenizer of Llama 2 as SentencePiece wrote it, and compares it with the vocabulary that llama.cpp's
 // converter made of it.
 func TestPieces(t *testing.T) {
-	v := &vocabulary{limit: maxTokens}
+	v := &Vocabulary{limit: MaxTokens}
 	if err := v.readPieces(testdata.Path(t, "tokenizers/llama2.tokenizer.model"), plainPieces); err != nil {
 		t.Fatal(err)
 	}
@@ -21,8 +21,8 @@ func TestPieces(t *testing.T) {
 	tokens, _ := want.Strs("tokenizer.ggml.tokens")
 	scores, _ := want.Floats("tokenizer.ggml.scores")
 	types, _ := want.Value("tokenizer.ggml.token_type")
-	if !slices.Equal(v.tokens, tokens) || !slices.Equal(v.scores, scores) || !reflect.DeepEqual(any(v.types), types) {
-		t.Errorf("%d tokens, want %d, or others", len(v.tokens), len(tokens))
+	if !slices.Equal(v.Tokens, tokens) || !slices.Equal(v.scores, scores) || !reflect.DeepEqual(any(v.Types), types) {
+		t.Errorf("%d tokens, want %d, or others", len(v.Tokens), len(tokens))
 	}
 }
 
@@ -44,13 +44,13 @@ func TestWords(t *testing.T) {
 	}
 	dir := t.TempDir()
 	save(t, dir, "vocab.txt", text.String())
-	v := &vocabulary{limit: maxTokens}
+	v := &Vocabulary{limit: MaxTokens}
 	if err := v.readWords(filepath.Join(dir, "vocab.txt")); err != nil {
 		t.Fatal(err)
 	}
 	for i := range tokens {
-		if v.tokens[i] != tokens[i] {
-			t.Fatalf("token %d is %q, want %q", i, v.tokens[i], tokens[i])
+		if v.Tokens[i] != tokens[i] {
+			t.Fatalf("token %d is %q, want %q", i, v.Tokens[i], tokens[i])
 		}
 	}
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
-// A vocabulary is what a GGUF file says of its tokenizer.
-type vocabulary struct {
-	model, pre string
-	tokens     []string
-	types      []int32
+// A Vocabulary is what a GGUF file says of its tokenizer.
+type Vocabulary struct {
+	Model, pre string
+	Tokens     []string
+	Types      []int32
 	scores     []float32 // nil: none
 	merges     []string
 	special    []namedID // in order of their names' first mention
@@ -35,14 +35,14 @@ type namedFlag struct {
 	on   bool
 }
 
-// maxTokens bounds vocabularies: the largest known has half a million.
-const maxTokens = 1 << 24
+// MaxTokens bounds vocabularies: the largest known has half a million.
+const MaxTokens = 1 << 24
 
 const (
 	normal      = int32(tokenizer.Normal)
 	unknown     = int32(tokenizer.Unknown)
-	control     = int32(tokenizer.Control)
-	userDefined = int32(tokenizer.UserDefined)
+	Control     = int32(tokenizer.Control)
+	UserDefined = int32(tokenizer.UserDefined)
 	unused      = int32(tokenizer.Unused)
 	byteToken   = int32(tokenizer.Byte)
 )
@@ -74,22 +74,22 @@ type addedToken struct {
 
 // readVocabulary reads the tokenizer of the checkpoint in a folder, which is of an architecture and has embeddings of limit
 // tokens. The name pre of a pre-tokenizer is for files that do not say how words are cut.
-func readVocabulary(dir, arch, pre string, limit int, model *config) (*vocabulary, error) {
-	v := &vocabulary{limit: min(limit, maxTokens)}
-	size := model.countOr("vocab_size", 0)
+func readVocabulary(dir, arch, pre string, limit int, model *Config) (*Vocabulary, error) {
+	v := &Vocabulary{limit: min(limit, MaxTokens)}
+	size := model.CountOr("vocab_size", 0)
 	if size > v.limit {
-		return nil, fmt.Errorf("%s: vocab_size is %d, and there are embeddings of %d tokens", model.path(), size, v.limit)
+		return nil, fmt.Errorf("%s: vocab_size is %d, and there are embeddings of %d tokens", model.Path(), size, v.limit)
 	}
 	path := filepath.Join(dir, "tokenizer.json")
 	file := &tokenizerFile{}
-	err := readJSON(path, file)
+	err := ReadJSON(path, file)
 	if errors.Is(err, fs.ErrNotExist) {
 		file, err = nil, nil
 	}
 	if err != nil {
 		return nil, err
 	}
-	settings, err := readFile(filepath.Join(dir, "tokenizer_config.json"))
+	settings, err := ReadFile(filepath.Join(dir, "tokenizer_config.json"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -97,28 +97,28 @@ func readVocabulary(dir, arch, pre string, limit int, model *config) (*vocabular
 	switch {
 	case arch == "gemma4" && file != nil:
 		err = from(path, v.readMerged(file))
-	case exists(dir, "spiece.model"):
+	case Exists(dir, "spiece.model"):
 		err = v.readExtended(dir, "spiece.model", piecesOfT5, file)
-	case exists(dir, "tokenizer.model") && !isRanks(filepath.Join(dir, "tokenizer.model")):
+	case Exists(dir, "tokenizer.model") && !isRanks(filepath.Join(dir, "tokenizer.model")):
 		kind := plainPieces
 		if strings.HasPrefix(arch, "t5") {
 			kind = piecesOfT5
 		}
 		err = v.readExtended(dir, "tokenizer.model", kind, file)
-	case exists(dir, "sentencepiece.bpe.model"):
+	case Exists(dir, "sentencepiece.bpe.model"):
 		err = v.readExtended(dir, "sentencepiece.bpe.model", piecesOfXLMR, file)
-	case exists(dir, worldFile):
+	case Exists(dir, worldFile):
 		err = v.readWorld(filepath.Join(dir, worldFile))
-	case file == nil && exists(dir, jsonLines):
+	case file == nil && Exists(dir, jsonLines):
 		err = v.readJSONLines(filepath.Join(dir, jsonLines))
-	case file == nil && exists(dir, "tekken.json"):
+	case file == nil && Exists(dir, "tekken.json"):
 		err = v.readTekken(filepath.Join(dir, "tekken.json"))
-	case file == nil && exists(dir, listedName):
+	case file == nil && Exists(dir, listedName):
 		err = v.readListed(filepath.Join(dir, listedName))
 	case file == nil && ranksOf(dir) != "":
 		ranks = true
 		err = v.readRanks(ranksOf(dir), arch, pre)
-	case file == nil && exists(dir, "vocab.txt"):
+	case file == nil && Exists(dir, "vocab.txt"):
 		err = v.readWords(filepath.Join(dir, "vocab.txt"))
 	case file == nil:
 		err = fmt.Errorf("%s has no tokenizer.json, tokenizer.model, tekken.json, *.tiktoken or vocab.txt; save the tokenizer with save_pretrained, which writes one", dir)
@@ -139,11 +139,11 @@ func readVocabulary(dir, arch, pre string, limit int, model *config) (*vocabular
 	if err := v.decode(settings, ranks || v.scores != nil && v.merges == nil); err != nil {
 		return nil, err
 	}
-	if size > len(v.tokens) {
+	if size > len(v.Tokens) {
 		v.grow(size)
 	}
 	v.specials(file, settings, model)
-	return v, settings.failure()
+	return v, settings.Err()
 }
 
 // from names the file that an error is about.
@@ -155,10 +155,10 @@ func from(path string, err error) error {
 }
 
 // grow pads the vocabulary to n tokens, which no text has.
-func (v *vocabulary) grow(n int) {
-	for i := len(v.tokens); i < n; i++ {
-		v.tokens = append(v.tokens, fmt.Sprintf("[PAD%d]", i))
-		v.types = append(v.types, unused)
+func (v *Vocabulary) grow(n int) {
+	for i := len(v.Tokens); i < n; i++ {
+		v.Tokens = append(v.Tokens, fmt.Sprintf("[PAD%d]", i))
+		v.Types = append(v.Types, unused)
 		if v.scores != nil {
 			v.scores = append(v.scores, -10000)
 		}
@@ -166,15 +166,15 @@ func (v *vocabulary) grow(n int) {
 }
 
 // has reports whether the model can have a token of this number: what is added to a tokenizer need not be in the model.
-func (v *vocabulary) has(id int) bool { return id >= 0 && id < v.limit }
+func (v *Vocabulary) has(id int) bool { return id >= 0 && id < v.limit }
 
 // put sets a token, and pads what is before it.
-func (v *vocabulary) put(id int, text string, typ int32, score float32) error {
+func (v *Vocabulary) put(id int, text string, typ int32, score float32) error {
 	if !v.has(id) {
 		return fmt.Errorf("token %.40q has the number %d, and there are embeddings of %d", text, id, v.limit)
 	}
 	v.grow(id + 1)
-	v.tokens[id], v.types[id] = text, typ
+	v.Tokens[id], v.Types[id] = text, typ
 	if v.scores != nil {
 		v.scores[id] = score
 	}
@@ -195,9 +195,9 @@ func looksSpecial(text string) bool {
 // added returns the type of a token that was added to a vocabulary, and its text as plain text has it.
 func added(text string, special bool) (string, int32) {
 	if special || looksSpecial(text) {
-		return text, control
+		return text, Control
 	}
-	return strings.ReplaceAll(text, "▁", " "), userDefined
+	return strings.ReplaceAll(text, "▁", " "), UserDefined
 }
 
 // vocab returns the tokens of a model of tokenizer.json by their numbers.
@@ -208,7 +208,7 @@ func (f *tokenizerFile) vocab() (map[string]int, error) {
 	}
 	all := make(map[string]int, len(m))
 	for text, v := range m {
-		id, ok := asCount(v)
+		id, ok := AsCount(v)
 		if !ok {
 			return nil, fmt.Errorf("model.vocab: the number of %.40q is %.40v", text, v)
 		}
@@ -240,7 +240,7 @@ func (f *tokenizerFile) merges() ([]string, error) {
 }
 
 // fill puts the tokens of tokenizer.json.
-func (v *vocabulary) fill(f *tokenizerFile) error {
+func (v *Vocabulary) fill(f *tokenizerFile) error {
 	vocab, err := f.vocab()
 	if err != nil {
 		return err
@@ -266,8 +266,8 @@ func (v *vocabulary) fill(f *tokenizerFile) error {
 }
 
 // readBytes reads byte-level BPE.
-func (v *vocabulary) readBytes(f *tokenizerFile, pre string) (err error) {
-	v.model, v.pre = "gpt2", pre
+func (v *Vocabulary) readBytes(f *tokenizerFile, pre string) (err error) {
+	v.Model, v.pre = "gpt2", pre
 	if pre == "" {
 		if v.pre, err = preTokenizer(f); err != nil {
 			return err
@@ -281,14 +281,14 @@ func (v *vocabulary) readBytes(f *tokenizerFile, pre string) (err error) {
 }
 
 // readMerged reads BPE in SentencePiece's spelling, by merges.
-func (v *vocabulary) readMerged(f *tokenizerFile) (err error) {
-	v.model, v.scores = "gemma4", []float32{}
+func (v *Vocabulary) readMerged(f *tokenizerFile) (err error) {
+	v.Model, v.scores = "gemma4", []float32{}
 	if err := v.fill(f); err != nil {
 		return err
 	}
-	for i, text := range v.tokens {
-		if isByte(text) && v.types[i] == normal {
-			v.types[i] = byteToken
+	for i, text := range v.Tokens {
+		if isByte(text) && v.Types[i] == normal {
+			v.Types[i] = byteToken
 		}
 		v.scores[i] = -1000
 	}
@@ -297,8 +297,8 @@ func (v *vocabulary) readMerged(f *tokenizerFile) (err error) {
 }
 
 // readScored reads BPE in SentencePiece's spelling. Merges become scores: the earlier, the higher.
-func (v *vocabulary) readScored(f *tokenizerFile) error {
-	v.model, v.pre, v.scores = "llama", "default", []float32{}
+func (v *Vocabulary) readScored(f *tokenizerFile) error {
+	v.Model, v.pre, v.scores = "llama", "default", []float32{}
 	if err := v.fill(f); err != nil {
 		return err
 	}
@@ -314,18 +314,18 @@ func (v *vocabulary) readScored(f *tokenizerFile) error {
 		}
 	}
 	inOrder, last := true, -1
-	for _, text := range v.tokens {
+	for _, text := range v.Tokens {
 		if r, ok := rank[text]; ok {
 			inOrder = inOrder && r > last
 			last = r
 		}
 	}
-	for i, text := range v.tokens {
+	for i, text := range v.Tokens {
 		r, merged := rank[text]
 		switch {
-		case v.types[i] == normal && isByte(text):
-			v.types[i] = byteToken
-		case v.types[i] != normal:
+		case v.Types[i] == normal && isByte(text):
+			v.Types[i] = byteToken
+		case v.Types[i] != normal:
 		case inOrder: // as SentencePiece's own files have it
 			v.scores[i] = float32(259 - i)
 		case merged:
@@ -340,33 +340,33 @@ var bytePattern = regexp.MustCompile(`^<0x[0-9A-Fa-f]{2}>$`)
 func isByte(text string) bool { return bytePattern.MatchString(text) }
 
 // decode puts the tokens that tokenizer_config.json adds, for vocabularies whose own file has none.
-func (v *vocabulary) decode(settings *config, adds bool) error {
+func (v *Vocabulary) decode(settings *Config, adds bool) error {
 	if !adds {
 		return nil
 	}
-	for number, entry := range settings.object("added_tokens_decoder") {
-		id, ok := digits(number)
+	for number, entry := range settings.Object("added_tokens_decoder") {
+		id, ok := Digits(number)
 		o, isObject := entry.(map[string]any)
 		text, isText := o["content"].(string)
 		if ok && isObject && isText && !v.has(id) {
 			continue
 		}
 		if !ok || !isObject || !isText {
-			return fmt.Errorf("%s: added_tokens_decoder: %.40q is %.80v, want a token", settings.path(), number, entry)
+			return fmt.Errorf("%s: added_tokens_decoder: %.40q is %.80v, want a token", settings.Path(), number, entry)
 		}
 		special, _ := o["special"].(bool)
 		text, typ := added(text, special)
-		if id < len(v.types) && v.types[id] == unknown && v.tokens[id] == text {
+		if id < len(v.Types) && v.Types[id] == unknown && v.Tokens[id] == text {
 			continue
 		}
 		score := float32(0)
-		if id >= len(v.types) || v.types[id] != typ || v.tokens[id] != text {
+		if id >= len(v.Types) || v.Types[id] != typ || v.Tokens[id] != text {
 			score = -1000
 		} else if v.scores != nil {
 			score = v.scores[id]
 		}
 		if err := v.put(id, text, typ, score); err != nil {
-			return fmt.Errorf("%s: %w", settings.path(), err)
+			return fmt.Errorf("%s: %w", settings.Path(), err)
 		}
 	}
 	return nil
