@@ -11,6 +11,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quern-llm/quern/go/convert/family"
+	"github.com/quern-llm/quern/go/convert/hf"
+	"github.com/quern-llm/quern/go/convert/lang"
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/safetensors"
 )
@@ -39,7 +42,7 @@ type pair struct{ a, b *safetensors.Tensor }
 // OpenAdapter reads all of an adapter but its weights. What it is made for is the model in the folder base, of which only
 // config.json is read, or if that is empty the one that adapter_config.json names.
 func OpenAdapter(dir, base string, o Options) (_ *Adapter, err error) {
-	settings, err := ReadFile(filepath.Join(dir, adapterConfig))
+	settings, err := hf.ReadFile(filepath.Join(dir, adapterConfig))
 	if err != nil {
 		return nil, err
 	}
@@ -49,11 +52,11 @@ func OpenAdapter(dir, base string, o Options) (_ *Adapter, err error) {
 			return nil, fmt.Errorf("%s: the model that it is made for, %.80q, is no folder here; name it with --base", settings.Path(), base)
 		}
 	}
-	model, err := readConfig(base)
+	model, err := hf.Read(base)
 	if err != nil {
 		return nil, err
 	}
-	f, err := familyOf(model)
+	f, err := family.Of(model)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +84,7 @@ func OpenAdapter(dir, base string, o Options) (_ *Adapter, err error) {
 	if err != nil {
 		return nil, err
 	}
-	layers := (&Keys{Config: model, Arch: f.Arch}).All(f)
+	layers := (&lang.Keys{Config: model, Arch: f.Arch}).All(f)
 	if model.Err() != nil {
 		return nil, model.Err()
 	}
@@ -157,7 +160,7 @@ func (a *Adapter) pairs() (map[string]*pair, uint64, error) {
 }
 
 // alphaOf returns what the product of the matrices is multiplied by, times the rank.
-func alphaOf(c *Config, rank uint64) (float64, error) {
+func alphaOf(c *hf.Config, rank uint64) (float64, error) {
 	alpha := c.Number("lora_alpha")
 	if c.Flag("use_rslora") {
 		alpha *= math.Sqrt(float64(rank))
@@ -173,39 +176,39 @@ func alphaOf(c *Config, rank uint64) (float64, error) {
 }
 
 // add adds the matrices for one of the model's. What is done to its rows is done to those of lora_B.
-func (a *Adapter) add(name string, p *pair, f *Family, model *Config, layers int, typ gguf.Type) error {
+func (a *Adapter) add(name string, p *pair, f *lang.Family, model *hf.Config, layers int, typ gguf.Type) error {
 	if isOther(name) {
 		return fmt.Errorf("%q is none of the text model's; merge the adapter into its model first", name)
 	}
-	known := Plain(name + ".weight")
+	known := lang.Plain(name + ".weight")
 	if f.Rename != nil {
 		known = f.Rename(model, known)
 	}
-	s := Parse(known, f.Trim())
-	r, _, suffix := Match(f.Rules, s)
+	s := lang.Parse(known, f.Trim())
+	r, _, suffix := lang.Match(f.Rules, s)
 	if r == nil || r.To == "" || s.Expert >= 0 || len(strings.Fields(r.From)) > 1 {
 		return fmt.Errorf("%q is no matrix of %s that an adapter can change in GGUF", name, f.Arch)
 	}
 	if s.Layer >= layers {
 		return fmt.Errorf("%q is of layer %d, and the model has %d: the adapter is of another one", name, s.Layer, layers)
 	}
-	of := func(t *safetensors.Tensor) View { return View{Shape: slices.Clone(t.Shape), Read: t.Floats} }
-	out := []View{of(p.b)}
+	of := func(t *safetensors.Tensor) lang.View { return lang.View{Shape: slices.Clone(t.Shape), Read: t.Floats} }
+	out := []lang.View{of(p.b)}
 	if r.Do != nil {
 		var err error
 		if out, err = r.Do(model, out); err != nil {
 			return fmt.Errorf("lora_B of %q has %w", name, err)
 		}
 	}
-	for i, to := range Targets(r, s.Layer, suffix) {
+	for i, to := range lang.Targets(r, s.Layer, suffix) {
 		if len(out[i].Shape) != 2 || out[i].Shape[1] != p.b.Shape[1] {
 			return fmt.Errorf("%q is no matrix of %s that an adapter can change in GGUF", name, f.Arch)
 		}
 		for _, x := range []struct {
 			end string
-			v   View
+			v   lang.View
 		}{{".lora_a", of(p.a)}, {".lora_b", out[i]}} {
-			t := &Target{Name: to + x.end, View: x.v, Typ: typ, Dims: []uint64{x.v.Shape[1], x.v.Shape[0]}}
+			t := &lang.Target{Name: to + x.end, View: x.v, Typ: typ, Dims: []uint64{x.v.Shape[1], x.v.Shape[0]}}
 			if t.Dims[0]%uint64(typ.BlockElems()) != 0 {
 				t.Typ = gguf.F16
 			}

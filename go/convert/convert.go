@@ -13,6 +13,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quern-llm/quern/go/convert/family"
+	"github.com/quern-llm/quern/go/convert/hf"
+	"github.com/quern-llm/quern/go/convert/lang"
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/safetensors"
 )
@@ -29,8 +32,8 @@ type Options struct {
 // A Model is a checkpoint that is ready to be written as GGUF.
 type Model struct {
 	dir     string
-	family  *Family
-	config  *Config
+	family  *lang.Family
+	config  *hf.Config
 	layers  int
 	kind    kind
 	skip    []string
@@ -51,10 +54,10 @@ func Is(path string) bool {
 // Open reads all of a checkpoint but its weights, and checks that they are complete. Errors are one line and name the file.
 func Open(dir string, o Options) (_ *Model, err error) {
 	m := &Model{dir: dir, Options: o, skip: o.Skip, output: output{threads: o.Threads, progress: o.Progress}}
-	if m.config, err = readConfig(dir); err != nil {
+	if m.config, err = hf.Read(dir); err != nil {
 		return nil, err
 	}
-	if m.family, err = familyOf(m.config); err != nil {
+	if m.family, err = family.Of(m.config); err != nil {
 		return nil, err
 	}
 	if m.weights, err = safetensors.Open(dir); err != nil {
@@ -74,7 +77,7 @@ func Open(dir string, o Options) (_ *Model, err error) {
 	if m.family.Next != nil {
 		m.family.Next(m.config, slices.DeleteFunc(m.weights.Names(), func(name string) bool { return slices.Contains(m.skip, name) }))
 	}
-	k := &Keys{Config: m.config, Arch: m.family.Arch}
+	k := &lang.Keys{Config: m.config, Arch: m.family.Arch}
 	m.layers = k.All(m.family)
 	if m.config.Err() != nil {
 		return nil, m.config.Err()
@@ -83,7 +86,7 @@ func Open(dir string, o Options) (_ *Model, err error) {
 		return nil, err
 	}
 	if m.family.Finish != nil {
-		d := &Draft{Layers: m.layers, Weights: m.weights, Targets: m.targets}
+		d := &lang.Draft{Layers: m.layers, Weights: m.weights, Targets: m.targets}
 		m.family.Finish(d, k)
 		m.targets = d.Targets
 	}
@@ -174,7 +177,9 @@ func (m *Model) skipped(name string) bool {
 	if i := slices.Index(alike, name); i > 0 && slices.ContainsFunc(alike[:i], func(first string) bool { return m.weights.Tensor(first) != nil }) {
 		return true
 	}
-	return slices.ContainsFunc(m.family.Skip, func(part string) bool { return strings.HasPrefix(Plain(name), part) || strings.HasSuffix(name, part) })
+	return slices.ContainsFunc(m.family.Skip, func(part string) bool {
+		return strings.HasPrefix(lang.Plain(name), part) || strings.HasSuffix(name, part)
+	})
 }
 
 // checkQuantization refuses checkpoints whose weights are quantized in a way that is not read.

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quern-llm/quern/go/convert/hf"
+	"github.com/quern-llm/quern/go/convert/lang"
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/safetensors"
 )
@@ -189,7 +191,7 @@ func TestMostly(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer weights.Close()
-	m := &Model{weights: weights, family: &Family{}, config: &Config{}}
+	m := &Model{weights: weights, family: &lang.Family{}, config: &hf.Config{}}
 	if got := m.mostly(); got != gguf.BF16 {
 		t.Errorf("got %v", got)
 	}

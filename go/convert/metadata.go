@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/quern-llm/quern/go/convert/hf"
+	"github.com/quern-llm/quern/go/convert/lang"
+	"github.com/quern-llm/quern/go/convert/vocab"
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/safetensors"
 )
@@ -16,8 +19,8 @@ import (
 const quantizationVersion = 2
 
 // metadata returns all keys of the file.
-func (m *Model) metadata(k *Keys) ([]gguf.KV, error) {
-	v, err := readVocabulary(m.dir, m.family.Arch, m.Pre, m.embeddings(), m.config)
+func (m *Model) metadata(k *lang.Keys) ([]gguf.KV, error) {
+	v, err := vocab.Read(m.dir, m.family.Arch, m.Pre, m.embeddings(), m.config)
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +73,7 @@ func (m *Model) embeddings() int {
 // templates returns the chat templates: of a file of their own, or of tokenizer_config.json.
 func (m *Model) templates() ([]gguf.KV, error) {
 	const key = "tokenizer.chat_template"
-	settings, err := ReadFile(filepath.Join(m.dir, "tokenizer_config.json"))
+	settings, err := hf.ReadFile(filepath.Join(m.dir, "tokenizer_config.json"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -84,7 +87,7 @@ func (m *Model) templates() ([]gguf.KV, error) {
 		}
 	}
 	if value == nil {
-		other, err := ReadFile(filepath.Join(m.dir, "chat_template.json"))
+		other, err := hf.ReadFile(filepath.Join(m.dir, "chat_template.json"))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, err
 		}
@@ -123,7 +126,7 @@ func (m *Model) templates() ([]gguf.KV, error) {
 
 // sampling returns what generation_config.json recommends.
 func (m *Model) sampling() []gguf.KV {
-	c, err := ReadFile(filepath.Join(m.dir, "generation_config.json"))
+	c, err := hf.ReadFile(filepath.Join(m.dir, "generation_config.json"))
 	if err != nil {
 		return nil // it is advice, and often not there
 	}
@@ -139,7 +142,7 @@ func (m *Model) sampling() []gguf.KV {
 		{"repetition_penalty", "penalty_repeat", false},
 	} {
 		v, ok := c.Value(s.from).(float64)
-		if n, whole := AsCount(v); ok && s.whole && whole {
+		if n, whole := hf.AsCount(v); ok && s.whole && whole {
 			all = append(all, gguf.KV{Key: "general.sampling." + s.to, Value: int32(n)})
 		} else if ok && !s.whole {
 			all = append(all, gguf.KV{Key: "general.sampling." + s.to, Value: float32(v)})
@@ -155,7 +158,7 @@ func (m *Model) pooling() int {
 	if err != nil || !strings.Contains(string(text), "Pooling") {
 		return 0
 	}
-	c, err := ReadFile(filepath.Join(m.dir, "1_Pooling", "config.json"))
+	c, err := hf.ReadFile(filepath.Join(m.dir, "1_Pooling", "config.json"))
 	if err != nil {
 		return 0
 	}

@@ -4,13 +4,14 @@ import (
 	"context"
 	"io"
 
+	"github.com/quern-llm/quern/go/convert/lang"
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/internal/newfile"
 )
 
 // An output is a GGUF file that can be written.
 type output struct {
-	targets  []*Target
+	targets  []*lang.Target
 	keys     []gguf.KV
 	threads  int
 	progress func(done, total uint64)

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 
+	"github.com/quern-llm/quern/go/convert/lang"
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/quant"
 )
@@ -32,7 +33,7 @@ type piece struct {
 }
 
 // write writes the bytes of a tensor.
-func (p *pipe) write(to io.Writer, t *Target) error {
+func (p *pipe) write(to io.Writer, t *lang.Target) error {
 	if p.free == nil {
 		p.free = make(chan *piece, p.threads+1)
 		for range p.threads + 1 {
@@ -101,7 +102,7 @@ func (p *pipe) write(to io.Writer, t *Target) error {
 }
 
 // compute makes the bytes of n elements of a tensor.
-func (x *piece) compute(t *Target, at, n uint64) error {
+func (x *piece) compute(t *lang.Target, at, n uint64) error {
 	block := uint64(t.Typ.BlockElems())
 	size := n / block * uint64(t.Typ.BlockBytes())
 	if uint64(cap(x.bytes)) < size {

@@ -7,25 +7,26 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/quern-llm/quern/go/convert/lang"
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/safetensors"
 )
 
 // A group is the tensors of a checkpoint that a rule takes together.
 type group struct {
-	rule   *Rule
+	rule   *lang.Rule
 	layer  int
 	suffix string
 	parts  [][]*safetensors.Tensor // by name, by expert
 }
 
 // plan returns the tensors to be written, of those of the checkpoint.
-func (m *Model) plan() ([]*Target, error) {
+func (m *Model) plan() ([]*lang.Target, error) {
 	groups, err := m.groups()
 	if err != nil {
 		return nil, err
 	}
-	var all []*Target
+	var all []*lang.Target
 	for _, g := range groups {
 		made, err := m.make(g)
 		if err != nil {
@@ -35,13 +36,13 @@ func (m *Model) plan() ([]*Target, error) {
 	}
 	if m.family.Extra != nil {
 		for name, v := range m.family.Extra(m.config) {
-			all = append(all, &Target{Name: name, View: v})
+			all = append(all, &lang.Target{Name: name, View: v})
 		}
 	}
 	if m.config.Err() != nil {
 		return nil, m.config.Err()
 	}
-	slices.SortStableFunc(all, func(a, b *Target) int {
+	slices.SortStableFunc(all, func(a, b *lang.Target) int {
 		return cmp.Or(cmp.Compare(layerOf(a.Name), layerOf(b.Name)), cmp.Compare(a.Name, b.Name))
 	})
 	for i, t := range all {
@@ -69,7 +70,7 @@ func layerOf(name string) int {
 // groups finds the rule of each tensor.
 func (m *Model) groups() ([]*group, error) {
 	type key struct {
-		rule   *Rule
+		rule   *lang.Rule
 		layer  int
 		suffix string
 	}
@@ -79,12 +80,12 @@ func (m *Model) groups() ([]*group, error) {
 		if m.skipped(name) {
 			continue
 		}
-		known := Plain(name)
+		known := lang.Plain(name)
 		if m.family.Rename != nil {
 			known = m.family.Rename(m.config, known)
 		}
-		s := Parse(known, m.family.Trim())
-		r, part, suffix := Match(m.family.Rules, s)
+		s := lang.Parse(known, m.family.Trim())
+		r, part, suffix := lang.Match(m.family.Rules, s)
 		switch {
 		case r == nil:
 			return nil, fmt.Errorf("%s: tensor %q is none of %s's; it is left out with --skip %q", m.dir, name, m.family.Arch, name)
@@ -126,9 +127,9 @@ func (m *Model) stacked(name string) int {
 }
 
 // make returns what the rule of a group makes of its tensors.
-func (m *Model) make(g *group) ([]*Target, error) {
-	names := Targets(g.rule, g.layer, g.suffix)
-	var in []View
+func (m *Model) make(g *group) ([]*lang.Target, error) {
+	names := lang.Targets(g.rule, g.layer, g.suffix)
+	var in []lang.View
 	for i, list := range g.parts {
 		from := strings.Fields(g.rule.From)[i]
 		if !strings.Contains(from, "*") {
@@ -145,7 +146,7 @@ func (m *Model) make(g *group) ([]*Target, error) {
 		if n := m.stacked(from); len(list) != n || slices.Contains(list, nil) {
 			return nil, fmt.Errorf("%s of layer %d: not all of %d are there", from, g.layer, n)
 		}
-		var each []View
+		var each []lang.View
 		for _, t := range list {
 			v, err := m.of(t)
 			if err != nil {
@@ -153,7 +154,7 @@ func (m *Model) make(g *group) ([]*Target, error) {
 			}
 			each = append(each, v)
 		}
-		v, err := Stacked(each)
+		v, err := lang.Stacked(each)
 		if err != nil {
 			return nil, fmt.Errorf("%s of layer %d: they have %w", from, g.layer, err)
 		}
@@ -169,19 +170,19 @@ func (m *Model) make(g *group) ([]*Target, error) {
 	if len(in) != len(names) {
 		panic("a rule for " + g.rule.From + " makes another number of tensors than it names")
 	}
-	var all []*Target
+	var all []*lang.Target
 	for i, v := range in {
-		all = append(all, &Target{Name: names[i], Typ: v.Typ, View: v})
+		all = append(all, &lang.Target{Name: names[i], Typ: v.Typ, View: v})
 	}
 	return all, nil
 }
 
 // of returns a tensor of the checkpoint as a view: quantized ones as the numbers that they stand for, those in parts whole.
-func (m *Model) of(t *safetensors.Tensor) (View, error) {
+func (m *Model) of(t *safetensors.Tensor) (lang.View, error) {
 	if parts := m.weights.Parts(t.Name); parts != nil {
 		return m.whole(parts)
 	}
-	v := View{Shape: slices.Clone(t.Shape), Read: t.Floats}
+	v := lang.View{Shape: slices.Clone(t.Shape), Read: t.Floats}
 	if len(v.Shape) == 0 {
 		v.Shape = []uint64{1}
 	}
@@ -197,27 +198,27 @@ func (m *Model) of(t *safetensors.Tensor) (View, error) {
 	case safetensors.F64, safetensors.F32, safetensors.F16, safetensors.BF16, safetensors.I64, safetensors.I32:
 		return v, nil
 	}
-	return View{}, fmt.Errorf("tensor %q is %s, want floats", t.Name, t.DType)
+	return lang.View{}, fmt.Errorf("tensor %q is %s, want floats", t.Name, t.DType)
 }
 
 // whole joins the parts of a tensor, which were cut along the rows unless the family says otherwise.
-func (m *Model) whole(parts []*safetensors.Tensor) (View, error) {
-	var all []View
+func (m *Model) whole(parts []*safetensors.Tensor) (lang.View, error) {
+	var all []lang.View
 	for _, t := range parts {
 		if t.DType != safetensors.F32 && t.DType != safetensors.F16 && t.DType != safetensors.BF16 || len(t.Shape) == 0 {
-			return View{}, fmt.Errorf("tensor %q is in parts of %s, want floats", t.Name, t.DType)
+			return lang.View{}, fmt.Errorf("tensor %q is in parts of %s, want floats", t.Name, t.DType)
 		}
-		all = append(all, View{Shape: slices.Clone(t.Shape), Read: t.Floats})
+		all = append(all, lang.View{Shape: slices.Clone(t.Shape), Read: t.Floats})
 	}
 	if m.family.Across != "" && strings.HasSuffix(parts[0].Name, m.family.Across) {
-		return Beside(all...)
+		return lang.Beside(all...)
 	}
-	return Joined(all...)
+	return lang.Joined(all...)
 }
 
 // setType chooses the type that a tensor is written in, as llama.cpp's converter does: vectors, norms and small matrices
 // that are read as floats stay F32, and rows that no block fits are F16.
-func setType(t *Target, want gguf.Type) error {
+func setType(t *lang.Target, want gguf.Type) error {
 	t.Dims = slices.Clone(t.Shape)
 	slices.Reverse(t.Dims)
 	if t.Bytes != nil {

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/quern-llm/quern/go/convert/hf"
+	"github.com/quern-llm/quern/go/convert/lang"
 	"github.com/quern-llm/quern/go/safetensors"
 )
 
@@ -32,15 +34,15 @@ func (m *Model) scaleOf(t *safetensors.Tensor) *safetensors.Tensor {
 
 // scaled returns a matrix of 8-bit floats as the numbers that they stand for: each block of it times a scale, or each row, or
 // all.
-func (m *Model) scaled(t *safetensors.Tensor, v View) (View, error) {
+func (m *Model) scaled(t *safetensors.Tensor, v lang.View) (lang.View, error) {
 	scale := m.scaleOf(t)
 	if scale == nil {
-		return View{}, fmt.Errorf("tensor %q is %s without scales", t.Name, t.DType)
+		return lang.View{}, fmt.Errorf("tensor %q is %s without scales", t.Name, t.DType)
 	}
 	bad := fmt.Errorf("tensor %q has the shape %v, and scales %v", t.Name, v.Shape, scale.Shape)
 	const most = 1 << 24
 	if scale.Elems() > most || len(v.Shape) < 2 {
-		return View{}, bad
+		return lang.View{}, bad
 	}
 	k := len(v.Shape)
 	rows, cols := v.Shape[k-2], v.Shape[k-1]
@@ -61,18 +63,18 @@ func (m *Model) scaled(t *safetensors.Tensor, v View) (View, error) {
 	}
 	matrices := v.Elems() / max(rows*cols, 1)
 	if down*across == 0 || down*across*matrices != scale.Elems() && scale.Elems() != 1 {
-		return View{}, bad
+		return lang.View{}, bad
 	}
 	blockDown, ok := sideOf(rows, down, givenDown)
 	blockAcross, ok2 := sideOf(cols, across, givenAcross)
 	if !ok || !ok2 {
-		return View{}, fmt.Errorf("%w, which are not of blocks as config.json has them", bad)
+		return lang.View{}, fmt.Errorf("%w, which are not of blocks as config.json has them", bad)
 	}
 	return timesGrid(v, grid{scale, 0, down, across, blockDown, blockAcross}), nil
 }
 
 // timesGrid returns the numbers of matrices times the scales of their blocks.
-func timesGrid(v View, g grid) View {
+func timesGrid(v lang.View, g grid) lang.View {
 	k := len(v.Shape)
 	rows, cols := v.Shape[k-2], v.Shape[k-1]
 	read := v.Read
@@ -103,30 +105,30 @@ func timesGrid(v View, g grid) View {
 
 // striped returns a matrix that was cut into stripes: the rows of each kind together, in the order of the kinds. The last block of
 // a stripe may be cut off.
-func striped(v View, s Stripes, g grid, bad error) (View, error) {
+func striped(v lang.View, s lang.Stripes, g grid, bad error) (lang.View, error) {
 	rows, cols, all := v.Shape[0], v.Shape[1], uint64(0)
 	for _, n := range s.Rows {
 		if n == 0 || n%s.N != 0 {
-			return View{}, fmt.Errorf("%w: %d rows are not of %d stripes", bad, n, s.N)
+			return lang.View{}, fmt.Errorf("%w: %d rows are not of %d stripes", bad, n, s.N)
 		}
 		all += n
 	}
 	blocks := func(n, side uint64) uint64 { return (n + max(side, 1) - 1) / max(side, 1) }
 	each := rows / s.N
 	if g.height == 0 || g.width == 0 || all != rows || g.down != s.N*blocks(each, g.height) || g.across != blocks(cols, g.width) {
-		return View{}, fmt.Errorf("%w, want %d rows in %d stripes, with blocks of their own of a size that config.json has", bad, all, s.N)
+		return lang.View{}, fmt.Errorf("%w, want %d rows in %d stripes, with blocks of their own of a size that config.json has", bad, all, s.N)
 	}
 	down := g.down / s.N
-	var parts []View
+	var parts []lang.View
 	from := uint64(0) // of a kind, in a stripe
 	for _, n := range s.Rows {
 		for i := range s.N {
-			stripe := timesGrid(v.Strided(i*each*cols, Dim{each, cols}, Dim{cols, 1}), grid{g.scale, i * down, down, g.across, g.height, g.width})
-			parts = append(parts, stripe.Strided(from*cols, Dim{n / s.N, cols}, Dim{cols, 1}))
+			stripe := timesGrid(v.Strided(i*each*cols, lang.Dim{each, cols}, lang.Dim{cols, 1}), grid{g.scale, i * down, down, g.across, g.height, g.width})
+			parts = append(parts, stripe.Strided(from*cols, lang.Dim{n / s.N, cols}, lang.Dim{cols, 1}))
 		}
 		from += n / s.N
 	}
-	return Joined(parts...)
+	return lang.Joined(parts...)
 }
 
 // sideOf returns the side of the blocks that n elements are divided into. Without a given side they have to be alike: the last
@@ -160,7 +162,7 @@ func (m *Model) blockSize() (down, across uint64) {
 		case string: // such as 128x128
 			var sides []any
 			for side := range strings.SplitSeq(size, "x") {
-				n, _ := Digits(side)
+				n, _ := hf.Digits(side)
 				sides = append(sides, float64(n))
 			}
 			given = append(given, sides)
@@ -169,7 +171,7 @@ func (m *Model) blockSize() (down, across uint64) {
 	for _, size := range given {
 		var sides [2]int
 		for i, v := range size {
-			if n, ok := AsCount(v); ok && n > 0 && i < len(sides) {
+			if n, ok := hf.AsCount(v); ok && n > 0 && i < len(sides) {
 				sides[i] = n
 			}
 		}
@@ -196,16 +198,16 @@ func copied(t *safetensors.Tensor) func(dst []byte, at uint64) error {
 }
 
 // fours returns a matrix of 4-bit floats, two in a byte, whose blocks of 32 in a row have an exponent each, as MXFP4, which says the same.
-func fours(t, scale *safetensors.Tensor) (View, error) {
+func fours(t, scale *safetensors.Tensor) (lang.View, error) {
 	bad := fmt.Errorf("tensor %q has the shape %v, and scales %v as %s, want two dimensions, and an exponent for each 16 bytes of a row", t.Name, t.Shape, scale.Shape, scale.DType)
 	if len(t.Shape) != 2 || t.Shape[1]%16 != 0 || scale.DType != safetensors.F8E8M0 && scale.DType != safetensors.U8 {
-		return View{}, bad
+		return lang.View{}, bad
 	}
-	blocks := View{Shape: []uint64{1, t.Shape[0], t.Shape[1] / 16, 16}, Bytes: copied(t)}
-	exponents := View{Shape: append([]uint64{1}, scale.Shape...), Bytes: copied(scale)}
-	made, err := MXFP4(nil, []View{blocks, exponents})
+	blocks := lang.View{Shape: []uint64{1, t.Shape[0], t.Shape[1] / 16, 16}, Bytes: copied(t)}
+	exponents := lang.View{Shape: append([]uint64{1}, scale.Shape...), Bytes: copied(scale)}
+	made, err := lang.MXFP4(nil, []lang.View{blocks, exponents})
 	if err != nil {
-		return View{}, bad
+		return lang.View{}, bad
 	}
 	return made[0].As(made[0].Shape[1:]...)
 }

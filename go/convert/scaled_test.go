@@ -9,6 +9,8 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/quern-llm/quern/go/convert/hf"
+	"github.com/quern-llm/quern/go/convert/lang"
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/quant"
 	"github.com/quern-llm/quern/go/safetensors"
@@ -49,7 +51,7 @@ func TestScaled(t *testing.T) {
 			"x.weight":           map[string]any{"dtype": "F8_E4M3", "shape": []int{rows, cols}, "data_offsets": []int{0, rows * cols}},
 			"x.weight_scale_inv": map[string]any{"dtype": "F32", "shape": []int{c.down, c.across}, "data_offsets": []int{rows * cols, len(data)}},
 		}, data)))
-		config, err := readConfig(dir)
+		config, err := hf.Read(dir)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -118,14 +120,14 @@ func TestExponents(t *testing.T) {
 	dir := t.TempDir()
 	save(t, dir, "config.json", `{"quantization_config": {"quant_method": "fp8", "weight_block_size": [32, 32]}}`)
 	save(t, dir, "model.safetensors", string(safetensorsOf(t, header, data)))
-	m := &Model{config: must(readConfig(dir)), weights: must(safetensors.OpenFile(filepath.Join(dir, "model.safetensors")))}
+	m := &Model{config: must(hf.Read(dir)), weights: must(safetensors.OpenFile(filepath.Join(dir, "model.safetensors")))}
 	defer m.weights.Close()
 
-	var each []View
+	var each []lang.View
 	for x := range experts {
 		each = append(each, must(m.of(m.weights.Tensor(fmt.Sprintf("layers.0.ffn.experts.%d.w1.weight", x)))))
 	}
-	all := must(Stacked(each))
+	all := must(lang.Stacked(each))
 	if all.Typ != gguf.MXFP4 || !slices.Equal(all.Shape, []uint64{experts, rows, cols}) {
 		t.Fatalf("experts are %v of %v", all.Shape, all.Typ)
 	}

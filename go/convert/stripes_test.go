@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quern-llm/quern/go/convert/family"
+	"github.com/quern-llm/quern/go/convert/hf"
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/safetensors"
 )
@@ -39,9 +41,9 @@ func TestStriped(t *testing.T) {
 			name:                map[string]any{"dtype": "F8_E4M3", "shape": []int{rows, cols}, "data_offsets": []int{0, rows * cols}},
 			name + "_scale_inv": map[string]any{"dtype": "F32", "shape": []int{down, across}, "data_offsets": []int{rows * cols, len(data)}},
 		}, data)))
-		m := &Model{config: must(readConfig(dir)), weights: must(safetensors.OpenFile(filepath.Join(dir, "model.safetensors")))}
+		m := &Model{config: must(hf.Read(dir)), weights: must(safetensors.OpenFile(filepath.Join(dir, "model.safetensors")))}
 		defer m.weights.Close()
-		m.family = must(familyOf(m.config))
+		m.family = must(family.Of(m.config))
 		v, err := m.of(m.weights.Tensor(name))
 		if err != nil {
 			return nil, err
@@ -91,7 +93,7 @@ func TestSharedScale(t *testing.T) {
 		table + ".shard_3.weight": map[string]any{"dtype": "F8_E4M3", "shape": []int{2, 2}, "data_offsets": []int{0, 4}},
 		table + ".weight_scale":   map[string]any{"dtype": "BF16", "shape": []int{}, "data_offsets": []int{4, 6}},
 	}, []byte{0x38, 0x38, 0x38, 0x40, 0x00, 0x3f}))) // 1, 1, 1, 2 times 0.5
-	m := &Model{config: must(readConfig(dir)), weights: must(safetensors.OpenFile(filepath.Join(dir, "model.safetensors")))}
+	m := &Model{config: must(hf.Read(dir)), weights: must(safetensors.OpenFile(filepath.Join(dir, "model.safetensors")))}
 	defer m.weights.Close()
 	v, got := must(m.of(m.weights.Tensor(table+".shard_3.weight"))), make([]float32, 4)
 	if err := v.Read(got, 0); err != nil || !slices.Equal(got, []float32{0.5, 0.5, 0.5, 1}) {

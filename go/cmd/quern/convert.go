@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/quern-llm/quern/go/convert"
+	"github.com/quern-llm/quern/go/convert/family"
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/mem"
@@ -37,7 +38,7 @@ the folder of its base model, of which only config.json is read.
 Weights are processed in pieces: a model of any size takes a few hundred megabytes
 of memory. The file is written atomically.
 
-Architectures: ` + strings.Join(convert.Known(), ", ") + `.`,
+Architectures: ` + strings.Join(family.Known(), ", ") + `.`,
 		Example: `  quern convert Qwen3-8B --outtype q8_0
   quern convert Qwen3-8B --outtype Q4_K_M -o qwen3-8b.gguf
   quern convert my-adapter --base Qwen3-8B -o my-adapter.gguf`,

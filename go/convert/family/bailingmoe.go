@@ -1,0 +1,26 @@
+package family
+
+import (
+	"github.com/quern-llm/quern/go/convert/hf"
+	"github.com/quern-llm/quern/go/convert/lang"
+)
+
+var bailingmoe = lang.Family{
+	Arch:  "bailingmoe",
+	Names: "BailingMoeForCausalLM",
+	Rules: lang.Rules{
+		{"attention.query_key_value", "attn_q attn_k attn_v", lang.Then(packed, lang.Each3(lang.Permute((*hf.Config).Heads), lang.Permute((*hf.Config).HeadsKV), nil))},
+	}.And(bailing, ends, dense, mixture),
+	Settings: routedSettings,
+	Keys: func(k *lang.Keys) {
+		unscaled(k)
+		k.Want("norm_head", "false")
+	},
+}
+
+// bailing is the attention of Ling.
+var bailing = lang.Rules{
+	{"word_embeddings", "token_embd", nil},
+	{"attention.dense", "attn_output", nil},
+	{"input_layernorm", "attn_norm", nil},
+}

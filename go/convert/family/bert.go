@@ -1,0 +1,68 @@
+package family
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/quern-llm/quern/go/convert/hf"
+	"github.com/quern-llm/quern/go/convert/lang"
+)
+
+var bert = lang.Family{
+	Arch:   "bert",
+	Names:  "BertModel BertForMaskedLM",
+	Rules:  bertRules,
+	Keys:   encoderKeys,
+	Prefix: "bert.",
+	Skip:   maskedHeads,
+	Vocab:  typesOfTexts,
+}
+
+var xlmRoberta = lang.Family{
+	Arch:  "bert",
+	Names: "XLMRobertaModel XLMRobertaForSequenceClassification RobertaModel RobertaForSequenceClassification",
+	Rules: lang.Rules{{"embeddings.position_embeddings", "position_embd", fromPad}}.And(bertRules),
+	Keys: func(k *lang.Keys) {
+		encoderKeys(k)
+		if n := k.CountOr("pad_token_id", 0) + 1; k.Has("pad_token_id") {
+			k.N("context_length", max(k.Count("max_position_embeddings")-n, 0))
+		}
+	},
+	Change: withTasks,
+	Rename: func(_ *hf.Config, name string) string {
+		return strings.TrimSuffix(strings.Replace(name, ".parametrizations.", ".", 1), ".original")
+	},
+	Prefix: "roberta.",
+	Skip:   slices.Concat(maskedHeads, []string{".lora_A", ".lora_B"}), // which are files of their own
+	Vocab:  typesOfTexts,
+}
+
+// fromPad leaves out the rows of positions that no token has: those up to the number of the token for padding.
+var fromPad = lang.One(func(c *hf.Config, v lang.View) (lang.View, error) {
+	before := uint64(0)
+	if c.Has("pad_token_id") {
+		before = uint64(c.Count("pad_token_id")) + 1
+	}
+	rows, each := v.Rows()
+	before = min(before, rows)
+	return v.Strided(before*each, lang.Dim{rows - before, each}, lang.Dim{each, 1}), nil
+})
+
+// withTasks is XLM-R with rotations in place of positions, and adapters for tasks, if the checkpoint has them.
+func withTasks(c *hf.Config, f *lang.Family) *lang.Family {
+	if !c.Has("lora_adaptations") {
+		return f
+	}
+	kind := *f
+	kind.Arch = "jina-bert-v3"
+	kind.Rules = lang.Rules{
+		{"emb_ln", "token_embd_norm", nil},
+		{"mixer.Wqkv", "attn_qkv", nil},
+		{"mixer.out_proj", "attn_output", nil},
+		{"norm1", "attn_output_norm", nil},
+		{"norm2", "layer_output_norm", nil},
+		{"mlp.fc1", "ffn_up", nil},
+		{"mlp.fc2", "ffn_down", nil},
+	}.And(f.Rules)
+	return &kind
+}

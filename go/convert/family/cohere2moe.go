@@ -1,0 +1,32 @@
+package family
+
+import "github.com/quern-llm/quern/go/convert/lang"
+
+var cohere2moe = lang.Family{
+	Arch:  "cohere2moe",
+	Names: "Cohere2MoeForCausalLM",
+	Rules: predicting.And(ends, attention, dense, mixture),
+	Settings: lang.Settings{
+		{"feed_forward_length", 'n', "prefix_dense_intermediate_size intermediate_size"},
+		{"expert_feed_forward_length", 'n', "intermediate_size"},
+		{"leading_dense_block_count", 'n', "first_k_dense_replace"},
+		{"expert_weights_norm", 'b', "norm_topk_prob"},
+		{"logit_scale", 'f', "logit_scale"},
+		{"attention.sliding_window", 'n', "sliding_window"},
+	},
+	Keys: func(k *lang.Keys) {
+		commonKeys(k)
+		k.Set("rope.scaling.type", "none")
+		k.Bs("attention.sliding_window_pattern", k.TypesOf("sliding_attention"))
+		k.Gating("sigmoid")
+		k.Want("shared_expert_combination_strategy", "average")
+		if k.Has("mlp_layer_types") {
+			k.N("leading_dense_block_count", k.Leading())
+		}
+		if n := k.CountOr("num_shared_experts", 0); n > 0 {
+			k.N("expert_shared_count", n)
+			k.N("expert_shared_feed_forward_length", n*k.Count("intermediate_size"))
+		}
+		further(k)
+	},
+}

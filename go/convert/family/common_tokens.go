@@ -1,0 +1,52 @@
+package family
+
+import (
+	"slices"
+
+	"github.com/quern-llm/quern/go/convert/hf"
+	"github.com/quern-llm/quern/go/convert/vocab"
+)
+
+// What the files of tokenizers do not say, and several families have in common.
+
+// noSpace is for vocabularies that put no space before a text.
+func noSpace(_ *hf.Config, v *vocab.Vocabulary) {
+	if v.Model == "llama" {
+		v.Set("add_space_prefix", false)
+	}
+}
+
+func noBOS(_ *hf.Config, v *vocab.Vocabulary) { v.SetAdd("bos", false) }
+
+// glmVocab sets the tokens that end texts and turns.
+func glmVocab(_ *hf.Config, v *vocab.Vocabulary) {
+	end := slices.Index(v.Tokens, "<|endoftext|>")
+	begin := slices.Index(v.Tokens, "[gMASK]")
+	if begin < 0 {
+		begin = end
+	}
+	set := func(name string, id int) {
+		if id >= 0 {
+			v.ReplaceSpecial(name, id)
+		}
+	}
+	set("eos", end)
+	set("eot", slices.Index(v.Tokens, "<|user|>"))
+	set("unk", end)
+	set("bos", begin)
+}
+
+// worldVocab is for vocabularies of RWKV: the first token begins and ends texts, and an empty line ends turns.
+func worldVocab(_ *hf.Config, v *vocab.Vocabulary) {
+	if v.Model != "rwkv" {
+		return
+	}
+	v.ReplaceSpecial("bos", 0)
+	v.ReplaceSpecial("eos", 0)
+	v.ReplaceSpecial("eot", slices.Index(v.Tokens, `\n\n`))
+}
+
+// typesOfTexts sets how many kinds of texts there are embeddings of.
+func typesOfTexts(c *hf.Config, v *vocab.Vocabulary) {
+	v.Set("token_type_count", uint32(c.CountOr("type_vocab_size", 1)))
+}

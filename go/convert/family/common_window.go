@@ -1,0 +1,24 @@
+package family
+
+import (
+	"github.com/quern-llm/quern/go/convert/hf"
+	"github.com/quern-llm/quern/go/convert/lang"
+)
+
+// windowShare returns how much of a head rotates in layers with a window.
+func windowShare(c *hf.Config) float64 {
+	r := c.RopeOf("sliding_attention")
+	defer c.Take(r)
+	return r.NumberOr("partial_rotary_factor", 1)
+}
+
+// windowsApart sets which layers have a window, where these rotate by settings of their own.
+func windowsApart(k *lang.Keys) {
+	rotating(k, 1)
+	if k.CountOr("sliding_window", 0) == 0 {
+		return
+	}
+	k.N("attention.sliding_window", k.Count("sliding_window"))
+	k.Bs("attention.sliding_window_pattern", k.TypesOf("sliding_attention"))
+	k.N("rope.dimension_count_swa", int(float64(k.HeadDim())*windowShare(k.Config)))
+}

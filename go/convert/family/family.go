@@ -1,0 +1,60 @@
+package family
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/quern-llm/quern/go/convert/hf"
+	"github.com/quern-llm/quern/go/convert/lang"
+)
+
+// families are all that are known. Each is in family_NAME.go, where NAME.go is the file of its architecture in
+// go/model/arch, under the same name as there. Their order decides nothing: no two share a name in config.json.
+var families = []lang.Family{
+	llama, mistral3, hunyuan, hunyuanVL, arcee, smollm3, seedoss, ernie45, paddleocr, nanbeige, olmo, olmo2,
+	commandr, cohere2, cohere2moe, exaone4, starcoder2, apertus, bitnet, maincoder, jais2, pangu, plamo3,
+	museglimmer, qwen2, qwen2vl, qwen2moe, qwen3, qwen3moe, qwen3vl, qwen3vlmoe, qwen3next, qwen35, qwen35moe,
+	gemma, gemma2, gemma3, gemmaEmbedding, gemma4, gemma3n, phi2, phi3, phimoe, granite, granitemoe, granitehybrid,
+	graniteSWA, lfm2, lfm2moe, mamba, mamba2, nemotronh, jamba, falconh1, plamo2, rwkv6, rwkv6qwen2, rwkv7, arwkv7,
+	deepseek, deepseekOCR, deepseek2, deepseek32, glmDSA, mistral4, minicpm3, kimiLinear, kimiK3, gptoss, glm4moe,
+	olmoe, minimaxm2, dots1, ernie45moe, bailingmoe2, llama4, hunyuanmoe, hyv3, afmoe, bailingmoe, exaonemoe,
+	mellum, mimo2, dbrx, internlm2, xverse, baichuan, orion, minicpm, qwen, exaone, starcoder, bloom, falcon, mpt,
+	chatglm, stablelm, plamo, nemotron, deci, arctic, codeshell, jais, refact, openelm, plm, smallthinker, grok,
+	chameleon, talkie, hrmText, dots3note, bailingmoe3, qwen4exp, deepseek4, hyv4, minimaxm3, groveMoE, spark25,
+	laguna, cogvlm, maple, step35, minimax01, glm4, gptneox, gpt2, bert, xlmRoberta, nomicBERT, jinaBERTv2,
+	llamaEmbed, modernBERT, eurobert, neoBERT, t5, t5Encoder,
+}
+
+// Of returns the family of a checkpoint.
+func Of(c *hf.Config) (*lang.Family, error) {
+	names := c.Texts("architectures")
+	if c.Err() != nil {
+		return nil, c.Err()
+	}
+	if len(names) == 0 {
+		return nil, fmt.Errorf("%s: no architectures", c.Path())
+	}
+	for i := range families {
+		f := &families[i]
+		if slices.Contains(strings.Fields(f.Names), names[0]) {
+			if f.Change != nil {
+				f = f.Change(c, f)
+			}
+			return f, c.Err()
+		}
+	}
+	return nil, fmt.Errorf("%s: %.80q is not converted; want one of those that \"quern help convert\" lists, such as LlamaForCausalLM", c.Path(), names[0])
+}
+
+// Known returns the names, in config.json, of the architectures that are converted.
+func Known() []string {
+	all := map[string]bool{}
+	for _, f := range families {
+		for name := range strings.FieldsSeq(f.Names) {
+			all[name] = true
+		}
+	}
+	return slices.Sorted(maps.Keys(all))
+}

@@ -1,0 +1,16 @@
+package family
+
+import "github.com/quern-llm/quern/go/convert/lang"
+
+var gemmaEmbedding = lang.Family{
+	Arch:     "gemma-embedding",
+	Names:    "Gemma3TextModel",
+	Rules:    lang.PlusOne(gemmaRules),
+	Settings: lang.Settings{{"attention.sliding_window", 'n', "sliding_window"}},
+	Keys: func(k *lang.Keys) {
+		gemma3Keys(k)
+		k.B("attention.causal", false)
+		k.N("pooling_type", 1)
+	},
+	Vocab: noSpace,
+}

@@ -1,0 +1,143 @@
+package family
+
+import (
+	"slices"
+
+	"github.com/quern-llm/quern/go/convert/hf"
+	"github.com/quern-llm/quern/go/convert/lang"
+)
+
+var granite = lang.Family{
+	Arch:     "granite",
+	Names:    "GraniteForCausalLM",
+	Rules:    ends.And(pairs, dense),
+	Settings: graniteSettings,
+	Keys:     graniteKeys,
+}
+
+var granitemoe = lang.Family{
+	Arch:     "granitemoe",
+	Names:    "GraniteMoeForCausalLM GraniteMoeSharedForCausalLM",
+	Rules:    graniteExperts.And(ends, pairs, dense),
+	Settings: graniteSettings.And(lang.Settings{{"expert_shared_feed_forward_length", 'n', "shared_intermediate_size"}}),
+	Keys:     graniteKeys,
+}
+
+var granitehybrid = lang.Family{
+	Arch:   "granitehybrid",
+	Names:  "GraniteMoeHybridForCausalLM",
+	Rules:  graniteExperts.And(mambaScan, ends, pairs, dense),
+	Change: graniteKind,
+	Settings: graniteSettings.And(lang.Settings{
+		{"expert_shared_feed_forward_length", 'n', "shared_intermediate_size"},
+		{"ssm.conv_kernel", 'n', "mamba_d_conv"},
+		{"ssm.state_size", 'n', "mamba_d_state"},
+		{"ssm.group_count", 'n', "mamba_n_groups"},
+		{"ssm.time_step_rank", 'n', "mamba_n_heads"},
+	}),
+	Keys: func(k *lang.Keys) {
+		graniteKeys(k)
+		hybridKeys(k)
+	},
+}
+
+var graniteSWA = lang.Family{
+	Arch:  "granite_swa",
+	Names: "GraniteSWAForCausalLM GraniteMoeSWAForCausalLM",
+	Rules: lang.Rules{
+		{"self_attn.sinks", "attn_sinks.weight", nil},
+		{"block_sparse_moe.router", "ffn_gate_inp", nil},
+		{"block_sparse_moe.experts.gate_up_proj", "ffn_gate_exps.weight ffn_up_exps.weight", lang.Halves},
+		{"block_sparse_moe.experts.down_proj", "ffn_down_exps.weight", nil},
+		{"shared_mlp.input_linear", "ffn_up_shexp", nil}, // which stays one matrix
+	}.And(graniteExperts, ends, pairs, dense),
+	Settings: graniteSettings.And(lang.Settings{
+		{"expert_shared_feed_forward_length", 'n', "shared_intermediate_size"},
+		{"attention.sliding_window", 'n', "sliding_window"},
+	}),
+	Keys: func(k *lang.Keys) {
+		graniteKeys(k)
+		k.Bs("attention.sliding_window_pattern", k.TypesOf("sliding_attention"))
+		bases, base := k.Numbers("layer_rope_theta"), k.Theta()
+		if bases == nil {
+			return
+		}
+		if len(bases) != k.Layers() {
+			k.Fail("layer_rope_theta has %d layers of %d", len(bases), k.Layers())
+		}
+		rotates := make([]bool, len(bases))
+		for i, b := range bases {
+			rotates[i] = b > 0
+			if base == 0 {
+				base = float64(b)
+			}
+			if b > 0 && float64(b) != base {
+				k.Fail("layer_rope_theta has %v and %v, want one base, or 0 for none", base, b)
+			}
+		}
+		k.F("rope.freq_base", base)
+		k.Bs("attention.rope_pattern", rotates)
+	},
+}
+
+var graniteSettings = lang.Settings{
+	{"attention.scale", 'f', "attention_multiplier"},
+	{"embedding_scale", 'f', "embedding_multiplier"},
+	{"residual_scale", 'f', "residual_multiplier"},
+	{"logit_scale", 'f', "logits_scaling"},
+}
+
+// sharedDense is the network that every token goes through, if there are no others.
+var sharedDense = lang.Rules{
+	{"shared_mlp.input_linear", "ffn_gate ffn_up", lang.Halves},
+	{"shared_mlp.output_linear", "ffn_down", nil},
+}
+
+// graniteExperts is experts in one tensor, and the network that every token goes through.
+var graniteExperts = lang.Rules{
+	{"block_sparse_moe.router.layer", "ffn_gate_inp", nil},
+	{"block_sparse_moe.input_linear", "ffn_gate_exps ffn_up_exps", lang.Halves},
+	{"block_sparse_moe.output_linear", "ffn_down_exps", nil},
+	{"shared_mlp.input_linear", "ffn_gate_shexp ffn_up_shexp", lang.Halves},
+	{"shared_mlp.output_linear", "ffn_down_shexp", nil},
+}
+
+func graniteKeys(k *lang.Keys) {
+	commonKeys(k)
+	k.Drop("attention.key_length", "attention.value_length")
+	if k.Experts() == 0 {
+		k.Drop("expert_count", "expert_used_count")
+	}
+	k.Want("hidden_act", "silu")
+}
+
+// graniteKind returns the family of a model without scans as that of those that have none, and the rules of one without
+// experts.
+func graniteKind(c *hf.Config, f *lang.Family) *lang.Family {
+	scans := slices.Contains(c.TypesOf("mamba"), true)
+	kind := *f
+	if c.Experts() == 0 {
+		kind.Rules = sharedDense.And(f.Rules)
+	}
+	if !scans {
+		kind.Arch, kind.Keys = "granite", graniteKeys
+		if c.Experts() > 0 {
+			kind.Arch = "granitemoe"
+		}
+		kind.Settings = graniteSettings.And(f.Settings[4:5])
+	}
+	return &kind
+}
+
+// hybridKeys has which layers attend.
+func hybridKeys(k *lang.Keys) {
+	attends := k.TypesOf("attention")
+	k.Ns("attention.head_count_kv", lang.Where(attends, k.HeadsKV(), 0))
+	inner := k.Count("mamba_n_heads") * k.Count("mamba_d_head")
+	k.N("ssm.inner_size", inner)
+	rotates := k.Text("position_embedding_type") == "rope"
+	k.B("rope.scaling.finetuned", rotates)
+	if !rotates {
+		k.Drop("rope.freq_base")
+	}
+}

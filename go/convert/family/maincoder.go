@@ -1,0 +1,9 @@
+package family
+
+import "github.com/quern-llm/quern/go/convert/lang"
+
+var maincoder = lang.Family{
+	Arch:  "maincoder",
+	Names: "MaincoderForCausalLM",
+	Rules: ends.And(attention, dense), // whose channels are in pairs
+}

@@ -1,0 +1,16 @@
+package family
+
+import "github.com/quern-llm/quern/go/convert/lang"
+
+var mellum = lang.Family{
+	Arch:     "mellum",
+	Names:    "MellumForCausalLM",
+	Rules:    ends.And(attention, mixture, dense),
+	Settings: lang.Settings{{"expert_feed_forward_length", 'n', "moe_intermediate_size"}},
+	Keys: func(k *lang.Keys) {
+		if k.Has("sliding_window") && k.FlagOr("use_sliding_window", true) {
+			k.N("attention.sliding_window", k.Count("sliding_window"))
+			k.Bs("attention.sliding_window_pattern", k.TypesOf("sliding_attention"))
+		}
+	},
+}

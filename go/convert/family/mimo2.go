@@ -1,0 +1,63 @@
+package family
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/quern-llm/quern/go/convert/hf"
+	"github.com/quern-llm/quern/go/convert/lang"
+)
+
+var mimo2 = lang.Family{
+	Arch:  "mimo2",
+	Names: "MiMoV2FlashForCausalLM MiMoV2ForCausalLM",
+	Rules: lang.Rules{
+		{"self_attn.attention_sink_bias", "attn_sinks.weight", nil},
+		{"pre_mlp_layernorm", "ffn_norm", nil}, // of layers that predict tokens further on
+		{"final_layernorm", "nextn.shared_head_norm", nil},
+	}.And(predicting, ends, attention, dense, mixture),
+	Settings: lang.Settings{
+		{"expert_count", 'n', "n_routed_experts"},
+		{"expert_feed_forward_length", 'n', "moe_intermediate_size"},
+		{"attention.sliding_window", 'n', "sliding_window"},
+		{"attention.value_length", 'n', "v_head_dim"},
+		{"attention.value_scale", 'f', "attention_value_scale"},
+	},
+	Keys: func(k *lang.Keys) {
+		rotating(k, 1)
+		k.F("attention.layer_norm_rms_epsilon", k.NumberOr("layernorm_epsilon rms_norm_eps", 1e-5))
+		windows := make([]bool, k.Layers())
+		kinds := k.Config.List("hybrid_layer_pattern")
+		if len(kinds) != len(windows) {
+			k.Fail("hybrid_layer_pattern names %d layers of %d", len(kinds), len(windows))
+		}
+		for i := range min(len(kinds), len(windows)) {
+			windows[i] = kinds[i] == 1.0
+		}
+		nextKeys(k)
+		windows = append(windows, slices.Repeat([]bool{true}, min(k.CountOr(nextLayers, 0), mostNext))...)
+		k.Ns("attention.head_count_kv", lang.Where(windows, k.Count("swa_num_key_value_heads"), k.HeadsKV()))
+		k.Ns("attention.sliding_window_pattern", lang.Where(windows, 1, 0))
+		k.Drop("expert_group_count", "expert_group_used_count")
+	},
+	Next:    countNext,
+	Rename:  nextOfQwen,
+	Stripes: mimoStripes,
+	Skip:    []string{"speech_embeddings."},
+}
+
+// mimoStripes says how the queries, keys and values of MiMo V2.5 were cut: for as many machines as layers without a window have
+// key-value heads, whatever those of the layer are.
+func mimoStripes(c *hf.Config, name string) lang.Stripes {
+	if !strings.HasSuffix(name, ".self_attn.qkv_proj.weight") {
+		return lang.Stripes{}
+	}
+	shared, kinds := c.HeadsKV(), c.List("hybrid_layer_pattern")
+	if il := lang.Parse(nextOfQwen(c, lang.Plain(name)), nil).Layer; il >= len(kinds) || il >= 0 && kinds[il] == 1.0 {
+		shared = c.Count("swa_num_key_value_heads")
+	}
+	return lang.Stripes{
+		N:    uint64(c.HeadsKV()),
+		Rows: []uint64{uint64(c.Heads() * c.HeadDim()), uint64(shared * c.HeadDim()), uint64(shared * c.Count("v_head_dim"))},
+	}
+}

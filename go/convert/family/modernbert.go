@@ -1,0 +1,31 @@
+package family
+
+import "github.com/quern-llm/quern/go/convert/lang"
+
+var modernBERT = lang.Family{
+	Arch:  "modern-bert",
+	Names: "ModernBertModel ModernBertForMaskedLM",
+	Rules: lang.Rules{
+		{"embeddings.tok_embeddings", "token_embd", nil},
+		{"embeddings.norm", "token_embd_norm", nil},
+		{"final_norm", "output_norm", nil},
+		{"attn_norm", "attn_norm", nil},
+		{"attn.Wqkv", "attn_qkv", nil},
+		{"attn.Wo", "attn_output", nil},
+		{"mlp_norm", "ffn_norm", nil},
+		{"mlp.Wi", "ffn_up", nil},
+		{"mlp.Wo", "ffn_down", nil},
+	},
+	Settings: lang.Settings{
+		{"attention.sliding_window", 'n', "local_attention"},
+		{"attention.sliding_window_pattern", 'n', "global_attn_every_n_layers"},
+	},
+	Keys: func(k *lang.Keys) {
+		encoderKeys(k)
+		vocabSize(k)
+		k.Set("rope.scaling.type", "none")
+		k.F("attention.layer_norm_epsilon", k.NumberOr("norm_eps", 1e-5))
+		k.Drop("attention.layer_norm_rms_epsilon")
+	},
+	Skip: []string{"head.", "decoder.", "classifier."},
+}

@@ -1,0 +1,10 @@
+package family
+
+import "github.com/quern-llm/quern/go/convert/lang"
+
+var olmoe = lang.Family{
+	Arch:  "olmoe",
+	Names: "OlmoeForCausalLM",
+	Rules: ends.And(attention, dense, mixture),
+	Keys:  func(k *lang.Keys) { k.F("attention.layer_norm_rms_epsilon", k.NumberOr("rms_norm_eps", 1e-5)) },
+}

@@ -1,0 +1,10 @@
+package family
+
+import "github.com/quern-llm/quern/go/convert/lang"
+
+var qwen3moe = lang.Family{
+	Arch:     "qwen3moe",
+	Names:    "Qwen3MoeForCausalLM",
+	Rules:    ends.And(attention, dense, mixture),
+	Settings: expertSettings,
+}

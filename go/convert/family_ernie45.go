@@ -1,7 +1,0 @@
-package convert
-
-var ernie45 = Family{
-	Arch:  "ernie4_5",
-	Names: "Ernie4_5ForCausalLM Ernie4_5_ForCausalLM",
-	Rules: ends.And(attention, dense), // which has its channels in pairs
-}

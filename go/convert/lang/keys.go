@@ -1,0 +1,241 @@
+package lang
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/quern-llm/quern/go/convert/hf"
+	"github.com/quern-llm/quern/go/gguf"
+)
+
+// Keys collects the settings of an architecture.
+type Keys struct {
+	*hf.Config
+	Arch string
+	List []gguf.KV
+}
+
+// A Setting is a key, without the architecture's name, and what config.json calls its value. It has no name as a type, so
+// that tables of settings may leave out the names of its fields.
+type Setting = struct {
+	Key  string
+	Kind byte // 'n': an integer of 32 bits, or a list of them; 'f': a float32; 'b': a bool
+	From string
+}
+
+// Settings is a table of settings. Of two with the same key, the last counts that has a value.
+type Settings []Setting
+
+// And returns these settings and others behind them.
+func (s Settings) And(others ...Settings) Settings {
+	return slices.Concat(append([]Settings{s}, others...)...)
+}
+
+// common are the settings that most families have.
+var common = Settings{
+	{"context_length", 'n', "max_position_embeddings n_ctx n_positions max_length max_sequence_length model_max_length"},
+	{"embedding_length", 'n', "hidden_size n_embd dim d_model"},
+	{"feed_forward_length", 'n', "intermediate_size n_inner hidden_dim"},
+	{"attention.head_count", 'n', "num_attention_heads n_head n_heads"},
+	{"attention.head_count_kv", 'n', "num_key_value_heads n_kv_heads"},
+	{"attention.key_length", 'n', "head_dim"},
+	{"attention.value_length", 'n', "head_dim"},
+	{"attention.layer_norm_rms_epsilon", 'f', "rms_norm_eps norm_eps"},
+	{"attention.layer_norm_epsilon", 'f', "layer_norm_eps layer_norm_epsilon norm_epsilon"},
+	{"expert_count", 'n', "num_local_experts num_experts"},
+	{"expert_used_count", 'n', "num_experts_per_tok num_experts_per_token top_k_experts"},
+	{"expert_group_count", 'n', "n_group"},
+	{"expert_group_used_count", 'n', "topk_group"},
+}
+
+// Set sets a key to a value of a type of GGUF.
+func (k *Keys) Set(key string, value any) {
+	key = k.Arch + "." + key
+	for i := range k.List {
+		if k.List[i].Key == key {
+			k.List[i].Value = value
+			return
+		}
+	}
+	k.List = append(k.List, gguf.KV{Key: key, Value: value})
+}
+
+// Drop removes keys that were set.
+func (k *Keys) Drop(names ...string) {
+	for _, name := range names {
+		for i := range k.List {
+			if k.List[i].Key == k.Arch+"."+name {
+				k.List = append(k.List[:i], k.List[i+1:]...)
+				break
+			}
+		}
+	}
+}
+
+func (k *Keys) N(key string, v int)       { k.Set(key, uint32(v)) }
+func (k *Keys) F(key string, v float64)   { k.Set(key, float32(v)) }
+func (k *Keys) B(key string, v bool)      { k.Set(key, v) }
+func (k *Keys) Bs(key string, v []bool)   { k.Set(key, v) }
+func (k *Keys) Ns(key string, v []uint32) { k.Set(key, v) }
+
+// Settings sets the keys whose values there are.
+func (k *Keys) Settings(list Settings) {
+	for _, s := range list {
+		v, name := k.Find(s.From)
+		if name == "" {
+			continue
+		}
+		switch s.Kind {
+		case 'n':
+			if all, ok := v.([]any); ok {
+				k.Ns(s.Key, k.Integers(name, all))
+				continue
+			}
+			k.N(s.Key, k.Count(name))
+		case 'f':
+			k.F(s.Key, k.Number(name))
+		case 'b':
+			k.B(s.Key, k.Flag(name))
+		}
+	}
+}
+
+// Integers reads a list of integers.
+func (k *Keys) Integers(name string, all []any) []uint32 {
+	var list []uint32
+	for _, v := range all {
+		n, ok := hf.AsCount(v)
+		if !ok {
+			k.Fail("%s has %.40v, want integers of 0 or more", name, v)
+		}
+		list = append(list, uint32(n))
+	}
+	return list
+}
+
+// All sets the keys of a family and returns the number of its layers.
+func (k *Keys) All(f *Family) (layers int) {
+	layers = k.Layers()
+	k.N("block_count", layers)
+	k.Settings(common)
+	k.rope()
+	k.Settings(f.Settings)
+	if f.Keys != nil {
+		f.Keys(k)
+	}
+	for _, kv := range k.List {
+		if kv.Key == k.Arch+".block_count" || kv.Key == k.Arch+".decoder_block_count" {
+			layers = max(layers, int(kv.Value.(uint32)))
+		}
+	}
+	return layers
+}
+
+// rope sets the keys of rotations.
+func (k *Keys) rope() {
+	if theta := k.Theta(); theta > 0 {
+		k.F("rope.freq_base", theta)
+	}
+	local := k.NumberOr("local_rope_theta rope_local_theta rope_theta_local swa_rope_theta rope_local_base_freq", 0)
+	if r := k.RopeOf("sliding_attention"); r.Has("rope_theta") && k.Within("rope_parameters").Has("sliding_attention") {
+		local = r.Number("rope_theta")
+	}
+	if local > 0 {
+		k.F("rope.freq_base_swa", local)
+	}
+	r := k.RopeOf("full_attention")
+	defer k.Config.Take(r)
+	switch kind := r.Text("rope_type type"); kind {
+	case "", "default", "llama3", "mrope", "proportional", "dynamic", "xdrope":
+	case "linear":
+		k.Set("rope.scaling.type", "linear")
+		k.F("rope.scaling.factor", r.Number("factor"))
+	case "yarn":
+		k.Set("rope.scaling.type", "yarn")
+		k.F("rope.scaling.factor", r.Number("factor"))
+		k.N("rope.scaling.original_context_length", r.CountOr("original_max_position_embeddings", k.CountOr("max_position_embeddings", 0)))
+		yarn := Settings{
+			{"rope.scaling.yarn_ext_factor", 'f', "extrapolation_factor"},
+			{"rope.scaling.yarn_attn_factor", 'f', "attention_factor attn_factor"},
+			{"rope.scaling.yarn_beta_fast", 'f', "beta_fast"},
+			{"rope.scaling.yarn_beta_slow", 'f', "beta_slow"},
+		}
+		for _, s := range yarn {
+			if r.Has(s.From) {
+				k.F(s.Key, r.Number(s.From))
+			}
+		}
+	case "su", "longrope":
+		k.Set("rope.scaling.type", "longrope")
+	default:
+		k.Fail("rotations of the type %q are not known", kind)
+	}
+	if sections := r.List("mrope_section xdrope_section"); sections != nil {
+		list := k.Integers("mrope_section", sections)
+		for len(list) < 4 {
+			list = append(list, 0)
+		}
+		all := make([]int32, 4)
+		for i := range all {
+			all[i] = int32(list[i])
+		}
+		k.Set("rope.dimension_sections", all)
+	}
+}
+
+// Gating sets how experts are scored, by name or else as given.
+func (k *Keys) Gating(otherwise string) {
+	name := k.Text("score_function scoring_func score_func moe_router_activation moe_router_activation_func")
+	if name == "" {
+		name = otherwise
+	}
+	switch strings.ToLower(name) {
+	case "":
+	case "softmax":
+		k.N("expert_gating_func", 1)
+	case "sigmoid":
+		k.N("expert_gating_func", 2)
+	case "sqrtsoftplus":
+		k.N("expert_gating_func", 4)
+	default:
+		k.Fail("experts scored by %q are not known", name)
+	}
+}
+
+// Where returns n for the layers that are of a kind, and otherwise for the others.
+func Where(is []bool, n, otherwise int) []uint32 {
+	list := make([]uint32, len(is))
+	for i, yes := range is {
+		list[i] = uint32(otherwise)
+		if yes {
+			list[i] = uint32(n)
+		}
+	}
+	return list
+}
+
+// Limits sets a number for each of n layers, of a list in which null stands for none.
+func (k *Keys) Limits(key, name string, n int) {
+	list := k.Config.List(name)
+	if list == nil {
+		return
+	}
+	all := make([]float32, n)
+	for i, v := range list[:min(len(list), n)] {
+		x, ok := v.(float64)
+		if v != nil && !ok {
+			k.Fail("%s has %.40v, want numbers", name, v)
+		}
+		all[i] = float32(x)
+	}
+	k.Set(key, all)
+}
+
+// Every returns the layers of a period, from an offset on.
+func Every(layers, offset, period int) []bool {
+	is := make([]bool, layers)
+	for i := offset; i < layers; i += max(period, 1) {
+		is[i] = true
+	}
+	return is
+}

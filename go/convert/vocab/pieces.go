@@ -1,0 +1,366 @@
+package vocab
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/quern-llm/quern/go/convert/hf"
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/safetensors"
+)
+
+// A pieceModel is what is read of a SentencePiece model.
+type pieceModel struct {
+	kind   uint64 // 1: Unigram, 2: BPE
+	pieces []spelled
+	// How texts are normalized.
+	charsmap    []byte
+	dummyPrefix bool
+	oneSpace    bool
+}
+
+type spelled struct {
+	text  string
+	score float32
+	typ   uint64
+}
+
+var errPieces = errors.New("not a SentencePiece model")
+
+// fields visits the fields of a message of protocol buffers. Fields that are no numbers and no bytes are passed over.
+func fields(b []byte, number func(n protowire.Number, v uint64), text func(n protowire.Number, v []byte) error) error {
+	for len(b) > 0 {
+		n, typ, size := protowire.ConsumeTag(b)
+		if size < 0 {
+			return errPieces
+		}
+		b = b[size:]
+		switch typ {
+		case protowire.VarintType:
+			v, size := protowire.ConsumeVarint(b)
+			if size < 0 {
+				return errPieces
+			}
+			number(n, v)
+			b = b[size:]
+		case protowire.Fixed32Type:
+			v, size := protowire.ConsumeFixed32(b)
+			if size < 0 {
+				return errPieces
+			}
+			number(n, uint64(v))
+			b = b[size:]
+		case protowire.BytesType:
+			v, size := protowire.ConsumeBytes(b)
+			if size < 0 {
+				return errPieces
+			}
+			if err := text(n, v); err != nil {
+				return err
+			}
+			b = b[size:]
+		default:
+			size := protowire.ConsumeFieldValue(n, typ, b)
+			if size < 0 {
+				return errPieces
+			}
+			b = b[size:]
+		}
+	}
+	return nil
+}
+
+// parsePieces reads a SentencePiece model.
+func parsePieces(b []byte) (*pieceModel, error) {
+	m := &pieceModel{kind: 1, dummyPrefix: true, oneSpace: true}
+	none := func(protowire.Number, uint64) {}
+	noText := func(protowire.Number, []byte) error { return nil }
+	err := fields(b, none, func(n protowire.Number, v []byte) error {
+		switch n {
+		case 1:
+			p := spelled{typ: 1}
+			if len(m.pieces) == MaxTokens {
+				return fmt.Errorf("more than %d tokens", MaxTokens)
+			}
+			err := fields(v, func(n protowire.Number, v uint64) {
+				switch n {
+				case 2:
+					p.score = math.Float32frombits(uint32(v))
+				case 3:
+					p.typ = v
+				}
+			}, func(n protowire.Number, v []byte) error {
+				if n == 1 {
+					p.text = string(v)
+				}
+				return nil
+			})
+			m.pieces = append(m.pieces, p)
+			return err
+		case 2:
+			return fields(v, func(n protowire.Number, v uint64) {
+				if n == 3 {
+					m.kind = v
+				}
+			}, noText)
+		case 3:
+			return fields(v, func(n protowire.Number, v uint64) {
+				switch n {
+				case 3:
+					m.dummyPrefix = v != 0
+				case 4:
+					m.oneSpace = v != 0
+				}
+			}, func(n protowire.Number, v []byte) error {
+				if n == 2 {
+					m.charsmap = bytes.Clone(v)
+				}
+				return nil
+			})
+		}
+		return nil
+	})
+	if err == nil && len(m.pieces) == 0 {
+		err = errPieces
+	}
+	return m, err
+}
+
+// How the pieces of a SentencePiece model become tokens.
+type pieceOrder int
+
+const (
+	plainPieces  pieceOrder = iota // in their order, by scores
+	piecesOfT5                     // in their order, by probabilities if the model has these
+	piecesOfXLMR                   // by probabilities, the first tokens in another order
+)
+
+// readPieces reads a SentencePiece model.
+func (v *Vocabulary) readPieces(path string, order pieceOrder) error {
+	text, err := safetensors.ReadText(path)
+	if err != nil {
+		return err
+	}
+	m, err := parsePieces(text)
+	if err != nil {
+		return fmt.Errorf("%s: %w", path, err)
+	}
+	v.Model, v.pre, v.scores = "llama", "default", []float32{}
+	const unigram = 1
+	if order == piecesOfXLMR && m.kind != unigram {
+		return fmt.Errorf("%s: a model of the kind %d, want Unigram", path, m.kind)
+	}
+	if order != plainPieces && m.kind == unigram {
+		v.unigram(m.dummyPrefix, m.oneSpace, m.charsmap)
+	}
+	if order == piecesOfXLMR {
+		first := []spelled{{"<s>", 0, 3}, {"<pad>", 0, 3}, {"</s>", 0, 3}, {"<unk>", 0, 2}}
+		m.pieces = append(first, m.pieces[min(3, len(m.pieces)):]...)
+		m.pieces = append(m.pieces, spelled{"<mask>", 0, 3})
+	}
+	for i, p := range m.pieces {
+		typ := normal
+		switch p.typ {
+		case 2:
+			typ = unknown
+		case 3:
+			typ = Control
+		case 4:
+			typ = UserDefined
+		case 5:
+			typ = unused
+		case 6:
+			typ = byteToken
+		}
+		if err := v.put(i, p.text, typ, p.score); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return nil
+}
+
+// readExtended reads a SentencePiece model, and the tokens that the checkpoint adds behind it: those of added_tokens.json, where
+// older checkpoints have them alone, and of tokenizer.json.
+func (v *Vocabulary) readExtended(dir, name string, order pieceOrder, f *tokenizerFile) error {
+	if err := v.readPieces(filepath.Join(dir, name), order); err != nil {
+		return err
+	}
+	var older map[string]any
+	path := filepath.Join(dir, "added_tokens.json")
+	if err := hf.ReadJSON(path, &older); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	var list []addedToken
+	for _, text := range slices.Sorted(maps.Keys(older)) {
+		id, ok := hf.AsCount(older[text])
+		if !ok {
+			return fmt.Errorf("%s: the number of %.40q is %.40v", path, text, older[text])
+		}
+		list = append(list, addedToken{ID: id, Content: text})
+	}
+	if f != nil {
+		list = append(list, f.Added...)
+	}
+	pieces := len(v.Tokens)
+	for _, a := range list {
+		if a.ID < pieces || !v.has(a.ID) {
+			continue
+		}
+		text, typ := added(a.Content, a.Special)
+		if err := v.put(a.ID, text, typ, -1000); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	return nil
+}
+
+// unigram sets how texts are normalized.
+func (v *Vocabulary) unigram(prefix, oneSpace bool, charsmap []byte) {
+	v.Model = "t5"
+	v.more = append(v.more, gguf.KV{Key: "add_space_prefix", Value: prefix}, gguf.KV{Key: "remove_extra_whitespaces", Value: oneSpace})
+	if len(charsmap) > 0 {
+		v.more = append(v.more, gguf.KV{Key: "precompiled_charsmap", Value: charsmap})
+	}
+}
+
+// readUnigram reads a vocabulary of probabilities.
+func (v *Vocabulary) readUnigram(f *tokenizerFile) error {
+	list, ok := f.Model.Vocab.([]any)
+	if !ok {
+		return errors.New("model.vocab is not a list of tokens and scores")
+	}
+	v.pre, v.scores = "default", []float32{}
+	unk, hasUnk := hf.AsCount(f.Model.Unknown)
+	for i, entry := range list {
+		pair, _ := entry.([]any)
+		if len(pair) != 2 {
+			return fmt.Errorf("model.vocab[%d] is %.40v, want a token and its score", i, entry)
+		}
+		text, isText := pair[0].(string)
+		score, isScore := pair[1].(float64)
+		if !isText || !isScore {
+			return fmt.Errorf("model.vocab[%d] is %.40v, want a token and its score", i, entry)
+		}
+		typ := normal
+		if hasUnk && i == unk {
+			typ = unknown
+		}
+		if err := v.put(i, text, typ, float32(score)); err != nil {
+			return err
+		}
+	}
+	for _, a := range f.Added {
+		text, typ := added(a.Content, a.Special)
+		if !v.has(a.ID) || a.ID < len(v.Types) && v.Types[a.ID] == unknown {
+			continue
+		}
+		score := float32(0)
+		if a.ID < len(v.scores) {
+			score = v.scores[a.ID]
+		}
+		if err := v.put(a.ID, text, typ, score); err != nil {
+			return err
+		}
+	}
+	var charsmap []byte
+	each(f.Normalizer, "normalizers", func(n map[string]any) {
+		if s, ok := n["precompiled_charsmap"].(string); ok {
+			charsmap, _ = base64.StdEncoding.DecodeString(s)
+		}
+	})
+	prefix := true
+	each(f.PreTokenizer, "pretokenizers", func(n map[string]any) {
+		if b, ok := n["add_prefix_space"].(bool); ok {
+			prefix = b
+		}
+		if s, ok := n["prepend_scheme"].(string); ok {
+			prefix = s != "never"
+		}
+	})
+	v.unigram(prefix, true, charsmap)
+	return nil
+}
+
+// readWordPiece reads BERT's tokens. A word's first part is marked in GGUF, in a checkpoint all others.
+func (v *Vocabulary) readWordPiece(f *tokenizerFile) error {
+	v.Model, v.pre = "bert", "default"
+	if err := v.fill(f); err != nil {
+		return err
+	}
+	mark := f.Model.Prefix
+	if mark == "" {
+		mark = "##"
+	}
+	v.marked(mark)
+	each(f.Normalizer, "normalizers", func(n map[string]any) {
+		if n["type"] == "BertNormalizer" {
+			lower, ok := n["lowercase"].(bool)
+			v.more = append(v.more, gguf.KV{Key: "normalizer.lowercase", Value: lower || !ok})
+			if strip, ok := n["strip_accents"].(bool); ok {
+				v.more = append(v.more, gguf.KV{Key: "normalizer.strip_accents", Value: strip})
+			}
+		}
+	})
+	return nil
+}
+
+func (v *Vocabulary) marked(mark string) {
+	for i, text := range v.Tokens {
+		if v.Types[i] == Control || strings.HasPrefix(text, "[") && strings.HasSuffix(text, "]") {
+			continue
+		}
+		if rest, ok := strings.CutPrefix(text, mark); ok {
+			v.Tokens[i] = rest
+		} else {
+			v.Tokens[i] = "▁" + text
+		}
+	}
+}
+
+// readWords reads a vocabulary of WordPiece, a token on each line.
+func (v *Vocabulary) readWords(path string) error {
+	text, err := safetensors.ReadText(path)
+	if err != nil {
+		return err
+	}
+	v.Model, v.pre = "bert", "default"
+	for i, line := range strings.Split(strings.TrimSuffix(string(text), "\n"), "\n") {
+		line = strings.TrimSuffix(line, "\r")
+		typ := normal
+		switch line {
+		case "[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]":
+			typ = Control
+		}
+		if err := v.put(i, line, typ, 0); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
+	}
+	v.marked("##")
+	return nil
+}
+
+// each visits a part of tokenizer.json, or the parts of which it is a sequence.
+func each(part map[string]any, list string, visit func(map[string]any)) {
+	parts, ok := part[list].([]any)
+	if !ok {
+		if part != nil {
+			visit(part)
+		}
+		return
+	}
+	for _, p := range parts {
+		if m, ok := p.(map[string]any); ok {
+			each(m, list, visit)
+		}
+	}
+}
