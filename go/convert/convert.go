@@ -1,6 +1,6 @@
 // Package convert makes GGUF files of Hugging Face checkpoints: folders with config.json, weights in safetensors and a
-// tokenizer. What a family of models calls its tensors and settings is a table, in family_NAME.go for the architecture NAME;
-// the rest is the same for all.
+// tokenizer. What the models of an architecture call their tensors and settings is a table in package family; the rest is
+// the same for all.
 //
 // Weights are read, computed and written in pieces of some megabytes, several at a time, so a conversion takes
 // little memory whatever the size of the model.

@@ -1,3 +1,6 @@
+// Package family has what each architecture's checkpoints call their tensors and settings: a Family in NAME.go for each
+// file NAME.go of go/model/arch. What several have in common is in common.go and the files that begin with its name. The
+// words are those of package lang.
 package family
 
 import (
@@ -10,8 +13,8 @@ import (
 	"github.com/quern-llm/quern/go/convert/lang"
 )
 
-// families are all that are known. Each is in family_NAME.go, where NAME.go is the file of its architecture in
-// go/model/arch, under the same name as there. Their order decides nothing: no two share a name in config.json.
+// families are all that are known, under the names of their architectures in go/model/arch. Their order decides nothing:
+// no two share a name in config.json.
 var families = []lang.Family{
 	llama, mistral3, hunyuan, hunyuanVL, arcee, smollm3, seedoss, ernie45, paddleocr, nanbeige, olmo, olmo2,
 	commandr, cohere2, cohere2moe, exaone4, starcoder2, apertus, bitnet, maincoder, jais2, pangu, plamo3,

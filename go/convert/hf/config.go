@@ -1,3 +1,4 @@
+// Package hf reads the JSON files of a Hugging Face checkpoint: config.json, and others that hold one object.
 package hf
 
 import (

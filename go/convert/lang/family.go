@@ -1,3 +1,6 @@
+// Package lang has the words that the families of package family are written in. A Family is a table of Rules, which say
+// what the tensors of a checkpoint become, and one of Settings, which say what the keys of a GGUF file are called in
+// config.json. What tables do not say is a function: an Op computes tensors, Keys are set from a hf.Config.
 package lang
 
 import (

@@ -1,3 +1,5 @@
+// Package vocab reads the tokenizer of a checkpoint and says it as a GGUF file does. It knows tokenizer.json, SentencePiece's
+// models, tiktoken's ranks, Mistral's tekken.json, BERT's vocab.txt, and the files of RWKV, PLaMo and Grok.
 package vocab
 
 import (
