@@ -50,6 +50,7 @@ type Loop struct {
 	sched     *sched.Scheduler
 	held      *mem.Reservation // memory of running requests beside their KV blocks
 	heldBytes uint64           // of it, unless the loop sleeps
+	kept      *mem.Reservation // of the logits of late requests
 	asleep    bool             // there are no weights: see Sleep
 	tree      *kvcache.Tree
 	jobs      map[uint64]*job
@@ -106,6 +107,7 @@ func NewLoop(e *Engine, c LoopConfig) (*Loop, error) {
 	if l.held, err = e.device.budget.Reserve(requestsPurpose, l.heldBytes); err != nil {
 		return nil, err
 	}
+	l.kept, _ = e.device.budget.Reserve(requestsPurpose, 0) // nothing is always free
 	if err := l.calibrate(); err != nil {
 		l.held.Release()
 		return nil, err

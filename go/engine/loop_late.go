@@ -79,6 +79,7 @@ func (l *Loop) postpone(j *job, it Item, s *step) {
 	it.IDs = slices.Clone(it.IDs)
 	j.late = &postponed{s, it}
 	l.late = append(l.late, j)
+	l.countLate()
 	go func() {
 		s.masks.wait()
 		l.nudge()
@@ -94,8 +95,25 @@ func (l *Loop) forget(j *job) {
 	j.late.masks.wait()
 	j.late.item.adopt(0)
 	j.seq.settle(j.gen)
+	l.dropLate(j)
+}
+
+// dropLate drops what is postponed of a request.
+func (l *Loop) dropLate(j *job) {
 	j.late = nil
 	l.late = slices.DeleteFunc(l.late, func(o *job) bool { return o == j })
+	l.countLate()
+}
+
+// countLate counts the logits that are kept.
+func (l *Loop) countLate() {
+	n := uint64(0)
+	for _, j := range l.late {
+		for _, r := range j.late.rows {
+			n += 4 * uint64(len(r))
+		}
+	}
+	l.kept.Set(n)
 }
 
 // resumeLate samples the requests whose masks are there by now.
@@ -113,8 +131,7 @@ func (l *Loop) resumeLate() {
 		if p.err == nil {
 			j.clock(p.Step, time.Now())
 		}
-		j.late = nil
-		l.late = slices.DeleteFunc(l.late, func(o *job) bool { return o == j })
+		l.dropLate(j)
 		l.mu.Unlock()
 		l.deliver(j, *p.step)
 	}

@@ -38,6 +38,9 @@ func (s *slow) Forecast(dst []int32) []int32 {
 	return s.Constraint.(constrain.Forecaster).Forecast(dst)
 }
 
+// requestsBytes returns the memory that is counted for running requests.
+func requestsBytes(l *Loop) uint64 { return l.e.device.budget.ByPurpose()[requestsPurpose] }
+
 // Others do not wait for the masks of a request, and it ends when it is cancelled or its time is over.
 func TestSlowMasks(t *testing.T) {
 	l := openLoop(t, tiny, Config{Sequences: 4, Batch: 32}, LoopConfig{})
@@ -73,6 +76,12 @@ func TestSlowMasks(t *testing.T) {
 					t.Fatal("no mask is slow")
 				}
 			}
+			row := 4 * uint64(l.e.model.Config.NVocab)
+			for end := time.Now().Add(time.Minute); requestsBytes(l) < l.heldBytes+row; time.Sleep(time.Millisecond) {
+				if time.Now().After(end) {
+					t.Fatalf("requests have %d bytes, want the kept logits beside %d", requestsBytes(l), l.heldBytes)
+				}
+			}
 			_, b := submit(t, l, greedyRequest(prompt, 30))
 			if r := b.wait(t); r.Err != nil || !slices.Equal(b.ids, want) {
 				t.Errorf("beside it: %+v, %v", r, b.ids)
@@ -85,6 +94,9 @@ func TestSlowMasks(t *testing.T) {
 			}
 			if r := a.wait(t); !errors.Is(r.Err, tt.err) || tt.err == nil && !slices.Equal(a.ids, list) {
 				t.Errorf("%+v, %v, want %v", r, a.ids, tt.err)
+			}
+			if n := requestsBytes(l); n != l.heldBytes {
+				t.Errorf("afterwards requests have %d bytes, want %d", n, l.heldBytes)
 			}
 		})
 	}
