@@ -9,9 +9,9 @@ import (
 
 // FuzzCheckpoint gives a converter files that are anything. It makes a model of them, or says in a line why not.
 func FuzzCheckpoint(f *testing.F) {
-	good := checkpoints["qwen3"]
+	good := readCheckpoint(f, "qwen3")
 	f.Add(good.config, smallTokenizer(512), `{"bos_token": "<s>"}`)
-	f.Add(checkpoints["qwen35"].config, smallTokenizer(512), `{"chat_template": [{"name": "default", "template": "x"}]}`)
+	f.Add(readCheckpoint(f, "qwen35").config, smallTokenizer(512), `{"chat_template": [{"name": "default", "template": "x"}]}`)
 	f.Add(strings.Replace(good.config, "rope_theta", `x": NaN, "rope_theta`, 1), strings.Replace(smallTokenizer(9), "BPE", "Unigram", 1), `{"added_tokens_decoder": {"3": {"content": "x"}}}`)
 	f.Add(good.config, strings.Replace(smallTokenizer(9), "BPE", "WordPiece", 1), `{}`)
 	for _, config := range []string{

@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,6 +23,8 @@ import (
 type checkpoint struct {
 	config  string
 	tensors string
+	differ  []string       // see readCheckpoint
+	beyond  *regexp.Regexp // nil: nothing
 }
 
 // write writes the folder, with a tokenizer of a few tokens.
@@ -99,8 +102,8 @@ func (c checkpoint) list(tb testing.TB) []madeTensor {
 		for _, w := range words[1:] {
 			if n, err := strconv.Atoi(w); err == nil {
 				t.shape = append(t.shape, n)
-			} else {
-				t.dtype = w
+			} else if t.dtype = w; w != "U8" {
+				tb.Fatalf("%q: the type %s, want U8 or none", line, w)
 			}
 		}
 		if t.shape == nil {

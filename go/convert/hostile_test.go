@@ -16,7 +16,7 @@ import (
 
 // TestRefused holds what is wrong with a checkpoint to an error of one line that names it, and to no file.
 func TestRefused(t *testing.T) {
-	good := checkpoints["qwen3"]
+	good := readCheckpoint(t, "qwen3")
 	for _, c := range []struct {
 		name   string
 		config [2]string // replaced in config.json
@@ -66,7 +66,7 @@ func TestRefused(t *testing.T) {
 			made := good
 			made.config = strings.Replace(made.config, c.config[0], c.config[1], 1)
 			if c.config[0] == "}" {
-				made.config = good.config[:len(good.config)-1]
+				made.config = strings.TrimSuffix(strings.TrimSpace(good.config), "}")
 			}
 			made.tensors = strings.Replace(made.tensors, c.tensor[0], c.tensor[1], 1)
 			made.write(t, dir)
@@ -92,7 +92,7 @@ func remove(t *testing.T, dir, name string) {
 // TestNothingHalfWritten cuts a checkpoint while it is converted, and ends a conversion: no file is left.
 func TestNothingHalfWritten(t *testing.T) {
 	dir, to := t.TempDir(), t.TempDir()
-	checkpoints["qwen3"].write(t, dir)
+	readCheckpoint(t, "qwen3").write(t, dir)
 	path := filepath.Join(to, "model.gguf")
 	m, err := Open(dir, Options{Type: "q8_0"})
 	if err != nil {
@@ -160,7 +160,7 @@ model.layers.0.mlp.down_proj.weight 256 256
 // TestNotFinite refuses weights that are no numbers.
 func TestNotFinite(t *testing.T) {
 	dir := t.TempDir()
-	checkpoints["qwen3"].write(t, dir)
+	readCheckpoint(t, "qwen3").write(t, dir)
 	path := filepath.Join(dir, "model.safetensors")
 	b, err := os.ReadFile(path)
 	if err != nil {

@@ -21,7 +21,7 @@ import (
 // The layer of Qwen 3 Next that predicts a token further on, which config.json does not count, becomes a block behind the
 // last, and the model can draft by it; without its tensors there is none, and a part of it is refused.
 func TestNextOfQwen3Next(t *testing.T) {
-	plain := checkpoints["qwen3next"]
+	plain := readCheckpoint(t, "qwen3next")
 	const next = `
 mtp.fc.weight 32 64
 mtp.norm.weight 32
@@ -35,15 +35,22 @@ mtp.layers.0.self_attn.v_proj.weight 64 32
 mtp.layers.0.self_attn.o_proj.weight 32 128
 mtp.layers.0.self_attn.q_norm.weight 32
 mtp.layers.0.self_attn.k_norm.weight 32
+mtp.layers.0.mlp.gate.weight 8 32
+mtp.layers.0.mlp.experts.*.gate_proj.weight 32 32
+mtp.layers.0.mlp.experts.*.up_proj.weight 32 32
+mtp.layers.0.mlp.experts.*.down_proj.weight 32 32
+mtp.layers.0.mlp.shared_expert.gate_proj.weight 32 32
+mtp.layers.0.mlp.shared_expert.up_proj.weight 32 32
+mtp.layers.0.mlp.shared_expert.down_proj.weight 32 32
+mtp.layers.0.mlp.shared_expert_gate.weight 1 32
 `
-	experts := strings.NewReplacer("0: model.layers.#.", "mtp.layers.0.").Replace(sharedExperts("0", 32))
 	made := func(tensors string, o Options) (*gguf.File, error) {
 		dir := t.TempDir()
-		checkpoint{plain.config, tensors}.write(t, dir)
+		checkpoint{config: plain.config, tensors: tensors}.write(t, dir)
 		return converted(t, dir, o)
 	}
 	without := must(made(plain.tensors, Options{}))
-	with := must(made(plain.tensors+next+experts, Options{}))
+	with := must(made(plain.tensors+next, Options{}))
 	if n, err := with.Uint("qwen3next.nextn_predict_layers"); n != 1 || err != nil {
 		t.Errorf("%d layers predict further tokens, %v", n, err)
 	}
@@ -98,9 +105,13 @@ func TestNextOfMiMo2(t *testing.T) {
 0-1: AT.mlp.up_proj.weight 64 32
 0-1: AT.mlp.down_proj.weight 32 64
 `
-	checkpoint{sized("MiMoV2ForCausalLM", 2, 32, 64, 4, 1, 512, `"head_dim": 32, "v_head_dim": 16, "layernorm_epsilon": 1e-5, "partial_rotary_factor": 0.5, "rope_theta": 5000000,
+	checkpoint{config: sized("MiMoV2ForCausalLM", 2, 32, 64, 4, 1, 512, `"head_dim": 32, "v_head_dim": 16, "layernorm_epsilon": 1e-5, "partial_rotary_factor": 0.5, "rope_theta": 5000000,
 "swa_rope_theta": 10000, "sliding_window": 16, "hybrid_layer_pattern": [0, 1], "swa_num_key_value_heads": 2, "n_routed_experts": 8, "num_experts_per_tok": 3,
-"moe_intermediate_size": 32`), strings.ReplaceAll(endsHF, "64", "32") + strings.ReplaceAll(layer, "AT", "model.layers.#") + strings.ReplaceAll(layer, "AT", "model.mtp.layers.#") + `
+"moe_intermediate_size": 32`), tensors: `
+model.embed_tokens.weight 512 32
+model.norm.weight 32
+lm_head.weight 512 32
+` + strings.ReplaceAll(layer, "AT", "model.layers.#") + strings.ReplaceAll(layer, "AT", "model.mtp.layers.#") + `
 0-1: model.layers.#.post_attention_layernorm.weight 32
 0: model.layers.#.self_attn.k_proj.weight 32 32
 0: model.layers.#.self_attn.v_proj.weight 16 32
@@ -126,7 +137,7 @@ func TestNextOfMiMo2(t *testing.T) {
 func TestNextBehindTheLast(t *testing.T) {
 	for _, name := range []string{"cohere2moe", "deepseek32", "dots3note"} {
 		t.Run(name, func(t *testing.T) {
-			o := origins[name]
+			o := readOrigin(t, name)
 			path := filepath.Join("../model/testdata/archs", name+".gguf")
 			if _, err := os.Stat(path); err != nil {
 				path = testdata.Path(t, "archs/"+name+".gguf")
@@ -135,11 +146,14 @@ func TestNextBehindTheLast(t *testing.T) {
 			want := must(gguf.Parse(must(scripted.WithNext(raw, 1))))
 			layers := must(must(gguf.Parse(raw)).Uint(name + ".block_count"))
 			blk := fmt.Sprintf("blk.%d.", layers)
-			if o.names += "\n.eh_proj nextn.eh_proj\n.enorm nextn.enorm\n.hnorm nextn.hnorm\n.shared_head.norm nextn.shared_head_norm\n"; name != "dots3note" {
+			o.names = append(o.names, ".eh_proj nextn.eh_proj", ".enorm nextn.enorm", ".hnorm nextn.hnorm", ".shared_head.norm nextn.shared_head_norm")
+			if name != "dots3note" {
 				o.config = strings.Replace(o.config, "{", `{"num_nextn_predict_layers": 1, `, 1)
 			} else {
-				o.names = fmt.Sprintf("model.layers.8.self_attn.kv_a_layernorm blk.8.attn_kv_a_norm over:%v\nmodel.mtp.embed_tokens blk.8.nextn.embed_tokens\n",
-					math.Sqrt(32.0/48)) + o.names
+				o.names = slices.Concat([]string{
+					fmt.Sprintf("model.layers.8.self_attn.kv_a_layernorm blk.8.attn_kv_a_norm over:%v", math.Sqrt(32.0/48)),
+					"model.mtp.embed_tokens blk.8.nextn.embed_tokens",
+				}, o.names)
 				own := map[string]*gguf.Tensor{}
 				for to, from := range map[string]string{
 					"ffn_gate.weight": "blk.0.ffn_gate.weight", "ffn_up.weight": "blk.0.ffn_up.weight", "ffn_down.weight": "blk.0.ffn_down.weight",
@@ -168,7 +182,7 @@ func TestNextBehindTheLast(t *testing.T) {
 			}
 			got := must(converted(t, dir, Options{Type: "f16"}))
 			compareTensors(t, got, want, regexp.MustCompile("^$"))
-			differ := append(strings.Fields(o.differ), "attention.head_count")
+			differ := append(o.differ, "attention.head_count")
 			for _, line := range diff(settingsOf(got, differ), settingsOf(want, differ)) {
 				t.Error(line)
 			}

@@ -27,47 +27,48 @@ import (
 	"github.com/quern-llm/quern/go/sample"
 )
 
-// An origin says how a file of a small model, which another program computes logits of, comes of a checkpoint.
+// An origin says how a file of a small model, which another program computes logits of, comes of a checkpoint. It is a table
+// of testdata/origins.
 type origin struct {
-	config   string            // config.json; empty: that of checkpoints
-	as       string            // the architecture of another file that is taken for one of this; empty: there is one of this
-	layers   string            // the beginning of names of layers; empty: model.layers.#.
-	names    string            // lines for split: what the checkpoint calls tensors, first those that count
-	prefix   string            // of the names of integers
-	differ   string            // keys that such a checkpoint says otherwise, or not at all: the model is run with the file's
-	lost     string            // an expression for tensors that the checkpoint does not have
-	other    string            // one for those that are in another form afterwards: the model is run with the file's
-	spare    bool              // what is lost is not in the file either, when it is run
-	integers map[string]string // the names of tensors of integers of 64 bits, and the keys that they become
-	swap     bool              // layers, two by two: the file's order is one that no config.json says
+	config   string      // config.json; none: that of the checkpoint of the same name
+	as       string      // the architecture of another file that is taken for one of this; empty: there is one of this
+	layers   string      // the beginning of names of layers; empty: model.layers.#.
+	names    []string    // lines: what the checkpoint calls tensors, first those that count; see split
+	prefix   string      // of the names of integers
+	differ   []string    // keys that such a checkpoint says otherwise, or not at all: the model is run with the file's
+	lost     string      // an expression for tensors that the checkpoint does not have
+	other    string      // one for those that are in another form afterwards: the model is run with the file's
+	spare    bool        // what is lost is not in the file either, when it is run
+	integers [][2]string // the names of tensors of integers of 64 bits, and the keys that they become
+	swap     bool        // layers, two by two: the file's order is one that no config.json says
 }
 
-// usually is how most checkpoints call their tensors.
-const usually = `
-model.embed_tokens token_embd
-model.norm output_norm
-lm_head output
-.input_layernorm attn_norm
-.self_attn.q_proj attn_q
-.self_attn.k_proj attn_k
-.self_attn.v_proj attn_v
-.self_attn.qkv_proj attn_qkv
-.self_attn.o_proj attn_output
-.self_attn.q_norm attn_q_norm
-.self_attn.k_norm attn_k_norm
-.post_attention_layernorm ffn_norm
-.mlp.gate_proj ffn_gate
-.mlp.up_proj ffn_up
-.mlp.down_proj ffn_down
-.mlp.gate ffn_gate_inp
-.mlp.gate.e_score_correction_bias= exp_probs_b.bias
-.mlp.experts.*.gate_proj ffn_gate_exps
-.mlp.experts.*.up_proj ffn_up_exps
-.mlp.experts.*.down_proj ffn_down_exps
-.mlp.shared_experts.gate_proj ffn_gate_shexp
-.mlp.shared_experts.up_proj ffn_up_shexp
-.mlp.shared_experts.down_proj ffn_down_shexp
-`
+// readOrigin reads a table of testdata/origins.
+func readOrigin(tb testing.TB, name string) origin {
+	tb.Helper()
+	f := readTable(tb, filepath.Join("testdata/origins", name+".txt"), "as layers prefix differ lost other spare swap", "config.json names integers")
+	o := origin{
+		config: f.sections["config.json"], as: f.values["as"], layers: cmp.Or(f.values["layers"], "model.layers.#."), prefix: f.values["prefix"],
+		names:  slices.Collect(strings.Lines(f.sections["names"])),
+		differ: strings.Fields(f.values["differ"]), lost: f.values["lost"], other: f.values["other"],
+		spare: f.truth(tb, "spare"), swap: f.truth(tb, "swap"),
+	}
+	if o.config == "" {
+		o.config = readCheckpoint(tb, name).config
+	}
+	for line := range strings.Lines(f.sections["integers"]) {
+		from, key, _ := strings.Cut(strings.TrimSpace(line), " ")
+		o.integers = append(o.integers, [2]string{from, key})
+	}
+	return o
+}
+
+// usually returns how most checkpoints call their tensors, which counts for what the names of an origin do not say.
+func usually(tb testing.TB) []string {
+	tb.Helper()
+	f := readTable(tb, "testdata/usually.txt", "", "names")
+	return slices.Collect(strings.Lines(f.sections["names"]))
+}
 
 // An array is a tensor's numbers.
 type array struct {
@@ -334,7 +335,7 @@ func checkpointOf(t *testing.T, dir string, f *gguf.File, o origin) map[string]b
 	if o.lost != "" {
 		lost = regexp.MustCompile(o.lost)
 	}
-	make_ := func(to string, from, words []string, il int) {
+	make_ := func(to string, from, words []string, il int) (made bool) {
 		var in []array
 		for _, name := range from {
 			if key, ok := strings.CutPrefix(name, "key:"); ok { // a number for each layer
@@ -343,14 +344,14 @@ func checkpointOf(t *testing.T, dir string, f *gguf.File, o origin) map[string]b
 				} else if v, err := f.Float(key); err == nil {
 					put(to, array{[]int{1}, []float32{float32(v)}})
 				}
-				return
+				return true
 			}
 			if lost.MatchString(name) {
-				return
+				return false
 			}
 			x, ok := f.Tensor(name)
 			if !ok || used[name] {
-				return
+				return false
 			}
 			in = append(in, numbersOf(t, x))
 		}
@@ -371,7 +372,7 @@ func checkpointOf(t *testing.T, dir string, f *gguf.File, o origin) map[string]b
 			for i, name := range strings.Split(to, "|") {
 				put(name, in[i])
 			}
-			return
+			return true
 		}
 		rows, each := in[0].rows()
 		for i := range rows {
@@ -381,10 +382,7 @@ func checkpointOf(t *testing.T, dir string, f *gguf.File, o origin) map[string]b
 			}
 			put(before+number+after, array{in[0].shape[1:], in[0].v[i*each : (i+1)*each]})
 		}
-	}
-	layers := o.layers
-	if layers == "" {
-		layers = "model.layers.#."
+		return true
 	}
 	count := 0
 	for _, x := range f.Tensors {
@@ -394,23 +392,23 @@ func checkpointOf(t *testing.T, dir string, f *gguf.File, o origin) map[string]b
 			}
 		}
 	}
-	for line := range strings.Lines(o.names + usually) {
+	for i, line := range slices.Concat(o.names, usually(t)) {
 		words := strings.Fields(line)
-		if len(words) == 0 {
-			continue
+		if len(words) < 2 {
+			t.Fatalf("%q, want a name of the checkpoint and one of the file", line)
 		}
 		to, from := words[0], strings.Split(words[1], "+")
-		first := 0
+		made, first := false, 0
 		if n, rest, ok := strings.Cut(to, ">"); ok { // from a layer on
 			first, _ = strconv.Atoi(n)
 			to = rest
 		}
 		to, whole := strings.CutSuffix(to, "=")
 		if rest, ok := strings.CutPrefix(to, "."); ok {
-			to = layers + strings.ReplaceAll(rest, "|.", "|"+layers)
-			for i, name := range from {
+			to = o.layers + strings.ReplaceAll(rest, "|.", "|"+o.layers)
+			for k, name := range from {
 				if !strings.Contains(name, "#") && !strings.HasPrefix(name, "key:") {
-					from[i] = "blk.#." + name
+					from[k] = "blk.#." + name
 				}
 			}
 		}
@@ -423,11 +421,15 @@ func checkpointOf(t *testing.T, dir string, f *gguf.File, o origin) map[string]b
 				for _, name := range from {
 					names = append(names, strings.ReplaceAll(name, "#", strconv.Itoa(il))+end)
 				}
-				make_(strings.ReplaceAll(to, "#", strconv.Itoa(il))+end, names, words[2:], il)
+				made = make_(strings.ReplaceAll(to, "#", strconv.Itoa(il))+end, names, words[2:], il) || made
 			}
 		}
+		if i < len(o.names) && !made {
+			t.Errorf("the file has no tensor of which %q is made", strings.TrimSpace(line))
+		}
 	}
-	for name, key := range o.integers {
+	for _, of := range o.integers {
+		name, key := of[0], of[1]
 		all, err := f.Ints(key)
 		if err != nil {
 			t.Fatal(err)
@@ -445,10 +447,12 @@ func checkpointOf(t *testing.T, dir string, f *gguf.File, o origin) map[string]b
 // TestRoundTrip makes checkpoints of files that other programs have computed logits of, converts them, and holds what comes out
 // to the file: tensor by tensor, key by key, and by what the model computes.
 func TestRoundTrip(t *testing.T) {
-	device := must(engine.NewDevice(engine.DeviceConfig{Threads: 1, Budget: mem.NewBudget(1<<30, "test")}))
-	defer device.Close()
-	for name, o := range origins {
+	for _, name := range tables(t, "origins") {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			device := must(engine.NewDevice(engine.DeviceConfig{Threads: 1, Budget: mem.NewBudget(1<<30, "test")}))
+			defer device.Close()
+			o := readOrigin(t, name)
 			stem := cmp.Or(o.as, name)
 			path := filepath.Join("../model/testdata/archs", stem+".gguf")
 			if _, err := os.Stat(path); err != nil {
@@ -468,12 +472,6 @@ func TestRoundTrip(t *testing.T) {
 			if o.swap {
 				raw = swapped(t, want)
 				want = must(gguf.Parse(raw))
-			}
-			if o.config == "" {
-				o.config = checkpoints[name].config
-			}
-			if o.config == "" {
-				o.config = otherCheckpoints[name].config
 			}
 			dir := t.TempDir()
 			tokens, _ := want.Tensor("token_embd.weight")
@@ -497,14 +495,13 @@ func TestRoundTrip(t *testing.T) {
 				t.Fatal(err)
 			}
 			compareTensors(t, got, want, lost)
-			differ := append(slices.Clone(different[name]), strings.Fields(o.differ)...)
-			for _, line := range diff(settingsOf(got, differ), settingsOf(want, differ)) {
+			for _, line := range diff(settingsOf(got, o.differ), settingsOf(want, o.differ)) {
 				t.Error(line)
 			}
 			if t.Failed() {
 				return
 			}
-			sameLogits(t, device, asRun(t, got, want, differ), without(t, want, o), strings.TrimSuffix(path, ".gguf")+".json")
+			sameLogits(t, device, asRun(t, got, want, o.differ), without(t, want, o), strings.TrimSuffix(path, ".gguf")+".json")
 		})
 	}
 }

@@ -104,9 +104,12 @@ func TestSharedScale(t *testing.T) {
 // TestMachines converts Grok 2 as it was published: its experts are in the files of several machines, its vocabulary in a file of its own.
 func TestMachines(t *testing.T) {
 	dir := t.TempDir()
-	c := checkpoint{sized("Grok1ForCausalLM", 1, 64, 64, 4, 2, 512, `"head_dim": 16, "rms_norm_eps": 1e-5, "num_local_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64, "embedding_multiplier_scale": 4,
+	c := checkpoint{config: sized("Grok1ForCausalLM", 1, 64, 64, 4, 2, 512, `"head_dim": 16, "rms_norm_eps": 1e-5, "num_local_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64, "embedding_multiplier_scale": 4,
 "output_multiplier_scale": 0.5, "final_logit_softcapping": 50, "rope_type": "original", "original_max_position_embeddings": 8192, "scaling_factor": 16.0, "extrapolation_factor": 1.0, "attn_factor": 1.0,
-"beta_fast": 8, "beta_slow": 1, "attn_temperature_len": 1024`), endsHF + `
+"beta_fast": 8, "beta_slow": 1, "attn_temperature_len": 1024`), tensors: `
+model.embed_tokens.weight 512 64
+model.norm.weight 64
+lm_head.weight 512 64
 0: model.layers.#.self_attn.q_proj.weight 64 64
 0: model.layers.#.self_attn.k_proj.weight 32 64
 0: model.layers.#.self_attn.v_proj.weight 32 64
