@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"encoding/json"
@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/server/answer"
+	"github.com/quern-llm/quern/go/server/internal/fake"
 )
 
 // heapBytes returns the bytes of objects in the heap, those that wait for their collection included.
@@ -25,8 +25,8 @@ func heapBytes() uint64 {
 
 // Many long prompts at once take no more memory than their share, whatever is done with them, and all are answered.
 func TestRealPromptsShareMemory(t *testing.T) {
-	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
-	budget := s.server.c.Device.Budget()
+	s := fake.Demo(t, fake.Setup{})
+	budget := s.Device.Budget()
 	budget.SetLimit(256<<20, "test")
 	text := strings.Repeat("abcdefghijklmnopqrstuvwxyz", 20_000) // a token is a letter, or two
 	for path, body := range map[string]string{
@@ -45,7 +45,7 @@ func TestRealPromptsShareMemory(t *testing.T) {
 			all.Go(func() {
 				r := httptest.NewRequestWithContext(t.Context(), "POST", path, strings.NewReader(body))
 				w := httptest.NewRecorder()
-				s.server.Handler().ServeHTTP(w, r)
+				s.Server.Handler().ServeHTTP(w, r)
 				if w.Code != http.StatusOK && !strings.Contains(w.Body.String(), "at least") {
 					t.Errorf("%s: status %d, %.300s", path, w.Code, w.Body)
 				}
@@ -78,11 +78,11 @@ func TestRealPromptsShareMemory(t *testing.T) {
 
 // What can never fit is refused, and so is what does not fit while other things have the memory.
 func TestRealPromptsThatDoNotFit(t *testing.T) {
-	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
-	budget := s.server.c.Device.Budget()
+	s := fake.Demo(t, fake.Setup{})
+	budget := s.Device.Budget()
 	body := `{"content":"` + strings.Repeat("ab", 3<<20) + `"}`
 	budget.SetLimit(32<<20, "test")
-	if status, b, _ := s.do("POST", "/tokenize", body); status != http.StatusRequestEntityTooLarge {
+	if status, b, _ := s.Do("POST", "/tokenize", body); status != http.StatusRequestEntityTooLarge {
 		t.Errorf("status %d, %.200s", status, b)
 	}
 	budget.SetLimit(256<<20, "test")
@@ -90,27 +90,27 @@ func TestRealPromptsThatDoNotFit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if status, b, head := s.do("POST", "/tokenize", body); status != http.StatusServiceUnavailable || head.Get("Retry-After") == "" {
+	if status, b, head := s.Do("POST", "/tokenize", body); status != http.StatusServiceUnavailable || head.Get("Retry-After") == "" {
 		t.Errorf("status %d, %.200s", status, b)
 	}
-	if status, b, _ := s.do("POST", "/tokenize", `{"content":"ab"}`); status != http.StatusOK {
+	if status, b, _ := s.Do("POST", "/tokenize", `{"content":"ab"}`); status != http.StatusOK {
 		t.Errorf("a short one: status %d, %.200s", status, b)
 	}
 	other.Release()
-	if status, b, _ := s.do("POST", "/tokenize", body); status != http.StatusOK {
+	if status, b, _ := s.Do("POST", "/tokenize", body); status != http.StatusOK {
 		t.Errorf("afterwards: status %d, %.200s", status, b)
 	}
 }
 
 // A body of unknown length is charged at most what a body may have, and then what it has.
 func TestRealChunkedBody(t *testing.T) {
-	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
+	s := fake.Demo(t, fake.Setup{})
 	for _, n := range []int{10, answer.FirstBytes - 1, answer.FirstBytes, answer.FirstBytes + 1, 1 << 20} {
 		text := strings.Repeat("a ", n/2)
 		body := struct{ *strings.Reader }{strings.NewReader(fmt.Sprintf(`{"content":"%s"}`, text))}
 		r := httptest.NewRequestWithContext(t.Context(), "POST", "/tokenize", &body)
 		w := httptest.NewRecorder()
-		if s.server.Handler().ServeHTTP(w, r); r.ContentLength >= 0 || w.Code != 200 {
+		if s.Server.Handler().ServeHTTP(w, r); r.ContentLength >= 0 || w.Code != 200 {
 			t.Errorf("%d bytes: length %d, status %d, %.200s", n, r.ContentLength, w.Code, w.Body)
 		}
 	}
@@ -118,23 +118,23 @@ func TestRealChunkedBody(t *testing.T) {
 
 // What a request recalls from the store counts as what it brings.
 func TestRealRecalledPrompts(t *testing.T) {
-	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
+	s := fake.Demo(t, fake.Setup{})
 	text := strings.Repeat("Once upon a time ", 100)
-	first := post[struct{ ID string }](s, "/v1/responses", `{"max_output_tokens":1,"input":"`+text+`"}`).ID
+	first := fake.Post[struct{ ID string }](s, "/v1/responses", `{"max_output_tokens":1,"input":"`+text+`"}`).ID
 	var given struct{ Data []struct{ ID string } }
-	_, b, _ := s.do("GET", "/v1/responses/"+first+"/input_items", "")
+	_, b, _ := s.Do("GET", "/v1/responses/"+first+"/input_items", "")
 	if err := json.Unmarshal(b, &given); err != nil || len(given.Data) == 0 {
 		t.Fatalf("%v: %s", err, b)
 	}
 	const times = 5000 // of 1.7 kB
 	one := `{"type":"item_reference","id":"` + given.Data[0].ID + `"}`
 	body := `{"input":[` + one + strings.Repeat(","+one, times-1) + `]}`
-	s.server.c.Device.Budget().SetLimit(64<<20, "test")
+	s.Device.Budget().SetLimit(64<<20, "test")
 	for _, path := range []string{"/v1/responses", "/v1/responses/input_tokens"} {
-		if status, b, _ := s.do("POST", path, body); status != http.StatusRequestEntityTooLarge {
+		if status, b, _ := s.Do("POST", path, body); status != http.StatusRequestEntityTooLarge {
 			t.Errorf("%s: status %d, %.200s", path, status, b)
 		}
-		if status, b, _ := s.do("POST", path, `{"previous_response_id":"`+first+`","input":"Hi"}`); status != http.StatusOK {
+		if status, b, _ := s.Do("POST", path, `{"previous_response_id":"`+first+`","input":"Hi"}`); status != http.StatusOK {
 			t.Errorf("%s: status %d, %.200s", path, status, b)
 		}
 	}

@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"encoding/json"
@@ -11,15 +11,16 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/server/anthropic"
+	"github.com/quern-llm/quern/go/server/internal/fake"
 )
 
 // Clients compact a conversation that is too long if they know the message by these words.
 func TestAnthropicPromptIsTooLong(t *testing.T) {
-	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
+	s := fake.Demo(t, fake.Setup{})
 	known := regexp.MustCompile(`prompt is too long[^0-9]*(\d+)\s*tokens?\s*>\s*(\d+)`)
 	prompt := `"messages":[{"role":"user","content":"` + strings.Repeat("a dog and ", 2000) + `"}]`
 	for _, fields := range []string{`"max_tokens":8,`, `"max_tokens":8,"stream":true,`} {
-		status, b, _ := s.do("POST", "/v1/messages", `{`+fields+prompt+`}`)
+		status, b, _ := s.Do("POST", "/v1/messages", `{`+fields+prompt+`}`)
 		var a struct {
 			Type  string `json:"type"`
 			Error struct {
@@ -56,7 +57,7 @@ type anthropicRefusal struct {
 // What the server of a model cannot do for a conversation is refused by name. A client that sends only what is new of a
 // conversation goes on without when it reads this code.
 func TestAnthropicRefusesWhatItWouldIgnore(t *testing.T) {
-	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
+	s := fake.Demo(t, fake.Setup{})
 	const turn = `"max_tokens":4,"messages":[{"role":"user","content":"Hello"}]`
 	for _, path := range []string{"/v1/messages", "/v1/messages/count_tokens"} {
 		for name, value := range map[string]string{
@@ -64,8 +65,8 @@ func TestAnthropicRefusesWhatItWouldIgnore(t *testing.T) {
 			"mcp_servers": `[{"type":"url","url":"https://example.com","name":"x"}]`,
 			"container":   `"container_1"`,
 		} {
-			status, b, _ := s.do("POST", path, `{`+turn+`,"`+name+`":`+value+`}`)
-			a := parse[anthropicRefusal](t, b)
+			status, b, _ := s.Do("POST", path, `{`+turn+`,"`+name+`":`+value+`}`)
+			a := fake.Parse[anthropicRefusal](t, b)
 			if status != 400 || a.Type != "error" || a.Error.Type != "invalid_request_error" || !strings.HasPrefix(a.Error.Message, name+": ") {
 				t.Errorf("%s with %s: %d %s", path, name, status, b)
 			}
@@ -74,7 +75,7 @@ func TestAnthropicRefusesWhatItWouldIgnore(t *testing.T) {
 			}
 		}
 		for _, nothing := range []string{`"thread":null`, `"mcp_servers":[]`, `"mcp_servers":null`, `"container":null`} {
-			if status, b, _ := s.do("POST", path, `{`+turn+`,`+nothing+`}`); status != 200 {
+			if status, b, _ := s.Do("POST", path, `{`+turn+`,`+nothing+`}`); status != 200 {
 				t.Errorf("%s with %s: %d %s", path, nothing, status, b)
 			}
 		}
@@ -83,7 +84,7 @@ func TestAnthropicRefusesWhatItWouldIgnore(t *testing.T) {
 
 // Models are listed as Anthropic does for its clients, which say so in a header.
 func TestAnthropicModels(t *testing.T) {
-	s := newRealSites(t, Config{}, engine.LoopConfig{}, nil, "a", "b", "c")
+	s := fake.Demo(t, fake.Setup{Names: []string{"a", "b", "c"}})
 	type info struct {
 		Type      string    `json:"type"`
 		ID        string    `json:"id"`
@@ -102,7 +103,7 @@ func TestAnthropicModels(t *testing.T) {
 	}
 	get := func(path string, status int) []byte {
 		t.Helper()
-		r, _ := http.NewRequest("GET", s.url+path, nil)
+		r, _ := http.NewRequest("GET", s.URL+path, nil)
 		r.Header.Set("anthropic-version", "2023-06-01")
 		resp, err := http.DefaultClient.Do(r)
 		if err != nil {
@@ -117,7 +118,7 @@ func TestAnthropicModels(t *testing.T) {
 	}
 	ids := func(path string) (got string) {
 		t.Helper()
-		l := parse[list](t, get(path, 200))
+		l := fake.Parse[list](t, get(path, 200))
 		for _, m := range l.Data {
 			got += m.ID
 		}
@@ -137,23 +138,23 @@ func TestAnthropicModels(t *testing.T) {
 			t.Errorf("%s: %s, want %s", path, got, want)
 		}
 	}
-	one := parse[info](t, get("/v1/models/b", 200))
+	one := fake.Parse[info](t, get("/v1/models/b", 200))
 	if one.Type != "model" || one.ID != "b" || one.Name == "" || one.Created.IsZero() || one.Lifecycle != "active" || one.Input != 1024 || one.Output != 1024 {
 		t.Errorf("%+v", one)
 	}
-	if a := parse[anthropicRefusal](t, get("/v1/models/none", 404)); a.Type != "error" || a.Error.Type != "not_found_error" {
+	if a := fake.Parse[anthropicRefusal](t, get("/v1/models/none", 404)); a.Type != "error" || a.Error.Type != "not_found_error" {
 		t.Errorf("%+v", a)
 	}
 	get("/v1/models?limit=0", 400)
 	get("/v1/models?after_id=none", 400)
-	if _, b, _ := s.do("GET", "/v1/models", ""); !strings.Contains(string(b), `"object":"list"`) {
+	if _, b, _ := s.Do("GET", "/v1/models", ""); !strings.Contains(string(b), `"object":"list"`) {
 		t.Errorf("without the header: %s", b)
 	}
 }
 
 // Ids of calls begin as Anthropic's do, and results that are sent back for them find their calls.
 func TestAnthropicCallIDs(t *testing.T) {
-	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
+	s := fake.Demo(t, fake.Setup{})
 	const tools = `"tools":[{"name":"get_time","input_schema":{"type":"object","properties":{"zone":{"enum":["UTC","CET"]}},"required":["zone"]}}],"tool_choice":{"type":"any"},"max_tokens":200`
 	type call struct {
 		Type  string          `json:"type"`
@@ -161,7 +162,7 @@ func TestAnthropicCallIDs(t *testing.T) {
 		Name  string          `json:"name"`
 		Input json.RawMessage `json:"input"`
 	}
-	a := post[struct {
+	a := fake.Post[struct {
 		Content []call `json:"content"`
 	}](s, "/v1/messages", `{"messages":[{"role":"user","content":"What time is it?"}],`+tools+`}`)
 	last := a.Content[len(a.Content)-1]
@@ -169,8 +170,8 @@ func TestAnthropicCallIDs(t *testing.T) {
 		t.Fatalf("%+v", a)
 	}
 	begun := ""
-	for _, e := range s.namedEvents("/v1/messages", `{"stream":true,"messages":[{"role":"user","content":"What time is it?"}],`+tools+`}`) {
-		if block := parse[struct {
+	for _, e := range s.NamedEvents("/v1/messages", `{"stream":true,"messages":[{"role":"user","content":"What time is it?"}],`+tools+`}`) {
+		if block := fake.Parse[struct {
 			Block call `json:"content_block"`
 		}](t, []byte(e)).Block; block.Type == "tool_use" {
 			begun = block.ID
@@ -185,5 +186,5 @@ func TestAnthropicCallIDs(t *testing.T) {
 		}
 	}
 	back, _ := json.Marshal(last)
-	post[struct{}](s, "/v1/messages", `{"messages":[{"role":"user","content":"What time is it?"},{"role":"assistant","content":[`+string(back)+`]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"`+last.ID+`","content":"noon"}]}],`+tools+`}`)
+	fake.Post[struct{}](s, "/v1/messages", `{"messages":[{"role":"user","content":"What time is it?"},{"role":"assistant","content":[`+string(back)+`]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"`+last.ID+`","content":"noon"}]}],`+tools+`}`)
 }

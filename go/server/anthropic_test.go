@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"encoding/json"
@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/anthropic"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
+	"github.com/quern-llm/quern/go/server/internal/fake"
 )
 
 // claude is an answer of /v1/messages as a test reads it.
@@ -28,40 +30,31 @@ type claude struct {
 	}
 }
 
-// lastPrompt is the text of the prompt that the engine got last.
-func (s *site) lastPrompt() string {
-	var b strings.Builder
-	for _, id := range s.last().Prompt {
-		b.Write(s.tok.Piece(id, true))
-	}
-	return b.String()
-}
-
-const ask1 = hi + `,"max_tokens":100`
+const ask1 = fake.Hi + `,"max_tokens":100`
 
 func TestAnthropicWhole(t *testing.T) {
-	s := newSite(t, "<think>Hm.</think>Hello world", nil)
-	a := post[claude](s, "/v1/messages?beta=true", `{`+ask1+`,"model":"claude-any"}`)
+	s := fake.New(t, "<think>Hm.</think>Hello world", nil)
+	a := fake.Post[claude](s, "/v1/messages?beta=true", `{`+ask1+`,"model":"claude-any"}`)
 	if a.Type != "message" || a.Role != "assistant" || a.Model != "fake/model" || !strings.HasPrefix(a.ID, "msg_") || a.StopReason != "end_turn" || a.StopSequence != nil {
 		t.Errorf("%+v", a)
 	}
 	if len(a.Content) != 2 || a.Content[0].Type != "thinking" || a.Content[0].Thinking != "Hm." || a.Content[0].Signature == "" || a.Content[1].Type != "text" || a.Content[1].Text != "Hello world" {
 		t.Errorf("content %+v", a.Content)
 	}
-	if n := len(s.last().Prompt); a.Usage.Read != 4 || a.Usage.Input != n-4 || a.Usage.Creation != 0 || a.Usage.Output == 0 {
+	if n := len(s.Last().Prompt); a.Usage.Read != 4 || a.Usage.Input != n-4 || a.Usage.Creation != 0 || a.Usage.Output == 0 {
 		t.Errorf("usage %+v of a prompt of %d", a.Usage, n)
 	}
-	count := post[struct {
+	count := fake.Post[struct {
 		Input int `json:"input_tokens"`
-	}](s, "/v1/messages/count_tokens?beta=true", `{`+hi+`}`)
-	if n := len(s.last().Prompt); count.Input != n {
+	}](s, "/v1/messages/count_tokens?beta=true", `{`+fake.Hi+`}`)
+	if n := len(s.Last().Prompt); count.Input != n {
 		t.Errorf("counted %d tokens of %d", count.Input, n)
 	}
 	for body, want := range map[string]string{
 		`"max_tokens":3,"messages":[{"role":"user","content":"hi"}]`: "max_tokens",
 		ask1 + `,"stop_sequences":["wor"]`:                           "stop_sequence wor",
 	} {
-		a := post[claude](s, "/v1/messages", `{`+body+`}`)
+		a := fake.Post[claude](s, "/v1/messages", `{`+body+`}`)
 		got := a.StopReason
 		if a.StopSequence != nil {
 			got += " " + *a.StopSequence
@@ -75,11 +68,11 @@ func TestAnthropicWhole(t *testing.T) {
 // A stream has Anthropic's events in their order, each block begun and ended, and the
 // blocks are those of the whole answer.
 func TestAnthropicStream(t *testing.T) {
-	s := newSite(t, "<think>Hm.</think>Hello world", nil)
+	s := fake.New(t, "<think>Hm.</think>Hello world", nil)
 	var types, deltas []string
 	text := map[string]string{}
-	for _, data := range s.namedEvents("/v1/messages", `{`+ask1+`,"stream":true}`) {
-		e := parse[struct {
+	for _, data := range s.NamedEvents("/v1/messages", `{`+ask1+`,"stream":true}`) {
+		e := fake.Parse[struct {
 			Type    string
 			Index   int
 			Message claude
@@ -119,27 +112,6 @@ func TestAnthropicStream(t *testing.T) {
 	if text["text_delta"] != "Hello world" || text["thinking_delta"] != "Hm." || text["signature_delta"] != anthropic.Signature("Hm.") {
 		t.Errorf("texts %q", text)
 	}
-}
-
-// namedEvents returns the data of the events of a stream, whose names are their types.
-func (s *site) namedEvents(path, body string) []string {
-	s.t.Helper()
-	status, b, h := s.do("POST", path, body)
-	if status != 200 || h.Get("Content-Type") != "text/event-stream" {
-		s.t.Fatalf("POST %s %s: status %d: %s", path, body, status, b)
-	}
-	var out []string
-	for _, e := range strings.Split(strings.TrimSuffix(string(b), "\n\n"), "\n\n") {
-		if strings.HasPrefix(e, ":") {
-			continue
-		}
-		name, data, ok := strings.Cut(strings.TrimPrefix(e, "event: "), "\ndata: ")
-		if got := parse[struct{ Type string }](s.t, []byte(data)).Type; !ok || got != name {
-			s.t.Fatalf("the event %q has the type %q", e, got)
-		}
-		out = append(out, data)
-	}
-	return out
 }
 
 // Conversations of all blocks become those that templates have.
@@ -203,7 +175,7 @@ func shown(c *ask.Conversation) string {
 
 // Errors have Anthropic's form and types, and the header an id.
 func TestAnthropicErrors(t *testing.T) {
-	s := newSite(t, "Hello", nil)
+	s := fake.New(t, "Hello", nil)
 	for body, want := range map[string]string{
 		`{}`: "missing",
 		`{"messages":[{"role":"user","content":"x"}]}`:                                                                     "max_tokens: missing",
@@ -229,8 +201,8 @@ func TestAnthropicErrors(t *testing.T) {
 		`{` + ask1 + `,"temperature":"hot"}`:                                                         "temperature",
 		`{"max_tokens":5,"messages":[{"role":"user","content":"` + strings.Repeat("x", 600) + `"}]}`: "tokens > 512 maximum",
 	} {
-		status, b, h := s.do("POST", "/v1/messages", body)
-		e := parse[anthropicError](t, b)
+		status, b, h := s.Do("POST", "/v1/messages", body)
+		e := fake.Parse[anthropicError](t, b)
 		if status != 400 || e.Type != "error" || e.Error.Type != "invalid_request_error" || !strings.Contains(e.Error.Message, want) {
 			t.Errorf("%.200s: %d %s, want %q", body, status, b, want)
 		}
@@ -248,26 +220,26 @@ func TestAnthropicErrors(t *testing.T) {
 		{engine.ErrDeadline, 504, "timeout_error"},
 		{fmt.Errorf("secret"), 500, "api_error"},
 	} {
-		s.err = c.err
-		status, b, _ := s.do("POST", "/v1/messages", `{`+ask1+`}`)
-		if e := parse[anthropicError](t, b); status != c.status || e.Error.Type != c.kind || strings.Contains(e.Error.Message, "secret") {
+		s.Err = c.err
+		status, b, _ := s.Do("POST", "/v1/messages", `{`+ask1+`}`)
+		if e := fake.Parse[anthropicError](t, b); status != c.status || e.Error.Type != c.kind || strings.Contains(e.Error.Message, "secret") {
 			t.Errorf("%v: %d %s, want %d %s", c.err, status, b, c.status, c.kind)
 		}
 	}
-	s.err, s.ends = nil, engine.ErrClosing
-	events := s.namedEvents("/v1/messages", `{`+ask1+`,"stream":true}`)
-	if e := parse[anthropicError](t, []byte(events[len(events)-1])); e.Type != "error" || e.Error.Type != "overloaded_error" || e.Request == "" {
+	s.Err, s.Ends = nil, engine.ErrClosing
+	events := s.NamedEvents("/v1/messages", `{`+ask1+`,"stream":true}`)
+	if e := fake.Parse[anthropicError](t, []byte(events[len(events)-1])); e.Type != "error" || e.Error.Type != "overloaded_error" || e.Request == "" {
 		t.Errorf("a stream that fails ends with %s", events[len(events)-1])
 	}
 }
 
 // Silence has an event of Anthropic's own.
 func TestAnthropicPing(t *testing.T) {
-	s := newSite(t, "Hello", func(c *Config, _ *ask.Model, f *fakeEngine) {
-		c.Ping, f.delay = 10*time.Millisecond, 60*time.Millisecond
+	s := fake.New(t, "Hello", func(c *server.Config, _ *ask.Model, f *fake.Engine) {
+		c.Ping, f.Delay = 10*time.Millisecond, 60*time.Millisecond
 	})
 	pings := 0
-	for _, data := range s.namedEvents("/v1/messages", `{"max_tokens":2,"messages":[{"role":"user","content":"hi"}],"stream":true}`) {
+	for _, data := range s.NamedEvents("/v1/messages", `{"max_tokens":2,"messages":[{"role":"user","content":"hi"}],"stream":true}`) {
 		if data == `{"type":"ping"}` {
 			pings++
 		}
@@ -279,11 +251,11 @@ func TestAnthropicPing(t *testing.T) {
 
 // What the model is told of thinking reaches its template.
 func TestAnthropicThinking(t *testing.T) {
-	s := newSite(t, "Hello", nil)
+	s := fake.New(t, "Hello", nil)
 	for thinking, want := range map[string]bool{`{"type":"disabled"}`: true, `{"type":"adaptive"}`: false, `{"type":"enabled","budget_tokens":1024}`: false} {
-		post[json.RawMessage](s, "/v1/messages", `{`+ask1+`,"thinking":`+thinking+`}`)
-		if got := strings.Contains(s.lastPrompt(), "</think>"); got != want {
-			t.Errorf("%s: the prompt %q", thinking, s.lastPrompt())
+		fake.Post[json.RawMessage](s, "/v1/messages", `{`+ask1+`,"thinking":`+thinking+`}`)
+		if got := strings.Contains(s.LastPrompt(), "</think>"); got != want {
+			t.Errorf("%s: the prompt %q", thinking, s.LastPrompt())
 		}
 	}
 }

@@ -1,17 +1,19 @@
-package server
+package server_test
 
 import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/quern-llm/quern/go/server/internal/fake"
 )
 
 const anthropicCalls = `{"max_tokens":400,"messages":[{"role":"user","content":"hi"}],"tools":[{"name":"get_weather","description":"The weather","cache_control":{"type":"ephemeral"},"input_schema":{"type":"object","properties":{"place":{"type":"string"}}}},{"type":"custom","name":"get_time","input_schema":{"type":"object"}}]`
 
 // Calls are blocks, whole and streamed, and the tools are in the prompt.
 func TestAnthropicTools(t *testing.T) {
-	s := newSite(t, callsReply, nil)
-	a := post[struct {
+	s := fake.New(t, callsReply, nil)
+	a := fake.Post[struct {
 		Content []struct {
 			Type, Text, ID, Name string
 			Input                json.RawMessage
@@ -23,8 +25,8 @@ func TestAnthropicTools(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	var names, input, stop string
-	for _, data := range s.namedEvents("/v1/messages", anthropicCalls+`,"stream":true}`) {
-		e := parse[struct {
+	for _, data := range s.NamedEvents("/v1/messages", anthropicCalls+`,"stream":true}`) {
+		e := fake.Parse[struct {
 			Type  string
 			Block struct {
 				Type, Name string
@@ -52,8 +54,8 @@ func TestAnthropicTools(t *testing.T) {
 		`{"type":"none"}`:                   "",
 		`{"type":"tool","name":"get_fish"}`: `tool_choice: no tool has the name "get_fish"`,
 	} {
-		status, b, _ := s.do("POST", "/v1/messages", anthropicCalls+`,"tool_choice":`+choice+`}`)
-		if ok := status == 200; ok != (want == "") || want != "" && parse[anthropicError](t, b).Error.Message != want {
+		status, b, _ := s.Do("POST", "/v1/messages", anthropicCalls+`,"tool_choice":`+choice+`}`)
+		if ok := status == 200; ok != (want == "") || want != "" && fake.Parse[anthropicError](t, b).Error.Message != want {
 			t.Errorf("%s: %d %s", choice, status, b)
 		}
 	}

@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"encoding/json"
@@ -6,18 +6,20 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/internal/scripted"
+	"github.com/quern-llm/quern/go/server/internal/fake"
 )
 
 // Chat completions with store are kept, whole and streamed: they can be had, listed, labelled and deleted.
 func TestChatsStored(t *testing.T) {
-	s := newScriptedSite(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
+	s := fake.Scripted(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
 		{When: "tools", Text: "<think>A tool?</think>One moment.\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>"},
 		{Text: "Hello there."},
 	}})
 	const path = "/v1/chat/completions"
 	var whole map[string]any
-	status, b, _ := s.do("POST", path, `{`+hi+`,"store":true,"metadata":{"kind":"greeting"},"temperature":0}`)
+	status, b, _ := s.Do("POST", path, `{`+fake.Hi+`,"store":true,"metadata":{"kind":"greeting"},"temperature":0}`)
 	if err := json.Unmarshal(b, &whole); err != nil || status != 200 {
 		t.Fatalf("%d %s", status, b)
 	}
@@ -26,17 +28,17 @@ func TestChatsStored(t *testing.T) {
 		t.Errorf("the answer has metadata: %s", b)
 	}
 	whole["metadata"] = map[string]any{"kind": "greeting"}
-	got := parse[map[string]any](t, s.get(path+"/"+id))
+	got := fake.Parse[map[string]any](t, s.Get(path+"/"+id))
 	if a, b := fmt.Sprint(whole), fmt.Sprint(got); a != b {
 		t.Errorf("stored is\n%s, sent was\n%s", b, a)
 	}
-	events := s.events(path, `{`+withTools+`,"store":true,"stream":true,"metadata":{"kind":"tools"}}`)
-	streamed := parse[struct{ ID string }](t, []byte(events[0])).ID
-	c := parse[chatAnswer](t, s.get(path+"/"+streamed))
+	events := s.Events(path, `{`+withTools+`,"store":true,"stream":true,"metadata":{"kind":"tools"}}`)
+	streamed := fake.Parse[struct{ ID string }](t, []byte(events[0])).ID
+	c := fake.Parse[chatAnswer](t, s.Get(path+"/"+streamed))
 	if m := c.Choices[0].Message; c.Object != "chat.completion" || *m.Content != "One moment." || m.Reasoning != "A tool?" || len(m.Calls) != 1 || m.Calls[0].Function.Arguments != `{"place": "Rome"}` || c.Choices[0].Finish != "tool_calls" || c.Usage.CompletionTokens == 0 {
 		t.Errorf("a stream is stored as %+v", c)
 	}
-	post[chatAnswer](s, path, `{`+hi+`}`) // which is not
+	fake.Post[chatAnswer](s, path, `{`+fake.Hi+`}`) // which is not
 	type list struct {
 		Object string
 		Data   []struct {
@@ -51,7 +53,7 @@ func TestChatsStored(t *testing.T) {
 		"": id + streamed, "?order=desc": streamed + id, "?limit=1": id, "?after=" + id: streamed, "?metadata[kind]=tools": streamed,
 		"?metadata%5Bkind%5D=greeting": id, "?metadata[kind]=none": "", "?model=scripted": id + streamed, "?model=other": "",
 	} {
-		l := parse[list](t, s.get(path+query))
+		l := fake.Parse[list](t, s.Get(path+query))
 		all := ""
 		for _, d := range l.Data {
 			all += d.ID
@@ -60,21 +62,21 @@ func TestChatsStored(t *testing.T) {
 			t.Errorf("%s: %+v, want %s", query, l, want)
 		}
 	}
-	if l := parse[list](t, s.get(path+"/"+id+"/messages")); len(l.Data) != 1 || l.Data[0].Role != "user" || l.Data[0].Content != "hi" || l.Data[0].ID == "" {
+	if l := fake.Parse[list](t, s.Get(path+"/"+id+"/messages")); len(l.Data) != 1 || l.Data[0].Role != "user" || l.Data[0].Content != "hi" || l.Data[0].ID == "" {
 		t.Errorf("messages %+v", l)
 	}
-	again := post[chatAnswer](s, path, `{"messages":[{"id":"`+id+`-0","role":"user","content":"hi"}],"store":true,"metadata":{"kind":"again"}}`).ID
-	if l := parse[list](t, s.get(path+"/"+again+"/messages")); len(l.Data) != 1 || l.Data[0].ID != again+"-0" || l.Data[0].Content != "hi" {
+	again := fake.Post[chatAnswer](s, path, `{"messages":[{"id":"`+id+`-0","role":"user","content":"hi"}],"store":true,"metadata":{"kind":"again"}}`).ID
+	if l := fake.Parse[list](t, s.Get(path+"/"+again+"/messages")); len(l.Data) != 1 || l.Data[0].ID != again+"-0" || l.Data[0].Content != "hi" {
 		t.Errorf("messages that were listed before: %+v", l)
 	}
-	s.do("DELETE", path+"/"+again, "")
-	if m := post[list](s, path+"/"+id, `{"metadata":{"kind":"other"}}`); m.Object != "chat.completion" {
+	s.Do("DELETE", path+"/"+again, "")
+	if m := fake.Post[list](s, path+"/"+id, `{"metadata":{"kind":"other"}}`); m.Object != "chat.completion" {
 		t.Errorf("labelled: %+v", m)
 	}
-	if l := parse[list](t, s.get(path+"?metadata[kind]=other")); len(l.Data) != 1 || l.Data[0].Metadata["kind"] != "other" {
+	if l := fake.Parse[list](t, s.Get(path+"?metadata[kind]=other")); len(l.Data) != 1 || l.Data[0].Metadata["kind"] != "other" {
 		t.Errorf("labelled: %+v", l)
 	}
-	if status, b, _ := s.do("DELETE", path+"/"+id, ""); status != 200 || !parse[deletion](t, b).Deleted {
+	if status, b, _ := s.Do("DELETE", path+"/"+id, ""); status != 200 || !fake.Parse[deletion](t, b).Deleted {
 		t.Errorf("deleted: %d %s", status, b)
 	}
 	for request, want := range map[string]int{
@@ -82,16 +84,18 @@ func TestChatsStored(t *testing.T) {
 		"DELETE /v1/responses/" + streamed: 404, "GET " + path + "?limit=0": 400, "GET " + path + "?after=" + id: 400,
 	} {
 		method, at, _ := strings.Cut(request, " ")
-		if status, b, _ := s.do(method, at, ""); status != want {
+		if status, b, _ := s.Do(method, at, ""); status != want {
 			t.Errorf("%s: %d %s, want %d", request, status, b, want)
 		}
 	}
 	for body, want := range map[string]int{`{}`: 400, `{"metadata":5}`: 400, `{"metadata":{}}`: 404} {
-		if status, b, _ := s.do("POST", path+"/"+id, body); status != want {
+		if status, b, _ := s.Do("POST", path+"/"+id, body); status != want {
 			t.Errorf("%s: %d %s, want %d", body, status, b, want)
 		}
 	}
-	if n := s.server.openAI.Stored.Size(); n < 4<<10 || n > 16<<10 {
+	limit, reason := s.Device.Budget().Limit()
+	s.Device.Adjust(engine.Reading{Limit: limit, Reason: reason}) // which counts what is stored
+	if n := s.Device.Budget().ByPurpose()["stored responses"]; n < 4<<10 || n > 16<<10 {
 		t.Errorf("one is stored in %d bytes", n)
 	}
 }

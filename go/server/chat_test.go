@@ -1,25 +1,29 @@
-package server
+package server_test
 
 import (
+	"bufio"
 	"encoding/json"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/quern-llm/quern/go/server/openai"
+
 	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/internal/fake"
 	"github.com/quern-llm/quern/go/server/llamaserver"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
-const hi = `"messages":[{"role":"user","content":"hi"}]`
-
 func TestChat(t *testing.T) {
-	s := newSite(t, "Hello world", nil)
+	s := fake.New(t, "Hello world", nil)
 	for _, path := range []string{"/v1/chat/completions", "/chat/completions"} {
-		a := post[chatAnswer](s, path, `{`+hi+`}`)
+		a := fake.Post[chatAnswer](s, path, `{`+fake.Hi+`}`)
 		c := a.Choices[0]
 		if c.Message.Role != "assistant" || *c.Message.Content != "Hello world" || c.Finish != "stop" {
 			t.Errorf("%s: got %+v", path, c)
@@ -35,7 +39,7 @@ func TestChat(t *testing.T) {
 		}
 	}
 	want := "<s><|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
-	if got := s.tok.Detokenize(s.last().Prompt, true); got != want {
+	if got := s.Tok.Detokenize(s.Last().Prompt, true); got != want {
 		t.Errorf("prompt %q, want %q", got, want)
 	}
 }
@@ -64,14 +68,14 @@ type chunk struct {
 }
 
 func TestChatStream(t *testing.T) {
-	s := newSite(t, "Hello world \U0001F600!", nil)
-	events := s.events("/v1/chat/completions", `{`+hi+`,"stream":true,"stream_options":{"include_usage":true}}`)
+	s := fake.New(t, "Hello world \U0001F600!", nil)
+	events := s.Events("/v1/chat/completions", `{`+fake.Hi+`,"stream":true,"stream_options":{"include_usage":true}}`)
 	if last := events[len(events)-1]; last != "[DONE]" {
 		t.Fatalf("the last event is %q", last)
 	}
 	text, role, finish := "", 0, ""
 	for i, e := range events[:len(events)-2] {
-		c := parse[chunk](t, []byte(e))
+		c := fake.Parse[chunk](t, []byte(e))
 		if c.Object != "chat.completion.chunk" || c.Usage != nil || len(c.Choices) != 1 {
 			t.Errorf("event %d is %s", i, e)
 		}
@@ -90,31 +94,31 @@ func TestChatStream(t *testing.T) {
 	if text != "Hello world \U0001F600!" || role != 1 || finish != "stop" {
 		t.Errorf("got %q, %d roles, %q", text, role, finish)
 	}
-	u := parse[chunk](t, []byte(events[len(events)-2]))
+	u := fake.Parse[chunk](t, []byte(events[len(events)-2]))
 	if len(u.Choices) != 0 || u.Usage == nil || u.Usage.CompletionTokens != 14 {
 		t.Errorf("usage event %s", events[len(events)-2])
 	}
 }
 
 func TestChatSeveral(t *testing.T) {
-	s := newSite(t, "Hello world", nil)
-	a := post[chatAnswer](s, "/v1/chat/completions", `{`+hi+`,"n":3,"seed":7}`)
+	s := fake.New(t, "Hello world", nil)
+	a := fake.Post[chatAnswer](s, "/v1/chat/completions", `{`+fake.Hi+`,"n":3,"seed":7}`)
 	if len(a.Choices) != 3 || a.Choices[2].Index != 2 || a.Usage.CompletionTokens != 24 || a.Usage.PromptTokens > 60 {
 		t.Errorf("got %+v, usage %+v", a.Choices, a.Usage)
 	}
 	var seeds []uint64
-	for _, r := range s.requests {
+	for _, r := range s.Requests {
 		seeds = append(seeds, r.Sampling.Seed)
 	}
 	if !slices.Equal(seeds, []uint64{7, 8, 9}) {
 		t.Errorf("seeds %d", seeds)
 	}
 	by := map[int]string{}
-	for _, e := range s.events("/v1/chat/completions", `{`+hi+`,"n":3,"stream":true}`) {
+	for _, e := range s.Events("/v1/chat/completions", `{`+fake.Hi+`,"n":3,"stream":true}`) {
 		if e == "[DONE]" {
 			continue
 		}
-		for _, c := range parse[chunk](t, []byte(e)).Choices {
+		for _, c := range fake.Parse[chunk](t, []byte(e)).Choices {
 			by[c.Index] += c.Delta.Content
 		}
 	}
@@ -126,13 +130,13 @@ func TestChatSeveral(t *testing.T) {
 }
 
 func TestChatLogprobs(t *testing.T) {
-	s := newSite(t, "Hello \u00e9", nil)
+	s := fake.New(t, "Hello \u00e9", nil)
 	type reply struct {
 		Choices []struct {
 			Logprobs struct{ Content []answer.TokenProb }
 		}
 	}
-	a := post[reply](s, "/v1/chat/completions", `{`+hi+`,"logprobs":true,"top_logprobs":2}`)
+	a := fake.Post[reply](s, "/v1/chat/completions", `{`+fake.Hi+`,"logprobs":true,"top_logprobs":2}`)
 	l := a.Choices[0].Logprobs.Content
 	if len(l) != 4 || l[0].Token != "Hello" || !slices.Equal(l[0].Bytes, []int{'H', 'e', 'l', 'l', 'o'}) || l[0].Logprob != -0.5 || len(l[0].Top) != 2 {
 		t.Fatalf("got %+v", l)
@@ -141,9 +145,9 @@ func TestChatLogprobs(t *testing.T) {
 		t.Errorf("the halves of a character are %+v", l[2:])
 	}
 	n := 0
-	for _, e := range s.events("/v1/chat/completions", `{`+hi+`,"logprobs":true,"stream":true}`) {
+	for _, e := range s.Events("/v1/chat/completions", `{`+fake.Hi+`,"logprobs":true,"stream":true}`) {
 		if e != "[DONE]" {
-			if p := parse[chunk](t, []byte(e)).Choices[0].Logprobs; p != nil {
+			if p := fake.Parse[chunk](t, []byte(e)).Choices[0].Logprobs; p != nil {
 				n += len(p.Content)
 			}
 		}
@@ -151,7 +155,7 @@ func TestChatLogprobs(t *testing.T) {
 	if n != 4 {
 		t.Errorf("%d log-probabilities streamed, want 4", n)
 	}
-	if _, b, _ := s.do("POST", "/v1/chat/completions", `{`+hi+`}`); strings.Contains(string(b), "logprobs") {
+	if _, b, _ := s.Do("POST", "/v1/chat/completions", `{`+fake.Hi+`}`); strings.Contains(string(b), "logprobs") {
 		t.Errorf("log-probabilities that nobody asked for: %s", b)
 	}
 }
@@ -166,8 +170,8 @@ func TestChatReasoning(t *testing.T) {
 		{"cut short", `,"max_tokens":10`, "", "Let me"},
 		{"stop within", `,"stop":"see"`, "", "Let me"},
 	} {
-		s := newSite(t, reply, nil)
-		m := post[chatAnswer](s, "/v1/chat/completions", `{`+hi+c.fields+`}`).Choices[0].Message
+		s := fake.New(t, reply, nil)
+		m := fake.Post[chatAnswer](s, "/v1/chat/completions", `{`+fake.Hi+c.fields+`}`).Choices[0].Message
 		if c.name == "cut short" {
 			if *m.Content != "" || m.Reasoning == "" || strings.Contains(m.Reasoning, "<") {
 				t.Errorf("%s: got %q and %q", c.name, *m.Content, m.Reasoning)
@@ -178,13 +182,13 @@ func TestChatReasoning(t *testing.T) {
 			t.Errorf("%s: got %q and %q, want %q and %q", c.name, *m.Content, m.Reasoning, c.content, c.reasoning)
 		}
 	}
-	opened := newSite(t, "Let me see.\n</think>\nHello", func(_ *Config, m *ask.Model, _ *fakeEngine) { m.Template = thinkTemplate(t, true) })
+	opened := fake.New(t, "Let me see.\n</think>\nHello", func(_ *server.Config, m *ask.Model, _ *fake.Engine) { m.Template = fake.Template(t, true) })
 	content, reasoning := "", ""
-	for _, e := range opened.events("/v1/chat/completions", `{`+hi+`,"stream":true}`) {
+	for _, e := range opened.Events("/v1/chat/completions", `{`+fake.Hi+`,"stream":true}`) {
 		if e == "[DONE]" {
 			continue
 		}
-		d := parse[chunk](t, []byte(e)).Choices[0].Delta
+		d := fake.Parse[chunk](t, []byte(e)).Choices[0].Delta
 		reasoning += d.Reasoning
 		content += d.Content
 	}
@@ -195,7 +199,7 @@ func TestChatReasoning(t *testing.T) {
 
 // The marks of the reasoning are control tokens of some models.
 func TestChatReasoningInControlTokens(t *testing.T) {
-	meta := vocabulary(append([]string{"[THINK]", "[/THINK]"}, controls...))
+	meta := fake.Vocabulary(append([]string{"[THINK]", "[/THINK]"}, fake.Controls...))
 	tok, err := tokenizer.New(meta)
 	if err != nil {
 		t.Fatal(err)
@@ -204,59 +208,59 @@ func TestChatReasoningInControlTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := newSite(t, "[THINK]Let me see.[/THINK]<|im_start|>Hello", func(_ *Config, m *ask.Model, f *fakeEngine) {
-		m.Template, m.Tokenizer, m.Metadata, f.tok = tmpl, tok, meta, tok
+	s := fake.New(t, "[THINK]Let me see.[/THINK]<|im_start|>Hello", func(_ *server.Config, m *ask.Model, f *fake.Engine) {
+		m.Template, m.Tokenizer, m.Metadata, f.Tok = tmpl, tok, meta, tok
 	})
 	for format, want := range map[string][2]string{
 		"auto": {"Hello", "Let me see."},
 		"none": {"[THINK]Let me see.[/THINK]Hello", ""},
 	} {
-		got := post[chatAnswer](s, "/v1/chat/completions", `{`+hi+`,"reasoning_format":"`+format+`"}`).Choices[0].Message
+		got := fake.Post[chatAnswer](s, "/v1/chat/completions", `{`+fake.Hi+`,"reasoning_format":"`+format+`"}`).Choices[0].Message
 		if *got.Content != want[0] || got.Reasoning != want[1] {
 			t.Errorf("%s: got %+v, want %q", format, got, want)
 		}
 	}
-	if got := post[llamaserver.Content](s, "/completion", `{"prompt":"x"}`).Content; got != "Let me see.Hello" {
+	if got := fake.Post[llamaserver.Content](s, "/completion", `{"prompt":"x"}`).Content; got != "Let me see.Hello" {
 		t.Errorf("of a plain prompt: got %q", got)
 	}
 }
 
 func TestChatTemplateInput(t *testing.T) {
-	s := newSite(t, "Hello", nil)
+	s := fake.New(t, "Hello", nil)
 	const start = "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
 	for _, c := range []struct{ body, want string }{
-		{`{` + hi + `}`, start},
+		{`{` + fake.Hi + `}`, start},
 		{`{"messages":[{"role":"user","content":[{"type":"text","text":"hi"}]}]}`, start},
 		{`{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"Well,"}]}`, start + "Well,"},
 		{`{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"Well,"}],"continue_final_message":false,"add_generation_prompt":false}`,
 			"<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\nWell,<|im_end|>\n"},
 		{`{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":""}]}`, start},
-		{`{` + hi + `,"chat_template_kwargs":{"mark":1.5}}`, start + "[1.5]"},
-		{`{` + hi + `,"reasoning_effort":"none"}`, start + "<think>\n\n</think>\n\n"},
+		{`{` + fake.Hi + `,"chat_template_kwargs":{"mark":1.5}}`, start + "[1.5]"},
+		{`{` + fake.Hi + `,"reasoning_effort":"none"}`, start + "<think>\n\n</think>\n\n"},
 	} {
-		if got := post[renderedPrompt](s, "/apply-template", c.body).Prompt; got != c.want {
+		if got := fake.Post[renderedPrompt](s, "/apply-template", c.body).Prompt; got != c.want {
 			t.Errorf("%s: got %q, want %q", c.body, got, c.want)
 		}
 	}
-	if n := post[tokenCount](s, "/v1/chat/completions/input_tokens", `{`+hi+`}`); n.Tokens != len(s.tok.Encode(start, parseSpecial)) {
+	if n := fake.Post[tokenCount](s, "/v1/chat/completions/input_tokens", `{`+fake.Hi+`}`); n.Tokens != len(s.Tok.Encode(start, parseSpecial)) {
 		t.Errorf("counted %d tokens", n.Tokens)
 	}
 }
 
 func TestStreamOfProgress(t *testing.T) {
-	s := newSite(t, "Hello world", nil)
+	s := fake.New(t, "Hello world", nil)
 	for path, body := range map[string]string{
-		"/v1/chat/completions": `{` + hi + `,"stream":true,"return_progress":true,"timings_per_token":true}`,
+		"/v1/chat/completions": `{` + fake.Hi + `,"stream":true,"return_progress":true,"timings_per_token":true}`,
 		"/completion":          `{"prompt":"hi there","stream":true,"return_progress":true,"timings_per_token":true}`,
 		"/v1/completions":      `{"prompt":"hi there","stream":true,"return_progress":true,"timings_per_token":true}`,
 	} {
 		var progress []answer.PromptProgress
 		timed := 0
-		for _, e := range s.events(path, body) {
+		for _, e := range s.Events(path, body) {
 			if e == "[DONE]" {
 				continue
 			}
-			got := parse[struct {
+			got := fake.Parse[struct {
 				Progress *answer.PromptProgress `json:"prompt_progress"`
 				Timings  *answer.Timings        `json:"timings"`
 			}](t, []byte(e))
@@ -273,41 +277,11 @@ func TestStreamOfProgress(t *testing.T) {
 	}
 }
 
-func TestPings(t *testing.T) {
-	s := newSite(t, "Hello", func(c *Config, _ *ask.Model, f *fakeEngine) {
-		c.Ping, f.delay = 10*time.Millisecond, 60*time.Millisecond
-	})
-	_, b, _ := s.do("POST", "/v1/chat/completions", `{`+hi+`,"stream":true}`)
-	if n := strings.Count(string(b), ": ping\n\n"); n < 2 {
-		t.Errorf("%d pings in %s", n, b)
-	}
-	_, b, _ = s.do("POST", "/v1/chat/completions", `{`+hi+`,"stream":true,"sse_ping_interval":-1}`)
-	if strings.Contains(string(b), ": ping") {
-		t.Errorf("pings that were turned off: %s", b)
-	}
-}
-
-// A long prompt, whose parts say nothing to the client, is silence.
-func TestPingsInPrompts(t *testing.T) {
-	s := newSite(t, "", func(c *Config, _ *ask.Model, f *fakeEngine) {
-		c.Ping, f.delay, f.parts = 100*time.Millisecond, 10*time.Millisecond, 40
-	})
-	for path, mark := range map[string]string{"/v1/chat/completions": ": ping\n\n", "/v1/messages": `{"type":"ping"}`, "/v1/responses": ": ping\n\n", "/completion": ": ping\n\n"} {
-		body := map[string]string{"/v1/responses": `"input":"x"`, "/completion": `"prompt":"x"`, "/v1/messages": ask1}[path]
-		if body == "" {
-			body = hi
-		}
-		if _, b, _ := s.do("POST", path, `{`+body+`,"stream":true}`); strings.Count(string(b), mark) == 0 {
-			t.Errorf("%s: no ping in %s", path, b)
-		}
-	}
-}
-
 func TestDefaultsAndFields(t *testing.T) {
-	s := newSite(t, "Hello", func(_ *Config, m *ask.Model, _ *fakeEngine) { m.Sampling.TopK, m.MaxTokens = 7, 9 })
-	post[chatAnswer](s, "/v1/chat/completions", `{`+hi+`,"temperature":null,"frequency_penalty":0.5,"logit_bias":{"271":-1,"Hello":2},
+	s := fake.New(t, "Hello", func(_ *server.Config, m *ask.Model, _ *fake.Engine) { m.Sampling.TopK, m.MaxTokens = 7, 9 })
+	fake.Post[chatAnswer](s, "/v1/chat/completions", `{`+fake.Hi+`,"temperature":null,"frequency_penalty":0.5,"logit_bias":{"271":-1,"Hello":2},
 		"cache_prompt":false,"priority":3,"deadline_ms":60000,"id_slot":2,"made_up":{"x":[1]}}`)
-	r := s.last()
+	r := s.Last()
 	if r.Sampling.Temp != 0.8 || r.Sampling.TopK != 7 || r.Sampling.FrequencyPenalty != 0.5 || r.MaxTokens != 9 || r.TopLogprobs != -1 {
 		t.Errorf("request %+v", r)
 	}
@@ -317,12 +291,43 @@ func TestDefaultsAndFields(t *testing.T) {
 	if len(r.Bias) != 2 {
 		t.Errorf("biases %+v", r.Bias)
 	}
-	post[json.RawMessage](s, "/completion", `{"prompt":"x","max_tokens":16.0,"samplers":["temperature","top_k","dry","top_k"],"seed":4294967295}`)
-	r = s.last()
+	fake.Post[json.RawMessage](s, "/completion", `{"prompt":"x","max_tokens":16.0,"samplers":["temperature","top_k","dry","top_k"],"seed":4294967295}`)
+	r = s.Last()
 	if r.MaxTokens != 16 || r.Sampling.Chain != "tkdk" || r.Sampling.Temp != 0.8 || r.Sampling.Seed == 1<<32-1 {
 		t.Errorf("request %+v", r)
 	}
 	if r.NoCache || r.Slot != -1 || !r.Deadline.IsZero() {
 		t.Errorf("request %+v", r)
+	}
+}
+
+func TestDelete(t *testing.T) {
+	s := fake.New(t, "Hello", slowly)
+	resp, err := http.Post(s.URL+"/v1/chat/completions", "application/json", strings.NewReader("{"+fake.Hi+endless+`,"stream":true}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	lines := bufio.NewScanner(resp.Body)
+	lines.Scan()
+	id := fake.Parse[chunk](t, []byte(strings.TrimPrefix(lines.Text(), "data: "))).ID
+	if resp.Header.Get("X-Completion-Id") != id {
+		t.Errorf("the header says %q, the stream %q", resp.Header.Get("X-Completion-Id"), id)
+	}
+	if status, b, _ := s.Do("DELETE", "/v1/chat/completions/"+id, ""); status != 200 || !fake.Parse[openai.Cancelled](t, b).Cancelled {
+		t.Errorf("got %d %s", status, b)
+	}
+	var last [2]string
+	for lines.Scan() {
+		if lines.Text() != "" {
+			last[0], last[1] = last[1], lines.Text()
+		}
+	}
+	if !strings.Contains(last[0], "cancelled_error") || last[1] != "data: [DONE]" {
+		t.Errorf("the last lines are %q", last)
+	}
+	fake.Eventually(t, "ended", func() bool { return s.Active() == 0 })
+	if status, _, _ := s.Do("DELETE", "/v1/chat/completions/"+id, ""); status != 404 {
+		t.Errorf("again: status %d", status)
 	}
 }

@@ -1,19 +1,15 @@
-package server
+package server_test
 
 import (
-	"fmt"
-	"math"
 	"slices"
-	"strings"
 	"testing"
 
-	"github.com/quern-llm/quern/go/sample"
-	"github.com/quern-llm/quern/go/server/answer"
+	"github.com/quern-llm/quern/go/server/internal/fake"
 	"github.com/quern-llm/quern/go/server/openai"
 )
 
 func TestCompletions(t *testing.T) {
-	s := newSite(t, "Hello world", nil)
+	s := fake.New(t, "Hello world", nil)
 	for _, c := range []struct {
 		body    string
 		prompts []string // as the engine got them
@@ -37,11 +33,11 @@ func TestCompletions(t *testing.T) {
 		{`{"prompt":"def f(","suffix":")"}`, []string{"<s><|fim_prefix|>def f(<|fim_suffix|>)<|fim_middle|>"}, []string{"Hello world"}, "stop"},
 		{`{"prompt":"hi","n":2,"best_of":2}`, []string{"<s>hi", "<s>hi"}, []string{"Hello world", "Hello world"}, "stop"},
 	} {
-		s.requests = nil
-		a := post[textAnswer](s, "/v1/completions", c.body)
+		s.Requests = nil
+		a := fake.Post[textAnswer](s, "/v1/completions", c.body)
 		var prompts, texts []string
-		for _, r := range s.requests {
-			prompts = append(prompts, s.tok.Detokenize(r.Prompt, true))
+		for _, r := range s.Requests {
+			prompts = append(prompts, s.Tok.Detokenize(r.Prompt, true))
 		}
 		for _, choice := range a.Choices {
 			texts = append(texts, choice.Text)
@@ -56,11 +52,11 @@ func TestCompletions(t *testing.T) {
 }
 
 func TestCompletionStream(t *testing.T) {
-	s := newSite(t, "Hello world", nil)
-	events := s.events("/v1/completions", `{"prompt":["a","b"],"stream":true,"echo":true,"stream_options":{"include_usage":true}}`)
+	s := fake.New(t, "Hello world", nil)
+	events := s.Events("/v1/completions", `{"prompt":["a","b"],"stream":true,"echo":true,"stream_options":{"include_usage":true}}`)
 	texts, ends := [2]string{}, [2]int{}
 	for _, e := range events[:len(events)-1] {
-		a := parse[textAnswer](t, []byte(e))
+		a := fake.Parse[textAnswer](t, []byte(e))
 		if a.Usage != nil && (a.Usage.PromptTokens != 4 || a.Usage.CompletionTokens != 16) {
 			t.Errorf("usage %+v", a.Usage)
 		}
@@ -85,57 +81,37 @@ type textRead struct {
 }
 
 func TestCompletionLogprobs(t *testing.T) {
-	s := newSite(t, "Hello world", nil)
-	l := post[textRead](s, "/v1/completions", `{"prompt":"x","logprobs":2}`).Choices[0].Logprobs
+	s := fake.New(t, "Hello world", nil)
+	l := fake.Post[textRead](s, "/v1/completions", `{"prompt":"x","logprobs":2}`).Choices[0].Logprobs
 	if !slices.Equal(l.Tokens, []string{"Hello", " ", "w", "o", "r", "l", "d"}) || !slices.Equal(l.TextOffset, []int{0, 5, 6, 7, 8, 9, 10}) {
 		t.Errorf("tokens %q at %d", l.Tokens, l.TextOffset)
 	}
 	if *l.TokenLogprobs[0] != -0.5 || len(*l.TopLogprobs[0]) != 2 || len(l.Content) != 7 {
 		t.Errorf("got %+v", l)
 	}
-	if a := post[textRead](s, "/v1/completions", `{"prompt":"x","logprobs":0}`); a.Choices[0].Logprobs == nil || (*a.Choices[0].Logprobs.TopLogprobs[0])["Hello"] != -0.5 {
+	if a := fake.Post[textRead](s, "/v1/completions", `{"prompt":"x","logprobs":0}`); a.Choices[0].Logprobs == nil || (*a.Choices[0].Logprobs.TopLogprobs[0])["Hello"] != -0.5 {
 		t.Errorf("got %+v", a.Choices[0].Logprobs)
 	}
-	if a := post[textRead](s, "/v1/completions", `{"prompt":"x"}`); a.Choices[0].Logprobs != nil {
+	if a := fake.Post[textRead](s, "/v1/completions", `{"prompt":"x"}`); a.Choices[0].Logprobs != nil {
 		t.Errorf("got %+v", a.Choices[0].Logprobs)
 	}
-	if a := post[textRead](s, "/v1/completions", `{"prompt":"x","logprobs":1,"stop":"wo"}`); len(a.Choices[0].Logprobs.Tokens) != 2 {
+	if a := fake.Post[textRead](s, "/v1/completions", `{"prompt":"x","logprobs":1,"stop":"wo"}`); len(a.Choices[0].Logprobs.Tokens) != 2 {
 		t.Errorf("log-probabilities of a stop word: %q", a.Choices[0].Logprobs.Tokens)
 	}
 }
 
 // Offsets count on from one event to the next.
 func TestStreamOfOffsets(t *testing.T) {
-	s := newSite(t, "Hello w", nil)
+	s := fake.New(t, "Hello w", nil)
 	var offsets []int
-	for _, e := range s.events("/v1/completions", `{"prompt":"x","logprobs":0,"stream":true}`) {
+	for _, e := range s.Events("/v1/completions", `{"prompt":"x","logprobs":0,"stream":true}`) {
 		if e != "[DONE]" {
-			if l := parse[textRead](t, []byte(e)).Choices[0].Logprobs; l != nil {
+			if l := fake.Parse[textRead](t, []byte(e)).Choices[0].Logprobs; l != nil {
 				offsets = append(offsets, l.TextOffset...)
 			}
 		}
 	}
 	if !slices.Equal(offsets, []int{0, 5, 6}) {
 		t.Errorf("offsets %d", offsets)
-	}
-}
-
-// A token that cannot come has a number, as JSON has no infinity.
-func TestImpossibleToken(t *testing.T) {
-	s := newSite(t, "", nil)
-	p := answer.TokenProbOf(s.server.models.Loaded()[0], sample.Logprob{ID: 270, Value: float32(math.Inf(-1))})
-	if p.Logprob != -9999 || p.Token != "Hello" {
-		t.Errorf("got %+v", p)
-	}
-}
-
-func TestContextFull(t *testing.T) {
-	s := newSite(t, "Hello world", nil)
-	a := post[map[string]any](s, "/completion", fmt.Sprintf(`{"prompt":%q,"ignore_eos":true}`, strings.Repeat("x", 400)))
-	if a["truncated"] != true || a["stop_type"] != "limit" {
-		t.Errorf("truncated %v, %v", a["truncated"], a["stop_type"])
-	}
-	if b := s.last().Bias; len(b) == 0 || b[0].ID != 2 {
-		t.Errorf("ignore_eos bans %+v", b)
 	}
 }

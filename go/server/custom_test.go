@@ -1,10 +1,11 @@
-package server
+package server_test
 
 import (
 	"encoding/json"
 	"strings"
 	"testing"
 
+	"github.com/quern-llm/quern/go/server/internal/fake"
 	"github.com/quern-llm/quern/go/server/openai"
 )
 
@@ -45,13 +46,13 @@ func TestCustomInputInParts(t *testing.T) {
 // Parts of an input are sent while the model writes it.
 func TestCustomInputsAreStreamed(t *testing.T) {
 	const reply = "<tool_call>\n{\"name\": \"patch\", \"arguments\": {\"input\": \"*** Begin Patch\\nnew line\\n\"}}\n</tool_call>"
-	s := newSite(t, reply, nil)
+	s := fake.New(t, reply, nil)
 	input, parts := "", 0
-	for _, e := range s.events("/v1/chat/completions", `{`+hi+`,"stream":true,"tools":[{"type":"custom","custom":{"name":"patch"}}]}`) {
+	for _, e := range s.Events("/v1/chat/completions", `{`+fake.Hi+`,"stream":true,"tools":[{"type":"custom","custom":{"name":"patch"}}]}`) {
 		if e == "[DONE]" {
 			continue
 		}
-		for _, call := range parse[toolChunk](t, []byte(e)).Choices[0].Delta.Calls {
+		for _, call := range fake.Parse[toolChunk](t, []byte(e)).Choices[0].Delta.Calls {
 			if input += call.Custom.Input; call.Custom.Input != "" {
 				parts++
 			}

@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"encoding/json"
@@ -8,39 +8,19 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/quern-llm/quern/go/server/internal/fake"
 	"github.com/quern-llm/quern/go/server/llamaserver"
 )
 
-// logprobOf returns what /completion says of the log-probability of a token after others.
-func (s *site) logprobOf(ids []int32, next int32) float64 {
-	s.t.Helper()
-	prompt, _ := json.Marshal(ids)
-	a := post[struct {
-		Probs []struct {
-			Top []struct {
-				ID      int32
-				Logprob float64
-			} `json:"top_logprobs"`
-		} `json:"completion_probabilities"`
-	}](s, "/completion", fmt.Sprintf(`{"prompt":%s,"n_predict":1,"n_probs":1000,"cache_prompt":false}`, prompt))
-	for _, top := range a.Probs[0].Top {
-		if top.ID == next {
-			return top.Logprob
-		}
-	}
-	s.t.Fatalf("token %d is not among the likeliest after %v", next, ids)
-	return 0
-}
-
-func (s *site) decide(body string) llamaserver.DecisionAnswer {
-	s.t.Helper()
-	return post[llamaserver.DecisionAnswer](s, "/v1/decisions", body)
+func decide(t *testing.T, s *fake.Site, body string) llamaserver.DecisionAnswer {
+	t.Helper()
+	return fake.Post[llamaserver.DecisionAnswer](s, "/v1/decisions", body)
 }
 
 // Probabilities are those of the tokens that prompt and choice have together, wherever the
 // prompt is cut: exactly those that /completion has.
 func TestDecisions(t *testing.T) {
-	s := embedSite(t, nil)
+	s := fake.Embedder(t, nil)
 	for _, prompt := range []string{"Once upon a time, there was a little", "Once upon a time, there was a little ", "Lily and her mom went to the pa"} {
 		choices := []string{" girl", " boy named Tim", " dog"}
 		if !strings.HasSuffix(prompt, "little") {
@@ -50,18 +30,18 @@ func TestDecisions(t *testing.T) {
 			}
 		}
 		body, _ := json.Marshal(map[string]any{"prompt": prompt, "choices": choices})
-		d := s.decide(string(body)).Decisions[0]
+		d := decide(t, s, string(body)).Decisions[0]
 		var whole [][]int32
-		common := s.tokens(prompt)
+		common := s.Tokens(prompt)
 		for _, c := range choices {
-			whole = append(whole, s.tokens(prompt+c))
+			whole = append(whole, s.Tokens(prompt+c))
 			common = llamaserver.Shared(common, whole[len(whole)-1])
 		}
 		total := 0.0
 		for i, ids := range whole {
 			want := 0.0
 			for k := len(common); k < len(ids); k++ {
-				want += s.logprobOf(ids[:k], ids[k])
+				want += s.Probs(ids[:k])[ids[k]]
 			}
 			if got := d.Choices[i]; math.Abs(got.Logprob-want) > 1e-6 || got.Tokens != len(ids)-len(common) || got.Text != choices[i] {
 				t.Errorf("%q: %+v, want %g", prompt, got, want)
@@ -79,7 +59,7 @@ func TestDecisions(t *testing.T) {
 // Questions over one context are answered as each is alone, in any company, from one evaluation of
 // the context.
 func TestDecisionQuestions(t *testing.T) {
-	s := embedSite(t, nil)
+	s := fake.Embedder(t, nil)
 	context := strings.Repeat("The little dog ran to the big tree and saw a red ball. ", 12)
 	type ask map[string]any
 	questions := []ask{
@@ -87,8 +67,8 @@ func TestDecisionQuestions(t *testing.T) {
 		{"name": "what", "prompt": "The ball was", "choices": []string{" red", " big and round"}},
 	}
 	body, _ := json.Marshal(ask{"prompt": context, "questions": questions})
-	first := s.decide(string(body))
-	n := len(s.tokens(context))
+	first := decide(t, s, string(body))
+	n := len(s.Tokens(context))
 	if used := first.Usage; used.PromptTokens < n || used.PromptTokens > n+40 || used.Details.Cached != 0 {
 		t.Errorf("%+v for a context of %d tokens", used, n)
 	}
@@ -96,7 +76,7 @@ func TestDecisionQuestions(t *testing.T) {
 	for i, one := range questions {
 		wg.Go(func() {
 			body, _ := json.Marshal(ask{"prompt": context + one["prompt"].(string), "choices": one["choices"]})
-			a := s.decide(string(body))
+			a := decide(t, s, string(body))
 			if got, want := a.Decisions[0], first.Decisions[i]; fmt.Sprint(got.Choices) != fmt.Sprint(want.Choices) || want.Name != one["name"] {
 				t.Errorf("alone %+v, among others %+v", got, want)
 			}
@@ -108,7 +88,7 @@ func TestDecisionQuestions(t *testing.T) {
 	wg.Wait()
 	// What a choice owes to the prior is taken off.
 	body, _ = json.Marshal(ask{"prompt": context, "prior": "N/A. ", "questions": questions, "normalize": "tokens"})
-	for i, d := range s.decide(string(body)).Decisions {
+	for i, d := range decide(t, s, string(body)).Decisions {
 		best, total := math.Inf(-1), 0.0
 		scores := []float64{}
 		for k, c := range d.Choices {
@@ -129,8 +109,8 @@ func TestDecisionQuestions(t *testing.T) {
 		}
 	}
 	// A choice that is a whole answer is less likely than one that may go on.
-	open := s.decide(`{"messages":[{"role":"user","content":"Tell me a story."}],"choices":["Once","Once upon"],"ends":false}`).Decisions[0]
-	whole := s.decide(`{"messages":[{"role":"user","content":"Tell me a story."}],"choices":["Once","Once upon"]}`).Decisions[0]
+	open := decide(t, s, `{"messages":[{"role":"user","content":"Tell me a story."}],"choices":["Once","Once upon"],"ends":false}`).Decisions[0]
+	whole := decide(t, s, `{"messages":[{"role":"user","content":"Tell me a story."}],"choices":["Once","Once upon"]}`).Decisions[0]
 	for i := range open.Choices {
 		if whole.Choices[i].Logprob >= open.Choices[i].Logprob {
 			t.Errorf("as a whole answer %+v, as a beginning %+v", whole.Choices[i], open.Choices[i])
@@ -142,7 +122,7 @@ func TestDecisionQuestions(t *testing.T) {
 }
 
 func TestDecisionsRefused(t *testing.T) {
-	s := embedSite(t, nil)
+	s := fake.Embedder(t, nil)
 	for _, tt := range []struct {
 		body, want string
 	}{
@@ -159,7 +139,7 @@ func TestDecisionsRefused(t *testing.T) {
 		{`{"prompt":"a","choices":["a","b"],"prior":1}`, "prior: "},
 		{`{"prompt":"` + strings.Repeat("a dog and ", 2000) + `","choices":["a","b"]}`, "exceeds the available context"},
 	} {
-		if status, body, _ := s.do("POST", "/v1/decisions", tt.body); status != 400 || !strings.Contains(string(body), tt.want) {
+		if status, body, _ := s.Do("POST", "/v1/decisions", tt.body); status != 400 || !strings.Contains(string(body), tt.want) {
 			t.Errorf("%.80s: %d %s, want %s", tt.body, status, body, tt.want)
 		}
 	}

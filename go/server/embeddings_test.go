@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"encoding/base64"
@@ -10,27 +10,16 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/model/arch"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/internal/fake"
 )
 
-// embedSite serves the demo model with vectors of texts.
-func embedSite(t *testing.T, change func(*ask.Model)) *site {
-	t.Helper()
-	return newRealSiteOf(t, func(m *ask.Model) {
-		m.Pooling, m.Normalize, m.Info.NEmbd, m.Info.Arch = arch.PoolLast, engine.Euclidean, 256, "llama"
-		if change != nil {
-			change(m)
-		}
-	})
-}
-
 // oneVector returns what /v1/embeddings says of one text.
-func (s *site) oneVector(fields string) []float32 {
-	s.t.Helper()
-	a := post[struct {
+func oneVector(t *testing.T, s *fake.Site, fields string) []float32 {
+	t.Helper()
+	a := fake.Post[struct {
 		Object string
 		Data   []struct {
 			Object    string
@@ -40,7 +29,7 @@ func (s *site) oneVector(fields string) []float32 {
 		Usage answer.TokenUsage
 	}](s, "/v1/embeddings", "{"+fields+"}")
 	if a.Object != "list" || len(a.Data) != 1 || a.Data[0].Object != "embedding" || a.Usage.PromptTokens == 0 || a.Usage.TotalTokens != a.Usage.PromptTokens {
-		s.t.Errorf("%s: %+v", fields, a)
+		t.Errorf("%s: %+v", fields, a)
 	}
 	return a.Data[0].Embedding
 }
@@ -57,11 +46,11 @@ func length(v []float32) float64 {
 // those are the same too.
 func TestVectorsInCompany(t *testing.T) {
 	for _, pooling := range []arch.Pooling{arch.PoolMean, arch.PoolLast} {
-		s := embedSite(t, func(m *ask.Model) { m.Pooling = pooling })
+		s := fake.Embedder(t, func(m *ask.Model) { m.Pooling = pooling })
 		texts := []string{"Once upon a time", "a", strings.Repeat("The dog ran to the big tree. ", 20), "Lily"}
 		var alone [][]float32
 		for _, text := range texts {
-			v := s.oneVector(fmt.Sprintf(`"input":%q`, text))
+			v := oneVector(t, s, fmt.Sprintf(`"input":%q`, text))
 			if math.Abs(length(v)-1) > 1e-6 {
 				t.Errorf("%q has the length %g", text, length(v))
 			}
@@ -72,17 +61,17 @@ func TestVectorsInCompany(t *testing.T) {
 		}
 		ask := `{"prompt":"Once upon a time","n_predict":16,"temperature":0,"ignore_eos":true}`
 		type native struct{ Content string }
-		want := post[native](s, "/completion", ask).Content
+		want := fake.Post[native](s, "/completion", ask).Content
 		var wg sync.WaitGroup
 		for range 3 {
 			wg.Go(func() {
-				if got := post[native](s, "/completion", ask).Content; got != want {
+				if got := fake.Post[native](s, "/completion", ask).Content; got != want {
 					t.Errorf("pooling %d: beside vectors %q, alone %q", pooling, got, want)
 				}
 			})
 			wg.Go(func() {
 				body, _ := json.Marshal(map[string]any{"input": append(texts, texts...)})
-				a := post[struct {
+				a := fake.Post[struct {
 					Data []struct{ Embedding []float32 }
 				}](s, "/v1/embeddings", string(body))
 				if len(a.Data) != 2*len(texts) {
@@ -101,50 +90,50 @@ func TestVectorsInCompany(t *testing.T) {
 }
 
 func TestVectorForms(t *testing.T) {
-	s := embedSite(t, nil)
+	s := fake.Embedder(t, nil)
 	text := "Once upon a time"
-	v := s.oneVector(`"input":"` + text + `"`)
-	ids, err := json.Marshal(s.tokens(text))
+	v := oneVector(t, s, `"input":"`+text+`"`)
+	ids, err := json.Marshal(s.Tokens(text))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, input := range []string{`["` + text + `"]`, string(ids), "[" + string(ids) + "]"} {
-		if got := s.oneVector(`"input":` + input); !slices.Equal(got, v) {
+		if got := oneVector(t, s, `"input":`+input); !slices.Equal(got, v) {
 			t.Errorf("%s has another vector", input)
 		}
 	}
 	// base64 is the same numbers.
-	b := post[struct{ Data []struct{ Embedding string } }](s, "/v1/embeddings", `{"input":"`+text+`","encoding_format":"base64"}`)
+	b := fake.Post[struct{ Data []struct{ Embedding string } }](s, "/v1/embeddings", `{"input":"`+text+`","encoding_format":"base64"}`)
 	raw, err := base64.StdEncoding.DecodeString(b.Data[0].Embedding)
 	if err != nil || len(raw) != 4*len(v) || math.Float32frombits(uint32(raw[0])|uint32(raw[1])<<8|uint32(raw[2])<<16|uint32(raw[3])<<24) != v[0] {
 		t.Errorf("base64: %v, %d bytes", err, len(raw))
 	}
 	// Fewer numbers are the first ones, with their length again.
-	short := s.oneVector(`"dimensions":16,"input":"` + text + `"`)
+	short := oneVector(t, s, `"dimensions":16,"input":"`+text+`"`)
 	if len(short) != 16 || math.Abs(length(short)-1) > 1e-6 || math.Abs(float64(short[3]/short[5]-v[3]/v[5])) > 1e-3 {
 		t.Errorf("16 numbers: %v", short)
 	}
-	plain := s.oneVector(`"embd_normalize":-1,"input":"` + text + `"`)
+	plain := oneVector(t, s, `"embd_normalize":-1,"input":"`+text+`"`)
 	if math.Abs(length(plain)-1) < 1e-3 || math.Abs(float64(plain[3]/plain[5]-v[3]/v[5])) > 1e-3 {
 		t.Errorf("not normalised: %v", plain[:4])
 	}
 	// llama-server's form has a list of vectors for each text.
-	n := post[[]struct {
+	n := fake.Post[[]struct {
 		Index     int
 		Embedding [][]float32
 	}](s, "/embedding", `{"content":["`+text+`","b"]}`)
 	if len(n) != 2 || n[1].Index != 1 || len(n[0].Embedding) != 1 || !slices.Equal(n[0].Embedding[0], v) {
 		t.Errorf("/embedding: %d, %v", len(n), n[0].Index)
 	}
-	none := embedSite(t, func(m *ask.Model) { m.Pooling = arch.PoolNone })
-	all := post[[]struct{ Embedding [][]float32 }](none, "/embeddings", `{"input":"`+text+`"}`)
-	if got := all[0].Embedding; len(got) != len(s.tokens(text)) || !slices.Equal(got[len(got)-1], plain) {
-		t.Errorf("%d vectors of tokens, want %d, the last being the text's", len(got), len(s.tokens(text)))
+	none := fake.Embedder(t, func(m *ask.Model) { m.Pooling = arch.PoolNone })
+	all := fake.Post[[]struct{ Embedding [][]float32 }](none, "/embeddings", `{"input":"`+text+`"}`)
+	if got := all[0].Embedding; len(got) != len(s.Tokens(text)) || !slices.Equal(got[len(got)-1], plain) {
+		t.Errorf("%d vectors of tokens, want %d, the last being the text's", len(got), len(s.Tokens(text)))
 	}
 }
 
 func TestVectorsRefused(t *testing.T) {
-	s := embedSite(t, nil)
+	s := fake.Embedder(t, nil)
 	long := strings.Repeat("a dog and ", 2000)
 	for _, tt := range []struct {
 		path, body string
@@ -168,19 +157,19 @@ func TestVectorsRefused(t *testing.T) {
 		{"/v1/rerank", `{"query":"a","documents":[{"body":"b"}]}`, 400, "documents: element 0"},
 		{"/rerank", `{"query":"a","documents":["b"],"texts":["b"]}`, 400, "texts: "},
 	} {
-		status, body, _ := s.do("POST", tt.path, tt.body)
+		status, body, _ := s.Do("POST", tt.path, tt.body)
 		if status != tt.status || !strings.Contains(string(body), tt.want) {
 			t.Errorf("%s %.60s: %d %s, want %d %s", tt.path, tt.body, status, body, tt.status, tt.want)
 		}
 	}
-	only := embedSite(t, func(m *ask.Model) { m.VectorsOnly = "bert reads both ways" })
+	only := fake.Embedder(t, func(m *ask.Model) { m.VectorsOnly = "bert reads both ways" })
 	for path, body := range map[string]string{"/completion": `{"prompt":"a"}`, "/v1/chat/completions": `{"messages":[{"role":"user","content":"a"}]}`} {
-		if status, answer, _ := only.do("POST", path, body); status != 501 || !strings.Contains(string(answer), "bert reads both ways; use /v1/embeddings") {
+		if status, answer, _ := only.Do("POST", path, body); status != 501 || !strings.Contains(string(answer), "bert reads both ways; use /v1/embeddings") {
 			t.Errorf("%s: %d %s", path, status, answer)
 		}
 	}
-	ranker := embedSite(t, func(m *ask.Model) { m.Pooling = arch.PoolRank })
-	if status, answer, _ := ranker.do("POST", "/v1/embeddings", `{"input":"a"}`); status != 501 || !strings.Contains(string(answer), "/v1/rerank") {
+	ranker := fake.Embedder(t, func(m *ask.Model) { m.Pooling = arch.PoolRank })
+	if status, answer, _ := ranker.Do("POST", "/v1/embeddings", `{"input":"a"}`); status != 501 || !strings.Contains(string(answer), "/v1/rerank") {
 		t.Errorf("vectors of a reranker: %d %s", status, answer)
 	}
 }

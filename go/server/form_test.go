@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"context"
@@ -16,13 +16,13 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/internal/fake"
 )
 
 // Answers are one of the choices, whichever way they are asked for and whatever
 // else runs.
 func TestAnswersAreOneOfTheChoices(t *testing.T) {
-	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
+	s := fake.Demo(t, fake.Setup{})
 	choices := []string{"yes", "no", "no, thanks", "\u00fcber \u2603 alles", " 42", "Once upon a time, there was nothing at all."}
 	list, _ := json.Marshal(choices)
 	var mu sync.Mutex
@@ -44,7 +44,7 @@ func TestAnswersAreOneOfTheChoices(t *testing.T) {
 		}
 	}
 	free := func() { // beside them
-		if got := post[answer](s, "/v1/completions", `{"prompt":"Once","max_tokens":30,"seed":1}`).Choices[0].Text; len(got) < 30 {
+		if got := fake.Post[answer](s, "/v1/completions", `{"prompt":"Once","max_tokens":30,"seed":1}`).Choices[0].Text; len(got) < 30 {
 			t.Errorf("a free answer is %q", got)
 		}
 	}
@@ -53,22 +53,22 @@ func TestAnswersAreOneOfTheChoices(t *testing.T) {
 		wg.Go(free)
 		wg.Go(func() {
 			body := fmt.Sprintf(`{"prompt":"Is it?","n":4,"seed":%d,"temperature":10,"top_k":0,"top_p":1,"min_p":0,"guided_choice":%s}`, seed*4, list)
-			for _, c := range post[answer](s, "/v1/completions", body).Choices {
+			for _, c := range fake.Post[answer](s, "/v1/completions", body).Choices {
 				check("completions", c.Text, c.Finish_reason)
 			}
 			body = fmt.Sprintf(`{"messages":[{"role":"user","content":"Is it?"}],"n":4,"seed":%d,"temperature":3,"structured_outputs":{"choice":%s,"regex":null}}`, seed, list)
-			for _, c := range post[answer](s, "/v1/chat/completions", body).Choices {
+			for _, c := range fake.Post[answer](s, "/v1/chat/completions", body).Choices {
 				check("chat", c.Message.Content, c.Finish_reason)
 			}
 		})
 		wg.Go(func() {
 			body := fmt.Sprintf(`{"messages":[{"role":"user","content":"Is it?"}],"n":4,"seed":%d,"temperature":5,"stream":true,"logprobs":true,"top_logprobs":3,"guided_choice":%s}`, seed, list)
 			texts, reasons := [4]string{}, [4]string{}
-			for _, data := range s.events("/v1/chat/completions", body) {
+			for _, data := range s.Events("/v1/chat/completions", body) {
 				if data == "[DONE]" {
 					break
 				}
-				for _, c := range parse[answer](t, []byte(data)).Choices {
+				for _, c := range fake.Parse[answer](t, []byte(data)).Choices {
 					texts[c.Index] += c.Delta.Content
 					reasons[c.Index] += c.Finish_reason
 				}
@@ -80,7 +80,7 @@ func TestAnswersAreOneOfTheChoices(t *testing.T) {
 		wg.Go(func() { // gone before it ends
 			ctx, cancel := context.WithCancel(t.Context())
 			body := fmt.Sprintf(`{"prompt":"Is it?","n_predict":500,"n":4,"stream":true,"guided_choice":[%q]}`, strings.Repeat("never ", 400))
-			req, _ := http.NewRequestWithContext(ctx, "POST", s.url+"/completion", strings.NewReader(body))
+			req, _ := http.NewRequestWithContext(ctx, "POST", s.URL+"/completion", strings.NewReader(body))
 			resp, err := http.DefaultClient.Do(req)
 			if err != nil {
 				t.Error(err)
@@ -100,13 +100,13 @@ func TestAnswersAreOneOfTheChoices(t *testing.T) {
 	type native struct {
 		Content, Stop_type string
 	}
-	if got := post[native](s, "/completion", `{"prompt":"Once upon a","temperature":0,"guided_choice":[" car"," time"," the"]}`); got != (native{" time", "eos"}) {
+	if got := fake.Post[native](s, "/completion", `{"prompt":"Once upon a","temperature":0,"guided_choice":[" car"," time"," the"]}`); got != (native{" time", "eos"}) {
 		t.Errorf("the likeliest is %+v", got)
 	}
-	if got := post[native](s, "/completion", `{"prompt":"Once","n_predict":2,"guided_choice":["xxxxxxxxxxxxxxxxxxxx"]}`); got.Stop_type != "limit" || !strings.HasPrefix("xxxxxxxxxxxxxxxxxxxx", got.Content) {
+	if got := fake.Post[native](s, "/completion", `{"prompt":"Once","n_predict":2,"guided_choice":["xxxxxxxxxxxxxxxxxxxx"]}`); got.Stop_type != "limit" || !strings.HasPrefix("xxxxxxxxxxxxxxxxxxxx", got.Content) {
 		t.Errorf("with a limit %+v", got)
 	}
-	if got := post[native](s, "/completion", `{"prompt":"Once","ignore_eos":true,"guided_choice":["on"]}`); got.Content != "on" {
+	if got := fake.Post[native](s, "/completion", `{"prompt":"Once","ignore_eos":true,"guided_choice":["on"]}`); got.Content != "on" {
 		t.Errorf("with ignore_eos %+v", got)
 	}
 }
@@ -122,7 +122,7 @@ const personSchema = `{"type":"object","properties":{"name":{"type":"string","ma
 // Answers have the form that was asked for, whichever field asks and whatever else runs:
 // every one that ends by itself is a document that an independent library takes.
 func TestAnswersHaveTheForm(t *testing.T) {
-	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
+	s := fake.Demo(t, fake.Setup{})
 	compiler := jsonschema.NewCompiler()
 	compiler.AssertFormat()
 	doc, err := jsonschema.UnmarshalJSON(strings.NewReader(personSchema))
@@ -197,24 +197,24 @@ func TestAnswersHaveTheForm(t *testing.T) {
 		wg.Go(func() {
 			body := fmt.Sprintf(`{"prompt":"Once","n_predict":150,"seed":%d,%s,%s}`, i, hard, tt.form)
 			if !strings.Contains(tt.form, "response_format") {
-				a := post[answer](s, "/completion", body)
+				a := fake.Post[answer](s, "/completion", body)
 				check(body, a.Content, a.Stop_type == "eos", tt.is)
 			}
 		})
 		wg.Go(func() {
 			body := fmt.Sprintf(`{"prompt":"Once","max_tokens":150,"n":2,"seed":%d,%s,%s}`, i, hard, tt.form)
-			for _, c := range post[answer](s, "/v1/completions", body).Choices {
+			for _, c := range fake.Post[answer](s, "/v1/completions", body).Choices {
 				check(body, c.Text, c.Finish_reason == "stop", tt.is)
 			}
 		})
 		wg.Go(func() {
 			body := fmt.Sprintf(`{"messages":[{"role":"user","content":"Who?"}],"max_tokens":150,"n":4,"seed":%d,"stream":true,%s,%s}`, i, hard, tt.form)
 			texts, reasons := [4]string{}, [4]string{}
-			for _, data := range s.events("/v1/chat/completions", body) {
+			for _, data := range s.Events("/v1/chat/completions", body) {
 				if data == "[DONE]" {
 					break
 				}
-				for _, c := range parse[answer](t, []byte(data)).Choices {
+				for _, c := range fake.Parse[answer](t, []byte(data)).Choices {
 					texts[c.Index] += c.Delta.Content
 					reasons[c.Index] += c.Finish_reason
 				}
@@ -226,7 +226,7 @@ func TestAnswersHaveTheForm(t *testing.T) {
 		wg.Go(func() { // gone before it ends
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(5+3*i)*time.Millisecond)
 			defer cancel()
-			req, _ := http.NewRequestWithContext(ctx, "POST", s.url+"/v1/completions", strings.NewReader(fmt.Sprintf(`{"prompt":"Once","max_tokens":150,"stream":true,%s,%s}`, hard, tt.form)))
+			req, _ := http.NewRequestWithContext(ctx, "POST", s.URL+"/v1/completions", strings.NewReader(fmt.Sprintf(`{"prompt":"Once","max_tokens":150,"stream":true,%s,%s}`, hard, tt.form)))
 			if resp, err := http.DefaultClient.Do(req); err == nil {
 				_, _ = io.Copy(io.Discard, resp.Body)
 				resp.Body.Close()
@@ -240,7 +240,7 @@ func TestAnswersHaveTheForm(t *testing.T) {
 }
 
 func TestFormsRefused(t *testing.T) {
-	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
+	s := fake.Demo(t, fake.Setup{})
 	for _, tt := range []struct{ field, param, want string }{
 		{`"guided_choice":[]`, "guided_choice", "0 choices, want 1 to 65536"},
 		{`"guided_choice":["a",""]`, "guided_choice", "a choice is empty"},
@@ -263,8 +263,8 @@ func TestFormsRefused(t *testing.T) {
 		{`"guided_regex":"(a)\\1"`, "guided_regex", "back reference"},
 		{`"guided_json":{},"guided_whitespace_pattern":"("`, "guided_json", "the pattern of white space: ) is missing"},
 	} {
-		status, b, _ := s.do("POST", "/completion", `{"prompt":"Once",`+tt.field+`}`)
-		if e := parse[struct {
+		status, b, _ := s.Do("POST", "/completion", `{"prompt":"Once",`+tt.field+`}`)
+		if e := fake.Parse[struct {
 			Error struct{ Message, Param string }
 		}](t, b).Error; status != 400 || e.Param != tt.param || !strings.Contains(e.Message, tt.want) {
 			t.Errorf("%.80s: %d %.300s, want %q", tt.field, status, b, tt.want)
@@ -275,12 +275,12 @@ func TestFormsRefused(t *testing.T) {
 		{`{"type":"json_schema","json_schema":{"schema":5}}`, "json_schema: schema: 5, want a JSON schema"}, {`{"type":"json_object","schema":{"type":"x"}}`, "#/type"},
 		{`{"type":"json_object"},"guided_choice":["a"]`, "given together with response_format"}, {`{"type":"json_schema","json_schema":{"schema":{"format":"regex"}}}`, "#/format"},
 	} {
-		status, b, _ := s.do("POST", "/v1/chat/completions", `{`+hi+`,"response_format":`+tt.format+`}`)
-		if status != 400 || !strings.Contains(parse[struct{ Error struct{ Message string } }](t, b).Error.Message, tt.want) {
+		status, b, _ := s.Do("POST", "/v1/chat/completions", `{`+fake.Hi+`,"response_format":`+tt.format+`}`)
+		if status != 400 || !strings.Contains(fake.Parse[struct{ Error struct{ Message string } }](t, b).Error.Message, tt.want) {
 			t.Errorf("%.80s: %d %.300s, want %q", tt.format, status, b, tt.want)
 		}
 	}
-	if status, b, _ := s.do("POST", "/v1/chat/completions", `{`+hi+`,"max_tokens":2,"response_format":{"type":"text"},"grammar":"","guided_choice":null,"structured_outputs":{"json":null}}`); status != 200 {
+	if status, b, _ := s.Do("POST", "/v1/chat/completions", `{`+fake.Hi+`,"max_tokens":2,"response_format":{"type":"text"},"grammar":"","guided_choice":null,"structured_outputs":{"json":null}}`); status != 200 {
 		t.Errorf("no form: %d %s", status, b)
 	}
 }

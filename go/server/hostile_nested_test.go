@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"bytes"
@@ -9,9 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/ask"
-	"github.com/quern-llm/quern/go/tokenizer"
+	"github.com/quern-llm/quern/go/server/internal/fake"
 )
 
 // nested are fields that have something within, with all that may be there.
@@ -98,18 +98,12 @@ func within(t *testing.T, value, mark string) map[string]string {
 // What is within a field is checked as the field is: it is taken, or it is the client's fault and
 // the field is named.
 func TestHostileWithin(t *testing.T) {
-	tok, err := tokenizer.New(vocabulary(controls))
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := New(Config{Ping: -1})
-	s.with(t, ask.Model{Engine: &quietEngine{}, Tokenizer: tok, Template: thinkTemplate(t, false), Metadata: vocabulary(controls), Name: "m", Ctx: 2048, Sampling: sample.Defaults()})
-	h := s.Handler()
+	h := fake.Handler(t, server.Config{}, func(m *ask.Model) { m.Ctx = 2048 })
 	base := map[string]string{
-		"/v1/chat/completions": hi + `,"stream":true`, "/v1/completions": `"prompt":"x"`, "/completion": `"prompt":"x"`, "/infill": `"input_prefix":"a","input_suffix":"b"`,
-		"/v1/responses": `"input":"x"`, "/v1/messages": ask1, "/v1/embeddings": ``, "/v1/rerank": `"query":"q"`, "/v1/decisions": `"prompt":"x"`, "/api/chat": hi, "/detokenize": ``,
+		"/v1/chat/completions": fake.Hi + `,"stream":true`, "/v1/completions": `"prompt":"x"`, "/completion": `"prompt":"x"`, "/infill": `"input_prefix":"a","input_suffix":"b"`,
+		"/v1/responses": `"input":"x"`, "/v1/messages": ask1, "/v1/embeddings": ``, "/v1/rerank": `"query":"q"`, "/v1/decisions": `"prompt":"x"`, "/api/chat": fake.Hi, "/detokenize": ``,
 	}
-	reading := newSite(t, "", nil).server.Handler() // whose engine has logits to read
+	reading := fake.New(t, "", nil).Server.Handler() // whose engine has logits to read
 	values := []string{`true`, `-1`, `0.5`, `1e400`, `""`, `"x"`, `"\ud800"`, "\"\xff\"", `[]`, `[null]`, `{}`, `{"type":7}`, strings.Repeat("[", 70) + strings.Repeat("]", 70)}
 	const mark = "\x01mark"
 	sent, refused := 0, 0
@@ -126,13 +120,13 @@ func TestHostileWithin(t *testing.T) {
 				}
 				return withField(kept, field, value)
 			}
-			if status, answer := asks(h, "POST", path, body(whole)); status != 200 && status != 501 {
+			if status, answer := fake.Ask(h, "POST", path, body(whole)); status != 200 && status != 501 {
 				t.Errorf("%s %s: %d %s", path, field, status, answer)
 			}
 			for at, template := range within(t, whole, mark) {
 				for _, value := range values {
 					sent++
-					status, answer := asks(h, "POST", path, body(strings.ReplaceAll(template, `"\u0001mark"`, value)))
+					status, answer := fake.Ask(h, "POST", path, body(strings.ReplaceAll(template, `"\u0001mark"`, value)))
 					if status == 400 {
 						refused++
 					}
@@ -149,7 +143,7 @@ func TestHostileWithin(t *testing.T) {
 	}
 	for at, template := range within(t, `[{"id":0,"scale":1}]`, mark) { // the body is an array
 		for _, value := range append(values, `7`) {
-			if status, answer := asks(h, "POST", "/lora-adapters", strings.ReplaceAll(template, `"\u0001mark"`, value)); status != 400 || len(answer) == 0 {
+			if status, answer := fake.Ask(h, "POST", "/lora-adapters", strings.ReplaceAll(template, `"\u0001mark"`, value)); status != 400 || len(answer) == 0 {
 				t.Errorf("/lora-adapters%s = %s: %d %s", at, short(value), status, answer)
 			}
 		}

@@ -1,13 +1,9 @@
-package server
+package server_test
 
 import (
 	"bytes"
-	"context"
-	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"maps"
-	"math"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -15,19 +11,13 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
-	"github.com/quern-llm/quern/go/chat"
-	"github.com/quern-llm/quern/go/engine"
-	"github.com/quern-llm/quern/go/gguf"
-	"github.com/quern-llm/quern/go/internal/cputime"
-	"github.com/quern-llm/quern/go/internal/scripted"
-	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/batch"
 	"github.com/quern-llm/quern/go/server/field"
-	"github.com/quern-llm/quern/go/server/reply"
+	"github.com/quern-llm/quern/go/server/internal/fake"
 )
 
 // hostile are values of every type, in and out of every range.
@@ -72,16 +62,16 @@ type documentedParam struct {
 }
 
 // newWholeSite serves everything that a server may have.
-func newWholeSite(t *testing.T) (*site, documented) {
+func newWholeSite(t *testing.T) (*fake.Site, documented) {
 	t.Helper()
 	store, err := batch.Open(t.TempDir(), 1<<20, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(store.Close)
-	s := newRealSite(t, Config{SlotPath: t.TempDir(), LoraDir: t.TempDir(), Batches: store, Tools: weather{}, Library: &shelf{}}, engine.LoopConfig{}, nil)
+	s := fake.Demo(t, fake.Setup{Server: server.Config{SlotPath: t.TempDir(), LoraDir: t.TempDir(), Batches: store, Tools: fake.Weather{}, Library: &fake.Shelf{}}})
 	var doc documented
-	if err := json.Unmarshal(s.server.openAPI, &doc); err != nil {
+	if err := json.Unmarshal(s.Get("/openapi.json"), &doc); err != nil {
 		t.Fatal(err)
 	}
 	return s, doc
@@ -92,8 +82,8 @@ func newWholeSite(t *testing.T) (*site, documented) {
 // server's, and it goes on.
 func TestHostileFields(t *testing.T) {
 	s, doc := newWholeSite(t)
-	h := s.server.Handler()
-	compile := schemasOf(t, s.server.openAPI)
+	h := s.Server.Handler()
+	compile := s.Document().Schema
 	sent, done, seen, cannot := 0, map[string]bool{}, map[string]int{}, map[string]bool{}
 	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {
 		for method, o := range doc.Paths[path] {
@@ -121,7 +111,7 @@ func TestHostileFields(t *testing.T) {
 					}
 					sent++
 					whole := withField(body.Example, field, value)
-					status, answer := asks(h, strings.ToUpper(method), at, whole)
+					status, answer := fake.Ask(h, strings.ToUpper(method), at, whole)
 					if status == http.StatusNotImplemented {
 						cannot[at] = true
 					} else if status < 400 || status >= 500 {
@@ -140,7 +130,7 @@ func TestHostileFields(t *testing.T) {
 	if len(cannot) > 0 { // where nothing was checked
 		t.Errorf("not supported: %v", slices.Sorted(maps.Keys(cannot)))
 	}
-	if status, answer := asks(h, "POST", "/completion", `{"prompt":"Once upon a time","n_predict":2,"temperature":0}`); status != 200 {
+	if status, answer := fake.Ask(h, "POST", "/completion", `{"prompt":"Once upon a time","n_predict":2,"temperature":0}`); status != 200 {
 		t.Errorf("afterwards: %d %s", status, answer)
 	}
 }
@@ -148,9 +138,9 @@ func TestHostileFields(t *testing.T) {
 // Every parameter of every route, by the document: what it does not allow is the client's fault, and the parameter is named.
 func TestHostileParameters(t *testing.T) {
 	s, doc := newWholeSite(t)
-	h := s.server.Handler()
-	stored := post[resp](s, "/v1/responses", `{"input":"x","max_output_tokens":1}`).ID
-	kept := post[chatAnswer](s, "/v1/chat/completions", `{`+hi+`,"max_tokens":1,"store":true}`).ID
+	h := s.Server.Handler()
+	stored := fake.Post[resp](s, "/v1/responses", `{"input":"x","max_output_tokens":1}`).ID
+	kept := fake.Post[chatAnswer](s, "/v1/chat/completions", `{`+fake.Hi+`,"max_tokens":1,"store":true}`).ID
 	sent := 0
 	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {
 		for method, o := range doc.Paths[path] {
@@ -174,7 +164,7 @@ func TestHostileParameters(t *testing.T) {
 						at, query = strings.Replace(at, "{id}", id, 1), "?"+p.Name+"="+url.QueryEscape(value)
 					}
 					sent++
-					if status, answer := asks(h, strings.ToUpper(method), at+query, ""); status != 400 || !bytes.Contains(answer, []byte(p.Name)) {
+					if status, answer := fake.Ask(h, strings.ToUpper(method), at+query, ""); status != 400 || !bytes.Contains(answer, []byte(p.Name)) {
 						t.Errorf("%s %s%s: %d %.200s", method, at, query, status, answer)
 					}
 				}
@@ -195,21 +185,21 @@ func TestConflicts(t *testing.T) {
 		r := httptest.NewRequest(method, path, strings.NewReader(body))
 		r.Header.Set(header, value)
 		w := httptest.NewRecorder()
-		s.server.Handler().ServeHTTP(w, r)
+		s.Server.Handler().ServeHTTP(w, r)
 		return w.Code, w.Body.Bytes()
 	}
 	status, b := send("POST", "/v1/files", form, "Content-Type", "multipart/form-data; boundary=x")
-	file := parse[batch.File](t, b).ID
+	file := fake.Parse[batch.File](t, b).ID
 	if status != 200 {
 		t.Fatalf("%d %s", status, b)
 	}
-	post[batch.Batch](s, "/v1/batches", `{"input_file_id":"`+file+`","endpoint":"/v1/completions","completion_window":"24h"}`) // which nobody runs
+	fake.Post[batch.Batch](s, "/v1/batches", `{"input_file_id":"`+file+`","endpoint":"/v1/completions","completion_window":"24h"}`) // which nobody runs
 	for _, tt := range []struct {
 		method, path, header, value string
 		status                      int
 	}{{"DELETE", "/v1/files/" + file, "A", "b", 409}, {"POST", "/v1/completions", "Content-Encoding", "gzip", 415}} {
 		status, b := send(tt.method, tt.path, "{}", tt.header, tt.value)
-		if e := parse[errorAnswer](t, b).Error; status != tt.status || e.Type != "invalid_request_error" || e.Message == "" {
+		if e := fake.ErrorOf(t, b); status != tt.status || e.Type != "invalid_request_error" || e.Message == "" {
 			t.Errorf("%s: %d %s", tt.path, status, b)
 		}
 	}
@@ -257,75 +247,4 @@ func short(text string) string {
 		text = text[:200] + "..."
 	}
 	return text
-}
-
-// A template of a model's file that never ends is given up when its client leaves.
-func TestHostileTemplateEnds(t *testing.T) {
-	tmpl, err := chat.Parse("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", chat.SpecialTokens{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s := newSite(t, "Hello", func(_ *Config, m *ask.Model, _ *fakeEngine) { m.Template = tmpl })
-	var q struct{ ask.Conversation }
-	q.Conversation = ask.NewConversation()
-	q.Messages = []chat.Message{{Role: "user", Content: chat.Text("hi")}}
-	ctx, cancel := context.WithCancel(t.Context())
-	cancel()
-	took := cputime.Of(func() {
-		if _, err := q.Render(ctx, &ask.Model{Template: tmpl}); !errors.Is(err, reply.ErrGone) {
-			t.Errorf("%v", err)
-		}
-	})
-	if took > time.Second {
-		t.Errorf("it took %v", took)
-	}
-	if status, b, _ := s.do("POST", "/v1/chat/completions", `{"messages":[{"role":"user","content":"hi"}]}`); status != 400 || !strings.Contains(string(b), "too much for one template") {
-		t.Errorf("%d %s", status, b)
-	}
-}
-
-// Numbers of a model that are none are an error of the server with its cause, not an answer.
-func TestOverflowIsAnError(t *testing.T) {
-	s := newSite(t, "Hello", func(_ *Config, _ *Model, f *fakeEngine) { f.overflows = true })
-	for path, body := range map[string]string{
-		"/v1/embeddings": `{"input":["Hello","He"]}`, "/embedding": `{"content":"Hello","pooling":"none"}`, "/api/embed": `{"model":"","input":"Hello"}`,
-		"/api/embeddings": `{"model":"","prompt":"Hello"}`, "/v1/decisions": `{"prompt":"Hello","choices":["He","ll"]}`,
-		"/v1/rerank": `{"query":"Hello","documents":["He"]}`, "/v1/completions": `{"prompt":"Hello","max_tokens":0,"logprobs":1,"echo":true}`,
-	} {
-		if status, b, _ := s.do("POST", path, body); status != 500 || !strings.Contains(string(b), "overflow") || strings.Contains(string(b), "NaN") {
-			t.Errorf("%s: %d %s", path, status, b)
-		}
-	}
-}
-
-// The same of a real model whose numbers overflow: no log-probabilities of a prompt are made up, and no answer begins.
-func TestPromptThatOverflows(t *testing.T) {
-	says := scripted.Model{Template: "{{ messages[-1].content }}", Scripts: []scripted.Script{{Text: "ab"}}}
-	raw, err := says.GGUF()
-	if err != nil {
-		t.Fatal(err)
-	}
-	f, err := gguf.Parse(raw)
-	if err != nil {
-		t.Fatal(err)
-	}
-	norm, ok := f.Tensor("output_norm.weight")
-	if !ok || norm.Type != gguf.F32 {
-		t.Fatal("no norm of floats")
-	}
-	for i := 0; i < len(norm.Data); i += 4 {
-		binary.LittleEndian.PutUint32(norm.Data[i:], math.Float32bits(3e38))
-	}
-	s := newFileSite(t, raw)
-	for _, body := range []string{
-		`"max_tokens":0,"logprobs":1,"echo":true`, `"max_tokens":3,"logprobs":1,"echo":true`, `"max_tokens":3,"logprobs":1,"echo":true,"stream":true`,
-		`"max_tokens":1,"prompt_logprobs":0`,
-	} {
-		if status, b, _ := s.do("POST", "/v1/completions", `{"prompt":"abab",`+body+`}`); status != 500 || !strings.Contains(string(b), "overflow") {
-			t.Errorf("%s: %d %s", body, status, b)
-		}
-	}
-	if status, b, _ := s.do("POST", "/v1/completions", `{"prompt":"abab","max_tokens":0,"echo":true}`); status != 200 {
-		t.Errorf("an echo alone: %d %s", status, b)
-	}
 }

@@ -1,45 +1,37 @@
-package server
+package server_test
 
 import (
+	"context"
+	"errors"
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/internal/cputime"
+	"github.com/quern-llm/quern/go/server"
+	"github.com/quern-llm/quern/go/server/reply"
 
 	"github.com/quern-llm/quern/go/engine"
-	"github.com/quern-llm/quern/go/server/llamaserver"
+	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/internal/fake"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
-
-// A query and a document are text in the template that a file has for them.
-func TestFill(t *testing.T) {
-	for _, c := range []struct {
-		template, want string
-		literal        [][2]int
-	}{
-		{"<s>{query}</s><s>{document}", "<s>q {document}</s><s>d </s>", [][2]int{{3, 15}, {22, 28}}},
-		{"{document}{document}{other}", "d </s>d </s>{other}", [][2]int{{0, 6}, {6, 12}}},
-		{"", "", nil},
-	} {
-		got, literal := llamaserver.Fill(c.template, map[string]string{"{query}": "q {document}", "{document}": "d </s>"})
-		if got != c.want || !slices.Equal(literal, c.literal) {
-			t.Errorf("%q: %q with %v literal, want %q with %v", c.template, got, literal, c.want, c.literal)
-		}
-	}
-}
 
 // Whichever API brings a conversation, what it says is text, and the template's control tokens are the only ones. Only
 // where the operator says so are those of messages too.
 func TestControlTokensInMessages(t *testing.T) {
 	prompts := make(chan []int32, 1)
 	var tok *tokenizer.Tokenizer
-	open := func(trusting bool) *site {
-		return newRealSiteOf(t, func(m *Model) {
+	open := func(trusting bool) *fake.Site {
+		return fake.Demo(t, fake.Setup{Model: func(m *ask.Model) {
 			tok = m.Tokenizer
-			m.Engine = realEngine{m.Engine.(realEngine).Loop, func(r *engine.Request) { prompts <- r.Prompt }}
+			m.Engine = fake.Real{m.Engine.(fake.Real).Loop, func(r *engine.Request) { prompts <- r.Prompt }}
 			if trusting {
 				m.Template.Trust()
 			}
-		})
+		}})
 	}
 	careful, trusting := open(false), open(true)
 	controls := func(ids []int32) (all []string) {
@@ -61,11 +53,11 @@ func TestControlTokensInMessages(t *testing.T) {
 		"/api/generate": `{"system":"A WORD","prompt":"hi WORD","stream":false,"options":{"num_predict":1}}`,
 		"/v1/decisions": `{"messages":[{"role":"user","content":"hi WORD"}],"choices":["a","b"]}`,
 	} {
-		ask := func(s *site, word string) []int32 {
+		ask := func(s *fake.Site, word string) []int32 {
 			t.Helper()
 			done := make(chan bool, 1)
 			go func() {
-				status, b, _ := s.do("POST", path, strings.ReplaceAll(body, "WORD", word))
+				status, b, _ := s.Do("POST", path, strings.ReplaceAll(body, "WORD", word))
 				if status != 200 {
 					t.Errorf("%s: %d %s", path, status, b)
 				}
@@ -94,5 +86,30 @@ func TestControlTokensInMessages(t *testing.T) {
 		if got := controls(ask(trusting, evil)); len(got) <= len(want) {
 			t.Errorf("%s: trusting, the control tokens are %q", path, got)
 		}
+	}
+}
+
+// A template of a model's file that never ends is given up when its client leaves.
+func TestHostileTemplateEnds(t *testing.T) {
+	tmpl, err := chat.Parse("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", chat.SpecialTokens{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := fake.New(t, "Hello", func(_ *server.Config, m *ask.Model, _ *fake.Engine) { m.Template = tmpl })
+	var q struct{ ask.Conversation }
+	q.Conversation = ask.NewConversation()
+	q.Messages = []chat.Message{{Role: "user", Content: chat.Text("hi")}}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	took := cputime.Of(func() {
+		if _, err := q.Render(ctx, &ask.Model{Template: tmpl}); !errors.Is(err, reply.ErrGone) {
+			t.Errorf("%v", err)
+		}
+	})
+	if took > time.Second {
+		t.Errorf("it took %v", took)
+	}
+	if status, b, _ := s.Do("POST", "/v1/chat/completions", `{"messages":[{"role":"user","content":"hi"}]}`); status != 400 || !strings.Contains(string(b), "too much for one template") {
+		t.Errorf("%d %s", status, b)
 	}
 }

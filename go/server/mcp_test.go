@@ -1,47 +1,26 @@
-package server
+package server_test
 
 import (
-	"context"
-	"encoding/json"
-	"errors"
 	"net/http"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/internal/fake"
 	"github.com/quern-llm/quern/go/server/llamaserver"
 )
 
-// weather is a toolbox of one tool.
-type weather struct{}
-
-func (weather) Specs() []json.RawMessage { return []json.RawMessage{json.RawMessage(weatherTool)} }
-
-func (weather) Server(tool string) string {
-	return map[string]string{"get_weather": "sky"}[tool]
-}
-
-func (weather) Call(ctx context.Context, name, arguments string) (string, error) {
-	switch {
-	case strings.Contains(arguments, "nowhere"):
-		return "", errors.New("the connection is closed")
-	case strings.Contains(arguments, "slow"):
-		<-ctx.Done()
-		return "", ctx.Err()
-	}
-	return name + arguments, nil
-}
-
 func TestMCP(t *testing.T) {
-	s := newSite(t, "Hello", func(c *Config, _ *ask.Model, _ *fakeEngine) {
-		c.Tools, c.ToolTime = weather{}, time.Second
+	s := fake.New(t, "Hello", func(c *server.Config, _ *ask.Model, _ *fake.Engine) {
+		c.Tools, c.ToolTime = fake.Weather{}, time.Second
 	})
-	_, b, _ := s.do("GET", "/v1/mcp/tools", "")
-	if list := parse[llamaserver.McpTools](t, b); len(list.Data) != 1 || list.Data[0].Server != "sky" || !strings.Contains(string(list.Data[0].Function), `"name":"get_weather"`) {
+	_, b, _ := s.Do("GET", "/v1/mcp/tools", "")
+	if list := fake.Parse[llamaserver.McpTools](t, b); len(list.Data) != 1 || list.Data[0].Server != "sky" || !strings.Contains(string(list.Data[0].Function), `"name":"get_weather"`) {
 		t.Errorf("the list is %s", b)
 	}
-	if p := parse[llamaserver.Props](t, second(s.do("GET", "/props", ""))); !p.MCP {
+	if p := fake.Parse[llamaserver.Props](t, second(s.Do("GET", "/props", ""))); !p.MCP {
 		t.Error("/props does not say that there are tools")
 	}
 	for _, c := range []struct {
@@ -60,13 +39,13 @@ func TestMCP(t *testing.T) {
 		{`{"name":"get_weather","arguments":{"place":"nowhere"}}`, 502, "the connection is closed"},
 		{`{"name":"get_weather","arguments":{"place":"slow"}}`, 504, "no answer in 1s"},
 	} {
-		if status, b, _ := s.do("POST", "/v1/mcp/call", c.body); status != c.status || !strings.Contains(string(b), c.want) {
+		if status, b, _ := s.Do("POST", "/v1/mcp/call", c.body); status != c.status || !strings.Contains(string(b), c.want) {
 			t.Errorf("%s: %d %s, want %d with %s", c.body, status, b, c.status, c.want)
 		}
 	}
-	without := newSite(t, "Hello", nil)
+	without := fake.New(t, "Hello", nil)
 	for _, r := range [][2]string{{"GET", "/v1/mcp/tools"}, {"POST", "/v1/mcp/call"}} {
-		if status, b, _ := without.do(r[0], r[1], "{}"); status != 501 || !strings.Contains(string(b), "--mcp") {
+		if status, b, _ := without.Do(r[0], r[1], "{}"); status != 501 || !strings.Contains(string(b), "--mcp") {
 			t.Errorf("%s without tools: %d %s", r, status, b)
 		}
 	}
@@ -76,14 +55,14 @@ func second(_ int, b []byte, _ http.Header) []byte { return b }
 
 // Another origin's page cannot call tools, nor can a form.
 func TestMCPOrigins(t *testing.T) {
-	s := newSite(t, "Hello", func(c *Config, _ *ask.Model, _ *fakeEngine) { c.Tools = weather{} })
+	s := fake.New(t, "Hello", func(c *server.Config, _ *ask.Model, _ *fake.Engine) { c.Tools = fake.Weather{} })
 	for _, c := range []struct {
 		kind, header, value string
 		status              int
 	}{
 		{"application/json", "", "", 200},
 		{"application/json; charset=utf-8", "Sec-Fetch-Site", "same-origin", 200},
-		{"application/json", "Origin", s.url, 200},
+		{"application/json", "Origin", s.URL, 200},
 		{"application/json", "Origin", "http://localhost:1", 403},
 		{"application/json", "Origin", "null", 403},
 		{"application/json", "Sec-Fetch-Site", "cross-site", 403},
@@ -92,7 +71,7 @@ func TestMCPOrigins(t *testing.T) {
 		{"application/x-www-form-urlencoded", "", "", 415},
 		{"", "", "", 415},
 	} {
-		r, _ := http.NewRequest("POST", s.url+"/v1/mcp/call", strings.NewReader(`{"name":"get_weather"}`))
+		r, _ := http.NewRequest("POST", s.URL+"/v1/mcp/call", strings.NewReader(`{"name":"get_weather"}`))
 		r.Header.Set("Content-Type", c.kind)
 		if c.header != "" {
 			r.Header.Set(c.header, c.value)

@@ -1,8 +1,6 @@
-package server
+package server_test
 
 import (
-	"bufio"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -14,65 +12,42 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/server/answer"
+	"github.com/quern-llm/quern/go/server/internal/fake"
 )
 
 // remember gives a site a memory budget for answers.
-func remember(s *site, bytes uint64) *mem.Budget {
+func remember(s *fake.Site, bytes uint64) *mem.Budget {
 	b := mem.NewBudget(bytes, "a test")
-	s.server.models.Loaded()[0].Memory = b
+	s.Model().Memory = b
 	return b
-}
-
-// ignore sends a request, and reads nothing but the status of the answer.
-func (s *site) ignore(t *testing.T, path, body string) (net.Conn, <-chan int) {
-	t.Helper()
-	c, err := net.Dial("tcp", strings.TrimPrefix(s.url, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c.(*net.TCPConn).SetReadBuffer(4096)
-	fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
-	status := make(chan int, 1)
-	go func() {
-		line, err := bufio.NewReaderSize(c, 16).ReadSlice('\n')
-		if err != nil && !errors.Is(err, bufio.ErrBufferFull) {
-			status <- 0
-			return
-		}
-		n := 0
-		fmt.Sscanf(string(line), "HTTP/1.1 %d", &n)
-		status <- n
-	}()
-	return c, status
 }
 
 // Where caches have taken all memory, they give back what a small request needs; what cannot is waited for, not refused for good.
 func TestAnswersHaveRoom(t *testing.T) {
-	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
+	s := fake.Demo(t, fake.Setup{})
 	budget := remember(s, 4<<20)
 	caches, err := budget.Reserve("caches", 4<<20)
 	if err != nil {
 		t.Fatal(err)
 	}
 	const body = `{"prompt":"Once","n_predict":3}`
-	r, err := http.Post(s.url+"/completion", "application/json", strings.NewReader(body))
+	r, err := http.Post(s.URL+"/completion", "application/json", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if r.Body.Close(); r.StatusCode != http.StatusTooManyRequests || r.Header.Get("Retry-After") == "" {
 		t.Errorf("with nothing to give back: %s, %v", r.Status, r.Header)
 	}
-	s.server.models.Loaded()[0].Spare = func(n uint64) uint64 {
+	s.Model().Spare = func(n uint64) uint64 {
 		n = min(n, caches.Bytes())
 		if err := caches.Resize(caches.Bytes() - n); err != nil {
 			t.Error(err)
 		}
 		return n
 	}
-	s.post200(t, body)
+	post200(t, s, body)
 }
 
 // A hundred of the largest requests at once, whose clients do not read, stay inside
@@ -82,8 +57,8 @@ func TestLargestRequests(t *testing.T) {
 		t.Skip("takes some seconds")
 	}
 	const limit = 64 << 20
-	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
-	s.post200(t, `{"prompt":"Once","n_predict":1}`)
+	s := fake.Demo(t, fake.Setup{})
+	post200(t, s, `{"prompt":"Once","n_predict":1}`)
 	runtime.GC()
 	var before runtime.MemStats
 	runtime.ReadMemStats(&before)
@@ -104,7 +79,7 @@ func TestLargestRequests(t *testing.T) {
 			path = "/v1/completions"
 			body = strings.Replace(body, "n_predict", "max_tokens", 1)
 		}
-		c, status := s.ignore(t, path, body)
+		c, status := s.Ignore(path, body)
 		defer c.Close()
 		left = append(left, status)
 	}
@@ -125,7 +100,7 @@ func TestLargestRequests(t *testing.T) {
 	if took := int64(most) - int64(before.HeapAlloc); took > limit+(16<<20) {
 		t.Errorf("the heap grew by %d MB, the budget is %d MB", took>>20, limit>>20)
 	}
-	s.post200(t, `{"prompt":"Once","n_predict":3}`)
+	post200(t, s, `{"prompt":"Once","n_predict":3}`)
 	for _, status := range left {
 		select {
 		case n := <-status:
@@ -141,9 +116,9 @@ func TestLargestRequests(t *testing.T) {
 }
 
 // post200 asks for a completion that has to succeed.
-func (s *site) post200(t *testing.T, body string) {
+func post200(t *testing.T, s *fake.Site, body string) {
 	t.Helper()
-	r, err := http.Post(s.url+"/completion", "application/json", strings.NewReader(body))
+	r, err := http.Post(s.URL+"/completion", "application/json", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -156,31 +131,31 @@ func (s *site) post200(t *testing.T, body string) {
 
 // What answers took is given back, however they end.
 func TestMemoryComesBack(t *testing.T) {
-	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
+	s := fake.Demo(t, fake.Setup{})
 	budget := remember(s, 64<<20)
 	var wg sync.WaitGroup
 	for i := range 12 {
 		body := fmt.Sprintf(`{"prompt":"Once upon a time","n":3,"n_probs":5,"n_predict":40,"stream":%v}`, i%2 == 0)
-		wg.Go(func() { s.post200(t, body) })
+		wg.Go(func() { post200(t, s, body) })
 	}
 	wg.Wait()
-	eventually(t, "given back", func() bool { return budget.Used() == 0 })
+	fake.Eventually(t, "given back", func() bool { return budget.Used() == 0 })
 	if budget.Peak() == 0 {
 		t.Error("nothing was taken")
 	}
-	c, _ := s.ignore(t, "/completion", `{"prompt":"Once","n_predict":-1,"ignore_eos":true,"n":50,"stream":true}`)
-	eventually(t, "taken", func() bool { return budget.Used() > 0 })
+	c, _ := s.Ignore("/completion", `{"prompt":"Once","n_predict":-1,"ignore_eos":true,"n":50,"stream":true}`)
+	fake.Eventually(t, "taken", func() bool { return budget.Used() > 0 })
 	c.Close()
-	eventually(t, "given back", func() bool { return budget.Used() == 0 })
+	fake.Eventually(t, "given back", func() bool { return budget.Used() == 0 })
 }
 
 // Refusals say what there is and what would do.
 func TestMemoryRefusals(t *testing.T) {
-	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
+	s := fake.Demo(t, fake.Setup{})
 	budget := remember(s, 8<<20)
 	const large = `{"prompt":"x","n":9,"n_probs":1000,"n_predict":500}`
-	status, b, _ := s.do("POST", "/completion", large)
-	if e := parse[errorAnswer](t, b).Error; status != 400 || !strings.Contains(e.Message, "n_probs 1000") || !strings.Contains(e.Message, "up to 500 tokens") || !strings.Contains(e.Message, "stream") {
+	status, b, _ := s.Do("POST", "/completion", large)
+	if e := fake.ErrorOf(t, b); status != 400 || !strings.Contains(e.Message, "n_probs 1000") || !strings.Contains(e.Message, "up to 500 tokens") || !strings.Contains(e.Message, "stream") {
 		t.Errorf("got %d %s", status, b)
 	}
 	other, err := budget.Reserve(answer.AnswersPurpose, 7<<20)
@@ -188,12 +163,12 @@ func TestMemoryRefusals(t *testing.T) {
 		t.Fatal(err)
 	}
 	const small = `{"prompt":"x","n_probs":100,"n_predict":600}`
-	status, b, h := s.do("POST", "/completion", small)
-	if e := parse[errorAnswer](t, b).Error; status != 429 || h.Get("Retry-After") == "" || !strings.Contains(e.Message, "are free now") {
+	status, b, h := s.Do("POST", "/completion", small)
+	if e := fake.ErrorOf(t, b); status != 429 || h.Get("Retry-After") == "" || !strings.Contains(e.Message, "are free now") {
 		t.Errorf("got %d %s", status, b)
 	}
 	other.Release()
-	if status, b, _ = s.do("POST", "/completion", small); status != 200 {
+	if status, b, _ = s.Do("POST", "/completion", small); status != 200 {
 		t.Errorf("got %d %.200s", status, b)
 	}
 }
@@ -201,10 +176,10 @@ func TestMemoryRefusals(t *testing.T) {
 // A stream whose client does not keep up ends with an event that says so, and
 // takes nobody with it.
 func TestMemoryOfSlowReader(t *testing.T) {
-	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
+	s := fake.Demo(t, fake.Setup{})
 	const limit = 3 << 20
 	budget := remember(s, limit)
-	h := httptest.NewUnstartedServer(s.server.Handler())
+	h := httptest.NewUnstartedServer(s.Server.Handler())
 	h.Config.ConnState = func(c net.Conn, state http.ConnState) {
 		if state == http.StateNew {
 			c.(*net.TCPConn).SetWriteBuffer(4096) // the system's buffers are no part of this
@@ -212,15 +187,15 @@ func TestMemoryOfSlowReader(t *testing.T) {
 	}
 	h.Start()
 	defer h.Close()
-	s.url = h.URL
-	c, status := s.ignore(t, "/v1/completions", `{"prompt":"Once","max_tokens":-1,"ignore_eos":true,"n":32,"stream":true}`)
+	s.URL = h.URL
+	c, status := s.Ignore("/v1/completions", `{"prompt":"Once","max_tokens":-1,"ignore_eos":true,"n":32,"stream":true}`)
 	defer c.Close()
 	if n := <-status; n != 200 {
 		t.Fatalf("status %d", n)
 	}
 	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
 		busy := 0
-		for _, slot := range s.server.models.Loaded()[0].Engine.Status().Slots {
+		for _, slot := range s.Model().Engine.Status().Slots {
 			if slot.Busy {
 				busy++
 			}
@@ -235,7 +210,7 @@ func TestMemoryOfSlowReader(t *testing.T) {
 	if most := budget.Peak(); most > limit {
 		t.Errorf("%d bytes were taken", most)
 	}
-	s.post200(t, `{"prompt":"Once","n_predict":3}`)
+	post200(t, s, `{"prompt":"Once","n_predict":3}`)
 	text, err := io.ReadAll(c)
 	if err != nil {
 		t.Fatal(err)

@@ -1,7 +1,6 @@
-package server
+package server_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,6 +16,8 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server"
+	"github.com/quern-llm/quern/go/server/internal/fake"
 )
 
 // noted are the log fields of the requests that ended.
@@ -60,31 +61,31 @@ func (n *noted) of(t *testing.T, id string) map[string]any {
 }
 
 // send posts a body with an id for noted, and reads at most so many bytes of the answer; -1: all.
-func (s *site) sendNoted(ctx context.Context, id, path, body string, bytes int64) {
-	s.t.Helper()
-	r, _ := http.NewRequestWithContext(ctx, "POST", s.url+path, strings.NewReader(body))
+func sendNoted(t *testing.T, s *fake.Site, ctx context.Context, id, path, body string, bytes int64) {
+	t.Helper()
+	r, _ := http.NewRequestWithContext(ctx, "POST", s.URL+path, strings.NewReader(body))
 	r.Header.Set("X-Test", id)
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
 	defer resp.Body.Close()
 	if bytes < 0 {
 		bytes = 1 << 30
 	}
 	if _, err := io.CopyN(io.Discard, resp.Body, bytes); err != nil && err != io.EOF {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
 }
 
 // The log tells how a request ended, and in which times.
 func TestNotesOfRequests(t *testing.T) {
 	n := newNoted()
-	s := newRealSite(t, Config{Note: n.note}, engine.LoopConfig{}, nil)
+	s := fake.Demo(t, fake.Setup{Server: server.Config{Note: n.note}})
 	ctx := t.Context()
-	s.sendNoted(ctx, "length", "/v1/completions", `{"prompt":"Once upon a time","max_tokens":9,"temperature":0}`, -1)
-	s.sendNoted(ctx, "word", "/v1/completions", `{"prompt":"Once upon a time","max_tokens":90,"temperature":0,"stop":"a","stream":true}`, -1)
-	s.sendNoted(ctx, "context", "/v1/completions", `{"prompt":"Once upon a time","max_tokens":-1,"temperature":0,"ignore_eos":true}`, -1)
+	sendNoted(t, s, ctx, "length", "/v1/completions", `{"prompt":"Once upon a time","max_tokens":9,"temperature":0}`, -1)
+	sendNoted(t, s, ctx, "word", "/v1/completions", `{"prompt":"Once upon a time","max_tokens":90,"temperature":0,"stop":"a","stream":true}`, -1)
+	sendNoted(t, s, ctx, "context", "/v1/completions", `{"prompt":"Once upon a time","max_tokens":-1,"temperature":0,"ignore_eos":true}`, -1)
 	for id, want := range map[string]string{"length": "length", "word": "stop", "context": "context"} {
 		f := n.of(t, id)
 		generated := f["completion_tokens"].(int)
@@ -107,15 +108,15 @@ func TestNotesOfCancelled(t *testing.T) {
 	for _, stream := range []string{"true", "false"} {
 		n := newNoted()
 		at := make(chan struct{})
-		s := newRealSite(t, Config{Note: n.note}, engine.LoopConfig{}, func(r *engine.Request) {
+		s := fake.Demo(t, fake.Setup{Server: server.Config{Note: n.note}, Submitted: func(r *engine.Request) {
 			r.Sink = &nthToken{Sink: r.Sink, n: 20, reached: func() { close(at) }}
-		})
+		}})
 		ctx, leave := context.WithCancel(t.Context())
 		go func() {
 			<-at
 			leave()
 		}()
-		r, _ := http.NewRequestWithContext(ctx, "POST", s.url+"/v1/completions", strings.NewReader(`{"prompt":"Once upon a time","max_tokens":-1,"ignore_eos":true,"stream":`+stream+`}`))
+		r, _ := http.NewRequestWithContext(ctx, "POST", s.URL+"/v1/completions", strings.NewReader(`{"prompt":"Once upon a time","max_tokens":-1,"ignore_eos":true,"stream":`+stream+`}`))
 		r.Header.Set("X-Test", "left")
 		if resp, err := http.DefaultClient.Do(r); err == nil {
 			_, _ = io.Copy(io.Discard, resp.Body)
@@ -145,7 +146,7 @@ func (s *nthToken) Token(t engine.Token) bool {
 // The reason of a refusal is in the log, without what the client wrote.
 func TestNotesOfRefused(t *testing.T) {
 	n := newNoted()
-	s := newRealSite(t, Config{Note: n.note}, engine.LoopConfig{}, nil)
+	s := fake.Demo(t, fake.Setup{Server: server.Config{Note: n.note}})
 	for i, tt := range []struct{ path, body, want string }{
 		{"/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"temperature":"my secret"}`, "temperature: "},
 		{"/v1/chat/completions", `{"messages":"my secret"}`, "messages: "},
@@ -159,7 +160,7 @@ func TestNotesOfRefused(t *testing.T) {
 		{"/api/chat", `{"model":"none","messages":[]}`, "not found, want one of demo"},
 	} {
 		id := fmt.Sprint(i)
-		s.sendNoted(t.Context(), id, tt.path, tt.body, -1)
+		sendNoted(t, s, t.Context(), id, tt.path, tt.body, -1)
 		f := n.of(t, id)
 		text, _ := f["error"].(string)
 		if !strings.Contains(text, tt.want) || strings.Contains(text, "secret") || strings.Contains(text, "\n") || len(text) > 300 {
@@ -170,11 +171,11 @@ func TestNotesOfRefused(t *testing.T) {
 
 // A long prompt has lines that say how far it is.
 func TestProgressInTheLog(t *testing.T) {
-	var log lockedBuffer
-	s := newRealSite(t, Config{Log: zerolog.New(&log), Progress: time.Nanosecond}, engine.LoopConfig{}, nil)
+	var log fake.Log
+	s := fake.Demo(t, fake.Setup{Server: server.Config{Log: zerolog.New(&log), Progress: time.Nanosecond}})
 	prompt := strings.Repeat("a dog and a cat ", 120)
-	post[struct{}](s, "/v1/completions", `{"prompt":"`+prompt+`","max_tokens":1}`)
-	post[struct{}](s, "/v1/completions", `{"prompt":"`+prompt+` or","max_tokens":1,"stream_options":null}`)
+	fake.Post[struct{}](s, "/v1/completions", `{"prompt":"`+prompt+`","max_tokens":1}`)
+	fake.Post[struct{}](s, "/v1/completions", `{"prompt":"`+prompt+` or","max_tokens":1,"stream_options":null}`)
 	lines := strings.Split(strings.TrimSpace(log.String()), "\n")
 	var first struct {
 		Message string `json:"message"`
@@ -189,22 +190,4 @@ func TestProgressInTheLog(t *testing.T) {
 	if strings.Contains(log.String(), "dog") {
 		t.Errorf("a line with the prompt: %s", log.String())
 	}
-}
-
-// lockedBuffer is a buffer for several writers.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }

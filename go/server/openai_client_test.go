@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"encoding/json"
@@ -6,14 +6,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/internal/fake"
 )
 
 // A GET of a model that is not there has OpenAI's code.
 func TestUnknownModelIsNotFound(t *testing.T) {
-	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
-	status, b, _ := s.do("GET", "/v1/models/none", "")
-	e := parse[struct {
+	s := fake.Demo(t, fake.Setup{})
+	status, b, _ := s.Do("GET", "/v1/models/none", "")
+	e := fake.Parse[struct {
 		Error struct {
 			Code  string `json:"code"`
 			Type  string `json:"type"`
@@ -25,38 +25,13 @@ func TestUnknownModelIsNotFound(t *testing.T) {
 	}
 }
 
-// Clients of vLLM ask for the version.
-func TestVersion(t *testing.T) {
-	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
-	status, b, _ := s.do("GET", "/version", "")
-	if got := parse[struct {
-		Version string `json:"version"`
-	}](t, b).Version; status != 200 || got != "test" {
-		t.Errorf("%d %s", status, b)
-	}
-}
-
-// An error is a string on all of Ollama's paths, whatever found it.
-func TestOllamaErrorsAreStrings(t *testing.T) {
-	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
-	for _, r := range [][2]string{{"GET", "/api/chat"}, {"POST", "/api/none"}, {"POST", "/api/chat"}, {"DELETE", "/api/tags"}} {
-		status, b, _ := s.do(r[0], r[1], `{`)
-		var a struct {
-			Error string `json:"error"`
-		}
-		if err := json.Unmarshal(b, &a); err != nil || a.Error == "" || status < 400 {
-			t.Errorf("%s %s: %d %s", r[0], r[1], status, b)
-		}
-	}
-}
-
 // Items that were given as texts have typed content, as OpenAI lists them.
 func TestInputItemsAreTyped(t *testing.T) {
-	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
-	id := post[struct{ ID string }](s, "/v1/responses", `{"max_output_tokens":4,"input":[{"role":"developer","content":"Be brief."},{"role":"user","content":"Hi \"you\""},
+	s := fake.Demo(t, fake.Setup{})
+	id := fake.Post[struct{ ID string }](s, "/v1/responses", `{"max_output_tokens":4,"input":[{"role":"developer","content":"Be brief."},{"role":"user","content":"Hi \"you\""},
 		{"role":"assistant","content":"Hello","id":"msg_own"},{"type":"message","role":"user","content":[{"type":"input_text","text":"What?"}]}]}`).ID
-	_, b, _ := s.do("GET", "/v1/responses/"+id+"/input_items?order=asc", "")
-	list := parse[struct {
+	_, b, _ := s.Do("GET", "/v1/responses/"+id+"/input_items?order=asc", "")
+	list := fake.Parse[struct {
 		Data []struct {
 			ID      string `json:"id"`
 			Type    string `json:"type"`
@@ -83,9 +58,9 @@ func TestInputItemsAreTyped(t *testing.T) {
 
 // TGI has the schema of json_object under another name.
 func TestJSONObjectWithValue(t *testing.T) {
-	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
+	s := fake.Demo(t, fake.Setup{})
 	const form = `"response_format":{"type":"json_object","value":{"type":"object","properties":{"colour":{"enum":["red","green"]}},"required":["colour"],"additionalProperties":false}}`
-	a := post[struct {
+	a := fake.Post[struct {
 		Choices []struct {
 			Message struct{ Content string } `json:"message"`
 		} `json:"choices"`
@@ -94,7 +69,7 @@ func TestJSONObjectWithValue(t *testing.T) {
 	if err := json.Unmarshal([]byte(a.Choices[0].Message.Content), &got); err != nil || len(got) != 1 || got["colour"] != "red" && got["colour"] != "green" {
 		t.Errorf("%v: %q", err, a.Choices[0].Message.Content)
 	}
-	status, b, _ := s.do("POST", "/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_object","schema":{},"value":{"type":"object"}}}`)
+	status, b, _ := s.Do("POST", "/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_object","schema":{},"value":{"type":"object"}}}`)
 	if status != 400 || !strings.Contains(string(b), "value: given together with schema") {
 		t.Errorf("two schemas: %d %s", status, b)
 	}

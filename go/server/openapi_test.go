@@ -1,7 +1,6 @@
-package server
+package server_test
 
 import (
-	"bytes"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -13,57 +12,18 @@ import (
 	"testing"
 
 	"github.com/gin-gonic/gin"
-	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/answer"
-	"github.com/quern-llm/quern/go/server/anthropic"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
+	"github.com/quern-llm/quern/go/server/internal/fake"
 	"github.com/quern-llm/quern/go/server/llamaserver"
-	"github.com/quern-llm/quern/go/server/ollama"
-	"github.com/quern-llm/quern/go/server/openai"
 	"github.com/quern-llm/quern/go/server/reply"
 )
-
-// inDocument compiles a schema of the document.
-func inDocument(t *testing.T, doc []byte, pointer string) *jsonschema.Schema {
-	t.Helper()
-	return schemasOf(t, doc)(pointer)
-}
-
-// schemasOf returns a compiler of the document's schemas.
-func schemasOf(t *testing.T, doc []byte) func(pointer string) *jsonschema.Schema {
-	t.Helper()
-	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(doc))
-	if err != nil {
-		t.Fatal(err)
-	}
-	c := jsonschema.NewCompiler()
-	c.DefaultDraft(jsonschema.Draft2020)
-	if err := c.AddResource("doc.json", v); err != nil {
-		t.Fatal(err)
-	}
-	return func(pointer string) *jsonschema.Schema {
-		t.Helper()
-		s, err := c.Compile("doc.json#" + pointer)
-		if err != nil {
-			t.Fatalf("%s: %v", pointer, err)
-		}
-		return s
-	}
-}
-
-func valid(t *testing.T, s *jsonschema.Schema, data []byte) error {
-	t.Helper()
-	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(data))
-	if err != nil {
-		t.Fatalf("%v in %s", err, data)
-	}
-	return s.Validate(v)
-}
 
 // Every route that does something is in the document and nothing else is; each example is right by
 // its schema, is answered, and the answer is right by its own.
@@ -73,10 +33,10 @@ func TestDocument(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(device.Close)
-	s := newSite(t, "Hello world", func(c *Config, _ *ask.Model, _ *fakeEngine) {
-		c.SlotPath, c.Device, c.Tools, c.Library = t.TempDir(), device, weather{}, &shelf{}
+	s := fake.New(t, "Hello world", func(c *server.Config, _ *ask.Model, _ *fake.Engine) {
+		c.SlotPath, c.Device, c.Tools, c.Library = t.TempDir(), device, fake.Weather{}, &fake.Shelf{}
 	})
-	_, doc, _ := s.do("GET", "/openapi.json", "")
+	document := s.Document()
 	var d struct {
 		OpenAPI string
 		Paths   map[string]map[string]struct {
@@ -86,7 +46,7 @@ func TestDocument(t *testing.T) {
 			}
 		}
 	}
-	if err := json.Unmarshal(doc, &d); err != nil {
+	if err := json.Unmarshal(document.JSON, &d); err != nil {
 		t.Fatal(err)
 	}
 	if d.OpenAPI != "3.1.0" {
@@ -94,22 +54,22 @@ func TestDocument(t *testing.T) {
 	}
 	var want, got []string
 	refused := map[string]bool{} // routes that only say why they are not here
-	for _, a := range absent {
-		for _, path := range a.paths {
+	for _, a := range server.Absent() {
+		for _, path := range a.Paths {
 			refused[path] = true
 		}
 	}
-	for _, r := range s.server.Handler().(*gin.Engine).Routes() {
+	for _, r := range s.Server.Handler().(*gin.Engine).Routes() {
 		if refused[r.Path] || r.Method == "HEAD" { // which is where GET is
 			continue
 		}
-		want = append(want, strings.ToLower(r.Method)+" "+openPath(r.Path))
+		want = append(want, strings.ToLower(r.Method)+" "+server.OpenPath(r.Path))
 	}
 	want = append(want, "get /models/sse") // by the wildcard of /models
-	stored := post[struct{ ID string }](s, "/v1/responses", `{"input":"x","background":true}`).ID
-	chat := post[struct{ ID string }](s, "/v1/chat/completions", `{`+hi+`,"store":true}`).ID
+	stored := fake.Post[struct{ ID string }](s, "/v1/responses", `{"input":"x","background":true}`).ID
+	chat := fake.Post[struct{ ID string }](s, "/v1/chat/completions", `{`+fake.Hi+`,"store":true}`).ID
 	ids := map[string]bool{}
-	failing := inDocument(t, doc, "/components/schemas/Error")
+	failing := document.Schema("/components/schemas/Error")
 	for path, methods := range d.Paths {
 		for method, o := range methods {
 			got = append(got, method+" "+path)
@@ -124,7 +84,7 @@ func TestDocument(t *testing.T) {
 			body := ""
 			if o.RequestBody != nil {
 				body = string(o.RequestBody.Content["application/json"].Example)
-				if err := valid(t, inDocument(t, doc, at+"/requestBody/content/application~1json/schema"), []byte(orObject(body))); err != nil && body != "" {
+				if err := fake.Valid(t, document.Schema(at+"/requestBody/content/application~1json/schema"), []byte(orObject(body))); err != nil && body != "" {
 					t.Errorf("%s %s: the example: %v", method, path, err)
 				}
 			}
@@ -145,8 +105,8 @@ func TestDocument(t *testing.T) {
 			case path == "/lora-adapters" && method == "post":
 				body = "[]"
 			}
-			status, b, _ := s.do(strings.ToUpper(method), real, body)
-			check := inDocument(t, doc, at+"/responses/200/content/application~1json/schema")
+			status, b, _ := s.Do(strings.ToUpper(method), real, body)
+			check := document.Schema(at + "/responses/200/content/application~1json/schema")
 			if status != 200 {
 				check = failing
 			}
@@ -157,12 +117,12 @@ func TestDocument(t *testing.T) {
 			if expected && status != 200 {
 				t.Errorf("%s %s %s: status %d: %s", method, path, body, status, b)
 			}
-			if err := valid(t, check, b); err != nil {
+			if err := fake.Valid(t, check, b); err != nil {
 				t.Errorf("%s %s: the answer %s: %v", method, path, b, err)
 			}
 			if path == "/models/unload" { // requests that read do not bring it back
-				post[llamaserver.Success](s, "/models/load", body)
-				post[struct{}](s, "/tokenize", `{"content":"x"}`)
+				fake.Post[llamaserver.Success](s, "/models/load", body)
+				fake.Post[struct{}](s, "/tokenize", `{"content":"x"}`)
 			}
 		}
 	}
@@ -183,17 +143,22 @@ func orObject(body string) string {
 // What validation refuses for its type or range, the document's schema does too,
 // and both take the same.
 func TestSchemaAgrees(t *testing.T) {
-	s := newSite(t, "Hello", nil)
-	for _, e := range generating {
-		check := inDocument(t, s.server.openAPI, "/components/schemas/"+e.body.Name)
+	s := fake.New(t, "Hello", nil)
+	document := s.Document()
+	for path, example := range map[string]string{
+		"/v1/chat/completions": fake.Hi, "/v1/completions": `"prompt":"x"`, "/completion": `"prompt":"x"`, "/infill": `"input_prefix":"x"`,
+		"/v1/messages": fake.Hi + `,"max_tokens":100`, "/v1/responses": `"input":"x"`,
+	} {
+		to := fake.Body(t, s.Server.Routes(), path)
+		check := document.Schema("/components/schemas/" + to.Name)
 		for _, fields := range []string{
 			`"temperature":0.5`, `"temperature":null`, `"temperature":-1`, `"temperature":101`, `"temperature":"x"`, `"top_k":1.5`, `"n_predict":-2`, `"stop":"x"`, `"stop":["x"]`,
 			`"stop":[1]`, `"stream":1`, `"n":0`, `"n":1`, `"logit_bias":{"1":1}`, `"logit_bias":[[1,false]]`, `"logit_bias":1`, `"seed":-1`, `"made_up":[]`,
 			`"samplers":["top_k"]`, `"samplers":1`, `"priority":5000`,
 		} {
-			body := []byte("{" + e.fields + "," + fields + "}")
-			err := field.Read(body, e.body.Defaults(&ask.Model{}).Fields())
-			if byDoc := valid(t, check, body); (err == nil) != (byDoc == nil) {
+			body := []byte("{" + example + "," + fields + "}")
+			err := field.Read(body, to.Defaults(&ask.Model{}).Fields())
+			if byDoc := fake.Valid(t, check, body); (err == nil) != (byDoc == nil) {
 				t.Errorf("%s: validation says %v, the document %v", body, err, byDoc)
 			}
 		}
@@ -210,13 +175,15 @@ func TestDocs(t *testing.T) {
 		t.Fatal(err)
 	}
 	m := &ask.Model{Sampling: sample.Defaults(), Normalize: engine.Euclidean}
+	routes := server.New(server.Config{}).Routes()
+	of := func(path string) field.Query { return fake.Body(t, routes, path).Defaults(m) }
 	common := ask.NewOptions(m)
 	tables := map[string]field.Query{
-		"generate": &common, "chat": openai.NewChatQuery(m), "completions": openai.NewTextQuery(m), "native": llamaserver.NewNativeQuery(m), "infill": llamaserver.NewInfillQuery(m),
-		"tokenize": llamaserver.NewTokenizeQuery(m), "detokenize": llamaserver.NewDetokenizeQuery(m), "template": llamaserver.NewTemplateQuery(m), "slots": llamaserver.NewSlotQuery(m),
-		"anthropic": anthropic.NewQuery(m), "responses": (&openai.API{}).NewResponsesQuery(m),
-		"embeddings": openai.NewEmbedQuery(m), "rerank": llamaserver.NewRerankQuery(m), "decisions": llamaserver.NewDecisionQuery(m),
-		"ollamaChat": fieldList(ollama.NewChatQuery(m).Fields()), "ollamaGenerate": fieldList(ollama.NewGenerateQuery(m).Fields()),
+		"generate": &common, "chat": of("/v1/chat/completions"), "completions": of("/v1/completions"), "native": of("/completion"),
+		"infill": of("/infill"), "tokenize": of("/tokenize"), "detokenize": of("/detokenize"), "template": of("/apply-template"),
+		"slots": of("/slots/:id"), "anthropic": of("/v1/messages"), "responses": of("/v1/responses"), "embeddings": of("/v1/embeddings"),
+		"rerank": of("/v1/rerank"), "decisions": of("/v1/decisions"),
+		"ollamaChat": fieldList(of("/api/chat").Fields()), "ollamaGenerate": fieldList(of("/api/generate").Fields()),
 	}
 	seen := 0
 	text := regexp.MustCompile(`(?s)<!-- fields (\w+) -->\n.*?<!-- end -->`).ReplaceAllStringFunc(string(b), func(old string) string {
@@ -287,8 +254,8 @@ func fieldTable(q field.Query) string {
 }
 
 func rangeOf(s field.Schema) string {
-	hi := bound(s["maximum"])
-	lo := bound(s["minimum"])
+	hi := fake.Bound(s["maximum"])
+	lo := fake.Bound(s["minimum"])
 	if hi >= 1<<31-1 && lo <= -(1<<40) {
 		return ""
 	}

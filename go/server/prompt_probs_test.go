@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"encoding/json"
@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/internal/scripted"
+	"github.com/quern-llm/quern/go/server/internal/fake"
 )
 
 // scored is an answer to echo with logprobs, as clients that measure likelihoods read it.
@@ -33,25 +33,24 @@ type scored struct {
 
 // Log-probabilities of a prompt are those that each of its tokens has as the next one after those before it.
 func TestEchoWithLogprobs(t *testing.T) {
-	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
+	s := fake.Demo(t, fake.Setup{})
 	prompts := []string{"Once upon a time, there was a little girl", "The zebra's spanner ¿qué? 語 of Lily, and of the dog that she had; it was big."}
 	ids := make([][]int32, len(prompts))
 	for i, p := range prompts {
-		ids[i] = s.tokens(p)
+		ids[i] = s.Tokens(p)
 	}
-	_, doc, _ := s.do("GET", "/openapi.json", "")
-	schema := inDocument(t, doc, "/paths/~1v1~1completions/post/responses/200/content/application~1json/schema")
+	schema := s.Document().Answers("post", "/v1/completions", "200")
 	list, _ := json.Marshal(ids)
 	texts, _ := json.Marshal(prompts)
 	for _, c := range []struct {
 		prompt string
 		max    int
 	}{{string(list), 1}, {string(list), 0}, {string(texts), 5}} {
-		_, b, _ := s.do("POST", "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":%d,"temperature":0,"logprobs":1,"echo":true,"seed":1234}`, c.prompt, c.max))
-		if err := valid(t, schema, b); err != nil {
+		_, b, _ := s.Do("POST", "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":%d,"temperature":0,"logprobs":1,"echo":true,"seed":1234}`, c.prompt, c.max))
+		if err := fake.Valid(t, schema, b); err != nil {
 			t.Errorf("the document does not describe it: %v", err)
 		}
-		a := parse[scored](t, b)
+		a := fake.Parse[scored](t, b)
 		if len(a.Choices) != len(prompts) || a.Usage.Prompt != len(ids[0])+len(ids[1]) || a.Usage.Completed != len(prompts)*c.max {
 			t.Fatalf("%+v", a)
 		}
@@ -67,7 +66,7 @@ func TestEchoWithLogprobs(t *testing.T) {
 				t.Errorf("text %q, %s", got.Text, got.Finish)
 			}
 			for k := 1; k < n; k++ {
-				want := s.probsAfter(ids[i][:k])
+				want := s.Probs(ids[i][:k])
 				best := slices.Max(values(want))
 				exact, known := want[ids[i][k]]
 				if known && *l.Values[k] != exact || !known && *l.Values[k] > slices.Min(values(want)) {
@@ -98,36 +97,17 @@ func values[K comparable](m map[K]float64) (all []float64) {
 	return all
 }
 
-// probsAfter returns the log-probabilities of the thousand likeliest tokens after others.
-func (s *site) probsAfter(ids []int32) map[int32]float64 {
-	s.t.Helper()
-	prompt, _ := json.Marshal(ids)
-	a := post[struct {
-		Probs []struct {
-			Top []struct {
-				ID      int32
-				Logprob float64
-			} `json:"top_logprobs"`
-		} `json:"completion_probabilities"`
-	}](s, "/completion", fmt.Sprintf(`{"prompt":%s,"n_predict":1,"n_probs":1000,"ignore_eos":true}`, prompt))
-	all := map[int32]float64{}
-	for _, top := range a.Probs[0].Top {
-		all[top.ID] = top.Logprob
-	}
-	return all
-}
-
 // Streams begin with the prompt; each of several answers has it.
 func TestEchoWithLogprobsStreams(t *testing.T) {
-	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
+	s := fake.Demo(t, fake.Setup{})
 	body := `{"prompt":"Once upon a time","max_tokens":4,"temperature":1,"seed":3,"n":3,"logprobs":2,"echo":true`
-	whole := post[scored](s, "/v1/completions", body+`}`)
+	whole := fake.Post[scored](s, "/v1/completions", body+`}`)
 	streamed := make([]scored, 3)
-	for _, e := range s.events("/v1/completions", body+`,"stream":true}`) {
+	for _, e := range s.Events("/v1/completions", body+`,"stream":true}`) {
 		if e == "[DONE]" {
 			continue
 		}
-		for _, c := range parse[scored](t, []byte(e)).Choices {
+		for _, c := range fake.Parse[scored](t, []byte(e)).Choices {
 			if streamed[c.Index].Choices == nil {
 				streamed[c.Index].Choices = append(streamed[c.Index].Choices, c)
 				continue
@@ -145,7 +125,7 @@ func TestEchoWithLogprobsStreams(t *testing.T) {
 		if got := fmt.Sprintf("%+v", forPrint(streamed[i].Choices[0])); got != fmt.Sprintf("%+v", forPrint(want)) {
 			t.Errorf("stream %d: %s\nwhole: %+v", i, got, forPrint(want))
 		}
-		if n := len(s.tokens("Once upon a time")); len(want.Logprobs.Values) != n+4 || want.Logprobs.Values[0] != nil || want.Logprobs.Values[1] == nil {
+		if n := len(s.Tokens("Once upon a time")); len(want.Logprobs.Values) != n+4 || want.Logprobs.Values[0] != nil || want.Logprobs.Values[1] == nil {
 			t.Errorf("answer %d has %d values", i, len(want.Logprobs.Values))
 		}
 	}
@@ -159,19 +139,19 @@ func forPrint(v any) string {
 
 // Clients drop as many values at the end as tokens were generated: a token that ends the text is one of them.
 func TestEchoWithLogprobsAtTheEnd(t *testing.T) {
-	s := newScriptedSite(t, scripted.Model{Template: "{% for m in messages %}{{ m.content }}{% endfor %}", Scripts: []scripted.Script{{Text: "ab"}}})
+	s := fake.Scripted(t, scripted.Model{Template: "{% for m in messages %}{{ m.content }}{% endfor %}", Scripts: []scripted.Script{{Text: "ab"}}})
 	prompt := scripted.Start(0) + "ab"
-	a := post[scored](s, "/v1/completions", fmt.Sprintf(`{"prompt":%q,"max_tokens":1,"temperature":0,"logprobs":1,"echo":true}`, prompt))
-	if n := len(s.tokens(prompt)); a.Choices[0].Finish != "stop" || len(a.Choices[0].Logprobs.Values) != n+1 || a.Choices[0].Text != prompt {
+	a := fake.Post[scored](s, "/v1/completions", fmt.Sprintf(`{"prompt":%q,"max_tokens":1,"temperature":0,"logprobs":1,"echo":true}`, prompt))
+	if n := len(s.Tokens(prompt)); a.Choices[0].Finish != "stop" || len(a.Choices[0].Logprobs.Values) != n+1 || a.Choices[0].Text != prompt {
 		t.Errorf("a prompt of %d tokens that ends: %s", n, forPrint(a))
 	}
 }
 
 // A prompt of one token has nothing before it that could tell its probability.
 func TestEchoWithLogprobsOfOneToken(t *testing.T) {
-	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
-	id := s.tokens("Once")[1]
-	a := post[scored](s, "/v1/completions", fmt.Sprintf(`{"prompt":[%d],"max_tokens":0,"logprobs":1,"echo":true}`, id))
+	s := fake.Demo(t, fake.Setup{})
+	id := s.Tokens("Once")[1]
+	a := fake.Post[scored](s, "/v1/completions", fmt.Sprintf(`{"prompt":[%d],"max_tokens":0,"logprobs":1,"echo":true}`, id))
 	if l := a.Choices[0].Logprobs; len(l.Values) != 1 || l.Values[0] != nil {
 		t.Errorf("%s", forPrint(a))
 	}
@@ -180,23 +160,23 @@ func TestEchoWithLogprobsOfOneToken(t *testing.T) {
 		full[i] = id
 	}
 	ids, _ := json.Marshal(full)
-	if a := post[scored](s, "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":0,"logprobs":1,"echo":true}`, ids)); len(a.Choices[0].Logprobs.Values) != 1024 {
+	if a := fake.Post[scored](s, "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":0,"logprobs":1,"echo":true}`, ids)); len(a.Choices[0].Logprobs.Values) != 1024 {
 		t.Errorf("a prompt that fills the context has %d values", len(a.Choices[0].Logprobs.Values))
 	}
-	if status, b, _ := s.do("POST", "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":1,"logprobs":1,"echo":true}`, ids)); status != 400 || !strings.Contains(string(b), "context_length_exceeded") {
+	if status, b, _ := s.Do("POST", "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":1,"logprobs":1,"echo":true}`, ids)); status != 400 || !strings.Contains(string(b), "context_length_exceeded") {
 		t.Errorf("a prompt that leaves no room for a token: %d %s", status, b)
 	}
-	s.refused("/v1/completions", `{"prompt":"x","logprobs":1,"echo":true,"post_sampling_probs":true}`, 400, "post_sampling_probs")
-	s.refused("/v1/completions", `{"prompt":"x","logprobs":1,"echo":true,"suffix":"y"}`, 400, "suffix")
+	s.Refused("/v1/completions", `{"prompt":"x","logprobs":1,"echo":true,"post_sampling_probs":true}`, 400, "post_sampling_probs")
+	s.Refused("/v1/completions", `{"prompt":"x","logprobs":1,"echo":true,"suffix":"y"}`, 400, "suffix")
 }
 
 // Tokens that a client sends are those that are answered for, also where they begin with two BOS.
 func TestEchoWithLogprobsOfIDs(t *testing.T) {
-	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
-	ids := s.tokens("Once upon")
+	s := fake.Demo(t, fake.Setup{})
+	ids := s.Tokens("Once upon")
 	ids = append(ids[:1:1], ids...)
 	list, _ := json.Marshal(ids)
-	a := post[scored](s, "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":0,"logprobs":1,"echo":true}`, list))
+	a := fake.Post[scored](s, "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":0,"logprobs":1,"echo":true}`, list))
 	if l := a.Choices[0].Logprobs; len(l.Values) != len(ids) || len(l.Tokens) != len(ids) || l.Tokens[0] != l.Tokens[1] || a.Usage.Prompt != len(ids) {
 		t.Errorf("%d tokens: %s", len(ids), forPrint(a))
 	}
@@ -204,7 +184,7 @@ func TestEchoWithLogprobsOfIDs(t *testing.T) {
 
 // vLLM's own field for them has the tokens by id, with their ranks.
 func TestPromptLogprobs(t *testing.T) {
-	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
+	s := fake.Demo(t, fake.Setup{})
 	const prompt = "Once upon a time, there was a zebra"
 	type one struct {
 		Logprob float64 `json:"logprob"`
@@ -218,18 +198,17 @@ func TestPromptLogprobs(t *testing.T) {
 			Prompt   []map[int32]one `json:"prompt_logprobs"`
 		} `json:"choices"`
 	}
-	_, b, _ := s.do("POST", "/v1/completions", fmt.Sprintf(`{"prompt":%q,"max_tokens":2,"temperature":0,"prompt_logprobs":2}`, prompt))
-	_, doc, _ := s.do("GET", "/openapi.json", "")
-	if err := valid(t, inDocument(t, doc, "/paths/~1v1~1completions/post/responses/200/content/application~1json/schema"), b); err != nil {
+	_, b, _ := s.Do("POST", "/v1/completions", fmt.Sprintf(`{"prompt":%q,"max_tokens":2,"temperature":0,"prompt_logprobs":2}`, prompt))
+	if err := fake.Valid(t, s.Document().Answers("post", "/v1/completions", "200"), b); err != nil {
 		t.Errorf("the document does not describe it: %v", err)
 	}
-	a := parse[answer](t, b).Choices[0]
-	ids := s.tokens(prompt)
+	a := fake.Parse[answer](t, b).Choices[0]
+	ids := s.Tokens(prompt)
 	if len(a.Prompt) != len(ids) || a.Prompt[0] != nil || string(a.Logprobs) != "null" || strings.Contains(a.Text, "Once") {
 		t.Fatalf("%s", b)
 	}
 	for k := 1; k < len(ids); k++ {
-		all := s.probsAfter(ids[:k])
+		all := s.Probs(ids[:k])
 		own, ok := a.Prompt[k][ids[k]]
 		rank := 1
 		for _, v := range all {
@@ -245,11 +224,11 @@ func TestPromptLogprobs(t *testing.T) {
 			t.Errorf("token %d: %+v, the likeliest has %v", k, a.Prompt[k], best)
 		}
 	}
-	both := post[scored](s, "/v1/completions", fmt.Sprintf(`{"prompt":%q,"max_tokens":0,"logprobs":1,"echo":true,"prompt_logprobs":5}`, prompt)).Choices[0]
+	both := fake.Post[scored](s, "/v1/completions", fmt.Sprintf(`{"prompt":%q,"max_tokens":0,"logprobs":1,"echo":true,"prompt_logprobs":5}`, prompt)).Choices[0]
 	for k := 1; k < len(ids); k++ {
 		if n := len(both.Logprobs.Top[k]); *both.Logprobs.Values[k] != a.Prompt[k][ids[k]].Logprob || n < 1 || n > 2 {
 			t.Errorf("token %d: %v and %d of the likeliest beside prompt_logprobs", k, *both.Logprobs.Values[k], n)
 		}
 	}
-	s.refused("/v1/completions", `{"prompt":"x","prompt_logprobs":1,"stream":true}`, 400, "prompt_logprobs")
+	s.Refused("/v1/completions", `{"prompt":"x","prompt_logprobs":1,"stream":true}`, 400, "prompt_logprobs")
 }

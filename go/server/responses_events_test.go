@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"bufio"
@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/internal/scripted"
-	"github.com/quern-llm/quern/go/server/openai"
+	"github.com/quern-llm/quern/go/server/internal/fake"
 )
 
 // A response has the log-probabilities of its text, whose tokens are those of the text alone.
 func TestResponsesLogprobs(t *testing.T) {
-	s := newScriptedSite(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
+	s := fake.Scripted(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
 		{When: "messages[-1].content == 'call'", Text: "<think>\nHm, a < b.\n</think>\n\nOne < moment, 21 °C.\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>"},
 		{Text: "It is 21 °C in Rome. <END> More"},
 	}})
@@ -52,7 +52,7 @@ func TestResponsesLogprobs(t *testing.T) {
 		for fields, top := range map[string]int{`"include":["message.output_text.logprobs"]`: 0, `"top_logprobs":3`: 3} {
 			body := fmt.Sprintf(`{"input":%q,"temperature":0,"stop":"<END>","tools":[{"type":"function","name":"get_weather","parameters":{}}],%s`, input, fields)
 			name := input + " " + fields
-			r := post[struct{ Output []item }](s, "/v1/responses", body+`}`)
+			r := fake.Post[struct{ Output []item }](s, "/v1/responses", body+`}`)
 			n := 0
 			for _, it := range r.Output {
 				for _, p := range it.Content {
@@ -68,8 +68,8 @@ func TestResponsesLogprobs(t *testing.T) {
 				t.Fatalf("%s: %d texts in %+v", name, n, r)
 			}
 			var tokens []token
-			for _, data := range s.namedEvents("/v1/responses", body+`,"stream":true}`) {
-				e := parse[struct {
+			for _, data := range s.NamedEvents("/v1/responses", body+`,"stream":true}`) {
+				e := fake.Parse[struct {
 					Type, Text string
 					Logprobs   []token
 					Part       part
@@ -90,7 +90,7 @@ func TestResponsesLogprobs(t *testing.T) {
 			}
 		}
 	}
-	if _, b, _ := s.do("POST", "/v1/responses", `{"input":"say"}`); !strings.Contains(string(b), `"logprobs":[]`) {
+	if _, b, _ := s.Do("POST", "/v1/responses", `{"input":"say"}`); !strings.Contains(string(b), `"logprobs":[]`) {
 		t.Errorf("without being asked: %s", b)
 	}
 }
@@ -99,7 +99,7 @@ func TestResponsesLogprobs(t *testing.T) {
 // where the first one was.
 func TestResponsesBackgroundStream(t *testing.T) {
 	const says = "Once there was a mill that ground all that was said, word by word."
-	s := newScriptedSite(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{{Text: says}}})
+	s := fake.Scripted(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{{Text: says}}})
 	type event struct {
 		Type     string
 		Sequence int `json:"sequence_number"`
@@ -108,7 +108,7 @@ func TestResponsesBackgroundStream(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, "POST", s.url+"/v1/responses", strings.NewReader(`{"input":"hi","background":true,"stream":true,"temperature":0}`))
+	req, err := http.NewRequestWithContext(ctx, "POST", s.URL+"/v1/responses", strings.NewReader(`{"input":"hi","background":true,"stream":true,"temperature":0}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,7 +120,7 @@ func TestResponsesBackgroundStream(t *testing.T) {
 	lines := bufio.NewScanner(r.Body)
 	for lines.Scan() {
 		if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
-			first = parse[event](t, []byte(data))
+			first = fake.Parse[event](t, []byte(data))
 			break
 		}
 	}
@@ -131,9 +131,9 @@ func TestResponsesBackgroundStream(t *testing.T) {
 		t.Fatalf("it begins with %+v", first)
 	}
 	follow := func(query string) (events []event) {
-		for _, block := range strings.Split(strings.TrimSpace(string(s.get("/v1/responses/"+id+"?stream=true"+query))), "\n\n") {
+		for _, block := range strings.Split(strings.TrimSpace(string(s.Get("/v1/responses/"+id+"?stream=true"+query))), "\n\n") {
 			name, data, _ := strings.Cut(block, "\ndata: ")
-			e := parse[event](t, []byte(data))
+			e := fake.Parse[event](t, []byte(data))
 			if name != "event: "+e.Type {
 				t.Errorf("the event %q", block)
 			}
@@ -159,39 +159,32 @@ func TestResponsesBackgroundStream(t *testing.T) {
 	if got := follow(fmt.Sprint("&starting_after=", last.Sequence-1)); len(got) != 1 || got[0].Type != last.Type {
 		t.Errorf("the last: %+v", got)
 	}
-	if got := parse[resp](t, s.get("/v1/responses/"+id)); got.Status != "completed" || got.shown() != "message output_text "+says {
+	if got := fake.Parse[resp](t, s.Get("/v1/responses/"+id)); got.Status != "completed" || got.shown() != "message output_text "+says {
 		t.Errorf("stored: %+v", got)
 	}
 	for query, want := range map[string]string{"?stream=true&starting_after=x": "starting_after", "?stream=true&starting_after=-2": "starting_after"} {
-		if status, b, _ := s.do("GET", "/v1/responses/"+id+query, ""); status != 400 || !strings.Contains(string(b), want) {
+		if status, b, _ := s.Do("GET", "/v1/responses/"+id+query, ""); status != 400 || !strings.Contains(string(b), want) {
 			t.Errorf("%s: %d %s", query, status, b)
 		}
 	}
-	plain := post[resp](s, "/v1/responses", `{"input":"hi","temperature":0}`).ID
-	if status, b, _ := s.do("GET", "/v1/responses/"+plain+"?stream=true", ""); status != 400 || !strings.Contains(string(b), "sent whole") {
+	plain := fake.Post[resp](s, "/v1/responses", `{"input":"hi","temperature":0}`).ID
+	if status, b, _ := s.Do("GET", "/v1/responses/"+plain+"?stream=true", ""); status != 400 || !strings.Contains(string(b), "sent whole") {
 		t.Errorf("one without a stream: %d %s", status, b)
 	}
 
-	slow := newSite(t, "Hello", nil)
-	slow.delay = 20 * time.Millisecond
-	done := make(chan []string)
-	go func() {
-		done <- slow.namedEvents("/v1/responses", `{"input":"x","background":true,"stream":true,"ignore_eos":true}`)
-	}()
-	var running string
-	eventually(t, "running and kept", func() bool { // it may run before it is kept
-		slow.server.host.Running.Mu.Lock()
-		for running = range slow.server.host.Running.ByID {
-		}
-		slow.server.host.Running.Mu.Unlock()
-		_, err := slow.server.openAI.Stored.Get(openai.KeptResponse, "", running)
-		return err == nil && slow.active() == 1
-	})
-	if r := parse[resp](t, postRaw(slow, "/v1/responses/"+running+"/cancel")); r.Status != "cancelled" {
+	slow := fake.New(t, "Hello", nil)
+	slow.Delay = 20 * time.Millisecond
+	stream := slow.Lines("POST", "/v1/responses", `{"input":"x","background":true,"stream":true,"ignore_eos":true}`)
+	<-stream // the name of the first event
+	running := fake.Parse[event](t, []byte(strings.TrimPrefix(<-stream, "data: "))).Response.ID
+	if r := fake.Post[resp](slow, "/v1/responses/"+running+"/cancel", ""); r.Status != "cancelled" {
 		t.Errorf("cancelled: %+v", r)
 	}
-	events := <-done
-	if e := parse[event](t, []byte(events[len(events)-1])); e.Type != "response.failed" || e.Response.Status != "cancelled" {
-		t.Errorf("a cancelled one ends with %s", events[len(events)-1])
+	end := ""
+	for line := range stream {
+		end = line
+	}
+	if e := fake.Parse[event](t, []byte(strings.TrimPrefix(end, "data: "))); e.Type != "response.failed" || e.Response.Status != "cancelled" {
+		t.Errorf("a cancelled one ends with %s", end)
 	}
 }

@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"encoding/json"
@@ -11,10 +11,12 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/history"
+	"github.com/quern-llm/quern/go/server/internal/fake"
 	"github.com/quern-llm/quern/go/server/openai"
 )
 
@@ -53,36 +55,36 @@ func (r resp) shown() string {
 }
 
 func TestResponsesWhole(t *testing.T) {
-	s := newSite(t, "<think>Hm.</think>Hello world", nil)
+	s := fake.New(t, "<think>Hm.</think>Hello world", nil)
 	const body = `{"input":"hi","instructions":"Be brief.","metadata":{"a":"b"}`
-	r := post[resp](s, "/v1/responses", body+`}`)
+	r := fake.Post[resp](s, "/v1/responses", body+`}`)
 	if r.Object != "response" || !strings.HasPrefix(r.ID, "resp_") || r.Status != "completed" || r.Metadata["a"] != "b" || !r.Store || r.Model != "fake/model" {
 		t.Errorf("%+v", r)
 	}
 	if got, want := r.shown(), "reasoning reasoning_text Hm.; message output_text Hello world"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if !strings.Contains(s.lastPrompt(), "system\nBe brief.") {
-		t.Errorf("prompt %q", s.lastPrompt())
+	if !strings.Contains(s.LastPrompt(), "system\nBe brief.") {
+		t.Errorf("prompt %q", s.LastPrompt())
 	}
 	if n := r.Usage.OutputDetails.Reasoning; n < len("<think>Hm.") || n > len("<think>Hm.</think>") {
 		t.Errorf("%d tokens of reasoning", n)
 	}
-	if u := r.Usage; u.Input != len(s.last().Prompt) || u.InputDetails.Cached != 4 || u.Total != u.Input+u.Output || u.Output == 0 {
+	if u := r.Usage; u.Input != len(s.Last().Prompt) || u.InputDetails.Cached != 4 || u.Total != u.Input+u.Output || u.Output == 0 {
 		t.Errorf("usage %+v", u)
 	}
-	count := post[tokenCount](s, "/v1/responses/input_tokens", body+`}`)
+	count := fake.Post[tokenCount](s, "/v1/responses/input_tokens", body+`}`)
 	if count.Tokens != r.Usage.Input {
 		t.Errorf("counted %d, want %d", count.Tokens, r.Usage.Input)
 	}
-	summed := post[resp](s, "/v1/responses", body+`,"reasoning":{"summary":"auto","effort":"low"},"include":["reasoning.encrypted_content"]}`)
+	summed := fake.Post[resp](s, "/v1/responses", body+`,"reasoning":{"summary":"auto","effort":"low"},"include":["reasoning.encrypted_content"]}`)
 	if got, want := summed.shown(), "reasoning summary_text Hm.; message output_text Hello world"; got != want || summed.Output[0].Encrypted != openai.Seal("Hm.") {
 		t.Errorf("got %q, want %q; %+v", got, want, summed.Output[0])
 	}
-	if c := post[chatAnswer](s, "/v1/chat/completions", `{`+hi+`}`); c.Usage.Completion.ReasoningTokens != r.Usage.OutputDetails.Reasoning {
+	if c := fake.Post[chatAnswer](s, "/v1/chat/completions", `{`+fake.Hi+`}`); c.Usage.Completion.ReasoningTokens != r.Usage.OutputDetails.Reasoning {
 		t.Errorf("a chat has %d tokens of reasoning, a response %d", c.Usage.Completion.ReasoningTokens, r.Usage.OutputDetails.Reasoning)
 	}
-	cut := post[resp](s, "/v1/responses", `{"input":"hi","max_output_tokens":14}`)
+	cut := fake.Post[resp](s, "/v1/responses", `{"input":"hi","max_output_tokens":14}`)
 	if cut.Status != "incomplete" || cut.Incomplete == nil || cut.Incomplete.Reason != "max_output_tokens" || len(cut.Output) == 0 {
 		t.Fatalf("cut: %+v", cut)
 	}
@@ -109,13 +111,13 @@ func TestResponsesStream(t *testing.T) {
 			"created in_progress output_item.added custom_tool_call_input.delta custom_tool_call_input.done output_item.done completed"},
 		{"an end", "Hello world", `,"max_output_tokens":2`, "created in_progress output_item.added content_part.added output_text.delta output_text.done content_part.done output_item.done incomplete"},
 	} {
-		s := newSite(t, c.reply, nil)
+		s := fake.New(t, c.reply, nil)
 		var types []string
 		deltas, texts := "", ""
 		var items []respItem
 		var last resp
-		for i, data := range s.namedEvents("/v1/responses", `{"input":"hi","stream":true`+c.fields+`}`) {
-			e := parse[struct {
+		for i, data := range s.NamedEvents("/v1/responses", `{"input":"hi","stream":true`+c.fields+`}`) {
+			e := fake.Parse[struct {
 				Type                          string
 				Sequence                      int  `json:"sequence_number"`
 				Output                        *int `json:"output_index"`
@@ -145,7 +147,7 @@ func TestResponsesStream(t *testing.T) {
 		if deltas != texts || deltas == "" {
 			t.Errorf("%s: pieces %q, wholes %q", c.name, deltas, texts)
 		}
-		whole := post[resp](s, "/v1/responses", `{"input":"hi"`+c.fields+`}`)
+		whole := fake.Post[resp](s, "/v1/responses", `{"input":"hi"`+c.fields+`}`)
 		if n := len(items) - 1; items[n].Status != whole.Output[n].Status || items[n].Status != whole.Status {
 			t.Errorf("%s: the last item is %s, of the whole response %s", c.name, items[n].Status, whole.Output[n].Status)
 		}
@@ -157,7 +159,7 @@ func TestResponsesStream(t *testing.T) {
 
 // Calls come back under the names that the client has for the tools, and go in again.
 func TestResponsesTools(t *testing.T) {
-	s := newSite(t, "<tool_call>\n{\"name\": \"mcp__git__log\", \"arguments\": {\"n\": 3}}\n</tool_call>\n<tool_call>\n{\"name\": \"apply_patch\", \"arguments\": {\"input\": \"a\\nb\"}}\n</tool_call>", nil)
+	s := fake.New(t, "<tool_call>\n{\"name\": \"mcp__git__log\", \"arguments\": {\"n\": 3}}\n</tool_call>\n<tool_call>\n{\"name\": \"apply_patch\", \"arguments\": {\"input\": \"a\\nb\"}}\n</tool_call>", nil)
 	const codex = `{"model":"any","instructions":"You are Codex.","input":[
 		{"type":"message","role":"developer","content":[{"type":"input_text","text":"Sandboxed."}]},
 		{"type":"message","role":"user","content":[{"type":"input_text","text":"Look."}]}],
@@ -167,11 +169,11 @@ func TestResponsesTools(t *testing.T) {
 			{"type":"web_search","external_web_access":false},{"type":"image_generation","output_format":"png"},{"type":"tool_search","execution":"client","description":"d","parameters":{}}],
 		"tool_choice":"auto","parallel_tool_calls":false,"reasoning":{"effort":"medium","summary":"auto"},"store":false,"include":["reasoning.encrypted_content"],
 		"prompt_cache_key":"k","text":{"verbosity":"medium"},"client_metadata":{"x":"y"},"service_tier":null`
-	r := post[resp](s, "/v1/responses", codex+`}`)
+	r := fake.Post[resp](s, "/v1/responses", codex+`}`)
 	if got, want := r.shown(), `function_call mcp__git__/log {"n": 3}; custom_tool_call /apply_patch a`+"\nb"; got != want || r.Output[0].CallID == "" || r.Store {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if status, _, _ := s.do("GET", "/v1/responses/"+r.ID, ""); status != 404 {
+	if status, _, _ := s.Do("GET", "/v1/responses/"+r.ID, ""); status != 404 {
 		t.Errorf("one that is not stored has status %d", status)
 	}
 	var items []string
@@ -182,12 +184,12 @@ func TestResponsesTools(t *testing.T) {
 		}
 		items = append(items, string(raw), fmt.Sprintf(`{"type":"%s_output","call_id":%q,"output":"done"}`, it.Type, it.CallID))
 	}
-	q := s.server.openAI.NewResponsesQuery(&ask.Model{Sampling: s.server.models.Loaded()[0].Sampling})
+	q := (&openai.API{Stored: history.New(1<<20, time.Hour)}).NewResponsesQuery(&ask.Model{Sampling: s.Model().Sampling})
 	body := `{"input":[{"role":"user","content":"a"},{"type":"reasoning","summary":[],"encrypted_content":"` + openai.Seal("Think.") + `"},{"type":"web_search_call","id":"x"},` + strings.Join(items, ",") + `]}`
 	if err := field.Read([]byte(body), q.Fields()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := q.Source(t.Context(), s.server.models.Loaded()[0]); err != nil {
+	if _, err := q.Source(t.Context(), s.Model()); err != nil {
 		t.Fatal(err)
 	}
 	want := fmt.Sprintf(`user: a; assistant (Think.):  [%s mcp__git__log {"n": 3}]; tool %s mcp__git__log: done; assistant:  [%s apply_patch {"input":"a\nb"}]; tool %s apply_patch: done`,
@@ -199,7 +201,7 @@ func TestResponsesTools(t *testing.T) {
 
 // A tool of a namespace is chosen with its namespace, or without where no other has its name.
 func TestResponsesChoice(t *testing.T) {
-	s := newSite(t, "<tool_call>\n{\"name\": \"git__log\", \"arguments\": {}}\n</tool_call>", nil)
+	s := fake.New(t, "<tool_call>\n{\"name\": \"git__log\", \"arguments\": {}}\n</tool_call>", nil)
 	const tools = `"tools":[{"type":"namespace","name":"git","tools":[{"type":"function","name":"log"},{"type":"function","name":"show"}]},
 		{"type":"namespace","name":"web","tools":[{"type":"custom","name":"show"}]}]`
 	for choice, want := range map[string]string{
@@ -214,12 +216,12 @@ func TestResponsesChoice(t *testing.T) {
 		`{"type":"function","name":"log","namespace":7}`:     `tool_choice: namespace: 7, want a string`,
 	} {
 		for _, path := range []string{"/v1/responses", "/v1/responses/input_tokens"} {
-			status, b, _ := s.do("POST", path, `{"input":"x",`+tools+`,"tool_choice":`+choice+`}`)
+			status, b, _ := s.Do("POST", path, `{"input":"x",`+tools+`,"tool_choice":`+choice+`}`)
 			switch {
-			case want == "" && status != 200, want != "" && (status != 400 || parse[errorAnswer](t, b).Error.Message != want):
+			case want == "" && status != 200, want != "" && (status != 400 || fake.ErrorOf(t, b).Message != want):
 				t.Errorf("%s of %s: %d %s, want %q", choice, path, status, b, want)
 			case want == "" && path == "/v1/responses" && strings.Contains(choice, "log"):
-				if got := parse[resp](t, b).shown(); got != "function_call git/log {}" {
+				if got := fake.Parse[resp](t, b).shown(); got != "function_call git/log {}" {
 					t.Errorf("%s: %s", choice, got)
 				}
 			}
@@ -229,13 +231,13 @@ func TestResponsesChoice(t *testing.T) {
 
 // Responses go on with those that are stored, whose items can be had.
 func TestResponsesStored(t *testing.T) {
-	s := newSite(t, "Hello", nil)
-	first := post[resp](s, "/v1/responses", `{"input":"one","instructions":"Not kept."}`)
-	second := post[resp](s, "/v1/responses", `{"input":"two","previous_response_id":"`+first.ID+`"}`)
-	if p := s.lastPrompt(); !strings.Contains(p, "user\none") || !strings.Contains(p, "assistant\nHello") || !strings.Contains(p, "user\ntwo") || strings.Contains(p, "Not kept") || second.Previous != first.ID {
+	s := fake.New(t, "Hello", nil)
+	first := fake.Post[resp](s, "/v1/responses", `{"input":"one","instructions":"Not kept."}`)
+	second := fake.Post[resp](s, "/v1/responses", `{"input":"two","previous_response_id":"`+first.ID+`"}`)
+	if p := s.LastPrompt(); !strings.Contains(p, "user\none") || !strings.Contains(p, "assistant\nHello") || !strings.Contains(p, "user\ntwo") || strings.Contains(p, "Not kept") || second.Previous != first.ID {
 		t.Errorf("prompt %q", p)
 	}
-	got := parse[resp](t, s.get("/v1/responses/"+second.ID))
+	got := fake.Parse[resp](t, s.Get("/v1/responses/"+second.ID))
 	if got.ID != second.ID || got.shown() != second.shown() || got.Status != "completed" {
 		t.Errorf("stored %+v", got)
 	}
@@ -248,115 +250,100 @@ func TestResponsesStored(t *testing.T) {
 		First string `json:"first_id"`
 		Last  string `json:"last_id"`
 	}
-	items := parse[list](t, s.get("/v1/responses/"+second.ID+"/input_items?order=asc"))
+	items := fake.Parse[list](t, s.Get("/v1/responses/"+second.ID+"/input_items?order=asc"))
 	if len(items.Data) != 3 || items.Data[0].Role != "user" || items.Data[1].Role != "assistant" || items.Data[1].ID != first.Output[0].ID || items.More || items.First != items.Data[0].ID {
 		t.Errorf("items %+v", items)
 	}
-	page := parse[list](t, s.get("/v1/responses/"+second.ID+"/input_items?limit=1&after="+items.Data[2].ID))
+	page := fake.Parse[list](t, s.Get("/v1/responses/"+second.ID+"/input_items?limit=1&after="+items.Data[2].ID))
 	if len(page.Data) != 1 || page.Data[0].ID != items.Data[1].ID || !page.More {
 		t.Errorf("page %+v", page)
 	}
-	post[resp](s, "/v1/responses", `{"input":[{"type":"item_reference","id":"`+first.Output[0].ID+`"},{"role":"user","content":"three"}]}`)
-	if p := s.lastPrompt(); !strings.Contains(p, "assistant\nHello") || strings.Contains(p, "user\none") {
+	fake.Post[resp](s, "/v1/responses", `{"input":[{"type":"item_reference","id":"`+first.Output[0].ID+`"},{"role":"user","content":"three"}]}`)
+	if p := s.LastPrompt(); !strings.Contains(p, "assistant\nHello") || strings.Contains(p, "user\none") {
 		t.Errorf("prompt %q", p)
 	}
-	if status, b, _ := s.do("DELETE", "/v1/responses/"+first.ID, ""); status != 200 || !parse[deletion](t, b).Deleted {
+	if status, b, _ := s.Do("DELETE", "/v1/responses/"+first.ID, ""); status != 200 || !fake.Parse[deletion](t, b).Deleted {
 		t.Errorf("deleted: %d %s", status, b)
 	}
-	if status, _, _ := s.do("GET", "/v1/responses/"+first.ID, ""); status != 404 {
+	if status, _, _ := s.Do("GET", "/v1/responses/"+first.ID, ""); status != 404 {
 		t.Errorf("a deleted one has status %d", status)
 	}
-	post[resp](s, "/v1/responses", `{"input":"four","previous_response_id":"`+second.ID+`"}`)
-	if p := s.lastPrompt(); !strings.Contains(p, "user\none") {
+	fake.Post[resp](s, "/v1/responses", `{"input":"four","previous_response_id":"`+second.ID+`"}`)
+	if p := s.LastPrompt(); !strings.Contains(p, "user\none") {
 		t.Errorf("without its first response the conversation is %q", p)
 	}
 }
 
-func (s *site) get(path string) []byte {
-	s.t.Helper()
-	status, b, _ := s.do("GET", path, "")
-	if status != 200 {
-		s.t.Fatalf("GET %s: %d %s", path, status, b)
-	}
-	return b
-}
-
 // A response in the background can be polled, and cancelled.
 func TestResponsesBackground(t *testing.T) {
-	s := newSite(t, "Hello", nil)
-	queued := post[resp](s, "/v1/responses", `{"input":"x","background":true}`)
+	s := fake.New(t, "Hello", nil)
+	queued := fake.Post[resp](s, "/v1/responses", `{"input":"x","background":true}`)
 	if queued.Status != "in_progress" || !queued.Background || len(queued.Output) != 0 {
 		t.Errorf("%+v", queued)
 	}
 	var done resp
-	eventually(t, "done", func() bool {
-		done = parse[resp](t, s.get("/v1/responses/"+queued.ID))
+	fake.Eventually(t, "done", func() bool {
+		done = fake.Parse[resp](t, s.Get("/v1/responses/"+queued.ID))
 		return done.Status == "completed"
 	})
 	if done.shown() != "message output_text Hello" || done.Usage == nil {
 		t.Errorf("%+v", done)
 	}
-	if r := parse[resp](t, postRaw(s, "/v1/responses/"+queued.ID+"/cancel")); r.Status != "completed" {
+	if r := fake.Post[resp](s, "/v1/responses/"+queued.ID+"/cancel", ""); r.Status != "completed" {
 		t.Errorf("one that has ended is %s after its cancellation", r.Status)
 	}
-	s.delay = 20 * time.Millisecond
-	running := post[resp](s, "/v1/responses", `{"input":"x","background":true,"ignore_eos":true}`)
-	if status, b, _ := s.do("POST", "/v1/responses", `{"input":"y","previous_response_id":"`+running.ID+`"}`); status != 400 || !strings.Contains(string(b), "has not ended") {
+	s.Delay = 20 * time.Millisecond
+	running := fake.Post[resp](s, "/v1/responses", `{"input":"x","background":true,"ignore_eos":true}`)
+	if status, b, _ := s.Do("POST", "/v1/responses", `{"input":"y","previous_response_id":"`+running.ID+`"}`); status != 400 || !strings.Contains(string(b), "has not ended") {
 		t.Errorf("one goes on with one that runs: %d %s", status, b)
 	}
-	if r := parse[resp](t, postRaw(s, "/v1/responses/"+running.ID+"/cancel")); r.Status != "cancelled" {
+	if r := fake.Post[resp](s, "/v1/responses/"+running.ID+"/cancel", ""); r.Status != "cancelled" {
 		t.Errorf("cancelled: %+v", r)
 	}
-	eventually(t, "ended", func() bool { return s.active() == 0 })
-	if r := parse[resp](t, s.get("/v1/responses/"+running.ID)); r.Status != "cancelled" {
+	fake.Eventually(t, "ended", func() bool { return s.Active() == 0 })
+	if r := fake.Parse[resp](t, s.Get("/v1/responses/"+running.ID)); r.Status != "cancelled" {
 		t.Errorf("afterwards: %+v", r)
 	}
-	gone := post[resp](s, "/v1/responses", `{"input":"x","background":true,"ignore_eos":true}`)
-	s.do("DELETE", "/v1/responses/"+gone.ID, "")
-	eventually(t, "ended", func() bool { return s.active() == 0 })
-	s.delay, s.ends = 0, engine.ErrClosing
-	failed := post[resp](s, "/v1/responses", `{"input":"x","background":true}`)
-	eventually(t, "failed", func() bool { return parse[resp](t, s.get("/v1/responses/"+failed.ID)).Status == "failed" })
-	if r := parse[resp](t, s.get("/v1/responses/"+failed.ID)); r.Error == nil || r.Error.Code != "unavailable_error" {
+	gone := fake.Post[resp](s, "/v1/responses", `{"input":"x","background":true,"ignore_eos":true}`)
+	s.Do("DELETE", "/v1/responses/"+gone.ID, "")
+	fake.Eventually(t, "ended", func() bool { return s.Active() == 0 })
+	s.Delay, s.Ends = 0, engine.ErrClosing
+	failed := fake.Post[resp](s, "/v1/responses", `{"input":"x","background":true}`)
+	fake.Eventually(t, "failed", func() bool { return fake.Parse[resp](t, s.Get("/v1/responses/"+failed.ID)).Status == "failed" })
+	if r := fake.Parse[resp](t, s.Get("/v1/responses/"+failed.ID)); r.Error == nil || r.Error.Code != "unavailable_error" {
 		t.Errorf("failed: %+v", r.Error)
 	}
-	eventually(t, "released", func() bool { return s.server.host.Running.Len() == 0 })
+	for _, r := range []resp{running, gone, failed} {
+		s.Forgets(r.ID)
+	}
 }
 
 // A response in the background whose answer cannot be made ends as failed, and no other with it. The log says why.
 func TestResponsesBackgroundPanics(t *testing.T) {
-	var log lockedBuffer
-	s := newRealSite(t, Config{Log: zerolog.New(&log)}, engine.LoopConfig{}, func(r *engine.Request) {
+	var log fake.Log
+	s := fake.Demo(t, fake.Setup{Server: server.Config{Log: zerolog.New(&log)}, Submitted: func(r *engine.Request) {
 		if r.Sampling.Seed == 666 {
 			r.Sink.(*answer.Sequence).Index = 7 // of one answer
 		}
-	})
+	}})
 	const body = `{"input":"x","background":true,"max_output_tokens":2,"seed":`
-	failed := post[resp](s, "/v1/responses", body+`666}`)
-	eventually(t, "failed", func() bool { return parse[resp](t, s.get("/v1/responses/"+failed.ID)).Status == "failed" })
-	if r := parse[resp](t, s.get("/v1/responses/"+failed.ID)); r.Error == nil || r.Error.Code != "server_error" || strings.Contains(r.Error.Message, "range") {
+	failed := fake.Post[resp](s, "/v1/responses", body+`666}`)
+	fake.Eventually(t, "failed", func() bool { return fake.Parse[resp](t, s.Get("/v1/responses/"+failed.ID)).Status == "failed" })
+	if r := fake.Parse[resp](t, s.Get("/v1/responses/"+failed.ID)); r.Error == nil || r.Error.Code != "server_error" || strings.Contains(r.Error.Message, "range") {
 		t.Errorf("failed: %+v", r.Error)
 	}
-	whole := post[resp](s, "/v1/responses", body+`1}`)
-	eventually(t, "whole", func() bool { return parse[resp](t, s.get("/v1/responses/"+whole.ID)).Status == "incomplete" })
+	whole := fake.Post[resp](s, "/v1/responses", body+`1}`)
+	fake.Eventually(t, "whole", func() bool { return fake.Parse[resp](t, s.Get("/v1/responses/"+whole.ID)).Status == "incomplete" })
 	if text := log.String(); !strings.Contains(text, "Collect") || !strings.Contains(text, `"stack"`) || !strings.Contains(text, "out of range") {
 		t.Errorf("the log has %s", text)
 	}
-	eventually(t, "released", func() bool { return s.server.host.Running.Len() == 0 })
-}
-
-func postRaw(s *site, path string) []byte {
-	s.t.Helper()
-	status, b, _ := s.do("POST", path, "")
-	if status != 200 {
-		s.t.Fatalf("POST %s: %d %s", path, status, b)
-	}
-	return b
+	s.Forgets(failed.ID)
+	s.Forgets(whole.ID)
 }
 
 func TestResponsesErrors(t *testing.T) {
-	s := newSite(t, "Hello", nil)
-	stored := post[resp](s, "/v1/responses", `{"input":"x"}`)
+	s := fake.New(t, "Hello", nil)
+	stored := fake.Post[resp](s, "/v1/responses", `{"input":"x"}`)
 	for body, want := range map[string]string{
 		`{}`:                         "input: missing",
 		`{"input":5}`:                "input: 5",
@@ -383,8 +370,8 @@ func TestResponsesErrors(t *testing.T) {
 		`{"input":"x","conversation":"conv_1"}`:                                               "conversation",
 		`{"input":"` + strings.Repeat("x", 600) + `"}`:                                        "exceeds the available context size",
 	} {
-		status, b, _ := s.do("POST", "/v1/responses", body)
-		if e := parse[errorAnswer](t, b).Error; status != 400 && status != 404 || !strings.Contains(e.Message, want) {
+		status, b, _ := s.Do("POST", "/v1/responses", body)
+		if e := fake.ErrorOf(t, b); status != 400 && status != 404 || !strings.Contains(e.Message, want) {
 			t.Errorf("%.200s: %d %s, want %q", body, status, b, want)
 		}
 	}
@@ -394,13 +381,13 @@ func TestResponsesErrors(t *testing.T) {
 		"GET /v1/responses/" + stored.ID + "/input_items?limit=0": 400, "GET /v1/responses/" + stored.ID + "/input_items?order=up": 400, "GET /v1/responses/" + stored.ID + "/input_items?after=x": 400,
 	} {
 		method, at, _ := strings.Cut(path, " ")
-		if status, b, _ := s.do(method, at, ""); status != want {
+		if status, b, _ := s.Do(method, at, ""); status != want {
 			t.Errorf("%s: %d %s, want %d", path, status, b, want)
 		}
 	}
-	s.ends = engine.ErrClosing
-	events := s.namedEvents("/v1/responses", `{"input":"x","stream":true}`)
-	last := parse[struct {
+	s.Ends = engine.ErrClosing
+	events := s.NamedEvents("/v1/responses", `{"input":"x","stream":true}`)
+	last := fake.Parse[struct {
 		Type     string
 		Response resp
 	}](t, []byte(events[len(events)-1]))

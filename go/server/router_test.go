@@ -1,7 +1,6 @@
-package server
+package server_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,81 +14,21 @@ import (
 
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/catalog"
+	"github.com/quern-llm/quern/go/server/internal/fake"
 	"github.com/quern-llm/quern/go/server/llamaserver"
 )
 
-// newRouter returns a server of models that are loaded on request: a, b, which is loaded once the channel is closed, and one
-// that does not fit.
-func newRouter(t *testing.T, change func(*Config)) (s *site, b chan struct{}) {
-	t.Helper()
-	b = make(chan struct{})
-	s = newSite(t, "Hello", func(c *Config, m *ask.Model, _ *fakeEngine) {
-		m.Name = "first"
-		if change != nil {
-			change(c)
-		}
-	})
-	first := *s.server.models.Loaded()[0]
-	s.server.Remove("first")
-	for _, name := range []string{"a", "b", "huge"} {
-		src := catalog.Source{Path: name + ".gguf", Settings: []string{"--ctx-size", "512"}, Info: ask.ModelInfo{Arch: "llama", Size: 7}, Tags: []string{"x"}}
-		src.Names = []string{name, "also-" + name}
-		src.Load = func(ctx context.Context, progress func(float64)) (models.Instance[ask.Model], error) {
-			switch name {
-			case "b":
-				progress(0.5)
-				select {
-				case <-b:
-				case <-ctx.Done():
-					return nil, ctx.Err()
-				}
-			case "huge":
-				return nil, &mem.LimitError{Purpose: "the model", Need: 9 << 30, Free: 1 << 30, Limit: 16 << 30, Reason: "a test"}
-			}
-			m := first
-			return &still{m: &m}, nil
-		}
-		if err := s.server.Add(src); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return s, b
-}
-
-// lines sends what a stream has to a channel, line by line, without empty ones.
-func lines(t *testing.T, s *site, method, path, body string) <-chan string {
-	t.Helper()
-	req, err := http.NewRequestWithContext(t.Context(), method, s.url+path, strings.NewReader(body))
-	if err != nil {
-		t.Fatal(err)
-	}
-	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { resp.Body.Close() })
-	all := make(chan string, 1000)
-	go func() {
-		defer close(all)
-		for in := bufio.NewScanner(resp.Body); in.Scan(); {
-			if in.Text() != "" {
-				all <- in.Text()
-			}
-		}
-	}()
-	return all
-}
-
 // What is not loaded is listed with its status, and loaded by the request that names it.
 func TestRouter(t *testing.T) {
-	s, b := newRouter(t, nil)
+	s, b := fake.NewRouter(t, nil)
 	statuses := func(want string) {
 		t.Helper()
-		_, text, _ := s.do("GET", "/models", "")
+		_, text, _ := s.Do("GET", "/models", "")
 		var got []string
-		for _, e := range parse[llamaserver.ModelList](t, text).Data {
+		for _, e := range fake.Parse[llamaserver.ModelList](t, text).Data {
 			one := e.ID + " " + e.Status.Value
 			if e.Status.Failed {
 				one += " failed"
@@ -104,39 +43,39 @@ func TestRouter(t *testing.T) {
 		}
 	}
 	statuses("a unloaded, b unloaded, huge unloaded")
-	events := lines(t, s, "GET", "/models/sse", "")
+	events := s.Lines("GET", "/models/sse", "")
 	if first := <-events; first != ": ping" {
 		t.Errorf("the events begin with %q", first)
 	}
-	if a := post[textAnswer](s, "/v1/completions", `{"prompt":"x","model":"also-a"}`); a.Model != "a" || a.Choices[0].Text != " Hello" && a.Choices[0].Text != "Hello" {
+	if a := fake.Post[textAnswer](s, "/v1/completions", `{"prompt":"x","model":"also-a"}`); a.Model != "a" || a.Choices[0].Text != " Hello" && a.Choices[0].Text != "Hello" {
 		t.Errorf("%+v", a)
 	}
 	statuses("a loaded, b unloaded, huge unloaded")
-	if status, text, head := s.do("POST", "/v1/completions", `{"prompt":"x","model":"huge"}`); status != 503 || head.Get("Retry-After") != "5" || !strings.Contains(string(text), "no memory for the model: want 9.7 GB") {
+	if status, text, head := s.Do("POST", "/v1/completions", `{"prompt":"x","model":"huge"}`); status != 503 || head.Get("Retry-After") != "5" || !strings.Contains(string(text), "no memory for the model: want 9.7 GB") {
 		t.Errorf("one that does not fit: %d %s", status, text)
 	}
 	statuses("a loaded, b unloaded, huge unloaded failed")
 	for body, want := range map[string]int{`{"model":"b"}`: 200, `{"model":"x"}`: 404, `{}`: 400, ``: 400, `{"model":7}`: 400, `{"model":"../a"}`: 404} {
-		if status, text, _ := s.do("POST", "/models/load", body); status != want {
+		if status, text, _ := s.Do("POST", "/models/load", body); status != want {
 			t.Errorf("loading %s: %d %s", body, status, text)
 		}
 	}
-	eventually(t, "loading", func() bool { st, _ := s.server.models.Status("b"); return st.Part > 0 })
-	if status, text, _ := s.do("POST", "/models/unload", `{"model":"b"}`); status != 200 {
+	fake.Eventually(t, "loading", func() bool { st, _ := s.Server.Models().Status("b"); return st.Part > 0 })
+	if status, text, _ := s.Do("POST", "/models/unload", `{"model":"b"}`); status != 200 {
 		t.Errorf("unloading one that is being loaded: %d %s", status, text)
 	}
-	eventually(t, "unloaded", func() bool { st, _ := s.server.models.Status("b"); return st.State == models.Unloaded })
-	if status, text, _ := s.do("POST", "/models/load", `{"model":"b"}`); status != 200 {
+	fake.Eventually(t, "unloaded", func() bool { st, _ := s.Server.Models().Status("b"); return st.State == models.Unloaded })
+	if status, text, _ := s.Do("POST", "/models/load", `{"model":"b"}`); status != 200 {
 		t.Errorf("loading it again: %d %s", status, text)
 	}
 	close(b)
-	eventually(t, "loaded", func() bool { st, _ := s.server.models.Status("b"); return st.State == models.Loaded })
+	fake.Eventually(t, "loaded", func() bool { st, _ := s.Server.Models().Status("b"); return st.State == models.Loaded })
 	for body, want := range map[string]int{`{"model":"a"}`: 200, `{"model":"huge"}`: 400, `{"model":"x"}`: 404} {
-		if status, text, _ := s.do("POST", "/models/unload", body); status != want {
+		if status, text, _ := s.Do("POST", "/models/unload", body); status != want {
 			t.Errorf("unloading %s: %d %s", body, status, text)
 		}
 	}
-	eventually(t, "unloaded", func() bool { st, _ := s.server.models.Status("a"); return st.State == models.Unloaded })
+	fake.Eventually(t, "unloaded", func() bool { st, _ := s.Server.Models().Status("a"); return st.State == models.Unloaded })
 	var got []string
 	for range 11 {
 		var e struct {
@@ -171,132 +110,73 @@ func TestRouter(t *testing.T) {
 
 // Without a model's name there is no telling which is meant; /props is the server's then.
 func TestRouterWithoutName(t *testing.T) {
-	s, b := newRouter(t, func(c *Config) { c.Models.Manual = true })
+	s, b := fake.NewRouter(t, func(c *server.Config) { c.Models.Manual = true })
 	close(b)
 	for path, want := range map[string]string{
 		"/v1/completions":            `there is no model \"\", want one of a, b, huge`,
 		"/v1/completions?model=a":    `the model \"a\" is not loaded`,
 		"/completion?autoload=never": `autoload`,
 	} {
-		if status, text, _ := s.do("POST", path, `{"prompt":"x"}`); status < 400 || status > 404 || !strings.Contains(string(text), want) {
+		if status, text, _ := s.Do("POST", path, `{"prompt":"x"}`); status < 400 || status > 404 || !strings.Contains(string(text), want) {
 			t.Errorf("%s: %d %s", path, status, text)
 		}
 	}
-	if status, text, _ := s.do("POST", "/v1/completions?autoload=true", `{"prompt":"x","model":"a"}`); status != 200 {
+	if status, text, _ := s.Do("POST", "/v1/completions?autoload=true", `{"prompt":"x","model":"a"}`); status != 200 {
 		t.Errorf("%d %s", status, text)
 	}
-	if status, text, _ := s.do("GET", "/props", ""); status != 200 || !strings.Contains(string(text), `"role":"router"`) {
+	if status, text, _ := s.Do("GET", "/props", ""); status != 200 || !strings.Contains(string(text), `"role":"router"`) {
 		t.Errorf("%d %s", status, text)
 	}
-	if status, _, _ := s.do("GET", "/health", ""); status != 200 {
+	if status, _, _ := s.Do("GET", "/health", ""); status != 200 {
 		t.Errorf("health is %d", status)
 	}
 }
 
 // A model that sleeps is shown without being woken, and woken by a request.
 func TestSleeping(t *testing.T) {
-	s, b := newRouter(t, func(c *Config) { c.Models.Sleep = 20 * time.Millisecond })
+	s, b := fake.NewRouter(t, func(c *server.Config) { c.Models.Sleep = 20 * time.Millisecond })
 	close(b)
-	post[textAnswer](s, "/v1/completions", `{"prompt":"x","model":"a"}`)
-	asleep := func() bool { st, _ := s.server.models.Status("a"); return st.State == models.Sleeping }
-	eventually(t, "asleep", asleep)
+	fake.Post[textAnswer](s, "/v1/completions", `{"prompt":"x","model":"a"}`)
+	asleep := func() bool { st, _ := s.Server.Models().Status("a"); return st.State == models.Sleeping }
+	fake.Eventually(t, "asleep", asleep)
 	for _, path := range []string{"/props?model=a", "/slots?model=a", "/lora-adapters?model=a", "/models", "/health", "/api/tags", "/api/ps"} {
-		status, text, _ := s.do("GET", path, "")
+		status, text, _ := s.Do("GET", path, "")
 		if status != 200 || !asleep() || strings.Contains(path, "props") && !strings.Contains(string(text), `"is_sleeping":true`) {
 			t.Errorf("%s: %d %s", path, status, text)
 		}
 	}
-	if _, text, _ := s.do("GET", "/api/ps", ""); strings.Contains(string(text), `"a:latest"`) {
+	if _, text, _ := s.Do("GET", "/api/ps", ""); strings.Contains(string(text), `"a:latest"`) {
 		t.Errorf("/api/ps has a model that sleeps: %s", text)
 	}
-	post[textAnswer](s, "/v1/completions", `{"prompt":"x","model":"a"}`)
-}
-
-// Ollama's keep_alive says how long the model stays; /api/ps when it goes.
-func TestOllamaKeepAlive(t *testing.T) {
-	s, b := newRouter(t, nil)
-	close(b)
-	state := func() models.State { st, _ := s.server.models.Status("a"); return st.State }
-	for keep, want := range map[string]models.State{`0`: models.Unloaded, `"0s"`: models.Unloaded, `-1`: models.Loaded, `"10m"`: models.Loaded, `null`: models.Loaded} {
-		status, text, _ := s.do("POST", "/api/generate", `{"model":"a","keep_alive":`+keep+`}`)
-		if status != 200 || strings.Contains(string(text), `"unload"`) != (want == models.Unloaded) {
-			t.Errorf("%s: %d %s", keep, status, text)
-		}
-		eventually(t, keep, func() bool { return state() == want })
-		if want == models.Unloaded {
-			continue
-		}
-		_, text, _ = s.do("GET", "/api/ps", "")
-		list := parse[ollamaModels](t, text)
-		if len(list.Models) != 1 || (list.Models[0].Expires[:4] == "9999") == (keep == `"10m"`) {
-			t.Errorf("%s: %s", keep, text)
-		}
-	}
-	for _, keep := range []string{`"x"`, `{}`, `"5 minutes"`, `true`, `"NaN"`} {
-		if status, text, _ := s.do("POST", "/api/generate", `{"model":"a","keep_alive":`+keep+`}`); status != 400 {
-			t.Errorf("%s: %d %s", keep, status, text)
-		}
-	}
-	if status, text, _ := s.do("POST", "/api/generate", `{"model":"a","keep_alive":1e300}`); status != 200 {
-		t.Errorf("%d %s", status, text)
-	}
-}
-
-// A model that is only to be unloaded is not loaded for that.
-func TestOllamaStop(t *testing.T) {
-	s, _ := newRouter(t, nil)
-	events, stop := s.server.models.Watch()
-	for path, body := range map[string]string{
-		"/api/generate": `{"model":"a","keep_alive":0}`, "/api/chat": `{"model":"a:latest","messages":[],"keep_alive":"0s"}`,
-	} {
-		if a := post[ollamaLine](s, path, body); !a.Done || a.Reason != "unload" || !strings.HasPrefix(body, `{"model":"`+a.Model+`"`) || (a.Message == nil) != (path == "/api/generate") {
-			t.Errorf("%s: %+v", path, a)
-		}
-	}
-	if status, text, _ := s.do("POST", "/api/generate", `{"model":"none","keep_alive":0}`); status != 404 {
-		t.Errorf("one that there is not: %d %s", status, text)
-	}
-	stop()
-	for e := range events {
-		t.Errorf("%+v", e)
-	}
-	if a := post[ollamaLine](s, "/api/generate", `{"model":"a","prompt":"x","stream":false,"keep_alive":0}`); a.Response == nil || *a.Response == "" {
-		t.Errorf("with a prompt: %+v", a)
-	}
-	for shift, no := range map[string]bool{"": false, `,"shift":true`: false, `,"shift":false`: true} {
-		post[ollamaLine](s, "/api/generate", `{"model":"a","prompt":"x","stream":false`+shift+`}`)
-		if s.last().NoShift != no {
-			t.Errorf("%s: no shift %v", shift, !no)
-		}
-	}
+	fake.Post[textAnswer](s, "/v1/completions", `{"prompt":"x","model":"a"}`)
 }
 
 // What needs more than all of the memory is a fault that waiting does not mend.
 func TestNeverFits(t *testing.T) {
-	s, _ := newRouter(t, nil)
+	s, _ := fake.NewRouter(t, nil)
 	src := catalog.Source{}
 	src.Names = []string{"never"}
 	src.Load = func(context.Context, func(float64)) (models.Instance[ask.Model], error) {
 		return nil, &mem.LimitError{Purpose: "the model", Need: 9 << 30, Free: 1 << 30, Limit: 2 << 30, Reason: "a test"}
 	}
-	if err := s.server.Add(src); err != nil {
+	if err := s.Server.Add(src); err != nil {
 		t.Fatal(err)
 	}
-	if status, text, head := s.do("POST", "/v1/completions", `{"prompt":"x","model":"never"}`); status != 500 || head.Get("Retry-After") != "" || !strings.Contains(string(text), "no memory for the model: want 9.7 GB") {
+	if status, text, head := s.Do("POST", "/v1/completions", `{"prompt":"x","model":"never"}`); status != 500 || head.Get("Retry-After") != "" || !strings.Contains(string(text), "no memory for the model: want 9.7 GB") {
 		t.Errorf("%d %s", status, text)
 	}
 }
 
 // A stream whose model is being loaded is kept alive by comments; what goes wrong then is its last event.
 func TestWakingStream(t *testing.T) {
-	s, b := newRouter(t, func(c *Config) { c.Ping = 5 * time.Millisecond })
-	in := lines(t, s, "POST", "/v1/chat/completions", `{"model":"b","stream":true,"max_tokens":1,"messages":[{"role":"user","content":"x"}]}`)
+	s, b := fake.NewRouter(t, func(c *server.Config) { c.Ping = 5 * time.Millisecond })
+	in := s.Lines("POST", "/v1/chat/completions", `{"model":"b","stream":true,"max_tokens":1,"messages":[{"role":"user","content":"x"}]}`)
 	for range 3 {
 		if line := <-in; line != ": ping" {
 			t.Errorf("while it is loaded: %q", line)
 		}
 	}
-	if status, text, _ := s.do("POST", "/models/unload", `{"model":"b"}`); status != 400 || !strings.Contains(string(text), "is being loaded") {
+	if status, text, _ := s.Do("POST", "/models/unload", `{"model":"b"}`); status != 400 || !strings.Contains(string(text), "is being loaded") {
 		t.Errorf("unloading one that a request waits for: %d %s", status, text)
 	}
 	close(b)
@@ -307,7 +187,7 @@ func TestWakingStream(t *testing.T) {
 	if !strings.Contains(all, `"model":"b"`) || !strings.HasSuffix(all, "data: [DONE]\n") {
 		t.Errorf("the stream: %s", all)
 	}
-	if st, _ := s.server.models.Status("b"); st.Leases != 0 {
+	if st, _ := s.Server.Models().Status("b"); st.Leases != 0 {
 		t.Errorf("%d leases", st.Leases)
 	}
 	never := make(chan struct{})
@@ -317,10 +197,10 @@ func TestWakingStream(t *testing.T) {
 		<-never
 		return nil, errors.New("it is broken")
 	}
-	if err := s.server.Add(src); err != nil {
+	if err := s.Server.Add(src); err != nil {
 		t.Fatal(err)
 	}
-	in = lines(t, s, "POST", "/v1/completions", `{"model":"broken","stream":true,"prompt":"x"}`)
+	in = s.Lines("POST", "/v1/completions", `{"model":"broken","stream":true,"prompt":"x"}`)
 	<-in
 	close(never)
 	last := ""
@@ -331,14 +211,14 @@ func TestWakingStream(t *testing.T) {
 		t.Errorf("the last event: %s", last)
 	}
 	// One who leaves while the model is loaded leaves nothing.
-	s2, b2 := newRouter(t, func(c *Config) { c.Ping = 5 * time.Millisecond })
-	resp, err := http.Post(s2.url+"/v1/completions", "application/json", strings.NewReader(`{"model":"b","stream":true,"prompt":"x"}`))
+	s2, b2 := fake.NewRouter(t, func(c *server.Config) { c.Ping = 5 * time.Millisecond })
+	resp, err := http.Post(s2.URL+"/v1/completions", "application/json", strings.NewReader(`{"model":"b","stream":true,"prompt":"x"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, _ = io.ReadFull(resp.Body, make([]byte, 3))
 	resp.Body.Close()
-	eventually(t, "gone", func() bool { st, _ := s2.server.models.Status("b"); return st.Waiting == 0 })
+	fake.Eventually(t, "gone", func() bool { st, _ := s2.Server.Models().Status("b"); return st.Waiting == 0 })
 	close(b2)
 }
 
@@ -346,26 +226,26 @@ func TestWakingStream(t *testing.T) {
 // client's to know.
 func TestModelsToAnybody(t *testing.T) {
 	scans := 0
-	s, _ := newRouter(t, func(c *Config) {
+	s, _ := fake.NewRouter(t, func(c *server.Config) {
 		c.Known = func(c *gin.Context) bool { return c.GetHeader("X-Api-Key") != "" }
 		c.Rescan = func() error { scans++; return errors.New("line 3: no such flag") }
 	})
-	if status, text, _ := s.do("POST", "/v1/completions", `{"prompt":"x","model":"huge"}`); status != 503 {
+	if status, text, _ := s.Do("POST", "/v1/completions", `{"prompt":"x","model":"huge"}`); status != 503 {
 		t.Errorf("%d %s", status, text)
 	}
 	for _, path := range []string{"/models", "/v1/models"} {
-		_, text, _ := s.do("GET", path, "")
-		list := parse[llamaserver.ModelList](t, text)
+		_, text, _ := s.Do("GET", path, "")
+		list := fake.Parse[llamaserver.ModelList](t, text)
 		if len(list.Data) != 3 || list.Data[2].ID != "huge" || !list.Data[2].Status.Failed || strings.Contains(string(text), ".gguf") ||
 			strings.Contains(string(text), "--ctx-size") || strings.Contains(string(text), "9.7 GB") {
 			t.Errorf("%s: %s", path, text)
 		}
-		if status, text, _ := s.do("GET", path+"?reload=1", ""); status != 401 || scans != 0 {
+		if status, text, _ := s.Do("GET", path+"?reload=1", ""); status != 401 || scans != 0 {
 			t.Errorf("%s: %d %s, %d scans", path, status, text, scans)
 		}
 	}
 	for path, want := range map[string]string{"/models": `"path":"a.gguf"`, "/models?reload=1": "line 3: no such flag"} {
-		req, err := http.NewRequestWithContext(t.Context(), "GET", s.url+path, nil)
+		req, err := http.NewRequestWithContext(t.Context(), "GET", s.URL+path, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -382,29 +262,16 @@ func TestModelsToAnybody(t *testing.T) {
 	}
 }
 
-// The older form of a name says which model is shown, and only that is loaded.
-func TestOllamaShowByOlderName(t *testing.T) {
-	s, b := newRouter(t, func(c *Config) { c.Models.Most = 1 })
-	close(b)
-	status, text, _ := s.do("POST", "/api/show", `{"name":"b:latest"}`)
-	if status != 200 || !strings.Contains(string(text), "FROM b") {
-		t.Errorf("%d %s", status, text)
-	}
-	if st, _ := s.server.models.Status("a"); st.State != models.Unloaded {
-		t.Errorf("a is %s", st.State)
-	}
-}
-
 // As many requests wait for a model as the queue has room for.
 func TestWaitingIsBounded(t *testing.T) {
-	s, b := newRouter(t, func(c *Config) { c.Models.Queue = 1 })
+	s, b := fake.NewRouter(t, func(c *server.Config) { c.Models.Queue = 1 })
 	done := make(chan int, 1)
 	go func() {
-		status, _, _ := s.do("POST", "/v1/completions", `{"prompt":"x","model":"b"}`)
+		status, _, _ := s.Do("POST", "/v1/completions", `{"prompt":"x","model":"b"}`)
 		done <- status
 	}()
-	eventually(t, "waiting", func() bool { st, _ := s.server.models.Status("b"); return st.Waiting == 1 })
-	status, text, head := s.do("POST", "/v1/completions", `{"prompt":"x","model":"b"}`)
+	fake.Eventually(t, "waiting", func() bool { st, _ := s.Server.Models().Status("b"); return st.Waiting == 1 })
+	status, text, head := s.Do("POST", "/v1/completions", `{"prompt":"x","model":"b"}`)
 	if status != 429 || head.Get("Retry-After") == "" || !strings.Contains(string(text), `"n_queued":1`) {
 		t.Errorf("%d %s", status, text)
 	}
@@ -416,23 +283,23 @@ func TestWaitingIsBounded(t *testing.T) {
 
 // Reading about a model loads none: what is not loaded is said, whatever the request wants.
 func TestReadingLoadsNothing(t *testing.T) {
-	s, _ := newRouter(t, nil)
+	s, _ := fake.NewRouter(t, nil)
 	for _, path := range []string{"/props", "/slots", "/lora-adapters", "/tokenizer_info"} {
 		for _, more := range []string{"", "&autoload=true"} {
-			status, b, _ := s.do("GET", path+"?model=a"+more, "")
+			status, b, _ := s.Do("GET", path+"?model=a"+more, "")
 			if status != http.StatusBadRequest || !strings.Contains(string(b), "not loaded") {
 				t.Errorf("%s%s: status %d, %s", path, more, status, b)
 			}
 		}
-		if n := len(s.server.models.Loaded()); n != 0 {
+		if n := len(s.Server.Models().Loaded()); n != 0 {
 			t.Fatalf("%s loaded a model", path)
 		}
 	}
-	if status, b, _ := s.do("POST", "/completion", `{"model":"a","prompt":"x"}`); status != 200 {
+	if status, b, _ := s.Do("POST", "/completion", `{"model":"a","prompt":"x"}`); status != 200 {
 		t.Fatalf("status %d, %s", status, b)
 	}
 	for _, path := range []string{"/props", "/slots", "/lora-adapters"} {
-		if status, b, _ := s.do("GET", path+"?model=a", ""); status != 200 {
+		if status, b, _ := s.Do("GET", path+"?model=a", ""); status != 200 {
 			t.Errorf("%s: status %d, %s", path, status, b)
 		}
 	}
@@ -442,13 +309,13 @@ func TestReadingLoadsNothing(t *testing.T) {
 // their list is read again for the server's own pages and for programs only.
 func TestGetsChangeNothing(t *testing.T) {
 	scans := 0
-	s, b := newRouter(t, func(c *Config) {
+	s, b := fake.NewRouter(t, func(c *server.Config) {
 		c.Rescan = func() error { scans++; return nil }
 	})
 	close(b)
-	post[textAnswer](s, "/v1/completions", `{"prompt":"x","model":"b"}`)
+	fake.Post[textAnswer](s, "/v1/completions", `{"prompt":"x","model":"b"}`)
 	n := 0
-	for _, r := range s.server.routes {
+	for _, r := range s.Server.Routes() {
 		if r.Method != http.MethodGet || r.Within {
 			continue
 		}
@@ -456,9 +323,9 @@ func TestGetsChangeNothing(t *testing.T) {
 			for _, method := range []string{"GET", "HEAD"} {
 				n++
 				at := strings.NewReplacer(":id", "a", "*id", "a").Replace(path) + "?model=a&autoload=true&fail_on_no_slot=1"
-				s.do(method, at, "")
-				a, _ := s.server.models.Status("a")
-				b, _ := s.server.models.Status("b")
+				s.Do(method, at, "")
+				a, _ := s.Server.Models().Status("a")
+				b, _ := s.Server.Models().Status("b")
 				if a.State != models.Unloaded || b.State != models.Loaded {
 					t.Fatalf("%s %s: a is %v, b %v", method, at, a.State, b.State)
 				}
@@ -475,7 +342,7 @@ func TestGetsChangeNothing(t *testing.T) {
 		{"Sec-Fetch-Site", "cross-site", 403, 0}, {"Sec-Fetch-Site", "same-site", 403, 0}, {"Origin", "https://evil.example", 403, 0},
 		{"Sec-Fetch-Site", "same-origin", 200, 1}, {"Sec-Fetch-Site", "none", 200, 2}, {"X-Nothing", "x", 200, 3},
 	} {
-		req, err := http.NewRequestWithContext(t.Context(), "GET", s.url+"/models?reload=1", nil)
+		req, err := http.NewRequestWithContext(t.Context(), "GET", s.URL+"/models?reload=1", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"encoding/json"
@@ -8,7 +8,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/internal/fake"
 )
 
 // chains are requests for each of the samplers, which keep a state or none.
@@ -33,24 +33,24 @@ func TestSamplersOnTheEngine(t *testing.T) {
 	body := func(fields string, n, seed, priority int) string {
 		return fmt.Sprintf(`{"prompt":"Once upon a time, there was a","n":%d,"seed":%d,"max_tokens":20,"priority":%d,%s}`, n, seed, priority, fields)
 	}
-	alone := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
+	alone := fake.Demo(t, fake.Setup{})
 	want := map[string][]string{}
 	different := map[string]bool{}
 	for name, fields := range chains {
 		for seed := range 4 {
-			want[name] = append(want[name], post[completion](alone, "/v1/completions", body(fields, 1, seed, 0)).Choices[0].Text)
+			want[name] = append(want[name], fake.Post[completion](alone, "/v1/completions", body(fields, 1, seed, 0)).Choices[0].Text)
 		}
 		different[fmt.Sprint(want[name])] = true
 	}
 	if len(different) != len(chains) {
 		t.Errorf("of %d chains %d differ: %q", len(chains), len(different), want)
 	}
-	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
+	s := fake.Demo(t, fake.Setup{})
 	var wg sync.WaitGroup
 	for round := range 2 {
 		for name, fields := range chains {
 			wg.Go(func() {
-				for i, c := range post[completion](s, "/v1/completions", body(fields, 4, 0, round*5)).Choices {
+				for i, c := range fake.Post[completion](s, "/v1/completions", body(fields, 4, 0, round*5)).Choices {
 					if c.Text != want[name][i] {
 						t.Errorf("%s, seed %d: %q among others, %q alone", name, i, c.Text, want[name][i])
 					}
@@ -58,19 +58,19 @@ func TestSamplersOnTheEngine(t *testing.T) {
 			})
 		}
 		// The second round preempts the first.
-		eventually(t, "busy", func() bool { return s.server.models.Loaded()[0].Engine.Status().Counts.Passes > 2 })
+		fake.Eventually(t, "busy", func() bool { return s.Model().Engine.Status().Counts.Passes > 2 })
 	}
 	wg.Wait()
-	if n := s.server.models.Loaded()[0].Engine.Status().Counts.Preemptions; n == 0 {
+	if n := s.Model().Engine.Status().Counts.Preemptions; n == 0 {
 		t.Error("no request was preempted")
 	}
 }
 
 // What /props and answers show is what is in effect.
 func TestSamplersShown(t *testing.T) {
-	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
+	s := fake.Demo(t, fake.Setup{})
 	fields := `"dry_multiplier":0.5,"dry_sequence_breakers":["x"],"xtc_probability":0.25,"mirostat":0,"min_keep":2,"typ_p":0.5,"samplers":["temp","XTC","top-k","dry"],"post_sampling_probs":true,"adaptive_target":0.5,"repetition_penalty":1.25`
-	got := post[struct {
+	got := fake.Post[struct {
 		Settings map[string]any `json:"generation_settings"`
 	}](s, "/completion", `{"prompt":"Lily","n_predict":2,`+fields+`}`).Settings
 	for name, want := range map[string]string{
@@ -85,14 +85,14 @@ func TestSamplersShown(t *testing.T) {
 
 // Probabilities after the samplers are those of what is left, and add up to one.
 func TestPostSamplingProbs(t *testing.T) {
-	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
+	s := fake.Demo(t, fake.Setup{})
 	type chance struct {
 		ID   int32
 		Prob float64
 		Top  []chance `json:"top_probs"`
 	}
 	ask := func(more string) []chance {
-		return post[struct {
+		return fake.Post[struct {
 			Probs []chance `json:"completion_probabilities"`
 		}](s, "/completion", `{"prompt":"Once upon a time","n_predict":6,"seed":3,"n_probs":50,"post_sampling_probs":true,`+more+`}`).Probs
 	}
@@ -112,8 +112,41 @@ func TestPostSamplingProbs(t *testing.T) {
 			}
 		}
 	}
-	_, chat, _ := s.do("POST", "/v1/chat/completions", `{`+hi+`,"max_tokens":1,"logprobs":true,"top_logprobs":2,"post_sampling_probs":true}`)
+	_, chat, _ := s.Do("POST", "/v1/chat/completions", `{`+fake.Hi+`,"max_tokens":1,"logprobs":true,"top_logprobs":2,"post_sampling_probs":true}`)
 	if !strings.Contains(string(chat), `"top_probs":[{"id":`) {
 		t.Errorf("a chat: %s", chat)
+	}
+}
+
+// Biases by id, by text and by false, beside others that have none: each answer
+// is that of the same request alone.
+func TestRealBias(t *testing.T) {
+	s := fake.Demo(t, fake.Setup{})
+	bodies := []string{
+		`{"prompt":"Once upon a time","max_tokens":12,"temperature":1,"n":3,"seed":1,"logit_bias":{",":-100,"5":2}}`,
+		`{"prompt":"Once upon a time","max_tokens":12,"temperature":1,"n":3,"seed":1,"logit_bias":[[",",false],["-5",1]]}`,
+		`{"prompt":"Once upon a time","max_tokens":12,"temperature":1,"n":3,"seed":1}`,
+	}
+	type texts struct{ Choices []struct{ Text string } }
+	alone := map[string]string{}
+	for _, body := range bodies {
+		alone[body] = fmt.Sprint(fake.Post[texts](s, "/v1/completions", body))
+	}
+	if alone[bodies[0]] == alone[bodies[2]] {
+		t.Errorf("the biases change nothing: %v", alone)
+	}
+	var wg sync.WaitGroup
+	for range 3 {
+		for _, body := range bodies {
+			wg.Go(func() {
+				if got := fmt.Sprint(fake.Post[texts](s, "/v1/completions", body)); got != alone[body] {
+					t.Errorf("%s: %s among others, %s alone", body, got, alone[body])
+				}
+			})
+		}
+	}
+	wg.Wait()
+	for _, bias := range []string{`{"-5":3}`, `{"99999999999999999999":3}`, `{"100000":3}`, `[[-5,3]]`, `[[100000,3]]`} {
+		s.Refused("/v1/completions", `{"prompt":"x","logit_bias":`+bias+`}`, 400, "logit_bias")
 	}
 }

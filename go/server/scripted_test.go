@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"bufio"
@@ -13,6 +13,7 @@ import (
 
 	"github.com/quern-llm/quern/go/internal/scripted"
 	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/internal/fake"
 )
 
 // chatML is a template of models that write calls as Hermes and Qwen do, and think.
@@ -28,14 +29,14 @@ const chatML = `{% if tools %}<|im_start|>system
 
 // Real tokens, a real grammar of chats, the real engine: a call, its result, an answer.
 func TestScriptedTools(t *testing.T) {
-	s := newScriptedSite(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
+	s := fake.Scripted(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
 		{When: "messages[-1].role == 'tool'", Text: "It is 21 °C in Rome."},
 		{When: "tools", Text: "<think>\nThe weather? I have a tool.\n</think>\n\nOne moment.\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>"},
 		{Text: "I can't know that, and I can't know that."},
 	}})
 	const path = "/v1/chat/completions"
 	for _, sampling := range []string{``, `,"temperature":0`, `,"stream":false,"temperature":1,"seed":3`} {
-		c := post[chatAnswer](s, path, `{`+withTools+sampling+`}`).Choices[0]
+		c := fake.Post[chatAnswer](s, path, `{`+withTools+sampling+`}`).Choices[0]
 		if m := c.Message; c.Finish != "tool_calls" || *m.Content != "One moment." || m.Reasoning != "The weather? I have a tool." ||
 			len(m.Calls) != 1 || m.Calls[0].Function.Name != "get_weather" || m.Calls[0].Function.Arguments != `{"place": "Rome"}` {
 			t.Fatalf("got %+v", c)
@@ -44,10 +45,10 @@ func TestScriptedTools(t *testing.T) {
 	const results = `"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"One moment.","tool_calls":[{"id":"c1","type":"function",
 		"function":{"name":"get_weather","arguments":"{\"place\": \"Rome\"}"}}]},{"role":"tool","tool_call_id":"c1","content":"21"}]`
 	for body, want := range map[string]string{
-		hi: "I can't know that, and I can't know that.",
-		results + `,"tools":[` + weatherTool + `]`: "It is 21 °C in Rome.",
+		fake.Hi: "I can't know that, and I can't know that.",
+		results + `,"tools":[` + fake.WeatherTool + `]`: "It is 21 °C in Rome.",
 	} {
-		if c := post[chatAnswer](s, path, `{`+body+`}`).Choices[0]; *c.Message.Content != want || c.Finish != "stop" || c.Message.Calls != nil {
+		if c := fake.Post[chatAnswer](s, path, `{`+body+`}`).Choices[0]; *c.Message.Content != want || c.Finish != "stop" || c.Message.Calls != nil {
 			t.Errorf("got %+v, want %q", c, want)
 		}
 	}
@@ -61,12 +62,12 @@ func TestScriptedConstraints(t *testing.T) {
 		{When: "messages[-1].content == 'think'", Text: "<think>Is <tool_call> a call?</think>No."},
 		{Text: "No call at all."},
 	}}
-	thinks := newScriptedSite(t, says)
+	thinks := fake.Scripted(t, says)
 	says.Template = strings.ReplaceAll(chatML, "<think>", "")
-	s := newScriptedSite(t, says)
+	s := fake.Scripted(t, says)
 	const path = "/v1/chat/completions"
-	ask := func(s *site, content, fields string) chatChoice {
-		return post[chatAnswer](s, path, `{"messages":[{"role":"user","content":"`+content+`"}],"max_tokens":200,"tools":[`+weatherTool+`,`+timeTool+`]`+fields+`}`).Choices[0]
+	ask := func(s *fake.Site, content, fields string) chatChoice {
+		return fake.Post[chatAnswer](s, path, `{"messages":[{"role":"user","content":"`+content+`"}],"max_tokens":200,"tools":[`+fake.WeatherTool+`,`+fake.TimeTool+`]`+fields+`}`).Choices[0]
 	}
 	for fields, want := range map[string]string{
 		`,"tool_choice":"required"`: "",
@@ -96,7 +97,7 @@ func TestScriptedConstraints(t *testing.T) {
 	if c.Finish != "tool_calls" || !strings.HasPrefix(*c.Message.Content, "Well:") || len(c.Message.Calls) != 1 || c.Message.Calls[0].Function.Name == "get_dinner" || !json.Valid([]byte(c.Message.Calls[0].Function.Arguments)) {
 		t.Errorf("a wrong call: got %q and %+v", *c.Message.Content, c)
 	}
-	status, b, _ := s.do("POST", path, `{`+hi+`,"tools":[{"type":"function","function":{"name":"f","strict":true,"parameters":{"type":"object","properties":{"a":{"type":"string","not":{"pattern":"("}}}}}}]}`)
+	status, b, _ := s.Do("POST", path, `{`+fake.Hi+`,"tools":[{"type":"function","function":{"name":"f","strict":true,"parameters":{"type":"object","properties":{"a":{"type":"string","not":{"pattern":"("}}}}}}]}`)
 	if status != 400 || !strings.Contains(string(b), "the tool f") || !strings.Contains(string(b), `"param":"tools"`) {
 		t.Errorf("a strict schema that cannot be a grammar: %d %s", status, b)
 	}
@@ -104,22 +105,22 @@ func TestScriptedConstraints(t *testing.T) {
 
 // Reasoning ends when its budget is spent, with a message, and on request; its tokens are counted.
 func TestScriptedBudget(t *testing.T) {
-	s := newScriptedSite(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
+	s := fake.Scripted(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
 		{Text: "<think>One and two and three and four and five.</think>Six."},
 	}})
 	const path = "/v1/chat/completions"
-	c := post[chatAnswer](s, path, `{`+hi+`}`)
+	c := fake.Post[chatAnswer](s, path, `{`+fake.Hi+`}`)
 	whole := c.Usage.Completion.ReasoningTokens
 	if m := c.Choices[0].Message; m.Reasoning != "One and two and three and four and five." || *m.Content != "Six." || whole < 8 || whole > c.Usage.CompletionTokens {
 		t.Fatalf("got %+v, %+v", m, c.Usage)
 	}
-	for _, tools := range []string{"", `,"tools":[` + timeTool + `]`} {
-		c = post[chatAnswer](s, path, `{`+hi+`,"max_tokens":60,"reasoning_budget_tokens":4,"reasoning_budget_message":" Enough."`+tools+`}`)
+	for _, tools := range []string{"", `,"tools":[` + fake.TimeTool + `]`} {
+		c = fake.Post[chatAnswer](s, path, `{`+fake.Hi+`,"max_tokens":60,"reasoning_budget_tokens":4,"reasoning_budget_message":" Enough."`+tools+`}`)
 		if m := c.Choices[0].Message; !strings.HasSuffix(m.Reasoning, " Enough.") || !strings.HasPrefix(m.Reasoning, "One") || strings.Contains(m.Reasoning, "five") {
 			t.Errorf("bounded: got %+v", m)
 		}
 	}
-	status, b, _ := s.do("POST", path+"/control", `{"id":"chatcmpl-none","action":"reasoning_end"}`)
+	status, b, _ := s.Do("POST", path+"/control", `{"id":"chatcmpl-none","action":"reasoning_end"}`)
 	if status != 404 || !strings.Contains(string(b), `"param":"id"`) {
 		t.Errorf("control of nothing: %d %s", status, b)
 	}
@@ -128,13 +129,13 @@ func TestScriptedBudget(t *testing.T) {
 // Thoughts before an answer that is held to a form are free; the answer is what the form says, not
 // what the model would.
 func TestScriptedForms(t *testing.T) {
-	s := newScriptedSite(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
+	s := fake.Scripted(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
 		{When: "messages[-1].content == 'right'", Text: "<think>Is {\"n\": \"x\"} <JSON>?</think>\n\n{\"n\": 7}"},
 		{Text: "<think>Is {\"n\": \"x\"} <JSON>?</think>\n\n{\"n\": \"many\", \"m\": 3}"},
 	}})
 	const form = `,"max_tokens":100,"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object","properties":{"n":{"type":"integer","maximum":99}},"required":["n"],"additionalProperties":false}}}`
 	for content, want := range map[string]string{"right": `{"n": 7}`, "wrong": ""} {
-		a := post[chatAnswer](s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"`+content+`"}]`+form+`}`).Choices[0]
+		a := fake.Post[chatAnswer](s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"`+content+`"}]`+form+`}`).Choices[0]
 		var is struct{ N *int }
 		if a.Message.Content == nil || json.Unmarshal([]byte(*a.Message.Content), &is) != nil || is.N == nil || want != "" && *a.Message.Content != want ||
 			a.Message.Reasoning != `Is {"n": "x"} <JSON>?` || a.Finish != "stop" {
@@ -145,16 +146,16 @@ func TestScriptedForms(t *testing.T) {
 
 // Thoughts that the prompt has opened are free, and the form begins after them.
 func TestScriptedFormsAfterOpenedThoughts(t *testing.T) {
-	s := newScriptedSite(t, scripted.Model{Template: chatML, Opens: "<think>", Controls: []string{"<|im_start|>", "<|im_end|>", "<think>"}, Scripts: []scripted.Script{
+	s := fake.Scripted(t, scripted.Model{Template: chatML, Opens: "<think>", Controls: []string{"<|im_start|>", "<|im_end|>", "<think>"}, Scripts: []scripted.Script{
 		{Text: "<think>Is {\"n\": \"x\"} <JSON>?\n</think>\n\n{\"n\": \"many\", \"m\": 3}"},
 	}})
 	const form = `,"max_tokens":100,"json_schema":{"type":"object","properties":{"n":{"type":"integer","maximum":99}},"required":["n"],"additionalProperties":false}`
-	a := post[chatAnswer](s, "/v1/chat/completions", `{`+hi+form+`}`).Choices[0]
+	a := fake.Post[chatAnswer](s, "/v1/chat/completions", `{`+fake.Hi+form+`}`).Choices[0]
 	var is struct{ N *int }
 	if a.Message.Content == nil || json.Unmarshal([]byte(*a.Message.Content), &is) != nil || is.N == nil || a.Message.Reasoning != `Is {"n": "x"} <JSON>?` || a.Finish != "stop" {
 		t.Errorf("got %+v", a)
 	}
-	prompt := post[struct{ Prompt string }](s, "/apply-template", `{`+hi+`}`).Prompt
+	prompt := fake.Post[struct{ Prompt string }](s, "/apply-template", `{`+fake.Hi+`}`).Prompt
 	if !strings.HasSuffix(prompt, "<think>") {
 		t.Errorf("the prompt is %q", prompt)
 	}
@@ -162,14 +163,14 @@ func TestScriptedFormsAfterOpenedThoughts(t *testing.T) {
 
 // The input of a custom tool is of its grammar, whatever the model would write.
 func TestScriptedInputs(t *testing.T) {
-	s := newScriptedSite(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
+	s := fake.Scripted(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
 		{When: "messages[-1].content == 'right'", Text: "<tool_call>\n{\"name\": \"apply_patch\", \"arguments\": {\"input\": \"*** Begin\\n+a \\\"b\\\"\\n*** End\"}}\n</tool_call>"},
 		{Text: "<tool_call>\n{\"name\": \"apply_patch\", \"arguments\": {\"input\": \"Here is a patch\"}}\n</tool_call>"},
 	}})
 	for content, want := range map[string]string{"right": "*** Begin\n+a \"b\"\n*** End", "wrong": ""} {
 		for _, f := range []string{`"syntax":"lark","definition":"start: \"*** Begin\\n\" line+ \"*** End\"\nline: \"+\" /[a-z \"]{1,8}/ \"\\n\""`,
 			`"syntax":"regex","definition":"\\*\\*\\* Begin\\n(\\+[a-z \"]{1,8}\\n)+\\*\\*\\* End"`} {
-			r := post[resp](s, "/v1/responses", `{"input":"`+content+`","max_output_tokens":300,"temperature":0,"tools":[{"type":"custom","name":"apply_patch","format":{"type":"grammar",`+f+`}}]}`)
+			r := fake.Post[resp](s, "/v1/responses", `{"input":"`+content+`","max_output_tokens":300,"temperature":0,"tools":[{"type":"custom","name":"apply_patch","format":{"type":"grammar",`+f+`}}]}`)
 			if len(r.Output) == 0 {
 				t.Fatalf("%s: no output", content)
 			}
@@ -179,7 +180,7 @@ func TestScriptedInputs(t *testing.T) {
 			}
 		}
 	}
-	status, b, _ := s.do("POST", "/v1/responses", `{"input":"x","tools":[{"type":"custom","name":"p","format":{"type":"grammar","syntax":"lark","definition":"start: ("}}]}`)
+	status, b, _ := s.Do("POST", "/v1/responses", `{"input":"x","tools":[{"type":"custom","name":"p","format":{"type":"grammar","syntax":"lark","definition":"start: ("}}]}`)
 	if status != 400 || !strings.Contains(string(b), "format") {
 		t.Errorf("a grammar that is none: %d %s", status, b)
 	}
@@ -193,7 +194,7 @@ func TestScriptedCustomTools(t *testing.T) {
 		return `<tool_call>\n{\"name\": \"patch\", \"arguments\": {\"input\": ` + strings.ReplaceAll(ask.QuoteJSON(input), `"`, `\"`) + `}}\n</tool_call>`
 	}
 	unquoted := func(s string) string { return strings.NewReplacer(`\n`, "\n", `\"`, `"`).Replace(s) }
-	s := newScriptedSite(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
+	s := fake.Scripted(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
 		{When: "messages[-1].role == 'tool'", Text: "Patched."},
 		{When: "messages[-1].content == 'both'", Text: unquoted("One moment.\n" + custom("+a b") + function + custom("+c"))},
 		{When: "messages[-1].content == 'right'", Text: unquoted(custom("+a b"))},
@@ -204,7 +205,7 @@ func TestScriptedCustomTools(t *testing.T) {
 	held := []string{`{"type":"grammar","grammar":{"syntax":"lark","definition":"start: \"+\" /[a-c ]{1,8}/"}}`,
 		`{"type":"grammar","grammar":{"syntax":"regex","definition":"\\+[a-c ]{1,8}"}}`}
 	ask := func(content, format, fields string) string {
-		return `{"messages":[{"role":"user","content":"` + content + `"}],"max_tokens":300,"temperature":0,"tools":[` + timeTool +
+		return `{"messages":[{"role":"user","content":"` + content + `"}],"max_tokens":300,"temperature":0,"tools":[` + fake.TimeTool +
 			`,{"type":"custom","custom":{"name":"patch","description":"Patches","format":` + format + `}}]` + fields + `}`
 	}
 	for _, c := range []struct{ content, format, fields, want string }{
@@ -212,7 +213,7 @@ func TestScriptedCustomTools(t *testing.T) {
 		{"wrong", `{"type":"text"}`, "", "Here is a patch"},
 		{"wrong", held[1], `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"custom","custom":{"name":"patch"}}]}}`, ""},
 	} {
-		a := post[chatAnswer](s, path, ask(c.content, c.format, c.fields+`,"parallel_tool_calls":false`)).Choices[0]
+		a := fake.Post[chatAnswer](s, path, ask(c.content, c.format, c.fields+`,"parallel_tool_calls":false`)).Choices[0]
 		if a.Finish != "tool_calls" || len(a.Message.Calls) != 1 {
 			t.Fatalf("%+v: got %+v", c, a)
 		}
@@ -224,11 +225,11 @@ func TestScriptedCustomTools(t *testing.T) {
 	}
 	for _, fields := range []string{"", `,"logprobs":true`} {
 		var got []string
-		for _, e := range s.events(path, ask("both", held[0], `,"stream":true`+fields)) {
+		for _, e := range s.Events(path, ask("both", held[0], `,"stream":true`+fields)) {
 			if e == "[DONE]" {
 				continue
 			}
-			for _, c := range parse[toolChunk](t, []byte(e)).Choices[0].Delta.Calls {
+			for _, c := range fake.Parse[toolChunk](t, []byte(e)).Choices[0].Delta.Calls {
 				switch {
 				case c.Custom != nil && c.Function.Name+c.Function.Arguments != "":
 					t.Errorf("a call that is both: %s", e)
@@ -245,14 +246,14 @@ func TestScriptedCustomTools(t *testing.T) {
 	}
 	const result = `{"messages":[{"role":"user","content":"hi"},{"role":"assistant","tool_calls":[{"id":"c1","type":"custom","custom":{"name":"patch","input":"+a \"b\""}}]},
 		{"role":"tool","tool_call_id":"c1","content":"done"}],"tools":[{"type":"custom","custom":{"name":"patch"}}]}`
-	if c := post[chatAnswer](s, path, result).Choices[0]; *c.Message.Content != "Patched." {
+	if c := fake.Post[chatAnswer](s, path, result).Choices[0]; *c.Message.Content != "Patched." {
 		t.Errorf("after a result: %+v", c)
 	}
-	prompt := post[struct{ Prompt string }](s, "/apply-template", result).Prompt
+	prompt := fake.Post[struct{ Prompt string }](s, "/apply-template", result).Prompt
 	if want := `<tool_call>{"name": "patch", "arguments": {"input": "+a \"b\""}}</tool_call>`; !strings.Contains(prompt, want) {
 		t.Errorf("the prompt is %s, want %s in it", prompt, want)
 	}
-	status, b, _ := s.do("POST", path, `{"messages":[{"role":"assistant","tool_calls":[{"id":"c1","type":"custom"}]}]}`)
+	status, b, _ := s.Do("POST", path, `{"messages":[{"role":"assistant","tool_calls":[{"id":"c1","type":"custom"}]}]}`)
 	if status != 400 || !strings.Contains(string(b), "message 0: tool_calls: element 0: custom: missing") {
 		t.Errorf("a call without one: %d %s", status, b)
 	}
@@ -261,11 +262,11 @@ func TestScriptedCustomTools(t *testing.T) {
 // A lazy grammar holds from its trigger on; the text before is what the model says.
 func TestScriptedLazyGrammars(t *testing.T) {
 	const wrong = "So <n> { \"a\": 1}, or a {b}: <call>x</call>."
-	s := newScriptedSite(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>", "<call>"}, Scripts: []scripted.Script{
+	s := fake.Scripted(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>", "<call>"}, Scripts: []scripted.Script{
 		{When: "messages[-1].content == 'free'", Text: "Nothing here."},
 		{Text: wrong},
 	}})
-	call := post[struct{ Tokens []int32 }](s, "/tokenize", `{"content":"<call>","parse_special":true}`).Tokens
+	call := fake.Post[struct{ Tokens []int32 }](s, "/tokenize", `{"content":"<call>","parse_special":true}`).Tokens
 	if len(call) != 1 {
 		t.Fatalf("<call> is the tokens %v", call)
 	}
@@ -287,12 +288,12 @@ func TestScriptedLazyGrammars(t *testing.T) {
 		if !strings.Contains(fields, "grammar_lazy") {
 			fields += `,"grammar_lazy":true`
 		}
-		a := post[chatAnswer](s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"`+c.content+`"}]`+fields+`}`).Choices[0]
+		a := fake.Post[chatAnswer](s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"`+c.content+`"}]`+fields+`}`).Choices[0]
 		if a.Message.Content == nil || a.Finish != "stop" || !regexp.MustCompile(c.want).MatchString(*a.Message.Content) {
 			t.Errorf("%s: got %+v %q, want %s", c.name, a, *a.Message.Content, c.want)
 		}
-		prompt := post[struct{ Prompt string }](s, "/apply-template", `{"messages":[{"role":"user","content":"`+c.content+`"}]}`).Prompt
-		n := post[struct{ Content string }](s, "/completion", `{"prompt":`+ask.QuoteJSON(prompt)+fields+`}`)
+		prompt := fake.Post[struct{ Prompt string }](s, "/apply-template", `{"messages":[{"role":"user","content":"`+c.content+`"}]}`).Prompt
+		n := fake.Post[struct{ Content string }](s, "/completion", `{"prompt":`+ask.QuoteJSON(prompt)+fields+`}`)
 		if n.Content != *a.Message.Content {
 			t.Errorf("%s: /completion has %q, chat %q", c.name, n.Content, *a.Message.Content)
 		}
@@ -323,8 +324,8 @@ func TestScriptedLazyGrammars(t *testing.T) {
 		if strings.Contains(fields, "grammar_lazy") {
 			lazy = ""
 		}
-		status, b, _ := s.do("POST", "/completion", `{"prompt":"x","n_predict":1,"grammar":"root ::= \"a\""`+lazy+fields+`}`)
-		e := parse[struct {
+		status, b, _ := s.Do("POST", "/completion", `{"prompt":"x","n_predict":1,"grammar":"root ::= \"a\""`+lazy+fields+`}`)
+		e := fake.Parse[struct {
 			Error struct{ Message, Param string }
 		}](t, b).Error
 		if status != 400 || !strings.HasPrefix(e.Message, want) || !strings.HasPrefix(want, e.Param+":") || e.Param == "" {
@@ -340,7 +341,7 @@ func TestScriptedCompany(t *testing.T) {
 	for i := range 600 { // long enough that control comes in time
 		thought += fmt.Sprintf("%03d ", i)
 	}
-	s := newScriptedSite(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
+	s := fake.Scripted(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
 		{When: "messages[-1].role == 'tool'", Text: "It is noon."},
 		{When: "tools", Text: "<think>A tool?</think>Yes.\n<tool_call>\n{\"name\": \"get_time\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>"},
 		{Text: "<think>" + thought + "</think>Done."},
@@ -348,7 +349,7 @@ func TestScriptedCompany(t *testing.T) {
 	const path = "/v1/chat/completions"
 	// begin starts a stream and returns its id and what is left of it after the first event.
 	begin := func(ctx context.Context, fields string) (string, *bufio.Scanner, func()) {
-		req, err := http.NewRequestWithContext(ctx, "POST", s.url+path, strings.NewReader(`{`+hi+`,"stream":true,"reasoning_control":true`+fields+`}`))
+		req, err := http.NewRequestWithContext(ctx, "POST", s.URL+path, strings.NewReader(`{`+fake.Hi+`,"stream":true,"reasoning_control":true`+fields+`}`))
 		if err != nil {
 			t.Error(err)
 		}
@@ -364,12 +365,12 @@ func TestScriptedCompany(t *testing.T) {
 	var wg sync.WaitGroup
 	for i := range 3 {
 		wg.Go(func() { // a call and its result
-			c := post[chatAnswer](s, path, `{`+hi+`,"tools":[`+timeTool+`]}`).Choices[0]
+			c := fake.Post[chatAnswer](s, path, `{`+fake.Hi+`,"tools":[`+fake.TimeTool+`]}`).Choices[0]
 			if m := c.Message; c.Finish != "tool_calls" || *m.Content != "Yes." || m.Reasoning != "A tool?" || len(m.Calls) != 1 || m.Calls[0].Function.Arguments != `{"place": "Rome"}` {
 				t.Errorf("a call: %+v", c)
 			}
-			c = post[chatAnswer](s, path, `{"messages":[{"role":"user","content":"hi"},{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"get_time","arguments":"{}"}}]},
-				{"role":"tool","tool_call_id":"c","content":"12"}],"tools":[`+timeTool+`]}`).Choices[0]
+			c = fake.Post[chatAnswer](s, path, `{"messages":[{"role":"user","content":"hi"},{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"get_time","arguments":"{}"}}]},
+				{"role":"tool","tool_call_id":"c","content":"12"}],"tools":[`+fake.TimeTool+`]}`).Choices[0]
 			if *c.Message.Content != "It is noon." {
 				t.Errorf("after a result: %+v", c)
 			}
@@ -383,7 +384,7 @@ func TestScriptedCompany(t *testing.T) {
 				cancel()
 				return
 			}
-			if status, b, _ := s.do("DELETE", path+"/"+id, ""); status != 200 {
+			if status, b, _ := s.Do("DELETE", path+"/"+id, ""); status != 200 {
 				t.Errorf("DELETE: %d %s", status, b)
 			}
 			for lines.Scan() {
@@ -392,7 +393,7 @@ func TestScriptedCompany(t *testing.T) {
 		wg.Go(func() { // ended reasoning, of two answers at once
 			id, lines, done := begin(t.Context(), `,"n":2,"reasoning_budget_message":" Enough."`)
 			defer done()
-			if status, b, _ := s.do("POST", path+"/control", `{"id":"`+id+`","action":"reasoning_end"}`); status != 200 {
+			if status, b, _ := s.Do("POST", path+"/control", `{"id":"`+id+`","action":"reasoning_end"}`); status != 200 {
 				t.Errorf("control: %d %s", status, b)
 			}
 			var reasoning [2]string
@@ -401,7 +402,7 @@ func TestScriptedCompany(t *testing.T) {
 				if !ok {
 					continue
 				}
-				for _, c := range parse[chunk](t, []byte("{"+data)).Choices {
+				for _, c := range fake.Parse[chunk](t, []byte("{"+data)).Choices {
 					reasoning[c.Index] += c.Delta.Reasoning
 				}
 			}
@@ -413,8 +414,8 @@ func TestScriptedCompany(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	eventually(t, "all have ended", func() bool { return s.server.host.Running.Len() == 0 })
-	if c := post[chatAnswer](s, path, `{`+hi+`}`).Choices[0]; c.Message.Reasoning != strings.TrimSpace(thought) || *c.Message.Content != "Done." {
+	s.Idle()
+	if c := fake.Post[chatAnswer](s, path, `{`+fake.Hi+`}`).Choices[0]; c.Message.Reasoning != strings.TrimSpace(thought) || *c.Message.Content != "Done." {
 		t.Errorf("afterwards: %+v", c)
 	}
 }

@@ -1,10 +1,11 @@
-package server
+package server_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/quern-llm/quern/go/internal/scripted"
+	"github.com/quern-llm/quern/go/server/internal/fake"
 )
 
 // A taught is how models of a family write calls, in pieces of which one and several calls are made.
@@ -83,14 +84,14 @@ func TestScriptedSyntaxes(t *testing.T) {
 			if several {
 				scripts = append(scripts, scripted.Script{Text: c.begin + c.call("get_weather") + c.between + c.call("get_time") + c.end})
 			}
-			s := newScriptedSite(t, scripted.Model{Scripts: scripts, Template: "{# " + c.tells + " #}{% if tools %}<system>{{ tools|tojson }}\n{% endif %}{% for m in messages %}<{{ m.role }}>\n{{ m.content }}" +
+			s := fake.Scripted(t, scripted.Model{Scripts: scripts, Template: "{# " + c.tells + " #}{% if tools %}<system>{{ tools|tojson }}\n{% endif %}{% for m in messages %}<{{ m.role }}>\n{{ m.content }}" +
 				"{% for c in m.tool_calls or [] %}{{ c.function|tojson }}{% endfor %}\n{% endfor %}"})
 			for content, names := range map[string]string{"one": "get_weather", "two": "get_weather get_time"} {
 				if content == "two" && !several {
 					continue
 				}
 				ask := `{"messages":[{"role":"user","content":"` + content + `"}],` + tools
-				a := post[chatAnswer](s, path, ask+`}`).Choices[0]
+				a := fake.Post[chatAnswer](s, path, ask+`}`).Choices[0]
 				var called []string
 				for _, call := range a.Message.Calls {
 					called = append(called, call.Function.Name)
@@ -103,11 +104,11 @@ func TestScriptedSyntaxes(t *testing.T) {
 				}
 				var streamed []string
 				arguments, finish := "", ""
-				for _, e := range s.events(path, ask+`,"stream":true}`) {
+				for _, e := range s.Events(path, ask+`,"stream":true}`) {
 					if e == "[DONE]" {
 						continue
 					}
-					choice := parse[toolChunk](t, []byte(e)).Choices[0]
+					choice := fake.Parse[toolChunk](t, []byte(e)).Choices[0]
 					if choice.Delta.Content != "" {
 						t.Errorf("%s, streamed: content %q", content, choice.Delta.Content)
 					}
@@ -128,7 +129,7 @@ func TestScriptedSyntaxes(t *testing.T) {
 					t.Errorf("%s, streamed: %q, %s, %s", content, streamed, arguments, finish)
 				}
 			}
-			a := post[chatAnswer](s, path, `{"messages":[{"role":"user","content":"one"},{"role":"assistant","tool_calls":[{"id":"call00001","type":"function","function":{"name":"get_time","arguments":"{\"place\": \"Rome\"}"}}]},
+			a := fake.Post[chatAnswer](s, path, `{"messages":[{"role":"user","content":"one"},{"role":"assistant","tool_calls":[{"id":"call00001","type":"function","function":{"name":"get_time","arguments":"{\"place\": \"Rome\"}"}}]},
 				{"role":"tool","tool_call_id":"call00001","content":"12"}],`+tools+`}`).Choices[0]
 			if a.Message.Content == nil || *a.Message.Content != "It is noon, and warm." || a.Message.Calls != nil || a.Finish != "stop" {
 				t.Errorf("after a result: %+v", a)

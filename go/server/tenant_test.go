@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"bufio"
@@ -11,8 +11,10 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/internal/fake"
 )
 
 // callerOfHeader takes the header X-Who for whose request it is. Root is the administrator, and may ask for any priority.
@@ -26,18 +28,18 @@ func callerOfHeader(c *gin.Context) answer.Caller {
 }
 
 // as sends a request of somebody.
-func (s *site) as(who, method, path, body string) *http.Response {
-	s.t.Helper()
-	req, err := http.NewRequest(method, s.url+path, strings.NewReader(body))
+func as(t *testing.T, s *fake.Site, who, method, path, body string) *http.Response {
+	t.Helper()
+	req, err := http.NewRequest(method, s.URL+path, strings.NewReader(body))
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
 	req.Header.Set("X-Who", who)
 	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
-	s.t.Cleanup(func() { resp.Body.Close() })
+	t.Cleanup(func() { resp.Body.Close() })
 	return resp
 }
 
@@ -54,12 +56,12 @@ func said(t *testing.T, resp *http.Response) (int, string) {
 // Each request says whose text it is, so that nobody has drafts from what others were told, though all find prefixes in one cache.
 func TestRequestsHaveAnOwner(t *testing.T) {
 	owners := make(chan [2]string, 1)
-	s := newRealSite(t, Config{Caller: callerOfHeader}, engine.LoopConfig{}, func(r *engine.Request) {
+	s := fake.Demo(t, fake.Setup{Server: server.Config{Caller: callerOfHeader}, Submitted: func(r *engine.Request) {
 		owners <- [2]string{r.Owner, r.Namespace}
-	})
+	}})
 	for _, path := range []string{"/completion", "/v1/completions"} {
 		for _, who := range []string{"ann", "bob", ""} {
-			status, _ := said(t, s.as(who, "POST", path, `{"prompt":"a","max_tokens":1,"n_predict":1}`))
+			status, _ := said(t, as(t, s, who, "POST", path, `{"prompt":"a","max_tokens":1,"n_predict":1}`))
 			if got := <-owners; status != 200 || got != [2]string{who, ""} {
 				t.Errorf("%s of %q: status %d, owner and namespace %q", path, who, status, got)
 			}
@@ -77,54 +79,54 @@ func (s slowSink) Token(t engine.Token) bool {
 
 // A user can neither end the request of another nor see what it asks for; the administrator can.
 func TestRequestsOfOthers(t *testing.T) {
-	s := newRealSite(t, Config{Caller: callerOfHeader}, engine.LoopConfig{}, func(r *engine.Request) { r.Sink = slowSink{r.Sink} })
+	s := fake.Demo(t, fake.Setup{Server: server.Config{Caller: callerOfHeader}, Submitted: func(r *engine.Request) { r.Sink = slowSink{r.Sink} }})
 	begin := func() (id string, lines *bufio.Scanner) {
-		resp := s.as("ann", "POST", "/v1/chat/completions", "{"+hi+endless+`,"stream":true,"seed":424242,"reasoning_control":true}`)
+		resp := as(t, s, "ann", "POST", "/v1/chat/completions", "{"+fake.Hi+endless+`,"stream":true,"seed":424242,"reasoning_control":true}`)
 		lines = bufio.NewScanner(resp.Body)
 		lines.Scan()
 		return resp.Header.Get("X-Completion-Id"), lines
 	}
 	id, _ := begin()
 	control := `{"id":"` + id + `","action":"reasoning_end"}`
-	if status, body := said(t, s.as("bob", "DELETE", "/v1/chat/completions/"+id, "")); status != 404 {
+	if status, body := said(t, as(t, s, "bob", "DELETE", "/v1/chat/completions/"+id, "")); status != 404 {
 		t.Errorf("bob ends ann's: %d %s", status, body)
 	}
-	if status, body := said(t, s.as("bob", "POST", "/v1/chat/completions/control", control)); status != 404 {
+	if status, body := said(t, as(t, s, "bob", "POST", "/v1/chat/completions/control", control)); status != 404 {
 		t.Errorf("bob controls ann's: %d %s", status, body)
 	}
 	for who, sees := range map[string]bool{"ann": true, "bob": false, "root": true} {
-		if status, body := said(t, s.as(who, "GET", "/slots", "")); status != 200 || strings.Contains(body, "424242") != sees {
+		if status, body := said(t, as(t, s, who, "GET", "/slots", "")); status != 200 || strings.Contains(body, "424242") != sees {
 			t.Errorf("%s sees the slots: %d %s", who, status, body)
 		}
 	}
-	if status, body := said(t, s.as("ann", "DELETE", "/v1/chat/completions/"+id, "")); status != 200 {
+	if status, body := said(t, as(t, s, "ann", "DELETE", "/v1/chat/completions/"+id, "")); status != 200 {
 		t.Errorf("ann ends her own: %d %s", status, body)
 	}
 	id, _ = begin()
-	if status, body := said(t, s.as("root", "DELETE", "/v1/chat/completions/"+id, "")); status != 200 {
+	if status, body := said(t, as(t, s, "root", "DELETE", "/v1/chat/completions/"+id, "")); status != 200 {
 		t.Errorf("root ends ann's: %d %s", status, body)
 	}
-	eventually(t, "ended", func() bool { return s.server.host.Running.Len() == 0 })
-	if status, body := said(t, s.as("bob", "GET", "/slots", "")); status != 200 || strings.Contains(body, "424242") {
+	s.Idle()
+	if status, body := said(t, as(t, s, "bob", "GET", "/slots", "")); status != 200 || strings.Contains(body, "424242") {
 		t.Errorf("bob sees what has run: %d %s", status, body)
 	}
 }
 
 // What changes the server for all is for the administrator.
 func TestAdministration(t *testing.T) {
-	s := newRealSite(t, Config{Caller: callerOfHeader, SlotPath: t.TempDir(), LoraDir: t.TempDir(), Library: &shelf{}, Rescan: func() error { return nil }}, engine.LoopConfig{}, nil)
+	s := fake.Demo(t, fake.Setup{Server: server.Config{Caller: callerOfHeader, SlotPath: t.TempDir(), LoraDir: t.TempDir(), Library: &fake.Shelf{}, Rescan: func() error { return nil }}})
 	n := 0
-	for _, r := range s.server.routes {
+	for _, r := range s.Server.Routes() {
 		if !r.Admin {
 			continue
 		}
 		for _, path := range r.Paths {
 			n++
 			path = strings.Replace(path, ":id", "0", 1)
-			if status, body := said(t, s.as("ann", r.Method, path, "{}")); status != 403 || !strings.Contains(body, "role") {
+			if status, body := said(t, as(t, s, "ann", r.Method, path, "{}")); status != 403 || !strings.Contains(body, "role") {
 				t.Errorf("ann: %s %s: %d %s", r.Method, path, status, body)
 			}
-			if status, body := said(t, s.as("root", r.Method, path, "{}")); status == 403 {
+			if status, body := said(t, as(t, s, "root", r.Method, path, "{}")); status == 403 {
 				t.Errorf("root: %s %s: %d %s", r.Method, path, status, body)
 			}
 		}
@@ -139,13 +141,13 @@ func TestAdministration(t *testing.T) {
 		{"GET", "/models?reload=1", "", 403, 200},
 		{"GET", "/models", "", 200, 200},
 		{"POST", "/api/chat", `{"keep_alive":0}`, 403, 200},
-		{"POST", "/api/chat", "{" + hi + `,"keep_alive":"1s","stream":false,"options":{"num_predict":1}}`, 200, 200},
+		{"POST", "/api/chat", "{" + fake.Hi + `,"keep_alive":"1s","stream":false,"options":{"num_predict":1}}`, 200, 200},
 		{"POST", "/completion", `{"prompt":"a","n_predict":1,"priority":1}`, 403, 200},
 		{"POST", "/completion", `{"prompt":"a","n_predict":1,"priority":-1}`, 200, 200},
 		{"POST", "/v1/decisions", `{"prompt":"a","choices":["b","c"],"priority":1}`, 403, 200},
 	} {
 		for who, want := range map[string]int{"ann": c.ann, "root": c.root} {
-			if status, body := said(t, s.as(who, c.method, c.path, c.body)); status != want {
+			if status, body := said(t, as(t, s, who, c.method, c.path, c.body)); status != want {
 				t.Errorf("%s: %s %s %s: %d %s, want %d", who, c.method, c.path, c.body, status, body, want)
 			}
 		}
@@ -155,13 +157,13 @@ func TestAdministration(t *testing.T) {
 // Apart, a grammar that somebody else has compiled is compiled again: else the time would tell that it was.
 func TestCompiledGrammarsApart(t *testing.T) {
 	for _, apart := range []bool{false, true} {
-		s := newRealSite(t, Config{Caller: callerOfHeader, Apart: apart}, engine.LoopConfig{}, nil)
+		s := fake.Demo(t, fake.Setup{Server: server.Config{Caller: callerOfHeader, Apart: apart}})
 		ask := func(who, grammar string) uint64 {
 			t.Helper()
-			if status, body := said(t, s.as(who, "POST", "/completion", `{"prompt":"a","n_predict":2,"temperature":0,"grammar":"`+grammar+`"}`)); status != 200 {
+			if status, body := said(t, as(t, s, who, "POST", "/completion", `{"prompt":"a","n_predict":2,"temperature":0,"grammar":"`+grammar+`"}`)); status != 200 {
 				t.Fatalf("%d %s", status, body)
 			}
-			return s.server.grammarBytes()
+			return s.Model().Grammars()
 		}
 		const grammar = "root ::= [a-m]+"
 		first := ask("ann", grammar)

@@ -1,11 +1,15 @@
-package server
+package server_test
 
 import (
+	"math"
 	"strings"
 	"testing"
 
+	"github.com/quern-llm/quern/go/sample"
+
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/server/answer"
+	"github.com/quern-llm/quern/go/server/internal/fake"
 	"github.com/quern-llm/quern/go/server/llamaserver"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -14,7 +18,7 @@ var parseSpecial = tokenizer.Options{ParseSpecial: true}
 
 // Tokens come out once, in order, and none of a stop word.
 func TestWriterTokens(t *testing.T) {
-	tok, err := tokenizer.New(vocabulary(controls))
+	tok, err := tokenizer.New(fake.Vocabulary(fake.Controls))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,9 +62,18 @@ func TestWriterTokens(t *testing.T) {
 
 // A text that ends within a character ends with U+FFFD for what there was.
 func TestCutCharacter(t *testing.T) {
-	s := newSite(t, "a\U0001F600", nil)
-	got := post[llamaserver.Content](s, "/completion", `{"prompt":"x","n_predict":3}`).Content
+	s := fake.New(t, "a\U0001F600", nil)
+	got := fake.Post[llamaserver.Content](s, "/completion", `{"prompt":"x","n_predict":3}`).Content
 	if got != "a\uFFFD\uFFFD" {
 		t.Errorf("got %q", got)
+	}
+}
+
+// A token that cannot come has a number, as JSON has no infinity.
+func TestImpossibleToken(t *testing.T) {
+	s := fake.New(t, "", nil)
+	p := answer.TokenProbOf(s.Model(), sample.Logprob{ID: 270, Value: float32(math.Inf(-1))})
+	if p.Logprob != -9999 || p.Token != "Hello" {
+		t.Errorf("got %+v", p)
 	}
 }

@@ -1,18 +1,18 @@
-package server
+package server_test
 
 import (
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/internal/fake"
 )
 
 // Clients of vLLM that make their own prompts ask for the tokenizer, and have it used for them.
 func TestTokenizerOfVLLM(t *testing.T) {
-	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
-	_, b, _ := s.do("GET", "/tokenizer_info", "")
-	info := parse[struct {
+	s := fake.Demo(t, fake.Setup{})
+	_, b, _ := s.Do("GET", "/tokenizer_info", "")
+	info := fake.Parse[struct {
 		Class    string `json:"tokenizer_class"`
 		BOS      string `json:"bos_token"`
 		EOS      string `json:"eos_token"`
@@ -30,10 +30,10 @@ func TestTokenizerOfVLLM(t *testing.T) {
 		Count  int      `json:"count"`
 		Max    int      `json:"max_model_len"`
 	}
-	bare := post[encoded](s, "/tokenize", `{"prompt":"Once upon","add_special_tokens":false}`)
-	whole := post[encoded](s, "/tokenize", `{"prompt":"Once upon","return_token_strs":true}`)
-	native := post[encoded](s, "/tokenize", `{"content":"Once upon"}`)
-	bos := post[encoded](s, "/tokenize", `{"prompt":"`+info.BOS+`","add_special_tokens":false}`)
+	bare := fake.Post[encoded](s, "/tokenize", `{"prompt":"Once upon","add_special_tokens":false}`)
+	whole := fake.Post[encoded](s, "/tokenize", `{"prompt":"Once upon","return_token_strs":true}`)
+	native := fake.Post[encoded](s, "/tokenize", `{"content":"Once upon"}`)
+	bos := fake.Post[encoded](s, "/tokenize", `{"prompt":"`+info.BOS+`","add_special_tokens":false}`)
 	if info.Class == "" || info.EOS == "" || !info.AddBOS || info.Max != 1024 || !strings.Contains(info.Template, "messages") || !info.Added["0"].Special || info.Added["0"].Content != info.BOS {
 		t.Errorf("%s", b)
 	}
@@ -43,9 +43,9 @@ func TestTokenizerOfVLLM(t *testing.T) {
 	if whole.Count != len(whole.Tokens) || whole.Max != 1024 || len(whole.Texts) != whole.Count || whole.Texts[0] != info.BOS || bare.Texts != nil {
 		t.Errorf("%+v, %+v", whole, bare)
 	}
-	if got := post[struct{ Prompt, Content string }](s, "/detokenize", `{"tokens":[`+strings.Trim(strings.Join(strings.Fields(forPrint(bare.Tokens)), ""), "[]")+`]}`); got.Prompt != got.Content || !strings.Contains(got.Prompt, "Once upon") {
+	if got := fake.Post[struct{ Prompt, Content string }](s, "/detokenize", `{"tokens":[`+strings.Trim(strings.Join(strings.Fields(forPrint(bare.Tokens)), ""), "[]")+`]}`); got.Prompt != got.Content || !strings.Contains(got.Prompt, "Once upon") {
 		t.Errorf("%+v", got)
 	}
-	s.refused("/tokenize", `{"prompt":"a","content":"b"}`, 400, "prompt")
-	s.refused("/tokenize", `{}`, 400, "content")
+	s.Refused("/tokenize", `{"prompt":"a","content":"b"}`, 400, "prompt")
+	s.Refused("/tokenize", `{}`, 400, "content")
 }

@@ -1,4 +1,4 @@
-package server
+package server_test
 
 import (
 	"encoding/json"
@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/server/internal/fake"
 	"github.com/quern-llm/quern/go/server/llamaserver"
 )
 
-func memoryOf(t *testing.T, s *site) (u llamaserver.MemoryUse) {
+func memoryOf(t *testing.T, s *fake.Site) (u llamaserver.MemoryUse) {
 	t.Helper()
-	status, body, _ := s.do("GET", "/v1/memory", "")
+	status, body, _ := s.Do("GET", "/v1/memory", "")
 	if err := json.Unmarshal(body, &u); status != 200 || err != nil {
 		t.Fatalf("status %d, %s: %v", status, body, err)
 	}
@@ -21,11 +22,11 @@ func memoryOf(t *testing.T, s *site) (u llamaserver.MemoryUse) {
 
 // What memory is used for is said by purpose, and adds up.
 func TestRealMemory(t *testing.T) {
-	s := newRealSites(t, Config{}, engine.LoopConfig{}, nil, "one", "two")
-	post[map[string]any](s, "/completion", `{"prompt":"Once upon a time there was a little girl who had a big red ball and a small dog","n_predict":4,"model":"two"}`)
-	post[map[string]any](s, "/completion", `{"prompt":"Once","n_predict":4,"grammar":"root ::= [a-z ]+","model":"two"}`)
-	post[map[string]any](s, "/v1/responses", `{"input":"Once","max_output_tokens":4,"model":"two"}`)
-	d := s.server.c.Device
+	s := fake.Demo(t, fake.Setup{Names: []string{"one", "two"}})
+	fake.Post[map[string]any](s, "/completion", `{"prompt":"Once upon a time there was a little girl who had a big red ball and a small dog","n_predict":4,"model":"two"}`)
+	fake.Post[map[string]any](s, "/completion", `{"prompt":"Once","n_predict":4,"grammar":"root ::= [a-z ]+","model":"two"}`)
+	fake.Post[map[string]any](s, "/v1/responses", `{"input":"Once","max_output_tokens":4,"model":"two"}`)
+	d := s.Device
 	limit, reason := d.Budget().Limit()
 	d.Adjust(engine.Reading{Limit: limit, Reason: reason})
 	u := memoryOf(t, s)
@@ -52,14 +53,14 @@ func TestRealMemory(t *testing.T) {
 // While memory is short, requests get 503 and are told when to come again; when it is there
 // again, they are answered.
 func TestRealPressure(t *testing.T) {
-	s := newRealSite(t, Config{}, engine.LoopConfig{}, nil)
-	d := s.server.c.Device
+	s := fake.Demo(t, fake.Setup{})
+	d := s.Device
 	d.Adjust(engine.Reading{Limit: 1 << 20, Reason: "cgroup memory.max"})
 	for path, body := range map[string]string{
 		"/completion":          `{"prompt":"Once","n_predict":2}`,
 		"/v1/chat/completions": `{"messages":[{"role":"user","content":"Hi"}],"max_tokens":2,"stream":true}`,
 	} {
-		status, b, head := s.do("POST", path, body)
+		status, b, head := s.Do("POST", path, body)
 		if status != 503 || head.Get("Retry-After") != "5" || !strings.Contains(string(b), "memory is short") || !strings.Contains(string(b), "cgroup memory.max") {
 			t.Errorf("%s: status %d, Retry-After %q, %s", path, status, head.Get("Retry-After"), b)
 		}
@@ -70,7 +71,7 @@ func TestRealPressure(t *testing.T) {
 	for range 4 {
 		d.Adjust(engine.Reading{Limit: 1 << 30, Reason: "cgroup memory.max"})
 	}
-	if status, b, _ := s.do("POST", "/completion", `{"prompt":"Once","n_predict":2}`); status != 200 {
+	if status, b, _ := s.Do("POST", "/completion", `{"prompt":"Once","n_predict":2}`); status != 200 {
 		t.Errorf("afterwards: status %d, %s", status, b)
 	}
 }

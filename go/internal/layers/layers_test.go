@@ -28,7 +28,7 @@ var layers = []string{
 	"server/answer server/catalog",
 	"server/anthropic server/llamaserver server/ollama server/openai",
 	"bench convert repl server server/telemetry verify",
-	"launch",
+	"launch server/internal/fake",
 	"fleet",
 	"cmd/quern",
 }
@@ -78,6 +78,9 @@ func TestImports(t *testing.T) {
 			}
 			if pkg == "cmd/quern" && (dep == "fleet" || dep == "server" || strings.HasPrefix(dep, "server/")) && !strings.HasPrefix(filepath.Base(path), "serve") {
 				t.Errorf("%s imports %s; of the commands only serve may", path, dep)
+			}
+			if dep == "server/internal/fake" {
+				t.Errorf("%s imports %s; only tests may", path, dep)
 			}
 			if f.Name.Name == "main" {
 				continue

@@ -1,0 +1,86 @@
+package fake
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"github.com/quern-llm/quern/go/hub"
+)
+
+// A Shelf is a Library whose downloads last until they are let go on, if there is something to wait for.
+type Shelf struct {
+	Begun, GoOn chan struct{}
+	Ended       chan error // of each pull
+}
+
+func (s *Shelf) Resolve(_ context.Context, ref hub.Ref) (*hub.Plan, error) {
+	if strings.Contains(ref.Repo, "none") {
+		return nil, fmt.Errorf("%s: %w", ref, &hub.StatusError{Status: http.StatusNotFound})
+	}
+	return &hub.Plan{Ref: ref}, nil
+}
+
+func (s *Shelf) Pull(ctx context.Context, plan *hub.Plan, _ string, progress func(hub.Progress)) error {
+	if strings.Contains(plan.Ref.Repo, "hostile") {
+		panic("a file found a bug")
+	}
+	if s.GoOn == nil {
+		return nil
+	}
+	progress(hub.Progress{Stage: hub.Downloading, Files: []hub.FileProgress{
+		{Name: "a.gguf", URL: "https://x/a.gguf", SHA256: strings.Repeat("a", 64), Done: 5, Total: 10},
+	}})
+	s.Begun <- struct{}{}
+	var err error
+	select {
+	case <-ctx.Done():
+		err = ctx.Err()
+	case <-s.GoOn:
+	}
+	s.Ended <- err
+	return err
+}
+
+func (s *Shelf) Remove(_ context.Context, name string) error {
+	if s.GoOn != nil {
+		return fmt.Errorf("%s: %w", name, hub.ErrNotFound)
+	}
+	return nil
+}
+
+func (s *Shelf) Copy(context.Context, string, string) error { return nil }
+
+func (s *Shelf) Find(name string) (*hub.Model, error) {
+	return nil, fmt.Errorf("%s: %w", name, hub.ErrNotFound)
+}
+
+// Definitions of tools.
+const (
+	WeatherTool = `{"type":"function","function":{"name":"get_weather","description":"The weather",` +
+		`"parameters":{"type":"object","properties":{"place":{"type":"string"}},"required":["place"]}}}`
+	TimeTool = `{"type":"function","function":{"name":"get_time"}}`
+)
+
+// Weather is a toolbox of one tool.
+type Weather struct{}
+
+func (Weather) Specs() []json.RawMessage { return []json.RawMessage{json.RawMessage(WeatherTool)} }
+
+func (Weather) Server(tool string) string {
+	return map[string]string{"get_weather": "sky"}[tool]
+}
+
+func (Weather) Call(ctx context.Context, name, arguments string) (string, error) {
+	switch {
+	case strings.Contains(arguments, "nowhere"):
+		return "", errors.New("the connection is closed")
+	case strings.Contains(arguments, "slow"):
+		<-ctx.Done()
+		return "", ctx.Err()
+	}
+	return name + arguments, nil
+}
