@@ -17,7 +17,7 @@ func TestAbsent(t *testing.T) {
 			for _, method := range a.Methods {
 				status, b, _ := s.Do(method, path, "{}")
 				if strings.HasPrefix(path, "/api/") { // whose errors are texts
-					if text := fake.Parse[ollamaError](t, b).Error; status != http.StatusNotImplemented || text != a.Why {
+					if text := fake.Parse[struct{ Error string }](t, b).Error; status != http.StatusNotImplemented || text != a.Why {
 						t.Errorf("%s %s: %d %s", method, path, status, b)
 					}
 					continue

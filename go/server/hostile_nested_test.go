@@ -101,7 +101,7 @@ func TestHostileWithin(t *testing.T) {
 	h := fake.Handler(t, server.Config{}, func(m *ask.Model) { m.Ctx = 2048 })
 	base := map[string]string{
 		"/v1/chat/completions": fake.Hi + `,"stream":true`, "/v1/completions": `"prompt":"x"`, "/completion": `"prompt":"x"`, "/infill": `"input_prefix":"a","input_suffix":"b"`,
-		"/v1/responses": `"input":"x"`, "/v1/messages": ask1, "/v1/embeddings": ``, "/v1/rerank": `"query":"q"`, "/v1/decisions": `"prompt":"x"`, "/api/chat": fake.Hi, "/detokenize": ``,
+		"/v1/responses": `"input":"x"`, "/v1/messages": fake.Hi + `,"max_tokens":100`, "/v1/embeddings": ``, "/v1/rerank": `"query":"q"`, "/v1/decisions": `"prompt":"x"`, "/api/chat": fake.Hi, "/detokenize": ``,
 	}
 	reading := fake.New(t, "", nil).Server.Handler() // whose engine has logits to read
 	values := []string{`true`, `-1`, `0.5`, `1e400`, `""`, `"x"`, `"\ud800"`, "\"\xff\"", `[]`, `[null]`, `{}`, `{"type":7}`, strings.Repeat("[", 70) + strings.Repeat("]", 70)}

@@ -21,7 +21,6 @@ import (
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/internal/fake"
-	"github.com/quern-llm/quern/go/server/llamaserver"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -121,7 +120,7 @@ func TestDocument(t *testing.T) {
 				t.Errorf("%s %s: the answer %s: %v", method, path, b, err)
 			}
 			if path == "/models/unload" { // requests that read do not bring it back
-				fake.Post[llamaserver.Success](s, "/models/load", body)
+				fake.Post[struct{}](s, "/models/load", body)
 				fake.Post[struct{}](s, "/tokenize", `{"content":"x"}`)
 			}
 		}

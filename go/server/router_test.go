@@ -18,7 +18,6 @@ import (
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/catalog"
 	"github.com/quern-llm/quern/go/server/internal/fake"
-	"github.com/quern-llm/quern/go/server/llamaserver"
 )
 
 // What is not loaded is listed with its status, and loaded by the request that names it.
@@ -28,7 +27,7 @@ func TestRouter(t *testing.T) {
 		t.Helper()
 		_, text, _ := s.Do("GET", "/models", "")
 		var got []string
-		for _, e := range fake.Parse[llamaserver.ModelList](t, text).Data {
+		for _, e := range fake.Parse[modelList](t, text).Data {
 			one := e.ID + " " + e.Status.Value
 			if e.Status.Failed {
 				one += " failed"
@@ -80,7 +79,14 @@ func TestRouter(t *testing.T) {
 	for range 11 {
 		var e struct {
 			Model, Event string
-			Data         *llamaserver.ModelEventData
+			Data         *struct {
+				Status   string          `json:"status"`
+				Progress json.RawMessage `json:"progress"`
+				Info     *struct {
+					ID string `json:"id"`
+				} `json:"info"`
+				Failed bool `json:"failed"`
+			}
 		}
 		var line string
 		select {
@@ -235,7 +241,7 @@ func TestModelsToAnybody(t *testing.T) {
 	}
 	for _, path := range []string{"/models", "/v1/models"} {
 		_, text, _ := s.Do("GET", path, "")
-		list := fake.Parse[llamaserver.ModelList](t, text)
+		list := fake.Parse[modelList](t, text)
 		if len(list.Data) != 3 || list.Data[2].ID != "huge" || !list.Data[2].Status.Failed || strings.Contains(string(text), ".gguf") ||
 			strings.Contains(string(text), "--ctx-size") || strings.Contains(string(text), "9.7 GB") {
 			t.Errorf("%s: %s", path, text)

@@ -8,14 +8,40 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/catalog"
 	"github.com/quern-llm/quern/go/server/internal/fake"
-	"github.com/quern-llm/quern/go/server/llamaserver"
 )
+
+// textAnswer is a completion as clients read it.
+type textAnswer struct {
+	Model   string `json:"model"`
+	Choices []struct {
+		Text string `json:"text"`
+	} `json:"choices"`
+}
+
+// modelList is GET /models as clients of several models read it.
+type modelList struct {
+	Data []struct {
+		ID      string         `json:"id"`
+		Aliases []string       `json:"aliases"`
+		Path    string         `json:"path"`
+		Meta    map[string]any `json:"meta"`
+		Status  struct {
+			Value  string   `json:"value"`
+			Args   []string `json:"args"`
+			Failed bool     `json:"failed"`
+		} `json:"status"`
+	} `json:"data"`
+	Models []struct {
+		Name string `json:"name"`
+	} `json:"models"`
+}
 
 // newPair returns a server of two models, the fakes of "a" and "b", which answer
 // with their names and more. The second is loading until it is told not to.
@@ -75,13 +101,22 @@ func TestSeveralModels(t *testing.T) {
 	// What depends on the model's defaults is that of the one which is named.
 	for path, want := range map[string]float64{"/props": 40, "/props?model=first": 40, "/props?model=b": 3} {
 		_, b, _ := s.Do("GET", path, "")
-		p := fake.Parse[llamaserver.Props](t, b)
+		p := fake.Parse[struct {
+			Alias    string `json:"model_alias"`
+			Defaults struct {
+				Model  string         `json:"model"`
+				Params map[string]any `json:"params"`
+			} `json:"default_generation_settings"`
+		}](t, b)
 		if got := p.Defaults.Params["top_k"]; got != want || p.Defaults.Model != p.Alias {
 			t.Errorf("%s: top_k %v, want %v; %s", path, got, want, p.Alias)
 		}
 	}
 	_, b, _ := s.Do("GET", "/slots?model=b", "")
-	if list := fake.Parse[[]llamaserver.SlotEntry](t, b); list[0].Model != "b" || list[0].Ctx != 99 {
+	if list := fake.Parse[[]struct {
+		Model string `json:"model"`
+		Ctx   int    `json:"n_ctx"`
+	}](t, b); list[0].Model != "b" || list[0].Ctx != 99 {
 		t.Errorf("slots of b: %s", b)
 	}
 	for path, body := range map[string]string{
@@ -92,7 +127,7 @@ func TestSeveralModels(t *testing.T) {
 		}
 	}
 	_, b, _ = s.Do("GET", "/v1/models", "")
-	if list := fake.Parse[llamaserver.ModelList](t, b); len(list.Data) != 2 || list.Data[0].ID != "a" || list.Data[1].ID != "b" || len(list.Models) != 2 {
+	if list := fake.Parse[modelList](t, b); len(list.Data) != 2 || list.Data[0].ID != "a" || list.Data[1].ID != "b" || len(list.Models) != 2 {
 		t.Errorf("models %s", b)
 	}
 	for path, want := range map[string]int{"/v1/models/b": 200, "/v1/models/first": 200, "/v1/models/c": 404} {
@@ -125,7 +160,7 @@ func TestUnknownModel(t *testing.T) {
 
 // Leases end with their requests.
 func TestLeases(t *testing.T) {
-	s := fake.New(t, "Hello world", slowly)
+	s := fake.New(t, "Hello world", func(_ *server.Config, _ *ask.Model, f *fake.Engine) { f.Delay = 5 * time.Millisecond })
 	fake.Starting(t, s.Server, "b")(*s.Model())
 	leases := func() int {
 		st, _ := s.Server.Models().Status("b")

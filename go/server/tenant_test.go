@@ -81,7 +81,7 @@ func (s slowSink) Token(t engine.Token) bool {
 func TestRequestsOfOthers(t *testing.T) {
 	s := fake.Demo(t, fake.Setup{Server: server.Config{Caller: callerOfHeader}, Submitted: func(r *engine.Request) { r.Sink = slowSink{r.Sink} }})
 	begin := func() (id string, lines *bufio.Scanner) {
-		resp := as(t, s, "ann", "POST", "/v1/chat/completions", "{"+fake.Hi+endless+`,"stream":true,"seed":424242,"reasoning_control":true}`)
+		resp := as(t, s, "ann", "POST", "/v1/chat/completions", "{"+fake.Hi+`,"ignore_eos":true`+`,"stream":true,"seed":424242,"reasoning_control":true}`)
 		lines = bufio.NewScanner(resp.Body)
 		lines.Scan()
 		return resp.Header.Get("X-Completion-Id"), lines

@@ -21,12 +21,13 @@ const scalar = "csrc/scalar"
 
 // elsewhere are packages whose tests notice more of another one than its own do.
 var elsewhere = map[string][]string{
-	"go/model/arch":    {"go/model"},
-	"go/kernel":        {"go/model"},
-	"go/constrain":     {"go/form"},
-	"go/kvcache":       {"go/engine"},
-	"go/server/ask":    {"go/server"},
-	"go/server/answer": {"go/server"},
+	"go/model/arch":     {"go/model"},
+	"go/kernel":         {"go/model"},
+	"go/constrain":      {"go/form"},
+	"go/kvcache":        {"go/engine"},
+	"go/server/ask":     {"go/server/openai", "go/server/llamaserver", "go/server"},
+	"go/server/answer":  {"go/server/openai", "go/server/llamaserver", "go/server"},
+	"go/server/catalog": {"go/server"},
 }
 
 // left out: programs, what only tests use, what a machine decides.

@@ -30,7 +30,7 @@ func TestPingsInPrompts(t *testing.T) {
 		c.Ping, f.Delay, f.Parts = 100*time.Millisecond, 10*time.Millisecond, 40
 	})
 	for path, mark := range map[string]string{"/v1/chat/completions": ": ping\n\n", "/v1/messages": `{"type":"ping"}`, "/v1/responses": ": ping\n\n", "/completion": ": ping\n\n"} {
-		body := map[string]string{"/v1/responses": `"input":"x"`, "/completion": `"prompt":"x"`, "/v1/messages": ask1}[path]
+		body := map[string]string{"/v1/responses": `"input":"x"`, "/completion": `"prompt":"x"`, "/v1/messages": fake.Hi + `,"max_tokens":100`}[path]
 		if body == "" {
 			body = fake.Hi
 		}

@@ -10,11 +10,8 @@ import (
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/internal/fake"
-	"github.com/quern-llm/quern/go/server/llamaserver"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
-
-var parseSpecial = tokenizer.Options{ParseSpecial: true}
 
 // Tokens come out once, in order, and none of a stop word.
 func TestWriterTokens(t *testing.T) {
@@ -63,7 +60,9 @@ func TestWriterTokens(t *testing.T) {
 // A text that ends within a character ends with U+FFFD for what there was.
 func TestCutCharacter(t *testing.T) {
 	s := fake.New(t, "a\U0001F600", nil)
-	got := fake.Post[llamaserver.Content](s, "/completion", `{"prompt":"x","n_predict":3}`).Content
+	got := fake.Post[struct {
+		Content string `json:"content"`
+	}](s, "/completion", `{"prompt":"x","n_predict":3}`).Content
 	if got != "a\uFFFD\uFFFD" {
 		t.Errorf("got %q", got)
 	}

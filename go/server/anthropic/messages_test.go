@@ -147,30 +147,10 @@ func TestAnthropicConversation(t *testing.T) {
 		if err := q.Converse(); err != nil {
 			t.Errorf("%s: %v", c.name, err)
 		}
-		if got := shown(&q.Conversation); got != c.want {
+		if got := fake.Shown(&q.Conversation); got != c.want {
 			t.Errorf("%s: got\n%s, want\n%s", c.name, got, c.want)
 		}
 	}
-}
-
-// shown is a conversation in a line.
-func shown(c *ask.Conversation) string {
-	var all []string
-	for _, m := range c.Messages {
-		line := m.Role
-		if m.ToolCallID != "" {
-			line += " " + m.ToolCallID + " " + m.Name
-		}
-		if m.ReasoningContent != "" {
-			line += " (" + m.ReasoningContent + ")"
-		}
-		line += ": " + m.Content.Text + strings.Join(m.Content.Parts, "|")
-		for _, call := range m.ToolCalls {
-			line += fmt.Sprintf(" [%s %s %s]", call.ID, call.Function.Name, call.Function.Arguments)
-		}
-		all = append(all, line)
-	}
-	return strings.Join(all, "; ")
 }
 
 // Errors have Anthropic's form and types, and the header an id.
@@ -202,7 +182,7 @@ func TestAnthropicErrors(t *testing.T) {
 		`{"max_tokens":5,"messages":[{"role":"user","content":"` + strings.Repeat("x", 600) + `"}]}`: "tokens > 512 maximum",
 	} {
 		status, b, h := s.Do("POST", "/v1/messages", body)
-		e := fake.Parse[anthropicError](t, b)
+		e := fake.Parse[failure](t, b)
 		if status != 400 || e.Type != "error" || e.Error.Type != "invalid_request_error" || !strings.Contains(e.Error.Message, want) {
 			t.Errorf("%.200s: %d %s, want %q", body, status, b, want)
 		}
@@ -222,13 +202,13 @@ func TestAnthropicErrors(t *testing.T) {
 	} {
 		s.Err = c.err
 		status, b, _ := s.Do("POST", "/v1/messages", `{`+ask1+`}`)
-		if e := fake.Parse[anthropicError](t, b); status != c.status || e.Error.Type != c.kind || strings.Contains(e.Error.Message, "secret") {
+		if e := fake.Parse[failure](t, b); status != c.status || e.Error.Type != c.kind || strings.Contains(e.Error.Message, "secret") {
 			t.Errorf("%v: %d %s, want %d %s", c.err, status, b, c.status, c.kind)
 		}
 	}
 	s.Err, s.Ends = nil, engine.ErrClosing
 	events := s.NamedEvents("/v1/messages", `{`+ask1+`,"stream":true}`)
-	if e := fake.Parse[anthropicError](t, []byte(events[len(events)-1])); e.Type != "error" || e.Error.Type != "overloaded_error" || e.Request == "" {
+	if e := fake.Parse[failure](t, []byte(events[len(events)-1])); e.Type != "error" || e.Error.Type != "overloaded_error" || e.Request == "" {
 		t.Errorf("a stream that fails ends with %s", events[len(events)-1])
 	}
 }

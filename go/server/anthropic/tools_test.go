@@ -12,7 +12,7 @@ const anthropicCalls = `{"max_tokens":400,"messages":[{"role":"user","content":"
 
 // Calls are blocks, whole and streamed, and the tools are in the prompt.
 func TestAnthropicTools(t *testing.T) {
-	s := fake.New(t, callsReply, nil)
+	s := fake.New(t, fake.Calls, nil)
 	a := fake.Post[struct {
 		Content []struct {
 			Type, Text, ID, Name string
@@ -55,7 +55,7 @@ func TestAnthropicTools(t *testing.T) {
 		`{"type":"tool","name":"get_fish"}`: `tool_choice: no tool has the name "get_fish"`,
 	} {
 		status, b, _ := s.Do("POST", "/v1/messages", anthropicCalls+`,"tool_choice":`+choice+`}`)
-		if ok := status == 200; ok != (want == "") || want != "" && fake.Parse[anthropicError](t, b).Error.Message != want {
+		if ok := status == 200; ok != (want == "") || want != "" && fake.Parse[failure](t, b).Error.Message != want {
 			t.Errorf("%s: %d %s", choice, status, b)
 		}
 	}

@@ -60,7 +60,7 @@ func TestWrongTogether(t *testing.T) {
 // served.
 func TestNeutralFields(t *testing.T) {
 	s := fake.New(t, "Hello", nil)
-	fake.Post[chatAnswer](s, "/v1/chat/completions", `{`+fake.Hi+`,"tools":[],"tool_choice":"none","response_format":{"type":"text"},"grammar":"","json_schema":null,
+	fake.Post[struct{}](s, "/v1/chat/completions", `{`+fake.Hi+`,"tools":[],"tool_choice":"none","response_format":{"type":"text"},"grammar":"","json_schema":null,
 		"mirostat":0,"mirostat_tau":5.0,"dry_multiplier":0.0,"dry_base":1.75,"dry_allowed_length":2,"dry_penalty_last_n":-1,"xtc_probability":0,"xtc_threshold":0.1,
 		"typical_p":1.0,"dynatemp_range":0,"dynatemp_exponent":1,"top_n_sigma":-1,"lora":[],"n_keep":0,"samplers":["dry","penalties","top_k","typ_p","top_p","min_p","xtc","top_n_sigma","temperature"],"post_sampling_probs":false,
 		"stop":[],"logit_bias":[],"modalities":["text"],"store":false,"metadata":{},"n_cache_reuse":256,"user":"me","stream":false,"parallel_tool_calls":true}`)

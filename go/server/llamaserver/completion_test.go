@@ -69,10 +69,14 @@ func TestPromptAsTokens(t *testing.T) {
 	if a := fake.Post[map[string]any](s, "/completion", `{"prompt":"world"}`); a["prompt"] != "<s> world" {
 		t.Errorf("the prompt is %q", a["prompt"])
 	}
-	if got := fake.Post[llamaserver.Content](s, "/detokenize", `{"tokens":[1,271]}`).Content; got != "<s> world" {
+	if got := fake.Post[content](s, "/detokenize", `{"tokens":[1,271]}`).Content; got != "<s> world" {
 		t.Errorf("the text of the tokens is %q", got)
 	}
-	if a := fake.Post[textAnswer](s, "/v1/completions", `{"prompt":"world","echo":true,"max_tokens":0}`); a.Choices[0].Text != "world" {
+	if a := fake.Post[struct {
+		Choices []struct {
+			Text string `json:"text"`
+		} `json:"choices"`
+	}](s, "/v1/completions", `{"prompt":"world","echo":true,"max_tokens":0}`); a.Choices[0].Text != "world" {
 		t.Errorf("the echo is %q", a.Choices[0].Text)
 	}
 }
@@ -126,13 +130,13 @@ func TestInfill(t *testing.T) {
 
 func TestTokens(t *testing.T) {
 	s := fake.New(t, "", nil)
-	if got := fake.Post[llamaserver.Tokens[any]](s, "/tokenize", `{"content":"Hello<s>","add_special":true}`).Tokens; !reflect.DeepEqual(got, []any{1.0, 270.0, 1.0}) {
+	if got := fake.Post[tokens](s, "/tokenize", `{"content":"Hello<s>","add_special":true}`).Tokens; !reflect.DeepEqual(got, []any{1.0, 270.0, 1.0}) {
 		t.Errorf("got %v", got)
 	}
-	if got := fake.Post[llamaserver.Tokens[any]](s, "/tokenize", `{"content":"<s>","parse_special":false}`).Tokens; len(got) != 3 {
+	if got := fake.Post[tokens](s, "/tokenize", `{"content":"<s>","parse_special":false}`).Tokens; len(got) != 3 {
 		t.Errorf("got %v", got)
 	}
-	got := fake.Post[llamaserver.Tokens[any]](s, "/tokenize", `{"content":"H\u00e9","with_pieces":true}`).Tokens
+	got := fake.Post[tokens](s, "/tokenize", `{"content":"H\u00e9","with_pieces":true}`).Tokens
 	want := []any{
 		map[string]any{"id": 75.0, "piece": "H"},
 		map[string]any{"id": 198.0, "piece": []any{195.0}}, map[string]any{"id": 172.0, "piece": []any{169.0}},
@@ -140,7 +144,7 @@ func TestTokens(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if got := fake.Post[llamaserver.Content](s, "/detokenize", `{"tokens":[1,270,198,172]}`).Content; got != "<s>Hello\u00e9" {
+	if got := fake.Post[content](s, "/detokenize", `{"tokens":[1,270,198,172]}`).Content; got != "<s>Hello\u00e9" {
 		t.Errorf("got %q", got)
 	}
 }
@@ -148,7 +152,7 @@ func TestTokens(t *testing.T) {
 func TestProps(t *testing.T) {
 	s := fake.New(t, "", func(_ *server.Config, m *ask.Model, _ *fake.Engine) { m.Sampling.Temp = 0.5 })
 	_, b, _ := s.Do("GET", "/props", "")
-	p := fake.Parse[llamaserver.Props](t, b)
+	p := fake.Parse[props](t, b)
 	if p.TotalSlots != 4 || p.Path != "fake.gguf" || p.Defaults.Ctx != 512 || p.BOS != "<s>" || p.EOS != "</s>" || !strings.Contains(p.Template, "messages") || p.Build != "test" {
 		t.Errorf("got %+v", p)
 	}
@@ -177,23 +181,23 @@ func TestModels(t *testing.T) {
 	})
 	for _, path := range []string{"/v1/models", "/models"} {
 		_, b, _ := s.Do("GET", path, "")
-		l := fake.Parse[llamaserver.ModelList](t, b)
+		l := fake.Parse[modelList](t, b)
 		if l.Object != "list" || len(l.Data) != 1 || l.Data[0].ID != "fake/model" || l.Data[0].Meta.NVocab != 99 || l.Data[0].Created == 0 {
 			t.Errorf("%s: got %s", path, b)
 		}
 	}
 	_, list, _ := s.Do("GET", "/v1/models", "")
-	l := fake.Parse[llamaserver.ModelList](t, list)
+	l := fake.Parse[modelList](t, list)
 	if d := l.Data[0]; !slices.Equal(d.Aliases, []string{"second"}) || !slices.Equal(d.Tags, []string{"small"}) || d.OwnedBy != "llamacpp" || d.Meta.NCtx != 512 {
 		t.Errorf("got %+v", d)
 	}
 	if c := l.Models[0]; c.Name != "fake/model" || c.Details.ParameterSize != "8B" || c.Details.Quantization != "Q4_K - Medium" || c.Details.Family != "llama" {
 		t.Errorf("got %+v", c)
 	}
-	if status, b, _ := s.Do("GET", "/v1/models/second", ""); status != 200 || fake.Parse[llamaserver.ModelEntry](t, b).ID != "fake/model" {
+	if status, b, _ := s.Do("GET", "/v1/models/second", ""); status != 200 || fake.Parse[modelEntry](t, b).ID != "fake/model" {
 		t.Errorf("by an alias: got %d %s", status, b)
 	}
-	if status, b, _ := s.Do("GET", "/v1/models/fake/model", ""); status != 200 || fake.Parse[llamaserver.ModelEntry](t, b).ID != "fake/model" {
+	if status, b, _ := s.Do("GET", "/v1/models/fake/model", ""); status != 200 || fake.Parse[modelEntry](t, b).ID != "fake/model" {
 		t.Errorf("got %d %s", status, b)
 	}
 	if status, b, _ := s.Do("GET", "/v1/models/gpt-5", ""); status != 404 || !strings.Contains(string(b), "model_not_found") {
@@ -219,7 +223,7 @@ func TestSlots(t *testing.T) {
 	}()
 	fake.Eventually(t, "running", func() bool { return s.Active() == 1 })
 	_, b, _ := s.Do("GET", "/slots", "")
-	l := fake.Parse[[]llamaserver.SlotEntry](t, b)
+	l := fake.Parse[[]slot](t, b)
 	if len(l) != 4 || !l[0].Processing || l[0].Task != 1 || l[0].Ctx != 512 || l[0].Next[0].Remain != 97 || l[0].Params["top_k"] != 3.0 || l[1].Processing || l[1].Task != -1 {
 		t.Errorf("got %s", b)
 	}
@@ -379,16 +383,16 @@ func TestRealSlots(t *testing.T) {
 	}
 	again := fake.Post[map[string]any](s, "/completion", body)
 	_, b, _ := s.Do("GET", "/slots", "")
-	slot := fake.Parse[[]llamaserver.SlotEntry](t, b)[2]
+	one := fake.Parse[[]slot](t, b)[2]
 	timings := again["timings"].(map[string]any)
 	if again["content"] != a["content"] || timings["cache_n"] == 0.0 {
 		t.Errorf("the second answer %v, want the first %v from the cache", again, a)
 	}
-	if slot.Processing || slot.Params["top_k"] != 5.0 || len(slot.Next) != 1 || slot.Next[0].Decoded != 8 || slot.Next[0].Remain != 0 || slot.Next[0].HasLine != again["has_new_line"] {
-		t.Errorf("got %+v", slot)
+	if one.Processing || one.Params["top_k"] != 5.0 || len(one.Next) != 1 || one.Next[0].Decoded != 8 || one.Next[0].Remain != 0 || one.Next[0].HasLine != again["has_new_line"] {
+		t.Errorf("got %+v", one)
 	}
-	if float64(slot.Cached) != timings["cache_n"] || float64(slot.Processed) != timings["prompt_n"] || slot.Prompt != slot.Cached+slot.Processed {
-		t.Errorf("%d tokens, %d processed, %d cached: want %v", slot.Prompt, slot.Processed, slot.Cached, timings)
+	if float64(one.Cached) != timings["cache_n"] || float64(one.Processed) != timings["prompt_n"] || one.Prompt != one.Cached+one.Processed {
+		t.Errorf("%d tokens, %d processed, %d cached: want %v", one.Prompt, one.Processed, one.Cached, timings)
 	}
 }
 
@@ -397,13 +401,13 @@ func TestRealSlots(t *testing.T) {
 func TestRealEmptyLastMessage(t *testing.T) {
 	s := fake.Demo(t, fake.Setup{})
 	turns := `{"messages":[{"role":"user","content":"Who are you?"}`
-	want := fake.Post[renderedPrompt](s, "/apply-template", turns+"]}").Prompt
+	want := fake.Post[struct{ Prompt string }](s, "/apply-template", turns+"]}").Prompt
 	for _, last := range []string{`""`, `"\n"`, `[{"type":"text","text":""}]`} {
-		if got := fake.Post[renderedPrompt](s, "/apply-template", turns+`,{"role":"assistant","content":`+last+`}]}`).Prompt; got != want {
+		if got := fake.Post[struct{ Prompt string }](s, "/apply-template", turns+`,{"role":"assistant","content":`+last+`}]}`).Prompt; got != want {
 			t.Errorf("%s: got %q, want %q", last, got, want)
 		}
 	}
-	if got := fake.Post[renderedPrompt](s, "/apply-template", turns+`,{"role":"assistant","content":"I am"}]}`).Prompt; !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "I am") {
+	if got := fake.Post[struct{ Prompt string }](s, "/apply-template", turns+`,{"role":"assistant","content":"I am"}]}`).Prompt; !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "I am") {
 		t.Errorf("got %q, want %q with what was said", got, want)
 	}
 	s.Refused("/apply-template", `{"messages":[{"role":"assistant","content":""}]}`, 400, "messages")

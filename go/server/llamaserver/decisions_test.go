@@ -12,9 +12,9 @@ import (
 	"github.com/quern-llm/quern/go/server/llamaserver"
 )
 
-func decide(t *testing.T, s *fake.Site, body string) llamaserver.DecisionAnswer {
+func decide(t *testing.T, s *fake.Site, body string) decisions {
 	t.Helper()
-	return fake.Post[llamaserver.DecisionAnswer](s, "/v1/decisions", body)
+	return fake.Post[decisions](s, "/v1/decisions", body)
 }
 
 // Probabilities are those of the tokens that prompt and choice have together, wherever the

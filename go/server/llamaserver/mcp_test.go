@@ -9,7 +9,6 @@ import (
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/internal/fake"
-	"github.com/quern-llm/quern/go/server/llamaserver"
 )
 
 func TestMCP(t *testing.T) {
@@ -17,10 +16,10 @@ func TestMCP(t *testing.T) {
 		c.Tools, c.ToolTime = fake.Weather{}, time.Second
 	})
 	_, b, _ := s.Do("GET", "/v1/mcp/tools", "")
-	if list := fake.Parse[llamaserver.McpTools](t, b); len(list.Data) != 1 || list.Data[0].Server != "sky" || !strings.Contains(string(list.Data[0].Function), `"name":"get_weather"`) {
+	if list := fake.Parse[toolList](t, b); len(list.Data) != 1 || list.Data[0].Server != "sky" || !strings.Contains(string(list.Data[0].Function), `"name":"get_weather"`) {
 		t.Errorf("the list is %s", b)
 	}
-	if p := fake.Parse[llamaserver.Props](t, second(s.Do("GET", "/props", ""))); !p.MCP {
+	if p := fake.Parse[props](t, second(s.Do("GET", "/props", ""))); !p.MCP {
 		t.Error("/props does not say that there are tools")
 	}
 	for _, c := range []struct {

@@ -8,10 +8,9 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/server/internal/fake"
-	"github.com/quern-llm/quern/go/server/llamaserver"
 )
 
-func memoryOf(t *testing.T, s *fake.Site) (u llamaserver.MemoryUse) {
+func memoryOf(t *testing.T, s *fake.Site) (u memoryUse) {
 	t.Helper()
 	status, body, _ := s.Do("GET", "/v1/memory", "")
 	if err := json.Unmarshal(body, &u); status != 200 || err != nil {
@@ -38,7 +37,7 @@ func TestRealMemory(t *testing.T) {
 		t.Errorf("%+v: the purposes have %d bytes", u, sum)
 	}
 	for _, want := range []string{"packed weights", "keys and values", "activations", "requests", "grammars", "stored responses"} {
-		if !slices.ContainsFunc(u.Purposes, func(p llamaserver.PurposeUse) bool { return p.Purpose == want && p.Bytes > 0 }) {
+		if !slices.ContainsFunc(u.Purposes, func(p purposeUse) bool { return p.Purpose == want && p.Bytes > 0 }) {
 			t.Errorf("%+v: want %q", u.Purposes, want)
 		}
 	}

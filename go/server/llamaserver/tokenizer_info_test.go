@@ -1,6 +1,7 @@
 package llamaserver_test
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -43,7 +44,8 @@ func TestTokenizerOfVLLM(t *testing.T) {
 	if whole.Count != len(whole.Tokens) || whole.Max != 1024 || len(whole.Texts) != whole.Count || whole.Texts[0] != info.BOS || bare.Texts != nil {
 		t.Errorf("%+v, %+v", whole, bare)
 	}
-	if got := fake.Post[struct{ Prompt, Content string }](s, "/detokenize", `{"tokens":[`+strings.Trim(strings.Join(strings.Fields(forPrint(bare.Tokens)), ""), "[]")+`]}`); got.Prompt != got.Content || !strings.Contains(got.Prompt, "Once upon") {
+	ids, _ := json.Marshal(bare.Tokens)
+	if got := fake.Post[struct{ Prompt, Content string }](s, "/detokenize", `{"tokens":`+string(ids)+`}`); got.Prompt != got.Content || !strings.Contains(got.Prompt, "Once upon") {
 		t.Errorf("%+v", got)
 	}
 	s.Refused("/tokenize", `{"prompt":"a","content":"b"}`, 400, "prompt")

@@ -17,28 +17,28 @@ import (
 )
 
 // lines sends a request and returns the lines of JSON that answer it.
-func lines(t *testing.T, s *fake.Site, path, body string) []ollamaLine {
+func lines(t *testing.T, s *fake.Site, path, body string) []line {
 	t.Helper()
 	status, b, h := s.Do("POST", path, body)
 	if status != 200 || h.Get("Content-Type") != "application/x-ndjson" {
 		t.Fatalf("POST %s %s: status %d, %s: %s", path, body, status, h.Get("Content-Type"), b)
 	}
-	var all []ollamaLine
-	for _, line := range strings.Split(strings.TrimSuffix(string(b), "\n"), "\n") {
-		all = append(all, fake.Parse[ollamaLine](t, []byte(line)))
+	var all []line
+	for text := range strings.SplitSeq(strings.TrimSuffix(string(b), "\n"), "\n") {
+		all = append(all, fake.Parse[line](t, []byte(text)))
 	}
 	return all
 }
 
 // A conversation in lines of JSON is the same as in one, with thoughts and calls apart.
 func TestOllamaChat(t *testing.T) {
-	s := fake.Scripted(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
+	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
 		{When: "messages[-1].role == 'tool'", Text: "It is 21 °C in Rome."},
 		{When: "tools", Text: "<think>\nThe weather?\n</think>\n\nOne moment.\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>"},
 		{Text: "I can't know that."},
 	}})
 	ask := `"model":"scripted","messages":[{"role":"user","content":"hi"}],"tools":[` + fake.WeatherTool + `],"options":{"temperature":0,"num_ctx":8192}`
-	check := func(what, content, thinking, arguments string, calls int, last ollamaLine) {
+	check := func(what, content, thinking, arguments string, calls int, last line) {
 		t.Helper()
 		if content != "One moment." || thinking != "The weather?" || calls != 1 || arguments != `{"place":"Rome"}` {
 			t.Errorf("%s: %q, %q, %d calls, %s", what, content, thinking, calls, arguments)
@@ -47,7 +47,7 @@ func TestOllamaChat(t *testing.T) {
 			t.Errorf("%s: %+v", what, last)
 		}
 	}
-	whole := fake.Post[ollamaLine](s, "/api/chat", `{`+ask+`,"stream":false}`)
+	whole := fake.Post[line](s, "/api/chat", `{`+ask+`,"stream":false}`)
 	m := whole.Message
 	check("whole", m.Content, m.Thinking, string(m.Calls[0].Function.Arguments), len(m.Calls), whole)
 	content, thinking, arguments, calls := "", "", "", 0
@@ -61,13 +61,13 @@ func TestOllamaChat(t *testing.T) {
 	check("lines", content, thinking, arguments, calls, lines[len(lines)-1])
 	result := `{"messages":[{"role":"user","content":"hi"},{"role":"assistant","content":"","tool_calls":[{"function":{"name":"get_weather","arguments":{"place":"Rome"}}}]},
 		{"role":"tool","tool_name":"get_weather","content":"21"}],"stream":false,"tools":[` + fake.WeatherTool + `]}`
-	if a := fake.Post[ollamaLine](s, "/api/chat", result); a.Message.Content != "It is 21 °C in Rome." {
+	if a := fake.Post[line](s, "/api/chat", result); a.Message.Content != "It is 21 °C in Rome." {
 		t.Errorf("after a result: %+v", a.Message)
 	}
-	if a := fake.Post[ollamaLine](s, "/api/generate", `{"prompt":"hi","stream":false,"think":false}`); *a.Response != "I can't know that." {
+	if a := fake.Post[line](s, "/api/generate", `{"prompt":"hi","stream":false,"think":false}`); *a.Response != "I can't know that." {
 		t.Errorf("/api/generate: %q", *a.Response)
 	}
-	if a := fake.Post[ollamaLine](s, "/api/chat", `{"messages":[{"role":"user","content":"hi"}],"stream":false,"options":{"num_predict":2}}`); a.Reason != "length" || a.Eval != 2 {
+	if a := fake.Post[line](s, "/api/chat", `{"messages":[{"role":"user","content":"hi"}],"stream":false,"options":{"num_predict":2}}`); a.Reason != "length" || a.Eval != 2 {
 		t.Errorf("two tokens: %+v", a)
 	}
 }
@@ -85,17 +85,17 @@ func TestOllamaGenerate(t *testing.T) {
 	if text != want || first[len(first)-1].Reason != "length" || first[len(first)-1].Context != nil {
 		t.Errorf("raw: %q, want %q; %+v", text, want, first[len(first)-1])
 	}
-	one := fake.Post[ollamaLine](s, "/api/generate", `{"prompt":"Tell me a story.","system":"Be brief.","stream":false,"options":{"temperature":0,"num_predict":8}}`)
+	one := fake.Post[line](s, "/api/generate", `{"prompt":"Tell me a story.","system":"Be brief.","stream":false,"options":{"temperature":0,"num_predict":8}}`)
 	if len(one.Context) != one.Prompt+one.Eval || *one.Response == "" {
 		t.Fatalf("a context of %d tokens after %d and %d", len(one.Context), one.Prompt, one.Eval)
 	}
 	context, _ := json.Marshal(one.Context)
-	two := fake.Post[ollamaLine](s, "/api/generate", fmt.Sprintf(`{"prompt":"Go on.","stream":false,"context":%s,"options":{"temperature":0,"num_predict":4}}`, context))
+	two := fake.Post[line](s, "/api/generate", fmt.Sprintf(`{"prompt":"Go on.","stream":false,"context":%s,"options":{"temperature":0,"num_predict":4}}`, context))
 	if two.Prompt <= len(one.Context) || fmt.Sprint(two.Context[:len(one.Context)]) != fmt.Sprint(one.Context) {
 		t.Errorf("a prompt of %d tokens, want more than %d, which it begins with", two.Prompt, len(one.Context))
 	}
 	for _, path := range []string{"/api/generate", "/api/chat"} {
-		if a := fake.Post[ollamaLine](s, path, `{"model":"demo:latest","keep_alive":"5m"}`); !a.Done || a.Reason != "load" || a.Model != "demo:latest" {
+		if a := fake.Post[line](s, path, `{"model":"demo:latest","keep_alive":"5m"}`); !a.Done || a.Reason != "load" || a.Model != "demo:latest" {
 			t.Errorf("%s without a prompt: %+v", path, a)
 		}
 	}
@@ -105,12 +105,12 @@ func TestOllamaGenerate(t *testing.T) {
 func TestOllamaFormat(t *testing.T) {
 	s := fake.Embedder(t, nil)
 	ask := `"prompt":"A name and an age:","stream":false,"options":{"num_predict":60,"seed":1}`
-	one := fake.Post[ollamaLine](s, "/api/generate", `{`+ask+`,"format":{"type":"object","properties":{"age":{"type":"integer","minimum":1,"maximum":9}},"required":["age"],"additionalProperties":false}}`)
+	one := fake.Post[line](s, "/api/generate", `{`+ask+`,"format":{"type":"object","properties":{"age":{"type":"integer","minimum":1,"maximum":9}},"required":["age"],"additionalProperties":false}}`)
 	var v struct{ Age int }
 	if err := json.Unmarshal([]byte(*one.Response), &v); err != nil || v.Age < 1 || v.Age > 9 {
 		t.Errorf("by a schema: %q, %v", *one.Response, err)
 	}
-	if a := fake.Post[ollamaLine](s, "/api/generate", `{`+ask+`,"format":"json"}`); !strings.HasPrefix(strings.TrimSpace(*a.Response), "{") {
+	if a := fake.Post[line](s, "/api/generate", `{`+ask+`,"format":"json"}`); !strings.HasPrefix(strings.TrimSpace(*a.Response), "{") {
 		t.Errorf("json: %q", *a.Response)
 	}
 }
@@ -159,25 +159,25 @@ func TestOllamaModels(t *testing.T) {
 	s := fake.Embedder(t, nil)
 	for _, path := range []string{"/api/tags", "/api/ps"} {
 		_, b, _ := s.Do("GET", path, "")
-		if l := fake.Parse[ollamaModels](t, b).Models; len(l) != 1 || l[0].Name != "demo:latest" || len(l[0].Digest) != 64 {
+		if l := fake.Parse[modelList](t, b).Models; len(l) != 1 || l[0].Name != "demo:latest" || len(l[0].Digest) != 64 {
 			t.Errorf("%s: %s", path, b)
 		}
 	}
-	a := fake.Post[ollamaShown](s, "/api/show", `{"model":"demo:latest"}`)
+	a := fake.Post[shownModel](s, "/api/show", `{"model":"demo:latest"}`)
 	if a.Info["llama.context_length"] != 1024.0 || len(a.Capabilities) < 2 || a.Capabilities[0] != "completion" || a.Template == "" {
 		t.Errorf("/api/show: %+v", a)
 	}
-	e := fake.Post[ollamaVectors](s, "/api/embed", `{"model":"demo","input":["a cat","a dog"]}`)
+	e := fake.Post[vectors](s, "/api/embed", `{"model":"demo","input":["a cat","a dog"]}`)
 	if len(e.Embeddings) != 2 || len(e.Embeddings[0]) != 256 || e.Prompt == 0 || e.Model != "demo" {
 		t.Errorf("/api/embed: %d vectors, %+v", len(e.Embeddings), e.Prompt)
 	}
-	old := fake.Post[ollamaVector](s, "/api/embeddings", `{"model":"demo","prompt":"a cat"}`).Embedding
+	old := fake.Post[vector](s, "/api/embeddings", `{"model":"demo","prompt":"a cat"}`).Embedding
 	engine.Normalize(old, engine.Euclidean)
 	if fmt.Sprint(old) != fmt.Sprint(e.Embeddings[0]) {
 		t.Error("/api/embeddings has another vector")
 	}
 	_, b, _ := s.Do("GET", "/api/version", "")
-	if v := fake.Parse[ollamaVersion](t, b); v.Version == "" || v.Quern != "test" {
+	if v := fake.Parse[version](t, b); v.Version == "" || v.Quern != "test" {
 		t.Errorf("/api/version: %s", b)
 	}
 }
@@ -243,7 +243,7 @@ func TestOllamaUnknownModel(t *testing.T) {
 		}
 	}
 	for _, name := range []string{"demo", "demo:latest", ""} {
-		if a := fake.Post[ollamaLine](s, "/api/generate", `{"model":"`+name+`","prompt":"hi","stream":false,"options":{"num_predict":2}}`); !a.Done {
+		if a := fake.Post[line](s, "/api/generate", `{"model":"`+name+`","prompt":"hi","stream":false,"options":{"num_predict":2}}`); !a.Done {
 			t.Errorf("%q: %+v", name, a)
 		}
 	}
@@ -279,7 +279,7 @@ func TestOllamaKeepAlive(t *testing.T) {
 			continue
 		}
 		_, text, _ = s.Do("GET", "/api/ps", "")
-		list := fake.Parse[ollamaModels](t, text)
+		list := fake.Parse[modelList](t, text)
 		if len(list.Models) != 1 || (list.Models[0].Expires[:4] == "9999") == (keep == `"10m"`) {
 			t.Errorf("%s: %s", keep, text)
 		}
@@ -301,7 +301,7 @@ func TestOllamaStop(t *testing.T) {
 	for path, body := range map[string]string{
 		"/api/generate": `{"model":"a","keep_alive":0}`, "/api/chat": `{"model":"a:latest","messages":[],"keep_alive":"0s"}`,
 	} {
-		if a := fake.Post[ollamaLine](s, path, body); !a.Done || a.Reason != "unload" || !strings.HasPrefix(body, `{"model":"`+a.Model+`"`) || (a.Message == nil) != (path == "/api/generate") {
+		if a := fake.Post[line](s, path, body); !a.Done || a.Reason != "unload" || !strings.HasPrefix(body, `{"model":"`+a.Model+`"`) || (a.Message == nil) != (path == "/api/generate") {
 			t.Errorf("%s: %+v", path, a)
 		}
 	}
@@ -312,11 +312,11 @@ func TestOllamaStop(t *testing.T) {
 	for e := range events {
 		t.Errorf("%+v", e)
 	}
-	if a := fake.Post[ollamaLine](s, "/api/generate", `{"model":"a","prompt":"x","stream":false,"keep_alive":0}`); a.Response == nil || *a.Response == "" {
+	if a := fake.Post[line](s, "/api/generate", `{"model":"a","prompt":"x","stream":false,"keep_alive":0}`); a.Response == nil || *a.Response == "" {
 		t.Errorf("with a prompt: %+v", a)
 	}
 	for shift, no := range map[string]bool{"": false, `,"shift":true`: false, `,"shift":false`: true} {
-		fake.Post[ollamaLine](s, "/api/generate", `{"model":"a","prompt":"x","stream":false`+shift+`}`)
+		fake.Post[line](s, "/api/generate", `{"model":"a","prompt":"x","stream":false`+shift+`}`)
 		if s.Last().NoShift != no {
 			t.Errorf("%s: no shift %v", shift, !no)
 		}

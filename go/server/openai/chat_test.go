@@ -9,14 +9,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/quern-llm/quern/go/server/openai"
-
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/server"
-	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/internal/fake"
-	"github.com/quern-llm/quern/go/server/llamaserver"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -54,17 +50,13 @@ type chunk struct {
 			Role, Content string
 			Reasoning     string `json:"reasoning_content"`
 		}
-		Logprobs *struct{ Content []answer.TokenProb }
+		Logprobs *chatProbs
 		Finish   *string `json:"finish_reason"`
 	}
-	Usage    *tokenUsage `json:"usage"`
-	Timings  *timings    `json:"timings"`
-	Progress *struct {
-		Total     int `json:"total"`
-		Cache     int `json:"cache"`
-		Processed int `json:"processed"`
-	} `json:"prompt_progress"`
-	Verbose any `json:"__verbose"`
+	Usage    *tokenUsage     `json:"usage"`
+	Timings  *timings        `json:"timings"`
+	Progress *promptProgress `json:"prompt_progress"`
+	Verbose  any             `json:"__verbose"`
 }
 
 func TestChatStream(t *testing.T) {
@@ -133,7 +125,7 @@ func TestChatLogprobs(t *testing.T) {
 	s := fake.New(t, "Hello \u00e9", nil)
 	type reply struct {
 		Choices []struct {
-			Logprobs struct{ Content []answer.TokenProb }
+			Logprobs chatProbs
 		}
 	}
 	a := fake.Post[reply](s, "/v1/chat/completions", `{`+fake.Hi+`,"logprobs":true,"top_logprobs":2}`)
@@ -220,7 +212,7 @@ func TestChatReasoningInControlTokens(t *testing.T) {
 			t.Errorf("%s: got %+v, want %q", format, got, want)
 		}
 	}
-	if got := fake.Post[llamaserver.Content](s, "/completion", `{"prompt":"x"}`).Content; got != "Let me see.Hello" {
+	if got := fake.Post[struct{ Content string }](s, "/completion", `{"prompt":"x"}`).Content; got != "Let me see.Hello" {
 		t.Errorf("of a plain prompt: got %q", got)
 	}
 }
@@ -242,7 +234,7 @@ func TestChatTemplateInput(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", c.body, got, c.want)
 		}
 	}
-	if n := fake.Post[tokenCount](s, "/v1/chat/completions/input_tokens", `{`+fake.Hi+`}`); n.Tokens != len(s.Tok.Encode(start, parseSpecial)) {
+	if n := fake.Post[tokenCount](s, "/v1/chat/completions/input_tokens", `{`+fake.Hi+`}`); n.Tokens != len(s.Tok.Encode(start, tokenizer.Options{ParseSpecial: true})) {
 		t.Errorf("counted %d tokens", n.Tokens)
 	}
 }
@@ -254,15 +246,15 @@ func TestStreamOfProgress(t *testing.T) {
 		"/completion":          `{"prompt":"hi there","stream":true,"return_progress":true,"timings_per_token":true}`,
 		"/v1/completions":      `{"prompt":"hi there","stream":true,"return_progress":true,"timings_per_token":true}`,
 	} {
-		var progress []answer.PromptProgress
+		var progress []promptProgress
 		timed := 0
 		for _, e := range s.Events(path, body) {
 			if e == "[DONE]" {
 				continue
 			}
 			got := fake.Parse[struct {
-				Progress *answer.PromptProgress `json:"prompt_progress"`
-				Timings  *answer.Timings        `json:"timings"`
+				Progress *promptProgress `json:"prompt_progress"`
+				Timings  *timings        `json:"timings"`
 			}](t, []byte(e))
 			if got.Progress != nil {
 				progress = append(progress, *got.Progress)
@@ -302,8 +294,8 @@ func TestDefaultsAndFields(t *testing.T) {
 }
 
 func TestDelete(t *testing.T) {
-	s := fake.New(t, "Hello", slowly)
-	resp, err := http.Post(s.URL+"/v1/chat/completions", "application/json", strings.NewReader("{"+fake.Hi+endless+`,"stream":true}`))
+	s := fake.New(t, "Hello", func(_ *server.Config, _ *ask.Model, f *fake.Engine) { f.Delay = 5 * time.Millisecond })
+	resp, err := http.Post(s.URL+"/v1/chat/completions", "application/json", strings.NewReader("{"+fake.Hi+`,"ignore_eos":true,"stream":true}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +306,7 @@ func TestDelete(t *testing.T) {
 	if resp.Header.Get("X-Completion-Id") != id {
 		t.Errorf("the header says %q, the stream %q", resp.Header.Get("X-Completion-Id"), id)
 	}
-	if status, b, _ := s.Do("DELETE", "/v1/chat/completions/"+id, ""); status != 200 || !fake.Parse[openai.Cancelled](t, b).Cancelled {
+	if status, b, _ := s.Do("DELETE", "/v1/chat/completions/"+id, ""); status != 200 || !fake.Parse[cancellation](t, b).Cancelled {
 		t.Errorf("got %d %s", status, b)
 	}
 	var last [2]string

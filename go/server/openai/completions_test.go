@@ -5,7 +5,6 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/server/internal/fake"
-	"github.com/quern-llm/quern/go/server/openai"
 )
 
 func TestCompletions(t *testing.T) {
@@ -76,7 +75,7 @@ func TestCompletionStream(t *testing.T) {
 type textRead struct {
 	Choices []struct {
 		Text     string
-		Logprobs *openai.TextSchema
+		Logprobs *textProbs
 	}
 }
 

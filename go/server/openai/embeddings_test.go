@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/model/arch"
-	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/internal/fake"
 )
@@ -26,7 +25,7 @@ func oneVector(t *testing.T, s *fake.Site, fields string) []float32 {
 			Index     int
 			Embedding []float32
 		}
-		Usage answer.TokenUsage
+		Usage tokenUsage
 	}](s, "/v1/embeddings", "{"+fields+"}")
 	if a.Object != "list" || len(a.Data) != 1 || a.Data[0].Object != "embedding" || a.Usage.PromptTokens == 0 || a.Usage.TotalTokens != a.Usage.PromptTokens {
 		t.Errorf("%s: %+v", fields, a)

@@ -5,16 +5,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/internal/fake"
-	"github.com/quern-llm/quern/go/server/openai"
 )
 
 // A progressEvent is what a stream says while a prompt is evaluated.
 type progressEvent struct {
-	Slot     *int                   `json:"id_slot"`
-	Progress *answer.PromptProgress `json:"prompt_progress"`
-	Timings  *answer.Timings        `json:"timings"`
+	Slot     *int            `json:"id_slot"`
+	Progress *promptProgress `json:"prompt_progress"`
+	Timings  *timings        `json:"timings"`
 }
 
 // A stream says how far the prompt is before anything is evaluated: what comes of
@@ -28,7 +26,7 @@ func TestRealProgress(t *testing.T) {
 			"/v1/completions":      `{"prompt":%q,"stream":true,"return_progress":true,"timings_per_token":true,"max_tokens":2,"n":2}`,
 			"/v1/chat/completions": `{"messages":[{"role":"user","content":%q}],"stream":true,"return_progress":true,"timings_per_token":true,"max_tokens":2,"n":2}`,
 		} {
-			var first, last *answer.PromptProgress
+			var first, last *promptProgress
 			for _, e := range s.Events(path, fmt.Sprintf(body, prompt)) {
 				if e == "[DONE]" {
 					continue
@@ -61,8 +59,8 @@ func TestRealVerbose(t *testing.T) {
 		body = "{" + body + `,"max_tokens":3,"verbose":true,"n":2,"seed":3`
 		type verbose struct {
 			Verbose map[string]any `json:"__verbose"`
-			Usage   *openai.Usage
-			Timings *answer.Timings
+			Usage   *tokenUsage
+			Timings *timings
 		}
 		v := fake.Post[verbose](s, path, body+"}").Verbose
 		if v["stop_type"] != "limit" || v["tokens_predicted"] != 3.0 || v["generation_settings"].(map[string]any)["seed"] != 3.0 || v["prompt"] == "" {

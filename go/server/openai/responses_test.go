@@ -26,10 +26,20 @@ type resp struct {
 	Background, Store         bool
 	Previous                  string `json:"previous_response_id"`
 	Metadata                  map[string]string
-	Error                     *openai.ResponseError
-	Incomplete                *openai.ResponseIncomplete `json:"incomplete_details"`
+	Error                     *struct{ Code, Message string }
+	Incomplete                *struct{ Reason string } `json:"incomplete_details"`
 	Output                    []respItem
-	Usage                     *openai.ResponseUsage
+	Usage                     *struct {
+		Input        int `json:"input_tokens"`
+		InputDetails struct {
+			Cached int `json:"cached_tokens"`
+		} `json:"input_tokens_details"`
+		Output        int `json:"output_tokens"`
+		OutputDetails struct {
+			Reasoning int `json:"reasoning_tokens"`
+		} `json:"output_tokens_details"`
+		Total int `json:"total_tokens"`
+	}
 }
 
 type respItem struct {
@@ -194,7 +204,7 @@ func TestResponsesTools(t *testing.T) {
 	}
 	want := fmt.Sprintf(`user: a; assistant (Think.):  [%s mcp__git__log {"n": 3}]; tool %s mcp__git__log: done; assistant:  [%s apply_patch {"input":"a\nb"}]; tool %s apply_patch: done`,
 		r.Output[0].CallID, r.Output[0].CallID, r.Output[1].CallID, r.Output[1].CallID)
-	if got := shown(&q.Conversation); got != want {
+	if got := fake.Shown(&q.Conversation); got != want {
 		t.Errorf("got\n%s, want\n%s", got, want)
 	}
 }

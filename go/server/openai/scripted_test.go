@@ -16,20 +16,9 @@ import (
 	"github.com/quern-llm/quern/go/server/internal/fake"
 )
 
-// chatML is a template of models that write calls as Hermes and Qwen do, and think.
-const chatML = `{% if tools %}<|im_start|>system
-# Tools, each within <tools></tools>, called as <tool_call>
-{"name": <function-name>, "arguments": <args-json-object>}
-</tool_call>: {% for tool in tools %}{{ tool|tojson }}
-{% endfor %}<|im_end|>
-{% endif %}{% for m in messages %}<|im_start|>{{ m.role }}
-{{ m.content }}{% for c in m.tool_calls or [] %}<tool_call>{{ c.function|tojson }}</tool_call>{% endfor %}<|im_end|>
-{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
-{% endif %}{# <think> #}`
-
 // Real tokens, a real grammar of chats, the real engine: a call, its result, an answer.
 func TestScriptedTools(t *testing.T) {
-	s := fake.Scripted(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
+	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
 		{When: "messages[-1].role == 'tool'", Text: "It is 21 °C in Rome."},
 		{When: "tools", Text: "<think>\nThe weather? I have a tool.\n</think>\n\nOne moment.\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>"},
 		{Text: "I can't know that, and I can't know that."},
@@ -57,13 +46,13 @@ func TestScriptedTools(t *testing.T) {
 // What a model would say otherwise is held to the form of a call, from where one begins or where
 // one is required, and to the schema.
 func TestScriptedConstraints(t *testing.T) {
-	says := scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
+	says := scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
 		{When: "messages[-1].content == 'wrong'", Text: "Well: <tool_call>\n{\"name\": \"get_dinner\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>"},
 		{When: "messages[-1].content == 'think'", Text: "<think>Is <tool_call> a call?</think>No."},
 		{Text: "No call at all."},
 	}}
 	thinks := fake.Scripted(t, says)
-	says.Template = strings.ReplaceAll(chatML, "<think>", "")
+	says.Template = strings.ReplaceAll(fake.ChatML, "<think>", "")
 	s := fake.Scripted(t, says)
 	const path = "/v1/chat/completions"
 	ask := func(s *fake.Site, content, fields string) chatChoice {
@@ -105,7 +94,7 @@ func TestScriptedConstraints(t *testing.T) {
 
 // Reasoning ends when its budget is spent, with a message, and on request; its tokens are counted.
 func TestScriptedBudget(t *testing.T) {
-	s := fake.Scripted(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
+	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
 		{Text: "<think>One and two and three and four and five.</think>Six."},
 	}})
 	const path = "/v1/chat/completions"
@@ -129,7 +118,7 @@ func TestScriptedBudget(t *testing.T) {
 // Thoughts before an answer that is held to a form are free; the answer is what the form says, not
 // what the model would.
 func TestScriptedForms(t *testing.T) {
-	s := fake.Scripted(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
+	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
 		{When: "messages[-1].content == 'right'", Text: "<think>Is {\"n\": \"x\"} <JSON>?</think>\n\n{\"n\": 7}"},
 		{Text: "<think>Is {\"n\": \"x\"} <JSON>?</think>\n\n{\"n\": \"many\", \"m\": 3}"},
 	}})
@@ -146,7 +135,7 @@ func TestScriptedForms(t *testing.T) {
 
 // Thoughts that the prompt has opened are free, and the form begins after them.
 func TestScriptedFormsAfterOpenedThoughts(t *testing.T) {
-	s := fake.Scripted(t, scripted.Model{Template: chatML, Opens: "<think>", Controls: []string{"<|im_start|>", "<|im_end|>", "<think>"}, Scripts: []scripted.Script{
+	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Opens: "<think>", Controls: []string{"<|im_start|>", "<|im_end|>", "<think>"}, Scripts: []scripted.Script{
 		{Text: "<think>Is {\"n\": \"x\"} <JSON>?\n</think>\n\n{\"n\": \"many\", \"m\": 3}"},
 	}})
 	const form = `,"max_tokens":100,"json_schema":{"type":"object","properties":{"n":{"type":"integer","maximum":99}},"required":["n"],"additionalProperties":false}`
@@ -163,7 +152,7 @@ func TestScriptedFormsAfterOpenedThoughts(t *testing.T) {
 
 // The input of a custom tool is of its grammar, whatever the model would write.
 func TestScriptedInputs(t *testing.T) {
-	s := fake.Scripted(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
+	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
 		{When: "messages[-1].content == 'right'", Text: "<tool_call>\n{\"name\": \"apply_patch\", \"arguments\": {\"input\": \"*** Begin\\n+a \\\"b\\\"\\n*** End\"}}\n</tool_call>"},
 		{Text: "<tool_call>\n{\"name\": \"apply_patch\", \"arguments\": {\"input\": \"Here is a patch\"}}\n</tool_call>"},
 	}})
@@ -194,7 +183,7 @@ func TestScriptedCustomTools(t *testing.T) {
 		return `<tool_call>\n{\"name\": \"patch\", \"arguments\": {\"input\": ` + strings.ReplaceAll(ask.QuoteJSON(input), `"`, `\"`) + `}}\n</tool_call>`
 	}
 	unquoted := func(s string) string { return strings.NewReplacer(`\n`, "\n", `\"`, `"`).Replace(s) }
-	s := fake.Scripted(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
+	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
 		{When: "messages[-1].role == 'tool'", Text: "Patched."},
 		{When: "messages[-1].content == 'both'", Text: unquoted("One moment.\n" + custom("+a b") + function + custom("+c"))},
 		{When: "messages[-1].content == 'right'", Text: unquoted(custom("+a b"))},
@@ -262,7 +251,7 @@ func TestScriptedCustomTools(t *testing.T) {
 // A lazy grammar holds from its trigger on; the text before is what the model says.
 func TestScriptedLazyGrammars(t *testing.T) {
 	const wrong = "So <n> { \"a\": 1}, or a {b}: <call>x</call>."
-	s := fake.Scripted(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>", "<call>"}, Scripts: []scripted.Script{
+	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>", "<call>"}, Scripts: []scripted.Script{
 		{When: "messages[-1].content == 'free'", Text: "Nothing here."},
 		{Text: wrong},
 	}})
@@ -341,7 +330,7 @@ func TestScriptedCompany(t *testing.T) {
 	for i := range 600 { // long enough that control comes in time
 		thought += fmt.Sprintf("%03d ", i)
 	}
-	s := fake.Scripted(t, scripted.Model{Template: chatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
+	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
 		{When: "messages[-1].role == 'tool'", Text: "It is noon."},
 		{When: "tools", Text: "<think>A tool?</think>Yes.\n<tool_call>\n{\"name\": \"get_time\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>"},
 		{Text: "<think>" + thought + "</think>Done."},
@@ -378,7 +367,7 @@ func TestScriptedCompany(t *testing.T) {
 		wg.Go(func() { // given up, by going away and by DELETE
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			id, lines, done := begin(ctx, endless)
+			id, lines, done := begin(ctx, `,"ignore_eos":true`)
 			defer done()
 			if i%2 == 0 {
 				cancel()

@@ -8,8 +8,7 @@ import (
 )
 
 const (
-	withTools  = fake.Hi + `,"tools":[` + fake.WeatherTool + `,` + fake.TimeTool + `]`
-	callsReply = "Let me see.\n\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>\n<tool_call>\n{\"name\": \"get_time\"}\n</tool_call>"
+	withTools = fake.Hi + `,"tools":[` + fake.WeatherTool + `,` + fake.TimeTool + `]`
 )
 
 // A toolChunk is a chatChunk with calls as clients read it.
@@ -30,7 +29,7 @@ type toolChunk struct {
 }
 
 func TestTools(t *testing.T) {
-	s := fake.New(t, callsReply, nil)
+	s := fake.New(t, fake.Calls, nil)
 	c := fake.Post[chatAnswer](s, "/v1/chat/completions", `{`+withTools+`}`).Choices[0]
 	calls := c.Message.Calls
 	if c.Finish != "tool_calls" || *c.Message.Content != "Let me see." || len(calls) != 2 {
@@ -65,7 +64,7 @@ func TestTools(t *testing.T) {
 	}
 	// Without tools it is text, and so it is where none may be called.
 	for _, body := range []string{fake.Hi, withTools + `,"tool_choice":"none"`} {
-		if c := fake.Post[chatAnswer](s, "/v1/chat/completions", `{`+body+`}`).Choices[0]; c.Finish != "stop" || *c.Message.Content != callsReply || c.Message.Calls != nil {
+		if c := fake.Post[chatAnswer](s, "/v1/chat/completions", `{`+body+`}`).Choices[0]; c.Finish != "stop" || *c.Message.Content != fake.Calls || c.Message.Calls != nil {
 			t.Errorf("%s: got %+v", body, c)
 		}
 	}

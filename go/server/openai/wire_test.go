@@ -78,76 +78,38 @@ type (
 		Object string `json:"object"`
 		Tokens int    `json:"input_tokens"`
 	}
+	chatProbs struct {
+		Content []tokenProb `json:"content"`
+	}
+	tokenProb struct {
+		Token   string      `json:"token"`
+		Bytes   []int       `json:"bytes"`
+		Logprob float64     `json:"logprob"`
+		Top     []tokenProb `json:"top_logprobs"`
+	}
+	textProbs struct {
+		Content       []tokenProb           `json:"content"`
+		Tokens        []string              `json:"tokens"`
+		TokenLogprobs []*float64            `json:"token_logprobs"`
+		TopLogprobs   []*map[string]float64 `json:"top_logprobs"`
+		TextOffset    []int                 `json:"text_offset"`
+	}
+	promptProgress struct {
+		Total     int `json:"total"`
+		Cache     int `json:"cache"`
+		Processed int `json:"processed"`
+	}
+	cancellation struct {
+		ID        string `json:"id"`
+		Object    string `json:"object"`
+		Cancelled bool   `json:"cancelled"`
+	}
 	deletion struct {
 		ID      string `json:"id"`
 		Object  string `json:"object"`
 		Deleted bool   `json:"deleted"`
 	}
 
-	// ollamaLine is an answer of Ollama's, or a line of one.
-	ollamaLine struct {
-		Model     string         `json:"model"`
-		Message   *ollamaMessage `json:"message"`
-		Response  *string        `json:"response"`
-		Thinking  string         `json:"thinking"`
-		Done      bool           `json:"done"`
-		Reason    string         `json:"done_reason"`
-		Context   []int32        `json:"context"`
-		Total     int64          `json:"total_duration"`
-		Load      int64          `json:"load_duration"`
-		Prompt    int            `json:"prompt_eval_count"`
-		PromptFor int64          `json:"prompt_eval_duration"`
-		Eval      int            `json:"eval_count"`
-		EvalFor   int64          `json:"eval_duration"`
-	}
-	ollamaMessage struct {
-		Role     string `json:"role"`
-		Content  string `json:"content"`
-		Thinking string `json:"thinking"`
-		Calls    []struct {
-			Function struct {
-				Name      string          `json:"name"`
-				Arguments json.RawMessage `json:"arguments"`
-			} `json:"function"`
-		} `json:"tool_calls"`
-	}
-	ollamaModels struct {
-		Models []struct {
-			Name    string `json:"name"`
-			Model   string `json:"model"`
-			Size    uint64 `json:"size"`
-			Digest  string `json:"digest"`
-			Expires string `json:"expires_at"`
-		} `json:"models"`
-	}
-	ollamaShown struct {
-		Template     string         `json:"template"`
-		Info         map[string]any `json:"model_info"`
-		Capabilities []string       `json:"capabilities"`
-	}
-	ollamaVectors struct {
-		Model      string      `json:"model"`
-		Embeddings [][]float32 `json:"embeddings"`
-		Prompt     int         `json:"prompt_eval_count"`
-	}
-	ollamaVector struct {
-		Embedding []float32 `json:"embedding"`
-	}
-	ollamaVersion struct {
-		Version string `json:"version"`
-		Quern   string `json:"quern"`
-	}
-	ollamaError struct {
-		Error string `json:"error"`
-	}
-	anthropicError struct {
-		Type  string `json:"type"`
-		Error struct {
-			Type    string `json:"type"`
-			Message string `json:"message"`
-		} `json:"error"`
-		Request string `json:"request_id"`
-	}
 	renderedPrompt struct {
 		Prompt string `json:"prompt"`
 	}

@@ -77,6 +77,17 @@ func Template(t testing.TB, opens bool) *chat.Template {
 	return tmpl
 }
 
+// ChatML is a template of models that write calls as Hermes and Qwen do, and think.
+const ChatML = `{% if tools %}<|im_start|>system
+# Tools, each within <tools></tools>, called as <tool_call>
+{"name": <function-name>, "arguments": <args-json-object>}
+</tool_call>: {% for tool in tools %}{{ tool|tojson }}
+{% endfor %}<|im_end|>
+{% endif %}{% for m in messages %}<|im_start|>{{ m.role }}
+{{ m.content }}{% for c in m.tool_calls or [] %}<tool_call>{{ c.function|tojson }}</tool_call>{% endfor %}<|im_end|>
+{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+{% endif %}{# <think> #}`
+
 // NewModel returns the usual model of an engine, whose tokenizer it sets.
 func NewModel(t testing.TB, f *Engine) ask.Model {
 	t.Helper()
@@ -99,3 +110,23 @@ func (i *Still) Sleep() error                              { return nil }
 func (i *Still) Wake(context.Context, func(float64)) error { return nil }
 func (i *Still) Drain(context.Context)                     {}
 func (i *Still) Close()                                    {}
+
+// Shown is a conversation in a line.
+func Shown(c *ask.Conversation) string {
+	var all []string
+	for _, m := range c.Messages {
+		line := m.Role
+		if m.ToolCallID != "" {
+			line += " " + m.ToolCallID + " " + m.Name
+		}
+		if m.ReasoningContent != "" {
+			line += " (" + m.ReasoningContent + ")"
+		}
+		line += ": " + m.Content.Text + strings.Join(m.Content.Parts, "|")
+		for _, call := range m.ToolCalls {
+			line += fmt.Sprintf(" [%s %s %s]", call.ID, call.Function.Name, call.Function.Arguments)
+		}
+		all = append(all, line)
+	}
+	return strings.Join(all, "; ")
+}
