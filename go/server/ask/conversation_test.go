@@ -27,7 +27,7 @@ func TestControlTokensInMessages(t *testing.T) {
 	open := func(trusting bool) *fake.Site {
 		return fake.Demo(t, fake.Setup{Model: func(m *ask.Model) {
 			tok = m.Tokenizer
-			m.Engine = fake.Real{m.Engine.(fake.Real).Loop, func(r *engine.Request) { prompts <- r.Prompt }}
+			m.Engine = fake.Real{Loop: m.Engine.(fake.Real).Loop, Submitted: func(r *engine.Request) { prompts <- r.Prompt }}
 			if trusting {
 				m.Template.Trust()
 			}

@@ -27,7 +27,7 @@ func TestDownloadPanics(t *testing.T) {
 
 // Requests for one model share its download, which is listed, told about, and ended by those who began it or may end it.
 func TestDownloads(t *testing.T) {
-	lib := &fake.Shelf{make(chan struct{}), make(chan struct{}), make(chan error, 10)}
+	lib := &fake.Shelf{Begun: make(chan struct{}), GoOn: make(chan struct{}), Ended: make(chan error, 10)}
 	s := fake.New(t, "Hello", func(c *server.Config, _ *ask.Model, _ *fake.Engine) { c.Library = lib })
 	events := s.Lines("GET", "/models/sse", "")
 	<-events // a comment
