@@ -1,20 +1,26 @@
 // Command mutate measures how sharp the tests are: it breaks one place of the program at a time, an operator, a bound, a
 // constant, an early return, and runs the tests that should notice.
 //
-//	scripts/go.sh run ./scripts/mutate [-n 300] [-seed 1] [-only sched,kvcache] [-v]
+//	scripts/go.sh run ./scripts/mutate [-n 300] [-each 40] [-seed 1] [-only sched,kvcache] [-v]
 //
 // Mutants are drawn at random, the same for the same seed and tree, in equal numbers from each package, more from
 // large ones. One that does not compile is drawn again. One that all tests pass has survived: either the tests sleep,
-// or the change makes no difference (an equivalent mutant), which only a reader can tell. The sources are never
-// changed: the go command is given an overlay, and C is compiled in a copy.
+// or the change makes no difference (an equivalent mutant), which only a reader can tell. Those that a reader has judged
+// so are in equivalent.txt, with the reason, and are not drawn. The sources are never changed: the go command is given an
+// overlay, and C is compiled in a copy.
 //
-// The result is a table in Markdown, of what was killed by package, and a list of the survivors.
+// What each test reaches is measured once, and kept in build/mutate until the program or its tests change: a run that was
+// stopped goes on from there.
+//
+// The result is a table in Markdown, of what was killed by package, and a list of the survivors, written as in
+// equivalent.txt.
 package main
 
 import (
 	"cmp"
 	"flag"
 	"fmt"
+	"hash/fnv"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -34,6 +40,14 @@ type mutant struct {
 
 func (m *mutant) String() string {
 	return fmt.Sprintf("%s:%d: `%s` became `%s`", m.file, m.line, short(m.old), short(m.new))
+}
+
+// diff returns the lines that the mutant changes, before and after: they name it while others are added above.
+func (m *mutant) diff(src string) (before, after string) {
+	from := strings.LastIndexByte(src[:m.from], '\n') + 1
+	to := m.to + strings.IndexByte(src[m.to:]+"\n", '\n')
+	words := func(s string) string { return strings.Join(strings.Fields(s), " ") }
+	return words(src[from:to]), words(src[from:m.from] + m.new + src[m.to:to])
 }
 
 func short(s string) string {
@@ -80,16 +94,17 @@ func (s *score) total() int { return s.counts[killed] + s.counts[survived] + s.c
 func main() {
 	n := flag.Int("n", 300, "`mutants` to try")
 	seed := flag.Uint64("seed", 1, "of the draw")
+	each := flag.Int("each", 0, "`mutants` to try of each package, whatever its size, in place of -n")
 	only := flag.String("only", "", "`packages` below go/, and csrc/scalar, separated by commas; all by default")
 	verbose := flag.Bool("v", false, "print what became of each mutant")
 	flag.Parse()
-	if err := run(*n, *seed, *only, *verbose); err != nil {
+	if err := run(*n, *each, *seed, *only, *verbose); err != nil {
 		fmt.Fprintf(os.Stderr, "mutate: %v\n", err)
 		os.Exit(1)
 	}
 }
 
-func run(n int, seed uint64, only string, verbose bool) error {
+func run(n, each int, seed uint64, only string, verbose bool) error {
 	scratch, err := os.MkdirTemp("", "quern-mutate-")
 	if err != nil {
 		return err
@@ -99,10 +114,14 @@ func run(n int, seed uint64, only string, verbose bool) error {
 	if err != nil {
 		return err
 	}
+	same, err := readEquivalents("scripts/mutate/equivalent.txt")
+	if err != nil {
+		return err
+	}
 	var scores []score
 	var survivors []mutant
 	begun := time.Now()
-	for i, name := range names {
+	for _, name := range names {
 		var s suite = &goSuite{pkg: name, scratch: filepath.Join(scratch, strings.ReplaceAll(name, "/", "-"))}
 		if name == scalar {
 			s = &cSuite{scratch: filepath.Join(scratch, "c")}
@@ -111,10 +130,19 @@ func run(n int, seed uint64, only string, verbose bool) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		random := rand.New(rand.NewPCG(seed, uint64(i)))
+		if sites, err = same.remove(name, sites); err != nil {
+			return err
+		}
+		hash := fnv.New64a()
+		hash.Write([]byte(name)) // so the draw of one package does not depend on the others
+		random := rand.New(rand.NewPCG(seed, hash.Sum64()))
 		random.Shuffle(len(sites), func(i, j int) { sites[i], sites[j] = sites[j], sites[i] })
 		one := score{pkg: name}
-		for want := share(n, len(names), len(sites)); one.total() < want && len(sites) > 0; sites = sites[1:] {
+		want := each
+		if want == 0 {
+			want = share(n, len(names), len(sites))
+		}
+		for ; one.total() < want && len(sites) > 0; sites = sites[1:] {
 			m := sites[0]
 			got, err := s.try(&m)
 			if err != nil {
@@ -130,8 +158,7 @@ func run(n int, seed uint64, only string, verbose bool) error {
 		}
 		scores = append(scores, one)
 	}
-	report(scores, survivors)
-	return nil
+	return report(scores, survivors)
 }
 
 var verdicts = [...]string{"invalid", "killed", "SURVIVED", "UNREACHED"}
@@ -142,7 +169,7 @@ func share(n, packages, sites int) int {
 	return max(1, n/packages*(1000+1000*min(sites, 3*typical)/typical)/2000)
 }
 
-func report(scores []score, survivors []mutant) {
+func report(scores []score, survivors []mutant) error {
 	fmt.Println("| package | mutants | killed | survived | not reached | score |\n| --- | ---: | ---: | ---: | ---: | ---: |")
 	all := score{pkg: "all"}
 	line := func(s score) {
@@ -159,6 +186,13 @@ func report(scores []score, survivors []mutant) {
 	slices.SortFunc(survivors, func(a, b mutant) int { return cmp.Or(strings.Compare(a.file, b.file), a.line-b.line) })
 	fmt.Println("\nSurvivors:")
 	for i := range survivors {
-		fmt.Printf("- %v\n", &survivors[i])
+		m := &survivors[i]
+		src, err := os.ReadFile(m.file)
+		if err != nil {
+			return err
+		}
+		before, after := m.diff(string(src))
+		fmt.Printf("%s:%d\n- %s\n+ %s\n", m.file, m.line, before, after)
 	}
+	return nil
 }

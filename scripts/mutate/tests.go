@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -68,11 +69,18 @@ type goSuite struct {
 	tests        []test // the fastest first
 }
 
-// A test is one test function, and what of the package it runs.
+// A test is one test function, and what it runs of the packages that its folder covers.
 type test struct {
-	folder, name string
-	took         time.Duration
-	lines        map[string]map[int]bool // by the file's name
+	Folder, Name string
+	Took         time.Duration
+	Lines        map[string][]span // by the file
+}
+
+// A span is the lines of a statement or of several, the first and the last.
+type span [2]int
+
+func (t *test) reaches(m *mutant) bool {
+	return slices.ContainsFunc(t.Lines[m.file], func(s span) bool { return s[0] <= m.line && m.line <= s[1] })
 }
 
 func (s *goSuite) sites() ([]mutant, error) {
@@ -99,68 +107,109 @@ func (s *goSuite) sites() ([]mutant, error) {
 			return nil, err
 		}
 	}
-	slices.SortFunc(s.tests, func(a, b test) int { return int(a.took - b.took) })
+	slices.SortFunc(s.tests, func(a, b test) int { return int(a.Took - b.Took) })
 	return all, nil
 }
 
-// measure runs each test of a folder alone, and notes what of the package it reaches.
+// measure runs each test of a folder alone, and notes what it reaches of the packages that count it.
 func (s *goSuite) measure(folder string) error {
+	covered := []string{"./" + folder}
+	for pkg, folders := range elsewhere {
+		if slices.Contains(folders, folder) {
+			covered = append(covered, "./"+pkg)
+		}
+	}
+	slices.Sort(covered)
 	program := filepath.Join(s.scratch, "covered.test")
-	if out, err := command(10*time.Minute, "", "scripts/go.sh", "test", "-c", "-vet=off", "-cover", "-coverpkg=./"+s.pkg, "-o", program, "./"+folder); err != nil {
+	if out, err := command(10*time.Minute, "", "scripts/go.sh", "test", "-c", "-vet=off", "-cover", "-coverpkg="+strings.Join(covered, ","), "-o", program, "./"+folder); err != nil {
 		return fmt.Errorf("%s: %v\n%s", folder, err, out)
 	}
-	if _, err := os.Stat(program); errors.Is(err, os.ErrNotExist) {
+	code, err := os.ReadFile(program)
+	if errors.Is(err, os.ErrNotExist) {
 		return nil // there are no tests
+	} else if err != nil {
+		return err
 	}
 	list, err := command(time.Minute, folder, program, "-test.list", "^(Test|Fuzz|Example)")
 	if err != nil {
 		return fmt.Errorf("%s: %v\n%s", folder, err, list)
 	}
+	// A file of the folder's tests, one a line; its name has the hash of the program that was measured.
+	known := filepath.Join("build", "mutate", fmt.Sprintf("%s-%x.jsonl", strings.ReplaceAll(folder, "/", "-"), sha256.Sum256(code))[:40])
+	tests, err := readTests(known)
+	if err != nil {
+		return err
+	}
+	log, err := os.OpenFile(known, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer log.Close()
 	for name := range strings.FieldsSeq(string(list)) {
+		if slices.ContainsFunc(tests, func(t test) bool { return t.Name == name }) {
+			continue
+		}
 		profile := filepath.Join(s.scratch, "profile")
 		begun := time.Now()
 		out, err := command(10*time.Minute, folder, program, "-test.short", "-test.run", "^"+name+"$", "-test.coverprofile", profile)
 		if err != nil {
 			return fmt.Errorf("%s of %s fails without a mutant: %v\n%s", name, folder, err, tail(out))
 		}
-		t := test{folder: folder, name: name, took: time.Since(begun)}
-		if t.lines, err = reached(profile); err != nil {
+		t := test{Folder: folder, Name: name, Took: time.Since(begun)}
+		if t.Lines, err = reached(profile); err != nil {
 			return err
 		}
-		if len(t.lines) > 0 {
-			s.tests = append(s.tests, t)
+		line, err := json.Marshal(t)
+		if err != nil {
+			return err
 		}
+		if _, err := log.Write(append(line, '\n')); err != nil {
+			return err
+		}
+		tests = append(tests, t)
 	}
+	s.tests = append(s.tests, tests...)
 	return os.Remove(program)
 }
 
+// readTests returns what an earlier run measured; a last line that was cut off is left out.
+func readTests(file string) ([]test, error) {
+	b, err := os.ReadFile(mkdirOf(file))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	var tests []test
+	for line := range bytes.Lines(b) {
+		var t test
+		if json.Unmarshal(line, &t) == nil {
+			tests = append(tests, t)
+		}
+	}
+	return tests, nil
+}
+
 // reached returns the lines that a profile of coverage counts at least once.
-func reached(profile string) (map[string]map[int]bool, error) {
+func reached(profile string) (map[string][]span, error) {
 	b, err := os.ReadFile(profile)
 	if err != nil {
 		return nil, err
 	}
-	lines := map[string]map[int]bool{}
+	lines := map[string][]span{}
 	for r := bufio.NewScanner(bytes.NewReader(b)); r.Scan(); {
 		// module/path/file.go:from.column,to.column statements count
 		at, counts, ok := strings.Cut(r.Text(), " ")
 		if !ok || strings.HasSuffix(counts, " 0") || at == "mode:" {
 			continue
 		}
-		path, span, _ := strings.Cut(at, ":")
-		from, to, _ := strings.Cut(span, ",")
+		path, columns, _ := strings.Cut(at, ":")
+		from, to, _ := strings.Cut(columns, ",")
 		first, err1 := strconv.Atoi(strings.Split(from, ".")[0])
 		last, err2 := strconv.Atoi(strings.Split(to, ".")[0])
 		if err1 != nil || err2 != nil {
 			return nil, fmt.Errorf("a line of coverage: %q", r.Text())
 		}
-		name := filepath.Base(path)
-		if lines[name] == nil {
-			lines[name] = map[int]bool{}
-		}
-		for n := first; n <= last; n++ {
-			lines[name][n] = true
-		}
+		name := path[strings.Index(path, "/go/")+1:]
+		lines[name] = append(lines[name], span{first, last})
 	}
 	return lines, nil
 }
@@ -170,7 +219,7 @@ func (s *goSuite) try(m *mutant) (outcome, error) {
 	var run []test
 	for _, t := range s.tests {
 		// What stands outside of functions, such as a constant, no profile counts: any test may reach it.
-		if t.lines[filepath.Base(m.file)][m.line] || !s.counted(m) {
+		if t.reaches(m) || !s.counted(m) {
 			run = append(run, t)
 		}
 	}
@@ -195,20 +244,43 @@ func (s *goSuite) try(m *mutant) (outcome, error) {
 		return 0, err
 	}
 	programs := map[string]string{}
-	for _, t := range run {
-		program, built := programs[t.folder]
+	for len(run) > 0 {
+		var names []string
+		var folder string
+		var took time.Duration
+		names, folder, took, run = together(run)
+		program, built := programs[folder]
 		if !built {
 			program = filepath.Join(s.scratch, fmt.Sprintf("mutant-%d.test", len(programs)))
-			if _, err := command(10*time.Minute, "", "scripts/go.sh", "test", "-c", "-vet=off", "-overlay", overlayFile, "-o", program, "./"+t.folder); err != nil {
+			if _, err := command(10*time.Minute, "", "scripts/go.sh", "test", "-c", "-vet=off", "-overlay", overlayFile, "-o", program, "./"+folder); err != nil {
 				return invalid, nil
 			}
-			programs[t.folder] = program
+			programs[folder] = program
 		}
-		if _, err := command(10*time.Second+10*t.took, t.folder, program, "-test.short", "-test.run", "^"+t.name+"$"); err != nil {
+		pattern := "^(" + strings.Join(names, "|") + ")$"
+		if _, err := command(10*time.Second+10*took, folder, program, "-test.short", "-test.failfast", "-test.run", pattern); err != nil {
 			return killed, nil
 		}
 	}
 	return survived, nil
+}
+
+// together takes the fastest tests of one folder that share a process: their time doubles with each process, so that what
+// a fast test notices never waits for a slow one, and starting processes costs little.
+func together(run []test) (names []string, folder string, took time.Duration, rest []test) {
+	folder = run[0].Folder
+	limit := max(time.Second, 2*run[0].Took)
+	for i, t := range run {
+		if t.Folder != folder {
+			rest = append(rest, t)
+			continue
+		}
+		if len(names) > 0 && took+t.Took > limit {
+			return names, folder, took, append(rest, run[i:]...)
+		}
+		names, took = append(names, t.Name), took+t.Took
+	}
+	return names, folder, took, rest
 }
 
 // counted reports whether any profile knows the line: then a test that does not reach it is not run.
@@ -273,6 +345,11 @@ func (s *cSuite) sites() ([]mutant, error) {
 		all = append(all, sites...)
 	}
 	return all, nil
+}
+
+func mkdirOf(file string) string {
+	mkdir(filepath.Dir(file))
+	return file
 }
 
 func mkdir(path string) string {
