@@ -86,3 +86,30 @@ func TestAccessors(t *testing.T) {
 		}
 	}
 }
+
+// A value may be given in place of the file's, but not where the directory of tensors depends on it.
+func TestSet(t *testing.T) {
+	w := NewWriter()
+	w.Set("a", "first")
+	f, err := Parse(write(t, w))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := f.KVs
+	for _, key := range []string{"a", "b"} {
+		if err := f.Set(key, "given"); err != nil {
+			t.Errorf("Set(%q): %v", key, err)
+		}
+		if got, err := f.Str(key); got != "given" || err != nil {
+			t.Errorf("%s is %q, %v", key, got, err)
+		}
+	}
+	if before[0].Value != "first" || len(f.KVs) != 2 {
+		t.Errorf("the list that was read is %v, the new one %v", before, f.KVs)
+	}
+	for _, key := range []string{"general.alignment", "general.architecture", "split.count", ""} {
+		if err := f.Set(key, uint32(64)); err == nil {
+			t.Errorf("Set(%q) is allowed", key)
+		}
+	}
+}

@@ -2,6 +2,7 @@ package gguf
 
 import (
 	"errors"
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -122,6 +123,23 @@ func TestMergeRefuses(t *testing.T) {
 				t.Errorf("%v wraps neither ErrFormat nor ErrMissing", err)
 			}
 		})
+	}
+}
+
+// Shards may have as many tensors in all as one file may, and not one more.
+func TestMergeCountsTensors(t *testing.T) {
+	part := func(no, n int) *File {
+		f := shard(t, no, 2, MaxTensors)
+		for i := range n {
+			f.Tensors = append(f.Tensors, Tensor{Name: fmt.Sprint(no, ".", i)})
+		}
+		return f
+	}
+	if f, err := Merge([]*File{part(0, MaxTensors-1), part(1, 1)}); err != nil || len(f.Tensors) != MaxTensors {
+		t.Errorf("the most tensors in two shards: %v", err)
+	}
+	if _, err := Merge([]*File{part(0, MaxTensors-1), part(1, 2)}); err == nil || !strings.Contains(err.Error(), "more than 262144 tensors") {
+		t.Errorf("one tensor too many in two shards: %v", err)
 	}
 }
 

@@ -2,7 +2,9 @@ package gguf
 
 import (
 	"errors"
+	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -123,13 +125,43 @@ func TestInterleavedTypes(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The numbers that other programs gave to types that are not read, and what each error advises.
+func TestTypesThatAreNotRead(t *testing.T) {
+	const (
+		old   = "is no longer in use, convert the file to "
+		rows  = "with interleaved rows, which is not supported: want the file with "
+		never = "is not supported, supported are F32 F16 Q4_0"
+	)
 	for id, want := range map[Type]string{
-		216: "type 216 (IQ2_XXS_R4) is IQ2_XXS with interleaved rows, which is not supported: want the file with IQ2_XXS",
-		399: "type 399 (Q8_K_R8) is not supported",
+		4: "(Q4_2) " + old + "Q4_0", 5: "(Q4_3) " + old + "Q4_1",
+		31: "(Q4_0_4_4) " + old + "Q4_0", 32: "(Q4_0_4_8) " + old + "Q4_0", 33: "(Q4_0_8_8) " + old + "Q4_0",
+		36: "(IQ4_NL_4_4) " + old + "IQ4_NL", 37: "(IQ4_NL_4_8) " + old + "IQ4_NL", 38: "(IQ4_NL_8_8) " + old + "IQ4_NL",
+		216: "(IQ2_XXS_R4) is IQ2_XXS " + rows + "IQ2_XXS", 217: "(IQ2_XS_R4) is IQ2_XS " + rows + "IQ2_XS",
+		218: "(IQ3_XXS_R4) is IQ3_XXS " + rows + "IQ3_XXS", 219: "(IQ1_S_R4) is IQ1_S " + rows + "IQ1_S",
+		221: "(IQ3_S_R4) is IQ3_S " + rows + "IQ3_S", 222: "(IQ2_S_R4) is IQ2_S " + rows + "IQ2_S",
+		229: "(IQ1_M_R4) is IQ1_M " + rows + "IQ1_M", 230: "(BF16_R16) is BF16 " + rows + "BF16",
+		133: "(Q6_0) " + never, 134: "(IQ1_BN) " + never, 135: "(IQ2_BN) " + never, 151: "(Q8_KV) " + never,
+		233: "(Q6_0_R4) " + never, 335: "(IQ2_BN_R4) " + never, 397: "(Q8_K_R16) " + never, 398: "(Q8_KV_R8) " + never,
+		399: "(Q8_K_R8) " + never,
+		43:  "is unknown", 254: "is unknown", 256: "is unknown",
 	} {
-		if _, err := id.Size([]uint64{512, 8}); err == nil || !strings.Contains(err.Error(), want) {
+		_, err := id.Size([]uint64{512, 16})
+		if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("type %d ", uint32(id))+want) {
 			t.Errorf("error %v, want %q", err, want)
 		}
+	}
+}
+
+// A file of packed matrices has their bytes, of a type that is no program's but this one's: such files are kept, so its
+// number stays.
+func TestPanels(t *testing.T) {
+	if Panels != 255 || Panels.String() != "PANELS" || !Panels.Known() || slices.Contains(Types(), Panels) {
+		t.Errorf("the type of packed matrices is %d, %v", uint32(Panels), Panels)
+	}
+	if n, err := Panels.Size([]uint64{1000, 3}); n != 3000 || err != nil {
+		t.Errorf("1000 bytes in 3 rows are %d bytes, %v", n, err)
 	}
 }
 

@@ -195,6 +195,35 @@ func TestWriterRefuses(t *testing.T) {
 	}
 }
 
+// An outline is the file without data: its directory, and its errors.
+func TestOutline(t *testing.T) {
+	want, err := Parse(write(t, sample()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := sample().Outline()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(got.KVs, want.KVs) || got.Version != want.Version || got.Alignment != want.Alignment {
+		t.Errorf("outline has version %d, alignment %d, metadata %v", got.Version, got.Alignment, got.KVs)
+	}
+	if len(got.Tensors) != len(want.Tensors) {
+		t.Fatalf("outline has %d tensors", len(got.Tensors))
+	}
+	for _, x := range want.Tensors {
+		o, ok := got.Tensor(x.Name)
+		if !ok || o.Name != x.Name || o.Type != x.Type || !reflect.DeepEqual(o.Dims, x.Dims) || o.Data != nil {
+			t.Errorf("tensor %q is %+v", x.Name, o)
+		}
+	}
+	w := NewWriter()
+	w.Set("k", 5)
+	if _, err := w.Outline(); err == nil || !strings.Contains(err.Error(), "a value of type int") {
+		t.Errorf("the outline of a file that cannot be: %v", err)
+	}
+}
+
 // A limitedWriter fails after n bytes.
 type limitedWriter struct{ n int }
 
