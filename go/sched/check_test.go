@@ -419,11 +419,58 @@ func TestBranchesWait(t *testing.T) {
 	if !c.branching(1) {
 		t.Error("no branches although passes without drafts were measured")
 	}
-	for range 3 { // twice as slow
-		c.Generated(Pass{Streams: one, Drafted: true, Branched: true, Tokens: 1, Took: 40 * time.Millisecond})
+	lose := func() {
+		for n := 0; c.branching(1); n++ { // twice as slow
+			if c.Generated(Pass{Streams: one, Drafted: true, Branched: true, Tokens: 1, Took: 40 * time.Millisecond}); n > 10 {
+				t.Fatal("branches lose on and on")
+			}
+		}
 	}
-	if c.branching(1) || !c.Drafting(1) {
-		t.Errorf("branches lost: branches %v, other drafts %v; want only these", c.branching(1), c.Drafting(1))
+	lose()
+	if !c.Drafting(1) {
+		t.Error("no drafts at all where branches lost")
+	}
+
+	rests := []int{}
+	for range 8 {
+		rest := 0
+		for ; !c.branching(1); rest++ {
+			if rest > 100_000 {
+				t.Fatal("branches never come back")
+			}
+			c.Generated(Pass{Streams: one, Tokens: 1, Took: 20 * time.Millisecond})
+		}
+		rests = append(rests, rest)
+		lose()
+	}
+	for i, rest := range rests[1:] {
+		if want := min(2*rests[i], rests[0]<<mostBared); rest != want {
+			t.Errorf("branches rest for %v passes, want each rest twice as long as the one before, to a limit", rests)
+			break
+		}
+	}
+}
+
+// The pass that a check judges has the tokens, positions and rows of logits of its streams, without their drafts.
+func TestCheckSeesTheStreams(t *testing.T) {
+	m := newSim(t, Config{Running: 3, Batch: 64, Queue: 3}, 1000, flatCost(20*time.Millisecond, time.Millisecond))
+	for id := uint64(1); id <= 3; id++ {
+		if err := m.add(Request{ID: id, Prompt: 10 * int(id), MaxTokens: 100}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 {
+		m.step()
+	}
+	want := Shape{Tokens: 3, Rows: 3}
+	for _, q := range m.live {
+		want.Read += q.positions + 1
+		want.Attended += q.positions + 1
+		q.draft = 1
+	}
+	m.step()
+	if got := m.s.last.Streams; got != want {
+		t.Errorf("the streams of the pass are %+v, want %+v", got, want)
 	}
 }
 

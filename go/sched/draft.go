@@ -344,13 +344,14 @@ func (c *candidate) take(v int, trust float64, replays bool) float64 {
 func (c *candidate) look(trust float64, forks int) {
 	c.best, c.worth, c.fork, c.stale = -1, 0, false, false
 	for v := range c.drafts {
-		if o := &c.of[v]; o.reach != 0 || o.elder >= 0 && c.of[o.elder].reach <= 0 || c.drafts[v].After >= 0 && c.of[c.drafts[v].After].reach <= 0 {
+		if o := &c.of[v]; o.reach != 0 || o.elder >= 0 && c.of[o.elder].reach <= 0 {
 			continue
 		}
 		takes, fork := 1, c.end(c.drafts, v) == len(c.branches)
 		if fork {
 			takes = c.known + c.of[v].depth
 		}
+		// Where the parent is not taken, p is 0 or less.
 		if p, _ := c.reach(v, trust); p > unlikely && p/float64(takes) > c.worth && (!fork || forks > 0) {
 			c.best, c.worth, c.fork = v, p/float64(takes), fork
 		}

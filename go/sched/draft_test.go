@@ -96,6 +96,16 @@ func TestDraftsOfAnUnknownCost(t *testing.T) {
 	if n, _ := c.Drafts(10, 1, chain(10, 0.9), limits); n != leastGauged-1 {
 		t.Errorf("%d drafts, want %d", n, leastGauged-1)
 	}
+	for _, r := range []struct{ drafts, known, sequence, want int }{
+		{0, 1, 100, 0}, {1, 1, 100, 1}, {2, 1, 100, 2}, {10, 4, 4, 0}, {10, 4, 5, 1}, {10, 5, 4, 0},
+	} {
+		if n, _ := c.Drafts(10, r.known, chain(r.drafts, 0.9), Limits{Tokens: 100, Sequence: r.sequence}); n != r.want {
+			t.Errorf("%d of %d drafts after %d tokens of at most %d, want %d", n, r.drafts, r.known, r.sequence, r.want)
+		}
+	}
+	if n, _ := c.Drafts(10, 1, chain(3, likely-0.01), limits); n != 0 {
+		t.Errorf("%d drafts that are likely wrong are tried while their cost is unknown", n)
+	}
 	c.Observe(Shape{Tokens: 4, Rows: 4}, 4*time.Millisecond)
 	if n, _ := c.Drafts(10, 1, chain(10, 0.9), limits); n != 0 {
 		t.Errorf("%d drafts of a pass that takes as long as its tokens one by one", n)
@@ -184,6 +194,50 @@ func BenchmarkChoose(b *testing.B) {
 						s.choose()
 					}
 				})
+			}
+		}
+	}
+}
+
+// Only passes that could have had drafts count as those without: a text that seldom has drafts gets its trial too.
+func TestPassesWithNothingToTryDoNotCount(t *testing.T) {
+	m := newSim(t, Config{Running: 1, Batch: 64, Queue: 1}, 1000, func(s Shape) time.Duration {
+		return 5*time.Millisecond + time.Duration(s.Tokens)*time.Millisecond
+	})
+	if err := m.add(Request{ID: 1, Prompt: 4, MaxTokens: 1000}); err != nil {
+		t.Fatal(err)
+	}
+	for range leastPlain + 4 {
+		m.step()
+	}
+	passes, tried := 0, 0
+	for i := 0; i < 4*trial && tried == 0; i++ {
+		m.live[1].draft, m.live[1].chance = 1, 0.1
+		if i%2 > 0 {
+			m.s.Drafted(1, nil) // only every other pass has one
+		} else {
+			passes++
+		}
+		if m.step(); m.plan[0].Draft > 0 {
+			tried = passes
+		}
+	}
+	if tried == 0 || tried > trial+2 {
+		t.Errorf("the first draft is tried after %d that were not, want %d", tried, trial)
+	}
+}
+
+// A pass with drafts is at most a quarter larger than the largest whose time is known, or than its streams.
+func TestPassesWithDraftsGrowSlowly(t *testing.T) {
+	var c Cost
+	if got := c.largest(1); got < 1000 {
+		t.Errorf("the first pass with drafts has %d tokens at most", got)
+	}
+	for _, n := range []int{4, 8, 16, 64} {
+		c.Observe(Shape{Tokens: n, Rows: n}, 20*time.Millisecond)
+		for streams, want := range map[int]int{1: n * 5 / 4, n: n * 5 / 4, 4 * n: 5 * n} {
+			if got := c.largest(streams); got != want {
+				t.Errorf("after a pass of %d, %d streams have one of %d at most, want %d", n, streams, got, want)
 			}
 		}
 	}

@@ -325,3 +325,78 @@ func TestPassesThatRead(t *testing.T) {
 		}
 	}
 }
+
+// Memory that a request was admitted for is not given to others while it has not taken it.
+func TestPromisedMemoryIsKept(t *testing.T) {
+	s := New(Config{Running: 4, Batch: blockTokens, Queue: 10, Memory: simMemory{}})
+	lookup := func(uint64) Prefix { return Prefix{} }
+	for id := uint64(1); id <= 2; id++ {
+		if _, err := s.Add(Request{ID: id, Prompt: 6 * blockTokens, MaxTokens: 1}, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const blocks = 10
+	for taken := range uint64(6) {
+		want := []uint64(nil)
+		if taken == 0 {
+			want = []uint64{1}
+		}
+		if a := s.Admit(0, blocks-taken, lookup); !slices.Equal(a.Admitted, want) || len(a.Preempted) > 0 {
+			t.Fatalf("%d blocks are taken: admitted are %v, want %v", taken, a.Admitted, want)
+		}
+		s.Ran(s.Next(0, blocks-taken), 1)
+	}
+}
+
+// The time between two tokens is the one that was asked for, or 150 ms, or what leaves prompts half a pass beside a
+// stream of a slow model.
+func TestTarget(t *testing.T) {
+	for _, r := range []struct{ asked, first, want time.Duration }{
+		{0, 0, 150 * time.Millisecond}, {0, 20 * time.Millisecond, 150 * time.Millisecond},
+		{0, 100 * time.Millisecond, 150 * time.Millisecond}, {0, 400 * time.Millisecond, 600 * time.Millisecond},
+		{40 * time.Millisecond, 400 * time.Millisecond, 40 * time.Millisecond},
+	} {
+		s := New(Config{Running: 1, Batch: 8, Queue: 1, Memory: simMemory{}, TargetITL: r.asked})
+		if r.first > 0 {
+			s.Cost.Observe(Shape{Tokens: 1, Rows: 1}, r.first)
+		}
+		if got := s.Target(); got != r.want {
+			t.Errorf("asked for %v, a pass takes %v: %v between tokens, want %v", r.asked, r.first, got, r.want)
+		}
+	}
+}
+
+// Rows of logits of the streams take time that prompts beside them do not get.
+func TestPromptsLeaveTimeForRows(t *testing.T) {
+	given := func(row time.Duration) int {
+		m := newSim(t, Config{Running: 9, Batch: 512, Queue: 10}, 1000, func(s Shape) time.Duration {
+			return 20*time.Millisecond + time.Duration(s.Tokens)*time.Millisecond + time.Duration(max(s.Rows-1, 0))*row
+		})
+		m.s.Cost.SetRow(row)
+		for id := uint64(1); id <= 8; id++ {
+			if err := m.add(Request{ID: id, Prompt: 4, MaxTokens: 1000}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 20 {
+			m.step()
+		}
+		if err := m.add(Request{ID: 9, Prompt: 2000, MaxTokens: 1}); err != nil {
+			t.Fatal(err)
+		}
+		m.step()
+		took := m.s.Cost.Estimate(m.s.Shape(m.plan))
+		if limit := m.s.Target(); took > limit {
+			t.Errorf("rows of %v: a pass of %v, want %v at most", row, took, limit)
+		}
+		for _, it := range m.plan {
+			if it.ID == 9 {
+				return it.Tokens
+			}
+		}
+		return 0
+	}
+	if free, dear := given(0), given(5*time.Millisecond); free-dear < 25 || dear < minPromptTokens {
+		t.Errorf("a prompt gets %d tokens beside 8 streams, and %d where rows take 35 ms of the pass", free, dear)
+	}
+}
