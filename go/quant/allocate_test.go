@@ -28,6 +28,23 @@ func TestAllocation(t *testing.T) {
 	}
 	j, a := allocate(1)
 	_, b := allocate(3)
+	// A layer's matrices are parts of a sum of two to a layer, and the last matrix makes all of the logits.
+	last := "token_embd.weight"
+	if _, ok := f.Tensor("output.weight"); ok {
+		last = "output.weight"
+	}
+	for _, x := range a.Tensors {
+		want := 1.0
+		if x.Types[0].Name == last {
+			n, err := f.Uint("llama.block_count")
+			if want = float64(n); err != nil || n < 2 {
+				t.Fatal(n, err)
+			}
+		}
+		if x.Weight != want {
+			t.Errorf("%s counts %v, want %v", x.Types[0].Name, x.Weight, want)
+		}
+	}
 	least, most := a.Bounds()
 	before := 1e9
 	for step := range uint64(9) {

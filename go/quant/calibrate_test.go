@@ -18,12 +18,14 @@ import (
 type madeTap struct {
 	products []quant.Product
 	reads    []map[string]int // spans
+	parts    [][2]int         // which of how many
 	err      error
 }
 
 func (m *madeTap) Products() []quant.Product { return m.products }
 
 func (m *madeTap) Read(_ context.Context, spans map[string]int, n, of int) (map[string]*quant.Hessian, error) {
+	m.parts = append(m.parts, [2]int{n, of})
 	if m.reads = append(m.reads, spans); m.err != nil {
 		return nil, m.err
 	}
@@ -60,7 +62,7 @@ func TestCalibration(t *testing.T) {
 	}{
 		{3 * whole, 1, 1024}, {2 * whole, 2, 1024}, {whole, 3, 1024}, {whole - 1, 3, 512}, {whole / 4, 3, 256},
 	} {
-		tap.reads = nil
+		tap.reads, tap.parts = nil, nil
 		budget := mem.NewBudget(test.memory, "the test's")
 		c, err := quant.NewCalibration(job, tap, budget, test.memory)
 		if err != nil {
@@ -82,6 +84,12 @@ func TestCalibration(t *testing.T) {
 		}
 		if h, err := c.Hessian(t.Context(), &gguf.Tensor{Name: "other"}); h != nil || err != nil {
 			t.Errorf("a tensor that stays as it is: %v, %v", h, err)
+		}
+		for i, part := range tap.parts {
+			if part != [2]int{1 + i, test.reads} {
+				t.Errorf("%d bytes: the reads are called %v", test.memory, tap.parts)
+				break
+			}
 		}
 		if c.Close(); budget.Used() != 0 {
 			t.Errorf("%d bytes are in use at the end", budget.Used())

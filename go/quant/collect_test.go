@@ -42,3 +42,41 @@ func TestUnused(t *testing.T) {
 		t.Errorf("%v unused, %v in part, %d are left", none, some, len(m.Entries))
 	}
 }
+
+// The numbers of an importance matrix, by hand.
+func TestStatistics(t *testing.T) {
+	m := &Matrix{Entries: map[string]*Entry{
+		"even":  {Sums: []float32{6, 6, 6, 6}, Counts: []float32{3}},
+		"one":   {Sums: []float32{0, 8, 0, 0}, Counts: []float32{2}},
+		"parts": {Sums: []float32{2, 6, 1e-6, 4}, Counts: []float32{2, 0}}, // the second was never used
+		"also":  {Sums: []float32{8}, Counts: []float32{1}},
+	}}
+	list, err := m.Statistics()
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Statistic{
+		{Tensor: "also", Columns: 1, Sum: 8, Mean: 8, Max: 8, Active: 1},
+		{Tensor: "even", Columns: 4, Sum: 8, Mean: 2, Max: 2, Active: 1, Entropy: 1},
+		{Tensor: "parts", Columns: 4, Sum: 6, Mean: 1.5, Max: 3, SD: math.Sqrt(0.75), Active: 1},
+		{Tensor: "one", Columns: 4, Sum: 4, Mean: 1, Max: 4, SD: math.Sqrt(3), Active: 0.25},
+	}
+	for _, p := range []float64{1, 3, 1, 1} {
+		want[2].Entropy -= p / 6 * math.Log(p/6) / math.Log(4)
+	}
+	if len(list) != len(want) {
+		t.Fatalf("%d tensors", len(list))
+	}
+	near := func(a, b float64) bool { return math.Abs(a-b) < 1e-9 }
+	for i, got := range list {
+		w := want[i]
+		if got.Tensor != w.Tensor || got.Columns != w.Columns || !near(got.Sum, w.Sum) || !near(got.Mean, w.Mean) ||
+			!near(got.Max, w.Max) || !near(got.SD, w.SD) || !near(got.Active, w.Active) || !near(got.Entropy, w.Entropy) {
+			t.Errorf("%d: %+v, want %+v", i, got, w)
+		}
+	}
+	m.Entries["bad"] = &Entry{Sums: []float32{-1}, Counts: []float32{1}}
+	if _, err := m.Statistics(); err == nil {
+		t.Error("a negative mean square is none")
+	}
+}

@@ -7,7 +7,68 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/quern-llm/quern/go/gguf"
 )
+
+// An importance matrix is a GGUF file that says what it is, with sums and counts of each tensor, as floats that fit.
+func TestMatrixFile(t *testing.T) {
+	m := &Matrix{Entries: map[string]*Entry{"x": {Sums: []float32{1, 2}, Counts: []float32{3}}}, Datasets: []string{"a"}, Chunks: 2, ChunkSize: 512}
+	var b bytes.Buffer
+	if _, err := m.WriteTo(&b); err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Parse(b.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kind, err := f.Str("general.type"); kind != "imatrix" || err != nil {
+		t.Errorf("the file is %q, %v", kind, err)
+	}
+	floats := func(n int) func(*gguf.Writer, string) {
+		return func(w *gguf.Writer, name string) {
+			w.AddTensor(name, gguf.F32, []uint64{uint64(n)}, gguf.Bytes(make([]byte, 4*n)))
+		}
+	}
+	halves := func(w *gguf.Writer, name string) {
+		w.AddTensor(name, gguf.F16, []uint64{2}, gguf.Bytes(make([]byte, 4)))
+	}
+	for _, r := range []struct {
+		name         string
+		sums, counts func(*gguf.Writer, string)
+		ok           bool
+	}{
+		{"right", floats(4), floats(2), true}, {"no counts", floats(4), nil, false}, {"no sums", nil, floats(2), false},
+		{"sums of halves", halves, floats(2), false}, {"counts of halves", floats(4), halves, false},
+		{"counts that do not fit", floats(4), floats(3), false},
+	} {
+		w := gguf.NewWriter()
+		w.Set("imatrix.chunk_count", uint32(1))
+		w.Set("imatrix.chunk_size", uint32(1))
+		if r.sums != nil {
+			r.sums(w, "x.in_sum2")
+		}
+		if r.counts != nil {
+			r.counts(w, "x.counts")
+		}
+		var b bytes.Buffer
+		if _, err := w.WriteTo(&b); err != nil {
+			t.Fatal(err)
+		}
+		if m, err := parseMatrix(b.Bytes()); (err == nil) != r.ok {
+			t.Errorf("%s: %+v, %v", r.name, m, err)
+		}
+	}
+}
+
+// Columns count their mean square; those of a matrix that no row met count 1, all alike.
+func TestImportance(t *testing.T) {
+	m := &Matrix{Entries: map[string]*Entry{"x": {Sums: []float32{2, 4, 0, 7, 8, 9}, Counts: []float32{2, 0, 1}}}}
+	all, err := m.Importance()
+	if want := []float32{1, 2, 1, 1, 8, 9}; err != nil || !slices.Equal(all["x"], want) {
+		t.Errorf("importance %v, %v, want %v", all, err, want)
+	}
+}
 
 // FuzzMatrix reads importance matrices of both formats that are anything. What was read is the same when it is written and read again.
 func FuzzMatrix(f *testing.F) {
@@ -60,6 +121,9 @@ func FuzzMatrix(f *testing.F) {
 		again, err := parseMatrix(out.Bytes())
 		if err != nil || len(again.Entries) != len(m.Entries) {
 			t.Fatalf("written again: %v", err)
+		}
+		if again.Chunks != m.Chunks || again.ChunkSize != m.ChunkSize || !slices.Equal(again.Datasets, m.Datasets) {
+			t.Errorf("%d chunks of %d tokens of %q, want %d of %d of %q", again.Chunks, again.ChunkSize, again.Datasets, m.Chunks, m.ChunkSize, m.Datasets)
 		}
 		for name, e := range m.Entries {
 			if got := again.Entries[name]; got == nil || !bytes.Equal(bytesOf(got.Sums), bytesOf(e.Sums)) || !bytes.Equal(bytesOf(got.Counts), bytesOf(e.Counts)) {

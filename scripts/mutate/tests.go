@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -66,7 +67,7 @@ func packages(only string) ([]string, error) {
 // A goSuite is the tests of a package of Go and those elsewhere that run it.
 type goSuite struct {
 	pkg, scratch string
-	tests        []test // the fastest first
+	tests        []test // the package's own first, and of these the fastest
 }
 
 // A test is one test function, and what it runs of the packages that its folder covers.
@@ -107,9 +108,19 @@ func (s *goSuite) sites() ([]mutant, error) {
 			return nil, err
 		}
 	}
-	slices.SortFunc(s.tests, func(a, b test) int { return int(a.Took - b.Took) })
+	slices.SortFunc(s.tests, func(a, b test) int {
+		if own := a.Folder == s.pkg; own != (b.Folder == s.pkg) {
+			if own {
+				return -1
+			}
+			return 1
+		}
+		return int(a.Took - b.Took)
+	})
 	return all, nil
 }
+
+var isTest = regexp.MustCompile(`^(Test|Fuzz|Example)\w*$`) // beside warnings
 
 // measure runs each test of a folder alone, and notes what it reaches of the packages that count it.
 func (s *goSuite) measure(folder string) error {
@@ -135,7 +146,7 @@ func (s *goSuite) measure(folder string) error {
 		return fmt.Errorf("%s: %v\n%s", folder, err, list)
 	}
 	// A file of the folder's tests, one a line; its name has the hash of the program that was measured.
-	known := filepath.Join("build", "mutate", fmt.Sprintf("%s-%x.jsonl", strings.ReplaceAll(folder, "/", "-"), sha256.Sum256(code))[:40])
+	known := filepath.Join("build", "mutate", fmt.Sprintf("%s-%.16x.jsonl", strings.ReplaceAll(folder, "/", "-"), sha256.Sum256(code)))
 	tests, err := readTests(known)
 	if err != nil {
 		return err
@@ -145,8 +156,8 @@ func (s *goSuite) measure(folder string) error {
 		return err
 	}
 	defer log.Close()
-	for name := range strings.FieldsSeq(string(list)) {
-		if slices.ContainsFunc(tests, func(t test) bool { return t.Name == name }) {
+	for name := range strings.Lines(string(list)) {
+		if name = strings.TrimSpace(name); !isTest.MatchString(name) || slices.ContainsFunc(tests, func(t test) bool { return t.Name == name }) {
 			continue
 		}
 		profile := filepath.Join(s.scratch, "profile")
