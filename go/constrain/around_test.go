@@ -29,6 +29,8 @@ func TestMasksAmongRuns(t *testing.T) {
 		{`"(?:\p{Lu}\p{Ll}*,)+"(?:x|"y)`, `"Élan,Ж`},
 		{`"[\p{Greek}ё0-9_]{2,9}"|"\p{Greek}+!|"é"`, `"αβ1`},
 		{`[^а-я"]*"[^а-я]{0,3}`, `日本 É"`},
+		{`(?:[^"À-ÿ]|[À-ÿ]!)*"`, `日é!本`},
+		{`[^"]{2}"`, "日本"},
 	} {
 		e, err := regex.Full(tt.pattern, 0)
 		if err != nil {

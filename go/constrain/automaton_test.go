@@ -251,6 +251,12 @@ func TestRegularRefuses(t *testing.T) {
 	if _, err := newProgram("", g, 1); err == nil || !strings.Contains(err.Error(), "its states have more than") {
 		t.Errorf("%v", err)
 	}
+	letter := grammar.Class{{Lo: 'a', Hi: 'b'}} // which letter is 16 before the end takes 65,536 states
+	last := grammar.Seq{grammar.Repeat{Expr: letter, Max: -1}, grammar.Lit("a"), grammar.Repeat{Expr: letter, Min: 15, Max: 15}}
+	g = &grammar.Grammar{Rules: []grammar.Rule{{Name: "root", Expr: grammar.And{last, grammar.Not{Expr: grammar.Lit("")}}}}}
+	if _, err := newProgram("", g, 1); err == nil || !strings.Contains(err.Error(), "more than 20000 states") {
+		t.Errorf("too many states: %v", err)
+	}
 }
 
 // Which rules may be empty takes time in proportion to their instructions, in whatever order

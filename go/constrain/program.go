@@ -307,9 +307,6 @@ func literal(e grammar.Expr) (string, bool) {
 
 // trie emits sorted texts from byte `at` on.
 func (c *compiler) trie(texts []string, at int, next int32) int32 {
-	if len(texts) == 1 {
-		return c.text(texts[0][at:], next)
-	}
 	shared := at // the bytes that all have are one path
 	for first, last := texts[0], texts[len(texts)-1]; shared < len(first) && shared < len(last) && first[shared] == last[shared]; {
 		shared++

@@ -41,6 +41,17 @@ func TestWorkOfAText(t *testing.T) {
 		t.Errorf("beyond its steps: %v, %v", c.Err(), next)
 	}
 
+	c = a.New(false).(*text)
+	c.masks.left, c.tokens.left = 0, 1000
+	for i := range 30 { // each token adds something, so that a text may be long
+		if !c.Accept('a') {
+			t.Fatalf("token %d of a long text: %v", i, c.Err())
+		}
+		if c.Mask(next); c.Err() != nil || !next.Has('a') {
+			t.Fatalf("the mask after token %d of a long text: %v", i, c.Err())
+		}
+	}
+
 	v.Encode = func(text string) (ids []int32) { return make([]int32, len(text)) }
 	c = compiled(t, v, `root ::= "a" (root root | "a" | root "a") `).New(false).(*text)
 	if n := len(c.Forecast(nil)); n != 1 { // the second may be merged with what follows

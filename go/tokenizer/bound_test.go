@@ -42,6 +42,8 @@ func TestEncodeUpTo(t *testing.T) {
 		"plamo2":    mustNew(t, spmFields("▁", "t", "th", " the ").with("model", "plamo2")),
 		"no-bytes":  mustNew(t, fields{prefix + "model": "llama", prefix + "tokens": []string{"<unk>", "<s>", "</s>", "▁", "a"}, prefix + "scores": make([]float32, 5)}),
 		"qwen2":     mustNew(t, bpeFields([]string{"<s>", "</s>", "<|end|>"}, "t h", "th e", "Ġ the", "Ġ Ġ", "ĠĠ ĠĠ").with("pre", "qwen2")),
+		"lonely":    mustNew(t, mergedFields("t h", "th e").with("model", "whitespace")),
+		"few-bytes": mustNew(t, fields{prefix + "model": "plamo2", prefix + "tokens": []string{"<unk>", "<s>", "</s>", " ", "a"}, prefix + "scores": make([]float32, 5)}),
 		"llama-bpe": mustNew(t, bpeFields([]string{"<s>", "</s>", "<|end|>"}, "t h", "th e", "Ġ the", "Ġ Ġ").with("pre", "llama-bpe")),
 	}
 	for range 200 {
@@ -52,6 +54,13 @@ func TestEncodeUpTo(t *testing.T) {
 		for name, tok := range toks {
 			for _, o := range []Options{{}, {ParseSpecial: true, NoSpecial: true}} {
 				checkUpTo(t, name, tok, b.String(), o, tok.Encode(b.String(), o))
+			}
+		}
+	}
+	for name, tok := range toks { // texts with as few ids as can be
+		for _, part := range parts {
+			for _, text := range []string{strings.Repeat(part, 30), "\ufeff" + part} {
+				checkUpTo(t, name, tok, text, Options{NoSpecial: true}, tok.Encode(text, Options{NoSpecial: true}))
 			}
 		}
 	}
