@@ -23,7 +23,7 @@ const (
 	adapterConfig  = "adapter_config.json"
 )
 
-// An Adapter is a LoRA adapter of PEFT that is ready to be written as GGUF.
+// An Adapter is a LoRA adapter in PEFT's format, ready to be written as GGUF.
 type Adapter struct {
 	dir     string
 	weights *safetensors.Checkpoint
@@ -36,11 +36,12 @@ func IsAdapter(path string) bool {
 	return err == nil
 }
 
-// A pair is the two matrices of an adapter for one of the model's.
+// A pair is the two matrices that change one matrix of the model.
 type pair struct{ a, b *safetensors.Tensor }
 
-// OpenAdapter reads all of an adapter but its weights. What it is made for is the model in the folder base, of which only
-// config.json is read, or if that is empty the one that adapter_config.json names.
+// OpenAdapter reads an adapter's settings and the list of its tensors, and checks that they fit its base model. That is
+// the model in the folder base, or in the folder that adapter_config.json names if base is empty; of it only
+// config.json is read.
 func OpenAdapter(dir, base string, o Options) (_ *Adapter, err error) {
 	settings, err := hf.ReadFile(filepath.Join(dir, adapterConfig))
 	if err != nil {
@@ -49,7 +50,8 @@ func OpenAdapter(dir, base string, o Options) (_ *Adapter, err error) {
 	if base == "" {
 		base = settings.Text("base_model_name_or_path")
 		if _, err := os.Stat(filepath.Join(base, "config.json")); base == "" || errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("%s: the model that it is made for, %.80q, is no folder here; name it with --base", settings.Path(), base)
+			return nil, fmt.Errorf("%s: the model that it is made for, %.80q, is no folder here; name it with --base",
+				settings.Path(), base)
 		}
 	}
 	model, err := hf.Read(base)
@@ -109,10 +111,10 @@ func (a *Adapter) path() string { return filepath.Join(a.dir, adapterWeights) }
 // Close closes the adapter's file.
 func (a *Adapter) Close() error { return a.weights.Close() }
 
-// Name returns a name for the file: the folder's.
+// Name returns a name for the file: that of the folder.
 func (a *Adapter) Name() string { return filepath.Base(filepath.Clean(a.dir)) + "-lora" }
 
-// pairs finds the matrices of each of the model's, and their rank.
+// pairs finds the pairs of matrices by the names of the matrices that they change, and their rank.
 func (a *Adapter) pairs() (map[string]*pair, uint64, error) {
 	all := map[string]*pair{}
 	rank := uint64(0)
@@ -149,7 +151,8 @@ func (a *Adapter) pairs() (map[string]*pair, uint64, error) {
 			return nil, 0, fmt.Errorf("%s: of %q there is only one of lora_A and lora_B", a.path(), name)
 		}
 		if p.a.Shape[0] != p.b.Shape[1] || rank != 0 && rank != p.a.Shape[0] {
-			return nil, 0, fmt.Errorf("%s: %q has the shapes %v and %v; want one rank in all", a.path(), name, p.a.Shape, p.b.Shape)
+			return nil, 0, fmt.Errorf("%s: %q has the shapes %v and %v; want one rank in all", a.path(), name,
+				p.a.Shape, p.b.Shape)
 		}
 		rank = p.a.Shape[0]
 	}
@@ -159,7 +162,7 @@ func (a *Adapter) pairs() (map[string]*pair, uint64, error) {
 	return all, rank, nil
 }
 
-// alphaOf returns what the product of the matrices is multiplied by, times the rank.
+// alphaOf returns the adapter's alpha: its change is multiplied by alpha/rank.
 func alphaOf(c *hf.Config, rank uint64) (float64, error) {
 	alpha := c.Number("lora_alpha")
 	if c.Flag("use_rslora") {
@@ -175,7 +178,8 @@ func alphaOf(c *hf.Config, rank uint64) (float64, error) {
 	return alpha, c.Err()
 }
 
-// add adds the matrices for one of the model's. What is done to its rows is done to those of lora_B.
+// add plans the pair that changes a matrix of the model. The rows of lora_B are reordered or split as those of that
+// matrix.
 func (a *Adapter) add(name string, p *pair, f *lang.Family, model *hf.Config, layers int, typ gguf.Type) error {
 	if isOther(name) {
 		return fmt.Errorf("%q is none of the text model's; merge the adapter into its model first", name)
@@ -190,7 +194,8 @@ func (a *Adapter) add(name string, p *pair, f *lang.Family, model *hf.Config, la
 		return fmt.Errorf("%q is no matrix of %s that an adapter can change in GGUF", name, f.Arch)
 	}
 	if s.Layer >= layers {
-		return fmt.Errorf("%q is of layer %d, and the model has %d: the adapter is of another one", name, s.Layer, layers)
+		return fmt.Errorf("%q is of layer %d, and the model has %d: the adapter is of another one", name, s.Layer,
+			layers)
 	}
 	of := func(t *safetensors.Tensor) lang.View { return lang.View{Shape: slices.Clone(t.Shape), Read: t.Floats} }
 	out := []lang.View{of(p.b)}
@@ -208,11 +213,11 @@ func (a *Adapter) add(name string, p *pair, f *lang.Family, model *hf.Config, la
 			end string
 			v   lang.View
 		}{{".lora_a", of(p.a)}, {".lora_b", out[i]}} {
-			t := &lang.Target{Name: to + x.end, View: x.v, Typ: typ, Dims: []uint64{x.v.Shape[1], x.v.Shape[0]}}
+			t := &lang.Target{Name: to + x.end, View: x.v, Type: typ, Dims: []uint64{x.v.Shape[1], x.v.Shape[0]}}
 			if t.Dims[0]%uint64(typ.BlockElems()) != 0 {
-				t.Typ = gguf.F16
+				t.Type = gguf.F16
 			}
-			if _, err := t.Typ.Size(t.Dims); err != nil {
+			if _, err := t.Type.Size(t.Dims); err != nil {
 				return fmt.Errorf("%q: %w", name, err)
 			}
 			a.targets = append(a.targets, t)

@@ -9,8 +9,8 @@ import (
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
-// check finds out before anything is written whether this program could run the file: whether all keys and tensors are
-// there, and have the right shapes.
+// check finds out before anything is written whether this program can run the file: whether all keys and tensors exist
+// and have the right shapes.
 func (m *Model) check() error {
 	f, err := m.outline()
 	if err == nil {
@@ -22,7 +22,7 @@ func (m *Model) check() error {
 	return nil
 }
 
-// runs returns why a file could not be run.
+// runs returns why a file cannot be run, nil if it can.
 func runs(f *gguf.File) error {
 	s, err := model.NewSurvey(model.Outline("", f), kernel.KVTypes{K: kernel.KVI16, V: kernel.KVI16}, 0)
 	if err != nil {

@@ -20,13 +20,13 @@ import (
 	"github.com/quern-llm/quern/go/safetensors"
 )
 
-// Options says how to convert.
+// Options are the settings of a conversion.
 type Options struct {
-	Type     string   // of matrices, or a mix of types; "auto" or empty: the type that the checkpoint has most of them in
-	Pre      string   // name of the pre-tokenizer, where it cannot be found
-	Skip     []string // tensors to leave out
+	Type     string   // of matrices, or a mix of types; "auto" or empty: the type of most numbers of the checkpoint
+	Pre      string   // the pre-tokenizer, for tokenizers that do not name a known one
+	Skip     []string // names of tensors that are left out
 	Threads  int
-	Progress func(done, total uint64) // bytes written; nil: silent
+	Progress func(done, total uint64) // is told how many bytes are written; may be nil
 }
 
 // A Model is a checkpoint that is ready to be written as GGUF.
@@ -51,7 +51,8 @@ func Is(path string) bool {
 	return err == nil && safetensors.Has(path)
 }
 
-// Open reads all of a checkpoint but its weights, and checks that they are complete. Errors are one line and name the file.
+// Open reads everything of a checkpoint but the values of its weights, and checks that it is complete. Errors are one
+// line and name the file.
 func Open(dir string, o Options) (_ *Model, err error) {
 	m := &Model{dir: dir, Options: o, skip: o.Skip, output: output{threads: o.Threads, progress: o.Progress}}
 	if m.config, err = hf.Read(dir); err != nil {
@@ -75,7 +76,8 @@ func Open(dir string, o Options) (_ *Model, err error) {
 		return nil, err
 	}
 	if m.family.Next != nil {
-		m.family.Next(m.config, slices.DeleteFunc(m.weights.Names(), func(name string) bool { return slices.Contains(m.skip, name) }))
+		m.family.Next(m.config, slices.DeleteFunc(m.weights.Names(),
+			func(name string) bool { return slices.Contains(m.skip, name) }))
 	}
 	k := &lang.Keys{Config: m.config, Arch: m.family.Arch}
 	m.layers = k.All(m.family)
@@ -110,10 +112,10 @@ func Open(dir string, o Options) (_ *Model, err error) {
 // Close closes the checkpoint's files.
 func (m *Model) Close() error { return m.weights.Close() }
 
-// Name returns a name for the file: the folder's, and the type of most matrices.
+// Name returns a name for the file: that of the folder, and the type of most matrices.
 func (m *Model) Name() string { return m.folder() + "-" + strings.ToLower(m.kind.name()) }
 
-// folder returns the folder's name, which is the model's.
+// folder returns the name of the folder, which becomes that of the model.
 func (m *Model) folder() string {
 	abs, err := filepath.Abs(m.dir)
 	if err != nil {
@@ -122,7 +124,7 @@ func (m *Model) folder() string {
 	return filepath.Base(abs)
 }
 
-// mostly returns the type that most numbers of the checkpoint's matrices have, among those that are written.
+// mostly returns the type of most numbers in the matrices that are written.
 func (m *Model) mostly() gguf.Type {
 	counts := map[gguf.Type]uint64{}
 	for _, name := range m.weights.Names() {
@@ -135,7 +137,7 @@ func (m *Model) mostly() gguf.Type {
 			counts[gguf.F32] += t.Elems()
 		case safetensors.F16:
 			counts[gguf.F16] += t.Elems()
-		default: // of fewer bits, whose scales are BF16 at best
+		default: // types of 8 bits and less: with their scales they fit BF16
 			counts[gguf.BF16] += t.Elems()
 		}
 	}
@@ -148,21 +150,22 @@ func (m *Model) mostly() gguf.Type {
 	return best
 }
 
-// others are parts of names of tensors that are none of a text model's.
+// others are parts of the names of tensors that do not belong to the text model.
 var others = []string{
 	"visual.", "vision.", "vision_", "audio.", "audio_", "multi_modal_projector.", "mm_projector.", "image_newline",
 	"embed_vision.", "embed_audio.", "patch_embed", "resampler.", "talker.", "token2wav.", "code2wav.",
 }
 
-// isOther reports whether a tensor is none of a text model's.
+// isOther reports whether a tensor does not belong to the text model.
 func isOther(name string) bool {
 	return slices.ContainsFunc(others, func(part string) bool { return strings.Contains(name, part) })
 }
 
-// skipped reports whether a tensor is left out: what is computed anew, what was asked for, and what belongs to images and
-// sounds.
+// skipped reports whether a tensor is left out: because it is computed when a model is loaded, because the user or the
+// family says so, or because it belongs to images or sounds.
 func (m *Model) skipped(name string) bool {
-	for _, end := range []string{".rotary_emb.inv_freq", ".attention.masked_bias", ".attn.masked_bias", "_scale_inv", ".weight_scale", ".input_scale", ".k_scale", ".v_scale"} {
+	for _, end := range []string{".rotary_emb.inv_freq", ".attention.masked_bias", ".attn.masked_bias", "_scale_inv",
+		".weight_scale", ".input_scale", ".k_scale", ".v_scale"} {
 		if strings.HasSuffix(name, end) {
 			return true
 		}
@@ -174,7 +177,8 @@ func (m *Model) skipped(name string) bool {
 		return true
 	}
 	alike := strings.Fields(m.family.Alike)
-	if i := slices.Index(alike, name); i > 0 && slices.ContainsFunc(alike[:i], func(first string) bool { return m.weights.Tensor(first) != nil }) {
+	if i := slices.Index(alike, name); i > 0 && slices.ContainsFunc(alike[:i],
+		func(first string) bool { return m.weights.Tensor(first) != nil }) {
 		return true
 	}
 	return slices.ContainsFunc(m.family.Skip, func(part string) bool {
@@ -182,13 +186,14 @@ func (m *Model) skipped(name string) bool {
 	})
 }
 
-// checkQuantization refuses checkpoints whose weights are quantized in a way that is not read.
+// checkQuantization refuses a checkpoint whose weights are quantized in a way that is not known.
 func (m *Model) checkQuantization() error {
 	q := m.config.Within("quantization_config compression_config")
 	switch method := q.Text("quant_method"); method {
 	case "", "fp8", "mxfp4", "compressed-tensors":
 	default:
-		return fmt.Errorf("%s: weights quantized by %s are not read; want the checkpoint that they were made of", m.dir, method)
+		return fmt.Errorf("%s: weights quantized by %s are not read; want the checkpoint that they were made of",
+			m.dir, method)
 	}
 	m.config.Take(q)
 	return m.config.Err()

@@ -8,23 +8,23 @@ import (
 	"github.com/quern-llm/quern/go/quant"
 )
 
-// A kind is what a file's matrices are to be: all of one type, or of the types that a mix chooses.
+// A kind says which type the matrices of a file get: one type for all, or those that a mix chooses.
 type kind struct {
 	typ   gguf.Type
 	mix   quant.Mix
 	mixed bool
 }
 
-// plainTypes are those of which all matrices are.
+// plainTypes are the types that all matrices of a file can have.
 var plainTypes = []gguf.Type{gguf.F32, gguf.F16, gguf.BF16, gguf.Q8_0}
 
-// CheckType returns an error unless s is a type or a mix that can be written, or auto.
+// CheckType returns an error unless s is auto, or a type or a mix that can be written.
 func CheckType(s string) error {
 	_, err := parseKind(s, func() gguf.Type { return gguf.F16 })
 	return err
 }
 
-// parseKind returns the kind called s; the type of auto is computed.
+// parseKind returns the kind of this name. For auto and for mixes, auto computes the type of what is read.
 func parseKind(s string, auto func() gguf.Type) (kind, error) {
 	if s == "" || strings.EqualFold(s, "auto") {
 		return kind{typ: auto()}, nil
@@ -36,12 +36,13 @@ func parseKind(s string, auto func() gguf.Type) (kind, error) {
 	}
 	m, err := quant.ParseMix(s)
 	if err != nil {
-		return kind{}, fmt.Errorf("weights cannot be written as %.40q; want auto, f32, f16, bf16, q8_0 or one of %s", s, strings.Join(quant.Mixes(), " "))
+		return kind{}, fmt.Errorf("weights cannot be written as %.40q; want auto, f32, f16, bf16, q8_0 or one of %s",
+			s, strings.Join(quant.Mixes(), " "))
 	}
 	return kind{typ: auto(), mix: m, mixed: true}, nil
 }
 
-// name returns the name of a kind.
+// name returns the name of the kind.
 func (k kind) name() string {
 	if k.mixed {
 		return k.mix.Name
@@ -49,7 +50,7 @@ func (k kind) name() string {
 	return k.typ.String()
 }
 
-// fileType returns llama.cpp's number of a kind.
+// fileType returns llama.cpp's number of the kind, if it has one.
 func (k kind) fileType() (uint32, bool) {
 	if k.mixed {
 		return k.mix.Kind, true
@@ -58,8 +59,8 @@ func (k kind) fileType() (uint32, bool) {
 	return m.Kind, err == nil
 }
 
-// choose gives the tensors of a file the types that a mix has for them. Those that are of blocks already stay, and so do
-// those that are read as floats.
+// choose gives tensors the types that a mix has for them. Tensors that are copied as blocks keep theirs, as do those
+// that must stay F32.
 func (o *output) choose(m quant.Mix) error {
 	f, err := o.outline()
 	if err != nil {
@@ -74,21 +75,21 @@ func (o *output) choose(m quant.Mix) error {
 		to[c.Name] = c.To
 	}
 	for _, t := range o.targets {
-		if t.Bytes != nil || t.Typ == gguf.F32 && (len(t.Dims) < 2 || floats(t.Name)) {
+		if t.Bytes != nil || t.Type == gguf.F32 && (len(t.Dims) < 2 || floats(t.Name)) {
 			continue
 		}
-		if t.Typ = to[t.Name]; !quant.CanEncode(t.Typ, int(t.Dims[0])) {
-			return fmt.Errorf("tensor %s: rows of %d cannot be %s", t.Name, t.Dims[0], t.Typ)
+		if t.Type = to[t.Name]; !quant.CanEncode(t.Type, int(t.Dims[0])) {
+			return fmt.Errorf("tensor %s: rows of %d cannot be %s", t.Name, t.Dims[0], t.Type)
 		}
-		if quant.NeedsImportance(t.Typ) {
+		if quant.NeedsImportance(t.Type) {
 			return fmt.Errorf("%s needs to know which weights count: convert to f16, and then quantize with an importance matrix (see %q)", m.Name, "quern help quantize")
 		}
 	}
 	return nil
 }
 
-// fits reports whether numbers are in the range of a type: F16 has a narrower one than they come in, and so have the scales of
-// blocks.
+// fits reports whether a type can hold these numbers: the range of F16, and of blocks with F16 scales, is narrower than
+// that of checkpoints.
 func fits(t gguf.Type, v []float32) bool {
 	if t == gguf.F32 || t == gguf.BF16 {
 		return true

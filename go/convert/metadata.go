@@ -15,7 +15,7 @@ import (
 	"github.com/quern-llm/quern/go/safetensors"
 )
 
-// quantizationVersion is of the layout of blocks.
+// quantizationVersion is the version of the layouts of blocks.
 const quantizationVersion = 2
 
 // metadata returns all keys of the file.
@@ -41,7 +41,7 @@ func (m *Model) metadata(k *lang.Keys) ([]gguf.KV, error) {
 	if n := m.pooling(); n > 0 {
 		k.N("pooling_type", n)
 	}
-	all = append(all, k.List...)
+	all = append(all, k.KVs...)
 	all = append(all, v.Keys()...)
 	templates, err := m.templates()
 	if err != nil {
@@ -60,7 +60,7 @@ func (m *Model) params() uint64 {
 	return n
 }
 
-// embeddings returns the number of tokens that the model has embeddings of.
+// embeddings returns the number of tokens that the model has embeddings for.
 func (m *Model) embeddings() int {
 	for _, t := range m.targets {
 		if t.Name == "token_embd.weight" && len(t.Dims) == 2 {
@@ -70,7 +70,7 @@ func (m *Model) embeddings() int {
 	return 0
 }
 
-// templates returns the chat templates: of a file of their own, or of tokenizer_config.json.
+// templates returns the chat templates, from tokenizer_config.json or from a file of their own.
 func (m *Model) templates() ([]gguf.KV, error) {
 	const key = "tokenizer.chat_template"
 	settings, err := hf.ReadFile(filepath.Join(m.dir, "tokenizer_config.json"))
@@ -124,11 +124,11 @@ func (m *Model) templates() ([]gguf.KV, error) {
 	return nil, settings.Err()
 }
 
-// sampling returns what generation_config.json recommends.
+// sampling returns the parameters that generation_config.json recommends.
 func (m *Model) sampling() []gguf.KV {
 	c, err := hf.ReadFile(filepath.Join(m.dir, "generation_config.json"))
 	if err != nil {
-		return nil // it is advice, and often not there
+		return nil // these are recommendations, and many checkpoints have none
 	}
 	if on, set := c.Value("do_sample").(bool); set && !on {
 		return nil
@@ -151,8 +151,8 @@ func (m *Model) sampling() []gguf.KV {
 	return all
 }
 
-// pooling returns how a text's vector is computed from those of its tokens, by the files of sentence-transformers; 0 if they do not
-// say.
+// pooling returns how the vectors of tokens become one, as the files of sentence-transformers say; 0 if there are no
+// such files.
 func (m *Model) pooling() int {
 	text, err := os.ReadFile(filepath.Join(m.dir, "modules.json"))
 	if err != nil || !strings.Contains(string(text), "Pooling") {

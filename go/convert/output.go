@@ -9,7 +9,7 @@ import (
 	"github.com/quern-llm/quern/go/internal/newfile"
 )
 
-// An output is a GGUF file that can be written.
+// An output is a GGUF file that is ready to be written.
 type output struct {
 	targets  []*lang.Target
 	keys     []gguf.KV
@@ -17,11 +17,11 @@ type output struct {
 	progress func(done, total uint64)
 }
 
-// Size returns the bytes of all tensors.
+// Size returns the number of bytes of all tensors.
 func (o *output) Size() uint64 {
 	n := uint64(0)
 	for _, t := range o.targets {
-		size, _ := t.Typ.Size(t.Dims) // which setType has checked
+		size, _ := t.Type.Size(t.Dims) // setType has checked this
 		n += size
 	}
 	return n
@@ -30,7 +30,7 @@ func (o *output) Size() uint64 {
 // Tensors visits the tensors.
 func (o *output) Tensors(visit func(name string, typ gguf.Type, dims []uint64)) {
 	for _, t := range o.targets {
-		visit(t.Name, t.Typ, t.Dims)
+		visit(t.Name, t.Type, t.Dims)
 	}
 }
 
@@ -43,12 +43,12 @@ func (o *output) WriteFile(ctx context.Context, path string, replace bool) (int6
 	return newfile.Write(path, replace, 0o644, need, func(w io.Writer) (int64, error) { return o.Write(ctx, w) })
 }
 
-// Write writes the file. It ends early when ctx does.
+// Write writes the file. It stops when ctx is done.
 func (o *output) Write(ctx context.Context, out io.Writer) (int64, error) {
 	w := o.writer()
 	p := &pipe{ctx: ctx, threads: max(o.threads, 1), total: o.Size(), progress: o.progress}
 	for _, t := range o.targets {
-		w.AddTensor(t.Name, t.Typ, t.Dims, func(to io.Writer) error { return p.write(to, t) })
+		w.AddTensor(t.Name, t.Type, t.Dims, func(to io.Writer) error { return p.write(to, t) })
 	}
 	return w.WriteTo(out)
 }
@@ -62,11 +62,11 @@ func (o *output) writer() *gguf.Writer {
 	return w
 }
 
-// empty returns a writer that knows the tensors, and not their data.
+// empty returns a writer that knows the tensors, but not their data.
 func (o *output) empty() *gguf.Writer {
 	w := o.writer()
 	for _, t := range o.targets {
-		w.AddTensor(t.Name, t.Typ, t.Dims, nil)
+		w.AddTensor(t.Name, t.Type, t.Dims, nil)
 	}
 	return w
 }

@@ -12,20 +12,20 @@ import (
 	"github.com/quern-llm/quern/go/quant"
 )
 
-// pieceElems is how many numbers are computed at a time by a thread: 8 MB of them, and a window for each thread.
+// pieceElems is how many numbers a thread computes at a time: 8 MB of them.
 const pieceElems = 2 << 20
 
-// A pipe computes tensors in pieces, some of them at a time, and writes them in order.
+// A pipe computes tensors in pieces, several at a time, and writes them in order.
 type pipe struct {
 	ctx      context.Context
 	threads  int
 	done     uint64
 	total    uint64
 	progress func(done, total uint64)
-	free     chan *piece // that are not in use
+	free     chan *piece // pieces that are not in use
 }
 
-// A piece is a part of a tensor on its way.
+// A piece is a part of a tensor between reading and writing.
 type piece struct {
 	numbers []float32
 	bytes   []byte
@@ -41,8 +41,8 @@ func (p *pipe) write(to io.Writer, t *lang.Target) error {
 		}
 	}
 	row := t.Dims[0]
-	step := row // whole rows, as long as these are not longer than a piece should be
-	if block := uint64(t.Typ.BlockElems()); row > pieceElems {
+	step := row // whole rows, unless a row is longer than a piece
+	if block := uint64(t.Type.BlockElems()); row > pieceElems {
 		step = pieceElems / block * block
 	} else {
 		step = max(pieceElems/row, 1) * row
@@ -55,7 +55,7 @@ func (p *pipe) write(to io.Writer, t *lang.Target) error {
 		defer close(queue)
 		for at := uint64(0); at < total; {
 			n := min(step, total-at)
-			if row > pieceElems { // a piece ends where a row does
+			if row > pieceElems { // a piece does not cross the end of a row
 				n = min(n, row-at%row)
 			}
 			var x *piece
@@ -65,7 +65,7 @@ func (p *pipe) write(to io.Writer, t *lang.Target) error {
 				return
 			}
 			work <- struct{}{}
-			go func(at uint64) { // which goes on
+			go func(at uint64) {
 				x.ready <- x.compute(t, at, n)
 				<-work
 			}(at)
@@ -103,8 +103,8 @@ func (p *pipe) write(to io.Writer, t *lang.Target) error {
 
 // compute makes the bytes of n elements of a tensor.
 func (x *piece) compute(t *lang.Target, at, n uint64) error {
-	block := uint64(t.Typ.BlockElems())
-	size := n / block * uint64(t.Typ.BlockBytes())
+	block := uint64(t.Type.BlockElems())
+	size := n / block * uint64(t.Type.BlockBytes())
 	if uint64(cap(x.bytes)) < size {
 		x.bytes = make([]byte, size)
 	}
@@ -122,15 +122,15 @@ func (x *piece) compute(t *lang.Target, at, n uint64) error {
 	if err := checkFinite(x.numbers); err != nil {
 		return err
 	}
-	if !fits(t.Typ, x.numbers) {
+	if !fits(t.Type, x.numbers) {
 		return fmt.Errorf("numbers beyond what F16 holds; want --outtype %s", gguf.BF16)
 	}
-	return quant.Encode(t.Typ, x.bytes, x.numbers, int(min(n, t.Dims[0])), nil)
+	return quant.Encode(t.Type, x.bytes, x.numbers, int(min(n, t.Dims[0])), nil)
 }
 
 var errNotFinite = errors.New("a value that is not finite")
 
-// checkFinite returns an error if a number is infinite or none.
+// checkFinite returns an error if a number is infinite or NaN.
 func checkFinite(v []float32) error {
 	for _, x := range v {
 		if math.Float32bits(x)&0x7f800000 == 0x7f800000 {

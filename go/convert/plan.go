@@ -12,15 +12,15 @@ import (
 	"github.com/quern-llm/quern/go/safetensors"
 )
 
-// A group is the tensors of a checkpoint that a rule takes together.
+// A group is the tensors of a checkpoint that one use of a rule takes together.
 type group struct {
 	rule   *lang.Rule
 	layer  int
 	suffix string
-	parts  [][]*safetensors.Tensor // by name, by expert
+	parts  [][]*safetensors.Tensor // by the position in From, then by expert
 }
 
-// plan returns the tensors to be written, of those of the checkpoint.
+// plan returns the tensors that are written.
 func (m *Model) plan() ([]*lang.Target, error) {
 	groups, err := m.groups()
 	if err != nil {
@@ -56,7 +56,7 @@ func (m *Model) plan() ([]*lang.Target, error) {
 	return all, nil
 }
 
-// layerOf returns the number of a tensor's layer, -1 for one of none.
+// layerOf returns the number of a tensor's layer, -1 if it is outside of layers.
 func layerOf(name string) int {
 	if rest, ok := strings.CutPrefix(name, "blk."); ok {
 		number, _, _ := strings.Cut(rest, ".")
@@ -88,7 +88,8 @@ func (m *Model) groups() ([]*group, error) {
 		r, part, suffix := lang.Match(m.family.Rules, s)
 		switch {
 		case r == nil:
-			return nil, fmt.Errorf("%s: tensor %q is none of %s's; it is left out with --skip %q", m.dir, name, m.family.Arch, name)
+			return nil, fmt.Errorf("%s: tensor %q is none of %s's; it is left out with --skip %q", m.dir, name,
+				m.family.Arch, name)
 		case s.Layer >= m.layers:
 			return nil, fmt.Errorf("%s: tensor %q is of layer %d, config.json has %d", m.dir, name, s.Layer, m.layers)
 		case r.To == "":
@@ -97,7 +98,8 @@ func (m *Model) groups() ([]*group, error) {
 		k := key{r, s.Layer, suffix}
 		g := found[k]
 		if g == nil {
-			g = &group{rule: r, layer: s.Layer, suffix: suffix, parts: make([][]*safetensors.Tensor, len(strings.Fields(r.From)))}
+			g = &group{rule: r, layer: s.Layer, suffix: suffix,
+				parts: make([][]*safetensors.Tensor, len(strings.Fields(r.From)))}
 			found[k] = g
 			list = append(list, g)
 		}
@@ -116,7 +118,7 @@ func (m *Model) groups() ([]*group, error) {
 	return list, nil
 }
 
-// stacked returns how many tensors a name with a * stands for.
+// stacked returns the number of tensors that a name with a * stands for.
 func (m *Model) stacked(name string) int {
 	if m.family.Count != nil {
 		if n := m.family.Count(m.config, name); n > 0 {
@@ -126,7 +128,7 @@ func (m *Model) stacked(name string) int {
 	return m.config.Experts()
 }
 
-// make returns what the rule of a group makes of its tensors.
+// make applies the rule of a group to its tensors.
 func (m *Model) make(g *group) ([]*lang.Target, error) {
 	names := lang.Targets(g.rule, g.layer, g.suffix)
 	var in []lang.View
@@ -172,12 +174,12 @@ func (m *Model) make(g *group) ([]*lang.Target, error) {
 	}
 	var all []*lang.Target
 	for i, v := range in {
-		all = append(all, &lang.Target{Name: names[i], Typ: v.Typ, View: v})
+		all = append(all, &lang.Target{Name: names[i], Type: v.Type, View: v})
 	}
 	return all, nil
 }
 
-// of returns a tensor of the checkpoint as a view: quantized ones as the numbers that they stand for, those in parts whole.
+// of returns a tensor of the checkpoint as a view: a quantized one as numbers, one in several files as a whole.
 func (m *Model) of(t *safetensors.Tensor) (lang.View, error) {
 	if parts := m.weights.Parts(t.Name); parts != nil {
 		return m.whole(parts)
@@ -186,7 +188,8 @@ func (m *Model) of(t *safetensors.Tensor) (lang.View, error) {
 	if len(v.Shape) == 0 {
 		v.Shape = []uint64{1}
 	}
-	if scale := m.weights.Tensor(strings.TrimSuffix(t.Name, ".weight") + ".scale"); scale != nil && (t.DType == safetensors.I8 || t.DType == safetensors.U8) {
+	if scale := m.weights.Tensor(strings.TrimSuffix(t.Name, ".weight") + ".scale"); scale != nil &&
+		(t.DType == safetensors.I8 || t.DType == safetensors.U8) {
 		return fours(t, scale)
 	}
 	switch t.DType {
@@ -201,11 +204,12 @@ func (m *Model) of(t *safetensors.Tensor) (lang.View, error) {
 	return lang.View{}, fmt.Errorf("tensor %q is %s, want floats", t.Name, t.DType)
 }
 
-// whole joins the parts of a tensor, which were cut along the rows unless the family says otherwise.
+// whole joins the parts of a tensor, along the rows unless the family says otherwise.
 func (m *Model) whole(parts []*safetensors.Tensor) (lang.View, error) {
 	var all []lang.View
 	for _, t := range parts {
-		if t.DType != safetensors.F32 && t.DType != safetensors.F16 && t.DType != safetensors.BF16 || len(t.Shape) == 0 {
+		if t.DType != safetensors.F32 && t.DType != safetensors.F16 && t.DType != safetensors.BF16 ||
+			len(t.Shape) == 0 {
 			return lang.View{}, fmt.Errorf("tensor %q is in parts of %s, want floats", t.Name, t.DType)
 		}
 		all = append(all, lang.View{Shape: slices.Clone(t.Shape), Read: t.Floats})
@@ -216,21 +220,21 @@ func (m *Model) whole(parts []*safetensors.Tensor) (lang.View, error) {
 	return lang.Joined(all...)
 }
 
-// setType chooses the type that a tensor is written in, as llama.cpp's converter does: vectors, norms and small matrices
-// that are read as floats stay F32, and rows that no block fits are F16.
+// setType chooses the type of a tensor in the file, as llama.cpp's converter does: vectors, norms and small matrices
+// stay F32, and matrices whose rows are not whole blocks become F16.
 func setType(t *lang.Target, want gguf.Type) error {
 	t.Dims = slices.Clone(t.Shape)
 	slices.Reverse(t.Dims)
 	if t.Bytes != nil {
-		if t.Typ == gguf.F32 {
+		if t.Type == gguf.F32 {
 			return fmt.Errorf("bytes, want floats")
 		}
-	} else if t.Typ = want; len(t.Dims) <= 1 || floats(t.Name) {
-		t.Typ = gguf.F32
+	} else if t.Type = want; len(t.Dims) <= 1 || floats(t.Name) {
+		t.Type = gguf.F32
 	} else if len(t.Dims) > 0 && t.Dims[0]%uint64(want.BlockElems()) != 0 {
-		t.Typ = gguf.F16
+		t.Type = gguf.F16
 	}
-	_, err := t.Typ.Size(t.Dims)
+	_, err := t.Type.Size(t.Dims)
 	return err
 }
 

@@ -9,19 +9,19 @@ import (
 	"github.com/quern-llm/quern/go/safetensors"
 )
 
-// A grid is the scales of a matrix's blocks, or of each matrix of several.
+// A grid is the scales of the blocks of a matrix, or of several matrices of the same shape.
 type grid struct {
 	scale         *safetensors.Tensor
-	first         uint64 // of its rows
-	down, across  uint64 // how many scales there are
-	height, width uint64 // of a block
+	first         uint64 // the first row of scales
+	down, across  uint64 // the number of scales of a matrix
+	height, width uint64 // the size of a block
 }
 
-// scaleOf returns the scales of a tensor, or nil.
+// scaleOf returns the scales of a tensor, nil if it has none.
 func (m *Model) scaleOf(t *safetensors.Tensor) *safetensors.Tensor {
 	base := strings.TrimSuffix(t.Name, ".weight")
 	names := []string{base + ".weight_scale_inv", base + ".weight_scale", t.Name + "_scale_inv", base + ".scale"}
-	if table, _, ok := strings.Cut(base, ".shard_"); ok { // parts of a table have one in common
+	if table, _, ok := strings.Cut(base, ".shard_"); ok { // the parts of a table share one scale
 		names = append(names, table+".weight_scale")
 	}
 	for _, name := range names {
@@ -32,8 +32,7 @@ func (m *Model) scaleOf(t *safetensors.Tensor) *safetensors.Tensor {
 	return nil
 }
 
-// scaled returns a matrix of 8-bit floats as the numbers that they stand for: each block of it times a scale, or each row, or
-// all.
+// scaled returns matrices of 8-bit floats, multiplied by their scales: one for each block, for each row, or for all.
 func (m *Model) scaled(t *safetensors.Tensor, v lang.View) (lang.View, error) {
 	scale := m.scaleOf(t)
 	if scale == nil {
@@ -46,7 +45,7 @@ func (m *Model) scaled(t *safetensors.Tensor, v lang.View) (lang.View, error) {
 	}
 	k := len(v.Shape)
 	rows, cols := v.Shape[k-2], v.Shape[k-1]
-	// Scales lie as blocks of rows and columns do, for each matrix.
+	// The last two dimensions of the scales are those of the grid of blocks.
 	shape := append([]uint64(nil), scale.Shape...)
 	for len(shape) < 2 {
 		shape = append(shape, 1)
@@ -73,7 +72,7 @@ func (m *Model) scaled(t *safetensors.Tensor, v lang.View) (lang.View, error) {
 	return timesGrid(v, grid{scale, 0, down, across, blockDown, blockAcross}), nil
 }
 
-// timesGrid returns the numbers of matrices times the scales of their blocks.
+// timesGrid returns matrices whose blocks are multiplied by their scales.
 func timesGrid(v lang.View, g grid) lang.View {
 	k := len(v.Shape)
 	rows, cols := v.Shape[k-2], v.Shape[k-1]
@@ -103,8 +102,8 @@ func timesGrid(v lang.View, g grid) lang.View {
 	return v
 }
 
-// striped returns a matrix that was cut into stripes: the rows of each kind together, in the order of the kinds. The last block of
-// a stripe may be cut off.
+// striped returns a matrix that was divided among machines, with the rows of each kind together. The last block of a
+// machine may be shorter.
 func striped(v lang.View, s lang.Stripes, g grid, bad error) (lang.View, error) {
 	rows, cols, all := v.Shape[0], v.Shape[1], uint64(0)
 	for _, n := range s.Rows {
@@ -115,15 +114,17 @@ func striped(v lang.View, s lang.Stripes, g grid, bad error) (lang.View, error) 
 	}
 	blocks := func(n, side uint64) uint64 { return (n + max(side, 1) - 1) / max(side, 1) }
 	each := rows / s.N
-	if g.height == 0 || g.width == 0 || all != rows || g.down != s.N*blocks(each, g.height) || g.across != blocks(cols, g.width) {
+	if g.height == 0 || g.width == 0 || all != rows || g.down != s.N*blocks(each, g.height) ||
+		g.across != blocks(cols, g.width) {
 		return lang.View{}, fmt.Errorf("%w, want %d rows in %d stripes, with blocks of their own of a size that config.json has", bad, all, s.N)
 	}
 	down := g.down / s.N
 	var parts []lang.View
-	from := uint64(0) // of a kind, in a stripe
+	from := uint64(0) // the first row of a kind in the rows of a machine
 	for _, n := range s.Rows {
 		for i := range s.N {
-			stripe := timesGrid(v.Strided(i*each*cols, lang.Dim{each, cols}, lang.Dim{cols, 1}), grid{g.scale, i * down, down, g.across, g.height, g.width})
+			stripe := timesGrid(v.Strided(i*each*cols, lang.Dim{each, cols}, lang.Dim{cols, 1}),
+				grid{g.scale, i * down, down, g.across, g.height, g.width})
 			parts = append(parts, stripe.Strided(from*cols, lang.Dim{n / s.N, cols}, lang.Dim{cols, 1}))
 		}
 		from += n / s.N
@@ -131,8 +132,8 @@ func striped(v lang.View, s lang.Stripes, g grid, bad error) (lang.View, error) 
 	return lang.Joined(parts...)
 }
 
-// sideOf returns the side of the blocks that n elements are divided into. Without a given side they have to be alike: the last
-// may be shorter than the others, and nothing says by how much.
+// sideOf returns the side of the blocks that n elements are divided into. If config.json does not give it, all blocks
+// must be of the same size, since nothing says how much shorter the last one is.
 func sideOf(n, blocks, given uint64) (side uint64, ok bool) {
 	switch {
 	case blocks == 1:
@@ -145,7 +146,7 @@ func sideOf(n, blocks, given uint64) (side uint64, ok bool) {
 	return n / max(blocks, 1), blocks > 0 && blocks < n && n%blocks == 0
 }
 
-// blockSize returns the rows and columns of a block that has one scale, 0 where config.json does not say.
+// blockSize returns the rows and columns of a block that has one scale, 0 if config.json does not say.
 func (m *Model) blockSize() (down, across uint64) {
 	q := m.config.Within("quantization_config compression_config")
 	defer func() { m.config.Take(q) }()
@@ -159,7 +160,7 @@ func (m *Model) blockSize() (down, across uint64) {
 		switch size := weights["block_structure"].(type) {
 		case []any:
 			given = append(given, size)
-		case string: // such as 128x128
+		case string: // as in 128x128
 			var sides []any
 			for side := range strings.SplitSeq(size, "x") {
 				n, _ := hf.Digits(side)
@@ -189,7 +190,7 @@ func (m *Model) blockSize() (down, across uint64) {
 	return down, across
 }
 
-// copied reads a tensor of bytes.
+// copied returns the reader of a tensor of bytes.
 func copied(t *safetensors.Tensor) func(dst []byte, at uint64) error {
 	return func(dst []byte, at uint64) error {
 		_, err := t.ReadAt(dst, int64(at))
@@ -197,7 +198,7 @@ func copied(t *safetensors.Tensor) func(dst []byte, at uint64) error {
 	}
 }
 
-// fours returns a matrix of 4-bit floats, two in a byte, whose blocks of 32 in a row have an exponent each, as MXFP4, which says the same.
+// fours returns a matrix of 4-bit floats, two in a byte, as MXFP4: each 32 numbers of a row have one exponent.
 func fours(t, scale *safetensors.Tensor) (lang.View, error) {
 	bad := fmt.Errorf("tensor %q has the shape %v, and scales %v as %s, want two dimensions, and an exponent for each 16 bytes of a row", t.Name, t.Shape, scale.Shape, scale.DType)
 	if len(t.Shape) != 2 || t.Shape[1]%16 != 0 || scale.DType != safetensors.F8E8M0 && scale.DType != safetensors.U8 {

@@ -128,8 +128,8 @@ func TestExponents(t *testing.T) {
 		each = append(each, must(m.of(m.weights.Tensor(fmt.Sprintf("layers.0.ffn.experts.%d.w1.weight", x)))))
 	}
 	all := must(lang.Stacked(each))
-	if all.Typ != gguf.MXFP4 || !slices.Equal(all.Shape, []uint64{experts, rows, cols}) {
-		t.Fatalf("experts are %v of %v", all.Shape, all.Typ)
+	if all.Type != gguf.MXFP4 || !slices.Equal(all.Shape, []uint64{experts, rows, cols}) {
+		t.Fatalf("experts are %v of %v", all.Shape, all.Type)
 	}
 	const first = cols // from the second row on, as pieces are
 	got, b := make([]float32, len(want)-first), make([]byte, (len(want)-first)/32*17)

@@ -13,7 +13,7 @@ var apertus = lang.Family{
 	Rules: lang.Rules{
 		{"attention_layernorm", "attn_norm", nil},
 		{"feedforward_layernorm", "ffn_norm", nil},
-		{"mlp.act_fn.alpha_p", "", nil}, // which keys say: see xielu
+		{"mlp.act_fn.alpha_p", "", nil}, // these become keys: see xielu
 		{"mlp.act_fn.alpha_n", "", nil},
 		{"mlp.act_fn.beta", "", nil},
 		{"mlp.act_fn.eps", "", nil},
@@ -23,7 +23,8 @@ var apertus = lang.Family{
 	Finish: xielu,
 }
 
-// xielu reads the constants of the activation, a tensor of one number for each layer.
+// xielu sets the constants of the activation function: a checkpoint has a tensor of one number for each of them and
+// each layer.
 func xielu(d *lang.Draft, k *lang.Keys) {
 	for _, name := range []string{"alpha_n", "alpha_p", "beta", "eps"} {
 		all := make([]float32, d.Layers)
@@ -38,6 +39,6 @@ func xielu(d *lang.Draft, k *lang.Keys) {
 				return
 			}
 		}
-		k.List = append(k.List, gguf.KV{Key: "xielu." + name, Value: all}) // of no architecture
+		k.KVs = append(k.KVs, gguf.KV{Key: "xielu." + name, Value: all}) // without the architecture's name
 	}
 }

@@ -1,7 +1,6 @@
 package family
 
 import (
-	"github.com/quern-llm/quern/go/convert/hf"
 	"github.com/quern-llm/quern/go/convert/lang"
 )
 
@@ -9,7 +8,7 @@ var bailingmoe = lang.Family{
 	Arch:  "bailingmoe",
 	Names: "BailingMoeForCausalLM",
 	Rules: lang.Rules{
-		{"attention.query_key_value", "attn_q attn_k attn_v", lang.Then(packed, lang.Each3(lang.Permute((*hf.Config).Heads), lang.Permute((*hf.Config).HeadsKV), nil))},
+		{"attention.query_key_value", "attn_q attn_k attn_v", lang.Then(packed, paired)},
 	}.And(bailing, ends, dense, mixture),
 	Settings: routedSettings,
 	Keys: func(k *lang.Keys) {
@@ -18,7 +17,7 @@ var bailingmoe = lang.Family{
 	},
 }
 
-// bailing is the attention of Ling.
+// bailing is the attention of Ling, beside its queries, keys and values.
 var bailing = lang.Rules{
 	{"word_embeddings", "token_embd", nil},
 	{"attention.dense", "attn_output", nil},

@@ -24,7 +24,7 @@ var bailingmoe3 = lang.Family{
 		{"attention.f_proj", "ssm_f_a", nil},
 		{"attention.b_proj", "ssm_beta", nil},
 		{"attention.g_proj", "ssm_g_a", nil},
-		{"attention.gate_proj", "attn_gate", nil}, // which is g_proj as well: see the names below
+		{"attention.gate_proj", "attn_gate", nil}, // this is called g_proj too: see Rename
 		{"attention.o_norm", "ssm_norm", nil},
 		{"attention.o_proj", "attn_output", nil},
 		{"mlp.gate.expert_bias", "exp_probs_b.bias", nil},
@@ -61,12 +61,12 @@ var bailingmoe3 = lang.Family{
 	},
 }
 
-// exp turns a logarithm into its number.
+// exp computes exp(x).
 var exp = lang.One(func(_ *hf.Config, v lang.View) (lang.View, error) {
 	return v.Each(func(x float32) float32 { return float32(math.Exp(float64(x))) }), nil
 })
 
-// under returns the rules of self_attn for layers that call it otherwise.
+// under returns rules with another name in place of self_attn.
 func under(name string, rules lang.Rules) lang.Rules {
 	rules = slices.Clone(rules)
 	for i, r := range rules {
@@ -75,7 +75,7 @@ func under(name string, rules lang.Rules) lang.Rules {
 	return rules
 }
 
-// attends3 reports whether a layer of Ling 3 has attention, rather than a delta net.
+// attends3 reports whether a layer of Ling 3 has attention, and not a delta net.
 func attends3(c *hf.Config, il int) bool {
 	n, group := c.Layers(), max(c.Count("layer_group_size"), 1)
 	return (il+1)%group == 0 || il >= n/group*group

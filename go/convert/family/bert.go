@@ -33,11 +33,12 @@ var xlmRoberta = lang.Family{
 		return strings.TrimSuffix(strings.Replace(name, ".parametrizations.", ".", 1), ".original")
 	},
 	Prefix: "roberta.",
-	Skip:   slices.Concat(maskedHeads, []string{".lora_A", ".lora_B"}), // which are files of their own
+	Skip:   slices.Concat(maskedHeads, []string{".lora_A", ".lora_B"}), // adapters for tasks are converted on their own
 	Vocab:  typesOfTexts,
 }
 
-// fromPad leaves out the rows of positions that no token has: those up to the number of the token for padding.
+// fromPad leaves out the first rows of a table of positions: positions are counted from behind the number of the
+// padding token.
 var fromPad = lang.One(func(c *hf.Config, v lang.View) (lang.View, error) {
 	before := uint64(0)
 	if c.Has("pad_token_id") {
@@ -48,7 +49,8 @@ var fromPad = lang.One(func(c *hf.Config, v lang.View) (lang.View, error) {
 	return v.Strided(before*each, lang.Dim{rows - before, each}, lang.Dim{each, 1}), nil
 })
 
-// withTasks is XLM-R with rotations in place of positions, and adapters for tasks, if the checkpoint has them.
+// withTasks is XLM-R with rotations instead of a table of positions, and with adapters for tasks, if the checkpoint has
+// them.
 func withTasks(c *hf.Config, f *lang.Family) *lang.Family {
 	if !c.Has("lora_adaptations") {
 		return f

@@ -31,8 +31,8 @@ var bitnet = lang.Family{
 	},
 }
 
-// ternary makes of a matrix the signs of its numbers, or 0 where they are less than half of the mean, and that mean, by which
-// their products are multiplied.
+// ternary makes a matrix of -1, 0 and 1, and the mean of its absolute values, which multiplies its products. A number
+// becomes 0 if it is at most half of that mean.
 var ternary lang.Op = func(_ *hf.Config, in []lang.View) ([]lang.View, error) {
 	v := in[0]
 	mean := sync.OnceValues(func() (float32, error) {
@@ -56,7 +56,7 @@ var ternary lang.Op = func(_ *hf.Config, in []lang.View) ([]lang.View, error) {
 			err = v.Read(dst, at)
 		}
 		for i, x := range dst {
-			switch r := x / m; { // halves are rounded to 0, an even number
+			switch r := x / m; { // half of the mean is rounded to even, which is 0
 			case r > 0.5:
 				dst[i] = 1
 			case r < -0.5:

@@ -19,7 +19,7 @@ var chameleon = lang.Family{
 	Skip: []string{"model.vqmodel."},
 }
 
-// headPairs is permute of weights of norms, of which each head has its own.
+// headPairs is lang.Permute for the weights of norms that each head has of its own.
 func headPairs(heads func(*hf.Config) int) lang.Op {
 	return lang.One(func(c *hf.Config, v lang.View) (lang.View, error) {
 		flat, err := v.As(v.Elems())

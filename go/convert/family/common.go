@@ -7,16 +7,16 @@ import (
 	"github.com/quern-llm/quern/go/convert/lang"
 )
 
-// What families have in common, as rules.
+// Rules that families have in common.
 var (
-	// ends are the tensors of no layer.
+	// ends are the tensors outside of layers.
 	ends = lang.Rules{
 		{"embed_tokens", "token_embd", nil},
 		{"norm", "output_norm", nil},
 		{"lm_head", "output", nil},
 	}
 
-	// attention is that of Llama's descendants.
+	// attention is that of Llama and its descendants.
 	attention = lang.Rules{
 		{"input_layernorm", "attn_norm", nil},
 		{"self_attn.q_proj", "attn_q", nil},
@@ -28,7 +28,7 @@ var (
 		{"self_attn.k_norm", "attn_k_norm", nil},
 	}
 
-	// pairs is attention whose queries and keys rotate by pairs of channels, which checkpoints have as halves.
+	// pairs is attention whose queries and keys rotate neighbouring channels in GGUF, and halves in checkpoints.
 	pairs = lang.Rules{
 		{"self_attn.q_proj", "attn_q", lang.Permute((*hf.Config).Heads)},
 		{"self_attn.k_proj", "attn_k", lang.Permute((*hf.Config).HeadsKV)},
@@ -42,7 +42,7 @@ var (
 		{"mlp.down_proj", "ffn_down", nil},
 	}
 
-	// feedForward is the same under another name, and what chooses experts.
+	// feedForward is dense under other names, with the router of experts.
 	feedForward = lang.Rules{
 		{"feed_forward.gate_proj", "ffn_gate", nil},
 		{"feed_forward.up_proj", "ffn_up", nil},
@@ -50,7 +50,7 @@ var (
 		{"feed_forward.router", "ffn_gate_inp", nil},
 	}
 
-	// mixture is experts, apart or in one tensor, with those that every token goes through.
+	// mixture is experts, each in a tensor of its own or all in one, and shared experts.
 	mixture = lang.Rules{
 		{"mlp.gate", "ffn_gate_inp", nil},
 		{"mlp.gate.e_score_correction_bias", "exp_probs_b.bias", nil},
@@ -71,7 +71,7 @@ var (
 		{"mlp.shared_expert_gate", "ffn_gate_inp_shexp", lang.Squeeze},
 	}
 
-	// blockSparse is experts as Mixtral has them.
+	// blockSparse is experts under Mixtral's names.
 	blockSparse = lang.Rules{
 		{"block_sparse_moe.gate", "ffn_gate_inp", nil},
 		{"block_sparse_moe.e_score_correction_bias", "exp_probs_b.bias", nil},
@@ -80,7 +80,7 @@ var (
 		{"block_sparse_moe.experts.*.w3", "ffn_up_exps", nil},
 	}
 
-	// predicting is a layer that predicts a token further on.
+	// predicting is a layer that predicts a further token.
 	predicting = lang.Rules{
 		{"eh_proj", "nextn.eh_proj", nil},
 		{"enorm", "nextn.enorm", nil},
@@ -90,14 +90,14 @@ var (
 		{".embed_tokens", "nextn.embed_tokens", nil},
 	}
 
-	// around is norms behind the halves of a layer as well as before them.
+	// around is norms both before and after attention and the feed-forward network.
 	around = lang.Rules{
 		{"post_attention_layernorm", "post_attention_norm", nil},
 		{"pre_feedforward_layernorm", "ffn_norm", nil},
 		{"post_feedforward_layernorm", "post_ffw_norm", nil},
 	}
 
-	// scan is Mamba 2's half of a layer.
+	// scan is a layer of Mamba 2.
 	scan = lang.Rules{
 		{"mixer.A_log", "ssm_a", lang.Then(lang.NegExp, lang.Column)},
 		{"mixer.D", "ssm_d", lang.Column},
@@ -110,11 +110,12 @@ var (
 	}
 )
 
-// What families have in common, as settings.
+// Settings that families have in common.
 var (
 	expertSettings = lang.Settings{
 		{"expert_feed_forward_length", 'n', "moe_intermediate_size expert_intermediate_size"},
-		{"expert_shared_feed_forward_length", 'n', "shared_expert_intermediate_size moe_shared_expert_intermediate_size"},
+		{"expert_shared_feed_forward_length", 'n',
+			"shared_expert_intermediate_size moe_shared_expert_intermediate_size"},
 	}
 	routedSettings = lang.Settings{
 		{"expert_count", 'n', "n_routed_experts num_experts"},
@@ -126,9 +127,10 @@ var (
 	}
 )
 
+// scanGroups returns the number of groups of a scan.
 func scanGroups(c *hf.Config) int { return c.CountOr("mamba_n_groups n_groups", 1) }
 
-// rotating sets the channels of a head that rotate.
+// rotating sets how many channels of a head rotate: the share that config.json says, or this one.
 func rotating(k *lang.Keys, share float64) {
 	k.N("rope.dimension_count", int(float64(k.HeadDim())*k.Partial(share)))
 }
@@ -136,13 +138,13 @@ func rotating(k *lang.Keys, share float64) {
 // vocabSize sets the number of tokens.
 func vocabSize(k *lang.Keys) { k.N("vocab_size", k.Count("vocab_size")) }
 
-// commonKeys sets the number of tokens, and that all channels of a head rotate.
+// commonKeys sets the number of tokens, and how many channels of a head rotate: all, unless config.json says otherwise.
 func commonKeys(k *lang.Keys) {
 	vocabSize(k)
 	rotating(k, 1)
 }
 
-// llama3Factors returns the factors of Llama 3's rotations over long contexts, if the checkpoint asks for them.
+// llama3Factors returns the factors that Llama 3 divides its rotations' frequencies by, if config.json asks for them.
 func llama3Factors(c *hf.Config) map[string]lang.View {
 	r := c.RopeOf("full_attention")
 	defer c.Take(r)
@@ -172,7 +174,7 @@ func llama3Factors(c *hf.Config) map[string]lang.View {
 	return map[string]lang.View{"rope_freqs.weight": lang.Constant(factors)}
 }
 
-// gpt is the names that GPT-2 left to others, with matrices the usual way round.
+// gpt is GPT-2's names, which others use for matrices that are not transposed.
 var gpt = lang.Rules{
 	{"wte", "token_embd", nil},
 	{"wpe", "position_embd", nil},
@@ -194,7 +196,7 @@ var gpt = lang.Rules{
 	{"attn.masked_bias", "", nil},
 }
 
-// mambaScan is scan under the name that Granite has for it, whose norm is of all channels.
+// mambaScan is scan under Granite's names.
 var mambaScan = lang.Rules{
 	{"mamba.A_log", "ssm_a", lang.Then(lang.NegExp, lang.Column)},
 	{"mamba.D", "ssm_d", lang.Column},
@@ -206,7 +208,7 @@ var mambaScan = lang.Rules{
 	{"mamba.out_proj", "ssm_out", nil},
 }
 
-// ssm is the names of Mamba's model around its layers.
+// ssm is the tensors around Mamba's layers.
 var ssm = lang.Rules{
 	{"embeddings", "token_embd", nil},
 	{"embedding", "token_embd", nil},

@@ -7,7 +7,7 @@ import (
 	"github.com/quern-llm/quern/go/convert/lang"
 )
 
-// linear is layers with a state in place of keys and values.
+// linear is layers of linear attention, with a state instead of keys and values.
 var linear = lang.Rules{
 	{"post_attention_layernorm", "post_attention_norm", nil},
 	{"linear_attn.A_log", "ssm_a", lang.NegExp},
@@ -21,8 +21,9 @@ var linear = lang.Rules{
 	{"linear_attn.in_proj_b", "ssm_beta", nil},
 }
 
-// tiled is what differs where several heads of values share one of keys: in a checkpoint they lie by the head of keys that
-// they share, in GGUF the first of each, then the second of each.
+// tiled is linear for models in which several heads of values share a head of keys. In a checkpoint, heads of values
+// with the same head of keys are neighbours; in GGUF the first one of each head of keys comes first, then the second of
+// each, and so on.
 var tiled = lang.Rules{
 	{"linear_attn.A_log", "ssm_a", lang.Then(lang.NegExp, tile(0, headOne))},
 	{"linear_attn.dt_bias", "ssm_dt.bias", tile(0, headOne)},
@@ -44,7 +45,7 @@ func valueHeads(c *hf.Config) int {
 	return c.Count("linear_num_value_heads")
 }
 
-// tile exchanges, along an axis, the order of heads of the given number of elements.
+// tile reorders heads along an axis so. A head has this number of elements.
 func tile(axis int, size func(*hf.Config) int) lang.Op {
 	return lang.One(func(c *hf.Config, v lang.View) (lang.View, error) {
 		k, h, d := uint64(keyHeads(c)), uint64(valueHeads(c)), uint64(size(c))
@@ -59,11 +60,12 @@ func tile(axis int, size func(*hf.Config) int) lang.Op {
 			outer *= n
 		}
 		r := h / k
-		return v.Strided(0, lang.Dim{outer, h * d * inner}, lang.Dim{r, d * inner}, lang.Dim{k, r * d * inner}, lang.Dim{d * inner, 1}).As(v.Shape...)
+		return v.Strided(0, lang.Dim{outer, h * d * inner}, lang.Dim{r, d * inner}, lang.Dim{k, r * d * inner},
+			lang.Dim{d * inner, 1}).As(v.Shape...)
 	})
 }
 
-// tileValues tiles the rows of values, which are behind those of queries and keys.
+// tileValues reorders the rows of values, which come after those of queries and keys.
 var tileValues = lang.One(func(c *hf.Config, v lang.View) (lang.View, error) {
 	before := 2 * uint64(keyHeads(c)) * uint64(c.Count("linear_key_head_dim"))
 	if len(v.Shape) != 2 || v.Shape[0] < before {
@@ -99,7 +101,8 @@ func linearKeys(k *lang.Keys) {
 	}
 }
 
-// linearKeys35 also sets the parts of rotations, and how many layers predict further tokens.
+// linearKeys35 also sets which channels rotate by which part of a position, and the number of layers that predict
+// further tokens.
 func linearKeys35(k *lang.Keys) {
 	linearKeys(k)
 	r := k.RopeOf("full_attention")

@@ -21,8 +21,9 @@ var bertRules = lang.Rules{
 	{"classifier.out_proj", "cls.output", nil},
 }
 
-// maskedHeads are what encoders have for guessing words, and for sums of texts, which vectors are not made of.
-var maskedHeads = []string{"cls.", "pooler.", "bert.pooler.", "bert.cls.", "roberta.pooler.", "lm_head.", "embeddings.position_ids"}
+// maskedHeads are tensors that guess masked words or pool a text; vectors are made without them.
+var maskedHeads = []string{"cls.", "pooler.", "bert.pooler.", "bert.cls.", "roberta.pooler.", "lm_head.",
+	"embeddings.position_ids"}
 
-// encoderKeys are those of models that attend to the whole text. How token vectors are pooled is read from the folder; see pooling.
+// encoderKeys are for models that attend in both directions. How vectors are pooled is read from other files.
 func encoderKeys(k *lang.Keys) { k.B("attention.causal", false) }

@@ -7,7 +7,7 @@ import (
 	"github.com/quern-llm/quern/go/convert/lang"
 )
 
-// latent is attention whose keys and values are kept as one vector.
+// latent is attention whose keys and values are stored as one vector.
 var latent = lang.Rules{
 	{"self_attn.q_a_proj", "attn_q_a", nil},
 	{"self_attn.q_a_layernorm", "attn_q_a_norm", nil},
@@ -19,7 +19,8 @@ var latent = lang.Rules{
 
 var latentSettings = routedSettings.And(lang.Settings{{"attention.q_lora_rank", 'n', "q_lora_rank"}})
 
-// keysValues splits the matrix that makes keys and values of the vector by heads; keys become what queries are multiplied by.
+// keysValues splits the matrix that makes the keys and values of all heads from that vector. The matrices of keys are
+// transposed, since queries are multiplied by them.
 var keysValues lang.Op = func(c *hf.Config, in []lang.View) ([]lang.View, error) {
 	v := in[0]
 	heads, nope, value := uint64(c.Heads()), uint64(c.Count("qk_nope_head_dim")), uint64(c.Count("v_head_dim"))
@@ -34,6 +35,7 @@ var keysValues lang.Op = func(c *hf.Config, in []lang.View) ([]lang.View, error)
 	}, nil
 }
 
+// latentKeys sets the sizes of such attention, and what its families say of their experts.
 func latentKeys(k *lang.Keys) {
 	rank, turning, nope := k.CountOr("kv_lora_rank", 512), k.Count("qk_rope_head_dim"), k.Count("qk_nope_head_dim")
 	k.N("attention.head_count_kv", 1)

@@ -8,9 +8,10 @@ import (
 	"github.com/quern-llm/quern/go/convert/lang"
 )
 
-// nextLayers is where config.json says how many layers predict tokens further on; see countNext.
+// nextLayers is the setting with the number of layers that predict further tokens; see countNext.
 const nextLayers = "mtp_num_hidden_layers"
 
+// nextKeys counts these layers among the blocks.
 func nextKeys(k *lang.Keys) {
 	if n := k.CountOr(nextLayers, 0); n > mostNext {
 		k.Fail("%s: %d, want %d at most", nextLayers, n, mostNext)
@@ -20,14 +21,14 @@ func nextKeys(k *lang.Keys) {
 	}
 }
 
-// countNext counts those layers by the names of their tensors where config.json does not say their number.
+// countNext sets the number of layers that predict further tokens by their tensors, if config.json does not say it.
 func countNext(c *hf.Config, names []string) {
 	if n := numberedBy(names, "mtp.layers.", ""); n > 0 && !c.Has(nextLayers) {
 		c.Put(nextLayers, float64(n))
 	}
 }
 
-// numberedBy returns how many layers there are by the largest number in names of tensors that begin and end so.
+// numberedBy returns 1 more than the largest number that follows this beginning in names with this end.
 func numberedBy(names []string, from, end string) int {
 	n := 0
 	for _, name := range names {
@@ -42,7 +43,7 @@ func numberedBy(names []string, from, end string) int {
 	return n
 }
 
-// nextOfQwen names the tensors of the layer that predicts a token further on as those of a layer behind the last.
+// nextOfQwen gives the tensors of a layer that predicts a further token the names of a layer after the last.
 func nextOfQwen(c *hf.Config, name string) string {
 	rest, ok := strings.CutPrefix(strings.TrimPrefix(name, "model."), "mtp.")
 	if !ok {
@@ -57,16 +58,17 @@ func nextOfQwen(c *hf.Config, name string) string {
 		return name
 	}
 	module, suffix, _ := strings.Cut(rest, ".")
-	if to := map[string]string{"fc": "eh_proj", "pre_fc_norm_embedding": "enorm", "pre_fc_norm_hidden": "hnorm", "norm": "shared_head.norm"}[module]; to != "" {
+	if to := map[string]string{"fc": "eh_proj", "pre_fc_norm_embedding": "enorm", "pre_fc_norm_hidden": "hnorm",
+		"norm": "shared_head.norm"}[module]; to != "" {
 		return fmt.Sprintf("model.layers.%d.%s.%s", n, to, suffix)
 	}
 	return name
 }
 
-// mostNext is the most layers that predict further tokens.
+// mostNext is the largest number of layers that predict further tokens.
 const mostNext = 64
 
-// further counts layers behind the last, which predict tokens further on.
+// further is nextKeys for families with another name for the setting.
 func further(k *lang.Keys) {
 	if n := k.CountOr("num_nextn_predict_layers", 0); n > mostNext {
 		k.Fail("num_nextn_predict_layers: %d, want %d at most", n, mostNext)

@@ -15,7 +15,7 @@ func groupsOf(c *hf.Config) int {
 	return c.CountOr("num_kv_heads n_head_kv num_key_value_heads", 1)
 }
 
-// groups takes rows apart that lie by groups: the queries of one, its key, its value.
+// groups splits a matrix whose rows are, for each group, its queries, its key and its value.
 var groups lang.Op = func(c *hf.Config, in []lang.View) ([]lang.View, error) {
 	v := in[0]
 	n, h := uint64(max(c.CountOr("num_key_value_heads", groupsOf(c)), 1)), uint64(c.Heads())
@@ -26,7 +26,8 @@ var groups lang.Op = func(c *hf.Config, in []lang.View) ([]lang.View, error) {
 	d, queries := rows/(h+2*n), h/n
 	part := func(from, count uint64) (lang.View, error) {
 		shape := append([]uint64{n * count * d}, v.Shape[1:]...)
-		return v.Strided(from*d*each, lang.Dim{n, (queries + 2) * d * each}, lang.Dim{count * d, each}, lang.Dim{each, 1}).As(shape...)
+		return v.Strided(from*d*each, lang.Dim{n, (queries + 2) * d * each}, lang.Dim{count * d, each},
+			lang.Dim{each, 1}).As(shape...)
 	}
 	var out []lang.View
 	for _, p := range [][2]uint64{{0, queries}, {queries, 1}, {queries + 1, 1}} {
@@ -39,7 +40,10 @@ var groups lang.Op = func(c *hf.Config, in []lang.View) ([]lang.View, error) {
 	return out, nil
 }
 
-// packed takes queries, keys and values apart that lie one below the other.
+// paired reorders queries and keys as lang.Permute does, and leaves values as they are.
+var paired = lang.Each3(lang.Permute((*hf.Config).Heads), lang.Permute((*hf.Config).HeadsKV), nil)
+
+// packed splits a matrix whose rows are first all queries, then all keys, then all values.
 var packed lang.Op = func(c *hf.Config, in []lang.View) ([]lang.View, error) {
 	v := in[0]
 	rows, each := v.Rows()
@@ -61,7 +65,8 @@ var packed lang.Op = func(c *hf.Config, in []lang.View) ([]lang.View, error) {
 	return out, nil
 }
 
-// threes brings rows of queries, keys and values, which lie by heads, in the order of queries, keys and values.
+// threes reorders a matrix whose rows are, for each head, a query, a key and a value: first come all queries, then all
+// keys, then all values.
 var threes = lang.One(func(c *hf.Config, v lang.View) (lang.View, error) {
 	rows, each := v.Rows()
 	h := uint64(max(c.Heads(), 1))
@@ -69,5 +74,6 @@ var threes = lang.One(func(c *hf.Config, v lang.View) (lang.View, error) {
 	if rows != 3*h*d {
 		return lang.View{}, fmt.Errorf("%d rows for queries, keys and values of %d heads", rows, h)
 	}
-	return v.Strided(0, lang.Dim{3, d * each}, lang.Dim{h, 3 * d * each}, lang.Dim{d, each}, lang.Dim{each, 1}).As(v.Shape...)
+	return v.Strided(0, lang.Dim{3, d * each}, lang.Dim{h, 3 * d * each}, lang.Dim{d, each},
+		lang.Dim{each, 1}).As(v.Shape...)
 })

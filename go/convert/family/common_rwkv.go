@@ -7,7 +7,7 @@ import (
 	"github.com/quern-llm/quern/go/convert/lang"
 )
 
-// fused puts the shares of the token before, one tensor for each input, into one.
+// fused puts the shares of the previous token, a tensor for each input of a layer, into one.
 var fused lang.Op = func(c *hf.Config, in []lang.View) ([]lang.View, error) {
 	rows := make([]lang.View, len(in))
 	for i, v := range in {
@@ -20,7 +20,7 @@ var fused lang.Op = func(c *hf.Config, in []lang.View) ([]lang.View, error) {
 	return apart(c, []lang.View{v})
 }
 
-// apart returns such a tensor in GGUF's layout, with dimensions of 1 between inputs and channels.
+// apart gives such a tensor the shape that GGUF has: inputs, 1, 1, channels.
 var apart = lang.One(func(_ *hf.Config, v lang.View) (lang.View, error) {
 	v = v.Squeezed()
 	if len(v.Shape) != 2 {
@@ -29,7 +29,7 @@ var apart = lang.One(func(_ *hf.Config, v lang.View) (lang.View, error) {
 	return v.As(v.Shape[0], 1, 1, v.Shape[1])
 })
 
-// rwkvKeys has what models without attention say in its place.
+// rwkvKeys sets keys of attention for models that have none.
 func rwkvKeys(k *lang.Keys) {
 	k.N("context_length", 1<<20)
 	k.N("attention.head_count", 0)

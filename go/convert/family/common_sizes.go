@@ -8,7 +8,8 @@ import (
 	"github.com/quern-llm/quern/go/convert/lang"
 )
 
-// widths sets how wide the feed-forward networks are, which config.json does not say: one number, or one for each layer.
+// widths sets the width of the feed-forward networks, which config.json does not say: one number, or a list with one
+// for each layer.
 func widths(d *lang.Draft, k *lang.Keys) {
 	var all []uint32
 	for il := range d.Layers {
@@ -26,7 +27,7 @@ func widths(d *lang.Draft, k *lang.Keys) {
 	k.Ns("feed_forward_length", all)
 }
 
-// rank sets a key to the rows of a tensor in each of its parts.
+// rank sets a key to the number of a tensor's rows, divided by parts.
 func rank(d *lang.Draft, k *lang.Keys, key, name string, parts uint64) {
 	t := d.Target(name)
 	if t == nil || len(t.Dims) != 2 {

@@ -7,15 +7,16 @@ import (
 	"github.com/quern-llm/quern/go/convert/vocab"
 )
 
-// What the files of tokenizers do not say, and several families have in common.
+// What families in common know of vocabularies, and the files of tokenizers do not say.
 
-// noSpace is for vocabularies that put no space before a text.
+// noSpace is for tokenizers that put no space before a text.
 func noSpace(_ *hf.Config, v *vocab.Vocabulary) {
 	if v.Model == "llama" {
 		v.Set("add_space_prefix", false)
 	}
 }
 
+// noBOS is for tokenizers that do not begin texts with a token.
 func noBOS(_ *hf.Config, v *vocab.Vocabulary) { v.SetAdd("bos", false) }
 
 // glmVocab sets the tokens that end texts and turns.
@@ -36,7 +37,7 @@ func glmVocab(_ *hf.Config, v *vocab.Vocabulary) {
 	set("bos", begin)
 }
 
-// worldVocab is for vocabularies of RWKV: the first token begins and ends texts, and an empty line ends turns.
+// worldVocab is for RWKV's vocabulary: its first token begins and ends texts, and an empty line ends turns.
 func worldVocab(_ *hf.Config, v *vocab.Vocabulary) {
 	if v.Model != "rwkv" {
 		return
@@ -46,7 +47,7 @@ func worldVocab(_ *hf.Config, v *vocab.Vocabulary) {
 	v.ReplaceSpecial("eot", slices.Index(v.Tokens, `\n\n`))
 }
 
-// typesOfTexts sets how many kinds of texts there are embeddings of.
+// typesOfTexts sets how many types of text there are embeddings for.
 func typesOfTexts(c *hf.Config, v *vocab.Vocabulary) {
 	v.Set("token_type_count", uint32(c.CountOr("type_vocab_size", 1)))
 }

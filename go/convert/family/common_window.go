@@ -5,14 +5,14 @@ import (
 	"github.com/quern-llm/quern/go/convert/lang"
 )
 
-// windowShare returns how much of a head rotates in layers with a window.
+// windowShare returns the share of a head's channels that rotate in layers with a window.
 func windowShare(c *hf.Config) float64 {
 	r := c.RopeOf("sliding_attention")
 	defer c.Take(r)
 	return r.NumberOr("partial_rotary_factor", 1)
 }
 
-// windowsApart sets which layers have a window, where these rotate by settings of their own.
+// windowsApart sets which layers have a window, and how many of their channels rotate.
 func windowsApart(k *lang.Keys) {
 	rotating(k, 1)
 	if k.CountOr("sliding_window", 0) == 0 {

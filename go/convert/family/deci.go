@@ -20,7 +20,8 @@ var deci = lang.Family{
 		var heads, shared, widths []uint32
 		for il := range k.Layers() {
 			b := deciBlockOf(k.Config, il)
-			heads, shared, widths = append(heads, uint32(b.heads)), append(shared, uint32(b.shared)), append(widths, uint32(b.width))
+			heads, shared, widths = append(heads, uint32(b.heads)), append(shared, uint32(b.shared)), append(widths,
+				uint32(b.width))
 		}
 		k.Ns("attention.head_count", heads)
 		k.Ns("attention.head_count_kv", shared)
@@ -29,8 +30,8 @@ var deci = lang.Family{
 	Extra: llama3Factors,
 }
 
-// A deciBlock is the sizes of a layer of DeciLM: heads of queries and of keys, 0 for none, and of the feed-forward
-// network.
+// A deciBlock is the sizes of a layer: the number of heads of queries and of keys, 0 if it has none, and the width of
+// the feed-forward network.
 type deciBlock struct{ heads, shared, width int }
 
 func deciHeads(c *hf.Config) int { return deciBlockOf(c, c.Layer).heads }

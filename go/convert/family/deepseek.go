@@ -13,7 +13,7 @@ var deepseek = lang.Family{
 	},
 }
 
-// unscaled is for the first mixtures of their kind, which multiply neither positions nor what experts answer.
+// unscaled is for mixtures that scale neither positions nor the outputs of experts.
 func unscaled(k *lang.Keys) {
 	commonKeys(k)
 	k.Set("rope.scaling.type", "none")

@@ -33,7 +33,7 @@ var mistral4 = lang.Family{
 	},
 }
 
-// withoutNext leaves out the layers behind the last, which predict tokens further on, and which files of the family do not have.
+// withoutNext leaves out the layers that predict further tokens: files of this architecture do not have them.
 func withoutNext(c *hf.Config, f *lang.Family) *lang.Family {
 	n := c.Layers()
 	kind := *f

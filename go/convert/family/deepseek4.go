@@ -73,7 +73,7 @@ var deepseek4 = lang.Family{
 		k.Gating("sqrtsoftplus")
 		k.N("attention.head_count_kv", k.CountOr("num_key_value_heads", 1))
 		n := k.Layers()
-		ratios := k.Integers("compress_ratios", k.Config.List("compress_ratios"))
+		ratios := k.Integers("compress_ratios", k.List("compress_ratios"))
 		if len(ratios) < n {
 			k.Fail("compress_ratios has %d layers of %d", len(ratios), n)
 			return
@@ -83,13 +83,13 @@ var deepseek4 = lang.Family{
 			k.Set("swiglu_clamp_exp", slices.Repeat([]float32{float32(limit)}, n))
 		}
 	},
-	Skip: []string{"mtp.", "model.mtp.", ".scale"}, // scales are read with what they scale
+	Skip: []string{"mtp.", "model.mtp.", ".scale"}, // scales are read together with their matrices
 }
 
-// whole makes integers of 32 bits of numbers.
+// whole makes numbers integers of 32 bits.
 var whole = lang.One(func(_ *hf.Config, v lang.View) (lang.View, error) {
 	read := v.Read
-	return lang.View{Shape: v.Shape, Typ: gguf.I32, Bytes: func(dst []byte, at uint64) error {
+	return lang.View{Shape: v.Shape, Type: gguf.I32, Bytes: func(dst []byte, at uint64) error {
 		buf := make([]float32, len(dst)/4)
 		if err := read(buf, at); err != nil {
 			return err

@@ -3,9 +3,10 @@ package family
 import "github.com/quern-llm/quern/go/convert/lang"
 
 var glm4moe = lang.Family{
-	Arch:     "glm4moe",
-	Names:    "Glm4MoeForCausalLM",
-	Rules:    lang.Rules{{"post_attention_layernorm", "post_attention_norm", nil}}.And(predicting, ends, attention, dense, mixture),
+	Arch:  "glm4moe",
+	Names: "Glm4MoeForCausalLM",
+	Rules: lang.Rules{{"post_attention_layernorm", "post_attention_norm", nil}}.And(predicting, ends, attention,
+		dense, mixture),
 	Settings: routedSettings,
 	Keys: func(k *lang.Keys) {
 		rotating(k, 0.5)
@@ -42,7 +43,8 @@ var bailingmoe2 = lang.Family{
 	Keys: func(k *lang.Keys) {
 		rotating(k, 0.5)
 		vocabSize(k)
-		k.N("expert_shared_feed_forward_length", k.CountOr("moe_shared_expert_intermediate_size", k.Count("moe_intermediate_size")*k.CountOr("num_shared_experts", 1)))
+		k.N("expert_shared_feed_forward_length", k.CountOr("moe_shared_expert_intermediate_size",
+			k.Count("moe_intermediate_size")*k.CountOr("num_shared_experts", 1)))
 		k.Gating("")
 		if n := k.CountOr("num_nextn_predict_layers", 0); n > 0 {
 			k.N("nextn_predict_layers", n)

@@ -15,8 +15,10 @@ var dots3note = lang.Family{
 	Arch:  "dots3note",
 	Names: "Dots3NoteForCausalLM Dots3NoteForConditionalGeneration Dots3NoteTextForCausalLM",
 	Rules: lang.Rules{
-		{"self_attn.q_a_layernorm", "attn_q_a_norm", lang.Times(func(c *hf.Config) float64 { return rescale(c, c.Count("q_lora_rank")) })},
-		{"self_attn.kv_a_layernorm", "attn_kv_a_norm", lang.Times(func(c *hf.Config) float64 { return rescale(c, noteRank(c)) })},
+		{"self_attn.q_a_layernorm", "attn_q_a_norm",
+			lang.Times(func(c *hf.Config) float64 { return rescale(c, c.Count("q_lora_rank")) })},
+		{"self_attn.kv_a_layernorm", "attn_kv_a_norm",
+			lang.Times(func(c *hf.Config) float64 { return rescale(c, noteRank(c)) })},
 		{"self_attn.kv_b_proj", "attn_k_b attn_v_b", noteKeysValues},
 		{"self_attn.k_rope_only_layernorm", "attn_k_norm", nil},
 		{"self_attn.g_proj", "attn_gate", nil},
@@ -25,8 +27,9 @@ var dots3note = lang.Family{
 	Keys:     noteKeys,
 	Next:     countNoteNext,
 	Skip:     []string{"vision_encoder.", "audio_encoder."},
-	Rename: func(c *hf.Config, name string) string { // of the layer that predicts further tokens
-		return strings.Replace(name, "model.mtp.embed_tokens.", fmt.Sprintf("model.layers.%d.embed_tokens.", c.Layers()), 1)
+	Rename: func(c *hf.Config, name string) string { // the embeddings of the layer that predicts a further token
+		return strings.Replace(name, "model.mtp.embed_tokens.",
+			fmt.Sprintf("model.layers.%d.embed_tokens.", c.Layers()), 1)
 	},
 	Vocab: func(_ *hf.Config, v *vocab.Vocabulary) {
 		v.SetSpecial("eot", slices.Index(v.Tokens, "<|endofassistant|>"))
@@ -42,13 +45,13 @@ func countNoteNext(c *hf.Config, names []string) {
 	}
 }
 
-// noteWindow reports whether a layer of dots3-note attends to a window, as those that predict further tokens do.
+// noteWindow reports whether a layer attends to a window, as all that predict further tokens do.
 func noteWindow(c *hf.Config, il int) bool {
 	kinds := c.Texts("layer_types")
 	return il >= c.Layers() || il >= 0 && il < len(kinds) && kinds[il] == "sliding_attention"
 }
 
-// noteRank returns how long the latent is of the layer whose tensors are made.
+// noteRank returns the length of the latent vector in the layer whose tensors are computed.
 func noteRank(c *hf.Config) int {
 	if noteWindow(c, c.Layer) {
 		return c.Count("swa_kv_lora_rank")
@@ -56,7 +59,7 @@ func noteRank(c *hf.Config) int {
 	return c.Count("kv_lora_rank")
 }
 
-// rescale returns what dots3-note multiplies a latent by, which is in the norm before it in GGUF.
+// rescale returns the factor of a latent vector. In GGUF it is part of the norm before it.
 func rescale(c *hf.Config, rank int) float64 {
 	if !c.Flag("apply_mla_qkv_lora_rescale") {
 		return 1
@@ -64,19 +67,20 @@ func rescale(c *hf.Config, rank int) float64 {
 	return math.Sqrt(float64(c.Count("hidden_size")) / float64(max(rank, 1)))
 }
 
-// noteKeysValues is keysValues of layers with a window or without one.
+// noteKeysValues is keysValues with the sizes of the layer.
 var noteKeysValues lang.Op = func(c *hf.Config, in []lang.View) ([]lang.View, error) {
 	if !noteWindow(c, c.Layer) {
 		return keysValues(c, in)
 	}
 	near := c.Part(map[string]any{})
-	for name, from := range map[string]string{"num_attention_heads": "swa_num_attention_heads", "qk_nope_head_dim": "swa_qk_nope_head_dim", "v_head_dim": "swa_v_head_dim"} {
+	for name, from := range map[string]string{"num_attention_heads": "swa_num_attention_heads",
+		"qk_nope_head_dim": "swa_qk_nope_head_dim", "v_head_dim": "swa_v_head_dim"} {
 		near.Put(name, float64(c.Count(from)))
 	}
 	return keysValues(near, in)
 }
 
-// noteKeys sets the sizes of both kinds of dots3-note's layers.
+// noteKeys sets the sizes of layers with and without a window.
 func noteKeys(k *lang.Keys) {
 	latentKeys(k)
 	indexKeys(k)
@@ -100,7 +104,8 @@ func noteKeys(k *lang.Keys) {
 	k.N("attention.value_length_swa", rank)
 	k.N("attention.key_length_mla_swa", k.Count("swa_qk_nope_head_dim")+turning)
 	k.N("attention.value_length_mla_swa", k.Count("swa_v_head_dim"))
-	if turning != k.Count("qk_rope_head_dim") || k.CountOr("swa_q_lora_rank", k.Count("q_lora_rank")) != k.Count("q_lora_rank") {
+	if turning != k.Count("qk_rope_head_dim") || k.CountOr("swa_q_lora_rank",
+		k.Count("q_lora_rank")) != k.Count("q_lora_rank") {
 		k.Fail("swa_qk_rope_head_dim and swa_q_lora_rank differ from those of layers without a window; want the same")
 	}
 	k.Gating("sigmoid")
@@ -109,6 +114,6 @@ func noteKeys(k *lang.Keys) {
 	for _, gate := range []string{"attention_gate_type", "swa_attention_gate_type"} {
 		k.Want(gate, "headwise")
 	}
-	k.Drop("expert_group_count", "expert_group_used_count") // one group
+	k.Drop("expert_group_count", "expert_group_used_count") // there is one group
 	k.Want("n_group", "1")
 }

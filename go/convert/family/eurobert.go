@@ -38,7 +38,7 @@ var neoBERT = lang.Family{
 		k.F("rope.freq_base", 10000)
 		k.Set("rope.scaling.type", "none")
 		k.N("feed_forward_length", (2*k.Count("intermediate_size")/3+7)/8*8)
-		k.N("pooling_type", 2) // the first token's
+		k.N("pooling_type", 2) // the vector of the first token
 	},
 	Rename: func(_ *hf.Config, name string) string {
 		return strings.Replace(strings.TrimPrefix(name, "model."), "transformer_encoder.", "layers.", 1)

@@ -23,9 +23,10 @@ var exaone = lang.Family{
 }
 
 var exaonemoe = lang.Family{
-	Arch:     "exaone-moe",
-	Names:    "ExaoneMoEForCausalLM ExaoneMoeForCausalLM",
-	Rules:    lang.Rules{{"mlp.e_score_correction_bias", "exp_probs_b.bias", nil}}.And(predicting, ends, attention, dense, mixture),
+	Arch:  "exaone-moe",
+	Names: "ExaoneMoEForCausalLM ExaoneMoeForCausalLM",
+	Rules: lang.Rules{{"mlp.e_score_correction_bias", "exp_probs_b.bias", nil}}.And(predicting, ends, attention,
+		dense, mixture),
 	Settings: routedSettings.And(lang.Settings{{"attention.sliding_window", 'n', "sliding_window"}}),
 	Keys: func(k *lang.Keys) {
 		commonKeys(k)

@@ -14,7 +14,7 @@ var falconh1 = lang.Family{
 		{"embed_tokens", "token_embd", lang.Times(multiplier("embedding_multiplier"))},
 		{"lm_head", "output", lang.Times(multiplier("lm_head_multiplier"))},
 		{"final_layernorm", "output_norm", nil},
-		{"pre_ff_layernorm.weight", "ffn_norm", nil}, // as other programs know it
+		{"pre_ff_layernorm.weight", "ffn_norm", nil}, // the name that llama.cpp has
 		{"feed_forward.gate_proj", "ffn_gate", lang.Times(multiplierOf("mlp_multipliers", 0))},
 		{"feed_forward.up_proj", "ffn_up", nil},
 		{"feed_forward.down_proj", "ffn_down", lang.Times(multiplierOf("mlp_multipliers", 1))},
@@ -40,12 +40,12 @@ var falconh1 = lang.Family{
 	},
 }
 
-// multiplier returns a factor of config.json, 1 if it has none.
+// multiplier returns a factor of config.json, 1 if there is none.
 func multiplier(name string) func(*hf.Config) float64 {
 	return func(c *hf.Config) float64 { return c.NumberOr(name, 1) }
 }
 
-// multiplierOf returns a factor of a list, 1 if there is no list.
+// multiplierOf returns an element of a list of factors, 1 if there is no list.
 func multiplierOf(name string, i int) func(*hf.Config) float64 {
 	return func(c *hf.Config) float64 {
 		list := c.List(name)
@@ -64,7 +64,7 @@ func multiplierOf(name string, i int) func(*hf.Config) float64 {
 	}
 }
 
-// timesByPart multiplies the parts of a scan, each by its own factor: gates, inputs, B, C and steps.
+// timesByPart multiplies the rows of a scan's parts by their factors: gates, inputs, B, C and steps.
 var timesByPart = lang.One(func(c *hf.Config, v lang.View) (lang.View, error) {
 	inner, state := uint64(c.Count("mamba_d_ssm")), uint64(c.Count("mamba_n_groups")*c.Count("mamba_d_state"))
 	rows, each := v.Rows()

@@ -1,6 +1,6 @@
-// Package family has what each architecture's checkpoints call their tensors and settings: a Family in NAME.go for each
-// file NAME.go of go/model/arch. What several have in common is in common.go and the files that begin with its name. The
-// words are those of package lang.
+// Package family says what each architecture's checkpoints call their tensors and settings: a lang.Family in NAME.go
+// for each file NAME.go of go/model/arch. What several families have in common is in common.go and the files whose
+// names begin with it.
 package family
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/quern-llm/quern/go/convert/lang"
 )
 
-// families are all that are known, under the names of their architectures in go/model/arch. Their order decides nothing:
-// no two share a name in config.json.
+// families are all families, under the names of their architectures in go/model/arch. Their order has no effect: no two
+// have a name in config.json in common.
 var families = []lang.Family{
 	llama, mistral3, hunyuan, hunyuanVL, arcee, smollm3, seedoss, ernie45, paddleocr, nanbeige, olmo, olmo2,
 	commandr, cohere2, cohere2moe, exaone4, starcoder2, apertus, bitnet, maincoder, jais2, pangu, plamo3,
@@ -51,7 +51,7 @@ func Of(c *hf.Config) (*lang.Family, error) {
 	return nil, fmt.Errorf("%s: %.80q is not converted; want one of those that \"quern help convert\" lists, such as LlamaForCausalLM", c.Path(), names[0])
 }
 
-// Known returns the names, in config.json, of the architectures that are converted.
+// Known returns all names of architectures in config.json that can be converted.
 func Known() []string {
 	all := map[string]bool{}
 	for _, f := range families {

@@ -15,5 +15,5 @@ var gemma2 = lang.Family{
 	Vocab: noSpace,
 }
 
-// gemmaRules are those of Gemma 2 and later.
+// gemmaRules are the rules of Gemma 2 and later.
 var gemmaRules = around.And(ends, attention, dense)

@@ -3,16 +3,17 @@ package family
 import "github.com/quern-llm/quern/go/convert/lang"
 
 var gemma3 = lang.Family{
-	Arch:     "gemma3",
-	Names:    "Gemma3ForCausalLM Gemma3ForConditionalGeneration",
-	Rules:    lang.PlusOne(gemmaRules),
-	Settings: lang.Settings{{"final_logit_softcapping", 'f', "final_logit_softcapping"}, {"attention.sliding_window", 'n', "sliding_window"}},
-	Keys:     gemma3Keys,
-	Skip:     []string{"lm_head."},
-	Vocab:    noSpace,
+	Arch:  "gemma3",
+	Names: "Gemma3ForCausalLM Gemma3ForConditionalGeneration",
+	Rules: lang.PlusOne(gemmaRules),
+	Settings: lang.Settings{{"final_logit_softcapping", 'f', "final_logit_softcapping"},
+		{"attention.sliding_window", 'n', "sliding_window"}},
+	Keys:  gemma3Keys,
+	Skip:  []string{"lm_head."},
+	Vocab: noSpace,
 }
 
-// gemma3Keys has the defaults of settings that are left out.
+// gemma3Keys sets the default values of settings that config.json leaves out.
 func gemma3Keys(k *lang.Keys) {
 	k.N("context_length", k.CountOr("max_position_embeddings", 131072))
 	k.N("attention.head_count", k.CountOr("num_attention_heads", 8))

@@ -9,7 +9,7 @@ import (
 	"github.com/quern-llm/quern/go/convert/vocab"
 )
 
-// gemma3n is Gemma 3n: a residual of several streams, and embeddings for each layer.
+// gemma3n has several residual streams, and embeddings for each layer.
 var gemma3n = lang.Family{
 	Arch:  "gemma3n",
 	Names: "Gemma3nForConditionalGeneration Gemma3nForCausalLM",
@@ -46,7 +46,7 @@ var gemma3n = lang.Family{
 	Vocab: noSpace,
 }
 
-// perLayer is embeddings of each layer.
+// perLayer is the embeddings of each layer.
 var perLayer = lang.Rules{
 	{"per_layer_input_gate", "inp_gate", nil},
 	{"per_layer_projection", "proj", nil},
@@ -56,14 +56,15 @@ var perLayer = lang.Rules{
 	{"per_layer_projection_norm", "per_layer_proj_norm", nil},
 }
 
-// forAllTokens adds rows of zeros for tokens of images and sounds, which have none.
+// forAllTokens adds rows of zeros for the tokens of images and sounds, which have no embeddings.
 var forAllTokens = lang.One(func(c *hf.Config, v lang.View) (lang.View, error) {
 	rows, each := v.Rows()
 	all := uint64(c.CountOr("vocab_size", int(min(rows, vocab.MaxTokens))))
 	if len(v.Shape) != 2 || rows >= all {
 		return v, nil
 	}
-	zeros := lang.View{Shape: []uint64{all - rows, each}, Read: func(dst []float32, _ uint64) error { clear(dst); return nil }}
+	zeros := lang.View{Shape: []uint64{all - rows, each},
+		Read: func(dst []float32, _ uint64) error { clear(dst); return nil }}
 	return lang.Joined(v, zeros)
 })
 
@@ -76,7 +77,7 @@ func gemma3nKeys(k *lang.Keys) {
 		return
 	}
 	scales := make([]float32, len(shares))
-	for i, share := range shares { // of gates that are closed, if they are normally distributed
+	for i, share := range shares { // the share of gates that are closed, if they are normally distributed
 		if !(share >= 0 && share < 1) {
 			k.Fail("activation_sparsity_pattern has %v, want numbers from 0 to below 1", share)
 			return

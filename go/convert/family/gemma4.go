@@ -31,7 +31,7 @@ var gemma4 = lang.Family{
 	Vocab: gemma4Vocab,
 }
 
-// gemma4Keys has what differs between layers with and without windows.
+// gemma4Keys sets what differs between layers with and without a window.
 func gemma4Keys(k *lang.Keys) {
 	windows := k.TypesOf("sliding_attention")
 	shared, layers := k.CountOr("num_kv_shared_layers", 0), len(windows)
@@ -54,14 +54,16 @@ func gemma4Keys(k *lang.Keys) {
 		k.Ns("feed_forward_length", lang.Where(wide, 2*n, n))
 	}
 	if k.Has("num_global_key_value_heads") {
-		k.Ns("attention.head_count_kv", lang.Where(windows, k.Count("num_key_value_heads"), k.Count("num_global_key_value_heads")))
+		k.Ns("attention.head_count_kv", lang.Where(windows, k.Count("num_key_value_heads"),
+			k.Count("num_global_key_value_heads")))
 	}
 	if k.Experts() == 0 {
 		k.Drop("expert_count", "expert_used_count", "expert_feed_forward_length")
 	}
 }
 
-// gemma4Factors leaves channels of the layers without a window as they are: with a period that no text reaches.
+// gemma4Factors returns factors that keep some channels of layers without a window from rotating: their period is
+// longer than any text.
 func gemma4Factors(c *hf.Config) map[string]lang.View {
 	r := c.RopeOf("full_attention")
 	defer c.Take(r)
@@ -77,7 +79,7 @@ func gemma4Factors(c *hf.Config) map[string]lang.View {
 	return map[string]lang.View{"rope_freqs.weight": lang.Constant(factors)}
 }
 
-// gemma4Vocab makes marks that clients read visible.
+// gemma4Vocab makes tokens visible that clients parse.
 func gemma4Vocab(_ *hf.Config, v *vocab.Vocabulary) {
 	for i, text := range v.Tokens {
 		switch text {

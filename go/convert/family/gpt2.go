@@ -17,7 +17,7 @@ var starcoder = lang.Family{
 var gpt2 = lang.Family{
 	Arch:  "gpt2",
 	Names: "GPT2LMHeadModel",
-	Rules: lang.Rules{ // whose matrices are the other way round
+	Rules: lang.Rules{ // its matrices are transposed
 		{"wte", "token_embd", nil},
 		{"wpe", "position_embd", nil},
 		{"ln_f", "output_norm", nil},

@@ -16,11 +16,12 @@ var granite = lang.Family{
 }
 
 var granitemoe = lang.Family{
-	Arch:     "granitemoe",
-	Names:    "GraniteMoeForCausalLM GraniteMoeSharedForCausalLM",
-	Rules:    graniteExperts.And(ends, pairs, dense),
-	Settings: graniteSettings.And(lang.Settings{{"expert_shared_feed_forward_length", 'n', "shared_intermediate_size"}}),
-	Keys:     graniteKeys,
+	Arch:  "granitemoe",
+	Names: "GraniteMoeForCausalLM GraniteMoeSharedForCausalLM",
+	Rules: graniteExperts.And(ends, pairs, dense),
+	Settings: graniteSettings.And(lang.Settings{{"expert_shared_feed_forward_length", 'n',
+		"shared_intermediate_size"}}),
+	Keys: graniteKeys,
 }
 
 var granitehybrid = lang.Family{
@@ -49,7 +50,7 @@ var graniteSWA = lang.Family{
 		{"block_sparse_moe.router", "ffn_gate_inp", nil},
 		{"block_sparse_moe.experts.gate_up_proj", "ffn_gate_exps.weight ffn_up_exps.weight", lang.Halves},
 		{"block_sparse_moe.experts.down_proj", "ffn_down_exps.weight", nil},
-		{"shared_mlp.input_linear", "ffn_up_shexp", nil}, // which stays one matrix
+		{"shared_mlp.input_linear", "ffn_up_shexp", nil}, // this one is not split
 	}.And(graniteExperts, ends, pairs, dense),
 	Settings: graniteSettings.And(lang.Settings{
 		{"expert_shared_feed_forward_length", 'n', "shared_intermediate_size"},
@@ -87,13 +88,13 @@ var graniteSettings = lang.Settings{
 	{"logit_scale", 'f', "logits_scaling"},
 }
 
-// sharedDense is the network that every token goes through, if there are no others.
+// sharedDense is the feed-forward network of models without experts.
 var sharedDense = lang.Rules{
 	{"shared_mlp.input_linear", "ffn_gate ffn_up", lang.Halves},
 	{"shared_mlp.output_linear", "ffn_down", nil},
 }
 
-// graniteExperts is experts in one tensor, and the network that every token goes through.
+// graniteExperts is experts in one tensor, and the network that is used for every token.
 var graniteExperts = lang.Rules{
 	{"block_sparse_moe.router.layer", "ffn_gate_inp", nil},
 	{"block_sparse_moe.input_linear", "ffn_gate_exps ffn_up_exps", lang.Halves},
@@ -102,6 +103,7 @@ var graniteExperts = lang.Rules{
 	{"shared_mlp.output_linear", "ffn_down_shexp", nil},
 }
 
+// graniteKeys sets what all kinds of Granite have.
 func graniteKeys(k *lang.Keys) {
 	commonKeys(k)
 	k.Drop("attention.key_length", "attention.value_length")
@@ -111,8 +113,7 @@ func graniteKeys(k *lang.Keys) {
 	k.Want("hidden_act", "silu")
 }
 
-// graniteKind returns the family of a model without scans as that of those that have none, and the rules of one without
-// experts.
+// graniteKind returns another architecture if no layer is a scan, and other rules if there are no experts.
 func graniteKind(c *hf.Config, f *lang.Family) *lang.Family {
 	scans := slices.Contains(c.TypesOf("mamba"), true)
 	kind := *f
@@ -129,7 +130,7 @@ func graniteKind(c *hf.Config, f *lang.Family) *lang.Family {
 	return &kind
 }
 
-// hybridKeys has which layers attend.
+// hybridKeys sets which layers have attention.
 func hybridKeys(k *lang.Keys) {
 	attends := k.TypesOf("attention")
 	k.Ns("attention.head_count_kv", lang.Where(attends, k.HeadsKV(), 0))

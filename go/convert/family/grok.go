@@ -16,7 +16,7 @@ var grok = lang.Family{
 		{"post_attn_norm", "attn_output_norm", nil},
 		{"pre_moe_norm", "ffn_norm", nil},
 		{"post_moe_norm", "post_ffw_norm", nil},
-		{"in_out_embed", "token_embd", nil}, // the first one's names
+		{"in_out_embed", "token_embd", nil}, // Grok 1's names
 		{".rms_norm", "attn_norm", nil},
 		{"rms_norm", "output_norm", nil},
 		{"rms_norm_1", "attn_output_norm", nil},
@@ -39,13 +39,13 @@ var grok = lang.Family{
 		{"logit_scale", 'f', "output_multiplier_scale"},
 	},
 	Keys:   grokKeys,
-	Across: ".w2.weight", // Grok 2's experts are in files of eight machines
+	Across: ".w2.weight", // Grok 2's experts are in the files of eight machines
 	Rename: func(_ *hf.Config, name string) string {
 		return strings.Replace(name, "transformer.decoder_layer.", "model.layers.", 1)
 	},
 }
 
-// grokKeys sets limits and rotations, which stand in config.json itself.
+// grokKeys sets soft caps and rotations, which config.json has outside of rope_scaling.
 func grokKeys(k *lang.Keys) {
 	k.F("attn_logit_softcapping", k.NumberOr("attn_logit_softcapping", 30))
 	k.F("router_logit_softcapping", k.NumberOr("router_logit_softcapping", 30))

@@ -16,7 +16,7 @@ var groveMoE = lang.Family{
 		{"mlp.chunk_experts.*.down_proj", "ffn_down_chexps", nil},
 	}.And(ends, attention, dense, mixture),
 	Settings: expertSettings,
-	Finish: func(d *lang.Draft, k *lang.Keys) { // what the models' own code has as constants
+	Finish: func(d *lang.Draft, k *lang.Keys) { // the models' own code has these as constants
 		t := d.Weights.Tensor("model.layers.0.mlp.chunk_experts.0.up_proj.weight")
 		if t == nil || len(t.Shape) != 2 {
 			k.Fail("layer 0 has no matrix mlp.chunk_experts.0.up_proj")
@@ -32,8 +32,8 @@ var groveMoE = lang.Family{
 		}
 		return 0
 	},
-	Skip: []string{".expert_bias"}, // which nothing reads
+	Skip: []string{".expert_bias"}, // nothing reads these
 }
 
-// groveGroup is how many experts of Grove MoE share one beside them.
+// groveGroup is how many experts share one additional expert.
 const groveGroup = 2

@@ -37,7 +37,7 @@ var hrmText = lang.Family{
 		k.N("attention.value_length", k.HeadDim())
 		rotating(k, 1)
 	},
-	Rename: func(c *hf.Config, name string) string { // the low stack is before the high one
+	Rename: func(c *hf.Config, name string) string { // the layers of the low stack come first
 		for i, stack := range []string{"model.L_module.layers.", "model.H_module.layers."} {
 			rest, ok := strings.CutPrefix(name, stack)
 			number, tail, _ := strings.Cut(rest, ".")
@@ -49,8 +49,8 @@ var hrmText = lang.Family{
 	},
 }
 
-// quarters splits rows in four.
+// quarters splits the rows into four parts.
 var quarters lang.Op = func(_ *hf.Config, in []lang.View) ([]lang.View, error) { return lang.Cut(in[0], 4, false) }
 
-// stackOf returns the layers of one of HRM's two stacks.
+// stackOf returns the number of layers in one of the two stacks.
 func stackOf(c *hf.Config) int { return c.CountOr("num_layers_per_stack", c.Layers()) }

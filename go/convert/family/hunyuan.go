@@ -38,7 +38,7 @@ var hunyuanVL = lang.Family{
 	Skip: []string{"vit."},
 }
 
-// stretched sets the base of rotations over a context that is longer than it was, as Hunyuan computes it.
+// stretched sets the base of rotations and the length of contexts as Hunyuan's code computes them for longer contexts.
 func stretched(k *lang.Keys) {
 	r := k.RopeOf("full_attention")
 	defer k.Take(r)

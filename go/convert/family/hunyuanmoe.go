@@ -19,7 +19,7 @@ var hunyuanmoe = lang.Family{
 	},
 }
 
-// alike sets a key to the number that a list has for each layer, which has to be the same one.
+// alike sets a key to the number that a list has for each layer. It must be the same for all.
 func alike(k *lang.Keys, key, names string) {
 	v, name := k.Find(names)
 	list, ok := v.([]any)

@@ -12,7 +12,8 @@ var hyv3 = lang.Family{
 	}.And(predicting, ends, attention, dense, mixture),
 	Settings: lang.Settings{{"expert_feed_forward_length", 'n', "moe_intermediate_size expert_hidden_dim"}},
 	Keys: func(k *lang.Keys) {
-		k.N("expert_shared_feed_forward_length", k.Count("moe_intermediate_size expert_hidden_dim")*k.CountOr("num_shared_experts", 1))
+		k.N("expert_shared_feed_forward_length",
+			k.Count("moe_intermediate_size expert_hidden_dim")*k.CountOr("num_shared_experts", 1))
 		k.B("expert_weights_norm", k.FlagOr("route_norm", true))
 		k.F("expert_weights_scale", k.NumberOr("router_scaling_factor", 1))
 		k.N("expert_gating_func", 2)

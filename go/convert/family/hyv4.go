@@ -42,8 +42,9 @@ var hyv4 = lang.Family{
 			k.Set("swiglu_clamp_exp", slices.Repeat([]float32{float32(limit)}, n))
 		}
 		kinds := k.Texts("indexer_types")
-		if kinds == nil && slices.ContainsFunc(k.Texts("layer_types"), func(kind string) bool { return strings.HasSuffix(kind, "sparse_attention") }) {
-			kinds = k.Texts("layer_types") // of the first checkpoints
+		if kinds == nil && slices.ContainsFunc(k.Texts("layer_types"),
+			func(kind string) bool { return strings.HasSuffix(kind, "sparse_attention") }) {
+			kinds = k.Texts("layer_types") // the first checkpoints have no indexer_types
 		}
 		if kinds == nil {
 			return

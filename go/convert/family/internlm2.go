@@ -1,7 +1,6 @@
 package family
 
 import (
-	"github.com/quern-llm/quern/go/convert/hf"
 	"github.com/quern-llm/quern/go/convert/lang"
 )
 
@@ -13,7 +12,7 @@ var internlm2 = lang.Family{
 		{"output", "output", nil},
 		{"attention_norm", "attn_norm", nil},
 		{"ffn_norm", "ffn_norm", nil},
-		{"attention.wqkv", "attn_q attn_k attn_v", lang.Then(groups, lang.Each3(lang.Permute((*hf.Config).Heads), lang.Permute((*hf.Config).HeadsKV), nil))},
+		{"attention.wqkv", "attn_q attn_k attn_v", lang.Then(groups, paired)},
 		{"attention.wo", "attn_output", nil},
 		{"feed_forward.w1", "ffn_gate", nil},
 		{"feed_forward.w2", "ffn_down", nil},

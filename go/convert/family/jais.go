@@ -11,7 +11,7 @@ import (
 var jais = lang.Family{
 	Arch:  "jais",
 	Names: "JAISLMHeadModel",
-	Rules: lang.Rules{ // whose matrices are the other way round
+	Rules: lang.Rules{ // its matrices are transposed
 		{"wte", "token_embd", lang.Times(jaisEmbeddings)},
 		{"lm_head", "output", lang.Times(jaisOutput)},
 		{"attn.c_attn.weight", "attn_qkv.weight", lang.Transpose},
@@ -20,7 +20,7 @@ var jais = lang.Family{
 		{"mlp.c_fc2.weight", "ffn_gate.weight", lang.Transpose},
 		{"mlp.c_fc2", "ffn_gate", nil},
 		{"mlp.c_proj.weight", "ffn_down.weight", lang.Transpose},
-		{"relative_pe.slopes", "", nil}, // see jaisSlopes
+		{"relative_pe.slopes", "", nil}, // this becomes a key: see jaisSlopes
 	}.And(gpt),
 	Keys: func(k *lang.Keys) {
 		k.Want("activation_function", "swiglu")
@@ -31,7 +31,7 @@ var jais = lang.Family{
 	Finish: jaisSlopes,
 }
 
-// jaisEmbeddings and jaisOutput are what Jais multiplies embeddings and logits by.
+// jaisEmbeddings and jaisOutput return the factors of embeddings and logits.
 func jaisEmbeddings(c *hf.Config) float64 { return c.Number("mup_embeddings_scale embeddings_scale") }
 
 func jaisOutput(c *hf.Config) float64 {
@@ -41,8 +41,8 @@ func jaisOutput(c *hf.Config) float64 {
 	return c.Number("width_scale")
 }
 
-// jaisTied makes of the embeddings, where the output shares them, two matrices: each has a factor of its own. Its config.json says
-// only where it does not.
+// jaisTied makes two matrices of the embeddings if the output shares them, since each has a factor of its own.
+// config.json says only if it does not.
 func jaisTied(c *hf.Config, f *lang.Family) *lang.Family {
 	if !c.FlagOr("tie_word_embeddings", true) {
 		return f
@@ -60,7 +60,7 @@ func jaisTied(c *hf.Config, f *lang.Family) *lang.Family {
 	return &kind
 }
 
-// jaisSlopes sets the largest slope of ALiBi, of which the checkpoint has those of all heads.
+// jaisSlopes sets the largest slope of ALiBi. A checkpoint has the slopes of all heads.
 func jaisSlopes(d *lang.Draft, k *lang.Keys) {
 	bias := 8.0
 	if t := d.Weights.Tensor("transformer.relative_pe.slopes"); t != nil && t.Elems() > 0 {

@@ -33,7 +33,8 @@ var jamba = lang.Family{
 
 func jambaKeys(k *lang.Keys) {
 	width := k.Count("hidden_size")
-	k.Ns("attention.head_count_kv", lang.Where(lang.Every(k.Layers(), k.Count("attn_layer_offset"), k.Count("attn_layer_period")), k.HeadsKV(), 0))
+	attends := lang.Every(k.Layers(), k.Count("attn_layer_offset"), k.Count("attn_layer_period"))
+	k.Ns("attention.head_count_kv", lang.Where(attends, k.HeadsKV(), 0))
 	k.N("ssm.conv_kernel", k.CountOr("mamba_d_conv", 4))
 	k.N("ssm.inner_size", k.Count("mamba_expand")*width)
 	k.N("ssm.state_size", k.CountOr("mamba_d_state", 16))
@@ -46,18 +47,18 @@ func jambaKeys(k *lang.Keys) {
 	k.Drop("rope.freq_base", "attention.key_length", "attention.value_length")
 }
 
-// jambaName gives the one network of a layer without experts, which checkpoints have as an expert, its plain name.
+// jambaName gives the only network of a layer without experts its plain name. Checkpoints call it an expert.
 func jambaName(c *hf.Config, name string) string {
 	name = strings.Replace(name, ".moe.", ".feed_forward.", 1)
-	if s := lang.Parse(name, nil); s.Expert == 0 {
-		if with := lang.Every(c.Layers(), c.CountOr("expert_layer_offset", 1), c.CountOr("expert_layer_period", 2)); s.Layer >= 0 && s.Layer < len(with) && !with[s.Layer] {
-			return strings.Replace(name, ".experts.0.", ".", 1)
-		}
+	s := lang.Parse(name, nil)
+	routed := lang.Every(c.Layers(), c.CountOr("expert_layer_offset", 1), c.CountOr("expert_layer_period", 2))
+	if s.Expert == 0 && s.Layer >= 0 && s.Layer < len(routed) && !routed[s.Layer] {
+		return strings.Replace(name, ".experts.0.", ".", 1)
 	}
 	return name
 }
 
-// spaceless is for vocabularies that put no space before a text where they come from tokenizer.json.
+// spaceless is noSpace for tokenizers that come from tokenizer.json.
 func spaceless(c *hf.Config, v *vocab.Vocabulary) {
 	if !c.Exists("tokenizer.model") {
 		noSpace(c, v)

@@ -25,7 +25,7 @@ var jinaBERTv2 = lang.Family{
 	Vocab: jinaVocab,
 }
 
-// jinaVocab puts the ends of texts that these models were trained with.
+// jinaVocab adds the tokens at the ends of texts that these models were trained with.
 func jinaVocab(c *hf.Config, v *vocab.Vocabulary) {
 	typesOfTexts(c, v)
 	v.SetAdd("bos", true)

@@ -15,7 +15,7 @@ var kimiK3 = lang.Family{
 	Rules: lang.Rules{
 		{"self_attn.A_log", "ssm_a", lang.Then(lang.NegExp, ofHeads)},
 		{"self_attn.g_proj", "ssm_g", nil},
-		{"self_attn.gate_proj", "attn_gate", nil}, // which is g_proj as well: see the names below
+		{"self_attn.gate_proj", "attn_gate", nil}, // this is called g_proj too: see Rename
 		{"self_attention_res_norm.weight self_attention_res_proj.weight", "attn_res_score.weight", lang.Product},
 		{"mlp_res_norm.weight mlp_res_proj.weight", "ffn_res_score.weight", lang.Product},
 		{"output_attn_res_norm.weight output_attn_res_proj.weight", "output_res_score.weight", lang.Product},
@@ -46,14 +46,15 @@ var kimiK3 = lang.Family{
 	},
 	Rename: func(c *hf.Config, name string) string {
 		s := lang.Parse(name, nil)
-		if s.Layer < 0 || !slices.ContainsFunc(c.Within("linear_attn_config").List("full_attn_layers"), func(v any) bool { n, ok := hf.AsCount(v); return ok && n == s.Layer+1 }) {
+		attends := func(v any) bool { n, ok := hf.AsCount(v); return ok && n == s.Layer+1 }
+		if s.Layer < 0 || !slices.ContainsFunc(c.Within("linear_attn_config").List("full_attn_layers"), attends) {
 			return name
 		}
 		return strings.Replace(name, ".self_attn.g_proj.", ".self_attn.gate_proj.", 1)
 	},
 }
 
-// ofHeads keeps of a vector the numbers of heads: checkpoints have some more, which nothing reads.
+// ofHeads keeps one number for each head. Checkpoints have more, which nothing reads.
 var ofHeads = lang.One(func(c *hf.Config, v lang.View) (lang.View, error) {
 	n := uint64(c.Heads())
 	if v.Elems() < n {

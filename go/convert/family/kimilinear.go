@@ -21,7 +21,7 @@ var kimiLinear = lang.Family{
 	},
 }
 
-// kimi is what layers of Kimi Linear and its heirs have beside attention over latents.
+// kimi is what the layers of Kimi Linear and Kimi K3 have beside latent attention.
 var kimi = lang.Rules{
 	{"self_attn.q_conv1d.weight", "ssm_conv1d_q.weight", lang.Taps},
 	{"self_attn.k_conv1d.weight", "ssm_conv1d_k.weight", lang.Taps},
@@ -37,10 +37,10 @@ var kimi = lang.Rules{
 	{"block_sparse_moe.shared_experts.down_proj", "ffn_down_shexp", nil},
 }
 
-// kimiLayers says which layers attend, and the sizes of the others.
+// kimiLayers sets which layers have attention, and the sizes of the others.
 func kimiLayers(k *lang.Keys, l *hf.Config) {
 	attends := make([]bool, k.Layers())
-	for _, v := range l.List("full_attn_layers") { // from 1 on
+	for _, v := range l.List("full_attn_layers") { // counted from 1
 		n, ok := hf.AsCount(v)
 		if !ok || n < 1 || n > len(attends) {
 			k.Fail("linear_attn_config.full_attn_layers has %.40v, want layers from 1 to %d", v, len(attends))

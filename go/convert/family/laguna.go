@@ -29,7 +29,7 @@ var laguna = lang.Family{
 	Vocab: lagunaVocab,
 }
 
-// lagunaVocab makes of the text that ends an answer a token that does, which its tokenizer says of none.
+// lagunaVocab makes the text that ends an answer a token that ends turns. The tokenizer does not say so of any token.
 func lagunaVocab(_ *hf.Config, v *vocab.Vocabulary) {
 	if end := slices.Index(v.Tokens, "</assistant>"); end >= 0 {
 		v.Types[end] = vocab.Control

@@ -31,7 +31,7 @@ var lfm2moe = lang.Family{
 	},
 }
 
-// convolved is layers that convolve, of LFM 2.
+// convolved is LFM 2's layers, with convolutions or attention.
 var convolved = lang.Rules{
 	{"embedding_norm", "token_embd_norm", nil},
 	{"operator_norm", "attn_norm", nil},
@@ -52,6 +52,7 @@ var convolved = lang.Rules{
 	{"feed_forward.experts.*.w3", "ffn_up_exps", nil},
 }
 
+// convolvedKeys sets which layers have attention.
 func convolvedKeys(k *lang.Keys) {
 	attends := k.TypesOf("full_attention")
 	k.Ns("attention.head_count_kv", lang.Where(attends, k.HeadsKV(), 0))
@@ -59,7 +60,7 @@ func convolvedKeys(k *lang.Keys) {
 	vocabSize(k)
 }
 
-// widthOf returns the width of LFM 2's feed-forward networks, which is computed of the one that is given.
+// widthOf returns the width of the feed-forward networks, as LFM 2's code computes it.
 func widthOf(c *hf.Config) int {
 	n := c.Count("block_ff_dim intermediate_size")
 	if c.Flag("block_auto_adjust_ff_dim") {

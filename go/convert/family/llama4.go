@@ -11,12 +11,13 @@ var llama4 = lang.Family{
 	Names: "Llama4ForCausalLM Llama4ForConditionalGeneration",
 	Rules: lang.Rules{
 		{"post_attention_layernorm", "ffn_norm", nil},
-		{"feed_forward.experts.gate_up_proj", "ffn_gate_exps.weight ffn_up_exps.weight", lang.Then(lang.Transpose, lang.Halves)},
+		{"feed_forward.experts.gate_up_proj", "ffn_gate_exps.weight ffn_up_exps.weight",
+			lang.Then(lang.Transpose, lang.Halves)},
 		{"feed_forward.experts.down_proj", "ffn_down_exps.weight", lang.Transpose},
 		{"feed_forward.shared_expert.gate_proj", "ffn_gate_shexp", nil},
 		{"feed_forward.shared_expert.up_proj", "ffn_up_shexp", nil},
 		{"feed_forward.shared_expert.down_proj", "ffn_down_shexp", nil},
-	}.And(feedForward, ends, attention), // whose channels are in pairs
+	}.And(feedForward, ends, attention), // its checkpoints rotate neighbouring channels, as GGUF does
 	Settings: lang.Settings{
 		{"feed_forward_length", 'n', "intermediate_size_mlp"},
 		{"expert_feed_forward_length", 'n', "intermediate_size"},
@@ -25,7 +26,7 @@ var llama4 = lang.Family{
 	Keys: func(k *lang.Keys) {
 		commonKeys(k)
 		if k.Has("layer_types") && !slices.Contains(k.TypesOf("full_attention"), false) {
-			k.N("attention.sliding_window", 0) // not even chunks
+			k.N("attention.sliding_window", 0) // there are no chunks either
 		}
 	},
 	Extra: llama3Factors,

@@ -5,5 +5,5 @@ import "github.com/quern-llm/quern/go/convert/lang"
 var maincoder = lang.Family{
 	Arch:  "maincoder",
 	Names: "MaincoderForCausalLM",
-	Rules: ends.And(attention, dense), // whose channels are in pairs
+	Rules: ends.And(attention, dense), // its checkpoints rotate neighbouring channels, as GGUF does
 }

@@ -38,7 +38,7 @@ var mamba2 = lang.Family{
 	},
 }
 
-// scanKeys has what models that only scan have in place of attention.
+// scanKeys sets keys of attention for models that have none.
 func scanKeys(k *lang.Keys) {
 	k.N("context_length", 1<<20)
 	k.N("feed_forward_length", 0)

@@ -22,6 +22,7 @@ var maple = lang.Family{
 		k.Want("num_shared_experts", "0")
 		k.N("rope.dimension_count_swa", int(float64(k.HeadDim())*k.Partial(1)))
 		k.Bs("attention.sliding_window_pattern", k.TypesOf("sliding_attention"))
-		k.Set("swiglu_clamp_exp", slices.Repeat([]float32{7}, k.Layers())) // what the model's own code has as a constant
+		k.Set("swiglu_clamp_exp", slices.Repeat([]float32{7},
+			k.Layers())) // the model's own code has this as a constant
 	},
 }

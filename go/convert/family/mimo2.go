@@ -13,7 +13,7 @@ var mimo2 = lang.Family{
 	Names: "MiMoV2FlashForCausalLM MiMoV2ForCausalLM",
 	Rules: lang.Rules{
 		{"self_attn.attention_sink_bias", "attn_sinks.weight", nil},
-		{"pre_mlp_layernorm", "ffn_norm", nil}, // of layers that predict tokens further on
+		{"pre_mlp_layernorm", "ffn_norm", nil}, // in layers that predict further tokens
 		{"final_layernorm", "nextn.shared_head_norm", nil},
 	}.And(predicting, ends, attention, dense, mixture),
 	Settings: lang.Settings{
@@ -27,7 +27,7 @@ var mimo2 = lang.Family{
 		rotating(k, 1)
 		k.F("attention.layer_norm_rms_epsilon", k.NumberOr("layernorm_epsilon rms_norm_eps", 1e-5))
 		windows := make([]bool, k.Layers())
-		kinds := k.Config.List("hybrid_layer_pattern")
+		kinds := k.List("hybrid_layer_pattern")
 		if len(kinds) != len(windows) {
 			k.Fail("hybrid_layer_pattern names %d layers of %d", len(kinds), len(windows))
 		}
@@ -46,8 +46,8 @@ var mimo2 = lang.Family{
 	Skip:    []string{"speech_embeddings."},
 }
 
-// mimoStripes says how the queries, keys and values of MiMo V2.5 were cut: for as many machines as layers without a window have
-// key-value heads, whatever those of the layer are.
+// mimoStripes says how the queries, keys and values of MiMo V2.5 were divided: among as many machines as layers without
+// a window have heads of keys, in all layers.
 func mimoStripes(c *hf.Config, name string) lang.Stripes {
 	if !strings.HasSuffix(name, ".self_attn.qkv_proj.weight") {
 		return lang.Stripes{}
@@ -57,7 +57,8 @@ func mimoStripes(c *hf.Config, name string) lang.Stripes {
 		shared = c.Count("swa_num_key_value_heads")
 	}
 	return lang.Stripes{
-		N:    uint64(c.HeadsKV()),
-		Rows: []uint64{uint64(c.Heads() * c.HeadDim()), uint64(shared * c.HeadDim()), uint64(shared * c.Count("v_head_dim"))},
+		N: uint64(c.HeadsKV()),
+		Rows: []uint64{uint64(c.Heads() * c.HeadDim()), uint64(shared * c.HeadDim()),
+			uint64(shared * c.Count("v_head_dim"))},
 	}
 }

@@ -36,7 +36,7 @@ var minicpm3 = lang.Family{
 	Extra: func(c *hf.Config) map[string]lang.View { return longFactors(c, c.Count("qk_rope_head_dim")) },
 }
 
-// miniCPMScales are factors of embeddings, residuals and logits.
+// miniCPMScales sets the factors of embeddings, residuals and logits.
 func miniCPMScales(k *lang.Keys) {
 	k.F("embedding_scale", k.Number("scale_emb"))
 	k.F("residual_scale", k.Number("scale_depth")/math.Sqrt(float64(max(k.Layers(), 1))))

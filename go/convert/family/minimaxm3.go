@@ -30,7 +30,7 @@ var minimaxm3 = lang.Family{
 		k.Gating("sigmoid")
 		k.Want("use_gemma_norm", "true")
 		k.Want("qk_norm_type", "per_head")
-		k.Want("swiglu_alpha", "1.702") // as the model is computed
+		k.Want("swiglu_alpha", "1.702") // the only value that is computed
 		k.Want("swiglu_limit", "7")
 		k.B("expert_weights_norm", true)
 		k.N("rope.dimension_count", k.CountOr("rotary_dim", k.HeadDim()))

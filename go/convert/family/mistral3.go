@@ -24,7 +24,7 @@ var mistral3 = lang.Family{
 	},
 }
 
-// overLatents is Mistral 4 under the name of Mistral 3.
+// overLatents returns the family of Mistral 4, whose checkpoints have Mistral 3's name.
 func overLatents(c *hf.Config, f *lang.Family) *lang.Family {
 	if c.Text("model_type") != "mistral4" {
 		return f

@@ -31,7 +31,7 @@ var museglimmer = lang.Family{
 	Vocab: func(_ *hf.Config, v *vocab.Vocabulary) { v.SetSpecial("eot", slices.Index(v.Tokens, "<|eot|>")) },
 }
 
-// glimmerNorms are norms of heads of queries and keys, which the model has without weights, with the factor of queries.
+// glimmerNorms makes the norms of queries and keys, which the model has without weights. That of queries has a factor.
 func glimmerNorms(c *hf.Config) map[string]lang.View {
 	queries, keys := make([]float32, c.HeadDim()), make([]float32, c.HeadDim())
 	scale := float32(c.NumberOr("qk_scale_factor", 1))

@@ -18,7 +18,7 @@ var nemotronh = lang.Family{
 	Vocab:  nemotronVocab,
 }
 
-// nemotronLayers is the kinds of layers of Nemotron-H beside scans: a layer is one of them.
+// nemotronLayers is the layers that are not scans: a layer has attention or a feed-forward network.
 var nemotronLayers = lang.Rules{
 	{"mixer.q_proj", "attn_q", nil},
 	{"mixer.k_proj", "attn_k", nil},
@@ -28,6 +28,7 @@ var nemotronLayers = lang.Rules{
 	{"mixer.down_proj", "ffn_down", nil},
 }
 
+// nemotronExperts is layers with experts.
 var nemotronExperts = lang.Rules{
 	{"mixer.gate", "ffn_gate_inp", nil},
 	{"mixer.gate.e_score_correction_bias", "exp_probs_b.bias", nil},
@@ -40,6 +41,7 @@ var nemotronExperts = lang.Rules{
 	{"mixer.fc2_latent_proj", "ffn_latent_up", nil},
 }
 
+// nemotronKind returns another architecture if there are experts.
 func nemotronKind(c *hf.Config, f *lang.Family) *lang.Family {
 	if !c.Has("num_experts_per_tok") {
 		return f
@@ -50,7 +52,7 @@ func nemotronKind(c *hf.Config, f *lang.Family) *lang.Family {
 	return &kind
 }
 
-// pattern returns which layers are of a kind, by a letter or by name.
+// pattern returns which layers are of a kind, by its letter or its names.
 func pattern(c *hf.Config, letter byte, names string) []bool {
 	v, _ := c.Find("hybrid_override_pattern layers_block_type")
 	s, ok := v.(string)
@@ -67,6 +69,7 @@ func pattern(c *hf.Config, letter byte, names string) []bool {
 	return all
 }
 
+// nemotronKeys sets which layers are of which kind, and their sizes.
 func nemotronKeys(k *lang.Keys) {
 	head := k.Count("head_dim attention_head_dim")
 	k.N("attention.key_length", head)
@@ -94,7 +97,7 @@ func nemotronKeys(k *lang.Keys) {
 	}
 }
 
-// nemotronVocab adds what its tokenizer.json does and nothing else says.
+// nemotronVocab adds the bos token, which only the program of the tokenizer does.
 func nemotronVocab(_ *hf.Config, v *vocab.Vocabulary) {
 	if v.Special("bos") >= 0 {
 		v.SetAdd("bos", true)

@@ -27,7 +27,7 @@ var nomicBERT = lang.Family{
 	Vocab:  typesOfTexts,
 }
 
-// withExperts is nomic-embed-text with experts in some of its layers.
+// withExperts returns another architecture if some layers have experts.
 func withExperts(c *hf.Config, f *lang.Family) *lang.Family {
 	if c.CountOr("moe_every_n_layers", 0) == 0 {
 		return f
@@ -41,6 +41,7 @@ func withExperts(c *hf.Config, f *lang.Family) *lang.Family {
 		{"mlp.experts.mlp.w2", "ffn_down_exps.weight", lang.Then(lang.ByExpert, lang.Transpose)},
 		{"mlp.experts.bias", "", nil},
 	}.And(f.Rules)
-	kind.Settings = lang.Settings{{"moe_every_n_layers", 'n', "moe_every_n_layers"}, {"expert_used_count", 'n', "moe_top_k"}}
+	kind.Settings = lang.Settings{{"moe_every_n_layers", 'n', "moe_every_n_layers"},
+		{"expert_used_count", 'n', "moe_top_k"}}
 	return &kind
 }

@@ -19,8 +19,9 @@ var phi3 = lang.Family{
 
 func phi3Keys(k *lang.Keys) {
 	rotating(k, 1)
-	k.N("rope.scaling.original_context_length", k.CountOr("original_max_position_embeddings", k.Count("max_position_embeddings")))
-	k.N("attention.sliding_window", k.CountOr("sliding_window", 0)) // 0 tells Phi 4 from others
+	k.N("rope.scaling.original_context_length", k.CountOr("original_max_position_embeddings",
+		k.Count("max_position_embeddings")))
+	k.N("attention.sliding_window", k.CountOr("sliding_window", 0)) // Phi 4 is recognized by 0
 	k.Drop("rope.scaling.type")
 	if scale, old, kind := stretch(k.Config); kind != "" {
 		factor := 1.0
@@ -34,8 +35,8 @@ func phi3Keys(k *lang.Keys) {
 	}
 }
 
-// stretch returns by how much the context is longer than at first, what it was, and the kind of scaling that has factors for
-// each channel, if there is one.
+// stretch returns how many times longer the context is than it was at first, how long it was, and the type of scaling
+// if it has factors for each channel.
 func stretch(c *hf.Config) (scale, old float64, kind string) {
 	r := c.RopeOf("full_attention")
 	defer c.Take(r)
@@ -49,12 +50,12 @@ func stretch(c *hf.Config) (scale, old float64, kind string) {
 	return float64(c.Count("max_position_embeddings")) / max(old, 1), old, kind
 }
 
-// phi3Factors are of long and of short contexts.
+// phi3Factors returns the factors for long and for short contexts.
 func phi3Factors(c *hf.Config) map[string]lang.View {
 	return longFactors(c, int(float64(c.HeadDim())*c.Partial(1)))
 }
 
-// longFactors returns the factors for the given number of rotated channels.
+// longFactors returns the factors for this number of rotating channels.
 func longFactors(c *hf.Config, channels int) map[string]lang.View {
 	r := c.RopeOf("full_attention")
 	defer c.Take(r)
@@ -66,5 +67,6 @@ func longFactors(c *hf.Config, channels int) map[string]lang.View {
 		r.Fail("%d long and %d short factors of rotations, want %d", len(long), len(short), want)
 		return nil
 	}
-	return map[string]lang.View{"rope_factors_long.weight": lang.Constant(long), "rope_factors_short.weight": lang.Constant(short)}
+	return map[string]lang.View{"rope_factors_long.weight": lang.Constant(long),
+		"rope_factors_short.weight": lang.Constant(short)}
 }

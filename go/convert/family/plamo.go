@@ -21,10 +21,11 @@ var plamo = lang.Family{
 	},
 }
 
-// sharedHeads returns the heads of keys that PLaMo's queries share: its config.json says another number, that of queries for each.
+// sharedHeads returns the number of heads of keys. config.json has the number of queries for each of them instead.
 func sharedHeads(c *hf.Config) int { return c.Heads() / max(c.CountOr("n_shared_head", 8), 1) }
 
-// sharing brings heads of queries along an axis, which take turns with the keys that they share, together.
+// sharing reorders heads of queries along an axis: in a checkpoint, neighbours have different heads of keys; in GGUF,
+// the same.
 func sharing(axis int) lang.Op {
 	return lang.One(func(c *hf.Config, v lang.View) (lang.View, error) {
 		n, h := uint64(max(sharedHeads(c), 1)), uint64(c.Heads())
@@ -41,6 +42,7 @@ func sharing(axis int) lang.Op {
 			}
 		}
 		d := v.Shape[axis] / h * inner
-		return v.Strided(0, lang.Dim{outer, h * d}, lang.Dim{n, d}, lang.Dim{h / n, n * d}, lang.Dim{d, 1}).As(v.Shape...)
+		return v.Strided(0, lang.Dim{outer, h * d}, lang.Dim{n, d}, lang.Dim{h / n, n * d},
+			lang.Dim{d, 1}).As(v.Shape...)
 	})
 }

@@ -28,11 +28,11 @@ var plamo2 = lang.Family{
 	Vocab: plamo2Vocab,
 }
 
-// plamoLayers is what PLaMo's layers have, with a scan or without one.
+// plamoLayers is what PLaMo's layers have, with or without a scan.
 var plamoLayers = lang.Rules{
 	{"norm", "output_norm", lang.AddOne},
 	{"pre_mixer_norm", "attn_norm", lang.AddOne},
-	{"post_mixer_norm.weight", "post_attention_norm", lang.Plus(1. / 5)}, // as other programs know it
+	{"post_mixer_norm.weight", "post_attention_norm", lang.Plus(1. / 5)}, // the name that llama.cpp has
 	{"pre_mlp_norm", "ffn_norm", lang.AddOne},
 	{"post_mlp_norm.weight", "post_ffw_norm", lang.Plus(float32(1 / math.Pow(5, 1.5)))},
 	{"mixer.qkv_proj", "attn_qkv", nil},
@@ -65,7 +65,7 @@ func plamo2Keys(k *lang.Keys) {
 	}
 }
 
-// plamo2Vocab has what ends turns.
+// plamo2Vocab sets the token that ends turns.
 func plamo2Vocab(_ *hf.Config, v *vocab.Vocabulary) {
 	if v.Model != "plamo2" {
 		return

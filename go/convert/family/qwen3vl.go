@@ -12,7 +12,7 @@ var qwen3vl = lang.Family{
 var qwen3vlmoe = lang.Family{
 	Arch:  "qwen3vlmoe",
 	Names: "Qwen3VLMoeForConditionalGeneration",
-	Rules: lang.Rules{ // whose experts are the other way round
+	Rules: lang.Rules{ // the matrices of its experts are transposed
 		{"mlp.experts.gate_up_proj", "ffn_gate_exps.weight ffn_up_exps.weight", lang.Then(lang.Transpose, lang.Halves)},
 		{"mlp.experts.down_proj", "ffn_down_exps.weight", lang.Transpose},
 	}.And(ends, attention, dense, mixture),
@@ -20,7 +20,7 @@ var qwen3vlmoe = lang.Family{
 	Keys:     deepstack,
 }
 
-// deepstack sets how many layers are given parts of images: none of texts, but the key is read.
+// deepstack sets how many layers take embeddings of images. Text models do not use them, but the key is needed.
 func deepstack(k *lang.Keys) {
 	v := k.Within("vision_config")
 	k.N("n_deepstack_layers", len(v.List("deepstack_visual_indexes")))

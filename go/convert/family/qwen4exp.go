@@ -34,7 +34,7 @@ var qwen4exp = lang.Family{
 		{"ple.norm_conv", "ple_norm_conv", lang.AddOne},
 		{"ple.norm_key", "ple_norm_key", lang.AddOne},
 		{"ple.norm_query", "ple_norm_query", lang.AddOne},
-		{"ple.ple_embedding.layer_multipliers", "", nil}, // see ngramKeys
+		{"ple.ple_embedding.layer_multipliers", "", nil}, // these become keys: see ngramKeys
 		{"ple.ple_embedding.ngram_heads_offsets", "", nil},
 		{"ple.ple_embedding.ngram_heads_vocab_sizes", "", nil},
 		{"ngram_embedding.*", "per_layer_token_embd", below},
@@ -56,10 +56,10 @@ var qwen4exp = lang.Family{
 		k.Drop("feed_forward_length")
 	},
 	Change: func(c *hf.Config, f *lang.Family) *lang.Family {
-		c.Remove(nextLayers) // see skip
+		c.Remove(nextLayers) // see Skip
 		return f
 	},
-	Rename: func(_ *hf.Config, name string) string { // parts of a table that is of no layer in GGUF
+	Rename: func(_ *hf.Config, name string) string { // a table in parts, which is outside of layers in GGUF
 		if _, number, ok := strings.Cut(name, ".ple.ple_embedding.ngram_embedding.shard_"); ok {
 			return "model.ngram_embedding." + strings.TrimSuffix(number, ".weight") + ".weight"
 		}
@@ -72,10 +72,10 @@ var qwen4exp = lang.Family{
 		return 0
 	},
 	Finish: ngramKeys,
-	Skip:   []string{"mtp.", "model.mtp."}, // which no program runs yet
+	Skip:   []string{"mtp.", "model.mtp."}, // no program runs these yet
 }
 
-// indexQueriesKeys splits what makes an index's queries and, behind them, its key.
+// indexQueriesKeys splits a matrix that has the rows of an index's queries, and then those of its key.
 var indexQueriesKeys lang.Op = func(c *hf.Config, in []lang.View) ([]lang.View, error) {
 	v := in[0]
 	rows, each := v.Rows()
@@ -89,7 +89,7 @@ var indexQueriesKeys lang.Op = func(c *hf.Config, in []lang.View) ([]lang.View, 
 	}, nil
 }
 
-// below puts matrices that were stacked one below the other.
+// below joins stacked matrices along their rows.
 var below = lang.One(func(_ *hf.Config, v lang.View) (lang.View, error) {
 	if len(v.Shape) != 3 {
 		return lang.View{}, fmt.Errorf("the shape %v, want matrices", v.Shape)
@@ -97,9 +97,10 @@ var below = lang.One(func(_ *hf.Config, v lang.View) (lang.View, error) {
 	return v.As(v.Shape[0]*v.Shape[1], v.Shape[2])
 })
 
-// ngramKeys sets what finds rows of Qwen 4 Exp's table of n-grams: numbers of more bits than a float has, of the checkpoint's tensors.
+// ngramKeys sets the numbers that find the rows of n-grams in their table. They are tensors of 64-bit integers, which a
+// float cannot hold.
 func ngramKeys(d *lang.Draft, k *lang.Keys) {
-	ids := k.Integers("ple_layer_ids", k.Config.List("ple_layer_ids"))
+	ids := k.Integers("ple_layer_ids", k.List("ple_layer_ids"))
 	if len(ids) == 0 {
 		return
 	}
@@ -127,13 +128,14 @@ func ngramKeys(d *lang.Draft, k *lang.Keys) {
 		k.N("embedding_length_per_layer_input", int(min(t.Dims[0], math.MaxInt32)))
 	}
 	for _, s := range []struct{ key, name string }{
-		{"layer_multipliers", "layer_multipliers"}, {"head_offsets", "ngram_heads_offsets"}, {"head_vocab_sizes", "ngram_heads_vocab_sizes"},
+		{"layer_multipliers", "layer_multipliers"}, {"head_offsets", "ngram_heads_offsets"}, {"head_vocab_sizes",
+			"ngram_heads_vocab_sizes"},
 	} {
 		k.Set("ple."+s.key, integersOf(d, k, "ple.ple_embedding."+s.name))
 	}
 }
 
-// integersOf reads the only tensor whose name ends so, of integers of 64 bits.
+// integersOf returns the 64-bit integers of the tensor whose name has this end.
 func integersOf(d *lang.Draft, k *lang.Keys, end string) []uint64 {
 	for _, name := range d.Weights.Names() {
 		if !strings.HasSuffix(name, "."+end) {

@@ -59,7 +59,7 @@ var rwkv6qwen2 = lang.Family{
 	Finish: rwkv6Ranks,
 }
 
-// rwkv6TimeMix is the time mixing of RWKV 6, under a prefix.
+// rwkv6TimeMix is the time mixing of RWKV 6, whose names have this prefix.
 func rwkv6TimeMix(at string) lang.Rules {
 	var shares []string
 	for _, of := range "wkvrg" {
@@ -81,7 +81,8 @@ func rwkv6TimeMix(at string) lang.Rules {
 	}
 }
 
-// rescaled makes matrices of later layers smaller, as what they are added to is halved every few layers.
+// rescaled divides matrices of later layers by powers of two, since the residual stream is halved after every few
+// layers.
 var rescaled = lang.One(func(c *hf.Config, v lang.View) (lang.View, error) {
 	every := c.CountOr("rescale_every", 0)
 	if every == 0 {
@@ -91,7 +92,7 @@ var rescaled = lang.One(func(c *hf.Config, v lang.View) (lang.View, error) {
 	return v.Each(func(x float32) float32 { return x * by }), nil
 })
 
-// rwkv6Order brings the inputs of RWKV 6 that lie in the order r k v w g into the order w k v r g.
+// rwkv6Order reorders inputs from r k v w g to w k v r g.
 var rwkv6Order = lang.One(func(_ *hf.Config, v lang.View) (lang.View, error) {
 	parts, err := lang.CutAxis(v, 0, 5, false)
 	if err != nil {
@@ -104,7 +105,7 @@ var rwkv6Order = lang.One(func(_ *hf.Config, v lang.View) (lang.View, error) {
 	return all.As(v.Shape...)
 })
 
-// rwkv6Ranks reads the ranks of the products that make shares and decays off their shapes.
+// rwkv6Ranks sets the ranks of low-rank products by the shapes of their tensors.
 func rwkv6Ranks(d *lang.Draft, k *lang.Keys) {
 	rank(d, k, "time_mix_extra_dim", "blk.0.time_mix_w1.weight", 5)
 	rank(d, k, "time_decay_extra_dim", "blk.0.time_mix_decay_w1.weight", 1)

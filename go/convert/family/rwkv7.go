@@ -22,7 +22,8 @@ var rwkv7 = lang.Family{
 		{"ffn.key", "channel_mix_key", nil},
 		{"ffn.value", "channel_mix_value", nil},
 	}),
-	Settings: lang.Settings{{"wkv.head_size", 'n', "head_size head_dim"}, {"attention.layer_norm_epsilon", 'f', "norm_eps layer_norm_epsilon"}},
+	Settings: lang.Settings{{"wkv.head_size", 'n', "head_size head_dim"},
+		{"attention.layer_norm_epsilon", 'f', "norm_eps layer_norm_epsilon"}},
 	Keys: func(k *lang.Keys) {
 		rwkvKeys(k)
 		k.Drop("attention.layer_norm_rms_epsilon", "attention.key_length", "attention.value_length")
@@ -55,7 +56,7 @@ var arwkv7 = lang.Family{
 	Finish: gooseRanks,
 }
 
-// gooseMix is the time mixing of RWKV 7, under a prefix.
+// gooseMix is the time mixing of RWKV 7, whose names have this prefix.
 func gooseMix(at string) lang.Rules {
 	rules := lang.Rules{
 		gooseShares(at, "rwkvag"),
@@ -77,12 +78,14 @@ func gooseMix(at string) lang.Rules {
 	return rules
 }
 
-// gooseName names what checkpoints number: the two products of a low rank. The norm of embeddings is none of the first layer's.
+// gooseName names the two factors of low-rank products, which checkpoints number, and moves the norm of embeddings out
+// of the first layer.
 func gooseName(_ *hf.Config, name string) string {
-	return strings.NewReplacer("layers.0.pre_norm.", "pre_norm.", "_lora.lora.0.", "_lora.first.", "_lora.lora.2.", "_lora.second.").Replace(name)
+	return strings.NewReplacer("layers.0.pre_norm.", "pre_norm.", "_lora.lora.0.", "_lora.first.", "_lora.lora.2.",
+		"_lora.second.").Replace(name)
 }
 
-// gooseShares is the shares of the token before in these inputs.
+// gooseShares is the rule for the shares of the previous token in these inputs.
 func gooseShares(at, inputs string) lang.Rule {
 	var names []string
 	for _, of := range inputs {
@@ -91,7 +94,7 @@ func gooseShares(at, inputs string) lang.Rule {
 	return lang.Rule{strings.Join(names, " "), "time_mix_lerp_fused.weight", fused}
 }
 
-// ungated is for models without gates, which have an input less.
+// ungated returns rules with one input less for models without gates.
 func ungated(c *hf.Config, f *lang.Family) *lang.Family {
 	if c.FlagOr("wkv_has_gate", true) {
 		return f
@@ -101,7 +104,8 @@ func ungated(c *hf.Config, f *lang.Family) *lang.Family {
 	return &kind
 }
 
-// gooseRanks does so for RWKV 7, and has something where the first layer has no values of a layer before, which nobody reads.
+// gooseRanks sets the ranks of low-rank products. It also copies tensors for the first layer, which has no values of a
+// layer before it: they must exist, and nothing reads them.
 func gooseRanks(d *lang.Draft, k *lang.Keys) {
 	for _, i := range []string{"0", "1", "2"} {
 		to := "blk.0.time_mix_v" + i + ".weight"

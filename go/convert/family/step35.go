@@ -33,13 +33,13 @@ var step35 = lang.Family{
 	Keys:   stepKeys,
 	Change: stepBases,
 	Extra:  llama3Factors,
-	Rename: func(_ *hf.Config, name string) string { // of layers that predict tokens further on
+	Rename: func(_ *hf.Config, name string) string { // in layers that predict further tokens
 		name = strings.Replace(name, ".transformer.shared_head.", ".shared_head.", 1)
 		return strings.Replace(name, ".shared_head.output.", ".shared_head.head.", 1)
 	},
 }
 
-// stepBases takes the bases of rotations apart, which Step 3.5 has a list of: one for each layer.
+// stepBases splits the list of rotation bases, one for each layer, into one for each kind of layer.
 func stepBases(c *hf.Config, f *lang.Family) *lang.Family {
 	bases, isList := c.Value("rope_theta").([]any)
 	if !isList {
@@ -60,7 +60,7 @@ func stepBases(c *hf.Config, f *lang.Family) *lang.Family {
 	return f
 }
 
-// stepKeys sets what differs between layers; those that predict tokens further on are listed behind the others.
+// stepKeys sets what differs between layers. Lists continue with the layers that predict further tokens.
 func stepKeys(k *lang.Keys) {
 	rotating(k, 1)
 	further(k)

@@ -18,7 +18,7 @@ var t5 = lang.Family{
 	Alike:  t5Shared,
 }
 
-// t5Shared is one matrix of embeddings, which checkpoints have under one of its names, or under several.
+// t5Shared is the names of the embeddings, which checkpoints have once or several times.
 const t5Shared = "shared.weight encoder.embed_tokens.weight decoder.embed_tokens.weight"
 
 var t5Ends = lang.Rules{
@@ -30,7 +30,7 @@ var t5Ends = lang.Rules{
 	{"lm_head", "output", nil},
 }
 
-// t5Halves is the halves of a layer of the encoder or the decoder, under the names that t5Name gives them.
+// t5Halves is the layers of the encoder or the decoder, with the names that t5Name gives them.
 func t5Halves(side string) lang.Rules {
 	blk := side + ".blk.#."
 	return lang.Rules{
@@ -48,17 +48,17 @@ func t5Halves(side string) lang.Rules {
 	}
 }
 
-// t5Cross is what the decoder has between its halves.
+// t5Cross is the cross-attention of the decoder.
 var t5Cross = lang.Rules{
 	{"dec.cross.EncDecAttention.q", "dec.blk.#.cross_attn_q", nil},
 	{"dec.cross.EncDecAttention.k", "dec.blk.#.cross_attn_k", nil},
 	{"dec.cross.EncDecAttention.v", "dec.blk.#.cross_attn_v", nil},
 	{"dec.cross.EncDecAttention.o", "dec.blk.#.cross_attn_o", nil},
-	{"dec.cross.EncDecAttention.relative_attention_bias", "", nil}, // of the first T5, which does not use it
+	{"dec.cross.EncDecAttention.relative_attention_bias", "", nil}, // the first T5 has this, and does not use it
 	{"dec.cross.layer_norm", "dec.blk.#.cross_attn_norm", nil},
 }
 
-// t5Name names the parts of a layer, which checkpoints number: 0 is attention, and so on.
+// t5Name gives names to the parts of a layer, which checkpoints number.
 func t5Name(_ *hf.Config, name string) string {
 	side, rest, ok := strings.Cut(name, ".block.")
 	number, part, inLayer := strings.Cut(rest, ".layer.")
@@ -72,6 +72,7 @@ func t5Name(_ *hf.Config, name string) string {
 	return "block." + number + "." + half + "." + tail
 }
 
+// t5Keys sets the sizes of encoders and decoders.
 func t5Keys(k *lang.Keys) {
 	k.N("context_length", k.CountOr("n_positions", 512))
 	k.N("feed_forward_length", k.Count("d_ff"))
@@ -83,12 +84,13 @@ func t5Keys(k *lang.Keys) {
 	k.Drop("attention.layer_norm_epsilon", "attention.head_count_kv")
 }
 
+// t5DecoderKeys sets what only models with a decoder have.
 func t5DecoderKeys(k *lang.Keys) {
 	k.N("decoder_start_token_id", k.CountOr("decoder_start_token_id", 0))
 	k.N("decoder_block_count", k.CountOr("num_decoder_layers", k.Layers()))
 }
 
-// t5Vocab ends texts as these models expect.
+// t5Vocab sets which tokens these models expect around a text.
 func t5Vocab(_ *hf.Config, v *vocab.Vocabulary) {
 	v.SetAdd("bos", false)
 	v.SetAdd("eos", true)

@@ -13,7 +13,7 @@ var talkie = lang.Family{
 	Rules: lang.Rules{
 		{"embed", "token_embd", nil},
 		{"lm_head", "output.weight", nil},
-		{"lm_head_gain.w_g", "", nil}, // see talkieGain
+		{"lm_head_gain.w_g", "", nil}, // this becomes a key: see talkieGain
 		{"attn.attn_query", "attn_q", backwards},
 		{"attn.attn_key", "attn_k", backwards},
 		{"attn.attn_value", "attn_v", nil},
@@ -42,7 +42,7 @@ var talkie = lang.Family{
 	},
 }
 
-// backwards negates the second half of each head's channels: Talkie rotates the other way round.
+// backwards negates the second half of each head's channels, since Talkie rotates in the other direction.
 var backwards = lang.One(func(c *hf.Config, v lang.View) (lang.View, error) {
 	rows, each := v.Rows()
 	d := uint64(c.HeadDim())
@@ -64,11 +64,11 @@ var backwards = lang.One(func(c *hf.Config, v lang.View) (lang.View, error) {
 	return v, nil
 })
 
-// talkieGain sets what logits are multiplied by.
+// talkieGain sets the factor of logits.
 func talkieGain(d *lang.Draft, k *lang.Keys) {
 	t := d.Weights.Tensor("lm_head_gain.w_g")
 	if t == nil {
-		k.F("logit_scale", 1) // it is in the matrix
+		k.F("logit_scale", 1) // the factor is part of the matrix
 		return
 	}
 	one := make([]float32, 1)

@@ -17,17 +17,18 @@ import (
 	"github.com/quern-llm/quern/go/safetensors"
 )
 
-// A Config is what a JSON file of a checkpoint says. Its methods take alternatives for a name, with spaces between; null is
-// no value. The first error sticks.
+// A Config holds the values of a JSON file of a checkpoint, or of an object in it. Where a method takes names, these
+// are alternatives with spaces between them, and the first that has a value counts. Null is no value. After the first
+// error, which Err returns, methods return zero values or defaults.
 type Config struct {
 	m    map[string]any
 	file string
 	err  error
 
-	Layer int // whose tensors are made
+	Layer int // the layer whose tensors are computed, for operations that depend on it
 }
 
-// ReadJSON reads a JSON file that Python has written: NaN and infinities become null.
+// ReadJSON reads a JSON file. Python writes NaN and infinities into such files: they are read as null.
 func ReadJSON(path string, into any) error {
 	text, err := safetensors.ReadText(path)
 	if err != nil {
@@ -39,7 +40,7 @@ func ReadJSON(path string, into any) error {
 	return nil
 }
 
-// withoutNaN returns text with null for each NaN, Infinity and -Infinity outside of strings.
+// withoutNaN returns text with null in place of each NaN, Infinity and -Infinity outside of strings.
 func withoutNaN(text []byte) []byte {
 	var out []byte
 	done, quoted := 0, false
@@ -71,7 +72,8 @@ func ReadFile(path string) (*Config, error) {
 	return c, ReadJSON(path, &c.m)
 }
 
-// Read reads config.json. What a model of several kinds of input says of its text model comes first.
+// Read reads config.json in a folder. If the model also takes images or sounds, the values of its text model replace
+// those of the whole.
 func Read(dir string) (*Config, error) {
 	c := &Config{file: filepath.Join(dir, "config.json")}
 	err := ReadJSON(c.file, &c.m)
@@ -97,22 +99,22 @@ func Read(dir string) (*Config, error) {
 	return c, nil
 }
 
-// Part returns a config of what an object says, in the same file.
+// Part returns a Config of another object in the same file.
 func (c *Config) Part(object map[string]any) *Config { return &Config{m: object, file: c.file} }
 
-// Value returns what a name stands for, nil if it is not there.
+// Value returns the value of a name, nil if it has none.
 func (c *Config) Value(name string) any { return c.m[name] }
 
-// Put makes a name stand for a value.
+// Put sets the value of a name.
 func (c *Config) Put(name string, v any) { c.m[name] = v }
 
-// Remove makes a name stand for nothing.
+// Remove removes the value of a name.
 func (c *Config) Remove(name string) { delete(c.m, name) }
 
-// Path returns the name of the file.
+// Path returns the path of the file.
 func (c *Config) Path() string { return c.file }
 
-// Exists reports whether the file's folder has another file.
+// Exists reports whether the folder of the file has another file of this name.
 func (c *Config) Exists(name string) bool { return Exists(filepath.Dir(c.file), name) }
 
 // Exists reports whether a folder has a file.
@@ -121,16 +123,17 @@ func Exists(dir, name string) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-// Err returns the first error.
+// Err returns the first error, one line that begins with the path of the file.
 func (c *Config) Err() error { return c.err }
 
+// Fail sets the error, unless there is one already.
 func (c *Config) Fail(format string, args ...any) {
 	if c.err == nil {
 		c.err = fmt.Errorf("%s: %s", c.file, fmt.Sprintf(format, args...))
 	}
 }
 
-// Find returns the first value that there is of several names.
+// Find returns the value and the name of the first of several names that has a value.
 func (c *Config) Find(names string) (v any, name string) {
 	for name := range strings.FieldsSeq(names) {
 		if v := c.m[name]; v != nil {
@@ -140,19 +143,19 @@ func (c *Config) Find(names string) (v any, name string) {
 	return nil, ""
 }
 
-// Has reports whether there is a value.
+// Has reports whether one of several names has a value.
 func (c *Config) Has(names string) bool {
 	_, name := c.Find(names)
 	return name != ""
 }
 
-// missing fails with the name of what is not there.
+// missing fails because none of several names has a value.
 func (c *Config) missing(names string) {
 	first, _, _ := strings.Cut(names, " ")
 	c.Fail("no %s", first)
 }
 
-// Count returns an integer from 0 to 2^31 - 1, which must be there.
+// Count returns an integer from 0 to 2^31 - 1. It fails if there is no value.
 func (c *Config) Count(names string) int {
 	if !c.Has(names) {
 		c.missing(names)
@@ -160,7 +163,7 @@ func (c *Config) Count(names string) int {
 	return c.CountOr(names, 0)
 }
 
-// CountOr returns an integer from 0 to 2^31 - 1, or otherwise.
+// CountOr returns an integer from 0 to 2^31 - 1, or otherwise if there is no value.
 func (c *Config) CountOr(names string, otherwise int) int {
 	v, name := c.Find(names)
 	if name == "" {
@@ -173,6 +176,7 @@ func (c *Config) CountOr(names string, otherwise int) int {
 	return n
 }
 
+// AsCount returns a JSON value as an integer, and whether it is one from 0 to 2^31 - 1.
 func AsCount(v any) (int, bool) {
 	f, ok := v.(float64)
 	if !ok || f < 0 || f > math.MaxInt32 || f != math.Trunc(f) {
@@ -181,7 +185,7 @@ func AsCount(v any) (int, bool) {
 	return int(f), true
 }
 
-// Number returns a number, which must be there.
+// Number returns a number. It fails if there is no value.
 func (c *Config) Number(names string) float64 {
 	if !c.Has(names) {
 		c.missing(names)
@@ -189,25 +193,26 @@ func (c *Config) Number(names string) float64 {
 	return c.NumberOr(names, 0)
 }
 
+// NumberOr returns a number, or otherwise if there is no value.
 func (c *Config) NumberOr(names string, otherwise float64) float64 {
 	return get(c, names, otherwise, "a number")
 }
 
-// Flag returns a bool, or false.
+// Flag returns true or false, and false if there is no value.
 func (c *Config) Flag(names string) bool { return c.FlagOr(names, false) }
 
-// FlagOr returns a bool, or otherwise.
+// FlagOr returns true or false, or otherwise if there is no value.
 func (c *Config) FlagOr(names string, otherwise bool) bool {
 	return get(c, names, otherwise, "true or false")
 }
 
-// Text returns a string, or "".
+// Text returns a string, "" if there is no value.
 func (c *Config) Text(names string) string { return get(c, names, "", "a string") }
 
-// List returns a list, or nil.
+// List returns a list, nil if there is no value.
 func (c *Config) List(names string) []any { return get[[]any](c, names, nil, "a list") }
 
-// get returns a value of a type that JSON has, or otherwise where none of the names is there.
+// get returns a value of one of JSON's types, or otherwise if there is no value.
 func get[T any](c *Config, names string, otherwise T, want string) T {
 	v, name := c.Find(names)
 	if name == "" {
@@ -220,7 +225,7 @@ func get[T any](c *Config, names string, otherwise T, want string) T {
 	return x
 }
 
-// Texts returns a list of strings, or nil.
+// Texts returns a list of strings, nil if there is no value.
 func (c *Config) Texts(names string) []string {
 	var all []string
 	for _, v := range c.List(names) {
@@ -233,7 +238,7 @@ func (c *Config) Texts(names string) []string {
 	return all
 }
 
-// Numbers returns a list of numbers, or nil.
+// Numbers returns a list of numbers, nil if there is no value.
 func (c *Config) Numbers(names string) []float32 {
 	var all []float32
 	for _, v := range c.List(names) {
@@ -246,7 +251,7 @@ func (c *Config) Numbers(names string) []float32 {
 	return all
 }
 
-// Object returns an object, or nil.
+// Object returns an object, nil if there is no value.
 func (c *Config) Object(names string) map[string]any {
 	v, name := c.Find(names)
 	if name == "" {
@@ -259,13 +264,12 @@ func (c *Config) Object(names string) map[string]any {
 	return o
 }
 
-// Within returns what an object says, an empty config if there is none. Its errors are c's as well once it is asked for
-// them with c.take.
+// Within returns the values of an object within this one, none if there is no such object. Take takes over its error.
 func (c *Config) Within(names string) *Config {
 	return &Config{m: c.Object(names), file: c.file}
 }
 
-// Take makes the error of a part that of the whole.
+// Take takes over the error of a part.
 func (c *Config) Take(part *Config) {
 	if c.err == nil {
 		c.err = part.err
@@ -282,15 +286,18 @@ func (c *Config) Layers() int {
 	return n
 }
 
-func (c *Config) Heads() int   { return c.Count("num_attention_heads n_head n_heads") }
+// Heads returns the number of attention heads.
+func (c *Config) Heads() int { return c.Count("num_attention_heads n_head n_heads") }
+
+// HeadsKV returns the number of heads of keys and values, by default that of queries.
 func (c *Config) HeadsKV() int { return c.CountOr("num_key_value_heads n_kv_heads", c.Heads()) }
 
-// HeadDim returns the channels of a head.
+// HeadDim returns the number of channels of a head.
 func (c *Config) HeadDim() int {
 	return c.Channels(c.CountOr("head_dim", c.Count("hidden_size n_embd")/max(c.Heads(), 1)))
 }
 
-// Channels returns a number of channels of a head: tables are as long.
+// Channels returns n, a number of channels of a head. It fails if n is absurd, since tables of this length are made.
 func (c *Config) Channels(n int) int {
 	if n > 1<<16 {
 		c.Fail("%d channels of a head, the most is %d", n, 1<<16)
@@ -304,7 +311,7 @@ func (c *Config) Experts() int {
 	return c.CountOr("num_local_experts num_experts n_routed_experts moe_num_experts moe_num_primary_experts", 0)
 }
 
-// TypesOf returns which layers are of a kind, by layer_types.
+// TypesOf returns which layers have one of several kinds, as the list layer_types says.
 func (c *Config) TypesOf(kinds string) []bool {
 	var all []bool
 	for _, t := range c.Texts("layer_types layers_block_type") {
@@ -321,7 +328,7 @@ func (c *Config) TypesOf(kinds string) []bool {
 	return all
 }
 
-// Want fails unless a setting has one of the values that the architecture computes.
+// Want fails if a name has another value than these, which are all that the architecture computes.
 func (c *Config) Want(name string, values ...string) {
 	v, _ := c.Find(name)
 	if v == nil {
@@ -335,7 +342,7 @@ func (c *Config) Want(name string, values ...string) {
 	c.Fail("%s is %.40v, want %s", name, v, strings.Join(values, " or "))
 }
 
-// Leading returns how many layers are dense before those with experts.
+// Leading returns how many layers at the beginning have no experts. It fails if a later layer has none either.
 func (c *Config) Leading() int {
 	kinds := c.Texts("mlp_layer_types")
 	lead := slices.IndexFunc(kinds, func(kind string) bool { return kind != "dense" })
@@ -345,7 +352,7 @@ func (c *Config) Leading() int {
 	return max(lead, 0)
 }
 
-// Digits reads a number of decimal digits.
+// Digits returns a text of decimal digits as a number, and whether it is one of at most eight digits.
 func Digits(s string) (int, bool) {
 	if s == "" || len(s) > 8 {
 		return 0, false

@@ -1,6 +1,6 @@
 package hf
 
-// RopeOf returns the settings of rotations, of layers of a kind where kinds have their own.
+// RopeOf returns the settings of rotary position embeddings; those for layers of a kind, if each kind has its own.
 func (c *Config) RopeOf(kind string) *Config {
 	r := c.Within("rope_parameters rope_scaling")
 	c.Take(r)
@@ -10,7 +10,7 @@ func (c *Config) RopeOf(kind string) *Config {
 	return r
 }
 
-// Theta returns the base of the rotations' frequencies, 0 if nothing says it.
+// Theta returns the base of the rotations' frequencies, 0 if there is no value.
 func (c *Config) Theta() float64 {
 	r := c.RopeOf("full_attention")
 	defer c.Take(r)
@@ -20,7 +20,7 @@ func (c *Config) Theta() float64 {
 	return c.NumberOr("global_rope_theta rope_global_theta rope_theta_global rope_theta rotary_emb_base", 0)
 }
 
-// Partial returns how much of a head rotates.
+// Partial returns the share of a head's channels that rotate, or otherwise if there is no value.
 func (c *Config) Partial(otherwise float64) float64 {
 	r := c.RopeOf("full_attention")
 	defer c.Take(r)

@@ -1,6 +1,6 @@
 // Package lang has the words that the families of package family are written in. A Family is a table of Rules, which say
 // what the tensors of a checkpoint become, and one of Settings, which say what the keys of a GGUF file are called in
-// config.json. What tables do not say is a function: an Op computes tensors, Keys are set from a hf.Config.
+// config.json. What tables do not say is a function: an Op computes tensors, and Keys are set from an hf.Config.
 package lang
 
 import (
@@ -10,27 +10,37 @@ import (
 	"github.com/quern-llm/quern/go/convert/vocab"
 )
 
-// A Family is what models of one architecture have in their checkpoints.
+// A Family says how the checkpoints of one architecture become GGUF files. Arch, Names and Rules are always set; the zero
+// value of another field means that nothing is special about it.
 type Family struct {
-	Arch     string // in GGUF
-	Names    string // in config.json, with spaces between
-	Rules    Rules
-	Settings Settings                                // beside the common ones
-	Keys     func(k *Keys)                           // what tables do not say
-	Extra    func(c *hf.Config) map[string]View      // tensors made of settings
-	Prefix   string                                  // before names that are of no layer: "model. transformer." unless given
-	Skip     []string                                // beginnings and ends of names of tensors that are left out
-	Change   func(c *hf.Config, f *Family) *Family   // what follows from settings; nil: nothing
-	Rename   func(c *hf.Config, name string) string  // of single tensors; nil: none
-	Vocab    func(c *hf.Config, v *vocab.Vocabulary) // what the tokenizer's files do not say; nil: nothing
-	Count    func(c *hf.Config, name string) int     // how many tensors a * in a name stands for; nil or 0: experts
-	Across   string                                  // how names end of tensors whose parts, in files of several machines, have some columns each
-	Stripes  func(c *hf.Config, name string) Stripes // of matrices that were cut up before they were quantized; nil: none
-	Alike    string                                  // names of one tensor, of which the first that is there is read
-	Next     func(c *hf.Config, names []string)      // counts layers that predict further tokens, where config.json does not; nil: it does
-	Finish   func(d *Draft, k *Keys)                 // what follows from tensors; nil: nothing
+	Arch     string   // the architecture's name in GGUF
+	Names    string   // its names in config.json, with spaces between them
+	Rules    Rules    // what tensors become
+	Settings Settings // keys beside those that most families have
+
+	Keys   func(k *Keys)                           // sets keys that tables do not say
+	Extra  func(c *hf.Config) map[string]View      // makes tensors of settings, by their names in the file
+	Finish func(d *Draft, k *Keys)                 // sets keys that follow from tensors
+	Vocab  func(c *hf.Config, v *vocab.Vocabulary) // says of the vocabulary what its files do not
+
+	// Change returns the family of a checkpoint with these settings: f, or a copy with other rules or another name.
+	Change func(c *hf.Config, f *Family) *Family
+
+	// What is different about the names of tensors.
+	Prefix string                                 // prefixes outside of layers; empty: "model. transformer. backbone."
+	Skip   []string                               // beginnings and ends of names of tensors that are left out
+	Alike  string                                 // several names of one tensor: the first that exists is read
+	Rename func(c *hf.Config, name string) string // gives a tensor the name that rules have for it
+	Count  func(c *hf.Config, name string) int    // how many tensors a * in a name stands for; 0: one for each expert
+	Next   func(c *hf.Config,
+		names []string) // finds out how many layers predict further tokens, by names of tensors
+
+	// How tensors were divided among machines.
+	Across  string                                  // the end of names of tensors that were divided along columns, not rows
+	Stripes func(c *hf.Config, name string) Stripes // of matrices that were divided before they were quantized
 }
 
+// Trim returns the prefixes of tensors outside of layers.
 func (f *Family) Trim() []string {
 	if f.Prefix != "" {
 		return strings.Fields(f.Prefix)

@@ -8,32 +8,34 @@ import (
 	"github.com/quern-llm/quern/go/gguf"
 )
 
-// Keys collects the settings of an architecture.
+// Keys are the metadata of an architecture. The methods with short names set a key, which is given without the
+// architecture's name: N an integer, F a float, B true or false, Ns and Bs lists of them.
 type Keys struct {
 	*hf.Config
 	Arch string
-	List []gguf.KV
+	KVs  []gguf.KV
 }
 
-// A Setting is a key, without the architecture's name, and what config.json calls its value. It has no name as a type, so
-// that tables of settings may leave out the names of its fields.
+// A Setting says which values of config.json a key has: the first of the names From, with spaces between them, that has
+// one. Key is without the architecture's name. It is an alias, so that fields need no names in tables.
 type Setting = struct {
 	Key  string
-	Kind byte // 'n': an integer of 32 bits, or a list of them; 'f': a float32; 'b': a bool
+	Kind byte // 'n': uint32, or a list of them; 'f': float32; 'b': bool
 	From string
 }
 
-// Settings is a table of settings. Of two with the same key, the last counts that has a value.
+// Settings is a table of settings. If several with the same key have a value, the last counts.
 type Settings []Setting
 
-// And returns these settings and others behind them.
+// And returns these settings followed by others.
 func (s Settings) And(others ...Settings) Settings {
 	return slices.Concat(append([]Settings{s}, others...)...)
 }
 
-// common are the settings that most families have.
+// common are the settings of most families.
 var common = Settings{
-	{"context_length", 'n', "max_position_embeddings n_ctx n_positions max_length max_sequence_length model_max_length"},
+	{"context_length", 'n',
+		"max_position_embeddings n_ctx n_positions max_length max_sequence_length model_max_length"},
 	{"embedding_length", 'n', "hidden_size n_embd dim d_model"},
 	{"feed_forward_length", 'n', "intermediate_size n_inner hidden_dim"},
 	{"attention.head_count", 'n', "num_attention_heads n_head n_heads"},
@@ -48,37 +50,46 @@ var common = Settings{
 	{"expert_group_used_count", 'n', "topk_group"},
 }
 
-// Set sets a key to a value of a type of GGUF.
+// Set sets a key to a value of a type that GGUF has.
 func (k *Keys) Set(key string, value any) {
 	key = k.Arch + "." + key
-	for i := range k.List {
-		if k.List[i].Key == key {
-			k.List[i].Value = value
+	for i := range k.KVs {
+		if k.KVs[i].Key == key {
+			k.KVs[i].Value = value
 			return
 		}
 	}
-	k.List = append(k.List, gguf.KV{Key: key, Value: value})
+	k.KVs = append(k.KVs, gguf.KV{Key: key, Value: value})
 }
 
-// Drop removes keys that were set.
+// Drop removes keys.
 func (k *Keys) Drop(names ...string) {
 	for _, name := range names {
-		for i := range k.List {
-			if k.List[i].Key == k.Arch+"."+name {
-				k.List = append(k.List[:i], k.List[i+1:]...)
+		for i := range k.KVs {
+			if k.KVs[i].Key == k.Arch+"."+name {
+				k.KVs = append(k.KVs[:i], k.KVs[i+1:]...)
 				break
 			}
 		}
 	}
 }
 
-func (k *Keys) N(key string, v int)       { k.Set(key, uint32(v)) }
-func (k *Keys) F(key string, v float64)   { k.Set(key, float32(v)) }
-func (k *Keys) B(key string, v bool)      { k.Set(key, v) }
-func (k *Keys) Bs(key string, v []bool)   { k.Set(key, v) }
+// N sets a key to an integer.
+func (k *Keys) N(key string, v int) { k.Set(key, uint32(v)) }
+
+// F sets a key to a float.
+func (k *Keys) F(key string, v float64) { k.Set(key, float32(v)) }
+
+// B sets a key to true or false.
+func (k *Keys) B(key string, v bool) { k.Set(key, v) }
+
+// Bs sets a key to a list of true and false.
+func (k *Keys) Bs(key string, v []bool) { k.Set(key, v) }
+
+// Ns sets a key to a list of integers.
 func (k *Keys) Ns(key string, v []uint32) { k.Set(key, v) }
 
-// Settings sets the keys whose values there are.
+// Settings sets the keys of a table that have a value in config.json.
 func (k *Keys) Settings(list Settings) {
 	for _, s := range list {
 		v, name := k.Find(s.From)
@@ -100,7 +111,7 @@ func (k *Keys) Settings(list Settings) {
 	}
 }
 
-// Integers reads a list of integers.
+// Integers returns a list of config.json as integers. Errors name it.
 func (k *Keys) Integers(name string, all []any) []uint32 {
 	var list []uint32
 	for _, v := range all {
@@ -113,7 +124,7 @@ func (k *Keys) Integers(name string, all []any) []uint32 {
 	return list
 }
 
-// All sets the keys of a family and returns the number of its layers.
+// All sets the keys of a family, and returns the number of layers with those that predict further tokens.
 func (k *Keys) All(f *Family) (layers int) {
 	layers = k.Layers()
 	k.N("block_count", layers)
@@ -123,7 +134,7 @@ func (k *Keys) All(f *Family) (layers int) {
 	if f.Keys != nil {
 		f.Keys(k)
 	}
-	for _, kv := range k.List {
+	for _, kv := range k.KVs {
 		if kv.Key == k.Arch+".block_count" || kv.Key == k.Arch+".decoder_block_count" {
 			layers = max(layers, int(kv.Value.(uint32)))
 		}
@@ -131,7 +142,7 @@ func (k *Keys) All(f *Family) (layers int) {
 	return layers
 }
 
-// rope sets the keys of rotations.
+// rope sets the keys of rotary position embeddings.
 func (k *Keys) rope() {
 	if theta := k.Theta(); theta > 0 {
 		k.F("rope.freq_base", theta)
@@ -153,7 +164,8 @@ func (k *Keys) rope() {
 	case "yarn":
 		k.Set("rope.scaling.type", "yarn")
 		k.F("rope.scaling.factor", r.Number("factor"))
-		k.N("rope.scaling.original_context_length", r.CountOr("original_max_position_embeddings", k.CountOr("max_position_embeddings", 0)))
+		k.N("rope.scaling.original_context_length",
+			r.CountOr("original_max_position_embeddings", k.CountOr("max_position_embeddings", 0)))
 		yarn := Settings{
 			{"rope.scaling.yarn_ext_factor", 'f', "extrapolation_factor"},
 			{"rope.scaling.yarn_attn_factor", 'f', "attention_factor attn_factor"},
@@ -183,7 +195,7 @@ func (k *Keys) rope() {
 	}
 }
 
-// Gating sets how experts are scored, by name or else as given.
+// Gating sets how experts are scored: as config.json says, or otherwise.
 func (k *Keys) Gating(otherwise string) {
 	name := k.Text("score_function scoring_func score_func moe_router_activation moe_router_activation_func")
 	if name == "" {
@@ -202,7 +214,7 @@ func (k *Keys) Gating(otherwise string) {
 	}
 }
 
-// Where returns n for the layers that are of a kind, and otherwise for the others.
+// Where returns a list with n for each true and otherwise for each false.
 func Where(is []bool, n, otherwise int) []uint32 {
 	list := make([]uint32, len(is))
 	for i, yes := range is {
@@ -214,9 +226,9 @@ func Where(is []bool, n, otherwise int) []uint32 {
 	return list
 }
 
-// Limits sets a number for each of n layers, of a list in which null stands for none.
+// Limits sets a key to a number for each of n layers, from a list in which null means none.
 func (k *Keys) Limits(key, name string, n int) {
-	list := k.Config.List(name)
+	list := k.List(name)
 	if list == nil {
 		return
 	}
@@ -231,7 +243,7 @@ func (k *Keys) Limits(key, name string, n int) {
 	k.Set(key, all)
 }
 
-// Every returns the layers of a period, from an offset on.
+// Every returns which layers are at offset, offset + period, offset + 2*period and so on.
 func Every(layers, offset, period int) []bool {
 	is := make([]bool, layers)
 	for i := offset; i < layers; i += max(period, 1) {

@@ -9,11 +9,11 @@ import (
 	"github.com/quern-llm/quern/go/gguf"
 )
 
-// An Op makes the tensors that a rule names of those that it takes. It returns errors about shapes: the caller names the
-// tensor.
+// An Op computes the tensors on the right of a rule from those on its left. Its errors are about shapes and continue
+// "tensor NAME has": the caller says which tensor it was.
 type Op func(c *hf.Config, in []View) ([]View, error)
 
-// One is an op of one tensor to one.
+// One returns an Op that takes one tensor and makes one.
 func One(f func(c *hf.Config, v View) (View, error)) Op {
 	return func(c *hf.Config, in []View) ([]View, error) {
 		v, err := f(c, in[0])
@@ -21,7 +21,7 @@ func One(f func(c *hf.Config, v View) (View, error)) Op {
 	}
 }
 
-// Then does one op after the other.
+// Then does several operations one after the other.
 func Then(ops ...Op) Op {
 	return func(c *hf.Config, in []View) (out []View, err error) {
 		out = in
@@ -34,21 +34,21 @@ func Then(ops ...Op) Op {
 	}
 }
 
-// AddOne is for norms whose weights are stored as their distance from 1.
+// AddOne adds 1, for norms whose weights are stored as their difference from 1.
 var AddOne = Plus(1)
 
-// NegExp turns the logarithm of a decay into the decay.
+// NegExp computes -exp(x): it turns the logarithms of decays into what GGUF has.
 var NegExp = One(func(_ *hf.Config, v View) (View, error) {
 	return v.Each(func(x float32) float32 { return -float32(math.Exp(float64(x))) }), nil
 })
 
-// Squeeze drops the dimensions of 1.
+// Squeeze drops the dimensions of size 1.
 var Squeeze = One(func(_ *hf.Config, v View) (View, error) { return v.Squeezed(), nil })
 
 // Column makes a vector a matrix of one column.
 var Column = One(func(_ *hf.Config, v View) (View, error) { return v.As(v.Elems(), 1) })
 
-// Product multiplies two vectors, number by number.
+// Product multiplies two vectors, element by element.
 var Product Op = func(_ *hf.Config, in []View) ([]View, error) {
 	v, by := in[0].Squeezed(), in[1].Squeezed()
 	if len(v.Shape) != 1 || !slices.Equal(v.Shape, by.Shape) {
@@ -71,10 +71,10 @@ var Product Op = func(_ *hf.Config, in []View) ([]View, error) {
 	return []View{v}, nil
 }
 
-// Flat makes a vector of any tensor.
+// Flat makes any tensor a vector.
 var Flat = One(func(_ *hf.Config, v View) (View, error) { return v.As(v.Elems()) })
 
-// Times multiplies by a number of config.json.
+// Times multiplies by a number from config.json.
 func Times(factor func(*hf.Config) float64) Op {
 	return One(func(c *hf.Config, v View) (View, error) {
 		f := float32(factor(c))
@@ -87,7 +87,10 @@ func Times(factor func(*hf.Config) float64) Op {
 
 // Plus adds a number.
 func Plus(d float32) Op {
-	return One(func(_ *hf.Config, v View) (View, error) { return v.Each(func(x float32) float32 { return x + d }), nil })
+	return One(func(_ *hf.Config, v View) (View, error) {
+		return v.Each(func(x float32) float32 { return x + d }),
+			nil
+	})
 }
 
 // Transpose exchanges the last two dimensions.
@@ -102,7 +105,7 @@ var Transpose = One(func(_ *hf.Config, v View) (View, error) {
 	return out.As(append(slices.Clone(v.Shape[:k-2]), cols, rows)...)
 })
 
-// Grouped makes a vector a matrix of the given rows, if more than one.
+// Grouped makes a vector a matrix with this number of rows, unless it is 1.
 func Grouped(groups func(*hf.Config) int) Op {
 	return One(func(c *hf.Config, v View) (View, error) {
 		n := uint64(max(groups(c), 1))
@@ -116,7 +119,8 @@ func Grouped(groups func(*hf.Config) int) Op {
 	})
 }
 
-// Permute exchanges the channels of each head from halves to pairs, as rotations of pairs want them.
+// Permute reorders the rows of each head, from halves to pairs: checkpoints rotate channel i with channel i + n/2,
+// GGUF's LLaMA rotates neighbours.
 func Permute(heads func(*hf.Config) int) Op {
 	return One(func(c *hf.Config, v View) (View, error) {
 		rows, each := v.Rows()
@@ -129,15 +133,17 @@ func Permute(heads func(*hf.Config) int) Op {
 	})
 }
 
-// Halves splits the last dimension but one, or the only one, in the middle.
+// Halves splits a tensor in the middle of its rows, as gate and up projections in one matrix are split.
 var Halves Op = func(_ *hf.Config, in []View) ([]View, error) { return Cut(in[0], 2, false) }
 
-// Cut cuts the rows of the last two dimensions in parts, or takes turns with them.
+// Cut splits the rows of matrices into parts of the same size. With turns, part i has the rows i, i + parts, i +
+// 2*parts and so on.
 func Cut(v View, parts uint64, turns bool) ([]View, error) {
 	axis := max(len(v.Shape)-2, 0)
 	return CutAxis(v, axis, parts, turns)
 }
 
+// CutAxis splits a tensor into parts as Cut does, along another axis.
 func CutAxis(v View, axis int, parts uint64, turns bool) (out []View, err error) {
 	if axis >= len(v.Shape) || v.Shape[axis]%parts != 0 {
 		return nil, fmt.Errorf("the shape %v in %d parts", v.Shape, parts)
@@ -165,22 +171,25 @@ func CutAxis(v View, axis int, parts uint64, turns bool) (out []View, err error)
 	return out, nil
 }
 
-// Turns splits rows that take turns: those of a gate and what it gates.
+// Turns splits a tensor into its even and odd rows, where gate and up projections take turns.
 var Turns Op = func(_ *hf.Config, in []View) ([]View, error) { return Cut(in[0], 2, true) }
 
-// TurnsLast splits columns that take turns.
+// TurnsLast splits a tensor into its even and odd columns.
 var TurnsLast Op = func(_ *hf.Config, in []View) ([]View, error) { return CutAxis(in[0], len(in[0].Shape)-1, 2, true) }
 
-// MXFP4 packs blocks of 32 numbers of 4 bits, two in a byte, with the exponents of their scales. There a byte has two
-// neighbours; GGUF's has one of the first half of a block and one of the second.
+// MXFP4 makes blocks of MXFP4 of a tensor of packed 4-bit numbers and one of their scales' exponents, as gpt-oss has
+// them. In a checkpoint a byte has two neighbours, in GGUF one number of the first half of the block and one of the
+// second.
 var MXFP4 Op = func(_ *hf.Config, in []View) ([]View, error) {
 	blocks, scales := in[0], in[1]
 	k := len(blocks.Shape)
-	if k != 4 || blocks.Shape[3] != 16 || !slices.Equal(blocks.Shape[:3], scales.Shape) || blocks.Bytes == nil || scales.Bytes == nil {
-		return nil, fmt.Errorf("blocks %v and scales %v, want bytes of blocks of 16 and a scale for each", blocks.Shape, scales.Shape)
+	if k != 4 || blocks.Shape[3] != 16 || !slices.Equal(blocks.Shape[:3], scales.Shape) || blocks.Bytes == nil ||
+		scales.Bytes == nil {
+		return nil, fmt.Errorf("blocks %v and scales %v, want bytes of blocks of 16 and a scale for each",
+			blocks.Shape, scales.Shape)
 	}
 	shape := []uint64{blocks.Shape[0], blocks.Shape[1], 32 * blocks.Shape[2]}
-	return []View{{Shape: shape, Typ: gguf.MXFP4, Bytes: func(dst []byte, at uint64) error {
+	return []View{{Shape: shape, Type: gguf.MXFP4, Bytes: func(dst []byte, at uint64) error {
 		n := uint64(len(dst)) / 17
 		buf := make([]byte, 17*n)
 		packed, exponents := buf[:16*n], buf[16*n:]
@@ -206,7 +215,7 @@ var MXFP4 Op = func(_ *hf.Config, in []View) ([]View, error) {
 	}}}, nil
 }
 
-// MXFP4Turns is mxfp4 of two tensors whose rows take turns.
+// MXFP4Turns is MXFP4 of a tensor whose rows are those of two tensors in turns.
 var MXFP4Turns Op = func(c *hf.Config, in []View) ([]View, error) {
 	all, err := MXFP4(c, in)
 	if err != nil {
@@ -219,7 +228,7 @@ var MXFP4Turns Op = func(c *hf.Config, in []View) ([]View, error) {
 	row := v.Shape[2]
 	var out []View
 	for k := range uint64(2) {
-		part := View{Shape: []uint64{v.Shape[0], v.Shape[1] / 2, row}, Typ: v.Typ}
+		part := View{Shape: []uint64{v.Shape[0], v.Shape[1] / 2, row}, Type: v.Type}
 		part.Bytes = func(dst []byte, at uint64) error {
 			for len(dst) > 0 {
 				n := min(uint64(len(dst)), (row-at%row)/32*17)
@@ -235,13 +244,13 @@ var MXFP4Turns Op = func(c *hf.Config, in []View) ([]View, error) {
 	return out, nil
 }
 
-// Together puts tensors one below the other.
+// Together joins tensors along the first dimension.
 var Together Op = func(_ *hf.Config, in []View) ([]View, error) {
 	v, err := Joined(in...)
 	return []View{v}, err
 }
 
-// Each3 does something to each of three tensors; nil: nothing.
+// Each3 does an operation to each of three tensors, nil standing for none.
 func Each3(ops ...Op) Op {
 	return func(c *hf.Config, in []View) ([]View, error) {
 		out := slices.Clone(in)
@@ -259,7 +268,7 @@ func Each3(ops ...Op) Op {
 	}
 }
 
-// Taps is the weights of a convolution, with a dimension of 1 between channels and taps.
+// Taps gives the weights of a convolution the shape that GGUF has: channels, 1, taps.
 var Taps = One(func(_ *hf.Config, v View) (View, error) {
 	v = v.Squeezed()
 	if len(v.Shape) != 2 {
@@ -268,7 +277,7 @@ var Taps = One(func(_ *hf.Config, v View) (View, error) {
 	return v.As(v.Shape[0], 1, v.Shape[1])
 })
 
-// ByExpert takes apart what the experts have one below the other.
+// ByExpert splits the rows of a matrix that has those of all experts.
 var ByExpert = One(func(c *hf.Config, v View) (View, error) {
 	rows, each := v.Rows()
 	f := c.Within("ffn_config")

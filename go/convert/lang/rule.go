@@ -7,27 +7,33 @@ import (
 	"strings"
 )
 
-// A Rule says which tensors of a checkpoint become which of a GGUF file. Names are without .weight or .bias, which is kept,
-// unless the rule has the whole name; those of a layer are without what is before its number, and with a dot in front where
-// there is a tensor of no layer with that name. A number within, as of experts, is *, and such tensors are stacked. Several
-// names have spaces between; a rule without results leaves its tensors out. Results begin with blk. and the layer's number, unless
-// they have a # where that stands. A rule has no name as a type, so that tables of rules may leave out the names of its fields.
+// A Rule says what some tensors of a checkpoint become in a GGUF file. From and To are names with spaces between them.
+// All of From are taken together, and Do makes all of To from them; without Do there is one of each. If To is empty, the
+// tensors are left out. Rule is an alias, so that fields need no names in tables.
+//
+// A name in From
+//   - is without .weight or .bias, which the results keep, unless the rule has the whole name;
+//   - is without the prefix and the number of its layer; a dot at the beginning tells it from a tensor outside of layers
+//     that has the same name;
+//   - has a * in place of the number of an expert: the tensors of all experts are stacked into one.
+//
+// A name in To gets blk. and the number of the layer in front, unless it has a # in place of that number.
 type Rule = struct {
 	From, To string
-	Do       Op // nil: as it is
+	Do       Op // nil: the tensor is not changed
 }
 
-// Rules is a table of rules. Of two for the same name, the first counts.
+// Rules is a table of rules. If two have a name in common, the first counts.
 type Rules []Rule
 
-// And returns these rules and others behind them.
+// And returns these rules followed by others.
 func (r Rules) And(others ...Rules) Rules { return slices.Concat(append([]Rules{r}, others...)...) }
 
-// A source is a tensor's name in a rule.
-type source struct {
-	Layer  int    // -1: of no layer
-	Name   string // without prefix and number
-	Expert int    // -1: of none
+// A Source is the name of a tensor in parts, as rules have it.
+type Source struct {
+	Layer  int    // -1: outside of layers
+	Name   string // without the prefix and the layer's number; the number of an expert is *
+	Expert int    // -1: of no expert
 }
 
 var (
@@ -35,9 +41,10 @@ var (
 	numbered = regexp.MustCompile(`\.(\d{1,6})\.`)
 )
 
-// Parse reads the name of a tensor.
-func Parse(name string, trim []string) source {
-	s := source{Layer: -1, Expert: -1}
+// Parse reads the name of a tensor. It removes the first of the prefixes trim that a name outside of layers begins
+// with.
+func Parse(name string, trim []string) Source {
+	s := Source{Layer: -1, Expert: -1}
 	if m := layered.FindStringSubmatch(name); m != nil {
 		s.Layer, _ = strconv.Atoi(m[1])
 		name = m[2]
@@ -57,9 +64,10 @@ func Parse(name string, trim []string) source {
 	return s
 }
 
-// Plain returns a tensor's name without what wraps the text model in models of several kinds of input.
+// Plain returns the name of a tensor of a text model without the prefixes that models with other inputs put before it.
 func Plain(name string) string {
-	for _, p := range []string{"model.language_model.", "language_model.model.", "language_model.", "model.text_model."} {
+	for _, p := range []string{"model.language_model.", "language_model.model.", "language_model.",
+		"model.text_model."} {
 		if rest, ok := strings.CutPrefix(name, p); ok {
 			if strings.HasPrefix(rest, "lm_head.") {
 				return rest
@@ -70,9 +78,9 @@ func Plain(name string) string {
 	return name
 }
 
-// Match returns the rule for a tensor, the place of its name among those that the rule takes, and the suffix that the
-// results keep.
-func Match(rules Rules, s source) (r *Rule, part int, suffix string) {
+// Match returns the rule for a tensor, the position of the tensor's name in From, and the suffix that the names of To
+// get.
+func Match(rules Rules, s Source) (r *Rule, part int, suffix string) {
 	module, kind := s.Name, ""
 	if i := strings.LastIndexByte(s.Name, '.'); i >= 0 && (s.Name[i:] == ".weight" || s.Name[i:] == ".bias") {
 		module, kind = s.Name[:i], s.Name[i:]
@@ -90,7 +98,7 @@ func Match(rules Rules, s source) (r *Rule, part int, suffix string) {
 	return nil, 0, ""
 }
 
-// Targets returns the names of what a rule makes.
+// Targets returns the names of the tensors that a rule makes in a layer.
 func Targets(r *Rule, layer int, suffix string) []string {
 	var names []string
 	for name := range strings.FieldsSeq(r.To) {
@@ -104,7 +112,7 @@ func Targets(r *Rule, layer int, suffix string) []string {
 	return names
 }
 
-// PlusOne returns rules with 1 added to the weights of all norms but that of the states.
+// PlusOne returns rules that also add 1 to the weights of all norms but ssm_norm.
 func PlusOne(rules Rules) Rules {
 	rules = slices.Clone(rules)
 	for i, r := range rules {

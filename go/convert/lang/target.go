@@ -5,22 +5,22 @@ import (
 	"github.com/quern-llm/quern/go/safetensors"
 )
 
-// A Target is a tensor to be written.
+// A Target is a tensor of the file that is written. Its Type is that in the file.
 type Target struct {
 	Name string
-	Typ  gguf.Type
-	Dims []uint64 // in ggml's order
+	Type gguf.Type
+	Dims []uint64 // as GGUF orders them, the innermost first
 	View
 }
 
-// A Draft is a conversion before its keys are complete: what is read, and what it becomes.
+// A Draft is a conversion whose tensors are known and whose keys are not complete yet.
 type Draft struct {
 	Layers  int
 	Weights *safetensors.Checkpoint
 	Targets []*Target
 }
 
-// Target returns a tensor to be written, nil if there is none of that name.
+// Target returns the tensor of this name, nil if there is none.
 func (d *Draft) Target(name string) *Target {
 	for _, t := range d.Targets {
 		if t.Name == name {
@@ -30,8 +30,9 @@ func (d *Draft) Target(name string) *Target {
 	return nil
 }
 
-// Stripes says how a matrix was cut before it was quantized: into n parts with blocks of their own, each of which has the next
-// rows of all kinds. Of the kinds it says the rows of all parts together.
+// Stripes says how a matrix was divided among machines before it was quantized. Each of N machines has an equal share
+// of the rows of each kind, such as queries, keys and values, one kind after the other; its blocks begin anew. Rows are
+// the rows of each kind in the whole matrix.
 type Stripes struct {
 	N    uint64
 	Rows []uint64

@@ -8,13 +8,13 @@ import (
 	"github.com/quern-llm/quern/go/gguf"
 )
 
-// A View is a tensor that is computed where it is read: of a checkpoint's, or of other views. Elements are counted row by
-// row, the last dimension first. Reading is safe for concurrent use.
+// A View is a tensor whose elements are computed when they are read, from a tensor of a checkpoint or from other views.
+// Elements are numbered row by row: the index of the last dimension runs fastest. Several goroutines may read at a time.
 type View struct {
 	Shape []uint64
-	Read  func(dst []float32, at uint64) error // elements from number at on
+	Read  func(dst []float32, at uint64) error // reads the elements from number at on
 
-	Typ   gguf.Type // of blocks that are copied
+	Type  gguf.Type // of the blocks that Bytes copies, if they need no computing
 	Bytes func(dst []byte, at uint64) error
 }
 
@@ -37,7 +37,7 @@ func (v View) As(shape ...uint64) (View, error) {
 	return v, nil
 }
 
-// Squeezed returns v without the dimensions of 1.
+// Squeezed returns v without its dimensions of size 1.
 func (v View) Squeezed() View {
 	v.Shape = slices.DeleteFunc(slices.Clone(v.Shape), func(d uint64) bool { return d == 1 })
 	if len(v.Shape) == 0 {
@@ -61,25 +61,25 @@ func (v View) Each(f func(float32) float32) View {
 	return v
 }
 
-// A Dim is a dimension of a strided view: how many steps, and how many elements of what is read lie between two. Like a
-// rule it has no name as a type.
+// A Dim is a dimension of a strided view: its size, and the distance in elements between two neighbours of it. Like
+// Rule it is an alias, so that fields need no names.
 type Dim = struct{ N, Stride uint64 }
 
-// Strided returns the elements of v that lie at from and multiples of strides, counted by dims, the last first. The shape is
-// that of dims.
+// Strided returns a view of the shape of dims. The element with the indices i, j, ... is the element of v with the
+// number from + i*dims[0].Stride + j*dims[1].Stride + ...
 func (v View) Strided(from uint64, dims ...Dim) View {
 	var shape []uint64
 	for _, d := range dims {
 		shape = append(shape, d.N)
 	}
 	out := View{Shape: shape}
-	// What lies together is read at once.
+	// Neighbouring elements are read in one call.
 	run := uint64(1)
 	for len(dims) > 0 && dims[len(dims)-1].Stride == run {
 		run *= dims[len(dims)-1].N
 		dims = dims[:len(dims)-1]
 	}
-	place := func(i uint64) uint64 { // of a run
+	place := func(i uint64) uint64 { // returns the first element of run i
 		at := from
 		for _, d := range slices.Backward(dims) {
 			at += i % d.N * d.Stride
@@ -104,14 +104,14 @@ func (v View) Strided(from uint64, dims ...Dim) View {
 	return out
 }
 
-// crossed reads transposed matrices: rows of inner.n elements, of which those of neighbouring rows lie together. As many
-// rows as there is room for are read at a time, so that runs are long.
+// crossed returns the reader of a transposed matrix: rows of inner.N elements, where elements of neighbouring rows are
+// neighbours in v. It reads as many rows at a time as dst has room for, so that each call of v.Read is long.
 func (v View) crossed(rows uint64, inner Dim, place func(uint64) uint64) func(dst []float32, at uint64) error {
 	return func(dst []float32, at uint64) error {
 		var buf []float32
 		for len(dst) > 0 {
 			row, col := at/inner.N, at%inner.N
-			n := min(max(uint64(len(dst))/inner.N, 1), rows-row%rows) // rows at a time
+			n := min(max(uint64(len(dst))/inner.N, 1), rows-row%rows) // how many rows are read at a time
 			width := inner.N
 			if col != 0 || uint64(len(dst)) < inner.N {
 				n, width = 1, min(uint64(len(dst)), inner.N-col)
@@ -131,7 +131,7 @@ func (v View) crossed(rows uint64, inner Dim, place func(uint64) uint64) func(ds
 	}
 }
 
-// Rows returns the number of rows of all dimensions but the first, and the elements of one: an element of the first.
+// Rows returns the size of the first dimension, and the number of elements at each index of it.
 func (v View) Rows() (n, each uint64) {
 	if len(v.Shape) == 0 {
 		return 1, 1
@@ -143,9 +143,9 @@ func (v View) Rows() (n, each uint64) {
 	return n, v.Elems() / n
 }
 
-// Joined returns views one after another along the first dimension.
+// Joined returns views one after the other along the first dimension.
 func Joined(parts ...View) (View, error) {
-	out := View{Shape: slices.Clone(parts[0].Shape), Typ: parts[0].Typ}
+	out := View{Shape: slices.Clone(parts[0].Shape), Type: parts[0].Type}
 	ends := make([]uint64, len(parts))
 	total, rows := uint64(0), uint64(0)
 	for i, p := range parts {
@@ -181,11 +181,11 @@ func Joined(parts ...View) (View, error) {
 	return out, nil
 }
 
-// Beside returns views one after another along the last dimension.
+// Beside returns views one after the other along the last dimension.
 func Beside(parts ...View) (View, error) {
 	out := View{Shape: slices.Clone(parts[0].Shape)}
 	k := len(out.Shape) - 1
-	starts, cols := make([]uint64, len(parts)), uint64(0) // columns
+	starts, cols := make([]uint64, len(parts)), uint64(0) // the first column of each part
 	for i, p := range parts {
 		if len(p.Shape) != k+1 || !slices.Equal(p.Shape[:k], out.Shape[:k]) || p.Bytes != nil {
 			return View{}, fmt.Errorf("the shapes %v and %v of parts", parts[0].Shape, p.Shape)
@@ -213,11 +213,11 @@ func Beside(parts ...View) (View, error) {
 	return out, nil
 }
 
-// joinedBytes is joined of blocks that are copied; no part ends within one.
+// joinedBytes joins views of blocks, which must not cross the borders of parts.
 func joinedBytes(out View, parts []View, ends []uint64) (View, error) {
-	elems, size := uint64(out.Typ.BlockElems()), uint64(out.Typ.BlockBytes())
+	elems, size := uint64(out.Type.BlockElems()), uint64(out.Type.BlockBytes())
 	for _, p := range parts {
-		if p.Bytes == nil || p.Typ == gguf.F32 || p.Typ != out.Typ || p.Elems()%max(elems, 1) != 0 {
+		if p.Bytes == nil || p.Type == gguf.F32 || p.Type != out.Type || p.Elems()%max(elems, 1) != 0 {
 			return View{}, fmt.Errorf("parts of several types, or of no whole blocks")
 		}
 	}
@@ -238,7 +238,7 @@ func joinedBytes(out View, parts []View, ends []uint64) (View, error) {
 	return out, nil
 }
 
-// Stacked returns views of one shape as one with a dimension more.
+// Stacked returns views of the same shape as one, with a new first dimension.
 func Stacked(parts []View) (View, error) {
 	for i, p := range parts {
 		parts[i].Shape = append([]uint64{1}, p.Shape...)
@@ -246,7 +246,7 @@ func Stacked(parts []View) (View, error) {
 	return Joined(parts...)
 }
 
-// Constant returns a vector of given numbers.
+// Constant returns a vector of these numbers.
 func Constant(v []float32) View {
 	return View{Shape: []uint64{uint64(len(v))}, Read: func(dst []float32, at uint64) error {
 		copy(dst, v[at:])

@@ -2,7 +2,7 @@ package vocab
 
 import "github.com/quern-llm/quern/go/gguf"
 
-// Keys returns what the file says of the tokenizer.
+// Keys returns the keys of the file that are about the tokenizer.
 func (v *Vocabulary) Keys() []gguf.KV {
 	const prefix = "tokenizer.ggml."
 	all := []gguf.KV{{Key: prefix + "model", Value: v.Model}}
@@ -29,7 +29,7 @@ func (v *Vocabulary) Keys() []gguf.KV {
 	return all
 }
 
-// Set sets a key under tokenizer.ggml.
+// Set sets a key, which is given without the prefix tokenizer.ggml.
 func (v *Vocabulary) Set(key string, value any) {
 	for i := range v.more {
 		if v.more[i].Key == key {

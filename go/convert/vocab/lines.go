@@ -14,12 +14,13 @@ import (
 	"github.com/quern-llm/quern/go/safetensors"
 )
 
-// Vocabularies that a family keeps in a file of its own, a token on each line.
+// Vocabularies in files of their own formats, with a token on each line.
 
-// worldFile is RWKV's vocabulary.
+// worldFile is the file of RWKV's vocabulary.
 const worldFile = "rwkv_vocab_v20230424.txt"
 
-// readWorld reads RWKV's vocabulary: a number from 1 on, a literal of Python, its length in bytes.
+// readWorld reads RWKV's vocabulary. A line has the number of a token from 1 on, the token as a literal of Python, and
+// its length in bytes.
 func (v *Vocabulary) readWorld(path string) error {
 	text, err := safetensors.ReadText(path)
 	if err != nil {
@@ -50,7 +51,7 @@ func (v *Vocabulary) readWorld(path string) error {
 
 var errLiteral = errors.New("no literal of a string or of bytes")
 
-// pythonBytes returns the bytes of a literal of Python: of a string in UTF-8, or of bytes.
+// pythonBytes returns the bytes of a literal of Python, which is a string or bytes.
 func pythonBytes(s string) ([]byte, error) {
 	s, raw := strings.CutPrefix(s, "b")
 	if len(s) < 2 || s[0] != '\'' && s[0] != '"' || s[len(s)-1] != s[0] {
@@ -89,7 +90,7 @@ func pythonBytes(s string) ([]byte, error) {
 	return out, nil
 }
 
-// bytesLiteral spells bytes as Python does within a literal of them, as GGUF has RWKV's tokens.
+// bytesLiteral spells bytes as in a literal of Python, which is how GGUF has RWKV's tokens.
 func bytesLiteral(b []byte) string {
 	quoted := bytes.ContainsRune(b, '\'') && bytes.ContainsRune(b, '"')
 	var s strings.Builder
@@ -113,10 +114,10 @@ func bytesLiteral(b []byte) string {
 	return s.String()
 }
 
-// jsonLines is PLaMo's vocabulary.
+// jsonLines is the file of PLaMo's vocabulary.
 const jsonLines = "tokenizer.jsonl"
 
-// readJSONLines reads PLaMo's vocabulary: lists of a token, its score, its kind and more.
+// readJSONLines reads PLaMo's vocabulary. A line is a list of a token, its score, its kind and more.
 func (v *Vocabulary) readJSONLines(path string) error {
 	text, err := safetensors.ReadText(path)
 	if err != nil {

@@ -19,11 +19,11 @@ import (
 	"github.com/quern-llm/quern/go/safetensors"
 )
 
-// A pieceModel is what is read of a SentencePiece model.
+// A pieceModel is the part of a SentencePiece model that is used.
 type pieceModel struct {
 	kind   uint64 // 1: Unigram, 2: BPE
 	pieces []spelled
-	// How texts are normalized.
+	// How text is normalized.
 	charsmap    []byte
 	dummyPrefix bool
 	oneSpace    bool
@@ -37,7 +37,7 @@ type spelled struct {
 
 var errPieces = errors.New("not a SentencePiece model")
 
-// fields visits the fields of a message of protocol buffers. Fields that are no numbers and no bytes are passed over.
+// fields visits the fields of a message of protocol buffers that are numbers or bytes.
 func fields(b []byte, number func(n protowire.Number, v uint64), text func(n protowire.Number, v []byte) error) error {
 	for len(b) > 0 {
 		n, typ, size := protowire.ConsumeTag(b)
@@ -136,13 +136,13 @@ func parsePieces(b []byte) (*pieceModel, error) {
 	return m, err
 }
 
-// How the pieces of a SentencePiece model become tokens.
+// A pieceOrder says how the pieces of a SentencePiece model become tokens.
 type pieceOrder int
 
 const (
-	plainPieces  pieceOrder = iota // in their order, by scores
-	piecesOfT5                     // in their order, by probabilities if the model has these
-	piecesOfXLMR                   // by probabilities, the first tokens in another order
+	plainPieces  pieceOrder = iota // in this order, with scores
+	piecesOfT5                     // in this order, as Unigram if the model is
+	piecesOfXLMR                   // as Unigram, with the first tokens in another order
 )
 
 // readPieces reads a SentencePiece model.
@@ -189,8 +189,8 @@ func (v *Vocabulary) readPieces(path string, order pieceOrder) error {
 	return nil
 }
 
-// readExtended reads a SentencePiece model, and the tokens that the checkpoint adds behind it: those of added_tokens.json, where
-// older checkpoints have them alone, and of tokenizer.json.
+// readExtended reads a SentencePiece model, and the tokens that a checkpoint adds after it: in added_tokens.json, as
+// older checkpoints do, or in tokenizer.json.
 func (v *Vocabulary) readExtended(dir, name string, order pieceOrder, f *tokenizerFile) error {
 	if err := v.readPieces(filepath.Join(dir, name), order); err != nil {
 		return err
@@ -224,16 +224,17 @@ func (v *Vocabulary) readExtended(dir, name string, order pieceOrder, f *tokeniz
 	return nil
 }
 
-// unigram sets how texts are normalized.
+// unigram makes the vocabulary one of Unigram, and sets how text is normalized.
 func (v *Vocabulary) unigram(prefix, oneSpace bool, charsmap []byte) {
 	v.Model = "t5"
-	v.more = append(v.more, gguf.KV{Key: "add_space_prefix", Value: prefix}, gguf.KV{Key: "remove_extra_whitespaces", Value: oneSpace})
+	v.more = append(v.more, gguf.KV{Key: "add_space_prefix", Value: prefix},
+		gguf.KV{Key: "remove_extra_whitespaces", Value: oneSpace})
 	if len(charsmap) > 0 {
 		v.more = append(v.more, gguf.KV{Key: "precompiled_charsmap", Value: charsmap})
 	}
 }
 
-// readUnigram reads a vocabulary of probabilities.
+// readUnigram reads the Unigram model of tokenizer.json.
 func (v *Vocabulary) readUnigram(f *tokenizerFile) error {
 	list, ok := f.Model.Vocab.([]any)
 	if !ok {
@@ -291,7 +292,7 @@ func (v *Vocabulary) readUnigram(f *tokenizerFile) error {
 	return nil
 }
 
-// readWordPiece reads BERT's tokens. A word's first part is marked in GGUF, in a checkpoint all others.
+// readWordPiece reads BERT's tokens. GGUF marks the first part of a word, checkpoints mark all others.
 func (v *Vocabulary) readWordPiece(f *tokenizerFile) error {
 	v.Model, v.pre = "bert", "default"
 	if err := v.fill(f); err != nil {
@@ -327,7 +328,7 @@ func (v *Vocabulary) marked(mark string) {
 	}
 }
 
-// readWords reads a vocabulary of WordPiece, a token on each line.
+// readWords reads the vocab.txt of WordPiece, with a token on each line.
 func (v *Vocabulary) readWords(path string) error {
 	text, err := safetensors.ReadText(path)
 	if err != nil {
@@ -349,7 +350,7 @@ func (v *Vocabulary) readWords(path string) error {
 	return nil
 }
 
-// each visits a part of tokenizer.json, or the parts of which it is a sequence.
+// each visits a part of tokenizer.json, or all of its parts if it is a sequence.
 func each(part map[string]any, list string, visit func(map[string]any)) {
 	parts, ok := part[list].([]any)
 	if !ok {

@@ -7,13 +7,13 @@ import (
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
-// Expressions that parts of tokenizer.json stand for.
+// Regular expressions that parts of tokenizer.json stand for.
 const (
 	wordsOfGPT2 = `'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+`
 	punctuation = "[\\p{P}\\$\\+<=>\\^~\\|`]+"
 )
 
-// preTokenizer returns the name of the pre-tokenizer of byte-level BPE: the one that cuts by the same expressions.
+// preTokenizer returns the name of the pre-tokenizer that splits text by the same expressions as tokenizer.json says.
 func preTokenizer(f *tokenizerFile) (string, error) {
 	var patterns []string
 	var other error

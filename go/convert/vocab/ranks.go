@@ -16,8 +16,9 @@ import (
 	"github.com/quern-llm/quern/go/safetensors"
 )
 
-// Vocabularies of bytes with ranks: tiktoken's files, a token on each line, Mistral's tekken.json and Grok's tokenizer.tok.json. GGUF has merges in place of
-// ranks: a token is merged of the two that its own ranks make of its bytes before it.
+// Vocabularies that have ranks instead of merges: tiktoken's files, Mistral's tekken.json and Grok's
+// tokenizer.tok.json. GGUF has merges, so each token becomes the merge of the two parts that are left when its bytes
+// are merged by all lower ranks.
 
 // A ranked token is bytes and their rank.
 type ranked struct {
@@ -25,10 +26,10 @@ type ranked struct {
 	rank int
 }
 
-// maxRanked bounds the bytes of a token, which merging takes the square of.
+// maxRanked is the largest length of a token. Merging takes time in proportion to its square.
 const maxRanked = 1024
 
-// ranksOf returns the file of tiktoken's kind in a folder, "" if there is none.
+// ranksOf returns the path of the file of tiktoken's format in a folder, "" if there is none.
 func ranksOf(dir string) string {
 	files, _ := os.ReadDir(dir)
 	for _, pattern := range []string{"*.tiktoken", "tiktoken.model", "tokenizer.model"} {
@@ -41,7 +42,7 @@ func ranksOf(dir string) string {
 	return ""
 }
 
-// isRanks reports whether a file begins as tiktoken's do: SentencePiece has models under the same name.
+// isRanks reports whether a file begins as tiktoken's format does: SentencePiece has models under the same names.
 func isRanks(path string) bool {
 	f, err := os.Open(path)
 	if err != nil {
@@ -56,7 +57,7 @@ func isRanks(path string) bool {
 	return err == nil
 }
 
-// parseRank reads a line of a token in base64 and its rank.
+// parseRank reads a line: a token in base64, and its rank.
 func parseRank(line []byte) (ranked, error) {
 	text, number, ok := bytes.Cut(bytes.TrimSpace(line), []byte(" "))
 	rank, isNumber := hf.Digits(string(number))
@@ -67,14 +68,14 @@ func parseRank(line []byte) (ranked, error) {
 	return ranked{string(token), rank}, nil
 }
 
-// preOfRanks is the pre-tokenizers of files and architectures, none of which says its own.
+// preOfRanks are the pre-tokenizers of known files and architectures, since files of ranks do not name one.
 var preOfRanks = map[string]string{
 	"qwen.tiktoken": "qwen2", "arcade100k.tiktoken": "stablelm2", "hy.tiktoken": "hunyuan", "o200k_base.tiktoken": "gpt-4o",
 	"cl100k_base.tiktoken": "dbrx", "deepseek2": "kimi-k2", "kimi-linear": "kimi-k2", "kimi-k3": "kimi-k2", "chatglm": "chatglm-bpe", "glm4": "glm4",
 	"hunyuan-moe": "hunyuan", "hunyuan-dense": "hunyuan-dense",
 }
 
-// readRanks reads a file of tiktoken's kind.
+// readRanks reads a file of tiktoken's format.
 func (v *Vocabulary) readRanks(path, arch, pre string) error {
 	if pre = cmp.Or(pre, preOfRanks[filepath.Base(path)], preOfRanks[arch]); pre == "" {
 		return fmt.Errorf("%s does not say how words are cut; name a pre-tokenizer that cuts as this model's does with --pre, such as llama-bpe, qwen2 or gpt-4o", path)
@@ -97,7 +98,7 @@ func (v *Vocabulary) readRanks(path, arch, pre string) error {
 	if err := v.rank(all, 0, pre); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
-	if filepath.Base(path) == "qwen.tiktoken" { // whose program has them
+	if filepath.Base(path) == "qwen.tiktoken" { // Qwen's tokenizer has its special tokens in its program
 		specials := []string{"<|endoftext|>", "<|im_start|>", "<|im_end|>"}
 		for i := range 205 {
 			specials = append(specials, fmt.Sprintf("<|extra_%d|>", i))
@@ -115,7 +116,7 @@ func (v *Vocabulary) readRanks(path, arch, pre string) error {
 	return nil
 }
 
-// rank puts tokens at their ranks, from a number on, and the merges that they follow from.
+// rank puts tokens, of which the one of rank 0 gets the number first, and the merges that follow from their ranks.
 func (v *Vocabulary) rank(all []ranked, first int, pre string) error {
 	v.Model, v.pre = "gpt2", pre
 	slices.SortFunc(all, func(a, b ranked) int { return a.rank - b.rank })
@@ -141,7 +142,7 @@ func (v *Vocabulary) rank(all []ranked, first int, pre string) error {
 	return nil
 }
 
-// partsOf merges the bytes of a token by the ranks below its own, and returns what is left.
+// partsOf merges the bytes of a token by all ranks lower than its own, and returns the parts that are left.
 func partsOf(token string, ranks map[string]int) []string {
 	own := ranks[token]
 	var parts []string
@@ -163,7 +164,7 @@ func partsOf(token string, ranks map[string]int) []string {
 	}
 }
 
-// byteText spells bytes as byte-level BPE does: each as a character that is visible.
+// byteText spells bytes as byte-level BPE does: each as a visible character.
 func byteText(b string) string {
 	var s strings.Builder
 	for i := range len(b) {
@@ -172,7 +173,8 @@ func byteText(b string) string {
 	return s.String()
 }
 
-// byteRunes has the printable characters of Latin 1 for themselves, and those from 256 on for the others.
+// byteRunes are the characters that stand for bytes: printable ones of Latin 1 for themselves, those from 256 on for
+// the others.
 var byteRunes = func() (runes [256]rune) {
 	next := rune(256)
 	for b := range rune(256) {
@@ -186,7 +188,7 @@ var byteRunes = func() (runes [256]rune) {
 	return runes
 }()
 
-// A tekkenFile is what is read of tekken.json.
+// A tekkenFile is the part of tekken.json that is used.
 type tekkenFile struct {
 	Config struct {
 		Size     int `json:"default_vocab_size"`
@@ -202,11 +204,11 @@ type tekkenFile struct {
 	} `json:"special_tokens"`
 }
 
-// olderSpecials are special tokens of tekken.json from before it listed them.
+// olderSpecials are the special tokens of versions of tekken.json that do not list them.
 var olderSpecials = strings.Fields(`<unk> <s> </s> [INST] [/INST] [AVAILABLE_TOOLS] [/AVAILABLE_TOOLS] [TOOL_RESULTS] [/TOOL_RESULTS] [TOOL_CALLS]
 [IMG] <pad> [IMG_BREAK] [IMG_END] [PREFIX] [MIDDLE] [SUFFIX] [SYSTEM_PROMPT] [/SYSTEM_PROMPT] [TOOL_CONTENT]`)
 
-// readTekken reads Mistral's tekken.json, where special tokens come first.
+// readTekken reads Mistral's tekken.json, in which special tokens come first.
 func (v *Vocabulary) readTekken(path string) error {
 	var file tekkenFile
 	if err := hf.ReadJSON(path, &file); err != nil {
@@ -224,7 +226,8 @@ func (v *Vocabulary) readTekken(path string) error {
 	}
 	for _, s := range file.Special {
 		if s.Rank < 0 || s.Rank >= len(special) {
-			return fmt.Errorf("%s: the special token %.40q has the rank %d, want less than %d", path, s.Text, s.Rank, len(special))
+			return fmt.Errorf("%s: the special token %.40q has the rank %d, want less than %d", path, s.Text, s.Rank,
+				len(special))
 		}
 		special[s.Rank] = s.Text
 	}
@@ -235,7 +238,7 @@ func (v *Vocabulary) readTekken(path string) error {
 	}
 	var all []ranked
 	for _, t := range file.Vocab {
-		if t.Rank >= c.Size-c.Specials { // the rest is for larger vocabularies
+		if t.Rank >= c.Size-c.Specials { // tokens beyond the vocabulary's size are for larger ones
 			continue
 		}
 		text, err := base64.StdEncoding.DecodeString(t.Bytes)
@@ -243,7 +246,8 @@ func (v *Vocabulary) readTekken(path string) error {
 			err = errors.New("no token")
 		}
 		if err != nil {
-			return fmt.Errorf("%s: token_bytes of rank %d are %.60q, want base64 of 1 to %d bytes", path, t.Rank, t.Bytes, maxRanked)
+			return fmt.Errorf("%s: token_bytes of rank %d are %.60q, want base64 of 1 to %d bytes", path, t.Rank,
+				t.Bytes, maxRanked)
 		}
 		all = append(all, ranked{string(text), t.Rank})
 	}
@@ -260,15 +264,16 @@ func (v *Vocabulary) readTekken(path string) error {
 // listedName is the file of Grok 2's vocabulary.
 const listedName = "tokenizer.tok.json"
 
-// A listedToken is a token of listedName: its bytes as a list of numbers.
+// A listedToken is a token of this file: its bytes are a list of numbers.
 type listedToken struct {
 	ID    int   `json:"token"`
 	Bytes []int `json:"bytes"`
 }
 
-// text returns a token's bytes.
+// text returns the bytes of the token.
 func (t listedToken) text() (string, error) {
-	if len(t.Bytes) == 0 || len(t.Bytes) > maxRanked || slices.ContainsFunc(t.Bytes, func(b int) bool { return b < 0 || b > 255 }) {
+	if len(t.Bytes) == 0 || len(t.Bytes) > maxRanked ||
+		slices.ContainsFunc(t.Bytes, func(b int) bool { return b < 0 || b > 255 }) {
 		return "", fmt.Errorf("the bytes of token %d are %.60v, want 1 to %d of 0 to 255", t.ID, t.Bytes, maxRanked)
 	}
 	b := make([]byte, len(t.Bytes))
@@ -278,7 +283,8 @@ func (t listedToken) text() (string, error) {
 	return string(b), nil
 }
 
-// readListed reads Grok 2's vocabulary, where regular tokens have numbers without a gap, and special ones what is left.
+// readListed reads Grok 2's vocabulary. The numbers of regular tokens have no gaps, special tokens have the other
+// numbers.
 func (v *Vocabulary) readListed(path string) error {
 	var file struct {
 		Regular []listedToken `json:"regular_tokens"`

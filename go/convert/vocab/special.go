@@ -6,20 +6,22 @@ import (
 	"github.com/quern-llm/quern/go/convert/hf"
 )
 
-// kinds of special tokens, as tokenizer_config.json and config.json call them, and GGUF.
+// kinds are the kinds of special tokens: their names in tokenizer_config.json and config.json, and in GGUF.
 var kinds = []struct{ name, key string }{
-	{"bos", "bos"}, {"eos", "eos"}, {"unk", "unknown"}, {"sep", "seperator"}, {"pad", "padding"}, {"cls", "cls"}, {"mask", "mask"},
+	{"bos", "bos"}, {"eos", "eos"}, {"unk", "unknown"}, {"sep", "seperator"}, {"pad", "padding"}, {"cls",
+		"cls"}, {"mask", "mask"},
 	{"eot", "eot"}, {"eom", "eom"},
 }
 
-// SetSpecial sets the number of a special token, unless it is set or outside of the vocabulary.
+// SetSpecial sets the number of a special token, unless it is set already or outside of the vocabulary.
 func (v *Vocabulary) SetSpecial(name string, id int) {
 	if id >= 0 && id < len(v.Tokens) && v.Special(name) < 0 {
 		v.special = append(v.special, namedID{name, id})
 	}
 }
 
-// ReplaceSpecial sets the number of a special token, whatever it was; to none if the number is outside of the vocabulary.
+// ReplaceSpecial sets the number of a special token that may be set already. If the number is outside of the
+// vocabulary, the model has no such token.
 func (v *Vocabulary) ReplaceSpecial(name string, id int) {
 	v.special = slices.DeleteFunc(v.special, func(s namedID) bool { return s.name == name })
 	v.SetSpecial(name, id)
@@ -35,7 +37,7 @@ func (v *Vocabulary) Special(name string) int {
 	return -1
 }
 
-// SetAdd sets whether a special token is added to each text.
+// SetAdd sets whether a special token is added to every text.
 func (v *Vocabulary) SetAdd(name string, on bool) {
 	for i := range v.add {
 		if v.add[i].name == name {
@@ -46,8 +48,8 @@ func (v *Vocabulary) SetAdd(name string, on bool) {
 	v.add = append(v.add, namedFlag{name, on})
 }
 
-// specials finds the special tokens, and which of them are added to texts: as tokenizer_config.json says, what is done to a
-// text in tokenizer.json, and config.json.
+// specials finds the special tokens, and which of them are added to every text. They are in tokenizer_config.json, in
+// the post-processor of tokenizer.json, and in config.json.
 func (v *Vocabulary) specials(f *tokenizerFile, settings, model *hf.Config) {
 	name := map[string]string{}
 	for _, k := range kinds {
@@ -97,7 +99,7 @@ func order(name string) int {
 	return len(kinds)
 }
 
-// find returns the number of an added token, or of a token of structure, -1 if there is none.
+// find returns the number of an added token or a token of structure, -1 if there is none of this text.
 func (v *Vocabulary) find(f *tokenizerFile, text string) int {
 	if f != nil {
 		for _, a := range f.Added {
@@ -114,8 +116,8 @@ func (v *Vocabulary) find(f *tokenizerFile, text string) int {
 	return -1
 }
 
-// frame reads what is put around each text. Where its end is another token than the one that ends a text, that one ends
-// turns.
+// frame reads which tokens are put around every text. If the last of them is not the eos token of
+// tokenizer_config.json, that one is taken to end turns.
 func (v *Vocabulary) frame(f *tokenizerFile, name map[string]string) {
 	each(f.PostProcessor, "processors", func(p map[string]any) {
 		switch p["type"] {
@@ -150,7 +152,7 @@ func (v *Vocabulary) frame(f *tokenizerFile, name map[string]string) {
 	})
 }
 
-// specialOf returns the special token of a part of a template, "" for a text.
+// specialOf returns the special token in a part of a template, "" if the part is text.
 func specialOf(part any) string {
 	m, _ := part.(map[string]any)
 	s, _ := m["SpecialToken"].(map[string]any)

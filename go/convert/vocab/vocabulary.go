@@ -1,5 +1,6 @@
-// Package vocab reads the tokenizer of a checkpoint and says it as a GGUF file does. It knows tokenizer.json, SentencePiece's
-// models, tiktoken's ranks, Mistral's tekken.json, BERT's vocab.txt, and the files of RWKV, PLaMo and Grok.
+// Package vocab reads the tokenizer of a checkpoint, and returns the keys that a GGUF file has for it. It knows
+// tokenizer.json, SentencePiece's models, tiktoken's ranks, Mistral's tekken.json, BERT's vocab.txt, and the files of
+// RWKV, PLaMo and Grok.
 package vocab
 
 import (
@@ -15,17 +16,19 @@ import (
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
-// A Vocabulary is what a GGUF file says of its tokenizer.
+// A Vocabulary is the tokenizer of a model as a GGUF file has it.
 type Vocabulary struct {
-	Model, pre string
-	Tokens     []string
-	Types      []int32
-	scores     []float32 // nil: none
-	merges     []string
-	special    []namedID // in order of their names' first mention
-	add        []namedFlag
-	more       []gguf.KV // of a kind of tokenizer, under tokenizer.ggml
-	limit      int       // tokens that the model has embeddings of
+	Model  string // the kind of tokenizer, in GGUF's words
+	Tokens []string
+	Types  []int32 // of tokens, such as Control
+
+	pre     string
+	scores  []float32 // nil: none
+	merges  []string
+	special []namedID // in the order in which their names were first mentioned
+	add     []namedFlag
+	more    []gguf.KV // other keys, without the prefix tokenizer.ggml.
+	limit   int       // the number of tokens that the model has embeddings for
 }
 
 type namedID struct {
@@ -38,7 +41,7 @@ type namedFlag struct {
 	on   bool
 }
 
-// MaxTokens bounds vocabularies: the largest known has half a million.
+// MaxTokens is the largest vocabulary that is read: the largest known has half a million tokens.
 const MaxTokens = 1 << 24
 
 const (
@@ -50,7 +53,7 @@ const (
 	byteToken   = int32(tokenizer.Byte)
 )
 
-// A tokenizerFile is what is read of tokenizer.json.
+// A tokenizerFile is the part of tokenizer.json that is used.
 type tokenizerFile struct {
 	Added         []addedToken   `json:"added_tokens"`
 	Normalizer    map[string]any `json:"normalizer"`
@@ -75,13 +78,14 @@ type addedToken struct {
 	Special bool   `json:"special"`
 }
 
-// Read reads the tokenizer of the checkpoint in a folder, which is of an architecture and has embeddings of limit
-// tokens. The name pre of a pre-tokenizer is for files that do not say how words are cut.
+// Read reads the tokenizer in a folder. The model is of the architecture arch in GGUF, has embeddings for limit tokens,
+// and the settings of its config.json. Files that do not say how text is split into words take the pre-tokenizer pre.
 func Read(dir, arch, pre string, limit int, model *hf.Config) (*Vocabulary, error) {
 	v := &Vocabulary{limit: min(limit, MaxTokens)}
 	size := model.CountOr("vocab_size", 0)
 	if size > v.limit {
-		return nil, fmt.Errorf("%s: vocab_size is %d, and there are embeddings of %d tokens", model.Path(), size, v.limit)
+		return nil, fmt.Errorf("%s: vocab_size is %d, and there are embeddings of %d tokens", model.Path(), size,
+			v.limit)
 	}
 	path := filepath.Join(dir, "tokenizer.json")
 	file := &tokenizerFile{}
@@ -134,7 +138,8 @@ func Read(dir, arch, pre string, limit int, model *hf.Config) (*Vocabulary, erro
 	case file.Model.Type == "BPE":
 		err = from(path, v.readBytes(file, pre))
 	default:
-		err = fmt.Errorf("%s: a tokenizer of the kind %q is not known; known are BPE, WordPiece and Unigram", path, file.Model.Type)
+		err = fmt.Errorf("%s: a tokenizer of the kind %q is not known; known are BPE, WordPiece and Unigram", path,
+			file.Model.Type)
 	}
 	if err != nil {
 		return nil, err
@@ -149,7 +154,7 @@ func Read(dir, arch, pre string, limit int, model *hf.Config) (*Vocabulary, erro
 	return v, settings.Err()
 }
 
-// from names the file that an error is about.
+// from puts the path of a file before an error.
 func from(path string, err error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
@@ -157,7 +162,7 @@ func from(path string, err error) error {
 	return nil
 }
 
-// grow pads the vocabulary to n tokens, which no text has.
+// grow pads the vocabulary to n tokens with tokens that no text has.
 func (v *Vocabulary) grow(n int) {
 	for i := len(v.Tokens); i < n; i++ {
 		v.Tokens = append(v.Tokens, fmt.Sprintf("[PAD%d]", i))
@@ -168,10 +173,10 @@ func (v *Vocabulary) grow(n int) {
 	}
 }
 
-// has reports whether the model can have a token of this number: what is added to a tokenizer need not be in the model.
+// has reports whether the model has an embedding for a token: tokenizers may have more tokens than the model.
 func (v *Vocabulary) has(id int) bool { return id >= 0 && id < v.limit }
 
-// put sets a token, and pads what is before it.
+// put sets a token. It pads the vocabulary if the number is beyond its end.
 func (v *Vocabulary) put(id int, text string, typ int32, score float32) error {
 	if !v.has(id) {
 		return fmt.Errorf("token %.40q has the number %d, and there are embeddings of %d", text, id, v.limit)
@@ -184,7 +189,7 @@ func (v *Vocabulary) put(id int, text string, typ int32, score float32) error {
 	return nil
 }
 
-// looksSpecial reports whether a token is one of structure, though it is not marked as such.
+// looksSpecial reports whether a token looks like one of structure, although it is not marked as special.
 func looksSpecial(text string) bool {
 	switch text {
 	case "<pad>", "<mask>", "<2mass>", "[@BOS@]":
@@ -195,7 +200,7 @@ func looksSpecial(text string) bool {
 		strings.HasPrefix(text, "<unused") && strings.HasSuffix(text, ">")
 }
 
-// added returns the type of a token that was added to a vocabulary, and its text as plain text has it.
+// added returns an added token's text, as it is in plain text, and its type.
 func added(text string, special bool) (string, int32) {
 	if special || looksSpecial(text) {
 		return text, Control
@@ -203,7 +208,7 @@ func added(text string, special bool) (string, int32) {
 	return strings.ReplaceAll(text, "▁", " "), UserDefined
 }
 
-// vocab returns the tokens of a model of tokenizer.json by their numbers.
+// vocab returns the tokens of tokenizer.json with their numbers.
 func (f *tokenizerFile) vocab() (map[string]int, error) {
 	m, ok := f.Model.Vocab.(map[string]any)
 	if !ok {
@@ -220,7 +225,7 @@ func (f *tokenizerFile) vocab() (map[string]int, error) {
 	return all, nil
 }
 
-// merges returns the merges, whose parts have a space between, and none within.
+// merges returns the merges of tokenizer.json: two parts with a space between them, and no space within.
 func (f *tokenizerFile) merges() ([]string, error) {
 	all := make([]string, 0, len(f.Model.Merges))
 	for i, v := range f.Model.Merges {
@@ -283,7 +288,7 @@ func (v *Vocabulary) readBytes(f *tokenizerFile, pre string) (err error) {
 	return err
 }
 
-// readMerged reads BPE in SentencePiece's spelling, by merges.
+// readMerged reads BPE that spells spaces as SentencePiece does, and has merges.
 func (v *Vocabulary) readMerged(f *tokenizerFile) (err error) {
 	v.Model, v.scores = "gemma4", []float32{}
 	if err := v.fill(f); err != nil {
@@ -299,7 +304,7 @@ func (v *Vocabulary) readMerged(f *tokenizerFile) (err error) {
 	return err
 }
 
-// readScored reads BPE in SentencePiece's spelling. Merges become scores: the earlier, the higher.
+// readScored reads BPE that spells spaces as SentencePiece does. Merges become scores: the earlier, the higher.
 func (v *Vocabulary) readScored(f *tokenizerFile) error {
 	v.Model, v.pre, v.scores = "llama", "default", []float32{}
 	if err := v.fill(f); err != nil {
@@ -329,7 +334,7 @@ func (v *Vocabulary) readScored(f *tokenizerFile) error {
 		case v.Types[i] == normal && isByte(text):
 			v.Types[i] = byteToken
 		case v.Types[i] != normal:
-		case inOrder: // as SentencePiece's own files have it
+		case inOrder: // as in SentencePiece's own files
 			v.scores[i] = float32(259 - i)
 		case merged:
 			v.scores[i] = -float32(r + 1)
@@ -342,7 +347,8 @@ var bytePattern = regexp.MustCompile(`^<0x[0-9A-Fa-f]{2}>$`)
 
 func isByte(text string) bool { return bytePattern.MatchString(text) }
 
-// decode puts the tokens that tokenizer_config.json adds, for vocabularies whose own file has none.
+// decode puts the tokens that tokenizer_config.json adds, if adds says that the vocabulary's own file does not have
+// them.
 func (v *Vocabulary) decode(settings *hf.Config, adds bool) error {
 	if !adds {
 		return nil
