@@ -23,7 +23,7 @@ var layers = []string{
 	"convert/hf quant server/field",
 	"convert/vocab form hub internal/mutate internal/scripted kvcache measure model/arch sample server/history stream synth",
 	"convert/lang model",
-	"convert/family engine eval server/guard server/host",
+	"convert/family convert/internal/optest engine eval server/guard server/host",
 	"server/ask",
 	"server/answer server/catalog",
 	"server/anthropic server/llamaserver server/ollama server/openai",
