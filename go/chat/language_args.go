@@ -134,6 +134,8 @@ func lacks(e grammar.Expr, r rune, refs bool) bool {
 		return slices.ContainsFunc(e, func(e grammar.Expr) bool { return lacks(e, r, refs) })
 	case grammar.Repeat:
 		return lacks(e.Expr, r, refs)
+	case grammar.Limit:
+		return lacks(e.Expr, r, refs)
 	case grammar.Ref:
 		return refs
 	}
@@ -173,6 +175,8 @@ func extent(e grammar.Expr) int {
 	case grammar.And:
 		return sum(e)
 	case grammar.Not:
+		return extent(e.Expr)
+	case grammar.Limit:
 		return extent(e.Expr)
 	case grammar.Repeat:
 		return min(extent(e.Expr)*max(e.Min, e.Max, 1), 1<<20)

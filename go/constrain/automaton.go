@@ -188,7 +188,7 @@ func (t *text) now() []head {
 // returns the heads at which the text is.
 func (t *text) begin(of *allowance, steps int) []head {
 	t.a.mu.Lock()
-	t.a.w.meter, t.a.w.made = newMeter(min(steps, of.left), t.stop), 0
+	t.a.w.meter, t.a.w.made, t.a.w.at = newMeter(min(steps, of.left), t.stop), 0, int32(len(t.past))
 	of.left -= t.a.w.left // what is left of it is returned
 	t.of = of
 	return t.now()
@@ -250,6 +250,7 @@ func (t *text) Accept(id int32) (took bool) {
 	if len(to) == 0 && !(slices.Contains(t.ends, id) && complete(heads)) {
 		return false
 	}
+	to = a.w.inLimits(to)
 	bytes := t.tally.bytes + a.w.made
 	if bytes > maxGraph {
 		panic(exceeded{ErrLimit})

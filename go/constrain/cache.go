@@ -197,6 +197,10 @@ func (d *digester) expr(e grammar.Expr, depth int) {
 		d.int(e.Min)
 		d.int(e.Max)
 		d.expr(e.Expr, depth+1)
+	case grammar.Limit:
+		d.buf = append(d.buf, 'm')
+		d.int(e.Tokens)
+		d.expr(e.Expr, depth+1)
 	case grammar.Ref:
 		d.refers = true
 		d.buf = append(d.buf, 'f')

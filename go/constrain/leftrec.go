@@ -180,6 +180,11 @@ func (c *compiler) unwindLeft() (changed bool) {
 		if len(group) == 1 && !slices.Contains(calls[group[0]], group[0]) {
 			continue
 		}
+		for _, r := range group {
+			if c.rules[r].most > 0 {
+				refuse("the grammar has a limit of tokens for what may begin with itself")
+			}
+		}
 		for _, goal := range group {
 			starts[goal] = c.unwound(goal, group, first)
 		}

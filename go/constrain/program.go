@@ -3,6 +3,7 @@ package constrain
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -63,7 +64,8 @@ func (p *program) size() int {
 type rule struct {
 	name  string
 	start int32
-	empty bool // it has the empty text
+	empty bool  // it has the empty text
+	most  int32 // tokens that it may take; 0: any number
 }
 
 // A loop is a repetition. Its count is part of a thread, not of the network, so a bound costs nothing. The
@@ -238,6 +240,16 @@ func (c *compiler) emit(e grammar.Expr, next int32) int32 {
 		c.work.Do(len(e.IDs))
 		c.tokens = append(c.tokens, tokenSet{slices.Compact(slices.Sorted(slices.Values(e.IDs))), e.Not})
 		return c.add(inst{op: opToken, arg: int32(len(c.tokens) - 1), out: next, alt: -1})
+	case grammar.Limit:
+		if c.flat {
+			refuse("the grammar has a limit of tokens within an intersection or a complement")
+		}
+		if e.Tokens < 1 {
+			refuse("the grammar has a limit of %d tokens, want at least 1", e.Tokens)
+		}
+		r := c.anonymous(e.Expr)
+		c.rules[r].most = int32(min(e.Tokens, math.MaxInt32))
+		return c.call(r, next, false)
 	case grammar.And, grammar.Not:
 		return c.regular(e, next)
 	default:

@@ -115,6 +115,8 @@ func (r *reference) has(e grammar.Expr) bool {
 		return false
 	case grammar.Repeat:
 		return e.Min == 0 || r.has(e.Expr)
+	case grammar.Limit:
+		return r.has(e.Expr)
 	case grammar.Ref:
 		return r.some[e]
 	}
@@ -155,6 +157,12 @@ func (r *reference) match(e grammar.Expr, i int) map[int]bool {
 		}
 	case grammar.Repeat:
 		return r.repeat(e, i, func(grammar.Expr, int) bool { return false })
+	case grammar.Limit:
+		for j := range r.match(e.Expr, i) {
+			if r.between(i, j) <= e.Tokens {
+				ends[j] = true
+			}
+		}
 	case grammar.Ref:
 		return r.ends[e][i]
 	default:
@@ -169,6 +177,16 @@ func (r *reference) match(e grammar.Expr, i int) map[int]bool {
 		}
 	}
 	return ends
+}
+
+// between returns how many tokens have bytes from i to j.
+func (r *reference) between(i, j int) (n int) {
+	for at, t := range r.tokens {
+		if at < j && t.to > i {
+			n++
+		}
+	}
+	return n
 }
 
 func allows(e grammar.Token, id int32) bool {
@@ -256,6 +274,8 @@ func (r *reference) begins(e grammar.Expr, i int) bool {
 		}
 		ends := r.repeat(e, i, r.begins)
 		return ends[-1] || ends[len(r.bytes)]
+	case grammar.Limit:
+		return r.between(i, len(r.bytes)) <= e.Tokens && r.begins(e.Expr, i)
 	case grammar.Ref:
 		return r.begun[e][i]
 	}

@@ -1,6 +1,7 @@
 package constrain
 
 import (
+	"math"
 	"math/rand/v2"
 	"slices"
 	"unsafe"
@@ -23,10 +24,15 @@ type node struct {
 	spelt  bool // tokens spell a rest of the text for one of the stacks
 	closed bool // known under the automaton's lock: what its edges return to are edges too
 	depth  int32
+	within int32 // tokens until the first of the stacks is of no more use
+	until  int32 // tokens until what is called with this below it has to end, where it is an edge's; never otherwise
 	hash   uint64
 }
 
-var bottom = &node{bottom: true, spelt: true, hash: rand.Uint64()}
+// never is no number of tokens.
+const never = math.MaxInt32
+
+var bottom = &node{bottom: true, spelt: true, within: never, until: never, hash: rand.Uint64()}
 
 // maxDepth limits the stack of a text: deeper nesting is not allowed.
 const maxDepth = 10_000
@@ -116,12 +122,13 @@ type stacks struct {
 	bottom bool
 	spelt  bool
 	depth  int32
+	within int32
 	hash   uint64
 }
 
 func (g *gathering) begin(s *state) {
 	g.s, g.first, g.only = s, nil, false
-	g.edges, g.bottom, g.spelt, g.depth, g.hash = g.edges[:0], false, false, 0, 0
+	g.edges, g.bottom, g.spelt, g.depth, g.within, g.hash = g.edges[:0], false, false, 0, never, 0
 	g.known.clear()
 }
 
@@ -164,15 +171,17 @@ func (g *gathering) add(w *walker, e head) {
 	if _, fresh := g.known.add(h); fresh {
 		g.edges = append(g.edges, e)
 		g.hash += h
+		g.within = min(g.within, e.n.within, e.n.until)
 	}
 }
 
-// push adds the stacks of n with a state on top, unless they are too deep, or no token sequence could complete
-// them.
-func (g *gathering) push(w *walker, s *state, n *node) {
+// push adds the stacks of n with a state on top, to which what is called returns before so many tokens, unless they are
+// too deep, or no token sequence could complete them.
+func (g *gathering) push(w *walker, s *state, n *node, until int32) {
 	if n.depth >= maxDepth || !n.spelt {
 		return
 	}
+	n = w.limited(n, until)
 	g.open(w)
 	g.add(w, head{s, n})
 	g.spelt = g.spelt || s.spelt
@@ -184,10 +193,12 @@ func (g *gathering) node(w *walker) *node {
 	switch {
 	case g.first != nil && (g.only || g.hash == g.first.hash):
 		return g.first
+	case len(g.edges) == 0 && g.bottom:
+		return bottom
 	case len(g.edges) == 0:
 		return nil
 	}
-	p := &node{edge: g.edges[0], bottom: g.bottom, spelt: g.spelt, depth: g.depth, hash: g.hash}
+	p := &node{edge: g.edges[0], bottom: g.bottom, spelt: g.spelt, depth: g.depth, within: g.within, until: never, hash: g.hash}
 	if len(g.edges) > 1 {
 		p.more = slices.Clone(g.edges[1:])
 	}

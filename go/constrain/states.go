@@ -31,6 +31,7 @@ type state struct {
 	settled settlement
 
 	rank            int32 // of the rule, where the state is its start
+	most            int32 // tokens that it may take; 0: any number
 	reached, called mark  // in the walker's lists
 	asked           uint64
 }
@@ -84,7 +85,7 @@ func (a *Automaton) start(rule int32) *state {
 			a.closed = slices.DeleteFunc(a.closed, func(t thread) bool { return a.insts[t.pc].op == opMatch })
 		}
 		if a.starts[rule] = a.intern(); a.starts[rule] != nil {
-			a.starts[rule].rank = a.ranks[rule]
+			a.starts[rule].rank, a.starts[rule].most = a.ranks[rule], a.rules[rule].most
 		}
 	}
 	return a.starts[rule]
@@ -240,7 +241,7 @@ func (a *Automaton) computeNext(s *state, b byte) {
 		in := a.next(e.start, b)
 		switch {
 		case in == stuck:
-		case !e.after.last:
+		case !e.after.last || e.start.most > 0:
 			f.call(e)
 		case in != forked: // there is nothing to return for
 			f.lead(in)

@@ -66,6 +66,8 @@ func (c *compiler) references(e grammar.Expr, depth int, visit func(int)) {
 		all(e)
 	case grammar.Repeat:
 		c.references(e.Expr, depth+1, visit)
+	case grammar.Limit:
+		c.references(e.Expr, depth+1, visit)
 	case grammar.Not:
 		c.references(e.Expr, depth+1, visit)
 	case grammar.Ref:
@@ -139,6 +141,8 @@ func (c *compiler) hasEmpty(e grammar.Expr) bool {
 		return slices.ContainsFunc(e, c.hasEmpty)
 	case grammar.Repeat:
 		return e.Min == 0 || c.hasEmpty(e.Expr)
+	case grammar.Limit:
+		return c.hasEmpty(e.Expr)
 	case grammar.Ref:
 		return c.empty[e]
 	}

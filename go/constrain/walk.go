@@ -7,7 +7,8 @@ import "slices"
 type walker struct {
 	a *Automaton
 	meter
-	made int // bytes of nodes
+	made int   // bytes of nodes
+	at   int32 // tokens before the one that is walked
 
 	// One step: the heads that it leads to, the rules called on the way, and which of those are still to be
 	// followed, the callers last.
@@ -198,10 +199,13 @@ func (w *walker) arrive(s *state, n *node) {
 // call adds a call to those of its rule.
 func (w *walker) call(e entry, n *node) {
 	g, fresh := w.called.of(e.start, &e.start.called, w.round)
-	if e.after.last { // nothing to return for
+	switch {
+	case e.start.most > 0:
+		g.push(w, e.after, n, w.at+min(e.start.most, never-1-w.at))
+	case e.after.last: // nothing to return for
 		g.union(w, n)
-	} else {
-		g.push(w, e.after, n)
+	default:
+		g.push(w, e.after, n, never)
 	}
 	if !fresh {
 		return

@@ -44,6 +44,8 @@ func (n names) with(e grammar.Expr) grammar.Expr {
 		return grammar.Seq(list(e))
 	case grammar.Alt:
 		return grammar.Alt(list(e))
+	case grammar.Limit:
+		return grammar.Limit{Expr: n.with(e.Expr), Tokens: e.Tokens}
 	case grammar.Repeat:
 		return grammar.Repeat{Expr: n.with(e.Expr), Min: e.Min, Max: e.Max}
 	}

@@ -47,6 +47,13 @@ type (
 		IDs []int32
 		Not bool
 	}
+	// Limit is the texts of Expr that take at most so many tokens, those that are only partly of the text included.
+	// Where it has as many, what follows Expr comes next; the text has no continuation if Expr cannot end there. It may
+	// not be inside And, Not or anything that must be regular, nor begin with itself.
+	Limit struct {
+		Expr   Expr
+		Tokens int // at least 1
+	}
 )
 
 // A Range is the code points from Lo to Hi, both included.
@@ -61,6 +68,7 @@ func (Ref) expr()    {}
 func (And) expr()    {}
 func (Not) expr()    {}
 func (Token) expr()  {}
+func (Limit) expr()  {}
 
 // Add appends a rule and returns a reference to it.
 func (g *Grammar) Add(name string, e Expr) Ref {

@@ -8,7 +8,8 @@ import (
 
 // Match reports whether a text is in an expression of g. It is for texts of some bytes
 // that a reader of grammars meets, such as names; output is matched by package
-// constrain. A rule may not begin with itself, and Token matches nothing.
+// constrain. A rule may not begin with itself, Token matches nothing, and Limit what its
+// expression does.
 //
 // Match counts what it does as work, which may be nil.
 func Match(g *Grammar, e Expr, text string, work *Work) bool {
@@ -85,6 +86,8 @@ func (m *matcher) ends(e Expr, from places) places {
 		for _, sub := range e {
 			out.add(m.ends(sub, from))
 		}
+	case Limit:
+		return m.ends(e.Expr, from)
 	case Repeat:
 		return m.repeat(e, from)
 	case Ref:

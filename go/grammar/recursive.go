@@ -45,6 +45,8 @@ func references(refs []Ref, e Expr) []Ref {
 		return references(refs, e.Expr)
 	case Repeat:
 		return references(refs, e.Expr)
+	case Limit:
+		return references(refs, e.Expr)
 	}
 	for _, part := range parts {
 		refs = references(refs, part)

@@ -60,7 +60,7 @@ func TestFormsOfClients(t *testing.T) {
 		`"guided_grammar":"%llguidance {}\nstart: \"<\" g[0-9]"`:                                                        "",
 		`"guided_grammar":"%llguidance {}\nstart: \"<\" g\ng[capture, suffix=\">\"]: /[ab]{2,3}/"`:                      "<",
 		`"guided_grammar":"start: q\nq[capture=\"q\"]: \"'\" %regex {\"substring_words\": \"once upon a time\"} \"'\""`: "'",
-		`"guided_grammar":"start: g \"b\"\ng[max_tokens=3]: /a*/"`:                                                      "",
+		`"guided_grammar":"start: g \"b\"\ng[temperature=3]: /a*/"`:                                                     "",
 		`"guided_grammar":"root ::= \"no\"","structured_outputs":{"grammar":"root ::= \"yes\""}`:                        "",
 	} {
 		status, v := s.post("/completion", `{"prompt":"Once","n_predict":40,"temperature":2,"seed":3,`+body+`}`)
@@ -73,6 +73,64 @@ func TestFormsOfClients(t *testing.T) {
 		case strings.Contains(body, "substring") && !strings.Contains("'once upon a time'", strings.Trim(content, "'")):
 			t.Errorf("%s: %q", body, content)
 		}
+	}
+}
+
+// A rule of a Lark grammar has a limit of tokens of its own, with drafts or without, whatever the API.
+func TestLimitsOfRules(t *testing.T) {
+	s := serve(t, demo.Name)
+	const form = `"guided_grammar":"start: \"<\" g \">\" h\ng[stop=\">\", max_tokens=3]: /[a-z ]*/\nh[max_tokens=2]: (/[a-z]+/ \" \"?)+"`
+	texts := map[string]bool{}
+	for seed := range 12 {
+		var alone string
+		for _, drafts := range []string{"auto", "off"} {
+			status, v := s.post("/completion", fmt.Sprintf(`{"prompt":"Once upon a time","n_predict":40,"temperature":1,"seed":%d,"n_probs":1,"speculative.types":"%s",%s}`, seed, drafts, form))
+			content, _ := v["content"].(string)
+			if status != 200 || v["stop_type"] != "eos" {
+				t.Fatalf("%d %v", status, v)
+			}
+			at, counts := 0, [2]int{}
+			list, _ := v["completion_probabilities"].([]any)
+			for _, one := range list {
+				piece, _ := one.(map[string]any)["token"].(string)
+				first, last := strings.Index(content, "<"), strings.Index(content, ">")
+				if from, to := at, at+len(piece); piece != "" {
+					if from < last && to > first+1 {
+						counts[0]++
+					}
+					if to > last+1 {
+						counts[1]++
+					}
+				}
+				at += len(piece)
+			}
+			if !regexp.MustCompile(`^<[a-z ]*>[a-z ]+$`).MatchString(content) || at != len(content) || counts[0] > 3 || counts[1] > 2 {
+				t.Errorf("%q has %v tokens of its rules", content, counts)
+			}
+			if drafts == "off" && content != alone {
+				t.Errorf("without drafts %q, with them %q", content, alone)
+			}
+			alone = content
+			texts[content] = true
+		}
+		for path, prompt := range map[string]string{"/v1/completions": `"prompt":"Once upon a time"`, "/v1/chat/completions": `"messages":[{"role":"user","content":"Hi"}]`} {
+			status, v := s.post(path, fmt.Sprintf(`{"max_tokens":40,"temperature":1,"seed":%d,%s,%s}`, seed, prompt, form))
+			choices, _ := v["choices"].([]any)
+			if status != 200 || len(choices) != 1 {
+				t.Fatalf("%s: %d %v", path, status, v)
+			}
+			choice, _ := choices[0].(map[string]any)
+			content, _ := choice["text"].(string)
+			if m, ok := choice["message"].(map[string]any); ok {
+				content, _ = m["content"].(string)
+			}
+			if !regexp.MustCompile(`^<[a-z ]*>[a-z ]+$`).MatchString(content) || path == "/v1/completions" && content != alone {
+				t.Errorf("%s: %q, want %q", path, content, alone)
+			}
+		}
+	}
+	if len(texts) < 6 {
+		t.Errorf("the texts are %v", texts)
 	}
 }
 

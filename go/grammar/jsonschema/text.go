@@ -235,6 +235,8 @@ func encode(e grammar.Expr) grammar.Expr {
 		return grammar.Alt(list(e))
 	case grammar.And:
 		return grammar.And(list(e))
+	case grammar.Limit:
+		return grammar.Limit{Expr: encode(e.Expr), Tokens: e.Tokens}
 	case grammar.Repeat:
 		return grammar.Repeat{Expr: encode(e.Expr), Min: e.Min, Max: e.Max}
 	case grammar.Not:

@@ -3,6 +3,7 @@ package lark
 import (
 	"fmt"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/quern-llm/quern/go/grammar"
 )
@@ -14,9 +15,10 @@ type attributes struct {
 	suffix *node // comes after the text, which ends as soon as it can; it is part of the rule
 	stop   *node // the same, and not part of the rule
 	toEnd  bool  // the text ends where the answer does
+	most   int   // tokens that the text may take; 0: any number
 }
 
-const wantAttributes = "want capture, lazy, suffix, stop or stop_capture"
+const wantAttributes = "want capture, lazy, suffix, stop, stop_capture or max_tokens"
 
 // attributes reads the attributes of a rule, after the bracket.
 func (p *parser) attributes(rule string) (a attributes, err error) {
@@ -41,8 +43,13 @@ func (p *parser) attributes(rule string) (a attributes, err error) {
 			a.toEnd = true
 		case l.text == "stop" && valued:
 			a.stop, err = p.ending(l.text, rule)
-		case l.text == "max_tokens":
-			err = fmt.Errorf("max_tokens of the rule %s is not supported: bound its characters, as /(?s:.{0,99})/ does, or all tokens by the request's max_tokens", rule)
+		case l.text == "max_tokens" && valued:
+			v := p.next()
+			n, bad := strconv.ParseInt(v.text, 10, 32)
+			if v.kind != number || bad != nil || n < 1 {
+				err = fmt.Errorf("%s where the max_tokens of %s is an integer from 1 on", v.describe(), rule)
+			}
+			a.most = int(n)
 		case l.text == "temperature":
 			err = fmt.Errorf("temperature of the rule %s is not supported: set the request's, which is that of the whole answer", rule)
 		default:
@@ -66,14 +73,19 @@ func (p *parser) ending(attribute, rule string) (*node, error) {
 }
 
 // attributed returns the texts of a rule with attributes.
-func (b *builder) attributed(r *rule) (grammar.Expr, error) {
-	if r.stop != nil {
+func (b *builder) attributed(r *rule) (e grammar.Expr, err error) {
+	switch {
+	case r.stop != nil:
 		return nil, b.unstoppable(r)
+	case !r.lazy && r.suffix == nil:
+		e, err = b.expr(r.body, false)
+	default:
+		e, err = b.lazy(r, r.suffix)
 	}
-	if !r.lazy && r.suffix == nil {
-		return b.expr(r.body, false)
+	if r.most > 0 {
+		e = grammar.Limit{Expr: e, Tokens: r.most}
 	}
-	return b.lazy(r, r.suffix)
+	return e, err
 }
 
 // lazy returns the texts of a rule, which are regular, up to the first place where what comes after them ends. It is
@@ -104,8 +116,28 @@ func (b *builder) stopped(n, next *node) (e grammar.Expr, is bool, err error) {
 	if text, ok := r.stop.expr.(grammar.Lit); !ok || next == nil || next.op != opText || next.expr != grammar.Expr(text) {
 		return nil, false, b.unstoppable(r)
 	}
-	e, err = b.lazy(r, r.stop)
+	if r.most > 0 {
+		e, err = b.limitedBefore(r, string(r.stop.expr.(grammar.Lit)))
+	} else {
+		e, err = b.lazy(r, r.stop)
+	}
 	return e, true, err
+}
+
+// limitedBefore returns the texts of a rule with a limit of tokens, and the stop: it comes also where the tokens are
+// spent. No other stop is within or across the end of the text.
+func (b *builder) limitedBefore(r *rule, stop string) (grammar.Expr, error) {
+	e, err := b.expr(r.body, true)
+	if err != nil {
+		return nil, err
+	}
+	before := grammar.And{e, grammar.Lacks(stop)}
+	for n := 1; n < len(stop); n++ { // with the first n bytes of the stop at its end, the stop would begin there
+		if stop[n:] == stop[:len(stop)-n] && utf8.ValidString(stop[:n]) {
+			before = append(before, grammar.Not{Expr: grammar.Seq{grammar.Repeat{Expr: grammar.Any, Max: -1}, grammar.Lit(stop[:n])}})
+		}
+	}
+	return b.spaced(grammar.Seq{grammar.Limit{Expr: before, Tokens: r.most}, grammar.Lit(stop)}, false), nil
 }
 
 func (b *builder) unstoppable(r *rule) error {

@@ -1,0 +1,71 @@
+package constrain
+
+// A rule may have a limit of tokens. The node below the state to which such a call returns says until which token it
+// may: a copy of the node at the call, with another hash. After each token, the stacks are dropped with a call whose
+// tokens are spent; where its rule may end, its caller goes on. Within a token nothing depends on limits, and so neither
+// do masks.
+
+// limited returns a node with the stacks of n, for a call that returns before so many tokens.
+func (w *walker) limited(n *node, until int32) *node {
+	if n.until == until {
+		return n
+	}
+	m := *n
+	m.until, m.closed = until, false
+	for _, limit := range []int32{n.until, until} { // the hash without the one and with the other
+		if limit != never {
+			m.hash ^= mix(uint64(limit) * 0x9e3779b97f4a7c15)
+		}
+	}
+	w.made += nodeBytes
+	return &m
+}
+
+// inLimits returns the heads after a token without those whose limits are exceeded.
+func (w *walker) inLimits(heads []head) []head {
+	now, within := w.at+1, int32(never)
+	for _, h := range heads {
+		within = min(within, h.n.within)
+	}
+	if within > now {
+		return heads
+	}
+	closed := w.close(append([]head{}, heads...), 0)
+	known, kept := map[*node]*node{}, closed[:0]
+	for _, h := range closed {
+		if n := w.inLimit(h.n, now, known); n != nil {
+			kept = append(kept, head{h.s, n})
+		}
+	}
+	return kept
+}
+
+// inLimit returns a node without the stacks that have a call which should have returned by now; nil if none is left.
+func (w *walker) inLimit(n *node, now int32, known map[*node]*node) *node {
+	if n.within > now {
+		return n
+	}
+	kept, ok := known[n]
+	if ok {
+		return kept
+	}
+	var g gathering
+	g.begin(nil)
+	if n.bottom {
+		g.union(w, bottom)
+		g.open(w)
+	}
+	for i := range n.edges() {
+		e := n.edgeAt(i)
+		w.spend(1)
+		if e.n.until <= now {
+			continue
+		}
+		if below := w.inLimit(e.n, now, known); below != nil {
+			g.push(w, e.s, below, e.n.until)
+		}
+	}
+	kept = g.node(w)
+	known[n] = kept
+	return kept
+}
