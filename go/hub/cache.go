@@ -17,11 +17,14 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/quern-llm/quern/go/persona"
 )
 
 // The cache has
 //
 //	models/NAME.json   a model: which files it has
+//	personas/NAME.json a persona: settings of a model under a name
 //	views/ID/FILE      links to them, by the names that they had on the server
 //	blobs/sha256-SUM   the files
 //	partial/           what is being downloaded
@@ -37,6 +40,8 @@ type Model struct {
 	Pulled   time.Time   `json:"pulled"`
 	Asked    []string    `json:"asked,omitempty"` // other names that mean it
 	Files    []ModelFile `json:"files"`           // the shards, in order
+
+	Persona *persona.Persona `json:"persona,omitempty"` // settings that it came with; nil: none
 }
 
 // A ModelFile is a file of a model.
@@ -85,15 +90,18 @@ func (h *Hub) blobs() string  { return filepath.Join(h.c.Dir, "blobs") }
 
 func (h *Hub) blob(sum string) string { return filepath.Join(h.blobs(), "sha256-"+sum) }
 
-// manifestPath returns the path of a model's description. Names that are too long for a file name end in a
+// manifestPath returns the path of a model's description.
+func (h *Hub) manifestPath(name string) string { return filepath.Join(h.models(), fileName(name)) }
+
+// fileName returns the name of the file that describes what has a name. Names that are too long for a file name end in a
 // hash.
-func (h *Hub) manifestPath(name string) string {
+func fileName(name string) string {
 	file := strings.ReplaceAll(url.QueryEscape(name), "%3A", ":")
 	if len(file) > 200 {
 		sum := sha256.Sum256([]byte(name))
 		file = file[:120] + "-" + hex.EncodeToString(sum[:])
 	}
-	return filepath.Join(h.models(), file+".json")
+	return file + ".json"
 }
 
 // Path returns the path of a model's first file; its other files are in the same folder.
@@ -117,6 +125,11 @@ func parseModel(b []byte) (*Model, error) {
 		}
 		if f.Size < 0 || f.Size > maxBytes {
 			return nil, fmt.Errorf("a file of %d bytes", f.Size)
+		}
+	}
+	if m.Persona != nil {
+		if err := m.Persona.Check(); err != nil {
+			return nil, err
 		}
 	}
 	return &m, nil
@@ -346,19 +359,24 @@ func (h *Hub) write(m *Model) error {
 	return replaceFile(h.manifestPath(m.Name), b)
 }
 
-// Remove removes a model and the files that no other model uses. It returns how many bytes that freed. An
-// unreadable model can be removed by its name or that of its file in models/.
+// Remove removes a persona, or a model and the files that no other model uses. It returns how many bytes that freed. An
+// unreadable model can be removed by its name or that of its file in models/. A model that personas are made from stays.
 func (h *Hub) Remove(ctx context.Context, name string) (m *Model, freed int64, err error) {
 	unlock, err := h.lock(ctx)
 	if err != nil {
 		return nil, 0, err
 	}
 	defer unlock()
+	if was, err := h.removePersona(name); was || err != nil {
+		return &Model{Name: persona.BareName(name)}, 0, err
+	}
 	path := h.unreadable(name)
 	if path != "" {
 		m = &Model{Name: name}
 	} else if m, err = h.Find(name); err != nil {
 		return nil, 0, err
+	} else if used := h.usedBy(m); len(used) > 0 {
+		return nil, 0, fmt.Errorf("%s: %s is made from it; remove that first", m.Name, strings.Join(used, ", "))
 	} else {
 		path = h.manifestPath(m.Name)
 	}
@@ -383,7 +401,8 @@ func (h *Hub) unreadable(name string) string {
 	return ""
 }
 
-// Copy adds an alias for a model: a name without a server. An existing alias of that name is replaced.
+// Copy adds an alias for a model, or a persona like another: a name without a server. An existing one of that name is
+// replaced by one of its kind.
 func (h *Hub) Copy(ctx context.Context, from, to string) error {
 	if err := checkAlias(to); err != nil {
 		return err
@@ -393,9 +412,24 @@ func (h *Hub) Copy(ctx context.Context, from, to string) error {
 		return err
 	}
 	defer unlock()
+	p, err := h.Persona(from)
+	if err == nil {
+		if err := h.free(to); err != nil {
+			return err
+		}
+		as := *p
+		as.Name = to
+		return h.writePersona(&as)
+	}
+	if !errors.Is(err, ErrNotFound) {
+		return err
+	}
 	m, err := h.Find(from)
 	if err != nil {
 		return err
+	}
+	if _, err := os.Stat(h.personaPath(to)); err == nil {
+		return fmt.Errorf("%s is a persona; choose another name, or remove that with \"quern rm %s\"", to, to)
 	}
 	as := *m
 	as.Name, as.Asked = to, nil

@@ -17,6 +17,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/quern-llm/quern/go/persona"
 )
 
 // Config sets the sources and the cache.
@@ -103,9 +105,10 @@ func (f *File) Name() string { return path.Base(f.Path) }
 
 // A Plan is the list of files of a pull.
 type Plan struct {
-	Ref      Ref    // with the default tag filled in
-	Revision string // that the server had
-	Files    []File // the shards of a model, in order
+	Ref      Ref              // with the default tag filled in
+	Revision string           // that the server had
+	Files    []File           // the shards of a model, in order
+	Persona  *persona.Persona // settings that come with it; nil: none
 }
 
 // Bytes returns the total size of the files, as far as it is known.

@@ -279,7 +279,10 @@ func (p *pull) commit(ctx context.Context) (*Model, error) {
 		return nil, err
 	}
 	defer unlock()
-	m := &Model{Name: p.plan.Ref.String(), Source: p.plan.Ref.String(), Revision: p.plan.Revision, Pulled: time.Now().UTC().Truncate(time.Second)}
+	m := &Model{
+		Name: p.plan.Ref.String(), Source: p.plan.Ref.String(), Revision: p.plan.Revision,
+		Pulled: time.Now().UTC().Truncate(time.Second), Persona: p.plan.Persona,
+	}
 	for i, part := range p.parts {
 		f := &p.plan.Files[i]
 		if part.blob == "" {

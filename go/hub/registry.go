@@ -16,6 +16,8 @@ import (
 	"golang.org/x/net/publicsuffix"
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/credentials"
+
+	"github.com/quern-llm/quern/go/persona"
 )
 
 // manifestTypes lists the accepted media types of manifests.
@@ -94,9 +96,67 @@ func (m *registryManifest) weights(fallback string) ([]File, error) {
 	return files, nil
 }
 
-// resolveOllama finds the file of a model in Ollama's registry.
+// resolveOllama finds the file of a model in Ollama's registry, and the settings that come with it.
 func (h *Hub) resolveOllama(ctx context.Context, r Ref) (*Plan, error) {
-	return h.resolveRegistry(ctx, r, h.c.Ollama, h.http)
+	p, m, err := h.resolveRegistry(ctx, r, h.c.Ollama, h.http)
+	if err != nil {
+		return nil, err
+	}
+	p.Persona, err = h.settings(ctx, m, h.c.Ollama+"/v2/"+r.Repo+"/blobs/")
+	return p, err
+}
+
+// settings fetches the system prompt, the parameters and the example turns of a manifest, whose layers are below an
+// address; nil if it has none. Templates are not fetched: the model's file has its own.
+func (h *Hub) settings(ctx context.Context, m *registryManifest, blobs string) (*persona.Persona, error) {
+	var p persona.Persona
+	for _, d := range m.Layers {
+		kind, ours := strings.CutPrefix(strings.ToLower(d.MediaType), "application/vnd.ollama.image.")
+		if !ours || kind != "system" && kind != "params" && kind != "messages" {
+			continue
+		}
+		b, err := h.layer(ctx, d, blobs)
+		if err == nil {
+			switch kind {
+			case "system":
+				p.System = string(b)
+			case "params":
+				err = json.Unmarshal(b, &p.Parameters)
+				p.Parameters.Known()
+			case "messages":
+				err = json.Unmarshal(b, &p.Messages)
+			}
+		}
+		if err == nil {
+			err = p.Check()
+		}
+		if err != nil {
+			return nil, fmt.Errorf("its layer %s: %w", kind, err)
+		}
+	}
+	if p.Empty() {
+		return nil, nil
+	}
+	return &p, nil
+}
+
+// layer fetches a small layer.
+func (h *Hub) layer(ctx context.Context, d descriptor, blobs string) ([]byte, error) {
+	want := strings.TrimPrefix(d.Digest, "sha256:")
+	if err := checkSum(want); err != nil {
+		return nil, err
+	}
+	if d.Size > persona.MaxBytes {
+		return nil, fmt.Errorf("%d bytes, want at most %d", d.Size, persona.MaxBytes)
+	}
+	b, err := h.get(ctx, h.http, blobs+"sha256:"+want, nil, persona.MaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	if sum := sha256.Sum256(b); hex.EncodeToString(sum[:]) != want {
+		return nil, fmt.Errorf("the sha256 is %x, want %s", sum, want)
+	}
+	return b, nil
 }
 
 // resolveOCI finds the files of a model in a registry, with the credentials stored by docker login.
@@ -119,7 +179,7 @@ func (h *Hub) resolveOCI(ctx context.Context, r Ref) (*Plan, error) {
 	}
 	at := r
 	at.Repo = repo
-	p, err := h.resolveRegistry(ctx, at, scheme+host, &reader{client, host, "repository:" + repo + ":pull"})
+	p, _, err := h.resolveRegistry(ctx, at, scheme+host, &reader{client, host, "repository:" + repo + ":pull"})
 	if p != nil {
 		p.Ref = r
 	}
@@ -175,24 +235,24 @@ func (r *reader) Do(req *http.Request) (*http.Response, error) {
 	return r.Client.Do(req.WithContext(auth.WithScopesForHost(req.Context(), r.host, r.scope)))
 }
 
-func (h *Hub) resolveRegistry(ctx context.Context, r Ref, base string, c doer) (*Plan, error) {
+func (h *Hub) resolveRegistry(ctx context.Context, r Ref, base string, c doer) (*Plan, *registryManifest, error) {
 	m, sum, err := h.manifest(ctx, c, base, r.Repo, r.Tag)
 	if err == nil && len(m.Layers) == 0 && len(m.Manifests) > 0 { // models do not differ between platforms
 		m, sum, err = h.manifest(ctx, c, base, r.Repo, m.Manifests[0].Digest)
 	}
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	files, err := m.weights(r.fileName())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for i := range files {
 		f := &files[i]
 		f.Path = path.Base(f.Path)
 		f.URL, f.from = base+"/v2/"+r.Repo+"/blobs/sha256:"+f.SHA256, c
 	}
-	return &Plan{Ref: r, Revision: "sha256:" + sum, Files: files}, nil
+	return &Plan{Ref: r, Revision: "sha256:" + sum, Files: files}, m, nil
 }
 
 // manifest fetches a manifest, and verifies it if it is named by digest.

@@ -22,6 +22,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/persona"
 )
 
 // A badServer has models, in the ways of all the servers that there are, and misbehaves as it is told.
@@ -650,6 +651,61 @@ func TestRegistries(t *testing.T) {
 	s.files["/v2/org/deep/small/manifests/sha256:"+strings.Repeat("0", 64)] = []byte(oci)
 	if _, err := get(t, h, "oci://"+host+"/org/deep/small:v1"); err == nil || !strings.Contains(err.Error(), "the manifest's sha256 is") {
 		t.Errorf("a manifest of another hash: %v", err)
+	}
+}
+
+// The system prompt, the parameters and the example turns of a model of Ollama's come with it; its template does not, and
+// what cannot be read is refused.
+func TestRegistrySettings(t *testing.T) {
+	s := newBadServer(t)
+	b := model(100_000, 7)
+	put := func(b []byte) string {
+		sum := sha256.Sum256(b)
+		digest := "sha256:" + hex.EncodeToString(sum[:])
+		s.files["/v2/library/small/blobs/"+digest] = b
+		return digest
+	}
+	publish := func(layers ...string) {
+		list := fmt.Sprintf(`{"mediaType":"application/vnd.ollama.image.model","digest":%q,"size":%d}`, put(b), len(b))
+		for i := 0; i < len(layers); i += 2 {
+			list += fmt.Sprintf(`,{"mediaType":"application/vnd.ollama.image.%s","digest":%q,"size":%d}`, layers[i], put([]byte(layers[i+1])), len(layers[i+1]))
+		}
+		s.files["/v2/library/small/manifests/latest"] = []byte(`{"layers":[` + list + `]}`)
+	}
+	h := s.cache(t.TempDir())
+	publish("template", "{{ .Prompt }}", "system", "Be brief.", "params", `{"temperature":0.6,"stop":["<|end|>"],"of_the_future":{}}`,
+		"messages", `[{"role":"user","content":"Hi"},{"role":"assistant","content":"Hello"}]`)
+	m := must(t, h, "ollama.com/small", b)
+	m, err := h.Find(m.Name) // as it was stored
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = "SYSTEM Be brief.\nPARAMETER stop <|end|>\nPARAMETER temperature 0.6\nMESSAGE user Hi\nMESSAGE assistant Hello\n"
+	if got := m.Persona.Modelfile(); !strings.HasSuffix(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	p, err := h.Create(t.Context(), &persona.Persona{Name: "mine", From: "small", System: "Be rude."})
+	if err != nil || !strings.Contains(p.Modelfile(), "SYSTEM Be rude.\nPARAMETER stop <|end|>") {
+		t.Errorf("one that is made from it: %v, %v", p, err)
+	}
+	for text, want := range map[string]string{"{": "its layer params", `{"temperature":"hot"}`: ""} {
+		publish("params", text)
+		m, err := get(t, h, "ollama.com/small")
+		if want == "" && (err != nil || m.Persona != nil) {
+			t.Errorf("%s: got %+v, %v", text, m, err)
+		}
+		if want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: got %v, want %q in it", text, err, want)
+		}
+	}
+	publish("system", "Be brief.")
+	for path, file := range s.files {
+		if string(file) == "Be brief." {
+			s.files[path] = []byte("Be evil!!")
+		}
+	}
+	if _, err := get(t, h, "ollama.com/small"); err == nil || !strings.Contains(err.Error(), "its layer system: the sha256 is") {
+		t.Errorf("a layer of another hash: %v", err)
 	}
 }
 

@@ -19,7 +19,7 @@ var layers = []string{
 	"grammar/regex",
 	"grammar/jsonschema",
 	"grammar/gbnf grammar/lark",
-	"gguf safetensors mem machine tokenizer chat constrain draft sched kernel diskcache demo mcp models server/batch server/page server/reply",
+	"gguf safetensors mem machine tokenizer chat constrain draft sched kernel diskcache demo mcp models persona server/batch server/page server/reply",
 	"convert/hf quant server/field",
 	"convert/vocab form hub internal/mutate internal/scripted kvcache measure model/arch sample server/history stream synth",
 	"convert/lang model",
