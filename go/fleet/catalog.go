@@ -14,6 +14,7 @@ import (
 	"github.com/quern-llm/quern/go/hub"
 	"github.com/quern-llm/quern/go/internal/usage"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/persona"
 	"github.com/quern-llm/quern/go/server"
 )
 
@@ -55,9 +56,9 @@ type listed struct {
 	size     int64
 }
 
-func newListed(c Configured, path string, names ...string) *listed {
+func newListed(c Configured, path string, own *persona.Persona, names ...string) *listed {
 	m := &listed{Configured: c}
-	m.Path = path
+	m.Path, m.Persona = path, own
 	for _, alias := range c.Names {
 		names = append(names, strings.TrimSpace(alias))
 	}
@@ -71,11 +72,12 @@ func newListed(c Configured, path string, names ...string) *listed {
 // same reports whether a model is what it was when it was listed.
 func (m *listed) same(o *listed) bool {
 	return m.Path == o.Path && m.modified.Equal(o.modified) && m.size == o.size &&
-		slices.Equal(m.Names, o.Names) && slices.Equal(m.Tags, o.Tags) && slices.Equal(m.Given, o.Given)
+		slices.Equal(m.Names, o.Names) && slices.Equal(m.Tags, o.Tags) && slices.Equal(m.Given, o.Given) &&
+		sameSettings(m.Persona, o.Persona)
 }
 
-// list returns the models of the catalog, as they are now.
-func (c *Catalog) list(log zerolog.Logger) ([]*listed, error) {
+// list returns the models of the catalog, as they are now, beside personas, whose names none has, and models of the start.
+func (c *Catalog) list(log zerolog.Logger, personas []*persona.Persona, start []*member) ([]*listed, error) {
 	var all []*listed
 	var common []Setting
 	var presets []Section
@@ -116,16 +118,16 @@ func (c *Catalog) list(log zerolog.Logger) ([]*listed, error) {
 			if err != nil {
 				return nil, err
 			}
-			all = append(all, newListed(of, file.path, file.name))
+			all = append(all, newListed(of, file.path, nil, file.name))
 		}
 	}
 	var downloaded []*listed
-	for _, m := range c.downloaded(log) {
+	for _, m := range append(c.downloaded(log), bases(personas, start)...) {
 		of, err := configure(take(m.names...))
 		if err != nil {
 			return nil, err
 		}
-		downloaded = append(downloaded, newListed(of, m.path, m.names...))
+		downloaded = append(downloaded, newListed(of, m.path, m.persona, m.names...))
 	}
 	for _, s := range presets {
 		of, err := configure(s)
@@ -136,15 +138,18 @@ func (c *Catalog) list(log zerolog.Logger) ([]*listed, error) {
 			return nil, usage.Errorf("--models-preset %s, line %d: [%s] has no model, and there is none of that name; "+
 				"want model = FILE", c.Presets, s.Line, s.Name)
 		}
-		all = append(all, newListed(of, of.Path, s.Name))
+		all = append(all, newListed(of, of.Path, nil, s.Name))
 	}
-	return append(all, distinct(downloaded, all)...), nil
+	return append(all, distinct(downloaded, all, personas)...), nil
 }
 
-// distinct leaves out names that another model has, the first of which keeps it, and models that are left without
-// any.
-func distinct(models, before []*listed) []*listed {
+// distinct leaves out names that another model has, the first of which keeps it, or a persona, and models that are left
+// without any.
+func distinct(models, before []*listed, personas []*persona.Persona) []*listed {
 	taken := map[string]bool{}
+	for _, p := range personas {
+		taken[p.Name] = true
+	}
 	for _, m := range before {
 		for _, name := range m.Names {
 			taken[name] = true
@@ -174,7 +179,8 @@ type lister struct {
 func (l *lister) scan() (startup []string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	list, err := l.fleet.c.Catalog.list(l.fleet.log)
+	personas := l.fleet.personas()
+	list, err := l.fleet.c.Catalog.list(l.fleet.log, personas, l.fleet.start)
 	if err != nil {
 		return nil, err
 	}
@@ -204,6 +210,7 @@ func (l *lister) scan() (startup []string, err error) {
 			startup = append(startup, name)
 		}
 	}
+	l.fleet.api.SetPersonas(l.fleet.based(personas, list))
 	return startup, nil
 }
 

@@ -25,6 +25,7 @@ import (
 	"github.com/quern-llm/quern/go/internal/usage"
 	"github.com/quern-llm/quern/go/launch"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/persona"
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/batch"
@@ -89,8 +90,9 @@ func (c *Config) showsPage() bool { return !c.NoPage || c.PageDir != "" }
 type Fleet struct {
 	c       Config
 	log     zerolog.Logger
-	start   []*member // the models of the start
-	startup []string  // models of the catalog that are loaded then
+	start   []*member          // the models of the start
+	startup []string           // models of the catalog that are loaded then
+	shared  []*persona.Persona // of models of the start
 
 	device  *engine.Device
 	api     *server.Server
@@ -123,6 +125,7 @@ func New(ctx context.Context, c Config) (_ *Fleet, err error) {
 	}
 	c.Parallel = cmp.Or(c.Parallel, defaultParallel)
 	f := &Fleet{c: c, log: c.Log}
+	f.share()
 	defer func() {
 		if err != nil {
 			f.Close()

@@ -9,12 +9,14 @@ import (
 
 	"github.com/quern-llm/quern/go/hub"
 	"github.com/quern-llm/quern/go/internal/usage"
+	"github.com/quern-llm/quern/go/persona"
 )
 
 // A pulled is a downloaded model, by the names that clients may use.
 type pulled struct {
-	names []string
-	path  string
+	names   []string
+	path    string
+	persona *persona.Persona // settings that it came with; nil: none
 }
 
 // downloaded returns the downloaded models that are served.
@@ -34,7 +36,7 @@ func (c *Catalog) downloaded(log zerolog.Logger) []pulled {
 				names = append(names, name)
 			}
 		}
-		all = append(all, pulled{names, c.Hub.Path(m)})
+		all = append(all, pulled{names, c.Hub.Path(m), m.Persona})
 	}
 	return all
 }
@@ -66,6 +68,12 @@ func (l *library) Remove(ctx context.Context, name string) error {
 // Copy implements server.Library.
 func (l *library) Copy(ctx context.Context, from, to string) error {
 	return l.changed(l.Hub.Copy(ctx, from, to))
+}
+
+// Create implements server.Library.
+func (l *library) Create(ctx context.Context, p *persona.Persona) error {
+	_, err := l.Hub.Create(ctx, p)
+	return l.changed(err)
 }
 
 // changed brings the list of models up to date after a change.

@@ -7,10 +7,10 @@ import (
 	"strings"
 
 	"github.com/quern-llm/quern/go/chat"
-	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/launch"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/persona"
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/ask"
 )
@@ -20,16 +20,16 @@ type Model struct {
 	Path  string   // a file, a folder with a checkpoint, or the demo model
 	Names []string // in the API; none: the file's
 	Tags  []string // shown to clients
+	// Persona is settings that the model came with, or those of the persona that it is served as; nil: none. One that is made
+	// from a model of the same file shares that when it is loaded.
+	Persona *persona.Persona
 	Settings
 }
 
-// names returns the model's names in the API. The demo has the one by which flags know it too.
+// names returns the model's names in the API.
 func (m *Model) names() []string {
-	switch {
-	case len(m.Names) > 0:
+	if len(m.Names) > 0 {
 		return m.Names
-	case m.Path == demo.Name:
-		return []string{"quern-demo", demo.Name}
 	}
 	return []string{strings.TrimSuffix(filepath.Base(m.Path), ".gguf")}
 }
@@ -113,7 +113,7 @@ func (f *Fleet) sources() []server.Source {
 // source returns a model as what the server loads, from the head that read returns.
 func (f *Fleet) source(model Model, read func() (*member, error)) server.Source {
 	src := server.Source{Tags: model.Tags, Path: model.Path, Ctx: max(model.Launch.Ctx, 0)}
-	src.Names = model.names()
+	src.Names, src.Persona = model.names(), f.persona(model.names()[0], model.Persona)
 	src.Need = func(room uint64) (uint64, error) {
 		m, err := read()
 		if err != nil {

@@ -27,10 +27,6 @@ var absent = []struct {
 		[]string{http.MethodGet, http.MethodPost}, []string{"/tools"},
 		"this server has no tools of its own; those of MCP servers are at /v1/mcp/tools, with --mcp",
 	}, {
-		[]string{http.MethodPost}, []string{"/api/create"},
-		"models are not made here: no system prompt, parameters, messages or template are stored with a name; send system or messages, and options, with each request; " +
-			"/api/copy gives a model another name, and --models-preset gives it defaults",
-	}, {
 		[]string{http.MethodPost}, []string{"/api/push"},
 		"models are not uploaded from here",
 	},

@@ -101,6 +101,8 @@ func TestDocument(t *testing.T) {
 				real += "?model=small"
 			case path == "/models/load", path == "/models/unload":
 				real, body = path, `{"model":"fake/model"}`
+			case path == "/api/create":
+				body = strings.Replace(body, `"qwen3:0.6b"`, `"fake/model","stream":false`, 1)
 			case path == "/lora-adapters" && method == "post":
 				body = "[]"
 			}
@@ -183,6 +185,7 @@ func TestDocs(t *testing.T) {
 		"slots": of("/slots/:id"), "anthropic": of("/v1/messages"), "responses": of("/v1/responses"), "embeddings": of("/v1/embeddings"),
 		"rerank": of("/v1/rerank"), "decisions": of("/v1/decisions"),
 		"ollamaChat": fieldList(of("/api/chat").Fields()), "ollamaGenerate": fieldList(of("/api/generate").Fields()),
+		"ollamaCreate": of("/api/create"),
 	}
 	seen := 0
 	text := regexp.MustCompile(`(?s)<!-- fields (\w+) -->\n.*?<!-- end -->`).ReplaceAllStringFunc(string(b), func(old string) string {

@@ -50,6 +50,7 @@ type (
 	Defaults  = ask.Defaults
 	Source    = catalog.Source
 	Library   = catalog.Library
+	Persona   = catalog.Persona
 	Tools     = llamaserver.Tools
 )
 
@@ -152,6 +153,9 @@ func (s *Server) Add(src catalog.Source) error { return s.list.Add(src) }
 
 // Remove removes a model: it is unloaded when the requests that use it have ended.
 func (s *Server) Remove(name string) { s.list.Remove(name) }
+
+// SetPersonas replaces the personas of the models.
+func (s *Server) SetPersonas(all []catalog.Persona) { s.list.SetPersonas(all) }
 
 // Load loads a model and returns when that is done.
 func (s *Server) Load(name string) error { return s.list.Load(name) }
@@ -298,7 +302,7 @@ func (s *Server) answer(req *answer.Request) error {
 		if err := req.Receive(); err != nil {
 			return err
 		}
-		if s.models.Several() || s.list.Adapting() {
+		if s.list.Named() {
 			req.Name = cmp.Or(field.TextOf(req.Peek("model")), req.Name)
 		}
 	}
@@ -307,11 +311,11 @@ func (s *Server) answer(req *answer.Request) error {
 			return err
 		}
 	}
-	name, adapter, err := s.list.Resolve(req.Name)
+	meant, err := s.list.Resolve(req.Name)
 	if err != nil {
 		return err
 	}
-	req.Adapter = adapter
+	req.Adapter = meant.Adapter
 	if req.Stay.Load, err = req.Switch("autoload"); err != nil {
 		return err
 	}
@@ -319,16 +323,16 @@ func (s *Server) answer(req *answer.Request) error {
 		if r.Method == http.MethodGet { // reading changes nothing
 			req.Stay.Load = new(bool)
 		}
-		if st, err := s.models.Status(name); err == nil && st.Model != nil {
-			req.Model = st.Model
+		if st, err := s.models.Status(meant.Model); err == nil && st.Model != nil {
+			req.Model = meant.Of(st.Model)
 			return r.Handle(req)
 		}
 	}
-	if req.Lease, err = s.lease(req, name); err != nil {
+	if req.Lease, err = s.lease(req, meant.Model); err != nil {
 		return err
 	}
 	defer req.Lease.Release()
-	req.Model = req.Lease.Model
+	req.Model = meant.Of(req.Lease.Model)
 	if r.Method == http.MethodPost {
 		if err := req.Admit(len(req.Body)); err != nil {
 			return err

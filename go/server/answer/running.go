@@ -46,7 +46,7 @@ func (r *Running) add(g *Generation) {
 	defer r.Mu.Unlock()
 	r.ByID[g.ID] = g
 	for i, t := range g.tickets {
-		r.by[ticketKey{g.Model, t.ID()}] = task{ticket: t.ID(), Owner: g.Request.Caller.Owner, Opts: g.Opts, seq: g.Seqs[i]}
+		r.by[ticketKey{g.Model.Base(), t.ID()}] = task{ticket: t.ID(), Owner: g.Request.Caller.Owner, Opts: g.Opts, seq: g.Seqs[i]}
 	}
 }
 
@@ -55,7 +55,7 @@ func (r *Running) remove(g *Generation) {
 	defer r.Mu.Unlock()
 	delete(r.ByID, g.ID)
 	for _, t := range g.tickets {
-		delete(r.by, ticketKey{g.Model, t.ID()})
+		delete(r.by, ticketKey{g.Model.Base(), t.ID()})
 	}
 }
 
@@ -71,7 +71,7 @@ func (r *Running) ended(g *Generation, e Event) {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
 	ticket := g.tickets[e.Seq.Index].ID()
-	if slot := (slotKey{g.Model, e.Usage.Slot}); slot.slot >= 0 && r.last[slot].ticket < ticket {
+	if slot := (slotKey{g.Model.Base(), e.Usage.Slot}); slot.slot >= 0 && r.last[slot].ticket < ticket {
 		r.last[slot] = task{ticket: ticket, Owner: g.Request.Caller.Owner, Opts: g.Opts, Line: e.Seq.hasLine.Load()}
 	}
 }
@@ -97,10 +97,10 @@ func (r *Running) Len() int {
 func (r *Running) Task(m *ask.Model, ticket uint64, slot int) (t task, ok bool) {
 	r.Mu.Lock()
 	defer r.Mu.Unlock()
-	if t, ok = r.by[ticketKey{m, ticket}]; ok {
+	if t, ok = r.by[ticketKey{m.Base(), ticket}]; ok {
 		t.Line = t.seq.hasLine.Load()
 		return t, true
 	}
-	t = r.last[slotKey{m, slot}]
+	t = r.last[slotKey{m.Base(), slot}]
 	return t, t.Opts != nil && t.ticket == ticket
 }

@@ -27,6 +27,7 @@ type Conversation struct {
 	Toolbox
 	Budget  budget
 	Counted bool // the prompt is only counted: no length is refused
+	Begun   bool // what the model's persona begins a conversation with stands before it already
 }
 
 func NewConversation() Conversation {
@@ -254,12 +255,16 @@ func (c *Conversation) Render(ctx context.Context, m *Model) (chat.Prompt, error
 	if err := c.Toolbox.settle(); err != nil {
 		return chat.Prompt{}, err
 	}
-	in := chat.Input{Tools: c.shown(), Messages: c.Messages, AddGenerationPrompt: c.generate.On, Kwargs: map[string]stdjson.RawMessage{}}
+	messages := []chat.Message(c.Messages)
+	if !c.Begun {
+		messages = m.Persona.Conversation(messages)
+	}
+	in := chat.Input{Tools: c.shown(), Messages: messages, AddGenerationPrompt: c.generate.On, Kwargs: map[string]stdjson.RawMessage{}}
 	for name, v := range c.Kwargs {
 		in.Kwargs[name] = stdjson.RawMessage(v)
 	}
-	n := len(c.Messages)
-	last := c.Messages[n-1]
+	n := len(messages)
+	last := messages[n-1]
 	assistant := last.Role == "assistant"
 	switch {
 	case c.resume.On && c.generate.Given && c.generate.On:
@@ -267,7 +272,7 @@ func (c *Conversation) Render(ctx context.Context, m *Model) (chat.Prompt, error
 	case c.resume.On && !assistant:
 		return chat.Prompt{}, reply.Invalid("continue_final_message", "the last message is not the assistant's, want one that is")
 	case !c.resume.On && (c.resume.Given || !assistant || len(last.ToolCalls) > 0):
-	case n > 1 && c.Messages[n-2].Role == "assistant":
+	case n > 1 && messages[n-2].Role == "assistant":
 		return chat.Prompt{}, reply.Invalid("messages", "two messages of the assistant at the end, want one at most to go on with")
 	case n == 1 && strings.TrimSpace(last.Content.String()) == "":
 		return chat.Prompt{}, reply.Invalid("messages", "only an empty one of the assistant, want one to answer")

@@ -34,13 +34,16 @@ func ReadDefaults(body []byte, queries ...field.Query) (Defaults, error) {
 	return Defaults{body}, err
 }
 
-// Filled gives q the model's defaults.
+// Filled gives q the model's defaults, and above them those of its persona.
 func Filled[Q field.Query](m *Model, q Q) Q {
 	if m.Defaults.body != nil {
 		_ = field.ReadSome(m.Defaults.body, q.Fields()) // validated by ReadDefaults
 		if p, ok := any(q).(interface{ Common() *Options }); ok {
 			p.Common().Form.usual = true
 		}
+	}
+	if p, ok := any(q).(interface{ Common() *Options }); ok {
+		p.Common().TakePersona(m)
 	}
 	return q
 }

@@ -66,6 +66,8 @@ type Model struct {
 	Keep            int           // first tokens of a prompt that stay then, beside BOS; -1: all
 	ReasoningFormat string        // empty: auto
 	Defaults        Defaults
+	Persona         *Persona // nil: none
+	base            *Model   // that it is a persona of; nil: it is none
 
 	Memory *mem.Budget                   // the budget for answers; nil: they are not counted
 	Spare  func(n uint64) (freed uint64) // frees about n bytes of it that no request is using; nil: nothing does

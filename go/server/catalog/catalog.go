@@ -25,6 +25,7 @@ type Source struct {
 	Info     ask.ModelInfo // as far as it is known
 	Ctx      int           // positions of a sequence, if they were chosen; 0: as many as the model was trained with, or as fit
 	Modified time.Time     // of the file
+	Persona  *ask.Persona  // settings that the model came with; nil: none
 }
 
 // A Catalog is the models of a server: what is known of each, loaded or not, and those that are on their way to the cache.
@@ -36,9 +37,10 @@ type Catalog struct {
 	Log     zerolog.Logger
 	Forget  func(*ask.Model) // is called for a model that is unloaded
 
-	sources sources
-	Pulling downloads
-	adapted atomic.Int64 // adapters of all models: where there are none, no request's body is searched for their names
+	sources  sources
+	personas personas
+	Pulling  downloads
+	adapted  atomic.Int64 // adapters of all models: where there are none, no request's body is searched for their names
 }
 
 // AdaptersChanged counts adapters that come or go while their model is loaded.
@@ -90,6 +92,7 @@ func (s *Catalog) Add(src Source) error {
 		}
 		m := inst.Model()
 		m.Name, m.Aliases = names[0], slices.Clone(names[1:])
+		m.Persona = src.Persona
 		m.Complete()
 		s.adapted.Add(int64(len(m.Adapters)))
 		return resident{inst, s}, nil
@@ -124,26 +127,56 @@ func (s *Catalog) LongestContext() int {
 // Adapting reports whether names of models may be those of adapters.
 func (s *Catalog) Adapting() bool { return s.adapted.Load() > 0 || s.LoraDir != "" }
 
-// Resolve returns the name of the model that a request is for, and the adapter that it names. Where adapters come and go, a
-// name that is neither is not the only model's: it may be that of an adapter which is gone, and an answer without it would be
-// another.
-func (s *Catalog) Resolve(name string) (model string, a *ask.Adapter, err error) {
-	if name == "" || !s.Adapting() || s.Set.Has(name) {
-		return name, nil, nil
+// A Meant is what the name of a model means.
+type Meant struct {
+	Model   string       // a name of it
+	Adapter *ask.Adapter // that was named; nil: none was
+	Persona *ask.Persona // the same
+}
+
+// Of returns a model that is loaded as it is meant.
+func (a *Meant) Of(m *ask.Model) *ask.Model { return a.Persona.Of(m) }
+
+// Resolve returns what the name of a request means. Where adapters come and go, a name that is of nothing is not the only
+// model's: it may be that of an adapter which is gone, and an answer without it would be another.
+func (s *Catalog) Resolve(name string) (Meant, error) {
+	if name == "" || s.Set.Has(name) {
+		return Meant{Model: name}, nil
+	}
+	if p := s.personas.get(name); p != nil {
+		return Meant{Model: p.Base, Persona: p.Persona}, nil
+	}
+	if !s.Adapting() {
+		return Meant{Model: name}, nil
 	}
 	var names []string
 	for _, m := range s.Set.Loaded() {
 		if a := m.LoRA.Named(name); a != nil {
-			return m.Name, a, nil
+			return Meant{Model: m.Name, Adapter: a}, nil
 		}
 		for _, a := range m.LoRA.All() {
 			names = append(names, a.Name)
 		}
 	}
 	if s.LoraDir != "" {
-		err = &models.NotFoundError{Name: name, Names: append(s.Set.Names(), names...)}
+		return Meant{Model: name}, &models.NotFoundError{Name: name, Names: append(s.Names(), names...)}
 	}
-	return name, nil, err
+	return Meant{Model: name}, nil
+}
+
+// Named reports whether requests may mean something by a name: where there is one model alone, they mean that.
+func (s *Catalog) Named() bool { return s.Set.Several() || s.Adapting() || s.personas.any() }
+
+// Has reports whether a model or a persona has the name.
+func (s *Catalog) Has(name string) bool { return s.Set.Has(name) || s.personas.get(name) != nil }
+
+// Names returns the names of the models, and then of the personas.
+func (s *Catalog) Names() []string {
+	names := s.Set.Names()
+	for _, p := range s.personas.list() {
+		names = append(names, p.Name)
+	}
+	return names
 }
 
 // Close refuses what comes, waits for finish, which is called for each loaded model, and unloads them. Where ctx ends while
@@ -160,7 +193,7 @@ func (s *Catalog) Describe(st models.Status[ask.Model]) (*ask.Model, *Source) {
 	if m == nil {
 		m = &ask.Model{Name: st.Names[0], Aliases: slices.Clone(st.Names[1:]), LoRA: &ask.Adapters{}}
 		if src != nil {
-			m.Tags, m.Path, m.Info, m.Loaded = src.Tags, src.Path, src.Info, src.Modified
+			m.Tags, m.Path, m.Info, m.Loaded, m.Persona = src.Tags, src.Path, src.Info, src.Modified, src.Persona
 		}
 	}
 	return m, src
@@ -177,8 +210,12 @@ type Details struct {
 }
 
 func DetailsOf(m *ask.Model) Details {
+	parent := ""
+	if base := m.Base(); base != m {
+		parent = base.Name
+	}
 	return Details{
-		Format: "gguf", Family: m.Info.Arch, Families: []string{m.Info.Arch},
+		Parent: parent, Format: "gguf", Family: m.Info.Arch, Families: []string{m.Info.Arch},
 		ParameterSize: gguf.SizeName(m.Info.NParams), Quantization: m.Info.FileType,
 	}
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/quern-llm/quern/go/hub"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/persona"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -21,6 +22,7 @@ type Library interface {
 	Pull(ctx context.Context, plan *hub.Plan, asked string, progress func(hub.Progress)) error
 	Remove(ctx context.Context, name string) error
 	Copy(ctx context.Context, from, to string) error
+	Create(ctx context.Context, p *persona.Persona) error
 	Find(name string) (*hub.Model, error)
 }
 
@@ -214,10 +216,10 @@ func (s *Catalog) Delete(ctx context.Context, name string) error {
 	switch {
 	case err == nil, d != nil && errors.Is(err, hub.ErrNotFound):
 		return nil
-	case errors.Is(err, hub.ErrNotFound) && s.Set.Has(name):
+	case errors.Is(err, hub.ErrNotFound) && s.Has(name):
 		return reply.Bad("the model %s is not in the cache, and stays where it is", field.Quote(name))
 	case errors.Is(err, hub.ErrNotFound):
-		return &models.NotFoundError{Name: name, Names: s.Set.Names()}
+		return &models.NotFoundError{Name: name, Names: s.Names()}
 	}
 	return err
 }

@@ -102,7 +102,7 @@ func (s *API) loadAdapter(req *answer.Request) error {
 	if err != nil {
 		return reply.Invalid("lora_path", "%v", err)
 	}
-	if slices.Contains(s.List.Set.Names(), q.name) || slices.Contains(m.Aliases, q.name) || !m.LoRA.Claim(q.name) {
+	if slices.Contains(s.List.Names(), q.name) || slices.Contains(m.Aliases, q.name) || !m.LoRA.Claim(q.name) {
 		return reply.Invalid("lora_name", "%s is taken, want another name", field.Quote(q.name))
 	}
 	loaded, err := m.Engine.OpenAdapter(path)

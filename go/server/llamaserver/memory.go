@@ -39,18 +39,19 @@ type PurposeUse struct {
 
 // A modelMemory is the memory of a model that depends on its requests.
 type modelMemory struct {
-	ID       string  `json:"id"`
-	State    string  `json:"state"`   // loading, loaded or sleeping
-	Bytes    uint64  `json:"bytes"`   // of the server's memory
-	Leases   int     `json:"leases"`  // requests that keep it loaded
-	File     uint64  `json:"file"`    // bytes of its file
-	Context  int     `json:"context"` // of a request, in tokens
-	KV       kvUse   `json:"kv"`
-	Running  int     `json:"running"` // requests
-	Waiting  int     `json:"waiting"`
-	Restored uint64  `json:"restored"` // tokens of prompts that were read from disk
-	Parked   int     `json:"parked"`   // of those that wait: preempted, and will continue
-	Loaded   float64 `json:"loaded"`   // when, in seconds of Unix time
+	ID       string   `json:"id"`
+	Personas []string `json:"personas,omitempty"` // of the model, which share its memory
+	State    string   `json:"state"`              // loading, loaded or sleeping
+	Bytes    uint64   `json:"bytes"`              // of the server's memory
+	Leases   int      `json:"leases"`             // requests that keep it loaded
+	File     uint64   `json:"file"`               // bytes of its file
+	Context  int      `json:"context"`            // of a request, in tokens
+	KV       kvUse    `json:"kv"`
+	Running  int      `json:"running"` // requests
+	Waiting  int      `json:"waiting"`
+	Restored uint64   `json:"restored"` // tokens of prompts that were read from disk
+	Parked   int      `json:"parked"`   // of those that wait: preempted, and will continue
+	Loaded   float64  `json:"loaded"`   // when, in seconds of Unix time
 
 	Stream *streamUse `json:"streamed,omitempty"` // of weights that come from the disk
 	Drafts *draftUse  `json:"draft,omitempty"`    // by another model
@@ -137,6 +138,9 @@ func (s *API) memory(req *answer.Request) error {
 		}
 		one.State, one.Bytes, one.Leases = st.State.String(), st.Bytes, st.Leases
 		one.Waiting += st.Waiting
+		for _, p := range s.List.Personas(st.Names[0]) {
+			one.Personas = append(one.Personas, p.Name)
+		}
 		u.Models = append(u.Models, one)
 	}
 	p := machine.ReadPressure()

@@ -27,7 +27,7 @@ type (
 		Created int64             `json:"created"`
 		OwnedBy string            `json:"owned_by"`
 		Root    string            `json:"root,omitzero"`   // of an adapter: its file
-		Parent  string            `json:"parent,omitzero"` // of an adapter: its model
+		Parent  string            `json:"parent,omitzero"` // of an adapter or a persona: its model
 		Path    string            `json:"path,omitzero"`
 		Arch    modelArchitecture `json:"architecture"`
 		Meta    *modelMeta        `json:"meta"` // null before it was loaded
@@ -84,6 +84,16 @@ func adapterModel(m *ask.Model, a *ask.Adapter) ModelEntry {
 	return e
 }
 
+// personaModel is a persona as a model: the same, under its name.
+func (s *API) personaModel(st models.Status[ask.Model], p catalog.Persona) ModelEntry {
+	e := s.listed(st)
+	e.ID, e.Aliases, e.Tags, e.Parent = p.Name, []string{}, []string{}, e.ID
+	if !p.Created.IsZero() {
+		e.Created = p.Created.Unix()
+	}
+	return e
+}
+
 // listed returns a model as /models shows it.
 func (s *API) listed(st models.Status[ask.Model]) ModelEntry {
 	m, src := s.List.Describe(st)
@@ -106,6 +116,9 @@ func (s *API) listModels(req *answer.Request) error {
 		list.Data, list.Models = append(list.Data, s.listed(st)), append(list.Models, cardOf(m))
 		for _, a := range m.LoRA.All() {
 			list.Data = append(list.Data, adapterModel(m, a))
+		}
+		for _, p := range s.List.Personas(st.Names[0]) {
+			list.Data, list.Models = append(list.Data, s.personaModel(st, p)), append(list.Models, cardOf(p.Of(m)))
 		}
 	}
 	for _, d := range s.List.Pulling.All() {
@@ -157,7 +170,7 @@ func (s *API) oneModel(req *answer.Request) error {
 		}
 		return s.watchModels(req)
 	}
-	if d := s.List.Pulling.Named(id); d != nil && !s.List.Set.Has(id) {
+	if d := s.List.Pulling.Named(id); d != nil && !s.List.Has(id) {
 		sendModel(req, downloadEntry(d))
 		return nil
 	}
@@ -165,6 +178,12 @@ func (s *API) oneModel(req *answer.Request) error {
 		if slices.Contains(st.Names, id) {
 			sendModel(req, s.listed(st))
 			return nil
+		}
+		for _, p := range s.List.Personas(st.Names[0]) {
+			if p.Name == id {
+				sendModel(req, s.personaModel(st, p))
+				return nil
+			}
 		}
 		if st.Model == nil {
 			continue
@@ -175,5 +194,5 @@ func (s *API) oneModel(req *answer.Request) error {
 			return nil
 		}
 	}
-	return &models.NotFoundError{Name: id, Names: s.List.Set.Names()}
+	return &models.NotFoundError{Name: id, Names: s.List.Names()}
 }

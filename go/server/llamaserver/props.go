@@ -98,7 +98,7 @@ func (s *API) props(req *answer.Request) error {
 		Slots:      !s.NoSlots, Metrics: s.HasPage("/metrics"), MCP: s.Tools != nil, UI: s.HasPage("/"), UISettings: map[string]any{},
 		Build: s.Build, Template: m.Template.Source(), TemplateCaps: m.Template.Caps(), TemplateNote: m.TemplateWarning,
 	}
-	if st, err := s.List.Set.Status(m.Name); err == nil {
+	if st, err := s.List.Set.Status(m.Base().Name); err == nil {
 		p.Sleeping = st.State == models.Sleeping
 	}
 	if id, ok := m.Tokenizer.BOS(); ok {

@@ -41,10 +41,14 @@ func (s *API) placed(do placing) func(*answer.Request) error {
 			req.Send(Success{true})
 			return nil
 		}
-		if !s.List.Set.Has(q.model) {
-			return &models.NotFoundError{Name: q.model, Names: s.List.Set.Names()}
+		if !s.List.Has(q.model) {
+			return &models.NotFoundError{Name: q.model, Names: s.List.Names()}
 		}
-		if err := do.with(q.model); err != nil {
+		meant, err := s.List.Resolve(q.model)
+		if err != nil {
+			return err
+		}
+		if err := do.with(meant.Model); err != nil {
 			var known *models.NotLoadedError
 			if errors.As(err, &known) {
 				return reply.Bad("the model %s is not loaded", field.Quote(q.model))

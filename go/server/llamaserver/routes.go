@@ -86,11 +86,11 @@ func (s *API) Routes() []answer.Route {
 		}, {
 			Method: http.MethodPost, Paths: []string{"/models/load"}, Always: true,
 			Handle: s.placed(placing{with: s.List.Set.Load}), Admin: true, Summary: "Load a model; GET /models says when it is loaded",
-			Body: answer.BodyOf("ModelRequest", newModelQuery), Answer: Success{}, Example: map[string]any{"model": "quern-demo"},
+			Body: answer.BodyOf("ModelRequest", newModelQuery), Answer: Success{}, Example: map[string]any{"model": "demo"},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/models/unload"}, Always: true,
 			Handle: s.placed(placing{with: s.List.Set.Unload, cancels: true}), Admin: true, Summary: "Unload a model, once the requests that use it have ended, or end its download",
-			Body: answer.BodyOf("ModelRequest", newModelQuery), Answer: Success{}, Example: map[string]any{"model": "quern-demo"},
+			Body: answer.BodyOf("ModelRequest", newModelQuery), Answer: Success{}, Example: map[string]any{"model": "demo"},
 		}, {
 			Method: http.MethodGet, Paths: []string{"/v1/models/*id", "/models/*id"},
 			Handle: s.oneModel, Always: true, Models: true, Summary: "Describe a model", Params: answer.PathID, Answer: ModelEntry{},

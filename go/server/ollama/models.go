@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/persona"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/catalog"
@@ -39,7 +40,7 @@ func tagOf(m *ask.Model) string {
 // untagged returns the name of a model that a tag means.
 func (s *API) untagged(name string) string {
 	bare, tagged := strings.CutSuffix(name, ":latest")
-	if tagged && s.List.Set.Has(bare) {
+	if tagged && s.List.Has(bare) {
 		return bare
 	}
 	return name
@@ -70,7 +71,11 @@ func entryOf(m *ask.Model) modelEntry {
 
 // digestOf tells one model from another. It is not that of the file, which would have to be read for it.
 func digestOf(m *ask.Model) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s %d %d %s", m.Path, m.Info.Size, m.Info.NParams, m.Info.FileType))
+	text := fmt.Appendf(nil, "%s %d %d %s", m.Path, m.Info.Size, m.Info.NParams, m.Info.FileType)
+	if m.Persona != nil {
+		text = fmt.Appendf(text, " %s", m.Persona.Modelfile())
+	}
+	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }
 
@@ -84,6 +89,11 @@ func (s *API) tags(req *answer.Request) error {
 			one.Modified = stamp(src.Modified)
 		}
 		list.Models = append(list.Models, one)
+		for _, p := range s.List.Personas(st.Names[0]) {
+			one := entryOf(p.Of(m))
+			one.Modified = stamp(p.Created)
+			list.Models = append(list.Models, one)
+		}
 	}
 	req.Send(list)
 	return nil
@@ -105,6 +115,11 @@ func (s *API) running(req *answer.Request) error {
 		one := entryOf(m)
 		one.Size, one.Expires, one.VRAM, one.Context = cmp.Or(st.Bytes, one.Size), stamp(until), new(uint64), m.Ctx
 		list.Models = append(list.Models, one)
+		for _, p := range s.List.Personas(st.Names[0]) {
+			as := entryOf(p.Of(m))
+			as.Size, as.Expires, as.VRAM, as.Context = 0, one.Expires, one.VRAM, one.Context // the memory is the model's
+			list.Models = append(list.Models, as)
+		}
 	}
 	req.Send(list)
 	return nil
@@ -127,13 +142,16 @@ func (q *showQuery) Fields() []field.Field {
 }
 
 type shown struct {
-	Modelfile    string          `json:"modelfile"`
-	Parameters   string          `json:"parameters"`
-	Template     string          `json:"template"`
-	Details      catalog.Details `json:"details"`
-	Info         map[string]any  `json:"model_info"`
-	Capabilities []string        `json:"capabilities"`
-	Modified     string          `json:"modified_at"`
+	License      string            `json:"license,omitzero"`
+	Modelfile    string            `json:"modelfile"`
+	Parameters   string            `json:"parameters"`
+	Template     string            `json:"template"`
+	System       string            `json:"system,omitzero"`
+	Messages     []persona.Message `json:"messages,omitempty"`
+	Details      catalog.Details   `json:"details"`
+	Info         map[string]any    `json:"model_info"`
+	Capabilities []string          `json:"capabilities"`
+	Modified     string            `json:"modified_at"`
 }
 
 func (s *API) show(req *answer.Request) error {
@@ -143,8 +161,17 @@ func (s *API) show(req *answer.Request) error {
 		return err
 	}
 	a := shown{
-		Modelfile: "FROM " + m.Name + "\n", Template: m.Template.Source(), Details: catalog.DetailsOf(m),
-		Info: infoOf(m), Capabilities: capabilitiesOf(m), Modified: stamp(m.Loaded),
+		Template: m.Template.Source(), Details: catalog.DetailsOf(m), Info: infoOf(m), Capabilities: capabilitiesOf(m),
+		Modified: stamp(m.Loaded),
+	}
+	p := persona.Persona{}
+	if m.Persona != nil {
+		p = *m.Persona.Persona
+		a.License, a.System, a.Parameters, a.Messages = p.License, p.System, p.Parameters.Lines(), p.Messages
+	}
+	p.From = m.Base().Name
+	if a.Modelfile = p.Modelfile(); !p.Created.IsZero() {
+		a.Modified = stamp(p.Created)
 	}
 	req.Send(a)
 	return nil

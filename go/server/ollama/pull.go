@@ -192,7 +192,7 @@ func (s *API) copyModel(req *answer.Request) error {
 	}
 	err := s.List.Library.Copy(req.Context(), s.untagged(q.source), strings.TrimSuffix(q.destination, ":latest"))
 	if errors.Is(err, hub.ErrNotFound) {
-		return &models.NotFoundError{Name: q.source, Names: s.List.Set.Names()}
+		return &models.NotFoundError{Name: q.source, Names: s.List.Names()}
 	}
 	if err != nil {
 		return reply.Invalid("destination", "%v", err)

@@ -44,6 +44,7 @@ func newCommon(m *ask.Model) common {
 	q.Stream, q.MaxTokens = true, -1
 	p := &q.Params
 	p.Temp, p.TopK, p.TopP, p.MinP, p.RepeatPenalty, p.RepeatLastN = 0.8, 40, 0.9, 0, 1, 64
+	q.TakePersona(m)
 	return q
 }
 
@@ -129,12 +130,13 @@ func (s *API) before(unload func(model, reason string) line) func(*answer.Reques
 	return func(req *answer.Request) (bool, error) {
 		given := field.TextOf(req.Peek("model"))
 		req.Name = s.untagged(cmp.Or(given, field.TextOf(req.Peek("name")), req.Name))
-		name, adapter, err := s.List.Resolve(req.Name)
+		meant, err := s.List.Resolve(req.Name)
 		if err != nil {
 			return false, err
 		}
-		if name != "" && adapter == nil && !s.List.Set.Has(name) { // whatever other APIs answer to, where there is one model
-			return false, &models.NotFoundError{Name: name, Names: s.List.Set.Names()}
+		name := meant.Model
+		if name != "" && meant.Adapter == nil && !s.List.Set.Has(name) { // whatever other APIs answer to, where there is one model
+			return false, &models.NotFoundError{Name: name, Names: s.List.Names()}
 		}
 		stay := &req.Stay.KeepAlive
 		*stay = keepAliveOf(req.Peek("keep_alive"))
@@ -264,6 +266,7 @@ func (q *generateQuery) Source(ctx context.Context, m *ask.Model) (src ask.Sourc
 		}
 		q.Messages = append(q.Messages, chat.Message{Role: "user", Content: chat.Text(q.prompt)})
 		q.apply()
+		q.Begun = len(q.context) > 0
 		if src, err = q.Conversation.Source(ctx, m); err == nil {
 			ids = src.Prompts[0]
 		}

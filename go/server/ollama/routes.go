@@ -61,6 +61,11 @@ func (s *API) Routes() []answer.Route {
 			Handle: s.copyModel, Admin: true, Dialect: Dialect{}, Summary: "Give a downloaded model another name, as Ollama does",
 			Body: answer.BodyOf("OllamaCopyRequest", newCopyQuery), Answer: field.Schema{"type": "object"}, Example: map[string]any{"source": "qwen3:0.6b", "destination": "small"},
 		}, {
+			Method: http.MethodPost, Paths: []string{"/api/create"}, Always: true,
+			Handle: s.create, Admin: true, Dialect: Dialect{}, Summary: "Store a model with a system prompt and parameters under a name, as Ollama does",
+			Body: answer.BodyOf("OllamaCreateRequest", newCreateQuery), Stream: true, Answer: pullStatus{},
+			Example: map[string]any{"model": "mario", "from": "qwen3:0.6b", "system": "You are Mario.", "parameters": map[string]any{"temperature": 0.5}},
+		}, {
 			Method: http.MethodGet, Paths: []string{"/api/version"}, Always: true,
 			Handle: s.version, Dialect: Dialect{}, Summary: "Say which version of Ollama's interface this is", Answer: versionAnswer{},
 		},

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/quern-llm/quern/go/hub"
+	"github.com/quern-llm/quern/go/persona"
 )
 
 // A Shelf is a Library whose downloads last until they are let go on, if there is something to wait for.
@@ -53,6 +54,9 @@ func (s *Shelf) Remove(_ context.Context, name string) error {
 }
 
 func (s *Shelf) Copy(context.Context, string, string) error { return nil }
+
+// Create implements catalog.Library.
+func (s *Shelf) Create(context.Context, *persona.Persona) error { return nil }
 
 func (s *Shelf) Find(name string) (*hub.Model, error) {
 	return nil, fmt.Errorf("%s: %w", name, hub.ErrNotFound)
