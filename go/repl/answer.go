@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -96,7 +97,7 @@ func (s *Session) prompt() (prompt chat.Prompt, ids []int32, err error) {
 	ctx := s.Engine.Ctx()
 	leftOut := s.leftOut
 	for {
-		prompt, err = s.Template.Render(chat.Input{Messages: s.withSystem(s.messages[leftOut:]), Tools: s.specs(), AddGenerationPrompt: true})
+		prompt, err = s.Template.Render(chat.Input{Messages: s.withSystem(slices.Concat(s.Examples, s.messages[leftOut:])), Tools: s.specs(), AddGenerationPrompt: true})
 		if err != nil {
 			return chat.Prompt{}, nil, err
 		}

@@ -31,12 +31,13 @@ type Config struct {
 	Tokenizer *tokenizer.Tokenizer
 	Template  *chat.Template
 	Settings  Settings
-	System    string   // the system message; "": none
-	First     string   // the first message; "": none
-	Once      bool     // the session ends after the first answer
-	Keep      int      // first tokens of a prompt that stay where an answer shifts the context; -1: all
-	Stops     []string // texts at which answers end
-	Tools     Tools    // that the model may call; nil: none
+	System    string         // the system message; "": none
+	Examples  []chat.Message // turns before the conversation, which are no part of it
+	First     string         // the first message; "": none
+	Once      bool           // the session ends after the first answer
+	Keep      int            // first tokens of a prompt that stay where an answer shifts the context; -1: all
+	Stops     []string       // texts at which answers end
+	Tools     Tools          // that the model may call; nil: none
 
 	Input      Input
 	Out, Notes io.Writer // for answers, and for all else

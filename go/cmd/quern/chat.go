@@ -43,6 +43,7 @@ type chatFlags struct {
 	stops    []string
 	mcp      string
 	mcpAllow []string
+	flags    *pflag.FlagSet
 }
 
 func newChatCommand() *cobra.Command {
@@ -88,6 +89,7 @@ except those of --mcp-allow.
 }
 
 func (f *chatFlags) define(fs *pflag.FlagSet) {
+	f.flags = fs
 	f.model.define(fs)
 	f.model.defineContext(fs, -1, 0, "tokens of context; 0 is the model's own (default: the model's, at most 4096)")
 	f.model.defineShift(fs)
@@ -146,6 +148,9 @@ func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.
 	if warning != "" {
 		note(warning)
 	}
+	if err := f.usePersona(); err != nil {
+		return err
+	}
 	f.settings.vocabulary = sample.NewVocabulary(in.Tokenizer)
 	f.settings.sampling.params = f.settings.sampling.forModel(in.File.GGUF, note)
 	if _, err := f.settings.form.constraint(in.Tokenizer, nil, true); err != nil {
@@ -171,7 +176,7 @@ func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.
 		return err
 	}
 	c := repl.Config{
-		Engine: eng, Sequence: seq, Tokenizer: in.Tokenizer, Template: tmpl, Settings: &f.settings, System: f.system, First: f.first, Once: f.once, Keep: f.model.kept(in.Tokenizer), Draft: f.draft.Options, Stops: f.stops,
+		Engine: eng, Sequence: seq, Tokenizer: in.Tokenizer, Template: tmpl, Settings: &f.settings, System: f.system, Examples: f.examples(), First: f.first, Once: f.once, Keep: f.model.kept(in.Tokenizer), Draft: f.draft.Options, Stops: f.stops,
 		Out: stdout, Notes: stderr, Person: isTerminal(stdin), Screen: isTerminal(stdout), Dim: isTerminal(stderr) && !dumb() && os.Getenv("NO_COLOR") == "",
 		OutColumns: columns(stdout), NotesColumns: columns(stderr),
 	}
@@ -196,6 +201,25 @@ func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.
 	s := repl.New(c)
 	s.Allow(f.mcpAllow...)
 	return s.Run(ctx)
+}
+
+// usePersona takes the system message and the parameters of a persona, where flags do not say otherwise.
+func (f *chatFlags) usePersona() error {
+	p := f.model.hub.persona
+	if p != nil && f.system == "" && !f.flags.Changed("system-prompt") && f.from == "" {
+		f.system = p.System
+	}
+	return setParameters(f.flags, p)
+}
+
+// examples returns the example turns of a persona.
+func (f *chatFlags) examples() (turns []chat.Message) {
+	if p := f.model.hub.persona; p != nil {
+		for _, m := range p.Messages {
+			turns = append(turns, chat.Message{Role: m.Role, Content: chat.Text(m.Content)})
+		}
+	}
+	return turns
 }
 
 // tools opens the servers of --mcp, of which there may be none.

@@ -54,6 +54,12 @@ func modelsHere(cmd *cobra.Command, typed string) (names []string, _ cobra.Shell
 		return nil, cobra.ShellCompDirectiveDefault
 	}
 	all, _ := h.List() // those that can be read
+	personas, _ := h.Personas()
+	for _, p := range personas {
+		if strings.HasPrefix(p.Name, typed) {
+			names = append(names, p.Name)
+		}
+	}
 	for _, m := range all {
 		for _, name := range []string{m.Short(), m.Name} {
 			if strings.HasPrefix(name, typed) && !slices.Contains(names, name) {

@@ -161,7 +161,7 @@ func TestDemoChats(t *testing.T) {
 	}
 	err = json.NewDecoder(r.Body).Decode(&models)
 	r.Body.Close()
-	if err != nil || fmt.Sprint(models.Data) != "[{quern-demo [demo]}]" {
+	if err != nil || fmt.Sprint(models.Data) != "[{demo []}]" {
 		t.Errorf("models %+v, %v", models, err)
 	}
 	var wg sync.WaitGroup

@@ -104,7 +104,7 @@ func TestPs(t *testing.T) {
 	s := serve(t, "", "--api-key", "a-long-enough-key", "--memory", "500M")
 	at := s.socket
 	text := succeed(t, "ps", "--host", at, "--api-key", "a-long-enough-key")
-	for _, want := range []string{"quern-demo", "of 500.0 MB (--memory), pressure: none", "packed weights", "keys and values", "the program", "threads"} {
+	for _, want := range []string{"demo", "of 500.0 MB (--memory), pressure: none", "packed weights", "keys and values", "the program", "threads"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("got %q, want %q in it", text, want)
 		}

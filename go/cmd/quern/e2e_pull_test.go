@@ -285,7 +285,7 @@ func TestServePulls(t *testing.T) {
 	s := newHubSite(t, map[string][]byte{"tiny-Q4_K_M.gguf": demo.GGUF()})
 	env := s.environment(t)
 	q := serveWith(t, env, "")
-	if got := q.statuses(); got != "quern-demo loaded" {
+	if got := q.statuses(); got != "demo loaded" {
 		t.Errorf("before: %s", got)
 	}
 	res, err := q.client.Get("http://quern/models/sse")
@@ -315,7 +315,7 @@ func TestServePulls(t *testing.T) {
 		t.Fatalf("no event %s", want)
 	}
 	const ask = `{"model":%q,"prompt":"The dog","temperature":0,"n_predict":8}`
-	_, first := q.post("/completion", fmt.Sprintf(ask, "quern-demo"))
+	_, first := q.post("/completion", fmt.Sprintf(ask, "demo"))
 	says := func(model string) {
 		t.Helper()
 		if status, v := q.post("/completion", fmt.Sprintf(ask, model)); status != 200 || v["content"] != first["content"] {
@@ -359,7 +359,7 @@ func TestServePulls(t *testing.T) {
 			t.Errorf("%v again: %d %v", del, status, lines)
 		}
 	}
-	if status, lines := q.lines("DELETE", "/models?model=quern-demo", ""); status != 400 {
+	if status, lines := q.lines("DELETE", "/models?model=demo", ""); status != 400 {
 		t.Errorf("what is not in the cache: %d %v", status, lines)
 	}
 	presets := filepath.Join(t.TempDir(), "models.ini")
@@ -369,7 +369,7 @@ func TestServePulls(t *testing.T) {
 	if got := serveWith(t, env, "", "--models-preset", presets, "--no-models-pull").statuses(); got != "short unloaded, tiny unloaded" {
 		t.Errorf("with presets: %s", got)
 	}
-	if got := q.statuses(); !strings.HasPrefix(got, "quern-demo loaded, tiny ") || strings.Contains(got, "repo") || strings.Contains(got, "mine") {
+	if got := q.statuses(); !strings.HasPrefix(got, "demo loaded, tiny ") || strings.Contains(got, "repo") || strings.Contains(got, "mine") {
 		t.Errorf("after: %s", got)
 	}
 }

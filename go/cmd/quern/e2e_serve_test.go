@@ -531,11 +531,11 @@ func TestServeRoles(t *testing.T) {
 		key, path, body string
 		want            int
 	}{
-		{"key-of-ann", "/models/unload", `{"model":"quern-demo"}`, 403}, {"key-by-flag", "/models/unload", `{"model":"quern-demo"}`, 403},
-		{"key-of-bob", "/lora-adapters", `[]`, 403}, {"key-of-root", "/lora-adapters", `[]`, 200},
+		{"key-of-ann", "/models/unload", `{"model":"demo"}`, 403}, {"key-by-flag", "/models/unload", `{"model":"demo"}`, 403},
+		{"key-of-ann", "/api/create", `{"model":"a","from":"demo"}`, 403}, {"key-of-bob", "/lora-adapters", `[]`, 403}, {"key-of-root", "/lora-adapters", `[]`, 200},
 		{"key-of-ann", "/completion", shortText, 200}, {"key-of-ann", "/completion", `{"prompt":"a","n_predict":1,"priority":1}`, 403},
 		{"key-of-bob", "/completion", `{"prompt":"a","n_predict":1,"priority":3}`, 200}, {"key-of-bob", "/completion", `{"prompt":"a","n_predict":1,"priority":4}`, 403},
-		{"key-of-root", "/completion", `{"prompt":"a","n_predict":1,"priority":1000}`, 200}, {"key-of-root", "/models/unload", `{"model":"quern-demo"}`, 200},
+		{"key-of-root", "/completion", `{"prompt":"a","n_predict":1,"priority":1000}`, 200}, {"key-of-root", "/models/unload", `{"model":"demo"}`, 200},
 	} {
 		if got := ask(tt.key, tt.path, tt.body); got != tt.want {
 			t.Errorf("%s, %s %s: %d, want %d", tt.key, tt.path, tt.body, got, tt.want)

@@ -74,7 +74,7 @@ func TestServeTellsACollector(t *testing.T) {
 	}
 	r.Body.Close()
 	const span = "POST /v1/chat/completions "
-	want := map[string]string{span + "gen_ai.operation.name": "chat", span + "gen_ai.request.model": "quern-demo", span + "server.address": "127.0.0.1"}
+	want := map[string]string{span + "gen_ai.operation.name": "chat", span + "gen_ai.request.model": "demo", span + "server.address": "127.0.0.1"}
 	histograms := []string{"gen_ai.server.request.duration", "gen_ai.server.time_to_first_token", "gen_ai.server.time_per_output_token", "gen_ai.client.token.usage"}
 	if !s.eventually(func() bool {
 		mu.Lock()

@@ -17,6 +17,7 @@ import (
 	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/hub"
 	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/persona"
 )
 
 // hubFlags are the flags about models that are downloaded.
@@ -28,6 +29,8 @@ type hubFlags struct {
 
 	// llama.cpp's names of models.
 	repo, file, url, docker string
+
+	persona *persona.Persona // of the model of -m, once it is located; nil: none
 
 	// fits returns why a model whose heads are at path cannot be run; nil: any file will do.
 	fits func(path string) error
@@ -70,7 +73,8 @@ func (f *hubFlags) defineKept(fs *pflag.FlagSet) {
 // open returns the cache, and the servers that the environment names.
 func (f *hubFlags) open(connections int) (*hub.Hub, error) {
 	c := hub.Config{
-		Dir: f.cache, Offline: f.offline, Connections: connections, Agent: "quern/" + readBuild().Version,
+		Dir:     cmp.Or(f.cache, os.Getenv("QUERN_MODEL_CACHE")), // arguments are tested before the environment sets flags
+		Offline: f.offline, Connections: connections, Agent: "quern/" + readBuild().Version,
 		HuggingFace: cmp.Or(os.Getenv("HF_ENDPOINT"), os.Getenv("MODEL_ENDPOINT")), Ollama: os.Getenv("QUERN_OLLAMA_ENDPOINT"),
 	}
 	if c.Dir == "" {
@@ -153,8 +157,9 @@ func onHuggingFace(repo string) string { return "hf.co/" + strings.TrimPrefix(re
 
 // A located is a model that a name means.
 type located struct {
-	path string
-	name string // for clients; empty: the file's
+	path    string
+	name    string           // for clients; empty: the file's
+	persona *persona.Persona // settings that it came with, or is served with; nil: none
 }
 
 // locate returns the file of the model called name: the demo's or a file's own, one of the cache, or one that is downloaded
@@ -174,9 +179,19 @@ func (f *hubFlags) locate(cmd *cobra.Command, name string, agreed bool) (located
 		}
 		return located{}, err
 	}
+	if p, err := h.Persona(name); err == nil || !errors.Is(err, hub.ErrNotFound) {
+		if err != nil {
+			return located{}, err
+		}
+		at, err := f.locate(cmd, p.From, agreed)
+		if err != nil {
+			return located{}, fmt.Errorf("%s is made from another model: %w", p.Name, err)
+		}
+		return located{at.path, p.Name, p}, nil
+	}
 	m, err := h.Find(name)
 	if err == nil {
-		return located{h.Path(m), m.Short()}, nil
+		return located{h.Path(m), m.Short(), m.Persona}, nil
 	}
 	switch {
 	case !errors.Is(err, hub.ErrNotFound):
@@ -200,7 +215,7 @@ func (f *hubFlags) locate(cmd *cobra.Command, name string, agreed bool) (located
 	if m, err = pull(ctx, cmd, h, plan, hub.Options{Check: f.fits, Asked: name}); err != nil {
 		return located{}, err
 	}
-	return located{h.Path(m), m.Short()}, nil
+	return located{h.Path(m), m.Short(), m.Persona}, nil
 }
 
 // notHere is the error for the name of a model that is no file, not in the cache and without a server.

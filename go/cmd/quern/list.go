@@ -2,8 +2,11 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -13,6 +16,7 @@ import (
 	"github.com/quern-llm/quern/go/hub"
 	"github.com/quern-llm/quern/go/internal/usage"
 	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/persona"
 )
 
 // A cached is a downloaded model as "quern list" and "quern show" print it. What its head says is empty where it cannot be run.
@@ -28,12 +32,15 @@ type cached struct {
 	Type     string          `json:"type,omitempty"`
 	Ctx      int             `json:"context,omitempty"`
 	Refusal  string          `json:"unsupported,omitempty"` // why Quern cannot run it
-	Files    []hub.ModelFile `json:"files"`
+	Files    []hub.ModelFile `json:"files,omitempty"`
+
+	From    string           `json:"from,omitempty"`    // of a persona: its model
+	Persona *persona.Persona `json:"persona,omitempty"` // settings of the model, or of a persona
 }
 
 // newCached reads the head of a model.
 func newCached(h *hub.Hub, m *hub.Model) cached {
-	c := cached{Name: m.Name, Source: m.Source, Revision: m.Revision, Pulled: m.Pulled, Bytes: m.Bytes(), Path: h.Path(m), Files: m.Files}
+	c := cached{Name: m.Name, Source: m.Source, Revision: m.Revision, Pulled: m.Pulled, Bytes: m.Bytes(), Path: h.Path(m), Files: m.Files, Persona: m.Persona}
 	file, err := openFile(c.Path)
 	if err != nil {
 		c.Refusal = err.Error()
@@ -52,6 +59,11 @@ func newCached(h *hub.Hub, m *hub.Model) cached {
 	}
 	c.Ctx = cfg.NCtx
 	return c
+}
+
+// cachedPersona is a persona as a model.
+func cachedPersona(p *persona.Persona) cached {
+	return cached{Name: p.Name, Source: p.From, Pulled: p.Created, From: p.From, Persona: p}
 }
 
 func newListCommand() *cobra.Command {
@@ -74,7 +86,12 @@ see "quern ps".`,
 			for _, m := range models {
 				all = append(all, newCached(h, m))
 			}
-			if err != nil {
+			personas, bad := h.Personas()
+			for _, p := range personas {
+				all = append(all, cachedPersona(p))
+			}
+			slices.SortStableFunc(all, func(a, b cached) int { return strings.Compare(a.Name, b.Name) })
+			if err = errors.Join(err, bad); err != nil {
 				notes(cmd.ErrOrStderr())(usage.OneLine(err))
 			}
 			if asJSON {
@@ -102,7 +119,11 @@ func printCached(out io.Writer, all []cached) error {
 		if c.Params > 0 {
 			params = gguf.SizeName(c.Params)
 		}
-		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", visible(c.Name), mem.FormatBytes(uint64(c.Bytes)), params, visible(c.Type), c.Pulled.Local().Format(time.DateTime))
+		size, kind := mem.FormatBytes(uint64(c.Bytes)), c.Type
+		if c.From != "" {
+			size, kind = "-", "persona of "+c.From
+		}
+		fmt.Fprintf(w, "%s\t%s\t%s\t%s\t%s\n", visible(c.Name), size, params, visible(kind), c.Pulled.Local().Format(time.DateTime))
 	}
 	return w.Flush()
 }
@@ -121,11 +142,10 @@ of its header. "quern inspect NAME" shows the whole header, and the memory neede
 			if err != nil {
 				return err
 			}
-			m, err := h.Find(args[0])
+			c, err := cachedNamed(h, args[0])
 			if err != nil {
 				return err
 			}
-			c := newCached(h, m)
 			if asJSON {
 				enc := json.NewEncoder(cmd.OutOrStdout())
 				enc.SetIndent("", "  ")
@@ -139,6 +159,20 @@ of its header. "quern inspect NAME" shows the whole header, and the memory neede
 	return cmd
 }
 
+// cachedNamed returns the persona or the model of a name.
+func cachedNamed(h *hub.Hub, name string) (cached, error) {
+	if p, err := h.Persona(name); err == nil {
+		return cachedPersona(p), nil
+	} else if !errors.Is(err, hub.ErrNotFound) {
+		return cached{}, err
+	}
+	m, err := h.Find(name)
+	if err != nil {
+		return cached{}, err
+	}
+	return newCached(h, m), nil
+}
+
 func (c *cached) print(out io.Writer) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	row := func(name, value string) {
@@ -147,6 +181,12 @@ func (c *cached) print(out io.Writer) error {
 		}
 	}
 	row("name", c.Name)
+	if c.From != "" {
+		row("from", c.From)
+		row("created", c.Pulled.Local().Format(time.DateTime))
+		c.settings(row)
+		return w.Flush()
+	}
 	if c.Source != c.Name {
 		row("source", c.Source)
 	}
@@ -166,5 +206,21 @@ func (c *cached) print(out io.Writer) error {
 	for _, f := range c.Files {
 		row("sha256 of "+visible(f.Name), f.SHA256)
 	}
+	c.settings(row)
 	return w.Flush()
+}
+
+// settings prints those of a persona.
+func (c *cached) settings(row func(name, value string)) {
+	if c.Persona == nil {
+		return
+	}
+	row("system", c.Persona.System)
+	for line := range strings.Lines(c.Persona.Parameters.Lines()) {
+		row("parameter", strings.Join(strings.Fields(line), " "))
+	}
+	for _, m := range c.Persona.Messages {
+		row(m.Role, m.Content)
+	}
+	row("license", c.Persona.License)
 }

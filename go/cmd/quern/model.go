@@ -191,7 +191,7 @@ func (v *modelValue) locate(cmd *cobra.Command) error {
 		return usagef("-m %s and another flag, for %s, both name a model; give one", *v.name, other)
 	}
 	at, err := v.hub.locate(cmd, cmp.Or(other, *v.name), other != "")
-	*v.name = at.path
+	*v.name, v.hub.persona = at.path, at.persona
 	return err
 }
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -95,7 +96,9 @@ func (f *hubFlags) has(name string) bool {
 	if err != nil {
 		return false
 	}
-	_, err = h.Find(name)
+	if _, err = h.Persona(name); errors.Is(err, hub.ErrNotFound) {
+		_, err = h.Find(name)
+	}
 	return err == nil
 }
 

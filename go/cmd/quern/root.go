@@ -63,7 +63,7 @@ instruction sets in use; "quern doctor" lists those of this machine.`,
 	root.SetUsageFunc(printUsage)
 	add(root,
 		group{"Use a model", []*cobra.Command{newRunCommand(), newChatCommand(), newServeCommand(), newEmbedCommand(), newTokenizeCommand()}},
-		group{"Models on this machine", []*cobra.Command{newPullCommand(), newListCommand(), newShowCommand(), newCpCommand(), newRmCommand(), newInspectCommand(), newExportDemoCommand()}},
+		group{"Models on this machine", []*cobra.Command{newPullCommand(), newListCommand(), newShowCommand(), newCreateCommand(), newCpCommand(), newRmCommand(), newInspectCommand(), newExportDemoCommand()}},
 		group{"Model files", []*cobra.Command{
 			newConvertCommand(), namesModels(newQuantizeCommand(), 1), newImatrixCommand(), namesModels(newPackCommand(), 1),
 			namesModels(newSplitCommand(), 1), namesModels(newJoinCommand(), 1), namesModels(newMergeLoraCommand(), allArguments)}},
@@ -179,7 +179,6 @@ func firstName(args []string) string {
 
 // elsewhere are commands of other programs, and what does the same here.
 var elsewhere = map[string]string{
-	"create": "a model with a system message and parameters is stored by POST /api/create",
 	"push":   "Quern uploads nothing",
 	"rerank": "POST /v1/rerank of a server with a reranker does it",
 	"stop":   "a server unloads a model on POST /models/unload, or with \"keep_alive\": 0",

@@ -36,6 +36,7 @@ type runFlags struct {
 	ignoreEOS bool
 	stops     []string
 	stats     bool
+	flags     *pflag.FlagSet
 }
 
 func newRunCommand() *cobra.Command {
@@ -85,6 +86,7 @@ func onePrompt(_ *cobra.Command, args []string) error {
 }
 
 func (f *runFlags) define(fs *pflag.FlagSet) {
+	f.flags = fs
 	f.model.define(fs)
 	f.model.defineContext(fs, -1, 0, "tokens of context; 0 is the model's own (default: the model's, at most 4096)")
 	f.model.defineShift(fs)
@@ -131,6 +133,9 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	// Before the model is loaded, which may take long.
 	if n := head.Settings.Context(head.Config); len(prompt) > n {
 		return fmt.Errorf("the prompt has %d tokens and the context is %d; give a shorter prompt or a larger -c", len(prompt), n)
+	}
+	if err := setParameters(f.flags, f.model.hub.persona); err != nil {
+		return err
 	}
 	held, err := f.form.constraint(tok, nil, !f.ignoreEOS)
 	if err != nil {

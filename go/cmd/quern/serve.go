@@ -143,7 +143,7 @@ func (f *serveFlags) start(named []namedModel) ([]fleet.Model, error) {
 		if err != nil {
 			return nil, err
 		}
-		m := fleet.Model{Path: n.path, Settings: settings}
+		m := fleet.Model{Path: n.path, Persona: n.persona, Settings: settings}
 		if n.name != "" {
 			m.Names = []string{n.name}
 		}

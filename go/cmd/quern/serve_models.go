@@ -7,10 +7,15 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+
+	"github.com/quern-llm/quern/go/persona"
 )
 
 // A namedModel is a model's file and its name in the API; empty: that of the file.
-type namedModel struct{ name, path string }
+type namedModel struct {
+	name, path string
+	persona    *persona.Persona // see located
+}
 
 // parseModel parses FILE or NAME=FILE. An existing file takes precedence over a name.
 func parseModel(s string) (namedModel, error) {
@@ -21,7 +26,7 @@ func parseModel(s string) (namedModel, error) {
 	if name == "" {
 		return namedModel{}, fmt.Errorf("%q begins with =, want FILE or NAME=FILE", s)
 	}
-	return namedModel{name, path}, acceptModel(path)
+	return namedModel{name: name, path: path}, acceptModel(path)
 }
 
 // A modelsValue is the value of a repeatable flag for models.
@@ -45,7 +50,7 @@ func (v *modelsValue) locate(cmd *cobra.Command) error {
 		if err != nil {
 			return err
 		}
-		all[i] = namedModel{cmp.Or(all[i].name, at.name), at.path}
+		all[i] = namedModel{cmp.Or(all[i].name, at.name), at.path, at.persona}
 	}
 	*v.models = all
 	return nil
