@@ -19,6 +19,9 @@ func (s *Sequence) age(n int) error {
 // age does so for all running sequences, and preempts those for which there is no memory. The lock is
 // released while blocks are requantized.
 func (l *Loop) age() {
+	if len(l.e.kvTiers) == 0 {
+		return
+	}
 	var all []*kvcache.Aging
 	for _, j := range l.jobs {
 		if j.seq == nil || j.late != nil {
@@ -26,8 +29,7 @@ func (l *Loop) age() {
 		}
 		aging, err := j.seq.table.Age()
 		if err != nil {
-			l.sched.Yield(j.id)
-			l.yield(j)
+			l.lacks(j, err)
 		} else if aging != nil {
 			all = append(all, aging)
 		}

@@ -22,7 +22,6 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/model/arch"
-	"github.com/quern-llm/quern/go/sched"
 )
 
 // ErrTooLong reports tokens that do not fit in the context.
@@ -85,8 +84,8 @@ type Engine struct {
 
 	adapters []*model.Adapter // by number; nil where there is none
 
-	item [1]Item // scratch of passes over a single sequence
-	ids  []int32 // scratch of the same
+	item  [1]Item // scratch of passes over a single sequence
+	alone *Loop   // of Generate, made with its first text
 
 	// Scratch of heads: row indices as in model.Runner, their owners, the logits.
 	rows   []int32
@@ -99,7 +98,6 @@ type Engine struct {
 	taken  atomic.Uint64 // bytes of weights and activations
 
 	library *draft.Library // of what its texts are drafted from
-	cost    sched.Cost     // of passes of one text alone, learned by Generate
 	drafts  *draftModel    // nil: there is none
 	mtp     *mtp           // nil: no layer of the model drafts
 	noMTP   error          // why not, where that was asked for

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -268,5 +269,32 @@ func TestBudget(t *testing.T) {
 	defer e.Close()
 	if e.Ctx() >= 256 || e.Ctx() < 64 {
 		t.Errorf("context %d in less memory, want 64 to 255", e.Ctx())
+	}
+}
+
+// A text for which there is no memory ends with an error, and its sequence keeps what it has. Where another has left,
+// it goes on.
+func TestGenerateWithoutMemory(t *testing.T) {
+	e := open(t, tiny, Config{Ctx: 64})
+	prompt := randomIDs(e, 1, 40)
+	want := greedy(t, e, prompt, 20)
+	other := e.NewSequence()
+	if err := e.Eval(t.Context(), other, randomIDs(e, 2, 30), 30, nil); err != nil {
+		t.Fatal(err)
+	}
+	s := e.NewSequence()
+	defer s.Close()
+	var ids []int32
+	run := func() error {
+		ids = nil
+		_, err := e.Generate(t.Context(), s, likeliest(prompt, 20), func(id int32) error { ids = append(ids, id); return nil })
+		return err
+	}
+	if err := run(); !errors.Is(err, kvcache.ErrFull) || s.Len() > len(prompt)+len(ids) {
+		t.Errorf("%d tokens of %d, and %v, want %v", len(ids), s.Len(), err, kvcache.ErrFull)
+	}
+	other.Close()
+	if err := run(); err != nil || !slices.Equal(ids, want) {
+		t.Errorf("when there is memory again: %v, %v, want %v", ids, err, want)
 	}
 }

@@ -64,6 +64,16 @@ func (s *Sequence) rewind(ids []int32) int {
 	return len(s.ids)
 }
 
+// begin prepares the sequence for a prompt, and returns how many tokens of it are evaluated. The last one is
+// evaluated in any case, for its logits.
+func (s *Sequence) begin(prompt []int32) int {
+	if s.e.model.Config.OnePass() {
+		s.Truncate(0)
+		s.source = s.e.source(prompt)
+	}
+	return s.rewind(prompt[:len(prompt)-1])
+}
+
 // keepPrompt stores the evaluated part of a prompt of so many tokens in the tree.
 func (s *Sequence) keepPrompt(namespace string, c cuts, prompt int) {
 	end := c.has(s.Len()) || s.Len() >= prompt

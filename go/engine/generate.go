@@ -2,11 +2,10 @@ package engine
 
 import (
 	"context"
-	"errors"
 	"fmt"
+	"math"
 	"time"
 
-	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/sched"
 )
@@ -50,130 +49,95 @@ func (e *Engine) generation(p Params) (*Generation, error) {
 
 // Generate generates with the parameters p. It reuses the prefix of the prompt that s has; afterwards s holds
 // the prompt and all tokens but the last sampled one. emit is called with each token except a stop token.
+//
+// It is a Loop with one request, run by the caller. Nothing was measured for it in advance: it learns what passes
+// cost from its own.
 func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(id int32) error) (Stats, error) {
 	st := Stats{PromptTokens: len(p.Prompt)}
 	p = e.begun(p)
-	g, err := e.generation(p)
+	gen, err := e.generation(p)
 	if err != nil {
 		return st, err
 	}
-	if most := g.shift.room(0, e.ctx); len(p.Prompt) > most {
+	if most := gen.shift.room(0, e.ctx); len(p.Prompt) > most {
 		return st, fmt.Errorf("%w: %d tokens in a context of %d", ErrTooLong, len(p.Prompt), most)
 	}
-	if e.model.Config.OnePass() {
-		s.Truncate(0)
-		s.source = e.source(p.Prompt)
+	if e.alone == nil {
+		e.alone = newLoop(e, LoopConfig{}, sched.Config{Alone: true, Running: 1, Memory: anyMemory{}})
 	}
-	st.CachedTokens = s.rewind(p.Prompt[:len(p.Prompt)-1]) // the last is evaluated in any case, for its logits
-	g.Resume(st.CachedTokens)
-	cuts := cuts(e.tree.Cuts(s.space, p.Prompt, st.CachedTokens))
-	if s, ok := g.Constraint.(constrain.Stopper); ok {
-		s.StopWhen(func() bool { return ctx.Err() != nil })
-	}
+	l, out := e.alone, &emitter{emit: emit}
 	leave := e.device.enter()
 	defer leave()
-	c, forget := cancelOf(ctx)
-	defer forget()
-	begun := time.Now()
-	var drafting time.Duration // for the next pass
-	g.Speculate(e.library, s.space)
-	text := e.drafts.text(g, e.library, s.space)
-	defer text.close()
-	own := e.mtp.text(g, e.library)
-	if g.drafter != nil {
-		defer func() { e.library.Keep(s.space, g.Known()[len(p.Prompt):]) }()
+	j := &job{Request: &Request{Params: p, Sink: out, Slot: -1}, gen: gen, given: s, namespace: s.space, slot: -1, submitted: time.Now()}
+	l.begin(j)
+	defer context.AfterFunc(ctx, func() { l.end(j, ctx.Err()) })()
+	for !out.done {
+		if ctx.Err() != nil {
+			l.end(j, ctx.Err())
+		}
+		l.turn()
 	}
-	for {
-		if err := e.device.inTurn(func() error { return s.makeWay(g) }); err != nil {
-			return st, err
-		}
-		room := g.shift.room(s.Len(), cuts.slice(s.Len(), e.kv.Layout().Room(s.Len(), e.batch)))
-		start := time.Now()
-		n, branches := e.affordable(g, s.Len(), room)
-		if len(g.draft) > 0 {
-			drafting += time.Since(start)
-		}
-		e.ids = g.Pending(e.ids[:0], n)
-		n = len(e.ids)
-		e.item[0] = Item{Seq: s, IDs: e.ids, Rows: g.Rows(n), Branches: g.Split(branches)}
-		at := s.Len()
-		var step Step
-		var masks masks
-		if g.Constraint != nil && e.item[0].Rows > 0 {
-			masks = compute(func() { g.Prepare(n) })
-		}
-		var pass sched.Pass
-		shape := sched.ShapeOf(at, n)
-		shape.Rows = e.item[0].Rows
-		err := e.device.inTurn(func() error {
-			start := time.Now()
-			e.awaited = false
-			err := e.pass(c, e.item[:])
-			if !masks.ready() { // other models need not wait for them
-				e.awaited = true
-				e.device.aside(masks.wait)
-			}
-			if err != nil {
-				return err
-			}
-			g.keepBranches(len(e.item[0].Branches))
-			for _, b := range e.item[0].Branches {
-				shape = shape.Add(at, len(b.IDs))
-				shape.Rows += b.Rows
-				shape.Branches++
-			}
-			pass = g.pass(at, n)
-			if st.TTFT == 0 {
-				st.Prefill = time.Since(begun)
-				if e.kv.Layout().Forgets() {
-					s.keepPrompt(s.space, cuts, len(p.Prompt))
-				}
-			}
-			err = e.heads(e.item[:], func(parts []part) (err error) {
-				if step, err = g.Advance(n, parts[0].rows); errors.Is(err, constrain.ErrStopped) {
-					err = ctx.Err()
-				}
-				return err
-			})
-			if e.mtp != nil && err == nil {
-				e.mtp.keep(e.item[:], []*Generation{g}, []*mtpText{own})
-			}
-			if took := time.Since(start); !e.timeless && !e.awaited {
-				e.cost.Observe(shape, took)
-				if st.TTFT > 0 && step.Finish == "" {
-					pass.Took, pass.Tokens, pass.Drafting = took, len(step.Tokens), drafting
-					e.cost.Generated(pass)
-				}
-			}
-			return err
-		})
-		e.item[0].adopt(g.taken)
-		s.settle(g)
-		st.Drafted = st.Drafted.Plus(step.Drafts)
-		if st.TTFT > 0 {
-			st.Passes++
-		}
-		if len(step.Tokens) > 0 {
-			if st.Decode = time.Since(begun); st.TTFT == 0 {
-				st.TTFT = st.Decode
-			}
-			st.Decode -= st.TTFT
-		}
-		for _, t := range step.Tokens {
-			if t.Stop {
-				break
-			}
-			if err := emit(t.ID); err != nil {
-				return st, err
-			}
-			st.Generated++
-		}
-		if err != nil || step.Finish != "" {
-			st.Finish, st.Shifts = step.Finish, g.shifts
-			return st, err
-		}
-		if len(step.Tokens) > 0 {
-			drafting = e.draftAlone(g, own, text)
-		}
+	st.count(j, out)
+	return st, out.err
+}
+
+// begin adds the only request of a loop.
+func (l *Loop) begin(j *job) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.lastID++
+	j.id = l.lastID
+	_, _ = l.sched.Add(sched.Request{ID: j.id, Prompt: len(j.Prompt), MaxTokens: math.MaxInt32}, l.now()) // there is no other
+	l.take(j)
+}
+
+// count sets the counts and times of a request that has ended.
+func (st *Stats) count(j *job, out *emitter) {
+	u := j.usage
+	st.CachedTokens, st.Generated, st.Passes, st.Shifts, st.Drafted = u.CachedTokens, out.emitted, u.Passes, u.Shifts, u.Drafted
+	if st.Decode = u.Decode; !j.first.IsZero() {
+		st.TTFT = j.first.Sub(j.submitted)
+	}
+	if !j.prompted.IsZero() {
+		st.Prefill = j.prompted.Sub(j.submitted)
+	}
+	if out.err == nil {
+		st.Finish = out.finish
+	}
+}
+
+// anyMemory says that sequences take no memory, so a request is not planned by it, and fails where there is none.
+type anyMemory struct{}
+
+func (anyMemory) Bytes(int) uint64       { return 0 }
+func (anyMemory) Growth(_, _ int) uint64 { return 0 }
+func (anyMemory) Copy() uint64           { return 0 }
+
+// An emitter is the Sink of Generate.
+type emitter struct {
+	emit    func(id int32) error
+	emitted int
+	done    bool
+	finish  Finish
+	err     error // of emit, or of the request
+}
+
+func (o *emitter) Progress(Progress) {}
+
+func (o *emitter) Token(t Token) bool {
+	if t.Stop {
+		return true
+	}
+	if o.err = o.emit(t.ID); o.err != nil {
+		return false
+	}
+	o.emitted++
+	return true
+}
+
+func (o *emitter) Done(r Result) {
+	o.done, o.finish = true, r.Finish
+	if o.err == nil {
+		o.err = r.Err
 	}
 }

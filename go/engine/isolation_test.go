@@ -224,7 +224,7 @@ func TestYieldedIsInNoPass(t *testing.T) {
 		cs = append(cs, c)
 	}
 	var ended []*job
-	work := l.plan(&ended)
+	work := l.plan(l.now(), &ended)
 	undo(l.items)
 	if !work || len(l.batch) != 2 {
 		t.Fatalf("%v, %d requests are planned, want both, %+v", work, len(l.batch), l.Status())
@@ -236,7 +236,7 @@ func TestYieldedIsInNoPass(t *testing.T) {
 	if err := rest.Grow(int(l.e.kv.Available()) / l.e.kv.Layout()[0].Bytes * kvcache.BlockTokens); err != nil {
 		t.Fatal(err)
 	}
-	work = l.plan(&ended)
+	work = l.plan(l.now(), &ended)
 	undo(l.items)
 	if work || len(l.batch) != 0 {
 		t.Errorf("%d requests are planned, want both to make room", len(l.batch))

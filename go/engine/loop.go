@@ -44,6 +44,7 @@ type Loop struct {
 	wake   chan struct{} // buffered, capacity 1
 	closed chan struct{} // closed when the goroutine has ended
 	pulse  pulse
+	alone  bool // it has one request at a time, of Generate, and other loops on the device need not know
 
 	generated atomic.Uint64 // tokens handed out
 	mu        sync.Mutex
@@ -71,12 +72,14 @@ type Loop struct {
 	planned []sched.Item
 	items   []Item
 	batch   []*job
+	steps   []step        // of the batch
 	late    []*job        // in no pass until their masks are computed
 	readers []*reading    // of the batch
 	ids     []int32       // of the items
 	filled  time.Duration // what it took to have memory for the items
 	spent   time.Duration // what drafting took for the next pass
 	offered bool          // and there are drafts for it
+	streams []sched.Item  // scratch of count
 	fresh   []*job        // scratch of draft
 	texts   []*modelText  // the same
 	own     []*mtpText    // the same
@@ -84,16 +87,19 @@ type Loop struct {
 	keepers []*mtpText    // the same
 }
 
+// newLoop returns a loop that nobody runs yet.
+func newLoop(e *Engine, c LoopConfig, s sched.Config) *Loop {
+	s.Batch, s.Whole, s.Reads = e.batch, e.model.Config.OnePass(), e.reads()
+	s.Replays, s.Branches = e.kv.Layout().Recurrent(), maxBranches
+	return &Loop{
+		e: e, cfg: c, begun: time.Now(), wake: make(chan struct{}, 1), closed: make(chan struct{}), idle: make(chan struct{}),
+		alone: s.Alone, tree: e.tree, jobs: map[uint64]*job{}, leaders: newLeaders(), slots: make([]slot, s.Running), sched: sched.New(s),
+	}
+}
+
 // NewLoop starts a Loop. It first calibrates the cost model with a few passes.
 func NewLoop(e *Engine, c LoopConfig) (*Loop, error) {
-	l := &Loop{
-		e: e, cfg: c, begun: time.Now(), wake: make(chan struct{}, 1), closed: make(chan struct{}), idle: make(chan struct{}),
-		tree: e.tree, jobs: map[uint64]*job{}, leaders: newLeaders(), slots: make([]slot, e.seqs),
-		sched: sched.New(sched.Config{
-			Running: e.seqs, Batch: e.batch, Whole: e.model.Config.OnePass(), Memory: e.kv.Layout(), Queue: c.Queue, TargetITL: c.TargetITL,
-			Replays: e.kv.Layout().Recurrent(), Branches: maxBranches, Reads: e.reads(),
-		}),
-	}
+	l := newLoop(e, c, sched.Config{Running: e.seqs, Memory: e.kv.Layout(), Queue: c.Queue, TargetITL: c.TargetITL})
 	var err error
 	each := 4 * e.ctx // the ids of its sequence
 	if !e.model.Config.BothWays {
@@ -183,39 +189,48 @@ func (l *Loop) run() {
 	defer close(l.closed)
 	leave := l.e.device.enter()
 	defer leave()
-	for {
-		l.pulse.beat.Store(int64(l.now()))
-		l.resumeLate()
-		l.mu.Lock()
-		l.runCalls()
-		ended := l.sweep()
-		work := l.plan(&ended)
-		if l.draining && len(l.jobs) == 0 {
-			select {
-			case <-l.idle:
-			default:
-				close(l.idle)
-			}
-		}
-		stop, deadline := l.stopping, l.deadline()
-		l.mu.Unlock()
-		for _, j := range ended {
-			l.done(j, Result{Err: j.ended, Usage: j.usage})
-		}
-		switch {
-		case work:
-			l.pass()
-		case stop:
-			return
-		case len(ended) == 0:
-			l.sleep(deadline)
-		}
+	for l.turn() {
 	}
 }
 
+// turn runs a pass, or waits until there is something to do. It reports whether the loop goes on.
+func (l *Loop) turn() bool {
+	now := l.now()
+	l.pulse.beat.Store(int64(now))
+	l.resumeLate()
+	l.mu.Lock()
+	l.runCalls()
+	ended := l.sweep()
+	work := l.plan(now, &ended)
+	if l.draining && len(l.jobs) == 0 {
+		select {
+		case <-l.idle:
+		default:
+			close(l.idle)
+		}
+	}
+	stop := l.stopping
+	l.mu.Unlock()
+	for _, j := range ended {
+		l.done(j, Result{Err: j.ended, Usage: j.usage})
+	}
+	switch {
+	case work:
+		l.pass()
+	case stop:
+		return false
+	case len(ended) == 0:
+		l.sleep()
+	}
+	return true
+}
+
 // sleep waits until the loop is woken or a request's deadline passes.
-func (l *Loop) sleep(deadline time.Time) {
+func (l *Loop) sleep() {
 	l.pulse.beat.Store(0)
+	l.mu.Lock()
+	deadline := l.deadline()
+	l.mu.Unlock()
 	if deadline.IsZero() {
 		<-l.wake
 		return

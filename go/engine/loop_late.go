@@ -50,11 +50,14 @@ func (m masks) ready() bool {
 
 // awaitAll waits for the masks of the pass, for lateTime at most.
 func (l *Loop) awaitAll(steps []step) {
-	end := time.Now().Add(lateTime)
+	var end time.Time
 	for i := range steps {
 		s := &steps[i]
 		if s.masks.ready() {
 			continue
+		}
+		if end.IsZero() {
+			end = time.Now().Add(lateTime)
 		}
 		t := time.NewTimer(time.Until(end))
 		select {
@@ -78,6 +81,7 @@ func (s *step) keep(rows [][]float32) {
 func (l *Loop) postpone(j *job, it Item, s *step) {
 	it.IDs = slices.Clone(it.IDs)
 	j.late = &postponed{s, it}
+	l.steps = nil // s is one of them
 	l.late = append(l.late, j)
 	l.countLate()
 	go func() {

@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,7 +17,9 @@ import (
 // pass runs the planned pass and delivers its tokens.
 func (l *Loop) pass() {
 	l.announce()
-	steps := make([]step, len(l.batch))
+	l.steps = slices.Grow(l.steps[:0], len(l.batch))[:len(l.batch)]
+	steps := l.steps
+	clear(steps)
 	took, err := l.forward(steps)
 	if err != nil { // ErrStopped or ErrDamaged: tokens were validated by Submit
 		for i := range steps {
@@ -40,13 +43,14 @@ func (l *Loop) pass() {
 			info.PromptTokens += n
 		} else {
 			info.DecodeTokens += n // includes tokens that a preempted request evaluates again, and what branches begin with
+			j.usage.Passes++
 		}
 	}
 	l.count(l.planned, info)
 	for i, j := range l.batch {
 		l.countDrafts(j, steps[i].Drafts)
 	}
-	if l.e.timeless {
+	if l.e.timeless || l.e.awaited && !l.e.reads() {
 		took = 0
 	}
 	l.sched.Ran(l.planned, took)
@@ -59,7 +63,7 @@ func (l *Loop) pass() {
 		}
 		j.progress.Done = min(j.seq.Len(), j.progress.Total)
 		j.inPass = 0
-		if steps[i].prompt = j.first.IsZero(); steps[i].prompt && !j.NoCache {
+		if steps[i].prompt = j.first.IsZero(); steps[i].prompt && j.shares(l.e) {
 			j.seq.keepPrompt(j.namespace, j.cuts, len(j.Prompt)) // for requests that wait for this prefix
 		}
 		if !steps[i].late && steps[i].err == nil {
@@ -81,11 +85,21 @@ func (l *Loop) pass() {
 	l.draft()
 }
 
+// shares reports whether the state of the request's prompt goes to the prefix tree: for other requests, or, with a
+// caller's sequence, because it cannot be rolled back.
+func (j *job) shares(e *Engine) bool {
+	if j.given != nil {
+		return e.kv.Layout().Forgets()
+	}
+	return !j.NoCache
+}
+
 // forward waits for the engine's turn on the device, runs the pass, and advances its requests with their
 // logits. The returned time excludes the wait.
 func (l *Loop) forward(steps []step) (took time.Duration, err error) {
 	l.prepare(steps)
 	err = l.e.device.inTurn(func() error {
+		l.e.awaited = false
 		start, waited := time.Now(), time.Duration(0)
 		var between func()
 		if l.e.model.Config.OnePass() { // its passes are as long as its texts
@@ -101,6 +115,11 @@ func (l *Loop) forward(steps []step) (took time.Duration, err error) {
 		l.mu.Lock()
 		commit(l.items)
 		l.mu.Unlock()
+		for _, j := range l.batch {
+			if j.first.IsZero() {
+				j.prompted = time.Now()
+			}
+		}
 		l.read(steps)
 		l.advance(steps)
 		l.keepNext()
@@ -133,14 +152,16 @@ func (l *Loop) count(plan []sched.Item, info PassInfo) {
 	c.Passes++
 	c.SlotPasses += uint64(info.Sequences)
 	c.PromptTokens += uint64(info.PromptTokens)
-	var streams []sched.Item
+	streams := l.streams[:0]
 	for i, j := range l.batch {
 		if !j.first.IsZero() {
 			streams = append(streams, plan[i])
 		}
 	}
+	l.streams = streams
 	part := float64(len(streams)) / float64(len(plan)) // until the cost model knows anything
-	if all := l.sched.Cost.Estimate(l.sched.Shape(plan)); all > 0 {
+	if part > 0 && part < 1 && l.sched.Cost.First() > 0 {
+		all := l.sched.Cost.Estimate(l.sched.Shape(plan))
 		part = min(float64(l.sched.Cost.Estimate(l.sched.Shape(streams)))/float64(all), 1)
 	}
 	generated := time.Duration(part * float64(info.Took))
@@ -193,16 +214,22 @@ func (l *Loop) read(steps []step) {
 // advance samples the next tokens of each request of the pass from its logits.
 func (l *Loop) advance(steps []step) {
 	l.e.heads(l.items, func(parts []part) error {
-		each(len(parts), func(k int) {
-			j, s := l.batch[parts[k].item], &steps[parts[k].item]
-			if s.late {
-				s.keep(parts[k].rows)
-				return
-			}
-			l.sample(j, s, len(l.items[parts[k].item].IDs), parts[k].rows)
-		})
+		if len(parts) == 1 {
+			l.advanceOne(steps, parts[0])
+			return nil
+		}
+		each(len(parts), func(k int) { l.advanceOne(steps, parts[k]) })
 		return nil
 	})
+}
+
+func (l *Loop) advanceOne(steps []step, p part) {
+	s := &steps[p.item]
+	if s.late {
+		s.keep(p.rows)
+		return
+	}
+	l.sample(l.batch[p.item], s, len(l.items[p.item].IDs), p.rows)
 }
 
 // sample samples the next tokens of a request of which the last n were evaluated.

@@ -36,8 +36,10 @@ type job struct {
 	text      *modelText  // nil: the draft model is not asked
 	own       *mtpText    // nil: nor is the model's own layer that drafts
 	parked    *Sequence   // while the request waits: a shifted one, which the tree cannot keep
+	given     *Sequence   // the caller's, which the request extends and leaves to them; nil: the loop has it a sequence
 
 	submitted, started, first time.Time
+	prompted                  time.Time // when the last pass had evaluated tokens of the prompt, before logits
 }
 
 // end sets the reason for which a request ends.
@@ -106,6 +108,10 @@ func (l *Loop) park(j *job, awaited bool) {
 	if j.seq == nil {
 		return
 	}
+	if j.given != nil {
+		j.seq = nil
+		return
+	}
 	if !j.NoCache && !j.seq.shifted {
 		l.tree.Keep(j.namespace, j.seq.table, j.seq.ids, kvcache.How{Awaited: awaited, End: true})
 	}
@@ -128,10 +134,14 @@ func (l *Loop) park(j *job, awaited bool) {
 // resume attaches the cached blocks of a request's tokens to it, or its parked table.
 func (l *Loop) resume(j *job) {
 	n := 0
-	if j.parked != nil && l.e.kv.Unpark(j.parked.table) {
+	switch {
+	case j.given != nil:
+		j.seq = j.given
+		n = j.seq.begin(j.Prompt)
+	case j.parked != nil && l.e.kv.Unpark(j.parked.table):
 		j.seq = j.parked
 		n = j.seq.Len() + j.gen.dropped
-	} else {
+	default:
 		j.gen.dropped = 0
 		n = l.attach(j)
 	}
@@ -175,14 +185,16 @@ func (l *Loop) shift() {
 		move *kvcache.Shift
 	}
 	var all []moving
+	if !l.e.shifts {
+		return
+	}
 	for _, j := range l.jobs {
 		if j.seq == nil || j.late != nil || !j.gen.shift.due(j.seq.Len()) {
 			continue
 		}
 		move, err := j.seq.beginShift(j.gen.shift, j.namespace)
 		if err != nil {
-			l.sched.Yield(j.id)
-			l.yield(j)
+			l.lacks(j, err)
 			continue
 		}
 		all = append(all, moving{j, move})
@@ -206,11 +218,10 @@ func (l *Loop) shift() {
 }
 
 // plan assembles the next pass. It reports whether there is one.
-func (l *Loop) plan(ended *[]*job) bool {
-	now := l.now()
+func (l *Loop) plan(now time.Duration, ended *[]*job) bool {
 	a := l.sched.Admit(now, l.e.kv.Available(), func(id uint64) sched.Prefix {
 		j := l.jobs[id]
-		if j.NoCache {
+		if j.NoCache || j.given != nil {
 			return sched.Prefix{}
 		}
 		if j.parked != nil && j.parked.Len() > 0 {
@@ -239,15 +250,18 @@ func (l *Loop) plan(ended *[]*job) bool {
 		}
 		l.choose(now)
 		l.items, l.batch, l.ids = l.items[:0], l.batch[:0], l.ids[:0]
-		l.goneTokens, l.stop = 0, new(kernel.Stop)
+		if l.goneTokens = 0; l.stop == nil || l.stop.IsSet() {
+			l.stop = new(kernel.Stop)
+		}
 		total := int64(0)
 		for i := range l.planned {
 			p := &l.planned[i]
 			j, from := l.jobs[p.ID], len(l.ids)
-			wanted, drafts := p.Tokens, p.Draft
-			p.Tokens = j.gen.shift.room(j.seq.Len(), j.cuts.slice(j.seq.Len(), l.e.kv.Layout().Room(j.seq.Len(), p.Tokens)))
-			p.Draft = max(p.Draft-(wanted-p.Tokens), 0)
-			p.Branches = cutBranches(p.Branches, p.Tokens-(wanted-drafts))
+			known, at := p.Tokens-p.Draft, j.seq.Len()
+			room := j.gen.shift.room(at, j.cuts.slice(at, l.e.kv.Layout().Room(at, l.e.batch)))
+			p.Draft = max(min(p.Draft, room-known), 0)
+			p.Tokens = min(known+p.Draft, room)
+			p.Branches = cutBranches(p.Branches, room-known)
 			l.ids = j.gen.Pending(l.ids, p.Tokens)
 			l.items = append(l.items, Item{Seq: j.seq, IDs: l.ids[from:], Rows: j.gen.Rows(p.Tokens), Branches: j.gen.Split(p.Branches)})
 			l.batch = append(l.batch, j)
@@ -269,19 +283,38 @@ func (l *Loop) plan(ended *[]*job) bool {
 		}
 		// The Scheduler counts bytes and does not know which blocks are shared, so memory may run out here. One
 		// request is preempted and the plan is made again. This terminates, since fewer run each time.
-		last := l.batch[len(l.batch)-1]
-		l.sched.Yield(last.id)
-		l.yield(last)
+		l.lacks(l.batch[len(l.batch)-1], err)
 	}
+}
+
+// lacks preempts a running request for which there is no memory. One with a caller's sequence, which stays where it
+// is, ends instead.
+func (l *Loop) lacks(j *job, err error) {
+	if j.given == nil {
+		l.sched.Yield(j.id)
+		l.yield(j)
+		return
+	}
+	j.end(err)
+	l.sched.Remove(j.id)
+	l.nudge()
 }
 
 // choose asks the scheduler for the next pass. With drafts, its time counts as drafting time.
 func (l *Loop) choose(now time.Duration) {
-	start := time.Now()
-	l.sched.Beside(l.e.device.beside(l))
-	l.planned = l.sched.Next(now, l.e.kv.Available())
-	l.e.device.load(l, l.sched.Load(l.planned))
-	if l.offered && l.spent > 0 {
+	var start time.Time
+	drafted := l.offered && l.spent > 0
+	if drafted {
+		start = time.Now()
+	}
+	if l.alone {
+		l.planned = l.sched.Next(now, l.e.kv.Available())
+	} else {
+		l.sched.Beside(l.e.device.beside(l))
+		l.planned = l.sched.Next(now, l.e.kv.Available())
+		l.e.device.load(l, l.sched.Load(l.planned))
+	}
+	if drafted {
 		took := time.Since(start)
 		l.spent += took
 		l.counts.Drafting += took

@@ -114,17 +114,22 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 		l.counts.RejectedRequests++
 		other.end(&BusyError{busy.Queued, busy.RetryAfter})
 	}
-	if s, ok := j.Constraint.(constrain.Stopper); ok {
-		s.StopWhen(j.over)
-	}
-	l.jobs[j.id] = j
+	l.take(j)
 	l.leaders.add(j)
-	l.pulse.work.Store(int64(len(l.jobs)))
 	if s.Held {
 		l.spill.restore(j, trail)
 	}
 	l.nudge()
 	return &Ticket{l, j}, nil
+}
+
+// take adds a request that the scheduler has.
+func (l *Loop) take(j *job) {
+	if s, ok := j.Constraint.(constrain.Stopper); ok {
+		s.StopWhen(j.over)
+	}
+	l.jobs[j.id] = j
+	l.pulse.work.Store(int64(len(l.jobs)))
 }
 
 // leader returns the request that will compute the longest prefix of r that is not cached yet, and the length

@@ -70,6 +70,7 @@ type Usage struct {
 	Decode       time.Duration // from the first token to the last
 	Preempted    int           // how often it was preempted
 	Shifts       int           // how often its context was shifted
+	Passes       int           // that evaluated tokens after the first one
 	Drafted      draft.Counts
 }
 

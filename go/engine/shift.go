@@ -78,20 +78,6 @@ func (s *Sequence) endShift(g *Generation, move *kvcache.Shift) {
 	g.shifted(g.shift.by)
 }
 
-// makeWay shifts s if it is due. The caller holds the device's turn.
-func (s *Sequence) makeWay(g *Generation) error {
-	if !g.shift.due(s.Len()) {
-		return nil
-	}
-	move, err := s.beginShift(g.shift, s.space)
-	if err != nil {
-		return err
-	}
-	s.e.mover.Move(s.e.device.pool, s.e.kv, move, s.Len()-g.shift.by)
-	s.endShift(g, move)
-	return nil
-}
-
 // settle removes the evaluated positions of rejected drafts from s.
 func (s *Sequence) settle(g *Generation) {
 	at := g.Positions()

@@ -107,39 +107,6 @@ func (g *Generation) keepBranches(n int) []sched.Branch {
 	return g.split
 }
 
-// pass describes a pass of the next n tokens before it runs, for the check of drafts, if the text is generating.
-func (g *Generation) pass(at, n int) sched.Pass {
-	p := sched.Pass{Streams: sched.ShapeOf(at, 1), Drafted: n > 1, Branched: len(g.split) > 0}
-	p.Streams.Rows = 1
-	drafted := max(n-(len(g.ids)-g.done), 0)
-	p.Sure, p.Promised = sched.Promise(g.Drafts(len(g.draft)+1), drafted, g.split)
-	return p
-}
-
-// draftAlone drafts for a text that is generated alone. It returns how long that took, 0 if drafts are not
-// allowed.
-func (e *Engine) draftAlone(g *Generation, own *mtpText, t *modelText) time.Duration {
-	may, start := e.cost.Drafting(1), time.Now()
-	if g.Guess(may); !may {
-		return 0
-	}
-	if own == nil && t == nil {
-		return time.Since(start)
-	}
-	one := sched.ShapeOf(g.Positions(), 1)
-	one.Rows = 1
-	plain, verify := verified(&e.cost, one)
-	if own != nil {
-		e.mtp.draft([]*mtpText{own}, plain, verify, func(f func()) { f() })
-		own.propose()
-	}
-	if t != nil {
-		e.drafts.draft([]*modelText{t}, plain, verify)
-		t.propose()
-	}
-	return time.Since(start)
-}
-
 // verified returns the estimated time of a pass of streams, and a function for the additional time of so many
 // drafts.
 func verified(c *sched.Cost, streams sched.Shape) (plain time.Duration, verify func(drafts int) time.Duration) {
@@ -149,19 +116,6 @@ func verified(c *sched.Cost, streams sched.Shape) (plain time.Duration, verify f
 		more.Rows += n
 		return c.Estimate(more) - plain
 	}
-}
-
-// affordable returns how many of the next tokens of a text that runs alone are evaluated, at most room: the known
-// ones, and as many drafts as raise the speed. It also returns the branches.
-func (e *Engine) affordable(g *Generation, at, room int) (int, []sched.Branch) {
-	known := len(g.ids) - g.done
-	if known >= room || len(g.draft) == 0 {
-		return min(known, room), nil
-	}
-	n, branches := e.cost.Drafts(at, known, g.Drafts(len(e.logits)), sched.Limits{
-		Tokens: e.batch, Sequence: room, Branches: maxBranches, Replays: e.kv.Layout().Recurrent(),
-	})
-	return known + n, branches
 }
 
 // Exchange replaces the loop's cost model, with all that it has learned, and returns the previous one, so that
@@ -178,15 +132,20 @@ func (l *Loop) Exchange(cost sched.Cost) (was sched.Cost, err error) {
 
 // draft drafts the continuation of the requests of the last pass that go on.
 func (l *Loop) draft() {
-	start := time.Now()
-	fresh, texts, own := l.fresh[:0], l.texts[:0], l.own[:0]
+	fresh, texts, own, may := l.fresh[:0], l.texts[:0], l.own[:0], false
 	for _, j := range l.batch {
 		if j.fresh && j.late == nil && l.isLive(j) {
 			fresh = append(fresh, j)
+			may = may || j.gen.drafter != nil || len(j.gen.draft) > 0
 		}
 		j.fresh = false
 	}
-	may, asked := l.sched.Cost.Drafting(len(fresh)), false
+	if l.fresh = fresh; !may {
+		l.offered, l.spent = false, 0
+		return
+	}
+	start, asked := time.Now(), false
+	may = l.sched.Cost.Drafting(len(fresh))
 	fresh = slices.DeleteFunc(fresh, func(j *job) bool {
 		asked = asked || j.gen.drafter != nil
 		err := l.guard(j, func() { j.gen.Guess(may) })

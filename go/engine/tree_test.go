@@ -84,20 +84,14 @@ func TestTreesDoNotChangeATextAlone(t *testing.T) {
 				var got []int32
 				var st Step
 				for st.Finish == "" {
-					if err := e.device.inTurn(func() error { return s.makeWay(g) }); err != nil {
-						t.Fatal(err)
+					if g.shift.due(s.Len()) {
+						shiftOne(t, s, g)
 					}
 					room := g.shift.room(s.Len(), e.kv.Layout().Room(s.Len(), e.batch))
 					known, trunk, branches := len(g.ids)-g.done, 0, []sched.Branch(nil)
 					if known < room {
-						var cost sched.Cost // of passes that all take as long
-						for _, n := range []int{1, 4, 4, 256} {
-							cost.Observe(sched.Shape{Tokens: n, Rows: n}, time.Second)
-							cost.Generated(sched.Pass{Streams: sched.ShapeOf(0, 1), Tokens: 1, Took: time.Second})
-						}
-						trunk, branches = cost.Drafts(s.Len(), known, g.Drafts(1+rng.IntN(len(e.logits))), sched.Limits{
-							Tokens: 1 + rng.IntN(e.batch), Sequence: room, Branches: rng.IntN(maxBranches + 1), Replays: e.kv.Layout().Recurrent(),
-						})
+						trunk, branches = planOne(t, e, g, rng)
+						trunk, branches = min(trunk, room-known), cutBranches(branches, room-known)
 					}
 					items := []Item{{Seq: s, IDs: g.Pending(nil, min(known+trunk, room)), Branches: g.Split(branches)}}
 					k := len(items[0].IDs)
@@ -263,4 +257,38 @@ func TestBranchesWithoutMemory(t *testing.T) {
 		t.Errorf("%+v, %v; want %v", res, c.ids, want)
 	}
 	checkBlocks(t, l)
+}
+
+// shiftOne shifts a sequence that is due.
+func shiftOne(t *testing.T, s *Sequence, g *Generation) {
+	move, err := s.beginShift(g.shift, s.space)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = s.e.device.inTurn(func() error {
+		s.e.mover.Move(s.e.device.pool, s.e.kv, move, s.Len()-g.shift.by)
+		return nil
+	})
+	s.endShift(g, move)
+}
+
+// planOne returns the drafts of the next pass of a text alone, if passes of any size take as long.
+func planOne(t *testing.T, e *Engine, g *Generation, rng *rand.Rand) (trunk int, branches []sched.Branch) {
+	s := sched.New(sched.Config{
+		Running: 1, Batch: len(g.ids) - g.done + rng.IntN(e.batch), Memory: anyMemory{}, Alone: true,
+		Branches: rng.IntN(maxBranches + 1), Replays: e.kv.Layout().Recurrent(),
+	})
+	for _, n := range []int{1, 4, 4, 256} {
+		s.Cost.Observe(sched.Shape{Tokens: n, Rows: n}, time.Second)
+		s.Cost.Generated(sched.Pass{Streams: sched.ShapeOf(0, 1), Tokens: 1, Took: time.Second})
+	}
+	if _, err := s.Add(sched.Request{ID: 1, Prompt: 1, MaxTokens: 1000}, 0); err != nil {
+		t.Fatal(err)
+	}
+	s.Admit(0, 1, func(uint64) sched.Prefix { return sched.Prefix{} })
+	s.Sampled(1, len(g.ids)-1, g.done)
+	s.Shifted(1, g.dropped)
+	s.Drafted(1, g.Drafts(1+rng.IntN(len(e.logits))))
+	it := s.Next(0, 1)[0]
+	return it.Draft, it.Branches
 }

@@ -52,6 +52,9 @@ func (s *Scheduler) Beside(others Load) { s.others = others }
 // share returns the maximum time of a pass with prompts, of which its own streams take `own`; 0: it has none. What
 // is left of the target of the fastest stream on the threads is divided among schedulers with prompts.
 func (s *Scheduler) share(own time.Duration) time.Duration {
+	if s.cfg.Alone {
+		return longest
+	}
 	all := s.others
 	if own > 0 {
 		all = all.Plus(Load{Target: s.Target(), Streams: own})

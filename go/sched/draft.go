@@ -416,27 +416,33 @@ func (s *speculation) replay(base float64) float64 {
 }
 
 // speculate adds drafts to the first items, which are those of streams.
-func (s *Scheduler) speculate(items []Item, whole, streams Shape, available int64, limit time.Duration) {
-	any := false
-	list := make([]candidate, len(items))
-	for i, it := range items {
-		j := s.find(it.ID)
-		list[i] = candidate{at: j.at(), known: it.Tokens}
+func (s *Scheduler) speculate(items []Item, whole, streams Shape, available int64) {
+	drafts := func(it Item) []Draft {
 		if s.cfg.Replays && it.Tokens > 1 {
-			continue // its state must advance: repeated rejections could prevent that for ever
+			return nil // its state must advance: repeated rejections could prevent that for ever
 		}
-		list[i].drafts = j.drafts
-		any = any || len(j.drafts) > 0
+		return s.find(it.ID).drafts
 	}
-	if !any || !s.Cost.Drafting(len(items)) {
+	if !slices.ContainsFunc(items, func(it Item) bool { return len(drafts(it)) > 0 }) || !s.Cost.Drafting(len(items)) {
 		return
 	}
+	list := make([]candidate, len(items))
+	for i, it := range items {
+		list[i] = candidate{at: s.find(it.ID).at(), known: it.Tokens, drafts: drafts(it)}
+	}
+	if s.cfg.Alone && s.Cost.gauged() < leastGauged && list[0].drafts[0].Chance >= likely {
+		items[0].Draft = max(min(trunk(list[0].drafts), leastGauged-1, s.cfg.Batch-items[0].Tokens), 0)
+		items[0].Tokens += items[0].Draft // one pass measures the cost
+		return
+	}
+	// With drafts, passes may exceed the target: up to twice the time of one without, since two tokens may replace one.
+	limit := max(time.Duration(planMargin*float64(s.Target())), 2*s.Cost.Estimate(streams))
+	if s.cfg.Alone {
+		limit = longest
+	}
 	spec := speculation{
-		cost: &s.Cost, whole: whole, streams: streams, replays: s.cfg.Replays, list: list,
-		// With drafts, passes may exceed the limit: up to twice the time of one without, since two tokens may
-		// replace one.
-		limit: max(limit, 2*s.Cost.Estimate(streams)),
-		room:  s.cfg.Batch, longest: s.cfg.Batch, forks: s.cfg.Branches, available: available,
+		cost: &s.Cost, whole: whole, streams: streams, replays: s.cfg.Replays, list: list, limit: limit,
+		room: s.cfg.Batch, longest: s.cfg.Batch, forks: s.cfg.Branches, available: available,
 		grows:  func(i, tokens int) int64 { return s.grows(s.find(items[i].ID), tokens) },
 		copies: int64(s.cfg.Memory.Copy()),
 	}
@@ -445,32 +451,4 @@ func (s *Scheduler) speculate(items []Item, whole, streams Shape, available int6
 		items[i].Draft = t.trunk
 		items[i].Branches = t.branches
 	}
-}
-
-// Limits are the limits of a pass of one text.
-type Limits struct {
-	Tokens   int  // of the pass
-	Sequence int  // of a sequence in it
-	Branches int  // beside the trunk
-	Replays  bool // see Config
-}
-
-// Drafts chooses drafts for a sequence of `at` positions that has a pass of its own, in which `known` of its
-// tokens are evaluated anyway. It returns how many drafts of the trunk to verify, and the branches.
-func (c *Cost) Drafts(at, known int, drafts []Draft, l Limits) (int, []Branch) {
-	shape := ShapeOf(at, known)
-	shape.Rows = 1
-	spec := speculation{
-		cost: c, whole: shape, streams: shape, limit: longest, replays: l.Replays,
-		list: []candidate{{at: at, known: known, drafts: drafts}},
-		room: l.Tokens, longest: l.Sequence, forks: l.Branches,
-	}
-	if !c.Drafting(1) || l.Replays && known > 1 {
-		return 0, nil
-	}
-	if c.gauged() < leastGauged && len(drafts) > 0 && drafts[0].Chance >= likely {
-		return max(min(trunk(drafts), leastGauged-1, l.Sequence-known, l.Tokens-known), 0), nil // one pass measures the cost
-	}
-	t := spec.choose()[0]
-	return t.trunk, t.branches
 }

@@ -92,28 +92,51 @@ func TestManyStreamsHaveFewDrafts(t *testing.T) {
 func TestDraftsOfAnUnknownCost(t *testing.T) {
 	var c Cost
 	c.Observe(Shape{Tokens: 1, Rows: 1}, time.Millisecond)
-	limits := Limits{Tokens: 100, Sequence: 100}
-	if n, _ := c.Drafts(10, 1, chain(10, 0.9), limits); n != leastGauged-1 {
+	drafts := func(c Cost, batch int, list []Draft) int {
+		s := New(Config{Running: 1, Batch: batch, Memory: simMemory{}, Alone: true})
+		s.Cost = c
+		if _, err := s.Add(Request{ID: 1, Prompt: 1, MaxTokens: 100}, 0); err != nil {
+			t.Fatal(err)
+		}
+		s.Admit(0, 1<<30, func(uint64) Prefix { return Prefix{} })
+		s.Ran(s.Next(0, 1<<30), 0)
+		s.Sampled(1, 1, 1)
+		s.Drafted(1, list)
+		return s.Next(0, 1<<30)[0].Draft
+	}
+	if n := drafts(c, 100, chain(10, 0.9)); n != leastGauged-1 {
 		t.Errorf("%d drafts, want %d", n, leastGauged-1)
 	}
-	for _, r := range []struct{ drafts, known, sequence, want int }{
-		{0, 1, 100, 0}, {1, 1, 100, 1}, {2, 1, 100, 2}, {10, 4, 4, 0}, {10, 4, 5, 1}, {10, 5, 4, 0},
+	for _, r := range []struct{ drafts, batch, want int }{
+		{0, 100, 0}, {1, 100, 1}, {2, 100, 2}, {3, 100, 3}, {10, 1, 0}, {10, 2, 1}, {10, 3, 2},
 	} {
-		if n, _ := c.Drafts(10, r.known, chain(r.drafts, 0.9), Limits{Tokens: 100, Sequence: r.sequence}); n != r.want {
-			t.Errorf("%d of %d drafts after %d tokens of at most %d, want %d", n, r.drafts, r.known, r.sequence, r.want)
+		if n := drafts(c, r.batch, chain(r.drafts, 0.9)); n != r.want {
+			t.Errorf("%d of %d drafts in passes of at most %d tokens, want %d", n, r.drafts, r.batch, r.want)
 		}
 	}
-	if n, _ := c.Drafts(10, 1, chain(3, likely-0.01), limits); n != 0 {
+	if n := drafts(c, 100, chain(3, likely-0.01)); n != 0 {
 		t.Errorf("%d drafts that are likely wrong are tried while their cost is unknown", n)
 	}
 	c.Observe(Shape{Tokens: 4, Rows: 4}, 4*time.Millisecond)
-	if n, _ := c.Drafts(10, 1, chain(10, 0.9), limits); n != 0 {
+	if n := drafts(c, 100, chain(10, 0.9)); n != 0 {
 		t.Errorf("%d drafts of a pass that takes as long as its tokens one by one", n)
 	}
-	c = learned(flatCost(20*time.Millisecond, time.Millisecond))
-	for _, limits := range []Limits{{Tokens: 100, Sequence: 6}, {Tokens: 6, Sequence: 100}} {
-		if n, _ := c.Drafts(10, 1, chain(10, 1), limits); n != 5 {
-			t.Errorf("%d drafts where 6 tokens fit, want 5", n)
+	if n := drafts(learned(flatCost(20*time.Millisecond, time.Millisecond)), 6, chain(10, 1)); n != 5 {
+		t.Errorf("%d drafts where 6 tokens fit, want 5", n)
+	}
+}
+
+// Passes of a request that nothing else waits for are as long as they can be, with drafts or without.
+func TestNothingLimitsThePassesOfOneAlone(t *testing.T) {
+	for _, alone := range []bool{false, true} {
+		s := New(Config{Running: 1, Batch: 500, Memory: simMemory{}, Alone: alone})
+		s.Cost = learned(flatCost(2*time.Second, time.Second))
+		if _, err := s.Add(Request{ID: 1, Prompt: 500, MaxTokens: 100}, 0); err != nil {
+			t.Fatal(err)
+		}
+		s.Admit(0, 1<<30, func(uint64) Prefix { return Prefix{} })
+		if n := s.Next(0, 1<<30)[0].Tokens; (n == 500) != alone {
+			t.Errorf("alone %v: %d of 500 tokens in a pass", alone, n)
 		}
 	}
 }

@@ -63,8 +63,10 @@ func (s *Scheduler) Admit(now time.Duration, free uint64, lookup func(id uint64)
 	for len(s.running) > 1 && s.growth() > available {
 		available += s.preempt(&a, s.victim(nil))
 	}
-	s.lend()
-	slices.SortStableFunc(s.waiting, func(x, y *job) int { return s.order(x, y, now) })
+	if len(s.waiting) > 0 {
+		s.lend()
+		slices.SortStableFunc(s.waiting, func(x, y *job) int { return s.order(x, y, now) })
+	}
 	for i := 0; i < len(s.waiting); i++ {
 		j := s.waiting[i]
 		if j.Held || s.follows(j) {
@@ -250,12 +252,12 @@ const (
 	minShortPromptTokens = (shortPromptTokens + 2) / 3
 )
 
-// Next returns the next pass, empty when no request runs. `available` is the bytes that
-// are free or can be evicted.
+// Next returns the next pass, empty when no request runs. It is valid until the next call. `available` is the bytes
+// that are free or can be evicted.
 func (s *Scheduler) Next(now time.Duration, free uint64) []Item {
 	s.judge()
 	available := int64(free)
-	var items []Item
+	items, prompts := s.items[:0], s.prompts[:0]
 	var shape Shape
 	behind := 0 // generating sequences that are not in the pass yet
 	for _, j := range s.running {
@@ -285,14 +287,15 @@ func (s *Scheduler) Next(now time.Duration, free uint64) []Item {
 		own = max(s.Cost.Estimate(shape), 1)
 	}
 	limit := s.share(own)
-	prompts := make([]*job, 0, len(s.running))
 	for _, j := range s.running {
 		if !j.decoding() && j.todo() > 0 {
 			prompts = append(prompts, j)
 		}
 	}
-	s.lend()
-	slices.SortFunc(prompts, func(x, y *job) int { return s.order(x, y, now) })
+	if len(prompts) > 1 {
+		s.lend()
+		slices.SortFunc(prompts, func(x, y *job) int { return s.order(x, y, now) })
+	}
 	given := 0
 	for _, j := range prompts {
 		n := s.room(j, min(j.todo(), s.cfg.Batch-shape.Tokens), available)
@@ -317,7 +320,8 @@ func (s *Scheduler) Next(now time.Duration, free uint64) []Item {
 			break
 		}
 	}
-	s.speculate(items[:streams], shape, generating, available, time.Duration(planMargin*float64(s.Target())))
+	s.items, s.prompts = items, prompts
+	s.speculate(items[:streams], shape, generating, available)
 	return items
 }
 
@@ -371,8 +375,9 @@ func (s *Scheduler) Shape(items []Item) Shape {
 
 // Ran records that a pass was run and how long it took. For each item whose tokens are
 // now all evaluated, a token can be sampled: the caller then calls Sampled, or removes
-// the request.
+// the request. The list is valid until the next call.
 func (s *Scheduler) Ran(items []Item, took time.Duration) (complete []uint64) {
+	complete = s.complete[:0]
 	s.passes++
 	s.Cost.Observe(s.Shape(items), took)
 	s.ran(items, took)
@@ -389,7 +394,7 @@ func (s *Scheduler) Ran(items []Item, took time.Duration) (complete []uint64) {
 			j.complete = s.passes
 		}
 	}
-	s.last.ended = len(complete)
+	s.complete, s.last.ended = complete, len(complete)
 	return complete
 }
 

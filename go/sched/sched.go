@@ -32,6 +32,7 @@ type Config struct {
 	Replays   bool          // recurrent state: after a rejected draft, the accepted ones before it are evaluated again
 	Branches  int           // maximum branches of drafts in a pass; 0: trunks only
 	Reads     bool          // each pass reads weights from a disk
+	Alone     bool          // one request, that nothing else waits for: its passes have no time limit, and the first drafts show what drafts cost
 }
 
 // Memory returns the bytes that sequences take, by their positions.
@@ -78,6 +79,11 @@ type Scheduler struct {
 	spent   time.Duration // on drafting for the next pass
 	others  Load          // on the same threads
 	passes  uint64        // that have run
+
+	// Scratch of Next and Ran.
+	items    []Item
+	prompts  []*job
+	complete []uint64
 }
 
 // job is a request that is waiting or running.

@@ -24,6 +24,17 @@ func randomTree(rng *rand.Rand, n int) (list []Draft) {
 	return list
 }
 
+// chosenTree returns the drafts that are chosen for a text alone, of which so many tokens are evaluated anyway.
+func chosenTree(c *Cost, known int, list []Draft, tokens, longest, forks int) tree {
+	s := speculation{
+		cost: c, whole: ShapeOf(0, known), limit: time.Hour, room: tokens, longest: longest, forks: forks,
+		list: []candidate{{known: known, drafts: list}},
+	}
+	s.whole.Rows = 1
+	s.streams = s.whole
+	return s.choose()[0]
+}
+
 // rateOf returns the expected tokens per second of a pass of one text with a tree.
 func rateOf(c *Cost, list []Draft, known int, trunk int, branches []Branch) float64 {
 	s := Shape{}.Add(0, known+trunk)
@@ -65,8 +76,10 @@ func TestTreesAreChosenByCost(t *testing.T) {
 			c.Generated(Pass{Streams: ShapeOf(0, 1), Tokens: 1, Took: c.First()})
 		}
 		list, known := randomTree(rng, 1+rng.IntN(8)), 1+rng.IntN(2)
-		limits := Limits{Tokens: 4 + rng.IntN(20), Sequence: 2 + rng.IntN(8), Branches: rng.IntN(4)}
-		trunk, branches := c.Drafts(0, known, list, limits)
+		tokens, longest, forks := 4+rng.IntN(20), 2+rng.IntN(8), rng.IntN(4)
+		limits := fmt.Sprintf("%d tokens, %d of a sequence, %d branches", tokens, longest, forks)
+		of := chosenTree(&c, known, list, tokens, longest, forks)
+		trunk, branches := of.trunk, of.branches
 		there := make([]bool, len(list))
 		for v := range trunk {
 			there[v] = list[v].After == v-1
@@ -74,21 +87,21 @@ func TestTreesAreChosenByCost(t *testing.T) {
 				t.Fatalf("%+v: draft %d is in the trunk", list, v)
 			}
 		}
-		tokens := known + trunk
+		taken := known + trunk
 		for _, b := range branches {
-			tokens += known + len(b.Path)
+			taken += known + len(b.Path)
 			for i, v := range b.Path {
 				if after := list[v].After; i == 0 && after >= 0 || i > 0 && after != b.Path[i-1] || there[v] != (i < len(b.Path)-b.New) {
 					t.Fatalf("%+v: %d of the trunk and %+v", list, trunk, branches)
 				}
 				there[v] = true
 			}
-			if known+len(b.Path) > limits.Sequence {
-				t.Fatalf("a branch of %d tokens, want at most %+v", known+len(b.Path), limits)
+			if known+len(b.Path) > longest {
+				t.Fatalf("a branch of %d tokens, want at most %s", known+len(b.Path), limits)
 			}
 		}
-		if len(branches) > limits.Branches || tokens > max(limits.Tokens, known) || known+trunk > max(limits.Sequence, known) {
-			t.Fatalf("%d of the trunk and %+v, want at most %+v", trunk, branches, limits)
+		if len(branches) > forks || taken > max(tokens, known) || known+trunk > max(longest, known) {
+			t.Fatalf("%d of the trunk and %+v, want at most %s", trunk, branches, limits)
 		}
 		best := 0.0
 		for set := range 1 << len(list) {
@@ -107,9 +120,9 @@ func TestTreesAreChosenByCost(t *testing.T) {
 			n += all.trunk
 			for _, b := range all.branches {
 				n += known + len(b.Path)
-				ok = ok && known+len(b.Path) <= limits.Sequence
+				ok = ok && known+len(b.Path) <= longest
 			}
-			if ok && n <= limits.Tokens && known+all.trunk <= limits.Sequence && len(all.branches) <= limits.Branches {
+			if ok && n <= tokens && known+all.trunk <= longest && len(all.branches) <= forks {
 				best = max(best, rateOf(&c, list, known, all.trunk, all.branches))
 			}
 		}
@@ -118,7 +131,7 @@ func TestTreesAreChosenByCost(t *testing.T) {
 			t.Errorf("%+v: %d and %+v are slower than none", list, trunk, branches)
 		}
 		if worst = min(worst, got/best); got < 0.9*best {
-			t.Errorf("first %.1f, each %.2f, %+v, %d known, %+v: %d of the trunk and %+v give %.3f of the best", first, each, list, known, limits, trunk, branches, got/best)
+			t.Errorf("first %.1f, each %.2f, %+v, %d known, %s: %d of the trunk and %+v give %.3f of the best", first, each, list, known, limits, trunk, branches, got/best)
 		}
 		if len(branches) > 0 {
 			branched++
