@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 #include "quern_types.h"
-#include "types.h"
+#include "format/types.h"
 
 /* 256 activations in 8 bits. Sums of each 16 and each 32 of them serve minimums and offsets of the weights. */
 struct act8 {
@@ -228,8 +228,9 @@ extern struct kernels qn_kernels;
 extern int32_t qn_ahead;
 
 /*
- * The same where a loop does little between two loads: few tokens of the types of has_short_loop() in mm_x16.h, and
- * reading alone. Some CPUs' own prefetch keeps up with those, and with nothing else. Written by qn_init().
+ * The same where a loop does little between two loads: few tokens of the types of has_short_loop() in
+ * tmpl/matmul_int.h, and reading alone. Some CPUs' own prefetch keeps up with those, and with nothing else. Written by
+ * qn_init().
  */
 extern int32_t qn_ahead_short;
 

@@ -5,7 +5,7 @@ Usage: scripts/check_spills.py BUILD
 
 Disassembles the object files of the x86 sets in the build folder and looks at each innermost loop with at least 8
 multiplications of bytes or 16-bit numbers or multiply-adds of floats. A spill is a store of a vector register to the
-stack inside such a loop, other than that of a sum which the loop adds to in memory (mm_x16.h, KEPT). Fails where a file
+stack inside such a loop, other than that of a sum which the loop adds to in memory (tmpl/matmul_int.h, KEPT). Fails where a file
 has more spills for 100 multiplications than LIMITS says for the compiler that made it. A compiler's upgrade, a flag
 left out or a tile too large show here first: spills halved the speed of some loops before this was checked.
 """
@@ -17,20 +17,20 @@ import sys
 # Spills for 100 multiplications, in a file's loops all together: those of GCC 12 and Clang 14, and a little more.
 LIMITS = {
     "GCC": {
-        "mm_avx2.c": 4.5,
-        "mm_avxvnni.c": 4.5,
-        "mm_avx512.c": 1,
-        "mm_avx512vnni.c": 1,
+        "matmul_avx2.c": 4.5,
+        "matmul_avxvnni.c": 4.5,
+        "matmul_avx512.c": 1,
+        "matmul_avx512vnni.c": 1,
         "float_avx2.c": 8,
         "float_avx512.c": 1,
         "attn_avxvnni.c": 1,
         "attn_avx512vnni.c": 1,
     },
     "clang": {
-        "mm_avx2.c": 12,
-        "mm_avxvnni.c": 22,
-        "mm_avx512.c": 2,
-        "mm_avx512vnni.c": 1,
+        "matmul_avx2.c": 12,
+        "matmul_avxvnni.c": 22,
+        "matmul_avx512.c": 2,
+        "matmul_avx512vnni.c": 1,
         "float_avx2.c": 12,
         "float_avx512.c": 16,
         "attn_avxvnni.c": 1,

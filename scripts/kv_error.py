@@ -7,7 +7,7 @@ Needs Python 3.9 and NumPy (Debian: python3-numpy), and nothing else.
 
 One head at a time: queries, keys and values are drawn, attention is computed in
 float64, and again with keys and values (and, for integers, queries and weights)
-rounded as csrc/kv.c and csrc/scalar/attn.c do. Scores are scaled so that their
+rounded as csrc/format/kv.c and csrc/scalar/attn.c do. Scores are scaled so that their
 standard deviation is 3 without what the case adds. "even" before a type is that
 with channels balanced as go/model/arch/balance.go does: the sizes that it finds in
 the weights are here those of half of the positions, without the first, and of half
@@ -55,7 +55,7 @@ def bf16(x):
 
 
 def integers(x, top, length=0.0):
-    """x as integers of a vector (the last axis) and their scale: scale_of() of csrc/kv.c."""
+    """x as integers of a vector (the last axis) and their scale: scale_of() of csrc/format/kv.c."""
     inv = top / np.abs(x).max(axis=-1, keepdims=True)
     if length:
         inv = np.minimum(inv, length / np.sqrt((x * x).sum(axis=-1, keepdims=True)))

@@ -13,7 +13,7 @@ static inline v16i bytes_dot(v16i sum, int part, bytes a, quad b)
 	return sum;
 }
 
-#include "v16_attn_int.h"
+#include "tmpl/attn_int.h"
 
 void attn_init_dotprod(struct kernels *k)
 {

@@ -2,28 +2,28 @@
 #include "arm/set.h"
 
 #define VEC(name) name##_neon
-#include "vec_tmpl.h"
-#include "kv_tmpl.h"
+#include "tmpl/elementwise.h"
+#include "tmpl/kv.h"
 
-#include "arm/v16_neon.h"
+#include "arm/lanes_neon.h"
 
 /*
  * Two tokens: 16 sums and two vectors of weights are what 32 registers hold. More spill: by GCC
  * 12, F16 takes 8.6 instructions a column and token with 2 tokens, 9.3 with 4, 11.2 with 8.
  */
 #define MM_FLOAT_TOKENS 2
-#include "v16.h"
+#include "tmpl/matmul_float.h"
 
 #define DELTA_PANELS 1
-#include "v16_delta.h"
+#include "tmpl/delta.h"
 
 #define SCAN_PANELS 1
-#include "v16_scan.h"
+#include "tmpl/scan.h"
 
-#include "v16_logits.h"
+#include "tmpl/logits.h"
 
 #define ATTN_VECS 1
-#include "v16_attn.h"
+#include "tmpl/attn_float.h"
 
 #include "arm/ints_neon.h"
 
@@ -39,7 +39,7 @@ static inline v16i bytes_dot(v16i sum, int part, bytes a, quad b)
 	return sum;
 }
 
-#include "v16_attn_int.h"
+#include "tmpl/attn_int.h"
 
 void float_init_neon(struct kernels *k)
 {

@@ -1,10 +1,10 @@
-/* ints_neon.h - integers of v16_attn_int.h in q registers, all but the products of bytes. */
-#ifndef QN_INTS_NEON_H
-#define QN_INTS_NEON_H
+/* ints_neon.h - integers of tmpl/attn_int.h in q registers, all but the products of bytes. */
+#ifndef QN_ARM_INTS_NEON_H
+#define QN_ARM_INTS_NEON_H
 
 #include <string.h>
 
-#include "arm/v16_neon.h"
+#include "arm/lanes_neon.h"
 
 typedef struct {
 	int32x4_t q[4];

@@ -27,9 +27,9 @@
 #include <math.h>
 #include <string.h>
 
-#include "kv.h"
-#include "qmath.h"
-#include "set.h"
+#include "format/kv.h"
+#include "math/exp.h"
+#include "scalar/set.h"
 
 static float load(int type, const void *p, int64_t i)
 {

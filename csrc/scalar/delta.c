@@ -25,7 +25,7 @@
  */
 #include <math.h>
 
-#include "set.h"
+#include "scalar/set.h"
 
 static void column(const struct delta_rows *d, int p, int j)
 {

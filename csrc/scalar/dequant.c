@@ -1,13 +1,13 @@
 /*
- * dequant.c - rows of GGUF blocks to floats, from the formulas above each struct of blocks.h.
+ * dequant.c - rows of GGUF blocks to floats, from the formulas above each struct of format/blocks.h.
  * Not a hot path, but for the floats that encoders read: embeddings, and the reference of the tests.
  */
 #include <assert.h>
 #include <string.h>
 
-#include "blocks.h"
-#include "coded.h"
-#include "fp16.h"
+#include "format/blocks.h"
+#include "format/codebook.h"
+#include "math/fp16.h"
 #include "kernels.h"
 
 static void dequant_q4_0(float *y, const struct q4_0 *b)
@@ -187,7 +187,7 @@ static void dequant_tq2_0(float *y, const struct tq2_0 *b)
 		y[k] = d * (float)((b->qs[k / 128 * 32 + k % 32] >> 2 * (k % 128 / 32) & 3) - 1);
 }
 
-/* The types of coded.h. */
+/* The types of format/codebook.h. */
 static void dequant_coded(int type, float *y, const uint8_t *row, int64_t n_in)
 {
 	const int head = type_row(type).head;

@@ -2,5 +2,5 @@
 #define W 4
 #define ENCODE_INIT encode_init_scalar
 #define SEARCH_INIT search_init_scalar
-#include "encode_tmpl.h"
-#include "search_tmpl.h"
+#include "tmpl/encode.h"
+#include "tmpl/encode_search.h"

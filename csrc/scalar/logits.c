@@ -2,8 +2,8 @@
 #include <float.h>
 #include <math.h>
 
-#include "qmath.h"
-#include "set.h"
+#include "math/exp.h"
+#include "scalar/set.h"
 
 enum { LANES = 16 };
 

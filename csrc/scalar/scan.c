@@ -13,7 +13,7 @@
  */
 #include <math.h>
 
-#include "set.h"
+#include "scalar/set.h"
 
 static void column(const struct scan_rows *s, int p, int j)
 {

@@ -5,13 +5,13 @@
  * for equality. Tolerances belong to oracles only: formulas in double, written apart from the
  * kernels. They are relative to the sum of |terms|, for a sum of large terms may cancel.
  */
-#ifndef QN_CHECK_H
-#define QN_CHECK_H
+#ifndef QN_TESTS_CHECK_H
+#define QN_TESTS_CHECK_H
 
 #include <stddef.h>
 #include <stdint.h>
 
-#include "../kernels.h"
+#include "kernels.h"
 #include "quern.h"
 
 #define COUNT(a) ((int)(sizeof(a) / sizeof *(a)))
@@ -104,7 +104,7 @@ uint8_t *block_at(const struct type *t, void *rows, int64_t n_in, int64_t i);
 /* Sets the scale of block i, or of its row, to h, or to what is nearest for the type. */
 void put_scale(const struct type *t, void *rows, int64_t n_in, int64_t i, uint16_t h);
 
-/* Halves in and out by plain arithmetic, apart from fp16.h. Rounds to nearest even, saturates. */
+/* Halves in and out by plain arithmetic, apart from math/fp16.h. Rounds to nearest even, saturates. */
 double half_value(uint16_t h);
 uint16_t half_nearest(double x);
 

@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "../fp16.h"
-#include "../kv.h"
+#include "math/fp16.h"
+#include "format/kv.h"
 #include "check.h"
 
 #define BLOCKS_MAX 4

@@ -9,7 +9,7 @@
 #include <string.h>
 #include <time.h>
 
-#include "../kv.h"
+#include "format/kv.h"
 #include "check.h"
 
 static double seconds(void)

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "../blocks.h"
+#include "format/blocks.h"
 #include "check.h"
 
 #define SMALL(T, m, top) sizeof(struct T), offsetof(struct T, d), m, top

@@ -1,14 +1,14 @@
 /*
  * check_dequant.c - qn_dequantize() against encoders written from the GGUF formulas. An encoder
  * puts chosen integers into a block bit by bit; the weights that come back must be theirs. It
- * shares no code with blocks.h, not even the structs.
+ * shares no code with format/blocks.h, not even the structs.
  */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "../ik_levels.h"
-#include "../iq_grids.h"
+#include "format/ik_levels.h"
+#include "format/iq_grids.h"
 #include "check.h"
 
 /* What a block says: w[k] = d * scale[k / 16] * (q[k] - offset) + m * minimum[k / 16]. */

@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../route.h"
-#include "../fp16.h"
-#include "../kv.h"
-#include "../run.h"
+#include "ops/route.h"
+#include "math/fp16.h"
+#include "format/kv.h"
+#include "run/run.h"
 #include "tiny.h"
 
 /* One run, and a copy of the buffers and the KV pool as they were before the operation. */
@@ -1521,7 +1521,7 @@ void check_ops(void)
 {
 	struct qn_pool *pool;
 
-	qn_init(check_sets[check_n_sets - 1].isa); /* the fastest: check_plan.c holds the others to it */
+	qn_init(check_sets[check_n_sets - 1].isa); /* the fastest: run/plan.c holds the others to it */
 	check_at(check_sets, "qn_pool_create");
 	if (!check_true(qn_pool_create(&pool, NULL, 2) == QN_OK, "no pool"))
 		return;

@@ -1,4 +1,4 @@
-/* check_pack.c - sizes, panels and what packing refuses. That panels say what rows said, check_mm.c. */
+/* check_pack.c - sizes, panels and what packing refuses. That panels say what rows said, check_matmul.c. */
 #include <math.h>
 #include <string.h>
 #include <strings.h>

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../fp16.h"
-#include "../kv.h"
-#include "../pool.h"
+#include "math/fp16.h"
+#include "format/kv.h"
+#include "run/pool.h"
 #include "tiny.h"
 
 /* What a plan computes for each token. */

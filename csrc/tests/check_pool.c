@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../pool.h"
+#include "run/pool.h"
 #include "check.h"
 
 #define ITEMS_MAX 1000

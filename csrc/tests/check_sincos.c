@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "../sincos.h"
+#include "math/sincos.h"
 #include "check.h"
 
 /* One angle's; libm is within an ulp. */

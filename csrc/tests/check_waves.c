@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "../kv.h"
+#include "format/kv.h"
 #include "check.h"
 
 enum {

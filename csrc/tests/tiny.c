@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "../kv.h"
+#include "format/kv.h"
 #include "tiny.h"
 
 /*

@@ -1,9 +1,9 @@
 /*
  * tiny.h - a small model as a plan: every kind of operation, one layer with a dense and a sparse
- * feed-forward. For check_ops.c and check_plan.c.
+ * feed-forward. For check_ops.c and run/plan.c.
  */
-#ifndef QN_TINY_H
-#define QN_TINY_H
+#ifndef QN_TESTS_TINY_H
+#define QN_TESTS_TINY_H
 
 #include "check.h"
 

@@ -27,7 +27,7 @@ static inline v16i bytes_dot(v16i sum, int part, bytes a, quad b)
 	return sum;
 }
 
-#include "v16_attn_int.h"
+#include "tmpl/attn_int.h"
 
 void attn_init_avx512vnni(struct kernels *k)
 {

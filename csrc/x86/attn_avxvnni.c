@@ -41,7 +41,7 @@ static inline pair pair_of(const void *p)
 static inline bytes bytes_load(const uint8_t *p) { return ints_load((const int16_t *)p); }
 static inline quad quad_of(const void *p) { return pair_of(p); }
 
-#include "v16_attn_int.h"
+#include "tmpl/attn_int.h"
 
 void attn_init_avxvnni(struct kernels *k)
 {

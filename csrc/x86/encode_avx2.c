@@ -2,5 +2,5 @@
 #define W 8
 #define ENCODE_INIT encode_init_avx2
 #define SEARCH_INIT search_init_avx2
-#include "encode_tmpl.h"
-#include "search_tmpl.h"
+#include "tmpl/encode.h"
+#include "tmpl/encode_search.h"

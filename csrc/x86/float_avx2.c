@@ -2,25 +2,25 @@
 #include "x86/set.h"
 
 #define VEC(name) name##_avx2
-#include "vec_tmpl.h"
-#include "kv_tmpl.h"
+#include "tmpl/elementwise.h"
+#include "tmpl/kv.h"
 
-#include "x86/v16_ymm.h"
+#include "x86/lanes_ymm.h"
 
 /* 12 registers of sums, 2 of weights and one for activations. */
 #define MM_FLOAT_TOKENS 3
-#include "v16.h"
+#include "tmpl/matmul_float.h"
 
 #define DELTA_PANELS 1
-#include "v16_delta.h"
+#include "tmpl/delta.h"
 
 #define SCAN_PANELS 1
-#include "v16_scan.h"
+#include "tmpl/scan.h"
 
-#include "v16_logits.h"
+#include "tmpl/logits.h"
 
 #define ATTN_VECS 1
-#include "v16_attn.h"
+#include "tmpl/attn_float.h"
 
 #include "x86/ints_ymm.h"
 
@@ -81,7 +81,7 @@ static inline v16i bytes_dot(v16i sum, int part, bytes a, quad b)
 	return sum;
 }
 
-#include "v16_attn_int.h"
+#include "tmpl/attn_int.h"
 
 void float_init_avx2(struct kernels *k)
 {

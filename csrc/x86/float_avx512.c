@@ -2,26 +2,26 @@
 #include "x86/set.h"
 
 #define VEC(name) name##_avx512
-#include "vec_tmpl.h"
-#include "kv_tmpl.h"
+#include "tmpl/elementwise.h"
+#include "tmpl/kv.h"
 
 #include "x86/quantize_zmm.h"
 
-#include "x86/v16_zmm.h"
+#include "x86/lanes_zmm.h"
 
 #define MM_FLOAT_TOKENS 12
-#include "v16.h"
+#include "tmpl/matmul_float.h"
 
 #define DELTA_PANELS 2
-#include "v16_delta.h"
+#include "tmpl/delta.h"
 
 #define SCAN_PANELS 2
-#include "v16_scan.h"
+#include "tmpl/scan.h"
 
-#include "v16_logits.h"
+#include "tmpl/logits.h"
 
 #define ATTN_VECS 4
-#include "v16_attn.h"
+#include "tmpl/attn_float.h"
 
 #include "x86/ints_zmm.h"
 
@@ -59,7 +59,7 @@ static inline v16i bytes_dot(v16i sum, int part, bytes a, quad b)
 	return ints_dot(ints_dot(sum, a.even, b.even), a.odd, b.odd);
 }
 
-#include "v16_attn_int.h"
+#include "tmpl/attn_int.h"
 
 void float_init_avx512(struct kernels *k)
 {

@@ -1,10 +1,10 @@
-/* ints_ymm.h - integers of v16_attn_int.h in ymm registers, all but the dot products and their operands. */
-#ifndef QN_INTS_YMM_H
-#define QN_INTS_YMM_H
+/* ints_ymm.h - integers of tmpl/attn_int.h in ymm registers, all but the dot products and their operands. */
+#ifndef QN_X86_INTS_YMM_H
+#define QN_X86_INTS_YMM_H
 
 #include <string.h>
 
-#include "x86/v16_ymm.h"
+#include "x86/lanes_ymm.h"
 
 typedef struct {
 	__m256i lo, hi;

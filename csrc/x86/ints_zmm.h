@@ -1,10 +1,10 @@
-/* ints_zmm.h - integers of v16_attn_int.h in zmm registers, all but the dot products. */
-#ifndef QN_INTS_ZMM_H
-#define QN_INTS_ZMM_H
+/* ints_zmm.h - integers of tmpl/attn_int.h in zmm registers, all but the dot products. */
+#ifndef QN_X86_INTS_ZMM_H
+#define QN_X86_INTS_ZMM_H
 
 #include <string.h>
 
-#include "x86/v16_zmm.h"
+#include "x86/lanes_zmm.h"
 
 typedef __m512i v16i;
 typedef __m512i ints;

@@ -1,9 +1,9 @@
 /*
- * quantize_zmm.h - the quantization of activations in zmm registers: the kernel of vec_tmpl.h, which is included
- * before, for what is finite. There each sum of 16 bytes is a reduction of its own; here 16 of them are one.
+ * quantize_zmm.h - the quantization of activations in zmm registers: the kernel of tmpl/elementwise.h, which is
+ * included before, for what is finite. There each sum of 16 bytes is a reduction of its own; here 16 of them are one.
  */
-#ifndef QN_QUANTIZE_ZMM_H
-#define QN_QUANTIZE_ZMM_H
+#ifndef QN_X86_QUANTIZE_ZMM_H
+#define QN_X86_QUANTIZE_ZMM_H
 
 #include <immintrin.h>
 

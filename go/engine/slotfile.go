@@ -35,7 +35,7 @@ var slotMagicOld = []string{"quernKV1", "quernKV2", "quernKV3"}
 // maxSpace is the maximum length of the adapters' names in a slot file.
 const maxSpace = 128 * kernel.MaxAdapters
 
-// unitsVersion is the version of the kernels' layout of a unit: see csrc/kv.h.
+// unitsVersion is the version of the kernels' layout of a unit: see csrc/format/kv.h.
 const unitsVersion = 1
 
 // SlotFile is a summary of a slot file.

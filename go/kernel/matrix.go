@@ -16,7 +16,7 @@ const (
 	X16  Layout = C.QN_X16  // panels of 16 rows, interleaved by Pack
 )
 
-// PanelsVersion is the version of the X16 layout, defined in csrc/x16.h. Packed files record it, and files of
+// PanelsVersion is the version of the X16 layout, defined in csrc/format/panel.h. Packed files record it, and files of
 // other versions are refused.
 const PanelsVersion = 1
 

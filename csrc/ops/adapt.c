@@ -1,0 +1,250 @@
+/*
+ * adapt.c - what adapters add to the products of a matrix: two thin products for each, B (A x).
+ *
+ * Tokens of a sequence have the same adapters and are adjacent, so rows need no grouping: a span is as many rows of one
+ * adapter and scale as a kernel takes. With experts each pair is a span of its own. A row's result is a sum over its
+ * own adapters in their order, and does not depend on other rows.
+ */
+#include <string.h>
+
+#include "run/operation.h"
+#include "ops/route.h"
+
+/* Rows that meet the same matrices: those of expert e. n is 0 at the end. */
+struct span {
+	const struct qn_low_rank *low; /* NULL: no adapter */
+	int64_t row, e;
+	int n;
+	float scale;
+};
+
+/* The rows of an operation, as they are taken one after the other. */
+struct rows {
+	const struct run *c;
+	const struct qn_op *op;
+	struct route route;
+	int64_t at, n;
+	int nth; /* of a sequence's adapters */
+};
+
+static struct rows rows_of(const struct run *c, const struct qn_op *op, int nth)
+{
+	struct rows r = {.c = c, .op = op, .n = op_rows(c, op), .nth = nth};
+
+	if (op->rows == QN_ROWS_PAIR)
+		r.route = route_of(&c->bufs[op->aux], c->batch->n_tok, op->n_expert, op->n_used);
+	return r;
+}
+
+/* Row i of the operation: with experts, choice i of the batch. */
+static struct span row_span(const struct rows *r, int64_t i)
+{
+	const struct qn_batch *b = r->c->batch;
+	const struct qn_op *op = r->op;
+	const int pairs = op->rows == QN_ROWS_PAIR;
+	const int64_t t = pairs ? i / op->n_used : op->rows == QN_ROWS_OUT ? b->out[i] : i;
+	const int64_t k = (int64_t)b->seq[t] * b->n_adapter + r->nth;
+	const int32_t number = b->adapter[k];
+	struct span s = {.row = pairs ? r->route.pair[i] : i, .e = pairs ? r->route.expert[i] : 0, .n = 1};
+
+	if (number >= 0 && number < op->n_low && op->low[number].a.data) {
+		s.low = &op->low[number];
+		s.scale = op->scale * (b->adapter_scale[k] * s.low->scale);
+	}
+	return s;
+}
+
+static struct span next_span(struct rows *r)
+{
+	struct span s = {0};
+	int most = 1;
+
+	if (r->at >= r->n)
+		return s;
+	s = row_span(r, r->at++);
+	if (s.low && r->op->rows != QN_ROWS_PAIR)
+		most = qn_kernels.mm_tile[s.low->b.type];
+	if (s.low && !r->op->by_row && qn_kernels.mm_tile[s.low->a.type] < most)
+		most = qn_kernels.mm_tile[s.low->a.type];
+	while (s.n < most && r->at < r->n) {
+		const struct span other = row_span(r, r->at);
+
+		if (other.low != s.low || other.scale != s.scale)
+			break;
+		s.n++;
+		r->at++;
+	}
+	return s;
+}
+
+static int64_t panels(const struct qn_mat *m)
+{
+	return (m->n_out + QN_PANEL - 1) / QN_PANEL;
+}
+
+/* Panel p of matrix e of m times rows of activations, n_act of which there are in the buffer. */
+static void product(float *tile, const struct qn_mat *m, int64_t e, int64_t p, const void *act, int64_t n_act, int n)
+{
+	const int64_t bytes = (int64_t)qn_panel_bytes(m->type, m->n_in);
+	const uint8_t *panel = (const uint8_t *)m->data + (e * panels(m) + p) * bytes;
+
+	qn_kernels.mm[m->type](tile, panel, act, m->n_in, n_act, n);
+}
+
+/* Numbers `from` .. from + n of row `row` of A x. */
+static void put(struct run *c, const struct qn_op *op, int64_t row, int64_t from, const float *x, int64_t n)
+{
+	for (int64_t i = 0; i < n; i += QN_PANEL) {
+		const int64_t at = from + i;
+		const int64_t block = at / QN_ACT_BLOCK * op_rows(c, op) + row;
+		struct actf *y = act_block(c, op->src_act[QN_ACT_F32], QN_ACT_F32, block);
+
+		memcpy(y->x + at % QN_ACT_BLOCK, x + i, sizeof *x * (size_t)(n - i < QN_PANEL ? n - i : QN_PANEL));
+	}
+}
+
+/* Item p of a span's A x: 16 numbers of each row, or all of one that is looked up. */
+static void reduce(struct run *c, const struct qn_op *op, const struct span *s, int64_t p)
+{
+	const struct qn_mat *a = &s->low->a;
+	_Alignas(64) float x[QN_TILE_MAX * QN_PANEL];
+
+	_Static_assert(QN_TILE_MAX * QN_PANEL >= QN_RANK_MAX, "a row that is looked up fits");
+	if (op->by_row) {
+		const uint8_t *row = (const uint8_t *)a->data +
+				     c->batch->tok[s->row + p] * (int64_t)qn_row_bytes(a->type, a->n_in);
+
+		qn_dequantize(a->type, x, row, a->n_in);
+		put(c, op, s->row + p, 0, x, a->n_in);
+		return;
+	}
+	product(x, a, s->e, p, act_block(c, op->act[QN_ACT_F32], QN_ACT_F32, s->row), op_rows(c, op), s->n);
+	for (int i = 0; i < s->n; i++)
+		put(c, op, s->row + i, p * QN_PANEL, x + i * QN_PANEL, QN_PANEL);
+}
+
+/* Panel p of a span's B (A x), added to dst. */
+static void expand(struct run *c, const struct qn_op *op, const struct span *s, int64_t p)
+{
+	_Alignas(64) float tile[QN_TILE_MAX * QN_PANEL];
+
+	const void *x = act_block(c, op->src_act[QN_ACT_F32], QN_ACT_F32, s->row);
+	float *y = buf_row(c, op->dst, s->row) + op->col[0] + p * QN_PANEL;
+
+	product(tile, &s->low->b, s->e, p, x, op_rows(c, op), s->n);
+	qn_kernels.store_tile(y, c->bufs[op->dst].width, tile, NULL, s->scale, s->n, 1);
+}
+
+static int64_t items(const struct qn_op *op, const struct span *s, int second)
+{
+	if (!s->low)
+		return 0;
+	return second ? panels(&s->low->b) : op->by_row ? s->n : panels(&s->low->a);
+}
+
+/* This thread's share of one of the two products with the nth adapters of all rows. */
+static void share(struct run *c, const struct qn_op *op, int nth, int second)
+{
+	struct rows r = rows_of(c, op, nth), again = r;
+	int64_t total = 0, at = 0;
+
+	for (struct span s = next_span(&r); s.n; s = next_span(&r))
+		total += items(op, &s, second);
+
+	const int64_t from = total * c->ith / c->nth, to = total * (c->ith + 1) / c->nth;
+
+	for (struct span s = next_span(&again); s.n && at < to; s = next_span(&again)) {
+		const int64_t n = items(op, &s, second);
+
+		for (int64_t p = from > at ? from - at : 0; p < n && at + p < to; p++) {
+			if (second)
+				expand(c, op, &s, p);
+			else
+				reduce(c, op, &s, p);
+		}
+		at += n;
+	}
+}
+
+/* -0 in this thread's share of the rows. */
+static void clear(struct run *c, const struct qn_op *op)
+{
+	const int64_t n = op_rows(c, op), width = (op->n_col + QN_PANEL - 1) / QN_PANEL * QN_PANEL;
+
+	for (int64_t i = n * c->ith / c->nth; i < n * (c->ith + 1) / c->nth; i++) {
+		float *y = buf_row(c, op->dst, i) + op->col[0];
+
+		for (int64_t j = 0; j < width; j++)
+			y[j] = -0.0f;
+	}
+}
+
+static void run(struct run *c, const struct qn_op *op)
+{
+	if (op->epilogue == QN_EPI_STORE)
+		clear(c, op);
+	for (int nth = 0; nth < c->batch->n_adapter; nth++) {
+		if (nth)
+			run_barrier(c); /* A x of the adapter before was read */
+		share(c, op, nth, 0);
+		run_barrier(c);
+		share(c, op, nth, 1);
+	}
+}
+
+/* 1 where one adapter's matrices, n_mat of each, are floats that fit the operation and each other. */
+static int low_ok(const struct plan *p, const struct qn_op *op, const struct qn_low_rank *l, int64_t n_mat)
+{
+	const struct qn_mat *a = &l->a, *b = &l->b;
+
+	if (!a->data)
+		return 1;
+	if (!mat_ok(a) || !mat_ok(b) || a->scale || b->scale || a->n_mat != n_mat || b->n_mat != n_mat)
+		return 0;
+	if (qn_type_act(a->type) != QN_ACT_F32 || qn_type_act(b->type) != QN_ACT_F32 || b->layout != QN_X16)
+		return 0;
+	if (b->n_out != op->n_col || b->n_in > QN_RANK_MAX || !buf_ok(p, op->src_act[QN_ACT_F32], b->n_in))
+		return 0;
+	if (op->by_row)
+		return a->layout == QN_ROWS && a->n_in == b->n_in;
+	return a->layout == QN_X16 && a->n_out == b->n_in && buf_ok(p, op->act[QN_ACT_F32], a->n_in);
+}
+
+static int check(const struct plan *p, const struct qn_op *op)
+{
+	if (!rows_ok(p, op, 0) || (op->by_row && op->rows != QN_ROWS_TOK) || op->n_col < 1 || op->n_low < 1 || !op->low)
+		return 0;
+	if (op->epilogue != QN_EPI_STORE && op->epilogue != QN_EPI_ADD)
+		return 0;
+	if (!col_ok(p, op->dst, op->col[0], (op->n_col + QN_PANEL - 1) / QN_PANEL * QN_PANEL))
+		return 0;
+	for (int i = 0; i < op->n_low; i++)
+		if (!low_ok(p, op, &op->low[i], op->rows == QN_ROWS_PAIR ? op->n_expert : 1))
+			return 0;
+	return 1;
+}
+
+/* What each span reads and multiplies. */
+static struct qn_ticks_op moves(const struct run *c, const struct qn_op *op)
+{
+	struct qn_ticks_op m = {0};
+
+	for (int nth = 0; nth < c->batch->n_adapter; nth++) {
+		struct rows r = rows_of(c, op, nth);
+
+		for (struct span s = next_span(&r); s.n; s = next_span(&r)) {
+			if (!s.low)
+				continue;
+
+			const struct qn_mat *a = &s.low->a, *b = &s.low->b;
+			const int64_t rows = op->by_row ? s.n : a->n_out;
+
+			m.bytes += rows * (int64_t)qn_row_bytes(a->type, a->n_in) +
+				   b->n_out * (int64_t)qn_row_bytes(b->type, b->n_in);
+			m.madds += s.n * ((int64_t)b->n_out * b->n_in + (op->by_row ? 0 : (int64_t)a->n_out * a->n_in));
+		}
+	}
+	return m;
+}
+
+const struct operation op_adapt = {.check = check, .moves = moves, .routing = ROUTING_PAIRS, .run = run};

@@ -1,0 +1,934 @@
+/*
+ * attention.c - keys and values into KV blocks, and attention over them.
+ *
+ * Query heads that share a key-value head are stacked with the tokens of a sequence into tiles of
+ * rows, so that a KV block is read once for all of them. A row meets its blocks in ascending order,
+ * CHUNK of them at a time, and merges the chunks in order: its result depends on nothing else.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "ops/entries.h"
+#include "run/operation.h"
+#include "math/log.h"
+
+/* KV blocks whose partial result is merged as one: 1024 positions. */
+#define CHUNK 16
+
+/* Rows of a tile, at most: a KV block that is in the caches serves all of them. */
+#define TILE_ROWS 120
+
+/* Bytes of each thread's scratch for results of chunks that threads share out, and how many of a token fit at least. */
+#define PARTS_BYTES (256 << 10)
+#define PARTS_LEAST 8
+
+/* Threads share out chunks where an item has more of them than this part of a thread's share of all. */
+#define LONG_PART 4
+
+#define SOFTCAP_MAX 0x1p100f
+#define SPAN_MAX (1 << 24)
+
+/* How op's own group keeps blocks (0), and how its tiers do. */
+static struct qn_tier tier_of(const struct qn_op *op, int i)
+{
+	return i > 0 ? op->tier[i - 1] : (struct qn_tier){op->kv_offset, op->group, op->k_type, op->v_type};
+}
+
+static int64_t head_bytes(const struct qn_op *op, const struct qn_tier *as)
+{
+	return kv_k_bytes(as->k_type, op->head_dim) + (op->v_in_k ? 0 : kv_v_bytes(as->v_type, op->v_dim));
+}
+
+size_t qn_kv_bytes(int32_t k_type, int32_t v_type, int32_t n_head_kv, int32_t head_dim, int32_t v_dim)
+{
+	const struct qn_op op = {
+		.k_type = k_type, .v_type = v_type, .head_dim = head_dim, .v_dim = v_dim, .v_in_k = v_dim == 0,
+	};
+
+	const struct qn_tier own = tier_of(&op, 0);
+
+	if (k_type < 0 || k_type >= QN_N_KV_TYPES || v_type < 0 || v_type >= QN_N_KV_TYPES)
+		return 0;
+	return (size_t)(head_bytes(&op, &own) * n_head_kv);
+}
+
+/* K of kv head h in the KV block that holds position pos of token t's sequence, in op's own group. */
+static uint8_t *kv_head(const struct run *c, const struct qn_op *op, int64_t t, int64_t pos, int h)
+{
+	const struct qn_tier own = tier_of(op, 0);
+
+	return kv_part(c, op, t, pos) + h * head_bytes(op, &own);
+}
+
+/* The tier that block b of token t's sequence is in. */
+static int tier_at(const struct run *c, const struct qn_op *op, int64_t t, int64_t b)
+{
+	int i = 0;
+
+	for (; i < op->n_tier; i++) {
+		const struct qn_group *g = &c->batch->groups[tier_of(op, i).group];
+
+		if (g->table[(int64_t)c->batch->seq[t] * g->cols + b] >= 0)
+			break;
+	}
+	return i;
+}
+
+/* The same as kv_head(), of block b, which is in that tier. */
+static uint8_t *tier_head(const struct run *c, const struct qn_op *op, const struct qn_tier *as, int64_t t, int64_t b,
+                          int h)
+{
+	const struct qn_group *g = &c->batch->groups[as->group];
+	const int64_t block = g->table[(int64_t)c->batch->seq[t] * g->cols + b];
+
+	return (uint8_t *)g->data + block * g->unit_bytes + as->kv_offset + h * head_bytes(op, as);
+}
+
+/* Normalises and rotates one head in place. */
+static void norm_rope(const struct run *c, const struct qn_op *op, float *x, const float *norm, int64_t t)
+{
+	const int64_t n = op->head_dim;
+
+	if (op->rope != QN_ROPE_NONE && op->rope_first)
+		qn_kernels.rope(x + op->rope_at, buf_row(c, op->aux, t), op->n_rot / 2, op->rope == QN_ROPE_NEOX);
+	if (norm)
+		qn_kernels.scale_rows(x, x, 1 / sqrtf(qn_kernels.sumsq(x, n) / (float)n + op->eps), norm, n);
+	if (op->rope != QN_ROPE_NONE && !op->rope_first)
+		qn_kernels.rope(x + op->rope_at, buf_row(c, op->aux, t), op->n_rot / 2, op->rope == QN_ROPE_NEOX);
+}
+
+/* By what scores grow with the position beyond temp_log. */
+static float growth(const struct qn_op *op, int64_t pos)
+{
+	return op->temp_log && pos > op->temp_log ? (float)(qln((double)pos) / qln((double)op->temp_log)) : 1;
+}
+
+/* What queries at a position are scaled by. */
+static float query_scale(const struct qn_op *op, int64_t pos)
+{
+	if (op->temp == 0)
+		return op->scale * growth(op, pos);
+	return op->scale * (float)(1 + (double)op->temp * qln((double)((pos + op->temp_offset) / op->temp_span + 1)));
+}
+
+/* What the n channels of kv head h are multiplied by; NULL for ones. */
+static const float *channels(const float *mul, int h, int n)
+{
+	return mul ? mul + (int64_t)h * n : NULL;
+}
+
+/* Channels that Q4 transforms together. */
+static int transformed(int n)
+{
+	return n & -n;
+}
+
+/* Values are channels of keys as these are kept, of whole transforms. */
+static int v_in_k_ok(const struct qn_op *op, const struct qn_tier *as)
+{
+	return op->v_dim <= op->head_dim && op->v_dim % 16 == 0 &&
+	       (as->k_type != QN_KV_Q4 || op->v_dim % transformed(op->head_dim) == 0);
+}
+
+static int tier_ok(const struct qn_op *op, const struct qn_tier *as)
+{
+	return as->group >= 0 && as->kv_offset >= 0 && as->kv_offset % 64 == 0 && as->k_type >= 0 &&
+	       as->k_type < QN_N_KV_TYPES && as->v_type >= 0 && as->v_type < QN_N_KV_TYPES &&
+	       (!op->v_in_k || v_in_k_ok(op, as));
+}
+
+static int heads_ok(const struct qn_op *op)
+{
+	const struct qn_tier own = tier_of(op, 0);
+
+	return op->head_dim > 0 && op->head_dim <= KV_HEAD_DIM_MAX && op->v_dim > 0 &&
+	       op->v_dim <= KV_HEAD_DIM_MAX && op->n_head_kv > 0 && op->n_head >= op->n_head_kv &&
+	       op->n_head % op->n_head_kv == 0 && tier_ok(op, &own);
+}
+
+/* There is one growth, not two. */
+static int temp_log_ok(const struct qn_op *op)
+{
+	return op->temp_log == 0 || (op->temp_log > 1 && op->temp == 0);
+}
+
+static int qkv_check(const struct plan *p, const struct qn_op *op)
+{
+	return heads_ok(op) && col_ok(p, op->src, op->col[0], (int64_t)op->n_head * op->head_dim) &&
+	       (op->q_only ||
+	        (col_ok(p, op->src, op->col[1], (int64_t)op->n_head_kv * op->head_dim) &&
+	         (op->v_in_k || col_ok(p, op->src, op->col[2], (int64_t)op->n_head_kv * op->v_dim)))) &&
+	       op->rope >= QN_ROPE_NONE && op->rope <= QN_ROPE_NEOX &&
+	       (op->temp == 0 || (op->temp > 0 && op->temp_span > 0 && op->temp_offset >= 0)) && temp_log_ok(op) &&
+	       (op->rope == QN_ROPE_NONE || (op->n_rot % 2 == 0 && op->n_rot > 0 && op->n_rot <= op->head_dim &&
+	                                     op->rope_at >= 0 && op->rope_at <= op->head_dim - op->n_rot &&
+	                                     buf_ok(p, op->aux, op->n_rot)));
+}
+
+static void qkv_run(struct run *c, const struct qn_op *op)
+{
+	/* An item is a kv head of a token, with the query heads that share it. */
+	struct deal deal = deal_begin(c->ith, c->nth, (int64_t)c->batch->n_tok * op->n_head_kv);
+	const int group = op->n_head / op->n_head_kv;
+	int64_t i;
+
+	while ((i = deal_next(c->pool, c->step, &deal)) >= 0) {
+		const int64_t t = i / op->n_head_kv, pos = c->batch->pos[t];
+		const int h = (int)(i % op->n_head_kv), p = (int)(pos % QN_KV_BLOCK);
+		float *row = buf_row(c, op->src, t);
+		float *q = row + op->col[0] + (int64_t)h * group * op->head_dim;
+		float *k = row + op->col[1] + (int64_t)h * op->head_dim;
+		const float scale = query_scale(op, pos);
+
+		for (int g = 0; g < group; g++) {
+			float *x = q + g * op->head_dim;
+
+			norm_rope(c, op, x, op->vec, t);
+			qn_kernels.scale_rows(x, x, scale, channels(op->mul[0], h, op->head_dim), op->head_dim);
+		}
+		if (op->q_only)
+			continue;
+		norm_rope(c, op, k, op->vec2, t);
+		if (op->mul[1])
+			qn_kernels.scale_rows(k, k, 1, channels(op->mul[1], h, op->head_dim), op->head_dim);
+
+		uint8_t *kv = kv_head(c, op, t, pos, h);
+
+		if (op->v_in_k) {
+			kv_put_kv(op->k_type, kv, p, k, op->head_dim);
+			continue;
+		}
+
+		float *v = row + op->col[2] + (int64_t)h * op->v_dim;
+
+		if (op->mul[2])
+			qn_kernels.scale_rows(v, v, 1, channels(op->mul[2], h, op->v_dim), op->v_dim);
+		kv_put_k(op->k_type, kv, p, k, op->head_dim);
+		kv_put_v(op->v_type, kv + kv_k_bytes(op->k_type, op->head_dim), p, v, op->v_dim);
+	}
+}
+
+const struct operation op_qkv = {.check = qkv_check, .counters = 1, .run = qkv_run};
+
+/* Rows of one tile: heads h0 .. h1 of a group, of tokens t0 .. t1 of one sequence, whose last is at position last. */
+struct tile {
+	int64_t t0, t1, last;
+	int h0, h1;
+};
+
+/* Tokens and heads of a tile, so that their product fits TILE_ROWS. More heads than that are split evenly. */
+static void tile_shape(const struct qn_op *op, int *toks, int *heads)
+{
+	const int group = op->n_head / op->n_head_kv, splits = (group + TILE_ROWS - 1) / TILE_ROWS;
+
+	*heads = (group + splits - 1) / splits;
+	*toks = op->n_select || op->every ? 1 : TILE_ROWS / *heads; /* each token has keys of its own */
+}
+
+/*
+ * Advances to the next tile of the batch; a tile starts with t0 = t1 = 0. Tiles do not cross
+ * sequences. Returns 0 at the end.
+ */
+static int next_tile(const struct qn_batch *b, int toks, int64_t *t0, int64_t *t1)
+{
+	*t0 = *t1;
+	if (*t0 == b->n_tok)
+		return 0;
+	while (*t1 < b->n_tok && *t1 - *t0 < toks && b->seq[*t1] == b->seq[*t0])
+		++*t1;
+	return 1;
+}
+
+/* A row's state: sums of values, and maximum and sum of the weights. */
+struct part {
+	float *o; /* [rows][v_dim] */
+	float *m, *l;
+};
+
+/* What a thread needs for one tile, in its scratch. */
+struct work {
+	uint8_t *q, *k, *v; /* k, v: of a block whose codes are expanded, or whose values are keys */
+	uint8_t *listed;    /* K, and V beside it, of positions out of many blocks, or of entries */
+	struct part chunk, sum, span; /* span: of blocks that lie in one tier */
+	float *e, *ml; /* ml: maxima and sums of the weights, of a sum that other threads read */
+	float qd[QN_TIERS_MAX][TILE_ROWS], c[QN_ATTN_ROWS];
+	const float *bias[TILE_ROWS];
+	float cap[TILE_ROWS];
+	float m[TILE_ROWS], l[TILE_ROWS], m_sum[TILE_ROWS], l_sum[TILE_ROWS], m_span[TILE_ROWS], l_span[TILE_ROWS];
+	int32_t qsum[QN_TIERS_MAX][TILE_ROWS];
+	int32_t from[TILE_ROWS], lim[TILE_ROWS];
+};
+
+/* The type of values that kernels take. */
+static int value_type(const struct qn_op *op, const struct qn_tier *as)
+{
+	return kv_expanded(op->v_in_k ? as->k_type : as->v_type);
+}
+
+/* Bytes of a thread's K and V of Q8, where a tier's are codes, and of V where it is in K. */
+static int64_t expanded_k(const struct qn_op *op)
+{
+	for (int i = 0; i <= op->n_tier; i++)
+		if (tier_of(op, i).k_type == QN_KV_Q4)
+			return kv_k_bytes(QN_KV_Q8, kv_pad(op->head_dim, 8));
+	return 0;
+}
+
+static int64_t expanded_v(const struct qn_op *op)
+{
+	int64_t most = 0;
+
+	for (int i = 0; i <= op->n_tier; i++) {
+		const struct qn_tier as = tier_of(op, i);
+		const int64_t n = op->v_in_k || as.v_type == QN_KV_Q4 ? kv_v_bytes(value_type(op, &as), op->v_dim) : 0;
+
+		most = n > most ? n : most;
+	}
+	return most;
+}
+
+/* Bytes of a thread's block of keys, and values beside them, that are gathered. */
+static int64_t listed_bytes(const struct qn_op *op)
+{
+	const struct qn_tier own = tier_of(op, 0);
+
+	return op->n_select || op->every ? head_bytes(op, &own) : 0;
+}
+
+static size_t work_scratch(const struct qn_op *op)
+{
+	const int64_t row = kv_query_bytes(op->head_dim) * (1 + op->n_tier) +
+	                    (op->n_tier ? 3 : 2) * kv_pad(op->v_dim, 16) * (int64_t)sizeof(float);
+
+	return (size_t)(TILE_ROWS * row + (QN_ATTN_ROWS * QN_KV_BLOCK + 2 * TILE_ROWS) * (int64_t)sizeof(float) +
+	                expanded_k(op) + expanded_v(op) + listed_bytes(op));
+}
+
+/* Bytes of the result of a chunk for so many rows. */
+static int64_t part_bytes(const struct qn_op *op, int64_t rows)
+{
+	return rows * (kv_pad(op->v_dim, 16) + 2) * (int64_t)sizeof(float);
+}
+
+static int64_t parts_bytes(const struct qn_op *op)
+{
+	int toks, heads;
+
+	tile_shape(op, &toks, &heads);
+
+	const int64_t token = PARTS_LEAST * part_bytes(op, heads), tile = part_bytes(op, (int64_t)toks * heads);
+	const int64_t least = token > tile ? token : tile;
+
+	return least > PARTS_BYTES ? kv_pad(least, 64) : PARTS_BYTES;
+}
+
+static size_t attend_scratch(const struct qn_op *op)
+{
+	return work_scratch(op) + (size_t)parts_bytes(op);
+}
+
+static void part_clear(struct part *p, int n, int64_t dv)
+{
+	memset(p->o, 0, sizeof *p->o * (size_t)(n * dv));
+	for (int r = 0; r < n; r++) {
+		p->m[r] = -INFINITY;
+		p->l[r] = 0;
+	}
+}
+
+static void part_merge(struct part *a, const struct part *b, int n, int64_t dv)
+{
+	for (int r = 0; r < n; r++)
+		qn_kernels.attn_merge(a->o + r * dv, &a->m[r], &a->l[r], b->o + r * dv, b->m[r], b->l[r], (int)dv);
+}
+
+/* One KV block of tier i for the n rows of a tile, some at a time; the first ask for what lies at next. */
+static void attend_block(const struct qn_op *op, int i, struct work *w, const struct part *to, int n, const uint8_t *kv,
+                         const uint8_t *next)
+{
+	const struct qn_tier as = tier_of(op, i);
+	const int64_t k_bytes = kv_k_bytes(as.k_type, op->head_dim), dv = kv_pad(op->v_dim, 16);
+	const int64_t q_bytes = kv_query_bytes(op->head_dim);
+	const uint8_t *k = kv, *v = kv + k_bytes, *next_k = next, *next_v = next + k_bytes;
+	int r0 = 0, end = n;
+
+	/* Rows are ordered by token: those that see nothing are the first and, with a window, the last. */
+	while (r0 < n && w->lim[r0] <= 0)
+		r0++;
+	while (end > r0 && w->from[end - 1] >= QN_KV_BLOCK)
+		end--;
+	if (r0 < end && as.k_type == QN_KV_Q4) {
+		kv_expand_k(w->k, k, op->head_dim, next_k);
+		next_k = k = w->k;
+	}
+	if (r0 < end && op->v_in_k) {
+		kv_values_of_keys(value_type(op, &as), w->v, k, op->head_dim, op->v_dim);
+		next_v = v = w->v;
+	} else if (r0 < end && as.v_type == QN_KV_Q4) {
+		kv_expand_v(w->v, v, op->v_dim, next_v);
+		next_v = v = w->v;
+	}
+	for (; r0 < end; r0 += QN_ATTN_ROWS) {
+		struct attn_rows a = {
+			.o = to->o + r0 * dv,
+			.m = to->m + r0,
+			.l = to->l + r0,
+			.e = w->e,
+			.c = w->c,
+			.q = w->q + (i * TILE_ROWS + r0) * q_bytes,
+			.qd = w->qd[i] + r0,
+			.qsum = w->qsum[i] + r0,
+			.from = w->from + r0,
+			.lim = w->lim + r0,
+			.bias = op->vec ? w->bias + r0 : NULL,
+			.cap = op->softcap > 0 ? w->cap + r0 : NULL,
+			.n = end - r0 < QN_ATTN_ROWS ? end - r0 : QN_ATTN_ROWS,
+			.head_dim = op->head_dim,
+			.v_dim = (int)dv,
+			.q_bytes = q_bytes,
+			.ahead = next_k,
+		};
+
+		qn_kernels.attn_scores[kv_expanded(as.k_type)](&a, k);
+		qn_kernels.attn_weights(&a);
+		a.ahead = next_v;
+		qn_kernels.attn_values[value_type(op, &as)](&a, v);
+		next_k = k; /* the others find it asked for */
+		next_v = v;
+	}
+}
+
+/* The first position that a token at pos sees, with a window. */
+static int64_t first_seen(const struct qn_op *op, int64_t pos)
+{
+	return op->chunked ? pos - pos % op->window : pos - op->window + 1;
+}
+
+/* The first position that a token of the tile at pos sees: it may be negative. */
+static int64_t first_of(const struct run *c, const struct qn_op *op, const struct tile *tile, int64_t pos)
+{
+	if (op->side == QN_SIDE_OWN)
+		return c->batch->source[c->batch->seq[tile->t0]];
+	return op->window > 0 && !op->each ? first_seen(op, pos) : 0;
+}
+
+/* The last position that a token of the tile at pos sees. */
+static int64_t last_seen(const struct run *c, const struct qn_op *op, const struct tile *tile, int64_t pos)
+{
+	if (op->side == QN_SIDE_SOURCE)
+		return c->batch->source[c->batch->seq[tile->t0]] - 1;
+	return pos + op->ahead < tile->last ? pos + op->ahead : tile->last;
+}
+
+/* What is added to the scores of 64 keys, of which the first is i positions after the head's own. */
+static const float *bias_at(const struct qn_op *op, int head, int64_t i)
+{
+	const int64_t span = op->span, edge = QN_KV_BLOCK - 1;
+
+	i = i < -span - edge ? -span - edge : i > span ? span : i;
+	return op->vec + head * 2 * (span + QN_KV_BLOCK) + span + edge + i;
+}
+
+/* The positions, entries or spans of positions that the token of a tile chose, NULL where it sees all. */
+static const int32_t *chosen(const struct run *c, const struct qn_op *op, const struct tile *tile)
+{
+	const int64_t pos = c->batch->pos[tile->t0];
+	const int64_t all = op->every ? entries_seen(op, pos) : op->each ? spans_before(op, pos) : pos + 1;
+
+	if (!op->n_select || all <= op->n_select)
+		return NULL;
+	return (const int32_t *)buf_row(c, op->aux, tile->t0);
+}
+
+/* Entries that the token of a tile sees. */
+static int64_t entries(const struct run *c, const struct qn_op *op, const struct tile *tile)
+{
+	return chosen(c, op, tile) ? op->n_select : entries_seen(op, c->batch->pos[tile->t0]);
+}
+
+/* Keys that the token of a tile sees one by one: entries and then positions. 0: it sees blocks. */
+static int64_t listed(const struct run *c, const struct qn_op *op, const struct tile *tile)
+{
+	const int64_t n = (int64_t)c->batch->pos[tile->t0] + 1;
+
+	if (op->every)
+		return entries(c, op, tile) + (n < op->window ? n : op->window);
+	if (!chosen(c, op, tile))
+		return 0;
+	return op->each ? (op->n_select - spans_before(op, n - 1)) * op->each + n : op->n_select;
+}
+
+/* Blocks that some row of the tile sees; of keys one by one, as many as hold them. */
+static void tile_blocks(const struct run *c, const struct qn_op *op, const struct tile *tile, int64_t *first,
+                        int64_t *end)
+{
+	const int32_t *pos = c->batch->pos;
+	const int64_t some = listed(c, op, tile), before = some ? 0 : first_of(c, op, tile, pos[tile->t0]);
+
+	*first = before > 0 ? before / QN_KV_BLOCK : 0;
+	*end = (some ? some - 1 : last_seen(c, op, tile, pos[tile->t1 - 1])) / QN_KV_BLOCK + 1;
+}
+
+/* Block b of the keys of head h that the tile sees one by one; returns how many there are from it on. */
+static int64_t gather(const struct run *c, const struct qn_op *op, const struct tile *tile, int h, int64_t b,
+                      uint8_t *k)
+{
+	const int32_t *all = chosen(c, op, tile), *some = all && choices_of(op) > 1 ? all + h * op->n_select : all;
+	const int64_t kept = op->every ? entries(c, op, tile) : 0, n = listed(c, op, tile);
+	const int64_t behind = (int64_t)c->batch->pos[tile->t0] + 1 - n; /* position of what would be key 0 */
+	const int64_t k_bytes = kv_k_bytes(op->k_type, op->head_dim);
+
+	for (int64_t i = b * QN_KV_BLOCK; i < n && i < (b + 1) * QN_KV_BLOCK; i++) {
+		const int p = (int)(i % QN_KV_BLOCK);
+
+		if (i < kept) {
+			kv_lay_k(op->k_type, k, p, entry_at(c, op, tile->t0, some ? some[i] : i), op->head_dim);
+		} else {
+			const int64_t of = op->each ? i / op->each : i;
+			const int64_t pos = op->every || of >= op->n_select ? behind + i :
+					    op->each ? (int64_t)some[of] * op->each + i % op->each : some[i];
+			const uint8_t *kv = kv_head(c, op, tile->t0, pos, h);
+
+			kv_copy_k(op->k_type, k, p, kv, pos % QN_KV_BLOCK, op->head_dim);
+			if (!op->v_in_k)
+				kv_copy_v(op->v_type, k + k_bytes, p, kv + k_bytes, pos % QN_KV_BLOCK, op->v_dim);
+		}
+	}
+	return n - b * QN_KV_BLOCK;
+}
+
+/* Divides a thread's scratch. */
+static void work_at(const struct qn_op *op, uint8_t *scratch, struct work *w)
+{
+	const int64_t dv = kv_pad(op->v_dim, 16), q_bytes = kv_query_bytes(op->head_dim);
+
+	w->q = scratch;
+	w->chunk = (struct part){(float *)(w->q + TILE_ROWS * q_bytes * (1 + op->n_tier)), w->m, w->l};
+	w->sum = (struct part){w->chunk.o + TILE_ROWS * dv, w->m_sum, w->l_sum};
+	w->span = (struct part){w->sum.o + TILE_ROWS * dv, w->m_span, w->l_span};
+	w->e = op->n_tier ? w->span.o + TILE_ROWS * dv : w->span.o;
+	w->ml = w->e + QN_ATTN_ROWS * QN_KV_BLOCK;
+	w->k = (uint8_t *)(w->ml + 2 * TILE_ROWS);
+	w->v = w->k + expanded_k(op);
+	w->listed = w->v + expanded_v(op);
+}
+
+static void tile_begin(const struct run *c, const struct qn_op *op, const struct tile *tile, int h, struct work *w)
+{
+	const int64_t q_bytes = kv_query_bytes(op->head_dim);
+	const int group = op->n_head / op->n_head_kv, heads = tile->h1 - tile->h0;
+	const int n = (int)(tile->t1 - tile->t0) * heads;
+
+	work_at(op, c->scratch, w);
+	for (int r = 0; r < n; r++)
+		w->cap[r] = op->softcap * LOG2E * growth(op, c->batch->pos[tile->t0 + r / heads]);
+	for (int i = 0; i <= op->n_tier; i++)
+		for (int r = 0; r < n; r++) {
+			const int head = h * group + tile->h0 + r % heads;
+
+			kv_query(tier_of(op, i).k_type, w->q + (i * TILE_ROWS + r) * q_bytes, &w->qd[i][r],
+			         &w->qsum[i][r], buf_row(c, op->src, tile->t0 + r / heads) + op->col[0] +
+			         (int64_t)head * op->head_dim, op->head_dim);
+		}
+}
+
+/* Takes back the transform of the n rows of sums of values, if they are kept as codes. */
+static void restore(const struct qn_op *op, const struct qn_tier *as, float *o, int64_t step, int n)
+{
+	const int whole = op->v_in_k ? transformed(op->head_dim) : op->v_dim;
+
+	if ((op->v_in_k ? as->k_type : as->v_type) != QN_KV_Q4)
+		return;
+	for (int r = 0; r < n; r++)
+		for (int at = 0; at < op->v_dim; at += whole)
+			kv_hadamard(o + r * step + at, whole);
+}
+
+/* What the tile sees of chunk i of the sequence, into w->chunk. */
+static void tile_chunk(const struct run *c, const struct qn_op *op, const struct tile *tile, int h, struct work *w,
+                       int64_t i)
+{
+	const int group = op->n_head / op->n_head_kv;
+	const int heads = tile->h1 - tile->h0, n = (int)(tile->t1 - tile->t0) * heads;
+
+	const int64_t dv = kv_pad(op->v_dim, 16);
+	int64_t first, end;
+	int before = -1; /* the tier of the block before */
+
+	tile_blocks(c, op, tile, &first, &end);
+	first = first > i * CHUNK ? first : i * CHUNK;
+	end = end < (i + 1) * CHUNK ? end : (i + 1) * CHUNK;
+	part_clear(&w->chunk, n, dv);
+	for (int64_t b = first; b < end; b++) {
+		const int64_t some = listed(c, op, tile);
+		const int in = some ? 0 : tier_at(c, op, tile->t0, b);
+		const int then = b + 1 < end && !some ? tier_at(c, op, tile->t0, b + 1) : -1;
+		const struct qn_tier as = tier_of(op, in);
+		const uint8_t *kv, *next;
+
+		if (some) {
+			const int64_t left = gather(c, op, tile, h, b, w->listed);
+
+			for (int r = 0; r < n; r++) {
+				w->lim[r] = (int32_t)left;
+				w->from[r] = 0;
+			}
+			attend_block(op, in, w, &w->chunk, n, w->listed, w->listed);
+			continue;
+		}
+		next = kv = tier_head(c, op, &as, tile->t0, b, h);
+		if (qn_ahead && then == in)
+			next = tier_head(c, op, &as, tile->t0, b + 1, h);
+		if (op->n_tier && before != in)
+			part_clear(&w->span, n, dv);
+		before = in;
+		for (int r = 0; r < n; r++) {
+			const int64_t pos = c->batch->pos[tile->t0 + r / heads];
+
+			w->lim[r] = (int32_t)(last_seen(c, op, tile, pos) + 1 - b * QN_KV_BLOCK);
+			if (op->vec)
+				w->bias[r] = bias_at(op, h * group + tile->h0 + r % heads, b * QN_KV_BLOCK - pos);
+			w->from[r] = (int32_t)(first_of(c, op, tile, pos) - b * QN_KV_BLOCK);
+		}
+		attend_block(op, in, w, op->n_tier ? &w->span : &w->chunk, n, kv, next);
+		if (op->n_tier && then != in) {
+			restore(op, &as, w->span.o, dv, n);
+			part_merge(&w->chunk, &w->span, n, dv);
+		}
+	}
+}
+
+static void tile_end(const struct run *c, const struct qn_op *op, const struct tile *tile, int h,
+                     const struct part *sum)
+{
+	static const float nothing[KV_HEAD_DIM_MAX];
+	const int64_t dv = kv_pad(op->v_dim, 16);
+	const int group = op->n_head / op->n_head_kv, heads = tile->h1 - tile->h0;
+	const struct qn_tier own = tier_of(op, 0);
+
+	for (int r = 0; r < (tile->t1 - tile->t0) * heads; r++) {
+		const int head = h * group + tile->h0 + r % heads;
+		float *y = buf_row(c, op->dst, tile->t0 + r / heads) + (int64_t)head * op->v_dim;
+
+		if (op->vec2)
+			qn_kernels.attn_merge(sum->o + r * dv, &sum->m[r], &sum->l[r], nothing,
+			                      op->vec2[head] * LOG2E, 1, (int)dv);
+		qn_kernels.scale_rows(y, sum->o + r * dv, 1 / sum->l[r], NULL, op->v_dim);
+		if (!op->n_tier) /* else each span is restored by itself */
+			restore(op, &own, y, 0, 1);
+		if (op->mul[0])
+			qn_kernels.scale_rows(y, y, 1, channels(op->mul[0], h, op->v_dim), op->v_dim);
+	}
+}
+
+static void attend_tile(const struct run *c, const struct qn_op *op, const struct tile *tile, int h)
+{
+	const int64_t dv = kv_pad(op->v_dim, 16);
+	const int n = (int)(tile->t1 - tile->t0) * (tile->h1 - tile->h0);
+	int64_t first, end;
+	struct work w;
+
+	tile_begin(c, op, tile, h, &w);
+	tile_blocks(c, op, tile, &first, &end);
+	if ((end - 1) / CHUNK == first / CHUNK) { /* there is nothing to merge */
+		tile_chunk(c, op, tile, h, &w, first / CHUNK);
+		tile_end(c, op, tile, h, &w.chunk);
+		return;
+	}
+	part_clear(&w.sum, n, dv);
+	for (int64_t i = first / CHUNK; i * CHUNK < end; i++) {
+		tile_chunk(c, op, tile, h, &w, i);
+		part_merge(&w.sum, &w.chunk, n, dv);
+	}
+	tile_end(c, op, tile, h, &w.sum);
+}
+
+/* The items of an operation: a tile and a kv head. They are asked for in rising order. */
+struct items {
+	const struct qn_batch *batch;
+	int toks, heads, group, splits; /* splits: of a group too large for one tile */
+	int64_t rows; /* of the largest tile */
+	int64_t per_tile, n, at;
+	int64_t t0, t1, last;
+};
+
+static struct items items_of(const struct run *c, const struct qn_op *op)
+{
+	struct items it = {.batch = c->batch, .group = op->n_head / op->n_head_kv, .at = -1};
+
+	tile_shape(op, &it.toks, &it.heads);
+	it.splits = (it.group + it.heads - 1) / it.heads;
+	it.per_tile = (int64_t)op->n_head_kv * it.splits;
+	while (next_tile(c->batch, it.toks, &it.t0, &it.t1)) {
+		const int64_t rows = (it.t1 - it.t0) * it.heads;
+
+		it.n += it.per_tile;
+		it.rows = rows > it.rows ? rows : it.rows;
+	}
+	it.t0 = it.t1 = 0;
+	return it;
+}
+
+/* Item i's tile; returns its kv head. */
+static int item(struct items *it, int64_t i, struct tile *tile)
+{
+	const int h0 = (int)(i % it->splits) * it->heads;
+
+	for (; it->at < i / it->per_tile; it->at++) {
+		next_tile(it->batch, it->toks, &it->t0, &it->t1);
+		if (it->t0 == 0 || it->batch->seq[it->t0] != it->batch->seq[it->t0 - 1])
+			it->last = it->batch->pos[batch_run(it->batch, it->t0) - 1];
+	}
+	*tile = (struct tile){it->t0, it->t1, it->last, h0, h0 + it->heads < it->group ? h0 + it->heads : it->group};
+	return (int)(i % it->per_tile) / it->splits;
+}
+
+static int64_t tile_chunks(const struct run *c, const struct qn_op *op, const struct tile *tile)
+{
+	int64_t first, end;
+
+	tile_blocks(c, op, tile, &first, &end);
+	return (end + CHUNK - 1) / CHUNK - first / CHUNK;
+}
+
+/* How many chunks all items have, and the longest. */
+static int64_t count_chunks(const struct run *c, const struct qn_op *op, struct items it, int64_t *longest)
+{
+	struct tile tile;
+	int64_t all = 0;
+
+	*longest = 0;
+	for (int64_t i = 0; i < it.n; i += it.per_tile) {
+		item(&it, i, &tile);
+
+		const int64_t chunks = tile_chunks(c, op, &tile);
+
+		all += chunks * it.per_tile;
+		*longest = chunks > *longest ? chunks : *longest;
+	}
+	return all;
+}
+
+/* An item, and which chunks of all are its own: from .. end. */
+struct walk {
+	struct items it;
+	struct tile tile;
+	int h;
+	int64_t i, from, end;
+};
+
+static void walk_on(const struct run *c, const struct qn_op *op, struct walk *w)
+{
+	w->h = item(&w->it, ++w->i, &w->tile);
+	w->from = w->end;
+	w->end += tile_chunks(c, op, &w->tile);
+}
+
+/* How many results of chunks of so many rows there is room for in a thread's scratch. */
+static int64_t parts_each(const struct qn_op *op, int64_t rows)
+{
+	return parts_bytes(op) / part_bytes(op, rows);
+}
+
+/* Room u for the result of a chunk, in some thread's scratch. */
+static struct part shared_part(const struct run *c, const struct qn_op *op, int64_t rows, int64_t u)
+{
+	const int64_t each = parts_each(op, rows), dv = kv_pad(op->v_dim, 16);
+	float *o = (float *)(c->scratch + (u / each - c->ith) * (int64_t)c->scratch_each + work_scratch(op)) +
+		   u % each * rows * (dv + 2);
+
+	return (struct part){o, o + rows * dv, o + rows * dv + rows};
+}
+
+/* The sum of the item that a wave begins with in the middle, in the scratch of the first or the second thread. */
+static struct part begun_part(const struct run *c, const struct qn_op *op, int64_t wave)
+{
+	struct work w;
+
+	work_at(op, c->scratch + (wave % 2 - c->ith) * (int64_t)c->scratch_each, &w);
+	return (struct part){w.sum.o, w.ml, w.ml + TILE_ROWS};
+}
+
+static void part_copy(const struct part *to, const struct part *from, int n, int64_t dv)
+{
+	memcpy(to->o, from->o, sizeof *to->o * (size_t)(n * dv));
+	memcpy(to->m, from->m, sizeof *to->m * (size_t)n);
+	memcpy(to->l, from->l, sizeof *to->l * (size_t)n);
+}
+
+/* Merges an item's results of the chunks u0 .. u1 of a wave, in their order, to what those of earlier waves gave. */
+static void merge_wave(const struct run *c, const struct qn_op *op, const struct walk *at, int64_t wave, int64_t u0,
+                       int64_t u1)
+{
+	const int64_t dv = kv_pad(op->v_dim, 16);
+	const int64_t from = at->from > u0 ? at->from : u0, end = at->end < u1 ? at->end : u1;
+	const int n = (int)(at->tile.t1 - at->tile.t0) * (at->tile.h1 - at->tile.h0);
+	struct work w;
+
+	work_at(op, c->scratch, &w);
+	if (at->from < u0) {
+		const struct part begun = begun_part(c, op, wave);
+
+		part_copy(&w.chunk, &begun, n, dv);
+	} else {
+		part_clear(&w.chunk, n, dv);
+	}
+	for (int64_t u = from; u < end; u++) {
+		const struct part p = shared_part(c, op, at->it.rows, u - u0);
+
+		part_merge(&w.chunk, &p, n, dv);
+	}
+	if (at->end <= u1) {
+		tile_end(c, op, &at->tile, at->h, &w.chunk);
+	} else {
+		const struct part begun = begun_part(c, op, wave + 1);
+
+		part_copy(&begun, &w.chunk, n, dv);
+	}
+}
+
+/*
+ * Few items and many threads: chunks are dealt out by themselves, as many at a time as there is room for results, and
+ * merged in their order by whoever has the item.
+ */
+static void attend_waves(struct run *c, const struct qn_op *op, const struct items *it, int64_t chunks)
+{
+	const int64_t most = parts_each(op, it->rows) * c->nth;
+	struct walk first = {.it = *it, .i = -1};
+	int64_t tile = -1; /* whose queries are in w */
+	struct work w;
+
+	for (int64_t wave = 0, u0 = 0; u0 < chunks; wave++, u0 += most) {
+		const int64_t u1 = u0 + most < chunks ? u0 + most : chunks;
+		struct deal deal = deal_begin(c->ith, c->nth, u1 - u0);
+		struct walk at, last;
+		int64_t k, block, end;
+
+		while (first.end <= u0)
+			walk_on(c, op, &first);
+		at = first;
+		while ((k = deal_next(c->pool, c->step, &deal)) >= 0) {
+			while (at.end <= u0 + k)
+				walk_on(c, op, &at);
+			if (tile != at.i)
+				tile_begin(c, op, &at.tile, at.h, &w);
+			tile = at.i;
+			tile_blocks(c, op, &at.tile, &block, &end);
+			w.chunk = shared_part(c, op, it->rows, k);
+			tile_chunk(c, op, &at.tile, at.h, &w, block / CHUNK + u0 + k - at.from);
+		}
+		run_barrier(c);
+		if (c->ith == 0)
+			pool_clear(c->pool, c->step, 1);
+		last = at = first;
+		while (last.end < u1)
+			walk_on(c, op, &last);
+		deal = deal_begin(c->ith, c->nth, last.i - first.i + 1);
+		while ((k = deal_next(c->pool, c->step + 1, &deal)) >= 0) {
+			while (at.i < first.i + k)
+				walk_on(c, op, &at);
+			merge_wave(c, op, &at, wave, u0, u1);
+		}
+		if (u1 == chunks)
+			return;
+		run_barrier(c);
+		if (c->ith == 0)
+			pool_clear(c->pool, c->step + 1, 1);
+	}
+}
+
+static int select_ok(const struct plan *p, const struct qn_op *op)
+{
+	if (op->n_select == 0 && op->every == 0)
+		return op->each == 0;
+	if (op->each != 0 && (!spans_ok(op) || op->each > SPAN_MAX / op->n_select ||
+	                      (op->n_seg != 0 && op->n_seg != op->n_head_kv)))
+		return 0;
+	return op->n_select >= 0 && op->ahead == 0 && !op->vec && !op->chunked &&
+	       (op->each > 0 || (op->v_in_k && op->n_head_kv == 1)) &&
+	       (op->every ? entries_ok(op) && op->window > 0 && op->side == QN_SIDE_ANY : !op->window || op->each) &&
+	       (op->n_select == 0 || buf_ok(p, op->aux, (int64_t)choices_of(op) * op->n_select));
+}
+
+static int side_ok(const struct qn_op *op)
+{
+	return op->side == QN_SIDE_ANY ||
+	       ((op->side == QN_SIDE_OWN || (op->side == QN_SIDE_SOURCE && !op->vec)) && op->window == 0 &&
+	        op->ahead == 0 && op->n_select == 0);
+}
+
+static int tiers_ok(const struct qn_op *op)
+{
+	if (op->n_tier < 0 || op->n_tier >= QN_TIERS_MAX || (op->n_tier > 0 && (op->n_select > 0 || op->every > 0)))
+		return 0;
+	for (int i = 1; i <= op->n_tier; i++) {
+		const struct qn_tier as = tier_of(op, i);
+
+		if (!tier_ok(op, &as))
+			return 0;
+	}
+	return 1;
+}
+
+static int attend_check(const struct plan *p, const struct qn_op *op)
+{
+	return heads_ok(op) && col_ok(p, op->src, op->col[0], (int64_t)op->n_head * op->head_dim) &&
+	       buf_ok(p, op->dst, (int64_t)op->n_head * op->v_dim) && op->window >= 0 && op->ahead >= 0 &&
+	       op->span >= 0 && op->span <= SPAN_MAX && op->softcap >= 0 && op->softcap <= SOFTCAP_MAX &&
+	       temp_log_ok(op) && select_ok(p, op) && side_ok(op) && tiers_ok(op);
+}
+
+static void attend_run(struct run *c, const struct qn_op *op)
+{
+	struct items it = items_of(c, op);
+	struct deal deal = deal_begin(c->ith, c->nth, it.n);
+	struct tile tile;
+	int64_t longest, i;
+	const int64_t chunks = c->nth == 1 ? 0 : count_chunks(c, op, it, &longest);
+
+	if (chunks && longest > 1 && longest * LONG_PART * c->nth > chunks) {
+		attend_waves(c, op, &it, chunks);
+		return;
+	}
+	while ((i = deal_next(c->pool, c->step, &deal)) >= 0) {
+		const int h = item(&it, i, &tile);
+
+		attend_tile(c, op, &tile, h);
+	}
+}
+
+/* Each tile reads the blocks that it sees; each row meets the keys and the values of the positions it sees. */
+static struct qn_ticks_op attend_moves(const struct run *c, const struct qn_op *op)
+{
+	struct items it = items_of(c, op);
+	struct qn_ticks_op m = {0};
+	struct tile tile;
+
+	for (int64_t i = 0; i < it.n; i++) {
+		int64_t first, end;
+
+		item(&it, i, &tile);
+		tile_blocks(c, op, &tile, &first, &end);
+		for (int64_t b = first; b < end; b++) {
+			const struct qn_tier as = tier_of(op, tier_at(c, op, tile.t0, b));
+
+			m.bytes += head_bytes(op, &as);
+		}
+		for (int64_t t = tile.t0; t < tile.t1; t++) {
+			const int64_t pos = c->batch->pos[t], from = first_of(c, op, &tile, pos);
+			const int64_t some = listed(c, op, &tile);
+
+			m.madds += (int64_t)(op->head_dim + op->v_dim) * (tile.h1 - tile.h0) *
+			           (some ? some : last_seen(c, op, &tile, pos) + 1 - (from > 0 ? from : 0));
+		}
+	}
+	return m;
+}
+
+const struct operation op_attend = {
+	.check = attend_check,
+	.scratch = attend_scratch,
+	.counters = 2, /* chunks, and then the tiles that they are parts of */
+	.moves = attend_moves,
+	.run = attend_run,
+};

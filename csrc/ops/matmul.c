@@ -1,0 +1,510 @@
+/*
+ * matmul.c - products of weight matrices and a batch of activations.
+ *
+ * The work is dealt in groups of panels. A group meets all tokens of the batch, in tiles of as many
+ * as a kernel takes: its weights come from memory once and stay in the second-level cache, the
+ * tile's activations stay in the first-level one. Where threads share what is left, groups become smaller.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "run/operation.h"
+#include "ops/route.h"
+
+/* Panels of a group when tokens need more than one tile: 64 rows of 4096 Q4_K weights are 150 KB. */
+#define GROUP 4
+
+/*
+ * Panels in a row that a thread takes at once where tokens need one tile; of a gate, where they are FEW at most, as
+ * many and then their twins. Of rows of 2048 Q4_K weights a panel is 18 KB: the CPU's own prefetch, which begins anew
+ * where the next one lies elsewhere, gets 25 GB/s of Zen 4's memory from single panels, and 30 from eight in a row.
+ */
+#define RUN_PANELS 8
+#define FEW 4
+
+/* Bytes of activations of a large tile, but no fewer tokens than unpacking the weights is worth. */
+#define TILE_BYTES (720 << 10)
+#define TILE_LEAST 64
+#define TILE_UNIT 16
+
+static int64_t panels(const struct qn_mat *m)
+{
+	return (m->n_out + QN_PANEL - 1) / QN_PANEL;
+}
+
+/* The largest panel that has to be packed on the way. */
+static size_t scratch_each(const struct qn_op *op)
+{
+	size_t bytes = 0;
+
+	for (int i = 0; i < op->n_mat; i++) {
+		const struct qn_mat *m = &op->mat[i];
+
+		if (m->layout == QN_ROWS && qn_panel_bytes(m->type, m->n_in) > bytes)
+			bytes = qn_panel_bytes(m->type, m->n_in);
+	}
+	return bytes;
+}
+
+static size_t scratch(const struct qn_op *op)
+{
+	return 2 * scratch_each(op);
+}
+
+/* One matrix of an operation, with what every panel of it needs looked up once. */
+struct operand {
+	const struct qn_mat *m;
+	int64_t share; /* experts that have one matrix */
+	mm_fn *mm;
+	mm_pair_fn *pair;
+	const uint8_t *act; /* the first row's activations */
+	int64_t act_bytes;  /* from one row's to the next's */
+	int64_t panels, panel_bytes, row_bytes;
+	uint8_t *scratch; /* for two panels packed on the way */
+	size_t scratch_each;
+};
+
+/* Matrices that an operation has, or experts that may share some. */
+static int64_t n_mat(const struct qn_op *op)
+{
+	return op->rows == QN_ROWS_PAIR ? op->n_expert : op->rows == QN_ROWS_HEAD ? op->n_seg : 1;
+}
+
+static struct operand operand_of(const struct run *c, const struct qn_op *op, int i)
+{
+	const struct qn_mat *m = &op->mat[i];
+	const enum qn_act kind = qn_type_act(m->type);
+
+	return (struct operand){
+		.m = m,
+		.share = n_mat(op) / m->n_mat,
+		.mm = qn_kernels.mm[m->type],
+		.act = c->bufs[op->act[kind]].data,
+		.act_bytes = act_bytes(kind),
+		.pair = qn_kernels.mm_pair[m->type],
+		.panels = panels(m),
+		.panel_bytes = (int64_t)qn_panel_bytes(m->type, m->n_in),
+		.row_bytes = (int64_t)qn_row_bytes(m->type, m->n_in),
+		.scratch = c->scratch,
+		.scratch_each = scratch_each(op),
+	};
+}
+
+/* Panel p of matrix e of o: where it lies, or packed into a part of scratch. */
+static const void *panel_of(const struct operand *o, int64_t e, int64_t p, int part)
+{
+	e /= o->share;
+	if (o->m->layout == QN_X16)
+		return (const uint8_t *)o->m->data + (e * o->panels + p) * o->panel_bytes;
+
+	const int64_t row = p * QN_PANEL, left = o->m->n_out - row;
+	const uint8_t *rows = (const uint8_t *)o->m->data + (e * o->m->n_out + row) * o->row_bytes;
+	uint8_t *panel = o->scratch + part * o->scratch_each;
+
+	/* A scale that is not finite shows in the result; there is no way to report it here. */
+	qn_pack(o->m->type, panel, rows, (int32_t)(left < QN_PANEL ? left : QN_PANEL), o->m->n_in);
+	return panel;
+}
+
+/*
+ * One or two panels that meet the same tokens: panel p of a matrix, and w[1] the next one, its twin
+ * of the other matrix where that is set (QN_EPI_GLU), or NULL.
+ */
+struct panels {
+	const struct operand *o, *twin;
+	const void *w[2];
+	int64_t e, p; /* of expert e */
+	int64_t bias; /* where the biases of panel p are */
+};
+
+static struct panels panels_at(const struct operand *o, const struct operand *twin, int64_t e, int64_t p, int64_t end)
+{
+	struct panels s = {o, twin, {panel_of(o, e, p, 0), NULL}, e, p, (e / o->share * o->panels + p) * QN_PANEL};
+
+	if (twin)
+		s.w[1] = panel_of(twin, e, p, 1);
+	else if (p + 1 < end)
+		s.w[1] = panel_of(o, e, p + 1, 1);
+	return s;
+}
+
+/* Which column of dst panel p of matrix e begins at, from that of the first. */
+static int64_t panel_col(const struct qn_op *op, const struct operand *o, int64_t e, int64_t p)
+{
+	if (op->rows == QN_ROWS_PAIR || op->n_seg == 0)
+		return p * QN_PANEL;
+	if (op->rows == QN_ROWS_HEAD)
+		return e * op->step + p * QN_PANEL;
+
+	const int64_t each = o->panels / op->n_seg;
+
+	return p / each * op->step + p % each * QN_PANEL;
+}
+
+/* Multiplies n rows of products by the scale of matrix e. */
+static void scale_tile(float *tile, const struct operand *o, int64_t e, int n)
+{
+	if (o->m->scale)
+		qn_kernels.scale_rows(tile, tile, o->m->scale[e / o->share], NULL, n * QN_PANEL);
+}
+
+/* Adds what adapters make of rows `row` .. row + n to the products of panel p of matrix i. */
+static void add_delta(const struct run *c, const struct qn_op *op, float *tile, int i, int64_t row, int64_t p, int n)
+{
+	if (!(op->adapted >> i & 1))
+		return;
+	for (int k = 0; k < n; k++, tile += QN_PANEL) {
+		const float *d = buf_row(c, op->delta, row + k) + op->delta_col[i] + p * QN_PANEL;
+
+		qn_kernels.add_scaled(tile, d, 1, QN_PANEL);
+	}
+}
+
+/* Adds a panel's biases, from number `at` on, to n rows of its products. */
+static void add_bias(float *tile, const float *bias, int64_t at, int n)
+{
+	if (bias)
+		qn_kernels.store_tile(tile, QN_PANEL, tile, bias + at, 1, n, 0);
+}
+
+/* What a gate opens, within op->limit, times the gate within op->softcap: both by tanh. */
+static void cap(const struct qn_op *op, const float *gate, float *up, int64_t n)
+{
+	float by[QN_PANEL];
+
+	if (op->limit > 0)
+		qn_kernels.softcap(up, up, op->limit, n);
+	for (int64_t i = 0; i < n; i += QN_PANEL) {
+		qn_kernels.softcap(by, gate + i, op->softcap, QN_PANEL);
+		qn_kernels.scale_rows(up + i, up + i, 1, by, QN_PANEL);
+	}
+}
+
+/* Products of the panels with n rows become results: tile is of the first panel, tile2 of the second. */
+static void finish(const struct run *c, const struct qn_op *op, const struct panels *s, float *tile, float *tile2,
+                   int64_t t, int n)
+{
+	const struct operand *o = s->o, *second = s->twin ? s->twin : o;
+	const int i = (int)(o->m - op->mat), i2 = (int)(second->m - op->mat), n_store = s->w[1] && !s->twin ? 2 : 1;
+	const int64_t row = op->rows == QN_ROWS_HEAD ? t - s->e * c->batch->n_tok : t;
+	const int64_t col[2] = {
+		op->col[i] + panel_col(op, o, s->e, s->p), op->col[i] + panel_col(op, o, s->e, s->p + 1),
+	};
+
+	scale_tile(tile, o, s->e, n);
+	add_delta(c, op, tile, i, row, s->p, n);
+	if (s->w[1]) {
+		scale_tile(tile2, second, s->e, n);
+		add_delta(c, op, tile2, i2, row, s->twin ? s->p : s->p + 1, n);
+	}
+	if (s->twin || op->epilogue == QN_EPI_FN) { /* biases come before the function */
+		add_bias(tile, op->bias[i], s->bias, n);
+		if (s->w[1])
+			add_bias(tile2, op->bias[i2], s->bias + (s->twin ? 0 : QN_PANEL), n);
+		if (s->twin && op->softcap > 0) {
+			cap(op, tile, tile2, n * QN_PANEL);
+		} else if (s->twin && op->limit > 0) {
+			if (op->limit_fn)
+				qn_kernels.fn[op->fn](tile, tile, NULL, n * QN_PANEL);
+			qn_kernels.clamp(tile, -INFINITY, op->limit, n * QN_PANEL);
+			qn_kernels.clamp(tile2, -op->limit, op->limit, n * QN_PANEL);
+		}
+		if (s->twin && op->limit > 0 && op->limit_fn)
+			qn_kernels.scale_rows(tile, tile, 1, tile2, n * QN_PANEL);
+		else if (s->twin)
+			qn_kernels.fn[op->fn](tile, tile, tile2, n * QN_PANEL);
+		else
+			qn_kernels.fn[op->fn](tile, tile, NULL, n_store * n * QN_PANEL);
+	}
+	for (int j = 0; j < n_store; j++) {
+		float *y = buf_row(c, op->dst, row) + col[j];
+		const int64_t stride = c->bufs[op->dst].width;
+
+		if (op->epilogue == QN_EPI_GLU || op->epilogue == QN_EPI_FN)
+			qn_kernels.store_tile(y, stride, j ? tile2 : tile, NULL, 1, n, 0);
+		else
+			qn_kernels.store_tile(y, stride, j ? tile2 : tile,
+			                      op->bias[i] ? op->bias[i] + s->bias + j * QN_PANEL : NULL, op->scale, n,
+			                      op->epilogue == QN_EPI_ADD);
+		if (op->softcap > 0 && op->epilogue == QN_EPI_STORE)
+			for (int k = 0; k < n; k++)
+				qn_kernels.softcap(y + k * stride, y + k * stride, op->softcap, QN_PANEL);
+		if (op->limit > 0 && op->epilogue == QN_EPI_STORE)
+			for (int k = 0; k < n; k++)
+				qn_kernels.clamp(y + k * stride, -op->limit, op->limit, QN_PANEL);
+	}
+}
+
+/* Panels times rows t .. t + n of n_act rows of activations. */
+static void panel_tile(const struct run *c, const struct qn_op *op, const struct panels *s, int64_t n_act, int64_t t,
+                       int n)
+{
+	const struct operand *o = s->o, *second = s->twin ? s->twin : o;
+	const int i = (int)(o->m - op->mat), n_store = s->w[1] && !s->twin ? 2 : 1;
+	const int64_t row = op->rows == QN_ROWS_HEAD ? t - s->e * c->batch->n_tok : t;
+	const uint8_t *act = o->act + t * o->act_bytes;
+	_Alignas(64) float tile[2 * QN_TILE_MAX * QN_PANEL];
+	float *tile2 = tile + n * QN_PANEL;
+
+	/* Rows of a large batch lie in other pages and out of the caches: ask for them before the product. */
+	for (int k = 0; k < n; k++)
+		for (int j = 0; j < n_store; j++) {
+			const int64_t col = op->col[i] + panel_col(op, o, s->e, s->p + j);
+
+			__builtin_prefetch(buf_row(c, op->dst, row + k) + col, 1);
+		}
+	if (s->w[1] && n >= QN_PAIR_MIN && o->pair && o->m->type == second->m->type) {
+		o->pair(tile, s->w[0], s->w[1], act, o->m->n_in, n_act, n);
+	} else {
+		o->mm(tile, s->w[0], act, o->m->n_in, n_act, n);
+		if (s->w[1])
+			second->mm(tile2, s->w[1], second->act + t * second->act_bytes, second->m->n_in, n_act, n);
+	}
+	finish(c, op, s, tile, tile2, t, n);
+}
+
+/* Panels p0 .. p1 of expert e of o, then their twins, times rows t .. t + n: RUN_PANELS and FEW at most. */
+static void panels_in_turn(const struct run *c, const struct qn_op *op, const struct operand *o,
+                           const struct operand *twin, int64_t e, int64_t p0, int64_t p1, int64_t n_act, int64_t t,
+                           int n)
+{
+	_Alignas(64) float tile[2][FEW * RUN_PANELS * QN_PANEL];
+	const int64_t each = n * QN_PANEL;
+
+	for (int64_t p = p0; p < p1; p++)
+		o->mm(tile[0] + (p - p0) * each, panel_of(o, e, p, 0), o->act + t * o->act_bytes, o->m->n_in, n_act, n);
+	for (int64_t p = p0; p < p1; p++)
+		twin->mm(tile[1] + (p - p0) * each, panel_of(twin, e, p, 1), twin->act + t * twin->act_bytes,
+		         twin->m->n_in, n_act, n);
+	for (int64_t p = p0; p < p1; p++) {
+		const struct panels s = panels_at(o, twin, e, p, p1);
+
+		finish(c, op, &s, tile[0] + (p - p0) * each, tile[1] + (p - p0) * each, t, n);
+	}
+}
+
+/*
+ * Tokens to take at once: as many as the kernel does, but of large tiles no more than those whose activations stay in
+ * the second-level cache from one panel to the next, in whole UNITs.
+ */
+static int64_t tile_tokens(const struct operand *o)
+{
+	const int64_t most = qn_kernels.mm_tile[o->m->type];
+	const int64_t each = (o->m->n_in + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK * o->act_bytes;
+	const int64_t fit = TILE_BYTES / each / TILE_UNIT * TILE_UNIT;
+
+	if (most <= TILE_LEAST || fit >= most)
+		return most;
+	return fit > TILE_LEAST ? fit : TILE_LEAST;
+}
+
+/* Rows t0 .. t1 in tiles of nearly equal size: large ones, but the last, of whole units. */
+struct tiles {
+	int64_t t0, t1, n, unit;
+};
+
+static struct tiles tiles_of(const struct operand *o, const struct operand *up, int64_t t0, int64_t t1)
+{
+	int64_t most = tile_tokens(o);
+
+	if (up && tile_tokens(up) < most)
+		most = tile_tokens(up);
+	return (struct tiles){t0, t1, (t1 - t0 + most - 1) / most, most < TILE_LEAST ? 1 : TILE_UNIT};
+}
+
+static int64_t tile_start(const struct tiles *s, int64_t k)
+{
+	const int64_t at = (s->t1 - s->t0) * k / s->n, whole = (at + s->unit - 1) / s->unit * s->unit;
+
+	return s->t0 + whole < s->t1 ? s->t0 + whole : s->t1;
+}
+
+/* Panels p0 .. p1 of expert e of o, and their twins, times rows t0 .. t1. */
+static void group(const struct run *c, const struct qn_op *op, const struct operand *o, const struct operand *twin,
+                  int64_t e, int64_t p0, int64_t p1, int64_t n_act, int64_t t0, int64_t t1)
+{
+	const struct tiles s = tiles_of(o, twin, t0, t1);
+	const int64_t at_once = twin ? 1 : 2;
+	/* Panels that have to be packed are packed once for all tiles; else a tile meets all panels. */
+	const int panels_first = o->m->layout == QN_ROWS || (twin && twin->m->layout == QN_ROWS);
+	const int64_t step = panels_first ? at_once : p1 - p0;
+	struct panels w;
+
+	if (twin && !panels_first && s.n == 1 && t1 - t0 <= FEW && p1 - p0 <= RUN_PANELS) {
+		panels_in_turn(c, op, o, twin, e, p0, p1, n_act, t0, (int)(t1 - t0));
+		return;
+	}
+	for (int64_t a = p0; a < p1; a += step) {
+		if (panels_first)
+			w = panels_at(o, twin, e, a, p1);
+		for (int64_t k = 0; k < s.n; k++)
+			for (int64_t p = a; p < a + step && p < p1; p += at_once) {
+				const int64_t t = tile_start(&s, k);
+
+				if (!panels_first)
+					w = panels_at(o, twin, e, p, p1);
+				panel_tile(c, op, &w, n_act, t, (int)(tile_start(&s, k + 1) - t));
+			}
+	}
+}
+
+/* Panels of an item: those that a kernel takes at once. */
+static int item_size(const struct qn_op *op, int64_t rows)
+{
+	return rows >= QN_PAIR_MIN && qn_kernels.mm_pair[op->mat[0].type] && op->epilogue != QN_EPI_GLU ? 2 : 1;
+}
+
+/*
+ * Items to take at once: more tokens than a kernel takes at once should find their panels in the caches, and others
+ * find theirs in long streams.
+ */
+static int items_at_once(const struct qn_op *op, int64_t rows)
+{
+	return (rows > qn_kernels.mm_tile[op->mat[0].type] ? GROUP : RUN_PANELS) / item_size(op, rows);
+}
+
+/* The columns of dst for the results of m, which are there for each head where there are heads. */
+static int dst_ok(const struct plan *p, const struct qn_op *op, int32_t col, const struct qn_mat *m)
+{
+	int64_t each = m->n_out;
+
+	if (op->rows == QN_ROWS_PAIR || op->n_seg == 0)
+		return col_ok(p, op->dst, col, (each + QN_PANEL - 1) / QN_PANEL * QN_PANEL);
+	if (op->n_seg < 0 || (op->rows != QN_ROWS_HEAD && each % op->n_seg != 0))
+		return 0;
+	if (op->rows != QN_ROWS_HEAD)
+		each /= op->n_seg;
+	return each % QN_PANEL == 0 && op->step % QN_PANEL == 0 && op->step >= each &&
+	       col_ok(p, op->dst, col, (op->n_seg - 1) * (int64_t)op->step + each);
+}
+
+/* What is added to the products of matrix i is there. */
+static int delta_ok(const struct plan *p, const struct qn_op *op, int i)
+{
+	if (!(op->adapted >> i & 1))
+		return 1;
+	return op->rows != QN_ROWS_HEAD &&
+	       col_ok(p, op->delta, op->delta_col[i], (op->mat[i].n_out + QN_PANEL - 1) / QN_PANEL * QN_PANEL);
+}
+
+static int check(const struct plan *p, const struct qn_op *op)
+{
+	const int glu = op->epilogue == QN_EPI_GLU, fn = glu || op->epilogue == QN_EPI_FN;
+
+	if (op->n_mat < 1 || op->n_mat > 3 || op->epilogue < QN_EPI_STORE || op->epilogue > QN_EPI_FN)
+		return 0;
+	if (glu && (op->n_mat != 2 || op->mat[0].n_out != op->mat[1].n_out || op->mat[0].n_mat != op->mat[1].n_mat))
+		return 0;
+	if (fn ? op->fn < 0 || op->fn >= QN_N_FN : op->scale == 0) /* 0: not set */
+		return 0;
+	if (op->limit_fn && op->fn == QN_FN_SWIGLU_CLAMP) /* whose other factor is not its own */
+		return 0;
+	if (op->limit != 0 && ((op->epilogue != QN_EPI_STORE && !glu) || !(op->limit > 0)))
+		return 0;
+	if (op->softcap != 0 && ((op->epilogue != QN_EPI_STORE && !glu) || !(op->softcap > 0)))
+		return 0;
+	if (op->softcap != 0 && glu && (op->limit_fn || op->fn == QN_FN_SWIGLU_CLAMP))
+		return 0;
+	if (!rows_ok(p, op, 0))
+		return 0;
+	for (int i = 0; i < op->n_mat; i++) {
+		const struct qn_mat *m = &op->mat[i];
+
+		if (!mat_ok(m) || (op->rows == QN_ROWS_PAIR ? n_mat(op) % m->n_mat : n_mat(op) != m->n_mat))
+			return 0;
+		if (!buf_ok(p, op->act[qn_type_act(m->type)], m->n_in))
+			return 0;
+		if ((!(glu && i) && !dst_ok(p, op, op->col[i], m)) || !delta_ok(p, op, i))
+			return 0;
+	}
+	return 1;
+}
+
+static void run(struct run *c, const struct qn_op *op)
+{
+	const int64_t rows = op_rows(c, op);
+	const int glu = op->epilogue == QN_EPI_GLU;
+	const int by_head = op->rows == QN_ROWS_HEAD, parts = glu ? 1 : op->n_mat;
+	const int64_t each = by_head ? c->batch->n_tok : rows;
+	const int size = item_size(op, each), most = items_at_once(op, each);
+	int64_t items[3] = {0}, per_expert = 0, n_active = by_head ? op->n_seg : 1, i, n;
+	struct route route = {0};
+	struct operand o[3];
+
+	if (rows == 0)
+		return;
+	for (int k = 0; k < op->n_mat; k++)
+		o[k] = operand_of(c, op, k);
+	for (int k = 0; k < parts; k++)
+		per_expert += items[k] = (o[k].panels + size - 1) / size;
+	if (op->rows == QN_ROWS_PAIR) {
+		route = route_of(&c->bufs[op->aux], c->batch->n_tok, op->n_expert, op->n_used);
+		n_active = 0;
+		for (int e = 0; e < op->n_expert; e++)
+			n_active += route.offset[e] < route.offset[e + 1];
+	}
+
+	struct deal d = deal_begin(c->ith, c->nth, n_active * per_expert);
+	int64_t active = 0, expert = -1; /* `expert` is the active one number `active` - 1 */
+
+	while ((i = deal_some(c->pool, c->step, &d, most, &n)) >= 0)
+		for (int64_t some; n > 0; i += some, n -= some) { /* some of one matrix */
+			int64_t rest = i % per_expert, e = 0, t0 = 0, t1 = rows;
+			int k = 0;
+
+			if (op->rows == QN_ROWS_PAIR) {
+				for (; active <= i / per_expert; active++) /* items come in rising order */
+					do
+						expert++;
+					while (route.offset[expert] == route.offset[expert + 1]);
+				e = expert;
+				t0 = route.offset[e];
+				t1 = route.offset[e + 1];
+			} else if (by_head) {
+				e = i / per_expert;
+				t0 = e * c->batch->n_tok;
+				t1 = t0 + c->batch->n_tok;
+			}
+			while (rest >= items[k])
+				rest -= items[k++];
+			some = items[k] - rest < n ? items[k] - rest : n;
+
+			const int64_t p0 = rest * size, p1 = (rest + some) * size;
+
+			group(c, op, &o[k], glu ? &o[1] : NULL, e, p0, p1 < o[k].panels ? p1 : o[k].panels, rows, t0,
+			      t1);
+		}
+}
+
+/* Weights are read once, of experts those that some token uses. */
+static struct qn_ticks_op moves(const struct run *c, const struct qn_op *op)
+{
+	const int64_t rows = op_rows(c, op);
+	int64_t used = rows > 0 ? n_mat(op) : 0;
+	struct qn_ticks_op m = {0};
+
+	if (op->rows == QN_ROWS_PAIR) {
+		const struct route r = route_of(&c->bufs[op->aux], c->batch->n_tok, op->n_expert, op->n_used);
+
+		used = 0;
+		for (int e = 0; e < op->n_expert; e++)
+			used += r.offset[e] < r.offset[e + 1];
+	}
+	for (int i = 0; i < op->n_mat; i++) {
+		const struct qn_mat *w = &op->mat[i];
+
+		m.bytes += used * w->n_out * (int64_t)qn_row_bytes(w->type, w->n_in);
+		m.madds += rows * w->n_out * w->n_in;
+	}
+	return m;
+}
+
+const struct operation op_matmul = {
+	.check = check,
+	.scratch = scratch,
+	.counters = 1,
+	.moves = moves,
+	.routing = ROUTING_PAIRS,
+	.by_head = 1,
+	.run = run,
+};

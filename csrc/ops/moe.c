@@ -1,0 +1,310 @@
+/*
+ * moe.c - experts: which token goes where, and back.
+ *
+ * Pairs (token, expert) are grouped by expert, tokens ascending, so that an expert's weights are
+ * read once for all its tokens. The order of pairs changes with the batch; a token's own sum runs
+ * over its choices, best first, and does not.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "math/fp16.h"
+#include "run/operation.h"
+#include "math/exp.h"
+#include "ops/rank.h"
+#include "ops/route.h"
+
+static size_t aligned(size_t bytes)
+{
+	return (bytes + 63) / 64 * 64;
+}
+
+int experts_ok(const struct qn_op *op)
+{
+	return op->n_expert > 0 && op->n_expert <= QN_EXPERTS_MAX && op->n_used > 0 &&
+	       op->n_used <= op->n_expert && op->n_used <= QN_USED_MAX;
+}
+
+struct route route_of(const struct qn_buf *buf, int64_t n_tok, int32_t n_expert, int32_t n_used)
+{
+	const size_t pairs = aligned(sizeof(int32_t) * (size_t)(n_tok * n_used));
+	uint8_t *p = buf->data;
+	struct route r;
+
+	r.offset = (int32_t *)p;
+	p += aligned(sizeof(int32_t) * (size_t)(n_expert + 1));
+	r.pair = (int32_t *)p;
+	r.expert = (int32_t *)(p + pairs);
+	r.weight = (float *)(p + 2 * pairs);
+	return r;
+}
+
+size_t qn_route_bytes(int64_t n_tok, int32_t n_expert, int32_t n_used)
+{
+	return aligned(sizeof(int32_t) * (size_t)(n_expert + 1)) +
+	       3 * aligned(sizeof(int32_t) * (size_t)(n_tok * n_used));
+}
+
+/* The k largest of n scores, best first. Takes time in n log k. */
+static void best_of(const float *score, int n, int k, int32_t *best)
+{
+	uint64_t heap[QN_USED_MAX];
+
+	memset(heap, 0, sizeof *heap * (size_t)k);
+	for (int e = 0; e < n; e++) {
+		const uint64_t r = rank_of(score[e], e);
+
+		if (r > heap[0])
+			sift(heap, k, r);
+	}
+	for (int i = k - 1; i >= 0; i--) {
+		best[i] = ranked(heap[0]);
+		sift(heap, i, heap[i]);
+	}
+}
+
+/* Takes the groups out of score that are not among the best n_group_used by their best score, or the sum of two. */
+static void keep_groups(const struct qn_op *op, float *score)
+{
+	const int size = op->n_expert / op->n_group;
+	float sum[QN_EXPERTS_MAX];
+	int32_t best[QN_USED_MAX];
+	uint8_t kept[QN_EXPERTS_MAX] = {0};
+
+	for (int g = 0; g < op->n_group; g++) {
+		const int two = op->group_best || size < 2 ? 1 : 2;
+
+		best_of(score + g * size, size, two, best);
+		sum[g] = score[g * size + best[0]] + (two > 1 ? score[g * size + best[1]] : 0);
+	}
+	best_of(sum, op->n_group, op->n_group_used, best);
+	for (int i = 0; i < op->n_group_used; i++)
+		kept[best[i]] = 1;
+	for (int e = 0; e < op->n_expert; e++)
+		if (!kept[e / size])
+			score[e] = -INFINITY;
+}
+
+/* Exponentials of n <= QN_EXPERTS_MAX logits less the largest; their sum, in the order of experts. */
+static float exponentials(float *y, const float *logits, int n)
+{
+	const int rows = (n + QN_PANEL - 1) / QN_PANEL;
+	float x[QN_EXPERTS_MAX + QN_PANEL], ones[QN_PANEL], max = logits[0], sum = 0;
+
+	for (int i = 0; i < QN_PANEL; i++)
+		ones[i] = 1;
+	for (int e = 1; e < n; e++)
+		max = logits[e] > max ? logits[e] : max;
+	qn_kernels.affine(x, logits, max, 1, NULL, NULL, n);
+	qn_kernels.clamp(x, -1000, INFINITY, n); /* exponentials are 0 there, so that of infinity is too; NaN stays */
+	for (int e = n; e < rows * QN_PANEL; e++)
+		x[e] = 0;
+	qn_kernels.scan_decays(y, ones, x, rows);
+	for (int e = 0; e < n; e++)
+		sum += y[e];
+	return sum;
+}
+
+/* What the logits of a token are worth, which is what experts are chosen by where it is in another order. */
+static void worths(const struct qn_op *op, float *y, const float *logits)
+{
+	const int n = op->n_expert;
+
+	if (op->gating == QN_GATE_SOFTMAX) {
+		const float sum = exponentials(y, logits, n);
+
+		for (int e = 0; e < n; e++)
+			y[e] /= sum;
+	} else if (op->gating == QN_GATE_SIGMOID) {
+		qn_kernels.fn[QN_FN_SIGMOID](y, logits, NULL, n);
+	} else if (op->gating == QN_GATE_SQRT_SOFTPLUS) {
+		qn_kernels.softplus(y, logits, n);
+		for (int e = 0; e < n; e++)
+			y[e] = sqrtf(y[e]);
+	} else {
+		memcpy(y, logits, sizeof *y * (size_t)n);
+	}
+}
+
+/* The weight of choice k by QN_GATE_MIXER. */
+static float mixer(const struct qn_op *op, const float *logits, const int32_t *expert, int k)
+{
+	const float m = logits[expert[k]];
+	float sum = 0;
+
+	for (int e = 0; e < op->n_expert; e++) {
+		const float size = fabsf(logits[e]) > m ? fabsf(logits[e]) : m;
+		int left = 1;
+
+		for (int j = 0; j < k; j++)
+			left &= expert[j] != e;
+		if (left && !(m - logits[e] > 0.02f * size))
+			sum += qexp(logits[e] - m);
+	}
+	return 1 / sum;
+}
+
+/* The n_used experts of a token, best first or as they are said, and their weights. */
+static void choose(const struct qn_op *op, const float *logits, int32_t tok, int32_t *expert, float *weight)
+{
+	float worth[QN_EXPERTS_MAX + QN_PANEL], max, sum = 0, chosen = 0;
+
+	worths(op, worth, logits);
+	if (op->choice) {
+		memcpy(expert, op->choice + (int64_t)tok * op->n_used, sizeof *expert * (size_t)op->n_used);
+	} else if (op->vec || op->n_group > 1) {
+		float score[QN_EXPERTS_MAX];
+
+		for (int e = 0; e < op->n_expert; e++)
+			score[e] = worth[e] + (op->vec ? op->vec[e] : 0);
+		if (op->n_group > 1)
+			keep_groups(op, score);
+		best_of(score, op->n_expert, op->n_used, expert);
+	} else { /* what they are worth is in the order of the logits, but rounds to equals */
+		best_of(logits, op->n_expert, op->n_used, expert);
+	}
+	for (int k = 0; k < op->n_used; k++)
+		weight[k] = op->gating == QN_GATE_MIXER ? mixer(op, logits, expert, k) : worth[expert[k]];
+	if (op->gating == QN_GATE_CHOSEN) {
+		max = weight[0];
+		for (int k = 1; k < op->n_used; k++)
+			max = weight[k] > max ? weight[k] : max;
+		for (int k = 0; k < op->n_used; k++)
+			sum += weight[k] = qexp(weight[k] - max);
+		for (int k = 0; k < op->n_used; k++)
+			weight[k] /= sum;
+	}
+	for (int k = 0; k < op->n_used; k++)
+		chosen += weight[k];
+	chosen = chosen < 1e-20f ? 1e-20f : chosen; /* all sigmoids of zero */
+	for (int k = 0; k < op->n_used; k++)
+		weight[k] = (op->norm_weights ? weight[k] / chosen : weight[k]) * op->scale;
+}
+
+static int route_check(const struct plan *p, const struct qn_op *op)
+{
+	if (!experts_ok(op) || !buf_ok(p, op->src, op->n_expert) || !buf_ok(p, op->dst, 0))
+		return 0;
+	if (op->gating < QN_GATE_SOFTMAX || op->gating > QN_GATE_SQRT_SOFTPLUS || op->n_group < 0)
+		return 0;
+	return op->n_group <= 1 ||
+	       (op->n_expert % op->n_group == 0 && op->n_group_used > 0 && op->n_group_used <= op->n_group &&
+	        op->n_group_used <= QN_USED_MAX && op->n_used <= op->n_expert / op->n_group * op->n_group_used);
+}
+
+/*
+ * Every thread chooses for its share of the tokens, then counts all pairs, which tells it where those of its tokens
+ * lie, and puts these there.
+ */
+static void route_run(struct run *c, const struct qn_op *op)
+{
+	const int64_t n_tok = c->batch->n_tok, t0 = n_tok * c->ith / c->nth, t1 = n_tok * (c->ith + 1) / c->nth;
+	const struct route r = route_of(&c->bufs[op->dst], n_tok, op->n_expert, op->n_used);
+	int32_t count[QN_EXPERTS_MAX], next[QN_EXPERTS_MAX], pairs = 0;
+	const size_t count_bytes = sizeof *count * (size_t)op->n_expert;
+	int64_t i = 0;
+
+	memset(count, 0, count_bytes);
+	for (int64_t t = t0; t < t1; t++)
+		choose(op, buf_row(c, op->src, t), c->batch->tok[t], r.expert + t * op->n_used,
+		       r.weight + t * op->n_used);
+	run_barrier(c);
+	for (; i < t0 * op->n_used; i++)
+		count[r.expert[i]]++;
+	memcpy(next, count, count_bytes); /* pairs of an expert with tokens before t0 */
+	for (; i < n_tok * op->n_used; i++)
+		count[r.expert[i]]++;
+	for (int e = 0; e < op->n_expert; e++) {
+		next[e] += pairs;
+		if (c->ith == 0)
+			r.offset[e] = pairs;
+		pairs += count[e];
+	}
+	if (c->ith == 0)
+		r.offset[op->n_expert] = pairs;
+	for (i = t0 * op->n_used; i < t1 * op->n_used; i++)
+		r.pair[i] = next[r.expert[i]]++;
+}
+
+const struct operation op_moe_route = {.check = route_check, .routing = ROUTING_WRITES, .run = route_run};
+
+static int gather_check(const struct plan *p, const struct qn_op *op)
+{
+	return experts_ok(op) && op->n_col > 0 && act_ok(p, op->act, op->src_act, op->n_col) && buf_ok(p, op->aux, 0);
+}
+
+/* A block of activations times w: its scales, where it has some. */
+static void weigh(void *block, enum qn_act kind, float w)
+{
+	struct act8 *y = block;
+
+	if (kind == QN_ACT_F32)
+		qn_kernels.scale_rows(block, block, w, NULL, QN_ACT_BLOCK);
+	else if (kind == QN_ACT_Q8_256)
+		y->d *= w;
+	else
+		qn_kernels.scale_rows(y->d32, y->d32, w, NULL, QN_ACT_BLOCK / 32);
+}
+
+static void gather_run(struct run *c, const struct qn_op *op)
+{
+	const int64_t n_tok = c->batch->n_tok, pairs = n_tok * op->n_used;
+	const struct route r = route_of(&c->bufs[op->aux], n_tok, op->n_expert, op->n_used);
+	const int64_t blocks = (op->n_col + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK;
+	struct deal d = deal_begin(c->ith, c->nth, n_tok * op->n_used);
+	int64_t i;
+
+	while ((i = deal_next(c->pool, c->step, &d)) >= 0)
+		for (enum qn_act k = 0; k < QN_N_ACT; k++)
+			for (int64_t b = 0; b < blocks && op->act[k] >= 0; b++) {
+				void *y = act_block(c, op->act[k], k, b * pairs + r.pair[i]);
+
+				memcpy(y,
+				       act_block(c, op->src_act[k], k, b * n_tok + i / op->n_used),
+				       (size_t)act_bytes(k));
+				if (op->weigh_input)
+					weigh(y, k, r.weight[i]);
+			}
+}
+
+const struct operation op_moe_gather = {
+	.check = gather_check,
+	.counters = 1,
+	.routing = ROUTING_READS,
+	.run = gather_run,
+};
+
+static int combine_check(const struct plan *p, const struct qn_op *op)
+{
+	return experts_ok(op) && buf_ok(p, op->aux, 0) && buf_ok(p, op->dst, 1) &&
+	       buf_ok(p, op->src, p->bufs[op->dst].width) &&
+	       (op->epilogue == QN_EPI_STORE || op->epilogue == QN_EPI_ADD);
+}
+
+static void combine_run(struct run *c, const struct qn_op *op)
+{
+	const int64_t n_tok = c->batch->n_tok;
+	const struct route r = route_of(&c->bufs[op->aux], n_tok, op->n_expert, op->n_used);
+	struct deal d = deal_begin(c->ith, c->nth, n_tok);
+	int64_t t;
+
+	while ((t = deal_next(c->pool, c->step, &d)) >= 0) {
+		float *y = buf_row(c, op->dst, t);
+
+		if (op->epilogue == QN_EPI_STORE)
+			memset(y, 0, sizeof *y * (size_t)c->bufs[op->dst].width);
+		for (int k = 0; k < op->n_used; k++) {
+			const float w = op->weigh_input ? 1 : r.weight[t * op->n_used + k];
+			const float *x = buf_row(c, op->src, r.pair[t * op->n_used + k]);
+
+			qn_kernels.add_scaled(y, x, w, c->bufs[op->dst].width);
+		}
+	}
+}
+
+const struct operation op_moe_combine = {
+	.check = combine_check,
+	.counters = 1,
+	.routing = ROUTING_READS,
+	.run = combine_run,
+};

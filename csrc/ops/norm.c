@@ -1,0 +1,250 @@
+/* norm.c - operations on rows: embeddings, rows whose logits are wanted, norms, activations, gates. */
+#include <float.h>
+#include <math.h>
+#include <string.h>
+
+#include "run/operation.h"
+
+static int embed_check(const struct plan *p, const struct qn_op *op)
+{
+	return mat_ok(&op->mat[0]) && op->mat[0].layout == QN_ROWS && buf_ok(p, op->dst, op->mat[0].n_in) &&
+	       op->index >= QN_INDEX_TOK && op->index <= QN_INDEX_FIRST &&
+	       (op->epilogue == QN_EPI_STORE || op->epilogue == QN_EPI_ADD);
+}
+
+static size_t embed_scratch(const struct qn_op *op)
+{
+	return op->epilogue == QN_EPI_ADD ? sizeof(float) * (size_t)op->mat[0].n_in : 0;
+}
+
+static void embed_run(struct run *c, const struct qn_op *op)
+{
+	const struct qn_mat *m = &op->mat[0];
+	const int64_t n = c->batch->n_tok, bytes = (int64_t)qn_row_bytes(m->type, m->n_in);
+	const int add = op->epilogue == QN_EPI_ADD;
+
+	for (int64_t t = n * c->ith / c->nth; t < n * (c->ith + 1) / c->nth; t++) {
+		float *y = buf_row(c, op->dst, t), *x = add ? (float *)c->scratch : y;
+		const int64_t row = op->index == QN_INDEX_TOK ? c->batch->tok[t] :
+				    op->index == QN_INDEX_POS ? c->batch->pos[t] : 0;
+
+		qn_dequantize(m->type, x, (const uint8_t *)m->data + row * bytes, m->n_in);
+		if (op->scale != 1)
+			qn_kernels.scale_rows(x, x, op->scale, NULL, m->n_in);
+		if (add)
+			qn_kernels.add_scaled(y, x, 1, m->n_in);
+		memset(y + m->n_in, 0, sizeof *y * (size_t)(c->bufs[op->dst].width - m->n_in));
+	}
+}
+
+const struct operation op_embed = {.check = embed_check, .scratch = embed_scratch, .run = embed_run};
+
+static int gather_check(const struct plan *p, const struct qn_op *op)
+{
+	return buf_ok(p, op->src, 0) && buf_ok(p, op->dst, 0) && p->bufs[op->src].width == p->bufs[op->dst].width;
+}
+
+static void gather_run(struct run *c, const struct qn_op *op)
+{
+	const int64_t n = c->batch->n_out;
+
+	for (int64_t i = n * c->ith / c->nth; i < n * (c->ith + 1) / c->nth; i++)
+		memcpy(buf_row(c, op->dst, i), buf_row(c, op->src, c->batch->out[i]),
+		       sizeof(float) * (size_t)c->bufs[op->src].width);
+}
+
+const struct operation op_gather = {.check = gather_check, .run = gather_run};
+
+/* What a norm makes of x: (x - mean) * r. Where squares overflow r is NaN, not 0: nonsense must not look like text. */
+struct norm {
+	float mean, r;
+};
+
+static struct norm norm_of(const struct qn_op *op, const float *x)
+{
+	if (op->norm == QN_NORM_NONE)
+		return (struct norm){0, 1};
+
+	const int64_t n = op->n_col;
+	const float mean = op->norm == QN_NORM_LAYER ? qn_kernels.sum(x, n) / (float)n : 0;
+	const float sum = op->norm == QN_NORM_LAYER ? qn_kernels.sumsq_about(x, mean, n) : qn_kernels.sumsq(x, n);
+
+	return (struct norm){mean, sum <= FLT_MAX ? 1 / sqrtf(sum / (float)n + op->eps) : NAN};
+}
+
+/* y = n of x with weights w and b, or NULL. An RMS norm without b is a product: the cheaper kernel for most models. */
+static void norm_row(const struct qn_op *op, struct norm s, float *y, const float *x, const float *w, const float *b,
+                     int64_t n)
+{
+	if (op->norm != QN_NORM_LAYER && !b)
+		qn_kernels.scale_rows(y, x, s.r, w, n);
+	else
+		qn_kernels.affine(y, x, s.mean, s.r, w, b, n);
+}
+
+/* Columns of row i of NORM and ACT: of QN_ROWS_HEAD, n_tok rows of each head. */
+static const float *act_src(const struct run *c, const struct qn_op *op, int64_t i)
+{
+	if (op->rows != QN_ROWS_HEAD)
+		return buf_row(c, op->src, i) + op->col[0];
+	return buf_row(c, op->src, i % c->batch->n_tok) + op->col[0] + i / c->batch->n_tok * op->step;
+}
+
+/* NORM and ACT. Items are blocks of rows: one row alone is still shared by all threads. */
+static void act_run(struct run *c, const struct qn_op *op)
+{
+	const int64_t rows = op_rows(c, op), blocks = (op->n_col + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK;
+	const int norm = op->kind == QN_OP_NORM;
+	struct deal d = deal_begin(c->ith, c->nth, rows * blocks);
+	int64_t i, row = -1;
+	struct norm s = {0};
+
+	while ((i = deal_next(c->pool, c->step, &d)) >= 0) {
+		const int64_t at = i % blocks * QN_ACT_BLOCK, left = op->n_col - at;
+		const int64_t n = left < QN_ACT_BLOCK ? left : QN_ACT_BLOCK;
+		const float *x = act_src(c, op, i / blocks);
+		struct actf tmp;
+
+		if (norm && i / blocks != row) /* each thread for itself: cheaper than to tell each other */
+			s = norm_of(op, x);
+		row = i / blocks;
+		x += at;
+		if (norm) {
+			norm_row(op, s, tmp.x, x, op->vec ? op->vec + at : NULL, op->vec2 ? op->vec2 + at : NULL, n);
+			x = tmp.x;
+		}
+		for (enum qn_act k = 0; k < QN_N_ACT; k++) {
+			if (op->act[k] < 0)
+				continue;
+
+			void *y = act_block(c, op->act[k], k, i % blocks * rows + row);
+
+			if (k == QN_ACT_F32)
+				memcpy(y, x, sizeof *x * (size_t)n);
+			else
+				qn_kernels.quantize(y, x, (int)n, k);
+		}
+	}
+}
+
+static int act_check(const struct plan *p, const struct qn_op *op)
+{
+	const int64_t heads = op->rows == QN_ROWS_HEAD ? ((int64_t)op->n_seg - 1) * op->step : 0;
+
+	return op->n_col > 0 && col_ok(p, op->src, op->col[0], heads + op->n_col) &&
+	       act_ok(p, op->act, NULL, op->n_col) && rows_ok(p, op, op->n_col);
+}
+
+static int norm_ok(const struct qn_op *op)
+{
+	return op->norm >= QN_NORM_RMS && op->norm <= QN_NORM_NONE;
+}
+
+static int norm_check(const struct plan *p, const struct qn_op *op)
+{
+	return norm_ok(op) && act_check(p, op);
+}
+
+const struct operation op_norm = {.check = norm_check, .counters = 1, .routing = ROUTING_PAIRS, .run = act_run};
+const struct operation op_act = {
+	.check = act_check, .counters = 1, .routing = ROUTING_PAIRS, .by_head = 1, .run = act_run,
+};
+
+static int norm_rows_check(const struct plan *p, const struct qn_op *op)
+{
+	return norm_ok(op) && op->rows != QN_ROWS_PAIR && op->n_col > 0 && op->n_seg > 0 &&
+	       (op->epilogue == QN_EPI_STORE || op->epilogue == QN_EPI_ADD) && op->scale != 0 &&
+	       col_ok(p, op->src, op->col[0], (int64_t)op->n_seg * op->n_col) &&
+	       col_ok(p, op->dst, op->col[1], (int64_t)op->n_seg * op->n_col);
+}
+
+static void norm_rows_run(struct run *c, const struct qn_op *op)
+{
+	struct deal d = deal_begin(c->ith, c->nth, op_rows(c, op) * op->n_seg);
+	int64_t i;
+
+	while ((i = deal_next(c->pool, c->step, &d)) >= 0) {
+		const int64_t t = i / op->n_seg, seg = i % op->n_seg * op->n_col, w = op->seg_weights ? seg : 0;
+		const float *x = buf_row(c, op->src, t) + op->col[0] + seg;
+		float *y = buf_row(c, op->dst, t) + op->col[1] + seg;
+		const struct norm s = norm_of(op, x);
+
+		for (int64_t at = 0; at < op->n_col; at += QN_ACT_BLOCK) {
+			const int64_t left = op->n_col - at, n = left < QN_ACT_BLOCK ? left : QN_ACT_BLOCK;
+			struct actf tmp;
+
+			norm_row(op, s, tmp.x, x + at, op->vec ? op->vec + w + at : NULL,
+			         op->vec2 ? op->vec2 + w + at : NULL, n);
+			if (op->epilogue == QN_EPI_ADD)
+				qn_kernels.add_scaled(y + at, tmp.x, op->scale, n);
+			else
+				qn_kernels.scale_rows(y + at, tmp.x, op->scale, NULL, n);
+		}
+	}
+}
+
+const struct operation op_norm_rows = {.check = norm_rows_check, .counters = 1, .run = norm_rows_run};
+
+/* Segments that have a number each. */
+static int64_t gate_segs(const struct qn_op *op)
+{
+	return op->by_row && op->n_seg ? op->n_seg : 1;
+}
+
+static int gate_check(const struct plan *p, const struct qn_op *op)
+{
+	const int64_t segs = gate_segs(op);
+
+	return op->rows != QN_ROWS_PAIR && op->n_col > 0 && op->fn >= QN_FN_NONE && op->fn < QN_N_FN &&
+	       op->n_seg >= 0 && col_ok(p, op->src, op->col[0], op->by_row ? segs : op->n_col) &&
+	       col_ok(p, op->dst, op->col[1], segs * op->n_col);
+}
+
+static void gate_run(struct run *c, const struct qn_op *op)
+{
+	struct deal d = deal_begin(c->ith, c->nth, op_rows(c, op));
+	int64_t t;
+
+	while ((t = deal_next(c->pool, c->step, &d)) >= 0) {
+		const float *x = buf_row(c, op->src, t) + op->col[0];
+		float *y = buf_row(c, op->dst, t) + op->col[1], g;
+
+		if (!op->by_row) {
+			if (op->fn == QN_FN_NONE)
+				qn_kernels.scale_rows(y, y, 1, x, op->n_col);
+			else
+				qn_kernels.fn[op->fn](y, x, y, op->n_col);
+			continue;
+		}
+		for (int64_t i = 0; i < gate_segs(op); i++, x++, y += op->n_col) {
+			g = *x;
+			if (op->fn != QN_FN_NONE)
+				qn_kernels.fn[op->fn](&g, x, NULL, 1);
+			qn_kernels.scale_rows(y, y, g, NULL, op->n_col);
+		}
+	}
+}
+
+const struct operation op_gate = {.check = gate_check, .counters = 1, .run = gate_run};
+
+static int xielu_check(const struct plan *p, const struct qn_op *op)
+{
+	return op->rows != QN_ROWS_PAIR && op->n_col > 0 && op->xielu[3] <= 0 &&
+	       col_ok(p, op->dst, op->col[1], op->n_col);
+}
+
+static void xielu_run(struct run *c, const struct qn_op *op)
+{
+	const int64_t blocks = (op->n_col + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK;
+	struct deal d = deal_begin(c->ith, c->nth, op_rows(c, op) * blocks);
+	int64_t i;
+
+	while ((i = deal_next(c->pool, c->step, &d)) >= 0) {
+		const int64_t at = i % blocks * QN_ACT_BLOCK, left = op->n_col - at;
+		float *y = buf_row(c, op->dst, i / blocks) + op->col[1] + at;
+
+		qn_kernels.xielu(y, op->xielu, left < QN_ACT_BLOCK ? left : QN_ACT_BLOCK);
+	}
+}
+
+const struct operation op_xielu = {.check = xielu_check, .counters = 1, .run = xielu_run};

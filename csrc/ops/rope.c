@@ -1,0 +1,27 @@
+/* rope.c - the rotations of a batch's positions, once for all layers. */
+#include "run/operation.h"
+#include "math/sincos.h"
+
+static int check(const struct plan *p, const struct qn_op *op)
+{
+	return op->freq && op->n_rot > 0 && op->n_rot % 2 == 0 && buf_ok(p, op->dst, op->n_rot);
+}
+
+static void run(struct run *c, const struct qn_op *op)
+{
+	const int64_t n = c->batch->n_tok;
+
+	for (int64_t t = n * c->ith / c->nth; t < n * (c->ith + 1) / c->nth; t++) {
+		float *cs = buf_row(c, op->dst, t);
+
+		for (int i = 0; i < op->n_rot / 2; i++) {
+			double sine, cosine;
+
+			qsincos((c->batch->pos[t] + op->shift) * op->freq[i], &sine, &cosine);
+			cs[2 * i] = (float)cosine * op->scale;
+			cs[2 * i + 1] = (float)sine * op->scale;
+		}
+	}
+}
+
+const struct operation op_rope_table = {.check = check, .run = run};

@@ -1,0 +1,24 @@
+/* route.h - the routing of a batch through experts. */
+#ifndef QN_OPS_ROUTE_H
+#define QN_OPS_ROUTE_H
+
+#include "quern.h"
+
+/* Bounds of a mixture of experts; choosing takes time in their product. */
+#define QN_EXPERTS_MAX 4096
+#define QN_USED_MAX 256
+
+/* Lies in a buffer, followed by the arrays it points to. */
+struct route {
+	int32_t *offset; /* [n_expert + 1] first pair of each expert */
+	int32_t *pair;   /* [n_tok][n_used] pair of each token's choices, best first */
+	int32_t *expert; /* [n_tok][n_used] */
+	float *weight;   /* [n_tok][n_used] */
+};
+
+struct route route_of(const struct qn_buf *buf, int64_t n_tok, int32_t n_expert, int32_t n_used);
+
+/* 1 where op has numbers of experts within the bounds. */
+int experts_ok(const struct qn_op *op);
+
+#endif

@@ -1,0 +1,51 @@
+/* pool.h - worker threads that run one function together, and what they need to share its work. */
+#ifndef QN_RUN_POOL_H
+#define QN_RUN_POOL_H
+
+#include <stdint.h>
+
+#include "quern.h"
+
+/*
+ * Counters for the work items of one plan, which has fewer steps than this. There are twice as many: while a plan uses
+ * one half, the other can be cleared for the next one.
+ */
+#define POOL_COUNTERS 128
+
+/* Called by every thread of the pool: thread ith of nth. */
+typedef void job_fn(struct qn_pool *pool, void *arg, int ith, int nth);
+
+/* Runs fn on all threads and returns when all have. */
+void pool_run(struct qn_pool *pool, job_fn *fn, void *arg);
+
+/* Every thread of the job waits here for the others. */
+void pool_barrier(struct qn_pool *pool);
+
+/*
+ * Work items of step `counter` of a job (0 .. 2 * POOL_COUNTERS - 1), n in all, dealt in order. Most of
+ * each thread's share is its own, contiguous, so that it streams; the tail of all is taken by who
+ * comes first, so that a thread whose CPU was taken away does not hold up the others.
+ *
+ *	struct deal d = deal_begin(ith, nth, n);
+ *	while ((i = deal_next(pool, counter, &d)) >= 0)
+ *		...
+ */
+struct deal {
+	int64_t next, end; /* the thread's own items */
+	int64_t tail, n;   /* the shared ones */
+	int nth;
+};
+
+struct deal deal_begin(int ith, int nth, int64_t n);
+int64_t deal_next(struct qn_pool *pool, int counter, struct deal *d);
+
+/*
+ * Several items that follow each other, at most `most`; *n of them. In the tail they become fewer towards its end, so
+ * that threads end together.
+ */
+int64_t deal_some(struct qn_pool *pool, int counter, struct deal *d, int64_t most, int64_t *n);
+
+/* Sets n counters from `first` on to 0, which no thread uses before the next barrier. */
+void pool_clear(struct qn_pool *pool, int first, int n);
+
+#endif

@@ -1,0 +1,117 @@
+/*
+ * tap.c - what products multiply by: sums of squares, so how much each column of their weights counts, and of products.
+ */
+#include "run/operation.h"
+#include "ops/route.h"
+#include "encode/search.h"
+
+/* Column k of a block of activations. */
+static float column(const void *block, enum qn_act kind, int k)
+{
+	const struct act8 *a = block;
+
+	if (kind == QN_ACT_F32)
+		return ((const struct actf *)block)->x[k];
+	return (kind == QN_ACT_Q8_256 ? a->d : a->d32[k / 32]) * (float)a->qs[k];
+}
+
+/* Rows from .. to of `rows` inputs of a product. */
+struct inputs {
+	const struct run *run;
+	int buf;
+	enum qn_act kind;
+	int64_t rows, from, to, n_in;
+};
+
+/* Adds the products of the columns of blocks b1 and b2 to h. */
+static void add_blocks(const struct inputs *in, const struct searches *s, float *h, int64_t stride, int64_t b1,
+                       int64_t b2)
+{
+	enum { STRIP = 32 };
+	float x[2][STRIP][QN_ACT_BLOCK];
+	const int64_t left[2] = {in->n_in - b1 * QN_ACT_BLOCK, in->n_in - b2 * QN_ACT_BLOCK}, block[2] = {b1, b2};
+	int n[2];
+
+	for (int k = 0; k < 2; k++)
+		n[k] = left[k] < QN_ACT_BLOCK ? (int)left[k] : QN_ACT_BLOCK;
+	for (int64_t t = in->from; t < in->to; t += STRIP) {
+		const int strip = in->to - t < STRIP ? (int)(in->to - t) : STRIP;
+		const float *at[2];
+
+		for (int k = 0; k < 2; k++) {
+			if (in->kind == QN_ACT_F32) {
+				at[k] = act_block(in->run, in->buf, in->kind, block[k] * in->rows + t);
+				continue;
+			}
+			for (int u = 0; u < strip; u++) {
+				const void *a = act_block(in->run, in->buf, in->kind, block[k] * in->rows + t + u);
+
+				for (int i = 0; i < n[k]; i++)
+					x[k][u][i] = column(a, in->kind, i);
+			}
+			at[k] = x[k][0];
+		}
+		s->products(h, stride, at[0], n[0], at[1], n[1], QN_ACT_BLOCK, strip);
+	}
+}
+
+/* The products of matrix e: a thread takes every nth pair of blocks. */
+static void tap_products(const struct inputs *in, const struct qn_tap *tap, const struct searches *s, int64_t e)
+{
+	const int64_t n = in->n_in, span = tap->span, rest = n % span, each = n / span * span * span + rest * rest;
+	float *h = tap->products + e * each;
+	int64_t job = 0;
+
+	for (int64_t begin = 0; begin < n; begin += span) {
+		const int64_t wide = n - begin < span ? n - begin : span;
+		const int64_t first = begin / QN_ACT_BLOCK, end = (begin + wide + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK;
+
+		for (int64_t b1 = first; b1 < end; b1++)
+			for (int64_t b2 = b1; b2 < end; b2++)
+				if (job++ % in->run->nth == in->run->ith)
+					add_blocks(in, s, h + ((b1 - first) * wide + b2 - first) * QN_ACT_BLOCK, wide,
+					           b1, b2);
+		h += wide * wide;
+	}
+}
+
+void run_tap(const struct run *c, const struct qn_op *op, const struct qn_tap *tap)
+{
+	const struct qn_mat *m = &op->mat[0];
+	const enum qn_act kind = qn_type_act(m->type);
+	const int64_t rows = op_rows(c, op), blocks = (m->n_in + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK;
+	const int32_t share = op->rows == QN_ROWS_PAIR ? op->n_expert / m->n_mat : 1; /* experts that have one matrix */
+	struct route route = {0};
+	struct searches searches = {0};
+
+	if (tap->products)
+		searches = searches_of(tap->isa);
+	if (op->rows == QN_ROWS_PAIR)
+		route = route_of(&c->bufs[op->aux], c->batch->n_tok, op->n_expert, op->n_used);
+	for (int32_t e = 0; e < m->n_mat; e++) {
+		const int64_t from = op->rows == QN_ROWS_PAIR ? route.offset[e * share] : rows / m->n_mat * e;
+		const int64_t to = op->rows == QN_ROWS_PAIR ? route.offset[(e + 1) * share] : rows / m->n_mat * (e + 1);
+
+		for (int64_t b = c->ith; b < blocks; b += c->nth) {
+			const int64_t left = m->n_in - b * QN_ACT_BLOCK;
+			double *sum = tap->sums + (int64_t)e * m->n_in + b * QN_ACT_BLOCK;
+
+			for (int64_t t = from; t < to; t++) {
+				const void *block = act_block(c, op->act[kind], kind, b * rows + t);
+
+				for (int k = 0; k < QN_ACT_BLOCK && k < left; k++) {
+					const double x = column(block, kind, k);
+
+					sum[k] += x * x;
+				}
+			}
+		}
+		if (tap->products) {
+			const struct inputs in = {c, op->act[kind], kind, rows, from, to, m->n_in};
+
+			tap_products(&in, tap, &searches, e);
+		}
+		if (c->ith == 0)
+			tap->counts[e] += to - from;
+	}
+}
