@@ -7,7 +7,7 @@
  *	FLOAT(name, NAME, element)                    the C type that holds a weight
  *	SMALL(name, NAME, elems, run, bits, offset, most, min, scale)
  *	                                              a scale for 16, 32 or more weights, of 32 and more in a block
- *	SUPER(name, NAME, offset, most, min, parts, subs)
+ *	SUPER(name, NAME, offset, most, min, parts, subs, quick, once)
  *	                                              a super-block of 256, with scales inside
  *	CODED(name, NAME, run, offset, head)          the same, of codes that are decoded first: see format/codebook.h
  *
@@ -18,6 +18,8 @@
  *	min          1 where blocks have minimums beside their scales
  *	scale        bytes of a scale: 2, a half, or 1, an exponent or a float of 7 bits
  *	parts, subs  how a super-block is cut up, see tmpl/unpack.h: parts, and sub-blocks in each
+ *	quick        1 where words take few instructions for each line that they lie in
+ *	once         1 where words take so many that unpacking them once pays for many tokens of two panels
  *	run          weights to a scale, 32 or 16
  *	head         bytes of a scale that rows begin with, before their super-blocks: 0, 2, a half, or 4, a float
  */
@@ -36,13 +38,13 @@
 	SMALL(q5_0, Q5_0, 32, 32, 5, 16, 31, 0, 2)          \
 	SMALL(q5_1, Q5_1, 32, 32, 5, 0, 31, 1, 2)           \
 	SMALL(q8_0, Q8_0, 32, 32, 8, 128, 255, 0, 2)        \
-	SUPER(q2k, Q2_K, 0, 3, 1, 2, 8)                     \
-	SUPER(q3k, Q3_K, 4, 7, 0, 2, 8)                     \
-	SUPER(q4k, Q4_K, 0, 15, 1, 4, 2)                    \
-	SUPER(q5k, Q5_K, 0, 31, 1, 4, 2)                    \
-	SUPER(q6k, Q6_K, 32, 63, 0, 4, 4)                   \
+	SUPER(q2k, Q2_K, 0, 3, 1, 2, 8, 1, 0)               \
+	SUPER(q3k, Q3_K, 4, 7, 0, 2, 8, 0, 1)               \
+	SUPER(q4k, Q4_K, 0, 15, 1, 4, 2, 1, 0)              \
+	SUPER(q5k, Q5_K, 0, 31, 1, 4, 2, 0, 0)              \
+	SUPER(q6k, Q6_K, 32, 63, 0, 4, 4, 1, 1)             \
 	SMALL(iq4_nl, IQ4_NL, 32, 32, 4, 128, 241, 0, 2)    \
-	SUPER(iq4_xs, IQ4_XS, 128, 241, 0, 8, 1)            \
+	SUPER(iq4_xs, IQ4_XS, 128, 241, 0, 8, 1, 0, 1)      \
 	SMALL(mxfp4, MXFP4, 32, 32, 4, 12, 24, 0, 1)        \
 	SMALL(nvfp4, NVFP4, 64, 16, 4, 12, 24, 0, 1)        \
 	SMALL(q1_0, Q1_0, 128, 128, 1, 1, 2, 0, 2)          \
@@ -55,7 +57,7 @@
 	CODED(iq3_xxs, IQ3_XXS, 32, 64, 0)                  \
 	CODED(iq3_s, IQ3_S, 32, 64, 0)                      \
 	CODED(tq1_0, TQ1_0, 32, 64, 0)                      \
-	SUPER(tq2_0, TQ2_0, 1, 3, 0, 2, 4)                  \
+	SUPER(tq2_0, TQ2_0, 1, 3, 0, 2, 4, 1, 0)            \
 	CODED(iq2_k, IQ2_K, 16, 64, 0)                      \
 	CODED(iq3_k, IQ3_K, 16, 64, 0)                      \
 	CODED(iq4_k, IQ4_K, 16, 128, 0)                     \
@@ -84,6 +86,7 @@ enum { QN_N_TYPES = sizeof(union { QN_TYPES(QN_ROW, QN_ROW, QN_ROW, QN_ROW) }) }
 struct type_row {
 	int elems, run, bits, offset, most, min, scale, head;
 	int parts, subs, words; /* words: of a sub-block; of small blocks those of 32 weights, or of a run of 16 */
+	int quick, once;
 };
 
 /* Of quantized types. */
@@ -100,14 +103,16 @@ INLINE struct type_row type_row(int type)
 		                         .min = m, \
 		                         .scale = s, \
 		                         .words = r < 32 ? r / 4 : 8};
-#define SUPER(name, NAME, o, w, m, p, s) \
+#define SUPER(name, NAME, o, w, m, p, s, q, n) \
 	case QN_##NAME: \
 		return (struct type_row){.offset = o, \
 		                         .most = w, \
 		                         .min = m, \
 		                         .parts = p, \
 		                         .subs = s, \
-		                         .words = 64 / (p * s)};
+		                         .words = 64 / (p * s), \
+		                         .quick = q, \
+		                         .once = n};
 #define CODED(name, NAME, r, o, h) \
 	case QN_##NAME: \
 		return (struct type_row){.offset = o, \

@@ -161,19 +161,20 @@ INLINE int few_of(int type)
  */
 INLINE int scales_late(int type, int np, int nt)
 {
-	return np == 1 && nt <= AHEAD_SHORT && (MM_NARROW ? !MM_PAIR_TOKENS : MM_FEW && type == QN_Q8_0);
+	return np == 1 && nt <= AHEAD_SHORT && (MM_NARROW ? !MM_PAIR_TOKENS : MM_FEW && type_row(type).bits == 8);
 }
 
 /*
- * Tokens that mm_few() takes of a type. Products that add up in 16 bits are of super-blocks with two sub-blocks in a
- * part only: chains of more spill with AVX2, and other types' sums are wanted before a sub-block ends. The eight chains
- * of Q2_K spill with two tokens.
+ * Tokens that mm_few() takes of a type. Products that add up in 16 bits are of Q4_K only, of all super-blocks: chains
+ * of more than two sub-blocks in a part spill with AVX2, and sums of larger words are wanted before a sub-block ends.
+ * The eight chains of Q2_K, which has minimums, spill with two tokens.
  */
 INLINE int few_tokens(int type)
 {
-	const int narrow = MM_NARROW && type_row(type).parts && type != QN_Q4_K;
+	const struct type_row s = type_row(type);
+	const int narrow = MM_NARROW && s.parts && s.most != 15, chains = s.min && s.subs == 8;
 
-	return is_coded(type) || type == QN_Q2_K || narrow ? 0 : MM_FEW;
+	return is_coded(type) || chains || narrow ? 0 : MM_FEW;
 }
 
 /*
@@ -187,8 +188,7 @@ INLINE int has_short_loop(int type, int tokens)
 		return 1;
 	if (tokens == 1 && type_row(type).parts == 0 && type_row(type).bits != 5 && scales_late(type, 1, 1))
 		return 1;
-	return tokens <= AHEAD_SHORT && (type == QN_Q2_K || type == QN_Q4_K || type == QN_Q6_K || type == QN_TQ2_0 ||
-	                                 (type == QN_Q8_0 && !MM_NARROW));
+	return tokens <= AHEAD_SHORT && (type_row(type).quick || (type_row(type).bits == 8 && !MM_NARROW));
 }
 
 /*
@@ -611,9 +611,7 @@ INLINE int unpack_pays(int type, int np, int n)
 		return 0;
 	if (np == 1)
 		return n >= (keeps(type) ? MM_TOKENS + 1 : MM_READY_FROM);
-	return n >= MM_READY_MIN &&
-	       (MM_NARROW ? type_row(type).parts > 0
-	                  : type == QN_Q6_K || type == QN_Q3_K || type == QN_IQ4_XS);
+	return n >= MM_READY_MIN && (MM_NARROW ? type_row(type).parts > 0 : type_row(type).once);
 }
 
 /* Takes the words of a block out of its lines, once for all tiles of a call. */
@@ -817,7 +815,7 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
  */
 INLINE int high_in_place(int type)
 {
-	return MM_DOT8_OFFSET && !MM_NARROW && (type == QN_Q4_K || type == QN_Q4_0 || type == QN_Q4_1);
+	return MM_DOT8_OFFSET && !MM_NARROW && type_row(type).most == 15;
 }
 
 INLINE words high_word(const x16_line *l)
