@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "quern_types.h"
 #include "format/types.h"
+#include "quern_types.h"
 
 /* 256 activations in 8 bits. Sums of each 16 and each 32 of them serve minimums and offsets of the weights. */
 struct act8 {

@@ -2,9 +2,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "encode/search.h"
 #include "kernels.h"
 #include "quern.h"
-#include "encode/search.h"
 
 #define PACK(name)                                                     \
 	static void put_##name(void *dst, const struct coded_block *c) \

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "format/codebook.h"
-#include "format/iq_grids.h"
 #include "format/interleave.h"
+#include "format/iq_grids.h"
 #include "format/types.h"
 
 /* Byte i of an entry: level number x >> bits * i of a table of levels, itself a number with 8 bits for each. */

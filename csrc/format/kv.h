@@ -25,8 +25,8 @@
 #include <float.h>
 #include <math.h>
 
-#include "math/fp16.h"
 #include "kernels.h"
+#include "math/fp16.h"
 
 /*
  * Bounds of the integers. A score's |sum| <= |q| |k|, lengths of the vectors (Cauchy-Schwarz), so 16-bit

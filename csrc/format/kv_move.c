@@ -5,8 +5,8 @@
  * nothing else, and positions may move within a block.
  */
 #include "format/kv.h"
-#include "run/pool.h"
 #include "math/sincos.h"
+#include "run/pool.h"
 
 static int layer_ok(const struct qn_kv *l)
 {

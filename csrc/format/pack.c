@@ -12,11 +12,11 @@
 
 #include "format/blocks.h"
 #include "format/codebook.h"
-#include "math/fp16.h"
-#include "kernels.h"
 #include "format/interleave.h"
 #include "format/pack.h"
 #include "format/panel.h"
+#include "kernels.h"
+#include "math/fp16.h"
 
 /* Bytes of a row that a function looks at, at most: 8 blocks of Q8_0. */
 #define PART_BYTES (X16_GROUP * 34)

@@ -1,7 +1,7 @@
 /* pack_matrix.c - whole matrices into panels, by all threads of a pool. */
 #include "format/pack.h"
-#include "run/pool.h"
 #include "quern.h"
+#include "run/pool.h"
 
 struct pack_job {
 	const struct qn_mat *src;

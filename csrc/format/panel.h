@@ -18,8 +18,8 @@
 
 #include <stdint.h>
 
-#include "quern_types.h"
 #include "format/types.h"
+#include "quern_types.h"
 
 typedef uint8_t x16_line[QN_PANEL][4];
 

@@ -7,8 +7,8 @@
  */
 #include <string.h>
 
-#include "run/operation.h"
 #include "ops/route.h"
+#include "run/operation.h"
 
 /* Rows that meet the same matrices: those of expert e. n is 0 at the end. */
 struct span {

@@ -8,9 +8,9 @@
 #include <math.h>
 #include <string.h>
 
+#include "math/log.h"
 #include "ops/entries.h"
 #include "run/operation.h"
-#include "math/log.h"
 
 /* KV blocks whose partial result is merged as one: 1024 positions. */
 #define CHUNK 16

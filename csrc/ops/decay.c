@@ -2,8 +2,8 @@
  * decay.c - linear attention over the positions of a sequence, whose rows decay apart by what each token says
  * (Peng et al. 2024, "Eagle and Finch": RWKV 6; gated linear attention).
  */
-#include "run/operation.h"
 #include "ops/recurrence.h"
+#include "run/operation.h"
 
 static int check(const struct plan *p, const struct qn_op *op)
 {

@@ -1,6 +1,6 @@
 /* delta.c - the gated delta rule over the positions of a sequence: see scalar/delta.c for what a step computes. */
-#include "run/operation.h"
 #include "ops/recurrence.h"
+#include "run/operation.h"
 
 #define ITEM_PANELS 4 /* of the state of a head, in an item */
 

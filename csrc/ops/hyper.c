@@ -1,11 +1,105 @@
-/* hyper.c - what the streams of a residual are mixed by: hyper-connections (Xie et al. 2025, "mHC"). */
-#include "run/operation.h"
+/*
+ * hyper.c - residuals of several streams: their mixtures, and what they are mixed by: hyper-connections (Xie et al.
+ * 2025, "mHC").
+ */
+#include <math.h>
+#include <string.h>
+
 #include "math/exp.h"
+#include "run/operation.h"
 
 #define STREAMS_MAX 16
 #define ROUNDS_MAX  1000
 
-static int check(const struct plan *p, const struct qn_op *op)
+/* The weights of a row's segments by their scores, whose softmax they are. */
+static void scored(float *weight, const struct run *c, const struct qn_op *op, const float *x)
+{
+	float *product = (float *)c->scratch, most = -INFINITY, sum = 0;
+
+	for (int j = 0; j < op->n_src; j++, x += op->n_col) {
+		const float r = 1 / sqrtf(qn_kernels.sumsq(x, op->n_col) / (float)op->n_col + op->eps);
+
+		qn_kernels.scale_rows(product, x, r, op->vec, op->n_col);
+		weight[j] = qn_kernels.sum(product, op->n_col);
+		if (weight[j] > most)
+			most = weight[j];
+	}
+	for (int j = 0; j < op->n_src; j++)
+		sum += weight[j] = qexp(weight[j] - most); /* NaN stays one */
+	for (int j = 0; j < op->n_src; j++)
+		weight[j] /= sum;
+}
+
+static void mix_scored(struct run *c, const struct qn_op *op)
+{
+	struct deal d = deal_begin(c->ith, c->nth, op_rows(c, op));
+	int64_t t;
+
+	while ((t = deal_next(c->pool, c->step, &d)) >= 0) {
+		const float *x = buf_row(c, op->src, t) + op->col[0];
+		float *y = buf_row(c, op->dst, t) + op->col[1], weight[STREAMS_MAX];
+
+		scored(weight, c, op, x);
+		if (op->epilogue == QN_EPI_STORE)
+			memset(y, 0, sizeof *y * (size_t)op->n_col);
+		for (int j = 0; j < op->n_src; j++)
+			qn_kernels.add_scaled(y, x + (int64_t)j * op->n_col, weight[j], op->n_col);
+	}
+}
+
+static size_t mix_scratch(const struct qn_op *op)
+{
+	return op->vec ? sizeof(float) * (size_t)op->n_col : 0;
+}
+
+static int mix_check(const struct plan *p, const struct qn_op *op)
+{
+	if (op->vec && (op->n_seg != 1 || op->src == op->dst))
+		return 0;
+	return op->rows != QN_ROWS_PAIR && op->n_col > 0 && op->n_seg > 0 && op->n_seg <= STREAMS_MAX &&
+	       op->n_src > 0 && op->n_src <= STREAMS_MAX &&
+	       (op->epilogue == QN_EPI_STORE || op->epilogue == QN_EPI_ADD) &&
+	       (op->vec || col_ok(p, op->aux, op->col[2], (int64_t)op->n_seg * op->n_src)) &&
+	       col_ok(p, op->src, op->col[0], (int64_t)op->n_src * op->n_col) &&
+	       col_ok(p, op->dst, op->col[1], (int64_t)op->n_seg * op->n_col) &&
+	       (op->src != op->dst || op->col[0] == op->col[1]); /* else what threads read others write */
+}
+
+static void mix_run(struct run *c, const struct qn_op *op)
+{
+	const int64_t n = op->n_col, blocks = (n + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK;
+	struct deal d;
+	int64_t at;
+
+	if (op->vec) {
+		mix_scored(c, op);
+		return;
+	}
+	d = deal_begin(c->ith, c->nth, op_rows(c, op) * blocks);
+	while ((at = deal_next(c->pool, c->step, &d)) >= 0) {
+		const int64_t t = at / blocks, from = at % blocks * QN_ACT_BLOCK;
+		const int64_t to = from + QN_ACT_BLOCK < n ? from + QN_ACT_BLOCK : n;
+		const float *x = buf_row(c, op->src, t) + op->col[0], *w = buf_row(c, op->aux, t) + op->col[2];
+		float *y = buf_row(c, op->dst, t) + op->col[1], was[STREAMS_MAX][QN_ACT_BLOCK];
+
+		for (int j = 0; j < op->n_src; j++) /* before dst, which may be the same, changes */
+			memcpy(was[j], x + j * n + from, sizeof *x * (size_t)(to - from));
+		for (int s = 0; s < op->n_seg; s++) {
+			float sum[QN_ACT_BLOCK] = {0};
+
+			for (int j = 0; j < op->n_src; j++)
+				qn_kernels.add_scaled(sum, was[j], w[s * op->n_src + j], to - from);
+			if (op->epilogue == QN_EPI_STORE)
+				memcpy(y + s * n + from, sum, sizeof *sum * (size_t)(to - from));
+			else
+				qn_kernels.add_scaled(y + s * n + from, sum, 1, to - from);
+		}
+	}
+}
+
+const struct operation op_mix = {.check = mix_check, .scratch = mix_scratch, .counters = 1, .run = mix_run};
+
+static int connect_check(const struct plan *p, const struct qn_op *op)
 {
 	const int64_t n = op->n_seg;
 
@@ -40,7 +134,7 @@ static void softmax(float *x, int n, float eps)
 		x[i] = x[i] / sum + eps;
 }
 
-static void run(struct run *c, const struct qn_op *op)
+static void connect_run(struct run *c, const struct qn_op *op)
 {
 	struct deal d = deal_begin(c->ith, c->nth, c->batch->n_tok);
 	const int n = op->n_seg;
@@ -73,4 +167,43 @@ static void run(struct run *c, const struct qn_op *op)
 	}
 }
 
-const struct operation op_connect = {.check = check, .counters = 1, .run = run};
+const struct operation op_connect = {.check = connect_check, .counters = 1, .run = connect_run};
+
+static int align_check(const struct plan *p, const struct qn_op *op)
+{
+	return op->n_col > 0 && op->n_seg > 0 && op->n_seg <= STREAMS_MAX && buf_ok(p, op->dst, op->n_seg) &&
+	       col_ok(p, op->src, op->col[0], (int64_t)op->n_seg * op->n_col) &&
+	       col_ok(p, op->aux, op->col[1], (int64_t)op->n_seg * op->n_col);
+}
+
+static size_t align_scratch(const struct qn_op *op)
+{
+	return sizeof(float) * (size_t)op->n_col;
+}
+
+static void align_run(struct run *c, const struct qn_op *op)
+{
+	struct deal d = deal_begin(c->ith, c->nth, c->batch->n_tok);
+	const int64_t n = op->n_col;
+	float *product = (float *)c->scratch;
+	int64_t t;
+
+	while ((t = deal_next(c->pool, c->step, &d)) >= 0) {
+		const float *x = buf_row(c, op->src, t) + op->col[0], *z = buf_row(c, op->aux, t) + op->col[1];
+		float root[STREAMS_MAX];
+
+		for (int s = 0; s < op->n_seg; s++) {
+			qn_kernels.scale_rows(product, x + s * n, 1, z + s * n, n);
+
+			const float sum = op->scale * qn_kernels.sum(product, n), size = sum < 0 ? -sum : sum;
+			const float r = sqrtf(size < 1e-6f ? 1e-6f : size); /* NaN stays one */
+
+			root[s] = sum < 0 ? -r : sum == 0 ? 0 : r;
+		}
+		qn_kernels.fn[QN_FN_SIGMOID](buf_row(c, op->dst, t), root, NULL, op->n_seg);
+	}
+}
+
+const struct operation op_align = {
+	.check = align_check, .scratch = align_scratch, .counters = 1, .run = align_run,
+};

@@ -8,8 +8,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "run/operation.h"
 #include "ops/route.h"
+#include "run/operation.h"
 
 /* Panels of a group when tokens need more than one tile: 64 rows of 4096 Q4_K weights are 150 KB. */
 #define GROUP 4

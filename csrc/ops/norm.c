@@ -1,59 +1,9 @@
-/* norm.c - operations on rows: embeddings, rows whose logits are wanted, norms, activations, gates. */
+/* norm.c - norms of rows, and rows as the activations that products multiply. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
 
 #include "run/operation.h"
-
-static int embed_check(const struct plan *p, const struct qn_op *op)
-{
-	return mat_ok(&op->mat[0]) && op->mat[0].layout == QN_ROWS && buf_ok(p, op->dst, op->mat[0].n_in) &&
-	       op->index >= QN_INDEX_TOK && op->index <= QN_INDEX_FIRST &&
-	       (op->epilogue == QN_EPI_STORE || op->epilogue == QN_EPI_ADD);
-}
-
-static size_t embed_scratch(const struct qn_op *op)
-{
-	return op->epilogue == QN_EPI_ADD ? sizeof(float) * (size_t)op->mat[0].n_in : 0;
-}
-
-static void embed_run(struct run *c, const struct qn_op *op)
-{
-	const struct qn_mat *m = &op->mat[0];
-	const int64_t n = c->batch->n_tok, bytes = (int64_t)qn_row_bytes(m->type, m->n_in);
-	const int add = op->epilogue == QN_EPI_ADD;
-
-	for (int64_t t = n * c->ith / c->nth; t < n * (c->ith + 1) / c->nth; t++) {
-		float *y = buf_row(c, op->dst, t), *x = add ? (float *)c->scratch : y;
-		const int64_t row = op->index == QN_INDEX_TOK ? c->batch->tok[t] :
-				    op->index == QN_INDEX_POS ? c->batch->pos[t] : 0;
-
-		qn_dequantize(m->type, x, (const uint8_t *)m->data + row * bytes, m->n_in);
-		if (op->scale != 1)
-			qn_kernels.scale_rows(x, x, op->scale, NULL, m->n_in);
-		if (add)
-			qn_kernels.add_scaled(y, x, 1, m->n_in);
-		memset(y + m->n_in, 0, sizeof *y * (size_t)(c->bufs[op->dst].width - m->n_in));
-	}
-}
-
-const struct operation op_embed = {.check = embed_check, .scratch = embed_scratch, .run = embed_run};
-
-static int gather_check(const struct plan *p, const struct qn_op *op)
-{
-	return buf_ok(p, op->src, 0) && buf_ok(p, op->dst, 0) && p->bufs[op->src].width == p->bufs[op->dst].width;
-}
-
-static void gather_run(struct run *c, const struct qn_op *op)
-{
-	const int64_t n = c->batch->n_out;
-
-	for (int64_t i = n * c->ith / c->nth; i < n * (c->ith + 1) / c->nth; i++)
-		memcpy(buf_row(c, op->dst, i), buf_row(c, op->src, c->batch->out[i]),
-		       sizeof(float) * (size_t)c->bufs[op->src].width);
-}
-
-const struct operation op_gather = {.check = gather_check, .run = gather_run};
 
 /* What a norm makes of x: (x - mean) * r. Where squares overflow r is NaN, not 0: nonsense must not look like text. */
 struct norm {
@@ -184,67 +134,3 @@ static void norm_rows_run(struct run *c, const struct qn_op *op)
 }
 
 const struct operation op_norm_rows = {.check = norm_rows_check, .counters = 1, .run = norm_rows_run};
-
-/* Segments that have a number each. */
-static int64_t gate_segs(const struct qn_op *op)
-{
-	return op->by_row && op->n_seg ? op->n_seg : 1;
-}
-
-static int gate_check(const struct plan *p, const struct qn_op *op)
-{
-	const int64_t segs = gate_segs(op);
-
-	return op->rows != QN_ROWS_PAIR && op->n_col > 0 && op->fn >= QN_FN_NONE && op->fn < QN_N_FN &&
-	       op->n_seg >= 0 && col_ok(p, op->src, op->col[0], op->by_row ? segs : op->n_col) &&
-	       col_ok(p, op->dst, op->col[1], segs * op->n_col);
-}
-
-static void gate_run(struct run *c, const struct qn_op *op)
-{
-	struct deal d = deal_begin(c->ith, c->nth, op_rows(c, op));
-	int64_t t;
-
-	while ((t = deal_next(c->pool, c->step, &d)) >= 0) {
-		const float *x = buf_row(c, op->src, t) + op->col[0];
-		float *y = buf_row(c, op->dst, t) + op->col[1], g;
-
-		if (!op->by_row) {
-			if (op->fn == QN_FN_NONE)
-				qn_kernels.scale_rows(y, y, 1, x, op->n_col);
-			else
-				qn_kernels.fn[op->fn](y, x, y, op->n_col);
-			continue;
-		}
-		for (int64_t i = 0; i < gate_segs(op); i++, x++, y += op->n_col) {
-			g = *x;
-			if (op->fn != QN_FN_NONE)
-				qn_kernels.fn[op->fn](&g, x, NULL, 1);
-			qn_kernels.scale_rows(y, y, g, NULL, op->n_col);
-		}
-	}
-}
-
-const struct operation op_gate = {.check = gate_check, .counters = 1, .run = gate_run};
-
-static int xielu_check(const struct plan *p, const struct qn_op *op)
-{
-	return op->rows != QN_ROWS_PAIR && op->n_col > 0 && op->xielu[3] <= 0 &&
-	       col_ok(p, op->dst, op->col[1], op->n_col);
-}
-
-static void xielu_run(struct run *c, const struct qn_op *op)
-{
-	const int64_t blocks = (op->n_col + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK;
-	struct deal d = deal_begin(c->ith, c->nth, op_rows(c, op) * blocks);
-	int64_t i;
-
-	while ((i = deal_next(c->pool, c->step, &d)) >= 0) {
-		const int64_t at = i % blocks * QN_ACT_BLOCK, left = op->n_col - at;
-		float *y = buf_row(c, op->dst, i / blocks) + op->col[1] + at;
-
-		qn_kernels.xielu(y, op->xielu, left < QN_ACT_BLOCK ? left : QN_ACT_BLOCK);
-	}
-}
-
-const struct operation op_xielu = {.check = xielu_check, .counters = 1, .run = xielu_run};

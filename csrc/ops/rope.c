@@ -1,6 +1,6 @@
 /* rope.c - the rotations of a batch's positions, once for all layers. */
-#include "run/operation.h"
 #include "math/sincos.h"
+#include "run/operation.h"
 
 static int check(const struct plan *p, const struct qn_op *op)
 {

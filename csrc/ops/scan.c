@@ -1,6 +1,6 @@
 /* scan.c - selective state spaces over the positions of a sequence: see scalar/scan.c for what a step computes. */
-#include "run/operation.h"
 #include "ops/recurrence.h"
+#include "run/operation.h"
 
 #define ITEM_PANELS 4     /* of the state of a head, in an item */
 #define DECAYS_MAX  4096  /* by channel: what one call of the kernel has, in the first-level cache beside a panel */

@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "ops/entries.h"
-#include "run/operation.h"
 #include "ops/rank.h"
+#include "run/operation.h"
 
 static int64_t padded(int64_t bytes)
 {

@@ -5,8 +5,8 @@
 #include <float.h>
 #include <math.h>
 
-#include "run/operation.h"
 #include "ops/recurrence.h"
+#include "run/operation.h"
 
 static int check(const struct plan *p, const struct qn_op *op)
 {

@@ -2,9 +2,7 @@
  * exec.c - runs plans: each thread walks their lists of operations, takes its share of each, and
  * waits for the others at its end.
  */
-#define _POSIX_C_SOURCE 200809L
 #include <stdatomic.h>
-#include <time.h>
 
 #include "run/operation.h"
 
@@ -19,44 +17,19 @@ struct job {
 	_Atomic int32_t end; /* plans before this one are run */
 };
 
-/*
- * The system's clock: 20 to 30 ns through the vDSO, of operations that take 10 us and more. A CPU's own counter is
- * cheaper and would need its rate measured, and trust that it is the same on all CPUs.
- */
-static int64_t now_ns(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
-}
-
-void run_barrier(struct run *c)
-{
-	const int64_t start = c->time ? now_ns() : 0;
-
-	pool_barrier(c->pool);
-	if (c->time) {
-		const int64_t waited = now_ns() - start;
-
-		c->time->wait_ns += waited;
-		c->time->busy_ns -= waited; /* it is inside what run_measured() counts */
-	}
-}
-
 /* Operation i of a plan, and the wait for its end, on the clock. */
 static void run_measured(struct run *c, const struct qn_plan *plan, int32_t i, const struct operation *o)
 {
 	const struct qn_op *op = &plan->ops[i];
-	const int64_t start = now_ns();
+	const int64_t start = pool_ns();
 	int64_t end;
 
 	c->time = &plan->ticks->times[(int64_t)i * c->nth + c->ith];
 	o->run(c, op);
-	end = now_ns();
+	end = pool_ns();
 	c->time->busy_ns += end - start;
 	pool_barrier(c->pool);
-	c->time->wait_ns += now_ns() - end;
+	c->time->wait_ns += pool_ns() - end;
 	if (c->ith == 0 && o->moves) {
 		const struct qn_ticks_op m = o->moves(c, op);
 

@@ -3,9 +3,9 @@
  * is said where it is computed (run/operation.h).
  */
 #include "ops/entries.h"
+#include "ops/route.h"
 #include "run/operation.h"
 #include "run/plan.h"
-#include "ops/route.h"
 
 int buf_ok(const struct plan *p, int i, int64_t width)
 {

@@ -55,7 +55,7 @@ static void relax(void)
 #endif
 }
 
-static int64_t now_ns(void)
+int64_t pool_ns(void)
 {
 	struct timespec t;
 
@@ -74,8 +74,8 @@ static void gate_wait(struct gate *g, uint32_t old)
 			relax();
 		}
 		if (!until)
-			until = now_ns() + SPIN_NS;
-		else if (now_ns() > until)
+			until = pool_ns() + SPIN_NS;
+		else if (pool_ns() > until)
 			break;
 	}
 	/* Sequentially consistent: either the opener sees the sleeper, or the sleeper the new word. */
@@ -103,6 +103,19 @@ void pool_barrier(struct qn_pool *p)
 		gate_open(&p->barrier);
 	} else {
 		gate_wait(&p->barrier, old);
+	}
+}
+
+void pool_wait(struct qn_pool *p, struct qn_ticks_time *time)
+{
+	const int64_t start = time ? pool_ns() : 0;
+
+	pool_barrier(p);
+	if (time) {
+		const int64_t waited = pool_ns() - start;
+
+		time->wait_ns += waited;
+		time->busy_ns -= waited;
 	}
 }
 

@@ -3,8 +3,8 @@
 #define QN_RUN_RUN_H
 
 #include "kernels.h"
-#include "run/pool.h"
 #include "quern.h"
+#include "run/pool.h"
 
 struct run {
 	struct qn_pool *pool;
@@ -18,7 +18,10 @@ struct run {
 };
 
 /* Waits inside an operation for the other threads. */
-void run_barrier(struct run *c);
+static inline void run_barrier(struct run *c)
+{
+	pool_wait(c->pool, c->time);
+}
 
 static inline float *buf_row(const struct run *c, int i, int64_t row)
 {

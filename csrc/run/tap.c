@@ -1,9 +1,9 @@
 /*
  * tap.c - what products multiply by: sums of squares, so how much each column of their weights counts, and of products.
  */
-#include "run/operation.h"
-#include "ops/route.h"
 #include "encode/search.h"
+#include "ops/route.h"
+#include "run/operation.h"
 
 /* Column k of a block of activations. */
 static float column(const void *block, enum qn_act kind, int k)

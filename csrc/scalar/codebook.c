@@ -2,9 +2,9 @@
 #include <string.h>
 
 #include "format/codebook.h"
-#include "math/fp16.h"
 #include "format/ik_levels.h"
 #include "kernels.h"
+#include "math/fp16.h"
 
 /* Byte t of an entry of a codebook. */
 static int level(uint64_t entry, int t)

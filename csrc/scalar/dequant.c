@@ -7,8 +7,8 @@
 
 #include "format/blocks.h"
 #include "format/codebook.h"
-#include "math/fp16.h"
 #include "kernels.h"
+#include "math/fp16.h"
 
 static void dequant_q4_0(float *y, const struct q4_0 *b)
 {

@@ -29,10 +29,10 @@
 
 #include "format/blocks.h"
 #include "format/codebook.h"
-#include "math/fp16.h"
-#include "kernels.h"
-#include "scalar/set.h"
 #include "format/panel.h"
+#include "kernels.h"
+#include "math/fp16.h"
+#include "scalar/set.h"
 
 /* One super-block of one row, unpacked. */
 struct super {

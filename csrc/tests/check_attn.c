@@ -7,8 +7,8 @@
 #include <math.h>
 #include <string.h>
 
-#include "math/fp16.h"
 #include "format/kv.h"
+#include "math/fp16.h"
 #include "check.h"
 
 #define BLOCKS_MAX 4

@@ -1,8 +1,8 @@
 /* check_half.c - math/fp16.h and qexp() against plain arithmetic in double. They have no sets. */
 #include <math.h>
 
-#include "math/fp16.h"
 #include "math/exp.h"
+#include "math/fp16.h"
 #include "check.h"
 
 static void to_float(void)

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "ops/route.h"
-#include "math/fp16.h"
 #include "format/kv.h"
+#include "math/fp16.h"
+#include "ops/route.h"
 #include "run/run.h"
 #include "tiny.h"
 

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "math/fp16.h"
 #include "format/kv.h"
+#include "math/fp16.h"
 #include "run/pool.h"
 #include "tiny.h"
 

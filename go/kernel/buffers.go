@@ -177,7 +177,7 @@ func (b *Buffers) Routed(buf Buf) iter.Seq[int] {
 	if s.Kind != Route {
 		panic(fmt.Sprintf("kernel: routing of buffer %d", buf))
 	}
-	// See route_of in csrc/ops/moe.c: the buffer begins with the offset of each expert's pairs, and the end of the
+	// See route_of in csrc/ops/route.c: the buffer begins with the offset of each expert's pairs, and the end of the
 	// last.
 	offsets := unsafe.Slice((*int32)(unsafe.Pointer(&b.mem[b.at[buf]])), s.NExpert+1)
 	return func(yield func(int) bool) {
