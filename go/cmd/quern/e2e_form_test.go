@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -153,17 +154,21 @@ func TestBannedForm(t *testing.T) {
 	}
 }
 
+// layers returns a grammar of 40 rules, each of which may have a character before or after the next one.
+func layers() string {
+	text := "root ::= x0+\n"
+	for i := range 40 {
+		text += fmt.Sprintf("x%d ::= x%[2]d | [a-z ] x%[2]d | x%[2]d [a-z ] | \"(\" x%[2]d \")\"\n", i, i+1)
+	}
+	return text + "x40 ::= [a-z]\n"
+}
+
 // An ambiguous grammar takes its own time: others go on, and its request ends, by itself, by its deadline, or because
 // its client leaves.
 func TestAmbiguousGrammars(t *testing.T) {
-	layers := "root ::= x0+\n"
-	for i := range 40 {
-		layers += fmt.Sprintf("x%d ::= x%[2]d | [a-z ] x%[2]d | x%[2]d [a-z ] | \"(\" x%[2]d \")\"\n", i, i+1)
-	}
-	layers += "x40 ::= [a-z]\n"
 	s := serve(t, demo.Name, "--parallel", "4", "--drain", "2s")
 	const most = 5 * time.Second // without load, some 10 ms
-	for name, grammar := range map[string]string{"layers": layers, "pairs": `root ::= root root | [a-z] | " "`} {
+	for name, grammar := range map[string]string{"layers": layers(), "pairs": `root ::= root root | [a-z] | " "`} {
 		t.Run(name, func(t *testing.T) {
 			body := func(more string) string {
 				b, err := json.Marshal(grammar)
@@ -287,4 +292,51 @@ func cpuTimeOf(t *testing.T, pid int) time.Duration {
 		ticks += n
 	}
 	return time.Duration(ticks) * 10 * time.Millisecond
+}
+
+// The streams of a model do not wait for the grammars of others: each of its tokens comes after few passes of theirs, and
+// while their masks are computed there are many.
+func TestAmbiguousGrammarsOfOthers(t *testing.T) {
+	files := copies(t, "a.gguf", "b.gguf", "c.gguf")
+	s := serve(t, "", "-m", files[0], "-m", files[1], "-m", files[2], "--parallel", "4", "--context-shift")
+	passes := func(names ...string) (n float64) {
+		for _, name := range names {
+			n += s.value(fmt.Sprintf("llamacpp:n_decode_total{model=%q}", name))
+		}
+		return n
+	}
+	grammar, err := json.Marshal(layers())
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, lines := s.stream(`{"model":"c","prompt":"Once","n_predict":-1,"ignore_eos":true,"stream":true}`)
+	defer r.Body.Close()
+	var tokens atomic.Int64
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		for lines.Scan() {
+			if strings.HasPrefix(lines.Text(), "data: ") {
+				tokens.Add(1)
+			}
+		}
+	}()
+	before, begun := passes("a", "b"), tokens.Load()
+	var all sync.WaitGroup
+	for i := range 4 {
+		all.Go(func() {
+			status, v := s.post("/completion", fmt.Sprintf(`{"model":%q,"prompt":"Once upon a time","n_predict":40,"seed":%d,"grammar":%s}`, []string{"a", "b"}[i%2], i, grammar))
+			if status != 200 && status != 400 {
+				t.Errorf("%d %v", status, v)
+			}
+		})
+	}
+	all.Wait()
+	others, mine := passes("a", "b")-before, float64(tokens.Load()-begun)
+	t.Logf("%v tokens of the stream beside %v passes of the others", mine, others)
+	if others < 4 || mine < others {
+		t.Errorf("the stream had %v tokens beside %v passes of others", mine, others)
+	}
+	r.Body.Close()
+	<-ended
 }
