@@ -98,6 +98,7 @@ func newDoctorCommand() *cobra.Command {
 	var (
 		flags             modelFlags
 		asJSON, noMeasure bool
+		prompts           bool
 	)
 	cmd := &cobra.Command{
 		Use:   "doctor",
@@ -105,9 +106,11 @@ func newDoctorCommand() *cobra.Command {
 		Long: `Show this machine's CPU, memory and limits, and how Quern will use them. With a
 model, also show how it would be loaded with the same -c, -ctk, --weights and
 --memory, or what would fit instead, and how fast its file can be read. Only the
-file's header is parsed.`,
+file's header is parsed, unless --prompt-time is given: then the model is loaded, to
+tell how long a prompt of the whole context takes before its answer begins.`,
 		Example: `  quern doctor
-  quern doctor -m model.gguf --memory 5.5Gi -c 8192 -ctk q8_0 -ctv q8_0`,
+  quern doctor -m model.gguf --memory 5.5Gi -c 8192 -ctk q8_0 -ctv q8_0
+  quern doctor -m model.gguf -c 32768 --prompt-time`,
 		Args: flagsAlone,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			isa, err := chooseKernels()
@@ -129,6 +132,13 @@ file's header is parsed.`,
 						return err
 					}
 				}
+				if prompts && d.Model.Fits {
+					if d.Model.Prompts, err = measurePrompts(cmd.Context(), &flags); err != nil {
+						return err
+					}
+				}
+			} else if prompts {
+				return usagef("--prompt-time: of which model? name it with -m FILE")
 			}
 			if !noMeasure {
 				if d.Measured, err = measureMachine(d.WillDo.Threads, d.WillDo.CPUs); err != nil {
@@ -146,6 +156,7 @@ file's header is parsed.`,
 	flags.define(cmd.Flags())
 	flags.defineContext(cmd.Flags(), -1, 0, "tokens of context; 0 is the model's own (default: the model's, at most 4096)")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&prompts, "prompt-time", false, "load the model, and tell how long prompts take")
 	cmd.Flags().BoolVar(&noMeasure, "no-measure", false, "skip the measurements, which take some seconds")
 	return cmd
 }

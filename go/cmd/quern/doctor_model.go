@@ -1,11 +1,13 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/launch"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/stream"
@@ -29,7 +31,56 @@ type modelPlan struct {
 	LimitReason string   `json:"limit_reason"`
 	Advice      []string `json:"advice,omitempty"` // what would fit, where it does not
 
-	Disk *diskFacts `json:"disk,omitempty"` // nil if it was not measured
+	Disk    *diskFacts   `json:"disk,omitempty"`    // nil if it was not measured
+	Prompts []promptTime `json:"prompts,omitempty"` // nil if they were not measured
+}
+
+// A promptTime is how long a prompt takes to be read, before the first token of its answer.
+type promptTime struct {
+	Tokens  int     `json:"tokens"`
+	Seconds float64 `json:"seconds"`
+}
+
+// measurePrompts loads the model that the flags name and estimates, as a server does, how long prompts take: one that fills
+// the context, and shorter ones. The time grows faster than the length.
+func measurePrompts(ctx context.Context, f *modelFlags) (times []promptTime, err error) {
+	h, err := f.readHead()
+	if err != nil {
+		return nil, err
+	}
+	if h.Config.BothWays {
+		h.Close()
+		return nil, errors.New("--prompt-time: the model makes vectors of texts, and answers none")
+	}
+	device, err := f.device().Open()
+	if err != nil {
+		h.Close()
+		return nil, err
+	}
+	defer device.Close()
+	m, err := h.Open(ctx, device, launch.Events{})
+	if err != nil {
+		return nil, err
+	}
+	defer m.Close()
+	loop, err := engine.NewLoop(m.Engine, engine.LoopConfig{})
+	if err != nil {
+		return nil, err
+	}
+	defer loop.Close()
+	for n := m.Engine.Ctx(); n >= 256 && len(times) < 3; n /= 4 {
+		times = append(times, promptTime{n, loop.PromptTime(n).Seconds()})
+	}
+	return times, nil
+}
+
+// words describes the time.
+func (t promptTime) words() string {
+	took := fmt.Sprintf("%.2g s", t.Seconds)
+	if t.Seconds >= 100 {
+		took = fmt.Sprintf("%.0f s", t.Seconds)
+	}
+	return fmt.Sprintf("about %s for %d tokens (%.0f tokens/s)", took, t.Tokens, float64(t.Tokens)/max(t.Seconds, 1e-9))
 }
 
 // diskFacts is how fast the file is read.
@@ -114,6 +165,13 @@ func (m *modelPlan) print(line func(name, format string, args ...any)) {
 	}
 	if d := m.Disk; d != nil {
 		line("disk", "%s", d.words(m.Streams))
+	}
+	for i, t := range m.Prompts {
+		name := "reading a prompt"
+		if i > 0 {
+			name = ""
+		}
+		line(name, "%s", t.words())
 	}
 	line("keys and values", "%s for a context of %d, %s for each 1024", size(m.KV), m.Context, size(m.KVPer1K))
 	line("activations", "%s", size(m.Activations))

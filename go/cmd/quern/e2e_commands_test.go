@@ -237,7 +237,26 @@ func TestDoctor(t *testing.T) {
 	if d.Measured == nil || d.Measured.Read < 1e8 || d.Measured.Int8 < 1e8 {
 		t.Errorf("got measurements %+v", d.Measured)
 	}
-	text := succeed(t, "doctor", "--no-measure")
+	var timed struct {
+		Model struct {
+			Prompts []struct {
+				Tokens  int
+				Seconds float64
+			}
+		}
+	}
+	text := succeed(t, "doctor", "--json", "--no-measure", "-m", "demo", "-c", "1024", "--prompt-time")
+	if err := json.Unmarshal([]byte(text), &timed); err != nil || len(timed.Model.Prompts) != 2 {
+		t.Fatalf("%v in %s", err, text)
+	}
+	if p := timed.Model.Prompts; p[0].Tokens != 1024 || p[1].Tokens != 256 || p[1].Seconds <= 0 || p[0].Seconds < 3*p[1].Seconds {
+		t.Errorf("times of prompts: %+v", p)
+	}
+	if text := succeed(t, "doctor", "--no-measure", "-m", "demo", "--prompt-time"); !regexp.MustCompile(`reading a prompt +about .*s for \d+ tokens`).MatchString(text) {
+		t.Errorf("no time of a prompt in %s", text)
+	}
+	quern(t, "doctor", "--no-measure", "--prompt-time").refused(t, 2, "--prompt-time", "-m FILE")
+	text = succeed(t, "doctor", "--no-measure")
 	for _, want := range []string{"cores", "affinity", "instruction sets", "cpu quota", "huge pages", "quern will", "take at most"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("got %q, want %q in it", text, want)
