@@ -91,9 +91,10 @@ type Loop struct {
 func newLoop(e *Engine, c LoopConfig, s sched.Config) *Loop {
 	s.Batch, s.Whole, s.Reads = e.batch, e.model.Config.OnePass(), e.reads()
 	s.Replays, s.Branches = e.kv.Layout().Recurrent(), maxBranches
+	kept, _ := e.device.budget.Reserve(requestsPurpose, 0) // nothing is always free
 	return &Loop{
 		e: e, cfg: c, begun: time.Now(), wake: make(chan struct{}, 1), closed: make(chan struct{}), idle: make(chan struct{}),
-		alone: s.Alone, tree: e.tree, jobs: map[uint64]*job{}, leaders: newLeaders(), slots: make([]slot, s.Running), sched: sched.New(s),
+		alone: s.Alone, kept: kept, tree: e.tree, jobs: map[uint64]*job{}, leaders: newLeaders(), slots: make([]slot, s.Running), sched: sched.New(s),
 	}
 }
 
@@ -113,7 +114,6 @@ func NewLoop(e *Engine, c LoopConfig) (*Loop, error) {
 	if l.held, err = e.device.budget.Reserve(requestsPurpose, l.heldBytes); err != nil {
 		return nil, err
 	}
-	l.kept, _ = e.device.budget.Reserve(requestsPurpose, 0) // nothing is always free
 	if err := l.calibrate(); err != nil {
 		l.held.Release()
 		return nil, err
