@@ -125,6 +125,11 @@ func stack(axis int, parts ...array) array {
 	return out
 }
 
+// halved returns heads of d rows as checkpoints have them: of each pair of rows, the first is in the first half.
+func halved(a array, d int) array {
+	return a.byRows(func(i int) int { h, j := i/d, i%d; return h*d + j%(d/2)*2 + j/(d/2) })
+}
+
 // undo makes of tensors of a file what the checkpoint has, by a word.
 func undo(t *testing.T, f *gguf.File, word string, in []array) []array {
 	t.Helper()
@@ -191,8 +196,21 @@ func undo(t *testing.T, f *gguf.File, word string, in []array) []array {
 		}
 		return []array{out}
 	case "pairs": // channels of each head of so many, in halves
-		d := int(number())
-		return []array{a.byRows(func(i int) int { h, j := i/d, i%d; return h*d + j%(d/2)*2 + j/(d/2) })}
+		return []array{halved(a, int(number()))}
+	case "packed": // heads of so many channels: queries and keys in halves, and values behind them
+		return []array{stack(0, halved(in[0], int(number())), halved(in[1], int(number())), in[2])}
+	case "grouped": // the same by groups: queries, and the key and the value that they share
+		d, keys := int(number()), key("attention.head_count_kv")
+		q, k := halved(in[0], d), halved(in[1], d)
+		var parts []array
+		for g := range keys {
+			for _, x := range []array{q, k, in[2]} {
+				rows, _ := x.rows()
+				n := rows / keys
+				parts = append(parts, x.pick([]int{n, x.shape[1]}, func(i int) int { return g*n*x.shape[1] + i }))
+			}
+		}
+		return []array{stack(0, parts...)}
 	case "ln":
 		return each(math.Log)
 	case "shards": // so many, one below the other

@@ -104,7 +104,7 @@ func TestTables(t *testing.T) {
 }
 
 // withoutModel are the architectures of which there is no small model to make a checkpoint of.
-var withoutModel = strings.Fields(`qwen2vl qwen3vlmoe internlm2 xverse exaone exaone-moe qwen orion baichuan starcoder falcon mpt minicpm bailingmoe jina-bert-v3`)
+var withoutModel = strings.Fields(`exaone-moe qwen orion starcoder falcon mpt bailingmoe jina-bert-v3`)
 
 // withoutOrigin are small models of which no checkpoint is made: others of their architectures are.
 var withoutOrigin = []string{"deepseek2-mha", "exaone4-32b", "nemotron_h_moe-latent"}
