@@ -30,6 +30,10 @@ var elsewhere = map[string][]string{
 	"go/server/ask":     {"go/server/openai", "go/server/llamaserver", "go/server"},
 	"go/server/answer":  {"go/server/openai", "go/server/llamaserver", "go/server"},
 	"go/server/catalog": {"go/server"},
+	"go/convert/hf":     {"go/convert"},
+	"go/convert/vocab":  {"go/convert"},
+	"go/convert/lang":   {"go/convert"},
+	"go/convert/family": {"go/convert"},
 }
 
 // left out: programs, what only tests use, what a machine decides.
