@@ -9,6 +9,7 @@ import (
 
 	"github.com/quern-llm/quern/go/convert/lang"
 	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/internal/panics"
 	"github.com/quern-llm/quern/go/quant"
 )
 
@@ -66,7 +67,7 @@ func (p *pipe) write(to io.Writer, t *lang.Target) error {
 			}
 			work <- struct{}{}
 			go func(at uint64) {
-				x.ready <- x.compute(t, at, n)
+				x.ready <- panics.Catch(func() error { return x.compute(t, at, n) })
 				<-work
 			}(at)
 			select {

@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"sync"
 	"time"
+
+	"github.com/quern-llm/quern/go/internal/panics"
 )
 
 // A Comparison is how models predict the same text.
@@ -138,7 +140,7 @@ func parallel(n int, f func(i int) error) error {
 	for w := range workers {
 		wait.Go(func() {
 			for i := w; i < n; i += workers {
-				errs[i] = f(i)
+				errs[i] = panics.Catch(func() error { return f(i) })
 			}
 		})
 	}

@@ -93,3 +93,15 @@ func TestPanicsLater(t *testing.T) {
 		t.Errorf("those who wait are told %v", err)
 	}
 }
+
+// So is one while packed rows are copied.
+func TestSpreadPanics(t *testing.T) {
+	src := make([]byte, 8*kernel.Align)
+	if err := spread(make([]byte, len(src)), src, 4); err != nil {
+		t.Error(err)
+	}
+	err := spread(make([]byte, kernel.Align), src, 4)
+	if p := (*panics.Panic)(nil); !errors.As(err, &p) {
+		t.Errorf("%v, want a panic", err)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/quern-llm/quern/go/internal/panics"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/stream"
@@ -313,7 +314,9 @@ func (ls *layerStream) pack(m *matrix, from, n int, pool *kernel.Pool) error {
 			return fmt.Errorf("tensor %q: %w", m.parts[0].Name, err)
 		}
 		if inPlace { // what was packed begins no later than its rows, so rows that follow are still there
-			spread(m.Data[at*row:], panels, pool.Threads())
+			if err := spread(m.Data[at*row:], panels, pool.Threads()); err != nil {
+				return err
+			}
 		}
 		at += src.Out
 	}
@@ -321,12 +324,10 @@ func (ls *layerStream) pack(m *matrix, from, n int, pool *kernel.Pool) error {
 }
 
 // spread copies src to the beginning of dst with several threads.
-func spread(dst, src []byte, threads int) {
-	var all sync.WaitGroup
+func spread(dst, src []byte, threads int) error {
 	share := (len(src)+threads-1)/threads/kernel.Align*kernel.Align + kernel.Align
-	for at := 0; at < len(src); at += share {
-		part := src[at:min(at+share, len(src))]
-		all.Go(func() { copy(dst[at:], part) })
-	}
-	all.Wait()
+	return panics.Each((len(src)+share-1)/share, func(i int) error {
+		copy(dst[i*share:], src[i*share:min((i+1)*share, len(src))])
+		return nil
+	})
 }

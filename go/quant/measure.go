@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/internal/panics"
 )
 
 // sampledWeights is of how many weights of a tensor, about, the error is measured: rows from all over it.
@@ -29,7 +30,10 @@ func (j *Job) measure(ctx context.Context, types []Sized) error {
 		wait.Go(func() {
 			for i := range next {
 				s := &types[i]
-				s.Error, errs[i] = newEncoder(&s.Choice, importance).loss(ctx)
+				errs[i] = panics.Catch(func() (err error) {
+					s.Error, err = newEncoder(&s.Choice, importance).loss(ctx)
+					return err
+				})
 			}
 		})
 	}

@@ -2,13 +2,13 @@ package quant
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/internal/panics"
 	"github.com/quern-llm/quern/go/kernel"
 )
 
@@ -93,24 +93,21 @@ func (h *Hessian) factorAll(ctx context.Context, threads int) error {
 		h.factored = make([]bool, len(squares))
 	}
 	threads = max(1, min(threads, len(squares), workBytes/(8*h.Span*h.Span)))
-	errs := make([]error, threads)
-	var wait sync.WaitGroup
-	for thread := range threads {
-		wait.Go(func() {
-			var work []float64
-			for i := thread; i < len(squares) && errs[thread] == nil && ctx.Err() == nil; i += threads {
-				if s := squares[i]; !h.factored[i] {
-					if work == nil {
-						work = make([]float64, h.Span*h.Span)
-					}
-					errs[thread] = factorOne(s.of, s.n, work[:s.n*s.n])
-					h.factored[i] = true
+	return panics.Each(threads, func(thread int) error {
+		var work []float64
+		for i := thread; i < len(squares) && ctx.Err() == nil; i += threads {
+			if s := squares[i]; !h.factored[i] {
+				if work == nil {
+					work = make([]float64, h.Span*h.Span)
 				}
+				if err := factorOne(s.of, s.n, work[:s.n*s.n]); err != nil {
+					return err
+				}
+				h.factored[i] = true
 			}
-		})
-	}
-	wait.Wait()
-	return errors.Join(errs...)
+		}
+		return nil
+	})
 }
 
 // factorOne damps more where products are so nearly dependent that rounding makes them indefinite.

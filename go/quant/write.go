@@ -7,11 +7,10 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/internal/panics"
 	"github.com/quern-llm/quern/go/kernel"
 )
 
@@ -283,27 +282,11 @@ type part struct {
 	out      []byte
 	found    []byte    // by Search, before it is compared with Fast's
 	scratch  []float32 // of GPTQ
-	err      error
 }
 
 // encode encodes parts, each in a goroutine of its own.
 func (e *encoder) encode(parts []part) error {
-	var failed atomic.Bool
-	var wait sync.WaitGroup
-	for i := range parts {
-		wait.Go(func() {
-			if parts[i].err = e.part(&parts[i]); parts[i].err != nil {
-				failed.Store(true)
-			}
-		})
-	}
-	wait.Wait()
-	for i := range parts {
-		if failed.Load() && parts[i].err != nil {
-			return parts[i].err
-		}
-	}
-	return nil
+	return panics.Each(len(parts), func(i int) error { return e.part(&parts[i]) })
 }
 
 func (e *encoder) part(p *part) error {

@@ -12,6 +12,8 @@ import (
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/quern-llm/quern/go/internal/panics"
 )
 
 // Align is the alignment of file offsets and memory addresses of direct reads.
@@ -135,7 +137,7 @@ func (r *Reader) serve(f ReadFunc) {
 				if !ok {
 					return
 				}
-				q.done(read(f, q))
+				q.done(panics.Catch(func() error { return read(f, q) }))
 			}
 		})
 	}

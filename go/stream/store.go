@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/quern-llm/quern/go/internal/panics"
 	"github.com/quern-llm/quern/go/mem"
 )
 
@@ -570,10 +571,12 @@ func (s *Store) came(i int, r Range, err error) {
 		return
 	}
 	s.sums.Go(func() {
-		if Sum(s.space.Bytes()[r.At:r.At+r.N]) != r.Sum {
-			err = ErrSum
-		}
-		s.record(i, r, err)
+		s.record(i, r, panics.Catch(func() error {
+			if Sum(s.space.Bytes()[r.At:r.At+r.N]) != r.Sum {
+				return ErrSum
+			}
+			return nil
+		}))
 	})
 }
 
