@@ -11,7 +11,7 @@ import (
 
 const adapterSettings = `{"peft_type": "LORA", "r": 4, "lora_alpha": 8, "base_model_name_or_path": "somebody/model", "target_modules": ["q_proj"]}`
 
-// writeAdapter writes an adapter for queries, and for what leaves the feed-forward network.
+// writeAdapter writes an adapter that changes queries and the last matrix of the feed-forward network.
 func writeAdapter(t *testing.T, dir, settings string, more map[string]any) {
 	t.Helper()
 	save(t, dir, adapterConfig, settings)
@@ -34,7 +34,7 @@ func writeAdapter(t *testing.T, dir, settings string, more map[string]any) {
 	save(t, dir, adapterWeights, string(safetensorsOf(t, header, data)))
 }
 
-// TestAdapter converts an adapter. Rows of what is added to queries have the order of the model's.
+// TestAdapter converts an adapter. The rows of a change of queries are reordered as those of the queries are.
 func TestAdapter(t *testing.T) {
 	dir, base := t.TempDir(), testdata.Path(t, "models/src/TinyStories-656K")
 	writeAdapter(t, dir, adapterSettings, nil)
@@ -110,7 +110,7 @@ func TestAdapterRefused(t *testing.T) {
 	}
 }
 
-// refused holds an error to one line that names what it is about.
+// refused checks that an error is one line that has these words.
 func refused(t *testing.T, what string, err error, words ...string) {
 	t.Helper()
 	if err == nil {

@@ -14,14 +14,7 @@ import (
 	"github.com/quern-llm/quern/go/internal/testdata"
 )
 
-// readCheckpoint reads a small model of testdata, in the layout of its family's checkpoints, with the sizes of a file of archs
-// in the test data: its names, its shapes and its keys must come out. Its values are
-//
-//	differ: the keys that the file has and a checkpoint does not say, or the reverse
-//	beyond: an expression for lines of tensors that the file has otherwise, with + before what it lacks and - before what only
-//	  it has
-//
-// and its sections config.json and tensors, whose lines are those of checkpoint.
+// readCheckpoint reads a small checkpoint of testdata/checkpoints; testdata/README.md describes the format.
 func readCheckpoint(tb testing.TB, name string) checkpoint {
 	tb.Helper()
 	f := readTable(tb, filepath.Join("testdata/checkpoints", name+".txt"), "differ beyond", "config.json tensors")
@@ -35,7 +28,7 @@ func readCheckpoint(tb testing.TB, name string) checkpoint {
 	return c
 }
 
-// TestArchs converts small checkpoints and compares what comes out with the files that llama.cpp's layout was taken from.
+// TestArchs converts small checkpoints, and compares the results with files in llama.cpp's layout.
 func TestArchs(t *testing.T) {
 	for _, name := range tables(t, "checkpoints") {
 		t.Run(name, func(t *testing.T) {
@@ -91,7 +84,7 @@ func settingsOf(f *gguf.File, but []string) []string {
 	return all
 }
 
-// diff returns lines that only one of two lists has.
+// diff returns the lines that only one of two lists has.
 func diff(got, want []string) []string {
 	var all []string
 	for _, g := range got {

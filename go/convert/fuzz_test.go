@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// FuzzCheckpoint gives a converter files that are anything. It makes a model of them, or says in a line why not.
+// FuzzCheckpoint converts checkpoints with arbitrary files. They become a model, or an error of one line.
 func FuzzCheckpoint(f *testing.F) {
 	good := readCheckpoint(f, "qwen3")
 	f.Add(good.config, smallTokenizer(512), `{"bos_token": "<s>"}`)

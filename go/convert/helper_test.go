@@ -18,13 +18,13 @@ import (
 	"github.com/quern-llm/quern/go/gguf"
 )
 
-// A checkpoint is the folder of a model made for a test: its config.json, and its tensors as lines of a name and its
-// dimensions. # stands for the numbers of layers before a colon, * for those of experts.
+// A checkpoint is the folder of a model made for a test: its config.json, and its tensors as testdata/README.md
+// describes.
 type checkpoint struct {
 	config  string
 	tensors string
-	differ  []string       // see readCheckpoint
-	beyond  *regexp.Regexp // nil: nothing
+	differ  []string       // see testdata/README.md
+	beyond  *regexp.Regexp // or nil
 }
 
 // write writes the folder, with a tokenizer of a few tokens.
@@ -66,7 +66,7 @@ func safetensorsOf(tb testing.TB, header map[string]any, data []byte) []byte {
 	return append(append(b, text...), data...)
 }
 
-// valueOf is a number for element i of a tensor.
+// valueOf returns a number for element i of a tensor.
 func valueOf(name string, i int) float32 {
 	h := uint32(2166136261)
 	for _, c := range []byte(name) {

@@ -14,7 +14,7 @@ import (
 	"github.com/quern-llm/quern/go/safetensors"
 )
 
-// TestRefused holds what is wrong with a checkpoint to an error of one line that names it, and to no file.
+// TestRefused breaks a checkpoint in several ways. Each is an error of one line that names the fault.
 func TestRefused(t *testing.T) {
 	good := readCheckpoint(t, "qwen3")
 	for _, c := range []struct {
@@ -89,7 +89,7 @@ func remove(t *testing.T, dir, name string) {
 	}
 }
 
-// TestNothingHalfWritten cuts a checkpoint while it is converted, and ends a conversion: no file is left.
+// TestNothingHalfWritten truncates a checkpoint during a conversion, and cancels a conversion: no file is left.
 func TestNothingHalfWritten(t *testing.T) {
 	dir, to := t.TempDir(), t.TempDir()
 	readCheckpoint(t, "qwen3").write(t, dir)
@@ -104,7 +104,7 @@ func TestNothingHalfWritten(t *testing.T) {
 	if _, err := m.WriteFile(stopped, path, false); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
-	need, err := m.empty().Size() // what has to be free on the disk
+	need, err := m.empty().Size() // how much must be free on the disk
 	if n, wrote := m.WriteFile(t.Context(), path, false); err != nil || wrote != nil || uint64(n) != need {
 		t.Errorf("%d bytes, %v; %d were to be written, %v", n, wrote, need, err)
 	}
@@ -118,8 +118,7 @@ func TestNothingHalfWritten(t *testing.T) {
 	}
 }
 
-// TestMixes writes a mix of types where rows are as wide as their blocks, and refuses one that needs to know which weights
-// count.
+// TestMixes converts to a mix of types, and refuses a mix that needs an importance matrix.
 func TestMixes(t *testing.T) {
 	dir := t.TempDir()
 	checkpoint{config: `{"architectures": ["Qwen3ForCausalLM"], "num_hidden_layers": 1, "hidden_size": 256, "intermediate_size": 256, "num_attention_heads": 4,
@@ -157,7 +156,7 @@ model.layers.0.mlp.down_proj.weight 256 256
 	refused(t, "two bits", err, "IQ2_XXS", "importance matrix")
 }
 
-// TestNotFinite refuses weights that are no numbers.
+// TestNotFinite refuses weights that are infinite or NaN.
 func TestNotFinite(t *testing.T) {
 	dir := t.TempDir()
 	readCheckpoint(t, "qwen3").write(t, dir)
@@ -179,7 +178,7 @@ func TestNotFinite(t *testing.T) {
 	refused(t, "not a number", err, "finite")
 }
 
-// TestMostly chooses the type by what is written, not by what belongs to images.
+// TestMostly chooses the type of the output by the tensors that are written, not by those of images.
 func TestMostly(t *testing.T) {
 	dir := t.TempDir()
 	save(t, dir, "model.safetensors", string(safetensorsOf(t, map[string]any{

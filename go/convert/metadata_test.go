@@ -113,3 +113,16 @@ func TestTypes(t *testing.T) {
 		refused(t, typ, err, typ, "q8_0")
 	}
 }
+
+// TestPre names the pre-tokenizer of a tokenizer that does not, which has to be one that this program has.
+func TestPre(t *testing.T) {
+	dir := t.TempDir()
+	readCheckpoint(t, "qwen3").write(t, dir)
+	save(t, dir, "tokenizer.json", strings.Replace(smallTokenizer(512), `p{L}+`, `p{L}{2,7}`, 1))
+	f := must(converted(t, dir, Options{Pre: "qwen2"}))
+	if pre, err := f.Str("tokenizer.ggml.pre"); pre != "qwen2" {
+		t.Errorf("the pre-tokenizer %q, %v", pre, err)
+	}
+	_, err := Open(dir, Options{Pre: "nonsense"})
+	refused(t, "another", err, dir, "nonsense")
+}

@@ -18,8 +18,8 @@ import (
 	"github.com/quern-llm/quern/go/model"
 )
 
-// The layer of Qwen 3 Next that predicts a token further on, which config.json does not count, becomes a block behind the
-// last, and the model can draft by it; without its tensors there is none, and a part of it is refused.
+// The layer of Qwen 3 Next that predicts a further token, which config.json does not count, becomes a block after the last
+// one, and the model can draft with it. Without its tensors there is no such block, and a part of them is refused.
 func TestNextOfQwen3Next(t *testing.T) {
 	plain := readCheckpoint(t, "qwen3next")
 	const next = `
@@ -77,7 +77,7 @@ mtp.layers.0.mlp.shared_expert_gate.weight 1 32
 	must(made(plain.tensors+"mtp.norm.weight 32\n", skip))
 }
 
-// drafts holds that a file's model can draft by itself.
+// drafts checks that a file's model can draft by itself.
 func drafts(t *testing.T, f *gguf.File) {
 	t.Helper()
 	w := gguf.NewWriter()
@@ -94,7 +94,8 @@ func drafts(t *testing.T, f *gguf.File) {
 	}
 }
 
-// The layers of MiMo V2 that predict tokens further on, which config.json does not count, become blocks behind the last, with windows.
+// The layers of MiMo V2 that predict further tokens, which config.json does not count, become blocks with windows after the
+// last one.
 func TestNextOfMiMo2(t *testing.T) {
 	dir := t.TempDir()
 	const layer = `
@@ -132,8 +133,8 @@ lm_head.weight 512 32
 	drafts(t, made)
 }
 
-// Layers behind the last that predict further tokens, as the origins of files have them, become what such a file has. dots3-note's
-// has attention to a window, a network without experts and embeddings of its own, and config.json does not count it.
+// Layers after the last one that predict further tokens become what a file with such layers has. That of dots3-note has
+// attention to a window, a network without experts and embeddings of its own, and config.json does not count it.
 func TestNextBehindTheLast(t *testing.T) {
 	for _, name := range []string{"cohere2moe", "deepseek32", "dots3note"} {
 		t.Run(name, func(t *testing.T) {

@@ -25,8 +25,8 @@ func parseFile(tb testing.TB, name string) *gguf.File {
 	return f
 }
 
-// TestTinyStories converts a real checkpoint and compares it with files that another converter has made of it: every
-// tensor, and every key of the model and its tokenizer.
+// TestTinyStories converts a real checkpoint and compares every tensor and every key with a file that another converter
+// made.
 func TestTinyStories(t *testing.T) {
 	dir := testdata.Path(t, "models/src/TinyStories-656K")
 	for _, c := range []struct {

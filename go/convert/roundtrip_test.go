@@ -27,8 +27,8 @@ import (
 	"github.com/quern-llm/quern/go/sample"
 )
 
-// An origin says how a file of a small model, which another program computes logits of, comes of a checkpoint. It is a table
-// of testdata/origins.
+// An origin says how the file of a small model comes from a checkpoint. It is a table of testdata/origins;
+// testdata/README.md describes its parts.
 type origin struct {
 	config   string      // config.json; none: that of the checkpoint of the same name
 	as       string      // the architecture of another file that is taken for one of this; empty: there is one of this
@@ -63,7 +63,7 @@ func readOrigin(tb testing.TB, name string) origin {
 	return o
 }
 
-// usually returns how most checkpoints call their tensors, which counts for what the names of an origin do not say.
+// usually returns how most checkpoints call their tensors.
 func usually(tb testing.TB) []string {
 	tb.Helper()
 	f := readTable(tb, "testdata/usually.txt", "", "names")
@@ -125,12 +125,13 @@ func stack(axis int, parts ...array) array {
 	return out
 }
 
-// halved returns heads of d rows as checkpoints have them: of each pair of rows, the first is in the first half.
+// halved returns the rows of heads of d channels as checkpoints have them: of each pair of rows, the first comes from
+// the first half.
 func halved(a array, d int) array {
 	return a.byRows(func(i int) int { h, j := i/d, i%d; return h*d + j%(d/2)*2 + j/(d/2) })
 }
 
-// undo makes of tensors of a file what the checkpoint has, by a word.
+// undo makes tensors of a checkpoint from those of a file. A word says how.
 func undo(t *testing.T, f *gguf.File, word string, in []array) []array {
 	t.Helper()
 	word, arg, _ := strings.Cut(word, ":")
@@ -195,11 +196,11 @@ func undo(t *testing.T, f *gguf.File, word string, in []array) []array {
 			out.v = append(append(out.v, a.v[i:i+inner]...), in[1].v[i:i+inner]...)
 		}
 		return []array{out}
-	case "pairs": // channels of each head of so many, in halves
+	case "pairs": // of heads of this many channels: in a checkpoint, pairs are halves
 		return []array{halved(a, int(number()))}
-	case "packed": // heads of so many channels: queries and keys in halves, and values behind them
+	case "packed": // queries and keys as in pairs, and values, in one tensor
 		return []array{stack(0, halved(in[0], int(number())), halved(in[1], int(number())), in[2])}
-	case "grouped": // the same by groups: queries, and the key and the value that they share
+	case "grouped": // the same, but for each group its queries, its key and its value
 		d, keys := int(number()), key("attention.head_count_kv")
 		q, k := halved(in[0], d), halved(in[1], d)
 		var parts []array
@@ -213,14 +214,14 @@ func undo(t *testing.T, f *gguf.File, word string, in []array) []array {
 		return []array{stack(0, parts...)}
 	case "ln":
 		return each(math.Log)
-	case "shards": // so many, one below the other
+	case "shards": // this many parts of the rows
 		n := int(number())
 		return []array{{[]int{n, a.shape[0] / n, a.shape[1]}, a.v}}
-	case "headpairs": // the same of norms that each head has of its own
+	case "headpairs": // as pairs, for norms that each head has of its own
 		d := a.shape[1]
 		flat := array{[]int{len(a.v)}, a.v}.byRows(func(i int) int { h, j := i/d, i%d; return h*d + j%(d/2)*2 + j/(d/2) })
 		return []array{{a.shape, flat.v}}
-	case "backwards": // the second half of the channels of each head of so many
+	case "backwards": // negates the second half of the channels of each head
 		d := int(number())
 		_, each := a.rows()
 		for i := range a.v {
@@ -229,18 +230,18 @@ func undo(t *testing.T, f *gguf.File, word string, in []array) []array {
 			}
 		}
 		return []array{a}
-	case "threes": // heads of queries, keys and values in turn
+	case "threes": // for each head its query, key and value
 		h := key("attention.head_count")
 		rows, _ := a.rows()
 		d := rows / (3 * h)
 		return []array{a.byRows(func(i int) int { head, part, j := i/(3*d), i/d%3, i%d; return part*h*d + head*d + j })}
-	case "keys+values": // by heads: keys, transposed, then values
+	case "keys+values": // for each head its keys, transposed, and its values
 		k := a.transposed() // heads, channels, rank
 		h, nope, rank := k.shape[0], k.shape[1], k.shape[2]
 		value := in[1].shape[1]
 		all := stack(1, k, in[1])
 		return []array{{[]int{h * (nope + value), rank}, all.v}}
-	case "untile": // heads of values by those of keys that they share; so many channels each, behind so many rows
+	case "untile": // heads of values of this many channels, after this many rows: those with the same head of keys are neighbours
 		width, skip, _ := strings.Cut(arg, ",")
 		d, _ := strconv.Atoi(width)
 		from, _ := strconv.Atoi(skip)
@@ -258,7 +259,7 @@ func undo(t *testing.T, f *gguf.File, word string, in []array) []array {
 			return []array{a.transposed().byRows(order).transposed()}
 		}
 		return []array{a.byRows(order)}
-	case "by-heads": // of queries, keys, values and gates
+	case "by-heads": // for each head of keys its queries, keys, values and gates
 		keys, dk := key("ssm.group_count"), key("ssm.state_size")
 		values := (in[0].shape[0] - 2*keys*dk) / keys
 		all := stack(0, in...)
@@ -276,18 +277,18 @@ func undo(t *testing.T, f *gguf.File, word string, in []array) []array {
 			}
 			return z + h*values + j - 2*dk - values
 		})}
-	case "ternary": // signs times a number, so that the mean of all is the scale
+	case "ternary": // signs times a number, so that the mean of absolute values is the scale
 		ones := 0.0
 		for _, x := range a.v {
 			ones += math.Abs(float64(x))
 		}
 		scale := float64(in[1].v[0]) * float64(len(a.v)) / ones
 		return each(func(x float64) float64 { return x * scale })
-	case "padded": // rows that no token has before others
+	case "padded": // with this many rows of zeros in front
 		_, width := a.rows()
 		n := int(number())
 		return []array{{[]int{a.shape[0] + n, width}, append(make([]float32, n*width), a.v...)}}
-	case "order": // parts of the first axis
+	case "order": // of equal parts of the rows
 		var from []int
 		for c := range strings.SplitSeq(arg, ",") {
 			i, _ := strconv.Atoi(c)
@@ -334,7 +335,8 @@ func numbersOf(t *testing.T, x *gguf.Tensor) array {
 	return a
 }
 
-// checkpointOf writes the weights of a checkpoint, of which the file comes, and returns its tensors' names that were used.
+// checkpointOf writes the weights of the checkpoint that a file comes from. It returns the names of the file's tensors
+// that it has.
 func checkpointOf(t *testing.T, dir string, f *gguf.File, o origin) map[string]bool {
 	t.Helper()
 	used, header, data := map[string]bool{}, map[string]any{}, []byte{}
@@ -462,8 +464,8 @@ func checkpointOf(t *testing.T, dir string, f *gguf.File, o origin) map[string]b
 	return used
 }
 
-// TestRoundTrip makes checkpoints of files that other programs have computed logits of, converts them, and holds what comes out
-// to the file: tensor by tensor, key by key, and by what the model computes.
+// TestRoundTrip makes checkpoints from small models that other programs have computed logits of, converts them, and
+// compares the results with the files: each tensor, each key, and what the models compute.
 func TestRoundTrip(t *testing.T) {
 	for _, name := range tables(t, "origins") {
 		t.Run(name, func(t *testing.T) {
@@ -497,7 +499,7 @@ func TestRoundTrip(t *testing.T) {
 			save(t, dir, "tokenizer.json", anyTokenizer(int(tokens.Dims[1])))
 			save(t, dir, "tokenizer_config.json", `{"bos_token": "<s>", "eos_token": "</s>"}`)
 			used := checkpointOf(t, dir, want, o)
-			lost := regexp.MustCompile("^rope_f") // which settings say
+			lost := regexp.MustCompile("^rope_f") // these are computed from settings
 			for _, more := range []string{o.lost, o.other} {
 				if more != "" {
 					lost = regexp.MustCompile(lost.String() + "|" + more)
@@ -524,7 +526,7 @@ func TestRoundTrip(t *testing.T) {
 	}
 }
 
-// compareTensors holds tensors to those of the file. Those that are computed may differ in their last bits.
+// compareTensors compares tensors with those of the file. Tensors that are computed may differ in their last bits.
 func compareTensors(t *testing.T, got, want *gguf.File, lost *regexp.Regexp) {
 	t.Helper()
 	for _, w := range want.Tensors {
@@ -556,7 +558,7 @@ func compareTensors(t *testing.T, got, want *gguf.File, lost *regexp.Regexp) {
 	}
 }
 
-// asRun returns the converted file with those keys of the other that its checkpoint does not say.
+// asRun returns the converted file with the keys of the other file that differ.
 func asRun(t *testing.T, got, want *gguf.File, differ []string) []byte {
 	t.Helper()
 	w := gguf.NewWriter()
@@ -570,7 +572,7 @@ func asRun(t *testing.T, got, want *gguf.File, differ []string) []byte {
 	return bytesOf(t, w, got, func(name string) string { return name })
 }
 
-// afterwards begins the keys of what some programs do with vectors afterwards, which is not in the checkpoint's own files.
+// afterwards begins keys about what some programs do with vectors, which are not in the checkpoint's files.
 const afterwards = "dense_"
 
 // without returns a file without the tensors that no checkpoint has.
@@ -617,7 +619,7 @@ func renamed(t *testing.T, f *gguf.File, from, to string) []byte {
 	return bytesOf(t, w, f, func(name string) string { return name })
 }
 
-// swapped returns a file with its layers in another order: each two exchanged.
+// swapped returns a file in which each two layers are exchanged.
 func swapped(t *testing.T, f *gguf.File) []byte {
 	t.Helper()
 	w := gguf.NewWriter()
@@ -643,14 +645,14 @@ func swapped(t *testing.T, f *gguf.File) []byte {
 	})
 }
 
-// sameLogits runs two files on a text, and compares what they compute.
+// sameLogits runs two files on the same text and compares the results.
 func sameLogits(t *testing.T, device *engine.Device, got, want []byte, witness string) {
 	t.Helper()
 	var w struct{ IDs []int32 }
 	if err := json.Unmarshal(must(os.ReadFile(witness)), &w); err != nil {
 		t.Fatal(err)
 	}
-	w.IDs = w.IDs[:min(len(w.IDs), 24)] // more than a window
+	w.IDs = w.IDs[:min(len(w.IDs), 24)] // longer than a window
 	var all [2][]float32
 	for i, b := range [][]byte{got, want} {
 		all[i] = computed(t, device, b, w.IDs)
@@ -665,7 +667,7 @@ func sameLogits(t *testing.T, device *engine.Device, got, want []byte, witness s
 	}
 }
 
-// computed returns what a model computes of a text: logits, or vectors, or the answer.
+// computed returns what a model computes from a text: logits, vectors, or the tokens of an answer.
 func computed(t *testing.T, d *engine.Device, b []byte, ids []int32) (all []float32) {
 	t.Helper()
 	file, err := model.OpenBytes("test", b)

@@ -16,8 +16,8 @@ import (
 	"github.com/quern-llm/quern/go/safetensors"
 )
 
-// TestScaled reads 9 rows of 10 columns of ones in 8 bits, whose blocks have the size that config.json gives: the last are
-// shorter than the others, by more than the number of blocks tells.
+// TestScaled reads 9 rows of 10 columns of ones in 8 bits, in blocks of the size that config.json gives. The last
+// blocks are shorter than the others, which their number alone does not tell.
 func TestScaled(t *testing.T) {
 	const rows, cols = 9, 10
 	for _, c := range []struct {
@@ -86,8 +86,8 @@ func TestScaled(t *testing.T) {
 	}
 }
 
-// Experts of 4-bit floats, two in a byte with an exponent for each 32, become MXFP4: the same numbers. Matrices of 8 bits have exponents for
-// blocks.
+// Experts of 4-bit floats with an exponent for each 32 numbers become MXFP4 with the same numbers. Matrices of 8 bits
+// have exponents for blocks.
 func TestExponents(t *testing.T) {
 	const rows, cols, experts = 3, 64, 2
 	table := []float32{0, 0.5, 1, 1.5, 2, 3, 4, 6, 0, -0.5, -1, -1.5, -2, -3, -4, -6}

@@ -17,8 +17,8 @@ import (
 	"github.com/quern-llm/quern/go/safetensors"
 )
 
-// TestStriped reads queries, keys and values that were cut for two machines before they were quantized, as MiMo V2.5's are: of
-// 20 rows each has 10, in blocks of 4 of which the last is cut off.
+// TestStriped reads queries, keys and values that were divided between two machines before they were quantized, as MiMo
+// V2.5's are: each has 10 of 20 rows, in blocks of 4, of which the last is shorter.
 func TestStriped(t *testing.T) {
 	const (
 		rows, cols, machines = 20, 10, 2
@@ -84,7 +84,7 @@ func TestStriped(t *testing.T) {
 	}
 }
 
-// TestSharedScale reads a part of Qwen 4 Exp's table of n-grams in 8 bits: all have one scale.
+// TestSharedScale reads a part of Qwen 4 Exp's table of n-grams in 8 bits: all parts share one scale.
 func TestSharedScale(t *testing.T) {
 	dir := t.TempDir()
 	const table = "model.layers.1.ple.ple_embedding.ngram_embedding"
@@ -101,7 +101,8 @@ func TestSharedScale(t *testing.T) {
 	}
 }
 
-// TestMachines converts Grok 2 as it was published: its experts are in the files of several machines, its vocabulary in a file of its own.
+// TestMachines converts Grok 2 as it was published: its experts are in the files of several machines, and its
+// vocabulary has a format of its own.
 func TestMachines(t *testing.T) {
 	dir := t.TempDir()
 	c := checkpoint{config: sized("Grok1ForCausalLM", 1, 64, 64, 4, 2, 512, `"head_dim": 16, "rms_norm_eps": 1e-5, "num_local_experts": 8, "num_experts_per_tok": 2, "moe_intermediate_size": 64, "embedding_multiplier_scale": 4,
@@ -187,7 +188,7 @@ func shapesAndSums(t *testing.T, f *gguf.File) []string {
 	return all
 }
 
-// listed returns a vocabulary as Grok 2's: 3 special tokens, then bytes and two merged ones.
+// listed returns a vocabulary in Grok 2's format: 3 special tokens, then bytes and two merged tokens.
 func listed() string {
 	type token struct {
 		ID    int   `json:"token"`

@@ -13,8 +13,7 @@ import (
 	"github.com/quern-llm/quern/go/model/arch"
 )
 
-// A table is a text file of testdata: lines of "name: value", and behind them sections that begin with [name]. A line that
-// begins with # is a comment.
+// A table is a text file of testdata; testdata/README.md describes the format.
 type table struct {
 	path     string
 	values   map[string]string
@@ -53,7 +52,7 @@ func readTable(tb testing.TB, path, values, sections string) table {
 	return f
 }
 
-// truth returns whether a value is true, which it is or is not there.
+// truth returns whether a value is true. Anything else but true is an error.
 func (f table) truth(tb testing.TB, name string) bool {
 	tb.Helper()
 	if v, ok := f.values[name]; ok && v != "true" {
@@ -76,8 +75,8 @@ func tables(tb testing.TB, folder string) []string {
 	return names
 }
 
-// TestTables holds that no table is missing: each architecture that runs has an origin, and so has each small model that
-// another program has computed logits of.
+// TestTables checks that no table is missing: each architecture that runs has an origin, and so has each small model
+// that another program has computed logits of.
 func TestTables(t *testing.T) {
 	names, archs := map[string]bool{}, map[string]bool{}
 	for _, name := range tables(t, "origins") {
@@ -103,8 +102,8 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// withoutModel are the architectures of which there is no small model to make a checkpoint of.
+// withoutModel are the architectures without a small model that could be one of them.
 var withoutModel = strings.Fields(`exaone-moe qwen orion starcoder falcon mpt bailingmoe jina-bert-v3`)
 
-// withoutOrigin are small models of which no checkpoint is made: others of their architectures are.
+// withoutOrigin are small models without a checkpoint. Others of their architectures have one.
 var withoutOrigin = []string{"deepseek2-mha", "exaone4-32b", "nemotron_h_moe-latent"}

@@ -14,7 +14,7 @@ import (
 	"github.com/quern-llm/quern/go/model/arch"
 )
 
-// Every architecture that runs is that of a family. Those that settings of another family make are named here.
+// Every architecture that runs is that of a family, or one that Change makes of another.
 func TestEveryArchitectureIsConverted(t *testing.T) {
 	made := map[string]bool{}
 	for _, f := range families {
@@ -35,8 +35,8 @@ func TestEveryArchitectureIsConverted(t *testing.T) {
 	}
 }
 
-// A family is in the file, and under the name, that its architecture has in go/model/arch; the second of an architecture has
-// a name of its own.
+// A family is in the file, and under the name, that its architecture has in go/model/arch. A second family of an
+// architecture has a name of its own.
 func TestFamiliesAreInTheFilesOfTheirArchitectures(t *testing.T) {
 	type place struct{ file, name string }
 	places := map[string]place{}
@@ -79,7 +79,7 @@ func TestNamesOfFamiliesAreUnique(t *testing.T) {
 	}
 }
 
-// TestHugeHead holds tables for each channel of a head to a length before they are made.
+// TestHugeHead checks that tables with an entry for each channel of a head are not made for absurd heads.
 func TestHugeHead(t *testing.T) {
 	for name, table := range map[string]func(*hf.Config) map[string]lang.View{"head_dim": llama3Factors, "global_head_dim": gemma4Factors} {
 		c := new(hf.Config).Part(map[string]any{
@@ -92,10 +92,10 @@ func TestHugeHead(t *testing.T) {
 	}
 }
 
-// A literal is a variable that is a struct literal, and one field of it that is a string.
+// A literal is a variable whose value is a struct literal, and the value of one of its fields.
 type literal struct{ file, name, value string }
 
-// literals returns, of the variables declared in files, those that are literals of a type.
+// literals returns the variables in files that are literals of a type, with the value of a field that is a string.
 func literals(t *testing.T, files, typ, field string) []literal {
 	t.Helper()
 	paths, err := filepath.Glob(files)
