@@ -229,14 +229,24 @@ func reached(profile string) (map[string][]span, error) {
 	return lines, nil
 }
 
+// mostGuests is the time of the tests of other packages that are run for a mutant: the fastest.
+const mostGuests = 20 * time.Second
+
 // try runs the tests that reach a mutant, until one fails.
 func (s *goSuite) try(m *mutant) (outcome, error) {
 	var run []test
+	guests := time.Duration(0)
 	for _, t := range s.tests {
 		// What stands outside of functions, such as a constant, no profile counts: any test may reach it.
-		if t.reaches(m) || !s.counted(m) {
-			run = append(run, t)
+		if !t.reaches(m) && s.counted(m) {
+			continue
 		}
+		if t.Folder != s.pkg {
+			if guests += t.Took; guests > mostGuests {
+				break
+			}
+		}
+		run = append(run, t)
 	}
 	if len(run) == 0 {
 		return unreached, nil
