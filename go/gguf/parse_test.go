@@ -86,6 +86,8 @@ func TestParseRefuses(t *testing.T) {
 		{"header cut", header(3, 0, 0)[:23], "truncated"},
 		{"tensor count absurd", header(3, 1<<63, 0).zeros(100), "9223372036854775808 tensors"},
 		{"tensor count beyond the bytes", header(3, 5, 0).zeros(100), "at most 4"},
+		{"tensor count beyond the bytes by one", header(3, 1000, 0).zeros(1000*25 - 1), "at most 999"},
+		{"KV count beyond the bytes by one", header(3, 0, 1000).zeros(1000*14 - 1), "at most 999"},
 		{"tensor count beyond the limit", header(3, MaxTensors+1, 0).zeros(MaxTensors * 26), "at most 262144"},
 		{"KV count absurd", header(3, 0, math.MaxUint64).zeros(100), "metadata entries"},
 		{"KV count beyond the bytes", header(3, 0, 8).zeros(100), "at most 7"},
@@ -117,6 +119,7 @@ func TestParseRefuses(t *testing.T) {
 		{"alignment 0", alignedTo(uint32(0), 4, 32), `"general.alignment"`},
 		{"alignment 4", alignedTo(uint32(4), 4, 32), "power of two from 8"},
 		{"alignment 24", alignedTo(uint32(24), 4, 48), "power of two from 8"},
+		{"alignment above a huge page", alignedTo(uint32(1<<22), 4, 1<<22), "4194304"},
 		{"alignment absurd", alignedTo(uint32(1<<31), 4, 32), "2147483648"},
 		{"alignment of another type", alignedTo(u(64), 10, 64), "uint64, want uint32"},
 
@@ -212,5 +215,15 @@ func TestParseCut(t *testing.T) {
 		if last := whole[n:]; err == nil && (len(last) >= 32 || len(f.Tensors) != 3) {
 			t.Fatalf("%d of %d bytes were accepted", n, len(whole))
 		}
+	}
+}
+
+// The largest alignment is a huge page.
+func TestLargestAlignment(t *testing.T) {
+	const page = 1 << 21
+	data := header(3, 1, 1).fields("general.alignment", uint32(4), uint32(page)).
+		fields("a", uint32(1), u(4), uint32(F32), u(0)).pad(page).zeros(16)
+	if f, err := Parse(data); err != nil || f.Alignment != page || f.Tensors[0].Offset != page {
+		t.Errorf("%v", err)
 	}
 }
