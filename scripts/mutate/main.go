@@ -34,6 +34,7 @@ type mutant struct {
 	pkg      string // of Go, such as go/sched; csrc/scalar
 	file     string
 	line     int
+	reach    int // the line that tests have to reach
 	from, to int // the bytes of the file that are replaced
 	old, new string
 }

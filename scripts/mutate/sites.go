@@ -29,9 +29,29 @@ func goSites(pkg, file string) ([]mutant, error) {
 		return nil, err
 	}
 	var all []mutant
+	// The expressions of a case are evaluated where its switch is reached; profiles count only what follows the colon.
+	type span struct {
+		from, to token.Pos
+		of       int
+	}
+	var cases []span
+	ast.Inspect(f, func(n ast.Node) bool {
+		if s, ok := n.(*ast.SwitchStmt); ok {
+			for _, c := range s.Body.List {
+				cases = append(cases, span{c.Pos(), c.(*ast.CaseClause).Colon, fset.Position(s.Pos()).Line})
+			}
+		}
+		return true
+	})
 	add := func(from, to token.Pos, text string) {
 		a, b := fset.Position(from), fset.Position(to)
-		all = append(all, mutant{pkg, file, a.Line, a.Offset, b.Offset, string(src[a.Offset:b.Offset]), text})
+		reach := a.Line
+		for _, c := range cases {
+			if c.from <= from && from < c.to {
+				reach = c.of
+			}
+		}
+		all = append(all, mutant{pkg, file, a.Line, reach, a.Offset, b.Offset, string(src[a.Offset:b.Offset]), text})
 	}
 	text := func(n ast.Node) string {
 		return string(src[fset.Position(n.Pos()).Offset:fset.Position(n.End()).Offset])
@@ -130,11 +150,11 @@ func cSites(pkg, file string) ([]mutant, error) {
 		if strings.HasPrefix(line, "\t") && !strings.HasPrefix(begun, "*") && !strings.HasPrefix(begun, "/*") && !strings.HasSuffix(begun, "*/") {
 			for _, m := range cOperator.FindAllStringSubmatchIndex(code, -1) {
 				op := code[m[2]:m[3]]
-				all = append(all, mutant{pkg, file, i + 1, at + m[2], at + m[3], op, cSwaps[op]})
+				all = append(all, mutant{pkg, file, i + 1, i + 1, at + m[2], at + m[3], op, cSwaps[op]})
 			}
 			for _, m := range cNumber.FindAllStringSubmatchIndex(code, -1) {
 				if v, err := strconv.Atoi(code[m[2]:m[3]]); err == nil {
-					all = append(all, mutant{pkg, file, i + 1, at + m[2], at + m[3], code[m[2]:m[3]], strconv.Itoa(v + 1)})
+					all = append(all, mutant{pkg, file, i + 1, i + 1, at + m[2], at + m[3], code[m[2]:m[3]], strconv.Itoa(v + 1)})
 				}
 			}
 		}

@@ -1,0 +1,420 @@
+package quant_test
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/quant"
+)
+
+const choicesFile = "testdata/choices.txt"
+
+// A shape is what types are chosen by: how many layers there are, of what, and how many heads share keys.
+type shape struct {
+	arch                        string
+	layers, heads, keys, expert int
+	tied                        bool
+}
+
+func (s shape) String() string {
+	text := fmt.Sprintf("%s/%d/%d:%d", s.arch, s.layers, s.heads, s.keys)
+	if s.expert > 0 {
+		text += fmt.Sprintf("/%d", s.expert)
+	}
+	if s.tied {
+		text += "/tied"
+	}
+	return text
+}
+
+var shapes = []shape{
+	{"llama", 32, 8, 8, 0, false}, {"llama", 32, 8, 2, 0, false}, {"llama", 17, 9, 3, 0, true}, {"llama", 24, 8, 2, 8, false},
+	{"llama", 32, 8, 8, 4, false}, {"falcon", 32, 8, 1, 0, false}, {"llama", 80, 8, 1, 0, false}, {"llama", 80, 8, 8, 0, false},
+	{"qwen2", 80, 8, 8, 0, false}, {"olmo", 80, 8, 8, 0, false}, {"qwen2", 28, 8, 8, 0, false}, {"jais2", 68, 8, 8, 0, false},
+	{"jais2", 32, 8, 8, 0, false},
+}
+
+// mixes returns the mixes to compare, true for those with importance too. What is special in other architectures is how
+// they see that a model is large, which few mixes ask for.
+func (s shape) mixes() map[string]bool {
+	if s.arch != "llama" && s.arch != "falcon" || s.layers > 32 {
+		return map[string]bool{"Q2_K": false, "Q3_K_S": false, "Q3_K_M": false, "Q4_K_M": false, "IQ3_M": false}
+	}
+	all := map[string]bool{}
+	for _, mix := range quant.Mixes() {
+		switch mix {
+		case "NVFP4": // no mix of llama-quantize
+		case "IQ1_S", "IQ1_M", "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ2_M", "IQ3_XXS", "IQ4_NL", "IQ4_XS", "Q4_0", "Q5_0", "Q2_K_S":
+			all[mix] = true
+		default:
+			all[mix] = false
+		}
+	}
+	return all
+}
+
+// model returns a model of the shape, whose matrices have two rows.
+func (s shape) model() *gguf.Writer {
+	w := gguf.NewWriter()
+	w.Set("general.architecture", s.arch)
+	for key, n := range map[string]int{
+		"context_length": 64, "embedding_length": 256, "feed_forward_length": 256, "vocab_size": 2, "block_count": s.layers,
+		"attention.head_count": s.heads, "attention.head_count_kv": s.keys,
+	} {
+		w.Set(s.arch+"."+key, uint32(n))
+	}
+	w.Set(s.arch+".attention.layer_norm_rms_epsilon", float32(1e-5))
+	w.Set(s.arch+".attention.layer_norm_epsilon", float32(1e-5))
+	add := func(name string, dims ...uint64) {
+		n := uint64(4)
+		for _, d := range dims {
+			n *= d
+		}
+		w.AddTensor(name, gguf.F32, dims, gguf.Bytes(bytes.Repeat([]byte{0, 0, 0x80, 0x3f}, int(n/4))))
+	}
+	add("token_embd.weight", 256, 2)
+	if !s.tied {
+		add("output.weight", 256, 2)
+	}
+	names := []string{"attn_q", "attn_k", "attn_v", "attn_output", "ffn_gate", "ffn_up", "ffn_down"}
+	if s.arch == "falcon" {
+		names = []string{"attn_qkv", "attn_output", "ffn_up", "ffn_down"}
+	}
+	for i := range s.layers {
+		for _, name := range names {
+			if name = fmt.Sprintf("blk.%d.%s", i, name); s.expert > 0 && strings.Contains(name, "ffn") {
+				add(name+"_exps.weight", 256, 2, uint64(s.expert))
+			} else {
+				add(name+".weight", 256, 2)
+			}
+		}
+	}
+	if s.expert > 0 {
+		w.Set(s.arch+".expert_count", uint32(s.expert))
+		w.Set(s.arch+".expert_used_count", uint32(2))
+	}
+	return w
+}
+
+// The types of each kind of matrix, over the layers, in every mix are those that llama.cpp chooses, for models of many layers.
+func TestChoicesOfLlamaCPP(t *testing.T) {
+	if *oracle != "" {
+		writeChoices(t)
+	}
+	b, err := os.ReadFile(choicesFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	models := map[string]*gguf.File{}
+	for _, s := range shapes {
+		if models[s.String()], err = s.model().Outline(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	lines, want := 0, 0
+	for _, s := range shapes {
+		want += len(s.mixes())
+	}
+	for r := bufio.NewScanner(bytes.NewReader(b)); r.Scan(); lines++ {
+		head, kinds, _ := strings.Cut(r.Text(), "  ")
+		words := strings.Fields(head)
+		f, mixName := models[words[0]], words[1]
+		if f == nil {
+			t.Fatalf("%s: no such shape", words[0])
+		}
+		mix, err := quant.ParseMix(mixName)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var o quant.Options
+		if len(words) > 2 {
+			if o.Importance, err = someMatrix(f).Importance(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		choices, err := quant.Choose(f, mix, o)
+		if err != nil {
+			t.Fatalf("%s: %v", head, err)
+		}
+		types := map[string]gguf.Type{}
+		for _, c := range choices {
+			types[c.Name] = c.To
+		}
+		if got := byKind(f, types); got != kinds {
+			t.Errorf("%s:\ngot  %s\nwant %s", head, got, kinds)
+		}
+	}
+	if lines < want {
+		t.Errorf("%d cases, want %d at least", lines, want)
+	}
+}
+
+// byKind writes the types of each kind of matrix over the layers, each with how often it comes in a row.
+func byKind(f *gguf.File, types map[string]gguf.Type) string {
+	var kinds []string
+	rows := map[string][]gguf.Type{}
+	for _, x := range f.Tensors {
+		kind := strings.TrimSuffix(x.Name, ".weight")
+		if rest, ok := strings.CutPrefix(kind, "blk."); ok {
+			_, kind, _ = strings.Cut(rest, ".")
+		}
+		if rows[kind] == nil {
+			kinds = append(kinds, kind)
+		}
+		rows[kind] = append(rows[kind], types[x.Name])
+	}
+	var out []string
+	for _, kind := range kinds {
+		text := kind + "="
+		for row := rows[kind]; len(row) > 0; {
+			n := 1
+			for n < len(row) && row[n] == row[0] {
+				n++
+			}
+			text += row[0].String()
+			if n > 1 {
+				text += fmt.Sprintf("*%d", n)
+			}
+			if row = row[n:]; len(row) > 0 {
+				text += ","
+			}
+		}
+		out = append(out, text)
+	}
+	return strings.Join(out, " ")
+}
+
+// writeChoices asks the oracle for the types in every mix, without importance and with it.
+func writeChoices(t *testing.T) {
+	dir := t.TempDir()
+	var text strings.Builder
+	for _, s := range shapes {
+		var b bytes.Buffer
+		if _, err := s.model().WriteTo(&b); err != nil {
+			t.Fatal(err)
+		}
+		f, err := gguf.Parse(b.Bytes())
+		if err != nil {
+			t.Fatal(err)
+		}
+		in, out, matrix := filepath.Join(dir, "in.gguf"), filepath.Join(dir, "out.gguf"), filepath.Join(dir, "matrix.gguf")
+		var m bytes.Buffer
+		if _, err := someMatrix(f).WriteTo(&m); err != nil {
+			t.Fatal(err)
+		}
+		for path, data := range map[string][]byte{in: b.Bytes(), matrix: m.Bytes()} {
+			if err := os.WriteFile(path, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		mixes := s.mixes()
+		for _, mix := range slices.Sorted(maps.Keys(mixes)) {
+			for _, with := range [][]string{nil, {"--imatrix", matrix}} {
+				if with != nil && !mixes[mix] {
+					continue
+				}
+				os.Remove(out)
+				if msg, err := exec.Command(*oracle, append([]string{"quantize", in, out, mix}, with...)...).CombinedOutput(); err != nil {
+					if !strings.Contains(string(msg), "requires an imatrix") {
+						t.Fatalf("%v %s: %v: %s", s, mix, err, msg)
+					}
+					continue
+				}
+				b, err := os.ReadFile(out)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := gguf.Parse(b)
+				if err != nil {
+					t.Fatal(err)
+				}
+				types := map[string]gguf.Type{}
+				for _, x := range got.Tensors {
+					types[x.Name] = x.Type
+				}
+				head := fmt.Sprint(s, " ", mix)
+				if with != nil {
+					head += " imatrix"
+				}
+				fmt.Fprintf(&text, "%s  %s\n", head, byKind(f, types))
+			}
+		}
+		if err := os.WriteFile(choicesFile, []byte(text.String()), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// outline is a file of tensors of 256 columns, with the metadata of an architecture.
+func outline(t *testing.T, arch string, kvs map[string]any, names ...string) *gguf.File {
+	t.Helper()
+	w := gguf.NewWriter()
+	w.Set("general.architecture", arch)
+	for key, value := range kvs {
+		w.Set(arch+"."+key, value)
+	}
+	for _, name := range names {
+		dims := []uint64{256, 2}
+		if strings.Contains(name, "exps") {
+			dims = append(dims, 8)
+		}
+		w.AddTensor(name, gguf.F32, dims, nil)
+	}
+	f, err := w.Outline()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+// typesIn returns the types that a mix gives to the tensors of a file.
+func typesIn(t *testing.T, f *gguf.File, mix string) (map[string]gguf.Type, error) {
+	t.Helper()
+	m, err := quant.ParseMix(mix)
+	if err != nil {
+		t.Fatal(err)
+	}
+	choices, err := quant.Choose(f, m, quant.Options{})
+	types := map[string]gguf.Type{}
+	for _, c := range choices {
+		types[c.Name] = c.To
+	}
+	return types, err
+}
+
+// Values have more bits where four heads or more share them: numbers may be of the model or a list by layer, and heads of
+// keys that the file does not name are as many as those of queries.
+func TestSharedKeysInMetadata(t *testing.T) {
+	for _, r := range []struct {
+		heads, keys any
+		shared      bool
+	}{
+		{uint32(8), uint32(2), true}, {uint32(8), uint32(3), false}, {uint32(8), nil, false}, {uint32(8), uint32(0), false},
+		{uint32(8), []uint32{2}, true}, {[]uint32{8, 1}, []uint32{2, 8}, true}, {[]uint32{8}, []uint32{8, 2}, false},
+		{nil, nil, false}, {nil, uint32(2), false}, {uint32(3), uint32(1), false}, {uint32(4), uint32(1), true},
+	} {
+		kvs := map[string]any{"block_count": uint32(1)}
+		if r.heads != nil {
+			kvs["attention.head_count"] = r.heads
+		}
+		if r.keys != nil {
+			kvs["attention.head_count_kv"] = r.keys
+		}
+		types, err := typesIn(t, outline(t, "llama", kvs, "blk.0.attn_v.weight"), "Q2_K")
+		want := gguf.Q3_K
+		if r.shared {
+			want = gguf.Q4_K
+		}
+		if got := types["blk.0.attn_v.weight"]; got != want || err != nil {
+			t.Errorf("%v heads, %v of keys: values as %v, %v; want %v", r.heads, r.keys, got, err, want)
+		}
+	}
+}
+
+// Experts may lie in any order, so their layer is the one in their name, which must be one of the model's.
+func TestLayersOfExperts(t *testing.T) {
+	kvs := map[string]any{"block_count": uint32(16), "expert_count": uint32(8)}
+	for name, ok := range map[string]bool{
+		"blk.0.ffn_down_exps.weight": true, "blk.15.ffn_down_exps.weight": true, "blk.16.ffn_down_exps.weight": false,
+		"ffn_down_exps.weight": false, "blk.x.ffn_down_exps.weight": false, "blk.-1.ffn_down_exps.weight": false,
+	} {
+		types, err := typesIn(t, outline(t, "llama", kvs, name), "Q4_K_S")
+		if (err == nil) != ok || err != nil && !strings.Contains(err.Error(), "no layer of 0 to 15 in its name") {
+			t.Errorf("%s: %v, %v", name, types, err)
+		}
+	}
+	for name, want := range map[string]int{
+		"blk.0.x": 0, "blk.12.ffn_up.weight": 12, "blk.12": -1, "blk..x": -1, "blk.x.y": -1, "output.weight": -1, "12.x": -1, "": -1,
+	} {
+		if got := quant.LayerOf(name); got != want {
+			t.Errorf("the layer of %q is %d, want %d", name, got, want)
+		}
+	}
+}
+
+// In MXFP4_MOE experts are MXFP4 and the rest is Q8_0. Of bailingmoe3, which has other tensors by experts, only those of the
+// feed-forward networks are.
+func TestExpertsOfMXFP4(t *testing.T) {
+	names := []string{"blk.0.attn_q.weight", "blk.0.ffn_up_exps.weight", "blk.0.ffn_gate_exps.weight", "blk.0.ffn_down_exps.weight", "blk.0.attn_k_exps.weight"}
+	for arch, other := range map[string]gguf.Type{"llama": gguf.MXFP4, "bailingmoe3": gguf.Q8_0} {
+		types, err := typesIn(t, outline(t, arch, map[string]any{"block_count": uint32(1)}, names...), "MXFP4_MOE")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, want := range []gguf.Type{gguf.Q8_0, gguf.MXFP4, gguf.MXFP4, gguf.MXFP4, other} {
+			if got := types[names[i]]; got != want {
+				t.Errorf("%s: %s is %v, want %v", arch, names[i], got, want)
+			}
+		}
+	}
+}
+
+// Vectors stay as they are, whatever their number of dimensions.
+func TestVectorsStay(t *testing.T) {
+	w := gguf.NewWriter()
+	w.Set("general.architecture", "llama")
+	for name, dims := range map[string][]uint64{"a.weight": {256}, "b.weight": {256, 1}, "c.weight": {256, 1, 1, 1}, "d.weight": {1, 1}, "e.weight": {1}} {
+		w.AddTensor(name, gguf.F32, dims, nil)
+	}
+	for name, dims := range map[string][]uint64{"m.weight": {256, 2}, "n.weight": {256, 1, 2}} {
+		w.AddTensor(name, gguf.F32, dims, nil)
+	}
+	f, err := w.Outline()
+	if err != nil {
+		t.Fatal(err)
+	}
+	types, err := typesIn(t, f, "Q8_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, got := range types {
+		want := gguf.F32
+		if name[0] >= 'm' {
+			want = gguf.Q8_0
+		}
+		if got != want {
+			t.Errorf("%s is %v, want %v", name, got, want)
+		}
+	}
+}
+
+// A type for a flag is one that can be written.
+func TestParseType(t *testing.T) {
+	if got, err := quant.ParseType("q4_k"); got != gguf.Q4_K || err != nil {
+		t.Errorf("q4_k is %v, %v", got, err)
+	}
+	for s, want := range map[string]string{"IQ4_K": "no encoder for tensor type IQ4_K", "I32": "no encoder for tensor type I32", "Q4": "unknown tensor type"} {
+		if _, err := quant.ParseType(s); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", s, err, want)
+		}
+	}
+}
+
+// What can be read can be quantized again if it was asked for, also where it cannot be written.
+func TestTypesToTakeFrom(t *testing.T) {
+	for typ, want := range map[gguf.Type]string{
+		gguf.F32: "", gguf.BF16: "", gguf.Q4_0: "is Q4_0 already", gguf.IQ4_K: "is IQ4_K already", gguf.I32: "no way to Q8_0 from I32", 202: "has interleaved rows",
+	} {
+		x := &gguf.Tensor{Name: "x.weight", Type: typ, Dims: []uint64{256, 8}}
+		for _, again := range []bool{false, true} {
+			j := &quant.Job{Choices: []quant.Choice{{Tensor: x, To: gguf.Q8_0}}, Requantize: again}
+			err := j.Check()
+			if want == "" || again && strings.Contains(want, "already") {
+				if err != nil {
+					t.Errorf("%v, again %v: %v", typ, again, err)
+				}
+			} else if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%v, again %v: %v, want %q", typ, again, err, want)
+			}
+		}
+	}
+}
