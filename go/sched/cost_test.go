@@ -148,3 +148,13 @@ func TestCostOfPrompts(t *testing.T) {
 		t.Errorf("a prompt of a whole pass and a part takes %v, want %v", a, b)
 	}
 }
+
+// Beyond the largest pass whose time is kept, each token adds as much as those of a long pass.
+func TestCostBeyondTheTable(t *testing.T) {
+	c := learned(func(s Shape) time.Duration { return time.Duration(s.Tokens) * time.Millisecond })
+	for _, more := range []int{1, 100, 4096} {
+		if got, want := c.Estimate(Shape{Tokens: most + more})-c.Estimate(Shape{Tokens: most}), time.Duration(more)*c.Each(); got < want-1 || got > want+1 {
+			t.Errorf("%d tokens more take %v, want %v", more, got, want)
+		}
+	}
+}

@@ -400,3 +400,47 @@ func TestPromptsLeaveTimeForRows(t *testing.T) {
 		t.Errorf("a prompt gets %d tokens beside 8 streams, and %d where rows take 35 ms of the pass", free, dear)
 	}
 }
+
+// A client is told to come back when one of the requests before it should have ended: the work of all, over their number and
+// its own.
+func TestRetryAfter(t *testing.T) {
+	const first, each = 100 * time.Millisecond, 10 * time.Millisecond
+	m := newSim(t, Config{Running: 2, Batch: 512, Queue: 10}, 10_000, func(s Shape) time.Duration {
+		return first + time.Duration(s.Tokens)*each
+	})
+	long := m.s.Cost.Each() // a token of a long pass
+	pass := m.s.Cost.Estimate(Shape{Tokens: 2})
+	if got := m.s.Busy(); got.RetryAfter != time.Second || got.Queued != 0 {
+		t.Errorf("with nothing to do: %+v", got)
+	}
+	if m.s.Remove(1) {
+		t.Error("a request that is not there was removed")
+	}
+	work := time.Duration(0)
+	for id := uint64(1); id <= 4; id++ {
+		r := Request{ID: id, Prompt: 1000 * int(id), MaxTokens: 100}
+		if id == 4 {
+			r.MaxTokens = 100_000 // a reply of unknown length
+		}
+		if err := m.add(r); err != nil {
+			t.Fatal(err)
+		}
+		work += time.Duration(r.Prompt)*long + time.Duration(min(r.MaxTokens, expected))*pass/2
+		if got, want := m.s.Busy(), work/time.Duration(id+1); got.RetryAfter != want || got.Queued != int(id) {
+			t.Errorf("%d requests: %+v, want %v", id, got, want)
+		}
+	}
+	for id := uint64(1); id <= 3; id++ {
+		m.cancel(id)
+	}
+	for m.live[4].tokens < 4000+2*expected {
+		m.step()
+	}
+	want := m.s.Cost.Each() / 2 // the next token, and no more is expected
+	if got := m.s.Busy(); got.Queued != 0 || got.RetryAfter != max(want, time.Second) {
+		t.Errorf("beside a reply that is longer than expected: %+v", got)
+	}
+	if got := m.s.backlog(); got != m.s.Cost.Each() {
+		t.Errorf("a reply that is longer than expected takes %v more, want one token", got)
+	}
+}

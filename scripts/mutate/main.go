@@ -1,7 +1,7 @@
 // Command mutate measures how sharp the tests are: it breaks one place of the program at a time, an operator, a bound, a
 // constant, an early return, and runs the tests that should notice.
 //
-//	scripts/go.sh run ./scripts/mutate [-n 300] [-each 40] [-seed 1] [-only sched,kvcache] [-v]
+//	scripts/go.sh run ./scripts/mutate [-n 300] [-each 40 [-skip 20]] [-seed 1] [-only sched,kvcache] [-v]
 //
 // Mutants are drawn at random, the same for the same seed and tree, in equal numbers from each package, more from
 // large ones. One that does not compile is drawn again. One that all tests pass has survived: either the tests sleep,
@@ -96,16 +96,17 @@ func main() {
 	n := flag.Int("n", 300, "`mutants` to try")
 	seed := flag.Uint64("seed", 1, "of the draw")
 	each := flag.Int("each", 0, "`mutants` to try of each package, whatever its size, in place of -n")
+	skip := flag.Int("skip", 0, "leave out so many mutants of each package: an earlier run has tried them")
 	only := flag.String("only", "", "`packages` below go/, and csrc/scalar, separated by commas; all by default")
 	verbose := flag.Bool("v", false, "print what became of each mutant")
 	flag.Parse()
-	if err := run(*n, *each, *seed, *only, *verbose); err != nil {
+	if err := run(*n, *each, *skip, *seed, *only, *verbose); err != nil {
 		fmt.Fprintf(os.Stderr, "mutate: %v\n", err)
 		os.Exit(1)
 	}
 }
 
-func run(n, each int, seed uint64, only string, verbose bool) error {
+func run(n, each, skip int, seed uint64, only string, verbose bool) error {
 	scratch, err := os.MkdirTemp("", "quern-mutate-")
 	if err != nil {
 		return err
@@ -138,6 +139,7 @@ func run(n, each int, seed uint64, only string, verbose bool) error {
 		hash.Write([]byte(name)) // so the draw of one package does not depend on the others
 		random := rand.New(rand.NewPCG(seed, hash.Sum64()))
 		random.Shuffle(len(sites), func(i, j int) { sites[i], sites[j] = sites[j], sites[i] })
+		sites = sites[min(skip, len(sites)):]
 		one := score{pkg: name}
 		want := each
 		if want == 0 {
