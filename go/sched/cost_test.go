@@ -158,3 +158,22 @@ func TestCostBeyondTheTable(t *testing.T) {
 		}
 	}
 }
+
+// Passes of few tokens have times of their own, each: kernels take several tokens at once, so the times have steps.
+func TestCostHasSteps(t *testing.T) {
+	var c Cost
+	steps := func(n int) time.Duration { return time.Duration((n+3)/4*10+n) * time.Millisecond }
+	for n := 1; n <= 16; n++ {
+		c.Observe(Shape{Tokens: n, Rows: 1}, steps(n))
+	}
+	for n := 1; n <= 16; n++ {
+		if got := c.Estimate(Shape{Tokens: n, Rows: 1}); got != steps(n) {
+			t.Errorf("%d tokens take %v, want %v", n, got, steps(n))
+		}
+	}
+	for i := range sizes[1:] {
+		if sizes[i+1] <= sizes[i] {
+			t.Errorf("times are kept at %v, not in order", sizes)
+		}
+	}
+}

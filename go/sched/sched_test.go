@@ -289,6 +289,16 @@ func TestReplayLargerThanABatch(t *testing.T) {
 		q.running, q.positions = false, q.tokens-10*int(1+id)
 		m.kept = append(m.kept, q)
 	}
+	for replayed := range 2 { // a pass is as large as it can be, and no stream is left out
+		m.step()
+		tokens := 0
+		for _, it := range m.plan {
+			tokens += it.Tokens
+		}
+		if tokens != 16 || len(m.plan) != 4 {
+			t.Errorf("pass %d of the replay has %d tokens of %d sequences, want 16 of 4", replayed, tokens, len(m.plan))
+		}
+	}
 	for range 200 {
 		m.step()
 	}
@@ -442,5 +452,36 @@ func TestRetryAfter(t *testing.T) {
 	}
 	if got := m.s.backlog(); got != m.s.Cost.Each() {
 		t.Errorf("a reply that is longer than expected takes %v more, want one token", got)
+	}
+}
+
+// Requests come in the order of their priority, of the service that their flows have had, of their length less the time
+// they waited, and of their arrival.
+func TestOrder(t *testing.T) {
+	s := New(Config{Running: 1, Batch: 512, Queue: 100, Memory: simMemory{}})
+	s.Cost.Observe(Shape{Tokens: 512, Rows: 1}, 512*time.Millisecond)
+	for _, r := range []Request{
+		{ID: 1, Prompt: 30}, {ID: 2, Prompt: 20}, {ID: 3, Prompt: 20}, {ID: 4, Prompt: 500, Priority: 1}, {ID: 5, Prompt: 600, Priority: 1},
+		{ID: 6, Prompt: 10, Priority: -1},
+	} {
+		r.MaxTokens = 1
+		if _, err := s.Add(r, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Add(Request{ID: 7, Prompt: 15, MaxTokens: 1}, 20*time.Millisecond); err != nil { // 20 ms later than 2 and 3
+		t.Fatal(err)
+	}
+	var order []uint64
+	for range 7 {
+		a := s.Admit(30*time.Millisecond, 1000, func(uint64) Prefix { return Prefix{} })
+		if len(a.Admitted) != 1 {
+			t.Fatalf("%v are admitted", a.Admitted)
+		}
+		order = append(order, a.Admitted[0])
+		s.Remove(a.Admitted[0])
+	}
+	if want := []uint64{4, 5, 2, 3, 1, 7, 6}; !slices.Equal(order, want) {
+		t.Errorf("the order is %v, want %v", order, want)
 	}
 }

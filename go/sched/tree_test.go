@@ -235,6 +235,22 @@ func TestSnapshotsPay(t *testing.T) {
 	}
 }
 
+// Drafts that are certain need no snapshot, since nothing is evaluated again after them.
+func TestSureDraftsHaveNoSnapshots(t *testing.T) {
+	c := learned(flatCost(20*time.Millisecond, 200*time.Microsecond))
+	for range leastPlain {
+		c.Generated(Pass{Streams: ShapeOf(1, 1), Tokens: 1, Took: 20 * time.Millisecond})
+	}
+	for chance, want := range map[float64]bool{1: false, 0.6: true} {
+		one := ShapeOf(1, 1)
+		s := speculation{cost: &c, whole: one, streams: one, limit: longest, replays: true, room: 100, longest: 100, forks: 16,
+			list: []candidate{{known: 1, drafts: chain(6, chance)}}}
+		if tree := s.choose()[0]; tree.trunk < 2 || (len(tree.branches) > 0) != want {
+			t.Errorf("drafts of chance %v: a trunk of %d and %d snapshots", chance, tree.trunk, len(tree.branches))
+		}
+	}
+}
+
 // Trunks, branches and snapshots fit in the tokens that a pass may have.
 func TestTreesFit(t *testing.T) {
 	c := learned(flatCost(20*time.Millisecond, 200*time.Microsecond))

@@ -152,6 +152,7 @@ func TestWords(t *testing.T) {
 		{"afmoe", "1234567 12345x 世界a_b\n\n x", "1|234|567| |12|345|x| |世界|a|_b|\n\n| x"},
 		{"spark2_5", "f(x) = 1234\n\n x", "f|(x|)| =| |1|2|3|4|\n|\n| x"},
 		{"jais-2", "a" + strings.Repeat(" ", 8) + "b  c \n  d" + strings.Repeat(" ", 1200), "a|    |  | | b| | c| \n| | d|" + strings.Repeat(" ", 512) + "|" + strings.Repeat(" ", 512) + "|" + strings.Repeat(" ", 128) + "|" + strings.Repeat(" ", 32) + "|" + strings.Repeat(" ", 16)},
+		{"chameleon", "IMGIMGAAIIZIMGIMGZIMGIMGJZ", "IMGIMGAAIIZ|IMGIMGZIMGIMGJZ"},
 		{"chameleon", "<sentinel:12>IMGIMGABZ a     b.., 12", "<|sentinel|:|1|2|>|IMGIMGABZ| a|    | b|.|.|,| |1|2"},
 		{"kimi-k2", "I'LL说 camelCase,世界 1234 don't", "I'LL|说| camel|Case|,|世界| |123|4| don't"},
 	} {
