@@ -28,28 +28,57 @@ const (
 	// slow one down.
 	rooflineRuns = 5
 	rooflineRun  = 100 * time.Millisecond
+	// Where the machine is slow or shared, there are fewer, of less memory.
+	rooflineMost = 4 * time.Second
 )
 
-// NewRoofline measures it, which takes about two seconds.
-func NewRoofline(pool *kernel.Pool) (Roofline, error) {
-	region, err := mem.Alloc(readBufferBytes(), "the measurement of bandwidth")
+// NewRoofline measures it, which takes about two seconds, and not much more than four.
+func NewRoofline(pool *kernel.Pool) (r Roofline, err error) {
+	start := time.Now()
+	if err := withBuffer(pool, leastBuffer, func(region []byte) { pool.MeasureRead(region, 1) }); err != nil {
+		return r, err
+	}
+	err = withBuffer(pool, bufferBytes(readBufferBytes(), time.Since(start)), func(region []byte) {
+		runs(rooflineRuns, start.Add(rooflineMost), func() {
+			r.ReadBytesPerSec = max(r.ReadBytesPerSec, pool.MeasureRead(region, 1))
+			r.Int8MACPerSec = max(r.Int8MACPerSec, measureInt8(pool))
+		})
+	})
 	if err != nil {
-		return Roofline{}, err
-	}
-	defer region.Close()
-	// Untouched pages all map to one cached page of zeros.
-	if err := region.Prefault(pool.Threads()); err != nil {
-		return Roofline{}, fmt.Errorf("measurement of bandwidth: %w", err)
-	}
-	var r Roofline
-	for range rooflineRuns {
-		r.ReadBytesPerSec = max(r.ReadBytesPerSec, pool.MeasureRead(region.Bytes(), 1))
-		r.Int8MACPerSec = max(r.Int8MACPerSec, measureInt8(pool))
+		return r, err
 	}
 	if !(r.ReadBytesPerSec > 0 && r.Int8MACPerSec > 0) || math.IsInf(r.ReadBytesPerSec+r.Int8MACPerSec, 0) {
 		return Roofline{}, fmt.Errorf("measured %g bytes/s and %g multiply-adds/s, which cannot be; --no-roofline skips this", r.ReadBytesPerSec, r.Int8MACPerSec)
 	}
 	return r, nil
+}
+
+// bufferBytes returns how much of a buffer there is time to fill and read, if leastBuffer took so long.
+func bufferBytes(most uint64, took time.Duration) uint64 {
+	n := uint64(float64(leastBuffer) * (rooflineMost / 4).Seconds() / max(took.Seconds(), 1e-9))
+	return min(max(n, leastBuffer), most)
+}
+
+// runs calls f n times, or until a time, but at least once.
+func runs(n int, until time.Time, f func()) {
+	for i := 0; i < n && (i == 0 || time.Now().Before(until)); i++ {
+		f()
+	}
+}
+
+// withBuffer fills a buffer, and calls f with it.
+func withBuffer(pool *kernel.Pool, n uint64, f func(region []byte)) error {
+	region, err := mem.Alloc(n, "the measurement of bandwidth")
+	if err != nil {
+		return err
+	}
+	defer region.Close()
+	// Untouched pages all map to one cached page of zeros.
+	if err := region.Prefault(pool.Threads()); err != nil {
+		return fmt.Errorf("measurement of bandwidth: %w", err)
+	}
+	f(region.Bytes())
+	return nil
 }
 
 // measureInt8 runs long enough that starting the threads is negligible.

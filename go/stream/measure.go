@@ -2,7 +2,9 @@ package stream
 
 import (
 	"errors"
+	"fmt"
 	"math/rand/v2"
+	"sync"
 	"time"
 
 	"github.com/quern-llm/quern/go/mem"
@@ -21,29 +23,80 @@ func Measure(path string) (perSecond float64, how string, err error) {
 	if err != nil {
 		return 0, "", err
 	}
-	defer r.Close()
-	size := r.files[0].was.Size()
-	if size < Align {
-		return 0, "", errors.New("too small a file to measure its disk")
-	}
 	buf, err := mem.Alloc(window, "a measurement")
 	if err != nil {
+		r.Close()
 		return 0, "", err
 	}
-	defer buf.Close()
+	perSecond, left, err := r.measure(buf.Bytes())
+	end := func() { r.Close(); buf.Close() }
+	if left == nil {
+		end()
+	} else {
+		go func() { <-left; end() }() // once nothing is read into the memory any more
+	}
+	return perSecond, r.How(), err
+}
+
+// Bounds of the time of a measurement: it begins no read after the one, and waits for none after the other.
+const (
+	measureTime = 500 * time.Millisecond
+	measureMost = 3 * time.Second
+)
+
+// measure reads the first file into a buffer, again and again. left, if it is not nil, is closed when the last read has
+// ended: the disk is too slow to wait for it.
+func (r *Reader) measure(buf []byte) (perSecond float64, left <-chan struct{}, err error) {
+	size := r.files[0].was.Size()
+	if size < Align {
+		return 0, nil, errors.New("too small a file to measure its disk")
+	}
+	late := time.NewTimer(measureMost)
+	defer late.Stop()
 	off, read, start := rand.Int64N(size)/Align*Align, int64(0), time.Now()
-	for took := time.Duration(0); took < 500*time.Millisecond; took = time.Since(start) {
-		n := min(window, size-off) / Align * Align
+	for time.Since(start) < measureTime {
+		n := min(int64(len(buf)), size-off) / Align * Align
 		if n == 0 {
 			off = 0
 			continue
 		}
-		done := make(chan error)
-		r.Read(0, off, buf.Bytes()[:n:n], int(n), func(err error) { done <- err })
-		if err := <-done; err != nil {
-			return 0, "", err
+		type part struct {
+			n   int64
+			err error
 		}
-		read, off = read+n, off+n
+		parts := make(chan part, n/chunkBytes+1)
+		var all sync.WaitGroup
+		for at := int64(0); at < n; at += chunkBytes {
+			m := min(chunkBytes, n-at)
+			all.Add(1)
+			r.Read(0, off+at, buf[at:at+m:at+m], int(m), func(err error) {
+				parts <- part{m, err}
+				all.Done()
+			})
+		}
+		for came := int64(0); came < n; {
+			select {
+			case p := <-parts:
+				came += p.n
+				if err == nil {
+					err = p.err
+				}
+				if p.err == nil {
+					read += p.n
+				}
+			case <-late.C:
+				ended := make(chan struct{})
+				go func() { all.Wait(); close(ended) }()
+				if read == 0 {
+					err = fmt.Errorf("the disk gave nothing in %v", measureMost)
+				}
+				return float64(read) / time.Since(start).Seconds(), ended, err
+			}
+		}
+		if err != nil {
+			return 0, nil, err
+		}
+		off += n
 	}
-	return float64(read) / time.Since(start).Seconds(), r.How(), nil
+	return float64(read) / time.Since(start).Seconds(), nil, nil
 }
