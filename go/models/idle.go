@@ -63,7 +63,7 @@ func (s *Set[M]) Unload(name string) error {
 		return err
 	case e.state == Unloaded:
 		return &NotLoadedError{e.spec.Names[0]}
-	case e.state == Loading && (e.starting || e.round == nil || e.round.waiting > 0):
+	case e.state == Loading && (e.starting || e.round == nil || len(e.round.waiters) > 0):
 		return fmt.Errorf("%w: %q", ErrLoading, e.spec.Names[0])
 	case e.state == Loading:
 		e.round.asked = false

@@ -2,6 +2,7 @@ package models
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 )
@@ -10,6 +11,7 @@ import (
 type Options struct {
 	Load      *bool          // whether to load it where it is not; nil: as configured
 	KeepAlive *time.Duration // how long it stays loaded afterwards, negative for good; nil: as configured
+	Flow      string         // whose request it is: those of a flow share the places of those who wait
 }
 
 // A Lease is the right to use a model until it is released, once.
@@ -53,17 +55,24 @@ func (s *Set[M]) Acquire(ctx context.Context, name string, o Options) (*Lease[M]
 	if e.state == Unloaded && e.round == nil && !load {
 		return nil, &NotLoadedError{e.spec.Names[0]}
 	}
-	if r := e.round; r != nil && s.c.Queue > 0 && r.waiting >= s.c.Queue {
-		return nil, &BusyError{e.spec.Names[0], r.waiting}
+	busy := &BusyError{e.spec.Names[0], s.c.Queue}
+	if r := e.round; r != nil && s.c.Queue > 0 && len(r.waiters) >= s.c.Queue && !r.yield(o.Flow) {
+		return nil, busy
 	}
-	r := s.want(e)
-	r.waiting++
+	r, w := s.want(e), &waiter{o.Flow, make(chan struct{})}
+	r.waiters = append(r.waiters, w)
 	s.mu.Unlock()
 	select {
 	case <-r.done:
+	case <-w.out:
 	case <-ctx.Done():
 	}
 	s.mu.Lock()
+	select {
+	case <-w.out:
+		return nil, busy
+	default:
+	}
 	select {
 	case <-r.done:
 		if r.err != nil {
@@ -76,10 +85,41 @@ func (s *Set[M]) Acquire(ctx context.Context, name string, o Options) (*Lease[M]
 		}
 		return l, nil
 	default:
-		r.waiting--
+		r.remove(w)
 		s.wake()
 		return nil, ctx.Err()
 	}
+}
+
+// A waiter is a request that waits for a model.
+type waiter struct {
+	flow string
+	out  chan struct{} // closed when it loses its place
+}
+
+func (r *round) remove(w *waiter) {
+	r.waiters = slices.DeleteFunc(r.waiters, func(o *waiter) bool { return o == w })
+}
+
+// yield makes place for a request of a flow: the newest of the flow with the most loses its own, if that flow has more
+// than this one will have. It reports whether there is place.
+func (r *round) yield(flow string) bool {
+	n := map[string]int{}
+	for _, w := range r.waiters {
+		n[w.flow]++
+	}
+	most, newest := n[flow]+1, (*waiter)(nil)
+	for _, w := range r.waiters {
+		if n[w.flow] > most || newest != nil && w.flow == newest.flow {
+			most, newest = n[w.flow], w
+		}
+	}
+	if newest == nil {
+		return false
+	}
+	r.remove(newest)
+	close(newest.out)
+	return true
 }
 
 // lease returns a lease that is counted already. The caller holds the lock.

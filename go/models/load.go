@@ -238,7 +238,7 @@ func (s *Set[M]) dequeue(e *entry[M], err error) {
 	e.round = nil
 	switch r.err = err; {
 	case err == nil:
-		e.leases += r.waiting
+		e.leases += len(r.waiters)
 	case !errors.Is(err, ErrClosed) && !errors.Is(err, errNobody):
 		r.err = &LoadError{e.spec.Names[0], err}
 	}
@@ -271,7 +271,7 @@ func (s *Set[M]) wanted(e *entry[M]) error {
 		return ErrClosed
 	case e.removed:
 		return fmt.Errorf("the model was removed")
-	case e.round.waiting == 0 && !e.round.asked:
+	case len(e.round.waiters) == 0 && !e.round.asked:
 		return errNobody
 	}
 	return nil

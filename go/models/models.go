@@ -186,7 +186,7 @@ type entry[M any] struct {
 
 // A round is a wait for a model.
 type round struct {
-	waiting int
+	waiters []*waiter
 	asked   bool          // it is loaded even if nobody waits
 	done    chan struct{} // closed at the end
 	err     error         // set before done is closed; nil: each that waits has a lease
@@ -371,7 +371,7 @@ func (s *Set[M]) status(e *entry[M]) Status[M] {
 		}
 	}
 	if e.round != nil {
-		st.Waiting = e.round.waiting
+		st.Waiting = len(e.round.waiters)
 	}
 	return st
 }

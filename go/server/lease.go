@@ -14,13 +14,14 @@ import (
 
 // lease returns a lease of the model of a name. While it is loaded, a stream is kept alive by comments.
 func (s *Server) lease(req *answer.Request, name string) (*models.Lease[ask.Model], error) {
-	ctx := req.Context()
+	ctx, o := req.Context(), req.Stay
+	o.Flow = req.Caller.Flow
 	if s.c.Ping < 0 || req.HTTP.Request.Method != http.MethodPost {
-		return s.models.Acquire(ctx, name, req.Stay)
+		return s.models.Acquire(ctx, name, o)
 	}
 	// Most models are there: no goroutine for these.
 	if st, err := s.models.Status(name); err != nil || st.State == models.Loaded {
-		return s.models.Acquire(ctx, name, req.Stay)
+		return s.models.Acquire(ctx, name, o)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -32,7 +33,7 @@ func (s *Server) lease(req *answer.Request, name string) (*models.Lease[ask.Mode
 	go func() {
 		var r result
 		r.err = panics.Catch(func() (err error) {
-			r.lease, err = s.models.Acquire(ctx, name, req.Stay)
+			r.lease, err = s.models.Acquire(ctx, name, o)
 			return err
 		})
 		got <- r
