@@ -28,15 +28,3 @@ var bailingmoe3 = Arch{
 		b.end("output_norm")
 	},
 }
-
-// boundedDecays reads the logarithm of the least decay.
-func (k *keys) boundedDecays() {
-	const safe = "kda.safe_gate"
-	if !k.boolOr(safe, true) {
-		k.fail(safe, "false: decays without a bound are not supported by %s", k.c.Arch)
-	}
-	const least = "kda.gate_lower_bound"
-	if k.c.Delta.Least = float32(k.float(least, -100, 0)); k.c.Delta.Least == 0 {
-		k.fail(least, "0, want less")
-	}
-}

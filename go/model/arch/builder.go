@@ -282,3 +282,12 @@ func (b *builder) vectors(norm string) {
 	b.p.Outputs = append(b.p.Outputs, Output{Name: Vectors, Ops: b.take(), Buf: out, Width: c.NEmbd})
 	b.scores()
 }
+
+// constants returns n numbers that no file has.
+func (b *builder) constants(name string, n int, of func(i int) float64) []float32 {
+	v := b.w.Floats(name, n)
+	for i := range min(n, len(v)) {
+		v[i] = float32(of(i))
+	}
+	return v
+}

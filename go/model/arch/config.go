@@ -246,3 +246,12 @@ func vocab(f *gguf.File) (int, error) {
 	}
 	return int(t.Dims[1]), nil
 }
+
+// Cycles is how often the stacks of a model run: the zero value is of models that have none.
+type Cycles struct {
+	Each      int // layers of a stack
+	High, Low int // runs of the high stack, and of the low one before each of these
+}
+
+// maxCap bounds soft caps: beyond, their quotients overflow.
+const maxCap = 1e30

@@ -28,11 +28,3 @@ var deci = Arch{
 		b.end("output_norm")
 	},
 }
-
-// linear is a product alone.
-func (l layer) linear(name string) sublayer {
-	m := l.matrix(l.blk+name+".weight", l.cfg.NEmbd, l.cfg.NEmbd)
-	return sublayer{in: []kernel.Matrix{m}, run: func(act kernel.Act) {
-		l.result(act, kernel.Part{Matrix: m, Bias: l.optional(l.blk+name+".bias", l.cfg.NEmbd)}, "")
-	}}
-}

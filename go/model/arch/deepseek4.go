@@ -42,27 +42,3 @@ func (k *keys) unlessNext(tensor string) {
 		k.c.NNext = 0
 	}
 }
-
-// limits reads what the inputs of the function in experts, and in shared ones, are held within.
-func (k *keys) limits() {
-	const routed, shared = "swiglu_clamp_exp", "swiglu_clamp_shexp"
-	limit := func(v float64) float32 {
-		if v < 0 {
-			k.fail(routed, "%v, want 0 or more", v)
-		}
-		return float32(v)
-	}
-	if k.has(routed) {
-		k.eachConstant(k.name(routed), func(l *Layer, v float64) { l.ExpertLimit, l.SharedLimit = limit(v), limit(v) })
-	}
-	if k.has(shared) {
-		k.eachConstant(k.name(shared), func(l *Layer, v float64) { l.SharedLimit = limit(v) })
-	}
-}
-
-// hashed reads in how many first layers the token decides the experts.
-func (k *keys) hashed() {
-	for il := range k.intOr("hash_layer_count", 0, 0, len(k.c.Layers)) {
-		k.c.Layers[il].Hashed = true
-	}
-}

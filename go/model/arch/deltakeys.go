@@ -48,25 +48,3 @@ func (k *keys) recurrent(every int) []bool {
 	}
 	return all
 }
-
-// textSections checks that the sections of the rotations, which are for the positions of
-// text, of images' rows and of their columns, leave no pair without one: for text, where all
-// three are the same, they are then plain rotations. Pairs take the sections in turn.
-func (k *keys) textSections() {
-	const key = "rope.dimension_sections"
-	if !k.has(key) {
-		return
-	}
-	s, err := k.f.Ints(k.name(key))
-	k.keep(err)
-	if len(s) < 3 {
-		k.fail(key, "%d elements, want at least 3", len(s))
-	}
-	for _, l := range k.c.Layers {
-		for pair := range int64(l.Rope.NRot / 2) {
-			if pair/3 >= s[pair%3] {
-				k.fail(key, "%v leaves pair %d of %d without a position", s, pair, l.Rope.NRot/2)
-			}
-		}
-	}
-}

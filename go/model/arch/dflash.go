@@ -2,7 +2,6 @@ package arch
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/quern-llm/quern/go/kernel"
@@ -69,48 +68,4 @@ var dflash = headKind{
 		p.Steps = []NextStep{last}
 		b.p.Next = p
 	},
-}
-
-// maxHeadBlock bounds the tokens that a head guesses at once: real ones guess 16.
-const maxHeadBlock = 1 << 10
-
-// blockAttention is the attention of the tokens of a block to each other and to the text, of which inject keeps keys
-// and values that are made of hidden states.
-func (l layer) blockAttention(hidden kernel.Buf) (inject []kernel.Op, block sublayer) {
-	q := l.queries(attention{norm: normHead})
-	if len(q.parts) != 3 {
-		keep(l.builder, 0, fmt.Errorf("tensor %q: queries, keys and values in one, want a matrix of each", l.blk+"attn_qkv.weight"))
-		return nil, sublayer{run: func(kernel.Act) {}}
-	}
-	nOut, n := l.NHead*l.ValueDim, l.cfg.NEmbd
-	out := l.matrix(l.blk+"attn_output.weight", nOut, n)
-	var mats []kernel.Matrix
-	for _, p := range q.parts {
-		mats = append(mats, p.Matrix)
-	}
-	heads := kernel.Heads{NHead: l.NHead, NHeadKV: l.NHeadKV, HeadDim: l.HeadDim, ValueDim: l.ValueDim, KV: l.kv, QKV: q.buf, Col: q.col}
-	heads.Group, heads.KVOffset, heads.Tiers = l.place()
-
-	act := l.act("head.kept", kernel.TokRows, n, mats[1:]...)
-	l.add(kernel.ToAct{Act: act, Src: hidden, Cols: n})
-	l.add(kernel.Matmul{Dst: q.buf, Act: act, Parts: q.parts[1:]})
-	store := l.store(attention{norm: normHead}, heads, balance{})
-	l.add(store) // where queries would be is nothing
-	inject = l.take()
-	return inject, sublayer{mats, func(act kernel.Act) {
-		l.add(kernel.Matmul{Dst: q.buf, Act: act, Parts: q.parts})
-		l.add(store)
-		att := l.floats("att", kernel.TokRows, nOut)
-		attend := kernel.Attend{Heads: heads, Dst: att, Window: l.Window, Ahead: math.MaxInt32}
-		if l.cfg.Head.Causal {
-			attend.Ahead = 0
-		}
-		if sinks := l.blk + "attn_sinks.weight"; l.w.Has(sinks) {
-			attend.Sinks = l.vector(sinks, l.NHead)
-		}
-		l.add(attend)
-		attAct := l.act("att", kernel.TokRows, nOut, out)
-		l.inner(attAct, att, nOut, "")
-		l.result(attAct, kernel.Part{Matrix: out}, "")
-	}}
 }

@@ -141,3 +141,23 @@ func bucket(i, n int, bothWays bool) int {
 	grown := exactmath.Log(float64(far)/float64(exact)) / exactmath.Log(float64(bucketSpan)/float64(exact)) * float64(half-exact)
 	return at + min(exact+int(grown+1e-6), half-1) // the logarithms of what falls on a border are rounded
 }
+
+// dense adds the products that make the vector of a text.
+func (b *builder) dense() {
+	c := b.cfg
+	if c.NDense == 0 {
+		return
+	}
+	up, down := b.matrix("dense_2.weight", c.NEmbd, c.NDense), b.matrix("dense_3.weight", c.NDense, c.NEmbd)
+	in, mid, out := b.floats("given", kernel.OutRows, c.NEmbd), b.floats("dense", kernel.OutRows, c.NDense), b.floats("out", kernel.OutRows, c.NEmbd)
+	for _, p := range []struct {
+		src, dst kernel.Buf
+		use      string
+		m        kernel.Matrix
+	}{{in, mid, "given", up}, {mid, out, "dense", down}} {
+		act := b.act(p.use, kernel.OutRows, p.m.In, p.m)
+		b.add(kernel.ToAct{Act: act, Src: p.src, Rows: kernel.OutRows, Cols: p.m.In})
+		b.add(kernel.Matmul{Dst: p.dst, Act: act, Rows: kernel.OutRows, Parts: []kernel.Part{{Matrix: p.m}}})
+	}
+	b.p.Outputs = append(b.p.Outputs, Output{Name: Pooled, Ops: b.take(), Given: true, In: in, Buf: out, Width: c.NEmbd})
+}

@@ -1,10 +1,6 @@
 package arch
 
-import (
-	"math"
-
-	"github.com/quern-llm/quern/go/kernel"
-)
+import "github.com/quern-llm/quern/go/kernel"
 
 // gemma is Gemma 1: embeddings times the root of their width, GELU.
 var gemma = Arch{
@@ -25,6 +21,3 @@ var gemma = Arch{
 		b.end("output_norm")
 	},
 }
-
-// embedScale says that embeddings are multiplied by the root of their width.
-func (k *keys) embedScale() { k.c.EmbedScale = float32(math.Sqrt(float64(k.c.NEmbd))) }

@@ -26,9 +26,6 @@ var gemma2 = Arch{
 	},
 }
 
-// maxCap bounds soft caps: beyond, their quotients overflow.
-const maxCap = 1e30
-
 // gemmaConfig reads what Gemma 2 and 3 share. The largest of both scale queries by
 // the width that heads would have if they made up the embedding.
 func gemmaConfig(k *keys) {

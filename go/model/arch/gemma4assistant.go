@@ -1,7 +1,6 @@
 package arch
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/quern-llm/quern/go/kernel"
@@ -58,61 +57,4 @@ var gemma4assistant = headKind{
 		p.Steps = []NextStep{last}
 		b.p.Next = p
 	},
-}
-
-// ahead is the rotation of what is one position behind those of the batch.
-func ahead(r Rope) Rope {
-	r.Shift++
-	return r
-}
-
-// read returns the layer of the model whose keys and values a layer of a head reads: the last of those with a window,
-// or without.
-func (c *Config) read(l Layer) (of Layer, ok bool) {
-	for _, of := range slices.Backward(c.Layers) {
-		if of.NHeadKV > 0 && !of.Shared && (of.Window > 0) == (l.Window > 0) {
-			return of, c.Latent == (Latent{})
-		}
-	}
-	return of, false
-}
-
-// reads returns nil if the layers of a head find in a model the keys and values that they read.
-func (h *Head) reads(c *Config) error {
-	for il, l := range h.Layers {
-		of, ok := c.read(l)
-		if !ok || of.HeadDim != l.HeadDim || of.ValueDim != l.ValueDim || l.NHead%of.NHeadKV != 0 || of.Window == 1 || of.Chunked {
-			return fmt.Errorf("its layer %d reads keys and values of %d numbers in %d heads, and the model keeps none such", il, l.HeadDim, l.NHead)
-		}
-	}
-	return nil
-}
-
-// readAttention is attention to keys and values of the model. The token is one position behind those that the batch
-// says, which the last keys are at.
-func (l layer) readAttention() sublayer {
-	n, nq, nOut := l.cfg.NEmbd, l.NHead*l.HeadDim, l.NHead*l.ValueDim
-	of, _ := l.of.read(l.Layer)
-	at := l.caches[of.Window]
-	query, out := l.matrix(l.blk+"attn_q.weight", n, nq), l.matrix(l.blk+"attn_output.weight", nOut, n)
-	return sublayer{[]kernel.Matrix{query}, func(act kernel.Act) {
-		buf, att := l.floats("qkv", kernel.TokRows, nq), l.floats("att", kernel.TokRows, nOut)
-		l.add(kernel.Matmul{Dst: buf, Act: act, Parts: []kernel.Part{{Matrix: query}}})
-		heads := kernel.Heads{
-			NHead: l.NHead, NHeadKV: of.NHeadKV, HeadDim: l.HeadDim, ValueDim: l.ValueDim, KV: l.kv, QKV: buf,
-			Group: at.group, KVOffset: at.offset, Tiers: at.tiers,
-		}
-		l.add(kernel.StoreKV{
-			Heads: heads, Rope: l.Rope.Style, NRot: l.Rope.NRot, Table: l.ropeTable(ahead(l.Rope)), Eps: l.cfg.Eps, Scale: l.AttnScale,
-			QNorm: l.vector(l.blk+"attn_q_norm.weight", l.HeadDim), QMul: at.even.q, QueriesOnly: true,
-		})
-		attend := kernel.Attend{Heads: heads, Dst: att, Mul: at.even.out}
-		if of.Window > 0 {
-			attend.Window = of.Window - 1
-		}
-		l.add(attend)
-		attAct := l.act("att", kernel.TokRows, nOut, out)
-		l.inner(attAct, att, nOut, "")
-		l.result(attAct, kernel.Part{Matrix: out}, "post_attention_norm")
-	}}
 }

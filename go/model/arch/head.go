@@ -249,3 +249,23 @@ func (b *builder) guess(p *Next, m kernel.Matrix, norm string, after kernel.Matr
 	}
 	return NextStep{Head: b.take()}
 }
+
+// maxHeadBlock bounds the tokens that a head guesses at once: real ones guess 16.
+const maxHeadBlock = 1 << 10
+
+// joinInputs has in dst the product of a matrix with the inputs of the model's layers that a head reads, normalised before if that is
+// asked for.
+func (b *builder) joinInputs(dst kernel.Buf, normed bool) {
+	h := &b.cfg.Head
+	n, in := len(h.Inputs)*h.Width, b.headInputs()
+	fc := b.matrix(HeadStem+"fc.weight", n, h.NEmbd)
+	act := b.act("head.inputs", kernel.TokRows, n, fc)
+	if normed {
+		b.add(kernel.Norm{
+			Act: act, Src: in, Cols: n, Kind: kernel.RMS, Eps: h.Eps, Weight: b.normWeights(HeadStem+"enc.output_norm", n),
+		})
+	} else {
+		b.add(kernel.ToAct{Act: act, Src: in, Cols: n})
+	}
+	b.add(kernel.Matmul{Dst: dst, Act: act, Parts: []kernel.Part{{Matrix: fc}}})
+}

@@ -63,9 +63,3 @@ var hrmText = Arch{
 		b.end("")
 	},
 }
-
-// Cycles is how often the stacks of a model run: the zero value is of models that have none.
-type Cycles struct {
-	Each      int // layers of a stack
-	High, Low int // runs of the high stack, and of the low one before each of these
-}

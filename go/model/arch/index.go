@@ -84,3 +84,21 @@ func (k *keys) indexes(style kernel.Rope) {
 		k.c.Layers[il].Indexed = true
 	}
 }
+
+// indexTypes reads which layers have an index of their own, where the file lists them.
+func (k *keys) indexTypes() {
+	const types = "attention.indexer.types"
+	layers := k.c.Layers
+	if !k.has(types) {
+		return
+	}
+	all, err := k.f.Bools(k.name(types))
+	k.keep(err)
+	k.forLayers(types, len(all))
+	for il := range layers {
+		layers[il].Indexed = all[il]
+	}
+	if len(all) > 0 && !all[0] {
+		k.fail(types, "false for layer 0, which has no layer before it")
+	}
+}

@@ -2,6 +2,7 @@ package arch
 
 import (
 	"math"
+	"slices"
 
 	"github.com/quern-llm/quern/go/internal/exactmath"
 	"github.com/quern-llm/quern/go/kernel"
@@ -66,5 +67,36 @@ func (k *keys) latentRope(likewise bool) {
 		}
 		grow := 1 + float64(0.1*s.LogMultiplier*exactmath.Log(s.Factor))
 		l.AttnScale = float32(float64(grow*grow) / math.Sqrt(float64(k.c.Latent.KeyDim)))
+	}
+}
+
+// windowLatents reads the sizes of the latents of layers with a window, which have no index.
+func (k *keys) windowLatents() {
+	c, n := k.c, k.c.Latent
+	n.Index = Index{}
+	n.Rank = k.int("attention.kv_lora_rank_swa", 1, maxHeadDim)
+	n.KeyDim = k.int("attention.key_length_mla_swa", 1, maxHeadDim)
+	n.ValueDim = k.int("attention.value_length_mla_swa", 1, maxHeadDim)
+	plain := n.KeyDim - n.RopeDim
+	switch {
+	case plain < 1 || plain%kernel.Panel != 0:
+		k.fail("attention.key_length_mla_swa", "%d, want a multiple of %d more than the %d that are rotated", n.KeyDim, kernel.Panel, n.RopeDim)
+	case n.Rank < plain || n.Rank%kernel.Panel != 0:
+		k.fail("attention.kv_lora_rank_swa", "%d, want a multiple of %d, at least the %d of a head that are not rotated", n.Rank, kernel.Panel, plain)
+	case n.ValueDim%kernel.Panel != 0:
+		k.fail("attention.value_length_mla_swa", "%d, want a multiple of %d", n.ValueDim, kernel.Panel)
+	}
+	for _, kept := range []string{"attention.key_length_swa", "attention.value_length_swa"} { // that of what is kept: it follows
+		k.has(kept)
+	}
+	c.WindowLatent = n
+	for il := range c.Layers {
+		l := &c.Layers[il]
+		if l.Indexed = l.Window == 0; l.Indexed {
+			continue
+		}
+		l.HeadDim, l.ValueDim = n.Rank+n.RopeDim, n.Rank
+		l.AttnScale = float32(1 / math.Sqrt(float64(max(n.KeyDim, 1))))
+		c.NextLayers = slices.Repeat([]Layer{*l}, c.NNext) // which have a window as well
 	}
 }

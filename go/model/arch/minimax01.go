@@ -1,11 +1,6 @@
 package arch
 
-import (
-	"math"
-
-	"github.com/quern-llm/quern/go/internal/exactmath"
-	"github.com/quern-llm/quern/go/kernel"
-)
+import "github.com/quern-llm/quern/go/kernel"
 
 // minimax01 is MiniMax 01 and M1: seven layers of eight have linear attention whose heads decay by constants (lightning
 // attention), the eighth softmax attention; experts. What a sublayer adds to is a multiple of its input, normalised.
@@ -41,65 +36,4 @@ var minimax01 = Arch{
 		})
 		b.end("output_norm")
 	},
-}
-
-// ontoNorm has x = scale * norm(x) + h(norm(x)).
-func (l layer) ontoNorm(norm string, h sublayer) {
-	c := l.cfg
-	act := l.act("embd", kernel.TokRows, c.NEmbd, h.in...)
-	l.add(l.norm(act, l.x(), kernel.TokRows, l.blk+norm))
-	l.add(kernel.NormRows{
-		Dst: l.x(), Src: l.x(), Cols: c.NEmbd, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: c.NormedScale, Weight: l.normWeights(l.blk+norm, c.NEmbd),
-	})
-	h.run(act)
-}
-
-// lightning is attn_output(norm(attend(q, k, v)) * sigmoid(attn_gate(input))), with silu of q, k and v of each head,
-// and a state that each token adds k v' to: a state space whose steps are all 1.
-func (l layer) lightning() sublayer {
-	c, dim := l.cfg, l.HeadDim
-	width := l.NHead * dim
-	var qkv []kernel.Part
-	for i := range 3 {
-		m, err := l.w.Heads(l.blk+"attn_qkv.weight", c.NEmbd, 3*dim, i*dim, dim, l.NHead)
-		qkv = append(qkv, kernel.Part{Matrix: keep(l.builder, m, err), Col: i * width})
-	}
-	gate := l.matrix(l.blk+"attn_gate.weight", c.NEmbd, width)
-	out := l.matrix(l.blk+"attn_output.weight", width, c.NEmbd)
-	return sublayer{in: append(matrices(qkv), gate), run: func(act kernel.Act) {
-		src, y := l.floats("lightning", kernel.TokRows, 3*width), l.floats("att", kernel.TokRows, width)
-		steps := l.floats("lightning.steps", kernel.TokRows, l.NHead)
-		l.add(kernel.Matmul{Dst: src, Act: l.only(act, matrices(qkv)...), Parts: qkv, Epilogue: kernel.Apply, Fn: kernel.SiLU})
-		none := l.constants("none", c.NEmbd, func(int) float64 { return 0 })
-		l.add(kernel.NormRows{Dst: steps, Src: src, Cols: l.NHead, Segs: 1, Kind: kernel.NoNorm, Scale: 1, Weight: none})
-		group, offset := l.state(recurrent(kernel.ScanBytes(l.NHead, dim, dim)))
-		l.add(kernel.Scan{
-			Dst: y, Src: src, Col: [3]int{2 * width, width, 0}, Steps: steps, NHead: l.NHead, NGroup: l.NHead, StateDim: dim, HeadDim: dim,
-			Group: group, Offset: offset, Skip: none,
-			Bias: l.constants("lightning.one", l.NHead, func(int) float64 { return math.Log(math.E - 1) }), // whose softplus is 1
-			Rate: l.constants(l.blk+"lightning.rates", l.NHead, l.slope),
-		})
-		l.add(kernel.NormRows{
-			Dst: y, Src: y, Cols: width, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: 1, Weight: l.vector(l.blk+"attn_norm_2.weight", width),
-		})
-		l.open(act, gate, kernel.Gate{Dst: y, Cols: width, Fn: kernel.Sigmoid})
-		outAct := l.act("att", kernel.TokRows, width, out)
-		l.add(kernel.ToAct{Act: outAct, Src: y, Cols: width})
-		l.result(outAct, kernel.Part{Matrix: out}, "")
-	}}
-}
-
-// slope is the logarithm of the decay of a head: as ALiBi's slopes, and smaller the later the layer is.
-func (l layer) slope(head int) float64 {
-	depth := float64(l.il) / float64(max(len(l.cfg.Layers)-1, 1))
-	return -exactmath.Pow(2, -8*float64(head+1)/float64(l.NHead)) * (1 - depth + 1e-5)
-}
-
-// constants returns n numbers that no file has.
-func (b *builder) constants(name string, n int, of func(i int) float64) []float32 {
-	v := b.w.Floats(name, n)
-	for i := range min(n, len(v)) {
-		v[i] = float32(of(i))
-	}
-	return v
 }

@@ -23,18 +23,3 @@ var mpt = Arch{
 		b.end("output_norm")
 	},
 }
-
-// alibi reads whether scores fall with the distance.
-func (k *keys) alibi() {
-	const bias = "attention.max_alibi_bias"
-	switch n := k.floatOr(bias, 0, 0, 1e3); n {
-	case 0:
-	case 8:
-		k.c.ALiBi = true
-	default:
-		k.fail(bias, "%g is not supported, supported are 0 and 8", n)
-	}
-}
-
-// clamp reads what queries, keys and values are held within; 0 is how some files say that they are not.
-func (k *keys) clamp() { k.c.AttnLimit = float32(k.floatOr("attention.clamp_kqv", 0, 0, 1e6)) }

@@ -186,3 +186,11 @@ func (b *builder) normed(dst, src kernel.Buf, rows kernel.RowSet, name string) {
 	}
 	b.add(op)
 }
+
+// withNext reads the sizes of the blocks that predict further tokens as those of layers: the file lists them with the others.
+func (k *keys) withNext(read func()) {
+	c, n, more := k.c, len(k.c.Layers), k.c.NNext
+	c.Layers, c.NNext = make([]Layer, n+more), 0
+	read()
+	c.Layers, c.NextLayers, c.NNext = c.Layers[:n:n], c.Layers[n:], more
+}

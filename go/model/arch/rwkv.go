@@ -114,3 +114,22 @@ func (l layer) shift(norm, name string, n int, shares ...[]float32) kernel.Buf {
 	l.add(kernel.Conv{Dst: dst, Src: src, Cols: width, Taps: 2, Results: n, Weight: taps, Group: group, Offset: offset})
 	return dst
 }
+
+// rwkv reads the sizes of the time mixing.
+func (k *keys) rwkv() {
+	r := &k.c.RWKV
+	r.HeadDim = k.int("wkv.head_size", 1, maxHeadDim)
+	r.Decay = k.int("attention.decay_lora_rank", 1, maxEmbd)
+	r.Rate = k.int("attention.iclr_lora_rank", 1, maxEmbd)
+	r.Value = k.int("attention.value_residual_mix_lora_rank", 1, maxEmbd)
+	r.Gate = k.intOr("attention.gate_lora_rank", 0, 0, maxEmbd)
+	k.rwkvHeads()
+}
+
+// rwkvHeads checks that the heads of time mixing are of whole panels.
+func (k *keys) rwkvHeads() {
+	c, r := k.c, k.c.RWKV
+	if r.HeadDim%kernel.Panel != 0 || c.NEmbd%r.HeadDim != 0 {
+		k.fail("wkv.head_size", "%d, want a multiple of %d and a divisor of the embedding length %d", r.HeadDim, kernel.Panel, c.NEmbd)
+	}
+}

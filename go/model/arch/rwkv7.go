@@ -1,7 +1,5 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
-
 // rwkv7 is RWKV 7 (Goose): no attention, a state of fixed size; the embedding is normalised. (llama.cpp built for AVX-512 takes 64
 // channels of a state at once: of narrower heads, which published models do not have, it adds up the next one's as well.)
 var rwkv7 = Arch{
@@ -39,23 +37,4 @@ var arwkv7 = Arch{
 		})
 		b.end("output_norm")
 	},
-}
-
-// rwkv reads the sizes of the time mixing.
-func (k *keys) rwkv() {
-	r := &k.c.RWKV
-	r.HeadDim = k.int("wkv.head_size", 1, maxHeadDim)
-	r.Decay = k.int("attention.decay_lora_rank", 1, maxEmbd)
-	r.Rate = k.int("attention.iclr_lora_rank", 1, maxEmbd)
-	r.Value = k.int("attention.value_residual_mix_lora_rank", 1, maxEmbd)
-	r.Gate = k.intOr("attention.gate_lora_rank", 0, 0, maxEmbd)
-	k.rwkvHeads()
-}
-
-// rwkvHeads checks that the heads of time mixing are of whole panels.
-func (k *keys) rwkvHeads() {
-	c, r := k.c, k.c.RWKV
-	if r.HeadDim%kernel.Panel != 0 || c.NEmbd%r.HeadDim != 0 {
-		k.fail("wkv.head_size", "%d, want a multiple of %d and a divisor of the embedding length %d", r.HeadDim, kernel.Panel, c.NEmbd)
-	}
 }
