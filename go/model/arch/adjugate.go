@@ -16,8 +16,8 @@ func (l layer) adjugates() (in []kernel.Matrix, add func(pairs kernel.Act, route
 		return nil, func(kernel.Act, kernel.Buf) {}
 	}
 	bind := func(name string, in, out int) kernel.Part {
-		m, err := l.w.Matrix(l.blk+name+"_chexps.weight", in, out, c.NExpert/n.Of)
-		return kernel.Part{Matrix: keep(l.builder, m, err)}
+		m := l.matrices(name+"_chexps.weight", in, out, c.NExpert/n.Of)
+		return kernel.Part{Matrix: m}
 	}
 	parts := []kernel.Part{bind("ffn_gate", c.NEmbd, n.NFF), bind("ffn_up", c.NEmbd, n.NFF)}
 	down := bind("ffn_down", n.NFF, c.NEmbd)

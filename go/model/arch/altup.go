@@ -24,8 +24,7 @@ func (b *builder) plain(dst kernel.Buf, to kernel.Epilogue, scale float32, src k
 // altupMatrix returns the projection of a tensor that belongs to a stream, of which the active one has none.
 func (b *builder) altupMatrix(name string, stream int) kernel.Matrix {
 	n := b.cfg.NEmbd
-	m, err := b.w.Nth(name, n, n, altupStreams-1, stream-1)
-	return keep(b, m, err)
+	return must(b.w.Nth(name, n, n, altupStreams-1, stream-1))
 }
 
 // spread makes the streams of the embedding: itself, and projections of it, as long as it is.
@@ -64,12 +63,12 @@ func (b *builder) merge() {
 // coefficients returns n numbers for each token, which a matrix makes of tanh(router(norm(src))).
 func (l layer) coefficients(src kernel.Buf, name string, n int, bias []float32) kernel.Buf {
 	c := l.cfg
-	router := l.matrix(l.blk+"altup_router.weight", c.NEmbd, altupStreams)
-	coef := l.matrix(l.blk+name+".weight", altupStreams, n)
+	router := l.matrix("altup_router.weight", c.NEmbd, altupStreams)
+	coef := l.matrix(name+".weight", altupStreams, n)
 	act := l.act("router", kernel.TokRows, c.NEmbd, router)
 	modes, modesAct := l.floats("modes", kernel.TokRows, altupStreams), l.act("modes", kernel.TokRows, altupStreams, coef)
 	dst := l.floats("coefficients", kernel.TokRows, n)
-	l.add(l.norm(act, src, kernel.TokRows, l.blk+"altup_router_norm"))
+	l.add(l.norm(act, src, kernel.TokRows, "altup_router_norm"))
 	l.add(kernel.Matmul{Dst: modes, Act: act, Parts: []kernel.Part{{Matrix: router}}, Scale: 1 / float32(c.NEmbd), Softcap: 1})
 	l.add(kernel.ToAct{Act: modesAct, Src: modes, Cols: altupStreams})
 	l.add(kernel.Matmul{Dst: dst, Act: modesAct, Parts: []kernel.Part{{Matrix: coef, Bias: bias}}})
@@ -100,13 +99,13 @@ func (l layer) embed() {
 		for i := 1; i < altupStreams; i++ {
 			l.add(kernel.NormRows{
 				Dst: l.streams(), DstCol: i * c.NEmbd, Src: made, Cols: c.NEmbd, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: 1,
-				Weight: l.vector(l.blk+"post_norm.weight", c.NEmbd), Epilogue: kernel.Add,
+				Weight: l.vector("post_norm.weight", c.NEmbd), Epilogue: kernel.Add,
 			})
 		}
 	})
 	act := l.act("embd", kernel.TokRows, c.NEmbd, h.in...)
 	l.add(kernel.Norm{
-		Act: act, Src: l.streams(), Cols: c.NEmbd, Kind: kernel.NoNorm, Weight: l.vector(l.blk+"altup_correct_scale.weight", c.NEmbd),
+		Act: act, Src: l.streams(), Cols: c.NEmbd, Kind: kernel.NoNorm, Weight: l.vector("altup_correct_scale.weight", c.NEmbd),
 	})
 	h.run(act)
 }
@@ -118,8 +117,8 @@ const laurelRank = 64
 // until that is done.
 func (l layer) laurel() sublayer {
 	n := l.cfg.NEmbd
-	left := l.matrix(l.blk+"laurel_l.weight", n, laurelRank)
-	right := l.matrix(l.blk+"laurel_r.weight", laurelRank, n)
+	left := l.matrix("laurel_l.weight", n, laurelRank)
+	right := l.matrix("laurel_r.weight", laurelRank, n)
 	return sublayer{in: []kernel.Matrix{left}, run: func(act kernel.Act) {
 		low, lowAct := l.floats("laurel low", kernel.TokRows, laurelRank), l.act("laurel low", kernel.TokRows, laurelRank, right)
 		l.add(kernel.Matmul{Dst: low, Act: act, Parts: []kernel.Part{{Matrix: left}}})

@@ -21,7 +21,7 @@ var arctic = Arch{
 		b.layers(func(l layer) {
 			e := l.experts(experts{})
 			act := l.act("embd beside", kernel.TokRows, b.cfg.NEmbd, e.in...)
-			l.add(l.norm(act, l.x(), kernel.TokRows, l.blk+"ffn_norm_exps"))
+			l.add(l.norm(act, l.x(), kernel.TokRows, "ffn_norm_exps"))
 			l.residual("attn_norm", l.attention(attention{}))
 			l.residual("ffn_norm", l.feedForward(feedForward{}))
 			e.run(act)

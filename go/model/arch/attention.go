@@ -56,7 +56,7 @@ type attention struct {
 func (l layer) attention(a attention) sublayer {
 	q := l.queries(a)
 	nOut := l.NHead * l.ValueDim
-	outName := l.blk + cmp.Or(a.out, "attn_output")
+	outName := cmp.Or(a.out, "attn_output")
 	out := l.matrix(outName+".weight", nOut, l.cfg.NEmbd)
 	h := sublayer{}
 	for _, p := range q.parts {
@@ -65,7 +65,7 @@ func (l layer) attention(a attention) sublayer {
 	var gate kernel.Matrix
 	switch a.gate {
 	case gateOwn:
-		gate = l.matrix(l.blk+"attn_gate.weight", l.cfg.NEmbd, nOut)
+		gate = l.matrix("attn_gate.weight", l.cfg.NEmbd, nOut)
 	case gateHead:
 		gate = l.headGate()
 	case gateQuery:
@@ -109,7 +109,7 @@ func (l layer) attention(a attention) sublayer {
 			attend.Side = kernel.OwnSide
 		}
 		if a.sinks {
-			attend.Sinks = l.vector(l.blk+"attn_sinks.weight", l.NHead)
+			attend.Sinks = l.vector("attn_sinks.weight", l.NHead)
 		}
 		if best > 0 {
 			attend.Best, attend.Each, attend.Chosen = best, l.Every, choose(act)
@@ -138,7 +138,7 @@ func (l layer) attention(a attention) sublayer {
 
 // headGate binds the projection that has a number for each head.
 func (l layer) headGate() kernel.Matrix {
-	return l.matrix(l.blk+"attn_gate.weight", l.cfg.NEmbd, l.NHead)
+	return l.matrix("attn_gate.weight", l.cfg.NEmbd, l.NHead)
 }
 
 // open multiplies what heads have made by the function of a projection.
@@ -258,12 +258,12 @@ func (l layer) queries(a attention) projection {
 		q.parts = append(q.parts, kernel.Part{Matrix: m, Bias: bias, Col: width})
 		width += kernel.Pad(n)
 	}
-	part := func(name string, n int) { biased(name, n, bias(l.blk+name+".bias", n)) }
-	if fused := l.blk + "attn_qkv.weight"; l.w.Has(fused) {
+	part := func(name string, n int) { biased(name, n, bias(name+".bias", n)) }
+	if fused := "attn_qkv.weight"; l.has(fused) {
 		if nq%kernel.Panel != 0 || nk%kernel.Panel != 0 {
-			keep(l.builder, 0, fmt.Errorf("tensor %q: %d rows of queries and %d of keys, want multiples of %d", fused, nq, nk, kernel.Panel))
+			check(fmt.Errorf("tensor %q: %d rows of queries and %d of keys, want multiples of %d", l.blk+fused, nq, nk, kernel.Panel))
 		}
-		if !l.w.Has(l.blk+"attn_qkv.bias") && l.w.Has(l.blk+"attn_q.bias") { // though the matrices are one
+		if !l.has("attn_qkv.bias") && l.has("attn_q.bias") { // though the matrices are one
 			biased("attn_qkv", nq+nk+nv, l.biasesOf(nq, nk, nv))
 		} else {
 			part("attn_qkv", nq+nk+nv)
@@ -276,7 +276,7 @@ func (l layer) queries(a attention) projection {
 			q.col[1], q.from[1].part = width, 1
 			part("attn_k", nk)
 			q.col[2], q.from[2].part = width, 1
-			if !a.value || l.w.Has(l.blk+"attn_v.weight") {
+			if !a.value || l.has("attn_v.weight") {
 				q.from[2].part = 2
 				part("attn_v", nv)
 			} else {
@@ -290,8 +290,8 @@ func (l layer) queries(a attention) projection {
 
 // biasesOf returns the biases of queries, keys and values, the given number of each, one after the other.
 func (l layer) biasesOf(nq, nk, nv int) []float32 {
-	q, k, v := l.vector(l.blk+"attn_q.bias", nq), l.vector(l.blk+"attn_k.bias", nk), l.vector(l.blk+"attn_v.bias", nv)
-	return l.constants(l.blk+"biases of attn_qkv", kernel.Pad(nq+nk+nv), func(i int) float64 {
+	q, k, v := l.vector("attn_q.bias", nq), l.vector("attn_k.bias", nk), l.vector("attn_v.bias", nv)
+	return l.constants("biases of attn_qkv", kernel.Pad(nq+nk+nv), func(i int) float64 {
 		switch {
 		case i < nq:
 			return float64(q[i])
@@ -307,22 +307,21 @@ func (l layer) projected(a attention, name string, n int) (kernel.Matrix, string
 	if name == "attn_q" && a.gate == gateQuery {
 		return l.perHead(name, 0, l.HeadDim)
 	}
-	name = l.blk + name + ".weight"
-	return l.matrix(name, cmp.Or(a.in, l.cfg.NEmbd), n), name
+	name = name + ".weight"
+	return l.matrix(name, cmp.Or(a.in, l.cfg.NEmbd), n), l.blk + name
 }
 
 // perHead returns the n rows from number `from` on of each head of a projection that has
 // a query and a gate of each.
 func (l layer) perHead(name string, from, n int) (kernel.Matrix, string) {
-	name = l.blk + name + ".weight"
-	m, err := l.w.Heads(name, l.cfg.NEmbd, l.HeadDim+l.ValueDim, from, n, l.NHead)
-	return keep(l.builder, m, err), HeadsName(name, from)
+	name = name + ".weight"
+	return l.headRows(name, l.cfg.NEmbd, l.HeadDim+l.ValueDim, from, n, l.NHead), HeadsName(l.blk+name, from)
 }
 
 // headNorm returns the weights of a norm of queries or keys and after how many of them
 // they repeat; nil if there is none.
 func (l layer) headNorm(kind headNorm, name string, heads int) ([]float32, int) {
-	name = l.blk + name + ".weight"
+	name = name + ".weight"
 	switch kind {
 	case normHead, normAfter:
 		return l.vector(name, l.HeadDim), l.HeadDim
@@ -333,7 +332,7 @@ func (l layer) headNorm(kind headNorm, name string, heads int) ([]float32, int) 
 	case normMean:
 		return l.vector(name, l.HeadDim, heads), heads * l.HeadDim
 	case normGain:
-		if !l.w.Has(name) { // keys
+		if !l.has(name) { // keys
 			return nil, l.HeadDim
 		}
 		return l.repeated(name, heads, l.HeadDim), heads * l.HeadDim
@@ -347,7 +346,7 @@ func (l layer) headNorm(kind headNorm, name string, heads int) ([]float32, int) 
 
 // repeated returns each of n numbers the given number of times.
 func (l layer) repeated(name string, n, times int) []float32 {
-	each, all := l.vector(name, 1, n), l.w.Floats(name+" repeated", n*times)
+	each, all := l.vector(name, 1, n), l.made(name+" repeated", n*times)
 	if each == nil || all == nil {
 		return nil
 	}
@@ -362,7 +361,7 @@ const meanEps = 1e-5
 
 // normHeads normalises heads of queries or keys in place.
 func (l layer) normHeads(kind headNorm, q projection, name string, col, heads int) {
-	if (kind == normEach || kind == normRowMaybe) && !l.w.Has(l.blk+name+".weight") {
+	if (kind == normEach || kind == normRowMaybe) && !l.has(name+".weight") {
 		return
 	}
 	op := kernel.NormRows{
@@ -373,10 +372,10 @@ func (l layer) normHeads(kind headNorm, q projection, name string, col, heads in
 		op.SegWeights = false
 	} else if kind == normMean {
 		op.Kind, op.Eps = kernel.LayerNorm, meanEps
-		op.Bias = l.optional(l.blk+name+".bias", l.HeadDim, heads)
+		op.Bias = l.optional(name+".bias", l.HeadDim, heads)
 	} else if kind == normRow || kind == normRowMaybe {
 		op.Cols, op.Segs, op.SegWeights = heads*l.HeadDim, 1, false
-		op.Bias = l.optional(l.blk+name+".bias", heads*l.HeadDim)
+		op.Bias = l.optional(name+".bias", heads*l.HeadDim)
 	}
 	op.Weight, _ = l.headNorm(kind, name, heads)
 	l.add(op)

@@ -40,7 +40,7 @@ func (l layer) attnRes(score string, attention bool) {
 	if l.readsAttnRes = n > 0; l.readsAttnRes {
 		l.attendBlocks(l.input(), l.blk+score, n)
 	} else { // there is the embedding alone, whatever its score
-		l.vector(l.blk+score+".weight", c.NEmbd)
+		l.vector(score+".weight", c.NEmbd)
 	}
 }
 

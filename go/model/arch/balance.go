@@ -43,8 +43,8 @@ func (l layer) balance(a attention, p projection) balance {
 // have no memory. Their input is what the norm before them makes of independent numbers.
 func (l layer) sizes(a attention, p projection, part, heads, dim int) []float64 {
 	from := p.from[part]
-	squares, err := l.w.Squares(p.names[from.part], l.blk+"attn_norm.weight")
-	if keep(l.builder, squares, err) == nil {
+	squares := must(l.w.Squares(p.names[from.part], l.blk+"attn_norm.weight"))
+	if squares == nil {
 		return nil
 	}
 	s := slices.Clone(squares[from.row : from.row+heads*dim])
@@ -97,7 +97,7 @@ func square(x float32) float64 { return float64(float64(x) * float64(x)) }
 // root, and their inverses; nil where no head has channels that differ enough, or as
 // long as there is no memory.
 func (l layer) factors(name string, heads, dim, root int, size func(h, c int) float64) (by, undo []float32) {
-	by, undo = l.w.Floats(l.blk+name, heads*dim), l.w.Floats(l.blk+name+" undone", heads*dim)
+	by, undo = l.made(name, heads*dim), l.made(name+" undone", heads*dim)
 	if by == nil {
 		return nil, nil
 	}

@@ -46,38 +46,6 @@ func (b *builder) take() []kernel.Op {
 	return ops
 }
 
-// keep returns v, or stops at an error.
-func keep[T any](_ *builder, v T, err error) T {
-	if err != nil {
-		panic(stop{err})
-	}
-	return v
-}
-
-func (b *builder) matrix(name string, in, out int) kernel.Matrix {
-	m, err := b.w.Matrix(name, in, out, 1)
-	return keep(b, m, err)
-}
-
-// rows returns n rows from number `from` on of each of mats matrices of `of` rows.
-func (b *builder) rows(name string, in, of, from, n, mats int) kernel.Matrix {
-	m, err := b.w.Part(name, in, of, from, n, mats)
-	return keep(b, m, err)
-}
-
-func (b *builder) vector(name string, dims ...int) []float32 {
-	v, err := b.w.Vector(name, dims...)
-	return keep(b, v, err)
-}
-
-// optional returns a vector if the file has it, else nil.
-func (b *builder) optional(name string, dims ...int) []float32 {
-	if !b.w.Has(name) {
-		return nil
-	}
-	return b.vector(name, dims...)
-}
-
 // buf returns the buffer for a use, created on first use.
 func (b *builder) buf(use string, spec kernel.BufSpec) kernel.Buf {
 	s := slot{use, spec.Kind}
@@ -161,30 +129,22 @@ func (b *builder) norm(act kernel.Act, src kernel.Buf, rows kernel.RowSet, name 
 	return n
 }
 
-// normWeights returns the weights of a norm, which some files have under the bare name.
-func (b *builder) normWeights(name string, n int) []float32 {
-	if b.w.Has(name) {
-		return b.vector(name, n)
-	}
-	return b.vector(name+".weight", n)
-}
-
 // positions adds the embeddings of the tokens' positions, where the model has some.
 func (b *builder) positions() {
 	c := b.cfg
 	if !c.Positions {
 		return
 	}
-	table, err := b.w.Table("position_embd.weight", c.NEmbd, c.NCtx)
-	b.add(kernel.Embed{Dst: b.x(), Table: keep(b, table, err), By: kernel.ByPosition, Add: true, Scale: 1})
+	table := b.table("position_embd.weight", c.NEmbd, c.NCtx)
+	b.add(kernel.Embed{Dst: b.x(), Table: table, By: kernel.ByPosition, Add: true, Scale: 1})
 }
 
 // begin embeds the tokens, adds what else an architecture begins with, and computes the
 // rotations of their positions.
 func (b *builder) begin(more ...func()) {
 	c := b.cfg
-	table, err := b.w.Table("token_embd.weight", c.NEmbd, c.NVocab)
-	b.add(kernel.Embed{Dst: b.x(), Table: keep(b, table, err), Scale: c.EmbedScale})
+	table := b.table("token_embd.weight", c.NEmbd, c.NVocab)
+	b.add(kernel.Embed{Dst: b.x(), Table: table, Scale: c.EmbedScale})
 	if c.EmbedNorm {
 		b.add(kernel.NormRows{Dst: b.x(), Src: b.x(), Cols: c.NEmbd, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: 1})
 	}
@@ -204,8 +164,8 @@ func (b *builder) begin(more ...func()) {
 
 // rotations computes those of r for the tokens of a batch.
 func (b *builder) rotations(r Rope) {
-	freqs, err := b.w.Rope(r)
-	b.add(kernel.RopeTable{Dst: b.ropeTable(r), NRot: r.NRot, Freqs: keep(b, freqs, err), Scale: r.Scale(), Shift: r.Shift})
+	freqs := must(b.w.Rope(r))
+	b.add(kernel.RopeTable{Dst: b.ropeTable(r), NRot: r.NRot, Freqs: freqs, Scale: r.Scale(), Shift: r.Shift})
 }
 
 // layers builds each layer.
@@ -213,7 +173,7 @@ func (b *builder) layers(build func(l layer)) {
 	b.block = build
 	for il, sizes := range b.cfg.Layers {
 		b.taps(il)
-		build(layer{b, sizes, il, b.named(il)})
+		build(b.layer(il, sizes))
 		b.p.Layers = append(b.p.Layers, b.take())
 	}
 }
@@ -267,7 +227,7 @@ func (b *builder) outputBias() []float32 {
 // head returns the output matrix. Without one the embedding serves again.
 func (b *builder) head() kernel.Matrix {
 	name := "output.weight"
-	if !b.w.Has(name) {
+	if !b.has(name) {
 		name = "token_embd.weight"
 	}
 	return b.matrix(name, b.cfg.NEmbd, b.cfg.NVocab)
@@ -281,13 +241,4 @@ func (b *builder) vectors(norm string) {
 	b.normed(out, out, kernel.OutRows, norm)
 	b.p.Outputs = append(b.p.Outputs, Output{Name: Vectors, Ops: b.take(), Buf: out, Width: c.NEmbd})
 	b.scores()
-}
-
-// constants returns n numbers that no file has.
-func (b *builder) constants(name string, n int, of func(i int) float64) []float32 {
-	v := b.w.Floats(name, n)
-	for i := range min(n, len(v)) {
-		v[i] = float32(of(i))
-	}
-	return v
 }

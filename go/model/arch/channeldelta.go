@@ -38,13 +38,13 @@ func (l layer) channelDelta() sublayer {
 	c, n := l.cfg, l.cfg.Delta
 	width := n.NHead * n.KeyDim // of queries, of keys, of values
 	qkv := []kernel.Part{
-		{Matrix: l.matrix(l.blk+"attn_q.weight", c.NEmbd, width)},
-		{Matrix: l.matrix(l.blk+"attn_k.weight", c.NEmbd, width), Col: width},
-		{Matrix: l.matrix(l.blk+"attn_v.weight", c.NEmbd, width), Col: 2 * width},
+		{Matrix: l.matrix("attn_q.weight", c.NEmbd, width)},
+		{Matrix: l.matrix("attn_k.weight", c.NEmbd, width), Col: width},
+		{Matrix: l.matrix("attn_v.weight", c.NEmbd, width), Col: 2 * width},
 	}
 	decay, gate := l.inRanks("ssm_f", n.KeyDim, width), l.inRanks("ssm_g", n.KeyDim, width) // of the result
-	beta := l.matrix(l.blk+"ssm_beta.weight", c.NEmbd, n.NHead)
-	out := l.matrix(l.blk+"attn_output.weight", width, c.NEmbd)
+	beta := l.matrix("ssm_beta.weight", c.NEmbd, n.NHead)
+	out := l.matrix("attn_output.weight", width, c.NEmbd)
 	return sublayer{in: append(matrices(qkv), decay.first, gate.first, beta), run: func(act kernel.Act) {
 		src := l.floats("delta.in", kernel.TokRows, 3*width)
 		mixed := l.floats("delta.qkv", kernel.TokRows, 3*width)
@@ -66,7 +66,7 @@ func (l layer) channelDelta() sublayer {
 			Dst: y, Src: mixed, Col: [3]int{0, width, 2 * width}, NHead: n.NHead, NHeadKey: n.NHead, KeyDim: n.KeyDim, ValueDim: n.ValueDim,
 			Gates: gates, GateHeads: kernel.Pad(n.NHead), ByChannel: true, Least: n.Least, Scale: length, Group: group,
 			Offset: offset,
-			Bias:   l.vector(l.blk+"ssm_dt.bias", width), Rate: l.decayRates(),
+			Bias:   l.vector("ssm_dt.bias", width), Rate: l.decayRates(),
 		})
 		l.deltaResult(kernel.Gate{Dst: y, Src: g, Cols: width, Fn: kernel.Sigmoid}, out)
 	}}
@@ -75,7 +75,7 @@ func (l layer) channelDelta() sublayer {
 // decayRates are by what decays of channels fall, a number for each head. Bounded ones take it as it is, which some
 // files have with the sign of the others.
 func (l layer) decayRates() []float32 {
-	n, name := l.cfg.Delta, l.blk+"ssm_a"
+	n, name := l.cfg.Delta, "ssm_a"
 	if !n.Signed {
 		return l.vector(name, 1, n.NHead)
 	}
@@ -91,13 +91,13 @@ type inRanks struct{ first, second kernel.Matrix }
 
 func (l layer) inRanks(name string, rank, out int) inRanks {
 	embd := l.cfg.NEmbd
-	if second := l.blk + name + "_b.weight"; l.w.Has(second) {
-		return inRanks{l.matrix(l.blk+name+"_a.weight", embd, rank), l.matrix(second, rank, out)}
+	if second := name + "_b.weight"; l.has(second) {
+		return inRanks{l.matrix(name+"_a.weight", embd, rank), l.matrix(second, rank, out)}
 	}
-	if whole := l.blk + name + ".weight"; l.w.Has(whole) {
+	if whole := name + ".weight"; l.has(whole) {
 		return inRanks{first: l.matrix(whole, embd, out)}
 	}
-	return inRanks{first: l.matrix(l.blk+name+"_a.weight", embd, out)}
+	return inRanks{first: l.matrix(name+"_a.weight", embd, out)}
 }
 
 // run has in dst, from a column on, the product with the layer's input.
@@ -112,12 +112,12 @@ func (m inRanks) run(l layer, use string, act kernel.Act, dst kernel.Buf, col in
 // conv returns the weights of the convolution of queries, keys or values.
 func (l layer) conv(of string) []float32 {
 	n := l.cfg.Delta
-	return l.vector(l.blk+"ssm_conv1d_"+of+".weight", l.cfg.NTap, 1, n.NHead*n.KeyDim)
+	return l.vector("ssm_conv1d_"+of+".weight", l.cfg.NTap, 1, n.NHead*n.KeyDim)
 }
 
 // joined returns vectors of n floats one after the other; nil as long as there is no memory.
 func (l layer) joined(name string, n int, vectors ...[]float32) []float32 {
-	all := l.w.Floats(l.blk+name, n*len(vectors))
+	all := l.made(name, n*len(vectors))
 	if all == nil {
 		return nil
 	}

@@ -65,14 +65,14 @@ func (b *builder) scores() {
 			fn = kernel.Matmul{Epilogue: kernel.Apply, Fn: kernel.GELUErf}
 		}
 		product("cls", "hidden scores", c.NHidden, fn)
-		if b.w.Has("cls.norm.weight") {
+		if b.has("cls.norm.weight") {
 			b.add(kernel.NormRows{
 				Dst: out, Src: out, Rows: kernel.OutRows, Cols: width, Segs: 1, Scale: 1,
 				Kind: b.cfg.Norm, Eps: b.cfg.Eps, Weight: b.vector("cls.norm.weight", width),
 			})
 		}
 	}
-	if b.w.Has(secondOfClassifier) {
+	if b.has(secondOfClassifier) {
 		product("cls.output", "scores", c.NScore, kernel.Matmul{})
 	}
 	b.p.Outputs = append(b.p.Outputs, Output{Name: Scores, Ops: b.take(), Given: true, In: in, Buf: out, Width: c.NScore})

@@ -91,9 +91,9 @@ func (b *builder) compressionRopes() {
 func (l layer) compressedAttention() sublayer {
 	c := l.cfg
 	dim, key := l.HeadDim, l.NHead*l.HeadDim // where the key begins
-	first := l.matrix(l.blk+"attn_q_a.weight", c.NEmbd, c.Latent.QueryRank)
-	query := l.matrix(l.blk+"attn_q_b.weight", c.Latent.QueryRank, key)
-	in := l.matrix(l.blk+"attn_kv.weight", c.NEmbd, dim)
+	first := l.matrix("attn_q_a.weight", c.NEmbd, c.Latent.QueryRank)
+	query := l.matrix("attn_q_b.weight", c.Latent.QueryRank, key)
+	in := l.matrix("attn_kv.weight", c.NEmbd, dim)
 	entries := l.compressor("attn_compressor", dim)
 	index := l.entryIndex()
 	out := l.groupedOutput()
@@ -103,7 +103,7 @@ func (l layer) compressedAttention() sublayer {
 		l.add(kernel.Matmul{Dst: qkv, Act: l.only(act, in), Parts: []kernel.Part{{Matrix: in, Col: key}}})
 		l.add(kernel.NormRows{
 			Dst: qkv, Src: qkv, DstCol: key, SrcCol: key, Cols: dim, Segs: 1, Eps: c.Eps, Scale: 1,
-			Weight: l.vector(l.blk+"attn_kv_a_norm.weight", dim),
+			Weight: l.vector("attn_kv_a_norm.weight", dim),
 		})
 		low := l.queryInput(l.only(act, first), first, append(index.low, query)...)
 		l.add(kernel.Matmul{Dst: qkv, Act: l.only(low, query), Parts: []kernel.Part{{Matrix: query}}})
@@ -116,7 +116,7 @@ func (l layer) compressedAttention() sublayer {
 		})
 		l.add(l.tail(shape, l.Rope, l.AttnScale, false))
 		att := l.floats("att", kernel.TokRows, key)
-		attend := kernel.Attend{Heads: shape, Dst: att, Window: l.Window, Sinks: l.vector(l.blk+"attn_sinks.weight", l.NHead)}
+		attend := kernel.Attend{Heads: shape, Dst: att, Window: l.Window, Sinks: l.vector("attn_sinks.weight", l.NHead)}
 		if l.Every > 0 {
 			attend.Entries = entries.run(act)
 		}
@@ -154,15 +154,15 @@ func (l layer) compressor(name string, dim int) compressor {
 		parts = 2
 	}
 	width := parts * dim
-	x := l.matrix(l.blk+name+"_kv.weight", l.cfg.NEmbd, width)
-	weights := l.matrix(l.blk+name+"_gate.weight", l.cfg.NEmbd, width)
+	x := l.matrix(name+"_kv.weight", l.cfg.NEmbd, width)
+	weights := l.matrix(name+"_gate.weight", l.cfg.NEmbd, width)
 	return compressor{in: []kernel.Matrix{x, weights}, run: func(act kernel.Act) kernel.Entries {
 		src := l.floats("compress", kernel.TokRows, 2*width)
 		l.add(kernel.Matmul{Dst: src, Act: l.only(act, x, weights), Parts: []kernel.Part{{Matrix: x}, {Matrix: weights, Col: width}}})
 		r := l.ofEntry()
 		op := kernel.Compress{
 			Src: src, Col: [2]int{0, width}, Dim: dim, Parts: parts, KV: l.kv, Eps: l.cfg.Eps,
-			Add: l.vector(l.blk+name+"_ape.weight", width, l.Every), Norm: l.vector(l.blk+name+"_norm.weight", dim),
+			Add: l.vector(name+"_ape.weight", width, l.Every), Norm: l.vector(name+"_norm.weight", dim),
 			Rope: r.Style, RopeAt: dim - r.NRot, NRot: r.NRot, Table: l.ropeTable(r), Entries: kernel.Entries{Every: l.Every},
 		}
 		op.Entries.Group, op.Entries.Offset = l.state(kernel.Group{Name: "entries", Bytes: kernel.EntryBytes(l.kv, dim, l.Every)})
@@ -180,8 +180,8 @@ func (l layer) entryIndex() index {
 		return index{}
 	}
 	n := l.cfg.Latent.Index
-	queries := l.matrix(l.blk+"indexer.attn_q_b.weight", l.cfg.Latent.QueryRank, n.NHead*n.Dim)
-	weigh := l.matrix(l.blk+"indexer.proj.weight", l.cfg.NEmbd, n.NHead)
+	queries := l.matrix("indexer.attn_q_b.weight", l.cfg.Latent.QueryRank, n.NHead*n.Dim)
+	weigh := l.matrix("indexer.proj.weight", l.cfg.NEmbd, n.NHead)
 	keys := l.compressor("indexer_compressor", n.Dim)
 	return index{in: append(keys.in, weigh), low: []kernel.Matrix{queries}, choose: func(act, low kernel.Act) kernel.Buf {
 		q, weights := l.floats("index", kernel.TokRows, n.NHead*n.Dim), l.floats("index.weights", kernel.TokRows, n.NHead)
@@ -199,10 +199,9 @@ func (l layer) entryIndex() index {
 // make.
 func (l layer) groupedOutput() func(att kernel.Buf) {
 	n, width := l.cfg.Compressed, l.NHead*l.HeadDim/l.cfg.Compressed.Groups
-	first, err := l.w.Heads(l.blk+"attn_output_a.weight", width, n.Rank, 0, n.Rank, n.Groups)
-	keep(l.builder, 0, err)
+	first := l.headRows("attn_output_a.weight", width, n.Rank, 0, n.Rank, n.Groups)
 	first.Out, first.N = n.Rank, n.Groups // whole panels of each: they lie as they would apart
-	last := l.matrix(l.blk+"attn_output_b.weight", n.Groups*n.Rank, l.cfg.NEmbd)
+	last := l.matrix("attn_output_b.weight", n.Groups*n.Rank, l.cfg.NEmbd)
 	return func(att kernel.Buf) {
 		of := l.groupAct(n.Groups, width, first)
 		low, act := l.floats("att.low", kernel.TokRows, n.Groups*n.Rank), l.act("att.low", kernel.TokRows, n.Groups*n.Rank, last)

@@ -6,8 +6,8 @@ import "github.com/quern-llm/quern/go/kernel"
 // last `taps` positions.
 func (l layer) convolution(taps int) sublayer {
 	n := l.cfg.NEmbd
-	in := l.matrix(l.blk+"shortconv.in_proj.weight", n, 3*n)
-	out := l.matrix(l.blk+"shortconv.out_proj.weight", n, n)
+	in := l.matrix("shortconv.in_proj.weight", n, 3*n)
+	out := l.matrix("shortconv.out_proj.weight", n, n)
 	return sublayer{in: []kernel.Matrix{in}, run: func(act kernel.Act) {
 		src, dst := l.floats("conv.in", kernel.TokRows, 3*n), l.floats("conv", kernel.TokRows, n)
 		group, offset := l.state(recurrent(kernel.ConvBytes(n, taps)))
@@ -15,7 +15,7 @@ func (l layer) convolution(taps int) sublayer {
 		l.add(kernel.Matmul{Dst: src, Act: act, Parts: []kernel.Part{{Matrix: in}}})
 		l.add(kernel.Conv{
 			Dst: dst, Src: src, Col: [3]int{0, n, 2 * n}, Gated: true, Cols: n, Taps: taps, Group: group, Offset: offset,
-			Weight: l.vector(l.blk+"shortconv.conv.weight", taps, n),
+			Weight: l.vector("shortconv.conv.weight", taps, n),
 		})
 		l.add(kernel.ToAct{Act: outAct, Src: dst, Cols: n})
 		l.result(outAct, kernel.Part{Matrix: out}, "")

@@ -25,7 +25,7 @@ func (l layer) deltaNet(d deltaNet) sublayer {
 	nQKV := 2*nKey + nValue
 	in := l.deltaInput(nQKV, nValue)
 	gates, gateHeads := l.deltaGates(d)
-	out := l.matrix(l.blk+"ssm_out.weight", nValue, c.NEmbd)
+	out := l.matrix("ssm_out.weight", nValue, c.NEmbd)
 	h := sublayer{in: append(matrices(in), matrices(gates)...)}
 	h.run = func(act kernel.Act) {
 		src := l.floats("delta.in", kernel.TokRows, kernel.Pad(nQKV)+nValue)
@@ -40,7 +40,7 @@ func (l layer) deltaNet(d deltaNet) sublayer {
 		group, offset := l.state(recurrent(kernel.ConvBytes(nQKV, c.NTap)))
 		l.add(kernel.Conv{
 			Dst: qkv, Src: src, Cols: nQKV, Taps: c.NTap, Group: group, Offset: offset, Epilogue: kernel.Apply, Fn: kernel.SiLU,
-			Weight: l.vector(l.blk+"ssm_conv1d.weight", c.NTap, nQKV),
+			Weight: l.vector("ssm_conv1d.weight", c.NTap, nQKV),
 		})
 		length := l.unitLength(qkv, 2*n.NHeadKey)
 
@@ -48,7 +48,7 @@ func (l layer) deltaNet(d deltaNet) sublayer {
 		l.add(kernel.Delta{
 			Dst: y, Src: qkv, Col: [3]int{0, nKey, 2 * nKey}, NHead: n.NHead, NHeadKey: n.NHeadKey, KeyDim: n.KeyDim,
 			ValueDim: n.ValueDim, Tiled: !d.grouped, Gates: gate, GateHeads: gateHeads, Scale: length, Group: group, Offset: offset,
-			Bias: l.vector(l.blk+"ssm_dt.bias", n.NHead), Rate: l.vector(l.blk+"ssm_a", n.NHead),
+			Bias: l.vector("ssm_dt.bias", n.NHead), Rate: l.vector("ssm_a", n.NHead),
 		})
 		l.deltaResult(kernel.Gate{Dst: y, Src: src, SrcCol: kernel.Pad(nQKV), Cols: nValue, Fn: cmp.Or(d.gate, kernel.SiLU)}, out)
 	}
@@ -60,7 +60,7 @@ func (l layer) deltaResult(gate kernel.Gate, out kernel.Matrix) {
 	n, y := l.cfg.Delta, gate.Dst
 	l.add(kernel.NormRows{
 		Dst: y, Src: y, Cols: n.ValueDim, Segs: n.NHead, Eps: l.cfg.Eps, Scale: 1,
-		Weight: l.vector(l.blk+"ssm_norm.weight", n.ValueDim),
+		Weight: l.vector("ssm_norm.weight", n.ValueDim),
 	})
 	l.add(gate)
 	act := l.act("delta", kernel.TokRows, gate.Cols, out)
@@ -89,18 +89,18 @@ func (l layer) deltaOrAttention(d deltaNet) sublayer {
 // deltaInput binds the projections of queries, keys and values, and behind them of the
 // gate of the result. Early files of Qwen 3 Next have all in ssm_in, by key heads.
 func (l layer) deltaInput(nQKV, nValue int) []kernel.Part {
-	embd, n, old := l.cfg.NEmbd, l.cfg.Delta, l.blk+"ssm_in.weight"
+	embd, n, old := l.cfg.NEmbd, l.cfg.Delta, "ssm_in.weight"
 	gate := kernel.Pad(nQKV)
-	if !l.w.Has(old) {
+	if !l.has(old) {
 		return []kernel.Part{
-			{Matrix: l.matrix(l.blk+"attn_qkv.weight", embd, nQKV)},
-			{Matrix: l.matrix(l.blk+"attn_gate.weight", embd, nValue), Col: gate},
+			{Matrix: l.matrix("attn_qkv.weight", embd, nQKV)},
+			{Matrix: l.matrix("attn_gate.weight", embd, nValue), Col: gate},
 		}
 	}
 	k, v := n.KeyDim, nValue/n.NHeadKey // rows of a key head
 	part := func(from, rows, col int) kernel.Part {
-		m, err := l.w.Heads(old, embd, 2*k+2*v, from, rows, n.NHeadKey)
-		return kernel.Part{Matrix: keep(l.builder, m, err), Col: col}
+		m := l.headRows(old, embd, 2*k+2*v, from, rows, n.NHeadKey)
+		return kernel.Part{Matrix: m, Col: col}
 	}
 	return []kernel.Part{part(0, k, 0), part(k, k, n.NHeadKey*k), part(2*k, v, 2*n.NHeadKey*k), part(2*k+v, v, gate)}
 }
@@ -118,11 +118,11 @@ func matrices(parts []kernel.Part) []kernel.Matrix {
 func (l layer) deltaGates(d deltaNet) (parts []kernel.Part, heads int) {
 	embd, n := l.cfg.NEmbd, l.cfg.Delta
 	if d.grouped {
-		return []kernel.Part{{Matrix: l.matrix(l.blk+"ssm_ba.weight", embd, 2*n.NHead)}}, n.NHead / n.NHeadKey
+		return []kernel.Part{{Matrix: l.matrix("ssm_ba.weight", embd, 2*n.NHead)}}, n.NHead / n.NHeadKey
 	}
 	heads = kernel.Pad(n.NHead)
 	return []kernel.Part{
-		{Matrix: l.matrix(l.blk+"ssm_beta.weight", embd, n.NHead)},
-		{Matrix: l.matrix(l.blk+"ssm_alpha.weight", embd, n.NHead), Col: heads},
+		{Matrix: l.matrix("ssm_beta.weight", embd, n.NHead)},
+		{Matrix: l.matrix("ssm_alpha.weight", embd, n.NHead), Col: heads},
 	}, heads
 }

@@ -57,7 +57,7 @@ var dflash = headKind{
 		step := append(slices.Clone(turns), b.take()...)
 		p.Keep = turns
 		for il, sizes := range h.Layers {
-			l := layer{b, sizes, il, b.named(il)}
+			l := b.layer(il, sizes)
 			inject, block := l.blockAttention(p.Hidden)
 			l.residual("attn_norm", block)
 			l.residual("ffn_norm", l.feedForward(feedForward{}))

@@ -26,15 +26,15 @@ var eagle3 = headKind{
 		b.joinInputs(p.Hidden, h.NormInputs)
 		p.Take = b.take()
 
-		l := layer{b, h.Layers[0], 0, b.named(0)}
+		l := b.layer(0, h.Layers[0])
 		att, both := l.attention(attention{in: 2 * n}), b.floats("next.both", kernel.TokRows, 2*n)
 		act := b.act("next.both", kernel.TokRows, 2*n, att.in...)
 		b.rotations(l.Rope)
 		b.embedded(both, 1)
-		b.normed(both, both, kernel.TokRows, l.blk+"attn_norm")
+		l.normed(both, both, kernel.TokRows, "attn_norm")
 		b.add(kernel.NormRows{
 			Dst: both, DstCol: n, Src: p.Hidden, Cols: n, Segs: 1, Kind: kernel.RMS, Eps: h.Eps, Scale: 1,
-			Weight: b.normWeights(l.blk+"attn_norm_2", n),
+			Weight: l.normWeights("attn_norm_2", n),
 		})
 		residual := kernel.NormRows{Dst: b.x(), Src: p.Hidden, Cols: n, Segs: 1, Kind: kernel.NoNorm, Scale: 1}
 		if h.NormResidual {

@@ -48,8 +48,8 @@ func (b *builder) bertBegin() {
 	b.begin(func() {
 		c := b.cfg
 		if c.NType > 0 {
-			types, err := b.w.Table("token_types.weight", c.NEmbd, c.NType)
-			b.add(kernel.Embed{Dst: b.x(), Table: keep(b, types, err), By: kernel.First, Add: true, Scale: 1})
+			types := b.table("token_types.weight", c.NEmbd, c.NType)
+			b.add(kernel.Embed{Dst: b.x(), Table: types, By: kernel.First, Add: true, Scale: 1})
 		}
 		b.positions()
 		b.normalise("token_embd_norm")
@@ -61,9 +61,9 @@ func (b *builder) bertLayers(a attention, ffn func(l layer) sublayer) {
 	b.bertBegin()
 	b.layers(func(l layer) {
 		l.residual("", l.attention(a))
-		l.normalise(l.blk + "attn_output_norm")
+		l.normalise("attn_output_norm")
 		l.residual("", ffn(l))
-		l.normalise(l.blk + "layer_output_norm")
+		l.normalise("layer_output_norm")
 	})
 	b.vectors("")
 }
@@ -82,7 +82,7 @@ func (l layer) bias() kernel.Bias {
 		}
 		*l.byDistance = l.biases(l.cfg.Ctx-1, func(h, i int) float32 { return float32(-slopes[h] * math.Abs(float64(i))) })
 	case l.cfg.NBucket > 0:
-		table := l.vector(l.blk+"attn_rel_b.weight", l.NHead, l.cfg.NBucket)
+		table := l.vector("attn_rel_b.weight", l.NHead, l.cfg.NBucket)
 		buckets := make([]int, 2*bucketSpan+1)
 		for at := range buckets {
 			buckets[at] = bucket(at-bucketSpan, l.cfg.NBucket, l.role != inDecoder)

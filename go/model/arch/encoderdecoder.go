@@ -19,7 +19,7 @@ const (
 func (b *builder) encoder(stem string, build func(l layer)) {
 	b.stem, b.role = stem, inEncoder
 	for il, sizes := range b.cfg.Encoder {
-		build(layer{b, sizes, il, b.named(il)})
+		build(b.layer(il, sizes))
 		b.p.Encoder = append(b.p.Encoder, b.take())
 	}
 }
@@ -35,10 +35,10 @@ func (b *builder) decoder(stem, norm string, build func(l layer)) {
 	var made []layer
 	var mats []kernel.Matrix
 	for il, sizes := range b.cfg.Layers {
-		l := layer{b, sizes, il, b.named(il)}
+		l := b.layer(il, sizes)
 		made = append(made, l)
-		mats = append(mats, l.matrix(l.blk+"cross_attn_k.weight", b.cfg.NEmbd, l.NHeadKV*l.HeadDim))
-		mats = append(mats, l.matrix(l.blk+"cross_attn_v.weight", b.cfg.NEmbd, l.NHeadKV*l.ValueDim))
+		mats = append(mats, l.matrix("cross_attn_k.weight", b.cfg.NEmbd, l.NHeadKV*l.HeadDim))
+		mats = append(mats, l.matrix("cross_attn_v.weight", b.cfg.NEmbd, l.NHeadKV*l.ValueDim))
 	}
 	act := b.act("embd", kernel.TokRows, b.cfg.NEmbd, mats...)
 	b.add(b.norm(act, b.x(), kernel.TokRows, norm))
@@ -75,8 +75,8 @@ func (l layer) keepSource(act kernel.Act, key, value kernel.Matrix) {
 // crossAttention is attention to the source.
 func (l layer) crossAttention() sublayer {
 	nq, nOut := l.NHead*l.HeadDim, l.NHead*l.ValueDim
-	query := l.matrix(l.blk+"cross_attn_q.weight", l.cfg.NEmbd, nq)
-	out := l.matrix(l.blk+"cross_attn_o.weight", nOut, l.cfg.NEmbd)
+	query := l.matrix("cross_attn_q.weight", l.cfg.NEmbd, nq)
+	out := l.matrix("cross_attn_o.weight", nOut, l.cfg.NEmbd)
 	return sublayer{[]kernel.Matrix{query}, func(act kernel.Act) {
 		buf, att := l.floats("cross", kernel.TokRows, max(nq, nOut)), l.floats("att", kernel.TokRows, nOut)
 		l.add(kernel.Matmul{Dst: buf, Act: act, Parts: []kernel.Part{{Matrix: query}}})

@@ -79,7 +79,7 @@ func (l layer) experts(e experts) sublayer {
 		case e.router:
 			own := l.act("router", kernel.TokRows, c.NEmbd, router.Matrix)
 			l.add(kernel.Norm{
-				Act: own, Src: l.x(), Cols: c.NEmbd, Kind: c.Norm, Eps: c.Eps, Weight: l.vector(l.blk+"ffn_gate_inp.scale", c.NEmbd),
+				Act: own, Src: l.x(), Cols: c.NEmbd, Kind: c.Norm, Eps: c.Eps, Weight: l.vector("ffn_gate_inp.scale", c.NEmbd),
 			})
 			l.add(kernel.Matmul{Dst: logits, Act: own, Parts: []kernel.Part{router}, Scale: float32(1 / math.Sqrt(float64(c.NEmbd)))})
 		default:
@@ -103,7 +103,7 @@ func (l layer) experts(e experts) sublayer {
 		if c.NLatent > 0 {
 			sum, sumAct := l.floats("latent", kernel.TokRows, width), l.act("latent", kernel.TokRows, width, outOf)
 			l.add(kernel.MoeCombine{Dst: sum, Src: out, Route: route, Weighed: e.early, Store: true})
-			if norm := l.blk + "ffn_routed_norm.weight"; l.w.Has(norm) {
+			if norm := "ffn_routed_norm.weight"; l.has(norm) {
 				l.add(kernel.Norm{Act: sumAct, Src: sum, Cols: width, Kind: c.Norm, Eps: c.Eps, Weight: l.vector(norm, width)})
 			} else {
 				l.add(kernel.ToAct{Act: sumAct, Src: sum, Cols: width})
@@ -128,8 +128,8 @@ func (l layer) experts(e experts) sublayer {
 // router binds what gives a weight to each expert.
 func (l layer) router() kernel.Part {
 	return kernel.Part{
-		Matrix: l.matrix(l.blk+"ffn_gate_inp.weight", l.cfg.NEmbd, l.cfg.NExpert),
-		Bias:   l.optional(l.blk+"ffn_gate_inp.bias", l.cfg.NExpert),
+		Matrix: l.matrix("ffn_gate_inp.weight", l.cfg.NEmbd, l.cfg.NExpert),
+		Bias:   l.optional("ffn_gate_inp.bias", l.cfg.NExpert),
 	}
 }
 
@@ -150,15 +150,14 @@ func (l layer) choice() []int32 {
 		return nil
 	}
 	c := l.cfg
-	ids, err := l.w.Choice(l.blk+"ffn_gate_tid2eid.weight", c.NExpertUsed, c.NVocab, c.NExpert)
-	return keep(l.builder, ids, err)
+	return must(l.w.Choice(l.blk+"ffn_gate_tid2eid.weight", c.NExpertUsed, c.NVocab, c.NExpert))
 }
 
 // correction returns what is added to the weights of experts for the choice, where the file has it: some have it under
 // the bare name.
 func (l layer) correction() []float32 {
-	name := l.blk + "exp_probs_b"
-	if l.w.Has(name) {
+	name := "exp_probs_b"
+	if l.has(name) {
 		return l.vector(name, l.cfg.NExpert)
 	}
 	return l.optional(name+".bias", l.cfg.NExpert)
@@ -166,10 +165,10 @@ func (l layer) correction() []float32 {
 
 // between names the projection to what experts are between, or from it, which families call differently.
 func (l layer) between(which string) string {
-	if name := l.blk + "ffn_routed_" + which + ".weight"; l.w.Has(name) {
+	if name := "ffn_routed_" + which + ".weight"; l.has(name) {
 		return name
 	}
-	return l.blk + "ffn_latent_" + which + ".weight"
+	return "ffn_latent_" + which + ".weight"
 }
 
 // latentInput returns the input of experts that are between projections.
@@ -187,8 +186,8 @@ func (l layer) expertInputs(e experts, width int) []kernel.Part {
 	if e.plain {
 		return []kernel.Part{l.expertPart("ffn_up", width, c.NFFExpert)}
 	}
-	both := l.blk + "ffn_gate_up_exps.weight"
-	if !l.w.Has(both) {
+	both := "ffn_gate_up_exps.weight"
+	if !l.has(both) {
 		return []kernel.Part{l.expertPart("ffn_gate", width, c.NFFExpert), l.expertPart("ffn_up", width, c.NFFExpert)}
 	}
 	return []kernel.Part{
@@ -200,9 +199,9 @@ func (l layer) expertInputs(e experts, width int) []kernel.Part {
 // expertPart returns a matrix of all experts, with their biases where the file has some.
 func (l layer) expertPart(name string, in, out int) kernel.Part {
 	p := kernel.Part{Matrix: l.expertMatrix(name, in, out)}
-	if bias := l.blk + name + "_exps.bias"; l.w.Has(bias) {
+	if bias := name + "_exps.bias"; l.has(bias) {
 		if out%kernel.Panel != 0 {
-			keep(l.builder, 0, fmt.Errorf("tensor %q: %d biases of each expert, want a multiple of %d", bias, out, kernel.Panel))
+			check(fmt.Errorf("tensor %q: %d biases of each expert, want a multiple of %d", l.blk+bias, out, kernel.Panel))
 		}
 		p.Bias = l.vector(bias, out, l.cfg.NExpert)
 	}
@@ -213,15 +212,13 @@ func (l layer) expertPart(name string, in, out int) kernel.Part {
 // from before there was such, one for each expert.
 func (l layer) expertMatrix(name string, in, out int) kernel.Matrix {
 	n := l.cfg.NExpert
-	whole := l.blk + name + "_exps.weight"
-	if first := fmt.Sprintf("%s%s.0.weight", l.blk, name); !l.w.Has(whole) && l.w.Has(first) {
+	whole := name + "_exps.weight"
+	if first := name + ".0.weight"; !l.has(whole) && l.has(first) {
 		names := make([]string, n)
 		for e := range names {
 			names[e] = fmt.Sprintf("%s%s.%d.weight", l.blk, name, e)
 		}
-		m, err := l.w.Stack(names, in, out)
-		return keep(l.builder, m, err)
+		return must(l.w.Stack(names, in, out))
 	}
-	m, err := l.w.Matrix(whole, in, out, n)
-	return keep(l.builder, m, err)
+	return l.matrices(whole, in, out, n)
 }

@@ -11,7 +11,7 @@ var falcon = Arch{
 		b.begin()
 		b.layers(func(l layer) {
 			a, f := l.attention(attention{}), l.feedForward(feedForward{fn: kernel.GELUErf, plain: true})
-			if b.w.Has(l.blk + "attn_norm_2.weight") {
+			if l.has("attn_norm_2.weight") {
 				l.sideBySide("attn_norm_2", a, "attn_norm", f)
 			} else {
 				l.residual("attn_norm", a, f)

@@ -27,7 +27,7 @@ func (l layer) feedForward(f feedForward) sublayer {
 		width, suffix = c.NFFShared, "_shexp"
 	}
 	part := func(name string) kernel.Part {
-		name = l.blk + name + suffix
+		name = name + suffix
 		return kernel.Part{Matrix: l.matrix(name+".weight", c.NEmbd, width), Bias: l.optional(name+".bias", width)}
 	}
 	var parts []kernel.Part
@@ -35,14 +35,14 @@ func (l layer) feedForward(f feedForward) sublayer {
 	case f.plain || f.xielu:
 		parts = []kernel.Part{part("ffn_up")}
 	case f.fused:
-		both := l.blk + "ffn_up" + suffix + ".weight"
+		both := "ffn_up" + suffix + ".weight"
 		parts = []kernel.Part{
 			{Matrix: l.rows(both, c.NEmbd, 2*width, 0, width, 1)}, {Matrix: l.rows(both, c.NEmbd, 2*width, width, width, 1)},
 		}
 	default:
 		parts = []kernel.Part{part("ffn_gate"), part("ffn_up")}
 	}
-	downName := l.blk + "ffn_down" + suffix
+	downName := "ffn_down" + suffix
 	down := l.matrix(downName+".weight", width, c.NEmbd)
 	h := sublayer{}
 	for _, p := range parts {
@@ -50,7 +50,7 @@ func (l layer) feedForward(f feedForward) sublayer {
 	}
 	var gate kernel.Matrix
 	if f.gated {
-		gate = l.matrix(l.blk+"ffn_gate_inp_shexp.weight", c.NEmbd, 1)
+		gate = l.matrix("ffn_gate_inp_shexp.weight", c.NEmbd, 1)
 		h.in = append(h.in, gate)
 	}
 	h.run = func(act kernel.Act) {

@@ -49,8 +49,8 @@ var gemma4 = Arch{
 
 // outputScale multiplies the residual, where the file says by what.
 func (l layer) outputScale() {
-	scale := l.blk + "layer_output_scale.weight"
-	if !l.w.Has(scale) {
+	scale := "layer_output_scale.weight"
+	if !l.has(scale) {
 		return
 	}
 	op := kernel.NormRows{Dst: l.x(), Src: l.x(), Cols: l.cfg.NEmbd, Segs: 1, Kind: kernel.NoNorm, Scale: 1}

@@ -38,13 +38,13 @@ var gemma4assistant = headKind{
 				b.rotations(ahead(l.Rope))
 			}
 		}
-		table, err := b.w.Table("token_embd.weight", width, b.of.NVocab)
-		b.add(kernel.Embed{Dst: both, Table: keep(b, table, err), Scale: b.of.EmbedScale})
+		table := b.table("token_embd.weight", width, b.of.NVocab)
+		b.add(kernel.Embed{Dst: both, Table: table, Scale: b.of.EmbedScale})
 		b.add(kernel.NormRows{Dst: both, DstCol: width, Src: p.Hidden, Cols: width, Segs: 1, Kind: kernel.NoNorm, Scale: 1})
 		b.add(kernel.ToAct{Act: act, Src: both, Cols: 2 * width})
 		b.add(kernel.Matmul{Dst: b.x(), Act: act, Parts: []kernel.Part{{Matrix: pre}}})
 		for il, sizes := range h.Layers {
-			l := layer{b, sizes, il, b.named(il)}
+			l := b.layer(il, sizes)
 			l.residual("attn_norm", l.readAttention())
 			l.residual("ffn_norm", l.feedForward(feedForward{fn: kernel.GELU, post: "post_ffw_norm"}))
 			l.outputScale()

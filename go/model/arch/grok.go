@@ -51,11 +51,11 @@ var grok = Arch{
 		b.layers(func(l layer) {
 			l.residual("attn_norm", l.attention(attention{post: "attn_output_norm"}))
 			post := "layer_output_norm"
-			if !l.w.Has(l.blk + post + ".weight") {
+			if !l.has(post + ".weight") {
 				post = "post_ffw_norm"
 			}
 			sublayers := []sublayer{l.experts(experts{fn: kernel.GELU, sum: post})}
-			if l.w.Has(l.blk + "ffn_up.weight") {
+			if l.has("ffn_up.weight") {
 				sublayers = append(sublayers, l.feedForward(feedForward{fn: kernel.GELU, onto: true, scale: math.Sqrt2 / 2}))
 			}
 			l.residual("ffn_norm", sublayers...)

@@ -187,9 +187,9 @@ func (b *builder) draftHead(norm string) {
 	h := &b.cfg.Head
 	kind, ok := headKindOf(h.Arch)
 	if !ok {
-		keep(b, 0, errors.New("a head of an unknown architecture"))
+		check(errors.New("a head of an unknown architecture"))
 	}
-	keep(b, 0, h.Fits(b.cfg))
+	check(h.Fits(b.cfg))
 	if b.taps(len(b.cfg.Layers)); h.Reads {
 		b.normed(b.floats("next.hidden", kernel.TokRows, b.cfg.NEmbd), b.x(), kernel.TokRows, norm)
 	}
@@ -211,8 +211,8 @@ func (b *builder) embedded(dst kernel.Buf, scale float32) {
 	if rows == 0 {
 		name, rows = "token_embd.weight", b.cfg.NVocab
 	}
-	table, err := b.w.Table(name, h.NEmbd, rows)
-	b.add(kernel.Embed{Dst: dst, Table: keep(b, table, err), Scale: scale})
+	table := b.table(name, h.NEmbd, rows)
+	b.add(kernel.Embed{Dst: dst, Table: table, Scale: scale})
 }
 
 // guesses ends a head: rows of the residual, which are the hidden states to go on with, and the logits of the tokens that it guesses
@@ -229,8 +229,8 @@ func (b *builder) guesses(p *Next, norm string) NextStep {
 func (b *builder) guess(p *Next, m kernel.Matrix, norm string, after kernel.Matrix) NextStep {
 	h, n := &b.cfg.Head, b.cfg.NEmbd
 	if p.NVocab = m.Out; h.Mapped {
-		ids, err := b.w.Choice(HeadStem+"d2t", h.NVocab, 1, b.cfg.NVocab)
-		p.IDs = keep(b, ids, err)
+		ids := must(b.w.Choice(HeadStem+"d2t", h.NVocab, 1, b.cfg.NVocab))
+		p.IDs = ids
 	}
 	mats := []kernel.Matrix{m}
 	if after.Out > 0 {

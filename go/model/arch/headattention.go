@@ -13,11 +13,11 @@ import (
 func (l layer) blockAttention(hidden kernel.Buf) (inject []kernel.Op, block sublayer) {
 	q := l.queries(attention{norm: normHead})
 	if len(q.parts) != 3 {
-		keep(l.builder, 0, fmt.Errorf("tensor %q: queries, keys and values in one, want a matrix of each", l.blk+"attn_qkv.weight"))
+		check(fmt.Errorf("tensor %q: queries, keys and values in one, want a matrix of each", l.blk+"attn_qkv.weight"))
 		return nil, sublayer{run: func(kernel.Act) {}}
 	}
 	nOut, n := l.NHead*l.ValueDim, l.cfg.NEmbd
-	out := l.matrix(l.blk+"attn_output.weight", nOut, n)
+	out := l.matrix("attn_output.weight", nOut, n)
 	var mats []kernel.Matrix
 	for _, p := range q.parts {
 		mats = append(mats, p.Matrix)
@@ -39,7 +39,7 @@ func (l layer) blockAttention(hidden kernel.Buf) (inject []kernel.Op, block subl
 		if l.cfg.Head.Causal {
 			attend.Ahead = 0
 		}
-		if sinks := l.blk + "attn_sinks.weight"; l.w.Has(sinks) {
+		if sinks := "attn_sinks.weight"; l.has(sinks) {
 			attend.Sinks = l.vector(sinks, l.NHead)
 		}
 		l.add(attend)
@@ -55,7 +55,7 @@ func (l layer) readAttention() sublayer {
 	n, nq, nOut := l.cfg.NEmbd, l.NHead*l.HeadDim, l.NHead*l.ValueDim
 	of, _ := l.of.read(l.Layer)
 	at := l.caches[of.Window]
-	query, out := l.matrix(l.blk+"attn_q.weight", n, nq), l.matrix(l.blk+"attn_output.weight", nOut, n)
+	query, out := l.matrix("attn_q.weight", n, nq), l.matrix("attn_output.weight", nOut, n)
 	return sublayer{[]kernel.Matrix{query}, func(act kernel.Act) {
 		buf, att := l.floats("qkv", kernel.TokRows, nq), l.floats("att", kernel.TokRows, nOut)
 		l.add(kernel.Matmul{Dst: buf, Act: act, Parts: []kernel.Part{{Matrix: query}}})
@@ -65,7 +65,7 @@ func (l layer) readAttention() sublayer {
 		}
 		l.add(kernel.StoreKV{
 			Heads: heads, Rope: l.Rope.Style, NRot: l.Rope.NRot, Table: l.ropeTable(ahead(l.Rope)), Eps: l.cfg.Eps, Scale: l.AttnScale,
-			QNorm: l.vector(l.blk+"attn_q_norm.weight", l.HeadDim), QMul: at.even.q, QueriesOnly: true,
+			QNorm: l.vector("attn_q_norm.weight", l.HeadDim), QMul: at.even.q, QueriesOnly: true,
 		})
 		attend := kernel.Attend{Heads: heads, Dst: att, Mul: at.even.out}
 		if of.Window > 0 {

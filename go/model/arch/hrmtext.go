@@ -36,8 +36,8 @@ var hrmText = Arch{
 			b.add(kernel.NormRows{Dst: dst, Src: src, Cols: c.NEmbd, Segs: 1, Kind: kind, Eps: c.Eps, Scale: 1, Epilogue: to})
 		}
 		b.begin(func() {
-			first, err := b.w.Table("hrm.z_l_init", c.NEmbd, 1)
-			b.add(kernel.Embed{Dst: low, Table: keep(b, first, err), By: kernel.First, Scale: 1})
+			first := b.table("hrm.z_l_init", c.NEmbd, 1)
+			b.add(kernel.Embed{Dst: low, Table: first, By: kernel.First, Scale: 1})
 			state(high, b.x(), kernel.NoNorm, kernel.Store)
 		})
 		b.layers(func(l layer) {
@@ -46,7 +46,7 @@ var hrmText = Arch{
 			if run%(n.Low+1) == n.Low {
 				own, of = high, n.Each+at
 			}
-			l.blk = b.named(of)
+			l = l.withTensorsOf(of)
 			if at == 0 {
 				state(b.x(), high, kernel.NoNorm, kernel.Store)
 				state(b.x(), low, kernel.NoNorm, kernel.Add)

@@ -108,12 +108,12 @@ func (l layer) connectApart(name string, run func()) {
 	h := l.cfg.Hyper
 	n := h.Streams
 	fn := func(from int) kernel.Matrix {
-		return l.rows(l.blk+name+"_fn.weight", n*l.cfg.NEmbd, 2*n, from, n, 1)
+		return l.rows(name+"_fn.weight", n*l.cfg.NEmbd, 2*n, from, n, 1)
 	}
 	in := l.measured(kernel.Part{Matrix: fn(0)}, kernel.Part{Matrix: fn(n), Col: kernel.Panel})
 	reads := kernel.Connect{Dst: l.weightsOf("connect"), Src: in, Streams: n, Eps: h.Eps}
 	adds := kernel.Connect{Dst: l.weightsOf("connect.add"), Src: in, SrcCol: kernel.Panel, Streams: n, Eps: h.Eps / h.Add}
-	reads.Scale, reads.Bias = l.vector(l.blk+name+"_scale.weight", 2), l.vector(l.blk+name+"_base.weight", 2*n)
+	reads.Scale, reads.Bias = l.vector(name+"_scale.weight", 2), l.vector(name+"_base.weight", 2*n)
 	if reads.Scale != nil {
 		adds.Scale, adds.Bias = reads.Scale[1:], reads.Bias[n:]
 	}

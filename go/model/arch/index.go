@@ -29,11 +29,11 @@ func (l layer) index() index {
 		return index{choose: func(kernel.Act, kernel.Act) kernel.Buf { return l.chosen() }}
 	}
 	if !l.lowQueries() {
-		keep(l.builder, 0, fmt.Errorf("tensor %q: queries of an index need attn_q_a and attn_q_b in its place", l.blk+"attn_q.weight"))
+		check(fmt.Errorf("tensor %q: queries of an index need attn_q_a and attn_q_b in its place", l.blk+"attn_q.weight"))
 	}
-	queries := l.matrix(l.blk+"indexer.attn_q_b.weight", l.cfg.Latent.QueryRank, n.NHead*n.Dim)
-	keys := l.matrix(l.blk+"indexer.attn_k.weight", l.cfg.NEmbd, n.Dim)
-	weigh := l.matrix(l.blk+"indexer.proj.weight", l.cfg.NEmbd, n.NHead)
+	queries := l.matrix("indexer.attn_q_b.weight", l.cfg.Latent.QueryRank, n.NHead*n.Dim)
+	keys := l.matrix("indexer.attn_k.weight", l.cfg.NEmbd, n.Dim)
+	weigh := l.matrix("indexer.proj.weight", l.cfg.NEmbd, n.NHead)
 	return index{in: []kernel.Matrix{keys, weigh}, low: []kernel.Matrix{queries}, choose: func(act, low kernel.Act) kernel.Buf {
 		qk := l.floats("index", kernel.TokRows, (n.NHead+1)*n.Dim)
 		weights := l.floats("index.weights", kernel.TokRows, n.NHead)
@@ -43,10 +43,10 @@ func (l layer) index() index {
 		l.add(kernel.Matmul{Dst: qk, Act: l.only(low, queries), Parts: []kernel.Part{{Matrix: queries}}})
 		l.add(kernel.NormRows{
 			Dst: qk, Src: qk, DstCol: key, SrcCol: key, Cols: n.Dim, Segs: 1, Kind: kernel.LayerNorm, Eps: n.Eps, Scale: 1,
-			Weight: l.vector(l.blk+"indexer.k_norm.weight", n.Dim), Bias: l.vector(l.blk+"indexer.k_norm.bias", n.Dim),
+			Weight: l.vector("indexer.k_norm.weight", n.Dim), Bias: l.vector("indexer.k_norm.bias", n.Dim),
 		})
 		if len(l.tiers) > 0 {
-			keep(l.builder, 0, fmt.Errorf("%s chooses positions out of all: its keys and values cannot be in tiers", l.cfg.Arch))
+			check(fmt.Errorf("%s chooses positions out of all: its keys and values cannot be in tiers", l.cfg.Arch))
 		}
 		group, offset := l.state(kernel.Group{Name: "attention", Bytes: kernel.KVBytes(l.kv, 1, n.Dim, 0)})
 		heads := kernel.Heads{

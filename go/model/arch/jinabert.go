@@ -12,7 +12,7 @@ var jinaBERTv2 = Arch{
 	},
 	build: func(b *builder) {
 		b.bertLayers(attention{norm: normRowMaybe}, func(l layer) sublayer {
-			return l.feedForward(feedForward{fn: kernel.GELUErf, fused: !l.w.Has(l.blk + "ffn_gate.weight")})
+			return l.feedForward(feedForward{fn: kernel.GELUErf, fused: !l.has("ffn_gate.weight")})
 		})
 	},
 }

@@ -25,15 +25,15 @@ func (l layer) latentAttention(a latent) sublayer {
 	heads := kernel.Spread{N: l.NHead, Step: l.HeadDim}
 	results := kernel.Spread{N: l.NHead, Step: l.ValueDim}
 	first, query := l.latentQueries()
-	in := l.matrix(l.blk+"attn_kv_a_mqa.weight", c.NEmbd, l.HeadDim)
+	in := l.matrix("attn_kv_a_mqa.weight", c.NEmbd, l.HeadDim)
 	keys, values := l.absorbed(plain)
-	out := l.matrix(l.blk+"attn_output.weight", l.NHead*n.ValueDim, c.NEmbd)
+	out := l.matrix("attn_output.weight", l.NHead*n.ValueDim, c.NEmbd)
 	index := l.index()
 	takes := append([]kernel.Matrix{first, in}, index.in...)
 	var gate kernel.Matrix
 	switch a.gate {
 	case gateOwn:
-		gate = l.matrix(l.blk+"attn_gate.weight", c.NEmbd, l.NHead*n.ValueDim)
+		gate = l.matrix("attn_gate.weight", c.NEmbd, l.NHead*n.ValueDim)
 	case gateHead:
 		gate = l.headGate()
 	}
@@ -46,9 +46,9 @@ func (l layer) latentAttention(a latent) sublayer {
 		l.add(kernel.Matmul{Dst: qkv, Act: l.only(act, in), Parts: []kernel.Part{{Matrix: in, Col: key}}})
 		l.add(kernel.NormRows{
 			Dst: qkv, Src: qkv, DstCol: key, SrcCol: key, Cols: n.Rank, Segs: 1, Eps: c.Eps, Scale: 1,
-			Weight: l.vector(l.blk+"attn_kv_a_norm.weight", n.Rank),
+			Weight: l.vector("attn_kv_a_norm.weight", n.Rank),
 		})
-		if norm := l.blk + "attn_k_norm.weight"; l.w.Has(norm) { // of what is rotated
+		if norm := "attn_k_norm.weight"; l.has(norm) { // of what is rotated
 			l.add(kernel.NormRows{
 				Dst: qkv, Src: qkv, DstCol: key + n.Rank, SrcCol: key + n.Rank, Cols: n.RopeDim, Segs: 1, Eps: c.Eps, Scale: 1,
 				Weight: l.vector(norm, n.RopeDim),
@@ -76,7 +76,7 @@ func (l layer) latentAttention(a latent) sublayer {
 		chosen := index.choose(act, low)
 		attend := kernel.Attend{Heads: shape, Dst: att, Window: l.Window, Best: n.Index.Best, Chosen: chosen}
 		if a.sinks {
-			attend.Sinks = l.vector(l.blk+"attn_sinks.weight", l.NHead)
+			attend.Sinks = l.vector("attn_sinks.weight", l.NHead)
 		}
 		l.add(attend)
 
@@ -124,15 +124,15 @@ func (l layer) latentQueries() (first, query kernel.Matrix) {
 	c, n := l.cfg, l.latents()
 	width := l.NHead * n.KeyDim
 	if !l.lowQueries() {
-		query = l.matrix(l.blk+"attn_q.weight", c.NEmbd, width)
+		query = l.matrix("attn_q.weight", c.NEmbd, width)
 		return query, query
 	}
-	return l.matrix(l.blk+"attn_q_a.weight", c.NEmbd, n.QueryRank), l.matrix(l.blk+"attn_q_b.weight", n.QueryRank, width)
+	return l.matrix("attn_q_a.weight", c.NEmbd, n.QueryRank), l.matrix("attn_q_b.weight", n.QueryRank, width)
 }
 
 // lowQueries says whether queries have two matrices.
 func (l layer) lowQueries() bool {
-	return l.latents().QueryRank > 0 && !l.w.Has(l.blk+"attn_q.weight")
+	return l.latents().QueryRank > 0 && !l.has("attn_q.weight")
 }
 
 // queryInput returns what the last matrices of queries multiply, given what the first does.
@@ -145,7 +145,7 @@ func (l layer) queryInput(act kernel.Act, first kernel.Matrix, last ...kernel.Ma
 	lowAct := l.act("q.low", kernel.TokRows, n.QueryRank, last...)
 	l.add(kernel.Matmul{Dst: low, Act: act, Parts: []kernel.Part{{Matrix: first}}})
 	l.add(kernel.Norm{
-		Act: lowAct, Src: low, Cols: n.QueryRank, Eps: l.cfg.Eps, Weight: l.vector(l.blk+"attn_q_a_norm.weight", n.QueryRank),
+		Act: lowAct, Src: low, Cols: n.QueryRank, Eps: l.cfg.Eps, Weight: l.vector("attn_q_a_norm.weight", n.QueryRank),
 	})
 	return lowAct
 }
@@ -154,20 +154,15 @@ func (l layer) queryInput(act kernel.Act, first kernel.Matrix, last ...kernel.Ma
 // keys transposed. Files from before there was a cache of latents have both in attn_kv_b.
 func (l layer) absorbed(plain int) (keys, values kernel.Matrix) {
 	n := l.latents()
-	old := l.blk + "attn_kv_b.weight"
-	if !l.w.Has(l.blk+"attn_k_b.weight") && l.w.Has(old) {
+	old := "attn_kv_b.weight"
+	if !l.has("attn_k_b.weight") && l.has(old) {
 		of := plain + n.ValueDim
-		keys, err := l.w.Transposed(old, n.Rank, of, 0, plain, l.NHead)
-		keep(l.builder, 0, err)
-		values, err := l.w.Heads(old, n.Rank, of, plain, n.ValueDim, l.NHead)
-		keep(l.builder, 0, err)
+		keys := must(l.w.Transposed(l.blk+old, n.Rank, of, 0, plain, l.NHead))
+		values := l.headRows(old, n.Rank, of, plain, n.ValueDim, l.NHead)
 		values.Out, values.N = n.ValueDim, l.NHead // whole panels of each: they lie as they would apart
 		return keys, values
 	}
-	keys, err := l.w.Matrix(l.blk+"attn_k_b.weight", plain, n.Rank, l.NHead)
-	keep(l.builder, 0, err)
-	values, err = l.w.Matrix(l.blk+"attn_v_b.weight", n.Rank, n.ValueDim, l.NHead)
-	return keys, keep(l.builder, values, err)
+	return l.matrices("attn_k_b.weight", plain, n.Rank, l.NHead), l.matrices("attn_v_b.weight", n.Rank, n.ValueDim, l.NHead)
 }
 
 // headAct returns activations of each head, as products with m take them.

@@ -11,6 +11,30 @@ type layer struct {
 	blk string
 }
 
+// layer returns the layer of these sizes, whose tensors are those of layer il.
+func (b *builder) layer(il int, sizes Layer) layer {
+	return layer{b, sizes, il, b.named(il)}
+}
+
+// withTensorsOf returns the layer with the tensors of layer il, for models that run a layer of the file several times.
+func (l layer) withTensorsOf(il int) layer {
+	l.blk = l.named(il)
+	return l
+}
+
+// norm is the builder's, with a norm of the layer.
+func (l layer) norm(act kernel.Act, src kernel.Buf, rows kernel.RowSet, name string) kernel.Norm {
+	return l.builder.norm(act, src, rows, l.blk+name)
+}
+
+// normed is the builder's, with a norm of the layer.
+func (l layer) normed(dst, src kernel.Buf, rows kernel.RowSet, name string) {
+	l.builder.normed(dst, src, rows, l.blk+name)
+}
+
+// normalise is the builder's, with a norm of the layer.
+func (l layer) normalise(name string) { l.builder.normalise(l.blk + name) }
+
 // input is what sublayers read: the residual, or the result of attention to its blocks.
 func (l layer) input() kernel.Buf {
 	if l.readsAttnRes {

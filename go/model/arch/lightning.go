@@ -14,26 +14,26 @@ func (l layer) lightning() sublayer {
 	width := l.NHead * dim
 	var qkv []kernel.Part
 	for i := range 3 {
-		m, err := l.w.Heads(l.blk+"attn_qkv.weight", c.NEmbd, 3*dim, i*dim, dim, l.NHead)
-		qkv = append(qkv, kernel.Part{Matrix: keep(l.builder, m, err), Col: i * width})
+		m := l.headRows("attn_qkv.weight", c.NEmbd, 3*dim, i*dim, dim, l.NHead)
+		qkv = append(qkv, kernel.Part{Matrix: m, Col: i * width})
 	}
-	gate := l.matrix(l.blk+"attn_gate.weight", c.NEmbd, width)
-	out := l.matrix(l.blk+"attn_output.weight", width, c.NEmbd)
+	gate := l.matrix("attn_gate.weight", c.NEmbd, width)
+	out := l.matrix("attn_output.weight", width, c.NEmbd)
 	return sublayer{in: append(matrices(qkv), gate), run: func(act kernel.Act) {
 		src, y := l.floats("lightning", kernel.TokRows, 3*width), l.floats("att", kernel.TokRows, width)
 		steps := l.floats("lightning.steps", kernel.TokRows, l.NHead)
 		l.add(kernel.Matmul{Dst: src, Act: l.only(act, matrices(qkv)...), Parts: qkv, Epilogue: kernel.Apply, Fn: kernel.SiLU})
-		none := l.constants("none", c.NEmbd, func(int) float64 { return 0 })
+		none := l.builder.constants("none", c.NEmbd, func(int) float64 { return 0 })
 		l.add(kernel.NormRows{Dst: steps, Src: src, Cols: l.NHead, Segs: 1, Kind: kernel.NoNorm, Scale: 1, Weight: none})
 		group, offset := l.state(recurrent(kernel.ScanBytes(l.NHead, dim, dim)))
 		l.add(kernel.Scan{
 			Dst: y, Src: src, Col: [3]int{2 * width, width, 0}, Steps: steps, NHead: l.NHead, NGroup: l.NHead, StateDim: dim, HeadDim: dim,
 			Group: group, Offset: offset, Skip: none,
-			Bias: l.constants("lightning.one", l.NHead, func(int) float64 { return math.Log(math.E - 1) }), // whose softplus is 1
-			Rate: l.constants(l.blk+"lightning.rates", l.NHead, l.slope),
+			Bias: l.builder.constants("lightning.one", l.NHead, func(int) float64 { return math.Log(math.E - 1) }), // whose softplus is 1
+			Rate: l.constants("lightning.rates", l.NHead, l.slope),
 		})
 		l.add(kernel.NormRows{
-			Dst: y, Src: y, Cols: width, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: 1, Weight: l.vector(l.blk+"attn_norm_2.weight", width),
+			Dst: y, Src: y, Cols: width, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: 1, Weight: l.vector("attn_norm_2.weight", width),
 		})
 		l.open(act, gate, kernel.Gate{Dst: y, Cols: width, Fn: kernel.Sigmoid})
 		outAct := l.act("att", kernel.TokRows, width, out)

@@ -24,7 +24,7 @@ var mimo2 = Arch{
 	build: func(b *builder) {
 		b.begin()
 		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{sinks: l.w.Has(l.blk + "attn_sinks.weight")}))
+			l.residual("attn_norm", l.attention(attention{sinks: l.has("attn_sinks.weight")}))
 			l.mixture("ffn_norm", experts{})
 		})
 		b.end("output_norm")

@@ -37,7 +37,7 @@ var modernBERT = Arch{
 		b.begin(func() { b.normalise("token_embd_norm") })
 		b.layers(func(l layer) {
 			norm := "attn_norm"
-			if !l.w.Has(l.blk + norm + ".weight") { // the first layer's input has one already
+			if !l.has(norm + ".weight") { // the first layer's input has one already
 				norm = ""
 			}
 			l.residual(norm, l.attention(attention{}))

@@ -25,7 +25,7 @@ var nanbeige = Arch{
 		each := all / b.cfg.Loops
 		b.begin()
 		b.layers(func(l layer) {
-			l.blk = b.named(l.il % each)
+			l = l.withTensorsOf(l.il % each)
 			llamaLayer(l)
 			if b.cfg.LoopNorm && (l.il+1)%each == 0 && l.il+1 < all {
 				b.normalise("output_norm")

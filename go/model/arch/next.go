@@ -75,7 +75,7 @@ func (c *Config) next(i int) (l Layer, ok bool) {
 func (b *builder) next(norm string) {
 	c := b.cfg
 	p := &Next{Width: c.NEmbd, NVocab: c.NVocab}
-	keep(b, 0, c.CanDraft())
+	check(c.CanDraft())
 	p.Hidden = b.floats("next.hidden", kernel.TokRows, c.NEmbd)
 	after := norm
 	if c.NextRaw {
@@ -88,13 +88,13 @@ func (b *builder) next(norm string) {
 	defer func() { b.residuals = "" }()
 	for i := range c.NNext {
 		il := len(c.Layers) + i
-		if i > 0 && !b.w.Has(b.named(il)+"nextn.eh_proj.weight") {
+		if i > 0 && !b.has(b.named(il)+"nextn.eh_proj.weight") {
 			break // as of files that have the first alone
 		}
 		s := b.nextStep(p, il, norm)
 		kept := keeping(s.Step)
 		if len(kept) == 0 {
-			keep(b, 0, fmt.Errorf("%s: a layer that predicts further tokens keeps nothing of a position", c.Arch))
+			check(fmt.Errorf("%s: a layer that predicts further tokens keeps nothing of a position", c.Arch))
 		}
 		p.Keep, p.Steps = append(p.Keep, kept...), append(p.Steps, s)
 	}
@@ -105,10 +105,10 @@ func (b *builder) next(norm string) {
 func (b *builder) nextStep(p *Next, il int, norm string) (s NextStep) {
 	c := b.cfg
 	sizes, _ := c.next(il - len(c.Layers))
-	l := layer{b, sizes, il, b.named(il)}
-	l.Sparse = b.w.Has(l.blk + "ffn_gate_inp.weight")
-	if l.Indexed = b.w.Has(l.blk + "indexer.attn_k.weight"); l.latents().Index.Best > 0 && !l.Indexed {
-		keep(b, 0, fmt.Errorf("tensor %q is missing: the layer that predicts further tokens chooses positions by itself", l.blk+"indexer.attn_k.weight"))
+	l := b.layer(il, sizes)
+	l.Sparse = l.has("ffn_gate_inp.weight")
+	if l.Indexed = l.has("indexer.attn_k.weight"); l.latents().Index.Best > 0 && !l.Indexed {
+		check(fmt.Errorf("tensor %q is missing: the layer that predicts further tokens chooses positions by itself", l.blk+"indexer.attn_k.weight"))
 	}
 	if l.Rope.Style != kernel.RopeNone {
 		b.rotations(l.Rope)
@@ -118,11 +118,11 @@ func (b *builder) nextStep(p *Next, il int, norm string) (s NextStep) {
 	s.Step = b.take()
 
 	m := b.head()
-	if name := l.blk + "nextn.shared_head_head.weight"; b.w.Has(name) {
-		m = b.matrix(name, c.NEmbd, c.NVocab)
+	if name := "nextn.shared_head_head.weight"; l.has(name) {
+		m = l.matrix(name, c.NEmbd, c.NVocab)
 	}
 	for _, own := range []string{"layer_output_norm", "nextn.shared_head_norm"} {
-		if own = l.blk + own; b.w.Has(own + ".weight") {
+		if own = l.blk + own; b.has(own + ".weight") {
 			norm = own
 		}
 	}
@@ -158,18 +158,18 @@ func keeping(ops []kernel.Op) []kernel.Op {
 func (l layer) joinNext(hidden kernel.Buf) {
 	c, n := l.cfg, l.cfg.NEmbd
 	name := "token_embd.weight"
-	if own := l.blk + "nextn.embed_tokens.weight"; l.w.Has(own) {
-		name = own
+	if own := "nextn.embed_tokens.weight"; l.has(own) {
+		name = l.blk + own
 	}
-	table, err := l.w.Table(name, n, c.NVocab)
-	m := l.matrix(l.blk+"nextn.eh_proj.weight", 2*n, n)
+	table := l.builder.table(name, n, c.NVocab)
+	m := l.matrix("nextn.eh_proj.weight", 2*n, n)
 	both := l.floats("next.both", kernel.TokRows, 2*n)
 	act := l.act("next.both", kernel.TokRows, 2*n, m)
-	l.add(kernel.Embed{Dst: both, Table: keep(l.builder, table, err), Scale: c.EmbedScale})
-	l.normed(both, both, kernel.TokRows, l.blk+"nextn.enorm")
+	l.add(kernel.Embed{Dst: both, Table: table, Scale: c.EmbedScale})
+	l.normed(both, both, kernel.TokRows, "nextn.enorm")
 	l.add(kernel.NormRows{
 		Dst: both, DstCol: n, Src: hidden, Cols: n, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: 1,
-		Weight: l.normWeights(l.blk+"nextn.hnorm", n), Bias: l.optional(l.blk+"nextn.hnorm.bias", n),
+		Weight: l.normWeights("nextn.hnorm", n), Bias: l.optional("nextn.hnorm.bias", n),
 	})
 	l.add(kernel.ToAct{Act: act, Src: both, Cols: 2 * n})
 	l.add(kernel.Matmul{Dst: l.x(), Act: act, Parts: []kernel.Part{{Matrix: m}}})

@@ -85,9 +85,8 @@ func (l layer) ngrams() {
 	}
 	streams := c.Hyper.Streams
 	width := streams * c.NEmbd
-	table, err := l.w.Table(ngramTable, n.Dim, n.Rows)
-	keep(l.builder, 0, err)
-	key, value := l.matrix(l.blk+"ple_key.weight", c.NEmbd, width), l.matrix(l.blk+"ple_value.weight", c.NEmbd, c.NEmbd)
+	table := l.builder.table(ngramTable, n.Dim, n.Rows)
+	key, value := l.matrix("ple_key.weight", c.NEmbd, width), l.matrix("ple_value.weight", c.NEmbd, c.NEmbd)
 	found, act := l.floats("ngram", kernel.TokRows, c.NEmbd), l.act("embd", kernel.TokRows, c.NEmbd, key, value)
 	keys, gated := l.floats("streams.normed", kernel.TokRows, width), l.floats("streams.gates", kernel.TokRows, width)
 	by := l.floats("connect", kernel.TokRows, kernel.ConnectWidth(streams))
@@ -110,7 +109,7 @@ func (l layer) ngrams() {
 	group, offset = l.state(recurrent(kernel.ConvBytes(width, reach)))
 	l.add(kernel.Conv{
 		Dst: made, Src: keys, Cols: width, Taps: reach, Group: group, Offset: offset, Epilogue: kernel.Apply, Fn: kernel.SiLU,
-		Weight: l.apart(l.blk+"ple_conv1d.weight", n.Taps, width, len(n.Factors)),
+		Weight: l.apart("ple_conv1d.weight", n.Taps, width, len(n.Factors)),
 	})
 	for _, add := range []kernel.Buf{gated, made} {
 		l.add(kernel.NormRows{Dst: l.connected(), Src: add, Cols: width, Segs: 1, Kind: kernel.NoNorm, Scale: 1, Epilogue: kernel.Add})
@@ -120,7 +119,7 @@ func (l layer) ngrams() {
 // apart returns the weights of a convolution whose taps are the given number of positions apart.
 func (l layer) apart(name string, taps, cols, positions int) []float32 {
 	reach := (taps-1)*positions + 1
-	of, all := l.vector(name, taps, cols), l.w.Floats(name+" apart", cols*reach)
+	of, all := l.vector(name, taps, cols), l.made(name+" apart", cols*reach)
 	if of != nil && all != nil { // else there is no memory yet
 		for i, w := range of[:cols*taps] {
 			all[i/taps*reach+i%taps*positions] = w

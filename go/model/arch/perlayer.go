@@ -25,11 +25,11 @@ func (b *builder) perLayer() kernel.Buf {
 func (b *builder) embedPerLayer() {
 	c := b.cfg
 	n, width := c.NPerLayer, c.NPerLayer*len(c.Layers)
-	table, err := b.w.Table("per_layer_token_embd.weight", width, c.NVocab)
+	table := b.table("per_layer_token_embd.weight", width, c.NVocab)
 	proj := b.matrix("per_layer_model_proj.weight", c.NEmbd, width)
 	act := b.act("embd", kernel.TokRows, c.NEmbd, proj)
 	made := b.floats("per layer projected", kernel.TokRows, width)
-	b.add(kernel.Embed{Dst: b.perLayer(), Table: keep(b, table, err), Scale: float32(math.Sqrt(float64(n) / 2))})
+	b.add(kernel.Embed{Dst: b.perLayer(), Table: table, Scale: float32(math.Sqrt(float64(n) / 2))})
 	b.add(kernel.ToAct{Act: act, Src: b.x(), Cols: c.NEmbd})
 	b.add(kernel.Matmul{Dst: made, Act: act, Parts: []kernel.Part{{Matrix: proj}}, Scale: float32(1 / math.Sqrt(float64(c.NEmbd)))})
 	b.add(kernel.NormRows{
@@ -44,8 +44,8 @@ func (b *builder) embedPerLayer() {
 func (l layer) ownEmbedding(add func(made kernel.Buf)) sublayer {
 	c := l.cfg
 	n := c.NPerLayer
-	gate := l.matrix(l.blk+"inp_gate.weight", c.NEmbd, n)
-	proj := l.matrix(l.blk+"proj.weight", n, c.NEmbd)
+	gate := l.matrix("inp_gate.weight", c.NEmbd, n)
+	proj := l.matrix("proj.weight", n, c.NEmbd)
 	return sublayer{in: []kernel.Matrix{gate}, run: func(act kernel.Act) {
 		opened := l.floats("per layer gate", kernel.TokRows, n)
 		own := l.act("per layer", kernel.TokRows, n, proj)

@@ -15,17 +15,17 @@ func (l layer) timeMix(norm string) {
 	if ranks.Gate == 0 {
 		used-- // the gate's is the last
 	}
-	src := l.shift(norm, "time_mix_lerp_fused.weight", used, l.vector(l.blk+"time_mix_lerp_fused.weight", n, 1, 1, used))
+	src := l.shift(norm, "time_mix_lerp_fused.weight", used, l.vector("time_mix_lerp_fused.weight", n, 1, 1, used))
 	input := func(i int, mats ...kernel.Matrix) kernel.Act {
 		act := l.act("embd", kernel.TokRows, n, mats...)
 		l.add(kernel.ToAct{Act: act, Src: src, SrcCol: i * n, Cols: n})
 		return act
 	}
-	first := func(of string, rank int) kernel.Matrix { return l.matrix(l.blk+"time_mix_"+of+"1.weight", n, rank) }
+	first := func(of string, rank int) kernel.Matrix { return l.matrix("time_mix_"+of+"1.weight", n, rank) }
 	second := func(of string, rank, col int) kernel.Part {
-		p := kernel.Part{Matrix: l.matrix(l.blk+"time_mix_"+of+"2.weight", rank, n), Col: col}
+		p := kernel.Part{Matrix: l.matrix("time_mix_"+of+"2.weight", rank, n), Col: col}
 		if of != "g" {
-			p.Bias = l.vector(l.blk+"time_mix_"+of+"0.weight", n)
+			p.Bias = l.vector("time_mix_"+of+"0.weight", n)
 		}
 		return p
 	}
@@ -57,15 +57,15 @@ func (l layer) timeMix(norm string) {
 	group, offset := l.state(recurrent(kernel.WKVBytes(heads, ranks.HeadDim)))
 	l.add(kernel.WKV{
 		Dst: y, Src: rkv, Col: [3]int{0, n, 2 * n}, Gates: gates, NHead: heads, HeadDim: ranks.HeadDim, Group: group, Offset: offset,
-		Direction: l.vector(l.blk+"time_mix_k_k.weight", n), Rate: l.vector(l.blk+"time_mix_k_a.weight", n),
-		Bonus: l.vector(l.blk+"time_mix_r_k.weight", n),
+		Direction: l.vector("time_mix_k_k.weight", n), Rate: l.vector("time_mix_k_a.weight", n),
+		Bonus: l.vector("time_mix_r_k.weight", n),
 	})
 	made := kernel.NormRows{
 		Dst: y, DstCol: n, Src: y, Cols: ranks.HeadDim, Segs: heads, Kind: kernel.NoNorm, Scale: 1, Epilogue: kernel.Add,
 	}
-	if !ranks.Bare || l.w.Has(l.blk+"time_mix_ln.weight") {
+	if !ranks.Bare || l.has("time_mix_ln.weight") {
 		made.Kind, made.Eps, made.SegWeights = kernel.LayerNorm, groupEps, true
-		made.Weight, made.Bias = l.vector(l.blk+"time_mix_ln.weight", n), l.vector(l.blk+"time_mix_ln.bias", n)
+		made.Weight, made.Bias = l.vector("time_mix_ln.weight", n), l.vector("time_mix_ln.bias", n)
 	}
 	l.add(made)
 	if ranks.Gate > 0 {
@@ -82,8 +82,8 @@ func (l layer) timeMix(norm string) {
 // channelMix adds to x value(relu(key(norm(x)))^2), where norm(x) has some of the token before.
 func (l layer) channelMix(norm string) {
 	n := l.cfg.NEmbd
-	key, value := l.matrix(l.blk+"channel_mix_key.weight", n, l.NFF), l.matrix(l.blk+"channel_mix_value.weight", l.NFF, n)
-	src := l.shift(norm, "channel_mix_lerp_k.weight", 1, l.vector(l.blk+"channel_mix_lerp_k.weight", n))
+	key, value := l.matrix("channel_mix_key.weight", n, l.NFF), l.matrix("channel_mix_value.weight", l.NFF, n)
+	src := l.shift(norm, "channel_mix_lerp_k.weight", 1, l.vector("channel_mix_lerp_k.weight", n))
 	act, ffn := l.act("embd", kernel.TokRows, n, key), l.floats("ffn", kernel.TokRows, l.NFF)
 	ffnAct := l.act("ffn", kernel.TokRows, l.NFF, value)
 	l.add(kernel.ToAct{Act: act, Src: src, Cols: n})
@@ -94,7 +94,7 @@ func (l layer) channelMix(norm string) {
 
 // square is a matrix as wide as the residual, and as high.
 func (l layer) square(name string) kernel.Matrix {
-	return l.matrix(l.blk+name+".weight", l.cfg.NEmbd, l.cfg.NEmbd)
+	return l.matrix(name+".weight", l.cfg.NEmbd, l.cfg.NEmbd)
 }
 
 // shift has, for each of n results, the norm of x moved towards that of the token before, channel by channel, by
@@ -104,7 +104,7 @@ func (l layer) shift(norm, name string, n int, shares ...[]float32) kernel.Buf {
 	src, dst := l.floats("shift.in", kernel.TokRows, width), l.floats("shift", kernel.TokRows, n*width)
 	l.normTo(src, l.x(), kernel.Store, norm)
 	group, offset := l.state(recurrent(kernel.ConvBytes(width, 2)))
-	taps := l.w.Floats(l.blk+name+" as taps", 2*n*width)
+	taps := l.made(name+" as taps", 2*n*width)
 	for i, at := 0, 0; i < len(shares) && taps != nil; i++ { // else there is no memory yet
 		for _, share := range shares[i][:min(len(shares[i]), n*width)] {
 			taps[2*at], taps[2*at+1] = share, 1-share

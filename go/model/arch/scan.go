@@ -9,8 +9,8 @@ func (l layer) mamba2(mayLackNorm bool) sublayer {
 	c, n := l.cfg, l.cfg.Scan
 	nGroups := n.NGroup * n.State
 	nConv := n.Inner + 2*nGroups // x, b and c
-	in := l.matrix(l.blk+"ssm_in.weight", c.NEmbd, n.Inner+nConv+n.NHead)
-	out := l.matrix(l.blk+"ssm_out.weight", n.Inner, c.NEmbd)
+	in := l.matrix("ssm_in.weight", c.NEmbd, n.Inner+nConv+n.NHead)
+	out := l.matrix("ssm_out.weight", n.Inner, c.NEmbd)
 	return sublayer{in: []kernel.Matrix{in}, run: func(act kernel.Act) {
 		src := l.floats("scan.in", kernel.TokRows, n.Inner+nConv+n.NHead)
 		x := l.floats("scan.x", kernel.TokRows, nConv)
@@ -22,11 +22,11 @@ func (l layer) mamba2(mayLackNorm bool) sublayer {
 		l.add(kernel.Scan{
 			Dst: y, Src: x, Col: [3]int{0, n.Inner, n.Inner + nGroups}, Steps: src, StepCol: n.Inner + nConv,
 			NHead: n.NHead, NGroup: n.NGroup, StateDim: n.State, HeadDim: dim, Group: group, Offset: offset,
-			Bias: l.vector(l.blk+"ssm_dt.bias", n.NHead), Rate: l.vector(l.blk+"ssm_a", 1, n.NHead),
-			Skip: l.vector(l.blk+"ssm_d", 1, n.NHead),
+			Bias: l.vector("ssm_dt.bias", n.NHead), Rate: l.vector("ssm_a", 1, n.NHead),
+			Skip: l.vector("ssm_d", 1, n.NHead),
 		})
 		l.add(kernel.Gate{Dst: y, Src: src, Cols: n.Inner, Fn: kernel.SiLU})
-		if name := l.blk + "ssm_norm.weight"; !mayLackNorm || l.w.Has(name) {
+		if name := "ssm_norm.weight"; !mayLackNorm || l.has(name) {
 			l.add(kernel.NormRows{
 				Dst: y, Src: y, Cols: n.Inner / n.NGroup, Segs: n.NGroup, SegWeights: true, Eps: c.Eps, Scale: 1,
 				Weight: l.vector(name, n.Inner/n.NGroup, n.NGroup),
@@ -42,10 +42,10 @@ func (l layer) mamba(norms scanNorms) sublayer {
 	c, n := l.cfg, l.cfg.Scan
 	// The columns of one buffer: x, what the steps are made of, b, c, the steps.
 	low, b, cc, step := n.Inner, n.Inner+n.Rank, n.Inner+n.Rank+n.State, n.Inner+n.Rank+2*n.State
-	in := l.matrix(l.blk+"ssm_in.weight", c.NEmbd, 2*n.Inner)
-	from := l.matrix(l.blk+"ssm_x.weight", n.Inner, n.Rank+2*n.State)
-	steps := l.matrix(l.blk+"ssm_dt.weight", n.Rank, n.Inner)
-	out := l.matrix(l.blk+"ssm_out.weight", n.Inner, c.NEmbd)
+	in := l.matrix("ssm_in.weight", c.NEmbd, 2*n.Inner)
+	from := l.matrix("ssm_x.weight", n.Inner, n.Rank+2*n.State)
+	steps := l.matrix("ssm_dt.weight", n.Rank, n.Inner)
+	out := l.matrix("ssm_out.weight", n.Inner, c.NEmbd)
 	return sublayer{in: []kernel.Matrix{in}, run: func(act kernel.Act) {
 		src := l.floats("scan.in", kernel.TokRows, 2*n.Inner)
 		x := l.floats("scan.x", kernel.TokRows, step+n.Inner)
@@ -65,7 +65,7 @@ func (l layer) mamba(norms scanNorms) sublayer {
 		l.add(kernel.Scan{
 			Dst: y, Src: x, Col: [3]int{0, b, cc}, Steps: x, StepCol: step,
 			NHead: 1, NGroup: 1, StateDim: n.State, HeadDim: n.Inner, ByChannel: true, Group: group, Offset: offset,
-			Bias: l.vector(l.blk+"ssm_dt.bias", n.Inner), Rate: l.channelRates(), Skip: l.vector(l.blk+"ssm_d", n.Inner),
+			Bias: l.vector("ssm_dt.bias", n.Inner), Rate: l.channelRates(), Skip: l.vector("ssm_d", n.Inner),
 		})
 		l.add(kernel.Gate{Dst: y, Src: src, SrcCol: n.Inner, Cols: n.Inner, Fn: kernel.SiLU})
 		l.scanResult(y, out)
@@ -77,15 +77,13 @@ func (l layer) mamba(norms scanNorms) sublayer {
 func (l layer) headScan(post string) sublayer {
 	c, n := l.cfg, l.cfg.Scan
 	dim := n.Inner / n.NHead
-	gate, err := l.w.Heads(l.blk+"ssm_in.weight", c.NEmbd, 2*dim, 0, dim, n.NHead)
-	keep(l.builder, 0, err)
-	in, err := l.w.Heads(l.blk+"ssm_in.weight", c.NEmbd, 2*dim, dim, dim, n.NHead)
-	keep(l.builder, 0, err)
+	gate := l.headRows("ssm_in.weight", c.NEmbd, 2*dim, 0, dim, n.NHead)
+	in := l.headRows("ssm_in.weight", c.NEmbd, 2*dim, dim, dim, n.NHead)
 	// The columns of one buffer: x, b, c, what the steps are made of, the steps.
 	b, cc, low, step := n.Inner, n.Inner+n.State, n.Inner+2*n.State, n.Inner+2*n.State+n.Rank
-	from := l.matrix(l.blk+"ssm_x.weight", n.Inner, 2*n.State+n.Rank)
-	steps := l.matrix(l.blk+"ssm_dt.weight", n.Rank, n.NHead)
-	out := l.matrix(l.blk+"ssm_out.weight", n.Inner, c.NEmbd)
+	from := l.matrix("ssm_x.weight", n.Inner, 2*n.State+n.Rank)
+	steps := l.matrix("ssm_dt.weight", n.Rank, n.NHead)
+	out := l.matrix("ssm_out.weight", n.Inner, c.NEmbd)
 	return sublayer{in: []kernel.Matrix{gate, in}, run: func(act kernel.Act) {
 		src, x := l.floats("scan.in", kernel.TokRows, 2*n.Inner), l.floats("scan.x", kernel.TokRows, step+n.NHead)
 		y := l.floats("scan", kernel.TokRows, n.Inner)
@@ -102,8 +100,8 @@ func (l layer) headScan(post string) sublayer {
 		group, offset := l.state(recurrent(kernel.ScanBytes(n.NHead, n.State, dim)))
 		l.add(kernel.Scan{
 			Dst: y, Src: x, Col: [3]int{0, b, cc}, Steps: x, StepCol: step, NHead: n.NHead, NGroup: 1, StateDim: n.State, HeadDim: dim,
-			Group: group, Offset: offset, Bias: l.vector(l.blk+"ssm_dt.bias", n.NHead), Rate: l.vector(l.blk+"ssm_a", n.NHead),
-			Skip: l.vector(l.blk+"ssm_d", n.NHead),
+			Group: group, Offset: offset, Bias: l.vector("ssm_dt.bias", n.NHead), Rate: l.vector("ssm_a", n.NHead),
+			Skip: l.vector("ssm_d", n.NHead),
 		})
 		l.add(kernel.Gate{Dst: y, Src: src, Cols: n.Inner, Fn: kernel.SiLU})
 		outAct := l.act("scan", kernel.TokRows, n.Inner, out)
@@ -118,7 +116,7 @@ func (l layer) scanConv(dst, src kernel.Buf, col, n int) {
 	group, offset := l.state(recurrent(kernel.ConvBytes(n, taps)))
 	l.add(kernel.Conv{
 		Dst: dst, Src: src, Col: [3]int{col}, Cols: n, Taps: taps, Group: group, Offset: offset,
-		Weight: l.vector(l.blk+"ssm_conv1d.weight", taps, n), Bias: l.optional(l.blk+"ssm_conv1d.bias", n),
+		Weight: l.vector("ssm_conv1d.weight", taps, n), Bias: l.optional("ssm_conv1d.bias", n),
 		Epilogue: kernel.Apply, Fn: kernel.SiLU,
 	})
 }
@@ -145,7 +143,7 @@ func (l layer) scanNorm(norms scanNorms, x kernel.Buf, name string, col, n int) 
 	case scanNone:
 		return
 	case scanWeights:
-		op.Weight = l.normWeights(l.blk+name, n)
+		op.Weight = l.normWeights(name, n)
 	}
 	l.add(op)
 }
@@ -154,8 +152,8 @@ func (l layer) scanNorm(norms scanNorms, x kernel.Buf, name string, col, n int) 
 // channel by channel, in the order of the state. It is nil as long as there is no memory.
 func (l layer) channelRates() []float32 {
 	n := l.cfg.Scan
-	file := l.vector(l.blk+"ssm_a", n.State, n.Inner)
-	rates := l.w.Floats(l.blk+"ssm_a in panels", n.State*n.Inner)
+	file := l.vector("ssm_a", n.State, n.Inner)
+	rates := l.made("ssm_a in panels", n.State*n.Inner)
 	if file == nil || rates == nil {
 		return nil
 	}

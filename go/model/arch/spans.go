@@ -56,7 +56,7 @@ func (l layer) spanIndex() (in []kernel.Matrix, best int, choose func(act kernel
 		heads, r := l.indexed(act, queries, keys), l.ofEntry()
 		op := kernel.Compress{
 			Src: heads.QKV, Col: [2]int{heads.Col[1]}, Even: true, Dim: n.Dim, Parts: 1, KV: l.kv, Eps: l.cfg.Eps,
-			Norm: l.vector(l.blk+"indexer.k_norm.weight", n.Dim),
+			Norm: l.vector("indexer.k_norm.weight", n.Dim),
 			Rope: r.Style, NRot: r.NRot, Table: l.ropeTable(r), Entries: kernel.Entries{Every: l.Every},
 		}
 		op.Entries.Group, op.Entries.Offset = l.state(kernel.Group{Name: "entries", Bytes: kernel.EntryBytes(l.kv, n.Dim, l.Every)})
@@ -66,7 +66,7 @@ func (l layer) spanIndex() (in []kernel.Matrix, best int, choose func(act kernel
 		l.add(op)
 		l.add(kernel.StoreKV{
 			Heads: heads, Rope: l.Rope.Style, NRot: l.Rope.NRot, Table: l.ropeTable(l.Rope), Eps: l.cfg.Eps, Scale: 1,
-			QNorm: l.vector(l.blk+"indexer.q_norm.weight", n.Dim), QueriesOnly: true,
+			QNorm: l.vector("indexer.q_norm.weight", n.Dim), QueriesOnly: true,
 		})
 		l.add(kernel.Select{Heads: heads, Dst: l.chosen(), Even: true, N: best, Entries: op.Entries})
 		return l.chosen()
@@ -84,7 +84,7 @@ func (l layer) headIndex() (in []kernel.Matrix, best int, choose func(act kernel
 		heads.Group, heads.KVOffset = l.state(kernel.Group{Name: "attention", Bytes: kernel.KVBytes(l.kv, 1, n.Dim, 0)})
 		l.add(kernel.StoreKV{
 			Heads: heads, Rope: l.Rope.Style, NRot: l.Rope.NRot, Table: l.ropeTable(l.Rope), Eps: l.cfg.Eps, Scale: 1,
-			QNorm: l.vector(l.blk+"indexer.q_norm.weight", n.Dim), KNorm: l.vector(l.blk+"indexer.k_norm.weight", n.Dim),
+			QNorm: l.vector("indexer.q_norm.weight", n.Dim), KNorm: l.vector("indexer.k_norm.weight", n.Dim),
 		})
 		chosen := l.floats("chosen", kernel.TokRows, n.NHead*best)
 		l.add(kernel.Select{Heads: heads, Dst: chosen, Even: true, N: best, Each: l.Every, Near: n.Near, Choices: n.NHead})
@@ -96,9 +96,9 @@ func (l layer) headIndex() (in []kernel.Matrix, best int, choose func(act kernel
 func (l layer) indexProjections() (queries, keys kernel.Matrix) {
 	n := l.cfg.Latent.Index
 	if len(l.tiers) > 0 {
-		keep(l.builder, 0, fmt.Errorf("%s chooses positions out of all: its keys and values cannot be in tiers", l.cfg.Arch))
+		check(fmt.Errorf("%s chooses positions out of all: its keys and values cannot be in tiers", l.cfg.Arch))
 	}
-	return l.matrix(l.blk+"indexer.q_proj.weight", l.cfg.NEmbd, n.NHead*n.Dim), l.matrix(l.blk+"indexer.k_proj.weight", l.cfg.NEmbd, n.Dim)
+	return l.matrix("indexer.q_proj.weight", l.cfg.NEmbd, n.NHead*n.Dim), l.matrix("indexer.k_proj.weight", l.cfg.NEmbd, n.Dim)
 }
 
 // indexed computes them.

@@ -16,7 +16,7 @@ var stablelm = Arch{
 		b.begin()
 		b.layers(func(l layer) {
 			a, f := l.attention(attention{norm: normEach}), l.feedForward(feedForward{})
-			if b.w.Has(l.blk + "ffn_norm.weight") {
+			if l.has("ffn_norm.weight") {
 				l.residual("attn_norm", a)
 				l.residual("ffn_norm", f)
 			} else {

@@ -31,7 +31,7 @@ var step35 = Arch{
 		b.begin()
 		b.layers(func(l layer) {
 			a := attention{norm: normMaybe}
-			if l.w.Has(l.blk + "attn_gate.weight") {
+			if l.has("attn_gate.weight") {
 				a.gate = gateHead
 			}
 			l.residual("attn_norm", l.attention(a))

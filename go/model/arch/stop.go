@@ -4,6 +4,19 @@ package arch
 // so that architectures read as lists of steps, each of which may rely on those before it.
 type stop struct{ err error }
 
+// check stops at an error.
+func check(err error) {
+	if err != nil {
+		panic(stop{err})
+	}
+}
+
+// must returns v, or stops at an error.
+func must[T any](v T, err error) T {
+	check(err)
+	return v
+}
+
 // stopped is deferred. It returns the error of a stop, and lets other panics be: they are bugs.
 func stopped(err *error) {
 	switch r := recover().(type) {

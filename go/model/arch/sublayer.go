@@ -20,7 +20,7 @@ func (l layer) residual(norm string, sublayers ...sublayer) {
 	if norm == "" {
 		l.add(kernel.ToAct{Act: act, Src: l.input(), Cols: l.cfg.NEmbd})
 	} else {
-		l.add(l.norm(act, l.input(), kernel.TokRows, l.blk+norm))
+		l.add(l.norm(act, l.input(), kernel.TokRows, norm))
 	}
 	for _, h := range sublayers {
 		h.run(l.only(act, h.in...))
@@ -32,8 +32,8 @@ func (l layer) residual(norm string, sublayers ...sublayer) {
 func (l layer) sideBySide(norm string, h sublayer, second string, other sublayer) {
 	act := l.act("embd", kernel.TokRows, l.cfg.NEmbd, h.in...)
 	otherAct := l.act("embd beside", kernel.TokRows, l.cfg.NEmbd, other.in...)
-	l.add(l.norm(act, l.x(), kernel.TokRows, l.blk+norm))
-	l.add(l.norm(otherAct, l.x(), kernel.TokRows, l.blk+second))
+	l.add(l.norm(act, l.x(), kernel.TokRows, norm))
+	l.add(l.norm(otherAct, l.x(), kernel.TokRows, second))
 	h.run(act)
 	other.run(otherAct)
 }
@@ -45,7 +45,7 @@ func (l layer) inner(act kernel.Act, src kernel.Buf, n int, sub string) {
 		l.add(kernel.ToAct{Act: act, Src: src, Cols: n})
 		return
 	}
-	l.add(kernel.Norm{Act: act, Src: src, Cols: n, Kind: l.cfg.Norm, Eps: l.cfg.Eps, Weight: l.vector(l.blk+sub+".weight", n)})
+	l.add(kernel.Norm{Act: act, Src: src, Cols: n, Kind: l.cfg.Norm, Eps: l.cfg.Eps, Weight: l.vector(sub+".weight", n)})
 }
 
 // result adds the product that ends a sublayer to the residual, normalised where post
@@ -78,7 +78,7 @@ func (l layer) normTo(dst, src kernel.Buf, to kernel.Epilogue, name string) {
 	c := l.cfg
 	l.add(kernel.NormRows{
 		Dst: dst, Src: src, Cols: c.NEmbd, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: c.ResidualScale, Epilogue: to,
-		Weight: l.normWeights(l.blk+name, c.NEmbd), Bias: l.optional(l.blk+name+".bias", c.NEmbd),
+		Weight: l.normWeights(name, c.NEmbd), Bias: l.optional(name+".bias", c.NEmbd),
 	})
 }
 
@@ -96,17 +96,17 @@ func (l layer) lowRank(use string, act kernel.Act, first kernel.Matrix, between 
 func (l layer) ontoNorm(norm string, h sublayer) {
 	c := l.cfg
 	act := l.act("embd", kernel.TokRows, c.NEmbd, h.in...)
-	l.add(l.norm(act, l.x(), kernel.TokRows, l.blk+norm))
+	l.add(l.norm(act, l.x(), kernel.TokRows, norm))
 	l.add(kernel.NormRows{
-		Dst: l.x(), Src: l.x(), Cols: c.NEmbd, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: c.NormedScale, Weight: l.normWeights(l.blk+norm, c.NEmbd),
+		Dst: l.x(), Src: l.x(), Cols: c.NEmbd, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: c.NormedScale, Weight: l.normWeights(norm, c.NEmbd),
 	})
 	h.run(act)
 }
 
 // linear is a product alone.
 func (l layer) linear(name string) sublayer {
-	m := l.matrix(l.blk+name+".weight", l.cfg.NEmbd, l.cfg.NEmbd)
+	m := l.matrix(name+".weight", l.cfg.NEmbd, l.cfg.NEmbd)
 	return sublayer{in: []kernel.Matrix{m}, run: func(act kernel.Act) {
-		l.result(act, kernel.Part{Matrix: m, Bias: l.optional(l.blk+name+".bias", l.cfg.NEmbd)}, "")
+		l.result(act, kernel.Part{Matrix: m, Bias: l.optional(name+".bias", l.cfg.NEmbd)}, "")
 	}}
 }

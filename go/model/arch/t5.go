@@ -55,7 +55,7 @@ func (l layer) t5Sublayers(between ...func() sublayer) {
 		l.residual("cross_attn_norm", h())
 	}
 	ff := feedForward{fn: kernel.GELU}
-	if !l.w.Has(l.blk + "ffn_gate.weight") {
+	if !l.has("ffn_gate.weight") {
 		ff = feedForward{fn: kernel.ReLU, plain: true}
 	}
 	l.residual("ffn_norm", l.feedForward(ff))

@@ -30,7 +30,7 @@ var talkie = Arch{
 			l.residual("ffn_norm", l.feedForward(feedForward{}))
 			l.add(kernel.NormRows{
 				Dst: b.x(), Src: again, Cols: c.NEmbd, Segs: 1, Kind: kernel.NoNorm, Scale: 1, Epilogue: kernel.Add,
-				Weight: l.repeated(l.blk+"layer_output_scale.weight", 1, c.NEmbd),
+				Weight: l.repeated("layer_output_scale.weight", 1, c.NEmbd),
 			})
 		})
 		b.end("output_norm")

@@ -49,19 +49,19 @@ const timeMix6Shares = "wkvrg"
 func (l layer) timeMix6(norm string) {
 	n, r := l.cfg.NEmbd, l.cfg.RWKV
 	heads, shared := n/r.HeadDim, l.NHeadKV*r.HeadDim
-	moved := l.shift(norm, "time_mix_lerp_x.weight", 2, l.before(), l.vector(l.blk+"time_mix_lerp_x.weight", n))
+	moved := l.shift(norm, "time_mix_lerp_x.weight", 2, l.before(), l.vector("time_mix_lerp_x.weight", n))
 	input := l.timeMix6Inputs(moved)
 
 	rkv := l.floats("rwkv", kernel.TokRows, n+2*shared)
 	decays, gate := l.floats("rwkv.decays", kernel.TokRows, n), l.floats("rwkv.gate", kernel.TokRows, n)
 	project := func(name string, i, rows, col int) {
-		m := l.matrix(l.blk+name+".weight", n, rows)
-		p := kernel.Part{Matrix: m, Bias: l.optional(l.blk+name+".bias", rows), Col: col}
+		m := l.matrix(name+".weight", n, rows)
+		p := kernel.Part{Matrix: m, Bias: l.optional(name+".bias", rows), Col: col}
 		l.add(kernel.Matmul{Dst: rkv, Act: input(i, m), Parts: []kernel.Part{p}})
 	}
-	decay := l.matrix(l.blk+"time_mix_decay_w1.weight", n, r.Decay)
+	decay := l.matrix("time_mix_decay_w1.weight", n, r.Decay)
 	l.lowRank("rwkv", input(0, decay), decay, kernel.Matmul{Softcap: 1}, decays, kernel.Part{ // tanh between
-		Matrix: l.matrix(l.blk+"time_mix_decay_w2.weight", r.Decay, n), Bias: l.vector(l.blk+"time_mix_decay.weight", n),
+		Matrix: l.matrix("time_mix_decay_w2.weight", r.Decay, n), Bias: l.vector("time_mix_decay.weight", n),
 	})
 	project("time_mix_key", 1, shared, n)
 	project("time_mix_value", 2, shared, n+shared)
@@ -80,13 +80,13 @@ func (l layer) timeMix6(norm string) {
 		Late: r.Bare, Scale: float32(1 / math.Sqrt(float64(r.HeadDim))), Group: group, Offset: offset,
 	}
 	if !r.Bare {
-		op.Bonus = l.vector(l.blk+"time_mix_first.weight", r.HeadDim, heads)
+		op.Bonus = l.vector("time_mix_first.weight", r.HeadDim, heads)
 	}
 	l.add(op)
 	if !r.Bare {
 		l.add(kernel.NormRows{
 			Dst: y, Src: y, Cols: r.HeadDim, Segs: heads, Kind: kernel.LayerNorm, Eps: groupEps, SegWeights: true, Scale: 1,
-			Weight: l.vector(l.blk+"time_mix_ln.weight", n), Bias: l.vector(l.blk+"time_mix_ln.bias", n),
+			Weight: l.vector("time_mix_ln.weight", n), Bias: l.vector("time_mix_ln.bias", n),
 		})
 	}
 	l.add(kernel.Gate{Dst: y, Src: gate, Cols: n, Fn: kernel.NoFn})
@@ -100,11 +100,11 @@ func (l layer) timeMix6(norm string) {
 // token before, and behind it that of the token, moved towards it.
 func (l layer) timeMix6Inputs(moved kernel.Buf) func(i int, mats ...kernel.Matrix) kernel.Act {
 	n, rank := l.cfg.NEmbd, l.cfg.RWKV.Shares
-	first := l.matrix(l.blk+"time_mix_w1.weight", n, len(timeMix6Shares)*rank)
+	first := l.matrix("time_mix_w1.weight", n, len(timeMix6Shares)*rank)
 	var second []kernel.Matrix
 	for i := range timeMix6Shares {
-		m, err := l.w.Nth(l.blk+"time_mix_w2.weight", rank, n, len(timeMix6Shares), i)
-		second = append(second, keep(l.builder, m, err))
+		m := l.nth("time_mix_w2.weight", rank, n, len(timeMix6Shares), i)
+		second = append(second, m)
 	}
 	low := l.floats("shares.low", kernel.TokRows, first.Out)
 	act, lowAct := l.act("embd", kernel.TokRows, n, first), l.act("shares.low", kernel.TokRows, rank, second...)
@@ -125,9 +125,9 @@ func (l layer) timeMix6Inputs(moved kernel.Buf) func(i int, mats ...kernel.Matri
 // timeMix6Share is the share of the token before in input i that does not depend on the token: some files have those of
 // all inputs in one tensor.
 func (l layer) timeMix6Share(i int) []float32 {
-	n, fused := l.cfg.NEmbd, l.blk+"time_mix_lerp_fused.weight"
-	if !l.w.Has(fused) {
-		return l.vector(l.blk+"time_mix_lerp_"+timeMix6Shares[i:i+1]+".weight", n)
+	n, fused := l.cfg.NEmbd, "time_mix_lerp_fused.weight"
+	if !l.has(fused) {
+		return l.vector("time_mix_lerp_"+timeMix6Shares[i:i+1]+".weight", n)
 	}
 	all := l.vector(fused, n, 1, 1, len(timeMix6Shares))
 	if all == nil {
@@ -140,10 +140,10 @@ func (l layer) timeMix6Share(i int) []float32 {
 // token before.
 func (l layer) channelMix6(norm string) {
 	n := l.cfg.NEmbd
-	key, value := l.matrix(l.blk+"channel_mix_key.weight", n, l.NFF), l.matrix(l.blk+"channel_mix_value.weight", l.NFF, n)
+	key, value := l.matrix("channel_mix_key.weight", n, l.NFF), l.matrix("channel_mix_value.weight", l.NFF, n)
 	open := l.square("channel_mix_receptance")
 	src := l.shift(norm, "channel_mix_lerp_k.weight", 2,
-		l.vector(l.blk+"channel_mix_lerp_k.weight", n), l.vector(l.blk+"channel_mix_lerp_r.weight", n))
+		l.vector("channel_mix_lerp_k.weight", n), l.vector("channel_mix_lerp_r.weight", n))
 	act, ffn := l.act("embd", kernel.TokRows, n, key, open), l.floats("ffn", kernel.TokRows, l.NFF)
 	ffnAct, gate := l.act("ffn", kernel.TokRows, l.NFF, value), l.floats("rwkv.gate", kernel.TokRows, n)
 	l.add(kernel.ToAct{Act: l.only(act, key), Src: src, Cols: n})
