@@ -6,10 +6,12 @@
 package arch
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
+	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/kernel"
 )
 
@@ -78,9 +80,29 @@ func Names() []string {
 
 // Build returns the program of a model of this architecture. Keys and values are stored
 // in the types of kv, or, in layers that see every position, in those of tiers by age.
-func (a Arch) Build(cfg *Config, w Weights, kv kernel.KVTypes, tiers ...Tier) (p *Program, err error) {
-	defer stopped(&err)
-	b := &builder{cfg: cfg, w: w, kv: kv, tiers: tiers, p: &Program{}, slots: map[slot]kernel.Buf{}, caches: map[int]kvCache{}}
-	a.build(b)
-	return b.p, nil
+func (a Arch) Build(cfg *Config, w Weights, kv kernel.KVTypes, tiers ...Tier) (*Program, error) {
+	var head func(b *builder, h *Head)
+	if kind, ok := headKindOf(cfg.Head.Arch); ok {
+		head = kind.build
+	}
+	return buildProgram(cfg, w, kv, tiers, a.build, head)
+}
+
+// ReadConfig returns the configuration of a file, whose keys its architecture reads. Errors name the key.
+func ReadConfig(f *gguf.File) (*Config, error) {
+	switch kind, _ := f.Str("general.type"); kind {
+	case "adapter":
+		return nil, errors.New("it is a LoRA adapter and no model; give its model, and this file with --lora")
+	case "imatrix":
+		return nil, errors.New("it is an importance matrix and no model; \"quern quantize\" takes it with --imatrix")
+	}
+	name, err := f.Str("general.architecture")
+	if err != nil {
+		return nil, err
+	}
+	a, err := Lookup(name)
+	if err != nil {
+		return nil, err
+	}
+	return readKeys(f, name, a.config)
 }

@@ -18,17 +18,28 @@ type builder struct {
 	p            *Program
 	ops          []kernel.Op // of the current step
 	slots        map[slot]kernel.Buf
-	ropes        []Rope          // the tables that Begin computes
-	caches       map[int]kvCache // by the window of the layers
-	byDistance   *kernel.Bias    // see layer.bias
-	storeNext    bool            // x is only what the next sublayer reads, which stores its result there: see takeEpilogue
-	readsAttnRes bool            // sublayers read the result of attention to blocks of the residual: see attnRes
-	block        func(layer)     // builds a layer
-	residuals    string          // the use of the buffer x, if not "x": see next
-	role         role            // of the layers that are being built
-	crossed      []kvCache       // by decoder layer: keys and values of the source, and behind them its own
-	stem         string          // how the names of all tensors of layers begin, if not with "blk."
-	of           *Config         // of the model that a head drafts for; nil: this is none
+	ropes        []Rope                    // the tables that Begin computes
+	caches       map[int]kvCache           // by the window of the layers
+	byDistance   *kernel.Bias              // see layer.bias
+	storeNext    bool                      // x is only what the next sublayer reads, which stores its result there: see takeEpilogue
+	readsAttnRes bool                      // sublayers read the result of attention to blocks of the residual: see attnRes
+	block        func(layer)               // builds a layer
+	residuals    string                    // the use of the buffer x, if not "x": see next
+	role         role                      // of the layers that are being built
+	crossed      []kvCache                 // by decoder layer: keys and values of the source, and behind them its own
+	stem         string                    // how the names of all tensors of layers begin, if not with "blk."
+	of           *Config                   // of the model that a head drafts for; nil: this is none
+	draft        func(b *builder, h *Head) // builds the head of another file
+}
+
+// buildProgram returns the program that model builds, with what head adds if the configuration has a head that is to draft.
+func buildProgram(cfg *Config, w Weights, kv kernel.KVTypes, tiers []Tier, model func(b *builder), head func(b *builder, h *Head)) (p *Program, err error) {
+	defer stopped(&err)
+	b := &builder{
+		cfg: cfg, w: w, kv: kv, tiers: tiers, draft: head, p: &Program{}, slots: map[slot]kernel.Buf{}, caches: map[int]kvCache{},
+	}
+	model(b)
+	return b.p, nil
 }
 
 // A slot identifies a buffer by its use. Layers reuse the same ones.
@@ -185,7 +196,7 @@ func (b *builder) named(il int) string { return fmt.Sprintf("%sblk.%d.", b.stem,
 // the other.
 func (b *builder) end(norm string) {
 	c := b.cfg
-	m := b.head()
+	m := b.output()
 	out := b.floats("out", kernel.OutRows, c.NEmbd)
 	act := b.act("out", kernel.OutRows, c.NEmbd, m)
 	logits := b.floats("logits", kernel.OutRows, c.NVocab)
@@ -224,8 +235,8 @@ func (b *builder) outputBias() []float32 {
 	})
 }
 
-// head returns the output matrix. Without one the embedding serves again.
-func (b *builder) head() kernel.Matrix {
+// output returns the output matrix. Without one the embedding serves again.
+func (b *builder) output() kernel.Matrix {
 	name := "output.weight"
 	if !b.has(name) {
 		name = "token_embd.weight"

@@ -2,7 +2,6 @@ package arch
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -181,27 +180,13 @@ const (
 	maxChosen  = 1 << 16
 )
 
-// ReadConfig has the architecture of a file read its keys. Errors name the key.
-func ReadConfig(f *gguf.File) (c *Config, err error) {
+// readKeys returns the configuration of a file of an architecture, whose keys read reads. Errors name the key.
+func readKeys(f *gguf.File, arch string, read func(k *keys)) (c *Config, err error) {
 	defer stopped(&err)
-	switch kind, _ := f.Str("general.type"); kind {
-	case "adapter":
-		return nil, errors.New("it is a LoRA adapter and no model; give its model, and this file with --lora")
-	case "imatrix":
-		return nil, errors.New("it is an importance matrix and no model; \"quern quantize\" takes it with --imatrix")
-	}
-	name, err := f.Str("general.architecture")
-	if err != nil {
-		return nil, err
-	}
-	a, err := Lookup(name)
-	if err != nil {
-		return nil, err
-	}
-	k := &keys{f: f, c: &Config{Arch: name, EmbedScale: 1, ResidualScale: 1, LogitScale: 1, ExpertScale: 1}}
+	k := &keys{f: f, c: &Config{Arch: arch, EmbedScale: 1, ResidualScale: 1, LogitScale: 1, ExpertScale: 1}}
 	k.c.Name, _ = f.Str("general.name")
 	k.model()
-	a.config(k)
+	read(k)
 	k.windowBase()
 	k.classifier()
 	k.unread()

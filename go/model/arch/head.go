@@ -3,7 +3,6 @@ package arch
 import (
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/kernel"
@@ -39,48 +38,16 @@ type Head struct {
 	LogitCap   float32
 }
 
-// A headKind is an architecture of heads.
-type headKind struct {
-	name   string
-	config func(k *keys, h *Head)
-	build  func(b *builder, h *Head)
-}
-
 // maxHeadInputs is how many layers a head may read the inputs of: real ones read three to six.
 const maxHeadInputs = 64
 
-// headKinds are the architectures of heads.
-var headKinds = []headKind{eagle3, dflash, gemma4assistant}
-
-func headKindOf(name string) (headKind, bool) {
-	i := slices.IndexFunc(headKinds, func(k headKind) bool { return k.name == name })
-	if i < 0 {
-		return headKind{}, false
-	}
-	return headKinds[i], true
-}
-
-// IsHead reports whether files of an architecture draft for another model, and are nothing without it.
-func IsHead(name string) bool {
-	_, ok := headKindOf(name)
-	return ok
-}
-
-// ReadHead reads the keys of a file that drafts for another model. Errors name the key or the tensor.
-func ReadHead(f *gguf.File) (h Head, err error) {
+// readHeadKeys returns the sizes of a head, whose keys read reads. Errors name the key or the tensor.
+func readHeadKeys(f *gguf.File, arch string, read func(k *keys, h *Head)) (h Head, err error) {
 	defer stopped(&err)
-	name, err := f.Str("general.architecture")
-	if err != nil {
-		return Head{}, err
-	}
-	kind, ok := headKindOf(name)
-	if !ok {
-		return Head{}, fmt.Errorf("architecture %.64q does not draft for another model", name)
-	}
-	k := &keys{f: f, head: true, c: &Config{Arch: name, EmbedScale: 1, ResidualScale: 1, LogitScale: 1, ExpertScale: 1}}
-	h = Head{Arch: name, EmbedScale: 1, LogitScale: 1}
+	k := &keys{f: f, head: true, c: &Config{Arch: arch, EmbedScale: 1, ResidualScale: 1, LogitScale: 1, ExpertScale: 1}}
+	h = Head{Arch: arch, EmbedScale: 1, LogitScale: 1}
 	k.model()
-	kind.config(k, &h)
+	read(k, &h)
 	k.unread()
 	h.NEmbd, h.Eps, h.Layers = k.c.NEmbd, k.c.Eps, k.c.Layers
 	for i := range h.Layers {
@@ -185,8 +152,7 @@ func (b *builder) headInputs() kernel.Buf {
 // draftHead builds the head of another file. norm is what follows the layers of the model.
 func (b *builder) draftHead(norm string) {
 	h := &b.cfg.Head
-	kind, ok := headKindOf(h.Arch)
-	if !ok {
+	if b.draft == nil {
 		check(errors.New("a head of an unknown architecture"))
 	}
 	check(h.Fits(b.cfg))
@@ -201,7 +167,7 @@ func (b *builder) draftHead(norm string) {
 	}
 	own.stem, own.residuals, own.caches, own.byDistance = HeadStem, "head.x", b.caches, nil
 	own.ops = b.take() // of the taps
-	kind.build(&own, h)
+	b.draft(&own, h)
 }
 
 // embedded adds to what an operation list has the embeddings of tokens in dst: the head's, or the model's.
@@ -222,7 +188,7 @@ func (b *builder) guesses(p *Next, norm string) NextStep {
 	if h.NVocab > 0 {
 		return b.guess(p, b.matrix(HeadStem+"output.weight", h.NEmbd, h.NVocab), norm, kernel.Matrix{})
 	}
-	return b.guess(p, b.head(), norm, kernel.Matrix{})
+	return b.guess(p, b.output(), norm, kernel.Matrix{})
 }
 
 // guess is guesses by an output. Where there is a matrix for them, it makes the hidden states to go on with of normalised ones.

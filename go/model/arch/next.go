@@ -117,7 +117,7 @@ func (b *builder) nextStep(p *Next, il int, norm string) (s NextStep) {
 	b.block(l)
 	s.Step = b.take()
 
-	m := b.head()
+	m := b.output()
 	if name := "nextn.shared_head_head.weight"; l.has(name) {
 		m = l.matrix(name, c.NEmbd, c.NVocab)
 	}
