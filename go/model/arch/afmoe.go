@@ -6,7 +6,7 @@ package arch
 var afmoe = Arch{
 	Name: "afmoe",
 	config: func(k *keys) {
-		k.sigmoidMixture(false)
+		sigmoidMixture(k, false)
 		k.embedScale()
 		k.windows(allBut(4))
 		k.ropeInWindows()

@@ -95,7 +95,7 @@ func (l layer) correct() {
 // the one that is.
 func (l layer) embed() {
 	c := l.cfg
-	h := l.ownEmbedding(func(made kernel.Buf) {
+	h := l.projectedEmbedding(func(made kernel.Buf) {
 		for i := 1; i < altupStreams; i++ {
 			l.add(kernel.NormRows{
 				Dst: l.streams(), DstCol: i * c.NEmbd, Src: made, Cols: c.NEmbd, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: 1,

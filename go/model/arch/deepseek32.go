@@ -20,7 +20,7 @@ var glmDSA = Arch{
 		deepseek2Config(k)
 		k.latentRope(false)
 		k.indexes(kernel.RopeNorm)
-		k.indexedLike52()
+		indexedLike52(k)
 		k.indexTypes()
 	},
 	build: deepseek2Build,
@@ -30,7 +30,7 @@ var glmDSA = Arch{
 // index: the first three, and then every fourth.
 const indexedSince52 = 1 << 20
 
-func (k *keys) indexedLike52() {
+func indexedLike52(k *keys) {
 	for il := range k.c.Layers {
 		k.c.Layers[il].Indexed = k.c.NCtx < indexedSince52 || il < 3 || il%4 == 2
 	}

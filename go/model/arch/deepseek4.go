@@ -11,7 +11,7 @@ import (
 var deepseek4 = Arch{
 	Name: "deepseek4",
 	config: func(k *keys) {
-		k.unlessNext("nextn.eh_proj.weight")
+		unlessNext(k, "nextn.eh_proj.weight")
 		k.rms()
 		k.heads()
 		k.experts()
@@ -35,7 +35,7 @@ var deepseek4 = Arch{
 
 // unlessNext takes blocks that predict further tokens as layers where the file has none of them: keys of some files count
 // what was left out.
-func (k *keys) unlessNext(tensor string) {
+func unlessNext(k *keys, tensor string) {
 	n := len(k.c.Layers)
 	if _, ok := k.f.Tensor(fmt.Sprintf("blk.%d.%s", n, tensor)); !ok && k.c.NNext > 0 {
 		k.c.Layers = make([]Layer, n+k.c.NNext)

@@ -47,11 +47,7 @@ var dflash = headKind{
 		b.normed(p.Hidden, p.Hidden, kernel.TokRows, HeadStem+"enc.output_norm")
 		p.Take = b.take()
 
-		for il, l := range h.Layers {
-			if !slices.ContainsFunc(h.Layers[:il], func(o Layer) bool { return o.Rope == l.Rope }) {
-				b.rotations(l.Rope)
-			}
-		}
+		b.headRopes(0)
 		turns := b.take()
 		b.embedded(b.x(), h.EmbedScale)
 		step := append(slices.Clone(turns), b.take()...)
@@ -63,9 +59,6 @@ var dflash = headKind{
 			l.residual("ffn_norm", l.feedForward(feedForward{}))
 			p.Keep, step = append(p.Keep, inject...), append(step, b.take()...)
 		}
-		last := b.guesses(p, "output_norm")
-		last.Step = step
-		p.Steps = []NextStep{last}
-		b.p.Next = p
+		b.drafts(p, step, "output_norm")
 	},
 }

@@ -25,11 +25,11 @@ var glm4moe = Arch{
 	},
 }
 
-func dots1Config(k *keys) { k.sigmoidMixture(true) }
+func dots1Config(k *keys) { sigmoidMixture(k, true) }
 
 // sigmoidMixture reads the sizes of a model with sigmoid routing, shared experts and dense first layers. norm: where the file does not
 // say, the weights of the experts of a token sum to 1.
-func (k *keys) sigmoidMixture(norm bool) {
+func sigmoidMixture(k *keys, norm bool) {
 	k.rms()
 	k.heads()
 	k.feedForward()

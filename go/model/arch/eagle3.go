@@ -29,7 +29,7 @@ var eagle3 = headKind{
 		l := b.layer(0, h.Layers[0])
 		att, both := l.attention(attention{in: 2 * n}), b.floats("next.both", kernel.TokRows, 2*n)
 		act := b.act("next.both", kernel.TokRows, 2*n, att.in...)
-		b.rotations(l.Rope)
+		b.headRopes(0)
 		b.embedded(both, 1)
 		l.normed(both, both, kernel.TokRows, "attn_norm")
 		b.add(kernel.NormRows{
@@ -46,10 +46,6 @@ var eagle3 = headKind{
 		l.residual("ffn_norm", l.feedForward(feedForward{}))
 		step := b.take()
 		p.Keep = keeping(step)
-
-		last := b.guesses(p, "output_norm")
-		last.Step = step
-		p.Steps = []NextStep{last}
-		b.p.Next = p
+		b.drafts(p, step, "output_norm")
 	},
 }

@@ -23,6 +23,12 @@ type experts struct {
 // both has the sum of a feed-forward and of the experts beside it.
 func (l layer) both() kernel.Buf { return l.floats("both", kernel.TokRows, l.cfg.NEmbd) }
 
+// addBoth adds the norm of that to the residual.
+func (l layer) addBoth(norm string) { l.normTo(l.x(), l.both(), kernel.Add, norm) }
+
+// addSum adds the norm of the sum of experts and a feed-forward to the residual, see experts.sum.
+func (l layer) addSum(norm string) { l.normTo(l.x(), l.sublayerOut(), kernel.Add, norm) }
+
 // mixture adds the experts and the shared ones of a layer that has some, else the dense
 // feed-forward.
 func (l layer) mixture(norm string, e experts) {
@@ -36,7 +42,7 @@ func (l layer) mixture(norm string, e experts) {
 		l.residual(norm, l.experts(e), l.feedForward(feedForward{fn: e.fn, plain: e.plain, shared: true, onto: e.sum != ""}))
 	}
 	if e.sum != "" {
-		l.normTo(l.x(), l.sublayerOut(), kernel.Add, e.sum)
+		l.addSum(e.sum)
 	}
 }
 

@@ -33,14 +33,14 @@ var gemma3n = Arch{
 				l.Rope.Base, l.Rope.Scaling = base, noScaling
 			}
 		}
-		k.unscaled()
+		unscaled(k)
 		n := len(k.c.Layers)
-		k.sharedLayers(k.intOr("attention.shared_kv_layers", max(n-gemma3nOwn, 0), 0, n-1))
+		sharedLayers(k, k.intOr("attention.shared_kv_layers", max(n-gemma3nOwn, 0), 0, n-1))
 		k.perLayer()
 		if k.c.NPerLayer == 0 || k.c.NEmbd%kernel.Panel != 0 {
 			k.fail("embedding_length_per_layer_input", "%d of %d, want more than 0, and multiples of %d", k.c.NPerLayer, k.c.NEmbd, kernel.Panel)
 		}
-		k.sparseFeedForward()
+		sparseFeedForward(k)
 		k.embedScale()
 		k.c.LogitCap = float32(k.floatOr("final_logit_softcapping", 30, 0, maxCap))
 	},
@@ -63,7 +63,7 @@ var gemma3n = Arch{
 
 // sparseFeedForward reads how far above the mean the gates are that stay open, in standard deviations:
 // for each layer, minus infinity where all are open.
-func (k *keys) sparseFeedForward() {
+func sparseFeedForward(k *keys) {
 	const name = "activation_sparsity_scale"
 	if !k.has(name) {
 		for il := range min(gemma3nSparse, len(k.c.Layers)) {

@@ -17,9 +17,9 @@ var gemma4 = Arch{
 		k.c.ExpertNorm = true
 		k.rope(kernel.RopeNeox)
 		k.windows(allBut(6))
-		k.inWindows()
-		k.unscaled()
-		k.sharedLayers(k.intOr("attention.shared_kv_layers", 0, 0, len(k.c.Layers)-1))
+		inWindows(k)
+		unscaled(k)
+		sharedLayers(k, k.intOr("attention.shared_kv_layers", 0, 0, len(k.c.Layers)-1))
 		k.perLayer()
 		k.embedScale()
 		k.c.LogitCap = float32(k.floatOr("final_logit_softcapping", 0, 0, maxCap))
@@ -34,12 +34,12 @@ var gemma4 = Arch{
 			if l.Sparse {
 				l.residual("ffn_norm", l.feedForward(feedForward{fn: kernel.GELU, beside: true, post: "post_ffw_norm_1"}))
 				l.residual("pre_ffw_norm_2", l.experts(experts{fn: kernel.GELU, router: true, post: "post_ffw_norm_2"}))
-				l.normTo(l.x(), l.both(), kernel.Add, "post_ffw_norm")
+				l.addBoth("post_ffw_norm")
 			} else {
 				l.residual("ffn_norm", l.feedForward(feedForward{fn: kernel.GELU, post: "post_ffw_norm"}))
 			}
 			if b.cfg.NPerLayer > 0 {
-				l.residual("", l.ownEmbedding(func(made kernel.Buf) { l.normTo(l.x(), made, kernel.Add, "post_norm") }))
+				l.residual("", l.ownEmbedding("post_norm"))
 			}
 			l.outputScale()
 		})
@@ -47,21 +47,8 @@ var gemma4 = Arch{
 	},
 }
 
-// outputScale multiplies the residual, where the file says by what.
-func (l layer) outputScale() {
-	scale := "layer_output_scale.weight"
-	if !l.has(scale) {
-		return
-	}
-	op := kernel.NormRows{Dst: l.x(), Src: l.x(), Cols: l.cfg.NEmbd, Segs: 1, Kind: kernel.NoNorm, Scale: 1}
-	if v := l.vector(scale, 1); v != nil { // there is memory
-		op.Scale = v[0]
-	}
-	l.add(op)
-}
-
 // inWindows reads what is different in layers with a window: widths of heads, and rotations.
-func (k *keys) inWindows() {
+func inWindows(k *keys) {
 	base := k.floatOr("rope.freq_base_swa", 10000, 1.001, 1e15)
 	for il := range k.c.Layers {
 		l := &k.c.Layers[il]
@@ -79,7 +66,7 @@ func (k *keys) inWindows() {
 }
 
 // unscaled takes the scale from queries. Keys and values have one width, because values may be keys.
-func (k *keys) unscaled() {
+func unscaled(k *keys) {
 	for il := range k.c.Layers {
 		l := &k.c.Layers[il]
 		l.AttnScale = 1
@@ -90,7 +77,7 @@ func (k *keys) unscaled() {
 }
 
 // sharedLayers says that the last n layers have no keys and values of their own.
-func (k *keys) sharedLayers(n int) {
+func sharedLayers(k *keys, n int) {
 	own := map[int]Layer{}
 	for il := range k.c.Layers {
 		l := &k.c.Layers[il]

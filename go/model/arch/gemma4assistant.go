@@ -1,10 +1,6 @@
 package arch
 
-import (
-	"slices"
-
-	"github.com/quern-llm/quern/go/kernel"
-)
+import "github.com/quern-llm/quern/go/kernel"
 
 // gemma4assistant is the drafter of Gemma 4: narrow layers that attend to the keys and values of the model's last
 // layers, with a window and without, and keep none. They are given the embedding of a token by the model, and beside it
@@ -18,8 +14,8 @@ var gemma4assistant = headKind{
 		k.feedForward()
 		k.rope(kernel.RopeNeox)
 		k.windows(allBut(6))
-		k.inWindows()
-		k.unscaled()
+		inWindows(k)
+		unscaled(k)
 		k.intOr("attention.shared_kv_layers", 0, 0, maxLayer) // it shares all
 		h.Reads = true
 		h.Width = k.int("embedding_length_out", 1, maxEmbd)
@@ -33,11 +29,7 @@ var gemma4assistant = headKind{
 		pre := b.matrix(HeadStem+"nextn.pre_projection.weight", 2*width, n)
 		both := b.floats("next.both", kernel.TokRows, 2*width)
 		act := b.act("next.both", kernel.TokRows, 2*width, pre)
-		for il, l := range h.Layers {
-			if !slices.ContainsFunc(h.Layers[:il], func(o Layer) bool { return o.Rope == l.Rope }) {
-				b.rotations(ahead(l.Rope))
-			}
-		}
+		b.headRopes(1)
 		table := b.table("token_embd.weight", width, b.of.NVocab)
 		b.add(kernel.Embed{Dst: both, Table: table, Scale: b.of.EmbedScale})
 		b.add(kernel.NormRows{Dst: both, DstCol: width, Src: p.Hidden, Cols: width, Segs: 1, Kind: kernel.NoNorm, Scale: 1})
@@ -52,9 +44,6 @@ var gemma4assistant = headKind{
 		step := b.take()
 
 		m, post := b.matrix(HeadStem+"token_embd.weight", n, h.NVocab), b.matrix(HeadStem+"nextn.post_projection.weight", n, width)
-		last := b.guess(p, m, "output_norm", post)
-		last.Step = step
-		p.Steps = []NextStep{last}
-		b.p.Next = p
+		b.draftsBy(p, step, m, "output_norm", post)
 	},
 }

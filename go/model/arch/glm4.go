@@ -11,7 +11,7 @@ var glm4 = Arch{
 		k.heads()
 		k.feedForward()
 		style := kernel.RopeNorm
-		if k.sections() { // GLM 4.1V, whose text has all sections at the same position
+		if sections(k) { // GLM 4.1V, whose text has all sections at the same position
 			style = kernel.RopeNeox
 		}
 		k.rope(style)
@@ -27,7 +27,7 @@ var glm4 = Arch{
 }
 
 // sections reports whether rotations have sections for time, height and width.
-func (k *keys) sections() bool {
+func sections(k *keys) bool {
 	all, err := k.f.Ints(k.name("rope.dimension_sections"))
 	return err == nil && len(all) > 1 && all[0] > 0 && all[1] > 0
 }

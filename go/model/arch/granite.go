@@ -13,7 +13,7 @@ var granite = Arch{
 			k.feedForward()
 		}
 		k.sharedExperts()
-		k.finetuned()
+		finetuned(k)
 	},
 	build: graniteBuild,
 }
@@ -42,7 +42,7 @@ var granitehybrid = Arch{
 			k.feedForward()
 		}
 		k.sharedExperts()
-		k.finetuned()
+		finetuned(k)
 	},
 	build: graniteBuild,
 }
@@ -87,7 +87,7 @@ var graniteSWA = Arch{
 }
 
 // finetuned takes the rotations from models whose files say that there are none, by a key that once meant something else.
-func (k *keys) finetuned() {
+func finetuned(k *keys) {
 	if !k.boolOr("rope.scaling.finetuned", true) {
 		k.noRope()
 	}

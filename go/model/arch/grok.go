@@ -59,7 +59,7 @@ var grok = Arch{
 				sublayers = append(sublayers, l.feedForward(feedForward{fn: kernel.GELU, onto: true, scale: math.Sqrt2 / 2}))
 			}
 			l.residual("ffn_norm", sublayers...)
-			l.normTo(l.x(), l.sublayerOut(), kernel.Add, post)
+			l.addSum(post)
 		})
 		b.end("output_norm")
 	},

@@ -6,7 +6,7 @@ var groveMoE = Arch{
 	Name: "grovemoe",
 	config: func(k *keys) {
 		c := k.c
-		k.qwen3moe("rope.dimension_count")
+		qwen3moeKeys(k, "rope.dimension_count")
 		c.Adjugate = Adjugate{
 			Of:    k.int("experts_per_group", 1, max(c.NExpert, 1)),
 			NFF:   k.intOr("expert_chunk_feed_forward_length", 0, 0, maxFF),

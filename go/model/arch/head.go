@@ -3,6 +3,7 @@ package arch
 import (
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/kernel"
@@ -181,22 +182,34 @@ func (b *builder) embedded(dst kernel.Buf, scale float32) {
 	b.add(kernel.Embed{Dst: dst, Table: table, Scale: scale})
 }
 
-// guesses ends a head: rows of the residual, which are the hidden states to go on with, and the logits of the tokens that it guesses
-// among.
-func (b *builder) guesses(p *Next, norm string) NextStep {
-	h := &b.cfg.Head
-	if h.NVocab > 0 {
-		return b.guess(p, b.matrix(HeadStem+"output.weight", h.NEmbd, h.NVocab), norm, kernel.Matrix{})
+// headRopes computes the rotations of the layers of a head, whose tokens are shift positions after those of the batch.
+func (b *builder) headRopes(shift int) {
+	var done []Rope
+	for _, l := range b.cfg.Layers {
+		if l.Rope.Shift += shift; !slices.Contains(done, l.Rope) {
+			b.rotations(l.Rope)
+			done = append(done, l.Rope)
+		}
 	}
-	return b.guess(p, b.output(), norm, kernel.Matrix{})
 }
 
-// guess is guesses by an output. Where there is a matrix for them, it makes the hidden states to go on with of normalised ones.
-func (b *builder) guess(p *Next, m kernel.Matrix, norm string, after kernel.Matrix) NextStep {
+// drafts ends a head: step is its layers, which leave in the residual the hidden states to go on with. It adds their norm
+// and the logits of the tokens that the head drafts.
+func (b *builder) drafts(p *Next, step []kernel.Op, norm string) {
+	h := &b.cfg.Head
+	if h.NVocab == 0 {
+		b.draftsBy(p, step, b.output(), norm, kernel.Matrix{})
+		return
+	}
+	b.draftsBy(p, step, b.matrix(HeadStem+"output.weight", h.NEmbd, h.NVocab), norm, kernel.Matrix{})
+}
+
+// draftsBy is drafts by a given output matrix. after, if there is one, makes the hidden states to go on with of normalised
+// ones.
+func (b *builder) draftsBy(p *Next, step []kernel.Op, m kernel.Matrix, norm string, after kernel.Matrix) {
 	h, n := &b.cfg.Head, b.cfg.NEmbd
 	if p.NVocab = m.Out; h.Mapped {
-		ids := must(b.w.Choice(HeadStem+"d2t", h.NVocab, 1, b.cfg.NVocab))
-		p.IDs = ids
+		p.IDs = must(b.w.Choice(HeadStem+"d2t", h.NVocab, 1, b.cfg.NVocab))
 	}
 	mats := []kernel.Matrix{m}
 	if after.Out > 0 {
@@ -213,7 +226,8 @@ func (b *builder) guess(p *Next, m kernel.Matrix, norm string, after kernel.Matr
 		p.Out = b.floats("head.after", kernel.OutRows, after.Out)
 		b.add(kernel.Matmul{Dst: p.Out, Act: b.only(act, after), Rows: kernel.OutRows, Parts: []kernel.Part{{Matrix: after}}})
 	}
-	return NextStep{Head: b.take()}
+	p.Steps = []NextStep{{Step: step, Head: b.take()}}
+	b.p.Next = p
 }
 
 // maxHeadBlock bounds the tokens that a head guesses at once: real ones guess 16.

@@ -11,13 +11,13 @@ import (
 var laguna = Arch{
 	Name: "laguna",
 	config: func(k *keys) {
-		k.sigmoidMixture(false)
+		sigmoidMixture(k, false)
 		if k.intOr("attention.sliding_window", 0, 0, maxCtx) > 0 {
 			k.windowsIn(allButFirst(4), allButFirst)
 			k.windowRope(k.c.Layers[0].Rope.Base)
 			k.rotatedInWindows(nil)
 		}
-		k.headGates()
+		headGates(k)
 	},
 	build: func(b *builder) {
 		b.begin()
@@ -34,7 +34,7 @@ var laguna = Arch{
 }
 
 // headGates takes from the tensors in which layers the gate of the attention has a number for each head.
-func (k *keys) headGates() {
+func headGates(k *keys) {
 	for il := range k.c.Layers {
 		l := &k.c.Layers[il]
 		t, ok := k.f.Tensor(fmt.Sprintf("blk.%d.attn_gate.weight", il))

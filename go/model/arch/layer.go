@@ -61,3 +61,16 @@ func (b *builder) only(a kernel.Act, mats ...kernel.Matrix) kernel.Act {
 	}
 	return kept
 }
+
+// outputScale multiplies the residual, where the file says by what.
+func (l layer) outputScale() {
+	scale := "layer_output_scale.weight"
+	if !l.has(scale) {
+		return
+	}
+	op := kernel.NormRows{Dst: l.x(), Src: l.x(), Cols: l.cfg.NEmbd, Segs: 1, Kind: kernel.NoNorm, Scale: 1}
+	if v := l.vector(scale, 1); v != nil { // there is memory
+		op.Scale = v[0]
+	}
+	l.add(op)
+}

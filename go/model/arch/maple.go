@@ -5,7 +5,7 @@ package arch
 var maple = Arch{
 	Name: "maple",
 	config: func(k *keys) {
-		k.qwen3moe("rope.dimension_count_swa") // rope.dimension_count is of the others, and 0
+		qwen3moeKeys(k, "rope.dimension_count_swa") // rope.dimension_count is of the others, and 0
 		k.windows(allBut(4))
 		k.ropeInWindows()
 		k.limits()

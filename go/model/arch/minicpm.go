@@ -21,7 +21,7 @@ var minicpm = Arch{
 	Name: "minicpm",
 	config: func(k *keys) {
 		llama.config(k)
-		k.miniCPMScales()
+		miniCPMScales(k)
 	},
 	build: llama.build,
 }
@@ -34,12 +34,12 @@ var minicpm3 = Arch{
 		k.latents()
 		k.feedForward()
 		k.rope(kernel.RopeNeox)
-		k.miniCPMScales()
+		miniCPMScales(k)
 	},
 	build: deepseek2Build,
 }
 
-func (k *keys) miniCPMScales() {
+func miniCPMScales(k *keys) {
 	c := k.c
 	c.EmbedScale = float32(k.floatOr("embedding_scale", miniCPMEmbed, 1e-6, 1e6))
 	c.ResidualScale = float32(k.floatOr("residual_scale", miniCPMDepth/math.Sqrt(float64(max(len(c.Layers), 1))), 1e-6, 1e6))

@@ -39,9 +39,13 @@ func (b *builder) embedPerLayer() {
 	b.p.Begin = append(b.p.Begin, b.take()...)
 }
 
-// ownEmbedding is post_norm(proj(gelu(inp_gate(input)) * the layer's embedding of the token)), which it
-// gives to add as a buffer.
-func (l layer) ownEmbedding(add func(made kernel.Buf)) sublayer {
+// ownEmbedding adds norm(proj(gelu(inp_gate(input)) * the layer's embedding of the token)).
+func (l layer) ownEmbedding(norm string) sublayer {
+	return l.projectedEmbedding(func(made kernel.Buf) { l.normTo(l.x(), made, kernel.Add, norm) })
+}
+
+// projectedEmbedding gives add proj(gelu(inp_gate(input)) * the layer's embedding of the token).
+func (l layer) projectedEmbedding(add func(made kernel.Buf)) sublayer {
 	c := l.cfg
 	n := c.NPerLayer
 	gate := l.matrix("inp_gate.weight", c.NEmbd, n)

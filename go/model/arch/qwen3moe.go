@@ -5,7 +5,7 @@ import "github.com/quern-llm/quern/go/kernel"
 // qwen3moe is Qwen 3 with experts in place of the feed-forward.
 var qwen3moe = Arch{
 	Name:   "qwen3moe",
-	config: func(k *keys) { k.qwen3moe("rope.dimension_count") },
+	config: func(k *keys) { qwen3moeKeys(k, "rope.dimension_count") },
 	build: func(b *builder) {
 		b.begin()
 		b.layers(func(l layer) {
@@ -16,8 +16,8 @@ var qwen3moe = Arch{
 	},
 }
 
-// qwen3moe reads the sizes of such a model; a key gives the number of rotated dimensions.
-func (k *keys) qwen3moe(rotated string) {
+// qwen3moeKeys reads the sizes of such a model; a key gives the number of rotated dimensions.
+func qwen3moeKeys(k *keys, rotated string) {
 	k.rms()
 	k.heads()
 	k.experts()

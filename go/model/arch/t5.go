@@ -14,7 +14,7 @@ import (
 var t5 = Arch{
 	Name: "t5",
 	config: func(k *keys) {
-		k.t5()
+		t5Keys(k)
 		for il, l := range k.c.Layers { // whose keys and values have the same place, and the decoder's the same sizes
 			if l != k.c.Layers[0] {
 				k.fail("attention.head_count", "layer %d has other sizes than layer 0, want the same in all", il)
@@ -31,14 +31,14 @@ var t5 = Arch{
 	},
 	build: func(b *builder) {
 		b.begin()
-		b.encoder("enc.", func(l layer) { l.t5Sublayers() })
-		b.decoder("dec.", "enc.output_norm", func(l layer) { l.t5Sublayers(l.crossAttention) })
+		b.encoder("enc.", func(l layer) { t5Sublayers(l) })
+		b.decoder("dec.", "enc.output_norm", func(l layer) { t5Sublayers(l, l.crossAttention) })
 		b.end("dec.output_norm")
 	},
 }
 
-// t5 reads the sizes that encoder and decoder have in common.
-func (k *keys) t5() {
+// t5Keys reads the sizes that encoder and decoder have in common.
+func t5Keys(k *keys) {
 	k.rms()
 	k.heads()
 	k.feedForward()
@@ -49,7 +49,7 @@ func (k *keys) t5() {
 }
 
 // t5Sublayers is a layer of T5, with what comes between its sublayers.
-func (l layer) t5Sublayers(between ...func() sublayer) {
+func t5Sublayers(l layer, between ...func() sublayer) {
 	l.residual("attn_norm", l.attention(attention{out: "attn_o"}))
 	for _, h := range between {
 		l.residual("cross_attn_norm", h())

@@ -6,12 +6,12 @@ var t5Encoder = Arch{
 	Name: "t5encoder",
 	config: func(k *keys) {
 		k.c.BothWays = true
-		k.t5()
+		t5Keys(k)
 	},
 	build: func(b *builder) {
 		b.stem = "enc."
 		b.begin()
-		b.layers(func(l layer) { l.t5Sublayers() })
+		b.layers(func(l layer) { t5Sublayers(l) })
 		b.vectors("enc.output_norm")
 	},
 }
