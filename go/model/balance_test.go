@@ -69,7 +69,7 @@ func (d *draft) scale(tb testing.TB, cfg *Config) {
 				for i := 0; i*l.HeadDim < len(q) && i < group; i++ {
 					q[i*l.HeadDim+c] /= 128
 				}
-				if !l.Shared {
+				if !l.SharedKV {
 					d.floats(tb, blk+"attn_k_norm.weight")[c] *= 128
 				}
 				continue

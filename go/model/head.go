@@ -37,7 +37,7 @@ func (f *File) DraftBy(head *File) error {
 	if err == nil {
 		all := slices.Clone(f.GGUF.Tensors)
 		for _, t := range head.GGUF.Tensors {
-			t.Name, t.Shard = arch.HeadStem+t.Name, len(f.regions)+t.Shard
+			t.Name, t.Shard = arch.HeadPrefix+t.Name, len(f.regions)+t.Shard
 			all = append(all, t)
 		}
 		both, err = f.GGUF.With(all)
@@ -54,4 +54,4 @@ func (f *File) DraftBy(head *File) error {
 }
 
 // ofHead reports whether a tensor or matrix belongs to the draft head.
-func ofHead(name string) bool { return strings.HasPrefix(name, arch.HeadStem) }
+func ofHead(name string) bool { return strings.HasPrefix(name, arch.HeadPrefix) }

@@ -34,7 +34,7 @@ func (w *weights) unknown(cfg *arch.Config) error {
 	for _, t := range w.f.Tensors {
 		if ofHead(t.Name) {
 			if cfg.Drafts && !used[t.Name] {
-				return fmt.Errorf("tensor %q of the head is none that %s heads have here: without it guesses would be wrong", strings.TrimPrefix(t.Name, arch.HeadStem), cfg.Head.Arch)
+				return fmt.Errorf("tensor %q of the head is none that %s heads have here: without it guesses would be wrong", strings.TrimPrefix(t.Name, arch.HeadPrefix), cfg.Head.Arch)
 			}
 			continue
 		}
@@ -70,7 +70,7 @@ func isNext(name string, cfg *arch.Config) bool {
 func isShared(name string, cfg *arch.Config) bool {
 	var il int
 	n, _ := fmt.Sscanf(name, "blk.%d.", &il)
-	if n != 1 || il < 0 || il >= len(cfg.Layers) || !cfg.Layers[il].Shared {
+	if n != 1 || il < 0 || il >= len(cfg.Layers) || !cfg.Layers[il].SharedKV {
 		return false
 	}
 	return slices.Contains([]string{"attn_k.weight", "attn_v.weight", "attn_k_norm.weight"}, strings.TrimPrefix(name, fmt.Sprintf("blk.%d.", il)))

@@ -10,8 +10,8 @@ type Adjugate struct {
 }
 
 // adjugates binds them. They add to x, given the input of pairs.
-func (l layer) adjugates() (in []kernel.Matrix, add func(pairs kernel.Act, route kernel.Buf)) {
-	c, n := l.cfg, l.cfg.Adjugate
+func (l Layer) adjugates() (in []kernel.Matrix, add func(pairs kernel.Act, route kernel.Buf)) {
+	c, n := l.Config, l.Config.Adjugate
 	if n.Of == 0 {
 		return nil, func(kernel.Act, kernel.Buf) {}
 	}
@@ -25,11 +25,11 @@ func (l layer) adjugates() (in []kernel.Matrix, add func(pairs kernel.Act, route
 		if n.Scale == 0 {
 			return
 		}
-		ffn, out := l.floats("pair.ffn", kernel.PairRows, n.NFF), l.floats("pair.out", kernel.PairRows, c.NEmbd)
-		act := l.act("pair.ffn", kernel.PairRows, n.NFF, down.Matrix)
-		l.add(kernel.Matmul{Dst: ffn, Act: l.only(pairs, matrices(parts)...), Rows: kernel.PairRows, Route: route, Parts: parts, Epilogue: kernel.GLU})
-		l.add(kernel.ToAct{Act: act, Src: ffn, Rows: kernel.PairRows, Cols: n.NFF, Route: route})
-		l.add(kernel.Matmul{Dst: out, Act: act, Rows: kernel.PairRows, Route: route, Parts: []kernel.Part{down}, Scale: n.Scale})
-		l.add(kernel.MoeCombine{Dst: l.x(), Src: out, Route: route})
+		ffn, out := l.Floats("pair.ffn", kernel.PairRows, n.NFF), l.Floats("pair.out", kernel.PairRows, c.NEmbd)
+		act := l.Act("pair.ffn", kernel.PairRows, n.NFF, down.Matrix)
+		l.Add(kernel.Matmul{Dst: ffn, Act: l.Only(pairs, matrices(parts)...), Rows: kernel.PairRows, Route: route, Parts: parts, Epilogue: kernel.GLU})
+		l.Add(kernel.ToAct{Act: act, Src: ffn, Rows: kernel.PairRows, Cols: n.NFF, Route: route})
+		l.Add(kernel.Matmul{Dst: out, Act: act, Rows: kernel.PairRows, Route: route, Parts: []kernel.Part{down}, Scale: n.Scale})
+		l.Add(kernel.MoeCombine{Dst: l.X(), Src: out, Route: route})
 	}
 }

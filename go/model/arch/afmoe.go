@@ -5,18 +5,18 @@ package arch
 // of four have a window, and the others no rotations.
 var afmoe = Arch{
 	Name: "afmoe",
-	config: func(k *keys) {
+	config: func(k *Keys) {
 		sigmoidMixture(k, false)
-		k.embedScale()
-		k.windows(allBut(4))
-		k.ropeInWindows()
+		k.EmbedScale()
+		k.Windows(AllBut(4))
+		k.RopeInWindows()
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{norm: normHead, gate: gateOwn, post: "post_attention_norm"}))
-			l.mixture("ffn_norm", experts{sum: "post_ffw_norm"})
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{QKNorm: NormHead, Gate: GateChannel, PostNorm: "post_attention_norm"}))
+			l.Mixture("ffn_norm", Experts{SumNorm: "post_ffw_norm"})
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

@@ -12,23 +12,23 @@ import (
 // numbers is softplus(key), that of others beta + softplus(key).
 var apertus = Arch{
 	Name: "apertus",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.feedForward()
-		k.rope(kernel.RopeNeox)
-		k.eachConstant("xielu.beta", func(l *Layer, v float64) { l.XIELU.Beta = float32(v) })
-		k.eachConstant("xielu.alpha_p", func(l *Layer, v float64) { l.XIELU.AlphaP = float32(softplus(v)) })
-		k.eachConstant("xielu.alpha_n", func(l *Layer, v float64) { l.XIELU.AlphaN = l.XIELU.Beta + float32(softplus(v)) })
-		k.eachConstant("xielu.eps", func(l *Layer, v float64) { l.XIELU.Eps = float32(min(v, 0)) })
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.FeedForward()
+		k.Rope(kernel.RopeNeox)
+		k.EachConstant("xielu.beta", func(l *LayerConfig, v float64) { l.XIELU.Beta = float32(v) })
+		k.EachConstant("xielu.alpha_p", func(l *LayerConfig, v float64) { l.XIELU.AlphaP = float32(softplus(v)) })
+		k.EachConstant("xielu.alpha_n", func(l *LayerConfig, v float64) { l.XIELU.AlphaN = l.XIELU.Beta + float32(softplus(v)) })
+		k.EachConstant("xielu.eps", func(l *LayerConfig, v float64) { l.XIELU.Eps = float32(min(v, 0)) })
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{norm: normHead}))
-			l.residual("ffn_norm", l.feedForward(feedForward{xielu: true}))
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{QKNorm: NormHead}))
+			l.Residual("ffn_norm", l.FeedForward(FeedForward{XIELU: true}))
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }
 

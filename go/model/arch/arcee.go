@@ -5,18 +5,18 @@ import "github.com/quern-llm/quern/go/kernel"
 // arcee is AFM: Llama with squared ReLU and no gate.
 var arcee = Arch{
 	Name: "arcee",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.feedForward()
-		k.rope(kernel.RopeNorm)
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.FeedForward()
+		k.Rope(kernel.RopeNorm)
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{}))
-			l.residual("ffn_norm", l.feedForward(feedForward{fn: kernel.ReLU2, plain: true}))
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{}))
+			l.Residual("ffn_norm", l.FeedForward(FeedForward{Fn: kernel.ReLU2, Ungated: true}))
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

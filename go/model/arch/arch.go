@@ -18,8 +18,8 @@ import (
 // An Arch is one architecture.
 type Arch struct {
 	Name   string // as general.architecture has it
-	config func(k *keys)
-	build  func(b *builder)
+	config func(k *Keys)
+	build  func(b *Builder)
 }
 
 // archs is the supported architectures, in the order in which errors list them.
@@ -81,11 +81,11 @@ func Names() []string {
 // Build returns the program of a model of this architecture. Keys and values are stored
 // in the types of kv, or, in layers that see every position, in those of tiers by age.
 func (a Arch) Build(cfg *Config, w Weights, kv kernel.KVTypes, tiers ...Tier) (*Program, error) {
-	var head func(b *builder, h *Head)
+	var head func(b *Builder, h *Head)
 	if kind, ok := headKindOf(cfg.Head.Arch); ok {
 		head = kind.build
 	}
-	return buildProgram(cfg, w, kv, tiers, a.build, head)
+	return Build(cfg, w, kv, tiers, a.build, head)
 }
 
 // ReadConfig returns the configuration of a file, whose keys its architecture reads. Errors name the key.
@@ -104,5 +104,5 @@ func ReadConfig(f *gguf.File) (*Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	return readKeys(f, name, a.config)
+	return ReadKeys(f, name, a.config)
 }

@@ -6,26 +6,26 @@ import "github.com/quern-llm/quern/go/kernel"
 // norm of the layer's input.
 var arctic = Arch{
 	Name: "arctic",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.experts()
-		k.c.ExpertNorm = true
-		for il := range k.c.Layers { // the key is of experts
-			k.c.Layers[il].NFF = k.c.NEmbd
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.Experts()
+		k.Config.ExpertNorm = true
+		for il := range k.Config.Layers { // the key is of experts
+			k.Config.Layers[il].NFF = k.Config.NEmbd
 		}
-		k.rope(kernel.RopeNorm)
+		k.Rope(kernel.RopeNorm)
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			e := l.experts(experts{})
-			act := l.act("embd beside", kernel.TokRows, b.cfg.NEmbd, e.in...)
-			l.add(l.norm(act, l.x(), kernel.TokRows, "ffn_norm_exps"))
-			l.residual("attn_norm", l.attention(attention{}))
-			l.residual("ffn_norm", l.feedForward(feedForward{}))
-			e.run(act)
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			e := l.Experts(Experts{})
+			act := l.Act("embd beside", kernel.TokRows, b.Config.NEmbd, e.In...)
+			l.Add(l.Norm(act, l.X(), kernel.TokRows, "ffn_norm_exps"))
+			l.Residual("attn_norm", l.Attention(Attention{}))
+			l.Residual("ffn_norm", l.FeedForward(FeedForward{}))
+			e.Run(act)
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

@@ -10,12 +10,12 @@ import "github.com/quern-llm/quern/go/kernel"
 // maxResidualBlocks is how many blocks there may be, the partial one among them.
 const maxResidualBlocks = 16
 
-// attnRes reads how many layers a block has; 0: residuals are not attended to.
-func (k *keys) attnRes() {
+// AttnRes reads how many layers a block has; 0: residuals are not attended to.
+func (k *Keys) AttnRes() {
 	const key = "attn_res.block_size"
-	k.c.AttnResBlock = k.intOr(key, 0, 0, maxLayer)
-	if n := k.c.AttnResBlock; n > 0 && k.c.completedBlocks(len(k.c.Layers)) >= maxResidualBlocks {
-		k.fail(key, "%d, of which there are more than %d in %d layers", n, maxResidualBlocks-1, len(k.c.Layers))
+	k.Config.AttnResBlock = k.IntOr(key, 0, 0, MaxLayer)
+	if n := k.Config.AttnResBlock; n > 0 && k.Config.completedBlocks(len(k.Config.Layers)) >= maxResidualBlocks {
+		k.Fail(key, "%d, of which there are more than %d in %d layers", n, maxResidualBlocks-1, len(k.Config.Layers))
 	}
 }
 
@@ -23,56 +23,56 @@ func (k *keys) attnRes() {
 // begins a block completes another.
 func (c *Config) completedBlocks(il int) int { return (il + c.AttnResBlock - 1) / c.AttnResBlock }
 
-// attnRes has the next sublayer read the result of attention to the blocks. Before attention the residual begins anew,
+// AttnRes has the next sublayer read the result of attention to the blocks. Before attention the residual begins anew,
 // in layers that begin a block.
-func (l layer) attnRes(score string, attention bool) {
-	c := l.cfg
+func (l Layer) AttnRes(score string, attention bool) {
+	c := l.Config
 	if c.AttnResBlock == 0 {
 		return
 	}
-	n := c.completedBlocks(l.il)
-	first := l.il%c.AttnResBlock == 0
+	n := c.completedBlocks(l.Index)
+	first := l.Index%c.AttnResBlock == 0
 	if first && !attention {
 		n++
 	}
 	l.storePartialBlock(n)
 	l.storeNext = first && attention
 	if l.readsAttnRes = n > 0; l.readsAttnRes {
-		l.attendBlocks(l.input(), l.blk+score, n)
+		l.attendBlocks(l.input(), l.prefix+score, n)
 	} else { // there is the embedding alone, whatever its score
-		l.vector(score+".weight", c.NEmbd)
+		l.Vector(score+".weight", c.NEmbd)
 	}
 }
 
-// attnResAll makes the residual, after the last layer, the result of attention to all blocks.
-func (b *builder) attnResAll(score string) {
-	last := len(b.p.Layers) - 1
-	if b.readsAttnRes = false; b.cfg.AttnResBlock == 0 || last < 0 {
+// AttnResAll makes the residual, after the last layer, the result of attention to all blocks.
+func (b *Builder) AttnResAll(score string) {
+	last := len(b.Program.Layers) - 1
+	if b.readsAttnRes = false; b.Config.AttnResBlock == 0 || last < 0 {
 		return
 	}
-	n := b.cfg.completedBlocks(last + 1)
+	n := b.Config.completedBlocks(last + 1)
 	b.storePartialBlock(n)
-	b.attendBlocks(b.x(), score, n)
-	b.p.Layers[last] = append(b.p.Layers[last], b.take()...)
+	b.attendBlocks(b.X(), score, n)
+	b.Program.Layers[last] = append(b.Program.Layers[last], b.Take()...)
 }
 
 // storePartialBlock has the residual, the sum of the partial block, behind the n completed ones.
-func (b *builder) storePartialBlock(n int) {
-	c := b.cfg
-	b.add(kernel.NormRows{
-		Dst: b.residualBlocks(), DstCol: n * c.NEmbd, Src: b.x(), Cols: c.NEmbd, Segs: 1, Kind: kernel.NoNorm, Scale: 1,
+func (b *Builder) storePartialBlock(n int) {
+	c := b.Config
+	b.Add(kernel.NormRows{
+		Dst: b.residualBlocks(), DstCol: n * c.NEmbd, Src: b.X(), Cols: c.NEmbd, Segs: 1, Kind: kernel.NoNorm, Scale: 1,
 	})
 }
 
 // attendBlocks has in dst the result of attention to n completed blocks and the one behind them.
-func (b *builder) attendBlocks(dst kernel.Buf, score string, n int) {
-	c := b.cfg
-	b.add(kernel.MixByScores{
-		Dst: dst, Src: b.residualBlocks(), Cols: c.NEmbd, Segs: n + 1, Weight: b.vector(score+".weight", c.NEmbd), Eps: c.Eps,
+func (b *Builder) attendBlocks(dst kernel.Buf, score string, n int) {
+	c := b.Config
+	b.Add(kernel.MixByScores{
+		Dst: dst, Src: b.residualBlocks(), Cols: c.NEmbd, Segs: n + 1, Weight: b.Vector(score+".weight", c.NEmbd), Eps: c.Eps,
 	})
 }
 
 // residualBlocks has the blocks of a token, one after the other.
-func (b *builder) residualBlocks() kernel.Buf {
-	return b.floats("residual blocks", kernel.TokRows, (b.cfg.completedBlocks(len(b.cfg.Layers))+1)*b.cfg.NEmbd)
+func (b *Builder) residualBlocks() kernel.Buf {
+	return b.Floats("residual blocks", kernel.TokRows, (b.Config.completedBlocks(len(b.Config.Layers))+1)*b.Config.NEmbd)
 }

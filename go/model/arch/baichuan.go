@@ -7,11 +7,11 @@ const baichuanALiBi = 40
 // baichuan is Baichuan 1 and 2: Llama, the large one with ALiBi in place of rotations.
 var baichuan = Arch{
 	Name: "baichuan",
-	config: func(k *keys) {
+	config: func(k *Keys) {
 		llama.config(k)
-		if len(k.c.Layers) == baichuanALiBi {
-			k.noRope()
-			k.c.ALiBi = true
+		if len(k.Config.Layers) == baichuanALiBi {
+			k.NoRope()
+			k.Config.ALiBi = true
 		}
 	},
 	build: llama.build,

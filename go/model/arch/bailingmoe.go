@@ -3,9 +3,9 @@ package arch
 // bailingmoe is Ling 1 and Ring 1: deepseek, whose weights of experts may sum to 1.
 var bailingmoe = Arch{
 	Name: "bailingmoe",
-	config: func(k *keys) {
+	config: func(k *Keys) {
 		deepseek.config(k)
-		k.c.ExpertNorm = k.boolOr("expert_weights_norm", false)
+		k.Config.ExpertNorm = k.BoolOr("expert_weights_norm", false)
 	},
 	build: deepseek.build,
 }

@@ -6,25 +6,25 @@ import "github.com/quern-llm/quern/go/kernel"
 // a gate for each head; sigmoid routing with a correction of the choice, shared experts, dense first layers.
 var bailingmoe3 = Arch{
 	Name: "bailingmoe3",
-	config: func(k *keys) {
-		k.rms()
-		k.latents()
-		k.channelDelta()
-		k.boundedDecays()
-		k.feedForward()
-		k.experts()
-		k.expertWeights(kernel.GateSigmoid, false)
-		k.denseLead()
-		k.sharedExperts()
-		k.limitsApart()
-		k.rope(kernel.RopeNorm)
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Latents()
+		k.ChannelDelta()
+		k.BoundedDecays()
+		k.FeedForward()
+		k.Experts()
+		k.ExpertWeights(kernel.GateSigmoid, false)
+		k.LeadingDense()
+		k.SharedExperts()
+		k.ExpertLimitsApart()
+		k.Rope(kernel.RopeNorm)
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.deltaOrLatents(latent{gate: gateHead}))
-			l.mixture("ffn_norm", experts{})
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.DeltaOrLatents(LatentAttention{Gate: GateHead}))
+			l.Mixture("ffn_norm", Experts{})
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

@@ -19,7 +19,7 @@ type balance struct{ q, k, v, out []float32 }
 // balance chooses the factors by the sizes that channels have by the weights: for keys
 // such that a channel is as large, compared with the others, in keys as in queries, where
 // the rounding of both costs scores least; for values such that all are equal.
-func (l layer) balance(a attention, p projection) balance {
+func (l Layer) balance(a Attention, p projection) balance {
 	var b balance
 	if l.keeps(func(kv kernel.KVTypes) bool { return kv.K.Integer() }) {
 		q, k := l.sizes(a, p, 0, l.NHead, l.HeadDim), l.sizes(a, p, 1, l.NHeadKV, l.HeadDim)
@@ -41,9 +41,9 @@ func (l layer) balance(a attention, p projection) balance {
 // sizes returns the mean squares of the channels of queries, keys or values (part 0, 1 or
 // 2) as attention takes them, up to a factor for each head; nil as long as the weights
 // have no memory. Their input is what the norm before them makes of independent numbers.
-func (l layer) sizes(a attention, p projection, part, heads, dim int) []float64 {
+func (l Layer) sizes(a Attention, p projection, part, heads, dim int) []float64 {
 	from := p.from[part]
-	squares := must(l.w.Squares(p.names[from.part], l.blk+"attn_norm.weight"))
+	squares := must(l.weights.Squares(p.names[from.part], l.prefix+"attn_norm.weight"))
 	if squares == nil {
 		return nil
 	}
@@ -56,18 +56,18 @@ func (l layer) sizes(a attention, p projection, part, heads, dim int) []float64 
 	if part == 2 {
 		return s
 	}
-	if a.norm != normAfter {
-		l.normSizes(a.norm, s, part, heads)
+	if a.QKNorm != NormAfterRope {
+		l.normSizes(a.QKNorm, s, part, heads)
 		l.rotateSizes(s)
 	} else {
 		l.rotateSizes(s)
-		l.normSizes(a.norm, s, part, heads)
+		l.normSizes(a.QKNorm, s, part, heads)
 	}
 	return s
 }
 
 // normSizes applies the weights of the norm of queries (part 0) or keys (part 1).
-func (l layer) normSizes(kind headNorm, s []float64, part, heads int) {
+func (l Layer) normSizes(kind QKNorm, s []float64, part, heads int) {
 	w, n := l.headNorm(kind, [2]string{"attn_q_norm", "attn_k_norm"}[part], heads)
 	for c := range s {
 		if w != nil {
@@ -77,7 +77,7 @@ func (l layer) normSizes(kind headNorm, s []float64, part, heads int) {
 }
 
 // rotateSizes gives the channels that rotate together their mean.
-func (l layer) rotateSizes(s []float64) {
+func (l Layer) rotateSizes(s []float64) {
 	half := l.Rope.NRot / 2
 	for at := 0; at < len(s); at += l.HeadDim {
 		for i := range half {
@@ -96,7 +96,7 @@ func square(x float32) float64 { return float64(float64(x) * float64(x)) }
 // factors returns the factors of heads whose channels have these sizes to the power of
 // root, and their inverses; nil where no head has channels that differ enough, or as
 // long as there is no memory.
-func (l layer) factors(name string, heads, dim, root int, size func(h, c int) float64) (by, undo []float32) {
+func (l Layer) factors(name string, heads, dim, root int, size func(h, c int) float64) (by, undo []float32) {
 	by, undo = l.made(name, heads*dim), l.made(name+" undone", heads*dim)
 	if by == nil {
 		return nil, nil
@@ -147,6 +147,6 @@ func exponents(sizes []float64, root int) []int {
 }
 
 // keeps reports whether keys and values are kept in such types, at any age.
-func (l layer) keeps(such func(kv kernel.KVTypes) bool) bool {
+func (l Layer) keeps(such func(kv kernel.KVTypes) bool) bool {
 	return such(l.kv) || slices.ContainsFunc(l.tiers, func(t Tier) bool { return such(t.KV) })
 }

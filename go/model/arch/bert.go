@@ -6,12 +6,14 @@ import "github.com/quern-llm/quern/go/kernel"
 // learned positions, and GELU with erf, as the originals have.
 var bert = Arch{
 	Name: "bert",
-	config: func(k *keys) {
-		k.encoder()
-		k.c.Positions = true
+	config: func(k *Keys) {
+		k.Encoder()
+		k.Config.Positions = true
 	},
-	build: func(b *builder) { b.bertLayers(attention{}, plainGELU) },
+	build: func(b *Builder) { b.BERTLayers(Attention{}, plainGELU) },
 }
 
 // plainGELU is the feed-forward of BERT.
-func plainGELU(l layer) sublayer { return l.feedForward(feedForward{fn: kernel.GELUErf, plain: true}) }
+func plainGELU(l Layer) Sublayer {
+	return l.FeedForward(FeedForward{Fn: kernel.GELUErf, Ungated: true})
+}

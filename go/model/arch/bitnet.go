@@ -7,22 +7,22 @@ import "github.com/quern-llm/quern/go/kernel"
 // 2024, and the squared ReLU in BitNet b1.58 2B4T, which is known by its sizes.
 var bitnet = Arch{
 	Name: "bitnet",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.feedForward()
-		k.rope(kernel.RopeNeox)
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.FeedForward()
+		k.Rope(kernel.RopeNeox)
 	},
-	build: func(b *builder) {
+	build: func(b *Builder) {
 		fn := kernel.SiLU
-		if c := b.cfg; c.NEmbd == 2560 && c.Layers[0].NFF == 6912 && len(c.Layers) == 30 {
+		if c := b.Config; c.NEmbd == 2560 && c.Layers[0].NFF == 6912 && len(c.Layers) == 30 {
 			fn = kernel.ReLU2
 		}
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{sub: "attn_sub_norm"}))
-			l.residual("ffn_norm", l.feedForward(feedForward{fn: fn, sub: "ffn_sub_norm"}))
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{SubNorm: "attn_sub_norm"}))
+			l.Residual("ffn_norm", l.FeedForward(FeedForward{Fn: fn, SubNorm: "ffn_sub_norm"}))
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

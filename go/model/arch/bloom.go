@@ -6,18 +6,18 @@ import "github.com/quern-llm/quern/go/kernel"
 // without a gate.
 var bloom = Arch{
 	Name: "bloom",
-	config: func(k *keys) {
-		k.layerNorm()
-		k.heads()
-		k.feedForward()
-		k.c.ALiBi = true
+	config: func(k *Keys) {
+		k.LayerNorm()
+		k.Heads()
+		k.FeedForward()
+		k.Config.ALiBi = true
 	},
-	build: func(b *builder) {
-		b.begin(func() { b.normalise("token_embd_norm") })
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{}))
-			l.residual("ffn_norm", l.feedForward(feedForward{fn: kernel.GELU, plain: true}))
+	build: func(b *Builder) {
+		b.Begin(func() { b.Normalise("token_embd_norm") })
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{}))
+			l.Residual("ffn_norm", l.FeedForward(FeedForward{Fn: kernel.GELU, Ungated: true}))
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

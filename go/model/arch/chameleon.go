@@ -7,25 +7,25 @@ import "github.com/quern-llm/quern/go/kernel"
 // instead of before them, as in transformers; llama.cpp gives its feed-forward the result of the attention alone.
 var chameleon = Arch{
 	Name: "chameleon",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.feedForward()
-		k.rope(kernel.RopeNorm)
-		k.c.Behind = k.boolOr("swin_norm", false)
-		k.c.Unsaid = [2]int{4, 8196}
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.FeedForward()
+		k.Rope(kernel.RopeNorm)
+		k.Config.PostNorm = k.BoolOr("swin_norm", false)
+		k.Config.Suppressed = [2]int{4, 8196}
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			if l.cfg.Behind {
-				l.residual("", l.attention(attention{norm: normMean, post: "attn_norm"}))
-				l.residual("", l.feedForward(feedForward{post: "ffn_norm"}))
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			if l.Config.PostNorm {
+				l.Residual("", l.Attention(Attention{QKNorm: NormEachCentered, PostNorm: "attn_norm"}))
+				l.Residual("", l.FeedForward(FeedForward{PostNorm: "ffn_norm"}))
 				return
 			}
-			l.residual("attn_norm", l.attention(attention{norm: normMean}))
-			l.residual("ffn_norm", l.feedForward(feedForward{}))
+			l.Residual("attn_norm", l.Attention(Attention{QKNorm: NormEachCentered}))
+			l.Residual("ffn_norm", l.FeedForward(FeedForward{}))
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

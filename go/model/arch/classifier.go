@@ -17,25 +17,25 @@ const (
 
 // classifier reads the sizes of a classifier. That of an encoder is over its first token, but for
 // ModernBERT's, and that of the rest over the last, whose scores are of yes and of no.
-func (k *keys) classifier() {
+func (k *Keys) classifier() {
 	width := func(name string) int {
-		t, ok := k.f.Tensor(name)
+		t, ok := k.File.Tensor(name)
 		switch {
 		case !ok:
 			return 0
 		case len(t.Dims) == 2:
-			return int(min(t.Dims[1], maxVocab))
+			return int(min(t.Dims[1], MaxVocab))
 		}
 		return 1
 	}
-	c := &k.c.Classifier
+	c := &k.Config.Classifier
 	c.NHidden, c.NScore = width(firstOfClassifier), width(secondOfClassifier)
 	if c.NScore == 0 { // jina-reranker's has one product
 		c.NScore = c.NHidden
 	}
 	switch {
 	case c.NScore == 0, c.Pooling != PoolNone:
-	case k.c.BothWays:
+	case k.Config.BothWays:
 		c.Pooling = PoolCLS
 	default:
 		c.Pooling, c.Softmax = PoolLast, true
@@ -43,21 +43,21 @@ func (k *keys) classifier() {
 }
 
 // scores adds the classifier, if there is one.
-func (b *builder) scores() {
-	c := b.cfg.Classifier
+func (b *Builder) scores() {
+	c := b.Config.Classifier
 	if c.NScore == 0 {
 		return
 	}
-	in := b.floats("given", kernel.OutRows, b.cfg.NEmbd)
-	out, width := in, b.cfg.NEmbd
+	in := b.Floats("given", kernel.OutRows, b.Config.NEmbd)
+	out, width := in, b.Config.NEmbd
 	product := func(name, use string, n int, op kernel.Matmul) {
-		m := b.matrix(name+".weight", width, n)
-		act := b.act("to "+use, kernel.OutRows, width, m)
-		b.add(kernel.ToAct{Act: act, Src: out, Rows: kernel.OutRows, Cols: width})
-		out, width = b.floats(use, kernel.OutRows, n), n
+		m := b.Matrix(name+".weight", width, n)
+		act := b.Act("to "+use, kernel.OutRows, width, m)
+		b.Add(kernel.ToAct{Act: act, Src: out, Rows: kernel.OutRows, Cols: width})
+		out, width = b.Floats(use, kernel.OutRows, n), n
 		op.Dst, op.Act, op.Rows = out, act, kernel.OutRows
 		op.Parts = []kernel.Part{{Matrix: m, Bias: b.optional(name+".bias", n)}}
-		b.add(op)
+		b.Add(op)
 	}
 	if c.NHidden > 0 {
 		fn := kernel.Matmul{Softcap: 1} // a tanh
@@ -65,15 +65,15 @@ func (b *builder) scores() {
 			fn = kernel.Matmul{Epilogue: kernel.Apply, Fn: kernel.GELUErf}
 		}
 		product("cls", "hidden scores", c.NHidden, fn)
-		if b.has("cls.norm.weight") {
-			b.add(kernel.NormRows{
+		if b.Has("cls.norm.weight") {
+			b.Add(kernel.NormRows{
 				Dst: out, Src: out, Rows: kernel.OutRows, Cols: width, Segs: 1, Scale: 1,
-				Kind: b.cfg.Norm, Eps: b.cfg.Eps, Weight: b.vector("cls.norm.weight", width),
+				Kind: b.Config.Norm, Eps: b.Config.Eps, Weight: b.Vector("cls.norm.weight", width),
 			})
 		}
 	}
-	if b.has(secondOfClassifier) {
+	if b.Has(secondOfClassifier) {
 		product("cls.output", "scores", c.NScore, kernel.Matmul{})
 	}
-	b.p.Outputs = append(b.p.Outputs, Output{Name: Scores, Ops: b.take(), Given: true, In: in, Buf: out, Width: c.NScore})
+	b.Program.Outputs = append(b.Program.Outputs, Output{Name: Scores, Ops: b.Take(), Given: true, In: in, Buf: out, Width: c.NScore})
 }

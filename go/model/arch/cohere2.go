@@ -6,20 +6,20 @@ import "github.com/quern-llm/quern/go/kernel"
 // layers of four, and neither in the fourth.
 var cohere2 = Arch{
 	Name: "cohere2",
-	config: func(k *keys) {
-		k.layerNorm()
-		k.heads()
-		k.feedForward()
-		k.rope(kernel.RopeNorm)
-		k.c.LogitScale = float32(k.floatOr("logit_scale", 1, 1e-6, 1e6))
-		k.windows(allBut(4))
-		k.ropeInWindows()
+	config: func(k *Keys) {
+		k.LayerNorm()
+		k.Heads()
+		k.FeedForward()
+		k.Rope(kernel.RopeNorm)
+		k.Config.LogitScale = float32(k.FloatOr("logit_scale", 1, 1e-6, 1e6))
+		k.Windows(AllBut(4))
+		k.RopeInWindows()
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{}), l.feedForward(feedForward{}))
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{}), l.FeedForward(FeedForward{}))
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

@@ -11,45 +11,45 @@ import (
 // sees all, with rotations.
 var cohere2moe = Arch{
 	Name: "cohere2moe",
-	config: func(k *keys) {
+	config: func(k *Keys) {
 		const rms = "attention.layer_norm_rms_epsilon"
-		if k.floatOr(rms, 0, 0, 1) != 0 {
-			k.rms()
+		if k.FloatOr(rms, 0, 0, 1) != 0 {
+			k.RMSNorm()
 		} else {
-			k.layerNorm()
+			k.LayerNorm()
 		}
-		k.heads()
-		k.feedForward()
-		k.experts()
-		k.expertWeights(kernel.GateSigmoid, false)
-		k.denseLead()
-		k.sharedExperts()
-		if k.c.NFFShared > 0 {
-			k.c.ExpertScale /= 2
+		k.Heads()
+		k.FeedForward()
+		k.Experts()
+		k.ExpertWeights(kernel.GateSigmoid, false)
+		k.LeadingDense()
+		k.SharedExperts()
+		if k.Config.NFFShared > 0 {
+			k.Config.ExpertScale /= 2
 		}
-		k.rope(kernel.RopeNorm)
-		k.c.LogitScale = float32(k.floatOr("logit_scale", 1, 1e-6, 1e6))
-		k.c.NextLayers = slices.Repeat(k.c.Layers[max(len(k.c.Layers)-1, 0):], k.c.NNext)
-		k.windowsIn(allButFirst(4), allButFirst)
-		for il := range k.c.Layers {
-			if l := &k.c.Layers[il]; l.Window == 0 && l.Sparse {
+		k.Rope(kernel.RopeNorm)
+		k.Config.LogitScale = float32(k.FloatOr("logit_scale", 1, 1e-6, 1e6))
+		k.Config.NextLayers = slices.Repeat(k.Config.Layers[max(len(k.Config.Layers)-1, 0):], k.Config.NNext)
+		k.WindowsIn(AllButFirst(4), AllButFirst)
+		for il := range k.Config.Layers {
+			if l := &k.Config.Layers[il]; l.Window == 0 && l.Sparse {
 				l.Rope = Rope{}
 			}
 		}
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			a := l.attention(attention{})
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			a := l.Attention(Attention{})
 			switch {
 			case !l.Sparse:
-				l.residual("attn_norm", a, l.feedForward(feedForward{}))
-			case b.cfg.NFFShared == 0:
-				l.residual("attn_norm", a, l.experts(experts{}))
+				l.Residual("attn_norm", a, l.FeedForward(FeedForward{}))
+			case b.Config.NFFShared == 0:
+				l.Residual("attn_norm", a, l.Experts(Experts{}))
 			default:
-				l.residual("attn_norm", a, l.experts(experts{}), l.feedForward(feedForward{shared: true, scale: 0.5}))
+				l.Residual("attn_norm", a, l.Experts(Experts{}), l.FeedForward(FeedForward{Shared: true, Scale: 0.5}))
 			}
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

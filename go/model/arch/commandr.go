@@ -6,18 +6,18 @@ import "github.com/quern-llm/quern/go/kernel"
 // bias; logits are scaled.
 var commandr = Arch{
 	Name: "command-r",
-	config: func(k *keys) {
-		k.layerNorm()
-		k.heads()
-		k.feedForward()
-		k.rope(kernel.RopeNorm)
-		k.c.LogitScale = float32(k.floatOr("logit_scale", 1, 1e-6, 1e6))
+	config: func(k *Keys) {
+		k.LayerNorm()
+		k.Heads()
+		k.FeedForward()
+		k.Rope(kernel.RopeNorm)
+		k.Config.LogitScale = float32(k.FloatOr("logit_scale", 1, 1e-6, 1e6))
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{norm: normEach}), l.feedForward(feedForward{}))
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{QKNorm: NormEachHead}), l.FeedForward(FeedForward{}))
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

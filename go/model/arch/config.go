@@ -18,17 +18,17 @@ type Config struct {
 	NVocab int // rows of the embedding
 	NCtx   int // positions that the model was trained for
 	NEmbd  int // residual width
-	Layers []Layer
+	Layers []LayerConfig
 	Head   Head // of another file, which drafts; the zero value: none
 	Drafts bool // the head, or the blocks that predict tokens further on, are run, to draft: see Next
 	Ctx    int  // positions that a sequence may have: NCtx, unless For was asked for others
 
-	NNext      int     // blocks after the layers, which predict tokens further on
-	NextLayers []Layer // their sizes, where files say: see next
-	NextRaw    bool    // hidden states that they are given and give are not normalised
+	NNext      int           // blocks after the layers, which predict tokens further on
+	NextLayers []LayerConfig // their sizes, where files say: see next
+	NextRaw    bool          // hidden states that they are given and give are not normalised
 
-	Encoder []Layer // of an encoder, whose text the layers answer; nil: no encoder
-	Start   int32   // the first token of an answer
+	Encoder []LayerConfig // of an encoder, whose text the layers answer; nil: no encoder
+	Start   int32         // the first token of an answer
 
 	Loops    int    // how often the layers of the file are run; 0: once
 	LoopNorm bool   // between two of these times is the last norm
@@ -49,8 +49,8 @@ type Config struct {
 	EmbedScale    float32 // of embeddings
 	EmbedNorm     bool    // they are normalised, without weights
 	Parallel      bool    // both sublayers of a layer are side by side, where files say
-	Behind        bool    // norms are behind the sublayers of a layer, where files say
-	Unsaid        [2]int  // tokens from the first of these to below the second are never said
+	PostNorm      bool    // norms are behind the sublayers of a layer, where files say
+	Suppressed    [2]int  // tokens from the first of these to below the second are never said
 	ResidualScale float32 // of what a sublayer adds to the residual
 	NormedScale   float32 // of the normalised input of a sublayer, where what it makes is added to that; 0: to the residual
 	LogitScale    float32
@@ -107,8 +107,8 @@ type Latent struct {
 // An Index is the sizes of what chooses the positions that are attended to.
 type Index struct {
 	NHead, Dim int
-	Best       int // positions
-	Near       int // positions that are seen in any case; 0: those of no whole span
+	TopK       int // positions
+	Local      int // positions that are seen in any case; 0: those of no whole span
 	Rope       kernel.Rope
 	RopeAt     int     // the first channel that is rotated
 	Eps        float32 // of the norm of its keys
@@ -118,7 +118,7 @@ type Index struct {
 type Delta struct {
 	NHead, NHeadKey  int     // of values; of queries and keys
 	KeyDim, ValueDim int     // of a head
-	Least            float32 // logarithm of a decay; 0: no bound
+	LowerBound       float32 // logarithm of a decay; 0: no bound
 	Signed           bool    // what decays of channels fall by is below 0 in files, a vector of one dimension
 }
 
@@ -136,18 +136,18 @@ type Scan struct {
 type RWKV struct {
 	HeadDim                  int
 	Decay, Rate, Value, Gate int // Gate 0: no gate
-	Shares                   int
+	TokenShift               int
 	Bare                     bool // files need not have a norm of the result, and of RWKV 6 have none
 	Halve                    int  // the residual is halved after each group of this many layers; 0: never
 }
 
-// A Layer is the sizes of one block.
-type Layer struct {
+// A LayerConfig is the sizes of one block.
+type LayerConfig struct {
 	NHead, NHeadKV int                // without key-value heads it is another kind of layer
 	HeadDim        int                // of a query and of a key
 	ValueDim       int                // of a value
 	AttnScale      float32            // scale of queries
-	Shared         bool               // it has no keys and values: it reads those of the last layer of the same window that has
+	SharedKV       bool               // it has no keys and values: it reads those of the last layer of the same window that has
 	Window         int                // positions that a token sees, its own included; 0: all
 	Chunked        bool               // of them only those since the last multiple of Window
 	Temperature    kernel.Temperature // of queries
@@ -159,7 +159,7 @@ type Layer struct {
 	Hashed         bool               // which the token decides
 	ExpertLimit    float32            // of what goes into their function; 0: none
 	SharedLimit    float32            // and into that of the shared ones
-	Every          int                // positions that an entry stands for; 0: there are none
+	CompressRatio  int                // positions that an entry stands for; 0: there are none
 	Indexed        bool               // it chooses positions; else they are those of the layer before
 	XIELU          kernel.XIELUParams
 }
@@ -167,33 +167,33 @@ type Layer struct {
 // Limits on the sizes of a model. Real ones stay far below; a file beyond them is
 // corrupt or malicious, and is refused before its numbers size any allocation.
 const (
-	maxCtx     = 1 << 28
-	maxEmbd    = 1 << 20
-	maxFF      = 1 << 22
-	maxLayer   = 1 << 12
-	maxHead    = 1 << 14
-	maxHeadDim = 1 << 12
-	maxVocab   = 1 << 24
+	MaxCtx     = 1 << 28
+	MaxEmbd    = 1 << 20
+	MaxFF      = 1 << 22
+	MaxLayer   = 1 << 12
+	MaxHead    = 1 << 14
+	MaxHeadDim = 1 << 12
+	MaxVocab   = 1 << 24
 	maxExpert  = 1 << 12
 	maxUsed    = 1 << 8
-	maxTap     = 1 << 6
+	MaxTap     = 1 << 6
 	maxChosen  = 1 << 16
 )
 
-// readKeys returns the configuration of a file of an architecture, whose keys read reads. Errors name the key.
-func readKeys(f *gguf.File, arch string, read func(k *keys)) (c *Config, err error) {
+// ReadKeys returns the configuration of a file of an architecture, whose keys read reads. Errors name the key.
+func ReadKeys(f *gguf.File, arch string, read func(k *Keys)) (c *Config, err error) {
 	defer stopped(&err)
-	k := &keys{f: f, c: &Config{Arch: arch, EmbedScale: 1, ResidualScale: 1, LogitScale: 1, ExpertScale: 1}}
-	k.c.Name, _ = f.Str("general.name")
+	k := &Keys{File: f, Config: &Config{Arch: arch, EmbedScale: 1, ResidualScale: 1, LogitScale: 1, ExpertScale: 1}}
+	k.Config.Name, _ = f.Str("general.name")
 	k.model()
 	read(k)
 	k.windowBase()
 	k.classifier()
 	k.unread()
-	if k.c.NVocab, err = vocab(f); err != nil {
+	if k.Config.NVocab, err = vocab(f); err != nil {
 		return nil, err
 	}
-	return k.c, nil
+	return k.Config, nil
 }
 
 // OnePass reports whether a text is evaluated in a pass as a whole, for its tokens see those after them.
@@ -226,8 +226,8 @@ func vocab(f *gguf.File) (int, error) {
 	if !ok {
 		return 0, fmt.Errorf("tensor %q is missing", name)
 	}
-	if len(t.Dims) != 2 || t.Dims[1] > maxVocab {
-		return 0, fmt.Errorf("tensor %q: shape %v, want two dimensions and at most %d rows", name, t.Dims, maxVocab)
+	if len(t.Dims) != 2 || t.Dims[1] > MaxVocab {
+		return 0, fmt.Errorf("tensor %q: shape %v, want two dimensions and at most %d rows", name, t.Dims, MaxVocab)
 	}
 	return int(t.Dims[1]), nil
 }
@@ -238,5 +238,5 @@ type Cycles struct {
 	High, Low int // runs of the high stack, and of the low one before each of these
 }
 
-// maxCap bounds soft caps: beyond, their quotients overflow.
-const maxCap = 1e30
+// MaxCap bounds soft caps: beyond, their quotients overflow.
+const MaxCap = 1e30

@@ -6,20 +6,20 @@ import "github.com/quern-llm/quern/go/kernel"
 // that files call that of the attention's output.
 var dbrx = Arch{
 	Name: "dbrx",
-	config: func(k *keys) {
-		k.layerNorm()
-		k.heads()
-		k.clamp()
-		k.experts()
-		k.c.ExpertNorm = true
-		k.rope(kernel.RopeNeox)
+	config: func(k *Keys) {
+		k.LayerNorm()
+		k.Heads()
+		k.ClampQKV()
+		k.Experts()
+		k.Config.ExpertNorm = true
+		k.Rope(kernel.RopeNeox)
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{}))
-			l.mixture("attn_output_norm", experts{})
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{}))
+			l.Mixture("attn_output_norm", Experts{})
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

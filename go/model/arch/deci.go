@@ -6,25 +6,25 @@ import "github.com/quern-llm/quern/go/kernel"
 // and in whether they have them; in some a matrix is in place of attention.
 var deci = Arch{
 	Name: "deci",
-	config: func(k *keys) {
-		k.rms()
-		k.mixedHeads()
-		k.each("feed_forward_length", 0, maxFF, func(l *Layer, n int) { l.NFF = n })
-		k.rope(kernel.RopeNorm)
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.MixedHeads()
+		k.Each("feed_forward_length", 0, MaxFF, func(l *LayerConfig, n int) { l.NFF = n })
+		k.Rope(kernel.RopeNorm)
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
 			switch {
 			case l.NHeadKV > 0:
-				l.residual("attn_norm", l.attention(attention{}))
+				l.Residual("attn_norm", l.Attention(Attention{}))
 			case l.NHead > 0:
-				l.residual("attn_norm", l.linear("attn_output"))
+				l.Residual("attn_norm", l.Linear("attn_output"))
 			}
 			if l.NFF > 0 {
-				l.residual("ffn_norm", l.feedForward(feedForward{}))
+				l.Residual("ffn_norm", l.FeedForward(FeedForward{}))
 			}
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

@@ -8,10 +8,10 @@ import "github.com/quern-llm/quern/go/kernel"
 // softmax, and a group counts for its best.
 var deepseek2 = Arch{
 	Name: "deepseek2",
-	config: func(k *keys) {
+	config: func(k *Keys) {
 		deepseek2Config(k)
-		k.c.GroupBest = k.c.ExpertGating == kernel.GateSoftmax // as in V2's code; llama.cpp adds two
-		k.latentRope(true)
+		k.Config.GroupBest = k.Config.ExpertGating == kernel.GateSoftmax // as in V2's code; llama.cpp adds two
+		k.LatentRope(true)
 	},
 	build: deepseek2Build,
 }
@@ -19,34 +19,34 @@ var deepseek2 = Arch{
 // mistral4 is Mistral Small 4: deepseek2, whose queries grow with their position.
 var mistral4 = Arch{
 	Name: "mistral4",
-	config: func(k *keys) {
+	config: func(k *Keys) {
 		deepseek2Config(k)
-		k.latentRope(false)
+		k.LatentRope(false)
 	},
 	build: deepseek2Build,
 }
 
 // deepseek2Config is all but the rotations.
-func deepseek2Config(k *keys) {
-	k.rms()
-	k.latents()
-	k.feedForward()
-	k.someExperts()
+func deepseek2Config(k *Keys) {
+	k.RMSNorm()
+	k.Latents()
+	k.FeedForward()
+	k.OptionalExperts()
 	gating := kernel.GateSoftmax
-	if k.corrected() { // early files do not say it
+	if k.HasExpertBias() { // early files do not say it
 		gating = kernel.GateSigmoid
 	}
-	k.expertWeights(gating, false)
-	k.denseLead()
-	k.sharedExperts()
-	k.temperature("attention.temperature_length")
+	k.ExpertWeights(gating, false)
+	k.LeadingDense()
+	k.SharedExperts()
+	k.Temperature("attention.temperature_length")
 }
 
-func deepseek2Build(b *builder) {
-	b.begin()
-	b.layers(func(l layer) {
-		l.residual("attn_norm", l.latentAttention(latent{}))
-		l.mixture("ffn_norm", experts{})
+func deepseek2Build(b *Builder) {
+	b.Begin()
+	b.Layers(func(l Layer) {
+		l.Residual("attn_norm", l.LatentAttention(LatentAttention{}))
+		l.Mixture("ffn_norm", Experts{})
 	})
-	b.end("output_norm")
+	b.End("output_norm")
 }

@@ -5,10 +5,10 @@ import "github.com/quern-llm/quern/go/kernel"
 // deepseek32 is DeepSeek V3.2: V3, each layer of which chooses the positions that it attends to.
 var deepseek32 = Arch{
 	Name: "deepseek32",
-	config: func(k *keys) {
+	config: func(k *Keys) {
 		deepseek2Config(k)
-		k.latentRope(false)
-		k.indexes(kernel.RopeNeox)
+		k.LatentRope(false)
+		k.Indexer(kernel.RopeNeox)
 	},
 	build: deepseek2Build,
 }
@@ -16,12 +16,12 @@ var deepseek32 = Arch{
 // glmDSA is GLM 5: the same, but from 5.2 on most layers attend to what the one before does.
 var glmDSA = Arch{
 	Name: "glm-dsa",
-	config: func(k *keys) {
+	config: func(k *Keys) {
 		deepseek2Config(k)
-		k.latentRope(false)
-		k.indexes(kernel.RopeNorm)
+		k.LatentRope(false)
+		k.Indexer(kernel.RopeNorm)
 		indexedLike52(k)
-		k.indexTypes()
+		k.IndexerTypes()
 	},
 	build: deepseek2Build,
 }
@@ -30,8 +30,8 @@ var glmDSA = Arch{
 // index: the first three, and then every fourth.
 const indexedSince52 = 1 << 20
 
-func indexedLike52(k *keys) {
-	for il := range k.c.Layers {
-		k.c.Layers[il].Indexed = k.c.NCtx < indexedSince52 || il < 3 || il%4 == 2
+func indexedLike52(k *Keys) {
+	for il := range k.Config.Layers {
+		k.Config.Layers[il].Indexed = k.Config.NCtx < indexedSince52 || il < 3 || il%4 == 2
 	}
 }

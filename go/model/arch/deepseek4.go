@@ -10,35 +10,35 @@ import (
 // positions, experts with limits, which in the first layers the token decides, and a shared one.
 var deepseek4 = Arch{
 	Name: "deepseek4",
-	config: func(k *keys) {
+	config: func(k *Keys) {
 		unlessNext(k, "nextn.eh_proj.weight")
-		k.rms()
-		k.heads()
-		k.experts()
-		k.expertWeights(kernel.GateSqrtSoftplus, false)
-		k.sharedExperts()
-		k.limits()
-		k.hashed()
-		k.hyper()
-		k.compression()
+		k.RMSNorm()
+		k.Heads()
+		k.Experts()
+		k.ExpertWeights(kernel.GateSqrtSoftplus, false)
+		k.SharedExperts()
+		k.ExpertLimits()
+		k.HashedExperts()
+		k.HyperConnections()
+		k.CompressedAttention()
 	},
-	build: func(b *builder) {
-		b.begin(b.split, b.compressionRopes)
-		b.layers(func(l layer) {
-			l.connect("hc_attn", func() { l.residual("attn_norm", l.compressedAttention()) })
-			l.connect("hc_ffn", func() { l.mixture("ffn_norm", experts{}) })
+	build: func(b *Builder) {
+		b.Begin(b.Split, b.CompressionRopes)
+		b.Layers(func(l Layer) {
+			l.Connect("hc_attn", func() { l.Residual("attn_norm", l.CompressedAttention()) })
+			l.Connect("hc_ffn", func() { l.Mixture("ffn_norm", Experts{}) })
 		})
-		b.join("output_hc")
-		b.end("output_norm")
+		b.Join("output_hc")
+		b.End("output_norm")
 	},
 }
 
 // unlessNext takes blocks that predict further tokens as layers where the file has none of them: keys of some files count
 // what was left out.
-func unlessNext(k *keys, tensor string) {
-	n := len(k.c.Layers)
-	if _, ok := k.f.Tensor(fmt.Sprintf("blk.%d.%s", n, tensor)); !ok && k.c.NNext > 0 {
-		k.c.Layers = make([]Layer, n+k.c.NNext)
-		k.c.NNext = 0
+func unlessNext(k *Keys, tensor string) {
+	n := len(k.Config.Layers)
+	if _, ok := k.File.Tensor(fmt.Sprintf("blk.%d.%s", n, tensor)); !ok && k.Config.NNext > 0 {
+		k.Config.Layers = make([]LayerConfig, n+k.Config.NNext)
+		k.Config.NNext = 0
 	}
 }

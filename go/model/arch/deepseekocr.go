@@ -6,10 +6,10 @@ import "github.com/quern-llm/quern/go/kernel"
 // rotations across halves of a head.
 var deepseekOCR = Arch{
 	Name: "deepseek2-ocr",
-	config: func(k *keys) {
+	config: func(k *Keys) {
 		deepseek.config(k)
-		k.rope(kernel.RopeNeox)
-		k.expertWeights(kernel.GateSoftmax, false)
+		k.Rope(kernel.RopeNeox)
+		k.ExpertWeights(kernel.GateSoftmax, false)
 	},
 	build: deepseek.build,
 }

@@ -13,52 +13,52 @@ import (
 // each of which becomes the guess at its place.
 var dflash = headKind{
 	name: "dflash",
-	config: func(k *keys, h *Head) {
-		k.rms()
-		k.heads()
-		k.feedForward()
-		k.rope(kernel.RopeNeox)
-		if k.intOr("attention.sliding_window", 0, 0, maxCtx) > 0 {
-			k.windows(func(int) bool { return false })
+	config: func(k *Keys, h *Head) {
+		k.RMSNorm()
+		k.Heads()
+		k.FeedForward()
+		k.Rope(kernel.RopeNeox)
+		if k.IntOr("attention.sliding_window", 0, 0, MaxCtx) > 0 {
+			k.Windows(func(int) bool { return false })
 		}
-		h.Inputs = k.inputs(maxHeadInputs)
-		h.Width = k.c.NEmbd
-		h.Block = k.intOr("block_size", 16, 2, maxHeadBlock)
-		h.Causal = k.boolOr("attention.causal", false)
-		k.c.BothWays = false // which is of its blocks
-		h.EmbedScale = float32(k.floatOr("embedding_scale", 1, 0, 1e6))
-		h.LogitScale = float32(k.floatOr("logit_scale", 1, 0, 1e6))
-		h.LogitCap = float32(k.floatOr("final_logit_softcapping", 0, 0, maxCap))
+		h.Inputs = k.HeadInputs(MaxHeadInputs)
+		h.Width = k.Config.NEmbd
+		h.Block = k.IntOr("block_size", 16, 2, MaxHeadBlock)
+		h.Causal = k.BoolOr("attention.causal", false)
+		k.Config.BothWays = false // which is of its blocks
+		h.EmbedScale = float32(k.FloatOr("embedding_scale", 1, 0, 1e6))
+		h.LogitScale = float32(k.FloatOr("logit_scale", 1, 0, 1e6))
+		h.LogitCap = float32(k.FloatOr("final_logit_softcapping", 0, 0, MaxCap))
 		if h.LogitScale == 0 { // some files write 0 for none
 			h.LogitScale = 1
 		}
 		const mask = "tokenizer.ggml.mask_token_id"
-		id, err := k.f.Int(mask)
-		if err == nil && (id < 0 || id >= maxVocab) {
+		id, err := k.File.Int(mask)
+		if err == nil && (id < 0 || id >= MaxVocab) {
 			err = fmt.Errorf("key %q: %d, want the token that stands for one that is to be guessed", mask, id)
 		}
-		k.keep(err)
+		k.Check(err)
 		h.Mask = int32(id)
 	},
-	build: func(b *builder, h *Head) {
+	build: func(b *Builder, h *Head) {
 		n := h.NEmbd
-		p := &Next{Hidden: b.floats("next.hidden", kernel.TokRows, n), Width: n, Block: h.Block, Mask: h.Mask}
-		b.joinInputs(p.Hidden, false)
-		b.normed(p.Hidden, p.Hidden, kernel.TokRows, HeadStem+"enc.output_norm")
-		p.Take = b.take()
+		p := &Next{Hidden: b.Floats("next.hidden", kernel.TokRows, n), Width: n, Block: h.Block, Mask: h.Mask}
+		b.JoinInputs(p.Hidden, false)
+		b.Normed(p.Hidden, p.Hidden, kernel.TokRows, HeadPrefix+"enc.output_norm")
+		p.Take = b.Take()
 
-		b.headRopes(0)
-		turns := b.take()
-		b.embedded(b.x(), h.EmbedScale)
-		step := append(slices.Clone(turns), b.take()...)
+		b.HeadRopes(0)
+		turns := b.Take()
+		b.EmbedTokens(b.X(), h.EmbedScale)
+		step := append(slices.Clone(turns), b.Take()...)
 		p.Keep = turns
 		for il, sizes := range h.Layers {
-			l := b.layer(il, sizes)
-			inject, block := l.blockAttention(p.Hidden)
-			l.residual("attn_norm", block)
-			l.residual("ffn_norm", l.feedForward(feedForward{}))
-			p.Keep, step = append(p.Keep, inject...), append(step, b.take()...)
+			l := b.Layer(il, sizes)
+			inject, block := l.BlockAttention(p.Hidden)
+			l.Residual("attn_norm", block)
+			l.Residual("ffn_norm", l.FeedForward(FeedForward{}))
+			p.Keep, step = append(p.Keep, inject...), append(step, b.Take()...)
 		}
-		b.drafts(p, step, "output_norm")
+		b.Drafts(p, step, "output_norm")
 	},
 }

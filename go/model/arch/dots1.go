@@ -15,36 +15,36 @@ var bailingmoe2 = Arch{Name: "bailingmoe2", config: dots1Config, build: dots1Bui
 var glm4moe = Arch{
 	Name:   "glm4moe",
 	config: dots1Config,
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{norm: normMaybe}))
-			l.mixture("post_attention_norm", experts{})
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{QKNorm: NormHeadOptional}))
+			l.Mixture("post_attention_norm", Experts{})
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }
 
-func dots1Config(k *keys) { sigmoidMixture(k, true) }
+func dots1Config(k *Keys) { sigmoidMixture(k, true) }
 
 // sigmoidMixture reads the sizes of a model with sigmoid routing, shared experts and dense first layers. norm: where the file does not
 // say, the weights of the experts of a token sum to 1.
-func sigmoidMixture(k *keys, norm bool) {
-	k.rms()
-	k.heads()
-	k.feedForward()
-	k.experts()
-	k.expertWeights(kernel.GateSigmoid, norm)
-	k.denseLead()
-	k.sharedExperts()
-	k.rope(kernel.RopeNeox)
+func sigmoidMixture(k *Keys, norm bool) {
+	k.RMSNorm()
+	k.Heads()
+	k.FeedForward()
+	k.Experts()
+	k.ExpertWeights(kernel.GateSigmoid, norm)
+	k.LeadingDense()
+	k.SharedExperts()
+	k.Rope(kernel.RopeNeox)
 }
 
-func dots1Build(b *builder) {
-	b.begin()
-	b.layers(func(l layer) {
-		l.residual("attn_norm", l.attention(attention{norm: normHead}))
-		l.mixture("ffn_norm", experts{})
+func dots1Build(b *Builder) {
+	b.Begin()
+	b.Layers(func(l Layer) {
+		l.Residual("attn_norm", l.Attention(Attention{QKNorm: NormHead}))
+		l.Mixture("ffn_norm", Experts{})
 	})
-	b.end("output_norm")
+	b.End("output_norm")
 }

@@ -7,25 +7,25 @@ import "github.com/quern-llm/quern/go/kernel"
 // shared experts, dense first layers. What is rotated of a key is normalised before.
 var dots3note = Arch{
 	Name: "dots3note",
-	config: func(k *keys) {
-		k.rms()
-		k.latents()
-		k.feedForward()
-		k.experts()
-		k.expertWeights(kernel.GateSigmoid, false)
-		k.denseLead()
-		k.sharedExperts()
-		k.rope(kernel.RopeNorm)
-		k.listedWindows()
-		k.indexes(kernel.RopeNeox)
-		k.windowLatents()
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Latents()
+		k.FeedForward()
+		k.Experts()
+		k.ExpertWeights(kernel.GateSigmoid, false)
+		k.LeadingDense()
+		k.SharedExperts()
+		k.Rope(kernel.RopeNorm)
+		k.ListedWindows()
+		k.Indexer(kernel.RopeNeox)
+		k.WindowLatents()
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.latentAttention(latent{gate: gateHead}))
-			l.mixture("ffn_norm", experts{})
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.LatentAttention(LatentAttention{Gate: GateHead}))
+			l.Mixture("ffn_norm", Experts{})
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

@@ -7,45 +7,45 @@ import "github.com/quern-llm/quern/go/kernel"
 // of the token that follows. For a further token it is given its own hidden state in their place.
 var eagle3 = headKind{
 	name: "eagle3",
-	config: func(k *keys, h *Head) {
-		k.rms()
-		k.heads()
-		k.feedForward()
-		k.rope(kernel.RopeNorm)
-		if n := len(k.c.Layers); n != 1 {
-			k.fail("block_count", "%d, want 1", n)
+	config: func(k *Keys, h *Head) {
+		k.RMSNorm()
+		k.Heads()
+		k.FeedForward()
+		k.Rope(kernel.RopeNorm)
+		if n := len(k.Config.Layers); n != 1 {
+			k.Fail("block_count", "%d, want 1", n)
 		}
-		h.Inputs = k.inputs(maxHeadInputs)
-		h.Width = k.intOr("target_hidden_size", k.c.NEmbd, 1, maxEmbd)
-		h.NormInputs = k.boolOr("norm_before_fc", false)
-		h.NormResidual = k.boolOr("norm_before_residual", false)
+		h.Inputs = k.HeadInputs(MaxHeadInputs)
+		h.Width = k.IntOr("target_hidden_size", k.Config.NEmbd, 1, MaxEmbd)
+		h.NormInputs = k.BoolOr("norm_before_fc", false)
+		h.NormResidual = k.BoolOr("norm_before_residual", false)
 	},
-	build: func(b *builder, h *Head) {
+	build: func(b *Builder, h *Head) {
 		n := h.NEmbd
-		p := &Next{Hidden: b.floats("next.hidden", kernel.TokRows, n), Width: n}
-		b.joinInputs(p.Hidden, h.NormInputs)
-		p.Take = b.take()
+		p := &Next{Hidden: b.Floats("next.hidden", kernel.TokRows, n), Width: n}
+		b.JoinInputs(p.Hidden, h.NormInputs)
+		p.Take = b.Take()
 
-		l := b.layer(0, h.Layers[0])
-		att, both := l.attention(attention{in: 2 * n}), b.floats("next.both", kernel.TokRows, 2*n)
-		act := b.act("next.both", kernel.TokRows, 2*n, att.in...)
-		b.headRopes(0)
-		b.embedded(both, 1)
-		l.normed(both, both, kernel.TokRows, "attn_norm")
-		b.add(kernel.NormRows{
+		l := b.Layer(0, h.Layers[0])
+		att, both := l.Attention(Attention{In: 2 * n}), b.Floats("next.both", kernel.TokRows, 2*n)
+		act := b.Act("next.both", kernel.TokRows, 2*n, att.In...)
+		b.HeadRopes(0)
+		b.EmbedTokens(both, 1)
+		l.Normed(both, both, kernel.TokRows, "attn_norm")
+		b.Add(kernel.NormRows{
 			Dst: both, DstCol: n, Src: p.Hidden, Cols: n, Segs: 1, Kind: kernel.RMS, Eps: h.Eps, Scale: 1,
-			Weight: l.normWeights("attn_norm_2", n),
+			Weight: l.NormWeights("attn_norm_2", n),
 		})
-		residual := kernel.NormRows{Dst: b.x(), Src: p.Hidden, Cols: n, Segs: 1, Kind: kernel.NoNorm, Scale: 1}
+		residual := kernel.NormRows{Dst: b.X(), Src: p.Hidden, Cols: n, Segs: 1, Kind: kernel.NoNorm, Scale: 1}
 		if h.NormResidual {
 			residual.Src, residual.SrcCol = both, n
 		}
-		b.add(residual)
-		b.add(kernel.ToAct{Act: act, Src: both, Cols: 2 * n})
-		att.run(l.only(act, att.in...))
-		l.residual("ffn_norm", l.feedForward(feedForward{}))
-		step := b.take()
-		p.Keep = keeping(step)
-		b.drafts(p, step, "output_norm")
+		b.Add(residual)
+		b.Add(kernel.ToAct{Act: act, Src: both, Cols: 2 * n})
+		att.Run(l.Only(act, att.In...))
+		l.Residual("ffn_norm", l.FeedForward(FeedForward{}))
+		step := b.Take()
+		p.Keep = Keeping(step)
+		b.Drafts(p, step, "output_norm")
 	},
 }

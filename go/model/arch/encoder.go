@@ -24,68 +24,68 @@ const (
 )
 
 // pooling reads what a file says of its vectors.
-func (k *keys) pooling() {
-	k.c.Pooling = Pooling(k.intOr("pooling_type", int(PoolUnset), 0, int(PoolRank)))
+func (k *Keys) pooling() {
+	k.Config.Pooling = Pooling(k.IntOr("pooling_type", int(PoolUnset), 0, int(PoolRank)))
 }
 
-// encoder reads what encoders with LayerNorm have in common.
-func (k *keys) encoder() {
-	k.c.BothWays = true
-	k.layerNorm()
-	k.heads()
-	k.feedForward()
-	if t, ok := k.f.Tensor("token_types.weight"); ok && len(t.Dims) <= 2 {
-		k.c.NType = 1
+// Encoder reads what encoders with LayerNorm have in common.
+func (k *Keys) Encoder() {
+	k.Config.BothWays = true
+	k.LayerNorm()
+	k.Heads()
+	k.FeedForward()
+	if t, ok := k.File.Tensor("token_types.weight"); ok && len(t.Dims) <= 2 {
+		k.Config.NType = 1
 		if len(t.Dims) == 2 {
-			k.c.NType = int(min(t.Dims[1], maxVocab))
+			k.Config.NType = int(min(t.Dims[1], MaxVocab))
 		}
 	}
 }
 
 // bertBegin is the embeddings of BERT: of tokens, of types, all of which are the first, of
 // positions, and a norm.
-func (b *builder) bertBegin() {
-	b.begin(func() {
-		c := b.cfg
+func (b *Builder) bertBegin() {
+	b.Begin(func() {
+		c := b.Config
 		if c.NType > 0 {
-			types := b.table("token_types.weight", c.NEmbd, c.NType)
-			b.add(kernel.Embed{Dst: b.x(), Table: types, By: kernel.First, Add: true, Scale: 1})
+			types := b.Table("token_types.weight", c.NEmbd, c.NType)
+			b.Add(kernel.Embed{Dst: b.X(), Table: types, By: kernel.First, Add: true, Scale: 1})
 		}
-		b.positions()
-		b.normalise("token_embd_norm")
+		b.Positions()
+		b.Normalise("token_embd_norm")
 	})
 }
 
-// bertLayers is layers whose sublayers are followed by a norm of the residual.
-func (b *builder) bertLayers(a attention, ffn func(l layer) sublayer) {
+// BERTLayers is layers whose sublayers are followed by a norm of the residual.
+func (b *Builder) BERTLayers(a Attention, ffn func(l Layer) Sublayer) {
 	b.bertBegin()
-	b.layers(func(l layer) {
-		l.residual("", l.attention(a))
-		l.normalise("attn_output_norm")
-		l.residual("", ffn(l))
-		l.normalise("layer_output_norm")
+	b.Layers(func(l Layer) {
+		l.Residual("", l.Attention(a))
+		l.Normalise("attn_output_norm")
+		l.Residual("", ffn(l))
+		l.Normalise("layer_output_norm")
 	})
-	b.vectors("")
+	b.Vectors("")
 }
 
 // bias is what is added to the scores of a layer by distance.
-func (l layer) bias() kernel.Bias {
+func (l Layer) bias() kernel.Bias {
 	if l.byDistance != nil { // one table serves all layers, in files too
 		return *l.byDistance
 	}
 	l.byDistance = &kernel.Bias{}
 	switch {
-	case l.cfg.ALiBi:
+	case l.Config.ALiBi:
 		slopes := make([]float64, l.NHead)
 		for h := range slopes {
 			slopes[h] = slope(h, l.NHead)
 		}
-		*l.byDistance = l.biases(l.cfg.Ctx-1, func(h, i int) float32 { return float32(-slopes[h] * math.Abs(float64(i))) })
-	case l.cfg.NBucket > 0:
-		table := l.vector("attn_rel_b.weight", l.NHead, l.cfg.NBucket)
+		*l.byDistance = l.biases(l.Config.Ctx-1, func(h, i int) float32 { return float32(-slopes[h] * math.Abs(float64(i))) })
+	case l.Config.NBucket > 0:
+		table := l.Vector("attn_rel_b.weight", l.NHead, l.Config.NBucket)
 		buckets := make([]int, 2*bucketSpan+1)
 		for at := range buckets {
-			buckets[at] = bucket(at-bucketSpan, l.cfg.NBucket, l.role != inDecoder)
+			buckets[at] = bucket(at-bucketSpan, l.Config.NBucket, l.role != inDecoder)
 		}
 		*l.byDistance = l.biases(bucketSpan, func(h, i int) float32 { return table[buckets[i+bucketSpan]*l.NHead+h] })
 	}
@@ -93,9 +93,9 @@ func (l layer) bias() kernel.Bias {
 }
 
 // biases returns the biases that by gives to the keys at each distance.
-func (l layer) biases(span int, by func(head, i int) float32) kernel.Bias {
+func (l Layer) biases(span int, by func(head, i int) float32) kernel.Bias {
 	width := kernel.BiasWidth(span)
-	bias := kernel.Bias{Span: span, By: l.w.Floats(l.stem+"biases by distance", l.NHead*width)}
+	bias := kernel.Bias{Span: span, By: l.weights.Floats(l.TensorPrefix+"biases by distance", l.NHead*width)}
 	if bias.By == nil {
 		return bias
 	}
@@ -142,22 +142,22 @@ func bucket(i, n int, bothWays bool) int {
 	return at + min(exact+int(grown+1e-6), half-1) // the logarithms of what falls on a border are rounded
 }
 
-// dense adds the products that make the vector of a text.
-func (b *builder) dense() {
-	c := b.cfg
+// PooledDense adds the products that make the vector of a text.
+func (b *Builder) PooledDense() {
+	c := b.Config
 	if c.NDense == 0 {
 		return
 	}
-	up, down := b.matrix("dense_2.weight", c.NEmbd, c.NDense), b.matrix("dense_3.weight", c.NDense, c.NEmbd)
-	in, mid, out := b.floats("given", kernel.OutRows, c.NEmbd), b.floats("dense", kernel.OutRows, c.NDense), b.floats("out", kernel.OutRows, c.NEmbd)
+	up, down := b.Matrix("dense_2.weight", c.NEmbd, c.NDense), b.Matrix("dense_3.weight", c.NDense, c.NEmbd)
+	in, mid, out := b.Floats("given", kernel.OutRows, c.NEmbd), b.Floats("dense", kernel.OutRows, c.NDense), b.Floats("out", kernel.OutRows, c.NEmbd)
 	for _, p := range []struct {
 		src, dst kernel.Buf
 		use      string
 		m        kernel.Matrix
 	}{{in, mid, "given", up}, {mid, out, "dense", down}} {
-		act := b.act(p.use, kernel.OutRows, p.m.In, p.m)
-		b.add(kernel.ToAct{Act: act, Src: p.src, Rows: kernel.OutRows, Cols: p.m.In})
-		b.add(kernel.Matmul{Dst: p.dst, Act: act, Rows: kernel.OutRows, Parts: []kernel.Part{{Matrix: p.m}}})
+		act := b.Act(p.use, kernel.OutRows, p.m.In, p.m)
+		b.Add(kernel.ToAct{Act: act, Src: p.src, Rows: kernel.OutRows, Cols: p.m.In})
+		b.Add(kernel.Matmul{Dst: p.dst, Act: act, Rows: kernel.OutRows, Parts: []kernel.Part{{Matrix: p.m}}})
 	}
-	b.p.Outputs = append(b.p.Outputs, Output{Name: Pooled, Ops: b.take(), Given: true, In: in, Buf: out, Width: c.NEmbd})
+	b.Program.Outputs = append(b.Program.Outputs, Output{Name: Pooled, Ops: b.Take(), Given: true, In: in, Buf: out, Width: c.NEmbd})
 }

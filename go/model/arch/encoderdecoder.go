@@ -15,43 +15,43 @@ const (
 	inDecoder               // of a decoder: a token sees the source, and those after it up to its own
 )
 
-// encoder builds the layers of an encoder.
-func (b *builder) encoder(stem string, build func(l layer)) {
-	b.stem, b.role = stem, inEncoder
-	for il, sizes := range b.cfg.Encoder {
-		build(b.layer(il, sizes))
-		b.p.Encoder = append(b.p.Encoder, b.take())
+// Encoder builds the layers of an encoder.
+func (b *Builder) Encoder(stem string, build func(l Layer)) {
+	b.TensorPrefix, b.role = stem, inEncoder
+	for il, sizes := range b.Config.Encoder {
+		build(b.Layer(il, sizes))
+		b.Program.Encoder = append(b.Program.Encoder, b.Take())
 	}
 }
 
-// decoder builds the layers that answer, and before them their keys and values of a source: of the encoder's result,
+// Decoder builds the layers that answer, and before them their keys and values of a source: of the encoder's result,
 // normalised.
-func (b *builder) decoder(stem, norm string, build func(l layer)) {
-	b.stem, b.role, b.byDistance = stem, inDecoder, nil
-	n := len(b.p.Encoder)
+func (b *Builder) Decoder(stem, norm string, build func(l Layer)) {
+	b.TensorPrefix, b.role, b.byDistance = stem, inDecoder, nil
+	n := len(b.Program.Encoder)
 	if n == 0 {
 		return
 	}
-	var made []layer
+	var made []Layer
 	var mats []kernel.Matrix
-	for il, sizes := range b.cfg.Layers {
-		l := b.layer(il, sizes)
+	for il, sizes := range b.Config.Layers {
+		l := b.Layer(il, sizes)
 		made = append(made, l)
-		mats = append(mats, l.matrix("cross_attn_k.weight", b.cfg.NEmbd, l.NHeadKV*l.HeadDim))
-		mats = append(mats, l.matrix("cross_attn_v.weight", b.cfg.NEmbd, l.NHeadKV*l.ValueDim))
+		mats = append(mats, l.Matrix("cross_attn_k.weight", b.Config.NEmbd, l.NHeadKV*l.HeadDim))
+		mats = append(mats, l.Matrix("cross_attn_v.weight", b.Config.NEmbd, l.NHeadKV*l.ValueDim))
 	}
-	act := b.act("embd", kernel.TokRows, b.cfg.NEmbd, mats...)
-	b.add(b.norm(act, b.x(), kernel.TokRows, norm))
+	act := b.Act("embd", kernel.TokRows, b.Config.NEmbd, mats...)
+	b.Add(b.Norm(act, b.X(), kernel.TokRows, norm))
 	for i, l := range made {
 		l.keepSource(act, mats[2*i], mats[2*i+1])
 	}
-	b.p.Encoder[n-1] = append(b.p.Encoder[n-1], b.take()...)
-	b.layers(build)
+	b.Program.Encoder[n-1] = append(b.Program.Encoder[n-1], b.Take()...)
+	b.Layers(build)
 }
 
 // crossHeads is the shape of the attention to a source, whose queries, or keys and values, are in a buffer.
-func (l layer) crossHeads(buf kernel.Buf, col [3]int) kernel.Heads {
-	at := l.crossed[l.il]
+func (l Layer) crossHeads(buf kernel.Buf, col [3]int) kernel.Heads {
+	at := l.crossed[l.Index]
 	return kernel.Heads{
 		NHead: l.NHead, NHeadKV: l.NHeadKV, HeadDim: l.HeadDim, ValueDim: l.ValueDim, KV: l.kv, QKV: buf, Col: col,
 		Group: at.group, KVOffset: at.offset,
@@ -59,32 +59,32 @@ func (l layer) crossHeads(buf kernel.Buf, col [3]int) kernel.Heads {
 }
 
 // keepSource stores the keys and values of tokens of a source.
-func (l layer) keepSource(act kernel.Act, key, value kernel.Matrix) {
+func (l Layer) keepSource(act kernel.Act, key, value kernel.Matrix) {
 	var at kvCache
 	at.group, at.offset = l.state(l.keysAndValues())
 	l.crossed = append(l.crossed, at)
 	col := [3]int{0, kernel.Pad(l.NHead * l.HeadDim), 0} // where queries would be is nothing
 	col[2] = col[1] + kernel.Pad(key.Out)
-	buf := l.floats("cross", kernel.TokRows, col[2]+value.Out)
-	l.add(kernel.Matmul{
-		Dst: buf, Act: l.only(act, key, value), Parts: []kernel.Part{{Matrix: key, Col: col[1]}, {Matrix: value, Col: col[2]}},
+	buf := l.Floats("cross", kernel.TokRows, col[2]+value.Out)
+	l.Add(kernel.Matmul{
+		Dst: buf, Act: l.Only(act, key, value), Parts: []kernel.Part{{Matrix: key, Col: col[1]}, {Matrix: value, Col: col[2]}},
 	})
-	l.add(kernel.StoreKV{Heads: l.crossHeads(buf, col), Eps: l.cfg.Eps, Scale: 1})
+	l.Add(kernel.StoreKV{Heads: l.crossHeads(buf, col), Eps: l.Config.Eps, Scale: 1})
 }
 
-// crossAttention is attention to the source.
-func (l layer) crossAttention() sublayer {
+// CrossAttention is attention to the source.
+func (l Layer) CrossAttention() Sublayer {
 	nq, nOut := l.NHead*l.HeadDim, l.NHead*l.ValueDim
-	query := l.matrix("cross_attn_q.weight", l.cfg.NEmbd, nq)
-	out := l.matrix("cross_attn_o.weight", nOut, l.cfg.NEmbd)
-	return sublayer{[]kernel.Matrix{query}, func(act kernel.Act) {
-		buf, att := l.floats("cross", kernel.TokRows, max(nq, nOut)), l.floats("att", kernel.TokRows, nOut)
-		l.add(kernel.Matmul{Dst: buf, Act: act, Parts: []kernel.Part{{Matrix: query}}})
+	query := l.Matrix("cross_attn_q.weight", l.Config.NEmbd, nq)
+	out := l.Matrix("cross_attn_o.weight", nOut, l.Config.NEmbd)
+	return Sublayer{[]kernel.Matrix{query}, func(act kernel.Act) {
+		buf, att := l.Floats("cross", kernel.TokRows, max(nq, nOut)), l.Floats("att", kernel.TokRows, nOut)
+		l.Add(kernel.Matmul{Dst: buf, Act: act, Parts: []kernel.Part{{Matrix: query}}})
 		heads := l.crossHeads(buf, [3]int{})
-		l.add(kernel.StoreKV{Heads: heads, Eps: l.cfg.Eps, Scale: l.AttnScale, QueriesOnly: true})
-		l.add(kernel.Attend{Heads: heads, Dst: att, Side: kernel.SourceSide})
-		attAct := l.act("att", kernel.TokRows, nOut, out)
-		l.add(kernel.ToAct{Act: attAct, Src: att, Cols: nOut})
+		l.Add(kernel.StoreKV{Heads: heads, Eps: l.Config.Eps, Scale: l.AttnScale, QueriesOnly: true})
+		l.Add(kernel.Attend{Heads: heads, Dst: att, Side: kernel.SourceSide})
+		attAct := l.Act("att", kernel.TokRows, nOut, out)
+		l.Add(kernel.ToAct{Act: attAct, Src: att, Cols: nOut})
 		l.result(attAct, kernel.Part{Matrix: out}, "")
 	}}
 }

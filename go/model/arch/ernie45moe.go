@@ -6,23 +6,23 @@ import "github.com/quern-llm/quern/go/kernel"
 // first layers, shared experts in most.
 var ernie45moe = Arch{
 	Name: "ernie4_5-moe",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.feedForward()
-		k.experts()
-		k.expertWeights(kernel.GateSoftmax, true)
-		k.sparseEvery()
-		k.denseLead()
-		k.sharedExperts()
-		k.rope(kernel.RopeNorm)
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.FeedForward()
+		k.Experts()
+		k.ExpertWeights(kernel.GateSoftmax, true)
+		k.InterleavedExperts()
+		k.LeadingDense()
+		k.SharedExperts()
+		k.Rope(kernel.RopeNorm)
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{}))
-			l.mixture("ffn_norm", experts{})
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{}))
+			l.Mixture("ffn_norm", Experts{})
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

@@ -5,12 +5,12 @@ import "github.com/quern-llm/quern/go/kernel"
 // eurobert is EuroBERT: Llama that reads in both directions, with rotations across halves of a head.
 var eurobert = Arch{
 	Name: "eurobert",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.feedForward()
-		k.rope(kernel.RopeNeox)
-		k.c.BothWays = true
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.FeedForward()
+		k.Rope(kernel.RopeNeox)
+		k.Config.BothWays = true
 	},
 	build: llamaEmbed.build,
 }
@@ -18,19 +18,19 @@ var eurobert = Arch{
 // neoBERT is NeoBERT: the same with rotations of neighbours, and gate and up in one matrix.
 var neoBERT = Arch{
 	Name: "neo-bert",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.feedForward()
-		k.rope(kernel.RopeNorm)
-		k.c.BothWays = true
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.FeedForward()
+		k.Rope(kernel.RopeNorm)
+		k.Config.BothWays = true
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{}))
-			l.residual("ffn_norm", l.feedForward(feedForward{fused: true}))
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{}))
+			l.Residual("ffn_norm", l.FeedForward(FeedForward{Fused: true}))
 		})
-		b.vectors("enc.output_norm")
+		b.Vectors("enc.output_norm")
 	},
 }

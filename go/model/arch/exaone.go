@@ -5,11 +5,11 @@ import "github.com/quern-llm/quern/go/kernel"
 // exaone is EXAONE 3 and 3.5: Llama with rotations across halves of a head.
 var exaone = Arch{
 	Name: "exaone",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.feedForward()
-		k.rope(kernel.RopeNeox)
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.FeedForward()
+		k.Rope(kernel.RopeNeox)
 	},
 	build: llama.build,
 }
@@ -18,10 +18,10 @@ var exaone = Arch{
 // fourth.
 var exaonemoe = Arch{
 	Name: "exaone-moe",
-	config: func(k *keys) {
+	config: func(k *Keys) {
 		dots1Config(k)
-		k.windows(allBut(4))
-		k.ropeInWindows()
+		k.Windows(AllBut(4))
+		k.RopeInWindows()
 	},
 	build: dots1Build,
 }

@@ -6,23 +6,23 @@ import "github.com/quern-llm/quern/go/kernel"
 // windows in three layers of four, and no rotations in the fourth.
 var exaone4 = Arch{
 	Name: "exaone4",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.feedForward()
-		k.rope(kernel.RopeNeox)
-		if !k.has("attention.sliding_window") {
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.FeedForward()
+		k.Rope(kernel.RopeNeox)
+		if !k.Has("attention.sliding_window") {
 			return
 		}
-		k.windows(allBut(4))
-		k.ropeInWindows()
+		k.Windows(AllBut(4))
+		k.RopeInWindows()
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("", l.attention(attention{norm: normHead, post: "post_attention_norm"}))
-			l.residual("", l.feedForward(feedForward{post: "post_ffw_norm"}))
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("", l.Attention(Attention{QKNorm: NormHead, PostNorm: "post_attention_norm"}))
+			l.Residual("", l.FeedForward(FeedForward{PostNorm: "post_ffw_norm"}))
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

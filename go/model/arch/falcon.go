@@ -7,16 +7,16 @@ import "github.com/quern-llm/quern/go/kernel"
 var falcon = Arch{
 	Name:   "falcon",
 	config: starcoder2.config,
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			a, f := l.attention(attention{}), l.feedForward(feedForward{fn: kernel.GELUErf, plain: true})
-			if l.has("attn_norm_2.weight") {
-				l.sideBySide("attn_norm_2", a, "attn_norm", f)
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			a, f := l.Attention(Attention{}), l.FeedForward(FeedForward{Fn: kernel.GELUErf, Ungated: true})
+			if l.Has("attn_norm_2.weight") {
+				l.SideBySide("attn_norm_2", a, "attn_norm", f)
 			} else {
-				l.residual("attn_norm", a, f)
+				l.Residual("attn_norm", a, f)
 			}
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

@@ -6,19 +6,19 @@ import "github.com/quern-llm/quern/go/kernel"
 // every layer. The file has the multipliers of its projections in their weights.
 var falconh1 = Arch{
 	Name: "falcon-h1",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.feedForward()
-		k.rope(kernel.RopeNeox)
-		k.mamba2()
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.FeedForward()
+		k.Rope(kernel.RopeNeox)
+		k.Mamba2()
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{}), l.mamba2(true))
-			l.residual("ffn_norm", l.feedForward(feedForward{}))
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{}), l.Mamba2(true))
+			l.Residual("ffn_norm", l.FeedForward(FeedForward{}))
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

@@ -5,19 +5,19 @@ import "github.com/quern-llm/quern/go/kernel"
 // gemma is Gemma 1: embeddings times the root of their width, GELU.
 var gemma = Arch{
 	Name: "gemma",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.feedForward()
-		k.rope(kernel.RopeNeox)
-		k.embedScale()
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.FeedForward()
+		k.Rope(kernel.RopeNeox)
+		k.EmbedScale()
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{}))
-			l.residual("ffn_norm", l.feedForward(feedForward{fn: kernel.GELU}))
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{}))
+			l.Residual("ffn_norm", l.FeedForward(FeedForward{Fn: kernel.GELU}))
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

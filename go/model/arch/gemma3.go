@@ -7,24 +7,24 @@ import "github.com/quern-llm/quern/go/kernel"
 // are not stretched.
 var gemma3 = Arch{
 	Name: "gemma3",
-	config: func(k *keys) {
+	config: func(k *Keys) {
 		gemmaConfig(k)
-		k.c.LogitCap = float32(k.floatOr("final_logit_softcapping", 0, 0, maxCap))
-		if k.intOr("attention.sliding_window", 0, 0, maxCtx) > 0 { // Rnj 1 has none
-			k.windows(allBut(6))
-			k.windowRope(10000)
+		k.Config.LogitCap = float32(k.FloatOr("final_logit_softcapping", 0, 0, MaxCap))
+		if k.IntOr("attention.sliding_window", 0, 0, MaxCtx) > 0 { // Rnj 1 has none
+			k.Windows(AllBut(6))
+			k.WindowRope(10000)
 		}
 	},
-	build: func(b *builder) {
+	build: func(b *Builder) {
 		gemma3Layers(b)
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }
 
-func gemma3Layers(b *builder) {
-	b.begin()
-	b.layers(func(l layer) {
-		l.residual("attn_norm", l.attention(attention{norm: normHead, post: "post_attention_norm"}))
-		l.residual("ffn_norm", l.feedForward(feedForward{fn: kernel.GELU, post: "post_ffw_norm"}))
+func gemma3Layers(b *Builder) {
+	b.Begin()
+	b.Layers(func(l Layer) {
+		l.Residual("attn_norm", l.Attention(Attention{QKNorm: NormHead, PostNorm: "post_attention_norm"}))
+		l.Residual("ffn_norm", l.FeedForward(FeedForward{Fn: kernel.GELU, PostNorm: "post_ffw_norm"}))
 	})
 }

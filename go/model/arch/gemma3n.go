@@ -19,67 +19,67 @@ const (
 // streams, a projection of low rank beside it, and sparse feed-forwards in the first layers.
 var gemma3n = Arch{
 	Name: "gemma3n",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.feedForward()
-		k.rope(kernel.RopeNeox)
-		k.windows(allBut(5))
-		base := k.floatOr("rope.freq_base_swa", 10000, 1.001, 1e15)
-		for il := range k.c.Layers {
-			l := &k.c.Layers[il]
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.FeedForward()
+		k.Rope(kernel.RopeNeox)
+		k.Windows(AllBut(5))
+		base := k.FloatOr("rope.freq_base_swa", 10000, 1.001, 1e15)
+		for il := range k.Config.Layers {
+			l := &k.Config.Layers[il]
 			l.Rope.Factors = ""
 			if l.Window > 0 {
-				l.Rope.Base, l.Rope.Scaling = base, noScaling
+				l.Rope.Base, l.Rope.Scaling = base, NoScaling
 			}
 		}
 		unscaled(k)
-		n := len(k.c.Layers)
-		sharedLayers(k, k.intOr("attention.shared_kv_layers", max(n-gemma3nOwn, 0), 0, n-1))
-		k.perLayer()
-		if k.c.NPerLayer == 0 || k.c.NEmbd%kernel.Panel != 0 {
-			k.fail("embedding_length_per_layer_input", "%d of %d, want more than 0, and multiples of %d", k.c.NPerLayer, k.c.NEmbd, kernel.Panel)
+		n := len(k.Config.Layers)
+		sharedLayers(k, k.IntOr("attention.shared_kv_layers", max(n-gemma3nOwn, 0), 0, n-1))
+		k.PerLayerEmbeddings()
+		if k.Config.NPerLayer == 0 || k.Config.NEmbd%kernel.Panel != 0 {
+			k.Fail("embedding_length_per_layer_input", "%d of %d, want more than 0, and multiples of %d", k.Config.NPerLayer, k.Config.NEmbd, kernel.Panel)
 		}
 		sparseFeedForward(k)
-		k.embedScale()
-		k.c.LogitCap = float32(k.floatOr("final_logit_softcapping", 30, 0, maxCap))
+		k.EmbedScale()
+		k.Config.LogitCap = float32(k.FloatOr("final_logit_softcapping", 30, 0, MaxCap))
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.embedPerLayer()
-		b.spread()
-		b.layers(func(l layer) {
-			l.predict()
-			l.residual("attn_norm", l.laurel(), l.attention(attention{norm: normHead, value: true, post: "post_attention_norm"}))
-			l.addLaurel()
-			l.residual("ffn_norm", l.feedForward(feedForward{fn: kernel.GELU, post: "post_ffw_norm"}))
-			l.correct()
-			l.embed()
+	build: func(b *Builder) {
+		b.Begin()
+		b.EmbedPerLayer()
+		b.Spread()
+		b.Layers(func(l Layer) {
+			l.Predict()
+			l.Residual("attn_norm", l.Laurel(), l.Attention(Attention{QKNorm: NormHead, ValueNorm: true, PostNorm: "post_attention_norm"}))
+			l.AddLaurel()
+			l.Residual("ffn_norm", l.FeedForward(FeedForward{Fn: kernel.GELU, PostNorm: "post_ffw_norm"}))
+			l.Correct()
+			l.StreamEmbedding()
 		})
-		b.merge()
-		b.end("output_norm")
+		b.Merge()
+		b.End("output_norm")
 	},
 }
 
 // sparseFeedForward reads how far above the mean the gates are that stay open, in standard deviations:
 // for each layer, minus infinity where all are open.
-func sparseFeedForward(k *keys) {
+func sparseFeedForward(k *Keys) {
 	const name = "activation_sparsity_scale"
-	if !k.has(name) {
-		for il := range min(gemma3nSparse, len(k.c.Layers)) {
-			k.c.Layers[il].GateCutoff = gemma3nCutoff
+	if !k.Has(name) {
+		for il := range min(gemma3nSparse, len(k.Config.Layers)) {
+			k.Config.Layers[il].GateCutoff = gemma3nCutoff
 		}
 		return
 	}
-	all, err := k.f.Floats(k.name(name))
-	k.keep(err)
-	k.forLayers(name, len(all))
-	for il := range k.c.Layers {
+	all, err := k.File.Floats(k.Name(name))
+	k.Check(err)
+	k.ForLayers(name, len(all))
+	for il := range k.Config.Layers {
 		switch v := float64(all[il]); {
 		case v > 0 && v < 100:
-			k.c.Layers[il].GateCutoff = all[il]
+			k.Config.Layers[il].GateCutoff = all[il]
 		case !math.IsInf(v, -1):
-			k.fail(name, "%v in layer %d, want -Inf, or more than 0 and less than 100", v, il)
+			k.Fail(name, "%v in layer %d, want -Inf, or more than 0 and less than 100", v, il)
 		}
 	}
 }

@@ -8,42 +8,42 @@ import "github.com/quern-llm/quern/go/kernel"
 // was sampled last.
 var gemma4assistant = headKind{
 	name: "gemma4-assistant",
-	config: func(k *keys, h *Head) {
-		k.rms()
-		k.heads()
-		k.feedForward()
-		k.rope(kernel.RopeNeox)
-		k.windows(allBut(6))
+	config: func(k *Keys, h *Head) {
+		k.RMSNorm()
+		k.Heads()
+		k.FeedForward()
+		k.Rope(kernel.RopeNeox)
+		k.Windows(AllBut(6))
 		inWindows(k)
 		unscaled(k)
-		k.intOr("attention.shared_kv_layers", 0, 0, maxLayer) // it shares all
+		k.IntOr("attention.shared_kv_layers", 0, 0, MaxLayer) // it shares all
 		h.Reads = true
-		h.Width = k.int("embedding_length_out", 1, maxEmbd)
-		h.LogitCap = float32(k.floatOr("final_logit_softcapping", 0, 0, maxCap))
+		h.Width = k.Int("embedding_length_out", 1, MaxEmbd)
+		h.LogitCap = float32(k.FloatOr("final_logit_softcapping", 0, 0, MaxCap))
 	},
-	build: func(b *builder, h *Head) {
+	build: func(b *Builder, h *Head) {
 		n, width := h.NEmbd, h.Width
-		p := &Next{Hidden: b.floats("next.hidden", kernel.TokRows, width), Width: width, Still: true}
-		p.Take = b.take() // of the model's hidden states
+		p := &Next{Hidden: b.Floats("next.hidden", kernel.TokRows, width), Width: width, Still: true}
+		p.Take = b.Take() // of the model's hidden states
 
-		pre := b.matrix(HeadStem+"nextn.pre_projection.weight", 2*width, n)
-		both := b.floats("next.both", kernel.TokRows, 2*width)
-		act := b.act("next.both", kernel.TokRows, 2*width, pre)
-		b.headRopes(1)
-		table := b.table("token_embd.weight", width, b.of.NVocab)
-		b.add(kernel.Embed{Dst: both, Table: table, Scale: b.of.EmbedScale})
-		b.add(kernel.NormRows{Dst: both, DstCol: width, Src: p.Hidden, Cols: width, Segs: 1, Kind: kernel.NoNorm, Scale: 1})
-		b.add(kernel.ToAct{Act: act, Src: both, Cols: 2 * width})
-		b.add(kernel.Matmul{Dst: b.x(), Act: act, Parts: []kernel.Part{{Matrix: pre}}})
+		pre := b.Matrix(HeadPrefix+"nextn.pre_projection.weight", 2*width, n)
+		both := b.Floats("next.both", kernel.TokRows, 2*width)
+		act := b.Act("next.both", kernel.TokRows, 2*width, pre)
+		b.HeadRopes(1)
+		table := b.Table("token_embd.weight", width, b.Target.NVocab)
+		b.Add(kernel.Embed{Dst: both, Table: table, Scale: b.Target.EmbedScale})
+		b.Add(kernel.NormRows{Dst: both, DstCol: width, Src: p.Hidden, Cols: width, Segs: 1, Kind: kernel.NoNorm, Scale: 1})
+		b.Add(kernel.ToAct{Act: act, Src: both, Cols: 2 * width})
+		b.Add(kernel.Matmul{Dst: b.X(), Act: act, Parts: []kernel.Part{{Matrix: pre}}})
 		for il, sizes := range h.Layers {
-			l := b.layer(il, sizes)
-			l.residual("attn_norm", l.readAttention())
-			l.residual("ffn_norm", l.feedForward(feedForward{fn: kernel.GELU, post: "post_ffw_norm"}))
-			l.outputScale()
+			l := b.Layer(il, sizes)
+			l.Residual("attn_norm", l.TargetAttention())
+			l.Residual("ffn_norm", l.FeedForward(FeedForward{Fn: kernel.GELU, PostNorm: "post_ffw_norm"}))
+			l.OutputScale()
 		}
-		step := b.take()
+		step := b.Take()
 
-		m, post := b.matrix(HeadStem+"token_embd.weight", n, h.NVocab), b.matrix(HeadStem+"nextn.post_projection.weight", n, width)
-		b.draftsBy(p, step, m, "output_norm", post)
+		m, post := b.Matrix(HeadPrefix+"token_embd.weight", n, h.NVocab), b.Matrix(HeadPrefix+"nextn.post_projection.weight", n, width)
+		b.DraftsBy(p, step, m, "output_norm", post)
 	},
 }

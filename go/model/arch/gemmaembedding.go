@@ -4,15 +4,15 @@ package arch
 // products that follow the mean of a text.
 var gemmaEmbedding = Arch{
 	Name: "gemma-embedding",
-	config: func(k *keys) {
+	config: func(k *Keys) {
 		gemma3.config(k)
-		k.c.BothWays = true
+		k.Config.BothWays = true
 		const wide = "dense_2_feat_out"
-		k.c.NDense = k.intOr(wide, 0, 0, maxFF)
+		k.Config.NDense = k.IntOr(wide, 0, 0, MaxFF)
 	},
-	build: func(b *builder) {
+	build: func(b *Builder) {
 		gemma3Layers(b)
-		b.vectors("output_norm")
-		b.dense()
+		b.Vectors("output_norm")
+		b.PooledDense()
 	},
 }

@@ -6,28 +6,28 @@ import "github.com/quern-llm/quern/go/kernel"
 // and up in one matrix.
 var glm4 = Arch{
 	Name: "glm4",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.feedForward()
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.FeedForward()
 		style := kernel.RopeNorm
 		if sections(k) { // GLM 4.1V, whose text has all sections at the same position
 			style = kernel.RopeNeox
 		}
-		k.rope(style)
+		k.Rope(style)
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{post: "post_attention_norm"}))
-			l.residual("ffn_norm", l.feedForward(feedForward{fused: true, post: "post_ffw_norm"}))
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{PostNorm: "post_attention_norm"}))
+			l.Residual("ffn_norm", l.FeedForward(FeedForward{Fused: true, PostNorm: "post_ffw_norm"}))
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }
 
 // sections reports whether rotations have sections for time, height and width.
-func sections(k *keys) bool {
-	all, err := k.f.Ints(k.name("rope.dimension_sections"))
+func sections(k *Keys) bool {
+	all, err := k.File.Ints(k.Name("rope.dimension_sections"))
 	return err == nil && len(all) > 1 && all[0] > 0 && all[1] > 0
 }

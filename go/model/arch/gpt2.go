@@ -5,19 +5,19 @@ import "github.com/quern-llm/quern/go/kernel"
 // gpt2 is GPT-2: learned positions, norms with a mean, biases everywhere, GELU without a gate.
 var gpt2 = Arch{
 	Name: "gpt2",
-	config: func(k *keys) {
-		k.layerNorm()
-		k.heads()
-		k.feedForward()
-		k.c.Positions = true
+	config: func(k *Keys) {
+		k.LayerNorm()
+		k.Heads()
+		k.FeedForward()
+		k.Config.Positions = true
 	},
-	build: func(b *builder) {
-		b.begin(b.positions)
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{}))
-			l.residual("ffn_norm", l.feedForward(feedForward{fn: kernel.GELU, plain: true}))
+	build: func(b *Builder) {
+		b.Begin(b.Positions)
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{}))
+			l.Residual("ffn_norm", l.FeedForward(FeedForward{Fn: kernel.GELU, Ungated: true}))
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }
 

@@ -6,21 +6,21 @@ import "github.com/quern-llm/quern/go/kernel"
 // GELU with erf, as the original has, without a gate. Most have both sublayers side by side.
 var gptneox = Arch{
 	Name: "gptneox",
-	config: func(k *keys) {
+	config: func(k *Keys) {
 		starcoder2.config(k)
-		k.c.Parallel = k.boolOr("use_parallel_residual", true)
+		k.Config.Parallel = k.BoolOr("use_parallel_residual", true)
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			a, f := l.attention(attention{}), l.feedForward(feedForward{fn: kernel.GELUErf, plain: true})
-			if b.cfg.Parallel {
-				l.sideBySide("attn_norm", a, "ffn_norm", f)
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			a, f := l.Attention(Attention{}), l.FeedForward(FeedForward{Fn: kernel.GELUErf, Ungated: true})
+			if b.Config.Parallel {
+				l.SideBySide("attn_norm", a, "ffn_norm", f)
 				return
 			}
-			l.residual("attn_norm", a)
-			l.residual("ffn_norm", f)
+			l.Residual("attn_norm", a)
+			l.Residual("ffn_norm", f)
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

@@ -7,20 +7,20 @@ import "github.com/quern-llm/quern/go/kernel"
 // experts is called post_attention_norm.
 var gptoss = Arch{
 	Name: "gpt-oss",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.experts()
-		k.c.ExpertGating = kernel.GateChosen
-		k.rope(kernel.RopeNeox)
-		k.windows(allBut(2))
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.Experts()
+		k.Config.ExpertGating = kernel.GateChosen
+		k.Rope(kernel.RopeNeox)
+		k.Windows(AllBut(2))
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{bias: true, sinks: true}))
-			l.mixture("post_attention_norm", experts{fn: kernel.SwiGLUClamp})
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{Bias: true, Sinks: true}))
+			l.Mixture("post_attention_norm", Experts{Fn: kernel.SwiGLUClamp})
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

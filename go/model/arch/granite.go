@@ -6,13 +6,13 @@ import "github.com/quern-llm/quern/go/kernel"
 // the residual, and logits.
 var granite = Arch{
 	Name: "granite",
-	config: func(k *keys) {
-		k.heads()
+	config: func(k *Keys) {
+		k.Heads()
 		graniteConfig(k)
-		if k.someExperts(); k.c.NExpert == 0 {
-			k.feedForward()
+		if k.OptionalExperts(); k.Config.NExpert == 0 {
+			k.FeedForward()
 		}
-		k.sharedExperts()
+		k.SharedExperts()
 		finetuned(k)
 	},
 	build: graniteBuild,
@@ -21,11 +21,11 @@ var granite = Arch{
 // granitemoe is Granite 3 with experts: softmax routing, in some models a shared expert.
 var granitemoe = Arch{
 	Name: "granitemoe",
-	config: func(k *keys) {
-		k.heads()
+	config: func(k *Keys) {
+		k.Heads()
 		graniteConfig(k)
-		k.experts()
-		k.sharedExperts()
+		k.Experts()
+		k.SharedExperts()
 	},
 	build: graniteBuild,
 }
@@ -34,14 +34,14 @@ var granitemoe = Arch{
 // kind in most layers, attention in those with key-value heads, mostly without rotations.
 var granitehybrid = Arch{
 	Name: "granitehybrid",
-	config: func(k *keys) {
-		k.mixedHeads()
+	config: func(k *Keys) {
+		k.MixedHeads()
 		graniteConfig(k)
-		k.mamba2()
-		if k.someExperts(); k.c.NExpert == 0 {
-			k.feedForward()
+		k.Mamba2()
+		if k.OptionalExperts(); k.Config.NExpert == 0 {
+			k.FeedForward()
 		}
-		k.sharedExperts()
+		k.SharedExperts()
 		finetuned(k)
 	},
 	build: graniteBuild,
@@ -51,72 +51,72 @@ var granitehybrid = Arch{
 // and up of the shared expert are one matrix.
 var graniteSWA = Arch{
 	Name: "granite_swa",
-	config: func(k *keys) {
-		k.heads()
+	config: func(k *Keys) {
+		k.Heads()
 		graniteConfig(k)
-		if k.someExperts(); k.c.NExpert == 0 {
-			k.feedForward()
+		if k.OptionalExperts(); k.Config.NExpert == 0 {
+			k.FeedForward()
 		}
-		k.c.NFFShared = k.intOr("expert_shared_feed_forward_length", 0, 0, maxFF)
-		k.windows(allBut(4))
+		k.Config.NFFShared = k.IntOr("expert_shared_feed_forward_length", 0, 0, MaxFF)
+		k.Windows(AllBut(4))
 		const pattern = "attention.rope_pattern"
-		if !k.has(pattern) {
+		if !k.Has(pattern) {
 			return
 		}
-		all, err := k.f.Bools(k.name(pattern))
-		k.keep(err)
-		k.forLayers(pattern, len(all))
-		for il := range k.c.Layers {
+		all, err := k.File.Bools(k.Name(pattern))
+		k.Check(err)
+		k.ForLayers(pattern, len(all))
+		for il := range k.Config.Layers {
 			if !all[il] {
-				k.c.Layers[il].Rope = Rope{}
+				k.Config.Layers[il].Rope = Rope{}
 			}
 		}
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{sinks: true}))
-			if l.Sparse && b.cfg.NFFShared > 0 {
-				l.residual("ffn_norm", l.experts(experts{}), l.feedForward(feedForward{shared: true, fused: true}))
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{Sinks: true}))
+			if l.Sparse && b.Config.NFFShared > 0 {
+				l.Residual("ffn_norm", l.Experts(Experts{}), l.FeedForward(FeedForward{Shared: true, Fused: true}))
 				return
 			}
-			l.mixture("ffn_norm", experts{})
+			l.Mixture("ffn_norm", Experts{})
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }
 
 // finetuned takes the rotations from models whose files say that there are none, by a key that once meant something else.
-func finetuned(k *keys) {
-	if !k.boolOr("rope.scaling.finetuned", true) {
-		k.noRope()
+func finetuned(k *Keys) {
+	if !k.BoolOr("rope.scaling.finetuned", true) {
+		k.NoRope()
 	}
 }
 
-func graniteConfig(k *keys) {
-	k.rms()
-	k.rope(kernel.RopeNorm)
-	k.c.ExpertNorm = true
-	k.c.EmbedScale = float32(k.floatOr("embedding_scale", 1, 1e-6, 1e6))
-	k.c.ResidualScale = float32(k.floatOr("residual_scale", 1, 1e-6, 1e6))
-	k.c.LogitScale = float32(1 / k.floatOr("logit_scale", 1, 1e-6, 1e6))
-	if k.has("attention.scale") {
-		scale := float32(k.float("attention.scale", 1e-6, 1e6))
-		for il := range k.c.Layers {
-			k.c.Layers[il].AttnScale = scale
+func graniteConfig(k *Keys) {
+	k.RMSNorm()
+	k.Rope(kernel.RopeNorm)
+	k.Config.ExpertNorm = true
+	k.Config.EmbedScale = float32(k.FloatOr("embedding_scale", 1, 1e-6, 1e6))
+	k.Config.ResidualScale = float32(k.FloatOr("residual_scale", 1, 1e-6, 1e6))
+	k.Config.LogitScale = float32(1 / k.FloatOr("logit_scale", 1, 1e-6, 1e6))
+	if k.Has("attention.scale") {
+		scale := float32(k.Float("attention.scale", 1e-6, 1e6))
+		for il := range k.Config.Layers {
+			k.Config.Layers[il].AttnScale = scale
 		}
 	}
 }
 
-func graniteBuild(b *builder) {
-	b.begin()
-	b.layers(func(l layer) {
+func graniteBuild(b *Builder) {
+	b.Begin()
+	b.Layers(func(l Layer) {
 		if l.NHeadKV == 0 {
-			l.residual("attn_norm", l.mamba2(false))
+			l.Residual("attn_norm", l.Mamba2(false))
 		} else {
-			l.residual("attn_norm", l.attention(attention{}))
+			l.Residual("attn_norm", l.Attention(Attention{}))
 		}
-		l.mixture("ffn_norm", experts{})
+		l.Mixture("ffn_norm", Experts{})
 	})
-	b.end("output_norm")
+	b.End("output_norm")
 }

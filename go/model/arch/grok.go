@@ -13,54 +13,54 @@ import (
 // SGLang has.
 var grok = Arch{
 	Name: "grok",
-	config: func(k *keys) {
-		c := k.c
-		k.rms()
-		k.heads()
-		k.feedForward()
-		k.experts()
+	config: func(k *Keys) {
+		c := k.Config
+		k.RMSNorm()
+		k.Heads()
+		k.FeedForward()
+		k.Experts()
 		c.ExpertNorm = true
-		k.rope(kernel.RopeNeox)
-		c.EmbedScale = float32(k.floatOr("embedding_scale", 78.38367176906169, 1e-6, 1e6))
-		c.LogitScale = float32(k.floatOr("logit_scale", 1/math.Sqrt(3), 1e-6, 1e6))
-		c.AttnCap = float32(k.floatOr("attn_logit_softcapping", 30, 0, maxCap))
-		c.RouterCap = float32(k.floatOr("router_logit_softcapping", 0, 0, maxCap))
-		c.LogitCap = float32(k.floatOr("final_logit_softcapping", 0, 0, maxCap))
-		scale := float32(k.floatOr("attention.output_scale", 1/math.Sqrt(128), 1e-6, 1e6))
+		k.Rope(kernel.RopeNeox)
+		c.EmbedScale = float32(k.FloatOr("embedding_scale", 78.38367176906169, 1e-6, 1e6))
+		c.LogitScale = float32(k.FloatOr("logit_scale", 1/math.Sqrt(3), 1e-6, 1e6))
+		c.AttnCap = float32(k.FloatOr("attn_logit_softcapping", 30, 0, MaxCap))
+		c.RouterCap = float32(k.FloatOr("router_logit_softcapping", 0, 0, MaxCap))
+		c.LogitCap = float32(k.FloatOr("final_logit_softcapping", 0, 0, MaxCap))
+		scale := float32(k.FloatOr("attention.output_scale", 1/math.Sqrt(128), 1e-6, 1e6))
 		for il := range c.Layers {
 			l := &c.Layers[il]
 			l.AttnScale = scale
-			if l.Rope.Scaling.Type == "yarn" && !k.has("rope.scaling.yarn_beta_fast") {
+			if l.Rope.Scaling.Type == "yarn" && !k.Has("rope.scaling.yarn_beta_fast") {
 				l.Rope.Scaling.BetaFast = 8
 			}
 		}
-		if _, ok := k.f.Tensor("blk.0.ffn_up.weight"); ok { // the sum of both is over the root of 2
+		if _, ok := k.File.Tensor("blk.0.ffn_up.weight"); ok { // the sum of both is over the root of 2
 			c.ExpertScale *= math.Sqrt2 / 2
 		}
 		const grow = "attention.temperature_length"
-		if n := k.intOr(grow, 0, 0, maxCtx); n == 1 {
-			k.fail(grow, "1, want 0 or more than 1")
+		if n := k.IntOr(grow, 0, 0, MaxCtx); n == 1 {
+			k.Fail(grow, "1, want 0 or more than 1")
 		} else {
 			for il := range c.Layers {
 				c.Layers[il].Temperature.Beyond = n
 			}
 		}
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{post: "attn_output_norm"}))
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{PostNorm: "attn_output_norm"}))
 			post := "layer_output_norm"
-			if !l.has(post + ".weight") {
+			if !l.Has(post + ".weight") {
 				post = "post_ffw_norm"
 			}
-			sublayers := []sublayer{l.experts(experts{fn: kernel.GELU, sum: post})}
-			if l.has("ffn_up.weight") {
-				sublayers = append(sublayers, l.feedForward(feedForward{fn: kernel.GELU, onto: true, scale: math.Sqrt2 / 2}))
+			sublayers := []Sublayer{l.Experts(Experts{Fn: kernel.GELU, SumNorm: post})}
+			if l.Has("ffn_up.weight") {
+				sublayers = append(sublayers, l.FeedForward(FeedForward{Fn: kernel.GELU, Onto: true, Scale: math.Sqrt2 / 2}))
 			}
-			l.residual("ffn_norm", sublayers...)
-			l.addSum(post)
+			l.Residual("ffn_norm", sublayers...)
+			l.AddSum(post)
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

@@ -4,16 +4,16 @@ package arch
 // those along, with their own weights. (llama.cpp gives these what the others have made as their input, and other weights.)
 var groveMoE = Arch{
 	Name: "grovemoe",
-	config: func(k *keys) {
-		c := k.c
+	config: func(k *Keys) {
+		c := k.Config
 		qwen3moeKeys(k, "rope.dimension_count")
 		c.Adjugate = Adjugate{
-			Of:    k.int("experts_per_group", 1, max(c.NExpert, 1)),
-			NFF:   k.intOr("expert_chunk_feed_forward_length", 0, 0, maxFF),
-			Scale: float32(k.float("expert_group_scale", 0, 1e3)),
+			Of:    k.Int("experts_per_group", 1, max(c.NExpert, 1)),
+			NFF:   k.IntOr("expert_chunk_feed_forward_length", 0, 0, MaxFF),
+			Scale: float32(k.Float("expert_group_scale", 0, 1e3)),
 		}
 		if c.NExpert%c.Adjugate.Of != 0 {
-			k.fail("experts_per_group", "%d, want a divisor of the %d experts", c.Adjugate.Of, c.NExpert)
+			k.Fail("experts_per_group", "%d, want a divisor of the %d experts", c.Adjugate.Of, c.NExpert)
 		}
 		if c.Adjugate.NFF == 0 {
 			c.Adjugate.NFF = c.Layers[0].HeadDim

@@ -9,8 +9,8 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// HeadStem is how the names of a head's tensors begin, beside those of the model that it drafts for.
-const HeadStem = "head."
+// HeadPrefix is how the names of a head's tensors begin, beside those of the model that it drafts for.
+const HeadPrefix = "head."
 
 // A Head is the sizes of layers in a file of their own that draft for a model: they read hidden states of it, and know nothing
 // else. The zero value is none.
@@ -21,7 +21,7 @@ type Head struct {
 	NVocab int    // tokens that it guesses among; 0: the model's, by the model's output
 	Mapped bool   // they are those that the tensor d2t lists, else the first of the vocabulary
 	Eps    float32
-	Layers []Layer
+	Layers []LayerConfig
 
 	Inputs []int // the layers whose inputs it reads; of as many as there are: the output of the last
 	Width  int   // of these inputs
@@ -39,21 +39,21 @@ type Head struct {
 	LogitCap   float32
 }
 
-// maxHeadInputs is how many layers a head may read the inputs of: real ones read three to six.
-const maxHeadInputs = 64
+// MaxHeadInputs is how many layers a head may read the inputs of: real ones read three to six.
+const MaxHeadInputs = 64
 
-// readHeadKeys returns the sizes of a head, whose keys read reads. Errors name the key or the tensor.
-func readHeadKeys(f *gguf.File, arch string, read func(k *keys, h *Head)) (h Head, err error) {
+// ReadHeadKeys returns the sizes of a head, whose keys read reads. Errors name the key or the tensor.
+func ReadHeadKeys(f *gguf.File, arch string, read func(k *Keys, h *Head)) (h Head, err error) {
 	defer stopped(&err)
-	k := &keys{f: f, head: true, c: &Config{Arch: arch, EmbedScale: 1, ResidualScale: 1, LogitScale: 1, ExpertScale: 1}}
+	k := &Keys{File: f, head: true, Config: &Config{Arch: arch, EmbedScale: 1, ResidualScale: 1, LogitScale: 1, ExpertScale: 1}}
 	h = Head{Arch: arch, EmbedScale: 1, LogitScale: 1}
 	k.model()
 	read(k, &h)
 	k.unread()
-	h.NEmbd, h.Eps, h.Layers = k.c.NEmbd, k.c.Eps, k.c.Layers
+	h.NEmbd, h.Eps, h.Layers = k.Config.NEmbd, k.Config.Eps, k.Config.Layers
 	for i := range h.Layers {
 		if r := &h.Layers[i].Rope; r.Factors != "" {
-			r.Factors = HeadStem + r.Factors
+			r.Factors = HeadPrefix + r.Factors
 		}
 	}
 	if h.NVocab, h.NTable = k.rowsOf("output.weight"), k.rowsOf("token_embd.weight"); h.Reads {
@@ -61,38 +61,38 @@ func readHeadKeys(f *gguf.File, arch string, read func(k *keys, h *Head)) (h Hea
 	}
 	if t, ok := f.Tensor("d2t"); ok {
 		if h.Mapped = true; h.NVocab == 0 || t.Elems() != uint64(h.NVocab) {
-			k.keep(fmt.Errorf("tensor %q: shape %v, want a number for each of the %d rows of %q", t.Name, t.Dims, h.NVocab, "output.weight"))
+			k.Check(fmt.Errorf("tensor %q: shape %v, want a number for each of the %d rows of %q", t.Name, t.Dims, h.NVocab, "output.weight"))
 		}
 	}
 	return h, nil
 }
 
 // rowsOf returns the rows of a matrix, 0 where the file has none of that name.
-func (k *keys) rowsOf(name string) int {
-	t, ok := k.f.Tensor(name)
+func (k *Keys) rowsOf(name string) int {
+	t, ok := k.File.Tensor(name)
 	if !ok {
 		return 0
 	}
-	if len(t.Dims) != 2 || t.Dims[1] > maxVocab {
-		k.keep(fmt.Errorf("tensor %q: shape %v, want two dimensions and at most %d rows", name, t.Dims, maxVocab))
+	if len(t.Dims) != 2 || t.Dims[1] > MaxVocab {
+		k.Check(fmt.Errorf("tensor %q: shape %v, want two dimensions and at most %d rows", name, t.Dims, MaxVocab))
 	}
 	return int(t.Dims[1])
 }
 
-// inputs reads which layers' inputs a head reads, at most some.
-func (k *keys) inputs(most int) []int {
+// HeadInputs reads which layers' inputs a head reads, at most some.
+func (k *Keys) HeadInputs(most int) []int {
 	key := "target_layers"
-	if old := "extract_layers"; !k.has(key) && k.has(old) { // as first files had it
+	if old := "extract_layers"; !k.Has(key) && k.Has(old) { // as first files had it
 		key = old
 	}
-	all, err := k.f.Ints(k.name(key))
-	k.keep(err)
+	all, err := k.File.Ints(k.Name(key))
+	k.Check(err)
 	if len(all) == 0 || len(all) > most {
-		k.fail(key, "%d layers, want 1 to %d", len(all), most)
+		k.Fail(key, "%d layers, want 1 to %d", len(all), most)
 	}
 	list := make([]int, len(all))
 	for i, n := range all {
-		list[i] = k.within(key, n, 0, maxLayer)
+		list[i] = k.within(key, n, 0, MaxLayer)
 	}
 	return list
 }
@@ -130,62 +130,62 @@ func (h *Head) Fits(c *Config) error {
 }
 
 // taps has the inputs of layer il of the model for the head, where it reads them, side by side.
-func (b *builder) taps(il int) {
-	c := b.cfg
+func (b *Builder) taps(il int) {
+	c := b.Config
 	if !c.Drafts || len(c.Head.Inputs) == 0 {
 		return
 	}
 	n := c.NEmbd
 	for i, of := range c.Head.Inputs {
 		if of == il {
-			b.add(kernel.NormRows{
-				Dst: b.headInputs(), DstCol: i * n, Src: b.x(), Cols: n, Segs: 1, Kind: kernel.NoNorm, Scale: 1,
+			b.Add(kernel.NormRows{
+				Dst: b.headInputs(), DstCol: i * n, Src: b.X(), Cols: n, Segs: 1, Kind: kernel.NoNorm, Scale: 1,
 			})
 		}
 	}
 }
 
 // headInputs is the inputs of layers, for the head.
-func (b *builder) headInputs() kernel.Buf {
-	return b.floats("head.inputs", kernel.TokRows, len(b.cfg.Head.Inputs)*b.cfg.Head.Width)
+func (b *Builder) headInputs() kernel.Buf {
+	return b.Floats("head.inputs", kernel.TokRows, len(b.Config.Head.Inputs)*b.Config.Head.Width)
 }
 
 // draftHead builds the head of another file. norm is what follows the layers of the model.
-func (b *builder) draftHead(norm string) {
-	h := &b.cfg.Head
+func (b *Builder) draftHead(norm string) {
+	h := &b.Config.Head
 	if b.draft == nil {
 		check(errors.New("a head of an unknown architecture"))
 	}
-	check(h.Fits(b.cfg))
-	if b.taps(len(b.cfg.Layers)); h.Reads {
-		b.normed(b.floats("next.hidden", kernel.TokRows, b.cfg.NEmbd), b.x(), kernel.TokRows, norm)
+	check(h.Fits(b.Config))
+	if b.taps(len(b.Config.Layers)); h.Reads {
+		b.Normed(b.Floats("next.hidden", kernel.TokRows, b.Config.NEmbd), b.X(), kernel.TokRows, norm)
 	}
 	own := *b
-	own.of = b.cfg
-	own.cfg = &Config{
-		Arch: h.Arch, NEmbd: h.NEmbd, NVocab: b.cfg.NVocab, Layers: h.Layers, Ctx: b.cfg.Ctx, NCtx: b.cfg.NCtx,
+	own.Target = b.Config
+	own.Config = &Config{
+		Arch: h.Arch, NEmbd: h.NEmbd, NVocab: b.Config.NVocab, Layers: h.Layers, Ctx: b.Config.Ctx, NCtx: b.Config.NCtx,
 		Norm: kernel.RMS, Eps: h.Eps, EmbedScale: 1, ResidualScale: 1, LogitScale: 1, ExpertScale: 1, Head: *h,
 	}
-	own.stem, own.residuals, own.caches, own.byDistance = HeadStem, "head.x", b.caches, nil
-	own.ops = b.take() // of the taps
+	own.TensorPrefix, own.residuals, own.caches, own.byDistance = HeadPrefix, "head.x", b.caches, nil
+	own.ops = b.Take() // of the taps
 	b.draft(&own, h)
 }
 
-// embedded adds to what an operation list has the embeddings of tokens in dst: the head's, or the model's.
-func (b *builder) embedded(dst kernel.Buf, scale float32) {
-	h := &b.cfg.Head
-	name, rows := HeadStem+"token_embd.weight", h.NTable
+// EmbedTokens adds to what an operation list has the embeddings of tokens in dst: the head's, or the model's.
+func (b *Builder) EmbedTokens(dst kernel.Buf, scale float32) {
+	h := &b.Config.Head
+	name, rows := HeadPrefix+"token_embd.weight", h.NTable
 	if rows == 0 {
-		name, rows = "token_embd.weight", b.cfg.NVocab
+		name, rows = "token_embd.weight", b.Config.NVocab
 	}
-	table := b.table(name, h.NEmbd, rows)
-	b.add(kernel.Embed{Dst: dst, Table: table, Scale: scale})
+	table := b.Table(name, h.NEmbd, rows)
+	b.Add(kernel.Embed{Dst: dst, Table: table, Scale: scale})
 }
 
-// headRopes computes the rotations of the layers of a head, whose tokens are shift positions after those of the batch.
-func (b *builder) headRopes(shift int) {
+// HeadRopes computes the rotations of the layers of a head, whose tokens are shift positions after those of the batch.
+func (b *Builder) HeadRopes(shift int) {
 	var done []Rope
-	for _, l := range b.cfg.Layers {
+	for _, l := range b.Config.Layers {
 		if l.Rope.Shift += shift; !slices.Contains(done, l.Rope) {
 			b.rotations(l.Rope)
 			done = append(done, l.Rope)
@@ -193,59 +193,59 @@ func (b *builder) headRopes(shift int) {
 	}
 }
 
-// drafts ends a head: step is its layers, which leave in the residual the hidden states to go on with. It adds their norm
+// Drafts ends a head: step is its layers, which leave in the residual the hidden states to go on with. It adds their norm
 // and the logits of the tokens that the head drafts.
-func (b *builder) drafts(p *Next, step []kernel.Op, norm string) {
-	h := &b.cfg.Head
+func (b *Builder) Drafts(p *Next, step []kernel.Op, norm string) {
+	h := &b.Config.Head
 	if h.NVocab == 0 {
-		b.draftsBy(p, step, b.output(), norm, kernel.Matrix{})
+		b.DraftsBy(p, step, b.output(), norm, kernel.Matrix{})
 		return
 	}
-	b.draftsBy(p, step, b.matrix(HeadStem+"output.weight", h.NEmbd, h.NVocab), norm, kernel.Matrix{})
+	b.DraftsBy(p, step, b.Matrix(HeadPrefix+"output.weight", h.NEmbd, h.NVocab), norm, kernel.Matrix{})
 }
 
-// draftsBy is drafts by a given output matrix. after, if there is one, makes the hidden states to go on with of normalised
+// DraftsBy is drafts by a given output matrix. after, if there is one, makes the hidden states to go on with of normalised
 // ones.
-func (b *builder) draftsBy(p *Next, step []kernel.Op, m kernel.Matrix, norm string, after kernel.Matrix) {
-	h, n := &b.cfg.Head, b.cfg.NEmbd
+func (b *Builder) DraftsBy(p *Next, step []kernel.Op, m kernel.Matrix, norm string, after kernel.Matrix) {
+	h, n := &b.Config.Head, b.Config.NEmbd
 	if p.NVocab = m.Out; h.Mapped {
-		p.IDs = must(b.w.Choice(HeadStem+"d2t", h.NVocab, 1, b.cfg.NVocab))
+		p.IDs = must(b.weights.Choice(HeadPrefix+"d2t", h.NVocab, 1, b.Config.NVocab))
 	}
 	mats := []kernel.Matrix{m}
 	if after.Out > 0 {
 		mats = append(mats, after)
 	}
-	p.Out, p.Logits = b.floats("head.out", kernel.OutRows, n), b.floats("logits", kernel.OutRows, p.NVocab)
-	act := b.act("head.out", kernel.OutRows, n, mats...)
-	b.add(kernel.Gather{Dst: p.Out, Src: b.x()})
-	b.add(b.norm(act, p.Out, kernel.OutRows, HeadStem+norm))
-	b.add(kernel.Matmul{
-		Dst: p.Logits, Act: b.only(act, m), Rows: kernel.OutRows, Scale: h.LogitScale, Softcap: h.LogitCap, Parts: []kernel.Part{{Matrix: m}},
+	p.Out, p.Logits = b.Floats("head.out", kernel.OutRows, n), b.Floats("logits", kernel.OutRows, p.NVocab)
+	act := b.Act("head.out", kernel.OutRows, n, mats...)
+	b.Add(kernel.Gather{Dst: p.Out, Src: b.X()})
+	b.Add(b.Norm(act, p.Out, kernel.OutRows, HeadPrefix+norm))
+	b.Add(kernel.Matmul{
+		Dst: p.Logits, Act: b.Only(act, m), Rows: kernel.OutRows, Scale: h.LogitScale, Softcap: h.LogitCap, Parts: []kernel.Part{{Matrix: m}},
 	})
 	if after.Out > 0 {
-		p.Out = b.floats("head.after", kernel.OutRows, after.Out)
-		b.add(kernel.Matmul{Dst: p.Out, Act: b.only(act, after), Rows: kernel.OutRows, Parts: []kernel.Part{{Matrix: after}}})
+		p.Out = b.Floats("head.after", kernel.OutRows, after.Out)
+		b.Add(kernel.Matmul{Dst: p.Out, Act: b.Only(act, after), Rows: kernel.OutRows, Parts: []kernel.Part{{Matrix: after}}})
 	}
-	p.Steps = []NextStep{{Step: step, Head: b.take()}}
-	b.p.Next = p
+	p.Steps = []NextStep{{Step: step, Head: b.Take()}}
+	b.Program.Next = p
 }
 
-// maxHeadBlock bounds the tokens that a head guesses at once: real ones guess 16.
-const maxHeadBlock = 1 << 10
+// MaxHeadBlock bounds the tokens that a head guesses at once: real ones guess 16.
+const MaxHeadBlock = 1 << 10
 
-// joinInputs has in dst the product of a matrix with the inputs of the model's layers that a head reads, normalised before if that is
+// JoinInputs has in dst the product of a matrix with the inputs of the model's layers that a head reads, normalised before if that is
 // asked for.
-func (b *builder) joinInputs(dst kernel.Buf, normed bool) {
-	h := &b.cfg.Head
+func (b *Builder) JoinInputs(dst kernel.Buf, normed bool) {
+	h := &b.Config.Head
 	n, in := len(h.Inputs)*h.Width, b.headInputs()
-	fc := b.matrix(HeadStem+"fc.weight", n, h.NEmbd)
-	act := b.act("head.inputs", kernel.TokRows, n, fc)
+	fc := b.Matrix(HeadPrefix+"fc.weight", n, h.NEmbd)
+	act := b.Act("head.inputs", kernel.TokRows, n, fc)
 	if normed {
-		b.add(kernel.Norm{
-			Act: act, Src: in, Cols: n, Kind: kernel.RMS, Eps: h.Eps, Weight: b.normWeights(HeadStem+"enc.output_norm", n),
+		b.Add(kernel.Norm{
+			Act: act, Src: in, Cols: n, Kind: kernel.RMS, Eps: h.Eps, Weight: b.NormWeights(HeadPrefix+"enc.output_norm", n),
 		})
 	} else {
-		b.add(kernel.ToAct{Act: act, Src: in, Cols: n})
+		b.Add(kernel.ToAct{Act: act, Src: in, Cols: n})
 	}
-	b.add(kernel.Matmul{Dst: dst, Act: act, Parts: []kernel.Part{{Matrix: fc}}})
+	b.Add(kernel.Matmul{Dst: dst, Act: act, Parts: []kernel.Part{{Matrix: fc}}})
 }

@@ -8,16 +8,16 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// blockAttention is the attention of the tokens of a block to each other and to the text, of which inject keeps keys
+// BlockAttention is the attention of the tokens of a block to each other and to the text, of which inject keeps keys
 // and values that are made of hidden states.
-func (l layer) blockAttention(hidden kernel.Buf) (inject []kernel.Op, block sublayer) {
-	q := l.queries(attention{norm: normHead})
+func (l Layer) BlockAttention(hidden kernel.Buf) (inject []kernel.Op, block Sublayer) {
+	q := l.queries(Attention{QKNorm: NormHead})
 	if len(q.parts) != 3 {
-		check(fmt.Errorf("tensor %q: queries, keys and values in one, want a matrix of each", l.blk+"attn_qkv.weight"))
-		return nil, sublayer{run: func(kernel.Act) {}}
+		check(fmt.Errorf("tensor %q: queries, keys and values in one, want a matrix of each", l.prefix+"attn_qkv.weight"))
+		return nil, Sublayer{Run: func(kernel.Act) {}}
 	}
-	nOut, n := l.NHead*l.ValueDim, l.cfg.NEmbd
-	out := l.matrix("attn_output.weight", nOut, n)
+	nOut, n := l.NHead*l.ValueDim, l.Config.NEmbd
+	out := l.Matrix("attn_output.weight", nOut, n)
 	var mats []kernel.Matrix
 	for _, p := range q.parts {
 		mats = append(mats, p.Matrix)
@@ -25,54 +25,54 @@ func (l layer) blockAttention(hidden kernel.Buf) (inject []kernel.Op, block subl
 	heads := kernel.Heads{NHead: l.NHead, NHeadKV: l.NHeadKV, HeadDim: l.HeadDim, ValueDim: l.ValueDim, KV: l.kv, QKV: q.buf, Col: q.col}
 	heads.Group, heads.KVOffset, heads.Tiers = l.place()
 
-	act := l.act("head.kept", kernel.TokRows, n, mats[1:]...)
-	l.add(kernel.ToAct{Act: act, Src: hidden, Cols: n})
-	l.add(kernel.Matmul{Dst: q.buf, Act: act, Parts: q.parts[1:]})
-	store := l.store(attention{norm: normHead}, heads, balance{})
-	l.add(store) // where queries would be is nothing
-	inject = l.take()
-	return inject, sublayer{mats, func(act kernel.Act) {
-		l.add(kernel.Matmul{Dst: q.buf, Act: act, Parts: q.parts})
-		l.add(store)
-		att := l.floats("att", kernel.TokRows, nOut)
+	act := l.Act("head.kept", kernel.TokRows, n, mats[1:]...)
+	l.Add(kernel.ToAct{Act: act, Src: hidden, Cols: n})
+	l.Add(kernel.Matmul{Dst: q.buf, Act: act, Parts: q.parts[1:]})
+	store := l.store(Attention{QKNorm: NormHead}, heads, balance{})
+	l.Add(store) // where queries would be is nothing
+	inject = l.Take()
+	return inject, Sublayer{mats, func(act kernel.Act) {
+		l.Add(kernel.Matmul{Dst: q.buf, Act: act, Parts: q.parts})
+		l.Add(store)
+		att := l.Floats("att", kernel.TokRows, nOut)
 		attend := kernel.Attend{Heads: heads, Dst: att, Window: l.Window, Ahead: math.MaxInt32}
-		if l.cfg.Head.Causal {
+		if l.Config.Head.Causal {
 			attend.Ahead = 0
 		}
-		if sinks := "attn_sinks.weight"; l.has(sinks) {
-			attend.Sinks = l.vector(sinks, l.NHead)
+		if sinks := "attn_sinks.weight"; l.Has(sinks) {
+			attend.Sinks = l.Vector(sinks, l.NHead)
 		}
-		l.add(attend)
-		attAct := l.act("att", kernel.TokRows, nOut, out)
+		l.Add(attend)
+		attAct := l.Act("att", kernel.TokRows, nOut, out)
 		l.inner(attAct, att, nOut, "")
 		l.result(attAct, kernel.Part{Matrix: out}, "")
 	}}
 }
 
-// readAttention is attention to keys and values of the model. The token is one position behind those that the batch
+// TargetAttention is attention to keys and values of the model. The token is one position behind those that the batch
 // says, which the last keys are at.
-func (l layer) readAttention() sublayer {
-	n, nq, nOut := l.cfg.NEmbd, l.NHead*l.HeadDim, l.NHead*l.ValueDim
-	of, _ := l.of.read(l.Layer)
+func (l Layer) TargetAttention() Sublayer {
+	n, nq, nOut := l.Config.NEmbd, l.NHead*l.HeadDim, l.NHead*l.ValueDim
+	of, _ := l.Target.read(l.LayerConfig)
 	at := l.caches[of.Window]
-	query, out := l.matrix("attn_q.weight", n, nq), l.matrix("attn_output.weight", nOut, n)
-	return sublayer{[]kernel.Matrix{query}, func(act kernel.Act) {
-		buf, att := l.floats("qkv", kernel.TokRows, nq), l.floats("att", kernel.TokRows, nOut)
-		l.add(kernel.Matmul{Dst: buf, Act: act, Parts: []kernel.Part{{Matrix: query}}})
+	query, out := l.Matrix("attn_q.weight", n, nq), l.Matrix("attn_output.weight", nOut, n)
+	return Sublayer{[]kernel.Matrix{query}, func(act kernel.Act) {
+		buf, att := l.Floats("qkv", kernel.TokRows, nq), l.Floats("att", kernel.TokRows, nOut)
+		l.Add(kernel.Matmul{Dst: buf, Act: act, Parts: []kernel.Part{{Matrix: query}}})
 		heads := kernel.Heads{
 			NHead: l.NHead, NHeadKV: of.NHeadKV, HeadDim: l.HeadDim, ValueDim: l.ValueDim, KV: l.kv, QKV: buf,
 			Group: at.group, KVOffset: at.offset, Tiers: at.tiers,
 		}
-		l.add(kernel.StoreKV{
-			Heads: heads, Rope: l.Rope.Style, NRot: l.Rope.NRot, Table: l.ropeTable(ahead(l.Rope)), Eps: l.cfg.Eps, Scale: l.AttnScale,
-			QNorm: l.vector("attn_q_norm.weight", l.HeadDim), QMul: at.even.q, QueriesOnly: true,
+		l.Add(kernel.StoreKV{
+			Heads: heads, Rope: l.Rope.Style, NRot: l.Rope.NRot, Table: l.ropeTable(ahead(l.Rope)), Eps: l.Config.Eps, Scale: l.AttnScale,
+			QNorm: l.Vector("attn_q_norm.weight", l.HeadDim), QMul: at.even.q, QueriesOnly: true,
 		})
 		attend := kernel.Attend{Heads: heads, Dst: att, Mul: at.even.out}
 		if of.Window > 0 {
 			attend.Window = of.Window - 1
 		}
-		l.add(attend)
-		attAct := l.act("att", kernel.TokRows, nOut, out)
+		l.Add(attend)
+		attAct := l.Act("att", kernel.TokRows, nOut, out)
 		l.inner(attAct, att, nOut, "")
 		l.result(attAct, kernel.Part{Matrix: out}, "post_attention_norm")
 	}}
@@ -86,9 +86,9 @@ func ahead(r Rope) Rope {
 
 // read returns the layer of the model whose keys and values a layer of a head reads: the last of those with a window,
 // or without.
-func (c *Config) read(l Layer) (of Layer, ok bool) {
+func (c *Config) read(l LayerConfig) (of LayerConfig, ok bool) {
 	for _, of := range slices.Backward(c.Layers) {
-		if of.NHeadKV > 0 && !of.Shared && (of.Window > 0) == (l.Window > 0) {
+		if of.NHeadKV > 0 && !of.SharedKV && (of.Window > 0) == (l.Window > 0) {
 			return of, c.Latent == (Latent{})
 		}
 	}

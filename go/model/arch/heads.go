@@ -10,8 +10,8 @@ import (
 // A headKind is an architecture of heads.
 type headKind struct {
 	name   string
-	config func(k *keys, h *Head)
-	build  func(b *builder, h *Head)
+	config func(k *Keys, h *Head)
+	build  func(b *Builder, h *Head)
 }
 
 // headKinds are the architectures of heads.
@@ -41,5 +41,5 @@ func ReadHead(f *gguf.File) (Head, error) {
 	if !ok {
 		return Head{}, fmt.Errorf("architecture %.64q does not draft for another model", name)
 	}
-	return readHeadKeys(f, name, kind.config)
+	return ReadHeadKeys(f, name, kind.config)
 }

@@ -6,20 +6,20 @@ import "github.com/quern-llm/quern/go/kernel"
 // after the rotation.
 var hunyuan = Arch{
 	Name: "hunyuan-dense",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.feedForward()
-		k.rope(kernel.RopeNeox)
-		k.ntk()
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.FeedForward()
+		k.Rope(kernel.RopeNeox)
+		k.NTK()
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{norm: normAfter}))
-			l.residual("ffn_norm", l.feedForward(feedForward{}))
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{QKNorm: NormAfterRope}))
+			l.Residual("ffn_norm", l.FeedForward(FeedForward{}))
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }
 

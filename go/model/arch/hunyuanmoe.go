@@ -5,20 +5,20 @@ import "github.com/quern-llm/quern/go/kernel"
 // hunyuanmoe is Hunyuan A13B: Hunyuan with routed experts and a shared one.
 var hunyuanmoe = Arch{
 	Name: "hunyuan-moe",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.experts()
-		k.c.ExpertNorm = true
-		k.sharedExperts()
-		k.rope(kernel.RopeNeox)
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.Experts()
+		k.Config.ExpertNorm = true
+		k.SharedExperts()
+		k.Rope(kernel.RopeNeox)
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{norm: normAfter}))
-			l.mixture("ffn_norm", experts{})
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{QKNorm: NormAfterRope}))
+			l.Mixture("ffn_norm", Experts{})
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

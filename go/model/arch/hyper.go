@@ -13,124 +13,124 @@ type Hyper struct {
 	Add     float32 // how large the multiples are, where streams are not mixed
 }
 
-// hyper reads them, of streams that are mixed.
-func (k *keys) hyper() {
+// HyperConnections reads them, of streams that are mixed.
+func (k *Keys) HyperConnections() {
 	k.streams()
-	k.c.Hyper.Rounds = k.int("hyper_connection.sinkhorn_iterations", 1, 1000)
+	k.Config.Hyper.Rounds = k.Int("hyper_connection.sinkhorn_iterations", 1, 1000)
 }
 
-// hyperApart reads them, of streams that are not.
-func (k *keys) hyperApart() {
+// HyperConnectionsApart reads them, of streams that are not.
+func (k *Keys) HyperConnectionsApart() {
 	k.streams()
-	k.c.Hyper.Add = float32(k.float("hyper_connection.magnitude", 1e-3, 1e3))
+	k.Config.Hyper.Add = float32(k.Float("hyper_connection.magnitude", 1e-3, 1e3))
 }
 
-func (k *keys) streams() {
-	k.c.Hyper = Hyper{
-		Streams: k.int("hyper_connection.count", 2, kernel.Panel),
-		Eps:     float32(k.float("hyper_connection.epsilon", 0, 1)),
+func (k *Keys) streams() {
+	k.Config.Hyper = Hyper{
+		Streams: k.Int("hyper_connection.count", 2, kernel.Panel),
+		Eps:     float32(k.Float("hyper_connection.epsilon", 0, 1)),
 	}
-	if k.c.NEmbd%kernel.Panel != 0 {
-		k.fail("embedding_length", "%d, want a multiple of %d", k.c.NEmbd, kernel.Panel)
+	if k.Config.NEmbd%kernel.Panel != 0 {
+		k.Fail("embedding_length", "%d, want a multiple of %d", k.Config.NEmbd, kernel.Panel)
 	}
 }
 
 // connected has the residual of each token, one stream after the other.
-func (b *builder) connected() kernel.Buf {
-	return b.floats("streams", kernel.TokRows, b.cfg.Hyper.Streams*b.cfg.NEmbd)
+func (b *Builder) connected() kernel.Buf {
+	return b.Floats("streams", kernel.TokRows, b.Config.Hyper.Streams*b.Config.NEmbd)
 }
 
-// split makes all streams of the embedding.
-func (b *builder) split() {
-	for i := range b.cfg.Hyper.Streams {
-		b.add(kernel.NormRows{
-			Dst: b.connected(), DstCol: i * b.cfg.NEmbd, Src: b.x(), Cols: b.cfg.NEmbd, Segs: 1, Kind: kernel.NoNorm, Scale: 1,
+// Split makes all streams of the embedding.
+func (b *Builder) Split() {
+	for i := range b.Config.Hyper.Streams {
+		b.Add(kernel.NormRows{
+			Dst: b.connected(), DstCol: i * b.Config.NEmbd, Src: b.X(), Cols: b.Config.NEmbd, Segs: 1, Kind: kernel.NoNorm, Scale: 1,
 		})
 	}
 }
 
-// weights computes what the streams are mixed by, and has in x what a sublayer reads of them.
-func (b *builder) weights(name string, rounds int) kernel.Mix {
-	h := b.cfg.Hyper
+// connectWeights computes what the streams are mixed by, and has in x what a sublayer reads of them.
+func (b *Builder) connectWeights(name string, rounds int) kernel.Mix {
+	h := b.Config.Hyper
 	n, scales := kernel.ConnectInputs(h.Streams, rounds), 1
 	if rounds > 0 {
 		scales = 3
 	}
 	op := kernel.Connect{
 		Dst: b.weightsOf("connect"), Streams: h.Streams, Rounds: rounds, Eps: h.Eps,
-		Src: b.measured(kernel.Part{Matrix: b.matrix(name+"_fn.weight", h.Streams*b.cfg.NEmbd, n)}),
+		Src: b.measured(kernel.Part{Matrix: b.Matrix(name+"_fn.weight", h.Streams*b.Config.NEmbd, n)}),
 	}
-	op.Scale, op.Bias = b.vector(name+"_scale.weight", scales), b.vector(name+"_base.weight", n)
-	b.add(op)
+	op.Scale, op.Bias = b.Vector(name+"_scale.weight", scales), b.Vector(name+"_base.weight", n)
+	b.Add(op)
 	return b.read(op.Dst)
 }
 
 // weightsOf has room for the result of a Connect.
-func (b *builder) weightsOf(use string) kernel.Buf {
-	return b.floats(use, kernel.TokRows, kernel.ConnectWidth(b.cfg.Hyper.Streams))
+func (b *Builder) weightsOf(use string) kernel.Buf {
+	return b.Floats(use, kernel.TokRows, kernel.ConnectWidth(b.Config.Hyper.Streams))
 }
 
 // measured has the products of matrices with the streams, normalised as one row.
-func (b *builder) measured(parts ...kernel.Part) kernel.Buf {
-	c, last := b.cfg, parts[len(parts)-1]
+func (b *Builder) measured(parts ...kernel.Part) kernel.Buf {
+	c, last := b.Config, parts[len(parts)-1]
 	width := c.Hyper.Streams * c.NEmbd
-	act := b.act("streams", kernel.TokRows, width, matrices(parts)...)
-	in := b.floats("connect.in", kernel.TokRows, last.Col+last.Matrix.Out)
-	b.add(kernel.Norm{Act: act, Src: b.connected(), Cols: width, Eps: c.Eps})
-	b.add(kernel.Matmul{Dst: in, Act: act, Parts: parts})
+	act := b.Act("streams", kernel.TokRows, width, matrices(parts)...)
+	in := b.Floats("connect.in", kernel.TokRows, last.Col+last.Matrix.Out)
+	b.Add(kernel.Norm{Act: act, Src: b.connected(), Cols: width, Eps: c.Eps})
+	b.Add(kernel.Matmul{Dst: in, Act: act, Parts: parts})
 	return in
 }
 
 // read has in x the sum of the streams by these weights.
-func (b *builder) read(weights kernel.Buf) kernel.Mix {
+func (b *Builder) read(weights kernel.Buf) kernel.Mix {
 	mix := kernel.Mix{
-		Dst: b.x(), Src: b.connected(), Weights: weights, Cols: b.cfg.NEmbd, Segs: 1, SrcSegs: b.cfg.Hyper.Streams, Store: true,
+		Dst: b.X(), Src: b.connected(), Weights: weights, Cols: b.Config.NEmbd, Segs: 1, SrcSegs: b.Config.Hyper.Streams, Store: true,
 	}
-	b.add(mix)
+	b.Add(mix)
 	return mix
 }
 
-// connect adds a sublayer between the streams: it is given their weighted sum in x, and leaves there what it adds.
-func (l layer) connect(name string, run func()) {
-	streams := l.cfg.Hyper.Streams
-	mix := l.weights(l.blk+name, l.cfg.Hyper.Rounds)
+// Connect adds a sublayer between the streams: it is given their weighted sum in x, and leaves there what it adds.
+func (l Layer) Connect(name string, run func()) {
+	streams := l.Config.Hyper.Streams
+	mix := l.connectWeights(l.prefix+name, l.Config.Hyper.Rounds)
 	l.storeNext = true
 	run()
 	mix.Dst, mix.Segs, mix.WeightCol = l.connected(), streams, kernel.ConnectCols[2]
-	l.add(mix)
-	mix.Src, mix.SrcSegs, mix.WeightCol, mix.Store = l.x(), 1, kernel.ConnectCols[1], false
-	l.add(mix)
+	l.Add(mix)
+	mix.Src, mix.SrcSegs, mix.WeightCol, mix.Store = l.X(), 1, kernel.ConnectCols[1], false
+	l.Add(mix)
 }
 
-// connectApart is connect of streams that are not mixed: of the matrix, the first rows say what the sublayer reads, the
+// ConnectApart is connect of streams that are not mixed: of the matrix, the first rows say what the sublayer reads, the
 // others what it adds.
-func (l layer) connectApart(name string, run func()) {
-	h := l.cfg.Hyper
+func (l Layer) ConnectApart(name string, run func()) {
+	h := l.Config.Hyper
 	n := h.Streams
 	fn := func(from int) kernel.Matrix {
-		return l.rows(name+"_fn.weight", n*l.cfg.NEmbd, 2*n, from, n, 1)
+		return l.rows(name+"_fn.weight", n*l.Config.NEmbd, 2*n, from, n, 1)
 	}
 	in := l.measured(kernel.Part{Matrix: fn(0)}, kernel.Part{Matrix: fn(n), Col: kernel.Panel})
 	reads := kernel.Connect{Dst: l.weightsOf("connect"), Src: in, Streams: n, Eps: h.Eps}
 	adds := kernel.Connect{Dst: l.weightsOf("connect.add"), Src: in, SrcCol: kernel.Panel, Streams: n, Eps: h.Eps / h.Add}
-	reads.Scale, reads.Bias = l.vector(name+"_scale.weight", 2), l.vector(name+"_base.weight", 2*n)
+	reads.Scale, reads.Bias = l.Vector(name+"_scale.weight", 2), l.Vector(name+"_base.weight", 2*n)
 	if reads.Scale != nil {
 		adds.Scale, adds.Bias = reads.Scale[1:], reads.Bias[n:]
 	}
-	l.add(reads)
-	l.add(adds)
-	l.add(kernel.NormRows{Dst: adds.Dst, Src: adds.Dst, Cols: n, Segs: 1, Kind: kernel.NoNorm, Scale: h.Add})
+	l.Add(reads)
+	l.Add(adds)
+	l.Add(kernel.NormRows{Dst: adds.Dst, Src: adds.Dst, Cols: n, Segs: 1, Kind: kernel.NoNorm, Scale: h.Add})
 	mix := l.read(reads.Dst)
 	l.storeNext = true
 	run()
-	mix.Dst, mix.Segs, mix.Src, mix.SrcSegs, mix.Weights, mix.Store = l.connected(), n, l.x(), 1, adds.Dst, false
-	l.add(mix)
+	mix.Dst, mix.Segs, mix.Src, mix.SrcSegs, mix.Weights, mix.Store = l.connected(), n, l.X(), 1, adds.Dst, false
+	l.Add(mix)
 }
 
-// join makes of the streams, after the last layer, the residual: their weighted sum.
-func (b *builder) join(name string) {
-	b.weights(name, 0)
-	if last := len(b.p.Layers) - 1; last >= 0 {
-		b.p.Layers[last] = append(b.p.Layers[last], b.take()...)
+// Join makes of the streams, after the last layer, the residual: their weighted sum.
+func (b *Builder) Join(name string) {
+	b.connectWeights(name, 0)
+	if last := len(b.Program.Layers) - 1; last >= 0 {
+		b.Program.Layers[last] = append(b.Program.Layers[last], b.Take()...)
 	}
 }

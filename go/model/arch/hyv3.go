@@ -6,22 +6,22 @@ import "github.com/quern-llm/quern/go/kernel"
 // sigmoids with a correction.
 var hyv3 = Arch{
 	Name: "hy_v3",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.feedForward()
-		k.experts()
-		k.expertWeights(kernel.GateSigmoid, false)
-		k.routed()
-		k.sharedExperts()
-		k.rope(kernel.RopeNeox)
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.FeedForward()
+		k.Experts()
+		k.ExpertWeights(kernel.GateSigmoid, false)
+		k.RoutedLayers()
+		k.SharedExperts()
+		k.Rope(kernel.RopeNeox)
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{norm: normHead}))
-			l.mixture("ffn_norm", experts{})
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{QKNorm: NormHead}))
+			l.Mixture("ffn_norm", Experts{})
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

@@ -7,31 +7,31 @@ import "github.com/quern-llm/quern/go/kernel"
 // correction of the choice, limits of routed experts, a shared one.
 var hyv4 = Arch{
 	Name: "hy_v4",
-	config: func(k *keys) {
-		k.rms()
-		k.latents()
-		k.feedForward()
-		k.experts()
-		k.expertWeights(kernel.GateSigmoid, false)
-		k.denseLead()
-		k.sharedExperts()
-		k.limitsOfRouted()
-		k.hyperApart()
-		k.rope(kernel.RopeNorm)
-		if k.has("attention.indexer.top_k") {
-			k.indexes(kernel.RopeNorm)
-			k.c.Latent.Index.RopeAt = k.c.Latent.Index.Dim - k.c.Latent.RopeDim
-			k.c.Latent.Index.Eps = k.c.Eps
-			k.indexTypes()
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Latents()
+		k.FeedForward()
+		k.Experts()
+		k.ExpertWeights(kernel.GateSigmoid, false)
+		k.LeadingDense()
+		k.SharedExperts()
+		k.RoutedExpertLimits()
+		k.HyperConnectionsApart()
+		k.Rope(kernel.RopeNorm)
+		if k.Has("attention.indexer.top_k") {
+			k.Indexer(kernel.RopeNorm)
+			k.Config.Latent.Index.RopeAt = k.Config.Latent.Index.Dim - k.Config.Latent.RopeDim
+			k.Config.Latent.Index.Eps = k.Config.Eps
+			k.IndexerTypes()
 		}
 	},
-	build: func(b *builder) {
-		b.begin(b.split)
-		b.layers(func(l layer) {
-			l.connectApart("hc_attn", func() { l.residual("attn_norm", l.latentAttention(latent{gate: gateOwn, sinks: true})) })
-			l.connectApart("hc_ffn", func() { l.mixture("ffn_norm", experts{}) })
+	build: func(b *Builder) {
+		b.Begin(b.Split)
+		b.Layers(func(l Layer) {
+			l.ConnectApart("hc_attn", func() { l.Residual("attn_norm", l.LatentAttention(LatentAttention{Gate: GateChannel, Sinks: true})) })
+			l.ConnectApart("hc_ffn", func() { l.Mixture("ffn_norm", Experts{}) })
 		})
-		b.join("output_hc")
-		b.end("output_norm")
+		b.Join("output_hc")
+		b.End("output_norm")
 	},
 }

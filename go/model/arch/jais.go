@@ -4,22 +4,22 @@ package arch
 // not by its root. The scales of embeddings and logits are in the weights.
 var jais = Arch{
 	Name: "jais",
-	config: func(k *keys) {
-		k.layerNorm()
-		k.heads()
-		k.feedForward()
-		k.alibi()
-		for il := range k.c.Layers {
-			l := &k.c.Layers[il]
+	config: func(k *Keys) {
+		k.LayerNorm()
+		k.Heads()
+		k.FeedForward()
+		k.ALiBi()
+		for il := range k.Config.Layers {
+			l := &k.Config.Layers[il]
 			l.AttnScale = 1 / float32(max(l.HeadDim, 1))
 		}
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{}))
-			l.residual("ffn_norm", l.feedForward(feedForward{}))
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{}))
+			l.Residual("ffn_norm", l.FeedForward(FeedForward{}))
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

@@ -7,25 +7,25 @@ import "github.com/quern-llm/quern/go/kernel"
 // layers that have a router.
 var jamba = Arch{
 	Name: "jamba",
-	config: func(k *keys) {
-		k.rms()
-		k.mixedHeads()
-		k.feedForward()
-		k.mamba()
-		k.someExperts()
-		k.c.ExpertGating = kernel.GateSoftmax
-		k.routed()
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.MixedHeads()
+		k.FeedForward()
+		k.Mamba()
+		k.OptionalExperts()
+		k.Config.ExpertGating = kernel.GateSoftmax
+		k.RoutedLayers()
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
 			if l.NHeadKV == 0 {
-				l.residual("attn_norm", l.mamba(scanWeights))
+				l.Residual("attn_norm", l.Mamba(ScanNormWeighted))
 			} else {
-				l.residual("attn_norm", l.attention(attention{}))
+				l.Residual("attn_norm", l.Attention(Attention{}))
 			}
-			l.mixture("ffn_norm", experts{})
+			l.Mixture("ffn_norm", Experts{})
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

@@ -6,13 +6,13 @@ import "github.com/quern-llm/quern/go/kernel"
 // the gate in the rows of ffn_up, and norms of queries and keys.
 var jinaBERTv2 = Arch{
 	Name: "jina-bert-v2",
-	config: func(k *keys) {
-		k.encoder()
-		k.c.ALiBi = true
+	config: func(k *Keys) {
+		k.Encoder()
+		k.Config.ALiBi = true
 	},
-	build: func(b *builder) {
-		b.bertLayers(attention{norm: normRowMaybe}, func(l layer) sublayer {
-			return l.feedForward(feedForward{fn: kernel.GELUErf, fused: !l.has("ffn_gate.weight")})
+	build: func(b *Builder) {
+		b.BERTLayers(Attention{QKNorm: NormRowOptional}, func(l Layer) Sublayer {
+			return l.FeedForward(FeedForward{Fn: kernel.GELUErf, Fused: !l.Has("ffn_gate.weight")})
 		})
 	},
 }
@@ -21,9 +21,9 @@ var jinaBERTv2 = Arch{
 // are files of their own.
 var jinaBERTv3 = Arch{
 	Name: "jina-bert-v3",
-	config: func(k *keys) {
-		k.encoder()
-		k.rope(kernel.RopeNeox)
+	config: func(k *Keys) {
+		k.Encoder()
+		k.Rope(kernel.RopeNeox)
 	},
-	build: func(b *builder) { b.bertLayers(attention{}, plainGELU) },
+	build: func(b *Builder) { b.BERTLayers(Attention{}, plainGELU) },
 }

@@ -7,33 +7,33 @@ import "github.com/quern-llm/quern/go/kernel"
 // blocks.
 var kimiK3 = Arch{
 	Name: "kimi-k3",
-	config: func(k *keys) {
-		k.rms()
-		k.latents()
-		k.channelDelta()
-		k.c.Delta.Signed = true
-		if k.has("kda.gate_lower_bound") {
-			k.boundedDecays()
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Latents()
+		k.ChannelDelta()
+		k.Config.Delta.Signed = true
+		if k.Has("kda.gate_lower_bound") {
+			k.BoundedDecays()
 		}
-		k.feedForward()
-		k.experts()
-		k.expertWeights(kernel.GateSigmoid, false)
-		k.denseLead()
-		k.sharedExperts()
-		k.c.NLatent = k.intOr("expert_latent_length", 0, 0, maxEmbd)
-		k.c.GateCap = float32(k.float("activation.situ_beta", 1e-3, 1e6))
-		k.c.UpCap = float32(k.floatOr("activation.situ_linear_beta", 0, 0, 1e6))
-		k.attnRes()
+		k.FeedForward()
+		k.Experts()
+		k.ExpertWeights(kernel.GateSigmoid, false)
+		k.LeadingDense()
+		k.SharedExperts()
+		k.Config.NLatent = k.IntOr("expert_latent_length", 0, 0, MaxEmbd)
+		k.Config.GateCap = float32(k.Float("activation.situ_beta", 1e-3, 1e6))
+		k.Config.UpCap = float32(k.FloatOr("activation.situ_linear_beta", 0, 0, 1e6))
+		k.AttnRes()
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.attnRes("attn_res_score", true)
-			l.residual("attn_norm", l.deltaOrLatents(latent{gate: gateOwn}))
-			l.attnRes("ffn_res_score", false)
-			l.mixture("ffn_norm", experts{fn: kernel.Sigmoid})
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.AttnRes("attn_res_score", true)
+			l.Residual("attn_norm", l.DeltaOrLatents(LatentAttention{Gate: GateChannel}))
+			l.AttnRes("ffn_res_score", false)
+			l.Mixture("ffn_norm", Experts{Fn: kernel.Sigmoid})
 		})
-		b.attnResAll("output_res_score")
-		b.end("output_norm")
+		b.AttnResAll("output_res_score")
+		b.End("output_norm")
 	},
 }

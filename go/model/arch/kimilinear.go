@@ -6,22 +6,22 @@ import "github.com/quern-llm/quern/go/kernel"
 // and the fourth attention over latents, without rotations; experts as DeepSeek V3's.
 var kimiLinear = Arch{
 	Name: "kimi-linear",
-	config: func(k *keys) {
-		k.rms()
-		k.latents()
-		k.channelDelta()
-		k.feedForward()
-		k.experts()
-		k.expertWeights(kernel.GateSigmoid, true)
-		k.denseLead()
-		k.sharedExperts()
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Latents()
+		k.ChannelDelta()
+		k.FeedForward()
+		k.Experts()
+		k.ExpertWeights(kernel.GateSigmoid, true)
+		k.LeadingDense()
+		k.SharedExperts()
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.deltaOrLatents(latent{}))
-			l.mixture("ffn_norm", experts{})
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.DeltaOrLatents(LatentAttention{}))
+			l.Mixture("ffn_norm", Experts{})
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

@@ -10,34 +10,34 @@ import (
 // heads and rotations of their own, over all of a head and without YaRN.
 var laguna = Arch{
 	Name: "laguna",
-	config: func(k *keys) {
+	config: func(k *Keys) {
 		sigmoidMixture(k, false)
-		if k.intOr("attention.sliding_window", 0, 0, maxCtx) > 0 {
-			k.windowsIn(allButFirst(4), allButFirst)
-			k.windowRope(k.c.Layers[0].Rope.Base)
-			k.rotatedInWindows(nil)
+		if k.IntOr("attention.sliding_window", 0, 0, MaxCtx) > 0 {
+			k.WindowsIn(AllButFirst(4), AllButFirst)
+			k.WindowRope(k.Config.Layers[0].Rope.Base)
+			k.RotatedInWindows(nil)
 		}
 		headGates(k)
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			a := attention{norm: normHead, gate: gateOwn, soft: true}
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			a := Attention{QKNorm: NormHead, Gate: GateChannel, Softplus: true}
 			if l.HeadGates {
-				a.gate = gateHead
+				a.Gate = GateHead
 			}
-			l.residual("attn_norm", l.attention(a))
-			l.mixture("ffn_norm", experts{})
+			l.Residual("attn_norm", l.Attention(a))
+			l.Mixture("ffn_norm", Experts{})
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }
 
 // headGates takes from the tensors in which layers the gate of the attention has a number for each head.
-func headGates(k *keys) {
-	for il := range k.c.Layers {
-		l := &k.c.Layers[il]
-		t, ok := k.f.Tensor(fmt.Sprintf("blk.%d.attn_gate.weight", il))
-		l.HeadGates = ok && slices.Equal(t.Dims, []uint64{uint64(k.c.NEmbd), uint64(l.NHead)})
+func headGates(k *Keys) {
+	for il := range k.Config.Layers {
+		l := &k.Config.Layers[il]
+		t, ok := k.File.Tensor(fmt.Sprintf("blk.%d.attn_gate.weight", il))
+		l.HeadGates = ok && slices.Equal(t.Dims, []uint64{uint64(k.Config.NEmbd), uint64(l.NHead)})
 	}
 }

@@ -11,42 +11,42 @@ var lfm2 = Arch{Name: "lfm2", config: lfm2Config, build: lfm2Build}
 // of the choice.
 var lfm2moe = Arch{
 	Name: "lfm2moe",
-	config: func(k *keys) {
+	config: func(k *Keys) {
 		lfm2Config(k)
-		k.experts()
-		k.expertWeights(kernel.GateSigmoid, true)
-		k.denseLead()
+		k.Experts()
+		k.ExpertWeights(kernel.GateSigmoid, true)
+		k.LeadingDense()
 	},
 	build: lfm2Build,
 }
 
-func lfm2Config(k *keys) {
-	k.rms()
-	k.mixedHeads()
-	k.feedForward()
-	k.rope(kernel.RopeNeox)
-	if n := k.intOr("attention.sliding_window", 0, 0, maxCtx); n > 0 {
-		for il := range k.c.Layers {
-			if l := &k.c.Layers[il]; l.NHeadKV > 0 {
+func lfm2Config(k *Keys) {
+	k.RMSNorm()
+	k.MixedHeads()
+	k.FeedForward()
+	k.Rope(kernel.RopeNeox)
+	if n := k.IntOr("attention.sliding_window", 0, 0, MaxCtx); n > 0 {
+		for il := range k.Config.Layers {
+			if l := &k.Config.Layers[il]; l.NHeadKV > 0 {
 				l.Window = n
 			}
 		}
 	}
-	k.c.NTap = k.int("shortconv.l_cache", 2, maxTap)
-	if k.c.NEmbd%kernel.Panel != 0 {
-		k.fail("embedding_length", "%d, want a multiple of %d", k.c.NEmbd, kernel.Panel)
+	k.Config.NTap = k.Int("shortconv.l_cache", 2, MaxTap)
+	if k.Config.NEmbd%kernel.Panel != 0 {
+		k.Fail("embedding_length", "%d, want a multiple of %d", k.Config.NEmbd, kernel.Panel)
 	}
 }
 
-func lfm2Build(b *builder) {
-	b.begin()
-	b.layers(func(l layer) {
+func lfm2Build(b *Builder) {
+	b.Begin()
+	b.Layers(func(l Layer) {
 		if l.NHeadKV == 0 {
-			l.residual("attn_norm", l.convolution(b.cfg.NTap))
+			l.Residual("attn_norm", l.ShortConv(b.Config.NTap))
 		} else {
-			l.residual("attn_norm", l.attention(attention{norm: normHead}))
+			l.Residual("attn_norm", l.Attention(Attention{QKNorm: NormHead}))
 		}
-		l.mixture("ffn_norm", experts{})
+		l.Mixture("ffn_norm", Experts{})
 	})
-	b.end("token_embd_norm")
+	b.End("token_embd_norm")
 }

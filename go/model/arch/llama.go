@@ -7,23 +7,23 @@ import "github.com/quern-llm/quern/go/kernel"
 // experts.
 var llama = Arch{
 	Name: "llama",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		if k.someExperts(); k.c.NExpert == 0 {
-			k.feedForward()
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		if k.OptionalExperts(); k.Config.NExpert == 0 {
+			k.FeedForward()
 		}
-		k.c.ExpertNorm = true
-		k.rope(kernel.RopeNorm)
+		k.Config.ExpertNorm = true
+		k.Rope(kernel.RopeNorm)
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(llamaLayer)
-		b.end("output_norm")
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(llamaLayer)
+		b.End("output_norm")
 	},
 }
 
-func llamaLayer(l layer) {
-	l.residual("attn_norm", l.attention(attention{}))
-	l.mixture("ffn_norm", experts{})
+func llamaLayer(l Layer) {
+	l.Residual("attn_norm", l.Attention(Attention{}))
+	l.Mixture("ffn_norm", Experts{})
 }

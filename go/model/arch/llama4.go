@@ -15,20 +15,20 @@ const (
 // the same before it; the model of 128 experts does not.
 var llama4 = Arch{
 	Name: "llama4",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.feedForward()
-		k.experts()
-		k.c.ExpertGating = kernel.GateSigmoid
-		k.sparseEvery()
-		k.sharedExperts()
-		k.rope(kernel.RopeNorm)
-		if k.has("attention.sliding_window") && k.int("attention.sliding_window", 0, maxCtx) == 0 {
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.FeedForward()
+		k.Experts()
+		k.Config.ExpertGating = kernel.GateSigmoid
+		k.InterleavedExperts()
+		k.SharedExperts()
+		k.Rope(kernel.RopeNorm)
+		if k.Has("attention.sliding_window") && k.Int("attention.sliding_window", 0, MaxCtx) == 0 {
 			return // all layers have rotations and see all positions
 		}
-		for il := range k.c.Layers {
-			l := &k.c.Layers[il]
+		for il := range k.Config.Layers {
+			l := &k.Config.Layers[il]
 			if (il+1)%4 == 0 {
 				l.Rope = Rope{}
 				l.Temperature = kernel.Temperature{Scale: llama4Temp, Span: llama4Chunk, Offset: 1}
@@ -37,16 +37,16 @@ var llama4 = Arch{
 			}
 		}
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			norm := normNone
-			if l.Rope.Style != kernel.RopeNone && b.cfg.NExpert != 128 {
-				norm = normPlain
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			norm := NormNone
+			if l.Rope.Style != kernel.RopeNone && b.Config.NExpert != 128 {
+				norm = NormUnweighted
 			}
-			l.residual("attn_norm", l.attention(attention{norm: norm}))
-			l.mixture("ffn_norm", experts{early: true})
+			l.Residual("attn_norm", l.Attention(Attention{QKNorm: norm}))
+			l.Mixture("ffn_norm", Experts{WeighInput: true})
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

@@ -3,13 +3,13 @@ package arch
 // llamaEmbed is Llama that reads in both directions, for the vectors of texts.
 var llamaEmbed = Arch{
 	Name: "llama-embed",
-	config: func(k *keys) {
+	config: func(k *Keys) {
 		llama.config(k)
-		k.c.BothWays = true
+		k.Config.BothWays = true
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(llamaLayer)
-		b.vectors("output_norm")
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(llamaLayer)
+		b.Vectors("output_norm")
 	},
 }

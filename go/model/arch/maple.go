@@ -4,11 +4,11 @@ package arch
 // rotations in the others.
 var maple = Arch{
 	Name: "maple",
-	config: func(k *keys) {
+	config: func(k *Keys) {
 		qwen3moeKeys(k, "rope.dimension_count_swa") // rope.dimension_count is of the others, and 0
-		k.windows(allBut(4))
-		k.ropeInWindows()
-		k.limits()
+		k.Windows(AllBut(4))
+		k.RopeInWindows()
+		k.ExpertLimits()
 	},
 	build: qwen3moe.build,
 }

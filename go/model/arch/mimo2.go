@@ -6,27 +6,27 @@ import "github.com/quern-llm/quern/go/kernel"
 // a sink for each head; sigmoid routing with a correction of the choice in the layers that have a router.
 var mimo2 = Arch{
 	Name: "mimo2",
-	config: func(k *keys) {
-		k.withNext(func() {
-			k.rms()
-			k.heads()
-			k.feedForward()
-			k.experts()
-			k.c.ExpertGating, k.c.ExpertNorm = kernel.GateSigmoid, true
-			k.routed()
-			k.rope(kernel.RopeNeox)
-			k.windows(allBut(6))
-			k.windowRope(10000)
+	config: func(k *Keys) {
+		k.WithNext(func() {
+			k.RMSNorm()
+			k.Heads()
+			k.FeedForward()
+			k.Experts()
+			k.Config.ExpertGating, k.Config.ExpertNorm = kernel.GateSigmoid, true
+			k.RoutedLayers()
+			k.Rope(kernel.RopeNeox)
+			k.Windows(AllBut(6))
+			k.WindowRope(10000)
 		})
-		k.c.NextRaw = true
-		k.c.ValueScale = float32(k.floatOr("attention.value_scale", 0, 0, 1e6))
+		k.Config.NextRaw = true
+		k.Config.ValueScale = float32(k.FloatOr("attention.value_scale", 0, 0, 1e6))
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{sinks: l.has("attn_sinks.weight")}))
-			l.mixture("ffn_norm", experts{})
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{Sinks: l.Has("attn_sinks.weight")}))
+			l.Mixture("ffn_norm", Experts{})
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

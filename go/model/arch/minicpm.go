@@ -19,7 +19,7 @@ const (
 // and logits.
 var minicpm = Arch{
 	Name: "minicpm",
-	config: func(k *keys) {
+	config: func(k *Keys) {
 		llama.config(k)
 		miniCPMScales(k)
 	},
@@ -29,19 +29,19 @@ var minicpm = Arch{
 // minicpm3 is MiniCPM 3: minicpm with attention over latents.
 var minicpm3 = Arch{
 	Name: "minicpm3",
-	config: func(k *keys) {
-		k.rms()
-		k.latents()
-		k.feedForward()
-		k.rope(kernel.RopeNeox)
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Latents()
+		k.FeedForward()
+		k.Rope(kernel.RopeNeox)
 		miniCPMScales(k)
 	},
 	build: deepseek2Build,
 }
 
-func miniCPMScales(k *keys) {
-	c := k.c
-	c.EmbedScale = float32(k.floatOr("embedding_scale", miniCPMEmbed, 1e-6, 1e6))
-	c.ResidualScale = float32(k.floatOr("residual_scale", miniCPMDepth/math.Sqrt(float64(max(len(c.Layers), 1))), 1e-6, 1e6))
-	c.LogitScale = float32(1 / k.floatOr("logit_scale", float64(max(c.NEmbd, 1))/miniCPMBase, 1e-6, 1e6))
+func miniCPMScales(k *Keys) {
+	c := k.Config
+	c.EmbedScale = float32(k.FloatOr("embedding_scale", miniCPMEmbed, 1e-6, 1e6))
+	c.ResidualScale = float32(k.FloatOr("residual_scale", miniCPMDepth/math.Sqrt(float64(max(len(c.Layers), 1))), 1e-6, 1e6))
+	c.LogitScale = float32(1 / k.FloatOr("logit_scale", float64(max(c.NEmbd, 1))/miniCPMBase, 1e-6, 1e6))
 }

@@ -6,34 +6,34 @@ import "github.com/quern-llm/quern/go/kernel"
 // attention), the eighth softmax attention; experts. What a sublayer adds to is a multiple of its input, normalised.
 var minimax01 = Arch{
 	Name: "minimax-01",
-	config: func(k *keys) {
-		c := k.c
-		k.rms()
-		k.heads()
-		k.experts()
+	config: func(k *Keys) {
+		c := k.Config
+		k.RMSNorm()
+		k.Heads()
+		k.Experts()
 		c.ExpertNorm = true
-		k.rope(kernel.RopeNeox)
-		c.NormedScale = float32(k.float("residual_scale", 1e-6, 1e6))
-		for il, recurrent := range k.recurrent(8) {
+		k.Rope(kernel.RopeNeox)
+		c.NormedScale = float32(k.Float("residual_scale", 1e-6, 1e6))
+		for il, recurrent := range k.RecurrentLayers(8) {
 			l := &c.Layers[il]
 			if !recurrent {
 				continue
 			}
 			if l.NHeadKV = 0; l.NHead&(l.NHead-1) != 0 || l.HeadDim%kernel.Panel != 0 {
-				k.fail("attention.head_count", "%d heads of %d in layer %d, want a power of 2, and a multiple of %d", l.NHead, l.HeadDim, il, kernel.Panel)
+				k.Fail("attention.head_count", "%d heads of %d in layer %d, want a power of 2, and a multiple of %d", l.NHead, l.HeadDim, il, kernel.Panel)
 			}
 		}
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
 			if l.NHeadKV == 0 {
-				l.ontoNorm("attn_norm", l.lightning())
+				l.DeepNorm("attn_norm", l.LightningAttention())
 			} else {
-				l.ontoNorm("attn_norm", l.attention(attention{}))
+				l.DeepNorm("attn_norm", l.Attention(Attention{}))
 			}
-			l.ontoNorm("ffn_norm", l.experts(experts{}))
+			l.DeepNorm("ffn_norm", l.Experts(Experts{}))
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

@@ -6,19 +6,19 @@ import "github.com/quern-llm/quern/go/kernel"
 // sigmoid routing with a correction of the choice.
 var minimaxm2 = Arch{
 	Name: "minimax-m2",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.experts()
-		k.expertWeights(kernel.GateSigmoid, true)
-		k.rope(kernel.RopeNeox)
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.Experts()
+		k.ExpertWeights(kernel.GateSigmoid, true)
+		k.Rope(kernel.RopeNeox)
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{norm: normRow}))
-			l.mixture("ffn_norm", experts{})
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{QKNorm: NormRow}))
+			l.Mixture("ffn_norm", Experts{})
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

@@ -7,23 +7,23 @@ import "github.com/quern-llm/quern/go/kernel"
 // expert; the gated function with limits of gpt-oss.
 var minimaxm3 = Arch{
 	Name: "minimax-m3",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.feedForward()
-		k.experts()
-		k.expertWeights(kernel.GateSigmoid, false)
-		k.denseLead()
-		k.sharedExperts()
-		k.rope(kernel.RopeNeox)
-		k.headSpans()
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.FeedForward()
+		k.Experts()
+		k.ExpertWeights(kernel.GateSigmoid, false)
+		k.LeadingDense()
+		k.SharedExperts()
+		k.Rope(kernel.RopeNeox)
+		k.HeadSpans()
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{norm: normHead, spans: l.Every > 0, apart: true}))
-			l.mixture("ffn_norm", experts{fn: kernel.SwiGLUClamp})
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{QKNorm: NormHead, Spans: l.CompressRatio > 0, SpansPerHead: true}))
+			l.Mixture("ffn_norm", Experts{Fn: kernel.SwiGLUClamp})
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

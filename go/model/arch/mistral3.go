@@ -4,9 +4,9 @@ package arch
 // their position.
 var mistral3 = Arch{
 	Name: "mistral3",
-	config: func(k *keys) {
+	config: func(k *Keys) {
 		llama.config(k)
-		k.temperature("rope.scaling.original_context_length")
+		k.Temperature("rope.scaling.original_context_length")
 	},
 	build: llama.build,
 }

@@ -6,43 +6,43 @@ import "github.com/quern-llm/quern/go/kernel"
 // no biases. Two layers of three have a window, the first not, and a base of rotations of their own.
 var modernBERT = Arch{
 	Name: "modern-bert",
-	config: func(k *keys) {
-		k.encoder()
-		k.rope(kernel.RopeNeox)
-		if k.intOr("attention.sliding_window", 0, 0, maxCtx) > 0 {
-			k.windowsIn(allButFirst(3), allButFirst)
-			base := k.floatOr("rope.freq_base_swa", 10000, 1.001, 1e15)
-			for il := range k.c.Layers {
-				if l := &k.c.Layers[il]; l.Window > 0 {
+	config: func(k *Keys) {
+		k.Encoder()
+		k.Rope(kernel.RopeNeox)
+		if k.IntOr("attention.sliding_window", 0, 0, MaxCtx) > 0 {
+			k.WindowsIn(AllButFirst(3), AllButFirst)
+			base := k.FloatOr("rope.freq_base_swa", 10000, 1.001, 1e15)
+			for il := range k.Config.Layers {
+				if l := &k.Config.Layers[il]; l.Window > 0 {
 					l.Rope.Base = base
 				}
 			}
 		}
-		k.c.Classifier.Pooling = PoolMean
+		k.Config.Classifier.Pooling = PoolMean
 		const fn = "hidden_activation"
-		k.c.EncoderFn = kernel.GELUErf
-		if !k.has(fn) {
+		k.Config.EncoderFn = kernel.GELUErf
+		if !k.Has(fn) {
 			return
 		}
-		switch name, err := k.f.Str(k.name(fn)); {
+		switch name, err := k.File.Str(k.Name(fn)); {
 		case err != nil:
-			k.keep(err)
+			k.Check(err)
 		case name == "silu":
-			k.c.EncoderFn = kernel.SiLU
+			k.Config.EncoderFn = kernel.SiLU
 		case name != "gelu":
-			k.fail(fn, "%.40q is not supported, supported are gelu silu", name)
+			k.Fail(fn, "%.40q is not supported, supported are gelu silu", name)
 		}
 	},
-	build: func(b *builder) {
-		b.begin(func() { b.normalise("token_embd_norm") })
-		b.layers(func(l layer) {
+	build: func(b *Builder) {
+		b.Begin(func() { b.Normalise("token_embd_norm") })
+		b.Layers(func(l Layer) {
 			norm := "attn_norm"
-			if !l.has(norm + ".weight") { // the first layer's input has one already
+			if !l.Has(norm + ".weight") { // the first layer's input has one already
 				norm = ""
 			}
-			l.residual(norm, l.attention(attention{}))
-			l.residual("ffn_norm", l.feedForward(feedForward{fn: l.cfg.EncoderFn, fused: true}))
+			l.Residual(norm, l.Attention(Attention{}))
+			l.Residual("ffn_norm", l.FeedForward(FeedForward{Fn: l.Config.EncoderFn, Fused: true}))
 		})
-		b.vectors("output_norm")
+		b.Vectors("output_norm")
 	},
 }

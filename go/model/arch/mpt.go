@@ -6,20 +6,20 @@ import "github.com/quern-llm/quern/go/kernel"
 // without a gate; in some models norms of queries and keys.
 var mpt = Arch{
 	Name: "mpt",
-	config: func(k *keys) {
-		k.layerNorm()
-		k.heads()
-		k.feedForward()
-		k.clamp()
-		k.alibi()
-		_, k.c.Positions = k.f.Tensor("position_embd.weight")
+	config: func(k *Keys) {
+		k.LayerNorm()
+		k.Heads()
+		k.FeedForward()
+		k.ClampQKV()
+		k.ALiBi()
+		_, k.Config.Positions = k.File.Tensor("position_embd.weight")
 	},
-	build: func(b *builder) {
-		b.begin(b.positions)
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{norm: normRowMaybe}))
-			l.residual("ffn_norm", l.feedForward(feedForward{fn: kernel.GELUErf, plain: true}))
+	build: func(b *Builder) {
+		b.Begin(b.Positions)
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{QKNorm: NormRowOptional}))
+			l.Residual("ffn_norm", l.FeedForward(FeedForward{Fn: kernel.GELUErf, Ungated: true}))
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

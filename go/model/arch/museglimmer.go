@@ -7,23 +7,23 @@ import "github.com/quern-llm/quern/go/kernel"
 // four with a window.
 var museglimmer = Arch{
 	Name: "muse-glimmer",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.feedForward()
-		k.rope(kernel.RopeNorm)
-		k.c.LogitScale = float32(k.floatOr("logit_scale", 1, 1e-6, 1e6))
-		k.c.LogitCap = float32(k.floatOr("final_logit_softcapping", 0, 0, maxCap))
-		k.c.EmbedNorm = true
-		k.windows(allBut(4))
-		k.ropeInWindows()
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.FeedForward()
+		k.Rope(kernel.RopeNorm)
+		k.Config.LogitScale = float32(k.FloatOr("logit_scale", 1, 1e-6, 1e6))
+		k.Config.LogitCap = float32(k.FloatOr("final_logit_softcapping", 0, 0, MaxCap))
+		k.Config.EmbedNorm = true
+		k.Windows(AllBut(4))
+		k.RopeInWindows()
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{norm: normHead, gate: gateOwn, post: "post_attention_norm"}))
-			l.residual("ffn_norm", l.feedForward(feedForward{post: "post_ffw_norm"}))
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{QKNorm: NormHead, Gate: GateChannel, PostNorm: "post_attention_norm"}))
+			l.Residual("ffn_norm", l.FeedForward(FeedForward{PostNorm: "post_ffw_norm"}))
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

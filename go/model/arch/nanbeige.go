@@ -10,27 +10,27 @@ import (
 // norm, unless the file says otherwise.
 var nanbeige = Arch{
 	Name: "nanbeige",
-	config: func(k *keys) {
-		c := k.c
-		k.rms()
-		k.heads()
-		k.feedForward()
-		k.rope(kernel.RopeNorm)
-		c.Loops = k.intOr("num_loops", 1, 1, max(maxLayer/max(len(c.Layers), 1), 1))
-		c.LoopNorm = !k.boolOr("skip_loop_final_norm", false)
+	config: func(k *Keys) {
+		c := k.Config
+		k.RMSNorm()
+		k.Heads()
+		k.FeedForward()
+		k.Rope(kernel.RopeNorm)
+		c.Loops = k.IntOr("num_loops", 1, 1, max(MaxLayer/max(len(c.Layers), 1), 1))
+		c.LoopNorm = !k.BoolOr("skip_loop_final_norm", false)
 		c.Layers = slices.Repeat(c.Layers, c.Loops)
 	},
-	build: func(b *builder) {
-		all := len(b.cfg.Layers)
-		each := all / b.cfg.Loops
-		b.begin()
-		b.layers(func(l layer) {
-			l = l.withTensorsOf(l.il % each)
+	build: func(b *Builder) {
+		all := len(b.Config.Layers)
+		each := all / b.Config.Loops
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l = l.WithTensorsOf(l.Index % each)
 			llamaLayer(l)
-			if b.cfg.LoopNorm && (l.il+1)%each == 0 && l.il+1 < all {
-				b.normalise("output_norm")
+			if b.Config.LoopNorm && (l.Index+1)%each == 0 && l.Index+1 < all {
+				b.Normalise("output_norm")
 			}
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

@@ -7,12 +7,12 @@ import "github.com/quern-llm/quern/go/kernel"
 var nemotron = Arch{
 	Name:   "nemotron",
 	config: starcoder2.config,
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{}))
-			l.residual("ffn_norm", l.feedForward(feedForward{fn: kernel.ReLU2, plain: true}))
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{}))
+			l.Residual("ffn_norm", l.FeedForward(FeedForward{Fn: kernel.ReLU2, Ungated: true}))
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

@@ -10,34 +10,34 @@ var nemotronh = Arch{Name: "nemotron_h", config: nemotronhConfig, build: nemotro
 // feed-forward, chosen by sigmoids and a correction.
 var nemotronhmoe = Arch{
 	Name: "nemotron_h_moe",
-	config: func(k *keys) {
+	config: func(k *Keys) {
 		nemotronhConfig(k)
-		k.experts()
-		k.expertWeights(kernel.GateSigmoid, true)
-		k.sharedExperts()
-		k.c.NLatent = k.intOr("moe_latent_size", 0, 0, maxEmbd) // Nemotron 3 Super
+		k.Experts()
+		k.ExpertWeights(kernel.GateSigmoid, true)
+		k.SharedExperts()
+		k.Config.NLatent = k.IntOr("moe_latent_size", 0, 0, MaxEmbd) // Nemotron 3 Super
 	},
 	build: nemotronhBuild,
 }
 
-func nemotronhConfig(k *keys) {
-	k.rms()
-	k.mixedHeads()
-	k.each("feed_forward_length", 0, maxFF, func(l *Layer, n int) { l.NFF = n })
-	k.mamba2()
+func nemotronhConfig(k *Keys) {
+	k.RMSNorm()
+	k.MixedHeads()
+	k.Each("feed_forward_length", 0, MaxFF, func(l *LayerConfig, n int) { l.NFF = n })
+	k.Mamba2()
 }
 
-func nemotronhBuild(b *builder) {
-	b.begin()
-	b.layers(func(l layer) {
+func nemotronhBuild(b *Builder) {
+	b.Begin()
+	b.Layers(func(l Layer) {
 		switch {
 		case l.NHeadKV > 0:
-			l.residual("attn_norm", l.attention(attention{}))
+			l.Residual("attn_norm", l.Attention(Attention{}))
 		case l.NFF == 0:
-			l.residual("attn_norm", l.mamba2(false))
+			l.Residual("attn_norm", l.Mamba2(false))
 		default:
-			l.mixture("attn_norm", experts{fn: kernel.ReLU2, plain: true})
+			l.Mixture("attn_norm", Experts{Fn: kernel.ReLU2, Ungated: true})
 		}
 	})
-	b.end("output_norm")
+	b.End("output_norm")
 }

@@ -53,12 +53,12 @@ func (c *Config) CanDraft() error {
 
 // next returns the sizes of a block. Where files do not say them, they are those of the last layer with attention to all positions,
 // or to a window where all have one.
-func (c *Config) next(i int) (l Layer, ok bool) {
+func (c *Config) next(i int) (l LayerConfig, ok bool) {
 	if i < len(c.NextLayers) && c.NextLayers[i].NHeadKV > 0 {
 		return c.NextLayers[i], true
 	}
 	for _, sizes := range slices.Backward(c.Layers) {
-		if sizes.NHeadKV == 0 || sizes.Shared || ok && sizes.Window > 0 {
+		if sizes.NHeadKV == 0 || sizes.SharedKV || ok && sizes.Window > 0 {
 			continue
 		}
 		if l, ok = sizes, true; l.Window == 0 {
@@ -72,79 +72,79 @@ func (c *Config) next(i int) (l Layer, ok bool) {
 // next builds the blocks after the last layer. norm is what follows the layers. Of several blocks the k-th guesses the k-th token further
 // on. All keep of a position what they make of the model's hidden state; behind the text they are given those of the blocks before
 // them.
-func (b *builder) next(norm string) {
-	c := b.cfg
+func (b *Builder) next(norm string) {
+	c := b.Config
 	p := &Next{Width: c.NEmbd, NVocab: c.NVocab}
 	check(c.CanDraft())
-	p.Hidden = b.floats("next.hidden", kernel.TokRows, c.NEmbd)
+	p.Hidden = b.Floats("next.hidden", kernel.TokRows, c.NEmbd)
 	after := norm
 	if c.NextRaw {
 		after = ""
 	}
-	b.normed(p.Hidden, b.x(), kernel.TokRows, after)
-	p.Take = b.take()
+	b.Normed(p.Hidden, b.X(), kernel.TokRows, after)
+	p.Take = b.Take()
 
 	b.residuals = "next.x"
 	defer func() { b.residuals = "" }()
 	for i := range c.NNext {
 		il := len(c.Layers) + i
-		if i > 0 && !b.has(b.named(il)+"nextn.eh_proj.weight") {
+		if i > 0 && !b.Has(b.named(il)+"nextn.eh_proj.weight") {
 			break // as of files that have the first alone
 		}
 		s := b.nextStep(p, il, norm)
-		kept := keeping(s.Step)
+		kept := Keeping(s.Step)
 		if len(kept) == 0 {
 			check(fmt.Errorf("%s: a layer that predicts further tokens keeps nothing of a position", c.Arch))
 		}
 		p.Keep, p.Steps = append(p.Keep, kept...), append(p.Steps, s)
 	}
-	b.p.Next = p
+	b.Program.Next = p
 }
 
 // nextStep builds one of the blocks.
-func (b *builder) nextStep(p *Next, il int, norm string) (s NextStep) {
-	c := b.cfg
+func (b *Builder) nextStep(p *Next, il int, norm string) (s NextStep) {
+	c := b.Config
 	sizes, _ := c.next(il - len(c.Layers))
-	l := b.layer(il, sizes)
-	l.Sparse = l.has("ffn_gate_inp.weight")
-	if l.Indexed = l.has("indexer.attn_k.weight"); l.latents().Index.Best > 0 && !l.Indexed {
-		check(fmt.Errorf("tensor %q is missing: the layer that predicts further tokens chooses positions by itself", l.blk+"indexer.attn_k.weight"))
+	l := b.Layer(il, sizes)
+	l.Sparse = l.Has("ffn_gate_inp.weight")
+	if l.Indexed = l.Has("indexer.attn_k.weight"); l.latents().Index.TopK > 0 && !l.Indexed {
+		check(fmt.Errorf("tensor %q is missing: the layer that predicts further tokens chooses positions by itself", l.prefix+"indexer.attn_k.weight"))
 	}
 	if l.Rope.Style != kernel.RopeNone {
 		b.rotations(l.Rope)
 	}
 	l.joinNext(p.Hidden)
 	b.block(l)
-	s.Step = b.take()
+	s.Step = b.Take()
 
 	m := b.output()
-	if name := "nextn.shared_head_head.weight"; l.has(name) {
-		m = l.matrix(name, c.NEmbd, c.NVocab)
+	if name := "nextn.shared_head_head.weight"; l.Has(name) {
+		m = l.Matrix(name, c.NEmbd, c.NVocab)
 	}
 	for _, own := range []string{"layer_output_norm", "nextn.shared_head_norm"} {
-		if own = l.blk + own; b.has(own + ".weight") {
+		if own = l.prefix + own; b.Has(own + ".weight") {
 			norm = own
 		}
 	}
-	p.Out, p.Logits = b.floats("out", kernel.OutRows, c.NEmbd), b.floats("logits", kernel.OutRows, c.NVocab)
-	act := b.act("out", kernel.OutRows, c.NEmbd, m)
-	b.add(kernel.Gather{Dst: p.Out, Src: b.x()})
+	p.Out, p.Logits = b.Floats("out", kernel.OutRows, c.NEmbd), b.Floats("logits", kernel.OutRows, c.NVocab)
+	act := b.Act("out", kernel.OutRows, c.NEmbd, m)
+	b.Add(kernel.Gather{Dst: p.Out, Src: b.X()})
 	if c.NextRaw {
-		b.add(b.norm(act, p.Out, kernel.OutRows, norm))
+		b.Add(b.Norm(act, p.Out, kernel.OutRows, norm))
 	} else {
-		b.normed(p.Out, p.Out, kernel.OutRows, norm)
-		b.add(kernel.ToAct{Act: act, Src: p.Out, Rows: kernel.OutRows, Cols: c.NEmbd})
+		b.Normed(p.Out, p.Out, kernel.OutRows, norm)
+		b.Add(kernel.ToAct{Act: act, Src: p.Out, Rows: kernel.OutRows, Cols: c.NEmbd})
 	}
-	b.add(kernel.Matmul{
+	b.Add(kernel.Matmul{
 		Dst: p.Logits, Act: act, Rows: kernel.OutRows, Scale: c.LogitScale, Softcap: c.LogitCap,
 		Parts: []kernel.Part{{Matrix: m, Bias: b.optional("output.bias", c.NVocab)}},
 	})
-	s.Head = b.take()
+	s.Head = b.Take()
 	return s
 }
 
-// keeping is the operations up to the last that keeps something of a position.
-func keeping(ops []kernel.Op) []kernel.Op {
+// Keeping is the operations up to the last that keeps something of a position.
+func Keeping(ops []kernel.Op) []kernel.Op {
 	for i, op := range slices.Backward(ops) {
 		if s, ok := op.(kernel.StoreKV); ok && !s.QueriesOnly {
 			return ops[:i+1]
@@ -155,42 +155,42 @@ func keeping(ops []kernel.Op) []kernel.Op {
 
 // joinNext has in x the product of a matrix with the embedding of a token and, behind it, the hidden state of the position before it,
 // each normalised.
-func (l layer) joinNext(hidden kernel.Buf) {
-	c, n := l.cfg, l.cfg.NEmbd
+func (l Layer) joinNext(hidden kernel.Buf) {
+	c, n := l.Config, l.Config.NEmbd
 	name := "token_embd.weight"
-	if own := "nextn.embed_tokens.weight"; l.has(own) {
-		name = l.blk + own
+	if own := "nextn.embed_tokens.weight"; l.Has(own) {
+		name = l.prefix + own
 	}
-	table := l.builder.table(name, n, c.NVocab)
-	m := l.matrix("nextn.eh_proj.weight", 2*n, n)
-	both := l.floats("next.both", kernel.TokRows, 2*n)
-	act := l.act("next.both", kernel.TokRows, 2*n, m)
-	l.add(kernel.Embed{Dst: both, Table: table, Scale: c.EmbedScale})
-	l.normed(both, both, kernel.TokRows, "nextn.enorm")
-	l.add(kernel.NormRows{
+	table := l.Builder.Table(name, n, c.NVocab)
+	m := l.Matrix("nextn.eh_proj.weight", 2*n, n)
+	both := l.Floats("next.both", kernel.TokRows, 2*n)
+	act := l.Act("next.both", kernel.TokRows, 2*n, m)
+	l.Add(kernel.Embed{Dst: both, Table: table, Scale: c.EmbedScale})
+	l.Normed(both, both, kernel.TokRows, "nextn.enorm")
+	l.Add(kernel.NormRows{
 		Dst: both, DstCol: n, Src: hidden, Cols: n, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: 1,
-		Weight: l.normWeights("nextn.hnorm", n), Bias: l.optional("nextn.hnorm.bias", n),
+		Weight: l.NormWeights("nextn.hnorm", n), Bias: l.optional("nextn.hnorm.bias", n),
 	})
-	l.add(kernel.ToAct{Act: act, Src: both, Cols: 2 * n})
-	l.add(kernel.Matmul{Dst: l.x(), Act: act, Parts: []kernel.Part{{Matrix: m}}})
+	l.Add(kernel.ToAct{Act: act, Src: both, Cols: 2 * n})
+	l.Add(kernel.Matmul{Dst: l.X(), Act: act, Parts: []kernel.Part{{Matrix: m}}})
 }
 
-// normed has in dst the norm of src, as floats, or src itself where name names none.
-func (b *builder) normed(dst, src kernel.Buf, rows kernel.RowSet, name string) {
-	op := kernel.NormRows{Dst: dst, Src: src, Rows: rows, Cols: b.cfg.NEmbd, Segs: 1, Kind: kernel.NoNorm, Scale: 1}
+// Normed has in dst the norm of src, as floats, or src itself where name names none.
+func (b *Builder) Normed(dst, src kernel.Buf, rows kernel.RowSet, name string) {
+	op := kernel.NormRows{Dst: dst, Src: src, Rows: rows, Cols: b.Config.NEmbd, Segs: 1, Kind: kernel.NoNorm, Scale: 1}
 	if name != "" {
-		n := b.norm(nil, src, rows, name)
+		n := b.Norm(nil, src, rows, name)
 		op.Kind, op.Eps, op.Weight, op.Bias = n.Kind, n.Eps, n.Weight, n.Bias
 	} else if dst == src {
 		return
 	}
-	b.add(op)
+	b.Add(op)
 }
 
-// withNext reads the sizes of the blocks that predict further tokens as those of layers: the file lists them with the others.
-func (k *keys) withNext(read func()) {
-	c, n, more := k.c, len(k.c.Layers), k.c.NNext
-	c.Layers, c.NNext = make([]Layer, n+more), 0
+// WithNext reads the sizes of the blocks that predict further tokens as those of layers: the file lists them with the others.
+func (k *Keys) WithNext(read func()) {
+	c, n, more := k.Config, len(k.Config.Layers), k.Config.NNext
+	c.Layers, c.NNext = make([]LayerConfig, n+more), 0
 	read()
 	c.Layers, c.NextLayers, c.NNext = c.Layers[:n:n], c.Layers[n:], more
 }

@@ -5,12 +5,12 @@ import "github.com/quern-llm/quern/go/kernel"
 // nomicBERT is nomic-embed-text 1 and 1.5: BERT with rotations, SwiGLU and no biases.
 var nomicBERT = Arch{
 	Name: "nomic-bert",
-	config: func(k *keys) {
-		k.encoder()
-		k.rope(kernel.RopeNeox)
+	config: func(k *Keys) {
+		k.Encoder()
+		k.Rope(kernel.RopeNeox)
 	},
-	build: func(b *builder) {
-		b.bertLayers(attention{}, func(l layer) sublayer { return l.feedForward(feedForward{}) })
+	build: func(b *Builder) {
+		b.BERTLayers(Attention{}, func(l Layer) Sublayer { return l.FeedForward(FeedForward{}) })
 	},
 }
 
@@ -18,20 +18,20 @@ var nomicBERT = Arch{
 // layer. Files lack the bias that the original adds to what experts give.
 var nomicBERTMoE = Arch{
 	Name: "nomic-bert-moe",
-	config: func(k *keys) {
-		k.encoder()
-		k.rope(kernel.RopeNeox)
-		k.experts()
+	config: func(k *Keys) {
+		k.Encoder()
+		k.Rope(kernel.RopeNeox)
+		k.Experts()
 		const every = "moe_every_n_layers"
-		n := k.int(every, 1, maxLayer)
-		for il := range k.c.Layers {
-			k.c.Layers[il].Sparse = n > 0 && il%n == 1%n
+		n := k.Int(every, 1, MaxLayer)
+		for il := range k.Config.Layers {
+			k.Config.Layers[il].Sparse = n > 0 && il%n == 1%n
 		}
 	},
-	build: func(b *builder) {
-		b.bertLayers(attention{}, func(l layer) sublayer {
+	build: func(b *Builder) {
+		b.BERTLayers(Attention{}, func(l Layer) Sublayer {
 			if l.Sparse {
-				return l.experts(experts{fn: kernel.GELUErf, plain: true})
+				return l.Experts(Experts{Fn: kernel.GELUErf, Ungated: true})
 			}
 			return plainGELU(l)
 		})

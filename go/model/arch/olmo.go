@@ -5,13 +5,13 @@ import "github.com/quern-llm/quern/go/kernel"
 // olmo is OLMo 1: Llama with norms that have a mean and no weights.
 var olmo = Arch{
 	Name: "olmo",
-	config: func(k *keys) {
-		k.layerNorm()
-		k.c.BareNorms = true
-		k.heads()
-		k.feedForward()
-		k.clamp()
-		k.rope(kernel.RopeNorm)
+	config: func(k *Keys) {
+		k.LayerNorm()
+		k.Config.BareNorms = true
+		k.Heads()
+		k.FeedForward()
+		k.ClampQKV()
+		k.Rope(kernel.RopeNorm)
 	},
 	build: llama.build,
 }

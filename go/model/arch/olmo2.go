@@ -7,26 +7,26 @@ import "github.com/quern-llm/quern/go/kernel"
 // the layers without.
 var olmo2 = Arch{
 	Name: "olmo2",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.feedForward()
-		k.rope(kernel.RopeNeox)
-		if k.has("attention.sliding_window") {
-			k.windows(allBut(4))
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.FeedForward()
+		k.Rope(kernel.RopeNeox)
+		if k.Has("attention.sliding_window") {
+			k.Windows(AllBut(4))
 		}
-		for il := range k.c.Layers {
-			if l := &k.c.Layers[il]; l.Window > 0 {
-				l.Rope.Scaling = noScaling
+		for il := range k.Config.Layers {
+			if l := &k.Config.Layers[il]; l.Window > 0 {
+				l.Rope.Scaling = NoScaling
 			}
 		}
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("", l.attention(attention{norm: normRow, post: "post_attention_norm"}))
-			l.residual("", l.feedForward(feedForward{post: "post_ffw_norm"}))
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("", l.Attention(Attention{QKNorm: NormRow, PostNorm: "post_attention_norm"}))
+			l.Residual("", l.FeedForward(FeedForward{PostNorm: "post_ffw_norm"}))
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

@@ -6,18 +6,18 @@ import "github.com/quern-llm/quern/go/kernel"
 // are those of the softmax over all.
 var olmoe = Arch{
 	Name: "olmoe",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.experts()
-		k.rope(kernel.RopeNeox)
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.Experts()
+		k.Rope(kernel.RopeNeox)
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{norm: normRow}))
-			l.residual("ffn_norm", l.experts(experts{}))
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{QKNorm: NormRow}))
+			l.Residual("ffn_norm", l.Experts(Experts{}))
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

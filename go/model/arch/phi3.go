@@ -7,22 +7,22 @@ import "github.com/quern-llm/quern/go/kernel"
 // all layers, as in the original; llama.cpp ignores it.
 var phi3 = Arch{
 	Name: "phi3",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.feedForward()
-		k.rope(kernel.RopeNeox)
-		window := k.intOr("attention.sliding_window", 0, 0, maxCtx)
-		for il := range k.c.Layers {
-			k.c.Layers[il].Window = window
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.FeedForward()
+		k.Rope(kernel.RopeNeox)
+		window := k.IntOr("attention.sliding_window", 0, 0, MaxCtx)
+		for il := range k.Config.Layers {
+			k.Config.Layers[il].Window = window
 		}
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{}))
-			l.residual("ffn_norm", l.feedForward(feedForward{fused: true}))
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{}))
+			l.Residual("ffn_norm", l.FeedForward(FeedForward{Fused: true}))
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

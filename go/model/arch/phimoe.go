@@ -7,20 +7,20 @@ import "github.com/quern-llm/quern/go/kernel"
 // RMS norms with a bias, and routes by a softmax whose two largest are made to sum to 1.
 var phimoe = Arch{
 	Name: "phimoe",
-	config: func(k *keys) {
-		k.rms()
-		k.c.Norm = kernel.LayerNorm
-		k.heads()
-		k.experts()
-		k.c.ExpertGating = kernel.GateMixer
-		k.rope(kernel.RopeNeox)
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Config.Norm = kernel.LayerNorm
+		k.Heads()
+		k.Experts()
+		k.Config.ExpertGating = kernel.GateMixer
+		k.Rope(kernel.RopeNeox)
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{}))
-			l.mixture("ffn_norm", experts{})
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{}))
+			l.Mixture("ffn_norm", Experts{})
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

@@ -6,23 +6,23 @@ import "github.com/quern-llm/quern/go/kernel"
 // heads; norms before and after each sublayer.
 var plamo2 = Arch{
 	Name: "plamo2",
-	config: func(k *keys) {
-		k.rms()
-		k.mixedHeads()
-		k.feedForward()
-		k.rope(kernel.RopeNeox)
-		k.headScan()
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.MixedHeads()
+		k.FeedForward()
+		k.Rope(kernel.RopeNeox)
+		k.HeadScan()
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			mixer := l.headScan
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			mixer := l.HeadScan
 			if l.NHeadKV > 0 {
-				mixer = func(post string) sublayer { return l.attention(attention{norm: normEach, post: post}) }
+				mixer = func(post string) Sublayer { return l.Attention(Attention{QKNorm: NormEachHead, PostNorm: post}) }
 			}
-			l.residual("attn_norm", mixer("post_attention_norm"))
-			l.residual("ffn_norm", l.feedForward(feedForward{fused: true, post: "post_ffw_norm"}))
+			l.Residual("attn_norm", mixer("post_attention_norm"))
+			l.Residual("ffn_norm", l.FeedForward(FeedForward{Fused: true, PostNorm: "post_ffw_norm"}))
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

@@ -6,22 +6,22 @@ import "github.com/quern-llm/quern/go/kernel"
 // own.
 var plamo3 = Arch{
 	Name: "plamo3",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.feedForward()
-		k.rope(kernel.RopeNeox)
-		if k.has("attention.sliding_window") {
-			k.windows(allBut(8))
-			k.windowRope(10000)
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.FeedForward()
+		k.Rope(kernel.RopeNeox)
+		if k.Has("attention.sliding_window") {
+			k.Windows(AllBut(8))
+			k.WindowRope(10000)
 		}
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{norm: normHead, post: "post_attention_norm"}))
-			l.residual("ffn_norm", l.feedForward(feedForward{fused: true, post: "post_ffw_norm"}))
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{QKNorm: NormHead, PostNorm: "post_attention_norm"}))
+			l.Residual("ffn_norm", l.FeedForward(FeedForward{Fused: true, PostNorm: "post_ffw_norm"}))
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

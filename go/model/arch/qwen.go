@@ -4,12 +4,12 @@ package arch
 // feed-forward.
 var qwen = Arch{
 	Name: "qwen",
-	config: func(k *keys) {
+	config: func(k *Keys) {
 		qwen2.config(k)
-		for il := range k.c.Layers {
-			l := &k.c.Layers[il]
+		for il := range k.Config.Layers {
+			l := &k.Config.Layers[il]
 			if l.NFF%2 != 0 {
-				k.fail("feed_forward_length", "%d, want an even number", l.NFF)
+				k.Fail("feed_forward_length", "%d, want an even number", l.NFF)
 			}
 			l.NFF /= 2
 		}

@@ -6,19 +6,19 @@ import "github.com/quern-llm/quern/go/kernel"
 // are the softmax over all as it is, and a shared one behind a gate.
 var qwen2moe = Arch{
 	Name: "qwen2moe",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.experts()
-		k.sharedExperts()
-		k.rope(kernel.RopeNeox)
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.Experts()
+		k.SharedExperts()
+		k.Rope(kernel.RopeNeox)
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{bias: true}))
-			l.residual("ffn_norm", l.experts(experts{}), l.feedForward(feedForward{shared: true, gated: true}))
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{Bias: true}))
+			l.Residual("ffn_norm", l.Experts(Experts{}), l.FeedForward(FeedForward{Shared: true, SharedGate: true}))
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

@@ -6,20 +6,20 @@ import "github.com/quern-llm/quern/go/kernel"
 // whose queries come with a gate.
 var qwen35 = Arch{
 	Name: "qwen35",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.feedForward()
-		k.rope(kernel.RopeNeox)
-		k.textSections()
-		k.deltaNets()
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.FeedForward()
+		k.Rope(kernel.RopeNeox)
+		k.TextSections()
+		k.DeltaNets()
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.deltaOrAttention(deltaNet{}))
-			l.residual("post_attention_norm", l.feedForward(feedForward{}))
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.DeltaOrAttention(DeltaNet{}))
+			l.Residual("post_attention_norm", l.FeedForward(FeedForward{}))
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

@@ -6,22 +6,22 @@ import "github.com/quern-llm/quern/go/kernel"
 // place of the feed-forward: see qwen35.
 var qwen35moe = Arch{
 	Name: "qwen35moe",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.experts()
-		k.c.ExpertNorm = true
-		k.sharedExperts()
-		k.rope(kernel.RopeNeox)
-		k.textSections()
-		k.deltaNets()
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.Experts()
+		k.Config.ExpertNorm = true
+		k.SharedExperts()
+		k.Rope(kernel.RopeNeox)
+		k.TextSections()
+		k.DeltaNets()
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.deltaOrAttention(deltaNet{}))
-			l.residual("post_attention_norm", l.experts(experts{}), l.feedForward(feedForward{shared: true, gated: true}))
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.DeltaOrAttention(DeltaNet{}))
+			l.Residual("post_attention_norm", l.Experts(Experts{}), l.FeedForward(FeedForward{Shared: true, SharedGate: true}))
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

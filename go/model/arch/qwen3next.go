@@ -6,21 +6,21 @@ import "github.com/quern-llm/quern/go/kernel"
 // key heads.
 var qwen3next = Arch{
 	Name: "qwen3next",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.experts()
-		k.c.ExpertNorm = true
-		k.sharedExperts()
-		k.rope(kernel.RopeNeox)
-		k.deltaNets()
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.Experts()
+		k.Config.ExpertNorm = true
+		k.SharedExperts()
+		k.Rope(kernel.RopeNeox)
+		k.DeltaNets()
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.deltaOrAttention(deltaNet{grouped: true}))
-			l.residual("post_attention_norm", l.experts(experts{}), l.feedForward(feedForward{shared: true, gated: true}))
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.DeltaOrAttention(DeltaNet{Grouped: true}))
+			l.Residual("post_attention_norm", l.Experts(Experts{}), l.FeedForward(FeedForward{Shared: true, SharedGate: true}))
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

@@ -8,29 +8,29 @@ import "github.com/quern-llm/quern/go/kernel"
 // of one more.
 var qwen4exp = Arch{
 	Name: "qwen4exp",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.experts()
-		k.c.ExpertNorm = true
-		k.sharedExperts()
-		k.rope(kernel.RopeNeox)
-		k.textSections()
-		k.deltaNets()
-		k.hyperLowRank()
-		k.spans()
-		k.ngrams()
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.Experts()
+		k.Config.ExpertNorm = true
+		k.SharedExperts()
+		k.Rope(kernel.RopeNeox)
+		k.TextSections()
+		k.DeltaNets()
+		k.HyperConnectionsLowRank()
+		k.Spans()
+		k.NGrams()
 	},
-	build: func(b *builder) {
-		b.begin(b.split, b.spanRopes)
-		b.layers(func(l layer) {
-			l.ngrams()
-			l.connectLowRank("hc_attn", func() { l.residual("", l.deltaOrAttention(deltaNet{gate: kernel.Sigmoid, spans: true})) })
-			l.connectLowRank("hc_ffn", func() {
-				l.residual("", l.experts(experts{}), l.feedForward(feedForward{shared: true, gated: true}))
+	build: func(b *Builder) {
+		b.Begin(b.Split, b.SpanRopes)
+		b.Layers(func(l Layer) {
+			l.NGrams()
+			l.ConnectLowRank("hc_attn", func() { l.Residual("", l.DeltaOrAttention(DeltaNet{GateFn: kernel.Sigmoid, Spans: true})) })
+			l.ConnectLowRank("hc_ffn", func() {
+				l.Residual("", l.Experts(Experts{}), l.FeedForward(FeedForward{Shared: true, SharedGate: true}))
 			})
 		})
-		b.joinLowRank("output_hc")
-		b.end("")
+		b.JoinLowRank("output_hc")
+		b.End("")
 	},
 }

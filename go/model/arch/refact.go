@@ -3,11 +3,11 @@ package arch
 // refact is Refact 1.6B: Llama with ALiBi in place of rotations.
 var refact = Arch{
 	Name: "refact",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.feedForward()
-		k.c.ALiBi = true
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.FeedForward()
+		k.Config.ALiBi = true
 	},
 	build: llama.build,
 }

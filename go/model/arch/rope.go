@@ -47,8 +47,8 @@ type Scaling struct {
 	BetaFast, BetaSlow float64
 }
 
-// noScaling leaves the positions as they are.
-var noScaling = Scaling{Type: "none", Factor: 1}
+// NoScaling leaves the positions as they are.
+var NoScaling = Scaling{Type: "none", Factor: 1}
 
 // Freqs returns by how much each pair of dimensions turns from one position to
 // the next. factors divide the frequencies where a model has them (Llama 3.1

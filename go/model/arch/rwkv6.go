@@ -5,39 +5,39 @@ import "github.com/quern-llm/quern/go/kernel"
 // rwkv6 is RWKV 6 (Finch): no attention, a state of fixed size; the embedding is normalised.
 var rwkv6 = Arch{
 	Name: "rwkv6",
-	config: func(k *keys) {
-		k.layerNorm()
-		k.rwkv6()
-		k.feedForward()
+	config: func(k *Keys) {
+		k.LayerNorm()
+		k.RWKV6()
+		k.FeedForward()
 	},
-	build: func(b *builder) {
-		b.begin(func() { b.normalise("token_embd_norm") })
-		b.layers(func(l layer) {
-			l.timeMix6("attn_norm")
-			l.channelMix6("attn_norm_2")
-			if n := l.cfg.RWKV.Halve; n > 0 && (l.il+1)%n == 0 { // weights of later layers are larger by as much
-				l.add(kernel.NormRows{Dst: l.x(), Src: l.x(), Cols: l.cfg.NEmbd, Segs: 1, Kind: kernel.NoNorm, Scale: 0.5})
+	build: func(b *Builder) {
+		b.Begin(func() { b.Normalise("token_embd_norm") })
+		b.Layers(func(l Layer) {
+			l.TimeMix6("attn_norm")
+			l.ChannelMix6("attn_norm_2")
+			if n := l.Config.RWKV.Halve; n > 0 && (l.Index+1)%n == 0 { // weights of later layers are larger by as much
+				l.Add(kernel.NormRows{Dst: l.X(), Src: l.X(), Cols: l.Config.NEmbd, Segs: 1, Kind: kernel.NoNorm, Scale: 0.5})
 			}
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }
 
 // rwkv6qwen2 is the time mixing of RWKV 6, without the norm of its result, in place of the attention of Qwen 2.
 var rwkv6qwen2 = Arch{
 	Name: "rwkv6qwen2",
-	config: func(k *keys) {
-		k.rms()
-		k.rwkv6()
-		k.c.RWKV.Bare = true
-		k.feedForward()
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.RWKV6()
+		k.Config.RWKV.Bare = true
+		k.FeedForward()
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.timeMix6("attn_norm")
-			l.residual("ffn_norm", l.feedForward(feedForward{}))
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.TimeMix6("attn_norm")
+			l.Residual("ffn_norm", l.FeedForward(FeedForward{}))
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

@@ -4,18 +4,18 @@ package arch
 // channels of a state at once: of narrower heads, which published models do not have, it adds up the next one's as well.)
 var rwkv7 = Arch{
 	Name: "rwkv7",
-	config: func(k *keys) {
-		k.layerNorm()
-		k.rwkv()
-		k.feedForward()
+	config: func(k *Keys) {
+		k.LayerNorm()
+		k.RWKV7()
+		k.FeedForward()
 	},
-	build: func(b *builder) {
-		b.begin(func() { b.normalise("token_embd_norm") })
-		b.layers(func(l layer) {
-			l.timeMix("attn_norm")
-			l.channelMix("attn_norm_2")
+	build: func(b *Builder) {
+		b.Begin(func() { b.Normalise("token_embd_norm") })
+		b.Layers(func(l Layer) {
+			l.TimeMix7("attn_norm")
+			l.ChannelMix7("attn_norm_2")
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }
 
@@ -23,18 +23,18 @@ var rwkv7 = Arch{
 // gate and the norm of its result may be missing.
 var arwkv7 = Arch{
 	Name: "arwkv7",
-	config: func(k *keys) {
-		k.rms()
-		k.rwkv()
-		k.c.RWKV.Bare = true
-		k.feedForward()
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.RWKV7()
+		k.Config.RWKV.Bare = true
+		k.FeedForward()
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.timeMix("attn_norm")
-			l.residual("ffn_norm", l.feedForward(feedForward{}))
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.TimeMix7("attn_norm")
+			l.Residual("ffn_norm", l.FeedForward(FeedForward{}))
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

@@ -9,7 +9,7 @@ import (
 )
 
 // layerOf reads layer 0 of a file with these keys.
-func layerOf(t *testing.T, arch string, keys map[string]any, ctx int, tensors ...string) Layer {
+func layerOf(t *testing.T, arch string, keys map[string]any, ctx int, tensors ...string) LayerConfig {
 	t.Helper()
 	w := gguf.NewWriter()
 	w.Set("general.architecture", arch)

@@ -6,18 +6,18 @@ import "github.com/quern-llm/quern/go/kernel"
 // is called post_attention_norm.
 var seedoss = Arch{
 	Name: "seed_oss",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.feedForward()
-		k.rope(kernel.RopeNeox)
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.FeedForward()
+		k.Rope(kernel.RopeNeox)
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{bias: true}))
-			l.residual("post_attention_norm", l.feedForward(feedForward{}))
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{Bias: true}))
+			l.Residual("post_attention_norm", l.FeedForward(FeedForward{}))
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

@@ -9,90 +9,90 @@ import (
 // The keys that most architectures share, by what they describe.
 
 // model reads what every architecture has, and makes the layers.
-func (k *keys) model() {
-	k.c.NCtx = k.int("context_length", 1, maxCtx)
-	k.c.NEmbd = k.int("embedding_length", 1, maxEmbd)
-	blocks := k.int("block_count", 1, maxLayer)
-	if k.has("attention.causal") {
-		causal, err := k.f.Bool(k.name("attention.causal"))
-		k.keep(err)
-		k.c.BothWays = !causal
+func (k *Keys) model() {
+	k.Config.NCtx = k.Int("context_length", 1, MaxCtx)
+	k.Config.NEmbd = k.Int("embedding_length", 1, MaxEmbd)
+	blocks := k.Int("block_count", 1, MaxLayer)
+	if k.Has("attention.causal") {
+		causal, err := k.File.Bool(k.Name("attention.causal"))
+		k.Check(err)
+		k.Config.BothWays = !causal
 	}
 	k.pooling()
 	if !k.head { // whose layers all do
-		k.c.NNext = k.intOr("nextn_predict_layers", 0, 0, max(blocks-1, 0))
+		k.Config.NNext = k.IntOr("nextn_predict_layers", 0, 0, max(blocks-1, 0))
 	}
-	k.c.Layers = make([]Layer, blocks-k.c.NNext)
+	k.Config.Layers = make([]LayerConfig, blocks-k.Config.NNext)
 }
 
-// rms reads the epsilon of RMS norms.
-func (k *keys) rms() {
-	k.c.Eps = float32(k.float("attention.layer_norm_rms_epsilon", 0, 1))
+// RMSNorm reads the epsilon of RMS norms.
+func (k *Keys) RMSNorm() {
+	k.Config.Eps = float32(k.Float("attention.layer_norm_rms_epsilon", 0, 1))
 }
 
-// layerNorm reads the epsilon of norms that take the mean away.
-func (k *keys) layerNorm() {
-	k.c.Norm = kernel.LayerNorm
-	k.c.Eps = float32(k.float("attention.layer_norm_epsilon", 0, 1))
+// LayerNorm reads the epsilon of norms that take the mean away.
+func (k *Keys) LayerNorm() {
+	k.Config.Norm = kernel.LayerNorm
+	k.Config.Eps = float32(k.Float("attention.layer_norm_epsilon", 0, 1))
 }
 
-// heads reads the shape of the attention, which all layers have.
-func (k *keys) heads() { k.someHeads(false) }
+// Heads reads the shape of the attention, which all layers have.
+func (k *Keys) Heads() { k.someHeads(false) }
 
-// mixedHeads is heads where layers without key-value heads are of another kind.
-func (k *keys) mixedHeads() { k.someHeads(true) }
+// MixedHeads is heads where layers without key-value heads are of another kind.
+func (k *Keys) MixedHeads() { k.someHeads(true) }
 
-func (k *keys) someHeads(mixed bool) {
-	layers := k.c.Layers
+func (k *Keys) someHeads(mixed bool) {
+	layers := k.Config.Layers
 	least := 1
 	if mixed {
 		least = 0
 	}
-	k.each("attention.head_count", least, maxHead, func(l *Layer, n int) { l.NHead, l.NHeadKV = n, n })
-	k.eachOr("attention.head_count_kv", least, maxHead, func(l *Layer, n int) { l.NHeadKV = n })
+	k.Each("attention.head_count", least, MaxHead, func(l *LayerConfig, n int) { l.NHead, l.NHeadKV = n, n })
+	k.eachOr("attention.head_count_kv", least, MaxHead, func(l *LayerConfig, n int) { l.NHeadKV = n })
 	for i := range layers {
 		l := &layers[i]
 		if l.NHeadKV > 0 && (l.NHead == 0 || l.NHead%l.NHeadKV != 0) {
-			k.fail("attention.head_count_kv", "%d, want a divisor of the %d heads", l.NHeadKV, l.NHead)
+			k.Fail("attention.head_count_kv", "%d, want a divisor of the %d heads", l.NHeadKV, l.NHead)
 		}
 		if l.NHead == 0 {
 			continue
 		}
-		l.HeadDim = k.c.NEmbd / l.NHead
-		if k.c.NEmbd%l.NHead != 0 && !k.has("attention.key_length") {
-			k.fail("attention.head_count", "%d, want a divisor of the embedding length %d", l.NHead, k.c.NEmbd)
+		l.HeadDim = k.Config.NEmbd / l.NHead
+		if k.Config.NEmbd%l.NHead != 0 && !k.Has("attention.key_length") {
+			k.Fail("attention.head_count", "%d, want a divisor of the embedding length %d", l.NHead, k.Config.NEmbd)
 		}
 	}
-	k.eachOr("attention.key_length", 1, maxHeadDim, func(l *Layer, n int) { l.HeadDim = n })
+	k.eachOr("attention.key_length", 1, MaxHeadDim, func(l *LayerConfig, n int) { l.HeadDim = n })
 	for i := range layers {
 		layers[i].ValueDim = layers[i].HeadDim
 	}
-	k.eachOr("attention.value_length", 1, maxHeadDim, func(l *Layer, n int) { l.ValueDim = n })
+	k.eachOr("attention.value_length", 1, MaxHeadDim, func(l *LayerConfig, n int) { l.ValueDim = n })
 	for i := range layers {
 		l := &layers[i]
 		l.AttnScale = float32(1 / math.Sqrt(float64(max(l.HeadDim, 1))))
 	}
 }
 
-// feedForward reads the width of the dense part.
-func (k *keys) feedForward() {
-	k.each("feed_forward_length", 1, maxFF, func(l *Layer, n int) { l.NFF = n })
+// FeedForward reads the width of the dense part.
+func (k *Keys) FeedForward() {
+	k.Each("feed_forward_length", 1, MaxFF, func(l *LayerConfig, n int) { l.NFF = n })
 }
 
-// embedScale says that embeddings are multiplied by the root of their width.
-func (k *keys) embedScale() { k.c.EmbedScale = float32(math.Sqrt(float64(k.c.NEmbd))) }
+// EmbedScale says that embeddings are multiplied by the root of their width.
+func (k *Keys) EmbedScale() { k.Config.EmbedScale = float32(math.Sqrt(float64(k.Config.NEmbd))) }
 
-// alibi reads whether scores fall with the distance.
-func (k *keys) alibi() {
+// ALiBi reads whether scores fall with the distance.
+func (k *Keys) ALiBi() {
 	const bias = "attention.max_alibi_bias"
-	switch n := k.floatOr(bias, 0, 0, 1e3); n {
+	switch n := k.FloatOr(bias, 0, 0, 1e3); n {
 	case 0:
 	case 8:
-		k.c.ALiBi = true
+		k.Config.ALiBi = true
 	default:
-		k.fail(bias, "%g is not supported, supported are 0 and 8", n)
+		k.Fail(bias, "%g is not supported, supported are 0 and 8", n)
 	}
 }
 
-// clamp reads what queries, keys and values are held within; 0 is how some files say that they are not.
-func (k *keys) clamp() { k.c.AttnLimit = float32(k.floatOr("attention.clamp_kqv", 0, 0, 1e6)) }
+// ClampQKV reads what queries, keys and values are held within; 0 is how some files say that they are not.
+func (k *Keys) ClampQKV() { k.Config.AttnLimit = float32(k.FloatOr("attention.clamp_kqv", 0, 0, 1e6)) }

@@ -6,24 +6,24 @@ import "github.com/quern-llm/quern/go/kernel"
 // of four sees all and has no rotations, where the file has windows.
 var smallthinker = Arch{
 	Name: "smallthinker",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.experts()
-		k.expertWeights(kernel.GateSoftmax, true)
-		k.rope(kernel.RopeNeox)
-		if k.intOr("attention.sliding_window", 0, 0, maxCtx) > 0 {
-			k.windowsIn(allButFirst(4), allButFirst)
-			k.ropeInWindows()
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.Experts()
+		k.ExpertWeights(kernel.GateSoftmax, true)
+		k.Rope(kernel.RopeNeox)
+		if k.IntOr("attention.sliding_window", 0, 0, MaxCtx) > 0 {
+			k.WindowsIn(AllButFirst(4), AllButFirst)
+			k.RopeInWindows()
 		}
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.routeAhead()
-			l.residual("attn_norm", l.attention(attention{}))
-			l.residual("ffn_norm", l.experts(experts{fn: kernel.ReLU, ahead: true}))
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.RouteAhead()
+			l.Residual("attn_norm", l.Attention(Attention{}))
+			l.Residual("ffn_norm", l.Experts(Experts{Fn: kernel.ReLU, RoutedAhead: true}))
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

@@ -5,21 +5,21 @@ import "github.com/quern-llm/quern/go/kernel"
 // smollm3 is SmolLM 3: Llama, but every fourth layer has no rotations.
 var smollm3 = Arch{
 	Name: "smollm3",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.feedForward()
-		k.rope(kernel.RopeNorm)
-		for il := 3; il < len(k.c.Layers); il += 4 {
-			k.c.Layers[il].Rope = Rope{}
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.FeedForward()
+		k.Rope(kernel.RopeNorm)
+		for il := 3; il < len(k.Config.Layers); il += 4 {
+			k.Config.Layers[il].Rope = Rope{}
 		}
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{}))
-			l.residual("ffn_norm", l.feedForward(feedForward{}))
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{}))
+			l.Residual("ffn_norm", l.FeedForward(FeedForward{}))
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

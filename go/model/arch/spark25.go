@@ -6,20 +6,20 @@ import "github.com/quern-llm/quern/go/kernel"
 // Its GELU is the one with erf; llama.cpp takes the other.
 var spark25 = Arch{
 	Name: "spark2_5",
-	config: func(k *keys) {
-		k.rms()
-		k.heads()
-		k.feedForward()
-		k.rope(kernel.RopeNeox)
-		k.listedWindows()
-		k.rotatedInWindows(nil)
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.FeedForward()
+		k.Rope(kernel.RopeNeox)
+		k.ListedWindows()
+		k.RotatedInWindows(nil)
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			l.residual("attn_norm", l.attention(attention{gate: gateHead}))
-			l.residual("ffn_norm", l.feedForward(feedForward{fn: kernel.GELUErf}))
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			l.Residual("attn_norm", l.Attention(Attention{Gate: GateHead}))
+			l.Residual("ffn_norm", l.FeedForward(FeedForward{Fn: kernel.GELUErf}))
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

@@ -6,23 +6,23 @@ import "github.com/quern-llm/quern/go/kernel"
 // queries and keys, and have both sublayers read the same norm.
 var stablelm = Arch{
 	Name: "stablelm",
-	config: func(k *keys) {
-		k.layerNorm()
-		k.heads()
-		k.feedForward()
-		k.rope(kernel.RopeNeox)
+	config: func(k *Keys) {
+		k.LayerNorm()
+		k.Heads()
+		k.FeedForward()
+		k.Rope(kernel.RopeNeox)
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			a, f := l.attention(attention{norm: normEach}), l.feedForward(feedForward{})
-			if l.has("ffn_norm.weight") {
-				l.residual("attn_norm", a)
-				l.residual("ffn_norm", f)
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			a, f := l.Attention(Attention{QKNorm: NormEachHead}), l.FeedForward(FeedForward{})
+			if l.Has("ffn_norm.weight") {
+				l.Residual("attn_norm", a)
+				l.Residual("ffn_norm", f)
 			} else {
-				l.residual("attn_norm", a, f)
+				l.Residual("attn_norm", a, f)
 			}
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

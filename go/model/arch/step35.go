@@ -7,36 +7,36 @@ import "github.com/quern-llm/quern/go/kernel"
 // router, in some with limits of what the function makes.
 var step35 = Arch{
 	Name: "step35",
-	config: func(k *keys) {
-		k.withNext(func() {
-			k.rms()
-			k.heads()
-			k.feedForward()
-			k.experts()
-			k.expertWeights(kernel.GateSigmoid, false)
-			k.routed()
-			k.sharedExperts()
-			k.limitsApart()
-			k.rope(kernel.RopeNeox)
-			k.listedWindows()
-			k.windowRope(10000)
-			k.rotatedInWindows(func(l *Layer) {
+	config: func(k *Keys) {
+		k.WithNext(func() {
+			k.RMSNorm()
+			k.Heads()
+			k.FeedForward()
+			k.Experts()
+			k.ExpertWeights(kernel.GateSigmoid, false)
+			k.RoutedLayers()
+			k.SharedExperts()
+			k.ExpertLimitsApart()
+			k.Rope(kernel.RopeNeox)
+			k.ListedWindows()
+			k.WindowRope(10000)
+			k.RotatedInWindows(func(l *LayerConfig) {
 				l.Rope.Of = l.Rope.NRot // factors are as many as layers with a window would have
 				l.Rope.NRot /= 2
 			})
 		})
-		k.c.NextRaw = true
+		k.Config.NextRaw = true
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.layers(func(l layer) {
-			a := attention{norm: normMaybe}
-			if l.has("attn_gate.weight") {
-				a.gate = gateHead
+	build: func(b *Builder) {
+		b.Begin()
+		b.Layers(func(l Layer) {
+			a := Attention{QKNorm: NormHeadOptional}
+			if l.Has("attn_gate.weight") {
+				a.Gate = GateHead
 			}
-			l.residual("attn_norm", l.attention(a))
-			l.mixture("ffn_norm", experts{})
+			l.Residual("attn_norm", l.Attention(a))
+			l.Mixture("ffn_norm", Experts{})
 		})
-		b.end("output_norm")
+		b.End("output_norm")
 	},
 }

@@ -13,50 +13,50 @@ import (
 // that run these files, this one does not: the order of tokens is the same.
 var t5 = Arch{
 	Name: "t5",
-	config: func(k *keys) {
+	config: func(k *Keys) {
 		t5Keys(k)
-		for il, l := range k.c.Layers { // whose keys and values have the same place, and the decoder's the same sizes
-			if l != k.c.Layers[0] {
-				k.fail("attention.head_count", "layer %d has other sizes than layer 0, want the same in all", il)
+		for il, l := range k.Config.Layers { // whose keys and values have the same place, and the decoder's the same sizes
+			if l != k.Config.Layers[0] {
+				k.Fail("attention.head_count", "layer %d has other sizes than layer 0, want the same in all", il)
 			}
 		}
-		k.c.Encoder = k.c.Layers
-		n := k.intOr("decoder_block_count", len(k.c.Layers), 1, maxLayer)
-		k.c.Layers = slices.Repeat(k.c.Encoder[:1], n)
+		k.Config.Encoder = k.Config.Layers
+		n := k.IntOr("decoder_block_count", len(k.Config.Layers), 1, MaxLayer)
+		k.Config.Layers = slices.Repeat(k.Config.Encoder[:1], n)
 		start := "decoder_start_token_id"
-		if !k.has(start) { // the token for padding, which is the first
+		if !k.Has(start) { // the token for padding, which is the first
 			return
 		}
-		k.c.Start = int32(k.int(start, 0, math.MaxInt32))
+		k.Config.Start = int32(k.Int(start, 0, math.MaxInt32))
 	},
-	build: func(b *builder) {
-		b.begin()
-		b.encoder("enc.", func(l layer) { t5Sublayers(l) })
-		b.decoder("dec.", "enc.output_norm", func(l layer) { t5Sublayers(l, l.crossAttention) })
-		b.end("dec.output_norm")
+	build: func(b *Builder) {
+		b.Begin()
+		b.Encoder("enc.", func(l Layer) { t5Sublayers(l) })
+		b.Decoder("dec.", "enc.output_norm", func(l Layer) { t5Sublayers(l, l.CrossAttention) })
+		b.End("dec.output_norm")
 	},
 }
 
 // t5Keys reads the sizes that encoder and decoder have in common.
-func t5Keys(k *keys) {
-	k.rms()
-	k.heads()
-	k.feedForward()
-	k.c.NBucket = k.int("attention.relative_buckets_count", 4, maxHead)
-	for il := range k.c.Layers {
-		k.c.Layers[il].AttnScale = 1
+func t5Keys(k *Keys) {
+	k.RMSNorm()
+	k.Heads()
+	k.FeedForward()
+	k.Config.NBucket = k.Int("attention.relative_buckets_count", 4, MaxHead)
+	for il := range k.Config.Layers {
+		k.Config.Layers[il].AttnScale = 1
 	}
 }
 
 // t5Sublayers is a layer of T5, with what comes between its sublayers.
-func t5Sublayers(l layer, between ...func() sublayer) {
-	l.residual("attn_norm", l.attention(attention{out: "attn_o"}))
+func t5Sublayers(l Layer, between ...func() Sublayer) {
+	l.Residual("attn_norm", l.Attention(Attention{Out: "attn_o"}))
 	for _, h := range between {
-		l.residual("cross_attn_norm", h())
+		l.Residual("cross_attn_norm", h())
 	}
-	ff := feedForward{fn: kernel.GELU}
-	if !l.has("ffn_gate.weight") {
-		ff = feedForward{fn: kernel.ReLU, plain: true}
+	ff := FeedForward{Fn: kernel.GELU}
+	if !l.Has("ffn_gate.weight") {
+		ff = FeedForward{Fn: kernel.ReLU, Ungated: true}
 	}
-	l.residual("ffn_norm", l.feedForward(ff))
+	l.Residual("ffn_norm", l.FeedForward(ff))
 }

@@ -4,14 +4,14 @@ package arch
 // distance.
 var t5Encoder = Arch{
 	Name: "t5encoder",
-	config: func(k *keys) {
-		k.c.BothWays = true
+	config: func(k *Keys) {
+		k.Config.BothWays = true
 		t5Keys(k)
 	},
-	build: func(b *builder) {
-		b.stem = "enc."
-		b.begin()
-		b.layers(func(l layer) { t5Sublayers(l) })
-		b.vectors("enc.output_norm")
+	build: func(b *Builder) {
+		b.TensorPrefix = "enc."
+		b.Begin()
+		b.Layers(func(l Layer) { t5Sublayers(l) })
+		b.Vectors("enc.output_norm")
 	},
 }

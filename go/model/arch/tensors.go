@@ -5,43 +5,43 @@ import "github.com/quern-llm/quern/go/kernel"
 // Tensors of the file, by their GGUF names. in is the columns of a matrix, out its rows. A tensor that the file lacks, or
 // has in another shape, ends the building.
 
-// has reports whether the file has a tensor.
-func (b *builder) has(name string) bool { return b.w.Has(name) }
+// Has reports whether the file has a tensor.
+func (b *Builder) Has(name string) bool { return b.weights.Has(name) }
 
-// table returns a matrix whose rows are looked up.
-func (b *builder) table(name string, in, out int) kernel.Matrix {
-	return must(b.w.Table(name, in, out))
+// Table returns a matrix whose rows are looked up.
+func (b *Builder) Table(name string, in, out int) kernel.Matrix {
+	return must(b.weights.Table(name, in, out))
 }
 
-// matrix returns a matrix for products.
-func (b *builder) matrix(name string, in, out int) kernel.Matrix {
-	return must(b.w.Matrix(name, in, out, 1))
+// Matrix returns a matrix for products.
+func (b *Builder) Matrix(name string, in, out int) kernel.Matrix {
+	return must(b.weights.Matrix(name, in, out, 1))
 }
 
-// vector returns floats, padded to whole panels; nil as long as there is no memory.
-func (b *builder) vector(name string, dims ...int) []float32 {
-	return must(b.w.Vector(name, dims...))
+// Vector returns floats, padded to whole panels; nil as long as there is no memory.
+func (b *Builder) Vector(name string, dims ...int) []float32 {
+	return must(b.weights.Vector(name, dims...))
 }
 
 // optional returns a vector, or nil if the file does not have it.
-func (b *builder) optional(name string, dims ...int) []float32 {
-	if !b.has(name) {
+func (b *Builder) optional(name string, dims ...int) []float32 {
+	if !b.Has(name) {
 		return nil
 	}
-	return b.vector(name, dims...)
+	return b.Vector(name, dims...)
 }
 
-// normWeights returns the weights of a norm, which some files have under the bare name.
-func (b *builder) normWeights(name string, n int) []float32 {
-	if b.has(name) {
-		return b.vector(name, n)
+// NormWeights returns the weights of a norm, which some files have under the bare name.
+func (b *Builder) NormWeights(name string, n int) []float32 {
+	if b.Has(name) {
+		return b.Vector(name, n)
 	}
-	return b.vector(name+".weight", n)
+	return b.Vector(name+".weight", n)
 }
 
 // constants returns n numbers that no file has; nil as long as there is no memory.
-func (b *builder) constants(name string, n int, of func(i int) float64) []float32 {
-	v := b.w.Floats(name, n)
+func (b *Builder) constants(name string, n int, of func(i int) float64) []float32 {
+	v := b.weights.Floats(name, n)
 	for i := range min(n, len(v)) {
 		v[i] = float32(of(i))
 	}
@@ -50,47 +50,47 @@ func (b *builder) constants(name string, n int, of func(i int) float64) []float3
 
 // The same of a layer, whose tensors are named without the "blk.N." that their names begin with.
 
-func (l layer) has(name string) bool { return l.builder.has(l.blk + name) }
+func (l Layer) Has(name string) bool { return l.Builder.Has(l.prefix + name) }
 
-func (l layer) matrix(name string, in, out int) kernel.Matrix {
-	return l.builder.matrix(l.blk+name, in, out)
+func (l Layer) Matrix(name string, in, out int) kernel.Matrix {
+	return l.Builder.Matrix(l.prefix+name, in, out)
 }
 
-func (l layer) vector(name string, dims ...int) []float32 {
-	return l.builder.vector(l.blk+name, dims...)
+func (l Layer) Vector(name string, dims ...int) []float32 {
+	return l.Builder.Vector(l.prefix+name, dims...)
 }
 
-func (l layer) optional(name string, dims ...int) []float32 {
-	return l.builder.optional(l.blk+name, dims...)
+func (l Layer) optional(name string, dims ...int) []float32 {
+	return l.Builder.optional(l.prefix+name, dims...)
 }
 
-func (l layer) normWeights(name string, n int) []float32 {
-	return l.builder.normWeights(l.blk+name, n)
+func (l Layer) NormWeights(name string, n int) []float32 {
+	return l.Builder.NormWeights(l.prefix+name, n)
 }
 
-func (l layer) constants(name string, n int, of func(i int) float64) []float32 {
-	return l.builder.constants(l.blk+name, n, of)
+func (l Layer) constants(name string, n int, of func(i int) float64) []float32 {
+	return l.Builder.constants(l.prefix+name, n, of)
 }
 
 // matrices returns n matrices in one tensor.
-func (l layer) matrices(name string, in, out, n int) kernel.Matrix {
-	return must(l.w.Matrix(l.blk+name, in, out, n))
+func (l Layer) matrices(name string, in, out, n int) kernel.Matrix {
+	return must(l.weights.Matrix(l.prefix+name, in, out, n))
 }
 
 // nth returns matrix i of the n that a tensor has.
-func (l layer) nth(name string, in, out, n, i int) kernel.Matrix {
-	return must(l.w.Nth(l.blk+name, in, out, n, i))
+func (l Layer) nth(name string, in, out, n, i int) kernel.Matrix {
+	return must(l.weights.Nth(l.prefix+name, in, out, n, i))
 }
 
 // rows returns n rows from number `from` on of each of mats matrices of `of` rows.
-func (l layer) rows(name string, in, of, from, n, mats int) kernel.Matrix {
-	return must(l.w.Part(l.blk+name, in, of, from, n, mats))
+func (l Layer) rows(name string, in, of, from, n, mats int) kernel.Matrix {
+	return must(l.weights.Part(l.prefix+name, in, of, from, n, mats))
 }
 
 // headRows returns n rows from number `from` on of each of `heads` heads of `of` rows: see Weights.Heads.
-func (l layer) headRows(name string, in, of, from, n, heads int) kernel.Matrix {
-	return must(l.w.Heads(l.blk+name, in, of, from, n, heads))
+func (l Layer) headRows(name string, in, of, from, n, heads int) kernel.Matrix {
+	return must(l.weights.Heads(l.prefix+name, in, of, from, n, heads))
 }
 
 // made returns memory for n floats that are computed of the layer's weights: see Weights.Floats.
-func (l layer) made(name string, n int) []float32 { return l.w.Floats(l.blk+name, n) }
+func (l Layer) made(name string, n int) []float32 { return l.weights.Floats(l.prefix+name, n) }

@@ -54,32 +54,32 @@ var ofWindows = map[string]string{
 }
 
 // unread refuses keys that were not asked for and whose values are not neutral.
-func (k *keys) unread() {
+func (k *Keys) unread() {
 	asked := maps.Clone(k.asked) // what follows asks for all
 	check := func(key string, same []float64) {
-		if !k.has(key) || asked[key] {
+		if !k.Has(key) || asked[key] {
 			return
 		}
 		for _, v := range k.valuesOf(key) {
 			if !slices.Contains(same, v) {
-				k.fail(key, "%g is not supported by %s, which has no such thing", v, k.c.Arch)
+				k.Fail(key, "%g is not supported by %s, which has no such thing", v, k.Config.Arch)
 			}
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(neutralValues)) {
 		same := neutralValues[key]
-		if key == "attention.max_alibi_bias" && k.c.ALiBi {
+		if key == "attention.max_alibi_bias" && k.Config.ALiBi {
 			same = []float64{8}
 		}
 		check(key, same)
 	}
 	for _, key := range slices.Sorted(maps.Keys(ofWindows)) {
-		if all := ofWindows[key]; k.has(all) {
+		if all := ofWindows[key]; k.Has(all) {
 			check(key, k.valuesOf(all))
 		}
 	}
-	if gating := gatings[k.c.ExpertGating]; k.c.NExpert > 0 && gating != nil {
-		if k.c.ExpertNorm && k.c.ExpertGating != kernel.GateSigmoid { // the softmax of all or of the chosen is then the same
+	if gating := gatings[k.Config.ExpertGating]; k.Config.NExpert > 0 && gating != nil {
+		if k.Config.ExpertNorm && k.Config.ExpertGating != kernel.GateSigmoid { // the softmax of all or of the chosen is then the same
 			gating = []float64{0, 1, 3}
 		}
 		check("expert_gating_func", gating)
@@ -90,27 +90,27 @@ func (k *keys) unread() {
 var gatings = map[kernel.Gating][]float64{kernel.GateSoftmax: {0, 1}, kernel.GateSigmoid: {0, 2}, kernel.GateChosen: {0, 3}}
 
 // valuesOf returns a key as numbers, whatever it is: one or an array, of whole ones, of others, or of truths.
-func (k *keys) valuesOf(key string) []float64 {
-	name := k.name(key)
-	if v, err := k.f.Float(name); err == nil {
+func (k *Keys) valuesOf(key string) []float64 {
+	name := k.Name(key)
+	if v, err := k.File.Float(name); err == nil {
 		return []float64{v}
 	}
-	if v, err := k.f.Int(name); err == nil {
+	if v, err := k.File.Int(name); err == nil {
 		return []float64{float64(v)}
 	}
-	if v, err := k.f.Bool(name); err == nil {
+	if v, err := k.File.Bool(name); err == nil {
 		return []float64{number(v)}
 	}
 	var all []float64
-	if vs, err := k.f.Floats(name); err == nil {
+	if vs, err := k.File.Floats(name); err == nil {
 		for _, v := range vs {
 			all = append(all, float64(v))
 		}
-	} else if vs, err := k.f.Ints(name); err == nil {
+	} else if vs, err := k.File.Ints(name); err == nil {
 		for _, v := range vs {
 			all = append(all, float64(v))
 		}
-	} else if vs, err := k.f.Bools(name); err == nil {
+	} else if vs, err := k.File.Bools(name); err == nil {
 		for _, v := range vs {
 			all = append(all, number(v))
 		}
