@@ -22,7 +22,7 @@ import (
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/quant"
 	"github.com/quern-llm/quern/go/sample"
 )
@@ -686,7 +686,7 @@ func computed(t *testing.T, d *engine.Device, b []byte, ids []int32) (all []floa
 	defer e.Close()
 	switch {
 	case cfg.BothWays:
-		err = e.Embed(t.Context(), [][]int32{ids}, arch.PoolMean, func(_ int, vectors [][]float32) error {
+		err = e.Embed(t.Context(), [][]int32{ids}, nn.PoolMean, func(_ int, vectors [][]float32) error {
 			all = append(all, slices.Concat(vectors...)...)
 			return nil
 		})

@@ -9,7 +9,7 @@ import (
 	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/model"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 )
 
 // Every kind of model of the test data has the same bits in one pass and in slices, alone and in company, with drafts, going on
@@ -249,9 +249,9 @@ func readsInCompany(t *testing.T, path string) {
 	for i, n := range []int{100, 1, 40} {
 		texts = append(texts, randomIDs(e, uint64(i), n))
 	}
-	together := embedAll(t, e, texts, arch.PoolNone)
+	together := embedAll(t, e, texts, nn.PoolNone)
 	for i := range texts {
-		alone := embedAll(t, e, texts[i:i+1], arch.PoolNone)[0]
+		alone := embedAll(t, e, texts[i:i+1], nn.PoolNone)[0]
 		if len(alone) != len(texts[i]) || !slices.EqualFunc(alone, together[i], slices.Equal[[]float32]) {
 			t.Errorf("%d vectors of a text of %d tokens, others in company", len(alone), len(texts[i]))
 		}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/kvcache"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/sched"
 )
 
@@ -20,7 +20,7 @@ func (l *Loop) calibrate() error {
 	at := min(2048, l.e.ctx/2)
 	at = min(at, room(l.e.ctx, l.e.kv.Limit(), func(n int) uint64 { return least(layout, n) })-kvcache.BlockTokens)
 	at -= at % kvcache.BlockTokens // whole blocks: one pass may follow them even if blocks age
-	logits := l.e.model.Has(arch.Logits) && len(l.e.model.Config.Encoder) == 0
+	logits := l.e.model.Has(nn.Logits) && len(l.e.model.Config.Encoder) == 0
 	run := func(depth, n, rows int) (time.Duration, error) {
 		table, err := l.e.kv.NewTableOf(depth)
 		if err != nil {
@@ -39,7 +39,7 @@ func (l *Loop) calibrate() error {
 		for i := range items[0].IDs { // different tokens, for different experts
 			items[0].IDs[i] = int32(i * 7919 % l.e.model.Config.NVocab)
 		}
-		if l.e.model.Has(arch.Logits) {
+		if l.e.model.Has(nn.Logits) {
 			items[0].Rows = rows
 		}
 		err = l.e.device.inTurn(func() error {

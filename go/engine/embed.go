@@ -9,7 +9,7 @@ import (
 
 	"github.com/quern-llm/quern/go/internal/exactmath"
 	"github.com/quern-llm/quern/go/kvcache"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/sample"
 )
 
@@ -18,20 +18,20 @@ const maxTexts = 64
 
 // Pooling returns the model's pooling: the file's, else the mean for bidirectional models, and the last token
 // for causal ones.
-func (e *Engine) Pooling() arch.Pooling {
+func (e *Engine) Pooling() nn.Pooling {
 	c := e.model.Config
 	switch {
-	case c.Pooling != arch.PoolUnset:
+	case c.Pooling != nn.PoolUnset:
 		return c.Pooling
 	case c.BothWays:
-		return arch.PoolMean
+		return nn.PoolMean
 	}
-	return arch.PoolLast
+	return nn.PoolLast
 }
 
 // An Embedding is a Reader that pools the vectors of a text's tokens.
 type Embedding struct {
-	pooling arch.Pooling
+	pooling nn.Pooling
 	n       int
 	after   string // the output that makes the result of what was pooled; empty: none does
 	softmax bool   // the result is scores, which become probabilities
@@ -41,21 +41,21 @@ type Embedding struct {
 }
 
 // NewEmbedding returns an Embedding that only pools, for a text of so many tokens.
-func NewEmbedding(tokens int, pooling arch.Pooling) *Embedding {
+func NewEmbedding(tokens int, pooling nn.Pooling) *Embedding {
 	return &Embedding{pooling: pooling, n: tokens}
 }
 
 // Embedding returns the Embedding of a text, including layers after the pooling. It refuses a pooling that
 // the model does not support.
-func (e *Engine) Embedding(tokens int, pooling arch.Pooling) (*Embedding, error) {
+func (e *Engine) Embedding(tokens int, pooling nn.Pooling) (*Embedding, error) {
 	m := NewEmbedding(tokens, pooling)
 	switch {
-	case pooling == arch.PoolRank && !e.model.Has(arch.Scores):
+	case pooling == nn.PoolRank && !e.model.Has(nn.Scores):
 		return nil, fmt.Errorf("%w: its file has no classifier; supported are vectors by mean, cls, last or none", ErrNoScores)
-	case pooling == arch.PoolRank:
-		m.after, m.pooling, m.softmax = arch.Scores, e.model.Config.Classifier.Pooling, e.model.Config.Classifier.Softmax
-	case pooling != arch.PoolNone && e.model.Has(arch.Pooled):
-		m.after = arch.Pooled
+	case pooling == nn.PoolRank:
+		m.after, m.pooling, m.softmax = nn.Scores, e.model.Config.Classifier.Pooling, e.model.Config.Classifier.Softmax
+	case pooling != nn.PoolNone && e.model.Has(nn.Pooled):
+		m.after = nn.Pooled
 	}
 	return m, nil
 }
@@ -66,17 +66,17 @@ var ErrNoScores = errors.New("the model does not rank")
 // Reads implements Reader.
 func (m *Embedding) Reads() (output string, from, to int) {
 	switch m.pooling {
-	case arch.PoolCLS:
-		return arch.Vectors, 0, 1
-	case arch.PoolLast:
-		return arch.Vectors, m.n - 1, m.n
+	case nn.PoolCLS:
+		return nn.Vectors, 0, 1
+	case nn.PoolLast:
+		return nn.Vectors, m.n - 1, m.n
 	}
-	return arch.Vectors, 0, m.n
+	return nn.Vectors, 0, m.n
 }
 
 // Read implements Reader.
 func (m *Embedding) Read(_ int, row []float32) {
-	if m.pooling != arch.PoolMean {
+	if m.pooling != nn.PoolMean {
 		m.all = append(m.all, slices.Clone(row))
 		return
 	}
@@ -90,7 +90,7 @@ func (m *Embedding) Read(_ int, row []float32) {
 
 // End implements Reader.
 func (m *Embedding) End(apply func(output string, given []float32) []float32) {
-	if m.pooling == arch.PoolMean {
+	if m.pooling == nn.PoolMean {
 		mean := make([]float32, len(m.sum))
 		for i, x := range m.sum {
 			mean[i] = float32(x / float64(m.n))
@@ -126,7 +126,7 @@ func (m *Embedding) Probabilities() bool { return m.softmax }
 
 // Embed calls visit with the vectors of each text in turn. A vector does not depend on the other texts. The
 // engine must have been opened for Vectors.
-func (e *Engine) Embed(ctx context.Context, texts [][]int32, pooling arch.Pooling, visit func(text int, vectors [][]float32) error) error {
+func (e *Engine) Embed(ctx context.Context, texts [][]int32, pooling nn.Pooling, visit func(text int, vectors [][]float32) error) error {
 	if _, err := e.Embedding(1, pooling); err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func (e *Engine) together(texts [][]int32) int {
 func blocksOf(tokens int) int { return (tokens + kvcache.BlockTokens - 1) / kvcache.BlockTokens }
 
 // embed evaluates the texts of one pass, or a single text in slices.
-func (e *Engine) embed(ctx context.Context, texts [][]int32, pooling arch.Pooling) ([]*Embedding, error) {
+func (e *Engine) embed(ctx context.Context, texts [][]int32, pooling nn.Pooling) ([]*Embedding, error) {
 	all, items, readers := make([]*Embedding, len(texts)), make([]Item, len(texts)), make([]*reading, len(texts))
 	longest := 0
 	for i, ids := range texts {

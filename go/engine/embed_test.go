@@ -13,7 +13,7 @@ import (
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/kvcache"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 )
 
 // A text has the same vector alone and among others, in one pass and in slices, and its memory is
@@ -31,12 +31,12 @@ func TestEmbedTogether(t *testing.T) {
 				}
 				texts = append(texts, ids)
 			}
-			for _, pooling := range []arch.Pooling{arch.PoolMean, arch.PoolNone} {
+			for _, pooling := range []nn.Pooling{nn.PoolMean, nn.PoolNone} {
 				together := embedAll(t, e, texts, pooling)
 				for i := len(texts) - 1; i >= 0; i-- {
 					alone := embedAll(t, e, texts[i:i+1], pooling)[0]
 					want := 1
-					if pooling == arch.PoolNone {
+					if pooling == nn.PoolNone {
 						want = len(texts[i])
 					}
 					if len(alone) != want || !slices.EqualFunc(alone, together[i], slices.Equal[[]float32]) {
@@ -47,10 +47,10 @@ func TestEmbedTogether(t *testing.T) {
 			if e.kv.Available() != e.kv.Limit() {
 				t.Errorf("%d of %d bytes are free", e.kv.Available(), e.kv.Limit())
 			}
-			if err := e.Embed(t.Context(), [][]int32{{5}, nil}, arch.PoolMean, nil); err == nil {
+			if err := e.Embed(t.Context(), [][]int32{{5}, nil}, nn.PoolMean, nil); err == nil {
 				t.Error("a text of nothing has a vector")
 			}
-			err := e.Embed(t.Context(), [][]int32{make([]int32, 101)}, arch.PoolMean, nil)
+			err := e.Embed(t.Context(), [][]int32{make([]int32, 101)}, nn.PoolMean, nil)
 			if !errors.Is(err, ErrTooLong) {
 				t.Errorf("a text too long: %v", err)
 			}
@@ -80,7 +80,7 @@ func TestEmbedOverflows(t *testing.T) {
 		t.Fatal(err)
 	}
 	e := open(t, path, Config{Device: device(t, 1), Ctx: 100, Batch: 16, KV: kvcache.Both(kvcache.Q8), Vectors: true})
-	for _, pooling := range []arch.Pooling{arch.PoolMean, arch.PoolCLS, arch.PoolNone} {
+	for _, pooling := range []nn.Pooling{nn.PoolMean, nn.PoolCLS, nn.PoolNone} {
 		err := e.Embed(t.Context(), [][]int32{{5, 6}}, pooling, func(_ int, v [][]float32) error { return fmt.Errorf("vectors %v", v[0][:4]) })
 		if !errors.Is(err, ErrOverflow) {
 			t.Errorf("pooling %d: %v", pooling, err)
@@ -88,7 +88,7 @@ func TestEmbedOverflows(t *testing.T) {
 	}
 }
 
-func embedAll(t *testing.T, e *Engine, texts [][]int32, pooling arch.Pooling) (all [][][]float32) {
+func embedAll(t *testing.T, e *Engine, texts [][]int32, pooling nn.Pooling) (all [][][]float32) {
 	t.Helper()
 	err := e.Embed(t.Context(), texts, pooling, func(i int, vectors [][]float32) error {
 		if i != len(all) {
@@ -109,7 +109,7 @@ func TestVectorsBesideChat(t *testing.T) {
 	c := Config{Device: d, Ctx: 100, Batch: 16, KV: kvcache.Both(kvcache.Q8), Vectors: true}
 	texts := [][]int32{{5, 6, 7, 8}, {9, 10, 11}}
 	alone := Config{Device: device(t, 2), Ctx: c.Ctx, Batch: c.Batch, KV: c.KV, Vectors: true}
-	want := embedAll(t, open(t, path, alone), texts, arch.PoolMean)
+	want := embedAll(t, open(t, path, alone), texts, nn.PoolMean)
 	took := alone.Device.Budget().Used()
 
 	chat := openLoop(t, tiny, Config{Device: d, Sequences: 2}, LoopConfig{})
@@ -121,7 +121,7 @@ func TestVectorsBesideChat(t *testing.T) {
 	}
 	_, s := submit(t, chat, greedyRequest([]int32{1, 2, 3}, 100))
 	for range 5 {
-		for i, v := range embedAll(t, e, texts, arch.PoolMean) {
+		for i, v := range embedAll(t, e, texts, nn.PoolMean) {
 			if !slices.EqualFunc(v, want[i], slices.Equal[[]float32]) {
 				t.Errorf("text %d has another vector beside a chat", i)
 			}

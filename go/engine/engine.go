@@ -21,7 +21,7 @@ import (
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 )
 
 // ErrTooLong reports tokens that do not fit in the context.
@@ -179,10 +179,10 @@ func (c *Config) KVTypes() kernel.KVTypes {
 }
 
 // tiers returns c.Tiers in the model's types.
-func (c *Config) tiers() (all []arch.Tier) {
+func (c *Config) tiers() (all []nn.Tier) {
 	from := 0
 	for _, s := range c.Tiers {
-		all = append(all, arch.Tier{KV: kernel.KVTypes{K: kvTypes[s.K], V: kvTypes[s.V]}, From: from, To: s.Positions})
+		all = append(all, nn.Tier{KV: kernel.KVTypes{K: kvTypes[s.K], V: kvTypes[s.V]}, From: from, To: s.Positions})
 		from = s.Positions
 	}
 	return all

@@ -9,7 +9,7 @@ import (
 
 	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/kvcache"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/sched"
 )
 
@@ -21,7 +21,7 @@ type Ticket struct {
 
 // Embedding returns a Reader that computes the embedding of a text. It refuses a pooling that the model does
 // not support.
-func (l *Loop) Embedding(tokens int, pooling arch.Pooling) (*Embedding, error) {
+func (l *Loop) Embedding(tokens int, pooling nn.Pooling) (*Embedding, error) {
 	return l.e.Embedding(tokens, pooling)
 }
 

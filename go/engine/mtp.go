@@ -8,7 +8,7 @@ import (
 )
 
 // An mtp drafts for the texts of an engine with MTP layers of its own model (multi-token prediction), or with a
-// head from another file instead: see arch.Next. Its keys and values are beside those of the model's layers, in
+// head from another file instead: see nn.Next. Its keys and values are beside those of the model's layers, in
 // the same blocks, so they go wherever a sequence's state goes. They are computed after each pass, whether or not
 // its texts are drafted for, since other texts may continue from there; that takes less than a hundredth of the
 // pass. The state at a position also depends on the next token, so at the last position of a prefix that was

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 )
 
 // rowReader keeps the largest number of each row of logits.
@@ -14,7 +14,7 @@ type rowReader struct {
 	ends int
 }
 
-func (r *rowReader) Reads() (string, int, int)             { return arch.Logits, 0, r.rows }
+func (r *rowReader) Reads() (string, int, int)             { return nn.Logits, 0, r.rows }
 func (r *rowReader) Read(_ int, row []float32)             { r.best = append(r.best, slices.Max(row)) }
 func (r *rowReader) End(func(string, []float32) []float32) { r.ends++ }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/model"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 )
 
 // A model with an encoder and a decoder answers texts in company, and where memory runs out, as it does alone, and
@@ -84,7 +84,7 @@ func TestAnswers(t *testing.T) {
 			t.Errorf("%s: no request was preempted", name)
 		}
 		r := greedyRequest(w.IDs, 0)
-		r.Reader, err = l.Embedding(len(w.IDs), arch.PoolLast)
+		r.Reader, err = l.Embedding(len(w.IDs), nn.PoolLast)
 		if err == nil {
 			_, err = l.Submit(r)
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/launch"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/tokenizer"
@@ -99,10 +99,10 @@ func vocabType(h *launch.Head) int {
 
 // Vectors say how vectors of texts, and scores of documents, are made.
 type Vectors struct {
-	Only      bool          // no text is generated
-	Ranks     bool          // documents are scored, and nothing else is done
-	Pooling   *arch.Pooling // of the vectors of tokens; nil: the model's own
-	Normalize *int          // the norm by which a vector gets length 1, unless the request sets it; nil: engine.Euclidean
+	Only      bool        // no text is generated
+	Ranks     bool        // documents are scored, and nothing else is done
+	Pooling   *nn.Pooling // of the vectors of tokens; nil: the model's own
+	Normalize *int        // the norm by which a vector gets length 1, unless the request sets it; nil: engine.Euclidean
 }
 
 // apply sets what a model makes of texts.
@@ -110,7 +110,7 @@ func (v Vectors) apply(m *ask.Model, eng *engine.Engine) error {
 	given, pooling := v.Pooling != nil, eng.Pooling()
 	switch {
 	case v.Ranks:
-		pooling = arch.PoolRank
+		pooling = nn.PoolRank
 	case given:
 		pooling = *v.Pooling
 	}
@@ -125,7 +125,7 @@ func (v Vectors) apply(m *ask.Model, eng *engine.Engine) error {
 	switch {
 	case cfg.BothWays:
 		m.VectorsOnly = cfg.Arch + " " + engine.ErrBothWays.Error()
-	case v.Only, v.Ranks, given && pooling == arch.PoolRank:
+	case v.Only, v.Ranks, given && pooling == nn.PoolRank:
 		m.VectorsOnly = "this server makes vectors of texts or scores of documents, and generates nothing: it was " +
 			"started with --embeddings or --reranking"
 	}

@@ -6,13 +6,13 @@ import (
 	"slices"
 
 	"github.com/quern-llm/quern/go/kernel"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 )
 
 // An adaptation rewrites a program so that its products include the terms of LoRA adapters. The program's
 // buffers keep their numbers; new ones come after them.
 type adaptation struct {
-	p        *arch.Program
+	p        *nn.Program
 	adapters []*Adapter // by number; nil where there is none
 	rank     int
 	used     map[string]bool // matrices that were found
@@ -23,7 +23,7 @@ type adaptation struct {
 
 // adapt returns the program with the adapters, or an error that names a tensor whose products cannot be
 // adapted.
-func adapt(p *arch.Program, adapters []*Adapter) (*arch.Program, error) {
+func adapt(p *nn.Program, adapters []*Adapter) (*nn.Program, error) {
 	to := *p
 	to.Bufs = slices.Clone(p.Bufs)
 	a := &adaptation{

@@ -15,6 +15,7 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 )
 
 // adapterDraft begins an adapter of an architecture.
@@ -176,7 +177,7 @@ func mergedEqualsAdapted(t *testing.T, f *File, path, name string) {
 		taken++
 		to := merged.tensor(w.Name)
 		to.Type, to.Data = gguf.F32, floatBytes(sum)
-		if w.Name == "token_embd.weight" && tied && m.Has(arch.Logits) { // the output does not have what lookups have
+		if w.Name == "token_embd.weight" && tied && m.Has(nn.Logits) { // the output does not have what lookups have
 			merged.add("output.weight", gguf.F32, floatBytes(add("output.weight", v, w.Dims)), w.Dims...)
 		}
 	}
@@ -202,9 +203,9 @@ func mergedEqualsAdapted(t *testing.T, f *File, path, name string) {
 	if len(m.Config.Encoder) > 0 {
 		want.source, plain.source, got.source = 20, 20, 20
 	}
-	output := arch.Logits
+	output := nn.Logits
 	if !m.Has(output) {
-		output = arch.Vectors
+		output = nn.Vectors
 	}
 	w, p, g := want.outputs(t, output, ids), plain.outputs(t, output, ids), got.outputs(t, output, ids)
 	if d := difference(g, w); !(d <= 2e-3) {

@@ -15,6 +15,7 @@ import (
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 )
 
 // A witness is what another implementation computes for a small model.
@@ -185,7 +186,7 @@ func TestVectors(t *testing.T) {
 	ids := []int32{1, 20, 30, 40}
 	s := newStepper(t, m, len(ids))
 	logits := s.step(t, ids)
-	s.r.Compute(arch.Vectors, []int32{1, 3})
+	s.r.Compute(nn.Vectors, []int32{1, 3})
 	w, ok := m.GGUF().Tensor("output.weight")
 	if !ok {
 		t.Fatal("no output.weight")

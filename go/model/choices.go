@@ -13,7 +13,7 @@ type choice struct {
 	v []int32 // nil until there is memory
 }
 
-// Choice implements arch.Weights.
+// Choice implements nn.Weights.
 func (w *weights) Choice(name string, n, rows, below int) ([]int32, error) {
 	if c, ok := w.byChoice[name]; ok {
 		return c.v, nil

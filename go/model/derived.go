@@ -8,13 +8,13 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// squares holds the mean squares of a matrix's rows. See arch.Weights.Squares.
+// squares holds the mean squares of a matrix's rows. See nn.Weights.Squares.
 type squares struct {
 	norm *vector // of the inputs; may be nil
 	rows []float64
 }
 
-// Squares implements arch.Weights.
+// Squares implements nn.Weights.
 func (w *weights) Squares(name, norm string) ([]float64, error) {
 	m, ok := w.byName[name]
 	if !ok || m.N != 1 {
@@ -87,7 +87,7 @@ func (w *weights) dropSquares() {
 	}
 }
 
-// Floats implements arch.Weights.
+// Floats implements nn.Weights.
 func (w *weights) Floats(name string, n int) []float32 {
 	v, ok := w.byVec[name]
 	if !ok {

@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/kernel"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 )
 
 // An encoderWitness is the vectors that another implementation computes for the tokens of a text.
@@ -64,7 +64,7 @@ func againstVectors(t *testing.T, f *File, path string) {
 	if err := s.r.Forward(nil, nil); err != nil {
 		t.Fatal(err)
 	}
-	s.r.Compute(arch.Vectors, rows)
+	s.r.Compute(nn.Vectors, rows)
 	for i := range rows {
 		if !slices.Equal(s.r.Row(i), got[i]) {
 			t.Fatalf("the vector of token %d is another in company", i)
@@ -80,7 +80,7 @@ func vectorsOf(t *testing.T, m *Model, ids []int32) [][]float32 {
 	for i := range rows {
 		rows[i] = int32(i)
 	}
-	s.r.Compute(arch.Vectors, rows)
+	s.r.Compute(nn.Vectors, rows)
 	var all [][]float32
 	for i := range rows {
 		all = append(all, slices.Clone(s.r.Row(i)))
@@ -90,12 +90,12 @@ func vectorsOf(t *testing.T, m *Model, ids []int32) [][]float32 {
 
 // finished returns the vectors as the witness has them: with the products that follow the pooling.
 func finished(t *testing.T, m *Model, ids []int32, vectors [][]float32) [][]float32 {
-	if !m.Has(arch.Pooled) {
+	if !m.Has(nn.Pooled) {
 		return vectors
 	}
 	s := newStepper(t, m, len(ids))
 	s.fill(t, ids)
-	s.r.Apply(arch.Pooled, vectors)
+	s.r.Apply(nn.Pooled, vectors)
 	var all [][]float32
 	for i := range vectors {
 		all = append(all, slices.Clone(s.r.Row(i)))
@@ -104,7 +104,7 @@ func finished(t *testing.T, m *Model, ids []int32, vectors [][]float32) [][]floa
 }
 
 // tanhGELU has every GELU of a program computed as the witness does.
-func tanhGELU(p *arch.Program) {
+func tanhGELU(p *nn.Program) {
 	for _, ops := range p.Layers {
 		for i, op := range ops {
 			if m, ok := op.(kernel.Matmul); ok && m.Fn == kernel.GELUErf {

@@ -7,6 +7,7 @@ import (
 
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 )
 
 // IsHead reports whether the file is a draft head: layers that draft for another model and cannot run alone.
@@ -37,7 +38,7 @@ func (f *File) DraftBy(head *File) error {
 	if err == nil {
 		all := slices.Clone(f.GGUF.Tensors)
 		for _, t := range head.GGUF.Tensors {
-			t.Name, t.Shard = arch.HeadPrefix+t.Name, len(f.regions)+t.Shard
+			t.Name, t.Shard = nn.HeadPrefix+t.Name, len(f.regions)+t.Shard
 			all = append(all, t)
 		}
 		both, err = f.GGUF.With(all)
@@ -54,4 +55,4 @@ func (f *File) DraftBy(head *File) error {
 }
 
 // ofHead reports whether a tensor or matrix belongs to the draft head.
-func ofHead(name string) bool { return strings.HasPrefix(name, arch.HeadPrefix) }
+func ofHead(name string) bool { return strings.HasPrefix(name, nn.HeadPrefix) }

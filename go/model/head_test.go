@@ -15,7 +15,7 @@ import (
 	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/mem"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 )
 
 const headed = "tiny-llama-f32.gguf" // the model that heads of these tests draft for
@@ -182,7 +182,7 @@ func chainOf(t *testing.T, m *Model, ids []int32, n int) (got []foreseen, states
 }
 
 // takes returns the buffer of what a head takes of the model's layers.
-func takes(next *arch.Next) kernel.Buf {
+func takes(next *nn.Next) kernel.Buf {
 	for _, op := range next.Take {
 		switch op := op.(type) {
 		case kernel.ToAct:

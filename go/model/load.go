@@ -11,7 +11,7 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/mem"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 )
 
 // Residency is where the weights are while the model runs.
@@ -78,7 +78,7 @@ type Model struct {
 
 	file    *File
 	weights *weights
-	program *arch.Program
+	program *nn.Program
 	stream  *layerStream // nil unless Streamed
 	warming warming
 
@@ -384,16 +384,16 @@ func (m *Model) WeightBytes() uint64 {
 	return n
 }
 
-// Has reports whether the model has an output, such as arch.Logits.
+// Has reports whether the model has an output, such as nn.Logits.
 func (m *Model) Has(output string) bool {
-	return slices.ContainsFunc(m.program.Outputs, func(o arch.Output) bool { return o.Name == output })
+	return slices.ContainsFunc(m.program.Outputs, func(o nn.Output) bool { return o.Name == output })
 }
 
 // Compile-time check: the kernels and the cache use the same block size.
 var _ [kernel.KVBlock]struct{} = [kvcache.BlockTokens]struct{}{}
 
 // layout is the only place that maps the state of operations to memory.
-func layout(p *arch.Program) kvcache.Layout {
+func layout(p *nn.Program) kvcache.Layout {
 	groups := make([]kvcache.Group, len(p.Groups))
 	for i, g := range p.Groups {
 		groups[i] = kvcache.Group(g)

@@ -7,7 +7,7 @@ import (
 
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 )
 
 // ErrShift reports that a model does not support context shift. Errors that wrap it have the reason.
@@ -72,7 +72,7 @@ func (m *Model) NewMover(shifts bool) (*Mover, error) {
 }
 
 // keptIn returns what the layers of a program store in blocks of a group.
-func keptIn(p *arch.Program, group int) (kept []kernel.KeptKV) {
+func keptIn(p *nn.Program, group int) (kept []kernel.KeptKV) {
 	freqs := map[kernel.Buf][]float64{}
 	for _, ops := range slices.Concat([][]kernel.Op{p.Begin}, p.Blocks()) { // blocks that draft may have rotations of their own
 		for _, op := range ops {

@@ -12,6 +12,7 @@ import (
 	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 )
 
 // unshiftable says why contexts of some models here cannot be shifted.
@@ -89,7 +90,7 @@ func TestShiftedKeys(t *testing.T) {
 			move.Done()
 			fresh.fill(t, slices.Concat(ids[:keep], ids[keep+by:]))
 			for g := range m.Layout {
-				for _, k := range keptIn(&arch.Program{Begin: m.program.Begin, Layers: m.program.Layers[:1]}, g) {
+				for _, k := range keptIn(&nn.Program{Begin: m.program.Begin, Layers: m.program.Layers[:1]}, g) {
 					sameKeys(t, k, old.kv.Memory(g)[m.Layout[g].Bytes*int(old.table.Blocks(g)[0]):], fresh.kv.Memory(g)[m.Layout[g].Bytes*int(fresh.table.Blocks(g)[0]):], n-by)
 					compared++
 				}

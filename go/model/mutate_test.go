@@ -20,6 +20,7 @@ import (
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 )
 
 // FuzzModels changes what small models of every architecture say of themselves: counts, lengths, types, names,
@@ -339,10 +340,10 @@ func (z *zoo) run(t *testing.T, w *gguf.Writer, r *mutate.Dice) error {
 		if err := run.Forward(nil, nil); err != nil {
 			return err
 		}
-		if m.Has(arch.Logits) {
+		if m.Has(nn.Logits) {
 			run.Head(rows)
 		} else {
-			run.Compute(arch.Vectors, rows)
+			run.Compute(nn.Vectors, rows)
 		}
 		table.Commit()
 	}

@@ -5,16 +5,16 @@ import (
 	"slices"
 
 	"github.com/quern-llm/quern/go/kernel"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 )
 
-// nextPlans are the plans of the draft layer (MTP layer or head); nil if there is none. See arch.Next.
+// nextPlans are the plans of the draft layer (MTP layer or head); nil if there is none. See nn.Next.
 type nextPlans struct {
 	take, keep   *kernel.Plan
 	steps, heads []*kernel.Plan
 }
 
-func (n *nextPlans) init(p *arch.Program) (err error) {
+func (n *nextPlans) init(p *nn.Program) (err error) {
 	if p.Next == nil {
 		return nil
 	}

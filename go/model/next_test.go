@@ -16,7 +16,7 @@ import (
 	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/mem"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/synth"
 )
 
@@ -137,7 +137,7 @@ func TestNext(t *testing.T) {
 
 			// The hidden states, by another way than the layer has them.
 			s := newStepper(t, plain, tokens)
-			s.r.Compute(arch.Vectors, s.fill(t, ids[:tokens]))
+			s.r.Compute(nn.Vectors, s.fill(t, ids[:tokens]))
 			hidden := make([][]float32, tokens)
 			for i := range hidden {
 				hidden[i] = slices.Clone(s.r.Row(i))
@@ -149,7 +149,7 @@ func TestNext(t *testing.T) {
 				order[i] = int32(i)
 			}
 			logits := want.step(t, order)
-			want.r.Compute(arch.Vectors, order)
+			want.r.Compute(nn.Vectors, order)
 
 			got := newStepper(t, m, tokens)
 			for from := 0; from < tokens; { // in slices
@@ -229,7 +229,7 @@ func TestNexts(t *testing.T) {
 					order[i] = int32(i)
 				}
 				logits := want.step(t, order)
-				want.r.Compute(arch.Vectors, order)
+				want.r.Compute(nn.Vectors, order)
 				last := len(order) - 1
 				if !near(row, logits[last], 2e-3) || !near(next, want.r.Row(last), 2e-3) {
 					t.Errorf("layer %d: logits %v..., want %v...", k, row[:4], logits[last][:4])

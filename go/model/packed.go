@@ -21,7 +21,7 @@ import (
 //	quern.packed.matrices  the names of the matrices
 //
 // and, for each matrix, a tensor of type PANELS, whose name is "panels:" and the matrix's. Those of which the squares
-// are needed (see arch.Weights) have them in a tensor of F64. "sums:" has the CRC-32C of each matrix, or of
+// are needed (see nn.Weights) have them in a tensor of F64. "sums:" has the CRC-32C of each matrix, or of
 // each expert's, one after the other. All other tensors are as they were.
 const (
 	keyPacked         = "quern.packed.version"

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/quern-llm/quern/go/kernel"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 )
 
 // plans is a program laid out for C.
@@ -21,7 +21,7 @@ type plans struct {
 	next       nextPlans
 }
 
-func newPlans(p *arch.Program, w *weights) (_ *plans, err error) {
+func newPlans(p *nn.Program, w *weights) (_ *plans, err error) {
 	ps := &plans{}
 	defer func() {
 		if err != nil {

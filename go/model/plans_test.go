@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/kernel"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 )
 
 // A list of operations that the kernels refuse is an error that says which, wherever it stands.
@@ -15,10 +15,10 @@ func TestPlansRefused(t *testing.T) {
 	good := []kernel.Op{gate}
 	gate.Cols = 17
 	bad := []kernel.Op{gate}
-	for want, p := range map[string]*arch.Program{
+	for want, p := range map[string]*nn.Program{
 		"embedding: ": {Bufs: bufs, Begin: bad},
 		"layer 1: ":   {Bufs: bufs, Begin: good, Layers: [][]kernel.Op{good, bad}},
-		"logits: ":    {Bufs: bufs, Begin: good, Layers: [][]kernel.Op{good}, Outputs: []arch.Output{{Name: "logits", Ops: bad}}},
+		"logits: ":    {Bufs: bufs, Begin: good, Layers: [][]kernel.Op{good}, Outputs: []nn.Output{{Name: "logits", Ops: bad}}},
 	} {
 		if ps, err := newPlans(p, &weights{}); ps != nil || err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%v, error %v, want one that begins with %q", ps, err, want)

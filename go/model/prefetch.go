@@ -6,7 +6,7 @@ import (
 	"slices"
 
 	"github.com/quern-llm/quern/go/kernel"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 )
 
 // A guess is operations that predict a layer's experts from the residual at the previous layer, while that
@@ -18,7 +18,7 @@ type guess struct {
 
 // foresee adds guesses and their buffers to a program. Layers whose router does not read the residual, or
 // whose weights are in memory, have none.
-func (w *weights) foresee(p *arch.Program) {
+func (w *weights) foresee(p *nn.Program) {
 	w.guess = map[int]guess{}
 	twins := map[kernel.Buf]kernel.Buf{}
 	twin := func(b kernel.Buf) kernel.Buf {
@@ -125,7 +125,7 @@ type prefetch struct {
 }
 
 // prefetches returns the guess of each step.
-func (w *weights) prefetches(p *arch.Program, steps []step) ([]prefetch, error) {
+func (w *weights) prefetches(p *nn.Program, steps []step) ([]prefetch, error) {
 	all := make([]prefetch, len(steps))
 	next := -1 // step with experts
 	for i := len(steps) - 1; i >= 0; i-- {

@@ -15,7 +15,7 @@ import (
 
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/kernel"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 )
 
 // Files of published models are accepted as they are, and one that lacks a tensor of the last layer,
@@ -334,7 +334,7 @@ func follow(t *testing.T, v reflect.Value, path string) reflect.Value {
 var enumNames = map[any]string{
 	kernel.RopeNone: "none", kernel.RopeNorm: "norm", kernel.RopeNeox: "neox",
 	kernel.GateSoftmax: "softmax", kernel.GateSigmoid: "sigmoid",
-	arch.PoolMean: "mean", arch.PoolCLS: "cls", arch.PoolLast: "last",
+	nn.PoolMean: "mean", nn.PoolCLS: "cls", nn.PoolLast: "last",
 }
 
 // tableValue returns a value as tables write it.

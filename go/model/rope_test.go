@@ -10,7 +10,7 @@ import (
 
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/mem"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 )
 
 // Frequencies made here and rotations by the kernels give the oracle's vectors.
@@ -66,9 +66,9 @@ func TestGoldenRope(t *testing.T) {
 				return v
 			}
 			p := c.Params
-			r := arch.Rope{NRot: p.NRot, Base: p.FreqBase, Scaling: arch.Scaling{Type: "linear", Factor: 1 / p.FreqScale}}
+			r := nn.Rope{NRot: p.NRot, Base: p.FreqBase, Scaling: nn.Scaling{Type: "linear", Factor: 1 / p.FreqScale}}
 			if y := p.Yarn; y != nil {
-				r.Scaling = arch.Scaling{
+				r.Scaling = nn.Scaling{
 					Type: "yarn", Factor: 1 / p.FreqScale, NCtxOrig: y.NCtxOrig,
 					ExtFactor: y.ExtFactor, AttnFactor: y.AttnFactor, BetaFast: y.BetaFast, BetaSlow: y.BetaSlow,
 				}

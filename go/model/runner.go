@@ -7,7 +7,7 @@ import (
 
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/mem"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 )
 
 // RunnerConfig limits the size of batches.
@@ -30,7 +30,7 @@ type Runner struct {
 	cfg     *Config
 	model   *Model
 	weights *weights
-	program *arch.Program
+	program *nn.Program
 	pool    *kernel.Pool
 	plans   *plans
 	adapted *plans // nil without adapters
@@ -38,7 +38,7 @@ type Runner struct {
 	batch   *kernel.Batch
 	region  *mem.Region // of the buffers
 	work    *mem.Region // scratch of all threads
-	outputs []arch.Output
+	outputs []nn.Output
 	out     int // the output that was computed last
 	nOut    int // rows of it that there are
 	ran     int // tokens of the last pass
@@ -71,7 +71,7 @@ func (r *Runner) init(m *Model, c RunnerConfig) error {
 }
 
 // allocate allocates the buffers of p and the scratch of ps.
-func (r *Runner) allocate(p *arch.Program, ps *plans, c RunnerConfig) (err error) {
+func (r *Runner) allocate(p *nn.Program, ps *plans, c RunnerConfig) (err error) {
 	bufs, scratch := runnerBytes(p, ps, c.MaxTokens, c.MaxOut, c.Pool.Threads())
 	if r.region, err = c.Budget.Alloc(activations, uint64(bufs)); err != nil {
 		return err
@@ -120,7 +120,7 @@ func (r *Runner) Rest() {
 
 // runnerBytes returns the memory of a Runner: of its buffers, and of the scratch
 // of all threads.
-func runnerBytes(p *arch.Program, ps *plans, maxTok, maxOut, threads int) (bufs, scratch int) {
+func runnerBytes(p *nn.Program, ps *plans, maxTok, maxOut, threads int) (bufs, scratch int) {
 	return kernel.BufBytes(p.Bufs, maxTok, maxOut), scratchBytes(ps, maxTok, threads)
 }
 
@@ -248,7 +248,7 @@ func (r *Runner) SetAdapters(adapters []*Adapter) error {
 }
 
 // lay allocates buffers and plans for both programs. The second has all buffers of the first, and more.
-func (r *Runner) lay(base, adapted *arch.Program, c RunnerConfig) (err error) {
+func (r *Runner) lay(base, adapted *nn.Program, c RunnerConfig) (err error) {
 	wide := *base
 	wide.Bufs = adapted.Bufs
 	if r.plans, err = newPlans(&wide, r.weights); err != nil {
@@ -262,7 +262,7 @@ func (r *Runner) lay(base, adapted *arch.Program, c RunnerConfig) (err error) {
 
 // Head computes the logits after these tokens of the batch of the last Forward: at most MaxOut, in ascending
 // order, not counting source tokens. It may be called repeatedly.
-func (r *Runner) Head(rows []int32) { r.Compute(arch.Logits, rows) }
+func (r *Runner) Head(rows []int32) { r.Compute(nn.Logits, rows) }
 
 // Logits returns row i of the last Head, one number per token of the vocabulary.
 func (r *Runner) Logits(i int) []float32 { return r.Row(i) }
@@ -293,7 +293,7 @@ func (r *Runner) pick(output string, given bool) {
 		panic("model: an output without a Forward of the batch")
 	}
 	r.nOut = 0
-	r.out = slices.IndexFunc(r.outputs, func(o arch.Output) bool { return o.Name == output && o.Given == given })
+	r.out = slices.IndexFunc(r.outputs, func(o nn.Output) bool { return o.Name == output && o.Given == given })
 	if r.out < 0 {
 		panic("model: no output " + output)
 	}

@@ -2,7 +2,7 @@ package model
 
 import (
 	"github.com/quern-llm/quern/go/kernel"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 )
 
 // stepBytes is the maximum of streamed weights per step, where a layer can be cut: smaller steps need less
@@ -21,7 +21,7 @@ type step struct {
 
 // steps cuts the layers of a program: after experts are selected, since the weights that follow are then
 // known, and where there are many weights.
-func (w *weights) steps(p *arch.Program) []step {
+func (w *weights) steps(p *nn.Program) []step {
 	var all []step
 	for il, ops := range p.Layers {
 		cur, bytes := step{layer: il}, 0

@@ -6,10 +6,11 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 )
 
 // Config is the configuration of a model.
-type Config = arch.Config
+type Config = nn.Config
 
 // A Survey is everything that a model needs, determined before any of it is allocated: its configuration,
 // every tensor, every operation. All defects of a file, except non-finite values, are errors here.
@@ -20,20 +21,20 @@ type Survey struct {
 	file  *File
 	arch  arch.Arch
 	kv    kernel.KVTypes
-	tiers []arch.Tier
+	tiers []nn.Tier
 	finds [3]*find // for packed, mapped and streamed weights: created on first use
 }
 
 // A find is a survey for one residency.
 type find struct {
 	weights *weights
-	program *arch.Program // without memory
+	program *nn.Program // without memory
 }
 
 // NewSurvey surveys the model in f, with keys and values of type kv, for sequences of up to ctx positions; 0
 // is the training context. Keys and values of full-attention layers may be in tiers by age. Errors name the
 // key or the tensor, not the file.
-func NewSurvey(f *File, kv kernel.KVTypes, ctx int, tiers ...arch.Tier) (*Survey, error) {
+func NewSurvey(f *File, kv kernel.KVTypes, ctx int, tiers ...nn.Tier) (*Survey, error) {
 	cfg, err := f.Config()
 	if err != nil {
 		return nil, err
@@ -122,7 +123,7 @@ func (s *Survey) find(r Residency) (*find, error) {
 }
 
 // build returns the program of these weights.
-func (s *Survey) build(w *weights) (*arch.Program, error) {
+func (s *Survey) build(w *weights) (*nn.Program, error) {
 	p, err := s.arch.Build(s.Config, w, s.kv, s.tiers...)
 	if err == nil {
 		w.foresee(p)

@@ -10,7 +10,7 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 )
 
-// Transposed implements arch.Weights.
+// Transposed implements nn.Weights.
 func (w *weights) Transposed(name string, in, of, from, n, heads int) (kernel.Matrix, error) {
 	key := fmt.Sprintf("%s from row %d of each head, transposed", name, from)
 	if m, ok := w.byName[key]; ok {

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 )
 
 // inert lists prefixes and suffixes of tensors that do not affect the results: vision and audio towers,
@@ -18,7 +18,7 @@ var inert = struct{ prefixes, suffixes []string }{
 }
 
 // unknown returns an error for a tensor that the program does not use: its results would not be the model's.
-func (w *weights) unknown(cfg *arch.Config) error {
+func (w *weights) unknown(cfg *nn.Config) error {
 	used := map[string]bool{}
 	for _, m := range w.mats {
 		for _, t := range m.parts {
@@ -34,7 +34,7 @@ func (w *weights) unknown(cfg *arch.Config) error {
 	for _, t := range w.f.Tensors {
 		if ofHead(t.Name) {
 			if cfg.Drafts && !used[t.Name] {
-				return fmt.Errorf("tensor %q of the head is none that %s heads have here: without it guesses would be wrong", strings.TrimPrefix(t.Name, arch.HeadPrefix), cfg.Head.Arch)
+				return fmt.Errorf("tensor %q of the head is none that %s heads have here: without it guesses would be wrong", strings.TrimPrefix(t.Name, nn.HeadPrefix), cfg.Head.Arch)
 			}
 			continue
 		}
@@ -60,14 +60,14 @@ func isInert(name string) bool {
 }
 
 // isNext reports whether a tensor belongs to an MTP layer.
-func isNext(name string, cfg *arch.Config) bool {
+func isNext(name string, cfg *nn.Config) bool {
 	var il int
 	n, _ := fmt.Sscanf(name, "blk.%d.", &il)
 	return n == 1 && il >= len(cfg.Layers) && il < len(cfg.Layers)+cfg.NNext
 }
 
 // isShared reports whether a tensor is for keys and values of a layer that reuses another's.
-func isShared(name string, cfg *arch.Config) bool {
+func isShared(name string, cfg *nn.Config) bool {
 	var il int
 	n, _ := fmt.Sscanf(name, "blk.%d.", &il)
 	if n != 1 || il < 0 || il >= len(cfg.Layers) || !cfg.Layers[il].SharedKV {
@@ -78,7 +78,7 @@ func isShared(name string, cfg *arch.Config) bool {
 
 // isFirst reports whether a tensor mixes the first layer's value into the first layer itself, which some
 // files of RWKV 7 have.
-func isFirst(name string, cfg *arch.Config) bool {
+func isFirst(name string, cfg *nn.Config) bool {
 	rest, ok := strings.CutPrefix(name, "blk.0.time_mix_v")
 	return ok && cfg.RWKV.HeadDim > 0 && slices.Contains([]string{"0.weight", "1.weight", "2.weight"}, rest)
 }

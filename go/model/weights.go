@@ -10,10 +10,10 @@ import (
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/mem"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 )
 
-// weights implements arch.Weights for a file: the tensors that a program requested, in that order. At first
+// weights implements nn.Weights for a file: the tensors that a program requested, in that order. At first
 // none has memory; after bind, the same requests return Data.
 type weights struct {
 	f      *gguf.File
@@ -71,7 +71,7 @@ type vector struct {
 
 // rotations is the frequencies of a rope.
 type rotations struct {
-	rope    arch.Rope
+	rope    nn.Rope
 	factors *vector   // nil where the file has none
 	freqs   []float64 // nil until there is memory
 }
@@ -85,33 +85,33 @@ func newWeights(f *File, arch string, pack bool) *weights {
 
 func missingTensor(name string) error { return fmt.Errorf("tensor %q is missing", name) }
 
-// Has implements arch.Weights.
+// Has implements nn.Weights.
 func (w *weights) Has(name string) bool {
 	_, ok := w.f.Tensor(name)
 	return ok
 }
 
-// Table implements arch.Weights.
+// Table implements nn.Weights.
 func (w *weights) Table(name string, in, out int) (kernel.Matrix, error) {
 	return w.matrix([]string{name}, in, out, 1, true)
 }
 
-// Matrix implements arch.Weights.
+// Matrix implements nn.Weights.
 func (w *weights) Matrix(name string, in, out, n int) (kernel.Matrix, error) {
 	return w.matrix([]string{name}, in, out, n, false)
 }
 
-// Stack implements arch.Weights.
+// Stack implements nn.Weights.
 func (w *weights) Stack(names []string, in, out int) (kernel.Matrix, error) {
 	return w.matrix(names, in, out, 1, false)
 }
 
-// Part implements arch.Weights.
+// Part implements nn.Weights.
 func (w *weights) Part(name string, in, of, from, n, mats int) (kernel.Matrix, error) {
 	return w.cut(name, []uint64{uint64(in), uint64(of), uint64(mats)}, in, from, n, mats, of)
 }
 
-// Nth implements arch.Weights.
+// Nth implements nn.Weights.
 func (w *weights) Nth(name string, in, out, n, i int) (kernel.Matrix, error) {
 	return w.cut(name, []uint64{uint64(in), uint64(out), uint64(n)}, in, i*out, out, 1, out)
 }
@@ -145,9 +145,9 @@ func (w *weights) cut(name string, shape []uint64, in, from, n, mats, of int) (k
 	return m.Matrix, nil
 }
 
-// Heads implements arch.Weights.
+// Heads implements nn.Weights.
 func (w *weights) Heads(name string, in, of, from, n, heads int) (kernel.Matrix, error) {
-	key := arch.HeadsName(name, from)
+	key := nn.HeadsName(name, from)
 	if m, ok := w.byName[key]; ok {
 		return m.Matrix, nil
 	}
@@ -292,7 +292,7 @@ func unsupported(t *gguf.Tensor, err error) error {
 	return fmt.Errorf("tensor %q: %w", t.Name, err)
 }
 
-// Vector implements arch.Weights.
+// Vector implements nn.Weights.
 func (w *weights) Vector(name string, dims ...int) ([]float32, error) {
 	if v, ok := w.byVec[name]; ok {
 		return v.v, nil
@@ -318,8 +318,8 @@ func (w *weights) Vector(name string, dims ...int) ([]float32, error) {
 	return v.v, nil
 }
 
-// Rope implements arch.Weights.
-func (w *weights) Rope(r arch.Rope) ([]float64, error) {
+// Rope implements nn.Weights.
+func (w *weights) Rope(r nn.Rope) ([]float64, error) {
 	if i := slices.IndexFunc(w.ropes, func(o *rotations) bool { return o.rope == r }); i >= 0 {
 		return w.ropes[i].freqs, nil
 	}

@@ -10,13 +10,13 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/internal/llamaflags"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
 // poolings are the names of the ways to make a vector of a text.
-var poolings = map[string]arch.Pooling{
-	"none": arch.PoolNone, "mean": arch.PoolMean, "cls": arch.PoolCLS, "last": arch.PoolLast, "rank": arch.PoolRank,
+var poolings = map[string]nn.Pooling{
+	"none": nn.PoolNone, "mean": nn.PoolMean, "cls": nn.PoolCLS, "last": nn.PoolLast, "rank": nn.PoolRank,
 }
 
 func newEmbedCommand() *cobra.Command {
@@ -84,7 +84,7 @@ of the file's classifier.`,
 			w := newVectorWriter(cmd.OutOrStdout(), format)
 			err = eng.Embed(cmd.Context(), ids, pool, func(_ int, vectors [][]float32) error {
 				for _, v := range vectors {
-					if pool != arch.PoolRank {
+					if pool != nn.PoolRank {
 						engine.Normalize(v, normalize)
 					}
 					if err := w.write(v); err != nil {

@@ -8,7 +8,7 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/fleet"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 )
 
 // vectorFlags are the flags of "quern serve" for vectors of texts and scores of documents.
@@ -29,7 +29,7 @@ func (f *vectorFlags) define(fs *pflag.FlagSet) {
 func (f *vectorFlags) settings() (fleet.Vectors, error) {
 	v := fleet.Vectors{Only: f.only, Ranks: f.ranks, Normalize: &f.normalize}
 	if pooling, given := poolings[f.pooling]; given {
-		if v.Pooling = &pooling; f.ranks && pooling != arch.PoolRank {
+		if v.Pooling = &pooling; f.ranks && pooling != nn.PoolRank {
 			return v, usagef("--reranking and --pooling %s: want --pooling rank, or one of the flags", f.pooling)
 		}
 	}

@@ -1,5 +1,7 @@
 package arch
 
+import . "github.com/quern-llm/quern/go/model/nn"
+
 // afmoe is Trinity: gated attention, norms before and after each sublayer, sigmoid routing with a
 // correction of the choice, shared experts beside the routed ones, dense first layers. Three layers
 // of four have a window, and the others no rotations.

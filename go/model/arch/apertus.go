@@ -5,6 +5,7 @@ import (
 
 	"github.com/quern-llm/quern/go/internal/exactmath"
 	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
 )
 
 // apertus is Apertus: each head of queries and keys normalised, xIELU (Huang and Schlag 2025)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
 )
 
 // An Arch is one architecture.

@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // arctic is Snowflake Arctic: Llama with a small dense feed-forward, and beside both sublayers experts, which read a
 // norm of the layer's input.

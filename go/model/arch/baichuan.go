@@ -1,5 +1,7 @@
 package arch
 
+import . "github.com/quern-llm/quern/go/model/nn"
+
 // What files of Baichuan do not say: the model of 13 billion parameters, which has this number of layers,
 // has ALiBi.
 const baichuanALiBi = 40

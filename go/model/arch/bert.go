@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // bert is BERT, RoBERTa, XLM-R and what was trained from them: MiniLM, BGE, E5 and others. It has
 // learned positions, and GELU with erf, as the originals have.

@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // bitnet is BitNet b1.58: Llama with norms before the products that end a sublayer, and scales
 // beside matrices. No key has the function of the feed-forward: it is SiLU in the models of

@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // bloom is BLOOM: ALiBi, a norm of the embeddings, norms with a mean, biases everywhere, GELU
 // without a gate.

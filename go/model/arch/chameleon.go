@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // chameleon is Chameleon's part that reads and writes text: each head of queries and keys normalised by a norm with a
 // mean, weights of its own and biases. Tokens of images are never said. The larger one has norms behind the sublayers

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
 )
 
 // cohere2moe is Cohere's Command with experts: cohere2 with sigmoid routing, and the mean of routed and shared experts. The first

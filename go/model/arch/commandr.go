@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // commandr is Command R: both sublayers read the same norm, which has a mean and no
 // bias; logits are scaled.

@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // dbrx is DBRX: norms with a mean, queries, keys and values within a limit, and experts whose weights sum to 1 behind a norm
 // that files call that of the attention's output.

@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // deci is Llama Nemotron of 49B, 51B and 253B, and DeciLM: Llama whose layers differ, in the width of their sublayers,
 // and in whether they have them; in some a matrix is in place of attention.

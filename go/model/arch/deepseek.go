@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // deepseek is DeepSeek's first model with experts: Llama's attention, softmax routing, shared
 // experts beside the routed ones, dense first layers.

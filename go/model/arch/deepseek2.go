@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // deepseek2 is DeepSeek V2, V3 and R1, Kimi K2, GLM 4.7 Flash and others: attention over latents, dense
 // first layers, then shared experts beside routed ones. V3 weighs these by sigmoids, with a

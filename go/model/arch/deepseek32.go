@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // deepseek32 is DeepSeek V3.2: V3, each layer of which chooses the positions that it attends to.
 var deepseek32 = Arch{

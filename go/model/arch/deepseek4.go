@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
 )
 
 // deepseek4 is DeepSeek V4: a residual of several streams, attention to a window and to keys that stand for 4 or 128

@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // deepseekOCR is the text part of DeepSeek OCR: DeepSeek's first model with experts, which are weighed as the file says, and with
 // rotations across halves of a head.

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
 )
 
 // dflash is DFlash (Chen, Liang and Liu 2026, "DFlash: Block Diffusion for Flash Speculative Decoding"): layers that

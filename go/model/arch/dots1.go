@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // dots1 is dots.llm1: each head of queries and keys normalised, sigmoid routing with a
 // correction of the choice, shared experts beside the routed ones, dense first layers.

@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // dots3note is the part of dots3-note that reads and writes text: attention over latents with a gate for each head, to a window in most layers, whose
 // latents have sizes of their own, and in the others to positions that an index chooses; sigmoid routing with a correction of the choice,

@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // ernie45 is ERNIE 4.5 without experts, which is Llama.
 var ernie45 = Arch{

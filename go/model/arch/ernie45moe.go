@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // ernie45moe is ERNIE 4.5 with experts: softmax routing with a correction of the choice, dense
 // first layers, shared experts in most.

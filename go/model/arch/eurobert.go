@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // eurobert is EuroBERT: Llama that reads in both directions, with rotations across halves of a head.
 var eurobert = Arch{

@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // exaone4 is EXAONE 4: norms after the sublayers and none before. The large ones have
 // windows in three layers of four, and no rotations in the fourth.

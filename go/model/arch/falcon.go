@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // falcon is Falcon 1 and 2: both sublayers side by side, in small models after the same norm, GELU
 // with erf, as the original has, without a gate.

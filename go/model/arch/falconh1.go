@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // falconh1 is Falcon H1: attention and a state space of the second kind side by side in
 // every layer. The file has the multipliers of its projections in their weights.

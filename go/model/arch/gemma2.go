@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
 )
 
 // gemma2 is Gemma 2: Gemma with norms before and after each sublayer, soft caps on

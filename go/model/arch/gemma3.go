@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // gemma3 is Gemma 3: Gemma 2 with norms of queries and keys in place of the cap
 // on scores. Five layers of six have a window, and rotations of a smaller base that

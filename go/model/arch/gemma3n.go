@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
 )
 
 // What older files of Gemma 3n do not say: how many layers have keys and values of their own, and

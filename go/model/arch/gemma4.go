@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // gemma4 is Gemma 4: layers with a window have heads of another width and another base of
 // rotations than those without, which rotate by rope_freqs. Queries and keys are normalised with

@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // gemma4assistant is the drafter of Gemma 4: narrow layers that attend to the keys and values of the model's last
 // layers, with a window and without, and keep none. They are given the embedding of a token by the model, and beside it

@@ -1,5 +1,7 @@
 package arch
 
+import . "github.com/quern-llm/quern/go/model/nn"
+
 // gemmaEmbedding is EmbeddingGemma: Gemma 3 that reads in both directions. Files may have the two
 // products that follow the mean of a text.
 var gemmaEmbedding = Arch{

@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // glm4 is GLM 4: norms before and after each sublayer, half of each head rotated, gate
 // and up in one matrix.

@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // gpt2 is GPT-2: learned positions, norms with a mean, biases everywhere, GELU without a gate.
 var gpt2 = Arch{

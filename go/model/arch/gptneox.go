@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // gptneox is GPT-NeoX and Pythia: norms with a mean, biases everywhere, part of each head rotated,
 // GELU with erf, as the original has, without a gate. Most have both sublayers side by side.

@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // gptoss is gpt-oss: windows in every second layer, a sink for each head, biases everywhere, the
 // softmax of the chosen experts' logits, and a gated function with limits. The norm before the

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
 )
 
 // grok is Grok 1 and 2: norms before and after each sublayer, soft caps on scores and, in Grok 2, on the router's and

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/quern-llm/quern/go/gguf"
+	. "github.com/quern-llm/quern/go/model/nn"
 )
 
 // A headKind is an architecture of heads.

@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // hrmText is HRM-Text (Wang et al. 2025, "Hierarchical Reasoning Model"): two stacks of layers without weights in their norms, which run in
 // cycles, each time with keys and values of its own. The low stack makes of its state and of the high one a new state, some times, and

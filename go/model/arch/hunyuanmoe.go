@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // hunyuanmoe is Hunyuan A13B: Hunyuan with routed experts and a shared one.
 var hunyuanmoe = Arch{

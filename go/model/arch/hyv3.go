@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // hyv3 is Hunyuan V3: normalised queries and keys, dense first layers, then a shared expert beside routed ones, chosen by
 // sigmoids with a correction.

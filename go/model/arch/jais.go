@@ -1,5 +1,7 @@
 package arch
 
+import . "github.com/quern-llm/quern/go/model/nn"
+
 // jais is Jais 1: ALiBi, norms with a mean, biases everywhere, SwiGLU; scores are divided by the width of a head,
 // not by its root. The scales of embeddings and logits are in the weights.
 var jais = Arch{

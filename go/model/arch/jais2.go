@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // jais2 is Jais 2: LayerNorm and biases everywhere, squared ReLU without a gate.
 var jais2 = Arch{

@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // jamba is Jamba: state spaces of the first kind, whose inputs are normalised, in most
 // layers, attention without rotations in those with key-value heads, and experts in the

@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // jinaBERTv2 is jina-embeddings 2: BERT with ALiBi in place of positions, and GeGLU. Some files have
 // the gate in the rows of ffn_up, and norms of queries and keys.

@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // kimiK3 is Kimi K3: Kimi Linear whose decays are bounded, with a gate for each channel of attention over latents too,
 // experts between projections, whose gates are SiTU's everywhere, and sublayers that attend to the residuals of earlier

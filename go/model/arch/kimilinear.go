@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // kimiLinear is Kimi Linear: of four layers three have a delta net whose decays are of channels,
 // and the fourth attention over latents, without rotations; experts as DeepSeek V3's.

@@ -3,6 +3,8 @@ package arch
 import (
 	"fmt"
 	"slices"
+
+	. "github.com/quern-llm/quern/go/model/nn"
 )
 
 // laguna is Laguna: the result of attention times the softplus of a number for each head, or for each channel; sigmoid routing with a

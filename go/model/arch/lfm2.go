@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // lfm2 is LFM 2: gated short convolutions in most layers, attention where there
 // are key-value heads, each head of queries and keys normalised first. The last

@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // llama is Llama 1 to 3, Mistral, Mixtral and everything that is stored as
 // them: rotations of neighbours, biases where the file has them, dense or with

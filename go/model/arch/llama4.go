@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // What files of Llama 4 do not say: positions of a chunk, and how queries of layers without
 // rotations grow with their position. See its config.json.

@@ -1,5 +1,7 @@
 package arch
 
+import . "github.com/quern-llm/quern/go/model/nn"
+
 // llamaEmbed is Llama that reads in both directions, for the vectors of texts.
 var llamaEmbed = Arch{
 	Name: "llama-embed",

@@ -1,5 +1,7 @@
 package arch
 
+import . "github.com/quern-llm/quern/go/model/nn"
+
 // mamba is Mamba, and Falcon Mamba, which normalises what its state spaces are given.
 var mamba = Arch{
 	Name: "mamba",

@@ -1,5 +1,7 @@
 package arch
 
+import . "github.com/quern-llm/quern/go/model/nn"
+
 // maple is Maple: Qwen 3 with experts, whose functions have limits, windows in the layers that the file says, and no
 // rotations in the others.
 var maple = Arch{

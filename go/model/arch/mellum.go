@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // mellum is Mellum 2: Qwen 3 with experts and windows in three layers of four, whose rotations are not stretched.
 var mellum = Arch{

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
 )
 
 // What files of MiniCPM do not say: old ones of minicpm, and all of minicpm3. See their

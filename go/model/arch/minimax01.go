@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // minimax01 is MiniMax 01 and M1: seven layers of eight have linear attention whose heads decay by constants (lightning
 // attention), the eighth softmax attention; experts. What a sublayer adds to is a multiple of its input, normalised.

@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // minimaxm2 is MiniMax M2: queries and keys normalised as rows, half of each head rotated,
 // sigmoid routing with a correction of the choice.

@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // minimaxm3 is the part of MiniMax M3 that reads and writes text: dense first layers, and behind them attention to the best
 // spans of positions, of which each kv head has its own, and sigmoid routing with a correction of the choice beside a shared

@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // modernBERT is ModernBERT and what was trained from it: norms before the sublayers, GeGLU or SwiGLU, rotations,
 // no biases. Two layers of three have a window, the first not, and a base of rotations of their own.

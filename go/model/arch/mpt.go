@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // mpt is MPT: ALiBi or learned positions, norms with a mean, GELU with erf, as the original has,
 // without a gate; in some models norms of queries and keys.

@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // museglimmer is Muse Glimmer: gated attention, norms of the embeddings and before
 // and after each sublayer, soft-capped logits, and rotations only in the three layers of

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
 )
 
 // nanbeige is Nanbeige 4.2: Llama whose layers run several times, with keys and values for each time. Between two times is the last

@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // nemotron is Nemotron 3 of 2023 to Minitron: layer norms, a feed-forward without a gate
 // whose function is the squared ReLU, part of each head rotated.

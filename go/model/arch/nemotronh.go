@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // nemotronh is Nemotron H and Nemotron Nano 2: a layer is either attention without
 // rotations, or a feed-forward without a gate, or a state space of the second kind.

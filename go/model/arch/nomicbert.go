@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // nomicBERT is nomic-embed-text 1 and 1.5: BERT with rotations, SwiGLU and no biases.
 var nomicBERT = Arch{

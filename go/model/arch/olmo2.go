@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // olmo2 is OLMo 2 and 3: norms after the sublayers and none before, queries and keys
 // normalised over all heads. OLMo 3 has windows, and stretches only the rotations of

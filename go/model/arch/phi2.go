@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // phi2 is Phi 1.5 and 2: both sublayers read the same norm, which has a mean; biases
 // everywhere, GELU without a gate.

@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // phi3 is Phi 3, 3.5 and 4: queries, keys and values in one matrix, gate and up in another,
 // factors for rotations in short and in long contexts. Models that name a window have it in

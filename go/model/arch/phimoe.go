@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // phimoe is Phi 3.5 with experts: norms with a mean, biases everywhere, factors for rotations in
 // short and in long contexts, routing by SparseMixer. That is the original; llama.cpp computes

@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // plamo is PLaMo: both sublayers read the same norm.
 var plamo = Arch{

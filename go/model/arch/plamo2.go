@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // plamo2 is PLaMo 2: state spaces whose heads have a step and a rate each, and attention in layers with key-value
 // heads; norms before and after each sublayer.

@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // plamo3 is PLaMo 3: norms before and after each sublayer, in some models windows, whose rotations have a base of their
 // own.

@@ -1,5 +1,7 @@
 package arch
 
+import . "github.com/quern-llm/quern/go/model/nn"
+
 // qwen is Qwen 1: biases of queries, keys and values. Its files have twice the width of the
 // feed-forward.
 var qwen = Arch{

@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // qwen2moe is Qwen 1.5 and 2 with experts: Qwen 2 with routed experts, whose weights
 // are the softmax over all as it is, and a shared one behind a gate.

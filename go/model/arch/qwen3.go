@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // qwen3 is Qwen 3: rotations across halves of a head, each head of queries and
 // keys normalised first. Its heads may be wider than n_embd/n_head.

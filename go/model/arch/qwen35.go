@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // qwen35 is Qwen 3.5 to 3.8: gated delta nets in most layers, in every fourth attention
 // whose queries come with a gate.

@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // qwen35moe is Qwen 3.5 to 3.8 with routed experts and a shared one behind a gate in
 // place of the feed-forward: see qwen35.

@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // qwen3next is Qwen 3 Next: what Qwen 3.5 with experts is, but its value heads lie by
 // key heads.

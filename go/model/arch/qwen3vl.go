@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // qwen3vl is the text part of Qwen 3 VL. Its rotations have sections for time,
 // height and width, which text has at the same position: they are plain ones.

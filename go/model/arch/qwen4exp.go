@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // qwen4exp is Qwen 4 Exp: the delta nets, attention and experts of Qwen 3.5, between which a residual of several streams
 // is mixed by gates; attention is to the best spans of positions, and one layer is given what hashes of the last tokens

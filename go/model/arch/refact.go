@@ -1,5 +1,7 @@
 package arch
 
+import . "github.com/quern-llm/quern/go/model/nn"
+
 // refact is Refact 1.6B: Llama with ALiBi in place of rotations.
 var refact = Arch{
 	Name: "refact",

@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // rwkv6 is RWKV 6 (Finch): no attention, a state of fixed size; the embedding is normalised.
 var rwkv6 = Arch{

@@ -1,5 +1,7 @@
 package arch
 
+import . "github.com/quern-llm/quern/go/model/nn"
+
 // rwkv7 is RWKV 7 (Goose): no attention, a state of fixed size; the embedding is normalised. (llama.cpp built for AVX-512 takes 64
 // channels of a state at once: of narrower heads, which published models do not have, it adds up the next one's as well.)
 var rwkv7 = Arch{

@@ -6,6 +6,13 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/gguf"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
+
+// The tensors of LongRoPE's factors.
+const (
+	shortFactors = "rope_factors_short.weight"
+	longFactors  = "rope_factors_long.weight"
 )
 
 // layerOf reads layer 0 of a file with these keys.

@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // seedoss is Seed-OSS: Qwen 2 with wider heads; the norm before the feed-forward
 // is called post_attention_norm.

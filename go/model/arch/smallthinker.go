@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // smallthinker is SmallThinker: experts with ReLU, which are chosen before the attention, by the layer's input. The first layer
 // of four sees all and has no rotations, where the file has windows.

@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // spark25 is Spark X2.5: windows in the layers that the file says, with rotations of their own, a gate for each head, GEGLU.
 // Its GELU is the one with erf; llama.cpp takes the other.

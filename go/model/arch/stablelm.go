@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // stablelm is StableLM: norms with a mean. Large ones normalise each head of
 // queries and keys, and have both sublayers read the same norm.

@@ -1,5 +1,7 @@
 package arch
 
+import . "github.com/quern-llm/quern/go/model/nn"
+
 // t5Encoder is the encoder of T5: RMS norms before the sublayers, scores that are not scaled and have biases by
 // distance.
 var t5Encoder = Arch{

@@ -1,6 +1,9 @@
 package arch
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // talkie is Talkie: norms have no weights, heads of queries have a gain each, and each layer adds a multiple of the normalised
 // embedding. Heads are normalised after the rotation, which keeps lengths: before it that is the same.

@@ -4,7 +4,7 @@ import (
 	"math"
 
 	"github.com/quern-llm/quern/go/engine"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/sample"
 )
 
@@ -37,7 +37,7 @@ func (p *promptProbs) reader() engine.Reader {
 }
 
 // Reads implements engine.Reader: a row says what comes after its token.
-func (p *promptProbs) Reads() (output string, from, to int) { return arch.Logits, 0, len(p.Tokens) - 1 }
+func (p *promptProbs) Reads() (output string, from, to int) { return nn.Logits, 0, len(p.Tokens) - 1 }
 
 // Read implements engine.Reader.
 func (p *promptProbs) Read(i int, row []float32) {

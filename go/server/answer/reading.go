@@ -11,7 +11,7 @@ import (
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/internal/exactmath"
 	"github.com/quern-llm/quern/go/mem"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -149,7 +149,7 @@ func (s readSink) Done(r engine.Result) { s.done <- r }
 const numberBytes = slack * (4 + 24)
 
 // Embed makes the vectors of texts. The memory of the answer is reserved until release is called.
-func (req *Request) Embed(o *Reads, pooling arch.Pooling, ids [][]int32) (all []*engine.Embedding, used TokenUsage, release func(), err error) {
+func (req *Request) Embed(o *Reads, pooling nn.Pooling, ids [][]int32) (all []*engine.Embedding, used TokenUsage, release func(), err error) {
 	m := req.Model
 	texts, numbers := make([]ReadText, len(ids)), 0
 	for i := range ids {
@@ -160,7 +160,7 @@ func (req *Request) Embed(o *Reads, pooling arch.Pooling, ids [][]int32) (all []
 		all = append(all, e)
 		_, from, to := e.Reads()
 		texts[i] = ReadText{ids[i], e, from == 0}
-		if pooling == arch.PoolNone {
+		if pooling == nn.PoolNone {
 			numbers += (to - from) * m.Info.NEmbd
 		} else {
 			numbers += m.Info.NEmbd

@@ -12,7 +12,7 @@ import (
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/form"
 	"github.com/quern-llm/quern/go/mem"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -20,7 +20,7 @@ import (
 // An Engine runs requests; engine.Loop implements it.
 type Engine interface {
 	Submit(r *engine.Request) (Ticket, error)
-	Embedding(tokens int, pooling arch.Pooling) (*engine.Embedding, error)
+	Embedding(tokens int, pooling nn.Pooling) (*engine.Embedding, error)
 	Status() engine.Status
 	SaveSlot(slot int, namespace string, w io.Writer) (engine.SlotFile, error)
 	RestoreSlot(slot int, namespace string, r io.Reader) (engine.SlotFile, error)
@@ -53,10 +53,10 @@ type Model struct {
 	Fingerprint string
 	Ctx         int // positions of a sequence
 
-	Encoder     bool         // a text is evaluated in one pass, beside others
-	Pooling     arch.Pooling // what the vector of a text is made of
-	Normalize   int          // the norm by which it gets length 1
-	VectorsOnly string       // why no text is generated; empty: it is
+	Encoder     bool       // a text is evaluated in one pass, beside others
+	Pooling     nn.Pooling // what the vector of a text is made of
+	Normalize   int        // the norm by which it gets length 1
+	VectorsOnly string     // why no text is generated; empty: it is
 
 	// Defaults of requests.
 	Sampling        sample.Params // except the seed

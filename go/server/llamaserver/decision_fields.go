@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"github.com/quern-llm/quern/go/internal/exactmath"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/server/field"
 )
@@ -27,7 +27,7 @@ func (b *branch) Reads() (output string, from, to int) {
 	if b.stops != nil {
 		to++
 	}
-	return arch.Logits, b.from - 1, to
+	return nn.Logits, b.from - 1, to
 }
 
 // Read implements engine.Reader.

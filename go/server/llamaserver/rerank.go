@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
@@ -92,7 +92,7 @@ func (s *API) rerank(cohere bool) func(*answer.Request) error {
 		case tei:
 			docs = q.texts
 		}
-		if _, err := m.Engine.Embedding(1, arch.PoolRank); err != nil {
+		if _, err := m.Engine.Embedding(1, nn.PoolRank); err != nil {
 			return reply.Unsupported("%v", err)
 		}
 		held := req.TokenStore()
@@ -117,7 +117,7 @@ func (s *API) rerank(cohere bool) func(*answer.Request) error {
 			}
 		}
 		req.Made()
-		all, used, release, err := req.Embed(&q.Reads, arch.PoolRank, ids)
+		all, used, release, err := req.Embed(&q.Reads, nn.PoolRank, ids)
 		if err != nil {
 			return err
 		}

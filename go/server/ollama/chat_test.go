@@ -10,7 +10,7 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/internal/scripted"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/internal/fake"
@@ -184,7 +184,7 @@ func TestOllamaModels(t *testing.T) {
 
 // Errors are a string, which names the field.
 func TestOllamaRefuses(t *testing.T) {
-	s := fake.Embedder(t, func(m *ask.Model) { m.Pooling = arch.PoolLast })
+	s := fake.Embedder(t, func(m *ask.Model) { m.Pooling = nn.PoolLast })
 	chat := `"messages":[{"role":"user","content":"hi"}]`
 	for _, tt := range []struct {
 		path, body string

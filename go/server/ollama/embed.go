@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/engine"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
@@ -96,7 +96,7 @@ func (s *API) asked(req *answer.Request, q *embedQuery) (all []*engine.Embedding
 	if err = req.Read(q); err == nil {
 		err = answer.CheckDimensions(m, q.dimensions)
 	}
-	if err == nil && (m.Pooling == arch.PoolNone || m.Pooling == arch.PoolRank) {
+	if err == nil && (m.Pooling == nn.PoolNone || m.Pooling == nn.PoolRank) {
 		err = reply.Unsupported("this server makes no vectors of whole texts; start it with --pooling mean, cls or last")
 	}
 	if err != nil {

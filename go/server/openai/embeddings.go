@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"github.com/quern-llm/quern/go/engine"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
@@ -99,7 +99,7 @@ func (s *API) nativeEmbeddings(req *answer.Request) error {
 		vectors := e.Vectors()
 		for k, v := range vectors {
 			norm := q.normalize
-			if m.Pooling == arch.PoolNone {
+			if m.Pooling == nn.PoolNone {
 				norm = -1
 			}
 			vectors[k] = answer.Finish(v, q.dimensions, norm)
@@ -118,9 +118,9 @@ func (s *API) askedVectors(req *answer.Request, q *embedQuery) (all []*engine.Em
 		return fail(err)
 	}
 	switch {
-	case m.Pooling == arch.PoolRank:
+	case m.Pooling == nn.PoolRank:
 		return fail(reply.Unsupported("this model scores documents and has no vectors of texts; use /v1/rerank, or start the server with --pooling cls, mean or last"))
-	case m.Pooling == arch.PoolNone && !q.native:
+	case m.Pooling == nn.PoolNone && !q.native:
 		return fail(reply.Unsupported("pooling is none, and OpenAI's vectors are of whole texts; use /embeddings, or start the server with another --pooling"))
 	}
 	if err := answer.CheckDimensions(m, q.dimensions); err != nil {

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/internal/fake"
 )
@@ -44,7 +44,7 @@ func length(v []float32) float64 {
 // A text has the same vector, bit for bit, alone and among others, beside texts that are generated, and
 // those are the same too.
 func TestVectorsInCompany(t *testing.T) {
-	for _, pooling := range []arch.Pooling{arch.PoolMean, arch.PoolLast} {
+	for _, pooling := range []nn.Pooling{nn.PoolMean, nn.PoolLast} {
 		s := fake.Embedder(t, func(m *ask.Model) { m.Pooling = pooling })
 		texts := []string{"Once upon a time", "a", strings.Repeat("The dog ran to the big tree. ", 20), "Lily"}
 		var alone [][]float32
@@ -124,7 +124,7 @@ func TestVectorForms(t *testing.T) {
 	if len(n) != 2 || n[1].Index != 1 || len(n[0].Embedding) != 1 || !slices.Equal(n[0].Embedding[0], v) {
 		t.Errorf("/embedding: %d, %v", len(n), n[0].Index)
 	}
-	none := fake.Embedder(t, func(m *ask.Model) { m.Pooling = arch.PoolNone })
+	none := fake.Embedder(t, func(m *ask.Model) { m.Pooling = nn.PoolNone })
 	all := fake.Post[[]struct{ Embedding [][]float32 }](none, "/embeddings", `{"input":"`+text+`"}`)
 	if got := all[0].Embedding; len(got) != len(s.Tokens(text)) || !slices.Equal(got[len(got)-1], plain) {
 		t.Errorf("%d vectors of tokens, want %d, the last being the text's", len(got), len(s.Tokens(text)))
@@ -167,7 +167,7 @@ func TestVectorsRefused(t *testing.T) {
 			t.Errorf("%s: %d %s", path, status, answer)
 		}
 	}
-	ranker := fake.Embedder(t, func(m *ask.Model) { m.Pooling = arch.PoolRank })
+	ranker := fake.Embedder(t, func(m *ask.Model) { m.Pooling = nn.PoolRank })
 	if status, answer, _ := ranker.Do("POST", "/v1/embeddings", `{"input":"a"}`); status != 501 || !strings.Contains(string(answer), "/v1/rerank") {
 		t.Errorf("vectors of a reranker: %d %s", status, answer)
 	}

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/engine"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/tokenizer"
@@ -65,7 +65,7 @@ func (f *Engine) Submit(r *engine.Request) (ask.Ticket, error) {
 	return &ticket{f.nextID, stop}, nil
 }
 
-func (f *Engine) Embedding(tokens int, pooling arch.Pooling) (*engine.Embedding, error) {
+func (f *Engine) Embedding(tokens int, pooling nn.Pooling) (*engine.Embedding, error) {
 	return engine.NewEmbedding(tokens, pooling), nil
 }
 
@@ -84,7 +84,7 @@ func (f *Engine) run(ctx context.Context, r *engine.Request) {
 	r.Sink.Progress(engine.Progress{Total: len(r.Prompt), Cached: u.CachedTokens, Done: len(r.Prompt)})
 	if r.Reader != nil {
 		output, from, to := r.Reader.Reads()
-		row := map[string][]float32{arch.Vectors: {3, 4}, arch.Logits: make([]float32, f.Tok.Len())}[output]
+		row := map[string][]float32{nn.Vectors: {3, 4}, nn.Logits: make([]float32, f.Tok.Len())}[output]
 		if f.Overflows {
 			for i := range row {
 				row[i] = float32(math.NaN())

@@ -8,7 +8,7 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/tokenizer"
@@ -96,7 +96,7 @@ func NewModel(t testing.TB, f *Engine) ask.Model {
 	return ask.Model{
 		Engine: f, Tokenizer: f.Tok, Template: Template(t, false), Metadata: meta,
 		Name: "fake/model", Path: "fake.gguf", Fingerprint: "test", Ctx: 512, Sampling: sample.Defaults(),
-		Pooling: arch.PoolLast, Normalize: engine.Euclidean, Info: ask.ModelInfo{NEmbd: 2},
+		Pooling: nn.PoolLast, Normalize: engine.Euclidean, Info: ask.ModelInfo{NEmbd: 2},
 	}
 }
 

@@ -12,7 +12,7 @@ import (
 	"github.com/quern-llm/quern/go/internal/scripted"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
-	"github.com/quern-llm/quern/go/model/arch"
+	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/ask"
@@ -56,7 +56,7 @@ func Demo(t testing.TB, setup Setup) *Site {
 func Embedder(t testing.TB, change func(*ask.Model)) *Site {
 	t.Helper()
 	return Demo(t, Setup{Model: func(m *ask.Model) {
-		m.Pooling, m.Normalize, m.Info.NEmbd, m.Info.Arch = arch.PoolLast, engine.Euclidean, 256, "llama"
+		m.Pooling, m.Normalize, m.Info.NEmbd, m.Info.Arch = nn.PoolLast, engine.Euclidean, 256, "llama"
 		if change != nil {
 			change(m)
 		}

@@ -1,0 +1,163 @@
+package nn
+
+import (
+	"math"
+	"math/bits"
+
+	"github.com/quern-llm/quern/go/internal/exactmath"
+	"github.com/quern-llm/quern/go/kernel"
+)
+
+// What encoders are made of: models that read a text in both directions and make vectors of it.
+
+// Pooling says how the vector of a text comes from those of its tokens.
+type Pooling int
+
+// The numbers are those of GGUF, but for PoolUnset.
+const (
+	PoolUnset Pooling = -1
+	PoolNone  Pooling = 0 // every token has its own
+	PoolMean  Pooling = 1
+	PoolCLS   Pooling = 2 // the first token's
+	PoolLast  Pooling = 3
+	PoolRank  Pooling = 4 // a classifier's scores
+)
+
+// pooling reads what a file says of its vectors.
+func (k *Keys) pooling() {
+	k.Config.Pooling = Pooling(k.IntOr("pooling_type", int(PoolUnset), 0, int(PoolRank)))
+}
+
+// Encoder reads what encoders with LayerNorm have in common.
+func (k *Keys) Encoder() {
+	k.Config.BothWays = true
+	k.LayerNorm()
+	k.Heads()
+	k.FeedForward()
+	if t, ok := k.File.Tensor("token_types.weight"); ok && len(t.Dims) <= 2 {
+		k.Config.NType = 1
+		if len(t.Dims) == 2 {
+			k.Config.NType = int(min(t.Dims[1], MaxVocab))
+		}
+	}
+}
+
+// bertBegin is the embeddings of BERT: of tokens, of types, all of which are the first, of
+// positions, and a norm.
+func (b *Builder) bertBegin() {
+	b.Begin(func() {
+		c := b.Config
+		if c.NType > 0 {
+			types := b.Table("token_types.weight", c.NEmbd, c.NType)
+			b.Add(kernel.Embed{Dst: b.X(), Table: types, By: kernel.First, Add: true, Scale: 1})
+		}
+		b.Positions()
+		b.Normalise("token_embd_norm")
+	})
+}
+
+// BERTLayers is layers whose sublayers are followed by a norm of the residual.
+func (b *Builder) BERTLayers(a Attention, ffn func(l Layer) Sublayer) {
+	b.bertBegin()
+	b.Layers(func(l Layer) {
+		l.Residual("", l.Attention(a))
+		l.Normalise("attn_output_norm")
+		l.Residual("", ffn(l))
+		l.Normalise("layer_output_norm")
+	})
+	b.Vectors("")
+}
+
+// bias is what is added to the scores of a layer by distance.
+func (l Layer) bias() kernel.Bias {
+	if l.byDistance != nil { // one table serves all layers, in files too
+		return *l.byDistance
+	}
+	l.byDistance = &kernel.Bias{}
+	switch {
+	case l.Config.ALiBi:
+		slopes := make([]float64, l.NHead)
+		for h := range slopes {
+			slopes[h] = slope(h, l.NHead)
+		}
+		*l.byDistance = l.biases(l.Config.Ctx-1, func(h, i int) float32 { return float32(-slopes[h] * math.Abs(float64(i))) })
+	case l.Config.NBucket > 0:
+		table := l.Vector("attn_rel_b.weight", l.NHead, l.Config.NBucket)
+		buckets := make([]int, 2*bucketSpan+1)
+		for at := range buckets {
+			buckets[at] = bucket(at-bucketSpan, l.Config.NBucket, l.role != inDecoder)
+		}
+		*l.byDistance = l.biases(bucketSpan, func(h, i int) float32 { return table[buckets[i+bucketSpan]*l.NHead+h] })
+	}
+	return *l.byDistance
+}
+
+// biases returns the biases that by gives to the keys at each distance.
+func (l Layer) biases(span int, by func(head, i int) float32) kernel.Bias {
+	width := kernel.BiasWidth(span)
+	bias := kernel.Bias{Span: span, By: l.weights.Floats(l.TensorPrefix+"biases by distance", l.NHead*width)}
+	if bias.By == nil {
+		return bias
+	}
+	for h := range l.NHead {
+		row := bias.By[h*width:][:width]
+		for at := range row {
+			row[at] = by(h, min(max(at-kernel.BiasAt(span, 0), -span), span))
+		}
+	}
+	return bias
+}
+
+// slope is that of a head with ALiBi (Press et al. 2022), of n heads: the powers of 2^(-8/n), and
+// where n is no power of two, those of the power below, then every other one of that of the next.
+func slope(h, n int) float64 {
+	whole := 1 << (bits.Len(uint(n)) - 1)
+	if h < whole {
+		return exactmath.Pow(2, -8*float64(h+1)/float64(whole))
+	}
+	return exactmath.Pow(2, -4*float64(2*(h-whole)+1)/float64(whole))
+}
+
+// bucketSpan is the distance from which on all keys are in the last bucket.
+const bucketSpan = 128
+
+// bucket is the bucket of T5 (Raffel et al. 2020) of keys i positions after a token, of n: where it sees both ways,
+// half of them are of keys after it, and of each half, or of all, the first half has a distance each, and the others
+// grow with its logarithm.
+func bucket(i, n int, bothWays bool) int {
+	half, at := n, 0
+	if bothWays {
+		half = n / 2
+		if i > 0 {
+			at = half
+		}
+	} else {
+		i = min(i, 0)
+	}
+	far, exact := max(i, -i), half/2
+	if far < exact {
+		return at + far
+	}
+	grown := exactmath.Log(float64(far)/float64(exact)) / exactmath.Log(float64(bucketSpan)/float64(exact)) * float64(half-exact)
+	return at + min(exact+int(grown+1e-6), half-1) // the logarithms of what falls on a border are rounded
+}
+
+// PooledDense adds the products that make the vector of a text.
+func (b *Builder) PooledDense() {
+	c := b.Config
+	if c.NDense == 0 {
+		return
+	}
+	up, down := b.Matrix("dense_2.weight", c.NEmbd, c.NDense), b.Matrix("dense_3.weight", c.NDense, c.NEmbd)
+	in, mid, out := b.Floats("given", kernel.OutRows, c.NEmbd), b.Floats("dense", kernel.OutRows, c.NDense), b.Floats("out", kernel.OutRows, c.NEmbd)
+	for _, p := range []struct {
+		src, dst kernel.Buf
+		use      string
+		m        kernel.Matrix
+	}{{in, mid, "given", up}, {mid, out, "dense", down}} {
+		act := b.Act(p.use, kernel.OutRows, p.m.In, p.m)
+		b.Add(kernel.ToAct{Act: act, Src: p.src, Rows: kernel.OutRows, Cols: p.m.In})
+		b.Add(kernel.Matmul{Dst: p.dst, Act: act, Rows: kernel.OutRows, Parts: []kernel.Part{{Matrix: p.m}}})
+	}
+	b.Program.Outputs = append(b.Program.Outputs, Output{Name: Pooled, Ops: b.Take(), Given: true, In: in, Buf: out, Width: c.NEmbd})
+}

@@ -1,0 +1,90 @@
+package nn
+
+import "github.com/quern-llm/quern/go/kernel"
+
+// The layers of models with an encoder and a decoder. A sequence begins with the text that the encoder reads,
+// the source, and goes on with the decoder's. A position of the source has in the memory of a decoder's layer
+// what that layer attends to of it, and a position behind it the keys and values of its own.
+
+// role is what layers are for.
+type role int
+
+const (
+	singleStack role = iota // there is no encoder
+	inEncoder               // of an encoder: each token of a source sees all of it
+	inDecoder               // of a decoder: a token sees the source, and those after it up to its own
+)
+
+// Encoder builds the layers of an encoder.
+func (b *Builder) Encoder(stem string, build func(l Layer)) {
+	b.TensorPrefix, b.role = stem, inEncoder
+	for il, sizes := range b.Config.Encoder {
+		build(b.Layer(il, sizes))
+		b.Program.Encoder = append(b.Program.Encoder, b.Take())
+	}
+}
+
+// Decoder builds the layers that answer, and before them their keys and values of a source: of the encoder's result,
+// normalised.
+func (b *Builder) Decoder(stem, norm string, build func(l Layer)) {
+	b.TensorPrefix, b.role, b.byDistance = stem, inDecoder, nil
+	n := len(b.Program.Encoder)
+	if n == 0 {
+		return
+	}
+	var made []Layer
+	var mats []kernel.Matrix
+	for il, sizes := range b.Config.Layers {
+		l := b.Layer(il, sizes)
+		made = append(made, l)
+		mats = append(mats, l.Matrix("cross_attn_k.weight", b.Config.NEmbd, l.NHeadKV*l.HeadDim))
+		mats = append(mats, l.Matrix("cross_attn_v.weight", b.Config.NEmbd, l.NHeadKV*l.ValueDim))
+	}
+	act := b.Act("embd", kernel.TokRows, b.Config.NEmbd, mats...)
+	b.Add(b.Norm(act, b.X(), kernel.TokRows, norm))
+	for i, l := range made {
+		l.keepSource(act, mats[2*i], mats[2*i+1])
+	}
+	b.Program.Encoder[n-1] = append(b.Program.Encoder[n-1], b.Take()...)
+	b.Layers(build)
+}
+
+// crossHeads is the shape of the attention to a source, whose queries, or keys and values, are in a buffer.
+func (l Layer) crossHeads(buf kernel.Buf, col [3]int) kernel.Heads {
+	at := l.crossed[l.Index]
+	return kernel.Heads{
+		NHead: l.NHead, NHeadKV: l.NHeadKV, HeadDim: l.HeadDim, ValueDim: l.ValueDim, KV: l.kv, QKV: buf, Col: col,
+		Group: at.group, KVOffset: at.offset,
+	}
+}
+
+// keepSource stores the keys and values of tokens of a source.
+func (l Layer) keepSource(act kernel.Act, key, value kernel.Matrix) {
+	var at kvCache
+	at.group, at.offset = l.state(l.keysAndValues())
+	l.crossed = append(l.crossed, at)
+	col := [3]int{0, kernel.Pad(l.NHead * l.HeadDim), 0} // where queries would be is nothing
+	col[2] = col[1] + kernel.Pad(key.Out)
+	buf := l.Floats("cross", kernel.TokRows, col[2]+value.Out)
+	l.Add(kernel.Matmul{
+		Dst: buf, Act: l.Only(act, key, value), Parts: []kernel.Part{{Matrix: key, Col: col[1]}, {Matrix: value, Col: col[2]}},
+	})
+	l.Add(kernel.StoreKV{Heads: l.crossHeads(buf, col), Eps: l.Config.Eps, Scale: 1})
+}
+
+// CrossAttention is attention to the source.
+func (l Layer) CrossAttention() Sublayer {
+	nq, nOut := l.NHead*l.HeadDim, l.NHead*l.ValueDim
+	query := l.Matrix("cross_attn_q.weight", l.Config.NEmbd, nq)
+	out := l.Matrix("cross_attn_o.weight", nOut, l.Config.NEmbd)
+	return Sublayer{[]kernel.Matrix{query}, func(act kernel.Act) {
+		buf, att := l.Floats("cross", kernel.TokRows, max(nq, nOut)), l.Floats("att", kernel.TokRows, nOut)
+		l.Add(kernel.Matmul{Dst: buf, Act: act, Parts: []kernel.Part{{Matrix: query}}})
+		heads := l.crossHeads(buf, [3]int{})
+		l.Add(kernel.StoreKV{Heads: heads, Eps: l.Config.Eps, Scale: l.AttnScale, QueriesOnly: true})
+		l.Add(kernel.Attend{Heads: heads, Dst: att, Side: kernel.SourceSide})
+		attAct := l.Act("att", kernel.TokRows, nOut, out)
+		l.Add(kernel.ToAct{Act: attAct, Src: att, Cols: nOut})
+		l.result(attAct, kernel.Part{Matrix: out}, "")
+	}}
+}

@@ -1,0 +1,230 @@
+package nn
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+
+	"github.com/quern-llm/quern/go/kernel"
+)
+
+// Experts says what a mixture of experts is, beside the Config, which has how they are chosen and
+// weighed. Biases, of the router, of the choice and of experts, are used where the file has them.
+type Experts struct {
+	Fn          kernel.Fn
+	Ungated     bool   // there is no gate: down(fn(up(input)))
+	WeighInput  bool   // weights multiply the input of the experts, not the result
+	RoutedAhead bool   // the router has read the layer's input, see routeAhead
+	RouterNorm  bool   // its input is the residual, normalised by itself: with weights ffn_gate_inp.scale, over the root of its width
+	PostNorm    string // the norm of the result, which is added to that of the feed-forward beside it, see both
+	SumNorm     string // the norm of the sum of experts and shared ones, see mixture
+}
+
+// both has the sum of a feed-forward and of the experts beside it.
+func (l Layer) both() kernel.Buf { return l.Floats("both", kernel.TokRows, l.Config.NEmbd) }
+
+// AddBoth adds the norm of that to the residual.
+func (l Layer) AddBoth(norm string) { l.normTo(l.X(), l.both(), kernel.Add, norm) }
+
+// AddSum adds the norm of the sum of experts and a feed-forward to the residual, see experts.sum.
+func (l Layer) AddSum(norm string) { l.normTo(l.X(), l.sublayerOut(), kernel.Add, norm) }
+
+// Mixture adds the experts and the shared ones of a layer that has some, else the dense
+// feed-forward.
+func (l Layer) Mixture(norm string, e Experts) {
+	switch {
+	case !l.Sparse:
+		l.Residual(norm, l.FeedForward(FeedForward{Fn: e.Fn, Ungated: e.Ungated, PostNorm: e.SumNorm, limited: l.Config.LimitFn}))
+		return
+	case l.Config.NFFShared == 0:
+		l.Residual(norm, l.Experts(e))
+	default:
+		l.Residual(norm, l.Experts(e), l.FeedForward(FeedForward{Fn: e.Fn, Ungated: e.Ungated, Shared: true, Onto: e.SumNorm != ""}))
+	}
+	if e.SumNorm != "" {
+		l.AddSum(e.SumNorm)
+	}
+}
+
+// Experts is a sparse feed-forward: the sum of the n_used best experts by the weights that
+// the router gives them.
+func (l Layer) Experts(e Experts) Sublayer {
+	c := l.Config
+	var router kernel.Part
+	if !e.RoutedAhead {
+		router = l.router()
+	}
+	width := cmp.Or(c.NLatent, c.NEmbd)
+	parts, epilogue := l.expertInputs(e, width), kernel.GLU
+	if e.Ungated {
+		epilogue = kernel.Apply
+	}
+	down := l.expertPart("ffn_down", c.NFFExpert, width)
+	near, addNear := l.adjugates()
+	in := append(matrices(parts), near...)
+
+	takes := in
+	var into, outOf kernel.Matrix // what experts are between
+	if c.NLatent > 0 {
+		into, outOf = l.Matrix(l.between("down"), c.NEmbd, width), l.Matrix(l.between("up"), width, c.NEmbd)
+		takes = []kernel.Matrix{into}
+	}
+	if !e.RouterNorm && !e.RoutedAhead {
+		takes = append([]kernel.Matrix{router.Matrix}, takes...)
+	}
+	return Sublayer{In: takes, Run: func(act kernel.Act) {
+		logits := l.routerLogits()
+		route := l.buf("route", kernel.BufSpec{Kind: kernel.Route, Width: kernel.Panel})
+		pairAct := l.Act("pair.embd", kernel.PairRows, width, in...)
+		ffn := l.Floats("pair.ffn", kernel.PairRows, c.NFFExpert)
+		ffnAct := l.Act("pair.ffn", kernel.PairRows, c.NFFExpert, down.Matrix)
+		out := l.Floats("pair.out", kernel.PairRows, width)
+
+		switch {
+		case e.RoutedAhead:
+		case e.RouterNorm:
+			own := l.Act("router", kernel.TokRows, c.NEmbd, router.Matrix)
+			l.Add(kernel.Norm{
+				Act: own, Src: l.X(), Cols: c.NEmbd, Kind: c.Norm, Eps: c.Eps, Weight: l.Vector("ffn_gate_inp.scale", c.NEmbd),
+			})
+			l.Add(kernel.Matmul{Dst: logits, Act: own, Parts: []kernel.Part{router}, Scale: float32(1 / math.Sqrt(float64(c.NEmbd)))})
+		default:
+			l.Add(kernel.Matmul{Dst: logits, Act: l.Only(act, router.Matrix), Softcap: c.RouterCap, Parts: []kernel.Part{router}})
+		}
+		l.Add(kernel.MoeRoute{
+			Dst: route, Src: logits, Gating: c.ExpertGating, Bias: l.correction(),
+			Groups: c.NGroup, GroupsUsed: c.NGroupUsed, BestOfGroup: c.GroupBest,
+			Renorm: c.ExpertNorm, Scale: c.ExpertScale * c.ResidualScale, Choice: l.choice(),
+		})
+		if c.NLatent > 0 {
+			act = l.latentInput(act, into, in...)
+		}
+		l.Add(kernel.MoeGather{Dst: pairAct, Src: l.Only(act, in...), Cols: width, Route: route, Weigh: e.WeighInput})
+		l.Add(l.capped(kernel.Matmul{
+			Dst: ffn, Act: l.Only(pairAct, matrices(parts)...), Rows: kernel.PairRows, Route: route, Parts: parts, Epilogue: epilogue, Fn: e.Fn, Limit: l.ExpertLimit,
+			LimitFn: c.LimitFn,
+		}))
+		l.Add(kernel.ToAct{Act: ffnAct, Src: ffn, Rows: kernel.PairRows, Cols: c.NFFExpert, Route: route})
+		l.Add(kernel.Matmul{Dst: out, Act: ffnAct, Rows: kernel.PairRows, Route: route, Parts: []kernel.Part{down}})
+		if c.NLatent > 0 {
+			sum, sumAct := l.Floats("latent", kernel.TokRows, width), l.Act("latent", kernel.TokRows, width, outOf)
+			l.Add(kernel.MoeCombine{Dst: sum, Src: out, Route: route, Weighed: e.WeighInput, Store: true})
+			if norm := "ffn_routed_norm.weight"; l.Has(norm) {
+				l.Add(kernel.Norm{Act: sumAct, Src: sum, Cols: width, Kind: c.Norm, Eps: c.Eps, Weight: l.Vector(norm, width)})
+			} else {
+				l.Add(kernel.ToAct{Act: sumAct, Src: sum, Cols: width})
+			}
+			l.Add(kernel.Matmul{Dst: l.X(), Act: sumAct, Epilogue: kernel.Add, Parts: []kernel.Part{{Matrix: outOf}}})
+			return
+		}
+		if e.SumNorm != "" {
+			l.Add(kernel.MoeCombine{Dst: l.sublayerOut(), Src: out, Route: route, Weighed: e.WeighInput, Store: true})
+			return
+		}
+		if e.PostNorm == "" {
+			l.Add(kernel.MoeCombine{Dst: l.X(), Src: out, Route: route, Weighed: e.WeighInput, Store: l.takeEpilogue() == kernel.Store})
+			addNear(pairAct, route)
+			return
+		}
+		l.Add(kernel.MoeCombine{Dst: l.sublayerOut(), Src: out, Route: route, Weighed: e.WeighInput, Store: true})
+		l.normTo(l.both(), l.sublayerOut(), kernel.Add, e.PostNorm)
+	}}
+}
+
+// router binds what gives a weight to each expert.
+func (l Layer) router() kernel.Part {
+	return kernel.Part{
+		Matrix: l.Matrix("ffn_gate_inp.weight", l.Config.NEmbd, l.Config.NExpert),
+		Bias:   l.optional("ffn_gate_inp.bias", l.Config.NExpert),
+	}
+}
+
+// routerLogits has what the router makes of each token.
+func (l Layer) routerLogits() kernel.Buf { return l.Floats("router", kernel.TokRows, l.Config.NExpert) }
+
+// RouteAhead has the router read the layer's input, for experts behind the attention.
+func (l Layer) RouteAhead() {
+	router := l.router()
+	act := l.Act("router", kernel.TokRows, l.Config.NEmbd, router.Matrix)
+	l.Add(kernel.ToAct{Act: act, Src: l.X(), Cols: l.Config.NEmbd})
+	l.Add(kernel.Matmul{Dst: l.routerLogits(), Act: act, Parts: []kernel.Part{router}})
+}
+
+// choice returns the experts of each token, where the token decides them.
+func (l Layer) choice() []int32 {
+	if !l.Hashed {
+		return nil
+	}
+	c := l.Config
+	return must(l.weights.Choice(l.prefix+"ffn_gate_tid2eid.weight", c.NExpertUsed, c.NVocab, c.NExpert))
+}
+
+// correction returns what is added to the weights of experts for the choice, where the file has it: some have it under
+// the bare name.
+func (l Layer) correction() []float32 {
+	name := "exp_probs_b"
+	if l.Has(name) {
+		return l.Vector(name, l.Config.NExpert)
+	}
+	return l.optional(name+".bias", l.Config.NExpert)
+}
+
+// between names the projection to what experts are between, or from it, which families call differently.
+func (l Layer) between(which string) string {
+	if name := "ffn_routed_" + which + ".weight"; l.Has(name) {
+		return name
+	}
+	return "ffn_latent_" + which + ".weight"
+}
+
+// latentInput returns the input of experts that are between projections.
+func (l Layer) latentInput(act kernel.Act, into kernel.Matrix, takes ...kernel.Matrix) kernel.Act {
+	src, made := l.Floats("latent", kernel.TokRows, into.Out), l.Act("latent", kernel.TokRows, into.Out, takes...)
+	l.Add(kernel.Matmul{Dst: src, Act: l.Only(act, into), Parts: []kernel.Part{{Matrix: into}}})
+	l.Add(kernel.ToAct{Act: made, Src: src, Cols: into.Out})
+	return made
+}
+
+// expertInputs returns the gates of all experts and what they open to, which some files
+// have in one tensor; without gates, that alone.
+func (l Layer) expertInputs(e Experts, width int) []kernel.Part {
+	c := l.Config
+	if e.Ungated {
+		return []kernel.Part{l.expertPart("ffn_up", width, c.NFFExpert)}
+	}
+	both := "ffn_gate_up_exps.weight"
+	if !l.Has(both) {
+		return []kernel.Part{l.expertPart("ffn_gate", width, c.NFFExpert), l.expertPart("ffn_up", width, c.NFFExpert)}
+	}
+	return []kernel.Part{
+		{Matrix: l.rows(both, width, 2*c.NFFExpert, 0, c.NFFExpert, c.NExpert)},
+		{Matrix: l.rows(both, width, 2*c.NFFExpert, c.NFFExpert, c.NFFExpert, c.NExpert)},
+	}
+}
+
+// expertPart returns a matrix of all experts, with their biases where the file has some.
+func (l Layer) expertPart(name string, in, out int) kernel.Part {
+	p := kernel.Part{Matrix: l.expertMatrix(name, in, out)}
+	if bias := name + "_exps.bias"; l.Has(bias) {
+		if out%kernel.Panel != 0 {
+			check(fmt.Errorf("tensor %q: %d biases of each expert, want a multiple of %d", l.prefix+bias, out, kernel.Panel))
+		}
+		p.Bias = l.Vector(bias, out, l.Config.NExpert)
+	}
+	return p
+}
+
+// expertMatrix returns the matrices of all experts: one tensor, or, in files
+// from before there was such, one for each expert.
+func (l Layer) expertMatrix(name string, in, out int) kernel.Matrix {
+	n := l.Config.NExpert
+	whole := name + "_exps.weight"
+	if first := name + ".0.weight"; !l.Has(whole) && l.Has(first) {
+		names := make([]string, n)
+		for e := range names {
+			names[e] = fmt.Sprintf("%s%s.%d.weight", l.prefix, name, e)
+		}
+		return must(l.weights.Stack(names, in, out))
+	}
+	return l.matrices(whole, in, out, n)
+}

@@ -1,0 +1,154 @@
+package nn
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/quern-llm/quern/go/gguf"
+)
+
+// Keys reads the keys of an architecture into a Config. The first error is a stop.
+type Keys struct {
+	File   *gguf.File
+	Config *Config
+	head   bool // of a file that drafts for another model
+
+	asked map[string]bool // keys that were read, or looked for
+}
+
+func (k *Keys) Name(key string) string {
+	if k.asked == nil {
+		k.asked = map[string]bool{}
+	}
+	k.asked[key] = true
+	return k.Config.Arch + "." + key
+}
+
+// Check stops at an error.
+func (k *Keys) Check(err error) {
+	if err != nil {
+		panic(stop{err})
+	}
+}
+
+func (k *Keys) Fail(key, format string, args ...any) {
+	k.Check(fmt.Errorf("key %q: %s", k.Name(key), fmt.Sprintf(format, args...)))
+}
+
+func (k *Keys) Has(key string) bool {
+	_, ok := k.File.Value(k.Name(key))
+	return ok
+}
+
+// within returns n, which must be from lo to hi.
+func (k *Keys) within(key string, n int64, lo, hi int) int {
+	if n < int64(lo) || n > int64(hi) {
+		k.Fail(key, "%d, want %d to %d", n, lo, hi)
+	}
+	return int(n)
+}
+
+// Int returns a key from lo to hi. It may be an array, as some converters write
+// it, as long as all elements are equal.
+func (k *Keys) Int(key string, lo, hi int) int {
+	n, err := k.File.Int(k.Name(key))
+	if errors.Is(err, gguf.ErrFormat) {
+		if all, arrErr := k.File.Ints(k.Name(key)); arrErr == nil && len(all) > 0 {
+			n, err = all[0], nil
+			if i := slices.IndexFunc(all, func(v int64) bool { return v != n }); i >= 0 {
+				k.Fail(key, "%d for layer 0 and %d for layer %d, layers that differ in this are not supported", n, all[i], i)
+			}
+		}
+	}
+	k.Check(err)
+	return k.within(key, n, lo, hi)
+}
+
+func (k *Keys) IntOr(key string, def, lo, hi int) int {
+	if !k.Has(key) {
+		return def
+	}
+	return k.Int(key, lo, hi)
+}
+
+// ForLayers checks that an array of n has an element for each layer; the file may have more layers than are computed.
+func (k *Keys) ForLayers(key string, n int) {
+	layers := len(k.Config.Layers)
+	if n != layers && n != layers+k.Config.NNext {
+		k.Fail(key, "%d elements, want one for each of the %d layers", n, layers+k.Config.NNext)
+	}
+}
+
+// Each has set take a key for each layer, from lo to hi: one number for all, or
+// an array of as many as there are layers.
+func (k *Keys) Each(key string, lo, hi int, set func(l *LayerConfig, n int)) {
+	layers := k.Config.Layers
+	if all, err := k.File.Ints(k.Name(key)); err == nil {
+		k.ForLayers(key, len(all))
+		for i := range layers {
+			set(&layers[i], k.within(key, all[i], lo, hi))
+		}
+		return
+	}
+	n := k.Int(key, lo, hi)
+	for i := range layers {
+		set(&layers[i], n)
+	}
+}
+
+// eachOr is each where the file has the key.
+func (k *Keys) eachOr(key string, lo, hi int, set func(l *LayerConfig, n int)) {
+	if k.Has(key) {
+		k.Each(key, lo, hi, set)
+	}
+}
+
+func (k *Keys) Float(key string, lo, hi float64) float64 {
+	v, err := k.File.Float(k.Name(key))
+	k.Check(err)
+	if !(v >= lo && v <= hi) || math.IsInf(v, 0) { // NaN is out of every range
+		k.Fail(key, "%v, want %v to %v", v, lo, hi)
+	}
+	return v
+}
+
+// EachConstant has set take a constant of each layer, whose key carries no name of an
+// architecture: one number for all, or an array.
+func (k *Keys) EachConstant(name string, set func(l *LayerConfig, v float64)) {
+	layers := k.Config.Layers
+	v, err := k.File.Float(name)
+	all, arrErr := k.File.Floats(name)
+	if err != nil && arrErr != nil {
+		k.Check(err)
+	}
+	if n := len(all); err != nil && n != len(layers) && n != len(layers)+k.Config.NNext {
+		k.Check(fmt.Errorf("key %q: %d elements, want one for each of the %d layers", name, n, len(layers)))
+	}
+	for il := range layers {
+		if err != nil {
+			v = float64(all[il])
+		}
+		if math.IsNaN(v) || math.Abs(v) > 1e3 {
+			k.Check(fmt.Errorf("key %q: %v, want -1000 to 1000", name, v))
+		}
+		set(&layers[il], v)
+	}
+}
+
+func (k *Keys) BoolOr(key string, def bool) bool {
+	if !k.Has(key) {
+		return def
+	}
+	v, err := k.File.Bool(k.Name(key))
+	k.Check(err)
+	return v
+}
+
+func (k *Keys) FloatOr(key string, def, lo, hi float64) float64 {
+	if !k.Has(key) {
+		return def
+	}
+	return k.Float(key, lo, hi)
+}

@@ -1,0 +1,76 @@
+package nn
+
+import "github.com/quern-llm/quern/go/kernel"
+
+// A Layer builds one transformer block: its sizes, and how its tensors' names
+// begin.
+type Layer struct {
+	*Builder
+	LayerConfig
+	Index  int
+	prefix string
+}
+
+// Layer returns the layer of these sizes, whose tensors are those of layer il.
+func (b *Builder) Layer(il int, sizes LayerConfig) Layer {
+	return Layer{b, sizes, il, b.named(il)}
+}
+
+// WithTensorsOf returns the layer with the tensors of layer il, for models that run a layer of the file several times.
+func (l Layer) WithTensorsOf(il int) Layer {
+	l.prefix = l.named(il)
+	return l
+}
+
+// Norm is the builder's, with a norm of the layer.
+func (l Layer) Norm(act kernel.Act, src kernel.Buf, rows kernel.RowSet, name string) kernel.Norm {
+	return l.Builder.Norm(act, src, rows, l.prefix+name)
+}
+
+// Normed is the builder's, with a norm of the layer.
+func (l Layer) Normed(dst, src kernel.Buf, rows kernel.RowSet, name string) {
+	l.Builder.Normed(dst, src, rows, l.prefix+name)
+}
+
+// Normalise is the builder's, with a norm of the layer.
+func (l Layer) Normalise(name string) { l.Builder.Normalise(l.prefix + name) }
+
+// input is what sublayers read: the residual, or the result of attention to its blocks.
+func (l Layer) input() kernel.Buf {
+	if l.readsAttnRes {
+		return l.Floats("attnres", kernel.TokRows, l.Config.NEmbd)
+	}
+	return l.X()
+}
+
+// Normalise replaces the residual by its norm: that of models whose sublayers are followed by one,
+// instead of preceded.
+func (b *Builder) Normalise(name string) {
+	c := b.Config
+	b.Add(kernel.NormRows{
+		Dst: b.X(), Src: b.X(), Cols: c.NEmbd, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: 1,
+		Weight: b.Vector(name+".weight", c.NEmbd), Bias: b.optional(name+".bias", c.NEmbd),
+	})
+}
+
+// Only keeps of a the kinds that products with these matrices take.
+func (b *Builder) Only(a kernel.Act, mats ...kernel.Matrix) kernel.Act {
+	kept := kernel.Act{}
+	for _, m := range mats {
+		kept[m.Type.Act()] = a[m.Type.Act()]
+	}
+	return kept
+}
+
+// OutputScale multiplies the residual, where the file says by what.
+func (l Layer) OutputScale() {
+	scale := "layer_output_scale.weight"
+	if !l.Has(scale) {
+		return
+	}
+	op := kernel.NormRows{Dst: l.X(), Src: l.X(), Cols: l.Config.NEmbd, Segs: 1, Kind: kernel.NoNorm, Scale: 1}
+	if v := l.Vector(scale, 1); v != nil { // there is memory
+		op.Scale = v[0]
+	}
+	l.Add(op)
+}

@@ -1,0 +1,56 @@
+package nn
+
+import (
+	"slices"
+
+	"github.com/quern-llm/quern/go/kernel"
+)
+
+// A Program is what a model computes: operations over numbered buffers.
+type Program struct {
+	Bufs    []kernel.BufSpec
+	Groups  []kernel.Group // state of a sequence that the operations keep
+	Begin   []kernel.Op    // once per batch: embedding, tables of rotations
+	Encoder [][]kernel.Op  // what tokens of sources go through in place of the layers: see kernel.Batch
+	Layers  [][]kernel.Op  // one list for each layer
+	Outputs []Output       // outputs available for the tokens of a batch
+	Next    *Next          // what drafts; nil unless Config.Drafts
+}
+
+// Blocks returns the operations of the layers, and of the block that drafts, if it is run: all that keep something of a
+// position.
+func (p *Program) Blocks() [][]kernel.Op {
+	if p.Next == nil {
+		return p.Layers
+	}
+	all := slices.Clip(p.Layers)
+	for _, s := range p.Next.Steps {
+		all = append(all, s.Step)
+	}
+	return all
+}
+
+// An Output is a named result of a Program: operations on the tokens for which it is
+// requested, or on rows that are given, and the buffer that then has its rows.
+type Output struct {
+	Name  string
+	Ops   []kernel.Op
+	Given bool       // rows of NEmbd, in the buffer In
+	In    kernel.Buf // of those
+	Buf   kernel.Buf
+	Width int
+}
+
+// The outputs that a program may have.
+const (
+	Logits  = "logits"  // a number for each token of the vocabulary
+	Vectors = "vectors" // the last hidden state, normalised
+	Scores  = "scores"  // of a classifier, given what was made of the vectors of a text's tokens
+	Pooled  = "pooled"  // the vector of a text, given what was made of the vectors of its tokens
+)
+
+// A Tier is the types of keys and values that are From to To positions old: see kernel.Group. The first is of the youngest.
+type Tier struct {
+	KV       kernel.KVTypes
+	From, To int // 0: none
+}

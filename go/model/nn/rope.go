@@ -1,0 +1,108 @@
+package nn
+
+import (
+	"cmp"
+	"math"
+
+	"github.com/quern-llm/quern/go/internal/exactmath"
+	"github.com/quern-llm/quern/go/kernel"
+)
+
+// A Rope is how a layer rotates its queries and keys. Equal ones share a table.
+type Rope struct {
+	Style   kernel.Rope // of the zero value: none
+	NRot    int         // rotated dimensions of a head
+	Base    float64
+	Scaling Scaling
+	Factors string // a tensor that divides the frequencies, where the file has it
+	Of      int    // dimensions that the tensor is for; 0: NRot
+
+	// Of LongRoPE (Ding et al. 2024), whose factors are those of shortFactors, and in contexts of
+	// more positions than that, those of longFactors. See Config.For.
+	NCtxShort int
+
+	Back  bool // it is undone
+	Shift int  // what is added to positions
+}
+
+const (
+	shortFactors = "rope_factors_short.weight"
+	longFactors  = "rope_factors_long.weight"
+)
+
+// Scaling says how rotations are stretched beyond the positions that the model
+// was first trained for.
+type Scaling struct {
+	Type   string  // "none", "linear" or "yarn"
+	Factor float64 // by which the positions are compressed
+
+	AttnFactor float64 // by which rotated pairs grow; 0: 1
+
+	// Of yarn.
+	Length             float64 // that rotated pairs have before AttnFactor; 0: by YaRN's formula
+	NCtxOrig           int
+	ExtFactor          float64
+	LogMultiplier      float64 // 0: none
+	Mscale             float64 // of the numerator; 0: 1
+	BetaFast, BetaSlow float64
+}
+
+// NoScaling leaves the positions as they are.
+var NoScaling = Scaling{Type: "none", Factor: 1}
+
+// Freqs returns by how much each pair of dimensions turns from one position to
+// the next. factors divide the frequencies where a model has them (Llama 3.1
+// and later), else they are nil.
+//
+// Pair i turns by base^(-2i/n_rot). Linear scaling divides that by the factor,
+// as if positions lay closer. YaRN (Peng et al. 2023) does so only for pairs
+// that turn slowly: those that turn more than BetaFast times within the original
+// context keep their frequency, those below BetaSlow are divided, and in
+// between, by index of the pair, there is a ramp.
+func (r Rope) Freqs(factors []float32) []float64 {
+	s := r.Scaling
+	low, high := 0.0, 0.0
+	if s.Type == "yarn" {
+		low = max(0, math.Floor(r.pairThatTurns(s.BetaFast)))
+		high = min(float64(r.NRot-1), math.Ceil(r.pairThatTurns(s.BetaSlow)))
+	}
+	// Conversions keep products from being fused with the sums around them, which
+	// some CPUs would do and others not.
+	freqs := make([]float64, r.NRot/2)
+	for i := range freqs {
+		f := exactmath.Pow(r.Base, -2*float64(i)/float64(r.NRot))
+		if factors != nil {
+			f /= float64(factors[i])
+		}
+		keep := 0.0 // the share that is not divided
+		if s.Type == "yarn" {
+			ramp := (float64(i) - low) / max(0.001, high-low)
+			keep = float64((1 - min(max(ramp, 0), 1)) * s.ExtFactor)
+		}
+		freqs[i] = float64(f/s.Factor*(1-keep)) + float64(f*keep)
+		if r.Back {
+			freqs[i] = -freqs[i]
+		}
+	}
+	return freqs
+}
+
+// Scale returns the length by which rotated pairs grow.
+func (r Rope) Scale() float32 {
+	s := r.Scaling
+	length := cmp.Or(s.AttnFactor, 1)
+	switch {
+	case s.Type == "yarn" && s.Length != 0:
+		length *= s.Length
+	case s.Type == "yarn" && s.ExtFactor != 0:
+		length *= 1 + float64(0.1*cmp.Or(s.Mscale, 1)*exactmath.Log(s.Factor))
+		length /= 1 + float64(0.1*s.LogMultiplier*exactmath.Log(s.Factor))
+	}
+	return float32(length)
+}
+
+// pairThatTurns returns the index, not whole, of the pair that turns this many
+// times within the original context.
+func (r Rope) pairThatTurns(times float64) float64 {
+	return float64(r.NRot) * exactmath.Log(float64(r.Scaling.NCtxOrig)/(times*2*math.Pi)) / (2 * exactmath.Log(r.Base))
+}

@@ -1,0 +1,134 @@
+package nn
+
+import (
+	"slices"
+
+	"github.com/quern-llm/quern/go/internal/exactmath"
+	"github.com/quern-llm/quern/go/kernel"
+)
+
+// Rope reads the rotations of all layers.
+func (k *Keys) Rope(style kernel.Rope) { k.RopeOver(style, "rope.dimension_count") }
+
+// RopeOver is rope where another key says over how many dimensions.
+func (k *Keys) RopeOver(style kernel.Rope, rotated string) {
+	scaling := k.scaling()
+	base := k.FloatOr("rope.freq_base", 10000, 1.001, 1e15)
+	for i := range k.Config.Layers {
+		l := &k.Config.Layers[i]
+		if l.NHead == 0 {
+			continue
+		}
+		r := Rope{Style: style, Base: base, Scaling: scaling, Factors: "rope_freqs.weight"}
+		if _, ok := k.File.Tensor(longFactors); ok {
+			r.NCtxShort = k.IntOr("rope.scaling.original_context_length", k.Config.NCtx, 1, MaxCtx)
+		}
+		r.NRot = k.IntOr(rotated, l.HeadDim, 2, max(l.HeadDim, 2))
+		if r.NRot%2 != 0 {
+			k.Fail(rotated, "%d, want an even number", r.NRot)
+		}
+		l.Rope = r
+	}
+}
+
+// NoRope takes the rotations from all layers.
+func (k *Keys) NoRope() {
+	for il := range k.Config.Layers {
+		k.Config.Layers[il].Rope = Rope{}
+	}
+}
+
+// Temperature reads by what queries grow with their position, over as many positions as a
+// key says.
+func (k *Keys) Temperature(span string) {
+	scale := float32(k.FloatOr("attention.temperature_scale", 0, 0, 1e3))
+	if scale == 0 {
+		return
+	}
+	if !k.Has(span) {
+		span = "rope.scaling.original_context_length"
+	}
+	t := kernel.Temperature{Scale: scale, Span: k.IntOr(span, k.Config.NCtx, 1, MaxCtx)}
+	for il := range k.Config.Layers {
+		k.Config.Layers[il].Temperature = t
+	}
+}
+
+// scaling reads how the rotations are stretched.
+func (k *Keys) scaling() Scaling {
+	s := NoScaling
+	const typ = "rope.scaling.type"
+	switch {
+	case k.Has(typ):
+		var err error
+		s.Type, err = k.File.Str(k.Name(typ))
+		k.Check(err)
+	case k.Has("rope.scaling.factor") || k.Has("rope.scale_linear"):
+		s.Type = "linear" // what the key meant before there were types
+	}
+	if !slices.Contains([]string{"none", "linear", "yarn", "longrope"}, s.Type) {
+		k.Fail(typ, "%.40q is not supported, supported are none linear yarn longrope", s.Type)
+	}
+	if k.Has("rope.scaling.attn_factor") {
+		s.AttnFactor = k.Float("rope.scaling.attn_factor", 1e-3, 1e3)
+	}
+	if s.Type == "none" || s.Type == "longrope" {
+		return s
+	}
+	s.Factor = k.FloatOr("rope.scaling.factor", k.FloatOr("rope.scale_linear", 1, 0, 1e6), 0, 1e6)
+	if s.Factor == 0 { // some files write 0 for none
+		s.Factor = 1
+	}
+	if s.Type != "yarn" {
+		return s
+	}
+	s.NCtxOrig = k.IntOr("rope.scaling.original_context_length", k.Config.NCtx, 1, MaxCtx)
+	s.ExtFactor = k.FloatOr("rope.scaling.yarn_ext_factor", 1, 0, 1)
+	// The length of transformers' attention_factor. But 1 is that of configurations with attn_factor,
+	// which multiplies the length that YaRN has.
+	if n := k.FloatOr("rope.scaling.yarn_attn_factor", 1, 1e-3, 1e3); n != 1 {
+		s.Length = n
+	}
+	s.LogMultiplier = k.FloatOr("rope.scaling.yarn_log_multiplier", 0, 0, 1e3)
+	s.BetaFast = k.FloatOr("rope.scaling.yarn_beta_fast", 32, 1e-3, 1e6)
+	s.BetaSlow = k.FloatOr("rope.scaling.yarn_beta_slow", 1, 1e-3, 1e6)
+	return s
+}
+
+// TextSections checks that the sections of the rotations, which are for the positions of
+// text, of images' rows and of their columns, leave no pair without one: for text, where all
+// three are the same, they are then plain rotations. Pairs take the sections in turn.
+func (k *Keys) TextSections() {
+	const key = "rope.dimension_sections"
+	if !k.Has(key) {
+		return
+	}
+	s, err := k.File.Ints(k.Name(key))
+	k.Check(err)
+	if len(s) < 3 {
+		k.Fail(key, "%d elements, want at least 3", len(s))
+	}
+	for _, l := range k.Config.Layers {
+		for pair := range int64(l.Rope.NRot / 2) {
+			if pair/3 >= s[pair%3] {
+				k.Fail(key, "%v leaves pair %d of %d without a position", s, pair, l.Rope.NRot/2)
+			}
+		}
+	}
+}
+
+// NTK reads by how much the base of rotations grows (NTK-aware scaling). Most files have the grown one.
+func (k *Keys) NTK() {
+	const key = "rope.scaling.alpha"
+	alpha := k.FloatOr(key, 0, 0, 1e6)
+	if alpha == 0 {
+		return
+	}
+	for il := range k.Config.Layers {
+		l := &k.Config.Layers[il]
+		if l.HeadDim <= 2 {
+			k.Fail(key, "%v with heads of %d, want more than 2", alpha, l.HeadDim)
+		}
+		l.Rope.Base *= exactmath.Pow(alpha, float64(l.HeadDim)/float64(l.HeadDim-2))
+	}
+}

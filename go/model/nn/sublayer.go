@@ -1,0 +1,112 @@
+package nn
+
+import "github.com/quern-llm/quern/go/kernel"
+
+// A Sublayer is one of the parts of a block that add to the residual: attention,
+// feed-forward.
+type Sublayer struct {
+	In  []kernel.Matrix      // what multiplies its input
+	Run func(act kernel.Act) // adds its operations, given the input as these take it
+}
+
+// Residual adds x += h(norm(x)), for several sublayers side by side x += the sum of
+// theirs. Without a name the input is x itself.
+func (l Layer) Residual(norm string, sublayers ...Sublayer) {
+	var mats []kernel.Matrix
+	for _, h := range sublayers {
+		mats = append(mats, h.In...)
+	}
+	act := l.Act("embd", kernel.TokRows, l.Config.NEmbd, mats...)
+	if norm == "" {
+		l.Add(kernel.ToAct{Act: act, Src: l.input(), Cols: l.Config.NEmbd})
+	} else {
+		l.Add(l.Norm(act, l.input(), kernel.TokRows, norm))
+	}
+	for _, h := range sublayers {
+		h.Run(l.Only(act, h.In...))
+	}
+}
+
+// SideBySide adds x += h(norm(x)) + other(second(x)): two sublayers side by side, each after a norm of its
+// own.
+func (l Layer) SideBySide(norm string, h Sublayer, second string, other Sublayer) {
+	act := l.Act("embd", kernel.TokRows, l.Config.NEmbd, h.In...)
+	otherAct := l.Act("embd beside", kernel.TokRows, l.Config.NEmbd, other.In...)
+	l.Add(l.Norm(act, l.X(), kernel.TokRows, norm))
+	l.Add(l.Norm(otherAct, l.X(), kernel.TokRows, second))
+	h.Run(act)
+	other.Run(otherAct)
+}
+
+// inner makes activations of n columns of src for the product that ends a sublayer, normalised
+// where sub names a norm.
+func (l Layer) inner(act kernel.Act, src kernel.Buf, n int, sub string) {
+	if sub == "" {
+		l.Add(kernel.ToAct{Act: act, Src: src, Cols: n})
+		return
+	}
+	l.Add(kernel.Norm{Act: act, Src: src, Cols: n, Kind: l.Config.Norm, Eps: l.Config.Eps, Weight: l.Vector(sub+".weight", n)})
+}
+
+// result adds the product that ends a sublayer to the residual, normalised where post
+// names a norm.
+func (l Layer) result(act kernel.Act, out kernel.Part, post string) {
+	c := l.Config
+	if post == "" {
+		l.Add(kernel.Matmul{Dst: l.X(), Act: act, Epilogue: l.takeEpilogue(), Scale: c.ResidualScale, Parts: []kernel.Part{out}})
+		return
+	}
+	l.Add(kernel.Matmul{Dst: l.sublayerOut(), Act: act, Parts: []kernel.Part{out}})
+	l.normTo(l.X(), l.sublayerOut(), l.takeEpilogue(), post)
+}
+
+// takeEpilogue says how the next sublayer adds its result to x, and takes storeNext back: only the first sublayer
+// stores it, where the residual is elsewhere, see connect.
+func (b *Builder) takeEpilogue() kernel.Epilogue {
+	if b.storeNext {
+		b.storeNext = false
+		return kernel.Store
+	}
+	return kernel.Add
+}
+
+// sublayerOut has the result of a sublayer before it is normalised.
+func (l Layer) sublayerOut() kernel.Buf { return l.Floats("sublayer", kernel.TokRows, l.Config.NEmbd) }
+
+// normTo stores the norm of src in dst, or adds it.
+func (l Layer) normTo(dst, src kernel.Buf, to kernel.Epilogue, name string) {
+	c := l.Config
+	l.Add(kernel.NormRows{
+		Dst: dst, Src: src, Cols: c.NEmbd, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: c.ResidualScale, Epilogue: to,
+		Weight: l.NormWeights(name, c.NEmbd), Bias: l.optional(name+".bias", c.NEmbd),
+	})
+}
+
+// lowRank is dst = second(first(input)). between says what becomes of the first product.
+func (l Layer) lowRank(use string, act kernel.Act, first kernel.Matrix, between kernel.Matmul, dst kernel.Buf, second kernel.Part) {
+	low := l.Floats(use+".low", kernel.TokRows, first.Out)
+	lowAct := l.Act(use+".low", kernel.TokRows, first.Out, second.Matrix)
+	between.Dst, between.Act, between.Parts = low, l.Only(act, first), []kernel.Part{{Matrix: first}}
+	l.Add(between)
+	l.Add(kernel.ToAct{Act: lowAct, Src: low, Cols: first.Out})
+	l.Add(kernel.Matmul{Dst: dst, Act: lowAct, Parts: []kernel.Part{second}})
+}
+
+// DeepNorm has x = scale * norm(x) + h(norm(x)).
+func (l Layer) DeepNorm(norm string, h Sublayer) {
+	c := l.Config
+	act := l.Act("embd", kernel.TokRows, c.NEmbd, h.In...)
+	l.Add(l.Norm(act, l.X(), kernel.TokRows, norm))
+	l.Add(kernel.NormRows{
+		Dst: l.X(), Src: l.X(), Cols: c.NEmbd, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: c.NormedScale, Weight: l.NormWeights(norm, c.NEmbd),
+	})
+	h.Run(act)
+}
+
+// Linear is a product alone.
+func (l Layer) Linear(name string) Sublayer {
+	m := l.Matrix(name+".weight", l.Config.NEmbd, l.Config.NEmbd)
+	return Sublayer{In: []kernel.Matrix{m}, Run: func(act kernel.Act) {
+		l.result(act, kernel.Part{Matrix: m, Bias: l.optional(name+".bias", l.Config.NEmbd)}, "")
+	}}
+}

@@ -1,0 +1,51 @@
+package nn
+
+import (
+	"fmt"
+
+	"github.com/quern-llm/quern/go/kernel"
+)
+
+// Weights gives tensors by their GGUF names. Each method checks that the shape
+// is the expected one; its error names the tensor. Data may be nil as long as it
+// has no memory yet.
+type Weights interface {
+	// Has reports whether there is such a tensor.
+	Has(name string) bool
+	// Table returns a matrix whose rows are looked up, not multiplied.
+	Table(name string, in, out int) (kernel.Matrix, error)
+	// Matrix returns n matrices for products: one tensor of three dimensions,
+	// or of two when n is 1.
+	Matrix(name string, in, out, n int) (kernel.Matrix, error)
+	// Stack returns matrices for products that are a tensor each.
+	Stack(names []string, in, out int) (kernel.Matrix, error)
+	// Part returns n rows, from number `from` on, of each of mats matrices of `of` rows.
+	Part(name string, in, of, from, n, mats int) (kernel.Matrix, error)
+	// Nth returns matrix i of the n that a tensor has.
+	Nth(name string, in, out, n, i int) (kernel.Matrix, error)
+	// Heads returns n rows, from number `from` on, of each of `heads` heads of `of` rows, as
+	// one matrix, whose name is then HeadsName(name, from). n is a multiple of kernel.Panel.
+	Heads(name string, in, of, from, n, heads int) (kernel.Matrix, error)
+	// Transposed returns, of n rows from number `from` on of each of `heads` heads of `of` rows,
+	// the transpose: `heads` matrices of `in` rows and n columns, as floats.
+	Transposed(name string, in, of, from, n, heads int) (kernel.Matrix, error)
+	// Vector returns floats, of a tensor of these dimensions, padded with zeros to
+	// whole panels.
+	Vector(name string, dims ...int) ([]float32, error)
+	// Squares returns the mean squares of what the rows of a matrix for products make
+	// of independent inputs of mean square 1 that a norm has multiplied, by the vector
+	// of that name if it was asked for before. It is nil as long as there is no memory.
+	Squares(name, norm string) ([]float64, error)
+	// Floats returns memory for n floats that are computed from the weights, under a
+	// name of the caller's. It is nil until one is known.
+	Floats(name string, n int) []float32
+	// Choice returns a row of n numbers from 0 to below one, for each of rows. It is nil as long as there is no memory.
+	Choice(name string, n, rows, below int) ([]int32, error)
+	// Rope returns the frequencies of r. See Rope.Freqs.
+	Rope(r Rope) ([]float64, error)
+}
+
+// HeadsName names the matrix of Weights.Heads.
+func HeadsName(name string, from int) string {
+	return fmt.Sprintf("%s from row %d of each head", name, from)
+}
