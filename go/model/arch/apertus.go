@@ -14,23 +14,13 @@ import (
 var apertus = Arch{
 	Name: "apertus",
 	config: func(k *Keys) {
-		k.RMSNorm()
-		k.Heads()
-		k.FeedForward()
-		k.Rope(kernel.RopeNeox)
+		k.Dense(kernel.RopeNeox)
 		k.EachConstant("xielu.beta", func(l *LayerConfig, v float64) { l.XIELU.Beta = float32(v) })
 		k.EachConstant("xielu.alpha_p", func(l *LayerConfig, v float64) { l.XIELU.AlphaP = float32(softplus(v)) })
 		k.EachConstant("xielu.alpha_n", func(l *LayerConfig, v float64) { l.XIELU.AlphaN = l.XIELU.Beta + float32(softplus(v)) })
 		k.EachConstant("xielu.eps", func(l *LayerConfig, v float64) { l.XIELU.Eps = float32(min(v, 0)) })
 	},
-	build: func(b *Builder) {
-		b.Begin()
-		b.Layers(func(l Layer) {
-			l.Residual("attn_norm", l.Attention(Attention{QKNorm: NormHead}))
-			l.Residual("ffn_norm", l.FeedForward(FeedForward{XIELU: true}))
-		})
-		b.End("output_norm")
-	},
+	build: func(b *Builder) { b.Dense(Attention{QKNorm: NormHead}, FeedForward{XIELU: true}) },
 }
 
 // softplus is ln(1 + e^x), of which x itself is the nearest double from some 40 on.

@@ -7,19 +7,7 @@ import (
 
 // arcee is AFM: Llama with squared ReLU and no gate.
 var arcee = Arch{
-	Name: "arcee",
-	config: func(k *Keys) {
-		k.RMSNorm()
-		k.Heads()
-		k.FeedForward()
-		k.Rope(kernel.RopeNorm)
-	},
-	build: func(b *Builder) {
-		b.Begin()
-		b.Layers(func(l Layer) {
-			l.Residual("attn_norm", l.Attention(Attention{}))
-			l.Residual("ffn_norm", l.FeedForward(FeedForward{Fn: kernel.ReLU2, Ungated: true}))
-		})
-		b.End("output_norm")
-	},
+	Name:   "arcee",
+	config: func(k *Keys) { k.Dense(kernel.RopeNorm) },
+	build:  func(b *Builder) { b.Dense(Attention{}, FeedForward{Fn: kernel.ReLU2, Ungated: true}) },
 }

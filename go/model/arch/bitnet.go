@@ -9,23 +9,13 @@ import (
 // beside matrices. No key has the function of the feed-forward: it is SiLU in the models of
 // 2024, and the squared ReLU in BitNet b1.58 2B4T, which is known by its sizes.
 var bitnet = Arch{
-	Name: "bitnet",
-	config: func(k *Keys) {
-		k.RMSNorm()
-		k.Heads()
-		k.FeedForward()
-		k.Rope(kernel.RopeNeox)
-	},
+	Name:   "bitnet",
+	config: func(k *Keys) { k.Dense(kernel.RopeNeox) },
 	build: func(b *Builder) {
 		fn := kernel.SiLU
 		if c := b.Config; c.NEmbd == 2560 && c.Layers[0].NFF == 6912 && len(c.Layers) == 30 {
 			fn = kernel.ReLU2
 		}
-		b.Begin()
-		b.Layers(func(l Layer) {
-			l.Residual("attn_norm", l.Attention(Attention{SubNorm: "attn_sub_norm"}))
-			l.Residual("ffn_norm", l.FeedForward(FeedForward{Fn: fn, SubNorm: "ffn_sub_norm"}))
-		})
-		b.End("output_norm")
+		b.Dense(Attention{SubNorm: "attn_sub_norm"}, FeedForward{Fn: fn, SubNorm: "ffn_sub_norm"})
 	},
 }

@@ -11,10 +11,7 @@ import (
 var chameleon = Arch{
 	Name: "chameleon",
 	config: func(k *Keys) {
-		k.RMSNorm()
-		k.Heads()
-		k.FeedForward()
-		k.Rope(kernel.RopeNorm)
+		k.Dense(kernel.RopeNorm)
 		k.Config.PostNorm = k.BoolOr("swin_norm", false)
 		k.Config.Suppressed = [2]int{4, 8196}
 	},

@@ -8,19 +8,7 @@ import (
 // chatglm is ChatGLM 3, GLM 4 of 9B and GLM Edge: Llama with queries, keys and values in one matrix, gate and up in
 // another, and half of each head rotated.
 var chatglm = Arch{
-	Name: "chatglm",
-	config: func(k *Keys) {
-		k.RMSNorm()
-		k.Heads()
-		k.FeedForward()
-		k.Rope(kernel.RopeNorm)
-	},
-	build: func(b *Builder) {
-		b.Begin()
-		b.Layers(func(l Layer) {
-			l.Residual("attn_norm", l.Attention(Attention{}))
-			l.Residual("ffn_norm", l.FeedForward(FeedForward{Fused: true}))
-		})
-		b.End("output_norm")
-	},
+	Name:   "chatglm",
+	config: func(k *Keys) { k.Dense(kernel.RopeNorm) },
+	build:  func(b *Builder) { b.Dense(Attention{}, FeedForward{Fused: true}) },
 }

@@ -15,10 +15,7 @@ import (
 var dflash = headKind{
 	name: "dflash",
 	config: func(k *Keys, h *Head) {
-		k.RMSNorm()
-		k.Heads()
-		k.FeedForward()
-		k.Rope(kernel.RopeNeox)
+		k.Dense(kernel.RopeNeox)
 		if k.IntOr("attention.sliding_window", 0, 0, MaxCtx) > 0 {
 			k.Windows(func(int) bool { return false })
 		}

@@ -11,10 +11,7 @@ import (
 var eagle3 = headKind{
 	name: "eagle3",
 	config: func(k *Keys, h *Head) {
-		k.RMSNorm()
-		k.Heads()
-		k.FeedForward()
-		k.Rope(kernel.RopeNorm)
+		k.Dense(kernel.RopeNorm)
 		if n := len(k.Config.Layers); n != 1 {
 			k.Fail("block_count", "%d, want 1", n)
 		}

@@ -9,10 +9,7 @@ import (
 var eurobert = Arch{
 	Name: "eurobert",
 	config: func(k *Keys) {
-		k.RMSNorm()
-		k.Heads()
-		k.FeedForward()
-		k.Rope(kernel.RopeNeox)
+		k.Dense(kernel.RopeNeox)
 		k.Config.BothWays = true
 	},
 	build: llamaEmbed.build,
@@ -22,10 +19,7 @@ var eurobert = Arch{
 var neoBERT = Arch{
 	Name: "neo-bert",
 	config: func(k *Keys) {
-		k.RMSNorm()
-		k.Heads()
-		k.FeedForward()
-		k.Rope(kernel.RopeNorm)
+		k.Dense(kernel.RopeNorm)
 		k.Config.BothWays = true
 	},
 	build: func(b *Builder) {

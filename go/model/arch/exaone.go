@@ -7,14 +7,9 @@ import (
 
 // exaone is EXAONE 3 and 3.5: Llama with rotations across halves of a head.
 var exaone = Arch{
-	Name: "exaone",
-	config: func(k *Keys) {
-		k.RMSNorm()
-		k.Heads()
-		k.FeedForward()
-		k.Rope(kernel.RopeNeox)
-	},
-	build: llama.build,
+	Name:   "exaone",
+	config: func(k *Keys) { k.Dense(kernel.RopeNeox) },
+	build:  llama.build,
 }
 
 // exaonemoe is K-EXAONE: dots1 with windows in three layers of four, and no rotations in the

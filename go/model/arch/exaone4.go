@@ -10,10 +10,7 @@ import (
 var exaone4 = Arch{
 	Name: "exaone4",
 	config: func(k *Keys) {
-		k.RMSNorm()
-		k.Heads()
-		k.FeedForward()
-		k.Rope(kernel.RopeNeox)
+		k.Dense(kernel.RopeNeox)
 		if !k.Has("attention.sliding_window") {
 			return
 		}

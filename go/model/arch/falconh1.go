@@ -10,10 +10,7 @@ import (
 var falconh1 = Arch{
 	Name: "falcon-h1",
 	config: func(k *Keys) {
-		k.RMSNorm()
-		k.Heads()
-		k.FeedForward()
-		k.Rope(kernel.RopeNeox)
+		k.Dense(kernel.RopeNeox)
 		k.Mamba2()
 	},
 	build: func(b *Builder) {

@@ -18,22 +18,14 @@ var gemma2 = Arch{
 		k.WindowsOf(k.IntOr("attention.sliding_window", 4096, 1, MaxCtx), AllBut(2), AllBut) // the first files do not say it
 	},
 	build: func(b *Builder) {
-		b.Begin()
-		b.Layers(func(l Layer) {
-			l.Residual("attn_norm", l.Attention(Attention{PostNorm: "post_attention_norm"}))
-			l.Residual("ffn_norm", l.FeedForward(FeedForward{Fn: kernel.GELU, PostNorm: "post_ffw_norm"}))
-		})
-		b.End("output_norm")
+		b.Dense(Attention{PostNorm: "post_attention_norm"}, FeedForward{Fn: kernel.GELU, PostNorm: "post_ffw_norm"})
 	},
 }
 
 // gemmaConfig reads what Gemma 2 and 3 share. The largest of both scale queries by
 // the width that heads would have if they made up the embedding.
 func gemmaConfig(k *Keys) {
-	k.RMSNorm()
-	k.Heads()
-	k.FeedForward()
-	k.Rope(kernel.RopeNeox)
+	k.Dense(kernel.RopeNeox)
 	k.EmbedScale()
 	if n := len(k.Config.Layers); n == 46 && k.Config.Arch == "gemma2" || n == 62 {
 		for il := range k.Config.Layers {

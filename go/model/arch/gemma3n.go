@@ -21,10 +21,7 @@ const (
 var gemma3n = Arch{
 	Name: "gemma3n",
 	config: func(k *Keys) {
-		k.RMSNorm()
-		k.Heads()
-		k.FeedForward()
-		k.Rope(kernel.RopeNeox)
+		k.Dense(kernel.RopeNeox)
 		k.Windows(AllBut(5))
 		base := k.FloatOr("rope.freq_base_swa", 10000, 1.001, 1e15)
 		for il := range k.Config.Layers {

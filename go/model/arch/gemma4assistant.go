@@ -12,10 +12,7 @@ import (
 var gemma4assistant = headKind{
 	name: "gemma4-assistant",
 	config: func(k *Keys, h *Head) {
-		k.RMSNorm()
-		k.Heads()
-		k.FeedForward()
-		k.Rope(kernel.RopeNeox)
+		k.Dense(kernel.RopeNeox)
 		k.Windows(AllBut(6))
 		inWindows(k)
 		unscaled(k)

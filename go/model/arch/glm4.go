@@ -20,12 +20,7 @@ var glm4 = Arch{
 		k.Rope(style)
 	},
 	build: func(b *Builder) {
-		b.Begin()
-		b.Layers(func(l Layer) {
-			l.Residual("attn_norm", l.Attention(Attention{PostNorm: "post_attention_norm"}))
-			l.Residual("ffn_norm", l.FeedForward(FeedForward{Fused: true, PostNorm: "post_ffw_norm"}))
-		})
-		b.End("output_norm")
+		b.Dense(Attention{PostNorm: "post_attention_norm"}, FeedForward{Fused: true, PostNorm: "post_ffw_norm"})
 	},
 }
 

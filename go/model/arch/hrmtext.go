@@ -15,10 +15,7 @@ var hrmText = Arch{
 	Name: "hrm_text",
 	config: func(k *Keys) {
 		c := k.Config
-		k.RMSNorm()
-		k.Heads()
-		k.FeedForward()
-		k.Rope(kernel.RopeNeox)
+		k.Dense(kernel.RopeNeox)
 		c.BareNorms = true
 		c.EmbedScale = float32(k.FloatOr("embedding_scale", 1, 1e-6, 1e6))
 		n := Cycles{

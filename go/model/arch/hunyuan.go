@@ -10,20 +10,10 @@ import (
 var hunyuan = Arch{
 	Name: "hunyuan-dense",
 	config: func(k *Keys) {
-		k.RMSNorm()
-		k.Heads()
-		k.FeedForward()
-		k.Rope(kernel.RopeNeox)
+		k.Dense(kernel.RopeNeox)
 		k.NTK()
 	},
-	build: func(b *Builder) {
-		b.Begin()
-		b.Layers(func(l Layer) {
-			l.Residual("attn_norm", l.Attention(Attention{QKNorm: NormAfterRope}))
-			l.Residual("ffn_norm", l.FeedForward(FeedForward{}))
-		})
-		b.End("output_norm")
-	},
+	build: func(b *Builder) { b.Dense(Attention{QKNorm: NormAfterRope}, FeedForward{}) },
 }
 
 // hunyuanVL is the text part of Hunyuan VL and of its OCR models. Its rotations have sections for positions in images, which text has

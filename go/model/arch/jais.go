@@ -16,12 +16,5 @@ var jais = Arch{
 			l.AttnScale = 1 / float32(max(l.HeadDim, 1))
 		}
 	},
-	build: func(b *Builder) {
-		b.Begin()
-		b.Layers(func(l Layer) {
-			l.Residual("attn_norm", l.Attention(Attention{}))
-			l.Residual("ffn_norm", l.FeedForward(FeedForward{}))
-		})
-		b.End("output_norm")
-	},
+	build: func(b *Builder) { b.Dense(Attention{}, FeedForward{}) },
 }

@@ -14,12 +14,5 @@ var jais2 = Arch{
 		k.FeedForward()
 		k.Rope(kernel.RopeNeox)
 	},
-	build: func(b *Builder) {
-		b.Begin()
-		b.Layers(func(l Layer) {
-			l.Residual("attn_norm", l.Attention(Attention{}))
-			l.Residual("ffn_norm", l.FeedForward(FeedForward{Fn: kernel.ReLU2, Ungated: true}))
-		})
-		b.End("output_norm")
-	},
+	build: func(b *Builder) { b.Dense(Attention{}, FeedForward{Fn: kernel.ReLU2, Ungated: true}) },
 }

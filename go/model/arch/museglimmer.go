@@ -11,10 +11,7 @@ import (
 var museglimmer = Arch{
 	Name: "muse-glimmer",
 	config: func(k *Keys) {
-		k.RMSNorm()
-		k.Heads()
-		k.FeedForward()
-		k.Rope(kernel.RopeNorm)
+		k.Dense(kernel.RopeNorm)
 		k.Config.LogitScale = float32(k.FloatOr("logit_scale", 1, 1e-6, 1e6))
 		k.Config.LogitCap = float32(k.FloatOr("final_logit_softcapping", 0, 0, MaxCap))
 		k.Config.EmbedNorm = true
@@ -22,11 +19,6 @@ var museglimmer = Arch{
 		k.RopeInWindows()
 	},
 	build: func(b *Builder) {
-		b.Begin()
-		b.Layers(func(l Layer) {
-			l.Residual("attn_norm", l.Attention(Attention{QKNorm: NormHead, Gate: GateChannel, PostNorm: "post_attention_norm"}))
-			l.Residual("ffn_norm", l.FeedForward(FeedForward{PostNorm: "post_ffw_norm"}))
-		})
-		b.End("output_norm")
+		b.Dense(Attention{QKNorm: NormHead, Gate: GateChannel, PostNorm: "post_attention_norm"}, FeedForward{PostNorm: "post_ffw_norm"})
 	},
 }

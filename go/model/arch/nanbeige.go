@@ -13,10 +13,7 @@ var nanbeige = Arch{
 	Name: "nanbeige",
 	config: func(k *Keys) {
 		c := k.Config
-		k.RMSNorm()
-		k.Heads()
-		k.FeedForward()
-		k.Rope(kernel.RopeNorm)
+		k.Dense(kernel.RopeNorm)
 		c.Loops = k.IntOr("num_loops", 1, 1, max(MaxLayer/max(len(c.Layers), 1), 1))
 		c.LoopNorm = !k.BoolOr("skip_loop_final_norm", false)
 		c.Layers = slices.Repeat(c.Layers, c.Loops)

@@ -10,12 +10,5 @@ import (
 var nemotron = Arch{
 	Name:   "nemotron",
 	config: starcoder2.config,
-	build: func(b *Builder) {
-		b.Begin()
-		b.Layers(func(l Layer) {
-			l.Residual("attn_norm", l.Attention(Attention{}))
-			l.Residual("ffn_norm", l.FeedForward(FeedForward{Fn: kernel.ReLU2, Ungated: true}))
-		})
-		b.End("output_norm")
-	},
+	build:  func(b *Builder) { b.Dense(Attention{}, FeedForward{Fn: kernel.ReLU2, Ungated: true}) },
 }

@@ -11,10 +11,7 @@ import (
 var olmo2 = Arch{
 	Name: "olmo2",
 	config: func(k *Keys) {
-		k.RMSNorm()
-		k.Heads()
-		k.FeedForward()
-		k.Rope(kernel.RopeNeox)
+		k.Dense(kernel.RopeNeox)
 		if k.Has("attention.sliding_window") {
 			k.Windows(AllBut(4))
 		}

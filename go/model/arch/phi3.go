@@ -11,21 +11,11 @@ import (
 var phi3 = Arch{
 	Name: "phi3",
 	config: func(k *Keys) {
-		k.RMSNorm()
-		k.Heads()
-		k.FeedForward()
-		k.Rope(kernel.RopeNeox)
+		k.Dense(kernel.RopeNeox)
 		window := k.IntOr("attention.sliding_window", 0, 0, MaxCtx)
 		for il := range k.Config.Layers {
 			k.Config.Layers[il].Window = window
 		}
 	},
-	build: func(b *Builder) {
-		b.Begin()
-		b.Layers(func(l Layer) {
-			l.Residual("attn_norm", l.Attention(Attention{}))
-			l.Residual("ffn_norm", l.FeedForward(FeedForward{Fused: true}))
-		})
-		b.End("output_norm")
-	},
+	build: func(b *Builder) { b.Dense(Attention{}, FeedForward{Fused: true}) },
 }

@@ -7,13 +7,8 @@ import (
 
 // plamo is PLaMo: both sublayers read the same norm.
 var plamo = Arch{
-	Name: "plamo",
-	config: func(k *Keys) {
-		k.RMSNorm()
-		k.Heads()
-		k.FeedForward()
-		k.Rope(kernel.RopeNeox)
-	},
+	Name:   "plamo",
+	config: func(k *Keys) { k.Dense(kernel.RopeNeox) },
 	build: func(b *Builder) {
 		b.Begin()
 		b.Layers(func(l Layer) {

@@ -10,21 +10,13 @@ import (
 var plamo3 = Arch{
 	Name: "plamo3",
 	config: func(k *Keys) {
-		k.RMSNorm()
-		k.Heads()
-		k.FeedForward()
-		k.Rope(kernel.RopeNeox)
+		k.Dense(kernel.RopeNeox)
 		if k.Has("attention.sliding_window") {
 			k.Windows(AllBut(8))
 			k.WindowRope(10000)
 		}
 	},
 	build: func(b *Builder) {
-		b.Begin()
-		b.Layers(func(l Layer) {
-			l.Residual("attn_norm", l.Attention(Attention{QKNorm: NormHead, PostNorm: "post_attention_norm"}))
-			l.Residual("ffn_norm", l.FeedForward(FeedForward{Fused: true, PostNorm: "post_ffw_norm"}))
-		})
-		b.End("output_norm")
+		b.Dense(Attention{QKNorm: NormHead, PostNorm: "post_attention_norm"}, FeedForward{Fused: true, PostNorm: "post_ffw_norm"})
 	},
 }

@@ -8,19 +8,7 @@ import (
 // qwen2 is Qwen 2 and 2.5: rotations across halves of a head, and biases of
 // queries, keys and values.
 var qwen2 = Arch{
-	Name: "qwen2",
-	config: func(k *Keys) {
-		k.RMSNorm()
-		k.Heads()
-		k.FeedForward()
-		k.Rope(kernel.RopeNeox)
-	},
-	build: func(b *Builder) {
-		b.Begin()
-		b.Layers(func(l Layer) {
-			l.Residual("attn_norm", l.Attention(Attention{Bias: true}))
-			l.Residual("ffn_norm", l.FeedForward(FeedForward{}))
-		})
-		b.End("output_norm")
-	},
+	Name:   "qwen2",
+	config: func(k *Keys) { k.Dense(kernel.RopeNeox) },
+	build:  func(b *Builder) { b.Dense(Attention{Bias: true}, FeedForward{}) },
 }

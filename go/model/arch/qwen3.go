@@ -8,19 +8,7 @@ import (
 // qwen3 is Qwen 3: rotations across halves of a head, each head of queries and
 // keys normalised first. Its heads may be wider than n_embd/n_head.
 var qwen3 = Arch{
-	Name: "qwen3",
-	config: func(k *Keys) {
-		k.RMSNorm()
-		k.Heads()
-		k.FeedForward()
-		k.Rope(kernel.RopeNeox)
-	},
-	build: func(b *Builder) {
-		b.Begin()
-		b.Layers(func(l Layer) {
-			l.Residual("attn_norm", l.Attention(Attention{QKNorm: NormHead}))
-			l.Residual("ffn_norm", l.FeedForward(FeedForward{}))
-		})
-		b.End("output_norm")
-	},
+	Name:   "qwen3",
+	config: func(k *Keys) { k.Dense(kernel.RopeNeox) },
+	build:  func(b *Builder) { b.Dense(Attention{QKNorm: NormHead}, FeedForward{}) },
 }

@@ -10,10 +10,7 @@ import (
 var qwen35 = Arch{
 	Name: "qwen35",
 	config: func(k *Keys) {
-		k.RMSNorm()
-		k.Heads()
-		k.FeedForward()
-		k.Rope(kernel.RopeNeox)
+		k.Dense(kernel.RopeNeox)
 		k.TextSections()
 		k.DeltaNets()
 	},

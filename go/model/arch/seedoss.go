@@ -8,13 +8,8 @@ import (
 // seedoss is Seed-OSS: Qwen 2 with wider heads; the norm before the feed-forward
 // is called post_attention_norm.
 var seedoss = Arch{
-	Name: "seed_oss",
-	config: func(k *Keys) {
-		k.RMSNorm()
-		k.Heads()
-		k.FeedForward()
-		k.Rope(kernel.RopeNeox)
-	},
+	Name:   "seed_oss",
+	config: func(k *Keys) { k.Dense(kernel.RopeNeox) },
 	build: func(b *Builder) {
 		b.Begin()
 		b.Layers(func(l Layer) {

@@ -9,20 +9,10 @@ import (
 var smollm3 = Arch{
 	Name: "smollm3",
 	config: func(k *Keys) {
-		k.RMSNorm()
-		k.Heads()
-		k.FeedForward()
-		k.Rope(kernel.RopeNorm)
+		k.Dense(kernel.RopeNorm)
 		for il := 3; il < len(k.Config.Layers); il += 4 {
 			k.Config.Layers[il].Rope = Rope{}
 		}
 	},
-	build: func(b *Builder) {
-		b.Begin()
-		b.Layers(func(l Layer) {
-			l.Residual("attn_norm", l.Attention(Attention{}))
-			l.Residual("ffn_norm", l.FeedForward(FeedForward{}))
-		})
-		b.End("output_norm")
-	},
+	build: func(b *Builder) { b.Dense(Attention{}, FeedForward{}) },
 }

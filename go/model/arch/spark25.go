@@ -10,19 +10,9 @@ import (
 var spark25 = Arch{
 	Name: "spark2_5",
 	config: func(k *Keys) {
-		k.RMSNorm()
-		k.Heads()
-		k.FeedForward()
-		k.Rope(kernel.RopeNeox)
+		k.Dense(kernel.RopeNeox)
 		k.ListedWindows()
 		k.RotatedInWindows(nil)
 	},
-	build: func(b *Builder) {
-		b.Begin()
-		b.Layers(func(l Layer) {
-			l.Residual("attn_norm", l.Attention(Attention{Gate: GateHead}))
-			l.Residual("ffn_norm", l.FeedForward(FeedForward{Fn: kernel.GELUErf}))
-		})
-		b.End("output_norm")
-	},
+	build: func(b *Builder) { b.Dense(Attention{Gate: GateHead}, FeedForward{Fn: kernel.GELUErf}) },
 }

@@ -10,10 +10,7 @@ import (
 var talkie = Arch{
 	Name: "talkie",
 	config: func(k *Keys) {
-		k.RMSNorm()
-		k.Heads()
-		k.FeedForward()
-		k.Rope(kernel.RopeNeox)
+		k.Dense(kernel.RopeNeox)
 		k.Config.BareNorms, k.Config.EmbedNorm = true, true
 		k.Config.LogitScale = float32(k.Float("logit_scale", 1e-6, 1e6))
 		for _, l := range k.Config.Layers {
