@@ -603,7 +603,7 @@ func TestHeadRefuses(t *testing.T) {
 	}
 	if f, err := OpenFile(path); err == nil { // for itself it is nothing
 		defer f.Close()
-		if _, err := f.Config(); err == nil || !strings.Contains(err.Error(), "a model beside them") {
+		if _, err := f.Config(); err == nil || !strings.Contains(err.Error(), "drafts tokens for another model") {
 			t.Errorf("alone: %v", err)
 		}
 	}

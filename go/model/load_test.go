@@ -43,7 +43,7 @@ func TestLoadRefuses(t *testing.T) {
 		want   string
 	}{
 		{"no architecture", func(d *draft) { d.drop("general.architecture") }, "general.architecture"},
-		{"architecture to come", func(d *draft) { d.set("general.architecture", "graniteswitch") }, `architecture "graniteswitch" is not supported: its models need adapters`},
+		{"architecture to come", func(d *draft) { d.set("general.architecture", "graniteswitch") }, `architecture "graniteswitch" is not supported: its tokens switch adapters`},
 		{"architecture", func(d *draft) { d.set("general.architecture", "rwkv5") }, `architecture "rwkv5" is not supported, supported are llama qwen2 qwen3 `},
 		{"no context", func(d *draft) { d.drop("llama.context_length") }, `"llama.context_length"`},
 		{"no epsilon", func(d *draft) { d.drop("llama.attention.layer_norm_rms_epsilon") }, "layer_norm_rms_epsilon"},

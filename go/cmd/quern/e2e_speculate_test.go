@@ -67,7 +67,7 @@ func TestSpeculation(t *testing.T) {
 	}
 	quern(t, append(args, "-md", headFor(t, demo.GGUF(), scripted.Head{Arch: "eagle3", Inputs: []int{0, 1, 99}}))...).refused(t, 1, "head.gguf: it reads what goes into layer 99")
 	quern(t, "run", "-m", other, "-p", "a", "-md", head).refused(t, 1, "head.gguf", "vocabulary")
-	quern(t, "run", "-m", head, "-p", "a").refused(t, 1, "a model beside them", "-md")
+	quern(t, "run", "-m", head, "-p", "a").refused(t, 1, "drafts tokens for another model", "-md")
 	if r := quern(t, append(args, "-md", other)...); r.code != 0 || r.stdout != plain || !strings.Contains(r.stderr, "drafts by text: its vocabulary") {
 		t.Errorf("with a draft model that has another vocabulary: %+v, without %q", r, plain)
 	}

@@ -1,8 +1,16 @@
-// Package arch defines the architectures: which tensors each has, under which GGUF names
-// and of which shapes, and which operations compute logits from tokens. There is one file
-// for each; it builds a Program and has no state.
+// Package arch defines the architectures: the metadata keys that each reads, which tensors it has, under which GGUF names
+// and of which shapes, and which operations compute logits from tokens. There is one file for each architecture, named
+// after it.
 //
-// Where the weights lie, and in what form, is decided by the caller: see Weights.
+// An architecture is two functions in the words of package nn: config reads the keys of a file into a configuration, and
+// build adds the operations of the layers. It has no state, and does not know where weights are stored.
+//
+// The words are imported with a dot: these files are descriptions in a small language, of which every second word would
+// otherwise begin with the name of its package. staticcheck.conf allows that for this one package.
+//
+// The tests of the architectures are in go/model. TestArchitectures compares the logits and the text of a small model of
+// each with those of another implementation, TestPublished reads the keys and tensors of published models. Here are tests
+// of what is refused, and of scaled rotations.
 package arch
 
 import (
@@ -44,8 +52,8 @@ func Lookup(name string) (Arch, error) {
 	if i := slices.IndexFunc(archs, func(a Arch) bool { return a.Name == name }); i >= 0 {
 		return archs[i], nil
 	}
-	if why := missing[name]; why != "" {
-		return Arch{}, fmt.Errorf("architecture %q is not supported: its models need %s", name, why)
+	if why := unsupported[name]; why != "" {
+		return Arch{}, fmt.Errorf("architecture %q is not supported: %s", name, why)
 	}
 	if len(name) > 64 {
 		name = name[:64] + "..."
@@ -53,22 +61,27 @@ func Lookup(name string) (Arch, error) {
 	return Arch{}, fmt.Errorf("architecture %q is not supported, supported are %s", name, strings.Join(Names(), " "))
 }
 
-// missing says, of architectures that people have files of, what these need and there is not yet.
-var missing = map[string]string{
-	"clip":             "a language model beside them: they turn images into its embeddings",
-	"llada":            "generation by diffusion: they predict no next token",
-	"llada-moe":        "generation by diffusion: they predict no next token",
-	"dream":            "generation by diffusion: they predict no next token",
-	"rnd1":             "generation by diffusion: they predict no next token",
-	"eagle3":           "a model beside them, for which they draft tokens: give that by -m, and this file by -md",
-	"dflash":           "a model beside them, for which they draft tokens: give that by -m, and this file by -md",
-	"gemma4-assistant": "a model beside them, for which they draft tokens: give that by -m, and this file by -md",
-	"gptj":             "files that others read: llama.cpp knows no more than their name",
-	"graniteswitch":    "adapters that tokens switch on",
-	"pockettts":        "a decoder of sound: they speak, and do not write",
-	"qwen3tts":         "a decoder of sound: they speak, and do not write",
-	"wavtokenizer-dec": "codes of sound, which they decode: they do not write",
+// unsupported says, of architectures that people have files of, why they do not run here.
+var unsupported = map[string]string{
+	"clip":             "its files turn images into embeddings for a language model; give that model",
+	"llada":            "it generates by diffusion and does not predict the next token",
+	"llada-moe":        "it generates by diffusion and does not predict the next token",
+	"dream":            "it generates by diffusion and does not predict the next token",
+	"rnd1":             "it generates by diffusion and does not predict the next token",
+	"eagle3":           drafter,
+	"dflash":           drafter,
+	"gemma4-assistant": drafter,
+	"gptj":             "llama.cpp knows its name, and cannot run its files either",
+	"graniteswitch":    "its tokens switch adapters on and off",
+	"pockettts":        speech,
+	"qwen3tts":         speech,
+	"wavtokenizer-dec": "its files decode audio tokens, and generate no text",
 }
+
+const (
+	drafter = "it drafts tokens for another model; give that model with -m, and this file with -md"
+	speech  = "it generates speech, not text"
+)
 
 // Names returns the names of all architectures.
 func Names() []string {
