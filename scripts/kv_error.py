@@ -9,7 +9,7 @@ One head at a time: queries, keys and values are drawn, attention is computed in
 float64, and again with keys and values (and, for integers, queries and weights)
 rounded as csrc/format/kv.c and csrc/scalar/attn.c do. Scores are scaled so that their
 standard deviation is 3 without what the case adds. "even" before a type is that
-with channels balanced as go/model/arch/balance.go does: the sizes that it finds in
+with channels balanced as go/model/nn/balance.go does: the sizes that it finds in
 the weights are here those of half of the positions, without the first, and of half
 of the queries, so that it knows nothing of what single positions have. Prints a
 Markdown table of means over heads:
@@ -97,7 +97,7 @@ def attention(kind, q, k, v):
 
 
 def exponents(sizes):
-    """Base-2 logarithms of sizes from their median on, rounded: exponents() of go/model/arch/balance.go."""
+    """Base-2 logarithms of sizes from their median on, rounded: exponents() of go/model/nn/balance.go."""
     log = np.log2(sizes / np.sort(sizes)[len(sizes) // 2])
     return np.floor(log + 0.5) if (np.abs(log) >= 2).any() else np.zeros(len(sizes))
 

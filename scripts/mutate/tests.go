@@ -24,6 +24,7 @@ const scalar = "csrc/scalar"
 // elsewhere are packages whose tests notice more of another one than its own do.
 var elsewhere = map[string][]string{
 	"go/model/arch":     {"go/model"},
+	"go/model/nn":       {"go/model/arch", "go/model"},
 	"go/kernel":         {"go/model"},
 	"go/constrain":      {"go/form"},
 	"go/kvcache":        {"go/engine"},
