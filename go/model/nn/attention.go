@@ -9,7 +9,7 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// QKNorm says how queries and keys are normalised.
+// QKNorm says how queries and keys are normalised before the scores.
 type QKNorm int
 
 const (
@@ -25,7 +25,7 @@ const (
 	NormEachCentered        // as normEach, by a norm with a mean, and biases where the file has them
 )
 
-// GateKind says where the gate of an attention comes from.
+// GateKind says where the output gate of an attention comes from.
 type GateKind int
 
 const (
@@ -35,24 +35,25 @@ const (
 	GateHead             // attn_gate, which has a number for each head
 )
 
-// Attention says what the attention of an architecture has besides the four
-// projections. Biases are used where the file has them.
+// Attention says what the attention of an architecture has besides the four projections attn_q, attn_k, attn_v, or
+// attn_qkv, and attn_output. Biases are used if the file has them.
 type Attention struct {
-	Bias         bool     // of queries, keys and values: required
-	QKNorm       QKNorm   // by attn_q_norm and attn_k_norm
-	ValueNorm    bool     // values are normalised by head without weights, and keys before their norm if attn_v is missing
-	Sinks        bool     // a score of each head that takes weight and has no value: attn_sinks
+	Bias         bool     // queries, keys and values have biases: the file must have them
+	QKNorm       QKNorm   // norms of queries and keys, by attn_q_norm and attn_k_norm
+	ValueNorm    bool     // values are normalised per head, without weights; without attn_v they are the keys before their norm
+	Sinks        bool     // attn_sinks: a score per head that takes weight and has no value
 	Gate         GateKind // the result is multiplied by the sigmoid of a projection
 	Softplus     bool     // by its softplus instead
-	SubNorm      string   // the norm of what the heads have made, before the last product
-	PostNorm     string   // the norm of the result, before it is added
-	Out          string   // the last projection, if not attn_output
-	Spans        bool     // it is to the best spans of positions, where the layer has some: see spanIndex
-	SpansPerHead bool     // each kv head sees spans of its own: see headIndex
-	In           int      // columns of what the projections multiply; 0: those of the residual
+	SubNorm      string   // the norm before the output projection
+	PostNorm     string   // the norm of the result, before it is added to the residual
+	Out          string   // the output projection, if it is not attn_output
+	Spans        bool     // attention is to the best spans of positions, in layers with a CompressRatio
+	SpansPerHead bool     // each KV head selects spans of its own
+	In           int      // columns of the input; 0: NEmbd
 }
 
-// Attention is output(attend(rope(qkv(input)))).
+// Attention is output(attend(rope(qkv(input)))): scaled dot-product attention (Vaswani et al. 2017) with grouped keys
+// and values.
 func (l Layer) Attention(a Attention) Sublayer {
 	q := l.queries(a)
 	nOut := l.NHead * l.ValueDim
@@ -136,20 +137,20 @@ func (l Layer) Attention(a Attention) Sublayer {
 	return h
 }
 
-// headGate binds the projection that has a number for each head.
+// headGate returns the projection to a gate per head.
 func (l Layer) headGate() kernel.Matrix {
 	return l.Matrix("attn_gate.weight", l.Config.NEmbd, l.NHead)
 }
 
-// open multiplies what heads have made by the function of a projection.
+// open multiplies the results of heads by a function of a projection of the input.
 func (l Layer) open(act kernel.Act, gate kernel.Matrix, op kernel.Gate) {
 	op.Src = l.Floats("gate", kernel.TokRows, gate.Out)
 	l.Add(kernel.Matmul{Dst: op.Src, Act: l.Only(act, gate), Parts: []kernel.Part{{Matrix: gate}}})
 	l.Add(op)
 }
 
-// sight returns how far a token sees: positions before it, its own included, 0 for all,
-// and positions after it. A window that is read in both directions has the token in its middle.
+// sight returns how far a token sees: the number of positions up to its own, 0 for all, and the number of positions after
+// it. In a window that is read in both directions the token is in the middle.
 func (l Layer) sight() (window, ahead int) {
 	switch {
 	case l.role == inEncoder:
@@ -162,14 +163,14 @@ func (l Layer) sight() (window, ahead int) {
 	return l.Window/2 + 1, l.Window / 2
 }
 
-// A kvCache is where the keys and values of a layer are, and what their channels are multiplied by.
+// A kvCache is the place of the keys and values of a layer, and the factors of their channels.
 type kvCache struct {
 	group, offset int
 	tiers         []kernel.Tier
 	even          balance
 }
 
-// cache has memory for the keys and values of the layer, or finds those that it shares.
+// cache allocates the keys and values of the layer, or finds those that it shares.
 func (l Layer) cache(a Attention, q projection) kvCache {
 	if l.SharedKV {
 		return l.caches[l.Window]
@@ -183,7 +184,7 @@ func (l Layer) cache(a Attention, q projection) kvCache {
 	return k
 }
 
-// place has memory for the keys and values of the layer.
+// place allocates the keys and values of the layer.
 func (l Layer) place() (group, offset int, tiers []kernel.Tier) {
 	switch {
 	case l.role == inEncoder && l.Index > 0: // a layer is done with them before the next begins
@@ -199,8 +200,8 @@ func (l Layer) place() (group, offset int, tiers []kernel.Tier) {
 	return l.aged(g, func(kv kernel.KVTypes) int { return kernel.KVBytes(kv, l.NHeadKV, l.HeadDim, l.ValueDim) })
 }
 
-// aged has memory for keys and values that every later token sees, whose types give the bytes: in a group for each
-// tier, if there are tiers.
+// aged allocates keys and values that every later token sees, in a group per tier if there are tiers. bytes returns their
+// size in given types.
 func (b *Builder) aged(g kernel.Group, bytes func(kv kernel.KVTypes) int) (group, offset int, tiers []kernel.Tier) {
 	if len(b.tiers) == 0 {
 		group, offset = b.state(g)
@@ -221,9 +222,8 @@ func (b *Builder) aged(g kernel.Group, bytes func(kv kernel.KVTypes) int) (group
 	return group, offset, tiers
 }
 
-// keysAndValues is the layer's share of a block. Layers with a window have a group
-// of their own, whose blocks behind the window are released, unless all is released when the
-// text was read.
+// keysAndValues is the layer's share of a KV block. Layers with a window have a group of their own, whose blocks are
+// released once they are out of the window, unless the text is one batch and all is released after it.
 func (l Layer) keysAndValues() kernel.Group {
 	g := kernel.Group{Name: "attention", Bytes: kernel.KVBytes(l.kv, l.NHeadKV, l.HeadDim, l.ValueDim), Window: l.Window}
 	if l.Config.BothWays {
@@ -234,7 +234,7 @@ func (l Layer) keysAndValues() kernel.Group {
 	return g
 }
 
-// A projection is where queries, keys and values come from, and where they are.
+// A projection is the matrices of queries, keys and values, and the place of their results.
 type projection struct {
 	parts []kernel.Part
 	names []string // of the parts' matrices
@@ -243,7 +243,7 @@ type projection struct {
 	col   [3]int
 }
 
-// queries binds the projections: three matrices, or all in one.
+// queries returns the projections: three matrices, or one.
 func (l Layer) queries(a Attention) projection {
 	var q projection
 	nq, nk, nv := l.NHead*l.HeadDim, l.NHeadKV*l.HeadDim, l.NHeadKV*l.ValueDim
@@ -311,15 +311,13 @@ func (l Layer) projected(a Attention, name string, n int) (kernel.Matrix, string
 	return l.Matrix(name, cmp.Or(a.In, l.Config.NEmbd), n), l.prefix + name
 }
 
-// perHead returns the n rows from number `from` on of each head of a projection that has
-// a query and a gate of each.
+// perHead returns n rows from number `from` on of each head of a projection to queries and gates.
 func (l Layer) perHead(name string, from, n int) (kernel.Matrix, string) {
 	name = name + ".weight"
 	return l.headRows(name, l.Config.NEmbd, l.HeadDim+l.ValueDim, from, n, l.NHead), HeadsName(l.prefix+name, from)
 }
 
-// headNorm returns the weights of a norm of queries or keys and after how many of them
-// they repeat; nil if there is none.
+// headNorm returns the weights of a norm of queries or keys, and after how many columns they repeat; nil for no weights.
 func (l Layer) headNorm(kind QKNorm, name string, heads int) ([]float32, int) {
 	name = name + ".weight"
 	switch kind {
@@ -344,7 +342,7 @@ func (l Layer) headNorm(kind QKNorm, name string, heads int) ([]float32, int) {
 	return nil, l.HeadDim
 }
 
-// Repeated returns each of n numbers the given number of times.
+// Repeated returns a vector with each of n numbers repeated; nil without memory.
 func (l Layer) Repeated(name string, n, times int) []float32 {
 	each, all := l.Vector(name, 1, n), l.made(name+" repeated", n*times)
 	if each == nil || all == nil {
@@ -393,7 +391,7 @@ func (l Layer) normValues(q projection) {
 	})
 }
 
-// store is the operation that stores keys and values.
+// store returns the operation that rotates queries and keys, and stores keys and values.
 func (l Layer) store(a Attention, heads kernel.Heads, even balance) kernel.StoreKV {
 	s := kernel.StoreKV{
 		Heads: heads, Rope: l.Rope.Style, NRot: l.Rope.NRot, Eps: l.Config.Eps, Scale: l.AttnScale,

@@ -8,29 +8,28 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// Experts says what a mixture of experts is, beside the Config, which has how they are chosen and
-// weighed. Biases, of the router, of the choice and of experts, are used where the file has them.
+// Experts says what a mixture of experts has besides the Config, which says how experts are selected and weighted. Biases of
+// the router, of the selection and of experts are used if the file has them.
 type Experts struct {
 	Fn          kernel.Fn
-	Ungated     bool   // there is no gate: down(fn(up(input)))
+	Ungated     bool   // no gate: down(fn(up(input)))
 	WeighInput  bool   // weights multiply the input of the experts, not the result
-	RoutedAhead bool   // the router has read the layer's input, see routeAhead
-	RouterNorm  bool   // its input is the residual, normalised by itself: with weights ffn_gate_inp.scale, over the root of its width
-	PostNorm    string // the norm of the result, which is added to that of the feed-forward beside it, see both
-	SumNorm     string // the norm of the sum of experts and shared ones, see mixture
+	RoutedAhead bool   // the router has read the input of the layer: see RouteAhead
+	RouterNorm  bool   // the router reads the residual after a norm of its own, with weights ffn_gate_inp.scale, over the root of NEmbd
+	PostNorm    string // the norm of the result, which is added to that of the feed-forward beside it: see AddBoth
+	SumNorm     string // the norm of the sum of routed and shared experts: see AddSum
 }
 
-// both has the sum of a feed-forward and of the experts beside it.
+// both is the buffer with the sum of a feed-forward and of the experts beside it.
 func (l Layer) both() kernel.Buf { return l.Floats("both", kernel.TokRows, l.Config.NEmbd) }
 
-// AddBoth adds the norm of that to the residual.
+// AddBoth adds to the residual the norm of the sum of a feed-forward that is Beside experts and of these.
 func (l Layer) AddBoth(norm string) { l.normTo(l.X(), l.both(), kernel.Add, norm) }
 
-// AddSum adds the norm of the sum of experts and a feed-forward to the residual, see experts.sum.
+// AddSum adds to the residual the norm of the sum of experts with a SumNorm and of a feed-forward Onto them.
 func (l Layer) AddSum(norm string) { l.normTo(l.X(), l.sublayerOut(), kernel.Add, norm) }
 
-// Mixture adds the experts and the shared ones of a layer that has some, else the dense
-// feed-forward.
+// Mixture adds x += the sum of routed and shared experts of norm(x), or, in layers without experts, a dense feed-forward.
 func (l Layer) Mixture(norm string, e Experts) {
 	switch {
 	case !l.Sparse:
@@ -46,8 +45,8 @@ func (l Layer) Mixture(norm string, e Experts) {
 	}
 }
 
-// Experts is a sparse feed-forward: the sum of the n_used best experts by the weights that
-// the router gives them.
+// Experts is a sparse feed-forward: the sum of the NExpertUsed experts with the best scores, weighted by the router
+// (Shazeer et al. 2017).
 func (l Layer) Experts(e Experts) Sublayer {
 	c := l.Config
 	var router kernel.Part
@@ -131,7 +130,7 @@ func (l Layer) Experts(e Experts) Sublayer {
 	}}
 }
 
-// router binds what gives a weight to each expert.
+// router returns the matrix that scores each expert.
 func (l Layer) router() kernel.Part {
 	return kernel.Part{
 		Matrix: l.Matrix("ffn_gate_inp.weight", l.Config.NEmbd, l.Config.NExpert),
@@ -139,10 +138,10 @@ func (l Layer) router() kernel.Part {
 	}
 }
 
-// routerLogits has what the router makes of each token.
+// routerLogits is the buffer of the scores.
 func (l Layer) routerLogits() kernel.Buf { return l.Floats("router", kernel.TokRows, l.Config.NExpert) }
 
-// RouteAhead has the router read the layer's input, for experts behind the attention.
+// RouteAhead has the router read the input of the layer, for experts after its attention.
 func (l Layer) RouteAhead() {
 	router := l.router()
 	act := l.Act("router", kernel.TokRows, l.Config.NEmbd, router.Matrix)
@@ -150,7 +149,7 @@ func (l Layer) RouteAhead() {
 	l.Add(kernel.Matmul{Dst: l.routerLogits(), Act: act, Parts: []kernel.Part{router}})
 }
 
-// choice returns the experts of each token, where the token decides them.
+// choice returns the experts of each token of the vocabulary, in layers where the token decides them.
 func (l Layer) choice() []int32 {
 	if !l.Hashed {
 		return nil
@@ -159,7 +158,7 @@ func (l Layer) choice() []int32 {
 	return must(l.weights.Choice(l.prefix+"ffn_gate_tid2eid.weight", c.NExpertUsed, c.NVocab, c.NExpert))
 }
 
-// correction returns what is added to the weights of experts for the choice, where the file has it: some have it under
+// correction returns the bias of the selection (DeepSeek-AI 2024, "DeepSeek-V3"), if the file has one; some have it under
 // the bare name.
 func (l Layer) correction() []float32 {
 	name := "exp_probs_b"
@@ -169,7 +168,7 @@ func (l Layer) correction() []float32 {
 	return l.optional(name+".bias", l.Config.NExpert)
 }
 
-// between names the projection to what experts are between, or from it, which families call differently.
+// between names the projection to the width of experts, or back from it, which families call differently.
 func (l Layer) between(which string) string {
 	if name := "ffn_routed_" + which + ".weight"; l.Has(name) {
 		return name
@@ -177,7 +176,7 @@ func (l Layer) between(which string) string {
 	return "ffn_latent_" + which + ".weight"
 }
 
-// latentInput returns the input of experts that are between projections.
+// latentInput returns the input of experts that have a width of their own.
 func (l Layer) latentInput(act kernel.Act, into kernel.Matrix, takes ...kernel.Matrix) kernel.Act {
 	src, made := l.Floats("latent", kernel.TokRows, into.Out), l.Act("latent", kernel.TokRows, into.Out, takes...)
 	l.Add(kernel.Matmul{Dst: src, Act: l.Only(act, into), Parts: []kernel.Part{{Matrix: into}}})
@@ -185,8 +184,8 @@ func (l Layer) latentInput(act kernel.Act, into kernel.Matrix, takes ...kernel.M
 	return made
 }
 
-// expertInputs returns the gates of all experts and what they open to, which some files
-// have in one tensor; without gates, that alone.
+// expertInputs returns the gate and up matrices of all experts, which some files have in one tensor; without gates, the up
+// matrices.
 func (l Layer) expertInputs(e Experts, width int) []kernel.Part {
 	c := l.Config
 	if e.Ungated {
@@ -202,7 +201,7 @@ func (l Layer) expertInputs(e Experts, width int) []kernel.Part {
 	}
 }
 
-// expertPart returns a matrix of all experts, with their biases where the file has some.
+// expertPart returns a matrix of each expert, with their biases if the file has them.
 func (l Layer) expertPart(name string, in, out int) kernel.Part {
 	p := kernel.Part{Matrix: l.expertMatrix(name, in, out)}
 	if bias := name + "_exps.bias"; l.Has(bias) {
@@ -214,8 +213,7 @@ func (l Layer) expertPart(name string, in, out int) kernel.Part {
 	return p
 }
 
-// expertMatrix returns the matrices of all experts: one tensor, or, in files
-// from before there was such, one for each expert.
+// expertMatrix returns a matrix of each expert: in one tensor, or, in old files, in a tensor each.
 func (l Layer) expertMatrix(name string, in, out int) kernel.Matrix {
 	n := l.Config.NExpert
 	whole := name + "_exps.weight"

@@ -2,20 +2,20 @@ package nn
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// FeedForward says what a dense feed-forward is. Biases are used where the file
-// has them.
+// FeedForward says what a dense feed-forward is: down(fn(gate(input)) * up(input)) by the tensors ffn_gate, ffn_up and
+// ffn_down. Biases are used if the file has them.
 type FeedForward struct {
 	Fn         kernel.Fn
-	Ungated    bool    // there is no gate: down(fn(up(input)))
-	XIELU      bool    // so it is, and fn is xIELU
+	Ungated    bool    // no gate: down(fn(up(input)))
+	XIELU      bool    // no gate, and the function is xIELU
 	Fused      bool    // ffn_up has the rows of the gate before its own
-	Shared     bool    // the experts that every token uses, in one: tensors end in _shexp
-	limited    bool    // as they are, by Layer.SharedLimit
-	SharedGate bool    // of shared ones: times sigmoid(ffn_gate_inp_shexp(input)), a number for each token
-	SubNorm    string  // the norm of what down multiplies
-	Beside     bool    // experts are beside it: the result is stored for theirs to be added, see experts.post
-	Onto       bool    // the result is added to what the experts have stored, see experts.sum
-	PostNorm   string  // the norm of the result, before it is added
+	Shared     bool    // the shared experts, as one feed-forward: tensors end in _shexp
+	limited    bool    // within LayerConfig.SharedLimit, as shared experts are
+	SharedGate bool    // shared experts are multiplied by sigmoid(ffn_gate_inp_shexp(input)), one number per token
+	SubNorm    string  // the norm before ffn_down
+	Beside     bool    // stores its result in a buffer, to which Experts with a PostNorm add theirs: see AddBoth
+	Onto       bool    // adds its result to what Experts with a SumNorm have stored
+	PostNorm   string  // the norm of the result, before it is added to the residual
 	Scale      float32 // of the result; 0: 1
 }
 

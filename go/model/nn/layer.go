@@ -2,16 +2,15 @@ package nn
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// A Layer builds one transformer block: its sizes, and how its tensors' names
-// begin.
+// A Layer builds one transformer block. Its words name tensors without the "blk.N." that their names begin with.
 type Layer struct {
 	*Builder
 	LayerConfig
-	Index  int
-	prefix string
+	Index  int    // from 0 on
+	prefix string // of its tensors' names, such as "blk.3."
 }
 
-// Layer returns the layer of these sizes, whose tensors are those of layer il.
+// Layer returns layer il with these sizes.
 func (b *Builder) Layer(il int, sizes LayerConfig) Layer {
 	return Layer{b, sizes, il, b.named(il)}
 }
@@ -22,20 +21,20 @@ func (l Layer) WithTensorsOf(il int) Layer {
 	return l
 }
 
-// Norm is the builder's, with a norm of the layer.
+// Norm is Builder.Norm with a norm of the layer.
 func (l Layer) Norm(act kernel.Act, src kernel.Buf, rows kernel.RowSet, name string) kernel.Norm {
 	return l.Builder.Norm(act, src, rows, l.prefix+name)
 }
 
-// Normed is the builder's, with a norm of the layer.
+// Normed is Builder.Normed with a norm of the layer.
 func (l Layer) Normed(dst, src kernel.Buf, rows kernel.RowSet, name string) {
 	l.Builder.Normed(dst, src, rows, l.prefix+name)
 }
 
-// Normalise is the builder's, with a norm of the layer.
+// Normalise is Builder.Normalise with a norm of the layer.
 func (l Layer) Normalise(name string) { l.Builder.Normalise(l.prefix + name) }
 
-// input is what sublayers read: the residual, or the result of attention to its blocks.
+// input is the buffer that sublayers read: the residual, or the result of attention to its blocks.
 func (l Layer) input() kernel.Buf {
 	if l.readsAttnRes {
 		return l.Floats("attnres", kernel.TokRows, l.Config.NEmbd)
@@ -43,8 +42,7 @@ func (l Layer) input() kernel.Buf {
 	return l.X()
 }
 
-// Normalise replaces the residual by its norm: that of models whose sublayers are followed by one,
-// instead of preceded.
+// Normalise replaces the residual by its norm, in models that have norms after the sublayers (post-norm).
 func (b *Builder) Normalise(name string) {
 	c := b.Config
 	b.Add(kernel.NormRows{
@@ -53,7 +51,7 @@ func (b *Builder) Normalise(name string) {
 	})
 }
 
-// Only keeps of a the kinds that products with these matrices take.
+// Only returns of a the kinds that products with these matrices take.
 func (b *Builder) Only(a kernel.Act, mats ...kernel.Matrix) kernel.Act {
 	kept := kernel.Act{}
 	for _, m := range mats {
@@ -62,7 +60,7 @@ func (b *Builder) Only(a kernel.Act, mats ...kernel.Matrix) kernel.Act {
 	return kept
 }
 
-// OutputScale multiplies the residual, where the file says by what.
+// OutputScale multiplies the residual by layer_output_scale, if the file has it.
 func (l Layer) OutputScale() {
 	scale := "layer_output_scale.weight"
 	if !l.Has(scale) {
