@@ -59,6 +59,10 @@ func TestRefused(t *testing.T) {
 		}, []string{"merges[1]"}},
 		{"more tokens than rows", [2]string{`"vocab_size": 512`, `"vocab_size": 600`}, [2]string{}, nil, []string{"600", "512"}},
 		{"a template of numbers", [2]string{}, [2]string{}, func(t *testing.T, dir string) { save(t, dir, "tokenizer_config.json", `{"chat_template": 7}`) }, []string{"chat_template"}},
+		{"weights that are no floats", [2]string{}, [2]string{}, func(t *testing.T, dir string) {
+			path := filepath.Join(dir, "model.safetensors")
+			save(t, dir, "model.safetensors", strings.Replace(string(must(os.ReadFile(path))), `"F32"`, `"U32"`, 1))
+		}, []string{"is U32, want floats"}},
 		{"no weights", [2]string{}, [2]string{}, func(t *testing.T, dir string) { remove(t, dir, "model.safetensors") }, []string{"model.safetensors"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

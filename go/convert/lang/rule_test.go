@@ -101,6 +101,37 @@ func TestKeys(t *testing.T) {
 	}
 }
 
+// TestRope sets the keys of rotations by their type.
+func TestRope(t *testing.T) {
+	for _, c := range []struct {
+		settings map[string]any
+		want     string
+	}{
+		{map[string]any{}, "[]"},
+		{map[string]any{"rope_theta": 5., "local_rope_theta": 6.}, "[{x.rope.freq_base 5} {x.rope.freq_base_swa 6}]"},
+		{map[string]any{"rope_scaling": map[string]any{"type": "linear", "factor": 2.}}, "[{x.rope.scaling.type linear} {x.rope.scaling.factor 2}]"},
+		{map[string]any{"rope_scaling": map[string]any{"rope_type": "longrope"}}, "[{x.rope.scaling.type longrope}]"},
+		{map[string]any{"max_position_embeddings": 9., "rope_scaling": map[string]any{"type": "yarn", "factor": 2., "beta_fast": 3., "attn_factor": 4.}},
+			"[{x.rope.scaling.type yarn} {x.rope.scaling.factor 2} {x.rope.scaling.original_context_length 9} {x.rope.scaling.yarn_attn_factor 4} {x.rope.scaling.yarn_beta_fast 3}]"},
+		{map[string]any{"rope_scaling": map[string]any{"type": "mrope", "mrope_section": []any{1., 2., 3.}}}, "[{x.rope.dimension_sections [1 2 3 0]}]"},
+		{map[string]any{"rope_parameters": map[string]any{
+			"sliding_attention": map[string]any{"rope_theta": 7.}, "full_attention": map[string]any{"rope_theta": 8.},
+		}}, "[{x.rope.freq_base 8} {x.rope.freq_base_swa 7}]"},
+	} {
+		k := &Keys{Config: new(hf.Config).Part(c.settings), Arch: "x"}
+		k.rope()
+		if got := fmt.Sprint(k.KVs); got != c.want || k.Err() != nil {
+			t.Errorf("%v: %s, %v, want %s", c.settings, got, k.Err(), c.want)
+		}
+	}
+	for name, number := range map[string]uint32{"softmax": 1, "sigmoid": 2, "sqrtsoftplus": 4} {
+		k := &Keys{Config: new(hf.Config).Part(map[string]any{"scoring_func": strings.ToUpper(name)}), Arch: "x"}
+		if k.Gating(""); k.Err() != nil || len(k.KVs) != 1 || k.KVs[0].Value != number {
+			t.Errorf("%s: %v, %v", name, k.KVs, k.Err())
+		}
+	}
+}
+
 // TestLists makes lists of layers.
 func TestLists(t *testing.T) {
 	is := Every(7, 1, 3)
