@@ -19,15 +19,15 @@ import (
 
 // Purposes of these reservations in the budget.
 const (
-	BodiesPurpose  = "request bodies"
-	PromptsPurpose = "prompts"
+	bodiesPurpose  = "request bodies"
+	promptsPurpose = "prompts"
 )
 
 const (
-	BodiesPart  = 16 // 1/bodiesPart of the memory is for bodies
-	PromptsPart = 8  // and 1/promptsPart for what is made of them
+	bodiesPart  = 16 // 1/bodiesPart of the memory is for bodies
+	promptsPart = 8  // and 1/promptsPart for what is made of them
 
-	FirstBytes = 64 << 10 // of a body of unknown length, for which no other waits
+	firstBytes = 64 << 10 // of a body of unknown length, for which no other waits
 	BodyBytes  = 64 << 20 // the most that a body has if nobody says
 
 	// Making the prompt of a body takes the most for a text of one word without long tokens: its copies, as fields, as a
@@ -51,7 +51,7 @@ func NewGates(d *engine.Device) gates {
 		return gates{}
 	}
 	b := d.Budget()
-	return gates{b, mem.NewGate(b, BodiesPurpose, BodiesPart, d.Give), mem.NewGate(b, PromptsPurpose, PromptsPart, d.Give)}
+	return gates{b, mem.NewGate(b, bodiesPurpose, bodiesPart, d.Give), mem.NewGate(b, promptsPurpose, promptsPart, d.Give)}
 }
 
 // enter waits until a gate admits n bytes.
@@ -93,11 +93,11 @@ func (req *Request) readBody() (body []byte, err error) {
 		_, err = io.ReadFull(from, body)
 		return body, Unread(err)
 	}
-	if err := req.arrive(FirstBytes); err != nil {
+	if err := req.arrive(firstBytes); err != nil {
 		return nil, err
 	}
-	body, err = io.ReadAll(io.LimitReader(from, FirstBytes))
-	if err == nil && len(body) == FirstBytes {
+	body, err = io.ReadAll(io.LimitReader(from, firstBytes))
+	if err == nil && len(body) == firstBytes {
 		if err := req.arrive(req.mostBody); err != nil {
 			return nil, err
 		}
@@ -114,7 +114,7 @@ func (req *Request) Admit(text int) (err error) {
 	}
 	limit, _ := req.host.Gates.budget.Limit()
 	n := uint64(text)
-	n = min(n*PromptBytes, max(limit/PromptsPart, n*leastPromptBytes))
+	n = min(n*PromptBytes, max(limit/promptsPart, n*leastPromptBytes))
 	req.making.Release()
 	req.making, err = req.enter(req.host.Gates.prompts, "the prompt", n)
 	return err

@@ -73,7 +73,7 @@ func (req *Request) start(o *ask.Options, prefix string, src ask.Source) (*Gener
 		for i := range o.N {
 			seq := &Sequence{
 				Index: len(g.Seqs), box: g.box, ledger: ledger, maxTime: o.MaxTime,
-				Write: newWriter(o, m, src.Chat),
+				write: newWriter(o, m, src.Chat),
 			}
 			r := o.Request(m, prompt, i)
 			if o.PromptProbs >= 0 {

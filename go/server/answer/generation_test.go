@@ -85,7 +85,7 @@ func TestPanicEndsOneRequest(t *testing.T) {
 		if r.Sampling.Seed == 666 {
 			r.Sink = &panicky{r.Sink, in, 5}
 			if in == "done" { // the server's own sink, with nothing to make text of
-				r.Sink.(*panicky).Sink.(*answer.Sequence).Write.Text = nil
+				r.Sink.(*panicky).Sink.(*answer.Sequence).Break()
 			}
 		}
 	}})

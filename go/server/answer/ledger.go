@@ -19,8 +19,8 @@ import (
 // readers exceed the available memory. A stream reserves less at first, since most of
 // it is sent before the rest comes.
 
-// AnswersPurpose is the name of these reservations in the budget.
-const AnswersPurpose = "answers"
+// answersPurpose is the name of these reservations in the budget.
+const answersPurpose = "answers"
 
 // Prices, in bytes. They allow for the garbage collector, which lets garbage grow to
 // the size of the live heap, and for the growth of slices.
@@ -75,10 +75,10 @@ func newLedger(m *ask.Model, o *ask.Options, prompts [][]int32, body int) (*ledg
 		m.Spare(smallBytes) // caches may have all the rest, and can do without this
 	}
 	free := m.Memory.Free()
-	all := free + m.Memory.ByPurpose()[AnswersPurpose]
+	all := free + m.Memory.ByPurpose()[answersPurpose]
 	l := &ledger{from: m.Memory, spare: all / 8, open: true, floor: int(need), held: base}
 	var err error
-	if l.taken, err = m.Memory.Reserve(AnswersPurpose, 0); err == nil && l.resize(l.floor) {
+	if l.taken, err = m.Memory.Reserve(answersPurpose, 0); err == nil && l.resize(l.floor) {
 		return l, nil
 	}
 	e := &reply.Error{

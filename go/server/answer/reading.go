@@ -195,7 +195,7 @@ func holdNumbers(m *ask.Model, n int) (release func(), err error) {
 		return func() {}, nil
 	}
 	need := uint64(requestBytes) + uint64(n)*numberBytes
-	r, err := m.Memory.Reserve(AnswersPurpose, need)
+	r, err := m.Memory.Reserve(answersPurpose, need)
 	if err != nil {
 		return nil, &reply.Error{
 			Status: http.StatusTooManyRequests, Retry: retryMemory,
@@ -211,12 +211,12 @@ type TokenStore struct {
 	m      *ask.Model
 	taken  *mem.Reservation // nil: there is no budget, or nothing yet
 	bytes  uint64
-	Tokens int
+	tokens int
 }
 
-// MaxReadTokens is how many tokens the texts of a request may have together: as many as
+// maxReadTokens is how many tokens the texts of a request may have together: as many as
 // maxInputs of 8192.
-const MaxReadTokens = 1 << 24
+const maxReadTokens = 1 << 24
 
 // TokenStore returns the store of a request, whose texts are kept as long.
 func (req *Request) TokenStore() *TokenStore {
@@ -229,8 +229,8 @@ func (s *TokenStore) Add(ids []int32) error {
 	if len(ids) > s.m.Ctx {
 		return &engine.TooLongError{Prompt: len(ids), Ctx: s.m.Ctx}
 	}
-	if s.Tokens += len(ids); s.Tokens > MaxReadTokens {
-		return reply.Bad("the texts have more than %d tokens together, a prompt or a query counting with each that follows it, want at most so many", MaxReadTokens)
+	if s.tokens += len(ids); s.tokens > maxReadTokens {
+		return reply.Bad("the texts have more than %d tokens together, a prompt or a query counting with each that follows it, want at most so many", maxReadTokens)
 	}
 	if s.m.Memory == nil {
 		return nil
@@ -238,7 +238,7 @@ func (s *TokenStore) Add(ids []int32) error {
 	s.bytes += 4 * uint64(cap(ids))
 	var err error
 	if s.taken == nil {
-		s.taken, err = s.m.Memory.Reserve(AnswersPurpose, s.bytes)
+		s.taken, err = s.m.Memory.Reserve(answersPurpose, s.bytes)
 	} else {
 		err = s.taken.Resize(s.bytes)
 	}

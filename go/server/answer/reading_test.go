@@ -69,8 +69,8 @@ func TestRepeatedTokensStopEarly(t *testing.T) {
 	m := s.Model()
 	for _, long := range []ask.Prompt{{{Text: strings.Repeat("x", 600)}}, {{Ids: make([]int32, m.Ctx+1)}}} {
 		held := (&answer.Request{Model: m}).TokenStore()
-		if _, err := (answer.Inputs{{{Text: "b"}}, {{Text: "c"}}, long}).Encode(t.Context(), m, "input", held); err == nil || !strings.HasPrefix(err.Error(), "element 2 has") || held.Tokens != 0 {
-			t.Errorf("%v, after %d tokens", err, held.Tokens)
+		if _, err := (answer.Inputs{{{Text: "b"}}, {{Text: "c"}}, long}).Encode(t.Context(), m, "input", held); err == nil || !strings.HasPrefix(err.Error(), "element 2 has") || held.Len() != 0 {
+			t.Errorf("%v, after %d tokens", err, held.Len())
 		}
 	}
 	m.Ctx = answer.MaxReadTokens / 4

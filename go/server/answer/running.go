@@ -10,8 +10,8 @@ import (
 // Running holds the running generations, by id and by the engine's ticket numbers,
 // and the last sequence of each slot.
 type Running struct {
-	Mu   sync.Mutex
-	ByID map[string]*Generation
+	mu   sync.Mutex
+	byID map[string]*Generation
 	by   map[ticketKey]task
 	last map[slotKey]task
 }
@@ -38,22 +38,22 @@ type task struct {
 }
 
 func NewRunning() *Running {
-	return &Running{ByID: map[string]*Generation{}, by: map[ticketKey]task{}, last: map[slotKey]task{}}
+	return &Running{byID: map[string]*Generation{}, by: map[ticketKey]task{}, last: map[slotKey]task{}}
 }
 
 func (r *Running) add(g *Generation) {
-	r.Mu.Lock()
-	defer r.Mu.Unlock()
-	r.ByID[g.ID] = g
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.byID[g.ID] = g
 	for i, t := range g.tickets {
 		r.by[ticketKey{g.Model.Base(), t.ID()}] = task{ticket: t.ID(), Owner: g.Request.Caller.Owner, Opts: g.Opts, seq: g.Seqs[i]}
 	}
 }
 
 func (r *Running) remove(g *Generation) {
-	r.Mu.Lock()
-	defer r.Mu.Unlock()
-	delete(r.ByID, g.ID)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.byID, g.ID)
 	for _, t := range g.tickets {
 		delete(r.by, ticketKey{g.Model.Base(), t.ID()})
 	}
@@ -61,15 +61,15 @@ func (r *Running) remove(g *Generation) {
 
 // Forget drops what is kept of a model that is unloaded.
 func (r *Running) Forget(m *ask.Model) {
-	r.Mu.Lock()
-	defer r.Mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	maps.DeleteFunc(r.last, func(k slotKey, _ task) bool { return k.model == m })
 }
 
 // ended records the last event of a sequence.
 func (r *Running) ended(g *Generation, e Event) {
-	r.Mu.Lock()
-	defer r.Mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	ticket := g.tickets[e.Seq.Index].ID()
 	if slot := (slotKey{g.Model.Base(), e.Usage.Slot}); slot.slot >= 0 && r.last[slot].ticket < ticket {
 		r.last[slot] = task{ticket: ticket, Owner: g.Request.Caller.Owner, Opts: g.Opts, Line: e.Seq.hasLine.Load()}
@@ -78,25 +78,18 @@ func (r *Running) ended(g *Generation, e Event) {
 
 // Generation returns the generation with an id, or nil where none runs that is the caller's to end.
 func (r *Running) Generation(id string, caller *Caller) *Generation {
-	r.Mu.Lock()
-	defer r.Mu.Unlock()
-	if g := r.ByID[id]; g != nil && caller.Owns(g.Request.Caller.Owner) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if g := r.byID[id]; g != nil && caller.Owns(g.Request.Caller.Owner) {
 		return g
 	}
 	return nil
 }
 
-// Len returns how many generations run.
-func (r *Running) Len() int {
-	r.Mu.Lock()
-	defer r.Mu.Unlock()
-	return len(r.ByID)
-}
-
 // Task returns the sequence that runs under a ticket number, or ran last in the slot.
 func (r *Running) Task(m *ask.Model, ticket uint64, slot int) (t task, ok bool) {
-	r.Mu.Lock()
-	defer r.Mu.Unlock()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if t, ok = r.by[ticketKey{m.Base(), ticket}]; ok {
 		t.Line = t.seq.hasLine.Load()
 		return t, true

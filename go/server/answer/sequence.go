@@ -25,7 +25,7 @@ type Sequence struct {
 	Index  int // among those of the request
 	box    *mailbox
 	ledger *ledger
-	Write  Writer
+	write  writer
 
 	hasLine atomic.Bool // there was a line break
 	maxTime time.Duration
@@ -102,7 +102,7 @@ func (s *Sequence) Token(t engine.Token) bool {
 	if t.Stop {
 		s.stop = StopEOS
 		if s.PromptProbs != nil { // clients that count tokens count this one
-			s.Write.waiting = append(s.Write.waiting, waiting{t, s.Write.written})
+			s.write.waiting = append(s.write.waiting, waiting{t, s.write.written})
 		}
 		return false
 	}
@@ -110,8 +110,8 @@ func (s *Sequence) Token(t engine.Token) bool {
 		s.failed = ErrAnswers
 		return false
 	}
-	p, word := s.Write.Write(t)
-	s.hasLine.Store(s.Write.line)
+	p, word := s.write.write(t)
+	s.hasLine.Store(s.write.line)
 	if !p.Empty() && !s.put(Event{Seq: s, Piece: p, Usage: s.usage}) {
 		s.failed = ErrAnswers
 		return false
@@ -120,7 +120,7 @@ func (s *Sequence) Token(t engine.Token) bool {
 	case word != "":
 		s.stop, s.word = StopByWord, word
 		return false
-	case s.Write.Stops.Shallow(), s.maxTime > 0 && s.Write.line && s.usage.Decode > s.maxTime:
+	case s.write.stops.Shallow(), s.maxTime > 0 && s.write.line && s.usage.Decode > s.maxTime:
 		s.stop = StopLimit
 		return false
 	}
@@ -134,8 +134,8 @@ var errNoText = errors.New("the end of the answer could not be made")
 func (s *Sequence) Done(r engine.Result) {
 	e := Event{Seq: s, Usage: r.Usage, End: &Ending{err: cmp.Or(r.Err, errNoText)}}
 	defer func() { s.last(e) }() // always: the request waits for it
-	last, word := s.Write.End(s.word)
-	s.hasLine.Store(s.Write.line)
+	last, word := s.write.end(s.word)
+	s.hasLine.Store(s.write.line)
 	if word != s.word {
 		s.stop, s.word = StopByWord, word
 	}
@@ -143,7 +143,7 @@ func (s *Sequence) Done(r engine.Result) {
 		s.stop = StopLimit
 	}
 	e.Piece = last
-	*e.End = Ending{err: cmp.Or(r.Err, s.failed, s.PromptProbs.err()), Stop: s.stop, Word: s.word, truncated: r.Finish == engine.CtxFull || r.Shifts > 0, Calls: s.Write.calls, Thought: s.Write.thought}
+	*e.End = Ending{err: cmp.Or(r.Err, s.failed, s.PromptProbs.err()), Stop: s.stop, Word: s.word, truncated: r.Finish == engine.CtxFull || r.Shifts > 0, Calls: s.write.calls, Thought: s.write.thought}
 }
 
 // last leaves the last event in the mailbox, even if there is no memory for it.

@@ -51,7 +51,7 @@ func (req *Request) EmbedInputs(o *Reads, p Inputs, name string) (all []*engine.
 	m := req.Model
 	held := req.TokenStore()
 	defer held.Release()
-	ids, err := p.Encode(req.Context(), m, name, held)
+	ids, err := p.encode(req.Context(), m, name, held)
 	if err != nil {
 		return nil, used, nil, err
 	}
@@ -61,7 +61,7 @@ func (req *Request) EmbedInputs(o *Reads, p Inputs, name string) (all []*engine.
 
 // Encode returns the tokens of each text of a field. Lists of ids come first, then the longest
 // texts: where one exceeds the context, few others were encoded for nothing.
-func (p Inputs) Encode(ctx context.Context, m *ask.Model, name string, held *TokenStore) ([][]int32, error) {
+func (p Inputs) encode(ctx context.Context, m *ask.Model, name string, held *TokenStore) ([][]int32, error) {
 	order := make([]int, len(p))
 	for i := range order {
 		order[i] = i

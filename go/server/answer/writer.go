@@ -37,10 +37,10 @@ func (p *Piece) Content() string {
 	return text
 }
 
-// A Writer turns the tokens of a sequence into pieces of its answer.
-type Writer struct {
-	Text    *tokenizer.Stream
-	Stops   *tokenizer.Stops
+// A writer turns the tokens of a sequence into pieces of its answer.
+type writer struct {
+	text    *tokenizer.Stream
+	stops   *tokenizer.Stops
 	reply   *chat.Reply // of a chat: nil: all text is content
 	whole   *chat.Reply // the same with its reasoning as content, where the content is wanted so
 	calls   bool        // there was a call of a tool
@@ -67,13 +67,13 @@ type spoken struct {
 
 // newWriter returns the writer of an answer. For a chat, prompt is the prompt that the
 // model replies to, and nil otherwise.
-func newWriter(o *ask.Options, m *ask.Model, prompt *chat.Prompt) Writer {
-	w := Writer{Stops: tokenizer.NewStops(o.Stop, o.Indent), sorted: o.Sorted}
+func newWriter(o *ask.Options, m *ask.Model, prompt *chat.Prompt) writer {
+	w := writer{stops: tokenizer.NewStops(o.Stop, o.Indent), sorted: o.Sorted}
 	if prompt == nil {
-		w.Text = m.Tokenizer.NewStream(o.Form.Lazy.Marks(m)...)
+		w.text = m.Tokenizer.NewStream(o.Form.Lazy.Marks(m)...)
 		return w
 	}
-	w.Text = m.Tokenizer.NewStream(slices.Concat(prompt.Marks(), o.Form.Lazy.Marks(m))...)
+	w.text = m.Tokenizer.NewStream(slices.Concat(prompt.Marks(), o.Form.Lazy.Marks(m))...)
 	switch w.reply = prompt.Reply(); o.Thinking {
 	case "none":
 		w.reply.KeepReasoning()
@@ -86,10 +86,10 @@ func newWriter(o *ask.Options, m *ask.Model, prompt *chat.Prompt) Writer {
 
 // Write takes a token and returns the piece that it completes, which may be empty, and
 // the stop word, if it completes one: then no more tokens follow.
-func (w *Writer) Write(t engine.Token) (p Piece, word string) {
+func (w *writer) write(t engine.Token) (p Piece, word string) {
 	w.waiting = append(w.waiting, waiting{t, w.written})
 	thinks := w.thinks()
-	word = w.add(w.Text.Write(t.ID))
+	word = w.add(w.text.Write(t.ID))
 	if thinks || w.thinks() {
 		w.thought++
 	}
@@ -100,20 +100,20 @@ func (w *Writer) Write(t engine.Token) (p Piece, word string) {
 }
 
 // thinks reports whether the text ends within the reasoning.
-func (w *Writer) thinks() bool { return w.reply != nil && w.reply.Thinking() }
+func (w *writer) thinks() bool { return w.reply != nil && w.reply.Thinking() }
 
 // add takes text, and returns the stop word that it completes.
-func (w *Writer) add(text string) (word string) {
+func (w *writer) add(text string) (word string) {
 	w.written += len(text)
 	var sure string
-	sure, word = w.Stops.Write(text)
+	sure, word = w.stops.Write(text)
 	w.settle(sure)
 	return word
 }
 
 // settle moves text that cannot be part of a stop word, and its tokens, to the next
 // piece.
-func (w *Writer) settle(sure string) {
+func (w *writer) settle(sure string) {
 	from := w.sure
 	w.sure += len(sure)
 	n := 0
@@ -143,7 +143,7 @@ func (w *Writer) settle(sure string) {
 
 // said returns the tokens of content that is settled now: the last ones that have as much text. Those before them have
 // text that was dropped.
-func (w *Writer) said(content string) (tokens []engine.Token) {
+func (w *writer) said(content string) (tokens []engine.Token) {
 	n, left := len(w.unsaid), len(content)
 	for n > 0 && (left > 0 || w.unsaid[n-1].bytes == 0) {
 		n--
@@ -156,7 +156,7 @@ func (w *Writer) said(content string) (tokens []engine.Token) {
 	return tokens
 }
 
-func (w *Writer) put(text string) {
+func (w *writer) put(text string) {
 	if text == "" {
 		return
 	}
@@ -178,7 +178,7 @@ func (w *Writer) put(text string) {
 }
 
 // parsed adds deltas of the reply to the next piece.
-func (w *Writer) parsed(deltas []chat.Delta) {
+func (w *writer) parsed(deltas []chat.Delta) {
 	for _, d := range deltas {
 		w.calls = w.calls || d.Call != nil
 		if w.whole == nil || d.Content == "" {
@@ -195,7 +195,7 @@ func (w *Writer) parsed(deltas []chat.Delta) {
 }
 
 // all adds the content of all text to the next piece.
-func (w *Writer) all(deltas []chat.Delta) {
+func (w *writer) all(deltas []chat.Delta) {
 	for _, d := range deltas {
 		if d.Content != "" {
 			w.out.deltas = append(w.out.deltas, d)
@@ -206,10 +206,10 @@ func (w *Writer) all(deltas []chat.Delta) {
 // End returns the last piece. If no stop word ended the text, held-back text is added,
 // unless it now completes a stop word; a partial character that a stop word cut off is
 // dropped.
-func (w *Writer) End(word string) (Piece, string) {
+func (w *writer) end(word string) (Piece, string) {
 	if word == "" {
-		if word = w.add(w.Text.Flush()); word == "" {
-			w.settle(w.Stops.Flush())
+		if word = w.add(w.text.Flush()); word == "" {
+			w.settle(w.stops.Flush())
 			for _, t := range w.waiting { // they print nothing
 				w.out.Tokens = append(w.out.Tokens, t.token)
 			}
@@ -224,7 +224,7 @@ func (w *Writer) End(word string) (Piece, string) {
 	return w.take(), word
 }
 
-func (w *Writer) take() Piece {
+func (w *writer) take() Piece {
 	p := w.out
 	w.out = Piece{}
 	return p

@@ -28,10 +28,11 @@ func TestWriterTokens(t *testing.T) {
 		{"\u00e9", "caf\u00e9END", "caf", 3},
 		{"ENDING", "caf\u00e9END", "caf\u00e9END", 8},
 	} {
-		w := answer.Writer{Text: tok.NewStream(), Stops: tokenizer.NewStops(nil, 0)}
+		var stops []string
 		if c.stop != "" {
-			w.Stops = tokenizer.NewStops([]string{c.stop}, 0)
+			stops = []string{c.stop}
 		}
+		w := answer.NewWriter(tok.NewStream(), tokenizer.NewStops(stops, 0))
 		var out strings.Builder
 		var ids []int32
 		word := ""

@@ -28,7 +28,7 @@ func (Dialect) Ping(s *reply.Stream) error { return send(s, event{Type: "ping"})
 // Refine words a prompt that does not fit as Anthropic does.
 func (Dialect) Refine(e *reply.Error, cause error) {
 	if long := (*engine.TooLongError)(nil); errors.As(cause, &long) {
-		e.Message = TooLong(long)
+		e.Message = tooLong(long)
 	}
 }
 
@@ -66,10 +66,10 @@ func (Dialect) Error(r *answer.Request, e *reply.Error) any {
 
 func (Dialect) ErrorSchema() field.Schema { return field.SchemaOf(errorBody{}) }
 
-// TooLong words a prompt that does not fit as Anthropic does: clients that compact a conversation look for
+// tooLong words a prompt that does not fit as Anthropic does: clients that compact a conversation look for
 // the words up to "maximum", and read the two numbers. A prompt needs room for one more token, so that one as large as
 // the context is one too many.
-func TooLong(e *engine.TooLongError) string {
+func tooLong(e *engine.TooLongError) string {
 	return fmt.Sprintf("prompt is too long: %s tokens > %d maximum: want a shorter one, or a server with a larger --ctx-size",
 		e.Count(), min(e.Ctx, e.Prompt-1))
 }

@@ -87,9 +87,9 @@ func stopOf(e *answer.Ending, called bool) stop {
 	return stop{Reason: "end_turn"}
 }
 
-// Signature is what clients must send back with thoughts, which they drop without it. It
+// signature is what clients must send back with thoughts, which they drop without it. It
 // is a digest; thoughts are taken back with any.
-func Signature(thoughts string) string {
+func signature(thoughts string) string {
 	sum := sha256.Sum256([]byte(thoughts))
 	return base64.StdEncoding.EncodeToString(sum[:])
 }
@@ -99,14 +99,14 @@ func partOf(b *answer.Block) part {
 	text := b.Text.String()
 	switch b.Kind {
 	case answer.ThoughtBlock:
-		signed := Signature(text)
+		signed := signature(text)
 		return part{Type: "thinking", Thinking: &text, Signature: &signed}
 	case answer.CallBlock:
 		input := jsontext.Value(cmp.Or(text, "{}"))
 		if !input.IsValid() { // max_tokens has ended it
 			input, _ = reply.Encode(map[string]string{"partial_json": text})
 		}
-		return part{Type: "tool_use", ID: NewID(b.ID), Name: b.Name, Input: input}
+		return part{Type: "tool_use", ID: newID(b.ID), Name: b.Name, Input: input}
 	}
 	return part{Type: "text", Text: &text}
 }
@@ -198,7 +198,7 @@ func (f *format) delta(s *reply.Stream, d delta) error {
 
 func (f *format) Close(s *reply.Stream, b *answer.Block, _ *answer.Ending) error {
 	if b.Kind == answer.ThoughtBlock {
-		signed := Signature(b.Text.String())
+		signed := signature(b.Text.String())
 		if err := f.delta(s, delta{Type: "signature_delta", Signature: &signed}); err != nil {
 			return err
 		}

@@ -12,8 +12,8 @@ import (
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
-// System is the system prompt: its blocks of text.
-type System []string
+// system is the system prompt: its blocks of text.
+type system []string
 
 // attribution begins the block that Claude Code puts first in its system prompt. It has a
 // checksum of the request: left there, no prompt would have a prefix in common with an
@@ -21,7 +21,7 @@ type System []string
 // nothing to the model.
 const attribution = "x-anthropic-billing-header:"
 
-func (s *System) Take(r *field.Reader) error {
+func (s *system) Take(r *field.Reader) error {
 	blocks, err := readBlocks(r, false)
 	for i, b := range blocks {
 		if b.Type != "text" {
@@ -33,7 +33,7 @@ func (s *System) Take(r *field.Reader) error {
 }
 
 // texts returns the blocks without Claude Code's attribution.
-func (s System) texts() []string {
+func (s system) texts() []string {
 	var out []string
 	for _, text := range s {
 		if strings.HasPrefix(text, attribution) {
@@ -46,9 +46,9 @@ func (s System) texts() []string {
 	return out
 }
 
-func (s *System) Value() any { return nil }
+func (s *system) Value() any { return nil }
 
-func (s *System) Schema() field.Schema {
+func (s *system) Schema() field.Schema {
 	return field.Schema{"description": "a string or an array of text blocks", "anyOf": []field.Schema{{"type": "string"}, {"type": "array", "items": blockSchema}}}
 }
 
@@ -160,12 +160,12 @@ type turn struct {
 	blocks []block
 }
 
-type Turns []turn
+type turns []turn
 
 const wantTurns = `an array of messages such as {"role": "user", "content": "hello"}`
 
-func (l *Turns) Take(r *field.Reader) error {
-	*l = Turns{}
+func (l *turns) Take(r *field.Reader) error {
+	*l = turns{}
 	err := r.Elements(wantTurns, func(i int) error {
 		m, err := readTurn(r)
 		*l = append(*l, m)
@@ -202,9 +202,9 @@ func readTurn(r *field.Reader) (m turn, err error) {
 	return m, nil
 }
 
-func (l *Turns) Value() any { return nil }
+func (l *turns) Value() any { return nil }
 
-func (l *Turns) Schema() field.Schema {
+func (l *turns) Schema() field.Schema {
 	return field.Schema{
 		"type": "array", "minItems": 1, "description": wantTurns,
 		"items": field.Schema{"type": "object", "required": []string{"role", "content"}, "properties": field.Schema{
@@ -215,7 +215,7 @@ func (l *Turns) Schema() field.Schema {
 }
 
 // conversation returns the messages as templates have them.
-func (l Turns) conversation(system System) []chat.Message {
+func (l turns) conversation(system system) []chat.Message {
 	var t ask.Transcript
 	t.Add("system", system.texts()...)
 	for _, m := range l {
@@ -226,7 +226,7 @@ func (l Turns) conversation(system System) []chat.Message {
 		for _, b := range m.blocks {
 			switch b.Type {
 			case "tool_result":
-				t.Result(ModelID(b.ToolUseID), b.results...)
+				t.Result(modelID(b.ToolUseID), b.results...)
 			case "text", "document":
 				t.Add(m.role, b.text())
 			}
@@ -245,7 +245,7 @@ func addAnswer(t *ask.Transcript, blocks []block) {
 		case "text", "document":
 			t.Say(b.text())
 		case "tool_use":
-			t.Call(ModelID(b.ID), b.Name, string(b.Input))
+			t.Call(modelID(b.ID), b.Name, string(b.Input))
 		}
 	}
 }

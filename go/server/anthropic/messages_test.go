@@ -12,7 +12,6 @@ import (
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/anthropic"
 	"github.com/quern-llm/quern/go/server/ask"
-	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/internal/fake"
 )
 
@@ -139,15 +138,12 @@ func TestAnthropicConversation(t *testing.T) {
 		{"attribution as a line", `{"system":"x-anthropic-billing-header: cch=1;\nYou are.","messages":[{"role":"user","content":"a"}]}`,
 			"system: You are.; user: a"},
 	} {
-		q := anthropic.NewQuery(&ask.Model{})
-		if err := field.ReadSome([]byte(c.body), q.Fields()); err != nil {
+		conversation, err := anthropic.Converse([]byte(c.body))
+		if err != nil {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
-		if err := q.Converse(); err != nil {
-			t.Errorf("%s: %v", c.name, err)
-		}
-		if got := fake.Shown(&q.Conversation); got != c.want {
+		if got := fake.Shown(conversation); got != c.want {
 			t.Errorf("%s: got\n%s, want\n%s", c.name, got, c.want)
 		}
 	}

@@ -25,16 +25,16 @@ type query struct {
 // request to /v1/messages/count_tokens.
 type input struct {
 	ask.Conversation
-	system   System
-	turns    Turns
-	choice   Choice
-	thinking Thinking
-	output   OutputConfig
+	system   system
+	turns    turns
+	choice   choice
+	thinking thinking
+	output   outputConfig
 
-	thread, servers, container AbsentFeature
+	thread, servers, container absentFeature
 }
 
-func NewQuery(m *ask.Model) *query {
+func newQuery(m *ask.Model) *query {
 	q := &query{Options: ask.NewOptions(m), input: newInput()}
 	q.input.output.form = &q.Form
 	return ask.Filled(m, q)
@@ -52,14 +52,14 @@ func (q *query) Fields() []field.Field {
 }
 
 func newInput() input {
-	return input{Conversation: ask.NewConversation(), output: OutputConfig{form: &ask.Held{}}}
+	return input{Conversation: ask.NewConversation(), output: outputConfig{form: &ask.Held{}}}
 }
 
 func (in *input) Fields() []field.Field {
 	return []field.Field{
 		field.Required("messages", &in.turns, "The conversation so far."),
 		field.Input("system", &in.system, "The system prompt, a text or blocks of text."),
-		field.Input("tools", Tools{&in.Tools}, "Tools that the model may call."),
+		field.Input("tools", tools{&in.Tools}, "Tools that the model may call."),
 		field.Input("tool_choice", &in.choice, "Whether it may, or must: auto, any, tool or none."),
 		field.Input("thinking", &in.thinking, "Whether the model thinks before it answers; by default as its chat template has it."),
 		field.Setting("chat_template_kwargs", &in.Kwargs, "Further variables for the chat template."),
@@ -71,17 +71,17 @@ func (in *input) Fields() []field.Field {
 	}
 }
 
-// AbsentFeature is a field that asks for what the server does not do. Null and an empty list ask for nothing.
-type AbsentFeature struct{ asked bool }
+// absentFeature is a field that asks for what the server does not do. Null and an empty list ask for nothing.
+type absentFeature struct{ asked bool }
 
-func (f *AbsentFeature) Take(r *field.Reader) error {
+func (f *absentFeature) Take(r *field.Reader) error {
 	v, err := r.Raw()
 	f.asked = !(v.Kind() == '[' && string(bytes.TrimSpace(v[1:])) == "]")
 	return err
 }
 
-func (f *AbsentFeature) Value() any           { return nil }
-func (f *AbsentFeature) Schema() field.Schema { return field.Schema{"description": "nothing"} }
+func (f *absentFeature) Value() any           { return nil }
+func (f *absentFeature) Schema() field.Schema { return field.Schema{"description": "nothing"} }
 
 // refuseAbsent refuses what the server would otherwise have to ignore.
 func (in *input) refuseAbsent() error {
@@ -109,14 +109,14 @@ func (q *query) Settle(m *ask.Model, h http.Header) error {
 }
 
 func (q *query) Source(ctx context.Context, m *ask.Model) (ask.Source, error) {
-	if err := q.Converse(); err != nil {
+	if err := q.converse(); err != nil {
 		return ask.Source{}, err
 	}
 	return q.Conversation.Source(ctx, m)
 }
 
 // Converse fills in the conversation.
-func (in *input) Converse() error {
+func (in *input) converse() error {
 	if err := in.refuseAbsent(); err != nil {
 		return err
 	}
@@ -141,13 +141,13 @@ func (in *input) Converse() error {
 	return nil
 }
 
-// OutputConfig is output_config.
-type OutputConfig struct {
+// outputConfig is output_config.
+type outputConfig struct {
 	effort string
 	form   *ask.Held
 }
 
-func (o *OutputConfig) Take(r *field.Reader) error {
+func (o *outputConfig) Take(r *field.Reader) error {
 	return r.Members("an object", func(name string) error {
 		switch {
 		case name == "format" && r.Kind() != 'n':
@@ -160,21 +160,21 @@ func (o *OutputConfig) Take(r *field.Reader) error {
 	})
 }
 
-func (o *OutputConfig) Value() any { return nil }
+func (o *outputConfig) Value() any { return nil }
 
-func (o *OutputConfig) Schema() field.Schema {
+func (o *outputConfig) Schema() field.Schema {
 	return field.Schema{"type": "object", "properties": field.Schema{
 		"effort": field.Schema{"anyOf": []field.Schema{{"enum": ask.Efforts}, {"type": "null"}}}, "format": field.Schema{"anyOf": []field.Schema{ask.ResponseForm{}.Schema(), {"type": "null"}}},
 	}}
 }
 
-// Thinking says whether the model is to think.
-type Thinking struct {
+// thinking says whether the model is to think.
+type thinking struct {
 	kind   string
 	budget int
 }
 
-func (t *Thinking) Take(r *field.Reader) error {
+func (t *thinking) Take(r *field.Reader) error {
 	err := r.Members("an object", func(name string) error {
 		var err error
 		switch {
@@ -195,9 +195,9 @@ func (t *Thinking) Take(r *field.Reader) error {
 	return err
 }
 
-func (t *Thinking) Value() any { return nil }
+func (t *thinking) Value() any { return nil }
 
-func (t *Thinking) Schema() field.Schema {
+func (t *thinking) Schema() field.Schema {
 	return field.Schema{"type": "object", "required": []string{"type"}, "properties": field.Schema{
 		"type":          field.Schema{"enum": []string{"enabled", "adaptive", "disabled"}},
 		"budget_tokens": field.Schema{"type": []string{"integer", "null"}, "minimum": 1},
@@ -229,7 +229,7 @@ func countTokens(req *answer.Request) error {
 	if err := req.Read(q); err != nil {
 		return err
 	}
-	if err := q.Converse(); err != nil {
+	if err := q.converse(); err != nil {
 		return err
 	}
 	q.Conversation.Counted = true

@@ -13,8 +13,8 @@ func Routes() []answer.Route {
 	return []answer.Route{
 		{
 			Method: http.MethodPost, Paths: []string{"/v1/messages"},
-			Handle: answer.Generates("msg_", NewQuery), Summary: "Answer a conversation, as Anthropic does",
-			Dialect: Dialect{}, Body: answer.BodyOf("MessagesRequest", NewQuery), Stream: true, Answer: message{},
+			Handle: answer.Generates("msg_", newQuery), Summary: "Answer a conversation, as Anthropic does",
+			Dialect: Dialect{}, Body: answer.BodyOf("MessagesRequest", newQuery), Stream: true, Answer: message{},
 			Example: map[string]any{"messages": hello, "max_tokens": 8},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/messages/count_tokens"},

@@ -10,10 +10,10 @@ import (
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
-// Tools are tools as Anthropic's clients send them.
-type Tools struct{ to *ask.Tools }
+// tools are tools as Anthropic's clients send them.
+type tools struct{ to *ask.Tools }
 
-func (l Tools) Take(r *field.Reader) error {
+func (l tools) Take(r *field.Reader) error {
 	return l.to.Read(r, `an array of tools such as {"name": "get_time", "input_schema": {"type": "object"}}`, readTool)
 }
 
@@ -41,9 +41,9 @@ func readTool(r *field.Reader) (ask.Tool, error) {
 	return ask.NewTool(t.Name, t.Description, t.Schema, t.Strict)
 }
 
-func (l Tools) Value() any { return nil }
+func (l tools) Value() any { return nil }
 
-func (l Tools) Schema() field.Schema {
+func (l tools) Schema() field.Schema {
 	return field.Schema{"type": "array", "maxItems": ask.MaxTools, "items": field.Schema{"type": "object", "required": []string{"name"}, "properties": field.Schema{
 		"name": field.Schema{"type": "string"}, "description": field.Schema{"type": []string{"string", "null"}}, "input_schema": field.Schema{"type": "object"},
 	}}}
@@ -56,10 +56,10 @@ const (
 	openAICall = "call_"
 )
 
-func NewID(id string) string { return callPrefix + strings.TrimPrefix(id, openAICall) }
+func newID(id string) string { return callPrefix + strings.TrimPrefix(id, openAICall) }
 
-// ModelID is the id that NewID was given.
-func ModelID(id string) string {
+// modelID is the id that newID was given.
+func modelID(id string) string {
 	own, ok := strings.CutPrefix(id, callPrefix)
 	switch {
 	case !ok || own == "":
@@ -70,13 +70,13 @@ func ModelID(id string) string {
 	return own
 }
 
-// Choice is tool_choice.
-type Choice struct {
+// choice is tool_choice.
+type choice struct {
 	kind, name string
 	single     bool // disable_parallel_tool_use
 }
 
-func (c *Choice) Take(r *field.Reader) error {
+func (c *choice) Take(r *field.Reader) error {
 	err := r.Members("an object", func(name string) error {
 		var err error
 		switch {
@@ -105,7 +105,7 @@ func (c *Choice) Take(r *field.Reader) error {
 }
 
 // apply tells the choice to the tools of a conversation.
-func (c *Choice) apply(b *ask.Toolbox) {
+func (c *choice) apply(b *ask.Toolbox) {
 	b.Parallel = !c.single
 	switch c.kind {
 	case "any":
@@ -117,9 +117,9 @@ func (c *Choice) apply(b *ask.Toolbox) {
 	}
 }
 
-func (c *Choice) Value() any { return nil }
+func (c *choice) Value() any { return nil }
 
-func (c *Choice) Schema() field.Schema {
+func (c *choice) Schema() field.Schema {
 	return field.Schema{"type": "object", "required": []string{"type"}, "properties": field.Schema{
 		"type": field.Schema{"enum": []string{"auto", "any", "tool", "none"}}, "name": field.Schema{"type": []string{"string", "null"}},
 		"disable_parallel_tool_use": field.Schema{"type": []string{"boolean", "null"}},

@@ -20,16 +20,16 @@ type bias struct {
 	value float32
 }
 
-// Biases are written [[token, bias], ...] or {"token": bias, ...}.
-type Biases struct {
+// biases are written [[token, bias], ...] or {"token": bias, ...}.
+type biases struct {
 	given []bias
 	sum   []sample.Bias // by token, set by settle
 }
 
 const wantBias = `an object such as {"15043": 1.5} or an array such as [[15043, 1.5], [" text", false]]`
 
-func (b *Biases) Take(r *field.Reader) error {
-	*b = Biases{}
+func (b *biases) Take(r *field.Reader) error {
+	*b = biases{}
 	if r.Kind() == '[' {
 		return r.Elements(wantBias, func(int) error { return b.pair(r) })
 	}
@@ -53,7 +53,7 @@ func isInteger(s string) bool {
 }
 
 // pair reads [token, bias].
-func (b *Biases) pair(r *field.Reader) error {
+func (b *biases) pair(r *field.Reader) error {
 	n := 0
 	err := r.Elements(wantBias, func(i int) error {
 		n++
@@ -80,7 +80,7 @@ func (b *Biases) pair(r *field.Reader) error {
 }
 
 // amount reads the value of the last bias. false bans a token.
-func (b *Biases) amount(r *field.Reader) error {
+func (b *biases) amount(r *field.Reader) error {
 	value := &b.given[len(b.given)-1].value
 	if r.Kind() == 'f' {
 		*value = float32(math.Inf(-1))
@@ -96,7 +96,7 @@ type shownBias struct {
 	Token int32    `json:"token"`
 }
 
-func (b *Biases) Value() any {
+func (b *biases) Value() any {
 	shown := []shownBias{}
 	for _, one := range b.sum {
 		s := shownBias{Token: one.ID}
@@ -108,7 +108,7 @@ func (b *Biases) Value() any {
 	return shown
 }
 
-func (b *Biases) Schema() field.Schema {
+func (b *biases) Schema() field.Schema {
 	value := field.Schema{"anyOf": []field.Schema{{"type": "number"}, {"const": false}}}
 	return field.Schema{"description": wantBias, "anyOf": []field.Schema{
 		{"type": "object", "additionalProperties": value},
@@ -118,7 +118,7 @@ func (b *Biases) Schema() field.Schema {
 
 // Settle sums the biases of each token, in order of id, so that the order in which they
 // were given does not matter. It refuses tokens that the model does not have.
-func (b *Biases) Settle(m *Model, ignoreEOS bool) error {
+func (b *biases) Settle(m *Model, ignoreEOS bool) error {
 	sum := map[int32]float32{}
 	for _, one := range b.given {
 		ids := []int32{one.id}

@@ -36,7 +36,7 @@ func NewConversation() Conversation {
 
 func (c *Conversation) Fields() []field.Field {
 	return append([]field.Field{
-		field.Required("messages", SentMessages{&c.Messages, &c.Sent}, "The conversation so far."),
+		field.Required("messages", sentMessages{&c.Messages, &c.Sent}, "The conversation so far."),
 		field.Setting("chat_template_kwargs", &c.Kwargs, "Further variables for the chat template, such as enable_thinking."),
 		field.Setting("reasoning_effort", field.OneOf(&c.Effort, Efforts...), "For the chat template; none also turns reasoning off."),
 		field.Setting("add_generation_prompt", &c.generate, "End the prompt with the beginning of the assistant's turn."),
@@ -44,13 +44,13 @@ func (c *Conversation) Fields() []field.Field {
 	}, append(c.Budget.Fields(), c.Toolbox.Fields()...)...)
 }
 
-// SentMessages are messages of which there is a copy as they were sent.
-type SentMessages struct {
+// sentMessages are messages of which there is a copy as they were sent.
+type sentMessages struct {
 	*Messages
 	sent *jsontext.Value
 }
 
-func (m SentMessages) Take(r *field.Reader) error {
+func (m sentMessages) Take(r *field.Reader) error {
 	from := r.Offset()
 	err := m.Messages.Take(r)
 	*m.sent = r.Since(from)

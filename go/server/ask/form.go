@@ -52,26 +52,26 @@ const AnyObject = `{"type":"object"}`
 
 func (f *Held) Fields() []field.Field {
 	return append(f.Lazy.Fields(), []field.Field{
-		field.Setting("grammar", FormText{f, "grammar", form.Grammar, "a grammar"}, "Holds the answer to a grammar, in GBNF or Lark."),
+		field.Setting("grammar", formText{f, "grammar", form.Grammar, "a grammar"}, "Holds the answer to a grammar, in GBNF or Lark."),
 		field.Input("json_schema", FormSchema{f, "json_schema", false}, "Holds the answer to a JSON schema."),
 		field.Input("guided_json", FormSchema{f, "guided_json", true}, "The same as json_schema; it may be a string of JSON too."),
-		field.Input("guided_regex", FormText{f, "guided_regex", form.Regex, "a regular expression"}, "The whole answer matches this regular expression."),
-		field.Input("guided_choice", FormChoice{f, "guided_choice"}, "The answer is one of these texts, unless max_tokens ends it before."),
-		field.Input("guided_grammar", FormText{f, "guided_grammar", form.Grammar, "a grammar"}, "The same as grammar."),
+		field.Input("guided_regex", formText{f, "guided_regex", form.Regex, "a regular expression"}, "The whole answer matches this regular expression."),
+		field.Input("guided_choice", formChoice{f, "guided_choice"}, "The answer is one of these texts, unless max_tokens ends it before."),
+		field.Input("guided_grammar", formText{f, "guided_grammar", form.Grammar, "a grammar"}, "The same as grammar."),
 		field.Input("guided_whitespace_pattern", field.Text(&f.Space), "A regular expression of the white space between the parts of JSON."),
-		field.Input("structured_outputs", Structured{f}, "One of choice, regex, json, json_object, grammar and structural_tag, as the fields with guided_ have them."),
+		field.Input("structured_outputs", structured{f}, "One of choice, regex, json, json_object, grammar and structural_tag, as the fields with guided_ have them."),
 	}...)
 }
 
-// FormText is a field with the text of a form.
-type FormText struct {
+// formText is a field with the text of a form.
+type formText struct {
 	f     *Held
 	param string
 	kind  form.Kind
 	what  string
 }
 
-func (t FormText) Take(r *field.Reader) error {
+func (t formText) Take(r *field.Reader) error {
 	s, err := r.Text(t.what)
 	if err != nil || s == "" {
 		return err
@@ -79,14 +79,14 @@ func (t FormText) Take(r *field.Reader) error {
 	return t.f.Give(t.param, t.kind, s)
 }
 
-func (t FormText) Value() any {
+func (t formText) Value() any {
 	if t.f.param == t.param {
 		return t.f.Text
 	}
 	return ""
 }
 
-func (t FormText) Schema() field.Schema { return field.Schema{"type": "string"} }
+func (t formText) Schema() field.Schema { return field.Schema{"type": "string"} }
 
 // FormSchema is a field with a JSON schema.
 type FormSchema struct {
@@ -125,8 +125,8 @@ func (s FormSchema) Schema() field.Schema {
 	return field.Schema{"type": types, "description": "a JSON schema"}
 }
 
-// FormChoice is a field with texts of which the answer is one.
-type FormChoice struct {
+// formChoice is a field with texts of which the answer is one.
+type formChoice struct {
 	f     *Held
 	param string
 }
@@ -137,7 +137,7 @@ const (
 	maxChoiceBytes = 1 << 20 // of all together
 )
 
-func (c FormChoice) Take(r *field.Reader) error {
+func (c formChoice) Take(r *field.Reader) error {
 	var list field.Texts
 	if err := list.Take(r); err != nil {
 		return err
@@ -162,16 +162,16 @@ func (c FormChoice) Take(r *field.Reader) error {
 	return err
 }
 
-func (c FormChoice) Value() any { return []string{} }
+func (c formChoice) Value() any { return []string{} }
 
-func (c FormChoice) Schema() field.Schema {
+func (c formChoice) Schema() field.Schema {
 	return field.Schema{"type": "array", "items": field.Schema{"type": "string"}, "minItems": 1, "maxItems": maxChoices}
 }
 
-// Structured is the object in which vLLM's clients send a form.
-type Structured struct{ f *Held }
+// structured is the object in which vLLM's clients send a form.
+type structured struct{ f *Held }
 
-func (s Structured) Take(r *field.Reader) error {
+func (s structured) Take(r *field.Reader) error {
 	return r.Members("an object", func(name string) error {
 		if r.Kind() == 'n' {
 			_, err := r.Raw()
@@ -182,11 +182,11 @@ func (s Structured) Take(r *field.Reader) error {
 		is := false
 		switch name {
 		case "choice":
-			to = FormChoice{s.f, param}
+			to = formChoice{s.f, param}
 		case "regex":
-			to = FormText{s.f, param, form.Regex, "a regular expression"}
+			to = formText{s.f, param, form.Regex, "a regular expression"}
 		case "grammar":
-			to = FormText{s.f, param, form.Grammar, "a grammar"}
+			to = formText{s.f, param, form.Grammar, "a grammar"}
 		case "json":
 			to = FormSchema{s.f, param, true}
 		case "structural_tag":
@@ -212,14 +212,14 @@ func (s Structured) Take(r *field.Reader) error {
 	})
 }
 
-func (s Structured) Value() any { return map[string]any{} }
+func (s structured) Value() any { return map[string]any{} }
 
-func (s Structured) Schema() field.Schema {
+func (s structured) Schema() field.Schema {
 	null := func(sub field.Schema) field.Schema {
 		return field.Schema{"anyOf": []field.Schema{sub, {"type": "null"}}}
 	}
 	return field.Schema{"type": "object", "properties": field.Schema{
-		"choice": null(FormChoice{}.Schema()), "regex": null(field.Schema{"type": "string"}), "grammar": null(field.Schema{"type": "string"}),
+		"choice": null(formChoice{}.Schema()), "regex": null(field.Schema{"type": "string"}), "grammar": null(field.Schema{"type": "string"}),
 		"json": null(FormSchema{Quoted: true}.Schema()), "json_object": null(field.Schema{"type": "boolean"}), "structural_tag": null(formTags{}.Schema()),
 		"whitespace_pattern": null(field.Schema{"type": "string"}), "disable_any_whitespace": null(field.Schema{"type": "boolean"}),
 	}}

@@ -21,8 +21,8 @@ var fimSpellings = map[string][]string{
 // fimOldKeys are what the keys were called before those of all names began with fim_.
 var fimOldKeys = map[string]string{"pre": "prefix", "suf": "suffix", "mid": "middle"}
 
-// FindFIM finds the fill-in-the-middle tokens by the file's metadata, then by spelling.
-func FindFIM(t *tokenizer.Tokenizer, meta tokenizer.Metadata) fimTokens {
+// findFIM finds the fill-in-the-middle tokens by the file's metadata, then by spelling.
+func findFIM(t *tokenizer.Tokenizer, meta tokenizer.Metadata) fimTokens {
 	bySpelling := map[string]int32{}
 	for id := range int32(t.Len()) {
 		if typ := t.TokenType(id); typ == tokenizer.Control || typ == tokenizer.UserDefined {

@@ -13,7 +13,7 @@ import (
 // lazy holds the fields with which the form of an answer begins late.
 type lazy struct {
 	on        bool
-	triggers  Triggers
+	triggers  triggers
 	preserved field.Texts
 	tokens    []int32 // those that are preserved; set by settle
 }
@@ -67,8 +67,8 @@ func (l *lazy) apply(f *form.Form) {
 	}
 }
 
-// Triggers are those of a grammar.
-type Triggers []form.Trigger
+// triggers are those of a grammar.
+type triggers []form.Trigger
 
 // Bounds of them.
 const (
@@ -83,8 +83,8 @@ var triggerKinds = map[string]form.TriggerKind{
 
 const wantTriggers = `an array of triggers such as {"type": "word", "value": "<call>"}`
 
-func (l *Triggers) Take(r *field.Reader) error {
-	*l = Triggers{}
+func (l *triggers) Take(r *field.Reader) error {
+	*l = triggers{}
 	return r.Elements(wantTriggers, func(i int) error {
 		if len(*l) == maxTriggers {
 			return fmt.Errorf("more than %d triggers", maxTriggers)
@@ -135,7 +135,7 @@ func readTrigger(r *field.Reader) (t form.Trigger, err error) {
 	return t, nil
 }
 
-func (l *Triggers) Value() any {
+func (l *triggers) Value() any {
 	shown := []any{}
 	for _, t := range *l {
 		one := map[string]any{"type": int(t.Kind), "value": t.Text}
@@ -147,7 +147,7 @@ func (l *Triggers) Value() any {
 	return shown
 }
 
-func (l *Triggers) Schema() field.Schema {
+func (l *triggers) Schema() field.Schema {
 	return field.Schema{"type": "array", "maxItems": maxTriggers, "description": wantTriggers, "items": field.Schema{
 		"type": "object", "required": []string{"type"}, "properties": field.Schema{
 			"type":  field.Schema{"enum": []any{"word", "token", "pattern", "pattern_full", 0, 1, 2, 3}},

@@ -19,7 +19,7 @@ const MaxSequences = 128
 // Limits are the fields that bound the length, number and time of answers.
 type Limits struct {
 	MaxTokens int
-	Stop      StopWords
+	Stop      stopWords
 	MaxTime   time.Duration
 	Indent    int
 	N         int

@@ -108,7 +108,7 @@ func (m *Model) Complete() {
 	for i := range m.Adapters {
 		m.LoRA.list = append(m.LoRA.list, &m.Adapters[i])
 	}
-	m.gap = FindFIM(m.Tokenizer, m.Metadata)
+	m.gap = findFIM(m.Tokenizer, m.Metadata)
 	m.samplers = sample.NewVocabulary(m.Tokenizer)
 	tok := m.Tokenizer
 	var used atomic.Pointer[constrain.Vocabulary]

@@ -12,7 +12,7 @@ var reasoningFormats = []string{"none", "auto", "deepseek", "deepseek-legacy"}
 // output holds the fields that select what an answer contains.
 type output struct {
 	Stream       bool
-	StreamOpts   StreamOptions
+	StreamOpts   streamOptions
 	Probs        int  // alternatives per token; -1: no log-probabilities
 	PromptProbs  int  // the same of the prompt's tokens; -1: they have none
 	PromptRanks  bool // these have their ranks too
@@ -55,10 +55,10 @@ func (o *output) settle() error {
 	return nil
 }
 
-// StreamOptions is OpenAI's stream_options.
-type StreamOptions struct{ given, Usage bool }
+// streamOptions is OpenAI's stream_options.
+type streamOptions struct{ given, Usage bool }
 
-func (s *StreamOptions) Take(r *field.Reader) error {
+func (s *streamOptions) Take(r *field.Reader) error {
 	s.given = true
 	return r.Members("an object", func(name string) error {
 		if name != "include_usage" || r.Kind() == 'n' {
@@ -69,9 +69,9 @@ func (s *StreamOptions) Take(r *field.Reader) error {
 	})
 }
 
-func (s *StreamOptions) Value() any { return map[string]any{"include_usage": s.Usage} }
+func (s *streamOptions) Value() any { return map[string]any{"include_usage": s.Usage} }
 
-func (s *StreamOptions) Schema() field.Schema {
+func (s *streamOptions) Schema() field.Schema {
 	return field.Schema{"type": "object", "properties": field.Schema{"include_usage": field.Schema{"type": []string{"boolean", "null"}}}}
 }
 

@@ -7,15 +7,15 @@ import (
 	"github.com/quern-llm/quern/go/server/field"
 )
 
-// A SamplerList is the field samplers: which are used, in their order.
-type SamplerList struct {
+// A samplerList is the field samplers: which are used, in their order.
+type samplerList struct {
 	given   bool
 	letters string // if it was not given: those of the model's defaults, "" is all
 }
 
 const wantSamplers = "an array of names among penalties, dry, top_n_sigma, top_k, typ_p, top_p, min_p, xtc, temperature, infill, adaptive_p, in any order, or their letters such as edskypmxt"
 
-func (l *SamplerList) Take(r *field.Reader) error {
+func (l *samplerList) Take(r *field.Reader) error {
 	letters := ""
 	if r.Kind() == '"' {
 		text, err := r.Text(wantSamplers)
@@ -52,7 +52,7 @@ func (l *SamplerList) Take(r *field.Reader) error {
 	return nil
 }
 
-func (l *SamplerList) Value() any {
+func (l *samplerList) Value() any {
 	letters := l.letters
 	if letters == "" && !l.given {
 		letters = sample.DefaultChain
@@ -64,24 +64,24 @@ func (l *SamplerList) Value() any {
 	return shown
 }
 
-func (l *SamplerList) Schema() field.Schema {
+func (l *samplerList) Schema() field.Schema {
 	return field.Schema{"description": wantSamplers, "anyOf": []field.Schema{{"type": "string"}, {"type": "array", "items": field.Schema{"type": "string"}}}}
 }
 
 // apply sets the chain of samplers.
-func (l *SamplerList) apply(p *sample.Params) {
+func (l *samplerList) apply(p *sample.Params) {
 	p.Chain = l.letters
 	if l.given && l.letters == "" { // none at all
 		p.Chain, p.Temp, p.DynRange = "t", 1, 0
 	}
 }
 
-// Breakers is the field dry_sequence_breakers.
-type Breakers struct{ field.Texts }
+// breakers is the field dry_sequence_breakers.
+type breakers struct{ field.Texts }
 
 var wantBreakers = fmt.Sprintf("an array of at most %d texts of 1 to %d bytes", sample.MaxBreakers, sample.MaxBreakerLength)
 
-func (b *Breakers) Take(r *field.Reader) error {
+func (b *breakers) Take(r *field.Reader) error {
 	b.Texts = field.Texts{}
 	return r.Elements(wantBreakers, func(i int) error {
 		text, err := r.Text(wantBreakers)
@@ -98,7 +98,7 @@ func (b *Breakers) Take(r *field.Reader) error {
 	})
 }
 
-func (b *Breakers) Schema() field.Schema {
+func (b *breakers) Schema() field.Schema {
 	one := field.Schema{"type": "string", "minLength": 1, "maxLength": sample.MaxBreakerLength}
 	return field.Schema{"type": "array", "items": one, "maxItems": sample.MaxBreakers}
 }

@@ -17,17 +17,17 @@ const randomSeed = 1<<32 - 1
 type sampling struct {
 	Params    sample.Params
 	seed      int64
-	samplers  SamplerList
-	Bias      Biases
+	samplers  samplerList
+	Bias      biases
 	IgnoreEOS bool
 	LoRA      AdapterUses
-	breakers  Breakers
+	breakers  breakers
 	Form      Held
 }
 
 func newSampling(m *Model) sampling {
 	s := sampling{
-		Params: m.Sampling, seed: -1, samplers: SamplerList{letters: m.Sampling.Chain}, breakers: Breakers{sample.DefaultBreakers},
+		Params: m.Sampling, seed: -1, samplers: samplerList{letters: m.Sampling.Chain}, breakers: breakers{sample.DefaultBreakers},
 	}
 	if m.Seed != nil {
 		s.seed = int64(*m.Seed)

@@ -8,12 +8,12 @@ import (
 // maxStops is the maximum number of stop words of a request.
 const maxStops = 64
 
-// StopWords are the strings at which an answer ends.
-type StopWords []string
+// stopWords are the strings at which an answer ends.
+type stopWords []string
 
 const wantStop = "a string or an array of at most 64"
 
-func (s *StopWords) Take(r *field.Reader) error {
+func (s *stopWords) Take(r *field.Reader) error {
 	*s = nil
 	add := func(int) error {
 		word, err := r.Text(wantStop)
@@ -32,9 +32,9 @@ func (s *StopWords) Take(r *field.Reader) error {
 	return err
 }
 
-func (s *StopWords) Value() any { return append([]string{}, *s...) }
+func (s *stopWords) Value() any { return append([]string{}, *s...) }
 
-func (s *StopWords) Schema() field.Schema {
+func (s *stopWords) Schema() field.Schema {
 	one := field.Schema{"type": "string"}
 	return field.Schema{"description": wantStop, "anyOf": []field.Schema{one, {"type": "array", "items": one, "maxItems": maxStops}}}
 }

@@ -140,10 +140,10 @@ func (c *ToolChoice) Schema() field.Schema {
 	}}
 }
 
-// OldChoice is the field function_call.
-type OldChoice struct{ to *ToolChoice }
+// oldChoice is the field function_call.
+type oldChoice struct{ to *ToolChoice }
 
-func (c OldChoice) Take(r *field.Reader) error {
+func (c oldChoice) Take(r *field.Reader) error {
 	c.to.twice, c.to.old = c.to.new, true
 	c.to.Mode, c.to.Names = "", nil
 	if r.Kind() == '"' {
@@ -157,9 +157,9 @@ func (c OldChoice) Take(r *field.Reader) error {
 	return err
 }
 
-func (c OldChoice) Value() any { return nil }
+func (c oldChoice) Value() any { return nil }
 
-func (c OldChoice) Schema() field.Schema {
+func (c oldChoice) Schema() field.Schema {
 	return field.Schema{"anyOf": []field.Schema{{"type": "string", "enum": []string{"none", "auto"}}, {"type": "object"}}}
 }
 

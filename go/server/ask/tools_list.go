@@ -133,7 +133,7 @@ func readFunction(r *field.Reader) (t Tool, err error) {
 		default:
 			v, err = r.Raw()
 		}
-		members = append(members, QuoteJSON(name)+": "+string(v))
+		members = append(members, quoteJSON(name)+": "+string(v))
 		return field.Within(name, err)
 	})
 	switch {
@@ -148,7 +148,7 @@ func readFunction(r *field.Reader) (t Tool, err error) {
 	return t, nil
 }
 
-func QuoteJSON(s string) string {
+func quoteJSON(s string) string {
 	b, _ := jsontext.AppendQuote(nil, s) // fails for no text of a body
 	return string(b)
 }
@@ -185,17 +185,17 @@ func functionSchema() field.Schema {
 	}}
 }
 
-// BareTools is the field functions, OpenAI's older form of tools.
-type BareTools struct{ to *Tools }
+// bareTools is the field functions, OpenAI's older form of tools.
+type bareTools struct{ to *Tools }
 
-func (b BareTools) Take(r *field.Reader) error {
+func (b bareTools) Take(r *field.Reader) error {
 	b.to.twice, b.to.Old = b.to.new, true
 	return b.to.Read(r, `an array of functions such as {"name": "get_time"}`, readFunction)
 }
 
-func (b BareTools) Value() any { return nil }
+func (b bareTools) Value() any { return nil }
 
-func (b BareTools) Schema() field.Schema {
+func (b bareTools) Schema() field.Schema {
 	return field.Schema{"type": "array", "maxItems": MaxTools, "items": functionSchema()}
 }
 

@@ -32,7 +32,7 @@ type (
 // WantsAnthropic reports whether a request to a path that OpenAI's API has as well is of a client of Anthropic's.
 func WantsAnthropic(req *answer.Request) bool { return req.HTTP.GetHeader("anthropic-version") != "" }
 
-func (e *ModelEntry) anthropic() anthropicModel {
+func (e *modelEntry) anthropic() anthropicModel {
 	m := anthropicModel{Type: "model", ID: e.ID, Name: e.ID, Created: time.Unix(e.Created, 0).UTC().Format(time.RFC3339), Lifecycle: "active"}
 	if e.Meta != nil {
 		m.MaxInput, m.MaxTokens = &e.Meta.NCtx, &e.Meta.NCtx
@@ -41,7 +41,7 @@ func (e *ModelEntry) anthropic() anthropicModel {
 }
 
 // anthropicPage returns the part of a list of models that the query asks for.
-func anthropicPage(req *answer.Request, entries []ModelEntry) (anthropicModels, error) {
+func anthropicPage(req *answer.Request, entries []modelEntry) (anthropicModels, error) {
 	page := anthropicModels{Data: []anthropicModel{}}
 	limit := 20
 	if text := req.HTTP.Query("limit"); text != "" {
@@ -52,7 +52,7 @@ func anthropicPage(req *answer.Request, entries []ModelEntry) (anthropicModels, 
 	}
 	at := func(name string) (int, error) {
 		id := req.HTTP.Query(name)
-		i := slices.IndexFunc(entries, func(e ModelEntry) bool { return e.ID == id })
+		i := slices.IndexFunc(entries, func(e modelEntry) bool { return e.ID == id })
 		if i < 0 && id != "" {
 			return 0, reply.Invalid(name, "%s is not in the list", field.Quote(id))
 		}

@@ -70,8 +70,8 @@ func (l *choices) Take(r *field.Reader) error {
 	*l = choices{}
 	seen := map[string]bool{}
 	err := r.Elements(wantChoices, func(i int) error {
-		if i == MaxBranches {
-			return fmt.Errorf("more than %d, want at most so many", MaxBranches)
+		if i == maxBranches {
+			return fmt.Errorf("more than %d, want at most so many", maxBranches)
 		}
 		s, err := r.Text(wantChoices)
 		switch {
@@ -95,7 +95,7 @@ func (l *choices) Take(r *field.Reader) error {
 func (l *choices) Value() any { return nil }
 
 func (l *choices) Schema() field.Schema {
-	return field.Schema{"type": "array", "minItems": 2, "maxItems": MaxBranches, "uniqueItems": true, "items": field.Schema{"type": "string", "minLength": 1}}
+	return field.Schema{"type": "array", "minItems": 2, "maxItems": maxBranches, "uniqueItems": true, "items": field.Schema{"type": "string", "minLength": 1}}
 }
 
 // priorText is a text that may be empty.
@@ -137,8 +137,8 @@ func (l *questions) Take(r *field.Reader) error {
 		if err == nil && one.choices == nil {
 			err = errors.New("choices: missing, want " + wantChoices)
 		}
-		if n += len(one.choices); err == nil && n > MaxBranches {
-			err = fmt.Errorf("choices: more than %d in all, want at most so many", MaxBranches)
+		if n += len(one.choices); err == nil && n > maxBranches {
+			err = fmt.Errorf("choices: more than %d in all, want at most so many", maxBranches)
 		}
 		*l = append(*l, one)
 		return field.Within(fmt.Sprintf("element %d", i), err)

@@ -17,8 +17,8 @@ import (
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
-// MaxBranches is how many choices a request may have, in all of its questions and with their priors.
-const MaxBranches = 512
+// maxBranches is how many choices a request may have, in all of its questions and with their priors.
+const maxBranches = 512
 
 // A decisionQuery is a request to /v1/decisions: which of some texts the model would go on with.
 type decisionQuery struct {
@@ -32,7 +32,7 @@ type decisionQuery struct {
 	ends      ask.Option
 }
 
-func NewDecisionQuery(m *ask.Model) *decisionQuery {
+func newDecisionQuery(m *ask.Model) *decisionQuery {
 	return &decisionQuery{Reads: answer.NewReads(m), Conversation: ask.NewConversation(), normalize: "none"}
 }
 
@@ -51,7 +51,7 @@ func (q *decisionQuery) Fields() []field.Field {
 }
 
 type (
-	DecisionAnswer struct {
+	decisionAnswer struct {
 		ID        string        `json:"id"`
 		Object    string        `json:"object"`
 		Model     string        `json:"model"`
@@ -105,7 +105,7 @@ type stem struct {
 
 func (s *API) decide(req *answer.Request) error {
 	m := req.Model
-	q := NewDecisionQuery(m)
+	q := newDecisionQuery(m)
 	if err := req.Read(q); err != nil {
 		return err
 	}
@@ -132,7 +132,7 @@ func (s *API) decide(req *answer.Request) error {
 			return answer.Overflow(engine.ErrOverflow)
 		}
 	}
-	a := DecisionAnswer{ID: "dec-" + answer.NewID(), Object: "decision", Model: m.Name, Usage: used}
+	a := decisionAnswer{ID: "dec-" + answer.NewID(), Object: "decision", Model: m.Name, Usage: used}
 	for i, one := range asked {
 		var prior []*branch
 		if q.prior != nil {
@@ -170,8 +170,8 @@ func (q *decisionQuery) asked() ([]question, error) {
 	if q.prior != nil {
 		n *= 2
 	}
-	if n > MaxBranches {
-		return nil, reply.Invalid("choices", "%d in all, a prior counting twice, want at most %d", n, MaxBranches)
+	if n > maxBranches {
+		return nil, reply.Invalid("choices", "%d in all, a prior counting twice, want at most %d", n, maxBranches)
 	}
 	return all, nil
 }
@@ -260,7 +260,7 @@ func stemOf(m *ask.Model, ctx context.Context, before chat.Prompt, choices choic
 		if whole[i], err = encode(before.Text + choice); err != nil {
 			return stem{}, err
 		}
-		common = Shared(common, whole[i])
+		common = shared(common, whole[i])
 	}
 	if len(common) == 0 {
 		return stem{}, fmt.Errorf("no token of the prompt stays the same with each choice behind it, want a longer prompt")
@@ -279,8 +279,8 @@ func stemOf(m *ask.Model, ctx context.Context, before chat.Prompt, choices choic
 	return s, nil
 }
 
-// Shared returns what two lists of tokens begin with.
-func Shared(a, b []int32) []int32 {
+// shared returns what two lists of tokens begin with.
+func shared(a, b []int32) []int32 {
 	n := 0
 	for n < min(len(a), len(b)) && a[n] == b[n] {
 		n++
@@ -294,7 +294,7 @@ func (s *API) evaluate(req *answer.Request, o *answer.Reads, stems []stem) (deci
 	trunk := stems[0].ids
 	var questions, branches []answer.ReadText
 	for _, st := range stems {
-		trunk = Shared(trunk, st.ids)
+		trunk = shared(trunk, st.ids)
 	}
 	for _, st := range stems {
 		if len(st.ids) > len(trunk) {

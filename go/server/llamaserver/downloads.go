@@ -10,7 +10,7 @@ import (
 )
 
 // downloadEntry returns a download as /models shows it.
-func downloadEntry(d *catalog.Download) ModelEntry {
+func downloadEntry(d *catalog.Download) modelEntry {
 	p, _ := d.Progress()
 	m := &ask.Model{Name: d.Name, Aliases: []string{d.Ref}, LoRA: &ask.Adapters{}}
 	e := entryOf(m)
@@ -51,7 +51,7 @@ func (s *API) startDownload(req *answer.Request) error {
 	if _, err := s.List.Download(req.Context(), q.model, "hf.co/"); err != nil {
 		return err
 	}
-	req.Send(Success{true})
+	req.Send(success{true})
 	return nil
 }
 
@@ -64,6 +64,6 @@ func (s *API) deleteModel(req *answer.Request) error {
 	if err := s.List.Delete(req.Context(), name); err != nil {
 		return err
 	}
-	req.Send(Success{true})
+	req.Send(success{true})
 	return nil
 }

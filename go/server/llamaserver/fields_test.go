@@ -4,19 +4,15 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/server/catalog"
-	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/internal/fake"
 	"github.com/quern-llm/quern/go/server/llamaserver"
 )
 
 // Every field of the endpoints that generate, with every wrong type and just outside of its range.
-func TestNativeWrongFields(t *testing.T) {
+func TestWrongFields(t *testing.T) {
 	for path, fields := range map[string]string{"/completion": `"prompt":"x"`, "/infill": `"input_prefix":"x"`} {
-		fake.WrongFields(t, (&llamaserver.API{List: &catalog.Catalog{}}).Routes(), path, fields, func(to field.Target) []string {
-			if _, ok := to.(*llamaserver.ExtraFiles); ok {
-				return []string{`1`, `true`, `{}`, `"x"`, `[1.5]`, `[[]]`}
-			}
-			return nil
+		fake.WrongFields(t, (&llamaserver.API{List: &catalog.Catalog{}}).Routes(), path, fields, map[string][]string{
+			"*llamaserver.extraFiles": {`1`, `true`, `{}`, `"x"`, `[1.5]`, `[[]]`},
 		})
 	}
 }

@@ -14,7 +14,7 @@ import (
 type infillQuery struct {
 	ask.Options
 	prefix, suffix, begin string
-	extra                 ExtraFiles
+	extra                 extraFiles
 	wanted                field.Texts
 }
 
@@ -39,12 +39,12 @@ func (q *infillQuery) Source(ctx context.Context, m *ask.Model) (ask.Source, err
 
 func (q *infillQuery) Format(g *answer.Generation) answer.Format { return &nativeFormat{g, q.wanted} }
 
-// ExtraFiles is the field input_extra.
-type ExtraFiles []ask.File
+// extraFiles is the field input_extra.
+type extraFiles []ask.File
 
 const wantExtra = `an array of objects such as {"filename": "a.go", "text": "package a"}`
 
-func (f *ExtraFiles) Take(r *field.Reader) error {
+func (f *extraFiles) Take(r *field.Reader) error {
 	*f = nil
 	return r.Elements(wantExtra, func(i int) error {
 		one := ask.File{Name: "tmp"}
@@ -70,9 +70,9 @@ func (f *ExtraFiles) Take(r *field.Reader) error {
 	})
 }
 
-func (f *ExtraFiles) Value() any { return nil }
+func (f *extraFiles) Value() any { return nil }
 
-func (f *ExtraFiles) Schema() field.Schema {
+func (f *extraFiles) Schema() field.Schema {
 	s := field.Schema{"type": "string"}
 	return field.Schema{"type": "array", "items": field.Schema{
 		"type": "object", "required": []string{"text"}, "properties": field.Schema{"filename": s, "text": s},

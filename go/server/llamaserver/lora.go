@@ -54,7 +54,7 @@ func (s *API) setAdapters(req *answer.Request) error {
 		return reply.Bad("%d adapters at once, want at most %d with a scale other than 0", n, engine.MaxApplied)
 	}
 	m.LoRA.Scale(uses)
-	req.Send(Success{true})
+	req.Send(success{true})
 	return nil
 }
 
@@ -140,7 +140,7 @@ func (s *API) unloadAdapter(req *answer.Request) error {
 	if err := m.Engine.DropAdapter(req.Context(), a.Loaded); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}
-	req.Send(Success{true})
+	req.Send(success{true})
 	return nil
 }
 

@@ -38,7 +38,7 @@ type (
 		Server   string         `json:"server"`
 		Function jsontext.Value `json:"function"`
 	}
-	McpTools struct {
+	toolList struct {
 		Object string    `json:"object"`
 		Data   []mcpTool `json:"data"`
 	}
@@ -56,7 +56,7 @@ func (s *API) listTools(req *answer.Request) error {
 	if s.Tools == nil {
 		return errNoTools
 	}
-	list := McpTools{Object: "list", Data: []mcpTool{}}
+	list := toolList{Object: "list", Data: []mcpTool{}}
 	for _, spec := range s.Tools.Specs() {
 		var t struct{ Function stdjson.RawMessage }
 		var f struct{ Name string }
@@ -143,7 +143,7 @@ func (s *API) mcpRoutes() []answer.Route {
 	return []answer.Route{
 		{
 			Method: http.MethodGet, Paths: []string{"/v1/mcp/tools"}, Always: true,
-			Handle: s.listTools, Summary: "List the tools of the MCP servers that the server was started with", Answer: McpTools{},
+			Handle: s.listTools, Summary: "List the tools of the MCP servers that the server was started with", Answer: toolList{},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/mcp/call"}, Always: true,
 			Handle: s.callTool, Summary: "Call one of these tools", Answer: mcpResult{},

@@ -13,8 +13,8 @@ import (
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
-// A MemoryUse is the memory of the server, as GET /v1/memory shows it. All sizes are bytes.
-type MemoryUse struct {
+// A memoryUse is the memory of the server, as GET /v1/memory shows it. All sizes are bytes.
+type memoryUse struct {
 	Object    string        `json:"object"`
 	Limit     uint64        `json:"limit"`
 	LimitedBy string        `json:"limited_by"`
@@ -25,14 +25,14 @@ type MemoryUse struct {
 	Resident  uint64        `json:"resident"`      // in memory now, pages of files included
 	Anonymous uint64        `json:"anonymous"`     // of it no file's
 	Most      uint64        `json:"resident_peak"` // the most that was resident
-	Purposes  []PurposeUse  `json:"purposes"`      // the largest first
+	Purposes  []purposeUse  `json:"purposes"`      // the largest first
 	Models    []modelMemory `json:"models"`
 	CPU       cpuUse        `json:"cpu"`
 	Disk      *diskUse      `json:"disk,omitempty"` // texts on disk, where there are some
 }
 
-// A PurposeUse is what is reserved for a purpose.
-type PurposeUse struct {
+// A purposeUse is what is reserved for a purpose.
+type purposeUse struct {
 	Purpose string `json:"purpose"`
 	Bytes   uint64 `json:"bytes"`
 }
@@ -117,15 +117,15 @@ func (s *API) memory(req *answer.Request) error {
 		return reply.Unsupported("this server has no memory budget")
 	}
 	b := d.Budget()
-	u := MemoryUse{
+	u := memoryUse{
 		Object: "memory", Used: b.Used(), Free: b.Free(), Peak: b.Peak(), Pressure: d.Pressure().String(),
-		Resident: mem.RSS(), Anonymous: mem.Anonymous(), Most: mem.PeakRSS(), Purposes: []PurposeUse{}, Models: []modelMemory{},
+		Resident: mem.RSS(), Anonymous: mem.Anonymous(), Most: mem.PeakRSS(), Purposes: []purposeUse{}, Models: []modelMemory{},
 	}
 	u.Limit, u.LimitedBy = b.Limit()
 	for purpose, bytes := range b.ByPurpose() {
-		u.Purposes = append(u.Purposes, PurposeUse{purpose, bytes})
+		u.Purposes = append(u.Purposes, purposeUse{purpose, bytes})
 	}
-	slices.SortFunc(u.Purposes, func(x, y PurposeUse) int {
+	slices.SortFunc(u.Purposes, func(x, y purposeUse) int {
 		return cmp.Or(cmp.Compare(y.Bytes, x.Bytes), cmp.Compare(x.Purpose, y.Purpose))
 	})
 	for _, st := range s.List.Set.List() {

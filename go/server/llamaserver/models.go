@@ -12,14 +12,14 @@ import (
 )
 
 type (
-	ModelList struct {
+	modelList struct {
 		Object string       `json:"object"`
-		Data   []ModelEntry `json:"data"`
+		Data   []modelEntry `json:"data"`
 		Models []modelCard  `json:"models"`
 	}
 
-	// A ModelEntry is a model in OpenAI's format, with llama-server's additions.
-	ModelEntry struct {
+	// A modelEntry is a model in OpenAI's format, with llama-server's additions.
+	modelEntry struct {
 		ID      string            `json:"id"`
 		Aliases []string          `json:"aliases"`
 		Tags    []string          `json:"tags"`
@@ -62,9 +62,9 @@ type (
 // llama-server's extensions when they see it.
 const ownedBy = "llamacpp"
 
-func entryOf(m *ask.Model) ModelEntry {
+func entryOf(m *ask.Model) modelEntry {
 	text := []string{"text"}
-	return ModelEntry{
+	return modelEntry{
 		ID: m.Name, Aliases: append([]string{}, m.Aliases...), Tags: append([]string{}, m.Tags...), Object: "model", Created: max(m.Loaded.Unix(), 0), OwnedBy: ownedBy,
 		Path: m.Path, Arch: modelArchitecture{text, text}, Meta: &modelMeta{m.Info, m.Ctx},
 	}
@@ -78,14 +78,14 @@ func cardOf(m *ask.Model) modelCard {
 }
 
 // adapterModel is an adapter as a model: the same, under its name.
-func adapterModel(m *ask.Model, a *ask.Adapter) ModelEntry {
+func adapterModel(m *ask.Model, a *ask.Adapter) modelEntry {
 	e := entryOf(m)
 	e.ID, e.Aliases, e.Tags, e.Root, e.Parent = a.Name, []string{}, []string{}, a.Path, m.Name
 	return e
 }
 
 // personaModel is a persona as a model: the same, under its name.
-func (s *API) personaModel(st models.Status[ask.Model], p catalog.Persona) ModelEntry {
+func (s *API) personaModel(st models.Status[ask.Model], p catalog.Persona) modelEntry {
 	e := s.listed(st)
 	e.ID, e.Aliases, e.Tags, e.Parent = p.Name, []string{}, []string{}, e.ID
 	if !p.Created.IsZero() {
@@ -95,7 +95,7 @@ func (s *API) personaModel(st models.Status[ask.Model], p catalog.Persona) Model
 }
 
 // listed returns a model as /models shows it.
-func (s *API) listed(st models.Status[ask.Model]) ModelEntry {
+func (s *API) listed(st models.Status[ask.Model]) modelEntry {
 	m, src := s.List.Describe(st)
 	status := statusOf(st, src)
 	e := entryOf(m)
@@ -110,7 +110,7 @@ func (s *API) listModels(req *answer.Request) error {
 	if err := s.rescan(req); err != nil {
 		return err
 	}
-	list := ModelList{Object: "list", Data: []ModelEntry{}, Models: []modelCard{}}
+	list := modelList{Object: "list", Data: []modelEntry{}, Models: []modelCard{}}
 	for _, st := range s.List.Set.List() {
 		m, _ := s.List.Describe(st)
 		list.Data, list.Models = append(list.Data, s.listed(st)), append(list.Models, cardOf(m))
@@ -142,7 +142,7 @@ func (s *API) listModels(req *answer.Request) error {
 }
 
 // sendModel answers with one model, in the form that the client knows.
-func sendModel(r *answer.Request, e ModelEntry) {
+func sendModel(r *answer.Request, e modelEntry) {
 	if WantsAnthropic(r) {
 		r.Send(e.anthropic())
 		return
@@ -154,7 +154,7 @@ func sendModel(r *answer.Request, e ModelEntry) {
 func (s *API) known(req *answer.Request) bool { return s.Known == nil || s.Known(req.HTTP) }
 
 // conceal removes what only authorized clients are told: where files are, and flags.
-func (e *ModelEntry) conceal() {
+func (e *modelEntry) conceal() {
 	e.Path, e.Root = "", ""
 	if e.Status != nil {
 		e.Status.Args, e.Status.Reason = nil, ""

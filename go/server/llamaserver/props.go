@@ -13,12 +13,12 @@ type (
 	status struct {
 		Status string `json:"status"`
 	}
-	Success struct {
+	success struct {
 		Success bool `json:"success"`
 	}
 
-	Props struct {
-		Defaults     SlotEntry       `json:"default_generation_settings"`
+	props struct {
+		Defaults     slotEntry       `json:"default_generation_settings"`
 		TotalSlots   int             `json:"total_slots"`
 		Alias        string          `json:"model_alias"`
 		Path         string          `json:"model_path"`
@@ -92,7 +92,7 @@ func (s *API) defaultUnloaded() bool {
 
 func (s *API) props(req *answer.Request) error {
 	m := req.Model
-	p := Props{
+	p := props{
 		Defaults: idleSlot(m, 0), TotalSlots: m.Slots(), Alias: m.Name, Path: m.Path, FileType: m.Info.FileType,
 		Modalities: map[string]bool{"vision": false, "video": false, "audio": false},
 		Slots:      !s.NoSlots, Metrics: s.HasPage("/metrics"), MCP: s.Tools != nil, UI: s.HasPage("/"), UISettings: map[string]any{},

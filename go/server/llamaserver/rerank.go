@@ -27,7 +27,7 @@ type rerankQuery struct {
 	raw         ask.Option
 }
 
-func NewRerankQuery(m *ask.Model) *rerankQuery { return &rerankQuery{Reads: answer.NewReads(m)} }
+func newRerankQuery(m *ask.Model) *rerankQuery { return &rerankQuery{Reads: answer.NewReads(m)} }
 
 func (q *rerankQuery) Fields() []field.Field {
 	return append([]field.Field{
@@ -78,7 +78,7 @@ var rerankSchema = field.Schema{"anyOf": []field.Schema{field.SchemaOf(rerankAns
 func (s *API) rerank(cohere bool) func(*answer.Request) error {
 	return func(req *answer.Request) error {
 		m := req.Model
-		q := NewRerankQuery(m)
+		q := newRerankQuery(m)
 		if err := req.Read(q); err != nil {
 			return err
 		}
@@ -171,7 +171,7 @@ func pairing(m *ask.Model, query string) (pair func(document string) ([]int32, e
 	if v, _ := m.Metadata.Value("tokenizer.chat_template.rerank"); v != nil {
 		if template, ok := v.(string); ok {
 			return func(document string) ([]int32, error) {
-				whole, literal := Fill(template, map[string]string{"{query}": query, "{document}": document})
+				whole, literal := fill(template, map[string]string{"{query}": query, "{document}": document})
 				return m.Encode(whole, tokenizer.Options{NoSpecial: true, ParseSpecial: true, Literal: literal}, 0)
 			}, nil
 		}
@@ -198,8 +198,8 @@ func pairing(m *ask.Model, query string) (pair func(document string) ([]int32, e
 	}, nil
 }
 
-// Fill returns a template with texts in place of their names, and where these texts are.
-func Fill(template string, texts map[string]string) (whole string, literal [][2]int) {
+// fill returns a template with texts in place of their names, and where these texts are.
+func fill(template string, texts map[string]string) (whole string, literal [][2]int) {
 	var b strings.Builder
 	for at := 0; at < len(template); {
 		name := ""

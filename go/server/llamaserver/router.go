@@ -38,7 +38,7 @@ func (s *API) placed(do placing) func(*answer.Request) error {
 		if d := s.List.Pulling.Named(q.model); d != nil && do.cancels {
 			d.Cancel()
 			<-d.Done
-			req.Send(Success{true})
+			req.Send(success{true})
 			return nil
 		}
 		if !s.List.Has(q.model) {
@@ -58,7 +58,7 @@ func (s *API) placed(do placing) func(*answer.Request) error {
 			}
 			return err
 		}
-		req.Send(Success{true})
+		req.Send(success{true})
 		return nil
 	}
 }
@@ -79,10 +79,10 @@ type (
 		Event string `json:"event"` // model_status, model_remove, models_reload, download_progress, download_finished, download_failed
 		Data  any    `json:"data,omitzero"`
 	}
-	ModelEventData struct {
+	modelEventData struct {
 		Status   string         `json:"status"`
 		Progress *modelProgress `json:"progress,omitzero"`
-		Info     *ModelEntry    `json:"info,omitzero"` // when it was loaded, not when it woke
+		Info     *modelEntry    `json:"info,omitzero"` // when it was loaded, not when it woke
 		Failed   bool           `json:"failed,omitzero"`
 		ExitCode int            `json:"exit_code,omitzero"`
 		Reason   string         `json:"reason,omitzero"`
@@ -119,7 +119,7 @@ func (s *API) eventOf(e models.Event) modelEvent {
 	case e.Download != nil:
 		return downloadEvent(e.Model, e.Download.(catalog.Event))
 	}
-	d := &ModelEventData{Status: e.State.String()}
+	d := &modelEventData{Status: e.State.String()}
 	if e.Err != nil {
 		d.Failed, d.ExitCode, d.Reason = true, 1, e.Err.Error()
 	}
@@ -197,9 +197,9 @@ func downloadEvent(model string, d catalog.Event) modelEvent {
 	case d.Progress != nil:
 		return modelEvent{Model: model, Event: "download_progress", Data: byURL(*d.Progress)}
 	case !d.Ended:
-		return modelEvent{Model: model, Event: "model_status", Data: &ModelEventData{Status: "downloading"}}
+		return modelEvent{Model: model, Event: "model_status", Data: &modelEventData{Status: "downloading"}}
 	case d.Err != nil:
-		return modelEvent{Model: model, Event: "download_failed", Data: &ModelEventData{Status: "unloaded", Failed: true, ExitCode: 1, Reason: d.Err.Error()}}
+		return modelEvent{Model: model, Event: "download_failed", Data: &modelEventData{Status: "unloaded", Failed: true, ExitCode: 1, Reason: d.Err.Error()}}
 	}
 	return modelEvent{Model: model, Event: "download_finished"}
 }

@@ -53,17 +53,17 @@ func (s *API) Routes() []answer.Route {
 		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/rerank", "/rerank", "/v1/reranking", "/reranking"},
 			Handle: s.rerank(false), Summary: "Order documents by what they have to say on a query",
-			Body: answer.BodyOf("RerankRequest", NewRerankQuery), Answer: rerankSchema,
+			Body: answer.BodyOf("RerankRequest", newRerankQuery), Answer: rerankSchema,
 			Example: map[string]any{"query": "What is red?", "documents": []any{"The sky.", "A tomato."}},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/v2/rerank"},
 			Handle: s.rerank(true), Summary: "Order documents, in the form of Cohere",
-			Body: answer.BodyOf("RerankRequest", NewRerankQuery), Answer: rerankAnswer{},
+			Body: answer.BodyOf("RerankRequest", newRerankQuery), Answer: rerankAnswer{},
 			Example: map[string]any{"query": "What is red?", "documents": []any{"The sky.", "A tomato."}},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/decisions"},
 			Handle: s.decide, Summary: "Say how probable each of some choices is",
-			Body: answer.BodyOf("DecisionRequest", NewDecisionQuery), Answer: DecisionAnswer{},
+			Body: answer.BodyOf("DecisionRequest", newDecisionQuery), Answer: decisionAnswer{},
 			Example: map[string]any{"prompt": "The sky is", "choices": []any{" blue", " green"}},
 		}, {
 			Method: http.MethodGet, Paths: []string{"/version"}, Always: true,
@@ -71,37 +71,37 @@ func (s *API) Routes() []answer.Route {
 		}, {
 			Method: http.MethodGet, Paths: []string{"/v1/models", "/models"},
 			Handle: s.listModels, Always: true, Models: true, Summary: "List the models, and which are loaded",
-			Params: []answer.Param{{In: "query", Name: "reload", Doc: "1: the folder and the file of models are read again first.", Is: answer.OnOff}}, Answer: ModelList{},
+			Params: []answer.Param{{In: "query", Name: "reload", Doc: "1: the folder and the file of models are read again first.", Is: answer.OnOff}}, Answer: modelList{},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/models"}, Always: true,
 			Handle: s.startDownload, Admin: true, Summary: "Download a model to the cache; GET /models and the events of /models/sse say how far it is",
-			Body: answer.BodyOf("DownloadRequest", newDownloadQuery), Answer: Success{}, Example: map[string]any{"model": "ggml-org/gemma-3-1b-it-GGUF:Q4_K_M"},
+			Body: answer.BodyOf("DownloadRequest", newDownloadQuery), Answer: success{}, Example: map[string]any{"model": "ggml-org/gemma-3-1b-it-GGUF:Q4_K_M"},
 		}, {
 			Method: http.MethodDelete, Paths: []string{"/models"}, Always: true,
 			Handle: s.deleteModel, Admin: true, Summary: "Remove a model from the cache, or end its download",
-			Params: []answer.Param{{In: "query", Name: "model", Doc: "Which model, by a name that /models has.", Is: nil}}, Answer: Success{},
+			Params: []answer.Param{{In: "query", Name: "model", Doc: "Which model, by a name that /models has.", Is: nil}}, Answer: success{},
 		}, {
 			Method: http.MethodGet, Paths: []string{"/models/sse"}, Within: true,
 			Summary: "Stream the changes of models: events model_status, model_remove, models_reload, download_progress, download_finished and download_failed", Answer: modelEvent{},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/models/load"}, Always: true,
 			Handle: s.placed(placing{with: s.List.Set.Load}), Admin: true, Summary: "Load a model; GET /models says when it is loaded",
-			Body: answer.BodyOf("ModelRequest", newModelQuery), Answer: Success{}, Example: map[string]any{"model": "demo"},
+			Body: answer.BodyOf("ModelRequest", newModelQuery), Answer: success{}, Example: map[string]any{"model": "demo"},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/models/unload"}, Always: true,
 			Handle: s.placed(placing{with: s.List.Set.Unload, cancels: true}), Admin: true, Summary: "Unload a model, once the requests that use it have ended, or end its download",
-			Body: answer.BodyOf("ModelRequest", newModelQuery), Answer: Success{}, Example: map[string]any{"model": "demo"},
+			Body: answer.BodyOf("ModelRequest", newModelQuery), Answer: success{}, Example: map[string]any{"model": "demo"},
 		}, {
 			Method: http.MethodGet, Paths: []string{"/v1/models/*id", "/models/*id"},
-			Handle: s.oneModel, Always: true, Models: true, Summary: "Describe a model", Params: answer.PathID, Answer: ModelEntry{},
+			Handle: s.oneModel, Always: true, Models: true, Summary: "Describe a model", Params: answer.PathID, Answer: modelEntry{},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/tokenize"},
 			Handle: s.tokenize, Summary: "Make tokens of a text",
-			Body: answer.BodyOf("TokenizeRequest", NewTokenizeQuery), Answer: Tokens[any]{}, Example: map[string]any{"content": "Hello"},
+			Body: answer.BodyOf("TokenizeRequest", newTokenizeQuery), Answer: tokens[any]{}, Example: map[string]any{"content": "Hello"},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/detokenize"},
 			Handle: s.detokenize, Summary: "Make text of tokens",
-			Body: answer.BodyOf("DetokenizeRequest", NewDetokenizeQuery), Answer: Content{}, Example: map[string]any{"tokens": []int{1, 2, 3}},
+			Body: answer.BodyOf("DetokenizeRequest", newDetokenizeQuery), Answer: content{}, Example: map[string]any{"tokens": []int{1, 2, 3}},
 		}, {
 			Method: http.MethodGet, Paths: []string{"/tokenizer_info"},
 			Handle: s.tokenizerInfo, Asleep: true, Summary: "Describe the tokenizer, as vLLM does", Params: []answer.Param{answer.OfModel}, Answer: tokenizerInfo{},
@@ -111,28 +111,28 @@ func (s *API) Routes() []answer.Route {
 			Body: answer.BodyOf("TemplateRequest", NewTemplateQuery), Answer: rendered{}, Example: map[string]any{"messages": hello},
 		}, {
 			Method: http.MethodGet, Paths: []string{"/props"},
-			Handle: s.anyProps, Always: true, Summary: "Describe the server: a model, and the defaults of requests", Params: []answer.Param{answer.OfModel}, Answer: Props{},
+			Handle: s.anyProps, Always: true, Summary: "Describe the server: a model, and the defaults of requests", Params: []answer.Param{answer.OfModel}, Answer: props{},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/props"},
 			Handle: s.setProps, Admin: true, Summary: "Not supported: no property can be changed", Answer: field.Schema{"type": "object"},
 		}, {
 			Method: http.MethodGet, Paths: []string{"/slots"},
 			Handle: s.slots, Asleep: true, Summary: "Describe the sequences that run",
-			Params: []answer.Param{answer.OfModel, {In: "query", Name: "fail_on_no_slot", Doc: "1: the status is 503 where all are busy.", Is: answer.OnOff}}, Answer: []SlotEntry{},
+			Params: []answer.Param{answer.OfModel, {In: "query", Name: "fail_on_no_slot", Doc: "1: the status is 503 where all are busy.", Is: answer.OnOff}}, Answer: []slotEntry{},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/slots/:id"},
 			Handle: s.slotAction, Admin: true, Summary: "Save, restore or erase what a slot has in the cache",
-			Body: answer.BodyOf("SlotRequest", NewSlotQuery), Params: []answer.Param{{In: "path", Name: "id", Doc: "The number of the slot.", Is: field.Schema{"type": "integer", "minimum": 0}}, answer.OfModel, {In: "query", Name: "action", Doc: "What is done; erase needs no body.", Is: field.Schema{"enum": []string{"save", "restore", "erase"}}}},
+			Body: answer.BodyOf("SlotRequest", newSlotQuery), Params: []answer.Param{{In: "path", Name: "id", Doc: "The number of the slot.", Is: field.Schema{"type": "integer", "minimum": 0}}, answer.OfModel, {In: "query", Name: "action", Doc: "What is done; erase needs no body.", Is: field.Schema{"enum": []string{"save", "restore", "erase"}}}},
 			Answer: field.Schema{"type": "object", "required": []string{"id_slot"}},
 		}, {
 			Method: http.MethodGet, Paths: []string{"/v1/memory"}, Always: true,
-			Handle: s.memory, Summary: "Say what memory is used for, and what limits it", Answer: MemoryUse{},
+			Handle: s.memory, Summary: "Say what memory is used for, and what limits it", Answer: memoryUse{},
 		}, {
 			Method: http.MethodGet, Paths: []string{"/lora-adapters"},
 			Handle: s.listAdapters, Asleep: true, Summary: "List LoRA adapters, and the scales that apply to requests which do not say", Params: []answer.Param{answer.OfModel}, Answer: []adapterEntry{},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/lora-adapters"},
-			Handle: s.setAdapters, Admin: true, Summary: "Set the scales of LoRA adapters for requests which do not say; adapters that are not listed get 0", Params: []answer.Param{answer.OfModel}, Answer: Success{},
+			Handle: s.setAdapters, Admin: true, Summary: "Set the scales of LoRA adapters for requests which do not say; adapters that are not listed get 0", Params: []answer.Param{answer.OfModel}, Answer: success{},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/load_lora_adapter"},
 			Handle: s.loadAdapter, Admin: true, Summary: "Load a LoRA adapter; requests may name it as their model",
@@ -140,7 +140,7 @@ func (s *API) Routes() []answer.Route {
 		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/unload_lora_adapter"},
 			Handle: s.unloadAdapter, Admin: true, Summary: "Unload a LoRA adapter, once the requests that use it have ended",
-			Body: answer.BodyOf("UnloadAdapterRequest", newUnloadQuery), Answer: Success{}, Example: map[string]any{"lora_name": "poet"},
+			Body: answer.BodyOf("UnloadAdapterRequest", newUnloadQuery), Answer: success{}, Example: map[string]any{"lora_name": "poet"},
 		}, {
 			Method: http.MethodGet, Paths: []string{"/health", "/v1/health"},
 			Handle: s.health, Always: true, Summary: "Say whether the models of the start are loaded", Answer: status{},

@@ -19,9 +19,9 @@ import (
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
-// A SlotEntry is a slot as the API shows it, with the sequence that runs or last ran in
+// A slotEntry is a slot as the API shows it, with the sequence that runs or last ran in
 // it.
-type SlotEntry struct {
+type slotEntry struct {
 	ID          int            `json:"id"`
 	Model       string         `json:"model"`
 	Task        int64          `json:"id_task"`
@@ -43,11 +43,11 @@ type nextToken struct {
 }
 
 // idleSlot is a slot that was never used. Its params are the defaults.
-func idleSlot(m *ask.Model, id int) SlotEntry {
+func idleSlot(m *ask.Model, id int) slotEntry {
 	o := ask.NewOptions(m)
 	ask.Filled(m, &o)
 	_ = o.Bias.Settle(m, o.IgnoreEOS) // tokens that the model does not have are refused in requests
-	return SlotEntry{ID: id, Model: m.Name, Task: -1, Ctx: m.Ctx, Speculative: o.Speculation.Sources != 0, Params: o.Settings(), Next: []nextToken{{Has: true, Remain: -1}}}
+	return slotEntry{ID: id, Model: m.Name, Task: -1, Ctx: m.Ctx, Speculative: o.Speculation.Sources != 0, Params: o.Settings(), Next: []nextToken{{Has: true, Remain: -1}}}
 }
 
 func (s *API) slots(req *answer.Request) error {
@@ -55,7 +55,7 @@ func (s *API) slots(req *answer.Request) error {
 	if s.NoSlots {
 		return reply.Unsupported("this server does not show its slots; start it with --slots")
 	}
-	list := []SlotEntry{}
+	list := []slotEntry{}
 	free := false
 	for i, from := range m.Engine.Status().Slots {
 		one := idleSlot(m, i)
@@ -89,7 +89,7 @@ func (s *API) slots(req *answer.Request) error {
 // A slotQuery is a request to /slots/{id}.
 type slotQuery struct{ filename string }
 
-func NewSlotQuery(*ask.Model) *slotQuery { return &slotQuery{} }
+func newSlotQuery(*ask.Model) *slotQuery { return &slotQuery{} }
 
 func (q *slotQuery) Fields() []field.Field {
 	return []field.Field{field.Required("filename", field.Text(&q.filename), "A file name, without a path.")}
@@ -117,7 +117,7 @@ func (s *API) slotAction(req *answer.Request) error {
 	if s.SlotPath == "" {
 		return reply.Unsupported("this server saves no slots; start it with --slot-save-path")
 	}
-	q := NewSlotQuery(m)
+	q := newSlotQuery(m)
 	if err := req.Read(q); err != nil {
 		return err
 	}

@@ -12,13 +12,13 @@ import (
 )
 
 type (
-	Tokens[T any] struct {
+	tokens[T any] struct {
 		Tokens []T      `json:"tokens"` // ids or pieces
 		Texts  []string `json:"token_strs,omitzero"`
 		Count  int      `json:"count"`
 		Max    int      `json:"max_model_len"`
 	}
-	Content struct {
+	content struct {
 		Content string `json:"content"`
 		Prompt  string `json:"prompt"` // the same, as vLLM has it
 	}
@@ -38,7 +38,7 @@ type tokenizeQuery struct {
 	parseSpecial, withPieces, withTexts bool
 }
 
-func NewTokenizeQuery(*ask.Model) *tokenizeQuery { return &tokenizeQuery{parseSpecial: true} }
+func newTokenizeQuery(*ask.Model) *tokenizeQuery { return &tokenizeQuery{parseSpecial: true} }
 
 func (q *tokenizeQuery) Fields() []field.Field {
 	return []field.Field{
@@ -66,7 +66,7 @@ func (q *tokenizeQuery) text() (text string, special bool, err error) {
 
 func (s *API) tokenize(req *answer.Request) error {
 	m := req.Model
-	q := NewTokenizeQuery(m)
+	q := newTokenizeQuery(m)
 	if err := req.Read(q); err != nil {
 		return err
 	}
@@ -88,10 +88,10 @@ func (s *API) tokenize(req *answer.Request) error {
 		}
 	}
 	if !q.withPieces {
-		req.Send(Tokens[int32]{ids, texts, len(ids), m.Ctx})
+		req.Send(tokens[int32]{ids, texts, len(ids), m.Ctx})
 		return nil
 	}
-	out := Tokens[tokenPiece]{make([]tokenPiece, 0, len(ids)), texts, len(ids), m.Ctx}
+	out := tokens[tokenPiece]{make([]tokenPiece, 0, len(ids)), texts, len(ids), m.Ctx}
 	for _, id := range ids {
 		piece := m.Tokenizer.Piece(id, true)
 		one := tokenPiece{ID: id, Piece: string(piece)}
@@ -111,7 +111,7 @@ func (s *API) tokenize(req *answer.Request) error {
 // A detokenizeQuery is a request to /detokenize.
 type detokenizeQuery struct{ tokens ask.TokenList }
 
-func NewDetokenizeQuery(*ask.Model) *detokenizeQuery { return &detokenizeQuery{} }
+func newDetokenizeQuery(*ask.Model) *detokenizeQuery { return &detokenizeQuery{} }
 
 func (q *detokenizeQuery) Fields() []field.Field {
 	return []field.Field{field.Required("tokens", &q.tokens, "Token ids.")}
@@ -119,7 +119,7 @@ func (q *detokenizeQuery) Fields() []field.Field {
 
 func (s *API) detokenize(req *answer.Request) error {
 	m := req.Model
-	q := NewDetokenizeQuery(m)
+	q := newDetokenizeQuery(m)
 	if err := req.Read(q); err != nil {
 		return err
 	}
@@ -138,7 +138,7 @@ func (s *API) detokenize(req *answer.Request) error {
 		}
 	}
 	text := m.Spell(q.tokens)
-	req.Send(Content{text, text})
+	req.Send(content{text, text})
 	return nil
 }
 

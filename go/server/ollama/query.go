@@ -184,7 +184,7 @@ type chatQuery struct {
 	turns turns
 }
 
-func NewChatQuery(m *ask.Model) *chatQuery {
+func newChatQuery(m *ask.Model) *chatQuery {
 	return &chatQuery{common: newCommon(m)}
 }
 
@@ -222,7 +222,7 @@ type generateQuery struct {
 	images                 noImages
 }
 
-func NewGenerateQuery(m *ask.Model) *generateQuery {
+func newGenerateQuery(m *ask.Model) *generateQuery {
 	return &generateQuery{common: newCommon(m)}
 }
 

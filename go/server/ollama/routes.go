@@ -22,13 +22,13 @@ func (s *API) Routes() []answer.Route {
 	return []answer.Route{
 		{
 			Method: http.MethodPost, Paths: []string{"/api/chat"},
-			Handle: ollama("chat-", NewChatQuery), Summary: "Answer a conversation, as Ollama does",
-			Dialect: Dialect{}, Before: s.before(chatless), Body: answer.BodyOf("OllamaChatRequest", NewChatQuery), Stream: true, Answer: answerSchema,
+			Handle: ollama("chat-", newChatQuery), Summary: "Answer a conversation, as Ollama does",
+			Dialect: Dialect{}, Before: s.before(chatless), Body: answer.BodyOf("OllamaChatRequest", newChatQuery), Stream: true, Answer: answerSchema,
 			Example: map[string]any{"messages": hello, "stream": false, "options": map[string]any{"num_predict": 8}},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/api/generate"},
-			Handle: ollama("gen-", NewGenerateQuery), Summary: "Answer a prompt, as Ollama does",
-			Dialect: Dialect{}, Before: s.before(promptless), Body: answer.BodyOf("OllamaGenerateRequest", NewGenerateQuery), Stream: true, Answer: answerSchema,
+			Handle: ollama("gen-", newGenerateQuery), Summary: "Answer a prompt, as Ollama does",
+			Dialect: Dialect{}, Before: s.before(promptless), Body: answer.BodyOf("OllamaGenerateRequest", newGenerateQuery), Stream: true, Answer: answerSchema,
 			Example: map[string]any{"prompt": "Say hello.", "stream": false, "options": map[string]any{"num_predict": 8}},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/api/embed"},

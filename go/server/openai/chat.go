@@ -19,7 +19,7 @@ type chatQuery struct {
 	logprobs    bool
 	topLogprobs int
 	store       bool
-	metadata    Kept
+	metadata    kept
 
 	stored *history.Store // nil: nothing is kept
 	owner  string         // of what is
@@ -76,9 +76,9 @@ func (s *API) createChat(req *answer.Request) error {
 }
 
 type chatAnswer struct {
-	Envelope
+	envelope
 	Choices []chatChoice `json:"choices"`
-	Tail
+	tail
 }
 
 type chatChoice struct {
@@ -101,9 +101,9 @@ type chatLogprobs struct {
 }
 
 type chatChunk struct {
-	Envelope
+	envelope
 	Choices []chatChunkChoice `json:"choices"`
-	Tail
+	tail
 }
 
 type chatChunkChoice struct {
@@ -140,19 +140,19 @@ type chatStream struct {
 	begun bool
 	cut   answer.Blocks
 	fresh bool       // nothing of the open block is sent
-	input CustomText // of the open block, where it is a call of a custom tool
+	input customText // of the open block, where it is a call of a custom tool
 }
 
 // now is the event that is being sent.
 type now struct {
 	i      int            // of the sequence
 	tokens []engine.Token // that no chunk has yet
-	tail   Tail
+	tail   tail
 }
 
 func (f *chatFormat) Open(*reply.Stream, *answer.Block) error {
 	st := &f.streams[f.now.i]
-	st.fresh, st.input = true, CustomText{}
+	st.fresh, st.input = true, customText{}
 	return nil
 }
 
@@ -217,7 +217,7 @@ type chatBegin struct {
 // chatFormat writes the answers of /v1/chat/completions.
 type chatFormat struct {
 	g        *answer.Generation
-	envelope Envelope
+	envelope envelope
 	logprobs bool
 	tools    *ask.Tools
 	streams  []chatStream // by sequence
@@ -241,7 +241,7 @@ func (f *chatFormat) Whole(answers []answer.Answer) any {
 }
 
 func (f *chatFormat) answer(answers []answer.Answer) chatAnswer {
-	a := chatAnswer{Envelope: f.envelope}
+	a := chatAnswer{envelope: f.envelope}
 	a.Object = "chat.completion"
 	for i := range answers {
 		got := &answers[i]
@@ -249,7 +249,7 @@ func (f *chatFormat) answer(answers []answer.Answer) chatAnswer {
 			Index: i, Message: f.message(got), Logprobs: f.probs(got.Tokens), Finish: f.reason(&got.Ending),
 		})
 	}
-	a.Tail = tailOf(f.g, answers)
+	a.tail = tailOf(f.g, answers)
 	return a
 }
 
@@ -283,7 +283,7 @@ func (f *chatFormat) reason(e *answer.Ending) string {
 }
 
 // chunk sends a chunk. The tokens of the event are in its first.
-func (f *chatFormat) chunk(s *reply.Stream, delta any, t Tail, finish *string) error {
+func (f *chatFormat) chunk(s *reply.Stream, delta any, t tail, finish *string) error {
 	c := chatChunk{f.envelope, []chatChunkChoice{{f.now.i, delta, f.probs(f.now.tokens), finish}}, t}
 	f.now.tokens = nil
 	return s.Event(c)
@@ -307,7 +307,7 @@ func (f *chatFormat) Event(s *reply.Stream, e answer.Event) error {
 		f.kept[f.now.i].Add(e)
 	}
 	if first {
-		if err := s.Event(chatChunk{f.envelope, []chatChunkChoice{{Index: f.now.i, Delta: chatBegin{Role: "assistant"}}}, Tail{}}); err != nil {
+		if err := s.Event(chatChunk{f.envelope, []chatChunkChoice{{Index: f.now.i, Delta: chatBegin{Role: "assistant"}}}, tail{}}); err != nil {
 			return err
 		}
 	}

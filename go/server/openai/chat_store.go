@@ -127,7 +127,7 @@ func (s *API) listChatMessages(req *answer.Request) error {
 }
 
 // A labelQuery is a request to change what is stored with a chat completion.
-type labelQuery struct{ metadata Kept }
+type labelQuery struct{ metadata kept }
 
 func newLabelQuery(*ask.Model) *labelQuery { return &labelQuery{} }
 

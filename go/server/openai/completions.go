@@ -82,9 +82,9 @@ func (q *textQuery) Format(g *answer.Generation) answer.Format {
 }
 
 type textAnswer struct {
-	Envelope
+	envelope
 	Choices []textChoice `json:"choices"`
-	Tail
+	tail
 }
 
 type textChoice struct {
@@ -98,7 +98,7 @@ type textChoice struct {
 // textFormat writes the answers of /v1/completions, whole and in chunks.
 type textFormat struct {
 	g        *answer.Generation
-	envelope Envelope
+	envelope envelope
 	vllm     int    // prompt_logprobs; -1: none
 	begun    []bool // by sequence: the echo is out
 	offsets  []int  // by sequence: characters sent
@@ -135,13 +135,13 @@ func (f *textFormat) choice(i int, text string, tokens []engine.Token, finish *s
 }
 
 func (f *textFormat) Whole(answers []answer.Answer) any {
-	a := textAnswer{Envelope: f.envelope}
+	a := textAnswer{envelope: f.envelope}
 	for i := range answers {
 		got := &answers[i]
 		reason := finishReason(&got.Ending)
 		a.Choices = append(a.Choices, f.choice(i, got.Blocks.Join(answer.TextBlock), got.Tokens, &reason))
 	}
-	a.Tail = tailOf(f.g, answers)
+	a.tail = tailOf(f.g, answers)
 	return a
 }
 
@@ -152,7 +152,7 @@ func (f *textFormat) Event(s *reply.Stream, e answer.Event) error {
 	case e.Progress != nil:
 		return s.Event(textAnswer{f.envelope, []textChoice{}, progressOf(f.g, e)})
 	}
-	var t Tail
+	var t tail
 	var finish *string
 	switch {
 	case e.End != nil:

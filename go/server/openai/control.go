@@ -37,8 +37,8 @@ func (s *API) controlRunning(req *answer.Request) error {
 	return nil
 }
 
-// Cancelled is the response to a cancellation.
-type Cancelled struct {
+// cancelled is the response to a cancellation.
+type cancelled struct {
 	ID        string `json:"id"`
 	Object    string `json:"object"`
 	Cancelled bool   `json:"cancelled"`
@@ -52,7 +52,7 @@ func (s *API) cancelRunning(req *answer.Request) error {
 		return &reply.Error{Status: http.StatusNotFound, Message: "no request with the id " + field.Quote(id) + " runs"}
 	}
 	g.Cancel()
-	req.Send(Cancelled{id, "completion.cancelled", true})
+	req.Send(cancelled{id, "completion.cancelled", true})
 	return nil
 }
 

@@ -10,13 +10,13 @@ import (
 // customInput returns the input of a custom tool. Arguments that are no object of one
 // are the input as they are.
 func customInput(arguments string) string {
-	var t CustomText
+	var t customText
 	input := t.Write(arguments)
 	return input + t.End()
 }
 
-// A CustomText is the input of a custom tool, read from arguments as they come.
-type CustomText struct {
+// A customText is the input of a custom tool, read from arguments as they come.
+type customText struct {
 	stage inputStage
 	held  strings.Builder // what is not read yet
 }
@@ -31,7 +31,7 @@ const (
 )
 
 // Write takes more of the arguments, and returns what they add to the input.
-func (t *CustomText) Write(arguments string) string {
+func (t *customText) Write(arguments string) string {
 	if t.stage == inputEnded {
 		return ""
 	}
@@ -75,13 +75,13 @@ func (t *CustomText) Write(arguments string) string {
 	return input.String()
 }
 
-func (t *CustomText) keep(rest string) {
+func (t *customText) keep(rest string) {
 	t.held.Reset()
 	t.held.WriteString(rest)
 }
 
 // End returns what the end of the arguments adds.
-func (t *CustomText) End() string {
+func (t *customText) End() string {
 	held := t.held.String()
 	t.held.Reset()
 	if t.stage != inputOther {

@@ -23,12 +23,12 @@ type embedQuery struct {
 	native     bool
 }
 
-func NewEmbedQuery(m *ask.Model) *embedQuery {
+func newEmbedQuery(m *ask.Model) *embedQuery {
 	return &embedQuery{Reads: answer.NewReads(m), normalize: m.Normalize, encoding: "float"}
 }
 
 func newNativeEmbedQuery(m *ask.Model) *embedQuery {
-	q := NewEmbedQuery(m)
+	q := newEmbedQuery(m)
 	q.native = true
 	return q
 }
@@ -66,7 +66,7 @@ type (
 // embeddings serves OpenAI's endpoint.
 func (s *API) embeddings(req *answer.Request) error {
 	m := req.Model
-	q := NewEmbedQuery(m)
+	q := newEmbedQuery(m)
 	all, used, release, err := s.askedVectors(req, q)
 	if err != nil {
 		return err

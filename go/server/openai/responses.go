@@ -23,15 +23,15 @@ type responsesQuery struct {
 	stored *history.Store
 	owner  string // of what is stored, set before the query is settled
 
-	given        ResponseItems
+	given        responseItems
 	instructions string
 	previousID   string
 	store        bool
 	background   bool
-	offered      ResponseTools
-	reasoning    ReasoningOptions
-	text         TextOptions
-	metadata     Kept
+	offered      responseTools
+	reasoning    reasoningOptions
+	text         textOptions
+	metadata     kept
 	shownChoice  jsontext.Value
 	include      field.Texts
 	topLogprobs  int
@@ -43,7 +43,7 @@ type responsesQuery struct {
 	previous *history.Record // set by source
 }
 
-func (s *API) NewResponsesQuery(m *ask.Model) *responsesQuery {
+func (s *API) newResponsesQuery(m *ask.Model) *responsesQuery {
 	q := &responsesQuery{Options: ask.NewOptions(m), Conversation: ask.NewConversation(), stored: s.Stored, store: true, truncation: "disabled"}
 	q.offered.to, q.text.form = &q.Tools, &q.Form
 	return ask.Filled(m, q)
@@ -76,7 +76,7 @@ func (q *responsesQuery) input() []field.Field {
 		field.Input("instructions", field.Text(&q.instructions), "The system prompt. The one before does not apply."),
 		field.Input("previous_response_id", field.Text(&q.previousID), "Go on after this response, which is stored."),
 		field.Input("tools", &q.offered, "Tools that the model may call: functions, custom tools, whose input is a text, and namespaces of both. Tools that OpenAI runs and Codex always offers are ignored."),
-		field.Input("tool_choice", ChoiceOf{&q.Choice, &q.shownChoice}, "Which of them: none, auto, required, {\"type\": \"function\", \"name\": \"get_time\"}, or allowed_tools with some of them."),
+		field.Input("tool_choice", choiceOf{&q.Choice, &q.shownChoice}, "Which of them: none, auto, required, {\"type\": \"function\", \"name\": \"get_time\"}, or allowed_tools with some of them."),
 		field.Setting("parallel_tool_calls", field.Boolean(&q.Parallel), "Whether one answer may have several calls."),
 		field.Input("reasoning", &q.reasoning, "effort is for the chat template; with summary, thoughts are sent as one."),
 		field.Input("text", &q.text, "format, such as {\"type\": \"json_schema\", \"name\": \"x\", \"schema\": {...}}, holds the answer to a form."),
@@ -85,26 +85,26 @@ func (q *responsesQuery) input() []field.Field {
 	}
 }
 
-// ChoiceOf is tool_choice, of which responses have a copy.
-type ChoiceOf struct {
-	To    *ask.ToolChoice
+// choiceOf is tool_choice, of which responses have a copy.
+type choiceOf struct {
+	to    *ask.ToolChoice
 	shown *jsontext.Value
 }
 
-func (c ChoiceOf) Take(r *field.Reader) error {
+func (c choiceOf) Take(r *field.Reader) error {
 	from := r.Offset()
-	err := c.To.Take(r)
+	err := c.to.Take(r)
 	*c.shown = slices.Clone(r.Since(from))
 	return err
 }
 
-func (c ChoiceOf) Value() any           { return nil }
-func (c ChoiceOf) Schema() field.Schema { return c.To.Schema() }
+func (c choiceOf) Value() any           { return nil }
+func (c choiceOf) Schema() field.Schema { return c.to.Schema() }
 
-// ReasoningOptions is OpenAI's reasoning.
-type ReasoningOptions struct{ effort, summary string }
+// reasoningOptions is OpenAI's reasoning.
+type reasoningOptions struct{ effort, summary string }
 
-func (o *ReasoningOptions) Take(r *field.Reader) error {
+func (o *reasoningOptions) Take(r *field.Reader) error {
 	return r.Members("an object", func(name string) (err error) {
 		switch {
 		case r.Kind() == 'n' || name != "effort" && name != "summary" && name != "generate_summary":
@@ -118,23 +118,23 @@ func (o *ReasoningOptions) Take(r *field.Reader) error {
 	})
 }
 
-func (o *ReasoningOptions) Value() any { return nil }
+func (o *reasoningOptions) Value() any { return nil }
 
-func (o *ReasoningOptions) Schema() field.Schema {
+func (o *reasoningOptions) Schema() field.Schema {
 	return field.Schema{"type": "object", "properties": field.Schema{
 		"effort":  field.Schema{"anyOf": []field.Schema{{"enum": ask.Efforts}, {"type": "null"}}},
 		"summary": field.Schema{"anyOf": []field.Schema{{"enum": []string{"auto", "concise", "detailed", "none"}}, {"type": "null"}}},
 	}}
 }
 
-// TextOptions is OpenAI's text.
-type TextOptions struct {
+// textOptions is OpenAI's text.
+type textOptions struct {
 	form      *ask.Held
 	format    jsontext.Value // as it was sent
 	verbosity string
 }
 
-func (o *TextOptions) Take(r *field.Reader) error {
+func (o *textOptions) Take(r *field.Reader) error {
 	return r.Members("an object", func(name string) (err error) {
 		switch {
 		case r.Kind() == 'n':
@@ -152,29 +152,29 @@ func (o *TextOptions) Take(r *field.Reader) error {
 	})
 }
 
-func (o *TextOptions) Value() any { return nil }
+func (o *textOptions) Value() any { return nil }
 
-func (o *TextOptions) Schema() field.Schema {
+func (o *textOptions) Schema() field.Schema {
 	return field.Schema{"type": "object", "properties": field.Schema{
 		"format":    field.Schema{"anyOf": []field.Schema{ask.ResponseForm{}.Schema(), {"type": "null"}}},
 		"verbosity": field.Schema{"anyOf": []field.Schema{{"enum": []string{"low", "medium", "high"}}, {"type": "null"}}},
 	}}
 }
 
-// Kept is an object that is kept as it was sent.
-type Kept jsontext.Value
+// kept is an object that is kept as it was sent.
+type kept jsontext.Value
 
-func (k *Kept) Take(r *field.Reader) error {
+func (k *kept) Take(r *field.Reader) error {
 	if r.Kind() != '{' {
 		return r.Wrong("an object")
 	}
 	v, err := r.Raw()
-	*k = Kept(slices.Clone(v))
+	*k = kept(slices.Clone(v))
 	return err
 }
 
-func (k *Kept) Value() any           { return nil }
-func (k *Kept) Schema() field.Schema { return field.Schema{"type": "object"} }
+func (k *kept) Value() any           { return nil }
+func (k *kept) Schema() field.Schema { return field.Schema{"type": "object"} }
 
 // Values of include that this server has.
 const (
@@ -217,10 +217,10 @@ func (q *responsesQuery) Source(ctx context.Context, m *ask.Model) (ask.Source, 
 	}
 	if q.previousID != "" {
 		var err error
-		if q.previous, err = q.stored.Get(KeptResponse, q.owner, q.previousID); err != nil {
+		if q.previous, err = q.stored.Get(keptResponse, q.owner, q.previousID); err != nil {
 			return ask.Source{}, field.At("previous_response_id", err)
 		}
-		if q.stored.Body(q.previous).(Response).running() {
+		if q.stored.Body(q.previous).(response).running() {
 			return ask.Source{}, reply.Invalid("previous_response_id", "%s has not ended, want one that has", field.Quote(q.previousID))
 		}
 		for _, v := range q.previous.Conversation() {
@@ -253,7 +253,7 @@ func (q *responsesQuery) Source(ctx context.Context, m *ask.Model) (ask.Source, 
 // the store does not have is an error of Source.
 func (q *responsesQuery) recall(req *answer.Request) error {
 	n := 0
-	if previous, err := q.stored.Get(KeptResponse, q.owner, q.previousID); err == nil {
+	if previous, err := q.stored.Get(keptResponse, q.owner, q.previousID); err == nil {
 		for _, v := range previous.Conversation() {
 			n += len(v.Raw)
 		}

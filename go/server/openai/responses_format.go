@@ -14,16 +14,16 @@ import (
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
-// A Response is OpenAI's object of that name.
-type Response struct {
+// A response is OpenAI's object of that name.
+type response struct {
 	ID           string              `json:"id"`
 	Object       string              `json:"object"`
 	Created      int64               `json:"created_at"`
 	Completed    *int64              `json:"completed_at"`
 	Status       string              `json:"status"`
 	Background   bool                `json:"background"`
-	Error        *ResponseError      `json:"error"`
-	Incomplete   *ResponseIncomplete `json:"incomplete_details"`
+	Error        *responseError      `json:"error"`
+	Incomplete   *responseIncomplete `json:"incomplete_details"`
 	Instructions *string             `json:"instructions"`
 	MaxTokens    *int                `json:"max_output_tokens"`
 	Metadata     jsontext.Value      `json:"metadata"`
@@ -40,7 +40,7 @@ type Response struct {
 	TopLogprobs  int                 `json:"top_logprobs"`
 	TopP         float32             `json:"top_p"`
 	Truncation   string              `json:"truncation"`
-	Usage        *ResponseUsage      `json:"usage"`
+	Usage        *responseUsage      `json:"usage"`
 	User         *string             `json:"user"`
 	CacheKey     *string             `json:"prompt_cache_key"`
 	Safety       *string             `json:"safety_identifier"`
@@ -48,11 +48,11 @@ type Response struct {
 }
 
 type (
-	ResponseError struct {
+	responseError struct {
 		Code    string `json:"code"`
 		Message string `json:"message"`
 	}
-	ResponseIncomplete struct {
+	responseIncomplete struct {
 		Reason string `json:"reason"`
 	}
 	responseReasoning struct {
@@ -63,7 +63,7 @@ type (
 		Format    jsontext.Value `json:"format"`
 		Verbosity *string        `json:"verbosity"`
 	}
-	ResponseUsage struct {
+	responseUsage struct {
 		Input        int `json:"input_tokens"`
 		InputDetails struct {
 			Cached int `json:"cached_tokens"`
@@ -85,13 +85,13 @@ const (
 	statusStopped    = "cancelled"
 )
 
-func (r Response) running() bool { return r.Status == statusInProgress }
+func (r response) running() bool { return r.Status == statusInProgress }
 
 // Items returns the response's items, for its record in the history.
-func (r Response) Items() []history.Item { return r.Output }
+func (r response) Items() []history.Item { return r.Output }
 
 // Size returns the memory of its texts besides its items, in bytes.
-func (r Response) Size() int {
+func (r response) Size() int {
 	n := len(r.Tools) + len(r.Metadata) + len(r.Choice) + len(r.Text.Format)
 	for _, text := range []*string{r.Instructions, r.User, r.CacheKey, r.Safety} {
 		if text != nil {
@@ -128,7 +128,7 @@ type outputPart struct {
 type responseEvent struct {
 	Type      string        `json:"type"`
 	Sequence  int           `json:"sequence_number"`
-	Response  *Response     `json:"response,omitzero"`
+	Response  *response     `json:"response,omitzero"`
 	Output    *int          `json:"output_index,omitzero"`
 	ItemID    string        `json:"item_id,omitempty"`
 	Content   *int          `json:"content_index,omitzero"`
@@ -147,14 +147,14 @@ type responseEvent struct {
 type responsesFormat struct {
 	q      *responsesQuery
 	g      *answer.Generation
-	body   Response
+	body   response
 	begun  bool
 	log    *reply.Log // in place of a stream; nil: there is one
 	seq    int        // of the next event
 	cut    answer.Blocks
 	block  *answer.Block // the open one
 	itemID string        // of it
-	input  CustomText    // of it, where it is a call of a custom tool
+	input  customText    // of it, where it is a call of a custom tool
 }
 
 func (q *responsesQuery) Format(g *answer.Generation) answer.Format {
@@ -165,7 +165,7 @@ func (q *responsesQuery) Format(g *answer.Generation) answer.Format {
 		}
 		return &s
 	}
-	r := Response{
+	r := response{
 		ID: g.ID, Object: "response", Created: g.Created, Status: statusInProgress, Background: q.background,
 		Instructions: given(q.instructions), Metadata: jsontext.Value(q.metadata), Model: g.Model.Name, Output: []history.Item{},
 		Parallel: q.Parallel, Previous: given(q.previousID), Reasoning: responseReasoning{given(q.reasoning.effort), given(q.reasoning.summary)},
@@ -254,7 +254,7 @@ func (f *responsesFormat) item(b *answer.Block, id, status string) outputItem {
 			it.Content = append([]outputPart{}, parts...)
 		}
 		if status != statusInProgress && slices.Contains(f.q.include, includeSealed) {
-			sealed := Seal(text)
+			sealed := seal(text)
 			it.Encrypted = &sealed
 		}
 	case answer.CallBlock:
@@ -300,11 +300,11 @@ func statusAt(e *answer.Ending) string {
 func (f *responsesFormat) finish(end *answer.Ending, e answer.Event) {
 	f.body.Status = statusAt(end)
 	if f.body.Status == statusIncomplete {
-		f.body.Incomplete = &ResponseIncomplete{"max_output_tokens"}
+		f.body.Incomplete = &responseIncomplete{"max_output_tokens"}
 	}
 	now := time.Now().Unix()
 	f.body.Completed = &now
-	u := &ResponseUsage{Input: e.Usage.PromptTokens, Output: e.Usage.Generated, Total: e.Usage.PromptTokens + e.Usage.Generated}
+	u := &responseUsage{Input: e.Usage.PromptTokens, Output: e.Usage.Generated, Total: e.Usage.PromptTokens + e.Usage.Generated}
 	u.InputDetails.Cached, u.OutputDetails.Reasoning = e.Usage.CachedTokens, end.Thought
 	f.body.Usage = u
 }
@@ -318,7 +318,7 @@ func (f *responsesFormat) put() {
 
 // stored returns the response as it is stored.
 func (f *responsesFormat) stored() *history.Record {
-	r := &history.Record{Kind: KeptResponse, ID: f.body.ID, Owner: f.q.owner, Previous: f.q.previous, Body: f.body}
+	r := &history.Record{Kind: keptResponse, ID: f.body.ID, Owner: f.q.owner, Previous: f.q.previous, Body: f.body}
 	for _, it := range f.q.given {
 		r.Input = append(r.Input, history.Item{ID: it.ID, Raw: it.raw.Clone()}) // of the body, which is not kept
 	}
@@ -398,7 +398,7 @@ func (f *responsesFormat) kinds() (text, part string) {
 
 // Open begins the item of a block.
 func (f *responsesFormat) Open(s *reply.Stream, b *answer.Block) error {
-	f.block, f.itemID, f.input = b, f.newItemID(b), CustomText{}
+	f.block, f.itemID, f.input = b, f.newItemID(b), customText{}
 	e := f.at("output_item.added")
 	item := f.item(f.block, f.itemID, statusInProgress)
 	e.Item, e.ItemID = &item, ""
@@ -492,7 +492,7 @@ func (f *responsesFormat) End(*reply.Stream) error { return nil }
 // fail sets why the response failed.
 func (f *responsesFormat) fail(err *reply.Error) {
 	code, _ := err.Extra["code"].(string)
-	f.body.Status, f.body.Error = statusFailed, &ResponseError{cmp.Or(code, err.Kind()), err.Message}
+	f.body.Status, f.body.Error = statusFailed, &responseError{cmp.Or(code, err.Kind()), err.Message}
 	if err.Status == reply.StatusCancelled {
 		f.body.Status = statusStopped
 	}

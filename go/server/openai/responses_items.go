@@ -35,13 +35,13 @@ type responseItem struct {
 	texts []string // of the content, output or summary
 }
 
-// ResponseItems are the input of a response.
-type ResponseItems []responseItem
+// responseItems are the input of a response.
+type responseItems []responseItem
 
 const wantItems = `a string or an array of items such as {"role": "user", "content": "hello"}`
 
-func (l *ResponseItems) Take(r *field.Reader) error {
-	*l = ResponseItems{}
+func (l *responseItems) Take(r *field.Reader) error {
+	*l = responseItems{}
 	if r.Kind() == '"' {
 		s, err := r.Text(wantItems)
 		if err != nil {
@@ -64,9 +64,9 @@ func (l *ResponseItems) Take(r *field.Reader) error {
 	})
 }
 
-func (l *ResponseItems) Value() any { return nil }
+func (l *responseItems) Value() any { return nil }
 
-func (l *ResponseItems) Schema() field.Schema {
+func (l *responseItems) Schema() field.Schema {
 	return field.Schema{"description": wantItems, "anyOf": []field.Schema{{"type": "string"}, {"type": "array", "items": field.Schema{"type": "object"}}}}
 }
 
@@ -182,8 +182,8 @@ func itemTexts(v jsontext.Value) ([]string, error) {
 // secret: it has a name of its own because other servers' cannot be read.
 const sealed = "quern:"
 
-// Seal returns thoughts in the form in which clients without a store send them back.
-func Seal(thoughts string) string {
+// seal returns thoughts in the form in which clients without a store send them back.
+func seal(thoughts string) string {
 	return sealed + base64.StdEncoding.EncodeToString([]byte(thoughts))
 }
 

@@ -14,13 +14,13 @@ import (
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
-// KeptResponse is the kind of responses in the history.
-const KeptResponse history.Kind = "response"
+// keptResponse is the kind of responses in the history.
+const keptResponse history.Kind = "response"
 
 // createResponse serves POST /v1/responses.
 func (s *API) createResponse(req *answer.Request) error {
 	m := req.Model
-	q := s.NewResponsesQuery(m)
+	q := s.newResponsesQuery(m)
 	q.owner = req.Caller.Owner
 	if err := req.Read(q); err != nil {
 		return err
@@ -97,7 +97,7 @@ func (f *responsesFormat) run() error {
 
 // getResponse serves GET /v1/responses/:id.
 func (s *API) getResponse(req *answer.Request) error {
-	r, err := s.Stored.Get(KeptResponse, req.Caller.Owner, req.HTTP.Param("id"))
+	r, err := s.Stored.Get(keptResponse, req.Caller.Owner, req.HTTP.Param("id"))
 	if err != nil {
 		return err
 	}
@@ -130,7 +130,7 @@ type responseDeleted struct {
 // deleteResponse serves DELETE /v1/responses/:id.
 func (s *API) deleteResponse(req *answer.Request) error {
 	id := req.HTTP.Param("id")
-	if err := s.Stored.Remove(KeptResponse, req.Caller.Owner, id); err != nil {
+	if err := s.Stored.Remove(keptResponse, req.Caller.Owner, id); err != nil {
 		return err
 	}
 	req.Send(responseDeleted{id, "response", true})
@@ -139,16 +139,16 @@ func (s *API) deleteResponse(req *answer.Request) error {
 
 // cancelResponse serves POST /v1/responses/:id/cancel.
 func (s *API) cancelResponse(req *answer.Request) error {
-	r, err := s.Stored.Get(KeptResponse, req.Caller.Owner, req.HTTP.Param("id"))
+	r, err := s.Stored.Get(keptResponse, req.Caller.Owner, req.HTTP.Param("id"))
 	if err != nil {
 		return err
 	}
-	if !s.Stored.Body(r).(Response).Background {
+	if !s.Stored.Body(r).(response).Background {
 		return reply.Bad("the response %s does not run in the background: close its connection to end it", field.Quote(r.ID))
 	}
 	s.Stored.Update(r, func(r *history.Record) {
 		r.Cancel()
-		body := r.Body.(Response)
+		body := r.Body.(response)
 		body.Status = statusStopped
 		r.Body, r.Cancel = body, nil
 	})
@@ -164,7 +164,7 @@ func itemPages(order string) paging { return paging{order, 20, 100} }
 
 // listInputItems serves GET /v1/responses/:id/input_items.
 func (s *API) listInputItems(req *answer.Request) error {
-	r, err := s.Stored.Get(KeptResponse, req.Caller.Owner, req.HTTP.Param("id"))
+	r, err := s.Stored.Get(keptResponse, req.Caller.Owner, req.HTTP.Param("id"))
 	if err != nil {
 		return err
 	}
@@ -184,7 +184,7 @@ func sendPage(req *answer.Request, items []history.Item, order string) error {
 type responsesCountQuery struct{ *responsesQuery }
 
 func (s *API) newResponsesCountQuery(m *ask.Model) responsesCountQuery {
-	return responsesCountQuery{s.NewResponsesQuery(m)}
+	return responsesCountQuery{s.newResponsesQuery(m)}
 }
 
 func (q responsesCountQuery) Fields() []field.Field { return q.input() }

@@ -13,8 +13,6 @@ import (
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/answer"
-	"github.com/quern-llm/quern/go/server/ask"
-	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/history"
 	"github.com/quern-llm/quern/go/server/internal/fake"
 	"github.com/quern-llm/quern/go/server/openai"
@@ -194,17 +192,14 @@ func TestResponsesTools(t *testing.T) {
 		}
 		items = append(items, string(raw), fmt.Sprintf(`{"type":"%s_output","call_id":%q,"output":"done"}`, it.Type, it.CallID))
 	}
-	q := (&openai.API{Stored: history.New(1<<20, time.Hour)}).NewResponsesQuery(&ask.Model{Sampling: s.Model().Sampling})
 	body := `{"input":[{"role":"user","content":"a"},{"type":"reasoning","summary":[],"encrypted_content":"` + openai.Seal("Think.") + `"},{"type":"web_search_call","id":"x"},` + strings.Join(items, ",") + `]}`
-	if err := field.Read([]byte(body), q.Fields()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := q.Source(t.Context(), s.Model()); err != nil {
+	conversation, err := openai.Converse(t.Context(), history.New(1<<20, time.Hour), []byte(body), s.Model())
+	if err != nil {
 		t.Fatal(err)
 	}
 	want := fmt.Sprintf(`user: a; assistant (Think.):  [%s mcp__git__log {"n": 3}]; tool %s mcp__git__log: done; assistant:  [%s apply_patch {"input":"a\nb"}]; tool %s apply_patch: done`,
 		r.Output[0].CallID, r.Output[0].CallID, r.Output[1].CallID, r.Output[1].CallID)
-	if got := fake.Shown(&q.Conversation); got != want {
+	if got := fake.Shown(conversation); got != want {
 		t.Errorf("got\n%s, want\n%s", got, want)
 	}
 }

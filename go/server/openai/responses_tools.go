@@ -11,10 +11,10 @@ import (
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
-// ResponseTools are the tools of a response. The model is given functions: those of a
+// responseTools are the tools of a response. The model is given functions: those of a
 // namespace with its name before theirs, and custom tools, whose input is a text, with
 // that text as their only argument.
-type ResponseTools struct {
+type responseTools struct {
 	to    *ask.Tools
 	names map[string]responseTool // by the names that the model is given
 	raw   jsontext.Value          // as they were sent
@@ -29,7 +29,7 @@ type responseTool struct {
 // not offered to this one.
 var hostedTools = []string{"web_search", "web_search_preview", "image_generation", "tool_search"}
 
-func (l *ResponseTools) Take(r *field.Reader) error {
+func (l *responseTools) Take(r *field.Reader) error {
 	from := r.Offset()
 	*l.to = ask.Tools{}
 	l.names = map[string]responseTool{}
@@ -45,7 +45,7 @@ func (l *ResponseTools) Take(r *field.Reader) error {
 }
 
 // add adds a tool, or those of a namespace.
-func (l *ResponseTools) add(v jsontext.Value, namespace string) error {
+func (l *responseTools) add(v jsontext.Value, namespace string) error {
 	if v.Kind() != '{' {
 		return field.Wrong(v, "an object")
 	}
@@ -103,7 +103,7 @@ func (l *ResponseTools) add(v jsontext.Value, namespace string) error {
 
 // full returns the name that the model has for a tool that is chosen. One of a namespace may be meant by its own name,
 // where no other tool has it.
-func (l *ResponseTools) full(name string) string {
+func (l *responseTools) full(name string) string {
 	if l.names[name].name != "" {
 		return name
 	}
@@ -119,8 +119,8 @@ func (l *ResponseTools) full(name string) string {
 	return name
 }
 
-func (l *ResponseTools) Value() any { return nil }
+func (l *responseTools) Value() any { return nil }
 
-func (l *ResponseTools) Schema() field.Schema {
+func (l *responseTools) Schema() field.Schema {
 	return field.Schema{"type": "array", "items": field.Schema{"type": "object", "required": []string{"type"}, "properties": field.Schema{"type": field.Schema{"type": "string"}}}}
 }

@@ -37,7 +37,7 @@ func (s *API) Routes() []answer.Route {
 		}, {
 			Method: http.MethodDelete, Paths: []string{"/v1/chat/completions/:id", "/chat/completions/:id", "/v1/completions/:id", "/completion/:id"},
 			Handle: s.endRunning, Always: true, Summary: "Cancel a request that runs, by the id in its answer or in the header X-Completion-Id, or delete a stored chat completion",
-			Params: answer.PathID, Answer: Cancelled{},
+			Params: answer.PathID, Answer: cancelled{},
 		}, {
 			Method: http.MethodGet, Paths: []string{"/v1/chat/completions", "/chat/completions"}, Always: true, Dialect: Dialect{},
 			Handle: s.listChats, Summary: "List the stored chat completions",
@@ -65,7 +65,7 @@ func (s *API) Routes() []answer.Route {
 		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/responses", "/responses"},
 			Handle: s.createResponse, Summary: "Answer a conversation, and store the response",
-			Dialect: Dialect{}, Body: answer.BodyOf("ResponsesRequest", s.NewResponsesQuery), Stream: true, Answer: Response{},
+			Dialect: Dialect{}, Body: answer.BodyOf("ResponsesRequest", s.newResponsesQuery), Stream: true, Answer: response{},
 			Example: map[string]any{"input": "Say hello.", "max_output_tokens": 8},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/responses/input_tokens", "/responses/input_tokens"},
@@ -74,14 +74,14 @@ func (s *API) Routes() []answer.Route {
 			Example: map[string]any{"input": "Say hello."},
 		}, {
 			Method: http.MethodGet, Paths: []string{"/v1/responses/:id", "/responses/:id"}, Always: true, Dialect: Dialect{},
-			Handle: s.getResponse, Summary: "Get a stored response", Answer: Response{}, Stream: true,
+			Handle: s.getResponse, Summary: "Get a stored response", Answer: response{}, Stream: true,
 			Params: append(answer.PathID, answer.Param{In: "query", Name: "stream", Doc: "true: the events of a response that was asked for with background and stream, from the first on.", Is: answer.OnOff}, answer.Param{In: "query", Name: "starting_after", Doc: "With stream: only the events after this sequence_number.", Is: field.Schema{"type": "integer", "minimum": 0}}),
 		}, {
 			Method: http.MethodDelete, Paths: []string{"/v1/responses/:id", "/responses/:id"}, Always: true, Dialect: Dialect{},
 			Handle: s.deleteResponse, Summary: "Delete a stored response", Params: answer.PathID, Answer: responseDeleted{},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/responses/:id/cancel", "/responses/:id/cancel"}, Always: true, Dialect: Dialect{},
-			Handle: s.cancelResponse, Summary: "Cancel a response that runs in the background", Params: answer.PathID, Answer: Response{},
+			Handle: s.cancelResponse, Summary: "Cancel a response that runs in the background", Params: answer.PathID, Answer: response{},
 		}, {
 			Method: http.MethodGet, Paths: []string{"/v1/responses/:id/input_items", "/responses/:id/input_items"}, Always: true, Dialect: Dialect{},
 			Handle: s.listInputItems, Summary: "List the items that a response was given",
@@ -90,7 +90,7 @@ func (s *API) Routes() []answer.Route {
 		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/embeddings"},
 			Handle: s.embeddings, Summary: "Make vectors of texts",
-			Dialect: Dialect{}, Body: answer.BodyOf("EmbeddingRequest", NewEmbedQuery), Answer: embedAnswer{}, Example: map[string]any{"input": "Hello"},
+			Dialect: Dialect{}, Body: answer.BodyOf("EmbeddingRequest", newEmbedQuery), Answer: embedAnswer{}, Example: map[string]any{"input": "Hello"},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/embedding", "/embeddings"},
 			Handle: s.nativeEmbeddings, Summary: "Make vectors of texts, as llama-server does",

@@ -12,9 +12,14 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/internal/scripted"
-	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/internal/fake"
 )
+
+// quoted is a text in JSON.
+func quoted(text string) string {
+	b, _ := json.Marshal(text)
+	return string(b)
+}
 
 // Real tokens, a real grammar of chats, the real engine: a call, its result, an answer.
 func TestScriptedTools(t *testing.T) {
@@ -180,7 +185,7 @@ func TestScriptedInputs(t *testing.T) {
 func TestScriptedCustomTools(t *testing.T) {
 	const function = `<tool_call>\n{\"name\": \"get_time\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>`
 	custom := func(input string) string {
-		return `<tool_call>\n{\"name\": \"patch\", \"arguments\": {\"input\": ` + strings.ReplaceAll(ask.QuoteJSON(input), `"`, `\"`) + `}}\n</tool_call>`
+		return `<tool_call>\n{\"name\": \"patch\", \"arguments\": {\"input\": ` + strings.ReplaceAll(quoted(input), `"`, `\"`) + `}}\n</tool_call>`
 	}
 	unquoted := func(s string) string { return strings.NewReplacer(`\n`, "\n", `\"`, `"`).Replace(s) }
 	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
@@ -259,7 +264,7 @@ func TestScriptedLazyGrammars(t *testing.T) {
 	if len(call) != 1 {
 		t.Fatalf("<call> is the tokens %v", call)
 	}
-	word := func(s string) string { return `[{"type":"word","value":` + ask.QuoteJSON(s) + `}]` }
+	word := func(s string) string { return `[{"type":"word","value":` + quoted(s) + `}]` }
 	for _, c := range []struct{ name, content, grammar, fields, want string }{
 		{"a word", "x", `root ::= "<n>" [^0-9]{0,3} [0-9] "</n>"`, `"grammar_triggers":` + word("<n>"), `^So <n>[^0-9]{0,3}[0-9]</n>$`},
 		{"its number", "x", `root ::= "<n>" [^0-9]{0,3} [0-9] "</n>"`, `"grammar_triggers":[{"type":1,"value":"<n>"}]`, `^So <n>[^0-9]{0,3}[0-9]</n>$`},
@@ -273,7 +278,7 @@ func TestScriptedLazyGrammars(t *testing.T) {
 		{"a preserved token", "x", `root ::= "<call>" [0-9]`, `"preserved_tokens":["<call>","not one"],"grammar_triggers":` + word("<call>"), `^So <n> \{ "a": 1\}, or a \{b\}: <call>[0-9]$`},
 		{"not lazy", "x", `root ::= [0-9]`, `"grammar_lazy":false,"preserved_tokens":["<call>"],"grammar_triggers":` + word("<call>"), `^[0-9]$`},
 	} {
-		fields := `,"temperature":0,"max_tokens":100,"grammar":` + ask.QuoteJSON(c.grammar) + `,` + c.fields
+		fields := `,"temperature":0,"max_tokens":100,"grammar":` + quoted(c.grammar) + `,` + c.fields
 		if !strings.Contains(fields, "grammar_lazy") {
 			fields += `,"grammar_lazy":true`
 		}
@@ -282,7 +287,7 @@ func TestScriptedLazyGrammars(t *testing.T) {
 			t.Errorf("%s: got %+v %q, want %s", c.name, a, *a.Message.Content, c.want)
 		}
 		prompt := fake.Post[struct{ Prompt string }](s, "/apply-template", `{"messages":[{"role":"user","content":"`+c.content+`"}]}`).Prompt
-		n := fake.Post[struct{ Content string }](s, "/completion", `{"prompt":`+ask.QuoteJSON(prompt)+fields+`}`)
+		n := fake.Post[struct{ Content string }](s, "/completion", `{"prompt":`+quoted(prompt)+fields+`}`)
 		if n.Content != *a.Message.Content {
 			t.Errorf("%s: /completion has %q, chat %q", c.name, n.Content, *a.Message.Content)
 		}

@@ -69,8 +69,8 @@ func (p textProbs) MarshalJSONTo(out *jsontext.Encoder) error {
 	return out.WriteToken(jsontext.EndObject)
 }
 
-// TextSchema is the JSON type of textProbs, for the OpenAPI document.
-type TextSchema struct {
+// textSchema is the JSON type of textProbs, for the OpenAPI document.
+type textSchema struct {
 	Content       []answer.TokenProb    `json:"content"`
 	Tokens        []string              `json:"tokens"`
 	TokenLogprobs []*float64            `json:"token_logprobs"`
@@ -78,7 +78,7 @@ type TextSchema struct {
 	TextOffset    []int                 `json:"text_offset"`
 }
 
-func (textProbs) Schema() field.Schema { return field.SchemaOf(TextSchema{}) }
+func (textProbs) Schema() field.Schema { return field.SchemaOf(textSchema{}) }
 
 // topProbs returns the token and the most likely ones by text. Partial characters may have the same
 // text: the most likely of them is kept.

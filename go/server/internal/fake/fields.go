@@ -12,17 +12,17 @@ import (
 )
 
 // WrongFields sends every field of a route's body with every wrong type, and with numbers just outside of its range: each
-// is refused by name. fields are the ones that a request must have; wrong returns wrong values of the targets that only
-// this API has, and nil for others.
-func WrongFields(t *testing.T, routes []answer.Route, path, fields string, wrong func(field.Target) []string) {
+// is refused by name. fields are the ones that a request must have; wrong has wrong values for the types of targets that
+// only this API has, by their names.
+func WrongFields(t *testing.T, routes []answer.Route, path, fields string, wrong map[string][]string) {
 	t.Helper()
 	s := New(t, "Hello", nil)
 	sent := 0
 	for _, f := range Body(t, routes, path).Defaults(&ask.Model{}).Fields() {
 		for _, name := range f.Names {
-			values := wrong(f.To)
+			values := wrong[fmt.Sprintf("%T", f.To)]
 			if values == nil {
-				values = WrongValues(f.To)
+				values = wrongValues(f.To)
 			}
 			for _, v := range values {
 				body := "{" + fields + `,"` + name + `":` + v + "}"
@@ -51,65 +51,58 @@ func Body(t testing.TB, routes []answer.Route, path string) answer.Body {
 	return answer.Body{}
 }
 
-// WrongValues are values that a target refuses, whatever it is.
-func WrongValues(to field.Target) []string {
-	switch to := to.(type) {
-	case ask.Neutral:
-		return []string{`[7]`, `{"a":7}`, `"nonsense"`}
-	case *ask.StopWords, *ask.SamplerList:
-		return []string{`1`, `true`, `{}`, `[1]`, `[[]]`}
-	case *ask.Idle:
-		return []string{`"1"`, `true`, `[]`, `{}`, `1e400`}
-	case *field.Texts, *ask.Breakers:
-		return []string{`1`, `true`, `{}`, `"x"`, `[1]`, `[[]]`}
-	case ask.Structured:
-		return []string{
-			`1`, `true`, `[]`, `"x"`, `{"choice":1}`, `{"choice":[1]}`, `{"choice":[]}`, `{"regex":1}`, `{"json":1}`,
-			`{"json_object":"x"}`, `{"grammar":[]}`, `{"structural_tag":1}`, `{"xml":"x"}`,
-		}
-	case ask.FormText:
-		return []string{`1`, `true`, `[]`, `{}`}
-	case ask.FormSchema:
-		return append([]string{`1`, `[]`}, map[bool][]string{false: {`"x"`}}[to.Quoted]...)
-	case ask.FormChoice:
-		return []string{`1`, `true`, `{}`, `"x"`, `[]`, `[1]`, `[[]]`, `[""]`}
-	case ask.ResponseForm:
-		return []string{
-			`1`, `true`, `[]`, `"x"`, `{}`, `{"type":1}`, `{"type":"x"}`, `{"type":"json_schema"}`,
-			`{"type":"json_schema","json_schema":1}`, `{"type":"json_object","schema":1}`, `{"type":"json_object","value":1}`,
-		}
-	case ask.SentMessages:
-		return WrongValues(to.Messages)
-	case *ask.Messages, *ask.TokenList:
-		return []string{`1`, `true`, `{}`, `"x"`, `[1.5]`, `[[]]`}
-	case *ask.Triggers:
-		return []string{
-			`1`, `true`, `{}`, `"x"`, `[1]`, `[{}]`, `[{"type":"word"}]`, `[{"type":"x","value":"a"}]`, `[{"type":9,"value":"a"}]`,
-			`[{"type":"token"}]`, `[{"type":"token","token":-1}]`, `[{"type":"word","value":1}]`,
-		}
-	case *ask.Tools, ask.BareTools:
-		return []string{`1`, `true`, `{}`, `"x"`, `[1]`, `[[]]`, `[{}]`, `[{"type":"function","function":1}]`, `[{"name":1}]`}
-	case *ask.ToolChoice, ask.OldChoice:
-		return []string{`1`, `true`, `[]`, `{}`, `"x"`, `{"name":1}`, `{"function":{"name":[]}}`}
-	case *ask.AdapterUses:
-		return []string{
-			`1`, `true`, `{}`, `"x"`, `[1]`, `[{}]`, `[{"id":-1}]`, `[{"id":"0"}]`, `[{"id":0,"scale":"x"}]`, `[{"id":0}]`,
-		}
-	case *ask.StreamOptions, *ask.TemplateValues:
-		return []string{`1`, `true`, `[]`, `"x"`}
-	case field.Object:
-		return []string{`1`, `true`, `[]`, `"x"`}
-	case ask.DraftSources:
-		return []string{`1`, `true`, `[]`, `{}`, `"x"`, `""`, `"ngram,"`, `"grammar"`}
-	case *ask.Prompts:
-		return []string{
-			`1`, `true`, `{}`, `[]`, `[[]]`, `[true]`, `[1.5]`, `[-1]`, `[999999]`, `[1e99]`, `{"prompt_string":1}`,
-		}
-	case *ask.Biases:
-		return []string{
-			`1`, `true`, `"x"`, `[1]`, `[[1]]`, `[[1,2,3]]`, `[[1,"x"]]`, `{"1":"x"}`, `[[1.5,1]]`, `[[-1,1]]`, `{"1":1e99}`,
-			`{"-5":3}`, `{"99999999999":1}`, `{"999999":1}`,
-		}
+// wrongByType has wrong values of types that other packages cannot name, by their names.
+var wrongByType = map[string][]string{
+	"ask.Neutral":         {`[7]`, `{"a":7}`, `"nonsense"`},
+	"*ask.stopWords":      {`1`, `true`, `{}`, `[1]`, `[[]]`},
+	"*ask.samplerList":    {`1`, `true`, `{}`, `[1]`, `[[]]`},
+	"*ask.Idle":           {`"1"`, `true`, `[]`, `{}`, `1e400`},
+	"*field.Texts":        {`1`, `true`, `{}`, `"x"`, `[1]`, `[[]]`},
+	"*ask.breakers":       {`1`, `true`, `{}`, `"x"`, `[1]`, `[[]]`},
+	"ask.formText":        {`1`, `true`, `[]`, `{}`},
+	"ask.formChoice":      {`1`, `true`, `{}`, `"x"`, `[]`, `[1]`, `[[]]`, `[""]`},
+	"*ask.Messages":       {`1`, `true`, `{}`, `"x"`, `[1.5]`, `[[]]`},
+	"ask.sentMessages":    {`1`, `true`, `{}`, `"x"`, `[1.5]`, `[[]]`},
+	"*ask.TokenList":      {`1`, `true`, `{}`, `"x"`, `[1.5]`, `[[]]`},
+	"*ask.ToolChoice":     {`1`, `true`, `[]`, `{}`, `"x"`, `{"name":1}`, `{"function":{"name":[]}}`},
+	"ask.oldChoice":       {`1`, `true`, `[]`, `{}`, `"x"`, `{"name":1}`, `{"function":{"name":[]}}`},
+	"*ask.streamOptions":  {`1`, `true`, `[]`, `"x"`},
+	"*ask.TemplateValues": {`1`, `true`, `[]`, `"x"`},
+	"field.Object":        {`1`, `true`, `[]`, `"x"`},
+	"ask.draftSources":    {`1`, `true`, `[]`, `{}`, `"x"`, `""`, `"ngram,"`, `"grammar"`},
+	"ask.structured": {
+		`1`, `true`, `[]`, `"x"`, `{"choice":1}`, `{"choice":[1]}`, `{"choice":[]}`, `{"regex":1}`, `{"json":1}`,
+		`{"json_object":"x"}`, `{"grammar":[]}`, `{"structural_tag":1}`, `{"xml":"x"}`,
+	},
+	"ask.ResponseForm": {
+		`1`, `true`, `[]`, `"x"`, `{}`, `{"type":1}`, `{"type":"x"}`, `{"type":"json_schema"}`,
+		`{"type":"json_schema","json_schema":1}`, `{"type":"json_object","schema":1}`, `{"type":"json_object","value":1}`,
+	},
+	"*ask.triggers": {
+		`1`, `true`, `{}`, `"x"`, `[1]`, `[{}]`, `[{"type":"word"}]`, `[{"type":"x","value":"a"}]`, `[{"type":9,"value":"a"}]`,
+		`[{"type":"token"}]`, `[{"type":"token","token":-1}]`, `[{"type":"word","value":1}]`,
+	},
+	"*ask.Tools":    {`1`, `true`, `{}`, `"x"`, `[1]`, `[[]]`, `[{}]`, `[{"type":"function","function":1}]`, `[{"name":1}]`},
+	"ask.bareTools": {`1`, `true`, `{}`, `"x"`, `[1]`, `[[]]`, `[{}]`, `[{"type":"function","function":1}]`, `[{"name":1}]`},
+	"*ask.AdapterUses": {
+		`1`, `true`, `{}`, `"x"`, `[1]`, `[{}]`, `[{"id":-1}]`, `[{"id":"0"}]`, `[{"id":0,"scale":"x"}]`, `[{"id":0}]`,
+	},
+	"*ask.Prompts": {
+		`1`, `true`, `{}`, `[]`, `[[]]`, `[true]`, `[1.5]`, `[-1]`, `[999999]`, `[1e99]`, `{"prompt_string":1}`,
+	},
+	"*ask.biases": {
+		`1`, `true`, `"x"`, `[1]`, `[[1]]`, `[[1,2,3]]`, `[[1,"x"]]`, `{"1":"x"}`, `[[1.5,1]]`, `[[-1,1]]`, `{"1":1e99}`,
+		`{"-5":3}`, `{"99999999999":1}`, `{"999999":1}`,
+	},
+}
+
+// wrongValues are values that a target refuses: by the name of its type, or by its schema.
+func wrongValues(to field.Target) []string {
+	if values := wrongByType[fmt.Sprintf("%T", to)]; values != nil {
+		return values
+	}
+	if schema, ok := to.(ask.FormSchema); ok {
+		return append([]string{`1`, `[]`}, map[bool][]string{false: {`"x"`}}[schema.Quoted]...)
 	}
 	s := to.Schema()
 	switch {

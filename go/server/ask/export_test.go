@@ -1,0 +1,4 @@
+package ask
+
+// FindFIM is what tests call.
+var FindFIM = findFIM
