@@ -17,24 +17,15 @@ import (
 // were known. The key is for servers that want one.
 func (s *service) tell(k int, key ...string) (text string, cached int) {
 	s.t.Helper()
-	req, err := http.NewRequest(http.MethodPost, "http://quern/completion", strings.NewReader(s.told(k)))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	req.Header.Set("Authorization", "Bearer "+strings.Join(key, ""))
-	r, err := s.client.Do(req)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer r.Body.Close()
+	status, b := s.withKey(strings.Join(key, ""), http.MethodPost, "/completion", s.told(k))
 	var v struct {
 		Content string
 		Timings struct {
 			Cached *int `json:"cache_n"`
 		}
 	}
-	if err := json.NewDecoder(r.Body).Decode(&v); err != nil || v.Timings.Cached == nil {
-		s.t.Fatalf("%s: %v", r.Status, err)
+	if err := json.Unmarshal([]byte(b), &v); err != nil || v.Timings.Cached == nil {
+		s.t.Fatalf("%d: %v", status, err)
 	}
 	return v.Content, *v.Timings.Cached
 }

@@ -3,8 +3,6 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"io"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,7 +12,7 @@ import (
 )
 
 // get returns the status and the body of an address of the service.
-func (s *service) get(path string) (int, string) { return s.getWithKey(path, "") }
+func (s *service) get(path string) (int, string) { return s.withKey("", "GET", path, "") }
 
 // A command line of llama-server starts a server that does what it says.
 func TestServeTakesALlamaServerCommandLine(t *testing.T) {
@@ -37,7 +35,7 @@ func TestServeTakesALlamaServerCommandLine(t *testing.T) {
 		"-r", "zzz", "-l", "5-inf", "--samplers", "top_k;top_p;temperature", "--ignore-eos", "--reasoning", "off", "--path", site,
 		"--api-key", "second-secret", "--mirostat", "0", "--sse-ping-interval", "-1",
 		"--dry-multiplier", "0.5", "--dry-sequence-breaker", "x", "--xtc-probability", "0.25", "--typical", "0.5", "--adaptive-decay", "0.5")
-	status, text := s.getWithKey("/props", "second-secret")
+	status, text := s.withKey("second-secret", "GET", "/props", "")
 	var props struct {
 		Defaults struct {
 			Params map[string]any
@@ -52,7 +50,7 @@ func TestServeTakesALlamaServerCommandLine(t *testing.T) {
 	if props.Alias != "fast" || props.Slots != 4 || props.Defaults.Ctx != 512 {
 		t.Errorf("alias %q, %d slots, context %d", props.Alias, props.Slots, props.Defaults.Ctx)
 	}
-	if _, models := s.getWithKey("/v1/models", "second-secret"); !strings.Contains(models, `"id":"fast","aliases":["quick"],"tags":["small","ours"]`) || !strings.Contains(models, `"n_ctx":512`) {
+	if _, models := s.withKey("second-secret", "GET", "/v1/models", ""); !strings.Contains(models, `"id":"fast","aliases":["quick"],"tags":["small","ours"]`) || !strings.Contains(models, `"n_ctx":512`) {
 		t.Errorf("the models are %s", models)
 	}
 	if bias, err := json.Marshal(props.Defaults.Params["logit_bias"]); err != nil || !strings.Contains(string(bias), `{"bias":null,"token":5}`) {
@@ -72,7 +70,7 @@ func TestServeTakesALlamaServerCommandLine(t *testing.T) {
 			t.Errorf("%s is %s, want %s", name, got, want)
 		}
 	}
-	if status, text := s.getWithKey("/v1/models/quick", "second-secret"); status != 200 || !strings.Contains(text, `"id":"fast"`) || !strings.Contains(text, `"tags":["small","ours"]`) {
+	if status, text := s.withKey("second-secret", "GET", "/v1/models/quick", ""); status != 200 || !strings.Contains(text, `"id":"fast"`) || !strings.Contains(text, `"tags":["small","ours"]`) {
 		t.Errorf("the model by its other name: %d %s", status, text)
 	}
 	for path, want := range map[string]struct {
@@ -100,28 +98,6 @@ func TestServeTakesALlamaServerCommandLine(t *testing.T) {
 			}
 		}
 	}
-}
-
-// getWithKey is get, for those who have a key.
-func (s *service) getWithKey(path, key string) (int, string) {
-	s.t.Helper()
-	req, err := http.NewRequest("GET", "http://quern"+path, nil)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	if key != "" {
-		req.Header.Set("Authorization", "Bearer "+key)
-	}
-	r, err := s.client.Do(req)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer r.Body.Close()
-	b, err := io.ReadAll(r.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return r.StatusCode, string(b)
 }
 
 // The defaults that flags give are what requests have that do not say otherwise.

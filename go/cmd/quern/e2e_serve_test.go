@@ -468,28 +468,40 @@ func TestServeStops(t *testing.T) {
 	})
 }
 
-func TestServeKeys(t *testing.T) {
+// serveKeys starts the program with a key of a flag and a file of keys.
+func serveKeys(t *testing.T, flag, file string) *service {
+	t.Helper()
 	keys := filepath.Join(t.TempDir(), "keys")
-	if err := os.WriteFile(keys, []byte("# ours\nfirst-secret\n"), 0o600); err != nil {
+	if err := os.WriteFile(keys, []byte(file), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s := serve(t, demo.Name, "--api-key", "second-secret", "--api-key-file", keys)
-	ask := func(key, path string) int {
-		req, err := http.NewRequest("GET", "http://quern"+path, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if key != "" {
-			req.Header.Set("Authorization", "Bearer "+key)
-		}
-		r, err := s.client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Body.Close()
-		io.Copy(io.Discard, r.Body)
-		return r.StatusCode
+	return serve(t, demo.Name, "--api-key", flag, "--api-key-file", keys)
+}
+
+// withKey sends a request of somebody who has a key, or none, and returns the status and the answer.
+func (s *service) withKey(key, method, path, body string) (int, string) {
+	s.t.Helper()
+	req, err := http.NewRequest(method, "http://quern"+path, strings.NewReader(body))
+	if err != nil {
+		s.t.Fatal(err)
 	}
+	if key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
+	}
+	r, err := s.client.Do(req)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer r.Body.Close()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return r.StatusCode, string(b)
+}
+
+func TestServeKeys(t *testing.T) {
+	s := serveKeys(t, "second-secret", "# ours\nfirst-secret\n")
 	for _, tt := range []struct {
 		key, path string
 		want      int
@@ -497,7 +509,7 @@ func TestServeKeys(t *testing.T) {
 		{"first-secret", "/props", 200}, {"second-secret", "/props", 200}, {"third-secret", "/props", 401},
 		{"", "/props", 401}, {"", "/metrics", 401}, {"", "/health", 200}, {"", "/v1/models", 200}, {"", "/livez", 200}, {"", "/readyz", 200},
 	} {
-		if got := ask(tt.key, tt.path); got != tt.want {
+		if got, _ := s.withKey(tt.key, "GET", tt.path, ""); got != tt.want {
 			t.Errorf("key %q, %s: %d, want %d", tt.key, tt.path, got, tt.want)
 		}
 	}
@@ -508,25 +520,7 @@ func TestServeKeys(t *testing.T) {
 
 // A key whose line in the file says user cannot change the server, and neither can one without a role beside it.
 func TestServeRoles(t *testing.T) {
-	keys := filepath.Join(t.TempDir(), "keys")
-	if err := os.WriteFile(keys, []byte("key-of-root admin\nkey-of-ann user\nkey-of-bob 2 priority=3\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	s := serve(t, demo.Name, "--api-key", "key-by-flag", "--api-key-file", keys)
-	ask := func(key, path, body string) int {
-		req, err := http.NewRequest("POST", "http://quern"+path, strings.NewReader(body))
-		if err != nil {
-			t.Fatal(err)
-		}
-		req.Header.Set("Authorization", "Bearer "+key)
-		r, err := s.client.Do(req)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer r.Body.Close()
-		io.Copy(io.Discard, r.Body)
-		return r.StatusCode
-	}
+	s := serveKeys(t, "key-by-flag", "key-of-root admin\nkey-of-ann user\nkey-of-bob 2 priority=3\n")
 	for _, tt := range []struct {
 		key, path, body string
 		want            int
@@ -537,7 +531,7 @@ func TestServeRoles(t *testing.T) {
 		{"key-of-bob", "/completion", `{"prompt":"a","n_predict":1,"priority":3}`, 200}, {"key-of-bob", "/completion", `{"prompt":"a","n_predict":1,"priority":4}`, 403},
 		{"key-of-root", "/completion", `{"prompt":"a","n_predict":1,"priority":1000}`, 200}, {"key-of-root", "/models/unload", `{"model":"demo"}`, 200},
 	} {
-		if got := ask(tt.key, tt.path, tt.body); got != tt.want {
+		if got, _ := s.withKey(tt.key, "POST", tt.path, tt.body); got != tt.want {
 			t.Errorf("%s, %s %s: %d, want %d", tt.key, tt.path, tt.body, got, tt.want)
 		}
 	}
