@@ -7,8 +7,10 @@ import (
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/server/answer"
+	"github.com/quern-llm/quern/go/server/anthropic"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
+	"github.com/quern-llm/quern/go/server/openai"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -16,7 +18,7 @@ import (
 // llama-server; a model or flags may change them, which /props shows.
 func document(routes []answer.Route, pages []Page, version string) []byte {
 	paths := field.Schema{}
-	schemas := field.Schema{"Error": errorSchema}
+	schemas := field.Schema{"Error": answer.ErrorSchema(field.Schema{"type": "integer", "description": "The status."})}
 	for _, r := range routes {
 		if r.Body.Name != "" {
 			schemas[r.Body.Name] = requestSchema(r.Body)
@@ -139,21 +141,12 @@ func responses(r answer.Route) field.Schema {
 	if r.Stream {
 		content["text/event-stream"] = field.Schema{"schema": field.Schema{"type": "string"}}
 	}
+	wrong := r.Speaks().ErrorSchema()
+	if r.Models {
+		wrong = field.Schema{"anyOf": []field.Schema{openai.Dialect{}.ErrorSchema(), anthropic.Dialect{}.ErrorSchema()}}
+	}
 	return field.Schema{
 		"200":     field.Schema{"description": "The answer.", "content": content},
-		"default": field.Schema{"description": "What was wrong.", "content": field.Schema{"application/json": field.Schema{"schema": r.Speaks().ErrorSchema()}}},
+		"default": field.Schema{"description": "What was wrong.", "content": field.Schema{"application/json": field.Schema{"schema": wrong}}},
 	}
-}
-
-var errorSchema = field.Schema{
-	"type": "object", "required": []string{"error"},
-	"properties": field.Schema{"error": field.Schema{
-		"type": "object", "required": []string{"code", "message", "type"},
-		"properties": field.Schema{
-			"code":    field.Schema{"type": "integer", "description": "The status."},
-			"message": field.Schema{"type": "string"},
-			"type":    field.Schema{"type": "string"},
-			"param":   field.Schema{"type": "string", "description": "The field at fault."},
-		},
-	}},
 }

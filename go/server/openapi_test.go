@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"regexp"
 	"slices"
@@ -27,6 +28,7 @@ import (
 // Every route that does something is in the document and nothing else is; each example is right by
 // its schema, is answered, and the answer is right by its own.
 func TestDocument(t *testing.T) {
+	t.Parallel()
 	device, err := engine.NewDevice(engine.DeviceConfig{Threads: 1, Budget: mem.NewBudget(1<<30, "test")})
 	if err != nil {
 		t.Fatal(err)
@@ -68,7 +70,6 @@ func TestDocument(t *testing.T) {
 	stored := fake.Post[struct{ ID string }](s, "/v1/responses", `{"input":"x","background":true}`).ID
 	chat := fake.Post[struct{ ID string }](s, "/v1/chat/completions", `{`+fake.Hi+`,"store":true}`).ID
 	ids := map[string]bool{}
-	failing := document.Schema("/components/schemas/Error")
 	for path, methods := range d.Paths {
 		for method, o := range methods {
 			got = append(got, method+" "+path)
@@ -109,7 +110,7 @@ func TestDocument(t *testing.T) {
 			status, b, _ := s.Do(strings.ToUpper(method), real, body)
 			check := document.Schema(at + "/responses/200/content/application~1json/schema")
 			if status != 200 {
-				check = failing
+				check = document.Schema(at + "/responses/default/content/application~1json/schema")
 			}
 			if status == 501 && (strings.HasSuffix(path, "load_lora_adapter") || strings.HasPrefix(path, "/v1/files") || strings.HasPrefix(path, "/v1/batches")) {
 				continue // without --lora-dir and --batch-dir, which the tests of cmd/quern have
@@ -134,6 +135,74 @@ func TestDocument(t *testing.T) {
 	}
 }
 
+// What is wrong is told as the document says for each path, in the form that the API's clients know, and in no other.
+func TestErrorsAreAsDocumented(t *testing.T) {
+	t.Parallel()
+	s := fake.New(t, "Hello", nil)
+	document := s.Document()
+	var d struct {
+		Paths map[string]map[string]struct {
+			RequestBody *struct{}
+		}
+	}
+	if err := json.Unmarshal(document.JSON, &d); err != nil {
+		t.Fatal(err)
+	}
+	sent := 0
+	for path, methods := range d.Paths {
+		for method, o := range methods {
+			if o.RequestBody == nil {
+				continue
+			}
+			sent++
+			status, b, _ := s.Do(strings.ToUpper(method), strings.ReplaceAll(path, "{id}", "0"), "{")
+			if status < 400 {
+				t.Errorf("%s %s: status %d: %s", method, path, status, b)
+			} else if err := fake.Valid(t, document.Answers(method, path, "default"), b); err != nil {
+				t.Errorf("%s %s: the error %s: %v", method, path, b, err)
+			}
+		}
+	}
+	if sent < 40 {
+		t.Errorf("only %d routes", sent)
+	}
+	for _, version := range []string{"", "2023-06-01"} { // which Anthropic's clients send
+		r := httptest.NewRequest("GET", "/v1/models/none", nil)
+		r.Header.Set("anthropic-version", version)
+		w := httptest.NewRecorder()
+		s.Server.Handler().ServeHTTP(w, r)
+		if err := fake.Valid(t, document.Answers("get", "/v1/models/{id}", "default"), w.Body.Bytes()); w.Code != 404 || err != nil {
+			t.Errorf("a model that is not there, %q: %d %s: %v", version, w.Code, w.Body, err)
+		}
+	}
+	long := strings.Repeat("x", 600)
+	type refusal struct {
+		clients, path, body string
+		answer              []byte
+	}
+	all := []refusal{
+		{clients: "OpenAI", path: "/v1/chat/completions", body: `{"messages":[{"role":"user","content":"` + long + `"}]}`},
+		{clients: "OpenAI", path: "/v1/responses", body: `{"input":"` + long + `"}`},
+		{clients: "OpenAI", path: "/completion", body: `{"prompt":"` + long + `"}`},
+		{clients: "Anthropic", path: "/v1/messages", body: `{"max_tokens":1,"messages":[{"role":"user","content":"` + long + `"}]}`},
+		{clients: "Ollama", path: "/api/chat", body: `{"messages":[{"role":"user","content":"` + long + `"}]}`},
+	}
+	for i := range all {
+		_, all[i].answer, _ = s.Do("POST", all[i].path, all[i].body)
+	}
+	for _, to := range all {
+		for _, of := range all {
+			if to.clients == of.clients && to.path != of.path {
+				continue
+			}
+			err := fake.Valid(t, document.Answers("post", to.path, "default"), of.answer)
+			if (err == nil) != (to.path == of.path) {
+				t.Errorf("%s, by its document, and the error of %s, %s: %v", to.path, of.path, of.answer, err)
+			}
+		}
+	}
+}
+
 func orObject(body string) string {
 	if body == "" {
 		return "{}"
@@ -144,6 +213,7 @@ func orObject(body string) string {
 // What validation refuses for its type or range, the document's schema does too,
 // and both take the same.
 func TestSchemaAgrees(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello", nil)
 	document := s.Document()
 	for path, example := range map[string]string{
@@ -170,6 +240,7 @@ var update = flag.Bool("update", false, "write the tables of docs/api.md anew")
 
 // The tables of fields in the documentation are those of the program.
 func TestDocs(t *testing.T) {
+	t.Parallel()
 	const path = "../../docs/api.md"
 	b, err := os.ReadFile(path)
 	if err != nil {

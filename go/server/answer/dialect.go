@@ -31,3 +31,19 @@ func (Plain) Error(_ *Request, e *reply.Error) any { return e.Body() }
 func (Plain) ErrorSchema() field.Schema            { return field.Schema{"$ref": "#/components/schemas/Error"} }
 func (Plain) Lines() bool                          { return false }
 func (Plain) Ping(s *reply.Stream) error           { return s.Ping() }
+
+// ErrorSchema describes errors as llama-server and OpenAI have them, which differ in what a code may be.
+func ErrorSchema(code field.Schema) field.Schema {
+	return field.Schema{
+		"type": "object", "required": []string{"error"},
+		"properties": field.Schema{"error": field.Schema{
+			"type": "object", "required": []string{"code", "message", "type"},
+			"properties": field.Schema{
+				"code":    code,
+				"message": field.Schema{"type": "string"},
+				"type":    field.Schema{"type": "string"},
+				"param":   field.Schema{"type": "string", "description": "The field at fault."},
+			},
+		}},
+	}
+}

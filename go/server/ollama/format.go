@@ -19,6 +19,7 @@ import (
 type Dialect struct{ answer.Plain }
 
 func (Dialect) Error(_ *answer.Request, e *reply.Error) any { return errorBody{e.Message} }
+func (Dialect) ErrorSchema() field.Schema                   { return field.SchemaOf(errorBody{}) }
 func (Dialect) Lines() bool                                 { return true }
 
 // Refine words a model that is not there as Ollama does.

@@ -6,6 +6,7 @@ import (
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/answer"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -21,4 +22,11 @@ func (Dialect) Refine(e *reply.Error, cause error) {
 	case errors.As(cause, &missing):
 		e.Extra = map[string]any{"type": "invalid_request_error", "code": "model_not_found"}
 	}
+}
+
+// ErrorSchema tells of the codes that Refine gives.
+func (Dialect) ErrorSchema() field.Schema {
+	return answer.ErrorSchema(field.Schema{"anyOf": []field.Schema{
+		{"type": "integer", "description": "The status."}, {"enum": []string{"context_length_exceeded", "model_not_found"}},
+	}})
 }
