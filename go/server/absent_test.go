@@ -11,6 +11,7 @@ import (
 
 // What others have and this server does not is answered with why.
 func TestAbsent(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello", nil)
 	for _, a := range server.Absent() {
 		for _, path := range a.Paths {

@@ -98,6 +98,7 @@ func within(t *testing.T, value, mark string) map[string]string {
 // What is within a field is checked as the field is: it is taken, or it is the client's fault and
 // the field is named.
 func TestHostileWithin(t *testing.T) {
+	t.Parallel()
 	h := fake.Handler(t, server.Config{}, func(m *ask.Model) { m.Ctx = 2048 })
 	base := map[string]string{
 		"/v1/chat/completions": fake.Hi + `,"stream":true`, "/v1/completions": `"prompt":"x"`, "/completion": `"prompt":"x"`, "/infill": `"input_prefix":"a","input_suffix":"b"`,

@@ -81,6 +81,7 @@ func newWholeSite(t *testing.T) (*fake.Site, documented) {
 // refuses: the client's fault, and the field is named. No value makes a fault of the
 // server's, and it goes on.
 func TestHostileFields(t *testing.T) {
+	t.Parallel()
 	s, doc := newWholeSite(t)
 	h := s.Server.Handler()
 	compile := s.Document().Schema
@@ -137,6 +138,7 @@ func TestHostileFields(t *testing.T) {
 
 // Every parameter of every route, by the document: what it does not allow is the client's fault, and the parameter is named.
 func TestHostileParameters(t *testing.T) {
+	t.Parallel()
 	s, doc := newWholeSite(t)
 	h := s.Server.Handler()
 	stored := fake.Post[struct{ ID string }](s, "/v1/responses", `{"input":"x","max_output_tokens":1}`).ID
@@ -179,6 +181,7 @@ func TestHostileParameters(t *testing.T) {
 
 // A file that a batch needs stays, a body that is compressed is not read, and the errors have their types.
 func TestConflicts(t *testing.T) {
+	t.Parallel()
 	s, _ := newWholeSite(t)
 	const form = "--x\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\n{}\r\n--x--\r\n"
 	send := func(method, path, body, header, value string) (int, []byte) {

@@ -32,6 +32,7 @@ func (u *unfit) Model() *ask.Model {
 
 // A panic while a request waits for its model, beside the pings of its stream, is the error of that request.
 func TestLeasePanics(t *testing.T) {
+	t.Parallel()
 	var log fake.Log
 	var model ask.Model
 	s := fake.New(t, "Hello", func(c *server.Config, m *ask.Model, _ *fake.Engine) {
@@ -60,6 +61,7 @@ func TestLeasePanics(t *testing.T) {
 }
 
 func TestLoading(t *testing.T) {
+	t.Parallel()
 	s := server.New(server.Config{})
 	fake.Starting(t, s, "a")
 	h := s.Handler()

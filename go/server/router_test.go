@@ -22,6 +22,7 @@ import (
 
 // What is not loaded is listed with its status, and loaded by the request that names it.
 func TestRouter(t *testing.T) {
+	t.Parallel()
 	s, b := fake.NewRouter(t, nil)
 	statuses := func(want string) {
 		t.Helper()
@@ -116,6 +117,7 @@ func TestRouter(t *testing.T) {
 
 // Without a model's name there is no telling which is meant; /props is the server's then.
 func TestRouterWithoutName(t *testing.T) {
+	t.Parallel()
 	s, b := fake.NewRouter(t, func(c *server.Config) { c.Models.Manual = true })
 	close(b)
 	for path, want := range map[string]string{
@@ -140,6 +142,7 @@ func TestRouterWithoutName(t *testing.T) {
 
 // A model that sleeps is shown without being woken, and woken by a request.
 func TestSleeping(t *testing.T) {
+	t.Parallel()
 	s, b := fake.NewRouter(t, func(c *server.Config) { c.Models.Sleep = 20 * time.Millisecond })
 	close(b)
 	fake.Post[textAnswer](s, "/v1/completions", `{"prompt":"x","model":"a"}`)
@@ -159,6 +162,7 @@ func TestSleeping(t *testing.T) {
 
 // What needs more than all of the memory is a fault that waiting does not mend.
 func TestNeverFits(t *testing.T) {
+	t.Parallel()
 	s, _ := fake.NewRouter(t, nil)
 	src := catalog.Source{}
 	src.Names = []string{"never"}
@@ -175,6 +179,7 @@ func TestNeverFits(t *testing.T) {
 
 // A stream whose model is being loaded is kept alive by comments; what goes wrong then is its last event.
 func TestWakingStream(t *testing.T) {
+	t.Parallel()
 	s, b := fake.NewRouter(t, func(c *server.Config) { c.Ping = 5 * time.Millisecond })
 	in := s.Lines("POST", "/v1/chat/completions", `{"model":"b","stream":true,"max_tokens":1,"messages":[{"role":"user","content":"x"}]}`)
 	for range 3 {
@@ -231,6 +236,7 @@ func TestWakingStream(t *testing.T) {
 // What GET /models shows to anybody has no paths and no flags, and reads nothing again; what is wrong with the models' file is the
 // client's to know.
 func TestModelsToAnybody(t *testing.T) {
+	t.Parallel()
 	scans := 0
 	s, _ := fake.NewRouter(t, func(c *server.Config) {
 		c.Known = func(c *gin.Context) bool { return c.GetHeader("X-Api-Key") != "" }
@@ -270,6 +276,7 @@ func TestModelsToAnybody(t *testing.T) {
 
 // As many requests wait for a model as the queue has room for.
 func TestWaitingIsBounded(t *testing.T) {
+	t.Parallel()
 	s, b := fake.NewRouter(t, func(c *server.Config) { c.Models.Queue = 1 })
 	done := make(chan int, 1)
 	go func() {
@@ -289,6 +296,7 @@ func TestWaitingIsBounded(t *testing.T) {
 
 // Reading about a model loads none: what is not loaded is said, whatever the request wants.
 func TestReadingLoadsNothing(t *testing.T) {
+	t.Parallel()
 	s, _ := fake.NewRouter(t, nil)
 	for _, path := range []string{"/props", "/slots", "/lora-adapters", "/tokenizer_info"} {
 		for _, more := range []string{"", "&autoload=true"} {
@@ -314,6 +322,7 @@ func TestReadingLoadsNothing(t *testing.T) {
 // No GET changes anything, so that no page of another site does by an image: models are neither loaded nor unloaded, and
 // their list is read again for the server's own pages and for programs only.
 func TestGetsChangeNothing(t *testing.T) {
+	t.Parallel()
 	scans := 0
 	s, b := fake.NewRouter(t, func(c *server.Config) {
 		c.Rescan = func() error { scans++; return nil }

@@ -62,6 +62,7 @@ func newPair(t *testing.T) (s *fake.Site, b func()) {
 // A request is for the model that its body names, or its query; one that names none
 // is for the first.
 func TestSeveralModels(t *testing.T) {
+	t.Parallel()
 	s, load := newPair(t)
 	if status, b, _ := s.Do("POST", "/v1/completions", `{"prompt":"x","model":"b"}`); status != 503 || !strings.Contains(string(b), "Loading model") {
 		t.Errorf("while it is loading: %d %s", status, b)
@@ -139,6 +140,7 @@ func TestSeveralModels(t *testing.T) {
 
 // A model that there is not is refused in the form that the endpoint's clients know.
 func TestUnknownModel(t *testing.T) {
+	t.Parallel()
 	s, load := newPair(t)
 	load()
 	for _, tt := range []struct{ method, path, body, code, kind string }{
@@ -160,6 +162,7 @@ func TestUnknownModel(t *testing.T) {
 
 // Leases end with their requests.
 func TestLeases(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello world", func(_ *server.Config, _ *ask.Model, f *fake.Engine) { f.Delay = 5 * time.Millisecond })
 	fake.Starting(t, s.Server, "b")(*s.Model())
 	leases := func() int {
@@ -181,6 +184,7 @@ func TestLeases(t *testing.T) {
 // Two models that share the machine write what each writes alone, whatever runs
 // beside them and leaves early.
 func TestModelsShareTheMachine(t *testing.T) {
+	t.Parallel()
 	type completion struct{ Choices []struct{ Text string } }
 	prompts := []string{"Once upon a time, there was a", "There", "The dog and the cat went to", "Lily"}
 	body := func(model, prompt string, seed int, more string) string {

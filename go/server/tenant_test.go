@@ -55,6 +55,7 @@ func said(t *testing.T, resp *http.Response) (int, string) {
 
 // Each request says whose text it is, so that nobody has drafts from what others were told, though all find prefixes in one cache.
 func TestRequestsHaveAnOwner(t *testing.T) {
+	t.Parallel()
 	owners := make(chan [2]string, 1)
 	s := fake.Demo(t, fake.Setup{Server: server.Config{Caller: callerOfHeader}, Submitted: func(r *engine.Request) {
 		owners <- [2]string{r.Owner, r.Namespace}
@@ -79,6 +80,7 @@ func (s slowSink) Token(t engine.Token) bool {
 
 // A user can neither end the request of another nor see what it asks for; the administrator can.
 func TestRequestsOfOthers(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{Server: server.Config{Caller: callerOfHeader}, Submitted: func(r *engine.Request) { r.Sink = slowSink{r.Sink} }})
 	begin := func() (id string, lines *bufio.Scanner) {
 		resp := as(t, s, "ann", "POST", "/v1/chat/completions", "{"+fake.Hi+`,"ignore_eos":true`+`,"stream":true,"seed":424242,"reasoning_control":true}`)
@@ -114,6 +116,7 @@ func TestRequestsOfOthers(t *testing.T) {
 
 // What changes the server for all is for the administrator.
 func TestAdministration(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{Server: server.Config{Caller: callerOfHeader, SlotPath: t.TempDir(), LoraDir: t.TempDir(), Library: &fake.Shelf{}, Rescan: func() error { return nil }}})
 	n := 0
 	for _, r := range s.Server.Routes() {
@@ -156,6 +159,7 @@ func TestAdministration(t *testing.T) {
 
 // Apart, a grammar that somebody else has compiled is compiled again: else the time would tell that it was.
 func TestCompiledGrammarsApart(t *testing.T) {
+	t.Parallel()
 	for _, apart := range []bool{false, true} {
 		s := fake.Demo(t, fake.Setup{Server: server.Config{Caller: callerOfHeader, Apart: apart}})
 		ask := func(who, grammar string) uint64 {

@@ -78,6 +78,7 @@ func TestRealPromptsShareMemory(t *testing.T) {
 
 // What can never fit is refused, and so is what does not fit while other things have the memory.
 func TestRealPromptsThatDoNotFit(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
 	budget := s.Device.Budget()
 	body := `{"content":"` + strings.Repeat("ab", 3<<20) + `"}`
@@ -104,6 +105,7 @@ func TestRealPromptsThatDoNotFit(t *testing.T) {
 
 // A body of unknown length is charged at most what a body may have, and then what it has.
 func TestRealChunkedBody(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
 	for _, n := range []int{10, answer.FirstBytes - 1, answer.FirstBytes, answer.FirstBytes + 1, 1 << 20} {
 		text := strings.Repeat("a ", n/2)
@@ -118,6 +120,7 @@ func TestRealChunkedBody(t *testing.T) {
 
 // What a request recalls from the store counts as what it brings.
 func TestRealRecalledPrompts(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
 	text := strings.Repeat("Once upon a time ", 100)
 	first := fake.Post[struct{ ID string }](s, "/v1/responses", `{"max_output_tokens":1,"input":"`+text+`"}`).ID

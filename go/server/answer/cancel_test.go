@@ -24,6 +24,7 @@ const endless = `,"ignore_eos":true`
 
 // A client that goes away ends its request, whether it streams or not.
 func TestClientGone(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello", slowly)
 	for _, stream := range []string{"false", "true"} {
 		ctx, stop := context.WithCancel(context.Background())
@@ -55,6 +56,7 @@ func TestClientGone(t *testing.T) {
 // A client that does not read loses its request in time, and the engine never
 // waits for it.
 func TestSlowReader(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, strings.Repeat("Hello world, ", 30), nil)
 	var served atomic.Int64
 	h := s.Server.Handler()

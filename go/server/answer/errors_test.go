@@ -14,6 +14,7 @@ import (
 )
 
 func TestWrongJSON(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello", nil)
 	for _, c := range []struct{ name, body, want string }{
 		{"nothing", ``, "empty"},
@@ -44,6 +45,7 @@ func TestWrongJSON(t *testing.T) {
 // What the engine says becomes a status, and a stream that has not begun has
 // one too.
 func TestEngineErrors(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		err    error
 		status int
@@ -89,6 +91,7 @@ func TestEngineErrors(t *testing.T) {
 }
 
 func TestTimeoutHeader(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello", nil)
 	for value, want := range map[string]time.Duration{"30": 30 * time.Second, "1.5": 1500 * time.Millisecond, "250ms": 250 * time.Millisecond, "x": -1, "-1": -1, "0": -1, "NaN": -1, "1e300": 1e9 * time.Second} {
 		w := httptest.NewRecorder()

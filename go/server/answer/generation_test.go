@@ -14,6 +14,7 @@ import (
 // Several answers to a prompt are those that each seed gives alone, whatever else
 // runs. The first prompts are slices with room behind them.
 func TestAnswersAreThoseOfTheirSeeds(t *testing.T) {
+	t.Parallel()
 	const n, tokens = 4, 24
 	s := fake.Demo(t, fake.Setup{})
 	type completion struct{ Choices []struct{ Text string } }
@@ -72,6 +73,7 @@ func (p *panicky) Token(t engine.Token) bool {
 // A request whose answer cannot be made ends with 500, and no other with it. The
 // log says why.
 func TestPanicEndsOneRequest(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	var in string
 	var logged []string

@@ -26,6 +26,7 @@ func remember(s *fake.Site, bytes uint64) *mem.Budget {
 
 // Where caches have taken all memory, they give back what a small request needs; what cannot is waited for, not refused for good.
 func TestAnswersHaveRoom(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
 	budget := remember(s, 4<<20)
 	caches, err := budget.Reserve("caches", 4<<20)
@@ -131,6 +132,7 @@ func post200(t *testing.T, s *fake.Site, body string) {
 
 // What answers took is given back, however they end.
 func TestMemoryComesBack(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
 	budget := remember(s, 64<<20)
 	var wg sync.WaitGroup
@@ -151,6 +153,7 @@ func TestMemoryComesBack(t *testing.T) {
 
 // Refusals say what there is and what would do.
 func TestMemoryRefusals(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
 	budget := remember(s, 8<<20)
 	const large = `{"prompt":"x","n":9,"n_probs":1000,"n_predict":500}`
@@ -176,6 +179,7 @@ func TestMemoryRefusals(t *testing.T) {
 // A stream whose client does not keep up ends with an event that says so, and
 // takes nobody with it.
 func TestMemoryOfSlowReader(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
 	const limit = 3 << 20
 	budget := remember(s, limit)

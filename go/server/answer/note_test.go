@@ -80,6 +80,7 @@ func sendNoted(t *testing.T, s *fake.Site, ctx context.Context, id, path, body s
 
 // The log tells how a request ended, and in which times.
 func TestNotesOfRequests(t *testing.T) {
+	t.Parallel()
 	n := newNoted()
 	s := fake.Demo(t, fake.Setup{Server: server.Config{Note: n.note}})
 	ctx := t.Context()
@@ -105,6 +106,7 @@ func TestNotesOfRequests(t *testing.T) {
 
 // A client that leaves has its outcome, and the tokens that were there for it.
 func TestNotesOfCancelled(t *testing.T) {
+	t.Parallel()
 	for _, stream := range []string{"true", "false"} {
 		n := newNoted()
 		at := make(chan struct{})
@@ -145,6 +147,7 @@ func (s *nthToken) Token(t engine.Token) bool {
 
 // The reason of a refusal is in the log, without what the client wrote.
 func TestNotesOfRefused(t *testing.T) {
+	t.Parallel()
 	n := newNoted()
 	s := fake.Demo(t, fake.Setup{Server: server.Config{Note: n.note}})
 	for i, tt := range []struct{ path, body, want string }{
@@ -171,6 +174,7 @@ func TestNotesOfRefused(t *testing.T) {
 
 // A long prompt has lines that say how far it is.
 func TestProgressInTheLog(t *testing.T) {
+	t.Parallel()
 	var log fake.Log
 	s := fake.Demo(t, fake.Setup{Server: server.Config{Log: zerolog.New(&log), Progress: time.Nanosecond}})
 	prompt := strings.Repeat("a dog and a cat ", 120)

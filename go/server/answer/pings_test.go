@@ -11,6 +11,7 @@ import (
 )
 
 func TestPings(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello", func(c *server.Config, _ *ask.Model, f *fake.Engine) {
 		c.Ping, f.Delay = 10*time.Millisecond, 60*time.Millisecond
 	})
@@ -26,6 +27,7 @@ func TestPings(t *testing.T) {
 
 // A long prompt, whose parts say nothing to the client, is silence.
 func TestPingsInPrompts(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "", func(c *server.Config, _ *ask.Model, f *fake.Engine) {
 		c.Ping, f.Delay, f.Parts = 100*time.Millisecond, 10*time.Millisecond, 40
 	})

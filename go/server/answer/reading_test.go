@@ -34,6 +34,7 @@ func repeating(n, texts int) map[string]string {
 
 // The tokens of such requests are counted against the memory for answers, and released.
 func TestRepeatedTokensAreReserved(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "", nil)
 	budget := remember(s, 384<<10)
 	for path, body := range repeating(400, 300) {
@@ -52,6 +53,7 @@ func TestRepeatedTokensAreReserved(t *testing.T) {
 // A text that is too long is refused before others are evaluated, and nothing is evaluated for
 // a client that is gone.
 func TestRepeatedTokensStopEarly(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "", nil)
 	s.Refused("/v1/rerank", `{"query":"a","documents":["b","`+strings.Repeat("x", 600)+`"]}`, 400, "")
 	s.Refused("/v1/decisions", `{"prompt":"a","choices":["b","`+strings.Repeat("x", 600)+`"]}`, 400, "")
@@ -87,6 +89,7 @@ func TestRepeatedTokensStopEarly(t *testing.T) {
 
 // Numbers of a model that are none are an error of the server with its cause, not an answer.
 func TestOverflowIsAnError(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello", func(_ *server.Config, _ *ask.Model, f *fake.Engine) { f.Overflows = true })
 	for path, body := range map[string]string{
 		"/v1/embeddings": `{"input":["Hello","He"]}`, "/embedding": `{"content":"Hello","pooling":"none"}`, "/api/embed": `{"model":"","input":"Hello"}`,
@@ -101,6 +104,7 @@ func TestOverflowIsAnError(t *testing.T) {
 
 // The same of a real model whose numbers overflow: no log-probabilities of a prompt are made up, and no answer begins.
 func TestPromptThatOverflows(t *testing.T) {
+	t.Parallel()
 	says := scripted.Model{Template: "{{ messages[-1].content }}", Scripts: []scripted.Script{{Text: "ab"}}}
 	raw, err := says.GGUF()
 	if err != nil {

@@ -15,6 +15,7 @@ import (
 
 // Tokens come out once, in order, and none of a stop word.
 func TestWriterTokens(t *testing.T) {
+	t.Parallel()
 	tok, err := tokenizer.New(fake.Vocabulary(fake.Controls))
 	if err != nil {
 		t.Fatal(err)
@@ -60,6 +61,7 @@ func TestWriterTokens(t *testing.T) {
 
 // A text that ends within a character ends with U+FFFD for what there was.
 func TestCutCharacter(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "a\U0001F600", nil)
 	got := fake.Post[struct {
 		Content string `json:"content"`
@@ -71,6 +73,7 @@ func TestCutCharacter(t *testing.T) {
 
 // A token that cannot come has a number, as JSON has no infinity.
 func TestImpossibleToken(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "", nil)
 	p := answer.TokenProbOf(s.Model(), sample.Logprob{ID: 270, Value: float32(math.Inf(-1))})
 	if p.Logprob != -9999 || p.Token != "Hello" {

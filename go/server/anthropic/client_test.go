@@ -16,6 +16,7 @@ import (
 
 // Clients compact a conversation that is too long if they know the message by these words.
 func TestAnthropicPromptIsTooLong(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
 	known := regexp.MustCompile(`prompt is too long[^0-9]*(\d+)\s*tokens?\s*>\s*(\d+)`)
 	prompt := `"messages":[{"role":"user","content":"` + strings.Repeat("a dog and ", 2000) + `"}]`
@@ -57,6 +58,7 @@ type anthropicRefusal struct {
 // What the server of a model cannot do for a conversation is refused by name. A client that sends only what is new of a
 // conversation goes on without when it reads this code.
 func TestAnthropicRefusesWhatItWouldIgnore(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
 	const turn = `"max_tokens":4,"messages":[{"role":"user","content":"Hello"}]`
 	for _, path := range []string{"/v1/messages", "/v1/messages/count_tokens"} {
@@ -84,6 +86,7 @@ func TestAnthropicRefusesWhatItWouldIgnore(t *testing.T) {
 
 // Models are listed as Anthropic does for its clients, which say so in a header.
 func TestAnthropicModels(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{Names: []string{"a", "b", "c"}})
 	type info struct {
 		Type      string    `json:"type"`
@@ -154,6 +157,7 @@ func TestAnthropicModels(t *testing.T) {
 
 // Ids of calls begin as Anthropic's do, and results that are sent back for them find their calls.
 func TestAnthropicCallIDs(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
 	const tools = `"tools":[{"name":"get_time","input_schema":{"type":"object","properties":{"zone":{"enum":["UTC","CET"]}},"required":["zone"]}}],"tool_choice":{"type":"any"},"max_tokens":200`
 	type call struct {

@@ -9,6 +9,7 @@ import (
 
 // Every field with every wrong type and just outside of its range.
 func TestWrongFields(t *testing.T) {
+	t.Parallel()
 	fake.WrongFields(t, anthropic.Routes(), "/v1/messages", ask1, map[string][]string{
 		"*anthropic.absentFeature": {`1`, `true`, `{}`, `"x"`, `[1]`},
 		"*anthropic.system":        {`1`, `true`, `{}`, `[1]`, `[{}]`, `[{"type":"text"}]`, `[{"type":"text","text":1}]`, `[{"type":"image"}]`},

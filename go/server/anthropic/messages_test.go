@@ -32,6 +32,7 @@ type claude struct {
 const ask1 = fake.Hi + `,"max_tokens":100`
 
 func TestAnthropicWhole(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "<think>Hm.</think>Hello world", nil)
 	a := fake.Post[claude](s, "/v1/messages?beta=true", `{`+ask1+`,"model":"claude-any"}`)
 	if a.Type != "message" || a.Role != "assistant" || a.Model != "fake/model" || !strings.HasPrefix(a.ID, "msg_") || a.StopReason != "end_turn" || a.StopSequence != nil {
@@ -67,6 +68,7 @@ func TestAnthropicWhole(t *testing.T) {
 // A stream has Anthropic's events in their order, each block begun and ended, and the
 // blocks are those of the whole answer.
 func TestAnthropicStream(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "<think>Hm.</think>Hello world", nil)
 	var types, deltas []string
 	text := map[string]string{}
@@ -115,6 +117,7 @@ func TestAnthropicStream(t *testing.T) {
 
 // Conversations of all blocks become those that templates have.
 func TestAnthropicConversation(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ name, body, want string }{
 		{"blocks", `{"system":[{"type":"text","text":"Be brief.","cache_control":{"type":"ephemeral"}},{"type":"text","text":"Be kind."}],
 			"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}]}`,
@@ -151,6 +154,7 @@ func TestAnthropicConversation(t *testing.T) {
 
 // Errors have Anthropic's form and types, and the header an id.
 func TestAnthropicErrors(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello", nil)
 	for body, want := range map[string]string{
 		`{}`: "missing",
@@ -211,6 +215,7 @@ func TestAnthropicErrors(t *testing.T) {
 
 // Silence has an event of Anthropic's own.
 func TestAnthropicPing(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello", func(c *server.Config, _ *ask.Model, f *fake.Engine) {
 		c.Ping, f.Delay = 10*time.Millisecond, 60*time.Millisecond
 	})
@@ -227,6 +232,7 @@ func TestAnthropicPing(t *testing.T) {
 
 // What the model is told of thinking reaches its template.
 func TestAnthropicThinking(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello", nil)
 	for thinking, want := range map[string]bool{`{"type":"disabled"}`: true, `{"type":"adaptive"}`: false, `{"type":"enabled","budget_tokens":1024}`: false} {
 		fake.Post[json.RawMessage](s, "/v1/messages", `{`+ask1+`,"thinking":`+thinking+`}`)

@@ -12,6 +12,7 @@ const anthropicCalls = `{"max_tokens":400,"messages":[{"role":"user","content":"
 
 // Calls are blocks, whole and streamed, and the tools are in the prompt.
 func TestAnthropicTools(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, fake.Calls, nil)
 	a := fake.Post[struct {
 		Content []struct {

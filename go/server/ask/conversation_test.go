@@ -22,6 +22,7 @@ import (
 // Whichever API brings a conversation, what it says is text, and the template's control tokens are the only ones. Only
 // where the operator says so are those of messages too.
 func TestControlTokensInMessages(t *testing.T) {
+	t.Parallel()
 	prompts := make(chan []int32, 1)
 	var tok *tokenizer.Tokenizer
 	open := func(trusting bool) *fake.Site {
@@ -91,6 +92,7 @@ func TestControlTokensInMessages(t *testing.T) {
 
 // A template of a model's file that never ends is given up when its client leaves.
 func TestHostileTemplateEnds(t *testing.T) {
+	t.Parallel()
 	tmpl, err := chat.Parse("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", chat.SpecialTokens{})
 	if err != nil {
 		t.Fatal(err)

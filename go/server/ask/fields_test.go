@@ -8,6 +8,7 @@ import (
 )
 
 func TestWrongTogether(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello", nil)
 	chat := func(fields string) string { return "{" + fake.Hi + "," + fields + "}" }
 	for _, c := range []struct {
@@ -59,6 +60,7 @@ func TestWrongTogether(t *testing.T) {
 // What asks for nothing is taken, so that clients which send all they know are
 // served.
 func TestNeutralFields(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello", nil)
 	fake.Post[struct{}](s, "/v1/chat/completions", `{`+fake.Hi+`,"tools":[],"tool_choice":"none","response_format":{"type":"text"},"grammar":"","json_schema":null,
 		"mirostat":0,"mirostat_tau":5.0,"dry_multiplier":0.0,"dry_base":1.75,"dry_allowed_length":2,"dry_penalty_last_n":-1,"xtc_probability":0,"xtc_threshold":0.1,

@@ -22,6 +22,7 @@ import (
 // Answers are one of the choices, whichever way they are asked for and whatever
 // else runs.
 func TestAnswersAreOneOfTheChoices(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
 	choices := []string{"yes", "no", "no, thanks", "\u00fcber \u2603 alles", " 42", "Once upon a time, there was nothing at all."}
 	list, _ := json.Marshal(choices)
@@ -122,6 +123,7 @@ const personSchema = `{"type":"object","properties":{"name":{"type":"string","ma
 // Answers have the form that was asked for, whichever field asks and whatever else runs:
 // every one that ends by itself is a document that an independent library takes.
 func TestAnswersHaveTheForm(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
 	compiler := jsonschema.NewCompiler()
 	compiler.AssertFormat()
@@ -240,6 +242,7 @@ func TestAnswersHaveTheForm(t *testing.T) {
 }
 
 func TestFormsRefused(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
 	for _, tt := range []struct{ field, param, want string }{
 		{`"guided_choice":[]`, "guided_choice", "0 choices, want 1 to 65536"},

@@ -9,6 +9,7 @@ import (
 
 // Keys of the tokens around a gap are found under the names of old files as well, and the new ones count.
 func TestFIMKeys(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "", nil)
 	old := fileKeys{"tokenizer.ggml.prefix_token_id": uint32(11), "tokenizer.ggml.suffix_token_id": uint32(12), "tokenizer.ggml.middle_token_id": uint32(13)}
 	if got := ask.FindFIM(s.Tok, old); got.Pre != 11 || got.Suf != 12 || got.Mid != 13 {

@@ -29,6 +29,7 @@ var chains = map[string]string{
 // Four answers are those of their seeds alone, among other requests, when others with
 // more priority take their place, and on an engine that keeps nothing.
 func TestSamplersOnTheEngine(t *testing.T) {
+	t.Parallel()
 	type completion struct{ Choices []struct{ Text string } }
 	body := func(fields string, n, seed, priority int) string {
 		return fmt.Sprintf(`{"prompt":"Once upon a time, there was a","n":%d,"seed":%d,"max_tokens":20,"priority":%d,%s}`, n, seed, priority, fields)
@@ -68,6 +69,7 @@ func TestSamplersOnTheEngine(t *testing.T) {
 
 // What /props and answers show is what is in effect.
 func TestSamplersShown(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
 	fields := `"dry_multiplier":0.5,"dry_sequence_breakers":["x"],"xtc_probability":0.25,"mirostat":0,"min_keep":2,"typ_p":0.5,"samplers":["temp","XTC","top-k","dry"],"post_sampling_probs":true,"adaptive_target":0.5,"repetition_penalty":1.25`
 	got := fake.Post[struct {
@@ -85,6 +87,7 @@ func TestSamplersShown(t *testing.T) {
 
 // Probabilities after the samplers are those of what is left, and add up to one.
 func TestPostSamplingProbs(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
 	type chance struct {
 		ID   int32
@@ -121,6 +124,7 @@ func TestPostSamplingProbs(t *testing.T) {
 // Biases by id, by text and by false, beside others that have none: each answer
 // is that of the same request alone.
 func TestRealBias(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
 	bodies := []string{
 		`{"prompt":"Once upon a time","max_tokens":12,"temperature":1,"n":3,"seed":1,"logit_bias":{",":-100,"5":2}}`,

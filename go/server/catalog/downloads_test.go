@@ -13,6 +13,7 @@ import (
 
 // A panic while a model is downloaded is that download's error, and the server goes on.
 func TestDownloadPanics(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello", func(c *server.Config, _ *ask.Model, _ *fake.Engine) { c.Library = &fake.Shelf{} })
 	if status, b, _ := s.Do("POST", "/api/pull", `{"model":"hf.co/org/hostile","stream":false}`); status < 500 || !strings.Contains(string(b), "internal error") {
 		t.Errorf("%d %s", status, b)
@@ -27,6 +28,7 @@ func TestDownloadPanics(t *testing.T) {
 
 // Requests for one model share its download, which is listed, told about, and ended by those who began it or may end it.
 func TestDownloads(t *testing.T) {
+	t.Parallel()
 	lib := &fake.Shelf{Begun: make(chan struct{}), GoOn: make(chan struct{}), Ended: make(chan error, 10)}
 	s := fake.New(t, "Hello", func(c *server.Config, _ *ask.Model, _ *fake.Engine) { c.Library = lib })
 	events := s.Lines("GET", "/models/sse", "")

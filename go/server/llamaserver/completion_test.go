@@ -24,6 +24,7 @@ import (
 )
 
 func TestNative(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello world", nil)
 	for _, path := range []string{"/completion", "/completions"} {
 		a := fake.Post[map[string]any](s, path, `{"prompt":"hi","n_predict":20,"stop":["ld"],"return_tokens":true,"n_probs":1,"temperature":0.25}`)
@@ -59,6 +60,7 @@ func TestNative(t *testing.T) {
 // A prompt comes back as its tokens spell it, with the space that a vocabulary
 // puts in front; the echo of /v1/completions is the client's own text.
 func TestPromptAsTokens(t *testing.T) {
+	t.Parallel()
 	meta := fake.Vocabulary(fake.Controls)
 	meta["tokenizer.ggml.add_space_prefix"] = true
 	tok, err := tokenizer.New(meta)
@@ -82,6 +84,7 @@ func TestPromptAsTokens(t *testing.T) {
 }
 
 func TestNativeStream(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello world", nil)
 	events := s.Events("/completion", `{"prompt":"hi","stream":true}`)
 	text, tokens := "", 0
@@ -100,6 +103,7 @@ func TestNativeStream(t *testing.T) {
 
 // The time limit counts from the first token, and waits for the end of a line.
 func TestTimeLimit(t *testing.T) {
+	t.Parallel()
 	slow := func(_ *server.Config, _ *ask.Model, f *fake.Engine) { f.Delay = 5 * time.Millisecond }
 	a := fake.Post[map[string]any](fake.New(t, "ab\ncdefgh", slow), "/completion", `{"prompt":"x","t_max_predict_ms":1}`)
 	if a["content"] != "ab\n" || a["stop_type"] != "limit" {
@@ -111,6 +115,7 @@ func TestTimeLimit(t *testing.T) {
 }
 
 func TestInfill(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello", nil)
 	for _, c := range []struct{ body, want string }{
 		{`{"input_prefix":"a(","input_suffix":")"}`, "<s><|fim_prefix|>a(<|fim_suffix|>)<|fim_middle|>"},
@@ -129,6 +134,7 @@ func TestInfill(t *testing.T) {
 }
 
 func TestTokens(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "", nil)
 	if got := fake.Post[tokens](s, "/tokenize", `{"content":"Hello<s>","add_special":true}`).Tokens; !reflect.DeepEqual(got, []any{1.0, 270.0, 1.0}) {
 		t.Errorf("got %v", got)
@@ -150,6 +156,7 @@ func TestTokens(t *testing.T) {
 }
 
 func TestProps(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "", func(_ *server.Config, m *ask.Model, _ *fake.Engine) { m.Sampling.Temp = 0.5 })
 	_, b, _ := s.Do("GET", "/props", "")
 	p := fake.Parse[props](t, b)
@@ -175,6 +182,7 @@ func TestProps(t *testing.T) {
 }
 
 func TestModels(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "", func(_ *server.Config, m *ask.Model, _ *fake.Engine) {
 		m.Aliases, m.Tags = []string{"second"}, []string{"small"}
 		m.Info = ask.ModelInfo{NVocab: 99, NParams: 8e9, Arch: "llama", FileType: "Q4_K - Medium"}
@@ -206,6 +214,7 @@ func TestModels(t *testing.T) {
 }
 
 func TestSlots(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	s := fake.New(t, "Hello", func(c *server.Config, _ *ask.Model, f *fake.Engine) { c.SlotPath, f.Delay = dir, 100*time.Millisecond })
 	ctx, leave := context.WithCancel(t.Context())
@@ -280,6 +289,7 @@ func TestSlots(t *testing.T) {
 }
 
 func TestSmallEndpoints(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "", nil)
 	for _, c := range []struct {
 		method, path, body string
@@ -312,6 +322,7 @@ func TestSmallEndpoints(t *testing.T) {
 
 // A line with less indentation than asked for ends the text, wherever tokens end.
 func TestIndentEndsText(t *testing.T) {
+	t.Parallel()
 	for text, want := range map[string]string{
 		"a\n  b\n\t\tc\n d": "a\n  b\n\t\tc\n ", "a\n    b": "a\n    b", "a\n\n  b": "a\n", "  a\n": "  a\n", "a\n": "a\n", "a\nstop": "a\n",
 	} {
@@ -327,6 +338,7 @@ func TestIndentEndsText(t *testing.T) {
 
 // A model without tokens for gaps says so.
 func TestModelCannot(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "", func(_ *server.Config, m *ask.Model, f *fake.Engine) {
 		meta := fake.Vocabulary(nil)
 		tok, err := tokenizer.New(meta)
@@ -344,6 +356,7 @@ func TestModelCannot(t *testing.T) {
 
 // Lists are refused at their bound, before what follows is compared with what came before.
 func TestListsAreBounded(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello", nil)
 	numbered := func(n int, format string) string {
 		var list []string
@@ -369,6 +382,7 @@ func TestListsAreBounded(t *testing.T) {
 
 // What /slots says of a request, while it runs and after.
 func TestRealSlots(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
 	body := `{"prompt":"Once upon a time there was a little girl who had a big red ball and","n_predict":8,"temperature":-1,"id_slot":2,"ignore_eos":true,"top_k":5}`
 	a := fake.Post[map[string]any](s, "/completion", body)
@@ -399,6 +413,7 @@ func TestRealSlots(t *testing.T) {
 // A conversation that ends with an empty message of the assistant is one whose
 // turn it is.
 func TestRealEmptyLastMessage(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
 	turns := `{"messages":[{"role":"user","content":"Who are you?"}`
 	want := fake.Post[struct{ Prompt string }](s, "/apply-template", turns+"]}").Prompt
@@ -415,6 +430,7 @@ func TestRealEmptyLastMessage(t *testing.T) {
 
 // Clients of vLLM ask for the version.
 func TestVersion(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
 	status, b, _ := s.Do("GET", "/version", "")
 	if got := fake.Parse[struct {
@@ -425,6 +441,7 @@ func TestVersion(t *testing.T) {
 }
 
 func TestContextFull(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello world", nil)
 	a := fake.Post[map[string]any](s, "/completion", fmt.Sprintf(`{"prompt":%q,"ignore_eos":true}`, strings.Repeat("x", 400)))
 	if a["truncated"] != true || a["stop_type"] != "limit" {

@@ -20,6 +20,7 @@ func decide(t *testing.T, s *fake.Site, body string) decisions {
 // Probabilities are those of the tokens that prompt and choice have together, wherever the
 // prompt is cut: exactly those that /completion has.
 func TestDecisions(t *testing.T) {
+	t.Parallel()
 	s := fake.Embedder(t, nil)
 	for _, prompt := range []string{"Once upon a time, there was a little", "Once upon a time, there was a little ", "Lily and her mom went to the pa"} {
 		choices := []string{" girl", " boy named Tim", " dog"}
@@ -59,6 +60,7 @@ func TestDecisions(t *testing.T) {
 // Questions over one context are answered as each is alone, in any company, from one evaluation of
 // the context.
 func TestDecisionQuestions(t *testing.T) {
+	t.Parallel()
 	s := fake.Embedder(t, nil)
 	context := strings.Repeat("The little dog ran to the big tree and saw a red ball. ", 12)
 	type ask map[string]any
@@ -122,6 +124,7 @@ func TestDecisionQuestions(t *testing.T) {
 }
 
 func TestDecisionsRefused(t *testing.T) {
+	t.Parallel()
 	s := fake.Embedder(t, nil)
 	for _, tt := range []struct {
 		body, want string

@@ -12,6 +12,7 @@ import (
 )
 
 func TestMCP(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello", func(c *server.Config, _ *ask.Model, _ *fake.Engine) {
 		c.Tools, c.ToolTime = fake.Weather{}, time.Second
 	})
@@ -54,6 +55,7 @@ func second(_ int, b []byte, _ http.Header) []byte { return b }
 
 // Another origin's page cannot call tools, nor can a form.
 func TestMCPOrigins(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello", func(c *server.Config, _ *ask.Model, _ *fake.Engine) { c.Tools = fake.Weather{} })
 	for _, c := range []struct {
 		kind, header, value string

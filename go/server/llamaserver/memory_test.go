@@ -21,6 +21,7 @@ func memoryOf(t *testing.T, s *fake.Site) (u memoryUse) {
 
 // What memory is used for is said by purpose, and adds up.
 func TestRealMemory(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{Names: []string{"one", "two"}})
 	fake.Post[map[string]any](s, "/completion", `{"prompt":"Once upon a time there was a little girl who had a big red ball and a small dog","n_predict":4,"model":"two"}`)
 	fake.Post[map[string]any](s, "/completion", `{"prompt":"Once","n_predict":4,"grammar":"root ::= [a-z ]+","model":"two"}`)
@@ -52,6 +53,7 @@ func TestRealMemory(t *testing.T) {
 // While memory is short, requests get 503 and are told when to come again; when it is there
 // again, they are answered.
 func TestRealPressure(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
 	d := s.Device
 	d.Adjust(engine.Reading{Limit: 1 << 20, Reason: "cgroup memory.max"})

@@ -9,6 +9,7 @@ import (
 
 // A query and a document are text in the template that a file has for them.
 func TestFill(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		template, want string
 		literal        [][2]int

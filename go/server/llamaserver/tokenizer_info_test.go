@@ -11,6 +11,7 @@ import (
 
 // Clients of vLLM that make their own prompts ask for the tokenizer, and have it used for them.
 func TestTokenizerOfVLLM(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
 	_, b, _ := s.Do("GET", "/tokenizer_info", "")
 	info := fake.Parse[struct {

@@ -32,6 +32,7 @@ func lines(t *testing.T, s *fake.Site, path, body string) []line {
 
 // A conversation in lines of JSON is the same as in one, with thoughts and calls apart.
 func TestOllamaChat(t *testing.T) {
+	t.Parallel()
 	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
 		{When: "messages[-1].role == 'tool'", Text: "It is 21 °C in Rome."},
 		{When: "tools", Text: "<think>\nThe weather?\n</think>\n\nOne moment.\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>"},
@@ -74,6 +75,7 @@ func TestOllamaChat(t *testing.T) {
 
 // The context of an answer goes on where it ended, and raw prompts are not changed.
 func TestOllamaGenerate(t *testing.T) {
+	t.Parallel()
 	s := fake.Embedder(t, nil)
 	first := lines(t, s, "/api/generate", `{"prompt":"Once upon a time","raw":true,"options":{"temperature":0,"num_predict":12}}`)
 	text := ""
@@ -103,6 +105,7 @@ func TestOllamaGenerate(t *testing.T) {
 
 // An answer is held to a form: any object, or what a schema says.
 func TestOllamaFormat(t *testing.T) {
+	t.Parallel()
 	s := fake.Embedder(t, nil)
 	ask := `"prompt":"A name and an age:","stream":false,"options":{"num_predict":60,"seed":1}`
 	one := fake.Post[line](s, "/api/generate", `{`+ask+`,"format":{"type":"object","properties":{"age":{"type":"integer","minimum":1,"maximum":9}},"required":["age"],"additionalProperties":false}}`)
@@ -117,6 +120,7 @@ func TestOllamaFormat(t *testing.T) {
 
 // Log-probabilities are those of OpenAI's endpoint, whole and in lines: each token is in one line.
 func TestOllamaLogprobs(t *testing.T) {
+	t.Parallel()
 	s := fake.Embedder(t, nil)
 	type one struct {
 		Token   string
@@ -156,6 +160,7 @@ func TestOllamaLogprobs(t *testing.T) {
 }
 
 func TestOllamaModels(t *testing.T) {
+	t.Parallel()
 	s := fake.Embedder(t, nil)
 	for _, path := range []string{"/api/tags", "/api/ps"} {
 		_, b, _ := s.Do("GET", path, "")
@@ -184,6 +189,7 @@ func TestOllamaModels(t *testing.T) {
 
 // Errors are a string, which names the field.
 func TestOllamaRefuses(t *testing.T) {
+	t.Parallel()
 	s := fake.Embedder(t, func(m *ask.Model) { m.Pooling = nn.PoolLast })
 	chat := `"messages":[{"role":"user","content":"hi"}]`
 	for _, tt := range []struct {
@@ -221,6 +227,7 @@ func TestOllamaRefuses(t *testing.T) {
 
 // A name that no model has gets the same answer everywhere, also where OpenAI's paths take any.
 func TestOllamaUnknownModel(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{Server: server.Config{Library: &fake.Shelf{GoOn: make(chan struct{})}}})
 	for _, tt := range []struct{ method, path, body string }{
 		{"POST", "/api/chat", `{"model":"llama9","messages":[{"role":"user","content":"hi"}]}`},
@@ -252,6 +259,7 @@ func TestOllamaUnknownModel(t *testing.T) {
 
 // An error is a string on all of Ollama's paths, whatever found it.
 func TestOllamaErrorsAreStrings(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
 	for _, r := range [][2]string{{"GET", "/api/chat"}, {"POST", "/api/none"}, {"POST", "/api/chat"}, {"DELETE", "/api/tags"}} {
 		status, b, _ := s.Do(r[0], r[1], `{`)
@@ -266,6 +274,7 @@ func TestOllamaErrorsAreStrings(t *testing.T) {
 
 // Ollama's keep_alive says how long the model stays; /api/ps when it goes.
 func TestOllamaKeepAlive(t *testing.T) {
+	t.Parallel()
 	s, b := fake.NewRouter(t, nil)
 	close(b)
 	state := func() models.State { st, _ := s.Server.Models().Status("a"); return st.State }
@@ -296,6 +305,7 @@ func TestOllamaKeepAlive(t *testing.T) {
 
 // A model that is only to be unloaded is not loaded for that.
 func TestOllamaStop(t *testing.T) {
+	t.Parallel()
 	s, _ := fake.NewRouter(t, nil)
 	events, stop := s.Server.Models().Watch()
 	for path, body := range map[string]string{
@@ -325,6 +335,7 @@ func TestOllamaStop(t *testing.T) {
 
 // The older form of a name says which model is shown, and only that is loaded.
 func TestOllamaShowByOlderName(t *testing.T) {
+	t.Parallel()
 	s, b := fake.NewRouter(t, func(c *server.Config) { c.Models.Most = 1 })
 	close(b)
 	status, text, _ := s.Do("POST", "/api/show", `{"name":"b:latest"}`)

@@ -13,6 +13,7 @@ import (
 
 // Chat completions with store are kept, whole and streamed: they can be had, listed, labelled and deleted.
 func TestChatsStored(t *testing.T) {
+	t.Parallel()
 	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
 		{When: "tools", Text: "<think>A tool?</think>One moment.\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>"},
 		{Text: "Hello there."},

@@ -17,6 +17,7 @@ import (
 )
 
 func TestChat(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello world", nil)
 	for _, path := range []string{"/v1/chat/completions", "/chat/completions"} {
 		a := fake.Post[chatAnswer](s, path, `{`+fake.Hi+`}`)
@@ -60,6 +61,7 @@ type chunk struct {
 }
 
 func TestChatStream(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello world \U0001F600!", nil)
 	events := s.Events("/v1/chat/completions", `{`+fake.Hi+`,"stream":true,"stream_options":{"include_usage":true}}`)
 	if last := events[len(events)-1]; last != "[DONE]" {
@@ -93,6 +95,7 @@ func TestChatStream(t *testing.T) {
 }
 
 func TestChatSeveral(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello world", nil)
 	a := fake.Post[chatAnswer](s, "/v1/chat/completions", `{`+fake.Hi+`,"n":3,"seed":7}`)
 	if len(a.Choices) != 3 || a.Choices[2].Index != 2 || a.Usage.CompletionTokens != 24 || a.Usage.PromptTokens > 60 {
@@ -122,6 +125,7 @@ func TestChatSeveral(t *testing.T) {
 }
 
 func TestChatLogprobs(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello \u00e9", nil)
 	type reply struct {
 		Choices []struct {
@@ -153,6 +157,7 @@ func TestChatLogprobs(t *testing.T) {
 }
 
 func TestChatReasoning(t *testing.T) {
+	t.Parallel()
 	const reply = "<think>\nLet me see.\n</think>\n\nHello"
 	for _, c := range []struct{ name, fields, content, reasoning string }{
 		{"auto", ``, "Hello", "Let me see."},
@@ -191,6 +196,7 @@ func TestChatReasoning(t *testing.T) {
 
 // The marks of the reasoning are control tokens of some models.
 func TestChatReasoningInControlTokens(t *testing.T) {
+	t.Parallel()
 	meta := fake.Vocabulary(append([]string{"[THINK]", "[/THINK]"}, fake.Controls...))
 	tok, err := tokenizer.New(meta)
 	if err != nil {
@@ -218,6 +224,7 @@ func TestChatReasoningInControlTokens(t *testing.T) {
 }
 
 func TestChatTemplateInput(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello", nil)
 	const start = "<|im_start|>user\nhi<|im_end|>\n<|im_start|>assistant\n"
 	for _, c := range []struct{ body, want string }{
@@ -240,6 +247,7 @@ func TestChatTemplateInput(t *testing.T) {
 }
 
 func TestStreamOfProgress(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello world", nil)
 	for path, body := range map[string]string{
 		"/v1/chat/completions": `{` + fake.Hi + `,"stream":true,"return_progress":true,"timings_per_token":true}`,
@@ -270,6 +278,7 @@ func TestStreamOfProgress(t *testing.T) {
 }
 
 func TestDefaultsAndFields(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello", func(_ *server.Config, m *ask.Model, _ *fake.Engine) { m.Sampling.TopK, m.MaxTokens = 7, 9 })
 	fake.Post[chatAnswer](s, "/v1/chat/completions", `{`+fake.Hi+`,"temperature":null,"frequency_penalty":0.5,"logit_bias":{"271":-1,"Hello":2},
 		"cache_prompt":false,"priority":3,"deadline_ms":60000,"id_slot":2,"made_up":{"x":[1]}}`)
@@ -294,6 +303,7 @@ func TestDefaultsAndFields(t *testing.T) {
 }
 
 func TestDelete(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello", func(_ *server.Config, _ *ask.Model, f *fake.Engine) { f.Delay = 5 * time.Millisecond })
 	resp, err := http.Post(s.URL+"/v1/chat/completions", "application/json", strings.NewReader("{"+fake.Hi+`,"ignore_eos":true,"stream":true}`))
 	if err != nil {

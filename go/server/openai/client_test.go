@@ -11,6 +11,7 @@ import (
 
 // A GET of a model that is not there has OpenAI's code.
 func TestUnknownModelIsNotFound(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
 	status, b, _ := s.Do("GET", "/v1/models/none", "")
 	e := fake.Parse[struct {
@@ -27,6 +28,7 @@ func TestUnknownModelIsNotFound(t *testing.T) {
 
 // Items that were given as texts have typed content, as OpenAI lists them.
 func TestInputItemsAreTyped(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
 	id := fake.Post[struct{ ID string }](s, "/v1/responses", `{"max_output_tokens":4,"input":[{"role":"developer","content":"Be brief."},{"role":"user","content":"Hi \"you\""},
 		{"role":"assistant","content":"Hello","id":"msg_own"},{"type":"message","role":"user","content":[{"type":"input_text","text":"What?"}]}]}`).ID
@@ -58,6 +60,7 @@ func TestInputItemsAreTyped(t *testing.T) {
 
 // TGI has the schema of json_object under another name.
 func TestJSONObjectWithValue(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
 	const form = `"response_format":{"type":"json_object","value":{"type":"object","properties":{"colour":{"enum":["red","green"]}},"required":["colour"],"additionalProperties":false}}`
 	a := fake.Post[struct {

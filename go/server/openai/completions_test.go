@@ -8,6 +8,7 @@ import (
 )
 
 func TestCompletions(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello world", nil)
 	for _, c := range []struct {
 		body    string
@@ -51,6 +52,7 @@ func TestCompletions(t *testing.T) {
 }
 
 func TestCompletionStream(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello world", nil)
 	events := s.Events("/v1/completions", `{"prompt":["a","b"],"stream":true,"echo":true,"stream_options":{"include_usage":true}}`)
 	texts, ends := [2]string{}, [2]int{}
@@ -80,6 +82,7 @@ type textRead struct {
 }
 
 func TestCompletionLogprobs(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello world", nil)
 	l := fake.Post[textRead](s, "/v1/completions", `{"prompt":"x","logprobs":2}`).Choices[0].Logprobs
 	if !slices.Equal(l.Tokens, []string{"Hello", " ", "w", "o", "r", "l", "d"}) || !slices.Equal(l.TextOffset, []int{0, 5, 6, 7, 8, 9, 10}) {
@@ -101,6 +104,7 @@ func TestCompletionLogprobs(t *testing.T) {
 
 // Offsets count on from one event to the next.
 func TestStreamOfOffsets(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello w", nil)
 	var offsets []int
 	for _, e := range s.Events("/v1/completions", `{"prompt":"x","logprobs":0,"stream":true}`) {

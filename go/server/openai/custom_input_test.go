@@ -11,6 +11,7 @@ import (
 
 // The input of a custom tool is the same however its arguments are cut, and what JSON says where they are JSON.
 func TestCustomInputInParts(t *testing.T) {
+	t.Parallel()
 	for arguments, want := range map[string]string{
 		`{"input": "*** Begin\n\ta \"b\" \\ \/ \u00e9\ud83d\ude00\u0000日本"}`: "*** Begin\n\ta \"b\" \\ / é😀\x00日本",
 		" {\n\"input\" :\t\"\"}":                 "",
@@ -45,6 +46,7 @@ func TestCustomInputInParts(t *testing.T) {
 
 // Parts of an input are sent while the model writes it.
 func TestCustomInputsAreStreamed(t *testing.T) {
+	t.Parallel()
 	const reply = "<tool_call>\n{\"name\": \"patch\", \"arguments\": {\"input\": \"*** Begin Patch\\nnew line\\n\"}}\n</tool_call>"
 	s := fake.New(t, reply, nil)
 	input, parts := "", 0

@@ -44,6 +44,7 @@ func length(v []float32) float64 {
 // A text has the same vector, bit for bit, alone and among others, beside texts that are generated, and
 // those are the same too.
 func TestVectorsInCompany(t *testing.T) {
+	t.Parallel()
 	for _, pooling := range []nn.Pooling{nn.PoolMean, nn.PoolLast} {
 		s := fake.Embedder(t, func(m *ask.Model) { m.Pooling = pooling })
 		texts := []string{"Once upon a time", "a", strings.Repeat("The dog ran to the big tree. ", 20), "Lily"}
@@ -89,6 +90,7 @@ func TestVectorsInCompany(t *testing.T) {
 }
 
 func TestVectorForms(t *testing.T) {
+	t.Parallel()
 	s := fake.Embedder(t, nil)
 	text := "Once upon a time"
 	v := oneVector(t, s, `"input":"`+text+`"`)
@@ -132,6 +134,7 @@ func TestVectorForms(t *testing.T) {
 }
 
 func TestVectorsRefused(t *testing.T) {
+	t.Parallel()
 	s := fake.Embedder(t, nil)
 	long := strings.Repeat("a dog and ", 2000)
 	for _, tt := range []struct {

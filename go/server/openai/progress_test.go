@@ -18,6 +18,7 @@ type progressEvent struct {
 // A stream says how far the prompt is before anything is evaluated: what comes of
 // the cache. Its events name the slot and have timings.
 func TestRealProgress(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
 	prompt := strings.Repeat("Once upon a time there was a dog. ", 40)
 	for round, cached := range []bool{false, true} {
@@ -54,6 +55,7 @@ func TestRealProgress(t *testing.T) {
 
 // __verbose is llama-server's form of the answer, on OpenAI's endpoints.
 func TestRealVerbose(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
 	for path, body := range map[string]string{"/v1/chat/completions": fake.Hi, "/v1/completions": `"prompt":"Once"`} {
 		body = "{" + body + `,"max_tokens":3,"verbose":true,"n":2,"seed":3`
@@ -89,6 +91,7 @@ func TestRealVerbose(t *testing.T) {
 // A prompt that is too long is refused in llama-server's words, and with the code
 // that OpenAI's clients look for where they look.
 func TestRealTooLong(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
 	long := strings.Repeat("dog ", 3000)
 	for path, c := range map[string]struct {

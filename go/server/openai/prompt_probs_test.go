@@ -33,6 +33,7 @@ type scored struct {
 
 // Log-probabilities of a prompt are those that each of its tokens has as the next one after those before it.
 func TestEchoWithLogprobs(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
 	prompts := []string{"Once upon a time, there was a little girl", "The zebra's spanner ¿qué? 語 of Lily, and of the dog that she had; it was big."}
 	ids := make([][]int32, len(prompts))
@@ -99,6 +100,7 @@ func values[K comparable](m map[K]float64) (all []float64) {
 
 // Streams begin with the prompt; each of several answers has it.
 func TestEchoWithLogprobsStreams(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
 	body := `{"prompt":"Once upon a time","max_tokens":4,"temperature":1,"seed":3,"n":3,"logprobs":2,"echo":true`
 	whole := fake.Post[scored](s, "/v1/completions", body+`}`)
@@ -139,6 +141,7 @@ func forPrint(v any) string {
 
 // Clients drop as many values at the end as tokens were generated: a token that ends the text is one of them.
 func TestEchoWithLogprobsAtTheEnd(t *testing.T) {
+	t.Parallel()
 	s := fake.Scripted(t, scripted.Model{Template: "{% for m in messages %}{{ m.content }}{% endfor %}", Scripts: []scripted.Script{{Text: "ab"}}})
 	prompt := scripted.Start(0) + "ab"
 	a := fake.Post[scored](s, "/v1/completions", fmt.Sprintf(`{"prompt":%q,"max_tokens":1,"temperature":0,"logprobs":1,"echo":true}`, prompt))
@@ -149,6 +152,7 @@ func TestEchoWithLogprobsAtTheEnd(t *testing.T) {
 
 // A prompt of one token has nothing before it that could tell its probability.
 func TestEchoWithLogprobsOfOneToken(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
 	id := s.Tokens("Once")[1]
 	a := fake.Post[scored](s, "/v1/completions", fmt.Sprintf(`{"prompt":[%d],"max_tokens":0,"logprobs":1,"echo":true}`, id))
@@ -172,6 +176,7 @@ func TestEchoWithLogprobsOfOneToken(t *testing.T) {
 
 // Tokens that a client sends are those that are answered for, also where they begin with two BOS.
 func TestEchoWithLogprobsOfIDs(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
 	ids := s.Tokens("Once upon")
 	ids = append(ids[:1:1], ids...)
@@ -184,6 +189,7 @@ func TestEchoWithLogprobsOfIDs(t *testing.T) {
 
 // vLLM's own field for them has the tokens by id, with their ranks.
 func TestPromptLogprobs(t *testing.T) {
+	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
 	const prompt = "Once upon a time, there was a zebra"
 	type one struct {

@@ -15,6 +15,7 @@ import (
 
 // A response has the log-probabilities of its text, whose tokens are those of the text alone.
 func TestResponsesLogprobs(t *testing.T) {
+	t.Parallel()
 	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
 		{When: "messages[-1].content == 'call'", Text: "<think>\nHm, a < b.\n</think>\n\nOne < moment, 21 °C.\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>"},
 		{Text: "It is 21 °C in Rome. <END> More"},
@@ -98,6 +99,7 @@ func TestResponsesLogprobs(t *testing.T) {
 // A response in the background goes on when the client of its stream has gone, and another client has its events from
 // where the first one was.
 func TestResponsesBackgroundStream(t *testing.T) {
+	t.Parallel()
 	const says = "Once there was a mill that ground all that was said, word by word."
 	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{{Text: says}}})
 	type event struct {

@@ -63,6 +63,7 @@ func (r resp) shown() string {
 }
 
 func TestResponsesWhole(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "<think>Hm.</think>Hello world", nil)
 	const body = `{"input":"hi","instructions":"Be brief.","metadata":{"a":"b"}`
 	r := fake.Post[resp](s, "/v1/responses", body+`}`)
@@ -106,6 +107,7 @@ func TestResponsesWhole(t *testing.T) {
 // A stream has OpenAI's events, numbered, and ends with what the whole answer is. The
 // events of each item are those that clients put it together from.
 func TestResponsesStream(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ name, reply, fields, want string }{
 		{"thoughts and text", "<think>Hm.</think>Hello world", "",
 			"created in_progress output_item.added content_part.added reasoning_text.delta reasoning_text.done content_part.done output_item.done " +
@@ -167,6 +169,7 @@ func TestResponsesStream(t *testing.T) {
 
 // Calls come back under the names that the client has for the tools, and go in again.
 func TestResponsesTools(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "<tool_call>\n{\"name\": \"mcp__git__log\", \"arguments\": {\"n\": 3}}\n</tool_call>\n<tool_call>\n{\"name\": \"apply_patch\", \"arguments\": {\"input\": \"a\\nb\"}}\n</tool_call>", nil)
 	const codex = `{"model":"any","instructions":"You are Codex.","input":[
 		{"type":"message","role":"developer","content":[{"type":"input_text","text":"Sandboxed."}]},
@@ -206,6 +209,7 @@ func TestResponsesTools(t *testing.T) {
 
 // A tool of a namespace is chosen with its namespace, or without where no other has its name.
 func TestResponsesChoice(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "<tool_call>\n{\"name\": \"git__log\", \"arguments\": {}}\n</tool_call>", nil)
 	const tools = `"tools":[{"type":"namespace","name":"git","tools":[{"type":"function","name":"log"},{"type":"function","name":"show"}]},
 		{"type":"namespace","name":"web","tools":[{"type":"custom","name":"show"}]}]`
@@ -236,6 +240,7 @@ func TestResponsesChoice(t *testing.T) {
 
 // Responses go on with those that are stored, whose items can be had.
 func TestResponsesStored(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello", nil)
 	first := fake.Post[resp](s, "/v1/responses", `{"input":"one","instructions":"Not kept."}`)
 	second := fake.Post[resp](s, "/v1/responses", `{"input":"two","previous_response_id":"`+first.ID+`"}`)
@@ -281,6 +286,7 @@ func TestResponsesStored(t *testing.T) {
 
 // A response in the background can be polled, and cancelled.
 func TestResponsesBackground(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello", nil)
 	queued := fake.Post[resp](s, "/v1/responses", `{"input":"x","background":true}`)
 	if queued.Status != "in_progress" || !queued.Background || len(queued.Output) != 0 {
@@ -325,6 +331,7 @@ func TestResponsesBackground(t *testing.T) {
 
 // A response in the background whose answer cannot be made ends as failed, and no other with it. The log says why.
 func TestResponsesBackgroundPanics(t *testing.T) {
+	t.Parallel()
 	var log fake.Log
 	s := fake.Demo(t, fake.Setup{Server: server.Config{Log: zerolog.New(&log)}, Submitted: func(r *engine.Request) {
 		if r.Sampling.Seed == 666 {
@@ -347,6 +354,7 @@ func TestResponsesBackgroundPanics(t *testing.T) {
 }
 
 func TestResponsesErrors(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello", nil)
 	stored := fake.Post[resp](s, "/v1/responses", `{"input":"x"}`)
 	for body, want := range map[string]string{
@@ -403,6 +411,7 @@ func TestResponsesErrors(t *testing.T) {
 
 // What a response keeps of its request counts in the history.
 func TestResponseSize(t *testing.T) {
+	t.Parallel()
 	r := openai.Response{User: new(strings.Repeat("u", 5000)), Tools: jsontext.Value(`["x"]`), Output: []history.Item{{ID: "a", Raw: jsontext.Value(`"x"`)}}}
 	if got := r.Size(); got != 5005 || len(r.Items()) != 1 {
 		t.Errorf("%d bytes, items %v", got, r.Items())

@@ -23,6 +23,7 @@ func quoted(text string) string {
 
 // Real tokens, a real grammar of chats, the real engine: a call, its result, an answer.
 func TestScriptedTools(t *testing.T) {
+	t.Parallel()
 	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
 		{When: "messages[-1].role == 'tool'", Text: "It is 21 °C in Rome."},
 		{When: "tools", Text: "<think>\nThe weather? I have a tool.\n</think>\n\nOne moment.\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>"},
@@ -51,6 +52,7 @@ func TestScriptedTools(t *testing.T) {
 // What a model would say otherwise is held to the form of a call, from where one begins or where
 // one is required, and to the schema.
 func TestScriptedConstraints(t *testing.T) {
+	t.Parallel()
 	says := scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
 		{When: "messages[-1].content == 'wrong'", Text: "Well: <tool_call>\n{\"name\": \"get_dinner\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>"},
 		{When: "messages[-1].content == 'think'", Text: "<think>Is <tool_call> a call?</think>No."},
@@ -99,6 +101,7 @@ func TestScriptedConstraints(t *testing.T) {
 
 // Reasoning ends when its budget is spent, with a message, and on request; its tokens are counted.
 func TestScriptedBudget(t *testing.T) {
+	t.Parallel()
 	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
 		{Text: "<think>One and two and three and four and five.</think>Six."},
 	}})
@@ -123,6 +126,7 @@ func TestScriptedBudget(t *testing.T) {
 // Thoughts before an answer that is held to a form are free; the answer is what the form says, not
 // what the model would.
 func TestScriptedForms(t *testing.T) {
+	t.Parallel()
 	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
 		{When: "messages[-1].content == 'right'", Text: "<think>Is {\"n\": \"x\"} <JSON>?</think>\n\n{\"n\": 7}"},
 		{Text: "<think>Is {\"n\": \"x\"} <JSON>?</think>\n\n{\"n\": \"many\", \"m\": 3}"},
@@ -140,6 +144,7 @@ func TestScriptedForms(t *testing.T) {
 
 // Thoughts that the prompt has opened are free, and the form begins after them.
 func TestScriptedFormsAfterOpenedThoughts(t *testing.T) {
+	t.Parallel()
 	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Opens: "<think>", Controls: []string{"<|im_start|>", "<|im_end|>", "<think>"}, Scripts: []scripted.Script{
 		{Text: "<think>Is {\"n\": \"x\"} <JSON>?\n</think>\n\n{\"n\": \"many\", \"m\": 3}"},
 	}})
@@ -157,6 +162,7 @@ func TestScriptedFormsAfterOpenedThoughts(t *testing.T) {
 
 // The input of a custom tool is of its grammar, whatever the model would write.
 func TestScriptedInputs(t *testing.T) {
+	t.Parallel()
 	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
 		{When: "messages[-1].content == 'right'", Text: "<tool_call>\n{\"name\": \"apply_patch\", \"arguments\": {\"input\": \"*** Begin\\n+a \\\"b\\\"\\n*** End\"}}\n</tool_call>"},
 		{Text: "<tool_call>\n{\"name\": \"apply_patch\", \"arguments\": {\"input\": \"Here is a patch\"}}\n</tool_call>"},
@@ -183,6 +189,7 @@ func TestScriptedInputs(t *testing.T) {
 // Custom tools in a chat: the input is of its grammar, whole or streamed, beside functions, and its result
 // is answered.
 func TestScriptedCustomTools(t *testing.T) {
+	t.Parallel()
 	const function = `<tool_call>\n{\"name\": \"get_time\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>`
 	custom := func(input string) string {
 		return `<tool_call>\n{\"name\": \"patch\", \"arguments\": {\"input\": ` + strings.ReplaceAll(quoted(input), `"`, `\"`) + `}}\n</tool_call>`
@@ -255,6 +262,7 @@ func TestScriptedCustomTools(t *testing.T) {
 
 // A lazy grammar holds from its trigger on; the text before is what the model says.
 func TestScriptedLazyGrammars(t *testing.T) {
+	t.Parallel()
 	const wrong = "So <n> { \"a\": 1}, or a {b}: <call>x</call>."
 	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>", "<call>"}, Scripts: []scripted.Script{
 		{When: "messages[-1].content == 'free'", Text: "Nothing here."},
@@ -331,6 +339,7 @@ func TestScriptedLazyGrammars(t *testing.T) {
 // Calls of tools, answers that are given up and reasoning that is ended on request share passes:
 // none changes another's text.
 func TestScriptedCompany(t *testing.T) {
+	t.Parallel()
 	thought := ""
 	for i := range 600 { // long enough that control comes in time
 		thought += fmt.Sprintf("%03d ", i)

@@ -71,11 +71,13 @@ func (c taught) call(tool string) string {
 // What models of each family are taught to write is called, by real tokens, within the grammar of the family and of the
 // tools' schemas, whole and streamed: one call, several where the family has them, and the answer to the results.
 func TestScriptedSyntaxes(t *testing.T) {
+	t.Parallel()
 	const place = `"parameters":{"type":"object","properties":{"place":{"type":"string"}},"required":["place"],"additionalProperties":false}`
 	const tools = `"max_tokens":400,"temperature":0,"tools":[{"type":"function","function":{"name":"get_weather","strict":true,` + place + `}},{"type":"function","function":{"name":"get_time",` + place + `}}]`
 	const path = "/v1/chat/completions"
 	for _, c := range taughtCalls {
 		t.Run(c.family, func(t *testing.T) {
+			t.Parallel()
 			scripts := []scripted.Script{
 				{When: "messages[-1].role == 'tool'", Text: c.final + "It is noon, and warm."},
 				{When: "messages[-1].content == 'one'", Text: c.begin + c.call("get_weather") + c.end},

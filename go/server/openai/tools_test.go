@@ -29,6 +29,7 @@ type toolChunk struct {
 }
 
 func TestTools(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, fake.Calls, nil)
 	c := fake.Post[chatAnswer](s, "/v1/chat/completions", `{`+withTools+`}`).Choices[0]
 	calls := c.Message.Calls
@@ -76,6 +77,7 @@ func TestTools(t *testing.T) {
 
 // The older form of tools and calls.
 func TestFunctions(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "<tool_call>{\"name\": \"get_time\", \"arguments\": {}}</tool_call>", nil)
 	body := `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":null,"function_call":{"name":"get_time","arguments":"{}"}},
 		{"role":"function","name":"get_time","content":"noon"}],"functions":[{"name":"get_time"}]`
@@ -102,6 +104,7 @@ func TestFunctions(t *testing.T) {
 }
 
 func TestWrongTools(t *testing.T) {
+	t.Parallel()
 	s := fake.New(t, "Hello", nil)
 	for body, want := range map[string]string{
 		`"tools":5`:    "tools: 5, want an array of tools",
