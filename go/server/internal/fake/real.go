@@ -144,3 +144,9 @@ func realModel(t testing.TB, d *engine.Device, setup Setup, file *model.File) as
 		Path: demo.Name, Ctx: e.Ctx(), Sampling: sample.Defaults(),
 	}
 }
+
+// Says serves a model with the template ChatML that says known texts.
+func Says(t testing.TB, scripts ...scripted.Script) *Site {
+	t.Helper()
+	return Scripted(t, scripted.Model{Template: ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: scripts})
+}
