@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -45,6 +46,37 @@ func (p *Inputs) Take(r *field.Reader) error {
 func (p *Inputs) Value() any { return nil }
 
 func (p *Inputs) Schema() field.Schema { return (*ask.Prompts)(p).Schema() }
+
+// A VectorQuery is what requests for vectors of texts have in common.
+type VectorQuery struct {
+	Reads
+	Input      Inputs
+	Dimensions int
+	Normalize  int
+}
+
+func NewVectorQuery(m *ask.Model) VectorQuery {
+	return VectorQuery{Reads: NewReads(m), Normalize: m.Normalize}
+}
+
+func (q *VectorQuery) Fields() []field.Field {
+	return append([]field.Field{
+		{Names: []string{"input", "content"}, To: &q.Input, Doc: "What to make vectors of: text, token ids, both mixed, or an array of these.", Input: true, Need: true},
+		field.Setting("embd_normalize", field.Integer(&q.Normalize, -1, 1<<15), "Norm by which vectors get length 1: 2 is Euclidean, 1 the sum, -1 none; 0 makes the largest number 32760."),
+		DimensionsField(&q.Dimensions),
+	}, q.Reads.Fields()...)
+}
+
+// Vectors makes the vectors that a request asks for, once its fields are read.
+func (req *Request) Vectors(q *VectorQuery) (all []*engine.Embedding, used TokenUsage, release func(), err error) {
+	if req.Model.Pooling == nn.PoolRank {
+		return nil, used, nil, reply.Unsupported("this model scores documents and has no vectors of texts; use /v1/rerank, or start the server with --pooling cls, mean or last")
+	}
+	if err := CheckDimensions(req.Model, q.Dimensions); err != nil {
+		return nil, used, nil, err
+	}
+	return req.EmbedInputs(&q.Reads, q.Input, "input")
+}
 
 // EmbedInputs makes the vectors of the texts of a field.
 func (req *Request) EmbedInputs(o *Reads, p Inputs, name string) (all []*engine.Embedding, used TokenUsage, release func(), err error) {

@@ -51,6 +51,15 @@ func (s *API) Routes() []answer.Route {
 			Body: answer.BodyOf("InfillRequest", NewInfillQuery), Stream: true, Answer: nativeSchema,
 			Example: map[string]any{"input_prefix": "def add(a, b):\n    return ", "input_suffix": "\n", "n_predict": 8},
 		}, {
+			Method: http.MethodPost, Paths: []string{"/v1/chat/completions/control", "/chat/completions/control"},
+			Handle: s.control, Always: true, Summary: "End the reasoning of a request that runs, which asked for reasoning_control",
+			Body: answer.BodyOf("ControlRequest", newControlQuery), Answer: success{},
+			Example: map[string]any{"id": "chatcmpl-0", "action": "reasoning_end"},
+		}, {
+			Method: http.MethodPost, Paths: []string{"/embedding", "/embeddings"},
+			Handle: s.embeddings, Summary: "Make vectors of texts, as llama-server does",
+			Body: answer.BodyOf("NativeEmbeddingRequest", newEmbedQuery), Answer: []embedEntry{}, Example: map[string]any{"input": "Hello"},
+		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/rerank", "/rerank", "/v1/reranking", "/reranking"},
 			Handle: s.rerank(false), Summary: "Order documents by what they have to say on a query",
 			Body: answer.BodyOf("RerankRequest", newRerankQuery), Answer: rerankSchema,

@@ -1,6 +1,7 @@
 package openai
 
 import (
+	"net/http"
 	"slices"
 	"strconv"
 	"strings"
@@ -160,4 +161,23 @@ func (s *API) endRunning(req *answer.Request) error {
 		return nil
 	}
 	return s.cancelRunning(req)
+}
+
+// cancelled is the response to a cancellation.
+type cancelled struct {
+	ID        string `json:"id"`
+	Object    string `json:"object"`
+	Cancelled bool   `json:"cancelled"`
+}
+
+// cancelRunning cancels a running request by its id.
+func (s *API) cancelRunning(req *answer.Request) error {
+	id := req.HTTP.Param("id")
+	g := s.Host.Running.Generation(id, &req.Caller)
+	if g == nil {
+		return &reply.Error{Status: http.StatusNotFound, Message: "no request with the id " + field.Quote(id) + " runs"}
+	}
+	g.Cancel()
+	req.Send(cancelled{id, "completion.cancelled", true})
+	return nil
 }

@@ -118,19 +118,6 @@ func TestVectorForms(t *testing.T) {
 	if math.Abs(length(plain)-1) < 1e-3 || math.Abs(float64(plain[3]/plain[5]-v[3]/v[5])) > 1e-3 {
 		t.Errorf("not normalised: %v", plain[:4])
 	}
-	// llama-server's form has a list of vectors for each text.
-	n := fake.Post[[]struct {
-		Index     int
-		Embedding [][]float32
-	}](s, "/embedding", `{"content":["`+text+`","b"]}`)
-	if len(n) != 2 || n[1].Index != 1 || len(n[0].Embedding) != 1 || !slices.Equal(n[0].Embedding[0], v) {
-		t.Errorf("/embedding: %d, %v", len(n), n[0].Index)
-	}
-	none := fake.Embedder(t, func(m *ask.Model) { m.Pooling = nn.PoolNone })
-	all := fake.Post[[]struct{ Embedding [][]float32 }](none, "/embeddings", `{"input":"`+text+`"}`)
-	if got := all[0].Embedding; len(got) != len(s.Tokens(text)) || !slices.Equal(got[len(got)-1], plain) {
-		t.Errorf("%d vectors of tokens, want %d, the last being the text's", len(got), len(s.Tokens(text)))
-	}
 }
 
 func TestVectorsRefused(t *testing.T) {

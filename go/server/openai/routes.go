@@ -30,11 +30,6 @@ func (s *API) Routes() []answer.Route {
 			Dialect: Dialect{}, Body: answer.BodyOf("ChatRequest", NewChatQuery), Stream: true, Answer: chatAnswer{},
 			Example: map[string]any{"messages": hello, "max_tokens": 8},
 		}, {
-			Method: http.MethodPost, Paths: []string{"/v1/chat/completions/control", "/chat/completions/control"},
-			Handle: s.controlRunning, Always: true, Summary: "End the reasoning of a request that runs, which asked for reasoning_control",
-			Body: answer.BodyOf("ControlRequest", newControlQuery), Answer: controlled{},
-			Example: map[string]any{"id": "chatcmpl-0", "action": "reasoning_end"},
-		}, {
 			Method: http.MethodDelete, Paths: []string{"/v1/chat/completions/:id", "/chat/completions/:id", "/v1/completions/:id", "/completion/:id"},
 			Handle: s.endRunning, Always: true, Summary: "Cancel a request that runs, by the id in its answer or in the header X-Completion-Id, or delete a stored chat completion",
 			Params: answer.PathID, Answer: cancelled{},
@@ -91,10 +86,6 @@ func (s *API) Routes() []answer.Route {
 			Method: http.MethodPost, Paths: []string{"/v1/embeddings"},
 			Handle: s.embeddings, Summary: "Make vectors of texts",
 			Dialect: Dialect{}, Body: answer.BodyOf("EmbeddingRequest", newEmbedQuery), Answer: embedAnswer{}, Example: map[string]any{"input": "Hello"},
-		}, {
-			Method: http.MethodPost, Paths: []string{"/embedding", "/embeddings"},
-			Handle: s.nativeEmbeddings, Summary: "Make vectors of texts, as llama-server does",
-			Body: answer.BodyOf("NativeEmbeddingRequest", newNativeEmbedQuery), Answer: []nativeEmbedEntry{}, Example: map[string]any{"input": "Hello"},
 		},
 	}, s.batchRoutes()...)
 }

@@ -1,4 +1,4 @@
-package openai
+package llamaserver
 
 import (
 	"net/http"
@@ -21,10 +21,9 @@ func (q *controlQuery) Fields() []field.Field {
 	}
 }
 
-// controlRunning ends the reasoning of a running request.
-func (s *API) controlRunning(req *answer.Request) error {
-	m := req.Model
-	q := newControlQuery(m)
+// control ends the reasoning of a running request.
+func (s *API) control(req *answer.Request) error {
+	q := newControlQuery(req.Model)
 	if err := req.Read(q); err != nil {
 		return err
 	}
@@ -33,30 +32,6 @@ func (s *API) controlRunning(req *answer.Request) error {
 		return &reply.Error{Status: http.StatusNotFound, Message: "no request with the id " + field.Quote(q.id) + " runs", Param: "id"}
 	}
 	g.Enough.Store(true)
-	req.Send(controlled{true})
+	req.Send(success{true})
 	return nil
-}
-
-// cancelled is the response to a cancellation.
-type cancelled struct {
-	ID        string `json:"id"`
-	Object    string `json:"object"`
-	Cancelled bool   `json:"cancelled"`
-}
-
-// cancelRunning cancels a running request by its id.
-func (s *API) cancelRunning(req *answer.Request) error {
-	id := req.HTTP.Param("id")
-	g := s.Host.Running.Generation(id, &req.Caller)
-	if g == nil {
-		return &reply.Error{Status: http.StatusNotFound, Message: "no request with the id " + field.Quote(id) + " runs"}
-	}
-	g.Cancel()
-	req.Send(cancelled{id, "completion.cancelled", true})
-	return nil
-}
-
-// controlled is the answer to a request that was obeyed.
-type controlled struct {
-	Success bool `json:"success"`
 }
