@@ -2,14 +2,15 @@ package nn
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// An Adjugate is the sizes of small experts that neighbours among the others share. The zero value: there are none.
+// An Adjugate is the sizes of adjugate experts (Wu et al. 2025, "GroveMoE"): small experts, each shared by neighbours
+// among the others. The zero value is none.
 type Adjugate struct {
 	Of    int     // experts that share one
 	NFF   int     // feed-forward width
 	Scale float32 // of what it makes
 }
 
-// adjugates binds them. They add to x, given the input of pairs.
+// adjugates returns their matrices, and a function that adds their results to x, given the input of pairs.
 func (l Layer) adjugates() (in []kernel.Matrix, add func(pairs kernel.Act, route kernel.Buf)) {
 	c, n := l.Config, l.Config.Adjugate
 	if n.Of == 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// A Builder builds a Program. The first error is a stop.
+// A Builder builds a Program. It stops at the first error, which Build returns.
 type Builder struct {
 	Config       *Config
 	weights      Weights
@@ -20,7 +20,7 @@ type Builder struct {
 	slots        map[slot]kernel.Buf
 	ropes        []Rope                    // the tables that Begin computes
 	caches       map[int]kvCache           // by the window of the layers
-	byDistance   *kernel.Bias              // see layer.bias
+	byDistance   *kernel.Bias              // see Layer.bias
 	storeNext    bool                      // x is only what the next sublayer reads, which stores its result there: see takeEpilogue
 	readsAttnRes bool                      // sublayers read the result of attention to blocks of the residual: see attnRes
 	block        func(Layer)               // builds a layer
@@ -32,7 +32,8 @@ type Builder struct {
 	draft        func(b *Builder, h *Head) // builds the head of another file
 }
 
-// Build returns the program that model builds, with what head adds if the configuration has a head that is to draft.
+// Build returns the program that model builds. head adds the head that drafts for the model, if the configuration has
+// one and drafts; nil: its architecture is unknown.
 func Build(cfg *Config, w Weights, kv kernel.KVTypes, tiers []Tier, model func(b *Builder), head func(b *Builder, h *Head)) (p *Program, err error) {
 	defer stopped(&err)
 	b := &Builder{
@@ -48,16 +49,17 @@ type slot struct {
 	kind kernel.BufKind
 }
 
+// Add appends an operation to the current step.
 func (b *Builder) Add(op kernel.Op) { b.ops = append(b.ops, op) }
 
-// Take returns the operations since the last take.
+// Take returns the operations that were added since the last Take.
 func (b *Builder) Take() []kernel.Op {
 	ops := b.ops
 	b.ops = nil
 	return ops
 }
 
-// buf returns the buffer for a use, created on first use.
+// buf returns the buffer of a use, which the first call creates.
 func (b *Builder) buf(use string, spec kernel.BufSpec) kernel.Buf {
 	s := slot{use, spec.Kind}
 	if id, ok := b.slots[s]; ok { // as wide as the widest layer needs it
@@ -73,9 +75,8 @@ func (b *Builder) buf(use string, spec kernel.BufSpec) kernel.Buf {
 	return id
 }
 
-// state allocates g.Bytes for the current layer in each unit of the group of that name,
-// which is created on first use, and returns the group's number and the offset in a
-// unit.
+// state allocates g.Bytes for the current layer in each unit of the group of that name, which the first call creates.
+// It returns the number of the group and the offset in a unit.
 func (b *Builder) state(g kernel.Group) (group, offset int) {
 	group = slices.IndexFunc(b.Program.Groups, func(o kernel.Group) bool { return o.Name == g.Name })
 	if group < 0 {
@@ -88,12 +89,11 @@ func (b *Builder) state(g kernel.Group) (group, offset int) {
 	return group, offset
 }
 
-// pageFloats is 4 KiB of floats. Rows that far apart share a set of the
-// first-level cache: a product that writes one column of many would evict its
-// own lines.
+// pageFloats is 4 KiB of floats. Rows at that distance share a set of the first-level cache: a product that writes one
+// column of many rows would evict its own lines.
 const pageFloats = 1024
 
-// Floats returns rows of at least width floats for a use.
+// Floats returns the buffer of a use, of rows of at least width floats.
 func (b *Builder) Floats(use string, rows kernel.RowSet, width int) kernel.Buf {
 	w := kernel.Pad(width)
 	if w%pageFloats == 0 {
@@ -102,8 +102,7 @@ func (b *Builder) Floats(use string, rows kernel.RowSet, width int) kernel.Buf {
 	return b.buf(use, kernel.BufSpec{Kind: kernel.Floats, Rows: rows, Width: w})
 }
 
-// Act returns activations for a use: of the kinds that products with these
-// matrices take.
+// Act returns the activations of a use, in the kinds that products with these matrices take.
 func (b *Builder) Act(use string, rows kernel.RowSet, width int, mats ...kernel.Matrix) kernel.Act {
 	a := kernel.Act{}
 	for _, m := range mats {
@@ -113,12 +112,12 @@ func (b *Builder) Act(use string, rows kernel.RowSet, width int, mats ...kernel.
 	return a
 }
 
+// X is the buffer of the residual.
 func (b *Builder) X() kernel.Buf {
 	return b.Floats(cmp.Or(b.residuals, "x"), kernel.TokRows, b.Config.NEmbd)
 }
 
-// ropeTable returns the rotations of r for the tokens of a batch. Begin computes
-// them once for all layers.
+// ropeTable returns the buffer with the rotations r of the tokens of a batch. Begin computes them once for all layers.
 func (b *Builder) ropeTable(r Rope) kernel.Buf {
 	i := slices.Index(b.ropes, r)
 	if i < 0 {
@@ -128,8 +127,7 @@ func (b *Builder) ropeTable(r Rope) kernel.Buf {
 	return b.Floats(fmt.Sprintf("rope %d", i), kernel.TokRows, r.NRot)
 }
 
-// Norm returns the model's norm of src into act. The bias is used where the file
-// has it.
+// Norm returns the norm of src in act, by the kind of the model. A bias is used if the file has it.
 func (b *Builder) Norm(act kernel.Act, src kernel.Buf, rows kernel.RowSet, name string) kernel.Norm {
 	c := b.Config
 	n := kernel.Norm{Act: act, Src: src, Rows: rows, Cols: c.NEmbd, Kind: c.Norm, Eps: c.Eps}
@@ -140,7 +138,7 @@ func (b *Builder) Norm(act kernel.Act, src kernel.Buf, rows kernel.RowSet, name 
 	return n
 }
 
-// Positions adds the embeddings of the tokens' positions, where the model has some.
+// Positions adds the embeddings of the positions of tokens, if the model has them.
 func (b *Builder) Positions() {
 	c := b.Config
 	if !c.Positions {
@@ -150,8 +148,7 @@ func (b *Builder) Positions() {
 	b.Add(kernel.Embed{Dst: b.X(), Table: table, By: kernel.ByPosition, Add: true, Scale: 1})
 }
 
-// Begin embeds the tokens, adds what else an architecture begins with, and computes the
-// rotations of their positions.
+// Begin embeds the tokens, calls more, and computes the rotations of the layers.
 func (b *Builder) Begin(more ...func()) {
 	c := b.Config
 	table := b.Table("token_embd.weight", c.NEmbd, c.NVocab)
@@ -173,13 +170,13 @@ func (b *Builder) Begin(more ...func()) {
 	b.Program.Begin = b.Take()
 }
 
-// rotations computes those of r for the tokens of a batch.
+// rotations computes the rotations r of the tokens of a batch.
 func (b *Builder) rotations(r Rope) {
 	freqs := must(b.weights.Rope(r))
 	b.Add(kernel.RopeTable{Dst: b.ropeTable(r), NRot: r.NRot, Freqs: freqs, Scale: r.Scale(), Shift: r.Shift})
 }
 
-// Layers builds each layer.
+// Layers calls build for each layer.
 func (b *Builder) Layers(build func(l Layer)) {
 	b.block = build
 	for il, sizes := range b.Config.Layers {
@@ -189,11 +186,11 @@ func (b *Builder) Layers(build func(l Layer)) {
 	}
 }
 
-// named is how the names of a layer's tensors begin.
+// named returns how the names of the tensors of layer il begin.
 func (b *Builder) named(il int) string { return fmt.Sprintf("%sblk.%d.", b.TensorPrefix, il) }
 
-// End normalises the residual, where norm names one, which is one output, and turns it into logits,
-// the other.
+// End adds the outputs: Logits and Vectors, of the residual after a norm; "" is none. If the model drafts, it adds what
+// drafts.
 func (b *Builder) End(norm string) {
 	c := b.Config
 	m := b.output()
@@ -221,7 +218,7 @@ func (b *Builder) End(norm string) {
 	}
 }
 
-// outputBias returns what is added to logits, where something is.
+// outputBias returns what is added to logits; nil: nothing.
 func (b *Builder) outputBias() []float32 {
 	c := b.Config
 	if c.Suppressed[1] == 0 {
@@ -235,7 +232,7 @@ func (b *Builder) outputBias() []float32 {
 	})
 }
 
-// output returns the output matrix. Without one the embedding serves again.
+// output returns the output matrix, which is the embedding if the file has none.
 func (b *Builder) output() kernel.Matrix {
 	name := "output.weight"
 	if !b.Has(name) {
@@ -244,7 +241,7 @@ func (b *Builder) output() kernel.Matrix {
 	return b.Matrix(name, b.Config.NEmbd, b.Config.NVocab)
 }
 
-// Vectors ends with the residual as an output, normalised where norm names one.
+// Vectors adds the output Vectors: the residual after a norm; "" is none.
 func (b *Builder) Vectors(norm string) {
 	c := b.Config
 	out := b.Floats("out", kernel.OutRows, c.NEmbd)

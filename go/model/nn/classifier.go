@@ -2,7 +2,7 @@ package nn
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// A Classifier is what some files have to score a text with: rerankers, for one.
+// A Classifier scores a text, in rerankers and classifiers.
 type Classifier struct {
 	Pooling Pooling // what it is given of the text
 	NHidden int     // width of its first product; 0: no hidden layer
@@ -15,8 +15,8 @@ const (
 	secondOfClassifier = "cls.output.weight"
 )
 
-// classifier reads the sizes of a classifier. That of an encoder is over its first token, but for
-// ModernBERT's, and that of the rest over the last, whose scores are of yes and of no.
+// classifier reads the sizes of a classifier. Those of encoders read the first token, ModernBERT's the mean; those of
+// decoders the last token, and score yes and no.
 func (k *Keys) classifier() {
 	width := func(name string) int {
 		t, ok := k.File.Tensor(name)
@@ -42,7 +42,7 @@ func (k *Keys) classifier() {
 	}
 }
 
-// scores adds the classifier, if there is one.
+// scores adds the output of the classifier, if there is one.
 func (b *Builder) scores() {
 	c := b.Config.Classifier
 	if c.NScore == 0 {

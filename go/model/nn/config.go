@@ -9,8 +9,7 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// Config is the sizes and constants of a model. It is data without pointers to
-// anything else: printed, it tells one configuration from another.
+// Config is the sizes and constants of a model. It is plain data: two configurations that print alike are equal.
 type Config struct {
 	Arch string // general.architecture
 	Name string // general.name; may be empty
@@ -19,148 +18,148 @@ type Config struct {
 	NCtx   int // positions that the model was trained for
 	NEmbd  int // residual width
 	Layers []LayerConfig
-	Head   Head // of another file, which drafts; the zero value: none
-	Drafts bool // the head, or the blocks that predict tokens further on, are run, to draft: see Next
-	Ctx    int  // positions that a sequence may have: NCtx, unless For was asked for others
+	Head   Head // in another file, which drafts; the zero value: none
+	Drafts bool // the head or the blocks that predict further tokens run, to draft: see Next
+	Ctx    int  // positions that a sequence may have: NCtx, or what For was given
 
-	NNext      int           // blocks after the layers, which predict tokens further on
-	NextLayers []LayerConfig // their sizes, where files say: see next
-	NextRaw    bool          // hidden states that they are given and give are not normalised
+	NNext      int           // blocks after the layers, which predict further tokens (multi-token prediction)
+	NextLayers []LayerConfig // their sizes, if the file has them: see Config.next
+	NextRaw    bool          // their input and output are hidden states before the norm
 
-	Encoder []LayerConfig // of an encoder, whose text the layers answer; nil: no encoder
+	Encoder []LayerConfig // of an encoder, whose text the layers read; nil: no encoder
 	Start   int32         // the first token of an answer
 
-	Loops    int    // how often the layers of the file are run; 0: once
-	LoopNorm bool   // between two of these times is the last norm
-	Cycles   Cycles // the zero value: there are none
+	Loops    int    // runs of the layers of the file; 0: one
+	LoopNorm bool   // the output norm is applied between two runs
+	Cycles   Cycles // the zero value: none
 
-	BothWays  bool      // a token sees those after it as well: a text is one batch
+	BothWays  bool      // attention is bidirectional: a text is one batch
 	Pooling   Pooling   // how the vector of a text is computed
-	Positions bool      // there are embeddings of NCtx positions, and no more
-	NType     int       // embeddings of types of tokens, of which only the first is used; 0: none
-	ALiBi     bool      // scores fall with the distance, in each head by another slope
-	EncoderFn kernel.Fn // of the feed-forward, where files say
-	NDense    int       // width between two products that end in the vector of a text; 0: there are none
-	NBucket   int       // of distances, for which heads have biases; 0: none
+	Positions bool      // there are embeddings of NCtx positions
+	NType     int       // embeddings of token types, of which only the first is used; 0: none
+	ALiBi     bool      // scores fall with the distance, by a slope per head
+	EncoderFn kernel.Fn // of the feed-forward, if files say it
+	NDense    int       // width between the two dense layers after pooling; 0: none
+	NBucket   int       // of distances, with a bias per head each; 0: none
 
 	Norm          kernel.NormKind // of the residual
-	BareNorms     bool            // they have no weights
+	BareNorms     bool            // norms have no weights
 	Eps           float32
 	EmbedScale    float32 // of embeddings
-	EmbedNorm     bool    // they are normalised, without weights
-	Parallel      bool    // both sublayers of a layer are side by side, where files say
-	PostNorm      bool    // norms are behind the sublayers of a layer, where files say
-	Suppressed    [2]int  // tokens from the first of these to below the second are never said
-	ResidualScale float32 // of what a sublayer adds to the residual
-	NormedScale   float32 // of the normalised input of a sublayer, where what it makes is added to that; 0: to the residual
+	EmbedNorm     bool    // embeddings are normalised, without weights
+	Parallel      bool    // the sublayers of a layer are parallel, if files say it
+	PostNorm      bool    // norms are after the sublayers, not before, if files say it
+	Suppressed    [2]int  // tokens from the first number to below the second are never generated
+	ResidualScale float32 // of the result of a sublayer
+	NormedScale   float32 // of the norm that a sublayer's result is added to: see DeepNorm; 0: to the residual
 	LogitScale    float32
-	AttnLimit     float32 // queries, keys and values are within it on both sides; 0: they are not
-	ValueScale    float32 // of what heads have made; 0: 1
-	GateCap       float32 // the gate of a feed-forward has a second factor, itself, which becomes cap * tanh(gate / cap); 0: it has not
-	UpCap         float32 // and what it opens to becomes cap * tanh(up / cap) then
-	AttnResBlock  int     // layers of a block of the residual, see attnRes; 0: it is not attended to
-	AttnCap       float32 // scores become cap * tanh(score / cap); 0: they do not
+	AttnLimit     float32 // queries, keys and values are clamped to +-AttnLimit; 0: not
+	ValueScale    float32 // of the results of heads; 0: 1
+	GateCap       float32 // the gate of a feed-forward has a second factor, cap * tanh(gate / cap) (SiTU); 0: none
+	UpCap         float32 // and up becomes cap * tanh(up / cap) then; 0: not
+	AttnResBlock  int     // layers of a block of the residual: see AttnRes; 0: no attention residuals
+	AttnCap       float32 // scores become cap * tanh(score / cap); 0: not
 	LogitCap      float32 // so do logits
 
-	NExpert      int // 0: the feed-forward part is dense
-	NExpertUsed  int // by each token
+	NExpert      int // 0: the feed-forward is dense
+	NExpertUsed  int // by a token
 	NFFExpert    int // feed-forward width of an expert
-	NLatent      int // width of what experts take and give, between projections; 0: that of the residual, without
-	NFFShared    int // and of the experts that every token uses, together
-	NGroup       int // of experts, of which a token uses NGroupUsed; 0: they have no groups
+	NLatent      int // width of the input and output of experts, between projections; 0: NEmbd, without projections
+	NFFShared    int // of the shared experts together
+	NGroup       int // of experts, of which a token uses NGroupUsed; 0: no groups
 	NGroupUsed   int
-	GroupBest    bool // a group counts for its best expert alone, not for two
+	GroupBest    bool // the score of a group is that of its best expert, not of its two best
 	ExpertGating kernel.Gating
-	ExpertNorm   bool    // the weights of the experts of a token sum to 1
+	ExpertNorm   bool    // weights of the experts of a token sum to 1
 	ExpertScale  float32 // of these weights
-	RouterCap    float32 // the router's logits become cap * tanh(logit / cap); 0: they do not
+	RouterCap    float32 // scores of the router become cap * tanh(score / cap); 0: not
 	Adjugate     Adjugate
-	LimitFn      bool // limits of layers are those of what the function makes, also in dense layers, not of what goes into it
+	LimitFn      bool // limits are of the output of the activation, also in dense layers, not of its input
 
-	NPerLayer int // numbers of each token that every layer has an embedding of its own for; 0: none
+	NPerLayer int // width of the embeddings of a token that each layer has of its own; 0: none
 
-	NTap  int   // positions that a short convolution sees, its own included; 0: no convolution
-	Delta Delta // the zero value: there are no delta nets
-	Scan  Scan  // the zero value: there are no selective state spaces
-	RWKV  RWKV  // the zero value: there is no time mixing
+	NTap  int   // positions that a short convolution sees, its own included; 0: none
+	Delta Delta // the zero value: no delta nets
+	Scan  Scan  // the zero value: no state spaces
+	RWKV  RWKV  // the zero value: no RWKV
 
-	Latent       Latent     // the zero value: attention keeps keys and values
-	WindowLatent Latent     // of layers with a window; the zero value: the same
-	Compressed   Compressed // the zero value: no keys stand for several positions
-	Hyper        Hyper      // the zero value: the residual is one
-	NGram        NGram      // the zero value: tokens are not hashed
+	Latent       Latent     // the zero value: no latent attention
+	WindowLatent Latent     // of layers with a window; the zero value: Latent
+	Compressed   Compressed // the zero value: no compressed attention
+	Hyper        Hyper      // the zero value: one stream
+	NGram        NGram      // the zero value: none
 
 	Classifier Classifier // the zero value: no classifier
 }
 
-// A Latent is the sizes of attention over latents. What a layer calls its heads is then
-// the latent with the rotated part, and the latent.
+// A Latent is the sizes of latent attention. HeadDim and ValueDim of a layer are then those of what is cached: the latent
+// with the rotated part, and the latent.
 type Latent struct {
-	Rank      int // of keys and values together
-	QueryRank int // of queries; 0: they have all of it
-	KeyDim    int // of a query of a head, of which RopeDim are rotated
+	Rank      int // of the latent, for keys and values
+	QueryRank int // of queries; 0: full rank
+	KeyDim    int // of a query per head, RopeDim of it rotated
 	RopeDim   int
 	ValueDim  int
-	Index     Index // the zero value: all positions are attended to
+	Index     Index // the zero value: attention to all positions
 }
 
-// An Index is the sizes of what chooses the positions that are attended to.
+// An Index is the sizes of an indexer, which selects the positions to attend to (DeepSeek-AI 2025, "DeepSeek-V3.2").
 type Index struct {
 	NHead, Dim int
 	TopK       int // positions
-	Local      int // positions that are seen in any case; 0: those of no whole span
+	Local      int // last positions that are always selected; 0: those after the last whole span
 	Rope       kernel.Rope
 	RopeAt     int     // the first channel that is rotated
-	Eps        float32 // of the norm of its keys
+	Eps        float32 // of the norm of keys
 }
 
-// A Delta is the sizes of the gated delta nets of a model, in place of attention.
+// A Delta is the sizes of gated delta nets (Yang et al. 2024), in place of attention.
 type Delta struct {
 	NHead, NHeadKey  int     // of values; of queries and keys
 	KeyDim, ValueDim int     // of a head
-	LowerBound       float32 // logarithm of a decay; 0: no bound
-	Signed           bool    // what decays of channels fall by is below 0 in files, a vector of one dimension
+	LowerBound       float32 // of the logarithm of a decay; 0: none
+	Signed           bool    // ssm_a of bounded decays is negative in files, a vector of one dimension
 }
 
-// A Scan is the sizes of the selective state spaces of a model, beside attention or in place of it.
+// A Scan is the sizes of selective state spaces, in parallel with attention or in place of it.
 type Scan struct {
-	Inner, State  int  // channels, and numbers of the state of each
-	NHead, NGroup int  // of the second kind (Mamba 2): heads have a step, groups what multiplies the state
-	Rank          int  // of the first kind (Mamba): that of the projection of the steps, which channels have
-	NormAll       bool // of the first kind: all that the state space is given is normalised, without weights
+	Inner, State  int  // channels, and the state of each
+	NHead, NGroup int  // Mamba 2: heads have a step each, groups share b and c
+	Rank          int  // Mamba 1: of the projection to steps, one per channel
+	NormAll       bool // Mamba 1: steps, b and c are normalised, without weights
 }
 
-// An RWKV is the sizes of the time mixing of RWKV, in place of attention: a head, and the ranks of what its decays and,
-// of RWKV 7, its rates, the share of the first layer's values and the gate of its result are made by, of RWKV 6 the
-// shares of the token before.
+// An RWKV is the sizes of time mixing (Peng et al. 2024 and 2025), in place of attention: a head, and the ranks of
+// projections: of decays; in RWKV 7 of in-context learning rates, of the share of the first layer's values, and of the
+// gate; in RWKV 6 of token shift.
 type RWKV struct {
 	HeadDim                  int
-	Decay, Rate, Value, Gate int // Gate 0: no gate
+	Decay, Rate, Value, Gate int // Gate 0: none
 	TokenShift               int
-	Bare                     bool // files need not have a norm of the result, and of RWKV 6 have none
-	Halve                    int  // the residual is halved after each group of this many layers; 0: never
+	Bare                     bool // without a norm of the result in RWKV 6; in RWKV 7 it is optional
+	Halve                    int  // the residual is halved after every Halve layers; 0: never
 }
 
-// A LayerConfig is the sizes of one block.
+// A LayerConfig is the sizes of one transformer block.
 type LayerConfig struct {
-	NHead, NHeadKV int                // without key-value heads it is another kind of layer
-	HeadDim        int                // of a query and of a key
+	NHead, NHeadKV int                // NHeadKV 0: no attention
+	HeadDim        int                // of a query and a key
 	ValueDim       int                // of a value
 	AttnScale      float32            // scale of queries
-	SharedKV       bool               // it has no keys and values: it reads those of the last layer of the same window that has
+	SharedKV       bool               // it reads the keys and values of the last layer with the same window that has its own
 	Window         int                // positions that a token sees, its own included; 0: all
-	Chunked        bool               // of them only those since the last multiple of Window
+	Chunked        bool               // only those since the last multiple of Window
 	Temperature    kernel.Temperature // of queries
-	HeadGates      bool               // the gate of the attention has a number for each head
+	HeadGates      bool               // the gate of attention is one number per head
 	Rope           Rope               // the zero value: none
 	NFF            int                // feed-forward width
-	GateCutoff     float32            // feed-forward gates stay open from this many standard deviations above the mean; 0: all
+	GateCutoff     float32            // feed-forward gates below the mean plus this many standard deviations are closed; 0: none
 	Sparse         bool               // it has experts
-	Hashed         bool               // which the token decides
-	ExpertLimit    float32            // of what goes into their function; 0: none
-	SharedLimit    float32            // and into that of the shared ones
-	CompressRatio  int                // positions that an entry stands for; 0: there are none
-	Indexed        bool               // it chooses positions; else they are those of the layer before
+	Hashed         bool               // selected by the token's id
+	ExpertLimit    float32            // of the input of their activation; 0: none
+	SharedLimit    float32            // of that of shared experts; 0: none
+	CompressRatio  int                // positions per entry of compressed attention, or per span of an index; 0: none
+	Indexed        bool               // it has an indexer; else it uses the selection of the layer before
 	XIELU          kernel.XIELUParams
 }
 
@@ -196,11 +195,10 @@ func ReadKeys(f *gguf.File, arch string, read func(k *Keys)) (c *Config, err err
 	return k.Config, nil
 }
 
-// OnePass reports whether a text is evaluated in a pass as a whole, for its tokens see those after them.
+// OnePass reports whether a text is evaluated in one pass, because its tokens see those after them.
 func (c *Config) OnePass() bool { return c.BothWays || len(c.Encoder) > 0 }
 
-// For returns the configuration for sequences of up to ctx positions; 0 is as many as the
-// model was trained for.
+// For returns the configuration for sequences of up to ctx positions; 0 is NCtx.
 func (c *Config) For(ctx int) *Config {
 	cfg := *c
 	cfg.Ctx = cmp.Or(ctx, c.NCtx)
@@ -218,8 +216,8 @@ func (c *Config) For(ctx int) *Config {
 	return &cfg
 }
 
-// vocab returns the rows of the embedding. That is what logits are made for:
-// the tokenizer may know fewer, where a model's vocabulary was padded.
+// vocab returns the rows of the embedding, which are the logits of a token: the tokenizer may have fewer, if the
+// vocabulary was padded.
 func vocab(f *gguf.File) (int, error) {
 	const name = "token_embd.weight"
 	t, ok := f.Tensor(name)
@@ -232,11 +230,12 @@ func vocab(f *gguf.File) (int, error) {
 	return int(t.Dims[1]), nil
 }
 
-// Cycles is how often the stacks of a model run: the zero value is of models that have none.
+// Cycles is how often the two stacks of layers of a hierarchical reasoning model run. The zero value: there are no
+// stacks.
 type Cycles struct {
 	Each      int // layers of a stack
 	High, Low int // runs of the high stack, and of the low one before each of these
 }
 
-// MaxCap bounds soft caps: beyond, their quotients overflow.
+// MaxCap bounds soft caps: with larger ones quotients overflow.
 const MaxCap = 1e30

@@ -2,8 +2,7 @@ package nn
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// ShortConv is out_proj(b * conv(a * c)), with a, b and c from in_proj, over the
-// last `taps` positions.
+// ShortConv is out_proj(b * conv(a * c)), with a, b and c from in_proj, over the last `taps` positions (LFM 2).
 func (l Layer) ShortConv(taps int) Sublayer {
 	n := l.Config.NEmbd
 	in := l.Matrix("shortconv.in_proj.weight", n, 3*n)
@@ -22,7 +21,7 @@ func (l Layer) ShortConv(taps int) Sublayer {
 	}}
 }
 
-// recurrent is the share of an operation of the state that a sequence has as a whole.
+// recurrent is a group of state that a sequence has once, not per position.
 func recurrent(bytes int) kernel.Group {
 	return kernel.Group{Name: "recurrent", Bytes: bytes, PerSequence: true}
 }

@@ -15,7 +15,7 @@ const (
 	inDecoder               // of a decoder: a token sees the source, and those after it up to its own
 )
 
-// Encoder builds the layers of an encoder.
+// Encoder builds the layers of an encoder, whose tensors' names begin with stem.
 func (b *Builder) Encoder(stem string, build func(l Layer)) {
 	b.TensorPrefix, b.role = stem, inEncoder
 	for il, sizes := range b.Config.Encoder {
@@ -24,8 +24,8 @@ func (b *Builder) Encoder(stem string, build func(l Layer)) {
 	}
 }
 
-// Decoder builds the layers that answer, and before them their keys and values of a source: of the encoder's result,
-// normalised.
+// Decoder builds the layers of the decoder. Before them, at the end of the encoder, it stores the keys and values of
+// the source in each layer, from the result of the encoder after a norm.
 func (b *Builder) Decoder(stem, norm string, build func(l Layer)) {
 	b.TensorPrefix, b.role, b.byDistance = stem, inDecoder, nil
 	n := len(b.Program.Encoder)
@@ -49,7 +49,7 @@ func (b *Builder) Decoder(stem, norm string, build func(l Layer)) {
 	b.Layers(build)
 }
 
-// crossHeads is the shape of the attention to a source, whose queries, or keys and values, are in a buffer.
+// crossHeads is the shape of cross-attention, with queries, or keys and values, in buf.
 func (l Layer) crossHeads(buf kernel.Buf, col [3]int) kernel.Heads {
 	at := l.crossed[l.Index]
 	return kernel.Heads{
@@ -58,7 +58,7 @@ func (l Layer) crossHeads(buf kernel.Buf, col [3]int) kernel.Heads {
 	}
 }
 
-// keepSource stores the keys and values of tokens of a source.
+// keepSource stores the keys and values of the tokens of a source.
 func (l Layer) keepSource(act kernel.Act, key, value kernel.Matrix) {
 	var at kvCache
 	at.group, at.offset = l.state(l.keysAndValues())
@@ -72,7 +72,7 @@ func (l Layer) keepSource(act kernel.Act, key, value kernel.Matrix) {
 	l.Add(kernel.StoreKV{Heads: l.crossHeads(buf, col), Eps: l.Config.Eps, Scale: 1})
 }
 
-// CrossAttention is attention to the source.
+// CrossAttention is the attention of a decoder to the source.
 func (l Layer) CrossAttention() Sublayer {
 	nq, nOut := l.NHead*l.HeadDim, l.NHead*l.ValueDim
 	query := l.Matrix("cross_attn_q.weight", l.Config.NEmbd, nq)

@@ -7,7 +7,7 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// ExpertLimits reads what the inputs of the function in experts, and in shared ones, are held within.
+// ExpertLimits reads the limits of the inputs of the activation in routed and in shared experts.
 func (k *Keys) ExpertLimits() {
 	const routed, shared = "swiglu_clamp_exp", "swiglu_clamp_shexp"
 	limit := func(v float64) float32 {
@@ -31,13 +31,14 @@ func (k *Keys) HashedExperts() {
 	}
 }
 
-// ExpertLimitsApart reads what the function of experts is held within, and that of shared experts and of dense layers.
+// ExpertLimitsApart reads limits of the output of the activation, for routed experts, and for shared experts and dense
+// layers.
 func (k *Keys) ExpertLimitsApart() {
 	k.RoutedExpertLimits()
 	k.Config.LimitFn = true
 }
 
-// RoutedExpertLimits is limits where shared experts have none that the file does not say.
+// RoutedExpertLimits is ExpertLimits for models whose shared experts have no limit by default.
 func (k *Keys) RoutedExpertLimits() {
 	k.ExpertLimits()
 	if !k.Has("swiglu_clamp_shexp") {
@@ -47,7 +48,7 @@ func (k *Keys) RoutedExpertLimits() {
 	}
 }
 
-// OptionalExperts is experts where the file may also have none.
+// OptionalExperts is Experts if the file has any.
 func (k *Keys) OptionalExperts() {
 	if k.IntOr("expert_count", 0, 0, maxExpert) > 0 {
 		k.Experts()
@@ -83,8 +84,8 @@ func (k *Keys) Experts() {
 	}
 }
 
-// expertWidth is the width of experts by the first layer that has some: files from before there was a key say that of all that a
-// token uses, or of one. It is 0 if there are none, or none that may be.
+// expertWidth is the width of the experts of the first layer that has some, by its tensors: in old files the key has
+// the width of all experts of a token, or of one. It is 0 if there are none, or if it is too large.
 func (k *Keys) expertWidth() int {
 	for il := range k.Config.Layers {
 		for _, name := range []string{"ffn_down_exps", "ffn_down.0"} {
@@ -96,8 +97,8 @@ func (k *Keys) expertWidth() int {
 	return 0
 }
 
-// ExpertWeights reads how the weights of experts come from a router's logits, which files
-// may leave out where it is this.
+// ExpertWeights reads how the weights of experts follow from the scores of the router. gating and norm are the
+// defaults.
 func (k *Keys) ExpertWeights(gating kernel.Gating, norm bool) {
 	k.Config.ExpertGating = gating
 	const fn = "expert_gating_func"
@@ -117,7 +118,7 @@ func (k *Keys) ExpertWeights(gating kernel.Gating, norm bool) {
 	k.Config.ExpertNorm = k.BoolOr("expert_weights_norm", norm)
 }
 
-// LeadingDense reads how many of the first layers have no experts.
+// LeadingDense reads how many first layers have no experts.
 func (k *Keys) LeadingDense() {
 	n := k.IntOr("leading_dense_block_count", 0, 0, len(k.Config.Layers))
 	for il := range n {
@@ -125,7 +126,7 @@ func (k *Keys) LeadingDense() {
 	}
 }
 
-// RoutedLayers leaves experts to the layers that have a router.
+// RoutedLayers removes the experts from layers without a router.
 func (k *Keys) RoutedLayers() {
 	for il := range k.Config.Layers {
 		_, ok := k.File.Tensor(fmt.Sprintf("blk.%d.ffn_gate_inp.weight", il))
@@ -133,7 +134,7 @@ func (k *Keys) RoutedLayers() {
 	}
 }
 
-// HasExpertBias reports whether the choice of experts has a correction.
+// HasExpertBias reports whether the selection of experts has a bias.
 func (k *Keys) HasExpertBias() bool {
 	for il := range k.Config.Layers {
 		if _, ok := k.File.Tensor(fmt.Sprintf("blk.%d.exp_probs_b.bias", il)); ok {
@@ -143,7 +144,7 @@ func (k *Keys) HasExpertBias() bool {
 	return false
 }
 
-// InterleavedExperts reads that every n-th layer has experts, and the others none.
+// InterleavedExperts reads that every n-th layer has experts and the others have none.
 func (k *Keys) InterleavedExperts() {
 	n := k.Int("interleave_moe_layer_step", 1, MaxLayer)
 	for il := range k.Config.Layers {
@@ -153,8 +154,8 @@ func (k *Keys) InterleavedExperts() {
 	}
 }
 
-// SharedExperts takes the width of the experts that every token uses from the first
-// layer that has them: what the keys for it mean differs from converter to converter.
+// SharedExperts takes the width of the shared experts from the first layer that has them: converters do not agree on
+// the keys.
 func (k *Keys) SharedExperts() {
 	for il := range k.Config.Layers {
 		t, ok := k.File.Tensor(fmt.Sprintf("blk.%d.ffn_up_shexp.weight", il))

@@ -9,7 +9,8 @@ import (
 	"github.com/quern-llm/quern/go/gguf"
 )
 
-// Keys reads the keys of an architecture into a Config. The first error is a stop.
+// Keys read the metadata keys of an architecture into a Config. They stop at the first error, which ReadKeys and
+// ReadHeadKeys return. Keys are named without the architecture, which all begin with.
 type Keys struct {
 	File   *gguf.File
 	Config *Config
@@ -18,6 +19,7 @@ type Keys struct {
 	asked map[string]bool // keys that were read, or looked for
 }
 
+// Name returns the full name of a key, which counts as read.
 func (k *Keys) Name(key string) string {
 	if k.asked == nil {
 		k.asked = map[string]bool{}
@@ -33,10 +35,12 @@ func (k *Keys) Check(err error) {
 	}
 }
 
+// Fail stops with what is wrong with a key.
 func (k *Keys) Fail(key, format string, args ...any) {
 	k.Check(fmt.Errorf("key %q: %s", k.Name(key), fmt.Sprintf(format, args...)))
 }
 
+// Has reports whether the file has a key, which counts as read.
 func (k *Keys) Has(key string) bool {
 	_, ok := k.File.Value(k.Name(key))
 	return ok
@@ -50,8 +54,7 @@ func (k *Keys) within(key string, n int64, lo, hi int) int {
 	return int(n)
 }
 
-// Int returns a key from lo to hi. It may be an array, as some converters write
-// it, as long as all elements are equal.
+// Int returns a key from lo to hi. It may be an array, as some converters write it, if all elements are equal.
 func (k *Keys) Int(key string, lo, hi int) int {
 	n, err := k.File.Int(k.Name(key))
 	if errors.Is(err, gguf.ErrFormat) {
@@ -66,6 +69,7 @@ func (k *Keys) Int(key string, lo, hi int) int {
 	return k.within(key, n, lo, hi)
 }
 
+// IntOr is Int, or def if the file does not have the key.
 func (k *Keys) IntOr(key string, def, lo, hi int) int {
 	if !k.Has(key) {
 		return def
@@ -73,7 +77,7 @@ func (k *Keys) IntOr(key string, def, lo, hi int) int {
 	return k.Int(key, lo, hi)
 }
 
-// ForLayers checks that an array of n has an element for each layer; the file may have more layers than are computed.
+// ForLayers checks that an array of n elements has one for each layer. The file may have more layers than are run.
 func (k *Keys) ForLayers(key string, n int) {
 	layers := len(k.Config.Layers)
 	if n != layers && n != layers+k.Config.NNext {
@@ -81,8 +85,7 @@ func (k *Keys) ForLayers(key string, n int) {
 	}
 }
 
-// Each has set take a key for each layer, from lo to hi: one number for all, or
-// an array of as many as there are layers.
+// Each calls set with a key from lo to hi for each layer: one number for all, or an array.
 func (k *Keys) Each(key string, lo, hi int, set func(l *LayerConfig, n int)) {
 	layers := k.Config.Layers
 	if all, err := k.File.Ints(k.Name(key)); err == nil {
@@ -98,13 +101,14 @@ func (k *Keys) Each(key string, lo, hi int, set func(l *LayerConfig, n int)) {
 	}
 }
 
-// eachOr is each where the file has the key.
+// eachOr is Each if the file has the key.
 func (k *Keys) eachOr(key string, lo, hi int, set func(l *LayerConfig, n int)) {
 	if k.Has(key) {
 		k.Each(key, lo, hi, set)
 	}
 }
 
+// Float returns a finite key from lo to hi.
 func (k *Keys) Float(key string, lo, hi float64) float64 {
 	v, err := k.File.Float(k.Name(key))
 	k.Check(err)
@@ -114,8 +118,7 @@ func (k *Keys) Float(key string, lo, hi float64) float64 {
 	return v
 }
 
-// EachConstant has set take a constant of each layer, whose key carries no name of an
-// architecture: one number for all, or an array.
+// EachConstant calls set with a constant for each layer: one number for all, or an array. name is the whole key.
 func (k *Keys) EachConstant(name string, set func(l *LayerConfig, v float64)) {
 	layers := k.Config.Layers
 	v, err := k.File.Float(name)
@@ -137,6 +140,7 @@ func (k *Keys) EachConstant(name string, set func(l *LayerConfig, v float64)) {
 	}
 }
 
+// BoolOr returns a key, or def if the file does not have it.
 func (k *Keys) BoolOr(key string, def bool) bool {
 	if !k.Has(key) {
 		return def
@@ -146,6 +150,7 @@ func (k *Keys) BoolOr(key string, def bool) bool {
 	return v
 }
 
+// FloatOr is Float, or def if the file does not have the key.
 func (k *Keys) FloatOr(key string, def, lo, hi float64) float64 {
 	if !k.Has(key) {
 		return def

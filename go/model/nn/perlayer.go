@@ -6,7 +6,7 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// PerLayerEmbeddings reads how many numbers of each token a layer has of its own.
+// PerLayerEmbeddings reads the width of the embedding of a token for each layer (Gemma 3n).
 func (k *Keys) PerLayerEmbeddings() {
 	const name = "embedding_length_per_layer_input"
 	k.Config.NPerLayer = k.IntOr(name, 0, 0, MaxEmbd)
@@ -15,13 +15,12 @@ func (k *Keys) PerLayerEmbeddings() {
 	}
 }
 
-// perLayer has the embeddings of a token for each layer, one after the other.
+// perLayer is the buffer with the embeddings of a token for each layer, one after the other.
 func (b *Builder) perLayer() kernel.Buf {
 	return b.Floats("per layer", kernel.TokRows, b.Config.NPerLayer*len(b.Config.Layers))
 }
 
-// EmbedPerLayer adds to Begin the embeddings of tokens for each layer: the mean, over the root of
-// 2 instead of 2, of what a table has and of a projection of the model's embedding.
+// EmbedPerLayer adds to Begin the embeddings of tokens for each layer: (table + projection of the embedding) / sqrt(2).
 func (b *Builder) EmbedPerLayer() {
 	c := b.Config
 	n, width := c.NPerLayer, c.NPerLayer*len(c.Layers)
@@ -44,7 +43,7 @@ func (l Layer) OwnEmbedding(norm string) Sublayer {
 	return l.projectedEmbedding(func(made kernel.Buf) { l.normTo(l.X(), made, kernel.Add, norm) })
 }
 
-// projectedEmbedding gives add proj(gelu(inp_gate(input)) * the layer's embedding of the token).
+// projectedEmbedding calls add with the buffer of proj(gelu(inp_gate(input)) * the layer's embedding of the token).
 func (l Layer) projectedEmbedding(add func(made kernel.Buf)) Sublayer {
 	c := l.Config
 	n := c.NPerLayer

@@ -17,7 +17,7 @@ type Program struct {
 	Next    *Next          // what drafts; nil unless Config.Drafts
 }
 
-// Blocks returns the operations of the layers, and of the block that drafts, if it is run: all that keep something of a
+// Blocks returns the operations of the layers, and of the blocks that draft, if they run: all that store something per
 // position.
 func (p *Program) Blocks() [][]kernel.Op {
 	if p.Next == nil {
@@ -30,8 +30,8 @@ func (p *Program) Blocks() [][]kernel.Op {
 	return all
 }
 
-// An Output is a named result of a Program: operations on the tokens for which it is
-// requested, or on rows that are given, and the buffer that then has its rows.
+// An Output is a named result of a Program: operations on the tokens for which it is requested, or on given rows, and
+// the buffer that then has its rows.
 type Output struct {
 	Name  string
 	Ops   []kernel.Op
@@ -49,7 +49,8 @@ const (
 	Pooled  = "pooled"  // the vector of a text, given what was made of the vectors of its tokens
 )
 
-// A Tier is the types of keys and values that are From to To positions old: see kernel.Group. The first is of the youngest.
+// A Tier is the types of keys and values that are From to To positions old: see kernel.Group. The first tier is the
+// youngest.
 type Tier struct {
 	KV       kernel.KVTypes
 	From, To int // 0: none

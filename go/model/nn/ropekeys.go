@@ -7,10 +7,10 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// Rope reads the rotations of all layers.
+// Rope reads the rotations of all layers (Su et al. 2021).
 func (k *Keys) Rope(style kernel.Rope) { k.RopeOver(style, "rope.dimension_count") }
 
-// RopeOver is rope where another key says over how many dimensions.
+// RopeOver is Rope with another key for the number of rotated dimensions.
 func (k *Keys) RopeOver(style kernel.Rope, rotated string) {
 	scaling := k.scaling()
 	base := k.FloatOr("rope.freq_base", 10000, 1.001, 1e15)
@@ -31,15 +31,14 @@ func (k *Keys) RopeOver(style kernel.Rope, rotated string) {
 	}
 }
 
-// NoRope takes the rotations from all layers.
+// NoRope removes the rotations from all layers.
 func (k *Keys) NoRope() {
 	for il := range k.Config.Layers {
 		k.Config.Layers[il].Rope = Rope{}
 	}
 }
 
-// Temperature reads by what queries grow with their position, over as many positions as a
-// key says.
+// Temperature reads by how much queries grow with their position. span is the key of the number of positions of a step.
 func (k *Keys) Temperature(span string) {
 	scale := float32(k.FloatOr("attention.temperature_scale", 0, 0, 1e3))
 	if scale == 0 {
@@ -54,7 +53,7 @@ func (k *Keys) Temperature(span string) {
 	}
 }
 
-// scaling reads how the rotations are stretched.
+// scaling reads how the rotations are scaled for longer contexts.
 func (k *Keys) scaling() Scaling {
 	s := NoScaling
 	const typ = "rope.scaling.type"
@@ -95,9 +94,8 @@ func (k *Keys) scaling() Scaling {
 	return s
 }
 
-// TextSections checks that the sections of the rotations, which are for the positions of
-// text, of images' rows and of their columns, leave no pair without one: for text, where all
-// three are the same, they are then plain rotations. Pairs take the sections in turn.
+// TextSections checks the sections of the rotations (for time, rows and columns of images): every pair must be in one.
+// Text has the same position in all three, so its rotations are plain ones. Pairs take the sections in turn.
 func (k *Keys) TextSections() {
 	const key = "rope.dimension_sections"
 	if !k.Has(key) {
@@ -117,7 +115,7 @@ func (k *Keys) TextSections() {
 	}
 }
 
-// NTK reads by how much the base of rotations grows (NTK-aware scaling). Most files have the grown one.
+// NTK reads by how much the base of rotations grows (NTK-aware scaling). Most files have the grown base.
 func (k *Keys) NTK() {
 	const key = "rope.scaling.alpha"
 	alpha := k.FloatOr(key, 0, 0, 1e6)

@@ -25,21 +25,21 @@ func (k *Keys) model() {
 	k.Config.Layers = make([]LayerConfig, blocks-k.Config.NNext)
 }
 
-// RMSNorm reads the epsilon of RMS norms.
+// RMSNorm reads the epsilon of RMS norms (Zhang and Sennrich 2019).
 func (k *Keys) RMSNorm() {
 	k.Config.Eps = float32(k.Float("attention.layer_norm_rms_epsilon", 0, 1))
 }
 
-// LayerNorm reads the epsilon of norms that take the mean away.
+// LayerNorm reads the epsilon of layer norms (Ba et al. 2016), which subtract the mean.
 func (k *Keys) LayerNorm() {
 	k.Config.Norm = kernel.LayerNorm
 	k.Config.Eps = float32(k.Float("attention.layer_norm_epsilon", 0, 1))
 }
 
-// Heads reads the shape of the attention, which all layers have.
+// Heads reads the heads of attention and their widths.
 func (k *Keys) Heads() { k.someHeads(false) }
 
-// MixedHeads is heads where layers without key-value heads are of another kind.
+// MixedHeads is Heads for models whose layers without KV heads are no attention.
 func (k *Keys) MixedHeads() { k.someHeads(true) }
 
 func (k *Keys) someHeads(mixed bool) {
@@ -74,15 +74,15 @@ func (k *Keys) someHeads(mixed bool) {
 	}
 }
 
-// FeedForward reads the width of the dense part.
+// FeedForward reads the width of the dense feed-forward.
 func (k *Keys) FeedForward() {
 	k.Each("feed_forward_length", 1, MaxFF, func(l *LayerConfig, n int) { l.NFF = n })
 }
 
-// EmbedScale says that embeddings are multiplied by the root of their width.
+// EmbedScale multiplies embeddings by the root of their width.
 func (k *Keys) EmbedScale() { k.Config.EmbedScale = float32(math.Sqrt(float64(k.Config.NEmbd))) }
 
-// ALiBi reads whether scores fall with the distance.
+// ALiBi reads whether scores fall with the distance (Press et al. 2022).
 func (k *Keys) ALiBi() {
 	const bias = "attention.max_alibi_bias"
 	switch n := k.FloatOr(bias, 0, 0, 1e3); n {
@@ -94,5 +94,5 @@ func (k *Keys) ALiBi() {
 	}
 }
 
-// ClampQKV reads what queries, keys and values are held within; 0 is how some files say that they are not.
+// ClampQKV reads the limit of queries, keys and values; 0 is none.
 func (k *Keys) ClampQKV() { k.Config.AttnLimit = float32(k.FloatOr("attention.clamp_kqv", 0, 0, 1e6)) }

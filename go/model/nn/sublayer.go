@@ -2,15 +2,13 @@ package nn
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// A Sublayer is one of the parts of a block that add to the residual: attention,
-// feed-forward.
+// A Sublayer is a part of a block that adds to the residual, such as attention and feed-forward.
 type Sublayer struct {
-	In  []kernel.Matrix      // what multiplies its input
-	Run func(act kernel.Act) // adds its operations, given the input as these take it
+	In  []kernel.Matrix      // the matrices that multiply its input
+	Run func(act kernel.Act) // adds its operations; act is the input in the kinds that In takes
 }
 
-// Residual adds x += h(norm(x)), for several sublayers side by side x += the sum of
-// theirs. Without a name the input is x itself.
+// Residual adds x += h(norm(x)), or the sum of several sublayers of the same input. Without a norm the input is x.
 func (l Layer) Residual(norm string, sublayers ...Sublayer) {
 	var mats []kernel.Matrix
 	for _, h := range sublayers {
@@ -27,8 +25,7 @@ func (l Layer) Residual(norm string, sublayers ...Sublayer) {
 	}
 }
 
-// SideBySide adds x += h(norm(x)) + other(second(x)): two sublayers side by side, each after a norm of its
-// own.
+// SideBySide adds x += h(norm(x)) + other(second(x)): parallel sublayers with a norm each.
 func (l Layer) SideBySide(norm string, h Sublayer, second string, other Sublayer) {
 	act := l.Act("embd", kernel.TokRows, l.Config.NEmbd, h.In...)
 	otherAct := l.Act("embd beside", kernel.TokRows, l.Config.NEmbd, other.In...)
@@ -38,8 +35,7 @@ func (l Layer) SideBySide(norm string, h Sublayer, second string, other Sublayer
 	other.Run(otherAct)
 }
 
-// inner makes activations of n columns of src for the product that ends a sublayer, normalised
-// where sub names a norm.
+// inner puts n columns of src into act, the input of the last product of a sublayer, after a norm if sub is not "".
 func (l Layer) inner(act kernel.Act, src kernel.Buf, n int, sub string) {
 	if sub == "" {
 		l.Add(kernel.ToAct{Act: act, Src: src, Cols: n})
@@ -48,8 +44,7 @@ func (l Layer) inner(act kernel.Act, src kernel.Buf, n int, sub string) {
 	l.Add(kernel.Norm{Act: act, Src: src, Cols: n, Kind: l.Config.Norm, Eps: l.Config.Eps, Weight: l.Vector(sub+".weight", n)})
 }
 
-// result adds the product that ends a sublayer to the residual, normalised where post
-// names a norm.
+// result adds the last product of a sublayer to the residual, after a norm if post is not "".
 func (l Layer) result(act kernel.Act, out kernel.Part, post string) {
 	c := l.Config
 	if post == "" {
@@ -60,8 +55,8 @@ func (l Layer) result(act kernel.Act, out kernel.Part, post string) {
 	l.normTo(l.X(), l.sublayerOut(), l.takeEpilogue(), post)
 }
 
-// takeEpilogue says how the next sublayer adds its result to x, and takes storeNext back: only the first sublayer
-// stores it, where the residual is elsewhere, see connect.
+// takeEpilogue returns how the next sublayer puts its result into x, and resets storeNext: only the first sublayer
+// after it stores, the next ones add. See Connect.
 func (b *Builder) takeEpilogue() kernel.Epilogue {
 	if b.storeNext {
 		b.storeNext = false
@@ -70,10 +65,10 @@ func (b *Builder) takeEpilogue() kernel.Epilogue {
 	return kernel.Add
 }
 
-// sublayerOut has the result of a sublayer before it is normalised.
+// sublayerOut is the buffer with the result of a sublayer before its norm.
 func (l Layer) sublayerOut() kernel.Buf { return l.Floats("sublayer", kernel.TokRows, l.Config.NEmbd) }
 
-// normTo stores the norm of src in dst, or adds it.
+// normTo stores or adds the norm of src in dst, scaled by ResidualScale.
 func (l Layer) normTo(dst, src kernel.Buf, to kernel.Epilogue, name string) {
 	c := l.Config
 	l.Add(kernel.NormRows{
@@ -82,7 +77,8 @@ func (l Layer) normTo(dst, src kernel.Buf, to kernel.Epilogue, name string) {
 	})
 }
 
-// lowRank is dst = second(first(input)). between says what becomes of the first product.
+// lowRank is dst = second(between(first(input))): a product of two matrices of low rank. between is the epilogue of the
+// first.
 func (l Layer) lowRank(use string, act kernel.Act, first kernel.Matrix, between kernel.Matmul, dst kernel.Buf, second kernel.Part) {
 	low := l.Floats(use+".low", kernel.TokRows, first.Out)
 	lowAct := l.Act(use+".low", kernel.TokRows, first.Out, second.Matrix)
@@ -92,7 +88,7 @@ func (l Layer) lowRank(use string, act kernel.Act, first kernel.Matrix, between 
 	l.Add(kernel.Matmul{Dst: dst, Act: lowAct, Parts: []kernel.Part{second}})
 }
 
-// DeepNorm has x = scale * norm(x) + h(norm(x)).
+// DeepNorm is x = NormedScale * norm(x) + h(norm(x)) (Wang et al. 2022, "DeepNet").
 func (l Layer) DeepNorm(norm string, h Sublayer) {
 	c := l.Config
 	act := l.Act("embd", kernel.TokRows, c.NEmbd, h.In...)
@@ -103,7 +99,7 @@ func (l Layer) DeepNorm(norm string, h Sublayer) {
 	h.Run(act)
 }
 
-// Linear is a product alone.
+// Linear is one product in place of attention.
 func (l Layer) Linear(name string) Sublayer {
 	m := l.Matrix(name+".weight", l.Config.NEmbd, l.Config.NEmbd)
 	return Sublayer{In: []kernel.Matrix{m}, Run: func(act kernel.Act) {

@@ -8,7 +8,7 @@ import "github.com/quern-llm/quern/go/kernel"
 // Has reports whether the file has a tensor.
 func (b *Builder) Has(name string) bool { return b.weights.Has(name) }
 
-// Table returns a matrix whose rows are looked up.
+// Table returns a matrix whose rows are looked up, not multiplied.
 func (b *Builder) Table(name string, in, out int) kernel.Matrix {
 	return must(b.weights.Table(name, in, out))
 }
@@ -18,7 +18,7 @@ func (b *Builder) Matrix(name string, in, out int) kernel.Matrix {
 	return must(b.weights.Matrix(name, in, out, 1))
 }
 
-// Vector returns floats, padded to whole panels; nil as long as there is no memory.
+// Vector returns floats, padded to whole panels; nil without memory.
 func (b *Builder) Vector(name string, dims ...int) []float32 {
 	return must(b.weights.Vector(name, dims...))
 }
@@ -39,7 +39,7 @@ func (b *Builder) NormWeights(name string, n int) []float32 {
 	return b.Vector(name+".weight", n)
 }
 
-// constants returns n numbers that no file has; nil as long as there is no memory.
+// constants returns n numbers that no file has; nil without memory.
 func (b *Builder) constants(name string, n int, of func(i int) float64) []float32 {
 	v := b.weights.Floats(name, n)
 	for i := range min(n, len(v)) {
@@ -48,14 +48,15 @@ func (b *Builder) constants(name string, n int, of func(i int) float64) []float3
 	return v
 }
 
-// The same of a layer, whose tensors are named without the "blk.N." that their names begin with.
-
+// Has reports whether the file has a tensor of the layer.
 func (l Layer) Has(name string) bool { return l.Builder.Has(l.prefix + name) }
 
+// Matrix returns a matrix of the layer for products.
 func (l Layer) Matrix(name string, in, out int) kernel.Matrix {
 	return l.Builder.Matrix(l.prefix+name, in, out)
 }
 
+// Vector returns floats of the layer, padded to whole panels; nil without memory.
 func (l Layer) Vector(name string, dims ...int) []float32 {
 	return l.Builder.Vector(l.prefix+name, dims...)
 }
@@ -64,6 +65,7 @@ func (l Layer) optional(name string, dims ...int) []float32 {
 	return l.Builder.optional(l.prefix+name, dims...)
 }
 
+// NormWeights returns the weights of a norm of the layer.
 func (l Layer) NormWeights(name string, n int) []float32 {
 	return l.Builder.NormWeights(l.prefix+name, n)
 }
@@ -72,12 +74,12 @@ func (l Layer) constants(name string, n int, of func(i int) float64) []float32 {
 	return l.Builder.constants(l.prefix+name, n, of)
 }
 
-// matrices returns n matrices in one tensor.
+// matrices returns n matrices of the layer that are one tensor.
 func (l Layer) matrices(name string, in, out, n int) kernel.Matrix {
 	return must(l.weights.Matrix(l.prefix+name, in, out, n))
 }
 
-// nth returns matrix i of the n that a tensor has.
+// nth returns matrix i of the n in a tensor of the layer.
 func (l Layer) nth(name string, in, out, n, i int) kernel.Matrix {
 	return must(l.weights.Nth(l.prefix+name, in, out, n, i))
 }
@@ -92,5 +94,5 @@ func (l Layer) headRows(name string, in, of, from, n, heads int) kernel.Matrix {
 	return must(l.weights.Heads(l.prefix+name, in, of, from, n, heads))
 }
 
-// made returns memory for n floats that are computed of the layer's weights: see Weights.Floats.
+// made returns memory for n floats that are computed from weights of the layer: see Weights.Floats.
 func (l Layer) made(name string, n int) []float32 { return l.weights.Floats(l.prefix+name, n) }

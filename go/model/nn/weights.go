@@ -6,9 +6,8 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// Weights gives tensors by their GGUF names. Each method checks that the shape
-// is the expected one; its error names the tensor. Data may be nil as long as it
-// has no memory yet.
+// Weights returns tensors by their GGUF names. Each method checks that the shape is the expected one; its error names
+// the tensor. Data is nil without memory.
 type Weights interface {
 	// Has reports whether there is such a tensor.
 	Has(name string) bool

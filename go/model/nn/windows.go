@@ -2,16 +2,15 @@ package nn
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// Windows gives a window to the layers that the file says, else to those that
-// windowed does.
+// Windows gives a window to the layers that the file says, or else to those for which windowed is true.
 func (k *Keys) Windows(windowed func(il int) bool) { k.WindowsIn(windowed, AllBut) }
 
-// WindowsIn is windows where the number of a pattern means what of makes of it.
+// WindowsIn is Windows if a pattern in the file is a number n, which means the layers of of(n).
 func (k *Keys) WindowsIn(windowed func(il int) bool, of func(n int) func(il int) bool) {
 	k.WindowsOf(k.Int("attention.sliding_window", 1, MaxCtx), windowed, of)
 }
 
-// WindowsOf is windowsIn with windows of n positions.
+// WindowsOf is WindowsIn with windows of n positions.
 func (k *Keys) WindowsOf(n int, windowed func(il int) bool, of func(n int) func(il int) bool) {
 	const pattern = "attention.sliding_window_pattern"
 	if all, err := k.File.Bools(k.Name(pattern)); err == nil {
@@ -30,8 +29,8 @@ func (k *Keys) WindowsOf(n int, windowed func(il int) bool, of func(n int) func(
 	}
 }
 
-// WindowRope gives the rotations of layers with a window the base that the file says, else this one, and leaves the positions
-// there as they are.
+// WindowRope sets the base of the rotations in layers with a window, to what the file says or else to base, without
+// scaling.
 func (k *Keys) WindowRope(base float64) {
 	base = k.FloatOr("rope.freq_base_swa", base, 1.001, 1e15)
 	for il := range k.Config.Layers {
@@ -41,8 +40,8 @@ func (k *Keys) WindowRope(base float64) {
 	}
 }
 
-// windowBase gives the rotations of layers with a window the base that the file says. (llama.cpp reads it for cohere2 and olmo2
-// too, and uses it for others only.)
+// windowBase sets the base of the rotations in layers with a window if the file says it. (llama.cpp reads the key for
+// cohere2 and olmo2 too, and uses it only for others.)
 func (k *Keys) windowBase() {
 	const key = "rope.freq_base_swa"
 	if !k.Has(key) {
@@ -58,7 +57,7 @@ func (k *Keys) windowBase() {
 	}
 }
 
-// RopeInWindows takes the rotations from layers without a window.
+// RopeInWindows removes the rotations from layers without a window (NoPE).
 func (k *Keys) RopeInWindows() {
 	for il := range k.Config.Layers {
 		if l := &k.Config.Layers[il]; l.Window == 0 {
@@ -67,12 +66,12 @@ func (k *Keys) RopeInWindows() {
 	}
 }
 
-// AllButFirst is true for all layers but those whose number n divides; of 0, for all.
+// AllButFirst is true for the layers whose number n does not divide; with n = 0, for all.
 func AllButFirst(n int) func(il int) bool {
 	return func(il int) bool { return n == 0 || il%n != 0 }
 }
 
-// AllBut is true for all layers but every n-th; of 0 and 1, for all and for none.
+// AllBut is false for every n-th layer, n-1 first, and true for the others; with n = 0 it is true for all.
 func AllBut(n int) func(il int) bool {
 	return func(il int) bool { return n == 0 || il%n < n-1 }
 }
@@ -86,8 +85,8 @@ func (k *Keys) ListedWindows() {
 	k.Windows(nil)
 }
 
-// RotatedInWindows reads over how many dimensions layers with a window rotate, which are as many as the others say where the file does not.
-// These take no factors. others changes the rest.
+// RotatedInWindows reads how many dimensions layers with a window rotate; by default as many as the others. They have
+// no factors. others, if not nil, changes layers without a window.
 func (k *Keys) RotatedInWindows(others func(l *LayerConfig)) {
 	const rotated = "rope.dimension_count_swa"
 	for il := range k.Config.Layers {
