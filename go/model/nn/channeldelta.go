@@ -6,8 +6,7 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// ChannelDelta reads the sizes of delta nets whose decays are of channels, and which layers are
-// such: these have no key-value heads.
+// ChannelDelta reads the sizes of delta nets with a decay per channel, and which layers are such: their NHeadKV is 0.
 func (k *Keys) ChannelDelta() {
 	c := k.Config
 	c.NTap = k.Int("ssm.conv_kernel", 2, MaxTap)
@@ -23,7 +22,7 @@ func (k *Keys) ChannelDelta() {
 	c.Delta = Delta{NHead: heads, NHeadKey: heads, KeyDim: dim, ValueDim: dim}
 }
 
-// DeltaOrLatents is the delta net of a layer, or its attention over latents.
+// DeltaOrLatents is a delta net with a decay per channel, or, in layers with KV heads, latent attention.
 func (l Layer) DeltaOrLatents(a LatentAttention) Sublayer {
 	if l.NHeadKV == 0 {
 		return l.ChannelDelta()
@@ -31,9 +30,9 @@ func (l Layer) DeltaOrLatents(a LatentAttention) Sublayer {
 	return l.LatentAttention(a)
 }
 
-// ChannelDelta is attn_output(norm(delta(q, k, v)) * sigmoid(g_b(g_a(input)))), with q, k and v from
-// silu(conv(attn_q(input))) and so on, q and k normalised to length 1, and a decay for each channel of
-// keys, out of f_b(f_a(input)). Some models have one matrix in place of f_b and f_a, and of g_b and g_a.
+// ChannelDelta is attn_output(norm(delta(q, k, v)) * sigmoid(g_b(g_a(input)))) (Kimi Team 2025, "Kimi Linear"), with q
+// from silu(conv(attn_q(input))), k and v likewise, q and k of length 1, and a decay per channel of keys from
+// f_b(f_a(input)). Some models have one matrix in place of f_b and f_a, and of g_b and g_a.
 func (l Layer) ChannelDelta() Sublayer {
 	c, n := l.Config, l.Config.Delta
 	width := n.NHead * n.KeyDim // of queries, of keys, of values
@@ -72,8 +71,7 @@ func (l Layer) ChannelDelta() Sublayer {
 	}}
 }
 
-// decayRates are by what decays of channels fall, a number for each head. Bounded ones take it as it is, which some
-// files have with the sign of the others.
+// decayRates returns the rate of decay per head. Bounded decays have it with the opposite sign, which some files lack.
 func (l Layer) decayRates() []float32 {
 	n, name := l.Config.Delta, "ssm_a"
 	if !n.Signed {
@@ -86,7 +84,7 @@ func (l Layer) decayRates() []float32 {
 	return l.constants(name+" of bounded decays", kernel.Pad(n.NHead), func(i int) float64 { return -float64(rates[i]) })
 }
 
-// inRanks is a matrix, or two of a lower rank in place of it.
+// inRanks is a matrix, or a product of two of lower rank.
 type inRanks struct{ first, second kernel.Matrix }
 
 func (l Layer) inRanks(name string, rank, out int) inRanks {
@@ -100,7 +98,7 @@ func (l Layer) inRanks(name string, rank, out int) inRanks {
 	return inRanks{first: l.Matrix(name+"_a.weight", embd, out)}
 }
 
-// run has in dst, from a column on, the product with the layer's input.
+// run puts the product with the input into dst, from column col on.
 func (m inRanks) run(l Layer, use string, act kernel.Act, dst kernel.Buf, col int) {
 	if m.second.Out == 0 {
 		l.Add(kernel.Matmul{Dst: dst, Act: l.Only(act, m.first), Parts: []kernel.Part{{Matrix: m.first, Col: col}}})
@@ -115,7 +113,7 @@ func (l Layer) conv(of string) []float32 {
 	return l.Vector("ssm_conv1d_"+of+".weight", l.Config.NTap, 1, n.NHead*n.KeyDim)
 }
 
-// joined returns vectors of n floats one after the other; nil as long as there is no memory.
+// joined returns vectors of n floats one after the other; nil without memory.
 func (l Layer) joined(name string, n int, vectors ...[]float32) []float32 {
 	all := l.made(name, n*len(vectors))
 	if all == nil {
@@ -127,7 +125,7 @@ func (l Layer) joined(name string, n int, vectors ...[]float32) []float32 {
 	return all
 }
 
-// BoundedDecays reads the logarithm of the least decay.
+// BoundedDecays reads the lower bound of the logarithm of decays.
 func (k *Keys) BoundedDecays() {
 	const safe = "kda.safe_gate"
 	if !k.BoolOr(safe, true) {

@@ -6,18 +6,18 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// Compressed is the sizes of attention to a window and to keys that stand for several positions, which a layer has
-// Layer.Every of: with overlapping entries, of which an index chooses the best, or without. Keys are values, heads
-// share one, and the result is projected by groups of heads first.
+// Compressed is the sizes of attention to a window and to entries (DeepSeek V4): an entry is a key for CompressRatio
+// positions, 4 with overlap, of which an indexer selects the best, or 128 without. Keys are also the values, heads
+// share one, and the results are projected by groups of heads first.
 type Compressed struct {
 	Groups, Rank int // of heads, and of the projection of each
 }
 
-// overlapping are the positions of entries that overlap.
+// overlapping is the CompressRatio of entries that overlap.
 const overlapping = 4
 
-// CompressedAttention reads the sizes of the attention of all layers, and their rotations, which YaRN stretches if there are
-// entries, without growing them.
+// CompressedAttention reads the sizes of the attention of all layers, and their rotations. Layers with entries have
+// YaRN, without its change of lengths.
 func (k *Keys) CompressedAttention() {
 	c, layers := k.Config, k.Config.Layers
 	c.Latent.QueryRank = k.Int("attention.q_lora_rank", 1, MaxEmbd)
@@ -67,16 +67,17 @@ func (k *Keys) CompressedAttention() {
 	}
 }
 
-// back undoes r, and ofEntry rotates an entry by the first of its positions, which ends at the token's.
+// back is the inverse rotation.
 func (r Rope) back() Rope { r.Back = true; return r }
 
+// ofEntry is the rotation of an entry, by the first of its positions; the last one is the token's.
 func (l LayerConfig) ofEntry() Rope {
 	r := l.Rope
 	r.Shift = 1 - l.CompressRatio
 	return r
 }
 
-// CompressionRopes has all rotations computed.
+// CompressionRopes has Begin compute all rotations of such attention.
 func (b *Builder) CompressionRopes() {
 	for _, l := range b.Config.Layers {
 		b.ropeTable(l.Rope)
@@ -87,7 +88,7 @@ func (b *Builder) CompressionRopes() {
 	}
 }
 
-// CompressedAttention is attention to a window, and to entries where the layer has some.
+// CompressedAttention is attention to a window, and to entries in layers that have them.
 func (l Layer) CompressedAttention() Sublayer {
 	c := l.Config
 	dim, key := l.HeadDim, l.NHead*l.HeadDim // where the key begins
@@ -131,15 +132,15 @@ func (l Layer) CompressedAttention() Sublayer {
 	}}
 }
 
-// tail stores keys, or leaves them alone, with heads whose last channels are rotated.
-func (l Layer) tail(shape kernel.Heads, r Rope, scale float32, queries bool) kernel.StoreKV {
+// tail rotates the last channels of heads, and stores keys unless queriesOnly.
+func (l Layer) tail(shape kernel.Heads, r Rope, scale float32, queriesOnly bool) kernel.StoreKV {
 	return kernel.StoreKV{
 		Heads: shape, Rope: r.Style, RopeAt: shape.HeadDim - r.NRot, NRot: r.NRot, Table: l.ropeTable(r), Eps: l.Config.Eps, Scale: scale,
-		QueriesOnly: queries,
+		QueriesOnly: queriesOnly,
 	}
 }
 
-// A compressor makes entries of a width out of the layer's input.
+// A compressor makes entries of the input of a layer.
 type compressor struct {
 	in  []kernel.Matrix
 	run func(act kernel.Act) kernel.Entries
@@ -174,7 +175,7 @@ func (l Layer) compressor(name string, dim int) compressor {
 	}}
 }
 
-// entryIndex binds what chooses the best entries, in layers where they overlap: see index.
+// entryIndex returns the indexer of entries, in layers where they overlap.
 func (l Layer) entryIndex() index {
 	if l.CompressRatio != overlapping {
 		return index{}
@@ -195,8 +196,7 @@ func (l Layer) entryIndex() index {
 	}}
 }
 
-// groupedOutput binds the two matrices that end the attention: one for each group of heads, and one for what these
-// make.
+// groupedOutput returns what adds the two output projections: one per group of heads, and one of their results.
 func (l Layer) groupedOutput() func(att kernel.Buf) {
 	n, width := l.Config.Compressed, l.NHead*l.HeadDim/l.Config.Compressed.Groups
 	first := l.headRows("attn_output_a.weight", width, n.Rank, 0, n.Rank, n.Groups)

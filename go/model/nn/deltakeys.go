@@ -2,8 +2,7 @@ package nn
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// DeltaNets reads the sizes of gated delta nets, and which layers are such: these have
-// no key-value heads.
+// DeltaNets reads the sizes of gated delta nets, and which layers are such: their NHeadKV is 0.
 func (k *Keys) DeltaNets() {
 	c := k.Config
 	c.NTap = k.Int("ssm.conv_kernel", 2, MaxTap)
@@ -30,8 +29,8 @@ func (k *Keys) DeltaNets() {
 	}
 }
 
-// RecurrentLayers says of each layer whether it is one without attention: as the file lists
-// them, else all but every n-th, of which it may say which.
+// RecurrentLayers reports for each layer whether it is recurrent: as the file lists them, or else all but every n-th; n
+// is in the file, or else `every`.
 func (k *Keys) RecurrentLayers(every int) []bool {
 	const list = "attention.recurrent_layers"
 	n := len(k.Config.Layers)

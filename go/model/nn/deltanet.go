@@ -17,8 +17,8 @@ type DeltaNet struct {
 	Spans   bool      // attention between is to the best spans of positions
 }
 
-// DeltaNet is ssm_out(norm(delta(q, k, v)) * gate(attn_gate(input))), with q, k and v
-// from silu(conv(attn_qkv(input))), q and k normalised to length 1.
+// DeltaNet is ssm_out(norm(delta(q, k, v)) * gate(attn_gate(input))) (Yang et al. 2024, "Gated Delta Networks"), with
+// q, k and v from silu(conv(attn_qkv(input))), q and k of length 1.
 func (l Layer) DeltaNet(d DeltaNet) Sublayer {
 	c, n := l.Config, l.Config.Delta
 	nKey, nValue := n.NHeadKey*n.KeyDim, n.NHead*n.ValueDim
@@ -55,7 +55,7 @@ func (l Layer) DeltaNet(d DeltaNet) Sublayer {
 	return h
 }
 
-// deltaResult normalises what each head has made, gates it, and adds its product with out to the residual.
+// deltaResult normalises the result of each head, gates it, and adds its product with out to the residual.
 func (l Layer) deltaResult(gate kernel.Gate, out kernel.Matrix) {
 	n, y := l.Config.Delta, gate.Dst
 	l.Add(kernel.NormRows{
@@ -68,8 +68,8 @@ func (l Layer) deltaResult(gate kernel.Gate, out kernel.Matrix) {
 	l.result(act, kernel.Part{Matrix: out}, "")
 }
 
-// unitLength normalises the first heads of queries and keys to length 1: an RMS norm whose mean is
-// a sum. It returns the length of one whose elements are 1, inverted.
+// unitLength scales the first heads of queries and keys to length 1, by an RMS norm with a sum in place of the mean. It
+// returns 1/sqrt(KeyDim).
 func (l Layer) unitLength(buf kernel.Buf, heads int) float32 {
 	dim := l.Config.Delta.KeyDim
 	length := float32(1 / math.Sqrt(float64(dim)))
@@ -77,8 +77,7 @@ func (l Layer) unitLength(buf kernel.Buf, heads int) float32 {
 	return length
 }
 
-// DeltaOrAttention is a delta net, or, in layers with key-value heads, attention whose
-// queries come with a gate.
+// DeltaOrAttention is a delta net, or, in layers with KV heads, attention with a gate in the query projection.
 func (l Layer) DeltaOrAttention(d DeltaNet) Sublayer {
 	if l.NHeadKV == 0 {
 		return l.DeltaNet(d)
@@ -86,8 +85,8 @@ func (l Layer) DeltaOrAttention(d DeltaNet) Sublayer {
 	return l.Attention(Attention{QKNorm: NormHead, Gate: GateQuery, Spans: d.Spans})
 }
 
-// deltaInput binds the projections of queries, keys and values, and behind them of the
-// gate of the result. Early files of Qwen 3 Next have all in ssm_in, by key heads.
+// deltaInput returns the projections of queries, keys and values, followed by that of the gate. Early files of Qwen 3
+// Next have all in ssm_in, by key heads.
 func (l Layer) deltaInput(nQKV, nValue int) []kernel.Part {
 	embd, n, old := l.Config.NEmbd, l.Config.Delta, "ssm_in.weight"
 	gate := kernel.Pad(nQKV)
@@ -105,6 +104,7 @@ func (l Layer) deltaInput(nQKV, nValue int) []kernel.Part {
 	return []kernel.Part{part(0, k, 0), part(k, k, n.NHeadKey*k), part(2*k, v, 2*n.NHeadKey*k), part(2*k+v, v, gate)}
 }
 
+// matrices returns the matrices of parts.
 func matrices(parts []kernel.Part) []kernel.Matrix {
 	var m []kernel.Matrix
 	for _, p := range parts {
@@ -113,8 +113,8 @@ func matrices(parts []kernel.Part) []kernel.Matrix {
 	return m
 }
 
-// deltaGates binds the projections of the gates of value heads, as kernel.Delta takes
-// them: of some heads one gate, then the other.
+// deltaGates returns the projections of the two gates of value heads, as kernel.Delta takes them: for a number of heads
+// one gate, then the other.
 func (l Layer) deltaGates(d DeltaNet) (parts []kernel.Part, heads int) {
 	embd, n := l.Config.NEmbd, l.Config.Delta
 	if d.Grouped {

@@ -10,7 +10,7 @@ import (
 
 // What encoders are made of: models that read a text in both directions and make vectors of it.
 
-// Pooling says how the vector of a text comes from those of its tokens.
+// Pooling says how the vector of a text is computed from those of its tokens.
 type Pooling int
 
 // The numbers are those of GGUF, but for PoolUnset.
@@ -23,12 +23,12 @@ const (
 	PoolRank  Pooling = 4 // a classifier's scores
 )
 
-// pooling reads what a file says of its vectors.
+// pooling reads the pooling of a file.
 func (k *Keys) pooling() {
 	k.Config.Pooling = Pooling(k.IntOr("pooling_type", int(PoolUnset), 0, int(PoolRank)))
 }
 
-// Encoder reads what encoders with LayerNorm have in common.
+// Encoder reads what encoders with layer norms have in common.
 func (k *Keys) Encoder() {
 	k.Config.BothWays = true
 	k.LayerNorm()
@@ -42,8 +42,8 @@ func (k *Keys) Encoder() {
 	}
 }
 
-// bertBegin is the embeddings of BERT: of tokens, of types, all of which are the first, of
-// positions, and a norm.
+// bertBegin adds the embeddings of BERT (Devlin et al. 2018): of tokens, of the first token type and of positions, and
+// a norm.
 func (b *Builder) bertBegin() {
 	b.Begin(func() {
 		c := b.Config
@@ -56,7 +56,8 @@ func (b *Builder) bertBegin() {
 	})
 }
 
-// BERTLayers is layers whose sublayers are followed by a norm of the residual.
+// BERTLayers builds a model whose sublayers are followed by a norm of the residual (post-norm). ffn makes the
+// feed-forward.
 func (b *Builder) BERTLayers(a Attention, ffn func(l Layer) Sublayer) {
 	b.bertBegin()
 	b.Layers(func(l Layer) {
@@ -68,7 +69,7 @@ func (b *Builder) BERTLayers(a Attention, ffn func(l Layer) Sublayer) {
 	b.Vectors("")
 }
 
-// bias is what is added to the scores of a layer by distance.
+// bias returns the biases of scores by distance.
 func (l Layer) bias() kernel.Bias {
 	if l.byDistance != nil { // one table serves all layers, in files too
 		return *l.byDistance
@@ -92,7 +93,7 @@ func (l Layer) bias() kernel.Bias {
 	return *l.byDistance
 }
 
-// biases returns the biases that by gives to the keys at each distance.
+// biases returns the biases that by gives for each distance.
 func (l Layer) biases(span int, by func(head, i int) float32) kernel.Bias {
 	width := kernel.BiasWidth(span)
 	bias := kernel.Bias{Span: span, By: l.weights.Floats(l.TensorPrefix+"biases by distance", l.NHead*width)}
@@ -142,7 +143,7 @@ func bucket(i, n int, bothWays bool) int {
 	return at + min(exact+int(grown+1e-6), half-1) // the logarithms of what falls on a border are rounded
 }
 
-// PooledDense adds the products that make the vector of a text.
+// PooledDense adds the output Pooled: the two dense layers after pooling.
 func (b *Builder) PooledDense() {
 	c := b.Config
 	if c.NDense == 0 {

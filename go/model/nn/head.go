@@ -9,11 +9,11 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// HeadPrefix is how the names of a head's tensors begin, beside those of the model that it drafts for.
+// HeadPrefix begins the names of a head's tensors, among those of the model that it drafts for.
 const HeadPrefix = "head."
 
-// A Head is the sizes of layers in a file of their own that draft for a model: they read hidden states of it, and know nothing
-// else. The zero value is none.
+// A Head is the sizes of layers in a file of their own that draft for a model: they read its hidden states. The zero
+// value: none.
 type Head struct {
 	Arch   string // general.architecture of its file
 	NEmbd  int    // residual width
@@ -39,7 +39,7 @@ type Head struct {
 	LogitCap   float32
 }
 
-// MaxHeadInputs is how many layers a head may read the inputs of: real ones read three to six.
+// MaxHeadInputs bounds the layers whose inputs a head reads: real ones read three to six.
 const MaxHeadInputs = 64
 
 // ReadHeadKeys returns the sizes of a head, whose keys read reads. Errors name the key or the tensor.
@@ -67,7 +67,7 @@ func ReadHeadKeys(f *gguf.File, arch string, read func(k *Keys, h *Head)) (h Hea
 	return h, nil
 }
 
-// rowsOf returns the rows of a matrix, 0 where the file has none of that name.
+// rowsOf returns the rows of a matrix; 0 if the file does not have it.
 func (k *Keys) rowsOf(name string) int {
 	t, ok := k.File.Tensor(name)
 	if !ok {
@@ -79,7 +79,7 @@ func (k *Keys) rowsOf(name string) int {
 	return int(t.Dims[1])
 }
 
-// HeadInputs reads which layers' inputs a head reads, at most some.
+// HeadInputs reads the layers whose inputs a head reads, at most `most`.
 func (k *Keys) HeadInputs(most int) []int {
 	key := "target_layers"
 	if old := "extract_layers"; !k.Has(key) && k.Has(old) { // as first files had it
@@ -97,7 +97,7 @@ func (k *Keys) HeadInputs(most int) []int {
 	return list
 }
 
-// Fits returns nil if the head can draft for a model with this configuration, else why not.
+// Fits returns nil if the head can draft for a model with this configuration, else the reason.
 func (h *Head) Fits(c *Config) error {
 	switch {
 	case c.OnePass():
@@ -129,7 +129,7 @@ func (h *Head) Fits(c *Config) error {
 	return nil
 }
 
-// taps has the inputs of layer il of the model for the head, where it reads them, side by side.
+// taps copies the input of layer il of the model, if the head reads it.
 func (b *Builder) taps(il int) {
 	c := b.Config
 	if !c.Drafts || len(c.Head.Inputs) == 0 {
@@ -145,12 +145,12 @@ func (b *Builder) taps(il int) {
 	}
 }
 
-// headInputs is the inputs of layers, for the head.
+// headInputs is the buffer of the inputs of layers that the head reads, side by side.
 func (b *Builder) headInputs() kernel.Buf {
 	return b.Floats("head.inputs", kernel.TokRows, len(b.Config.Head.Inputs)*b.Config.Head.Width)
 }
 
-// draftHead builds the head of another file. norm is what follows the layers of the model.
+// draftHead builds the head of another file. norm is the output norm of the model.
 func (b *Builder) draftHead(norm string) {
 	h := &b.Config.Head
 	if b.draft == nil {
@@ -171,7 +171,7 @@ func (b *Builder) draftHead(norm string) {
 	b.draft(&own, h)
 }
 
-// EmbedTokens adds to what an operation list has the embeddings of tokens in dst: the head's, or the model's.
+// EmbedTokens puts the embeddings of tokens into dst: the head's, or the model's if it has none.
 func (b *Builder) EmbedTokens(dst kernel.Buf, scale float32) {
 	h := &b.Config.Head
 	name, rows := HeadPrefix+"token_embd.weight", h.NTable
@@ -182,7 +182,7 @@ func (b *Builder) EmbedTokens(dst kernel.Buf, scale float32) {
 	b.Add(kernel.Embed{Dst: dst, Table: table, Scale: scale})
 }
 
-// HeadRopes computes the rotations of the layers of a head, whose tokens are shift positions after those of the batch.
+// HeadRopes computes the rotations of the layers of a head, at shift positions after those of the batch.
 func (b *Builder) HeadRopes(shift int) {
 	var done []Rope
 	for _, l := range b.Config.Layers {
@@ -193,8 +193,8 @@ func (b *Builder) HeadRopes(shift int) {
 	}
 }
 
-// Drafts ends a head: step is its layers, which leave in the residual the hidden states to go on with. It adds their norm
-// and the logits of the tokens that the head drafts.
+// Drafts ends a head. step is its layers, which leave hidden states in the residual. It adds their norm, and the logits
+// of the tokens that the head drafts.
 func (b *Builder) Drafts(p *Next, step []kernel.Op, norm string) {
 	h := &b.Config.Head
 	if h.NVocab == 0 {
@@ -204,8 +204,8 @@ func (b *Builder) Drafts(p *Next, step []kernel.Op, norm string) {
 	b.DraftsBy(p, step, b.Matrix(HeadPrefix+"output.weight", h.NEmbd, h.NVocab), norm, kernel.Matrix{})
 }
 
-// DraftsBy is drafts by a given output matrix. after, if there is one, makes the hidden states to go on with of normalised
-// ones.
+// DraftsBy is Drafts with a given output matrix. after, if any, is the projection from normalised hidden states to
+// those of the next step.
 func (b *Builder) DraftsBy(p *Next, step []kernel.Op, m kernel.Matrix, norm string, after kernel.Matrix) {
 	h, n := &b.Config.Head, b.Config.NEmbd
 	if p.NVocab = m.Out; h.Mapped {
@@ -230,11 +230,10 @@ func (b *Builder) DraftsBy(p *Next, step []kernel.Op, m kernel.Matrix, norm stri
 	b.Program.Next = p
 }
 
-// MaxHeadBlock bounds the tokens that a head guesses at once: real ones guess 16.
+// MaxHeadBlock bounds the tokens that a head drafts at once: real ones draft 16.
 const MaxHeadBlock = 1 << 10
 
-// JoinInputs has in dst the product of a matrix with the inputs of the model's layers that a head reads, normalised before if that is
-// asked for.
+// JoinInputs puts into dst the product with the inputs of layers that a head reads, normalised if asked.
 func (b *Builder) JoinInputs(dst kernel.Buf, normed bool) {
 	h := &b.Config.Head
 	n, in := len(h.Inputs)*h.Width, b.headInputs()

@@ -8,8 +8,8 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// BlockAttention is the attention of the tokens of a block to each other and to the text, of which inject keeps keys
-// and values that are made of hidden states.
+// BlockAttention is the attention of the tokens of a block to each other and to the text (DFlash). inject stores keys
+// and values of the text, computed from hidden states.
 func (l Layer) BlockAttention(hidden kernel.Buf) (inject []kernel.Op, block Sublayer) {
 	q := l.queries(Attention{QKNorm: NormHead})
 	if len(q.parts) != 3 {
@@ -49,8 +49,8 @@ func (l Layer) BlockAttention(hidden kernel.Buf) (inject []kernel.Op, block Subl
 	}}
 }
 
-// TargetAttention is attention to keys and values of the model. The token is one position behind those that the batch
-// says, which the last keys are at.
+// TargetAttention is attention to keys and values of the model. The token is one position after those of the batch, at
+// which the last keys are.
 func (l Layer) TargetAttention() Sublayer {
 	n, nq, nOut := l.Config.NEmbd, l.NHead*l.HeadDim, l.NHead*l.ValueDim
 	of, _ := l.Target.read(l.LayerConfig)
@@ -78,14 +78,14 @@ func (l Layer) TargetAttention() Sublayer {
 	}}
 }
 
-// ahead is the rotation of what is one position behind those of the batch.
+// ahead is the rotation of the position after those of the batch.
 func ahead(r Rope) Rope {
 	r.Shift++
 	return r
 }
 
-// read returns the layer of the model whose keys and values a layer of a head reads: the last of those with a window,
-// or without.
+// read returns the layer of the model whose keys and values a layer of a head reads: the last one with a window, or
+// without.
 func (c *Config) read(l LayerConfig) (of LayerConfig, ok bool) {
 	for _, of := range slices.Backward(c.Layers) {
 		if of.NHeadKV > 0 && !of.SharedKV && (of.Window > 0) == (l.Window > 0) {
@@ -95,7 +95,7 @@ func (c *Config) read(l LayerConfig) (of LayerConfig, ok bool) {
 	return of, false
 }
 
-// reads returns nil if the layers of a head find in a model the keys and values that they read.
+// reads returns nil if the model has the keys and values that the layers of a head read.
 func (h *Head) reads(c *Config) error {
 	for il, l := range h.Layers {
 		of, ok := c.read(l)

@@ -2,9 +2,9 @@ package nn
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// Hyper is the sizes of hyper-connections (Xie et al. 2025, "mHC"): a residual of several streams, of which a sublayer
-// reads a weighted sum and adds a multiple of its own to each, after these were mixed, or without. Of the zero value
-// there is one stream.
+// Hyper is the sizes of hyper-connections (Zhu et al. 2024; Xie et al. 2025, "mHC"): a residual of several streams. A
+// sublayer reads a weighted sum of them and adds a multiple of its result to each, after the streams are mixed, or
+// without mixing. The zero value: one stream.
 type Hyper struct {
 	Streams int
 	Rounds  int // of Sinkhorn's iteration, which makes of the mixture one that keeps sums
@@ -13,13 +13,13 @@ type Hyper struct {
 	Add     float32 // how large the multiples are, where streams are not mixed
 }
 
-// HyperConnections reads them, of streams that are mixed.
+// HyperConnections reads the sizes of streams that are mixed.
 func (k *Keys) HyperConnections() {
 	k.streams()
 	k.Config.Hyper.Rounds = k.Int("hyper_connection.sinkhorn_iterations", 1, 1000)
 }
 
-// HyperConnectionsApart reads them, of streams that are not.
+// HyperConnectionsApart reads the sizes of streams that are not mixed.
 func (k *Keys) HyperConnectionsApart() {
 	k.streams()
 	k.Config.Hyper.Add = float32(k.Float("hyper_connection.magnitude", 1e-3, 1e3))
@@ -35,12 +35,12 @@ func (k *Keys) streams() {
 	}
 }
 
-// connected has the residual of each token, one stream after the other.
+// connected is the buffer of the streams, one after the other.
 func (b *Builder) connected() kernel.Buf {
 	return b.Floats("streams", kernel.TokRows, b.Config.Hyper.Streams*b.Config.NEmbd)
 }
 
-// Split makes all streams of the embedding.
+// Split copies the embedding to all streams.
 func (b *Builder) Split() {
 	for i := range b.Config.Hyper.Streams {
 		b.Add(kernel.NormRows{
@@ -49,7 +49,7 @@ func (b *Builder) Split() {
 	}
 }
 
-// connectWeights computes what the streams are mixed by, and has in x what a sublayer reads of them.
+// connectWeights computes the weights of the streams, and puts the input of a sublayer into x.
 func (b *Builder) connectWeights(name string, rounds int) kernel.Mix {
 	h := b.Config.Hyper
 	n, scales := kernel.ConnectInputs(h.Streams, rounds), 1
@@ -65,12 +65,12 @@ func (b *Builder) connectWeights(name string, rounds int) kernel.Mix {
 	return b.read(op.Dst)
 }
 
-// weightsOf has room for the result of a Connect.
+// weightsOf is the buffer of the result of a Connect.
 func (b *Builder) weightsOf(use string) kernel.Buf {
 	return b.Floats(use, kernel.TokRows, kernel.ConnectWidth(b.Config.Hyper.Streams))
 }
 
-// measured has the products of matrices with the streams, normalised as one row.
+// measured is the buffer of products with the streams, normalised as one row.
 func (b *Builder) measured(parts ...kernel.Part) kernel.Buf {
 	c, last := b.Config, parts[len(parts)-1]
 	width := c.Hyper.Streams * c.NEmbd
@@ -81,7 +81,7 @@ func (b *Builder) measured(parts ...kernel.Part) kernel.Buf {
 	return in
 }
 
-// read has in x the sum of the streams by these weights.
+// read puts the weighted sum of the streams into x.
 func (b *Builder) read(weights kernel.Buf) kernel.Mix {
 	mix := kernel.Mix{
 		Dst: b.X(), Src: b.connected(), Weights: weights, Cols: b.Config.NEmbd, Segs: 1, SrcSegs: b.Config.Hyper.Streams, Store: true,
@@ -90,7 +90,7 @@ func (b *Builder) read(weights kernel.Buf) kernel.Mix {
 	return mix
 }
 
-// Connect adds a sublayer between the streams: it is given their weighted sum in x, and leaves there what it adds.
+// Connect runs a sublayer between the streams: run reads their weighted sum in x, and leaves its result there.
 func (l Layer) Connect(name string, run func()) {
 	streams := l.Config.Hyper.Streams
 	mix := l.connectWeights(l.prefix+name, l.Config.Hyper.Rounds)
@@ -102,8 +102,8 @@ func (l Layer) Connect(name string, run func()) {
 	l.Add(mix)
 }
 
-// ConnectApart is connect of streams that are not mixed: of the matrix, the first rows say what the sublayer reads, the
-// others what it adds.
+// ConnectApart is Connect for streams that are not mixed. The first rows of the matrix are for what the sublayer reads,
+// the others for what it adds.
 func (l Layer) ConnectApart(name string, run func()) {
 	h := l.Config.Hyper
 	n := h.Streams
@@ -127,7 +127,7 @@ func (l Layer) ConnectApart(name string, run func()) {
 	l.Add(mix)
 }
 
-// Join makes of the streams, after the last layer, the residual: their weighted sum.
+// Join puts the weighted sum of the streams into x, after the last layer.
 func (b *Builder) Join(name string) {
 	b.connectWeights(name, 0)
 	if last := len(b.Program.Layers) - 1; last >= 0 {

@@ -2,10 +2,10 @@ package nn
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// Hyper-connections of low rank: each stream of the residual is normalised, a sublayer reads their mean after gates,
-// and adds what it makes to each by a weight of its own.
+// Hyper-connections of low rank: each stream of the residual is normalised, a sublayer reads the mean of the gated streams,
+// and adds its result to each with a weight per stream.
 
-// HyperConnectionsLowRank reads their sizes.
+// HyperConnectionsLowRank reads the sizes of hyper-connections with gates of low rank.
 func (k *Keys) HyperConnectionsLowRank() {
 	k.Config.Hyper = Hyper{
 		Streams: k.Int("hyper_connection.count", 2, kernel.Panel),
@@ -16,7 +16,7 @@ func (k *Keys) HyperConnectionsLowRank() {
 	}
 }
 
-// normStreams has the norm of each stream of src, with weights of its own, in dst.
+// normStreams puts the norm of each stream of src, with weights of its own, into dst.
 func (b *Builder) normStreams(dst, src kernel.Buf, name string) {
 	c := b.Config
 	b.Add(kernel.NormRows{
@@ -25,8 +25,8 @@ func (b *Builder) normStreams(dst, src kernel.Buf, name string) {
 	})
 }
 
-// readStreams has in x the mean of the normalised streams times their gates. Where there is a matrix for it, it returns
-// the weights of what is added to each.
+// readStreams puts the mean of the normalised and gated streams into x. With adds it returns the weights of the result
+// per stream.
 func (b *Builder) readStreams(name string, adds bool) (weights kernel.Buf) {
 	c, n := b.Config, b.Config.Hyper.Streams
 	width, mean := n*c.NEmbd, 1/float32(n)
@@ -69,7 +69,7 @@ func (b *Builder) readStreams(name string, adds bool) (weights kernel.Buf) {
 	return weights
 }
 
-// ConnectLowRank adds a sublayer between the streams: it is given their mean in x, and leaves there what it adds.
+// ConnectLowRank runs a sublayer between the streams: run reads their mean in x, and leaves its result there.
 func (l Layer) ConnectLowRank(name string, run func()) {
 	weights := l.readStreams(l.prefix+name, true)
 	l.storeNext = true
@@ -79,7 +79,7 @@ func (l Layer) ConnectLowRank(name string, run func()) {
 	})
 }
 
-// JoinLowRank makes of the streams, after the last layer, what logits are made of.
+// JoinLowRank puts the mean of the gated streams into x, after the last layer.
 func (b *Builder) JoinLowRank(name string) {
 	b.readStreams(name, false)
 	if last := len(b.Program.Layers) - 1; last >= 0 {

@@ -6,11 +6,11 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// indexEps is that of the norm of an index's keys in most models: files do not say it.
+// indexEps is the epsilon of the norm of an indexer's keys in most models. Files do not have it.
 const indexEps = 1e-6
 
-// An index chooses the positions that a layer attends to, if there are more than a number of
-// them, by small queries and keys of its own (DeepSeek-AI 2025, "DeepSeek-V3.2").
+// An index is an indexer: it selects the positions that a layer attends to, if there are more than TopK, by small
+// queries and keys (DeepSeek-AI 2025, "DeepSeek-V3.2").
 type index struct {
 	in  []kernel.Matrix // what multiplies the layer's input
 	low []kernel.Matrix // and what multiplies that of its queries
@@ -18,8 +18,7 @@ type index struct {
 	choose func(act, low kernel.Act) kernel.Buf
 }
 
-// index binds the layer's index. Layers without one of their own attend to what the layer
-// before does.
+// index returns the indexer of the layer. Layers without one use the selection of the layer before.
 func (l Layer) index() index {
 	n := l.latents().Index
 	if n.TopK == 0 {
@@ -59,12 +58,12 @@ func (l Layer) index() index {
 	}}
 }
 
-// chosen is the buffer of the positions that tokens attend to.
+// chosen is the buffer of the selected positions.
 func (l Layer) chosen() kernel.Buf {
 	return l.Floats("chosen", kernel.TokRows, l.Config.Latent.Index.TopK)
 }
 
-// Indexer reads the sizes of indexes, and which layers have one.
+// Indexer reads the sizes of indexers, which all layers have.
 func (k *Keys) Indexer(style kernel.Rope) {
 	n := &k.Config.Latent
 	n.Index = Index{
@@ -85,7 +84,7 @@ func (k *Keys) Indexer(style kernel.Rope) {
 	}
 }
 
-// IndexerTypes reads which layers have an index of their own, where the file lists them.
+// IndexerTypes reads which layers have an indexer of their own, if the file lists them.
 func (k *Keys) IndexerTypes() {
 	const types = "attention.indexer.types"
 	layers := k.Config.Layers

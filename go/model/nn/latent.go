@@ -6,19 +6,19 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// LatentAttention says what attention over latents has besides.
+// LatentAttention says what latent attention has besides its projections.
 type LatentAttention struct {
 	Gate  GateKind // gateOwn or gateHead: the result is multiplied by the sigmoid of a projection
 	Sinks bool     // a score of each head that takes weight and has no value: attn_sinks
 }
 
-// LatentAttention is attention whose keys and values are products of one vector for each
-// position, the latent, which is all that is kept (DeepSeek-AI 2024, "DeepSeek-V2"): MLA.
+// LatentAttention is multi-head latent attention (MLA; DeepSeek-AI 2024, "DeepSeek-V2"): keys and values are products
+// of one vector per position, the latent, and only that is cached.
 //
-// Of each head, k = [W_k c; r] and v = W_v c, with the latent c and a rotated part r that all heads
-// share. A score q.k is [W_k' q; q_r].[c; r], and a sum of values is W_v times that of latents. So
-// both matrices are absorbed into queries and results, and what is left is attention with one
-// key-value head, whose keys are [c; r] and whose values are the first channels of these.
+// Of each head, k = [W_k c; r] and v = W_v c, with the latent c and a rotated part r that all heads share. A score q.k
+// is [W_k' q; q_r].[c; r], and a sum of values is W_v times the sum of latents. So both matrices are absorbed into
+// queries and results. What remains is attention with one KV head, whose keys are [c; r] and whose values are the first
+// channels of these.
 func (l Layer) LatentAttention(a LatentAttention) Sublayer {
 	c, n := l.Config, l.latents()
 	plain := n.KeyDim - n.RopeDim // channels of a query that are not rotated
@@ -107,7 +107,7 @@ func (l Layer) latents() Latent {
 	return l.Config.Latent
 }
 
-// latentPlace has memory for the latents of the layer.
+// latentPlace allocates the latents of the layer.
 func (l Layer) latentPlace() (group, offset int, tiers []kernel.Tier) {
 	bytes := func(kv kernel.KVTypes) int { return kernel.KVBytes(kv, 1, l.HeadDim, 0) }
 	if l.Window > 0 {
@@ -117,9 +117,8 @@ func (l Layer) latentPlace() (group, offset int, tiers []kernel.Tier) {
 	return l.aged(kernel.Group{Name: "attention", Bytes: bytes(l.kv)}, bytes)
 }
 
-// latentQueries binds the projection of queries, of which small models have one matrix and
-// others two of lower rank, with a norm between them. first is what multiplies the layer's
-// input.
+// latentQueries returns the projections of queries: one matrix in small models, else two of lower rank with a norm
+// between them. first multiplies the input of the layer.
 func (l Layer) latentQueries() (first, query kernel.Matrix) {
 	c, n := l.Config, l.latents()
 	width := l.NHead * n.KeyDim
@@ -130,12 +129,12 @@ func (l Layer) latentQueries() (first, query kernel.Matrix) {
 	return l.Matrix("attn_q_a.weight", c.NEmbd, n.QueryRank), l.Matrix("attn_q_b.weight", n.QueryRank, width)
 }
 
-// lowQueries says whether queries have two matrices.
+// lowQueries reports whether queries have two matrices.
 func (l Layer) lowQueries() bool {
 	return l.latents().QueryRank > 0 && !l.Has("attn_q.weight")
 }
 
-// queryInput returns what the last matrices of queries multiply, given what the first does.
+// queryInput returns the input of the last matrices of queries, given that of the first.
 func (l Layer) queryInput(act kernel.Act, first kernel.Matrix, last ...kernel.Matrix) kernel.Act {
 	n := l.latents()
 	if !l.lowQueries() {
@@ -150,8 +149,8 @@ func (l Layer) queryInput(act kernel.Act, first kernel.Matrix, last ...kernel.Ma
 	return lowAct
 }
 
-// absorbed binds the matrices that make keys and values of latents, one for each head: that of
-// keys transposed. Files from before there was a cache of latents have both in attn_kv_b.
+// absorbed returns the matrices that make keys and values of latents, one per head; that of keys is transposed. Old
+// files have both in attn_kv_b.
 func (l Layer) absorbed(plain int) (keys, values kernel.Matrix) {
 	n := l.latents()
 	old := "attn_kv_b.weight"
@@ -165,10 +164,10 @@ func (l Layer) absorbed(plain int) (keys, values kernel.Matrix) {
 	return l.matrices("attn_k_b.weight", plain, n.Rank, l.NHead), l.matrices("attn_v_b.weight", n.Rank, n.ValueDim, l.NHead)
 }
 
-// headAct returns activations of each head, as products with m take them.
+// headAct returns activations per head, as products with m take them.
 func (l Layer) headAct(width int, m kernel.Matrix) kernel.Act { return l.groupAct(l.NHead, width, m) }
 
-// groupAct returns those of each of n groups of heads.
+// groupAct returns activations per group of heads.
 func (l Layer) groupAct(n, width int, m kernel.Matrix) kernel.Act {
 	kind := m.Type.Act()
 	use := fmt.Sprintf("%d heads", n)

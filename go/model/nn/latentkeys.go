@@ -8,9 +8,8 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// Latents reads the sizes of attention over latents, and its rotations. A layer's key-value
-// head is then the latent with the rotated part. Files of before say the sizes of heads
-// without _mla.
+// Latents reads the sizes of latent attention. HeadDim of a layer is then the latent with the rotated part. Old files
+// have the sizes of heads without _mla.
 func (k *Keys) Latents() {
 	c := k.Config
 	c.Latent = Latent{
@@ -40,7 +39,7 @@ func (k *Keys) Latents() {
 	}
 }
 
-// ofHeads is the key of a width of heads, rather than of what is kept of them.
+// ofHeads is the key of a width per head, not of what is cached.
 func (k *Keys) ofHeads(key string) string {
 	if k.Has(key + "_mla") {
 		return key + "_mla"
@@ -48,11 +47,11 @@ func (k *Keys) ofHeads(key string) string {
 	return key
 }
 
-// LatentRope is rope for attention over latents. YaRN's factor of the scores, (1 + 0.1 m ln f)^2,
-// is one of queries here, and files have 0.1 m instead of m. A model that does not say m has
-// none, as in DeepSeek's code; llama.cpp multiplies by the same with m = 1 then.
+// LatentRope is Rope for latent attention. YaRN's factor of the scores, (1 + 0.1 m ln f)^2, multiplies queries here,
+// and files have 0.1 m instead of m. A model without m has no factor, as in DeepSeek's code; llama.cpp then multiplies
+// as with m = 1.
 //
-// likewise: rotated pairs grow by the same m, and so not at all.
+// likewise: rotated pairs have the same m in both terms of YaRN's length, and so keep their length.
 func (k *Keys) LatentRope(likewise bool) {
 	k.Rope(kernel.RopeNorm)
 	for i := range k.Config.Layers {
@@ -70,7 +69,7 @@ func (k *Keys) LatentRope(likewise bool) {
 	}
 }
 
-// WindowLatents reads the sizes of the latents of layers with a window, which have no index.
+// WindowLatents reads the sizes of latents in layers with a window, which have no indexer.
 func (k *Keys) WindowLatents() {
 	c, n := k.Config, k.Config.Latent
 	n.Index = Index{}

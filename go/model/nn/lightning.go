@@ -7,8 +7,9 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// LightningAttention is attn_output(norm(attend(q, k, v)) * sigmoid(attn_gate(input))), with silu of q, k and v of each head,
-// and a state that each token adds k v' to: a state space whose steps are all 1.
+// LightningAttention is attn_output(norm(attend(q, k, v)) * sigmoid(attn_gate(input))) (Qin et al. 2024), linear
+// attention with constant decays per head: q, k and v are silu of projections, and each token adds k v' to a state. It
+// is a state space whose steps are 1.
 func (l Layer) LightningAttention() Sublayer {
 	c, dim := l.Config, l.HeadDim
 	width := l.NHead * dim
@@ -42,7 +43,7 @@ func (l Layer) LightningAttention() Sublayer {
 	}}
 }
 
-// slope is the logarithm of the decay of a head: as ALiBi's slopes, and smaller the later the layer is.
+// slope is the logarithm of the decay of a head: an ALiBi slope, smaller in later layers.
 func (l Layer) slope(head int) float64 {
 	depth := float64(l.Index) / float64(max(len(l.Config.Layers)-1, 1))
 	return -exactmath.Pow(2, -8*float64(head+1)/float64(l.NHead)) * (1 - depth + 1e-5)

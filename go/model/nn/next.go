@@ -7,11 +7,10 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// A Next is the block of a model that predicts a token further on (multi-token prediction, DeepSeek-AI 2024, "DeepSeek-V3
-// Technical Report"), or the head of another file in its place. From the hidden state after a position and the token that follows
-// it, which is the batch's token there, it
-// makes a hidden state, and from that the logits of the token after the one that follows. It has keys and values of its
-// own, beside those of the layers. Given its own hidden state and its own guess, it goes on.
+// A Next drafts tokens: the multi-token prediction blocks of a model (DeepSeek-AI 2024, "DeepSeek-V3 Technical
+// Report"), or the head of another file. From the hidden state after a position and the token that follows, which is
+// the batch's token, it computes a hidden state, and from that the logits of the token after. It has keys and values of
+// its own. Given its own hidden state and token, it goes on.
 type Next struct {
 	Hidden kernel.Buf  // hidden states that it reads: [token][Width]
 	Width  int         // of hidden states
@@ -28,13 +27,14 @@ type Next struct {
 	Mask  int32 // in place of those
 }
 
-// A NextStep guesses a token further on.
+// A NextStep drafts one further token.
 type NextStep struct {
 	Step []kernel.Op // what it keeps, and its hidden states
 	Head []kernel.Op // of rows: hidden states in Out, logits in Logits
 }
 
-// CanDraft returns nil if the model has a head, or a block that predicts a further token, and it can be run, else why not.
+// CanDraft returns nil if the model has a head or blocks that predict further tokens, and they can run; else the
+// reason.
 func (c *Config) CanDraft() error {
 	if c.Head.Arch != "" {
 		return c.Head.Fits(c)
@@ -51,8 +51,8 @@ func (c *Config) CanDraft() error {
 	return nil
 }
 
-// next returns the sizes of a block. Where files do not say them, they are those of the last layer with attention to all positions,
-// or to a window where all have one.
+// next returns the sizes of block i. If the file does not have them, they are those of the last layer that attends to
+// all positions, or, if all have a window, of the last one.
 func (c *Config) next(i int) (l LayerConfig, ok bool) {
 	if i < len(c.NextLayers) && c.NextLayers[i].NHeadKV > 0 {
 		return c.NextLayers[i], true
@@ -69,9 +69,9 @@ func (c *Config) next(i int) (l LayerConfig, ok bool) {
 	return l, ok
 }
 
-// next builds the blocks after the last layer. norm is what follows the layers. Of several blocks the k-th guesses the k-th token further
-// on. All keep of a position what they make of the model's hidden state; behind the text they are given those of the blocks before
-// them.
+// next builds the blocks after the last layer. norm is the output norm. The k-th block drafts the k-th further token.
+// All blocks store keys and values for the hidden states of the model; for drafts, a block reads the hidden state of
+// the one before.
 func (b *Builder) next(norm string) {
 	c := b.Config
 	p := &Next{Width: c.NEmbd, NVocab: c.NVocab}
@@ -101,7 +101,7 @@ func (b *Builder) next(norm string) {
 	b.Program.Next = p
 }
 
-// nextStep builds one of the blocks.
+// nextStep builds block il.
 func (b *Builder) nextStep(p *Next, il int, norm string) (s NextStep) {
 	c := b.Config
 	sizes, _ := c.next(il - len(c.Layers))
@@ -143,7 +143,7 @@ func (b *Builder) nextStep(p *Next, il int, norm string) (s NextStep) {
 	return s
 }
 
-// Keeping is the operations up to the last that keeps something of a position.
+// Keeping returns the operations up to the last that stores keys and values.
 func Keeping(ops []kernel.Op) []kernel.Op {
 	for i, op := range slices.Backward(ops) {
 		if s, ok := op.(kernel.StoreKV); ok && !s.QueriesOnly {
@@ -153,8 +153,8 @@ func Keeping(ops []kernel.Op) []kernel.Op {
 	return nil
 }
 
-// joinNext has in x the product of a matrix with the embedding of a token and, behind it, the hidden state of the position before it,
-// each normalised.
+// joinNext puts into x a product with the embedding of the token and the hidden state of the position before, each
+// normalised.
 func (l Layer) joinNext(hidden kernel.Buf) {
 	c, n := l.Config, l.Config.NEmbd
 	name := "token_embd.weight"
@@ -175,7 +175,7 @@ func (l Layer) joinNext(hidden kernel.Buf) {
 	l.Add(kernel.Matmul{Dst: l.X(), Act: act, Parts: []kernel.Part{{Matrix: m}}})
 }
 
-// Normed has in dst the norm of src, as floats, or src itself where name names none.
+// Normed puts the norm of src into dst as floats; without a name, src itself.
 func (b *Builder) Normed(dst, src kernel.Buf, rows kernel.RowSet, name string) {
 	op := kernel.NormRows{Dst: dst, Src: src, Rows: rows, Cols: b.Config.NEmbd, Segs: 1, Kind: kernel.NoNorm, Scale: 1}
 	if name != "" {
@@ -187,7 +187,8 @@ func (b *Builder) Normed(dst, src kernel.Buf, rows kernel.RowSet, name string) {
 	b.Add(op)
 }
 
-// WithNext reads the sizes of the blocks that predict further tokens as those of layers: the file lists them with the others.
+// WithNext has read read the sizes of blocks that predict further tokens together with those of layers, if the file
+// lists them together.
 func (k *Keys) WithNext(read func()) {
 	c, n, more := k.Config, len(k.Config.Layers), k.Config.NNext
 	c.Layers, c.NNext = make([]LayerConfig, n+more), 0

@@ -30,8 +30,7 @@ const (
 	longFactors  = "rope_factors_long.weight"
 )
 
-// Scaling says how rotations are stretched beyond the positions that the model
-// was first trained for.
+// Scaling says how rotations are scaled for contexts longer than those of the first training.
 type Scaling struct {
 	Type   string  // "none", "linear" or "yarn"
 	Factor float64 // by which the positions are compressed
@@ -87,7 +86,7 @@ func (r Rope) Freqs(factors []float32) []float64 {
 	return freqs
 }
 
-// Scale returns the length by which rotated pairs grow.
+// Scale returns the factor of the lengths of rotated pairs.
 func (r Rope) Scale() float32 {
 	s := r.Scaling
 	length := cmp.Or(s.AttnFactor, 1)
@@ -101,8 +100,7 @@ func (r Rope) Scale() float32 {
 	return float32(length)
 }
 
-// pairThatTurns returns the index, not whole, of the pair that turns this many
-// times within the original context.
+// pairThatTurns returns the fractional index of the pair that turns this many times within the original context.
 func (r Rope) pairThatTurns(times float64) float64 {
 	return float64(r.NRot) * exactmath.Log(float64(r.Scaling.NCtxOrig)/(times*2*math.Pi)) / (2 * exactmath.Log(r.Base))
 }

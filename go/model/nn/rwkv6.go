@@ -31,7 +31,7 @@ func (k *Keys) RWKV6() {
 	}
 }
 
-// before are shares of 1: the token before itself.
+// before returns shares of 1: the token before.
 func (l Layer) before() []float32 {
 	all := make([]float32, l.Config.NEmbd)
 	for i := range all {
@@ -40,12 +40,12 @@ func (l Layer) before() []float32 {
 	return all
 }
 
-// timeMix6Shares are the names of what has norm(x) moved towards that of the token before, in the order of the tensors.
+// timeMix6Shares names the inputs with token shift, in the order of the tensors.
 const timeMix6Shares = "wkvrg"
 
-// TimeMix6 adds to x what heads with a state make of norm(x): of a receptance, a key and a value, of decays and of a
-// gate of the result. Each has norm(x) as input with some of the token before, how much of it says, by channels, a
-// product of two matrices as well.
+// TimeMix6 adds the time mixing of RWKV 6 of norm(x) (Peng et al. 2024, "Eagle and Finch"): heads with a state, from a
+// receptance, a key, a value, decays and a gate. Each input is norm(x) mixed with that of the token before, by shares
+// per channel that depend on the token, through a product of low rank.
 func (l Layer) TimeMix6(norm string) {
 	n, r := l.Config.NEmbd, l.Config.RWKV
 	heads, shared := n/r.HeadDim, l.NHeadKV*r.HeadDim
@@ -96,8 +96,8 @@ func (l Layer) TimeMix6(norm string) {
 	l.result(act, kernel.Part{Matrix: out}, "")
 }
 
-// timeMix6Inputs returns what makes input i of the time mixing as these matrices take it. moved has the norm of the
-// token before, and behind it that of the token, moved towards it.
+// timeMix6Inputs returns a function that computes input i of the time mixing for products with these matrices. moved
+// has the norm of the token before, then that of the token moved towards it.
 func (l Layer) timeMix6Inputs(moved kernel.Buf) func(i int, mats ...kernel.Matrix) kernel.Act {
 	n, rank := l.Config.NEmbd, l.Config.RWKV.TokenShift
 	first := l.Matrix("time_mix_w1.weight", n, len(timeMix6Shares)*rank)
@@ -122,7 +122,7 @@ func (l Layer) timeMix6Inputs(moved kernel.Buf) func(i int, mats ...kernel.Matri
 	}
 }
 
-// timeMix6Share is the share of the token before in input i that does not depend on the token: some files have those of
+// timeMix6Share returns the part of the share in input i that does not depend on the token. Some files have those of
 // all inputs in one tensor.
 func (l Layer) timeMix6Share(i int) []float32 {
 	n, fused := l.Config.NEmbd, "time_mix_lerp_fused.weight"
@@ -136,8 +136,8 @@ func (l Layer) timeMix6Share(i int) []float32 {
 	return all[i*n : (i+1)*n]
 }
 
-// ChannelMix6 adds to x sigmoid(receptance(a)) * value(relu(key(b))^2), where a and b are norm(x) with some of the
-// token before.
+// ChannelMix6 adds sigmoid(receptance(a)) * value(relu(key(b))^2), with a and b = norm(x) mixed with that of the token
+// before.
 func (l Layer) ChannelMix6(norm string) {
 	n := l.Config.NEmbd
 	key, value := l.Matrix("channel_mix_key.weight", n, l.NFF), l.Matrix("channel_mix_value.weight", l.NFF, n)

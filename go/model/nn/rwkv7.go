@@ -2,12 +2,12 @@ package nn
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// groupEps is the epsilon of the norm of what a head makes.
+// groupEps is the epsilon of the norm of the result of a head.
 const groupEps = 64e-5
 
-// TimeMix7 adds to x what heads with a state make of norm(x): of a receptance, a key and a value, and, out of two
-// matrices each, of decays, rates, the share that the first layer's value has in the value, and a gate of the
-// result. Each has norm(x) as input with some of the token before.
+// TimeMix7 adds the time mixing of RWKV 7 of norm(x) (Peng et al. 2025, "RWKV-7 Goose"): heads with a state, from a
+// receptance, a key, a value, and, by two matrices of low rank each, decays, in-context learning rates, the share of
+// the first layer's value, and a gate. Each input is norm(x) mixed with that of the token before (token shift).
 func (l Layer) TimeMix7(norm string) {
 	n, ranks := l.Config.NEmbd, l.Config.RWKV
 	const inputs = 6 // of receptance, decays, key, value, rates, gate
@@ -79,7 +79,7 @@ func (l Layer) TimeMix7(norm string) {
 	l.result(act, kernel.Part{Matrix: out}, "")
 }
 
-// ChannelMix7 adds to x value(relu(key(norm(x)))^2), where norm(x) has some of the token before.
+// ChannelMix7 adds value(relu(key(y))^2), with y = norm(x) mixed with that of the token before.
 func (l Layer) ChannelMix7(norm string) {
 	n := l.Config.NEmbd
 	key, value := l.Matrix("channel_mix_key.weight", n, l.NFF), l.Matrix("channel_mix_value.weight", l.NFF, n)
@@ -92,13 +92,13 @@ func (l Layer) ChannelMix7(norm string) {
 	l.result(ffnAct, kernel.Part{Matrix: value}, "")
 }
 
-// square is a matrix as wide as the residual, and as high.
+// square returns a matrix of NEmbd columns and rows.
 func (l Layer) square(name string) kernel.Matrix {
 	return l.Matrix(name+".weight", l.Config.NEmbd, l.Config.NEmbd)
 }
 
-// shift has, for each of n results, the norm of x moved towards that of the token before, channel by channel, by
-// shares, which are for one result or for several.
+// shift is token shift: a buffer with, for each of n results, norm(x) moved towards that of the token before, per
+// channel, by shares, which are for one result or for several.
 func (l Layer) shift(norm, name string, n int, shares ...[]float32) kernel.Buf {
 	width := l.Config.NEmbd
 	src, dst := l.Floats("shift.in", kernel.TokRows, width), l.Floats("shift", kernel.TokRows, n*width)
@@ -115,7 +115,7 @@ func (l Layer) shift(norm, name string, n int, shares ...[]float32) kernel.Buf {
 	return dst
 }
 
-// RWKV7 reads the sizes of the time mixing.
+// RWKV7 reads the sizes of time mixing.
 func (k *Keys) RWKV7() {
 	r := &k.Config.RWKV
 	r.HeadDim = k.Int("wkv.head_size", 1, MaxHeadDim)
@@ -126,7 +126,7 @@ func (k *Keys) RWKV7() {
 	k.rwkvHeads()
 }
 
-// rwkvHeads checks that the heads of time mixing are of whole panels.
+// rwkvHeads checks that heads are whole panels.
 func (k *Keys) rwkvHeads() {
 	c, r := k.Config, k.Config.RWKV
 	if r.HeadDim%kernel.Panel != 0 || c.NEmbd%r.HeadDim != 0 {

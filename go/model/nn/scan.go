@@ -2,9 +2,8 @@ package nn
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// Mamba2 is ssm_out(norm(scan(x, b, c) * silu(z))), with z, x, b, c and the steps from
-// ssm_in, and a convolution over x, b and c. The norm is by groups; some architectures
-// have it only where the file has its weights.
+// Mamba2 is ssm_out(norm(scan(x, b, c) * silu(z))) (Dao and Gu 2024), with z, x, b, c and the steps from ssm_in, and a
+// convolution over x, b and c. The norm is per group; with mayLackNorm it is used if the file has its weights.
 func (l Layer) Mamba2(mayLackNorm bool) Sublayer {
 	c, n := l.Config, l.Config.Scan
 	nGroups := n.NGroup * n.State
@@ -36,8 +35,8 @@ func (l Layer) Mamba2(mayLackNorm bool) Sublayer {
 	}}
 }
 
-// Mamba is ssm_out(scan(x, b, c) * silu(z)), with x and z from ssm_in, a convolution over
-// x, and from that x b, c and a step for every channel.
+// Mamba is ssm_out(scan(x, b, c) * silu(z)) (Gu and Dao 2023), with x and z from ssm_in, a convolution over x, and from
+// the result b, c and a step per channel.
 func (l Layer) Mamba(norms ScanNorm) Sublayer {
 	c, n := l.Config, l.Config.Scan
 	// The columns of one buffer: x, what the steps are made of, b, c, the steps.
@@ -72,8 +71,8 @@ func (l Layer) Mamba(norms ScanNorm) Sublayer {
 	}}
 }
 
-// HeadScan is ssm_out(scan(x, b, c) * silu(z)), with z and x of each head from ssm_in, a convolution over x, and from
-// that b, c and what the steps of heads are made of, all normalised.
+// HeadScan is ssm_out(scan(x, b, c) * silu(z)) (PLaMo 2), with z and x of each head from ssm_in, a convolution over x,
+// and from the result b, c and the low-rank input of the steps of heads, all normalised.
 func (l Layer) HeadScan(post string) Sublayer {
 	c, n := l.Config, l.Config.Scan
 	dim := n.Inner / n.NHead
@@ -110,7 +109,7 @@ func (l Layer) HeadScan(post string) Sublayer {
 	}}
 }
 
-// scanConv adds the convolution over n columns of src, from col on.
+// scanConv adds the convolution over n columns of src from col on.
 func (l Layer) scanConv(dst, src kernel.Buf, col, n int) {
 	taps := l.Config.NTap
 	group, offset := l.state(recurrent(kernel.ConvBytes(n, taps)))
@@ -127,7 +126,7 @@ func (l Layer) scanResult(y kernel.Buf, out kernel.Matrix) {
 	l.result(act, kernel.Part{Matrix: out}, "")
 }
 
-// ScanNorm says how b, c and what the steps are made of are normalised.
+// ScanNorm says how b, c and the low-rank input of the steps are normalised.
 type ScanNorm int
 
 const (
@@ -148,8 +147,8 @@ func (l Layer) scanNorm(norms ScanNorm, x kernel.Buf, name string, col, n int) {
 	l.Add(op)
 }
 
-// channelRates returns the rates of every channel and row of its state, which the file has
-// channel by channel, in the order of the state. It is nil as long as there is no memory.
+// channelRates returns the rates per channel and row of its state, in panels; the file has them channel by channel. nil
+// without memory.
 func (l Layer) channelRates() []float32 {
 	n := l.Config.Scan
 	file := l.Vector("ssm_a", n.State, n.Inner)

@@ -2,17 +2,17 @@ package nn
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// maxChannelState is the most numbers of state that a channel with decays of its own may have.
+// maxChannelState bounds the state of a channel in Mamba 1.
 const maxChannelState = 256
 
-// scan reads the sizes that all selective state spaces have.
+// scan reads the sizes that all state spaces have.
 func (k *Keys) scan(maxState int) {
 	k.Config.NTap = k.Int("ssm.conv_kernel", 2, MaxTap)
 	k.Config.Scan.Inner = k.Int("ssm.inner_size", 1, MaxEmbd)
 	k.Config.Scan.State = k.Int("ssm.state_size", 1, maxState)
 }
 
-// Mamba reads the sizes of state spaces of the first kind.
+// Mamba reads the sizes of Mamba 1.
 func (k *Keys) Mamba() {
 	k.scan(maxChannelState)
 	s := &k.Config.Scan
@@ -27,7 +27,7 @@ func (k *Keys) Mamba() {
 	}
 }
 
-// HeadScan reads the sizes of state spaces whose heads share what multiplies their states, and have steps of low rank.
+// HeadScan reads the sizes of state spaces whose heads share b and c, with steps of low rank.
 func (k *Keys) HeadScan() {
 	k.scan(MaxHeadDim)
 	s := &k.Config.Scan
@@ -41,7 +41,7 @@ func (k *Keys) HeadScan() {
 	}
 }
 
-// Mamba2 reads the sizes of state spaces of the second kind.
+// Mamba2 reads the sizes of Mamba 2.
 func (k *Keys) Mamba2() {
 	k.scan(MaxHeadDim)
 	s := &k.Config.Scan

@@ -6,10 +6,10 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// Attention to the best spans of Layer.Every positions each: an index has a key for each whole span, the mean of its
-// positions' keys, and those behind the last whole one are always seen.
+// Attention to the best spans of LayerConfig.CompressRatio positions: an indexer has a key per whole span, the mean of the
+// keys of its positions. The positions after the last whole span are always attended to.
 
-// Spans reads the sizes of the index, and how long spans are.
+// Spans reads the sizes of the indexer and of spans.
 func (k *Keys) Spans() {
 	const every = "attention.compress_ratios"
 	n := &k.Config.Latent.Index
@@ -35,7 +35,7 @@ func (k *Keys) Spans() {
 	}
 }
 
-// SpanRopes has the rotations of spans computed.
+// SpanRopes has Begin compute the rotations of spans.
 func (b *Builder) SpanRopes() {
 	for _, l := range b.Config.Layers {
 		if l.CompressRatio > 0 {
@@ -44,7 +44,8 @@ func (b *Builder) SpanRopes() {
 	}
 }
 
-// spanIndex binds what chooses the spans that a layer attends to, and their number.
+// spanIndex returns the indexer of spans for all heads: the matrices that it needs, the number of spans that it
+// selects, and what adds its operations.
 func (l Layer) spanIndex() (in []kernel.Matrix, best int, choose func(act kernel.Act) kernel.Buf) {
 	if l.CompressRatio == 0 {
 		return nil, 0, nil
@@ -73,8 +74,8 @@ func (l Layer) spanIndex() (in []kernel.Matrix, best int, choose func(act kernel
 	}
 }
 
-// headIndex is spanIndex where each kv head has its own choice, by a head of the index, and a span's score is the best of its
-// positions': the index keeps the keys of all.
+// headIndex is spanIndex with a selection per KV head, by one head of the indexer each. The score of a span is that of
+// its best position: the keys of all are stored.
 func (l Layer) headIndex() (in []kernel.Matrix, best int, choose func(act kernel.Act) kernel.Buf) {
 	n := l.Config.Latent.Index
 	queries, keys := l.indexProjections()
@@ -92,7 +93,7 @@ func (l Layer) headIndex() (in []kernel.Matrix, best int, choose func(act kernel
 	}
 }
 
-// indexProjections binds the matrices of the queries and keys of an index.
+// indexProjections returns the matrices of the queries and keys of an indexer.
 func (l Layer) indexProjections() (queries, keys kernel.Matrix) {
 	n := l.Config.Latent.Index
 	if len(l.tiers) > 0 {
@@ -101,7 +102,7 @@ func (l Layer) indexProjections() (queries, keys kernel.Matrix) {
 	return l.Matrix("indexer.q_proj.weight", l.Config.NEmbd, n.NHead*n.Dim), l.Matrix("indexer.k_proj.weight", l.Config.NEmbd, n.Dim)
 }
 
-// indexed computes them.
+// indexed computes queries and keys of an indexer, and returns their shape.
 func (l Layer) indexed(act kernel.Act, queries, keys kernel.Matrix) kernel.Heads {
 	n := l.Config.Latent.Index
 	key := n.NHead * n.Dim // where it begins
@@ -110,8 +111,8 @@ func (l Layer) indexed(act kernel.Act, queries, keys kernel.Matrix) kernel.Heads
 	return kernel.Heads{NHead: n.NHead, NHeadKV: 1, HeadDim: n.Dim, ValueDim: n.Dim, InKeys: true, KV: l.kv, QKV: qk, Col: [3]int{0, key}}
 }
 
-// HeadSpans reads the sizes of the index of sparse layers, which has a head for each kv head, and of spans: the file counts
-// spans that are seen, with the last ones, which always are.
+// HeadSpans reads the sizes of an indexer with a head per KV head, and of spans. The number of spans in the file
+// includes the last ones, which are always selected.
 func (k *Keys) HeadSpans() {
 	const size, near, top = "attention.indexer.block_size", "attention.indexer.local_blocks", "attention.indexer.top_k"
 	n := &k.Config.Latent.Index

@@ -53,7 +53,7 @@ var ofWindows = map[string]string{
 	"rope.dimension_count_swa":   "rope.dimension_count",
 }
 
-// unread refuses keys that were not asked for and whose values are not neutral.
+// unread refuses keys that were not read and whose values are not neutral.
 func (k *Keys) unread() {
 	asked := maps.Clone(k.asked) // what follows asks for all
 	check := func(key string, same []float64) {
