@@ -1,16 +1,16 @@
-// Package arch defines the architectures: the metadata keys that each reads, which tensors it has, under which GGUF names
-// and of which shapes, and which operations compute logits from tokens. There is one file for each architecture, named
-// after it.
+// Package arch defines the architectures: the metadata keys that each reads, which tensors it has, under which GGUF
+// names and of which shapes, and which operations compute logits from tokens. There is one file for each architecture,
+// named after it.
 //
-// An architecture is two functions in the words of package nn: config reads the keys of a file into a configuration, and
-// build adds the operations of the layers. It has no state, and does not know where weights are stored.
+// An architecture is two functions in the words of package nn: config reads the keys of a file into a configuration,
+// and build adds the operations of the layers. It has no state, and does not know where weights are stored.
 //
 // The words are imported with a dot: these files are descriptions in a small language, of which every second word would
 // otherwise begin with the name of its package. staticcheck.conf allows that for this one package.
 //
-// The tests of the architectures are in go/model. TestArchitectures compares the logits and the text of a small model of
-// each with those of another implementation, TestPublished reads the keys and tensors of published models. Here are tests
-// of what is refused, and of scaled rotations.
+// The tests of the architectures are in go/model. TestArchitectures compares the logits and the text of a small model
+// of each with those of another implementation, TestPublished reads the keys and tensors of published models. Here are
+// tests of what is refused, and of scaled rotations.
 package arch
 
 import (

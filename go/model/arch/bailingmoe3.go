@@ -5,8 +5,9 @@ import (
 	. "github.com/quern-llm/quern/go/model/nn"
 )
 
-// bailingmoe3 is Ling 3: Kimi Linear's delta nets, whose decays have a bound and come of one matrix, and between them attention over latents with
-// a gate for each head; sigmoid routing with a correction of the choice, shared experts, dense first layers.
+// bailingmoe3 is Ling 3: Kimi Linear's delta nets, whose decays have a bound and come of one matrix, and between them
+// attention over latents with a gate for each head; sigmoid routing with a correction of the choice, shared experts,
+// dense first layers.
 var bailingmoe3 = Arch{
 	Name: "bailingmoe3",
 	config: func(k *Keys) {

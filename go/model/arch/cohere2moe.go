@@ -7,9 +7,9 @@ import (
 	. "github.com/quern-llm/quern/go/model/nn"
 )
 
-// cohere2moe is Cohere's Command with experts: cohere2 with sigmoid routing, and the mean of routed and shared experts. The first
-// layer of four sees all and has no rotations, but for the first layers, which are dense. The one that predicts a further token
-// sees all, with rotations.
+// cohere2moe is Cohere's Command with experts: cohere2 with sigmoid routing, and the mean of routed and shared experts.
+// The first layer of four sees all and has no rotations, but for the first layers, which are dense. The one that
+// predicts a further token sees all, with rotations.
 var cohere2moe = Arch{
 	Name: "cohere2moe",
 	config: func(k *Keys) {

@@ -5,8 +5,8 @@ import (
 	. "github.com/quern-llm/quern/go/model/nn"
 )
 
-// dbrx is DBRX: norms with a mean, queries, keys and values within a limit, and experts whose weights sum to 1 behind a norm
-// that files call that of the attention's output.
+// dbrx is DBRX: norms with a mean, queries, keys and values within a limit, and experts whose weights sum to 1 behind a
+// norm that files call that of the attention's output.
 var dbrx = Arch{
 	Name: "dbrx",
 	config: func(k *Keys) {

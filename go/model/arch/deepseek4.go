@@ -34,8 +34,8 @@ var deepseek4 = Arch{
 	},
 }
 
-// unlessNext takes blocks that predict further tokens as layers where the file has none of them: keys of some files count
-// what was left out.
+// unlessNext takes blocks that predict further tokens as layers where the file has none of them: keys of some files
+// count what was left out.
 func unlessNext(k *Keys, tensor string) {
 	n := len(k.Config.Layers)
 	if _, ok := k.File.Tensor(fmt.Sprintf("blk.%d.%s", n, tensor)); !ok && k.Config.NNext > 0 {

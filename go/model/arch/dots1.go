@@ -30,8 +30,8 @@ var glm4moe = Arch{
 
 func dots1Config(k *Keys) { sigmoidMixture(k, true) }
 
-// sigmoidMixture reads the sizes of a model with sigmoid routing, shared experts and dense first layers. norm: where the file does not
-// say, the weights of the experts of a token sum to 1.
+// sigmoidMixture reads the sizes of a model with sigmoid routing, shared experts and dense first layers. norm: where
+// the file does not say, the weights of the experts of a token sum to 1.
 func sigmoidMixture(k *Keys, norm bool) {
 	k.RMSNorm()
 	k.Heads()

@@ -5,9 +5,10 @@ import (
 	. "github.com/quern-llm/quern/go/model/nn"
 )
 
-// dots3note is the part of dots3-note that reads and writes text: attention over latents with a gate for each head, to a window in most layers, whose
-// latents have sizes of their own, and in the others to positions that an index chooses; sigmoid routing with a correction of the choice,
-// shared experts, dense first layers. What is rotated of a key is normalised before.
+// dots3note is the part of dots3-note that reads and writes text: attention over latents with a gate for each head, to
+// a window in most layers, whose latents have sizes of their own, and in the others to positions that an index chooses;
+// sigmoid routing with a correction of the choice, shared experts, dense first layers. What is rotated of a key is
+// normalised before.
 var dots3note = Arch{
 	Name: "dots3note",
 	config: func(k *Keys) {

@@ -5,9 +5,10 @@ import (
 	. "github.com/quern-llm/quern/go/model/nn"
 )
 
-// eagle3 is EAGLE-3 (Li et al. 2025, "EAGLE-3: Scaling up Inference Acceleration of Large Language Models via Training-Time
-// Test"): one layer, which is given the inputs of three of the model's layers, made one by a matrix, and beside them the embedding
-// of the token that follows. For a further token it is given its own hidden state in their place.
+// eagle3 is EAGLE-3 (Li et al. 2025, "EAGLE-3: Scaling up Inference Acceleration of Large Language Models via
+// Training-Time Test"): one layer, which is given the inputs of three of the model's layers, made one by a matrix, and
+// beside them the embedding of the token that follows. For a further token it is given its own hidden state in their
+// place.
 var eagle3 = headKind{
 	name: "eagle3",
 	config: func(k *Keys, h *Head) {

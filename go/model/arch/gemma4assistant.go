@@ -32,7 +32,9 @@ var gemma4assistant = headKind{
 		b.HeadRopes(1)
 		table := b.Table("token_embd.weight", width, b.Target.NVocab)
 		b.Add(kernel.Embed{Dst: both, Table: table, Scale: b.Target.EmbedScale})
-		b.Add(kernel.NormRows{Dst: both, DstCol: width, Src: p.Hidden, Cols: width, Segs: 1, Kind: kernel.NoNorm, Scale: 1})
+		b.Add(kernel.NormRows{
+			Dst: both, DstCol: width, Src: p.Hidden, Cols: width, Segs: 1, Kind: kernel.NoNorm, Scale: 1,
+		})
 		b.Add(kernel.ToAct{Act: act, Src: both, Cols: 2 * width})
 		b.Add(kernel.Matmul{Dst: b.X(), Act: act, Parts: []kernel.Part{{Matrix: pre}}})
 		for il, sizes := range h.Layers {

@@ -50,8 +50,8 @@ var granitehybrid = Arch{
 	build: graniteBuild,
 }
 
-// graniteSWA is Granite 4 with windows: granite or granitemoe with sinks, and rotations in the layers that the file says. Gate
-// and up of the shared expert are one matrix.
+// graniteSWA is Granite 4 with windows: granite or granitemoe with sinks, and rotations in the layers that the file
+// says. Gate and up of the shared expert are one matrix.
 var graniteSWA = Arch{
 	Name: "granite_swa",
 	config: func(k *Keys) {
@@ -89,7 +89,8 @@ var graniteSWA = Arch{
 	},
 }
 
-// finetuned takes the rotations from models whose files say that there are none, by a key that once meant something else.
+// finetuned takes the rotations from models whose files say that there are none, by a key that once meant something
+// else.
 func finetuned(k *Keys) {
 	if !k.BoolOr("rope.scaling.finetuned", true) {
 		k.NoRope()

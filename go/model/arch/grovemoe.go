@@ -2,8 +2,9 @@ package arch
 
 import . "github.com/quern-llm/quern/go/model/nn"
 
-// groveMoE is GroveMoE (Wu et al. 2025): Qwen 3 with experts, of which neighbours share a small one more (adjugate experts). A token's experts bring
-// those along, with their own weights. (llama.cpp gives these what the others have made as their input, and other weights.)
+// groveMoE is GroveMoE (Wu et al. 2025): Qwen 3 with experts, of which neighbours share a small one more (adjugate
+// experts). A token's experts bring those along, with their own weights. (llama.cpp gives these what the others have
+// made as their input, and other weights.)
 var groveMoE = Arch{
 	Name: "grovemoe",
 	config: func(k *Keys) {

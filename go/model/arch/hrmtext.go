@@ -5,9 +5,10 @@ import (
 	. "github.com/quern-llm/quern/go/model/nn"
 )
 
-// hrmText is HRM-Text (Wang et al. 2025, "Hierarchical Reasoning Model"): two stacks of layers without weights in their norms, which run in
-// cycles, each time with keys and values of its own. The low stack makes of its state and of the high one a new state, some times, and
-// then the high stack of both one of its own. The logits are those of the high state.
+// hrmText is HRM-Text (Wang et al. 2025, "Hierarchical Reasoning Model"): two stacks of layers without weights in their
+// norms, which run in cycles, each time with keys and values of its own. The low stack makes of its state and of the
+// high one a new state, some times, and then the high stack of both one of its own. The logits are those of the high
+// state.
 //
 // Models that were trained to read a prompt both ways (hrm.prefix_lm) are given prompts that they read forward, as
 // llama.cpp gives them, and transformers where nothing says which tokens are the prompt.
@@ -33,7 +34,10 @@ var hrmText = Arch{
 		c, n := b.Config, b.Config.Cycles
 		low, high := b.Floats("low", kernel.TokRows, c.NEmbd), b.Floats("high", kernel.TokRows, c.NEmbd)
 		state := func(dst, src kernel.Buf, kind kernel.NormKind, to kernel.Epilogue) {
-			b.Add(kernel.NormRows{Dst: dst, Src: src, Cols: c.NEmbd, Segs: 1, Kind: kind, Eps: c.Eps, Scale: 1, Epilogue: to})
+			b.Add(kernel.NormRows{
+				Dst: dst, Src: src, Cols: c.NEmbd, Segs: 1, Kind: kind, Eps: c.Eps, Scale: 1,
+				Epilogue: to,
+			})
 		}
 		b.Begin(func() {
 			first := b.Table("hrm.z_l_init", c.NEmbd, 1)

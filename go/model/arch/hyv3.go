@@ -5,8 +5,8 @@ import (
 	. "github.com/quern-llm/quern/go/model/nn"
 )
 
-// hyv3 is Hunyuan V3: normalised queries and keys, dense first layers, then a shared expert beside routed ones, chosen by
-// sigmoids with a correction.
+// hyv3 is Hunyuan V3: normalised queries and keys, dense first layers, then a shared expert beside routed ones, chosen
+// by sigmoids with a correction.
 var hyv3 = Arch{
 	Name: "hy_v3",
 	config: func(k *Keys) {

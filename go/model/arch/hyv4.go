@@ -5,9 +5,9 @@ import (
 	. "github.com/quern-llm/quern/go/model/nn"
 )
 
-// hyv4 is Hunyuan V4: a residual of several streams that are not mixed, attention over latents with sinks and a gate for each
-// channel, in some files to the positions that an index chooses, as in GLM 5.2; dense first layers, sigmoid routing with a
-// correction of the choice, limits of routed experts, a shared one.
+// hyv4 is Hunyuan V4: a residual of several streams that are not mixed, attention over latents with sinks and a gate
+// for each channel, in some files to the positions that an index chooses, as in GLM 5.2; dense first layers, sigmoid
+// routing with a correction of the choice, limits of routed experts, a shared one.
 var hyv4 = Arch{
 	Name: "hy_v4",
 	config: func(k *Keys) {

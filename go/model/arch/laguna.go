@@ -7,9 +7,9 @@ import (
 	. "github.com/quern-llm/quern/go/model/nn"
 )
 
-// laguna is Laguna: the result of attention times the softplus of a number for each head, or for each channel; sigmoid routing with a
-// correction of the choice, a shared expert, dense first layers. In some models three layers of four have a window, with more
-// heads and rotations of their own, over all of a head and without YaRN.
+// laguna is Laguna: the result of attention times the softplus of a number for each head, or for each channel; sigmoid
+// routing with a correction of the choice, a shared expert, dense first layers. In some models three layers of four
+// have a window, with more heads and rotations of their own, over all of a head and without YaRN.
 var laguna = Arch{
 	Name: "laguna",
 	config: func(k *Keys) {

@@ -5,8 +5,8 @@ import (
 	. "github.com/quern-llm/quern/go/model/nn"
 )
 
-// mimo2 is MiMo V2: windows in most layers, with other key-value heads and another base of rotations than the rest, in some
-// a sink for each head; sigmoid routing with a correction of the choice in the layers that have a router.
+// mimo2 is MiMo V2: windows in most layers, with other key-value heads and another base of rotations than the rest, in
+// some a sink for each head; sigmoid routing with a correction of the choice in the layers that have a router.
 var mimo2 = Arch{
 	Name: "mimo2",
 	config: func(k *Keys) {

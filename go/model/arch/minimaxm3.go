@@ -5,9 +5,9 @@ import (
 	. "github.com/quern-llm/quern/go/model/nn"
 )
 
-// minimaxm3 is the part of MiniMax M3 that reads and writes text: dense first layers, and behind them attention to the best
-// spans of positions, of which each kv head has its own, and sigmoid routing with a correction of the choice beside a shared
-// expert; the gated function with limits of gpt-oss.
+// minimaxm3 is the part of MiniMax M3 that reads and writes text: dense first layers, and behind them attention to the
+// best spans of positions, of which each kv head has its own, and sigmoid routing with a correction of the choice
+// beside a shared expert; the gated function with limits of gpt-oss.
 var minimaxm3 = Arch{
 	Name: "minimax-m3",
 	config: func(k *Keys) {

@@ -7,8 +7,8 @@ import (
 	. "github.com/quern-llm/quern/go/model/nn"
 )
 
-// nanbeige is Nanbeige 4.2: Llama whose layers run several times, with keys and values for each time. Between two times is the last
-// norm, unless the file says otherwise.
+// nanbeige is Nanbeige 4.2: Llama whose layers run several times, with keys and values for each time. Between two times
+// is the last norm, unless the file says otherwise.
 var nanbeige = Arch{
 	Name: "nanbeige",
 	config: func(k *Keys) {

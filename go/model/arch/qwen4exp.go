@@ -5,10 +5,10 @@ import (
 	. "github.com/quern-llm/quern/go/model/nn"
 )
 
-// qwen4exp is Qwen 4 Exp: the delta nets, attention and experts of Qwen 3.5, between which a residual of several streams
-// is mixed by gates; attention is to the best spans of positions, and one layer is given what hashes of the last tokens
-// look up. Spans are chosen whole, as the original does: llama.cpp fills a budget that is no multiple of a span with parts
-// of one more.
+// qwen4exp is Qwen 4 Exp: the delta nets, attention and experts of Qwen 3.5, between which a residual of several
+// streams is mixed by gates; attention is to the best spans of positions, and one layer is given what hashes of the
+// last tokens look up. Spans are chosen whole, as the original does: llama.cpp fills a budget that is no multiple of a
+// span with parts of one more.
 var qwen4exp = Arch{
 	Name: "qwen4exp",
 	config: func(k *Keys) {

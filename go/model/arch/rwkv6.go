@@ -19,7 +19,10 @@ var rwkv6 = Arch{
 			l.TimeMix6("attn_norm")
 			l.ChannelMix6("attn_norm_2")
 			if n := l.Config.RWKV.Halve; n > 0 && (l.Index+1)%n == 0 { // weights of later layers are larger by as much
-				l.Add(kernel.NormRows{Dst: l.X(), Src: l.X(), Cols: l.Config.NEmbd, Segs: 1, Kind: kernel.NoNorm, Scale: 0.5})
+				l.Add(kernel.NormRows{
+					Dst: l.X(), Src: l.X(), Cols: l.Config.NEmbd, Segs: 1, Kind: kernel.NoNorm,
+					Scale: 0.5,
+				})
 			}
 		})
 		b.End("output_norm")

@@ -2,8 +2,9 @@ package arch
 
 import . "github.com/quern-llm/quern/go/model/nn"
 
-// rwkv7 is RWKV 7 (Goose): no attention, a state of fixed size; the embedding is normalised. (llama.cpp built for AVX-512 takes 64
-// channels of a state at once: of narrower heads, which published models do not have, it adds up the next one's as well.)
+// rwkv7 is RWKV 7 (Goose): no attention, a state of fixed size; the embedding is normalised. (llama.cpp built for
+// AVX-512 takes 64 channels of a state at once: of narrower heads, which published models do not have, it adds up the
+// next one's as well.)
 var rwkv7 = Arch{
 	Name: "rwkv7",
 	config: func(k *Keys) {
@@ -21,8 +22,8 @@ var rwkv7 = Arch{
 	},
 }
 
-// arwkv7 is the time mixing of RWKV 7 in place of the attention of a transformer, whose norms and feed-forward it has: its
-// gate and the norm of its result may be missing.
+// arwkv7 is the time mixing of RWKV 7 in place of the attention of a transformer, whose norms and feed-forward it has:
+// its gate and the norm of its result may be missing.
 var arwkv7 = Arch{
 	Name: "arwkv7",
 	config: func(k *Keys) {

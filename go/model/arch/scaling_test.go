@@ -55,8 +55,9 @@ const headDim, theta = 128, 10000.0
 // plain is by how much pair i turns from one position to the next.
 func plain(i int) float64 { return math.Pow(theta, -2*float64(i)/headDim) }
 
-// yarnOf is YaRN as the paper has it: pairs with a wavelength of more than orig/slow positions are divided by the factor, those below
-// orig/fast are not, and between there is a ramp over the pairs' indices, whose ends are rounded outwards.
+// yarnOf is YaRN as the paper has it: pairs with a wavelength of more than orig/slow positions are divided by the
+// factor, those below orig/fast are not, and between there is a ramp over the pairs' indices, whose ends are rounded
+// outwards.
 func yarnOf(orig, factor, fast, slow, ext float64) func(i int) float64 {
 	at := func(turns float64) float64 {
 		return headDim * math.Log(orig/(turns*2*math.Pi)) / (2 * math.Log(theta))
@@ -72,8 +73,9 @@ func yarnOf(orig, factor, fast, slow, ext float64) func(i int) float64 {
 	}
 }
 
-// Every way to stretch rotations, under the names of keys that there are or were, is what its paper or its reference code computes:
-// the angles, at positions within the original context, at its end and far beyond, and the length of what is rotated.
+// Every way to stretch rotations, under the names of keys that there are or were, is what its paper or its reference
+// code computes: the angles, at positions within the original context, at its end and far beyond, and the length of
+// what is rotated.
 func TestScalings(t *testing.T) {
 	type keys = map[string]any
 	ln := math.Log
@@ -179,8 +181,9 @@ func TestScalings(t *testing.T) {
 	}
 }
 
-// llama3Factor is by what the frequency of a pair is divided in files of Llama 3.1, whose factor is 8: nothing for wavelengths up to
-// a quarter of 8192 positions, 8 for those longer than that, and between, parts of both (NTK by parts).
+// llama3Factor is by what the frequency of a pair is divided in files of Llama 3.1, whose factor is 8: nothing for
+// wavelengths up to a quarter of 8192 positions, 8 for those longer than that, and between, parts of both (NTK by
+// parts).
 func llama3Factor(i int) float32 {
 	const factor, low, high, orig = 8, 1, 4, 8192
 	length := 2 * math.Pi / plain(i)

@@ -5,8 +5,8 @@ import (
 	. "github.com/quern-llm/quern/go/model/nn"
 )
 
-// smallthinker is SmallThinker: experts with ReLU, which are chosen before the attention, by the layer's input. The first layer
-// of four sees all and has no rotations, where the file has windows.
+// smallthinker is SmallThinker: experts with ReLU, which are chosen before the attention, by the layer's input. The
+// first layer of four sees all and has no rotations, where the file has windows.
 var smallthinker = Arch{
 	Name: "smallthinker",
 	config: func(k *Keys) {

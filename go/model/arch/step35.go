@@ -5,9 +5,9 @@ import (
 	. "github.com/quern-llm/quern/go/model/nn"
 )
 
-// step35 is Step 3.5: windows in most layers, with more heads and another base of rotations than the rest, where half of what
-// rope.dimension_count says is rotated; a gate for each head; sigmoid routing with a correction of the choice in the layers that have a
-// router, in some with limits of what the function makes.
+// step35 is Step 3.5: windows in most layers, with more heads and another base of rotations than the rest, where half
+// of what rope.dimension_count says is rotated; a gate for each head; sigmoid routing with a correction of the choice
+// in the layers that have a router, in some with limits of what the function makes.
 var step35 = Arch{
 	Name: "step35",
 	config: func(k *Keys) {

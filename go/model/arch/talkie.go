@@ -5,8 +5,8 @@ import (
 	. "github.com/quern-llm/quern/go/model/nn"
 )
 
-// talkie is Talkie: norms have no weights, heads of queries have a gain each, and each layer adds a multiple of the normalised
-// embedding. Heads are normalised after the rotation, which keeps lengths: before it that is the same.
+// talkie is Talkie: norms have no weights, heads of queries have a gain each, and each layer adds a multiple of the
+// normalised embedding. Heads are normalised after the rotation, which keeps lengths: before it that is the same.
 var talkie = Arch{
 	Name: "talkie",
 	config: func(k *Keys) {
@@ -23,7 +23,9 @@ var talkie = Arch{
 		c := b.Config
 		again := b.Floats("embedding", kernel.TokRows, c.NEmbd)
 		b.Begin(func() {
-			b.Add(kernel.NormRows{Dst: again, Src: b.X(), Cols: c.NEmbd, Segs: 1, Kind: kernel.NoNorm, Scale: 1})
+			b.Add(kernel.NormRows{
+				Dst: again, Src: b.X(), Cols: c.NEmbd, Segs: 1, Kind: kernel.NoNorm, Scale: 1,
+			})
 		})
 		b.Layers(func(l Layer) {
 			l.Residual("attn_norm", l.Attention(Attention{QKNorm: NormGain}))

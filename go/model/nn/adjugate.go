@@ -28,9 +28,15 @@ func (l Layer) adjugates() (in []kernel.Matrix, add func(pairs kernel.Act, route
 		}
 		ffn, out := l.Floats("pair.ffn", kernel.PairRows, n.NFF), l.Floats("pair.out", kernel.PairRows, c.NEmbd)
 		act := l.Act("pair.ffn", kernel.PairRows, n.NFF, down.Matrix)
-		l.Add(kernel.Matmul{Dst: ffn, Act: l.Only(pairs, matrices(parts)...), Rows: kernel.PairRows, Route: route, Parts: parts, Epilogue: kernel.GLU})
+		l.Add(kernel.Matmul{
+			Dst: ffn, Act: l.Only(pairs, matrices(parts)...), Rows: kernel.PairRows, Route: route,
+			Parts: parts, Epilogue: kernel.GLU,
+		})
 		l.Add(kernel.ToAct{Act: act, Src: ffn, Rows: kernel.PairRows, Cols: n.NFF, Route: route})
-		l.Add(kernel.Matmul{Dst: out, Act: act, Rows: kernel.PairRows, Route: route, Parts: []kernel.Part{down}, Scale: n.Scale})
+		l.Add(kernel.Matmul{
+			Dst: out, Act: act, Rows: kernel.PairRows, Route: route, Parts: []kernel.Part{down},
+			Scale: n.Scale,
+		})
 		l.Add(kernel.MoeCombine{Dst: l.X(), Src: out, Route: route})
 	}
 }

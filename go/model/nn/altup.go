@@ -18,7 +18,9 @@ func (b *Builder) streams() kernel.Buf {
 
 // plain stores scale times NEmbd columns, or adds that.
 func (b *Builder) plain(dst kernel.Buf, to kernel.Epilogue, scale float32, src kernel.Buf) {
-	b.Add(kernel.NormRows{Dst: dst, Src: src, Cols: b.Config.NEmbd, Segs: 1, Kind: kernel.NoNorm, Scale: scale, Epilogue: to})
+	b.Add(kernel.NormRows{
+		Dst: dst, Src: src, Cols: b.Config.NEmbd, Segs: 1, Kind: kernel.NoNorm, Scale: scale, Epilogue: to,
+	})
 }
 
 // altupMatrix returns the projection of a tensor that belongs to a stream, of which the active one has none.
@@ -69,7 +71,9 @@ func (l Layer) coefficients(src kernel.Buf, name string, n int, bias []float32) 
 	modes, modesAct := l.Floats("modes", kernel.TokRows, altupStreams), l.Act("modes", kernel.TokRows, altupStreams, coef)
 	dst := l.Floats("coefficients", kernel.TokRows, n)
 	l.Add(l.Norm(act, src, kernel.TokRows, "altup_router_norm"))
-	l.Add(kernel.Matmul{Dst: modes, Act: act, Parts: []kernel.Part{{Matrix: router}}, Scale: 1 / float32(c.NEmbd), Softcap: 1})
+	l.Add(kernel.Matmul{
+		Dst: modes, Act: act, Parts: []kernel.Part{{Matrix: router}}, Scale: 1 / float32(c.NEmbd), Softcap: 1,
+	})
 	l.Add(kernel.ToAct{Act: modesAct, Src: modes, Cols: altupStreams})
 	l.Add(kernel.Matmul{Dst: dst, Act: modesAct, Parts: []kernel.Part{{Matrix: coef, Bias: bias}}})
 	return dst
@@ -78,7 +82,10 @@ func (l Layer) coefficients(src kernel.Buf, name string, n int, bias []float32) 
 // Predict adds to each stream a mixture of all, and has the active one in x.
 func (l Layer) Predict() {
 	by := l.coefficients(l.streams(), "altup_predict_coef", altupStreams*altupStreams, nil)
-	l.Add(kernel.Mix{Dst: l.streams(), Src: l.streams(), Weights: by, Cols: l.Config.NEmbd, Segs: altupStreams, SrcSegs: altupStreams})
+	l.Add(kernel.Mix{
+		Dst: l.streams(), Src: l.streams(), Weights: by, Cols: l.Config.NEmbd, Segs: altupStreams,
+		SrcSegs: altupStreams,
+	})
 	l.plain(l.X(), kernel.Store, 1, l.streams())
 }
 
@@ -88,7 +95,9 @@ func (l Layer) Correct() {
 	copy(ones, slices.Repeat([]float32{1}, len(ones)))
 	by := l.coefficients(l.X(), "altup_correct_coef", altupStreams, ones)
 	l.plain(l.X(), kernel.Add, -1, l.streams())
-	l.Add(kernel.Mix{Dst: l.streams(), Src: l.X(), Weights: by, Cols: l.Config.NEmbd, Segs: altupStreams, SrcSegs: 1})
+	l.Add(kernel.Mix{
+		Dst: l.streams(), Src: l.X(), Weights: by, Cols: l.Config.NEmbd, Segs: altupStreams, SrcSegs: 1,
+	})
 }
 
 // StreamEmbedding adds to the streams that are not active what the layer's embedding of the token makes of

@@ -103,7 +103,10 @@ func (l Layer) Attention(a Attention) Sublayer {
 		even := kv.even
 		l.Add(l.store(a, heads, even))
 		att := l.Floats("att", kernel.TokRows, nOut)
-		attend := kernel.Attend{Heads: heads, Dst: att, Chunked: l.Chunked, Softcap: l.Config.AttnCap, Bias: l.bias(), Mul: even.out}
+		attend := kernel.Attend{
+			Heads: heads, Dst: att, Chunked: l.Chunked, Softcap: l.Config.AttnCap, Bias: l.bias(),
+			Mul: even.out,
+		}
 		attend.Beyond = l.Temperature.Beyond
 		attend.Window, attend.Ahead = l.sight()
 		if l.role == inDecoder {
@@ -128,7 +131,9 @@ func (l Layer) Attention(a Attention) Sublayer {
 			l.open(act, gate, op)
 		}
 		if scale := l.Config.ValueScale; scale != 0 {
-			l.Add(kernel.NormRows{Dst: att, Src: att, Cols: nOut, Segs: 1, Kind: kernel.NoNorm, Scale: scale})
+			l.Add(kernel.NormRows{
+				Dst: att, Src: att, Cols: nOut, Segs: 1, Kind: kernel.NoNorm, Scale: scale,
+			})
 		}
 		attAct := l.Act("att", kernel.TokRows, nOut, out)
 		l.inner(attAct, att, nOut, a.SubNorm)
@@ -149,8 +154,8 @@ func (l Layer) open(act kernel.Act, gate kernel.Matrix, op kernel.Gate) {
 	l.Add(op)
 }
 
-// sight returns how far a token sees: the number of positions up to its own, 0 for all, and the number of positions after
-// it. In a window that is read in both directions the token is in the middle.
+// sight returns how far a token sees: the number of positions up to its own, 0 for all, and the number of positions
+// after it. In a window that is read in both directions the token is in the middle.
 func (l Layer) sight() (window, ahead int) {
 	switch {
 	case l.role == inEncoder:
@@ -200,8 +205,8 @@ func (l Layer) place() (group, offset int, tiers []kernel.Tier) {
 	return l.aged(g, func(kv kernel.KVTypes) int { return kernel.KVBytes(kv, l.NHeadKV, l.HeadDim, l.ValueDim) })
 }
 
-// aged allocates keys and values that every later token sees, in a group per tier if there are tiers. bytes returns their
-// size in given types.
+// aged allocates keys and values that every later token sees, in a group per tier if there are tiers. bytes returns
+// their size in given types.
 func (b *Builder) aged(g kernel.Group, bytes func(kv kernel.KVTypes) int) (group, offset int, tiers []kernel.Tier) {
 	if len(b.tiers) == 0 {
 		group, offset = b.state(g)
@@ -225,7 +230,9 @@ func (b *Builder) aged(g kernel.Group, bytes func(kv kernel.KVTypes) int) (group
 // keysAndValues is the layer's share of a KV block. Layers with a window have a group of their own, whose blocks are
 // released once they are out of the window, unless the text is one batch and all is released after it.
 func (l Layer) keysAndValues() kernel.Group {
-	g := kernel.Group{Name: "attention", Bytes: kernel.KVBytes(l.kv, l.NHeadKV, l.HeadDim, l.ValueDim), Window: l.Window}
+	g := kernel.Group{
+		Name: "attention", Bytes: kernel.KVBytes(l.kv, l.NHeadKV, l.HeadDim, l.ValueDim), Window: l.Window,
+	}
 	if l.Config.BothWays {
 		g.Window = 0
 	} else if l.Window > 0 {
@@ -317,7 +324,8 @@ func (l Layer) perHead(name string, from, n int) (kernel.Matrix, string) {
 	return l.headRows(name, l.Config.NEmbd, l.HeadDim+l.ValueDim, from, n, l.NHead), HeadsName(l.prefix+name, from)
 }
 
-// headNorm returns the weights of a norm of queries or keys, and after how many columns they repeat; nil for no weights.
+// headNorm returns the weights of a norm of queries or keys, and after how many columns they repeat; nil for no
+// weights.
 func (l Layer) headNorm(kind QKNorm, name string, heads int) ([]float32, int) {
 	name = name + ".weight"
 	switch kind {

@@ -154,7 +154,9 @@ func (b *Builder) Begin(more ...func()) {
 	table := b.Table("token_embd.weight", c.NEmbd, c.NVocab)
 	b.Add(kernel.Embed{Dst: b.X(), Table: table, Scale: c.EmbedScale})
 	if c.EmbedNorm {
-		b.Add(kernel.NormRows{Dst: b.X(), Src: b.X(), Cols: c.NEmbd, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: 1})
+		b.Add(kernel.NormRows{
+			Dst: b.X(), Src: b.X(), Cols: c.NEmbd, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: 1,
+		})
 	}
 	for _, add := range more {
 		add()

@@ -101,7 +101,9 @@ func (l Layer) inRanks(name string, rank, out int) inRanks {
 // run puts the product with the input into dst, from column col on.
 func (m inRanks) run(l Layer, use string, act kernel.Act, dst kernel.Buf, col int) {
 	if m.second.Out == 0 {
-		l.Add(kernel.Matmul{Dst: dst, Act: l.Only(act, m.first), Parts: []kernel.Part{{Matrix: m.first, Col: col}}})
+		l.Add(kernel.Matmul{
+			Dst: dst, Act: l.Only(act, m.first), Parts: []kernel.Part{{Matrix: m.first, Col: col}},
+		})
 		return
 	}
 	l.lowRank(use, act, m.first, kernel.Matmul{}, dst, kernel.Part{Matrix: m.second, Col: col})

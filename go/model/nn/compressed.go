@@ -117,7 +117,9 @@ func (l Layer) CompressedAttention() Sublayer {
 		})
 		l.Add(l.tail(shape, l.Rope, l.AttnScale, false))
 		att := l.Floats("att", kernel.TokRows, key)
-		attend := kernel.Attend{Heads: shape, Dst: att, Window: l.Window, Sinks: l.Vector("attn_sinks.weight", l.NHead)}
+		attend := kernel.Attend{
+			Heads: shape, Dst: att, Window: l.Window, Sinks: l.Vector("attn_sinks.weight", l.NHead),
+		}
 		if l.CompressRatio > 0 {
 			attend.Entries = entries.run(act)
 		}
@@ -159,14 +161,19 @@ func (l Layer) compressor(name string, dim int) compressor {
 	weights := l.Matrix(name+"_gate.weight", l.Config.NEmbd, width)
 	return compressor{in: []kernel.Matrix{x, weights}, run: func(act kernel.Act) kernel.Entries {
 		src := l.Floats("compress", kernel.TokRows, 2*width)
-		l.Add(kernel.Matmul{Dst: src, Act: l.Only(act, x, weights), Parts: []kernel.Part{{Matrix: x}, {Matrix: weights, Col: width}}})
+		l.Add(kernel.Matmul{
+			Dst: src, Act: l.Only(act, x, weights),
+			Parts: []kernel.Part{{Matrix: x}, {Matrix: weights, Col: width}},
+		})
 		r := l.ofEntry()
 		op := kernel.Compress{
 			Src: src, Col: [2]int{0, width}, Dim: dim, Parts: parts, KV: l.kv, Eps: l.Config.Eps,
 			Add: l.Vector(name+"_ape.weight", width, l.CompressRatio), Norm: l.Vector(name+"_norm.weight", dim),
 			Rope: r.Style, RopeAt: dim - r.NRot, NRot: r.NRot, Table: l.ropeTable(r), Entries: kernel.Entries{Every: l.CompressRatio},
 		}
-		op.Entries.Group, op.Entries.Offset = l.state(kernel.Group{Name: "entries", Bytes: kernel.EntryBytes(l.kv, dim, l.CompressRatio)})
+		op.Entries.Group, op.Entries.Offset = l.state(kernel.Group{
+			Name: "entries", Bytes: kernel.EntryBytes(l.kv, dim, l.CompressRatio),
+		})
 		op.Group, op.Offset = l.state(kernel.Group{
 			Name: fmt.Sprintf("entries of %d", op.Window()), Bytes: kernel.CompressBytes(dim, parts), Window: op.Window(),
 		})
@@ -189,7 +196,9 @@ func (l Layer) entryIndex() index {
 		entries := keys.run(act)
 		l.Add(kernel.Matmul{Dst: weights, Act: l.Only(act, weigh), Parts: []kernel.Part{{Matrix: weigh}}})
 		l.Add(kernel.Matmul{Dst: q, Act: l.Only(low, queries), Parts: []kernel.Part{{Matrix: queries}}})
-		heads := kernel.Heads{NHead: n.NHead, NHeadKV: 1, HeadDim: n.Dim, ValueDim: n.Dim, InKeys: true, KV: l.kv, QKV: q}
+		heads := kernel.Heads{
+			NHead: n.NHead, NHeadKV: 1, HeadDim: n.Dim, ValueDim: n.Dim, InKeys: true, KV: l.kv, QKV: q,
+		}
 		l.Add(l.tail(heads, l.Rope, 1, true))
 		l.Add(kernel.Select{Heads: heads, Dst: l.chosen(), Weights: weights, N: n.TopK, Entries: entries})
 		return l.chosen()
@@ -205,7 +214,10 @@ func (l Layer) groupedOutput() func(att kernel.Buf) {
 	return func(att kernel.Buf) {
 		of := l.groupAct(n.Groups, width, first)
 		low, act := l.Floats("att.low", kernel.TokRows, n.Groups*n.Rank), l.Act("att.low", kernel.TokRows, n.Groups*n.Rank, last)
-		l.Add(kernel.ToAct{Act: of, Src: att, Rows: kernel.HeadRows, Cols: width, Heads: kernel.Spread{N: n.Groups, Step: width}})
+		l.Add(kernel.ToAct{
+			Act: of, Src: att, Rows: kernel.HeadRows, Cols: width,
+			Heads: kernel.Spread{N: n.Groups, Step: width},
+		})
 		l.Add(kernel.Matmul{
 			Dst: low, Act: of, Rows: kernel.HeadRows, Parts: []kernel.Part{{Matrix: first}}, Heads: kernel.Spread{N: n.Groups, Step: n.Rank},
 		})

@@ -92,8 +92,8 @@ type Config struct {
 	Classifier Classifier // the zero value: no classifier
 }
 
-// A Latent is the sizes of latent attention. HeadDim and ValueDim of a layer are then those of what is cached: the latent
-// with the rotated part, and the latent.
+// A Latent is the sizes of latent attention. HeadDim and ValueDim of a layer are then those of what is cached: the
+// latent with the rotated part, and the latent.
 type Latent struct {
 	Rank      int // of the latent, for keys and values
 	QueryRank int // of queries; 0: full rank

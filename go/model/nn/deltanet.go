@@ -73,7 +73,9 @@ func (l Layer) deltaResult(gate kernel.Gate, out kernel.Matrix) {
 func (l Layer) unitLength(buf kernel.Buf, heads int) float32 {
 	dim := l.Config.Delta.KeyDim
 	length := float32(1 / math.Sqrt(float64(dim)))
-	l.Add(kernel.NormRows{Dst: buf, Src: buf, Cols: dim, Segs: heads, Eps: l.Config.Eps / float32(dim), Scale: length})
+	l.Add(kernel.NormRows{
+		Dst: buf, Src: buf, Cols: dim, Segs: heads, Eps: l.Config.Eps / float32(dim), Scale: length,
+	})
 	return length
 }
 
@@ -101,7 +103,9 @@ func (l Layer) deltaInput(nQKV, nValue int) []kernel.Part {
 		m := l.headRows(old, embd, 2*k+2*v, from, rows, n.NHeadKey)
 		return kernel.Part{Matrix: m, Col: col}
 	}
-	return []kernel.Part{part(0, k, 0), part(k, k, n.NHeadKey*k), part(2*k, v, 2*n.NHeadKey*k), part(2*k+v, v, gate)}
+	return []kernel.Part{
+		part(0, k, 0), part(k, k, n.NHeadKey*k), part(2*k, v, 2*n.NHeadKey*k), part(2*k+v, v, gate),
+	}
 }
 
 // matrices returns the matrices of parts.

@@ -10,8 +10,8 @@ func (k *Keys) Dense(rope kernel.Rope) {
 	k.Rope(rope)
 }
 
-// Dense builds such a model: x += attention(norm(x)) and x += feed-forward(norm(x)) in each layer, by the norms attn_norm
-// and ffn_norm, and logits after the norm output_norm.
+// Dense builds such a model: x += attention(norm(x)) and x += feed-forward(norm(x)) in each layer, by the norms
+// attn_norm and ffn_norm, and logits after the norm output_norm.
 func (b *Builder) Dense(a Attention, f FeedForward) {
 	b.Begin()
 	b.Layers(func(l Layer) {

@@ -8,8 +8,8 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// Experts says what a mixture of experts has besides the Config, which says how experts are selected and weighted. Biases of
-// the router, of the selection and of experts are used if the file has them.
+// Experts says what a mixture of experts has besides the Config, which says how experts are selected and weighted.
+// Biases of the router, of the selection and of experts are used if the file has them.
 type Experts struct {
 	Fn          kernel.Fn
 	Ungated     bool   // no gate: down(fn(up(input)))
@@ -29,7 +29,8 @@ func (l Layer) AddBoth(norm string) { l.normTo(l.X(), l.both(), kernel.Add, norm
 // AddSum adds to the residual the norm of the sum of experts with a SumNorm and of a feed-forward Onto them.
 func (l Layer) AddSum(norm string) { l.normTo(l.X(), l.sublayerOut(), kernel.Add, norm) }
 
-// Mixture adds x += the sum of routed and shared experts of norm(x), or, in layers without experts, a dense feed-forward.
+// Mixture adds x += the sum of routed and shared experts of norm(x), or, in layers without experts, a dense
+// feed-forward.
 func (l Layer) Mixture(norm string, e Experts) {
 	switch {
 	case !l.Sparse:
@@ -86,9 +87,15 @@ func (l Layer) Experts(e Experts) Sublayer {
 			l.Add(kernel.Norm{
 				Act: own, Src: l.X(), Cols: c.NEmbd, Kind: c.Norm, Eps: c.Eps, Weight: l.Vector("ffn_gate_inp.scale", c.NEmbd),
 			})
-			l.Add(kernel.Matmul{Dst: logits, Act: own, Parts: []kernel.Part{router}, Scale: float32(1 / math.Sqrt(float64(c.NEmbd)))})
+			l.Add(kernel.Matmul{
+				Dst: logits, Act: own, Parts: []kernel.Part{router},
+				Scale: float32(1 / math.Sqrt(float64(c.NEmbd))),
+			})
 		default:
-			l.Add(kernel.Matmul{Dst: logits, Act: l.Only(act, router.Matrix), Softcap: c.RouterCap, Parts: []kernel.Part{router}})
+			l.Add(kernel.Matmul{
+				Dst: logits, Act: l.Only(act, router.Matrix), Softcap: c.RouterCap,
+				Parts: []kernel.Part{router},
+			})
 		}
 		l.Add(kernel.MoeRoute{
 			Dst: route, Src: logits, Gating: c.ExpertGating, Bias: l.correction(),
@@ -98,34 +105,50 @@ func (l Layer) Experts(e Experts) Sublayer {
 		if c.NLatent > 0 {
 			act = l.latentInput(act, into, in...)
 		}
-		l.Add(kernel.MoeGather{Dst: pairAct, Src: l.Only(act, in...), Cols: width, Route: route, Weigh: e.WeighInput})
+		l.Add(kernel.MoeGather{
+			Dst: pairAct, Src: l.Only(act, in...), Cols: width, Route: route, Weigh: e.WeighInput,
+		})
 		l.Add(l.capped(kernel.Matmul{
 			Dst: ffn, Act: l.Only(pairAct, matrices(parts)...), Rows: kernel.PairRows, Route: route, Parts: parts, Epilogue: epilogue, Fn: e.Fn, Limit: l.ExpertLimit,
 			LimitFn: c.LimitFn,
 		}))
 		l.Add(kernel.ToAct{Act: ffnAct, Src: ffn, Rows: kernel.PairRows, Cols: c.NFFExpert, Route: route})
-		l.Add(kernel.Matmul{Dst: out, Act: ffnAct, Rows: kernel.PairRows, Route: route, Parts: []kernel.Part{down}})
+		l.Add(kernel.Matmul{
+			Dst: out, Act: ffnAct, Rows: kernel.PairRows, Route: route, Parts: []kernel.Part{down},
+		})
 		if c.NLatent > 0 {
 			sum, sumAct := l.Floats("latent", kernel.TokRows, width), l.Act("latent", kernel.TokRows, width, outOf)
 			l.Add(kernel.MoeCombine{Dst: sum, Src: out, Route: route, Weighed: e.WeighInput, Store: true})
 			if norm := "ffn_routed_norm.weight"; l.Has(norm) {
-				l.Add(kernel.Norm{Act: sumAct, Src: sum, Cols: width, Kind: c.Norm, Eps: c.Eps, Weight: l.Vector(norm, width)})
+				l.Add(kernel.Norm{
+					Act: sumAct, Src: sum, Cols: width, Kind: c.Norm, Eps: c.Eps,
+					Weight: l.Vector(norm, width),
+				})
 			} else {
 				l.Add(kernel.ToAct{Act: sumAct, Src: sum, Cols: width})
 			}
-			l.Add(kernel.Matmul{Dst: l.X(), Act: sumAct, Epilogue: kernel.Add, Parts: []kernel.Part{{Matrix: outOf}}})
+			l.Add(kernel.Matmul{
+				Dst: l.X(), Act: sumAct, Epilogue: kernel.Add, Parts: []kernel.Part{{Matrix: outOf}},
+			})
 			return
 		}
 		if e.SumNorm != "" {
-			l.Add(kernel.MoeCombine{Dst: l.sublayerOut(), Src: out, Route: route, Weighed: e.WeighInput, Store: true})
+			l.Add(kernel.MoeCombine{
+				Dst: l.sublayerOut(), Src: out, Route: route, Weighed: e.WeighInput, Store: true,
+			})
 			return
 		}
 		if e.PostNorm == "" {
-			l.Add(kernel.MoeCombine{Dst: l.X(), Src: out, Route: route, Weighed: e.WeighInput, Store: l.takeEpilogue() == kernel.Store})
+			l.Add(kernel.MoeCombine{
+				Dst: l.X(), Src: out, Route: route, Weighed: e.WeighInput,
+				Store: l.takeEpilogue() == kernel.Store,
+			})
 			addNear(pairAct, route)
 			return
 		}
-		l.Add(kernel.MoeCombine{Dst: l.sublayerOut(), Src: out, Route: route, Weighed: e.WeighInput, Store: true})
+		l.Add(kernel.MoeCombine{
+			Dst: l.sublayerOut(), Src: out, Route: route, Weighed: e.WeighInput, Store: true,
+		})
 		l.normTo(l.both(), l.sublayerOut(), kernel.Add, e.PostNorm)
 	}}
 }
@@ -158,8 +181,8 @@ func (l Layer) choice() []int32 {
 	return must(l.weights.Choice(l.prefix+"ffn_gate_tid2eid.weight", c.NExpertUsed, c.NVocab, c.NExpert))
 }
 
-// correction returns the bias of the selection (DeepSeek-AI 2024, "DeepSeek-V3"), if the file has one; some have it under
-// the bare name.
+// correction returns the bias of the selection (DeepSeek-AI 2024, "DeepSeek-V3"), if the file has one; some have it
+// under the bare name.
 func (l Layer) correction() []float32 {
 	name := "exp_probs_b"
 	if l.Has(name) {
@@ -184,8 +207,8 @@ func (l Layer) latentInput(act kernel.Act, into kernel.Matrix, takes ...kernel.M
 	return made
 }
 
-// expertInputs returns the gate and up matrices of all experts, which some files have in one tensor; without gates, the up
-// matrices.
+// expertInputs returns the gate and up matrices of all experts, which some files have in one tensor; without gates, the
+// up matrices.
 func (l Layer) expertInputs(e Experts, width int) []kernel.Part {
 	c := l.Config
 	if e.Ungated {
@@ -193,7 +216,9 @@ func (l Layer) expertInputs(e Experts, width int) []kernel.Part {
 	}
 	both := "ffn_gate_up_exps.weight"
 	if !l.Has(both) {
-		return []kernel.Part{l.expertPart("ffn_gate", width, c.NFFExpert), l.expertPart("ffn_up", width, c.NFFExpert)}
+		return []kernel.Part{
+			l.expertPart("ffn_gate", width, c.NFFExpert), l.expertPart("ffn_up", width, c.NFFExpert),
+		}
 	}
 	return []kernel.Part{
 		{Matrix: l.rows(both, width, 2*c.NFFExpert, 0, c.NFFExpert, c.NExpert)},

@@ -28,7 +28,9 @@ func (l Layer) FeedForward(f FeedForward) Sublayer {
 	}
 	part := func(name string) kernel.Part {
 		name = name + suffix
-		return kernel.Part{Matrix: l.Matrix(name+".weight", c.NEmbd, width), Bias: l.optional(name+".bias", width)}
+		return kernel.Part{
+			Matrix: l.Matrix(name+".weight", c.NEmbd, width), Bias: l.optional(name+".bias", width),
+		}
 	}
 	var parts []kernel.Part
 	switch {
@@ -88,11 +90,17 @@ func (l Layer) FeedForward(f FeedForward) Sublayer {
 			return
 		}
 		if f.Onto {
-			l.Add(kernel.Matmul{Dst: l.sublayerOut(), Act: ffnAct, Epilogue: kernel.Add, Scale: f.Scale, Parts: []kernel.Part{out}})
+			l.Add(kernel.Matmul{
+				Dst: l.sublayerOut(), Act: ffnAct, Epilogue: kernel.Add, Scale: f.Scale,
+				Parts: []kernel.Part{out},
+			})
 			return
 		}
 		if f.Scale != 0 {
-			l.Add(kernel.Matmul{Dst: l.X(), Act: ffnAct, Epilogue: l.takeEpilogue(), Scale: c.ResidualScale * f.Scale, Parts: []kernel.Part{out}})
+			l.Add(kernel.Matmul{
+				Dst: l.X(), Act: ffnAct, Epilogue: l.takeEpilogue(), Scale: c.ResidualScale * f.Scale,
+				Parts: []kernel.Part{out},
+			})
 			return
 		}
 		l.result(ffnAct, out, f.PostNorm)

@@ -224,7 +224,10 @@ func (b *Builder) DraftsBy(p *Next, step []kernel.Op, m kernel.Matrix, norm stri
 	})
 	if after.Out > 0 {
 		p.Out = b.Floats("head.after", kernel.OutRows, after.Out)
-		b.Add(kernel.Matmul{Dst: p.Out, Act: b.Only(act, after), Rows: kernel.OutRows, Parts: []kernel.Part{{Matrix: after}}})
+		b.Add(kernel.Matmul{
+			Dst: p.Out, Act: b.Only(act, after), Rows: kernel.OutRows,
+			Parts: []kernel.Part{{Matrix: after}},
+		})
 	}
 	p.Steps = []NextStep{{Step: step, Head: b.Take()}}
 	b.Program.Next = p

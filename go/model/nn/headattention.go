@@ -22,7 +22,10 @@ func (l Layer) BlockAttention(hidden kernel.Buf) (inject []kernel.Op, block Subl
 	for _, p := range q.parts {
 		mats = append(mats, p.Matrix)
 	}
-	heads := kernel.Heads{NHead: l.NHead, NHeadKV: l.NHeadKV, HeadDim: l.HeadDim, ValueDim: l.ValueDim, KV: l.kv, QKV: q.buf, Col: q.col}
+	heads := kernel.Heads{
+		NHead: l.NHead, NHeadKV: l.NHeadKV, HeadDim: l.HeadDim, ValueDim: l.ValueDim, KV: l.kv, QKV: q.buf,
+		Col: q.col,
+	}
 	heads.Group, heads.KVOffset, heads.Tiers = l.place()
 
 	act := l.Act("head.kept", kernel.TokRows, n, mats[1:]...)

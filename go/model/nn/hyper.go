@@ -112,7 +112,9 @@ func (l Layer) ConnectApart(name string, run func()) {
 	}
 	in := l.measured(kernel.Part{Matrix: fn(0)}, kernel.Part{Matrix: fn(n), Col: kernel.Panel})
 	reads := kernel.Connect{Dst: l.weightsOf("connect"), Src: in, Streams: n, Eps: h.Eps}
-	adds := kernel.Connect{Dst: l.weightsOf("connect.add"), Src: in, SrcCol: kernel.Panel, Streams: n, Eps: h.Eps / h.Add}
+	adds := kernel.Connect{
+		Dst: l.weightsOf("connect.add"), Src: in, SrcCol: kernel.Panel, Streams: n, Eps: h.Eps / h.Add,
+	}
 	reads.Scale, reads.Bias = l.Vector(name+"_scale.weight", 2), l.Vector(name+"_base.weight", 2*n)
 	if reads.Scale != nil {
 		adds.Scale, adds.Bias = reads.Scale[1:], reads.Bias[n:]

@@ -2,8 +2,8 @@ package nn
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// Hyper-connections of low rank: each stream of the residual is normalised, a sublayer reads the mean of the gated streams,
-// and adds its result to each with a weight per stream.
+// Hyper-connections of low rank: each stream of the residual is normalised, a sublayer reads the mean of the gated
+// streams, and adds its result to each with a weight per stream.
 
 // HyperConnectionsLowRank reads the sizes of hyper-connections with gates of low rank.
 func (k *Keys) HyperConnectionsLowRank() {
@@ -48,7 +48,10 @@ func (b *Builder) readStreams(name string, adds bool) (weights kernel.Buf) {
 	b.Add(kernel.Matmul{Dst: gates, Act: lowAct, Parts: []kernel.Part{{Matrix: up}}})
 	b.Add(kernel.Gate{Dst: normed, Src: gates, Cols: width, Fn: kernel.Sigmoid})
 	for i := range n {
-		sum := kernel.NormRows{Dst: b.X(), Src: normed, SrcCol: i * c.NEmbd, Cols: c.NEmbd, Segs: 1, Kind: kernel.NoNorm, Scale: mean}
+		sum := kernel.NormRows{
+			Dst: b.X(), Src: normed, SrcCol: i * c.NEmbd, Cols: c.NEmbd, Segs: 1, Kind: kernel.NoNorm,
+			Scale: mean,
+		}
 		if i > 0 {
 			sum.Epilogue = kernel.Add
 		}

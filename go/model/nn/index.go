@@ -52,7 +52,10 @@ func (l Layer) index() index {
 			NHead: n.NHead, NHeadKV: 1, HeadDim: n.Dim, ValueDim: n.Dim, InKeys: true, KV: l.kv, QKV: qk,
 			Col: [3]int{0, key}, Group: group, KVOffset: offset,
 		}
-		l.Add(kernel.StoreKV{Heads: heads, Rope: n.Rope, RopeAt: n.RopeAt, NRot: l.Rope.NRot, Table: l.ropeTable(l.Rope), Eps: l.Config.Eps, Scale: 1})
+		l.Add(kernel.StoreKV{
+			Heads: heads, Rope: n.Rope, RopeAt: n.RopeAt, NRot: l.Rope.NRot, Table: l.ropeTable(l.Rope),
+			Eps: l.Config.Eps, Scale: 1,
+		})
 		l.Add(kernel.Select{Heads: heads, Dst: l.chosen(), Weights: weights, N: n.TopK})
 		return l.chosen()
 	}}

@@ -61,8 +61,14 @@ func (l Layer) LatentAttention(a LatentAttention) Sublayer {
 			Parts: []kernel.Part{{Matrix: query, Col: n.Rank - plain}},
 		})
 		queries := l.headAct(plain, keys)
-		l.Add(kernel.ToAct{Act: queries, Src: qkv, Rows: kernel.HeadRows, Cols: plain, SrcCol: n.Rank - plain, Heads: heads})
-		l.Add(kernel.Matmul{Dst: qkv, Act: queries, Rows: kernel.HeadRows, Parts: []kernel.Part{{Matrix: keys}}, Heads: heads})
+		l.Add(kernel.ToAct{
+			Act: queries, Src: qkv, Rows: kernel.HeadRows, Cols: plain, SrcCol: n.Rank - plain,
+			Heads: heads,
+		})
+		l.Add(kernel.Matmul{
+			Dst: qkv, Act: queries, Rows: kernel.HeadRows, Parts: []kernel.Part{{Matrix: keys}},
+			Heads: heads,
+		})
 
 		group, offset, tiers := l.latentPlace()
 		shape := kernel.Heads{
@@ -111,7 +117,9 @@ func (l Layer) latents() Latent {
 func (l Layer) latentPlace() (group, offset int, tiers []kernel.Tier) {
 	bytes := func(kv kernel.KVTypes) int { return kernel.KVBytes(kv, 1, l.HeadDim, 0) }
 	if l.Window > 0 {
-		group, offset = l.state(kernel.Group{Name: fmt.Sprintf("window %d", l.Window), Bytes: bytes(l.kv), Window: l.Window})
+		group, offset = l.state(kernel.Group{
+			Name: fmt.Sprintf("window %d", l.Window), Bytes: bytes(l.kv), Window: l.Window,
+		})
 		return group, offset, nil
 	}
 	return l.aged(kernel.Group{Name: "attention", Bytes: bytes(l.kv)}, bytes)
@@ -171,5 +179,7 @@ func (l Layer) headAct(width int, m kernel.Matrix) kernel.Act { return l.groupAc
 func (l Layer) groupAct(n, width int, m kernel.Matrix) kernel.Act {
 	kind := m.Type.Act()
 	use := fmt.Sprintf("%d heads", n)
-	return kernel.Act{kind: l.buf(use, kernel.BufSpec{Kind: kind, Rows: kernel.HeadRows, Width: kernel.Pad(width), NHead: n})}
+	return kernel.Act{
+		kind: l.buf(use, kernel.BufSpec{Kind: kind, Rows: kernel.HeadRows, Width: kernel.Pad(width), NHead: n}),
+	}
 }

@@ -23,9 +23,14 @@ func (l Layer) LightningAttention() Sublayer {
 	return Sublayer{In: append(matrices(qkv), gate), Run: func(act kernel.Act) {
 		src, y := l.Floats("lightning", kernel.TokRows, 3*width), l.Floats("att", kernel.TokRows, width)
 		steps := l.Floats("lightning.steps", kernel.TokRows, l.NHead)
-		l.Add(kernel.Matmul{Dst: src, Act: l.Only(act, matrices(qkv)...), Parts: qkv, Epilogue: kernel.Apply, Fn: kernel.SiLU})
+		l.Add(kernel.Matmul{
+			Dst: src, Act: l.Only(act, matrices(qkv)...), Parts: qkv, Epilogue: kernel.Apply,
+			Fn: kernel.SiLU,
+		})
 		none := l.Builder.constants("none", c.NEmbd, func(int) float64 { return 0 })
-		l.Add(kernel.NormRows{Dst: steps, Src: src, Cols: l.NHead, Segs: 1, Kind: kernel.NoNorm, Scale: 1, Weight: none})
+		l.Add(kernel.NormRows{
+			Dst: steps, Src: src, Cols: l.NHead, Segs: 1, Kind: kernel.NoNorm, Scale: 1, Weight: none,
+		})
 		group, offset := l.state(recurrent(kernel.ScanBytes(l.NHead, dim, dim)))
 		l.Add(kernel.Scan{
 			Dst: y, Src: src, Col: [3]int{2 * width, width, 0}, Steps: steps, NHead: l.NHead, NGroup: l.NHead, StateDim: dim, HeadDim: dim,

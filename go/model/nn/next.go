@@ -177,7 +177,9 @@ func (l Layer) joinNext(hidden kernel.Buf) {
 
 // Normed puts the norm of src into dst as floats; without a name, src itself.
 func (b *Builder) Normed(dst, src kernel.Buf, rows kernel.RowSet, name string) {
-	op := kernel.NormRows{Dst: dst, Src: src, Rows: rows, Cols: b.Config.NEmbd, Segs: 1, Kind: kernel.NoNorm, Scale: 1}
+	op := kernel.NormRows{
+		Dst: dst, Src: src, Rows: rows, Cols: b.Config.NEmbd, Segs: 1, Kind: kernel.NoNorm, Scale: 1,
+	}
 	if name != "" {
 		n := b.Norm(nil, src, rows, name)
 		op.Kind, op.Eps, op.Weight, op.Bias = n.Kind, n.Eps, n.Weight, n.Bias

@@ -101,8 +101,13 @@ func (l Layer) NGrams() {
 	l.Add(kernel.Matmul{Dst: l.sublayerOut(), Act: l.Only(act, value), Parts: []kernel.Part{{Matrix: value}}})
 	l.normStreams(keys, keys, l.prefix+"ple_norm_key")
 	l.normStreams(gated, l.connected(), l.prefix+"ple_norm_query")
-	l.Add(kernel.Agree{Dst: by, Src: keys, With: gated, Cols: c.NEmbd, Segs: streams, Scale: float32(1 / math.Sqrt(float64(c.NEmbd)))})
-	l.Add(kernel.Mix{Dst: gated, Src: l.sublayerOut(), Weights: by, Cols: c.NEmbd, Segs: streams, SrcSegs: 1, Store: true})
+	l.Add(kernel.Agree{
+		Dst: by, Src: keys, With: gated, Cols: c.NEmbd, Segs: streams,
+		Scale: float32(1 / math.Sqrt(float64(c.NEmbd))),
+	})
+	l.Add(kernel.Mix{
+		Dst: gated, Src: l.sublayerOut(), Weights: by, Cols: c.NEmbd, Segs: streams, SrcSegs: 1, Store: true,
+	})
 	l.normStreams(keys, gated, l.prefix+"ple_norm_conv")
 
 	reach := (n.Taps-1)*len(n.Factors) + 1
@@ -112,7 +117,10 @@ func (l Layer) NGrams() {
 		Weight: l.apart("ple_conv1d.weight", n.Taps, width, len(n.Factors)),
 	})
 	for _, add := range []kernel.Buf{gated, made} {
-		l.Add(kernel.NormRows{Dst: l.connected(), Src: add, Cols: width, Segs: 1, Kind: kernel.NoNorm, Scale: 1, Epilogue: kernel.Add})
+		l.Add(kernel.NormRows{
+			Dst: l.connected(), Src: add, Cols: width, Segs: 1, Kind: kernel.NoNorm, Scale: 1,
+			Epilogue: kernel.Add,
+		})
 	}
 }
 

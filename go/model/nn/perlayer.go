@@ -30,7 +30,10 @@ func (b *Builder) EmbedPerLayer() {
 	made := b.Floats("per layer projected", kernel.TokRows, width)
 	b.Add(kernel.Embed{Dst: b.perLayer(), Table: table, Scale: float32(math.Sqrt(float64(n) / 2))})
 	b.Add(kernel.ToAct{Act: act, Src: b.X(), Cols: c.NEmbd})
-	b.Add(kernel.Matmul{Dst: made, Act: act, Parts: []kernel.Part{{Matrix: proj}}, Scale: float32(1 / math.Sqrt(float64(c.NEmbd)))})
+	b.Add(kernel.Matmul{
+		Dst: made, Act: act, Parts: []kernel.Part{{Matrix: proj}},
+		Scale: float32(1 / math.Sqrt(float64(c.NEmbd))),
+	})
 	b.Add(kernel.NormRows{
 		Dst: b.perLayer(), Src: made, Cols: n, Segs: len(c.Layers), Kind: c.Norm, Eps: c.Eps, Scale: math.Sqrt2 / 2,
 		Weight: b.Vector("per_layer_proj_norm.weight", n), Epilogue: kernel.Add,

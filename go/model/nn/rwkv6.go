@@ -67,7 +67,9 @@ func (l Layer) TimeMix6(norm string) {
 	project("time_mix_value", 2, shared, n+shared)
 	project("time_mix_receptance", 3, n, 0)
 	g := l.square("time_mix_gate")
-	opened := kernel.Matmul{Dst: gate, Act: input(4, g), Parts: []kernel.Part{{Matrix: g}}, Epilogue: kernel.Apply, Fn: kernel.SiLU}
+	opened := kernel.Matmul{
+		Dst: gate, Act: input(4, g), Parts: []kernel.Part{{Matrix: g}}, Epilogue: kernel.Apply, Fn: kernel.SiLU,
+	}
 	if r.Bare {
 		opened.Fn = kernel.Sigmoid
 	}
@@ -114,7 +116,9 @@ func (l Layer) timeMix6Inputs(moved kernel.Buf) func(i int, mats ...kernel.Matri
 	return func(i int, mats ...kernel.Matrix) kernel.Act {
 		made := l.Act("embd", kernel.TokRows, n, mats...)
 		l.Add(kernel.ToAct{Act: lowAct, Src: low, SrcCol: i * rank, Cols: rank})
-		l.Add(kernel.Matmul{Dst: by, Act: lowAct, Parts: []kernel.Part{{Matrix: second[i], Bias: l.timeMix6Share(i)}}})
+		l.Add(kernel.Matmul{
+			Dst: by, Act: lowAct, Parts: []kernel.Part{{Matrix: second[i], Bias: l.timeMix6Share(i)}},
+		})
 		l.Add(kernel.NormRows{Dst: mixed, Src: src, Cols: n, Segs: 1, Kind: kernel.NoNorm, Scale: 1})
 		l.Add(kernel.Blend{Dst: mixed, Src: moved, By: by, Cols: n, Fn: kernel.NoFn})
 		l.Add(kernel.ToAct{Act: made, Src: mixed, Cols: n})
@@ -147,11 +151,19 @@ func (l Layer) ChannelMix6(norm string) {
 	act, ffn := l.Act("embd", kernel.TokRows, n, key, open), l.Floats("ffn", kernel.TokRows, l.NFF)
 	ffnAct, gate := l.Act("ffn", kernel.TokRows, l.NFF, value), l.Floats("rwkv.gate", kernel.TokRows, n)
 	l.Add(kernel.ToAct{Act: l.Only(act, key), Src: src, Cols: n})
-	l.Add(kernel.Matmul{Dst: ffn, Act: l.Only(act, key), Parts: []kernel.Part{{Matrix: key}}, Epilogue: kernel.Apply, Fn: kernel.ReLU2})
+	l.Add(kernel.Matmul{
+		Dst: ffn, Act: l.Only(act, key), Parts: []kernel.Part{{Matrix: key}}, Epilogue: kernel.Apply,
+		Fn: kernel.ReLU2,
+	})
 	l.Add(kernel.ToAct{Act: l.Only(act, open), Src: src, SrcCol: n, Cols: n})
-	l.Add(kernel.Matmul{Dst: gate, Act: l.Only(act, open), Parts: []kernel.Part{{Matrix: open}}, Epilogue: kernel.Apply, Fn: kernel.Sigmoid})
+	l.Add(kernel.Matmul{
+		Dst: gate, Act: l.Only(act, open), Parts: []kernel.Part{{Matrix: open}}, Epilogue: kernel.Apply,
+		Fn: kernel.Sigmoid,
+	})
 	l.Add(kernel.ToAct{Act: ffnAct, Src: ffn, Cols: l.NFF})
 	l.Add(kernel.Matmul{Dst: l.sublayerOut(), Act: ffnAct, Parts: []kernel.Part{{Matrix: value}}})
 	l.Add(kernel.Gate{Dst: l.sublayerOut(), Src: gate, Cols: n, Fn: kernel.NoFn})
-	l.Add(kernel.NormRows{Dst: l.X(), Src: l.sublayerOut(), Cols: n, Segs: 1, Kind: kernel.NoNorm, Scale: 1, Epilogue: kernel.Add})
+	l.Add(kernel.NormRows{
+		Dst: l.X(), Src: l.sublayerOut(), Cols: n, Segs: 1, Kind: kernel.NoNorm, Scale: 1, Epilogue: kernel.Add,
+	})
 }

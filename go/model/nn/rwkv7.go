@@ -40,13 +40,17 @@ func (l Layer) TimeMix7(norm string) {
 	old := l.Floats("rwkv.first", kernel.TokRows, n)
 	if l.Index == 0 {
 		project(v, input(3, v), 2*n)
-		l.Add(kernel.NormRows{Dst: old, Src: rkv, SrcCol: 2 * n, Cols: n, Segs: 1, Kind: kernel.NoNorm, Scale: 1})
+		l.Add(kernel.NormRows{
+			Dst: old, Src: rkv, SrcCol: 2 * n, Cols: n, Segs: 1, Kind: kernel.NoNorm, Scale: 1,
+		})
 	} else {
 		share := first("v", ranks.Value)
 		act := input(3, v, share)
 		project(v, act, 2*n)
 		l.lowRank("rwkv", act, share, kernel.Matmul{}, gates, second("v", ranks.Value, 2*n))
-		l.Add(kernel.Blend{Dst: rkv, DstCol: 2 * n, Src: old, By: gates, ByCol: 2 * n, Cols: n, Fn: kernel.Sigmoid})
+		l.Add(kernel.Blend{
+			Dst: rkv, DstCol: 2 * n, Src: old, By: gates, ByCol: 2 * n, Cols: n, Fn: kernel.Sigmoid,
+		})
 	}
 	w, a := first("w", ranks.Decay), first("a", ranks.Rate)
 	l.lowRank("rwkv", input(1, w), w, kernel.Matmul{Softcap: 1}, gates, second("w", ranks.Decay, 0)) // tanh between
@@ -87,7 +91,9 @@ func (l Layer) ChannelMix7(norm string) {
 	act, ffn := l.Act("embd", kernel.TokRows, n, key), l.Floats("ffn", kernel.TokRows, l.NFF)
 	ffnAct := l.Act("ffn", kernel.TokRows, l.NFF, value)
 	l.Add(kernel.ToAct{Act: act, Src: src, Cols: n})
-	l.Add(kernel.Matmul{Dst: ffn, Act: act, Parts: []kernel.Part{{Matrix: key}}, Epilogue: kernel.Apply, Fn: kernel.ReLU2})
+	l.Add(kernel.Matmul{
+		Dst: ffn, Act: act, Parts: []kernel.Part{{Matrix: key}}, Epilogue: kernel.Apply, Fn: kernel.ReLU2,
+	})
 	l.Add(kernel.ToAct{Act: ffnAct, Src: ffn, Cols: l.NFF})
 	l.result(ffnAct, kernel.Part{Matrix: value}, "")
 }
@@ -111,7 +117,9 @@ func (l Layer) shift(norm, name string, n int, shares ...[]float32) kernel.Buf {
 			at++
 		}
 	}
-	l.Add(kernel.Conv{Dst: dst, Src: src, Cols: width, Taps: 2, Results: n, Weight: taps, Group: group, Offset: offset})
+	l.Add(kernel.Conv{
+		Dst: dst, Src: src, Cols: width, Taps: 2, Results: n, Weight: taps, Group: group, Offset: offset,
+	})
 	return dst
 }
 

@@ -87,7 +87,9 @@ func (l Layer) HeadScan(post string) Sublayer {
 		src, x := l.Floats("scan.in", kernel.TokRows, 2*n.Inner), l.Floats("scan.x", kernel.TokRows, step+n.NHead)
 		y := l.Floats("scan", kernel.TokRows, n.Inner)
 		xAct, lowAct := l.Act("scan.x", kernel.TokRows, n.Inner, from), l.Act("scan.low", kernel.TokRows, n.Rank, steps)
-		l.Add(kernel.Matmul{Dst: src, Act: act, Parts: []kernel.Part{{Matrix: gate}, {Matrix: in, Col: n.Inner}}})
+		l.Add(kernel.Matmul{
+			Dst: src, Act: act, Parts: []kernel.Part{{Matrix: gate}, {Matrix: in, Col: n.Inner}},
+		})
 		l.scanConv(x, src, n.Inner, n.Inner)
 		l.Add(kernel.ToAct{Act: xAct, Src: x, Cols: n.Inner})
 		l.Add(kernel.Matmul{Dst: x, Act: xAct, Parts: []kernel.Part{{Matrix: from, Col: b}}})

@@ -6,8 +6,8 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// Attention to the best spans of LayerConfig.CompressRatio positions: an indexer has a key per whole span, the mean of the
-// keys of its positions. The positions after the last whole span are always attended to.
+// Attention to the best spans of LayerConfig.CompressRatio positions: an indexer has a key per whole span, the mean of
+// the keys of its positions. The positions after the last whole span are always attended to.
 
 // Spans reads the sizes of the indexer and of spans.
 func (k *Keys) Spans() {
@@ -60,7 +60,9 @@ func (l Layer) spanIndex() (in []kernel.Matrix, best int, choose func(act kernel
 			Norm: l.Vector("indexer.k_norm.weight", n.Dim),
 			Rope: r.Style, NRot: r.NRot, Table: l.ropeTable(r), Entries: kernel.Entries{Every: l.CompressRatio},
 		}
-		op.Entries.Group, op.Entries.Offset = l.state(kernel.Group{Name: "entries", Bytes: kernel.EntryBytes(l.kv, n.Dim, l.CompressRatio)})
+		op.Entries.Group, op.Entries.Offset = l.state(kernel.Group{
+			Name: "entries", Bytes: kernel.EntryBytes(l.kv, n.Dim, l.CompressRatio),
+		})
 		op.Group, op.Offset = l.state(kernel.Group{
 			Name: fmt.Sprintf("entries of %d", op.Window()), Bytes: kernel.CompressBytes(n.Dim, 1), Window: op.Window(),
 		})
@@ -82,13 +84,18 @@ func (l Layer) headIndex() (in []kernel.Matrix, best int, choose func(act kernel
 	best = n.TopK / l.CompressRatio
 	return []kernel.Matrix{queries, keys}, best, func(act kernel.Act) kernel.Buf {
 		heads := l.indexed(act, queries, keys)
-		heads.Group, heads.KVOffset = l.state(kernel.Group{Name: "attention", Bytes: kernel.KVBytes(l.kv, 1, n.Dim, 0)})
+		heads.Group, heads.KVOffset = l.state(kernel.Group{
+			Name: "attention", Bytes: kernel.KVBytes(l.kv, 1, n.Dim, 0),
+		})
 		l.Add(kernel.StoreKV{
 			Heads: heads, Rope: l.Rope.Style, NRot: l.Rope.NRot, Table: l.ropeTable(l.Rope), Eps: l.Config.Eps, Scale: 1,
 			QNorm: l.Vector("indexer.q_norm.weight", n.Dim), KNorm: l.Vector("indexer.k_norm.weight", n.Dim),
 		})
 		chosen := l.Floats("chosen", kernel.TokRows, n.NHead*best)
-		l.Add(kernel.Select{Heads: heads, Dst: chosen, Even: true, N: best, Each: l.CompressRatio, Near: n.Local, Choices: n.NHead})
+		l.Add(kernel.Select{
+			Heads: heads, Dst: chosen, Even: true, N: best, Each: l.CompressRatio, Near: n.Local,
+			Choices: n.NHead,
+		})
 		return chosen
 	}
 }
@@ -107,8 +114,14 @@ func (l Layer) indexed(act kernel.Act, queries, keys kernel.Matrix) kernel.Heads
 	n := l.Config.Latent.Index
 	key := n.NHead * n.Dim // where it begins
 	qk := l.Floats("index", kernel.TokRows, key+n.Dim)
-	l.Add(kernel.Matmul{Dst: qk, Act: l.Only(act, queries, keys), Parts: []kernel.Part{{Matrix: queries}, {Matrix: keys, Col: key}}})
-	return kernel.Heads{NHead: n.NHead, NHeadKV: 1, HeadDim: n.Dim, ValueDim: n.Dim, InKeys: true, KV: l.kv, QKV: qk, Col: [3]int{0, key}}
+	l.Add(kernel.Matmul{
+		Dst: qk, Act: l.Only(act, queries, keys),
+		Parts: []kernel.Part{{Matrix: queries}, {Matrix: keys, Col: key}},
+	})
+	return kernel.Heads{
+		NHead: n.NHead, NHeadKV: 1, HeadDim: n.Dim, ValueDim: n.Dim, InKeys: true, KV: l.kv, QKV: qk,
+		Col: [3]int{0, key},
+	}
 }
 
 // HeadSpans reads the sizes of an indexer with a head per KV head, and of spans. The number of spans in the file

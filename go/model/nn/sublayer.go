@@ -41,14 +41,19 @@ func (l Layer) inner(act kernel.Act, src kernel.Buf, n int, sub string) {
 		l.Add(kernel.ToAct{Act: act, Src: src, Cols: n})
 		return
 	}
-	l.Add(kernel.Norm{Act: act, Src: src, Cols: n, Kind: l.Config.Norm, Eps: l.Config.Eps, Weight: l.Vector(sub+".weight", n)})
+	l.Add(kernel.Norm{
+		Act: act, Src: src, Cols: n, Kind: l.Config.Norm, Eps: l.Config.Eps, Weight: l.Vector(sub+".weight", n),
+	})
 }
 
 // result adds the last product of a sublayer to the residual, after a norm if post is not "".
 func (l Layer) result(act kernel.Act, out kernel.Part, post string) {
 	c := l.Config
 	if post == "" {
-		l.Add(kernel.Matmul{Dst: l.X(), Act: act, Epilogue: l.takeEpilogue(), Scale: c.ResidualScale, Parts: []kernel.Part{out}})
+		l.Add(kernel.Matmul{
+			Dst: l.X(), Act: act, Epilogue: l.takeEpilogue(), Scale: c.ResidualScale,
+			Parts: []kernel.Part{out},
+		})
 		return
 	}
 	l.Add(kernel.Matmul{Dst: l.sublayerOut(), Act: act, Parts: []kernel.Part{out}})

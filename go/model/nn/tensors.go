@@ -2,8 +2,8 @@ package nn
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// Tensors of the file, by their GGUF names. in is the columns of a matrix, out its rows. A tensor that the file lacks, or
-// has in another shape, ends the building.
+// Tensors of the file, by their GGUF names. in is the columns of a matrix, out its rows. A tensor that the file lacks,
+// or has in another shape, ends the building.
 
 // Has reports whether the file has a tensor.
 func (b *Builder) Has(name string) bool { return b.weights.Has(name) }

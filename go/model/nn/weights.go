@@ -38,7 +38,8 @@ type Weights interface {
 	// Floats returns memory for n floats that are computed from the weights, under a
 	// name of the caller's. It is nil until one is known.
 	Floats(name string, n int) []float32
-	// Choice returns a row of n numbers from 0 to below one, for each of rows. It is nil as long as there is no memory.
+	// Choice returns a row of n numbers from 0 to below one, for each of rows. It is nil as long as there is no
+	// memory.
 	Choice(name string, n, rows, below int) ([]int32, error)
 	// Rope returns the frequencies of r. See Rope.Freqs.
 	Rope(r Rope) ([]float64, error)
