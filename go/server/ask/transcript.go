@@ -3,6 +3,7 @@ package ask
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/quern-llm/quern/go/chat"
 )
@@ -12,6 +13,11 @@ import (
 type Transcript struct {
 	Messages []chat.Message
 	calls    map[string]string // the names of the tools that were called, by the calls' ids
+
+	// Of the message with this number, from 1, the parts of its content are this transcript's alone; and so are the
+	// thoughts of that message.
+	grown, thinks int
+	thoughts      strings.Builder
 }
 
 // Add adds texts to the last message, if it is of that role, or else a message. A system
@@ -29,16 +35,27 @@ func (t *Transcript) Add(role string, texts ...string) {
 		t.Messages = append(t.Messages, chat.Message{Role: role})
 		last++
 	}
-	t.Messages[last].Content = joined(t.Messages[last].Content, texts)
+	t.join(texts)
 }
 
-// joined adds texts to content.
+// join adds texts to the last message.
+func (t *Transcript) join(texts []string) {
+	n := len(t.Messages)
+	c := &t.Messages[n-1].Content
+	if t.grown != n {
+		c.Parts = slices.Clip(c.Parts)
+		t.grown = n
+	}
+	*c = joined(chat.Content{Text: c.Text, Parts: c.Parts}, texts)
+}
+
+// joined adds texts to content, whose parts may be of no other.
 func joined(c chat.Content, texts []string) chat.Content {
 	all := c.Parts
 	if c.Text != "" {
 		all = []string{c.Text}
 	}
-	all = append(slices.Clip(all), texts...)
+	all = append(all, texts...)
 	if len(all) == 1 {
 		return chat.Text(all[0])
 	}
@@ -63,13 +80,19 @@ func (t *Transcript) assistant() *chat.Message {
 
 func (t *Transcript) Think(text string) {
 	m := t.assistant()
-	m.ReasoningContent += text
+	if n := len(t.Messages); t.thinks != n {
+		t.thinks = n
+		t.thoughts.Reset()
+		t.thoughts.WriteString(m.ReasoningContent)
+	}
+	t.thoughts.WriteString(text)
+	m.ReasoningContent = t.thoughts.String()
 }
 
 func (t *Transcript) Say(texts ...string) {
-	m := t.assistant()
+	t.assistant()
 	if len(texts) > 0 {
-		m.Content = joined(chat.Content{Text: m.Content.Text, Parts: m.Content.Parts}, texts)
+		t.join(texts)
 	}
 }
 
