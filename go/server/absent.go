@@ -12,7 +12,8 @@ var absent = []struct {
 	why            string
 }{
 	{
-		[]string{http.MethodPost}, []string{"/v1/audio/transcriptions", "/audio/transcriptions", "/v1/audio/translations", "/v1/audio/speech"},
+		[]string{http.MethodPost}, []string{"/v1/audio/transcriptions", "/audio/transcriptions", "/v1/audio/translations",
+			"/v1/audio/speech"},
 		"audio is not supported; send text, to /v1/chat/completions for instance",
 	}, {
 		[]string{http.MethodPost}, []string{"/v1/images/generations", "/v1/images/edits"},

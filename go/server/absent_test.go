@@ -23,7 +23,8 @@ func TestAbsent(t *testing.T) {
 					}
 					continue
 				}
-				if e := fake.ErrorOf(t, b); status != http.StatusNotImplemented || e.Type != "not_supported_error" || e.Message != a.Why {
+				if e := fake.ErrorOf(t, b); status != http.StatusNotImplemented || e.Type != "not_supported_error" ||
+					e.Message != a.Why {
 					t.Errorf("%s %s: %d %s", method, path, status, b)
 				}
 			}

@@ -30,7 +30,8 @@ func (s *Server) RunBatches(ctx context.Context) {
 		Store: s.c.Batches, Width: batchWidth,
 		Do: func(ctx context.Context, owner, url string, body []byte) batch.Answer {
 			to := &recorder{header: http.Header{}, status: http.StatusOK}
-			req, err := http.NewRequestWithContext(context.WithValue(ctx, batchOwner{}, owner), http.MethodPost, url, bytes.NewReader(body))
+			req, err := http.NewRequestWithContext(context.WithValue(ctx, batchOwner{}, owner), http.MethodPost, url,
+				bytes.NewReader(body))
 			if err != nil { // the url is an endpoint's
 				panic(err)
 			}
@@ -67,7 +68,8 @@ func (r *recorder) WriteHeader(status int)      { r.status = status }
 func (s *Server) batchEndpoints() []string {
 	var list []string
 	for _, r := range s.routes {
-		if path := r.Paths[0]; r.Method == http.MethodPost && !r.Always && !r.Admin && r.Body.Name != "" && strings.HasPrefix(path, "/v1/") && !strings.Contains(path, ":") {
+		if path := r.Paths[0]; r.Method == http.MethodPost && !r.Always && !r.Admin && r.Body.Name != "" &&
+			strings.HasPrefix(path, "/v1/") && !strings.Contains(path, ":") {
 			list = append(list, path)
 		}
 	}

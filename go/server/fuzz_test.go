@@ -9,10 +9,11 @@ import (
 	"github.com/quern-llm/quern/go/server/internal/fake"
 )
 
-// A request of any path with any query, header and body is answered, or refused as the client's fault. Those that the other
-// targets have no bodies for are among the seeds.
+// A request of any path with any query, header and body is answered, or refused as the client's fault. Those that the
+// other targets have no bodies for are among the seeds.
 func FuzzRequests(f *testing.F) {
-	h := fake.Handler(f, server.Config{SlotPath: f.TempDir(), LoraDir: f.TempDir(), Batches: fake.Batches(f), Tools: fake.Weather{}, Library: &fake.Shelf{}}, nil)
+	h := fake.Handler(f, server.Config{SlotPath: f.TempDir(), LoraDir: f.TempDir(), Batches: fake.Batches(f),
+		Tools: fake.Weather{}, Library: &fake.Shelf{}}, nil)
 	for _, seed := range []struct{ method, path, query, body string }{
 		{"GET", "/v1/chat/completions", "limit=5&order=asc&after=x&metadata[a]=b", ""},
 		{"GET", "/v1/responses/resp_x", "stream=true&starting_after=7", ""},
@@ -29,7 +30,8 @@ func FuzzRequests(f *testing.F) {
 		{"POST", "/v1/mcp/call", "", `{"name":"get_weather","arguments":"{\"place\":\"x\"}"}`},
 		{"POST", "/models/load", "", `{"model":"m"}`},
 		{"POST", "/v1/messages/count_tokens", "", `{"messages":[{"role":"user","content":"x"}]}`},
-		{"POST", "/v1/responses/input_tokens", "", `{"input":"x","tool_choice":{"type":"function","name":"f","namespace":"n"}}`},
+		{"POST", "/v1/responses/input_tokens", "",
+			`{"input":"x","tool_choice":{"type":"function","name":"f","namespace":"n"}}`},
 		{"POST", "/api/copy", "", `{"source":"m","destination":"x"}`},
 		{"POST", "/completion", "autoload=false", `{"prompt":"x"}`},
 		{"DELETE", "/models", "model=m", ""},
@@ -38,7 +40,8 @@ func FuzzRequests(f *testing.F) {
 		f.Add(seed.method, seed.path, seed.query, "2.5", seed.body)
 	}
 	f.Fuzz(func(t *testing.T, method, path, query, timeout, body string) {
-		if strings.HasPrefix(path, "/models/sse") || strings.HasPrefix(path, "/api/pull") || path == "/models" && method == "POST" || strings.HasSuffix(path, "/unload") {
+		if strings.HasPrefix(path, "/models/sse") || strings.HasPrefix(path, "/api/pull") ||
+			path == "/models" && method == "POST" || strings.HasSuffix(path, "/unload") {
 			return // streams without an end; names of models that a server would be asked for; the model goes
 		}
 		r := httptest.NewRequest("POST", "/", strings.NewReader(body))

@@ -27,9 +27,12 @@ var nested = map[string]map[string]string{
 		"stop":                 `["a","b"]`,
 		"samplers":             `["top_k","temperature"]`,
 	},
-	"/v1/completions": {"prompt": `[[1,2],"x",[3,"y"]]`, "stop": `["a"]`, "logit_bias": `[[1,-1],["a",false]]`, "structured_outputs": `{"choice":["a","b"]}`},
-	"/completion":     {"prompt": `{"prompt_string":"x","multimodal_data":[]}`, "json_schema": `{"type":"object","properties":{"a":{"$ref":"#/$defs/b"}},"$defs":{"b":{"type":"null"}}}`, "response_fields": `["content","a/b"]`},
-	"/infill":         {"input_extra": `[{"filename":"a.go","text":"b"}]`},
+	"/v1/completions": {"prompt": `[[1,2],"x",[3,"y"]]`, "stop": `["a"]`, "logit_bias": `[[1,-1],["a",false]]`,
+		"structured_outputs": `{"choice":["a","b"]}`},
+	"/completion": {"prompt": `{"prompt_string":"x","multimodal_data":[]}`,
+		"json_schema":     `{"type":"object","properties":{"a":{"$ref":"#/$defs/b"}},"$defs":{"b":{"type":"null"}}}`,
+		"response_fields": `["content","a/b"]`},
+	"/infill": {"input_extra": `[{"filename":"a.go","text":"b"}]`},
 	"/v1/responses": {
 		"input": `[{"type":"message","role":"user","content":[{"type":"input_text","text":"a"}]},{"type":"reasoning","summary":[{"type":"summary_text","text":"s"}]},
 			{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":[{"type":"input_text","text":"o"}]},
@@ -101,11 +104,14 @@ func TestHostileWithin(t *testing.T) {
 	t.Parallel()
 	h := fake.Handler(t, server.Config{}, func(m *ask.Model) { m.Ctx = 2048 })
 	base := map[string]string{
-		"/v1/chat/completions": fake.Hi + `,"stream":true`, "/v1/completions": `"prompt":"x"`, "/completion": `"prompt":"x"`, "/infill": `"input_prefix":"a","input_suffix":"b"`,
-		"/v1/responses": `"input":"x"`, "/v1/messages": fake.Hi + `,"max_tokens":100`, "/v1/embeddings": ``, "/v1/rerank": `"query":"q"`, "/v1/decisions": `"prompt":"x"`, "/api/chat": fake.Hi, "/detokenize": ``,
+		"/v1/chat/completions": fake.Hi + `,"stream":true`, "/v1/completions": `"prompt":"x"`, "/completion": `"prompt":"x"`,
+		"/infill":       `"input_prefix":"a","input_suffix":"b"`,
+		"/v1/responses": `"input":"x"`, "/v1/messages": fake.Hi + `,"max_tokens":100`, "/v1/embeddings": ``,
+		"/v1/rerank": `"query":"q"`, "/v1/decisions": `"prompt":"x"`, "/api/chat": fake.Hi, "/detokenize": ``,
 	}
 	reading := fake.New(t, "", nil).Server.Handler() // whose engine has logits to read
-	values := []string{`true`, `-1`, `0.5`, `1e400`, `""`, `"x"`, `"\ud800"`, "\"\xff\"", `[]`, `[null]`, `{}`, `{"type":7}`, strings.Repeat("[", 70) + strings.Repeat("]", 70)}
+	values := []string{`true`, `-1`, `0.5`, `1e400`, `""`, `"x"`, `"\ud800"`, "\"\xff\"", `[]`, `[null]`, `{}`,
+		`{"type":7}`, strings.Repeat("[", 70) + strings.Repeat("]", 70)}
 	const mark = "\x01mark"
 	sent, refused := 0, 0
 	for path, fields := range nested {
@@ -144,7 +150,8 @@ func TestHostileWithin(t *testing.T) {
 	}
 	for at, template := range within(t, `[{"id":0,"scale":1}]`, mark) { // the body is an array
 		for _, value := range append(values, `7`) {
-			if status, answer := fake.Ask(h, "POST", "/lora-adapters", strings.ReplaceAll(template, `"\u0001mark"`, value)); status != 400 || len(answer) == 0 {
+			if status, answer := fake.Ask(h, "POST", "/lora-adapters",
+				strings.ReplaceAll(template, `"\u0001mark"`, value)); status != 400 || len(answer) == 0 {
 				t.Errorf("/lora-adapters%s = %s: %d %s", at, short(value), status, answer)
 			}
 		}

@@ -22,8 +22,10 @@ import (
 
 // hostile are values of every type, in and out of every range.
 var hostile = []string{
-	`true`, `false`, `0`, `1`, `-1`, `0.5`, `-0.001`, `1e9`, `-1e9`, `1e40`, `-1e308`, `1e400`, `123456789012345678901234567890`,
-	`""`, `"x"`, `"1"`, `"NaN"`, `"true"`, `"\u0000"`, `"\ud800"`, "\"\xff\xfe\"", `"` + strings.Repeat("long ", 200) + `"`,
+	`true`, `false`, `0`, `1`, `-1`, `0.5`, `-0.001`, `1e9`, `-1e9`, `1e40`, `-1e308`, `1e400`,
+	`123456789012345678901234567890`,
+	`""`, `"x"`, `"1"`, `"NaN"`, `"true"`, `"\u0000"`, `"\ud800"`, "\"\xff\xfe\"",
+	`"` + strings.Repeat("long ", 200) + `"`,
 	`[]`, `[null]`, `[true]`, `[1e40]`, `[[]]`, `[{}]`, `["x",1]`, `["\ud800"]`, `[[1,2],3]`,
 	`{}`, `{"":null}`, `{"a":{"b":[1]}}`, `{"type":7}`, `{"type":"x"}`, `{"id":-5}`,
 	strings.Repeat("[", 70) + strings.Repeat("]", 70), strings.Repeat(`{"a":`, 70) + "1" + strings.Repeat("}", 70),
@@ -69,7 +71,8 @@ func newWholeSite(t *testing.T) (*fake.Site, documented) {
 		t.Fatal(err)
 	}
 	t.Cleanup(store.Close)
-	s := fake.Demo(t, fake.Setup{Server: server.Config{SlotPath: t.TempDir(), LoraDir: t.TempDir(), Batches: store, Tools: fake.Weather{}, Library: &fake.Shelf{}}})
+	s := fake.Demo(t, fake.Setup{Server: server.Config{SlotPath: t.TempDir(), LoraDir: t.TempDir(), Batches: store,
+		Tools: fake.Weather{}, Library: &fake.Shelf{}}})
 	var doc documented
 	if err := json.Unmarshal(s.Get("/openapi.json"), &doc); err != nil {
 		t.Fatal(err)
@@ -131,12 +134,14 @@ func TestHostileFields(t *testing.T) {
 	if len(cannot) > 0 { // where nothing was checked
 		t.Errorf("not supported: %v", slices.Sorted(maps.Keys(cannot)))
 	}
-	if status, answer := fake.Ask(h, "POST", "/completion", `{"prompt":"Once upon a time","n_predict":2,"temperature":0}`); status != 200 {
+	if status, answer := fake.Ask(h, "POST", "/completion",
+		`{"prompt":"Once upon a time","n_predict":2,"temperature":0}`); status != 200 {
 		t.Errorf("afterwards: %d %s", status, answer)
 	}
 }
 
-// Every parameter of every route, by the document: what it does not allow is the client's fault, and the parameter is named.
+// Every parameter of every route, by the document: what it does not allow is the client's fault, and the parameter is
+// named.
 func TestHostileParameters(t *testing.T) {
 	t.Parallel()
 	s, doc := newWholeSite(t)
@@ -166,7 +171,8 @@ func TestHostileParameters(t *testing.T) {
 						at, query = strings.Replace(at, "{id}", id, 1), "?"+p.Name+"="+url.QueryEscape(value)
 					}
 					sent++
-					if status, answer := fake.Ask(h, strings.ToUpper(method), at+query, ""); status != 400 || !bytes.Contains(answer, []byte(p.Name)) {
+					if status, answer := fake.Ask(h, strings.ToUpper(method), at+query, ""); status != 400 ||
+						!bytes.Contains(answer, []byte(p.Name)) {
 						t.Errorf("%s %s%s: %d %.200s", method, at, query, status, answer)
 					}
 				}
@@ -183,7 +189,8 @@ func TestHostileParameters(t *testing.T) {
 func TestConflicts(t *testing.T) {
 	t.Parallel()
 	s, _ := newWholeSite(t)
-	const form = "--x\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n--x\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a\"\r\n\r\n{}\r\n--x--\r\n"
+	const form = "--x\r\nContent-Disposition: form-data; name=\"purpose\"\r\n\r\nbatch\r\n--x\r\nContent-Disposition: " +
+		"form-data; name=\"file\"; filename=\"a\"\r\n\r\n{}\r\n--x--\r\n"
 	send := func(method, path, body, header, value string) (int, []byte) {
 		r := httptest.NewRequest(method, path, strings.NewReader(body))
 		r.Header.Set(header, value)
@@ -196,7 +203,9 @@ func TestConflicts(t *testing.T) {
 	if status != 200 {
 		t.Fatalf("%d %s", status, b)
 	}
-	fake.Post[struct{}](s, "/v1/batches", `{"input_file_id":"`+file+`","endpoint":"/v1/completions","completion_window":"24h"}`) // which nobody runs
+	// which nobody runs
+	fake.Post[struct{}](s, "/v1/batches", `{"input_file_id":"`+file+
+		`","endpoint":"/v1/completions","completion_window":"24h"}`)
 	for _, tt := range []struct {
 		method, path, header, value string
 		status                      int
@@ -214,7 +223,8 @@ func (p *documentedParam) takes(text string) bool {
 		return slices.Contains(p.Schema.Enum, text)
 	}
 	n, err := strconv.Atoi(text)
-	return err == nil && (p.Schema.Minimum == nil || n >= *p.Schema.Minimum) && (p.Schema.Maximum == nil || n <= *p.Schema.Maximum)
+	return err == nil && (p.Schema.Minimum == nil || n >= *p.Schema.Minimum) &&
+		(p.Schema.Maximum == nil || n <= *p.Schema.Maximum)
 }
 
 // validText tells whether a schema takes a value, or nothing can be said of it.

@@ -49,7 +49,8 @@ func TestLeasePanics(t *testing.T) {
 		t.Fatal(err)
 	}
 	status, b, _ := s.Do("POST", "/v1/completions", `{"prompt":"x","model":"bad","stream":true}`)
-	if status != 200 || !strings.Contains(string(b), ": ") || !strings.Contains(string(b), `"server_error"`) || strings.Contains(string(b), "no model") {
+	if status != 200 || !strings.Contains(string(b), ": ") || !strings.Contains(string(b), `"server_error"`) ||
+		strings.Contains(string(b), "no model") {
 		t.Errorf("%d %s", status, b)
 	}
 	if text := log.String(); !strings.Contains(text, "no model") || !strings.Contains(text, `"stack"`) {

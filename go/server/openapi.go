@@ -56,7 +56,8 @@ func document(routes []answer.Route, pages []Page, version string) []byte {
 		"openapi": "3.1.0",
 		"info": field.Schema{
 			"title": "Quern", "version": version,
-			"description": "OpenAI's interface and llama-server's. Fields with null mean their default, unknown ones are ignored, and what is wrong is refused by name.",
+			"description": "OpenAI's interface and llama-server's. Fields with null mean their default, unknown ones are " +
+				"ignored, and what is wrong is refused by name.",
 		},
 		"paths":      paths,
 		"components": field.Schema{"schemas": schemas},
@@ -130,7 +131,8 @@ func parameters(params []answer.Param) []field.Schema {
 		if is == nil {
 			is = field.Schema{"type": "string"}
 		}
-		out = append(out, field.Schema{"in": p.In, "name": p.Name, "description": p.Doc, "required": p.In == "path", "schema": is})
+		out = append(out, field.Schema{"in": p.In, "name": p.Name, "description": p.Doc, "required": p.In == "path",
+			"schema": is})
 	}
 	return out
 }
@@ -146,7 +148,8 @@ func responses(r answer.Route) field.Schema {
 		wrong = field.Schema{"anyOf": []field.Schema{openai.Dialect{}.ErrorSchema(), anthropic.Dialect{}.ErrorSchema()}}
 	}
 	return field.Schema{
-		"200":     field.Schema{"description": "The answer.", "content": content},
-		"default": field.Schema{"description": "What was wrong.", "content": field.Schema{"application/json": field.Schema{"schema": wrong}}},
+		"200": field.Schema{"description": "The answer.", "content": content},
+		"default": field.Schema{"description": "What was wrong.",
+			"content": field.Schema{"application/json": field.Schema{"schema": wrong}}},
 	}
 }

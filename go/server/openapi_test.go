@@ -84,7 +84,8 @@ func TestDocument(t *testing.T) {
 			body := ""
 			if o.RequestBody != nil {
 				body = string(o.RequestBody.Content["application/json"].Example)
-				if err := fake.Valid(t, document.Schema(at+"/requestBody/content/application~1json/schema"), []byte(orObject(body))); err != nil && body != "" {
+				if err := fake.Valid(t, document.Schema(at+"/requestBody/content/application~1json/schema"),
+					[]byte(orObject(body))); err != nil && body != "" {
 					t.Errorf("%s %s: the example: %v", method, path, err)
 				}
 			}
@@ -112,7 +113,8 @@ func TestDocument(t *testing.T) {
 			if status != 200 {
 				check = document.Schema(at + "/responses/default/content/application~1json/schema")
 			}
-			if status == 501 && (strings.HasSuffix(path, "load_lora_adapter") || strings.HasPrefix(path, "/v1/files") || strings.HasPrefix(path, "/v1/batches")) {
+			if status == 501 && (strings.HasSuffix(path, "load_lora_adapter") || strings.HasPrefix(path, "/v1/files") ||
+				strings.HasPrefix(path, "/v1/batches")) {
 				continue // without --lora-dir and --batch-dir, which the tests of cmd/quern have
 			}
 			expected := method != "delete" && path != "/props" && !strings.HasSuffix(path, "/control") || method == "get"
@@ -171,7 +173,8 @@ func TestErrorsAreAsDocumented(t *testing.T) {
 		r.Header.Set("anthropic-version", version)
 		w := httptest.NewRecorder()
 		s.Server.Handler().ServeHTTP(w, r)
-		if err := fake.Valid(t, document.Answers("get", "/v1/models/{id}", "default"), w.Body.Bytes()); w.Code != 404 || err != nil {
+		if err := fake.Valid(t, document.Answers("get", "/v1/models/{id}", "default"), w.Body.Bytes()); w.Code != 404 ||
+			err != nil {
 			t.Errorf("a model that is not there, %q: %d %s: %v", version, w.Code, w.Body, err)
 		}
 	}
@@ -184,7 +187,8 @@ func TestErrorsAreAsDocumented(t *testing.T) {
 		{clients: "OpenAI", path: "/v1/chat/completions", body: `{"messages":[{"role":"user","content":"` + long + `"}]}`},
 		{clients: "OpenAI", path: "/v1/responses", body: `{"input":"` + long + `"}`},
 		{clients: "OpenAI", path: "/completion", body: `{"prompt":"` + long + `"}`},
-		{clients: "Anthropic", path: "/v1/messages", body: `{"max_tokens":1,"messages":[{"role":"user","content":"` + long + `"}]}`},
+		{clients: "Anthropic", path: "/v1/messages",
+			body: `{"max_tokens":1,"messages":[{"role":"user","content":"` + long + `"}]}`},
 		{clients: "Ollama", path: "/api/chat", body: `{"messages":[{"role":"user","content":"` + long + `"}]}`},
 	}
 	for i := range all {
@@ -217,14 +221,17 @@ func TestSchemaAgrees(t *testing.T) {
 	s := fake.New(t, "Hello", nil)
 	document := s.Document()
 	for path, example := range map[string]string{
-		"/v1/chat/completions": fake.Hi, "/v1/completions": `"prompt":"x"`, "/completion": `"prompt":"x"`, "/infill": `"input_prefix":"x"`,
+		"/v1/chat/completions": fake.Hi, "/v1/completions": `"prompt":"x"`, "/completion": `"prompt":"x"`,
+		"/infill":      `"input_prefix":"x"`,
 		"/v1/messages": fake.Hi + `,"max_tokens":100`, "/v1/responses": `"input":"x"`,
 	} {
 		to := fake.Body(t, s.Server.Routes(), path)
 		check := document.Schema("/components/schemas/" + to.Name)
 		for _, fields := range []string{
-			`"temperature":0.5`, `"temperature":null`, `"temperature":-1`, `"temperature":101`, `"temperature":"x"`, `"top_k":1.5`, `"n_predict":-2`, `"stop":"x"`, `"stop":["x"]`,
-			`"stop":[1]`, `"stream":1`, `"n":0`, `"n":1`, `"logit_bias":{"1":1}`, `"logit_bias":[[1,false]]`, `"logit_bias":1`, `"seed":-1`, `"made_up":[]`,
+			`"temperature":0.5`, `"temperature":null`, `"temperature":-1`, `"temperature":101`, `"temperature":"x"`,
+			`"top_k":1.5`, `"n_predict":-2`, `"stop":"x"`, `"stop":["x"]`,
+			`"stop":[1]`, `"stream":1`, `"n":0`, `"n":1`, `"logit_bias":{"1":1}`, `"logit_bias":[[1,false]]`, `"logit_bias":1`,
+			`"seed":-1`, `"made_up":[]`,
 			`"samplers":["top_k"]`, `"samplers":1`, `"priority":5000`,
 		} {
 			body := []byte("{" + example + "," + fields + "}")
@@ -251,19 +258,23 @@ func TestDocs(t *testing.T) {
 	of := func(path string) field.Query { return fake.Body(t, routes, path).Defaults(m) }
 	common := ask.NewOptions(m)
 	tables := map[string]field.Query{
-		"generate": &common, "chat": of("/v1/chat/completions"), "completions": of("/v1/completions"), "native": of("/completion"),
-		"infill": of("/infill"), "tokenize": of("/tokenize"), "detokenize": of("/detokenize"), "template": of("/apply-template"),
-		"slots": of("/slots/:id"), "anthropic": of("/v1/messages"), "responses": of("/v1/responses"), "embeddings": of("/v1/embeddings"),
-		"rerank": of("/v1/rerank"), "decisions": of("/v1/decisions"),
+		"generate": &common, "chat": of("/v1/chat/completions"), "completions": of("/v1/completions"),
+		"native": of("/completion"),
+		"infill": of("/infill"), "tokenize": of("/tokenize"), "detokenize": of("/detokenize"),
+		"template": of("/apply-template"),
+		"slots":    of("/slots/:id"), "anthropic": of("/v1/messages"), "responses": of("/v1/responses"),
+		"embeddings": of("/v1/embeddings"),
+		"rerank":     of("/v1/rerank"), "decisions": of("/v1/decisions"),
 		"ollamaChat": fieldList(of("/api/chat").Fields()), "ollamaGenerate": fieldList(of("/api/generate").Fields()),
 		"ollamaCreate": of("/api/create"),
 	}
 	seen := 0
-	text := regexp.MustCompile(`(?s)<!-- fields (\w+) -->\n.*?<!-- end -->`).ReplaceAllStringFunc(string(b), func(old string) string {
-		name := regexp.MustCompile(`fields (\w+)`).FindStringSubmatch(old)[1]
-		seen++
-		return "<!-- fields " + name + " -->\n" + fieldTable(tables[name]) + "<!-- end -->"
-	})
+	text := regexp.MustCompile(`(?s)<!-- fields (\w+) -->\n.*?<!-- end -->`).ReplaceAllStringFunc(string(b),
+		func(old string) string {
+			name := regexp.MustCompile(`fields (\w+)`).FindStringSubmatch(old)[1]
+			seen++
+			return "<!-- fields " + name + " -->\n" + fieldTable(tables[name]) + "<!-- end -->"
+		})
 	if seen != len(tables) {
 		t.Errorf("%d tables in %s, want %d", seen, path, len(tables))
 	}
@@ -321,7 +332,8 @@ func fieldTable(q field.Query) string {
 		if f.Need {
 			standard = "required"
 		}
-		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", strings.Join(f.Names, "` `"), strings.ReplaceAll(takes, "|", "\\|"), standard, f.Doc)
+		fmt.Fprintf(&b, "| `%s` | %s | %s | %s |\n", strings.Join(f.Names, "` `"), strings.ReplaceAll(takes, "|", "\\|"),
+			standard, f.Doc)
 	}
 	return b.String()
 }

@@ -33,7 +33,8 @@ func TestRouter(t *testing.T) {
 			if e.Status.Failed {
 				one += " failed"
 			}
-			if (e.Meta == nil) != (e.Status.Value == "unloaded") || e.Path == "" || len(e.Aliases) != 1 || e.Status.Args[1] != "512" {
+			if (e.Meta == nil) != (e.Status.Value == "unloaded") || e.Path == "" || len(e.Aliases) != 1 ||
+				e.Status.Args[1] != "512" {
 				t.Errorf("%+v", e)
 			}
 			got = append(got, one)
@@ -47,15 +48,18 @@ func TestRouter(t *testing.T) {
 	if first := <-events; first != ": ping" {
 		t.Errorf("the events begin with %q", first)
 	}
-	if a := fake.Post[textAnswer](s, "/v1/completions", `{"prompt":"x","model":"also-a"}`); a.Model != "a" || a.Choices[0].Text != " Hello" && a.Choices[0].Text != "Hello" {
+	if a := fake.Post[textAnswer](s, "/v1/completions", `{"prompt":"x","model":"also-a"}`); a.Model != "a" ||
+		a.Choices[0].Text != " Hello" && a.Choices[0].Text != "Hello" {
 		t.Errorf("%+v", a)
 	}
 	statuses("a loaded, b unloaded, huge unloaded")
-	if status, text, head := s.Do("POST", "/v1/completions", `{"prompt":"x","model":"huge"}`); status != 503 || head.Get("Retry-After") != "5" || !strings.Contains(string(text), "no memory for the model: want 9.7 GB") {
+	if status, text, head := s.Do("POST", "/v1/completions", `{"prompt":"x","model":"huge"}`); status != 503 ||
+		head.Get("Retry-After") != "5" || !strings.Contains(string(text), "no memory for the model: want 9.7 GB") {
 		t.Errorf("one that does not fit: %d %s", status, text)
 	}
 	statuses("a loaded, b unloaded, huge unloaded failed")
-	for body, want := range map[string]int{`{"model":"b"}`: 200, `{"model":"x"}`: 404, `{}`: 400, ``: 400, `{"model":7}`: 400, `{"model":"../a"}`: 404} {
+	for body, want := range map[string]int{`{"model":"b"}`: 200, `{"model":"x"}`: 404, `{}`: 400, ``: 400,
+		`{"model":7}`: 400, `{"model":"../a"}`: 404} {
 		if status, text, _ := s.Do("POST", "/models/load", body); status != want {
 			t.Errorf("loading %s: %d %s", body, status, text)
 		}
@@ -64,7 +68,11 @@ func TestRouter(t *testing.T) {
 	if status, text, _ := s.Do("POST", "/models/unload", `{"model":"b"}`); status != 200 {
 		t.Errorf("unloading one that is being loaded: %d %s", status, text)
 	}
-	fake.Eventually(t, "unloaded", func() bool { st, _ := s.Server.Models().Status("b"); return st.State == models.Unloaded })
+	fake.Eventually(t, "unloaded", func() bool {
+		st,
+			_ := s.Server.Models().Status("b")
+		return st.State == models.Unloaded
+	})
 	if status, text, _ := s.Do("POST", "/models/load", `{"model":"b"}`); status != 200 {
 		t.Errorf("loading it again: %d %s", status, text)
 	}
@@ -75,7 +83,11 @@ func TestRouter(t *testing.T) {
 			t.Errorf("unloading %s: %d %s", body, status, text)
 		}
 	}
-	fake.Eventually(t, "unloaded", func() bool { st, _ := s.Server.Models().Status("a"); return st.State == models.Unloaded })
+	fake.Eventually(t, "unloaded", func() bool {
+		st,
+			_ := s.Server.Models().Status("a")
+		return st.State == models.Unloaded
+	})
 	var got []string
 	for range 11 {
 		var e struct {
@@ -95,7 +107,8 @@ func TestRouter(t *testing.T) {
 		case <-time.After(time.Minute):
 			t.Fatalf("no event after %s", strings.Join(got, ", "))
 		}
-		if err := json.Unmarshal([]byte(strings.TrimPrefix(line, "data: ")), &e); err != nil || e.Data == nil || e.Event != "model_status" {
+		if err := json.Unmarshal([]byte(strings.TrimPrefix(line, "data: ")), &e); err != nil || e.Data == nil ||
+			e.Event != "model_status" {
 			t.Fatal(e, err)
 		}
 		one := e.Model + " " + e.Data.Status
@@ -110,7 +123,8 @@ func TestRouter(t *testing.T) {
 		}
 		got = append(got, one)
 	}
-	if text := strings.Join(got, ", "); text != "a loading, a loaded a, huge loading, huge unloaded failed, b loading, b loading half, b unloaded, b loading, b loading half, b loaded b, a unloaded" {
+	if text := strings.Join(got, ", "); text != "a loading, a loaded a, huge loading, huge unloaded failed, b loading, "+
+		"b loading half, b unloaded, b loading, b loading half, b loaded b, a unloaded" {
 		t.Errorf("events %s", text)
 	}
 }
@@ -125,7 +139,8 @@ func TestRouterWithoutName(t *testing.T) {
 		"/v1/completions?model=a":    `the model \"a\" is not loaded`,
 		"/completion?autoload=never": `autoload`,
 	} {
-		if status, text, _ := s.Do("POST", path, `{"prompt":"x"}`); status < 400 || status > 404 || !strings.Contains(string(text), want) {
+		if status, text, _ := s.Do("POST", path, `{"prompt":"x"}`); status < 400 || status > 404 ||
+			!strings.Contains(string(text), want) {
 			t.Errorf("%s: %d %s", path, status, text)
 		}
 	}
@@ -148,9 +163,11 @@ func TestSleeping(t *testing.T) {
 	fake.Post[textAnswer](s, "/v1/completions", `{"prompt":"x","model":"a"}`)
 	asleep := func() bool { st, _ := s.Server.Models().Status("a"); return st.State == models.Sleeping }
 	fake.Eventually(t, "asleep", asleep)
-	for _, path := range []string{"/props?model=a", "/slots?model=a", "/lora-adapters?model=a", "/models", "/health", "/api/tags", "/api/ps"} {
+	for _, path := range []string{"/props?model=a", "/slots?model=a", "/lora-adapters?model=a", "/models", "/health",
+		"/api/tags", "/api/ps"} {
 		status, text, _ := s.Do("GET", path, "")
-		if status != 200 || !asleep() || strings.Contains(path, "props") && !strings.Contains(string(text), `"is_sleeping":true`) {
+		if status != 200 || !asleep() || strings.Contains(path, "props") &&
+			!strings.Contains(string(text), `"is_sleeping":true`) {
 			t.Errorf("%s: %d %s", path, status, text)
 		}
 	}
@@ -172,7 +189,8 @@ func TestNeverFits(t *testing.T) {
 	if err := s.Server.Add(src); err != nil {
 		t.Fatal(err)
 	}
-	if status, text, head := s.Do("POST", "/v1/completions", `{"prompt":"x","model":"never"}`); status != 500 || head.Get("Retry-After") != "" || !strings.Contains(string(text), "no memory for the model: want 9.7 GB") {
+	if status, text, head := s.Do("POST", "/v1/completions", `{"prompt":"x","model":"never"}`); status != 500 ||
+		head.Get("Retry-After") != "" || !strings.Contains(string(text), "no memory for the model: want 9.7 GB") {
 		t.Errorf("%d %s", status, text)
 	}
 }
@@ -181,13 +199,15 @@ func TestNeverFits(t *testing.T) {
 func TestWakingStream(t *testing.T) {
 	t.Parallel()
 	s, b := fake.NewRouter(t, func(c *server.Config) { c.Ping = 5 * time.Millisecond })
-	in := s.Lines("POST", "/v1/chat/completions", `{"model":"b","stream":true,"max_tokens":1,"messages":[{"role":"user","content":"x"}]}`)
+	in := s.Lines("POST", "/v1/chat/completions",
+		`{"model":"b","stream":true,"max_tokens":1,"messages":[{"role":"user","content":"x"}]}`)
 	for range 3 {
 		if line := <-in; line != ": ping" {
 			t.Errorf("while it is loaded: %q", line)
 		}
 	}
-	if status, text, _ := s.Do("POST", "/models/unload", `{"model":"b"}`); status != 400 || !strings.Contains(string(text), "is being loaded") {
+	if status, text, _ := s.Do("POST", "/models/unload", `{"model":"b"}`); status != 400 ||
+		!strings.Contains(string(text), "is being loaded") {
 		t.Errorf("unloading one that a request waits for: %d %s", status, text)
 	}
 	close(b)
@@ -223,7 +243,8 @@ func TestWakingStream(t *testing.T) {
 	}
 	// One who leaves while the model is loaded leaves nothing.
 	s2, b2 := fake.NewRouter(t, func(c *server.Config) { c.Ping = 5 * time.Millisecond })
-	resp, err := http.Post(s2.URL+"/v1/completions", "application/json", strings.NewReader(`{"model":"b","stream":true,"prompt":"x"}`))
+	resp, err := http.Post(s2.URL+"/v1/completions", "application/json",
+		strings.NewReader(`{"model":"b","stream":true,"prompt":"x"}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -233,8 +254,8 @@ func TestWakingStream(t *testing.T) {
 	close(b2)
 }
 
-// What GET /models shows to anybody has no paths and no flags, and reads nothing again; what is wrong with the models' file is the
-// client's to know.
+// What GET /models shows to anybody has no paths and no flags, and reads nothing again; what is wrong with the models'
+// file is the client's to know.
 func TestModelsToAnybody(t *testing.T) {
 	t.Parallel()
 	scans := 0
@@ -248,7 +269,8 @@ func TestModelsToAnybody(t *testing.T) {
 	for _, path := range []string{"/models", "/v1/models"} {
 		_, text, _ := s.Do("GET", path, "")
 		list := fake.Parse[modelList](t, text)
-		if len(list.Data) != 3 || list.Data[2].ID != "huge" || !list.Data[2].Status.Failed || strings.Contains(string(text), ".gguf") ||
+		if len(list.Data) != 3 || list.Data[2].ID != "huge" || !list.Data[2].Status.Failed ||
+			strings.Contains(string(text), ".gguf") ||
 			strings.Contains(string(text), "--ctx-size") || strings.Contains(string(text), "9.7 GB") {
 			t.Errorf("%s: %s", path, text)
 		}
@@ -319,8 +341,8 @@ func TestReadingLoadsNothing(t *testing.T) {
 	}
 }
 
-// No GET changes anything, so that no page of another site does by an image: models are neither loaded nor unloaded, and
-// their list is read again for the server's own pages and for programs only.
+// No GET changes anything, so that no page of another site does by an image: models are neither loaded nor unloaded,
+// and their list is read again for the server's own pages and for programs only.
 func TestGetsChangeNothing(t *testing.T) {
 	t.Parallel()
 	scans := 0
@@ -354,7 +376,8 @@ func TestGetsChangeNothing(t *testing.T) {
 		name, value string
 		want, scans int
 	}{
-		{"Sec-Fetch-Site", "cross-site", 403, 0}, {"Sec-Fetch-Site", "same-site", 403, 0}, {"Origin", "https://evil.example", 403, 0},
+		{"Sec-Fetch-Site", "cross-site", 403, 0}, {"Sec-Fetch-Site", "same-site", 403, 0},
+		{"Origin", "https://evil.example", 403, 0},
 		{"Sec-Fetch-Site", "same-origin", 200, 1}, {"Sec-Fetch-Site", "none", 200, 2}, {"X-Nothing", "x", 200, 3},
 	} {
 		req, err := http.NewRequestWithContext(t.Context(), "GET", s.URL+"/models?reload=1", nil)

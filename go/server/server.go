@@ -1,11 +1,12 @@
-// Package server is the HTTP API of models: it puts the APIs together, finds the model of each request, and describes all
-// endpoints in one OpenAPI document. API keys, body limits, write timeouts, logs and listeners are left to the caller.
+// Package server is the HTTP API of models: it puts the APIs together, finds the model of each request, and describes
+// all endpoints in one OpenAPI document. API keys, body limits, write timeouts, logs and listeners are left to the
+// caller.
 //
-// Each API is a package with its routes, fields, formats and errors: openai, anthropic, ollama and llamaserver, which has
-// what belongs to no other. None imports another. They stand on ask, what a request asks of a model; answer, what is
-// between a request and its answer; and catalog, the models of the server. Package field parses bodies, reply writes
-// responses, history keeps past answers, and batch runs files of requests; none of these knows a model. A new API is one
-// package with a Dialect, a Prompter and a Format for each of its endpoints, and a line in New.
+// Each API is a package with its routes, fields, formats and errors: openai, anthropic, ollama and llamaserver, which
+// has what belongs to no other. None imports another. They stand on ask, what a request asks of a model; answer, what
+// is between a request and its answer; and catalog, the models of the server. Package field parses bodies, reply writes
+// responses, history keeps past answers, and batch runs files of requests; none of these knows a model. A new API is
+// one package with a Dialect, a Prompter and a Format for each of its endpoints, and a line in New.
 //
 // No client can block the engine: tokens are converted to text as they come and
 // buffered until the client reads them, within the memory budget.
@@ -126,18 +127,22 @@ func New(c Config) *Server {
 	if c.Note == nil {
 		c.Note = func(*gin.Context, map[string]any) {}
 	}
-	s := &Server{c: c, models: models.New[ask.Model](c.Models), host: &answer.Host{Running: answer.NewRunning(), Ping: c.Ping, Note: c.Note, Log: c.Log, Gates: answer.NewGates(c.Device), Progress: c.Progress}}
+	s := &Server{c: c, models: models.New[ask.Model](c.Models),
+		host: &answer.Host{Running: answer.NewRunning(), Ping: c.Ping, Note: c.Note, Log: c.Log,
+			Gates: answer.NewGates(c.Device), Progress: c.Progress}}
 	stored := history.New(c.StoreBytes, c.StoreTime)
 	if c.Device != nil {
 		c.Device.Count("stored responses", stored.Size)
 		c.Device.Count("grammars", s.grammarBytes)
 	}
 	s.openAI = &openai.API{Host: s.host, Stored: stored, Batches: c.Batches, Endpoints: s.batchEndpoints}
-	s.list = &catalog.Catalog{Set: s.models, Library: c.Library, LoraDir: c.LoraDir, OnPanic: c.Models.OnPanic, Log: c.Log, Forget: s.host.Running.Forget}
+	s.list = &catalog.Catalog{Set: s.models, Library: c.Library, LoraDir: c.LoraDir, OnPanic: c.Models.OnPanic, Log: c.Log,
+		Forget: s.host.Running.Forget}
 	ollama := &ollama.API{List: s.list, Build: c.Build}
 	llama := &llamaserver.API{
 		Host: s.host, List: s.list, Answer: s.answer, HasPage: s.hasPage,
-		Build: c.Build, SlotPath: c.SlotPath, NoSlots: c.NoSlots, Tools: c.Tools, ToolTime: c.ToolTime, Device: c.Device, Disk: c.Disk,
+		Build: c.Build, SlotPath: c.SlotPath, NoSlots: c.NoSlots, Tools: c.Tools, ToolTime: c.ToolTime, Device: c.Device,
+		Disk: c.Disk,
 		Most: c.Models.Most, Manual: c.Models.Manual, Rescan: c.Rescan, Known: c.Known,
 	}
 	s.routes = slices.Concat(s.openAI.Routes(), anthropic.Routes(), ollama.Routes(), llama.Routes(), []answer.Route{{
@@ -166,8 +171,8 @@ func (s *Server) LongestContext() int { return s.list.LongestContext() }
 // Models returns the models.
 func (s *Server) Models() *models.Set[ask.Model] { return s.models }
 
-// Close refuses what comes, waits for finish, which is called for each loaded model, and unloads them. Where ctx ends while
-// one is being loaded, none is unloaded, and it returns false.
+// Close refuses what comes, waits for finish, which is called for each loaded model, and unloads them. Where ctx ends
+// while one is being loaded, none is unloaded, and it returns false.
 func (s *Server) Close(ctx context.Context, finish func(models.Instance[ask.Model])) bool {
 	return s.list.Close(ctx, finish)
 }
@@ -189,7 +194,8 @@ func (s *Server) grammarBytes() (bytes uint64) {
 // not have.
 func ReadDefaults(body []byte) (ask.Defaults, error) {
 	m := &ask.Model{}
-	return ask.ReadDefaults(body, openai.NewChatQuery(m), openai.NewTextQuery(m), llamaserver.NewNativeQuery(m), llamaserver.NewInfillQuery(m), llamaserver.NewTemplateQuery(m))
+	return ask.ReadDefaults(body, openai.NewChatQuery(m), openai.NewTextQuery(m), llamaserver.NewNativeQuery(m),
+		llamaserver.NewInfillQuery(m), llamaserver.NewTemplateQuery(m))
 }
 
 // Register adds the routes to r, which may be a group with a prefix.
@@ -226,12 +232,14 @@ func (s *Server) Handler() http.Handler {
 func (s *Server) Fallback(e *gin.Engine) {
 	e.HandleMethodNotAllowed = true
 	e.NoRoute(func(c *gin.Context) {
-		s.request(c, noRoute(c)).Fail(&reply.Error{Status: http.StatusNotFound, Message: "there is no " + field.Quote(c.Request.URL.Path) + "; /openapi.json says what there is"})
+		s.request(c, noRoute(c)).Fail(&reply.Error{Status: http.StatusNotFound,
+			Message: "there is no " + field.Quote(c.Request.URL.Path) + "; /openapi.json says what there is"})
 	})
 	e.NoMethod(func(c *gin.Context) {
 		s.request(c, noRoute(c)).Fail(&reply.Error{
-			Status:  http.StatusMethodNotAllowed,
-			Message: c.Request.Method + " is not for " + field.Quote(c.Request.URL.Path) + ", want " + c.Writer.Header().Get("Allow"),
+			Status: http.StatusMethodNotAllowed,
+			Message: c.Request.Method + " is not for " + field.Quote(c.Request.URL.Path) +
+				", want " + c.Writer.Header().Get("Allow"),
 		})
 	})
 }

@@ -64,7 +64,8 @@ func newPair(t *testing.T) (s *fake.Site, b func()) {
 func TestSeveralModels(t *testing.T) {
 	t.Parallel()
 	s, load := newPair(t)
-	if status, b, _ := s.Do("POST", "/v1/completions", `{"prompt":"x","model":"b"}`); status != 503 || !strings.Contains(string(b), "Loading model") {
+	if status, b, _ := s.Do("POST", "/v1/completions", `{"prompt":"x","model":"b"}`); status != 503 ||
+		!strings.Contains(string(b), "Loading model") {
 		t.Errorf("while it is loading: %d %s", status, b)
 	}
 	if status, _, _ := s.Do("GET", "/health", ""); status != 503 {
@@ -121,14 +122,16 @@ func TestSeveralModels(t *testing.T) {
 		t.Errorf("slots of b: %s", b)
 	}
 	for path, body := range map[string]string{
-		"/tokenize": `{"content":"x","model":"b"}`, "/slots/1?model=b&action=erase": "", "/slots/1?action=save&model=b": `{"filename":"x"}`,
+		"/tokenize": `{"content":"x","model":"b"}`, "/slots/1?model=b&action=erase": "",
+		"/slots/1?action=save&model=b": `{"filename":"x"}`,
 	} {
 		if status, b, _ := s.Do("POST", path, body); status != 200 {
 			t.Errorf("%s %s: %d %s", path, body, status, b)
 		}
 	}
 	_, b, _ = s.Do("GET", "/v1/models", "")
-	if list := fake.Parse[modelList](t, b); len(list.Data) != 2 || list.Data[0].ID != "a" || list.Data[1].ID != "b" || len(list.Models) != 2 {
+	if list := fake.Parse[modelList](t, b); len(list.Data) != 2 || list.Data[0].ID != "a" || list.Data[1].ID != "b" ||
+		len(list.Models) != 2 {
 		t.Errorf("models %s", b)
 	}
 	for path, want := range map[string]int{"/v1/models/b": 200, "/v1/models/first": 200, "/v1/models/c": 404} {
@@ -144,7 +147,8 @@ func TestUnknownModel(t *testing.T) {
 	s, load := newPair(t)
 	load()
 	for _, tt := range []struct{ method, path, body, code, kind string }{
-		{"POST", "/v1/chat/completions", `{"messages":[],"model":"gpt-4"}`, `"code":"model_not_found"`, `"type":"invalid_request_error"`},
+		{"POST", "/v1/chat/completions", `{"messages":[],"model":"gpt-4"}`, `"code":"model_not_found"`,
+			`"type":"invalid_request_error"`},
 		{"POST", "/v1/completions", `{"model":"gpt-4"}`, `"code":"model_not_found"`, `"type":"invalid_request_error"`},
 		{"POST", "/completion", `{"model":"gpt-4"}`, `"code":404`, `"type":"not_found_error"`},
 		{"GET", "/props?model=gpt-4", "", `"code":404`, `"type":"not_found_error"`},
@@ -163,7 +167,10 @@ func TestUnknownModel(t *testing.T) {
 // Leases end with their requests.
 func TestLeases(t *testing.T) {
 	t.Parallel()
-	s := fake.New(t, "Hello world", func(_ *server.Config, _ *ask.Model, f *fake.Engine) { f.Delay = 5 * time.Millisecond })
+	s := fake.New(t, "Hello world", func(_ *server.Config, _ *ask.Model,
+		f *fake.Engine) {
+		f.Delay = 5 * time.Millisecond
+	})
 	fake.Starting(t, s.Server, "b")(*s.Model())
 	leases := func() int {
 		st, _ := s.Server.Models().Status("b")

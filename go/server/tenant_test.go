@@ -17,7 +17,8 @@ import (
 	"github.com/quern-llm/quern/go/server/internal/fake"
 )
 
-// callerOfHeader takes the header X-Who for whose request it is. Root is the administrator, and may ask for any priority.
+// callerOfHeader takes the header X-Who for whose request it is. Root is the administrator, and may ask for any
+// priority.
 func callerOfHeader(c *gin.Context) answer.Caller {
 	who := c.GetHeader("X-Who")
 	caller := answer.Caller{Flow: who, Owner: who, Admin: who == "root"}
@@ -53,7 +54,8 @@ func said(t *testing.T, resp *http.Response) (int, string) {
 	return resp.StatusCode, string(b)
 }
 
-// Each request says whose text it is, so that nobody has drafts from what others were told, though all find prefixes in one cache.
+// Each request says whose text it is, so that nobody has drafts from what others were told, though all find prefixes in
+// one cache.
 func TestRequestsHaveAnOwner(t *testing.T) {
 	t.Parallel()
 	owners := make(chan [2]string, 1)
@@ -81,9 +83,11 @@ func (s slowSink) Token(t engine.Token) bool {
 // A user can neither end the request of another nor see what it asks for; the administrator can.
 func TestRequestsOfOthers(t *testing.T) {
 	t.Parallel()
-	s := fake.Demo(t, fake.Setup{Server: server.Config{Caller: callerOfHeader}, Submitted: func(r *engine.Request) { r.Sink = slowSink{r.Sink} }})
+	s := fake.Demo(t, fake.Setup{Server: server.Config{Caller: callerOfHeader},
+		Submitted: func(r *engine.Request) { r.Sink = slowSink{r.Sink} }})
 	begin := func() (id string, lines *bufio.Scanner) {
-		resp := as(t, s, "ann", "POST", "/v1/chat/completions", "{"+fake.Hi+`,"ignore_eos":true`+`,"stream":true,"seed":424242,"reasoning_control":true}`)
+		resp := as(t, s, "ann", "POST", "/v1/chat/completions",
+			"{"+fake.Hi+`,"ignore_eos":true`+`,"stream":true,"seed":424242,"reasoning_control":true}`)
 		lines = bufio.NewScanner(resp.Body)
 		lines.Scan()
 		return resp.Header.Get("X-Completion-Id"), lines
@@ -97,7 +101,8 @@ func TestRequestsOfOthers(t *testing.T) {
 		t.Errorf("bob controls ann's: %d %s", status, body)
 	}
 	for who, sees := range map[string]bool{"ann": true, "bob": false, "root": true} {
-		if status, body := said(t, as(t, s, who, "GET", "/slots", "")); status != 200 || strings.Contains(body, "424242") != sees {
+		if status, body := said(t, as(t, s, who, "GET", "/slots", "")); status != 200 ||
+			strings.Contains(body, "424242") != sees {
 			t.Errorf("%s sees the slots: %d %s", who, status, body)
 		}
 	}
@@ -117,7 +122,8 @@ func TestRequestsOfOthers(t *testing.T) {
 // What changes the server for all is for the administrator.
 func TestAdministration(t *testing.T) {
 	t.Parallel()
-	s := fake.Demo(t, fake.Setup{Server: server.Config{Caller: callerOfHeader, SlotPath: t.TempDir(), LoraDir: t.TempDir(), Library: &fake.Shelf{}, Rescan: func() error { return nil }}})
+	s := fake.Demo(t, fake.Setup{Server: server.Config{Caller: callerOfHeader, SlotPath: t.TempDir(), LoraDir: t.TempDir(),
+		Library: &fake.Shelf{}, Rescan: func() error { return nil }}})
 	n := 0
 	for _, r := range s.Server.Routes() {
 		if !r.Admin {
@@ -164,7 +170,8 @@ func TestCompiledGrammarsApart(t *testing.T) {
 		s := fake.Demo(t, fake.Setup{Server: server.Config{Caller: callerOfHeader, Apart: apart}})
 		ask := func(who, grammar string) uint64 {
 			t.Helper()
-			if status, body := said(t, as(t, s, who, "POST", "/completion", `{"prompt":"a","n_predict":2,"temperature":0,"grammar":"`+grammar+`"}`)); status != 200 {
+			if status, body := said(t, as(t, s, who, "POST", "/completion",
+				`{"prompt":"a","n_predict":2,"temperature":0,"grammar":"`+grammar+`"}`)); status != 200 {
 				t.Fatalf("%d %s", status, body)
 			}
 			return s.Model().Grammars()

@@ -65,13 +65,15 @@ func (req *Request) enter(g *mem.Gate, what string, n uint64) (*mem.Pass, error)
 		return nil, reply.ErrGone
 	case short.Need > short.Limit:
 		return nil, &reply.Error{
-			Status:  http.StatusRequestEntityTooLarge,
-			Message: fmt.Sprintf("%s may take %s of memory, and the server has %s: want a shorter one", what, mem.FormatBytes(n), mem.FormatBytes(short.Limit)),
+			Status: http.StatusRequestEntityTooLarge,
+			Message: fmt.Sprintf("%s may take %s of memory, and the server has %s: want a shorter one", what, mem.FormatBytes(n),
+				mem.FormatBytes(short.Limit)),
 		}
 	}
 	return nil, &reply.Error{
 		Status: http.StatusServiceUnavailable, Retry: retryMemory,
-		Message: fmt.Sprintf("%s may take %s of memory, and %s are free now; try again later, or with a shorter one", what, mem.FormatBytes(n), mem.FormatBytes(short.Free)),
+		Message: fmt.Sprintf("%s may take %s of memory, and %s are free now; try again later, or with a shorter one", what,
+			mem.FormatBytes(n), mem.FormatBytes(short.Free)),
 	}
 }
 

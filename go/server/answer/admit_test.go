@@ -91,7 +91,8 @@ func TestRealPromptsThatDoNotFit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if status, b, head := s.Do("POST", "/tokenize", body); status != http.StatusServiceUnavailable || head.Get("Retry-After") == "" {
+	if status, b, head := s.Do("POST", "/tokenize", body); status != http.StatusServiceUnavailable ||
+		head.Get("Retry-After") == "" {
 		t.Errorf("status %d, %.200s", status, b)
 	}
 	if status, b, _ := s.Do("POST", "/tokenize", `{"content":"ab"}`); status != http.StatusOK {

@@ -133,7 +133,8 @@ func (l blockList) Calls() []chat.ToolCall {
 	var all []chat.ToolCall
 	for _, b := range l {
 		if b.Kind == CallBlock {
-			all = append(all, chat.ToolCall{ID: b.ID, Type: "function", Function: chat.Function{Name: b.Name, Arguments: chat.Arguments(b.Text.String())}})
+			all = append(all, chat.ToolCall{ID: b.ID, Type: "function",
+				Function: chat.Function{Name: b.Name, Arguments: chat.Arguments(b.Text.String())}})
 		}
 	}
 	return all

@@ -19,15 +19,17 @@ func (req *Request) Receive() (err error) {
 		return nil
 	}
 	if how := req.HTTP.GetHeader("Content-Encoding"); how != "" && !strings.EqualFold(how, "identity") {
-		return &reply.Error{Status: http.StatusUnsupportedMediaType, Message: fmt.Sprintf("Content-Encoding: %s, want a body that is not compressed", field.Quote(how)), Param: "Content-Encoding"}
+		return &reply.Error{Status: http.StatusUnsupportedMediaType,
+			Message: fmt.Sprintf("Content-Encoding: %s, want a body that is not compressed", field.Quote(how)),
+			Param:   "Content-Encoding"}
 	}
 	req.Body, err = req.readBody()
 	req.received = err == nil
 	return err
 }
 
-// peeked are the members of a body that are looked at before its fields are read: which they are, and what they mean, may
-// depend on the model.
+// peeked are the members of a body that are looked at before its fields are read: which they are, and what they mean,
+// may depend on the model.
 var peeked = []string{"model", "name", "stream", "keep_alive", "prompt", "suffix", "messages"}
 
 // Peek returns one of them, nil where it is missing. Faults in the body are reported later, when its fields are read.

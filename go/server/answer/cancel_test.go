@@ -29,7 +29,8 @@ func TestClientGone(t *testing.T) {
 	for _, stream := range []string{"false", "true"} {
 		ctx, stop := context.WithCancel(context.Background())
 		id := make(chan string, 1)
-		req, err := http.NewRequestWithContext(ctx, "POST", s.URL+"/v1/chat/completions", strings.NewReader("{"+fake.Hi+endless+`,"n":2,"stream":`+stream+"}"))
+		req, err := http.NewRequestWithContext(ctx, "POST", s.URL+"/v1/chat/completions",
+			strings.NewReader("{"+fake.Hi+endless+`,"n":2,"stream":`+stream+"}"))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -50,9 +50,10 @@ func toAPI(err error) *reply.Error {
 		return &reply.Error{Status: http.StatusServiceUnavailable, Message: short.Error(), Retry: short.RetryAfter}
 	case errors.As(err, &long):
 		return &reply.Error{
-			Status:  http.StatusBadRequest,
-			Message: fmt.Sprintf("the request has %s tokens, which exceeds the available context size of %d tokens: want a shorter one, or a server with a larger --ctx-size", long.Count(), long.Ctx),
-			Extra:   map[string]any{"type": "exceed_context_size_error", "n_prompt_tokens": long.Prompt, "n_ctx": long.Ctx},
+			Status: http.StatusBadRequest,
+			Message: fmt.Sprintf("the request has %s tokens, which exceeds the available context size of %d tokens: want a "+
+				"shorter one, or a server with a larger --ctx-size", long.Count(), long.Ctx),
+			Extra: map[string]any{"type": "exceed_context_size_error", "n_prompt_tokens": long.Prompt, "n_ctx": long.Ctx},
 		}
 	case errors.As(err, &body):
 		return &reply.Error{
@@ -65,10 +66,12 @@ func toAPI(err error) *reply.Error {
 		return &reply.Error{Status: http.StatusBadRequest, Message: asleep.Error(), Param: "model"}
 	case errors.As(err, &crowd):
 		return &reply.Error{
-			Status: http.StatusTooManyRequests, Message: crowd.Error(), Param: "model", Retry: time.Second, Extra: map[string]any{"n_queued": crowd.Waiting},
+			Status: http.StatusTooManyRequests, Message: crowd.Error(), Param: "model", Retry: time.Second,
+			Extra: map[string]any{"n_queued": crowd.Waiting},
 		}
 	case errors.As(err, &failed) && errors.As(err, &scarce) && scarce.Need <= scarce.Limit: // else it never fits
-		return &reply.Error{Status: http.StatusServiceUnavailable, Message: failed.Error(), Param: "model", Retry: engine.RetryPressure}
+		return &reply.Error{Status: http.StatusServiceUnavailable, Message: failed.Error(), Param: "model",
+			Retry: engine.RetryPressure}
 	case errors.As(err, &failed):
 		return &reply.Error{Status: http.StatusInternalServerError, Message: failed.Error(), Param: "model"}
 	case errors.Is(err, models.ErrClosed):

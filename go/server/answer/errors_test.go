@@ -36,7 +36,8 @@ func TestWrongJSON(t *testing.T) {
 	} {
 		status, b, _ := s.Do("POST", "/completion", c.body)
 		e := fake.ErrorOf(t, b)
-		if status != 400 || e.Type != "invalid_request_error" || !strings.Contains(e.Message, c.want) || len(e.Message) > 200 {
+		if status != 400 || e.Type != "invalid_request_error" || !strings.Contains(e.Message, c.want) ||
+			len(e.Message) > 200 {
 			t.Errorf("%s: got %d %s, want %q", c.name, status, b, c.want)
 		}
 	}
@@ -68,7 +69,8 @@ func TestEngineErrors(t *testing.T) {
 					t.Errorf("%v, stream %s: got %d %s", c.err, stream, status, b)
 				}
 				switch {
-				case status == 429 && (h.Get("Retry-After") != "3" || e.Queued != 17 || !strings.Contains(e.Message, "17 requests")):
+				case status == 429 && (h.Get("Retry-After") != "3" || e.Queued != 17 ||
+					!strings.Contains(e.Message, "17 requests")):
 					t.Errorf("got %s, Retry-After %q", b, h.Get("Retry-After"))
 				case e.Type == "exceed_context_size_error" && (e.Prompt != 600 || e.Ctx != 512):
 					t.Errorf("got %s", b)
@@ -82,7 +84,8 @@ func TestEngineErrors(t *testing.T) {
 	// Once a stream has begun, an error is its last event, before the mark of the end.
 	s = fake.New(t, "Hello", func(_ *server.Config, _ *ask.Model, f *fake.Engine) { f.Ends = engine.ErrClosing })
 	events := s.Events("/v1/chat/completions", "{"+fake.Hi+`,"stream":true}`)
-	if n := len(events); n < 2 || events[n-1] != "[DONE]" || fake.ErrorOf(t, []byte(events[n-2])).Type != "unavailable_error" {
+	if n := len(events); n < 2 || events[n-1] != "[DONE]" ||
+		fake.ErrorOf(t, []byte(events[n-2])).Type != "unavailable_error" {
 		t.Errorf("the events are %s", events)
 	}
 	if !strings.Contains(strings.Join(events, ""), "Hello") {
@@ -93,7 +96,8 @@ func TestEngineErrors(t *testing.T) {
 func TestTimeoutHeader(t *testing.T) {
 	t.Parallel()
 	s := fake.New(t, "Hello", nil)
-	for value, want := range map[string]time.Duration{"30": 30 * time.Second, "1.5": 1500 * time.Millisecond, "250ms": 250 * time.Millisecond, "x": -1, "-1": -1, "0": -1, "NaN": -1, "1e300": 1e9 * time.Second} {
+	for value, want := range map[string]time.Duration{"30": 30 * time.Second, "1.5": 1500 * time.Millisecond,
+		"250ms": 250 * time.Millisecond, "x": -1, "-1": -1, "0": -1, "NaN": -1, "1e300": 1e9 * time.Second} {
 		w := httptest.NewRecorder()
 		r := httptest.NewRequest("POST", "/completion", strings.NewReader(`{"prompt":"x","deadline_ms":2000000000}`))
 		r.Header.Set("X-Request-Timeout", value)

@@ -1,10 +1,10 @@
 // Package answer is what all APIs have in common between a request and its answer.
 //
-// A Request is one, from its arrival to its end: its body, its model, and whose it is. A Prompter, the query of an endpoint
-// that generates, makes an ask.Source of it, which a Generation runs: its sequences turn tokens into pieces of text, keep
-// them in a mailbox within the memory budget, and so never wait for a client. A Format encodes what comes: Blocks tells it
-// where reasoning, text and calls of tools begin and end. What the errors and streams of an API have in common is its
-// Dialect. Requests that generate nothing evaluate texts with Evaluate, or get their vectors with Embed.
+// A Request is one, from its arrival to its end: its body, its model, and whose it is. A Prompter, the query of an
+// endpoint that generates, makes an ask.Source of it, which a Generation runs: its sequences turn tokens into pieces of
+// text, keep them in a mailbox within the memory budget, and so never wait for a client. A Format encodes what comes:
+// Blocks tells it where reasoning, text and calls of tools begin and end. What the errors and streams of an API have in
+// common is its Dialect. Requests that generate nothing evaluate texts with Evaluate, or get their vectors with Embed.
 package answer
 
 import (

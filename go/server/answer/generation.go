@@ -43,7 +43,8 @@ func (req *Request) start(o *ask.Options, prefix string, src ask.Source) (*Gener
 		return nil, reply.Unsupported("%s; use /v1/embeddings or /v1/rerank", m.VectorsOnly)
 	}
 	if n := len(src.Prompts) * o.N; n > ask.MaxSequences {
-		return nil, reply.Invalid("n", "%d answers to each of %d prompts, want %d in all at most", o.N, len(src.Prompts), ask.MaxSequences)
+		return nil, reply.Invalid("n", "%d answers to each of %d prompts, want %d in all at most", o.N, len(src.Prompts),
+			ask.MaxSequences)
 	}
 	ledger, err := newLedger(m, o, src.Prompts, len(req.Body))
 	if err != nil {

@@ -92,7 +92,8 @@ func TestPanicEndsOneRequest(t *testing.T) {
 		}
 	}})
 	body := func(seed int, stream bool) string {
-		return fmt.Sprintf(`{"prompt":"Once upon a time","n_predict":40,"seed":%d,"ignore_eos":true,"stream":%v}`, seed, stream)
+		return fmt.Sprintf(`{"prompt":"Once upon a time","n_predict":40,"seed":%d,"ignore_eos":true,"stream":%v}`, seed,
+			stream)
 	}
 	type native struct{ Content string }
 	want := fake.Post[native](s, "/completion", body(1, false)).Content

@@ -54,7 +54,8 @@ type ledger struct {
 // ErrAnswers ends an answer that has outgrown the available memory.
 var ErrAnswers = &reply.Error{
 	Status: http.StatusServiceUnavailable, Retry: retryMemory,
-	Message: "the memory for answers is used up: this one is generated faster than it is read, or there are many; ask for fewer answers, tokens or log-probabilities, or try again later",
+	Message: "the memory for answers is used up: this one is generated faster than it is read, or there are many; ask " +
+		"for fewer answers, tokens or log-probabilities, or try again later",
 }
 
 // retryMemory is an estimate: memory is released when an answer is sent.
@@ -83,12 +84,16 @@ func newLedger(m *ask.Model, o *ask.Options, prompts [][]int32, body int) (*ledg
 	}
 	e := &reply.Error{
 		Status: http.StatusTooManyRequests, Retry: retryMemory,
-		Message: fmt.Sprintf("the answers may take %s of memory, and %s are free now; try again later, or ask for less", mem.FormatBytes(need), mem.FormatBytes(free)),
+		Message: fmt.Sprintf("the answers may take %s of memory, and %s are free now; try again later, or ask for less",
+			mem.FormatBytes(need), mem.FormatBytes(free)),
 	}
-	if limit, _ := m.Memory.Limit(); need > all-l.spare && need > min(smallBytes, limit) { // a small one fits when others have ended
-		e = reply.Bad("the answers may take %s of memory, and there are %s for those of all requests; ask for less", mem.FormatBytes(need), mem.FormatBytes(all-l.spare))
+	// a small one fits when others have ended
+	if limit, _ := m.Memory.Limit(); need > all-l.spare && need > min(smallBytes, limit) {
+		e = reply.Bad("the answers may take %s of memory, and there are %s for those of all requests; ask for less",
+			mem.FormatBytes(need), mem.FormatBytes(all-l.spare))
 	}
-	e.Message += fmt.Sprintf(" (n is %d, n_probs %d, and up to %d tokens are wanted of each answer)", o.N, max(o.Probs, 0), most(o, m, prompts))
+	e.Message += fmt.Sprintf(" (n is %d, n_probs %d, and up to %d tokens are wanted of each answer)", o.N, max(o.Probs, 0),
+		most(o, m, prompts))
 	if !o.Stream && o.Probs >= 0 {
 		e.Message += ", or for a stream"
 	}

@@ -24,7 +24,8 @@ func remember(s *fake.Site, bytes uint64) *mem.Budget {
 	return b
 }
 
-// Where caches have taken all memory, they give back what a small request needs; what cannot is waited for, not refused for good.
+// Where caches have taken all memory, they give back what a small request needs; what cannot is waited for, not refused
+// for good.
 func TestAnswersHaveRoom(t *testing.T) {
 	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
@@ -86,7 +87,8 @@ func TestLargestRequests(t *testing.T) {
 	}
 	most := uint64(0)
 	// Until most is taken, and some time after that.
-	for end, full := time.Now().Add(time.Minute), 0; time.Now().Before(end) && full < 50; time.Sleep(20 * time.Millisecond) {
+	for end, full := time.Now().Add(time.Minute),
+		0; time.Now().Before(end) && full < 50; time.Sleep(20 * time.Millisecond) {
 		if budget.Peak() > limit*3/4 {
 			full++
 		}
@@ -110,7 +112,8 @@ func TestLargestRequests(t *testing.T) {
 			statuses[-1]++ // still at work
 		}
 	}
-	t.Logf("the heap grew by %d MB of %d MB; by status: %v", (int64(most)-int64(before.HeapAlloc))>>20, limit>>20, statuses)
+	t.Logf("the heap grew by %d MB of %d MB; by status: %v", (int64(most)-int64(before.HeapAlloc))>>20, limit>>20,
+		statuses)
 	if statuses[429] < 20 || statuses[400] < 25 || statuses[0] > 0 || statuses[500] > 0 {
 		t.Errorf("by status: %v", statuses)
 	}
@@ -158,7 +161,8 @@ func TestMemoryRefusals(t *testing.T) {
 	budget := remember(s, 8<<20)
 	const large = `{"prompt":"x","n":9,"n_probs":1000,"n_predict":500}`
 	status, b, _ := s.Do("POST", "/completion", large)
-	if e := fake.ErrorOf(t, b); status != 400 || !strings.Contains(e.Message, "n_probs 1000") || !strings.Contains(e.Message, "up to 500 tokens") || !strings.Contains(e.Message, "stream") {
+	if e := fake.ErrorOf(t, b); status != 400 || !strings.Contains(e.Message, "n_probs 1000") ||
+		!strings.Contains(e.Message, "up to 500 tokens") || !strings.Contains(e.Message, "stream") {
 		t.Errorf("got %d %s", status, b)
 	}
 	other, err := budget.Reserve(answer.AnswersPurpose, 7<<20)
@@ -167,7 +171,8 @@ func TestMemoryRefusals(t *testing.T) {
 	}
 	const small = `{"prompt":"x","n_probs":100,"n_predict":600}`
 	status, b, h := s.Do("POST", "/completion", small)
-	if e := fake.ErrorOf(t, b); status != 429 || h.Get("Retry-After") == "" || !strings.Contains(e.Message, "are free now") {
+	if e := fake.ErrorOf(t, b); status != 429 || h.Get("Retry-After") == "" ||
+		!strings.Contains(e.Message, "are free now") {
 		t.Errorf("got %d %s", status, b)
 	}
 	other.Release()
@@ -219,7 +224,8 @@ func TestMemoryOfSlowReader(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if end := string(text[max(0, len(text)-600):]); !strings.Contains(end, "the memory for answers is used up") || !strings.Contains(end, `"code":503`) || !strings.Contains(end, "data: [DONE]\n\n") {
+	if end := string(text[max(0, len(text)-600):]); !strings.Contains(end, "the memory for answers is used up") ||
+		!strings.Contains(end, `"code":503`) || !strings.Contains(end, "data: [DONE]\n\n") {
 		t.Errorf("the stream of %d bytes ends with %s", len(text), end)
 	}
 }

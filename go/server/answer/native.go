@@ -16,7 +16,9 @@ func (g *Generation) Ids(tokens []engine.Token) []int32 {
 }
 
 // Native is a whole answer, or the last event of a stream, in llama-server's format.
-func (g *Generation) Native(seq *Sequence, end Ending, u engine.Usage, content string, tokens []engine.Token) map[string]any {
+func (g *Generation) Native(
+	seq *Sequence, end Ending, u engine.Usage, content string, tokens []engine.Token,
+) map[string]any {
 	a := map[string]any{
 		"index": seq.Index, "content": content, "tokens": g.Ids(tokens), "stop": true,
 		"id_slot": u.Slot, "model": g.Model.Name,

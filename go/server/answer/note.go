@@ -117,8 +117,10 @@ func (req *Request) tellProgress(g *Generation) func(Event) {
 			return
 		}
 		told = p.took
-		req.host.Log.Info().Str("request", req.HTTP.Writer.Header().Get("X-Request-Id")).Str("completion", g.ID).Str("model", g.Name).
-			Int("done_tokens", p.Done).Int("prompt_tokens", p.Total).Int("cached_tokens", p.Cached).Int64("took_ms", p.took.Milliseconds()).
+		req.host.Log.Info().Str("request", req.HTTP.Writer.Header().Get("X-Request-Id")).Str("completion", g.ID).Str("model",
+			g.Name).
+			Int("done_tokens", p.Done).Int("prompt_tokens", p.Total).Int("cached_tokens", p.Cached).Int64("took_ms",
+			p.took.Milliseconds()).
 			Msg("reading the prompt")
 	}
 }

@@ -85,12 +85,15 @@ func TestNotesOfRequests(t *testing.T) {
 	s := fake.Demo(t, fake.Setup{Server: server.Config{Note: n.note}})
 	ctx := t.Context()
 	sendNoted(t, s, ctx, "length", "/v1/completions", `{"prompt":"Once upon a time","max_tokens":9,"temperature":0}`, -1)
-	sendNoted(t, s, ctx, "word", "/v1/completions", `{"prompt":"Once upon a time","max_tokens":90,"temperature":0,"stop":"a","stream":true}`, -1)
-	sendNoted(t, s, ctx, "context", "/v1/completions", `{"prompt":"Once upon a time","max_tokens":-1,"temperature":0,"ignore_eos":true}`, -1)
+	sendNoted(t, s, ctx, "word", "/v1/completions",
+		`{"prompt":"Once upon a time","max_tokens":90,"temperature":0,"stop":"a","stream":true}`, -1)
+	sendNoted(t, s, ctx, "context", "/v1/completions",
+		`{"prompt":"Once upon a time","max_tokens":-1,"temperature":0,"ignore_eos":true}`, -1)
 	for id, want := range map[string]string{"length": "length", "word": "stop", "context": "context"} {
 		f := n.of(t, id)
 		generated := f["completion_tokens"].(int)
-		if f["outcome"] != want || f["prompt_tokens"] != 6 && f["prompt_tokens"] != 5 || id == "length" && generated != 9 || generated == 0 {
+		if f["outcome"] != want || f["prompt_tokens"] != 6 && f["prompt_tokens"] != 5 || id == "length" && generated != 9 ||
+			generated == 0 {
 			t.Errorf("%s: %v", id, f)
 		}
 		for _, name := range []string{"queue_ms", "ttft_ms", "tokens_per_s"} {
@@ -118,14 +121,16 @@ func TestNotesOfCancelled(t *testing.T) {
 			<-at
 			leave()
 		}()
-		r, _ := http.NewRequestWithContext(ctx, "POST", s.URL+"/v1/completions", strings.NewReader(`{"prompt":"Once upon a time","max_tokens":-1,"ignore_eos":true,"stream":`+stream+`}`))
+		r, _ := http.NewRequestWithContext(ctx, "POST", s.URL+"/v1/completions",
+			strings.NewReader(`{"prompt":"Once upon a time","max_tokens":-1,"ignore_eos":true,"stream":`+stream+`}`))
 		r.Header.Set("X-Test", "left")
 		if resp, err := http.DefaultClient.Do(r); err == nil {
 			_, _ = io.Copy(io.Discard, resp.Body)
 			resp.Body.Close()
 		}
 		f := n.of(t, "left")
-		if f["outcome"] != "cancelled" || f["prompt_tokens"].(int) == 0 || f["completion_tokens"].(int) < 20 || f["ttft_ms"].(float64) == 0 {
+		if f["outcome"] != "cancelled" || f["prompt_tokens"].(int) == 0 || f["completion_tokens"].(int) < 20 ||
+			f["ttft_ms"].(float64) == 0 {
 			t.Errorf("stream %s: %v", stream, f)
 		}
 	}
@@ -158,15 +163,18 @@ func TestNotesOfRefused(t *testing.T) {
 		{"/v1/completions", `{"prompt":"x","grammar":"root ::= my secret ("}`, "grammar: "},
 		{"/v1/completions", `{"prompt":"x","guided_regex":"my secret("}`, "guided_regex: "},
 		{"/v1/completions", `{"prompt":"x","max_tokens":2`, "the body"},
-		{"/v1/completions", `{"prompt":"` + strings.Repeat("my secret ", 2000) + `"}`, "exceeds the available context size of 1024"},
-		{"/v1/messages", `{"messages":[{"role":"user","content":"` + strings.Repeat("my secret ", 2000) + `"}],"max_tokens":1}`, "prompt is too long"},
+		{"/v1/completions", `{"prompt":"` + strings.Repeat("my secret ", 2000) + `"}`,
+			"exceeds the available context size of 1024"},
+		{"/v1/messages", `{"messages":[{"role":"user","content":"` + strings.Repeat("my secret ", 2000) +
+			`"}],"max_tokens":1}`, "prompt is too long"},
 		{"/api/chat", `{"model":"none","messages":[]}`, "not found, want one of demo"},
 	} {
 		id := fmt.Sprint(i)
 		sendNoted(t, s, t.Context(), id, tt.path, tt.body, -1)
 		f := n.of(t, id)
 		text, _ := f["error"].(string)
-		if !strings.Contains(text, tt.want) || strings.Contains(text, "secret") || strings.Contains(text, "\n") || len(text) > 300 {
+		if !strings.Contains(text, tt.want) || strings.Contains(text, "secret") || strings.Contains(text, "\n") ||
+			len(text) > 300 {
 			t.Errorf("%s %.80s: %v, want %q", tt.path, tt.body, f, tt.want)
 		}
 	}
@@ -188,7 +196,8 @@ func TestProgressInTheLog(t *testing.T) {
 		Total   int    `json:"prompt_tokens"`
 		Took    *int   `json:"took_ms"`
 	}
-	if err := json.Unmarshal([]byte(lines[0]), &first); err != nil || first.Message != "reading the prompt" || first.Model != "demo" || first.Done <= 0 || first.Done >= first.Total || first.Took == nil {
+	if err := json.Unmarshal([]byte(lines[0]), &first); err != nil || first.Message != "reading the prompt" ||
+		first.Model != "demo" || first.Done <= 0 || first.Done >= first.Total || first.Took == nil {
 		t.Errorf("%v: %q", err, lines)
 	}
 	if strings.Contains(log.String(), "dog") {

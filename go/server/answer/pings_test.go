@@ -31,8 +31,10 @@ func TestPingsInPrompts(t *testing.T) {
 	s := fake.New(t, "", func(c *server.Config, _ *ask.Model, f *fake.Engine) {
 		c.Ping, f.Delay, f.Parts = 100*time.Millisecond, 10*time.Millisecond, 40
 	})
-	for path, mark := range map[string]string{"/v1/chat/completions": ": ping\n\n", "/v1/messages": `{"type":"ping"}`, "/v1/responses": ": ping\n\n", "/completion": ": ping\n\n"} {
-		body := map[string]string{"/v1/responses": `"input":"x"`, "/completion": `"prompt":"x"`, "/v1/messages": fake.Hi + `,"max_tokens":100`}[path]
+	for path, mark := range map[string]string{"/v1/chat/completions": ": ping\n\n", "/v1/messages": `{"type":"ping"}`,
+		"/v1/responses": ": ping\n\n", "/completion": ": ping\n\n"} {
+		body := map[string]string{"/v1/responses": `"input":"x"`, "/completion": `"prompt":"x"`,
+			"/v1/messages": fake.Hi + `,"max_tokens":100`}[path]
 		if body == "" {
 			body = fake.Hi
 		}

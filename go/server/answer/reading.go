@@ -32,9 +32,12 @@ func NewReads(m *ask.Model) Reads { return Reads{Limits: ask.NewLimits(m)} }
 
 func (r *Reads) Fields() []field.Field {
 	return []field.Field{
-		field.Input("model", field.Text(&r.Model), "Which model, by a name that /v1/models has. A server of one answers to any."),
+		field.Input("model", field.Text(&r.Model),
+			"Which model, by a name that /v1/models has. A server of one answers to any."),
 		field.Setting("priority", field.Integer(&r.Priority, -1000, 1000), "Higher ones go first."),
-		field.Setting("deadline_ms", field.Millis(&r.Deadline, 0), "Give up after so long, or at once where it cannot be kept; 0 is never. The header X-Request-Timeout says it in seconds."),
+		field.Setting("deadline_ms", field.Millis(&r.Deadline, 0),
+			"Give up after so long, or at once where it cannot be kept; 0 is never. The header X-Request-Timeout says it "+
+				"in seconds."),
 	}
 }
 
@@ -95,7 +98,8 @@ func (req *Request) Evaluate(o *Reads, texts []ReadText) (prompt, cached int, er
 			t := &texts[next]
 			ticket, err := m.Engine.Submit(&engine.Request{
 				Params:  engine.Params{Prompt: t.Ids, Reader: t.Reader, Sampling: m.Sampling, TopLogprobs: -1},
-				NoCache: t.noCache, Namespace: caller.Space, Adapters: adapters, Slot: -1, Flow: caller.Flow, Weight: caller.Weight, Priority: priority,
+				NoCache: t.noCache, Namespace: caller.Space, Adapters: adapters, Slot: -1, Flow: caller.Flow, Weight: caller.Weight,
+				Priority: priority,
 				Deadline: deadline, Origin: ctx, Sink: readSink{done},
 			})
 			var busy *engine.BusyError
@@ -128,9 +132,10 @@ func (req *Request) Evaluate(o *Reads, texts []ReadText) (prompt, cached int, er
 func WrapAPI(several bool, i int, err error) error {
 	if long := (*engine.TooLongError)(nil); several && errors.As(err, &long) {
 		return &reply.Error{
-			Status:  http.StatusBadRequest,
-			Message: fmt.Sprintf("element %d has %s tokens, which exceeds the available context size of %d tokens: want a shorter one, or a server with a larger --ctx-size", i, long.Count(), long.Ctx),
-			Extra:   map[string]any{"type": "exceed_context_size_error", "n_prompt_tokens": long.Prompt, "n_ctx": long.Ctx},
+			Status: http.StatusBadRequest,
+			Message: fmt.Sprintf("element %d has %s tokens, which exceeds the available context size of %d tokens: want a "+
+				"shorter one, or a server with a larger --ctx-size", i, long.Count(), long.Ctx),
+			Extra: map[string]any{"type": "exceed_context_size_error", "n_prompt_tokens": long.Prompt, "n_ctx": long.Ctx},
 		}
 	}
 	return err
@@ -149,7 +154,9 @@ func (s readSink) Done(r engine.Result) { s.done <- r }
 const numberBytes = slack * (4 + 24)
 
 // Embed makes the vectors of texts. The memory of the answer is reserved until release is called.
-func (req *Request) Embed(o *Reads, pooling nn.Pooling, ids [][]int32) (all []*engine.Embedding, used TokenUsage, release func(), err error) {
+func (req *Request) Embed(
+	o *Reads, pooling nn.Pooling, ids [][]int32,
+) (all []*engine.Embedding, used TokenUsage, release func(), err error) {
 	m := req.Model
 	texts, numbers := make([]ReadText, len(ids)), 0
 	for i := range ids {
@@ -199,7 +206,8 @@ func holdNumbers(m *ask.Model, n int) (release func(), err error) {
 	if err != nil {
 		return nil, &reply.Error{
 			Status: http.StatusTooManyRequests, Retry: retryMemory,
-			Message: fmt.Sprintf("the answer may take %s of memory, and %s are free now; ask for less, or try again later", mem.FormatBytes(need), mem.FormatBytes(m.Memory.Free())),
+			Message: fmt.Sprintf("the answer may take %s of memory, and %s are free now; ask for less, or try again later",
+				mem.FormatBytes(need), mem.FormatBytes(m.Memory.Free())),
 		}
 	}
 	return r.Release, nil
@@ -230,7 +238,8 @@ func (s *TokenStore) Add(ids []int32) error {
 		return &engine.TooLongError{Prompt: len(ids), Ctx: s.m.Ctx}
 	}
 	if s.tokens += len(ids); s.tokens > maxReadTokens {
-		return reply.Bad("the texts have more than %d tokens together, a prompt or a query counting with each that follows it, want at most so many", maxReadTokens)
+		return reply.Bad("the texts have more than %d tokens together, a prompt or a query counting with each that follows "+
+			"it, want at most so many", maxReadTokens)
 	}
 	if s.m.Memory == nil {
 		return nil
@@ -245,7 +254,8 @@ func (s *TokenStore) Add(ids []int32) error {
 	if err != nil {
 		return &reply.Error{
 			Status: http.StatusTooManyRequests, Retry: retryMemory,
-			Message: fmt.Sprintf("the tokens take %s of memory and more, and %s are free now; ask for less, or try again later", mem.FormatBytes(s.bytes), mem.FormatBytes(s.m.Memory.Free())),
+			Message: fmt.Sprintf("the tokens take %s of memory and more, and %s are free now; ask for less, or try again later",
+				mem.FormatBytes(s.bytes), mem.FormatBytes(s.m.Memory.Free())),
 		}
 	}
 	return nil

@@ -71,7 +71,8 @@ func TestRepeatedTokensStopEarly(t *testing.T) {
 	m := s.Model()
 	for _, long := range []ask.Prompt{{{Text: strings.Repeat("x", 600)}}, {{Ids: make([]int32, m.Ctx+1)}}} {
 		held := (&answer.Request{Model: m}).TokenStore()
-		if _, err := (answer.Inputs{{{Text: "b"}}, {{Text: "c"}}, long}).Encode(t.Context(), m, "input", held); err == nil || !strings.HasPrefix(err.Error(), "element 2 has") || held.Len() != 0 {
+		if _, err := (answer.Inputs{{{Text: "b"}}, {{Text: "c"}}, long}).Encode(t.Context(), m, "input", held); err == nil ||
+			!strings.HasPrefix(err.Error(), "element 2 has") || held.Len() != 0 {
 			t.Errorf("%v, after %d tokens", err, held.Len())
 		}
 	}
@@ -92,11 +93,14 @@ func TestOverflowIsAnError(t *testing.T) {
 	t.Parallel()
 	s := fake.New(t, "Hello", func(_ *server.Config, _ *ask.Model, f *fake.Engine) { f.Overflows = true })
 	for path, body := range map[string]string{
-		"/v1/embeddings": `{"input":["Hello","He"]}`, "/embedding": `{"content":"Hello","pooling":"none"}`, "/api/embed": `{"model":"","input":"Hello"}`,
+		"/v1/embeddings": `{"input":["Hello","He"]}`, "/embedding": `{"content":"Hello","pooling":"none"}`,
+		"/api/embed":      `{"model":"","input":"Hello"}`,
 		"/api/embeddings": `{"model":"","prompt":"Hello"}`, "/v1/decisions": `{"prompt":"Hello","choices":["He","ll"]}`,
-		"/v1/rerank": `{"query":"Hello","documents":["He"]}`, "/v1/completions": `{"prompt":"Hello","max_tokens":0,"logprobs":1,"echo":true}`,
+		"/v1/rerank":      `{"query":"Hello","documents":["He"]}`,
+		"/v1/completions": `{"prompt":"Hello","max_tokens":0,"logprobs":1,"echo":true}`,
 	} {
-		if status, b, _ := s.Do("POST", path, body); status != 500 || !strings.Contains(string(b), "overflow") || strings.Contains(string(b), "NaN") {
+		if status, b, _ := s.Do("POST", path, body); status != 500 || !strings.Contains(string(b), "overflow") ||
+			strings.Contains(string(b), "NaN") {
 			t.Errorf("%s: %d %s", path, status, b)
 		}
 	}
@@ -123,10 +127,12 @@ func TestPromptThatOverflows(t *testing.T) {
 	}
 	s := fake.File(t, raw)
 	for _, body := range []string{
-		`"max_tokens":0,"logprobs":1,"echo":true`, `"max_tokens":3,"logprobs":1,"echo":true`, `"max_tokens":3,"logprobs":1,"echo":true,"stream":true`,
+		`"max_tokens":0,"logprobs":1,"echo":true`, `"max_tokens":3,"logprobs":1,"echo":true`,
+		`"max_tokens":3,"logprobs":1,"echo":true,"stream":true`,
 		`"max_tokens":1,"prompt_logprobs":0`,
 	} {
-		if status, b, _ := s.Do("POST", "/v1/completions", `{"prompt":"abab",`+body+`}`); status != 500 || !strings.Contains(string(b), "overflow") {
+		if status, b, _ := s.Do("POST", "/v1/completions", `{"prompt":"abab",`+body+`}`); status != 500 ||
+			!strings.Contains(string(b), "overflow") {
 			t.Errorf("%s: %d %s", body, status, b)
 		}
 	}

@@ -64,7 +64,8 @@ func (c *Caller) priority(asked int) (int, error) {
 	case c.Background:
 		return backgroundPriority, nil
 	case asked > c.Priority:
-		return 0, &reply.Error{Status: http.StatusForbidden, Param: "priority", Message: fmt.Sprintf("priority: got %d, want at most %d, which is the highest for this API key", asked, c.Priority)}
+		return 0, &reply.Error{Status: http.StatusForbidden, Param: "priority",
+			Message: fmt.Sprintf("priority: got %d, want at most %d, which is the highest for this API key", asked, c.Priority)}
 	}
 	return asked, nil
 }
@@ -73,7 +74,8 @@ func (c *Caller) priority(asked int) (int, error) {
 func (c *Caller) Owns(owner string) bool { return c.Admin || c.Owner == owner }
 
 // ErrUser is the error of a request that is an administrator's.
-var ErrUser = &reply.Error{Status: http.StatusForbidden, Message: "this API key has the role user; want a key with the role admin"}
+var ErrUser = &reply.Error{Status: http.StatusForbidden,
+	Message: "this API key has the role user; want a key with the role admin"}
 
 // A Host is what a server lends to its requests.
 type Host struct {

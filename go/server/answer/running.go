@@ -46,7 +46,8 @@ func (r *Running) add(g *Generation) {
 	defer r.mu.Unlock()
 	r.byID[g.ID] = g
 	for i, t := range g.tickets {
-		r.by[ticketKey{g.Model.Base(), t.ID()}] = task{ticket: t.ID(), Owner: g.Request.Caller.Owner, Opts: g.Opts, seq: g.Seqs[i]}
+		r.by[ticketKey{g.Model.Base(), t.ID()}] = task{ticket: t.ID(), Owner: g.Request.Caller.Owner, Opts: g.Opts,
+			seq: g.Seqs[i]}
 	}
 }
 

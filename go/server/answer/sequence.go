@@ -143,7 +143,8 @@ func (s *Sequence) Done(r engine.Result) {
 		s.stop = StopLimit
 	}
 	e.Piece = last
-	*e.End = Ending{err: cmp.Or(r.Err, s.failed, s.PromptProbs.err()), Stop: s.stop, Word: s.word, truncated: r.Finish == engine.CtxFull || r.Shifts > 0, Calls: s.write.calls, Thought: s.write.thought}
+	*e.End = Ending{err: cmp.Or(r.Err, s.failed, s.PromptProbs.err()), Stop: s.stop, Word: s.word,
+		truncated: r.Finish == engine.CtxFull || r.Shifts > 0, Calls: s.write.calls, Thought: s.write.thought}
 }
 
 // last leaves the last event in the mailbox, even if there is no memory for it.

@@ -14,7 +14,9 @@ import (
 )
 
 func DimensionsField(p *int) field.Field {
-	return field.Setting("dimensions", field.Integer(p, 0, math.MaxInt32), "Keep so many of a vector's first numbers, which then gets its length again; 0 is all. For models that were trained for it (Matryoshka).")
+	return field.Setting("dimensions", field.Integer(p, 0, math.MaxInt32),
+		"Keep so many of a vector's first numbers, which then gets its length again; 0 is all. For models that were "+
+			"trained for it (Matryoshka).")
 }
 
 // CheckDimensions refuses more numbers than vectors have.
@@ -61,8 +63,10 @@ func NewVectorQuery(m *ask.Model) VectorQuery {
 
 func (q *VectorQuery) Fields() []field.Field {
 	return append([]field.Field{
-		{Names: []string{"input", "content"}, To: &q.Input, Doc: "What to make vectors of: text, token ids, both mixed, or an array of these.", Input: true, Need: true},
-		field.Setting("embd_normalize", field.Integer(&q.Normalize, -1, 1<<15), "Norm by which vectors get length 1: 2 is Euclidean, 1 the sum, -1 none; 0 makes the largest number 32760."),
+		{Names: []string{"input", "content"}, To: &q.Input,
+			Doc: "What to make vectors of: text, token ids, both mixed, or an array of these.", Input: true, Need: true},
+		field.Setting("embd_normalize", field.Integer(&q.Normalize, -1, 1<<15),
+			"Norm by which vectors get length 1: 2 is Euclidean, 1 the sum, -1 none; 0 makes the largest number 32760."),
 		DimensionsField(&q.Dimensions),
 	}, q.Reads.Fields()...)
 }
@@ -70,7 +74,8 @@ func (q *VectorQuery) Fields() []field.Field {
 // Vectors makes the vectors that a request asks for, once its fields are read.
 func (req *Request) Vectors(q *VectorQuery) (all []*engine.Embedding, used TokenUsage, release func(), err error) {
 	if req.Model.Pooling == nn.PoolRank {
-		return nil, used, nil, reply.Unsupported("this model scores documents and has no vectors of texts; use /v1/rerank, or start the server with --pooling cls, mean or last")
+		return nil, used, nil, reply.Unsupported("this model scores documents and has no vectors of texts; use /v1/rerank, " +
+			"or start the server with --pooling cls, mean or last")
 	}
 	if err := CheckDimensions(req.Model, q.Dimensions); err != nil {
 		return nil, used, nil, err
@@ -79,7 +84,9 @@ func (req *Request) Vectors(q *VectorQuery) (all []*engine.Embedding, used Token
 }
 
 // EmbedInputs makes the vectors of the texts of a field.
-func (req *Request) EmbedInputs(o *Reads, p Inputs, name string) (all []*engine.Embedding, used TokenUsage, release func(), err error) {
+func (req *Request) EmbedInputs(
+	o *Reads, p Inputs, name string,
+) (all []*engine.Embedding, used TokenUsage, release func(), err error) {
 	m := req.Model
 	held := req.TokenStore()
 	defer held.Release()

@@ -33,11 +33,13 @@ func TestAnthropicPromptIsTooLong(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := known.FindStringSubmatch(a.Error.Message)
-		if status != 400 || a.Type != "error" || a.Error.Type != "invalid_request_error" || got == nil || len(got[1]) != 4 || got[2] != "1024" || !strings.Contains(a.Error.Message, "--ctx-size") {
+		if status != 400 || a.Type != "error" || a.Error.Type != "invalid_request_error" || got == nil || len(got[1]) != 4 ||
+			got[2] != "1024" || !strings.Contains(a.Error.Message, "--ctx-size") {
 			t.Errorf("%s: status %d, %s", fields, status, b)
 		}
 	}
-	if got := anthropic.TooLong(&engine.TooLongError{Prompt: 1024, Ctx: 1024}); !strings.Contains(got, "1024 tokens > 1023 maximum") {
+	if got := anthropic.TooLong(&engine.TooLongError{Prompt: 1024, Ctx: 1024}); !strings.Contains(got,
+		"1024 tokens > 1023 maximum") {
 		t.Errorf("a prompt as large as the context: %s", got)
 	}
 }
@@ -69,10 +71,12 @@ func TestAnthropicRefusesWhatItWouldIgnore(t *testing.T) {
 		} {
 			status, b, _ := s.Do("POST", path, `{`+turn+`,"`+name+`":`+value+`}`)
 			a := fake.Parse[anthropicRefusal](t, b)
-			if status != 400 || a.Type != "error" || a.Error.Type != "invalid_request_error" || !strings.HasPrefix(a.Error.Message, name+": ") {
+			if status != 400 || a.Type != "error" || a.Error.Type != "invalid_request_error" ||
+				!strings.HasPrefix(a.Error.Message, name+": ") {
 				t.Errorf("%s with %s: %d %s", path, name, status, b)
 			}
-			if coded := a.Error.Details != nil && a.Error.Details.Code == "thread_unsupported_request" && a.Error.Details.Unsupported != nil; coded != (name == "thread") {
+			if coded := a.Error.Details != nil && a.Error.Details.Code == "thread_unsupported_request" &&
+				a.Error.Details.Unsupported != nil; coded != (name == "thread") {
 				t.Errorf("%s with %s: details %s", path, name, b)
 			}
 		}
@@ -142,10 +146,12 @@ func TestAnthropicModels(t *testing.T) {
 		}
 	}
 	one := fake.Parse[info](t, get("/v1/models/b", 200))
-	if one.Type != "model" || one.ID != "b" || one.Name == "" || one.Created.IsZero() || one.Lifecycle != "active" || one.Input != 1024 || one.Output != 1024 {
+	if one.Type != "model" || one.ID != "b" || one.Name == "" || one.Created.IsZero() || one.Lifecycle != "active" ||
+		one.Input != 1024 || one.Output != 1024 {
 		t.Errorf("%+v", one)
 	}
-	if a := fake.Parse[anthropicRefusal](t, get("/v1/models/none", 404)); a.Type != "error" || a.Error.Type != "not_found_error" {
+	if a := fake.Parse[anthropicRefusal](t, get("/v1/models/none", 404)); a.Type != "error" ||
+		a.Error.Type != "not_found_error" {
 		t.Errorf("%+v", a)
 	}
 	get("/v1/models?limit=0", 400)
@@ -174,7 +180,8 @@ func TestAnthropicCallIDs(t *testing.T) {
 		t.Fatalf("%+v", a)
 	}
 	begun := ""
-	for _, e := range s.NamedEvents("/v1/messages", `{"stream":true,"messages":[{"role":"user","content":"What time is it?"}],`+tools+`}`) {
+	for _, e := range s.NamedEvents("/v1/messages",
+		`{"stream":true,"messages":[{"role":"user","content":"What time is it?"}],`+tools+`}`) {
 		if block := fake.Parse[struct {
 			Block call `json:"content_block"`
 		}](t, []byte(e)).Block; block.Type == "tool_use" {
@@ -184,7 +191,8 @@ func TestAnthropicCallIDs(t *testing.T) {
 	if !strings.HasPrefix(begun, "toolu_") {
 		t.Errorf("a stream's call is %q", begun)
 	}
-	for _, id := range []string{"call_abcdefghijklmnopqrstuvwx", "abcdefghi", "functions.get_time:0"} { // the last two are models' own
+	// the last two are models' own
+	for _, id := range []string{"call_abcdefghijklmnopqrstuvwx", "abcdefghi", "functions.get_time:0"} {
 		if got := anthropic.ModelID(anthropic.NewID(id)); got != id {
 			t.Errorf("%s comes back as %s", id, got)
 		}

@@ -70,6 +70,7 @@ func (Dialect) ErrorSchema() field.Schema { return field.SchemaOf(errorBody{}) }
 // the words up to "maximum", and read the two numbers. A prompt needs room for one more token, so that one as large as
 // the context is one too many.
 func tooLong(e *engine.TooLongError) string {
-	return fmt.Sprintf("prompt is too long: %s tokens > %d maximum: want a shorter one, or a server with a larger --ctx-size",
+	return fmt.Sprintf("prompt is too long: %s tokens > %d maximum: want a shorter one, or a server with a larger "+
+		"--ctx-size",
 		e.Count(), min(e.Ctx, e.Prompt-1))
 }

@@ -92,7 +92,8 @@ func TestMessagesOnTheEngine(t *testing.T) {
 	t.Parallel()
 	s := fake.Says(t,
 		scripted.Script{When: "messages[-1].role == 'tool'", Text: "It is 21 °C in Rome."},
-		scripted.Script{When: "tools", Text: "<think>\nA tool?\n</think>\n\nOne moment.\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>"},
+		scripted.Script{When: "tools", Text: "<think>\nA tool?\n</think>\n\nOne moment.\n<tool_call>\n{\"name\": " +
+			"\"get_weather\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>"},
 		scripted.Script{When: "messages[0].role == 'system'", Text: "Briefly: no."},
 		scripted.Script{Text: "<think>\nHm.\n</think>\n\nHello there, and more."})
 	const tools = `"tools":[{"name":"get_weather","input_schema":{"type":"object","properties":{"place":{"type":"string"}},"required":["place"]}}]`
@@ -102,8 +103,9 @@ func TestMessagesOnTheEngine(t *testing.T) {
 		fake.Hi:                        "thinking Hm. <nil>; text Hello there, and more. <nil> | end_turn ",
 		fake.Hi + `,"system":"Short."`: "text Briefly: no. <nil> | end_turn ",
 		fake.Hi + `,"stop_sequences":["xyz",", and"]`: "thinking Hm. <nil>; text Hello there <nil> | stop_sequence , and",
-		fake.Hi + "," + tools:                         "thinking A tool? <nil>; text One moment. <nil>; tool_use get_weather map[place:Rome] | tool_use ",
-		result + "," + tools:                          "text It is 21 °C in Rome. <nil> | end_turn ",
+		fake.Hi + "," + tools: "thinking A tool? <nil>; text One moment. <nil>; tool_use " +
+			"get_weather map[place:Rome] | tool_use ",
+		result + "," + tools: "text It is 21 °C in Rome. <nil> | end_turn ",
 	} {
 		body := `{"max_tokens":200,"temperature":0,` + fields
 		whole := fake.Post[message](s, "/v1/messages", body+"}")
@@ -121,7 +123,8 @@ func TestMessagesOnTheEngine(t *testing.T) {
 			t.Errorf("%s: counted %d, used %+v", fields, count.Input, whole.Usage)
 		}
 	}
-	if m := fake.Post[message](s, "/v1/messages", `{"max_tokens":2,`+fake.Hi+`}`); m.Reason != "max_tokens" || m.Usage.Output != 2 {
+	if m := fake.Post[message](s, "/v1/messages", `{"max_tokens":2,`+fake.Hi+`}`); m.Reason != "max_tokens" ||
+		m.Usage.Output != 2 {
 		t.Errorf("two tokens: %s, %+v", m.shown(), m.Usage)
 	}
 }

@@ -7,7 +7,8 @@ import (
 )
 
 func FuzzAnthropic(f *testing.F) {
-	fake.FuzzPost(f, "/v1/messages", `{`+ask1+`,"system":[{"type":"text","text":"x-anthropic-billing-header: 1\ny"}],"thinking":{"type":"enabled","budget_tokens":5},"stream":true}`,
+	fake.FuzzPost(f, "/v1/messages", `{`+ask1+
+		`,"system":[{"type":"text","text":"x-anthropic-billing-header: 1\ny"}],"thinking":{"type":"enabled","budget_tokens":5},"stream":true}`,
 		`{"max_tokens":1,"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":[{"type":"text","text":"x"}]}]},{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f","input":{}},{"type":"thinking","thinking":"t"}]}]}`,
 		`{`+ask1+`,"tools":[{"name":"f","input_schema":{"type":"object"}}],"tool_choice":{"type":"tool","name":"f"},"output_config":{"effort":"low"}}`)
 }

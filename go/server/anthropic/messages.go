@@ -49,7 +49,8 @@ func (s system) texts() []string {
 func (s *system) Value() any { return nil }
 
 func (s *system) Schema() field.Schema {
-	return field.Schema{"description": "a string or an array of text blocks", "anyOf": []field.Schema{{"type": "string"}, {"type": "array", "items": blockSchema}}}
+	return field.Schema{"description": "a string or an array of text blocks",
+		"anyOf": []field.Schema{{"type": "string"}, {"type": "array", "items": blockSchema}}}
 }
 
 // A block is a block of content, of any type.
@@ -71,7 +72,8 @@ type block struct {
 	results []string // the texts of Content
 }
 
-var blockSchema = field.Schema{"type": "object", "required": []string{"type"}, "properties": field.Schema{"type": field.Schema{"type": "string"}}}
+var blockSchema = field.Schema{"type": "object", "required": []string{"type"},
+	"properties": field.Schema{"type": field.Schema{"type": "string"}}}
 
 const wantBlocks = "a string or an array of blocks"
 

@@ -35,13 +35,16 @@ func TestAnthropicWhole(t *testing.T) {
 	t.Parallel()
 	s := fake.New(t, "<think>Hm.</think>Hello world", nil)
 	a := fake.Post[claude](s, "/v1/messages?beta=true", `{`+ask1+`,"model":"claude-any"}`)
-	if a.Type != "message" || a.Role != "assistant" || a.Model != "fake/model" || !strings.HasPrefix(a.ID, "msg_") || a.StopReason != "end_turn" || a.StopSequence != nil {
+	if a.Type != "message" || a.Role != "assistant" || a.Model != "fake/model" || !strings.HasPrefix(a.ID, "msg_") ||
+		a.StopReason != "end_turn" || a.StopSequence != nil {
 		t.Errorf("%+v", a)
 	}
-	if len(a.Content) != 2 || a.Content[0].Type != "thinking" || a.Content[0].Thinking != "Hm." || a.Content[0].Signature == "" || a.Content[1].Type != "text" || a.Content[1].Text != "Hello world" {
+	if len(a.Content) != 2 || a.Content[0].Type != "thinking" || a.Content[0].Thinking != "Hm." ||
+		a.Content[0].Signature == "" || a.Content[1].Type != "text" || a.Content[1].Text != "Hello world" {
 		t.Errorf("content %+v", a.Content)
 	}
-	if n := len(s.Last().Prompt); a.Usage.Read != 4 || a.Usage.Input != n-4 || a.Usage.Creation != 0 || a.Usage.Output == 0 {
+	if n := len(s.Last().Prompt); a.Usage.Read != 4 || a.Usage.Input != n-4 || a.Usage.Creation != 0 ||
+		a.Usage.Output == 0 {
 		t.Errorf("usage %+v of a prompt of %d", a.Usage, n)
 	}
 	count := fake.Post[struct {
@@ -104,13 +107,16 @@ func TestAnthropicStream(t *testing.T) {
 		}
 	}
 	block := []string{"content_block_start", "content_block_delta", "content_block_stop"}
-	if want := slices.Concat([]string{"message_start"}, block, block, []string{"message_delta", "message_stop"}); !slices.Equal(types, want) {
+	if want := slices.Concat([]string{"message_start"}, block, block,
+		[]string{"message_delta", "message_stop"}); !slices.Equal(types, want) {
 		t.Errorf("events %q, want %q", types, want)
 	}
-	if want := []string{"0thinking_delta", "0signature_delta", "1text_delta"}; !slices.Equal(slices.Compact(deltas), want) {
+	if want := []string{"0thinking_delta", "0signature_delta", "1text_delta"}; !slices.Equal(slices.Compact(deltas),
+		want) {
 		t.Errorf("deltas %q, want %q", deltas, want)
 	}
-	if text["text_delta"] != "Hello world" || text["thinking_delta"] != "Hm." || text["signature_delta"] != anthropic.Signature("Hm.") {
+	if text["text_delta"] != "Hello world" || text["thinking_delta"] != "Hm." ||
+		text["signature_delta"] != anthropic.Signature("Hm.") {
 		t.Errorf("texts %q", text)
 	}
 }
@@ -168,9 +174,11 @@ func TestAnthropicErrors(t *testing.T) {
 		`{"max_tokens":5,"messages":[{"role":"user","content":[{"type":"tool_result"}]}]}`:                                 "tool_use_id: missing",
 		`{"max_tokens":5,"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":5}]}]}`:   "content: 5",
 		`{"max_tokens":5,"messages":[{"role":"assistant","content":[{"type":"tool_use","id":"1","name":"f","input":5}]}]}`: "input: 5",
-		`{"max_tokens":5,"messages":[{"role":"user","content":` + nestedResults(2) + `}]}`:                                 "block 0: content: block 0: a tool_result within a tool_result",
-		`{"max_tokens":5,"messages":[{"role":"user","content":` + nestedResults(5000) + `}]}`:                              "nests more than 64 levels deep",
-		`{"max_tokens":5,"messages":[{"role":"user","content":[]}]}`:                                                       "without text",
+		`{"max_tokens":5,"messages":[{"role":"user","content":` + nestedResults(2) +
+			`}]}`: "block 0: content: block 0: a tool_result within a tool_result",
+		`{"max_tokens":5,"messages":[{"role":"user","content":` + nestedResults(5000) +
+			`}]}`: "nests more than 64 levels deep",
+		`{"max_tokens":5,"messages":[{"role":"user","content":[]}]}`:                                 "without text",
 		`{` + ask1 + `,"thinking":{}}`:                                                               "thinking: type: missing",
 		`{` + ask1 + `,"thinking":{"type":"enabled","budget_tokens":0}}`:                             "thinking: budget_tokens",
 		`{` + ask1 + `,"tools":[{"name":"f"}]}`:                                                      "tools: element 0: input_schema: missing",
@@ -183,7 +191,8 @@ func TestAnthropicErrors(t *testing.T) {
 	} {
 		status, b, h := s.Do("POST", "/v1/messages", body)
 		e := fake.Parse[failure](t, b)
-		if status != 400 || e.Type != "error" || e.Error.Type != "invalid_request_error" || !strings.Contains(e.Error.Message, want) {
+		if status != 400 || e.Type != "error" || e.Error.Type != "invalid_request_error" ||
+			!strings.Contains(e.Error.Message, want) {
 			t.Errorf("%.200s: %d %s, want %q", body, status, b, want)
 		}
 		if id := h.Get("Request-Id"); id == "" || id != e.Request {
@@ -202,13 +211,15 @@ func TestAnthropicErrors(t *testing.T) {
 	} {
 		s.Err = c.err
 		status, b, _ := s.Do("POST", "/v1/messages", `{`+ask1+`}`)
-		if e := fake.Parse[failure](t, b); status != c.status || e.Error.Type != c.kind || strings.Contains(e.Error.Message, "secret") {
+		if e := fake.Parse[failure](t, b); status != c.status || e.Error.Type != c.kind ||
+			strings.Contains(e.Error.Message, "secret") {
 			t.Errorf("%v: %d %s, want %d %s", c.err, status, b, c.status, c.kind)
 		}
 	}
 	s.Err, s.Ends = nil, engine.ErrClosing
 	events := s.NamedEvents("/v1/messages", `{`+ask1+`,"stream":true}`)
-	if e := fake.Parse[failure](t, []byte(events[len(events)-1])); e.Type != "error" || e.Error.Type != "overloaded_error" || e.Request == "" {
+	if e := fake.Parse[failure](t, []byte(events[len(events)-1])); e.Type != "error" ||
+		e.Error.Type != "overloaded_error" || e.Request == "" {
 		t.Errorf("a stream that fails ends with %s", events[len(events)-1])
 	}
 }
@@ -220,7 +231,8 @@ func TestAnthropicPing(t *testing.T) {
 		c.Ping, f.Delay = 10*time.Millisecond, 60*time.Millisecond
 	})
 	pings := 0
-	for _, data := range s.NamedEvents("/v1/messages", `{"max_tokens":2,"messages":[{"role":"user","content":"hi"}],"stream":true}`) {
+	for _, data := range s.NamedEvents("/v1/messages",
+		`{"max_tokens":2,"messages":[{"role":"user","content":"hi"}],"stream":true}`) {
 		if data == `{"type":"ping"}` {
 			pings++
 		}
@@ -234,7 +246,8 @@ func TestAnthropicPing(t *testing.T) {
 func TestAnthropicThinking(t *testing.T) {
 	t.Parallel()
 	s := fake.New(t, "Hello", nil)
-	for thinking, want := range map[string]bool{`{"type":"disabled"}`: true, `{"type":"adaptive"}`: false, `{"type":"enabled","budget_tokens":1024}`: false} {
+	for thinking, want := range map[string]bool{`{"type":"disabled"}`: true, `{"type":"adaptive"}`: false,
+		`{"type":"enabled","budget_tokens":1024}`: false} {
 		fake.Post[json.RawMessage](s, "/v1/messages", `{`+ask1+`,"thinking":`+thinking+`}`)
 		if got := strings.Contains(s.LastPrompt(), "</think>"); got != want {
 			t.Errorf("%s: the prompt %q", thinking, s.LastPrompt())

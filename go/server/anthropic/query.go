@@ -42,12 +42,14 @@ func newQuery(m *ask.Model) *query {
 
 func (q *query) Fields() []field.Field {
 	return slices.Concat([]field.Field{
-		field.Required("max_tokens", field.Integer(&q.MaxTokens, 0, math.MaxInt32), "Tokens to generate at most; 0 evaluates the prompt and ends."),
+		field.Required("max_tokens", field.Integer(&q.MaxTokens, 0, math.MaxInt32),
+			"Tokens to generate at most; 0 evaluates the prompt and ends."),
 	}, q.input.Fields(), []field.Field{
 		field.Setting("stop_sequences stop", &q.Stop, "Texts at which the answer ends. They are not part of it."),
 		field.Input("metadata", field.Object{}, "Accepted; without effect."),
 		field.Input("service_tier", field.Text(new(string)), "Accepted; without effect."),
-		field.Input("cache_control", field.Object{}, "Accepted, here and in every block: what a prompt has in common with earlier ones is found without it."),
+		field.Input("cache_control", field.Object{},
+			"Accepted, here and in every block: what a prompt has in common with earlier ones is found without it."),
 	}, field.Without(q.Options.Fields(), "n_predict", "stop", "n", "stream_options", "reasoning_format", "verbose"))
 }
 
@@ -61,11 +63,15 @@ func (in *input) Fields() []field.Field {
 		field.Input("system", &in.system, "The system prompt, a text or blocks of text."),
 		field.Input("tools", tools{&in.Tools}, "Tools that the model may call."),
 		field.Input("tool_choice", &in.choice, "Whether it may, or must: auto, any, tool or none."),
-		field.Input("thinking", &in.thinking, "Whether the model thinks before it answers; by default as its chat template has it."),
+		field.Input("thinking", &in.thinking, "Whether the model thinks before it answers; by default as its chat "+
+			"template has it."),
 		field.Setting("chat_template_kwargs", &in.Kwargs, "Further variables for the chat template."),
-		field.Input("output_config", &in.output, "format holds the answer to a JSON schema; effort is passed to the chat template."),
-		field.Input("output_format", ask.ResponseForm{F: in.output.form, Param: "output_format"}, "The older form of output_config.format."),
-		field.Input("thread", &in.thread, "Refused: the server holds no conversation. The error has the code by which clients send all of it again."),
+		field.Input("output_config", &in.output,
+			"format holds the answer to a JSON schema; effort is passed to the chat template."),
+		field.Input("output_format", ask.ResponseForm{F: in.output.form, Param: "output_format"},
+			"The older form of output_config.format."),
+		field.Input("thread", &in.thread, "Refused: the server holds no conversation. The error has the code by which "+
+			"clients send all of it again."),
 		field.Input("mcp_servers", &in.servers, "Refused unless it is empty: the server calls no tools for this API."),
 		field.Input("container", &in.container, "Refused: the server runs no code."),
 	}
@@ -91,7 +97,8 @@ func (in *input) refuseAbsent() error {
 		e.Extra = map[string]any{"details": threadDetails}
 		return e
 	case in.servers.asked:
-		return reply.Invalid("mcp_servers", "the server calls none for a conversation, want tools with an input_schema, which the client runs")
+		return reply.Invalid("mcp_servers", "the server calls none for a conversation, want tools with an input_schema, "+
+			"which the client runs")
 	case in.container.asked:
 		return reply.Invalid("container", "the server runs no code, want none")
 	}
@@ -164,7 +171,8 @@ func (o *outputConfig) Value() any { return nil }
 
 func (o *outputConfig) Schema() field.Schema {
 	return field.Schema{"type": "object", "properties": field.Schema{
-		"effort": field.Schema{"anyOf": []field.Schema{{"enum": ask.Efforts}, {"type": "null"}}}, "format": field.Schema{"anyOf": []field.Schema{ask.ResponseForm{}.Schema(), {"type": "null"}}},
+		"effort": field.Schema{"anyOf": []field.Schema{{"enum": ask.Efforts}, {"type": "null"}}},
+		"format": field.Schema{"anyOf": []field.Schema{ask.ResponseForm{}.Schema(), {"type": "null"}}},
 	}}
 }
 

@@ -30,7 +30,8 @@ func readTool(r *field.Reader) (ask.Tool, error) {
 	}
 	switch {
 	case t.Type != "" && t.Type != "custom" && t.Schema == nil:
-		return ask.Tool{}, reply.Bad("type: %s is a tool that Anthropic defines or runs, want one with an input_schema", field.Quote(t.Type))
+		return ask.Tool{}, reply.Bad("type: %s is a tool that Anthropic defines or runs, want one with an input_schema",
+			field.Quote(t.Type))
 	case t.Name == "":
 		return ask.Tool{}, reply.Bad("name: missing, want a string")
 	case t.Schema == nil:
@@ -44,13 +45,15 @@ func readTool(r *field.Reader) (ask.Tool, error) {
 func (l tools) Value() any { return nil }
 
 func (l tools) Schema() field.Schema {
-	return field.Schema{"type": "array", "maxItems": ask.MaxTools, "items": field.Schema{"type": "object", "required": []string{"name"}, "properties": field.Schema{
-		"name": field.Schema{"type": "string"}, "description": field.Schema{"type": []string{"string", "null"}}, "input_schema": field.Schema{"type": "object"},
-	}}}
+	return field.Schema{"type": "array", "maxItems": ask.MaxTools,
+		"items": field.Schema{"type": "object", "required": []string{"name"}, "properties": field.Schema{
+			"name": field.Schema{"type": "string"}, "description": field.Schema{"type": []string{"string", "null"}},
+			"input_schema": field.Schema{"type": "object"},
+		}}}
 }
 
-// Ids of calls begin with toolu_ for Anthropic's clients. The rest is the model's own, or what follows call_ in an id that
-// was made for it; templates get the id as it was.
+// Ids of calls begin with toolu_ for Anthropic's clients. The rest is the model's own, or what follows call_ in an id
+// that was made for it; templates get the id as it was.
 const (
 	callPrefix = "toolu_"
 	openAICall = "call_"
@@ -121,7 +124,8 @@ func (c *choice) Value() any { return nil }
 
 func (c *choice) Schema() field.Schema {
 	return field.Schema{"type": "object", "required": []string{"type"}, "properties": field.Schema{
-		"type": field.Schema{"enum": []string{"auto", "any", "tool", "none"}}, "name": field.Schema{"type": []string{"string", "null"}},
+		"type":                      field.Schema{"enum": []string{"auto", "any", "tool", "none"}},
+		"name":                      field.Schema{"type": []string{"string", "null"}},
 		"disable_parallel_tool_use": field.Schema{"type": []string{"boolean", "null"}},
 	}}
 }

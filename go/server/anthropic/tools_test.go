@@ -21,8 +21,10 @@ func TestAnthropicTools(t *testing.T) {
 		}
 		StopReason string `json:"stop_reason"`
 	}](s, "/v1/messages", anthropicCalls+`}`)
-	if len(a.Content) != 3 || a.StopReason != "tool_use" || a.Content[0].Text != "Let me see." || a.Content[1].Type != "tool_use" || a.Content[1].Name != "get_weather" ||
-		string(a.Content[1].Input) != `{"place":"Rome"}` || string(a.Content[2].Input) != `{}` || a.Content[1].ID == "" || a.Content[1].ID == a.Content[2].ID {
+	if len(a.Content) != 3 || a.StopReason != "tool_use" || a.Content[0].Text != "Let me see." ||
+		a.Content[1].Type != "tool_use" || a.Content[1].Name != "get_weather" ||
+		string(a.Content[1].Input) != `{"place":"Rome"}` || string(a.Content[2].Input) != `{}` || a.Content[1].ID == "" ||
+		a.Content[1].ID == a.Content[2].ID {
 		t.Errorf("%+v", a)
 	}
 	var names, input, stop string
@@ -47,7 +49,8 @@ func TestAnthropicTools(t *testing.T) {
 		input += e.Delta.JSON
 		stop += e.Delta.Stop
 	}
-	if names != "get_weather get_time " || strings.ReplaceAll(strings.TrimSpace(input), `": `, `":`) != `{"place":"Rome"} {}` || stop != "tool_use" {
+	if names != "get_weather get_time " || strings.ReplaceAll(strings.TrimSpace(input), `": `,
+		`":`) != `{"place":"Rome"} {}` || stop != "tool_use" {
 		t.Errorf("calls %q with %q, stopped by %q", names, input, stop)
 	}
 	for choice, want := range map[string]string{

@@ -11,8 +11,8 @@ import (
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
-// An Adapter is a LoRA adapter of a model. Requests that name it as their model have it; so have all that do not say which
-// they want, where it is applied.
+// An Adapter is a LoRA adapter of a model. Requests that name it as their model have it; so have all that do not say
+// which they want, where it is applied.
 type Adapter struct {
 	Name, Path string
 	Scale      float32 // of requests that name it
@@ -112,7 +112,8 @@ func (u *AdapterUses) Value() any {
 func (u *AdapterUses) Schema() field.Schema {
 	var one adapterUse
 	return field.Schema{"description": wantUses, "type": "array", "items": field.Schema{
-		"type": "object", "required": []string{"id"}, "properties": field.Schema{"id": one.id().Schema(), "scale": one.scale().Schema()},
+		"type": "object", "required": []string{"id"},
+		"properties": field.Schema{"id": one.id().Schema(), "scale": one.scale().Schema()},
 	}}
 }
 

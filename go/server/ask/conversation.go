@@ -38,9 +38,12 @@ func (c *Conversation) Fields() []field.Field {
 	return append([]field.Field{
 		field.Required("messages", sentMessages{&c.Messages, &c.Sent}, "The conversation so far."),
 		field.Setting("chat_template_kwargs", &c.Kwargs, "Further variables for the chat template, such as enable_thinking."),
-		field.Setting("reasoning_effort", field.OneOf(&c.Effort, Efforts...), "For the chat template; none also turns reasoning off."),
+		field.Setting("reasoning_effort", field.OneOf(&c.Effort, Efforts...),
+			"For the chat template; none also turns reasoning off."),
 		field.Setting("add_generation_prompt", &c.generate, "End the prompt with the beginning of the assistant's turn."),
-		field.Setting("continue_final_message", &c.resume, "Go on with the last message, which is the assistant's. By default that is done where the last message is the assistant's."),
+		field.Setting("continue_final_message", &c.resume,
+			"Go on with the last message, which is the assistant's. By default that is done where the last message is the "+
+				"assistant's."),
 	}, append(c.Budget.Fields(), c.Toolbox.Fields()...)...)
 }
 
@@ -207,12 +210,14 @@ func ReadCalls(r *field.Reader, calls *[]chat.ToolCall) error {
 func (l *Messages) Value() any { return nil }
 
 func (l *Messages) Schema() field.Schema {
-	part := field.Schema{"type": "object", "required": []string{"type"}, "properties": field.Schema{"type": field.Schema{"type": "string"}, "text": field.Schema{"type": "string"}}}
+	part := field.Schema{"type": "object", "required": []string{"type"},
+		"properties": field.Schema{"type": field.Schema{"type": "string"}, "text": field.Schema{"type": "string"}}}
 	return field.Schema{
 		"type": "array", "minItems": 1, "description": WantMessages,
 		"items": field.Schema{"type": "object", "required": []string{"role"}, "properties": field.Schema{
-			"role":    field.Schema{"type": "string"},
-			"content": field.Schema{"anyOf": []field.Schema{{"type": "string"}, {"type": "array", "items": part}, {"type": "null"}}},
+			"role": field.Schema{"type": "string"},
+			"content": field.Schema{"anyOf": []field.Schema{{"type": "string"}, {"type": "array", "items": part},
+				{"type": "null"}}},
 		}},
 	}
 }
@@ -259,7 +264,8 @@ func (c *Conversation) Render(ctx context.Context, m *Model) (chat.Prompt, error
 	if !c.Begun {
 		messages = m.Persona.Conversation(messages)
 	}
-	in := chat.Input{Tools: c.shown(), Messages: messages, AddGenerationPrompt: c.generate.On, Kwargs: map[string]stdjson.RawMessage{}}
+	in := chat.Input{Tools: c.shown(), Messages: messages, AddGenerationPrompt: c.generate.On,
+		Kwargs: map[string]stdjson.RawMessage{}}
 	for name, v := range c.Kwargs {
 		in.Kwargs[name] = stdjson.RawMessage(v)
 	}
@@ -268,12 +274,15 @@ func (c *Conversation) Render(ctx context.Context, m *Model) (chat.Prompt, error
 	assistant := last.Role == "assistant"
 	switch {
 	case c.resume.On && c.generate.Given && c.generate.On:
-		return chat.Prompt{}, reply.Invalid("continue_final_message", "true together with add_generation_prompt, want one of them")
+		return chat.Prompt{}, reply.Invalid("continue_final_message",
+			"true together with add_generation_prompt, want one of them")
 	case c.resume.On && !assistant:
-		return chat.Prompt{}, reply.Invalid("continue_final_message", "the last message is not the assistant's, want one that is")
+		return chat.Prompt{}, reply.Invalid("continue_final_message",
+			"the last message is not the assistant's, want one that is")
 	case !c.resume.On && (c.resume.Given || !assistant || len(last.ToolCalls) > 0):
 	case n > 1 && messages[n-2].Role == "assistant":
-		return chat.Prompt{}, reply.Invalid("messages", "two messages of the assistant at the end, want one at most to go on with")
+		return chat.Prompt{}, reply.Invalid("messages",
+			"two messages of the assistant at the end, want one at most to go on with")
 	case n == 1 && strings.TrimSpace(last.Content.String()) == "":
 		return chat.Prompt{}, reply.Invalid("messages", "only an empty one of the assistant, want one to answer")
 	default:
@@ -290,7 +299,8 @@ func (c *Conversation) Render(ctx context.Context, m *Model) (chat.Prompt, error
 	case err != nil && ctx.Err() != nil:
 		return chat.Prompt{}, ended(ctx)
 	case err != nil:
-		return chat.Prompt{}, &reply.Error{Status: http.StatusBadRequest, Param: "messages", Message: fmt.Sprintf("messages: %v", err), InLog: "messages: the chat template refuses them"}
+		return chat.Prompt{}, &reply.Error{Status: http.StatusBadRequest, Param: "messages",
+			Message: fmt.Sprintf("messages: %v", err), InLog: "messages: the chat template refuses them"}
 	}
 	return prompt, nil
 }

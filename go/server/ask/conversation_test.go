@@ -93,7 +93,8 @@ func TestControlTokensInMessages(t *testing.T) {
 // A template of a model's file that never ends is given up when its client leaves.
 func TestHostileTemplateEnds(t *testing.T) {
 	t.Parallel()
-	tmpl, err := chat.Parse("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}", chat.SpecialTokens{})
+	tmpl, err := chat.Parse("{% for a in range(99999) %}{% for b in range(99999) %}{% endfor %}{% endfor %}",
+		chat.SpecialTokens{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -111,7 +112,9 @@ func TestHostileTemplateEnds(t *testing.T) {
 	if took > time.Second {
 		t.Errorf("it took %v", took)
 	}
-	if status, b, _ := s.Do("POST", "/v1/chat/completions", `{"messages":[{"role":"user","content":"hi"}]}`); status != 400 || !strings.Contains(string(b), "too much for one template") {
+	if status, b, _ := s.Do("POST", "/v1/chat/completions",
+		`{"messages":[{"role":"user","content":"hi"}]}`); status != 400 ||
+		!strings.Contains(string(b), "too much for one template") {
 		t.Errorf("%d %s", status, b)
 	}
 }

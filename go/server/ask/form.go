@@ -52,14 +52,20 @@ const AnyObject = `{"type":"object"}`
 
 func (f *Held) Fields() []field.Field {
 	return append(f.Lazy.Fields(), []field.Field{
-		field.Setting("grammar", formText{f, "grammar", form.Grammar, "a grammar"}, "Holds the answer to a grammar, in GBNF or Lark."),
+		field.Setting("grammar", formText{f, "grammar", form.Grammar, "a grammar"},
+			"Holds the answer to a grammar, in GBNF or Lark."),
 		field.Input("json_schema", FormSchema{f, "json_schema", false}, "Holds the answer to a JSON schema."),
-		field.Input("guided_json", FormSchema{f, "guided_json", true}, "The same as json_schema; it may be a string of JSON too."),
-		field.Input("guided_regex", formText{f, "guided_regex", form.Regex, "a regular expression"}, "The whole answer matches this regular expression."),
-		field.Input("guided_choice", formChoice{f, "guided_choice"}, "The answer is one of these texts, unless max_tokens ends it before."),
+		field.Input("guided_json", FormSchema{f, "guided_json", true},
+			"The same as json_schema; it may be a string of JSON too."),
+		field.Input("guided_regex", formText{f, "guided_regex", form.Regex, "a regular expression"},
+			"The whole answer matches this regular expression."),
+		field.Input("guided_choice", formChoice{f, "guided_choice"},
+			"The answer is one of these texts, unless max_tokens ends it before."),
 		field.Input("guided_grammar", formText{f, "guided_grammar", form.Grammar, "a grammar"}, "The same as grammar."),
-		field.Input("guided_whitespace_pattern", field.Text(&f.Space), "A regular expression of the white space between the parts of JSON."),
-		field.Input("structured_outputs", structured{f}, "One of choice, regex, json, json_object, grammar and structural_tag, as the fields with guided_ have them."),
+		field.Input("guided_whitespace_pattern", field.Text(&f.Space),
+			"A regular expression of the white space between the parts of JSON."),
+		field.Input("structured_outputs", structured{f},
+			"One of choice, regex, json, json_object, grammar and structural_tag, as the fields with guided_ have them."),
 	}...)
 }
 
@@ -196,7 +202,8 @@ func (s structured) Take(r *field.Reader) error {
 		case "json_object", "disable_any_whitespace", "disable_fallback", "disable_additional_properties":
 			to = field.Boolean(&is)
 		default:
-			return fmt.Errorf("%s is no form, want one of choice, regex, json, json_object, grammar, structural_tag", field.Quote(name))
+			return fmt.Errorf("%s is no form, want one of choice, regex, json, json_object, grammar, structural_tag",
+				field.Quote(name))
 		}
 		err := to.Take(r)
 		switch {
@@ -219,9 +226,12 @@ func (s structured) Schema() field.Schema {
 		return field.Schema{"anyOf": []field.Schema{sub, {"type": "null"}}}
 	}
 	return field.Schema{"type": "object", "properties": field.Schema{
-		"choice": null(formChoice{}.Schema()), "regex": null(field.Schema{"type": "string"}), "grammar": null(field.Schema{"type": "string"}),
-		"json": null(FormSchema{Quoted: true}.Schema()), "json_object": null(field.Schema{"type": "boolean"}), "structural_tag": null(formTags{}.Schema()),
-		"whitespace_pattern": null(field.Schema{"type": "string"}), "disable_any_whitespace": null(field.Schema{"type": "boolean"}),
+		"choice": null(formChoice{}.Schema()), "regex": null(field.Schema{"type": "string"}),
+		"grammar": null(field.Schema{"type": "string"}),
+		"json":    null(FormSchema{Quoted: true}.Schema()), "json_object": null(field.Schema{"type": "boolean"}),
+		"structural_tag":         null(formTags{}.Schema()),
+		"whitespace_pattern":     null(field.Schema{"type": "string"}),
+		"disable_any_whitespace": null(field.Schema{"type": "boolean"}),
 	}}
 }
 
@@ -297,10 +307,12 @@ func (t ResponseForm) Value() any { return nil }
 
 func (t ResponseForm) Schema() field.Schema {
 	return field.Schema{"type": "object", "required": []string{"type"}, "properties": field.Schema{
-		"type":        field.Schema{"type": "string", "enum": []string{"text", "json_object", "json_schema", "structural_tag"}},
-		"json_schema": field.Schema{"type": []string{"object", "null"}, "properties": field.Schema{"schema": field.Schema{"type": []string{"object", "boolean", "null"}}}},
-		"schema":      field.Schema{"type": []string{"object", "boolean", "null"}},
-		"value":       field.Schema{"type": []string{"object", "boolean", "null"}},
+		"type": field.Schema{"type": "string",
+			"enum": []string{"text", "json_object", "json_schema", "structural_tag"}},
+		"json_schema": field.Schema{"type": []string{"object", "null"},
+			"properties": field.Schema{"schema": field.Schema{"type": []string{"object", "boolean", "null"}}}},
+		"schema": field.Schema{"type": []string{"object", "boolean", "null"}},
+		"value":  field.Schema{"type": []string{"object", "boolean", "null"}},
 	}}
 }
 
@@ -329,7 +341,9 @@ func (f *Held) Settle(ctx context.Context, m *Model, from Source, ends bool, nam
 }
 
 // compile returns the automaton of answers to a prompt, nil: of texts.
-func (f *Held) compile(ctx context.Context, m *Model, prompt *chat.Prompt, calls *chat.CallRule) (*constrain.Automaton, error) {
+func (f *Held) compile(
+	ctx context.Context, m *Model, prompt *chat.Prompt, calls *chat.CallRule,
+) (*constrain.Automaton, error) {
 	held := &f.Form
 	if f.param == "" {
 		held = &form.Form{Kind: form.Free, Namespace: f.Namespace}

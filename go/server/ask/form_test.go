@@ -24,7 +24,8 @@ import (
 func TestAnswersAreOneOfTheChoices(t *testing.T) {
 	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
-	choices := []string{"yes", "no", "no, thanks", "\u00fcber \u2603 alles", " 42", "Once upon a time, there was nothing at all."}
+	choices := []string{"yes", "no", "no, thanks", "\u00fcber \u2603 alles", " 42",
+		"Once upon a time, there was nothing at all."}
 	list, _ := json.Marshal(choices)
 	var mu sync.Mutex
 	seen := map[string]int{}
@@ -45,7 +46,8 @@ func TestAnswersAreOneOfTheChoices(t *testing.T) {
 		}
 	}
 	free := func() { // beside them
-		if got := fake.Post[answer](s, "/v1/completions", `{"prompt":"Once","max_tokens":30,"seed":1}`).Choices[0].Text; len(got) < 30 {
+		if got := fake.Post[answer](s, "/v1/completions",
+			`{"prompt":"Once","max_tokens":30,"seed":1}`).Choices[0].Text; len(got) < 30 {
 			t.Errorf("a free answer is %q", got)
 		}
 	}
@@ -80,7 +82,8 @@ func TestAnswersAreOneOfTheChoices(t *testing.T) {
 		})
 		wg.Go(func() { // gone before it ends
 			ctx, cancel := context.WithCancel(t.Context())
-			body := fmt.Sprintf(`{"prompt":"Is it?","n_predict":500,"n":4,"stream":true,"guided_choice":[%q]}`, strings.Repeat("never ", 400))
+			body := fmt.Sprintf(`{"prompt":"Is it?","n_predict":500,"n":4,"stream":true,"guided_choice":[%q]}`,
+				strings.Repeat("never ", 400))
 			req, _ := http.NewRequestWithContext(ctx, "POST", s.URL+"/completion", strings.NewReader(body))
 			resp, err := http.DefaultClient.Do(req)
 			if err != nil {
@@ -101,13 +104,17 @@ func TestAnswersAreOneOfTheChoices(t *testing.T) {
 	type native struct {
 		Content, Stop_type string
 	}
-	if got := fake.Post[native](s, "/completion", `{"prompt":"Once upon a","temperature":0,"guided_choice":[" car"," time"," the"]}`); got != (native{" time", "eos"}) {
+	if got := fake.Post[native](s, "/completion",
+		`{"prompt":"Once upon a","temperature":0,"guided_choice":[" car"," time"," the"]}`); got != (native{" time", "eos"}) {
 		t.Errorf("the likeliest is %+v", got)
 	}
-	if got := fake.Post[native](s, "/completion", `{"prompt":"Once","n_predict":2,"guided_choice":["xxxxxxxxxxxxxxxxxxxx"]}`); got.Stop_type != "limit" || !strings.HasPrefix("xxxxxxxxxxxxxxxxxxxx", got.Content) {
+	if got := fake.Post[native](s, "/completion",
+		`{"prompt":"Once","n_predict":2,"guided_choice":["xxxxxxxxxxxxxxxxxxxx"]}`); got.Stop_type != "limit" ||
+		!strings.HasPrefix("xxxxxxxxxxxxxxxxxxxx", got.Content) {
 		t.Errorf("with a limit %+v", got)
 	}
-	if got := fake.Post[native](s, "/completion", `{"prompt":"Once","ignore_eos":true,"guided_choice":["on"]}`); got.Content != "on" {
+	if got := fake.Post[native](s, "/completion",
+		`{"prompt":"Once","ignore_eos":true,"guided_choice":["on"]}`); got.Content != "on" {
 		t.Errorf("with ignore_eos %+v", got)
 	}
 }
@@ -182,7 +189,8 @@ func TestAnswersHaveTheForm(t *testing.T) {
 		form string
 		is   func(string) error
 	}{
-		{`"response_format":{"type":"json_schema","json_schema":{"name":"person","strict":true,"schema":` + one + `}}`, isPerson},
+		{`"response_format":{"type":"json_schema","json_schema":{"name":"person","strict":true,"schema":` + one + `}}`,
+			isPerson},
 		{`"response_format":{"type":"json_object","schema":` + one + `}`, isPerson},
 		{`"response_format":{"type":"json_object"}`, anyObject},
 		{`"json_schema":` + one, isPerson},
@@ -228,7 +236,8 @@ func TestAnswersHaveTheForm(t *testing.T) {
 		wg.Go(func() { // gone before it ends
 			ctx, cancel := context.WithTimeout(t.Context(), time.Duration(5+3*i)*time.Millisecond)
 			defer cancel()
-			req, _ := http.NewRequestWithContext(ctx, "POST", s.URL+"/v1/completions", strings.NewReader(fmt.Sprintf(`{"prompt":"Once","max_tokens":150,"stream":true,%s,%s}`, hard, tt.form)))
+			req, _ := http.NewRequestWithContext(ctx, "POST", s.URL+"/v1/completions",
+				strings.NewReader(fmt.Sprintf(`{"prompt":"Once","max_tokens":150,"stream":true,%s,%s}`, hard, tt.form)))
 			if resp, err := http.DefaultClient.Do(req); err == nil {
 				_, _ = io.Copy(io.Discard, resp.Body)
 				resp.Body.Close()
@@ -252,16 +261,19 @@ func TestFormsRefused(t *testing.T) {
 		{`"structured_outputs":["a"]`, "structured_outputs", "want an object"},
 		{`"structured_outputs":{"choice":"a"}`, "structured_outputs", "choice: "},
 		{`"structured_outputs":{"xml":"a"}`, "structured_outputs", `"xml" is no form`},
-		{`"structured_outputs":{"json":{},"regex":"a"}`, "structured_outputs", "regex: given together with structured_outputs"},
+		{`"structured_outputs":{"json":{},"regex":"a"}`, "structured_outputs",
+			"regex: given together with structured_outputs"},
 		{`"structured_outputs":{"structural_tag":{"format":{}}}`, "structured_outputs", "format: type: missing"},
 		{`"structured_outputs":{"structural_tag":5}`, "structured_outputs", "structural_tag: 5, want a structural tag"},
-		{`"structured_outputs":{"structural_tag":{"structures":[{"begin":"b","schema":{}}],"triggers":["a"]}}`, "structured_outputs", "begins with no trigger"},
+		{`"structured_outputs":{"structural_tag":{"structures":[{"begin":"b","schema":{}}],"triggers":["a"]}}`,
+			"structured_outputs", "begins with no trigger"},
 		{`"grammar":"root ::= \"a\"","json_schema":{}`, "json_schema", "given together with grammar"},
 		{`"grammar":"root ::= ("`, "grammar", ""},
 		{`"grammar":"start: nope"`, "grammar", "nope"},
 		{`"grammar":5`, "grammar", "want a grammar"},
 		{`"json_schema":5`, "json_schema", "want a JSON schema"},
-		{`"json_schema":{"properties":{"a":{"type":"array","uniqueItems":true}}}`, "json_schema", "#/properties/a/uniqueItems: can't be decided"},
+		{`"json_schema":{"properties":{"a":{"type":"array","uniqueItems":true}}}`, "json_schema",
+			"#/properties/a/uniqueItems: can't be decided"},
 		{`"guided_json":"{"`, "guided_json", "ends in the middle"},
 		{`"guided_regex":"(a)\\1"`, "guided_regex", "back reference"},
 		{`"guided_json":{},"guided_whitespace_pattern":"("`, "guided_json", "the pattern of white space: ) is missing"},
@@ -274,16 +286,21 @@ func TestFormsRefused(t *testing.T) {
 		}
 	}
 	for _, tt := range []struct{ format, want string }{
-		{`5`, "want an object"}, {`{}`, "type: missing"}, {`{"type":"xml"}`, `type: the string "xml"`}, {`{"type":"json_schema"}`, "schema: missing"},
-		{`{"type":"json_schema","json_schema":{"schema":5}}`, "json_schema: schema: 5, want a JSON schema"}, {`{"type":"json_object","schema":{"type":"x"}}`, "#/type"},
-		{`{"type":"json_object"},"guided_choice":["a"]`, "given together with response_format"}, {`{"type":"json_schema","json_schema":{"schema":{"format":"regex"}}}`, "#/format"},
+		{`5`, "want an object"}, {`{}`, "type: missing"}, {`{"type":"xml"}`, `type: the string "xml"`},
+		{`{"type":"json_schema"}`, "schema: missing"},
+		{`{"type":"json_schema","json_schema":{"schema":5}}`, "json_schema: schema: 5, want a JSON schema"},
+		{`{"type":"json_object","schema":{"type":"x"}}`, "#/type"},
+		{`{"type":"json_object"},"guided_choice":["a"]`, "given together with response_format"},
+		{`{"type":"json_schema","json_schema":{"schema":{"format":"regex"}}}`, "#/format"},
 	} {
 		status, b, _ := s.Do("POST", "/v1/chat/completions", `{`+fake.Hi+`,"response_format":`+tt.format+`}`)
-		if status != 400 || !strings.Contains(fake.Parse[struct{ Error struct{ Message string } }](t, b).Error.Message, tt.want) {
+		if status != 400 || !strings.Contains(fake.Parse[struct{ Error struct{ Message string } }](t, b).Error.Message,
+			tt.want) {
 			t.Errorf("%.80s: %d %.300s, want %q", tt.format, status, b, tt.want)
 		}
 	}
-	if status, b, _ := s.Do("POST", "/v1/chat/completions", `{`+fake.Hi+`,"max_tokens":2,"response_format":{"type":"text"},"grammar":"","guided_choice":null,"structured_outputs":{"json":null}}`); status != 200 {
+	if status, b, _ := s.Do("POST", "/v1/chat/completions",
+		`{`+fake.Hi+`,"max_tokens":2,"response_format":{"type":"text"},"grammar":"","guided_choice":null,"structured_outputs":{"json":null}}`); status != 200 {
 		t.Errorf("no form: %d %s", status, b)
 	}
 }

@@ -11,7 +11,8 @@ import (
 func TestFIMKeys(t *testing.T) {
 	t.Parallel()
 	s := fake.New(t, "", nil)
-	old := fileKeys{"tokenizer.ggml.prefix_token_id": uint32(11), "tokenizer.ggml.suffix_token_id": uint32(12), "tokenizer.ggml.middle_token_id": uint32(13)}
+	old := fileKeys{"tokenizer.ggml.prefix_token_id": uint32(11), "tokenizer.ggml.suffix_token_id": uint32(12),
+		"tokenizer.ggml.middle_token_id": uint32(13)}
 	if got := ask.FindFIM(s.Tok, old); got.Pre != 11 || got.Suf != 12 || got.Mid != 13 {
 		t.Errorf("of old keys: %+v", got)
 	}

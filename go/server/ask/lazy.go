@@ -20,9 +20,14 @@ type lazy struct {
 
 func (l *lazy) Fields() []field.Field {
 	return []field.Field{
-		field.Setting("grammar_lazy", field.Boolean(&l.on), "Text is free before the first of grammar_triggers: from there on it is held to its grammar or other form, which begins with the trigger."),
-		field.Setting("grammar_triggers", &l.triggers, `Of grammar_lazy: {"type": "word", "value": "<call>"}, {"type": "token", "token": 7}, or type pattern or pattern_full with a regular expression as its value, which is in the text or matches all of it so far; the form begins with its first group. Types may be numbers: 0 token, 1 word, 2 pattern, 3 pattern_full.`),
-		field.Setting("preserved_tokens", &l.preserved, "Names of control tokens that are sent as text; texts that are not one token are ignored. With grammar_lazy they may be in the place of their names in the grammar."),
+		field.Setting("grammar_lazy", field.Boolean(&l.on),
+			"Text is free before the first of grammar_triggers: from there on it is held to its grammar or other form, which "+
+				"begins with the trigger."),
+		field.Setting("grammar_triggers", &l.triggers,
+			`Of grammar_lazy: {"type": "word", "value": "<call>"}, {"type": "token", "token": 7}, or type pattern or pattern_full with a regular expression as its value, which is in the text or matches all of it so far; the form begins with its first group. Types may be numbers: 0 token, 1 word, 2 pattern, 3 pattern_full.`),
+		field.Setting("preserved_tokens", &l.preserved,
+			"Names of control tokens that are sent as text; texts that are not one token are ignored. With grammar_lazy they "+
+				"may be in the place of their names in the grammar."),
 	}
 }
 
@@ -45,7 +50,8 @@ func (l *lazy) settle(m *Model) error {
 	for i, t := range l.triggers {
 		ids := m.Tokenizer.Encode(t.Text, tokenizer.Options{NoSpecial: true, ParseSpecial: true})
 		if t.Kind == form.WordTrigger && len(ids) == 1 && !control[t.Text] && len(m.Tokenizer.Piece(ids[0], false)) == 0 {
-			return reply.Invalid("grammar_triggers", "element %d: the control token %s, want it in preserved_tokens", i, field.Quote(t.Text))
+			return reply.Invalid("grammar_triggers", "element %d: the control token %s, want it in preserved_tokens", i,
+				field.Quote(t.Text))
 		}
 	}
 	return nil

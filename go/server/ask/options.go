@@ -1,6 +1,6 @@
 // Package ask is what a request asks of a model: how tokens are chosen, how long and of what form the answer is, the
-// prompt or the conversation, and the tools that may be called. Each group of fields is a type with its table of fields,
-// its defaults, which are the model's, and what it means to the engine. The APIs embed those that they have.
+// prompt or the conversation, and the tools that may be called. Each group of fields is a type with its table of
+// fields, its defaults, which are the model's, and what it means to the engine. The APIs embed those that they have.
 //
 // The conversation is read in OpenAI's form, which llama-server has too; other APIs read their own into a Transcript. A
 // Source is what comes of either: tokens, and what the answer to them may be.
@@ -29,7 +29,8 @@ func NewOptions(m *Model) Options {
 
 func (o *Options) Fields() []field.Field {
 	return slices.Concat([]field.Field{
-		field.Input("model", field.Text(&o.Model), "Which model, by a name that /v1/models has. A server of one answers to any."),
+		field.Input("model", field.Text(&o.Model),
+			"Which model, by a name that /v1/models has. A server of one answers to any."),
 	}, o.Limits.Fields(), o.sampling.Fields(), o.Form.Fields(), o.Speculation.Fields(), o.output.Fields())
 }
 
@@ -54,7 +55,8 @@ func (o *Options) Settle(m *Model, h http.Header) error {
 func (o *Options) Request(m *Model, prompt []int32, i int) *engine.Request {
 	r := &engine.Request{
 		Params: engine.Params{
-			Prompt: prompt, MaxTokens: o.MaxTokens, Keep: m.Tokenizer.Kept(o.keep), Discard: o.discard, NoShift: !o.Shift, Sampling: o.Params, Bias: o.Bias.sum, TopLogprobs: o.Probs, PostProbs: o.PostProbs,
+			Prompt: prompt, MaxTokens: o.MaxTokens, Keep: m.Tokenizer.Kept(o.keep), Discard: o.discard, NoShift: !o.Shift,
+			Sampling: o.Params, Bias: o.Bias.sum, TopLogprobs: o.Probs, PostProbs: o.PostProbs,
 			Draft: o.Speculation.Options,
 		},
 		NoCache: !o.cache, Slot: o.slot, Priority: o.Priority, Deadline: o.Until,

@@ -38,13 +38,19 @@ func (o *output) Fields() []field.Field {
 	return []field.Field{
 		field.Setting("stream", field.Boolean(&o.Stream), "Send the answer as it is generated, as server-sent events."),
 		field.Input("stream_options", &o.StreamOpts, "include_usage sends the usage in an event of its own before the end."),
-		field.Setting("post_sampling_probs", field.Boolean(&o.PostProbs), "Send the probabilities after the samplers, as prob and top_probs, instead of the model's log-probabilities."),
-		field.Setting("reasoning_format", field.OneOf(&o.Thinking, reasoningFormats...), "Where a chat's reasoning goes: none leaves it in content, deepseek and auto put it in reasoning_content, deepseek-legacy in both."),
+		field.Setting("post_sampling_probs", field.Boolean(&o.PostProbs),
+			"Send the probabilities after the samplers, as prob and top_probs, instead of the model's log-probabilities."),
+		field.Setting("reasoning_format", field.OneOf(&o.Thinking, reasoningFormats...),
+			"Where a chat's reasoning goes: none leaves it in content, deepseek and auto put it in reasoning_content, "+
+				"deepseek-legacy in both."),
 		field.Setting("return_tokens", field.Boolean(&o.ReturnTokens), "Send the ids of the tokens too."),
-		field.Setting("return_progress", field.Boolean(&o.Progress), "With stream: send prompt_progress while the prompt is evaluated."),
+		field.Setting("return_progress", field.Boolean(&o.Progress),
+			"With stream: send prompt_progress while the prompt is evaluated."),
 		field.Setting("timings_per_token", field.Boolean(&o.Timings), "With stream: send timings with every event."),
-		field.Setting("verbose", field.Boolean(&o.Verbose), "On OpenAI's endpoints: send llama-server's form of the answer too, as __verbose."),
-		field.Setting("sse_ping_interval", field.Integer(&o.Ping, -1, 86400), "Seconds of silence after which a stream sends a comment; 0 is the server's setting, -1 never."),
+		field.Setting("verbose", field.Boolean(&o.Verbose),
+			"On OpenAI's endpoints: send llama-server's form of the answer too, as __verbose."),
+		field.Setting("sse_ping_interval", field.Integer(&o.Ping, -1, 86400),
+			"Seconds of silence after which a stream sends a comment; 0 is the server's setting, -1 never."),
 	}
 }
 
@@ -98,5 +104,6 @@ func (n ProbCount) Value() any { return max(*n.P, 0) }
 func (n ProbCount) Schema() field.Schema { return field.Integer(n.P, 0, MaxProbs).Schema() }
 
 func NProbs(o *Options) field.Field {
-	return field.Setting("n_probs logprobs", ProbCount{&o.Probs, true}, "Send the log-probability of each token, and of so many of the likeliest; 0 sends none.")
+	return field.Setting("n_probs logprobs", ProbCount{&o.Probs, true},
+		"Send the log-probability of each token, and of so many of the likeliest; 0 sends none.")
 }

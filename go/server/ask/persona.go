@@ -10,7 +10,8 @@ import (
 	"github.com/quern-llm/quern/go/server/field"
 )
 
-// A Persona is a model under another name, with settings that requests may leave out. It shares all else with the model.
+// A Persona is a model under another name, with settings that requests may leave out. It shares all else with the
+// model.
 type Persona struct {
 	*persona.Persona
 	fields   []byte // its parameters, as fields of a request
@@ -56,8 +57,8 @@ func (o *Options) TakePersona(m *Model) {
 	}
 }
 
-// Conversation returns the messages of a request below the persona's system prompt, which one of the request replaces, and
-// behind its example turns.
+// Conversation returns the messages of a request below the persona's system prompt, which one of the request replaces,
+// and behind its example turns.
 func (p *Persona) Conversation(messages []chat.Message) []chat.Message {
 	if p == nil || p.System == "" && len(p.messages) == 0 {
 		return messages

@@ -147,7 +147,8 @@ func (p *Prompts) Value() any { return nil }
 func (p *Prompts) Schema() field.Schema {
 	s := field.Schema{"type": "string"}
 	id := field.Schema{"type": "integer", "minimum": 0}
-	object := field.Schema{"type": "object", "required": []string{"prompt_string"}, "properties": field.Schema{"prompt_string": s}}
+	object := field.Schema{"type": "object", "required": []string{"prompt_string"},
+		"properties": field.Schema{"prompt_string": s}}
 	mixed := field.Schema{"type": "array", "minItems": 1, "items": field.Schema{"anyOf": []field.Schema{s, id}}}
 	return field.Schema{"description": wantPrompt, "anyOf": []field.Schema{
 		s, object, mixed, {"type": "array", "minItems": 1, "items": field.Schema{"anyOf": []field.Schema{s, object, mixed}}},
@@ -163,7 +164,8 @@ func (p Prompt) EncodeAs(m *Model, name string) ([]int32, error) {
 	for i, part := range p {
 		for at, id := range part.Ids {
 			if int(id) >= m.Tokenizer.Len() {
-				return nil, reply.Invalid(name, "element %d: token %d is not in the vocabulary, want 0 to %d", at, id, m.Tokenizer.Len()-1)
+				return nil, reply.Invalid(name, "element %d: token %d is not in the vocabulary, want 0 to %d", at, id,
+					m.Tokenizer.Len()-1)
 			}
 		}
 		if part.Ids != nil {
@@ -238,11 +240,13 @@ func (l *TokenList) Take(r *field.Reader) error {
 func (l *TokenList) Value() any { return []int32(*l) }
 
 func (l *TokenList) Schema() field.Schema {
-	return field.Schema{"type": "array", "items": field.Schema{"type": "integer", "minimum": 0}, "description": "an array of token ids"}
+	return field.Schema{"type": "array", "items": field.Schema{"type": "integer", "minimum": 0},
+		"description": "an array of token ids"}
 }
 
 func PromptField(p *Prompts) field.Field {
-	return field.Required("prompt", p, "What to continue: text, token ids, both mixed, or an array of these for several answers.")
+	return field.Required("prompt", p, "What to continue: text, token ids, both mixed, or an array of these for "+
+		"several answers.")
 }
 
 // Encode returns the tokens of a text that follows so many others in a prompt. A text that is much too long for the

@@ -20,9 +20,12 @@ func newBudget() budget { return budget{Tokens: -1} }
 
 func (b *budget) Fields() []field.Field {
 	return []field.Field{
-		field.Setting("reasoning_budget_tokens thinking_budget_tokens reasoning_budget", field.Integer(&b.Tokens, -1, math.MaxInt32), "Tokens after which the reasoning is ended; -1 never."),
-		field.Setting("reasoning_budget_message", field.Text(&b.message), "What the model is made to say at the end of its reasoning where the budget ends it."),
-		field.Setting("reasoning_control", field.Boolean(&b.control), "Lets /v1/chat/completions/control end the reasoning while it runs."),
+		field.Setting("reasoning_budget_tokens thinking_budget_tokens reasoning_budget",
+			field.Integer(&b.Tokens, -1, math.MaxInt32), "Tokens after which the reasoning is ended; -1 never."),
+		field.Setting("reasoning_budget_message", field.Text(&b.message),
+			"What the model is made to say at the end of its reasoning where the budget ends it."),
+		field.Setting("reasoning_control", field.Boolean(&b.control),
+			"Lets /v1/chat/completions/control end the reasoning while it runs."),
 	}
 }
 
@@ -38,8 +41,9 @@ func (b *budget) Of(m *Model, prompt *chat.Prompt) *constrain.Budget {
 	return &constrain.Budget{
 		Stretch: constrain.Stretch{Open: t.Open, Shut: t.Shut, Begun: t.Begun, Again: t.Again},
 		Tokens:  b.Tokens,
-		Closing: m.Tokenizer.Encode(b.message+t.Closing, tokenizer.Options{NoSpecial: true, ParseSpecial: true, Literal: [][2]int{{0, len(b.message)}}}),
-		N:       m.Tokenizer.Len(),
+		Closing: m.Tokenizer.Encode(b.message+t.Closing,
+			tokenizer.Options{NoSpecial: true, ParseSpecial: true, Literal: [][2]int{{0, len(b.message)}}}),
+		N: m.Tokenizer.Len(),
 		Spell: func(id int32, yield func(byte)) {
 			for _, c := range m.Tokenizer.Piece(id, true) {
 				yield(c)

@@ -13,7 +13,8 @@ type samplerList struct {
 	letters string // if it was not given: those of the model's defaults, "" is all
 }
 
-const wantSamplers = "an array of names among penalties, dry, top_n_sigma, top_k, typ_p, top_p, min_p, xtc, temperature, infill, adaptive_p, in any order, or their letters such as edskypmxt"
+const wantSamplers = "an array of names among penalties, dry, top_n_sigma, top_k, typ_p, top_p, min_p, xtc, " +
+	"temperature, infill, adaptive_p, in any order, or their letters such as edskypmxt"
 
 func (l *samplerList) Take(r *field.Reader) error {
 	letters := ""
@@ -65,7 +66,8 @@ func (l *samplerList) Value() any {
 }
 
 func (l *samplerList) Schema() field.Schema {
-	return field.Schema{"description": wantSamplers, "anyOf": []field.Schema{{"type": "string"}, {"type": "array", "items": field.Schema{"type": "string"}}}}
+	return field.Schema{"description": wantSamplers,
+		"anyOf": []field.Schema{{"type": "string"}, {"type": "array", "items": field.Schema{"type": "string"}}}}
 }
 
 // apply sets the chain of samplers.
@@ -79,7 +81,8 @@ func (l *samplerList) apply(p *sample.Params) {
 // breakers is the field dry_sequence_breakers.
 type breakers struct{ field.Texts }
 
-var wantBreakers = fmt.Sprintf("an array of at most %d texts of 1 to %d bytes", sample.MaxBreakers, sample.MaxBreakerLength)
+var wantBreakers = fmt.Sprintf("an array of at most %d texts of 1 to %d bytes", sample.MaxBreakers,
+	sample.MaxBreakerLength)
 
 func (b *breakers) Take(r *field.Reader) error {
 	b.Texts = field.Texts{}

@@ -32,14 +32,16 @@ func TestSamplersOnTheEngine(t *testing.T) {
 	t.Parallel()
 	type completion struct{ Choices []struct{ Text string } }
 	body := func(fields string, n, seed, priority int) string {
-		return fmt.Sprintf(`{"prompt":"Once upon a time, there was a","n":%d,"seed":%d,"max_tokens":20,"priority":%d,%s}`, n, seed, priority, fields)
+		return fmt.Sprintf(`{"prompt":"Once upon a time, there was a","n":%d,"seed":%d,"max_tokens":20,"priority":%d,%s}`, n,
+			seed, priority, fields)
 	}
 	alone := fake.Demo(t, fake.Setup{})
 	want := map[string][]string{}
 	different := map[string]bool{}
 	for name, fields := range chains {
 		for seed := range 4 {
-			want[name] = append(want[name], fake.Post[completion](alone, "/v1/completions", body(fields, 1, seed, 0)).Choices[0].Text)
+			want[name] = append(want[name], fake.Post[completion](alone, "/v1/completions",
+				body(fields, 1, seed, 0)).Choices[0].Text)
 		}
 		different[fmt.Sprint(want[name])] = true
 	}
@@ -76,8 +78,10 @@ func TestSamplersShown(t *testing.T) {
 		Settings map[string]any `json:"generation_settings"`
 	}](s, "/completion", `{"prompt":"Lily","n_predict":2,`+fields+`}`).Settings
 	for name, want := range map[string]string{
-		"dry_multiplier": "0.5", "dry_sequence_breakers": `["x"]`, "xtc_probability": "0.25", "min_keep": "2", "typical_p": "0.5",
-		"samplers": `["temperature","xtc","top_k","dry"]`, "post_sampling_probs": "true", "adaptive_target": "0.5", "mirostat_tau": "5", "repeat_penalty": "1.25",
+		"dry_multiplier": "0.5", "dry_sequence_breakers": `["x"]`, "xtc_probability": "0.25", "min_keep": "2",
+		"typical_p": "0.5",
+		"samplers":  `["temperature","xtc","top_k","dry"]`, "post_sampling_probs": "true", "adaptive_target": "0.5",
+		"mirostat_tau": "5", "repeat_penalty": "1.25",
 	} {
 		if b, err := json.Marshal(got[name]); err != nil || string(b) != want {
 			t.Errorf("%s is %s, want %s", name, b, want)
@@ -99,7 +103,8 @@ func TestPostSamplingProbs(t *testing.T) {
 			Probs []chance `json:"completion_probabilities"`
 		}](s, "/completion", `{"prompt":"Once upon a time","n_predict":6,"seed":3,"n_probs":50,"post_sampling_probs":true,`+more+`}`).Probs
 	}
-	for more, left := range map[string]int{`"top_k":5,"top_p":1,"min_p":0`: 5, `"temperature":0`: 1, `"top_k":7,"min_keep":7,"mirostat":0,"typical_p":0.1,"top_p":0.1`: 7} {
+	for more, left := range map[string]int{`"top_k":5,"top_p":1,"min_p":0`: 5, `"temperature":0`: 1,
+		`"top_k":7,"min_keep":7,"mirostat":0,"typical_p":0.1,"top_p":0.1`: 7} {
 		tokens := ask(more)
 		if len(tokens) != 6 {
 			t.Fatalf("%s: %v", more, tokens)
@@ -115,7 +120,8 @@ func TestPostSamplingProbs(t *testing.T) {
 			}
 		}
 	}
-	_, chat, _ := s.Do("POST", "/v1/chat/completions", `{`+fake.Hi+`,"max_tokens":1,"logprobs":true,"top_logprobs":2,"post_sampling_probs":true}`)
+	_, chat, _ := s.Do("POST", "/v1/chat/completions",
+		`{`+fake.Hi+`,"max_tokens":1,"logprobs":true,"top_logprobs":2,"post_sampling_probs":true}`)
 	if !strings.Contains(string(chat), `"top_probs":[{"id":`) {
 		t.Errorf("a chat: %s", chat)
 	}

@@ -36,5 +36,6 @@ func (s *stopWords) Value() any { return append([]string{}, *s...) }
 
 func (s *stopWords) Schema() field.Schema {
 	one := field.Schema{"type": "string"}
-	return field.Schema{"description": wantStop, "anyOf": []field.Schema{one, {"type": "array", "items": one, "maxItems": maxStops}}}
+	return field.Schema{"description": wantStop,
+		"anyOf": []field.Schema{one, {"type": "array", "items": one, "maxItems": maxStops}}}
 }

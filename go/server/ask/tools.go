@@ -21,9 +21,11 @@ func newToolbox() Toolbox { return Toolbox{Parallel: true} }
 func (b *Toolbox) Fields() []field.Field {
 	return []field.Field{
 		field.Input("tools", &b.Tools, `Functions that the model may call, such as {"type": "function", "function": {"name": "get_time", "parameters": {"type": "object"}}}, and custom tools, whose input is a text: {"type": "custom", "custom": {"name": "patch"}}, any text or, with a format, one of a grammar.`),
-		field.Input("functions", bareTools{&b.Tools}, "The older form of tools, without the object around each. Answers then have function_call in place of tool_calls."),
+		field.Input("functions", bareTools{&b.Tools},
+			"The older form of tools, without the object around each. Answers then have function_call in place of tool_calls."),
 		field.Input("tool_choice", &b.Choice, `Which of them: none, auto, required, {"type": "function", "function": {"name": "get_time"}}, {"type": "custom", "custom": {"name": "patch"}}, or allowed_tools with some of them.`),
-		field.Input("function_call", oldChoice{&b.Choice}, `The older form of tool_choice: none, auto or {"name": "get_time"}.`),
+		field.Input("function_call", oldChoice{&b.Choice},
+			`The older form of tool_choice: none, auto or {"name": "get_time"}.`),
 		field.Setting("parallel_tool_calls", field.Boolean(&b.Parallel), "Whether one answer may have several calls."),
 	}
 }
@@ -77,5 +79,6 @@ func (b *Toolbox) rule() *chat.CallRule {
 			strict = append(strict, t.Name)
 		}
 	}
-	return &chat.CallRule{Strict: strict, Required: b.Choice.Mode == "required", Single: !b.Parallel || b.Tools.Old, Names: b.Choice.Names, Inputs: inputs}
+	return &chat.CallRule{Strict: strict, Required: b.Choice.Mode == "required", Single: !b.Parallel || b.Tools.Old,
+		Names: b.Choice.Names, Inputs: inputs}
 }

@@ -160,10 +160,12 @@ const maxToolName = 128
 func goodName(name string) error {
 	ok := name != "" && len(name) <= maxToolName
 	for _, c := range name {
-		ok = ok && (c == '_' || c == '-' || c == '.' || c == ':' || c == '/' || c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z')
+		ok = ok && (c == '_' || c == '-' || c == '.' || c == ':' || c == '/' || c >= '0' && c <= '9' ||
+			c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z')
 	}
 	if !ok {
-		return fmt.Errorf("the string %s, want 1 to %d of the characters a-z A-Z 0-9 _ - . : /", field.Quote(name), maxToolName)
+		return fmt.Errorf("the string %s, want 1 to %d of the characters a-z A-Z 0-9 _ - . : /", field.Quote(name),
+			maxToolName)
 	}
 	return nil
 }
@@ -172,8 +174,10 @@ func (l *Tools) Value() any { return nil }
 
 func (l *Tools) Schema() field.Schema {
 	return field.Schema{"type": "array", "maxItems": MaxTools, "items": field.Schema{
-		"type": "object", "anyOf": []field.Schema{{"required": []string{"function"}}, {"required": []string{"type", "custom"}}},
-		"properties": field.Schema{"type": field.Schema{"type": "string"}, "function": functionSchema(), "custom": customSchema()},
+		"type": "object", "anyOf": []field.Schema{{"required": []string{"function"}},
+			{"required": []string{"type", "custom"}}},
+		"properties": field.Schema{"type": field.Schema{"type": "string"}, "function": functionSchema(),
+			"custom": customSchema()},
 	}}
 }
 

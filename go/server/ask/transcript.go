@@ -64,7 +64,8 @@ func joined(c chat.Content, texts []string) chat.Content {
 
 // Result adds the result of a call.
 func (t *Transcript) Result(id string, texts ...string) {
-	t.Messages = append(t.Messages, chat.Message{Role: "tool", ToolCallID: id, Name: t.calls[id], Content: joined(chat.Content{}, texts)})
+	t.Messages = append(t.Messages, chat.Message{Role: "tool", ToolCallID: id, Name: t.calls[id],
+		Content: joined(chat.Content{}, texts)})
 	if len(texts) == 0 {
 		t.Messages[len(t.Messages)-1].Content = chat.Text("")
 	}

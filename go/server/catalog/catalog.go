@@ -1,4 +1,5 @@
-// Package catalog has the models of a server: what is known of each, loaded or not, and those that are being downloaded.
+// Package catalog has the models of a server: what is known of each, loaded or not, and those that are being
+// downloaded.
 package catalog
 
 import (
@@ -23,12 +24,14 @@ type Source struct {
 	Path     string
 	Settings []string      // that differ from those of other models, as flags
 	Info     ask.ModelInfo // as far as it is known
-	Ctx      int           // positions of a sequence, if they were chosen; 0: as many as the model was trained with, or as fit
-	Modified time.Time     // of the file
-	Persona  *ask.Persona  // settings that the model came with; nil: none
+	// positions of a sequence, if they were chosen; 0: as many as the model was trained with, or as fit
+	Ctx      int
+	Modified time.Time    // of the file
+	Persona  *ask.Persona // settings that the model came with; nil: none
 }
 
-// A Catalog is the models of a server: what is known of each, loaded or not, and those that are on their way to the cache.
+// A Catalog is the models of a server: what is known of each, loaded or not, and those that are on their way to the
+// cache.
 type Catalog struct {
 	Set     *models.Set[ask.Model]
 	Library Library                  // nil: clients may not change it
@@ -137,8 +140,8 @@ type Meant struct {
 // Of returns a model that is loaded as it is meant.
 func (a *Meant) Of(m *ask.Model) *ask.Model { return a.Persona.Of(m) }
 
-// Resolve returns what the name of a request means. Where adapters come and go, a name that is of nothing is not the only
-// model's: it may be that of an adapter which is gone, and an answer without it would be another.
+// Resolve returns what the name of a request means. Where adapters come and go, a name that is of nothing is not the
+// only model's: it may be that of an adapter which is gone, and an answer without it would be another.
 func (s *Catalog) Resolve(name string) (Meant, error) {
 	if name == "" || s.Set.Has(name) {
 		return Meant{Model: name}, nil
@@ -179,8 +182,8 @@ func (s *Catalog) Names() []string {
 	return names
 }
 
-// Close refuses what comes, waits for finish, which is called for each loaded model, and unloads them. Where ctx ends while
-// one is being loaded, none is unloaded, and it returns false.
+// Close refuses what comes, waits for finish, which is called for each loaded model, and unloads them. Where ctx ends
+// while one is being loaded, none is unloaded, and it returns false.
 func (s *Catalog) Close(ctx context.Context, finish func(models.Instance[ask.Model])) bool {
 	s.endDownloads()
 	return s.Set.Close(ctx, finish)

@@ -91,17 +91,19 @@ type Event struct {
 }
 
 // ErrNoLibrary reports that clients may not download models.
-var ErrNoLibrary = reply.Unsupported("this server downloads no models: it was started with -m, or with --no-models-pull")
+var ErrNoLibrary = reply.Unsupported("this server downloads no models: it was started with -m, or with " +
+	"--no-models-pull")
 
-// reference returns the model that a client names, on the server that names without one mean. Clients cannot have requests
-// sent to any other: the server may reach what they may not.
+// reference returns the model that a client names, on the server that names without one mean. Clients cannot have
+// requests sent to any other: the server may reach what they may not.
 func reference(name, server string) (hub.Ref, error) {
 	ref, err := hub.ParseRef(name)
 	if errors.Is(err, hub.ErrNoRef) {
 		ref, err = hub.ParseRef(server + name)
 	}
 	if err == nil && ref.Kind != hub.HuggingFace && ref.Kind != hub.Ollama {
-		return ref, reply.Invalid("model", "%s, want one of hf.co or ollama.com: others are downloaded on the server's machine, with \"quern pull\"", field.Quote(name))
+		return ref, reply.Invalid("model", "%s, want one of hf.co or ollama.com: others are downloaded on the server's "+
+			"machine, with \"quern pull\"", field.Quote(name))
 	}
 	if err != nil {
 		return ref, reply.Invalid("model", "%v", err)
@@ -137,7 +139,8 @@ func (s *Catalog) Download(ctx context.Context, name, server string) (*Download,
 		}
 	}
 	run, cancel := context.WithCancel(context.Background())
-	d := &Download{Name: plan.Ref.Short(), Ref: key, ctx: run, Cancel: cancel, Done: make(chan struct{}), changed: make(chan struct{}), users: 1}
+	d := &Download{Name: plan.Ref.Short(), Ref: key, ctx: run, Cancel: cancel, Done: make(chan struct{}),
+		changed: make(chan struct{}), users: 1}
 	if s.Pulling.by == nil {
 		s.Pulling.by = map[string]*Download{}
 	}
@@ -188,7 +191,8 @@ func (s *Catalog) endDownloads() {
 	}
 }
 
-// remote returns what a client is told of an error of the library: what it says of models and of other servers is for clients.
+// remote returns what a client is told of an error of the library: what it says of models and of other servers is for
+// clients.
 func remote(ctx context.Context, err error) error {
 	var status *hub.StatusError
 	switch {

@@ -15,7 +15,8 @@ import (
 func TestDownloadPanics(t *testing.T) {
 	t.Parallel()
 	s := fake.New(t, "Hello", func(c *server.Config, _ *ask.Model, _ *fake.Engine) { c.Library = &fake.Shelf{} })
-	if status, b, _ := s.Do("POST", "/api/pull", `{"model":"hf.co/org/hostile","stream":false}`); status < 500 || !strings.Contains(string(b), "internal error") {
+	if status, b, _ := s.Do("POST", "/api/pull", `{"model":"hf.co/org/hostile","stream":false}`); status < 500 ||
+		!strings.Contains(string(b), "internal error") {
 		t.Errorf("%d %s", status, b)
 	}
 	if status, b, _ := s.Do("POST", "/models", `{"model":"org/hostile"}`); status != 200 {
@@ -26,7 +27,8 @@ func TestDownloadPanics(t *testing.T) {
 	}
 }
 
-// Requests for one model share its download, which is listed, told about, and ended by those who began it or may end it.
+// Requests for one model share its download, which is listed, told about, and ended by those who began it or may end
+// it.
 func TestDownloads(t *testing.T) {
 	t.Parallel()
 	lib := &fake.Shelf{Begun: make(chan struct{}), GoOn: make(chan struct{}), Ended: make(chan error, 10)}
@@ -88,10 +90,12 @@ func TestDownloads(t *testing.T) {
 	<-lib.Begun
 	lib.GoOn <- struct{}{}
 	want := `{"status":"pulling aaaaaaaaaaaa","digest":"sha256:` + strings.Repeat("a", 64) + `","total":10,"completed":5}`
-	if got := <-done; !strings.HasPrefix(got, `{"status":"pulling manifest"}`) || !strings.Contains(got, want) || !strings.HasSuffix(got, `{"status":"success"}`+"\n") {
+	if got := <-done; !strings.HasPrefix(got, `{"status":"pulling manifest"}`) || !strings.Contains(got, want) ||
+		!strings.HasSuffix(got, `{"status":"success"}`+"\n") {
 		t.Error(got)
 	}
-	for body, status := range map[string]int{`{"model":"org/none"}`: 404, `{"model":"http://10.0.0.1/a.gguf"}`: 400, `{"model":"oci://10.0.0.1/a"}`: 400, `{"model":"a b"}`: 400} {
+	for body, status := range map[string]int{`{"model":"org/none"}`: 404, `{"model":"http://10.0.0.1/a.gguf"}`: 400,
+		`{"model":"oci://10.0.0.1/a"}`: 400, `{"model":"a b"}`: 400} {
 		if got, b, _ := s.Do("POST", "/models", body); got != status {
 			t.Errorf("%s: %d %s", body, got, b)
 		}

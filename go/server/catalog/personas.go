@@ -65,7 +65,8 @@ func (s *Catalog) Personas(model string) (all []Persona) {
 // Create stores a persona of a model that the server has.
 func (s *Catalog) Create(ctx context.Context, p *persona.Persona) error {
 	if s.Library == nil {
-		return reply.Unsupported("this server stores nothing with a name: it was started with -m, or with --no-models-pull; " +
+		return reply.Unsupported("this server stores nothing with a name: it was started with -m, or with " +
+			"--no-models-pull; " +
 			"send system or messages, and options, with each request")
 	}
 	from := persona.BareName(p.From)

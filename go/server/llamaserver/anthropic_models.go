@@ -33,7 +33,8 @@ type (
 func WantsAnthropic(req *answer.Request) bool { return req.HTTP.GetHeader("anthropic-version") != "" }
 
 func (e *modelEntry) anthropic() anthropicModel {
-	m := anthropicModel{Type: "model", ID: e.ID, Name: e.ID, Created: time.Unix(e.Created, 0).UTC().Format(time.RFC3339), Lifecycle: "active"}
+	m := anthropicModel{Type: "model", ID: e.ID, Name: e.ID, Created: time.Unix(e.Created, 0).UTC().Format(time.RFC3339),
+		Lifecycle: "active"}
 	if e.Meta != nil {
 		m.MaxInput, m.MaxTokens = &e.Meta.NCtx, &e.Meta.NCtx
 	}

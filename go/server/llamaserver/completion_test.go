@@ -27,27 +27,33 @@ func TestNative(t *testing.T) {
 	t.Parallel()
 	s := fake.New(t, "Hello world", nil)
 	for _, path := range []string{"/completion", "/completions"} {
-		a := fake.Post[map[string]any](s, path, `{"prompt":"hi","n_predict":20,"stop":["ld"],"return_tokens":true,"n_probs":1,"temperature":0.25}`)
+		a := fake.Post[map[string]any](s, path,
+			`{"prompt":"hi","n_predict":20,"stop":["ld"],"return_tokens":true,"n_probs":1,"temperature":0.25}`)
 		for name, want := range map[string]any{
 			"content": "Hello wor", "stop": true, "stop_type": "word", "stopping_word": "ld", "index": 0.0, "id_slot": 1.0,
-			"tokens_evaluated": 3.0, "tokens_cached": 2.0, "truncated": false, "has_new_line": false, "prompt": "<s>hi", "model": "fake/model",
+			"tokens_evaluated": 3.0, "tokens_cached": 2.0, "truncated": false, "has_new_line": false, "prompt": "<s>hi",
+			"model": "fake/model",
 		} {
 			if a[name] != want {
 				t.Errorf("%s is %v, want %v", name, a[name], want)
 			}
 		}
 		settings := a["generation_settings"].(map[string]any)
-		if settings["n_predict"] != 20.0 || settings["max_tokens"] != 20.0 || settings["temperature"] != 0.25 || settings["top_k"] != 40.0 {
+		if settings["n_predict"] != 20.0 || settings["max_tokens"] != 20.0 || settings["temperature"] != 0.25 ||
+			settings["top_k"] != 40.0 {
 			t.Errorf("settings %v", settings)
 		}
 		if len(a["tokens"].([]any)) != 5 || len(a["completion_probabilities"].([]any)) != 5 || a["timings"] == nil {
 			t.Errorf("tokens %v, probabilities %v", a["tokens"], a["completion_probabilities"])
 		}
 	}
-	if a := fake.Post[map[string]any](s, "/completion", `{"prompt":"hi","response_fields":["content","generation_settings/n_predict","nothing/here"]}`); !reflect.DeepEqual(a, map[string]any{"content": "Hello world", "generation_settings/n_predict": -1.0}) {
+	if a := fake.Post[map[string]any](s, "/completion",
+		`{"prompt":"hi","response_fields":["content","generation_settings/n_predict","nothing/here"]}`); !reflect.DeepEqual(a,
+		map[string]any{"content": "Hello world", "generation_settings/n_predict": -1.0}) {
 		t.Errorf("response_fields: %v", a)
 	}
-	if a := fake.Post[[]map[string]any](s, "/completion", `{"prompt":["a","b"]}`); len(a) != 2 || a[1]["index"] != 1.0 || a[1]["prompt"] != "<s>b" {
+	if a := fake.Post[[]map[string]any](s, "/completion", `{"prompt":["a","b"]}`); len(a) != 2 || a[1]["index"] != 1.0 ||
+		a[1]["prompt"] != "<s>b" {
 		t.Errorf("two prompts: %v", a)
 	}
 	for body, want := range map[string]string{`{"prompt":"x"}`: "eos", `{"prompt":"x","n_predict":1}`: "limit"} {
@@ -67,7 +73,10 @@ func TestPromptAsTokens(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := fake.New(t, "Hello", func(_ *server.Config, m *ask.Model, f *fake.Engine) { m.Tokenizer, m.Metadata, f.Tok = tok, meta, tok })
+	s := fake.New(t, "Hello", func(_ *server.Config, m *ask.Model, f *fake.Engine) {
+		m.Tokenizer, m.Metadata, f.Tok = tok,
+			meta, tok
+	})
 	if a := fake.Post[map[string]any](s, "/completion", `{"prompt":"world"}`); a["prompt"] != "<s> world" {
 		t.Errorf("the prompt is %q", a["prompt"])
 	}
@@ -109,7 +118,8 @@ func TestTimeLimit(t *testing.T) {
 	if a["content"] != "ab\n" || a["stop_type"] != "limit" {
 		t.Errorf("got %q, %v", a["content"], a["stop_type"])
 	}
-	if a := fake.Post[map[string]any](fake.New(t, "abcd", slow), "/completion", `{"prompt":"x","t_max_predict_ms":1}`); a["content"] != "abcd" {
+	if a := fake.Post[map[string]any](fake.New(t, "abcd", slow), "/completion",
+		`{"prompt":"x","t_max_predict_ms":1}`); a["content"] != "abcd" {
 		t.Errorf("without a line break: got %q", a["content"])
 	}
 }
@@ -136,7 +146,8 @@ func TestInfill(t *testing.T) {
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	s := fake.New(t, "", nil)
-	if got := fake.Post[tokens](s, "/tokenize", `{"content":"Hello<s>","add_special":true}`).Tokens; !reflect.DeepEqual(got, []any{1.0, 270.0, 1.0}) {
+	if got := fake.Post[tokens](s, "/tokenize",
+		`{"content":"Hello<s>","add_special":true}`).Tokens; !reflect.DeepEqual(got, []any{1.0, 270.0, 1.0}) {
 		t.Errorf("got %v", got)
 	}
 	if got := fake.Post[tokens](s, "/tokenize", `{"content":"<s>","parse_special":false}`).Tokens; len(got) != 3 {
@@ -160,7 +171,8 @@ func TestProps(t *testing.T) {
 	s := fake.New(t, "", func(_ *server.Config, m *ask.Model, _ *fake.Engine) { m.Sampling.Temp = 0.5 })
 	_, b, _ := s.Do("GET", "/props", "")
 	p := fake.Parse[props](t, b)
-	if p.TotalSlots != 4 || p.Path != "fake.gguf" || p.Defaults.Ctx != 512 || p.BOS != "<s>" || p.EOS != "</s>" || !strings.Contains(p.Template, "messages") || p.Build != "test" {
+	if p.TotalSlots != 4 || p.Path != "fake.gguf" || p.Defaults.Ctx != 512 || p.BOS != "<s>" || p.EOS != "</s>" ||
+		!strings.Contains(p.Template, "messages") || p.Build != "test" {
 		t.Errorf("got %+v", p)
 	}
 	if strings.Contains(string(b), "chat_template_warning") {
@@ -168,15 +180,18 @@ func TestProps(t *testing.T) {
 	}
 	params := p.Defaults.Params
 	for name, want := range map[string]any{
-		"temperature": 0.5, "top_k": 40.0, "top_p": 0.95, "min_p": 0.05, "n_predict": -1.0, "seed": 4294967295.0, "repeat_last_n": 64.0,
-		"repeat_penalty": 1.0, "dry_multiplier": 0.0, "mirostat": 0.0, "typical_p": 1.0, "top_n_sigma": -1.0, "xtc_probability": 0.0, "n_probs": 0.0,
+		"temperature": 0.5, "top_k": 40.0, "top_p": 0.95, "min_p": 0.05, "n_predict": -1.0, "seed": 4294967295.0,
+		"repeat_last_n":  64.0,
+		"repeat_penalty": 1.0, "dry_multiplier": 0.0, "mirostat": 0.0, "typical_p": 1.0, "top_n_sigma": -1.0,
+		"xtc_probability": 0.0, "n_probs": 0.0,
 		"stream": false, "cache_prompt": true, "ignore_eos": false, "grammar": "",
 	} {
 		if params[name] != want {
 			t.Errorf("%s is %v, want %v", name, params[name], want)
 		}
 	}
-	if got := params["samplers"]; !reflect.DeepEqual(got, []any{"penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature"}) {
+	if got := params["samplers"]; !reflect.DeepEqual(got,
+		[]any{"penalties", "dry", "top_n_sigma", "top_k", "typ_p", "top_p", "min_p", "xtc", "temperature"}) {
 		t.Errorf("samplers %v", got)
 	}
 }
@@ -190,25 +205,31 @@ func TestModels(t *testing.T) {
 	for _, path := range []string{"/v1/models", "/models"} {
 		_, b, _ := s.Do("GET", path, "")
 		l := fake.Parse[modelList](t, b)
-		if l.Object != "list" || len(l.Data) != 1 || l.Data[0].ID != "fake/model" || l.Data[0].Meta.NVocab != 99 || l.Data[0].Created == 0 {
+		if l.Object != "list" || len(l.Data) != 1 || l.Data[0].ID != "fake/model" || l.Data[0].Meta.NVocab != 99 ||
+			l.Data[0].Created == 0 {
 			t.Errorf("%s: got %s", path, b)
 		}
 	}
 	_, list, _ := s.Do("GET", "/v1/models", "")
 	l := fake.Parse[modelList](t, list)
-	if d := l.Data[0]; !slices.Equal(d.Aliases, []string{"second"}) || !slices.Equal(d.Tags, []string{"small"}) || d.OwnedBy != "llamacpp" || d.Meta.NCtx != 512 {
+	if d := l.Data[0]; !slices.Equal(d.Aliases, []string{"second"}) || !slices.Equal(d.Tags, []string{"small"}) ||
+		d.OwnedBy != "llamacpp" || d.Meta.NCtx != 512 {
 		t.Errorf("got %+v", d)
 	}
-	if c := l.Models[0]; c.Name != "fake/model" || c.Details.ParameterSize != "8B" || c.Details.Quantization != "Q4_K - Medium" || c.Details.Family != "llama" {
+	if c := l.Models[0]; c.Name != "fake/model" || c.Details.ParameterSize != "8B" ||
+		c.Details.Quantization != "Q4_K - Medium" || c.Details.Family != "llama" {
 		t.Errorf("got %+v", c)
 	}
-	if status, b, _ := s.Do("GET", "/v1/models/second", ""); status != 200 || fake.Parse[modelEntry](t, b).ID != "fake/model" {
+	if status, b, _ := s.Do("GET", "/v1/models/second", ""); status != 200 ||
+		fake.Parse[modelEntry](t, b).ID != "fake/model" {
 		t.Errorf("by an alias: got %d %s", status, b)
 	}
-	if status, b, _ := s.Do("GET", "/v1/models/fake/model", ""); status != 200 || fake.Parse[modelEntry](t, b).ID != "fake/model" {
+	if status, b, _ := s.Do("GET", "/v1/models/fake/model", ""); status != 200 ||
+		fake.Parse[modelEntry](t, b).ID != "fake/model" {
 		t.Errorf("got %d %s", status, b)
 	}
-	if status, b, _ := s.Do("GET", "/v1/models/gpt-5", ""); status != 404 || !strings.Contains(string(b), "model_not_found") {
+	if status, b, _ := s.Do("GET", "/v1/models/gpt-5", ""); status != 404 ||
+		!strings.Contains(string(b), "model_not_found") {
 		t.Errorf("got %d %s", status, b)
 	}
 }
@@ -216,12 +237,16 @@ func TestModels(t *testing.T) {
 func TestSlots(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	s := fake.New(t, "Hello", func(c *server.Config, _ *ask.Model, f *fake.Engine) { c.SlotPath, f.Delay = dir, 100*time.Millisecond })
+	s := fake.New(t, "Hello", func(c *server.Config, _ *ask.Model, f *fake.Engine) {
+		c.SlotPath, f.Delay = dir,
+			100*time.Millisecond
+	})
 	ctx, leave := context.WithCancel(t.Context())
 	done := make(chan bool)
 	go func() {
 		defer close(done)
-		req, err := http.NewRequestWithContext(ctx, "POST", s.URL+"/completion", strings.NewReader(`{"prompt":"x","ignore_eos":true,"n_predict":100000,"top_k":3}`))
+		req, err := http.NewRequestWithContext(ctx, "POST", s.URL+"/completion",
+			strings.NewReader(`{"prompt":"x","ignore_eos":true,"n_predict":100000,"top_k":3}`))
 		if err != nil {
 			t.Error(err)
 			return
@@ -233,7 +258,8 @@ func TestSlots(t *testing.T) {
 	fake.Eventually(t, "running", func() bool { return s.Active() == 1 })
 	_, b, _ := s.Do("GET", "/slots", "")
 	l := fake.Parse[[]slot](t, b)
-	if len(l) != 4 || !l[0].Processing || l[0].Task != 1 || l[0].Ctx != 512 || l[0].Next[0].Remain != 97 || l[0].Params["top_k"] != 3.0 || l[1].Processing || l[1].Task != -1 {
+	if len(l) != 4 || !l[0].Processing || l[0].Task != 1 || l[0].Ctx != 512 || l[0].Next[0].Remain != 97 ||
+		l[0].Params["top_k"] != 3.0 || l[1].Processing || l[1].Task != -1 {
 		t.Errorf("got %s", b)
 	}
 	leave()
@@ -254,13 +280,15 @@ func TestSlots(t *testing.T) {
 		t.Errorf("the file can be read by others: %v, %v", info.Mode(), err)
 	}
 	// What is no file is not opened, least of all a pipe, which would wait.
-	if err := errors.Join(unix.Mkfifo(filepath.Join(dir, "pipe"), 0o600), os.Mkdir(filepath.Join(dir, "folder"), 0o700)); err != nil {
+	if err := errors.Join(unix.Mkfifo(filepath.Join(dir, "pipe"), 0o600),
+		os.Mkdir(filepath.Join(dir, "folder"), 0o700)); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"pipe", "folder"} {
 		s.Refused("/slots/0?action=restore", `{"filename":"`+name+`"}`, 400, "filename")
 	}
-	if r := fake.Post[map[string]any](s, "/slots/1?action=restore", `{"filename":"a.bin"}`); r["n_restored"] != 3.0 || r["id_slot"] != 1.0 {
+	if r := fake.Post[map[string]any](s, "/slots/1?action=restore", `{"filename":"a.bin"}`); r["n_restored"] != 3.0 ||
+		r["id_slot"] != 1.0 {
 		t.Errorf("got %v", r)
 	}
 	if r := fake.Post[map[string]any](s, "/slots/1?action=erase", ``); r["n_erased"] != 3.0 {
@@ -273,11 +301,14 @@ func TestSlots(t *testing.T) {
 		{"/slots/9?action=save", `{"filename":"a"}`, "id_slot"}, {"/slots/x?action=save", `{"filename":"a"}`, "id_slot"},
 		{"/slots/3?action=erase", ``, "id_slot"},
 		{"/slots/0?action=eat", `{"filename":"a"}`, "action"}, {"/slots/0?action=save", `{}`, "filename"},
-		{"/slots/0?action=save", `{"filename":"../a"}`, "filename"}, {"/slots/0?action=save", `{"filename":"/etc/passwd"}`, "filename"},
+		{"/slots/0?action=save", `{"filename":"../a"}`, "filename"},
+		{"/slots/0?action=save", `{"filename":"/etc/passwd"}`, "filename"},
 		{"/slots/0?action=save", `{"filename":"."}`, "filename"}, {"/slots/0?action=save", `{"filename":""}`, "filename"},
-		{"/slots/0?action=save", `{"filename":"a\u0000b"}`, "filename"}, {"/slots/0?action=save", `{"filename":".hidden"}`, "filename"},
+		{"/slots/0?action=save", `{"filename":"a\u0000b"}`, "filename"},
+		{"/slots/0?action=save", `{"filename":".hidden"}`, "filename"},
 		{"/slots/0?action=save", `{"filename":"` + strings.Repeat("a", 256) + `"}`, "filename"},
-		{"/slots/0?action=restore", `{"filename":"none.bin"}`, "filename"}, {"/slots/0?action=restore", `{"filename":"b.bin"}`, "filename"},
+		{"/slots/0?action=restore", `{"filename":"none.bin"}`, "filename"},
+		{"/slots/0?action=restore", `{"filename":"b.bin"}`, "filename"},
 	} {
 		s.Refused(c.path, c.body, 400, c.param)
 	}
@@ -324,7 +355,8 @@ func TestSmallEndpoints(t *testing.T) {
 func TestIndentEndsText(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
-		"a\n  b\n\t\tc\n d": "a\n  b\n\t\tc\n ", "a\n    b": "a\n    b", "a\n\n  b": "a\n", "  a\n": "  a\n", "a\n": "a\n", "a\nstop": "a\n",
+		"a\n  b\n\t\tc\n d": "a\n  b\n\t\tc\n ", "a\n    b": "a\n    b", "a\n\n  b": "a\n", "  a\n": "  a\n", "a\n": "a\n",
+		"a\nstop": "a\n",
 	} {
 		a := fake.Post[map[string]any](fake.New(t, text, nil), "/completion", `{"prompt":"x","n_indent":2,"stop":["stop"]}`)
 		if a["content"] != want {
@@ -369,8 +401,10 @@ func TestListsAreBounded(t *testing.T) {
 	some := `{"choices":[` + numbered(llamaserver.MaxBranches/2, `"c%d"`) + `]}`
 	for _, c := range [][3]string{
 		{"/v1/decisions", `{"prompt":"a","choices":[` + many + `]}`, "choices: more than 512"},
-		{"/v1/decisions", `{"prompt":"a","questions":[{"choices":[` + many + `]}]}`, "questions: element 0: choices: more than 512"},
-		{"/v1/decisions", `{"prompt":"a","questions":[` + some + "," + some + `,{"choices":["a","b"]},5]}`, "questions: element 2: choices: more than 512 in all"},
+		{"/v1/decisions", `{"prompt":"a","questions":[{"choices":[` + many + `]}]}`,
+			"questions: element 0: choices: more than 512"},
+		{"/v1/decisions", `{"prompt":"a","questions":[` + some + "," + some + `,{"choices":["a","b"]},5]}`,
+			"questions: element 2: choices: more than 512 in all"},
 		{"/completion", `{"prompt":"a","lora":[` + numbered(65, `{"id":%d}`) + `,{"id":0}]}`, "lora: more than 64"},
 		{"/lora-adapters", `[` + numbered(65, `{"id":%d}`) + `,{"id":0}]`, "more than 64"},
 	} {
@@ -402,10 +436,12 @@ func TestRealSlots(t *testing.T) {
 	if again["content"] != a["content"] || timings["cache_n"] == 0.0 {
 		t.Errorf("the second answer %v, want the first %v from the cache", again, a)
 	}
-	if one.Processing || one.Params["top_k"] != 5.0 || len(one.Next) != 1 || one.Next[0].Decoded != 8 || one.Next[0].Remain != 0 || one.Next[0].HasLine != again["has_new_line"] {
+	if one.Processing || one.Params["top_k"] != 5.0 || len(one.Next) != 1 || one.Next[0].Decoded != 8 ||
+		one.Next[0].Remain != 0 || one.Next[0].HasLine != again["has_new_line"] {
 		t.Errorf("got %+v", one)
 	}
-	if float64(one.Cached) != timings["cache_n"] || float64(one.Processed) != timings["prompt_n"] || one.Prompt != one.Cached+one.Processed {
+	if float64(one.Cached) != timings["cache_n"] || float64(one.Processed) != timings["prompt_n"] ||
+		one.Prompt != one.Cached+one.Processed {
 		t.Errorf("%d tokens, %d processed, %d cached: want %v", one.Prompt, one.Processed, one.Cached, timings)
 	}
 }
@@ -418,11 +454,14 @@ func TestRealEmptyLastMessage(t *testing.T) {
 	turns := `{"messages":[{"role":"user","content":"Who are you?"}`
 	want := fake.Post[struct{ Prompt string }](s, "/apply-template", turns+"]}").Prompt
 	for _, last := range []string{`""`, `"\n"`, `[{"type":"text","text":""}]`} {
-		if got := fake.Post[struct{ Prompt string }](s, "/apply-template", turns+`,{"role":"assistant","content":`+last+`}]}`).Prompt; got != want {
+		if got := fake.Post[struct{ Prompt string }](s, "/apply-template",
+			turns+`,{"role":"assistant","content":`+last+`}]}`).Prompt; got != want {
 			t.Errorf("%s: got %q, want %q", last, got, want)
 		}
 	}
-	if got := fake.Post[struct{ Prompt string }](s, "/apply-template", turns+`,{"role":"assistant","content":"I am"}]}`).Prompt; !strings.HasPrefix(got, want) || !strings.HasSuffix(got, "I am") {
+	if got := fake.Post[struct{ Prompt string }](s, "/apply-template",
+		turns+`,{"role":"assistant","content":"I am"}]}`).Prompt; !strings.HasPrefix(got, want) ||
+		!strings.HasSuffix(got, "I am") {
 		t.Errorf("got %q, want %q with what was said", got, want)
 	}
 	s.Refused("/apply-template", `{"messages":[{"role":"assistant","content":""}]}`, 400, "messages")
@@ -443,7 +482,8 @@ func TestVersion(t *testing.T) {
 func TestContextFull(t *testing.T) {
 	t.Parallel()
 	s := fake.New(t, "Hello world", nil)
-	a := fake.Post[map[string]any](s, "/completion", fmt.Sprintf(`{"prompt":%q,"ignore_eos":true}`, strings.Repeat("x", 400)))
+	a := fake.Post[map[string]any](s, "/completion",
+		fmt.Sprintf(`{"prompt":%q,"ignore_eos":true}`, strings.Repeat("x", 400)))
 	if a["truncated"] != true || a["stop_type"] != "limit" {
 		t.Errorf("truncated %v, %v", a["truncated"], a["stop_type"])
 	}

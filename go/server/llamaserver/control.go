@@ -29,7 +29,8 @@ func (s *API) control(req *answer.Request) error {
 	}
 	g := s.Host.Running.Generation(q.id, &req.Caller)
 	if g == nil {
-		return &reply.Error{Status: http.StatusNotFound, Message: "no request with the id " + field.Quote(q.id) + " runs", Param: "id"}
+		return &reply.Error{Status: http.StatusNotFound, Message: "no request with the id " + field.Quote(q.id) + " runs",
+			Param: "id"}
 	}
 	g.Enough.Store(true)
 	req.Send(success{true})

@@ -95,7 +95,8 @@ func (l *choices) Take(r *field.Reader) error {
 func (l *choices) Value() any { return nil }
 
 func (l *choices) Schema() field.Schema {
-	return field.Schema{"type": "array", "minItems": 2, "maxItems": maxBranches, "uniqueItems": true, "items": field.Schema{"type": "string", "minLength": 1}}
+	return field.Schema{"type": "array", "minItems": 2, "maxItems": maxBranches, "uniqueItems": true,
+		"items": field.Schema{"type": "string", "minLength": 1}}
 }
 
 // priorText is a text that may be empty.

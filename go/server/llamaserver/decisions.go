@@ -41,12 +41,18 @@ func (q *decisionQuery) Fields() []field.Field {
 		field.Input("prompt", field.Text(&q.prompt), "The text that a choice goes on from."),
 		field.Input("messages", &q.Messages, "In place of prompt: a conversation, which a choice answers."),
 		field.Input("choices", &q.choices, "The texts to choose from."),
-		field.Input("questions", &q.questions, `In place of choices: several questions over one context, such as [{"name": "tone", "prompt": "Is it polite?", "choices": ["yes", "no"]}]. Their prompts follow prompt, or are further messages.`),
-		field.Input("prior", priorText{&q.prior}, "A text without content, such as N/A, in place of prompt or of the last message of the user before the questions: what choices owe to it is taken off."),
-		field.Setting("normalize", field.OneOf(&q.normalize, "none", "tokens", "bytes"), "What the logarithm of a choice's probability is divided by: nothing, its tokens or its bytes."),
-		field.Setting("ends", &q.ends, "A choice counts as the whole answer, not as the beginning of one. By default it does with messages, and does not with prompt."),
+		field.Input("questions", &q.questions,
+			`In place of choices: several questions over one context, such as [{"name": "tone", "prompt": "Is it polite?", "choices": ["yes", "no"]}]. Their prompts follow prompt, or are further messages.`),
+		field.Input("prior", priorText{&q.prior},
+			"A text without content, such as N/A, in place of prompt or of the last message of the user before the questions: "+
+				"what choices owe to it is taken off."),
+		field.Setting("normalize", field.OneOf(&q.normalize, "none", "tokens", "bytes"),
+			"What the logarithm of a choice's probability is divided by: nothing, its tokens or its bytes."),
+		field.Setting("ends", &q.ends, "A choice counts as the whole answer, not as the beginning of one. By default it "+
+			"does with messages, and does not with prompt."),
 		field.Setting("chat_template_kwargs", &q.Kwargs, "Further variables for the chat template, such as enable_thinking."),
-		field.Setting("reasoning_effort", field.OneOf(&q.Effort, ask.Efforts...), "For the chat template; none also turns reasoning off."),
+		field.Setting("reasoning_effort", field.OneOf(&q.Effort, ask.Efforts...),
+			"For the chat template; none also turns reasoning off."),
 	}, q.Reads.Fields()...)
 }
 
@@ -177,7 +183,9 @@ func (q *decisionQuery) asked() ([]question, error) {
 }
 
 // stems returns those of the questions, and then of their priors. Their tokens are added to `held`.
-func (q *decisionQuery) stems(ctx context.Context, m *ask.Model, asked []question, held *answer.TokenStore) ([]stem, error) {
+func (q *decisionQuery) stems(
+	ctx context.Context, m *ask.Model, asked []question, held *answer.TokenStore,
+) ([]stem, error) {
 	contexts := []*string{nil}
 	if q.prior != nil {
 		contexts = append(contexts, q.prior)
@@ -209,7 +217,9 @@ func (q *decisionQuery) stems(ctx context.Context, m *ask.Model, asked []questio
 }
 
 // context returns the text that choices go on from, with `instead` in place of the content.
-func (q *decisionQuery) context(ctx context.Context, m *ask.Model, prompt string, instead *string) (chat.Prompt, error) {
+func (q *decisionQuery) context(
+	ctx context.Context, m *ask.Model, prompt string, instead *string,
+) (chat.Prompt, error) {
 	if q.Messages == nil {
 		if instead != nil {
 			return chat.Prompt{Text: *instead + prompt}, nil
@@ -236,7 +246,9 @@ func (q *decisionQuery) context(ctx context.Context, m *ask.Model, prompt string
 // be spelled by another token there: the stem is what all of them and the text alone begin
 // with, and branches have the rest of the text and the choice. A text or a choice that held refuses
 // is the last that is encoded.
-func stemOf(m *ask.Model, ctx context.Context, before chat.Prompt, choices choices, ends bool, held *answer.TokenStore) (stem, error) {
+func stemOf(
+	m *ask.Model, ctx context.Context, before chat.Prompt, choices choices, ends bool, held *answer.TokenStore,
+) (stem, error) {
 	encode := func(text string) ([]int32, error) {
 		ids, err := m.Encode(text, tokenizer.Options{ParseSpecial: true, Literal: before.Literal}, 0)
 		if err != nil {

@@ -22,7 +22,8 @@ func decide(t *testing.T, s *fake.Site, body string) decisions {
 func TestDecisions(t *testing.T) {
 	t.Parallel()
 	s := fake.Embedder(t, nil)
-	for _, prompt := range []string{"Once upon a time, there was a little", "Once upon a time, there was a little ", "Lily and her mom went to the pa"} {
+	for _, prompt := range []string{"Once upon a time, there was a little", "Once upon a time, there was a little ",
+		"Lily and her mom went to the pa"} {
 		choices := []string{" girl", " boy named Tim", " dog"}
 		if !strings.HasSuffix(prompt, "little") {
 			choices = []string{"rk", "rty"}
@@ -44,13 +45,15 @@ func TestDecisions(t *testing.T) {
 			for k := len(common); k < len(ids); k++ {
 				want += s.Probs(ids[:k])[ids[k]]
 			}
-			if got := d.Choices[i]; math.Abs(got.Logprob-want) > 1e-6 || got.Tokens != len(ids)-len(common) || got.Text != choices[i] {
+			if got := d.Choices[i]; math.Abs(got.Logprob-want) > 1e-6 || got.Tokens != len(ids)-len(common) ||
+				got.Text != choices[i] {
 				t.Errorf("%q: %+v, want %g", prompt, got, want)
 			}
 			total += math.Exp(want)
 		}
 		for i, c := range d.Choices {
-			if p := math.Exp(c.Logprob) / total; math.Abs(c.Probability-p) > 1e-9 || c.Probability > d.Choices[d.Index].Probability || d.Choice != choices[d.Index] {
+			if p := math.Exp(c.Logprob) / total; math.Abs(c.Probability-p) > 1e-9 ||
+				c.Probability > d.Choices[d.Index].Probability || d.Choice != choices[d.Index] {
 				t.Errorf("%q: choice %d: %+v, want the probability %g; chosen %d %q", prompt, i, c, p, d.Index, d.Choice)
 			}
 		}
@@ -79,7 +82,8 @@ func TestDecisionQuestions(t *testing.T) {
 		wg.Go(func() {
 			body, _ := json.Marshal(ask{"prompt": context + one["prompt"].(string), "choices": one["choices"]})
 			a := decide(t, s, string(body))
-			if got, want := a.Decisions[0], first.Decisions[i]; fmt.Sprint(got.Choices) != fmt.Sprint(want.Choices) || want.Name != one["name"] {
+			if got, want := a.Decisions[0], first.Decisions[i]; fmt.Sprint(got.Choices) != fmt.Sprint(want.Choices) ||
+				want.Name != one["name"] {
 				t.Errorf("alone %+v, among others %+v", got, want)
 			}
 			if used := a.Usage; used.Details.Cached < n-2 {
@@ -142,7 +146,8 @@ func TestDecisionsRefused(t *testing.T) {
 		{`{"prompt":"a","choices":["a","b"],"prior":1}`, "prior: "},
 		{`{"prompt":"` + strings.Repeat("a dog and ", 2000) + `","choices":["a","b"]}`, "exceeds the available context"},
 	} {
-		if status, body, _ := s.Do("POST", "/v1/decisions", tt.body); status != 400 || !strings.Contains(string(body), tt.want) {
+		if status, body, _ := s.Do("POST", "/v1/decisions", tt.body); status != 400 ||
+			!strings.Contains(string(body), tt.want) {
 			t.Errorf("%.80s: %d %s, want %s", tt.body, status, body, tt.want)
 		}
 	}

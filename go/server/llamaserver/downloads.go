@@ -39,7 +39,8 @@ type downloadQuery struct{ model string }
 func newDownloadQuery(*ask.Model) *downloadQuery { return &downloadQuery{} }
 
 func (q *downloadQuery) Fields() []field.Field {
-	return []field.Field{field.Required("model", field.Text(&q.model), "ORG/REPO or ORG/REPO:QUANT on Hugging Face, or a name with its server: hf.co/..., ollama.com/....")}
+	return []field.Field{field.Required("model", field.Text(&q.model),
+		"ORG/REPO or ORG/REPO:QUANT on Hugging Face, or a name with its server: hf.co/..., ollama.com/....")}
 }
 
 // startDownload begins a download, which goes on when the request has ended.

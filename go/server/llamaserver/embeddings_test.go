@@ -10,8 +10,8 @@ import (
 	"github.com/quern-llm/quern/go/server/internal/fake"
 )
 
-// Each text has a list of vectors: its own, which OpenAI's endpoint has too, or those of its tokens, the last of which is the
-// text's.
+// Each text has a list of vectors: its own, which OpenAI's endpoint has too, or those of its tokens, the last of which
+// is the text's.
 func TestEmbeddings(t *testing.T) {
 	t.Parallel()
 	s := fake.Embedder(t, nil)
@@ -31,12 +31,14 @@ func TestEmbeddings(t *testing.T) {
 	if len(n) != 2 || n[1].Index != 1 || len(n[0].Embedding) != 1 || !slices.Equal(n[0].Embedding[0], one("")) {
 		t.Errorf("/embedding: %d, %v", len(n), n[0].Index)
 	}
-	if n := fake.Post[vectors](s, "/embedding", `{"content":"`+text+`","dimensions":16}`); !slices.Equal(n[0].Embedding[0], one(`,"dimensions":16`)) {
+	if n := fake.Post[vectors](s, "/embedding", `{"content":"`+text+`","dimensions":16}`); !slices.Equal(n[0].Embedding[0],
+		one(`,"dimensions":16`)) {
 		t.Errorf("16 numbers: %v", n[0].Embedding)
 	}
 	none := fake.Embedder(t, func(m *ask.Model) { m.Pooling = nn.PoolNone })
 	all := fake.Post[vectors](none, "/embeddings", `{"input":"`+text+`"}`)
-	if got := all[0].Embedding; len(got) != len(s.Tokens(text)) || !slices.Equal(got[len(got)-1], one(`,"embd_normalize":-1`)) {
+	if got := all[0].Embedding; len(got) != len(s.Tokens(text)) ||
+		!slices.Equal(got[len(got)-1], one(`,"embd_normalize":-1`)) {
 		t.Errorf("%d vectors of tokens, want %d, the last being the text's", len(got), len(s.Tokens(text)))
 	}
 	ids, _ := json.Marshal(s.Tokens(text))

@@ -49,11 +49,13 @@ func TestCompletionOnTheEngine(t *testing.T) {
 		if got := [3]string{whole.Content, whole.Type, whole.Word}; got != want || !whole.Stop {
 			t.Errorf("%s: got %q, want %q", fields, got, want)
 		}
-		if got := [3]string{streamed.Content, last.Type, last.Word}; got != want || !last.Stop || fmt.Sprint(streamed.Tokens) != fmt.Sprint(whole.Tokens) {
+		if got := [3]string{streamed.Content, last.Type, last.Word}; got != want || !last.Stop ||
+			fmt.Sprint(streamed.Tokens) != fmt.Sprint(whole.Tokens) {
 			t.Errorf("%s: streamed %q and %v, want %q and %v", fields, got, streamed.Tokens, want, whole.Tokens)
 		}
 	}
-	some := fake.Post[map[string]any](s, "/completion", fmt.Sprintf(`{"prompt":%q,"temperature":0,"n_predict":1,"response_fields":["stop_type","generation_settings/n_predict","nothing/here"]}`, prompt))
+	some := fake.Post[map[string]any](s, "/completion",
+		fmt.Sprintf(`{"prompt":%q,"temperature":0,"n_predict":1,"response_fields":["stop_type","generation_settings/n_predict","nothing/here"]}`, prompt))
 	if want := map[string]any{"stop_type": "limit", "generation_settings/n_predict": 1.0}; !reflect.DeepEqual(some, want) {
 		t.Errorf("some fields: %v", some)
 	}

@@ -8,12 +8,18 @@ import (
 
 func FuzzNative(f *testing.F) {
 	fake.FuzzPost(f, "/completion", `{"prompt":"x","grammar":"root ::= \"<a>\" [0-9]{1,3} | x\nx ::= . <s>","grammar_lazy":true,"grammar_triggers":[{"type":"pattern","value":"(<a>)"},{"type":0,"token":5}],"preserved_tokens":["<s>"]}`,
-		`{"prompt":"x","guided_regex":"(?=a)[a-z]+\\p{L}{2,3}"}`, `{"prompt":"x","guided_choice":["a","b"]}`, `{"prompt":"x","guided_grammar":"start: \"a\" B*\nB: /[b-d]/"}`, `{"prompt":"x","guided_json":"{\"type\":\"integer\"}"}`,
-		`{"prompt":{"prompt_string":"x"},"samplers":"kpm","response_fields":["a/b","content"]}`, `{"prompt":"x","logit_bias":[[5,-1.5],["a",false],[[1,2],3]]}`, `{"prompt":"x","logit_bias":{"a":1,"5":false},"lora":[{"id":0,"scale":0.5}]}`, `{"prompt":"x","n_probs":1,"stream":true}`)
+		`{"prompt":"x","guided_regex":"(?=a)[a-z]+\\p{L}{2,3}"}`, `{"prompt":"x","guided_choice":["a","b"]}`,
+		`{"prompt":"x","guided_grammar":"start: \"a\" B*\nB: /[b-d]/"}`,
+		`{"prompt":"x","guided_json":"{\"type\":\"integer\"}"}`,
+		`{"prompt":{"prompt_string":"x"},"samplers":"kpm","response_fields":["a/b","content"]}`,
+		`{"prompt":"x","logit_bias":[[5,-1.5],["a",false],[[1,2],3]]}`,
+		`{"prompt":"x","logit_bias":{"a":1,"5":false},"lora":[{"id":0,"scale":0.5}]}`,
+		`{"prompt":"x","n_probs":1,"stream":true}`)
 }
 
 func FuzzRerank(f *testing.F) {
-	fake.FuzzPost(f, "/v1/rerank", `{"query":"x","documents":["a",{"text":"b"}],"top_n":1,"return_documents":true}`, `{"query":"x","texts":["a"],"raw_scores":true}`)
+	fake.FuzzPost(f, "/v1/rerank", `{"query":"x","documents":["a",{"text":"b"}],"top_n":1,"return_documents":true}`,
+		`{"query":"x","texts":["a"],"raw_scores":true}`)
 }
 
 func FuzzDecisions(f *testing.F) {

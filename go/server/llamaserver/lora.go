@@ -65,7 +65,8 @@ func newLoadQuery(*ask.Model) *loadQuery { return &loadQuery{} }
 
 func (q *loadQuery) Fields() []field.Field {
 	return []field.Field{
-		field.Input("model", field.Text(&q.model), "The model that it is for, where there are several; by default the first."),
+		field.Input("model", field.Text(&q.model),
+			"The model that it is for, where there are several; by default the first."),
 		field.Required("lora_name", field.Text(&q.name), "The name under which requests may use it, as their model."),
 		field.Required("lora_path", field.Text(&q.path), "A GGUF file in the folder that --lora-dir names."),
 	}
@@ -134,7 +135,8 @@ func (s *API) unloadAdapter(req *answer.Request) error {
 	}
 	a := m.LoRA.Remove(q.name)
 	if a == nil {
-		return &reply.Error{Status: http.StatusNotFound, Message: "there is no adapter " + field.Quote(q.name), Param: "lora_name"}
+		return &reply.Error{Status: http.StatusNotFound, Message: "there is no adapter " + field.Quote(q.name),
+			Param: "lora_name"}
 	}
 	s.List.AdaptersChanged(-1)
 	if err := m.Engine.DropAdapter(req.Context(), a.Loaded); err != nil && !errors.Is(err, context.Canceled) {

@@ -80,7 +80,8 @@ func newMCPQuery(*ask.Model) *mcpQuery { return &mcpQuery{} }
 func (q *mcpQuery) Fields() []field.Field {
 	return []field.Field{
 		field.Required("name", field.Text(&q.name), "The tool, by a name that /v1/mcp/tools has."),
-		field.Input("arguments", callArguments{&q.arguments}, "The arguments: an object, or its JSON as text, as models give it."),
+		field.Input("arguments", callArguments{&q.arguments},
+			"The arguments: an object, or its JSON as text, as models give it."),
 	}
 }
 
@@ -105,10 +106,13 @@ func (s *API) callTool(req *answer.Request) error {
 		return errNoTools
 	}
 	if req.OfOtherSite() {
-		return &reply.Error{Status: http.StatusForbidden, Message: "a page of another origin may not call tools, only the server's own page and programs may"}
+		return &reply.Error{Status: http.StatusForbidden,
+			Message: "a page of another origin may not call tools, only the server's own page and programs may"}
 	}
 	if kind, _, err := mime.ParseMediaType(req.HTTP.GetHeader("Content-Type")); err != nil || kind != "application/json" {
-		return &reply.Error{Status: http.StatusUnsupportedMediaType, Message: fmt.Sprintf("the body has the type %s, want application/json", field.Quote(req.HTTP.GetHeader("Content-Type")))}
+		return &reply.Error{Status: http.StatusUnsupportedMediaType,
+			Message: fmt.Sprintf("the body has the type %s, want application/json",
+				field.Quote(req.HTTP.GetHeader("Content-Type")))}
 	}
 	q := newMCPQuery(nil)
 	if err := req.Read(q); err != nil {
@@ -116,17 +120,20 @@ func (s *API) callTool(req *answer.Request) error {
 	}
 	server := s.Tools.Server(q.name)
 	if server == "" {
-		return &reply.Error{Status: http.StatusNotFound, Message: "no tool has the name " + field.Quote(q.name) + "; /v1/mcp/tools says which there are", Param: "name"}
+		return &reply.Error{Status: http.StatusNotFound,
+			Message: "no tool has the name " + field.Quote(q.name) + "; /v1/mcp/tools says which there are", Param: "name"}
 	}
 	ctx, cancel := context.WithTimeoutCause(req.Context(), s.ToolTime, errSlowTool)
 	defer cancel()
 	begun := time.Now()
 	content, err := s.Tools.Call(ctx, q.name, string(q.arguments))
-	s.Host.Log.Info().Str("tool", q.name).Str("mcp_server", server).Dur("took_ms", time.Since(begun)).Err(err).Msg("called a tool")
+	s.Host.Log.Info().Str("tool", q.name).Str("mcp_server", server).Dur("took_ms",
+		time.Since(begun)).Err(err).Msg("called a tool")
 	switch {
 	case err == nil: // in the last moment, perhaps
 	case context.Cause(ctx) == errSlowTool:
-		return &reply.Error{Status: http.StatusGatewayTimeout, Message: fmt.Sprintf("the tool %s gave no answer in %v", q.name, s.ToolTime)}
+		return &reply.Error{Status: http.StatusGatewayTimeout,
+			Message: fmt.Sprintf("the tool %s gave no answer in %v", q.name, s.ToolTime)}
 	case ctx.Err() != nil:
 		return ctx.Err()
 	default:
@@ -143,11 +150,13 @@ func (s *API) mcpRoutes() []answer.Route {
 	return []answer.Route{
 		{
 			Method: http.MethodGet, Paths: []string{"/v1/mcp/tools"}, Always: true,
-			Handle: s.listTools, Summary: "List the tools of the MCP servers that the server was started with", Answer: toolList{},
+			Handle: s.listTools, Summary: "List the tools of the MCP servers that the server was started with",
+			Answer: toolList{},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/mcp/call"}, Always: true,
 			Handle: s.callTool, Summary: "Call one of these tools", Answer: mcpResult{},
-			Body: answer.BodyOf("ToolCallRequest", newMCPQuery), Example: map[string]any{"name": "get_weather", "arguments": map[string]any{"place": "Rome"}},
+			Body:    answer.BodyOf("ToolCallRequest", newMCPQuery),
+			Example: map[string]any{"name": "get_weather", "arguments": map[string]any{"place": "Rome"}},
 		},
 	}
 }

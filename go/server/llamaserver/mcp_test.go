@@ -17,7 +17,8 @@ func TestMCP(t *testing.T) {
 		c.Tools, c.ToolTime = fake.Weather{}, time.Second
 	})
 	_, b, _ := s.Do("GET", "/v1/mcp/tools", "")
-	if list := fake.Parse[toolList](t, b); len(list.Data) != 1 || list.Data[0].Server != "sky" || !strings.Contains(string(list.Data[0].Function), `"name":"get_weather"`) {
+	if list := fake.Parse[toolList](t, b); len(list.Data) != 1 || list.Data[0].Server != "sky" ||
+		!strings.Contains(string(list.Data[0].Function), `"name":"get_weather"`) {
 		t.Errorf("the list is %s", b)
 	}
 	if p := fake.Parse[props](t, second(s.Do("GET", "/props", ""))); !p.MCP {

@@ -119,7 +119,8 @@ func (s *API) memory(req *answer.Request) error {
 	b := d.Budget()
 	u := memoryUse{
 		Object: "memory", Used: b.Used(), Free: b.Free(), Peak: b.Peak(), Pressure: d.Pressure().String(),
-		Resident: mem.RSS(), Anonymous: mem.Anonymous(), Most: mem.PeakRSS(), Purposes: []purposeUse{}, Models: []modelMemory{},
+		Resident: mem.RSS(), Anonymous: mem.Anonymous(), Most: mem.PeakRSS(), Purposes: []purposeUse{},
+		Models: []modelMemory{},
 	}
 	u.Limit, u.LimitedBy = b.Limit()
 	for purpose, bytes := range b.ByPurpose() {
@@ -164,7 +165,8 @@ func useOf(m *ask.Model) modelMemory {
 		u.Drafts = &draftUse{d.File, d.Bytes, d.Size, d.Ctx, kvUseOf(d.KV)}
 	}
 	if st := s.Stream; st != nil {
-		u.Stream = &streamUse{st.How, st.Bytes, st.Pinned, st.Ring, st.Cache, st.Read, st.Waited.Seconds(), st.Hits, st.Misses, st.Errors}
+		u.Stream = &streamUse{st.How, st.Bytes, st.Pinned, st.Ring, st.Cache, st.Read, st.Waited.Seconds(), st.Hits,
+			st.Misses, st.Errors}
 	}
 	for _, slot := range s.Slots {
 		if slot.Busy {

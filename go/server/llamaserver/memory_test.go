@@ -23,8 +23,10 @@ func memoryOf(t *testing.T, s *fake.Site) (u memoryUse) {
 func TestRealMemory(t *testing.T) {
 	t.Parallel()
 	s := fake.Demo(t, fake.Setup{Names: []string{"one", "two"}})
-	fake.Post[map[string]any](s, "/completion", `{"prompt":"Once upon a time there was a little girl who had a big red ball and a small dog","n_predict":4,"model":"two"}`)
-	fake.Post[map[string]any](s, "/completion", `{"prompt":"Once","n_predict":4,"grammar":"root ::= [a-z ]+","model":"two"}`)
+	fake.Post[map[string]any](s, "/completion",
+		`{"prompt":"Once upon a time there was a little girl who had a big red ball and a small dog","n_predict":4,"model":"two"}`)
+	fake.Post[map[string]any](s, "/completion",
+		`{"prompt":"Once","n_predict":4,"grammar":"root ::= [a-z ]+","model":"two"}`)
 	fake.Post[map[string]any](s, "/v1/responses", `{"input":"Once","max_output_tokens":4,"model":"two"}`)
 	d := s.Device
 	limit, reason := d.Budget().Limit()
@@ -34,15 +36,18 @@ func TestRealMemory(t *testing.T) {
 	for _, p := range u.Purposes {
 		sum += p.Bytes
 	}
-	if u.Limit != 1<<30 || u.LimitedBy != "test" || sum != u.Used || u.Used+u.Free != u.Limit || u.Peak < u.Used || u.Pressure != "none" {
+	if u.Limit != 1<<30 || u.LimitedBy != "test" || sum != u.Used || u.Used+u.Free != u.Limit || u.Peak < u.Used ||
+		u.Pressure != "none" {
 		t.Errorf("%+v: the purposes have %d bytes", u, sum)
 	}
-	for _, want := range []string{"packed weights", "keys and values", "activations", "requests", "grammars", "stored responses"} {
+	for _, want := range []string{"packed weights", "keys and values", "activations", "requests", "grammars",
+		"stored responses"} {
 		if !slices.ContainsFunc(u.Purposes, func(p purposeUse) bool { return p.Purpose == want && p.Bytes > 0 }) {
 			t.Errorf("%+v: want %q", u.Purposes, want)
 		}
 	}
-	if len(u.Models) != 2 || u.Models[0].KV.Cached != 0 || u.Models[1].ID != "two" || u.Models[1].KV.Cached == 0 || u.Models[1].KV.Bytes != u.Models[1].KV.Most {
+	if len(u.Models) != 2 || u.Models[0].KV.Cached != 0 || u.Models[1].ID != "two" || u.Models[1].KV.Cached == 0 ||
+		u.Models[1].KV.Bytes != u.Models[1].KV.Most {
 		t.Errorf("models %+v", u.Models)
 	}
 	if u.Resident == 0 || u.Anonymous > u.Resident || u.Most < u.Resident || u.CPU.Threads != 2 {
@@ -62,7 +67,8 @@ func TestRealPressure(t *testing.T) {
 		"/v1/chat/completions": `{"messages":[{"role":"user","content":"Hi"}],"max_tokens":2,"stream":true}`,
 	} {
 		status, b, head := s.Do("POST", path, body)
-		if status != 503 || head.Get("Retry-After") != "5" || !strings.Contains(string(b), "memory is short") || !strings.Contains(string(b), "cgroup memory.max") {
+		if status != 503 || head.Get("Retry-After") != "5" || !strings.Contains(string(b), "memory is short") ||
+			!strings.Contains(string(b), "cgroup memory.max") {
 			t.Errorf("%s: status %d, Retry-After %q, %s", path, status, head.Get("Retry-After"), b)
 		}
 	}

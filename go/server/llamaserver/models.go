@@ -65,7 +65,8 @@ const ownedBy = "llamacpp"
 func entryOf(m *ask.Model) modelEntry {
 	text := []string{"text"}
 	return modelEntry{
-		ID: m.Name, Aliases: append([]string{}, m.Aliases...), Tags: append([]string{}, m.Tags...), Object: "model", Created: max(m.Loaded.Unix(), 0), OwnedBy: ownedBy,
+		ID: m.Name, Aliases: append([]string{}, m.Aliases...), Tags: append([]string{}, m.Tags...), Object: "model",
+		Created: max(m.Loaded.Unix(), 0), OwnedBy: ownedBy,
 		Path: m.Path, Arch: modelArchitecture{text, text}, Meta: &modelMeta{m.Info, m.Ctx},
 	}
 }

@@ -41,7 +41,8 @@ type (
 		Sleeping     bool            `json:"is_sleeping"`
 	}
 
-	// routerProps are those of a server, for a request that names no model: of several models, or while its own is not loaded.
+	// routerProps are those of a server, for a request that names no model: of several models, or while its own is not
+	// loaded.
 	routerProps struct {
 		Role     string `json:"role"`
 		Most     int    `json:"max_instances"` // 0: as many as fit
@@ -71,8 +72,8 @@ func (s *API) health(req *answer.Request) error {
 	return nil
 }
 
-// anyProps answers for the server where a request names no model, and the default is not loaded or there is none; else for the
-// model.
+// anyProps answers for the server where a request names no model, and the default is not loaded or there is none; else
+// for the model.
 func (s *API) anyProps(req *answer.Request) error {
 	if req.HTTP.Query("model") == "" && (s.List.Set.Several() && !s.List.Set.Default() || s.defaultUnloaded()) {
 		req.Send(routerProps{
@@ -95,8 +96,9 @@ func (s *API) props(req *answer.Request) error {
 	p := props{
 		Defaults: idleSlot(m, 0), TotalSlots: m.Slots(), Alias: m.Name, Path: m.Path, FileType: m.Info.FileType,
 		Modalities: map[string]bool{"vision": false, "video": false, "audio": false},
-		Slots:      !s.NoSlots, Metrics: s.HasPage("/metrics"), MCP: s.Tools != nil, UI: s.HasPage("/"), UISettings: map[string]any{},
-		Build: s.Build, Template: m.Template.Source(), TemplateCaps: m.Template.Caps(), TemplateNote: m.TemplateWarning,
+		Slots:      !s.NoSlots, Metrics: s.HasPage("/metrics"), MCP: s.Tools != nil, UI: s.HasPage("/"),
+		UISettings: map[string]any{},
+		Build:      s.Build, Template: m.Template.Source(), TemplateCaps: m.Template.Caps(), TemplateNote: m.TemplateWarning,
 	}
 	if st, err := s.List.Set.Status(m.Base().Name); err == nil {
 		p.Sleeping = st.State == models.Sleeping

@@ -36,7 +36,8 @@ func (q *rerankQuery) Fields() []field.Field {
 		field.Input("texts", &q.texts, "The same in the form of TEI, whose form the answer then has."),
 		field.Setting("top_n", field.Integer(&q.topN, 0, math.MaxInt32), "How many of the best to send; 0 is all."),
 		field.Setting("return_documents return_text", field.Boolean(&q.returnTexts), "Send the texts too."),
-		field.Setting("raw_scores", &q.raw, "Scores as the classifier has them, not between 0 and 1: false by default in the forms of Cohere and TEI, true in others. Those that are probabilities stay."),
+		field.Setting("raw_scores", &q.raw, "Scores as the classifier has them, not between 0 and 1: false by default in "+
+			"the forms of Cohere and TEI, true in others. Those that are probabilities stay."),
 	}, q.Reads.Fields()...)
 }
 
@@ -283,5 +284,6 @@ func (d *documents) Value() any { return []string(*d) }
 func (d *documents) Schema() field.Schema {
 	s := field.Schema{"type": "string"}
 	object := field.Schema{"type": "object", "required": []string{"text"}, "properties": field.Schema{"text": s}}
-	return field.Schema{"type": "array", "minItems": 1, "maxItems": answer.MaxInputs, "description": wantDocuments, "items": field.Schema{"anyOf": []field.Schema{s, object}}}
+	return field.Schema{"type": "array", "minItems": 1, "maxItems": answer.MaxInputs, "description": wantDocuments,
+		"items": field.Schema{"anyOf": []field.Schema{s, object}}}
 }

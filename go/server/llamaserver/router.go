@@ -76,7 +76,8 @@ type (
 
 	modelEvent struct {
 		Model string `json:"model"`
-		Event string `json:"event"` // model_status, model_remove, models_reload, download_progress, download_finished, download_failed
+		// model_status, model_remove, models_reload, download_progress, download_finished, download_failed
+		Event string `json:"event"`
 		Data  any    `json:"data,omitzero"`
 	}
 	modelEventData struct {
@@ -182,7 +183,8 @@ func (s *API) rescan(req *answer.Request) error {
 		return answer.ErrUser
 	}
 	if req.OfOtherSite() { // the one GET that changes something
-		return &reply.Error{Status: http.StatusForbidden, Message: "reload: a page of another origin may not have the models read again"}
+		return &reply.Error{Status: http.StatusForbidden,
+			Message: "reload: a page of another origin may not have the models read again"}
 	}
 	if err := s.Rescan(); err != nil {
 		return reply.Bad("%v", err) // what the folder or the file of models says is at fault
@@ -199,7 +201,8 @@ func downloadEvent(model string, d catalog.Event) modelEvent {
 	case !d.Ended:
 		return modelEvent{Model: model, Event: "model_status", Data: &modelEventData{Status: "downloading"}}
 	case d.Err != nil:
-		return modelEvent{Model: model, Event: "download_failed", Data: &modelEventData{Status: "unloaded", Failed: true, ExitCode: 1, Reason: d.Err.Error()}}
+		return modelEvent{Model: model, Event: "download_failed",
+			Data: &modelEventData{Status: "unloaded", Failed: true, ExitCode: 1, Reason: d.Err.Error()}}
 	}
 	return modelEvent{Model: model, Event: "download_finished"}
 }

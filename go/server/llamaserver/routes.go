@@ -1,6 +1,6 @@
-// Package llamaserver serves the API of llama-server, and what belongs to no other: completion and infill, tokens, slots,
-// properties, adapters, the list of models with their loading and downloads, reranking, decisions, memory, and tools of
-// MCP servers.
+// Package llamaserver serves the API of llama-server, and what belongs to no other: completion and infill, tokens,
+// slots, properties, adapters, the list of models with their loading and downloads, reranking, decisions, memory, and
+// tools of MCP servers.
 package llamaserver
 
 import (
@@ -52,13 +52,15 @@ func (s *API) Routes() []answer.Route {
 			Example: map[string]any{"input_prefix": "def add(a, b):\n    return ", "input_suffix": "\n", "n_predict": 8},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/chat/completions/control", "/chat/completions/control"},
-			Handle: s.control, Always: true, Summary: "End the reasoning of a request that runs, which asked for reasoning_control",
+			Handle: s.control, Always: true, Summary: "End the reasoning of a request that runs, which asked for " +
+				"reasoning_control",
 			Body: answer.BodyOf("ControlRequest", newControlQuery), Answer: success{},
 			Example: map[string]any{"id": "chatcmpl-0", "action": "reasoning_end"},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/embedding", "/embeddings"},
 			Handle: s.embeddings, Summary: "Make vectors of texts, as llama-server does",
-			Body: answer.BodyOf("NativeEmbeddingRequest", newEmbedQuery), Answer: []embedEntry{}, Example: map[string]any{"input": "Hello"},
+			Body: answer.BodyOf("NativeEmbeddingRequest", newEmbedQuery), Answer: []embedEntry{},
+			Example: map[string]any{"input": "Hello"},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/rerank", "/rerank", "/v1/reranking", "/reranking"},
 			Handle: s.rerank(false), Summary: "Order documents by what they have to say on a query",
@@ -80,76 +82,101 @@ func (s *API) Routes() []answer.Route {
 		}, {
 			Method: http.MethodGet, Paths: []string{"/v1/models", "/models"},
 			Handle: s.listModels, Always: true, Models: true, Summary: "List the models, and which are loaded",
-			Params: []answer.Param{{In: "query", Name: "reload", Doc: "1: the folder and the file of models are read again first.", Is: answer.OnOff}}, Answer: modelList{},
+			Params: []answer.Param{{In: "query", Name: "reload",
+				Doc: "1: the folder and the file of models are read again first.", Is: answer.OnOff}}, Answer: modelList{},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/models"}, Always: true,
-			Handle: s.startDownload, Admin: true, Summary: "Download a model to the cache; GET /models and the events of /models/sse say how far it is",
-			Body: answer.BodyOf("DownloadRequest", newDownloadQuery), Answer: success{}, Example: map[string]any{"model": "ggml-org/gemma-3-1b-it-GGUF:Q4_K_M"},
+			Handle: s.startDownload, Admin: true,
+			Summary: "Download a model to the cache; GET /models and the events of /models/sse say how far it is",
+			Body:    answer.BodyOf("DownloadRequest", newDownloadQuery), Answer: success{},
+			Example: map[string]any{"model": "ggml-org/gemma-3-1b-it-GGUF:Q4_K_M"},
 		}, {
 			Method: http.MethodDelete, Paths: []string{"/models"}, Always: true,
 			Handle: s.deleteModel, Admin: true, Summary: "Remove a model from the cache, or end its download",
-			Params: []answer.Param{{In: "query", Name: "model", Doc: "Which model, by a name that /models has.", Is: nil}}, Answer: success{},
+			Params: []answer.Param{{In: "query", Name: "model", Doc: "Which model, by a name that /models has.", Is: nil}},
+			Answer: success{},
 		}, {
 			Method: http.MethodGet, Paths: []string{"/models/sse"}, Within: true,
-			Summary: "Stream the changes of models: events model_status, model_remove, models_reload, download_progress, download_finished and download_failed", Answer: modelEvent{},
+			Summary: "Stream the changes of models: events model_status, model_remove, models_reload, download_progress, " +
+				"download_finished and download_failed", Answer: modelEvent{},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/models/load"}, Always: true,
-			Handle: s.placed(placing{with: s.List.Set.Load}), Admin: true, Summary: "Load a model; GET /models says when it is loaded",
-			Body: answer.BodyOf("ModelRequest", newModelQuery), Answer: success{}, Example: map[string]any{"model": "demo"},
+			Handle: s.placed(placing{with: s.List.Set.Load}), Admin: true,
+			Summary: "Load a model; GET /models says when it is loaded",
+			Body:    answer.BodyOf("ModelRequest", newModelQuery), Answer: success{}, Example: map[string]any{"model": "demo"},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/models/unload"}, Always: true,
-			Handle: s.placed(placing{with: s.List.Set.Unload, cancels: true}), Admin: true, Summary: "Unload a model, once the requests that use it have ended, or end its download",
-			Body: answer.BodyOf("ModelRequest", newModelQuery), Answer: success{}, Example: map[string]any{"model": "demo"},
+			Handle: s.placed(placing{with: s.List.Set.Unload, cancels: true}), Admin: true,
+			Summary: "Unload a model, once the requests that use it have ended, or end its download",
+			Body:    answer.BodyOf("ModelRequest", newModelQuery), Answer: success{}, Example: map[string]any{"model": "demo"},
 		}, {
 			Method: http.MethodGet, Paths: []string{"/v1/models/*id", "/models/*id"},
-			Handle: s.oneModel, Always: true, Models: true, Summary: "Describe a model", Params: answer.PathID, Answer: modelEntry{},
+			Handle: s.oneModel, Always: true, Models: true, Summary: "Describe a model", Params: answer.PathID,
+			Answer: modelEntry{},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/tokenize"},
 			Handle: s.tokenize, Summary: "Make tokens of a text",
-			Body: answer.BodyOf("TokenizeRequest", newTokenizeQuery), Answer: tokens[any]{}, Example: map[string]any{"content": "Hello"},
+			Body: answer.BodyOf("TokenizeRequest", newTokenizeQuery), Answer: tokens[any]{},
+			Example: map[string]any{"content": "Hello"},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/detokenize"},
 			Handle: s.detokenize, Summary: "Make text of tokens",
-			Body: answer.BodyOf("DetokenizeRequest", newDetokenizeQuery), Answer: content{}, Example: map[string]any{"tokens": []int{1, 2, 3}},
+			Body: answer.BodyOf("DetokenizeRequest", newDetokenizeQuery), Answer: content{},
+			Example: map[string]any{"tokens": []int{1, 2, 3}},
 		}, {
 			Method: http.MethodGet, Paths: []string{"/tokenizer_info"},
-			Handle: s.tokenizerInfo, Asleep: true, Summary: "Describe the tokenizer, as vLLM does", Params: []answer.Param{answer.OfModel}, Answer: tokenizerInfo{},
+			Handle: s.tokenizerInfo, Asleep: true, Summary: "Describe the tokenizer, as vLLM does",
+			Params: []answer.Param{answer.OfModel}, Answer: tokenizerInfo{},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/apply-template"},
 			Handle: s.applyTemplate, Summary: "Make a prompt of a conversation",
-			Body: answer.BodyOf("TemplateRequest", NewTemplateQuery), Answer: rendered{}, Example: map[string]any{"messages": hello},
+			Body: answer.BodyOf("TemplateRequest", NewTemplateQuery), Answer: rendered{},
+			Example: map[string]any{"messages": hello},
 		}, {
 			Method: http.MethodGet, Paths: []string{"/props"},
-			Handle: s.anyProps, Always: true, Summary: "Describe the server: a model, and the defaults of requests", Params: []answer.Param{answer.OfModel}, Answer: props{},
+			Handle: s.anyProps, Always: true, Summary: "Describe the server: a model, and the defaults of requests",
+			Params: []answer.Param{answer.OfModel}, Answer: props{},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/props"},
-			Handle: s.setProps, Admin: true, Summary: "Not supported: no property can be changed", Answer: field.Schema{"type": "object"},
+			Handle: s.setProps, Admin: true, Summary: "Not supported: no property can be changed",
+			Answer: field.Schema{"type": "object"},
 		}, {
 			Method: http.MethodGet, Paths: []string{"/slots"},
 			Handle: s.slots, Asleep: true, Summary: "Describe the sequences that run",
-			Params: []answer.Param{answer.OfModel, {In: "query", Name: "fail_on_no_slot", Doc: "1: the status is 503 where all are busy.", Is: answer.OnOff}}, Answer: []slotEntry{},
+			Params: []answer.Param{answer.OfModel,
+				{In: "query", Name: "fail_on_no_slot", Doc: "1: the status is 503 where all are busy.", Is: answer.OnOff}},
+			Answer: []slotEntry{},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/slots/:id"},
 			Handle: s.slotAction, Admin: true, Summary: "Save, restore or erase what a slot has in the cache",
-			Body: answer.BodyOf("SlotRequest", newSlotQuery), Params: []answer.Param{{In: "path", Name: "id", Doc: "The number of the slot.", Is: field.Schema{"type": "integer", "minimum": 0}}, answer.OfModel, {In: "query", Name: "action", Doc: "What is done; erase needs no body.", Is: field.Schema{"enum": []string{"save", "restore", "erase"}}}},
+			Body: answer.BodyOf("SlotRequest", newSlotQuery),
+			Params: []answer.Param{{In: "path", Name: "id", Doc: "The number of the slot.",
+				Is: field.Schema{"type": "integer", "minimum": 0}}, answer.OfModel,
+				{In: "query", Name: "action", Doc: "What is done; erase needs no body.",
+					Is: field.Schema{"enum": []string{"save", "restore", "erase"}}}},
 			Answer: field.Schema{"type": "object", "required": []string{"id_slot"}},
 		}, {
 			Method: http.MethodGet, Paths: []string{"/v1/memory"}, Always: true,
 			Handle: s.memory, Summary: "Say what memory is used for, and what limits it", Answer: memoryUse{},
 		}, {
 			Method: http.MethodGet, Paths: []string{"/lora-adapters"},
-			Handle: s.listAdapters, Asleep: true, Summary: "List LoRA adapters, and the scales that apply to requests which do not say", Params: []answer.Param{answer.OfModel}, Answer: []adapterEntry{},
+			Handle: s.listAdapters, Asleep: true,
+			Summary: "List LoRA adapters, and the scales that apply to requests which do not say",
+			Params:  []answer.Param{answer.OfModel}, Answer: []adapterEntry{},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/lora-adapters"},
-			Handle: s.setAdapters, Admin: true, Summary: "Set the scales of LoRA adapters for requests which do not say; adapters that are not listed get 0", Params: []answer.Param{answer.OfModel}, Answer: success{},
+			Handle: s.setAdapters, Admin: true, Summary: "Set the scales of LoRA adapters for requests which do not say; " +
+				"adapters that are not listed get 0", Params: []answer.Param{answer.OfModel}, Answer: success{},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/load_lora_adapter"},
 			Handle: s.loadAdapter, Admin: true, Summary: "Load a LoRA adapter; requests may name it as their model",
-			Body: answer.BodyOf("LoadAdapterRequest", newLoadQuery), Answer: adapterEntry{}, Example: map[string]any{"lora_name": "poet", "lora_path": "poet.gguf"},
+			Body: answer.BodyOf("LoadAdapterRequest", newLoadQuery), Answer: adapterEntry{},
+			Example: map[string]any{"lora_name": "poet", "lora_path": "poet.gguf"},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/unload_lora_adapter"},
 			Handle: s.unloadAdapter, Admin: true, Summary: "Unload a LoRA adapter, once the requests that use it have ended",
-			Body: answer.BodyOf("UnloadAdapterRequest", newUnloadQuery), Answer: success{}, Example: map[string]any{"lora_name": "poet"},
+			Body: answer.BodyOf("UnloadAdapterRequest", newUnloadQuery), Answer: success{},
+			Example: map[string]any{"lora_name": "poet"},
 		}, {
 			Method: http.MethodGet, Paths: []string{"/health", "/v1/health"},
 			Handle: s.health, Always: true, Summary: "Say whether the models of the start are loaded", Answer: status{},

@@ -47,7 +47,8 @@ func idleSlot(m *ask.Model, id int) slotEntry {
 	o := ask.NewOptions(m)
 	ask.Filled(m, &o)
 	_ = o.Bias.Settle(m, o.IgnoreEOS) // tokens that the model does not have are refused in requests
-	return slotEntry{ID: id, Model: m.Name, Task: -1, Ctx: m.Ctx, Speculative: o.Speculation.Sources != 0, Params: o.Settings(), Next: []nextToken{{Has: true, Remain: -1}}}
+	return slotEntry{ID: id, Model: m.Name, Task: -1, Ctx: m.Ctx, Speculative: o.Speculation.Sources != 0,
+		Params: o.Settings(), Next: []nextToken{{Has: true, Remain: -1}}}
 }
 
 func (s *API) slots(req *answer.Request) error {
@@ -160,7 +161,8 @@ func slotError(err error) error {
 	return err
 }
 
-// saveSlot writes a file of a slot's text, if it is of a namespace. It does so atomically: the file is complete or absent.
+// saveSlot writes a file of a slot's text, if it is of a namespace. It does so atomically: the file is complete or
+// absent.
 func saveSlot(dir *os.Root, name string, id int, space string, e ask.Engine) (engine.SlotFile, error) {
 	part := "." + answer.NewID() // not a name that checkFilename accepts
 	// The file tells the text.
@@ -204,7 +206,8 @@ func checkFilename(name string) error {
 		safe = safe && (letter || strings.ContainsRune("._-", r))
 	}
 	if !safe || name[0] == '-' {
-		return reply.Invalid("filename", "%s, want a name of letters, digits, dots, dashes and underscores", field.Quote(name))
+		return reply.Invalid("filename", "%s, want a name of letters, digits, dots, dashes and underscores",
+			field.Quote(name))
 	}
 	return nil
 }

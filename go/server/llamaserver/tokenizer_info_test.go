@@ -36,17 +36,22 @@ func TestTokenizerOfVLLM(t *testing.T) {
 	whole := fake.Post[encoded](s, "/tokenize", `{"prompt":"Once upon","return_token_strs":true}`)
 	native := fake.Post[encoded](s, "/tokenize", `{"content":"Once upon"}`)
 	bos := fake.Post[encoded](s, "/tokenize", `{"prompt":"`+info.BOS+`","add_special_tokens":false}`)
-	if info.Class == "" || info.EOS == "" || !info.AddBOS || info.Max != 1024 || !strings.Contains(info.Template, "messages") || !info.Added["0"].Special || info.Added["0"].Content != info.BOS {
+	if info.Class == "" || info.EOS == "" || !info.AddBOS || info.Max != 1024 ||
+		!strings.Contains(info.Template, "messages") || !info.Added["0"].Special || info.Added["0"].Content != info.BOS {
 		t.Errorf("%s", b)
 	}
-	if len(bos.Tokens) != 1 || !slices.Equal(whole.Tokens, append(bos.Tokens, bare.Tokens...)) || !slices.Equal(native.Tokens, bare.Tokens) {
-		t.Errorf("with BOS %v, without %v, BOS %v, of llama-server's request %v", whole.Tokens, bare.Tokens, bos.Tokens, native.Tokens)
+	if len(bos.Tokens) != 1 || !slices.Equal(whole.Tokens, append(bos.Tokens, bare.Tokens...)) ||
+		!slices.Equal(native.Tokens, bare.Tokens) {
+		t.Errorf("with BOS %v, without %v, BOS %v, of llama-server's request %v", whole.Tokens, bare.Tokens, bos.Tokens,
+			native.Tokens)
 	}
-	if whole.Count != len(whole.Tokens) || whole.Max != 1024 || len(whole.Texts) != whole.Count || whole.Texts[0] != info.BOS || bare.Texts != nil {
+	if whole.Count != len(whole.Tokens) || whole.Max != 1024 || len(whole.Texts) != whole.Count ||
+		whole.Texts[0] != info.BOS || bare.Texts != nil {
 		t.Errorf("%+v, %+v", whole, bare)
 	}
 	ids, _ := json.Marshal(bare.Tokens)
-	if got := fake.Post[struct{ Prompt, Content string }](s, "/detokenize", `{"tokens":`+string(ids)+`}`); got.Prompt != got.Content || !strings.Contains(got.Prompt, "Once upon") {
+	if got := fake.Post[struct{ Prompt, Content string }](s, "/detokenize",
+		`{"tokens":`+string(ids)+`}`); got.Prompt != got.Content || !strings.Contains(got.Prompt, "Once upon") {
 		t.Errorf("%+v", got)
 	}
 	s.Refused("/tokenize", `{"prompt":"a","content":"b"}`, 400, "prompt")

@@ -47,7 +47,8 @@ func (q *tokenizeQuery) Fields() []field.Field {
 		field.Setting("add_special add_special_tokens", &q.addSpecial, "Begin with BOS where the model wants it."),
 		field.Setting("parse_special", field.Boolean(&q.parseSpecial), "Read the texts of control tokens as such."),
 		field.Setting("with_pieces", field.Boolean(&q.withPieces), "Send the text of each token too."),
-		field.Setting("return_token_strs", field.Boolean(&q.withTexts), "Send the texts of the tokens as a list of their own, token_strs."),
+		field.Setting("return_token_strs", field.Boolean(&q.withTexts),
+			"Send the texts of the tokens as a list of their own, token_strs."),
 	}
 }
 
@@ -125,7 +126,8 @@ func (s *API) detokenize(req *answer.Request) error {
 	}
 	for i, id := range q.tokens {
 		if int(id) >= m.Tokenizer.Len() {
-			return reply.Invalid("tokens", "element %d: token %d is not in the vocabulary, want 0 to %d", i, id, m.Tokenizer.Len()-1)
+			return reply.Invalid("tokens", "element %d: token %d is not in the vocabulary, want 0 to %d", i, id,
+				m.Tokenizer.Len()-1)
 		}
 	}
 	size := 0

@@ -33,18 +33,22 @@ func lines(t *testing.T, s *fake.Site, path, body string) []line {
 // A conversation in lines of JSON is the same as in one, with thoughts and calls apart.
 func TestOllamaChat(t *testing.T) {
 	t.Parallel()
-	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
-		{When: "messages[-1].role == 'tool'", Text: "It is 21 °C in Rome."},
-		{When: "tools", Text: "<think>\nThe weather?\n</think>\n\nOne moment.\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>"},
-		{Text: "I can't know that."},
-	}})
-	ask := `"model":"scripted","messages":[{"role":"user","content":"hi"}],"tools":[` + fake.WeatherTool + `],"options":{"temperature":0,"num_ctx":8192}`
+	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"},
+		Scripts: []scripted.Script{
+			{When: "messages[-1].role == 'tool'", Text: "It is 21 °C in Rome."},
+			{When: "tools", Text: "<think>\nThe weather?\n</think>\n\nOne moment.\n<tool_call>\n{\"name\": \"get_weather\", " +
+				"\"arguments\": {\"place\": \"Rome\"}}\n</tool_call>"},
+			{Text: "I can't know that."},
+		}})
+	ask := `"model":"scripted","messages":[{"role":"user","content":"hi"}],"tools":[` + fake.WeatherTool +
+		`],"options":{"temperature":0,"num_ctx":8192}`
 	check := func(what, content, thinking, arguments string, calls int, last line) {
 		t.Helper()
 		if content != "One moment." || thinking != "The weather?" || calls != 1 || arguments != `{"place":"Rome"}` {
 			t.Errorf("%s: %q, %q, %d calls, %s", what, content, thinking, calls, arguments)
 		}
-		if !last.Done || last.Reason != "stop" || last.Model != "scripted" || last.Eval == 0 || last.Prompt == 0 || last.Total < last.PromptFor+last.EvalFor || last.PromptFor == 0 {
+		if !last.Done || last.Reason != "stop" || last.Model != "scripted" || last.Eval == 0 || last.Prompt == 0 ||
+			last.Total < last.PromptFor+last.EvalFor || last.PromptFor == 0 {
 			t.Errorf("%s: %+v", what, last)
 		}
 	}
@@ -65,10 +69,13 @@ func TestOllamaChat(t *testing.T) {
 	if a := fake.Post[line](s, "/api/chat", result); a.Message.Content != "It is 21 °C in Rome." {
 		t.Errorf("after a result: %+v", a.Message)
 	}
-	if a := fake.Post[line](s, "/api/generate", `{"prompt":"hi","stream":false,"think":false}`); *a.Response != "I can't know that." {
+	if a := fake.Post[line](s, "/api/generate",
+		`{"prompt":"hi","stream":false,"think":false}`); *a.Response != "I can't know that." {
 		t.Errorf("/api/generate: %q", *a.Response)
 	}
-	if a := fake.Post[line](s, "/api/chat", `{"messages":[{"role":"user","content":"hi"}],"stream":false,"options":{"num_predict":2}}`); a.Reason != "length" || a.Eval != 2 {
+	if a := fake.Post[line](s, "/api/chat",
+		`{"messages":[{"role":"user","content":"hi"}],"stream":false,"options":{"num_predict":2}}`); a.Reason != "length" ||
+		a.Eval != 2 {
 		t.Errorf("two tokens: %+v", a)
 	}
 }
@@ -83,21 +90,25 @@ func TestOllamaGenerate(t *testing.T) {
 		text += *l.Response
 	}
 	type native struct{ Content string }
-	want := fake.Post[native](s, "/completion", `{"prompt":"Once upon a time","n_predict":12,"temperature":0,"top_p":0.9,"min_p":0}`).Content
+	want := fake.Post[native](s, "/completion",
+		`{"prompt":"Once upon a time","n_predict":12,"temperature":0,"top_p":0.9,"min_p":0}`).Content
 	if text != want || first[len(first)-1].Reason != "length" || first[len(first)-1].Context != nil {
 		t.Errorf("raw: %q, want %q; %+v", text, want, first[len(first)-1])
 	}
-	one := fake.Post[line](s, "/api/generate", `{"prompt":"Tell me a story.","system":"Be brief.","stream":false,"options":{"temperature":0,"num_predict":8}}`)
+	one := fake.Post[line](s, "/api/generate",
+		`{"prompt":"Tell me a story.","system":"Be brief.","stream":false,"options":{"temperature":0,"num_predict":8}}`)
 	if len(one.Context) != one.Prompt+one.Eval || *one.Response == "" {
 		t.Fatalf("a context of %d tokens after %d and %d", len(one.Context), one.Prompt, one.Eval)
 	}
 	context, _ := json.Marshal(one.Context)
-	two := fake.Post[line](s, "/api/generate", fmt.Sprintf(`{"prompt":"Go on.","stream":false,"context":%s,"options":{"temperature":0,"num_predict":4}}`, context))
+	two := fake.Post[line](s, "/api/generate",
+		fmt.Sprintf(`{"prompt":"Go on.","stream":false,"context":%s,"options":{"temperature":0,"num_predict":4}}`, context))
 	if two.Prompt <= len(one.Context) || fmt.Sprint(two.Context[:len(one.Context)]) != fmt.Sprint(one.Context) {
 		t.Errorf("a prompt of %d tokens, want more than %d, which it begins with", two.Prompt, len(one.Context))
 	}
 	for _, path := range []string{"/api/generate", "/api/chat"} {
-		if a := fake.Post[line](s, path, `{"model":"demo:latest","keep_alive":"5m"}`); !a.Done || a.Reason != "load" || a.Model != "demo:latest" {
+		if a := fake.Post[line](s, path, `{"model":"demo:latest","keep_alive":"5m"}`); !a.Done || a.Reason != "load" ||
+			a.Model != "demo:latest" {
 			t.Errorf("%s without a prompt: %+v", path, a)
 		}
 	}
@@ -108,12 +119,14 @@ func TestOllamaFormat(t *testing.T) {
 	t.Parallel()
 	s := fake.Embedder(t, nil)
 	ask := `"prompt":"A name and an age:","stream":false,"options":{"num_predict":60,"seed":1}`
-	one := fake.Post[line](s, "/api/generate", `{`+ask+`,"format":{"type":"object","properties":{"age":{"type":"integer","minimum":1,"maximum":9}},"required":["age"],"additionalProperties":false}}`)
+	one := fake.Post[line](s, "/api/generate",
+		`{`+ask+`,"format":{"type":"object","properties":{"age":{"type":"integer","minimum":1,"maximum":9}},"required":["age"],"additionalProperties":false}}`)
 	var v struct{ Age int }
 	if err := json.Unmarshal([]byte(*one.Response), &v); err != nil || v.Age < 1 || v.Age > 9 {
 		t.Errorf("by a schema: %q, %v", *one.Response, err)
 	}
-	if a := fake.Post[line](s, "/api/generate", `{`+ask+`,"format":"json"}`); !strings.HasPrefix(strings.TrimSpace(*a.Response), "{") {
+	if a := fake.Post[line](s, "/api/generate",
+		`{`+ask+`,"format":"json"}`); !strings.HasPrefix(strings.TrimSpace(*a.Response), "{") {
 		t.Errorf("json: %q", *a.Response)
 	}
 }
@@ -132,7 +145,8 @@ func TestOllamaLogprobs(t *testing.T) {
 		Message  struct{ Content string }
 		Logprobs []one
 	}
-	for path, body := range map[string]string{"/api/generate": `"prompt":"Tell me a story."`, "/api/chat": `"messages":[{"role":"user","content":"Tell me a story."}]`} {
+	for path, body := range map[string]string{"/api/generate": `"prompt":"Tell me a story."`,
+		"/api/chat": `"messages":[{"role":"user","content":"Tell me a story."}]`} {
 		body += `,"logprobs":true,"top_logprobs":2,"options":{"temperature":0,"num_predict":9}`
 		whole := fake.Post[line](s, path, `{`+body+`,"stream":false}`)
 		var streamed []one
@@ -147,13 +161,16 @@ func TestOllamaLogprobs(t *testing.T) {
 				t.Errorf("%s: %+v", path, l)
 			}
 		}
-		if len(whole.Logprobs) != 9 || fmt.Sprint(streamed) != fmt.Sprint(whole.Logprobs) || strings.TrimSpace(text) != strings.TrimSpace(whole.Response+whole.Message.Content) {
+		if len(whole.Logprobs) != 9 || fmt.Sprint(streamed) != fmt.Sprint(whole.Logprobs) ||
+			strings.TrimSpace(text) != strings.TrimSpace(whole.Response+whole.Message.Content) {
 			t.Errorf("%s: of %q:\n%+v\nin lines:\n%+v", path, whole.Response+whole.Message.Content, whole.Logprobs, streamed)
 		}
-		if plain := fake.Post[line](s, path, `{`+strings.Replace(body, `"logprobs":true,"top_logprobs":2,`, "", 1)+`,"stream":false}`); plain.Logprobs != nil {
+		if plain := fake.Post[line](s, path, `{`+strings.Replace(body, `"logprobs":true,"top_logprobs":2,`, "", 1)+
+			`,"stream":false}`); plain.Logprobs != nil {
 			t.Errorf("%s: %+v without being asked", path, plain.Logprobs)
 		}
-		if status, b, _ := s.Do("POST", path, `{`+strings.Replace(body, `"logprobs":true,`, "", 1)+`}`); status != 400 || !strings.Contains(string(b), "top_logprobs") {
+		if status, b, _ := s.Do("POST", path, `{`+strings.Replace(body, `"logprobs":true,`, "", 1)+`}`); status != 400 ||
+			!strings.Contains(string(b), "top_logprobs") {
 			t.Errorf("%s: top_logprobs alone: %d %s", path, status, b)
 		}
 	}
@@ -169,7 +186,8 @@ func TestOllamaModels(t *testing.T) {
 		}
 	}
 	a := fake.Post[shownModel](s, "/api/show", `{"model":"demo:latest"}`)
-	if a.Info["llama.context_length"] != 1024.0 || len(a.Capabilities) < 2 || a.Capabilities[0] != "completion" || a.Template == "" {
+	if a.Info["llama.context_length"] != 1024.0 || len(a.Capabilities) < 2 || a.Capabilities[0] != "completion" ||
+		a.Template == "" {
 		t.Errorf("/api/show: %+v", a)
 	}
 	e := fake.Post[vectors](s, "/api/embed", `{"model":"demo","input":["a cat","a dog"]}`)
@@ -199,7 +217,8 @@ func TestOllamaRefuses(t *testing.T) {
 	}{
 		{"/api/chat", `{"messages":[{"content":"hi"}]}`, 400, "messages: message 0: role: missing"},
 		{"/api/chat", `{"messages":"hi"}`, 400, "messages: "},
-		{"/api/chat", `{"messages":[{"role":"user","content":"hi","images":["aGk="]}]}`, 400, "reads text only, want no images"},
+		{"/api/chat", `{"messages":[{"role":"user","content":"hi","images":["aGk="]}]}`, 400,
+			"reads text only, want no images"},
 		{"/api/chat", `{` + chat + `,"options":{"temperature":"hot"}}`, 400, "options: temperature: "},
 		{"/api/chat", `{` + chat + `,"options":[]}`, 400, "options: an array, want an object"},
 		{"/api/chat", `{` + chat + `,"think":"much"}`, 400, "think: "},
@@ -215,7 +234,8 @@ func TestOllamaRefuses(t *testing.T) {
 		{"/api/show", `{"model":"other"}`, 404, `model 'other' not found, want one of demo`},
 		{"/api/pull", `{"model":"other"}`, 501, "downloads no models"},
 		{"/api/push", `{"model":"other"}`, 501, "not uploaded"},
-		{"/api/create", `{"model":"mario","from":"demo","system":"You are Mario.","parameters":{"temperature":1}}`, 501, "send system or messages, and options, with each request"},
+		{"/api/create", `{"model":"mario","from":"demo","system":"You are Mario.","parameters":{"temperature":1}}`, 501,
+			"send system or messages, and options, with each request"},
 	} {
 		status, body, _ := s.Do("POST", tt.path, tt.body)
 		var e struct{ Error string }
@@ -245,12 +265,14 @@ func TestOllamaUnknownModel(t *testing.T) {
 		var a struct {
 			Error string `json:"error"`
 		}
-		if err := json.Unmarshal(b, &a); err != nil || status != 404 || a.Error != "model 'llama9' not found, want one of demo" {
+		if err := json.Unmarshal(b, &a); err != nil || status != 404 ||
+			a.Error != "model 'llama9' not found, want one of demo" {
 			t.Errorf("%s %s: %d %s", tt.path, tt.body, status, b)
 		}
 	}
 	for _, name := range []string{"demo", "demo:latest", ""} {
-		if a := fake.Post[line](s, "/api/generate", `{"model":"`+name+`","prompt":"hi","stream":false,"options":{"num_predict":2}}`); !a.Done {
+		if a := fake.Post[line](s, "/api/generate",
+			`{"model":"`+name+`","prompt":"hi","stream":false,"options":{"num_predict":2}}`); !a.Done {
 			t.Errorf("%q: %+v", name, a)
 		}
 	}
@@ -261,7 +283,8 @@ func TestOllamaUnknownModel(t *testing.T) {
 func TestOllamaErrorsAreStrings(t *testing.T) {
 	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
-	for _, r := range [][2]string{{"GET", "/api/chat"}, {"POST", "/api/none"}, {"POST", "/api/chat"}, {"DELETE", "/api/tags"}} {
+	for _, r := range [][2]string{{"GET", "/api/chat"}, {"POST", "/api/none"}, {"POST", "/api/chat"},
+		{"DELETE", "/api/tags"}} {
 		status, b, _ := s.Do(r[0], r[1], `{`)
 		var a struct {
 			Error string `json:"error"`
@@ -278,7 +301,8 @@ func TestOllamaKeepAlive(t *testing.T) {
 	s, b := fake.NewRouter(t, nil)
 	close(b)
 	state := func() models.State { st, _ := s.Server.Models().Status("a"); return st.State }
-	for keep, want := range map[string]models.State{`0`: models.Unloaded, `"0s"`: models.Unloaded, `-1`: models.Loaded, `"10m"`: models.Loaded, `null`: models.Loaded} {
+	for keep, want := range map[string]models.State{`0`: models.Unloaded, `"0s"`: models.Unloaded, `-1`: models.Loaded,
+		`"10m"`: models.Loaded, `null`: models.Loaded} {
 		status, text, _ := s.Do("POST", "/api/generate", `{"model":"a","keep_alive":`+keep+`}`)
 		if status != 200 || strings.Contains(string(text), `"unload"`) != (want == models.Unloaded) {
 			t.Errorf("%s: %d %s", keep, status, text)
@@ -311,7 +335,8 @@ func TestOllamaStop(t *testing.T) {
 	for path, body := range map[string]string{
 		"/api/generate": `{"model":"a","keep_alive":0}`, "/api/chat": `{"model":"a:latest","messages":[],"keep_alive":"0s"}`,
 	} {
-		if a := fake.Post[line](s, path, body); !a.Done || a.Reason != "unload" || !strings.HasPrefix(body, `{"model":"`+a.Model+`"`) || (a.Message == nil) != (path == "/api/generate") {
+		if a := fake.Post[line](s, path, body); !a.Done || a.Reason != "unload" ||
+			!strings.HasPrefix(body, `{"model":"`+a.Model+`"`) || (a.Message == nil) != (path == "/api/generate") {
 			t.Errorf("%s: %+v", path, a)
 		}
 	}
@@ -322,7 +347,8 @@ func TestOllamaStop(t *testing.T) {
 	for e := range events {
 		t.Errorf("%+v", e)
 	}
-	if a := fake.Post[line](s, "/api/generate", `{"model":"a","prompt":"x","stream":false,"keep_alive":0}`); a.Response == nil || *a.Response == "" {
+	if a := fake.Post[line](s, "/api/generate",
+		`{"model":"a","prompt":"x","stream":false,"keep_alive":0}`); a.Response == nil || *a.Response == "" {
 		t.Errorf("with a prompt: %+v", a)
 	}
 	for shift, no := range map[string]bool{"": false, `,"shift":true`: false, `,"shift":false`: true} {

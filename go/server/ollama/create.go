@@ -40,12 +40,16 @@ func (q *createQuery) Fields() []field.Field {
 		field.Input("parameters", &q.parameters, "Settings by Ollama's names, for requests that leave them out."),
 		field.Input("messages", &q.messages, "Example turns, which come before each conversation."),
 		field.Input("license", &q.license, "The terms, a text or several."),
-		field.Input("template", field.Text(&q.template), "Not supported: templates are the model's own, or those of --chat-template."),
+		field.Input("template", field.Text(&q.template),
+			"Not supported: templates are the model's own, or those of --chat-template."),
 		without("files", "Not supported: a file of weights.", file),
-		without("adapters", "Not supported: adapters of the model.", "adapters are loaded with --lora NAME=FILE, and \"quern merge-lora\" makes a model of both"),
+		without("adapters", "Not supported: adapters of the model.",
+			"adapters are loaded with --lora NAME=FILE, and \"quern merge-lora\" makes a model of both"),
 		without("quantize", "Not supported: a type of weights.", "\"quern quantize\" makes a file of another type"),
-		without("quantization", "Not supported: the older form of quantize.", "\"quern quantize\" makes a file of another type"),
-		without("modelfile", "Not supported: the form of older clients.", "from, system and parameters say the same, and \"quern create -f FILE\" takes a Modelfile"),
+		without("quantization", "Not supported: the older form of quantize.",
+			"\"quern quantize\" makes a file of another type"),
+		without("modelfile", "Not supported: the form of older clients.",
+			"from, system and parameters say the same, and \"quern create -f FILE\" takes a Modelfile"),
 		without("path", "Not supported: the form of older clients.", "\"quern create -f FILE\" takes a Modelfile"),
 		field.Setting("stream", field.Boolean(&q.stream), "Send what is done, in lines of JSON."),
 	)
@@ -149,5 +153,6 @@ func (l *license) Value() any { return nil }
 
 func (l *license) Schema() field.Schema {
 	text := field.Schema{"type": "string"}
-	return field.Schema{"description": "a text, or an array of texts", "anyOf": []field.Schema{text, {"type": "array", "items": text}}}
+	return field.Schema{"description": "a text, or an array of texts",
+		"anyOf": []field.Schema{text, {"type": "array", "items": text}}}
 }

@@ -43,7 +43,8 @@ func (q *embedQuery) Fields() []field.Field {
 		return all
 	}
 	return append(all, answer.DimensionsField(&q.dimensions),
-		field.Setting("truncate", field.Boolean(new(bool)), "Accepted; nothing is ever truncated: a text that is too long is refused."))
+		field.Setting("truncate", field.Boolean(new(bool)),
+			"Accepted; nothing is ever truncated: a text that is too long is refused."))
 }
 
 type (
@@ -91,7 +92,9 @@ func (s *API) oldEmbed(req *answer.Request) error {
 	return nil
 }
 
-func (s *API) asked(req *answer.Request, q *embedQuery) (all []*engine.Embedding, used answer.TokenUsage, release func(), err error) {
+func (s *API) asked(
+	req *answer.Request, q *embedQuery,
+) (all []*engine.Embedding, used answer.TokenUsage, release func(), err error) {
 	m := req.Model
 	if err = req.Read(q); err == nil {
 		err = answer.CheckDimensions(m, q.dimensions)

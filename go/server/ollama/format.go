@@ -164,7 +164,8 @@ func (f *format) Whole(answers []answer.Answer) any {
 		}
 	}
 	f.keep(got.Tokens)
-	return f.ended(f.answer(got.Blocks.Join(answer.TextBlock), got.Blocks.Join(answer.ThoughtBlock), calls...), &got.Ending, got.Usage)
+	return f.ended(f.answer(got.Blocks.Join(answer.TextBlock), got.Blocks.Join(answer.ThoughtBlock), calls...),
+		&got.Ending, got.Usage)
 }
 
 func (f *format) Event(s *reply.Stream, e answer.Event) error {

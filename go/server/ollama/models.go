@@ -66,7 +66,8 @@ type (
 )
 
 func entryOf(m *ask.Model) modelEntry {
-	return modelEntry{Name: tagOf(m), Model: tagOf(m), Size: m.Info.Size, Digest: digestOf(m), Details: catalog.DetailsOf(m)}
+	return modelEntry{Name: tagOf(m), Model: tagOf(m), Size: m.Info.Size, Digest: digestOf(m),
+		Details: catalog.DetailsOf(m)}
 }
 
 // digestOf tells one model from another. It is not that of the file, which would have to be read for it.
@@ -180,10 +181,13 @@ func (s *API) show(req *answer.Request) error {
 // infoOf is what the model's file says that clients ask for.
 func infoOf(m *ask.Model) map[string]any {
 	info := map[string]any{"general.architecture": m.Info.Arch, "general.parameter_count": m.Info.NParams}
-	keys := []string{"general.name", "general.basename", "general.size_label", "general.file_type", "general.quantization_version", "tokenizer.ggml.model", "tokenizer.ggml.pre"}
+	keys := []string{"general.name", "general.basename", "general.size_label", "general.file_type",
+		"general.quantization_version", "tokenizer.ggml.model", "tokenizer.ggml.pre"}
 	for _, key := range []string{
-		"context_length", "embedding_length", "block_count", "feed_forward_length", "attention.head_count", "attention.head_count_kv",
-		"attention.key_length", "attention.value_length", "rope.freq_base", "vocab_size", "pooling_type", "expert_count", "expert_used_count",
+		"context_length", "embedding_length", "block_count", "feed_forward_length", "attention.head_count",
+		"attention.head_count_kv",
+		"attention.key_length", "attention.value_length", "rope.freq_base", "vocab_size", "pooling_type", "expert_count",
+		"expert_used_count",
 	} {
 		keys = append(keys, m.Info.Arch+"."+key)
 	}

@@ -132,7 +132,8 @@ func linesOf(p hub.Progress) []pullStatus {
 		if f.SHA256 != "" {
 			what, digest = f.SHA256[:12], "sha256:"+f.SHA256
 		}
-		lines = append(lines, pullStatus{Status: "pulling " + what, Digest: digest, Total: max(f.Total, 0), Completed: f.Done})
+		lines = append(lines, pullStatus{Status: "pulling " + what, Digest: digest, Total: max(f.Total, 0),
+			Completed: f.Done})
 	}
 	return lines
 }

@@ -52,14 +52,17 @@ func (q *common) Fields() []field.Field {
 	return []field.Field{
 		field.Input("model", field.Text(&q.Model), "Which model, by a name that /api/tags has, with or without :latest."),
 		field.Setting("stream", field.Boolean(&q.Stream), "Send the answer as it is generated, in lines of JSON."),
-		field.Input("options", settings{&q.Options}, "Settings by Ollama's names: temperature, top_k, top_p, min_p, seed, stop, num_predict and others."),
+		field.Input("options", settings{&q.Options},
+			"Settings by Ollama's names: temperature, top_k, top_p, min_p, seed, stop, num_predict and others."),
 		field.Input("format", formField{&q.Form}, `Holds the answer to a form: "json", or a JSON schema.`),
 		field.Input("think", &q.think, "Whether the model thinks before it answers, or how much: low, medium, high."),
 		field.Input("keep_alive", &q.keepAlive, wantStay),
 		field.Setting("logprobs", field.Boolean(&q.logprobs), "Send the log-probability of each token."),
-		field.Setting("top_logprobs", field.Integer(&q.top, 0, maxTop), "With logprobs: send so many of the likeliest tokens too."),
+		field.Setting("top_logprobs", field.Integer(&q.top, 0, maxTop),
+			"With logprobs: send so many of the likeliest tokens too."),
 		field.Setting("truncate", field.Boolean(new(bool)), "Accepted; nothing is ever truncated."),
-		field.Setting("shift", field.Boolean(&q.Shift), "Whether a full context is shifted, where the server has `--context-shift`; false ends the answer there."),
+		field.Setting("shift", field.Boolean(&q.Shift),
+			"Whether a full context is shifted, where the server has `--context-shift`; false ends the answer there."),
 	}
 }
 
@@ -124,8 +127,8 @@ func promptless(name, reason string) line {
 }
 
 // before returns what finds the model of a request, by its tag or in the older field, and how long it stays. unload is
-// the answer to a request that only has a model unloaded: where its weights are not in memory, they need not come for that;
-// nil: there is none such.
+// the answer to a request that only has a model unloaded: where its weights are not in memory, they need not come for
+// that; nil: there is none such.
 func (s *API) before(unload func(model, reason string) line) func(*answer.Request) (bool, error) {
 	return func(req *answer.Request) (bool, error) {
 		given := field.TextOf(req.Peek("model"))
@@ -135,7 +138,8 @@ func (s *API) before(unload func(model, reason string) line) func(*answer.Reques
 			return false, err
 		}
 		name := meant.Model
-		if name != "" && meant.Adapter == nil && !s.List.Set.Has(name) { // whatever other APIs answer to, where there is one model
+		// whatever other APIs answer to, where there is one model
+		if name != "" && meant.Adapter == nil && !s.List.Set.Has(name) {
 			return false, &models.NotFoundError{Name: name, Names: s.List.Names()}
 		}
 		stay := &req.Stay.KeepAlive
@@ -160,8 +164,8 @@ func (s *API) before(unload func(model, reason string) line) func(*answer.Reques
 	}
 }
 
-// keepAliveOf returns the value of keep_alive, nil for none. What is wrong with it is reported later, when the fields are
-// read.
+// keepAliveOf returns the value of keep_alive, nil for none. What is wrong with it is reported later, when the fields
+// are read.
 func keepAliveOf(v jsontext.Value) *time.Duration {
 	var k keepAlive
 	if k.Take(field.NewReader(v)) != nil {
@@ -231,7 +235,8 @@ func (q *generateQuery) Fields() []field.Field {
 		field.Input("prompt", field.Text(&q.prompt), "What to answer; without it, the answer says that the model is loaded."),
 		field.Input("suffix", field.Text(&q.suffix), "What comes after the answer, where the model can fill in."),
 		field.Input("system", field.Text(&q.system), "The system prompt."),
-		field.Input("template", field.Text(&q.template), "Not supported: templates are the model's own, or those of --chat-template."),
+		field.Input("template", field.Text(&q.template),
+			"Not supported: templates are the model's own, or those of --chat-template."),
 		field.Setting("raw", field.Boolean(&q.raw), "Take the prompt as it is, without a template."),
 		field.Input("context", &q.context, "The context of an earlier answer, to go on from."),
 		field.Input("images", &q.images, "Not supported: the model reads text only."),
@@ -241,13 +246,15 @@ func (q *generateQuery) Fields() []field.Field {
 func (q *generateQuery) Settle(m *ask.Model, h http.Header) error {
 	switch {
 	case q.template != "":
-		return reply.Invalid("template", "given, want none: templates are the model's own, or those of --chat-template; raw takes a prompt that is rendered already")
+		return reply.Invalid("template", "given, want none: templates are the model's own, or those of --chat-template; "+
+			"raw takes a prompt that is rendered already")
 	case q.suffix != "" && (q.system != "" || q.context != nil):
 		return reply.Invalid("suffix", "given together with system or context, want one of them")
 	}
 	for i, id := range q.context {
 		if int(id) >= m.Tokenizer.Len() {
-			return reply.Invalid("context", "element %d: token %d is not in the vocabulary, want 0 to %d", i, id, m.Tokenizer.Len()-1)
+			return reply.Invalid("context", "element %d: token %d is not in the vocabulary, want 0 to %d", i, id,
+				m.Tokenizer.Len()-1)
 		}
 	}
 	return q.common.Settle(m, h)
@@ -304,7 +311,8 @@ func (t settings) Fields() []field.Field {
 			all = append(all, f)
 		}
 	}
-	return append(all, field.Setting("num_predict", field.Integer(&t.o.MaxTokens, -2, math.MaxInt32), "Tokens to generate at most; -1 and -2 are as many as the context holds."))
+	return append(all, field.Setting("num_predict", field.Integer(&t.o.MaxTokens, -2, math.MaxInt32),
+		"Tokens to generate at most; -1 and -2 are as many as the context holds."))
 }
 
 func (t settings) Take(r *field.Reader) error {
@@ -359,7 +367,8 @@ func (t formField) Take(r *field.Reader) error {
 func (t formField) Value() any { return nil }
 
 func (t formField) Schema() field.Schema {
-	return field.Schema{"description": wantForm, "anyOf": []field.Schema{{"enum": []string{"json", ""}}, {"type": "object"}}}
+	return field.Schema{"description": wantForm,
+		"anyOf": []field.Schema{{"enum": []string{"json", ""}}, {"type": "object"}}}
 }
 
 // think is whether to think: true, false or how much.
@@ -384,7 +393,8 @@ func (t *think) Take(r *field.Reader) error {
 func (t *think) Value() any { return nil }
 
 func (t *think) Schema() field.Schema {
-	return field.Schema{"description": wantThink, "anyOf": []field.Schema{{"type": "boolean"}, {"enum": []string{"low", "medium", "high", "max"}}}}
+	return field.Schema{"description": wantThink,
+		"anyOf": []field.Schema{{"type": "boolean"}, {"enum": []string{"low", "medium", "high", "max"}}}}
 }
 
 // keepAlive is how long a model stays loaded after a request: seconds, or a duration; negative for good.
@@ -424,7 +434,8 @@ func (k *keepAlive) parse(s string) error {
 	return nil
 }
 
-const wantStay = "How long the model stays loaded after this: seconds, or a duration such as 5m; negative until its memory is needed, 0 not at all."
+const wantStay = "How long the model stays loaded after this: seconds, or a duration such as 5m; negative until its " +
+	"memory is needed, 0 not at all."
 
 const unloaded = "unload"
 
@@ -512,6 +523,7 @@ func (l *turns) Value() any { return nil }
 func (l *turns) Schema() field.Schema {
 	s := field.Schema{"type": []string{"string", "null"}}
 	return field.Schema{"type": "array", "description": ask.WantMessages, "items": field.Schema{
-		"type": "object", "required": []string{"role"}, "properties": field.Schema{"role": field.Schema{"type": "string"}, "content": s, "thinking": s},
+		"type": "object", "required": []string{"role"},
+		"properties": field.Schema{"role": field.Schema{"type": "string"}, "content": s, "thinking": s},
 	}}
 }

@@ -2,8 +2,8 @@ package ollama_test
 
 import "encoding/json"
 
-// What tests read answers into: the names of fields are those of the API's documents, not of the structs that write them,
-// so that a wrong name in those fails.
+// What tests read answers into: the names of fields are those of the API's documents, not of the structs that write
+// them, so that a wrong name in those fails.
 type (
 	// line is an answer of Ollama's, or a line of one.
 	line struct {

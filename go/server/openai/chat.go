@@ -31,12 +31,15 @@ func NewChatQuery(m *ask.Model) *chatQuery {
 
 func (q *chatQuery) Fields() []field.Field {
 	return append(append(q.Options.Fields(), q.Conversation.Fields()...),
-		field.Setting("modalities", ask.Neutral{Is: []string{"text"}, Ok: func(v any) bool { a, ok := v.([]any); return ok && len(a) == 1 && a[0] == "text" }, Want: `["text"]`}, "What the answer is made of."),
+		field.Setting("modalities", ask.Neutral{Is: []string{"text"},
+			Ok: func(v any) bool { a, ok := v.([]any); return ok && len(a) == 1 && a[0] == "text" }, Want: `["text"]`},
+			"What the answer is made of."),
 		field.Setting("store", field.Boolean(&q.store), "Keep the answer, so that it can be had again."),
 		field.Input("metadata", &q.metadata, "Kept with the answer, where store is true: texts by name."),
 		ask.ResponseFormat(&q.Form),
 		field.Setting("logprobs", field.Boolean(&q.logprobs), "Send the log-probability of each token."),
-		field.Setting("top_logprobs", field.Integer(&q.topLogprobs, 0, ask.MaxProbs), "With logprobs: send so many of the likeliest tokens too."),
+		field.Setting("top_logprobs", field.Integer(&q.topLogprobs, 0, ask.MaxProbs),
+			"With logprobs: send so many of the likeliest tokens too."),
 	)
 }
 
@@ -205,7 +208,8 @@ func (f *chatFormat) Close(s *reply.Stream, b *answer.Block, _ *answer.Ending) e
 	if rest == "" {
 		return nil
 	}
-	return f.chunk(s, chatDelta{Calls: []chatCallDelta{{Index: b.Call, Custom: &ask.CustomCall{Input: rest}}}}, f.now.tail, nil)
+	return f.chunk(s, chatDelta{Calls: []chatCallDelta{{Index: b.Call, Custom: &ask.CustomCall{Input: rest}}}}, f.now.tail,
+		nil)
 }
 
 // chatBegin is the first delta of a message. There is no content yet.
@@ -307,7 +311,8 @@ func (f *chatFormat) Event(s *reply.Stream, e answer.Event) error {
 		f.kept[f.now.i].Add(e)
 	}
 	if first {
-		if err := s.Event(chatChunk{f.envelope, []chatChunkChoice{{Index: f.now.i, Delta: chatBegin{Role: "assistant"}}}, tail{}}); err != nil {
+		if err := s.Event(chatChunk{f.envelope, []chatChunkChoice{{Index: f.now.i, Delta: chatBegin{Role: "assistant"}}},
+			tail{}}); err != nil {
 			return err
 		}
 	}
@@ -350,7 +355,8 @@ func (f *chatFormat) Failed(s *reply.Stream, err *reply.Error) error { return s.
 // toClient returns a call as the client has its tool.
 func toClient(l *ask.Tools, c chat.ToolCall) ask.ChatCall {
 	if l.Custom(c.Function.Name) {
-		return ask.ChatCall{ID: c.ID, Type: "custom", Custom: &ask.CustomCall{Name: c.Function.Name, Input: customInput(string(c.Function.Arguments))}}
+		return ask.ChatCall{ID: c.ID, Type: "custom",
+			Custom: &ask.CustomCall{Name: c.Function.Name, Input: customInput(string(c.Function.Arguments))}}
 	}
 	return ask.ChatCall{ID: c.ID, Type: c.Type, Function: &c.Function}
 }

@@ -58,7 +58,8 @@ func (f *chatFormat) store(a chatAnswer) {
 	_ = r.Elements(ask.WantMessages, func(i int) error { // which they are
 		v, err := r.Raw()
 		id := a.ID + "-" + strconv.Itoa(i)
-		c.messages = append(c.messages, history.Item{ID: id, Raw: slices.Concat([]byte(`{"id":"`+id+`"`), field.Except(v, "id"))})
+		c.messages = append(c.messages, history.Item{ID: id,
+			Raw: slices.Concat([]byte(`{"id":"`+id+`"`), field.Except(v, "id"))})
 		return err
 	})
 	q.stored.Put(&history.Record{Kind: keptChat, ID: a.ID, Owner: q.owner, Body: c})
@@ -66,7 +67,8 @@ func (f *chatFormat) store(a chatAnswer) {
 
 // completion returns the answer with its metadata.
 func (s storedChat) completion() history.Item {
-	return history.Item{ID: s.id, Raw: slices.Concat(s.answer[:len(s.answer)-1], []byte(`,"metadata":`), s.metadata, []byte("}"))}
+	return history.Item{ID: s.id, Raw: slices.Concat(s.answer[:len(s.answer)-1], []byte(`,"metadata":`), s.metadata,
+		[]byte("}"))}
 }
 
 // storedChat returns the chat completion that a request names.

@@ -25,10 +25,12 @@ func TestChat(t *testing.T) {
 		if c.Message.Role != "assistant" || *c.Message.Content != "Hello world" || c.Finish != "stop" {
 			t.Errorf("%s: got %+v", path, c)
 		}
-		if a.Object != "chat.completion" || !strings.HasPrefix(a.ID, "chatcmpl-") || a.Fingerprint != "test" || a.Model != "fake/model" || a.Created == 0 {
+		if a.Object != "chat.completion" || !strings.HasPrefix(a.ID, "chatcmpl-") || a.Fingerprint != "test" ||
+			a.Model != "fake/model" || a.Created == 0 {
 			t.Errorf("%s: got %+v", path, a)
 		}
-		if u := a.Usage; u.PromptTokens < 10 || u.CompletionTokens != 8 || u.TotalTokens != u.PromptTokens+8 || u.Details.CachedTokens != 4 {
+		if u := a.Usage; u.PromptTokens < 10 || u.CompletionTokens != 8 || u.TotalTokens != u.PromptTokens+8 ||
+			u.Details.CachedTokens != 4 {
 			t.Errorf("usage %+v", u)
 		}
 		if tm := a.Timings; tm.CacheN != 4 || tm.PromptN != a.Usage.PromptTokens-4 || tm.PredictedN != 8 || tm.PromptMS != 1 {
@@ -134,7 +136,8 @@ func TestChatLogprobs(t *testing.T) {
 	}
 	a := fake.Post[reply](s, "/v1/chat/completions", `{`+fake.Hi+`,"logprobs":true,"top_logprobs":2}`)
 	l := a.Choices[0].Logprobs.Content
-	if len(l) != 4 || l[0].Token != "Hello" || !slices.Equal(l[0].Bytes, []int{'H', 'e', 'l', 'l', 'o'}) || l[0].Logprob != -0.5 || len(l[0].Top) != 2 {
+	if len(l) != 4 || l[0].Token != "Hello" || !slices.Equal(l[0].Bytes, []int{'H', 'e', 'l', 'l', 'o'}) ||
+		l[0].Logprob != -0.5 || len(l[0].Top) != 2 {
 		t.Fatalf("got %+v", l)
 	}
 	if l[2].Token != "\uFFFD" || !slices.Equal(l[2].Bytes, []int{0xC3}) || !slices.Equal(l[3].Bytes, []int{0xA9}) {
@@ -179,7 +182,8 @@ func TestChatReasoning(t *testing.T) {
 			t.Errorf("%s: got %q and %q, want %q and %q", c.name, *m.Content, m.Reasoning, c.content, c.reasoning)
 		}
 	}
-	opened := fake.New(t, "Let me see.\n</think>\nHello", func(_ *server.Config, m *ask.Model, _ *fake.Engine) { m.Template = fake.Template(t, true) })
+	opened := fake.New(t, "Let me see.\n</think>\nHello",
+		func(_ *server.Config, m *ask.Model, _ *fake.Engine) { m.Template = fake.Template(t, true) })
 	content, reasoning := "", ""
 	for _, e := range opened.Events("/v1/chat/completions", `{`+fake.Hi+`,"stream":true}`) {
 		if e == "[DONE]" {
@@ -213,7 +217,8 @@ func TestChatReasoningInControlTokens(t *testing.T) {
 		"auto": {"Hello", "Let me see."},
 		"none": {"[THINK]Let me see.[/THINK]Hello", ""},
 	} {
-		got := fake.Post[chatAnswer](s, "/v1/chat/completions", `{`+fake.Hi+`,"reasoning_format":"`+format+`"}`).Choices[0].Message
+		got := fake.Post[chatAnswer](s, "/v1/chat/completions",
+			`{`+fake.Hi+`,"reasoning_format":"`+format+`"}`).Choices[0].Message
 		if *got.Content != want[0] || got.Reasoning != want[1] {
 			t.Errorf("%s: got %+v, want %q", format, got, want)
 		}
@@ -241,7 +246,8 @@ func TestChatTemplateInput(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", c.body, got, c.want)
 		}
 	}
-	if n := fake.Post[tokenCount](s, "/v1/chat/completions/input_tokens", `{`+fake.Hi+`}`); n.Tokens != len(s.Tok.Encode(start, tokenizer.Options{ParseSpecial: true})) {
+	if n := fake.Post[tokenCount](s, "/v1/chat/completions/input_tokens",
+		`{`+fake.Hi+`}`); n.Tokens != len(s.Tok.Encode(start, tokenizer.Options{ParseSpecial: true})) {
 		t.Errorf("counted %d tokens", n.Tokens)
 	}
 }
@@ -283,16 +289,19 @@ func TestDefaultsAndFields(t *testing.T) {
 	fake.Post[chatAnswer](s, "/v1/chat/completions", `{`+fake.Hi+`,"temperature":null,"frequency_penalty":0.5,"logit_bias":{"271":-1,"Hello":2},
 		"cache_prompt":false,"priority":3,"deadline_ms":60000,"id_slot":2,"made_up":{"x":[1]}}`)
 	r := s.Last()
-	if r.Sampling.Temp != 0.8 || r.Sampling.TopK != 7 || r.Sampling.FrequencyPenalty != 0.5 || r.MaxTokens != 9 || r.TopLogprobs != -1 {
+	if r.Sampling.Temp != 0.8 || r.Sampling.TopK != 7 || r.Sampling.FrequencyPenalty != 0.5 || r.MaxTokens != 9 ||
+		r.TopLogprobs != -1 {
 		t.Errorf("request %+v", r)
 	}
-	if !r.NoCache || r.Priority != 3 || r.Slot != 2 || time.Until(r.Deadline) > time.Minute || time.Until(r.Deadline) < 50*time.Second || r.Flow == "" {
+	if !r.NoCache || r.Priority != 3 || r.Slot != 2 || time.Until(r.Deadline) > time.Minute ||
+		time.Until(r.Deadline) < 50*time.Second || r.Flow == "" {
 		t.Errorf("request %+v", r)
 	}
 	if len(r.Bias) != 2 {
 		t.Errorf("biases %+v", r.Bias)
 	}
-	fake.Post[json.RawMessage](s, "/completion", `{"prompt":"x","max_tokens":16.0,"samplers":["temperature","top_k","dry","top_k"],"seed":4294967295}`)
+	fake.Post[json.RawMessage](s, "/completion",
+		`{"prompt":"x","max_tokens":16.0,"samplers":["temperature","top_k","dry","top_k"],"seed":4294967295}`)
 	r = s.Last()
 	if r.MaxTokens != 16 || r.Sampling.Chain != "tkdk" || r.Sampling.Temp != 0.8 || r.Sampling.Seed == 1<<32-1 {
 		t.Errorf("request %+v", r)
@@ -305,7 +314,8 @@ func TestDefaultsAndFields(t *testing.T) {
 func TestDelete(t *testing.T) {
 	t.Parallel()
 	s := fake.New(t, "Hello", func(_ *server.Config, _ *ask.Model, f *fake.Engine) { f.Delay = 5 * time.Millisecond })
-	resp, err := http.Post(s.URL+"/v1/chat/completions", "application/json", strings.NewReader("{"+fake.Hi+`,"ignore_eos":true,"stream":true}`))
+	resp, err := http.Post(s.URL+"/v1/chat/completions", "application/json",
+		strings.NewReader("{"+fake.Hi+`,"ignore_eos":true,"stream":true}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -316,7 +326,8 @@ func TestDelete(t *testing.T) {
 	if resp.Header.Get("X-Completion-Id") != id {
 		t.Errorf("the header says %q, the stream %q", resp.Header.Get("X-Completion-Id"), id)
 	}
-	if status, b, _ := s.Do("DELETE", "/v1/chat/completions/"+id, ""); status != 200 || !fake.Parse[cancellation](t, b).Cancelled {
+	if status, b, _ := s.Do("DELETE", "/v1/chat/completions/"+id, ""); status != 200 ||
+		!fake.Parse[cancellation](t, b).Cancelled {
 		t.Errorf("got %d %s", status, b)
 	}
 	var last [2]string

@@ -69,10 +69,12 @@ func TestJSONObjectWithValue(t *testing.T) {
 		} `json:"choices"`
 	}](s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"A colour?"}],"max_tokens":200,"temperature":0,`+form+`}`)
 	var got map[string]string
-	if err := json.Unmarshal([]byte(a.Choices[0].Message.Content), &got); err != nil || len(got) != 1 || got["colour"] != "red" && got["colour"] != "green" {
+	if err := json.Unmarshal([]byte(a.Choices[0].Message.Content), &got); err != nil || len(got) != 1 ||
+		got["colour"] != "red" && got["colour"] != "green" {
 		t.Errorf("%v: %q", err, a.Choices[0].Message.Content)
 	}
-	status, b, _ := s.Do("POST", "/v1/chat/completions", `{"messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_object","schema":{},"value":{"type":"object"}}}`)
+	status, b, _ := s.Do("POST", "/v1/chat/completions",
+		`{"messages":[{"role":"user","content":"x"}],"response_format":{"type":"json_object","schema":{},"value":{"type":"object"}}}`)
 	if status != 400 || !strings.Contains(string(b), "value: given together with schema") {
 		t.Errorf("two schemas: %d %s", status, b)
 	}

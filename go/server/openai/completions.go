@@ -31,11 +31,15 @@ func (q *textQuery) Fields() []field.Field {
 	return append(q.Options.Fields(),
 		ask.PromptField(&q.prompt),
 		field.Input("suffix", field.Text(&q.suffix), "What comes after the answer, where the model can fill in."),
-		field.Setting("echo", field.Boolean(&q.echo), "Begin the answer with the prompt; with logprobs, its tokens have theirs too."),
+		field.Setting("echo", field.Boolean(&q.echo),
+			"Begin the answer with the prompt; with logprobs, its tokens have theirs too."),
 		ask.ResponseFormat(&q.Form),
 		field.Setting("best_of", field.Integer(&q.bestOf, 1, ask.MaxSequences), "Not supported beyond n."),
-		field.Setting("logprobs n_probs", ask.ProbCount{P: &q.Probs, Off: false}, "Send the log-probability of each token, and of so many of the likeliest."),
-		field.Input("prompt_logprobs", ask.ProbCount{P: &q.vllm, Off: false}, "Send the log-probabilities of the prompt's tokens, and of so many of the likeliest, as vLLM does: by id, with ranks."),
+		field.Setting("logprobs n_probs", ask.ProbCount{P: &q.Probs, Off: false},
+			"Send the log-probability of each token, and of so many of the likeliest."),
+		field.Input("prompt_logprobs", ask.ProbCount{P: &q.vllm, Off: false},
+			"Send the log-probabilities of the prompt's tokens, and of so many of the likeliest, as vLLM does: by id, "+
+				"with ranks."),
 	)
 }
 
@@ -161,7 +165,8 @@ func (f *textFormat) Event(s *reply.Stream, e answer.Event) error {
 	case f.g.Opts.Timings:
 		t.Timings = e.Timings()
 	}
-	return s.Event(textAnswer{f.envelope, []textChoice{f.choice(e.Seq.Index, e.Piece.Content(), e.Piece.Tokens, finish)}, t})
+	return s.Event(textAnswer{f.envelope, []textChoice{f.choice(e.Seq.Index, e.Piece.Content(), e.Piece.Tokens, finish)},
+		t})
 }
 
 func (f *textFormat) End(s *reply.Stream) error {

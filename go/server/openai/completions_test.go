@@ -30,7 +30,8 @@ func TestCompletions(t *testing.T) {
 		{`{"prompt":"hi","stop":"wor"}`, []string{"<s>hi"}, []string{"Hello "}, "stop"},
 		{`{"prompt":"hi","stop":["xyz","o w"]}`, []string{"<s>hi"}, []string{"Hell"}, "stop"},
 		{`{"prompt":"hi","stop":["world!"]}`, []string{"<s>hi"}, []string{"Hello world"}, "stop"},
-		{`{"prompt":"def f(","suffix":")"}`, []string{"<s><|fim_prefix|>def f(<|fim_suffix|>)<|fim_middle|>"}, []string{"Hello world"}, "stop"},
+		{`{"prompt":"def f(","suffix":")"}`, []string{"<s><|fim_prefix|>def f(<|fim_suffix|>)<|fim_middle|>"},
+			[]string{"Hello world"}, "stop"},
 		{`{"prompt":"hi","n":2,"best_of":2}`, []string{"<s>hi", "<s>hi"}, []string{"Hello world", "Hello world"}, "stop"},
 	} {
 		s.Requests = nil
@@ -85,19 +86,22 @@ func TestCompletionLogprobs(t *testing.T) {
 	t.Parallel()
 	s := fake.New(t, "Hello world", nil)
 	l := fake.Post[textRead](s, "/v1/completions", `{"prompt":"x","logprobs":2}`).Choices[0].Logprobs
-	if !slices.Equal(l.Tokens, []string{"Hello", " ", "w", "o", "r", "l", "d"}) || !slices.Equal(l.TextOffset, []int{0, 5, 6, 7, 8, 9, 10}) {
+	if !slices.Equal(l.Tokens, []string{"Hello", " ", "w", "o", "r", "l", "d"}) ||
+		!slices.Equal(l.TextOffset, []int{0, 5, 6, 7, 8, 9, 10}) {
 		t.Errorf("tokens %q at %d", l.Tokens, l.TextOffset)
 	}
 	if *l.TokenLogprobs[0] != -0.5 || len(*l.TopLogprobs[0]) != 2 || len(l.Content) != 7 {
 		t.Errorf("got %+v", l)
 	}
-	if a := fake.Post[textRead](s, "/v1/completions", `{"prompt":"x","logprobs":0}`); a.Choices[0].Logprobs == nil || (*a.Choices[0].Logprobs.TopLogprobs[0])["Hello"] != -0.5 {
+	if a := fake.Post[textRead](s, "/v1/completions", `{"prompt":"x","logprobs":0}`); a.Choices[0].Logprobs == nil ||
+		(*a.Choices[0].Logprobs.TopLogprobs[0])["Hello"] != -0.5 {
 		t.Errorf("got %+v", a.Choices[0].Logprobs)
 	}
 	if a := fake.Post[textRead](s, "/v1/completions", `{"prompt":"x"}`); a.Choices[0].Logprobs != nil {
 		t.Errorf("got %+v", a.Choices[0].Logprobs)
 	}
-	if a := fake.Post[textRead](s, "/v1/completions", `{"prompt":"x","logprobs":1,"stop":"wo"}`); len(a.Choices[0].Logprobs.Tokens) != 2 {
+	if a := fake.Post[textRead](s, "/v1/completions",
+		`{"prompt":"x","logprobs":1,"stop":"wo"}`); len(a.Choices[0].Logprobs.Tokens) != 2 {
 		t.Errorf("log-probabilities of a stop word: %q", a.Choices[0].Logprobs.Tokens)
 	}
 }

@@ -47,10 +47,12 @@ func TestCustomInputInParts(t *testing.T) {
 // Parts of an input are sent while the model writes it.
 func TestCustomInputsAreStreamed(t *testing.T) {
 	t.Parallel()
-	const reply = "<tool_call>\n{\"name\": \"patch\", \"arguments\": {\"input\": \"*** Begin Patch\\nnew line\\n\"}}\n</tool_call>"
+	const reply = "<tool_call>\n{\"name\": \"patch\", \"arguments\": {\"input\": \"*** Begin Patch\\nnew " +
+		"line\\n\"}}\n</tool_call>"
 	s := fake.New(t, reply, nil)
 	input, parts := "", 0
-	for _, e := range s.Events("/v1/chat/completions", `{`+fake.Hi+`,"stream":true,"tools":[{"type":"custom","custom":{"name":"patch"}}]}`) {
+	for _, e := range s.Events("/v1/chat/completions",
+		`{`+fake.Hi+`,"stream":true,"tools":[{"type":"custom","custom":{"name":"patch"}}]}`) {
 		if e == "[DONE]" {
 			continue
 		}

@@ -24,7 +24,8 @@ func newEmbedQuery(m *ask.Model) *embedQuery {
 
 func (q *embedQuery) Fields() []field.Field {
 	return append(q.VectorQuery.Fields(),
-		field.Setting("encoding_format", field.OneOf(&q.encoding, "float", "base64"), "base64: a vector is its numbers, in 4 bytes each, little-endian."))
+		field.Setting("encoding_format", field.OneOf(&q.encoding, "float", "base64"),
+			"base64: a vector is its numbers, in 4 bytes each, little-endian."))
 }
 
 type (
@@ -48,7 +49,8 @@ func (s *API) embeddings(req *answer.Request) error {
 		return err
 	}
 	if m.Pooling == nn.PoolNone {
-		return reply.Unsupported("pooling is none, and OpenAI's vectors are of whole texts; use /embeddings, or start the server with another --pooling")
+		return reply.Unsupported("pooling is none, and OpenAI's vectors are of whole texts; use /embeddings, or start the " +
+			"server with another --pooling")
 	}
 	all, used, release, err := req.Vectors(&q.VectorQuery)
 	if err != nil {

@@ -27,7 +27,8 @@ func oneVector(t *testing.T, s *fake.Site, fields string) []float32 {
 		}
 		Usage tokenUsage
 	}](s, "/v1/embeddings", "{"+fields+"}")
-	if a.Object != "list" || len(a.Data) != 1 || a.Data[0].Object != "embedding" || a.Usage.PromptTokens == 0 || a.Usage.TotalTokens != a.Usage.PromptTokens {
+	if a.Object != "list" || len(a.Data) != 1 || a.Data[0].Object != "embedding" || a.Usage.PromptTokens == 0 ||
+		a.Usage.TotalTokens != a.Usage.PromptTokens {
 		t.Errorf("%s: %+v", fields, a)
 	}
 	return a.Data[0].Embedding
@@ -104,9 +105,11 @@ func TestVectorForms(t *testing.T) {
 		}
 	}
 	// base64 is the same numbers.
-	b := fake.Post[struct{ Data []struct{ Embedding string } }](s, "/v1/embeddings", `{"input":"`+text+`","encoding_format":"base64"}`)
+	b := fake.Post[struct{ Data []struct{ Embedding string } }](s, "/v1/embeddings",
+		`{"input":"`+text+`","encoding_format":"base64"}`)
 	raw, err := base64.StdEncoding.DecodeString(b.Data[0].Embedding)
-	if err != nil || len(raw) != 4*len(v) || math.Float32frombits(uint32(raw[0])|uint32(raw[1])<<8|uint32(raw[2])<<16|uint32(raw[3])<<24) != v[0] {
+	if err != nil || len(raw) != 4*len(v) ||
+		math.Float32frombits(uint32(raw[0])|uint32(raw[1])<<8|uint32(raw[2])<<16|uint32(raw[3])<<24) != v[0] {
 		t.Errorf("base64: %v, %d bytes", err, len(raw))
 	}
 	// Fewer numbers are the first ones, with their length again.
@@ -152,13 +155,16 @@ func TestVectorsRefused(t *testing.T) {
 		}
 	}
 	only := fake.Embedder(t, func(m *ask.Model) { m.VectorsOnly = "bert reads both ways" })
-	for path, body := range map[string]string{"/completion": `{"prompt":"a"}`, "/v1/chat/completions": `{"messages":[{"role":"user","content":"a"}]}`} {
-		if status, answer, _ := only.Do("POST", path, body); status != 501 || !strings.Contains(string(answer), "bert reads both ways; use /v1/embeddings") {
+	for path, body := range map[string]string{"/completion": `{"prompt":"a"}`,
+		"/v1/chat/completions": `{"messages":[{"role":"user","content":"a"}]}`} {
+		if status, answer, _ := only.Do("POST", path, body); status != 501 ||
+			!strings.Contains(string(answer), "bert reads both ways; use /v1/embeddings") {
 			t.Errorf("%s: %d %s", path, status, answer)
 		}
 	}
 	ranker := fake.Embedder(t, func(m *ask.Model) { m.Pooling = nn.PoolRank })
-	if status, answer, _ := ranker.Do("POST", "/v1/embeddings", `{"input":"a"}`); status != 501 || !strings.Contains(string(answer), "/v1/rerank") {
+	if status, answer, _ := ranker.Do("POST", "/v1/embeddings", `{"input":"a"}`); status != 501 ||
+		!strings.Contains(string(answer), "/v1/rerank") {
 		t.Errorf("vectors of a reranker: %d %s", status, answer)
 	}
 }

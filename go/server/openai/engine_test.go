@@ -16,7 +16,8 @@ func TestFunctionsOnTheEngine(t *testing.T) {
 		scripted.Script{Text: "<tool_call>\n{\"name\": \"get_time\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>"})
 	const functions = `,"functions":[{"name":"get_time","parameters":{"type":"object","properties":{"place":{"type":"string"}}}}],"temperature":0`
 	c := fake.Post[chatAnswer](s, "/v1/chat/completions", `{`+fake.Hi+functions+`}`).Choices[0]
-	if c.Finish != "function_call" || c.Message.Call == nil || c.Message.Call.Name != "get_time" || c.Message.Call.Arguments != `{"place": "Rome"}` || c.Message.Calls != nil {
+	if c.Finish != "function_call" || c.Message.Call == nil || c.Message.Call.Name != "get_time" ||
+		c.Message.Call.Arguments != `{"place": "Rome"}` || c.Message.Calls != nil {
 		t.Errorf("%+v", c)
 	}
 	var name, arguments, finish string
@@ -48,8 +49,9 @@ func TestReasoningOnTheEngine(t *testing.T) {
 	const says = "<think>\nLet me see.\n</think>\n\nHello there, and more."
 	s := fake.Says(t, scripted.Script{Text: says})
 	for fields, want := range map[string][2]string{
-		``: {"Hello there, and more.", "Let me see."}, `,"reasoning_format":"none"`: {says, ""}, `,"reasoning_format":"deepseek-legacy"`: {says, "Let me see."},
-		`,"stop":[", and"]`: {"Hello there", "Let me see."}, `,"stop":"see"`: {"", "Let me"},
+		``: {"Hello there, and more.", "Let me see."}, `,"reasoning_format":"none"`: {says, ""},
+		`,"reasoning_format":"deepseek-legacy"`: {says, "Let me see."},
+		`,"stop":[", and"]`:                     {"Hello there", "Let me see."}, `,"stop":"see"`: {"", "Let me"},
 	} {
 		body := `{` + fake.Hi + fields + `,"temperature":0`
 		m := fake.Post[chatAnswer](s, "/v1/chat/completions", body+`}`).Choices[0].Message
@@ -61,7 +63,8 @@ func TestReasoningOnTheEngine(t *testing.T) {
 			}
 		}
 		if *m.Content != want[0] || m.Reasoning != want[1] || content != want[0] || reasoning != want[1] {
-			t.Errorf("%s: whole %q and %q, streamed %q and %q, want %q", fields, *m.Content, m.Reasoning, content, reasoning, want)
+			t.Errorf("%s: whole %q and %q, streamed %q and %q, want %q", fields, *m.Content, m.Reasoning, content, reasoning,
+				want)
 		}
 	}
 }
@@ -90,7 +93,8 @@ func TestLogprobsOnTheEngine(t *testing.T) {
 		for _, b := range one.Bytes {
 			text += string([]byte{byte(b)})
 		}
-		if len(one.Top) != 3 || one.Top[0].Token != one.Token || one.Top[0].Logprob != one.Logprob || one.Logprob > 0 || one.Logprob < one.Top[1].Logprob {
+		if len(one.Top) != 3 || one.Top[0].Token != one.Token || one.Top[0].Logprob != one.Logprob || one.Logprob > 0 ||
+			one.Logprob < one.Top[1].Logprob {
 			t.Errorf("%+v", one)
 		}
 	}
@@ -99,15 +103,18 @@ func TestLogprobsOnTheEngine(t *testing.T) {
 	}
 }
 
-// Responses of a real engine: thoughts, text and calls of each kind of tool, whole and streamed; one goes on from another
-// that is stored, and from the results of its calls.
+// Responses of a real engine: thoughts, text and calls of each kind of tool, whole and streamed; one goes on from
+// another that is stored, and from the results of its calls.
 func TestResponsesOnTheEngine(t *testing.T) {
 	t.Parallel()
 	s := fake.Says(t,
 		scripted.Script{When: "messages[-1].content == 'again'", Text: "You said that before."},
 		scripted.Script{When: "messages[-1].role == 'tool'", Text: "Done."},
-		scripted.Script{When: "messages[-1].content == 'log'", Text: "<think>\nA tool?\n</think>\n\nI look.\n<tool_call>\n{\"name\": \"git__log\", \"arguments\": {\"n\": 3}}\n</tool_call>"},
-		scripted.Script{When: "messages[-1].content == 'patch'", Text: "<tool_call>\n{\"name\": \"patch\", \"arguments\": {\"input\": \"+a\"}}\n</tool_call>"},
+		scripted.Script{When: "messages[-1].content == 'log'",
+			Text: "<think>\nA tool?\n</think>\n\nI look.\n<tool_call>\n{\"name\": \"git__log\", \"arguments\": {\"n\": " +
+				"3}}\n</tool_call>"},
+		scripted.Script{When: "messages[-1].content == 'patch'",
+			Text: "<tool_call>\n{\"name\": \"patch\", \"arguments\": {\"input\": \"+a\"}}\n</tool_call>"},
 		scripted.Script{Text: "<think>\nHm.\n</think>\n\nHello there."})
 	const tools = `,"tools":[{"type":"custom","name":"patch"},{"type":"namespace","name":"git","tools":[{"type":"function","name":"log","parameters":{"type":"object","properties":{"n":{"type":"integer"}}}}]}]`
 	var last resp
@@ -126,11 +133,13 @@ func TestResponsesOnTheEngine(t *testing.T) {
 			t.Errorf("%s: streamed %s, want %s", tt.fields, got, tt.want)
 		}
 	}
-	after := fake.Post[resp](s, "/v1/responses", fmt.Sprintf(`{"previous_response_id":%q,"input":[{"type":"custom_tool_call_output","call_id":%q,"output":"ok"}],"temperature":0%s}`, last.ID, last.Output[0].CallID, tools))
+	after := fake.Post[resp](s, "/v1/responses",
+		fmt.Sprintf(`{"previous_response_id":%q,"input":[{"type":"custom_tool_call_output","call_id":%q,"output":"ok"}],"temperature":0%s}`, last.ID, last.Output[0].CallID, tools))
 	if got := after.shown(); got != "message output_text Done." || after.Previous != last.ID {
 		t.Errorf("after a result: %s", got)
 	}
-	again := fake.Post[resp](s, "/v1/responses", fmt.Sprintf(`{"previous_response_id":%q,"input":"again","temperature":0}`, after.ID))
+	again := fake.Post[resp](s, "/v1/responses",
+		fmt.Sprintf(`{"previous_response_id":%q,"input":"again","temperature":0}`, after.ID))
 	alone := fake.Post[resp](s, "/v1/responses", `{"input":"again","temperature":0}`)
 	if again.Usage.Input < alone.Usage.Input+20 || again.shown() != "message output_text You said that before." {
 		t.Errorf("a prompt of %d tokens, alone of %d: %s", again.Usage.Input, alone.Usage.Input, again.shown())

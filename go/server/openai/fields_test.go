@@ -10,11 +10,13 @@ import (
 // Every field of every endpoint, with every wrong type and just outside of its range.
 func TestWrongFields(t *testing.T) {
 	t.Parallel()
-	for path, fields := range map[string]string{"/v1/chat/completions": fake.Hi, "/v1/completions": `"prompt":"x"`, "/v1/responses": `"input":"x"`} {
+	for path, fields := range map[string]string{"/v1/chat/completions": fake.Hi, "/v1/completions": `"prompt":"x"`,
+		"/v1/responses": `"input":"x"`} {
 		fake.WrongFields(t, (&openai.API{}).Routes(), path, fields, map[string][]string{
 			"*openai.kept": {`1`, `true`, `[]`, `"x"`},
 			"*openai.responseItems": {
-				`1`, `true`, `{}`, `[1]`, `[{}]`, `[{"type":1}]`, `[{"role":"user","content":1}]`, `[{"role":"user","content":[1]}]`,
+				`1`, `true`, `{}`, `[1]`, `[{}]`, `[{"type":1}]`, `[{"role":"user","content":1}]`,
+				`[{"role":"user","content":[1]}]`,
 				`[{"type":"reasoning","summary":1}]`,
 			},
 			"*openai.responseTools": {

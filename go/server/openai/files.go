@@ -20,7 +20,9 @@ import (
 var errNoBatches = reply.Unsupported("this server keeps no files and runs no batches; start it with --batch-dir")
 
 // kept is a handler of files or batches, whose errors it translates.
-func (s *API) kept(f func(req *answer.Request, store *batch.Store, owner string) (any, error)) func(*answer.Request) error {
+func (s *API) kept(
+	f func(req *answer.Request, store *batch.Store, owner string) (any, error),
+) func(*answer.Request) error {
 	return func(req *answer.Request) error {
 		if s.Batches == nil {
 			return errNoBatches
@@ -48,7 +50,8 @@ func (s *API) kept(f func(req *answer.Request, store *batch.Store, owner string)
 // upload keeps a file: a form with purpose and file.
 func (s *API) upload(req *answer.Request, store *batch.Store, owner string) (any, error) {
 	const want = "want a form (multipart/form-data) with purpose=batch and file"
-	if kind, _, err := mime.ParseMediaType(req.HTTP.GetHeader("Content-Type")); err != nil || kind != "multipart/form-data" {
+	if kind, _, err := mime.ParseMediaType(req.HTTP.GetHeader("Content-Type")); err != nil ||
+		kind != "multipart/form-data" {
 		return nil, reply.Bad("the body is no form, %s", want)
 	}
 	form, err := req.HTTP.Request.MultipartReader()
@@ -178,7 +181,8 @@ func (q *batchQuery) Fields() []field.Field {
 	return []field.Field{
 		field.Required("input_file_id", field.Text(&q.input), "A file that was uploaded, of a request in each line."),
 		field.Required("endpoint", field.Text(&q.endpoint), "What answers the requests, such as /v1/chat/completions."),
-		field.Input("completion_window", field.Text(&q.window), "After which what was not answered is given up, such as 24h; at most 720h."),
+		field.Input("completion_window", field.Text(&q.window),
+			"After which what was not answered is given up, such as 24h; at most 720h."),
 		field.Input("metadata", &q.metadata, "Texts to be kept with the batch, by name."),
 	}
 }
@@ -201,7 +205,8 @@ func (m *metadataField) Take(r *field.Reader) error {
 
 func (m *metadataField) Value() any { return *m }
 func (m *metadataField) Schema() field.Schema {
-	return field.Schema{"description": wantMetadata, "type": "object", "additionalProperties": field.Schema{"type": "string"}}
+	return field.Schema{"description": wantMetadata, "type": "object",
+		"additionalProperties": field.Schema{"type": "string"}}
 }
 
 // createBatch reads the body first: what is wrong with it is told whether or not there are batches.

@@ -27,11 +27,13 @@ func FuzzResponses(f *testing.F) {
 }
 
 func FuzzCompletions(f *testing.F) {
-	fake.FuzzPost(f, "/v1/completions", `{"prompt":"x","suffix":"y","echo":true}`, `{"prompt":[1,"x",[2]]}`, `{"prompt":[[1,2],[3]],"logprobs":1}`)
+	fake.FuzzPost(f, "/v1/completions", `{"prompt":"x","suffix":"y","echo":true}`, `{"prompt":[1,"x",[2]]}`,
+		`{"prompt":[[1,2],[3]],"logprobs":1}`)
 }
 
 func FuzzEmbeddings(f *testing.F) {
-	fake.FuzzPost(f, "/v1/embeddings", `{"input":["x",[1,2]],"encoding_format":"base64","dimensions":1}`, `{"input":[1,2],"embd_normalize":1}`)
+	fake.FuzzPost(f, "/v1/embeddings", `{"input":["x",[1,2]],"encoding_format":"base64","dimensions":1}`,
+		`{"input":[1,2],"embd_normalize":1}`)
 }
 
 func FuzzBatches(f *testing.F) {
@@ -49,8 +51,10 @@ func FuzzUpload(f *testing.F) {
 	part := func(name, more, text string) string {
 		return "--x\r\nContent-Disposition: form-data; name=\"" + name + "\"" + more + "\r\n\r\n" + text + "\r\n"
 	}
-	purpose, file := part("purpose", "", "batch"), part("file", `; filename="a.jsonl"`+"\r\nContent-Type: application/jsonl", `{"custom_id":"1"}`)
-	for _, body := range []string{purpose + file + "--x--\r\n", file + purpose + "--x--", file + file + purpose + "--x--", purpose, part("other", "", "y") + "--x--", part("purpose", "", "fine-tune") + file + "--x--", ""} {
+	purpose, file := part("purpose", "", "batch"),
+		part("file", `; filename="a.jsonl"`+"\r\nContent-Type: application/jsonl", `{"custom_id":"1"}`)
+	for _, body := range []string{purpose + file + "--x--\r\n", file + purpose + "--x--", file + file + purpose + "--x--",
+		purpose, part("other", "", "y") + "--x--", part("purpose", "", "fine-tune") + file + "--x--", ""} {
 		f.Add(body, "multipart/form-data; boundary=x")
 	}
 	f.Add(purpose+file+"--x--", "multipart/form-data")
@@ -73,7 +77,8 @@ func FuzzUpload(f *testing.F) {
 		default:
 			t.Fatalf("%q: status %d: %s", body, w.Code, w.Body)
 		}
-		if status, b := fake.Ask(h, "GET", "/v1/files", ""); status != 200 || len(fake.Parse[struct{ Data []any }](t, b).Data) > 0 {
+		if status, b := fake.Ask(h, "GET", "/v1/files", ""); status != 200 ||
+			len(fake.Parse[struct{ Data []any }](t, b).Data) > 0 {
 			t.Fatalf("%q: left are %s", body, b)
 		}
 	})

@@ -28,8 +28,10 @@ type paging struct {
 // params are its parameters, of which pageOf takes the values.
 func (p paging) params(more ...answer.Param) []answer.Param {
 	return append([]answer.Param{
-		{In: "query", Name: "limit", Doc: fmt.Sprintf("At most so many, by default %d.", p.usual), Is: field.Schema{"type": "integer", "minimum": 1, "maximum": p.most}},
-		{In: "query", Name: "order", Doc: "The oldest or the newest first, by default " + p.order + ".", Is: field.Schema{"enum": []string{"asc", "desc"}}},
+		{In: "query", Name: "limit", Doc: fmt.Sprintf("At most so many, by default %d.", p.usual),
+			Is: field.Schema{"type": "integer", "minimum": 1, "maximum": p.most}},
+		{In: "query", Name: "order", Doc: "The oldest or the newest first, by default " + p.order + ".",
+			Is: field.Schema{"enum": []string{"asc", "desc"}}},
 		{In: "query", Name: "after", Doc: "Only what comes after the item with this id.", Is: nil},
 	}, more...)
 }

@@ -42,7 +42,8 @@ func TestRealProgress(t *testing.T) {
 				if first == nil {
 					first = got.Progress
 				}
-				if last = got.Progress; got.Timings == nil || got.Timings.PromptN != last.Processed-last.Cache || got.Timings.CacheN != last.Cache {
+				if last = got.Progress; got.Timings == nil || got.Timings.PromptN != last.Processed-last.Cache ||
+					got.Timings.CacheN != last.Cache {
 					t.Errorf("%s: timings of %s", path, e)
 				}
 			}
@@ -65,7 +66,8 @@ func TestRealVerbose(t *testing.T) {
 			Timings *timings
 		}
 		v := fake.Post[verbose](s, path, body+"}").Verbose
-		if v["stop_type"] != "limit" || v["tokens_predicted"] != 3.0 || v["generation_settings"].(map[string]any)["seed"] != 3.0 || v["prompt"] == "" {
+		if v["stop_type"] != "limit" || v["tokens_predicted"] != 3.0 ||
+			v["generation_settings"].(map[string]any)["seed"] != 3.0 || v["prompt"] == "" {
 			t.Errorf("%s: got %v", path, v)
 		}
 		ends := 0
@@ -82,7 +84,8 @@ func TestRealVerbose(t *testing.T) {
 		if ends != 2 {
 			t.Errorf("%s: %d events with __verbose, want one for each answer", path, ends)
 		}
-		if _, b, _ := s.Do("POST", path, strings.Replace(body, `"verbose":true`, `"verbose":false`, 1)+"}"); strings.Contains(string(b), "__verbose") {
+		if _, b, _ := s.Do("POST", path, strings.Replace(body, `"verbose":true`, `"verbose":false`, 1)+
+			"}"); strings.Contains(string(b), "__verbose") {
 			t.Errorf("%s: __verbose that nobody asked for: %s", path, b)
 		}
 	}
@@ -106,7 +109,8 @@ func TestRealTooLong(t *testing.T) {
 	} {
 		status, b, _ := s.Do("POST", path, fmt.Sprintf(c.body, long))
 		e := fake.ErrorOf(t, b)
-		if status != 400 || e.Code != c.code || e.Type != "exceed_context_size_error" || e.Prompt < 3000 || e.Ctx != 1024 || !strings.Contains(e.Message, "exceeds the available context size") {
+		if status != 400 || e.Code != c.code || e.Type != "exceed_context_size_error" || e.Prompt < 3000 || e.Ctx != 1024 ||
+			!strings.Contains(e.Message, "exceeds the available context size") {
 			t.Errorf("%s: got %d %s", path, status, b)
 		}
 	}

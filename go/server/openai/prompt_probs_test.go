@@ -35,7 +35,8 @@ type scored struct {
 func TestEchoWithLogprobs(t *testing.T) {
 	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
-	prompts := []string{"Once upon a time, there was a little girl", "The zebra's spanner ¿qué? 語 of Lily, and of the dog that she had; it was big."}
+	prompts := []string{"Once upon a time, there was a little girl",
+		"The zebra's spanner ¿qué? 語 of Lily, and of the dog that she had; it was big."}
 	ids := make([][]int32, len(prompts))
 	for i, p := range prompts {
 		ids[i] = s.Tokens(p)
@@ -47,18 +48,21 @@ func TestEchoWithLogprobs(t *testing.T) {
 		prompt string
 		max    int
 	}{{string(list), 1}, {string(list), 0}, {string(texts), 5}} {
-		_, b, _ := s.Do("POST", "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":%d,"temperature":0,"logprobs":1,"echo":true,"seed":1234}`, c.prompt, c.max))
+		_, b, _ := s.Do("POST", "/v1/completions",
+			fmt.Sprintf(`{"prompt":%s,"max_tokens":%d,"temperature":0,"logprobs":1,"echo":true,"seed":1234}`, c.prompt, c.max))
 		if err := fake.Valid(t, schema, b); err != nil {
 			t.Errorf("the document does not describe it: %v", err)
 		}
 		a := fake.Parse[scored](t, b)
-		if len(a.Choices) != len(prompts) || a.Usage.Prompt != len(ids[0])+len(ids[1]) || a.Usage.Completed != len(prompts)*c.max {
+		if len(a.Choices) != len(prompts) || a.Usage.Prompt != len(ids[0])+len(ids[1]) ||
+			a.Usage.Completed != len(prompts)*c.max {
 			t.Fatalf("%+v", a)
 		}
 		for i, got := range a.Choices {
 			l, n := got.Logprobs, len(ids[i])
 			if len(l.Tokens) != n+c.max || len(l.Values) != n+c.max || len(l.Top) != n+c.max || len(l.Offsets) != n+c.max {
-				t.Fatalf("%d + %d tokens: %d tokens, %d values, %d of the likeliest, %d offsets", n, c.max, len(l.Tokens), len(l.Values), len(l.Top), len(l.Offsets))
+				t.Fatalf("%d + %d tokens: %d tokens, %d values, %d of the likeliest, %d offsets", n, c.max, len(l.Tokens),
+					len(l.Values), len(l.Top), len(l.Offsets))
 			}
 			if l.Values[0] != nil || l.Top[0] != nil {
 				t.Errorf("the first token has %v and %v, want null", l.Values[0], l.Top[0])
@@ -73,14 +77,16 @@ func TestEchoWithLogprobs(t *testing.T) {
 				if known && *l.Values[k] != exact || !known && *l.Values[k] > slices.Min(values(want)) {
 					t.Errorf("token %d: %v, want %v", k, *l.Values[k], exact)
 				}
-				if greedy := *l.Values[k] == slices.Max(values(l.Top[k])); greedy != (exact == best) || slices.Max(values(l.Top[k])) != best {
+				if greedy := *l.Values[k] == slices.Max(values(l.Top[k])); greedy != (exact == best) ||
+					slices.Max(values(l.Top[k])) != best {
 					t.Errorf("token %d: %v among %v, the likeliest has %v", k, *l.Values[k], l.Top[k], best)
 				}
 			}
 			runes := []rune(got.Text)
 			for k := range l.Offsets[:len(l.Offsets)-1] {
 				said := string(runes[l.Offsets[k]:l.Offsets[k+1]])
-				if bos := k == 0; !bos && !strings.Contains(l.Tokens[k], "\uFFFD") && l.Tokens[k] != said && l.Tokens[k] != " "+said {
+				if bos := k == 0; !bos && !strings.Contains(l.Tokens[k], "\uFFFD") && l.Tokens[k] != said &&
+					l.Tokens[k] != " "+said {
 					t.Errorf("token %d is %q, and the text has %q there", k, l.Tokens[k], said)
 				}
 			}
@@ -127,7 +133,8 @@ func TestEchoWithLogprobsStreams(t *testing.T) {
 		if got := fmt.Sprintf("%+v", forPrint(streamed[i].Choices[0])); got != fmt.Sprintf("%+v", forPrint(want)) {
 			t.Errorf("stream %d: %s\nwhole: %+v", i, got, forPrint(want))
 		}
-		if n := len(s.Tokens("Once upon a time")); len(want.Logprobs.Values) != n+4 || want.Logprobs.Values[0] != nil || want.Logprobs.Values[1] == nil {
+		if n := len(s.Tokens("Once upon a time")); len(want.Logprobs.Values) != n+4 || want.Logprobs.Values[0] != nil ||
+			want.Logprobs.Values[1] == nil {
 			t.Errorf("answer %d has %d values", i, len(want.Logprobs.Values))
 		}
 	}
@@ -142,10 +149,13 @@ func forPrint(v any) string {
 // Clients drop as many values at the end as tokens were generated: a token that ends the text is one of them.
 func TestEchoWithLogprobsAtTheEnd(t *testing.T) {
 	t.Parallel()
-	s := fake.Scripted(t, scripted.Model{Template: "{% for m in messages %}{{ m.content }}{% endfor %}", Scripts: []scripted.Script{{Text: "ab"}}})
+	s := fake.Scripted(t, scripted.Model{Template: "{% for m in messages %}{{ m.content }}{% endfor %}",
+		Scripts: []scripted.Script{{Text: "ab"}}})
 	prompt := scripted.Start(0) + "ab"
-	a := fake.Post[scored](s, "/v1/completions", fmt.Sprintf(`{"prompt":%q,"max_tokens":1,"temperature":0,"logprobs":1,"echo":true}`, prompt))
-	if n := len(s.Tokens(prompt)); a.Choices[0].Finish != "stop" || len(a.Choices[0].Logprobs.Values) != n+1 || a.Choices[0].Text != prompt {
+	a := fake.Post[scored](s, "/v1/completions",
+		fmt.Sprintf(`{"prompt":%q,"max_tokens":1,"temperature":0,"logprobs":1,"echo":true}`, prompt))
+	if n := len(s.Tokens(prompt)); a.Choices[0].Finish != "stop" || len(a.Choices[0].Logprobs.Values) != n+1 ||
+		a.Choices[0].Text != prompt {
 		t.Errorf("a prompt of %d tokens that ends: %s", n, forPrint(a))
 	}
 }
@@ -155,7 +165,8 @@ func TestEchoWithLogprobsOfOneToken(t *testing.T) {
 	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
 	id := s.Tokens("Once")[1]
-	a := fake.Post[scored](s, "/v1/completions", fmt.Sprintf(`{"prompt":[%d],"max_tokens":0,"logprobs":1,"echo":true}`, id))
+	a := fake.Post[scored](s, "/v1/completions",
+		fmt.Sprintf(`{"prompt":[%d],"max_tokens":0,"logprobs":1,"echo":true}`, id))
 	if l := a.Choices[0].Logprobs; len(l.Values) != 1 || l.Values[0] != nil {
 		t.Errorf("%s", forPrint(a))
 	}
@@ -164,13 +175,18 @@ func TestEchoWithLogprobsOfOneToken(t *testing.T) {
 		full[i] = id
 	}
 	ids, _ := json.Marshal(full)
-	if a := fake.Post[scored](s, "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":0,"logprobs":1,"echo":true}`, ids)); len(a.Choices[0].Logprobs.Values) != 1024 {
+	if a := fake.Post[scored](s, "/v1/completions",
+		fmt.Sprintf(`{"prompt":%s,"max_tokens":0,"logprobs":1,"echo":true}`,
+			ids)); len(a.Choices[0].Logprobs.Values) != 1024 {
 		t.Errorf("a prompt that fills the context has %d values", len(a.Choices[0].Logprobs.Values))
 	}
-	if status, b, _ := s.Do("POST", "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":1,"logprobs":1,"echo":true}`, ids)); status != 400 || !strings.Contains(string(b), "context_length_exceeded") {
+	if status, b, _ := s.Do("POST", "/v1/completions",
+		fmt.Sprintf(`{"prompt":%s,"max_tokens":1,"logprobs":1,"echo":true}`, ids)); status != 400 ||
+		!strings.Contains(string(b), "context_length_exceeded") {
 		t.Errorf("a prompt that leaves no room for a token: %d %s", status, b)
 	}
-	s.Refused("/v1/completions", `{"prompt":"x","logprobs":1,"echo":true,"post_sampling_probs":true}`, 400, "post_sampling_probs")
+	s.Refused("/v1/completions", `{"prompt":"x","logprobs":1,"echo":true,"post_sampling_probs":true}`, 400,
+		"post_sampling_probs")
 	s.Refused("/v1/completions", `{"prompt":"x","logprobs":1,"echo":true,"suffix":"y"}`, 400, "suffix")
 }
 
@@ -181,8 +197,10 @@ func TestEchoWithLogprobsOfIDs(t *testing.T) {
 	ids := s.Tokens("Once upon")
 	ids = append(ids[:1:1], ids...)
 	list, _ := json.Marshal(ids)
-	a := fake.Post[scored](s, "/v1/completions", fmt.Sprintf(`{"prompt":%s,"max_tokens":0,"logprobs":1,"echo":true}`, list))
-	if l := a.Choices[0].Logprobs; len(l.Values) != len(ids) || len(l.Tokens) != len(ids) || l.Tokens[0] != l.Tokens[1] || a.Usage.Prompt != len(ids) {
+	a := fake.Post[scored](s, "/v1/completions",
+		fmt.Sprintf(`{"prompt":%s,"max_tokens":0,"logprobs":1,"echo":true}`, list))
+	if l := a.Choices[0].Logprobs; len(l.Values) != len(ids) || len(l.Tokens) != len(ids) || l.Tokens[0] != l.Tokens[1] ||
+		a.Usage.Prompt != len(ids) {
 		t.Errorf("%d tokens: %s", len(ids), forPrint(a))
 	}
 }
@@ -204,13 +222,15 @@ func TestPromptLogprobs(t *testing.T) {
 			Prompt   []map[int32]one `json:"prompt_logprobs"`
 		} `json:"choices"`
 	}
-	_, b, _ := s.Do("POST", "/v1/completions", fmt.Sprintf(`{"prompt":%q,"max_tokens":2,"temperature":0,"prompt_logprobs":2}`, prompt))
+	_, b, _ := s.Do("POST", "/v1/completions",
+		fmt.Sprintf(`{"prompt":%q,"max_tokens":2,"temperature":0,"prompt_logprobs":2}`, prompt))
 	if err := fake.Valid(t, s.Document().Answers("post", "/v1/completions", "200"), b); err != nil {
 		t.Errorf("the document does not describe it: %v", err)
 	}
 	a := fake.Parse[answer](t, b).Choices[0]
 	ids := s.Tokens(prompt)
-	if len(a.Prompt) != len(ids) || a.Prompt[0] != nil || string(a.Logprobs) != "null" || strings.Contains(a.Text, "Once") {
+	if len(a.Prompt) != len(ids) || a.Prompt[0] != nil || string(a.Logprobs) != "null" ||
+		strings.Contains(a.Text, "Once") {
 		t.Fatalf("%s", b)
 	}
 	for k := 1; k < len(ids); k++ {
@@ -222,15 +242,18 @@ func TestPromptLogprobs(t *testing.T) {
 				rank++
 			}
 		}
-		if exact, known := all[ids[k]]; !ok || known && (own.Logprob != exact || own.Rank != rank) || own.Rank < 1 || len(a.Prompt[k]) > 3 || len(a.Prompt[k]) < 2 {
+		if exact, known := all[ids[k]]; !ok || known && (own.Logprob != exact || own.Rank != rank) || own.Rank < 1 ||
+			len(a.Prompt[k]) > 3 || len(a.Prompt[k]) < 2 {
 			t.Errorf("token %d: %+v, want %v and rank %d", k, a.Prompt[k], all[ids[k]], rank)
 		}
 		best := slices.Max(values(all))
-		if !slices.ContainsFunc(slices.Collect(maps.Values(a.Prompt[k])), func(o one) bool { return o.Rank == 1 && o.Logprob == best && o.Text != "" }) {
+		if !slices.ContainsFunc(slices.Collect(maps.Values(a.Prompt[k])),
+			func(o one) bool { return o.Rank == 1 && o.Logprob == best && o.Text != "" }) {
 			t.Errorf("token %d: %+v, the likeliest has %v", k, a.Prompt[k], best)
 		}
 	}
-	both := fake.Post[scored](s, "/v1/completions", fmt.Sprintf(`{"prompt":%q,"max_tokens":0,"logprobs":1,"echo":true,"prompt_logprobs":5}`, prompt)).Choices[0]
+	both := fake.Post[scored](s, "/v1/completions",
+		fmt.Sprintf(`{"prompt":%q,"max_tokens":0,"logprobs":1,"echo":true,"prompt_logprobs":5}`, prompt)).Choices[0]
 	for k := 1; k < len(ids); k++ {
 		if n := len(both.Logprobs.Top[k]); *both.Logprobs.Values[k] != a.Prompt[k][ids[k]].Logprob || n < 1 || n > 2 {
 			t.Errorf("token %d: %v and %d of the likeliest beside prompt_logprobs", k, *both.Logprobs.Values[k], n)

@@ -44,43 +44,59 @@ type responsesQuery struct {
 }
 
 func (s *API) newResponsesQuery(m *ask.Model) *responsesQuery {
-	q := &responsesQuery{Options: ask.NewOptions(m), Conversation: ask.NewConversation(), stored: s.Stored, store: true, truncation: "disabled"}
+	q := &responsesQuery{Options: ask.NewOptions(m), Conversation: ask.NewConversation(), stored: s.Stored, store: true,
+		truncation: "disabled"}
 	q.offered.to, q.text.form = &q.Tools, &q.Form
 	return ask.Filled(m, q)
 }
 
 func (q *responsesQuery) Fields() []field.Field {
 	return slices.Concat(q.input(), []field.Field{
-		field.Input("max_output_tokens", field.Integer(&q.MaxTokens, 1, math.MaxInt32), "Tokens to generate at most, thoughts included."),
+		field.Input("max_output_tokens", field.Integer(&q.MaxTokens, 1, math.MaxInt32),
+			"Tokens to generate at most, thoughts included."),
 		field.Input("store", field.Boolean(&q.store), "Keep the response, so that it can be had again and gone on with."),
-		field.Input("background", field.Boolean(&q.background), "Answer at once, and generate meanwhile: GET says how far it is, and sends the events of one that was asked for with stream."),
-		field.Input("include", &q.include, "reasoning.encrypted_content sends thoughts in a form that clients without a store send back; message.output_text.logprobs sends the log-probability of each token of text."),
+		field.Input("background", field.Boolean(&q.background),
+			"Answer at once, and generate meanwhile: GET says how far it is, and sends the events of one that was asked for "+
+				"with stream."),
+		field.Input("include", &q.include, "reasoning.encrypted_content sends thoughts in a form that clients without a "+
+			"store send back; message.output_text.logprobs sends the log-probability of each token of text."),
 		field.Input("metadata", &q.metadata, "Kept with the response."),
 		field.Input("user", field.Text(&q.user), "Kept with the response."),
-		field.Input("prompt_cache_key", field.Text(&q.cacheKey), "Kept with the response; what a prompt has in common with earlier ones is found without it."),
+		field.Input("prompt_cache_key", field.Text(&q.cacheKey),
+			"Kept with the response; what a prompt has in common with earlier ones is found without it."),
 		field.Input("safety_identifier", field.Text(&q.safety), "Kept with the response."),
 		field.Input("service_tier", field.Text(new(string)), "Accepted; without effect."),
-		field.Input("max_tool_calls", field.Integer(new(int), 0, math.MaxInt32), "Accepted; without effect: it is of tools that OpenAI runs."),
-		field.Input("top_logprobs", field.Integer(&q.topLogprobs, 0, ask.MaxProbs), "Send log-probabilities with so many of the likeliest tokens too."),
+		field.Input("max_tool_calls", field.Integer(new(int), 0, math.MaxInt32),
+			"Accepted; without effect: it is of tools that OpenAI runs."),
+		field.Input("top_logprobs", field.Integer(&q.topLogprobs, 0, ask.MaxProbs),
+			"Send log-probabilities with so many of the likeliest tokens too."),
 		field.Input("stream_options", field.Object{}, "Accepted; without effect."),
-		field.Input("conversation", ask.Neutral{Is: nil, Ok: func(any) bool { return false }, Want: "null"}, "A stored conversation."),
+		field.Input("conversation", ask.Neutral{Is: nil, Ok: func(any) bool { return false }, Want: "null"},
+			"A stored conversation."),
 		field.Input("prompt", ask.Neutral{Is: nil, Ok: func(any) bool { return false }, Want: "null"}, "A stored prompt."),
-	}, field.Without(q.Options.Fields(), "model", "n_predict", "n", "stream_options", "reasoning_format", "verbose", "post_sampling_probs", "return_tokens", "timings_per_token", "return_progress"))
+	}, field.Without(q.Options.Fields(), "model", "n_predict", "n", "stream_options", "reasoning_format", "verbose",
+		"post_sampling_probs", "return_tokens", "timings_per_token", "return_progress"))
 }
 
 // input returns the fields that the prompt is made of.
 func (q *responsesQuery) input() []field.Field {
 	return []field.Field{
-		field.Input("model", field.Text(&q.Model), "Which model, by a name that /v1/models has. A server of one answers to any."),
+		field.Input("model", field.Text(&q.Model),
+			"Which model, by a name that /v1/models has. A server of one answers to any."),
 		field.Input("input", &q.given, "What the model is to answer: a text, or items of a conversation."),
 		field.Input("instructions", field.Text(&q.instructions), "The system prompt. The one before does not apply."),
 		field.Input("previous_response_id", field.Text(&q.previousID), "Go on after this response, which is stored."),
-		field.Input("tools", &q.offered, "Tools that the model may call: functions, custom tools, whose input is a text, and namespaces of both. Tools that OpenAI runs and Codex always offers are ignored."),
-		field.Input("tool_choice", choiceOf{&q.Choice, &q.shownChoice}, "Which of them: none, auto, required, {\"type\": \"function\", \"name\": \"get_time\"}, or allowed_tools with some of them."),
+		field.Input("tools", &q.offered, "Tools that the model may call: functions, custom tools, whose input is a text, "+
+			"and namespaces of both. Tools that OpenAI runs and Codex always offers are ignored."),
+		field.Input("tool_choice", choiceOf{&q.Choice, &q.shownChoice},
+			"Which of them: none, auto, required, {\"type\": \"function\", \"name\": \"get_time\"}, or allowed_tools with "+
+				"some of them."),
 		field.Setting("parallel_tool_calls", field.Boolean(&q.Parallel), "Whether one answer may have several calls."),
 		field.Input("reasoning", &q.reasoning, "effort is for the chat template; with summary, thoughts are sent as one."),
-		field.Input("text", &q.text, "format, such as {\"type\": \"json_schema\", \"name\": \"x\", \"schema\": {...}}, holds the answer to a form."),
-		field.Input("truncation", field.OneOf(&q.truncation, "auto", "disabled"), "Without effect: what is too long is refused."),
+		field.Input("text", &q.text, "format, such as {\"type\": \"json_schema\", \"name\": \"x\", \"schema\": {...}}, "+
+			"holds the answer to a form."),
+		field.Input("truncation", field.OneOf(&q.truncation, "auto", "disabled"),
+			"Without effect: what is too long is refused."),
 		field.Setting("chat_template_kwargs", &q.Kwargs, "Further variables for the chat template, such as enable_thinking."),
 	}
 }
@@ -122,8 +138,9 @@ func (o *reasoningOptions) Value() any { return nil }
 
 func (o *reasoningOptions) Schema() field.Schema {
 	return field.Schema{"type": "object", "properties": field.Schema{
-		"effort":  field.Schema{"anyOf": []field.Schema{{"enum": ask.Efforts}, {"type": "null"}}},
-		"summary": field.Schema{"anyOf": []field.Schema{{"enum": []string{"auto", "concise", "detailed", "none"}}, {"type": "null"}}},
+		"effort": field.Schema{"anyOf": []field.Schema{{"enum": ask.Efforts}, {"type": "null"}}},
+		"summary": field.Schema{"anyOf": []field.Schema{{"enum": []string{"auto", "concise", "detailed", "none"}},
+			{"type": "null"}}},
 	}}
 }
 
@@ -184,14 +201,16 @@ const (
 
 // included are the values of include that OpenAI has. All but the first two are of tools that OpenAI runs.
 var included = []string{
-	includeSealed, includeLogprobs, "web_search_call.action.sources", "web_search_call.results", "file_search_call.results",
+	includeSealed, includeLogprobs, "web_search_call.action.sources", "web_search_call.results",
+	"file_search_call.results",
 	"computer_call_output.output.image_url", "message.input_image.image_url", "code_interpreter_call.outputs",
 }
 
 func (q *responsesQuery) Settle(m *ask.Model, h http.Header) error {
 	for _, name := range q.include {
 		if !slices.Contains(included, name) {
-			return reply.Invalid("include", "%s is not supported, want %s or %s", field.Quote(name), includeSealed, includeLogprobs)
+			return reply.Invalid("include", "%s is not supported, want %s or %s", field.Quote(name), includeSealed,
+				includeLogprobs)
 		}
 	}
 	if q.background && !q.store {
@@ -221,7 +240,8 @@ func (q *responsesQuery) Source(ctx context.Context, m *ask.Model) (ask.Source, 
 			return ask.Source{}, field.At("previous_response_id", err)
 		}
 		if q.stored.Body(q.previous).(response).running() {
-			return ask.Source{}, reply.Invalid("previous_response_id", "%s has not ended, want one that has", field.Quote(q.previousID))
+			return ask.Source{}, reply.Invalid("previous_response_id", "%s has not ended, want one that has",
+				field.Quote(q.previousID))
 		}
 		for _, v := range q.previous.Conversation() {
 			item, err := readItem(v.Raw)

@@ -16,10 +16,13 @@ import (
 // A response has the log-probabilities of its text, whose tokens are those of the text alone.
 func TestResponsesLogprobs(t *testing.T) {
 	t.Parallel()
-	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
-		{When: "messages[-1].content == 'call'", Text: "<think>\nHm, a < b.\n</think>\n\nOne < moment, 21 °C.\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>"},
-		{Text: "It is 21 °C in Rome. <END> More"},
-	}})
+	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"},
+		Scripts: []scripted.Script{
+			{When: "messages[-1].content == 'call'",
+				Text: "<think>\nHm, a < b.\n</think>\n\nOne < moment, 21 °C.\n<tool_call>\n{\"name\": \"get_weather\", " +
+					"\"arguments\": {\"place\": \"Rome\"}}\n</tool_call>"},
+			{Text: "It is 21 °C in Rome. <END> More"},
+		}})
 	type token struct {
 		Token   string
 		Logprob *float64
@@ -101,7 +104,8 @@ func TestResponsesLogprobs(t *testing.T) {
 func TestResponsesBackgroundStream(t *testing.T) {
 	t.Parallel()
 	const says = "Once there was a mill that ground all that was said, word by word."
-	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{{Text: says}}})
+	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"},
+		Scripts: []scripted.Script{{Text: says}}})
 	type event struct {
 		Type     string
 		Sequence int `json:"sequence_number"`
@@ -110,7 +114,8 @@ func TestResponsesBackgroundStream(t *testing.T) {
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, "POST", s.URL+"/v1/responses", strings.NewReader(`{"input":"hi","background":true,"stream":true,"temperature":0}`))
+	req, err := http.NewRequestWithContext(ctx, "POST", s.URL+"/v1/responses",
+		strings.NewReader(`{"input":"hi","background":true,"stream":true,"temperature":0}`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -133,7 +138,8 @@ func TestResponsesBackgroundStream(t *testing.T) {
 		t.Fatalf("it begins with %+v", first)
 	}
 	follow := func(query string) (events []event) {
-		for _, block := range strings.Split(strings.TrimSpace(string(s.Get("/v1/responses/"+id+"?stream=true"+query))), "\n\n") {
+		for _, block := range strings.Split(strings.TrimSpace(string(s.Get("/v1/responses/"+id+"?stream=true"+query))),
+			"\n\n") {
 			name, data, _ := strings.Cut(block, "\ndata: ")
 			e := fake.Parse[event](t, []byte(data))
 			if name != "event: "+e.Type {
@@ -152,7 +158,8 @@ func TestResponsesBackgroundStream(t *testing.T) {
 		text += e.Delta
 	}
 	last := rest[len(rest)-1]
-	if text != says || last.Type != "response.completed" || last.Response.shown() != "message output_text "+says || last.Response.Usage == nil {
+	if text != says || last.Type != "response.completed" || last.Response.shown() != "message output_text "+says ||
+		last.Response.Usage == nil {
 		t.Errorf("%q, at the end %+v", text, last)
 	}
 	if again := follow(""); len(again) != len(rest)+1 {
@@ -161,16 +168,19 @@ func TestResponsesBackgroundStream(t *testing.T) {
 	if got := follow(fmt.Sprint("&starting_after=", last.Sequence-1)); len(got) != 1 || got[0].Type != last.Type {
 		t.Errorf("the last: %+v", got)
 	}
-	if got := fake.Parse[resp](t, s.Get("/v1/responses/"+id)); got.Status != "completed" || got.shown() != "message output_text "+says {
+	if got := fake.Parse[resp](t, s.Get("/v1/responses/"+id)); got.Status != "completed" ||
+		got.shown() != "message output_text "+says {
 		t.Errorf("stored: %+v", got)
 	}
-	for query, want := range map[string]string{"?stream=true&starting_after=x": "starting_after", "?stream=true&starting_after=-2": "starting_after"} {
+	for query, want := range map[string]string{"?stream=true&starting_after=x": "starting_after",
+		"?stream=true&starting_after=-2": "starting_after"} {
 		if status, b, _ := s.Do("GET", "/v1/responses/"+id+query, ""); status != 400 || !strings.Contains(string(b), want) {
 			t.Errorf("%s: %d %s", query, status, b)
 		}
 	}
 	plain := fake.Post[resp](s, "/v1/responses", `{"input":"hi","temperature":0}`).ID
-	if status, b, _ := s.Do("GET", "/v1/responses/"+plain+"?stream=true", ""); status != 400 || !strings.Contains(string(b), "sent whole") {
+	if status, b, _ := s.Do("GET", "/v1/responses/"+plain+"?stream=true", ""); status != 400 ||
+		!strings.Contains(string(b), "sent whole") {
 		t.Errorf("one without a stream: %d %s", status, b)
 	}
 
@@ -186,7 +196,8 @@ func TestResponsesBackgroundStream(t *testing.T) {
 	for line := range stream {
 		end = line
 	}
-	if e := fake.Parse[event](t, []byte(strings.TrimPrefix(end, "data: "))); e.Type != "response.failed" || e.Response.Status != "cancelled" {
+	if e := fake.Parse[event](t, []byte(strings.TrimPrefix(end, "data: "))); e.Type != "response.failed" ||
+		e.Response.Status != "cancelled" {
 		t.Errorf("a cancelled one ends with %s", end)
 	}
 }

@@ -167,10 +167,14 @@ func (q *responsesQuery) Format(g *answer.Generation) answer.Format {
 	}
 	r := response{
 		ID: g.ID, Object: "response", Created: g.Created, Status: statusInProgress, Background: q.background,
-		Instructions: given(q.instructions), Metadata: jsontext.Value(q.metadata), Model: g.Model.Name, Output: []history.Item{},
-		Parallel: q.Parallel, Previous: given(q.previousID), Reasoning: responseReasoning{given(q.reasoning.effort), given(q.reasoning.summary)},
-		Store: q.store, Temperature: q.Params.Temp, TopP: q.Params.TopP, TopLogprobs: q.topLogprobs, Text: responseText{q.text.format, given(q.text.verbosity)},
-		Choice: q.shownChoice, Tools: q.offered.raw, Truncation: q.truncation, User: given(q.user), CacheKey: given(q.cacheKey), Safety: given(q.safety), Tier: "default",
+		Instructions: given(q.instructions), Metadata: jsontext.Value(q.metadata), Model: g.Model.Name,
+		Output:   []history.Item{},
+		Parallel: q.Parallel, Previous: given(q.previousID),
+		Reasoning: responseReasoning{given(q.reasoning.effort), given(q.reasoning.summary)},
+		Store:     q.store, Temperature: q.Params.Temp, TopP: q.Params.TopP, TopLogprobs: q.topLogprobs,
+		Text:   responseText{q.text.format, given(q.text.verbosity)},
+		Choice: q.shownChoice, Tools: q.offered.raw, Truncation: q.truncation, User: given(q.user),
+		CacheKey: given(q.cacheKey), Safety: given(q.safety), Tier: "default",
 	}
 	for _, v := range []struct {
 		to       *jsontext.Value
@@ -304,7 +308,8 @@ func (f *responsesFormat) finish(end *answer.Ending, e answer.Event) {
 	}
 	now := time.Now().Unix()
 	f.body.Completed = &now
-	u := &responseUsage{Input: e.Usage.PromptTokens, Output: e.Usage.Generated, Total: e.Usage.PromptTokens + e.Usage.Generated}
+	u := &responseUsage{Input: e.Usage.PromptTokens, Output: e.Usage.Generated,
+		Total: e.Usage.PromptTokens + e.Usage.Generated}
 	u.InputDetails.Cached, u.OutputDetails.Reasoning = e.Usage.CachedTokens, end.Thought
 	f.body.Usage = u
 }

@@ -67,15 +67,19 @@ func (l *responseItems) Take(r *field.Reader) error {
 func (l *responseItems) Value() any { return nil }
 
 func (l *responseItems) Schema() field.Schema {
-	return field.Schema{"description": wantItems, "anyOf": []field.Schema{{"type": "string"}, {"type": "array", "items": field.Schema{"type": "object"}}}}
+	return field.Schema{"description": wantItems,
+		"anyOf": []field.Schema{{"type": "string"}, {"type": "array", "items": field.Schema{"type": "object"}}}}
 }
 
 // hostedItems are what OpenAI's own tools leave in a conversation. They say nothing to
 // another model.
 var hostedItems = []string{
-	"web_search_call", "file_search_call", "image_generation_call", "code_interpreter_call", "computer_call", "computer_call_output",
-	"local_shell_call", "local_shell_call_output", "shell_call", "shell_call_output", "apply_patch_call", "apply_patch_call_output",
-	"mcp_list_tools", "mcp_call", "mcp_approval_request", "mcp_approval_response", "tool_search_call", "tool_search_output", "compaction",
+	"web_search_call", "file_search_call", "image_generation_call", "code_interpreter_call", "computer_call",
+	"computer_call_output",
+	"local_shell_call", "local_shell_call_output", "shell_call", "shell_call_output", "apply_patch_call",
+	"apply_patch_call_output",
+	"mcp_list_tools", "mcp_call", "mcp_approval_request", "mcp_approval_response", "tool_search_call",
+	"tool_search_output", "compaction",
 }
 
 // readItem reads an item, and gives it an id if it has none.
@@ -125,7 +129,8 @@ func readItem(v jsontext.Value) (it responseItem, err error) {
 		}
 	default:
 		if !slices.Contains(hostedItems, it.Type) {
-			return it, reply.Bad("type: the string %s, want message, function_call, function_call_output, custom_tool_call, custom_tool_call_output, reasoning or item_reference", field.Quote(it.Type))
+			return it, reply.Bad("type: the string %s, want message, function_call, function_call_output, custom_tool_call, "+
+				"custom_tool_call_output, reasoning or item_reference", field.Quote(it.Type))
 		}
 	}
 	if it.Type == "message" && it.Content.Kind() == '"' { // it is listed with parts that have a type
@@ -164,7 +169,8 @@ func itemTexts(v jsontext.Value) ([]string, error) {
 		case err != nil:
 		case part.Type == "refusal" && part.Refusal != nil:
 			texts = append(texts, *part.Refusal)
-		case part.Type == "input_image", part.Type == "input_file", part.Type == "input_audio", part.Type == "computer_screenshot":
+		case part.Type == "input_image", part.Type == "input_file", part.Type == "input_audio",
+			part.Type == "computer_screenshot":
 			err = reply.Bad("the model reads text only, want no %s", part.Type)
 		case !slices.Contains([]string{"input_text", "output_text", "text", "reasoning_text", "summary_text"}, part.Type):
 			err = reply.Bad("type: the string %s, want input_text or output_text", field.Quote(part.Type))

@@ -113,7 +113,8 @@ func (s *API) getResponse(req *answer.Request) error {
 	}
 	if stream {
 		if r.Log == nil {
-			return reply.Invalid("stream", "the response %s was not asked for with background and stream: it is sent whole", field.Quote(r.ID))
+			return reply.Invalid("stream", "the response %s was not asked for with background and stream: it is sent whole",
+				field.Quote(r.ID))
 		}
 		return r.Log.Follow(req.Context(), reply.NewStream(req.HTTP), after+1, s.Host.Ping)
 	}

@@ -67,7 +67,8 @@ func TestResponsesWhole(t *testing.T) {
 	s := fake.New(t, "<think>Hm.</think>Hello world", nil)
 	const body = `{"input":"hi","instructions":"Be brief.","metadata":{"a":"b"}`
 	r := fake.Post[resp](s, "/v1/responses", body+`}`)
-	if r.Object != "response" || !strings.HasPrefix(r.ID, "resp_") || r.Status != "completed" || r.Metadata["a"] != "b" || !r.Store || r.Model != "fake/model" {
+	if r.Object != "response" || !strings.HasPrefix(r.ID, "resp_") || r.Status != "completed" || r.Metadata["a"] != "b" ||
+		!r.Store || r.Model != "fake/model" {
 		t.Errorf("%+v", r)
 	}
 	if got, want := r.shown(), "reasoning reasoning_text Hm.; message output_text Hello world"; got != want {
@@ -79,22 +80,28 @@ func TestResponsesWhole(t *testing.T) {
 	if n := r.Usage.OutputDetails.Reasoning; n < len("<think>Hm.") || n > len("<think>Hm.</think>") {
 		t.Errorf("%d tokens of reasoning", n)
 	}
-	if u := r.Usage; u.Input != len(s.Last().Prompt) || u.InputDetails.Cached != 4 || u.Total != u.Input+u.Output || u.Output == 0 {
+	if u := r.Usage; u.Input != len(s.Last().Prompt) || u.InputDetails.Cached != 4 || u.Total != u.Input+u.Output ||
+		u.Output == 0 {
 		t.Errorf("usage %+v", u)
 	}
 	count := fake.Post[tokenCount](s, "/v1/responses/input_tokens", body+`}`)
 	if count.Tokens != r.Usage.Input {
 		t.Errorf("counted %d, want %d", count.Tokens, r.Usage.Input)
 	}
-	summed := fake.Post[resp](s, "/v1/responses", body+`,"reasoning":{"summary":"auto","effort":"low"},"include":["reasoning.encrypted_content"]}`)
-	if got, want := summed.shown(), "reasoning summary_text Hm.; message output_text Hello world"; got != want || summed.Output[0].Encrypted != openai.Seal("Hm.") {
+	summed := fake.Post[resp](s, "/v1/responses",
+		body+`,"reasoning":{"summary":"auto","effort":"low"},"include":["reasoning.encrypted_content"]}`)
+	if got, want := summed.shown(), "reasoning summary_text Hm.; message output_text Hello world"; got != want ||
+		summed.Output[0].Encrypted != openai.Seal("Hm.") {
 		t.Errorf("got %q, want %q; %+v", got, want, summed.Output[0])
 	}
-	if c := fake.Post[chatAnswer](s, "/v1/chat/completions", `{`+fake.Hi+`}`); c.Usage.Completion.ReasoningTokens != r.Usage.OutputDetails.Reasoning {
-		t.Errorf("a chat has %d tokens of reasoning, a response %d", c.Usage.Completion.ReasoningTokens, r.Usage.OutputDetails.Reasoning)
+	if c := fake.Post[chatAnswer](s, "/v1/chat/completions",
+		`{`+fake.Hi+`}`); c.Usage.Completion.ReasoningTokens != r.Usage.OutputDetails.Reasoning {
+		t.Errorf("a chat has %d tokens of reasoning, a response %d", c.Usage.Completion.ReasoningTokens,
+			r.Usage.OutputDetails.Reasoning)
 	}
 	cut := fake.Post[resp](s, "/v1/responses", `{"input":"hi","max_output_tokens":14}`)
-	if cut.Status != "incomplete" || cut.Incomplete == nil || cut.Incomplete.Reason != "max_output_tokens" || len(cut.Output) == 0 {
+	if cut.Status != "incomplete" || cut.Incomplete == nil || cut.Incomplete.Reason != "max_output_tokens" ||
+		len(cut.Output) == 0 {
 		t.Fatalf("cut: %+v", cut)
 	}
 	for i, it := range cut.Output { // what is before the item that was cut off is whole
@@ -110,16 +117,26 @@ func TestResponsesStream(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ name, reply, fields, want string }{
 		{"thoughts and text", "<think>Hm.</think>Hello world", "",
-			"created in_progress output_item.added content_part.added reasoning_text.delta reasoning_text.done content_part.done output_item.done " +
-				"output_item.added content_part.added output_text.delta output_text.done content_part.done output_item.done completed"},
+			"created in_progress output_item.added content_part.added reasoning_text.delta reasoning_text.done " +
+				"content_part.done output_item.done " +
+				"output_item.added content_part.added output_text.delta output_text.done content_part.done output_item.done " +
+				"completed"},
 		{"a summary", "<think>Hm.</think>Hello", `,"reasoning":{"summary":"detailed"}`,
-			"created in_progress output_item.added reasoning_summary_part.added reasoning_summary_text.delta reasoning_summary_text.done reasoning_summary_part.done output_item.done " +
-				"output_item.added content_part.added output_text.delta output_text.done content_part.done output_item.done completed"},
-		{"a call", "<tool_call>\n{\"name\": \"get_time\", \"arguments\": {\"zone\": \"UTC\"}}\n</tool_call>", `,"tools":[{"type":"function","name":"get_time"}]`,
-			"created in_progress output_item.added function_call_arguments.delta function_call_arguments.done output_item.done completed"},
-		{"a custom tool", "<tool_call>\n{\"name\": \"patch\", \"arguments\": {\"input\": \"*** Begin\\n\"}}\n</tool_call>", `,"tools":[{"type":"custom","name":"patch","format":{"type":"text"}}]`,
-			"created in_progress output_item.added custom_tool_call_input.delta custom_tool_call_input.done output_item.done completed"},
-		{"an end", "Hello world", `,"max_output_tokens":2`, "created in_progress output_item.added content_part.added output_text.delta output_text.done content_part.done output_item.done incomplete"},
+			"created in_progress output_item.added reasoning_summary_part.added reasoning_summary_text.delta " +
+				"reasoning_summary_text.done reasoning_summary_part.done output_item.done " +
+				"output_item.added content_part.added output_text.delta output_text.done content_part.done output_item.done " +
+				"completed"},
+		{"a call", "<tool_call>\n{\"name\": \"get_time\", \"arguments\": {\"zone\": \"UTC\"}}\n</tool_call>",
+			`,"tools":[{"type":"function","name":"get_time"}]`,
+			"created in_progress output_item.added function_call_arguments.delta function_call_arguments.done " +
+				"output_item.done completed"},
+		{"a custom tool", "<tool_call>\n{\"name\": \"patch\", \"arguments\": {\"input\": \"*** Begin\\n\"}}\n</tool_call>",
+			`,"tools":[{"type":"custom","name":"patch","format":{"type":"text"}}]`,
+			"created in_progress output_item.added custom_tool_call_input.delta custom_tool_call_input.done output_item.done " +
+				"completed"},
+		{"an end", "Hello world", `,"max_output_tokens":2`,
+			"created in_progress output_item.added content_part.added output_text.delta output_text.done content_part.done " +
+				"output_item.done incomplete"},
 	} {
 		s := fake.New(t, c.reply, nil)
 		var types []string
@@ -161,7 +178,8 @@ func TestResponsesStream(t *testing.T) {
 		if n := len(items) - 1; items[n].Status != whole.Output[n].Status || items[n].Status != whole.Status {
 			t.Errorf("%s: the last item is %s, of the whole response %s", c.name, items[n].Status, whole.Output[n].Status)
 		}
-		if got := (resp{Output: items}).shown(); got != whole.shown() || last.shown() != got || last.Status != whole.Status || last.Usage == nil {
+		if got := (resp{Output: items}).shown(); got != whole.shown() || last.shown() != got || last.Status != whole.Status ||
+			last.Usage == nil {
 			t.Errorf("%s: items %q, response %q, whole %q", c.name, got, last.shown(), whole.shown())
 		}
 	}
@@ -170,7 +188,9 @@ func TestResponsesStream(t *testing.T) {
 // Calls come back under the names that the client has for the tools, and go in again.
 func TestResponsesTools(t *testing.T) {
 	t.Parallel()
-	s := fake.New(t, "<tool_call>\n{\"name\": \"mcp__git__log\", \"arguments\": {\"n\": 3}}\n</tool_call>\n<tool_call>\n{\"name\": \"apply_patch\", \"arguments\": {\"input\": \"a\\nb\"}}\n</tool_call>", nil)
+	s := fake.New(t, "<tool_call>\n{\"name\": \"mcp__git__log\", \"arguments\": {\"n\": "+
+		"3}}\n</tool_call>\n<tool_call>\n{\"name\": \"apply_patch\", \"arguments\": {\"input\": \"a\\nb\"}}\n</tool_call>",
+		nil)
 	const codex = `{"model":"any","instructions":"You are Codex.","input":[
 		{"type":"message","role":"developer","content":[{"type":"input_text","text":"Sandboxed."}]},
 		{"type":"message","role":"user","content":[{"type":"input_text","text":"Look."}]}],
@@ -181,7 +201,8 @@ func TestResponsesTools(t *testing.T) {
 		"tool_choice":"auto","parallel_tool_calls":false,"reasoning":{"effort":"medium","summary":"auto"},"store":false,"include":["reasoning.encrypted_content"],
 		"prompt_cache_key":"k","text":{"verbosity":"medium"},"client_metadata":{"x":"y"},"service_tier":null`
 	r := fake.Post[resp](s, "/v1/responses", codex+`}`)
-	if got, want := r.shown(), `function_call mcp__git__/log {"n": 3}; custom_tool_call /apply_patch a`+"\nb"; got != want || r.Output[0].CallID == "" || r.Store {
+	if got, want := r.shown(), `function_call mcp__git__/log {"n": 3}; custom_tool_call /apply_patch a`+
+		"\nb"; got != want || r.Output[0].CallID == "" || r.Store {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	if status, _, _ := s.Do("GET", "/v1/responses/"+r.ID, ""); status != 404 {
@@ -189,11 +210,13 @@ func TestResponsesTools(t *testing.T) {
 	}
 	var items []string
 	for _, it := range r.Output {
-		raw, err := json.Marshal(map[string]string{"type": it.Type, "call_id": it.CallID, "name": it.Name, "namespace": it.Namespace, "arguments": it.Arguments, "input": it.Input})
+		raw, err := json.Marshal(map[string]string{"type": it.Type, "call_id": it.CallID, "name": it.Name,
+			"namespace": it.Namespace, "arguments": it.Arguments, "input": it.Input})
 		if err != nil {
 			t.Fatal(err)
 		}
-		items = append(items, string(raw), fmt.Sprintf(`{"type":"%s_output","call_id":%q,"output":"done"}`, it.Type, it.CallID))
+		items = append(items, string(raw), fmt.Sprintf(`{"type":"%s_output","call_id":%q,"output":"done"}`, it.Type,
+			it.CallID))
 	}
 	body := `{"input":[{"role":"user","content":"a"},{"type":"reasoning","summary":[],"encrypted_content":"` + openai.Seal("Think.") + `"},{"type":"web_search_call","id":"x"},` + strings.Join(items, ",") + `]}`
 	conversation, err := openai.Converse(t.Context(), history.New(1<<20, time.Hour), []byte(body), s.Model())
@@ -244,7 +267,8 @@ func TestResponsesStored(t *testing.T) {
 	s := fake.New(t, "Hello", nil)
 	first := fake.Post[resp](s, "/v1/responses", `{"input":"one","instructions":"Not kept."}`)
 	second := fake.Post[resp](s, "/v1/responses", `{"input":"two","previous_response_id":"`+first.ID+`"}`)
-	if p := s.LastPrompt(); !strings.Contains(p, "user\none") || !strings.Contains(p, "assistant\nHello") || !strings.Contains(p, "user\ntwo") || strings.Contains(p, "Not kept") || second.Previous != first.ID {
+	if p := s.LastPrompt(); !strings.Contains(p, "user\none") || !strings.Contains(p, "assistant\nHello") ||
+		!strings.Contains(p, "user\ntwo") || strings.Contains(p, "Not kept") || second.Previous != first.ID {
 		t.Errorf("prompt %q", p)
 	}
 	got := fake.Parse[resp](t, s.Get("/v1/responses/"+second.ID))
@@ -261,18 +285,21 @@ func TestResponsesStored(t *testing.T) {
 		Last  string `json:"last_id"`
 	}
 	items := fake.Parse[list](t, s.Get("/v1/responses/"+second.ID+"/input_items?order=asc"))
-	if len(items.Data) != 3 || items.Data[0].Role != "user" || items.Data[1].Role != "assistant" || items.Data[1].ID != first.Output[0].ID || items.More || items.First != items.Data[0].ID {
+	if len(items.Data) != 3 || items.Data[0].Role != "user" || items.Data[1].Role != "assistant" ||
+		items.Data[1].ID != first.Output[0].ID || items.More || items.First != items.Data[0].ID {
 		t.Errorf("items %+v", items)
 	}
 	page := fake.Parse[list](t, s.Get("/v1/responses/"+second.ID+"/input_items?limit=1&after="+items.Data[2].ID))
 	if len(page.Data) != 1 || page.Data[0].ID != items.Data[1].ID || !page.More {
 		t.Errorf("page %+v", page)
 	}
-	fake.Post[resp](s, "/v1/responses", `{"input":[{"type":"item_reference","id":"`+first.Output[0].ID+`"},{"role":"user","content":"three"}]}`)
+	fake.Post[resp](s, "/v1/responses", `{"input":[{"type":"item_reference","id":"`+first.Output[0].ID+
+		`"},{"role":"user","content":"three"}]}`)
 	if p := s.LastPrompt(); !strings.Contains(p, "assistant\nHello") || strings.Contains(p, "user\none") {
 		t.Errorf("prompt %q", p)
 	}
-	if status, b, _ := s.Do("DELETE", "/v1/responses/"+first.ID, ""); status != 200 || !fake.Parse[deletion](t, b).Deleted {
+	if status, b, _ := s.Do("DELETE", "/v1/responses/"+first.ID, ""); status != 200 ||
+		!fake.Parse[deletion](t, b).Deleted {
 		t.Errorf("deleted: %d %s", status, b)
 	}
 	if status, _, _ := s.Do("GET", "/v1/responses/"+first.ID, ""); status != 404 {
@@ -305,7 +332,9 @@ func TestResponsesBackground(t *testing.T) {
 	}
 	s.Delay = 20 * time.Millisecond
 	running := fake.Post[resp](s, "/v1/responses", `{"input":"x","background":true,"ignore_eos":true}`)
-	if status, b, _ := s.Do("POST", "/v1/responses", `{"input":"y","previous_response_id":"`+running.ID+`"}`); status != 400 || !strings.Contains(string(b), "has not ended") {
+	if status, b, _ := s.Do("POST", "/v1/responses",
+		`{"input":"y","previous_response_id":"`+running.ID+`"}`); status != 400 ||
+		!strings.Contains(string(b), "has not ended") {
 		t.Errorf("one goes on with one that runs: %d %s", status, b)
 	}
 	if r := fake.Post[resp](s, "/v1/responses/"+running.ID+"/cancel", ""); r.Status != "cancelled" {
@@ -320,7 +349,10 @@ func TestResponsesBackground(t *testing.T) {
 	fake.Eventually(t, "ended", func() bool { return s.Active() == 0 })
 	s.Delay, s.Ends = 0, engine.ErrClosing
 	failed := fake.Post[resp](s, "/v1/responses", `{"input":"x","background":true}`)
-	fake.Eventually(t, "failed", func() bool { return fake.Parse[resp](t, s.Get("/v1/responses/"+failed.ID)).Status == "failed" })
+	fake.Eventually(t, "failed", func() bool {
+		return fake.Parse[resp](t,
+			s.Get("/v1/responses/"+failed.ID)).Status == "failed"
+	})
 	if r := fake.Parse[resp](t, s.Get("/v1/responses/"+failed.ID)); r.Error == nil || r.Error.Code != "unavailable_error" {
 		t.Errorf("failed: %+v", r.Error)
 	}
@@ -340,13 +372,21 @@ func TestResponsesBackgroundPanics(t *testing.T) {
 	}})
 	const body = `{"input":"x","background":true,"max_output_tokens":2,"seed":`
 	failed := fake.Post[resp](s, "/v1/responses", body+`666}`)
-	fake.Eventually(t, "failed", func() bool { return fake.Parse[resp](t, s.Get("/v1/responses/"+failed.ID)).Status == "failed" })
-	if r := fake.Parse[resp](t, s.Get("/v1/responses/"+failed.ID)); r.Error == nil || r.Error.Code != "server_error" || strings.Contains(r.Error.Message, "range") {
+	fake.Eventually(t, "failed", func() bool {
+		return fake.Parse[resp](t,
+			s.Get("/v1/responses/"+failed.ID)).Status == "failed"
+	})
+	if r := fake.Parse[resp](t, s.Get("/v1/responses/"+failed.ID)); r.Error == nil || r.Error.Code != "server_error" ||
+		strings.Contains(r.Error.Message, "range") {
 		t.Errorf("failed: %+v", r.Error)
 	}
 	whole := fake.Post[resp](s, "/v1/responses", body+`1}`)
-	fake.Eventually(t, "whole", func() bool { return fake.Parse[resp](t, s.Get("/v1/responses/"+whole.ID)).Status == "incomplete" })
-	if text := log.String(); !strings.Contains(text, "Collect") || !strings.Contains(text, `"stack"`) || !strings.Contains(text, "out of range") {
+	fake.Eventually(t, "whole", func() bool {
+		return fake.Parse[resp](t,
+			s.Get("/v1/responses/"+whole.ID)).Status == "incomplete"
+	})
+	if text := log.String(); !strings.Contains(text, "Collect") || !strings.Contains(text, `"stack"`) ||
+		!strings.Contains(text, "out of range") {
 		t.Errorf("the log has %s", text)
 	}
 	s.Forgets(failed.ID)
@@ -381,7 +421,8 @@ func TestResponsesErrors(t *testing.T) {
 		`{"input":"x","reasoning":{"effort":"huge"}}`:                                         "reasoning: effort",
 		`{"input":"x","max_output_tokens":0}`:                                                 "max_output_tokens",
 		`{"input":"x","conversation":"conv_1"}`:                                               "conversation",
-		`{"input":"` + strings.Repeat("x", 600) + `"}`:                                        "exceeds the available context size",
+		`{"input":"` + strings.Repeat("x", 600) +
+			`"}`: "exceeds the available context size",
 	} {
 		status, b, _ := s.Do("POST", "/v1/responses", body)
 		if e := fake.ErrorOf(t, b); status != 400 && status != 404 || !strings.Contains(e.Message, want) {
@@ -389,9 +430,12 @@ func TestResponsesErrors(t *testing.T) {
 		}
 	}
 	for path, want := range map[string]int{
-		"GET /v1/responses/resp_none": 404, "DELETE /v1/responses/resp_none": 404, "POST /v1/responses/resp_none/cancel": 404, "GET /v1/responses/resp_none/input_items": 404,
+		"GET /v1/responses/resp_none": 404, "DELETE /v1/responses/resp_none": 404, "POST /v1/responses/resp_none/cancel": 404,
+		"GET /v1/responses/resp_none/input_items":     404,
 		"POST /v1/responses/" + stored.ID + "/cancel": 400, "GET /v1/responses/" + stored.ID + "?stream=true": 400,
-		"GET /v1/responses/" + stored.ID + "/input_items?limit=0": 400, "GET /v1/responses/" + stored.ID + "/input_items?order=up": 400, "GET /v1/responses/" + stored.ID + "/input_items?after=x": 400,
+		"GET /v1/responses/" + stored.ID + "/input_items?limit=0":  400,
+		"GET /v1/responses/" + stored.ID + "/input_items?order=up": 400,
+		"GET /v1/responses/" + stored.ID + "/input_items?after=x":  400,
 	} {
 		method, at, _ := strings.Cut(path, " ")
 		if status, b, _ := s.Do(method, at, ""); status != want {
@@ -404,7 +448,8 @@ func TestResponsesErrors(t *testing.T) {
 		Type     string
 		Response resp
 	}](t, []byte(events[len(events)-1]))
-	if last.Type != "response.failed" || last.Response.Status != "failed" || last.Response.Error == nil || last.Response.Error.Message == "" {
+	if last.Type != "response.failed" || last.Response.Status != "failed" || last.Response.Error == nil ||
+		last.Response.Error.Message == "" {
 		t.Errorf("a stream that fails ends with %s", events[len(events)-1])
 	}
 }
@@ -412,7 +457,8 @@ func TestResponsesErrors(t *testing.T) {
 // What a response keeps of its request counts in the history.
 func TestResponseSize(t *testing.T) {
 	t.Parallel()
-	r := openai.Response{User: new(strings.Repeat("u", 5000)), Tools: jsontext.Value(`["x"]`), Output: []history.Item{{ID: "a", Raw: jsontext.Value(`"x"`)}}}
+	r := openai.Response{User: new(strings.Repeat("u", 5000)), Tools: jsontext.Value(`["x"]`),
+		Output: []history.Item{{ID: "a", Raw: jsontext.Value(`"x"`)}}}
 	if got := r.Size(); got != 5005 || len(r.Items()) != 1 {
 		t.Errorf("%d bytes, items %v", got, r.Items())
 	}

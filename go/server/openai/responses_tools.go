@@ -81,7 +81,8 @@ func (l *responseTools) add(v jsontext.Value, namespace string) error {
 	case slices.Contains(hostedTools, in.Type):
 		return nil
 	default:
-		return reply.Bad("type: %s is not a tool that can be called here, want function, custom or namespace", field.Quote(in.Type))
+		return reply.Bad("type: %s is not a tool that can be called here, want function, custom or namespace",
+			field.Quote(in.Type))
 	}
 	if len(in.Parameters) > 0 && in.Parameters.Kind() == 'n' {
 		in.Parameters = nil
@@ -122,5 +123,6 @@ func (l *responseTools) full(name string) string {
 func (l *responseTools) Value() any { return nil }
 
 func (l *responseTools) Schema() field.Schema {
-	return field.Schema{"type": "array", "items": field.Schema{"type": "object", "required": []string{"type"}, "properties": field.Schema{"type": field.Schema{"type": "string"}}}}
+	return field.Schema{"type": "array", "items": field.Schema{"type": "object", "required": []string{"type"},
+		"properties": field.Schema{"type": field.Schema{"type": "string"}}}}
 }

@@ -1,5 +1,5 @@
-// Package openai serves OpenAI's API: chat completions, completions, responses, embeddings, files and batches, with what is
-// stored of them.
+// Package openai serves OpenAI's API: chat completions, completions, responses, embeddings, files and batches, with
+// what is stored of them.
 package openai
 
 import (
@@ -30,24 +30,34 @@ func (s *API) Routes() []answer.Route {
 			Dialect: Dialect{}, Body: answer.BodyOf("ChatRequest", NewChatQuery), Stream: true, Answer: chatAnswer{},
 			Example: map[string]any{"messages": hello, "max_tokens": 8},
 		}, {
-			Method: http.MethodDelete, Paths: []string{"/v1/chat/completions/:id", "/chat/completions/:id", "/v1/completions/:id", "/completion/:id"},
-			Handle: s.endRunning, Always: true, Summary: "Cancel a request that runs, by the id in its answer or in the header X-Completion-Id, or delete a stored chat completion",
+			Method: http.MethodDelete, Paths: []string{"/v1/chat/completions/:id", "/chat/completions/:id",
+				"/v1/completions/:id", "/completion/:id"},
+			Handle: s.endRunning, Always: true, Summary: "Cancel a request that runs, by the id in its answer or in the " +
+				"header X-Completion-Id, or delete a stored chat completion",
 			Params: answer.PathID, Answer: cancelled{},
 		}, {
-			Method: http.MethodGet, Paths: []string{"/v1/chat/completions", "/chat/completions"}, Always: true, Dialect: Dialect{},
-			Handle: s.listChats, Summary: "List the stored chat completions",
-			Params: itemPages("asc").params(answer.Param{In: "query", Name: "model", Doc: "Only those of a model.", Is: nil}, answer.Param{In: "query", Name: "metadata[key]", Doc: "Only those whose metadata has this value under the key.", Is: nil}),
+			Method: http.MethodGet, Paths: []string{"/v1/chat/completions", "/chat/completions"}, Always: true,
+			Dialect: Dialect{},
+			Handle:  s.listChats, Summary: "List the stored chat completions",
+			Params: itemPages("asc").params(answer.Param{In: "query", Name: "model", Doc: "Only those of a model.", Is: nil},
+				answer.Param{In: "query", Name: "metadata[key]", Doc: "Only those whose metadata has this value under the key.",
+					Is: nil}),
 			Answer: responseItemList{},
 		}, {
-			Method: http.MethodGet, Paths: []string{"/v1/chat/completions/:id", "/chat/completions/:id"}, Always: true, Dialect: Dialect{},
-			Handle: s.getChat, Summary: "Get a stored chat completion", Params: answer.PathID, Answer: chatAnswer{},
+			Method: http.MethodGet, Paths: []string{"/v1/chat/completions/:id", "/chat/completions/:id"}, Always: true,
+			Dialect: Dialect{},
+			Handle:  s.getChat, Summary: "Get a stored chat completion", Params: answer.PathID, Answer: chatAnswer{},
 		}, {
-			Method: http.MethodPost, Paths: []string{"/v1/chat/completions/:id", "/chat/completions/:id"}, Always: true, Dialect: Dialect{},
-			Handle: s.labelChat, Summary: "Change the metadata of a stored chat completion", Params: answer.PathID,
-			Body: answer.BodyOf("ChatLabelRequest", newLabelQuery), Answer: chatAnswer{}, Example: map[string]any{"metadata": map[string]any{"kind": "greeting"}},
+			Method: http.MethodPost, Paths: []string{"/v1/chat/completions/:id", "/chat/completions/:id"}, Always: true,
+			Dialect: Dialect{},
+			Handle:  s.labelChat, Summary: "Change the metadata of a stored chat completion", Params: answer.PathID,
+			Body: answer.BodyOf("ChatLabelRequest", newLabelQuery), Answer: chatAnswer{},
+			Example: map[string]any{"metadata": map[string]any{"kind": "greeting"}},
 		}, {
-			Method: http.MethodGet, Paths: []string{"/v1/chat/completions/:id/messages", "/chat/completions/:id/messages"}, Always: true, Dialect: Dialect{},
-			Handle: s.listChatMessages, Summary: "List the messages that a stored chat completion answers", Params: itemPages("asc").params(answer.PathID...), Answer: responseItemList{},
+			Method: http.MethodGet, Paths: []string{"/v1/chat/completions/:id/messages", "/chat/completions/:id/messages"},
+			Always: true, Dialect: Dialect{},
+			Handle: s.listChatMessages, Summary: "List the messages that a stored chat completion answers",
+			Params: itemPages("asc").params(answer.PathID...), Answer: responseItemList{},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/chat/completions/input_tokens", "/chat/completions/input_tokens"},
 			Handle: s.countTokens, Summary: "Count the tokens of a conversation",
@@ -70,22 +80,30 @@ func (s *API) Routes() []answer.Route {
 		}, {
 			Method: http.MethodGet, Paths: []string{"/v1/responses/:id", "/responses/:id"}, Always: true, Dialect: Dialect{},
 			Handle: s.getResponse, Summary: "Get a stored response", Answer: response{}, Stream: true,
-			Params: append(answer.PathID, answer.Param{In: "query", Name: "stream", Doc: "true: the events of a response that was asked for with background and stream, from the first on.", Is: answer.OnOff}, answer.Param{In: "query", Name: "starting_after", Doc: "With stream: only the events after this sequence_number.", Is: field.Schema{"type": "integer", "minimum": 0}}),
+			Params: append(answer.PathID, answer.Param{In: "query", Name: "stream",
+				Doc: "true: the events of a response that was asked for with background and stream, from the first on.",
+				Is:  answer.OnOff}, answer.Param{In: "query", Name: "starting_after",
+				Doc: "With stream: only the events after this sequence_number.",
+				Is:  field.Schema{"type": "integer", "minimum": 0}}),
 		}, {
 			Method: http.MethodDelete, Paths: []string{"/v1/responses/:id", "/responses/:id"}, Always: true, Dialect: Dialect{},
 			Handle: s.deleteResponse, Summary: "Delete a stored response", Params: answer.PathID, Answer: responseDeleted{},
 		}, {
-			Method: http.MethodPost, Paths: []string{"/v1/responses/:id/cancel", "/responses/:id/cancel"}, Always: true, Dialect: Dialect{},
-			Handle: s.cancelResponse, Summary: "Cancel a response that runs in the background", Params: answer.PathID, Answer: response{},
+			Method: http.MethodPost, Paths: []string{"/v1/responses/:id/cancel", "/responses/:id/cancel"}, Always: true,
+			Dialect: Dialect{},
+			Handle:  s.cancelResponse, Summary: "Cancel a response that runs in the background", Params: answer.PathID,
+			Answer: response{},
 		}, {
-			Method: http.MethodGet, Paths: []string{"/v1/responses/:id/input_items", "/responses/:id/input_items"}, Always: true, Dialect: Dialect{},
-			Handle: s.listInputItems, Summary: "List the items that a response was given",
+			Method: http.MethodGet, Paths: []string{"/v1/responses/:id/input_items", "/responses/:id/input_items"}, Always: true,
+			Dialect: Dialect{},
+			Handle:  s.listInputItems, Summary: "List the items that a response was given",
 			Params: itemPages("desc").params(answer.PathID...),
 			Answer: responseItemList{},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/embeddings"},
 			Handle: s.embeddings, Summary: "Make vectors of texts",
-			Dialect: Dialect{}, Body: answer.BodyOf("EmbeddingRequest", newEmbedQuery), Answer: embedAnswer{}, Example: map[string]any{"input": "Hello"},
+			Dialect: Dialect{}, Body: answer.BodyOf("EmbeddingRequest", newEmbedQuery), Answer: embedAnswer{},
+			Example: map[string]any{"input": "Hello"},
 		},
 	}, s.batchRoutes()...)
 }
@@ -95,7 +113,8 @@ func (s *API) batchRoutes() []answer.Route {
 	return []answer.Route{
 		{
 			Method: http.MethodPost, Paths: []string{"/v1/files"}, Always: true, Dialect: Dialect{},
-			Handle: s.kept(s.upload), Summary: "Upload a file of requests for a batch, as a form with purpose=batch and file", Answer: batch.File{},
+			Handle: s.kept(s.upload), Summary: "Upload a file of requests for a batch, as a form with purpose=batch and file",
+			Answer: batch.File{},
 		}, {
 			Method: http.MethodGet, Paths: []string{"/v1/files"}, Always: true, Dialect: Dialect{},
 			Handle: s.kept(s.listFiles), Summary: "List the files", Answer: page[batch.File]{},
@@ -105,14 +124,16 @@ func (s *API) batchRoutes() []answer.Route {
 			Handle: s.kept(s.getFile), Summary: "Describe a file", Params: answer.PathID, Answer: batch.File{},
 		}, {
 			Method: http.MethodGet, Paths: []string{"/v1/files/:id/content"}, Always: true, Dialect: Dialect{},
-			Handle: s.kept(s.fileContent), Summary: "Download a file", Params: answer.PathID, Answer: field.Schema{"type": "string"},
+			Handle: s.kept(s.fileContent), Summary: "Download a file", Params: answer.PathID,
+			Answer: field.Schema{"type": "string"},
 		}, {
 			Method: http.MethodDelete, Paths: []string{"/v1/files/:id"}, Always: true, Dialect: Dialect{},
 			Handle: s.kept(s.deleteFile), Summary: "Delete a file", Params: answer.PathID, Answer: deleted{},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/batches"}, Always: true, Dialect: Dialect{},
 			Handle: s.createBatch, Summary: "Run the requests of a file when there is time", Answer: batch.Batch{},
-			Body: answer.BodyOf("BatchRequest", newBatchQuery), Example: map[string]any{"input_file_id": "file-abc", "endpoint": "/v1/chat/completions", "completion_window": "24h"},
+			Body:    answer.BodyOf("BatchRequest", newBatchQuery),
+			Example: map[string]any{"input_file_id": "file-abc", "endpoint": "/v1/chat/completions", "completion_window": "24h"},
 		}, {
 			Method: http.MethodGet, Paths: []string{"/v1/batches"}, Always: true, Dialect: Dialect{},
 			Handle: s.kept(s.listBatches), Summary: "List the batches", Params: batchPages.params(), Answer: page[batch.Batch]{},
@@ -121,7 +142,8 @@ func (s *API) batchRoutes() []answer.Route {
 			Handle: s.kept(s.getBatch), Summary: "Describe a batch", Params: answer.PathID, Answer: batch.Batch{},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/batches/:id/cancel"}, Always: true, Dialect: Dialect{},
-			Handle: s.kept(s.cancelBatch), Summary: "Cancel a batch: what was answered stays", Params: answer.PathID, Answer: batch.Batch{},
+			Handle: s.kept(s.cancelBatch), Summary: "Cancel a batch: what was answered stays", Params: answer.PathID,
+			Answer: batch.Batch{},
 		},
 	}
 }

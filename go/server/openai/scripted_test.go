@@ -24,16 +24,20 @@ func quoted(text string) string {
 // Real tokens, a real grammar of chats, the real engine: a call, its result, an answer.
 func TestScriptedTools(t *testing.T) {
 	t.Parallel()
-	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
-		{When: "messages[-1].role == 'tool'", Text: "It is 21 °C in Rome."},
-		{When: "tools", Text: "<think>\nThe weather? I have a tool.\n</think>\n\nOne moment.\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>"},
-		{Text: "I can't know that, and I can't know that."},
-	}})
+	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"},
+		Scripts: []scripted.Script{
+			{When: "messages[-1].role == 'tool'", Text: "It is 21 °C in Rome."},
+			{When: "tools", Text: "<think>\nThe weather? I have a tool.\n</think>\n\nOne moment.\n<tool_call>\n{\"name\": " +
+				"\"get_weather\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>"},
+			{Text: "I can't know that, and I can't know that."},
+		}})
 	const path = "/v1/chat/completions"
 	for _, sampling := range []string{``, `,"temperature":0`, `,"stream":false,"temperature":1,"seed":3`} {
 		c := fake.Post[chatAnswer](s, path, `{`+withTools+sampling+`}`).Choices[0]
-		if m := c.Message; c.Finish != "tool_calls" || *m.Content != "One moment." || m.Reasoning != "The weather? I have a tool." ||
-			len(m.Calls) != 1 || m.Calls[0].Function.Name != "get_weather" || m.Calls[0].Function.Arguments != `{"place": "Rome"}` {
+		if m := c.Message; c.Finish != "tool_calls" || *m.Content != "One moment." ||
+			m.Reasoning != "The weather? I have a tool." ||
+			len(m.Calls) != 1 || m.Calls[0].Function.Name != "get_weather" ||
+			m.Calls[0].Function.Arguments != `{"place": "Rome"}` {
 			t.Fatalf("got %+v", c)
 		}
 	}
@@ -43,7 +47,8 @@ func TestScriptedTools(t *testing.T) {
 		fake.Hi: "I can't know that, and I can't know that.",
 		results + `,"tools":[` + fake.WeatherTool + `]`: "It is 21 °C in Rome.",
 	} {
-		if c := fake.Post[chatAnswer](s, path, `{`+body+`}`).Choices[0]; *c.Message.Content != want || c.Finish != "stop" || c.Message.Calls != nil {
+		if c := fake.Post[chatAnswer](s, path, `{`+body+`}`).Choices[0]; *c.Message.Content != want || c.Finish != "stop" ||
+			c.Message.Calls != nil {
 			t.Errorf("got %+v, want %q", c, want)
 		}
 	}
@@ -53,17 +58,20 @@ func TestScriptedTools(t *testing.T) {
 // one is required, and to the schema.
 func TestScriptedConstraints(t *testing.T) {
 	t.Parallel()
-	says := scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
-		{When: "messages[-1].content == 'wrong'", Text: "Well: <tool_call>\n{\"name\": \"get_dinner\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>"},
-		{When: "messages[-1].content == 'think'", Text: "<think>Is <tool_call> a call?</think>No."},
-		{Text: "No call at all."},
-	}}
+	says := scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"},
+		Scripts: []scripted.Script{
+			{When: "messages[-1].content == 'wrong'",
+				Text: "Well: <tool_call>\n{\"name\": \"get_dinner\", \"arguments\": {\"city\": \"Oslo\"}}\n</tool_call>"},
+			{When: "messages[-1].content == 'think'", Text: "<think>Is <tool_call> a call?</think>No."},
+			{Text: "No call at all."},
+		}}
 	thinks := fake.Scripted(t, says)
 	says.Template = strings.ReplaceAll(fake.ChatML, "<think>", "")
 	s := fake.Scripted(t, says)
 	const path = "/v1/chat/completions"
 	ask := func(s *fake.Site, content, fields string) chatChoice {
-		return fake.Post[chatAnswer](s, path, `{"messages":[{"role":"user","content":"`+content+`"}],"max_tokens":200,"tools":[`+fake.WeatherTool+`,`+fake.TimeTool+`]`+fields+`}`).Choices[0]
+		return fake.Post[chatAnswer](s, path, `{"messages":[{"role":"user","content":"`+content+
+			`"}],"max_tokens":200,"tools":[`+fake.WeatherTool+`,`+fake.TimeTool+`]`+fields+`}`).Choices[0]
 	}
 	for fields, want := range map[string]string{
 		`,"tool_choice":"required"`: "",
@@ -79,7 +87,8 @@ func TestScriptedConstraints(t *testing.T) {
 			continue
 		}
 		f := c.Message.Calls[0].Function
-		if want != "" && f.Name != want || f.Name == "get_weather" && !strings.Contains(string(f.Arguments), `"place"`) || !json.Valid([]byte(f.Arguments)) {
+		if want != "" && f.Name != want || f.Name == "get_weather" && !strings.Contains(string(f.Arguments), `"place"`) ||
+			!json.Valid([]byte(f.Arguments)) {
 			t.Errorf("%s: got %+v", fields, f)
 		}
 	}
@@ -90,10 +99,12 @@ func TestScriptedConstraints(t *testing.T) {
 		t.Errorf("thoughts: got %+v", c)
 	}
 	c := ask(s, "wrong", `,"temperature":0`) // of tokens that are as likely the first
-	if c.Finish != "tool_calls" || !strings.HasPrefix(*c.Message.Content, "Well:") || len(c.Message.Calls) != 1 || c.Message.Calls[0].Function.Name == "get_dinner" || !json.Valid([]byte(c.Message.Calls[0].Function.Arguments)) {
+	if c.Finish != "tool_calls" || !strings.HasPrefix(*c.Message.Content, "Well:") || len(c.Message.Calls) != 1 ||
+		c.Message.Calls[0].Function.Name == "get_dinner" || !json.Valid([]byte(c.Message.Calls[0].Function.Arguments)) {
 		t.Errorf("a wrong call: got %q and %+v", *c.Message.Content, c)
 	}
-	status, b, _ := s.Do("POST", path, `{`+fake.Hi+`,"tools":[{"type":"function","function":{"name":"f","strict":true,"parameters":{"type":"object","properties":{"a":{"type":"string","not":{"pattern":"("}}}}}}]}`)
+	status, b, _ := s.Do("POST", path, `{`+fake.Hi+
+		`,"tools":[{"type":"function","function":{"name":"f","strict":true,"parameters":{"type":"object","properties":{"a":{"type":"string","not":{"pattern":"("}}}}}}]}`)
 	if status != 400 || !strings.Contains(string(b), "the tool f") || !strings.Contains(string(b), `"param":"tools"`) {
 		t.Errorf("a strict schema that cannot be a grammar: %d %s", status, b)
 	}
@@ -102,18 +113,22 @@ func TestScriptedConstraints(t *testing.T) {
 // Reasoning ends when its budget is spent, with a message, and on request; its tokens are counted.
 func TestScriptedBudget(t *testing.T) {
 	t.Parallel()
-	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
-		{Text: "<think>One and two and three and four and five.</think>Six."},
-	}})
+	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"},
+		Scripts: []scripted.Script{
+			{Text: "<think>One and two and three and four and five.</think>Six."},
+		}})
 	const path = "/v1/chat/completions"
 	c := fake.Post[chatAnswer](s, path, `{`+fake.Hi+`}`)
 	whole := c.Usage.Completion.ReasoningTokens
-	if m := c.Choices[0].Message; m.Reasoning != "One and two and three and four and five." || *m.Content != "Six." || whole < 8 || whole > c.Usage.CompletionTokens {
+	if m := c.Choices[0].Message; m.Reasoning != "One and two and three and four and five." || *m.Content != "Six." ||
+		whole < 8 || whole > c.Usage.CompletionTokens {
 		t.Fatalf("got %+v, %+v", m, c.Usage)
 	}
 	for _, tools := range []string{"", `,"tools":[` + fake.TimeTool + `]`} {
-		c = fake.Post[chatAnswer](s, path, `{`+fake.Hi+`,"max_tokens":60,"reasoning_budget_tokens":4,"reasoning_budget_message":" Enough."`+tools+`}`)
-		if m := c.Choices[0].Message; !strings.HasSuffix(m.Reasoning, " Enough.") || !strings.HasPrefix(m.Reasoning, "One") || strings.Contains(m.Reasoning, "five") {
+		c = fake.Post[chatAnswer](s, path, `{`+fake.Hi+
+			`,"max_tokens":60,"reasoning_budget_tokens":4,"reasoning_budget_message":" Enough."`+tools+`}`)
+		if m := c.Choices[0].Message; !strings.HasSuffix(m.Reasoning, " Enough.") || !strings.HasPrefix(m.Reasoning, "One") ||
+			strings.Contains(m.Reasoning, "five") {
 			t.Errorf("bounded: got %+v", m)
 		}
 	}
@@ -127,15 +142,18 @@ func TestScriptedBudget(t *testing.T) {
 // what the model would.
 func TestScriptedForms(t *testing.T) {
 	t.Parallel()
-	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
-		{When: "messages[-1].content == 'right'", Text: "<think>Is {\"n\": \"x\"} <JSON>?</think>\n\n{\"n\": 7}"},
-		{Text: "<think>Is {\"n\": \"x\"} <JSON>?</think>\n\n{\"n\": \"many\", \"m\": 3}"},
-	}})
+	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"},
+		Scripts: []scripted.Script{
+			{When: "messages[-1].content == 'right'", Text: "<think>Is {\"n\": \"x\"} <JSON>?</think>\n\n{\"n\": 7}"},
+			{Text: "<think>Is {\"n\": \"x\"} <JSON>?</think>\n\n{\"n\": \"many\", \"m\": 3}"},
+		}})
 	const form = `,"max_tokens":100,"response_format":{"type":"json_schema","json_schema":{"name":"n","schema":{"type":"object","properties":{"n":{"type":"integer","maximum":99}},"required":["n"],"additionalProperties":false}}}`
 	for content, want := range map[string]string{"right": `{"n": 7}`, "wrong": ""} {
-		a := fake.Post[chatAnswer](s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"`+content+`"}]`+form+`}`).Choices[0]
+		a := fake.Post[chatAnswer](s, "/v1/chat/completions",
+			`{"messages":[{"role":"user","content":"`+content+`"}]`+form+`}`).Choices[0]
 		var is struct{ N *int }
-		if a.Message.Content == nil || json.Unmarshal([]byte(*a.Message.Content), &is) != nil || is.N == nil || want != "" && *a.Message.Content != want ||
+		if a.Message.Content == nil || json.Unmarshal([]byte(*a.Message.Content), &is) != nil || is.N == nil ||
+			want != "" && *a.Message.Content != want ||
 			a.Message.Reasoning != `Is {"n": "x"} <JSON>?` || a.Finish != "stop" {
 			t.Errorf("%s: got %+v", content, a)
 		}
@@ -145,13 +163,15 @@ func TestScriptedForms(t *testing.T) {
 // Thoughts that the prompt has opened are free, and the form begins after them.
 func TestScriptedFormsAfterOpenedThoughts(t *testing.T) {
 	t.Parallel()
-	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Opens: "<think>", Controls: []string{"<|im_start|>", "<|im_end|>", "<think>"}, Scripts: []scripted.Script{
-		{Text: "<think>Is {\"n\": \"x\"} <JSON>?\n</think>\n\n{\"n\": \"many\", \"m\": 3}"},
-	}})
+	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Opens: "<think>",
+		Controls: []string{"<|im_start|>", "<|im_end|>", "<think>"}, Scripts: []scripted.Script{
+			{Text: "<think>Is {\"n\": \"x\"} <JSON>?\n</think>\n\n{\"n\": \"many\", \"m\": 3}"},
+		}})
 	const form = `,"max_tokens":100,"json_schema":{"type":"object","properties":{"n":{"type":"integer","maximum":99}},"required":["n"],"additionalProperties":false}`
 	a := fake.Post[chatAnswer](s, "/v1/chat/completions", `{`+fake.Hi+form+`}`).Choices[0]
 	var is struct{ N *int }
-	if a.Message.Content == nil || json.Unmarshal([]byte(*a.Message.Content), &is) != nil || is.N == nil || a.Message.Reasoning != `Is {"n": "x"} <JSON>?` || a.Finish != "stop" {
+	if a.Message.Content == nil || json.Unmarshal([]byte(*a.Message.Content), &is) != nil || is.N == nil ||
+		a.Message.Reasoning != `Is {"n": "x"} <JSON>?` || a.Finish != "stop" {
 		t.Errorf("got %+v", a)
 	}
 	prompt := fake.Post[struct{ Prompt string }](s, "/apply-template", `{`+fake.Hi+`}`).Prompt
@@ -163,24 +183,30 @@ func TestScriptedFormsAfterOpenedThoughts(t *testing.T) {
 // The input of a custom tool is of its grammar, whatever the model would write.
 func TestScriptedInputs(t *testing.T) {
 	t.Parallel()
-	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
-		{When: "messages[-1].content == 'right'", Text: "<tool_call>\n{\"name\": \"apply_patch\", \"arguments\": {\"input\": \"*** Begin\\n+a \\\"b\\\"\\n*** End\"}}\n</tool_call>"},
-		{Text: "<tool_call>\n{\"name\": \"apply_patch\", \"arguments\": {\"input\": \"Here is a patch\"}}\n</tool_call>"},
-	}})
+	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"},
+		Scripts: []scripted.Script{
+			{When: "messages[-1].content == 'right'",
+				Text: "<tool_call>\n{\"name\": \"apply_patch\", \"arguments\": {\"input\": \"*** Begin\\n+a \\\"b\\\"\\n*** " +
+					"End\"}}\n</tool_call>"},
+			{Text: "<tool_call>\n{\"name\": \"apply_patch\", \"arguments\": {\"input\": \"Here is a patch\"}}\n</tool_call>"},
+		}})
 	for content, want := range map[string]string{"right": "*** Begin\n+a \"b\"\n*** End", "wrong": ""} {
 		for _, f := range []string{`"syntax":"lark","definition":"start: \"*** Begin\\n\" line+ \"*** End\"\nline: \"+\" /[a-z \"]{1,8}/ \"\\n\""`,
 			`"syntax":"regex","definition":"\\*\\*\\* Begin\\n(\\+[a-z \"]{1,8}\\n)+\\*\\*\\* End"`} {
-			r := fake.Post[resp](s, "/v1/responses", `{"input":"`+content+`","max_output_tokens":300,"temperature":0,"tools":[{"type":"custom","name":"apply_patch","format":{"type":"grammar",`+f+`}}]}`)
+			r := fake.Post[resp](s, "/v1/responses",
+				`{"input":"`+content+`","max_output_tokens":300,"temperature":0,"tools":[{"type":"custom","name":"apply_patch","format":{"type":"grammar",`+f+`}}]}`)
 			if len(r.Output) == 0 {
 				t.Fatalf("%s: no output", content)
 			}
 			last := r.Output[len(r.Output)-1]
-			if last.Type != "custom_tool_call" || !strings.HasPrefix(last.Input, "*** Begin\n+") || want != "" && last.Input != want {
+			if last.Type != "custom_tool_call" || !strings.HasPrefix(last.Input, "*** Begin\n+") ||
+				want != "" && last.Input != want {
 				t.Errorf("%s: got %+v", content, last)
 			}
 		}
 	}
-	status, b, _ := s.Do("POST", "/v1/responses", `{"input":"x","tools":[{"type":"custom","name":"p","format":{"type":"grammar","syntax":"lark","definition":"start: ("}}]}`)
+	status, b, _ := s.Do("POST", "/v1/responses",
+		`{"input":"x","tools":[{"type":"custom","name":"p","format":{"type":"grammar","syntax":"lark","definition":"start: ("}}]}`)
 	if status != 400 || !strings.Contains(string(b), "format") {
 		t.Errorf("a grammar that is none: %d %s", status, b)
 	}
@@ -192,25 +218,29 @@ func TestScriptedCustomTools(t *testing.T) {
 	t.Parallel()
 	const function = `<tool_call>\n{\"name\": \"get_time\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>`
 	custom := func(input string) string {
-		return `<tool_call>\n{\"name\": \"patch\", \"arguments\": {\"input\": ` + strings.ReplaceAll(quoted(input), `"`, `\"`) + `}}\n</tool_call>`
+		return `<tool_call>\n{\"name\": \"patch\", \"arguments\": {\"input\": ` + strings.ReplaceAll(quoted(input), `"`,
+			`\"`) + `}}\n</tool_call>`
 	}
 	unquoted := func(s string) string { return strings.NewReplacer(`\n`, "\n", `\"`, `"`).Replace(s) }
-	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
-		{When: "messages[-1].role == 'tool'", Text: "Patched."},
-		{When: "messages[-1].content == 'both'", Text: unquoted("One moment.\n" + custom("+a b") + function + custom("+c"))},
-		{When: "messages[-1].content == 'right'", Text: unquoted(custom("+a b"))},
-		{Text: unquoted(custom("Here is a patch"))},
-	}})
+	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"},
+		Scripts: []scripted.Script{
+			{When: "messages[-1].role == 'tool'", Text: "Patched."},
+			{When: "messages[-1].content == 'both'", Text: unquoted("One moment.\n" + custom("+a b") + function + custom("+c"))},
+			{When: "messages[-1].content == 'right'", Text: unquoted(custom("+a b"))},
+			{Text: unquoted(custom("Here is a patch"))},
+		}})
 	const path = "/v1/chat/completions"
 	const choice = `,"tool_choice":{"type":"custom","custom":{"name":"patch"}}`
 	held := []string{`{"type":"grammar","grammar":{"syntax":"lark","definition":"start: \"+\" /[a-c ]{1,8}/"}}`,
 		`{"type":"grammar","grammar":{"syntax":"regex","definition":"\\+[a-c ]{1,8}"}}`}
 	ask := func(content, format, fields string) string {
-		return `{"messages":[{"role":"user","content":"` + content + `"}],"max_tokens":300,"temperature":0,"tools":[` + fake.TimeTool +
+		return `{"messages":[{"role":"user","content":"` + content +
+			`"}],"max_tokens":300,"temperature":0,"tools":[` + fake.TimeTool +
 			`,{"type":"custom","custom":{"name":"patch","description":"Patches","format":` + format + `}}]` + fields + `}`
 	}
 	for _, c := range []struct{ content, format, fields, want string }{
-		{"right", held[0], "", "+a b"}, {"right", held[1], choice, "+a b"}, {"wrong", held[0], "", ""}, {"wrong", held[1], choice, ""},
+		{"right", held[0], "", "+a b"}, {"right", held[1], choice, "+a b"}, {"wrong", held[0], "", ""},
+		{"wrong", held[1], choice, ""},
 		{"wrong", `{"type":"text"}`, "", "Here is a patch"},
 		{"wrong", held[1], `,"tool_choice":{"type":"allowed_tools","allowed_tools":{"mode":"required","tools":[{"type":"custom","custom":{"name":"patch"}}]}}`, ""},
 	} {
@@ -219,7 +249,8 @@ func TestScriptedCustomTools(t *testing.T) {
 			t.Fatalf("%+v: got %+v", c, a)
 		}
 		call := a.Message.Calls[0]
-		if call.Type != "custom" || call.ID == "" || call.Function != nil || call.Custom == nil || call.Custom.Name != "patch" ||
+		if call.Type != "custom" || call.ID == "" || call.Function != nil || call.Custom == nil ||
+			call.Custom.Name != "patch" ||
 			c.want != "" && call.Custom.Input != c.want || c.want == "" && !strings.HasPrefix(call.Custom.Input, "+") {
 			t.Errorf("%+v: got %+v %+v", c, call, call.Custom)
 		}
@@ -241,7 +272,8 @@ func TestScriptedCustomTools(t *testing.T) {
 				}
 			}
 		}
-		if want := "0 custom patch |0   +a|0    b|1 function get_time|2 custom patch |2   +c"; strings.Join(got, "|") != want {
+		if want := "0 custom patch |0   +a|0    b|1 function get_time|2 custom patch |2   +c"; strings.Join(got,
+			"|") != want {
 			t.Errorf("streamed%s: got %q, want %q", fields, strings.Join(got, "|"), want)
 		}
 	}
@@ -251,7 +283,8 @@ func TestScriptedCustomTools(t *testing.T) {
 		t.Errorf("after a result: %+v", c)
 	}
 	prompt := fake.Post[struct{ Prompt string }](s, "/apply-template", result).Prompt
-	if want := `<tool_call>{"name": "patch", "arguments": {"input": "+a \"b\""}}</tool_call>`; !strings.Contains(prompt, want) {
+	if want := `<tool_call>{"name": "patch", "arguments": {"input": "+a \"b\""}}</tool_call>`; !strings.Contains(prompt,
+		want) {
 		t.Errorf("the prompt is %s, want %s in it", prompt, want)
 	}
 	status, b, _ := s.Do("POST", path, `{"messages":[{"role":"assistant","tool_calls":[{"id":"c1","type":"custom"}]}]}`)
@@ -264,37 +297,54 @@ func TestScriptedCustomTools(t *testing.T) {
 func TestScriptedLazyGrammars(t *testing.T) {
 	t.Parallel()
 	const wrong = "So <n> { \"a\": 1}, or a {b}: <call>x</call>."
-	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>", "<call>"}, Scripts: []scripted.Script{
-		{When: "messages[-1].content == 'free'", Text: "Nothing here."},
-		{Text: wrong},
-	}})
+	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>", "<call>"},
+		Scripts: []scripted.Script{
+			{When: "messages[-1].content == 'free'", Text: "Nothing here."},
+			{Text: wrong},
+		}})
 	call := fake.Post[struct{ Tokens []int32 }](s, "/tokenize", `{"content":"<call>","parse_special":true}`).Tokens
 	if len(call) != 1 {
 		t.Fatalf("<call> is the tokens %v", call)
 	}
 	word := func(s string) string { return `[{"type":"word","value":` + quoted(s) + `}]` }
 	for _, c := range []struct{ name, content, grammar, fields, want string }{
-		{"a word", "x", `root ::= "<n>" [^0-9]{0,3} [0-9] "</n>"`, `"grammar_triggers":` + word("<n>"), `^So <n>[^0-9]{0,3}[0-9]</n>$`},
-		{"its number", "x", `root ::= "<n>" [^0-9]{0,3} [0-9] "</n>"`, `"grammar_triggers":[{"type":1,"value":"<n>"}]`, `^So <n>[^0-9]{0,3}[0-9]</n>$`},
-		{"none comes", "free", `root ::= "<n>" [^0-9]{0,3} [0-9] "</n>"`, `"grammar_triggers":` + word("<n>"), `^Nothing here\.$`},
-		{"the first of two", "x", `root ::= "{" [^}]{0,6} "}!"`, `"grammar_triggers":[{"type":"word","value":"zz"},{"type":"word","value":"{b"},{"type":"word","value":"{"}]`, `^So <n> \{[^}]{0,6}\}!$`},
-		{"a pattern", "x", `root ::= "{b}" ":"? " "? "!"`, `"grammar_triggers":[{"type":"pattern","value":"\\{[a-z]"}]`, `^So <n> \{ "a": 1\}, or a \{b\}:? ?!$`},
-		{"its group", "x", `root ::= "{b}" ":"? " "? "!"`, `"grammar_triggers":[{"type":"pattern","value":"or a\\s*(\\{)"}]`, `^So <n> \{ "a": 1\}, or a \{b\}:? ?!$`},
-		{"a whole pattern", "x", `root ::= "{b}" ":"? " "? "!"`, `"grammar_triggers":[{"type":"pattern_full","value":"[^]*or (?:a )(\\{)[^]*"}]`, `^So <n> \{ "a": 1\}, or a \{b\}:? ?!$`},
-		{"not the whole", "x", `root ::= "{b}" ":"? " "? "!"`, `"grammar_triggers":[{"type":"pattern_full","value":"or a (\\{)"}]`, `^So <n> \{ "a": 1\}, or a \{b\}: x</call>\.$`},
-		{"a token", "x", `root ::= "<call>" [0-9]`, `"grammar_triggers":[{"type":"token","value":"<call>","token":` + fmt.Sprint(call[0]) + `}]`, `^So <n> \{ "a": 1\}, or a \{b\}: [0-9]$`},
-		{"a preserved token", "x", `root ::= "<call>" [0-9]`, `"preserved_tokens":["<call>","not one"],"grammar_triggers":` + word("<call>"), `^So <n> \{ "a": 1\}, or a \{b\}: <call>[0-9]$`},
+		{"a word", "x", `root ::= "<n>" [^0-9]{0,3} [0-9] "</n>"`, `"grammar_triggers":` + word("<n>"),
+			`^So <n>[^0-9]{0,3}[0-9]</n>$`},
+		{"its number", "x", `root ::= "<n>" [^0-9]{0,3} [0-9] "</n>"`, `"grammar_triggers":[{"type":1,"value":"<n>"}]`,
+			`^So <n>[^0-9]{0,3}[0-9]</n>$`},
+		{"none comes", "free", `root ::= "<n>" [^0-9]{0,3} [0-9] "</n>"`, `"grammar_triggers":` + word("<n>"),
+			`^Nothing here\.$`},
+		{"the first of two", "x", `root ::= "{" [^}]{0,6} "}!"`,
+			`"grammar_triggers":[{"type":"word","value":"zz"},{"type":"word","value":"{b"},{"type":"word","value":"{"}]`,
+			`^So <n> \{[^}]{0,6}\}!$`},
+		{"a pattern", "x", `root ::= "{b}" ":"? " "? "!"`, `"grammar_triggers":[{"type":"pattern","value":"\\{[a-z]"}]`,
+			`^So <n> \{ "a": 1\}, or a \{b\}:? ?!$`},
+		{"its group", "x", `root ::= "{b}" ":"? " "? "!"`, `"grammar_triggers":[{"type":"pattern","value":"or a\\s*(\\{)"}]`,
+			`^So <n> \{ "a": 1\}, or a \{b\}:? ?!$`},
+		{"a whole pattern", "x", `root ::= "{b}" ":"? " "? "!"`,
+			`"grammar_triggers":[{"type":"pattern_full","value":"[^]*or (?:a )(\\{)[^]*"}]`,
+			`^So <n> \{ "a": 1\}, or a \{b\}:? ?!$`},
+		{"not the whole", "x", `root ::= "{b}" ":"? " "? "!"`,
+			`"grammar_triggers":[{"type":"pattern_full","value":"or a (\\{)"}]`, `^So <n> \{ "a": 1\}, or a \{b\}: x</call>\.$`},
+		{"a token", "x", `root ::= "<call>" [0-9]`,
+			`"grammar_triggers":[{"type":"token","value":"<call>","token":` + fmt.Sprint(call[0]) + `}]`,
+			`^So <n> \{ "a": 1\}, or a \{b\}: [0-9]$`},
+		{"a preserved token", "x", `root ::= "<call>" [0-9]`,
+			`"preserved_tokens":["<call>","not one"],"grammar_triggers":` + word("<call>"),
+			`^So <n> \{ "a": 1\}, or a \{b\}: <call>[0-9]$`},
 		{"not lazy", "x", `root ::= [0-9]`, `"grammar_lazy":false,"preserved_tokens":["<call>"],"grammar_triggers":` + word("<call>"), `^[0-9]$`},
 	} {
 		fields := `,"temperature":0,"max_tokens":100,"grammar":` + quoted(c.grammar) + `,` + c.fields
 		if !strings.Contains(fields, "grammar_lazy") {
 			fields += `,"grammar_lazy":true`
 		}
-		a := fake.Post[chatAnswer](s, "/v1/chat/completions", `{"messages":[{"role":"user","content":"`+c.content+`"}]`+fields+`}`).Choices[0]
+		a := fake.Post[chatAnswer](s, "/v1/chat/completions",
+			`{"messages":[{"role":"user","content":"`+c.content+`"}]`+fields+`}`).Choices[0]
 		if a.Message.Content == nil || a.Finish != "stop" || !regexp.MustCompile(c.want).MatchString(*a.Message.Content) {
 			t.Errorf("%s: got %+v %q, want %s", c.name, a, *a.Message.Content, c.want)
 		}
-		prompt := fake.Post[struct{ Prompt string }](s, "/apply-template", `{"messages":[{"role":"user","content":"`+c.content+`"}]}`).Prompt
+		prompt := fake.Post[struct{ Prompt string }](s, "/apply-template",
+			`{"messages":[{"role":"user","content":"`+c.content+`"}]}`).Prompt
 		n := fake.Post[struct{ Content string }](s, "/completion", `{"prompt":`+quoted(prompt)+fields+`}`)
 		if n.Content != *a.Message.Content {
 			t.Errorf("%s: /completion has %q, chat %q", c.name, n.Content, *a.Message.Content)
@@ -310,14 +360,16 @@ func TestScriptedLazyGrammars(t *testing.T) {
 		`"grammar_triggers":[{"type":4}]`:       "grammar_triggers: element 0: type: 4",
 		`"grammar_triggers":[{"type":"word"}]`:  "grammar_triggers: element 0: value: missing",
 		`"grammar_triggers":[{"type":"token"}]`: "grammar_triggers: element 0: token: missing",
-		`"grammar_triggers":[{"type":"token","token":99999999}]`:      "grammar_triggers: element 0: token: 99999999, want one of the vocabulary",
+		`"grammar_triggers":[{"type":"token","token":99999999}]`: "grammar_triggers: element 0: token: 99999999, want " +
+			"one of the vocabulary",
 		`"grammar_triggers":[{"type":"token","token":-1}]`:            "grammar_triggers: element 0: token: -1",
 		`"grammar_triggers":[{"type":"pattern","value":"("}]`:         "grammar_triggers: element 0: ) is missing",
 		`"grammar_triggers":[{"type":"pattern","value":"a|(b)"}]`:     "grammar_triggers: element 0: the first capturing group",
 		`"grammar_triggers":[{"type":"pattern_full","value":"(b)?"}]`: "grammar_triggers: element 0: the first capturing group",
-		`"grammar_triggers":` + word("<call>"):                        "grammar_triggers: element 0: the control token \"<call>\", want it in preserved_tokens",
-		`"preserved_tokens":[5]`:                                      "preserved_tokens: ",
-		`"grammar_lazy":"yes"`:                                        "grammar_lazy: ",
+		`"grammar_triggers":` + word("<call>"): "grammar_triggers: element 0: the control token " +
+			"\"<call>\", want it in preserved_tokens",
+		`"preserved_tokens":[5]`: "preserved_tokens: ",
+		`"grammar_lazy":"yes"`:   "grammar_lazy: ",
 	} {
 		if fields != "" {
 			fields = "," + fields
@@ -344,15 +396,18 @@ func TestScriptedCompany(t *testing.T) {
 	for i := range 600 { // long enough that control comes in time
 		thought += fmt.Sprintf("%03d ", i)
 	}
-	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: []scripted.Script{
-		{When: "messages[-1].role == 'tool'", Text: "It is noon."},
-		{When: "tools", Text: "<think>A tool?</think>Yes.\n<tool_call>\n{\"name\": \"get_time\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>"},
-		{Text: "<think>" + thought + "</think>Done."},
-	}})
+	s := fake.Scripted(t, scripted.Model{Template: fake.ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"},
+		Scripts: []scripted.Script{
+			{When: "messages[-1].role == 'tool'", Text: "It is noon."},
+			{When: "tools", Text: "<think>A tool?</think>Yes.\n<tool_call>\n{\"name\": \"get_time\", \"arguments\": " +
+				"{\"place\": \"Rome\"}}\n</tool_call>"},
+			{Text: "<think>" + thought + "</think>Done."},
+		}})
 	const path = "/v1/chat/completions"
 	// begin starts a stream and returns its id and what is left of it after the first event.
 	begin := func(ctx context.Context, fields string) (string, *bufio.Scanner, func()) {
-		req, err := http.NewRequestWithContext(ctx, "POST", s.URL+path, strings.NewReader(`{`+fake.Hi+`,"stream":true,"reasoning_control":true`+fields+`}`))
+		req, err := http.NewRequestWithContext(ctx, "POST", s.URL+path,
+			strings.NewReader(`{`+fake.Hi+`,"stream":true,"reasoning_control":true`+fields+`}`))
 		if err != nil {
 			t.Error(err)
 		}
@@ -369,7 +424,8 @@ func TestScriptedCompany(t *testing.T) {
 	for i := range 3 {
 		wg.Go(func() { // a call and its result
 			c := fake.Post[chatAnswer](s, path, `{`+fake.Hi+`,"tools":[`+fake.TimeTool+`]}`).Choices[0]
-			if m := c.Message; c.Finish != "tool_calls" || *m.Content != "Yes." || m.Reasoning != "A tool?" || len(m.Calls) != 1 || m.Calls[0].Function.Arguments != `{"place": "Rome"}` {
+			if m := c.Message; c.Finish != "tool_calls" || *m.Content != "Yes." || m.Reasoning != "A tool?" ||
+				len(m.Calls) != 1 || m.Calls[0].Function.Arguments != `{"place": "Rome"}` {
 				t.Errorf("a call: %+v", c)
 			}
 			c = fake.Post[chatAnswer](s, path, `{"messages":[{"role":"user","content":"hi"},{"role":"assistant","tool_calls":[{"id":"c","type":"function","function":{"name":"get_time","arguments":"{}"}}]},
@@ -410,7 +466,8 @@ func TestScriptedCompany(t *testing.T) {
 				}
 			}
 			for _, r := range reasoning {
-				if !strings.HasSuffix(r, " Enough.") || strings.Contains(r, "599") || len(r) > 100 && !strings.HasPrefix(thought, r[:100]) {
+				if !strings.HasSuffix(r, " Enough.") || strings.Contains(r, "599") ||
+					len(r) > 100 && !strings.HasPrefix(thought, r[:100]) {
 					t.Errorf("ended on request: %q", r)
 				}
 			}
@@ -418,7 +475,8 @@ func TestScriptedCompany(t *testing.T) {
 	}
 	wg.Wait()
 	s.Idle()
-	if c := fake.Post[chatAnswer](s, path, `{`+fake.Hi+`}`).Choices[0]; c.Message.Reasoning != strings.TrimSpace(thought) || *c.Message.Content != "Done." {
+	if c := fake.Post[chatAnswer](s, path, `{`+fake.Hi+
+		`}`).Choices[0]; c.Message.Reasoning != strings.TrimSpace(thought) || *c.Message.Content != "Done." {
 		t.Errorf("afterwards: %+v", c)
 	}
 }

@@ -43,10 +43,12 @@ func (p textProbs) MarshalJSONTo(out *jsontext.Encoder) error {
 	}{
 		{"content", func() error { return content.MarshalJSONTo(out) }},
 		{"tokens", func() error {
-			return answer.WriteArray(out, p.Tokens, func(t engine.Token) any { return answer.TokenProbOf(p.M, sample.Logprob{ID: t.ID}).Token })
+			return answer.WriteArray(out, p.Tokens,
+				func(t engine.Token) any { return answer.TokenProbOf(p.M, sample.Logprob{ID: t.ID}).Token })
 		}},
 		{"token_logprobs", func() error {
-			return answer.WriteArray(out, p.Tokens, known(func(t engine.Token) any { return answer.TokenProbOf(p.M, t.Logprob).Logprob }))
+			return answer.WriteArray(out, p.Tokens,
+				known(func(t engine.Token) any { return answer.TokenProbOf(p.M, t.Logprob).Logprob }))
 		}},
 		{"top_logprobs", func() error {
 			return answer.WriteArray(out, p.Tokens, known(func(t engine.Token) any { return topProbs(p.M, t) }))

@@ -1,5 +1,5 @@
-// Package fake starts whole servers for tests: on an engine that answers with a script, where a test is about the server
-// alone, and on the real engine with the demo model or one that says known texts. Only tests import it.
+// Package fake starts whole servers for tests: on an engine that answers with a script, where a test is about the
+// server alone, and on the real engine with the demo model or one that says known texts. Only tests import it.
 package fake
 
 import (

@@ -11,9 +11,9 @@ import (
 	"github.com/quern-llm/quern/go/server/field"
 )
 
-// WrongFields sends every field of a route's body with every wrong type, and with numbers just outside of its range: each
-// is refused by name. fields are the ones that a request must have; wrong has wrong values for the types of targets that
-// only this API has, by their names.
+// WrongFields sends every field of a route's body with every wrong type, and with numbers just outside of its range:
+// each is refused by name. fields are the ones that a request must have; wrong has wrong values for the types of
+// targets that only this API has, by their names.
 func WrongFields(t *testing.T, routes []answer.Route, path, fields string, wrong map[string][]string) {
 	t.Helper()
 	s := New(t, "Hello", nil)
@@ -79,11 +79,14 @@ var wrongByType = map[string][]string{
 		`{"type":"json_schema","json_schema":1}`, `{"type":"json_object","schema":1}`, `{"type":"json_object","value":1}`,
 	},
 	"*ask.triggers": {
-		`1`, `true`, `{}`, `"x"`, `[1]`, `[{}]`, `[{"type":"word"}]`, `[{"type":"x","value":"a"}]`, `[{"type":9,"value":"a"}]`,
+		`1`, `true`, `{}`, `"x"`, `[1]`, `[{}]`, `[{"type":"word"}]`, `[{"type":"x","value":"a"}]`,
+		`[{"type":9,"value":"a"}]`,
 		`[{"type":"token"}]`, `[{"type":"token","token":-1}]`, `[{"type":"word","value":1}]`,
 	},
-	"*ask.Tools":    {`1`, `true`, `{}`, `"x"`, `[1]`, `[[]]`, `[{}]`, `[{"type":"function","function":1}]`, `[{"name":1}]`},
-	"ask.bareTools": {`1`, `true`, `{}`, `"x"`, `[1]`, `[[]]`, `[{}]`, `[{"type":"function","function":1}]`, `[{"name":1}]`},
+	"*ask.Tools": {`1`, `true`, `{}`, `"x"`, `[1]`, `[[]]`, `[{}]`, `[{"type":"function","function":1}]`,
+		`[{"name":1}]`},
+	"ask.bareTools": {`1`, `true`, `{}`, `"x"`, `[1]`, `[[]]`, `[{}]`, `[{"type":"function","function":1}]`,
+		`[{"name":1}]`},
 	"*ask.AdapterUses": {
 		`1`, `true`, `{}`, `"x"`, `[1]`, `[{}]`, `[{"id":-1}]`, `[{"id":"0"}]`, `[{"id":0,"scale":"x"}]`, `[{"id":0}]`,
 	},

@@ -10,11 +10,12 @@ import (
 	"github.com/quern-llm/quern/go/server/batch"
 )
 
-// FuzzPost feeds bodies to a path. Whatever they are, the answer is an answer, or an error that is the client's and says
-// what is wrong.
+// FuzzPost feeds bodies to a path. Whatever they are, the answer is an answer, or an error that is the client's and
+// says what is wrong.
 func FuzzPost(f *testing.F, path string, seeds ...string) {
 	h := Handler(f, server.Config{SlotPath: f.TempDir(), Batches: Batches(f)}, nil)
-	for _, seed := range append(seeds, ``, `{}`, `[]`, `{"stream":true}`, `{"n":2,"stop":["a",""],"logit_bias":{"5":-1.5},"seed":-1}`, "{\"a\":\"\xff\"}") {
+	for _, seed := range append(seeds, ``, `{}`, `[]`, `{"stream":true}`,
+		`{"n":2,"stop":["a",""],"logit_bias":{"5":-1.5},"seed":-1}`, "{\"a\":\"\xff\"}") {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, body string) {
@@ -35,7 +36,8 @@ func FuzzPost(f *testing.F, path string, seeds ...string) {
 			if e.Error == "" {
 				t.Fatalf("%q: the error is %s", body, b)
 			}
-		case status == 400 || status == 501 || status == 404 && (path == "/v1/responses" || path == "/v1/batches"): // an item or a file that is not stored
+		// an item or a file that is not stored
+		case status == 400 || status == 501 || status == 404 && (path == "/v1/responses" || path == "/v1/batches"):
 			if e := ErrorOf(t, b); e.Message == "" || e.Code != nil && fmt.Sprint(e.Code) != fmt.Sprint(status) ||
 				strings.ContainsAny(e.Message, "\n\r") && !strings.ContainsAny(body, "\n\r\\") {
 				t.Fatalf("%q: the error is %s", body, b)

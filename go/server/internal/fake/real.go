@@ -148,5 +148,6 @@ func realModel(t testing.TB, d *engine.Device, setup Setup, file *model.File) as
 // Says serves a model with the template ChatML that says known texts.
 func Says(t testing.TB, scripts ...scripted.Script) *Site {
 	t.Helper()
-	return Scripted(t, scripted.Model{Template: ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"}, Scripts: scripts})
+	return Scripted(t, scripted.Model{Template: ChatML, Controls: []string{"<|im_start|>", "<|im_end|>"},
+		Scripts: scripts})
 }

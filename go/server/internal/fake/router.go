@@ -11,8 +11,8 @@ import (
 	"github.com/quern-llm/quern/go/server/catalog"
 )
 
-// NewRouter returns a server of models that are loaded on request: a, b, which is loaded once the channel is closed, and
-// one that does not fit.
+// NewRouter returns a server of models that are loaded on request: a, b, which is loaded once the channel is closed,
+// and one that does not fit.
 func NewRouter(t testing.TB, change func(*server.Config)) (s *Site, b chan struct{}) {
 	t.Helper()
 	b = make(chan struct{})
@@ -26,7 +26,8 @@ func NewRouter(t testing.TB, change func(*server.Config)) (s *Site, b chan struc
 	s.Server.Remove("first")
 	for _, name := range []string{"a", "b", "huge"} {
 		src := catalog.Source{
-			Path: name + ".gguf", Settings: []string{"--ctx-size", "512"}, Info: ask.ModelInfo{Arch: "llama", Size: 7}, Tags: []string{"x"},
+			Path: name + ".gguf", Settings: []string{"--ctx-size", "512"}, Info: ask.ModelInfo{Arch: "llama", Size: 7},
+			Tags: []string{"x"},
 		}
 		src.Names = []string{name, "also-" + name}
 		src.Load = func(ctx context.Context, progress func(float64)) (models.Instance[ask.Model], error) {

@@ -70,7 +70,8 @@ const (
 )
 
 // Calls is an answer that calls both tools.
-const Calls = "Let me see.\n\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"place\": \"Rome\"}}\n</tool_call>\n<tool_call>\n{\"name\": \"get_time\"}\n</tool_call>"
+const Calls = "Let me see.\n\n<tool_call>\n{\"name\": \"get_weather\", \"arguments\": {\"place\": " +
+	"\"Rome\"}}\n</tool_call>\n<tool_call>\n{\"name\": \"get_time\"}\n</tool_call>"
 
 // Weather is a toolbox of one tool.
 type Weather struct{}

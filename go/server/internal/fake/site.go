@@ -245,7 +245,8 @@ func (s *Site) Ignore(path, body string) (net.Conn, <-chan int) {
 	if err := c.(*net.TCPConn).SetReadBuffer(4096); err != nil {
 		s.t.Fatal(err)
 	}
-	fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", path, len(body), body)
+	fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", path, len(body),
+		body)
 	status := make(chan int, 1)
 	go func() {
 		line, _ := bufio.NewReaderSize(c, 16).Peek(len("HTTP/1.1 200"))
@@ -275,7 +276,8 @@ func (s *Site) Probs(ids []int32) map[int32]float64 {
 				Logprob float64 `json:"logprob"`
 			} `json:"top_logprobs"`
 		} `json:"completion_probabilities"`
-	}](s, "/completion", fmt.Sprintf(`{"prompt":%s,"n_predict":1,"n_probs":1000,"ignore_eos":true,"cache_prompt":false}`, prompt))
+	}](s, "/completion", fmt.Sprintf(`{"prompt":%s,"n_predict":1,"n_probs":1000,"ignore_eos":true,"cache_prompt":false}`,
+		prompt))
 	all := map[int32]float64{}
 	for _, top := range a.Probs[0].Top {
 		all[top.ID] = top.Logprob
