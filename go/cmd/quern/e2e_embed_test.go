@@ -373,8 +373,33 @@ func TestServeEncoder(t *testing.T) {
 	if status, a := s.post("/v1/chat/completions", `{"messages":[{"role":"user","content":"a"}]}`); status != 501 || !strings.Contains(fmt.Sprint(a), "both directions") {
 		t.Errorf("a chat with an encoder: %d %v", status, a)
 	}
-	if status, a := s.post("/v1/rerank", `{"query":"a","documents":["b"]}`); status != 501 || !strings.Contains(fmt.Sprint(a), "no classifier") {
-		t.Errorf("reranking without a classifier: %d %v", status, a)
+	// It scores documents by the cosine of their vectors and the query's.
+	for _, path := range []string{"/v1/rerank", "/v2/rerank"} {
+		var ranked struct {
+			Results []struct {
+				Index int
+				Score float64 `json:"relevance_score"`
+			}
+		}
+		_, raw := s.postRaw(path, `{"query":"a cat","documents":["the dog ran","a","Hello, world! How are you today?"]}`)
+		if err := json.Unmarshal(raw, &ranked); err != nil || len(ranked.Results) != 3 {
+			t.Fatalf("%s: %v %s", path, err, raw)
+		}
+		for i, r := range ranked.Results {
+			if i > 0 && r.Score > ranked.Results[i-1].Score {
+				t.Errorf("%s: not sorted: %+v", path, ranked.Results)
+			}
+			cosine := 0.0
+			for k, v := range want[1+r.Index] {
+				cosine += v * want[0][k]
+			}
+			if math.Abs(r.Score-cosine) > 1e-6 {
+				t.Errorf("%s: document %d has the score %g, want %g", path, r.Index, r.Score, cosine)
+			}
+		}
+	}
+	if status, a := serve(t, demo.Name).post("/v1/rerank", `{"query":"a","documents":["b"]}`); status != 501 || !strings.Contains(fmt.Sprint(a), "no classifier") {
+		t.Errorf("reranking by a model that generates text: %d %v", status, a)
 	}
 	if status, a := s.post("/v1/embeddings", `{"input":"`+strings.Repeat("dog ", 200)+`"}`); status != 400 || !strings.Contains(fmt.Sprint(a), "128") {
 		t.Errorf("a long text: %d %v", status, a)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
@@ -93,43 +94,19 @@ func (s *API) rerank(cohere bool) func(*answer.Request) error {
 		case tei:
 			docs = q.texts
 		}
+		scored := q.classified
 		if _, err := m.Engine.Embedding(1, nn.PoolRank); err != nil {
-			return reply.Unsupported("%v", err)
+			if !compares(m) {
+				return reply.Unsupported("%v", err)
+			}
+			scored = q.compared
 		}
-		held := req.TokenStore()
-		defer held.Release()
-		ids := make([][]int32, len(docs))
-		pair, err := pairing(m, q.query)
+		scores, used, err := scored(req, docs, cohere || tei)
 		if err != nil {
 			return err
 		}
-		for i, d := range docs {
-			if req.Context().Err() != nil {
-				return reply.ErrGone
-			}
-			if ids[i], err = pair(d); err == nil && len(ids[i]) == 0 {
-				return reply.Invalid("documents", "element %d: empty, and so is query: want some text", i)
-			}
-			if err == nil {
-				err = held.Add(ids[i])
-			}
-			if err != nil {
-				return answer.WrapAPI(len(docs) > 1, i, err)
-			}
-		}
-		req.Made()
-		all, used, release, err := req.Embed(&q.Reads, nn.PoolRank, ids)
-		if err != nil {
-			return err
-		}
-		defer release()
 		entries := make([]rerankEntry, len(docs))
-		for i, e := range all {
-			scores := e.Vectors()[0]
-			score := float64(scores[0])
-			if raw := !cohere && !tei; !e.Probabilities() && !(q.raw.On || raw && !q.raw.Given) {
-				score = answer.Sigmoid(score)
-			}
+		for i, score := range scores {
 			entries[i] = rerankEntry{Index: i, Score: score}
 			if q.returnTexts {
 				entries[i].Document = &rerankText{docs[i]}
@@ -151,6 +128,76 @@ func (s *API) rerank(cohere bool) func(*answer.Request) error {
 		req.Send(a)
 		return nil
 	}
+}
+
+// compares reports whether a model that has no classifier scores documents: an embedding model does, by its vectors.
+func compares(m *ask.Model) bool {
+	return m.VectorsOnly != "" && m.Pooling != nn.PoolNone && m.Pooling != nn.PoolRank
+}
+
+// compared returns the cosines of the query's vector and those of documents.
+func (q *rerankQuery) compared(req *answer.Request, docs documents, _ bool) ([]float64, answer.TokenUsage, error) {
+	texts := answer.Inputs{ask.Prompt{{Text: q.query}}}
+	for _, d := range docs {
+		texts = append(texts, ask.Prompt{{Text: d}})
+	}
+	all, used, release, err := req.EmbedInputs(&q.Reads, texts, "documents")
+	if err != nil {
+		return nil, used, err
+	}
+	defer release()
+	asked := all[0].Vectors()[0]
+	engine.Normalize(asked, engine.Euclidean)
+	scores := make([]float64, len(docs))
+	for i, e := range all[1:] {
+		v := e.Vectors()[0]
+		engine.Normalize(v, engine.Euclidean)
+		for k := range v {
+			scores[i] += float64(asked[k]) * float64(v[k])
+		}
+	}
+	return scores, used, nil
+}
+
+// classified returns the scores of documents by the model's classifier. Where they are not probabilities, they are made so,
+// as a form has it or as the request says.
+func (q *rerankQuery) classified(req *answer.Request, docs documents, squashed bool) ([]float64, answer.TokenUsage, error) {
+	m, used := req.Model, answer.TokenUsage{}
+	held := req.TokenStore()
+	defer held.Release()
+	ids := make([][]int32, len(docs))
+	pair, err := pairing(m, q.query)
+	if err != nil {
+		return nil, used, err
+	}
+	for i, d := range docs {
+		if req.Context().Err() != nil {
+			return nil, used, reply.ErrGone
+		}
+		if ids[i], err = pair(d); err == nil && len(ids[i]) == 0 {
+			return nil, used, reply.Invalid("documents", "element %d: empty, and so is query: want some text", i)
+		}
+		if err == nil {
+			err = held.Add(ids[i])
+		}
+		if err != nil {
+			return nil, used, answer.WrapAPI(len(docs) > 1, i, err)
+		}
+	}
+	req.Made()
+	all, used, release, err := req.Embed(&q.Reads, nn.PoolRank, ids)
+	if err != nil {
+		return nil, used, err
+	}
+	defer release()
+	scores := make([]float64, len(docs))
+	for i, e := range all {
+		scores[i] = float64(e.Vectors()[0][0])
+		if !e.Probabilities() && !(q.raw.On || !squashed && !q.raw.Given) {
+			scores[i] = answer.Sigmoid(scores[i])
+		}
+	}
+	return scores, used, nil
 }
 
 func teiEntries(entries []rerankEntry) []teiEntry {
