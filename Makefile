@@ -42,11 +42,14 @@ help:
 setup:
 	@scripts/setup.sh build
 
-# One at a time in a folder: scripts that run many checks begin with it in the background.
+# One at a time in a folder: scripts that run many checks begin with it in the background. What was built in another
+# folder, of which this is a copy, has the paths of that in it: it is built anew.
 lib: setup
 	@mkdir -p $(BUILD)
 	@flock -n $(BUILD)/.lock true || echo "waiting for the build of $(BUILD) that another process has begun"
-	@flock $(BUILD)/.lock sh -c 'cmake -S . -B $(BUILD) --no-warn-unused-cli $(CMAKE_ARGS) >/dev/null && \
+	@flock $(BUILD)/.lock sh -c 'was=$$(sed -n s/^CMAKE_CACHEFILE_DIR:INTERNAL=//p $(BUILD)/CMakeCache.txt 2>/dev/null); \
+		[ -z "$$was" ] || [ "$$was" -ef $(BUILD) ] || find $(BUILD) -mindepth 1 ! -name .lock -delete; \
+		cmake -S . -B $(BUILD) --no-warn-unused-cli $(CMAKE_ARGS) >/dev/null && \
 		cmake --build $(BUILD) --parallel $(shell nproc)'
 
 # The library and its checks for other processors, by other compilers, with other options.
