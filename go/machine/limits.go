@@ -151,7 +151,11 @@ func (t tree) memLimits(g group, own uint64) []MemLimit {
 		}
 	}
 	if !g.v2 && len(g.dirs) > 0 {
-		limits = append(limits, t.hierarchical(g.dirs[0])...)
+		for _, l := range t.hierarchical(g.dirs[0]) { // of which most are those of the groups, under another name
+			if !slices.ContainsFunc(limits, func(own MemLimit) bool { return own.Bytes <= l.Bytes }) {
+				limits = append(limits, l)
+			}
+		}
 	}
 	return limits
 }

@@ -84,6 +84,21 @@ func TestMemLimitUsed(t *testing.T) {
 	}
 }
 
+// Version 1 computes the limit over all parents, which is shown where it is another.
+func TestMemLimitOfParents(t *testing.T) {
+	for whole, want := range map[string]int{"1000000": 1, "3000000": 1, "900000": 2} {
+		m, err := ReadFS(files(smt(1), v1, `proc/self/cgroup: 4:memory:/app`,
+			"sys/fs/cgroup/memory/app/memory.limit_in_bytes: 1000000",
+			`sys/fs/cgroup/memory/app/memory.stat: cache 1\nhierarchical_memory_limit `+whole), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if len(m.MemLimits) != want {
+			t.Errorf("%s over all: %+v, want %d", whole, m.MemLimits, want)
+		}
+	}
+}
+
 // Whatever the files hold, there is an answer and it is a sane one.
 func FuzzReadFS(f *testing.F) {
 	f.Add("processor: 0\ncore id: 1", "0-3,5", "0::/a/b", "30 23 0:26 / /c rw - cgroup2 cgroup2 rw", "150000 100000", "max")
