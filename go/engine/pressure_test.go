@@ -271,6 +271,10 @@ func TestThreadsFollowTheQuota(t *testing.T) {
 		if n := []int{3, 1, 3, 1, 2}[i]; f.device.Threads() != n || len(lines) != 1 || !strings.Contains(lines[0], fmt.Sprintf("threads: %d,", n)) {
 			t.Errorf("with a quota of %s: %d threads, want %d; %q", quota, f.device.Threads(), n, lines)
 		}
+		why := []string{"the CPU quota is 3.50 CPUs now, by /", "0.99 CPUs now, by /", "3 cores may be used now", "1.00 CPUs", "2.00 CPUs"}[i]
+		if !strings.Contains(lines[0], why) {
+			t.Errorf("with a quota of %s: %q, want %q in it", quota, lines, why)
+		}
 	}
 	if r := c.wait(t); r.Err != nil || !slices.Equal(c.ids, want) {
 		t.Errorf("%v, %v, want %v", r.Err, c.ids, want)

@@ -100,7 +100,11 @@ func (w *watcher) follow() {
 		w.refused = n
 		return
 	}
-	w.Log(fmt.Sprintf("threads: %d, %d before: the CPU quota has changed", n, was))
+	why := fmt.Sprintf("%d cores may be used now", w.Machine.Cores())
+	if q, ok := w.Machine.Quota(); ok {
+		why = fmt.Sprintf("the CPU quota is %.2f CPUs now, by %s", q.CPUs, q.File)
+	}
+	w.Log(fmt.Sprintf("threads: %d, %d before: %s", n, was, why))
 }
 
 // An alarm rings once when a value reaches a threshold, and again only after the value was below half of it.
