@@ -57,6 +57,15 @@ func TestRooflineSpeed(t *testing.T) {
 	}
 }
 
+// More than the roofline of memory is what the caches hold.
+func TestOfRoof(t *testing.T) {
+	for share, want := range map[float64]string{0.5: "50.0 %", 1: "100.0 %", 1.723: "172.3 % (in cache)"} {
+		if got := ofRoof(&share); got != want {
+			t.Errorf("%g: %q, want %q", share, got, want)
+		}
+	}
+}
+
 // A product is held against what takes longer, packing against a copy, and what
 // comes from the caches against arithmetic alone.
 func TestKernelRoof(t *testing.T) {

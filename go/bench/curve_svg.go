@@ -61,8 +61,7 @@ func drawCurves(w io.Writer, rows []CurveResult) (int64, error) {
 			most = max(most, *r.RoofTS)
 		}
 	}
-	p := svgPicture{NS: "http://www.w3.org/2000/svg", Width: svgWidth, Height: curveTop + curveHeight + curveBelow + curveLine*(len(all)+1), Font: "sans-serif", Size: 12}
-	p.Marks = append(p.Marks, svgRect{X: "0", Width: fmt.Sprint(svgWidth), Height: p.Height, Fill: "white"})
+	p := newPicture(curveTop + curveHeight + curveBelow + curveLine*(len(all)+1))
 	text := func(x float64, y int, anchor, s string) {
 		p.Marks = append(p.Marks, svgText{X: fmt.Sprintf("%.1f", x), Y: y, Anchor: anchor, Text: s})
 	}
@@ -79,13 +78,13 @@ func drawCurves(w io.Writer, rows []CurveResult) (int64, error) {
 		p.Marks = append(p.Marks, svgLine{Points: strings.TrimSpace(s.String()), Fill: "none", Stroke: colour, Width: width, Dashes: dashes})
 	}
 	for n := 1.0; n <= last; n *= 2 {
-		line([][2]float64{{n, math.Exp(low)}, {n, math.Exp(high)}}, "#dddddd", "1", "")
+		line([][2]float64{{n, math.Exp(low)}, {n, math.Exp(high)}}, "#88888855", "1", "")
 		text(x(n), curveTop+curveHeight+18, "middle", fmt.Sprint(n))
 	}
 	for e := math.Floor(low / math.Ln10); e <= high/math.Ln10; e++ {
 		for _, m := range []float64{1, 2, 5} {
 			if v := m * math.Pow(10, e); v >= math.Exp(low) && v <= math.Exp(high) {
-				line([][2]float64{{1, v}, {max(last, 2), v}}, "#dddddd", "1", "")
+				line([][2]float64{{1, v}, {max(last, 2), v}}, "#88888855", "1", "")
 				text(curveLeft-8, int(y(v))+4, "end", fmt.Sprintf("%g", v))
 			}
 		}

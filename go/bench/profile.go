@@ -138,7 +138,7 @@ func profileTable(roofline bool) table[ProfileResult] {
 			if r.RoofFraction == nil {
 				return ""
 			}
-			return fmt.Sprintf("%.1f %%", 100**r.RoofFraction)
+			return ofRoof(r.RoofFraction)
 		}})
 	}
 	return table[ProfileResult]{columns, func(r *ProfileResult) string {

@@ -44,7 +44,17 @@ type svgPicture struct {
 	Height  int      `xml:"height,attr"`
 	Font    string   `xml:"font-family,attr"`
 	Size    int      `xml:"font-size,attr"`
+	Fill    string   `xml:"fill,attr"` // of texts
+	Style   string   `xml:"style"`
 	Marks   []any
+}
+
+// newPicture returns a picture for a light page or a dark one.
+func newPicture(height int) svgPicture {
+	return svgPicture{
+		NS: "http://www.w3.org/2000/svg", Width: svgWidth, Height: height, Font: "sans-serif", Size: 12, Fill: "currentColor",
+		Style: "svg{color:#222}@media(prefers-color-scheme:dark){svg{color:#ddd}}",
+	}
 }
 
 const (
@@ -56,14 +66,13 @@ const (
 // drawProfiles draws a bar for each row: busy time, waiting time, and a line at the
 // roofline's bound.
 func drawProfiles(w io.Writer, profiles [][]ProfileResult) (int64, error) {
-	p := svgPicture{NS: "http://www.w3.org/2000/svg", Width: svgWidth, Font: "sans-serif", Size: 12}
+	p := newPicture(0) // the height is set at the end
 	rect := func(x float64, y int, width float64, height int, fill, title string) {
 		p.Marks = append(p.Marks, svgRect{X: fmt.Sprintf("%.1f", x), Y: y, Width: fmt.Sprintf("%.1f", width), Height: height, Fill: fill, Title: title})
 	}
 	text := func(x float64, y int, anchor, weight, s string) {
 		p.Marks = append(p.Marks, svgText{X: fmt.Sprintf("%.1f", x), Y: y, Anchor: anchor, Weight: weight, Text: s})
 	}
-	rect(0, 0, svgWidth, 0, "white", "") // the height is set at the end
 	x := float64(svgLeft)
 	for _, l := range []struct {
 		fill, name string
@@ -106,7 +115,6 @@ func drawProfiles(w io.Writer, profiles [][]ProfileResult) (int64, error) {
 		}
 	}
 	p.Height = y + 10
-	p.Marks[0] = svgRect{X: "0", Width: fmt.Sprint(svgWidth), Height: p.Height, Fill: "white"}
 	return p.write(w)
 }
 

@@ -150,8 +150,17 @@ func (p *Plan) columns(roofline bool) []resultColumn {
 	}
 	return append(cols,
 		resultColumn{"roof t/s", 10, false, func(r *Result) string { return fmt.Sprintf("%.2f", *r.RoofTS) }},
-		resultColumn{"of roof", 7, false, func(r *Result) string { return fmt.Sprintf("%.1f %%", 100**r.RoofFraction) }},
+		resultColumn{"of roof", 7, false, func(r *Result) string { return ofRoof(r.RoofFraction) }},
 	)
+}
+
+// ofRoof returns a share of the roofline in words. The roofline is that of memory: more than all of it is reached by what
+// the caches hold.
+func ofRoof(share *float64) string {
+	if *share > 1 {
+		return fmt.Sprintf("%.1f %% (in cache)", 100**share)
+	}
+	return fmt.Sprintf("%.1f %%", 100**share)
 }
 
 func sizeName(n uint64) string {

@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -138,6 +139,9 @@ func TestCompare(t *testing.T) {
 		if n, err := eval.Plot(&svg, "a <title>", []string{"b", "itself"}, got.Others); err != nil || int(n) != svg.Len() ||
 			!strings.Contains(svg.String(), "a &lt;title>") && !strings.Contains(svg.String(), "a &lt;title&gt;") || strings.Contains(svg.String(), "NaN") {
 			t.Errorf("plot: %v\n%s", err, svg.String())
+		}
+		if !strings.Contains(svg.String(), ">0.001</text>") || regexp.MustCompile(`>1e[+-]|"white"`).MatchString(svg.String()) {
+			t.Errorf("the numbers are no decimal ones, or the picture is for light pages only:\n%s", svg.String())
 		}
 	}
 	if _, err := eval.Compare(t.Context(), a, []eval.Model{newRandom(1, 5, 1)}, ids, eval.Chunks{Ctx: ctx}, vocab, make([]float32, 2*vocab), nil); err == nil ||

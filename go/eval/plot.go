@@ -46,16 +46,16 @@ func Plot(w io.Writer, title string, names []string, all []*Divergence) (int64, 
 		s.WriteString("</text>\n")
 	}
 	line := func(x1, y1, x2, y2 float64) {
-		fmt.Fprintf(&s, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="#dddddd"/>`+"\n", x1, y1, x2, y2)
+		fmt.Fprintf(&s, `<line x1="%.1f" y1="%.1f" x2="%.1f" y2="%.1f" stroke="currentColor" stroke-opacity="0.2"/>`+"\n", x1, y1, x2, y2)
 	}
 	height := plotHeight + plotLegend*len(all)
-	fmt.Fprintf(&s, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="12">`+"\n", plotWidth, height)
-	fmt.Fprintf(&s, `<rect width="%d" height="%d" fill="white"/>`+"\n", plotWidth, height)
+	fmt.Fprintf(&s, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" font-family="sans-serif" font-size="12" fill="currentColor">`+"\n", plotWidth, height)
+	s.WriteString("<style>svg{color:#222}@media(prefers-color-scheme:dark){svg{color:#ddd}}</style>\n")
 	text(plotLeft, 22, "start", title)
 	for e := low; e <= high; e++ {
 		at := y(math.Pow(10, e))
 		line(plotLeft, at, plotLeft+plotInnerWidth, at)
-		text(plotLeft-8, at+4, "end", strconv.FormatFloat(math.Pow(10, e), 'g', 3, 64))
+		text(plotLeft-8, at+4, "end", strconv.FormatFloat(math.Pow(10, e), 'f', max(0, -int(e)), 64))
 	}
 	for _, tick := range []string{"0", "50", "90", "99", "99.9", "99.99", "99.999"} {
 		var share float64

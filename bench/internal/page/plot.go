@@ -107,7 +107,7 @@ func (Decades) Ticks(least, most float64) []plot.Tick {
 	var ticks []plot.Tick
 	for e := math.Ceil(math.Log10(least)); e <= math.Floor(math.Log10(most)+1e-9); e++ {
 		v := math.Pow(10, e)
-		ticks = append(ticks, plot.Tick{Value: v, Label: strconv.FormatFloat(v, 'g', 3, 64)})
+		ticks = append(ticks, plot.Tick{Value: v, Label: strconv.FormatFloat(v, 'f', max(0, -int(e)), 64)})
 	}
 	return ticks
 }
