@@ -42,7 +42,7 @@ func (f *Fleet) handler() (*gin.Engine, error) {
 	if err := e.SetTrustedProxies(nil); err != nil {
 		return nil, err
 	}
-	public := []string{"/api/hello", "/health", "/v1/health", "/models", "/v1/models", "/openapi.json"}
+	public := []string{"/api/hello", "/health", "/v1/health", "/models", "/v1/models", "/openapi.json", "/docs"}
 	if f.c.ownPage() {
 		public = append(public, page.Paths()...)
 	}

@@ -77,8 +77,8 @@ func TestDocument(t *testing.T) {
 				t.Errorf("operation %q is there twice", o.OperationID)
 			}
 			ids[o.OperationID] = true
-			if path == "/models/sse" {
-				continue // it does not end
+			if path == "/models/sse" || path == "/docs" {
+				continue // it does not end, and it is a page, see TestReference
 			}
 			at := "/paths/" + strings.NewReplacer("~", "~0", "/", "~1").Replace(path) + "/" + method
 			body := ""
@@ -240,6 +240,30 @@ func TestSchemaAgrees(t *testing.T) {
 				t.Errorf("%s: validation says %v, the document %v", body, err, byDoc)
 			}
 		}
+	}
+}
+
+// The page of the endpoints has each path, and what a text of the program has of markup is text.
+func TestReference(t *testing.T) {
+	s := fake.New(t, "Hello world", nil)
+	status, b, header := s.Do("GET", "/docs", "")
+	page := string(b)
+	if status != 200 || header.Get("Content-Type") != "text/html; charset=utf-8" || header.Get("Content-Security-Policy") == "" {
+		t.Fatalf("%d %v", status, header)
+	}
+	for _, r := range s.Server.Routes() {
+		path := regexp.MustCompile(`[:*](\w+)`).ReplaceAllString(r.Paths[0], "{$1}")
+		if !strings.Contains(page, "<code>"+r.Method+" "+path+"</code></h2>") {
+			t.Errorf("%s %s is not there", r.Method, path)
+		}
+	}
+	for _, want := range []string{"<code>n_predict, max_tokens, max_completion_tokens</code><td>-1<td>", `{&#34;type&#34;: &#34;json_object&#34;}`, "/v1/chat/completions -d &#39;{"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("%s is not there", want)
+		}
+	}
+	if strings.Contains(page, "<script") {
+		t.Error("it has a script")
 	}
 }
 

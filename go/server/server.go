@@ -108,6 +108,8 @@ type Server struct {
 	openAI  *openai.API
 	routes  []answer.Route
 	openAPI []byte
+
+	reference []byte // the same as a page
 }
 
 // New returns a Server without models.
@@ -149,7 +151,8 @@ func New(c Config) *Server {
 		Method: http.MethodGet, Paths: []string{"/openapi.json"}, Always: true,
 		Handle: s.serveDocument, Summary: "This document", Answer: field.Schema{"type": "object"},
 	}})
-	s.openAPI = document(s.routes, c.Besides, c.Build)
+	pages := append(slices.Clone(c.Besides), referencePage)
+	s.openAPI, s.reference = document(s.routes, pages, c.Build), reference(s.routes, pages, c.Build)
 	return s
 }
 
@@ -208,6 +211,7 @@ func (s *Server) Register(r gin.IRoutes) {
 			handle(r, route.Method, path, s.serve(route))
 		}
 	}
+	handle(r, http.MethodGet, referencePage.Path, s.serveReference)
 	s.registerAbsent(r)
 }
 
