@@ -52,7 +52,7 @@ type file struct {
 // Parse parses the file of a persona.
 func Parse(b []byte) (*Persona, error) {
 	if len(b) > MaxBytes {
-		return nil, tooLarge
+		return nil, errTooLarge
 	}
 	var head struct {
 		Version int `json:"version"`
@@ -76,7 +76,7 @@ func Parse(b []byte) (*Persona, error) {
 	return &f.Persona, nil
 }
 
-var tooLarge = fmt.Errorf("the persona has more than %d bytes", MaxBytes)
+var errTooLarge = fmt.Errorf("the persona has more than %d bytes", MaxBytes)
 
 // damaged is the error of a file that is not of the form, in one line.
 func damaged(err error) error {
@@ -90,7 +90,7 @@ func damaged(err error) error {
 func (p *Persona) Encode() ([]byte, error) {
 	b, err := json.Marshal(file{version, *p}, jsontext.WithIndent("  "), json.Deterministic(true))
 	if err == nil && len(b) > MaxBytes {
-		err = tooLarge
+		err = errTooLarge
 	}
 	return b, err
 }
