@@ -58,7 +58,7 @@ type (
 // Config configures a Server. The zero value is valid.
 type Config struct {
 	Build    string            // the program's version, which answers carry
-	SlotPath string            // the directory of saved slots; empty: there is none
+	SlotPath string            // the directory of saved slots; empty: slots are not saved
 	Batches  *batch.Store      // files and batches; nil: there are none
 	Disk     *diskcache.Store  // what GET /v1/memory shows of texts on disk; nil: there are none
 	Device   *engine.Device    // whose memory GET /v1/memory shows; nil: none
@@ -174,8 +174,8 @@ func (s *Server) LongestContext() int { return s.list.LongestContext() }
 // Models returns the models.
 func (s *Server) Models() *models.Set[ask.Model] { return s.models }
 
-// Close refuses what comes, waits for finish, which is called for each loaded model, and unloads them. Where ctx ends
-// while one is being loaded, none is unloaded, and it returns false.
+// Close refuses new requests, calls finish for each loaded model, waits for it, and unloads the models. If ctx ends while
+// a model is being loaded, none is unloaded, and Close returns false.
 func (s *Server) Close(ctx context.Context, finish func(models.Instance[ask.Model])) bool {
 	return s.list.Close(ctx, finish)
 }

@@ -109,7 +109,7 @@ func (req *Request) readBody() (body []byte, err error) {
 	return body, Unread(err)
 }
 
-// Admit waits until there is room to make prompts of so many bytes of text, in place of what was admitted before.
+// Admit waits until there is memory to tokenize text bytes of prompts. It replaces what was admitted before.
 func (req *Request) Admit(text int) (err error) {
 	if req.host.Gates.budget == nil {
 		return nil

@@ -61,7 +61,7 @@ var ErrAnswers = &reply.Error{
 // retryMemory is an estimate: memory is released when an answer is sent.
 const retryMemory = 2 * time.Second
 
-// newLedger reserves what a request with a body of so many bytes, whose texts are kept, needs before it begins.
+// newLedger reserves what a request needs before it begins. body is the length of its body, whose texts are kept.
 func newLedger(m *ask.Model, o *ask.Options, prompts [][]int32, body int) (*ledger, error) {
 	if m.Memory == nil {
 		return &ledger{}, nil
@@ -100,8 +100,8 @@ func newLedger(m *ask.Model, o *ask.Options, prompts [][]int32, body int) (*ledg
 	return nil, e
 }
 
-// resize changes the reservation to n bytes, or reports that there is not enough
-// memory. Large requests leave some to small ones.
+// resize changes the reservation to n bytes, and reports whether there is enough memory for that. Large requests leave
+// some to small ones.
 func (l *ledger) resize(n int) bool {
 	now := l.taken.Bytes()
 	if grow := uint64(n) - now; uint64(n) > now && n > smallBytes && l.from.Free() < grow+l.spare {

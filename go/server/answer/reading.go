@@ -196,7 +196,7 @@ func Overflow(err error) error {
 	return &reply.Error{Status: http.StatusInternalServerError, Message: err.Error()}
 }
 
-// holdNumbers reserves the memory of an answer of so many numbers.
+// holdNumbers reserves the memory of an answer of n numbers.
 func holdNumbers(m *ask.Model, n int) (release func(), err error) {
 	if m.Memory == nil {
 		return func() {}, nil

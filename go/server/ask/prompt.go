@@ -249,8 +249,8 @@ func PromptField(p *Prompts) field.Field {
 		"several answers.")
 }
 
-// Encode returns the tokens of a text that follows so many others in a prompt. A text that is much too long for the
-// context is not encoded: its error says how many tokens there are at least.
+// Encode returns the tokens of a text. before is how many tokens precede it in the prompt. A text that is much too long
+// for the context is not encoded: the error says how many tokens it has at least.
 func (m *Model) Encode(text string, o tokenizer.Options, before int) ([]int32, error) {
 	most := max(countedContexts*m.Ctx-before, m.Ctx, 1)
 	ids, least := m.Tokenizer.EncodeUpTo(most, text, o)

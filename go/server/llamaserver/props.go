@@ -41,8 +41,8 @@ type (
 		Sleeping     bool            `json:"is_sleeping"`
 	}
 
-	// routerProps are those of a server, for a request that names no model: of several models, or while its own is not
-	// loaded.
+	// routerProps are the properties of a server, for requests that name no model: of a server of several models, or of
+	// one whose model is not loaded.
 	routerProps struct {
 		Role     string `json:"role"`
 		Most     int    `json:"max_instances"` // 0: as many as fit
@@ -72,8 +72,8 @@ func (s *API) health(req *answer.Request) error {
 	return nil
 }
 
-// anyProps answers for the server where a request names no model, and the default is not loaded or there is none; else
-// for the model.
+// anyProps serves /props. If a request names no model, and there is no default or it is not loaded, the properties are the
+// server's, else the model's.
 func (s *API) anyProps(req *answer.Request) error {
 	if req.HTTP.Query("model") == "" && (s.List.Set.Several() && !s.List.Set.Default() || s.defaultUnloaded()) {
 		req.Send(routerProps{

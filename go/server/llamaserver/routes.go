@@ -24,7 +24,7 @@ type API struct {
 	HasPage func(path string) bool      // whether the caller serves a page
 
 	Build    string
-	SlotPath string                  // the directory of saved slots; empty: there is none
+	SlotPath string                  // the directory of saved slots; empty: slots are not saved
 	NoSlots  bool                    // GET /slots is refused
 	Tools    Tools                   // what /v1/mcp has; nil: it is refused
 	ToolTime time.Duration           // the most that a call of one takes

@@ -11,9 +11,6 @@ type (
 	tokens struct {
 		Tokens []any `json:"tokens"`
 	}
-	success struct {
-		Success bool `json:"success"`
-	}
 
 	props struct {
 		Defaults   slot   `json:"default_generation_settings"`

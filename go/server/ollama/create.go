@@ -23,7 +23,7 @@ type createQuery struct {
 
 func newCreateQuery(*ask.Model) *createQuery { return &createQuery{stream: true} }
 
-// without returns a field of a feature that there is not, for which only nothing is accepted.
+// without returns a field of a feature that is not supported: only an empty value is accepted.
 func without(name, doc, want string) field.Field {
 	empty := func(v any) bool {
 		s := fmt.Sprint(v)

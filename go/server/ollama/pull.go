@@ -59,7 +59,7 @@ type pullStatus struct {
 	Error     string `json:"error,omitzero"`
 }
 
-// pull downloads a model while the client waits. Where no client waits any more, the download ends.
+// pull downloads a model while the client waits. The download ends when no client waits for it any more.
 func (s *API) pull(req *answer.Request) error {
 	q := newPullQuery(nil)
 	if err := req.Read(q); err != nil {
