@@ -44,6 +44,8 @@ func TestAddedPieces(t *testing.T) {
 			t.Errorf("%s: %v", c.file, err)
 		} else if !slices.Equal(v.Tokens, c.want) || !slices.Equal(v.Types, c.types) {
 			t.Errorf("%s: got %q of the types %v, want %q and %v", c.file, v.Tokens, v.Types, c.want, c.types)
+		} else if v.scores[2] != -2 || v.scores[3] != -1000 {
+			t.Errorf("%s: the scores %v, want -2 for a piece and -1000 for an added token", c.file, v.scores)
 		}
 	}
 	dir := t.TempDir()

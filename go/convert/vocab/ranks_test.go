@@ -162,7 +162,7 @@ func TestLines(t *testing.T) {
 	if v.Model != "rwkv" {
 		t.Errorf("the kind %s", v.Model)
 	}
-	if v, err = read("plamo2", jsonLines, `["<|plamo:unk|>", 0, "UNKNOWN"]`+"\n"+`["<|plamo:op|>", 0, "NORMAL"]`+"\n\n"+`["x", -1.5, "NORMAL", "", 1]`+"\n"+`["<0x00>", 0, "BYTE"]`); err != nil {
+	if v, err = read("plamo2", jsonLines, `["<|plamo:unk|>", 0, "UNKNOWN"]`+"\n"+`["<|plamo:op|>", 0, "NORMAL"]`+"\n\n"+`["x", -1.5, "NORMAL", "", 1]`+"\n"+`["<0x00>", 0, "BYTE"]`+"\n"+`["y", -2]`); err != nil {
 		t.Fatal(err)
 	}
 	if !slices.Equal(v.Types[:4], []int32{unknown, Control, normal, byteToken}) || v.scores[2] != -1.5 {
