@@ -174,8 +174,8 @@ func (s *Server) LongestContext() int { return s.list.LongestContext() }
 // Models returns the models.
 func (s *Server) Models() *models.Set[ask.Model] { return s.models }
 
-// Close refuses new requests, calls finish for each loaded model, waits for it, and unloads the models. If ctx ends while
-// a model is being loaded, none is unloaded, and Close returns false.
+// Close refuses new requests, calls finish for each loaded model, waits for it, and unloads the models. If ctx ends
+// while a model is being loaded, none is unloaded, and Close returns false.
 func (s *Server) Close(ctx context.Context, finish func(models.Instance[ask.Model])) bool {
 	return s.list.Close(ctx, finish)
 }

@@ -316,9 +316,9 @@ func (t ResponseForm) Schema() field.Schema {
 	}}
 }
 
-// Settle makes the constraint. Reasoning before the answer is free. Without a form, so is text before calls of tools. If
-// the tools' schemas are too large to compile, the arguments of tools that are not strict may be any object. The compiled
-// constraint is cached in the namespace.
+// Settle makes the constraint. Reasoning before the answer is free. Without a form, so is text before calls of tools.
+// If the tools' schemas are too large to compile, the arguments of tools that are not strict may be any object. The
+// compiled constraint is cached in the namespace.
 func (f *Held) Settle(ctx context.Context, m *Model, from Source, ends bool, namespace string) error {
 	f.Namespace = namespace
 	f.Lazy.apply(&f.Form)

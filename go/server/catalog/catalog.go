@@ -140,8 +140,8 @@ type Meant struct {
 // Of returns a model that is loaded as it is meant.
 func (a *Meant) Of(m *ask.Model) *ask.Model { return a.Persona.Of(m) }
 
-// Resolve returns what the name of a request means. If clients may load adapters, an unknown name does not mean the only
-// model: it may be the name of an adapter that was removed, and the model without it would answer something else.
+// Resolve returns what the name of a request means. If clients may load adapters, an unknown name does not mean the
+// only model: it may be the name of an adapter that was removed, and the model without it would answer something else.
 func (s *Catalog) Resolve(name string) (Meant, error) {
 	if name == "" || s.Set.Has(name) {
 		return Meant{Model: name}, nil
@@ -182,8 +182,8 @@ func (s *Catalog) Names() []string {
 	return names
 }
 
-// Close refuses new requests, calls finish for each loaded model, waits for it, and unloads the models. If ctx ends while
-// a model is being loaded, none is unloaded, and Close returns false.
+// Close refuses new requests, calls finish for each loaded model, waits for it, and unloads the models. If ctx ends
+// while a model is being loaded, none is unloaded, and Close returns false.
 func (s *Catalog) Close(ctx context.Context, finish func(models.Instance[ask.Model])) bool {
 	s.endDownloads()
 	return s.Set.Close(ctx, finish)

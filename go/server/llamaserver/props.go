@@ -72,8 +72,8 @@ func (s *API) health(req *answer.Request) error {
 	return nil
 }
 
-// anyProps serves /props. If a request names no model, and there is no default or it is not loaded, the properties are the
-// server's, else the model's.
+// anyProps serves /props. If a request names no model, and there is no default or it is not loaded, the properties are
+// the server's, else the model's.
 func (s *API) anyProps(req *answer.Request) error {
 	if req.HTTP.Query("model") == "" && (s.List.Set.Several() && !s.List.Set.Default() || s.defaultUnloaded()) {
 		req.Send(routerProps{

@@ -126,9 +126,9 @@ func promptless(name, reason string) line {
 	return line{Model: name, Created: stamp(time.Now()), Response: new(string), Done: true, Reason: reason}
 }
 
-// before returns the function that finds the model of a request, by its tag or in the older field, and how long it stays
-// loaded. unload is the answer to a request that only unloads a model, which is not loaded for that; nil: the endpoint has
-// no such requests.
+// before returns the function that finds the model of a request, by its tag or in the older field, and how long it
+// stays loaded. unload is the answer to a request that only unloads a model, which is not loaded for that; nil: the
+// endpoint has no such requests.
 func (s *API) before(unload func(model, reason string) line) func(*answer.Request) (bool, error) {
 	return func(req *answer.Request) (bool, error) {
 		given := field.TextOf(req.Peek("model"))
