@@ -55,14 +55,16 @@ func TestForms(t *testing.T) {
 func TestFormsOfClients(t *testing.T) {
 	s := serve(t, demo.Name)
 	for body, want := range map[string]string{
-		`"guided_grammar":"root ::= \"no\"","structured_outputs":{"grammar":"root ::= \"no\""}`:                         "no",
-		`"guided_json":"{\"const\": 7}","structured_outputs":{"json":{"const":7}}`:                                      "7",
-		`"guided_choice":["a b"],"structured_outputs":{"choice":["a b"]}`:                                               "a b",
-		`"guided_grammar":"%llguidance {}\nstart: \"<\" g[0-9]"`:                                                        "",
-		`"guided_grammar":"%llguidance {}\nstart: \"<\" g\ng[capture, suffix=\">\"]: /[ab]{2,3}/"`:                      "<",
-		`"guided_grammar":"start: q\nq[capture=\"q\"]: \"'\" %regex {\"substring_words\": \"once upon a time\"} \"'\""`: "'",
-		`"guided_grammar":"start: g \"b\"\ng[temperature=3]: /a*/"`:                                                     "",
-		`"guided_grammar":"root ::= \"no\"","structured_outputs":{"grammar":"root ::= \"yes\""}`:                        "",
+		`"guided_grammar":"root ::= \"no\"","structured_outputs":{"grammar":"root ::= \"no\""}`:                                                              "no",
+		`"guided_json":"{\"const\": 7}","structured_outputs":{"json":{"const":7}}`:                                                                           "7",
+		`"json_schema":{"x-guidance":{"whitespace_flexible":false},"type":"object","properties":{"a":{"const":1},"b":{"const":[1,2]}},"required":["a","b"]}`: `{"a":1,"b":[1,2]}`,
+		`"structured_outputs":{"json":{"const":{"a":[1,2]}},"disable_any_whitespace":true}`:                                                                  `{"a": [1, 2]}`,
+		`"guided_choice":["a b"],"structured_outputs":{"choice":["a b"]}`:                                                                                    "a b",
+		`"guided_grammar":"%llguidance {}\nstart: \"<\" g[0-9]"`:                                                                                             "",
+		`"guided_grammar":"%llguidance {}\nstart: \"<\" g\ng[capture, suffix=\">\"]: /[ab]{2,3}/"`:                                                           "<",
+		`"guided_grammar":"start: q\nq[capture=\"q\"]: \"'\" %regex {\"substring_words\": \"once upon a time\"} \"'\""`:                                      "'",
+		`"guided_grammar":"start: g \"b\"\ng[temperature=3]: /a*/"`:                                                                                          "",
+		`"guided_grammar":"root ::= \"no\"","structured_outputs":{"grammar":"root ::= \"yes\""}`:                                                             "",
 	} {
 		status, v := s.post("/completion", `{"prompt":"Once","n_predict":40,"temperature":2,"seed":3,`+body+`}`)
 		content, _ := v["content"].(string)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/quern-llm/quern/go/grammar"
 )
@@ -105,27 +106,53 @@ func newCompiler(g *grammar.Grammar, text []byte, opts Options) (*compiler, erro
 		work: g.Work, matching: g.Work.Part(maxMatches, tooComplex), rules: map[string]grammar.Ref{}, common: map[string]grammar.Ref{}, constants: map[*value]*schema{},
 	}
 	c.root = c.doc.schema(v, "", "#")
-	return c, nil
+	return c, c.guidance(v.member("x-guidance"))
+}
+
+// guidance reads what a schema says of how its documents are written, as llguidance has it: with whitespace_flexible
+// false there is no white space but that of the separators.
+func (c *compiler) guidance(v *value) error {
+	c.separators = [2]grammar.Lit{", ", ": "}
+	if v == nil || v.kind != '{' {
+		return nil
+	}
+	if flexible, ok := v.member("whitespace_flexible").bool(); flexible || !ok {
+		return nil
+	}
+	c.opts.Compact, c.opts.Space = true, nil
+	c.separators = [2]grammar.Lit{",", ":"}
+	for i, name := range []string{"item_separator", "key_separator"} {
+		s := v.member(name)
+		if s == nil {
+			continue
+		}
+		if mark := string(c.separators[i]); s.kind != '"' || strings.Trim(s.text, " \t\r\n") != mark {
+			return c.fail(c.root, "x-guidance", "%s: %s, want %q, with white space or without", name, s, mark)
+		}
+		c.separators[i] = grammar.Lit(s.text)
+	}
+	return nil
 }
 
 // A compiler makes the rules of one schema.
 type compiler struct {
-	g         *grammar.Grammar
-	opts      Options
-	doc       *document
-	root      *schema
-	known     map[literal][]*shape
-	within    map[literal]bool // schemas whose shapes are being made
-	barren    map[string]bool  // sets: whether they allow nothing
-	rules     map[string]grammar.Ref
-	common    map[string]grammar.Ref
-	constants map[*value]*schema
-	begun     bool // the root is being written
-	steps     int
-	work      *grammar.Work
-	matching  *grammar.Work // the part of matching names and listed strings
-	cuts      int           // how often it was not followed to the end whether a set allows nothing
-	depth     int
+	g          *grammar.Grammar
+	opts       Options
+	doc        *document
+	root       *schema
+	known      map[literal][]*shape
+	within     map[literal]bool // schemas whose shapes are being made
+	barren     map[string]bool  // sets: whether they allow nothing
+	rules      map[string]grammar.Ref
+	common     map[string]grammar.Ref
+	constants  map[*value]*schema
+	begun      bool // the root is being written
+	steps      int
+	work       *grammar.Work
+	matching   *grammar.Work  // the part of matching names and listed strings
+	separators [2]grammar.Lit // of elements and members, and of a member's name and value, in compact documents
+	cuts       int            // how often it was not followed to the end whether a set allows nothing
+	depth      int
 }
 
 func (c *compiler) fail(s *schema, keyword, message string, args ...any) *Error {
@@ -336,7 +363,7 @@ func (c *compiler) comma(needed bool) grammar.Expr {
 	case c.opts.Notation != nil:
 		return c.opts.Notation.Comma
 	case c.opts.Compact:
-		return grammar.Lit(", ")
+		return c.separators[0]
 	}
 	return grammar.Seq{grammar.Lit(","), c.space()}
 }
@@ -348,7 +375,7 @@ func (c *compiler) colon() grammar.Expr {
 	case c.opts.Space != nil:
 		return grammar.Seq{grammar.Lit(":"), c.space()}
 	case c.opts.Compact:
-		return grammar.Lit(": ")
+		return c.separators[1]
 	}
 	return grammar.Seq{grammar.Lit(":"), optional(grammar.Lit(" "))}
 }

@@ -146,6 +146,35 @@ func TestSpace(t *testing.T) {
 	}
 }
 
+// A schema may say itself that its documents have no white space, as llguidance has it.
+func TestGuidance(t *testing.T) {
+	const rest = `"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"array"}},"required":["a","b"]}`
+	for guidance, want := range map[string]string{
+		`{"whitespace_flexible":false}`:                                            `{"a":1,"b":[1,2]}`,
+		`{"whitespace_flexible":false,"item_separator":", ","key_separator":": "}`: `{"a": 1, "b": [1, 2]}`,
+		`{"whitespace_flexible":false,"key_separator":" : ","lenient":true}`:       `{"a" : 1,"b" : [1,2]}`,
+		`{"whitespace_flexible":true,"item_separator":","}`:                        "{\n  \"a\": 1,\n  \"b\": [1, 2]\n}",
+		`{}`:   `{ "a": 1, "b": [1,2] }`,
+		`null`: `{ "a": 1, "b": [1,2] }`,
+	} {
+		g, err := Grammar([]byte(`{"x-guidance":`+guidance+`,`+rest), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []string{`{"a":1,"b":[1,2]}`, `{"a": 1, "b": [1, 2]}`, `{"a" : 1,"b" : [1,2]}`, "{\n  \"a\": 1,\n  \"b\": [1, 2]\n}", `{ "a": 1, "b": [1,2] }`} {
+			flexible := !strings.Contains(guidance, "false")
+			if got := grammar.Match(g, grammar.Ref(0), text, nil); got != (text == want) && !flexible || text == want && !got {
+				t.Errorf("%s: %s: %v", guidance, text, got)
+			}
+		}
+	}
+	for _, wrong := range []string{`"; "`, `7`, `","`} {
+		if _, err := Grammar([]byte(`{"x-guidance":{"whitespace_flexible":false,"key_separator":`+wrong+`},`+rest), Options{}); err == nil || !strings.Contains(err.Error(), "#/x-guidance: key_separator") {
+			t.Errorf("%s: %v", wrong, err)
+		}
+	}
+}
+
 // What can't be decided, and what is wrong, is named with its place.
 func TestErrors(t *testing.T) {
 	deep := strings.Repeat(`{"items":`, 300) + `true` + strings.Repeat("}", 300)

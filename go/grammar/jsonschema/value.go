@@ -41,7 +41,10 @@ func (v *value) member(name string) *value {
 	return nil
 }
 
-func (v *value) bool() (is, ok bool) { return v.kind == 't', v.kind == 't' || v.kind == 'f' }
+// bool returns whether it is true, and whether it is true or false; nil is neither.
+func (v *value) bool() (is, ok bool) {
+	return v != nil && v.kind == 't', v != nil && (v.kind == 't' || v.kind == 'f')
+}
 
 // count returns a number that is a whole one from 0 on.
 func (v *value) count() (int, error) {
