@@ -11,25 +11,25 @@ import (
 // one: layers compute with it, and how far it was predicted wrongly corrects the others.
 const altupStreams = 4
 
-// streams has the residual of each token, one stream after the other.
+// streams is the buffer of the streams, one after the other.
 func (b *Builder) streams() kernel.Buf {
 	return b.Floats("streams", kernel.TokRows, altupStreams*b.Config.NEmbd)
 }
 
-// plain stores scale times NEmbd columns, or adds that.
+// plain stores or adds scale times NEmbd columns.
 func (b *Builder) plain(dst kernel.Buf, to kernel.Epilogue, scale float32, src kernel.Buf) {
 	b.Add(kernel.NormRows{
 		Dst: dst, Src: src, Cols: b.Config.NEmbd, Segs: 1, Kind: kernel.NoNorm, Scale: scale, Epilogue: to,
 	})
 }
 
-// altupMatrix returns the projection of a tensor that belongs to a stream, of which the active one has none.
+// altupMatrix returns the projection of a stream; the active one has none.
 func (b *Builder) altupMatrix(name string, stream int) kernel.Matrix {
 	n := b.Config.NEmbd
 	return must(b.weights.Nth(name, n, n, altupStreams-1, stream-1))
 }
 
-// Spread makes the streams of the embedding: itself, and projections of it, as long as it is.
+// Spread makes the streams of the embedding: itself, and projections of it, scaled to its length.
 func (b *Builder) Spread() {
 	n := b.Config.NEmbd
 	b.plain(b.streams(), kernel.Store, 1, b.X())
@@ -43,8 +43,8 @@ func (b *Builder) Spread() {
 	b.Program.Begin = append(b.Program.Begin, b.Take()...)
 }
 
-// Merge makes of the streams, after the last layer, the residual again: the mean of the active one
-// and of projections of the others, as long as it is.
+// Merge puts the mean of the streams into x, after the last layer: of the active one, and of projections of the others,
+// scaled to its length.
 func (b *Builder) Merge() {
 	n := b.Config.NEmbd
 	b.plain(b.X(), kernel.Store, 1, b.streams())
@@ -62,7 +62,7 @@ func (b *Builder) Merge() {
 	}
 }
 
-// coefficients returns n numbers for each token, which a matrix makes of tanh(router(norm(src))).
+// coefficients returns n numbers per token, a product with tanh(router(norm(src))).
 func (l Layer) coefficients(src kernel.Buf, name string, n int, bias []float32) kernel.Buf {
 	c := l.Config
 	router := l.Matrix("altup_router.weight", c.NEmbd, altupStreams)
@@ -79,7 +79,7 @@ func (l Layer) coefficients(src kernel.Buf, name string, n int, bias []float32) 
 	return dst
 }
 
-// Predict adds to each stream a mixture of all, and has the active one in x.
+// Predict adds to each stream a weighted sum of all, and puts the active one into x.
 func (l Layer) Predict() {
 	by := l.coefficients(l.streams(), "altup_predict_coef", altupStreams*altupStreams, nil)
 	l.Add(kernel.Mix{
@@ -89,7 +89,7 @@ func (l Layer) Predict() {
 	l.plain(l.X(), kernel.Store, 1, l.streams())
 }
 
-// Correct adds to each stream a multiple, near 1, of the difference of x and the active one.
+// Correct adds to each stream a multiple, near 1, of the difference between x and the active stream.
 func (l Layer) Correct() {
 	ones := l.weights.Floats("altup ones", kernel.Panel)
 	copy(ones, slices.Repeat([]float32{1}, len(ones)))
@@ -100,8 +100,7 @@ func (l Layer) Correct() {
 	})
 }
 
-// StreamEmbedding adds to the streams that are not active what the layer's embedding of the token makes of
-// the one that is.
+// StreamEmbedding adds to the other streams the layer's embedding of the token, gated by the active stream.
 func (l Layer) StreamEmbedding() {
 	c := l.Config
 	h := l.projectedEmbedding(func(made kernel.Buf) {
@@ -119,11 +118,11 @@ func (l Layer) StreamEmbedding() {
 	h.Run(act)
 }
 
-// laurelRank is the rank of the projection beside the attention.
+// laurelRank is the rank of Laurel.
 const laurelRank = 64
 
-// Laurel is input + norm(right(left(input))), which is beside the attention. It has it in a buffer
-// until that is done.
+// Laurel is input + norm(right(left(input))), a learned augmented residual layer in parallel with attention. The result
+// stays in a buffer until AddLaurel.
 func (l Layer) Laurel() Sublayer {
 	n := l.Config.NEmbd
 	left := l.Matrix("laurel_l.weight", n, laurelRank)
@@ -140,7 +139,7 @@ func (l Layer) Laurel() Sublayer {
 
 func (l Layer) beside() kernel.Buf { return l.Floats("laurel", kernel.TokRows, l.Config.NEmbd) }
 
-// AddLaurel adds it, and keeps the size of the sum.
+// AddLaurel is x = (x + laurel) / sqrt(2).
 func (l Layer) AddLaurel() {
 	l.plain(l.X(), kernel.Add, 1, l.beside())
 	l.plain(l.X(), kernel.Store, math.Sqrt2/2, l.X())

@@ -2,15 +2,15 @@ package nn
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// Attention residuals over blocks (Kimi Team 2026, "Attention Residuals"): layers are in blocks. With each block the
-// residual begins anew with what the next sublayer makes, and the sum of the block before is complete. Sublayers read a
-// sum of the completed blocks and of the partial one, by shares that a vector of their own gives to each. It is of one
-// token: nothing of it lies in the state of a sequence.
+// Attention residuals over blocks (Kimi Team 2026, "Attention Residuals"): at the start of each block of layers the residual
+// restarts with the result of the next sublayer, and the sum of the block before is complete. Sublayers read a weighted sum
+// of the completed blocks and the partial one, with scores by a vector of their own. A token sees only its own blocks:
+// nothing of it is in the state of a sequence.
 
-// maxResidualBlocks is how many blocks there may be, the partial one among them.
+// maxResidualBlocks bounds the blocks, the partial one included.
 const maxResidualBlocks = 16
 
-// AttnRes reads how many layers a block has; 0: residuals are not attended to.
+// AttnRes reads the number of layers of a block; 0: no attention residuals.
 func (k *Keys) AttnRes() {
 	const key = "attn_res.block_size"
 	k.Config.AttnResBlock = k.IntOr(key, 0, 0, MaxLayer)
@@ -19,12 +19,12 @@ func (k *Keys) AttnRes() {
 	}
 }
 
-// completedBlocks is how many blocks are complete before layer il, of which the first is the embedding. A layer that
-// begins a block completes another.
+// completedBlocks is the number of complete blocks before layer il; the first is the embedding. A layer that starts a
+// block completes another.
 func (c *Config) completedBlocks(il int) int { return (il + c.AttnResBlock - 1) / c.AttnResBlock }
 
-// AttnRes has the next sublayer read the result of attention to the blocks. Before attention the residual begins anew,
-// in layers that begin a block.
+// AttnRes has the next sublayer read the result of attention to the blocks. Before attention in layers that start a
+// block, the residual restarts.
 func (l Layer) AttnRes(score string, attention bool) {
 	c := l.Config
 	if c.AttnResBlock == 0 {
@@ -44,7 +44,7 @@ func (l Layer) AttnRes(score string, attention bool) {
 	}
 }
 
-// AttnResAll makes the residual, after the last layer, the result of attention to all blocks.
+// AttnResAll puts the result of attention to all blocks into x, after the last layer.
 func (b *Builder) AttnResAll(score string) {
 	last := len(b.Program.Layers) - 1
 	if b.readsAttnRes = false; b.Config.AttnResBlock == 0 || last < 0 {
@@ -56,7 +56,7 @@ func (b *Builder) AttnResAll(score string) {
 	b.Program.Layers[last] = append(b.Program.Layers[last], b.Take()...)
 }
 
-// storePartialBlock has the residual, the sum of the partial block, behind the n completed ones.
+// storePartialBlock copies the residual, the sum of the partial block, to the place after n completed blocks.
 func (b *Builder) storePartialBlock(n int) {
 	c := b.Config
 	b.Add(kernel.NormRows{
@@ -64,7 +64,7 @@ func (b *Builder) storePartialBlock(n int) {
 	})
 }
 
-// attendBlocks has in dst the result of attention to n completed blocks and the one behind them.
+// attendBlocks puts the result of attention to n completed blocks and the partial one into dst.
 func (b *Builder) attendBlocks(dst kernel.Buf, score string, n int) {
 	c := b.Config
 	b.Add(kernel.MixByScores{
@@ -72,7 +72,7 @@ func (b *Builder) attendBlocks(dst kernel.Buf, score string, n int) {
 	})
 }
 
-// residualBlocks has the blocks of a token, one after the other.
+// residualBlocks is the buffer of the blocks, one after the other.
 func (b *Builder) residualBlocks() kernel.Buf {
 	return b.Floats("residual blocks", kernel.TokRows, (b.Config.completedBlocks(len(b.Config.Layers))+1)*b.Config.NEmbd)
 }

@@ -7,18 +7,16 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// balance is what the channels of a layer's heads are multiplied by; nil: ones.
+// A balance is the factors of the channels of a layer's heads; nil: ones.
 //
-// Integers have one scale for the channels of a head, so that a channel far larger than
-// the others takes their precision. Key channels are therefore multiplied by powers of
-// two, and those of queries by the inverse; values and results likewise. Powers of two
-// are exact: scores and results are what they would be, to the bit with keys and values
-// of floats.
+// Integers have one scale for the channels of a head, so a channel much larger than the others takes their precision.
+// Key channels are therefore multiplied by powers of two, and those of queries by the inverse; values and results
+// likewise. Powers of two are exact: with keys and values of floats, scores and results are the same to the bit.
 type balance struct{ q, k, v, out []float32 }
 
-// balance chooses the factors by the sizes that channels have by the weights: for keys
-// such that a channel is as large, compared with the others, in keys as in queries, where
-// the rounding of both costs scores least; for values such that all are equal.
+// balance chooses the factors by the sizes of channels, estimated from the weights: for keys such that the relative
+// size of a channel is the same in keys and queries, which minimizes the effect of rounding both; for values such that
+// all are equal.
 func (l Layer) balance(a Attention, p projection) balance {
 	var b balance
 	if l.keeps(func(kv kernel.KVTypes) bool { return kv.K.Integer() }) {
@@ -38,9 +36,8 @@ func (l Layer) balance(a Attention, p projection) balance {
 	return b
 }
 
-// sizes returns the mean squares of the channels of queries, keys or values (part 0, 1 or
-// 2) as attention takes them, up to a factor for each head; nil as long as the weights
-// have no memory. Their input is what the norm before them makes of independent numbers.
+// sizes returns the mean squares of the channels of queries, keys or values (part 0, 1 or 2) before attention, up to a
+// factor per head, for an input of independent numbers after the norm; nil without memory.
 func (l Layer) sizes(a Attention, p projection, part, heads, dim int) []float64 {
 	from := p.from[part]
 	squares := must(l.weights.Squares(p.names[from.part], l.prefix+"attn_norm.weight"))
@@ -76,7 +73,7 @@ func (l Layer) normSizes(kind QKNorm, s []float64, part, heads int) {
 	}
 }
 
-// rotateSizes gives the channels that rotate together their mean.
+// rotateSizes sets channels that rotate together to their mean.
 func (l Layer) rotateSizes(s []float64) {
 	half := l.Rope.NRot / 2
 	for at := 0; at < len(s); at += l.HeadDim {
@@ -93,9 +90,8 @@ func (l Layer) rotateSizes(s []float64) {
 
 func square(x float32) float64 { return float64(float64(x) * float64(x)) }
 
-// factors returns the factors of heads whose channels have these sizes to the power of
-// root, and their inverses; nil where no head has channels that differ enough, or as
-// long as there is no memory.
+// factors returns the factors of heads whose channels have these sizes to the power of root, and their inverses; nil if
+// no head has channels that differ enough, or without memory.
 func (l Layer) factors(name string, heads, dim, root int, size func(h, c int) float64) (by, undo []float32) {
 	by, undo = l.made(name, heads*dim), l.made(name+" undone", heads*dim)
 	if by == nil {
@@ -124,9 +120,8 @@ const (
 	mostExponent  = 12 // far from where floats overflow or lose bits
 )
 
-// exponents returns the base-2 logarithms of the root-th roots of sizes relative to their
-// median, rounded to integers: all 0 where none is leastExponent or more before that.
-// Channels of nothing have 0.
+// exponents returns the base-2 logarithms of the root-th roots of sizes relative to their median, rounded to integers;
+// all 0 if none is leastExponent or more. Channels of size 0 have 0.
 func exponents(sizes []float64, root int) []int {
 	es, uneven := make([]int, len(sizes)), false
 	nothing := func(x float64) bool { return !(x > 0) || math.IsInf(x, 1) }
@@ -146,7 +141,7 @@ func exponents(sizes []float64, root int) []int {
 	return es
 }
 
-// keeps reports whether keys and values are kept in such types, at any age.
+// keeps reports whether keys and values of any age are stored in types for which such is true.
 func (l Layer) keeps(such func(kv kernel.KVTypes) bool) bool {
 	return such(l.kv) || slices.ContainsFunc(l.tiers, func(t Tier) bool { return such(t.KV) })
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
-// An NGram is the sizes of what hashes of the last tokens look up for a layer. Of the zero value there are none.
+// An NGram is the sizes of a table that a layer looks hashes of the last tokens up in. The zero value: none.
 type NGram struct {
 	Layer        int
 	Rows, Dim    int      // of the table
@@ -18,7 +18,7 @@ type NGram struct {
 
 const ngramTable = "per_layer_token_embd.weight"
 
-// NGrams reads them.
+// NGrams reads the sizes of the table of n-grams.
 func (k *Keys) NGrams() {
 	const layers, dim = "ple.layers", "embedding_length_per_layer_input"
 	if !k.Has(layers) {
@@ -59,7 +59,7 @@ func (k *Keys) NGrams() {
 	}
 }
 
-// numbers returns an array of at least `least` numbers up to hi, without those from number `most` on.
+// numbers returns the first `most` elements of an array, which must have at least `least`, each from 0 to hi.
 func (k *Keys) numbers(key string, least, most int, hi uint64) []uint64 {
 	all, err := k.File.Ints(k.Name(key))
 	k.Check(err)
@@ -76,7 +76,7 @@ func (k *Keys) numbers(key string, least, most int, hi uint64) []uint64 {
 	return made
 }
 
-// NGrams adds to each stream, in the layer that has them, what the last tokens look up: a value, by how far a key
+// NGrams adds to each stream, in the layer with the table, a value of the looked-up rows, weighted by how well a key
 // agrees with the stream, and a convolution of that over positions.
 func (l Layer) NGrams() {
 	c, n := l.Config, l.Config.NGram
@@ -124,7 +124,7 @@ func (l Layer) NGrams() {
 	}
 }
 
-// apart returns the weights of a convolution whose taps are the given number of positions apart.
+// apart returns the weights of a dilated convolution: its taps are the given number of positions apart.
 func (l Layer) apart(name string, taps, cols, positions int) []float32 {
 	reach := (taps-1)*positions + 1
 	of, all := l.Vector(name, taps, cols), l.made(name+" apart", cols*reach)
