@@ -1,9 +1,8 @@
 package constrain
 
-// A rule may have a limit of tokens. The node below the state to which such a call returns says until which token it
-// may: a copy of the node at the call, with another hash. After each token, the stacks are dropped with a call whose
-// tokens are spent; where its rule may end, its caller goes on. Within a token nothing depends on limits, and so neither
-// do masks.
+// A rule may have a limit of tokens. The node below the state to which a call of it returns says by which token that has
+// to be: a copy of the node at the call, with another hash. After each token, stacks with a call whose tokens are spent
+// are dropped; where its rule may end, its caller goes on. Within a token nothing depends on limits, and so masks do not.
 
 // limited returns a node with the stacks of n, for a call that returns before so many tokens.
 func (w *walker) limited(n *node, until int32) *node {

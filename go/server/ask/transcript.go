@@ -33,7 +33,6 @@ func (t *Transcript) Add(role string, texts ...string) {
 	}
 	if last < 0 || t.Messages[last].Role != role {
 		t.Messages = append(t.Messages, chat.Message{Role: role})
-		last++
 	}
 	t.join(texts)
 }
