@@ -83,7 +83,7 @@ enum qn_kv_type { QN_KV_F16 = 0, QN_KV_F32 = 1, QN_KV_BF16 = 2, QN_KV_I16 = 3, Q
 
 /* Functions of one number, by whose result another is multiplied. */
 enum qn_fn {
-	QN_FN_NONE = -1,   /* x: QN_OP_GATE alone has it */
+	QN_FN_NONE = -1,   /* x, where an operation takes it */
 	QN_FN_SILU = 0,    /* x / (1 + e^-x) */
 	QN_FN_SIGMOID = 1, /* 1 / (1 + e^-x) */
 	QN_FN_GELU = 2,    /* the form with tanh: x / (1 + e^-2z), z = sqrt(2 / pi) (x + 0.044715 x^3) */

@@ -58,6 +58,9 @@ float encode_positive(int n, int most, const float *x, const float *w, uint8_t *
 /* The same of signed numbers and codes 0 .. 2 most - 1 of -most ..: the best of nineteen scales. */
 float encode_signed(int n, int most, const float *x, const float *w, uint8_t *q);
 
+/* 0, or why rows cannot be encoded: an enum qn_status. */
+int encode_check(int32_t type, const float *rows, int64_t n_rows, int64_t n_in, const float *importance);
+
 /* Each fills its slots: rows of one type by its number. */
 #define ENCODE_TYPES 64
 void encode_init_scalar(encode_fn **rows);

@@ -51,7 +51,4 @@ struct searches searches_of(uint32_t isa);
  */
 void search_weights(const struct form *f, float *w, const float *x, const float *importance, int n);
 
-/* 0, or why rows cannot be encoded: an enum qn_status. */
-int encode_check(int32_t type, const float *rows, int64_t n_rows, int64_t n_in, const float *importance);
-
 #endif

@@ -32,7 +32,7 @@ static struct rows rows_of(const struct run *c, const struct qn_op *op, int nth)
 	struct rows r = {.c = c, .op = op, .n = op_rows(c, op), .nth = nth};
 
 	if (op->rows == QN_ROWS_PAIR)
-		r.route = route_of(&c->bufs[op->aux], c->batch->n_tok, op->n_expert, op->n_used);
+		r.route = route_of(c->bufs, &op->routing, c->batch->n_tok);
 	return r;
 }
 
@@ -42,14 +42,14 @@ static struct span row_span(const struct rows *r, int64_t i)
 	const struct qn_batch *b = r->c->batch;
 	const struct qn_op *op = r->op;
 	const int pairs = op->rows == QN_ROWS_PAIR;
-	const int64_t t = pairs ? i / op->n_used : op->rows == QN_ROWS_OUT ? b->out[i] : i;
+	const int64_t t = pairs ? i / op->routing.n_used : op->rows == QN_ROWS_OUT ? b->out[i] : i;
 	const int64_t k = (int64_t)b->seq[t] * b->n_adapter + r->nth;
 	const int32_t number = b->adapter[k];
 	struct span s = {.row = pairs ? r->route.pair[i] : i, .e = pairs ? r->route.expert[i] : 0, .n = 1};
 
-	if (number >= 0 && number < op->n_low && op->low[number].a.data) {
-		s.low = &op->low[number];
-		s.scale = op->scale * (b->adapter_scale[k] * s.low->scale);
+	if (number >= 0 && number < op->adapt.n_low && op->adapt.low[number].a.data) {
+		s.low = &op->adapt.low[number];
+		s.scale = op->adapt.scale * (b->adapter_scale[k] * s.low->scale);
 	}
 	return s;
 }
@@ -64,7 +64,7 @@ static struct span next_span(struct rows *r)
 	s = row_span(r, r->at++);
 	if (s.low && r->op->rows != QN_ROWS_PAIR)
 		most = qn_kernels.mm_tile[s.low->b.type];
-	if (s.low && !r->op->by_row && qn_kernels.mm_tile[s.low->a.type] < most)
+	if (s.low && !r->op->adapt.by_token && qn_kernels.mm_tile[s.low->a.type] < most)
 		most = qn_kernels.mm_tile[s.low->a.type];
 	while (s.n < most && r->at < r->n) {
 		const struct span other = row_span(r, r->at);
@@ -97,7 +97,7 @@ static void put(struct run *c, const struct qn_op *op, int64_t row, int64_t from
 	for (int64_t i = 0; i < n; i += QN_PANEL) {
 		const int64_t at = from + i;
 		const int64_t block = at / QN_ACT_BLOCK * op_rows(c, op) + row;
-		struct actf *y = act_block(c, op->src_act[QN_ACT_F32], QN_ACT_F32, block);
+		struct actf *y = act_block(c, op->adapt.reduced, QN_ACT_F32, block);
 
 		memcpy(y->x + at % QN_ACT_BLOCK, x + i, sizeof *x * (size_t)(n - i < QN_PANEL ? n - i : QN_PANEL));
 	}
@@ -110,7 +110,7 @@ static void reduce(struct run *c, const struct qn_op *op, const struct span *s, 
 	_Alignas(64) float x[QN_TILE_MAX * QN_PANEL];
 
 	_Static_assert(QN_TILE_MAX * QN_PANEL >= QN_RANK_MAX, "a row that is looked up fits");
-	if (op->by_row) {
+	if (op->adapt.by_token) {
 		const uint8_t *row = (const uint8_t *)a->data +
 				     c->batch->tok[s->row + p] * (int64_t)qn_row_bytes(a->type, a->n_in);
 
@@ -118,7 +118,7 @@ static void reduce(struct run *c, const struct qn_op *op, const struct span *s, 
 		put(c, op, s->row + p, 0, x, a->n_in);
 		return;
 	}
-	product(x, a, s->e, p, act_block(c, op->act[QN_ACT_F32], QN_ACT_F32, s->row), op_rows(c, op), s->n);
+	product(x, a, s->e, p, act_block(c, op->adapt.act, QN_ACT_F32, s->row), op_rows(c, op), s->n);
 	for (int i = 0; i < s->n; i++)
 		put(c, op, s->row + i, p * QN_PANEL, x + i * QN_PANEL, QN_PANEL);
 }
@@ -128,18 +128,18 @@ static void expand(struct run *c, const struct qn_op *op, const struct span *s, 
 {
 	_Alignas(64) float tile[QN_TILE_MAX * QN_PANEL];
 
-	const void *x = act_block(c, op->src_act[QN_ACT_F32], QN_ACT_F32, s->row);
-	float *y = buf_row(c, op->dst, s->row) + op->col[0] + p * QN_PANEL;
+	const void *x = act_block(c, op->adapt.reduced, QN_ACT_F32, s->row);
+	float *y = cols_row(c, op->adapt.dst, s->row) + p * QN_PANEL;
 
 	product(tile, &s->low->b, s->e, p, x, op_rows(c, op), s->n);
-	qn_kernels.store_tile(y, c->bufs[op->dst].width, tile, NULL, s->scale, s->n, 1);
+	qn_kernels.store_tile(y, c->bufs[op->adapt.dst.buf].width, tile, NULL, s->scale, s->n, 1);
 }
 
 static int64_t items(const struct qn_op *op, const struct span *s, int second)
 {
 	if (!s->low)
 		return 0;
-	return second ? panels(&s->low->b) : op->by_row ? s->n : panels(&s->low->a);
+	return second ? panels(&s->low->b) : op->adapt.by_token ? s->n : panels(&s->low->a);
 }
 
 /* This thread's share of one of the two products with the nth adapters of all rows. */
@@ -169,10 +169,10 @@ static void share(struct run *c, const struct qn_op *op, int nth, int second)
 /* -0 in this thread's share of the rows. */
 static void clear(struct run *c, const struct qn_op *op)
 {
-	const int64_t n = op_rows(c, op), width = (op->n_col + QN_PANEL - 1) / QN_PANEL * QN_PANEL;
+	const int64_t n = op_rows(c, op), width = (op->adapt.n_col + QN_PANEL - 1) / QN_PANEL * QN_PANEL;
 
 	for (int64_t i = n * c->ith / c->nth; i < n * (c->ith + 1) / c->nth; i++) {
-		float *y = buf_row(c, op->dst, i) + op->col[0];
+		float *y = cols_row(c, op->adapt.dst, i);
 
 		for (int64_t j = 0; j < width; j++)
 			y[j] = -0.0f;
@@ -181,7 +181,7 @@ static void clear(struct run *c, const struct qn_op *op)
 
 static void run(struct run *c, const struct qn_op *op)
 {
-	if (op->epilogue == QN_EPI_STORE)
+	if (!op->adapt.add)
 		clear(c, op);
 	for (int nth = 0; nth < c->batch->n_adapter; nth++) {
 		if (nth)
@@ -203,23 +203,22 @@ static int low_ok(const struct plan *p, const struct qn_op *op, const struct qn_
 		return 0;
 	if (qn_type_act(a->type) != QN_ACT_F32 || qn_type_act(b->type) != QN_ACT_F32 || b->layout != QN_X16)
 		return 0;
-	if (b->n_out != op->n_col || b->n_in > QN_RANK_MAX || !buf_ok(p, op->src_act[QN_ACT_F32], b->n_in))
+	if (b->n_out != op->adapt.n_col || b->n_in > QN_RANK_MAX || !buf_ok(p, op->adapt.reduced, b->n_in))
 		return 0;
-	if (op->by_row)
+	if (op->adapt.by_token)
 		return a->layout == QN_ROWS && a->n_in == b->n_in;
-	return a->layout == QN_X16 && a->n_out == b->n_in && buf_ok(p, op->act[QN_ACT_F32], a->n_in);
+	return a->layout == QN_X16 && a->n_out == b->n_in && buf_ok(p, op->adapt.act, a->n_in);
 }
 
 static int check(const struct plan *p, const struct qn_op *op)
 {
-	if (!rows_ok(p, op, 0) || (op->by_row && op->rows != QN_ROWS_TOK) || op->n_col < 1 || op->n_low < 1 || !op->low)
+	if (!rows_ok(p, op, 0) || (op->adapt.by_token && op->rows != QN_ROWS_TOK) || op->adapt.n_col < 1 ||
+	    op->adapt.n_low < 1 || !op->adapt.low)
 		return 0;
-	if (op->epilogue != QN_EPI_STORE && op->epilogue != QN_EPI_ADD)
+	if (!cols_ok(p, op->adapt.dst, (op->adapt.n_col + QN_PANEL - 1) / QN_PANEL * QN_PANEL))
 		return 0;
-	if (!col_ok(p, op->dst, op->col[0], (op->n_col + QN_PANEL - 1) / QN_PANEL * QN_PANEL))
-		return 0;
-	for (int i = 0; i < op->n_low; i++)
-		if (!low_ok(p, op, &op->low[i], op->rows == QN_ROWS_PAIR ? op->n_expert : 1))
+	for (int i = 0; i < op->adapt.n_low; i++)
+		if (!low_ok(p, op, &op->adapt.low[i], op->rows == QN_ROWS_PAIR ? op->routing.n_expert : 1))
 			return 0;
 	return 1;
 }
@@ -237,11 +236,12 @@ static struct qn_ticks_op moves(const struct run *c, const struct qn_op *op)
 				continue;
 
 			const struct qn_mat *a = &s.low->a, *b = &s.low->b;
-			const int64_t rows = op->by_row ? s.n : a->n_out;
+			const int64_t rows = op->adapt.by_token ? s.n : a->n_out;
 
 			m.bytes += rows * (int64_t)qn_row_bytes(a->type, a->n_in) +
 				   b->n_out * (int64_t)qn_row_bytes(b->type, b->n_in);
-			m.madds += s.n * ((int64_t)b->n_out * b->n_in + (op->by_row ? 0 : (int64_t)a->n_out * a->n_in));
+			m.madds += s.n * ((int64_t)b->n_out * b->n_in +
+			                  (op->adapt.by_token ? 0 : (int64_t)a->n_out * a->n_in));
 		}
 	}
 	return m;

@@ -1,5 +1,5 @@
 /*
- * attention.c - keys and values into KV blocks, and attention over them.
+ * attention.c - attention over KV blocks.
  *
  * Query heads that share a key-value head are stacked with the tokens of a sequence into tiles of
  * rows, so that a KV block is read once for all of them. A row meets its blocks in ascending order,
@@ -8,8 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "math/log.h"
-#include "ops/entries.h"
+#include "ops/selected.h"
 #include "run/operation.h"
 
 /* KV blocks whose partial result is merged as one: 1024 positions. */
@@ -29,44 +28,18 @@
 #define SPAN_MAX (1 << 24)
 
 /* How op's own group keeps blocks (0), and how its tiers do. */
-static struct qn_tier tier_of(const struct qn_op *op, int i)
+static struct qn_tier tier_of(const struct qn_attend *op, int i)
 {
-	return i > 0 ? op->tier[i - 1] : (struct qn_tier){op->kv_offset, op->group, op->k_type, op->v_type};
-}
-
-static int64_t head_bytes(const struct qn_op *op, const struct qn_tier *as)
-{
-	return kv_k_bytes(as->k_type, op->head_dim) + (op->v_in_k ? 0 : kv_v_bytes(as->v_type, op->v_dim));
-}
-
-size_t qn_kv_bytes(int32_t k_type, int32_t v_type, int32_t n_head_kv, int32_t head_dim, int32_t v_dim)
-{
-	const struct qn_op op = {
-		.k_type = k_type, .v_type = v_type, .head_dim = head_dim, .v_dim = v_dim, .v_in_k = v_dim == 0,
-	};
-
-	const struct qn_tier own = tier_of(&op, 0);
-
-	if (k_type < 0 || k_type >= QN_N_KV_TYPES || v_type < 0 || v_type >= QN_N_KV_TYPES)
-		return 0;
-	return (size_t)(head_bytes(&op, &own) * n_head_kv);
-}
-
-/* K of kv head h in the KV block that holds position pos of token t's sequence, in op's own group. */
-static uint8_t *kv_head(const struct run *c, const struct qn_op *op, int64_t t, int64_t pos, int h)
-{
-	const struct qn_tier own = tier_of(op, 0);
-
-	return kv_part(c, op, t, pos) + h * head_bytes(op, &own);
+	return i > 0 ? op->tier[i - 1] : own_tier(&op->heads);
 }
 
 /* The tier that block b of token t's sequence is in. */
-static int tier_at(const struct run *c, const struct qn_op *op, int64_t t, int64_t b)
+static int tier_at(const struct run *c, const struct qn_attend *op, int64_t t, int64_t b)
 {
 	int i = 0;
 
 	for (; i < op->n_tier; i++) {
-		const struct qn_group *g = &c->batch->groups[tier_of(op, i).group];
+		const struct qn_group *g = &c->batch->groups[tier_of(op, i).kv.group];
 
 		if (g->table[(int64_t)c->batch->seq[t] * g->cols + b] >= 0)
 			break;
@@ -75,140 +48,14 @@ static int tier_at(const struct run *c, const struct qn_op *op, int64_t t, int64
 }
 
 /* The same as kv_head(), of block b, which is in that tier. */
-static uint8_t *tier_head(const struct run *c, const struct qn_op *op, const struct qn_tier *as, int64_t t, int64_t b,
-                          int h)
+static uint8_t *tier_head(const struct run *c, const struct qn_attend *op, const struct qn_tier *as, int64_t t,
+                          int64_t b, int h)
 {
-	const struct qn_group *g = &c->batch->groups[as->group];
+	const struct qn_group *g = &c->batch->groups[as->kv.group];
 	const int64_t block = g->table[(int64_t)c->batch->seq[t] * g->cols + b];
 
-	return (uint8_t *)g->data + block * g->unit_bytes + as->kv_offset + h * head_bytes(op, as);
+	return (uint8_t *)g->data + block * g->unit_bytes + as->kv.offset + h * head_bytes(&op->heads, as);
 }
-
-/* Normalises and rotates one head in place. */
-static void norm_rope(const struct run *c, const struct qn_op *op, float *x, const float *norm, int64_t t)
-{
-	const int64_t n = op->head_dim;
-
-	if (op->rope != QN_ROPE_NONE && op->rope_first)
-		qn_kernels.rope(x + op->rope_at, buf_row(c, op->aux, t), op->n_rot / 2, op->rope == QN_ROPE_NEOX);
-	if (norm)
-		qn_kernels.scale_rows(x, x, 1 / sqrtf(qn_kernels.sumsq(x, n) / (float)n + op->eps), norm, n);
-	if (op->rope != QN_ROPE_NONE && !op->rope_first)
-		qn_kernels.rope(x + op->rope_at, buf_row(c, op->aux, t), op->n_rot / 2, op->rope == QN_ROPE_NEOX);
-}
-
-/* By what scores grow with the position beyond temp_log. */
-static float growth(const struct qn_op *op, int64_t pos)
-{
-	return op->temp_log && pos > op->temp_log ? (float)(qln((double)pos) / qln((double)op->temp_log)) : 1;
-}
-
-/* What queries at a position are scaled by. */
-static float query_scale(const struct qn_op *op, int64_t pos)
-{
-	if (op->temp == 0)
-		return op->scale * growth(op, pos);
-	return op->scale * (float)(1 + (double)op->temp * qln((double)((pos + op->temp_offset) / op->temp_span + 1)));
-}
-
-/* What the n channels of kv head h are multiplied by; NULL for ones. */
-static const float *channels(const float *mul, int h, int n)
-{
-	return mul ? mul + (int64_t)h * n : NULL;
-}
-
-/* Channels that Q4 transforms together. */
-static int transformed(int n)
-{
-	return n & -n;
-}
-
-/* Values are channels of keys as these are kept, of whole transforms. */
-static int v_in_k_ok(const struct qn_op *op, const struct qn_tier *as)
-{
-	return op->v_dim <= op->head_dim && op->v_dim % 16 == 0 &&
-	       (as->k_type != QN_KV_Q4 || op->v_dim % transformed(op->head_dim) == 0);
-}
-
-static int tier_ok(const struct qn_op *op, const struct qn_tier *as)
-{
-	return as->group >= 0 && as->kv_offset >= 0 && as->kv_offset % 64 == 0 && as->k_type >= 0 &&
-	       as->k_type < QN_N_KV_TYPES && as->v_type >= 0 && as->v_type < QN_N_KV_TYPES &&
-	       (!op->v_in_k || v_in_k_ok(op, as));
-}
-
-static int heads_ok(const struct qn_op *op)
-{
-	const struct qn_tier own = tier_of(op, 0);
-
-	return op->head_dim > 0 && op->head_dim <= KV_HEAD_DIM_MAX && op->v_dim > 0 &&
-	       op->v_dim <= KV_HEAD_DIM_MAX && op->n_head_kv > 0 && op->n_head >= op->n_head_kv &&
-	       op->n_head % op->n_head_kv == 0 && tier_ok(op, &own);
-}
-
-/* There is one growth, not two. */
-static int temp_log_ok(const struct qn_op *op)
-{
-	return op->temp_log == 0 || (op->temp_log > 1 && op->temp == 0);
-}
-
-static int qkv_check(const struct plan *p, const struct qn_op *op)
-{
-	return heads_ok(op) && col_ok(p, op->src, op->col[0], (int64_t)op->n_head * op->head_dim) &&
-	       (op->q_only ||
-	        (col_ok(p, op->src, op->col[1], (int64_t)op->n_head_kv * op->head_dim) &&
-	         (op->v_in_k || col_ok(p, op->src, op->col[2], (int64_t)op->n_head_kv * op->v_dim)))) &&
-	       op->rope >= QN_ROPE_NONE && op->rope <= QN_ROPE_NEOX &&
-	       (op->temp == 0 || (op->temp > 0 && op->temp_span > 0 && op->temp_offset >= 0)) && temp_log_ok(op) &&
-	       (op->rope == QN_ROPE_NONE || (op->n_rot % 2 == 0 && op->n_rot > 0 && op->n_rot <= op->head_dim &&
-	                                     op->rope_at >= 0 && op->rope_at <= op->head_dim - op->n_rot &&
-	                                     buf_ok(p, op->aux, op->n_rot)));
-}
-
-static void qkv_run(struct run *c, const struct qn_op *op)
-{
-	/* An item is a kv head of a token, with the query heads that share it. */
-	struct deal deal = deal_begin(c->ith, c->nth, (int64_t)c->batch->n_tok * op->n_head_kv);
-	const int group = op->n_head / op->n_head_kv;
-	int64_t i;
-
-	while ((i = deal_next(c->pool, c->step, &deal)) >= 0) {
-		const int64_t t = i / op->n_head_kv, pos = c->batch->pos[t];
-		const int h = (int)(i % op->n_head_kv), p = (int)(pos % QN_KV_BLOCK);
-		float *row = buf_row(c, op->src, t);
-		float *q = row + op->col[0] + (int64_t)h * group * op->head_dim;
-		float *k = row + op->col[1] + (int64_t)h * op->head_dim;
-		const float scale = query_scale(op, pos);
-
-		for (int g = 0; g < group; g++) {
-			float *x = q + g * op->head_dim;
-
-			norm_rope(c, op, x, op->vec, t);
-			qn_kernels.scale_rows(x, x, scale, channels(op->mul[0], h, op->head_dim), op->head_dim);
-		}
-		if (op->q_only)
-			continue;
-		norm_rope(c, op, k, op->vec2, t);
-		if (op->mul[1])
-			qn_kernels.scale_rows(k, k, 1, channels(op->mul[1], h, op->head_dim), op->head_dim);
-
-		uint8_t *kv = kv_head(c, op, t, pos, h);
-
-		if (op->v_in_k) {
-			kv_put_kv(op->k_type, kv, p, k, op->head_dim);
-			continue;
-		}
-
-		float *v = row + op->col[2] + (int64_t)h * op->v_dim;
-
-		if (op->mul[2])
-			qn_kernels.scale_rows(v, v, 1, channels(op->mul[2], h, op->v_dim), op->v_dim);
-		kv_put_k(op->k_type, kv, p, k, op->head_dim);
-		kv_put_v(op->v_type, kv + kv_k_bytes(op->k_type, op->head_dim), p, v, op->v_dim);
-	}
-}
-
-const struct operation op_qkv = {.check = qkv_check, .counters = 1, .run = qkv_run};
 
 /* Rows of one tile: heads h0 .. h1 of a group, of tokens t0 .. t1 of one sequence, whose last is at position last. */
 struct tile {
@@ -217,12 +64,12 @@ struct tile {
 };
 
 /* Tokens and heads of a tile, so that their product fits TILE_ROWS. More heads than that are split evenly. */
-static void tile_shape(const struct qn_op *op, int *toks, int *heads)
+static void tile_shape(const struct qn_attend *op, int *toks, int *heads)
 {
-	const int group = op->n_head / op->n_head_kv, splits = (group + TILE_ROWS - 1) / TILE_ROWS;
+	const int group = op->heads.n_head / op->heads.n_head_kv, splits = (group + TILE_ROWS - 1) / TILE_ROWS;
 
 	*heads = (group + splits - 1) / splits;
-	*toks = op->n_select || op->every ? 1 : TILE_ROWS / *heads; /* each token has keys of its own */
+	*toks = selects(op) ? 1 : TILE_ROWS / *heads; /* each token has keys of its own */
 }
 
 /*
@@ -260,27 +107,28 @@ struct work {
 };
 
 /* The type of values that kernels take. */
-static int value_type(const struct qn_op *op, const struct qn_tier *as)
+static int value_type(const struct qn_attend *op, const struct qn_tier *as)
 {
-	return kv_expanded(op->v_in_k ? as->k_type : as->v_type);
+	return kv_expanded(op->heads.v_in_k ? as->k_type : as->v_type);
 }
 
 /* Bytes of a thread's K and V of Q8, where a tier's are codes, and of V where it is in K. */
-static int64_t expanded_k(const struct qn_op *op)
+static int64_t expanded_k(const struct qn_attend *op)
 {
 	for (int i = 0; i <= op->n_tier; i++)
 		if (tier_of(op, i).k_type == QN_KV_Q4)
-			return kv_k_bytes(QN_KV_Q8, kv_pad(op->head_dim, 8));
+			return kv_k_bytes(QN_KV_Q8, kv_pad(op->heads.head_dim, 8));
 	return 0;
 }
 
-static int64_t expanded_v(const struct qn_op *op)
+static int64_t expanded_v(const struct qn_attend *op)
 {
 	int64_t most = 0;
 
 	for (int i = 0; i <= op->n_tier; i++) {
 		const struct qn_tier as = tier_of(op, i);
-		const int64_t n = op->v_in_k || as.v_type == QN_KV_Q4 ? kv_v_bytes(value_type(op, &as), op->v_dim) : 0;
+		const int64_t n = op->heads.v_in_k ||
+			as.v_type == QN_KV_Q4 ? kv_v_bytes(value_type(op, &as), op->heads.v_dim) : 0;
 
 		most = n > most ? n : most;
 	}
@@ -288,29 +136,29 @@ static int64_t expanded_v(const struct qn_op *op)
 }
 
 /* Bytes of a thread's block of keys, and values beside them, that are gathered. */
-static int64_t listed_bytes(const struct qn_op *op)
+static int64_t listed_bytes(const struct qn_attend *op)
 {
 	const struct qn_tier own = tier_of(op, 0);
 
-	return op->n_select || op->every ? head_bytes(op, &own) : 0;
+	return selects(op) ? head_bytes(&op->heads, &own) : 0;
 }
 
-static size_t work_scratch(const struct qn_op *op)
+static size_t work_scratch(const struct qn_attend *op)
 {
-	const int64_t row = kv_query_bytes(op->head_dim) * (1 + op->n_tier) +
-	                    (op->n_tier ? 3 : 2) * kv_pad(op->v_dim, 16) * (int64_t)sizeof(float);
+	const int64_t row = kv_query_bytes(op->heads.head_dim) * (1 + op->n_tier) +
+	                    (op->n_tier ? 3 : 2) * kv_pad(op->heads.v_dim, 16) * (int64_t)sizeof(float);
 
 	return (size_t)(TILE_ROWS * row + (QN_ATTN_ROWS * QN_KV_BLOCK + 2 * TILE_ROWS) * (int64_t)sizeof(float) +
 	                expanded_k(op) + expanded_v(op) + listed_bytes(op));
 }
 
 /* Bytes of the result of a chunk for so many rows. */
-static int64_t part_bytes(const struct qn_op *op, int64_t rows)
+static int64_t part_bytes(const struct qn_attend *op, int64_t rows)
 {
-	return rows * (kv_pad(op->v_dim, 16) + 2) * (int64_t)sizeof(float);
+	return rows * (kv_pad(op->heads.v_dim, 16) + 2) * (int64_t)sizeof(float);
 }
 
-static int64_t parts_bytes(const struct qn_op *op)
+static int64_t parts_bytes(const struct qn_attend *op)
 {
 	int toks, heads;
 
@@ -322,8 +170,10 @@ static int64_t parts_bytes(const struct qn_op *op)
 	return least > PARTS_BYTES ? kv_pad(least, 64) : PARTS_BYTES;
 }
 
-static size_t attend_scratch(const struct qn_op *op)
+static size_t attend_scratch(const struct qn_op *o)
 {
+	const struct qn_attend *op = &o->attend;
+
 	return work_scratch(op) + (size_t)parts_bytes(op);
 }
 
@@ -343,12 +193,12 @@ static void part_merge(struct part *a, const struct part *b, int n, int64_t dv)
 }
 
 /* One KV block of tier i for the n rows of a tile, some at a time; the first ask for what lies at next. */
-static void attend_block(const struct qn_op *op, int i, struct work *w, const struct part *to, int n, const uint8_t *kv,
-                         const uint8_t *next)
+static void attend_block(const struct qn_attend *op, int i, struct work *w, const struct part *to, int n,
+                         const uint8_t *kv, const uint8_t *next)
 {
 	const struct qn_tier as = tier_of(op, i);
-	const int64_t k_bytes = kv_k_bytes(as.k_type, op->head_dim), dv = kv_pad(op->v_dim, 16);
-	const int64_t q_bytes = kv_query_bytes(op->head_dim);
+	const int64_t k_bytes = kv_k_bytes(as.k_type, op->heads.head_dim), dv = kv_pad(op->heads.v_dim, 16);
+	const int64_t q_bytes = kv_query_bytes(op->heads.head_dim);
 	const uint8_t *k = kv, *v = kv + k_bytes, *next_k = next, *next_v = next + k_bytes;
 	int r0 = 0, end = n;
 
@@ -358,14 +208,14 @@ static void attend_block(const struct qn_op *op, int i, struct work *w, const st
 	while (end > r0 && w->from[end - 1] >= QN_KV_BLOCK)
 		end--;
 	if (r0 < end && as.k_type == QN_KV_Q4) {
-		kv_expand_k(w->k, k, op->head_dim, next_k);
+		kv_expand_k(w->k, k, op->heads.head_dim, next_k);
 		next_k = k = w->k;
 	}
-	if (r0 < end && op->v_in_k) {
-		kv_values_of_keys(value_type(op, &as), w->v, k, op->head_dim, op->v_dim);
+	if (r0 < end && op->heads.v_in_k) {
+		kv_values_of_keys(value_type(op, &as), w->v, k, op->heads.head_dim, op->heads.v_dim);
 		next_v = v = w->v;
 	} else if (r0 < end && as.v_type == QN_KV_Q4) {
-		kv_expand_v(w->v, v, op->v_dim, next_v);
+		kv_expand_v(w->v, v, op->heads.v_dim, next_v);
 		next_v = v = w->v;
 	}
 	for (; r0 < end; r0 += QN_ATTN_ROWS) {
@@ -380,10 +230,10 @@ static void attend_block(const struct qn_op *op, int i, struct work *w, const st
 			.qsum = w->qsum[i] + r0,
 			.from = w->from + r0,
 			.lim = w->lim + r0,
-			.bias = op->vec ? w->bias + r0 : NULL,
+			.bias = op->bias ? w->bias + r0 : NULL,
 			.cap = op->softcap > 0 ? w->cap + r0 : NULL,
 			.n = end - r0 < QN_ATTN_ROWS ? end - r0 : QN_ATTN_ROWS,
-			.head_dim = op->head_dim,
+			.head_dim = op->heads.head_dim,
 			.v_dim = (int)dv,
 			.q_bytes = q_bytes,
 			.ahead = next_k,
@@ -399,21 +249,21 @@ static void attend_block(const struct qn_op *op, int i, struct work *w, const st
 }
 
 /* The first position that a token at pos sees, with a window. */
-static int64_t first_seen(const struct qn_op *op, int64_t pos)
+static int64_t first_seen(const struct qn_attend *op, int64_t pos)
 {
 	return op->chunked ? pos - pos % op->window : pos - op->window + 1;
 }
 
 /* The first position that a token of the tile at pos sees: it may be negative. */
-static int64_t first_of(const struct run *c, const struct qn_op *op, const struct tile *tile, int64_t pos)
+static int64_t first_of(const struct run *c, const struct qn_attend *op, const struct tile *tile, int64_t pos)
 {
 	if (op->side == QN_SIDE_OWN)
 		return c->batch->source[c->batch->seq[tile->t0]];
-	return op->window > 0 && !op->each ? first_seen(op, pos) : 0;
+	return op->window > 0 ? first_seen(op, pos) : 0;
 }
 
 /* The last position that a token of the tile at pos sees. */
-static int64_t last_seen(const struct run *c, const struct qn_op *op, const struct tile *tile, int64_t pos)
+static int64_t last_seen(const struct run *c, const struct qn_attend *op, const struct tile *tile, int64_t pos)
 {
 	if (op->side == QN_SIDE_SOURCE)
 		return c->batch->source[c->batch->seq[tile->t0]] - 1;
@@ -421,86 +271,29 @@ static int64_t last_seen(const struct run *c, const struct qn_op *op, const stru
 }
 
 /* What is added to the scores of 64 keys, of which the first is i positions after the head's own. */
-static const float *bias_at(const struct qn_op *op, int head, int64_t i)
+static const float *bias_at(const struct qn_attend *op, int head, int64_t i)
 {
 	const int64_t span = op->span, edge = QN_KV_BLOCK - 1;
 
 	i = i < -span - edge ? -span - edge : i > span ? span : i;
-	return op->vec + head * 2 * (span + QN_KV_BLOCK) + span + edge + i;
-}
-
-/* The positions, entries or spans of positions that the token of a tile chose, NULL where it sees all. */
-static const int32_t *chosen(const struct run *c, const struct qn_op *op, const struct tile *tile)
-{
-	const int64_t pos = c->batch->pos[tile->t0];
-	const int64_t all = op->every ? entries_seen(op, pos) : op->each ? spans_before(op, pos) : pos + 1;
-
-	if (!op->n_select || all <= op->n_select)
-		return NULL;
-	return (const int32_t *)buf_row(c, op->aux, tile->t0);
-}
-
-/* Entries that the token of a tile sees. */
-static int64_t entries(const struct run *c, const struct qn_op *op, const struct tile *tile)
-{
-	return chosen(c, op, tile) ? op->n_select : entries_seen(op, c->batch->pos[tile->t0]);
-}
-
-/* Keys that the token of a tile sees one by one: entries and then positions. 0: it sees blocks. */
-static int64_t listed(const struct run *c, const struct qn_op *op, const struct tile *tile)
-{
-	const int64_t n = (int64_t)c->batch->pos[tile->t0] + 1;
-
-	if (op->every)
-		return entries(c, op, tile) + (n < op->window ? n : op->window);
-	if (!chosen(c, op, tile))
-		return 0;
-	return op->each ? (op->n_select - spans_before(op, n - 1)) * op->each + n : op->n_select;
+	return op->bias + head * 2 * (span + QN_KV_BLOCK) + span + edge + i;
 }
 
 /* Blocks that some row of the tile sees; of keys one by one, as many as hold them. */
-static void tile_blocks(const struct run *c, const struct qn_op *op, const struct tile *tile, int64_t *first,
+static void tile_blocks(const struct run *c, const struct qn_attend *op, const struct tile *tile, int64_t *first,
                         int64_t *end)
 {
 	const int32_t *pos = c->batch->pos;
-	const int64_t some = listed(c, op, tile), before = some ? 0 : first_of(c, op, tile, pos[tile->t0]);
+	const int64_t some = selected(c, op, tile->t0), before = some ? 0 : first_of(c, op, tile, pos[tile->t0]);
 
 	*first = before > 0 ? before / QN_KV_BLOCK : 0;
 	*end = (some ? some - 1 : last_seen(c, op, tile, pos[tile->t1 - 1])) / QN_KV_BLOCK + 1;
 }
 
-/* Block b of the keys of head h that the tile sees one by one; returns how many there are from it on. */
-static int64_t gather(const struct run *c, const struct qn_op *op, const struct tile *tile, int h, int64_t b,
-                      uint8_t *k)
-{
-	const int32_t *all = chosen(c, op, tile), *some = all && choices_of(op) > 1 ? all + h * op->n_select : all;
-	const int64_t kept = op->every ? entries(c, op, tile) : 0, n = listed(c, op, tile);
-	const int64_t behind = (int64_t)c->batch->pos[tile->t0] + 1 - n; /* position of what would be key 0 */
-	const int64_t k_bytes = kv_k_bytes(op->k_type, op->head_dim);
-
-	for (int64_t i = b * QN_KV_BLOCK; i < n && i < (b + 1) * QN_KV_BLOCK; i++) {
-		const int p = (int)(i % QN_KV_BLOCK);
-
-		if (i < kept) {
-			kv_lay_k(op->k_type, k, p, entry_at(c, op, tile->t0, some ? some[i] : i), op->head_dim);
-		} else {
-			const int64_t of = op->each ? i / op->each : i;
-			const int64_t pos = op->every || of >= op->n_select ? behind + i :
-					    op->each ? (int64_t)some[of] * op->each + i % op->each : some[i];
-			const uint8_t *kv = kv_head(c, op, tile->t0, pos, h);
-
-			kv_copy_k(op->k_type, k, p, kv, pos % QN_KV_BLOCK, op->head_dim);
-			if (!op->v_in_k)
-				kv_copy_v(op->v_type, k + k_bytes, p, kv + k_bytes, pos % QN_KV_BLOCK, op->v_dim);
-		}
-	}
-	return n - b * QN_KV_BLOCK;
-}
-
 /* Divides a thread's scratch. */
-static void work_at(const struct qn_op *op, uint8_t *scratch, struct work *w)
+static void work_at(const struct qn_attend *op, uint8_t *scratch, struct work *w)
 {
-	const int64_t dv = kv_pad(op->v_dim, 16), q_bytes = kv_query_bytes(op->head_dim);
+	const int64_t dv = kv_pad(op->heads.v_dim, 16), q_bytes = kv_query_bytes(op->heads.head_dim);
 
 	w->q = scratch;
 	w->chunk = (struct part){(float *)(w->q + TILE_ROWS * q_bytes * (1 + op->n_tier)), w->m, w->l};
@@ -513,45 +306,45 @@ static void work_at(const struct qn_op *op, uint8_t *scratch, struct work *w)
 	w->listed = w->v + expanded_v(op);
 }
 
-static void tile_begin(const struct run *c, const struct qn_op *op, const struct tile *tile, int h, struct work *w)
+static void tile_begin(const struct run *c, const struct qn_attend *op, const struct tile *tile, int h, struct work *w)
 {
-	const int64_t q_bytes = kv_query_bytes(op->head_dim);
-	const int group = op->n_head / op->n_head_kv, heads = tile->h1 - tile->h0;
+	const int64_t q_bytes = kv_query_bytes(op->heads.head_dim);
+	const int group = op->heads.n_head / op->heads.n_head_kv, heads = tile->h1 - tile->h0;
 	const int n = (int)(tile->t1 - tile->t0) * heads;
 
 	work_at(op, c->scratch, w);
 	for (int r = 0; r < n; r++)
-		w->cap[r] = op->softcap * LOG2E * growth(op, c->batch->pos[tile->t0 + r / heads]);
+		w->cap[r] = op->softcap * LOG2E * growth(op->temp_log, c->batch->pos[tile->t0 + r / heads]);
 	for (int i = 0; i <= op->n_tier; i++)
 		for (int r = 0; r < n; r++) {
 			const int head = h * group + tile->h0 + r % heads;
 
 			kv_query(tier_of(op, i).k_type, w->q + (i * TILE_ROWS + r) * q_bytes, &w->qd[i][r],
-			         &w->qsum[i][r], buf_row(c, op->src, tile->t0 + r / heads) + op->col[0] +
-			         (int64_t)head * op->head_dim, op->head_dim);
+			         &w->qsum[i][r], cols_row(c, op->q, tile->t0 + r / heads) +
+			         (int64_t)head * op->heads.head_dim, op->heads.head_dim);
 		}
 }
 
 /* Takes back the transform of the n rows of sums of values, if they are kept as codes. */
-static void restore(const struct qn_op *op, const struct qn_tier *as, float *o, int64_t step, int n)
+static void restore(const struct qn_attend *op, const struct qn_tier *as, float *o, int64_t step, int n)
 {
-	const int whole = op->v_in_k ? transformed(op->head_dim) : op->v_dim;
+	const int whole = op->heads.v_in_k ? transformed(op->heads.head_dim) : op->heads.v_dim;
 
-	if ((op->v_in_k ? as->k_type : as->v_type) != QN_KV_Q4)
+	if ((op->heads.v_in_k ? as->k_type : as->v_type) != QN_KV_Q4)
 		return;
 	for (int r = 0; r < n; r++)
-		for (int at = 0; at < op->v_dim; at += whole)
+		for (int at = 0; at < op->heads.v_dim; at += whole)
 			kv_hadamard(o + r * step + at, whole);
 }
 
 /* What the tile sees of chunk i of the sequence, into w->chunk. */
-static void tile_chunk(const struct run *c, const struct qn_op *op, const struct tile *tile, int h, struct work *w,
+static void tile_chunk(const struct run *c, const struct qn_attend *op, const struct tile *tile, int h, struct work *w,
                        int64_t i)
 {
-	const int group = op->n_head / op->n_head_kv;
+	const int group = op->heads.n_head / op->heads.n_head_kv;
 	const int heads = tile->h1 - tile->h0, n = (int)(tile->t1 - tile->t0) * heads;
 
-	const int64_t dv = kv_pad(op->v_dim, 16);
+	const int64_t dv = kv_pad(op->heads.v_dim, 16);
 	int64_t first, end;
 	int before = -1; /* the tier of the block before */
 
@@ -560,14 +353,14 @@ static void tile_chunk(const struct run *c, const struct qn_op *op, const struct
 	end = end < (i + 1) * CHUNK ? end : (i + 1) * CHUNK;
 	part_clear(&w->chunk, n, dv);
 	for (int64_t b = first; b < end; b++) {
-		const int64_t some = listed(c, op, tile);
+		const int64_t some = selected(c, op, tile->t0);
 		const int in = some ? 0 : tier_at(c, op, tile->t0, b);
 		const int then = b + 1 < end && !some ? tier_at(c, op, tile->t0, b + 1) : -1;
 		const struct qn_tier as = tier_of(op, in);
 		const uint8_t *kv, *next;
 
 		if (some) {
-			const int64_t left = gather(c, op, tile, h, b, w->listed);
+			const int64_t left = selected_block(c, op, tile->t0, h, b, w->listed);
 
 			for (int r = 0; r < n; r++) {
 				w->lim[r] = (int32_t)left;
@@ -586,7 +379,7 @@ static void tile_chunk(const struct run *c, const struct qn_op *op, const struct
 			const int64_t pos = c->batch->pos[tile->t0 + r / heads];
 
 			w->lim[r] = (int32_t)(last_seen(c, op, tile, pos) + 1 - b * QN_KV_BLOCK);
-			if (op->vec)
+			if (op->bias)
 				w->bias[r] = bias_at(op, h * group + tile->h0 + r % heads, b * QN_KV_BLOCK - pos);
 			w->from[r] = (int32_t)(first_of(c, op, tile, pos) - b * QN_KV_BLOCK);
 		}
@@ -598,32 +391,32 @@ static void tile_chunk(const struct run *c, const struct qn_op *op, const struct
 	}
 }
 
-static void tile_end(const struct run *c, const struct qn_op *op, const struct tile *tile, int h,
+static void tile_end(const struct run *c, const struct qn_attend *op, const struct tile *tile, int h,
                      const struct part *sum)
 {
 	static const float nothing[KV_HEAD_DIM_MAX];
-	const int64_t dv = kv_pad(op->v_dim, 16);
-	const int group = op->n_head / op->n_head_kv, heads = tile->h1 - tile->h0;
+	const int64_t dv = kv_pad(op->heads.v_dim, 16);
+	const int group = op->heads.n_head / op->heads.n_head_kv, heads = tile->h1 - tile->h0;
 	const struct qn_tier own = tier_of(op, 0);
 
 	for (int r = 0; r < (tile->t1 - tile->t0) * heads; r++) {
 		const int head = h * group + tile->h0 + r % heads;
-		float *y = buf_row(c, op->dst, tile->t0 + r / heads) + (int64_t)head * op->v_dim;
+		float *y = buf_row(c, op->dst, tile->t0 + r / heads) + (int64_t)head * op->heads.v_dim;
 
-		if (op->vec2)
+		if (op->sinks)
 			qn_kernels.attn_merge(sum->o + r * dv, &sum->m[r], &sum->l[r], nothing,
-			                      op->vec2[head] * LOG2E, 1, (int)dv);
-		qn_kernels.scale_rows(y, sum->o + r * dv, 1 / sum->l[r], NULL, op->v_dim);
+			                      op->sinks[head] * LOG2E, 1, (int)dv);
+		qn_kernels.scale_rows(y, sum->o + r * dv, 1 / sum->l[r], NULL, op->heads.v_dim);
 		if (!op->n_tier) /* else each span is restored by itself */
 			restore(op, &own, y, 0, 1);
-		if (op->mul[0])
-			qn_kernels.scale_rows(y, y, 1, channels(op->mul[0], h, op->v_dim), op->v_dim);
+		if (op->mul)
+			qn_kernels.scale_rows(y, y, 1, channels(op->mul, h, op->heads.v_dim), op->heads.v_dim);
 	}
 }
 
-static void attend_tile(const struct run *c, const struct qn_op *op, const struct tile *tile, int h)
+static void attend_tile(const struct run *c, const struct qn_attend *op, const struct tile *tile, int h)
 {
-	const int64_t dv = kv_pad(op->v_dim, 16);
+	const int64_t dv = kv_pad(op->heads.v_dim, 16);
 	const int n = (int)(tile->t1 - tile->t0) * (tile->h1 - tile->h0);
 	int64_t first, end;
 	struct work w;
@@ -652,13 +445,13 @@ struct items {
 	int64_t t0, t1, last;
 };
 
-static struct items items_of(const struct run *c, const struct qn_op *op)
+static struct items items_of(const struct run *c, const struct qn_attend *op)
 {
-	struct items it = {.batch = c->batch, .group = op->n_head / op->n_head_kv, .at = -1};
+	struct items it = {.batch = c->batch, .group = op->heads.n_head / op->heads.n_head_kv, .at = -1};
 
 	tile_shape(op, &it.toks, &it.heads);
 	it.splits = (it.group + it.heads - 1) / it.heads;
-	it.per_tile = (int64_t)op->n_head_kv * it.splits;
+	it.per_tile = (int64_t)op->heads.n_head_kv * it.splits;
 	while (next_tile(c->batch, it.toks, &it.t0, &it.t1)) {
 		const int64_t rows = (it.t1 - it.t0) * it.heads;
 
@@ -683,7 +476,7 @@ static int item(struct items *it, int64_t i, struct tile *tile)
 	return (int)(i % it->per_tile) / it->splits;
 }
 
-static int64_t tile_chunks(const struct run *c, const struct qn_op *op, const struct tile *tile)
+static int64_t tile_chunks(const struct run *c, const struct qn_attend *op, const struct tile *tile)
 {
 	int64_t first, end;
 
@@ -692,7 +485,7 @@ static int64_t tile_chunks(const struct run *c, const struct qn_op *op, const st
 }
 
 /* How many chunks all items have, and the longest. */
-static int64_t count_chunks(const struct run *c, const struct qn_op *op, struct items it, int64_t *longest)
+static int64_t count_chunks(const struct run *c, const struct qn_attend *op, struct items it, int64_t *longest)
 {
 	struct tile tile;
 	int64_t all = 0;
@@ -717,7 +510,7 @@ struct walk {
 	int64_t i, from, end;
 };
 
-static void walk_on(const struct run *c, const struct qn_op *op, struct walk *w)
+static void walk_on(const struct run *c, const struct qn_attend *op, struct walk *w)
 {
 	w->h = item(&w->it, ++w->i, &w->tile);
 	w->from = w->end;
@@ -725,15 +518,15 @@ static void walk_on(const struct run *c, const struct qn_op *op, struct walk *w)
 }
 
 /* How many results of chunks of so many rows there is room for in a thread's scratch. */
-static int64_t parts_each(const struct qn_op *op, int64_t rows)
+static int64_t parts_each(const struct qn_attend *op, int64_t rows)
 {
 	return parts_bytes(op) / part_bytes(op, rows);
 }
 
 /* Room u for the result of a chunk, in some thread's scratch. */
-static struct part shared_part(const struct run *c, const struct qn_op *op, int64_t rows, int64_t u)
+static struct part shared_part(const struct run *c, const struct qn_attend *op, int64_t rows, int64_t u)
 {
-	const int64_t each = parts_each(op, rows), dv = kv_pad(op->v_dim, 16);
+	const int64_t each = parts_each(op, rows), dv = kv_pad(op->heads.v_dim, 16);
 	float *o = (float *)(c->scratch + (u / each - c->ith) * (int64_t)c->scratch_each + work_scratch(op)) +
 		   u % each * rows * (dv + 2);
 
@@ -741,7 +534,7 @@ static struct part shared_part(const struct run *c, const struct qn_op *op, int6
 }
 
 /* The sum of the item that a wave begins with in the middle, in the scratch of the first or the second thread. */
-static struct part begun_part(const struct run *c, const struct qn_op *op, int64_t wave)
+static struct part begun_part(const struct run *c, const struct qn_attend *op, int64_t wave)
 {
 	struct work w;
 
@@ -757,10 +550,10 @@ static void part_copy(const struct part *to, const struct part *from, int n, int
 }
 
 /* Merges an item's results of the chunks u0 .. u1 of a wave, in their order, to what those of earlier waves gave. */
-static void merge_wave(const struct run *c, const struct qn_op *op, const struct walk *at, int64_t wave, int64_t u0,
+static void merge_wave(const struct run *c, const struct qn_attend *op, const struct walk *at, int64_t wave, int64_t u0,
                        int64_t u1)
 {
-	const int64_t dv = kv_pad(op->v_dim, 16);
+	const int64_t dv = kv_pad(op->heads.v_dim, 16);
 	const int64_t from = at->from > u0 ? at->from : u0, end = at->end < u1 ? at->end : u1;
 	const int n = (int)(at->tile.t1 - at->tile.t0) * (at->tile.h1 - at->tile.h0);
 	struct work w;
@@ -791,7 +584,7 @@ static void merge_wave(const struct run *c, const struct qn_op *op, const struct
  * Few items and many threads: chunks are dealt out by themselves, as many at a time as there is room for results, and
  * merged in their order by whoever has the item.
  */
-static void attend_waves(struct run *c, const struct qn_op *op, const struct items *it, int64_t chunks)
+static void attend_waves(struct run *c, const struct qn_attend *op, const struct items *it, int64_t chunks)
 {
 	const int64_t most = parts_each(op, it->rows) * c->nth;
 	struct walk first = {.it = *it, .i = -1};
@@ -837,49 +630,39 @@ static void attend_waves(struct run *c, const struct qn_op *op, const struct ite
 	}
 }
 
-static int select_ok(const struct plan *p, const struct qn_op *op)
-{
-	if (op->n_select == 0 && op->every == 0)
-		return op->each == 0;
-	if (op->each != 0 && (!spans_ok(op) || op->each > SPAN_MAX / op->n_select ||
-	                      (op->n_seg != 0 && op->n_seg != op->n_head_kv)))
-		return 0;
-	return op->n_select >= 0 && op->ahead == 0 && !op->vec && !op->chunked &&
-	       (op->each > 0 || (op->v_in_k && op->n_head_kv == 1)) &&
-	       (op->every ? entries_ok(op) && op->window > 0 && op->side == QN_SIDE_ANY : !op->window || op->each) &&
-	       (op->n_select == 0 || buf_ok(p, op->aux, (int64_t)choices_of(op) * op->n_select));
-}
-
-static int side_ok(const struct qn_op *op)
+static int side_ok(const struct qn_attend *op)
 {
 	return op->side == QN_SIDE_ANY ||
-	       ((op->side == QN_SIDE_OWN || (op->side == QN_SIDE_SOURCE && !op->vec)) && op->window == 0 &&
-	        op->ahead == 0 && op->n_select == 0);
+	       ((op->side == QN_SIDE_OWN || (op->side == QN_SIDE_SOURCE && !op->bias)) && op->window == 0 &&
+	        op->ahead == 0 && op->selection.n == 0);
 }
 
-static int tiers_ok(const struct qn_op *op)
+static int tiers_ok(const struct qn_attend *op)
 {
-	if (op->n_tier < 0 || op->n_tier >= QN_TIERS_MAX || (op->n_tier > 0 && (op->n_select > 0 || op->every > 0)))
+	if (op->n_tier < 0 || op->n_tier >= QN_TIERS_MAX || (op->n_tier > 0 && selects(op)))
 		return 0;
 	for (int i = 1; i <= op->n_tier; i++) {
 		const struct qn_tier as = tier_of(op, i);
 
-		if (!tier_ok(op, &as))
+		if (!tier_ok(&op->heads, &as))
 			return 0;
 	}
 	return 1;
 }
 
-static int attend_check(const struct plan *p, const struct qn_op *op)
+static int attend_check(const struct plan *p, const struct qn_op *o)
 {
-	return heads_ok(op) && col_ok(p, op->src, op->col[0], (int64_t)op->n_head * op->head_dim) &&
-	       buf_ok(p, op->dst, (int64_t)op->n_head * op->v_dim) && op->window >= 0 && op->ahead >= 0 &&
+	const struct qn_attend *op = &o->attend;
+
+	return heads_ok(&op->heads) && cols_ok(p, op->q, (int64_t)op->heads.n_head * op->heads.head_dim) &&
+	       buf_ok(p, op->dst, (int64_t)op->heads.n_head * op->heads.v_dim) && op->window >= 0 && op->ahead >= 0 &&
 	       op->span >= 0 && op->span <= SPAN_MAX && op->softcap >= 0 && op->softcap <= SOFTCAP_MAX &&
-	       temp_log_ok(op) && select_ok(p, op) && side_ok(op) && tiers_ok(op);
+	       (op->temp_log == 0 || op->temp_log > 1) && selection_ok(p, op) && side_ok(op) && tiers_ok(op);
 }
 
-static void attend_run(struct run *c, const struct qn_op *op)
+static void attend_run(struct run *c, const struct qn_op *o)
 {
+	const struct qn_attend *op = &o->attend;
 	struct items it = items_of(c, op);
 	struct deal deal = deal_begin(c->ith, c->nth, it.n);
 	struct tile tile;
@@ -898,8 +681,9 @@ static void attend_run(struct run *c, const struct qn_op *op)
 }
 
 /* Each tile reads the blocks that it sees; each row meets the keys and the values of the positions it sees. */
-static struct qn_ticks_op attend_moves(const struct run *c, const struct qn_op *op)
+static struct qn_ticks_op attend_moves(const struct run *c, const struct qn_op *o)
 {
+	const struct qn_attend *op = &o->attend;
 	struct items it = items_of(c, op);
 	struct qn_ticks_op m = {0};
 	struct tile tile;
@@ -912,13 +696,13 @@ static struct qn_ticks_op attend_moves(const struct run *c, const struct qn_op *
 		for (int64_t b = first; b < end; b++) {
 			const struct qn_tier as = tier_of(op, tier_at(c, op, tile.t0, b));
 
-			m.bytes += head_bytes(op, &as);
+			m.bytes += head_bytes(&op->heads, &as);
 		}
 		for (int64_t t = tile.t0; t < tile.t1; t++) {
 			const int64_t pos = c->batch->pos[t], from = first_of(c, op, &tile, pos);
-			const int64_t some = listed(c, op, &tile);
+			const int64_t some = selected(c, op, tile.t0);
 
-			m.madds += (int64_t)(op->head_dim + op->v_dim) * (tile.h1 - tile.h0) *
+			m.madds += (int64_t)(op->heads.head_dim + op->heads.v_dim) * (tile.h1 - tile.h0) *
 			           (some ? some : last_seen(c, op, &tile, pos) + 1 - (from > 0 ? from : 0));
 		}
 	}

@@ -6,27 +6,26 @@
 #define TAPS_MAX 64
 #define COLS 64 /* columns of an item */
 
-static int check(const struct plan *p, const struct qn_op *op)
+static int check(const struct plan *p, const struct qn_op *o)
 {
-	int ok = op->vec && op->n_col > 0 && op->n_tap > 1 && op->n_tap <= TAPS_MAX && op->group >= 0 &&
-	         op->kv_offset >= 0 && op->kv_offset % 64 == 0 && col_ok(p, op->src, op->col[0], op->n_col) &&
-	         op->n_seg > 0 && op->n_seg <= TAPS_MAX / op->n_tap &&
-	         buf_ok(p, op->dst, (int64_t)op->n_seg * op->n_col);
+	const struct qn_conv *op = &o->conv;
+	int ok = op->weight && op->n_col > 0 && op->n_tap > 1 && op->n_tap <= TAPS_MAX && place_ok(&op->state) &&
+	         op->n_result > 0 && op->n_result <= TAPS_MAX / op->n_tap && op->fn >= QN_FN_NONE && op->fn < QN_N_FN &&
+	         col_ok(p, op->src, op->col[0], op->n_col) &&
+	         buf_ok(p, op->dst, (int64_t)op->n_result * op->n_col);
 
 	for (int i = 1; i < 3; i++)
 		ok = ok && (op->col[i] == -1 || col_ok(p, op->src, op->col[i], op->n_col));
-	if (op->epilogue == QN_EPI_FN)
-		return ok && op->fn >= 0 && op->fn < QN_N_FN;
-	return ok && op->epilogue == QN_EPI_STORE;
+	return ok;
 }
 
-/* Columns i .. i + n of tokens t0 .. t1, which are those of a sequence; w: their weights, [n_seg][n_tap][n]. */
-static void sequence(const struct run *c, const struct qn_op *op, const float *w, int64_t t0, int64_t t1, int64_t i,
+/* Columns i .. i + n of tokens t0 .. t1, which are those of a sequence; w: their weights, [n_result][n_tap][n]. */
+static void sequence(const struct run *c, const struct qn_conv *op, const float *w, int64_t t0, int64_t t1, int64_t i,
                      int n)
 {
 	static const float zeros[COLS];
-	const float *before = batch_state(c->batch, op, t0, 0), *u[TAPS_MAX];
-	float *after = batch_state(c->batch, op, t0, 1), gated[TAPS_MAX][COLS];
+	const float *before = batch_state(c->batch, &op->state, t0, 0), *u[TAPS_MAX];
+	float *after = batch_state(c->batch, &op->state, t0, 1), gated[TAPS_MAX][COLS];
 	const int last = op->n_tap - 1;
 
 	for (int tap = 0; tap < last; tap++)
@@ -34,7 +33,7 @@ static void sequence(const struct run *c, const struct qn_op *op, const float *w
 	for (int64_t t = t0; t < t1; t++) {
 		const float *x = buf_row(c, op->src, t) + i, *gate = op->col[1] < 0 ? NULL : x + op->col[1];
 		float *y = buf_row(c, op->dst, t) + i;
-		const float *bias = op->vec2 ? op->vec2 + i : NULL;
+		const float *bias = op->bias ? op->bias + i : NULL;
 
 		u[last] = x + op->col[0];
 		if (op->col[2] >= 0) {
@@ -44,11 +43,11 @@ static void sequence(const struct run *c, const struct qn_op *op, const float *w
 				g[k] = x[op->col[0] + k] * x[op->col[2] + k];
 			u[last] = g;
 		}
-		for (int s = 0; s < op->n_seg; s++, y += op->n_col) {
+		for (int s = 0; s < op->n_result; s++, y += op->n_col) {
 			qn_kernels.conv(y, u, w + s * op->n_tap * n, op->n_tap, n);
 			for (int k = 0; bias && k < n; k++)
 				y[k] += bias[s * (int64_t)op->n_col + k];
-			if (op->epilogue == QN_EPI_FN)
+			if (op->fn != QN_FN_NONE)
 				qn_kernels.fn[op->fn](y, y, gate, n);
 			else if (gate)
 				for (int k = 0; k < n; k++)
@@ -60,8 +59,9 @@ static void sequence(const struct run *c, const struct qn_op *op, const float *w
 		memcpy(after + tap * (int64_t)op->n_col + i, u[tap], sizeof *after * (size_t)n);
 }
 
-static void run(struct run *c, const struct qn_op *op)
+static void run(struct run *c, const struct qn_op *o)
 {
+	const struct qn_conv *op = &o->conv;
 	const struct qn_batch *b = c->batch;
 	struct deal d = deal_begin(c->ith, c->nth, (op->n_col + COLS - 1) / COLS);
 	float w[TAPS_MAX * COLS];
@@ -71,11 +71,11 @@ static void run(struct run *c, const struct qn_op *op)
 		const int64_t i = item * COLS, left = op->n_col - i;
 		const int n = (int)(left < COLS ? left : COLS);
 
-		for (int s = 0; s < op->n_seg; s++)
+		for (int s = 0; s < op->n_result; s++)
 			for (int k = 0; k < n; k++)
 				for (int tap = 0; tap < op->n_tap; tap++)
 					w[(s * op->n_tap + tap) * n + k] =
-						op->vec[((int64_t)s * op->n_col + i + k) * op->n_tap + tap];
+						op->weight[((int64_t)s * op->n_col + i + k) * op->n_tap + tap];
 		for (int64_t t0 = 0, t1; t0 < b->n_tok; t0 = t1) {
 			t1 = batch_run(b, t0);
 			sequence(c, op, w, t0, t1, i, n);

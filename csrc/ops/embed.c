@@ -3,33 +3,36 @@
 
 #include "run/operation.h"
 
-static int embed_check(const struct plan *p, const struct qn_op *op)
+static int embed_check(const struct plan *p, const struct qn_op *o)
 {
-	return mat_ok(&op->mat[0]) && op->mat[0].layout == QN_ROWS && buf_ok(p, op->dst, op->mat[0].n_in) &&
-	       op->index >= QN_INDEX_TOK && op->index <= QN_INDEX_FIRST &&
-	       (op->epilogue == QN_EPI_STORE || op->epilogue == QN_EPI_ADD);
+	const struct qn_embed *op = &o->embed;
+
+	return mat_ok(&op->table) && op->table.layout == QN_ROWS && buf_ok(p, op->dst, op->table.n_in) &&
+	       op->index >= QN_INDEX_TOK && op->index <= QN_INDEX_FIRST;
 }
 
-static size_t embed_scratch(const struct qn_op *op)
+static size_t embed_scratch(const struct qn_op *o)
 {
-	return op->epilogue == QN_EPI_ADD ? sizeof(float) * (size_t)op->mat[0].n_in : 0;
+	const struct qn_embed *op = &o->embed;
+
+	return op->add ? sizeof(float) * (size_t)op->table.n_in : 0;
 }
 
-static void embed_run(struct run *c, const struct qn_op *op)
+static void embed_run(struct run *c, const struct qn_op *o)
 {
-	const struct qn_mat *m = &op->mat[0];
+	const struct qn_embed *op = &o->embed;
+	const struct qn_mat *m = &op->table;
 	const int64_t n = c->batch->n_tok, bytes = (int64_t)qn_row_bytes(m->type, m->n_in);
-	const int add = op->epilogue == QN_EPI_ADD;
 
 	for (int64_t t = n * c->ith / c->nth; t < n * (c->ith + 1) / c->nth; t++) {
-		float *y = buf_row(c, op->dst, t), *x = add ? (float *)c->scratch : y;
+		float *y = buf_row(c, op->dst, t), *x = op->add ? (float *)c->scratch : y;
 		const int64_t row = op->index == QN_INDEX_TOK ? c->batch->tok[t] :
 				    op->index == QN_INDEX_POS ? c->batch->pos[t] : 0;
 
 		qn_dequantize(m->type, x, (const uint8_t *)m->data + row * bytes, m->n_in);
 		if (op->scale != 1)
 			qn_kernels.scale_rows(x, x, op->scale, NULL, m->n_in);
-		if (add)
+		if (op->add)
 			qn_kernels.add_scaled(y, x, 1, m->n_in);
 		memset(y + m->n_in, 0, sizeof *y * (size_t)(c->bufs[op->dst].width - m->n_in));
 	}
@@ -37,13 +40,16 @@ static void embed_run(struct run *c, const struct qn_op *op)
 
 const struct operation op_embed = {.check = embed_check, .scratch = embed_scratch, .run = embed_run};
 
-static int gather_check(const struct plan *p, const struct qn_op *op)
+static int gather_check(const struct plan *p, const struct qn_op *o)
 {
+	const struct qn_gather *op = &o->gather;
+
 	return buf_ok(p, op->src, 0) && buf_ok(p, op->dst, 0) && p->bufs[op->src].width == p->bufs[op->dst].width;
 }
 
-static void gather_run(struct run *c, const struct qn_op *op)
+static void gather_run(struct run *c, const struct qn_op *o)
 {
+	const struct qn_gather *op = &o->gather;
 	const int64_t n = c->batch->n_out;
 
 	for (int64_t i = n * c->ith / c->nth; i < n * (c->ith + 1) / c->nth; i++)

@@ -16,46 +16,48 @@ static inline int64_t entries_per_block(int32_t every)
 }
 
 /* How many a token at pos sees. */
-static inline int64_t entries_seen(const struct qn_op *op, int64_t pos)
+static inline int64_t entries_seen(const struct qn_entries *e, int64_t pos)
 {
-	return (pos + 1) / op->every;
+	return (pos + 1) / e->every;
 }
 
-/* Entry i of token t's sequence. */
-static inline uint8_t *entry_at(const struct run *c, const struct qn_op *op, int64_t t, int64_t i)
+/* Entry i, of keys of head_dim channels, of token t's sequence. */
+static inline uint8_t *entry_at(const struct run *c, const struct qn_entries *e, int32_t k_type, int32_t head_dim,
+                                int64_t t, int64_t i)
 {
-	const struct qn_group *g = &c->batch->groups[op->group2];
-	const int64_t pos = i * op->every + op->every - 1;
-	const int64_t block = g->table[(int64_t)c->batch->seq[t] * g->cols + pos / QN_KV_BLOCK];
-
-	return (uint8_t *)g->data + block * g->unit_bytes + op->kv_offset2 +
-	       i % entries_per_block(op->every) * kv_entry_bytes(op->k_type, op->head_dim);
+	return kv_part(c, &e->at, t, i * e->every + e->every - 1) +
+	       i % entries_per_block(e->every) * kv_entry_bytes(k_type, head_dim);
 }
 
 /* Spans of `each` positions that a token at pos chooses among: those before the last ones, all of which it sees. */
-static inline int64_t spans_before(const struct qn_op *op, int64_t pos)
+static inline int64_t spans_before(const struct qn_selection *s, int64_t pos)
 {
-	const int64_t n = op->window ? pos / op->each + 1 - op->window / op->each : (pos + 1) / op->each;
+	const int64_t n = s->near ? pos / s->each + 1 - s->near / s->each : (pos + 1) / s->each;
 
 	return n > 0 ? n : 0;
 }
 
 /* Choices that a token makes, side by side: of spans, one for all heads or as many as there are parts of them. */
-static inline int choices_of(const struct qn_op *op)
+static inline int choices_of(const struct qn_selection *s)
 {
-	return op->each && op->n_seg ? op->n_seg : 1;
+	return s->each && s->choices ? s->choices : 1;
 }
 
-static inline int spans_ok(const struct qn_op *op)
+/* What a token at pos chooses among, or sees all of: positions, entries or spans. */
+static inline int64_t choosable(const struct qn_selection *s, int64_t pos)
 {
-	return op->each > 1 && op->window >= 0 && op->window % op->each == 0 && op->n_seg >= 0 && op->every == 0 &&
-	       op->n_select > 0 && op->n_select <= INT32_MAX / op->each;
+	return s->entries.every ? entries_seen(&s->entries, pos) : s->each ? spans_before(s, pos) : pos + 1;
 }
 
-static inline int entries_ok(const struct qn_op *op)
+static inline int spans_ok(const struct qn_selection *s)
 {
-	return op->every > 1 && (QN_KV_BLOCK % op->every == 0 || op->every % QN_KV_BLOCK == 0) && op->group2 >= 0 &&
-	       op->kv_offset2 >= 0 && op->kv_offset2 % 64 == 0;
+	return s->each > 1 && s->near >= 0 && s->near % s->each == 0 && s->choices >= 0 && s->entries.every == 0 &&
+	       s->n > 0 && s->n <= INT32_MAX / s->each;
+}
+
+static inline int entries_ok(const struct qn_entries *e)
+{
+	return e->every > 1 && (QN_KV_BLOCK % e->every == 0 || e->every % QN_KV_BLOCK == 0) && place_ok(&e->at);
 }
 
 #endif

@@ -12,14 +12,14 @@
 #define ROUNDS_MAX  1000
 
 /* The weights of a row's segments by their scores, whose softmax they are. */
-static void scored(float *weight, const struct run *c, const struct qn_op *op, const float *x)
+static void scored(float *weight, const struct run *c, const struct qn_mix *op, const float *x)
 {
 	float *product = (float *)c->scratch, most = -INFINITY, sum = 0;
 
 	for (int j = 0; j < op->n_src; j++, x += op->n_col) {
 		const float r = 1 / sqrtf(qn_kernels.sumsq(x, op->n_col) / (float)op->n_col + op->eps);
 
-		qn_kernels.scale_rows(product, x, r, op->vec, op->n_col);
+		qn_kernels.scale_rows(product, x, r, op->score, op->n_col);
 		weight[j] = qn_kernels.sum(product, op->n_col);
 		if (weight[j] > most)
 			most = weight[j];
@@ -30,57 +30,62 @@ static void scored(float *weight, const struct run *c, const struct qn_op *op, c
 		weight[j] /= sum;
 }
 
-static void mix_scored(struct run *c, const struct qn_op *op)
+static void mix_scored(struct run *c, const struct qn_op *o)
 {
-	struct deal d = deal_begin(c->ith, c->nth, op_rows(c, op));
+	const struct qn_mix *op = &o->mix;
+	struct deal d = deal_begin(c->ith, c->nth, op_rows(c, o));
 	int64_t t;
 
 	while ((t = deal_next(c->pool, c->step, &d)) >= 0) {
-		const float *x = buf_row(c, op->src, t) + op->col[0];
-		float *y = buf_row(c, op->dst, t) + op->col[1], weight[STREAMS_MAX];
+		const float *x = cols_row(c, op->src, t);
+		float *y = cols_row(c, op->dst, t), weight[STREAMS_MAX];
 
 		scored(weight, c, op, x);
-		if (op->epilogue == QN_EPI_STORE)
+		if (!op->add)
 			memset(y, 0, sizeof *y * (size_t)op->n_col);
 		for (int j = 0; j < op->n_src; j++)
 			qn_kernels.add_scaled(y, x + (int64_t)j * op->n_col, weight[j], op->n_col);
 	}
 }
 
-static size_t mix_scratch(const struct qn_op *op)
+static size_t mix_scratch(const struct qn_op *o)
 {
-	return op->vec ? sizeof(float) * (size_t)op->n_col : 0;
+	const struct qn_mix *op = &o->mix;
+
+	return op->score ? sizeof(float) * (size_t)op->n_col : 0;
 }
 
-static int mix_check(const struct plan *p, const struct qn_op *op)
+static int mix_check(const struct plan *p, const struct qn_op *o)
 {
-	if (op->vec && (op->n_seg != 1 || op->src == op->dst))
+	const struct qn_mix *op = &o->mix;
+
+	if (op->score && (op->n_seg != 1 || op->src.buf == op->dst.buf))
 		return 0;
-	return op->rows != QN_ROWS_PAIR && op->n_col > 0 && op->n_seg > 0 && op->n_seg <= STREAMS_MAX &&
+	return o->rows != QN_ROWS_PAIR && op->n_col > 0 && op->n_seg > 0 && op->n_seg <= STREAMS_MAX &&
 	       op->n_src > 0 && op->n_src <= STREAMS_MAX &&
-	       (op->epilogue == QN_EPI_STORE || op->epilogue == QN_EPI_ADD) &&
-	       (op->vec || col_ok(p, op->aux, op->col[2], (int64_t)op->n_seg * op->n_src)) &&
-	       col_ok(p, op->src, op->col[0], (int64_t)op->n_src * op->n_col) &&
-	       col_ok(p, op->dst, op->col[1], (int64_t)op->n_seg * op->n_col) &&
-	       (op->src != op->dst || op->col[0] == op->col[1]); /* else what threads read others write */
+	       (op->score || cols_ok(p, op->weight, (int64_t)op->n_seg * op->n_src)) &&
+	       cols_ok(p, op->src, (int64_t)op->n_src * op->n_col) &&
+	       cols_ok(p, op->dst, (int64_t)op->n_seg * op->n_col) &&
+	       (op->src.buf != op->dst.buf || op->src.col == op->dst.col); /* else what threads read others write */
 }
 
-static void mix_run(struct run *c, const struct qn_op *op)
+static void mix_run(struct run *c, const struct qn_op *o)
 {
+	const struct qn_mix *op = &o->mix;
 	const int64_t n = op->n_col, blocks = (n + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK;
 	struct deal d;
 	int64_t at;
 
-	if (op->vec) {
-		mix_scored(c, op);
+	if (op->score) {
+		mix_scored(c, o);
 		return;
 	}
-	d = deal_begin(c->ith, c->nth, op_rows(c, op) * blocks);
+	d = deal_begin(c->ith, c->nth, op_rows(c, o) * blocks);
 	while ((at = deal_next(c->pool, c->step, &d)) >= 0) {
 		const int64_t t = at / blocks, from = at % blocks * QN_ACT_BLOCK;
 		const int64_t to = from + QN_ACT_BLOCK < n ? from + QN_ACT_BLOCK : n;
-		const float *x = buf_row(c, op->src, t) + op->col[0], *w = buf_row(c, op->aux, t) + op->col[2];
-		float *y = buf_row(c, op->dst, t) + op->col[1], was[STREAMS_MAX][QN_ACT_BLOCK];
+		const float *x = cols_row(c, op->src, t), *w = cols_row(c, op->weight, t);
+		float *y = cols_row(c, op->dst, t), was[STREAMS_MAX][QN_ACT_BLOCK];
 
 		for (int j = 0; j < op->n_src; j++) /* before dst, which may be the same, changes */
 			memcpy(was[j], x + j * n + from, sizeof *x * (size_t)(to - from));
@@ -89,7 +94,7 @@ static void mix_run(struct run *c, const struct qn_op *op)
 
 			for (int j = 0; j < op->n_src; j++)
 				qn_kernels.add_scaled(sum, was[j], w[s * op->n_src + j], to - from);
-			if (op->epilogue == QN_EPI_STORE)
+			if (!op->add)
 				memcpy(y + s * n + from, sum, sizeof *sum * (size_t)(to - from));
 			else
 				qn_kernels.add_scaled(y + s * n + from, sum, 1, to - from);
@@ -99,15 +104,16 @@ static void mix_run(struct run *c, const struct qn_op *op)
 
 const struct operation op_mix = {.check = mix_check, .scratch = mix_scratch, .counters = 1, .run = mix_run};
 
-static int connect_check(const struct plan *p, const struct qn_op *op)
+static int connect_check(const struct plan *p, const struct qn_op *o)
 {
-	const int64_t n = op->n_seg;
+	const struct qn_connect *op = &o->connect;
+	const int64_t n = op->n_stream;
 
-	if (!op->vec || !op->vec2 || n < 1 || n > STREAMS_MAX || op->rounds < 0 || op->rounds > ROUNDS_MAX)
+	if (!op->bias || !op->scale || n < 1 || n > STREAMS_MAX || op->rounds < 0 || op->rounds > ROUNDS_MAX)
 		return 0;
 	if (op->rounds == 0)
-		return col_ok(p, op->src, op->col[0], n) && buf_ok(p, op->dst, n);
-	return col_ok(p, op->src, op->col[0], n * (2 + n)) && buf_ok(p, op->dst, 32 + n * n);
+		return cols_ok(p, op->src, n) && buf_ok(p, op->dst, n);
+	return cols_ok(p, op->src, n * (2 + n)) && buf_ok(p, op->dst, 32 + n * n);
 }
 
 /* n numbers at x, `step` apart, divided by their sum plus eps. */
@@ -134,25 +140,26 @@ static void softmax(float *x, int n, float eps)
 		x[i] = x[i] / sum + eps;
 }
 
-static void connect_run(struct run *c, const struct qn_op *op)
+static void connect_run(struct run *c, const struct qn_op *o)
 {
+	const struct qn_connect *op = &o->connect;
 	struct deal d = deal_begin(c->ith, c->nth, c->batch->n_tok);
-	const int n = op->n_seg;
+	const int n = op->n_stream;
 	int64_t t;
 
 	while ((t = deal_next(c->pool, c->step, &d)) >= 0) {
-		const float *m = buf_row(c, op->src, t) + op->col[0];
+		const float *m = cols_row(c, op->src, t);
 		float *y = buf_row(c, op->dst, t), by[STREAMS_MAX][STREAMS_MAX];
 
 		for (int i = 0; i < n; i++)
-			y[i] = op->eps + 1 / (1 + qexp(-(op->vec2[0] * m[i] + op->vec[i])));
+			y[i] = op->eps + 1 / (1 + qexp(-(op->scale[0] * m[i] + op->bias[i])));
 		if (op->rounds == 0)
 			continue;
 		for (int i = 0; i < n; i++)
-			y[16 + i] = 2 / (1 + qexp(-(op->vec2[1] * m[n + i] + op->vec[n + i])));
+			y[16 + i] = 2 / (1 + qexp(-(op->scale[1] * m[n + i] + op->bias[n + i])));
 		for (int i = 0; i < n; i++) {
 			for (int k = 0; k < n; k++)
-				by[i][k] = op->vec2[2] * m[(2 + i) * n + k] + op->vec[(2 + i) * n + k];
+				by[i][k] = op->scale[2] * m[(2 + i) * n + k] + op->bias[(2 + i) * n + k];
 			softmax(by[i], n, op->eps);
 		}
 		for (int round = 0; round < op->rounds; round++) {
@@ -169,27 +176,32 @@ static void connect_run(struct run *c, const struct qn_op *op)
 
 const struct operation op_connect = {.check = connect_check, .counters = 1, .run = connect_run};
 
-static int align_check(const struct plan *p, const struct qn_op *op)
+static int align_check(const struct plan *p, const struct qn_op *o)
 {
+	const struct qn_align *op = &o->align;
+
 	return op->n_col > 0 && op->n_seg > 0 && op->n_seg <= STREAMS_MAX && buf_ok(p, op->dst, op->n_seg) &&
-	       col_ok(p, op->src, op->col[0], (int64_t)op->n_seg * op->n_col) &&
-	       col_ok(p, op->aux, op->col[1], (int64_t)op->n_seg * op->n_col);
+	       cols_ok(p, op->src, (int64_t)op->n_seg * op->n_col) &&
+	       cols_ok(p, op->with, (int64_t)op->n_seg * op->n_col);
 }
 
-static size_t align_scratch(const struct qn_op *op)
+static size_t align_scratch(const struct qn_op *o)
 {
+	const struct qn_align *op = &o->align;
+
 	return sizeof(float) * (size_t)op->n_col;
 }
 
-static void align_run(struct run *c, const struct qn_op *op)
+static void align_run(struct run *c, const struct qn_op *o)
 {
+	const struct qn_align *op = &o->align;
 	struct deal d = deal_begin(c->ith, c->nth, c->batch->n_tok);
 	const int64_t n = op->n_col;
 	float *product = (float *)c->scratch;
 	int64_t t;
 
 	while ((t = deal_next(c->pool, c->step, &d)) >= 0) {
-		const float *x = buf_row(c, op->src, t) + op->col[0], *z = buf_row(c, op->aux, t) + op->col[1];
+		const float *x = cols_row(c, op->src, t), *z = cols_row(c, op->with, t);
 		float root[STREAMS_MAX];
 
 		for (int s = 0; s < op->n_seg; s++) {

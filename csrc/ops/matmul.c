@@ -37,8 +37,8 @@ static size_t scratch_each(const struct qn_op *op)
 {
 	size_t bytes = 0;
 
-	for (int i = 0; i < op->n_mat; i++) {
-		const struct qn_mat *m = &op->mat[i];
+	for (int i = 0; i < op->matmul.n_mat; i++) {
+		const struct qn_mat *m = &op->matmul.mat[i];
 
 		if (m->layout == QN_ROWS && qn_panel_bytes(m->type, m->n_in) > bytes)
 			bytes = qn_panel_bytes(m->type, m->n_in);
@@ -67,19 +67,19 @@ struct operand {
 /* Matrices that an operation has, or experts that may share some. */
 static int64_t n_mat(const struct qn_op *op)
 {
-	return op->rows == QN_ROWS_PAIR ? op->n_expert : op->rows == QN_ROWS_HEAD ? op->n_seg : 1;
+	return op->rows == QN_ROWS_PAIR ? op->routing.n_expert : op->rows == QN_ROWS_HEAD ? op->heads.n : 1;
 }
 
 static struct operand operand_of(const struct run *c, const struct qn_op *op, int i)
 {
-	const struct qn_mat *m = &op->mat[i];
+	const struct qn_mat *m = &op->matmul.mat[i];
 	const enum qn_act kind = qn_type_act(m->type);
 
 	return (struct operand){
 		.m = m,
 		.share = n_mat(op) / m->n_mat,
 		.mm = qn_kernels.mm[m->type],
-		.act = c->bufs[op->act[kind]].data,
+		.act = c->bufs[op->matmul.act[kind]].data,
 		.act_bytes = act_bytes(kind),
 		.pair = qn_kernels.mm_pair[m->type],
 		.panels = panels(m),
@@ -131,14 +131,14 @@ static struct panels panels_at(const struct operand *o, const struct operand *tw
 /* Which column of dst panel p of matrix e begins at, from that of the first. */
 static int64_t panel_col(const struct qn_op *op, const struct operand *o, int64_t e, int64_t p)
 {
-	if (op->rows == QN_ROWS_PAIR || op->n_seg == 0)
+	if (op->rows == QN_ROWS_PAIR || op->heads.n == 0)
 		return p * QN_PANEL;
 	if (op->rows == QN_ROWS_HEAD)
-		return e * op->step + p * QN_PANEL;
+		return e * op->heads.step + p * QN_PANEL;
 
-	const int64_t each = o->panels / op->n_seg;
+	const int64_t each = o->panels / op->heads.n;
 
-	return p / each * op->step + p % each * QN_PANEL;
+	return p / each * op->heads.step + p % each * QN_PANEL;
 }
 
 /* Multiplies n rows of products by the scale of matrix e. */
@@ -151,10 +151,10 @@ static void scale_tile(float *tile, const struct operand *o, int64_t e, int n)
 /* Adds what adapters make of rows `row` .. row + n to the products of panel p of matrix i. */
 static void add_delta(const struct run *c, const struct qn_op *op, float *tile, int i, int64_t row, int64_t p, int n)
 {
-	if (!(op->adapted >> i & 1))
+	if (!(op->matmul.adapted >> i & 1))
 		return;
 	for (int k = 0; k < n; k++, tile += QN_PANEL) {
-		const float *d = buf_row(c, op->delta, row + k) + op->delta_col[i] + p * QN_PANEL;
+		const float *d = buf_row(c, op->matmul.delta, row + k) + op->matmul.delta_col[i] + p * QN_PANEL;
 
 		qn_kernels.add_scaled(tile, d, 1, QN_PANEL);
 	}
@@ -167,15 +167,15 @@ static void add_bias(float *tile, const float *bias, int64_t at, int n)
 		qn_kernels.store_tile(tile, QN_PANEL, tile, bias + at, 1, n, 0);
 }
 
-/* What a gate opens, within op->limit, times the gate within op->softcap: both by tanh. */
+/* What a gate opens, within the limit, times the gate within the softcap: both by tanh. */
 static void cap(const struct qn_op *op, const float *gate, float *up, int64_t n)
 {
 	float by[QN_PANEL];
 
-	if (op->limit > 0)
-		qn_kernels.softcap(up, up, op->limit, n);
+	if (op->matmul.limit > 0)
+		qn_kernels.softcap(up, up, op->matmul.limit, n);
 	for (int64_t i = 0; i < n; i += QN_PANEL) {
-		qn_kernels.softcap(by, gate + i, op->softcap, QN_PANEL);
+		qn_kernels.softcap(by, gate + i, op->matmul.softcap, QN_PANEL);
 		qn_kernels.scale_rows(up + i, up + i, 1, by, QN_PANEL);
 	}
 }
@@ -184,11 +184,12 @@ static void cap(const struct qn_op *op, const float *gate, float *up, int64_t n)
 static void finish(const struct run *c, const struct qn_op *op, const struct panels *s, float *tile, float *tile2,
                    int64_t t, int n)
 {
+	const struct qn_matmul *a = &op->matmul;
 	const struct operand *o = s->o, *second = s->twin ? s->twin : o;
-	const int i = (int)(o->m - op->mat), i2 = (int)(second->m - op->mat), n_store = s->w[1] && !s->twin ? 2 : 1;
+	const int i = (int)(o->m - a->mat), i2 = (int)(second->m - a->mat), n_store = s->w[1] && !s->twin ? 2 : 1;
 	const int64_t row = op->rows == QN_ROWS_HEAD ? t - s->e * c->batch->n_tok : t;
 	const int64_t col[2] = {
-		op->col[i] + panel_col(op, o, s->e, s->p), op->col[i] + panel_col(op, o, s->e, s->p + 1),
+		a->col[i] + panel_col(op, o, s->e, s->p), a->col[i] + panel_col(op, o, s->e, s->p + 1),
 	};
 
 	scale_tile(tile, o, s->e, n);
@@ -197,41 +198,41 @@ static void finish(const struct run *c, const struct qn_op *op, const struct pan
 		scale_tile(tile2, second, s->e, n);
 		add_delta(c, op, tile2, i2, row, s->twin ? s->p : s->p + 1, n);
 	}
-	if (s->twin || op->epilogue == QN_EPI_FN) { /* biases come before the function */
-		add_bias(tile, op->bias[i], s->bias, n);
+	if (s->twin || a->epilogue == QN_EPI_FN) { /* biases come before the function */
+		add_bias(tile, a->bias[i], s->bias, n);
 		if (s->w[1])
-			add_bias(tile2, op->bias[i2], s->bias + (s->twin ? 0 : QN_PANEL), n);
-		if (s->twin && op->softcap > 0) {
+			add_bias(tile2, a->bias[i2], s->bias + (s->twin ? 0 : QN_PANEL), n);
+		if (s->twin && a->softcap > 0) {
 			cap(op, tile, tile2, n * QN_PANEL);
-		} else if (s->twin && op->limit > 0) {
-			if (op->limit_fn)
-				qn_kernels.fn[op->fn](tile, tile, NULL, n * QN_PANEL);
-			qn_kernels.clamp(tile, -INFINITY, op->limit, n * QN_PANEL);
-			qn_kernels.clamp(tile2, -op->limit, op->limit, n * QN_PANEL);
+		} else if (s->twin && a->limit > 0) {
+			if (a->limit_fn)
+				qn_kernels.fn[a->fn](tile, tile, NULL, n * QN_PANEL);
+			qn_kernels.clamp(tile, -INFINITY, a->limit, n * QN_PANEL);
+			qn_kernels.clamp(tile2, -a->limit, a->limit, n * QN_PANEL);
 		}
-		if (s->twin && op->limit > 0 && op->limit_fn)
+		if (s->twin && a->limit > 0 && a->limit_fn)
 			qn_kernels.scale_rows(tile, tile, 1, tile2, n * QN_PANEL);
 		else if (s->twin)
-			qn_kernels.fn[op->fn](tile, tile, tile2, n * QN_PANEL);
+			qn_kernels.fn[a->fn](tile, tile, tile2, n * QN_PANEL);
 		else
-			qn_kernels.fn[op->fn](tile, tile, NULL, n_store * n * QN_PANEL);
+			qn_kernels.fn[a->fn](tile, tile, NULL, n_store * n * QN_PANEL);
 	}
 	for (int j = 0; j < n_store; j++) {
-		float *y = buf_row(c, op->dst, row) + col[j];
-		const int64_t stride = c->bufs[op->dst].width;
+		float *y = buf_row(c, a->dst, row) + col[j];
+		const int64_t stride = c->bufs[a->dst].width;
 
-		if (op->epilogue == QN_EPI_GLU || op->epilogue == QN_EPI_FN)
+		if (a->epilogue == QN_EPI_GLU || a->epilogue == QN_EPI_FN)
 			qn_kernels.store_tile(y, stride, j ? tile2 : tile, NULL, 1, n, 0);
 		else
 			qn_kernels.store_tile(y, stride, j ? tile2 : tile,
-			                      op->bias[i] ? op->bias[i] + s->bias + j * QN_PANEL : NULL, op->scale, n,
-			                      op->epilogue == QN_EPI_ADD);
-		if (op->softcap > 0 && op->epilogue == QN_EPI_STORE)
+			                      a->bias[i] ? a->bias[i] + s->bias + j * QN_PANEL : NULL, a->scale, n,
+			                      a->epilogue == QN_EPI_ADD);
+		if (a->softcap > 0 && a->epilogue == QN_EPI_STORE)
 			for (int k = 0; k < n; k++)
-				qn_kernels.softcap(y + k * stride, y + k * stride, op->softcap, QN_PANEL);
-		if (op->limit > 0 && op->epilogue == QN_EPI_STORE)
+				qn_kernels.softcap(y + k * stride, y + k * stride, a->softcap, QN_PANEL);
+		if (a->limit > 0 && a->epilogue == QN_EPI_STORE)
 			for (int k = 0; k < n; k++)
-				qn_kernels.clamp(y + k * stride, -op->limit, op->limit, QN_PANEL);
+				qn_kernels.clamp(y + k * stride, -a->limit, a->limit, QN_PANEL);
 	}
 }
 
@@ -240,7 +241,7 @@ static void panel_tile(const struct run *c, const struct qn_op *op, const struct
                        int n)
 {
 	const struct operand *o = s->o, *second = s->twin ? s->twin : o;
-	const int i = (int)(o->m - op->mat), n_store = s->w[1] && !s->twin ? 2 : 1;
+	const int i = (int)(o->m - op->matmul.mat), n_store = s->w[1] && !s->twin ? 2 : 1;
 	const int64_t row = op->rows == QN_ROWS_HEAD ? t - s->e * c->batch->n_tok : t;
 	const uint8_t *act = o->act + t * o->act_bytes;
 	_Alignas(64) float tile[2 * QN_TILE_MAX * QN_PANEL];
@@ -249,9 +250,9 @@ static void panel_tile(const struct run *c, const struct qn_op *op, const struct
 	/* Rows of a large batch lie in other pages and out of the caches: ask for them before the product. */
 	for (int k = 0; k < n; k++)
 		for (int j = 0; j < n_store; j++) {
-			const int64_t col = op->col[i] + panel_col(op, o, s->e, s->p + j);
+			const int64_t col = op->matmul.col[i] + panel_col(op, o, s->e, s->p + j);
 
-			__builtin_prefetch(buf_row(c, op->dst, row + k) + col, 1);
+			__builtin_prefetch(buf_row(c, op->matmul.dst, row + k) + col, 1);
 		}
 	if (s->w[1] && n >= QN_PAIR_MIN && o->pair && o->m->type == second->m->type) {
 		o->pair(tile, s->w[0], s->w[1], act, o->m->n_in, n_act, n);
@@ -351,7 +352,9 @@ static void group(const struct run *c, const struct qn_op *op, const struct oper
 /* Panels of an item: those that a kernel takes at once. */
 static int item_size(const struct qn_op *op, int64_t rows)
 {
-	return rows >= QN_PAIR_MIN && qn_kernels.mm_pair[op->mat[0].type] && op->epilogue != QN_EPI_GLU ? 2 : 1;
+	const int pairs = qn_kernels.mm_pair[op->matmul.mat[0].type] && op->matmul.epilogue != QN_EPI_GLU;
+
+	return rows >= QN_PAIR_MIN && pairs ? 2 : 1;
 }
 
 /*
@@ -360,7 +363,7 @@ static int item_size(const struct qn_op *op, int64_t rows)
  */
 static int items_at_once(const struct qn_op *op, int64_t rows)
 {
-	return (rows > qn_kernels.mm_tile[op->mat[0].type] ? GROUP : RUN_PANELS) / item_size(op, rows);
+	return (rows > qn_kernels.mm_tile[op->matmul.mat[0].type] ? GROUP : RUN_PANELS) / item_size(op, rows);
 }
 
 /* The columns of dst for the results of m, which are there for each head where there are heads. */
@@ -368,53 +371,55 @@ static int dst_ok(const struct plan *p, const struct qn_op *op, int32_t col, con
 {
 	int64_t each = m->n_out;
 
-	if (op->rows == QN_ROWS_PAIR || op->n_seg == 0)
-		return col_ok(p, op->dst, col, (each + QN_PANEL - 1) / QN_PANEL * QN_PANEL);
-	if (op->n_seg < 0 || (op->rows != QN_ROWS_HEAD && each % op->n_seg != 0))
+	if (op->rows == QN_ROWS_PAIR || op->heads.n == 0)
+		return col_ok(p, op->matmul.dst, col, (each + QN_PANEL - 1) / QN_PANEL * QN_PANEL);
+	if (op->heads.n < 0 || (op->rows != QN_ROWS_HEAD && each % op->heads.n != 0))
 		return 0;
 	if (op->rows != QN_ROWS_HEAD)
-		each /= op->n_seg;
-	return each % QN_PANEL == 0 && op->step % QN_PANEL == 0 && op->step >= each &&
-	       col_ok(p, op->dst, col, (op->n_seg - 1) * (int64_t)op->step + each);
+		each /= op->heads.n;
+	return each % QN_PANEL == 0 && op->heads.step % QN_PANEL == 0 && op->heads.step >= each &&
+	       col_ok(p, op->matmul.dst, col, (op->heads.n - 1) * (int64_t)op->heads.step + each);
 }
 
 /* What is added to the products of matrix i is there. */
 static int delta_ok(const struct plan *p, const struct qn_op *op, int i)
 {
-	if (!(op->adapted >> i & 1))
+	if (!(op->matmul.adapted >> i & 1))
 		return 1;
 	return op->rows != QN_ROWS_HEAD &&
-	       col_ok(p, op->delta, op->delta_col[i], (op->mat[i].n_out + QN_PANEL - 1) / QN_PANEL * QN_PANEL);
+	       col_ok(p, op->matmul.delta, op->matmul.delta_col[i],
+	              (op->matmul.mat[i].n_out + QN_PANEL - 1) / QN_PANEL * QN_PANEL);
 }
 
 static int check(const struct plan *p, const struct qn_op *op)
 {
-	const int glu = op->epilogue == QN_EPI_GLU, fn = glu || op->epilogue == QN_EPI_FN;
+	const struct qn_matmul *a = &op->matmul;
+	const int glu = a->epilogue == QN_EPI_GLU, fn = glu || a->epilogue == QN_EPI_FN;
 
-	if (op->n_mat < 1 || op->n_mat > 3 || op->epilogue < QN_EPI_STORE || op->epilogue > QN_EPI_FN)
+	if (a->n_mat < 1 || a->n_mat > 3 || a->epilogue < QN_EPI_STORE || a->epilogue > QN_EPI_FN)
 		return 0;
-	if (glu && (op->n_mat != 2 || op->mat[0].n_out != op->mat[1].n_out || op->mat[0].n_mat != op->mat[1].n_mat))
+	if (glu && (a->n_mat != 2 || a->mat[0].n_out != a->mat[1].n_out || a->mat[0].n_mat != a->mat[1].n_mat))
 		return 0;
-	if (fn ? op->fn < 0 || op->fn >= QN_N_FN : op->scale == 0) /* 0: not set */
+	if (fn ? a->fn < 0 || a->fn >= QN_N_FN : a->scale == 0) /* 0: not set */
 		return 0;
-	if (op->limit_fn && op->fn == QN_FN_SWIGLU_CLAMP) /* whose other factor is not its own */
+	if (a->limit_fn && a->fn == QN_FN_SWIGLU_CLAMP) /* whose other factor is not its own */
 		return 0;
-	if (op->limit != 0 && ((op->epilogue != QN_EPI_STORE && !glu) || !(op->limit > 0)))
+	if (a->limit != 0 && ((a->epilogue != QN_EPI_STORE && !glu) || !(a->limit > 0)))
 		return 0;
-	if (op->softcap != 0 && ((op->epilogue != QN_EPI_STORE && !glu) || !(op->softcap > 0)))
+	if (a->softcap != 0 && ((a->epilogue != QN_EPI_STORE && !glu) || !(a->softcap > 0)))
 		return 0;
-	if (op->softcap != 0 && glu && (op->limit_fn || op->fn == QN_FN_SWIGLU_CLAMP))
+	if (a->softcap != 0 && glu && (a->limit_fn || a->fn == QN_FN_SWIGLU_CLAMP))
 		return 0;
 	if (!rows_ok(p, op, 0))
 		return 0;
-	for (int i = 0; i < op->n_mat; i++) {
-		const struct qn_mat *m = &op->mat[i];
+	for (int i = 0; i < a->n_mat; i++) {
+		const struct qn_mat *m = &a->mat[i];
 
 		if (!mat_ok(m) || (op->rows == QN_ROWS_PAIR ? n_mat(op) % m->n_mat : n_mat(op) != m->n_mat))
 			return 0;
-		if (!buf_ok(p, op->act[qn_type_act(m->type)], m->n_in))
+		if (!buf_ok(p, a->act[qn_type_act(m->type)], m->n_in))
 			return 0;
-		if ((!(glu && i) && !dst_ok(p, op, op->col[i], m)) || !delta_ok(p, op, i))
+		if ((!(glu && i) && !dst_ok(p, op, a->col[i], m)) || !delta_ok(p, op, i))
 			return 0;
 	}
 	return 1;
@@ -423,24 +428,24 @@ static int check(const struct plan *p, const struct qn_op *op)
 static void run(struct run *c, const struct qn_op *op)
 {
 	const int64_t rows = op_rows(c, op);
-	const int glu = op->epilogue == QN_EPI_GLU;
-	const int by_head = op->rows == QN_ROWS_HEAD, parts = glu ? 1 : op->n_mat;
+	const int glu = op->matmul.epilogue == QN_EPI_GLU;
+	const int by_head = op->rows == QN_ROWS_HEAD, parts = glu ? 1 : op->matmul.n_mat;
 	const int64_t each = by_head ? c->batch->n_tok : rows;
 	const int size = item_size(op, each), most = items_at_once(op, each);
-	int64_t items[3] = {0}, per_expert = 0, n_active = by_head ? op->n_seg : 1, i, n;
+	int64_t items[3] = {0}, per_expert = 0, n_active = by_head ? op->heads.n : 1, i, n;
 	struct route route = {0};
 	struct operand o[3];
 
 	if (rows == 0)
 		return;
-	for (int k = 0; k < op->n_mat; k++)
+	for (int k = 0; k < op->matmul.n_mat; k++)
 		o[k] = operand_of(c, op, k);
 	for (int k = 0; k < parts; k++)
 		per_expert += items[k] = (o[k].panels + size - 1) / size;
 	if (op->rows == QN_ROWS_PAIR) {
-		route = route_of(&c->bufs[op->aux], c->batch->n_tok, op->n_expert, op->n_used);
+		route = route_of(c->bufs, &op->routing, c->batch->n_tok);
 		n_active = 0;
-		for (int e = 0; e < op->n_expert; e++)
+		for (int e = 0; e < op->routing.n_expert; e++)
 			n_active += route.offset[e] < route.offset[e + 1];
 	}
 
@@ -484,14 +489,14 @@ static struct qn_ticks_op moves(const struct run *c, const struct qn_op *op)
 	struct qn_ticks_op m = {0};
 
 	if (op->rows == QN_ROWS_PAIR) {
-		const struct route r = route_of(&c->bufs[op->aux], c->batch->n_tok, op->n_expert, op->n_used);
+		const struct route r = route_of(c->bufs, &op->routing, c->batch->n_tok);
 
 		used = 0;
-		for (int e = 0; e < op->n_expert; e++)
+		for (int e = 0; e < op->routing.n_expert; e++)
 			used += r.offset[e] < r.offset[e + 1];
 	}
-	for (int i = 0; i < op->n_mat; i++) {
-		const struct qn_mat *w = &op->mat[i];
+	for (int i = 0; i < op->matmul.n_mat; i++) {
+		const struct qn_mat *w = &op->matmul.mat[i];
 
 		m.bytes += used * w->n_out * (int64_t)qn_row_bytes(w->type, w->n_in);
 		m.madds += rows * w->n_out * w->n_in;

@@ -33,9 +33,10 @@ static void best_of(const float *score, int n, int k, int32_t *best)
 }
 
 /* Takes the groups out of score that are not among the best n_group_used by their best score, or the sum of two. */
-static void keep_groups(const struct qn_op *op, float *score)
+static void keep_groups(const struct qn_op *o, float *score)
 {
-	const int size = op->n_expert / op->n_group;
+	const struct qn_moe_route *op = &o->moe_route;
+	const int size = o->routing.n_expert / op->n_group;
 	float sum[QN_EXPERTS_MAX];
 	int32_t best[QN_USED_MAX];
 	uint8_t kept[QN_EXPERTS_MAX] = {0};
@@ -49,7 +50,7 @@ static void keep_groups(const struct qn_op *op, float *score)
 	best_of(sum, op->n_group, op->n_group_used, best);
 	for (int i = 0; i < op->n_group_used; i++)
 		kept[best[i]] = 1;
-	for (int e = 0; e < op->n_expert; e++)
+	for (int e = 0; e < o->routing.n_expert; e++)
 		if (!kept[e / size])
 			score[e] = -INFINITY;
 }
@@ -75,9 +76,10 @@ static float exponentials(float *y, const float *logits, int n)
 }
 
 /* What the logits of a token are worth, which is what experts are chosen by where it is in another order. */
-static void worths(const struct qn_op *op, float *y, const float *logits)
+static void worths(const struct qn_op *o, float *y, const float *logits)
 {
-	const int n = op->n_expert;
+	const struct qn_moe_route *op = &o->moe_route;
+	const int n = o->routing.n_expert;
 
 	if (op->gating == QN_GATE_SOFTMAX) {
 		const float sum = exponentials(y, logits, n);
@@ -96,12 +98,12 @@ static void worths(const struct qn_op *op, float *y, const float *logits)
 }
 
 /* The weight of choice k by QN_GATE_MIXER. */
-static float mixer(const struct qn_op *op, const float *logits, const int32_t *expert, int k)
+static float mixer(const struct qn_op *o, const float *logits, const int32_t *expert, int k)
 {
 	const float m = logits[expert[k]];
 	float sum = 0;
 
-	for (int e = 0; e < op->n_expert; e++) {
+	for (int e = 0; e < o->routing.n_expert; e++) {
 		const float size = fabsf(logits[e]) > m ? fabsf(logits[e]) : m;
 		int left = 1;
 
@@ -114,92 +116,99 @@ static float mixer(const struct qn_op *op, const float *logits, const int32_t *e
 }
 
 /* The n_used experts of a token, best first or as they are said, and their weights. */
-static void choose(const struct qn_op *op, const float *logits, int32_t tok, int32_t *expert, float *weight)
+static void choose(const struct qn_op *o, const float *logits, int32_t tok, int32_t *expert, float *weight)
 {
+	const struct qn_moe_route *op = &o->moe_route;
 	float worth[QN_EXPERTS_MAX + QN_PANEL], max, sum = 0, chosen = 0;
 
-	worths(op, worth, logits);
+	worths(o, worth, logits);
 	if (op->choice) {
-		memcpy(expert, op->choice + (int64_t)tok * op->n_used, sizeof *expert * (size_t)op->n_used);
-	} else if (op->vec || op->n_group > 1) {
+		memcpy(expert, op->choice + (int64_t)tok * o->routing.n_used,
+		       sizeof *expert * (size_t)o->routing.n_used);
+	} else if (op->bias || op->n_group > 1) {
 		float score[QN_EXPERTS_MAX];
 
-		for (int e = 0; e < op->n_expert; e++)
-			score[e] = worth[e] + (op->vec ? op->vec[e] : 0);
+		for (int e = 0; e < o->routing.n_expert; e++)
+			score[e] = worth[e] + (op->bias ? op->bias[e] : 0);
 		if (op->n_group > 1)
-			keep_groups(op, score);
-		best_of(score, op->n_expert, op->n_used, expert);
+			keep_groups(o, score);
+		best_of(score, o->routing.n_expert, o->routing.n_used, expert);
 	} else { /* what they are worth is in the order of the logits, but rounds to equals */
-		best_of(logits, op->n_expert, op->n_used, expert);
+		best_of(logits, o->routing.n_expert, o->routing.n_used, expert);
 	}
-	for (int k = 0; k < op->n_used; k++)
-		weight[k] = op->gating == QN_GATE_MIXER ? mixer(op, logits, expert, k) : worth[expert[k]];
+	for (int k = 0; k < o->routing.n_used; k++)
+		weight[k] = op->gating == QN_GATE_MIXER ? mixer(o, logits, expert, k) : worth[expert[k]];
 	if (op->gating == QN_GATE_CHOSEN) {
 		max = weight[0];
-		for (int k = 1; k < op->n_used; k++)
+		for (int k = 1; k < o->routing.n_used; k++)
 			max = weight[k] > max ? weight[k] : max;
-		for (int k = 0; k < op->n_used; k++)
+		for (int k = 0; k < o->routing.n_used; k++)
 			sum += weight[k] = qexp(weight[k] - max);
-		for (int k = 0; k < op->n_used; k++)
+		for (int k = 0; k < o->routing.n_used; k++)
 			weight[k] /= sum;
 	}
-	for (int k = 0; k < op->n_used; k++)
+	for (int k = 0; k < o->routing.n_used; k++)
 		chosen += weight[k];
 	chosen = chosen < 1e-20f ? 1e-20f : chosen; /* all sigmoids of zero */
-	for (int k = 0; k < op->n_used; k++)
+	for (int k = 0; k < o->routing.n_used; k++)
 		weight[k] = (op->norm_weights ? weight[k] / chosen : weight[k]) * op->scale;
 }
 
-static int route_check(const struct plan *p, const struct qn_op *op)
+static int route_check(const struct plan *p, const struct qn_op *o)
 {
-	if (!experts_ok(op) || !buf_ok(p, op->src, op->n_expert) || !buf_ok(p, op->dst, 0))
+	const struct qn_moe_route *op = &o->moe_route;
+	if (!experts_ok(p, &o->routing) || !buf_ok(p, op->src, o->routing.n_expert))
 		return 0;
 	if (op->gating < QN_GATE_SOFTMAX || op->gating > QN_GATE_SQRT_SOFTPLUS || op->n_group < 0)
 		return 0;
 	return op->n_group <= 1 ||
-	       (op->n_expert % op->n_group == 0 && op->n_group_used > 0 && op->n_group_used <= op->n_group &&
-	        op->n_group_used <= QN_USED_MAX && op->n_used <= op->n_expert / op->n_group * op->n_group_used);
+	       (o->routing.n_expert % op->n_group == 0 && op->n_group_used > 0 && op->n_group_used <= op->n_group &&
+	        op->n_group_used <= QN_USED_MAX &&
+	        o->routing.n_used <= o->routing.n_expert / op->n_group * op->n_group_used);
 }
 
 /*
  * Every thread chooses for its share of the tokens, then counts all pairs, which tells it where those of its tokens
  * lie, and puts these there.
  */
-static void route_run(struct run *c, const struct qn_op *op)
+static void route_run(struct run *c, const struct qn_op *o)
 {
+	const struct qn_moe_route *op = &o->moe_route;
 	const int64_t n_tok = c->batch->n_tok, t0 = n_tok * c->ith / c->nth, t1 = n_tok * (c->ith + 1) / c->nth;
-	const struct route r = route_of(&c->bufs[op->dst], n_tok, op->n_expert, op->n_used);
+	const struct route r = route_of(c->bufs, &o->routing, n_tok);
 	int32_t count[QN_EXPERTS_MAX], next[QN_EXPERTS_MAX], pairs = 0;
-	const size_t count_bytes = sizeof *count * (size_t)op->n_expert;
+	const size_t count_bytes = sizeof *count * (size_t)o->routing.n_expert;
 	int64_t i = 0;
 
 	memset(count, 0, count_bytes);
 	for (int64_t t = t0; t < t1; t++)
-		choose(op, buf_row(c, op->src, t), c->batch->tok[t], r.expert + t * op->n_used,
-		       r.weight + t * op->n_used);
+		choose(o, buf_row(c, op->src, t), c->batch->tok[t], r.expert + t * o->routing.n_used,
+		       r.weight + t * o->routing.n_used);
 	run_barrier(c);
-	for (; i < t0 * op->n_used; i++)
+	for (; i < t0 * o->routing.n_used; i++)
 		count[r.expert[i]]++;
 	memcpy(next, count, count_bytes); /* pairs of an expert with tokens before t0 */
-	for (; i < n_tok * op->n_used; i++)
+	for (; i < n_tok * o->routing.n_used; i++)
 		count[r.expert[i]]++;
-	for (int e = 0; e < op->n_expert; e++) {
+	for (int e = 0; e < o->routing.n_expert; e++) {
 		next[e] += pairs;
 		if (c->ith == 0)
 			r.offset[e] = pairs;
 		pairs += count[e];
 	}
 	if (c->ith == 0)
-		r.offset[op->n_expert] = pairs;
-	for (i = t0 * op->n_used; i < t1 * op->n_used; i++)
+		r.offset[o->routing.n_expert] = pairs;
+	for (i = t0 * o->routing.n_used; i < t1 * o->routing.n_used; i++)
 		r.pair[i] = next[r.expert[i]]++;
 }
 
 const struct operation op_moe_route = {.check = route_check, .routing = ROUTING_WRITES, .run = route_run};
 
-static int gather_check(const struct plan *p, const struct qn_op *op)
+static int gather_check(const struct plan *p, const struct qn_op *o)
 {
-	return experts_ok(op) && op->n_col > 0 && act_ok(p, op->act, op->src_act, op->n_col) && buf_ok(p, op->aux, 0);
+	const struct qn_moe_gather *op = &o->moe_gather;
+
+	return experts_ok(p, &o->routing) && op->n_col > 0 && act_ok(p, op->dst, op->src, op->n_col);
 }
 
 /* A block of activations times w: its scales, where it has some. */
@@ -215,23 +224,24 @@ static void weigh(void *block, enum qn_act kind, float w)
 		qn_kernels.scale_rows(y->d32, y->d32, w, NULL, QN_ACT_BLOCK / 32);
 }
 
-static void gather_run(struct run *c, const struct qn_op *op)
+static void gather_run(struct run *c, const struct qn_op *o)
 {
-	const int64_t n_tok = c->batch->n_tok, pairs = n_tok * op->n_used;
-	const struct route r = route_of(&c->bufs[op->aux], n_tok, op->n_expert, op->n_used);
+	const struct qn_moe_gather *op = &o->moe_gather;
+	const int64_t n_tok = c->batch->n_tok, pairs = n_tok * o->routing.n_used;
+	const struct route r = route_of(c->bufs, &o->routing, n_tok);
 	const int64_t blocks = (op->n_col + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK;
-	struct deal d = deal_begin(c->ith, c->nth, n_tok * op->n_used);
+	struct deal d = deal_begin(c->ith, c->nth, n_tok * o->routing.n_used);
 	int64_t i;
 
 	while ((i = deal_next(c->pool, c->step, &d)) >= 0)
 		for (enum qn_act k = 0; k < QN_N_ACT; k++)
-			for (int64_t b = 0; b < blocks && op->act[k] >= 0; b++) {
-				void *y = act_block(c, op->act[k], k, b * pairs + r.pair[i]);
+			for (int64_t b = 0; b < blocks && op->dst[k] >= 0; b++) {
+				void *y = act_block(c, op->dst[k], k, b * pairs + r.pair[i]);
 
 				memcpy(y,
-				       act_block(c, op->src_act[k], k, b * n_tok + i / op->n_used),
+				       act_block(c, op->src[k], k, b * n_tok + i / o->routing.n_used),
 				       (size_t)act_bytes(k));
-				if (op->weigh_input)
+				if (op->weigh)
 					weigh(y, k, r.weight[i]);
 			}
 }
@@ -243,28 +253,29 @@ const struct operation op_moe_gather = {
 	.run = gather_run,
 };
 
-static int combine_check(const struct plan *p, const struct qn_op *op)
+static int combine_check(const struct plan *p, const struct qn_op *o)
 {
-	return experts_ok(op) && buf_ok(p, op->aux, 0) && buf_ok(p, op->dst, 1) &&
-	       buf_ok(p, op->src, p->bufs[op->dst].width) &&
-	       (op->epilogue == QN_EPI_STORE || op->epilogue == QN_EPI_ADD);
+	const struct qn_moe_combine *op = &o->moe_combine;
+
+	return experts_ok(p, &o->routing) && buf_ok(p, op->dst, 1) && buf_ok(p, op->src, p->bufs[op->dst].width);
 }
 
-static void combine_run(struct run *c, const struct qn_op *op)
+static void combine_run(struct run *c, const struct qn_op *o)
 {
+	const struct qn_moe_combine *op = &o->moe_combine;
 	const int64_t n_tok = c->batch->n_tok;
-	const struct route r = route_of(&c->bufs[op->aux], n_tok, op->n_expert, op->n_used);
+	const struct route r = route_of(c->bufs, &o->routing, n_tok);
 	struct deal d = deal_begin(c->ith, c->nth, n_tok);
 	int64_t t;
 
 	while ((t = deal_next(c->pool, c->step, &d)) >= 0) {
 		float *y = buf_row(c, op->dst, t);
 
-		if (op->epilogue == QN_EPI_STORE)
+		if (!op->add)
 			memset(y, 0, sizeof *y * (size_t)c->bufs[op->dst].width);
-		for (int k = 0; k < op->n_used; k++) {
-			const float w = op->weigh_input ? 1 : r.weight[t * op->n_used + k];
-			const float *x = buf_row(c, op->src, r.pair[t * op->n_used + k]);
+		for (int k = 0; k < o->routing.n_used; k++) {
+			const float w = op->weighed ? 1 : r.weight[t * o->routing.n_used + k];
+			const float *x = buf_row(c, op->src, r.pair[t * o->routing.n_used + k]);
 
 			qn_kernels.add_scaled(y, x, w, c->bufs[op->dst].width);
 		}

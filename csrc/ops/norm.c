@@ -10,41 +10,42 @@ struct norm {
 	float mean, r;
 };
 
-static struct norm norm_of(const struct qn_op *op, const float *x)
+static struct norm norm_of(const struct qn_norm *op, const float *x, int64_t n)
 {
-	if (op->norm == QN_NORM_NONE)
+	if (op->kind == QN_NORM_NONE)
 		return (struct norm){0, 1};
 
-	const int64_t n = op->n_col;
-	const float mean = op->norm == QN_NORM_LAYER ? qn_kernels.sum(x, n) / (float)n : 0;
-	const float sum = op->norm == QN_NORM_LAYER ? qn_kernels.sumsq_about(x, mean, n) : qn_kernels.sumsq(x, n);
+	const float mean = op->kind == QN_NORM_LAYER ? qn_kernels.sum(x, n) / (float)n : 0;
+	const float sum = op->kind == QN_NORM_LAYER ? qn_kernels.sumsq_about(x, mean, n) : qn_kernels.sumsq(x, n);
 
 	return (struct norm){mean, sum <= FLT_MAX ? 1 / sqrtf(sum / (float)n + op->eps) : NAN};
 }
 
 /* y = n of x with weights w and b, or NULL. An RMS norm without b is a product: the cheaper kernel for most models. */
-static void norm_row(const struct qn_op *op, struct norm s, float *y, const float *x, const float *w, const float *b,
+static void norm_row(const struct qn_norm *op, struct norm s, float *y, const float *x, const float *w, const float *b,
                      int64_t n)
 {
-	if (op->norm != QN_NORM_LAYER && !b)
+	if (op->kind != QN_NORM_LAYER && !b)
 		qn_kernels.scale_rows(y, x, s.r, w, n);
 	else
 		qn_kernels.affine(y, x, s.mean, s.r, w, b, n);
 }
 
 /* Columns of row i of NORM and ACT: of QN_ROWS_HEAD, n_tok rows of each head. */
-static const float *act_src(const struct run *c, const struct qn_op *op, int64_t i)
+static const float *act_src(const struct run *c, const struct qn_op *o, int64_t i)
 {
-	if (op->rows != QN_ROWS_HEAD)
-		return buf_row(c, op->src, i) + op->col[0];
-	return buf_row(c, op->src, i % c->batch->n_tok) + op->col[0] + i / c->batch->n_tok * op->step;
+	if (o->rows != QN_ROWS_HEAD)
+		return cols_row(c, o->to_act.src, i);
+	return cols_row(c, o->to_act.src, i % c->batch->n_tok) + i / c->batch->n_tok * o->heads.step;
 }
 
 /* NORM and ACT. Items are blocks of rows: one row alone is still shared by all threads. */
-static void act_run(struct run *c, const struct qn_op *op)
+static void act_run(struct run *c, const struct qn_op *o)
 {
-	const int64_t rows = op_rows(c, op), blocks = (op->n_col + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK;
-	const int norm = op->kind == QN_OP_NORM;
+	const struct qn_to_act *op = &o->to_act;
+	const int64_t rows = op_rows(c, o), blocks = (op->n_col + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK;
+	const int norm = o->kind == QN_OP_NORM;
+	const float *weight = op->norm.weight, *bias = op->norm.bias;
 	struct deal d = deal_begin(c->ith, c->nth, rows * blocks);
 	int64_t i, row = -1;
 	struct norm s = {0};
@@ -52,15 +53,15 @@ static void act_run(struct run *c, const struct qn_op *op)
 	while ((i = deal_next(c->pool, c->step, &d)) >= 0) {
 		const int64_t at = i % blocks * QN_ACT_BLOCK, left = op->n_col - at;
 		const int64_t n = left < QN_ACT_BLOCK ? left : QN_ACT_BLOCK;
-		const float *x = act_src(c, op, i / blocks);
+		const float *x = act_src(c, o, i / blocks);
 		struct actf tmp;
 
 		if (norm && i / blocks != row) /* each thread for itself: cheaper than to tell each other */
-			s = norm_of(op, x);
+			s = norm_of(&op->norm, x, op->n_col);
 		row = i / blocks;
 		x += at;
 		if (norm) {
-			norm_row(op, s, tmp.x, x, op->vec ? op->vec + at : NULL, op->vec2 ? op->vec2 + at : NULL, n);
+			norm_row(&op->norm, s, tmp.x, x, weight ? weight + at : NULL, bias ? bias + at : NULL, n);
 			x = tmp.x;
 		}
 		for (enum qn_act k = 0; k < QN_N_ACT; k++) {
@@ -77,22 +78,23 @@ static void act_run(struct run *c, const struct qn_op *op)
 	}
 }
 
-static int act_check(const struct plan *p, const struct qn_op *op)
+static int act_check(const struct plan *p, const struct qn_op *o)
 {
-	const int64_t heads = op->rows == QN_ROWS_HEAD ? ((int64_t)op->n_seg - 1) * op->step : 0;
+	const struct qn_to_act *op = &o->to_act;
+	const int64_t heads = o->rows == QN_ROWS_HEAD ? ((int64_t)o->heads.n - 1) * o->heads.step : 0;
 
-	return op->n_col > 0 && col_ok(p, op->src, op->col[0], heads + op->n_col) &&
-	       act_ok(p, op->act, NULL, op->n_col) && rows_ok(p, op, op->n_col);
+	return op->n_col > 0 && cols_ok(p, op->src, heads + op->n_col) &&
+	       act_ok(p, op->act, NULL, op->n_col) && rows_ok(p, o, op->n_col);
 }
 
-static int norm_ok(const struct qn_op *op)
+static int norm_ok(const struct qn_norm *op)
 {
-	return op->norm >= QN_NORM_RMS && op->norm <= QN_NORM_NONE;
+	return op->kind >= QN_NORM_RMS && op->kind <= QN_NORM_NONE;
 }
 
-static int norm_check(const struct plan *p, const struct qn_op *op)
+static int norm_check(const struct plan *p, const struct qn_op *o)
 {
-	return norm_ok(op) && act_check(p, op);
+	return norm_ok(&o->to_act.norm) && act_check(p, o);
 }
 
 const struct operation op_norm = {.check = norm_check, .counters = 1, .routing = ROUTING_PAIRS, .run = act_run};
@@ -100,32 +102,35 @@ const struct operation op_act = {
 	.check = act_check, .counters = 1, .routing = ROUTING_PAIRS, .by_head = 1, .run = act_run,
 };
 
-static int norm_rows_check(const struct plan *p, const struct qn_op *op)
+static int norm_rows_check(const struct plan *p, const struct qn_op *o)
 {
-	return norm_ok(op) && op->rows != QN_ROWS_PAIR && op->n_col > 0 && op->n_seg > 0 &&
-	       (op->epilogue == QN_EPI_STORE || op->epilogue == QN_EPI_ADD) && op->scale != 0 &&
-	       col_ok(p, op->src, op->col[0], (int64_t)op->n_seg * op->n_col) &&
-	       col_ok(p, op->dst, op->col[1], (int64_t)op->n_seg * op->n_col);
+	const struct qn_norm_rows *op = &o->norm_rows;
+
+	return norm_ok(&op->norm) && o->rows != QN_ROWS_PAIR && op->n_col > 0 && op->n_seg > 0 && op->scale != 0 &&
+	       cols_ok(p, op->src, (int64_t)op->n_seg * op->n_col) &&
+	       cols_ok(p, op->dst, (int64_t)op->n_seg * op->n_col);
 }
 
-static void norm_rows_run(struct run *c, const struct qn_op *op)
+static void norm_rows_run(struct run *c, const struct qn_op *o)
 {
-	struct deal d = deal_begin(c->ith, c->nth, op_rows(c, op) * op->n_seg);
+	const struct qn_norm_rows *op = &o->norm_rows;
+	const float *weight = op->norm.weight, *bias = op->norm.bias;
+	struct deal d = deal_begin(c->ith, c->nth, op_rows(c, o) * op->n_seg);
 	int64_t i;
 
 	while ((i = deal_next(c->pool, c->step, &d)) >= 0) {
 		const int64_t t = i / op->n_seg, seg = i % op->n_seg * op->n_col, w = op->seg_weights ? seg : 0;
-		const float *x = buf_row(c, op->src, t) + op->col[0] + seg;
-		float *y = buf_row(c, op->dst, t) + op->col[1] + seg;
-		const struct norm s = norm_of(op, x);
+		const float *x = cols_row(c, op->src, t) + seg;
+		float *y = cols_row(c, op->dst, t) + seg;
+		const struct norm s = norm_of(&op->norm, x, op->n_col);
 
 		for (int64_t at = 0; at < op->n_col; at += QN_ACT_BLOCK) {
 			const int64_t left = op->n_col - at, n = left < QN_ACT_BLOCK ? left : QN_ACT_BLOCK;
 			struct actf tmp;
 
-			norm_row(op, s, tmp.x, x + at, op->vec ? op->vec + w + at : NULL,
-			         op->vec2 ? op->vec2 + w + at : NULL, n);
-			if (op->epilogue == QN_EPI_ADD)
+			norm_row(&op->norm, s, tmp.x, x + at, weight ? weight + w + at : NULL,
+			         bias ? bias + w + at : NULL, n);
+			if (op->add)
 				qn_kernels.add_scaled(y + at, tmp.x, op->scale, n);
 			else
 				qn_kernels.scale_rows(y + at, tmp.x, op->scale, NULL, n);

@@ -6,18 +6,20 @@
 
 #include <string.h>
 
+#include "run/plan.h"
 #include "run/run.h"
 
 /* Computes panels at .. at + n of head h over tokens t0 .. t1, which are all of a sequence's in the batch. */
-typedef void recur_fn(const struct run *c, const struct qn_op *op, int64_t h, int64_t at, int n, int64_t t0,
+typedef void recur_fn(const struct run *c, const struct qn_op *o, int64_t h, int64_t at, int n, int64_t t0,
                       int64_t t1);
 
 /* Threads share heads and, of a head, items of `each` panels: no two write the same part of a state. */
-static inline void recur_run(struct run *c, const struct qn_op *op, int each, recur_fn *sequence)
+static inline void recur_run(struct run *c, const struct qn_op *o, const struct qn_recurrence *r, int each,
+                             recur_fn *sequence)
 {
 	const struct qn_batch *b = c->batch;
-	const int64_t panels = op->v_dim / QN_PANEL, parts = (panels + each - 1) / each;
-	struct deal d = deal_begin(c->ith, c->nth, op->n_head * parts);
+	const int64_t panels = r->v_dim / QN_PANEL, parts = (panels + each - 1) / each;
+	struct deal d = deal_begin(c->ith, c->nth, r->n_head * parts);
 	int64_t item;
 
 	while ((item = deal_next(c->pool, c->step, &d)) >= 0) {
@@ -25,7 +27,7 @@ static inline void recur_run(struct run *c, const struct qn_op *op, int each, re
 
 		for (int64_t t0 = 0, t1; t0 < b->n_tok; t0 = t1) {
 			t1 = batch_run(b, t0);
-			sequence(c, op, item / parts, at, (int)(left < each ? left : each), t0, t1);
+			sequence(c, o, item / parts, at, (int)(left < each ? left : each), t0, t1);
 		}
 	}
 }
@@ -34,12 +36,12 @@ static inline void recur_run(struct run *c, const struct qn_op *op, int each, re
  * Where panels at .. at + n of head h are after the batch, and in *before where they are read: there too, if they
  * begin as zeros.
  */
-static inline float *recur_state(const struct run *c, const struct qn_op *op, int64_t h, int64_t at, int n, int64_t t0,
-                                 const float **before)
+static inline float *recur_state(const struct run *c, const struct qn_recurrence *r, int64_t h, int64_t at, int n,
+                                 int64_t t0, const float **before)
 {
-	const int64_t panel = (int64_t)op->head_dim * QN_PANEL, offset = (h * (op->v_dim / QN_PANEL) + at) * panel;
-	const float *was = batch_state(c->batch, op, t0, 0);
-	float *after = batch_state(c->batch, op, t0, 1) + offset;
+	const int64_t panel = (int64_t)r->head_dim * QN_PANEL, offset = (h * (r->v_dim / QN_PANEL) + at) * panel;
+	const float *was = batch_state(c->batch, &r->state, t0, 0);
+	float *after = batch_state(c->batch, &r->state, t0, 1) + offset;
 
 	*before = was ? was + offset : after;
 	if (!was)
@@ -51,14 +53,25 @@ static inline float *recur_state(const struct run *c, const struct qn_op *op, in
  * The state is read and written once a pass, however many tokens there are; each token takes `times` multiply-adds
  * for each of its numbers.
  */
-static inline struct qn_ticks_op recur_moves(const struct run *c, const struct qn_op *op, int times)
+static inline struct qn_ticks_op recur_moves(const struct run *c, const struct qn_recurrence *r, int times)
 {
-	const int64_t state = (int64_t)op->n_head * op->head_dim * op->v_dim;
+	const int64_t state = (int64_t)r->n_head * r->head_dim * r->v_dim;
 	int64_t runs = 0;
 
 	for (int64_t t = 0; t < c->batch->n_tok; t = batch_run(c->batch, t))
 		runs++;
 	return (struct qn_ticks_op){2 * runs * state * (int64_t)sizeof(float), times * c->batch->n_tok * state};
+}
+
+static inline int recur_ok(const struct qn_recurrence *r)
+{
+	return r->n_head > 0 && r->head_dim > 0 && r->v_dim > 0 && r->v_dim % QN_PANEL == 0 && place_ok(&r->state);
+}
+
+/* Heads share key heads evenly. */
+static inline int recur_keys_ok(const struct qn_recurrence *r)
+{
+	return r->n_head_kv > 0 && r->n_head % r->n_head_kv == 0;
 }
 
 #endif

@@ -2,13 +2,16 @@
 #include "math/sincos.h"
 #include "run/operation.h"
 
-static int check(const struct plan *p, const struct qn_op *op)
+static int check(const struct plan *p, const struct qn_op *o)
 {
+	const struct qn_rope_table *op = &o->rope_table;
+
 	return op->freq && op->n_rot > 0 && op->n_rot % 2 == 0 && buf_ok(p, op->dst, op->n_rot);
 }
 
-static void run(struct run *c, const struct qn_op *op)
+static void run(struct run *c, const struct qn_op *o)
 {
+	const struct qn_rope_table *op = &o->rope_table;
 	const int64_t n = c->batch->n_tok;
 
 	for (int64_t t = n * c->ith / c->nth; t < n * (c->ith + 1) / c->nth; t++) {

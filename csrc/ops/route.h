@@ -2,7 +2,7 @@
 #ifndef QN_OPS_ROUTE_H
 #define QN_OPS_ROUTE_H
 
-#include "quern.h"
+#include "run/plan.h"
 
 /* Bounds of a mixture of experts; choosing takes time in their product. */
 #define QN_EXPERTS_MAX 4096
@@ -16,9 +16,9 @@ struct route {
 	float *weight;   /* [n_tok][n_used] */
 };
 
-struct route route_of(const struct qn_buf *buf, int64_t n_tok, int32_t n_expert, int32_t n_used);
+struct route route_of(const struct qn_buf *bufs, const struct qn_routing *r, int64_t n_tok);
 
-/* 1 where op has numbers of experts within the bounds. */
-int experts_ok(const struct qn_op *op);
+/* 1 where numbers of experts are within the bounds, and the buffer is there. */
+int experts_ok(const struct plan *p, const struct qn_routing *r);
 
 #endif

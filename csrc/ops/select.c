@@ -17,9 +17,9 @@ static int64_t padded(int64_t bytes)
 	return (bytes + 63) / 64 * 64;
 }
 
-static int64_t heap_bytes(const struct qn_op *op)
+static int64_t heap_bytes(const struct qn_select *op)
 {
-	return padded(op->n_select * (int64_t)sizeof(uint64_t));
+	return padded(op->selection.n * (int64_t)sizeof(uint64_t));
 }
 
 /*
@@ -35,27 +35,28 @@ struct work {
 	uint8_t *k, *entries;
 };
 
-static int64_t work_of(const struct qn_op *op, uint8_t *scratch, struct work *w)
+static int64_t work_of(const struct qn_select *op, uint8_t *scratch, struct work *w)
 {
-	const int64_t each = padded(op->n_head * (int64_t)sizeof(float));
+	const int64_t each = padded(op->heads.n_head * (int64_t)sizeof(float));
 	int64_t at = heap_bytes(op);
 
 	w->heap = (uint64_t *)scratch;
 	w->q = scratch + at;
-	at += op->n_head * kv_query_bytes(op->head_dim);
+	at += op->heads.n_head * kv_query_bytes(op->heads.head_dim);
 	w->qd = (float *)(scratch + at);
 	w->qsum = (int32_t *)(scratch + at + each);
 	at += 2 * each;
 	w->e = (float *)(scratch + at);
 	at += QN_ATTN_ROWS * QN_KV_BLOCK * (int64_t)sizeof(float);
 	w->k = scratch + at;
-	at += op->k_type == QN_KV_Q4 ? kv_k_bytes(QN_KV_Q8, kv_pad(op->head_dim, 8)) : 0;
+	at += op->heads.k_type == QN_KV_Q4 ? kv_k_bytes(QN_KV_Q8, kv_pad(op->heads.head_dim, 8)) : 0;
 	w->entries = scratch + at;
-	return at + (op->every ? kv_k_bytes(op->k_type, op->head_dim) : 0);
+	return at + (op->selection.entries.every ? kv_k_bytes(op->heads.k_type, op->heads.head_dim) : 0);
 }
 
-static size_t scratch(const struct qn_op *op)
+static size_t scratch(const struct qn_op *o)
 {
+	const struct qn_select *op = &o->select;
 	static uint8_t nowhere[1];
 	struct work w;
 
@@ -63,69 +64,74 @@ static size_t scratch(const struct qn_op *op)
 }
 
 /* Heads of a choice. */
-static int heads_of(const struct qn_op *op)
+static int heads_of(const struct qn_select *op)
 {
-	return op->n_head / choices_of(op);
+	return op->heads.n_head / choices_of(&op->selection);
 }
 
-static int check(const struct plan *p, const struct qn_op *op)
+static int check(const struct plan *p, const struct qn_op *o)
 {
-	return op->n_head > 0 && op->head_dim > 0 && op->head_dim <= KV_HEAD_DIM_MAX && op->k_type >= 0 &&
-	       op->k_type < QN_N_KV_TYPES && op->n_select > 0 && op->group >= 0 && op->kv_offset >= 0 &&
-	       op->kv_offset % 64 == 0 && col_ok(p, op->src, op->col[0], (int64_t)op->n_head * op->head_dim) &&
-	       (op->aux == -1 || buf_ok(p, op->aux, op->n_head)) && (op->every == 0 || entries_ok(op)) &&
-	       (op->each == 0 || (spans_ok(op) && op->n_head % choices_of(op) == 0 &&
-	                          (op->each % QN_KV_BLOCK == 0 || QN_KV_BLOCK % op->each == 0))) &&
-	       buf_ok(p, op->dst, (int64_t)choices_of(op) * op->n_select);
+	const struct qn_select *op = &o->select;
+	const struct qn_selection *s = &op->selection;
+
+	return op->heads.n_head > 0 && op->heads.head_dim > 0 && op->heads.head_dim <= KV_HEAD_DIM_MAX &&
+	       op->heads.k_type >= 0 && op->heads.k_type < QN_N_KV_TYPES && place_ok(&op->heads.kv) && s->n > 0 &&
+	       cols_ok(p, op->q, (int64_t)op->heads.n_head * op->heads.head_dim) &&
+	       (op->weight == -1 || buf_ok(p, op->weight, op->heads.n_head)) &&
+	       (s->entries.every == 0 || entries_ok(&s->entries)) &&
+	       (s->each == 0 || (spans_ok(s) && op->heads.n_head % choices_of(s) == 0 &&
+	                         (s->each % QN_KV_BLOCK == 0 || QN_KV_BLOCK % s->each == 0))) &&
+	       buf_ok(p, op->dst, (int64_t)choices_of(s) * s->n);
 }
 
 /* Ready for a choice of token t: its queries, and a heap of nothing. */
-static void begin(const struct run *c, const struct qn_op *op, int64_t t, int choice, struct work *w)
+static void begin(const struct run *c, const struct qn_select *op, int64_t t, int choice, struct work *w)
 {
 	const int n = heads_of(op);
 
-	memset(w->heap, 0, sizeof *w->heap * (size_t)op->n_select);
+	memset(w->heap, 0, sizeof *w->heap * (size_t)op->selection.n);
 	for (int h = 0; h < n; h++)
-		kv_query(op->k_type, w->q + h * kv_query_bytes(op->head_dim), &w->qd[h], &w->qsum[h],
-		         buf_row(c, op->src, t) + op->col[0] + (int64_t)(choice * n + h) * op->head_dim, op->head_dim);
+		kv_query(op->heads.k_type, w->q + h * kv_query_bytes(op->heads.head_dim), &w->qd[h], &w->qsum[h],
+		         cols_row(c, op->q, t) + (int64_t)(choice * n + h) * op->heads.head_dim, op->heads.head_dim);
 }
 
-/* What token t chooses among: positions, entries or spans. */
-static int64_t among(const struct run *c, const struct qn_op *op, int64_t t)
+/* What token t chooses among. */
+static int64_t among(const struct run *c, const struct qn_select *op, int64_t t)
 {
-	const int64_t pos = c->batch->pos[t];
-
-	return op->every ? entries_seen(op, pos) : op->each ? spans_before(op, pos) : pos + 1;
+	return choosable(&op->selection, c->batch->pos[t]);
 }
 
 /* Their keys. */
-static int64_t seen(const struct run *c, const struct qn_op *op, int64_t t)
+static int64_t seen(const struct run *c, const struct qn_select *op, int64_t t)
 {
-	return among(c, op, t) * (op->each ? op->each : 1);
+	return among(c, op, t) * (op->selection.each ? op->selection.each : 1);
 }
 
 /* K of block b of these. */
-static const uint8_t *keys_of(const struct run *c, const struct qn_op *op, int64_t t, const struct work *w, int64_t b)
+static const uint8_t *keys_of(const struct run *c, const struct qn_select *op, int64_t t, const struct work *w,
+                              int64_t b)
 {
 	const int64_t at = b * QN_KV_BLOCK, left = seen(c, op, t) - at;
 
-	if (!op->every)
-		return kv_part(c, op, t, at);
+	if (!op->selection.entries.every)
+		return kv_part(c, &op->heads.kv, t, at);
 	for (int p = 0; p < (left < QN_KV_BLOCK ? left : QN_KV_BLOCK); p++)
-		kv_lay_k(op->k_type, w->entries, p, entry_at(c, op, t, at + p), op->head_dim);
+		kv_lay_k(op->heads.k_type, w->entries, p,
+		         entry_at(c, &op->selection.entries, op->heads.k_type, op->heads.head_dim, t, at + p),
+		         op->heads.head_dim);
 	return w->entries;
 }
 
 /* The scores of a block's positions by a choice's heads, which are added in their order. */
-static void score(const struct run *c, const struct qn_op *op, int64_t t, int choice, const struct work *w,
+static void score(const struct run *c, const struct qn_select *op, int64_t t, int choice, const struct work *w,
                   const uint8_t *k, float sum[QN_KV_BLOCK])
 {
 	const int heads = heads_of(op);
-	const float *weight = op->aux < 0 ? NULL : buf_row(c, op->aux, t) + choice * heads;
-	const float least = op->each ? -INFINITY : 0;
+	const float *weight = op->weight < 0 ? NULL : buf_row(c, op->weight, t) + choice * heads;
+	const float least = op->selection.each ? -INFINITY : 0;
 
-	if (op->k_type == QN_KV_Q4) {
-		kv_expand_k(w->k, k, op->head_dim, k);
+	if (op->heads.k_type == QN_KV_Q4) {
+		kv_expand_k(w->k, k, op->heads.head_dim, k);
 		k = w->k;
 	}
 	memset(sum, 0, sizeof *sum * QN_KV_BLOCK);
@@ -133,16 +139,16 @@ static void score(const struct run *c, const struct qn_op *op, int64_t t, int ch
 		const int n = heads - h0 < QN_ATTN_ROWS ? heads - h0 : QN_ATTN_ROWS;
 		const struct attn_rows a = {
 			.e = w->e,
-			.q = w->q + h0 * kv_query_bytes(op->head_dim),
+			.q = w->q + h0 * kv_query_bytes(op->heads.head_dim),
 			.qd = w->qd + h0,
 			.qsum = w->qsum + h0,
 			.n = n,
-			.head_dim = op->head_dim,
-			.q_bytes = kv_query_bytes(op->head_dim),
+			.head_dim = op->heads.head_dim,
+			.q_bytes = kv_query_bytes(op->heads.head_dim),
 			.ahead = k,
 		};
 
-		qn_kernels.attn_scores[kv_expanded(op->k_type)](&a, k);
+		qn_kernels.attn_scores[kv_expanded(op->heads.k_type)](&a, k);
 		for (int h = 0; h < n; h++)
 			for (int p = 0; p < QN_KV_BLOCK; p++) {
 				const float s = w->e[h * QN_KV_BLOCK + p];
@@ -152,22 +158,22 @@ static void score(const struct run *c, const struct qn_op *op, int64_t t, int ch
 	}
 }
 
-static void rank_one(const struct qn_op *op, struct work *w, float score, int64_t i)
+static void rank_one(const struct qn_select *op, struct work *w, float score, int64_t i)
 {
 	const uint64_t r = rank_of(score, (int32_t)i);
 
 	if (r > w->heap[0])
-		sift(w->heap, op->n_select, r);
+		sift(w->heap, op->selection.n, r);
 }
 
 /*
  * Puts what token t chooses among into the heap of the best: of stretches that are as long as a block, or as a span
  * that is longer, from number first on each step-th.
  */
-static void rank_blocks(const struct run *c, const struct qn_op *op, int64_t t, int choice, struct work *w,
+static void rank_blocks(const struct run *c, const struct qn_select *op, int64_t t, int choice, struct work *w,
                         int64_t first, int64_t step)
 {
-	const int64_t n = seen(c, op, t), each = op->each ? op->each : 1;
+	const int64_t n = seen(c, op, t), each = op->selection.each ? op->selection.each : 1;
 	const int64_t stretch = each > QN_KV_BLOCK ? each / QN_KV_BLOCK : 1; /* in blocks */
 	float sum[QN_KV_BLOCK], best = -INFINITY;
 
@@ -187,22 +193,22 @@ static void rank_blocks(const struct run *c, const struct qn_op *op, int64_t t, 
 }
 
 /* The numbers in the heap, rising, into row t of dst. */
-static void finish(const struct run *c, const struct qn_op *op, int64_t t, int choice, uint64_t *heap)
+static void finish(const struct run *c, const struct qn_select *op, int64_t t, int choice, uint64_t *heap)
 {
-	int32_t *y = (int32_t *)buf_row(c, op->dst, t) + choice * op->n_select;
+	int32_t *y = (int32_t *)buf_row(c, op->dst, t) + choice * op->selection.n;
 
-	for (int i = 0; i < op->n_select; i++)
+	for (int i = 0; i < op->selection.n; i++)
 		heap[i] = ~(uint64_t)(uint32_t)ranked(heap[i]); /* the largest position is the smallest */
-	for (int i = op->n_select / 2; i-- > 0;)
-		sift_from(heap, op->n_select, i, heap[i]);
-	for (int i = op->n_select - 1; i >= 0; i--) {
+	for (int i = op->selection.n / 2; i-- > 0;)
+		sift_from(heap, op->selection.n, i, heap[i]);
+	for (int i = op->selection.n - 1; i >= 0; i--) {
 		y[i] = (int32_t)(uint32_t)~heap[0];
 		sift(heap, i, heap[i]);
 	}
 }
 
 /* All threads for a choice of token t. */
-static void together(struct run *c, const struct qn_op *op, int64_t t, int choice, struct work *w)
+static void together(struct run *c, const struct qn_select *op, int64_t t, int choice, struct work *w)
 {
 	begin(c, op, t, choice, w);
 	rank_blocks(c, op, t, choice, w, c->ith, c->nth);
@@ -211,29 +217,30 @@ static void together(struct run *c, const struct qn_op *op, int64_t t, int choic
 		for (int i = 1; i < c->nth; i++) {
 			const uint64_t *other = (const uint64_t *)(c->scratch + i * (int64_t)c->scratch_each);
 
-			for (int k = 0; k < op->n_select; k++)
+			for (int k = 0; k < op->selection.n; k++)
 				if (other[k] > w->heap[0])
-					sift(w->heap, op->n_select, other[k]);
+					sift(w->heap, op->selection.n, other[k]);
 		}
 		finish(c, op, t, choice, w->heap);
 	}
 	run_barrier(c);
 }
 
-static void run(struct run *c, const struct qn_op *op)
+static void run(struct run *c, const struct qn_op *o)
 {
+	const struct qn_select *op = &o->select;
 	const struct qn_batch *b = c->batch;
-	const int choices = choices_of(op);
+	const int choices = choices_of(&op->selection);
 	struct deal d = deal_begin(c->ith, c->nth, b->n_tok * choices);
 	struct work w;
 	int64_t n = 0, i;
 
 	work_of(op, c->scratch, &w);
 	for (int64_t t = 0; t < b->n_tok; t++)
-		n += among(c, op, t) > op->n_select ? choices : 0;
+		n += among(c, op, t) > op->selection.n ? choices : 0;
 	if (n < c->nth) {
 		for (int64_t t = 0; t < b->n_tok; t++)
-			for (int choice = 0; among(c, op, t) > op->n_select && choice < choices; choice++)
+			for (int choice = 0; among(c, op, t) > op->selection.n && choice < choices; choice++)
 				together(c, op, t, choice, &w);
 		return;
 	}
@@ -241,7 +248,7 @@ static void run(struct run *c, const struct qn_op *op)
 		const int64_t t = i / choices;
 		const int choice = (int)(i % choices);
 
-		if (among(c, op, t) <= op->n_select)
+		if (among(c, op, t) <= op->selection.n)
 			continue;
 		begin(c, op, t, choice, &w);
 		rank_blocks(c, op, t, choice, &w, 0, 1);
@@ -250,17 +257,18 @@ static void run(struct run *c, const struct qn_op *op)
 }
 
 /* Each token meets the keys of all positions that it sees. */
-static struct qn_ticks_op moves(const struct run *c, const struct qn_op *op)
+static struct qn_ticks_op moves(const struct run *c, const struct qn_op *o)
 {
+	const struct qn_select *op = &o->select;
 	struct qn_ticks_op m = {0};
 
 	for (int64_t t = 0; t < c->batch->n_tok; t++) {
 		const int64_t n = seen(c, op, t);
 
-		if (among(c, op, t) <= op->n_select)
+		if (among(c, op, t) <= op->selection.n)
 			continue;
-		m.bytes += (n + QN_KV_BLOCK - 1) / QN_KV_BLOCK * kv_k_bytes(op->k_type, op->head_dim);
-		m.madds += n * op->n_head * op->head_dim;
+		m.bytes += (n + QN_KV_BLOCK - 1) / QN_KV_BLOCK * kv_k_bytes(op->heads.k_type, op->heads.head_dim);
+		m.madds += n * op->heads.n_head * op->heads.head_dim;
 	}
 	return m;
 }

@@ -17,6 +17,16 @@ int col_ok(const struct plan *p, int buf, int32_t col, int64_t n)
 	return col >= 0 && col % 16 == 0 && buf_ok(p, buf, col + n);
 }
 
+int cols_ok(const struct plan *p, struct qn_cols at, int64_t n)
+{
+	return col_ok(p, at.buf, at.col, n);
+}
+
+int place_ok(const struct qn_place *at)
+{
+	return at->group >= 0 && at->offset >= 0 && at->offset % 64 == 0;
+}
+
 int mat_ok(const struct qn_mat *m)
 {
 	return m->data && qn_type_ok(m->type, m->n_in) && m->n_out > 0 && m->n_mat > 0 &&
@@ -40,8 +50,8 @@ int act_ok(const struct plan *p, const int32_t *act, const int32_t *from, int64_
 int rows_ok(const struct plan *p, const struct qn_op *op, int64_t n)
 {
 	if (op->rows == QN_ROWS_PAIR)
-		return experts_ok(op) && buf_ok(p, op->aux, 0);
-	return op->rows != QN_ROWS_HEAD || (op->n_seg > 0 && op->step >= n && op->step % 16 == 0);
+		return experts_ok(p, &op->routing);
+	return op->rows != QN_ROWS_HEAD || (op->heads.n > 0 && op->heads.step >= n && op->heads.step % 16 == 0);
 }
 
 /* The buffer of the routing that op reads or writes, -1 for none. */
@@ -49,11 +59,10 @@ static int32_t routing_of(const struct qn_op *op)
 {
 	switch (operation_of(op->kind)->routing) {
 	case ROUTING_PAIRS:
-		return op->rows == QN_ROWS_PAIR ? op->aux : -1;
+		return op->rows == QN_ROWS_PAIR ? op->routing.buf : -1;
 	case ROUTING_READS:
-		return op->aux;
 	case ROUTING_WRITES:
-		return op->dst;
+		return op->routing.buf;
 	default:
 		return -1;
 	}
@@ -61,7 +70,7 @@ static int32_t routing_of(const struct qn_op *op)
 
 static int same_experts(const struct qn_op *a, const struct qn_op *b)
 {
-	return a->n_expert == b->n_expert && a->n_used == b->n_used;
+	return a->routing.n_expert == b->routing.n_expert && a->routing.n_used == b->routing.n_used;
 }
 
 /*
@@ -84,12 +93,12 @@ static int routing_ok(const struct plan *p, int32_t i)
 }
 
 /* What a QN_OP_SELECT chose is what a QN_OP_ATTEND reads: as many, of the same spans, or entries that are these. */
-static int alike(const struct qn_op *chosen, const struct qn_op *read)
+static int alike(const struct qn_selection *chosen, const struct qn_selection *read)
 {
-	return chosen->n_select == read->n_select && choices_of(chosen) == choices_of(read) &&
-	       (chosen->each ? chosen->each == read->each && chosen->window == read->window :
-	                       chosen->every == (read->each ? read->each : read->every) &&
-	                               (!read->each || !read->window));
+	return chosen->n == read->n && choices_of(chosen) == choices_of(read) &&
+	       (chosen->each ? chosen->each == read->each && chosen->near == read->near :
+	                       chosen->entries.every == (read->each ? read->each : read->entries.every) &&
+	                               (!read->each || !read->near));
 }
 
 /*
@@ -98,15 +107,15 @@ static int alike(const struct qn_op *chosen, const struct qn_op *read)
  */
 static int chosen_ok(const struct plan *p, int32_t i)
 {
-	const struct qn_op *op = &p->ops[i];
+	const struct qn_attend *op = &p->ops[i].attend;
 	int written = 0;
 
-	if (op->kind != QN_OP_ATTEND || !op->n_select)
+	if (p->ops[i].kind != QN_OP_ATTEND || !op->selection.n)
 		return 1;
 	for (int32_t k = i - 1; k >= 0; k--)
 		if (p->ops[k].kind == QN_OP_SELECT) {
-			if (p->ops[k].dst == op->aux)
-				return alike(&p->ops[k], op);
+			if (p->ops[k].select.dst == op->chosen)
+				return alike(&p->ops[k].select.selection, &op->selection);
 			written = 1;
 		}
 	return !written;

@@ -28,6 +28,11 @@ static inline float *buf_row(const struct run *c, int i, int64_t row)
 	return (float *)c->bufs[i].data + row * c->bufs[i].width;
 }
 
+static inline float *cols_row(const struct run *c, struct qn_cols at, int64_t row)
+{
+	return buf_row(c, at.buf, row) + at.col;
+}
+
 /* Block i of a buffer of activations. */
 static inline void *act_block(const struct run *c, int buf, enum qn_act kind, int64_t i)
 {
@@ -44,9 +49,9 @@ static inline int64_t op_rows(const struct run *c, const struct qn_op *op)
 	case QN_ROWS_OUT:
 		return c->batch->n_out;
 	case QN_ROWS_PAIR:
-		return (int64_t)c->batch->n_tok * op->n_used;
+		return (int64_t)c->batch->n_tok * op->routing.n_used;
 	case QN_ROWS_HEAD:
-		return (int64_t)c->batch->n_tok * op->n_seg;
+		return (int64_t)c->batch->n_tok * op->heads.n;
 	default:
 		return c->batch->n_tok;
 	}
@@ -62,22 +67,22 @@ static inline int64_t batch_run(const struct qn_batch *b, int64_t t)
 	return end;
 }
 
-/* Op's part of the KV block that holds position pos of token t's sequence. */
-static inline uint8_t *kv_part(const struct run *c, const struct qn_op *op, int64_t t, int64_t pos)
+/* The part at `at` of the KV block that holds position pos of token t's sequence. */
+static inline uint8_t *kv_part(const struct run *c, const struct qn_place *at, int64_t t, int64_t pos)
 {
-	const struct qn_group *g = &c->batch->groups[op->group];
+	const struct qn_group *g = &c->batch->groups[at->group];
 	const int64_t block = g->table[(int64_t)c->batch->seq[t] * g->cols + pos / QN_KV_BLOCK];
 
-	return (uint8_t *)g->data + block * g->unit_bytes + op->kv_offset;
+	return (uint8_t *)g->data + block * g->unit_bytes + at->offset;
 }
 
-/* Op's state of token t's sequence before or after the batch, of a group of such; NULL: zeros. */
-static inline float *batch_state(const struct qn_batch *b, const struct qn_op *op, int64_t t, int after)
+/* The state at `at` of token t's sequence before or after the batch; NULL: zeros. */
+static inline float *batch_state(const struct qn_batch *b, const struct qn_place *at, int64_t t, int after)
 {
-	const struct qn_group *g = &b->groups[op->group];
+	const struct qn_group *g = &b->groups[at->group];
 	const int32_t unit = g->table[(int64_t)b->seq[t] * g->cols + after];
 
-	return unit < 0 ? NULL : (float *)((uint8_t *)g->data + unit * g->unit_bytes + op->kv_offset);
+	return unit < 0 ? NULL : (float *)((uint8_t *)g->data + unit * g->unit_bytes + at->offset);
 }
 
 #endif

@@ -77,17 +77,18 @@ static void tap_products(const struct inputs *in, const struct qn_tap *tap, cons
 
 void run_tap(const struct run *c, const struct qn_op *op, const struct qn_tap *tap)
 {
-	const struct qn_mat *m = &op->mat[0];
+	const struct qn_mat *m = &op->matmul.mat[0];
 	const enum qn_act kind = qn_type_act(m->type);
 	const int64_t rows = op_rows(c, op), blocks = (m->n_in + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK;
-	const int32_t share = op->rows == QN_ROWS_PAIR ? op->n_expert / m->n_mat : 1; /* experts that have one matrix */
+	const int32_t share = op->rows == QN_ROWS_PAIR ? op->routing.n_expert / m->n_mat : 1;
+		/* experts that have one matrix */
 	struct route route = {0};
 	struct searches searches = {0};
 
 	if (tap->products)
 		searches = searches_of(tap->isa);
 	if (op->rows == QN_ROWS_PAIR)
-		route = route_of(&c->bufs[op->aux], c->batch->n_tok, op->n_expert, op->n_used);
+		route = route_of(c->bufs, &op->routing, c->batch->n_tok);
 	for (int32_t e = 0; e < m->n_mat; e++) {
 		const int64_t from = op->rows == QN_ROWS_PAIR ? route.offset[e * share] : rows / m->n_mat * e;
 		const int64_t to = op->rows == QN_ROWS_PAIR ? route.offset[(e + 1) * share] : rows / m->n_mat * (e + 1);
@@ -97,7 +98,7 @@ void run_tap(const struct run *c, const struct qn_op *op, const struct qn_tap *t
 			double *sum = tap->sums + (int64_t)e * m->n_in + b * QN_ACT_BLOCK;
 
 			for (int64_t t = from; t < to; t++) {
-				const void *block = act_block(c, op->act[kind], kind, b * rows + t);
+				const void *block = act_block(c, op->matmul.act[kind], kind, b * rows + t);
 
 				for (int k = 0; k < QN_ACT_BLOCK && k < left; k++) {
 					const double x = column(block, kind, k);
@@ -107,7 +108,7 @@ void run_tap(const struct run *c, const struct qn_op *op, const struct qn_tap *t
 			}
 		}
 		if (tap->products) {
-			const struct inputs in = {c, op->act[kind], kind, rows, from, to, m->n_in};
+			const struct inputs in = {c, op->matmul.act[kind], kind, rows, from, to, m->n_in};
 
 			tap_products(&in, tap, &searches, e);
 		}

@@ -226,62 +226,61 @@ static void formulas(const struct problem *p, const struct outcome *o)
 
 static struct qn_op adapt(int rows, int act, int low, int dst, const struct qn_low_rank *list)
 {
-	struct qn_op op = {.kind = QN_OP_ADAPT, .rows = rows, .dst = dst, .n_col = OUT, .low = list, .n_low = ADAPTERS,
-	                   .scale = 1};
+	struct qn_op op = {.kind = QN_OP_ADAPT, .rows = rows};
 
-	memset(op.act, -1, sizeof op.act);
-	memset(op.src_act, -1, sizeof op.src_act);
-	op.act[QN_ACT_F32] = act;
-	op.src_act[QN_ACT_F32] = low;
+	op.adapt = (struct qn_adapt){
+		.low = list, .dst = {dst, 0}, .act = act, .reduced = low, .n_col = OUT, .n_low = ADAPTERS, .scale = 1,
+	};
 	return op;
 }
 
 static struct qn_op act(int rows, int src, int dst)
 {
-	struct qn_op op = {.kind = QN_OP_ACT, .rows = rows, .src = src, .n_col = IN};
+	struct qn_op op = {.kind = QN_OP_ACT, .rows = rows, .to_act = {.src = {src, 0}, .n_col = IN}};
 
-	memset(op.act, -1, sizeof op.act);
-	op.act[QN_ACT_F32] = dst;
+	memset(op.to_act.act, -1, sizeof op.to_act.act);
+	op.to_act.act[QN_ACT_F32] = dst;
 	return op;
 }
 
 static void plan(struct problem *p)
 {
-	struct qn_op *op = p->ops, mm = act(QN_ROWS_TOK, 0, ACT), pair = act(0, 0, PAIR_ACT);
+	const struct qn_routing routing = {ROUTE, EXPERTS, USED};
+	struct qn_op *op = p->ops, mm = {.kind = QN_OP_MATMUL};
+	struct qn_op pair = {.kind = QN_OP_MOE_GATHER, .routing = routing};
 
 	*op++ = act(QN_ROWS_TOK, SRC, ACT);
-	*op++ = (struct qn_op){.kind = QN_OP_GATHER, .src = SRC, .dst = OUT_SRC};
+	*op++ = (struct qn_op){.kind = QN_OP_GATHER, .gather = {.src = SRC, .dst = OUT_SRC}};
 	*op++ = act(QN_ROWS_OUT, OUT_SRC, OUT_ACT);
-	*op++ = (struct qn_op){.kind = QN_OP_MOE_ROUTE, .src = LOGITS, .dst = ROUTE, .n_expert = EXPERTS,
-	                       .n_used = USED, .scale = 1};
-	memcpy(pair.src_act, mm.act, sizeof mm.act);
-	pair.kind = QN_OP_MOE_GATHER;
-	pair.aux = ROUTE;
-	pair.n_expert = EXPERTS;
-	pair.n_used = USED;
+	*op = (struct qn_op){.kind = QN_OP_MOE_ROUTE, .routing = routing};
+	op++->moe_route = (struct qn_moe_route){.src = LOGITS, .scale = 1};
+	pair.moe_gather.n_col = IN;
+	memset(pair.moe_gather.src, -1, sizeof pair.moe_gather.src);
+	memset(pair.moe_gather.dst, -1, sizeof pair.moe_gather.dst);
+	pair.moe_gather.src[QN_ACT_F32] = ACT;
+	pair.moe_gather.dst[QN_ACT_F32] = PAIR_ACT;
 	*op++ = pair;
 	*op++ = adapt(QN_ROWS_TOK, ACT, LOW, DELTA, p->low);
 	*op++ = adapt(QN_ROWS_OUT, OUT_ACT, OUT_LOW, OUT_DELTA, p->low);
 	*op = adapt(QN_ROWS_PAIR, PAIR_ACT, PAIR_LOW, PAIR_DELTA, p->low_experts);
-	op->aux = ROUTE;
-	op->n_expert = EXPERTS;
-	op++->n_used = USED;
-	*op++ = (struct qn_op){.kind = QN_OP_MOE_COMBINE, .src = PAIR_DELTA, .dst = SUM, .aux = ROUTE,
-	                       .n_expert = EXPERTS, .n_used = USED};
+	op++->routing = routing;
+	*op = (struct qn_op){.kind = QN_OP_MOE_COMBINE, .routing = routing};
+	op++->moe_combine = (struct qn_moe_combine){.src = PAIR_DELTA, .dst = SUM};
 	*op = adapt(QN_ROWS_TOK, -1, LOW, EMBD, p->low_table);
-	op->by_row = 1;
-	op->epilogue = QN_EPI_ADD;
-	op++->scale = 3;
-	mm.kind = QN_OP_MATMUL;
-	mm.dst = PLAIN;
-	mm.epilogue = QN_EPI_GLU;
-	mm.n_mat = 2;
+	op->adapt.by_token = 1;
+	op->adapt.add = 1;
+	op++->adapt.scale = 3;
+	memset(mm.matmul.act, -1, sizeof mm.matmul.act);
+	mm.matmul.act[QN_ACT_F32] = ACT;
+	mm.matmul.dst = PLAIN;
+	mm.matmul.epilogue = QN_EPI_GLU;
+	mm.matmul.n_mat = 2;
 	for (int i = 0; i < 2; i++)
-		mm.mat[i] = p->w[i].m;
+		mm.matmul.mat[i] = p->w[i].m;
 	*op++ = mm;
-	mm.dst = GLU;
-	mm.adapted = 1; /* the gate */
-	mm.delta = DELTA;
+	mm.matmul.dst = GLU;
+	mm.matmul.adapted = 1; /* the gate */
+	mm.matmul.delta = DELTA;
 	*op++ = mm;
 }
 
@@ -339,7 +338,7 @@ static void refuses(const struct problem *p)
 	for (int i = 0; i < N_BUFS_ADAPT; i++)
 		bufs[i] = (struct qn_buf){any, i >= DELTA ? OUT_PAD : RANK_PAD};
 	memcpy(low, p->low, sizeof low);
-	op.low = low;
+	op.adapt.low = low;
 #define CHECKED(o) (qn_plan_check(&(o), 1, bufs, N_BUFS_ADAPT) == QN_OK)
 #define REFUSES(o, field, bad)                                                     \
 	do {                                                                       \
@@ -349,18 +348,17 @@ static void refuses(const struct problem *p)
 		field = was;                                                       \
 		check_true(CHECKED(o), "refused again after " #field);             \
 	} while (0)
-	REFUSES(op, op.n_low, 0);
-	REFUSES(op, op.low, NULL);
-	REFUSES(op, op.n_col, OUT + 1);
-	REFUSES(op, op.col[0], 16);
-	REFUSES(op, op.col[0], -16);
-	REFUSES(op, op.dst, N_BUFS_ADAPT);
-	REFUSES(op, op.act[QN_ACT_F32], -1);
-	REFUSES(op, op.src_act[QN_ACT_F32], -1);
-	REFUSES(op, op.src_act[QN_ACT_F32], DELTA); /* too narrow for rank 300 */
-	REFUSES(op, op.epilogue, QN_EPI_GLU);
+	REFUSES(op, op.adapt.n_low, 0);
+	REFUSES(op, op.adapt.low, NULL);
+	REFUSES(op, op.adapt.n_col, OUT + 1);
+	REFUSES(op, op.adapt.dst.col, 16);
+	REFUSES(op, op.adapt.dst.col, -16);
+	REFUSES(op, op.adapt.dst.buf, N_BUFS_ADAPT);
+	REFUSES(op, op.adapt.act, -1);
+	REFUSES(op, op.adapt.reduced, -1);
+	REFUSES(op, op.adapt.reduced, DELTA); /* too narrow for rank 300 */
 	REFUSES(op, op.rows, QN_ROWS_HEAD);
-	REFUSES(op, op.by_row, 1);
+	REFUSES(op, op.adapt.by_token, 1);
 	REFUSES(op, low[1].a.layout, QN_ROWS);
 	REFUSES(op, low[1].a.n_out, 21);
 	REFUSES(op, low[1].a.n_in, 2 * IN);
@@ -371,10 +369,10 @@ static void refuses(const struct problem *p)
 	REFUSES(op, low[1].b.n_out, OUT - 1);
 	REFUSES(op, low[1].b.n_in, QN_RANK_MAX + 1);
 	REFUSES(op, low[1].b.data, NULL);
-	REFUSES(mm, mm.delta, -1);
-	REFUSES(mm, mm.delta_col[0], 16);
-	REFUSES(mm, mm.delta_col[0], 3);
-	REFUSES(mm, mm.delta, N_BUFS_ADAPT);
+	REFUSES(mm, mm.matmul.delta, -1);
+	REFUSES(mm, mm.matmul.delta_col[0], 16);
+	REFUSES(mm, mm.matmul.delta_col[0], 3);
+	REFUSES(mm, mm.matmul.delta, N_BUFS_ADAPT);
 }
 
 void check_adapt(void)

@@ -176,9 +176,15 @@ static void deep(struct set *s)
 	enum { HEADS = 20, DIM = 576, VALUE = 512, MOST = 64 << 10, BLOCKS = MOST / QN_KV_BLOCK };
 	static int32_t table[BLOCKS];
 	const int32_t seq = 0;
-	const struct qn_op op = {.kind = QN_OP_ATTEND, .src = 0, .dst = 1, .n_head = HEADS, .n_head_kv = 1,
-	                         .head_dim = DIM, .v_dim = VALUE, .v_in_k = 1, .k_type = QN_KV_I16,
-	                         .v_type = QN_KV_I16};
+	const struct qn_op op = {
+		.kind = QN_OP_ATTEND,
+		.attend = {
+			.q = {0, 0}, .dst = 1,
+			.heads =
+				{.n_head = HEADS, .n_head_kv = 1, .head_dim = DIM, .v_dim = VALUE, .v_in_k = 1,
+				 .k_type = QN_KV_I16, .v_type = QN_KV_I16},
+		},
+	};
 	const size_t unit = qn_kv_bytes(QN_KV_I16, QN_KV_I16, 1, DIM, 0), scratch = qn_plan_scratch(&op, 1, 1);
 	uint8_t *kv = guard_alloc(unit * BLOCKS), *room = guard_alloc(2 * scratch);
 	float *q = guard_alloc(sizeof *q * HEADS * DIM), *y = guard_alloc(sizeof *y * HEADS * VALUE), x[DIM];

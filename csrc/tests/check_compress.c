@@ -199,17 +199,35 @@ static void compress(struct qn_pool *pools[2], int type, int every, int parts)
 		          p.keys + i * DIM, DIM);
 	for (int e = 0; (e + 1) * every <= LENGTH; e++)
 		entry_of(&p, e);
-	p.ops[0] = (struct qn_op){.kind = QN_OP_COMPRESS, .src = SRC, .aux = TURNS, .col = {0, parts * DIM},
-	                          .n_seg = parts, .head_dim = DIM, .k_type = type, .every = every, .vec = p.add,
-	                          .vec2 = p.norm, .eps = 1e-6f, .rope = QN_ROPE_NORM, .n_rot = N_ROT,
-	                          .rope_at = DIM - N_ROT, .group = 0, .kv_offset = 64, .group2 = 1, .kv_offset2 = 128};
-	p.ops[1] = (struct qn_op){.kind = QN_OP_SELECT, .src = QUERIES, .aux = WEIGHTS, .dst = CHOSEN, .n_head = HEADS,
-	                          .n_head_kv = 1, .head_dim = DIM, .k_type = type, .n_select = BEST, .every = every,
-	                          .group2 = 1, .kv_offset2 = 128};
-	p.ops[2] = (struct qn_op){.kind = QN_OP_ATTEND, .src = QUERIES, .aux = CHOSEN, .dst = DST, .n_head = HEADS,
-	                          .n_head_kv = 1, .head_dim = DIM, .v_dim = DIM, .v_in_k = 1, .k_type = type,
-	                          .group = 2, .window = WINDOW, .n_select = BEST, .every = every, .vec2 = p.sinks,
-	                          .group2 = 1, .kv_offset2 = 128};
+	p.ops[0] = (struct qn_op){
+		.kind = QN_OP_COMPRESS,
+		.compress = {
+			.src = SRC, .rope = {.table = TURNS, .kind = QN_ROPE_NORM, .n = N_ROT, .at = DIM - N_ROT},
+			.col = {0, parts * DIM}, .n_part = parts, .head_dim = DIM, .k_type = type,
+			.entries = {.every = every, .at = {.group = 1, .offset = 128}}, .add = p.add, .norm = p.norm,
+			.eps = 1e-6f, .inputs = {.group = 0, .offset = 64},
+		},
+	};
+	p.ops[1] = (struct qn_op){
+		.kind = QN_OP_SELECT,
+		.select = {
+			.q = {QUERIES, 0}, .weight = WEIGHTS, .dst = CHOSEN,
+			.heads = {.n_head = HEADS, .n_head_kv = 1, .head_dim = DIM, .k_type = type},
+			.selection = {.n = BEST, .entries = {.every = every, .at = {.group = 1, .offset = 128}}},
+		},
+	};
+	p.ops[2] = (struct qn_op){
+		.kind = QN_OP_ATTEND,
+		.attend = {
+			.q = {QUERIES, 0}, .chosen = CHOSEN, .dst = DST,
+			.heads =
+				{.n_head = HEADS, .n_head_kv = 1, .head_dim = DIM, .v_dim = DIM, .v_in_k = 1,
+				 .k_type = type, .kv = {.group = 2}},
+			.window = WINDOW,
+			.selection = {.n = BEST, .entries = {.every = every, .at = {.group = 1, .offset = 128}}},
+			.sinks = p.sinks,
+		},
+	};
 	EACH_SET(s) {
 		check_at(s, "entries of %d positions, keys %d", every, type);
 		qn_init(s->isa);
@@ -269,15 +287,32 @@ static void spans(struct qn_pool *pools[2], int type, int every)
 		kv_put_k(type, k, i / KV % QN_KV_BLOCK, p.keys + i * DIM, DIM);
 		kv_put_v(type, k + kv_k_bytes(type, DIM), i / KV % QN_KV_BLOCK, values + i * DIM, DIM);
 	}
-	p.ops[0] = (struct qn_op){.kind = QN_OP_COMPRESS, .src = SRC, .aux = -1, .col = {0, -1}, .n_seg = 1,
-	                          .head_dim = DIM, .k_type = type, .every = every, .vec2 = p.norm, .eps = 1e-6f,
-	                          .group = 0, .kv_offset = 64, .group2 = 1, .kv_offset2 = 128};
-	p.ops[1] = (struct qn_op){.kind = QN_OP_SELECT, .src = QUERIES, .aux = -1, .dst = CHOSEN, .n_head = HEADS,
-	                          .n_head_kv = 1, .head_dim = DIM, .k_type = type, .n_select = CHOSE, .every = every,
-	                          .group2 = 1, .kv_offset2 = 128};
-	p.ops[2] = (struct qn_op){.kind = QN_OP_ATTEND, .src = QUERIES, .aux = CHOSEN, .dst = DST, .n_head = KV * GROUP,
-	                          .n_head_kv = KV, .head_dim = DIM, .v_dim = DIM, .k_type = type, .v_type = type,
-	                          .group = 2, .n_select = CHOSE, .each = every};
+	p.ops[0] = (struct qn_op){
+		.kind = QN_OP_COMPRESS,
+		.compress = {
+			.src = SRC, .rope = {.table = -1}, .col = {0, -1}, .n_part = 1, .head_dim = DIM,
+			.k_type = type, .entries = {.every = every, .at = {.group = 1, .offset = 128}},
+			.norm = p.norm, .eps = 1e-6f, .inputs = {.group = 0, .offset = 64},
+		},
+	};
+	p.ops[1] = (struct qn_op){
+		.kind = QN_OP_SELECT,
+		.select = {
+			.q = {QUERIES, 0}, .weight = -1, .dst = CHOSEN,
+			.heads = {.n_head = HEADS, .n_head_kv = 1, .head_dim = DIM, .k_type = type},
+			.selection = {.n = CHOSE, .entries = {.every = every, .at = {.group = 1, .offset = 128}}},
+		},
+	};
+	p.ops[2] = (struct qn_op){
+		.kind = QN_OP_ATTEND,
+		.attend = {
+			.q = {QUERIES, 0}, .chosen = CHOSEN, .dst = DST,
+			.heads =
+				{.n_head = KV * GROUP, .n_head_kv = KV, .head_dim = DIM, .v_dim = DIM, .k_type = type,
+				 .v_type = type, .kv = {.group = 2}},
+			.selection = {.n = CHOSE, .each = every},
+		},
+	};
 	EACH_SET(s) {
 		check_at(s, "spans of %d positions, keys %d", every, type);
 		qn_init(s->isa);

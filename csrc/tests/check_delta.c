@@ -224,24 +224,15 @@ static void operation(struct qn_pool *pools[2], struct shape s)
 	float *gate = guard_alloc(sizeof *gate * (size_t)(TOK * gate_width));
 	float *vec = guard_alloc(sizeof *vec * (size_t)n_bias), *vec2 = guard_alloc(sizeof *vec2 * (size_t)s.heads);
 	float *dst[2], *state[2];
-	const struct qn_op op = {.kind = QN_OP_DELTA,
-	                         .src = SRC,
-	                         .dst = DST,
-	                         .aux = GATES,
-	                         .col = {0, n_key, 2 * n_key},
-	                         .n_head = s.heads,
-	                         .n_head_kv = s.keys,
-	                         .head_dim = s.dk,
-	                         .v_dim = s.dv,
-	                         .n_seg = s.gate_heads,
-	                         .k_tiled = s.tiled,
-	                         .by_channel = s.apart,
-	                         .limit = s.limit,
-	                         .vec = vec,
-	                         .vec2 = vec2,
-	                         .scale = 0.5f,
-	                         .kv_offset = 64,
-	                         .act = {-1, -1, -1, -1}};
+	const struct qn_op op = {
+		.kind = QN_OP_DELTA,
+		.delta = {
+			.r = {.src = SRC, .dst = DST, .col = {0, n_key, 2 * n_key}, .n_head = s.heads,
+			      .n_head_kv = s.keys, .head_dim = s.dk, .v_dim = s.dv, .state = {.offset = 64}},
+			.gates = GATES, .gate_heads = s.gate_heads, .k_tiled = s.tiled, .by_channel = s.apart,
+			.limit = s.limit, .bias = vec, .rate = vec2, .scale = 0.5f,
+		},
+	};
 	static double want[TOK * 64], st[128 * 64];
 
 	check_at(check_sets, "delta rule of %d heads of %d by %d", s.heads, s.dk, s.dv);
@@ -284,7 +275,7 @@ static void operation(struct qn_pool *pools[2], struct shape s)
 			}
 			memset(st, 0, sizeof st);
 			oracle(st, want, s.dk, s.dv, n, row + key * s.dk, row + n_key + key * s.dk,
-			       row + 2 * n_key + h * s.dv, width, decay, s.apart, beta, op.scale);
+			       row + 2 * n_key + h * s.dv, width, decay, s.apart, beta, op.delta.scale);
 			for (int t = 0; t < n; t++)
 				for (int j = 0; j < s.dv; j++)
 					check_near("y", (first + t) * out + h * s.dv + j,
@@ -331,9 +322,14 @@ static void wkv(struct qn_pool *pools[2], int heads, int dk, int dv)
 		memset(state[i], 0x55, 4 * (size_t)unit);
 	}
 	struct qn_buf bufs[N_BUFS_DELTA] = {{src, width}, {dst[0], 2 * cols}, {gate, 2 * rows}};
-	const struct qn_op op = {.kind = QN_OP_WKV, .src = SRC, .dst = DST, .aux = GATES, .col = {0, rows, 2 * rows},
-	                         .n_head = heads, .head_dim = dk, .v_dim = dv, .vec = vec[0], .vec2 = vec[1],
-	                         .mul = {vec[2]}, .eps = 1e-12f, .kv_offset = 64, .act = {-1, -1, -1, -1}};
+	const struct qn_op op = {
+		.kind = QN_OP_WKV,
+		.wkv = {
+			.r = {.src = SRC, .dst = DST, .col = {0, rows, 2 * rows}, .n_head = heads, .head_dim = dk,
+			      .v_dim = dv, .state = {.offset = 64}},
+			.gates = GATES, .direction = vec[0], .rate = vec[1], .bonus = vec[2], .eps = 1e-12f,
+		},
+	};
 
 	check_at(check_sets, "RWKV 7 of %d heads of %d by %d", heads, dk, dv);
 	run(pools[1], &op, bufs, state[0], unit, 0, TOK, -1);
@@ -395,10 +391,14 @@ static void decay(struct qn_pool *pools[2], int heads, int shared, int dk, int d
 	float *src = guard_alloc(sizeof *src * (size_t)(TOK * width));
 	float *bonus = guard_alloc(sizeof *bonus * (size_t)rows);
 	float *gate = guard_alloc(sizeof *gate * (size_t)(TOK * rows)), *dst[2], *state[2];
-	const struct qn_op op = {.kind = QN_OP_DECAY, .src = SRC, .dst = DST, .aux = GATES,
-	                         .col = {0, rows, rows + keys}, .n_head = heads, .n_head_kv = shared,
-	                         .head_dim = dk, .v_dim = dv, .vec = late ? NULL : bonus, .scale = 0.25f,
-	                         .kv_offset = 64, .act = {-1, -1, -1, -1}};
+	const struct qn_op op = {
+		.kind = QN_OP_DECAY,
+		.decay = {
+			.r = {.src = SRC, .dst = DST, .col = {0, rows, rows + keys}, .n_head = heads,
+			      .n_head_kv = shared, .head_dim = dk, .v_dim = dv, .state = {.offset = 64}},
+			.decays = GATES, .bonus = late ? NULL : bonus, .scale = 0.25f,
+		},
+	};
 
 	check_at(check_sets, "decays of %d heads of %d by %d", heads, dk, dv);
 	unit_rows(src, TOK, width);
@@ -435,7 +435,7 @@ static void decay(struct qn_pool *pools[2], int heads, int shared, int dk, int d
 
 						st[i][j] = g * before + key * (double)v[j];
 						sum[j] += (double)q[i] *
-						          (late ? (double)op.scale * st[i][j] : before + own);
+						          (late ? (double)op.decay.scale * st[i][j] : before + own);
 					}
 				}
 				for (int j = 0; j < dv; j++)

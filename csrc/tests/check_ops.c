@@ -40,7 +40,7 @@ static int64_t n_rows(const struct scene *s)
 	case QN_ROWS_PAIR:
 		return b->n_tok * N_USED;
 	case QN_ROWS_HEAD:
-		return (int64_t)b->n_tok * s->op->n_seg;
+		return (int64_t)b->n_tok * s->op->heads.n;
 	default:
 		return b->n_tok;
 	}
@@ -48,7 +48,7 @@ static int64_t n_rows(const struct scene *s)
 
 static void embed(const struct scene *s)
 {
-	const struct qn_mat *m = &s->op->mat[0];
+	const struct qn_mat *m = &s->op->embed.table;
 	float want[N_EMBD];
 
 	for (int t = 0; t < s->r->batch.n_tok; t++) {
@@ -56,11 +56,11 @@ static void embed(const struct scene *s)
 
 		qn_dequantize(m->type, want,
 		              (const uint8_t *)m->data +
-		                      (size_t)rows[s->op->index] * qn_row_bytes(m->type, m->n_in),
+		                      (size_t)rows[s->op->embed.index] * qn_row_bytes(m->type, m->n_in),
 		              m->n_in);
 		for (int i = 0; i < N_EMBD; i++) {
-			want[i] *= s->op->scale;
-			if (s->op->epilogue == QN_EPI_ADD)
+			want[i] *= s->op->embed.scale;
+			if (s->op->embed.add)
 				want[i] += ((const float *)s->was[X])[t * N_EMBD + i];
 		}
 		check_floats("row", row(s, X, t), want, N_EMBD);
@@ -70,12 +70,13 @@ static void embed(const struct scene *s)
 static void rope_table(const struct scene *s)
 {
 	for (int t = 0; t < s->r->batch.n_tok; t++)
-		for (int i = 0; i < s->op->n_rot / 2; i++) {
-			const double theta = s->r->batch.pos[t] * s->op->freq[i];
+		for (int i = 0; i < s->op->rope_table.n_rot / 2; i++) {
+			const double theta = s->r->batch.pos[t] * s->op->rope_table.freq[i];
 
-			check_near("cos", i, (double)row(s, ROPE, t)[2 * i], cos(theta) * (double)s->op->scale, 2e-7);
+			check_near("cos", i, (double)row(s, ROPE, t)[2 * i],
+			           cos(theta) * (double)s->op->rope_table.scale, 2e-7);
 			check_near("sin", i, (double)row(s, ROPE, t)[2 * i + 1],
-			           sin(theta) * (double)s->op->scale, 2e-7);
+			           sin(theta) * (double)s->op->rope_table.scale, 2e-7);
 		}
 }
 
@@ -88,7 +89,8 @@ static void gather(const struct scene *s)
 /* Column i of row t of the activations that op reads or writes. */
 static double act_at(const struct scene *s, enum qn_act kind, int64_t rows, int64_t t, int i)
 {
-	const uint8_t *blocks = s->r->bufs[s->op->act[kind]].data;
+	const int32_t *act = s->op->kind == QN_OP_MATMUL ? s->op->matmul.act : s->op->to_act.act;
+	const uint8_t *blocks = s->r->bufs[act[kind]].data;
 
 	return act_value(blocks + (i / QN_ACT_BLOCK * rows + t) * act_bytes(kind), kind, i % QN_ACT_BLOCK);
 }
@@ -104,16 +106,15 @@ static double largest(const double *y, int n)
 }
 
 /* y = the norm of x, of n columns, with weights w and b or NULL. */
-static void norm(const struct qn_op *op, double *y, const float *x, const float *w, const float *b)
+static void norm(const struct qn_norm *op, double *y, const float *x, int n, const float *w, const float *b)
 {
-	const int n = op->n_col;
 	double mean = 0, sum = 0, size = 1;
 
-	for (int i = 0; i < n && op->norm == QN_NORM_LAYER; i++)
+	for (int i = 0; i < n && op->kind == QN_NORM_LAYER; i++)
 		mean += (double)x[i] / n;
 	for (int i = 0; i < n; i++)
 		sum += ((double)x[i] - mean) * ((double)x[i] - mean);
-	if (op->norm != QN_NORM_NONE)
+	if (op->kind != QN_NORM_NONE)
 		size = sqrt(sum / n + (double)op->eps);
 	for (int i = 0; i < n; i++)
 		y[i] = ((double)x[i] - mean) / size * (w ? (double)w[i] : 1) +
@@ -122,21 +123,22 @@ static void norm(const struct qn_op *op, double *y, const float *x, const float 
 
 static void norm_rows(const struct scene *s)
 {
-	const struct qn_op *op = s->op;
+	const struct qn_norm_rows *op = &s->op->norm_rows;
+	const float *weight = op->norm.weight, *bias = op->norm.bias;
 
 	for (int64_t t = 0; t < n_rows(s); t++)
 		for (int seg = 0; seg < op->n_seg; seg++) {
 			const int at = seg * op->n_col, w = op->seg_weights ? at : 0;
-			const float *was = row_was(s, op->dst, t) + op->col[1] + at;
+			const float *was = row_was(s, op->dst.buf, t) + op->dst.col + at;
 			double y[1024];
 
-			norm(op, y, row_was(s, op->src, t) + op->col[0] + at, op->vec ? op->vec + w : NULL,
-			     op->vec2 ? op->vec2 + w : NULL);
+			norm(&op->norm, y, row_was(s, op->src.buf, t) + op->src.col + at, op->n_col,
+			     weight ? weight + w : NULL, bias ? bias + w : NULL);
 			for (int i = 0; i < op->n_col; i++) {
-				const double old = op->epilogue == QN_EPI_ADD ? (double)was[i] : 0;
+				const double old = op->add ? (double)was[i] : 0;
 				const double want = old + (double)op->scale * y[i];
 
-				check_near("y", at + i, (double)row(s, op->dst, t)[op->col[1] + at + i], want,
+				check_near("y", at + i, (double)row(s, op->dst.buf, t)[op->dst.col + at + i], want,
 				           2e-6 * (fabs(old) + fabs(want) + 1));
 			}
 		}
@@ -157,59 +159,64 @@ static double fn_of(int fn, double x)
 
 static void gate(const struct scene *s)
 {
-	const struct qn_op *op = s->op;
+	const struct qn_gate *op = &s->op->gate;
 
 	const int segs = op->by_row && op->n_seg ? op->n_seg : 1;
 
 	for (int64_t t = 0; t < n_rows(s); t++)
 		for (int i = 0; i < segs * op->n_col; i++) {
-			const int from = op->col[0] + (op->by_row ? i / op->n_col : i);
-			const double want = fn_of(op->fn, (double)row(s, op->src, t)[from]) *
-			                    (double)row_was(s, op->dst, t)[op->col[1] + i];
+			const int from = op->src.col + (op->by_row ? i / op->n_col : i);
+			const double want = fn_of(op->fn, (double)row(s, op->src.buf, t)[from]) *
+			                    (double)row_was(s, op->dst.buf, t)[op->dst.col + i];
 
-			check_near("y", i, (double)row(s, op->dst, t)[op->col[1] + i], want, 1e-6 * fabs(want) + 1e-30);
+			check_near("y", i, (double)row(s, op->dst.buf, t)[op->dst.col + i], want,
+			           1e-6 * fabs(want) + 1e-30);
 		}
 }
 
 static void xielu(const struct scene *s)
 {
-	const struct qn_op *op = s->op;
+	const struct qn_xielu *op = &s->op->xielu;
 
 	for (int64_t t = 0; t < n_rows(s); t++)
 		for (int i = 0; i < op->n_col; i++) {
-			const double x = (double)row_was(s, op->dst, t)[op->col[1] + i],
-				     low = fmin(x, (double)op->xielu[3]);
-			const double bent = x > 0 ? (double)op->xielu[0] * x * x
-			                          : (expm1(low) - x) * (double)op->xielu[1];
+			const double x = (double)row_was(s, op->dst.buf, t)[op->dst.col + i],
+				     low = fmin(x, (double)op->param[3]);
+			const double bent = x > 0 ? (double)op->param[0] * x * x
+			                          : (expm1(low) - x) * (double)op->param[1];
 
-			check_near("y", i, (double)row(s, op->dst, t)[op->col[1] + i], bent + (double)op->xielu[2] * x,
+			check_near("y", i, (double)row(s, op->dst.buf, t)[op->dst.col + i],
+			           bent + (double)op->param[2] * x,
 			           /* e^x is rounded before 1 is subtracted */
-			           2e-7 * (fabs(bent) + fabs(x) + fabs((double)op->xielu[1])));
+			           2e-7 * (fabs(bent) + fabs(x) + fabs((double)op->param[1])));
 		}
 }
 
 static void act(const struct scene *s)
 {
-	const int n = s->op->n_col;
+	const int n = s->op->to_act.n_col;
 	const int64_t rows = n_rows(s);
 
 	for (int64_t t = 0; t < rows; t++) {
 		const int64_t n_tok = s->op->rows == QN_ROWS_HEAD ? s->r->batch.n_tok : rows, h = t / n_tok;
-		const float *x = row(s, s->op->src, t % n_tok) + (n_tok < rows ? s->op->col[0] + h * s->op->step : 0);
+		const float *x =
+			row(s, s->op->to_act.src.buf, t % n_tok) +
+				(n_tok < rows ? s->op->to_act.src.col + h * s->op->heads.step : 0);
 		double y[1024];
 
 		if (s->op->kind == QN_OP_NORM)
-			norm(s->op, y, x, s->op->vec, s->op->vec2);
+			norm(&s->op->to_act.norm, y, x, n, s->op->to_act.norm.weight, s->op->to_act.norm.bias);
 		else
 			for (int i = 0; i < n; i++)
 				y[i] = (double)x[i];
 		for (enum qn_act k = 0; k < QN_N_ACT; k++)
-			for (int i = 0; i < n && s->op->act[k] >= 0; i++) {
+			for (int i = 0; i < n && s->op->to_act.act[k] >= 0; i++) {
 				const int run = k == QN_ACT_Q8_256 ? QN_ACT_BLOCK : 32, at = i / run * run;
 				const double max = largest(y + at, n - at < run ? n - at : run);
 
 				if (!check_near("activation", i, act_at(s, k, rows, t, i), y[i],
-				                k == QN_ACT_F32 ? 1e-6 * (fabs(y[i]) + (s->op->vec2 != NULL))
+				                k == QN_ACT_F32 ? 1e-6 * (fabs(y[i]) +
+				                                          (s->op->to_act.norm.bias != NULL))
 				                                : max * 0.5001 / 127 + 1e-6))
 					return;
 			}
@@ -263,58 +270,58 @@ static const float *product(const struct scene *s, const float *(*rows)(const st
 {
 	const struct qn_op *op = s->op;
 	const int64_t n_tok = s->r->batch.n_tok;
-	int64_t col = op->col[k] + r;
+	int64_t col = op->matmul.col[k] + r;
 
 	if (op->rows == QN_ROWS_HEAD) {
 		t -= e * n_tok;
-		col += (int64_t)e * op->step;
-	} else if (op->rows == QN_ROWS_TOK && op->n_seg) {
-		const int each = op->mat[k].n_out / op->n_seg;
+		col += (int64_t)e * op->heads.step;
+	} else if (op->rows == QN_ROWS_TOK && op->heads.n) {
+		const int each = op->matmul.mat[k].n_out / op->heads.n;
 
-		col = op->col[k] + r / each * (int64_t)op->step + r % each;
+		col = op->matmul.col[k] + r / each * (int64_t)op->heads.step + r % each;
 	}
-	return rows(s, op->dst, t) + col;
+	return rows(s, op->matmul.dst, t) + col;
 }
 
 /* Rows t0 .. t1 of mat[k] of expert or head e. */
 static void matmul_rows(const struct scene *s, int k, int e, const void *data, const void *data2,
                         int64_t t0, int64_t t1)
 {
-	const struct qn_mat *m = &s->op->mat[k];
+	const struct qn_mat *m = &s->op->matmul.mat[k];
 	const int64_t rows = n_rows(s);
 	const int bias = e * ((m->n_out + 15) / 16 * 16);
-	float *w = dequantized(m, data, e), *w2 = data2 ? dequantized(&s->op->mat[1], data2, e) : NULL;
+	float *w = dequantized(m, data, e), *w2 = data2 ? dequantized(&s->op->matmul.mat[1], data2, e) : NULL;
 
 	for (int64_t t = t0; t < t1; t++) {
 		double x[N_IN_MAX], x2[N_IN_MAX];
 
 		activations(s, m, rows, t, x);
 		if (w2)
-			activations(s, &s->op->mat[1], rows, t, x2);
+			activations(s, &s->op->matmul.mat[1], rows, t, x2);
 		for (int r = 0; r < m->n_out; r++) {
 			double size, size2, want = dot(m, w, e, r, x, &size);
 
-			if (s->op->bias[k])
-				want += (double)s->op->bias[k][bias + r];
+			if (s->op->matmul.bias[k])
+				want += (double)s->op->matmul.bias[k][bias + r];
 			if (w2) {
 				const double gate = want;
-				double up = dot(&s->op->mat[1], w2, e, r, x2, &size2);
+				double up = dot(&s->op->matmul.mat[1], w2, e, r, x2, &size2);
 
-				if (s->op->bias[1])
-					up += (double)s->op->bias[1][bias + r];
-				if (s->op->fn == QN_FN_SWIGLU_CLAMP)
+				if (s->op->matmul.bias[1])
+					up += (double)s->op->matmul.bias[1][bias + r];
+				if (s->op->matmul.fn == QN_FN_SWIGLU_CLAMP)
 					up = 1 + fmax(fmin(up, 7), -7);
-				want = fn_of(s->op->fn, gate) * up;
+				want = fn_of(s->op->matmul.fn, gate) * up;
 				size = size * (1 + fabs(up)) + size2 * (1 + fabs(gate));
-			} else if (s->op->epilogue == QN_EPI_FN) {
+			} else if (s->op->matmul.epilogue == QN_EPI_FN) {
 				size *= 1 + 2 * fabs(want);
-				want = fn_of(s->op->fn, want);
+				want = fn_of(s->op->matmul.fn, want);
 			} else {
-				want *= (double)s->op->scale;
+				want *= (double)s->op->matmul.scale;
 			}
-			if (s->op->softcap > 0)
-				want = (double)s->op->softcap * tanh(want / (double)s->op->softcap);
-			if (s->op->epilogue == QN_EPI_ADD)
+			if (s->op->matmul.softcap > 0)
+				want = (double)s->op->matmul.softcap * tanh(want / (double)s->op->matmul.softcap);
+			if (s->op->matmul.epilogue == QN_EPI_ADD)
 				want += (double)*product(s, row_was, k, e, t, r);
 			if (!check_near("y", t * m->n_out + r, (double)*product(s, row, k, e, t, r), want,
 			                1e-5 * (size + fabs(want)) + 1e-6))
@@ -328,20 +335,21 @@ static void matmul_rows(const struct scene *s, int k, int e, const void *data, c
 /* `first` counts the matrices of the operations before. The rows are the truth for both layouts. */
 static void matmul(const struct scene *s, int first)
 {
-	const int glu = s->op->epilogue == QN_EPI_GLU;
-	const struct route route = route_of(&s->r->bufs[ROUTE], s->r->batch.n_tok, N_EXPERT, N_USED);
+	const int glu = s->op->matmul.epilogue == QN_EPI_GLU;
+	const struct route route = route_of(s->r->bufs, &s->op->routing, s->r->batch.n_tok);
 
-	for (int k = 0; k < (glu ? 1 : s->op->n_mat); k++) {
+	for (int k = 0; k < (glu ? 1 : s->op->matmul.n_mat); k++) {
 		const void *data = s->t->mats[first + k].rows, *data2 = glu ? s->t->mats[first + 1].rows : NULL;
 
 		if (s->op->rows == QN_ROWS_HEAD)
-			for (int h = 0; h < s->op->n_seg; h++)
+			for (int h = 0; h < s->op->heads.n; h++)
 				matmul_rows(s, k, h, data, data2, h * s->r->batch.n_tok, (h + 1) * s->r->batch.n_tok);
 		else if (s->op->rows != QN_ROWS_PAIR)
 			matmul_rows(s, k, 0, data, data2, 0, n_rows(s));
 		else
 			for (int e = 0; e < N_EXPERT; e++)
-				matmul_rows(s, k, e * s->op->mat[k].n_mat / N_EXPERT, data, data2, route.offset[e],
+				matmul_rows(s, k, e * s->op->matmul.mat[k].n_mat / N_EXPERT, data, data2,
+				            route.offset[e],
 				            route.offset[e + 1]);
 	}
 }
@@ -368,10 +376,16 @@ static double kv_word(int type, const uint8_t *p, int64_t i)
 	}
 }
 
+/* Of QN_OP_QKV and QN_OP_ATTEND. */
+static const struct qn_heads *heads_of(const struct qn_op *op)
+{
+	return op->kind == QN_OP_QKV ? &op->qkv.heads : &op->attend.heads;
+}
+
 /* An element of K (part 0) or V (part 1) in the KV pool, as it is kept: that of Q4 transformed. */
 static double kv_at(const struct scene *s, const uint8_t *kv, int seq, int pos, int h, int part, int d)
 {
-	const struct qn_op *op = s->op;
+	const struct qn_heads *op = heads_of(s->op);
 
 	if (op->v_in_k)
 		part = 0;
@@ -412,12 +426,13 @@ static double kv_eps(int type)
 
 static void rotate(const struct scene *s, double *y, int64_t t)
 {
-	const struct qn_op *op = s->op;
-	const int half = op->n_rot / 2;
+	const struct qn_qkv *op = &s->op->qkv;
+	const int half = op->rope.n / 2;
 
-	y += op->rope_at;
-	for (int i = 0; i < half && op->rope != QN_ROPE_NONE; i++) {
-		const int a = op->rope == QN_ROPE_NEOX ? i : 2 * i, b = op->rope == QN_ROPE_NEOX ? i + half : 2 * i + 1;
+	y += op->rope.at;
+	for (int i = 0; i < half && op->rope.kind != QN_ROPE_NONE; i++) {
+		const int a = op->rope.kind == QN_ROPE_NEOX ? i : 2 * i,
+		      b = op->rope.kind == QN_ROPE_NEOX ? i + half : 2 * i + 1;
 		const double c = (double)row(s, ROPE, t)[2 * i], sn = (double)row(s, ROPE, t)[2 * i + 1];
 		const double ya = y[a], yb = y[b];
 
@@ -429,8 +444,8 @@ static void rotate(const struct scene *s, double *y, int64_t t)
 /* x[head_dim] of a head, normalised and rotated. */
 static void head(const struct scene *s, double *y, const float *x, const float *norm, int64_t t)
 {
-	const struct qn_op *op = s->op;
-	const int n = op->head_dim;
+	const struct qn_qkv *op = &s->op->qkv;
+	const int n = op->heads.head_dim;
 	double sum = 0;
 
 	for (int d = 0; d < n; d++)
@@ -452,70 +467,71 @@ static double channel(const float *mul, int h, int n, int d)
 }
 
 /* The type in which values are kept. */
-static int value_type(const struct qn_op *op)
+static int value_type(const struct qn_heads *h)
 {
-	return op->v_in_k ? op->k_type : op->v_type;
+	return h->v_in_k ? h->k_type : h->v_type;
 }
 
 /* By what scores of token t grow with its position. */
-static double growth(const struct scene *s, int t)
+static double growth(const struct scene *s, int32_t temp_log, int t)
 {
-	const double pos = s->r->batch.pos[t], from = s->op->temp_log;
+	const double pos = s->r->batch.pos[t], from = temp_log;
 
 	return from > 0 && pos > from ? log(pos) / log(from) : 1;
 }
 
 static void qkv(const struct scene *s)
 {
-	const struct qn_op *op = s->op;
+	const struct qn_qkv *op = &s->op->qkv;
 	double y[128], v[128];
 
 	for (int t = 0; t < s->r->batch.n_tok; t++) {
 		const float *was = row_was(s, QKV, t);
 
-		for (int h = 0; h < op->n_head; h++) {
+		for (int h = 0; h < op->heads.n_head; h++) {
 			const double span = op->temp_span ? (double)op->temp_span : 1;
 			const double at = floor((s->r->batch.pos[t] + op->temp_offset) / span);
-			const double scale = (double)op->scale * growth(s, t) * (1 + (double)op->temp * log(at + 1));
-			const int hk = h / (op->n_head / op->n_head_kv);
+			const double scale =
+				(double)op->scale * growth(s, op->temp_log, t) * (1 + (double)op->temp * log(at + 1));
+			const int hk = h / (op->heads.n_head / op->heads.n_head_kv);
 
-			head(s, y, was + op->col[0] + h * op->head_dim, op->vec, t);
-			for (int d = 0; d < op->head_dim; d++)
-				y[d] *= channel(op->mul[0], hk, op->head_dim, d);
-			for (int d = 0; d < op->head_dim; d++)
+			head(s, y, was + op->col[0] + h * op->heads.head_dim, op->q_norm, t);
+			for (int d = 0; d < op->heads.head_dim; d++)
+				y[d] *= channel(op->q_mul, hk, op->heads.head_dim, d);
+			for (int d = 0; d < op->heads.head_dim; d++)
 				check_near(
-					"q", h * op->head_dim + d,
-					(double)row(s, QKV, t)[op->col[0] + h * op->head_dim + d],
+					"q", h * op->heads.head_dim + d,
+					(double)row(s, QKV, t)[op->col[0] + h * op->heads.head_dim + d],
 					y[d] * scale, 2e-6 * (1 + fabs(y[d])));
 		}
-		for (int h = 0; h < op->n_head_kv && !op->q_only; h++) {
-			head(s, y, was + op->col[1] + h * op->head_dim, op->vec2, t);
-			for (int d = 0; d < op->head_dim; d++)
-				y[d] *= channel(op->mul[1], h, op->head_dim, d);
-			for (int d = 0; d < op->v_dim; d++)
-				v[d] = (double)was[op->col[2] + h * op->v_dim + d] *
-				       channel(op->mul[2], h, op->v_dim, d);
-			if (op->k_type == QN_KV_Q4)
-				check_hadamard(y, op->head_dim);
-			if (op->v_type == QN_KV_Q4)
-				check_hadamard(v, op->v_dim);
-			if (op->v_in_k)
+		for (int h = 0; h < op->heads.n_head_kv && !op->q_only; h++) {
+			head(s, y, was + op->col[1] + h * op->heads.head_dim, op->k_norm, t);
+			for (int d = 0; d < op->heads.head_dim; d++)
+				y[d] *= channel(op->k_mul, h, op->heads.head_dim, d);
+			for (int d = 0; d < op->heads.v_dim; d++)
+				v[d] = (double)was[op->col[2] + h * op->heads.v_dim + d] *
+				       channel(op->v_mul, h, op->heads.v_dim, d);
+			if (op->heads.k_type == QN_KV_Q4)
+				check_hadamard(y, op->heads.head_dim);
+			if (op->heads.v_type == QN_KV_Q4)
+				check_hadamard(v, op->heads.v_dim);
+			if (op->heads.v_in_k)
 				memcpy(v, y, sizeof v);
-			for (int d = 0; d < op->head_dim; d++) {
+			for (int d = 0; d < op->heads.head_dim; d++) {
 				const int seq = s->r->batch.seq[t], pos = s->r->batch.pos[t];
 
-				check_near("k", h * op->head_dim + d,
+				check_near("k", h * op->heads.head_dim + d,
 				           kv_at(s, s->kv, seq, pos, h, 0, d), y[d],
-				           kv_eps(op->k_type) * (1 + fabs(y[d])));
+				           kv_eps(op->heads.k_type) * (1 + fabs(y[d])));
 			}
-			for (int d = 0; d < op->v_dim; d++) {
+			for (int d = 0; d < op->heads.v_dim; d++) {
 				const int seq = s->r->batch.seq[t], pos = s->r->batch.pos[t];
 
-				check_near("v", h * op->v_dim + d,
+				check_near("v", h * op->heads.v_dim + d,
 				           kv_at(s, s->kv, seq, pos, h, 1, d), v[d],
-				           kv_eps(value_type(op)) * (1 + fabs(v[d])));
+				           kv_eps(value_type(&op->heads)) * (1 + fabs(v[d])));
 			}
-			for (int d = op->v_dim; d % 16 && !op->v_in_k && op->v_type != QN_KV_Q4; d++)
+			for (int d = op->heads.v_dim; d % 16 && !op->heads.v_in_k && op->heads.v_type != QN_KV_Q4; d++)
 				check_near("padding of v", d,
 				           kv_at(s, s->kv, s->r->batch.seq[t], s->r->batch.pos[t], h, 1, d), 0, 0);
 		}
@@ -529,14 +545,14 @@ static void qkv(const struct scene *s)
 
 			for (int i = 0; i < s->r->batch.n_tok; i++)
 				ours |= s->r->batch.seq[i] == s->r->batch.seq[t] && s->r->batch.pos[i] == pos;
-			for (int d = 0; !ours && d < op->head_dim; d++) {
-				const int seq = s->r->batch.seq[t], h = pos % op->n_head_kv;
+			for (int d = 0; !ours && d < op->heads.head_dim; d++) {
+				const int seq = s->r->batch.seq[t], h = pos % op->heads.n_head_kv;
 
 				check_near("k before", d, kv_at(s, s->kv, seq, pos, h, 0, d),
 				           kv_at(s, s->kv_was, seq, pos, h, 0, d), 0);
 			}
-			for (int d = 0; !ours && d < op->v_dim; d++) {
-				const int seq = s->r->batch.seq[t], h = pos % op->n_head_kv;
+			for (int d = 0; !ours && d < op->heads.v_dim; d++) {
+				const int seq = s->r->batch.seq[t], h = pos % op->heads.n_head_kv;
 
 				check_near("v before", d, kv_at(s, s->kv, seq, pos, h, 1, d),
 				           kv_at(s, s->kv_was, seq, pos, h, 1, d), 0);
@@ -547,64 +563,65 @@ static void qkv(const struct scene *s)
 
 static void attend(const struct scene *s)
 {
-	const struct qn_op *op = s->op;
+	const struct qn_attend *op = &s->op->attend;
 	static double score[KV_COLS * QN_KV_BLOCK];
 
 	for (int t = 0; t < s->r->batch.n_tok; t++)
-		for (int h = 0; h < op->n_head; h++) {
+		for (int h = 0; h < op->heads.n_head; h++) {
 			const int seq = s->r->batch.seq[t], pos = s->r->batch.pos[t],
-				  hk = h / (op->n_head / op->n_head_kv);
+				  hk = h / (op->heads.n_head / op->heads.n_head_kv);
 			const int end = s->r->batch.pos[batch_run(&s->r->batch, t) - 1];
 			const int last = end - pos > op->ahead ? pos + op->ahead : end;
 			const int near = op->window && pos >= op->window ? pos - op->window + 1 : 0;
 			const int from = op->chunked ? pos / op->window * op->window : near;
 			double q[128], y[128];
-			double max = op->vec2 ? (double)op->vec2[h] : -INFINITY, sum = 0, most = 0, error = 1.5e-5;
-			const double cap = (double)op->softcap * growth(s, t);
+			double max = op->sinks ? (double)op->sinks[h] : -INFINITY, sum = 0, most = 0, error = 1.5e-5;
+			const double cap = (double)op->softcap * growth(s, op->temp_log, t);
 
-			for (int d = 0; d < op->head_dim; d++)
-				q[d] = (double)row(s, QKV, t)[op->col[0] + h * op->head_dim + d];
-			if (op->k_type == QN_KV_Q4)
-				check_hadamard(q, op->head_dim);
-			for (int d = 0; d < op->head_dim; d++)
+			for (int d = 0; d < op->heads.head_dim; d++)
+				q[d] = (double)row(s, QKV, t)[op->q.col + h * op->heads.head_dim + d];
+			if (op->heads.k_type == QN_KV_Q4)
+				check_hadamard(q, op->heads.head_dim);
+			for (int d = 0; d < op->heads.head_dim; d++)
 				most = fabs(q[d]) > most ? fabs(q[d]) : most;
 			for (int p = from; p <= last; p++) {
 				double size = 0;
 
 				score[p] = 0;
-				for (int d = 0; d < op->head_dim; d++) {
+				for (int d = 0; d < op->heads.head_dim; d++) {
 					score[p] += q[d] * kv_at(s, s->kv, seq, p, hk, 0, d);
 					size += fabs(kv_at(s, s->kv, seq, p, hk, 0, d));
 				}
 				/* the query is rounded as well */
-				size *= kv_expanded(op->k_type) == QN_KV_Q8 ? 0.51 * most / 127 : 0;
+				size *= kv_expanded(op->heads.k_type) == QN_KV_Q8 ? 0.51 * most / 127 : 0;
 				error = size > error ? size : error;
 				if (op->softcap > 0)
 					score[p] = cap * tanh(score[p] / cap);
-				if (op->vec) {
+				if (op->bias) {
 					const int n = op->span, i = p - pos < -n ? -n : p - pos > n ? n : p - pos;
 
-					score[p] += (double)op->vec[h * 2 * (n + QN_KV_BLOCK) + n + QN_KV_BLOCK - 1 +
+					score[p] += (double)op->bias[h * 2 * (n + QN_KV_BLOCK) + n + QN_KV_BLOCK - 1 +
 					                            i];
 				}
 				max = score[p] > max ? score[p] : max;
 			}
 			for (int p = from; p <= last; p++)
 				sum += score[p] = exp(score[p] - max);
-			if (op->vec2)
-				sum += exp((double)op->vec2[h] - max);
-			for (int d = 0; d < op->v_dim; d++) /* as values are kept */
-				y[d] = (double)row(s, ATT, t)[h * op->v_dim + d] /
-				       channel(op->mul[0], hk, op->v_dim, d);
-			if (op->v_in_k && op->k_type == QN_KV_Q4) { /* with what was transformed with them */
-				const int block = op->head_dim & -op->head_dim;
+			if (op->sinks)
+				sum += exp((double)op->sinks[h] - max);
+			for (int d = 0; d < op->heads.v_dim; d++) /* as values are kept */
+				y[d] = (double)row(s, ATT, t)[h * op->heads.v_dim + d] /
+				       channel(op->mul, hk, op->heads.v_dim, d);
+			if (op->heads.v_in_k &&
+			    op->heads.k_type == QN_KV_Q4) { /* with what was transformed with them */
+				const int block = op->heads.head_dim & -op->heads.head_dim;
 
-				for (int at = 0; at < op->v_dim; at += block)
+				for (int at = 0; at < op->heads.v_dim; at += block)
 					check_hadamard(y + at, block);
-			} else if (value_type(op) == QN_KV_Q4) {
-				check_hadamard(y, op->v_dim);
+			} else if (value_type(&op->heads) == QN_KV_Q4) {
+				check_hadamard(y, op->heads.v_dim);
 			}
-			for (int d = 0; d < op->v_dim; d++) {
+			for (int d = 0; d < op->heads.v_dim; d++) {
 				double want = 0, size = 0;
 
 				for (int p = from; p <= last; p++) {
@@ -613,8 +630,8 @@ static void attend(const struct scene *s)
 					want += x;
 					size += fabs(x);
 				}
-				check_near("y", h * op->v_dim + d, y[d], want,
-				           expm1(2 * error) * size + (kv_integer(value_type(op)) ? 1e-3 : 0));
+				check_near("y", h * op->heads.v_dim + d, y[d], want,
+				           expm1(2 * error) * size + (kv_integer(value_type(&op->heads)) ? 1e-3 : 0));
 			}
 		}
 }
@@ -624,24 +641,25 @@ static void worths(double *worth, const struct qn_op *op, const float *logits)
 {
 	double sum = 0;
 
-	for (int e = 0; e < op->n_expert; e++)
-		sum += worth[e] = op->gating == QN_GATE_SIGMOID         ? 1 / (1 + exp(-(double)logits[e]))
-		                  : op->gating == QN_GATE_SQRT_SOFTPLUS ? sqrt(log1p(exp((double)logits[e])))
+	for (int e = 0; e < op->routing.n_expert; e++)
+		sum += worth[e] = op->moe_route.gating == QN_GATE_SIGMOID         ? 1 / (1 + exp(-(double)logits[e]))
+		                  : op->moe_route.gating == QN_GATE_SQRT_SOFTPLUS ? sqrt(log1p(exp((double)logits[e])))
 		                                                        : exp((double)logits[e]);
-	for (int e = 0; e < op->n_expert && op->gating != QN_GATE_SIGMOID && op->gating != QN_GATE_SQRT_SOFTPLUS; e++)
+	for (int e = 0; e < op->routing.n_expert && op->moe_route.gating != QN_GATE_SIGMOID &&
+	     op->moe_route.gating != QN_GATE_SQRT_SOFTPLUS; e++)
 		worth[e] /= sum;
 }
 
 /* How an expert is ranked, before groups are left out. */
 static double score_of(const struct qn_op *op, const double *worth, int e)
 {
-	return worth[e] + (op->vec ? (double)op->vec[e] : 0);
+	return worth[e] + (op->moe_route.bias ? (double)op->moe_route.bias[e] : 0);
 }
 
 /* A group's best, or the sum of its two best. */
 static double group_score(const struct qn_op *op, const double *worth, int g)
 {
-	const int size = op->n_expert / op->n_group;
+	const int size = op->routing.n_expert / op->moe_route.n_group;
 	double best = -INFINITY, second = -INFINITY;
 
 	for (int e = g * size; e < (g + 1) * size; e++) {
@@ -650,18 +668,18 @@ static double group_score(const struct qn_op *op, const double *worth, int g)
 		second = x > best ? best : x > second ? x : second;
 		best = x > best ? x : best;
 	}
-	return size > 1 && !op->group_best ? best + second : best;
+	return size > 1 && !op->moe_route.group_best ? best + second : best;
 }
 
 /* 1 where so many groups are better than that of expert e that it cannot be chosen. */
 static int left_out(const struct qn_op *op, const double *worth, int e)
 {
-	const int g = op->n_group > 1 ? e / (op->n_expert / op->n_group) : 0;
+	const int g = op->moe_route.n_group > 1 ? e / (op->routing.n_expert / op->moe_route.n_group) : 0;
 	int better = 0;
 
-	for (int i = 0; i < op->n_group && op->n_group > 1; i++)
+	for (int i = 0; i < op->moe_route.n_group && op->moe_route.n_group > 1; i++)
 		better += group_score(op, worth, i) > group_score(op, worth, g) + 1e-6;
-	return op->n_group > 1 && better >= op->n_group_used;
+	return op->moe_route.n_group > 1 && better >= op->moe_route.n_group_used;
 }
 
 /* The weight of choice k by SparseMixer: among those left that are nearly as good. */
@@ -670,7 +688,7 @@ static double mixed(const struct qn_op *op, const float *logits, const int32_t *
 	const double m = (double)logits[expert[k]];
 	double sum = 0;
 
-	for (int i = 0; i < op->n_expert; i++) {
+	for (int i = 0; i < op->routing.n_expert; i++) {
 		const double x = (double)logits[i];
 		int before = 0;
 
@@ -685,31 +703,32 @@ static double mixed(const struct qn_op *op, const float *logits, const int32_t *
 /* The choices of a token are the best, best first, and weigh what they should. */
 static void chosen(const struct qn_op *op, const float *logits, const int32_t *expert, const float *weight)
 {
+	const int size = op->moe_route.n_group > 1 ? op->routing.n_expert / op->moe_route.n_group : 0; /* of groups */
 	static double worth[4096];
 	double sum = 0, all = 0;
 
-	check_true(op->n_expert <= COUNT(worth), "more experts than the check has room for");
+	check_true(op->routing.n_expert <= COUNT(worth), "more experts than the check has room for");
 	worths(worth, op, logits);
-	for (int k = 0; k < op->n_used; k++) {
+	for (int k = 0; k < op->routing.n_used; k++) {
 		sum += worth[expert[k]];
 		all += exp((double)logits[expert[k]]);
 	}
-	for (int k = 0; k < op->n_used; k++) {
+	for (int k = 0; k < op->routing.n_used; k++) {
 		const int e = expert[k];
 		double want = worth[e];
 
-		if (op->gating == QN_GATE_CHOSEN)
+		if (op->moe_route.gating == QN_GATE_CHOSEN)
 			want = exp((double)logits[e]) / all;
-		else if (op->gating == QN_GATE_MIXER)
+		else if (op->moe_route.gating == QN_GATE_MIXER)
 			want = mixed(op, logits, expert, k);
-		else if (op->norm_weights)
+		else if (op->moe_route.norm_weights)
 			want /= sum;
-		check_near("weight", k, (double)weight[k], want * (double)op->scale, 1e-5 * want + 1e-30);
-		if (op->choice)
+		check_near("weight", k, (double)weight[k], want * (double)op->moe_route.scale, 1e-5 * want + 1e-30);
+		if (op->moe_route.choice)
 			continue; /* they are not the best */
 		if (!check_true(!left_out(op, worth, e), "expert %d is of a group that is left out", e))
 			return;
-		for (int i = 0; i < op->n_expert; i++) {
+		for (int i = 0; i < op->routing.n_expert; i++) {
 			int before = 0;
 
 			for (int j = 0; j < k; j++)
@@ -717,9 +736,9 @@ static void chosen(const struct qn_op *op, const float *logits, const int32_t *e
 			if (before || i == e || left_out(op, worth, i))
 				continue;
 			/* groups that are nearly as good as each other could be left out or not */
-			if (op->n_group > 1 && i / (op->n_expert / op->n_group) != e / (op->n_expert / op->n_group))
+			if (size && i / size != e / size)
 				continue;
-			if (!check_true(op->vec || op->n_group > 1
+			if (!check_true(op->moe_route.bias || op->moe_route.n_group > 1
 			                        ? score_of(op, worth, i) <=
 			                                  score_of(op, worth, e) + 1e-6
 			                        : logits[i] < logits[e] ||
@@ -731,20 +750,21 @@ static void chosen(const struct qn_op *op, const float *logits, const int32_t *e
 }
 
 /* The routing is a permutation of pairs by expert, and its choices are the best. */
-static void routing(const struct qn_op *op, const struct qn_buf *src, const struct qn_buf *dst, int n_tok)
+static void routing(const struct qn_op *op, const struct qn_buf *bufs, int n_tok)
 {
-	const struct route r = route_of(dst, n_tok, op->n_expert, op->n_used);
-	int32_t *last = calloc((size_t)op->n_expert, sizeof *last); /* pair of each expert's last token */
+	const struct qn_buf *src = &bufs[op->moe_route.src];
+	const struct route r = route_of(bufs, &op->routing, n_tok);
+	int32_t *last = calloc((size_t)op->routing.n_expert, sizeof *last); /* pair of each expert's last token */
 
-	check_true(r.offset[0] == 0 && r.offset[op->n_expert] == n_tok * op->n_used,
-	           "offsets from %d to %d", r.offset[0], r.offset[op->n_expert]);
-	for (int e = 0; e < op->n_expert; e++)
+	check_true(r.offset[0] == 0 && r.offset[op->routing.n_expert] == n_tok * op->routing.n_used,
+	           "offsets from %d to %d", r.offset[0], r.offset[op->routing.n_expert]);
+	for (int e = 0; e < op->routing.n_expert; e++)
 		last[e] = r.offset[e] - 1;
 	for (int t = 0; t < n_tok; t++) {
-		chosen(op, (const float *)src->data + t * src->width, r.expert + t * op->n_used,
-		       r.weight + t * op->n_used);
-		for (int k = 0; k < op->n_used; k++) {
-			const int e = r.expert[t * op->n_used + k], p = r.pair[t * op->n_used + k];
+		chosen(op, (const float *)src->data + t * src->width, r.expert + t * op->routing.n_used,
+		       r.weight + t * op->routing.n_used);
+		for (int k = 0; k < op->routing.n_used; k++) {
+			const int e = r.expert[t * op->routing.n_used + k], p = r.pair[t * op->routing.n_used + k];
 
 			check_true(p == last[e] + 1 && p < r.offset[e + 1], "pair %d of token %d, expert %d", p, t, e);
 			last[e] = p;
@@ -755,13 +775,13 @@ static void routing(const struct qn_op *op, const struct qn_buf *src, const stru
 
 static void moe_route(const struct scene *s)
 {
-	routing(s->op, &s->r->bufs[ROUTER], &s->r->bufs[ROUTE], s->r->batch.n_tok);
+	routing(s->op, s->r->bufs, s->r->batch.n_tok);
 }
 
 static void moe_gather(const struct scene *s)
 {
 	const int n_tok = s->r->batch.n_tok, pairs = n_tok * N_USED;
-	const struct route r = route_of(&s->r->bufs[ROUTE], n_tok, N_EXPERT, N_USED);
+	const struct route r = route_of(s->r->bufs, &s->op->routing, n_tok);
 
 	for (enum qn_act k = 0; k < QN_N_ACT; k++)
 		for (int i = 0; i < pairs; i++)
@@ -770,9 +790,9 @@ static void moe_gather(const struct scene *s)
 
 				got += (b * pairs + r.pair[i]) * act_bytes(k);
 				want += (b * n_tok + i / N_USED) * act_bytes(k);
-				if (!s->op->weigh_input)
+				if (!s->op->moe_gather.weigh)
 					check_bytes("activations", got, want, act_bytes(k));
-				for (int j = 0; j < QN_ACT_BLOCK && s->op->weigh_input; j++) {
+				for (int j = 0; j < QN_ACT_BLOCK && s->op->moe_gather.weigh; j++) {
 					const double y = act_value(want, k, j) * (double)r.weight[i];
 
 					check_near("activation", j, act_value(got, k, j), y, 1e-6 * fabs(y));
@@ -782,15 +802,15 @@ static void moe_gather(const struct scene *s)
 
 static void moe_combine(const struct scene *s)
 {
-	const struct route r = route_of(&s->r->bufs[ROUTE], s->r->batch.n_tok, N_EXPERT, N_USED);
+	const struct route r = route_of(s->r->bufs, &s->op->routing, s->r->batch.n_tok);
 
 	for (int t = 0; t < s->r->batch.n_tok; t++)
 		for (int i = 0; i < N_EMBD; i++) {
-			double want = s->op->epilogue == QN_EPI_ADD ? (double)row_was(s, X, t)[i] : 0;
+			double want = s->op->moe_combine.add ? (double)row_was(s, X, t)[i] : 0;
 			double size = fabs(want);
 
 			for (int k = 0; k < N_USED; k++) {
-				const double x = (s->op->weigh_input ? 1 : (double)r.weight[t * N_USED + k]) *
+				const double x = (s->op->moe_combine.weighed ? 1 : (double)r.weight[t * N_USED + k]) *
 				                 (double)row(s, PAIR_OUT, r.pair[t * N_USED + k])[i];
 
 				want += x;
@@ -800,22 +820,42 @@ static void moe_combine(const struct scene *s)
 		}
 }
 
+/* The buffer that an operation writes into, or an array of them by kind of activations, NULL for none. */
+static int32_t written(const struct qn_op *op, const int32_t **acts)
+{
+	*acts = NULL;
+	switch (op->kind) {
+	case QN_OP_EMBED: return op->embed.dst;
+	case QN_OP_ROPE_TABLE: return op->rope_table.dst;
+	case QN_OP_GATHER: return op->gather.dst;
+	case QN_OP_NORM_ROWS: return op->norm_rows.dst.buf;
+	case QN_OP_GATE: return op->gate.dst.buf;
+	case QN_OP_XIELU: return op->xielu.dst.buf;
+	case QN_OP_MATMUL: return op->matmul.dst;
+	case QN_OP_QKV: return op->qkv.src;
+	case QN_OP_ATTEND: return op->attend.dst;
+	case QN_OP_MOE_ROUTE: return op->routing.buf;
+	case QN_OP_MOE_COMBINE: return op->moe_combine.dst;
+	case QN_OP_MOE_GATHER: *acts = op->moe_gather.dst; return -1;
+	default: *acts = op->to_act.act; return -1;
+	}
+}
+
 /* What an operation does not write stays. */
 static void untouched(const struct scene *s)
 {
-	const struct qn_op *op = s->op;
+	const int32_t *acts, dst = written(s->op, &acts);
 
 	for (int i = 0; i < N_BUFS; i++) {
-		const int acts = op->kind == QN_OP_NORM || op->kind == QN_OP_ACT || op->kind == QN_OP_MOE_GATHER;
-		int written = i == op->dst || (op->kind == QN_OP_QKV && i == op->src);
+		int own = i == dst;
 
 		for (int k = 0; k < QN_N_ACT; k++)
-			written |= acts && i == op->act[k];
-		if (!written)
+			own |= acts && i == acts[k];
+		if (!own)
 			check_bytes("a buffer that is not its own", s->r->bufs[i].data, s->was[i],
 			            (int64_t)s->r->bytes[i]);
 	}
-	if (op->kind != QN_OP_QKV || op->q_only)
+	if (s->op->kind != QN_OP_QKV || s->op->qkv.q_only)
 		check_bytes("the KV pool", s->kv, s->kv_was, s->t->kv_bytes);
 }
 
@@ -855,7 +895,7 @@ static void embed_wide(struct scene *s, struct qn_pool *pool)
 	struct qn_op op = s->t->ops[0];
 	const int64_t width = s->r->bufs[ATT].width;
 
-	op.dst = ATT;
+	op.embed.dst = ATT;
 	s->op = &op;
 	run(s, pool);
 	for (int t = 0; t < s->r->batch.n_tok; t++)
@@ -873,10 +913,10 @@ static void embed_added(const struct scene *s, struct qn_pool *pool)
 
 	for (int i = 0; i < n * N_EMBD; i++)
 		((uint16_t *)data)[i] = (uint16_t)(0x3800 + rnd_below(0x800));
-	op.mat[0] = (struct qn_mat){.type = QN_F16, .data = data, .n_in = N_EMBD, .n_out = n, .n_mat = 1};
-	op.epilogue = QN_EPI_ADD;
+	op.embed.table = (struct qn_mat){.type = QN_F16, .data = data, .n_in = N_EMBD, .n_out = n, .n_mat = 1};
+	op.embed.add = 1;
 	one.op = &op;
-	for (op.index = QN_INDEX_TOK; op.index <= QN_INDEX_FIRST; op.index++) {
+	for (op.embed.index = QN_INDEX_TOK; op.embed.index <= QN_INDEX_FIRST; op.embed.index++) {
 		memcpy(s->was[X], s->r->bufs[X].data, s->r->bytes[X]);
 		run(&one, pool);
 		embed(&one);
@@ -911,7 +951,7 @@ static void queries(struct scene *s, struct qn_pool *pool)
 	for (int i = 0; i < s->t->n_ops; i++)
 		if (s->t->ops[i].kind == QN_OP_QKV)
 			op = s->t->ops[i];
-	op.q_only = 1;
+	op.qkv.q_only = 1;
 	s->op = &op;
 	for (int b = 0; b < N_BUFS; b++)
 		memcpy(s->was[b], s->r->bufs[b].data, s->r->bytes[b]);
@@ -920,8 +960,8 @@ static void queries(struct scene *s, struct qn_pool *pool)
 	qkv(s);
 	untouched(s);
 	for (int t = 0; t < s->r->batch.n_tok; t++)
-		check_floats("keys and values", row(s, QKV, t) + op.col[1], row_was(s, QKV, t) + op.col[1],
-		             s->r->bufs[QKV].width - op.col[1]);
+		check_floats("keys and values", row(s, QKV, t) + op.qkv.col[1], row_was(s, QKV, t) + op.qkv.col[1],
+		             s->r->bufs[QKV].width - op.qkv.col[1]);
 }
 
 static void model(const struct shape *shape, struct qn_pool *pool, int layout)
@@ -942,7 +982,7 @@ static void model(const struct shape *shape, struct qn_pool *pool, int layout)
 	check_at(check_sets, "plan of tiny model %s", shape->name);
 	if (!check_true(qn_plan_check(t.ops, t.n_ops, r.bufs, N_BUFS) == QN_OK, "refused"))
 		return;
-	for (int i = 0; i < t.n_ops; first += t.ops[i].kind == QN_OP_MATMUL ? t.ops[i].n_mat : 0, i++) {
+	for (int i = 0; i < t.n_ops; first += t.ops[i].kind == QN_OP_MATMUL ? t.ops[i].matmul.n_mat : 0, i++) {
 		s.op = &t.ops[i];
 		for (int b = 0; b < N_BUFS; b++)
 			memcpy(s.was[b], r.bufs[b].data, r.bytes[b]);
@@ -976,7 +1016,7 @@ static void conv_run(struct qn_pool *pool, const struct qn_op *op, float *src, f
 {
 	int32_t seq[CONV_TOK], table[2][2] = {{in, 1}, {in < 0 ? -1 : 2, 3}};
 	const struct qn_group group = {state, unit, table[0], 2};
-	const int width = (op->n_col + 15) / 16 * 16, out = op->n_seg * width;
+	const int width = (op->conv.n_col + 15) / 16 * 16, out = op->conv.n_result * width;
 	const struct qn_buf bufs[2] = {{src + (int64_t)from * 3 * width, 3 * width},
 	                               {dst + (int64_t)from * out, out}};
 	const struct qn_batch batch = {.seq = seq, .groups = &group, .n_tok = to - from, .n_seq = 2, .n_group = 1};
@@ -998,11 +1038,14 @@ static void conv(struct qn_pool *pool, int n, int plain, int segs)
 	float *src = guard_alloc(sizeof *src * 3 * CONV_TOK * (size_t)width);
 	float *w = guard_alloc(sizeof *w * CONV_TAPS * (size_t)each), *bias = guard_alloc(sizeof *bias * (size_t)each);
 	float *dst[2], *state[2];
-	const struct qn_op op = {.kind = QN_OP_CONV, .src = CONV_SRC, .dst = CONV_DST,
-	                         .col = {0, plain ? -1 : width, plain ? -1 : 2 * width},
-	                         .epilogue = plain ? QN_EPI_FN : QN_EPI_STORE, .fn = QN_FN_SILU, .n_col = n,
-	                         .n_seg = segs, .n_tap = CONV_TAPS, .vec = w, .vec2 = plain > 1 ? bias : NULL,
-	                         .kv_offset = 64, .act = {-1, -1, -1, -1}};
+	const struct qn_op op = {
+		.kind = QN_OP_CONV,
+		.conv = {
+			.src = CONV_SRC, .dst = CONV_DST, .col = {0, plain ? -1 : width, plain ? -1 : 2 * width},
+			.fn = plain ? QN_FN_SILU : QN_FN_NONE, .n_col = n, .n_result = segs, .n_tap = CONV_TAPS,
+			.weight = w, .bias = plain > 1 ? bias : NULL, .state = {.offset = 64},
+		},
+	};
 
 	check_at(check_sets, "%d convolutions of %d columns%s", segs, n, plain ? ", plain" : "");
 	for (int i = 0; i < 3 * CONV_TOK * width; i++)
@@ -1022,7 +1065,7 @@ static void conv(struct qn_pool *pool, int n, int plain, int segs)
 		for (int e = 0; e < each; e++) {
 			const int first = t >= CONV_TOK - 4 ? CONV_TOK - 4 : 0, i = e % n;
 			const double gate = plain ? 1 : (double)src[t * 3 * width + width + i];
-			double want = op.vec2 ? (double)bias[e] : 0, size = fabs(want);
+			double want = op.conv.bias ? (double)bias[e] : 0, size = fabs(want);
 
 			for (int tap = 0; tap < CONV_TAPS; tap++) {
 				const int at = t - (CONV_TAPS - 1) + tap;
@@ -1060,13 +1103,13 @@ static void columns(struct qn_pool *pool)
 	float src[3][96], act[3][QN_ACT_BLOCK];
 	const struct qn_buf bufs[] = {{src, 96}, {act, QN_ACT_BLOCK}};
 	const struct qn_batch batch = {.n_tok = 3};
-	struct qn_op op = {.kind = QN_OP_ACT, .n_col = 40, .col = {48}};
+	struct qn_op op = {.kind = QN_OP_ACT, .to_act = {.n_col = 40, .src = {.col = 48}}};
 
 	for (int i = 0; i < 3 * 96; i++)
 		src[i / 96][i % 96] = rnd_normal();
 	for (int k = 0; k < QN_N_ACT; k++)
-		op.act[k] = k == QN_ACT_F32 ? 1 : -1;
-	check_at(check_sets, "activations of columns from %d on", op.col[0]);
+		op.to_act.act[k] = k == QN_ACT_F32 ? 1 : -1;
+	check_at(check_sets, "activations of columns from %d on", op.to_act.src.col);
 	check_true(qn_plan_check(&op, 1, bufs, 2) == QN_OK, "refused");
 	run_ops(pool, &op, 1, bufs, &batch, NULL, 0, NULL);
 	for (int t = 0; t < 3; t++)
@@ -1097,39 +1140,33 @@ static void routes(struct qn_pool *pool)
 		int32_t tok[37], choice[11 * 8];
 		const struct qn_batch batch = {.n_tok = n_tok, .tok = tok};
 		const struct qn_op op = {
-			.kind = QN_OP_MOE_ROUTE,
-			.src = 0,
-			.dst = 1,
-			.n_expert = n,
-			.n_used = kinds[i].n_used,
-			.gating = kinds[i].gating,
-			.norm_weights = kinds[i].norm,
-			.scale = 2.5f,
-			.vec = kinds[i].bias ? bias : NULL,
-			.n_group = kinds[i].n_group,
-			.n_group_used = kinds[i].n_group_used,
-			.group_best = kinds[i].group_best,
-			.choice = said ? choice : NULL,
-			.act = {-1, -1, -1},
-			.src_act = {-1, -1, -1},
+			.kind = QN_OP_MOE_ROUTE, .routing = {.buf = 1, .n_expert = n, .n_used = kinds[i].n_used},
+			.moe_route = {
+				.src = 0, .gating = kinds[i].gating, .norm_weights = kinds[i].norm, .scale = 2.5f,
+				.bias = kinds[i].bias ? bias : NULL, .n_group = kinds[i].n_group,
+				.n_group_used = kinds[i].n_group_used, .group_best = kinds[i].group_best,
+				.choice = said ? choice : NULL,
+			},
 		};
 
 		for (int k = 0; k < n; k++)
 			bias[k] = rnd_uniform();
 		for (int k = 0; k < COUNT(tok); k++)
 			tok[k] = rnd_below(11);
-		for (int k = 0; said && k < 11 * op.n_used; k++)
+		for (int k = 0; said && k < 11 * op.routing.n_used; k++)
 			choice[k] = rnd_below(n);
 		for (int k = 0; k < n_tok * width; k++)
 			logits[k] = rnd_below(8) ? 2 * rnd_normal() : (float)rnd_below(3); /* some are equal */
 		memset(bufs[1].data, 0x55, bytes);
-		check_at(check_sets, "routing to %d of %d experts, gating %d", op.n_used, n, op.gating);
+		check_at(check_sets, "routing to %d of %d experts, gating %d", op.routing.n_used, n,
+		         op.moe_route.gating);
 		check_true(qn_plan_check(&op, 1, bufs, 2) == QN_OK, "refused");
 		run_ops(pool, &op, 1, bufs, &batch, NULL, 0, NULL);
-		routing(&op, &bufs[0], &bufs[1], n_tok);
-		for (int k = 0; said && k < n_tok * op.n_used; k++)
-			check_true(route_of(&bufs[1], n_tok, n, op.n_used).expert[k] ==
-			                   choice[tok[k / op.n_used] * op.n_used + k % op.n_used],
+		routing(&op, bufs, n_tok);
+		for (int k = 0; said && k < n_tok * op.routing.n_used; k++)
+			check_true(route_of(bufs, &op.routing, n_tok).expert[k] ==
+			                   choice[tok[k / op.routing.n_used] * op.routing.n_used +
+			                          k % op.routing.n_used],
 			           "expert %d is none of its token's", k);
 	}
 	guard_free_all();
@@ -1165,8 +1202,13 @@ static void streams(struct qn_pool *pool)
 	enum { ROW = STREAM_COLS * STREAMS, N = STREAM_TOK * ROW };
 	float *x = guard_alloc(sizeof *x * N), *y = guard_alloc(sizeof *y * N), *was = guard_alloc(sizeof *was * N);
 	float *w = guard_alloc(sizeof *w * STREAM_TOK * 16);
-	struct qn_op op = {.kind = QN_OP_MIX, .src = 0, .dst = 1, .aux = 2, .n_col = STREAM_COLS, .n_seg = STREAMS,
-	                   .n_src = STREAMS, .act = {-1, -1, -1, -1}, .src_act = {-1, -1, -1, -1}};
+	struct qn_op op = {
+		.kind = QN_OP_MIX,
+		.mix = {
+			.src = {0, 0}, .dst = {1, 0}, .weight = {2, 0}, .n_col = STREAM_COLS, .n_seg = STREAMS,
+			.n_src = STREAMS,
+		},
+	};
 
 	for (int i = 0; i < N; i++) {
 		x[i] = rnd_normal();
@@ -1179,8 +1221,8 @@ static void streams(struct qn_pool *pool)
 		const float *from = in_place ? was : x;
 
 		check_at(check_sets, "mix of streams, in place %d, added %d", in_place, add);
-		op.src = in_place;
-		op.epilogue = add ? QN_EPI_ADD : QN_EPI_STORE;
+		op.mix.src.buf = in_place;
+		op.mix.add = add;
 		memcpy(was, y, sizeof *y * N);
 		stream_run(pool, &op, x, y, w);
 		for (int i = 0; i < N; i++) {
@@ -1198,8 +1240,13 @@ static void streams(struct qn_pool *pool)
 		}
 	}
 	check_at(check_sets, "mix of streams by their scores");
-	op = (struct qn_op){.kind = QN_OP_MIX, .src = 0, .dst = 1, .aux = -1, .n_col = STREAM_COLS, .n_seg = 1,
-	                    .n_src = STREAMS, .vec = x + ROW, .eps = 1e-3f};
+	op = (struct qn_op){
+		.kind = QN_OP_MIX,
+		.mix = {
+			.src = {0, 0}, .dst = {1, 0}, .weight = {-1, 0}, .n_col = STREAM_COLS, .n_seg = 1,
+			.n_src = STREAMS, .score = x + ROW, .eps = 1e-3f,
+		},
+	};
 	stream_run(pool, &op, x, y, w);
 	for (int t = 0; t < STREAM_TOK; t++) {
 		double share[STREAMS], sum = 0;
@@ -1210,9 +1257,9 @@ static void streams(struct qn_pool *pool)
 
 			for (int i = 0; i < STREAM_COLS; i++) {
 				squares += pow((double)z[i], 2);
-				score += (double)z[i] * (double)op.vec[i];
+				score += (double)z[i] * (double)op.mix.score[i];
 			}
-			sum += share[j] = exp(score / sqrt(squares / STREAM_COLS + (double)op.eps));
+			sum += share[j] = exp(score / sqrt(squares / STREAM_COLS + (double)op.mix.eps));
 		}
 		for (int i = 0; i < STREAM_COLS; i++) {
 			double want = 0, size = 0;
@@ -1227,7 +1274,10 @@ static void streams(struct qn_pool *pool)
 		}
 	}
 	check_at(check_sets, "length of a stream");
-	op = (struct qn_op){.kind = QN_OP_MATCH, .src = 0, .dst = 1, .n_col = STREAM_COLS, .col = {0, STREAM_COLS}};
+	op = (struct qn_op){
+		.kind = QN_OP_MATCH,
+		.match = {.src = {0, 0}, .dst = {1, STREAM_COLS}, .n_col = STREAM_COLS},
+	};
 	memset(y + STREAM_COLS, 0, sizeof *y * STREAM_COLS); /* of token 0: it stays nothing */
 	memcpy(was, y, sizeof *y * N);
 	stream_run(pool, &op, x, y, w);
@@ -1246,8 +1296,10 @@ static void streams(struct qn_pool *pool)
 		}
 	}
 	check_at(check_sets, "sparse");
-	op = (struct qn_op){.kind = QN_OP_SPARSE, .dst = 1, .n_col = STREAM_COLS, .col = {0, STREAM_COLS},
-	                    .cutoff = 1.2f};
+	op = (struct qn_op){
+		.kind = QN_OP_SPARSE,
+		.sparse = {.dst = {1, STREAM_COLS}, .n_col = STREAM_COLS, .cutoff = 1.2f},
+	};
 	memcpy(was, y, sizeof *y * N);
 	stream_run(pool, &op, x, y, w);
 	for (int t = 0; t < STREAM_TOK; t++) {
@@ -1260,13 +1312,19 @@ static void streams(struct qn_pool *pool)
 			squares += pow((double)z[i] - mean, 2);
 		for (int i = 0; i < STREAM_COLS; i++)
 			check_near("y", i, (double)y[t * ROW + STREAM_COLS + i],
-			           fmax((double)z[i] - mean - (double)op.cutoff * sqrt(squares / (STREAM_COLS - 1)), 0),
+			           fmax((double)z[i] - mean -
+			                        (double)op.sparse.cutoff * sqrt(squares / (STREAM_COLS - 1)), 0),
 			           1e-5);
 		check_floats("before", y + t * ROW, was + t * ROW, STREAM_COLS);
 	}
 	check_at(check_sets, "blend");
-	op = (struct qn_op){.kind = QN_OP_BLEND, .src = 0, .dst = 1, .aux = 0, .n_col = STREAM_COLS,
-	                    .fn = QN_FN_SIGMOID, .col = {0, STREAM_COLS, STREAM_COLS}};
+	op = (struct qn_op){
+		.kind = QN_OP_BLEND,
+		.blend = {
+			.src = {0, 0}, .dst = {1, STREAM_COLS}, .by = {0, STREAM_COLS}, .n_col = STREAM_COLS,
+			.fn = QN_FN_SIGMOID,
+		},
+	};
 	memcpy(was, y, sizeof *y * N);
 	stream_run(pool, &op, x, y, w);
 	for (int i = 0; i < N; i++) {
@@ -1277,7 +1335,7 @@ static void streams(struct qn_pool *pool)
 		           of ? 1e-6 * (fabs(old) + 1) : 0);
 	}
 	check_at(check_sets, "blend by the numbers themselves");
-	op.fn = QN_FN_NONE;
+	op.blend.fn = QN_FN_NONE;
 	memcpy(was, y, sizeof *y * N);
 	stream_run(pool, &op, x, y, w);
 	for (int i = 0; i < N; i++) {
@@ -1288,8 +1346,13 @@ static void streams(struct qn_pool *pool)
 		           of ? 4e-6 * (fabs(old) + 1) * (fabs(by) + 1) : 0);
 	}
 	check_at(check_sets, "agreement of streams");
-	op = (struct qn_op){.kind = QN_OP_ALIGN, .src = 0, .dst = 2, .aux = 1, .n_col = STREAM_COLS, .n_seg = STREAMS,
-	                    .scale = 0.25f};
+	op = (struct qn_op){
+		.kind = QN_OP_ALIGN,
+		.align = {
+			.src = {0, 0}, .dst = 2, .with = {1, 0}, .n_col = STREAM_COLS, .n_seg = STREAMS,
+			.scale = 0.25f,
+		},
+	};
 	memset(y + STREAM_COLS, 0, sizeof *y * STREAM_COLS); /* a segment that agrees with nothing */
 	for (int i = 0; i < STREAM_COLS; i++) /* and one whose product is small */
 		y[i] = i ? 0 : 1e-9f / x[0];
@@ -1310,8 +1373,13 @@ static void streams(struct qn_pool *pool)
 	}
 	for (int by_row = 0; by_row < 2; by_row++) {
 		check_at(check_sets, "products, by row %d", by_row);
-		op = (struct qn_op){.kind = QN_OP_GATE, .src = 0, .dst = 1, .n_col = STREAM_COLS, .fn = QN_FN_NONE,
-		                    .by_row = by_row, .col = {0, STREAM_COLS}};
+		op = (struct qn_op){
+			.kind = QN_OP_GATE,
+			.gate = {
+				.src = {0, 0}, .dst = {1, STREAM_COLS}, .n_col = STREAM_COLS, .fn = QN_FN_NONE,
+				.by_row = by_row,
+			},
+		};
 		memcpy(was, y, sizeof *y * N);
 		stream_run(pool, &op, x, y, w);
 		for (int i = 0; i < N; i++) {
@@ -1323,9 +1391,14 @@ static void streams(struct qn_pool *pool)
 		}
 	}
 	check_at(check_sets, "activations from a column");
-	op = (struct qn_op){.kind = QN_OP_NORM, .norm = QN_NORM_NONE, .src = 0, .n_col = STREAM_COLS,
-	                    .col = {STREAM_COLS}, .vec = x, .act = {-1, -1, -1, -1}, .src_act = {-1, -1, -1, -1}};
-	op.act[QN_ACT_F32] = 1;
+	op = (struct qn_op){
+		.kind = QN_OP_NORM,
+		.to_act = {
+			.norm = {.kind = QN_NORM_NONE, .weight = x}, .src = {0, STREAM_COLS}, .n_col = STREAM_COLS,
+			.act = {-1, -1, -1, -1},
+		},
+	};
+	op.to_act.act[QN_ACT_F32] = 1;
 	stream_run(pool, &op, x, y, w);
 	for (int i = 0; i < STREAM_TOK * STREAM_COLS; i++) {
 		const int t = i / STREAM_COLS, at = i % STREAM_COLS;
@@ -1351,8 +1424,13 @@ static void ngrams(struct qn_pool *pool)
 	float *dst = guard_alloc(sizeof *dst * (LENGTH + SECOND) * HASHES * EMBD);
 	uint8_t *state = guard_alloc(2 * UNIT);
 	const struct qn_buf buf = {dst, HASHES * EMBD};
-	const struct qn_op op = {.kind = QN_OP_NGRAM, .mat = {{rows, QN_F32, QN_ROWS, EMBD, ROWS, 1, NULL}},
-	                         .hash = hash, .n_tap = TOKENS, .n_seg = HASHES, .stop = STOP, .kv_offset = 64};
+	const struct qn_op op = {
+		.kind = QN_OP_NGRAM,
+		.ngram = {
+			.table = {rows, QN_F32, QN_ROWS, EMBD, ROWS, 1, NULL}, .hash = hash, .n_token = TOKENS,
+			.n_hash = HASHES, .stop = STOP, .state = {.offset = 64},
+		},
+	};
 
 	check_at(check_sets, "rows of hashed tokens");
 	for (int i = 0; i < ROWS * EMBD; i++)
@@ -1400,15 +1478,17 @@ static void connections(struct qn_pool *pool)
 	const float scale[3] = {0.5f, 2, 1.5f};
 	const struct qn_buf bufs[2] = {{m, 32}, {y, 48}};
 	const struct qn_batch batch = {.n_tok = 3};
-	struct qn_op op = {.kind = QN_OP_CONNECT, .src = 0, .dst = 1, .n_seg = N, .vec = base, .vec2 = scale,
-	                   .eps = 1e-6f};
+	struct qn_op op = {
+		.kind = QN_OP_CONNECT,
+		.connect = {.src = {0, 0}, .dst = 1, .n_stream = N, .bias = base, .scale = scale, .eps = 1e-6f},
+	};
 
 	for (int i = 0; i < IN; i++)
 		base[i] = rnd_normal();
 	for (int i = 0; i < 3 * 32; i++)
 		m[i] = rnd_normal();
-	for (op.rounds = 0; op.rounds < 30; op.rounds += 3) {
-		check_at(check_sets, "weights of streams, %d rounds", op.rounds);
+	for (op.connect.rounds = 0; op.connect.rounds < 30; op.connect.rounds += 3) {
+		check_at(check_sets, "weights of streams, %d rounds", op.connect.rounds);
 		check_true(qn_plan_check(&op, 1, bufs, 2) == QN_OK, "refused");
 		run_ops(pool, &op, 1, bufs, &batch, NULL, 0, NULL);
 		for (int t = 0; t < 3; t++) {
@@ -1418,7 +1498,7 @@ static void connections(struct qn_pool *pool)
 			for (int i = 0; i < N; i++)
 				check_near("pre", i, (double)got[i],
 				           1e-6 + 1 / (1 + exp(-(double)(scale[0] * x[i] + base[i]))), 1e-6);
-			if (op.rounds == 0)
+			if (op.connect.rounds == 0)
 				continue;
 			for (int i = 0; i < N; i++)
 				check_near("post", i, (double)got[16 + i],
@@ -1432,7 +1512,7 @@ static void connections(struct qn_pool *pool)
 				for (int k = 0; k < N; k++)
 					by[i][k] = by[i][k] / sum + 1e-6;
 			}
-			for (int half = 1; half < 2 * op.rounds; half++)
+			for (int half = 1; half < 2 * op.connect.rounds; half++)
 				for (int i = 0; i < N; i++) { /* columns, then rows in turns */
 					double sum = 1e-6;
 
@@ -1451,7 +1531,7 @@ static void connections(struct qn_pool *pool)
 /* SiTU: a gate with a cap beside its function, times what it opens, within a limit or as it is. */
 static double situ(const struct qn_op *op, double gate, double up)
 {
-	const double cap = (double)op->softcap, limit = (double)op->limit;
+	const double cap = (double)op->matmul.softcap, limit = (double)op->matmul.limit;
 
 	return cap * tanh(gate / cap) / (1 + exp(-gate)) * (limit > 0 ? limit * tanh(up / limit) : up);
 }
@@ -1465,10 +1545,12 @@ static void limits(struct qn_pool *pool)
 	float *y = guard_alloc(sizeof *y * TOK * 2 * N), want[TOK][2][N];
 	const struct qn_buf bufs[2] = {{act, N}, {y, 2 * N}};
 	const struct qn_batch batch = {.n_tok = TOK};
-	struct qn_op op = {.kind = QN_OP_MATMUL, .dst = 1, .act = {-1, -1, -1, -1}, .src_act = {-1, -1, -1, -1},
-	                   .n_mat = 2, .col = {0, N}, .scale = 1, .fn = QN_FN_SILU};
+	struct qn_op op = {
+		.kind = QN_OP_MATMUL,
+		.matmul = {.dst = 1, .act = {-1, -1, -1, -1}, .n_mat = 2, .col = {0, N}, .scale = 1, .fn = QN_FN_SILU},
+	};
 
-	op.act[QN_ACT_F32] = 0;
+	op.matmul.act[QN_ACT_F32] = 0;
 	memset(act, 0, qn_act_bytes(QN_ACT_F32, TOK, N));
 	for (int t = 0; t < TOK; t++)
 		for (int i = 0; i < N; i++)
@@ -1476,15 +1558,15 @@ static void limits(struct qn_pool *pool)
 	for (int i = 0; i < 2; i++) {
 		for (int k = 0; k < N * N; k++)
 			w[i][k] = rnd_normal();
-		op.mat[i] = (struct qn_mat){w[i], QN_F32, QN_ROWS, N, N, 1, NULL};
+		op.matmul.mat[i] = (struct qn_mat){w[i], QN_F32, QN_ROWS, N, N, 1, NULL};
 	}
 	for (int kind = 0; kind < 4; kind++) { /* without, within it, gated, the gate within it */
 		const size_t bytes = qn_plan_scratch(&op, 1, TOK) * (size_t)qn_pool_threads(pool);
 
 		check_at(check_sets, "products within a limit, %d", kind);
-		op.limit = kind ? 2.5f : 0;
-		op.epilogue = kind >= 2 ? QN_EPI_GLU : QN_EPI_STORE;
-		op.limit_fn = kind == 3;
+		op.matmul.limit = kind ? 2.5f : 0;
+		op.matmul.epilogue = kind >= 2 ? QN_EPI_GLU : QN_EPI_STORE;
+		op.matmul.limit_fn = kind == 3;
 		check_true(qn_plan_check(&op, 1, bufs, 2) == QN_OK, "refused");
 		run_ops(pool, &op, 1, bufs, &batch, guard_alloc(bytes), bytes, NULL);
 		if (kind == 0)
@@ -1504,10 +1586,10 @@ static void limits(struct qn_pool *pool)
 		const size_t bytes = qn_plan_scratch(&op, 1, TOK) * (size_t)qn_pool_threads(pool);
 
 		check_at(check_sets, "gates with a cap, %d", kind);
-		op.fn = QN_FN_SIGMOID;
-		op.softcap = 1.5f;
-		op.limit = kind ? 2.5f : 0;
-		op.limit_fn = 0;
+		op.matmul.fn = QN_FN_SIGMOID;
+		op.matmul.softcap = 1.5f;
+		op.matmul.limit = kind ? 2.5f : 0;
+		op.matmul.limit_fn = 0;
 		check_true(qn_plan_check(&op, 1, bufs, 2) == QN_OK, "refused");
 		run_ops(pool, &op, 1, bufs, &batch, guard_alloc(bytes), bytes, NULL);
 		for (int i = 0; i < TOK * N; i++)

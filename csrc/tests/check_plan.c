@@ -165,11 +165,11 @@ static void balance(struct qn_pool *pool)
 		}
 	for (int i = 0; i < t.n_ops; i++)
 		if (t.ops[i].kind == QN_OP_QKV) {
-			t.ops[i].mul[0] = q;
-			t.ops[i].mul[1] = k;
-			t.ops[i].mul[2] = v;
+			t.ops[i].qkv.q_mul = q;
+			t.ops[i].qkv.k_mul = k;
+			t.ops[i].qkv.v_mul = v;
 		} else if (t.ops[i].kind == QN_OP_ATTEND) {
-			t.ops[i].mul[0] = y;
+			t.ops[i].attend.mul = y;
 		}
 	check_at(check_sets, "balanced channels");
 	run(&t, pool, N_TOK, N_TOK, 1, &got, NULL);
@@ -221,9 +221,12 @@ static void latents(struct qn_pool *pool, int type)
 		}
 	}
 	for (int i = 0; i < t.n_ops; i++) {
-		t.ops[i].v_in_k = 0;
-		if (t.ops[i].kind == QN_OP_QKV)
-			t.ops[i].col[2] = t.ops[i].col[1];
+		if (t.ops[i].kind == QN_OP_QKV) {
+			t.ops[i].qkv.heads.v_in_k = 0;
+			t.ops[i].qkv.col[2] = t.ops[i].qkv.col[1];
+		} else if (t.ops[i].kind == QN_OP_ATTEND) {
+			t.ops[i].attend.heads.v_in_k = 0;
+		}
 	}
 	run(&t, pool, N_TOK, N_TOK, 1, &want, NULL);
 	for (int i = 0; i < N_TOK; i++) {
@@ -264,21 +267,23 @@ static void ticks(const struct shape *shape, struct qn_pool *pool)
 			}
 			check_true(busy > 0 && (nth == 1 || wait > 0), "operation %d: %lld ns, waited %lld", i,
 			           (long long)busy, (long long)wait);
-			for (int k = 0; k < op->n_mat && op->kind == QN_OP_MATMUL; k++) {
+			for (int k = 0; op->kind == QN_OP_MATMUL && k < op->matmul.n_mat; k++) {
+				const struct qn_mat *m = &op->matmul.mat[k];
 				const int rows = op->rows == QN_ROWS_PAIR   ? N_TOK * N_USED
-				                 : op->rows == QN_ROWS_HEAD ? N_TOK * op->n_seg
+				                 : op->rows == QN_ROWS_HEAD ? N_TOK * op->heads.n
 				                                            : N_TOK;
 
 				/* of experts those that are used; a matrix that some share is read for each */
-				bytes += (int64_t)qn_row_bytes(op->mat[k].type, op->mat[k].n_in) * op->mat[k].n_out *
-				         (op->rows == QN_ROWS_PAIR ? N_EXPERT : op->mat[k].n_mat);
-				madds += (int64_t)rows * op->mat[k].n_in * op->mat[k].n_out;
+				bytes += (int64_t)qn_row_bytes(m->type, m->n_in) * m->n_out *
+				         (op->rows == QN_ROWS_PAIR ? N_EXPERT : m->n_mat);
+				madds += (int64_t)rows * m->n_in * m->n_out;
 			}
 			for (int k = 0; k < N_TOK && op->kind == QN_OP_ATTEND; k++) {
-				const int seen = (op->chunked ? t.pos[k] % op->window : t.pos[k]) + 1;
+				const struct qn_attend *a = &op->attend;
+				const int seen = (a->chunked ? t.pos[k] % a->window : t.pos[k]) + 1;
 
-				madds += (op->head_dim + op->v_dim) * op->n_head *
-				         (op->window && op->window < seen ? op->window : seen);
+				madds += (a->heads.head_dim + a->heads.v_dim) * a->heads.n_head *
+				         (a->window && a->window < seen ? a->window : seen);
 			}
 			const int64_t least = op->rows == QN_ROWS_PAIR ? bytes / N_EXPERT * N_USED : bytes;
 
@@ -383,21 +388,21 @@ static void expect_two(const struct qn_op *first, const struct qn_op *second, in
 		REFUSES(kind, nth, field, INT32_MAX);  \
 	} while (0)
 
-#define REFUSES_MAT(kind, nth, i)                                \
-	do {                                                     \
-		REFUSES(kind, nth, mat[i].data, NULL);           \
-		REFUSES(kind, nth, mat[i].type, 4);              \
-		REFUSES(kind, nth, mat[i].type, -1);             \
-		REFUSES(kind, nth, mat[i].type, INT32_MAX);      \
-		REFUSES(kind, nth, mat[i].layout, 2);            \
-		REFUSES(kind, nth, mat[i].layout, -1);           \
-		REFUSES(kind, nth, mat[i].n_in, 0);              \
-		REFUSES(kind, nth, mat[i].n_in, -256);           \
-		REFUSES(kind, nth, mat[i].n_in, 1000000007);     \
-		REFUSES(kind, nth, mat[i].n_in, 1 << 20);        \
-		REFUSES(kind, nth, mat[i].n_out, 0);             \
-		REFUSES(kind, nth, mat[i].n_out, INT32_MIN);     \
-		REFUSES(kind, nth, mat[i].n_mat, 0);             \
+#define REFUSES_MAT(kind, nth, m)                       \
+	do {                                            \
+		REFUSES(kind, nth, m.data, NULL);       \
+		REFUSES(kind, nth, m.type, 4);          \
+		REFUSES(kind, nth, m.type, -1);         \
+		REFUSES(kind, nth, m.type, INT32_MAX);  \
+		REFUSES(kind, nth, m.layout, 2);        \
+		REFUSES(kind, nth, m.layout, -1);       \
+		REFUSES(kind, nth, m.n_in, 0);          \
+		REFUSES(kind, nth, m.n_in, -256);       \
+		REFUSES(kind, nth, m.n_in, 1000000007); \
+		REFUSES(kind, nth, m.n_in, 1 << 20);    \
+		REFUSES(kind, nth, m.n_out, 0);         \
+		REFUSES(kind, nth, m.n_out, INT32_MIN); \
+		REFUSES(kind, nth, m.n_mat, 0);         \
 	} while (0)
 
 static void refuses_simple(void)
@@ -405,35 +410,34 @@ static void refuses_simple(void)
 	REFUSES(QN_OP_EMBED, 0, kind, 0);
 	REFUSES(QN_OP_EMBED, 0, kind, -1);
 	REFUSES(QN_OP_EMBED, 0, kind, QN_OP_SELECT + 1);
-	REFUSES_MAT(QN_OP_EMBED, 0, 0);
-	REFUSES(QN_OP_EMBED, 0, mat[0].layout, QN_X16);
-	REFUSES_BUF(QN_OP_EMBED, 0, dst);
-	REFUSES(QN_OP_EMBED, 0, dst, FF);
-	REFUSES(QN_OP_EMBED, 0, index, -1);
-	REFUSES(QN_OP_EMBED, 0, index, 3);
-	REFUSES(QN_OP_EMBED, 0, epilogue, QN_EPI_GLU);
-	TAKES(QN_OP_EMBED, 0, epilogue, QN_EPI_ADD);
-	REFUSES(QN_OP_ROPE_TABLE, 0, freq, NULL);
-	REFUSES(QN_OP_ROPE_TABLE, 0, n_rot, 0);
-	REFUSES(QN_OP_ROPE_TABLE, 0, n_rot, -2);
-	REFUSES(QN_OP_ROPE_TABLE, 0, n_rot, 7);
-	REFUSES(QN_OP_ROPE_TABLE, 0, n_rot, 64);
-	REFUSES_BUF(QN_OP_ROPE_TABLE, 0, dst);
-	REFUSES_BUF(QN_OP_GATHER, 0, src);
-	REFUSES_BUF(QN_OP_GATHER, 0, dst);
-	REFUSES(QN_OP_GATHER, 0, dst, LOGITS);
+	REFUSES_MAT(QN_OP_EMBED, 0, embed.table);
+	REFUSES(QN_OP_EMBED, 0, embed.table.layout, QN_X16);
+	REFUSES_BUF(QN_OP_EMBED, 0, embed.dst);
+	REFUSES(QN_OP_EMBED, 0, embed.dst, FF);
+	REFUSES(QN_OP_EMBED, 0, embed.index, -1);
+	REFUSES(QN_OP_EMBED, 0, embed.index, 3);
+	TAKES(QN_OP_EMBED, 0, embed.add, 1);
+	REFUSES(QN_OP_ROPE_TABLE, 0, rope_table.freq, NULL);
+	REFUSES(QN_OP_ROPE_TABLE, 0, rope_table.n_rot, 0);
+	REFUSES(QN_OP_ROPE_TABLE, 0, rope_table.n_rot, -2);
+	REFUSES(QN_OP_ROPE_TABLE, 0, rope_table.n_rot, 7);
+	REFUSES(QN_OP_ROPE_TABLE, 0, rope_table.n_rot, 64);
+	REFUSES_BUF(QN_OP_ROPE_TABLE, 0, rope_table.dst);
+	REFUSES_BUF(QN_OP_GATHER, 0, gather.src);
+	REFUSES_BUF(QN_OP_GATHER, 0, gather.dst);
+	REFUSES(QN_OP_GATHER, 0, gather.dst, LOGITS);
 	for (int i = 0; i < 2; i++) {
 		const int kind = i ? QN_OP_ACT : QN_OP_NORM;
 
-		REFUSES(kind, 0, n_col, 0);
-		REFUSES(kind, 0, n_col, -1);
-		REFUSES(kind, 0, n_col, INT32_MAX);
-		REFUSES_BUF(kind, 0, src);
-		REFUSES(kind, 0, src, ROUTER);
+		REFUSES(kind, 0, to_act.n_col, 0);
+		REFUSES(kind, 0, to_act.n_col, -1);
+		REFUSES(kind, 0, to_act.n_col, INT32_MAX);
+		REFUSES_BUF(kind, 0, to_act.src.buf);
+		REFUSES(kind, 0, to_act.src.buf, ROUTER);
 		for (int k = 0; k < QN_N_ACT; k++) {
-			REFUSES(kind, 0, act[k], N_BUFS);
-			REFUSES(kind, 0, act[k], ROUTER);
-			TAKES(kind, 0, act[k], -1);
+			REFUSES(kind, 0, to_act.act[k], N_BUFS);
+			REFUSES(kind, 0, to_act.act[k], ROUTER);
+			TAKES(kind, 0, to_act.act[k], -1);
 		}
 	}
 	for (int i = 0; i < model.n_ops; i++) {
@@ -441,14 +445,14 @@ static void refuses_simple(void)
 		REFUSES(model.ops[i].kind, 0, rows, QN_ROWS_HEAD + 1);
 		REFUSES(model.ops[i].kind, 0, rows, QN_ROWS_HEAD); /* without heads, or at all */
 	}
-	REFUSES(QN_OP_NORM, 0, norm, QN_NORM_NONE + 1);
-	REFUSES(QN_OP_NORM, 0, col[0], 8);
-	REFUSES(QN_OP_ACT, 0, col[0], 1 << 20);
-	REFUSES(QN_OP_NORM, 1, act[QN_ACT_Q8_256], -1); /* it has no other */
-	REFUSES(QN_OP_ACT, 0, col[0], -16);
-	REFUSES(QN_OP_ACT, 0, col[0], 8);
-	REFUSES(QN_OP_ACT, 0, col[0], INT32_MAX - 15);
-	REFUSES(QN_OP_ACT, 2, n_used, 0); /* of pairs */
+	REFUSES(QN_OP_NORM, 0, to_act.norm.kind, QN_NORM_NONE + 1);
+	REFUSES(QN_OP_NORM, 0, to_act.src.col, 8);
+	REFUSES(QN_OP_ACT, 0, to_act.src.col, 1 << 20);
+	REFUSES(QN_OP_NORM, 1, to_act.act[QN_ACT_Q8_256], -1); /* it has no other */
+	REFUSES(QN_OP_ACT, 0, to_act.src.col, -16);
+	REFUSES(QN_OP_ACT, 0, to_act.src.col, 8);
+	REFUSES(QN_OP_ACT, 0, to_act.src.col, INT32_MAX - 15);
+	REFUSES(QN_OP_ACT, 2, routing.n_used, 0); /* of pairs */
 }
 
 /* An operation that is taken, and is not with one field changed. */
@@ -459,459 +463,522 @@ static void refuses_simple(void)
 		expect(&op_, QN_EINVAL, #field " = " #value);    \
 	} while (0)
 
+#define REFUSES_COLS(base, buf, col)                             \
+	do {                                                     \
+		REFUSES_OF(base, buf, -1);                       \
+		REFUSES_OF(base, buf, N_BUFS);                   \
+		REFUSES_OF(base, col, 8);                        \
+		REFUSES_OF(base, col, -16);                      \
+		REFUSES_OF(base, col, INT32_MAX - 15);           \
+	} while (0)
+
 static void refuses_scan(void)
 {
 	const float w[64] = {0};
-	const struct qn_op scan = {.kind = QN_OP_SCAN, .src = X, .dst = FF, .aux = ATT, .n_head = 4, .n_head_kv = 2,
-	                           .head_dim = 8, .v_dim = 16, .vec = w, .vec2 = w, .mul = {w}, .col = {0, 64, 80, 16}};
+	const struct qn_op scan = {
+		.kind = QN_OP_SCAN,
+		.scan = {
+			.r = {.src = X, .dst = FF, .n_head = 4, .n_head_kv = 2, .head_dim = 8, .v_dim = 16,
+			      .col = {0, 64, 80}},
+			.step = {ATT, 16}, .bias = w, .rate = w, .skip = w,
+		},
+	};
 
 	expect(&scan, QN_OK, "scan");
-	REFUSES_OF(scan, vec, NULL);
-	REFUSES_OF(scan, vec2, NULL);
-	REFUSES_OF(scan, mul[0], NULL);
-	REFUSES_OF(scan, n_head, 0);
-	REFUSES_OF(scan, n_head, 5);
-	REFUSES_OF(scan, n_head, INT32_MAX - 1);
-	REFUSES_OF(scan, n_head_kv, 0);
-	REFUSES_OF(scan, head_dim, 0);
-	REFUSES_OF(scan, head_dim, N_EMBD);
-	REFUSES_OF(scan, v_dim, 0);
-	REFUSES_OF(scan, v_dim, 24);
-	REFUSES_OF(scan, v_dim, N_FF);
-	REFUSES_OF(scan, group, -1);
-	REFUSES_OF(scan, kv_offset, 32);
-	REFUSES_OF(scan, kv_offset, -64);
-	for (int i = 0; i < 4; i++) {
-		REFUSES_OF(scan, col[i], -16);
-		REFUSES_OF(scan, col[i], 8);
-		REFUSES_OF(scan, col[i], INT32_MAX - 15);
+	REFUSES_OF(scan, scan.bias, NULL);
+	REFUSES_OF(scan, scan.rate, NULL);
+	REFUSES_OF(scan, scan.skip, NULL);
+	REFUSES_OF(scan, scan.r.n_head, 0);
+	REFUSES_OF(scan, scan.r.n_head, 5);
+	REFUSES_OF(scan, scan.r.n_head, INT32_MAX - 1);
+	REFUSES_OF(scan, scan.r.n_head_kv, 0);
+	REFUSES_OF(scan, scan.r.head_dim, 0);
+	REFUSES_OF(scan, scan.r.head_dim, N_EMBD);
+	REFUSES_OF(scan, scan.r.v_dim, 0);
+	REFUSES_OF(scan, scan.r.v_dim, 24);
+	REFUSES_OF(scan, scan.r.v_dim, N_FF);
+	REFUSES_OF(scan, scan.r.state.group, -1);
+	REFUSES_OF(scan, scan.r.state.offset, 32);
+	REFUSES_OF(scan, scan.r.state.offset, -64);
+	for (int i = 0; i < 3; i++) {
+		REFUSES_OF(scan, scan.r.col[i], -16);
+		REFUSES_OF(scan, scan.r.col[i], 8);
+		REFUSES_OF(scan, scan.r.col[i], INT32_MAX - 15);
 	}
-	REFUSES_OF(scan, src, -1);
-	REFUSES_OF(scan, dst, N_BUFS);
-	REFUSES_OF(scan, aux, N_BUFS);
-	REFUSES_OF(scan, aux, -1);
+	REFUSES_COLS(scan, scan.step.buf, scan.step.col);
+	REFUSES_OF(scan, scan.r.src, -1);
+	REFUSES_OF(scan, scan.r.dst, N_BUFS);
 	struct qn_op channels = scan;
 
-	channels.by_channel = 1;
-	channels.n_head = channels.n_head_kv = 1;
+	channels.scan.by_channel = 1;
+	channels.scan.r.n_head = channels.scan.r.n_head_kv = 1;
 	expect(&channels, QN_OK, "scan by channel");
-	channels.col[1] = channels.col[2] = 16;
-	channels.head_dim = 256;
+	channels.scan.r.col[1] = channels.scan.r.col[2] = 16;
+	channels.scan.r.head_dim = 256;
 	expect(&channels, QN_OK, "scan by channel of many rows");
-	REFUSES_OF(channels, head_dim, 257);
+	REFUSES_OF(channels, scan.r.head_dim, 257);
 }
 
 static void refuses_rows(void)
 {
-	const struct qn_op norm = {.kind = QN_OP_NORM_ROWS, .src = X, .dst = X, .n_col = 48, .n_seg = 3, .scale = 1};
-	const struct qn_op gate = {.kind = QN_OP_GATE, .src = X, .dst = FF, .n_col = N_FF};
+	const struct qn_op norm = {
+		.kind = QN_OP_NORM_ROWS,
+		.norm_rows = {.src = {X, 0}, .dst = {X, 0}, .n_col = 48, .n_seg = 3, .scale = 1},
+	};
+	const struct qn_op gate = {.kind = QN_OP_GATE, .gate = {.src = {X, 0}, .dst = {FF, 0}, .n_col = N_FF}};
 	const float w[64 * 4] = {0};
-	const struct qn_op conv = {.kind = QN_OP_CONV, .src = X, .dst = FF, .n_col = 64, .n_seg = 1, .n_tap = 4,
-	                           .vec = w, .col = {0, 64, 128}};
+	const struct qn_op conv = {
+		.kind = QN_OP_CONV,
+		.conv = {.src = X, .dst = FF, .n_col = 64, .n_result = 1, .n_tap = 4, .weight = w, .col = {0, 64, 128}},
+	};
 
-	const struct qn_op sparse = {.kind = QN_OP_SPARSE, .dst = X, .n_col = 48, .cutoff = 1};
-	const struct qn_op match = {.kind = QN_OP_MATCH, .src = X, .dst = FF, .n_col = N_FF};
-	const struct qn_op blend = {.kind = QN_OP_BLEND, .src = X, .dst = FF, .aux = FF, .n_col = 48};
-	const struct qn_op mix = {.kind = QN_OP_MIX, .src = X, .dst = X, .aux = ROUTER, .n_col = 48, .n_seg = 2,
-	                          .n_src = 2};
+	const struct qn_op sparse = {.kind = QN_OP_SPARSE, .sparse = {.dst = {X, 0}, .n_col = 48, .cutoff = 1}};
+	const struct qn_op match = {.kind = QN_OP_MATCH, .match = {.src = {X, 0}, .dst = {FF, 0}, .n_col = N_FF}};
+	const struct qn_op blend = {
+		.kind = QN_OP_BLEND,
+		.blend = {.src = {X, 0}, .dst = {FF, 0}, .by = {FF, 0}, .n_col = 48},
+	};
+	const struct qn_op mix = {
+		.kind = QN_OP_MIX,
+		.mix = {.src = {X, 0}, .dst = {X, 0}, .weight = {ROUTER, 0}, .n_col = 48, .n_seg = 2, .n_src = 2},
+	};
 
 	struct qn_op recall = mix;
 
-	recall.vec = w;
-	recall.dst = FF;
-	recall.n_seg = 1;
-	recall.aux = -1;
+	recall.mix.score = w;
+	recall.mix.dst.buf = FF;
+	recall.mix.n_seg = 1;
+	recall.mix.weight.buf = -1;
 	expect(&recall, QN_OK, "mix by scores");
-	REFUSES_OF(recall, dst, X); /* which it reads */
-	REFUSES_OF(recall, n_seg, 2);
-	REFUSES_OF(recall, n_src, 17);
-	REFUSES_OF(recall, n_src, 0);
-	REFUSES_OF(recall, n_col, 1 << 20);
-	REFUSES_OF(mix, epilogue, QN_EPI_GLU);
-	REFUSES_OF(mix, col[2], 16);
+	REFUSES_OF(recall, mix.dst.buf, X); /* which it reads */
+	REFUSES_OF(recall, mix.n_seg, 2);
+	REFUSES_OF(recall, mix.n_src, 17);
+	REFUSES_OF(recall, mix.n_src, 0);
+	REFUSES_OF(recall, mix.n_col, 1 << 20);
+	REFUSES_OF(mix, mix.weight.col, 16);
 	expect(&sparse, QN_OK, "sparse");
-	REFUSES_OF(sparse, n_col, 1);
-	REFUSES_OF(sparse, n_col, 1 << 20);
-	REFUSES_OF(sparse, col[1], 8);
+	REFUSES_OF(sparse, sparse.n_col, 1);
+	REFUSES_OF(sparse, sparse.n_col, 1 << 20);
+	REFUSES_OF(sparse, sparse.dst.col, 8);
 	REFUSES_OF(sparse, rows, QN_ROWS_PAIR);
 	expect(&blend, QN_OK, "blend");
-	REFUSES_OF(blend, fn, QN_FN_NONE - 1);
-	REFUSES_OF(blend, fn, QN_N_FN);
-	REFUSES_OF(blend, n_col, 0);
-	REFUSES_OF(blend, src, -1);
-	REFUSES_OF(blend, aux, N_BUFS);
-	REFUSES_OF(blend, col[0], 1 << 20);
-	REFUSES_OF(blend, col[1], 8);
-	REFUSES_OF(blend, col[2], 1 << 20);
+	REFUSES_OF(blend, blend.fn, QN_FN_NONE - 1);
+	REFUSES_OF(blend, blend.fn, QN_N_FN);
+	REFUSES_OF(blend, blend.n_col, 0);
+	REFUSES_OF(blend, blend.src.buf, -1);
+	REFUSES_OF(blend, blend.by.buf, N_BUFS);
+	REFUSES_OF(blend, blend.src.col, 1 << 20);
+	REFUSES_OF(blend, blend.dst.col, 8);
+	REFUSES_OF(blend, blend.by.col, 1 << 20);
 	REFUSES_OF(blend, rows, QN_ROWS_PAIR);
 	expect(&match, QN_OK, "match");
-	REFUSES_OF(match, n_col, 0);
-	REFUSES_OF(match, col[0], 1 << 20);
-	REFUSES_OF(match, col[1], 8);
+	REFUSES_OF(match, match.n_col, 0);
+	REFUSES_OF(match, match.src.col, 1 << 20);
+	REFUSES_OF(match, match.dst.col, 8);
 	REFUSES_OF(match, rows, QN_ROWS_PAIR);
 	expect(&mix, QN_OK, "mix");
-	REFUSES_OF(mix, n_col, 0);
-	REFUSES_OF(mix, n_seg, 0);
-	REFUSES_OF(mix, n_seg, 17);
-	REFUSES_OF(mix, col[0], 16); /* while others write there */
-	REFUSES_OF(mix, n_src, -1);
-	REFUSES_OF(mix, n_src, 17);
-	REFUSES_OF(mix, aux, -1);
-	REFUSES_OF(mix, col[0], 1 << 20);
-	REFUSES_OF(mix, col[1], 1 << 20);
+	REFUSES_OF(mix, mix.n_col, 0);
+	REFUSES_OF(mix, mix.n_seg, 0);
+	REFUSES_OF(mix, mix.n_seg, 17);
+	REFUSES_OF(mix, mix.src.col, 16); /* while others write there */
+	REFUSES_OF(mix, mix.n_src, -1);
+	REFUSES_OF(mix, mix.n_src, 17);
+	REFUSES_OF(mix, mix.weight.buf, -1);
+	REFUSES_OF(mix, mix.src.col, 1 << 20);
+	REFUSES_OF(mix, mix.dst.col, 1 << 20);
 	expect(&norm, QN_OK, "norm of rows");
-	REFUSES_OF(norm, norm, QN_NORM_NONE + 1);
-	REFUSES_OF(norm, norm, -1);
+	REFUSES_OF(norm, norm_rows.norm.kind, QN_NORM_NONE + 1);
+	REFUSES_OF(norm, norm_rows.norm.kind, -1);
 	REFUSES_OF(norm, rows, QN_ROWS_PAIR);
-	REFUSES_OF(norm, n_col, 0);
-	REFUSES_OF(norm, n_col, N_EMBD);
-	REFUSES_OF(norm, n_seg, 0);
-	REFUSES_OF(norm, n_seg, INT32_MAX);
-	REFUSES_OF(norm, scale, 0);
-	REFUSES_OF(norm, epilogue, QN_EPI_GLU);
+	REFUSES_OF(norm, norm_rows.n_col, 0);
+	REFUSES_OF(norm, norm_rows.n_col, N_EMBD);
+	REFUSES_OF(norm, norm_rows.n_seg, 0);
+	REFUSES_OF(norm, norm_rows.n_seg, INT32_MAX);
+	REFUSES_OF(norm, norm_rows.scale, 0);
 	expect(&gate, QN_OK, "gate");
-	REFUSES_OF(gate, fn, QN_FN_NONE - 1);
-	REFUSES_OF(gate, fn, QN_N_FN);
+	REFUSES_OF(gate, gate.fn, QN_FN_NONE - 1);
+	REFUSES_OF(gate, gate.fn, QN_N_FN);
 	REFUSES_OF(gate, rows, QN_ROWS_PAIR);
-	REFUSES_OF(gate, n_col, 0);
-	REFUSES_OF(gate, n_col, N_EMBD);
-	REFUSES_OF(gate, src, ROUTER);
+	REFUSES_OF(gate, gate.n_col, 0);
+	REFUSES_OF(gate, gate.n_col, N_EMBD);
+	REFUSES_OF(gate, gate.src.buf, ROUTER);
 	struct qn_op by_row = gate;
-	by_row.src = ROUTER; /* narrower than dst */
-	by_row.by_row = 1;
+	by_row.gate.src.buf = ROUTER; /* narrower than dst */
+	by_row.gate.by_row = 1;
 	expect(&by_row, QN_OK, "gate by row");
-	REFUSES_OF(by_row, n_col, N_EMBD);
-	by_row.n_seg = N_EXPERT;
-	by_row.n_col = N_FF / N_EXPERT;
+	REFUSES_OF(by_row, gate.n_col, N_EMBD);
+	by_row.gate.n_seg = N_EXPERT;
+	by_row.gate.n_col = N_FF / N_EXPERT;
 	expect(&by_row, QN_OK, "gate by segment");
-	REFUSES_OF(by_row, n_seg, -1);
-	REFUSES_OF(by_row, n_seg, 64);
-	REFUSES_OF(by_row, n_col, N_FF);
-	const struct qn_op xielu = {.kind = QN_OP_XIELU, .dst = FF, .n_col = N_FF, .xielu = {1, 1, 1, -1e-6f}};
+	REFUSES_OF(by_row, gate.n_seg, -1);
+	REFUSES_OF(by_row, gate.n_seg, 64);
+	REFUSES_OF(by_row, gate.n_col, N_FF);
+	const struct qn_op xielu = {
+		.kind = QN_OP_XIELU,
+		.xielu = {.dst = {FF, 0}, .n_col = N_FF, .param = {1, 1, 1, -1e-6f}},
+	};
 	expect(&xielu, QN_OK, "xIELU");
 	REFUSES_OF(xielu, rows, QN_ROWS_PAIR);
-	REFUSES_OF(xielu, n_col, 0);
-	REFUSES_OF(xielu, n_col, N_EMBD);
-	REFUSES_OF(xielu, dst, N_BUFS);
-	REFUSES_OF(xielu, xielu[3], 1);
-	REFUSES_OF(xielu, xielu[3], NAN);
+	REFUSES_OF(xielu, xielu.n_col, 0);
+	REFUSES_OF(xielu, xielu.n_col, N_EMBD);
+	REFUSES_OF(xielu, xielu.dst.buf, N_BUFS);
+	REFUSES_OF(xielu, xielu.param[3], 1);
+	REFUSES_OF(xielu, xielu.param[3], NAN);
 	expect(&conv, QN_OK, "convolution");
-	REFUSES_OF(conv, vec, NULL);
-	REFUSES_OF(conv, n_col, 0);
-	REFUSES_OF(conv, n_col, N_EMBD);
-	REFUSES_OF(conv, n_tap, 1);
-	REFUSES_OF(conv, n_tap, 65);
-	REFUSES_OF(conv, n_seg, 0);
-	REFUSES_OF(conv, n_seg, 17); /* of 4 taps */
-	REFUSES_OF(conv, n_seg, INT32_MAX);
-	REFUSES_OF(conv, n_seg, N_FF / 64 + 1);
-	REFUSES_OF(conv, group, -1);
-	REFUSES_OF(conv, kv_offset, -64);
-	REFUSES_OF(conv, kv_offset, 63);
-	REFUSES_OF(conv, col[2], N_EMBD - 32);
-	REFUSES_OF(conv, col[0], -1); /* the others need not be there */
-	REFUSES_OF(conv, epilogue, QN_EPI_ADD);
+	REFUSES_OF(conv, conv.weight, NULL);
+	REFUSES_OF(conv, conv.n_col, 0);
+	REFUSES_OF(conv, conv.n_col, N_EMBD);
+	REFUSES_OF(conv, conv.n_tap, 1);
+	REFUSES_OF(conv, conv.n_tap, 65);
+	REFUSES_OF(conv, conv.n_result, 0);
+	REFUSES_OF(conv, conv.n_result, 17); /* of 4 taps */
+	REFUSES_OF(conv, conv.n_result, INT32_MAX);
+	REFUSES_OF(conv, conv.n_result, N_FF / 64 + 1);
+	REFUSES_OF(conv, conv.state.group, -1);
+	REFUSES_OF(conv, conv.state.offset, -64);
+	REFUSES_OF(conv, conv.state.offset, 63);
+	REFUSES_OF(conv, conv.col[2], N_EMBD - 32);
+	REFUSES_OF(conv, conv.col[0], -1); /* the others need not be there */
+	REFUSES_OF(conv, conv.fn, QN_FN_NONE - 1);
 	struct qn_op silu = conv;
 
-	silu.col[1] = silu.col[2] = -1;
-	silu.epilogue = QN_EPI_FN;
+	silu.conv.col[1] = silu.conv.col[2] = -1;
+	silu.conv.fn = QN_FN_SILU;
 	expect(&silu, QN_OK, "convolution without gates");
-	REFUSES_OF(silu, fn, QN_N_FN);
-	const struct qn_op delta = {.kind = QN_OP_DELTA, .src = X, .dst = FF, .aux = ATT, .n_head = 4, .n_head_kv = 2,
-	                            .head_dim = 8, .v_dim = 16, .n_seg = 2, .vec = w, .vec2 = w, .col = {0, 16, 32}};
+	REFUSES_OF(silu, conv.fn, QN_N_FN);
+	const struct qn_op delta = {
+		.kind = QN_OP_DELTA,
+		.delta = {
+			.r = {.src = X, .dst = FF, .n_head = 4, .n_head_kv = 2, .head_dim = 8, .v_dim = 16,
+			      .col = {0, 16, 32}},
+			.gates = ATT, .gate_heads = 2, .bias = w, .rate = w,
+		},
+	};
 
 	expect(&delta, QN_OK, "delta rule");
-	REFUSES_OF(delta, vec, NULL);
-	REFUSES_OF(delta, vec2, NULL);
-	REFUSES_OF(delta, n_head, 0);
-	REFUSES_OF(delta, n_head, 5);
-	REFUSES_OF(delta, n_head, INT32_MAX - 1);
-	REFUSES_OF(delta, n_head_kv, 0);
-	REFUSES_OF(delta, head_dim, 0);
-	REFUSES_OF(delta, head_dim, N_EMBD);
-	REFUSES_OF(delta, v_dim, 0);
-	REFUSES_OF(delta, v_dim, 24);
-	REFUSES_OF(delta, v_dim, N_FF);
-	REFUSES_OF(delta, n_seg, 0);
-	REFUSES_OF(delta, n_seg, INT32_MAX);
-	REFUSES_OF(delta, group, -1);
-	REFUSES_OF(delta, kv_offset, 32);
-	REFUSES_OF(delta, aux, N_BUFS);
-	REFUSES_OF(delta, aux, -1);
-	REFUSES_OF(delta, by_channel, 1); /* with keys of two heads */
+	REFUSES_OF(delta, delta.bias, NULL);
+	REFUSES_OF(delta, delta.rate, NULL);
+	REFUSES_OF(delta, delta.r.n_head, 0);
+	REFUSES_OF(delta, delta.r.n_head, 5);
+	REFUSES_OF(delta, delta.r.n_head, INT32_MAX - 1);
+	REFUSES_OF(delta, delta.r.n_head_kv, 0);
+	REFUSES_OF(delta, delta.r.head_dim, 0);
+	REFUSES_OF(delta, delta.r.head_dim, N_EMBD);
+	REFUSES_OF(delta, delta.r.v_dim, 0);
+	REFUSES_OF(delta, delta.r.v_dim, 24);
+	REFUSES_OF(delta, delta.r.v_dim, N_FF);
+	REFUSES_OF(delta, delta.gate_heads, 0);
+	REFUSES_OF(delta, delta.gate_heads, INT32_MAX);
+	REFUSES_OF(delta, delta.r.state.group, -1);
+	REFUSES_OF(delta, delta.r.state.offset, 32);
+	REFUSES_OF(delta, delta.gates, N_BUFS);
+	REFUSES_OF(delta, delta.gates, -1);
+	REFUSES_OF(delta, delta.by_channel, 1); /* with keys of two heads */
 	struct qn_op apart = delta;
 
-	apart.by_channel = 1;
-	apart.n_head_kv = 4;
-	apart.n_seg = 16;
+	apart.delta.by_channel = 1;
+	apart.delta.r.n_head_kv = 4;
+	apart.delta.gate_heads = 16;
 	expect(&apart, QN_OK, "delta rule with decays of channels");
-	REFUSES_OF(apart, n_seg, 3);
-	REFUSES_OF(apart, n_seg, INT32_MAX);
-	REFUSES_OF(apart, head_dim, 128);
-	REFUSES_OF(apart, aux, ROUTER);
-	REFUSES_OF(apart, limit, -5); /* heads of 8 */
-	REFUSES_OF(apart, limit, 5);
-	REFUSES_OF(apart, limit, NAN);
-	REFUSES_OF(delta, limit, -5); /* decays of heads */
-	const struct qn_op wkv = {.kind = QN_OP_WKV, .src = X, .dst = FF, .aux = FF, .n_head = 2, .head_dim = 16,
-	                          .v_dim = 16, .vec = w, .vec2 = w, .mul = {w}, .col = {0, 32, 64}, .eps = 1e-12f};
+	REFUSES_OF(apart, delta.gate_heads, 3);
+	REFUSES_OF(apart, delta.gate_heads, INT32_MAX);
+	REFUSES_OF(apart, delta.r.head_dim, 128);
+	REFUSES_OF(apart, delta.gates, ROUTER);
+	REFUSES_OF(apart, delta.limit, -5); /* heads of 8 */
+	REFUSES_OF(apart, delta.limit, 5);
+	REFUSES_OF(apart, delta.limit, NAN);
+	REFUSES_OF(delta, delta.limit, -5); /* decays of heads */
+	const struct qn_op wkv = {
+		.kind = QN_OP_WKV,
+		.wkv = {
+			.r = {.src = X, .dst = FF, .n_head = 2, .head_dim = 16, .v_dim = 16, .col = {0, 32, 64}},
+			.gates = FF, .direction = w, .rate = w, .bonus = w, .eps = 1e-12f,
+		},
+	};
 
-	const struct qn_op compress = {.kind = QN_OP_COMPRESS, .src = FF, .aux = X, .n_seg = 2, .head_dim = 16,
-	                               .every = 4,
-	                               .vec = w, .vec2 = w, .col = {0, 32}, .rope = QN_ROPE_NORM, .n_rot = 16};
-	const struct qn_op connect = {.kind = QN_OP_CONNECT, .src = X, .dst = FF, .n_seg = 4, .rounds = 3, .vec = w,
-	                              .vec2 = w};
+	const struct qn_op compress = {
+		.kind = QN_OP_COMPRESS,
+		.compress = {
+			.src = FF, .rope = {.table = X, .kind = QN_ROPE_NORM, .n = 16}, .n_part = 2, .head_dim = 16,
+			.entries = {.every = 4}, .add = w, .norm = w, .col = {0, 32},
+		},
+	};
+	const struct qn_op connect = {
+		.kind = QN_OP_CONNECT,
+		.connect = {.src = {X, 0}, .dst = FF, .n_stream = 4, .rounds = 3, .bias = w, .scale = w},
+	};
 
 	expect(&compress, QN_OK, "entries");
-	REFUSES_OF(compress, vec, NULL);
-	REFUSES_OF(compress, vec2, NULL);
-	REFUSES_OF(compress, n_seg, 0);
-	REFUSES_OF(compress, n_seg, 3);
-	REFUSES_OF(compress, head_dim, 0);
-	REFUSES_OF(compress, head_dim, 24);
-	REFUSES_OF(compress, head_dim, 1 << 20);
-	REFUSES_OF(compress, every, 0);
-	REFUSES_OF(compress, every, 5);
-	REFUSES_OF(compress, every, 1 << 20);
-	REFUSES_OF(compress, k_type, QN_N_KV_TYPES);
-	REFUSES_OF(compress, group, -1);
-	REFUSES_OF(compress, group2, -1);
-	REFUSES_OF(compress, kv_offset, 32);
-	REFUSES_OF(compress, kv_offset2, 32);
-	REFUSES_OF(compress, n_rot, 18);
-	REFUSES_OF(compress, rope_at, 2);
-	REFUSES_OF(compress, aux, -1);
-	REFUSES_OF(compress, src, N_BUFS);
-	REFUSES_OF(compress, col[1], 1 << 20);
-	struct qn_op even = compress, span = {.kind = QN_OP_ATTEND, .src = X, .dst = ATT, .aux = FF, .n_head = 2,
-	                                      .n_head_kv = 2, .head_dim = 16, .v_dim = 16, .n_select = 4, .each = 4};
-	const struct qn_op align = {.kind = QN_OP_ALIGN, .src = X, .dst = ROUTER, .aux = X, .n_col = 16, .n_seg = 2};
-	const struct qn_op decay = {.kind = QN_OP_DECAY, .src = X, .dst = FF, .aux = FF, .n_head = 2, .n_head_kv = 1,
-	                            .head_dim = 16, .v_dim = 16, .vec = w, .col = {0, 32, 48}};
+	REFUSES_OF(compress, compress.add, NULL);
+	REFUSES_OF(compress, compress.norm, NULL);
+	REFUSES_OF(compress, compress.n_part, 0);
+	REFUSES_OF(compress, compress.n_part, 3);
+	REFUSES_OF(compress, compress.head_dim, 0);
+	REFUSES_OF(compress, compress.head_dim, 24);
+	REFUSES_OF(compress, compress.head_dim, 1 << 20);
+	REFUSES_OF(compress, compress.entries.every, 0);
+	REFUSES_OF(compress, compress.entries.every, 5);
+	REFUSES_OF(compress, compress.entries.every, 1 << 20);
+	REFUSES_OF(compress, compress.k_type, QN_N_KV_TYPES);
+	REFUSES_OF(compress, compress.inputs.group, -1);
+	REFUSES_OF(compress, compress.entries.at.group, -1);
+	REFUSES_OF(compress, compress.inputs.offset, 32);
+	REFUSES_OF(compress, compress.entries.at.offset, 32);
+	REFUSES_OF(compress, compress.rope.n, 18);
+	REFUSES_OF(compress, compress.rope.at, 2);
+	REFUSES_OF(compress, compress.rope.table, -1);
+	REFUSES_OF(compress, compress.src, N_BUFS);
+	REFUSES_OF(compress, compress.col[1], 1 << 20);
+	struct qn_op even = compress, span = {
+		.kind = QN_OP_ATTEND,
+		.attend = {
+			.q = {X, 0}, .dst = ATT, .chosen = FF,
+			.heads = {.n_head = 2, .n_head_kv = 2, .head_dim = 16, .v_dim = 16},
+			.selection = {.n = 4, .each = 4},
+		},
+	};
+	const struct qn_op align = {
+		.kind = QN_OP_ALIGN,
+		.align = {.src = {X, 0}, .dst = ROUTER, .with = {X, 0}, .n_col = 16, .n_seg = 2},
+	};
+	const struct qn_op decay = {
+		.kind = QN_OP_DECAY,
+		.decay = {
+			.r = {.src = X, .dst = FF, .n_head = 2, .n_head_kv = 1, .head_dim = 16, .v_dim = 16,
+			      .col = {0, 32, 48}},
+			.decays = FF, .bonus = w,
+		},
+	};
 	static const uint64_t hash[] = {1, 2, 3, 5, 7, 0, 2}, none[] = {1, 2, 3, 0, 7, 0, 2};
 	static const uint64_t beyond[] = {1, 2, 3, 5, 7, 0, 1 << 20};
-	struct qn_op ngram = {.kind = QN_OP_NGRAM, .dst = FF, .mat = {{w, QN_F32, QN_ROWS, 8, 9, 1, NULL}},
-	                      .hash = hash, .n_tap = 3, .n_seg = 2};
+	struct qn_op ngram = {
+		.kind = QN_OP_NGRAM,
+		.ngram = {
+			.dst = FF, .table = {w, QN_F32, QN_ROWS, 8, 9, 1, NULL}, .hash = hash, .n_token = 3,
+			.n_hash = 2,
+		},
+	};
 
-	even.col[1] = -1;
-	even.vec = NULL;
+	even.compress.col[1] = -1;
+	even.compress.add = NULL;
 	expect(&even, QN_OK, "entries of equal weights");
 	expect(&span, QN_OK, "spans of positions");
-	REFUSES_OF(span, each, 1);
-	REFUSES_OF(span, each, INT32_MAX);
-	REFUSES_OF(span, n_select, 0);
-	REFUSES_OF(span, n_select, INT32_MAX);
-	REFUSES_OF(span, every, 4);
-	REFUSES_OF(span, window, 6);
-	REFUSES_OF(span, n_seg, 3); /* of 2 heads */
-	REFUSES_OF(span, n_seg, -1);
-	REFUSES_OF(span, ahead, 1);
-	REFUSES_OF(span, aux, -1);
+	REFUSES_OF(span, attend.selection.each, 1);
+	REFUSES_OF(span, attend.selection.each, INT32_MAX);
+	REFUSES_OF(span, attend.selection.n, 0);
+	REFUSES_OF(span, attend.selection.n, INT32_MAX);
+	REFUSES_OF(span, attend.selection.entries.every, 4);
+	REFUSES_OF(span, attend.selection.near, 6);
+	REFUSES_OF(span, attend.window, 8);
+	REFUSES_OF(span, attend.selection.choices, 3); /* of 2 heads */
+	REFUSES_OF(span, attend.selection.choices, -1);
+	REFUSES_OF(span, attend.ahead, 1);
+	REFUSES_OF(span, attend.chosen, -1);
 	expect(&align, QN_OK, "agreement of streams");
-	REFUSES_OF(align, n_col, 0);
-	REFUSES_OF(align, n_seg, 0);
-	REFUSES_OF(align, n_seg, 17);
-	REFUSES_OF(align, src, -1);
-	REFUSES_OF(align, aux, N_BUFS);
-	REFUSES_OF(align, dst, -1);
+	REFUSES_OF(align, align.n_col, 0);
+	REFUSES_OF(align, align.n_seg, 0);
+	REFUSES_OF(align, align.n_seg, 17);
+	REFUSES_OF(align, align.src.buf, -1);
+	REFUSES_OF(align, align.with.buf, N_BUFS);
+	REFUSES_OF(align, align.dst, -1);
 	expect(&decay, QN_OK, "rows that decay apart");
-	REFUSES_OF(decay, n_head, 0);
-	REFUSES_OF(decay, n_head_kv, 3);
-	REFUSES_OF(decay, n_head, INT32_MAX - 1);
-	REFUSES_OF(decay, n_head_kv, 0);
-	REFUSES_OF(decay, head_dim, 24);
-	REFUSES_OF(decay, v_dim, 0);
-	REFUSES_OF(decay, v_dim, 1 << 20);
-	REFUSES_OF(decay, group, -1);
-	REFUSES_OF(decay, kv_offset, 32);
-	REFUSES_OF(decay, aux, ROUTER);
-	REFUSES_OF(decay, dst, ROUTER);
-	REFUSES_OF(decay, col[2], 8);
+	REFUSES_OF(decay, decay.r.n_head, 0);
+	REFUSES_OF(decay, decay.r.n_head_kv, 3);
+	REFUSES_OF(decay, decay.r.n_head, INT32_MAX - 1);
+	REFUSES_OF(decay, decay.r.n_head_kv, 0);
+	REFUSES_OF(decay, decay.r.head_dim, 24);
+	REFUSES_OF(decay, decay.r.v_dim, 0);
+	REFUSES_OF(decay, decay.r.v_dim, 1 << 20);
+	REFUSES_OF(decay, decay.r.state.group, -1);
+	REFUSES_OF(decay, decay.r.state.offset, 32);
+	REFUSES_OF(decay, decay.decays, ROUTER);
+	REFUSES_OF(decay, decay.r.dst, ROUTER);
+	REFUSES_OF(decay, decay.r.col[2], 8);
 	expect(&ngram, QN_OK, "rows of hashed tokens");
-	REFUSES_OF(ngram, hash, NULL);
-	REFUSES_OF(ngram, hash, beyond);
-	REFUSES_OF(ngram, hash, none);
-	REFUSES_OF(ngram, n_tap, 1);
-	REFUSES_OF(ngram, n_tap, 17);
-	REFUSES_OF(ngram, n_seg, 0);
-	REFUSES_OF(ngram, group, -1);
-	REFUSES_OF(ngram, kv_offset, 32);
-	REFUSES_OF(ngram, dst, N_BUFS);
-	ngram.n_seg = 3;
+	REFUSES_OF(ngram, ngram.hash, NULL);
+	REFUSES_OF(ngram, ngram.hash, beyond);
+	REFUSES_OF(ngram, ngram.hash, none);
+	REFUSES_OF(ngram, ngram.n_token, 1);
+	REFUSES_OF(ngram, ngram.n_token, 17);
+	REFUSES_OF(ngram, ngram.n_hash, 0);
+	REFUSES_OF(ngram, ngram.state.group, -1);
+	REFUSES_OF(ngram, ngram.state.offset, 32);
+	REFUSES_OF(ngram, ngram.dst, N_BUFS);
+	ngram.ngram.n_hash = 3;
 	expect(&ngram, QN_EINVAL, "hashes that are not as many for each number of tokens");
 	expect(&connect, QN_OK, "weights of streams");
-	REFUSES_OF(connect, n_seg, 0);
-	REFUSES_OF(connect, n_seg, 17);
-	REFUSES_OF(connect, rounds, -1);
-	REFUSES_OF(connect, rounds, 1 << 20);
-	REFUSES_OF(connect, vec, NULL);
-	REFUSES_OF(connect, vec2, NULL);
-	REFUSES_OF(connect, src, ROUTER); /* of 16 columns */
-	REFUSES_OF(connect, dst, ROUTER);
+	REFUSES_OF(connect, connect.n_stream, 0);
+	REFUSES_OF(connect, connect.n_stream, 17);
+	REFUSES_OF(connect, connect.rounds, -1);
+	REFUSES_OF(connect, connect.rounds, 1 << 20);
+	REFUSES_OF(connect, connect.bias, NULL);
+	REFUSES_OF(connect, connect.scale, NULL);
+	REFUSES_OF(connect, connect.src.buf, ROUTER); /* of 16 columns */
+	REFUSES_OF(connect, connect.dst, ROUTER);
 	expect(&wkv, QN_OK, "RWKV 7");
-	REFUSES_OF(wkv, vec, NULL);
-	REFUSES_OF(wkv, vec2, NULL);
-	REFUSES_OF(wkv, mul[0], NULL);
-	REFUSES_OF(wkv, n_head, 0);
-	REFUSES_OF(wkv, n_head, INT32_MAX);
-	REFUSES_OF(wkv, head_dim, 0);
-	REFUSES_OF(wkv, head_dim, 24);
-	REFUSES_OF(wkv, head_dim, INT32_MAX - 15);
-	REFUSES_OF(wkv, v_dim, 0);
-	REFUSES_OF(wkv, v_dim, 24);
-	REFUSES_OF(wkv, v_dim, 1 << 20);
-	REFUSES_OF(wkv, eps, 0);
-	REFUSES_OF(wkv, group, -1);
-	REFUSES_OF(wkv, kv_offset, 32);
-	REFUSES_OF(wkv, aux, ROUTER);
-	REFUSES_OF(wkv, dst, ROUTER);
-	REFUSES_OF(wkv, col[2], 8);
-	for (int i = 0; i < 3; i++) {
-		const struct qn_op *op = i == 0 ? &norm : i == 1 ? &gate : &conv;
-
-		REFUSES_OF(*op, src, -1);
-		REFUSES_OF(*op, src, N_BUFS);
-		REFUSES_OF(*op, dst, -1);
-		REFUSES_OF(*op, dst, N_BUFS);
-		REFUSES_OF(*op, col[0], 8);
-		REFUSES_OF(*op, col[0], -16);
-		REFUSES_OF(*op, col[1], INT32_MAX - 15);
-	}
+	REFUSES_OF(wkv, wkv.direction, NULL);
+	REFUSES_OF(wkv, wkv.rate, NULL);
+	REFUSES_OF(wkv, wkv.bonus, NULL);
+	REFUSES_OF(wkv, wkv.r.n_head, 0);
+	REFUSES_OF(wkv, wkv.r.n_head, INT32_MAX);
+	REFUSES_OF(wkv, wkv.r.head_dim, 0);
+	REFUSES_OF(wkv, wkv.r.head_dim, 24);
+	REFUSES_OF(wkv, wkv.r.head_dim, INT32_MAX - 15);
+	REFUSES_OF(wkv, wkv.r.v_dim, 0);
+	REFUSES_OF(wkv, wkv.r.v_dim, 24);
+	REFUSES_OF(wkv, wkv.r.v_dim, 1 << 20);
+	REFUSES_OF(wkv, wkv.eps, 0);
+	REFUSES_OF(wkv, wkv.r.state.group, -1);
+	REFUSES_OF(wkv, wkv.r.state.offset, 32);
+	REFUSES_OF(wkv, wkv.gates, ROUTER);
+	REFUSES_OF(wkv, wkv.r.dst, ROUTER);
+	REFUSES_OF(wkv, wkv.r.col[2], 8);
+	REFUSES_COLS(norm, norm_rows.src.buf, norm_rows.src.col);
+	REFUSES_COLS(norm, norm_rows.dst.buf, norm_rows.dst.col);
+	REFUSES_COLS(gate, gate.src.buf, gate.src.col);
+	REFUSES_COLS(gate, gate.dst.buf, gate.dst.col);
+	REFUSES_COLS(conv, conv.src, conv.col[0]);
+	REFUSES_OF(conv, conv.col[1], INT32_MAX - 15);
+	REFUSES_OF(conv, conv.dst, -1);
+	REFUSES_OF(conv, conv.dst, N_BUFS);
 }
 
 static void refuses_matmul(void)
 {
 	for (int nth = 0; nth < 5; nth++) { /* store, add, glu, add, router */
-		REFUSES_MAT(QN_OP_MATMUL, nth, 0);
-		REFUSES_BUF(QN_OP_MATMUL, nth, dst);
-		REFUSES(QN_OP_MATMUL, nth, n_mat, 0);
-		REFUSES(QN_OP_MATMUL, nth, n_mat, 4);
-		REFUSES(QN_OP_MATMUL, nth, n_mat, -1);
-		REFUSES(QN_OP_MATMUL, nth, mat[0].n_mat, 2);
-		REFUSES(QN_OP_MATMUL, nth, mat[0].n_out, INT32_MAX);
-		REFUSES(QN_OP_MATMUL, nth, col[0], -16);
-		REFUSES(QN_OP_MATMUL, nth, col[0], 8);
-		REFUSES(QN_OP_MATMUL, nth, col[0], 1 << 20);
-		REFUSES(QN_OP_MATMUL, nth, epilogue, -1);
-		REFUSES(QN_OP_MATMUL, nth, epilogue, 4);
+		REFUSES_MAT(QN_OP_MATMUL, nth, matmul.mat[0]);
+		REFUSES_BUF(QN_OP_MATMUL, nth, matmul.dst);
+		REFUSES(QN_OP_MATMUL, nth, matmul.n_mat, 0);
+		REFUSES(QN_OP_MATMUL, nth, matmul.n_mat, 4);
+		REFUSES(QN_OP_MATMUL, nth, matmul.n_mat, -1);
+		REFUSES(QN_OP_MATMUL, nth, matmul.mat[0].n_mat, 2);
+		REFUSES(QN_OP_MATMUL, nth, matmul.mat[0].n_out, INT32_MAX);
+		REFUSES(QN_OP_MATMUL, nth, matmul.col[0], -16);
+		REFUSES(QN_OP_MATMUL, nth, matmul.col[0], 8);
+		REFUSES(QN_OP_MATMUL, nth, matmul.col[0], 1 << 20);
+		REFUSES(QN_OP_MATMUL, nth, matmul.epilogue, -1);
+		REFUSES(QN_OP_MATMUL, nth, matmul.epilogue, 4);
 	}
-	REFUSES_BUF(QN_OP_MATMUL, 0, act[QN_ACT_Q8_256]);
-	REFUSES(QN_OP_MATMUL, 0, act[QN_ACT_Q8_256], ROUTER);
-	REFUSES_BUF(QN_OP_MATMUL, 3, act[QN_ACT_Q8_32]);
-	REFUSES_MAT(QN_OP_MATMUL, 0, 2);
-	REFUSES(QN_OP_MATMUL, 0, col[2], 1 << 20);
-	REFUSES(QN_OP_MATMUL, 0, epilogue, QN_EPI_GLU); /* three matrices */
-	REFUSES_BUF(QN_OP_MATMUL, 4, act[QN_ACT_F32]);
-	REFUSES_MAT(QN_OP_MATMUL, 2, 1);
-	REFUSES(QN_OP_MATMUL, 2, n_mat, 1);
-	REFUSES(QN_OP_MATMUL, 2, mat[1].n_out, N_FF - 16);
-	REFUSES(QN_OP_MATMUL, 2, fn, QN_N_FN);
-	REFUSES(QN_OP_MATMUL, 2, fn, -1);
-	TAKES(QN_OP_MATMUL, 2, softcap, 1);
-	REFUSES(QN_OP_MATMUL, 2, softcap, -1);
-	REFUSES(QN_OP_MATMUL, 2, softcap, NAN);
-	REFUSES(QN_OP_MATMUL, 0, softcap, -1);
-	REFUSES(QN_OP_MATMUL, 0, softcap, NAN);
-	REFUSES(QN_OP_MATMUL, 0, scale, 0);
+	REFUSES_BUF(QN_OP_MATMUL, 0, matmul.act[QN_ACT_Q8_256]);
+	REFUSES(QN_OP_MATMUL, 0, matmul.act[QN_ACT_Q8_256], ROUTER);
+	REFUSES_BUF(QN_OP_MATMUL, 3, matmul.act[QN_ACT_Q8_32]);
+	REFUSES_MAT(QN_OP_MATMUL, 0, matmul.mat[2]);
+	REFUSES(QN_OP_MATMUL, 0, matmul.col[2], 1 << 20);
+	REFUSES(QN_OP_MATMUL, 0, matmul.epilogue, QN_EPI_GLU); /* three matrices */
+	REFUSES_BUF(QN_OP_MATMUL, 4, matmul.act[QN_ACT_F32]);
+	REFUSES_MAT(QN_OP_MATMUL, 2, matmul.mat[1]);
+	REFUSES(QN_OP_MATMUL, 2, matmul.n_mat, 1);
+	REFUSES(QN_OP_MATMUL, 2, matmul.mat[1].n_out, N_FF - 16);
+	REFUSES(QN_OP_MATMUL, 2, matmul.fn, QN_N_FN);
+	REFUSES(QN_OP_MATMUL, 2, matmul.fn, -1);
+	TAKES(QN_OP_MATMUL, 2, matmul.softcap, 1);
+	REFUSES(QN_OP_MATMUL, 2, matmul.softcap, -1);
+	REFUSES(QN_OP_MATMUL, 2, matmul.softcap, NAN);
+	REFUSES(QN_OP_MATMUL, 0, matmul.softcap, -1);
+	REFUSES(QN_OP_MATMUL, 0, matmul.softcap, NAN);
+	REFUSES(QN_OP_MATMUL, 0, matmul.scale, 0);
 	/* pairs */
-	REFUSES_BUF(QN_OP_MATMUL, 5, aux);
-	REFUSES(QN_OP_MATMUL, 5, n_expert, 0);
-	REFUSES(QN_OP_MATMUL, 5, n_expert, N_EXPERT + 1);
-	REFUSES(QN_OP_MATMUL, 5, n_expert, INT32_MAX);
-	REFUSES(QN_OP_MATMUL, 5, n_used, 0);
-	REFUSES(QN_OP_MATMUL, 5, n_used, N_EXPERT + 1);
+	REFUSES_BUF(QN_OP_MATMUL, 5, routing.buf);
+	REFUSES(QN_OP_MATMUL, 5, routing.n_expert, 0);
+	REFUSES(QN_OP_MATMUL, 5, routing.n_expert, N_EXPERT + 1);
+	REFUSES(QN_OP_MATMUL, 5, routing.n_expert, INT32_MAX);
+	REFUSES(QN_OP_MATMUL, 5, routing.n_used, 0);
+	REFUSES(QN_OP_MATMUL, 5, routing.n_used, N_EXPERT + 1);
 	REFUSES(QN_OP_MATMUL, 5, rows, QN_ROWS_TOK); /* five matrices for no expert */
 }
+
+/* Heads that an operation of attention has at `heads`, and its queries. */
+#define REFUSES_HEADS(kind, heads, buf, col)                        \
+	do {                                                        \
+		REFUSES(kind, 0, heads.n_head, 0);                  \
+		REFUSES(kind, 0, heads.n_head, 7);                  \
+		REFUSES(kind, 0, heads.n_head, 1);                  \
+		REFUSES(kind, 0, heads.n_head, -8);                 \
+		REFUSES(kind, 0, heads.n_head, 1 << 30);            \
+		REFUSES(kind, 0, heads.n_head_kv, 0);               \
+		REFUSES(kind, 0, heads.n_head_kv, -2);              \
+		REFUSES(kind, 0, heads.n_head_kv, 16);              \
+		REFUSES(kind, 0, heads.head_dim, 0);                \
+		REFUSES(kind, 0, heads.head_dim, -32);              \
+		REFUSES(kind, 0, heads.head_dim, 1 << 20);          \
+		REFUSES(kind, 0, heads.v_dim, 0);                   \
+		REFUSES(kind, 0, heads.v_dim, -32);                 \
+		REFUSES(kind, 0, heads.v_dim, 1 << 20);             \
+		REFUSES(kind, 0, heads.k_type, QN_KV_Q4 + 1);       \
+		REFUSES(kind, 0, heads.k_type, -1);                 \
+		REFUSES(kind, 0, heads.v_type, QN_KV_Q4 + 1);       \
+		REFUSES(kind, 0, heads.v_type, -1);                 \
+		REFUSES(kind, 0, heads.kv.group, -1);               \
+		REFUSES(kind, 0, heads.kv.offset, -1);              \
+		REFUSES(kind, 0, heads.kv.offset, -64);             \
+		REFUSES(kind, 0, heads.kv.offset, 1);               \
+		REFUSES(kind, 0, heads.kv.offset, 63);              \
+		TAKES(kind, 0, heads.kv.offset, 64);                \
+		REFUSES(kind, 0, col, 8);                           \
+		REFUSES(kind, 0, col, -16);                         \
+		REFUSES(kind, 0, col, 1 << 20);                     \
+		REFUSES_BUF(kind, 0, buf);                          \
+	} while (0)
 
 static void refuses_attention(void)
 {
 	struct qn_op op;
 
-	for (int i = 0; i < 2; i++) {
-		const int kind = i ? QN_OP_ATTEND : QN_OP_QKV;
-
-		REFUSES(kind, 0, n_head, 0);
-		REFUSES(kind, 0, n_head, 7);
-		REFUSES(kind, 0, n_head, 1);
-		REFUSES(kind, 0, n_head, -8);
-		REFUSES(kind, 0, n_head, 1 << 30);
-		REFUSES(kind, 0, n_head_kv, 0);
-		REFUSES(kind, 0, n_head_kv, -2);
-		REFUSES(kind, 0, n_head_kv, 16);
-		REFUSES(kind, 0, head_dim, 0);
-		REFUSES(kind, 0, head_dim, -32);
-		REFUSES(kind, 0, head_dim, 1 << 20);
-		REFUSES(kind, 0, v_dim, 0);
-		REFUSES(kind, 0, v_dim, -32);
-		REFUSES(kind, 0, v_dim, 1 << 20);
-		REFUSES(kind, 0, k_type, QN_KV_Q4 + 1);
-		REFUSES(kind, 0, k_type, -1);
-		REFUSES(kind, 0, v_type, QN_KV_Q4 + 1);
-		REFUSES(kind, 0, v_type, -1);
-		REFUSES(kind, 0, group, -1);
-		REFUSES(kind, 0, kv_offset, -1);
-		REFUSES(kind, 0, kv_offset, -64);
-		REFUSES(kind, 0, kv_offset, 1);
-		REFUSES(kind, 0, kv_offset, 63);
-		TAKES(kind, 0, kv_offset, 64);
-		REFUSES(kind, 0, col[0], 8);
-		REFUSES(kind, 0, col[0], -16);
-		REFUSES(kind, 0, col[0], 1 << 20);
-		REFUSES_BUF(kind, 0, src);
-	}
-	REFUSES(QN_OP_ATTEND, 0, window, -1);
-	TAKES(QN_OP_ATTEND, 0, window, 1);
-	REFUSES(QN_OP_ATTEND, 0, ahead, -1);
-	TAKES(QN_OP_ATTEND, 0, ahead, INT32_MAX);
+	REFUSES_HEADS(QN_OP_QKV, qkv.heads, qkv.src, qkv.col[0]);
+	REFUSES_HEADS(QN_OP_ATTEND, attend.heads, attend.q.buf, attend.q.col);
+	REFUSES(QN_OP_ATTEND, 0, attend.window, -1);
+	TAKES(QN_OP_ATTEND, 0, attend.window, 1);
+	REFUSES(QN_OP_ATTEND, 0, attend.ahead, -1);
+	TAKES(QN_OP_ATTEND, 0, attend.ahead, INT32_MAX);
 	struct qn_op base = model.ops[find(QN_OP_ATTEND, 0)];
-	for (base.side = QN_SIDE_OWN; base.side <= QN_SIDE_SOURCE; base.side++) {
+	for (base.attend.side = QN_SIDE_OWN; base.attend.side <= QN_SIDE_SOURCE; base.attend.side++) {
 		expect(&base, QN_OK, "attention to one side");
-		REFUSES_OF(base, window, 64);
-		REFUSES_OF(base, ahead, 1);
-		REFUSES_OF(base, n_select, 16);
+		REFUSES_OF(base, attend.window, 64);
+		REFUSES_OF(base, attend.ahead, 1);
+		REFUSES_OF(base, attend.selection.n, 16);
 	}
-	base.side = QN_SIDE_ANY;
-	REFUSES_OF(base, side, -1);
-	REFUSES_OF(base, side, QN_SIDE_SOURCE + 1);
-	REFUSES(QN_OP_ATTEND, 0, span, -1);
-	REFUSES(QN_OP_ATTEND, 0, span, INT32_MAX);
-	REFUSES(QN_OP_ATTEND, 0, softcap, -1.0f);
-	REFUSES(QN_OP_ATTEND, 0, softcap, NAN);
-	REFUSES(QN_OP_ATTEND, 0, softcap, INFINITY);
-	TAKES(QN_OP_ATTEND, 0, softcap, 50.0f);
-	REFUSES(QN_OP_QKV, 0, col[1], 1 << 20);
-	REFUSES(QN_OP_QKV, 0, col[2], 1 << 20);
-	REFUSES(QN_OP_QKV, 0, col[2], 3);
-	REFUSES(QN_OP_QKV, 0, n_rot, 0);
-	REFUSES(QN_OP_QKV, 0, n_rot, 3);
-	REFUSES(QN_OP_QKV, 0, n_rot, 34);
-	REFUSES(QN_OP_QKV, 0, n_rot, -2);
-	REFUSES(QN_OP_QKV, 0, temp, 0.1f); /* no span */
-	REFUSES(QN_OP_QKV, 0, temp, -0.1f);
-	REFUSES(QN_OP_QKV, 0, temp, NAN);
+	base.attend.side = QN_SIDE_ANY;
+	REFUSES_OF(base, attend.side, -1);
+	REFUSES_OF(base, attend.side, QN_SIDE_SOURCE + 1);
+	REFUSES(QN_OP_ATTEND, 0, attend.span, -1);
+	REFUSES(QN_OP_ATTEND, 0, attend.span, INT32_MAX);
+	REFUSES(QN_OP_ATTEND, 0, attend.softcap, -1.0f);
+	REFUSES(QN_OP_ATTEND, 0, attend.softcap, NAN);
+	REFUSES(QN_OP_ATTEND, 0, attend.softcap, INFINITY);
+	TAKES(QN_OP_ATTEND, 0, attend.softcap, 50.0f);
+	REFUSES(QN_OP_QKV, 0, qkv.col[1], 1 << 20);
+	REFUSES(QN_OP_QKV, 0, qkv.col[2], 1 << 20);
+	REFUSES(QN_OP_QKV, 0, qkv.col[2], 3);
+	REFUSES(QN_OP_QKV, 0, qkv.rope.n, 0);
+	REFUSES(QN_OP_QKV, 0, qkv.rope.n, 3);
+	REFUSES(QN_OP_QKV, 0, qkv.rope.n, 34);
+	REFUSES(QN_OP_QKV, 0, qkv.rope.n, -2);
+	REFUSES(QN_OP_QKV, 0, qkv.temp, 0.1f); /* no span */
+	REFUSES(QN_OP_QKV, 0, qkv.temp, -0.1f);
+	REFUSES(QN_OP_QKV, 0, qkv.temp, NAN);
 	op = model.ops[find(QN_OP_QKV, 0)];
-	op.temp = 0.1f;
-	op.temp_span = 7;
+	op.qkv.temp = 0.1f;
+	op.qkv.temp_span = 7;
 	expect(&op, QN_OK, "a temperature");
-	REFUSES_OF(op, temp_log, 64); /* with a temperature */
-	op.temp_offset = -1;
+	REFUSES_OF(op, qkv.temp_log, 64); /* with a temperature */
+	op.qkv.temp_offset = -1;
 	expect(&op, QN_EINVAL, "a negative offset");
-	TAKES(QN_OP_QKV, 0, temp_log, 64);
-	REFUSES(QN_OP_QKV, 0, temp_log, 1);
-	REFUSES(QN_OP_QKV, 0, temp_log, -1);
-	REFUSES(QN_OP_ATTEND, 0, temp_log, 1);
-	REFUSES_BUF(QN_OP_QKV, 0, aux);
-	TAKES(QN_OP_QKV, 0, rope, QN_ROPE_NONE);
-	REFUSES(QN_OP_QKV, 0, rope, -1);
-	REFUSES(QN_OP_QKV, 0, rope, QN_ROPE_NEOX + 1);
+	TAKES(QN_OP_QKV, 0, qkv.temp_log, 64);
+	REFUSES(QN_OP_QKV, 0, qkv.temp_log, 1);
+	REFUSES(QN_OP_QKV, 0, qkv.temp_log, -1);
+	REFUSES(QN_OP_ATTEND, 0, attend.temp_log, 1);
+	REFUSES_BUF(QN_OP_QKV, 0, qkv.rope.table);
+	TAKES(QN_OP_QKV, 0, qkv.rope.kind, QN_ROPE_NONE);
+	REFUSES(QN_OP_QKV, 0, qkv.rope.kind, -1);
+	REFUSES(QN_OP_QKV, 0, qkv.rope.kind, QN_ROPE_NEOX + 1);
 	/* More to rotate than a head has, with a table that is wide enough. */
 	op = model.ops[find(QN_OP_QKV, 0)];
-	op.aux = X;
+	op.qkv.rope.table = X;
 	expect(&op, QN_OK, "a wide table");
-	op.n_rot = op.head_dim + 2;
+	op.qkv.rope.n = op.qkv.heads.head_dim + 2;
 	expect(&op, QN_EINVAL, "n_rot = head_dim + 2");
-	REFUSES_BUF(QN_OP_ATTEND, 0, dst);
-	REFUSES(QN_OP_ATTEND, 0, dst, ROUTER);
+	REFUSES_BUF(QN_OP_ATTEND, 0, attend.dst);
+	REFUSES(QN_OP_ATTEND, 0, attend.dst, ROUTER);
 }
 
 /* Heads whose columns lie apart, and values in keys. */
@@ -921,144 +988,151 @@ static void refuses_heads(void)
 	struct qn_op base = model.ops[find(QN_OP_ACT, 0)];
 
 	base.rows = QN_ROWS_HEAD;
-	base.src = X;
-	base.n_col = 48;
-	base.n_seg = 4;
-	base.step = 96;
-	base.col[0] = 32;
+	base.to_act.src.buf = X;
+	base.to_act.n_col = 48;
+	base.heads.n = 4;
+	base.heads.step = 96;
+	base.to_act.src.col = 32;
 	expect(&base, QN_OK, "activations of heads");
-	REFUSES_OF(base, n_seg, 0);
-	REFUSES_OF(base, n_seg, -1);
-	REFUSES_OF(base, n_seg, INT32_MAX);
-	REFUSES_OF(base, step, 32);
-	REFUSES_OF(base, step, 88);
-	REFUSES_OF(base, step, INT32_MAX - 15);
-	REFUSES_OF(base, n_col, N_EMBD);
-	REFUSES_OF(base, col[0], 8);
-	REFUSES_OF(base, col[0], -16);
-	REFUSES_OF(base, col[0], N_EMBD);
+	REFUSES_OF(base, heads.n, 0);
+	REFUSES_OF(base, heads.n, -1);
+	REFUSES_OF(base, heads.n, INT32_MAX);
+	REFUSES_OF(base, heads.step, 32);
+	REFUSES_OF(base, heads.step, 88);
+	REFUSES_OF(base, heads.step, INT32_MAX - 15);
+	REFUSES_OF(base, to_act.n_col, N_EMBD);
+	REFUSES_OF(base, to_act.src.col, 8);
+	REFUSES_OF(base, to_act.src.col, -16);
+	REFUSES_OF(base, to_act.src.col, N_EMBD);
 
 	base = model.ops[find(QN_OP_MATMUL, 1)]; /* N_EMBD results */
-	base.n_seg = 4;
-	base.step = N_EMBD / 4;
+	base.heads.n = 4;
+	base.heads.step = N_EMBD / 4;
 	expect(&base, QN_OK, "results of heads");
-	REFUSES_OF(base, n_seg, -1);
-	REFUSES_OF(base, n_seg, 3);
-	REFUSES_OF(base, n_seg, N_EMBD / 8); /* of half a panel each */
-	REFUSES_OF(base, step, N_EMBD / 4 - 16);
-	REFUSES_OF(base, step, N_EMBD / 4 + 8);
-	REFUSES_OF(base, step, N_EMBD / 4 + 16);
-	REFUSES_OF(base, col[0], 16);
+	REFUSES_OF(base, heads.n, -1);
+	REFUSES_OF(base, heads.n, 3);
+	REFUSES_OF(base, heads.n, N_EMBD / 8); /* of half a panel each */
+	REFUSES_OF(base, heads.step, N_EMBD / 4 - 16);
+	REFUSES_OF(base, heads.step, N_EMBD / 4 + 8);
+	REFUSES_OF(base, heads.step, N_EMBD / 4 + 16);
+	REFUSES_OF(base, matmul.col[0], 16);
 	REFUSES_OF(base, rows, QN_ROWS_HEAD); /* of one matrix */
 	base.rows = QN_ROWS_HEAD;
-	base.mat[0].n_mat = 4;
-	base.mat[0].n_out = N_EMBD / 4;
+	base.matmul.mat[0].n_mat = 4;
+	base.matmul.mat[0].n_out = N_EMBD / 4;
 	expect(&base, QN_OK, "a matrix of each head");
-	REFUSES_OF(base, n_seg, 0);
-	REFUSES_OF(base, n_seg, 5);
-	REFUSES_OF(base, mat[0].n_out, N_EMBD / 4 - 8);
-	REFUSES_OF(base, step, N_EMBD / 4 - 16);
-	REFUSES_OF(base, step, N_EMBD / 4 + 16);
+	REFUSES_OF(base, heads.n, 0);
+	REFUSES_OF(base, heads.n, 5);
+	REFUSES_OF(base, matmul.mat[0].n_out, N_EMBD / 4 - 8);
+	REFUSES_OF(base, heads.step, N_EMBD / 4 - 16);
+	REFUSES_OF(base, heads.step, N_EMBD / 4 + 16);
 	REFUSES_OF(base, rows, QN_ROWS_TOK);
 
 	for (int i = 0; i < 2; i++) {
+		struct qn_heads *heads = i ? &base.attend.heads : &base.qkv.heads;
+
 		base = model.ops[find(i ? QN_OP_ATTEND : QN_OP_QKV, 0)];
-		base.v_in_k = 1;
-		base.v_dim = 16;
-		base.k_type = QN_KV_F16;
+		heads->v_in_k = 1;
+		heads->v_dim = 16;
+		heads->k_type = QN_KV_F16;
 		expect(&base, QN_OK, "values in keys");
-		REFUSES_OF(base, v_dim, 24);
-		REFUSES_OF(base, v_dim, 48); /* of 32 */
-		base.k_type = QN_KV_Q4;
+		heads->v_dim = 24;
+		expect(&base, QN_EINVAL, "values of no whole panels in keys");
+		heads->v_dim = 48; /* of 32 */
+		expect(&base, QN_EINVAL, "more values than keys");
+		heads->v_dim = 16;
+		heads->k_type = QN_KV_Q4;
 		expect(&base, QN_EINVAL, "half of what is transformed together");
 	}
 	base = model.ops[find(QN_OP_ATTEND, 0)]; /* with 8 heads of 32 */
-	base.n_head_kv = 1;
-	base.v_in_k = 1;
-	base.v_dim = 32;
-	base.aux = X;
-	base.n_select = N_EMBD;
+	base.attend.heads.n_head_kv = 1;
+	base.attend.heads.v_in_k = 1;
+	base.attend.heads.v_dim = 32;
+	base.attend.chosen = X;
+	base.attend.selection.n = N_EMBD;
 	expect(&base, QN_OK, "attention over chosen positions");
-	REFUSES_OF(base, n_select, -1);
-	REFUSES_OF(base, n_select, N_EMBD + 1);
-	REFUSES_OF(base, aux, N_BUFS);
-	REFUSES_OF(base, window, 64);
-	REFUSES_OF(base, n_head_kv, 2);
-	REFUSES_OF(base, v_in_k, 0);
-	REFUSES_OF(base, vec, (const float *)model_run.bufs[X].data);
+	REFUSES_OF(base, attend.selection.n, -1);
+	REFUSES_OF(base, attend.selection.n, N_EMBD + 1);
+	REFUSES_OF(base, attend.chosen, N_BUFS);
+	REFUSES_OF(base, attend.window, 64);
+	REFUSES_OF(base, attend.heads.n_head_kv, 2);
+	REFUSES_OF(base, attend.heads.v_in_k, 0);
+	REFUSES_OF(base, attend.bias, (const float *)model_run.bufs[X].data);
 	attend = base;
-	base.kind = QN_OP_SELECT;
-	base.aux = ROUTER;
-	base.dst = X;
+	base = (struct qn_op){.kind = QN_OP_SELECT};
+	base.select = (struct qn_select){
+		.heads = attend.attend.heads, .q = attend.attend.q, .weight = ROUTER, .dst = X,
+		.selection = attend.attend.selection,
+	};
 	expect(&base, QN_OK, "a choice of positions");
 	expect_two(&base, &attend, QN_OK, "attention over what was chosen");
-	attend.n_select--;
+	attend.attend.selection.n--;
 	expect_two(&base, &attend, QN_EINVAL, "attention over fewer than were chosen");
-	attend.n_select++;
-	attend.aux = FF;
+	attend.attend.selection.n++;
+	attend.attend.chosen = FF;
 	expect_two(&base, &attend, QN_EINVAL, "attention over positions of another buffer");
 	struct qn_op spans = base, near = attend;
 
-	spans.n_select = 1;
-	spans.each = 64;
-	spans.window = 128;
-	spans.n_seg = 2;
-	near.aux = spans.dst;
-	near.n_select = 1;
-	near.each = 64;
-	near.window = 128;
-	near.v_in_k = 0;
-	near.n_head_kv = 2;
-	near.n_seg = 2;
+	spans.select.selection.n = 1;
+	spans.select.selection.each = 64;
+	spans.select.selection.near = 128;
+	spans.select.selection.choices = 2;
+	near.attend.chosen = spans.select.dst;
+	near.attend.selection.n = 1;
+	near.attend.selection.each = 64;
+	near.attend.selection.near = 128;
+	near.attend.heads.v_in_k = 0;
+	near.attend.heads.n_head_kv = 2;
+	near.attend.selection.choices = 2;
 	expect(&spans, QN_OK, "a choice of spans");
 	expect_two(&spans, &near, QN_OK, "attention over spans that were chosen");
-	near.window = 64;
+	near.attend.selection.near = 64;
 	expect_two(&spans, &near, QN_EINVAL, "attention over spans before others");
-	near.window = 128;
-	near.n_seg = 0;
+	near.attend.selection.near = 128;
+	near.attend.selection.choices = 0;
 	expect_two(&spans, &near, QN_EINVAL, "attention over one choice of two");
-	REFUSES_OF(spans, each, 1);
-	REFUSES_OF(spans, each, 48);
-	REFUSES_OF(spans, each, 1 << 30);
-	REFUSES_OF(spans, window, 32);
-	REFUSES_OF(spans, n_seg, 3); /* of 8 heads */
-	REFUSES_OF(spans, every, 4);
-	REFUSES_OF(base, n_select, 0);
-	REFUSES_OF(base, n_select, N_EMBD + 1);
-	REFUSES_OF(base, n_head, 0);
-	REFUSES_OF(base, n_head, 17); /* of 16 weights */
-	REFUSES_OF(base, head_dim, 0);
-	REFUSES_OF(base, head_dim, 2048);
-	REFUSES_OF(base, k_type, QN_KV_Q4 + 1);
-	REFUSES_OF(base, group, -1);
-	REFUSES_OF(base, kv_offset, 32);
-	REFUSES_OF(base, col[0], 8);
-	REFUSES_OF(base, src, N_BUFS);
-	REFUSES_OF(base, aux, -2);
-	REFUSES_OF(base, dst, ROUTER);
-	base.every = attend.every = 4;
-	attend.aux = X;
-	attend.window = 16;
+	REFUSES_OF(spans, select.selection.each, 1);
+	REFUSES_OF(spans, select.selection.each, 48);
+	REFUSES_OF(spans, select.selection.each, 1 << 30);
+	REFUSES_OF(spans, select.selection.near, 32);
+	REFUSES_OF(spans, select.selection.choices, 3); /* of 8 heads */
+	REFUSES_OF(spans, select.selection.entries.every, 4);
+	REFUSES_OF(base, select.selection.n, 0);
+	REFUSES_OF(base, select.selection.n, N_EMBD + 1);
+	REFUSES_OF(base, select.heads.n_head, 0);
+	REFUSES_OF(base, select.heads.n_head, 17); /* of 16 weights */
+	REFUSES_OF(base, select.heads.head_dim, 0);
+	REFUSES_OF(base, select.heads.head_dim, 2048);
+	REFUSES_OF(base, select.heads.k_type, QN_KV_Q4 + 1);
+	REFUSES_OF(base, select.heads.kv.group, -1);
+	REFUSES_OF(base, select.heads.kv.offset, 32);
+	REFUSES_OF(base, select.q.col, 8);
+	REFUSES_OF(base, select.q.buf, N_BUFS);
+	REFUSES_OF(base, select.weight, -2);
+	REFUSES_OF(base, select.dst, ROUTER);
+	base.select.selection.entries.every = attend.attend.selection.entries.every = 4;
+	attend.attend.chosen = X;
+	attend.attend.window = 16;
 	expect(&base, QN_OK, "a choice of entries");
 	expect_two(&base, &attend, QN_OK, "attention over entries that were chosen");
-	base.every = 8;
+	base.select.selection.entries.every = 8;
 	expect_two(&base, &attend, QN_EINVAL, "attention over entries of other positions");
-	REFUSES_OF(base, every, 3);
-	REFUSES_OF(base, group2, -1);
-	REFUSES_OF(base, kv_offset2, 32);
-	REFUSES_OF(attend, every, 1);
-	REFUSES_OF(attend, every, -4);
-	REFUSES_OF(attend, every, 96);
-	REFUSES_OF(attend, window, 0);
-	REFUSES_OF(attend, side, QN_SIDE_OWN);
-	REFUSES_OF(attend, kv_offset2, -64);
+	REFUSES_OF(base, select.selection.entries.every, 3);
+	REFUSES_OF(base, select.selection.entries.at.group, -1);
+	REFUSES_OF(base, select.selection.entries.at.offset, 32);
+	REFUSES_OF(attend, attend.selection.entries.every, 1);
+	REFUSES_OF(attend, attend.selection.entries.every, -4);
+	REFUSES_OF(attend, attend.selection.entries.every, 96);
+	REFUSES_OF(attend, attend.window, 0);
+	REFUSES_OF(attend, attend.side, QN_SIDE_OWN);
+	REFUSES_OF(attend, attend.selection.entries.at.offset, -64);
 	base = model.ops[find(QN_OP_QKV, 0)];
-	base.n_rot = 16;
-	base.rope_at = 16;
+	base.qkv.rope.n = 16;
+	base.qkv.rope.at = 16;
 	expect(&base, QN_OK, "the last channels are rotated");
-	REFUSES_OF(base, rope_at, 17);
-	REFUSES_OF(base, rope_at, -1);
-	REFUSES_OF(base, rope_at, INT32_MAX);
+	REFUSES_OF(base, qkv.rope.at, 17);
+	REFUSES_OF(base, qkv.rope.at, -1);
+	REFUSES_OF(base, qkv.rope.at, INT32_MAX);
 }
 
 static void refuses_moe(void)
@@ -1066,41 +1140,40 @@ static void refuses_moe(void)
 	static const int kinds[] = {QN_OP_MOE_ROUTE, QN_OP_MOE_GATHER, QN_OP_MOE_COMBINE};
 
 	for (int i = 0; i < COUNT(kinds); i++) {
-		REFUSES(kinds[i], 0, n_expert, 0);
-		REFUSES(kinds[i], 0, n_expert, -1);
-		REFUSES(kinds[i], 0, n_expert, 1 << 20);
-		REFUSES(kinds[i], 0, n_used, 0);
-		REFUSES(kinds[i], 0, n_used, -1);
-		REFUSES(kinds[i], 0, n_used, N_EXPERT + 1);
+		REFUSES(kinds[i], 0, routing.n_expert, 0);
+		REFUSES(kinds[i], 0, routing.n_expert, -1);
+		REFUSES(kinds[i], 0, routing.n_expert, 1 << 20);
+		REFUSES(kinds[i], 0, routing.n_used, 0);
+		REFUSES(kinds[i], 0, routing.n_used, -1);
+		REFUSES(kinds[i], 0, routing.n_used, N_EXPERT + 1);
 	}
-	REFUSES(QN_OP_MOE_ROUTE, 0, gating, -1);
-	REFUSES(QN_OP_MOE_ROUTE, 0, gating, QN_GATE_SQRT_SOFTPLUS + 1);
-	REFUSES(QN_OP_MOE_ROUTE, 0, n_group, -1);
-	REFUSES(QN_OP_MOE_ROUTE, 0, n_group, 2); /* of 5 experts */
-	REFUSES(QN_OP_MOE_ROUTE, 0, n_group, N_EXPERT); /* of which none is used */
+	REFUSES(QN_OP_MOE_ROUTE, 0, moe_route.gating, -1);
+	REFUSES(QN_OP_MOE_ROUTE, 0, moe_route.gating, QN_GATE_SQRT_SOFTPLUS + 1);
+	REFUSES(QN_OP_MOE_ROUTE, 0, moe_route.n_group, -1);
+	REFUSES(QN_OP_MOE_ROUTE, 0, moe_route.n_group, 2); /* of 5 experts */
+	REFUSES(QN_OP_MOE_ROUTE, 0, moe_route.n_group, N_EXPERT); /* of which none is used */
 	struct qn_op op = model.ops[find(QN_OP_MOE_ROUTE, 0)];
-	op.n_group = N_EXPERT;
-	op.n_group_used = N_USED;
+	op.moe_route.n_group = N_EXPERT;
+	op.moe_route.n_group_used = N_USED;
 	expect(&op, QN_OK, "groups of one");
-	op.n_group_used = N_USED - 1;
+	op.moe_route.n_group_used = N_USED - 1;
 	expect(&op, QN_EINVAL, "groups with too few experts");
-	op.n_group_used = N_EXPERT + 1;
+	op.moe_route.n_group_used = N_EXPERT + 1;
 	expect(&op, QN_EINVAL, "more groups than there are");
-	REFUSES_BUF(QN_OP_MOE_ROUTE, 0, src);
-	REFUSES_BUF(QN_OP_MOE_ROUTE, 0, dst);
-	REFUSES_BUF(QN_OP_MOE_GATHER, 0, aux);
+	REFUSES_BUF(QN_OP_MOE_ROUTE, 0, moe_route.src);
+	REFUSES_BUF(QN_OP_MOE_ROUTE, 0, routing.buf);
+	REFUSES_BUF(QN_OP_MOE_GATHER, 0, routing.buf);
 	for (int k = 0; k < QN_N_ACT; k++) {
-		REFUSES_BUF(QN_OP_MOE_GATHER, 0, src_act[k]);
-		REFUSES(QN_OP_MOE_GATHER, 0, act[k], ROUTER);
-		REFUSES(QN_OP_MOE_GATHER, 0, act[k], N_BUFS);
+		REFUSES_BUF(QN_OP_MOE_GATHER, 0, moe_gather.src[k]);
+		REFUSES(QN_OP_MOE_GATHER, 0, moe_gather.dst[k], ROUTER);
+		REFUSES(QN_OP_MOE_GATHER, 0, moe_gather.dst[k], N_BUFS);
 	}
-	REFUSES(QN_OP_MOE_GATHER, 0, n_col, 0);
-	REFUSES(QN_OP_MOE_GATHER, 0, n_col, N_EMBD + 16);
-	REFUSES_BUF(QN_OP_MOE_COMBINE, 0, aux);
-	REFUSES_BUF(QN_OP_MOE_COMBINE, 0, src);
-	REFUSES_BUF(QN_OP_MOE_COMBINE, 0, dst);
-	REFUSES(QN_OP_MOE_COMBINE, 0, src, PAIR_FF); /* narrower than dst */
-	REFUSES(QN_OP_MOE_COMBINE, 0, epilogue, QN_EPI_GLU);
+	REFUSES(QN_OP_MOE_GATHER, 0, moe_gather.n_col, 0);
+	REFUSES(QN_OP_MOE_GATHER, 0, moe_gather.n_col, N_EMBD + 16);
+	REFUSES_BUF(QN_OP_MOE_COMBINE, 0, routing.buf);
+	REFUSES_BUF(QN_OP_MOE_COMBINE, 0, moe_combine.src);
+	REFUSES_BUF(QN_OP_MOE_COMBINE, 0, moe_combine.dst);
+	REFUSES(QN_OP_MOE_COMBINE, 0, moe_combine.src, PAIR_FF); /* narrower than dst */
 }
 
 /* The whole plan with one field of operation nth of a kind changed: what operations say of each other. */
@@ -1123,32 +1196,32 @@ static void refuses_routing(void)
 	const int route = find(QN_OP_MOE_ROUTE, 0), gather = find(QN_OP_MOE_GATHER, 0);
 
 	/* The route says one thing, what follows another. */
-	REFUSES_IN_PLAN(QN_OP_MOE_ROUTE, 0, n_expert, N_EXPERT - 1);
-	REFUSES_IN_PLAN(QN_OP_MOE_ROUTE, 0, n_used, 1);
-	REFUSES_IN_PLAN(QN_OP_MOE_ROUTE, 0, dst, ROPE);
-	REFUSES_IN_PLAN(QN_OP_MOE_GATHER, 0, n_expert, N_EXPERT + 1);
-	REFUSES_IN_PLAN(QN_OP_MOE_GATHER, 0, n_used, 1);
-	REFUSES_IN_PLAN(QN_OP_MOE_GATHER, 0, aux, ROPE);
+	REFUSES_IN_PLAN(QN_OP_MOE_ROUTE, 0, routing.n_expert, N_EXPERT - 1);
+	REFUSES_IN_PLAN(QN_OP_MOE_ROUTE, 0, routing.n_used, 1);
+	REFUSES_IN_PLAN(QN_OP_MOE_ROUTE, 0, routing.buf, ROPE);
+	REFUSES_IN_PLAN(QN_OP_MOE_GATHER, 0, routing.n_expert, N_EXPERT + 1);
+	REFUSES_IN_PLAN(QN_OP_MOE_GATHER, 0, routing.n_used, 1);
+	REFUSES_IN_PLAN(QN_OP_MOE_GATHER, 0, routing.buf, ROPE);
 	for (int nth = 5; nth < 7; nth++) { /* of pairs; n_expert is that of the matrices as well */
-		REFUSES_IN_PLAN(QN_OP_MATMUL, nth, n_used, 1);
-		REFUSES_IN_PLAN(QN_OP_MATMUL, nth, aux, ROPE);
+		REFUSES_IN_PLAN(QN_OP_MATMUL, nth, routing.n_used, 1);
+		REFUSES_IN_PLAN(QN_OP_MATMUL, nth, routing.buf, ROPE);
 	}
-	REFUSES_IN_PLAN(QN_OP_ACT, 2, n_used, 1);
-	REFUSES_IN_PLAN(QN_OP_ACT, 2, aux, ROPE);
-	REFUSES_IN_PLAN(QN_OP_MOE_COMBINE, 0, n_expert, N_EXPERT - 1);
-	REFUSES_IN_PLAN(QN_OP_MOE_COMBINE, 0, n_used, 1);
-	REFUSES_IN_PLAN(QN_OP_MOE_COMBINE, 0, aux, ROPE);
+	REFUSES_IN_PLAN(QN_OP_ACT, 2, routing.n_used, 1);
+	REFUSES_IN_PLAN(QN_OP_ACT, 2, routing.buf, ROPE);
+	REFUSES_IN_PLAN(QN_OP_MOE_COMBINE, 0, routing.n_expert, N_EXPERT - 1);
+	REFUSES_IN_PLAN(QN_OP_MOE_COMBINE, 0, routing.n_used, 1);
+	REFUSES_IN_PLAN(QN_OP_MOE_COMBINE, 0, routing.buf, ROPE);
 
 	/* What follows a routing of another plan agrees with itself; one after the other may differ. */
 	memcpy(ops, model.ops, sizeof ops);
 	check_true(qn_plan_check(ops + gather, model.n_ops - gather, model_run.bufs, N_BUFS) == QN_OK,
 	           "refuses the routing of another plan");
-	ops[gather].n_used = 1;
+	ops[gather].routing.n_used = 1;
 	check_true(qn_plan_check(ops + gather, model.n_ops - gather, model_run.bufs, N_BUFS) == QN_EINVAL,
 	           "takes two sizes of a routing of another plan");
 	ops[0] = ops[route];
 	ops[1] = ops[gather];
-	ops[0].n_used = ops[1].n_used = 1;
+	ops[0].routing.n_used = ops[1].routing.n_used = 1;
 	ops[2] = model.ops[route];
 	ops[3] = model.ops[gather];
 	check_true(qn_plan_check(ops, 4, model_run.bufs, N_BUFS) == QN_OK, "refuses a second routing");

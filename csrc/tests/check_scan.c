@@ -175,22 +175,24 @@ static void run(struct qn_pool *pool, const struct qn_op *op, const struct qn_bu
 /* The formula, of one column of a head and of the tokens of one sequence. */
 static void column(const struct qn_op *op, const struct qn_buf *bufs, int h, int j, int first, int n)
 {
-	const int ch = h * op->v_dim + j, at = op->by_channel ? ch : h, group = h / (op->n_head / op->n_head_kv);
+	const int ch = h * op->scan.r.v_dim + j, at = op->scan.by_channel ? ch : h,
+	      group = h / (op->scan.r.n_head / op->scan.r.n_head_kv);
 	double s[STATE_MAX] = {0}, g[STATE_MAX];
 
 	for (int t = first; t < first + n; t++) {
 		const float *row = (const float *)bufs[SRC].data + t * bufs[SRC].width;
-		const float raw = ((const float *)bufs[STEPS].data)[t * bufs[STEPS].width + op->col[3] + at];
-		const double dt = softplus((double)raw + (double)op->vec[at]);
+		const float raw = ((const float *)bufs[STEPS].data)[t * bufs[STEPS].width + op->scan.step.col + at];
+		const double dt = softplus((double)raw + (double)op->scan.bias[at]);
 
-		for (int i = 0; i < op->head_dim; i++) {
-			const int e = ((ch / QN_PANEL) * op->head_dim + i) * QN_PANEL + j % QN_PANEL;
+		for (int i = 0; i < op->scan.r.head_dim; i++) {
+			const int e = ((ch / QN_PANEL) * op->scan.r.head_dim + i) * QN_PANEL + j % QN_PANEL;
 
-			g[i] = exp(dt * (double)op->vec2[op->by_channel ? e : h]);
+			g[i] = exp(dt * (double)op->scan.rate[op->scan.by_channel ? e : h]);
 		}
-		const double want = step(s, op->head_dim, row + op->col[1] + group * op->head_dim,
-		                         row + op->col[2] + group * op->head_dim, (double)row[op->col[0] + ch], dt, g,
-		                         (double)op->mul[0][at]);
+		const double want = step(s, op->scan.r.head_dim, row + op->scan.r.col[1] + group * op->scan.r.head_dim,
+		                         row + op->scan.r.col[2] + group * op->scan.r.head_dim,
+		                         (double)row[op->scan.r.col[0] + ch], dt, g,
+		                         (double)op->scan.skip[at]);
 
 		check_near("y", t * bufs[DST].width + ch,
 		           (double)((const float *)bufs[DST].data)[t * bufs[DST].width + ch], want,
@@ -210,21 +212,14 @@ static void operation(struct qn_pool *pools[2], struct shape s)
 	float *steps = guard_alloc(sizeof *steps * (size_t)(TOK * step_width));
 	float *vec = guard_alloc(sizeof *vec * (size_t)numbers), *vec2 = guard_alloc(sizeof *vec2 * (size_t)rates);
 	float *mul = guard_alloc(sizeof *mul * (size_t)numbers), *dst[2], *state[2];
-	const struct qn_op op = {.kind = QN_OP_SCAN,
-	                         .src = SRC,
-	                         .dst = DST,
-	                         .aux = STEPS,
-	                         .col = {2 * n_group, n_group, 0, 16},
-	                         .n_head = s.heads,
-	                         .n_head_kv = s.groups,
-	                         .head_dim = s.n_state,
-	                         .v_dim = s.dim,
-	                         .by_channel = s.by_channel,
-	                         .vec = vec,
-	                         .vec2 = vec2,
-	                         .mul = {mul},
-	                         .kv_offset = 64,
-	                         .act = {-1, -1, -1, -1}};
+	const struct qn_op op = {
+		.kind = QN_OP_SCAN,
+		.scan = {
+			.r = {.src = SRC, .dst = DST, .col = {2 * n_group, n_group, 0}, .n_head = s.heads,
+			      .n_head_kv = s.groups, .head_dim = s.n_state, .v_dim = s.dim, .state = {.offset = 64}},
+			.step = {STEPS, 16}, .by_channel = s.by_channel, .bias = vec, .rate = vec2, .skip = mul,
+		},
+	};
 
 	fill(src, TOK * width, 0.3f);
 	fill(steps, TOK * step_width, 1);

@@ -172,11 +172,26 @@ static void choose(struct qn_pool *pools[2], int type)
 		p.src[i] = rnd_normal() / sqrtf(DIM);
 	for (int i = 0; i < TOK * 32; i++)
 		p.weights[i] = rnd_normal();
-	p.ops[0] = (struct qn_op){.kind = QN_OP_SELECT, .src = SRC, .aux = WEIGHTS, .dst = CHOSEN, .n_head = HEADS,
-	                          .n_head_kv = 1, .head_dim = DIM, .k_type = type, .kv_offset = 64, .n_select = BEST};
-	p.ops[1] = (struct qn_op){.kind = QN_OP_ATTEND, .src = SRC, .aux = CHOSEN, .dst = DST, .n_head = HEADS,
-	                          .n_head_kv = 1, .head_dim = DIM, .v_dim = V_DIM, .v_in_k = 1, .k_type = type,
-	                          .kv_offset = 64, .n_select = BEST};
+	p.ops[0] = (struct qn_op){
+		.kind = QN_OP_SELECT,
+		.select = {
+			.q = {SRC, 0}, .weight = WEIGHTS, .dst = CHOSEN,
+			.heads =
+				{.n_head = HEADS, .n_head_kv = 1, .head_dim = DIM, .k_type = type,
+				 .kv = {.offset = 64}},
+			.selection = {.n = BEST},
+		},
+	};
+	p.ops[1] = (struct qn_op){
+		.kind = QN_OP_ATTEND,
+		.attend = {
+			.q = {SRC, 0}, .chosen = CHOSEN, .dst = DST,
+			.heads =
+				{.n_head = HEADS, .n_head_kv = 1, .head_dim = DIM, .v_dim = V_DIM, .v_in_k = 1,
+				 .k_type = type, .kv = {.offset = 64}},
+			.selection = {.n = BEST},
+		},
+	};
 	EACH_SET(s) {
 		check_at(s, "chosen positions, keys %d", type);
 		qn_init(s->isa);
@@ -378,33 +393,24 @@ static void choose_spans(struct qn_pool *pools[2], int type, int each, int near)
 			         p.values + (i * KV_HEADS + h) * DIM, DIM);
 		}
 	}
-	p.ops[0] = (struct qn_op){.kind = QN_OP_SELECT,
-	                          .src = SRC,
-	                          .aux = -1,
-	                          .dst = CHOSEN,
-	                          .n_head = KV_HEADS,
-	                          .n_head_kv = 1,
-	                          .head_dim = DIM,
-	                          .k_type = type,
-	                          .n_select = SPANS,
-	                          .each = each,
-	                          .window = near * each,
-	                          .n_seg = KV_HEADS};
-	p.ops[1] = (struct qn_op){.kind = QN_OP_ATTEND,
-	                          .src = WEIGHTS,
-	                          .aux = CHOSEN,
-	                          .dst = DST,
-	                          .n_head = KV_HEADS * GROUP,
-	                          .n_head_kv = KV_HEADS,
-	                          .head_dim = DIM,
-	                          .v_dim = DIM,
-	                          .k_type = type,
-	                          .v_type = type,
-	                          .group = 1,
-	                          .n_select = SPANS,
-	                          .each = each,
-	                          .window = near * each,
-	                          .n_seg = KV_HEADS};
+	p.ops[0] = (struct qn_op){
+		.kind = QN_OP_SELECT,
+		.select = {
+			.q = {SRC, 0}, .weight = -1, .dst = CHOSEN,
+			.heads = {.n_head = KV_HEADS, .n_head_kv = 1, .head_dim = DIM, .k_type = type},
+			.selection = {.n = SPANS, .each = each, .near = near * each, .choices = KV_HEADS},
+		},
+	};
+	p.ops[1] = (struct qn_op){
+		.kind = QN_OP_ATTEND,
+		.attend = {
+			.q = {WEIGHTS, 0}, .chosen = CHOSEN, .dst = DST,
+			.heads =
+				{.n_head = KV_HEADS * GROUP, .n_head_kv = KV_HEADS, .head_dim = DIM, .v_dim = DIM,
+				 .k_type = type, .v_type = type, .kv = {.group = 1}},
+			.selection = {.n = SPANS, .each = each, .near = near * each, .choices = KV_HEADS},
+		},
+	};
 	EACH_SET(s) {
 		check_at(s, "chosen spans of %d, %d near, keys %d", each, near, type);
 		qn_init(s->isa);

@@ -64,7 +64,8 @@ static uint8_t *units(const struct problem *p, int k_type, int v_type, int64_t b
 static void run(struct qn_pool *pool, const struct qn_op *op, const struct qn_group *groups, float *q, float *y)
 {
 	int32_t pos[TOK], seq[TOK];
-	const struct qn_buf bufs[N_BUFS_WAVES] = {{q, HEADS * op->head_dim}, {y, HEADS * op->v_dim}};
+	const struct qn_buf bufs[N_BUFS_WAVES] =
+		{{q, HEADS * op->attend.heads.head_dim}, {y, HEADS * op->attend.heads.v_dim}};
 	const struct qn_batch batch = {
 		.pos = pos, .seq = seq, .groups = groups, .n_tok = TOK, .n_seq = N_SEQ, .n_group = 2};
 	const size_t each = qn_plan_scratch(op, 1, TOK), bytes = each * (size_t)qn_pool_threads(pool);
@@ -75,7 +76,7 @@ static void run(struct qn_pool *pool, const struct qn_op *op, const struct qn_gr
 			pos[t] = seqs[s].pos + i;
 			seq[t] = s;
 		}
-	memset(y, 0x55, sizeof *y * (size_t)(TOK * HEADS * op->v_dim));
+	memset(y, 0x55, sizeof *y * (size_t)(TOK * HEADS * op->attend.heads.v_dim));
 	if (check_true(qn_plan_check(op, 1, bufs, N_BUFS_WAVES) == QN_OK, "refused"))
 		run_ops(pool, op, 1, bufs, &batch, guard_fill(&scratch, bytes), bytes, NULL);
 	guard_intact("scratch", &scratch);
@@ -90,20 +91,17 @@ static void waves(struct qn_pool *const pools[], int n_pools, const struct probl
 	const int64_t unit = (int64_t)qn_kv_bytes(type, type, p->kv_heads, p->head_dim, p->latent ? 0 : p->v_dim);
 	const int64_t aged = (int64_t)qn_kv_bytes(aged_type, aged_type, p->kv_heads, p->head_dim, p->v_dim);
 	float sinks[HEADS];
-	struct qn_op op = {.kind = QN_OP_ATTEND,
-	                   .src = QUERIES,
-	                   .dst = RESULTS,
-	                   .n_head = HEADS,
-	                   .n_head_kv = p->kv_heads,
-	                   .head_dim = p->head_dim,
-	                   .v_dim = p->v_dim,
-	                   .k_type = type,
-	                   .v_type = type,
-	                   .v_in_k = p->latent,
-	                   .window = p->window,
-	                   .vec2 = p->sinks ? sinks : NULL,
-	                   .n_tier = p->tiers,
-	                   .tier = {{.group = 1, .k_type = aged_type, .v_type = aged_type}}};
+	struct qn_op op = {
+		.kind = QN_OP_ATTEND,
+		.attend = {
+			.q = {QUERIES, 0}, .dst = RESULTS,
+			.heads =
+				{.n_head = HEADS, .n_head_kv = p->kv_heads, .head_dim = p->head_dim, .v_dim = p->v_dim,
+				 .k_type = type, .v_type = type, .v_in_k = p->latent},
+			.window = p->window, .sinks = p->sinks ? sinks : NULL, .n_tier = p->tiers,
+			.tier = {{.kv = {0, 1}, .k_type = aged_type, .v_type = aged_type}},
+		},
+	};
 	float *q, *y, *want;
 
 	qn_init(check_sets->isa);

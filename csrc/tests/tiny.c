@@ -90,10 +90,7 @@ static struct qn_op *add(struct tiny *t, int kind, int rows)
 {
 	struct qn_op *op = &t->ops[t->n_ops++];
 
-	*op = (struct qn_op){.kind = kind, .rows = rows, .src = -1, .dst = -1,
-	                     .aux = rows == QN_ROWS_PAIR ? ROUTE : -1, .act = {-1, -1, -1, -1},
-	                     .src_act = {-1, -1, -1, -1}, .eps = 1e-5f, .scale = 1, .n_expert = N_EXPERT,
-	                     .n_used = N_USED};
+	*op = (struct qn_op){.kind = kind, .rows = rows, .routing = {ROUTE, N_EXPERT, N_USED}};
 	return op;
 }
 
@@ -110,13 +107,13 @@ static struct qn_op *add_act(struct tiny *t, int kind, int rows, int src, int n,
 {
 	struct qn_op *op = add(t, kind, rows);
 
-	op->src = src;
-	op->n_col = n;
-	put_acts(op->act, act, type);
+	op->to_act = (struct qn_to_act){.src = {src, 0}, .n_col = n};
+	put_acts(op->to_act.act, act, type);
 	if (kind == QN_OP_NORM) {
-		op->vec = vec(n, 1, 0.5f);
-		op->norm = t->shape->layer ? QN_NORM_LAYER : QN_NORM_RMS;
-		op->vec2 = t->shape->layer ? vec(n, 0, 0.5f) : NULL;
+		op->to_act.norm.eps = 1e-5f;
+		op->to_act.norm.weight = vec(n, 1, 0.5f);
+		op->to_act.norm.kind = t->shape->layer ? QN_NORM_LAYER : QN_NORM_RMS;
+		op->to_act.norm.bias = t->shape->layer ? vec(n, 0, 0.5f) : NULL;
 	}
 	return op;
 }
@@ -125,52 +122,48 @@ static struct qn_op *add_matmul(struct tiny *t, int rows, int dst, int epilogue,
 {
 	struct qn_op *op = add(t, QN_OP_MATMUL, rows);
 
-	op->dst = dst;
-	op->epilogue = epilogue;
-	put_acts(op->act, act, type);
+	op->matmul = (struct qn_matmul){.dst = dst, .epilogue = epilogue, .scale = 1};
+	put_acts(op->matmul.act, act, type);
 	return op;
 }
 
 static void put_mat(struct tiny *t, struct qn_op *op, int type, int n_in, int n_out, int col, int bias)
 {
-	const int i = op->n_mat++;
+	const int i = op->matmul.n_mat++;
 
-	op->mat[i] = mat(t, type, n_in, n_out,
+	op->matmul.mat[i] = mat(t, type, n_in, n_out,
 	                 op->rows == QN_ROWS_PAIR   ? (t->shape->chunked ? 1 : N_EXPERT) /* one for all */
-	                 : op->rows == QN_ROWS_HEAD ? op->n_seg
+	                 : op->rows == QN_ROWS_HEAD ? op->heads.n
 	                                            : 1);
-	op->col[i] = col;
+	op->matmul.col[i] = col;
 	if (bias)
-		op->bias[i] = vec(op->mat[i].n_mat * pad16(n_out), 0, 0.3f);
+		op->matmul.bias[i] = vec(op->matmul.mat[i].n_mat * pad16(n_out), 0, 0.3f);
 }
 
-static void heads(const struct shape *s, struct qn_op *op, int64_t kv_offset)
+static struct qn_heads heads(const struct tiny *t)
 {
-	op->n_head = s->n_head;
-	op->n_head_kv = s->n_head_kv;
-	op->head_dim = s->head_dim;
-	op->v_dim = tiny_v_dim(s);
-	op->n_rot = s->n_rot;
-	op->rope = s->rope;
-	op->k_type = s->k_type;
-	op->v_type = s->v_type;
-	op->kv_offset = kv_offset;
-	op->v_in_k = s->latent != 0;
-	op->rope_at = s->latent ? tiny_v_dim(s) : 0;
-	op->col[1] = pad16(s->n_head * s->head_dim);
-	op->col[2] = op->col[1] + pad16(s->n_head_kv * s->head_dim);
-	op->src = QKV;
+	const struct shape *s = t->shape;
+
+	return (struct qn_heads){
+		.kv = {t->kv_offset, KV_GROUP},
+		.n_head = s->n_head,
+		.n_head_kv = s->n_head_kv,
+		.head_dim = s->head_dim,
+		.v_dim = tiny_v_dim(s),
+		.v_in_k = s->latent != 0,
+		.k_type = s->k_type,
+		.v_type = s->v_type,
+	};
 }
 
 static struct qn_op *add_norm_rows(struct tiny *t, int norm, int src, int dst, int n, int n_seg)
 {
 	struct qn_op *op = add(t, QN_OP_NORM_ROWS, QN_ROWS_TOK);
 
-	op->norm = norm;
-	op->src = src;
-	op->dst = dst;
-	op->n_col = n;
-	op->n_seg = n_seg;
+	op->norm_rows = (struct qn_norm_rows){
+		.norm = {.kind = norm, .eps = 1e-5f}, .src = {src, 0}, .dst = {dst, 0}, .n_col = n, .n_seg = n_seg,
+			.scale = 1,
+	};
 	return op;
 }
 
@@ -179,12 +172,12 @@ static void by_head(struct tiny *t, int type, int src, int col, int n_in, int fr
 {
 	struct qn_op *op = add_act(t, QN_OP_ACT, QN_ROWS_HEAD, src, n_in, HEADS, type);
 
-	op->col[0] = col;
-	op->n_seg = t->shape->n_head;
-	op->step = from;
+	op->to_act.src.col = col;
+	op->heads.n = t->shape->n_head;
+	op->heads.step = from;
 	op = add_matmul(t, QN_ROWS_HEAD, dst, QN_EPI_STORE, HEADS, type);
-	op->n_seg = t->shape->n_head;
-	op->step = to;
+	op->heads.n = t->shape->n_head;
+	op->heads.step = to;
 	put_mat(t, op, type, n_in, n_out, 0, 1);
 }
 
@@ -197,8 +190,8 @@ static void latent_queries(struct tiny *t)
 
 	put_mat(t, op, s->qkv[1], N_EMBD, s->head_dim, s->n_head * s->head_dim, 0);
 	op = add_matmul(t, QN_ROWS_TOK, QKV, QN_EPI_STORE, ACT, ANY);
-	op->n_seg = s->n_head;
-	op->step = s->head_dim;
+	op->heads.n = s->n_head;
+	op->heads.step = s->head_dim;
 	put_mat(t, op, s->qkv[0], N_EMBD, s->n_head * (plain + s->n_rot), n_v - plain, 0);
 	by_head(t, s->qkv[2], QKV, n_v - plain, plain, s->head_dim, QKV, n_v, s->head_dim);
 }
@@ -216,10 +209,10 @@ static void attention(struct tiny *t)
 		for (int i = 0; i < s->n_rot / 2; i++)
 			freq[i] = pow(10000, -2.0 * i / s->n_rot);
 		op = add(t, QN_OP_ROPE_TABLE, QN_ROWS_TOK);
-		op->dst = ROPE;
-		op->n_rot = s->n_rot;
-		op->freq = freq;
-		op->scale = 1.1f;
+		op->rope_table.dst = ROPE;
+		op->rope_table.n_rot = s->n_rot;
+		op->rope_table.freq = freq;
+		op->rope_table.scale = 1.1f;
 	}
 	add_act(t, QN_OP_NORM, QN_ROWS_TOK, X, N_EMBD, ACT, ANY);
 	if (s->latent) {
@@ -232,76 +225,84 @@ static void attention(struct tiny *t)
 	}
 	if (s->layer) { /* queries, with weights for each head */
 		op = add_norm_rows(t, QN_NORM_LAYER, QKV, QKV, s->head_dim, s->n_head);
-		op->seg_weights = 1;
-		op->vec = vec(n_q, 1, 0.5f);
+		op->norm_rows.seg_weights = 1;
+		op->norm_rows.norm.weight = vec(n_q, 1, 0.5f);
 	}
 	op = add(t, QN_OP_QKV, QN_ROWS_TOK);
-	heads(s, op, t->kv_offset);
-	op->group = KV_GROUP;
-	op->aux = s->rope != QN_ROPE_NONE ? ROPE : -1;
-	op->scale = 1 / sqrtf((float)s->head_dim);
+	op->qkv = (struct qn_qkv){
+		.heads = heads(t),
+		.rope = {s->rope, s->rope != QN_ROPE_NONE ? ROPE : -1, s->latent ? tiny_v_dim(s) : 0, s->n_rot},
+		.src = QKV,
+		.col = {0, pad16(n_q), pad16(n_q) + pad16(n_k)},
+		.eps = 1e-5f,
+		.scale = 1 / sqrtf((float)s->head_dim),
+		.temp_log = s->softcap > 0 ? 20 : 0,
+	};
 	if (s->layer) {
-		op->temp = 0.1f;
-		op->temp_span = 24;
-		op->temp_offset = 1;
+		op->qkv.temp = 0.1f;
+		op->qkv.temp_span = 24;
+		op->qkv.temp_offset = 1;
 	}
-	op->temp_log = s->softcap > 0 ? 20 : 0;
 	if (s->norm_heads) {
-		op->vec = vec(s->head_dim, 1, 0.5f);
-		op->vec2 = vec(s->head_dim, 1, 0.5f);
+		op->qkv.q_norm = vec(s->head_dim, 1, 0.5f);
+		op->qkv.k_norm = vec(s->head_dim, 1, 0.5f);
 	}
-	if (s->mul)
-		for (int i = 0; i < 3; i++)
-			op->mul[i] = vec(i == 2 ? n_v : n_k, 1, 0.5f);
+	if (s->mul) {
+		op->qkv.q_mul = vec(n_k, 1, 0.5f);
+		op->qkv.k_mul = vec(n_k, 1, 0.5f);
+		op->qkv.v_mul = vec(n_v, 1, 0.5f);
+	}
 	op = add(t, QN_OP_ATTEND, QN_ROWS_TOK);
-	heads(s, op, t->kv_offset);
-	op->group = KV_GROUP;
-	op->dst = ATT;
-	op->window = s->window;
-	op->chunked = s->chunked;
-	op->softcap = s->softcap;
-	op->temp_log = s->softcap > 0 ? 20 : 0;
-	op->ahead = s->ahead;
-	op->span = s->span;
-	op->vec = s->span ? biases(s->n_head, s->span) : NULL;
-	op->vec2 = s->sinks ? vec(s->n_head, 0, 3) : NULL;
-	op->mul[0] = s->mul ? vec(n_v, 1, 0.5f) : NULL;
+	op->attend = (struct qn_attend){
+		.heads = heads(t),
+		.q = {QKV, 0},
+		.dst = ATT,
+		.window = s->window,
+		.chunked = s->chunked,
+		.softcap = s->softcap,
+		.temp_log = s->softcap > 0 ? 20 : 0,
+		.ahead = s->ahead,
+		.span = s->span,
+		.bias = s->span ? biases(s->n_head, s->span) : NULL,
+		.sinks = s->sinks ? vec(s->n_head, 0, 3) : NULL,
+		.mul = s->mul ? vec(n_v, 1, 0.5f) : NULL,
+	};
 	if (s->layer) {
 		op = add(t, QN_OP_GATE, QN_ROWS_TOK);
-		op->fn = QN_FN_SIGMOID;
-		op->src = QKV;
-		op->dst = ATT;
-		op->col[0] = 16;
-		op->n_col = n_q - 16;
+		op->gate.fn = QN_FN_SIGMOID;
+		op->gate.src.buf = QKV;
+		op->gate.dst.buf = ATT;
+		op->gate.src.col = 16;
+		op->gate.n_col = n_q - 16;
 		op = add(t, QN_OP_GATE, QN_ROWS_TOK);
-		op->fn = QN_FN_SIGMOID;
-		op->by_row = 1;
-		op->src = QKV;
-		op->dst = ATT;
-		op->n_col = n_att;
+		op->gate.fn = QN_FN_SIGMOID;
+		op->gate.by_row = 1;
+		op->gate.src.buf = QKV;
+		op->gate.dst.buf = ATT;
+		op->gate.n_col = n_att;
 		op = add(t, QN_OP_GATE, QN_ROWS_TOK); /* a number for each head */
-		op->fn = QN_FN_SOFTPLUS;
-		op->by_row = 1;
-		op->n_seg = s->n_head;
-		op->src = QKV;
-		op->dst = ATT;
-		op->n_col = n_att / s->n_head;
+		op->gate.fn = QN_FN_SOFTPLUS;
+		op->gate.by_row = 1;
+		op->gate.n_seg = s->n_head;
+		op->gate.src.buf = QKV;
+		op->gate.dst.buf = ATT;
+		op->gate.n_col = n_att / s->n_head;
 	}
 	if (s->latent)
 		by_head(t, s->out, ATT, 0, n_v, n_v, VALUES, n_v, n_v + 16);
 	add_act(t, QN_OP_ACT, QN_ROWS_TOK, s->latent ? VALUES : ATT, n_att, ACT, ANY);
 	op = add_matmul(t, QN_ROWS_TOK, X, QN_EPI_ADD, ACT, ANY);
 	put_mat(t, op, s->out, n_att, N_EMBD, 0, 1);
-	op->scale = s->layer ? 0.7f : 1;
+	op->matmul.scale = s->layer ? 0.7f : 1;
 	if (s->layer) { /* in place, and added */
 		op = add_norm_rows(t, QN_NORM_RMS, X, X, N_EMBD / 4, 3);
-		op->vec = vec(N_EMBD / 4, 1, 0.5f);
-		op->vec2 = vec(N_EMBD / 4, 0, 0.5f);
-		op->col[0] = op->col[1] = N_EMBD / 4;
-		op->scale = 1.5f;
+		op->norm_rows.norm.weight = vec(N_EMBD / 4, 1, 0.5f);
+		op->norm_rows.norm.bias = vec(N_EMBD / 4, 0, 0.5f);
+		op->norm_rows.src.col = op->norm_rows.dst.col = N_EMBD / 4;
+		op->norm_rows.scale = 1.5f;
 		op = add_norm_rows(t, QN_NORM_LAYER, ATT, X, n_att, 1);
-		op->epilogue = QN_EPI_ADD;
-		op->scale = 0.5f;
+		op->norm_rows.add = 1;
+		op->norm_rows.scale = 0.5f;
 	}
 }
 
@@ -312,18 +313,18 @@ static void dense(struct tiny *t)
 
 	add_act(t, QN_OP_NORM, QN_ROWS_TOK, X, N_EMBD, ACT, s->up);
 	op = add_matmul(t, QN_ROWS_TOK, FF, s->plain ? QN_EPI_FN : QN_EPI_GLU, ACT, s->up);
-	op->fn = s->fn;
+	op->matmul.fn = s->fn;
 	put_mat(t, op, s->up, N_EMBD, N_FF, 0, s->plain || s->layer);
 	if (!s->plain)
 		put_mat(t, op, s->up, N_EMBD, N_FF, 0, s->layer);
 	if (s->chunked) {
 		op = add(t, QN_OP_XIELU, QN_ROWS_TOK);
-		op->dst = FF;
-		op->n_col = N_FF;
-		op->xielu[0] = 0.8f;
-		op->xielu[1] = 1.3f;
-		op->xielu[2] = 0.5f;
-		op->xielu[3] = -1e-6f;
+		op->xielu.dst.buf = FF;
+		op->xielu.n_col = N_FF;
+		op->xielu.param[0] = 0.8f;
+		op->xielu.param[1] = 1.3f;
+		op->xielu.param[2] = 0.5f;
+		op->xielu.param[3] = -1e-6f;
 	}
 	add_act(t, QN_OP_ACT, QN_ROWS_TOK, FF, N_FF, ACT, s->down);
 	op = add_matmul(t, QN_ROWS_TOK, X, QN_EPI_ADD, ACT, s->down);
@@ -338,43 +339,41 @@ static void sparse(struct tiny *t)
 	op = add_matmul(t, QN_ROWS_TOK, ROUTER, QN_EPI_STORE, ACT, QN_F32);
 	put_mat(t, op, QN_F32, N_EMBD, N_EXPERT, 0, 0);
 	op = add(t, QN_OP_MOE_ROUTE, QN_ROWS_TOK);
-	op->src = ROUTER;
-	op->dst = ROUTE;
-	op->norm_weights = t->shape->norm_weights;
-	op->gating = t->shape->layer ? QN_GATE_SIGMOID : QN_GATE_SOFTMAX;
-	op->vec = t->shape->layer ? vec(N_EXPERT, 0, 0.3f) : NULL;
-	op->scale = 1.5f;
+	op->moe_route.src = ROUTER;
+	op->moe_route.norm_weights = t->shape->norm_weights;
+	op->moe_route.gating = t->shape->layer ? QN_GATE_SIGMOID : QN_GATE_SOFTMAX;
+	op->moe_route.bias = t->shape->layer ? vec(N_EXPERT, 0, 0.3f) : NULL;
+	op->moe_route.scale = 1.5f;
 	op = add(t, QN_OP_MOE_GATHER, QN_ROWS_PAIR);
-	op->n_col = N_EMBD;
-	op->weigh_input = t->shape->plain;
-	put_acts(op->src_act, ACT, ANY);
-	put_acts(op->act, PAIR, ANY);
+	op->moe_gather.n_col = N_EMBD;
+	op->moe_gather.weigh = t->shape->plain;
+	put_acts(op->moe_gather.src, ACT, ANY);
+	put_acts(op->moe_gather.dst, PAIR, ANY);
 	op = add_matmul(t, QN_ROWS_PAIR, PAIR_FF, QN_EPI_GLU, PAIR, ANY);
-	op->fn = t->shape->layer ? QN_FN_SWIGLU_CLAMP : QN_FN_SILU;
+	op->matmul.fn = t->shape->layer ? QN_FN_SWIGLU_CLAMP : QN_FN_SILU;
 	put_mat(t, op, t->shape->exp_up, N_EMBD, N_FF_EXP, 0, t->shape->layer);
 	put_mat(t, op, QN_F16, N_EMBD, N_FF_EXP, 0, t->shape->layer);
 	add_act(t, QN_OP_ACT, QN_ROWS_PAIR, PAIR_FF, N_FF_EXP, PAIR_FF_ACT, ANY);
 	op = add_matmul(t, QN_ROWS_PAIR, PAIR_OUT, QN_EPI_STORE, PAIR_FF_ACT, ANY);
 	put_mat(t, op, t->shape->exp_down, N_FF_EXP, N_EMBD, 0, t->shape->layer);
 	op = add(t, QN_OP_MOE_COMBINE, QN_ROWS_TOK);
-	op->src = PAIR_OUT;
-	op->dst = X;
-	op->epilogue = t->shape->chunked ? QN_EPI_STORE : QN_EPI_ADD;
-	op->aux = ROUTE;
-	op->weigh_input = t->shape->plain;
+	op->moe_combine.src = PAIR_OUT;
+	op->moe_combine.dst = X;
+	op->moe_combine.add = !t->shape->chunked;
+	op->moe_combine.weighed = t->shape->plain;
 }
 
 static void logits(struct tiny *t)
 {
 	struct qn_op *op = add(t, QN_OP_GATHER, QN_ROWS_OUT);
 
-	op->src = X;
-	op->dst = LAST;
+	op->gather.src = X;
+	op->gather.dst = LAST;
 	add_act(t, QN_OP_NORM, QN_ROWS_OUT, LAST, N_EMBD, ACT, ANY);
 	op = add_matmul(t, QN_ROWS_OUT, LOGITS, QN_EPI_STORE, ACT, ANY);
 	put_mat(t, op, t->shape->logits, N_EMBD, N_VOCAB, 0, 0);
-	op->softcap = t->shape->cap;
-	op->scale = t->shape->cap > 0 ? 0.8f : 1;
+	op->matmul.softcap = t->shape->cap;
+	op->matmul.scale = t->shape->cap > 0 ? 0.8f : 1;
 }
 
 /* Sequences in the middle of a block, across two, far into a long one, and a lone token. */
@@ -445,11 +444,11 @@ void tiny_new(struct tiny *t, const struct shape *shape)
 			}
 	tokens(t);
 	op = add(t, QN_OP_EMBED, QN_ROWS_TOK);
-	op->mat[0] = (struct qn_mat){.type = shape->embed, .n_in = N_EMBD, .n_out = N_VOCAB, .n_mat = 1};
-	op->mat[0].data = guard_alloc(N_VOCAB * qn_row_bytes(shape->embed, N_EMBD));
-	rnd_weights(type_of(shape->embed), (void *)op->mat[0].data, N_VOCAB, N_EMBD, 1);
-	op->dst = X;
-	op->scale = 3;
+	op->embed.table = (struct qn_mat){.type = shape->embed, .n_in = N_EMBD, .n_out = N_VOCAB, .n_mat = 1};
+	op->embed.table.data = guard_alloc(N_VOCAB * qn_row_bytes(shape->embed, N_EMBD));
+	rnd_weights(type_of(shape->embed), (void *)op->embed.table.data, N_VOCAB, N_EMBD, 1);
+	op->embed.dst = X;
+	op->embed.scale = 3;
 	attention(t);
 	dense(t);
 	sparse(t);
@@ -461,11 +460,11 @@ void tiny_layout(struct tiny *t, int layout)
 	int n = 0;
 
 	for (int i = 1; i < t->n_ops; i++)
-		for (int k = 0; k < t->ops[i].n_mat; k++, n++) {
+		for (int k = 0; t->ops[i].kind == QN_OP_MATMUL && k < t->ops[i].matmul.n_mat; k++, n++) {
 			const int x16 = layout == 2 ? n % 2 : layout == QN_X16;
 
-			t->ops[i].mat[k].layout = x16 ? QN_X16 : QN_ROWS;
-			t->ops[i].mat[k].data = x16 ? t->mats[n].x16 : t->mats[n].rows;
+			t->ops[i].matmul.mat[k].layout = x16 ? QN_X16 : QN_ROWS;
+			t->ops[i].matmul.mat[k].data = x16 ? t->mats[n].x16 : t->mats[n].rows;
 		}
 }
 

@@ -38,28 +38,26 @@ type Adapt struct {
 	Low     []LowRank // of the adapters, by number
 }
 
-func (o Adapt) fill(b *planBuilder, c *C.struct_qn_op) error {
-	c.kind = C.QN_OP_ADAPT
-	c.rows, c.n_col, c.col[0], c.scale = C.int32_t(o.Rows), C.int32_t(o.Cols), C.int32_t(o.Col), C.float(o.Scale)
+func (o Adapt) fill(b *planBuilder, op *C.struct_qn_op) error {
+	op.kind, op.rows = C.QN_OP_ADAPT, C.int32_t(o.Rows)
+	c := operands[C.struct_qn_adapt](op)
+	c.n_col, c.scale, c.add, c.by_token = C.int32_t(o.Cols), C.float(o.Scale), flag(o.Add), flag(o.ByToken)
 	if o.Col < 0 || o.Col%Panel != 0 || o.Cols < 1 || len(o.Low) == 0 {
 		return shapeErr("%d adapters of %d columns from %d", len(o.Low), o.Cols, o.Col)
 	}
-	if err := b.floats(&c.dst, o.Dst, o.Rows, o.Col+o.Cols); err != nil {
+	if err := b.cols(&c.dst, o.Dst, o.Rows, o.Col, o.Cols); err != nil {
 		return err
 	}
-	if err := b.act(&c.src_act, Act{ActF32: o.Reduced}, o.Rows); err != nil {
+	if err := b.one(&c.reduced, ActF32, o.Reduced, o.Rows); err != nil {
 		return err
 	}
-	if o.Add {
-		c.epilogue = C.QN_EPI_ADD
-	}
-	if o.ByToken {
-		c.by_row = 1
-	} else if err := b.act(&c.act, Act{ActF32: o.Act}, o.Rows); err != nil {
-		return err
+	if c.act = C.int32_t(none); !o.ByToken {
+		if err := b.one(&c.act, ActF32, o.Act, o.Rows); err != nil {
+			return err
+		}
 	}
 	if o.Rows == PairRows {
-		if err := b.route(c, &c.aux, o.Route); err != nil {
+		if err := b.route(op, o.Route); err != nil {
 			return err
 		}
 	}

@@ -5,6 +5,7 @@ import "C"
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 )
 
@@ -67,42 +68,41 @@ func (h Heads) in(t Tier) Heads {
 	return h
 }
 
-// tiers sets the tiers of an operation that reads blocks.
-func (h Heads) tiers(b *planBuilder, c *C.struct_qn_op, window int) error {
+// tiers sets the tiers of an attention.
+func (h Heads) tiers(b *planBuilder, c *C.struct_qn_attend, window int) error {
 	if len(h.Tiers) > len(c.tier) {
 		return shapeErr("attention over blocks of %d groups", 1+len(h.Tiers))
 	}
 	c.n_tier = C.int32_t(len(h.Tiers))
 	for i, t := range h.Tiers {
 		b.use(groupUse{group: t.Group, bytes: h.in(t).reach(), window: window})
-		c.tier[i] = C.struct_qn_tier{kv_offset: C.int64_t(t.KVOffset), group: C.int32_t(t.Group), k_type: C.int32_t(t.KV.K), v_type: C.int32_t(t.KV.V)}
+		c.tier[i] = C.struct_qn_tier{kv: place(t.Group, t.KVOffset), k_type: C.int32_t(t.KV.K), v_type: C.int32_t(t.KV.V)}
 	}
 	return nil
 }
 
+func (h Heads) String() string {
+	return fmt.Sprintf("%d heads of %d over %d of %d and %d", h.NHead, h.HeadDim, h.NHeadKV, h.HeadDim, h.valueDim())
+}
+
 func (h Heads) valueDim() int { return cmp.Or(h.ValueDim, h.HeadDim) }
 
-func (h Heads) fill(b *planBuilder, c *C.struct_qn_op) error {
+func (h Heads) fill(c *C.struct_qn_heads) error {
 	if h.NHead < 1 || h.NHeadKV < 1 || h.HeadDim < 1 || h.ValueDim < 0 || h.NHead%h.NHeadKV != 0 {
 		return shapeErr("attention of %d heads of %d over %d", h.NHead, h.HeadDim, h.NHeadKV)
 	}
-	c.n_head, c.n_head_kv = C.int32_t(h.NHead), C.int32_t(h.NHeadKV)
-	c.head_dim, c.v_dim = C.int32_t(h.HeadDim), C.int32_t(h.valueDim())
-	c.k_type, c.v_type = C.int32_t(h.KV.K), C.int32_t(h.KV.V)
-	if h.InKeys {
-		c.v_in_k = 1
-	}
-	c.group, c.kv_offset = C.int32_t(h.Group), C.int64_t(h.KVOffset)
-	for i, n := range [3]int{h.NHead * h.HeadDim, h.NHeadKV * h.HeadDim, h.NHeadKV * h.valueDim()} {
-		if i == 2 && h.InKeys {
-			break
-		}
-		c.col[i] = C.int32_t(h.Col[i])
-		if err := b.floats(&c.src, h.QKV, TokRows, h.Col[i]+n); err != nil {
-			return err
-		}
+	*c = C.struct_qn_heads{
+		kv:     place(h.Group, h.KVOffset),
+		n_head: C.int32_t(h.NHead), n_head_kv: C.int32_t(h.NHeadKV),
+		head_dim: C.int32_t(h.HeadDim), v_dim: C.int32_t(h.valueDim()), v_in_k: flag(h.InKeys),
+		k_type: C.int32_t(h.KV.K), v_type: C.int32_t(h.KV.V),
 	}
 	return nil
+}
+
+// queries sets where the queries are.
+func (h Heads) queries(b *planBuilder, c *C.struct_qn_cols) error {
+	return b.cols(c, h.QKV, TokRows, h.Col[0], h.NHead*h.HeadDim)
 }
 
 // reach returns how far into a block the layer's keys and values extend.
@@ -114,9 +114,8 @@ func (h Heads) reach() int {
 	return h.KVOffset + KVBytes(h.KV, h.NHeadKV, h.HeadDim, kept)
 }
 
-// StoreKV normalizes each head of the queries and keys if QNorm and KNorm are set, rotates NRot of their
-// dimensions from RopeAt on by Table, scales the queries, and writes keys and values to the blocks of the
-// group. Finally the channels of all three are multiplied by QMul, KMul and VMul if these are set.
+// StoreKV normalizes each head of the queries and keys, rotates them, scales the queries, and writes keys and values to
+// the blocks of the group (struct qn_qkv).
 type StoreKV struct {
 	Heads
 	Rope             Rope
@@ -140,62 +139,72 @@ type Temperature struct {
 	Beyond       int
 }
 
-func (o StoreKV) fill(b *planBuilder, c *C.struct_qn_op) error {
-	c.kind = C.QN_OP_QKV
-	if o.QueriesOnly {
-		c.q_only = 1
-	} else {
-		b.use(groupUse{group: o.Group, bytes: o.reach(), window: 1})
+func (o StoreKV) fill(b *planBuilder, op *C.struct_qn_op) error {
+	op.kind = C.QN_OP_QKV
+	c := operands[C.struct_qn_qkv](op)
+	if err := o.Heads.fill(&c.heads); err != nil {
+		return err
 	}
-	c.rope, c.rope_at, c.n_rot = C.int32_t(o.Rope), C.int32_t(o.RopeAt), C.int32_t(o.NRot)
-	c.eps, c.scale = C.float(o.Eps), C.float(o.Scale)
-	c.aux = C.int32_t(none)
-	if o.Rope != RopeNone {
-		if err := b.floats(&c.aux, o.Table, TokRows, o.NRot); err != nil {
+	for i, n := range [3]int{o.NHead * o.HeadDim, o.NHeadKV * o.HeadDim, o.NHeadKV * o.valueDim()} {
+		if i == 2 && o.InKeys {
+			break
+		}
+		c.col[i] = C.int32_t(o.Col[i])
+		if err := b.floats(&c.src, o.QKV, TokRows, o.Col[i]+n); err != nil {
 			return err
 		}
 	}
-	if o.RopeFirst {
-		c.rope_first = 1
+	if c.q_only = flag(o.QueriesOnly); !o.QueriesOnly {
+		b.use(groupUse{group: o.Group, bytes: o.reach(), window: 1})
 	}
+	if err := b.rotation(&c.rope, o.Rope, o.RopeAt, o.NRot, o.Table); err != nil {
+		return err
+	}
+	c.rope_first, c.eps, c.scale = flag(o.RopeFirst), C.float(o.Eps), C.float(o.Scale)
 	if t := o.Temperature; t.Scale != 0 {
 		if t.Span < 1 || t.Span > math.MaxInt32 || t.Offset < 0 || t.Offset > math.MaxInt32 {
 			return shapeErr("temperature of queries over %d positions from %d", t.Span, t.Offset)
 		}
 		c.temp, c.temp_span, c.temp_offset = C.float(t.Scale), C.int32_t(t.Span), C.int32_t(t.Offset)
 	}
-	if err := beyond(c, o.Temperature.Beyond); err != nil {
+	if err := beyond(&c.temp_log, o.Temperature.Beyond); err != nil {
 		return err
 	}
-	if err := optional(b, &c.vec, o.QNorm, o.HeadDim); err != nil {
-		return err
-	}
-	if err := optional(b, &c.vec2, o.KNorm, o.HeadDim); err != nil {
-		return err
-	}
-	for i, mul := range [][]float32{o.QMul, o.KMul, o.VMul} {
-		dim := o.HeadDim
-		if i == 2 {
-			dim = o.valueDim()
-		}
-		if err := optional(b, &c.mul[i], mul, o.NHeadKV*dim); err != nil {
+	for _, v := range []struct {
+		c **C.float
+		v []float32
+		n int
+	}{
+		{&c.q_norm, o.QNorm, o.HeadDim}, {&c.k_norm, o.KNorm, o.HeadDim},
+		{&c.q_mul, o.QMul, o.NHeadKV * o.HeadDim}, {&c.k_mul, o.KMul, o.NHeadKV * o.HeadDim},
+		{&c.v_mul, o.VMul, o.NHeadKV * o.valueDim()},
+	} {
+		if err := optional(b, v.c, v.v, v.n); err != nil {
 			return err
 		}
 	}
-	return o.Heads.fill(b, c)
-}
-
-// beyond sets the position from which scores grow.
-func beyond(c *C.struct_qn_op, n int) error {
-	if n < 0 || n == 1 || n > math.MaxInt32 {
-		return shapeErr("scores that grow beyond position %d", n)
-	}
-	c.temp_log = C.int32_t(n)
 	return nil
 }
 
-// Attend computes Dst[t], the attention of token t's queries over the blocks of its sequence, up to its own
-// position.
+// rotation sets the rotation of n dimensions from number at on.
+func (b *planBuilder) rotation(c *C.struct_qn_rotation, kind Rope, at, n int, table Buf) error {
+	*c = C.struct_qn_rotation{kind: C.int32_t(kind), table: C.int32_t(none), at: C.int32_t(at), n: C.int32_t(n)}
+	if kind == RopeNone {
+		return nil
+	}
+	return b.floats(&c.table, table, TokRows, n)
+}
+
+// beyond sets the position from which scores grow.
+func beyond(c *C.int32_t, n int) error {
+	if n < 0 || n == 1 || n > math.MaxInt32 {
+		return shapeErr("scores that grow beyond position %d", n)
+	}
+	*c = C.int32_t(n)
+	return nil
+}
+
+// Attend computes Dst[t], the attention of token t's queries over the blocks of its sequence (struct qn_attend).
 type Attend struct {
 	Heads
 	Dst     Buf
@@ -239,65 +248,63 @@ func BiasWidth(span int) int { return 2 * (span + KVBlock) }
 // for -span are equal to it, and all values after the one for span to that.
 func BiasAt(span, i int) int { return span + KVBlock - 1 + i }
 
-func (o Attend) fill(b *planBuilder, c *C.struct_qn_op) error {
-	c.kind = C.QN_OP_ATTEND
+func (o Attend) fill(b *planBuilder, op *C.struct_qn_op) error {
+	op.kind = C.QN_OP_ATTEND
+	c := operands[C.struct_qn_attend](op)
 	if o.Ahead < 0 || o.Ahead > math.MaxInt32 || o.Bias.Span < 0 || o.Bias.Span > math.MaxInt32 {
 		return shapeErr("attention to %d positions ahead, with biases to a distance of %d", o.Ahead, o.Bias.Span)
 	}
-	c.ahead, c.span = C.int32_t(o.Ahead), C.int32_t(o.Bias.Span)
 	if o.Window < 0 || o.Window > math.MaxInt32 || !(o.Softcap >= 0) {
 		return shapeErr("attention with window %d and softcap %v", o.Window, o.Softcap)
 	}
-	c.window, c.softcap = C.int32_t(o.Window), C.float(o.Softcap)
-	if o.Chunked {
-		c.chunked = 1
+	if err := o.Heads.fill(&c.heads); err != nil {
+		return err
 	}
-	c.side = C.int32_t(o.Side)
+	if err := o.queries(b, &c.q); err != nil {
+		return err
+	}
+	c.window, c.chunked, c.ahead, c.span = C.int32_t(o.Window), flag(o.Chunked), C.int32_t(o.Ahead), C.int32_t(o.Bias.Span)
+	c.softcap, c.side = C.float(o.Softcap), C.int32_t(o.Side)
 	b.sided = b.sided || o.Side != AnySide
 	b.use(groupUse{group: o.Group, bytes: o.reach(), window: o.Window})
-	if err := beyond(c, o.Beyond); err != nil {
+	if err := beyond(&c.temp_log, o.Beyond); err != nil {
 		return err
 	}
 	if err := o.tiers(b, c, o.Window); err != nil {
 		return err
 	}
-	if err := o.Entries.fill(b, c, o.Heads); err != nil {
+	if err := o.Entries.fill(b, &c.selection.entries, o.Heads); err != nil {
 		return err
 	}
-	if o.Best > 0 {
-		c.n_select, c.each = C.int32_t(o.Best), C.int32_t(o.Each)
+	if s := &c.selection; o.Best > 0 {
+		s.n, s.each = C.int32_t(o.Best), C.int32_t(o.Each)
 		choices := 1
 		if o.Each > 0 {
-			c.window = C.int32_t(o.Near)
+			c.window, s.near = 0, C.int32_t(o.Near)
 			if o.Apart {
-				c.n_seg, choices = C.int32_t(o.NHeadKV), o.NHeadKV
+				s.choices, choices = C.int32_t(o.NHeadKV), o.NHeadKV
 			}
 		}
-		if err := b.floats(&c.aux, o.Chosen, TokRows, choices*o.Best); err != nil {
+		if err := b.floats(&c.chosen, o.Chosen, TokRows, choices*o.Best); err != nil {
 			return err
 		}
 	}
-	if err := optional(b, &c.vec, o.Bias.By, o.NHead*BiasWidth(o.Bias.Span)); err != nil {
+	if err := optional(b, &c.bias, o.Bias.By, o.NHead*BiasWidth(o.Bias.Span)); err != nil {
 		return err
 	}
-	if err := optional(b, &c.vec2, o.Sinks, o.NHead); err != nil {
+	if err := optional(b, &c.sinks, o.Sinks, o.NHead); err != nil {
 		return err
 	}
-	if err := optional(b, &c.mul[0], o.Mul, o.NHeadKV*o.valueDim()); err != nil {
+	if err := optional(b, &c.mul, o.Mul, o.NHeadKV*o.valueDim()); err != nil {
 		return err
 	}
-	if err := b.floats(&c.dst, o.Dst, TokRows, o.NHead*o.valueDim()); err != nil {
-		return err
-	}
-	return o.Heads.fill(b, c)
+	return b.floats(&c.dst, o.Dst, TokRows, o.NHead*o.valueDim())
 }
 
-// Select chooses the N positions with the best scores for each token, up to its own position: the sum over
-// heads of a weight times max(query . key, 0). Src has the queries, as left by a StoreKV of the same heads
-// that wrote the keys. If there are no more than N positions it writes nothing.
+// Select chooses the N positions with the best scores for each token (struct qn_select). Src has the queries, as left by
+// a StoreKV of the same heads that wrote the keys.
 //
-// With Each it chooses spans of that many positions instead, other than the last ones: see Attend.Near. The
-// score of a span is the best of its positions, which may then be below zero.
+// With Each it chooses spans of that many positions instead, other than the last ones: see Attend.Near.
 type Select struct {
 	Heads
 	Dst     Buf  // N columns, for each choice
@@ -310,33 +317,38 @@ type Select struct {
 	Choices int     // with Each: of as many equal parts of the heads, each for itself; 0: 1
 }
 
-func (o Select) fill(b *planBuilder, c *C.struct_qn_op) error {
-	c.kind = C.QN_OP_SELECT
+func (o Select) fill(b *planBuilder, op *C.struct_qn_op) error {
+	op.kind = C.QN_OP_SELECT
+	c := operands[C.struct_qn_select](op)
 	if o.N < 1 || o.N > math.MaxInt32 || o.NHeadKV != 1 || !o.InKeys {
 		return shapeErr("the best %d positions by %d heads of keys", o.N, o.NHeadKV)
+	}
+	if o.Each < 0 || o.Each > math.MaxInt32 || o.Near < 0 || o.Near > math.MaxInt32 || o.Choices < 0 || o.Choices > o.NHead {
+		return shapeErr("%d choices of spans of %d, the last %d positions seen, by %d heads", o.Choices, o.Each, o.Near, o.NHead)
+	}
+	if err := o.Heads.fill(&c.heads); err != nil {
+		return err
+	}
+	if err := o.queries(b, &c.q); err != nil {
+		return err
 	}
 	if o.Entries.Every == 0 {
 		b.use(groupUse{group: o.Group, bytes: o.reach()})
 	}
-	if err := o.Entries.fill(b, c, o.Heads); err != nil {
+	s := &c.selection
+	if err := o.Entries.fill(b, &s.entries, o.Heads); err != nil {
 		return err
 	}
-	c.n_select = C.int32_t(o.N)
-	if o.Each < 0 || o.Each > math.MaxInt32 || o.Near < 0 || o.Near > math.MaxInt32 || o.Choices < 0 || o.Choices > o.NHead {
-		return shapeErr("%d choices of spans of %d, the last %d positions seen, by %d heads", o.Choices, o.Each, o.Near, o.NHead)
-	}
+	s.n = C.int32_t(o.N)
 	choices := 1
 	if o.Each > 0 {
 		choices = max(o.Choices, 1)
-		c.each, c.window, c.n_seg = C.int32_t(o.Each), C.int32_t(o.Near), C.int32_t(choices)
+		s.each, s.near, s.choices = C.int32_t(o.Each), C.int32_t(o.Near), C.int32_t(choices)
 	}
 	if o.Even {
-		c.aux = C.int32_t(none)
-	} else if err := b.floats(&c.aux, o.Weights, TokRows, o.NHead); err != nil {
+		c.weight = C.int32_t(none)
+	} else if err := b.floats(&c.weight, o.Weights, TokRows, o.NHead); err != nil {
 		return err
 	}
-	if err := b.floats(&c.dst, o.Dst, TokRows, choices*o.N); err != nil {
-		return err
-	}
-	return o.Heads.fill(b, c)
+	return b.floats(&c.dst, o.Dst, TokRows, choices*o.N)
 }

@@ -76,21 +76,57 @@ func (b *planBuilder) act(c *[C.QN_N_ACT]C.int32_t, a Act, rows RowSet) error {
 	if len(a) == 0 {
 		return shapeErr("no activations")
 	}
+	for k := range c {
+		c[k] = C.int32_t(none)
+	}
 	for kind, buf := range a {
-		if kind < ActF32 || kind > ActQ8x32Sum16 || !b.has(buf) || b.specs[buf].Kind != kind || b.specs[buf].Rows != rows {
-			return shapeErr("buffer %d for activations", buf)
+		if kind < ActF32 || kind > ActQ8x32Sum16 {
+			return shapeErr("activations of kind %d", kind)
 		}
-		c[kind.act()] = C.int32_t(buf)
+		if err := b.one(&c[kind.act()], kind, buf, rows); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
+// one sets *c to buf, which must hold activations of the kind.
+func (b *planBuilder) one(c *C.int32_t, kind BufKind, buf Buf, rows RowSet) error {
+	if !b.has(buf) || b.specs[buf].Kind != kind || b.specs[buf].Rows != rows {
+		return shapeErr("buffer %d for activations", buf)
+	}
+	*c = C.int32_t(buf)
+	return nil
+}
+
+// cols is floats for n columns from col on.
+func (b *planBuilder) cols(c *C.struct_qn_cols, buf Buf, rows RowSet, col, n int) error {
+	c.col = C.int32_t(col)
+	return b.floats(&c.buf, buf, rows, col+n)
+}
+
 // route sets the routing of an operation, and its numbers of experts.
-func (b *planBuilder) route(c *C.struct_qn_op, field *C.int32_t, buf Buf) error {
+func (b *planBuilder) route(c *C.struct_qn_op, buf Buf) error {
 	if !b.has(buf) || b.specs[buf].Kind != Route {
 		return shapeErr("buffer %d for a routing", buf)
 	}
-	*field = C.int32_t(buf)
-	c.n_expert, c.n_used = C.int32_t(b.specs[buf].NExpert), C.int32_t(b.specs[buf].NUsed)
+	s := b.specs[buf]
+	c.routing = C.struct_qn_routing{buf: C.int32_t(buf), n_expert: C.int32_t(s.NExpert), n_used: C.int32_t(s.NUsed)}
 	return nil
+}
+
+// place returns a location in the units of a group.
+func place(group, offset int) C.struct_qn_place {
+	return C.struct_qn_place{offset: C.int64_t(offset), group: C.int32_t(group)}
+}
+
+// operands returns the member of an operation's union that its kind has.
+func operands[T any](c *C.struct_qn_op) *T { return (*T)(unsafe.Pointer(&c.anon0)) }
+
+// flag returns 1 for true.
+func flag(b bool) C.int32_t {
+	if b {
+		return 1
+	}
+	return 0
 }

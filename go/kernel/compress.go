@@ -18,7 +18,7 @@ func EntryBytes(t KVTypes, headDim, every int) int {
 // maxEvery is the maximum number of positions per entry.
 const maxEvery = 1024
 
-func (e Entries) fill(b *planBuilder, c *C.struct_qn_op, h Heads) error {
+func (e Entries) fill(b *planBuilder, c *C.struct_qn_entries, h Heads) error {
 	if e.Every == 0 {
 		return nil
 	}
@@ -26,15 +26,12 @@ func (e Entries) fill(b *planBuilder, c *C.struct_qn_op, h Heads) error {
 		return shapeErr("entries of %d positions of %d heads", e.Every, h.NHeadKV)
 	}
 	b.use(groupUse{group: e.Group, bytes: e.Offset + EntryBytes(h.KV, h.HeadDim, e.Every)})
-	c.every, c.group2, c.kv_offset2 = C.int32_t(e.Every), C.int32_t(e.Group), C.int64_t(e.Offset)
+	c.every, c.at = C.int32_t(e.Every), place(e.Group, e.Offset)
 	return nil
 }
 
-// Compress makes keys that stand for several positions (DeepSeek-AI 2026, "DeepSeek-V4"). Each token gives Parts
-// times Dim numbers x and as many weights, to which the row of Add for its place in an entry is added; both are kept
-// in the blocks of the group. The last of Entries.Every positions makes an entry: for each channel the mean of x by
-// the softmax of the weights at these positions, of the last part, and with two parts at as many positions before
-// them, of the first; Even, all weigh the same. It is normalised (RMS) and rotated.
+// Compress makes keys that stand for several positions (struct qn_compress; DeepSeek-AI 2026, "DeepSeek-V4"). Each token
+// gives Parts times Dim numbers and, unless Even, as many weights.
 type Compress struct {
 	Src     Buf
 	Col     [2]int // where in Src x and the weights begin; multiples of Panel
@@ -60,24 +57,21 @@ func (o Compress) Window() int { return o.Parts * o.Entries.Every }
 // CompressBytes returns the bytes of the inputs of entries in a block.
 func CompressBytes(dim, parts int) int { return KVBlock * 2 * parts * dim * 4 }
 
-func (o Compress) fill(b *planBuilder, c *C.struct_qn_op) error {
-	c.kind = C.QN_OP_COMPRESS
+func (o Compress) fill(b *planBuilder, op *C.struct_qn_op) error {
+	op.kind = C.QN_OP_COMPRESS
+	c := operands[C.struct_qn_compress](op)
 	if o.Dim < 1 || o.Parts < 1 || o.Parts > 2 || o.Entries.Every < 2 {
 		return shapeErr("entries of %d times %d positions of %d channels", o.Parts, o.Entries.Every, o.Dim)
 	}
 	width := o.Parts * o.Dim
 	b.use(groupUse{group: o.Group, bytes: o.Offset + CompressBytes(o.Dim, o.Parts), window: o.Window()})
-	if err := o.Entries.fill(b, c, Heads{NHeadKV: 1, InKeys: true, HeadDim: o.Dim, KV: o.KV}); err != nil {
+	if err := o.Entries.fill(b, &c.entries, Heads{NHeadKV: 1, InKeys: true, HeadDim: o.Dim, KV: o.KV}); err != nil {
 		return err
 	}
-	c.n_seg, c.head_dim, c.k_type = C.int32_t(o.Parts), C.int32_t(o.Dim), C.int32_t(o.KV.K)
-	c.group, c.kv_offset, c.eps = C.int32_t(o.Group), C.int64_t(o.Offset), C.float(o.Eps)
-	c.rope, c.rope_at, c.n_rot = C.int32_t(o.Rope), C.int32_t(o.RopeAt), C.int32_t(o.NRot)
-	c.aux = C.int32_t(none)
-	if o.Rope != RopeNone {
-		if err := b.floats(&c.aux, o.Table, TokRows, o.NRot); err != nil {
-			return err
-		}
+	c.n_part, c.head_dim, c.k_type = C.int32_t(o.Parts), C.int32_t(o.Dim), C.int32_t(o.KV.K)
+	c.inputs, c.eps = place(o.Group, o.Offset), C.float(o.Eps)
+	if err := b.rotation(&c.rope, o.Rope, o.RopeAt, o.NRot, o.Table); err != nil {
+		return err
 	}
 	for i, col := range o.Col {
 		if i > 0 && o.Even {
@@ -90,9 +84,9 @@ func (o Compress) fill(b *planBuilder, c *C.struct_qn_op) error {
 		}
 	}
 	if !o.Even {
-		if err := vector(b, &c.vec, o.Add, o.Entries.Every*width); err != nil {
+		if err := vector(b, &c.add, o.Add, o.Entries.Every*width); err != nil {
 			return err
 		}
 	}
-	return vector(b, &c.vec2, o.Norm, o.Dim)
+	return vector(b, &c.norm, o.Norm, o.Dim)
 }

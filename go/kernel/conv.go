@@ -8,11 +8,8 @@ import (
 	"math"
 )
 
-// Conv is a short convolution over the positions of a sequence: y = the sum over i of
-// Weight[column][i] * u[t-(Taps-1)+i]. Src has a of each token, Cols wide, at Col, and u
-// = a, Dst = y, or Fn(y) with Apply. Gated, Src has b and c as well, and u = a * c, Dst = b * y.
-// What lies before the batch is the state of the sequence. There may be several results of the same u, with weights
-// and biases of their own, one after the other in Dst.
+// Conv is a short convolution over the positions of a sequence (struct qn_conv), of one column of Src, or with Gated of
+// three, and with one result or several.
 type Conv struct {
 	Dst, Src   Buf
 	Col        [3]int // of a, b and c; multiples of Panel
@@ -30,16 +27,23 @@ type Conv struct {
 // ConvBytes returns the bytes of the state of a Conv.
 func ConvBytes(cols, taps int) int { return AlignUp((taps - 1) * cols * 4) }
 
-func (o Conv) fill(b *planBuilder, c *C.struct_qn_op) error {
-	c.kind = C.QN_OP_CONV
+func (o Conv) fill(b *planBuilder, op *C.struct_qn_op) error {
+	op.kind = C.QN_OP_CONV
+	c := operands[C.struct_qn_conv](op)
 	results := cmp.Or(o.Results, 1)
 	if o.Cols < 1 || o.Taps < 2 || o.Taps > math.MaxInt16 || results < 1 || results > math.MaxInt16 {
 		return shapeErr("%d convolutions of %d columns and %d taps", results, o.Cols, o.Taps)
 	}
 	b.use(groupUse{group: o.Group, bytes: o.Offset + ConvBytes(o.Cols, o.Taps), perSequence: true})
-	c.n_col, c.n_tap, c.n_seg = C.int32_t(o.Cols), C.int32_t(o.Taps), C.int32_t(results)
-	c.group, c.kv_offset = C.int32_t(o.Group), C.int64_t(o.Offset)
-	c.epilogue, c.fn = C.int32_t(o.Epilogue), C.int32_t(o.Fn)
+	c.n_col, c.n_tap, c.n_result = C.int32_t(o.Cols), C.int32_t(o.Taps), C.int32_t(results)
+	c.state, c.fn = place(o.Group, o.Offset), C.QN_FN_NONE
+	switch o.Epilogue {
+	case Store:
+	case Apply:
+		c.fn = C.int32_t(o.Fn)
+	default:
+		return shapeErr("a convolution with epilogue %d", o.Epilogue)
+	}
 	for i, col := range o.Col {
 		if i > 0 && !o.Gated {
 			c.col[i] = -1
@@ -53,8 +57,8 @@ func (o Conv) fill(b *planBuilder, c *C.struct_qn_op) error {
 	if err := b.floats(&c.dst, o.Dst, TokRows, results*o.Cols); err != nil {
 		return err
 	}
-	if err := optional(b, &c.vec2, o.Bias, results*o.Cols); err != nil {
+	if err := optional(b, &c.bias, o.Bias, results*o.Cols); err != nil {
 		return err
 	}
-	return vector(b, &c.vec, o.Weight, results*o.Cols*o.Taps)
+	return vector(b, &c.weight, o.Weight, results*o.Cols*o.Taps)
 }

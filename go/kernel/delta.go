@@ -3,14 +3,8 @@ package kernel
 // #include "quern.h"
 import "C"
 
-// Delta is the gated delta rule over the positions of a sequence. Each of NHead value
-// heads has a state S of KeyDim rows and ValueDim columns, and of each token
-//
-//	x = b (v - g S'k),  S = g S + k x',  Dst = Scale * S'q
-//	g = exp(Rate * softplus(a + Bias)),  b = sigmoid of the other gate
-//
-// with q and k of the value head's key head. ByChannel, each row of the state has its own g, which may have a bound:
-// with Least, g = exp(Least * sigmoid(Rate * (a + Bias))), and no g is below e^Least.
+// Delta is the gated delta rule over the positions of a sequence (struct qn_delta). Each of NHead value heads has a state
+// of KeyDim rows and ValueDim columns.
 type Delta struct {
 	Dst             Buf
 	Src             Buf    // queries and keys of the key heads, values
@@ -32,40 +26,60 @@ type Delta struct {
 // DeltaBytes returns the bytes of a Delta's state.
 func DeltaBytes(nHead, keyDim, valueDim int) int { return AlignUp(nHead * keyDim * valueDim * 4) }
 
-func (o Delta) fill(b *planBuilder, c *C.struct_qn_op) error {
-	c.kind = C.QN_OP_DELTA
+func (o Delta) fill(b *planBuilder, op *C.struct_qn_op) error {
+	op.kind = C.QN_OP_DELTA
+	c := operands[C.struct_qn_delta](op)
 	if o.NHead < 1 || o.NHeadKey < 1 || o.NHead%o.NHeadKey != 0 || o.KeyDim < 1 || o.ValueDim < 1 || o.ValueDim%Panel != 0 || o.GateHeads < 1 {
 		return shapeErr("delta rule of %d heads of %d over %d of %d", o.NHead, o.ValueDim, o.NHeadKey, o.KeyDim)
 	}
 	b.use(groupUse{group: o.Group, bytes: o.Offset + DeltaBytes(o.NHead, o.KeyDim, o.ValueDim), perSequence: true})
-	c.n_head, c.n_head_kv = C.int32_t(o.NHead), C.int32_t(o.NHeadKey)
-	c.head_dim, c.v_dim = C.int32_t(o.KeyDim), C.int32_t(o.ValueDim)
-	c.n_seg, c.scale, c.limit = C.int32_t(o.GateHeads), C.float(o.Scale), C.float(o.Least)
-	if o.Tiled {
-		c.k_tiled = 1
+	err := recurrence{
+		dst: o.Dst, src: o.Src, col: o.Col, heads: o.NHead, keys: o.NHeadKey, rows: o.KeyDim, cols: o.ValueDim,
+		parts: [3]int{o.NHeadKey * o.KeyDim, o.NHeadKey * o.KeyDim, o.NHead * o.ValueDim}, at: place(o.Group, o.Offset),
+	}.fill(b, &c.r)
+	if err != nil {
+		return err
 	}
-	c.group, c.kv_offset = C.int32_t(o.Group), C.int64_t(o.Offset)
-	for i, n := range [3]int{o.NHeadKey * o.KeyDim, o.NHeadKey * o.KeyDim, o.NHead * o.ValueDim} {
-		c.col[i] = C.int32_t(o.Col[i])
-		if err := b.floats(&c.src, o.Src, TokRows, o.Col[i]+n); err != nil {
-			return err
-		}
-	}
+	c.gate_heads, c.k_tiled, c.by_channel = C.int32_t(o.GateHeads), flag(o.Tiled), flag(o.ByChannel)
+	c.scale, c.limit = C.float(o.Scale), C.float(o.Least)
 	gates := (o.NHead-1)/o.GateHeads*2*o.GateHeads + (o.NHead-1)%o.GateHeads + o.GateHeads + 1
 	biases := o.NHead
 	if o.ByChannel {
-		c.by_channel = 1
 		biases = o.NHead * o.KeyDim
 		gates = o.GateHeads + biases
 	}
-	if err := b.floats(&c.aux, o.Gates, TokRows, gates); err != nil {
+	if err := b.floats(&c.gates, o.Gates, TokRows, gates); err != nil {
 		return err
 	}
-	if err := vector(b, &c.vec, o.Bias, biases); err != nil {
+	if err := vector(b, &c.bias, o.Bias, biases); err != nil {
 		return err
 	}
-	if err := vector(b, &c.vec2, o.Rate, o.NHead); err != nil {
-		return err
+	return vector(b, &c.rate, o.Rate, o.NHead)
+}
+
+// A recurrence is what the operations have in common whose heads have a state of rows and columns each.
+type recurrence struct {
+	dst, src    Buf
+	col, parts  [3]int // of src: where its parts begin, and their widths
+	heads, keys int
+	rows, cols  int
+	at          C.struct_qn_place
+	twice       bool // results are twice as wide as those of all heads
+}
+
+func (r recurrence) fill(b *planBuilder, c *C.struct_qn_recurrence) error {
+	c.state = r.at
+	c.n_head, c.n_head_kv = C.int32_t(r.heads), C.int32_t(r.keys)
+	c.head_dim, c.v_dim = C.int32_t(r.rows), C.int32_t(r.cols)
+	for i, n := range r.parts {
+		c.col[i] = C.int32_t(r.col[i])
+		if err := b.floats(&c.src, r.src, TokRows, r.col[i]+n); err != nil {
+			return err
+		}
 	}
-	return b.floats(&c.dst, o.Dst, TokRows, o.NHead*o.ValueDim)
+	n := r.heads * r.cols
+	if r.twice {
+		n *= 2
+	}
+	return b.floats(&c.dst, r.dst, TokRows, n)
 }

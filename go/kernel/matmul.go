@@ -25,10 +25,7 @@ type Part struct {
 // MaxParts is the maximum number of matrices in a Matmul.
 const MaxParts = 3
 
-// Matmul multiplies up to MaxParts matrices with the same activations. With
-// PairRows each matrix is of all experts, or one is of a number of neighbours, and each pair uses its expert's. With
-// HeadRows each is of all heads, and the results of a head go to its columns. With
-// TokRows and Heads the rows of each matrix are those of one head after the other.
+// Matmul multiplies up to MaxParts matrices with the same activations (struct qn_matmul).
 type Matmul struct {
 	Dst      Buf
 	Act      Act
@@ -46,14 +43,12 @@ type Matmul struct {
 	Deltas   []int // columns of Delta from which on rows are added to the products of each part, before biases; -1 where none are; nil: of no part
 }
 
-func (o Matmul) fill(b *planBuilder, c *C.struct_qn_op) error {
-	c.kind = C.QN_OP_MATMUL
-	c.rows = C.int32_t(o.Rows)
+func (o Matmul) fill(b *planBuilder, op *C.struct_qn_op) error {
+	op.kind, op.rows = C.QN_OP_MATMUL, C.int32_t(o.Rows)
+	c := operands[C.struct_qn_matmul](op)
 	c.epilogue, c.fn = C.int32_t(o.Epilogue), C.int32_t(o.Fn)
 	c.scale, c.softcap, c.limit = C.float(cmp.Or(o.Scale, 1)), C.float(o.Softcap), C.float(o.Limit)
-	if o.LimitFn {
-		c.limit_fn = 1
-	}
+	c.limit_fn = flag(o.LimitFn)
 	if n := len(o.Parts); n < 1 || n > len(c.mat) || o.Epilogue == GLU && n != 2 {
 		return shapeErr("matmul of %d matrices", n)
 	}
@@ -73,7 +68,7 @@ func (o Matmul) fill(b *planBuilder, c *C.struct_qn_op) error {
 		if o.Heads.N > 0 && o.Rows != HeadRows {
 			each /= o.Heads.N
 		}
-		n, err := o.Heads.fill(c, p.Col, each)
+		n, err := o.Heads.fill(op, p.Col, each)
 		if err != nil {
 			return err
 		}
@@ -96,7 +91,7 @@ func (o Matmul) fill(b *planBuilder, c *C.struct_qn_op) error {
 		}
 	}
 	if o.Rows == PairRows {
-		if err := b.route(c, &c.aux, o.Route); err != nil {
+		if err := b.route(op, o.Route); err != nil {
 			return err
 		}
 	}

@@ -17,9 +17,7 @@ const (
 	GateSqrtSoftplus Gating = C.QN_GATE_SQRT_SOFTPLUS // the root of their softplus
 )
 
-// MoeRoute chooses the experts of each token by its router logits in Src, those of the
-// largest weights, and weighs them, times Scale. Of more than one group only the experts
-// in the GroupsUsed best are considered; a group counts for its two best, or with BestOfGroup for its best alone.
+// MoeRoute chooses the experts of each token by its router logits in Src, and weighs them (struct qn_moe_route).
 type MoeRoute struct {
 	Dst                Buf // of kind Route
 	Src                Buf
@@ -32,20 +30,16 @@ type MoeRoute struct {
 	Choice             []int32 // as many experts of each token of the vocabulary as it uses; nil: the best
 }
 
-func (o MoeRoute) fill(b *planBuilder, c *C.struct_qn_op) error {
-	c.kind = C.QN_OP_MOE_ROUTE
+func (o MoeRoute) fill(b *planBuilder, op *C.struct_qn_op) error {
+	op.kind = C.QN_OP_MOE_ROUTE
+	c := operands[C.struct_qn_moe_route](op)
 	c.scale, c.gating = C.float(o.Scale), C.int32_t(o.Gating)
-	c.n_group, c.n_group_used = C.int32_t(o.Groups), C.int32_t(o.GroupsUsed)
-	if o.BestOfGroup {
-		c.group_best = 1
-	}
-	if o.Renorm {
-		c.norm_weights = 1
-	}
-	if err := b.route(c, &c.dst, o.Dst); err != nil {
+	c.n_group, c.n_group_used, c.group_best = C.int32_t(o.Groups), C.int32_t(o.GroupsUsed), flag(o.BestOfGroup)
+	c.norm_weights = flag(o.Renorm)
+	if err := b.route(op, o.Dst); err != nil {
 		return err
 	}
-	if err := optional(b, &c.vec, o.Bias, b.specs[o.Dst].NExpert); err != nil {
+	if err := optional(b, &c.bias, o.Bias, b.specs[o.Dst].NExpert); err != nil {
 		return err
 	}
 	if o.Choice != nil {
@@ -63,19 +57,17 @@ type MoeGather struct {
 	Weigh    bool // times the weight of the pair's expert
 }
 
-func (o MoeGather) fill(b *planBuilder, c *C.struct_qn_op) error {
-	c.kind = C.QN_OP_MOE_GATHER
-	c.n_col = C.int32_t(o.Cols)
-	if o.Weigh {
-		c.weigh_input = 1
-	}
-	if err := b.act(&c.src_act, o.Src, TokRows); err != nil {
+func (o MoeGather) fill(b *planBuilder, op *C.struct_qn_op) error {
+	op.kind = C.QN_OP_MOE_GATHER
+	c := operands[C.struct_qn_moe_gather](op)
+	c.n_col, c.weigh = C.int32_t(o.Cols), flag(o.Weigh)
+	if err := b.act(&c.src, o.Src, TokRows); err != nil {
 		return err
 	}
-	if err := b.act(&c.act, o.Dst, PairRows); err != nil {
+	if err := b.act(&c.dst, o.Dst, PairRows); err != nil {
 		return err
 	}
-	return b.route(c, &c.aux, o.Route)
+	return b.route(op, o.Route)
 }
 
 // MoeCombine is Dst[t] += the sum over t's pairs, best expert first, of the
@@ -86,19 +78,15 @@ type MoeCombine struct {
 	Weighed, Store  bool
 }
 
-func (o MoeCombine) fill(b *planBuilder, c *C.struct_qn_op) error {
-	c.kind = C.QN_OP_MOE_COMBINE
-	if !o.Store {
-		c.epilogue = C.QN_EPI_ADD
-	}
-	if o.Weighed {
-		c.weigh_input = 1
-	}
+func (o MoeCombine) fill(b *planBuilder, op *C.struct_qn_op) error {
+	op.kind = C.QN_OP_MOE_COMBINE
+	c := operands[C.struct_qn_moe_combine](op)
+	c.weighed, c.add = flag(o.Weighed), flag(!o.Store)
 	if err := b.floats(&c.dst, o.Dst, TokRows, 1); err != nil {
 		return err
 	}
 	if err := b.floats(&c.src, o.Src, PairRows, b.specs[o.Dst].Width); err != nil {
 		return err
 	}
-	return b.route(c, &c.aux, o.Route)
+	return b.route(op, o.Route)
 }

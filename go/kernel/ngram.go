@@ -8,14 +8,8 @@ import (
 	"unsafe"
 )
 
-// NGram looks up rows of Table, which is in Rows, by hashes of the last tokens of a sequence. With the token's id x[0],
-// that before it x[1] and so on, hash i is of the first m = 2 + i / (hashes / (tokens - 1)) of as many as there are
-// Factors:
-//
-//	(Factors[0] x[0] ^ ... ^ Factors[m-1] x[m-1]) mod Sizes[i] + First[i]
-//
-// and Dst has its row behind those of the hashes before it. From the first Stop among the tokens before, and before the
-// sequence began, all tokens are Stop.
+// NGram looks up rows of Table, which is in Rows, by hashes of the last tokens of a sequence (struct qn_ngram): of as many
+// tokens as there are Factors.
 type NGram struct {
 	Dst          Buf
 	Table        Matrix
@@ -32,8 +26,9 @@ const MaxNGram = 16
 // NGramBytes returns the bytes of the state of an NGram of n tokens.
 func NGramBytes(n int) int { return AlignUp((n - 1) * 4) }
 
-func (o NGram) fill(b *planBuilder, c *C.struct_qn_op) error {
-	c.kind = C.QN_OP_NGRAM
+func (o NGram) fill(b *planBuilder, op *C.struct_qn_op) error {
+	op.kind = C.QN_OP_NGRAM
+	c := operands[C.struct_qn_ngram](op)
 	tokens, hashes := len(o.Factors), len(o.Sizes)
 	if tokens < 2 || tokens > MaxNGram || hashes < 1 || hashes > math.MaxInt16 || len(o.First) != hashes || hashes%(tokens-1) != 0 {
 		return shapeErr("%d and %d hashes of %d tokens", hashes, len(o.First), tokens)
@@ -41,7 +36,7 @@ func (o NGram) fill(b *planBuilder, c *C.struct_qn_op) error {
 	if o.Table.Layout != Rows || o.Table.N != 1 {
 		return shapeErr("embedding table of layout %d", o.Table.Layout)
 	}
-	if err := b.matrix(&c.mat[0], o.Table); err != nil {
+	if err := b.matrix(&c.table, o.Table); err != nil {
 		return err
 	}
 	all := (*C.uint64_t)(calloc(tokens+2*hashes, 8))
@@ -50,8 +45,8 @@ func (o NGram) fill(b *planBuilder, c *C.struct_qn_op) error {
 	copy(list, o.Factors)
 	copy(list[tokens:], o.Sizes)
 	copy(list[tokens+hashes:], o.First)
-	c.n_mat, c.hash, c.n_tap, c.n_seg, c.stop = 1, all, C.int32_t(tokens), C.int32_t(hashes), C.int32_t(o.Stop)
+	c.hash, c.n_token, c.n_hash, c.stop = all, C.int32_t(tokens), C.int32_t(hashes), C.int32_t(o.Stop)
 	b.use(groupUse{group: o.Group, bytes: o.Offset + NGramBytes(tokens), perSequence: true})
-	c.group, c.kv_offset = C.int32_t(o.Group), C.int64_t(o.Offset)
+	c.state = place(o.Group, o.Offset)
 	return b.floats(&c.dst, o.Dst, TokRows, hashes*o.Table.In)
 }

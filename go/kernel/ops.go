@@ -8,10 +8,11 @@ import (
 	"math"
 )
 
-// An Op is one operation of a plan: one of the structs of this package, whose comment is its definition.
+// An Op is one operation of a plan: one of the structs of this package. include/quern_ops.h defines what each computes,
+// in the struct that it fills; comments here say what differs.
 type Op interface {
 	// fill describes the operation to C, or returns an error.
-	fill(b *planBuilder, c *C.struct_qn_op) error
+	fill(b *planBuilder, op *C.struct_qn_op) error
 }
 
 // Act maps kinds of activations to the buffers that an operation writes or a matmul reads. See Type.Act.
@@ -35,19 +36,16 @@ const (
 	First      Index = C.QN_INDEX_FIRST // the same row for all
 )
 
-func (o Embed) fill(b *planBuilder, c *C.struct_qn_op) error {
-	c.kind = C.QN_OP_EMBED
+func (o Embed) fill(b *planBuilder, op *C.struct_qn_op) error {
+	op.kind = C.QN_OP_EMBED
+	c := operands[C.struct_qn_embed](op)
 	if o.Table.Layout != Rows || o.Table.N != 1 {
 		return shapeErr("embedding table of layout %d", o.Table.Layout)
 	}
-	if err := b.matrix(&c.mat[0], o.Table); err != nil {
+	if err := b.matrix(&c.table, o.Table); err != nil {
 		return err
 	}
-	c.n_mat, c.index = 1, C.int32_t(o.By)
-	c.scale = C.float(o.Scale)
-	if o.Add {
-		c.epilogue = C.QN_EPI_ADD
-	}
+	c.index, c.add, c.scale = C.int32_t(o.By), flag(o.Add), C.float(o.Scale)
 	if o.By == ByPosition {
 		b.positions = min(cmp.Or(b.positions, o.Table.Out), o.Table.Out)
 	}
@@ -64,10 +62,10 @@ type RopeTable struct {
 	Shift int
 }
 
-func (o RopeTable) fill(b *planBuilder, c *C.struct_qn_op) error {
-	c.kind = C.QN_OP_ROPE_TABLE
-	c.n_rot = C.int32_t(o.NRot)
-	c.scale, c.shift = C.float(o.Scale), C.int32_t(o.Shift)
+func (o RopeTable) fill(b *planBuilder, op *C.struct_qn_op) error {
+	op.kind = C.QN_OP_ROPE_TABLE
+	c := operands[C.struct_qn_rope_table](op)
+	c.n_rot, c.shift, c.scale = C.int32_t(o.NRot), C.int32_t(o.Shift), C.float(o.Scale)
 	if err := vector(b, &c.freq, o.Freqs, o.NRot/2); err != nil {
 		return err
 	}
@@ -77,8 +75,9 @@ func (o RopeTable) fill(b *planBuilder, c *C.struct_qn_op) error {
 // Gather is Dst[i] = Src[out[i]]: the rows whose logits are requested.
 type Gather struct{ Dst, Src Buf }
 
-func (o Gather) fill(b *planBuilder, c *C.struct_qn_op) error {
-	c.kind = C.QN_OP_GATHER
+func (o Gather) fill(b *planBuilder, op *C.struct_qn_op) error {
+	op.kind = C.QN_OP_GATHER
+	c := operands[C.struct_qn_gather](op)
 	if err := b.floats(&c.src, o.Src, TokRows, 1); err != nil {
 		return err
 	}
@@ -107,21 +106,26 @@ type Norm struct {
 	Eps    float32
 }
 
-func (o Norm) fill(b *planBuilder, c *C.struct_qn_op) error {
-	c.kind = C.QN_OP_NORM
-	c.rows = C.int32_t(o.Rows)
-	c.norm, c.eps = C.int32_t(o.Kind), C.float(o.Eps)
-	c.n_col, c.col[0] = C.int32_t(o.Cols), C.int32_t(o.SrcCol)
-	if err := b.floats(&c.src, o.Src, o.Rows, o.SrcCol+o.Cols); err != nil {
+func (o Norm) fill(b *planBuilder, op *C.struct_qn_op) error {
+	op.kind, op.rows = C.QN_OP_NORM, C.int32_t(o.Rows)
+	c := operands[C.struct_qn_to_act](op)
+	c.n_col = C.int32_t(o.Cols)
+	if err := b.cols(&c.src, o.Src, o.Rows, o.SrcCol, o.Cols); err != nil {
 		return err
 	}
-	if err := optional(b, &c.vec, o.Weight, o.Cols); err != nil {
-		return err
-	}
-	if err := optional(b, &c.vec2, o.Bias, o.Cols); err != nil {
+	if err := o.Kind.fill(b, &c.norm, o.Weight, o.Bias, o.Cols, o.Eps); err != nil {
 		return err
 	}
 	return b.act(&c.act, o.Act, o.Rows)
+}
+
+// fill sets a norm with weights and biases of n columns.
+func (k NormKind) fill(b *planBuilder, c *C.struct_qn_norm, weight, bias []float32, n int, eps float32) error {
+	c.kind, c.eps = C.int32_t(k), C.float(eps)
+	if err := optional(b, &c.weight, weight, n); err != nil {
+		return err
+	}
+	return optional(b, &c.bias, bias, n)
 }
 
 // NormRows is Dst = Scale * (norm(Src) * Weight + Bias) as floats, or that added
@@ -139,31 +143,28 @@ type NormRows struct {
 	Epilogue       Epilogue // Store or Add
 }
 
-func (o NormRows) fill(b *planBuilder, c *C.struct_qn_op) error {
-	c.kind = C.QN_OP_NORM_ROWS
-	c.rows = C.int32_t(o.Rows)
-	c.norm, c.eps, c.scale = C.int32_t(o.Kind), C.float(o.Eps), C.float(o.Scale)
-	c.n_col, c.n_seg = C.int32_t(o.Cols), C.int32_t(o.Segs)
-	c.col[0], c.col[1] = C.int32_t(o.SrcCol), C.int32_t(o.DstCol)
-	c.epilogue = C.int32_t(o.Epilogue)
-	n := o.Cols
-	if o.SegWeights {
-		c.seg_weights = 1
-		n *= o.Segs
-	}
+func (o NormRows) fill(b *planBuilder, op *C.struct_qn_op) error {
+	op.kind, op.rows = C.QN_OP_NORM_ROWS, C.int32_t(o.Rows)
+	c := operands[C.struct_qn_norm_rows](op)
 	if o.Cols < 1 || o.Segs < 1 || o.SrcCol < 0 || o.DstCol < 0 {
 		return shapeErr("norm of %d segments of %d columns", o.Segs, o.Cols)
 	}
-	if err := b.floats(&c.src, o.Src, o.Rows, o.SrcCol+o.Cols*o.Segs); err != nil {
+	if o.Epilogue != Store && o.Epilogue != Add {
+		return shapeErr("norm with epilogue %d", o.Epilogue)
+	}
+	c.n_col, c.n_seg, c.seg_weights = C.int32_t(o.Cols), C.int32_t(o.Segs), flag(o.SegWeights)
+	c.add, c.scale = flag(o.Epilogue == Add), C.float(o.Scale)
+	n := o.Cols
+	if o.SegWeights {
+		n *= o.Segs
+	}
+	if err := b.cols(&c.src, o.Src, o.Rows, o.SrcCol, o.Cols*o.Segs); err != nil {
 		return err
 	}
-	if err := b.floats(&c.dst, o.Dst, o.Rows, o.DstCol+o.Cols*o.Segs); err != nil {
+	if err := b.cols(&c.dst, o.Dst, o.Rows, o.DstCol, o.Cols*o.Segs); err != nil {
 		return err
 	}
-	if err := optional(b, &c.vec, o.Weight, n); err != nil {
-		return err
-	}
-	return optional(b, &c.vec2, o.Bias, n)
+	return o.Kind.fill(b, &c.norm, o.Weight, o.Bias, n, o.Eps)
 }
 
 // ToAct is Act = Cols columns of Src from SrcCol, or with HeadRows as many of each head.
@@ -190,7 +191,7 @@ func (s Spread) fill(c *C.struct_qn_op, col, n int) (int, error) {
 	if s.N < 0 || s.Step < n || s.Step%Panel != 0 || s.Step > math.MaxInt32/s.N || col < 0 {
 		return 0, shapeErr("%d heads of %d columns, %d apart", s.N, n, s.Step)
 	}
-	c.n_seg, c.step = C.int32_t(s.N), C.int32_t(s.Step)
+	c.heads.n, c.heads.step = C.int32_t(s.N), C.int32_t(s.Step)
 	return col + (s.N-1)*s.Step + n, nil
 }
 
@@ -204,22 +205,22 @@ func (s Spread) of(b *planBuilder, a Act, rows RowSet) error {
 	return nil
 }
 
-func (o ToAct) fill(b *planBuilder, c *C.struct_qn_op) error {
-	c.kind = C.QN_OP_ACT
-	c.rows = C.int32_t(o.Rows)
-	c.n_col, c.col[0] = C.int32_t(o.Cols), C.int32_t(o.SrcCol)
-	n, err := o.Heads.fill(c, o.SrcCol, o.Cols)
+func (o ToAct) fill(b *planBuilder, op *C.struct_qn_op) error {
+	op.kind, op.rows = C.QN_OP_ACT, C.int32_t(o.Rows)
+	c := operands[C.struct_qn_to_act](op)
+	n, err := o.Heads.fill(op, o.SrcCol, o.Cols)
 	if err != nil {
 		return err
 	}
-	if err := b.floats(&c.src, o.Src, o.Rows.floats(), n); err != nil {
+	c.n_col = C.int32_t(o.Cols)
+	if err := b.cols(&c.src, o.Src, o.Rows.floats(), o.SrcCol, n-o.SrcCol); err != nil {
 		return err
 	}
 	if err := o.Heads.of(b, o.Act, o.Rows); err != nil {
 		return err
 	}
 	if o.Rows == PairRows {
-		if err := b.route(c, &c.aux, o.Route); err != nil {
+		if err := b.route(op, o.Route); err != nil {
 			return err
 		}
 	}
@@ -230,7 +231,7 @@ func (o ToAct) fill(b *planBuilder, c *C.struct_qn_op) error {
 type Fn int32
 
 const (
-	NoFn    Fn = C.QN_FN_NONE // x itself: for Gate alone
+	NoFn    Fn = C.QN_FN_NONE // x itself: for Gate and Blend
 	SiLU    Fn = C.QN_FN_SILU
 	Sigmoid Fn = C.QN_FN_SIGMOID
 	GELU    Fn = C.QN_FN_GELU     // the form with tanh
@@ -255,29 +256,28 @@ type Gate struct {
 	ByRow          bool
 }
 
-func (o Gate) fill(b *planBuilder, c *C.struct_qn_op) error {
-	c.kind = C.QN_OP_GATE
-	c.rows, c.fn = C.int32_t(o.Rows), C.int32_t(o.Fn)
-	c.n_col = C.int32_t(o.Cols)
-	c.col[0], c.col[1] = C.int32_t(o.SrcCol), C.int32_t(o.DstCol)
+func (o Gate) fill(b *planBuilder, op *C.struct_qn_op) error {
+	op.kind, op.rows = C.QN_OP_GATE, C.int32_t(o.Rows)
+	c := operands[C.struct_qn_gate](op)
 	if o.Segs < 0 || o.Segs > 0 && (o.Cols < 1 || o.Cols > math.MaxInt32/o.Segs) {
 		return shapeErr("gates of %d segments of %d columns", o.Segs, o.Cols)
 	}
+	c.n_col, c.n_seg, c.fn = C.int32_t(o.Cols), C.int32_t(o.Segs), C.int32_t(o.Fn)
+	c.by_row = flag(o.ByRow || o.Segs > 0)
 	src, dst := o.Cols, o.Cols
-	if o.ByRow {
-		src, c.by_row = 1, 1
+	switch {
+	case o.Segs > 0:
+		src, dst = o.Segs, o.Segs*o.Cols
+	case o.ByRow:
+		src = 1
 	}
-	if o.Segs > 0 {
-		src, dst, c.by_row, c.n_seg = o.Segs, o.Segs*o.Cols, 1, C.int32_t(o.Segs)
-	}
-	if err := b.floats(&c.src, o.Src, o.Rows, o.SrcCol+src); err != nil {
+	if err := b.cols(&c.src, o.Src, o.Rows, o.SrcCol, src); err != nil {
 		return err
 	}
-	return b.floats(&c.dst, o.Dst, o.Rows, o.DstCol+dst)
+	return b.cols(&c.dst, o.Dst, o.Rows, o.DstCol, dst)
 }
 
-// XIELU is Dst = xielu(Dst), Cols columns: AlphaP x^2 + Beta x of positive x, else
-// (e^min(x, Eps) - 1 - x) AlphaN + Beta x.
+// XIELU is Dst = xielu(Dst), Cols columns (struct qn_xielu).
 type XIELU struct {
 	Dst  Buf
 	Rows RowSet
@@ -288,9 +288,10 @@ type XIELU struct {
 // XIELUParams are the constants of an XIELU. Eps is at most 0.
 type XIELUParams struct{ AlphaP, AlphaN, Beta, Eps float32 }
 
-func (o XIELU) fill(b *planBuilder, c *C.struct_qn_op) error {
-	c.kind = C.QN_OP_XIELU
-	c.rows, c.n_col = C.int32_t(o.Rows), C.int32_t(o.Cols)
-	c.xielu = [4]C.float{C.float(o.AlphaP), C.float(o.AlphaN), C.float(o.Beta), C.float(o.Eps)}
-	return b.floats(&c.dst, o.Dst, o.Rows, o.Cols)
+func (o XIELU) fill(b *planBuilder, op *C.struct_qn_op) error {
+	op.kind, op.rows = C.QN_OP_XIELU, C.int32_t(o.Rows)
+	c := operands[C.struct_qn_xielu](op)
+	c.n_col = C.int32_t(o.Cols)
+	c.param = [4]C.float{C.float(o.AlphaP), C.float(o.AlphaN), C.float(o.Beta), C.float(o.Eps)}
+	return b.cols(&c.dst, o.Dst, o.Rows, 0, o.Cols)
 }

@@ -45,13 +45,10 @@ func NewPlan(specs []BufSpec, ops ...Op) (*Plan, error) {
 	for i, op := range ops {
 		c := &unsafe.Slice(p.c, p.n)[i]
 		p.kinds = append(p.kinds, kindOf(op))
-		for k := range c.act {
-			c.act[k], c.src_act[k] = C.int32_t(none), C.int32_t(none)
-		}
 		err := op.fill(&b, c)
 		p.owned = b.owned
 		if err == nil {
-			err = status(C.qn_plan_check(c, 1, bufs, C.int32_t(len(specs))), fmt.Sprintf("%+v", describe(c)))
+			err = status(C.qn_plan_check(c, 1, bufs, C.int32_t(len(specs))), describe(op))
 		}
 		if err != nil {
 			p.Close()
@@ -69,24 +66,24 @@ func NewPlan(specs []BufSpec, ops ...Op) (*Plan, error) {
 }
 
 // describe returns the sizes of an operation, for the error when C refuses it.
-func describe(c *C.struct_qn_op) string {
-	switch c.kind {
-	case C.QN_OP_MATMUL, C.QN_OP_EMBED:
+func describe(op Op) string {
+	switch o := op.(type) {
+	case Matmul:
 		s := ""
-		for _, m := range c.mat[:c.n_mat] {
-			s += fmt.Sprintf("[%d %d %d %v] ", m.n_mat, m.n_out, m.n_in, Type(m._type))
+		for _, p := range o.Parts {
+			s += fmt.Sprintf("[%d %d %d %v] ", p.N, p.Out, p.In, p.Type)
 		}
 		return "matrices " + s
-	case C.QN_OP_QKV, C.QN_OP_ATTEND, C.QN_OP_SELECT:
-		return fmt.Sprintf("n_head %d, n_head_kv %d, head_dim %d, n_rot %d", c.n_head, c.n_head_kv, c.head_dim, c.n_rot)
-	case C.QN_OP_DELTA, C.QN_OP_SCAN:
-		return fmt.Sprintf("n_head %d, n_head_kv %d, head_dim %d, v_dim %d", c.n_head, c.n_head_kv, c.head_dim, c.v_dim)
-	case C.QN_OP_CONV, C.QN_OP_NORM_ROWS, C.QN_OP_GATE:
-		return fmt.Sprintf("%d columns, %d segments, %d taps", c.n_col, c.n_seg, c.n_tap)
-	case C.QN_OP_MOE_ROUTE, C.QN_OP_MOE_GATHER, C.QN_OP_MOE_COMBINE:
-		return fmt.Sprintf("n_expert %d, n_used %d", c.n_expert, c.n_used)
+	case StoreKV:
+		return fmt.Sprintf("%v, %d dimensions rotated", o.Heads, o.NRot)
+	case Attend:
+		return o.Heads.String()
+	case Select:
+		return o.Heads.String()
+	case MoeRoute:
+		return fmt.Sprintf("%d of %d groups", o.GroupsUsed, o.Groups)
 	}
-	return fmt.Sprintf("n_rot %d", c.n_rot)
+	return "its sizes or buffers"
 }
 
 // Scratch returns the bytes of scratch per thread to run the plan over at most maxTok tokens.

@@ -3,13 +3,8 @@ package kernel
 // #include "quern.h"
 import "C"
 
-// Scan is a selective state space over the positions of a sequence. Each of NHead heads
-// has a state S of StateDim rows and HeadDim columns, and of each token
-//
-//	S = exp(dt Rate) S + b (dt x)',  Dst = S'c + Skip x,  dt = softplus(step + Bias)
-//
-// with b and c of the head's group. Step, Bias, Rate and Skip are numbers of the head, or,
-// with ByChannel, of its columns, and the rate of its rows too.
+// Scan is a selective state space over the positions of a sequence (struct qn_scan). Each of NHead heads has a state of
+// StateDim rows and HeadDim columns.
 type Scan struct {
 	Dst           Buf
 	Src           Buf    // x of the heads, b and c of the groups
@@ -29,38 +24,33 @@ type Scan struct {
 // ScanBytes returns the bytes of the state of a Scan.
 func ScanBytes(nHead, stateDim, headDim int) int { return AlignUp(nHead * stateDim * headDim * 4) }
 
-func (o Scan) fill(b *planBuilder, c *C.struct_qn_op) error {
-	c.kind = C.QN_OP_SCAN
+func (o Scan) fill(b *planBuilder, op *C.struct_qn_op) error {
+	op.kind = C.QN_OP_SCAN
+	c := operands[C.struct_qn_scan](op)
 	if o.NHead < 1 || o.NGroup < 1 || o.NHead%o.NGroup != 0 || o.StateDim < 1 || o.HeadDim < 1 || o.HeadDim%Panel != 0 {
 		return shapeErr("scan of %d heads of %d by %d in %d groups", o.NHead, o.StateDim, o.HeadDim, o.NGroup)
 	}
 	b.use(groupUse{group: o.Group, bytes: o.Offset + ScanBytes(o.NHead, o.StateDim, o.HeadDim), perSequence: true})
-	c.n_head, c.n_head_kv = C.int32_t(o.NHead), C.int32_t(o.NGroup)
-	c.head_dim, c.v_dim = C.int32_t(o.StateDim), C.int32_t(o.HeadDim)
-	c.group, c.kv_offset = C.int32_t(o.Group), C.int64_t(o.Offset)
 	width, numbers, rates := o.NHead*o.HeadDim, o.NHead, o.NHead
 	if o.ByChannel {
-		c.by_channel = 1
 		numbers, rates = width, width*o.StateDim
 	}
-	for i, n := range [3]int{width, o.NGroup * o.StateDim, o.NGroup * o.StateDim} {
-		c.col[i] = C.int32_t(o.Col[i])
-		if err := b.floats(&c.src, o.Src, TokRows, o.Col[i]+n); err != nil {
-			return err
-		}
-	}
-	c.col[3] = C.int32_t(o.StepCol)
-	if err := b.floats(&c.aux, o.Steps, TokRows, o.StepCol+numbers); err != nil {
+	err := recurrence{
+		dst: o.Dst, src: o.Src, col: o.Col, heads: o.NHead, keys: o.NGroup, rows: o.StateDim, cols: o.HeadDim,
+		parts: [3]int{width, o.NGroup * o.StateDim, o.NGroup * o.StateDim}, at: place(o.Group, o.Offset),
+	}.fill(b, &c.r)
+	if err != nil {
 		return err
 	}
-	if err := vector(b, &c.vec, o.Bias, numbers); err != nil {
+	c.by_channel = flag(o.ByChannel)
+	if err := b.cols(&c.step, o.Steps, TokRows, o.StepCol, numbers); err != nil {
 		return err
 	}
-	if err := vector(b, &c.vec2, o.Rate, rates); err != nil {
+	if err := vector(b, &c.bias, o.Bias, numbers); err != nil {
 		return err
 	}
-	if err := vector(b, &c.mul[0], o.Skip, numbers); err != nil {
+	if err := vector(b, &c.rate, o.Rate, rates); err != nil {
 		return err
 	}
-	return b.floats(&c.dst, o.Dst, TokRows, width)
+	return vector(b, &c.skip, o.Skip, numbers)
 }

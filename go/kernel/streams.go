@@ -13,10 +13,11 @@ type Sparse struct {
 	Cutoff float32
 }
 
-func (o Sparse) fill(b *planBuilder, c *C.struct_qn_op) error {
-	c.kind = C.QN_OP_SPARSE
+func (o Sparse) fill(b *planBuilder, op *C.struct_qn_op) error {
+	op.kind = C.QN_OP_SPARSE
+	c := operands[C.struct_qn_sparse](op)
 	c.n_col, c.cutoff = C.int32_t(o.Cols), C.float(o.Cutoff)
-	return b.floats(&c.dst, o.Dst, TokRows, o.Cols)
+	return b.cols(&c.dst, o.Dst, TokRows, 0, o.Cols)
 }
 
 // Match gives Cols columns of Dst from DstCol the length of the first Cols of Src.
@@ -26,13 +27,14 @@ type Match struct {
 	Cols     int
 }
 
-func (o Match) fill(b *planBuilder, c *C.struct_qn_op) error {
-	c.kind = C.QN_OP_MATCH
-	c.n_col, c.col[1] = C.int32_t(o.Cols), C.int32_t(o.DstCol)
-	if err := b.floats(&c.src, o.Src, TokRows, o.Cols); err != nil {
+func (o Match) fill(b *planBuilder, op *C.struct_qn_op) error {
+	op.kind = C.QN_OP_MATCH
+	c := operands[C.struct_qn_match](op)
+	c.n_col = C.int32_t(o.Cols)
+	if err := b.cols(&c.src, o.Src, TokRows, 0, o.Cols); err != nil {
 		return err
 	}
-	return b.floats(&c.dst, o.Dst, TokRows, o.DstCol+o.Cols)
+	return b.cols(&c.dst, o.Dst, TokRows, o.DstCol, o.Cols)
 }
 
 // Mix adds to each of the Segs segments of Dst, of Cols columns, the sum of the SrcSegs segments of
@@ -46,24 +48,21 @@ type Mix struct {
 	Store             bool
 }
 
-func (o Mix) fill(b *planBuilder, c *C.struct_qn_op) error {
-	c.kind = C.QN_OP_MIX
-	c.n_col, c.n_seg, c.n_src = C.int32_t(o.Cols), C.int32_t(o.Segs), C.int32_t(o.SrcSegs)
-	c.col[2] = C.int32_t(o.WeightCol)
-	if !o.Store {
-		c.epilogue = C.QN_EPI_ADD
-	}
-	if err := b.floats(&c.src, o.Src, TokRows, o.SrcSegs*o.Cols); err != nil {
+func (o Mix) fill(b *planBuilder, op *C.struct_qn_op) error {
+	op.kind = C.QN_OP_MIX
+	c := operands[C.struct_qn_mix](op)
+	c.n_col, c.n_seg, c.n_src, c.add = C.int32_t(o.Cols), C.int32_t(o.Segs), C.int32_t(o.SrcSegs), flag(!o.Store)
+	if err := b.cols(&c.src, o.Src, TokRows, 0, o.SrcSegs*o.Cols); err != nil {
 		return err
 	}
-	if err := b.floats(&c.aux, o.Weights, TokRows, o.WeightCol+o.Segs*o.SrcSegs); err != nil {
+	if err := b.cols(&c.weight, o.Weights, TokRows, o.WeightCol, o.Segs*o.SrcSegs); err != nil {
 		return err
 	}
-	return b.floats(&c.dst, o.Dst, TokRows, o.Segs*o.Cols)
+	return b.cols(&c.dst, o.Dst, TokRows, 0, o.Segs*o.Cols)
 }
 
-// MixByScores is Dst = the sum of the Segs segments of Src, of Cols columns, 16 at most, each times its share: the
-// softmax of what Weight makes of them when each is normalised by its root mean square.
+// MixByScores is Dst = the sum of the Segs segments of Src, of Cols columns, 16 at most, each times its share, by its
+// score with Weight (struct qn_mix).
 type MixByScores struct {
 	Dst, Src   Buf
 	Cols, Segs int
@@ -71,17 +70,17 @@ type MixByScores struct {
 	Eps        float32
 }
 
-func (o MixByScores) fill(b *planBuilder, c *C.struct_qn_op) error {
-	c.kind = C.QN_OP_MIX
-	c.n_col, c.n_seg, c.n_src = C.int32_t(o.Cols), 1, C.int32_t(o.Segs)
-	c.eps, c.epilogue = C.float(o.Eps), C.QN_EPI_STORE
-	if err := b.floats(&c.src, o.Src, TokRows, o.Segs*o.Cols); err != nil {
+func (o MixByScores) fill(b *planBuilder, op *C.struct_qn_op) error {
+	op.kind = C.QN_OP_MIX
+	c := operands[C.struct_qn_mix](op)
+	c.n_col, c.n_seg, c.n_src, c.eps = C.int32_t(o.Cols), 1, C.int32_t(o.Segs), C.float(o.Eps)
+	if err := b.cols(&c.src, o.Src, TokRows, 0, o.Segs*o.Cols); err != nil {
 		return err
 	}
-	if err := vector(b, &c.vec, o.Weight, o.Cols); err != nil {
+	if err := vector(b, &c.score, o.Weight, o.Cols); err != nil {
 		return err
 	}
-	return b.floats(&c.dst, o.Dst, TokRows, o.Cols)
+	return b.cols(&c.dst, o.Dst, TokRows, 0, o.Cols)
 }
 
 // Blend moves Cols columns of Dst from DstCol towards those of Src, by Fn of those of By from ByCol:
@@ -93,27 +92,25 @@ type Blend struct {
 	Fn            Fn
 }
 
-func (o Blend) fill(b *planBuilder, c *C.struct_qn_op) error {
-	c.kind = C.QN_OP_BLEND
+func (o Blend) fill(b *planBuilder, op *C.struct_qn_op) error {
+	op.kind = C.QN_OP_BLEND
+	c := operands[C.struct_qn_blend](op)
 	c.n_col, c.fn = C.int32_t(o.Cols), C.int32_t(o.Fn)
-	c.col[1], c.col[2] = C.int32_t(o.DstCol), C.int32_t(o.ByCol)
-	if err := b.floats(&c.src, o.Src, TokRows, o.Cols); err != nil {
+	if err := b.cols(&c.src, o.Src, TokRows, 0, o.Cols); err != nil {
 		return err
 	}
-	if err := b.floats(&c.aux, o.By, TokRows, o.ByCol+o.Cols); err != nil {
+	if err := b.cols(&c.by, o.By, TokRows, o.ByCol, o.Cols); err != nil {
 		return err
 	}
-	return b.floats(&c.dst, o.Dst, TokRows, o.DstCol+o.Cols)
+	return b.cols(&c.dst, o.Dst, TokRows, o.DstCol, o.Cols)
 }
 
 // ConnectCols are the columns where a Connect has the weights of the streams in what a half reads, of what
 // it made in each stream, and of the streams in each other.
 var ConnectCols = [3]int{0, Panel, 2 * Panel}
 
-// Connect computes from numbers in Src, from SrcCol on, what the streams of a residual are mixed by, as weights of a
-// Mix (Xie et al. 2025, "mHC"): Eps + sigmoid(Scale[0] m + Bias) of each stream, and with Rounds as many 2
-// sigmoid(Scale[1] m + Bias) and a matrix of Scale[2] m + Bias whose rows and columns sum to 1, after so many rounds of
-// Sinkhorn's iteration.
+// Connect computes from numbers in Src what the streams of a residual are mixed by, as weights of a Mix (struct
+// qn_connect; Xie et al. 2025, "mHC").
 type Connect struct {
 	Dst, Src    Buf
 	SrcCol      int // a multiple of Panel
@@ -134,47 +131,48 @@ func ConnectInputs(streams, rounds int) int {
 // ConnectWidth returns how many columns its result has.
 func ConnectWidth(streams int) int { return ConnectCols[2] + streams*streams }
 
-func (o Connect) fill(b *planBuilder, c *C.struct_qn_op) error {
-	c.kind = C.QN_OP_CONNECT
+func (o Connect) fill(b *planBuilder, op *C.struct_qn_op) error {
+	op.kind = C.QN_OP_CONNECT
+	c := operands[C.struct_qn_connect](op)
 	if o.Streams < 1 || o.Streams > Panel || o.Rounds < 0 || o.Rounds > math.MaxInt32 {
 		return shapeErr("%d streams connected in %d rounds", o.Streams, o.Rounds)
 	}
-	c.n_seg, c.rounds, c.eps = C.int32_t(o.Streams), C.int32_t(o.Rounds), C.float(o.Eps)
+	c.n_stream, c.rounds, c.eps = C.int32_t(o.Streams), C.int32_t(o.Rounds), C.float(o.Eps)
 	n, scales := ConnectInputs(o.Streams, o.Rounds), 1
 	if o.Rounds > 0 {
 		scales = 3
 	}
-	c.col[0] = C.int32_t(o.SrcCol)
-	if err := b.floats(&c.src, o.Src, TokRows, o.SrcCol+n); err != nil {
+	if err := b.cols(&c.src, o.Src, TokRows, o.SrcCol, n); err != nil {
 		return err
 	}
-	if err := vector(b, &c.vec, o.Bias, n); err != nil {
+	if err := vector(b, &c.bias, o.Bias, n); err != nil {
 		return err
 	}
-	if err := vector(b, &c.vec2, o.Scale, scales); err != nil {
+	if err := vector(b, &c.scale, o.Scale, scales); err != nil {
 		return err
 	}
 	return b.floats(&c.dst, o.Dst, TokRows, ConnectWidth(o.Streams))
 }
 
-// Agree has in column i of Dst how far segment i of Src, of Segs of Cols columns, agrees with that of With: the sigmoid
-// of the root, with its sign, of their product times Scale. Segs is at most Panel.
+// Agree has in column i of Dst how far segment i of Src, of Segs of Cols columns, agrees with that of With (struct
+// qn_align). Segs is at most Panel.
 type Agree struct {
 	Dst, Src, With Buf
 	Cols, Segs     int
 	Scale          float32
 }
 
-func (o Agree) fill(b *planBuilder, c *C.struct_qn_op) error {
-	c.kind = C.QN_OP_ALIGN
+func (o Agree) fill(b *planBuilder, op *C.struct_qn_op) error {
+	op.kind = C.QN_OP_ALIGN
+	c := operands[C.struct_qn_align](op)
 	if o.Cols < 1 || o.Segs < 1 || o.Segs > Panel {
 		return shapeErr("%d segments of %d columns aligned", o.Segs, o.Cols)
 	}
 	c.n_col, c.n_seg, c.scale = C.int32_t(o.Cols), C.int32_t(o.Segs), C.float(o.Scale)
-	if err := b.floats(&c.src, o.Src, TokRows, o.Segs*o.Cols); err != nil {
+	if err := b.cols(&c.src, o.Src, TokRows, 0, o.Segs*o.Cols); err != nil {
 		return err
 	}
-	if err := b.floats(&c.aux, o.With, TokRows, o.Segs*o.Cols); err != nil {
+	if err := b.cols(&c.with, o.With, TokRows, 0, o.Segs*o.Cols); err != nil {
 		return err
 	}
 	return b.floats(&c.dst, o.Dst, TokRows, o.Segs)

@@ -28,7 +28,8 @@ func newTaps(ops []C.struct_qn_op) *taps {
 		if op.kind != C.QN_OP_MATMUL {
 			continue
 		}
-		mats, columns := int(op.mat[0].n_mat), int(op.mat[0].n_in)
+		m := operands[C.struct_qn_matmul](&op).mat[0]
+		mats, columns := int(m.n_mat), int(m.n_in)
 		tap := &unsafe.Slice(t.c, len(ops))[i]
 		tap.sums = (*C.double)(calloc(mats*columns, C.sizeof_double))
 		tap.counts = (*C.int64_t)(calloc(mats, C.sizeof_int64_t))

@@ -1,0 +1,685 @@
+/*
+ * quern_ops.h - the operations of a plan: what each computes, and a struct for its operands. Part of quern.h.
+ *
+ * Rows are of tokens, or those that qn_op.rows names. Vectors are indexed from the innermost dimension on:
+ * [n_head][head_dim] are n_head times head_dim floats, a head's together. `buf` and members named src, dst, or
+ * otherwise without a column are numbers of buffers (struct qn_buf), whose columns then count from 0. A pointer may be
+ * NULL only where its comment has a value for that. Flags are 0 or 1.
+ */
+#ifndef QUERN_OPS_H
+#define QUERN_OPS_H
+
+#include <stdint.h>
+
+#include "quern_types.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ------------------------------------------------------------------ parts that several operations have */
+
+/* How a matrix lies in memory. */
+enum qn_layout {
+	QN_ROWS = 0, /* rows of blocks, exactly as in GGUF; packed panel by panel as it is used */
+	QN_X16 = 1,  /* panels of 16 rows, interleaved by qn_pack() */
+};
+
+/*
+ * n_mat matrices of n_out rows by n_in columns, y = W x. n_mat is 1, or the number of experts
+ * that lie one after the other. QN_X16 panels are 64-byte aligned.
+ */
+struct qn_mat {
+	const void *data;
+	int32_t type;   /* enum qn_type */
+	int32_t layout; /* enum qn_layout */
+	int32_t n_in;   /* a multiple of the type's block */
+	int32_t n_out;
+	int32_t n_mat;
+	const float *scale; /* [n_mat] that products are multiplied by, or NULL: what some files have beside blocks */
+};
+
+/* Columns of a buffer from `col` on, a multiple of 16. */
+struct qn_cols {
+	int32_t buf, col;
+};
+
+/* Where an operation's state, or its keys and values, are: in each unit of a group of the batch. */
+struct qn_place {
+	int64_t offset; /* bytes from the beginning of a unit, a multiple of 64 */
+	int32_t group;
+};
+
+/* Which rows an operation works on. */
+enum qn_rows {
+	QN_ROWS_TOK = 0,  /* every token of the batch */
+	QN_ROWS_OUT = 1,  /* the tokens whose logits are wanted */
+	QN_ROWS_PAIR = 2, /* (token, expert) pairs, grouped by expert: n_tok * n_used of them */
+	QN_ROWS_HEAD = 3, /* (head, token) pairs, grouped by head: n * n_tok of them. QN_OP_ACT, QN_OP_MATMUL */
+};
+
+/* The experts of a mixture, and the buffer in which QN_OP_MOE_ROUTE has put the routing (qn_route_bytes). */
+struct qn_routing {
+	int32_t buf, n_expert, n_used;
+};
+
+/* n heads in the rows of tokens, whose columns are `step` apart, a multiple of 16. */
+struct qn_head_cols {
+	int32_t n, step;
+};
+
+/* What becomes of the results of a product. */
+enum qn_epilogue {
+	QN_EPI_STORE = 0,
+	QN_EPI_ADD = 1, /* added to what dst holds */
+	QN_EPI_GLU = 2, /* of two matrices: dst = fn(y of mat[0]) * (y of mat[1]) */
+	QN_EPI_FN = 3,  /* dst = fn(y) */
+};
+
+/* ------------------------------------------------------------------ rows: embeddings, norms, functions */
+
+/* Rows that a token looks up: that of its id, that of its position, or the first. The caller knows that it is there. */
+enum qn_index { QN_INDEX_TOK = 0, QN_INDEX_POS = 1, QN_INDEX_FIRST = 2 };
+
+/* QN_OP_EMBED: dst[t] = scale * row i of the table (QN_ROWS), or that added to dst, where i is what index says. */
+struct qn_embed {
+	struct qn_mat table;
+	int32_t dst;
+	int32_t index; /* enum qn_index */
+	int32_t add;
+	float scale;
+};
+
+/*
+ * QN_OP_NGRAM: dst[t] = n_hash rows of the table (QN_ROWS), which hashes of the last tokens choose, one after the
+ * other. With x[0] the token's id, x[1] that before it and so on, hash i is of the first m = 2 + i / (n_hash / (n_token
+ * - 1)) of n_token: hash[0] x[0] ^ hash[1] x[1] ^ ... ^ hash[m - 1] x[m - 1], modulo hash[n_token + i], plus
+ * hash[n_token + n_hash + i]. Of those before the token, all count as `stop` from the first on that is `stop`, or that
+ * would lie before the sequence. The ids are the state of the sequence: n_token - 1 int32, the last one last, each
+ * stored plus one.
+ */
+struct qn_ngram {
+	struct qn_mat table;
+	const uint64_t *hash; /* [n_token] factors, [n_hash] sizes, [n_hash] first rows */
+	struct qn_place state;
+	int32_t dst;
+	int32_t n_token, n_hash;
+	int32_t stop; /* the token that ends what is hashed */
+};
+
+/*
+ * QN_OP_ROPE_TABLE: dst[t][i] = cos, sin of (pos[t] + shift) * freq[i], times scale: [n_tok][n_rot] floats, in pairs.
+ */
+struct qn_rope_table {
+	const double *freq; /* [n_rot / 2] radians a position; at position 10^5 a float is off by 0.004 */
+	int32_t dst;
+	int32_t n_rot;
+	int32_t shift; /* of positions */
+	float scale;
+};
+
+/* QN_OP_GATHER: dst[i] = src[out[i]]: rows QN_ROWS_OUT from rows QN_ROWS_TOK, all columns. */
+struct qn_gather {
+	int32_t src, dst;
+};
+
+/* RMS: x / sqrt(mean(x^2) + eps). LAYER: (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps). NONE: x. */
+enum qn_norm_kind { QN_NORM_RMS = 0, QN_NORM_LAYER = 1, QN_NORM_NONE = 2 };
+
+/* norm(x) * weight + bias, of n_col columns. */
+struct qn_norm {
+	const float *weight, *bias; /* [n_col]; NULL: ones, and zeros */
+	int32_t kind;               /* enum qn_norm_kind */
+	float eps;
+};
+
+/*
+ * QN_OP_ACT: act = n_col columns of src, as activations of each of the kinds that a buffer is named for.
+ * With QN_ROWS_HEAD those of head h begin h * heads.step columns further.
+ * QN_OP_NORM: the same of norm(src). Not QN_ROWS_HEAD.
+ */
+struct qn_to_act {
+	struct qn_norm norm; /* of QN_OP_NORM */
+	struct qn_cols src;
+	int32_t n_col;
+	int32_t act[QN_N_ACT]; /* buffers by enum qn_act, -1 for none */
+};
+
+/*
+ * QN_OP_NORM_ROWS: dst = scale * norm(src) as floats, or that added to dst, of n_seg segments of n_col columns, one
+ * after the other. dst may be src. Weights and biases are those of one segment, or [n_seg][n_col] with seg_weights. Not
+ * QN_ROWS_PAIR.
+ */
+struct qn_norm_rows {
+	struct qn_norm norm;
+	struct qn_cols src, dst;
+	int32_t n_col, n_seg;
+	int32_t seg_weights;
+	int32_t add;
+	float scale;
+};
+
+/*
+ * QN_OP_GATE: dst = fn(src) * dst, of n_col columns. by_row: src has a single column for all of them, or, where n_seg
+ * is not 0, one for each of n_seg segments of n_col columns. Not QN_ROWS_PAIR.
+ */
+struct qn_gate {
+	struct qn_cols src, dst;
+	int32_t n_col, n_seg;
+	int32_t by_row;
+	int32_t fn; /* enum qn_fn, also QN_FN_NONE */
+};
+
+/* QN_OP_BLEND: dst = dst + fn(by) * (src - dst), of n_col columns. Not QN_ROWS_PAIR. */
+struct qn_blend {
+	struct qn_cols src, dst, by;
+	int32_t n_col;
+	int32_t fn; /* enum qn_fn, also QN_FN_NONE */
+};
+
+/*
+ * QN_OP_XIELU: dst = xielu(dst), of n_col columns: positive x^2 + beta x of x > 0, else
+ * (e^min(x, eps) - 1 - x) negative + beta x. param: positive, negative, beta, eps <= 0. Not QN_ROWS_PAIR.
+ */
+struct qn_xielu {
+	struct qn_cols dst;
+	int32_t n_col;
+	float param[4];
+};
+
+/*
+ * QN_OP_SPARSE: dst = max(dst - (mean + cutoff * deviation), 0), of the n_col columns of a row, whose deviation is that
+ * of a sample: divided by n_col - 1. Not QN_ROWS_PAIR.
+ */
+struct qn_sparse {
+	struct qn_cols dst;
+	int32_t n_col;
+	float cutoff;
+};
+
+/* QN_OP_MATCH: dst = dst * |src| / |dst|, lengths of n_col columns. Not QN_ROWS_PAIR. */
+struct qn_match {
+	struct qn_cols src, dst;
+	int32_t n_col;
+};
+
+/* ------------------------------------------------------------------ residuals of several streams */
+
+/*
+ * QN_OP_MIX: segment i of dst = the sum over j < n_src of weight[i * n_src + j] * segment j of src, or that added to
+ * dst: n_seg segments of dst and n_src of src of n_col columns, 16 at most. dst may be src where both begin at the same
+ * column. With score, [n_col], n_seg is 1, dst another buffer, and the weights are the softmax of the sums of score *
+ * RMS(segment j), with eps. Not QN_ROWS_PAIR.
+ */
+struct qn_mix {
+	struct qn_cols src, dst, weight;
+	const float *score; /* NULL: weights are columns */
+	int32_t n_col, n_seg, n_src;
+	int32_t add;
+	float eps;
+};
+
+/*
+ * QN_OP_CONNECT: what n_stream streams of a residual are mixed by (Xie et al. 2025, "mHC"), from numbers m in src:
+ * n_stream weights eps + sigmoid(scale[0] m + bias) from column 0 of dst. Where rounds is not 0, n_stream more,
+ * 2 sigmoid(scale[1] m + bias), from column 16, and from column 32 [n_stream to][n_stream from]: of scale[2] m + bias,
+ * [from][to], the softmax of each row, plus eps; then columns, and rounds - 1 times rows and columns, are divided by
+ * their sum plus eps (Sinkhorn). n_stream is 16 at most.
+ */
+struct qn_connect {
+	struct qn_cols src;
+	int32_t dst;
+	const float *bias;  /* as many as m */
+	const float *scale; /* 1, or 3 where rounds is not 0 */
+	int32_t n_stream, rounds;
+	float eps;
+};
+
+/*
+ * QN_OP_ALIGN: dst[t][i] = sigmoid(d's root with d's sign), i < n_seg, 16 at most: d = scale * the product of segment i
+ * of src and of with, n_col columns each. The root is that of 10^-6 at least, and of 0 it is 0.
+ */
+struct qn_align {
+	struct qn_cols src, with;
+	int32_t dst;
+	int32_t n_col, n_seg;
+	float scale;
+};
+
+/* ------------------------------------------------------------------ products */
+
+/*
+ * QN_OP_MATMUL. For each of n_mat matrices, with y = mat[i] * act * mat[i].scale + bias[i]: dst[col[i] ...] = scale *
+ * y. Rows of dst are written in whole panels: column ranges are padded to 16. See enum qn_epilogue for other results.
+ *
+ * Bounds, each where it is not 0. QN_EPI_STORE stores cap(scale * y), cap(y) = softcap * tanh(y / softcap), and what is
+ * within limit on both sides. QN_EPI_GLU takes y of mat[0] that is at most limit (with limit_fn, of which fn is), and
+ * of mat[1] within it; with softcap, it is fn(y) * cap(y) * y2, and limit the cap of y2.
+ *
+ * With QN_ROWS_PAIR, mat[i] holds n_expert matrices and bias[i] as many biases, and each pair uses its expert's; of
+ * n_mat matrices, a divisor of n_expert, one is of as many neighbours. With QN_ROWS_HEAD they are heads.n, one for each
+ * head, and the results of head h go to columns col[i] + h * heads.step of dst[t]. With QN_ROWS_TOK and heads.n > 0 so
+ * do those of each heads.n-th of mat[i]'s rows.
+ *
+ * Where bit i of adapted is set, rows of buffer delta from column delta_col[i] on are added to y before the bias: what
+ * QN_OP_ADAPT computed. Not QN_ROWS_HEAD.
+ */
+struct qn_matmul {
+	struct qn_mat mat[3];
+	const float *bias[3]; /* [n_mat][n_out padded to 16]; NULL: zeros */
+	int32_t act[QN_N_ACT]; /* buffers by enum qn_act, -1 for none */
+	int32_t n_mat;
+	int32_t dst, col[3];
+	int32_t epilogue; /* enum qn_epilogue */
+	int32_t fn;       /* enum qn_fn */
+	float scale;
+	float softcap, limit; /* 0: none */
+	int32_t limit_fn;
+	int32_t adapted, delta, delta_col[3];
+};
+
+/* What one adapter adds to the products of a matrix: scale * B (A x). */
+struct qn_low_rank {
+	struct qn_mat a, b; /* [rank][n_in] and [n_out][rank], of floats; a.data is NULL where there is nothing */
+	float scale;
+};
+
+#define QN_RANK_MAX 1024
+
+/*
+ * QN_OP_ADAPT: n_col columns of dst = scale * the sum over the adapters of a row's sequence, in their order, of
+ * adapter_scale * low[adapter].scale * B (A x), or that added to dst. A and B are QN_X16, and with QN_ROWS_PAIR there
+ * are n_expert of each. by_token: A x is row tok[t] of A instead, which is QN_ROWS. Where a row has no adapters, dst
+ * gets -0, which changes no number that it is added to, or, with add, stays.
+ */
+struct qn_adapt {
+	const struct qn_low_rank *low; /* [n_low] */
+	struct qn_cols dst;
+	int32_t act;     /* x: activations of QN_ACT_F32; not by_token */
+	int32_t reduced; /* of QN_ACT_F32, for A x */
+	int32_t n_col, n_low;
+	int32_t by_token;
+	int32_t add;
+	float scale;
+};
+
+/* ------------------------------------------------------------------ experts */
+
+/*
+ * Weights of experts: softmax or sigmoid of the logits, the root of their softplus, or softmax of the chosen ones
+ * alone. MIXER is that of SparseMixer (Liu et al. 2023): each choice weighs by a softmax of the logits x that earlier
+ * choices left and that are no less than 2 % of max(|x|, m) below m, its own.
+ */
+enum qn_gating {
+	QN_GATE_SOFTMAX = 0,
+	QN_GATE_SIGMOID = 1,
+	QN_GATE_CHOSEN = 2,
+	QN_GATE_MIXER = 3,
+	QN_GATE_SQRT_SOFTPLUS = 4,
+};
+
+/*
+ * QN_OP_MOE_ROUTE: writes the routing that QN_ROWS_PAIR operations after it read. src: [n_tok] rows of n_expert router
+ * logits, which gating turns into weights. Chooses the n_used experts with the best of weight + bias (ties: lower index
+ * first). With n_group > 1 only those in the n_group_used best of as many equal groups are considered: a group counts
+ * for the sum of its two best, or, with group_best, for its best alone. The weights of the chosen sum to 1 with
+ * norm_weights, and are multiplied by scale.
+ */
+struct qn_moe_route {
+	const float *bias;     /* [n_expert]; NULL: zeros */
+	const int32_t *choice; /* [vocabulary][n_used]: the experts by token, each below n_expert; NULL: the best */
+	int32_t src;
+	int32_t gating; /* enum qn_gating */
+	int32_t n_group, n_group_used, group_best;
+	int32_t norm_weights;
+	float scale;
+};
+
+/*
+ * QN_OP_MOE_GATHER: n_col columns of each token's activations src copied to its pairs in dst, weigh: times the weight.
+ */
+struct qn_moe_gather {
+	int32_t src[QN_N_ACT], dst[QN_N_ACT]; /* buffers by enum qn_act, -1 for none */
+	int32_t n_col;
+	int32_t weigh;
+};
+
+/*
+ * QN_OP_MOE_COMBINE: dst[t] = the sum over its pairs, best expert first, of weight * src[pair], or of src[pair] where
+ * the input was weighed; or that added to dst.
+ */
+struct qn_moe_combine {
+	int32_t src, dst;
+	int32_t weighed;
+	int32_t add;
+};
+
+/* ------------------------------------------------------------------ attention */
+
+/* The shape of an attention, and where its keys and values are, see qn_kv_bytes(). */
+struct qn_heads {
+	struct qn_place kv; /* in blocks of QN_KV_BLOCK positions */
+	int32_t n_head, n_head_kv;
+	int32_t head_dim, v_dim; /* of a query and a key, and of a value */
+	int32_t v_in_k; /* values are the first v_dim channels of keys as they are kept, a multiple of 16 */
+	int32_t k_type, v_type; /* enum qn_kv_type; v_type is not used with v_in_k */
+};
+
+enum qn_rope { QN_ROPE_NONE = 0, QN_ROPE_NORM = 1 /* pairs 2i, 2i+1 */, QN_ROPE_NEOX = 2 /* pairs i, i+n_rot/2 */ };
+
+/* Rotates n dimensions from number `at` on, by the table that a QN_OP_ROPE_TABLE wrote. */
+struct qn_rotation {
+	int32_t kind;  /* enum qn_rope */
+	int32_t table; /* buffer; not used where there is no rotation */
+	int32_t at, n;
+};
+
+/*
+ * QN_OP_QKV. src: [n_tok] rows of q [n_head][head_dim] at col[0], k [n_head_kv][head_dim] at col[1],
+ * v [n_head_kv][v_dim] at col[2]. Normalises q and k by head where q_norm, k_norm are set (RMS, eps), rotates them
+ * (rope_first: before the norm), scales q by `scale`, multiplies all three channel by channel, and writes k and v into
+ * the blocks of the group. Query heads take the channels of the kv head that they share. q_only: there are no keys
+ * and values, and nothing is read or written but q. heads.v_in_k: there are no values in src, and none are kept.
+ *
+ * Where temp is not 0, q is scaled by 1 + temp * ln(floor((position + temp_offset) / temp_span) + 1) as well. Where
+ * temp_log is, 2 or more, q of positions beyond it is scaled by ln(position) / ln(temp_log).
+ */
+struct qn_qkv {
+	struct qn_heads heads;
+	struct qn_rotation rope;
+	const float *q_norm, *k_norm;       /* [head_dim]; NULL: no norm */
+	const float *q_mul, *k_mul, *v_mul; /* [n_head_kv][head_dim or v_dim]; NULL: ones */
+	int32_t src, col[3];
+	int32_t rope_first;
+	int32_t q_only;
+	float eps, scale;
+	float temp; /* 0: none */
+	int32_t temp_span, temp_offset;
+	int32_t temp_log; /* 0: none */
+};
+
+/* Keys that stand for `every` positions each, which a QN_OP_COMPRESS wrote. */
+struct qn_entries {
+	struct qn_place at; /* in blocks, see qn_entry_bytes() */
+	int32_t every;      /* a divisor or a multiple of QN_KV_BLOCK; 0: there are none */
+};
+
+/*
+ * The n best of what a token sees, which a QN_OP_SELECT chose, as rising int32 in the row of the token: positions;
+ * entries; or spans of `each` positions. Tokens that see no more than n have none chosen.
+ */
+struct qn_selection {
+	struct qn_entries entries;
+	int32_t n;
+	int32_t each;    /* positions of a span; 0: positions or entries are chosen */
+	int32_t near; /* with each, a multiple of it: the last positions up to the end of the token's own span, which
+	                 are seen without being chosen; 0: those behind the last whole span */
+	int32_t choices; /* with each: of as many equal parts of the heads, side by side in a row; 0: 1 */
+};
+
+/*
+ * Which positions QN_OP_ATTEND is over, of a sequence that begins with a source: any, those after the source, or those
+ * of the source alone, all of them, whatever the token's own. There are no windows, nothing ahead and no selection with
+ * the last two, and no biases with the last.
+ */
+enum qn_side { QN_SIDE_ANY = 0, QN_SIDE_OWN = 1, QN_SIDE_SOURCE = 2 };
+
+/* Where QN_OP_ATTEND finds blocks that are not in its own group, and how they are kept there. */
+struct qn_tier {
+	struct qn_place kv;
+	int32_t k_type, v_type; /* enum qn_kv_type */
+};
+#define QN_TIERS_MAX 4 /* with its own */
+
+/*
+ * QN_OP_ATTEND: dst[t] = attention of q, as a QN_OP_QKV left it, over the blocks of the sequence: [n_head][v_dim].
+ *
+ * Scores. s = softcap * tanh(q k / softcap), where softcap (0: none) grows with the position as q does by temp_log
+ * (QN_OP_QKV), + bias[head][span + 63 + i] of the key i positions after the token's own, before it where i is negative;
+ * keys further away than `span` have the numbers of those at that distance, which are there 64 times. sinks[head] is
+ * the score of a sink, which takes weight and has no value. The result is multiplied by mul.
+ *
+ * Positions. A token sees those up to its own, and `ahead` after it, as far as its sequence goes in the batch: a text
+ * that is read in both directions is in one batch. Keys `window` positions or more before the token are not seen, and
+ * blocks that hold no others not touched; chunked: none before the last multiple of `window` instead.
+ *
+ * Where selection.n is not 0, tokens that see more than that see those that were chosen and no others; there are then
+ * no windows, no biases, nothing ahead. With `each`, they see the positions of the spans that were chosen and the near
+ * ones; there are any kv heads, and choices is 0 or n_head_kv. Otherwise there is a single kv head, with v_in_k. Where
+ * there are entries, keys are those up to the token's own position, or those that were chosen, and behind them the last
+ * `window` positions.
+ *
+ * Tiers. A block that the group's table has as -1 is in the first of n_tier tiers whose table has it; there are none
+ * with a selection or entries.
+ */
+struct qn_attend {
+	struct qn_heads heads;
+	struct qn_cols q;
+	int32_t dst;
+	int32_t chosen; /* buffer of what was selected; not used where selection.n is 0 */
+	struct qn_selection selection;
+	const float *bias;  /* [n_head][2 (span + 64)]; NULL: zeros */
+	const float *sinks; /* [n_head]; NULL: there are none */
+	const float *mul;   /* [n_head_kv][v_dim], as in QN_OP_QKV; NULL: ones */
+	int32_t window;     /* positions that a token sees, with its own and those before; 0: all */
+	int32_t chunked;
+	int32_t ahead;
+	int32_t side; /* enum qn_side */
+	int32_t span;
+	float softcap;
+	int32_t temp_log; /* 0: none */
+	int32_t n_tier;
+	struct qn_tier tier[QN_TIERS_MAX - 1];
+};
+
+/*
+ * QN_OP_SELECT: dst[t] = what the selection takes of what t sees up to its own position: the n with the best scores.
+ * The score of a key k is the sum over n_head heads of their weight times max(q k, 0); ties: lower position first. Keys
+ * are of the one head of a QN_OP_QKV with v_in_k, or the entries. With `each`, n_head / choices heads choose apart
+ * among spans but the near ones; a score is the best sum of q k.
+ */
+struct qn_select {
+	struct qn_heads heads; /* n_head_kv, v_dim and v_type are not used */
+	struct qn_cols q;
+	int32_t weight; /* buffer of [n_tok][n_head]; -1: ones */
+	int32_t dst;
+	struct qn_selection selection;
+};
+
+/*
+ * QN_OP_COMPRESS: keys that stand for several positions. src: [n_tok] rows of x at col[0] and of weights at col[1],
+ * each [n_part][head_dim], n_part 1 or 2. Both, the weights plus row pos % every of add, are written to the blocks of
+ * the group: [QN_KV_BLOCK][2][n_part][head_dim] floats. The token at the last of `every` positions makes an entry: by
+ * channels, the mean of the last part of x at these, and with two parts of the first at the `every` before them, if
+ * there are some, weighted by the softmax of the weights there. It is normalised (RMS, eps) and rotated, and written
+ * into the block of the token's own position.
+ */
+struct qn_compress {
+	struct qn_entries entries;
+	struct qn_place inputs; /* in blocks */
+	struct qn_rotation rope;
+	const float *add;  /* [every][n_part][head_dim]; not used where there are no weights */
+	const float *norm; /* [head_dim] */
+	int32_t src, col[2]; /* col[1] -1: all weigh the same */
+	int32_t n_part;
+	int32_t head_dim; /* a multiple of 16 */
+	int32_t k_type;   /* enum qn_kv_type */
+	float eps;
+};
+
+/* ------------------------------------------------------------------ recurrences */
+
+/*
+ * QN_OP_CONV: a short convolution. src: [n_tok] rows of a, b and c of n_col columns at col[0 .. 2]; b and c are ones
+ * where their column is -1. dst[t] = b[t] times the sum over i < n_tap of weight[i] * u[t - (n_tap - 1) + i], u = a *
+ * c, plus bias, by columns, or, where fn is not QN_FN_NONE, times fn of that sum. There are n_result results of the
+ * same u, one after the other in dst. What lies before the batch is the state of the sequence: [n_tap - 1][n_col]
+ * floats.
+ */
+struct qn_conv {
+	struct qn_place state;
+	const float *weight; /* [n_result][n_col][n_tap] */
+	const float *bias;   /* [n_result][n_col]; NULL: zeros */
+	int32_t src, col[3];
+	int32_t dst;
+	int32_t n_col, n_tap, n_result;
+	int32_t fn; /* enum qn_fn, also QN_FN_NONE */
+};
+
+/*
+ * What recurrences have in common. Each of n_head heads has a state S of head_dim rows and v_dim columns, a multiple of
+ * 16, 0 before the first token; in memory [n_head][v_dim / 16][head_dim][16] floats. src: [n_tok] rows of three vectors
+ * at col[0 .. 2]; dst: [n_tok][n_head][v_dim]. n_head / n_head_kv neighbours share a key head, or a group.
+ */
+struct qn_recurrence {
+	struct qn_place state;
+	int32_t src, col[3];
+	int32_t dst;
+	int32_t n_head, n_head_kv;
+	int32_t head_dim, v_dim;
+};
+
+/*
+ * QN_OP_DELTA: the gated delta rule. With q, k of the head's key head and v of its own, of each token
+ *	x = b (v - g S^T k),  S = g S + k x^T,  dst[t] = scale * S^T q
+ *	g = exp(rate[head] * softplus(a + bias[head])),  b = sigmoid of the other gate
+ * src: q, k [n_head_kv][head_dim], v [n_head][v_dim]. gates: rows of the gates: of each gate_heads heads, gate_heads
+ * numbers for b, then as many numbers a.
+ *
+ * by_channel: each row of the state has a g of its own, from head_dim numbers a of each head. gates then has gate_heads
+ * >= n_head numbers for b, and behind them a of all heads. Keys are as many as heads. There limit may be set, which is
+ * below 0, and g = exp(limit * sigmoid(rate[head] * (a + bias[head][row]))). head_dim is then a multiple of 16.
+ */
+struct qn_delta {
+	struct qn_recurrence r;
+	const float *bias; /* [n_head], by_channel [n_head][head_dim] */
+	const float *rate; /* [n_head] */
+	int32_t gates, gate_heads;
+	int32_t k_tiled; /* head h has key head h % n_head_kv; else h / (n_head / n_head_kv) */
+	int32_t by_channel;
+	float limit; /* 0: none */
+	float scale;
+};
+
+/*
+ * QN_OP_SCAN: a selective state space. With x of the head, b and c of its group, of each token
+ *	S[i][j] = exp(dt * rate) S[i][j] + b[i] dt x[j],  dst[t][j] = the sum over i of c[i] S[i][j], + skip x[j]
+ *	dt = softplus(step + bias)
+ * src: x [n_head][v_dim], b, c [n_head_kv][head_dim]. Numbers are one for each head, or, by_channel, for each head's
+ * columns, and rate also for each of their rows, in the order of the state.
+ */
+struct qn_scan {
+	struct qn_recurrence r;
+	struct qn_cols step;
+	const float *bias, *rate, *skip;
+	int32_t by_channel;
+};
+
+/*
+ * QN_OP_WKV: the recurrence of RWKV 7. With r, k and v of the head, and w and a of its rows, of each token
+ *	z = k * direction, divided by its length, or by eps, if that is more
+ *	a = sigmoid(a),  g = exp(-sigmoid(w) / sqrt(e)),  k = k * (1 + (a - 1) * rate)
+ *	S = diag(g) S - (z * a) (S^T z)^T + k v^T
+ *	dst[t] = S^T r, and behind those of all heads v * the sum of r * k * bonus
+ * src: r, k [n_head][head_dim], v [n_head][v_dim]; dst: rows twice as wide as v. n_head_kv is not used.
+ */
+struct qn_wkv {
+	struct qn_recurrence r;
+	const float *direction, *rate, *bonus; /* [n_head][head_dim] */
+	int32_t gates; /* rows of w and a, both as r */
+	float eps;
+};
+
+/*
+ * QN_OP_DECAY: linear attention whose rows decay apart (RWKV 6). With q and w of the head, k and v of its key head, of
+ * each token
+ *	g = exp(-exp(w))
+ *	with bonus:     dst[t] = S^T q + v * the sum of q * k * bonus,  S = diag(g) S + k v^T
+ *	without bonus:  S = diag(g) S + k (1 - g) v^T,  dst[t] = scale * S^T q
+ * src: q [n_head][head_dim], k [n_head_kv][head_dim], v [n_head_kv][v_dim].
+ */
+struct qn_decay {
+	struct qn_recurrence r;
+	const float *bonus; /* [n_head][head_dim]; NULL: without */
+	int32_t decays;     /* rows of w, as q */
+	float scale;
+};
+
+/* ------------------------------------------------------------------ an operation */
+
+/* The kinds of operations, with the member of struct qn_op that each has. */
+enum qn_op_kind {
+	QN_OP_EMBED = 1,   /* embed */
+	QN_OP_ROPE_TABLE,  /* rope_table */
+	QN_OP_GATHER,      /* gather */
+	QN_OP_NORM,        /* to_act */
+	QN_OP_NORM_ROWS,   /* norm_rows */
+	QN_OP_ACT,         /* to_act */
+	QN_OP_GATE,        /* gate */
+	QN_OP_MATMUL,      /* matmul */
+	QN_OP_QKV,         /* qkv */
+	QN_OP_ATTEND,      /* attend */
+	QN_OP_CONV,        /* conv */
+	QN_OP_DELTA,       /* delta */
+	QN_OP_SCAN,        /* scan */
+	QN_OP_MOE_ROUTE,   /* moe_route */
+	QN_OP_MOE_GATHER,  /* moe_gather */
+	QN_OP_MOE_COMBINE, /* moe_combine */
+	QN_OP_XIELU,       /* xielu */
+	QN_OP_SPARSE,      /* sparse */
+	QN_OP_MATCH,       /* match */
+	QN_OP_MIX,         /* mix */
+	QN_OP_SELECT,      /* select */
+	QN_OP_ADAPT,       /* adapt */
+	QN_OP_BLEND,       /* blend */
+	QN_OP_WKV,         /* wkv */
+	QN_OP_COMPRESS,    /* compress */
+	QN_OP_CONNECT,     /* connect */
+	QN_OP_ALIGN,       /* align */
+	QN_OP_NGRAM,       /* ngram */
+	QN_OP_DECAY,       /* decay */
+};
+
+/* One operation. */
+struct qn_op {
+	int32_t kind;              /* enum qn_op_kind */
+	int32_t rows;              /* enum qn_rows; where the kind has no others, QN_ROWS_TOK */
+	struct qn_routing routing; /* of QN_OP_MOE_*, and of others with QN_ROWS_PAIR */
+	struct qn_head_cols heads;    /* with QN_ROWS_HEAD; of QN_OP_MATMUL also with QN_ROWS_TOK, where n is not 0 */
+	union {
+		struct qn_embed embed;
+		struct qn_ngram ngram;
+		struct qn_rope_table rope_table;
+		struct qn_gather gather;
+		struct qn_to_act to_act;
+		struct qn_norm_rows norm_rows;
+		struct qn_gate gate;
+		struct qn_blend blend;
+		struct qn_xielu xielu;
+		struct qn_sparse sparse;
+		struct qn_match match;
+		struct qn_mix mix;
+		struct qn_connect connect;
+		struct qn_align align;
+		struct qn_matmul matmul;
+		struct qn_adapt adapt;
+		struct qn_moe_route moe_route;
+		struct qn_moe_gather moe_gather;
+		struct qn_moe_combine moe_combine;
+		struct qn_qkv qkv;
+		struct qn_attend attend;
+		struct qn_select select;
+		struct qn_compress compress;
+		struct qn_conv conv;
+		struct qn_delta delta;
+		struct qn_scan scan;
+		struct qn_wkv wkv;
+		struct qn_decay decay;
+	};
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* QUERN_OPS_H */
