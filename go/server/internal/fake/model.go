@@ -88,8 +88,8 @@ const ChatML = `{% if tools %}<|im_start|>system
 {% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
 {% endif %}{# <think> #}`
 
-// NewModel returns the usual model of an engine, whose tokenizer it sets.
-func NewModel(t testing.TB, f *Engine) ask.Model {
+// newModel returns the usual model of an engine, whose tokenizer it sets.
+func newModel(t testing.TB, f *Engine) ask.Model {
 	t.Helper()
 	meta := Vocabulary(Controls)
 	f.Tok = Tokenizer(t, meta)

@@ -42,7 +42,7 @@ func New(t testing.TB, reply string, change func(*server.Config, *ask.Model, *En
 	t.Helper()
 	f := &Engine{Reply: reply}
 	c := server.Config{Build: "test", Ping: -1}
-	m := NewModel(t, f)
+	m := newModel(t, f)
 	if change != nil {
 		change(&c, &m, f)
 	}
@@ -54,7 +54,7 @@ func New(t testing.TB, reply string, change func(*server.Config, *ask.Model, *En
 // Handler returns the handler of a server whose model takes everything and generates nothing.
 func Handler(t testing.TB, c server.Config, change func(*ask.Model)) http.Handler {
 	t.Helper()
-	m := NewModel(t, &Engine{Quiet: true})
+	m := newModel(t, &Engine{Quiet: true})
 	m.Name, m.Fingerprint = "m", ""
 	if change != nil {
 		change(&m)
