@@ -40,28 +40,31 @@ func TestRealPromptsShareMemory(t *testing.T) {
 	} {
 		runtime.GC()
 		before, most, reserved := heapBytes(), uint64(0), uint64(0)
-		var all sync.WaitGroup
-		for range 24 {
-			all.Go(func() {
-				r := httptest.NewRequestWithContext(t.Context(), "POST", path, strings.NewReader(body))
-				w := httptest.NewRecorder()
-				s.Server.Handler().ServeHTTP(w, r)
-				if w.Code != http.StatusOK && !strings.Contains(w.Body.String(), "at least") {
-					t.Errorf("%s: status %d, %.300s", path, w.Code, w.Body)
-				}
-			})
-		}
-		done := make(chan bool)
-		go func() { all.Wait(); close(done) }()
-		for ended := false; !ended; {
-			select {
-			case <-done:
-				ended = true
-			case <-time.After(time.Millisecond):
+		// On a busy machine all may be answered between two looks at the budget: then it is done again.
+		for round := 0; reserved == 0 && round < 20; round++ {
+			var all sync.WaitGroup
+			for range 24 {
+				all.Go(func() {
+					r := httptest.NewRequestWithContext(t.Context(), "POST", path, strings.NewReader(body))
+					w := httptest.NewRecorder()
+					s.Server.Handler().ServeHTTP(w, r)
+					if w.Code != http.StatusOK && !strings.Contains(w.Body.String(), "at least") {
+						t.Errorf("%s: status %d, %.300s", path, w.Code, w.Body)
+					}
+				})
 			}
-			most = max(most, heapBytes())
-			by := budget.ByPurpose()
-			reserved = max(reserved, by[answer.PromptsPurpose]+by[answer.BodiesPurpose])
+			done := make(chan bool)
+			go func() { all.Wait(); close(done) }()
+			for ended := false; !ended; {
+				select {
+				case <-done:
+					ended = true
+				case <-time.After(time.Millisecond):
+				}
+				most = max(most, heapBytes())
+				by := budget.ByPurpose()
+				reserved = max(reserved, by[answer.PromptsPurpose]+by[answer.BodiesPurpose])
+			}
 		}
 		t.Logf("%s: %d MB of heap, %d MB reserved", path, (most-before)>>20, reserved>>20)
 		if grown := most - min(most, before); grown > 120<<20 {
