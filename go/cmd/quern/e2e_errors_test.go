@@ -140,7 +140,7 @@ func TestRunTimeErrors(t *testing.T) {
 
 func TestUnsupportedModels(t *testing.T) {
 	for path, words := range map[string][]string{
-		unsupported(t):                      {`"graniteswitch"`, "adapters that tokens switch on"},
+		unsupported(t):                      {`"graniteswitch"`, "its tokens switch adapters on and off"},
 		testdata.Path(t, "archs/bert.gguf"): {"bert", "both directions", "quern embed"},
 		testdata.Path(t, "hostile/ik-quantize-bad-rows/stories260K-Q4_0-row172-not-multiple-of-32.gguf"): {"172"},
 	} {
