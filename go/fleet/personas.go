@@ -13,8 +13,8 @@ import (
 	"github.com/quern-llm/quern/go/server/ask"
 )
 
-// share takes models of the start that are personas of another one, of the same file, out of the models that are loaded:
-// they share that one.
+// share takes models of the start that are personas of another one, of the same file, out of the models that are
+// loaded: they share that one.
 func (f *Fleet) share() {
 	isPersona := func(m *Model) bool { return m.Persona != nil && m.Persona.From != "" }
 	owner := map[string]int{} // of a file
@@ -37,8 +37,8 @@ func (f *Fleet) share() {
 	f.c.Models = loaded
 }
 
-// persona returns settings as the API has them; nil where there are none, or where no request could have them, which the
-// log says.
+// persona returns settings as the API has them; nil where there are none, or where no request could have them, which
+// the log says.
 func (f *Fleet) persona(name string, p *persona.Persona) *ask.Persona {
 	if p.Empty() {
 		return nil
@@ -69,7 +69,8 @@ func (f *Fleet) personas() []*persona.Persona {
 	return all
 }
 
-// bases returns the models of personas that are no downloads: the demo, and files. Those of the start are there already.
+// bases returns the models of personas that are no downloads: the demo, and files. Those of the start are there
+// already.
 func bases(personas []*persona.Persona, start []*member) (all []pulled) {
 	for _, p := range personas {
 		path := p.From
@@ -85,8 +86,8 @@ func bases(personas []*persona.Persona, start []*member) (all []pulled) {
 	return all
 }
 
-// based returns personas with the models that they are made from, of the start or of the list. Those of no model are left
-// out, which the log says.
+// based returns personas with the models that they are made from, of the start or of the list. Those of no model are
+// left out, which the log says.
 func (f *Fleet) based(personas []*persona.Persona, list []*listed) (all []server.Persona) {
 	taken := map[string]bool{}
 	base := map[string]string{} // a model's own name, by its names and its file

@@ -15,8 +15,8 @@ import (
 	"github.com/quern-llm/quern/go/persona"
 )
 
-// Personas are files of their own in the cache, personas/NAME.json: they have no weights. The names are those that copies
-// may have, and no model has one of them.
+// Personas are files of their own in the cache, personas/NAME.json: they have no weights. The names are those that
+// copies may have, and no model has one of them.
 
 func (h *Hub) personas() string { return filepath.Join(h.c.Dir, "personas") }
 
@@ -49,7 +49,8 @@ func readPersona(path string) (*persona.Persona, error) {
 	return p, nil
 }
 
-// Personas returns the personas, sorted by name. Unreadable ones are reported in the error, together with the readable ones.
+// Personas returns the personas, sorted by name. Unreadable ones are reported in the error, together with the readable
+// ones.
 func (h *Hub) Personas() ([]*persona.Persona, error) {
 	entries, err := os.ReadDir(h.personas())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -89,8 +90,9 @@ func (h *Hub) Persona(name string) (*persona.Persona, error) {
 	return p, err
 }
 
-// Create stores a persona, in place of one of that name, and returns it. One that is made from a persona is made from the
-// model of that, with the settings of both. From may be a model that is not in the cache, whose name is kept as it is.
+// Create stores a persona, in place of one of that name, and returns it. One that is made from a persona is made from
+// the model of that, with the settings of both. From may be a model that is not in the cache, whose name is kept as it
+// is.
 func (h *Hub) Create(ctx context.Context, p *persona.Persona) (*persona.Persona, error) {
 	name := persona.BareName(p.Name)
 	if err := checkAlias(name); err != nil {

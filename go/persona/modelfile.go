@@ -17,8 +17,8 @@ var refusals = map[string]string{
 	"REQUIRES": "there are no versions of Ollama here; leave it out",
 }
 
-// ParseModelfile parses a Modelfile. A value stands on the rest of its line, or between " or """, where it may have several
-// lines.
+// ParseModelfile parses a Modelfile. A value stands on the rest of its line, or between " or """, where it may have
+// several lines.
 func ParseModelfile(text string) (*Persona, error) {
 	if len(text) > MaxBytes {
 		return nil, fmt.Errorf("the Modelfile has %d bytes, want at most %d", len(text), MaxBytes)

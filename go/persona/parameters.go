@@ -38,8 +38,8 @@ var kinds = map[string]kind{
 	"stop": texts, "mirostat": whole, "mirostat_tau": number, "mirostat_eta": number, "num_predict": whole,
 }
 
-// idle are those that are stored without effect: they say how a model is loaded, which the flags of the server do, or are
-// of samplers that Ollama itself has no more.
+// idle are those that are stored without effect: they say how a model is loaded, which the flags of the server do, or
+// are of samplers that Ollama itself has no more.
 var idle = map[string]kind{
 	"num_ctx": whole, "num_keep": whole, "num_batch": whole, "num_gpu": whole, "main_gpu": whole, "num_thread": whole,
 	"num_gqa": whole, "use_mmap": onOff, "use_mlock": onOff, "low_vram": onOff, "f16_kv": onOff, "numa": onOff,
@@ -154,8 +154,8 @@ func ReadParameters(object []byte) (Parameters, error) {
 	return p, p.check()
 }
 
-// check returns an error unless all parameters are known and of their kinds, and brings their values to the form that they
-// have.
+// check returns an error unless all parameters are known and of their kinds, and brings their values to the form that
+// they have.
 func (p Parameters) check() error {
 	for _, name := range slices.Sorted(maps.Keys(p)) {
 		k, ok := kindOf(name)
@@ -196,7 +196,8 @@ func (p Parameters) Idle() []string {
 	return names
 }
 
-// Each calls f for each parameter that has an effect, in the order of their names; several times for one of several texts.
+// Each calls f for each parameter that has an effect, in the order of their names; several times for one of several
+// texts.
 func (p Parameters) Each(f func(name, value string)) {
 	p.each(func(name, value string) {
 		if _, ok := idle[name]; !ok {

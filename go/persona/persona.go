@@ -1,6 +1,7 @@
-// Package persona is a model under a name of its own, with a system prompt, parameters and example turns: what Ollama's users
-// create from a Modelfile. A Persona has no weights; it names the model that it is made from, and shares it when it is
-// loaded. Files of personas and Modelfiles come from anybody: what is wrong with one is an error of one line.
+// Package persona is a model under a name of its own, with a system prompt, parameters and example turns: what
+// Ollama's users create from a Modelfile. A Persona has no weights; it names the model that it is made from, and
+// shares it when it is loaded. Files of personas and Modelfiles come from anybody: what is wrong with one is an error
+// of one line.
 package persona
 
 import (

@@ -22,8 +22,10 @@ import (
 var referencePage = Page{"/docs", "The endpoints, as a page", "text/html"}
 
 // referenceStyle is the page's stylesheet, for light and dark schemes.
-const referenceStyle = ":root{color-scheme:light dark}body{font:15px/1.5 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}" +
-	"h2{margin-top:2em;border-top:1px solid #8886;padding-top:1em;font-size:1.1em}table{border-collapse:collapse;width:100%}" +
+const referenceStyle = ":root{color-scheme:light dark}" +
+	"body{font:15px/1.5 sans-serif;max-width:60em;margin:2em auto;padding:0 1em}" +
+	"h2{margin-top:2em;border-top:1px solid #8886;padding-top:1em;font-size:1.1em}" +
+	"table{border-collapse:collapse;width:100%}" +
 	"td,th{text-align:left;vertical-align:top;border-top:1px solid #8884;padding:.2em .6em .2em 0}" +
 	"pre{overflow:auto;background:#8882;padding:.6em}ul{columns:2}"
 
@@ -31,8 +33,10 @@ const referenceStyle = ":root{color-scheme:light dark}body{font:15px/1.5 sans-se
 func reference(routes []answer.Route, pages []Page, version string) []byte {
 	var b bytes.Buffer
 	esc := html.EscapeString
-	fmt.Fprintf(&b, "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Quern API</title><style>%s</style>\n", referenceStyle)
-	fmt.Fprintf(&b, "<h1>Quern API</h1><p>%s. The same for programs: <a href=\"openapi.json\">openapi.json</a>.</p>\n<ul>\n", esc(version))
+	b.WriteString("<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Quern API</title>")
+	fmt.Fprintf(&b, "<style>%s</style>\n", referenceStyle)
+	fmt.Fprintf(&b, "<h1>Quern API</h1><p>%s. "+
+		"The same for programs: <a href=\"openapi.json\">openapi.json</a>.</p>\n<ul>\n", esc(version))
 	for _, r := range routes {
 		id := operationID(r.Method, r.Paths[0])
 		fmt.Fprintf(&b, "<li><a href=\"#%s\">%s %s</a></li>\n", id, r.Method, esc(openPath(r.Paths[0])))
@@ -60,7 +64,8 @@ func reference(routes []answer.Route, pages []Page, version string) []byte {
 		}
 		if r.Example != nil {
 			if example, err := reply.Encode(r.Example); err == nil {
-				fmt.Fprintf(&b, "<pre>curl -X %s $URL%s -d &#39;%s&#39;</pre>\n", r.Method, esc(openPath(r.Paths[0])), esc(string(example)))
+				fmt.Fprintf(&b, "<pre>curl -X %s $URL%s -d &#39;%s&#39;</pre>\n", r.Method,
+					esc(openPath(r.Paths[0])), esc(string(example)))
 			}
 		}
 	}

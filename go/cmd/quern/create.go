@@ -52,7 +52,8 @@ PARAMETER, MESSAGE and LICENSE; flags go before its lines.`,
 	fs.StringVar(&f.from, "from", "", "`MODEL` that it is made from: a name in the cache, a GGUF file, or demo")
 	fs.StringVarP(&f.file, "file", "f", "", "`FILE` with instructions, a Modelfile; - is standard input")
 	fs.StringVar(&f.system, "system", "", "`TEXT` of the system prompt")
-	fs.StringArrayVar(&f.parameters, "parameter", nil, "`NAME=VALUE` of a parameter, by Ollama's names, such as stop=END; repeatable")
+	fs.StringArrayVar(&f.parameters, "parameter", nil,
+		"`NAME=VALUE` of a parameter, by Ollama's names, such as stop=END; repeatable")
 	f.sampling = pflag.NewFlagSet("parameters", pflag.ContinueOnError)
 	f.sampling.SortFlags = false
 	defineParameters(f.sampling)
@@ -75,7 +76,8 @@ func defineParameters(fs *pflag.FlagSet) {
 
 // flagNames are the flags that set parameters, where they have other names.
 var flagNames = map[string]string{
-	"temperature": "temp", "num_predict": "predict", "stop": "reverse-prompt", "mirostat_tau": "mirostat-ent", "mirostat_eta": "mirostat-lr",
+	"temperature": "temp", "num_predict": "predict", "stop": "reverse-prompt",
+	"mirostat_tau": "mirostat-ent", "mirostat_eta": "mirostat-lr",
 }
 
 // flagOf returns the flag that sets what a parameter does.
@@ -143,7 +145,8 @@ func (f *createFlags) run(cmd *cobra.Command, name string) error {
 		return err
 	}
 	if idle := p.Parameters.Idle(); len(idle) > 0 {
-		notes(cmd.ErrOrStderr())(strings.Join(idle, ", ") + ": stored, without effect: flags say how a model is loaded, such as -c and -t")
+		notes(cmd.ErrOrStderr())(strings.Join(idle, ", ") +
+			": stored, without effect: flags say how a model is loaded, such as -c and -t")
 	}
 	_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: made from %s\n", visible(p.Name), visible(p.From))
 	return err
