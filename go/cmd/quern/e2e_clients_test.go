@@ -263,7 +263,7 @@ func TestDocumentedExamples(t *testing.T) {
 		"/infill": "not_supported_error",
 		"/rerank": "not_supported_error",
 		"DELETE":  "not_found_error", "/control": "not_found_error",
-		`"hot"`: "temperature",
+		`"hot"`: "temperature", "/api/create": "it was started with -m",
 	}
 	for _, b := range blocks {
 		cmd := exec.Command("sh", "-e", "-c", b[1])
