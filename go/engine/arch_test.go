@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/draft"
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/model/nn"
@@ -105,7 +106,7 @@ func (k *kind) begin(t *testing.T) {
 func (k *kind) request(prompt []int32, alone bool) *Request {
 	r := greedyRequest(prompt, kindAnswer)
 	r.NoCache = alone
-	r.TopLogprobs = min(k.engine.Model().Config.NVocab, MaxTopLogprobs)
+	r.TopLogprobs = min(k.engine.Model().Config.NVocab, generate.MaxTopLogprobs)
 	return r
 }
 

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/draft"
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/sched"
 )
@@ -70,8 +71,8 @@ func (e *Engine) DraftByText(d *Engine, mine, theirs Vocabulary, failed func(err
 }
 
 // text returns the state of a text in the draft model, nil if it does not draft for the text.
-func (m *draftModel) text(g *Generation, lib *draft.Library, space string) *modelText {
-	if m == nil || g.drafter == nil || g.Draft.Record != nil || !g.Draft.Sources.Has(draft.Model) || g.shift.limit > 0 {
+func (m *draftModel) text(g *generate.Generation, lib *draft.Library, space string) *modelText {
+	if m == nil || !g.Speculates() || g.Draft.Record != nil || !g.Draft.Sources.Has(draft.Model) || g.Shift.Limit > 0 {
 		return nil
 	}
 	t := &modelText{proposal: proposal{gen: g, source: draft.Model, judge: lib.Judge(draft.Model)}, space: space}
@@ -86,7 +87,7 @@ func (t *modelText) known() []int32 {
 	if t.translation != nil {
 		return t.translation.ids
 	}
-	return t.gen.ids
+	return t.gen.Known()
 }
 
 // close adds the state of the text to the draft model's prefix cache, for texts that continue it, and releases
@@ -167,7 +168,7 @@ func (m *draftModel) guess(texts []*modelText, worth time.Duration, verify func(
 			continue
 		}
 		n := len(t.known())
-		if n == 0 || n+draft.MaxGuesses >= m.e.ctx || t.promised() || t.gen.draftable(1) == 0 {
+		if n == 0 || n+draft.MaxGuesses >= m.e.ctx || t.promised() || t.gen.Draftable(1) == 0 {
 			continue
 		}
 		if t.attach(m.e); t.seq.Len() == n { // nothing new to evaluate, and recurrent state cannot be rolled back
@@ -203,8 +204,8 @@ func (m *draftModel) guess(texts []*modelText, worth time.Duration, verify func(
 // read converts new text to the draft model's vocabulary. It reports whether the text fits in a context.
 func (t *modelText) read(ctx int) bool {
 	const longest = 4 // tokens of the text per token of the draft model; texts of more contexts are not converted
-	if len(t.gen.ids) < longest*ctx {
-		t.translation.read(t.gen.ids)
+	if len(t.gen.Known()) < longest*ctx {
+		t.translation.read(t.gen.Known())
 		if len(t.translation.ids)+draft.MaxGuesses < ctx {
 			return true
 		}
@@ -221,7 +222,7 @@ func (t *modelText) write() {
 	ids, probs := t.translation.write(t.found, t.probs)
 	t.found, t.reach = t.found[:0], 1
 	for i, id := range ids {
-		if id < 0 || int(id) >= t.gen.nVocab || len(t.found) == min(t.gen.Draft.Max, draft.MaxGuesses) {
+		if id < 0 || int(id) >= t.gen.Vocab || len(t.found) == min(t.gen.Draft.Max, draft.MaxGuesses) {
 			break
 		}
 		if t.add(id, probs[i]); t.found[i].Chance < float64(t.gen.Draft.MinChance) {
@@ -258,7 +259,7 @@ func (m *draftModel) catchUp(t *modelText, worth time.Duration) (bool, error) {
 	}
 	left := expectedTokens
 	if t.gen.MaxTokens >= 0 {
-		left = min(left, t.gen.MaxTokens-t.gen.generated)
+		left = min(left, t.gen.MaxTokens-t.gen.Generated())
 	}
 	// A generated token saves `worth` as often as a guess is right, less the time of the guess.
 	saves := t.judge.Expected()*float64(worth) - float64(m.cost.Estimate(sched.ShapeOf(len(known), 1)))
@@ -384,7 +385,7 @@ func (m *draftModel) try() error {
 // take adds the likeliest token as the next guess. Logits without one end drafting for the text.
 func (m *draftModel) take(t *modelText, logits []float32) {
 	if t.translation == nil {
-		logits = logits[:min(len(logits), t.gen.nVocab)] // either vocabulary may be padded
+		logits = logits[:min(len(logits), t.gen.Vocab)] // either vocabulary may be padded
 	}
 	id, p, ok := topToken(logits)
 	if !ok {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/draft"
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/model"
@@ -92,7 +93,7 @@ func begun(t *testing.T) (*draftModel, *modelText) {
 	if err := e.DraftWith(open(t, tiny, Config{Ctx: 128, Device: e.device}), nil); err != nil {
 		t.Fatal(err)
 	}
-	g, err := NewGeneration(Params{Prompt: randomIDs(e, 1, 20), MaxTokens: 40, Sampling: sample.Params{RepeatPenalty: 1}, Draft: draft.Options{Sources: 1 << draft.Model, Max: 6}}, e.model.Config.NVocab, 128)
+	g, err := generate.New(Params{Prompt: randomIDs(e, 1, 20), MaxTokens: 40, Sampling: sample.Params{RepeatPenalty: 1}, Draft: draft.Options{Sources: 1 << draft.Model, Max: 6}}, generate.Config{Vocab: e.model.Config.NVocab, Ctx: 128, MaxRows: maxOut})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -188,8 +189,8 @@ func TestDraftModelLosesOneText(t *testing.T) {
 		t.Fatal(err)
 	}
 	small.timeless = true
-	text := func(n int) *modelText {
-		g, err := NewGeneration(Params{Prompt: randomIDs(small, uint64(n), n), MaxTokens: 40, Sampling: sample.Params{RepeatPenalty: 1}, Draft: draft.Options{Sources: 1 << draft.Model, Max: 4}}, small.model.Config.NVocab, 128)
+	text := func(n int, last ...int32) *modelText {
+		g, err := generate.New(Params{Prompt: append(randomIDs(small, uint64(n), n), last...), MaxTokens: 40, Sampling: sample.Params{RepeatPenalty: 1}, Draft: draft.Options{Sources: 1 << draft.Model, Max: 4}}, generate.Config{Vocab: small.model.Config.NVocab, Ctx: 128, MaxRows: maxOut})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -197,8 +198,7 @@ func TestDraftModelLosesOneText(t *testing.T) {
 		return e.drafts.text(g, e.library, "")
 	}
 	free := func(int) time.Duration { return 0 }
-	short, other := text(8), text(12)
-	other.gen.ids = append(other.gen.ids, int32(small.model.Config.NVocab))
+	short, other := text(8), text(12, int32(small.model.Config.NVocab)) // a token that the small model lacks
 	if e.drafts.draft([]*modelText{other, short}, time.Hour, free); !other.lost || other.seq != nil || short.lost || len(short.found) == 0 {
 		t.Errorf("without a token: lost %v, and the other %v with %d guesses", other.lost, short.lost, len(short.found))
 	}

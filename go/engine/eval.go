@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/model"
@@ -111,6 +112,14 @@ type Branch struct {
 	Rows int // as an Item has them
 
 	table *kvcache.Table // set by fill
+}
+
+// branches returns the branches of a text in a pass.
+func branches(of []generate.Branch) (list []Branch) {
+	for _, b := range of {
+		list = append(list, Branch{IDs: b.IDs, Rows: b.Rows})
+	}
+	return list
 }
 
 // maxBranches is the maximum number of branches in a pass.

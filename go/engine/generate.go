@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/draft"
+	"github.com/quern-llm/quern/go/generate"
+	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/sched"
 )
 
@@ -39,12 +41,27 @@ func rate(n int, took time.Duration) float64 {
 }
 
 // generation returns a Generation for this model.
-func (e *Engine) generation(p Params) (*Generation, error) {
-	g, err := NewGeneration(p, e.model.Config.NVocab, e.ctx)
-	if err == nil {
-		g.banned, g.shift = e.banned, e.shiftingOf(&p)
+func (e *Engine) generation(p Params) (*generate.Generation, error) {
+	vocab := e.model.Config.NVocab
+	if err := known(p.Prompt, vocab); err != nil {
+		return nil, err
 	}
-	return g, err
+	for _, b := range p.Bias {
+		if b.ID < 0 || int(b.ID) >= vocab {
+			return nil, fmt.Errorf("%w: a bias is for %d, want 0 to %d", model.ErrToken, b.ID, vocab-1)
+		}
+	}
+	return generate.New(p, generate.Config{Vocab: vocab, Ctx: e.ctx, MaxRows: maxOut, Banned: e.banned, Shift: e.shiftOf(&p)})
+}
+
+// known returns an error that wraps model.ErrToken for ids outside the vocabulary.
+func known(ids []int32, vocab int) error {
+	for i, id := range ids {
+		if id < 0 || int(id) >= vocab {
+			return fmt.Errorf("%w: token %d is %d, want 0 to %d", model.ErrToken, i, id, vocab-1)
+		}
+	}
+	return nil
 }
 
 // Generate generates with the parameters p. It reuses the prefix of the prompt that s has; afterwards s holds
@@ -59,7 +76,7 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(
 	if err != nil {
 		return st, err
 	}
-	if most := gen.shift.room(0, e.ctx); len(p.Prompt) > most {
+	if most := gen.Shift.Room(0, e.ctx); len(p.Prompt) > most {
 		return st, fmt.Errorf("%w: %d tokens in a context of %d", ErrTooLong, len(p.Prompt), most)
 	}
 	if e.alone == nil {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/draft"
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/grammar"
 	"github.com/quern-llm/quern/go/sample"
 )
@@ -194,13 +195,13 @@ func TestGuessesDoNotChangeATextAlone(t *testing.T) {
 		want, finish := alone(t, e, params())
 		for seed := range uint64(20) {
 			rng := rand.New(rand.NewPCG(seed, 1))
-			g, err := NewGeneration(params(), e.model.Config.NVocab, e.ctx)
+			g, err := generate.New(params(), generate.Config{Vocab: e.model.Config.NVocab, Ctx: e.ctx, MaxRows: maxOut})
 			if err != nil {
 				t.Fatal(err)
 			}
 			s := e.NewSequence()
 			var got []int32
-			var st Step
+			var st generate.Step
 			passes := 0
 			for ; st.Finish == ""; passes++ {
 				items := []Item{{Seq: s, IDs: g.Pending(nil, 1+rng.IntN(e.batch))}}
@@ -397,7 +398,7 @@ func TestMasksAreForThePassAlone(t *testing.T) {
 	w := &watched{Constraint: oneOf(t, e, list)}
 	p := likeliest(randomIDs(e, 4, 10), 20)
 	p.Constraint = w
-	g, err := NewGeneration(p, e.model.Config.NVocab, 64)
+	g, err := generate.New(p, generate.Config{Vocab: e.model.Config.NVocab, Ctx: 64, MaxRows: maxOut})
 	if err != nil {
 		t.Fatal(err)
 	}

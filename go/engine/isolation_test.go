@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/sample"
@@ -263,21 +264,21 @@ func TestRequestsAreReservedFor(t *testing.T) {
 			reserved = int(bytes)
 		}
 	}
-	if least := 3 * generationBytes(nVocab, 128, len(l.e.logits)); reserved < least {
+	if least := 3 * generate.Bytes(nVocab, 128, len(l.e.logits)); reserved < least {
 		t.Errorf("%d bytes are reserved, want at least %d", reserved, least)
 	}
-	if got := TokenBytes(5) - TokenBytes(-1); got != 5*8 {
+	if got := generate.TokenBytes(5) - generate.TokenBytes(-1); got != 5*8 {
 		t.Errorf("5 alternatives take %d bytes", got)
 	}
 	many := greedyRequest([]int32{1}, 1)
-	many.TopLogprobs = MaxTopLogprobs + 1
+	many.TopLogprobs = generate.MaxTopLogprobs + 1
 	if _, err := l.Submit(many); err == nil || !strings.Contains(err.Error(), "at most 1000") {
 		t.Errorf("1001 alternatives: %v", err)
 	}
 	// Those that wait share the slice of their prompt.
 	prompt := randomIDs(l.e, 1, 100)
-	g, err := NewGeneration(likeliest(prompt, 5), nVocab, 128)
-	if err != nil || &g.Known()[0] != &prompt[0] || g.smp != nil {
+	g, err := generate.New(likeliest(prompt, 5), generate.Config{Vocab: nVocab, Ctx: 128, MaxRows: maxOut})
+	if err != nil || &g.Known()[0] != &prompt[0] {
 		t.Errorf("a request that waits has a copy of its prompt, %v", err)
 	}
 	l.Close()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/diskcache"
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/mem"
@@ -72,19 +73,19 @@ type Loop struct {
 	planned []sched.Item
 	items   []Item
 	batch   []*job
-	steps   []step        // of the batch
-	late    []*job        // in no pass until their masks are computed
-	readers []*reading    // of the batch
-	ids     []int32       // of the items
-	filled  time.Duration // what it took to have memory for the items
-	spent   time.Duration // what drafting took for the next pass
-	offered bool          // and there are drafts for it
-	streams []sched.Item  // scratch of count
-	fresh   []*job        // scratch of draft
-	texts   []*modelText  // the same
-	own     []*mtpText    // the same
-	gens    []*Generation // scratch of keepNext
-	keepers []*mtpText    // the same
+	steps   []step                 // of the batch
+	late    []*job                 // in no pass until their masks are computed
+	readers []*reading             // of the batch
+	ids     []int32                // of the items
+	filled  time.Duration          // what it took to have memory for the items
+	spent   time.Duration          // what drafting took for the next pass
+	offered bool                   // and there are drafts for it
+	streams []sched.Item           // scratch of count
+	fresh   []*job                 // scratch of draft
+	texts   []*modelText           // the same
+	own     []*mtpText             // the same
+	gens    []*generate.Generation // scratch of keepNext
+	keepers []*mtpText             // the same
 }
 
 // newLoop returns a loop that nobody runs yet.
@@ -104,7 +105,7 @@ func NewLoop(e *Engine, c LoopConfig) (*Loop, error) {
 	var err error
 	each := 4 * e.ctx // the ids of its sequence
 	if !e.model.Config.BothWays {
-		each += generationBytes(e.model.Config.NVocab, e.ctx, len(e.logits))
+		each += generate.Bytes(e.model.Config.NVocab, e.ctx, len(e.logits))
 	}
 	each += e.mtp.bytes()
 	if e.drafts != nil {

@@ -130,7 +130,7 @@ func (l *Loop) resumeLate() {
 		l.sample(j, p.step, len(p.item.IDs), p.rows)
 		l.mu.Lock()
 		l.countDrafts(j, p.Drafts)
-		p.item.adopt(j.gen.taken)
+		p.item.adopt(j.gen.Taken())
 		j.seq.settle(j.gen)
 		if p.err == nil {
 			j.clock(p.Step, time.Now())

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/draft"
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/sched"
 )
@@ -58,7 +59,7 @@ func (l *Loop) pass() {
 		if steps[i].late {
 			l.postpone(j, l.items[i], &steps[i])
 		} else {
-			l.items[i].adopt(j.gen.taken)
+			l.items[i].adopt(j.gen.Taken())
 			j.seq.settle(j.gen)
 		}
 		j.progress.Done = min(j.seq.Len(), j.progress.Total)
@@ -178,7 +179,7 @@ func (l *Loop) isLive(j *job) bool {
 
 // A step is the result of a pass for one of its requests.
 type step struct {
-	Step
+	generate.Step
 	prompt bool // the tokens evaluated were of the prompt
 	err    error
 
@@ -202,7 +203,7 @@ func (l *Loop) prepare(steps []step) {
 func (l *Loop) read(steps []step) {
 	l.readers = l.readers[:0]
 	for _, j := range l.batch {
-		l.readers = append(l.readers, j.gen.reading)
+		l.readers = append(l.readers, j.reading)
 	}
 	l.e.read(l.items, l.readers, func(i int, f func()) {
 		if !steps[i].late && steps[i].err == nil {
@@ -273,7 +274,7 @@ func each(n int, f func(i int)) {
 
 // clock records the times of a request's first and latest token, or, if it generates none, the time at which
 // its prompt was evaluated.
-func (j *job) clock(s Step, now time.Time) {
+func (j *job) clock(s generate.Step, now time.Time) {
 	if len(s.Tokens) == 0 && s.Finish == "" {
 		return
 	}

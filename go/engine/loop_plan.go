@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/sched"
@@ -19,7 +20,8 @@ type job struct {
 	adapters  []ScaledAdapter // settled
 	namespace string          // of the request, and of its adapters
 	seq       *Sequence       // nil while the request waits
-	gen       *Generation
+	gen       *generate.Generation
+	reading   *reading // nil: there is no Reader
 	slot      int
 	progress  Progress
 	usage     Usage
@@ -86,7 +88,7 @@ func (l *Loop) remove(j *job) {
 	j.gone.Store(true)
 	l.forget(j)
 	j.text.close()
-	if j.gen.drafter != nil && !j.NoCache {
+	if j.gen.Speculates() && !j.NoCache {
 		l.e.library.Keep(j.shelf(), j.gen.Known()[len(j.Prompt):])
 	}
 	if j.seq == nil && (j.usage.Preempted > 0 || j.restored) {
@@ -118,7 +120,7 @@ func (l *Loop) park(j *job, awaited bool) {
 	if j.slot >= 0 {
 		l.slots[j.slot].ids, l.slots[j.slot].namespace, l.slots[j.slot].space = j.seq.ids, j.namespace, j.seq.space
 		if j.seq.shifted { // others can continue from what it was before
-			l.slots[j.slot].ids = j.gen.shift.findable(j.gen.Known())
+			l.slots[j.slot].ids = j.gen.Shift.Findable(j.gen.Known())
 		}
 	}
 	if awaited && j.seq.shifted {
@@ -140,14 +142,14 @@ func (l *Loop) resume(j *job) {
 		n = j.seq.begin(j.Prompt)
 	case j.parked != nil && l.e.kv.Unpark(j.parked.table):
 		j.seq = j.parked
-		n = j.seq.Len() + j.gen.dropped
+		n = j.seq.Len() + j.gen.Dropped()
 	default:
-		j.gen.dropped = 0
+		j.gen.Rewind()
 		n = l.attach(j)
 	}
 	j.parked = nil
 	j.gen.Resume(n)
-	l.sched.Found(j.id, n, j.gen.dropped)
+	l.sched.Found(j.id, n, j.gen.Dropped())
 	if !j.NoCache && n < len(j.Prompt) {
 		j.cuts = append(j.cuts, l.tree.Cuts(j.namespace, j.Prompt, n)...)
 	}
@@ -163,11 +165,20 @@ func (l *Loop) resume(j *job) {
 	l.takeSlot(j)
 }
 
+// skippable returns the tokens that need not be evaluated if their state is cached. A Reader gets the rows of its own.
+func (j *job) skippable() []int32 {
+	ids := j.gen.Skippable()
+	if j.reading != nil {
+		ids = ids[:min(len(ids), j.reading.next)]
+	}
+	return ids
+}
+
 // attach gives a request a sequence of its cached prefix, and returns the number of tokens.
 func (l *Loop) attach(j *job) int {
 	table, ids := l.e.kv.NewTable(), j.gen.Known()
 	if !j.NoCache {
-		table = l.tree.Find(j.namespace, j.gen.Skippable())
+		table = l.tree.Find(j.namespace, j.skippable())
 		j.restored = false
 	}
 	n := table.Len()
@@ -189,10 +200,10 @@ func (l *Loop) shift() {
 		return
 	}
 	for _, j := range l.jobs {
-		if j.seq == nil || j.late != nil || !j.gen.shift.due(j.seq.Len()) {
+		if j.seq == nil || j.late != nil || !j.gen.Shift.Due(j.seq.Len()) {
 			continue
 		}
-		move, err := j.seq.beginShift(j.gen.shift, j.namespace)
+		move, err := j.seq.beginShift(j.gen.Shift, j.namespace)
 		if err != nil {
 			l.lacks(j, err)
 			continue
@@ -205,7 +216,7 @@ func (l *Loop) shift() {
 	l.mu.Unlock()
 	_ = l.e.device.inTurn(func() error { // what is run cannot fail
 		for _, m := range all {
-			l.e.mover.Move(l.e.device.pool, l.e.kv, m.move, m.j.seq.Len()-m.j.gen.shift.by)
+			l.e.mover.Move(l.e.device.pool, l.e.kv, m.move, m.j.seq.Len()-m.j.gen.Shift.By)
 		}
 		return nil
 	})
@@ -213,7 +224,7 @@ func (l *Loop) shift() {
 	for _, m := range all {
 		m.j.seq.endShift(m.j.gen, m.move)
 		m.j.usage.Shifts++
-		l.sched.Shifted(m.j.id, m.j.gen.shift.by)
+		l.sched.Shifted(m.j.id, m.j.gen.Shift.By)
 	}
 }
 
@@ -227,7 +238,7 @@ func (l *Loop) plan(now time.Duration, ended *[]*job) bool {
 		if j.parked != nil && j.parked.Len() > 0 {
 			return sched.Prefix{Tokens: j.parked.Len()}
 		}
-		tokens, held := l.tree.Held(j.namespace, j.gen.Skippable())
+		tokens, held := l.tree.Held(j.namespace, j.skippable())
 		return sched.Prefix{Tokens: tokens, Held: held}
 	})
 	for _, id := range a.Expired {
@@ -258,12 +269,12 @@ func (l *Loop) plan(now time.Duration, ended *[]*job) bool {
 			p := &l.planned[i]
 			j, from := l.jobs[p.ID], len(l.ids)
 			known, at := p.Tokens-p.Draft, j.seq.Len()
-			room := j.gen.shift.room(at, j.cuts.slice(at, l.e.kv.Layout().Room(at, l.e.batch)))
+			room := j.gen.Shift.Room(at, j.cuts.slice(at, l.e.kv.Layout().Room(at, l.e.batch)))
 			p.Draft = max(min(p.Draft, room-known), 0)
 			p.Tokens = min(known+p.Draft, room)
-			p.Branches = cutBranches(p.Branches, room-known)
+			p.Branches = generate.CutBranches(p.Branches, room-known)
 			l.ids = j.gen.Pending(l.ids, p.Tokens)
-			l.items = append(l.items, Item{Seq: j.seq, IDs: l.ids[from:], Rows: j.gen.Rows(p.Tokens), Branches: j.gen.Split(p.Branches)})
+			l.items = append(l.items, Item{Seq: j.seq, IDs: l.ids[from:], Rows: j.gen.Rows(p.Tokens), Branches: branches(j.gen.Split(p.Branches))})
 			l.batch = append(l.batch, j)
 			j.inPass = int64(p.Tokens)
 			total += j.inPass
@@ -277,7 +288,7 @@ func (l *Loop) plan(now time.Duration, ended *[]*job) bool {
 		l.filled = time.Since(start)
 		if err == nil {
 			for i, it := range l.items {
-				l.planned[i].Branches = l.batch[i].gen.keepBranches(len(it.Branches))
+				l.planned[i].Branches = l.batch[i].gen.KeepBranches(len(it.Branches))
 			}
 			return true
 		}

@@ -42,7 +42,13 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 			return nil, fmt.Errorf("%s %w", c.Arch, ErrAnswers)
 		}
 	}
-	gen, err := l.e.generation(r.Params)
+	params := r.Params
+	params.NoShift = params.NoShift || r.Reader != nil
+	gen, err := l.e.generation(params)
+	if err != nil {
+		return nil, err
+	}
+	reading, err := newReading(r.Reader, len(r.Prompt))
 	if err != nil {
 		return nil, err
 	}
@@ -50,23 +56,23 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 	if err != nil {
 		return nil, err
 	}
-	room := gen.shift.room(0, l.e.ctx) - len(r.Prompt)
+	room := gen.Shift.Room(0, l.e.ctx) - len(r.Prompt)
 	if room < 0 || room == 0 && (r.Reader == nil || gen.MaxTokens != 0) {
 		return nil, &TooLongError{Prompt: len(r.Prompt), Ctx: l.e.ctx}
 	}
-	j := &job{Request: r, gen: gen, slot: -1, submitted: time.Now(), adapters: adapters, namespace: r.Namespace + adapterSpace(adapters)}
+	j := &job{Request: r, gen: gen, reading: reading, slot: -1, submitted: time.Now(), adapters: adapters, namespace: r.Namespace + adapterSpace(adapters)}
 	j.usage = Usage{PromptTokens: prompt, Slot: -1}
 	j.progress = Progress{Total: len(r.Prompt)}
 	s := sched.Request{Flow: r.Flow, Weight: r.Weight, Priority: r.Priority, Prompt: len(r.Prompt), MaxTokens: room}
-	if gen.shift.limit > 0 {
-		s.MaxTokens, s.Most = math.MaxInt32, gen.shift.limit
+	if gen.Shift.Limit > 0 {
+		s.MaxTokens, s.Most = math.MaxInt32, gen.Shift.Limit
 	}
 	if gen.MaxTokens >= 0 {
 		s.MaxTokens = min(gen.MaxTokens, s.MaxTokens)
 	}
 	var trail *trail
 	if l.spill != nil && !r.NoCache {
-		trail = l.spill.follow(j.namespace, gen.Skippable())
+		trail = l.spill.follow(j.namespace, j.skippable())
 	}
 
 	if !r.NoCache {
@@ -138,7 +144,7 @@ func (l *Loop) leader(r *job) (id uint64, shared int) {
 	if r.NoCache {
 		return 0, 0
 	}
-	skippable := r.gen.Skippable()
+	skippable := r.skippable()
 	return l.leaders.find(r, skippable, l.tree.Len(r.namespace, skippable)+kvcache.BlockTokens)
 }
 

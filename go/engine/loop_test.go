@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/sample"
 )
 
@@ -292,7 +293,7 @@ func TestLoopEnds(t *testing.T) {
 		bias.Bias = append(bias.Bias, sample.Bias{ID: int32(id), Value: float32(math.Inf(-1))})
 	}
 	_, c = submit(t, l, bias)
-	if r := c.wait(t); !errors.Is(r.Err, ErrBanned) {
+	if r := c.wait(t); !errors.Is(r.Err, generate.ErrBanned) {
 		t.Errorf("no token possible: %+v", r)
 	}
 	if n := len(c.done); n != 0 {

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/draft"
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/sched"
 )
 
@@ -33,8 +34,8 @@ type mtpText struct {
 }
 
 // text returns the state of a text in the draft layer, nil if the layer does not draft for the text.
-func (m *mtp) text(g *Generation, lib *draft.Library) *mtpText {
-	if m == nil || g.drafter == nil || g.Draft.Record != nil || !g.Draft.Sources.Has(m.source()) {
+func (m *mtp) text(g *generate.Generation, lib *draft.Library) *mtpText {
+	if m == nil || !g.Speculates() || g.Draft.Record != nil || !g.Draft.Sources.Has(m.source()) {
 		return nil
 	}
 	return &mtpText{proposal: proposal{gen: g, source: m.source(), judge: lib.Judge(m.source())}}
@@ -59,15 +60,15 @@ func (m *mtp) bytes() int {
 // keep updates the layer's state after a pass, when tokens were sampled from it, and keeps the hidden states at
 // which the texts that are drafted for continue; texts has nil for the others. The caller holds the device's
 // turn. State after a rejected draft is computed too; its positions are overwritten later.
-func (m *mtp) keep(items []Item, gens []*Generation, texts []*mtpText) {
+func (m *mtp) keep(items []Item, gens []*generate.Generation, texts []*mtpText) {
 	m.next = m.next[:0]
 	for k, it := range items {
 		first := m.first(it, gens[k])
 		for b := range 1 + len(it.Branches) {
 			for i := range it.sequence(b) {
 				id := int32(0) // unknown
-				if at := first + i + 1; at < len(gens[k].ids) {
-					id = gens[k].ids[at]
+				if at := first + i + 1; at < len(gens[k].Known()) {
+					id = gens[k].Known()[at]
 				}
 				m.next = append(m.next, id)
 			}
@@ -81,9 +82,9 @@ func (m *mtp) keep(items []Item, gens []*Generation, texts []*mtpText) {
 		}
 		for b := range 1 + len(it.Branches) {
 			ids := it.sequence(b)
-			if t := texts[k]; t != nil && b == t.gen.taken {
-				if last := t.gen.done - 1 - m.first(it, t.gen); last >= 0 && last < len(ids) {
-					t.seq, t.at = it.Seq, t.gen.done
+			if t := texts[k]; t != nil && b == t.gen.Taken() {
+				if last := t.gen.Evaluated() - 1 - m.first(it, t.gen); last >= 0 && last < len(ids) {
+					t.seq, t.at = it.Seq, t.gen.Evaluated()
 					t.hold(0, m.e.runner.Hidden(row+last))
 				}
 			}
@@ -102,7 +103,9 @@ func (t *mtpText) hold(i int, hidden []float32) {
 }
 
 // first returns the index in the text of the first token of its item in the last pass.
-func (m *mtp) first(it Item, g *Generation) int { return it.Seq.Len() - len(it.IDs) + g.dropped }
+func (m *mtp) first(it Item, g *generate.Generation) int {
+	return it.Seq.Len() - len(it.IDs) + g.Dropped()
+}
 
 // draft runs the layer; each text then proposes its guesses. worth is the time that an accepted token saves,
 // verify the additional time of a pass with so many drafts. locked runs what changes the KV pool.
@@ -161,14 +164,14 @@ func (m *mtp) draft(texts []*mtpText, worth time.Duration, verify func(drafts in
 // depth returns how many tokens of the text may be guessed.
 func (t *mtpText) depth() int {
 	g := t.gen
-	if t.lost || t.at == 0 || t.at != g.done || g.done != len(g.ids)-1 || t.promised() {
+	if t.lost || t.at == 0 || t.at != g.Evaluated() || g.Evaluated() != len(g.Known())-1 || t.promised() {
 		return 0
 	}
 	at, layout := t.seq.Len(), t.seq.e.kv.Layout()
 	if at == 0 || layout.Room(at-1, 2) < 2 { // blocks age before the next pass
 		return 0
 	}
-	n := g.draftable(min(g.Draft.Max, draft.MaxGuesses, t.seq.e.ctx-at))
+	n := g.Draftable(min(g.Draft.Max, draft.MaxGuesses, t.seq.e.ctx-at))
 	if steps := t.seq.e.model.NextSteps(); steps > 0 {
 		n = min(n, steps)
 	}
@@ -224,7 +227,7 @@ func (m *mtp) step(active []*mtpText) {
 		for _, t := range active {
 			b.AddSeq(t.seq.table.Units()...)
 			for n := t.first(); n <= len(t.found); n++ {
-				id := t.gen.ids[t.at]
+				id := t.gen.Known()[t.at]
 				if n > 0 {
 					id = t.found[n-1].ID
 				}

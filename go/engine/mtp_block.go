@@ -73,7 +73,7 @@ func (m *mtp) blockStep(active []*mtpText, n int, mask int32) {
 		at := int32(0)
 		for _, t := range active {
 			b.AddSeq(t.seq.table.Units()...)
-			b.Add(t.gen.ids[t.at], int32(t.seq.Len()))
+			b.Add(t.gen.Known()[t.at], int32(t.seq.Len()))
 			at++
 			for i := range min(n, t.depth()) {
 				b.Add(mask, int32(t.seq.Len()+1+i))

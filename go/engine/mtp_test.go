@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/draft"
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/internal/scripted"
 	"github.com/quern-llm/quern/go/internal/testdata"
@@ -288,7 +289,7 @@ func guessed(t *testing.T, e *Engine, prompt []int32, n, slice int, drafts func(
 	for {
 		items := []Item{{Seq: s, IDs: g.Pending(nil, slice)}}
 		items[0].Rows = g.Rows(len(items[0].IDs))
-		var step Step
+		var step generate.Step
 		err := e.device.inTurn(func() error {
 			if err := e.pass(canceler{ctx: t.Context()}, items); err != nil {
 				return err
@@ -299,7 +300,7 @@ func guessed(t *testing.T, e *Engine, prompt []int32, n, slice int, drafts func(
 			}); err != nil {
 				return err
 			}
-			e.mtp.keep(items, []*Generation{g}, []*mtpText{own})
+			e.mtp.keep(items, []*generate.Generation{g}, []*mtpText{own})
 			return nil
 		})
 		if err != nil {

@@ -5,11 +5,12 @@ import (
 	"slices"
 
 	"github.com/quern-llm/quern/go/draft"
+	"github.com/quern-llm/quern/go/generate"
 )
 
 // A proposal is the guesses of a model at the continuation of a text, one token at a time.
 type proposal struct {
-	gen    *Generation
+	gen    *generate.Generation
 	source draft.Source
 	judge  *draft.Judge
 	found  []draft.Guess // in this round
@@ -21,7 +22,7 @@ type proposal struct {
 // begin begins a round. The judge compares its guesses with how the text has continued.
 func (p *proposal) begin() {
 	p.found, p.rivals, p.reach = p.found[:0], p.rivals[:0], 1
-	p.judge.Accept(p.gen.ids)
+	p.judge.Accept(p.gen.Known())
 }
 
 // enoughAccepted is the expected number of accepted tokens of other guesses above which the model is not run.
@@ -29,13 +30,13 @@ const enoughAccepted = 2
 
 // promised reports whether the model need not run: drafts are forced, or other guesses promise enough.
 func (p *proposal) promised() bool {
-	return len(p.gen.draft) > len(p.gen.guesses) || expected(p.gen.guesses) > enoughAccepted
+	return p.gen.Forced() > 0 || expected(p.gen.Guesses()) > enoughAccepted
 }
 
 // goesOn reports whether a further token is worth guessing.
 func (p *proposal) goesOn() bool {
 	g := p.gen
-	return !p.lost && len(p.found) < min(g.Draft.Max, g.draftable(draft.MaxGuesses)) && p.reach > 0.1 &&
+	return !p.lost && len(p.found) < min(g.Draft.Max, g.Draftable(draft.MaxGuesses)) && p.reach > 0.1 &&
 		p.found[len(p.found)-1].Chance >= float64(g.Draft.MinChance)
 }
 
@@ -56,7 +57,7 @@ func (p *proposal) take(logits []float32, tokens func(i int32) int32) {
 // add adds a guess, given its probability under the model.
 func (p *proposal) add(id int32, probability float32) {
 	chance := p.judge.Chance(probability)
-	p.judge.Guess(len(p.gen.ids)+len(p.found), id, probability)
+	p.judge.Guess(len(p.gen.Known())+len(p.found), id, probability)
 	p.found = append(p.found, draft.Guess{ID: id, Chance: chance, Source: p.source})
 	p.reach *= chance
 }
@@ -105,8 +106,8 @@ func (p *proposal) propose() {
 		list = append(list, r.Guess)
 	}
 	list = draft.Best(list, min(p.gen.Draft.Max, draft.MaxGuesses))
-	if expected(list) > expected(p.gen.guesses) {
-		p.gen.guess(list)
+	if expected(list) > expected(p.gen.Guesses()) {
+		p.gen.SetGuesses(list)
 	}
 }
 

@@ -7,13 +7,29 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/draft"
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/mem"
+)
+
+// What a generation is asked for, and what it gives.
+type (
+	Params = generate.Params
+	Token  = generate.Token
+	Finish = generate.Finish
+)
+
+// The reasons why a generation ended.
+const (
+	Stopped  = generate.Stopped
+	MaxedOut = generate.MaxedOut
+	CtxFull  = generate.CtxFull
 )
 
 // A Request asks a Loop to generate. The loop reads it until Done and never writes to it or to its slices, so
 // requests may share them.
 type Request struct {
 	Params
+	Reader    Reader          // of the prompt; nil: none
 	NoCache   bool            // neither uses the prefix cache nor adds to it
 	Namespace string          // of the prefix cache, which is shared only within a namespace
 	Owner     string          // whose text it is: drafts come from recent texts of the same owner, in the namespace, and of no other

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/draft"
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/sched"
@@ -82,24 +83,24 @@ func TestTreesDoNotChangeATextAlone(t *testing.T) {
 				}
 				s := e.NewSequence()
 				var got []int32
-				var st Step
+				var st generate.Step
 				for st.Finish == "" {
-					if g.shift.due(s.Len()) {
+					if g.Shift.Due(s.Len()) {
 						shiftOne(t, s, g)
 					}
-					room := g.shift.room(s.Len(), e.kv.Layout().Room(s.Len(), e.batch))
-					known, trunk, branches := len(g.ids)-g.done, 0, []sched.Branch(nil)
+					room := g.Shift.Room(s.Len(), e.kv.Layout().Room(s.Len(), e.batch))
+					known, trunk, forks := len(g.Known())-g.Evaluated(), 0, []sched.Branch(nil)
 					if known < room {
-						trunk, branches = planOne(t, e, g, rng)
-						trunk, branches = min(trunk, room-known), cutBranches(branches, room-known)
+						trunk, forks = planOne(t, e, g, rng)
+						trunk, forks = min(trunk, room-known), generate.CutBranches(forks, room-known)
 					}
-					items := []Item{{Seq: s, IDs: g.Pending(nil, min(known+trunk, room)), Branches: g.Split(branches)}}
+					items := []Item{{Seq: s, IDs: g.Pending(nil, min(known+trunk, room)), Branches: branches(g.Split(forks))}}
 					k := len(items[0].IDs)
 					items[0].Rows = g.Rows(k)
 					if err := e.pass(canceler{ctx: t.Context()}, items); err != nil {
 						t.Fatal(err)
 					}
-					g.keepBranches(len(items[0].Branches))
+					g.KeepBranches(len(items[0].Branches))
 					if rng.IntN(2) == 0 {
 						g.Prepare(k)
 					}
@@ -113,12 +114,12 @@ func TestTreesDoNotChangeATextAlone(t *testing.T) {
 						t.Fatal(err)
 					}
 					if e.mtp != nil {
-						e.mtp.keep(items, []*Generation{g}, []*mtpText{nil})
+						e.mtp.keep(items, []*generate.Generation{g}, []*mtpText{nil})
 					}
-					if g.taken > 0 {
+					if g.Taken() > 0 {
 						adopted++
 					}
-					items[0].adopt(g.taken)
+					items[0].adopt(g.Taken())
 					s.settle(g)
 					for _, tok := range st.Tokens {
 						if !tok.Stop {
@@ -126,7 +127,7 @@ func TestTreesDoNotChangeATextAlone(t *testing.T) {
 						}
 					}
 					if len(got) > 0 && st.Finish == "" && rng.IntN(6) > 0 {
-						g.guess(randomTree(rng, e, want[min(len(got), len(want)):]))
+						g.SetGuesses(randomTree(rng, e, want[min(len(got), len(want)):]))
 					}
 				}
 				if !slices.Equal(got, want) || st.Finish != finish {
@@ -179,7 +180,7 @@ func TestTreesDoNotChangeATextAmongOthers(t *testing.T) {
 					sink.on = func(got int) {
 						<-ready
 						if len(want) > got {
-							ticket.j.gen.guess(randomTree(rng, l.e, want[got:]))
+							ticket.j.gen.SetGuesses(randomTree(rng, l.e, want[got:]))
 						}
 					}
 					p := params()
@@ -260,22 +261,22 @@ func TestBranchesWithoutMemory(t *testing.T) {
 }
 
 // shiftOne shifts a sequence that is due.
-func shiftOne(t *testing.T, s *Sequence, g *Generation) {
-	move, err := s.beginShift(g.shift, s.space)
+func shiftOne(t *testing.T, s *Sequence, g *generate.Generation) {
+	move, err := s.beginShift(g.Shift, s.space)
 	if err != nil {
 		t.Fatal(err)
 	}
 	_ = s.e.device.inTurn(func() error {
-		s.e.mover.Move(s.e.device.pool, s.e.kv, move, s.Len()-g.shift.by)
+		s.e.mover.Move(s.e.device.pool, s.e.kv, move, s.Len()-g.Shift.By)
 		return nil
 	})
 	s.endShift(g, move)
 }
 
 // planOne returns the drafts of the next pass of a text alone, if passes of any size take as long.
-func planOne(t *testing.T, e *Engine, g *Generation, rng *rand.Rand) (trunk int, branches []sched.Branch) {
+func planOne(t *testing.T, e *Engine, g *generate.Generation, rng *rand.Rand) (trunk int, branches []sched.Branch) {
 	s := sched.New(sched.Config{
-		Running: 1, Batch: len(g.ids) - g.done + rng.IntN(e.batch), Memory: anyMemory{}, Alone: true,
+		Running: 1, Batch: len(g.Known()) - g.Evaluated() + rng.IntN(e.batch), Memory: anyMemory{}, Alone: true,
 		Branches: rng.IntN(maxBranches + 1), Replays: e.kv.Layout().Recurrent(),
 	})
 	for _, n := range []int{1, 4, 4, 256} {
@@ -286,8 +287,8 @@ func planOne(t *testing.T, e *Engine, g *Generation, rng *rand.Rand) (trunk int,
 		t.Fatal(err)
 	}
 	s.Admit(0, 1, func(uint64) sched.Prefix { return sched.Prefix{} })
-	s.Sampled(1, len(g.ids)-1, g.done)
-	s.Shifted(1, g.dropped)
+	s.Sampled(1, len(g.Known())-1, g.Evaluated())
+	s.Shifted(1, g.Dropped())
 	s.Drafted(1, g.Drafts(1+rng.IntN(len(e.logits))))
 	it := s.Next(0, 1)[0]
 	return it.Draft, it.Branches

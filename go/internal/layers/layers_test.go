@@ -22,7 +22,7 @@ var layers = []string{
 	"gguf safetensors mem machine tokenizer chat constrain draft sched kernel diskcache demo mcp models persona server/batch server/page server/reply",
 	"convert/hf quant server/field",
 	"convert/vocab form hub internal/mutate internal/scripted kvcache measure model/nn sample server/history stream synth",
-	"convert/lang model/arch",
+	"convert/lang generate model/arch",
 	"model",
 	"convert/family convert/internal/optest engine eval server/guard server/host",
 	"server/ask",

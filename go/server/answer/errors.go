@@ -11,6 +11,7 @@ import (
 
 	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/internal/panics"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/models"
@@ -76,8 +77,8 @@ func toAPI(err error) *reply.Error {
 		return &reply.Error{Status: http.StatusInternalServerError, Message: failed.Error(), Param: "model"}
 	case errors.Is(err, models.ErrClosed):
 		return &reply.Error{Status: http.StatusServiceUnavailable, Message: err.Error()}
-	case errors.Is(err, engine.ErrBanned):
-		return reply.Invalid("logit_bias", "%v", engine.ErrBanned)
+	case errors.Is(err, generate.ErrBanned):
+		return reply.Invalid("logit_bias", "%v", generate.ErrBanned)
 	case errors.Is(err, constrain.ErrLimit):
 		return &reply.Error{Status: http.StatusBadRequest, Message: err.Error()}
 	case errors.Is(err, engine.ErrAdapters):

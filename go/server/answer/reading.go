@@ -97,7 +97,8 @@ func (req *Request) Evaluate(o *Reads, texts []ReadText) (prompt, cached int, er
 		for next < len(texts) && running < window(m) {
 			t := &texts[next]
 			ticket, err := m.Engine.Submit(&engine.Request{
-				Params:  engine.Params{Prompt: t.Ids, Reader: t.Reader, Sampling: m.Sampling, TopLogprobs: -1},
+				Params:  engine.Params{Prompt: t.Ids, Sampling: m.Sampling, TopLogprobs: -1},
+				Reader:  t.Reader,
 				NoCache: t.noCache, Namespace: caller.Space, Adapters: adapters, Slot: -1, Flow: caller.Flow, Weight: caller.Weight,
 				Priority: priority,
 				Deadline: deadline, Origin: ctx, Sink: readSink{done},

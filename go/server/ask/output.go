@@ -1,7 +1,7 @@
 package ask
 
 import (
-	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -82,7 +82,7 @@ func (s *streamOptions) Schema() field.Schema {
 }
 
 // MaxProbs is the maximum number of alternatives per token.
-const MaxProbs = engine.MaxTopLogprobs
+const MaxProbs = generate.MaxTopLogprobs
 
 // A ProbCount is the number of alternatives per token. -1 disables log-probabilities,
 // as does 0 where off is set.

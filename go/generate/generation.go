@@ -1,4 +1,9 @@
-package engine
+// Package generate is what generates one text, apart from the model: which tokens are evaluated next, which of them are
+// drafts, what is sampled from the logits, and where the text ends.
+//
+// A Generation is a pure state machine: it has no model, no clock and no goroutine. Whoever drives it evaluates its
+// pending tokens and gives it rows of logits.
+package generate
 
 import (
 	"errors"
@@ -8,7 +13,6 @@ import (
 
 	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/draft"
-	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/sched"
 )
@@ -26,7 +30,6 @@ type Params struct {
 	TopLogprobs int                  // -1: no logprobs; else each token has its own and those of the n likeliest
 	PostProbs   bool                 // logprobs are those after the samplers, not the model's own
 	Constraint  constrain.Constraint // owned by the generation; nil: none
-	Reader      Reader               // of the prompt; nil: none
 	Draft       draft.Options        // what is guessed, to verify several tokens in a pass; zero: nothing
 }
 
@@ -39,10 +42,10 @@ func TokenBytes(top int) int {
 	return int(reflect.TypeFor[Token]().Size()) + max(top, 0)*int(reflect.TypeFor[sample.Logprob]().Size())
 }
 
-// generationBytes returns the maximum memory of a Generation for a text of ctx tokens: its ids, the n-gram
+// Bytes returns the maximum memory of a Generation for a text of ctx tokens: its ids, the n-gram
 // index for drafts, the sampler's state and scratch, a copy of the logits, and the tokens sampled from `rows`
 // rows at a time.
-func generationBytes(nVocab, ctx, rows int) int {
+func Bytes(nVocab, ctx, rows int) int {
 	return 4*ctx + draft.Bytes(ctx) + sample.Bytes(nVocab, ctx) + 4*nVocab + rows*(nVocab/8+TokenBytes(MaxTopLogprobs))
 }
 
@@ -81,9 +84,7 @@ type Step struct {
 // These may be a tree: its trunk is evaluated with the known tokens, other branches beside them.
 type Generation struct {
 	Params
-	nVocab    int
-	ctx       int
-	banned    []int32
+	Config
 	smp       *sample.Sampler // created on first use
 	ids       []int32         // the prompt and the sampled tokens; aliases the prompt while there are none
 	done      int             // of which are evaluated
@@ -98,25 +99,22 @@ type Generation struct {
 	masks     []constrain.Set // tokens allowed after the last of ids, and after each draft in the pass
 	prepared  int             // of masks: how many are computed
 	forecast  []int32         // scratch of the constraint's
-	reading   *reading        // nil: there is no Reader
-	shift     shifting
-	dropped   int // of the evaluated tokens: those that its sequence has lost to shifts
-	shifts    int // how often it was shifted
+	dropped   int             // of the evaluated tokens: those that its sequence has lost to shifts
 }
 
-// NewGeneration returns a Generation for a model of nVocab tokens and a context of
-// ctx positions. It refuses parameters that are out of range.
-func NewGeneration(p Params, nVocab, ctx int) (*Generation, error) {
+// Config is what a Generation knows of its model.
+type Config struct {
+	Vocab   int     // tokens of the vocabulary: all ids of the Params are below it
+	Ctx     int     // positions of a sequence
+	MaxRows int     // of logits that are computed at a time
+	Banned  []int32 // tokens that are never generated
+	Shift   Shift
+}
+
+// New returns a Generation. It refuses parameters that are out of range.
+func New(p Params, c Config) (*Generation, error) {
 	if len(p.Prompt) == 0 {
 		return nil, errors.New("the prompt is empty, want one token at least")
-	}
-	if err := known(p.Prompt, nVocab); err != nil {
-		return nil, err
-	}
-	for _, b := range p.Bias {
-		if b.ID < 0 || int(b.ID) >= nVocab {
-			return nil, fmt.Errorf("%w: a bias is for %d, want 0 to %d", model.ErrToken, b.ID, nVocab-1)
-		}
 	}
 	if err := p.Sampling.Validate(); err != nil {
 		return nil, err
@@ -126,31 +124,12 @@ func NewGeneration(p Params, nVocab, ctx int) (*Generation, error) {
 	}
 	// Without spare capacity, so that append copies and the caller's slice is not written.
 	ids := p.Prompt[:len(p.Prompt):len(p.Prompt)]
-	g := &Generation{Params: p, nVocab: nVocab, ctx: ctx, ids: ids}
-	var err error
-	g.reading, err = newReading(p.Reader, len(ids))
-	return g, err
+	return &Generation{Params: p, Config: c, ids: ids}, nil
 }
 
 // Skippable returns the known tokens that need not be evaluated if their state is cached: all except the
-// last, whose logits are needed, tokens with a Reader, and tokens after the first shift.
-func (g *Generation) Skippable() []int32 {
-	n := len(g.ids) - 1
-	if g.reading != nil {
-		n = min(n, g.reading.next)
-	}
-	return g.shift.findable(g.ids[:n])
-}
-
-// known returns an error that wraps model.ErrToken for ids outside the vocabulary.
-func known(ids []int32, nVocab int) error {
-	for i, id := range ids {
-		if id < 0 || int(id) >= nVocab {
-			return fmt.Errorf("%w: token %d is %d, want 0 to %d", model.ErrToken, i, id, nVocab-1)
-		}
-	}
-	return nil
-}
+// last, whose logits are needed, and tokens after the first shift.
+func (g *Generation) Skippable() []int32 { return g.Shift.Findable(g.ids[:len(g.ids)-1]) }
 
 // Known returns the prompt and the sampled tokens. The slice belongs to the Generation.
 func (g *Generation) Known() []int32 { return g.ids }
@@ -163,11 +142,11 @@ func (g *Generation) Evaluated() int { return g.done }
 // discarded by shifts.
 func (g *Generation) Positions() int { return g.done - g.dropped }
 
-// shifted records that the sequence discarded n more tokens.
-func (g *Generation) shifted(n int) {
-	g.dropped += n
-	g.shifts++
-}
+// Dropped returns how many of the evaluated tokens the sequence has lost to shifts.
+func (g *Generation) Dropped() int { return g.dropped }
+
+// Shifted records that the sequence was shifted.
+func (g *Generation) Shifted() { g.dropped += g.Shift.By }
 
 // Generated returns how many tokens were sampled.
 func (g *Generation) Generated() int { return g.generated }
@@ -177,6 +156,18 @@ func (g *Generation) Resume(n int) {
 	g.done = n
 	g.drop()
 }
+
+// Rewind records that nothing is evaluated: the sequence begins again, without shifts.
+func (g *Generation) Rewind() {
+	g.dropped = 0
+	g.Resume(0)
+}
+
+// Settle records that the sequence has only so many positions left. Drafts of what follows the text stay.
+func (g *Generation) Settle(positions int) { g.done = positions + g.dropped }
+
+// Taken returns which sequence of the last pass has the accepted drafts: 0 is the text's own, branches count from 1.
+func (g *Generation) Taken() int { return g.taken }
 
 // drop drops the drafts.
 func (g *Generation) drop() { g.draft, g.guesses, g.prepared = g.draft[:0], g.guesses[:0], 0 }
@@ -194,14 +185,14 @@ func (g *Generation) Rest() {
 // and returns how many it accepted.
 func (g *Generation) Propose(ids []int32) int {
 	g.drop()
-	g.draft = append(g.draft, ids[:g.draftable(len(ids))]...)
+	g.draft = append(g.draft, ids[:g.Draftable(len(ids))]...)
 	return len(g.draft)
 }
 
-// draftable returns how many of n drafts may still be generated before the last token.
-func (g *Generation) draftable(n int) int {
-	if g.shift.limit == 0 {
-		n = min(n, g.ctx-len(g.ids))
+// Draftable returns how many of n drafts may still be generated before the last token.
+func (g *Generation) Draftable(n int) int {
+	if g.Shift.Limit == 0 {
+		n = min(n, g.Ctx-len(g.ids))
 	}
 	if g.MaxTokens >= 0 {
 		n = min(n, g.MaxTokens-g.generated-1)
@@ -236,7 +227,7 @@ func (g *Generation) Prepare(n int) {
 	g.order = g.evaluated(g.order[:0], drafts)
 	for k, v := range g.order {
 		if k == len(g.masks) {
-			g.masks = append(g.masks, constrain.NewSet(g.nVocab))
+			g.masks = append(g.masks, constrain.NewSet(g.Vocab))
 		}
 		if clear(g.masks[k]); g.descent.to(v) { // drafts after one that is not allowed are never reached
 			g.Constraint.Mask(g.masks[k])
@@ -295,7 +286,7 @@ func (g *Generation) Advance(n int, rows [][]float32) (Step, error) {
 			return end(Stopped), nil
 		case g.generated == g.MaxTokens:
 			return end(MaxedOut), nil
-		case g.done == g.ctx && g.shift.limit == 0:
+		case g.done == g.Ctx && g.Shift.Limit == 0:
 			return end(CtxFull), nil
 		}
 		if g.Constraint != nil && !g.Constraint.Accept(t.ID) {
@@ -312,7 +303,7 @@ func (g *Generation) Advance(n int, rows [][]float32) (Step, error) {
 	}
 	if f, ok := g.Constraint.(constrain.Forecaster); ok {
 		g.forecast = f.Forecast(g.forecast[:0])
-		g.Propose(g.forecast[:min(len(g.forecast), maxForecast)])
+		g.Propose(g.forecast[:min(len(g.forecast), max(g.MaxRows/2-1, 0))]) // with the token before them, half of the rows
 	}
 	return end(""), nil
 }
@@ -322,11 +313,11 @@ var ErrBanned = errors.New("logit_bias bans each token that may come next; allow
 
 // bans reports whether the biases ban each token that may come after row k.
 func (g *Generation) bans(k int) bool {
-	may := constrain.NewSet(g.nVocab)
+	may := constrain.NewSet(g.Vocab)
 	if g.Constraint != nil {
 		copy(may, g.masks[k])
 	} else {
-		for id := range int32(g.nVocab) {
+		for id := range int32(g.Vocab) {
 			may.Add(id)
 		}
 	}
@@ -335,7 +326,7 @@ func (g *Generation) bans(k int) bool {
 			may.Remove(b.ID)
 		}
 	}
-	for _, id := range g.banned {
+	for _, id := range g.Banned {
 		may.Remove(id)
 	}
 	return len(g.Bias) > 0 && may.Empty()
@@ -349,10 +340,6 @@ func (g *Generation) failed() error {
 	return nil
 }
 
-// maxForecast is the maximum number of drafts from a constraint: with the token before them, half of the rows
-// that are computed at a time.
-const maxForecast = maxOut/2 - 1
-
 // Cut ends the text after the first n tokens of the last step and discards the others.
 func (g *Generation) Cut(n int) {
 	drop := len(g.tokens) - n
@@ -364,20 +351,20 @@ func (g *Generation) Cut(n int) {
 // choose samples from the k-th row of logits.
 func (g *Generation) choose(logits []float32, k int) (t Token, err error) {
 	raw := logits // logprobs are the model's own, before bias and constraint
-	if g.TopLogprobs >= 0 && !g.PostProbs && (len(g.Bias) > 0 || len(g.banned) > 0 || g.Constraint != nil) {
+	if g.TopLogprobs >= 0 && !g.PostProbs && (len(g.Bias) > 0 || len(g.Banned) > 0 || g.Constraint != nil) {
 		logits = append([]float32(nil), logits...)
 	}
 	for _, b := range g.Bias {
 		logits[b.ID] += b.Value
 	}
-	for _, id := range g.banned {
+	for _, id := range g.Banned {
 		logits[id] = float32(math.Inf(-1))
 	}
 	if g.Constraint != nil {
 		g.masks[k].Ban(logits, float32(math.Inf(-1)))
 	}
 	if g.smp == nil {
-		g.smp = sample.New(g.Sampling, g.nVocab)
+		g.smp = sample.New(g.Sampling, g.Vocab)
 		for _, id := range g.Prompt {
 			g.smp.Accept(id)
 		}

@@ -1,4 +1,4 @@
-package engine
+package generate
 
 import (
 	"slices"
@@ -15,12 +15,12 @@ type drafts struct {
 	split   []sched.Branch // branches that are in the pass beside the trunk
 }
 
-// forced returns how many drafts are forced: the constraint allows no other token.
-func (d *drafts) forced() int { return len(d.draft) - len(d.guesses) }
+// Forced returns how many drafts are forced: the constraint allows no other token.
+func (d *drafts) Forced() int { return len(d.draft) - len(d.guesses) }
 
 // before returns the parent of draft v, -1 if it follows the text directly.
 func (d *drafts) before(v int) int {
-	n := d.forced()
+	n := d.Forced()
 	if v < n {
 		return v - 1
 	}
@@ -29,7 +29,7 @@ func (d *drafts) before(v int) int {
 
 // source returns the source of a draft.
 func (d *drafts) source(v int) draft.Source {
-	if n := d.forced(); v >= n {
+	if n := d.Forced(); v >= n {
 		return d.guesses[v-n].Source
 	}
 	return draft.Forced
@@ -38,7 +38,7 @@ func (d *drafts) source(v int) draft.Source {
 // trunk returns the number of drafts in the trunk.
 func (d *drafts) trunk() int {
 	if i := slices.IndexFunc(d.guesses, func(g draft.Guess) bool { return g.Back > 0 }); i >= 0 {
-		return d.forced() + i
+		return d.Forced() + i
 	}
 	return len(d.draft)
 }
@@ -83,8 +83,8 @@ func (d *drafts) sequence(v, trunk int) int {
 	return found
 }
 
-// cutBranches truncates branches to so many drafts.
-func cutBranches(list []sched.Branch, depth int) []sched.Branch {
+// CutBranches truncates branches to so many drafts.
+func CutBranches(list []sched.Branch, depth int) []sched.Branch {
 	kept := list[:0]
 	for _, b := range list {
 		if over := max(len(b.Path)-max(depth, 0), 0); over < max(b.New, 1) {
