@@ -198,7 +198,7 @@ func (l *Loop) run() {
 func (l *Loop) turn() bool {
 	now := l.now()
 	l.pulse.beat.Store(int64(now))
-	l.resumeLate()
+	resumed := l.resumeLate()
 	l.mu.Lock()
 	l.runCalls()
 	ended := l.sweep()
@@ -220,7 +220,7 @@ func (l *Loop) turn() bool {
 		l.pass()
 	case stop:
 		return false
-	case len(ended) == 0:
+	case len(ended) == 0 && !resumed: // else the last request may have ended
 		l.sleep()
 	}
 	return true

@@ -120,8 +120,8 @@ func (l *Loop) countLate() {
 	l.kept.Set(n)
 }
 
-// resumeLate samples the requests whose masks are there by now.
-func (l *Loop) resumeLate() {
+// resumeLate samples the requests whose masks are there by now. It reports whether there were any.
+func (l *Loop) resumeLate() (any bool) {
 	for _, j := range slices.Clone(l.late) {
 		p := j.late
 		if !p.masks.ready() || !l.isLive(j) {
@@ -138,5 +138,7 @@ func (l *Loop) resumeLate() {
 		l.dropLate(j)
 		l.mu.Unlock()
 		l.deliver(j, *p.step)
+		any = true
 	}
+	return any
 }
