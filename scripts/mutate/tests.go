@@ -90,23 +90,12 @@ func (t *test) reaches(m *mutant) bool {
 }
 
 func (s *goSuite) sites() ([]mutant, error) {
-	if err := os.MkdirAll(s.scratch, 0o755); err != nil {
-		return nil, err
-	}
-	files, err := filepath.Glob(filepath.Join(s.pkg, "*.go"))
+	all, err := sitesOf(s.pkg)
 	if err != nil {
 		return nil, err
 	}
-	var all []mutant
-	for _, file := range files {
-		if strings.HasSuffix(file, "_test.go") {
-			continue
-		}
-		sites, err := goSites(s.pkg, file)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, sites...)
+	if err := os.MkdirAll(s.scratch, 0o755); err != nil {
+		return nil, err
 	}
 	for _, folder := range append([]string{s.pkg}, elsewhere[s.pkg]...) {
 		if err := s.measure(folder); err != nil {
@@ -122,6 +111,26 @@ func (s *goSuite) sites() ([]mutant, error) {
 		}
 		return int(a.Took - b.Took)
 	})
+	return all, nil
+}
+
+// sitesOf returns the places of a package of Go.
+func sitesOf(pkg string) ([]mutant, error) {
+	files, err := filepath.Glob(filepath.Join(pkg, "*.go"))
+	if err != nil {
+		return nil, err
+	}
+	var all []mutant
+	for _, file := range files {
+		if strings.HasSuffix(file, "_test.go") {
+			continue
+		}
+		sites, err := goSites(pkg, file)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, sites...)
+	}
 	return all, nil
 }
 
