@@ -358,12 +358,15 @@ func TestExpertsOfMXFP4(t *testing.T) {
 	}
 }
 
-// Vectors stay as they are, whatever their number of dimensions.
+// Vectors stay as they are, whatever their number of dimensions, and so do tables of positions and types, and biases.
 func TestVectorsStay(t *testing.T) {
 	w := gguf.NewWriter()
 	w.Set("general.architecture", "llama")
 	for name, dims := range map[string][]uint64{"a.weight": {256}, "b.weight": {256, 1}, "c.weight": {256, 1, 1, 1}, "d.weight": {1, 1}, "e.weight": {1}} {
 		w.AddTensor(name, gguf.F32, dims, nil)
+	}
+	for _, name := range []string{"position_embd.weight", "token_types.weight", "c.bias", "blk.0.attn_norm.weight"} {
+		w.AddTensor(name, gguf.F32, []uint64{256, 2}, nil)
 	}
 	for name, dims := range map[string][]uint64{"m.weight": {256, 2}, "n.weight": {256, 1, 2}} {
 		w.AddTensor(name, gguf.F32, dims, nil)
@@ -378,7 +381,7 @@ func TestVectorsStay(t *testing.T) {
 	}
 	for name, got := range types {
 		want := gguf.F32
-		if name[0] >= 'm' {
+		if name[0] == 'm' || name[0] == 'n' {
 			want = gguf.Q8_0
 		}
 		if got != want {

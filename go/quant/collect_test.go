@@ -37,6 +37,15 @@ func TestUnused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	for name, counts := range map[string][]int64{"other columns": {1, 2}, "other matrices": {3}} {
+		sums := []float64{1, 2}
+		if name == "other columns" {
+			sums = []float64{1, 2, 3, 4}
+		}
+		if err := m.Add("all", sums, counts); err == nil {
+			t.Errorf("%s than before were added", name)
+		}
+	}
 	none, some := m.Unused()
 	if !slices.Equal(none, []string{"none"}) || !slices.Equal(some, []string{"some"}) || len(m.Entries) != 2 {
 		t.Errorf("%v unused, %v in part, %d are left", none, some, len(m.Entries))

@@ -95,6 +95,8 @@ func FuzzMatrix(f *testing.F) {
 	}
 	f.Add(old(1, "x", 2, 3, 0, 1<<29, 7, 12, "text"))
 	f.Add(old(1, "x", 2, 1<<31-1))
+	f.Add(old(1, "x", 2, 3, 0, 1<<29))     // two of three values
+	f.Add(old(2, "x", 2, 1, 0, "y", 2, 1)) // no value
 	f.Add(old(1<<31 - 1))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		read := parseOldMatrix

@@ -79,8 +79,8 @@ func (p *Probe) copy(ctx context.Context, dir string) (path string, err error) {
 	return f.Name(), nil
 }
 
-// rounding returns the type to round the i-th tensor to: the one chosen when tensors count alike, or where that is
-// the best, the next; nil for a tensor without a choice.
+// rounding returns the type to round the i-th tensor to: the one chosen when tensors count alike, or where that rounds
+// nothing, the next smaller; nil for a tensor without a choice.
 func (p *Probe) rounding(i int) *Sized {
 	types := p.From.Tensors[i].Types
 	at := len(types) - 1
@@ -88,9 +88,6 @@ func (p *Probe) rounding(i int) *Sized {
 		at--
 	}
 	if at < 0 {
-		at = len(types) - 2
-	}
-	if at < 0 || types[at].Error == 0 {
 		return nil
 	}
 	return &types[at]
