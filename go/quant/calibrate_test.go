@@ -54,6 +54,8 @@ func TestCalibration(t *testing.T) {
 	for i := range f.Tensors {
 		job.Choices = append(job.Choices, quant.Choice{Tensor: &f.Tensors[i], To: gguf.Q4_K})
 	}
+	// What is not quantized takes no memory.
+	tap.products = append(tap.products, quant.Product{Tensors: []string{"blk.1.other.weight"}, Columns: 1 << 20, Matrices: 8})
 	whole := 4 * uint64(kernel.SpanFloats(1024, 1024)) // of a layer
 	for _, test := range []struct {
 		memory uint64

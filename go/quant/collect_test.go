@@ -59,6 +59,7 @@ func TestStatistics(t *testing.T) {
 		"one":   {Sums: []float32{0, 8, 0, 0}, Counts: []float32{2}},
 		"parts": {Sums: []float32{2, 6, 1e-6, 4}, Counts: []float32{2, 0}}, // the second was never used
 		"also":  {Sums: []float32{8}, Counts: []float32{1}},
+		"two":   {Sums: []float32{1, 1}, Counts: []float32{1}},
 	}}
 	list, err := m.Statistics()
 	if err != nil {
@@ -69,6 +70,7 @@ func TestStatistics(t *testing.T) {
 		{Tensor: "even", Columns: 4, Sum: 8, Mean: 2, Max: 2, Active: 1, Entropy: 1},
 		{Tensor: "parts", Columns: 4, Sum: 6, Mean: 1.5, Max: 3, SD: math.Sqrt(0.75), Active: 1},
 		{Tensor: "one", Columns: 4, Sum: 4, Mean: 1, Max: 4, SD: math.Sqrt(3), Active: 0.25},
+		{Tensor: "two", Columns: 2, Sum: 2, Mean: 1, Max: 1, Active: 1, Entropy: 1},
 	}
 	for _, p := range []float64{1, 3, 1, 1} {
 		want[2].Entropy -= p / 6 * math.Log(p/6) / math.Log(4)
