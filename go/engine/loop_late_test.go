@@ -164,3 +164,22 @@ func TestSlowMasksAmongOthers(t *testing.T) {
 		})
 	}
 }
+
+// slowly is a constraint whose masks take longer than a pass waits for them.
+type slowly struct{ constrain.Constraint }
+
+func (s slowly) Mask(next constrain.Set) {
+	time.Sleep(2 * lateTime)
+	s.Constraint.Mask(next)
+}
+
+// A text alone ends although the masks of its last token are late.
+func TestGenerateEndsWithLateMasks(t *testing.T) {
+	e := open(t, tiny, Config{})
+	list := randomIDs(e, 50, 9)
+	p := likeliest(randomIDs(e, 4, 10), 4)
+	p.Constraint = slowly{oneOf(t, e, list)}
+	if ids, finish := alone(t, e, p); !slices.Equal(ids, list[:4]) || finish != MaxedOut {
+		t.Errorf("%v, %s, want %v, %s", ids, finish, list[:4], MaxedOut)
+	}
+}
