@@ -815,7 +815,7 @@ INLINE void mm_panels(int type, int super, int np, int ready, float *out, const 
  */
 INLINE int high_in_place(int type)
 {
-	/* By name: asked for a column of types.h here, Clang 14 unrolls the loops of Q3_K otherwise and spills in them. */
+	/* By name: with a column of types.h here, Clang 14 spills in the loops of Q3_K. */
 	return MM_DOT8_OFFSET && !MM_NARROW && (type == QN_Q4_K || type == QN_Q4_0 || type == QN_Q4_1);
 }
 
