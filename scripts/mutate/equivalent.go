@@ -36,13 +36,14 @@ func readEquivalents(name string) (equivalents, error) {
 			e.before, e.after, e.at = text, "", i+1
 		case mark == "+":
 			e.after = text
-		case mark == "" && e.after != "": // the reason, whose further lines say nothing new
+		case mark == "" && e.at > 0: // the reason, whose further lines say nothing new
 			pkg := e.file[:strings.LastIndexByte(e.file, '/')]
 			if !slices.Contains(all[pkg], e) {
 				all[pkg] = append(all[pkg], e)
 			}
 		case strings.Contains(mark, "/"):
-			e = equivalent{file: mark}
+			file, _, _ := strings.Cut(mark, ":") // the report has the line as well
+			e = equivalent{file: file}
 		default:
 			return nil, fmt.Errorf("%s:%d: want a file's path, -, + or the reason after two spaces", name, i+1)
 		}

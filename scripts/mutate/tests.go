@@ -114,9 +114,13 @@ func (s *goSuite) sites() ([]mutant, error) {
 	return all, nil
 }
 
-// sitesOf returns the places of a package of Go.
+// sitesOf returns the places of a package of Go, or of the scalar kernels.
 func sitesOf(pkg string) ([]mutant, error) {
-	files, err := filepath.Glob(filepath.Join(pkg, "*.go"))
+	ext, read := ".go", goSites
+	if pkg == scalar {
+		ext, read = ".c", cSites
+	}
+	files, err := filepath.Glob(filepath.Join(pkg, "*"+ext))
 	if err != nil {
 		return nil, err
 	}
@@ -125,7 +129,7 @@ func sitesOf(pkg string) ([]mutant, error) {
 		if strings.HasSuffix(file, "_test.go") {
 			continue
 		}
-		sites, err := goSites(pkg, file)
+		sites, err := read(pkg, file)
 		if err != nil {
 			return nil, err
 		}
@@ -370,19 +374,7 @@ func (s *cSuite) sites() ([]mutant, error) {
 	if got, err := s.build(); got != survived || err != nil {
 		return nil, fmt.Errorf("the copy does not pass its checks: %v", err)
 	}
-	files, err := filepath.Glob(scalar + "/*.c")
-	if err != nil {
-		return nil, err
-	}
-	var all []mutant
-	for _, file := range files {
-		sites, err := cSites(scalar, file)
-		if err != nil {
-			return nil, err
-		}
-		all = append(all, sites...)
-	}
-	return all, nil
+	return sitesOf(scalar)
 }
 
 func mkdirOf(file string) string {
