@@ -447,7 +447,10 @@ func checkAlias(name string) error {
 	for _, part := range strings.Split(bare, "/") {
 		ok = ok && isComponent(part)
 	}
-	if _, err := ParseRef(name); !ok || !errors.Is(err, ErrNoRef) || name == "demo" {
+	if name == "demo" {
+		return errors.New("the name \"demo\" is the embedded model's, want another")
+	}
+	if _, err := ParseRef(name); !ok || !errors.Is(err, ErrNoRef) {
 		return fmt.Errorf("the name %.80q, want letters and digits with . - _ / between them, and no server", name)
 	}
 	return nil
