@@ -8,9 +8,9 @@
 /* How an operation uses the routing of tokens to experts. */
 enum routing {
 	ROUTING_NONE = 0,
-	ROUTING_PAIRS, /* reads that in aux, where its rows are QN_ROWS_PAIR */
-	ROUTING_READS, /* reads that in aux */
-	ROUTING_WRITES, /* writes it into dst */
+	ROUTING_PAIRS, /* reads op->routing, where its rows are QN_ROWS_PAIR */
+	ROUTING_READS, /* reads it */
+	ROUTING_WRITES, /* writes it */
 };
 
 struct operation {

@@ -80,8 +80,8 @@ void run_tap(const struct run *c, const struct qn_op *op, const struct qn_tap *t
 	const struct qn_mat *m = &op->matmul.mat[0];
 	const enum qn_act kind = qn_type_act(m->type);
 	const int64_t rows = op_rows(c, op), blocks = (m->n_in + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK;
+	/* experts that have one matrix */
 	const int32_t share = op->rows == QN_ROWS_PAIR ? op->routing.n_expert / m->n_mat : 1;
-		/* experts that have one matrix */
 	struct route route = {0};
 	struct searches searches = {0};
 

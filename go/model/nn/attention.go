@@ -19,10 +19,10 @@ const (
 	NormEachHead            // each head with weights of its own, by the model's kind of norm
 	NormRow                 // all heads of a token together
 	NormRowOptional         // the same, where the file has weights
-	NormHeadOptional        // as normHead, where the file has weights
+	NormHeadOptional        // as NormHead, where the file has weights
 	NormUnweighted          // each head, without weights
 	NormGain                // the same, and then each head of queries times a number of its own
-	NormEachCentered        // as normEach, by a norm with a mean, and biases where the file has them
+	NormEachCentered        // as NormEachHead, by a norm with a mean, and biases where the file has them
 )
 
 // GateKind says where the output gate of an attention comes from.

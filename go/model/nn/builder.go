@@ -22,7 +22,7 @@ type Builder struct {
 	caches       map[int]kvCache           // by the window of the layers
 	byDistance   *kernel.Bias              // see Layer.bias
 	storeNext    bool                      // x is only what the next sublayer reads, which stores its result there: see takeEpilogue
-	readsAttnRes bool                      // sublayers read the result of attention to blocks of the residual: see attnRes
+	readsAttnRes bool                      // sublayers read the result of attention to blocks of the residual: see AttnRes
 	block        func(Layer)               // builds a layer
 	residuals    string                    // the use of the buffer x, if not "x": see next
 	role         role                      // of the layers that are being built

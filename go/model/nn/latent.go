@@ -8,7 +8,7 @@ import (
 
 // LatentAttention says what latent attention has besides its projections.
 type LatentAttention struct {
-	Gate  GateKind // gateOwn or gateHead: the result is multiplied by the sigmoid of a projection
+	Gate  GateKind // GateChannel or GateHead: the result is multiplied by the sigmoid of a projection
 	Sinks bool     // a score of each head that takes weight and has no value: attn_sinks
 }
 
