@@ -1,7 +1,6 @@
 package constrain
 
 import (
-	"context"
 	"crypto/sha256"
 	"encoding/binary"
 	"hash"
@@ -60,12 +59,10 @@ func (v *Vocabulary) CompileFor(namespace string, g *grammar.Grammar) (*Automato
 	c.bound()
 	c.mu.Unlock()
 	// One compiles it, and the others wait. Where its work ends before it is done, the next one tries.
-	select {
-	case item.turn <- struct{}{}:
-		defer func() { <-item.turn }()
-	case <-g.Work.Context().Done():
-		return nil, context.Cause(g.Work.Context())
+	if err := g.Work.Wait(item.turn); err != nil {
+		return nil, err
 	}
+	defer func() { <-item.turn }()
 	if !item.done.Load() {
 		a, err := newAutomaton(v, namespace, g)
 		if grammar.Overran(err) {

@@ -73,6 +73,9 @@ func Input(syntax, definition string) (g *grammar.Grammar, err error) {
 // A CallsError is about the tools of a prompt, not about the form.
 type CallsError struct{ error }
 
+// Unwrap returns the error of the tools: work that was too much for a first attempt may be enough for the second.
+func (e *CallsError) Unwrap() error { return e.error }
+
 // Compile returns the automaton of the texts that have the form; nil: of all. v is the
 // tokenizer's vocabulary. Where prompt is not nil, the text is a reply to it, with
 // reasoning before it that is free, and with calls of tools as the rule says. It ends with the context, whose cause is

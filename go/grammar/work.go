@@ -3,6 +3,7 @@ package grammar
 import (
 	"context"
 	"errors"
+	"time"
 )
 
 // Work bounds what it takes to read and compile a grammar, and ends it when nobody waits for the result. Loops count
@@ -75,6 +76,33 @@ func Overran(err error) bool {
 	_, is := errors.AsType[overrun](err)
 	return is
 }
+
+// Wait takes a turn, for as long as the work that is left may take: then it ends with the error of too much work, and
+// where the context ends with the cause. A nil Work waits without end.
+func (w *Work) Wait(turn chan struct{}) error {
+	select {
+	case turn <- struct{}{}:
+		return nil
+	default:
+	}
+	var late <-chan time.Time
+	if w != nil {
+		timer := time.NewTimer(time.Duration(w.left) * stepTime)
+		defer timer.Stop()
+		late = timer.C
+	}
+	select {
+	case turn <- struct{}{}:
+		return nil
+	case <-w.Context().Done():
+		return overrun{context.Cause(w.Context())}
+	case <-late:
+		return overrun{w.over}
+	}
+}
+
+// stepTime is what a step takes at most.
+const stepTime = 100 * time.Nanosecond
 
 // Context returns the context of the work.
 func (w *Work) Context() context.Context {

@@ -48,3 +48,24 @@ func TestWork(t *testing.T) {
 		}
 	}
 }
+
+// Who waits for another's work waits no longer than its own may take.
+func TestWait(t *testing.T) {
+	turn := make(chan struct{}, 1)
+	if err := NewWork(t.Context(), 0).Wait(turn); err != nil {
+		t.Errorf("a free turn: %v", err)
+	}
+	if err := NewWork(t.Context(), 1000).Wait(turn); !errors.Is(err, ErrLarge) || !Overran(err) {
+		t.Errorf("a taken turn: %v", err)
+	}
+	errLeft := errors.New("left")
+	ctx, leave := context.WithCancelCause(t.Context())
+	leave(errLeft)
+	if err := NewWork(ctx, 1<<40).Wait(turn); !errors.Is(err, errLeft) || !Overran(err) {
+		t.Errorf("after the context has ended: %v", err)
+	}
+	go func() { <-turn }()
+	if err := (*Work)(nil).Wait(turn); err != nil {
+		t.Errorf("without a bound: %v", err)
+	}
+}
