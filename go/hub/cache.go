@@ -79,6 +79,9 @@ func (m *Model) view() string {
 	return hex.EncodeToString(sum.Sum(nil))[:40]
 }
 
+// ErrUsed reports a model that cannot be removed, for personas are made from it.
+var ErrUsed = errors.New("remove that first")
+
 // ErrNotFound reports a model that is not in the cache.
 var ErrNotFound = errors.New("it is not in the cache; \"quern list\" shows what is")
 
@@ -376,7 +379,7 @@ func (h *Hub) Remove(ctx context.Context, name string) (m *Model, freed int64, e
 	} else if m, err = h.Find(name); err != nil {
 		return nil, 0, err
 	} else if used := h.usedBy(m); len(used) > 0 {
-		return nil, 0, fmt.Errorf("%s: %s is made from it; remove that first", m.Name, strings.Join(used, ", "))
+		return nil, 0, fmt.Errorf("%s: %s is made from it; %w", m.Name, strings.Join(used, ", "), ErrUsed)
 	} else {
 		path = h.manifestPath(m.Name)
 	}
@@ -414,11 +417,11 @@ func (h *Hub) Copy(ctx context.Context, from, to string) error {
 	defer unlock()
 	p, err := h.Persona(from)
 	if err == nil {
-		if err := h.free(to); err != nil {
+		if err := h.free(persona.BareName(to)); err != nil {
 			return err
 		}
 		as := *p
-		as.Name = to
+		as.Name = persona.BareName(to)
 		return h.writePersona(&as)
 	}
 	if !errors.Is(err, ErrNotFound) {

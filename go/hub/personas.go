@@ -40,6 +40,9 @@ func readPersona(path string) (*persona.Persona, error) {
 	if err == nil && p.From == "" {
 		err = errors.New("the persona is made from no model")
 	}
+	if err == nil && p.From == p.Name {
+		err = errors.New("the persona is made from itself")
+	}
 	if err == nil && fileName(p.Name) != filepath.Base(path) {
 		err = fmt.Errorf("the persona's name is %q, which is another file's", p.Name)
 	}
@@ -112,6 +115,9 @@ func (h *Hub) Create(ctx context.Context, p *persona.Persona) (*persona.Persona,
 	made, err := h.based(p)
 	if err != nil {
 		return nil, err
+	}
+	if made.From == name {
+		return nil, fmt.Errorf("%s would be made from itself", name)
 	}
 	made.Name, made.Created = name, time.Now().UTC().Truncate(time.Second)
 	return made, h.writePersona(made)

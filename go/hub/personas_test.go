@@ -75,13 +75,20 @@ func TestPersonas(t *testing.T) {
 		{create(persona.Persona{Name: "small", From: "tiny"}), "is a model in the cache"},
 		{h.Copy(t.Context(), "pirate", "small"), "is a model in the cache"},
 		{h.Copy(t.Context(), "tiny", "pirate"), "is a persona"},
+		{create(persona.Persona{Name: "self", From: "self"}), "made from itself"},
 		{create(persona.Persona{Name: "a", From: "tiny", Messages: []persona.Message{{Role: "x"}}}), "the role"},
 	} {
 		if wrong.err == nil || !strings.Contains(wrong.err.Error(), wrong.want) {
 			t.Errorf("got %v, want %q in it", wrong.err, wrong.want)
 		}
 	}
-	if _, _, err := h.Remove(t.Context(), "tiny"); err == nil || !strings.Contains(err.Error(), "captain, mate, pirate is made from it") {
+	if err := h.Copy(t.Context(), "captain", "boss:latest"); err != nil {
+		t.Fatal(err)
+	}
+	if m, _, err := h.Remove(t.Context(), "boss"); err != nil || m.Name != "boss" {
+		t.Errorf("a copy with the tag latest: %v %v", m, err)
+	}
+	if _, _, err := h.Remove(t.Context(), "tiny"); !errors.Is(err, ErrUsed) || !strings.Contains(err.Error(), "captain, mate, pirate is made from it") {
 		t.Errorf("the model of personas was removed: %v", err)
 	}
 	for _, name := range []string{"captain", "mate:latest", "pirate"} {
@@ -105,7 +112,7 @@ func TestDamagedPersona(t *testing.T) {
 	}
 	for name, text := range map[string]string{
 		"bad": "{", "other": `{"version":1,"name":"good","from":"x"}`, "dots": `{"version":1,"name":"../dots","from":"x"}`,
-		"baseless": `{"version":1,"name":"baseless"}`,
+		"baseless": `{"version":1,"name":"baseless"}`, "self": `{"version":1,"name":"self","from":"self"}`,
 	} {
 		path := filepath.Join(h.personas(), name+".json")
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {

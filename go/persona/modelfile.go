@@ -111,10 +111,10 @@ func (r *modelfile) value() (string, error) {
 		return r.skip(end + n)[len(triple) : end-len(triple)], nil
 	case strings.HasPrefix(r.rest, `"`):
 		for end := 1; end < len(r.rest); {
+			line := end
 			end += lineLen(r.rest[end:])
-			if value, ok := strings.CutSuffix(strings.TrimRight(r.rest[1:end], " \t\n"), `"`); ok { // the last of its line
-				r.skip(end)
-				return value, nil
+			if last, ok := strings.CutSuffix(strings.TrimRight(r.rest[line:end], " \t\n"), `"`); ok { // the last of its line
+				return r.skip(end)[1 : line+len(last)], nil
 			}
 		}
 		return "", errors.New(`a value that begins with " has no such end`)

@@ -252,7 +252,10 @@ func (p Parameters) Fields() jsontext.Value {
 		}
 		if name == "num_predict" {
 			n, _ := v.(int64)
-			name, v = "n_predict", max(n, -1) // -2, as many as the context holds, is -1 here
+			if n == -2 { // as many as the context holds
+				n = -1
+			}
+			name, v = "n_predict", n
 		}
 		m[name] = v
 	}

@@ -132,7 +132,11 @@ func (f *createFlags) run(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	if p.From, err = baseOf(h, p.From, f.file); err != nil {
+	modelfile := f.file
+	if f.from != "" { // which is of the command, and not of the file
+		modelfile = ""
+	}
+	if p.From, err = baseOf(h, p.From, modelfile); err != nil {
 		return err
 	}
 	values := pflag.NewFlagSet("values", pflag.ContinueOnError)

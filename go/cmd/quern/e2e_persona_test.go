@@ -195,6 +195,7 @@ func TestCreateAPI(t *testing.T) {
 		`{"model":"a","from":"demo","parameters":{"heat":1}}`:                     "no parameter",
 		`{"model":"a","from":"demo","parameters":{"temperature":"hot"}}`:          "temperature: got",
 		`{"model":"a","from":"demo","parameters":{"top_p":7}}`:                    "top_p: 7, want",
+		`{"model":"a","from":"demo","parameters":{"num_predict":-5}}`:             "n_predict: -5, want",
 		`{"model":"a","from":"demo","messages":[{"role":"robot","content":"x"}]}`: "the role",
 	} {
 		if status, lines := s.lines("POST", "/api/create", body); status < 400 || status > 404 || !strings.Contains(fmt.Sprint(lines[0]["error"]), want) {

@@ -183,6 +183,9 @@ func (f *hubFlags) locate(cmd *cobra.Command, name string, agreed bool) (located
 		if err != nil {
 			return located{}, err
 		}
+		if _, err := h.Persona(p.From); err == nil { // the cache makes none like this: its file was written by hand
+			return located{}, fmt.Errorf("%s is made from %s, which is a persona itself; want a model", p.Name, p.From)
+		}
 		at, err := f.locate(cmd, p.From, agreed)
 		if err != nil {
 			return located{}, fmt.Errorf("%s is made from another model: %w", p.Name, err)

@@ -224,6 +224,8 @@ func (s *Catalog) Delete(ctx context.Context, name string) error {
 		return reply.Bad("the model %s is not in the cache, and stays where it is", field.Quote(name))
 	case errors.Is(err, hub.ErrNotFound):
 		return &models.NotFoundError{Name: name, Names: s.Names()}
+	case errors.Is(err, hub.ErrUsed):
+		return reply.Bad("%v", err)
 	}
 	return err
 }

@@ -2,11 +2,14 @@ package catalog
 
 import (
 	"context"
+	"errors"
 	"sync"
 
+	"github.com/quern-llm/quern/go/hub"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/persona"
 	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -79,6 +82,11 @@ func (s *Catalog) Create(ctx context.Context, p *persona.Persona) error {
 	p.From = from
 	if _, err := ask.NewPersona(p); err != nil {
 		return reply.Bad("%v", err)
+	}
+	if name := persona.BareName(p.Name); s.Set.Has(name) {
+		if _, err := s.Library.Find(name); errors.Is(err, hub.ErrNotFound) { // the cache refuses the names of its own
+			return reply.Invalid("model", "the name %s is that of a model which is not in the cache, want another", field.Quote(name))
+		}
 	}
 	if err := s.Library.Create(ctx, p); err != nil {
 		return reply.Invalid("model", "%v", err)
