@@ -102,7 +102,7 @@ type Engine struct {
 	mtp     *mtp           // nil: no layer of the model drafts
 	noMTP   error          // why not, where that was asked for
 
-	awaited  bool // the last pass waited for weights or masks: how long it took says nothing of others
+	awaited  bool // the last pass waited for weights: how long it took says nothing of others
 	timeless bool // passes count as taking no time, in tests of what must not depend on it
 
 	kvTypes kvcache.Types

@@ -51,7 +51,7 @@ func (l *Loop) pass() {
 	for i, j := range l.batch {
 		l.countDrafts(j, steps[i].Drafts)
 	}
-	if l.e.timeless || l.e.awaited && !l.e.reads() {
+	if l.e.timeless || l.e.awaited && !l.e.reads() { // a model that reads in every pass is measured with that
 		took = 0
 	}
 	l.sched.Ran(l.planned, took)

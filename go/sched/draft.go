@@ -436,9 +436,9 @@ func (s *Scheduler) speculate(items []Item, whole, streams Shape, available int6
 		return
 	}
 	// With drafts, passes may exceed the target: up to twice the time of one without, since two tokens may replace one.
-	limit := max(time.Duration(planMargin*float64(s.Target())), 2*s.Cost.Estimate(streams))
-	if s.cfg.Alone {
-		limit = longest
+	limit := longest
+	if !s.cfg.Alone {
+		limit = max(time.Duration(planMargin*float64(s.Target())), 2*s.Cost.Estimate(streams))
 	}
 	spec := speculation{
 		cost: &s.Cost, whole: whole, streams: streams, replays: s.cfg.Replays, list: list, limit: limit,
