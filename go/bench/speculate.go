@@ -12,6 +12,7 @@ import (
 
 	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/sched"
 )
@@ -537,7 +538,7 @@ func together(ctx context.Context, loop *engine.Loop, prompts [][]int32, gen int
 			sinks[k] = &recorder{text: slices.Clone(prompt), end: make(chan error, 1)}
 			sampling.Seed = uint64(k)
 			r := &engine.Request{
-				Params:  engine.Params{Prompt: prompt, MaxTokens: gen, Sampling: sampling, TopLogprobs: -1},
+				Params:  generate.Params{Prompt: prompt, MaxTokens: gen, Sampling: sampling, TopLogprobs: -1},
 				NoCache: true, Slot: -1, Flow: fmt.Sprint(k), Sink: sinks[k],
 			}
 			if drafts != nil {
@@ -617,7 +618,7 @@ type recorder struct {
 
 func (r *recorder) Progress(engine.Progress) {}
 
-func (r *recorder) Token(t engine.Token) bool {
+func (r *recorder) Token(t generate.Token) bool {
 	r.text, r.times = append(r.text, t.ID), append(r.times, time.Now())
 	return true
 }

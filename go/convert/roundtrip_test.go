@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/kvcache"
@@ -693,7 +694,7 @@ func computed(t *testing.T, d *engine.Device, b []byte, ids []int32) (all []floa
 	case len(cfg.Encoder) > 0:
 		s := e.NewSequence()
 		defer s.Close()
-		p := engine.Params{Prompt: ids, MaxTokens: 12, Sampling: sample.Defaults(), TopLogprobs: -1}
+		p := generate.Params{Prompt: ids, MaxTokens: 12, Sampling: sample.Defaults(), TopLogprobs: -1}
 		p.Sampling.Temp = 0
 		_, err = e.Generate(t.Context(), s, p, func(id int32) error {
 			all = append(all, float32(id))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/sample"
@@ -55,7 +56,7 @@ func vocabulary(tb testing.TB) *tokenizer.Tokenizer {
 }
 
 // greedy returns the likeliest text of n tokens at most, and why it ended.
-func greedy(tb testing.TB, e *engine.Engine, tok *tokenizer.Tokenizer, prompt string, n int) (string, engine.Finish) {
+func greedy(tb testing.TB, e *engine.Engine, tok *tokenizer.Tokenizer, prompt string, n int) (string, generate.Finish) {
 	tb.Helper()
 	p := sample.Defaults()
 	p.Temp = 0
@@ -63,7 +64,7 @@ func greedy(tb testing.TB, e *engine.Engine, tok *tokenizer.Tokenizer, prompt st
 	defer s.Close()
 	text := tok.NewStream()
 	var b strings.Builder
-	st, err := e.Generate(context.Background(), s, engine.Params{Prompt: encode(tok, prompt), MaxTokens: n, Sampling: p, Stop: tok.IsEOG, TopLogprobs: -1}, func(id int32) error {
+	st, err := e.Generate(context.Background(), s, generate.Params{Prompt: encode(tok, prompt), MaxTokens: n, Sampling: p, Stop: tok.IsEOG, TopLogprobs: -1}, func(id int32) error {
 		b.WriteString(text.Write(id))
 		return nil
 	})

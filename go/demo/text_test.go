@@ -14,6 +14,7 @@ import (
 	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/eval"
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/model"
@@ -22,10 +23,10 @@ import (
 
 // A golden is what the model says, as testdata/greedy.json has it.
 type golden struct {
-	Prompt string        `json:"prompt"`
-	Chat   bool          `json:"chat,omitempty"` // the prompt is a user's message
-	Text   string        `json:"text"`
-	Finish engine.Finish `json:"finish"`
+	Prompt string          `json:"prompt"`
+	Chat   bool            `json:"chat,omitempty"` // the prompt is a user's message
+	Text   string          `json:"text"`
+	Finish generate.Finish `json:"finish"`
 }
 
 const goldenFile = "testdata/greedy.json"

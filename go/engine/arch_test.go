@@ -64,7 +64,7 @@ type kind struct {
 	engine *Engine
 	loop   *Loop
 	ids    []int32
-	answer []Token
+	answer []generate.Token
 }
 
 // kindConfig has room for texts beside each other. A text of kindPrompt and kindAnswer tokens reaches into a second block.
@@ -110,7 +110,7 @@ func (k *kind) request(prompt []int32, alone bool) *Request {
 	return r
 }
 
-func (k *kind) ask(t *testing.T, r *Request) (Usage, []Token) {
+func (k *kind) ask(t *testing.T, r *Request) (Usage, []generate.Token) {
 	t.Helper()
 	u, _ := ask(t, k.loop, r)
 	return u, r.Sink.(*catcher).logs
@@ -225,9 +225,11 @@ func (k *kind) makesRoom(t *testing.T) {
 }
 
 // sameTokens compares answers: their ids, and the logprobs of all tokens.
-func sameTokens(t *testing.T, what string, got, want []Token) {
+func sameTokens(t *testing.T, what string, got, want []generate.Token) {
 	t.Helper()
-	same := func(a, b Token) bool { return a.ID == b.ID && a.Logprob == b.Logprob && slices.Equal(a.Top, b.Top) }
+	same := func(a, b generate.Token) bool {
+		return a.ID == b.ID && a.Logprob == b.Logprob && slices.Equal(a.Top, b.Top)
+	}
 	if len(want) != kindAnswer || len(want[0].Top) == 0 {
 		t.Fatalf("%s: %d tokens are compared", what, len(want))
 	}
@@ -236,7 +238,7 @@ func sameTokens(t *testing.T, what string, got, want []Token) {
 	}
 }
 
-func tokenIDs(tokens []Token) (ids []int32) {
+func tokenIDs(tokens []generate.Token) (ids []int32) {
 	for _, tok := range tokens {
 		ids = append(ids, tok.ID)
 	}

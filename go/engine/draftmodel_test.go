@@ -93,7 +93,7 @@ func begun(t *testing.T) (*draftModel, *modelText) {
 	if err := e.DraftWith(open(t, tiny, Config{Ctx: 128, Device: e.device}), nil); err != nil {
 		t.Fatal(err)
 	}
-	g, err := generate.New(Params{Prompt: randomIDs(e, 1, 20), MaxTokens: 40, Sampling: sample.Params{RepeatPenalty: 1}, Draft: draft.Options{Sources: 1 << draft.Model, Max: 6}}, generate.Config{Vocab: e.model.Config.NVocab, Ctx: 128, MaxRows: maxOut})
+	g, err := generate.New(generate.Params{Prompt: randomIDs(e, 1, 20), MaxTokens: 40, Sampling: sample.Params{RepeatPenalty: 1}, Draft: draft.Options{Sources: 1 << draft.Model, Max: 6}}, generate.Config{Vocab: e.model.Config.NVocab, Ctx: 128, MaxRows: maxOut})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -190,7 +190,7 @@ func TestDraftModelLosesOneText(t *testing.T) {
 	}
 	small.timeless = true
 	text := func(n int, last ...int32) *modelText {
-		g, err := generate.New(Params{Prompt: append(randomIDs(small, uint64(n), n), last...), MaxTokens: 40, Sampling: sample.Params{RepeatPenalty: 1}, Draft: draft.Options{Sources: 1 << draft.Model, Max: 4}}, generate.Config{Vocab: small.model.Config.NVocab, Ctx: 128, MaxRows: maxOut})
+		g, err := generate.New(generate.Params{Prompt: append(randomIDs(small, uint64(n), n), last...), MaxTokens: 40, Sampling: sample.Params{RepeatPenalty: 1}, Draft: draft.Options{Sources: 1 << draft.Model, Max: 4}}, generate.Config{Vocab: small.model.Config.NVocab, Ctx: 128, MaxRows: maxOut})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
@@ -98,7 +99,7 @@ func TestGenerate(t *testing.T) {
 		return st, s, ids, err
 	}
 	st, s, ids, err := run(12, nil, nil)
-	if err != nil || st.Finish != MaxedOut || st.Generated != 12 || st.PromptTokens != 10 || len(ids) != 12 || s.Len() != 21 {
+	if err != nil || st.Finish != generate.MaxedOut || st.Generated != 12 || st.PromptTokens != 10 || len(ids) != 12 || s.Len() != 21 {
 		t.Errorf("12 tokens: %+v, %d ids, length %d, %v", st, len(ids), s.Len(), err)
 	}
 	if st.TTFT < st.Prefill || st.Prefill <= 0 || st.Decode <= 0 {
@@ -113,17 +114,17 @@ func TestGenerate(t *testing.T) {
 		}
 	}
 	st, s, ids, err = run(-1, func(id int32) bool { return id == want[at] }, nil)
-	if err != nil || st.Finish != Stopped || st.Generated != at || len(ids) != at {
+	if err != nil || st.Finish != generate.Stopped || st.Generated != at || len(ids) != at {
 		t.Errorf("stop at %d: %+v, %v, %v", at, st, ids, err)
 	}
 	s.Close()
 	st, s, ids, err = run(-1, nil, nil)
-	if err != nil || st.Finish != CtxFull || s.Len() != 40 || len(ids) != 31 {
+	if err != nil || st.Finish != generate.CtxFull || s.Len() != 40 || len(ids) != 31 {
 		t.Errorf("to the end: %+v, %d ids, length %d, %v", st, len(ids), s.Len(), err)
 	}
 	s.Close()
 	st, s, ids, err = run(0, nil, nil)
-	if err != nil || st.Finish != MaxedOut || s.Len() != 10 || len(ids) != 0 {
+	if err != nil || st.Finish != generate.MaxedOut || s.Len() != 10 || len(ids) != 0 {
 		t.Errorf("no tokens: %+v, %d ids, length %d, %v", st, len(ids), s.Len(), err)
 	}
 	s.Close()

@@ -15,14 +15,14 @@ import (
 // Stats are the counts and times of a generation.
 type Stats struct {
 	PromptTokens int
-	CachedTokens int           // of which the sequence already had
-	Generated    int           // tokens, without the stop token
-	TTFT         time.Duration // from the call to the first token
-	Prefill      time.Duration // of which evaluation of the prompt
-	Decode       time.Duration // from the first token to the last
-	Finish       Finish        // empty when it failed
-	Shifts       int           // how often the context was shifted
-	Passes       int           // that evaluated tokens after the prompt
+	CachedTokens int             // of which the sequence already had
+	Generated    int             // tokens, without the stop token
+	TTFT         time.Duration   // from the call to the first token
+	Prefill      time.Duration   // of which evaluation of the prompt
+	Decode       time.Duration   // from the first token to the last
+	Finish       generate.Finish // empty when it failed
+	Shifts       int             // how often the context was shifted
+	Passes       int             // that evaluated tokens after the prompt
 	Drafted      draft.Counts
 }
 
@@ -41,7 +41,7 @@ func rate(n int, took time.Duration) float64 {
 }
 
 // generation returns a Generation for this model.
-func (e *Engine) generation(p Params) (*generate.Generation, error) {
+func (e *Engine) generation(p generate.Params) (*generate.Generation, error) {
 	vocab := e.model.Config.NVocab
 	if err := known(p.Prompt, vocab); err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func known(ids []int32, vocab int) error {
 //
 // It is a Loop with one request, run by the caller. Nothing was measured for it in advance: it learns what passes
 // cost from its own.
-func (e *Engine) Generate(ctx context.Context, s *Sequence, p Params, emit func(id int32) error) (Stats, error) {
+func (e *Engine) Generate(ctx context.Context, s *Sequence, p generate.Params, emit func(id int32) error) (Stats, error) {
 	st := Stats{PromptTokens: len(p.Prompt)}
 	p = e.begun(p)
 	gen, err := e.generation(p)
@@ -135,13 +135,13 @@ type emitter struct {
 	emit    func(id int32) error
 	emitted int
 	done    bool
-	finish  Finish
+	finish  generate.Finish
 	err     error // of emit, or of the request
 }
 
 func (o *emitter) Progress(Progress) {}
 
-func (o *emitter) Token(t Token) bool {
+func (o *emitter) Token(t generate.Token) bool {
 	if t.Stop {
 		return true
 	}

@@ -58,7 +58,7 @@ func TestForecastsDoNotChangeAText(t *testing.T) {
 	const n = 60
 	probe := open(t, tiny, Config{Ctx: 128})
 	a := records(t, probe)
-	params := func(seed int) Params {
+	params := func(seed int) generate.Params {
 		p := likeliest(randomIDs(probe, uint64(seed%3), 30), n)
 		p.Sampling.Temp, p.Sampling.Seed, p.Constraint = float32(seed%4), uint64(seed), a.New(false)
 		return p
@@ -76,7 +76,7 @@ func TestForecastsDoNotChangeAText(t *testing.T) {
 		c := newCatcher()
 		if seed%4 == 3 { // a cancelled one in between
 			c.stop = func(n int) bool { return n == 5 }
-			want, finish = want[:5], Stopped
+			want, finish = want[:5], generate.Stopped
 		}
 		if _, err := l.Submit(&Request{Params: params(seed), Slot: -1, Sink: c}); err != nil {
 			t.Fatal(err)
@@ -113,41 +113,41 @@ func oneOf(t *testing.T, e *Engine, lists ...[]int32) constrain.Constraint {
 }
 
 // variants are parameters of all kinds for a prompt.
-func variants(t *testing.T, e *Engine, prompt []int32, n int) map[string]func() Params {
+func variants(t *testing.T, e *Engine, prompt []int32, n int) map[string]func() generate.Params {
 	lists := [][]int32{randomIDs(e, 50, n), randomIDs(e, 51, n-3), randomIDs(e, 52, n), randomIDs(e, 53, n)}
 	choices, numbered := oneOf(t, e, lists...), records(t, e)
-	with := func(change func(p *Params)) func() Params {
-		return func() Params {
+	with := func(change func(p *generate.Params)) func() generate.Params {
+		return func() generate.Params {
 			p := likeliest(prompt, n)
 			change(&p)
 			return p
 		}
 	}
-	return map[string]func() Params{
-		"greedy":  with(func(p *Params) {}),
-		"sampled": with(func(p *Params) { p.Sampling.Temp, p.Sampling.Seed = 1.5, 7 }),
-		"penalties, bias and logprobs": with(func(p *Params) {
+	return map[string]func() generate.Params{
+		"greedy":  with(func(p *generate.Params) {}),
+		"sampled": with(func(p *generate.Params) { p.Sampling.Temp, p.Sampling.Seed = 1.5, 7 }),
+		"penalties, bias and logprobs": with(func(p *generate.Params) {
 			p.Sampling.Temp, p.Sampling.RepeatPenalty, p.Sampling.PresencePenalty = 1, 1.3, 0.5
 			p.Bias, p.TopLogprobs = []sample.Bias{{ID: 3, Value: 4}, {ID: 9, Value: -2}}, 2
 		}),
-		"a token that stops": with(func(p *Params) {
+		"a token that stops": with(func(p *generate.Params) {
 			p.Sampling.Temp = 3
 			p.Stop = func(id int32) bool { return id%16 == 5 }
 		}),
-		"constraint": with(func(p *Params) {
+		"constraint": with(func(p *generate.Params) {
 			p.Sampling.Temp, p.Sampling.Seed, p.Constraint = 1, 3, choices.Fork()
 		}),
-		"grammar": with(func(p *Params) {
+		"grammar": with(func(p *generate.Params) {
 			p.Sampling.Temp, p.Sampling.Seed, p.Constraint = 1, 4, numbered.New(false)
 		}),
-		"no limit": with(func(p *Params) { p.MaxTokens = -1 }),
+		"no limit": with(func(p *generate.Params) { p.MaxTokens = -1 }),
 	}
 }
 
 // remembering are requests whose samplers remember what was chosen, or draw more than once for a token.
-func remembering(prompt []int32, n int) map[string]func() Params {
-	with := func(change func(p *sample.Params)) func() Params {
-		return func() Params {
+func remembering(prompt []int32, n int) map[string]func() generate.Params {
+	with := func(change func(p *sample.Params)) func() generate.Params {
+		return func() generate.Params {
 			p := likeliest(prompt, n)
 			p.Sampling = sample.Defaults()
 			p.Sampling.Temp, p.Sampling.Seed, p.Sampling.TopK, p.Sampling.MinP = 1.2, 11, 0, 0
@@ -155,7 +155,7 @@ func remembering(prompt []int32, n int) map[string]func() Params {
 			return p
 		}
 	}
-	return map[string]func() Params{
+	return map[string]func() generate.Params{
 		"dry, xtc and frequencies": with(func(s *sample.Params) {
 			s.DryMultiplier, s.XTCProbability, s.XTCThreshold, s.FrequencyPenalty, s.DynRange = 0.9, 0.5, 0.01, 0.4, 0.5
 		}),
@@ -166,7 +166,7 @@ func remembering(prompt []int32, n int) map[string]func() Params {
 }
 
 // alone returns what Generate makes of p.
-func alone(t *testing.T, e *Engine, p Params) ([]int32, Finish) {
+func alone(t *testing.T, e *Engine, p generate.Params) ([]int32, generate.Finish) {
 	t.Helper()
 	s := e.NewSequence()
 	defer s.Close()
@@ -314,7 +314,7 @@ func TestAStepIsCutWhereTheSinkHasEnough(t *testing.T) {
 		c.stop = func(n int) bool { return n == at }
 		ticket, _ = submit(t, l, r)
 		close(ready)
-		if r := c.wait(t); r.Finish != Stopped || r.Generated != at || !slices.Equal(c.ids, want[:at]) {
+		if r := c.wait(t); r.Finish != generate.Stopped || r.Generated != at || !slices.Equal(c.ids, want[:at]) {
 			t.Errorf("stopped at %d: %+v, %v", at, r, c.ids)
 		}
 	}
@@ -358,7 +358,7 @@ func TestConstraintsInALoop(t *testing.T) {
 		if r := a.wait(t); r.Err == nil || !strings.Contains(r.Err.Error(), "no mask") || !slices.Equal(a.ids, want[:k*3]) {
 			t.Errorf("the wild one: %+v, %v", r, a.ids)
 		}
-		if r := b.wait(t); r.Finish != Stopped || !slices.ContainsFunc(lists, func(l []int32) bool { return slices.Equal(l, b.ids) }) {
+		if r := b.wait(t); r.Finish != generate.Stopped || !slices.ContainsFunc(lists, func(l []int32) bool { return slices.Equal(l, b.ids) }) {
 			t.Errorf("one of %v: %+v, %v", lists, r, b.ids)
 		}
 		if r := c.wait(t); r.Err != nil || !slices.Equal(c.ids, want) {
@@ -418,7 +418,7 @@ func TestMasksAreComputedBesidePasses(t *testing.T) {
 	r := greedyRequest(randomIDs(l.e, 4, 40), 30)
 	r.Constraint = w
 	_, c := submit(t, l, r)
-	if r := c.wait(t); r.Finish != Stopped || w.masks < 2 || w.late > 0 {
+	if r := c.wait(t); r.Finish != generate.Stopped || w.masks < 2 || w.late > 0 {
 		t.Errorf("%+v, of %d masks %d were computed after a pass", r, w.masks, w.late)
 	}
 	n, forced := l.Status().Counts, l.Status().Counts.Drafted[draft.Forced]

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
@@ -79,10 +80,10 @@ func greedy(tb testing.TB, e *Engine, prompt []int32, n int) []int32 {
 }
 
 // likeliest are the parameters of the likeliest continuation.
-func likeliest(prompt []int32, n int) Params {
+func likeliest(prompt []int32, n int) generate.Params {
 	p := sample.Defaults()
 	p.Temp = 0
-	return Params{Prompt: prompt, MaxTokens: n, Sampling: p, TopLogprobs: -1}
+	return generate.Params{Prompt: prompt, MaxTokens: n, Sampling: p, TopLogprobs: -1}
 }
 
 // logits returns the logits after the wanted tokens, or all when want is nil.

@@ -133,7 +133,7 @@ func (p *panicker) Progress(q Progress) {
 	p.catcher.Progress(q)
 }
 
-func (p *panicker) Token(t Token) bool {
+func (p *panicker) Token(t generate.Token) bool {
 	if p.in == "token" && len(p.ids) == 3 {
 		panic(p.in)
 	}

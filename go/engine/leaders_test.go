@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/kvcache"
 )
 
@@ -40,7 +41,7 @@ func TestLeadersEqualRule(t *testing.T) {
 			}
 		}
 		j := &job{
-			Request: &Request{Params: Params{Prompt: prompt}, Priority: rng.IntN(2), NoCache: rng.IntN(9) == 0},
+			Request: &Request{Params: generate.Params{Prompt: prompt}, Priority: rng.IntN(2), NoCache: rng.IntN(9) == 0},
 			id:      uint64(i + 1), namespace: []string{"", "a"}[rng.IntN(2)],
 		}
 		if !j.NoCache {
@@ -104,13 +105,13 @@ func BenchmarkSubmit(b *testing.B) {
 	l := newLeaders()
 	prompt := make([]int32, 32_000)
 	for i := range 1000 {
-		j := &job{Request: &Request{Params: Params{Prompt: prompt}}, id: uint64(i + 1)}
+		j := &job{Request: &Request{Params: generate.Params{Prompt: prompt}}, id: uint64(i + 1)}
 		j.marks = l.marks("", prompt)
 		l.add(j)
 	}
 	id := uint64(1001)
 	for b.Loop() {
-		j := &job{Request: &Request{Params: Params{Prompt: prompt}}, id: id}
+		j := &job{Request: &Request{Params: generate.Params{Prompt: prompt}}, id: id}
 		j.marks = l.marks("", prompt)
 		l.find(j, prompt[:len(prompt)-1], kvcache.BlockTokens)
 		l.add(j)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/constrain"
+	"github.com/quern-llm/quern/go/generate"
 )
 
 // A slow constraint takes time for some masks: until it is let go, or nobody waits for it.
@@ -179,7 +180,7 @@ func TestGenerateEndsWithLateMasks(t *testing.T) {
 	list := randomIDs(e, 50, 9)
 	p := likeliest(randomIDs(e, 4, 10), 4)
 	p.Constraint = slowly{oneOf(t, e, list)}
-	if ids, finish := alone(t, e, p); !slices.Equal(ids, list[:4]) || finish != MaxedOut {
-		t.Errorf("%v, %s, want %v, %s", ids, finish, list[:4], MaxedOut)
+	if ids, finish := alone(t, e, p); !slices.Equal(ids, list[:4]) || finish != generate.MaxedOut {
+		t.Errorf("%v, %s, want %v, %s", ids, finish, list[:4], generate.MaxedOut)
 	}
 }

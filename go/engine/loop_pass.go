@@ -297,7 +297,7 @@ func (l *Loop) deliver(j *job, s step) {
 			l.generated.Add(1)
 			if !j.Sink.Token(t) {
 				j.gen.Cut(handed)
-				s.Finish = Stopped
+				s.Finish = generate.Stopped
 				return
 			}
 		}

@@ -22,7 +22,7 @@ type catcher struct {
 	on   func(n int)      // called with each
 	mu   sync.Mutex
 	ids  []int32
-	logs []Token
+	logs []generate.Token
 	prog []Progress
 	done chan Result
 }
@@ -30,7 +30,7 @@ type catcher struct {
 func newCatcher() *catcher { return &catcher{done: make(chan Result, 2)} }
 
 // said waits for the end, and holds the text, without what ended it, and the reason to those that the request has alone.
-func (c *catcher) said(t *testing.T, what string, want []int32, finish Finish) Result {
+func (c *catcher) said(t *testing.T, what string, want []int32, finish generate.Finish) Result {
 	t.Helper()
 	r := <-c.done
 	var got []int32
@@ -48,7 +48,7 @@ func (c *catcher) said(t *testing.T, what string, want []int32, finish Finish) R
 func (c *catcher) Progress(p Progress) { c.prog = append(c.prog, p) }
 func (c *catcher) Done(r Result)       { c.done <- r }
 
-func (c *catcher) Token(t Token) bool {
+func (c *catcher) Token(t generate.Token) bool {
 	c.mu.Lock()
 	c.ids, c.logs = append(c.ids, t.ID), append(c.logs, t)
 	n := len(c.ids)
@@ -182,7 +182,7 @@ func TestLoopGivesTheSameText(t *testing.T) {
 			preempted := 0
 			for i, a := range asks {
 				r := a.c.wait(t)
-				if r.Err != nil || r.Finish != MaxedOut || r.Generated != n {
+				if r.Err != nil || r.Finish != generate.MaxedOut || r.Generated != n {
 					t.Errorf("request %d: %+v", i, r)
 				}
 				preempted += r.Preempted
@@ -255,17 +255,17 @@ func TestLoopEnds(t *testing.T) {
 
 	none := greedyRequest(prompt, 0)
 	_, c := submit(t, l, none)
-	if r := c.wait(t); r.Finish != MaxedOut || r.Generated != 0 || len(c.ids) != 0 {
+	if r := c.wait(t); r.Finish != generate.MaxedOut || r.Generated != 0 || len(c.ids) != 0 {
 		t.Errorf("no tokens: %+v", r)
 	}
 	_, c = submit(t, l, greedyRequest(prompt, -1))
-	if r := c.wait(t); r.Finish != CtxFull || r.Generated != 61 {
+	if r := c.wait(t); r.Finish != generate.CtxFull || r.Generated != 61 {
 		t.Errorf("to the end: %+v", r)
 	}
 	stop := greedyRequest(prompt, -1)
 	stop.Sink.(*catcher).stop = func(n int) bool { return n == 7 }
 	_, c = submit(t, l, stop)
-	if r := c.wait(t); r.Finish != Stopped || r.Generated != 7 {
+	if r := c.wait(t); r.Finish != generate.Stopped || r.Generated != 7 {
 		t.Errorf("stopped: %+v", r)
 	}
 	// Cancelled from within, while it generates.
@@ -389,7 +389,7 @@ func TestQueueIsShared(t *testing.T) {
 	close(gate)
 	for i, c := range append(flood, first, second, running) {
 		r := c.wait(t)
-		if dropped := i == 2 || i == 3; errors.As(r.Err, &busy) != dropped || !dropped && r.Finish != MaxedOut {
+		if dropped := i == 2 || i == 3; errors.As(r.Err, &busy) != dropped || !dropped && r.Finish != generate.MaxedOut {
 			t.Errorf("request %d: %+v", i, r)
 		}
 	}
@@ -405,7 +405,7 @@ func TestLoopDrains(t *testing.T) {
 	l := openLoop(t, tiny, Config{Sequences: 2}, LoopConfig{})
 	_, short := submit(t, l, greedyRequest([]int32{1, 2}, 3))
 	l.Drain(context.Background())
-	if r := short.wait(t); r.Finish != MaxedOut {
+	if r := short.wait(t); r.Finish != generate.MaxedOut {
 		t.Errorf("%+v", r)
 	}
 	if _, err := l.Submit(greedyRequest([]int32{1}, 1)); !errors.Is(err, ErrClosing) {

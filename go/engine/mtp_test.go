@@ -79,7 +79,7 @@ func sameTexts(t *testing.T, name, path string, c Config, memory float64, source
 	var wg sync.WaitGroup
 	prompt := randomIDs(probe, 5, 70)
 	for variant, made := range variants(t, probe, prompt, n) {
-		params := func() Params {
+		params := func() generate.Params {
 			p := made()
 			if p.MaxTokens < 0 && shifts { // it would not end
 				p.MaxTokens = 100

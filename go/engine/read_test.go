@@ -4,6 +4,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/model/nn"
 )
 
@@ -37,7 +38,7 @@ func TestReaderBesideGeneration(t *testing.T) {
 	}
 	alone, r := ask(0)
 	_, s := submit(t, l, r)
-	s.said(t, "a reader alone", nil, MaxedOut)
+	s.said(t, "a reader alone", nil, generate.MaxedOut)
 
 	both, r := ask(answer)
 	begun, other := make(chan struct{}), make(chan struct{})
@@ -53,7 +54,7 @@ func TestReaderBesideGeneration(t *testing.T) {
 	urgent.Priority = 1
 	submit(t, l, urgent)
 	close(other)
-	if res := s.said(t, "a reader and an answer", plain.ids, MaxedOut); res.Preempted == 0 {
+	if res := s.said(t, "a reader and an answer", plain.ids, generate.MaxedOut); res.Preempted == 0 {
 		t.Errorf("%+v: it was not preempted", res)
 	}
 	if len(both.best) != prompt || !slices.Equal(both.best, alone.best) || both.ends != 1 || alone.ends != 1 {

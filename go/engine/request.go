@@ -11,24 +11,10 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 )
 
-// What a generation is asked for, and what it gives.
-type (
-	Params = generate.Params
-	Token  = generate.Token
-	Finish = generate.Finish
-)
-
-// The reasons why a generation ended.
-const (
-	Stopped  = generate.Stopped
-	MaxedOut = generate.MaxedOut
-	CtxFull  = generate.CtxFull
-)
-
 // A Request asks a Loop to generate. The loop reads it until Done and never writes to it or to its slices, so
 // requests may share them.
 type Request struct {
-	Params
+	generate.Params
 	Reader    Reader          // of the prompt; nil: none
 	NoCache   bool            // neither uses the prefix cache nor adds to it
 	Namespace string          // of the prefix cache, which is shared only within a namespace
@@ -55,7 +41,7 @@ type Sink interface {
 	Progress(p Progress)
 	// Token delivers the next token. If it returns false, the request ends as Stopped. A stop token is always
 	// the last.
-	Token(t Token) bool
+	Token(t generate.Token) bool
 	// Done is called exactly once, as the last call. No method is called if Submit fails.
 	Done(r Result)
 }
@@ -70,8 +56,8 @@ type Progress struct {
 
 // A Result is how a request ended.
 type Result struct {
-	Finish Finish // empty when it failed
-	Err    error  // context.Canceled, ErrDeadline, ErrClosing, a *BusyError, a *PanicError or a fault of the engine
+	Finish generate.Finish // empty when it failed
+	Err    error           // context.Canceled, ErrDeadline, ErrClosing, a *BusyError, a *PanicError or a fault of the engine
 	Usage
 }
 

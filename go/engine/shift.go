@@ -11,7 +11,7 @@ import (
 
 // shiftOf returns the shift of a text with so many prompt tokens, as in llama.cpp: the sequence is
 // shifted when one position is left, and at least four tokens are not kept.
-func (e *Engine) shiftOf(p *Params) (s generate.Shift) {
+func (e *Engine) shiftOf(p *generate.Params) (s generate.Shift) {
 	if !e.shifts || p.NoShift {
 		return s
 	}

@@ -9,13 +9,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/model"
 )
 
 // shiftAlone returns the likeliest n tokens, of a sequence of its own.
-func shiftAlone(t *testing.T, e *Engine, p Params) ([]int32, Stats) {
+func shiftAlone(t *testing.T, e *Engine, p generate.Params) ([]int32, Stats) {
 	t.Helper()
 	s := e.NewSequence()
 	defer s.Close()
@@ -37,7 +38,7 @@ func TestShiftGoesOn(t *testing.T) {
 		p := likeliest(prompt, n)
 		p.Keep = 11
 		got, st := shiftAlone(t, e, p)
-		if by := (ctx - 1 - 11) / 2; len(got) != n || st.Shifts != (len(prompt)+n-1-ctx)/by+1 || st.Finish != MaxedOut {
+		if by := (ctx - 1 - 11) / 2; len(got) != n || st.Shifts != (len(prompt)+n-1-ctx)/by+1 || st.Finish != generate.MaxedOut {
 			t.Errorf("%d tokens, %d shifts, %q", len(got), st.Shifts, st.Finish)
 		}
 		if large := greedy(t, open(t, path, Config{Ctx: 600}), prompt, n); !slices.Equal(got[:ctx-len(prompt)], large[:ctx-len(prompt)]) {
@@ -86,13 +87,13 @@ func TestShiftedArePreempted(t *testing.T) {
 	block := uint64(probe.kv.Layout()[0].Bytes)
 	for _, blocks := range []uint64{4, 5, 7} {
 		l := openLoop(t, tiny, Config{Ctx: 150, Shift: true, Sequences: 1 + int(blocks)/5, KVBytes: blocks * block}, LoopConfig{})
-		ask := func(i int) (Params, *Request) {
+		ask := func(i int) (generate.Params, *Request) {
 			p := likeliest(randomIDs(probe, uint64(i), 30+20*i), 150+150*(1-min(i, 1)))
 			p.Keep, p.Discard = []int{0, -1, 70}[i%3], []int{0, 30}[i%2]
 			return p, &Request{Params: p, Slot: -1, Sink: newCatcher(), NoCache: i == 1, Priority: i}
 		}
 		shifted, submitted := make(chan struct{}), make(chan struct{})
-		var params []Params
+		var params []generate.Params
 		var cs []*catcher
 		for i := range 5 {
 			p, r := ask(i)

@@ -1,6 +1,10 @@
 package engine
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/quern-llm/quern/go/generate"
+)
 
 // What models with an encoder and a decoder need: their prompt is read by the encoder, whole, and the decoder answers
 // it. To the engine both are one text, which begins with the prompt and goes on with the token that answers begin with.
@@ -9,7 +13,7 @@ import "errors"
 var ErrAnswers = errors.New("answers a text that its encoder reads: it generates, and neither scores texts nor makes vectors of them")
 
 // begun returns p with the prompt extended by the start token of the answer.
-func (e *Engine) begun(p Params) Params {
+func (e *Engine) begun(p generate.Params) generate.Params {
 	if c := e.model.Config; len(c.Encoder) > 0 && len(p.Prompt) > 0 {
 		p.Prompt = append(p.Prompt[:len(p.Prompt):len(p.Prompt)], c.Start)
 	}

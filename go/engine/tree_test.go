@@ -189,7 +189,7 @@ func TestTreesDoNotChangeATextAmongOthers(t *testing.T) {
 					}
 					if k == 1 && len(want) > 17 { // the client has enough in the middle of a step
 						sink.stop = func(n int) bool { return n == 17 }
-						want, finish = want[:17], Stopped
+						want, finish = want[:17], generate.Stopped
 					}
 					var err error
 					if ticket, err = l.Submit(&Request{Params: p, Priority: k, Slot: -1, Sink: sink}); err != nil {

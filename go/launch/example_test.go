@@ -6,7 +6,8 @@ import (
 	"log"
 
 	"github.com/quern-llm/quern/go/demo"
-	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
+
 	"github.com/quern-llm/quern/go/launch"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/tokenizer"
@@ -29,7 +30,7 @@ func Example() {
 	out := tok.NewStream()
 	greedy := sample.Defaults()
 	greedy.Temp = 0
-	p := engine.Params{Prompt: prompt, MaxTokens: 12, Sampling: greedy, TopLogprobs: -1}
+	p := generate.Params{Prompt: prompt, MaxTokens: 12, Sampling: greedy, TopLogprobs: -1}
 	_, err = m.Engine.Generate(context.Background(), text, p, func(id int32) error {
 		fmt.Print(out.Write(id))
 		return nil

@@ -13,7 +13,8 @@ import (
 	"unicode"
 
 	"github.com/quern-llm/quern/go/chat"
-	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
+
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -73,12 +74,12 @@ func (s *Session) answer(ctx context.Context) (chat.Message, error) {
 		return m, err
 	}
 	w := s.writer(prompt)
-	s.last, err = s.Engine.Generate(ctx, s.seq, engine.Params{
+	s.last, err = s.Engine.Generate(ctx, s.seq, generate.Params{
 		Prompt: ids, MaxTokens: s.Settings.Predict(), Keep: s.Keep, Sampling: s.Settings.Sampling(), Stop: s.Tokenizer.IsEOG, TopLogprobs: -1, Constraint: held, Draft: s.Draft,
 	}, w.text.Write)
 	err = w.end(err)
 	s.used = s.seq.Len()
-	if s.last.Finish == engine.CtxFull {
+	if s.last.Finish == generate.CtxFull {
 		s.note("the answer stops here: the context of %d tokens is full; -c sets its size, --context-shift goes on", s.Engine.Ctx())
 	}
 	m.Content = chat.Text(w.content.String())

@@ -11,6 +11,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
@@ -75,7 +76,7 @@ func TestRequestsHaveAnOwner(t *testing.T) {
 // slowSink is a Sink that takes time for each token.
 type slowSink struct{ engine.Sink }
 
-func (s slowSink) Token(t engine.Token) bool {
+func (s slowSink) Token(t generate.Token) bool {
 	time.Sleep(5 * time.Millisecond)
 	return s.Sink.Token(t)
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/hub"
 	"github.com/quern-llm/quern/go/internal/llamaflags"
 	"github.com/quern-llm/quern/go/mem"
@@ -170,14 +171,14 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 		}
 		return write(stdout, text)
 	})
-	st, err := eng.Generate(ctx, seq, engine.Params{
+	st, err := eng.Generate(ctx, seq, generate.Params{
 		Prompt: prompt, MaxTokens: f.predict, Keep: f.model.kept(tok), Sampling: f.sampling.seeded(sample.NewVocabulary(tok)), Stop: f.ends(tok), TopLogprobs: -1, Constraint: held, Draft: f.draft.Options,
 	}, out.Write)
 	err = out.End(err)
 	if isTerminal(stdout) || ctx.Err() != nil || f.stats {
 		fmt.Fprintln(stderr) // the text has no final newline
 	}
-	if st.Finish == engine.CtxFull {
+	if st.Finish == generate.CtxFull {
 		fmt.Fprintf(stderr, "quern: stopped: the context of %d tokens is full; -c sets its size, --context-shift goes on\n", eng.Ctx())
 	}
 	if f.stats {

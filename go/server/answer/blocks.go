@@ -4,7 +4,8 @@ import (
 	"strings"
 
 	"github.com/quern-llm/quern/go/chat"
-	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
+
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -14,8 +15,8 @@ type Block struct {
 	Kind     blockKind
 	Call     int // the index of the call
 	ID, Name string
-	Text     strings.Builder // of a call, its arguments
-	Tokens   []engine.Token  // of text, where they are wanted
+	Text     strings.Builder  // of a call, its arguments
+	Tokens   []generate.Token // of text, where they are wanted
 }
 
 type blockKind int
@@ -64,7 +65,7 @@ type blockWriter interface {
 	// Open begins a block, which is empty so far.
 	Open(s *reply.Stream, b *Block) error
 	// Add adds a text to the open block, which may be empty, and the tokens that it is of, where they are wanted.
-	Add(s *reply.Stream, b *Block, text string, said []engine.Token) error
+	Add(s *reply.Stream, b *Block, text string, said []generate.Token) error
 	// Close ends the open block. end is how the answer ended with it; nil: another block follows.
 	Close(s *reply.Stream, b *Block, end *Ending) error
 }
@@ -109,7 +110,7 @@ func (l *blockList) Open(_ *reply.Stream, b *Block) error {
 	return nil
 }
 
-func (l *blockList) Add(_ *reply.Stream, b *Block, text string, said []engine.Token) error {
+func (l *blockList) Add(_ *reply.Stream, b *Block, text string, said []generate.Token) error {
 	b.Text.WriteString(text)
 	b.Tokens = append(b.Tokens, said...)
 	return nil

@@ -3,7 +3,8 @@ package answer
 import (
 	"context"
 
-	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
+
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -37,5 +38,5 @@ func NewWriter(text *tokenizer.Stream, stops *tokenizer.Stops) *Writer {
 	return &Writer{writer{text: text, stops: stops}}
 }
 
-func (w *Writer) Write(t engine.Token) (Piece, string) { return w.w.write(t) }
-func (w *Writer) End(word string) (Piece, string)      { return w.w.end(word) }
+func (w *Writer) Write(t generate.Token) (Piece, string) { return w.w.write(t) }
+func (w *Writer) End(word string) (Piece, string)        { return w.w.end(word) }

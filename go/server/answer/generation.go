@@ -9,6 +9,7 @@ import (
 
 	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -220,7 +221,7 @@ type Answer struct {
 	Seq    *Sequence
 	cut    Blocks
 	Blocks blockList
-	Tokens []engine.Token
+	Tokens []generate.Token
 	Usage  engine.Usage
 	Ending
 }

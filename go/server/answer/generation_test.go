@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/internal/fake"
 )
@@ -63,7 +64,7 @@ func (p *panicky) Progress(q engine.Progress) {
 	p.Sink.Progress(q)
 }
 
-func (p *panicky) Token(t engine.Token) bool {
+func (p *panicky) Token(t generate.Token) bool {
 	if p.left--; p.in == "token" && p.left == 0 {
 		panic("no token")
 	}

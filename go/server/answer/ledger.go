@@ -7,7 +7,8 @@ import (
 	"time"
 	"unsafe"
 
-	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
+
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -29,8 +30,8 @@ const (
 	requestBytes  = slack * (64 << 10) // encoded but not yet sent
 	sequenceBytes = slack * (4 << 10)  // a sequence that has generated nothing
 	eventBytes    = slack * 2 * int(unsafe.Sizeof(Event{}))
-	tokenBytes    = slack * 2 * int(unsafe.Sizeof(engine.Token{}))
-	probBytes     = slack * int(unsafe.Sizeof(engine.Token{}.Logprob))
+	tokenBytes    = slack * 2 * int(unsafe.Sizeof(generate.Token{}))
+	probBytes     = slack * int(unsafe.Sizeof(generate.Token{}.Logprob))
 	probJSONBytes = slack * 256 // of a token while it is encoded
 	fewTokens     = 64          // of a request, reserved before it begins: a short answer does not fail on the way
 
@@ -158,7 +159,7 @@ func (l *ledger) close() {
 }
 
 // tokenPrice is the memory of a token.
-func tokenPrice(t *engine.Token) int { return tokenBytes + cap(t.Top)*probBytes }
+func tokenPrice(t *generate.Token) int { return tokenBytes + cap(t.Top)*probBytes }
 
 // price is the memory of a piece: its text, and its tokens.
 func (p *Piece) price() (text, tokens int) {

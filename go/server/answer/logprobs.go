@@ -7,7 +7,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
+
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
@@ -59,18 +60,18 @@ func tokenChanceOf(m *ask.Model, p sample.Logprob) tokenChance {
 // hundred times as large as the tokens.
 type Probs struct {
 	M      *ask.Model
-	Tokens []engine.Token
+	Tokens []generate.Token
 	post   bool
 }
 
-func (g *Generation) Probs(tokens []engine.Token) Probs {
+func (g *Generation) Probs(tokens []generate.Token) Probs {
 	return Probs{g.Model, tokens, g.Opts.PostProbs}
 }
 
 // MarshalJSONTo writes an array of tokenProbs. Each has a list of the most likely
 // tokens, which is empty if none were requested.
 func (p Probs) MarshalJSONTo(out *jsontext.Encoder) error {
-	return WriteArray(out, p.Tokens, func(t engine.Token) any {
+	return WriteArray(out, p.Tokens, func(t generate.Token) any {
 		if p.post {
 			one := tokenChanceOf(p.M, t.Logprob)
 			one.Top = []tokenChance{}
@@ -93,7 +94,7 @@ func (Probs) Schema() field.Schema {
 }
 
 // WriteArray writes the array of f(token).
-func WriteArray(out *jsontext.Encoder, tokens []engine.Token, f func(engine.Token) any) error {
+func WriteArray(out *jsontext.Encoder, tokens []generate.Token, f func(generate.Token) any) error {
 	if err := out.WriteToken(jsontext.BeginArray); err != nil {
 		return err
 	}

@@ -2,10 +2,11 @@ package answer
 
 import (
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
 )
 
 // Ids returns the token ids of a piece, if they were requested.
-func (g *Generation) Ids(tokens []engine.Token) []int32 {
+func (g *Generation) Ids(tokens []generate.Token) []int32 {
 	out := []int32{}
 	if g.Opts.ReturnTokens || g.Opts.Stream {
 		for _, t := range tokens {
@@ -17,7 +18,7 @@ func (g *Generation) Ids(tokens []engine.Token) []int32 {
 
 // Native is a whole answer, or the last event of a stream, in llama-server's format.
 func (g *Generation) Native(
-	seq *Sequence, end Ending, u engine.Usage, content string, tokens []engine.Token,
+	seq *Sequence, end Ending, u engine.Usage, content string, tokens []generate.Token,
 ) map[string]any {
 	a := map[string]any{
 		"index": seq.Index, "content": content, "tokens": g.Ids(tokens), "stop": true,

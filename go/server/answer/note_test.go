@@ -16,6 +16,7 @@ import (
 	"github.com/rs/zerolog"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/internal/fake"
 )
@@ -143,7 +144,7 @@ type nthToken struct {
 	reached func()
 }
 
-func (s *nthToken) Token(t engine.Token) bool {
+func (s *nthToken) Token(t generate.Token) bool {
 	if s.n--; s.n == 0 {
 		s.reached()
 	}

@@ -4,6 +4,7 @@ import (
 	"math"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/sample"
 )
@@ -11,14 +12,14 @@ import (
 // promptProbs is the engine.Reader of the log-probabilities of a prompt's tokens: a row of logits is used when it is
 // computed, and of each only the token's own value and the likeliest are kept.
 type promptProbs struct {
-	Tokens []engine.Token // the prompt's; nothing tells the probability of the first
-	Ranks  []int          // by token, 1 is the likeliest; nil: they are not wanted
-	top    int            // alternatives per token
-	failed error          // the model's numbers are none
+	Tokens []generate.Token // the prompt's; nothing tells the probability of the first
+	Ranks  []int            // by token, 1 is the likeliest; nil: they are not wanted
+	top    int              // alternatives per token
+	failed error            // the model's numbers are none
 }
 
 func newPromptProbs(prompt []int32, top int, ranked bool) *promptProbs {
-	p := &promptProbs{Tokens: make([]engine.Token, len(prompt)), top: top}
+	p := &promptProbs{Tokens: make([]generate.Token, len(prompt)), top: top}
 	if ranked {
 		p.Ranks = make([]int, len(prompt))
 	}

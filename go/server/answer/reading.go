@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/internal/exactmath"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model/nn"
@@ -97,7 +98,7 @@ func (req *Request) Evaluate(o *Reads, texts []ReadText) (prompt, cached int, er
 		for next < len(texts) && running < window(m) {
 			t := &texts[next]
 			ticket, err := m.Engine.Submit(&engine.Request{
-				Params:  engine.Params{Prompt: t.Ids, Sampling: m.Sampling, TopLogprobs: -1},
+				Params:  generate.Params{Prompt: t.Ids, Sampling: m.Sampling, TopLogprobs: -1},
 				Reader:  t.Reader,
 				NoCache: t.noCache, Namespace: caller.Space, Adapters: adapters, Slot: -1, Flow: caller.Flow, Weight: caller.Weight,
 				Priority: priority,
@@ -147,7 +148,7 @@ type readSink struct{ done chan<- engine.Result }
 
 func (s readSink) Progress(engine.Progress) {}
 
-func (s readSink) Token(engine.Token) bool { return false }
+func (s readSink) Token(generate.Token) bool { return false }
 
 func (s readSink) Done(r engine.Result) { s.done <- r }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
 )
 
 // Stop reasons, in llama-server's terms.
@@ -88,7 +89,7 @@ func (s *Sequence) put(e Event) bool {
 	return true
 }
 
-func (s *Sequence) Token(t engine.Token) bool {
+func (s *Sequence) Token(t generate.Token) bool {
 	if s.PromptProbs.err() != nil { // Done tells
 		return false
 	}
@@ -144,7 +145,7 @@ func (s *Sequence) Done(r engine.Result) {
 	}
 	e.Piece = last
 	*e.End = Ending{err: cmp.Or(r.Err, s.failed, s.PromptProbs.err()), Stop: s.stop, Word: s.word,
-		truncated: r.Finish == engine.CtxFull || r.Shifts > 0, Calls: s.write.calls, Thought: s.write.thought}
+		truncated: r.Finish == generate.CtxFull || r.Shifts > 0, Calls: s.write.calls, Thought: s.write.thought}
 }
 
 // last leaves the last event in the mailbox, even if there is no memory for it.

@@ -4,7 +4,8 @@ import (
 	"slices"
 
 	"github.com/quern-llm/quern/go/chat"
-	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
+
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -14,14 +15,14 @@ import (
 // piece that resolves it.
 type Piece struct {
 	deltas []chat.Delta
-	Tokens []engine.Token
-	said   [][]engine.Token // where they are wanted: the tokens of each delta that is content
+	Tokens []generate.Token
+	said   [][]generate.Token // where they are wanted: the tokens of each delta that is content
 }
 
 func (p *Piece) Empty() bool { return len(p.deltas) == 0 }
 
 // saidBy returns the tokens of a delta that is content, where they are wanted.
-func (p *Piece) saidBy(i int) []engine.Token {
+func (p *Piece) saidBy(i int) []generate.Token {
 	if i < len(p.said) {
 		return p.said[i]
 	}
@@ -55,13 +56,13 @@ type writer struct {
 }
 
 type waiting struct {
-	token engine.Token
+	token generate.Token
 	at    int // where its text begins
 }
 
 // spoken is a token with how many bytes of text it has.
 type spoken struct {
-	token engine.Token
+	token generate.Token
 	bytes int
 }
 
@@ -86,7 +87,7 @@ func newWriter(o *ask.Options, m *ask.Model, prompt *chat.Prompt) writer {
 
 // Write takes a token and returns the piece that it completes, which may be empty, and
 // the stop word, if it completes one: then no more tokens follow.
-func (w *writer) write(t engine.Token) (p Piece, word string) {
+func (w *writer) write(t generate.Token) (p Piece, word string) {
 	w.waiting = append(w.waiting, waiting{t, w.written})
 	thinks := w.thinks()
 	word = w.add(w.text.Write(t.ID))
@@ -143,7 +144,7 @@ func (w *writer) settle(sure string) {
 
 // said returns the tokens of content that is settled now: the last ones that have as much text. Those before them have
 // text that was dropped.
-func (w *writer) said(content string) (tokens []engine.Token) {
+func (w *writer) said(content string) (tokens []generate.Token) {
 	n, left := len(w.unsaid), len(content)
 	for n > 0 && (left > 0 || w.unsaid[n-1].bytes == 0) {
 		n--
@@ -184,7 +185,7 @@ func (w *writer) parsed(deltas []chat.Delta) {
 		if w.whole == nil || d.Content == "" {
 			w.out.deltas = append(w.out.deltas, d)
 			if w.sorted {
-				var tokens []engine.Token
+				var tokens []generate.Token
 				if d.Content != "" {
 					tokens = w.said(d.Content)
 				}

@@ -5,9 +5,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/sample"
 
-	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/internal/fake"
 	"github.com/quern-llm/quern/go/tokenizer"
@@ -45,7 +45,7 @@ func TestWriterTokens(t *testing.T) {
 		}
 		for _, id := range tok.Encode(c.text, tokenizer.Options{NoSpecial: true}) {
 			var p answer.Piece
-			p, word = w.Write(engine.Token{ID: id})
+			p, word = w.Write(generate.Token{ID: id})
 			keep(p)
 			if word != "" {
 				break

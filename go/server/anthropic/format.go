@@ -7,7 +7,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
+
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -177,7 +178,7 @@ func (f *format) Open(s *reply.Stream, b *answer.Block) error {
 }
 
 // Add sends text of the open block. Only thoughts are kept, for their signature.
-func (f *format) Add(s *reply.Stream, b *answer.Block, text string, _ []engine.Token) error {
+func (f *format) Add(s *reply.Stream, b *answer.Block, text string, _ []generate.Token) error {
 	if text == "" {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/server/field"
 )
 
@@ -54,7 +55,7 @@ func (o *Options) Settle(m *Model, h http.Header) error {
 // Request returns the engine's request for the i-th answer to a prompt.
 func (o *Options) Request(m *Model, prompt []int32, i int) *engine.Request {
 	r := &engine.Request{
-		Params: engine.Params{
+		Params: generate.Params{
 			Prompt: prompt, MaxTokens: o.MaxTokens, Keep: m.Tokenizer.Kept(o.keep), Discard: o.discard, NoShift: !o.Shift,
 			Sampling: o.Params, Bias: o.Bias.sum, TopLogprobs: o.Probs, PostProbs: o.PostProbs,
 			Draft: o.Speculation.Options,

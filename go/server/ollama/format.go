@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/field"
@@ -104,7 +105,7 @@ type format struct {
 	calls   int
 
 	logprobs bool
-	unsent   []engine.Token // with logprobs: since the last line
+	unsent   []generate.Token // with logprobs: since the last line
 }
 
 // answer returns a line that adds to the answer.
@@ -136,7 +137,7 @@ func (f *format) ended(a line, end *answer.Ending, u engine.Usage) lastLine {
 }
 
 // keep notes the tokens of a piece.
-func (f *format) keep(tokens []engine.Token) {
+func (f *format) keep(tokens []generate.Token) {
 	for _, t := range tokens {
 		f.tokens = append(f.tokens, t.ID)
 	}
@@ -182,7 +183,7 @@ func (f *format) Event(s *reply.Stream, e answer.Event) error {
 func (f *format) Open(*reply.Stream, *answer.Block) error { return nil }
 
 // Add sends text and thoughts as they come. A call is sent when it is complete.
-func (f *format) Add(s *reply.Stream, b *answer.Block, text string, _ []engine.Token) error {
+func (f *format) Add(s *reply.Stream, b *answer.Block, text string, _ []generate.Token) error {
 	switch {
 	case b.Kind == answer.CallBlock:
 		b.Text.WriteString(text)

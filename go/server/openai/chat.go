@@ -4,7 +4,8 @@ import (
 	"net/http"
 
 	"github.com/quern-llm/quern/go/chat"
-	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
+
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
@@ -148,8 +149,8 @@ type chatStream struct {
 
 // now is the event that is being sent.
 type now struct {
-	i      int            // of the sequence
-	tokens []engine.Token // that no chunk has yet
+	i      int              // of the sequence
+	tokens []generate.Token // that no chunk has yet
 	tail   tail
 }
 
@@ -159,7 +160,7 @@ func (f *chatFormat) Open(*reply.Stream, *answer.Block) error {
 	return nil
 }
 
-func (f *chatFormat) Add(s *reply.Stream, b *answer.Block, text string, _ []engine.Token) error {
+func (f *chatFormat) Add(s *reply.Stream, b *answer.Block, text string, _ []generate.Token) error {
 	st := &f.streams[f.now.i]
 	fresh := st.fresh
 	st.fresh = false
@@ -231,7 +232,7 @@ type chatFormat struct {
 	kept []answer.Answer // so far, of a stream
 }
 
-func (f *chatFormat) probs(tokens []engine.Token) *chatLogprobs {
+func (f *chatFormat) probs(tokens []generate.Token) *chatLogprobs {
 	if !f.logprobs || len(tokens) == 0 {
 		return nil
 	}

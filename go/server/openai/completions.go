@@ -6,7 +6,8 @@ import (
 	"slices"
 	"unicode/utf8"
 
-	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
+
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
@@ -109,7 +110,7 @@ type textFormat struct {
 }
 
 // choice is what a sequence adds to its text. Token offsets count the characters of that.
-func (f *textFormat) choice(i int, text string, tokens []engine.Token, finish *string) textChoice {
+func (f *textFormat) choice(i int, text string, tokens []generate.Token, finish *string) textChoice {
 	c := textChoice{Text: text, Index: i, Finish: finish}
 	at, prompt := f.offsets[i], 0
 	p := f.g.Seqs[i].PromptProbs

@@ -8,7 +8,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
+
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/history"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -218,7 +219,7 @@ func (f *responsesFormat) newItemID(b *answer.Block) string {
 }
 
 // probs are the log-probabilities of tokens of text; without any, none were asked for.
-func (f *responsesFormat) probs(tokens []engine.Token) *answer.Probs {
+func (f *responsesFormat) probs(tokens []generate.Token) *answer.Probs {
 	p := f.g.Probs(tokens)
 	return &p
 }
@@ -421,7 +422,7 @@ func (f *responsesFormat) Open(s *reply.Stream, b *answer.Block) error {
 }
 
 // Add sends text of the open block.
-func (f *responsesFormat) Add(s *reply.Stream, b *answer.Block, text string, said []engine.Token) error {
+func (f *responsesFormat) Add(s *reply.Stream, b *answer.Block, text string, said []generate.Token) error {
 	b.Text.WriteString(text)
 	b.Tokens = append(b.Tokens, said...)
 	if text == "" {

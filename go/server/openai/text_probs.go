@@ -5,7 +5,8 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
+
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
@@ -27,9 +28,9 @@ func (p textProbs) MarshalJSONTo(out *jsontext.Encoder) error {
 	offset, content := p.offset, p.Probs
 	content.Tokens = p.Tokens[p.prompt:]
 	// known is f, and null for the first token of a prompt.
-	known := func(f func(engine.Token) any) func(engine.Token) any {
+	known := func(f func(generate.Token) any) func(generate.Token) any {
 		first := p.prompt > 0
-		return func(t engine.Token) any {
+		return func(t generate.Token) any {
 			if first {
 				first = false
 				return nil
@@ -44,17 +45,17 @@ func (p textProbs) MarshalJSONTo(out *jsontext.Encoder) error {
 		{"content", func() error { return content.MarshalJSONTo(out) }},
 		{"tokens", func() error {
 			return answer.WriteArray(out, p.Tokens,
-				func(t engine.Token) any { return answer.TokenProbOf(p.M, sample.Logprob{ID: t.ID}).Token })
+				func(t generate.Token) any { return answer.TokenProbOf(p.M, sample.Logprob{ID: t.ID}).Token })
 		}},
 		{"token_logprobs", func() error {
 			return answer.WriteArray(out, p.Tokens,
-				known(func(t engine.Token) any { return answer.TokenProbOf(p.M, t.Logprob).Logprob }))
+				known(func(t generate.Token) any { return answer.TokenProbOf(p.M, t.Logprob).Logprob }))
 		}},
 		{"top_logprobs", func() error {
-			return answer.WriteArray(out, p.Tokens, known(func(t engine.Token) any { return topProbs(p.M, t) }))
+			return answer.WriteArray(out, p.Tokens, known(func(t generate.Token) any { return topProbs(p.M, t) }))
 		}},
 		{"text_offset", func() error {
-			return answer.WriteArray(out, p.Tokens, func(t engine.Token) any {
+			return answer.WriteArray(out, p.Tokens, func(t generate.Token) any {
 				at := max(offset, 0)
 				offset += runesOf(p.M, t.ID)
 				return at
@@ -84,7 +85,7 @@ func (textProbs) Schema() field.Schema { return field.SchemaOf(textSchema{}) }
 
 // topProbs returns the token and the most likely ones by text. Partial characters may have the same
 // text: the most likely of them is kept.
-func topProbs(m *ask.Model, t engine.Token) map[string]float64 {
+func topProbs(m *ask.Model, t generate.Token) map[string]float64 {
 	out := map[string]float64{}
 	for _, one := range append(t.Top[:len(t.Top):len(t.Top)], t.Logprob) {
 		t := answer.TokenProbOf(m, one)
@@ -107,7 +108,7 @@ func runesOf(m *ask.Model, id int32) (n int) {
 
 // promptOffset returns where the text of a prompt's tokens begins, in characters of the text that is echoed: before it,
 // by what they have and it has not, such as BOS and the space that a vocabulary prepends.
-func promptOffset(m *ask.Model, tokens []engine.Token, echo string) int {
+func promptOffset(m *ask.Model, tokens []generate.Token, echo string) int {
 	n := 0
 	for _, t := range tokens {
 		n += runesOf(m, t.ID)

@@ -6,7 +6,8 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
-	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
+
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
@@ -17,7 +18,7 @@ import (
 // itself and the likeliest, by id. They are encoded one token at a time.
 type vllmProbs struct {
 	m      *ask.Model
-	tokens []engine.Token
+	tokens []generate.Token
 	ranks  []int // of the tokens
 	top    int
 }

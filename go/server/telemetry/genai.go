@@ -14,6 +14,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
 )
 
 // genAI are the metrics of OpenTelemetry's conventions for generative AI.
@@ -113,7 +114,7 @@ type operation struct {
 }
 
 // ended adds an answer that has ended, and tells whether it is the first to its prompt.
-func (o *operation) ended(asked *engine.Params, r engine.Result) (first bool) {
+func (o *operation) ended(asked *generate.Params, r engine.Result) (first bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if prompt := unsafe.SliceData(asked.Prompt); !o.prompts[prompt] {
@@ -160,7 +161,7 @@ func operationFrom(ctx context.Context) *operation {
 }
 
 // describe adds what was asked for and used so far to the span of an HTTP request.
-func (o *operation) describe(span trace.Span, model string, asked *engine.Params) {
+func (o *operation) describe(span trace.Span, model string, asked *generate.Params) {
 	if !span.IsRecording() {
 		return
 	}

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
 )
 
 // What is scraped is pushed too, under the conventions' names and attributes, and only where
@@ -35,10 +36,10 @@ func TestPush(t *testing.T) {
 	count := func(p *Push) {
 		m := NewMetrics(MetricsConfig{Meter: p.Meter, State: two}).Model("a/b")
 		ctx := context.WithValue(context.Background(), operationKey{}, &operation{name: "chat"})
-		r := &engine.Request{Sink: discard{}, Origin: ctx, Params: engine.Params{Prompt: make([]int32, 9)}}
+		r := &engine.Request{Sink: discard{}, Origin: ctx, Params: generate.Params{Prompt: make([]int32, 9)}}
 		NewObserver(m, noop.NewTracerProvider().Tracer("")).Watch(r)
-		r.Sink.Token(engine.Token{})
-		r.Sink.Done(engine.Result{Finish: engine.MaxedOut, Usage: engine.Usage{PromptTokens: 9, Generated: 3, Decode: time.Second / 5}})
+		r.Sink.Token(generate.Token{})
+		r.Sink.Done(engine.Result{Finish: generate.MaxedOut, Usage: engine.Usage{PromptTokens: 9, Generated: 3, Decode: time.Second / 5}})
 		p.Close()
 	}
 	push := func() *Push {

@@ -15,6 +15,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
 )
 
 // Observer measures requests on their way through a model's engine.
@@ -43,12 +44,12 @@ type sink struct {
 	engine.Sink
 	o           *Observer
 	ctx         context.Context
-	asked       *engine.Params
+	asked       *generate.Params
 	begun, last time.Time
 	first       time.Time
 }
 
-func (s *sink) Token(t engine.Token) bool {
+func (s *sink) Token(t generate.Token) bool {
 	now := time.Now()
 	if s.first.IsZero() {
 		s.first = now
@@ -112,7 +113,7 @@ func (s *sink) trace(r engine.Result, now time.Time) {
 }
 
 // outcome is the label for how a request ended.
-func outcome(f engine.Finish, err error) string {
+func outcome(f generate.Finish, err error) string {
 	var busy *engine.BusyError
 	var short *engine.MemoryError
 	switch {

@@ -23,15 +23,16 @@ import (
 
 	"github.com/quern-llm/quern/go/diskcache"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/server/guard"
 )
 
 type discard struct{}
 
-func (discard) Progress(engine.Progress) {}
-func (discard) Token(engine.Token) bool  { return true }
-func (discard) Done(engine.Result)       {}
+func (discard) Progress(engine.Progress)  {}
+func (discard) Token(generate.Token) bool { return true }
+func (discard) Done(engine.Result)        {}
 func page(t *testing.T, m *Metrics) string {
 	t.Helper()
 	w := httptest.NewRecorder()
@@ -84,9 +85,9 @@ func full(t *testing.T) (*Metrics, *ModelMetrics) {
 	o.Watch(r)
 	o.Watch(&again)
 	again.Sink.Done(engine.Result{Err: context.Canceled, Usage: engine.Usage{PromptTokens: 9}})
-	r.Sink.Token(engine.Token{})
-	r.Sink.Token(engine.Token{})
-	r.Sink.Done(engine.Result{Finish: engine.MaxedOut, Usage: engine.Usage{PromptTokens: 9, Generated: 2, Queued: time.Second, Decode: time.Second / 5}})
+	r.Sink.Token(generate.Token{})
+	r.Sink.Token(generate.Token{})
+	r.Sink.Done(engine.Result{Finish: generate.MaxedOut, Usage: engine.Usage{PromptTokens: 9, Generated: 2, Queued: time.Second, Decode: time.Second / 5}})
 	o.Refused(&engine.BusyError{})
 	return m, one
 }
@@ -174,7 +175,7 @@ func TestTraces(t *testing.T) {
 	o.Watch(r)
 	r.Sink.Progress(engine.Progress{})
 	time.Sleep(2 * time.Millisecond)
-	r.Sink.Token(engine.Token{})
+	r.Sink.Token(generate.Token{})
 	time.Sleep(time.Millisecond)
 	r.Sink.Done(engine.Result{Err: engine.ErrDeadline, Usage: engine.Usage{PromptTokens: 9, Generated: 1, Queued: time.Millisecond, Prefill: time.Millisecond}})
 	parent.End()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/server/ask"
@@ -49,7 +50,7 @@ func (f *Engine) Submit(r *engine.Request) (ask.Ticket, error) {
 		return nil, f.Err
 	}
 	if f.Quiet && r.Reader == nil {
-		go r.Sink.Done(engine.Result{Finish: engine.MaxedOut, Usage: engine.Usage{PromptTokens: len(r.Prompt)}})
+		go r.Sink.Done(engine.Result{Finish: generate.MaxedOut, Usage: engine.Usage{PromptTokens: len(r.Prompt)}})
 		return &ticket{1, func() {}}, nil
 	}
 	if len(r.Prompt) >= 512 {
@@ -97,19 +98,19 @@ func (f *Engine) run(ctx context.Context, r *engine.Request) {
 		f.mu.Lock()
 		f.running--
 		f.mu.Unlock()
-		r.Sink.Done(engine.Result{Finish: engine.MaxedOut, Usage: u})
+		r.Sink.Done(engine.Result{Finish: generate.MaxedOut, Usage: u})
 		return
 	}
 	script := append(f.Tok.Encode(f.Reply, tokenizer.Options{NoSpecial: true, ParseSpecial: true}), 2)
 	banned := len(r.Bias) > 0 && r.Bias[0].ID == 2
-	result := engine.Result{Finish: engine.Stopped}
+	result := engine.Result{Finish: generate.Stopped}
 	for i := 0; ; i++ {
 		if r.MaxTokens >= 0 && u.Generated >= r.MaxTokens {
-			result.Finish = engine.MaxedOut
+			result.Finish = generate.MaxedOut
 			break
 		}
 		if u.Generated+len(r.Prompt) >= 512 {
-			result.Finish = engine.CtxFull
+			result.Finish = generate.CtxFull
 			break
 		}
 		if f.Delay > 0 {
@@ -130,7 +131,7 @@ func (f *Engine) run(ctx context.Context, r *engine.Request) {
 		if id == 2 && banned {
 			continue
 		}
-		t := engine.Token{ID: id, Stop: r.Stop != nil && r.Stop(id)}
+		t := generate.Token{ID: id, Stop: r.Stop != nil && r.Stop(id)}
 		if r.TopLogprobs >= 0 {
 			t.Logprob = sample.Logprob{ID: id, Value: -0.5}
 			for k := range r.TopLogprobs {
