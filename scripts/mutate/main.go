@@ -1,16 +1,16 @@
 // Command mutate measures how sharp the tests are: it breaks one place of the program at a time, an operator, a bound, a
 // constant, an early return, and runs the tests that should notice.
 //
-//	scripts/go.sh run ./scripts/mutate [-n 300] [-each 40 [-skip 20]] [-seed 1] [-only sched,kvcache] [-v]
+//	scripts/go.sh run ./scripts/mutate [-n 300] [-each 40 [-skip 20]] [-seed 1] [-only sched,kvcache] [-own] [-v]
 //
 // Mutants are drawn at random, the same for the same seed and tree, in equal numbers from each package, more from
 // large ones. One that does not compile is drawn again. One that all tests pass has survived: either the tests sleep,
 // or the change makes no difference (an equivalent mutant), which only a reader can tell. Those that a reader has judged
 // so are in equivalent.txt, with the reason, and are not drawn. The sources are never changed: the go command is given an
-// overlay, and C is compiled in a copy.
+// overlay with many mutants at a time, and C is compiled in a copy.
 //
-// What each test reaches is measured once, and kept in build/mutate until the program or its tests change: a run that was
-// stopped goes on from there.
+// What each test reaches is measured once, and kept in build/mutate until the packages that it may reach change, or its
+// own file: a run that was stopped goes on from there.
 //
 // The result is a table in Markdown, of what was killed by package, and a list of the survivors, written as in
 // equivalent.txt.
@@ -34,8 +34,12 @@ type mutant struct {
 	pkg      string // of Go, such as go/sched; csrc/scalar
 	file     string
 	line     int
-	reach    int // the line that tests have to reach
-	from, to int // the bytes of the file that are replaced
+	reach    int    // the line that tests have to reach
+	from, to int    // the bytes of the file that are replaced
+	inside   bool   // of a function
+	shares   bool   // it can be in one program with others: the function has no labels
+	body     [2]int // of the function: the bytes of its braces
+	void     bool   // the function returns nothing
 	old, new string
 }
 
@@ -81,7 +85,7 @@ const (
 // A suite runs the tests that should notice mutants of one package.
 type suite interface {
 	sites() ([]mutant, error)
-	try(*mutant) (outcome, error)
+	try(batch []mutant, done func(*mutant, outcome)) error // the batch in order
 }
 
 // A score is what became of the mutants of a package.
@@ -98,15 +102,16 @@ func main() {
 	each := flag.Int("each", 0, "`mutants` to try of each package, whatever its size, in place of -n")
 	skip := flag.Int("skip", 0, "leave out so many mutants of each package: an earlier run has tried them")
 	only := flag.String("only", "", "`packages` below go/, and csrc/scalar, separated by commas; all by default")
+	own := flag.Bool("own", false, "run only the tests of the mutant's own package")
 	verbose := flag.Bool("v", false, "print what became of each mutant")
 	flag.Parse()
-	if err := run(*n, *each, *skip, *seed, *only, *verbose); err != nil {
+	if err := run(*n, *each, *skip, *seed, *only, *own, *verbose); err != nil {
 		fmt.Fprintf(os.Stderr, "mutate: %v\n", err)
 		os.Exit(1)
 	}
 }
 
-func run(n, each, skip int, seed uint64, only string, verbose bool) error {
+func run(n, each, skip int, seed uint64, only string, own, verbose bool) error {
 	scratch, err := os.MkdirTemp("", "quern-mutate-")
 	if err != nil {
 		return err
@@ -124,7 +129,7 @@ func run(n, each, skip int, seed uint64, only string, verbose bool) error {
 	var survivors []mutant
 	begun := time.Now()
 	for _, name := range names {
-		var s suite = &goSuite{pkg: name, scratch: filepath.Join(scratch, strings.ReplaceAll(name, "/", "-"))}
+		var s suite = &goSuite{pkg: name, own: own, scratch: filepath.Join(scratch, strings.ReplaceAll(name, "/", "-"))}
 		if name == scalar {
 			s = &cSuite{scratch: filepath.Join(scratch, "c")}
 		}
@@ -145,24 +150,29 @@ func run(n, each, skip int, seed uint64, only string, verbose bool) error {
 		if want == 0 {
 			want = share(n, len(names), len(sites))
 		}
-		for ; one.total() < want && len(sites) > 0; sites = sites[1:] {
-			m := sites[0]
-			got, err := s.try(&m)
+		for one.total() < want && len(sites) > 0 {
+			batch := sites[:min(want-one.total(), len(sites), mostBatch)]
+			sites = sites[len(batch):]
+			err := s.try(batch, func(m *mutant, got outcome) {
+				one.counts[got]++
+				if got == survived || got == unreached {
+					survivors = append(survivors, *m)
+				}
+				if verbose {
+					fmt.Fprintf(os.Stderr, "%6.0f s  %-9s %v\n", time.Since(begun).Seconds(), verdicts[got], m)
+				}
+			})
 			if err != nil {
-				return fmt.Errorf("%v: %w", &m, err)
-			}
-			one.counts[got]++
-			if got == survived || got == unreached {
-				survivors = append(survivors, m)
-			}
-			if verbose {
-				fmt.Fprintf(os.Stderr, "%6.0f s  %-9s %v\n", time.Since(begun).Seconds(), verdicts[got], &m)
+				return fmt.Errorf("%s: %w", name, err)
 			}
 		}
 		scores = append(scores, one)
 	}
 	return report(scores, survivors)
 }
+
+// mostBatch is how many mutants share a program.
+const mostBatch = 200
 
 var verdicts = [...]string{"invalid", "killed", "SURVIVED", "UNREACHED"}
 

@@ -6,6 +6,7 @@ import (
 	"go/token"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -35,11 +36,15 @@ func goSites(pkg, file string) ([]mutant, error) {
 		of       int
 	}
 	var cases []span
+	var labels []token.Pos
 	ast.Inspect(f, func(n ast.Node) bool {
 		if s, ok := n.(*ast.SwitchStmt); ok {
 			for _, c := range s.Body.List {
 				cases = append(cases, span{c.Pos(), c.(*ast.CaseClause).Colon, fset.Position(s.Pos()).Line})
 			}
+		}
+		if l, ok := n.(*ast.LabeledStmt); ok {
+			labels = append(labels, l.Pos())
 		}
 		return true
 	})
@@ -51,7 +56,15 @@ func goSites(pkg, file string) ([]mutant, error) {
 				reach = c.of
 			}
 		}
-		all = append(all, mutant{pkg, file, a.Line, reach, a.Offset, b.Offset, string(src[a.Offset:b.Offset]), text})
+		m := mutant{pkg: pkg, file: file, line: a.Line, reach: reach, from: a.Offset, to: b.Offset, old: string(src[a.Offset:b.Offset]), new: text}
+		for _, d := range f.Decls {
+			if d, ok := d.(*ast.FuncDecl); ok && d.Body != nil && d.Body.Lbrace < from && to <= d.Body.Rbrace {
+				m.inside, m.void = true, d.Type.Results.NumFields() == 0
+				m.shares = !slices.ContainsFunc(labels, func(p token.Pos) bool { return d.Body.Lbrace < p && p < d.Body.Rbrace })
+				m.body = [2]int{fset.Position(d.Body.Lbrace).Offset, fset.Position(d.Body.Rbrace).Offset}
+			}
+		}
+		all = append(all, m)
 	}
 	text := func(n ast.Node) string {
 		return string(src[fset.Position(n.Pos()).Offset:fset.Position(n.End()).Offset])
@@ -150,11 +163,11 @@ func cSites(pkg, file string) ([]mutant, error) {
 		if strings.HasPrefix(line, "\t") && !strings.HasPrefix(begun, "*") && !strings.HasPrefix(begun, "/*") && !strings.HasSuffix(begun, "*/") {
 			for _, m := range cOperator.FindAllStringSubmatchIndex(code, -1) {
 				op := code[m[2]:m[3]]
-				all = append(all, mutant{pkg, file, i + 1, i + 1, at + m[2], at + m[3], op, cSwaps[op]})
+				all = append(all, mutant{pkg: pkg, file: file, line: i + 1, reach: i + 1, from: at + m[2], to: at + m[3], old: op, new: cSwaps[op]})
 			}
 			for _, m := range cNumber.FindAllStringSubmatchIndex(code, -1) {
 				if v, err := strconv.Atoi(code[m[2]:m[3]]); err == nil {
-					all = append(all, mutant{pkg, file, i + 1, i + 1, at + m[2], at + m[3], code[m[2]:m[3]], strconv.Itoa(v + 1)})
+					all = append(all, mutant{pkg: pkg, file: file, line: i + 1, reach: i + 1, from: at + m[2], to: at + m[3], old: code[m[2]:m[3]], new: strconv.Itoa(v + 1)})
 				}
 			}
 		}

@@ -72,12 +72,14 @@ func packages(only string) ([]string, error) {
 // A goSuite is the tests of a package of Go and those elsewhere that run it.
 type goSuite struct {
 	pkg, scratch string
+	own          bool   // only the package's own tests
 	tests        []test // the package's own first, and of these the fastest
 }
 
 // A test is one test function, and what it runs of the packages that its folder covers.
 type test struct {
 	Folder, Name string
+	File         string // hash of the file that has it
 	Took         time.Duration
 	Lines        map[string][]span // by the file
 }
@@ -97,7 +99,11 @@ func (s *goSuite) sites() ([]mutant, error) {
 	if err := os.MkdirAll(s.scratch, 0o755); err != nil {
 		return nil, err
 	}
-	for _, folder := range append([]string{s.pkg}, elsewhere[s.pkg]...) {
+	folders := []string{s.pkg}
+	if !s.own {
+		folders = append(folders, elsewhere[s.pkg]...)
+	}
+	for _, folder := range folders {
 		if err := s.measure(folder); err != nil {
 			return nil, err
 		}
@@ -153,22 +159,41 @@ func (s *goSuite) measure(folder string) error {
 	if out, err := command(10*time.Minute, "", "scripts/go.sh", "test", "-c", "-vet=off", "-cover", "-coverpkg="+strings.Join(covered, ","), "-o", program, "./"+folder); err != nil {
 		return fmt.Errorf("%s: %v\n%s", folder, err, out)
 	}
-	code, err := os.ReadFile(program)
-	if errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(program); errors.Is(err, os.ErrNotExist) {
 		return nil // there are no tests
-	} else if err != nil {
-		return err
 	}
 	list, err := command(time.Minute, folder, program, "-test.list", "^(Test|Fuzz|Example)")
 	if err != nil {
 		return fmt.Errorf("%s: %v\n%s", folder, err, list)
 	}
-	// A file of the folder's tests, one a line; its name has the hash of the program that was measured.
-	known := filepath.Join("build", "mutate", fmt.Sprintf("%s-%.16x.jsonl", strings.ReplaceAll(folder, "/", "-"), sha256.Sum256(code)))
+	files, err := filesOf(folder)
+	if err != nil {
+		return err
+	}
+	// A file of the folder's tests, one a line; its name has the hash of what they may reach.
+	sources := sha256.New()
+	for _, pkg := range covered {
+		names, err := filepath.Glob(filepath.Join(pkg, "*.go"))
+		if err != nil {
+			return err
+		}
+		for _, name := range names {
+			if strings.HasSuffix(name, "_test.go") {
+				continue
+			}
+			text, err := os.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			fmt.Fprintf(sources, "%s %d\n%s", name, len(text), text)
+		}
+	}
+	known := filepath.Join("build", "mutate", fmt.Sprintf("%s-%.16x.jsonl", strings.ReplaceAll(folder, "/", "-"), sources.Sum(nil)))
 	tests, err := readTests(known)
 	if err != nil {
 		return err
 	}
+	tests = slices.DeleteFunc(tests, func(t test) bool { return files[t.Name] != t.File })
 	log, err := os.OpenFile(known, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
@@ -184,7 +209,7 @@ func (s *goSuite) measure(folder string) error {
 		if err != nil {
 			return fmt.Errorf("%s of %s fails without a mutant: %v\n%s", name, folder, err, tail(out))
 		}
-		t := test{Folder: folder, Name: name, Took: time.Since(begun)}
+		t := test{Folder: folder, Name: name, File: files[name], Took: time.Since(begun)}
 		if t.Lines, err = reached(profile); err != nil {
 			return err
 		}
@@ -199,6 +224,27 @@ func (s *goSuite) measure(folder string) error {
 	}
 	s.tests = append(s.tests, tests...)
 	return os.Remove(program)
+}
+
+var testFunction = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w*)\(`)
+
+// filesOf returns the hash of the file of each test of a folder.
+func filesOf(folder string) (map[string]string, error) {
+	names, err := filepath.Glob(filepath.Join(folder, "*_test.go"))
+	if err != nil {
+		return nil, err
+	}
+	files := map[string]string{}
+	for _, name := range names {
+		text, err := os.ReadFile(name)
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range testFunction.FindAllSubmatch(text, -1) {
+			files[string(m[1])] = fmt.Sprintf("%.8x", sha256.Sum256(text))
+		}
+	}
+	return files, nil
 }
 
 // readTests returns what an earlier run measured; a last line that was cut off is left out.
@@ -246,13 +292,37 @@ func reached(profile string) (map[string][]span, error) {
 // mostGuests is the time of the tests of other packages that are run for a mutant: the fastest.
 const mostGuests = 20 * time.Second
 
-// try runs the tests that reach a mutant, until one fails.
-func (s *goSuite) try(m *mutant) (outcome, error) {
+// try runs the tests that reach each mutant, until one fails.
+func (s *goSuite) try(batch []mutant, done func(*mutant, outcome)) error {
+	shared, err := s.bundle(batch)
+	if err != nil {
+		return err
+	}
+	for i := range batch {
+		m := &batch[i]
+		got, b, k := invalid, shared, slices.Index(shared.mutants, m)
+		if !m.shares {
+			if b, err = s.single(m); err != nil {
+				return err
+			}
+		}
+		if k >= 0 || !m.shares {
+			if got, err = s.run(b, k+1, m); err != nil {
+				return fmt.Errorf("%v: %w", m, err)
+			}
+		}
+		done(m, got)
+	}
+	return nil
+}
+
+// run runs the tests that reach a mutant, which has that number in the programs; 0: it is the only one.
+func (s *goSuite) run(b *built, number int, m *mutant) (outcome, error) {
 	var run []test
 	guests := time.Duration(0)
 	for _, t := range s.tests {
 		// What stands outside of functions, such as a constant, no profile counts: any test may reach it.
-		if !t.reaches(m) && s.counted(m) {
+		if m.inside && !t.reaches(m) {
 			continue
 		}
 		if t.Folder != s.pkg {
@@ -265,43 +335,50 @@ func (s *goSuite) try(m *mutant) (outcome, error) {
 	if len(run) == 0 {
 		return unreached, nil
 	}
-	text, err := m.apply()
-	if err != nil {
-		return 0, err
-	}
-	changed, err := filepath.Abs(filepath.Join(s.scratch, "mutant.go"))
-	if err != nil {
-		return 0, err
-	}
-	original, err := filepath.Abs(m.file)
-	if err != nil {
-		return 0, err
-	}
-	overlay, _ := json.Marshal(map[string]map[string]string{"Replace": {original: changed}})
-	overlayFile := filepath.Join(s.scratch, "overlay.json")
-	if err := errors.Join(os.WriteFile(changed, text, 0o644), os.WriteFile(overlayFile, overlay, 0o644)); err != nil {
-		return 0, err
-	}
-	programs := map[string]string{}
 	for len(run) > 0 {
 		var names []string
 		var folder string
 		var took time.Duration
 		names, folder, took, run = together(run)
-		program, built := programs[folder]
-		if !built {
-			program = filepath.Join(s.scratch, fmt.Sprintf("mutant-%d.test", len(programs)))
-			if _, err := command(10*time.Minute, "", "scripts/go.sh", "test", "-c", "-vet=off", "-overlay", overlayFile, "-o", program, "./"+folder); err != nil {
-				return invalid, nil
+		if b.programs[folder] == "" {
+			program := filepath.Join(b.dir, strings.ReplaceAll(folder, "/", "-")+".test")
+			if out, err := command(10*time.Minute, "", "scripts/go.sh", "test", "-c", "-vet=off", "-overlay", b.overlay, "-o", program, "./"+folder); err != nil {
+				if number == 0 {
+					return invalid, nil
+				}
+				return 0, fmt.Errorf("%v\n%s", err, tail(out))
 			}
-			programs[folder] = program
+			b.programs[folder] = program
 		}
-		pattern := "^(" + strings.Join(names, "|") + ")$"
-		if _, err := command(10*time.Second+10*took, folder, program, "-test.short", "-test.failfast", "-test.run", pattern); err != nil {
-			return killed, nil
+		if _, err := b.test(folder, names, number, took); err != nil {
+			if number == 0 {
+				return killed, nil
+			}
+			return killed, b.trust(folder, names, took)
 		}
 	}
 	return survived, nil
+}
+
+// test runs tests of a folder with a mutant, or with none, number 0.
+func (b *built) test(folder string, names []string, number int, took time.Duration) ([]byte, error) {
+	args := []string{fmt.Sprintf("%s=%d", variable, number), mustAbs(b.programs[folder]), "-test.short", "-test.failfast", "-test.run", "^(" + strings.Join(names, "|") + ")$"}
+	return command(5*time.Second+10*took, folder, "/usr/bin/env", args...)
+}
+
+// trust returns an error if tests do not pass without a mutant either.
+func (b *built) trust(folder string, names []string, took time.Duration) error {
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return b.sound[folder+" "+name] })
+	if len(names) == 0 {
+		return nil
+	}
+	if out, err := b.test(folder, names, 0, took+time.Minute); err != nil {
+		return fmt.Errorf("tests of %s fail without a mutant: %v\n%s", folder, err, tail(out))
+	}
+	for _, name := range names {
+		b.sound[folder+" "+name] = true
+	}
+	return nil
 }
 
 // together takes the fastest tests of one folder that share a process: their time doubles with each process, so that what
@@ -320,25 +397,6 @@ func together(run []test) (names []string, folder string, took time.Duration, re
 		names, took = append(names, t.Name), took+t.Took
 	}
 	return names, folder, took, rest
-}
-
-// counted reports whether any profile knows the line: then a test that does not reach it is not run.
-func (s *goSuite) counted(m *mutant) bool {
-	src, err := os.ReadFile(m.file)
-	if err != nil {
-		return true
-	}
-	// In gofmt's form, what is inside of a function is indented, and what is outside ends at a line that begins with func.
-	lines := strings.Split(string(src), "\n")
-	for i := m.line - 1; i >= 0; i-- {
-		if strings.HasPrefix(lines[i], "func ") {
-			return true
-		}
-		if i < m.line-1 && (lines[i] == "}" || lines[i] == ")") {
-			return false
-		}
-	}
-	return false
 }
 
 // command runs a program with a limit of time in a folder, and returns what it printed.
@@ -427,7 +485,18 @@ func mustAbs(path string) string {
 	return abs
 }
 
-func (s *cSuite) try(m *mutant) (outcome, error) {
+func (s *cSuite) try(batch []mutant, done func(*mutant, outcome)) error {
+	for i := range batch {
+		got, err := s.one(&batch[i])
+		if err != nil {
+			return fmt.Errorf("%v: %w", &batch[i], err)
+		}
+		done(&batch[i], got)
+	}
+	return nil
+}
+
+func (s *cSuite) one(m *mutant) (outcome, error) {
 	text, err := m.apply()
 	if err != nil {
 		return 0, err
