@@ -34,12 +34,10 @@ type draftModel struct {
 
 // A modelText is the state of a text in the draft model.
 type modelText struct {
-	proposal                 // lost if there is no memory for the text, or the draft model lacks one of its tokens
-	space       string       // name space in the prefix cache
-	seq         *Sequence    // evaluated tokens; nil: none yet
-	work        *Sequence    // seq, or a fork of it, extended by the guesses of this round
-	translation *translation // the text in the draft model's vocabulary, as is found until write; nil: same vocabulary
-	probs       []float32    // with a translation: probability of each of found
+	Proposal           // lost if there is no memory for the text, or the draft model lacks one of its tokens
+	space    string    // name space in the prefix cache
+	seq      *Sequence // evaluated tokens; nil: none yet
+	work     *Sequence // seq, or a fork of it, extended by the guesses of this round
 }
 
 // modelTextBytes returns the maximum memory of a text in a draft model with a context of so many tokens, without
@@ -72,22 +70,14 @@ func (e *Engine) DraftByText(d *Engine, mine, theirs Vocabulary, failed func(err
 
 // text returns the state of a text in the draft model, nil if it does not draft for the text.
 func (m *draftModel) text(g *generate.Generation, lib *draft.Library, space string) *modelText {
-	if m == nil || !g.Speculates() || g.Draft.Record != nil || !g.Draft.Sources.Has(draft.Model) || g.Shift.Limit > 0 {
+	if m == nil || !g.DraftsFrom(draft.Model) || g.Shift.Limit > 0 {
 		return nil
 	}
-	t := &modelText{proposal: proposal{gen: g, source: draft.Model, judge: lib.Judge(draft.Model)}, space: space}
+	var translation *Translation
 	if m.theirs != nil {
-		t.translation = &translation{mine: m.mine, theirs: m.theirs, fixed: m.e.kv.Layout().Recurrent()}
+		translation = NewTranslation(m.mine, m.theirs, m.e.kv.Layout().Recurrent())
 	}
-	return t
-}
-
-// known returns the text in the draft model's vocabulary.
-func (t *modelText) known() []int32 {
-	if t.translation != nil {
-		return t.translation.ids
-	}
-	return t.gen.Known()
+	return &modelText{Proposal: NewProposal(g, draft.Model, lib, translation), space: space}
 }
 
 // close adds the state of the text to the draft model's prefix cache, for texts that continue it, and releases
@@ -96,7 +86,7 @@ func (t *modelText) close() {
 	if t == nil || t.seq == nil {
 		return
 	}
-	t.seq.Truncate(kvcache.Common(t.seq.ids, t.known()))
+	t.seq.Truncate(kvcache.Common(t.seq.ids, t.Known()))
 	t.seq.e.tree.Keep(t.space, t.seq.table, t.seq.ids, kvcache.How{End: true})
 	t.seq.Close()
 	t.seq = nil
@@ -115,8 +105,7 @@ func (t *modelText) drop() {
 // guesses, now and for a while.
 func (m *draftModel) draft(texts []*modelText, worth time.Duration, verify func(drafts int) time.Duration) {
 	for _, t := range texts {
-		t.begin()
-		t.probs = t.probs[:0]
+		t.Begin()
 	}
 	if time.Now().Before(m.off) {
 		return
@@ -126,11 +115,11 @@ func (m *draftModel) draft(texts []*modelText, worth time.Duration, verify func(
 		if t.work != nil && t.work != t.seq {
 			t.work.Close()
 		}
-		if t.work = nil; err != nil || t.lost {
+		if t.work = nil; err != nil || t.Lost {
 			t.drop()
 		}
 		if err != nil {
-			t.found = t.found[:0]
+			t.Drop()
 		}
 	}
 	if err != nil {
@@ -160,15 +149,14 @@ func (m *draftModel) guess(texts []*modelText, worth time.Duration, verify func(
 	var active []*modelText
 	room := m.e.batch // of the first pass; later ones have one token per text
 	for _, t := range texts {
-		if t.lost {
+		if !t.Lost {
+			t.Read(m.e.ctx)
+		}
+		if t.Lost {
 			continue
 		}
-		if t.translation != nil && !t.read(m.e.ctx) {
-			t.lost = true
-			continue
-		}
-		n := len(t.known())
-		if n == 0 || n+draft.MaxGuesses >= m.e.ctx || t.promised() || t.gen.Draftable(1) == 0 {
+		n := len(t.Known())
+		if n == 0 || n+draft.MaxGuesses >= m.e.ctx || t.Promised() || t.Gen.Draftable(1) == 0 {
 			continue
 		}
 		if t.attach(m.e); t.seq.Len() == n { // nothing new to evaluate, and recurrent state cannot be rolled back
@@ -189,58 +177,28 @@ func (m *draftModel) guess(texts []*modelText, worth time.Duration, verify func(
 		}
 		next := active[:0]
 		for _, t := range active {
-			if t.goesOn() {
+			if t.GoesOn() {
 				next = append(next, t)
 			}
 		}
 		active = next
 	}
 	for _, t := range texts {
-		t.write()
+		t.Translate()
 	}
 	return nil
-}
-
-// read converts new text to the draft model's vocabulary. It reports whether the text fits in a context.
-func (t *modelText) read(ctx int) bool {
-	const longest = 4 // tokens of the text per token of the draft model; texts of more contexts are not converted
-	if len(t.gen.Known()) < longest*ctx {
-		t.translation.read(t.gen.Known())
-		if len(t.translation.ids)+draft.MaxGuesses < ctx {
-			return true
-		}
-	}
-	*t.translation = translation{mine: t.translation.mine, theirs: t.translation.theirs, fixed: t.translation.fixed}
-	return false
-}
-
-// write converts the guesses to the model's vocabulary.
-func (t *modelText) write() {
-	if t.translation == nil || len(t.found) == 0 {
-		return
-	}
-	ids, probs := t.translation.write(t.found, t.probs)
-	t.found, t.reach = t.found[:0], 1
-	for i, id := range ids {
-		if id < 0 || int(id) >= t.gen.Vocab || len(t.found) == min(t.gen.Draft.Max, draft.MaxGuesses) {
-			break
-		}
-		if t.add(id, probs[i]); t.found[i].Chance < float64(t.gen.Draft.MinChance) {
-			break
-		}
-	}
 }
 
 // attach finds the draft model's state for the longest prefix of the text.
 func (t *modelText) attach(e *Engine) {
 	if t.seq == nil {
-		known := t.known()
+		known := t.Known()
 		t.seq = &Sequence{e: e, table: e.tree.Find(t.space, known[:len(known)-1])}
 		t.seq.ids = append(t.seq.ids, known[:t.seq.table.Len()]...)
 		return
 	}
-	shared, most := kvcache.Common(t.seq.ids, t.known()), len(t.known())-1
-	if t.translation == nil || !t.translation.fixed {
+	shared, most := kvcache.Common(t.seq.ids, t.Known()), len(t.Known())-1
+	if !t.Translates() || !e.kv.Layout().Recurrent() {
 		shared = min(shared, most)
 	}
 	t.seq.Truncate(shared)
@@ -252,17 +210,17 @@ func (m *draftModel) soon() int { return min(48, m.e.batch) }
 // catchUp evaluates a part of the text that the draft model lacks, if that pays, and reports whether the rest
 // fits in the pass that drafts.
 func (m *draftModel) catchUp(t *modelText, worth time.Duration) (bool, error) {
-	known := t.known()
+	known := t.Known()
 	lag := len(known) - t.seq.Len()
 	if lag <= m.soon() {
 		return true, nil
 	}
 	left := expectedTokens
-	if t.gen.MaxTokens >= 0 {
-		left = min(left, t.gen.MaxTokens-t.gen.Generated())
+	if t.Gen.MaxTokens >= 0 {
+		left = min(left, t.Gen.MaxTokens-t.Gen.Generated())
 	}
 	// A generated token saves `worth` as often as a guess is right, less the time of the guess.
-	saves := t.judge.Expected()*float64(worth) - float64(m.cost.Estimate(sched.ShapeOf(len(known), 1)))
+	saves := t.Judge.Expected()*float64(worth) - float64(m.cost.Estimate(sched.ShapeOf(len(known), 1)))
 	shape := sched.ShapeOf(t.seq.Len(), min(lag, m.e.batch))
 	if all := m.cost.Estimate(shape) * time.Duration(lag) / time.Duration(shape.Tokens); float64(all) > float64(left)*saves/2 {
 		return false, nil
@@ -272,7 +230,7 @@ func (m *draftModel) catchUp(t *modelText, worth time.Duration) (bool, error) {
 		n /= 2 // in slices: others wait for their tokens
 	}
 	m.items, m.owner = append(m.items[:0], Item{Seq: t.seq, IDs: known[t.seq.Len() : t.seq.Len()+n]}), append(m.owner[:0], t)
-	if err := m.pass(); err != nil || t.lost {
+	if err := m.pass(); err != nil || t.Lost {
 		return false, err
 	}
 	return len(known)-t.seq.Len() <= m.soon(), nil
@@ -290,12 +248,12 @@ func (m *draftModel) pays(active []*modelText, n int, worth time.Duration, verif
 	var shape sched.Shape
 	gain := 0.0
 	for _, t := range active {
-		gain += t.reach * t.judge.Expected()
+		gain += t.Gain()
 		fresh := 1
-		if len(t.found) == 0 {
-			fresh = len(t.known()) - t.seq.Len()
+		if len(t.Found()) == 0 {
+			fresh = len(t.Known()) - t.seq.Len()
 		}
-		shape = shape.Add(t.seq.Len()+len(t.found), fresh)
+		shape = shape.Add(t.seq.Len()+len(t.Found()), fresh)
 	}
 	shape.Rows = len(active)
 	took := m.cost.Estimate(shape) + verify(n+len(active)) - verify(n)
@@ -307,10 +265,10 @@ func (m *draftModel) step(active []*modelText) error {
 	m.items, m.owner = m.items[:0], m.owner[:0]
 	for _, t := range active {
 		it := Item{Seq: t.work, Rows: 1}
-		if len(t.found) == 0 {
-			it.Seq, it.IDs = t.seq, t.known()[t.seq.Len():]
+		if len(t.Found()) == 0 {
+			it.Seq, it.IDs = t.seq, t.Known()[t.seq.Len():]
 		} else {
-			it.IDs = []int32{t.found[len(t.found)-1].ID}
+			it.IDs = []int32{t.Found()[len(t.Found())-1].ID}
 		}
 		m.items, m.owner = append(m.items, it), append(m.owner, t)
 	}
@@ -344,7 +302,7 @@ func (m *draftModel) pass() error {
 // lose removes an item, and ends drafting for its text.
 func (m *draftModel) lose(i int) {
 	t := m.owner[i]
-	if t.lost = true; t.work != t.seq && t.work != nil {
+	if t.Lost = true; t.work != t.seq && t.work != nil {
 		t.work.Close()
 	}
 	t.work = nil
@@ -384,28 +342,15 @@ func (m *draftModel) try() error {
 
 // take adds the likeliest token as the next guess. Logits without one end drafting for the text.
 func (m *draftModel) take(t *modelText, logits []float32) {
-	if t.translation == nil {
-		logits = logits[:min(len(logits), t.gen.Vocab)] // either vocabulary may be padded
+	if !t.Translates() {
+		logits = logits[:min(len(logits), t.Gen.Vocab)] // either vocabulary may be padded
 	}
-	id, p, ok := topToken(logits)
-	if !ok {
-		t.lost = true
+	first := len(t.Found()) == 0
+	if t.Take(logits, func(i int32) int32 { return i }); !first || t.Lost {
 		return
 	}
-	if len(t.found) == 0 {
-		if t.work = t.seq; m.e.kv.Layout().Recurrent() {
-			t.seq.table.Settle()
-			t.work = t.seq.Fork()
-		}
+	if t.work = t.seq; m.e.kv.Layout().Recurrent() {
+		t.seq.table.Settle()
+		t.work = t.seq.Fork()
 	}
-	if t.translation == nil {
-		t.add(id, p)
-		if second, q := t.second(logits, id, p); second >= 0 {
-			t.rival(second, q)
-		}
-		return
-	}
-	chance := t.judge.Chance(p)
-	t.found, t.probs = append(t.found, draft.Guess{ID: id, Chance: chance, Source: t.source}), append(t.probs, p)
-	t.reach *= chance
 }

@@ -2,7 +2,6 @@ package engine
 
 import (
 	"errors"
-	"math"
 	"slices"
 	"sync"
 	"testing"
@@ -86,42 +85,6 @@ func TestDraftModels(t *testing.T) {
 	}
 }
 
-// begun returns a draft model and a text that it is to draft for.
-func begun(t *testing.T) (*draftModel, *modelText) {
-	t.Helper()
-	e := open(t, tiny, Config{Ctx: 128})
-	if err := e.DraftWith(open(t, tiny, Config{Ctx: 128, Device: e.device}), nil); err != nil {
-		t.Fatal(err)
-	}
-	g, err := generate.New(generate.Params{Prompt: randomIDs(e, 1, 20), MaxTokens: 40, Sampling: sample.Params{RepeatPenalty: 1}, Draft: draft.Options{Sources: 1 << draft.Model, Max: 6}}, generate.Config{Vocab: e.model.Config.NVocab, Ctx: 128, MaxRows: maxOut})
-	if err != nil {
-		t.Fatal(err)
-	}
-	g.Speculate(e.library, "")
-	return e.drafts, e.drafts.text(g, e.library, "")
-}
-
-// Logits that are not numbers end drafting for a text; earlier guesses are kept.
-func TestNoLogitsToDraftFrom(t *testing.T) {
-	nan, inf := float32(math.NaN()), float32(math.Inf(1))
-	for _, logits := range [][]float32{{nan, 1, 2}, {nan, nan, nan}, {1, inf, 2}, {inf, inf, inf}, {-inf, -inf, -inf}} {
-		m, text := begun(t)
-		text.attach(m.e)
-		m.take(text, []float32{1, 3, 2})
-		m.take(text, logits)
-		if !text.lost || len(text.found) != 1 || text.found[0].ID != 1 {
-			t.Errorf("%v: lost %v, found %v", logits, text.lost, text.found)
-		}
-		text.drop()
-	}
-	m, text := begun(t)
-	text.attach(m.e)
-	if m.take(text, []float32{1, nan, 2}); text.lost || text.found[0].ID != 2 {
-		t.Errorf("found %v, lost %v, want token 2: the one that is no number is not likely", text.found, text.lost)
-	}
-	text.drop()
-}
-
 // A draft model that fails ends no request. It pauses, and then drafts again.
 func TestDraftModelFails(t *testing.T) {
 	d, path := device(t, 1), copyOf(t, tiny)
@@ -199,8 +162,8 @@ func TestDraftModelLosesOneText(t *testing.T) {
 	}
 	free := func(int) time.Duration { return 0 }
 	short, other := text(8), text(12, int32(small.model.Config.NVocab)) // a token that the small model lacks
-	if e.drafts.draft([]*modelText{other, short}, time.Hour, free); !other.lost || other.seq != nil || short.lost || len(short.found) == 0 {
-		t.Errorf("without a token: lost %v, and the other %v with %d guesses", other.lost, short.lost, len(short.found))
+	if e.drafts.draft([]*modelText{other, short}, time.Hour, free); !other.Lost || other.seq != nil || short.Lost || len(short.Found()) == 0 {
+		t.Errorf("without a token: lost %v, and the other %v with %d guesses", other.Lost, short.Lost, len(short.Found()))
 	}
 	short.drop()
 	long := text(40)
@@ -210,12 +173,12 @@ func TestDraftModelLosesOneText(t *testing.T) {
 	short = text(8)
 	short.attach(small)
 	for range 4 {
-		if err := e.drafts.step([]*modelText{short}); err != nil || short.lost {
-			t.Fatalf("alone, after %d guesses: lost %v, %v", len(short.found), short.lost, err)
+		if err := e.drafts.step([]*modelText{short}); err != nil || short.Lost {
+			t.Fatalf("alone, after %d guesses: lost %v, %v", len(short.Found()), short.Lost, err)
 		}
 	}
 	short.work.Close()
-	if e.drafts.draft([]*modelText{long, short}, time.Hour, free); short.lost && long.lost {
+	if e.drafts.draft([]*modelText{long, short}, time.Hour, free); short.Lost && long.Lost {
 		t.Error("two texts were lost where one is too much")
 	}
 	for _, text := range []*modelText{short, long} {

@@ -27,7 +27,7 @@ type mtp struct {
 
 // An mtpText is the state of a text in the draft layer.
 type mtpText struct {
-	proposal
+	Proposal
 	seq    *Sequence   // the sequence in the last pass
 	hidden [][]float32 // after the last evaluated token, then after guesses; the latest only, unless NextSteps > 0
 	at     int         // number of evaluated tokens; 0: hidden is not valid
@@ -35,10 +35,10 @@ type mtpText struct {
 
 // text returns the state of a text in the draft layer, nil if the layer does not draft for the text.
 func (m *mtp) text(g *generate.Generation, lib *draft.Library) *mtpText {
-	if m == nil || !g.Speculates() || g.Draft.Record != nil || !g.Draft.Sources.Has(m.source()) {
+	if m == nil || !g.DraftsFrom(m.source()) {
 		return nil
 	}
-	return &mtpText{proposal: proposal{gen: g, source: m.source(), judge: lib.Judge(m.source())}}
+	return &mtpText{Proposal: NewProposal(g, m.source(), lib, nil)}
 }
 
 // source returns the source of its guesses.
@@ -82,9 +82,9 @@ func (m *mtp) keep(items []Item, gens []*generate.Generation, texts []*mtpText) 
 		}
 		for b := range 1 + len(it.Branches) {
 			ids := it.sequence(b)
-			if t := texts[k]; t != nil && b == t.gen.Taken() {
-				if last := t.gen.Evaluated() - 1 - m.first(it, t.gen); last >= 0 && last < len(ids) {
-					t.seq, t.at = it.Seq, t.gen.Evaluated()
+			if t := texts[k]; t != nil && b == t.Gen.Taken() {
+				if last := t.Gen.Evaluated() - 1 - m.first(it, t.Gen); last >= 0 && last < len(ids) {
+					t.seq, t.at = it.Seq, t.Gen.Evaluated()
 					t.hold(0, m.e.runner.Hidden(row+last))
 				}
 			}
@@ -117,7 +117,7 @@ func (m *mtp) draft(texts []*mtpText, worth time.Duration, verify func(drafts in
 		first = 1
 	}
 	for _, t := range texts {
-		t.begin()
+		t.Begin()
 		if t.depth() > 0 && len(active) < room {
 			active = append(active, t)
 		}
@@ -153,7 +153,7 @@ func (m *mtp) draft(texts []*mtpText, worth time.Duration, verify func(drafts in
 		m.step(active)
 		next := active[:0]
 		for _, t := range active {
-			if t.goesOn() && len(t.found) < t.depth() {
+			if t.GoesOn() && len(t.Found()) < t.depth() {
 				next = append(next, t)
 			}
 		}
@@ -163,8 +163,8 @@ func (m *mtp) draft(texts []*mtpText, worth time.Duration, verify func(drafts in
 
 // depth returns how many tokens of the text may be guessed.
 func (t *mtpText) depth() int {
-	g := t.gen
-	if t.lost || t.at == 0 || t.at != g.Evaluated() || g.Evaluated() != len(g.Known())-1 || t.promised() {
+	g := t.Gen
+	if t.Lost || t.at == 0 || t.at != g.Evaluated() || g.Evaluated() != len(g.Known())-1 || t.Promised() {
 		return 0
 	}
 	at, layout := t.seq.Len(), t.seq.e.kv.Layout()
@@ -190,7 +190,7 @@ func (m *mtp) pays(active []*mtpText, n int, worth time.Duration, verify func(in
 	}
 	gain := 0.0
 	for _, t := range active {
-		gain += t.reach * t.judge.Expected()
+		gain += t.Gain()
 	}
 	took := m.cost.Estimate(m.shape(active)) + verify(n+len(active)) - verify(n)
 	return gain*float64(worth) > float64(took)*1.05
@@ -200,7 +200,7 @@ func (m *mtp) pays(active []*mtpText, n int, worth time.Duration, verify func(in
 func (m *mtp) shape(active []*mtpText) (s sched.Shape) {
 	for _, t := range active {
 		first := t.first()
-		s = s.Add(t.seq.Len()-1+first, len(t.found)+1-first)
+		s = s.Add(t.seq.Len()-1+first, len(t.Found())+1-first)
 	}
 	return s
 }
@@ -212,7 +212,7 @@ func (t *mtpText) first() int {
 	if t.seq.e.model.NextSteps() > 0 {
 		return 0
 	}
-	return len(t.found)
+	return len(t.Found())
 }
 
 // step guesses one more token of each text: at first from the token that was sampled last, then from its own last
@@ -226,10 +226,10 @@ func (m *mtp) step(active []*mtpText) {
 		m.hidden, m.rows = m.hidden[:0], m.rows[:0]
 		for _, t := range active {
 			b.AddSeq(t.seq.table.Units()...)
-			for n := t.first(); n <= len(t.found); n++ {
-				id := t.gen.Known()[t.at]
+			for n := t.first(); n <= len(t.Found()); n++ {
+				id := t.Gen.Known()[t.at]
 				if n > 0 {
-					id = t.found[n-1].ID
+					id = t.Found()[n-1].ID
 				}
 				at := t.seq.Len() - 1
 				if !e.model.NextStays() {
@@ -240,7 +240,7 @@ func (m *mtp) step(active []*mtpText) {
 			m.hidden = append(m.hidden, t.hidden...)
 			m.rows = append(m.rows, int32(len(m.hidden)-1))
 			if e.model.NextSteps() > 0 {
-				layer = len(t.found) // the same for all texts
+				layer = len(t.Found()) // the same for all texts
 			}
 		}
 		e.runner.StepNext(layer, m.hidden, m.rows)
@@ -251,7 +251,7 @@ func (m *mtp) step(active []*mtpText) {
 			} else {
 				t.hold(0, hidden)
 			}
-			t.take(logits, e.runner.NextToken)
+			t.Take(logits, e.runner.NextToken)
 		}
 		if !e.timeless {
 			m.cost.Observe(shape, time.Since(start))

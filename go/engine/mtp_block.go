@@ -22,7 +22,7 @@ func (m *mtp) most(active []*mtpText, worth time.Duration, verify func(drafts in
 		for _, t := range active {
 			right := 1.0
 			for range min(k, t.depth()) {
-				right *= t.judge.Expected()
+				right *= t.Judge.Expected()
 				gain += right
 				drafts++
 			}
@@ -73,7 +73,7 @@ func (m *mtp) blockStep(active []*mtpText, n int, mask int32) {
 		at := int32(0)
 		for _, t := range active {
 			b.AddSeq(t.seq.table.Units()...)
-			b.Add(t.gen.Known()[t.at], int32(t.seq.Len()))
+			b.Add(t.Gen.Known()[t.at], int32(t.seq.Len()))
 			at++
 			for i := range min(n, t.depth()) {
 				b.Add(mask, int32(t.seq.Len()+1+i))
@@ -86,7 +86,7 @@ func (m *mtp) blockStep(active []*mtpText, n int, mask int32) {
 			k := min(n, t.depth())
 			for i := range k {
 				logits, _ := e.runner.Next(row + i)
-				if t.take(logits, e.runner.NextToken); !t.goesOn() {
+				if t.Take(logits, e.runner.NextToken); !t.GoesOn() {
 					break
 				}
 			}

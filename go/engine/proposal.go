@@ -8,56 +8,130 @@ import (
 	"github.com/quern-llm/quern/go/generate"
 )
 
-// A proposal is the guesses of a model at the continuation of a text, one token at a time.
-type proposal struct {
-	gen    *generate.Generation
-	source draft.Source
-	judge  *draft.Judge
-	found  []draft.Guess // in this round
-	rivals []rival       // second guesses of this round, in case found is wrong
-	reach  float64       // probability that all of found are right
-	lost   bool          // the text gets no more guesses
+// A Proposal is the guesses of a model at the continuation of a text, one token at a time. They are the text's own
+// guesses after Propose, if they promise more.
+type Proposal struct {
+	Gen   *generate.Generation // of the text
+	Judge *draft.Judge         // of the model's guesses at it
+	Lost  bool                 // the text gets no more guesses
+
+	source      draft.Source
+	translation *Translation  // the text in the model's vocabulary, as the guesses are until Translate; nil: it is the text's
+	found       []draft.Guess // in this round
+	probs       []float32     // with a translation: the model's probability of each of found
+	rivals      []rival       // second guesses of this round, in case found is wrong
+	reach       float64       // probability that all of found are right
 }
 
-// begin begins a round. The judge compares its guesses with how the text has continued.
-func (p *proposal) begin() {
-	p.found, p.rivals, p.reach = p.found[:0], p.rivals[:0], 1
-	p.judge.Accept(p.gen.Known())
+// NewProposal returns the proposal of a model that is a source of drafts. t is nil unless it has another vocabulary.
+func NewProposal(g *generate.Generation, source draft.Source, lib *draft.Library, t *Translation) Proposal {
+	return Proposal{Gen: g, Judge: lib.Judge(source), source: source, translation: t}
+}
+
+// Begin begins a round. The judge compares its guesses with how the text has continued.
+func (p *Proposal) Begin() {
+	p.Drop()
+	p.Judge.Accept(p.Gen.Known())
+}
+
+// Drop drops the guesses of this round.
+func (p *Proposal) Drop() {
+	p.found, p.probs, p.rivals, p.reach = p.found[:0], p.probs[:0], p.rivals[:0], 1
+}
+
+// Found returns the guesses of this round, of which each follows the one before it.
+func (p *Proposal) Found() []draft.Guess { return p.found }
+
+// Known returns the text in the model's vocabulary.
+func (p *Proposal) Known() []int32 {
+	if p.translation != nil {
+		return p.translation.ids
+	}
+	return p.Gen.Known()
+}
+
+// Translates reports whether the model has another vocabulary.
+func (p *Proposal) Translates() bool { return p.translation != nil }
+
+// Read converts what is new of the text to the model's vocabulary. A text that does not fit in a context of the model
+// is lost.
+func (p *Proposal) Read(ctx int) {
+	if p.translation == nil {
+		return
+	}
+	const longest = 4 // tokens of the text per token of the draft model; texts of more contexts are not converted
+	if text := p.Gen.Known(); len(text) < longest*ctx {
+		p.translation.read(text)
+		if len(p.translation.ids)+draft.MaxGuesses < ctx {
+			return
+		}
+	}
+	p.Lost = true
+	p.translation.reset()
 }
 
 // enoughAccepted is the expected number of accepted tokens of other guesses above which the model is not run.
 const enoughAccepted = 2
 
-// promised reports whether the model need not run: drafts are forced, or other guesses promise enough.
-func (p *proposal) promised() bool {
-	return p.gen.Forced() > 0 || expected(p.gen.Guesses()) > enoughAccepted
+// Promised reports whether the model need not run: drafts are forced, or other guesses promise enough.
+func (p *Proposal) Promised() bool {
+	return p.Gen.Forced() > 0 || expected(p.Gen.Guesses()) > enoughAccepted
 }
 
-// goesOn reports whether a further token is worth guessing.
-func (p *proposal) goesOn() bool {
-	g := p.gen
-	return !p.lost && len(p.found) < min(g.Draft.Max, g.Draftable(draft.MaxGuesses)) && p.reach > 0.1 &&
+// GoesOn reports whether a further token is worth guessing.
+func (p *Proposal) GoesOn() bool {
+	g := p.Gen
+	return !p.Lost && len(p.found) < min(g.Draft.Max, g.Draftable(draft.MaxGuesses)) && p.reach > 0.1 &&
 		p.found[len(p.found)-1].Chance >= float64(g.Draft.MinChance)
 }
 
-// take adds the likeliest token of these logits as a guess, and perhaps a second guess. tokens maps indices of
+// Gain returns how many more accepted tokens are expected of one more guess.
+func (p *Proposal) Gain() float64 { return p.reach * p.Judge.Expected() }
+
+// Take adds the likeliest token of these logits as a guess, and perhaps a second guess. tokens maps indices of
 // logits to token ids. If no token is likeliest, the text gets no more guesses.
-func (p *proposal) take(logits []float32, tokens func(i int32) int32) {
+func (p *Proposal) Take(logits []float32, tokens func(i int32) int32) {
 	i, probability, ok := topToken(logits)
-	if !ok {
-		p.lost = true
-		return
-	}
-	p.add(tokens(i), probability)
-	if j, second := p.second(logits, i, probability); j >= 0 {
-		p.rival(tokens(j), second)
+	switch {
+	case !ok:
+		p.Lost = true
+	case p.translation != nil: // second guesses are not converted
+		p.append(tokens(i), probability)
+		p.probs = append(p.probs, probability)
+	default:
+		p.add(tokens(i), probability)
+		if j, second := p.second(logits, i, probability); j >= 0 {
+			p.rival(tokens(j), second)
+		}
 	}
 }
 
-// add adds a guess, given its probability under the model.
-func (p *proposal) add(id int32, probability float32) {
-	chance := p.judge.Chance(probability)
-	p.judge.Guess(len(p.gen.Known())+len(p.found), id, probability)
+// Translate converts the guesses to the text's vocabulary.
+func (p *Proposal) Translate() {
+	if p.translation == nil || len(p.found) == 0 {
+		return
+	}
+	ids, probs := p.translation.write(p.found, p.probs)
+	p.found, p.reach = p.found[:0], 1
+	for i, id := range ids {
+		if id < 0 || int(id) >= p.Gen.Vocab || len(p.found) == min(p.Gen.Draft.Max, draft.MaxGuesses) {
+			break
+		}
+		if p.add(id, probs[i]); p.found[i].Chance < float64(p.Gen.Draft.MinChance) {
+			break
+		}
+	}
+}
+
+// add adds a guess, given its probability under the model, to be judged.
+func (p *Proposal) add(id int32, probability float32) {
+	p.append(id, probability)
+	p.Judge.Guess(len(p.Gen.Known())+len(p.found)-1, id, probability)
+}
+
+// append adds a guess, given its probability under the model.
+func (p *Proposal) append(id int32, probability float32) {
+	chance := p.Judge.Chance(probability)
 	p.found = append(p.found, draft.Guess{ID: id, Chance: chance, Source: p.source})
 	p.reach *= chance
 }
@@ -68,8 +142,8 @@ const rivalDepth = 3
 
 // second returns the index of the second guess among these logits, and its probability if the first guess is
 // wrong; -1 if none is wanted at this depth.
-func (p *proposal) second(logits []float32, first int32, probability float32) (int32, float32) {
-	if len(p.found) > rivalDepth || p.gen.Draft.Max < 2 {
+func (p *Proposal) second(logits []float32, first int32, probability float32) (int32, float32) {
+	if len(p.found) > rivalDepth || p.Gen.Draft.Max < 2 {
 		return -1, 0
 	}
 	return secondToken(logits, first, probability)
@@ -77,11 +151,11 @@ func (p *proposal) second(logits []float32, first int32, probability float32) (i
 
 // rival adds a second guess beside the last guess, given its probability if that is wrong, unless its chance is
 // too low.
-func (p *proposal) rival(id int32, probability float32) {
+func (p *Proposal) rival(id int32, probability float32) {
 	n := len(p.found) - 1
-	chance := (1 - p.found[n].Chance) * p.judge.RivalChance(probability)
-	p.judge.Rival(id, probability)
-	if chance >= max(leastRival, float64(p.gen.Draft.MinChance)) {
+	chance := (1 - p.found[n].Chance) * p.Judge.RivalChance(probability)
+	p.Judge.Rival(id, probability)
+	if chance >= max(leastRival, float64(p.Gen.Draft.MinChance)) {
 		p.rivals = append(p.rivals, rival{draft.Guess{ID: id, Chance: chance, Source: p.source}, n})
 	}
 }
@@ -95,9 +169,9 @@ type rival struct {
 	depth int // how many guesses are before it; the first guess at its token is not one of them
 }
 
-// propose makes these guesses those of the text if they promise more accepted tokens than the ones it has.
-func (p *proposal) propose() {
-	if len(p.found) < max(p.gen.Draft.Min, 1) {
+// Propose makes these guesses those of the text if they promise more accepted tokens than the ones it has.
+func (p *Proposal) Propose() {
+	if len(p.found) < max(p.Gen.Draft.Min, 1) {
 		return
 	}
 	list := slices.Clone(p.found)
@@ -105,9 +179,9 @@ func (p *proposal) propose() {
 		r.Back = len(list) - r.depth
 		list = append(list, r.Guess)
 	}
-	list = draft.Best(list, min(p.gen.Draft.Max, draft.MaxGuesses))
-	if expected(list) > expected(p.gen.Guesses()) {
-		p.gen.SetGuesses(list)
+	list = draft.Best(list, min(p.Gen.Draft.Max, draft.MaxGuesses))
+	if expected(list) > expected(p.Gen.Guesses()) {
+		p.Gen.SetGuesses(list)
 	}
 }
 

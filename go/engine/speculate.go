@@ -103,32 +103,32 @@ func (l *Loop) draftByModel(own []*mtpText, texts []*modelText, fresh []*job) {
 			defer l.mu.Unlock()
 			f()
 		})
-		l.propose(fresh, func(j *job) *proposal {
+		l.propose(fresh, func(j *job) *Proposal {
 			if j.own == nil {
 				return nil
 			}
-			return &j.own.proposal
+			return &j.own.Proposal
 		})
 	}
 	if len(texts) > 0 {
 		l.e.drafts.draft(texts, worth, verify)
-		l.propose(fresh, func(j *job) *proposal {
+		l.propose(fresh, func(j *job) *Proposal {
 			if j.text == nil {
 				return nil
 			}
-			return &j.text.proposal
+			return &j.text.Proposal
 		})
 	}
 }
 
 // propose gives requests the guesses of a model, if these promise more than those that they have.
-func (l *Loop) propose(fresh []*job, of func(j *job) *proposal) {
+func (l *Loop) propose(fresh []*job, of func(j *job) *Proposal) {
 	for _, j := range fresh {
 		p := of(j)
 		if p == nil {
 			continue
 		}
-		if err := l.guard(j, p.propose); err != nil {
+		if err := l.guard(j, p.Propose); err != nil {
 			l.end(j, err)
 		}
 	}

@@ -15,11 +15,11 @@ type Vocabulary interface {
 	IDs(dst []int32, text []byte, begins bool) []int32
 }
 
-// A translation is a text in the vocabulary of a draft model, where that differs from the model's. New text is
+// A Translation is a text in the vocabulary of a draft model, where that differs from the model's. New text is
 // converted incrementally. The last word is converted again with what follows it, since its tokens depend on all of it.
-type translation struct {
+type Translation struct {
 	mine, theirs Vocabulary // the model's, and the draft model's
-	fixed        bool       // no token is converted again, since the draft model's state cannot be rolled back
+	fixed        bool       // no token is converted again
 	known        int        // how many tokens of the text are converted
 	ids          []int32    // the text in the draft model's vocabulary
 	settled      int        // how many of ids are final
@@ -31,13 +31,22 @@ type translation struct {
 	says  []byte
 }
 
+// NewTranslation returns the translation of a text. fixed: no token is converted again, for a draft model whose state
+// cannot be rolled back.
+func NewTranslation(mine, theirs Vocabulary, fixed bool) *Translation {
+	return &Translation{mine: mine, theirs: theirs, fixed: fixed}
+}
+
+// reset makes it the translation of an empty text, and releases its memory.
+func (t *Translation) reset() { *t = Translation{mine: t.mine, theirs: t.theirs, fixed: t.fixed} }
+
 // longestTail is the maximum number of bytes that are converted again: a text need not have words.
 const longestTail = 256
 
 // read converts what is new of the text.
-func (t *translation) read(text []int32) {
+func (t *Translation) read(text []int32) {
 	if t.known > len(text) {
-		t.known, t.ids, t.settled, t.tail, t.begun = 0, t.ids[:0], 0, t.tail[:0], false
+		t.reset()
 	}
 	if t.known == len(text) {
 		return
@@ -59,7 +68,7 @@ func (t *translation) read(text []int32) {
 }
 
 // settle makes the tokens before the last word final.
-func (t *translation) settle(whole []byte) {
+func (t *Translation) settle(whole []byte) {
 	end, n, at := 0, t.settled, 0 // end, n: bytes and tokens that become final; at: position in whole
 	for i := t.settled; i < len(t.ids); i++ {
 		t.piece = t.theirs.Text(t.piece[:0], t.ids[i:i+1], !t.begun && at == 0) // a BOS has no text
@@ -103,7 +112,7 @@ const lastPart = 0.7
 
 // write converts guesses from the draft model's vocabulary to the model's. It returns the probability of each if
 // those before it are right.
-func (t *translation) write(found []draft.Guess, probs []float32) (ids []int32, chances []float32) {
+func (t *Translation) write(found []draft.Guess, probs []float32) (ids []int32, chances []float32) {
 	t.says = t.says[:0]
 	ends := make([]int, 0, len(found))
 	for _, g := range found {

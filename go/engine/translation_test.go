@@ -3,73 +3,40 @@ package engine
 import (
 	"bytes"
 	"math/rand/v2"
+	"os"
 	"slices"
-	"strconv"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/quern-llm/quern/go/draft"
+	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
-// spelling returns the vocabulary of a model.
-func spelling(t *testing.T, e *Engine) tokenizer.Spelling {
+// spellingOf returns the vocabulary of a model.
+func spellingOf(t *testing.T, name string) tokenizer.Spelling {
 	t.Helper()
-	tok, err := tokenizer.New(e.file.GGUF)
+	raw, err := os.ReadFile(testdata.Path(t, "models/"+name+"-f16.gguf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Parse(raw)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tok, err := tokenizer.New(f)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return tokenizer.Spelling{Tokenizer: tok}
 }
 
-// numerals is a vocabulary for models that have none: each token is its number and a space. digits has the same
-// texts, as characters.
-type (
-	numerals struct{}
-	digits   struct{}
-)
-
-func (numerals) Text(dst []byte, ids []int32, _ bool) []byte {
-	for _, id := range ids {
-		dst = append(strconv.AppendInt(dst, int64(id), 10), ' ')
-	}
-	return dst
-}
-
-func (numerals) IDs(dst []int32, text []byte, _ bool) []int32 {
-	for word := range strings.FieldsSeq(string(text)) {
-		if id, err := strconv.Atoi(word); err == nil {
-			dst = append(dst, int32(id))
-		}
-	}
-	return dst
-}
-
-const digitsOf = "0123456789 "
-
-func (digits) Text(dst []byte, ids []int32, _ bool) []byte {
-	for _, id := range ids {
-		dst = append(dst, digitsOf[int(id)%len(digitsOf)])
-	}
-	return dst
-}
-
-func (digits) IDs(dst []int32, text []byte, _ bool) []int32 {
-	for _, c := range text {
-		if i := strings.IndexByte(digitsOf, c); i >= 0 {
-			dst = append(dst, int32(i))
-		}
-	}
-	return dst
-}
-
 // A growing text is the same in both vocabularies, however it is split; final tokens do not change.
 func TestTranslation(t *testing.T) {
 	var all []Vocabulary
 	for _, name := range []string{"stories260K", "TinyStories-656K", "BabyLlama105"} {
-		all = append(all, spelling(t, open(t, testdata.Path(t, "models/"+name+"-f16.gguf"), Config{Ctx: 64})))
+		all = append(all, spellingOf(t, name))
 	}
 	text := strings.Repeat("Once upon a time there was a little girl named Lily. She loved to play, and her mom said yes! ", 4) + strings.Repeat("hahahaha", 100)
 	for i, mine := range all {
@@ -77,7 +44,7 @@ func TestTranslation(t *testing.T) {
 			for _, fixed := range []bool{false, true} {
 				rng := rand.New(rand.NewPCG(uint64(i), uint64(k)))
 				ids := mine.IDs(nil, []byte(text), true)
-				w := &translation{mine: mine, theirs: theirs, fixed: fixed}
+				w := NewTranslation(mine, theirs, fixed)
 				longest := 0
 				for n := 0; n < len(ids); {
 					n = min(n+1+rng.IntN(9), len(ids))
@@ -133,9 +100,9 @@ func power(p float32, n int) float32 {
 
 // A character of several tokens is converted when it is complete, and drafts continue in the middle of it.
 func TestTranslationOfHalfACharacter(t *testing.T) {
-	tok := spelling(t, open(t, testdata.Path(t, "models/stories260K-f16.gguf"), Config{Ctx: 64}))
+	tok := spellingOf(t, "stories260K")
 	ids := tok.IDs(nil, []byte("a \u00e9\u4e16"), true) // bytes, in so small a vocabulary
-	w := &translation{mine: tok, theirs: tok}
+	w := NewTranslation(tok, tok, false)
 	for n := 1; n <= len(ids); n++ {
 		w.read(ids[:n])
 		says := tok.Text(nil, ids[:n], true)
@@ -155,70 +122,5 @@ func TestTranslationOfHalfACharacter(t *testing.T) {
 				t.Errorf("after %q comes %v, which is no part of that character", says, got)
 			}
 		}
-	}
-}
-
-// A draft model with another vocabulary changes no text, alone and among others, and some of its drafts are
-// right.
-func TestDraftByText(t *testing.T) {
-	const n = 30
-	models := []string{testdata.Path(t, "models/stories260K-f16.gguf"), testdata.Path(t, "models/TinyStories-656K-f16.gguf")}
-	recurrent := testdata.Path(t, "archs/qwen35.gguf")
-	for _, kind := range []struct {
-		name, path, drafts string
-	}{
-		{"larger", models[0], models[1]}, {"smaller", models[1], models[0]},
-		{"a draft model with recurrent state", tiny, recurrent}, {"by characters", recurrent, tiny},
-	} {
-		t.Run(kind.name, func(t *testing.T) {
-			d := device(t, 1)
-			c := Config{Ctx: 256, Device: d, Sequences: 4}
-			probe, e, small := open(t, kind.path, c), open(t, kind.path, c), open(t, kind.drafts, c)
-			l := openLoop(t, kind.path, c, LoopConfig{})
-			var mine, theirs Vocabulary = numerals{}, digits{}
-			prompt := randomIDs(probe, 3, 12)
-			if strings.Contains(kind.path, "models") {
-				mine, theirs = spelling(t, e), spelling(t, small)
-				prompt = mine.IDs(nil, []byte("Once upon a time, there was a little girl named Lily. She"), true)
-			}
-			small.timeless, e.timeless = true, true
-			freely(l)
-			if err := e.DraftByText(small, mine, theirs, func(err error) { t.Error(err) }); err != nil {
-				t.Fatal(err)
-			}
-			of := draft.Options{Sources: 1 << draft.Model, Max: 8}
-			for name, params := range variants(t, probe, prompt, n) {
-				p := params()
-				p.Draft = of
-				want, finish := alone(t, probe, params())
-				if got, f := alone(t, e, p); !slices.Equal(got, want) || f != finish {
-					t.Errorf("%s, alone: %v, %s; without %v, %s", name, got, f, want, finish)
-				}
-			}
-			e.drafts = nil
-			if err := l.e.DraftByText(small, mine, theirs, func(err error) { t.Error(err) }); err != nil {
-				t.Fatal(err)
-			}
-			var wg sync.WaitGroup
-			for name, params := range variants(t, probe, prompt, n) {
-				p, sink := params(), newCatcher()
-				p.Draft = of
-				want, finish := alone(t, probe, params())
-				if _, err := l.Submit(&Request{Params: p, Slot: -1, Sink: sink}); err != nil {
-					t.Fatal(err)
-				}
-				wg.Go(func() {
-					r := sink.said(t, name, want, finish)
-					if of := r.Drafted[draft.Model]; name == "greedy" && strings.Contains(kind.path, "models") && of.Right < 3 {
-						t.Errorf("of %d drafts by the other model %d were right", of.Guessed, of.Right)
-					}
-				})
-			}
-			wg.Wait()
-			checkBlocks(t, l)
-			if all, idle := small.tree.Bytes(); all != idle || small.kv.Available() != small.kv.Limit() {
-				t.Errorf("the draft model holds %d bytes of texts that have ended", small.kv.Limit()-small.kv.Available())
-			}
-		})
 	}
 }

@@ -15,6 +15,12 @@ func (g *Generation) Speculate(from *draft.Library, namespace string) {
 // Speculates reports whether the text has a Drafter.
 func (g *Generation) Speculates() bool { return g.drafter != nil }
 
+// DraftsFrom reports whether a model that is such a source of drafts drafts for the text: a recording is instead of all
+// other guesses.
+func (g *Generation) DraftsFrom(s draft.Source) bool {
+	return g.Speculates() && g.Draft.Record == nil && g.Draft.Sources.Has(s)
+}
+
 // Guesses returns the guesses after the forced drafts. The slice belongs to the Generation.
 func (g *Generation) Guesses() []draft.Guess { return g.guesses }
 
