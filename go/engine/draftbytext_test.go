@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/draft"
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -80,7 +81,7 @@ func TestDraftByText(t *testing.T) {
 			c := Config{Ctx: 256, Device: d, Sequences: 4}
 			probe, e, small := open(t, kind.path, c), open(t, kind.path, c), open(t, kind.drafts, c)
 			l := openLoop(t, kind.path, c, LoopConfig{})
-			var mine, theirs Vocabulary = numerals{}, digits{}
+			var mine, theirs generate.Vocabulary = numerals{}, digits{}
 			prompt := randomIDs(probe, 3, 12)
 			if strings.Contains(kind.path, "models") {
 				mine, theirs = spelling(t, e), spelling(t, small)

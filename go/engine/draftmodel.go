@@ -20,7 +20,7 @@ type draftModel struct {
 	e    *Engine
 	cost sched.Cost // of the draft model's passes
 
-	mine, theirs Vocabulary // vocabularies of the model and of the draft model; nil: they are the same
+	mine, theirs generate.Vocabulary // vocabularies of the model and of the draft model; nil: they are the same
 
 	failed func(error)   // called with the error when drafting pauses
 	off    time.Time     // end of the pause
@@ -34,10 +34,10 @@ type draftModel struct {
 
 // A modelText is the state of a text in the draft model.
 type modelText struct {
-	Proposal           // lost if there is no memory for the text, or the draft model lacks one of its tokens
-	space    string    // name space in the prefix cache
-	seq      *Sequence // evaluated tokens; nil: none yet
-	work     *Sequence // seq, or a fork of it, extended by the guesses of this round
+	generate.Proposal           // lost if there is no memory for the text, or the draft model lacks one of its tokens
+	space             string    // name space in the prefix cache
+	seq               *Sequence // evaluated tokens; nil: none yet
+	work              *Sequence // seq, or a fork of it, extended by the guesses of this round
 }
 
 // modelTextBytes returns the maximum memory of a text in a draft model with a context of so many tokens, without
@@ -60,7 +60,7 @@ func (e *Engine) DraftWith(d *Engine, failed func(error)) error {
 
 // DraftByText is DraftWith for an engine with another vocabulary: texts are converted from one vocabulary to the
 // other. Both vocabularies are used by any goroutine.
-func (e *Engine) DraftByText(d *Engine, mine, theirs Vocabulary, failed func(error)) error {
+func (e *Engine) DraftByText(d *Engine, mine, theirs generate.Vocabulary, failed func(error)) error {
 	err := e.DraftWith(d, failed)
 	if err == nil {
 		e.drafts.mine, e.drafts.theirs = mine, theirs
@@ -73,11 +73,11 @@ func (m *draftModel) text(g *generate.Generation, lib *draft.Library, space stri
 	if m == nil || !g.DraftsFrom(draft.Model) || g.Shift.Limit > 0 {
 		return nil
 	}
-	var translation *Translation
+	var translation *generate.Translation
 	if m.theirs != nil {
-		translation = NewTranslation(m.mine, m.theirs, m.e.kv.Layout().Recurrent())
+		translation = generate.NewTranslation(m.mine, m.theirs, m.e.kv.Layout().Recurrent())
 	}
-	return &modelText{Proposal: NewProposal(g, draft.Model, lib, translation), space: space}
+	return &modelText{Proposal: generate.NewProposal(g, draft.Model, lib, translation), space: space}
 }
 
 // close adds the state of the text to the draft model's prefix cache, for texts that continue it, and releases

@@ -27,7 +27,7 @@ type mtp struct {
 
 // An mtpText is the state of a text in the draft layer.
 type mtpText struct {
-	Proposal
+	generate.Proposal
 	seq    *Sequence   // the sequence in the last pass
 	hidden [][]float32 // after the last evaluated token, then after guesses; the latest only, unless NextSteps > 0
 	at     int         // number of evaluated tokens; 0: hidden is not valid
@@ -38,7 +38,7 @@ func (m *mtp) text(g *generate.Generation, lib *draft.Library) *mtpText {
 	if m == nil || !g.DraftsFrom(m.source()) {
 		return nil
 	}
-	return &mtpText{Proposal: NewProposal(g, m.source(), lib, nil)}
+	return &mtpText{Proposal: generate.NewProposal(g, m.source(), lib, nil)}
 }
 
 // source returns the source of its guesses.

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/sched"
 )
 
@@ -103,7 +104,7 @@ func (l *Loop) draftByModel(own []*mtpText, texts []*modelText, fresh []*job) {
 			defer l.mu.Unlock()
 			f()
 		})
-		l.propose(fresh, func(j *job) *Proposal {
+		l.propose(fresh, func(j *job) *generate.Proposal {
 			if j.own == nil {
 				return nil
 			}
@@ -112,7 +113,7 @@ func (l *Loop) draftByModel(own []*mtpText, texts []*modelText, fresh []*job) {
 	}
 	if len(texts) > 0 {
 		l.e.drafts.draft(texts, worth, verify)
-		l.propose(fresh, func(j *job) *Proposal {
+		l.propose(fresh, func(j *job) *generate.Proposal {
 			if j.text == nil {
 				return nil
 			}
@@ -122,7 +123,7 @@ func (l *Loop) draftByModel(own []*mtpText, texts []*modelText, fresh []*job) {
 }
 
 // propose gives requests the guesses of a model, if these promise more than those that they have.
-func (l *Loop) propose(fresh []*job, of func(j *job) *Proposal) {
+func (l *Loop) propose(fresh []*job, of func(j *job) *generate.Proposal) {
 	for _, j := range fresh {
 		p := of(j)
 		if p == nil {

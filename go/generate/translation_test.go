@@ -1,4 +1,4 @@
-package engine
+package generate
 
 import (
 	"bytes"
@@ -14,8 +14,8 @@ import (
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
-// spellingOf returns the vocabulary of a model.
-func spellingOf(t *testing.T, name string) tokenizer.Spelling {
+// spelling returns the vocabulary of a model.
+func spelling(t *testing.T, name string) tokenizer.Spelling {
 	t.Helper()
 	raw, err := os.ReadFile(testdata.Path(t, "models/"+name+"-f16.gguf"))
 	if err != nil {
@@ -36,7 +36,7 @@ func spellingOf(t *testing.T, name string) tokenizer.Spelling {
 func TestTranslation(t *testing.T) {
 	var all []Vocabulary
 	for _, name := range []string{"stories260K", "TinyStories-656K", "BabyLlama105"} {
-		all = append(all, spellingOf(t, name))
+		all = append(all, spelling(t, name))
 	}
 	text := strings.Repeat("Once upon a time there was a little girl named Lily. She loved to play, and her mom said yes! ", 4) + strings.Repeat("hahahaha", 100)
 	for i, mine := range all {
@@ -100,7 +100,7 @@ func power(p float32, n int) float32 {
 
 // A character of several tokens is converted when it is complete, and drafts continue in the middle of it.
 func TestTranslationOfHalfACharacter(t *testing.T) {
-	tok := spellingOf(t, "stories260K")
+	tok := spelling(t, "stories260K")
 	ids := tok.IDs(nil, []byte("a \u00e9\u4e16"), true) // bytes, in so small a vocabulary
 	w := NewTranslation(tok, tok, false)
 	for n := 1; n <= len(ids); n++ {

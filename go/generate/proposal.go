@@ -1,19 +1,18 @@
-package engine
+package generate
 
 import (
 	"math"
 	"slices"
 
 	"github.com/quern-llm/quern/go/draft"
-	"github.com/quern-llm/quern/go/generate"
 )
 
 // A Proposal is the guesses of a model at the continuation of a text, one token at a time. They are the text's own
 // guesses after Propose, if they promise more.
 type Proposal struct {
-	Gen   *generate.Generation // of the text
-	Judge *draft.Judge         // of the model's guesses at it
-	Lost  bool                 // the text gets no more guesses
+	Gen   *Generation  // of the text
+	Judge *draft.Judge // of the model's guesses at it
+	Lost  bool         // the text gets no more guesses
 
 	source      draft.Source
 	translation *Translation  // the text in the model's vocabulary, as the guesses are until Translate; nil: it is the text's
@@ -24,7 +23,7 @@ type Proposal struct {
 }
 
 // NewProposal returns the proposal of a model that is a source of drafts. t is nil unless it has another vocabulary.
-func NewProposal(g *generate.Generation, source draft.Source, lib *draft.Library, t *Translation) Proposal {
+func NewProposal(g *Generation, source draft.Source, lib *draft.Library, t *Translation) Proposal {
 	return Proposal{Gen: g, Judge: lib.Judge(source), source: source, translation: t}
 }
 

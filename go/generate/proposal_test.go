@@ -1,4 +1,4 @@
-package engine
+package generate
 
 import (
 	"math"
@@ -6,7 +6,6 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/draft"
-	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/sample"
 )
 
@@ -14,8 +13,8 @@ import (
 func proposing(t *testing.T, o draft.Options) *Proposal {
 	t.Helper()
 	o.Sources = 1 << draft.Model
-	g, err := generate.New(generate.Params{Prompt: []int32{5, 6, 7}, MaxTokens: 40, Sampling: sample.Params{RepeatPenalty: 1}, Draft: o},
-		generate.Config{Vocab: 64, Ctx: 128, MaxRows: 32})
+	g, err := New(Params{Prompt: []int32{5, 6, 7}, MaxTokens: 40, Sampling: sample.Params{RepeatPenalty: 1}, Draft: o},
+		Config{Vocab: 64, Ctx: 128, MaxRows: 32})
 	if err != nil {
 		t.Fatal(err)
 	}
