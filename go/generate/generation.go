@@ -2,7 +2,8 @@
 // drafts, what is sampled from the logits, and where the text ends.
 //
 // A Generation is a pure state machine: it has no model, no clock and no goroutine. Whoever drives it evaluates its
-// pending tokens and gives it rows of logits.
+// pending tokens and gives it rows of logits. A Proposal collects what a draft model guesses about such a text, from
+// rows of its logits, in its own vocabulary where that differs (Translation).
 package generate
 
 import (
