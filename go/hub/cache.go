@@ -415,21 +415,17 @@ func (h *Hub) Copy(ctx context.Context, from, to string) error {
 		return err
 	}
 	defer unlock()
-	p, err := h.Persona(from)
-	if err == nil {
+	p, m, err := h.Named(from)
+	if err != nil {
+		return err
+	}
+	if p != nil {
 		if err := h.free(persona.BareName(to)); err != nil {
 			return err
 		}
 		as := *p
 		as.Name = persona.BareName(to)
 		return h.writePersona(&as)
-	}
-	if !errors.Is(err, ErrNotFound) {
-		return err
-	}
-	m, err := h.Find(from)
-	if err != nil {
-		return err
 	}
 	if _, err := os.Stat(h.personaPath(to)); err == nil {
 		return fmt.Errorf("%s is a persona; choose another name, or remove that with \"quern rm %s\"", to, to)

@@ -93,6 +93,17 @@ func (h *Hub) Persona(name string) (*persona.Persona, error) {
 	return p, err
 }
 
+// Named returns the persona of a name, or else the model that Find returns; the other one is nil. Without either, the
+// error wraps ErrNotFound. A persona that cannot be read is an error, and no model in its place.
+func (h *Hub) Named(name string) (*persona.Persona, *Model, error) {
+	p, err := h.Persona(name)
+	if !errors.Is(err, ErrNotFound) {
+		return p, nil, err
+	}
+	m, err := h.Find(name)
+	return nil, m, err
+}
+
 // Create stores a persona, in place of one of that name, and returns it. One that is made from a persona is made from
 // the model of that, with the settings of both. From may be a model that is not in the cache, whose name is kept as it
 // is.
@@ -133,24 +144,20 @@ func (h *Hub) free(name string) error {
 
 // based returns a persona above the settings of what it is made from.
 func (h *Hub) based(p *persona.Persona) (*persona.Persona, error) {
-	base, err := h.Persona(p.From)
-	if err == nil {
-		made := p.Over(base)
+	base, m, err := h.Named(p.From)
+	var made *persona.Persona
+	switch {
+	case errors.Is(err, ErrNotFound):
+		made = p.Over(nil)
+	case err != nil:
+		return nil, err
+	case base != nil:
+		made = p.Over(base)
 		made.From = base.From
-		return made, nil
+	default:
+		made = p.Over(m.Persona)
+		made.From = m.Name
 	}
-	if !errors.Is(err, ErrNotFound) {
-		return nil, err
-	}
-	m, err := h.Find(p.From)
-	if errors.Is(err, ErrNotFound) {
-		return p.Over(nil), nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	made := p.Over(m.Persona)
-	made.From = m.Name
 	return made, nil
 }
 

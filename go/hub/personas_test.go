@@ -104,6 +104,32 @@ func TestPersonas(t *testing.T) {
 	}
 }
 
+// A name is a persona's or else a model's, and an error says which of the two reasons there are for neither.
+func TestNamed(t *testing.T) {
+	h := stored(t, "ollama.com/tiny:latest")
+	if _, err := h.Create(t.Context(), &persona.Persona{Name: "pirate", From: "tiny"}); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(h.personas(), "bad.json"), []byte("{"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if p, m, err := h.Named("pirate:latest"); err != nil || p == nil || p.Name != "pirate" || m != nil {
+		t.Errorf("a persona: %v %v %v", p, m, err)
+	}
+	if p, m, err := h.Named("tiny"); err != nil || p != nil || m == nil || m.Name != "ollama.com/tiny:latest" {
+		t.Errorf("a model: %v %v %v", p, m, err)
+	}
+	if p, m, err := h.Named("ollama.com/tiny:latest"); err != nil || p != nil || m == nil {
+		t.Errorf("a model by a name that no persona can have: %v %v %v", p, m, err)
+	}
+	if p, m, err := h.Named("bad"); err == nil || errors.Is(err, ErrNotFound) || p != nil || m != nil {
+		t.Errorf("a damaged persona: %v %v %v", p, m, err)
+	}
+	if p, m, err := h.Named("nope"); !errors.Is(err, ErrNotFound) || p != nil || m != nil {
+		t.Errorf("neither: %v %v %v", p, m, err)
+	}
+}
+
 // A damaged file is one line that says which, beside the others, and can be removed.
 func TestDamagedPersona(t *testing.T) {
 	h := stored(t, "ollama.com/tiny:latest")

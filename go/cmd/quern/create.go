@@ -238,10 +238,7 @@ func baseOf(h *hub.Hub, from, modelfile string) (string, error) {
 			return filepath.Abs(path)
 		}
 	}
-	_, err := h.Persona(from)
-	if errors.Is(err, hub.ErrNotFound) {
-		_, err = h.Find(from)
-	}
+	_, _, err := h.Named(from)
 	if errors.Is(err, hub.ErrNotFound) {
 		if ref, wrong := hub.ParseRef(from); wrong == nil {
 			return "", fmt.Errorf("%s is not in the cache; download it with \"quern pull %s\"", ref, ref)

@@ -179,10 +179,9 @@ func (f *hubFlags) locate(cmd *cobra.Command, name string, agreed bool) (located
 		}
 		return located{}, err
 	}
-	if p, err := h.Persona(name); err == nil || !errors.Is(err, hub.ErrNotFound) {
-		if err != nil {
-			return located{}, err
-		}
+	p, m, err := h.Named(name)
+	switch {
+	case p != nil:
 		if _, err := h.Persona(p.From); err == nil { // the cache makes none like this: its file was written by hand
 			return located{}, fmt.Errorf("%s is made from %s, which is a persona itself; want a model", p.Name, p.From)
 		}
@@ -191,12 +190,8 @@ func (f *hubFlags) locate(cmd *cobra.Command, name string, agreed bool) (located
 			return located{}, fmt.Errorf("%s is made from another model: %w", p.Name, err)
 		}
 		return located{at.path, p.Name, p}, nil
-	}
-	m, err := h.Find(name)
-	if err == nil {
+	case m != nil:
 		return located{h.Path(m), m.Short(), m.Persona}, nil
-	}
-	switch {
 	case !errors.Is(err, hub.ErrNotFound):
 		return located{}, err
 	case refErr != nil && (filepath.Ext(name) == ".gguf" || strings.HasPrefix(name, ".") || filepath.IsAbs(name)):

@@ -161,14 +161,12 @@ of its header. "quern inspect NAME" shows the whole header, and the memory neede
 
 // cachedNamed returns the persona or the model of a name.
 func cachedNamed(h *hub.Hub, name string) (cached, error) {
-	if p, err := h.Persona(name); err == nil {
+	p, m, err := h.Named(name)
+	switch {
+	case err != nil:
+		return cached{}, err
+	case p != nil:
 		return cachedPersona(p), nil
-	} else if !errors.Is(err, hub.ErrNotFound) {
-		return cached{}, err
-	}
-	m, err := h.Find(name)
-	if err != nil {
-		return cached{}, err
 	}
 	return newCached(h, m), nil
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -96,9 +95,7 @@ func (f *hubFlags) has(name string) bool {
 	if err != nil {
 		return false
 	}
-	if _, err = h.Persona(name); errors.Is(err, hub.ErrNotFound) {
-		_, err = h.Find(name)
-	}
+	_, _, err = h.Named(name)
 	return err == nil
 }
 
