@@ -30,6 +30,9 @@ func (c *Catalog) downloaded(log zerolog.Logger) []pulled {
 	}
 	var all []pulled
 	for _, m := range models {
+		if m.Skipped != "" {
+			log.Warn().Str("model", m.Short()).Msg(m.Skipped)
+		}
 		names := []string{m.Short()}
 		for _, name := range append([]string{m.Name}, m.Asked...) {
 			if !slices.Contains(names, name) {

@@ -37,16 +37,19 @@ func (f *Fleet) share() {
 	f.c.Models = loaded
 }
 
-// persona returns settings as the API has them; nil where there are none, or where no request could have them, which
-// the log says.
+// persona returns settings as the API has them; nil where there are none.
 func (f *Fleet) persona(name string, p *persona.Persona) *ask.Persona {
 	if p.Empty() {
 		return nil
 	}
-	as, err := ask.NewPersona(p)
-	if err != nil {
-		f.log.Warn().Str("model", name).Msg(usage.OneLine(fmt.Errorf("its settings are left out: %w", err)))
-		return nil
+	return f.usable(name, p)
+}
+
+// usable returns a persona for the API. The log says which of its parameters no request could have, and are left out.
+func (f *Fleet) usable(name string, p *persona.Persona) *ask.Persona {
+	as, wrong := ask.UsablePersona(p)
+	for _, err := range wrong {
+		f.log.Warn().Str("model", name).Msg(usage.OneLine(fmt.Errorf("a setting is left out: %w", err)))
 	}
 	return as
 }
@@ -108,16 +111,15 @@ func (f *Fleet) based(personas []*persona.Persona, list []*listed) (all []server
 		add(&m.Model)
 	}
 	for _, p := range personas {
-		as, err := ask.NewPersona(p)
+		var err error
 		switch {
-		case err != nil:
 		case taken[p.Name]:
 			err = fmt.Errorf("a model has its name")
 		case base[p.From] == "":
 			err = fmt.Errorf("there is no %s, which it is made from", strings.ToValidUTF8(p.From, "?"))
 		default:
 			taken[p.Name] = true
-			all = append(all, server.Persona{Persona: as, Base: base[p.From]})
+			all = append(all, server.Persona{Persona: f.usable(p.Name, p), Base: base[p.From]})
 		}
 		if err != nil {
 			f.log.Warn().Str("persona", p.Name).Msg(usage.OneLine(fmt.Errorf("it is left out: %w", err)))

@@ -42,6 +42,7 @@ type Model struct {
 	Files    []ModelFile `json:"files"`           // the shards, in order
 
 	Persona *persona.Persona `json:"persona,omitempty"` // settings that it came with; nil: none
+	Skipped string           `json:"-"`                 // which of its settings are left out, and why; empty: none
 }
 
 // A ModelFile is a file of a model.
@@ -131,6 +132,7 @@ func parseModel(b []byte) (*Model, error) {
 		}
 	}
 	if m.Persona != nil {
+		m.Skipped = skipped(m.Persona.DropInvalid())
 		if err := m.Persona.Check(); err != nil {
 			return nil, err
 		}

@@ -109,6 +109,7 @@ type Plan struct {
 	Revision string           // that the server had
 	Files    []File           // the shards of a model, in order
 	Persona  *persona.Persona // settings that come with it; nil: none
+	Skipped  string           // which of its settings are left out, and why; empty: none
 }
 
 // Bytes returns the total size of the files, as far as it is known.

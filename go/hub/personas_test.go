@@ -130,6 +130,27 @@ func TestNamed(t *testing.T) {
 	}
 }
 
+// A model whose file has settings that this version does not know is there without them, and says so.
+func TestUnknownSettings(t *testing.T) {
+	h := stored(t, "ollama.com/tiny:latest")
+	m, err := h.Find("tiny")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.Persona.Parameters["of_the_future"], m.Persona.Parameters["top_p"] = 1.0, "x"
+	if err := h.write(m); err != nil {
+		t.Fatal(err)
+	}
+	m, err = h.Find("tiny")
+	if err != nil || len(m.Persona.Parameters) != 1 || m.Persona.Parameters["top_k"] != int64(3) || m.Persona.System != "base" {
+		t.Fatalf("got %+v, %v", m, err)
+	}
+	const want = `settings that came with it are left out: there is no parameter "of_the_future"; top_p: got "x", want a number such as 0.7`
+	if m.Skipped != want {
+		t.Errorf("got %q, want %q", m.Skipped, want)
+	}
+}
+
 // A damaged file is one line that says which, beside the others, and can be removed.
 func TestDamagedPersona(t *testing.T) {
 	h := stored(t, "ollama.com/tiny:latest")

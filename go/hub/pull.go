@@ -281,7 +281,7 @@ func (p *pull) commit(ctx context.Context) (*Model, error) {
 	defer unlock()
 	m := &Model{
 		Name: p.plan.Ref.String(), Source: p.plan.Ref.String(), Revision: p.plan.Revision,
-		Pulled: time.Now().UTC().Truncate(time.Second), Persona: p.plan.Persona,
+		Pulled: time.Now().UTC().Truncate(time.Second), Persona: p.plan.Persona, Skipped: p.plan.Skipped,
 	}
 	for i, part := range p.parts {
 		f := &p.plan.Files[i]

@@ -102,42 +102,63 @@ func (h *Hub) resolveOllama(ctx context.Context, r Ref) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.Persona, err = h.settings(ctx, m, h.c.Ollama+"/v2/"+r.Repo+"/blobs/")
+	p.Persona, p.Skipped, err = h.settings(ctx, m, h.c.Ollama+"/v2/"+r.Repo+"/blobs/")
 	return p, err
 }
 
 // settings fetches the system prompt, the parameters and the example turns of a manifest, whose layers are below an
-// address; nil if it has none. Templates are not fetched: the model's file has its own.
-func (h *Hub) settings(ctx context.Context, m *registryManifest, blobs string) (*persona.Persona, error) {
+// address; nil if it has none. What is not of their form is skipped, with the reasons: the model does without. Templates
+// are not fetched: the model's file has its own.
+func (h *Hub) settings(ctx context.Context, m *registryManifest, blobs string) (*persona.Persona, string, error) {
 	var p persona.Persona
+	var why []string
 	for _, d := range m.Layers {
 		kind, ours := strings.CutPrefix(strings.ToLower(d.MediaType), "application/vnd.ollama.image.")
 		if !ours || kind != "system" && kind != "params" && kind != "messages" {
 			continue
 		}
+		if d.Size > persona.MaxBytes {
+			why = append(why, fmt.Sprintf("its layer %s has %d bytes, want at most %d", kind, d.Size, persona.MaxBytes))
+			continue
+		}
 		b, err := h.layer(ctx, d, blobs)
-		if err == nil {
-			switch kind {
-			case "system":
-				p.System = string(b)
-			case "params":
-				err = json.Unmarshal(b, &p.Parameters)
-				p.Parameters.Known()
-			case "messages":
-				err = json.Unmarshal(b, &p.Messages)
+		if err != nil {
+			return nil, "", fmt.Errorf("its layer %s: %w", kind, err)
+		}
+		switch kind {
+		case "system":
+			p.System = string(b)
+		case "params":
+			err = json.Unmarshal(b, &p.Parameters)
+		case "messages":
+			if err = json.Unmarshal(b, &p.Messages); err != nil {
+				p.Messages = nil // those before the odd one
 			}
 		}
-		if err == nil {
-			err = p.Check()
-		}
 		if err != nil {
-			return nil, fmt.Errorf("its layer %s: %w", kind, err)
+			why = append(why, fmt.Sprintf("its layer %s is no JSON of the form that is expected", kind))
 		}
 	}
+	why = append(why, p.DropInvalid()...)
 	if p.Empty() {
-		return nil, nil
+		return nil, skipped(why), nil
 	}
-	return &p, nil
+	return &p, skipped(why), nil
+}
+
+// maxReasons is how many reasons a line has.
+const maxReasons = 4
+
+// skipped returns the line that says why settings are left out; empty if none are.
+func skipped(why []string) string {
+	if len(why) == 0 {
+		return ""
+	}
+	more := ""
+	if n := len(why) - maxReasons; n > 0 {
+		why, more = why[:maxReasons], fmt.Sprintf("; and %d more", n)
+	}
+	return "settings that came with it are left out: " + strings.Join(why, "; ") + more
 }
 
 // layer fetches a small layer.
@@ -145,9 +166,6 @@ func (h *Hub) layer(ctx context.Context, d descriptor, blobs string) ([]byte, er
 	want := strings.TrimPrefix(d.Digest, "sha256:")
 	if err := checkSum(want); err != nil {
 		return nil, err
-	}
-	if d.Size > persona.MaxBytes {
-		return nil, fmt.Errorf("%d bytes, want at most %d", d.Size, persona.MaxBytes)
 	}
 	b, err := h.get(ctx, h.http, blobs+"sha256:"+want, nil, persona.MaxBytes)
 	if err != nil {

@@ -655,7 +655,7 @@ func TestRegistries(t *testing.T) {
 }
 
 // The system prompt, the parameters and the example turns of a model of Ollama's come with it; its template does not, and
-// what cannot be read is refused.
+// what is not of their form is left out, which is said.
 func TestRegistrySettings(t *testing.T) {
 	s := newBadServer(t)
 	b := model(100_000, 7)
@@ -688,14 +688,28 @@ func TestRegistrySettings(t *testing.T) {
 	if err != nil || !strings.Contains(p.Modelfile(), "SYSTEM Be rude.\nPARAMETER stop <|end|>") {
 		t.Errorf("one that is made from it: %v, %v", p, err)
 	}
-	for text, want := range map[string]string{"{": "its layer params", `{"temperature":"hot"}`: ""} {
-		publish("params", text)
+	for _, odd := range [][3]string{
+		{"params", "{", "its layer params is no JSON"},
+		{"params", `[0.5]`, "its layer params is no JSON"},
+		{"params", `{"temperature":"hot"}`, `temperature: got "hot", want a number`},
+		{"params", `{"of_the_future":7}`, `there is no parameter "of_the_future"`},
+		{"params", `{"a":1,"b":1,"c":1,"d":1,"e":1,"f":1}`, `there is no parameter "d"; and 2 more`},
+		{"params", strings.Repeat(" ", persona.MaxBytes+1), "its layer params has 1048577 bytes"},
+		{"system", "\xff", "system: it is not UTF-8"},
+		{"messages", `[{"role":"robot","content":"Hi"}]`, `the role "robot"`},
+		{"messages", `{}`, "its layer messages is no JSON"},
+	} {
+		publish(odd[0], odd[1], "params", `{"seed":7}`)
 		m, err := get(t, h, "ollama.com/small")
-		if want == "" && (err != nil || m.Persona != nil) {
-			t.Errorf("%s: got %+v, %v", text, m, err)
+		if err != nil || m.Persona == nil || m.Persona.Parameters["seed"] != int64(7) && m.Persona.Parameters["seed"] != 7.0 {
+			t.Errorf("%.40q: got %+v, %v", odd, m, err)
+			continue
 		}
-		if want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
-			t.Errorf("%s: got %v, want %q in it", text, err, want)
+		if !strings.Contains(m.Skipped, odd[2]) || strings.Contains(m.Skipped, "\n") || len(m.Skipped) > 400 {
+			t.Errorf("%.40q: got %q, want %q in one short line", odd, m.Skipped, odd[2])
+		}
+		if m, err := h.Find(m.Name); err != nil || m.Skipped != "" || m.Persona.Parameters["seed"] != int64(7) {
+			t.Errorf("%.40q: stored as %+v, %v", odd, m, err)
 		}
 	}
 	publish("system", "Be brief.")

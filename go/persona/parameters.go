@@ -172,19 +172,6 @@ func (p Parameters) check() error {
 	return nil
 }
 
-// Known drops the parameters that there are not, and those of a wrong kind: a registry may have newer ones.
-func (p Parameters) Known() {
-	maps.DeleteFunc(p, func(name string, v any) bool {
-		k, ok := kindOf(name)
-		if !ok {
-			return true
-		}
-		v, err := settled(k, v)
-		p[name] = v
-		return err != nil
-	})
-}
-
 // Idle returns the names of those that have no effect.
 func (p Parameters) Idle() []string {
 	var names []string
@@ -231,16 +218,6 @@ func (p Parameters) Lines() string {
 		fmt.Fprintf(&b, "%-30s %s\n", name, value)
 	})
 	return strings.TrimSuffix(b.String(), "\n")
-}
-
-// UnmarshalJSON reads parameters. Numbers and texts are settled by check.
-func (p *Parameters) UnmarshalJSON(b []byte) error {
-	var m map[string]any
-	if err := json.Unmarshal(b, &m); err != nil {
-		return err
-	}
-	*p = m
-	return nil
 }
 
 // Fields returns those with an effect as a JSON object of the fields of a request.

@@ -120,6 +120,39 @@ func (p *Persona) Check() error {
 	return p.Parameters.check()
 }
 
+// DropInvalid drops the settings that Check would refuse, and returns why, a line for each: those of a registry may be
+// newer than this program.
+func (p *Persona) DropInvalid() (why []string) {
+	drop := func(part Persona) bool {
+		err := part.Check()
+		if err != nil {
+			why = append(why, err.Error())
+		}
+		return err != nil
+	}
+	if drop(Persona{System: p.System}) {
+		p.System = ""
+	}
+	if drop(Persona{License: p.License}) {
+		p.License = ""
+	}
+	if drop(Persona{Messages: p.Messages}) {
+		p.Messages = nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(p.Parameters)) {
+		one := Parameters{name: p.Parameters[name]}
+		if _, known := kindOf(name); !known {
+			why = append(why, fmt.Sprintf("there is no parameter %.40q", name))
+			delete(p.Parameters, name)
+		} else if drop(Persona{Parameters: one}) {
+			delete(p.Parameters, name)
+		} else {
+			p.Parameters[name] = one[name]
+		}
+	}
+	return why
+}
+
 // roles are those of example turns.
 var roles = []string{"system", "user", "assistant"}
 

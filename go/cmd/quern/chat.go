@@ -148,9 +148,7 @@ func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.
 	if warning != "" {
 		note(warning)
 	}
-	if err := f.usePersona(); err != nil {
-		return err
-	}
+	f.usePersona(note)
 	f.settings.vocabulary = sample.NewVocabulary(in.Tokenizer)
 	f.settings.sampling.params = f.settings.sampling.forModel(in.File.GGUF, note)
 	if _, err := f.settings.form.constraint(in.Tokenizer, nil, true); err != nil {
@@ -204,12 +202,12 @@ func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.
 }
 
 // usePersona takes the system message and the parameters of a persona, where flags do not say otherwise.
-func (f *chatFlags) usePersona() error {
+func (f *chatFlags) usePersona(note func(string)) {
 	p := f.model.hub.persona
 	if p != nil && f.system == "" && !f.flags.Changed("system-prompt") && f.from == "" {
 		f.system = p.System
 	}
-	return setParameters(f.flags, p)
+	useParameters(f.flags, p, note)
 }
 
 // examples returns the example turns of a persona.

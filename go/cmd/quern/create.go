@@ -14,6 +14,7 @@ import (
 
 	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/hub"
+	"github.com/quern-llm/quern/go/internal/usage"
 	"github.com/quern-llm/quern/go/persona"
 )
 
@@ -98,14 +99,14 @@ func parameterOf(flag string) string {
 	return ""
 }
 
-// setParameters sets the flags that were not given as the parameters of a persona say, which may be nil.
-func setParameters(fs *pflag.FlagSet, p *persona.Persona) error {
+// setParameters sets the flags that were not given as the parameters of a persona say, which may be nil. It returns an
+// error for each parameter that is out of its flag's range, which it leaves out.
+func setParameters(fs *pflag.FlagSet, p *persona.Persona) (wrong []error) {
 	if p == nil {
 		return nil
 	}
 	given := map[string]bool{}
 	fs.Visit(func(f *pflag.Flag) { given[f.Name] = true })
-	var wrong error
 	p.Parameters.Each(func(name, value string) {
 		flag := fs.Lookup(flagOf(name))
 		if given[flag.Name] {
@@ -114,12 +115,20 @@ func setParameters(fs *pflag.FlagSet, p *persona.Persona) error {
 		if name == "num_predict" && value == "-2" {
 			value = "-1"
 		}
-		if err := flag.Value.Set(value); err != nil && wrong == nil {
-			wrong = fmt.Errorf("%s: parameter %s: got %.40q, %w", p.Name, name, value, err)
+		if err := flag.Value.Set(value); err != nil {
+			wrong = append(wrong, fmt.Errorf("parameter %s: got %.40q, %w", name, value, err))
+			return
 		}
 		flag.Changed = true
 	})
 	return wrong
+}
+
+// useParameters sets flags as setParameters does, and notes which parameters are left out.
+func useParameters(fs *pflag.FlagSet, p *persona.Persona, note func(string)) {
+	for _, err := range setParameters(fs, p) {
+		note("the model's " + usage.OneLine(err) + "; it is left out")
+	}
 }
 
 // run implements "quern create".
@@ -142,8 +151,8 @@ func (f *createFlags) run(cmd *cobra.Command, name string) error {
 	values := pflag.NewFlagSet("values", pflag.ContinueOnError)
 	defineParameters(values)
 	p.Name = name
-	if err := setParameters(values, p); err != nil { // which says what values there may be
-		return err
+	if wrong := setParameters(values, p); len(wrong) > 0 { // which says what values there may be
+		return fmt.Errorf("%s: %w", name, wrong[0])
 	}
 	if p, err = h.Create(cmd.Context(), p); err != nil {
 		return err

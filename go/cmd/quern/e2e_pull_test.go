@@ -280,6 +280,43 @@ func (s *service) lines(method, path, body string) (status int, all []map[string
 	return res.StatusCode, all
 }
 
+// Settings of a registry that this program cannot use are left out, which is said in a line, and the model is used with
+// the others.
+func TestPullOddSettings(t *testing.T) {
+	s := newHubSite(t, map[string][]byte{"tiny.gguf": demo.GGUF()})
+	const params = `{"of_the_future":1,"top_p":7,"num_predict":4,"temperature":0}`
+	sum := sha256.Sum256([]byte(params))
+	digest := "sha256:" + hex.EncodeToString(sum[:])
+	s.files["/v2/library/tiny/blobs/"+digest] = []byte(params)
+	manifest := s.files["/v2/library/tiny/manifests/latest"]
+	s.files["/v2/library/tiny/manifests/latest"] = fmt.Appendf(bytes.TrimSuffix(manifest, []byte("]}")),
+		`,{"mediaType":"application/vnd.ollama.image.params","digest":%q,"size":%d}]}`, digest, len(params))
+	env := s.environment(t)
+	with := func(args ...string) result { return invocation{args: args, env: env}.run(t) }
+	const unknown = "quern: ollama.com/tiny: settings that came with it are left out: there is no parameter \"of_the_future\"\n"
+	if r := with("pull", "ollama.com/tiny"); r.code != 0 || !strings.HasSuffix(r.stderr, unknown) {
+		t.Fatalf("pull: %d %q", r.code, r.stderr)
+	}
+	want := with("run", "Once upon", "--temp", "0", "-n", "4").stdout
+	const wide = "quern: the model's parameter top_p: got \"7\", want a number from 0 to 1; it is left out\n"
+	if r := with("create", "mine", "--from", "tiny"); r.code != 0 {
+		t.Fatalf("create: %d %q", r.code, r.stderr)
+	}
+	for _, name := range []string{"tiny", "mine"} {
+		if r := with("run", "-m", name, "Once upon"); r.code != 0 || r.stderr != wide || r.stdout != want {
+			t.Errorf("run %s: %d %q %q, want %q", name, r.code, r.stderr, r.stdout, want)
+		}
+	}
+	q := serveWith(t, env, "")
+	for _, name := range []string{"tiny", "mine"} {
+		status, v := q.post("/v1/completions", `{"model":"`+name+`","prompt":"Once upon"}`)
+		if status != 200 || pathOf(v, "usage", "completion_tokens") != "4" {
+			t.Errorf("served %s: %d %v", name, status, v)
+		}
+	}
+	q.logged("a setting is left out: parameters: top_p: 7, want")
+}
+
 // Clients of a server download models as llama-server's and Ollama's do, use them and remove them.
 func TestServePulls(t *testing.T) {
 	s := newHubSite(t, map[string][]byte{"tiny-Q4_K_M.gguf": demo.GGUF()})

@@ -191,6 +191,7 @@ func (f *hubFlags) locate(cmd *cobra.Command, name string, agreed bool) (located
 		}
 		return located{at.path, p.Name, p}, nil
 	case m != nil:
+		noteSkipped(cmd, m)
 		return located{h.Path(m), m.Short(), m.Persona}, nil
 	case !errors.Is(err, hub.ErrNotFound):
 		return located{}, err
@@ -233,7 +234,17 @@ func pull(ctx context.Context, cmd *cobra.Command, h *hub.Hub, plan *hub.Plan, o
 	if errors.Is(err, context.Canceled) && bar.kept > 0 {
 		fmt.Fprintf(cmd.ErrOrStderr(), "stopped; %s are kept, the same command goes on\n", mem.FormatBytes(uint64(bar.kept)))
 	}
+	if err == nil {
+		noteSkipped(cmd, m)
+	}
 	return m, err
+}
+
+// noteSkipped says which settings of a model are left out.
+func noteSkipped(cmd *cobra.Command, m *hub.Model) {
+	if m.Skipped != "" {
+		notes(cmd.ErrOrStderr())(visible(m.Name + ": " + m.Skipped))
+	}
 }
 
 // ask asks whether a model is to be downloaded, where there is somebody who can answer.

@@ -135,9 +135,7 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	if n := head.Settings.Context(head.Config); len(prompt) > n {
 		return fmt.Errorf("the prompt has %d tokens and the context is %d; give a shorter prompt or a larger -c", len(prompt), n)
 	}
-	if err := setParameters(f.flags, f.model.hub.persona); err != nil {
-		return err
-	}
+	useParameters(f.flags, f.model.hub.persona, note)
 	held, err := f.form.constraint(tok, nil, !f.ignoreEOS)
 	if err != nil {
 		return err

@@ -2,6 +2,7 @@ package ask
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/quern-llm/quern/go/chat"
@@ -21,15 +22,30 @@ type Persona struct {
 // NewPersona returns a persona for requests, or an error if its parameters are such as a request could not have.
 func NewPersona(p *persona.Persona) (*Persona, error) {
 	all := &Persona{Persona: p, fields: p.Parameters.Fields()}
-	m := &Model{Sampling: sample.Defaults()}
-	o := NewOptions(m)
-	if err := field.ReadSome(all.fields, o.Fields()); err != nil {
-		return nil, fmt.Errorf("parameters: %w", err)
-	}
 	for _, one := range p.Messages {
 		all.messages = append(all.messages, chat.Message{Role: one.Role, Content: chat.Text(one.Content)})
 	}
+	o := NewOptions(&Model{Sampling: sample.Defaults()})
+	if err := field.ReadSome(all.fields, o.Fields()); err != nil {
+		return nil, fmt.Errorf("parameters: %w", err)
+	}
 	return all, nil
+}
+
+// UsablePersona returns a persona for requests without the parameters that a request could not have, and what is wrong
+// with those.
+func UsablePersona(p *persona.Persona) (all *Persona, wrong []error) {
+	use := *p
+	use.Parameters = maps.Clone(p.Parameters)
+	for _, name := range slices.Sorted(maps.Keys(p.Parameters)) {
+		one := persona.Persona{Parameters: persona.Parameters{name: p.Parameters[name]}}
+		if _, err := NewPersona(&one); err != nil {
+			wrong = append(wrong, err)
+			delete(use.Parameters, name)
+		}
+	}
+	all, _ = NewPersona(&use) // parameters are valid or not one by one
+	return all, wrong
 }
 
 // Of returns the persona of a model: the model with the persona's name and settings. Of nil it is the model.
