@@ -61,24 +61,24 @@ func (t *Tree) evictable(h *holding) bool {
 	}
 	switch h.part.kind {
 	case whole:
-		return t.spare(h.node)
+		return h.node.spare()
 	case windowed: // in an evictable leaf it is evicted with the node
-		return !t.hasWhole() || h.node.held[0].busy > 0 || !t.spare(h.node)
+		return !t.hasWhole() || h.node.held[0].busy > 0 || !h.node.spare()
 	}
 	return true
 }
 
 // spare reports whether no evictable holding needs the node.
-func (t *Tree) spare(n *node) bool {
-	if n.warm > 0 {
-		return false
-	}
+func (n *node) spare() bool { return n.warm == 0 && n.snapshots() == 0 }
+
+// snapshots returns how many snapshots of a node can be evicted.
+func (n *node) snapshots() (idle int) {
 	for _, h := range n.states {
 		if h.busy == 0 {
-			return false
+			idle++
 		}
 	}
-	return true
+	return idle
 }
 
 // review updates the heap for a node: it adds the node's evictable holdings and removes

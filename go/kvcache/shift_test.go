@@ -17,7 +17,7 @@ func pool(t *testing.T, l Layout, bytes uint64) *Pool {
 	return p
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

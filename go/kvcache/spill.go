@@ -31,27 +31,43 @@ func (t *Tree) Cold(room uint64) *Page {
 	need := int64(room - free)
 	next := forecast{leaves: t.heap}
 	next.consider(0)
-	gone := map[*node]int{} // children that would be evicted before it
+	gone := map[*node]int{} // children and snapshots that would be evicted before it
+	leaves := func(n *node) {
+		if gone[n]++; n.parent != nil && t.hasWhole() && gone[n] == n.warm+n.snapshots() && n.held[0] != nil && n.held[0].busy == 0 {
+			heap.Push(&next, candidate{n.held[0], -1})
+		}
+	}
+	counted := map[*holding]bool{} // of windows, which are evicted alone or with their nodes
 	for need > 0 && len(next.list) > 0 {
 		h := next.pop()
 		n := h.node
-		if h.part.kind != whole {
-			if !h.stored {
-				return t.lend(h)
+		if h.part.kind == whole {
+			for _, h := range n.held {
+				if h == nil || h.busy > 0 || counted[h] {
+					continue
+				}
+				if !h.stored {
+					return t.lend(h)
+				}
+				need -= int64(h.part.bytes)
+				if h.part.kind == windowed {
+					counted[h] = true
+				}
 			}
-			need -= int64(h.part.bytes)
+			leaves(n.parent)
 			continue
 		}
-		for _, h := range n.held {
-			if h != nil && h.busy == 0 && !h.stored {
-				return t.lend(h)
-			}
+		if counted[h] {
+			continue
 		}
-		need -= int64(n.bytes())
-		if p := n.parent; p.parent != nil {
-			if gone[p]++; gone[p] == p.warm && p.held[0] != nil && p.held[0].busy == 0 {
-				heap.Push(&next, candidate{p.held[0], -1})
-			}
+		if !h.stored {
+			return t.lend(h)
+		}
+		need -= int64(h.part.bytes)
+		if h.part.kind == windowed {
+			counted[h] = true
+		} else {
+			leaves(n)
 		}
 	}
 	return nil
