@@ -76,6 +76,9 @@ func (s *testStore) fetch(ns string, ids []int32) (n, found int) {
 	if found != tree.Len(ns, ids) || n < found {
 		t.Fatalf("%d of %d tokens are in memory, and %d with what is stored", tree.Len(ns, ids), found, n)
 	}
+	if want, size := s.reach(ns, ids, found, ends, has); n != want || bytes != size {
+		t.Fatalf("%d tokens can be had of %d with %d bytes out of the store, want %d with %d; %d are in memory", n, len(ids), bytes, want, size, found)
+	}
 	if n == found {
 		return n, found
 	}
@@ -108,6 +111,71 @@ func (s *testStore) fetch(ns string, ids []int32) (n, found int) {
 		t.Fatalf("%d tokens of all are found once %d were fetched", got, n)
 	}
 	return n, found
+}
+
+// reach returns what Reach should: it tries each place that Reach may give, the longest text first.
+func (s *testStore) reach(ns string, ids []int32, found int, ends []int, has func(part, from, to int) bool) (n int, bytes uint64) {
+	tree := s.m.tree
+	there := func(n int, text []int32) (bytes uint64, ok bool) {
+		known := tree.walk(ns, text)
+		for k, p := range tree.parts {
+			for from := 0; from < n; from += BlockTokens {
+				i, to := from/BlockTokens, min(from+BlockTokens, n)
+				sees, in := true, false
+				switch {
+				case p.kind == state:
+					if sees = to == n; sees && n <= known {
+						last := tree.path[i]
+						in = slices.ContainsFunc(last.states, func(h *holding) bool { return last.pos+h.at == n })
+					}
+				case p.kind == windowed && p.window.AgeStep > 0:
+					sees = young(p.window, i, n)
+				case p.kind == windowed:
+					sees = to > n-p.window.Window+1
+				}
+				if p.kind != state && to <= known {
+					in = tree.path[i].held[k] != nil
+				}
+				switch {
+				case !sees || in:
+				case p.kind != state && to <= known && len(tree.path[i].ids) > to-from:
+					return 0, false // a longer block cannot have only the part that is missing
+				case !has(k, from, to):
+					return 0, false
+				default:
+					bytes += p.bytes
+				}
+			}
+		}
+		return bytes, true
+	}
+	if !tree.hasStates() { // block by block, and where the blocks of all positions end
+		most, known := len(ids), tree.walk(ns, ids)
+		for ; most > 0; most-- {
+			ok := true
+			for from := 0; from < most && tree.hasWhole(); from += BlockTokens {
+				to := min(from+BlockTokens, most)
+				ok = ok && (to <= known && tree.path[from/BlockTokens].held[0] != nil || has(0, from, to))
+			}
+			if ok {
+				break
+			}
+		}
+		ends = []int{most}
+		for at := (most - 1) / BlockTokens * BlockTokens; at > 0; at -= BlockTokens {
+			ends = append(ends, at)
+		}
+	}
+	for _, n := range ends {
+		if n > found {
+			// Among nodes that begin alike, the one of all tokens may be another than that of the first n: both have to do.
+			_, all := there(n, ids)
+			if bytes, ok := there(n, ids[:n]); ok && all {
+				return n, bytes
+			}
+		}
+	}
+	return found, 0
 }
 
 func newModel(t testing.TB, units int, groups ...Group) *model {
@@ -255,6 +323,48 @@ func (m *model) naive(ns string, ids []int32) int {
 		}
 	}
 	return 0
+}
+
+// back returns how many of a sequence's positions are left when it is cut to `to`, by definition; `before` is where its last
+// pass began, -1: it cannot go back there.
+func (m *model) back(t *Table, to, before int) int {
+	if to == t.n {
+		return to
+	}
+	n := to
+	if m.pool.layout.Recurrent() {
+		if n = before; n > to {
+			return 0
+		}
+	}
+	for i, list := range t.units {
+		g := &m.pool.layout[i]
+		if g.PerSequence {
+			continue
+		}
+		for pos := range max(n, 0) {
+			sees := g.Window == 0 || pos > n-g.Window
+			if g.AgeStep > 0 {
+				sees = young(g, pos/BlockTokens, n)
+			}
+			if sees && list[pos/BlockTokens] < 0 {
+				return 0
+			}
+		}
+	}
+	return max(n, 0)
+}
+
+// others returns the bytes of a table's blocks that others hold beside it and the tree.
+func (m *model) others(t *Table) (bytes uint64) {
+	for _, p := range m.tree.parts[:m.tree.paged] {
+		for k := range blocksFor(t.n) {
+			if slices.ContainsFunc(p.groups, func(g int) bool { id := t.units[g][k]; return id >= 0 && m.pool.groups[g].refs[id] > 2 }) {
+				bytes += p.bytes
+			}
+		}
+	}
+	return bytes
 }
 
 // holder returns a table that has what a page holds.
@@ -416,6 +526,7 @@ func TestGroupsProperty(t *testing.T) {
 					ids   []int32
 					ns    string
 					fork  bool
+					pass  int // where the last pass began; -1: it cannot be taken back
 				}
 				var running []*live
 				var tables []*Table
@@ -444,17 +555,21 @@ func TestGroupsProperty(t *testing.T) {
 							}
 						}
 						want := m.naive(ns, ids)
-						if got, held := m.tree.Held(ns, ids); got != want || m.tree.Len(ns, ids) != want || held > m.pool.used {
+						got, held := m.tree.Held(ns, ids)
+						if got != want || m.tree.Len(ns, ids) != want {
 							t.Fatalf("step %d: %d tokens can be found, want %d", step, got, want)
 						}
 						table := m.tree.Find(ns, ids)
+						if all := m.others(table); held != all {
+							t.Fatalf("step %d: others hold %d bytes of %d tokens, want %d", step, held, want, all)
+						}
 						if table.Len() != want {
 							t.Fatalf("step %d: a table of %d tokens, want %d", step, table.Len(), want)
 						}
 						if want > 0 {
 							seen["found"]++
 						}
-						running = append(running, &live{table, ids[:want], ns, false})
+						running = append(running, &live{table, ids[:want], ns, false, -1})
 					case r < 12:
 						more := seqIDs(int32(rng.IntN(3)), 1+rng.IntN(150))
 						more = more[:m.pool.layout.Room(l.table.Len(), len(more))]
@@ -486,6 +601,7 @@ func TestGroupsProperty(t *testing.T) {
 							m.pass(branch, other)
 						}
 						if rng.IntN(6) == 0 {
+							l.pass = -1
 							if l.table.Undo(); branch != nil {
 								branch.Free()
 							}
@@ -499,7 +615,7 @@ func TestGroupsProperty(t *testing.T) {
 							}
 							branch.Free()
 						}
-						l.ids = ids
+						l.ids, l.pass = ids, len(l.ids)
 						if rng.IntN(2) == 0 {
 							m.tree.Keep(l.ns, l.table, l.ids, How{Whole: true, End: rng.IntN(2) == 0})
 						}
@@ -508,16 +624,24 @@ func TestGroupsProperty(t *testing.T) {
 						if rng.IntN(2) == 0 {
 							n = max(l.table.Len()-rng.IntN(70), 0)
 						}
+						want := m.back(l.table, n, l.pass)
+						if got := l.table.Back(n); got != want {
+							t.Fatalf("step %d: %d would be left of %d if cut to %d, want %d", step, got, l.table.Len(), n, want)
+						}
+						before := l.table.Len()
 						got := l.table.Truncate(n)
-						if got > n {
-							t.Fatalf("step %d: truncated to %d, asked for %d", step, got, n)
+						if got != want || l.table.Len() != want {
+							t.Fatalf("step %d: truncated to %d, asked for %d, want %d", step, got, n, want)
+						}
+						if got < before {
+							l.pass = -1
 						}
 						if got > 0 && got < len(l.ids) {
 							seen["taken back"]++
 						}
 						l.ids = l.ids[:got]
 					case r < 15 && len(running) < 6:
-						running = append(running, &live{l.table.Fork(), l.ids, l.ns, true})
+						running = append(running, &live{l.table.Fork(), l.ids, l.ns, true, -1})
 					case r < 19:
 						if rng.IntN(5) > 0 {
 							m.tree.Keep(l.ns, l.table, l.ids, How{End: rng.IntN(4) > 0, Awaited: rng.IntN(6) == 0, Whole: rng.IntN(4) == 0})

@@ -188,6 +188,14 @@ func TestLayoutCounts(t *testing.T) {
 		{"end of a middle tier", Layout{{Bytes: 1, AgeFrom: 128, AgeTo: 256, AgeStep: 64}}.End(), 4},
 		{"end of all positions", Layout{{Bytes: 1}}.End(), 0},
 		{"most of all positions", Layout{{Bytes: 1}}.Most(1000, 64), 16},
+		{"most of a window in long passes", Layout{{Bytes: 1, Window: 100}}.Most(1000, 64), 5},
+		{"most of a window in passes of a token", Layout{{Bytes: 1, Window: 64}}.Most(1000, 1), 4},
+		{"most of a window in a pass that is shorter than a slice", Layout{{Bytes: 1, Window: 64}}.Most(65, 1000), 2},
+		{"most of a window that is longer than the text", Layout{{Bytes: 1, Window: 1000}}.Most(100, 64), 2},
+		{"most of state", Layout{{Bytes: 1, PerSequence: true}}.Most(1000, 64), 2},
+		{"most of an old tier", Layout{{Bytes: 1, AgeFrom: 128, AgeStep: 64}}.Most(1000, 64), 13},
+		{"most of an old tier of long steps", Layout{{Bytes: 1, AgeFrom: 128, AgeStep: 128}}.Most(1000, 64), 12 - 1 + 2},
+		{"most of a short text in a young tier", Layout{{Bytes: 1, AgeTo: 128, AgeStep: 64}}.Most(100, 64), 2},
 		{"most of a young tier", Layout{{Bytes: 1, AgeTo: 128, AgeStep: 64}}.Most(1000, 64), 4},
 	} {
 		if c.got != c.want {

@@ -36,11 +36,8 @@ func (t *Table) Shift(at, n int) (*Shift, error) {
 	s := &Shift{At: at, By: n, table: t}
 	for i, list := range t.units {
 		to := append(list[:0:0], list[:blocksFor(t.n-n)]...)
-		if first := at / BlockTokens; first < len(to) {
-			clear(to[first:])
-			for k := range to[first:] {
-				to[first+k] = -1
-			}
+		for k := at / BlockTokens; k < len(to); k++ {
+			to[k] = -1
 		}
 		t.moved(i, at, n, func(block, from int) {
 			if from >= 0 && p.groups[i].refs[from] == 1 {

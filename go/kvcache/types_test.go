@@ -18,3 +18,15 @@ func TestTypeNames(t *testing.T) {
 		t.Error("q3_0 is a type")
 	}
 }
+
+// How many bits an element takes, and both types in one word.
+func TestTypes(t *testing.T) {
+	for typ, want := range map[Type]int{I16: 16, F16: 16, BF16: 16, F32: 32, Q8: 8, Q4: 4} {
+		if got := typ.Bits(); got != want {
+			t.Errorf("%v has %d bits, want %d", typ, got, want)
+		}
+	}
+	if a, b := Both(Q8).String(), (Types{K: Q8, V: F16}).String(); a != "q8_0" || b != "q8_0/f16" {
+		t.Errorf("%q and %q", a, b)
+	}
+}
