@@ -376,6 +376,27 @@ func (m *model) holder(p *Page) *Table {
 	return t
 }
 
+// evictable reports whether a holding can be evicted alone, by definition: nobody else uses it, and nothing that is evicted
+// before needs it or goes with it.
+func (m *model) evictable(h *holding) bool {
+	node := true // it can be evicted as a whole
+	for _, list := range h.node.children {
+		for _, c := range list {
+			node = node && (!m.tree.hasWhole() || c.held[0] == nil)
+		}
+	}
+	for _, o := range h.node.states {
+		node = node && o.busy > 0
+	}
+	switch h.part.kind {
+	case whole:
+		return h.busy == 0 && node
+	case windowed:
+		return h.busy == 0 && !(m.tree.hasWhole() && h.node.held[0].busy == 0 && node)
+	}
+	return h.busy == 0
+}
+
 // check holds the books against what tables and the tree really have.
 func (m *model) check(step int, tables []*Table) {
 	m.t.Helper()
@@ -423,10 +444,13 @@ func (m *model) check(step int, tables []*Table) {
 			if busy == 0 {
 				idle += h.part.bytes
 			}
+			if h.rate <= 0 && (h.part.kind != whole || !tree.hasStates()) {
+				fail("a holding is worth %v", h.rate)
+			}
 			if h.busy != busy || h.node != n {
 				fail("a holding with %d busy units says %d", busy, h.busy)
 			}
-			if can := tree.evictable(h); can != (h.index >= 0) || can && tree.heap[h.index] != h {
+			if can := m.evictable(h); can != (h.index >= 0) || can && tree.heap[h.index] != h {
 				fail("a holding that can go, %v, has place %d", can, h.index)
 			} else if can {
 				inHeap++

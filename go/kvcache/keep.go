@@ -183,16 +183,13 @@ func (t *Tree) owns(p *part, units []int32) bool {
 	return t.pool.groups[p.groups[0]].owner[units[0]] != nil
 }
 
-// own adds the tree's reference to a holding's units.
+// own adds the tree's reference to a holding's units, which are a table's.
 func (t *Tree) own(h *holding) {
 	for k, g := range h.part.groups {
-		id := h.units[k]
-		t.pool.hold(g, id)
-		if t.pool.groups[g].refs[id] > 1 {
-			h.busy++
-		}
-		t.pool.groups[g].owner[id] = h // set after hold, which would have counted the tree as another holder
+		t.pool.hold(g, h.units[k])
+		t.pool.groups[g].owner[h.units[k]] = h // set after hold, which would have counted the tree as another holder
 	}
+	h.busy = len(h.units)
 	if h.part.kind == whole {
 		h.node.parent.warm++
 		t.review(h.node.parent)
@@ -200,9 +197,6 @@ func (t *Tree) own(h *holding) {
 	t.made++
 	h.born = t.made
 	t.bytes += h.part.bytes
-	if h.busy == 0 {
-		t.idle += h.part.bytes
-	}
 	t.value(h)
 	t.review(h.node)
 }

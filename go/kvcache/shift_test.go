@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/quern-llm/quern/go/mem"
@@ -72,8 +73,30 @@ func TestShift(t *testing.T) {
 		}
 		keep := rng.IntN(min(most, n-4) + 1)
 		by := (n - keep) / 2
+		used, own := p.used, [2]int{}
 		s, err := a.Shift(keep, by)
 		must(t, err)
+		for g := range layout {
+			for b, id := range s.To[g] {
+				has := false // a position that has contents
+				for pos := b * BlockTokens; pos < min((b+1)*BlockTokens, n-by); pos++ {
+					if pos >= keep {
+						has = has || s.From[g][(pos+by)/BlockTokens] >= 0
+					} else {
+						has = has || s.From[g][b] >= 0
+					}
+				}
+				if has != (id >= 0) || b < keep/BlockTokens && id != s.From[g][b] {
+					t.Fatalf("%d of %d from %d on, group %d: block %d is %d, and was %v", by, n, keep, g, b, id, s.From[g])
+				}
+				if id >= 0 && !slices.Contains(s.From[g], id) {
+					own[g]++
+				}
+			}
+		}
+		if got := int(p.used-used) / 4096; got != own[0]+own[1] || other == nil && own[0] > 0 {
+			t.Fatalf("%d of %d from %d on: %d new blocks were taken, and %v are new", by, n, keep, got, own)
+		}
 		move(p, s, n-by)
 		s.Done()
 		what := fmt.Sprintf("%d: %d of %d from %d on, window %d", i, by, n, keep, layout[1].Window)
@@ -125,9 +148,20 @@ func TestShiftNeedsNoMemory(t *testing.T) {
 	other.Free()
 	s, err := a.Shift(10, 100)
 	must(t, err)
+	if p.used != 4*4096 {
+		t.Errorf("%d bytes are held in between", p.used)
+	}
 	s.Done()
 	if a.Len() != 156 || p.used != 3*4096 {
 		t.Errorf("%d positions in %d bytes", a.Len(), p.used)
+	}
+	for _, c := range [][3]int{{0, 1, 155}, {100, 55, 100}, {0, 100, 0}} { // from the first position on, and up to the last
+		s, err := a.Shift(c[0], c[1])
+		must(t, err)
+		s.Done()
+		if a.Len() != c[2] {
+			t.Errorf("%d positions are left without %d from %d on, want %d", a.Len(), c[1], c[0], c[2])
+		}
 	}
 }
 

@@ -231,13 +231,9 @@ func (t *Tree) sees(n int) bool {
 	return true
 }
 
-// aged returns block i of the path in the tier that it will have when a sequence of n positions grows, if it
-// leaves part k then (a sequence preempted in between has left it so); otherwise nil.
+// aged returns block i of the path, which part k has at n, in the older tier that it is in when a sequence of n
+// positions grows (a sequence preempted in between has left it so); nil if it stays in part k, or is gone.
 func (t *Tree) aged(i, k, n int) *holding {
-	g := t.parts[k].window
-	if g.AgeStep == 0 || n%g.AgeStep > 0 || g.sees(i, n+1) {
-		return nil
-	}
 	for j := k + 1; j < t.paged && t.parts[j].window.AgeFrom > 0; j++ {
 		if t.parts[j].window.sees(i, n+1) {
 			return t.path[i].held[j]
@@ -301,16 +297,10 @@ func (t *Tree) Find(ns string, ids []int32) *Table {
 	table := t.pool.NewTable()
 	t.Leave(ns, ids)
 	n, _ := t.match(ns, ids)
-	if n == 0 {
-		return table
-	}
 	table.n, table.done = n, n
 	for i := range table.units {
 		if !t.pool.layout[i].PerSequence {
-			table.units[i] = make([]int32, len(t.path), len(t.path)+1)
-			for k := range table.units[i] {
-				table.units[i][k] = -1
-			}
+			table.units[i] = slices.Repeat([]int32{-1}, len(t.path))
 		}
 	}
 	t.taken(n, func(h *holding) {
@@ -340,7 +330,7 @@ func (t *Tree) Leave(ns string, ids []int32) {
 // so that snapshots are taken where they are likely to be reused: at the last block boundary of ids, and
 // where another text diverged from them.
 func (t *Tree) Cuts(ns string, ids []int32, found int) (cuts []int) {
-	if !t.hasStates() || len(ids) == 0 {
+	if !t.hasStates() {
 		return nil
 	}
 	known := t.walk(ns, ids)
