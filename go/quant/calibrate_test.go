@@ -113,3 +113,78 @@ func TestCalibration(t *testing.T) {
 		}
 	}
 }
+
+// Tensors that are not searched take no memory; those of one product, or used by two, are read together. Layers are read in
+// their order, and where the sums of one do not fit, the largest are made narrower first.
+func TestCalibrationPlans(t *testing.T) {
+	tap := &madeTap{}
+	job := &quant.Job{}
+	add := func(name string, columns, matrices int, to gguf.Type) {
+		x := &gguf.Tensor{Name: name, Type: gguf.F16, Dims: []uint64{uint64(columns), 64}}
+		job.Choices = append(job.Choices, quant.Choice{Tensor: x, To: to})
+		tap.products = append(tap.products, quant.Product{Tensors: []string{name}, Columns: columns, Matrices: matrices})
+	}
+	add("blk.1.a.weight", 1280, 1, gguf.Q4_K)
+	add("blk.0.a.weight", 512, 2, gguf.Q4_K)
+	add("blk.1.b.weight", 1024, 1, gguf.Q4_K)
+	add("blk.0.stays.weight", 8192, 1, gguf.F16)
+	add("blk.0.bf16.weight", 8192, 1, gguf.BF16) // without a choice of codes
+	tap.products = append(tap.products, quant.Product{Tensors: []string{"blk.0.a.weight"}, Columns: 8192, Matrices: 1})
+	bytes := func(n, span, matrices int) uint64 { return 4 * uint64(matrices*kernel.SpanFloats(n, span)) }
+	for _, r := range []struct {
+		memory uint64
+		reads  []map[string]int
+	}{
+		{bytes(512, 512, 2) + bytes(1280, 1280, 1) + bytes(1024, 1024, 1), []map[string]int{{"blk.0.a.weight": 512, "blk.1.a.weight": 1280, "blk.1.b.weight": 1024}}},
+		{bytes(1280, 1280, 1) + bytes(1024, 1024, 1), []map[string]int{{"blk.0.a.weight": 512}, {"blk.1.a.weight": 1280, "blk.1.b.weight": 1024}}},
+		{bytes(1280, 768, 1) + bytes(1024, 1024, 1), []map[string]int{{"blk.0.a.weight": 512}, {"blk.1.a.weight": 768, "blk.1.b.weight": 1024}}},
+		{bytes(1280, 768, 1) + bytes(1024, 512, 1), []map[string]int{{"blk.0.a.weight": 512}, {"blk.1.a.weight": 768, "blk.1.b.weight": 512}}},
+		{bytes(1280, 256, 1) + bytes(1024, 256, 1), []map[string]int{{"blk.0.a.weight": 512}, {"blk.1.a.weight": 256, "blk.1.b.weight": 256}}},
+	} {
+		tap.reads = nil
+		budget := mem.NewBudget(r.memory, "the test's")
+		c, err := quant.NewCalibration(job, tap, budget, r.memory)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"blk.0.a.weight", "blk.1.a.weight", "blk.1.b.weight"} {
+			if h, err := c.Hessian(t.Context(), &gguf.Tensor{Name: name}); h == nil || err != nil {
+				t.Errorf("%s: %v, %v", name, h, err)
+			}
+		}
+		used := uint64(0)
+		for name, span := range r.reads[len(r.reads)-1] {
+			n, matrices := map[string]int{"blk.0.a.weight": 512, "blk.1.a.weight": 1280, "blk.1.b.weight": 1024}[name], 1
+			if name == "blk.0.a.weight" {
+				matrices = 2
+			}
+			used += bytes(n, span, matrices)
+		}
+		if !slices.EqualFunc(tap.reads, r.reads, maps.Equal) || budget.Used() != used {
+			t.Errorf("%d bytes: %v, %d bytes used, want %v, %d", r.memory, tap.reads, budget.Used(), r.reads, used)
+		}
+		c.Close()
+	}
+	const least = 4 * (5 + 4) * 256 * 256
+	if _, err := quant.NewCalibration(job, tap, nil, least-1); err == nil || !strings.Contains(err.Error(), "the sums of a layer take at least 2.4 MB") {
+		t.Errorf("a byte less than the narrowest spans take: %v", err)
+	}
+	c, err := quant.NewCalibration(job, tap, mem.NewBudget(least-1, "the test's"), least)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, err := c.Hessian(t.Context(), &gguf.Tensor{Name: "blk.1.a.weight"}); err == nil || !strings.Contains(err.Error(), "products of columns") {
+		t.Errorf("a budget of a byte less: %v", err)
+	}
+	// Very wide ones have spans of 16384 at most, and no memory that nothing takes.
+	tap.products, tap.reads = tap.products[:1], nil
+	tap.products[0].Columns = 40000
+	if c, err = quant.NewCalibration(job, tap, mem.NewBudget(1<<40, "the test's"), 1<<40); err != nil {
+		t.Fatal(err)
+	}
+	if h, err := c.Hessian(t.Context(), &gguf.Tensor{Name: "blk.1.a.weight"}); err != nil || h.Span != 16384 {
+		t.Errorf("40000 columns in spans of %+v, %v", h, err)
+	}
+	c.Close()
+}

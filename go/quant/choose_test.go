@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -418,6 +419,81 @@ func TestTypesToTakeFrom(t *testing.T) {
 			} else if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, again %v: %v, want %q", typ, again, err, want)
 			}
+		}
+	}
+}
+
+// Where rows are no whole blocks, types are those that llama.cpp falls back to.
+func TestFallback(t *testing.T) {
+	for to, types := range map[gguf.Type][]gguf.Type{
+		gguf.IQ4_NL: {gguf.IQ1_S, gguf.IQ1_M, gguf.IQ2_XXS, gguf.IQ2_XS, gguf.IQ2_S, gguf.IQ3_XXS, gguf.IQ3_S, gguf.IQ4_XS},
+		gguf.Q4_0:   {gguf.Q2_K, gguf.Q3_K, gguf.TQ1_0, gguf.TQ2_0, gguf.Q4_0},
+		gguf.Q5_0:   {gguf.Q4_K}, gguf.Q5_1: {gguf.Q5_K}, gguf.Q8_0: {gguf.Q6_K, gguf.Q8_0}, gguf.F32: {gguf.F32}, gguf.F16: {gguf.F16},
+	} {
+		for _, typ := range types {
+			if got := quant.Fallback(typ, 512); got != typ {
+				t.Errorf("%v is %v where it fits", typ, got)
+			}
+			if got := quant.Fallback(typ, 96); got != to {
+				t.Errorf("%v is %v in rows of 96, want %v", typ, got, to)
+			}
+			want := gguf.F16
+			if typ == gguf.F32 {
+				want = typ
+			}
+			if got := quant.Fallback(typ, 40); got != want {
+				t.Errorf("%v is %v in rows of 40, want %v", typ, got, want)
+			}
+		}
+	}
+}
+
+// A mix has a name in any case, a short one, or the number that llama.cpp gives it.
+func TestParseMix(t *testing.T) {
+	for s, want := range map[string]string{
+		"q4_k_m": "Q4_K_M", "Q4_K": "Q4_K_M", "q3_k": "Q3_K_M", "Q5_K": "Q5_K_M", "mxfp4": "MXFP4_MOE", "15": "Q4_K_M", "0": "F32", "41": "Q2_0", "iq1_s": "IQ1_S",
+		"": "", "Q4": "", "-1": "", "42": "", "4294967311": "", "015x": "",
+	} {
+		got, err := quant.ParseMix(s)
+		if got.Name != want || (err == nil) != (want != "") {
+			t.Errorf("%q is %q, %v, want %q", s, got.Name, err, want)
+		}
+	}
+}
+
+// What is asked for a tensor by name or by role comes before what a mix says, and plain floats before names.
+func TestOptions(t *testing.T) {
+	f := outline(t, "llama", nil, "token_embd.weight", "per_layer_token_embd.weight", "output.weight", "blk.0.attn_q.weight", "blk.0.attn_k.weight", "blk.0.ffn_gate_inp.weight")
+	q5, q8 := gguf.Q5_K, gguf.Q8_0
+	overrides := []quant.Override{{Pattern: regexp.MustCompile("attn_q|token"), Type: gguf.Q3_K}, {Pattern: regexp.MustCompile("attn"), Type: gguf.Q2_K}}
+	for _, r := range []struct {
+		mix  string
+		o    quant.Options
+		want string // in the order in which they are written
+	}{
+		{"Q4_K_S", quant.Options{}, "Q6_K Q4_K Q4_K Q4_K Q4_K F32"},
+		{"Q4_K_S", quant.Options{LeaveOutput: true}, "F32 Q4_K Q4_K Q4_K Q4_K F32"},
+		{"Q4_K_S", quant.Options{Pure: true}, "Q4_K Q4_K Q4_K Q4_K Q4_K F32"},
+		{"Q4_K_S", quant.Options{Output: &q8, Embedding: &q5}, "Q8_0 Q5_K Q5_K Q4_K Q4_K F32"},
+		{"Q4_K_S", quant.Options{Output: &q8, Embedding: &q5, Overrides: overrides}, "Q8_0 Q3_K Q5_K Q2_K Q3_K F32"},
+		{"Q4_K_S", quant.Options{Pure: true, Overrides: overrides}, "Q4_K Q3_K Q3_K Q2_K Q3_K F32"},
+		{"F16", quant.Options{Output: &q8, Overrides: overrides}, "Q8_0 F16 F16 F16 F16 F32"},
+		{"Q5_0", quant.Options{}, "Q6_K Q5_0 Q5_0 Q5_0 Q5_0 F32"},
+	} {
+		mix, err := quant.ParseMix(r.mix)
+		if err != nil {
+			t.Fatal(err)
+		}
+		choices, err := quant.Choose(f, mix, r.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got, names []string
+		for _, c := range choices {
+			got, names = append(got, c.To.String()), append(names, c.Name)
+		}
+		if strings.Join(got, " ") != r.want {
+			t.Errorf("%s, %+v: %v of %v, want %s", r.mix, r.o, got, names, r.want)
 		}
 	}
 }

@@ -2,7 +2,9 @@ package quant
 
 import (
 	"math"
+	"reflect"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -20,6 +22,30 @@ func TestMerge(t *testing.T) {
 		if err := m.Merge(of(sizes[1])); err == nil || m.Chunks != 1 || m.Entries["x"].Sums[0] != 1 {
 			t.Errorf("%v: %+v, %v; want it to be refused, and nothing added", sizes, m.Entries["x"], err)
 		}
+	}
+}
+
+// A matrix that is merged has the sums, the texts and the tensors of both, each text once; its copy stays as it was.
+func TestMergeOfOthers(t *testing.T) {
+	m := &Matrix{Entries: map[string]*Entry{"x": {Sums: []float32{1, 2}, Counts: []float32{3}}}, Datasets: []string{"a", "b"}, Chunks: 1, ChunkSize: 512}
+	before := m.Clone()
+	other := &Matrix{Entries: map[string]*Entry{"x": {Sums: []float32{10, 20}, Counts: []float32{30}}, "y": {Sums: []float32{5}, Counts: []float32{7}}},
+		Datasets: []string{"b", "c"}, Chunks: 10, ChunkSize: 256}
+	if err := m.Merge(other); err != nil {
+		t.Fatal(err)
+	}
+	want := &Matrix{Entries: map[string]*Entry{"x": {Sums: []float32{11, 22}, Counts: []float32{33}}, "y": {Sums: []float32{5}, Counts: []float32{7}}},
+		Datasets: []string{"a", "b", "c"}, Chunks: 11, ChunkSize: 512}
+	if !reflect.DeepEqual(m, want) {
+		t.Errorf("%+v, want %+v", m, want)
+	}
+	want = &Matrix{Entries: map[string]*Entry{"x": {Sums: []float32{1, 2}, Counts: []float32{3}}}, Datasets: []string{"a", "b"}, Chunks: 1, ChunkSize: 512}
+	if !reflect.DeepEqual(before, want) {
+		t.Errorf("the copy is %+v, want %+v", before, want)
+	}
+	other.Entries["x"].Sums = []float32{1}
+	if err := m.Merge(other); err == nil || !strings.Contains(err.Error(), "tensor x: 1 columns and 1 matrices, 2 and 1 before") {
+		t.Errorf("a tensor of other columns: %v", err)
 	}
 }
 

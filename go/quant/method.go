@@ -43,7 +43,7 @@ func Searched(t gguf.Type) bool { return kernel.Searched(kernel.Type(t)) }
 // A Hessian has what GPTQ knows of the inputs of a tensor's matrices: sums of the products of each two columns in the same
 // span, which is the second derivative of the squared error of what the matrices make of them.
 type Hessian struct {
-	Columns, Span int
+	Columns, Span int       // both at least 1
 	Products      []float32 // [matrix][kernel.SpanFloats]; factors of them from the first use on
 
 	mu       sync.Mutex
@@ -74,7 +74,7 @@ func (h *Hessian) factor(ctx context.Context, threads int) error {
 // factorAll factors the squares that are left. That ctx has ended is no error here.
 func (h *Hessian) factorAll(ctx context.Context, threads int) error {
 	each := kernel.SpanFloats(h.Columns, h.Span)
-	if h.Columns < 1 || h.Span < 1 || each == 0 || len(h.Products)%each != 0 {
+	if len(h.Products)%each != 0 {
 		return fmt.Errorf("%d products of %d columns in spans of %d", len(h.Products), h.Columns, h.Span)
 	}
 	type square struct {
