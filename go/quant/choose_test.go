@@ -497,3 +497,25 @@ func TestOptions(t *testing.T) {
 		}
 	}
 }
+
+// Without importance, the mix of three bits gives more to values, to the first eighth of layers, and to the rest of what
+// follows them.
+func TestThreeBitsWithoutImportance(t *testing.T) {
+	var names []string
+	for i := range 17 {
+		names = append(names, fmt.Sprintf("blk.%d.ffn_down.weight", i), fmt.Sprintf("blk.%d.attn_v.weight", i))
+	}
+	types, err := typesIn(t, outline(t, "llama", map[string]any{"block_count": uint32(17)}, names...), "IQ3_XXS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 17 {
+		want := gguf.Q3_K
+		if i < 2 {
+			want = gguf.Q4_K
+		}
+		if down, values := types[names[2*i]], types[names[2*i+1]]; down != want || values != gguf.IQ3_S {
+			t.Errorf("layer %d: %v and %v, want %v and IQ3_S", i, down, values, want)
+		}
+	}
+}

@@ -37,6 +37,9 @@ func (r *reader) Diverge(_ context.Context, path string) (float64, error) {
 	if len(f.Tensors) != len(r.original.Tensors) {
 		r.t.Fatalf("the copy has %d tensors", len(f.Tensors))
 	}
+	if arch, err := f.Str("general.architecture"); arch != "llama" || err != nil {
+		r.t.Fatalf("the copy is of %q, %v", arch, err)
+	}
 	value := 0.0
 	for i := range r.original.Tensors {
 		want := &r.original.Tensors[i]
@@ -126,6 +129,25 @@ func TestProbe(t *testing.T) {
 	}
 	if left, _ := os.ReadDir(dir); len(left) > 0 {
 		t.Errorf("left behind by a copy that was ended: %v", left)
+	}
+}
+
+// A remover takes the copy away.
+type remover struct{}
+
+func (remover) Diverge(_ context.Context, path string) (float64, error) { return 1, os.Remove(path) }
+
+// A copy that is gone is an error.
+func TestProbeWithoutCopy(t *testing.T) {
+	f := peerModel(t, t.TempDir(), "rows")
+	j := &quant.Job{From: f, Threads: 1}
+	a, err := quant.NewAllocation(t.Context(), j, quant.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	j.Choices = a.Fill(0)
+	if err := (&quant.Probe{Job: j, From: a, Evaluator: remover{}}).Run(t.Context(), t.TempDir()); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v", err)
 	}
 }
 

@@ -243,6 +243,7 @@ func TestWordsEqualWhole(t *testing.T) {
 	toks := []*Tokenizer{
 		mustNew(t, spmFields("▁", "t", "e", "é", "e▁", "e▁t", "te", "▁t", "é▁▁", "▁▁")),
 		mustNew(t, mergedFields("e ▁", "e▁ t", "t e", "▁ t", "▁ ▁", "é ▁▁")),
+		mustNew(t, unigramFields("e▁t", "▁", "t", "e", "é▁▁t", "▁▁", "te", "▁t").with("remove_extra_whitespaces", false)),
 	}
 	for range 3000 {
 		var b strings.Builder

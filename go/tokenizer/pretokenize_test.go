@@ -97,6 +97,12 @@ func TestClasses(t *testing.T) {
 		"chineseJapanese": {chineseJapanese, published["deepseek-v3"][1]},
 		"eastAsianRuns":   {eastAsianRuns, published["youtu"][0]},
 		"asianRuns":       {asianRuns, published["afmoe"][1]},
+		"signs":           {signs, published["default"][0]},
+		"signsOrBacktick": {signsOrBacktick, published["falcon"][0]},
+		"oneSign":         {oneSign, published["chameleon"][4]},
+		"bloomWords":      {bloomWords, published["bloom"][0]},
+		"tabOrSpaces":     {tabOrSpaces, published["chameleon"][2]},
+		"threeDigits":     {threeDigits, published["falcon"][2]},
 	} {
 		re := regexp2.MustCompile(c.pattern, regexp2.None)
 		for r := rune(0); r < 0x20000; r++ {

@@ -148,13 +148,12 @@ func (sp *specials) find(text string, hidden *literal) []claim {
 		if length > longest {
 			continue
 		}
-		// One pass over the remaining hits and the claims of longer tokens.
+		// One pass over the remaining hits, which are in no claim of a longer token, and those claims.
 		var merged []claim
 		left, end, k := hits[:0], 0, 0
 		for _, h := range hits {
 			for ; k < len(claims) && claims[k].start <= h.at; k++ {
 				merged = append(merged, claims[k])
-				end = max(end, claims[k].end)
 			}
 			if h.at < end {
 				continue
