@@ -2,8 +2,15 @@ package grammar
 
 import (
 	"errors"
+	"fmt"
+	"math/rand/v2"
+	"reflect"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"unicode"
+	"unicode/utf8"
 )
 
 func TestMatch(t *testing.T) {
@@ -103,6 +110,146 @@ func TestClass(t *testing.T) {
 	}
 }
 
+// has is what a class of ranges has by definition.
+func has(ranges []Range, r rune) bool {
+	return (r < 0xD800 || r > 0xDFFF) && slices.ContainsFunc(ranges, func(x Range) bool { return x.Lo <= r && r <= x.Hi })
+}
+
+// Classes are sets: of what is in ranges in any order, in none or in both of two. Their ranges are sorted, with something
+// between each two.
+func TestClassIsSet(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	draw := func(from rune) (ranges []Range) {
+		for range random.IntN(5) {
+			lo := from + rune(random.IntN(30))
+			ranges = append(ranges, Range{lo, lo + rune(random.IntN(5)) - 1}) // perhaps of nothing
+		}
+		return ranges
+	}
+	for range 2000 {
+		from := []rune{0, 'a', 0xD7F0, 0xDFF0, unicode.MaxRune - 40}[random.IntN(5)]
+		ranges, others := draw(from), draw(from)
+		c, d := NewClass(slices.Clone(ranges)...), NewClass(slices.Clone(others)...)
+		for name, x := range map[string]struct {
+			got  Class
+			want func(rune) bool
+		}{
+			"class":   {c, func(r rune) bool { return has(ranges, r) }},
+			"negate":  {c.Negate(), func(r rune) bool { return has(Any, r) && !has(ranges, r) }},
+			"union":   {Union(c, d), func(r rune) bool { return has(ranges, r) || has(others, r) }},
+			"without": {c.Without(d), func(r rune) bool { return has(ranges, r) && !has(others, r) }},
+		} {
+			for r := max(from-2, 0); r <= min(from+40, unicode.MaxRune); r++ {
+				if x.got.Has(r) != x.want(r) {
+					t.Fatalf("%s of %x and %x is %x: it has %x: %v", name, ranges, others, x.got, r, !x.want(r))
+				}
+			}
+			for i, r := range x.got {
+				if r.Lo > r.Hi || i+1 < len(x.got) && x.got[i+1].Lo <= r.Hi+1 {
+					t.Fatalf("%s of %x and %x is %x", name, ranges, others, x.got)
+				}
+			}
+		}
+	}
+}
+
+// A table of package unicode is the same set, also where it has every second code point.
+func TestFromTable(t *testing.T) {
+	for name, table := range map[string]*unicode.RangeTable{"Lu": unicode.Lu, "Nd": unicode.Nd, "Lo": unicode.Lo, "Ll": unicode.Ll, "Deseret": unicode.Deseret, "space": unicode.White_Space} {
+		c := FromTable(table)
+		for r := rune(0); r <= unicode.MaxRune; r++ {
+			if utf8.ValidRune(r) && c.Has(r) != unicode.Is(table, r) {
+				t.Errorf("%s has %x: %v", name, r, c.Has(r))
+				break
+			}
+		}
+	}
+}
+
+// Folded, a class has what differs in case from what it has: of ranges that are short, and of long ones.
+func TestFoldCase(t *testing.T) {
+	for _, c := range []Class{{{'a', 'c'}, {'s', 's'}}, {{0x100, 0x1ff}}, {{0x100, 0x200}}, {{'b', 0x17e}, {0x3b1, 0x3b1}}, {{0x10400, 0x10427}}, {{'K', 'K'}, {0x130, 0x3ff}}, {{0x1F80, 0x2126}}} {
+		want := map[rune]bool{}
+		for r := rune(0); r <= unicode.MaxRune; r++ {
+			if c.Has(r) {
+				want[r] = true
+				for f := unicode.SimpleFold(r); f != r; f = unicode.SimpleFold(f) {
+					want[f] = true
+				}
+			}
+		}
+		got := c.FoldCase()
+		for r := rune(0); r <= unicode.MaxRune; r++ {
+			if got.Has(r) != want[r] {
+				t.Errorf("%x folded has %x: %v", c, r, got.Has(r))
+				break
+			}
+		}
+	}
+}
+
+// Texts of any length match as a library of regular expressions says.
+func TestMatchIsRegular(t *testing.T) {
+	random := rand.New(rand.NewPCG(3, 4))
+	var draw func(deep int) (Expr, string)
+	draw = func(deep int) (Expr, string) {
+		kind := random.IntN(6)
+		if deep == 0 {
+			kind = random.IntN(2)
+		}
+		switch kind {
+		case 0:
+			text := []string{"a", "b", "é", "ab", "aab", ""}[random.IntN(6)]
+			return Lit(text), text
+		case 1:
+			return Class{{'a', 'b'}, {'é', 'é'}}, "[abé]"
+		case 2, 3:
+			x, p := draw(deep - 1)
+			y, q := draw(deep - 1)
+			if kind == 2 {
+				return Seq{x, y}, "(?:" + p + q + ")"
+			}
+			return Alt{x, y}, "(?:" + p + "|" + q + ")"
+		}
+		x, p := draw(deep - 1)
+		least := random.IntN(3)
+		switch random.IntN(3) {
+		case 0:
+			return Repeat{x, least, -1}, fmt.Sprintf("(?:%s){%d,}", p, least)
+		case 1:
+			return Limit{Repeat{x, least, least}, 3}, fmt.Sprintf("(?:%s){%d}", p, least)
+		}
+		return Repeat{x, least, least + 2}, fmt.Sprintf("(?:%s){%d,%d}", p, least, least+2)
+	}
+	for range 3000 {
+		e, pattern := draw(4)
+		re := regexp.MustCompile("^(?:" + pattern + ")$")
+		text := strings.Repeat([]string{"a", "ab", "aab", "é", "b"}[random.IntN(5)], random.IntN(4))
+		if random.IntN(4) == 0 { // beyond what a word has bits
+			text = strings.Repeat("ab", random.IntN(100))
+			e, re = Seq{Repeat{e, 0, -1}, e}, regexp.MustCompile("^(?:"+pattern+")+$")
+		}
+		if got := Match(nil, e, text, nil); got != re.MatchString(text) {
+			t.Fatalf("%s: %q: %v", pattern, text, got)
+		}
+	}
+	for n := range 200 { // the only end is the text's
+		text := strings.Repeat("a", n)
+		if !Match(nil, Seq{Lit(text), Repeat{Lit("b"), 0, -1}}, text, nil) || Match(nil, Lit(text+"a"), text, nil) || n > 0 && Match(nil, Lit(text[1:]), text, nil) {
+			t.Errorf("a text of %d bytes", n)
+		}
+	}
+}
+
+// A text that lacks another has it nowhere.
+func TestLacks(t *testing.T) {
+	for _, text := range []string{"", "a", "b", "ba", "aab", "ab", "xab", "abx", "xabx", "aéb", "ab\xff"} {
+		if got := Match(nil, Lacks("ab"), text, nil); got != !strings.Contains(text, "ab") {
+			t.Errorf("%q lacks it: %v", text, got)
+		}
+	}
+}
+
 func TestIncludeRefusesDeepRules(t *testing.T) {
 	var e Expr = Lit("a")
 	for range MaxNesting {
@@ -111,6 +258,25 @@ func TestIncludeRefusesDeepRules(t *testing.T) {
 	var g Grammar
 	if _, err := g.Include(&Grammar{Rules: []Rule{{"deep", e}}}); err == nil {
 		t.Error("a rule beyond the bound is included")
+	}
+	// One expression less fits, of any kind, and as many side by side.
+	for name, nest := range map[string]func(Expr) Expr{
+		"repeat": func(e Expr) Expr { return Repeat{e, 0, 1} }, "sequence": func(e Expr) Expr { return Seq{Lit("x"), e, Lit("y")} },
+		"not": func(e Expr) Expr { return Not{e} }, "limit": func(e Expr) Expr { return Limit{e, 3} }, "and": func(e Expr) Expr { return And{e} }, "alternatives": func(e Expr) Expr { return Alt{e} },
+	} {
+		var deep Expr = Lit("a")
+		for range MaxNesting - 1 {
+			deep = nest(deep)
+		}
+		h := &Grammar{Rules: []Rule{{"deep", deep}, {"deep", deep}}}
+		var g Grammar
+		if ref, err := g.Include(h); err != nil || !reflect.DeepEqual(g.Rules[ref:], h.Rules) {
+			t.Errorf("%s: %v, or another rule", name, err)
+		}
+		h.Rules[1].Expr = nest(deep)
+		if _, err := g.Include(h); err == nil || err.Error() != "rule \"deep\" of the grammar nests more than 2000 deep" {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 	if ref, err := g.Include(&Grammar{Rules: []Rule{{"x", Seq{Lit("a"), Ref(0)}}}}); err != nil || g.Rules[ref].Expr.(Seq)[1] != ref {
 		t.Errorf("%v, %v", ref, err)

@@ -23,14 +23,11 @@ type places []uint64
 func (p places) has(i int) bool { return p[i/64]>>(i%64)&1 != 0 }
 func (p places) set(i int)      { p[i/64] |= 1 << (i % 64) }
 
-// add adds the positions of q, and reports whether that changed p.
-func (p places) add(q places) bool {
-	changed := false
+// add adds the positions of q.
+func (p places) add(q places) {
 	for i := range p {
-		changed = changed || q[i]&^p[i] != 0
 		p[i] |= q[i]
 	}
-	return changed
 }
 
 func (p places) empty() bool {

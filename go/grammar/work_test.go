@@ -49,6 +49,30 @@ func TestWork(t *testing.T) {
 	}
 }
 
+// All steps may be done at once, and none more; a panic that is none of these goes on.
+func TestLastStep(t *testing.T) {
+	do := func(steps, n int) (err error) {
+		defer Catch(&err)
+		NewWork(t.Context(), steps).Do(n)
+		return nil
+	}
+	if err := do(5, 5); err != nil {
+		t.Errorf("5 of 5: %v", err)
+	}
+	if err := do(5, 6); !errors.Is(err, ErrLarge) {
+		t.Errorf("6 of 5: %v", err)
+	}
+	defer func() {
+		if r := recover(); r != "another" {
+			t.Errorf("got %v", r)
+		}
+	}()
+	func() (err error) {
+		defer Catch(&err)
+		panic("another")
+	}()
+}
+
 // Who waits for another's work waits no longer than its own may take.
 func TestWait(t *testing.T) {
 	turn := make(chan struct{}, 1)
