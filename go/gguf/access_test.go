@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"reflect"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -110,6 +111,60 @@ func TestSet(t *testing.T) {
 	for _, key := range []string{"general.alignment", "general.architecture", "split.count", ""} {
 		if err := f.Set(key, uint32(64)); err == nil {
 			t.Errorf("Set(%q) is allowed", key)
+		}
+	}
+}
+
+// The least and the largest of each width are read as they are, and what is below zero is refused where that has no meaning.
+func TestIntegersOfAnyWidth(t *testing.T) {
+	for _, r := range []struct {
+		v        any
+		want     int64
+		unsigned bool
+	}{
+		{uint8(0), 0, true}, {uint16(0), 0, true}, {uint32(0), 0, true}, {uint64(0), 0, true}, {int8(0), 0, true}, {int16(0), 0, true}, {int32(0), 0, true}, {int64(0), 0, true},
+		{int8(-1), -1, false}, {int16(-1), -1, false}, {int32(-1), -1, false}, {int64(-1), -1, false}, {int8(127), 127, true}, {int16(1), 1, true}, {int32(1), 1, true},
+		{int64(math.MaxInt64), math.MaxInt64, true}, {uint64(math.MaxInt64), math.MaxInt64, true},
+	} {
+		w := NewWriter()
+		w.Set("x", r.v)
+		f, err := Parse(write(t, w))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := f.Int("x"); got != r.want || err != nil {
+			t.Errorf("%T %v: %d, %v", r.v, r.v, got, err)
+		}
+		if got, err := f.Uint("x"); (err == nil) != r.unsigned || r.unsigned && got != uint64(r.want) {
+			t.Errorf("%T %v without a sign: %d, %v", r.v, r.v, got, err)
+		}
+	}
+	w := NewWriter()
+	w.Set("x", []uint64{0, math.MaxInt64})
+	f, err := Parse(write(t, w))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := f.Ints("x"); !reflect.DeepEqual(got, []int64{0, math.MaxInt64}) || err != nil {
+		t.Errorf("a list: %v, %v", got, err)
+	}
+}
+
+// Wherever the head of a file ends early, the error is that it does.
+func TestHeadsCutShort(t *testing.T) {
+	w := NewWriter()
+	w.Set("a", "text")
+	w.Set("b", []string{"x", "yz"})
+	w.AddTensor("t", F32, []uint64{1, 1}, Bytes(make([]byte, 4)))
+	whole := write(t, w)
+	f, err := Parse(whole)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range int(f.DataOffset) - 31 {
+		_, err := Parse(whole[:n])
+		if !errors.Is(err, ErrFormat) || !regexp.MustCompile("truncated| left|holds at most").MatchString(err.Error()) {
+			t.Errorf("%d bytes of %d: %v", n, len(whole), err)
 		}
 	}
 }
