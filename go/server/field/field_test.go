@@ -1,12 +1,16 @@
 package field
 
 import (
+	"encoding/json"
 	"errors"
 	"math"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -107,5 +111,112 @@ func TestBounds(t *testing.T) {
 	}
 	if got := big.(numeric[int64]).want(); got != "an integer from -9223372036854775808 to 9223372036854775807" {
 		t.Error(got)
+	}
+}
+
+// A text that ends within a value is refused by whoever reads the value.
+func TestCutValues(t *testing.T) {
+	for _, body := range []string{`{"name":"a`, `{"name":tru`, `{"name":["a"`, `{"name":{"a":1`, `{"name"`, `{"name":`, `{"name":"\ud800"}`} {
+		for what, to := range map[string]Target{"text": Text(new(string)), "texts": &Texts{}, "boolean": Boolean(new(bool)),
+			"number": Float(new(float32), 0, 1), "object": Object{}} {
+			err := Read([]byte(body), []Field{Required("name", to, "")})
+			if err == nil || !strings.HasPrefix(strings.TrimPrefix(err.Error(), "name: "), "the body ") {
+				t.Errorf("%s as %s: %v", body, what, err)
+			}
+		}
+	}
+}
+
+// Values are said in words: the short ones as they are.
+func TestDescribe(t *testing.T) {
+	at40, at41 := strings.Repeat("a", 40), strings.Repeat("a", 39)+"é"
+	for text, want := range map[string]string{
+		`null`: "null", `{"a":1}`: "an object", `[1]`: "an array", `true`: "true", `-1.5e3`: "-1.5e3",
+		`"a\u00e9"`: `the string "aé"`, `"` + at40 + `"`: `the string "` + at40 + `"`,
+		`"` + at41 + `"`: `the string "` + at41[:39] + `..."`,
+	} {
+		if got := Describe(jsontext.Value(text)); got != want {
+			t.Errorf("%s is %s, want %s", text, got, want)
+		}
+	}
+}
+
+// An error says where it is, from the outside in, and keeps its status.
+func TestErrorsSayWhere(t *testing.T) {
+	if err := Within("a", nil); err != nil {
+		t.Error(err)
+	}
+	own := &reply.Error{Status: 404, Message: "gone"}
+	for _, tt := range []struct {
+		err    error
+		status int
+		want   string
+	}{
+		{At("input", Within("item 2", errors.New("wrong"))), 400, "input: item 2: wrong"},
+		{At("input", Within("item 2", own)), 404, "input: item 2: gone"},
+	} {
+		e := (*reply.Error)(nil)
+		if !errors.As(tt.err, &e) || e.Status != tt.status || e.Message != tt.want || e.Param != "input" {
+			t.Errorf("%+v, want %d %s", tt.err, tt.status, tt.want)
+		}
+	}
+}
+
+// Some members are looked at before the body is read: those before a fault, too.
+func TestPeek(t *testing.T) {
+	for body, want := range map[string]struct {
+		a, b string
+		ok   bool
+	}{
+		`{"a":"x","c":[1,{"a":2}],"b": {"a":3} }`: {`"x"`, `{"a":3}`, true},
+		`{"a":"x","b":tru`:                        {`"x"`, "", false},
+		`{"a":"x"`:                                {`"x"`, "", false},
+		`["a"]`:                                   {"", "", false},
+		``:                                        {"", "", false},
+	} {
+		got, err := Peek([]byte(body), "a", "b")
+		if string(got["a"]) != want.a || string(got["b"]) != want.b || (err == nil) != want.ok || len(got) > 2 {
+			t.Errorf("%s: %q, %v", body, got, err)
+		}
+	}
+	for text, want := range map[string]string{`"x\n"`: "x\n", `5`: "", `null`: "", ``: ""} {
+		if got := TextOf(jsontext.Value(text)); got != want {
+			t.Errorf("the text of %s is %q", text, got)
+		}
+	}
+	if got := string(Except(jsontext.Value(`{"a":1,"b\"":[2],"c":null}`), "a", "d")); got != `,"b\"":[2],"c":null}` {
+		t.Errorf("without a: %s", got)
+	}
+}
+
+// A type of Go is described as its JSON is.
+func TestSchemas(t *testing.T) {
+	type inner struct {
+		Deep float32 `json:"deep"`
+	}
+	type outer struct {
+		inner
+		Name string           `json:"name"`
+		Any  jsontext.Value   `json:"any,omitzero"`
+		Map  map[string][]int `json:"map"`
+		On   *bool            `json:"on"`
+		More []outer          `json:"more,omitzero"`
+		Less []string         `json:"less,omitzero"`
+		Free any              `json:"free"`
+	}
+	got, err := json.Marshal(SchemaOf(outer{}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"properties":{"any":{},"deep":{"type":"number"},"free":{},"less":{"items":{"type":"string"},"type":"array"},` +
+		`"map":{"additionalProperties":{"items":{"type":"integer"},"type":"array"},"type":"object"},"more":{"type":"array"},` +
+		`"name":{"type":"string"},"on":{"anyOf":[{"type":"boolean"},{"type":"null"}]}},` +
+		`"required":["deep","free","map","name","on"],"type":"object"}`
+	if string(got) != want {
+		t.Errorf("%s\nwant %s", got, want)
+	}
+	own := Schema{"const": 1}
+	if got := SchemaOf(own); !reflect.DeepEqual(got, own) {
+		t.Errorf("a schema is described as %v", got)
 	}
 }

@@ -58,11 +58,11 @@ func structSchema(t reflect.Type) Schema {
 			continue
 		}
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
-		if options == "omitzero" && f.Type.Kind() == reflect.Slice {
-			properties[name] = Schema{"type": "array"} // recursive type
-			continue
+		if f.Type.Kind() == reflect.Slice && f.Type.Elem() == t { // would never end
+			properties[name] = Schema{"type": "array"}
+		} else {
+			properties[name] = typeSchema(f.Type)
 		}
-		properties[name] = typeSchema(f.Type)
 		if options == "" {
 			required = append(required, name)
 		}

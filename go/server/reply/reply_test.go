@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"net/http/httptest"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/gin-gonic/gin"
 )
@@ -29,13 +31,60 @@ func TestStream(t *testing.T) {
 	}
 	const want = "data: {\"a\":1}\n\nevent: b\ndata: \"x\ufffd\"\n\n: ping\n\n" +
 		"data: {\"error\":{\"code\":400,\"message\":\"n: 2, want 1\",\"param\":\"n\",\"type\":\"invalid_request_error\"}}\n\ndata: [DONE]\n\n"
-	if got := w.Body.String(); got != want || w.Code != 200 || w.Header().Get("Content-Type") != "text/event-stream" {
-		t.Errorf("%d %v %q, want %q", w.Code, w.Header(), got, want)
+	h := w.Header()
+	if got := w.Body.String(); got != want || w.Code != 200 || h.Get("Content-Type") != "text/event-stream" ||
+		h.Get("Cache-Control") != "no-store" || h.Get("X-Accel-Buffering") != "no" {
+		t.Errorf("%d %v %q, want %q", w.Code, h, got, want)
 	}
 	c, w = recorded()
 	lines := NewLines(c)
-	if err := errors.Join(lines.Event("a"), lines.Ping(), lines.Event("b"), lines.Flush()); err != nil || w.Body.String() != "\"a\"\n\"b\"\n" {
-		t.Errorf("%v: lines %q", err, w.Body)
+	if err := lines.Flush(); err != nil || lines.Begun() || len(w.Header()) > 0 {
+		t.Errorf("%v: nothing is a stream with the header %v", err, w.Header())
+	}
+	if err := errors.Join(lines.Event("a"), lines.Ping(), lines.Event("b"), lines.Flush()); err != nil ||
+		w.Body.String() != "\"a\"\n\"b\"\n" || w.Header().Get("Content-Type") != "application/x-ndjson" {
+		t.Errorf("%v: lines %q, %v", err, w.Body, w.Header())
+	}
+	c, w = recorded()
+	if s := Resume(c); errors.Join(s.Event("a"), s.Flush()) != nil || w.Header().Get("Content-Type") != "" {
+		t.Errorf("a stream that goes on has the header %v", w.Header())
+	}
+}
+
+// So much is combined before it is sent, and no more.
+func TestFull(t *testing.T) {
+	c, _ := recorded()
+	s := NewStream(c)
+	const around = len("data: ") + len("\n\n")
+	s.Raw(strings.Repeat("a", maxUnsent-around))
+	if s.Full() {
+		t.Errorf("full at %d bytes", maxUnsent)
+	}
+	s.Raw("")
+	if !s.Full() {
+		t.Error("not full")
+	}
+}
+
+// A short answer has its length, a long one comes in pieces, and one that cannot be encoded is an error of the server.
+func TestJSON(t *testing.T) {
+	for _, tt := range []struct {
+		v      any
+		status int
+		length string
+		body   string
+	}{
+		{map[string]any{"b": 1, "a": "x\xff"}, 201, "18", `{"a":"x` + "\ufffd" + `","b":1}`},
+		{strings.Repeat("a", maxUnsent+1), 201, "", `"` + strings.Repeat("a", maxUnsent+1) + `"`},
+		{func() {}, 500, "71", `{"error":{"code":500,"message":"internal error","type":"server_error"}}`},
+	} {
+		c, w := recorded()
+		JSON(c, tt.status, tt.v)
+		h := w.Header()
+		if w.Code != tt.status || h.Get("Content-Length") != tt.length || w.Body.String() != tt.body ||
+			h.Get("Content-Type") != "application/json; charset=utf-8" {
+			t.Errorf("%d %v %.100s, want %d %.100s", w.Code, h, w.Body, tt.status, tt.body)
+		}
 	}
 }
 
@@ -60,8 +109,18 @@ func TestLog(t *testing.T) {
 	if err := l.Follow(context.Background(), NewStream(c), 1, 0); err != nil || w.Body.String() != "event: b\ndata: 22\n\n" {
 		t.Errorf("%v: the second is %q", err, w.Body)
 	}
-	if n := l.Size(); n != 2*eventBytes+3 {
+	if n := l.Size(); n != 2*64+3 {
 		t.Errorf("%d bytes", n)
+	}
+	c, w = recorded()
+	if err := l.Follow(context.Background(), NewStream(c), 3, 0); err != nil || w.Body.Len() > 0 {
+		t.Errorf("%v: from beyond the end %q", err, w.Body)
+	}
+	quiet := NewLog()
+	time.AfterFunc(50*time.Millisecond, quiet.End)
+	c, w = recorded()
+	if err := quiet.Follow(context.Background(), NewStream(c), 0, time.Millisecond); err != nil || !strings.HasPrefix(w.Body.String(), ": ping\n\n") {
+		t.Errorf("%v: a silent one has %q", err, w.Body)
 	}
 	gone, cancel := context.WithCancel(context.Background())
 	cancel()
