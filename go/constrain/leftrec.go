@@ -98,11 +98,10 @@ func (p *program) rank() []int32 {
 	return ranks
 }
 
-// trim marks the instructions from which no text of their rule ends.
-func (p *program) trim() {
-	// before[from[pc]:from[pc+1]] are the instructions to notify when pc is found to have an end: its
-	// predecessors, and the calls of the rule that begins at it.
-	from := make([]int32, len(p.insts)+1)
+// before returns, of each instruction, those that may have an end because it has one: its predecessors, and the calls of the
+// rule that begins at it. Those of pc are list[from[pc]:from[pc+1]].
+func (p *program) before() (from, list []int32) {
+	from = make([]int32, len(p.insts)+1)
 	each := func(pc int, visit func(to int32)) {
 		i := &p.insts[pc]
 		if i.out >= 0 {
@@ -121,13 +120,19 @@ func (p *program) trim() {
 	for pc := range p.insts {
 		from[pc+1] += from[pc]
 	}
-	before := make([]int32, from[len(p.insts)])
+	list = make([]int32, from[len(p.insts)])
 	for pc := range p.insts {
 		each(pc, func(to int32) {
 			from[to]--
-			before[from[to]] = int32(pc)
+			list[from[to]] = int32(pc)
 		})
 	}
+	return from, list
+}
+
+// trim marks the instructions from which no text of their rule ends.
+func (p *program) trim() {
+	from, before := p.before()
 	for pc := range p.insts {
 		p.insts[pc].dead = true
 	}
@@ -138,11 +143,12 @@ func (p *program) trim() {
 			todo = append(todo, int32(pc))
 		}
 	}
+	known := func(pc int32) bool { return pc >= 0 && !p.insts[pc].dead }
 	for len(todo) > 0 {
 		pc := todo[len(todo)-1]
 		todo = todo[:len(todo)-1]
 		for _, b := range before[from[pc]:from[pc+1]] {
-			if i := &p.insts[b]; i.dead && p.finishes(i) {
+			if i := &p.insts[b]; i.dead && p.finishes(i, known) {
 				i.dead = false
 				todo = append(todo, b)
 			}
@@ -150,9 +156,8 @@ func (p *program) trim() {
 	}
 }
 
-// finishes reports whether a text of the rule is known to end after an instruction.
-func (p *program) finishes(i *inst) bool {
-	known := func(pc int32) bool { return pc >= 0 && !p.insts[pc].dead }
+// finishes reports whether a text of the rule ends after an instruction, by what is known of those after it.
+func (p *program) finishes(i *inst, known func(pc int32) bool) bool {
 	switch i.op {
 	case opCall:
 		return known(i.out) && (i.ends(p) || known(p.rules[i.arg].start))

@@ -3,6 +3,7 @@ package constrain
 import (
 	"errors"
 	"slices"
+	"unicode/utf8"
 )
 
 // maxSpelling limits the work of spell.
@@ -11,75 +12,140 @@ const maxSpelling = 50_000_000
 // spell finds the instructions from which no token sequence completes a text of the rule, so that no token
 // leading there is allowed. If every byte of the grammar is a token, there are none. Otherwise it works rule
 // by rule and iteration by iteration of counted loops: a text that can only be completed by a token across
-// the end of a called rule or an iteration counts as one that cannot.
+// the end of a called rule or an iteration counts as one that cannot. A byte that is in no token is one that
+// no text has.
 func (a *Automaton) spell() error {
-	var has [256]bool
-	for _, i := range a.insts {
-		if i.op == opByte && !i.dead {
-			for b := int(i.lo); b <= int(i.hi); b++ {
-				has[b] = true
-			}
+	s := &speller{a: a, t: a.v.trie()}
+	for b := range 256 {
+		s.upTo[b+1] = s.upTo[b]
+		if a.v.ids[string([]byte{byte(b)})] != nil {
+			s.upTo[b+1]++
 		}
 	}
-	var bytes []byte
-	for b, is := range has {
-		if is {
-			bytes = append(bytes, byte(b))
-		}
-	}
-	if a.v.spells(string(bytes)) {
+	if !slices.ContainsFunc(a.insts, func(i inst) bool { return i.op == opByte && !i.dead && s.single(&i) <= int(i.hi)-int(i.lo) }) {
 		return nil
 	}
-	for i := range a.loops {
-		a.loops[i].run = run{}
+	s.seen = make([]int32, len(a.insts))
+	s.stuck = make([]bool, len(a.loops))
+	s.from, s.before = a.before()
+	for again := true; again; {
+		if err := s.find(); err != nil {
+			return err
+		}
+		again = s.halt()
 	}
-	s := &speller{a: a, t: a.v.trie(), seen: make([]int32, len(a.insts))}
-	for pc := range a.insts {
-		a.insts[pc].unspelt = true
+	if a.insts[a.rules[0].start].unspelt {
+		return errors.New("the model has no tokens to spell a text of the grammar")
 	}
-	for changed := true; changed; {
-		changed = false
-		for pc := range a.insts {
-			a.work.Do(1)
-			if i := &a.insts[pc]; i.unspelt && !i.dead && s.spelt(int32(pc)) {
-				i.unspelt, changed = false, true
+	for pc, i := range a.insts {
+		if i.op == opHead && !s.free(int32(pc)) {
+			a.loops[i.arg].run = run{}
+		}
+	}
+	return nil
+}
+
+type speller struct {
+	a            *Automaton
+	t            *trie
+	upTo         [257]int // how many bytes below are tokens
+	stuck        []bool   // counted loops that need another turn, of which no tokens are known to spell one
+	from, before []int32  // what may be spelt because an instruction is
+	seen         []int32
+	round        int32
+	work         int
+}
+
+// single returns how many bytes of an instruction are tokens.
+func (s *speller) single(i *inst) int { return s.upTo[int(i.hi)+1] - s.upTo[i.lo] }
+
+// find marks what is spelt, where a counted loop that is not stuck has further turns: first what single bytes spell, which is
+// mostly all, then what longer tokens do.
+func (s *speller) find() error {
+	insts := s.a.insts
+	var todo []int32
+	mark := func(pc int32) {
+		insts[pc].unspelt = false
+		todo = append(todo, pc)
+	}
+	for pc := range insts {
+		insts[pc].unspelt = true
+		if insts[pc].op == opMatch {
+			mark(int32(pc))
+		}
+	}
+	for more := true; more; {
+		for len(todo) > 0 {
+			pc := todo[len(todo)-1]
+			todo = todo[:len(todo)-1]
+			before := s.before[s.from[pc]:s.from[pc+1]]
+			s.a.work.Do(1 + len(before))
+			for _, b := range before {
+				if i := &insts[b]; i.unspelt && !i.dead && s.spelt(i) {
+					mark(b)
+				}
+			}
+		}
+		more = false
+		for pc := range insts {
+			if i := &insts[pc]; i.unspelt && !i.dead && i.op == opByte && s.below(0, []int32{int32(pc)}) {
+				mark(int32(pc))
+				more = true
 			}
 			if s.work > maxSpelling {
 				return errors.New("the grammar is too large for a model whose tokens do not spell each byte")
 			}
 		}
 	}
-	if a.insts[a.rules[0].start].unspelt {
-		return errors.New("the model has no tokens to spell a text of the grammar")
-	}
 	return nil
 }
 
-type speller struct {
-	a     *Automaton
-	t     *trie
-	seen  []int32
-	round int32
-	work  int
+// spelt reports whether tokens complete a text from an instruction, by what is known of those after it.
+func (s *speller) spelt(i *inst) bool {
+	known := func(pc int32) bool { return pc >= 0 && !s.a.insts[pc].unspelt }
+	switch i.op {
+	case opByte:
+		return known(i.out) && s.single(i) > 0
+	case opTurn: // where it is not the last, its head is spelt
+		return known(i.alt) && !s.stuck[i.arg]
+	default:
+		return s.a.finishes(i, known)
+	}
 }
 
-// spelt reports whether tokens are known to complete a text from an instruction.
-func (s *speller) spelt(pc int32) bool {
-	known := func(pc int32) bool { return pc >= 0 && !s.a.insts[pc].unspelt }
-	switch i := &s.a.insts[pc]; i.op {
-	case opMatch:
-		return true
-	case opByte:
-		return s.below(0, []int32{pc})
-	case opCall:
-		return known(i.out) && (known(s.a.rules[i.arg].start) || i.ends(s.a.program))
-	case opToken:
-		return known(i.out)
-	case opTurn:
-		return known(i.alt) && known(i.out)
-	default:
-		return known(i.out) || known(i.alt)
+// halt finds the loops of which another turn is needed that is not spelt, and reports whether there are more than before.
+func (s *speller) halt() (more bool) {
+	for _, i := range s.a.insts {
+		if i.op == opHead && !i.dead && i.unspelt && s.a.loops[i.arg].counted && s.a.loops[i.arg].min > 1 && !s.stuck[i.arg] {
+			s.stuck[i.arg], more = true, true
+		}
 	}
+	return more
+}
+
+// free reports whether a text goes on by tokens after any token of the code points of a loop's run.
+func (s *speller) free(head int32) bool {
+	a := s.a
+	if a.insts[head].unspelt || s.t.whole {
+		return !a.insts[head].unspelt
+	}
+	// Tokens may end inside a code point.
+	at := slices.DeleteFunc(a.first(head), func(pc int32) bool { return a.insts[pc].op != opByte || a.insts[pc].hi < 0x80 })
+	for range utf8.UTFMax - 1 {
+		var to []int32
+		for _, pc := range at {
+			to = append(to, a.first(a.insts[pc].out)...)
+		}
+		slices.Sort(to)
+		at = slices.DeleteFunc(slices.Compact(to), func(pc int32) bool {
+			i := &a.insts[pc]
+			return i.op != opByte || i.lo < 0x80 || i.lo > 0xBF
+		})
+		if slices.ContainsFunc(at, func(pc int32) bool { return a.insts[pc].unspelt }) {
+			return false
+		}
+	}
+	return true
 }
 
 // below reports whether a token below a trie node leads from instructions to one from which tokens complete a

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"unicode/utf8"
 )
 
 // A Vocabulary is tokens indexed by their bytes. It is safe for concurrent use.
@@ -45,6 +46,7 @@ type trie struct {
 	ids    []int32
 	points []uint16 // of each of them: how many code points, of which the last may be cut; 0: it is no such text
 	texts  Set      // all ids
+	whole  bool     // no token ends inside a code point
 	long   []int32  // indexes in ids of those of more than longPoints, the longest first
 	spans  []span
 	sets   map[int32]Set // by span of many tokens: those of its node and below it
@@ -85,6 +87,7 @@ func newTrie(v *Vocabulary) *trie {
 	}
 	slices.Sort(texts)
 	t := &trie{nodes: make([]trieNode, 1, 4*len(texts)+2), spans: make([]span, 1), sets: map[int32]Set{}}
+	t.whole = !slices.ContainsFunc(texts, func(text string) bool { return !utf8.ValidString(text) })
 	var path []int32 // nodes of the text before
 	last := ""
 	leave := func(depth int) {
@@ -266,14 +269,4 @@ func (t *trie) span(i int32) span {
 func (r *reach) covers(s *span) bool {
 	run := &r.loop.run
 	return s.ascii[0]&^run.ascii[0] == 0 && s.ascii[1]&^run.ascii[1] == 0 && (!s.rest || run.rest && s.whole) && s.longest <= r.left
-}
-
-// spells reports whether each byte is a token.
-func (v *Vocabulary) spells(bytes string) bool {
-	for i := range len(bytes) {
-		if v.ids[bytes[i:i+1]] == nil {
-			return false
-		}
-	}
-	return true
 }
