@@ -37,6 +37,7 @@ type Form struct {
 	Choices []string // of Choice
 	Space   string   // a regular expression of the white space in JSON; empty: bounded
 	Compact bool     // JSON is on one line
+	Exact   bool     // a schema is read to the letter
 
 	Triggers  []Trigger // not nil: what is before the first of them is free
 	Preserved []int32   // tokens that may be in the place of their names, with triggers
@@ -118,7 +119,7 @@ func (f *Form) compile(work *grammar.Work, tok *tokenizer.Tokenizer, v *constrai
 
 // language adds to g what the form needs, and returns its texts.
 func (f *Form) language(g *grammar.Grammar, tok *tokenizer.Tokenizer) (grammar.Expr, error) {
-	opts := jsonschema.Options{Compact: f.Compact}
+	opts := jsonschema.Options{Compact: f.Compact, Exact: f.Exact}
 	if f.Space != "" {
 		space, err := regex.Full(f.Space, 0)
 		if err != nil {
