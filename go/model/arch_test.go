@@ -91,6 +91,11 @@ var asWitnessed = map[string]func(c *Config){
 	"phimoe": func(c *Config) {
 		c.Norm, c.ExpertGating, c.ExpertNorm = kernel.RMS, kernel.GateSoftmax, true
 	},
+	"gpt-oss": func(c *Config) { // the ends of YaRN's ramp are truncated
+		for il := range c.Layers {
+			c.Layers[il].Rope.Scaling.Fractional = false
+		}
+	},
 	"t5encoder": func(c *Config) { c.BothWays = false }, // no key tells it that the encoder reads both ways
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/internal/testdata"
+	"github.com/quern-llm/quern/go/model/nn"
 )
 
 // keyCases are models of the test data with other keys, and the best three logits after their texts in llama.cpp, where some positions
@@ -39,7 +40,7 @@ var keyCases = []struct {
 		},
 		want: map[int]float64{226: 8.4264, 340: 8.34681, 437: 6.64166}},
 	{name: "yarn in layers without a window", model: "gpt-oss",
-		keys: map[string]any{"rope.scaling.type": "yarn", "rope.scaling.factor": float32(8), "rope.scaling.original_context_length": uint32(16)},
+		keys: map[string]any{"rope.scaling.type": "yarn", "rope.scaling.factor": float32(8), "rope.scaling.original_context_length": uint32(16), nn.YaRNTruncate: true},
 		want: map[int]float64{149: 7.14399, 318: 6.90229, 311: 6.69296}},
 	{name: "LongRoPE's short factors", model: "phi3-long", keys: map[string]any{"rope.scaling.original_context_length": uint32(512)},
 		want: map[int]float64{310: 6.51576, 362: 6.51547, 410: 6.07313}},
@@ -47,7 +48,7 @@ var keyCases = []struct {
 		want: map[int]float64{196: 7.87827, 310: 7.67408, 218: 7.05738}},
 	{name: "NTK-aware", model: "hunyuan-dense", keys: map[string]any{"rope.scaling.alpha": float32(50), "rope.freq_base": float32(10000)},
 		want: map[int]float64{299: 7.57848, 490: 6.77649, 369: 6.43109}},
-	{name: "a base in windows", model: "gpt-oss", keys: map[string]any{"rope.freq_base_swa": float32(500)},
+	{name: "a base in windows", model: "gpt-oss", keys: map[string]any{"rope.freq_base_swa": float32(500), nn.YaRNTruncate: true},
 		want: map[int]float64{248: 7.45201, 176: 6.30495, 374: 6.22162}},
 	{name: "windows that the file does not say", model: "gemma2", drop: "attention.sliding_window",
 		want: map[int]float64{449: 7.35342, 135: 7.06173, 214: 6.70889}},
@@ -122,7 +123,10 @@ func change(t *testing.T, d *draft, drop string, keys map[string]any) {
 		d.drop(arch + "." + drop)
 	}
 	for key, v := range keys {
-		d.set(arch+"."+key, v)
+		if !strings.HasPrefix(key, nn.Own) {
+			key = arch + "." + key
+		}
+		d.set(key, v)
 	}
 }
 

@@ -13,7 +13,7 @@ var arctic = Arch{
 		k.RMSNorm()
 		k.Heads()
 		k.Experts()
-		k.Config.ExpertNorm = true
+		k.ExpertNorm(true)
 		for il := range k.Config.Layers { // the key is of experts
 			k.Config.Layers[il].NFF = k.Config.NEmbd
 		}

@@ -7,7 +7,7 @@ var bailingmoe = Arch{
 	Name: "bailingmoe",
 	config: func(k *Keys) {
 		deepseek.config(k)
-		k.Config.ExpertNorm = k.BoolOr("expert_weights_norm", false)
+		k.ExpertNorm(false)
 	},
 	build: deepseek.build,
 }

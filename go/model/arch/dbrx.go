@@ -14,7 +14,7 @@ var dbrx = Arch{
 		k.Heads()
 		k.ClampQKV()
 		k.Experts()
-		k.Config.ExpertNorm = true
+		k.ExpertNorm(true)
 		k.Rope(kernel.RopeNeox)
 	},
 	build: func(b *Builder) {

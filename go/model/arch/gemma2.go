@@ -33,4 +33,5 @@ func gemmaConfig(k *Keys) {
 			l.AttnScale = float32(1 / math.Sqrt(float64(k.Config.NEmbd/max(l.NHead, 1))))
 		}
 	}
+	k.AttnScale()
 }

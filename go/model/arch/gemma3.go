@@ -12,6 +12,7 @@ var gemma3 = Arch{
 	Name: "gemma3",
 	config: func(k *Keys) {
 		gemmaConfig(k)
+		k.Config.AttnCap = float32(k.FloatOr("attn_logit_softcapping", 0, 0, MaxCap))
 		k.Config.LogitCap = float32(k.FloatOr("final_logit_softcapping", 0, 0, MaxCap))
 		if k.IntOr("attention.sliding_window", 0, 0, MaxCtx) > 0 { // Rnj 1 has none
 			k.Windows(AllBut(6))

@@ -17,7 +17,7 @@ var gemma4 = Arch{
 		k.Heads()
 		k.FeedForward()
 		k.OptionalExperts()
-		k.Config.ExpertNorm = true
+		k.ExpertNorm(true)
 		k.Rope(kernel.RopeNeox)
 		k.Windows(AllBut(6))
 		inWindows(k)

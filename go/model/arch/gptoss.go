@@ -16,6 +16,11 @@ var gptoss = Arch{
 		k.Experts()
 		k.Config.ExpertGating = kernel.GateChosen
 		k.Rope(kernel.RopeNeox)
+		if !k.Has(YaRNTruncate) { // as in files of others: llama.cpp truncates, and the original does not
+			for il := range k.Config.Layers {
+				k.Config.Layers[il].Rope.Scaling.Fractional = true
+			}
+		}
 		k.Windows(AllBut(2))
 	},
 	build: func(b *Builder) {

@@ -100,16 +100,11 @@ func finetuned(k *Keys) {
 func graniteConfig(k *Keys) {
 	k.RMSNorm()
 	k.Rope(kernel.RopeNorm)
-	k.Config.ExpertNorm = true
+	k.ExpertNorm(true)
 	k.Config.EmbedScale = float32(k.FloatOr("embedding_scale", 1, 1e-6, 1e6))
 	k.Config.ResidualScale = float32(k.FloatOr("residual_scale", 1, 1e-6, 1e6))
 	k.Config.LogitScale = float32(1 / k.FloatOr("logit_scale", 1, 1e-6, 1e6))
-	if k.Has("attention.scale") {
-		scale := float32(k.Float("attention.scale", 1e-6, 1e6))
-		for il := range k.Config.Layers {
-			k.Config.Layers[il].AttnScale = scale
-		}
-	}
+	k.AttnScale()
 }
 
 func graniteBuild(b *Builder) {

@@ -12,7 +12,7 @@ var hunyuanmoe = Arch{
 		k.RMSNorm()
 		k.Heads()
 		k.Experts()
-		k.Config.ExpertNorm = true
+		k.ExpertNorm(true)
 		k.SharedExperts()
 		k.Rope(kernel.RopeNeox)
 	},

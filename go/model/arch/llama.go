@@ -16,7 +16,7 @@ var llama = Arch{
 		if k.OptionalExperts(); k.Config.NExpert == 0 {
 			k.FeedForward()
 		}
-		k.Config.ExpertNorm = true
+		k.ExpertNorm(true)
 		k.Rope(kernel.RopeNorm)
 	},
 	build: func(b *Builder) {

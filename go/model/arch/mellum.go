@@ -12,7 +12,7 @@ var mellum = Arch{
 		k.RMSNorm()
 		k.Heads()
 		k.Experts()
-		k.Config.ExpertNorm = true
+		k.ExpertNorm(true)
 		k.Rope(kernel.RopeNeox)
 		if !k.Has("attention.sliding_window") {
 			return

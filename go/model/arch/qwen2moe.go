@@ -13,13 +13,14 @@ var qwen2moe = Arch{
 		k.RMSNorm()
 		k.Heads()
 		k.Experts()
+		k.ExpertNorm(false)
 		k.SharedExperts()
 		k.Rope(kernel.RopeNeox)
 	},
 	build: func(b *Builder) {
 		b.Begin()
 		b.Layers(func(l Layer) {
-			l.Residual("attn_norm", l.Attention(Attention{Bias: true}))
+			l.Residual("attn_norm", l.Attention(Attention{}))
 			l.Residual("ffn_norm", l.Experts(Experts{}), l.FeedForward(FeedForward{Shared: true, SharedGate: true}))
 		})
 		b.End("output_norm")

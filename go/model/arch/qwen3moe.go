@@ -24,6 +24,6 @@ func qwen3moeKeys(k *Keys, rotated string) {
 	k.RMSNorm()
 	k.Heads()
 	k.Experts()
-	k.Config.ExpertNorm = true
+	k.ExpertNorm(true)
 	k.RopeOver(kernel.RopeNeox, rotated)
 }

@@ -13,7 +13,7 @@ var qwen3next = Arch{
 		k.RMSNorm()
 		k.Heads()
 		k.Experts()
-		k.Config.ExpertNorm = true
+		k.ExpertNorm(true)
 		k.SharedExperts()
 		k.Rope(kernel.RopeNeox)
 		k.DeltaNets()

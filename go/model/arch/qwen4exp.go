@@ -15,7 +15,7 @@ var qwen4exp = Arch{
 		k.RMSNorm()
 		k.Heads()
 		k.Experts()
-		k.Config.ExpertNorm = true
+		k.ExpertNorm(true)
 		k.SharedExperts()
 		k.Rope(kernel.RopeNeox)
 		k.TextSections()

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/internal/exactmath"
 	"github.com/quern-llm/quern/go/kernel"
 )
 
@@ -60,6 +61,8 @@ type Config struct {
 	AttnResBlock  int     // layers of a block of the residual: see AttnRes; 0: no attention residuals
 	AttnCap       float32 // scores become cap * tanh(score / cap); 0: not
 	LogitCap      float32 // so do logits
+
+	Activation string // of feed-forwards, as transformers names it; empty: the architecture's
 
 	NExpert      int // 0: the feed-forward is dense
 	NExpertUsed  int // by a token
@@ -186,7 +189,9 @@ func ReadKeys(f *gguf.File, arch string, read func(k *Keys)) (c *Config, err err
 	k.Config.Name, _ = f.Str("general.name")
 	k.model()
 	read(k)
+	k.otherWindows()
 	k.windowBase()
+	k.activation()
 	k.classifier()
 	k.unread()
 	if k.Config.NVocab, err = vocab(f); err != nil {
@@ -205,6 +210,10 @@ func (c *Config) For(ctx int) *Config {
 	cfg.Layers = slices.Clone(c.Layers)
 	for il := range cfg.Layers {
 		r := &cfg.Layers[il].Rope
+		if r.Dynamic > 0 && cfg.Ctx > c.NCtx && r.NRot > 2 {
+			grow := r.Dynamic*float64(cfg.Ctx)/float64(c.NCtx) - (r.Dynamic - 1)
+			r.Base *= exactmath.Pow(grow, float64(r.NRot)/float64(r.NRot-2))
+		}
 		if r.NCtxShort == 0 {
 			continue
 		}

@@ -115,7 +115,12 @@ func (k *Keys) ExpertWeights(gating kernel.Gating, norm bool) {
 	default:
 		k.Fail(fn, "%d is not supported, supported are 1 (softmax), 2 (sigmoid), 3 (softmax of the chosen) and 4 (root of the softplus)", n)
 	}
-	k.Config.ExpertNorm = k.BoolOr("expert_weights_norm", norm)
+	k.ExpertNorm(norm)
+}
+
+// ExpertNorm reads whether the weights of a token's experts sum to 1.
+func (k *Keys) ExpertNorm(otherwise bool) {
+	k.Config.ExpertNorm = k.BoolOr("expert_weights_norm", otherwise)
 }
 
 // LeadingDense reads how many first layers have no experts.

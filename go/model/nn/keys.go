@@ -5,12 +5,13 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/quern-llm/quern/go/gguf"
 )
 
 // Keys read the metadata keys of an architecture into a Config. They stop at the first error, which ReadKeys and
-// ReadHeadKeys return. Keys are named without the architecture, which all begin with.
+// ReadHeadKeys return. Keys are named without the architecture, which all but those of Own begin with.
 type Keys struct {
 	File   *gguf.File
 	Config *Config
@@ -19,12 +20,18 @@ type Keys struct {
 	asked map[string]bool // keys that were read, or looked for
 }
 
+// Own begins the names of keys that GGUF lacks and Quern's converter writes. They are without an architecture's name.
+const Own = "quern."
+
 // Name returns the full name of a key, which counts as read.
 func (k *Keys) Name(key string) string {
 	if k.asked == nil {
 		k.asked = map[string]bool{}
 	}
 	k.asked[key] = true
+	if strings.HasPrefix(key, Own) {
+		return key
+	}
 	return k.Config.Arch + "." + key
 }
 

@@ -21,6 +21,10 @@ type Rope struct {
 	// more positions than that, those of longFactors. See Config.For.
 	NCtxShort int
 
+	// The factor of dynamic NTK: in contexts of more positions than those of the training, the base grows. 0: it does
+	// not.
+	Dynamic float64
+
 	Back  bool // it is undone
 	Shift int  // what is added to positions
 }
@@ -44,6 +48,7 @@ type Scaling struct {
 	LogMultiplier      float64 // 0: none
 	Mscale             float64 // of the numerator; 0: 1
 	BetaFast, BetaSlow float64
+	Fractional         bool // the ends of its ramp are not rounded to whole pairs
 }
 
 // NoScaling leaves the positions as they are.
@@ -57,13 +62,16 @@ var NoScaling = Scaling{Type: "none", Factor: 1}
 // as if positions lay closer. YaRN (Peng et al. 2023) does so only for pairs
 // that turn slowly: those that turn more than BetaFast times within the original
 // context keep their frequency, those below BetaSlow are divided, and in
-// between, by index of the pair, there is a ramp.
+// between, by index of the pair, there is a ramp, whose ends are rounded outwards unless it is Fractional.
 func (r Rope) Freqs(factors []float32) []float64 {
 	s := r.Scaling
 	low, high := 0.0, 0.0
 	if s.Type == "yarn" {
-		low = max(0, math.Floor(r.pairThatTurns(s.BetaFast)))
-		high = min(float64(r.NRot-1), math.Ceil(r.pairThatTurns(s.BetaSlow)))
+		low, high = r.pairThatTurns(s.BetaFast), r.pairThatTurns(s.BetaSlow)
+		if !s.Fractional {
+			low, high = math.Floor(low), math.Ceil(high)
+		}
+		low, high = max(0, low), min(float64(r.NRot-1), high)
 	}
 	// Conversions keep products from being fused with the sums around them, which
 	// some CPUs would do and others not.

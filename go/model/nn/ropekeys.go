@@ -7,6 +7,9 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 )
 
+// YaRNTruncate is the key that says whether the ends of YaRN's ramp are whole pairs.
+const YaRNTruncate = Own + "rope.scaling.yarn_truncate"
+
 // Rope reads the rotations of all layers (Su et al. 2021).
 func (k *Keys) Rope(style kernel.Rope) { k.RopeOver(style, "rope.dimension_count") }
 
@@ -23,6 +26,7 @@ func (k *Keys) RopeOver(style kernel.Rope, rotated string) {
 		if _, ok := k.File.Tensor(longFactors); ok {
 			r.NCtxShort = k.IntOr("rope.scaling.original_context_length", k.Config.NCtx, 1, MaxCtx)
 		}
+		r.Dynamic = k.FloatOr("quern.rope.scaling.dynamic_factor", 0, 0, 1e6)
 		r.NRot = k.IntOr(rotated, l.HeadDim, 2, max(l.HeadDim, 2))
 		if r.NRot%2 != 0 {
 			k.Fail(rotated, "%d, want an even number", r.NRot)
@@ -88,9 +92,11 @@ func (k *Keys) scaling() Scaling {
 	if n := k.FloatOr("rope.scaling.yarn_attn_factor", 1, 1e-3, 1e3); n != 1 {
 		s.Length = n
 	}
+	s.Length = k.FloatOr("quern.rope.scaling.yarn_length", s.Length, 0, 1e3)
 	s.LogMultiplier = k.FloatOr("rope.scaling.yarn_log_multiplier", 0, 0, 1e3)
 	s.BetaFast = k.FloatOr("rope.scaling.yarn_beta_fast", 32, 1e-3, 1e6)
 	s.BetaSlow = k.FloatOr("rope.scaling.yarn_beta_slow", 1, 1e-3, 1e6)
+	s.Fractional = !k.BoolOr(YaRNTruncate, true)
 	return s
 }
 

@@ -74,6 +74,17 @@ func (k *Keys) someHeads(mixed bool) {
 	}
 }
 
+// AttnScale reads the scale of scores, if the file says it.
+func (k *Keys) AttnScale() {
+	if !k.Has("attention.scale") {
+		return
+	}
+	scale := float32(k.Float("attention.scale", 1e-6, 1e6))
+	for il := range k.Config.Layers {
+		k.Config.Layers[il].AttnScale = scale
+	}
+}
+
 // FeedForward reads the width of the dense feed-forward.
 func (k *Keys) FeedForward() {
 	k.Each("feed_forward_length", 1, MaxFF, func(l *LayerConfig, n int) { l.NFF = n })

@@ -84,6 +84,9 @@ func (k *Keys) unread() {
 		}
 		check("expert_gating_func", gating)
 	}
+	if k.Config.NExpert > 0 {
+		check("expert_weights_norm", []float64{number(k.Config.ExpertNorm)})
+	}
 }
 
 // gatings is what expert_gating_func says of each, where an architecture does not read it.

@@ -30,12 +30,12 @@ func (k *Keys) WindowsOf(n int, windowed func(il int) bool, of func(n int) func(
 }
 
 // WindowRope sets the base of the rotations in layers with a window, to what the file says or else to base, without
-// scaling.
+// scaling or factors.
 func (k *Keys) WindowRope(base float64) {
 	base = k.FloatOr("rope.freq_base_swa", base, 1.001, 1e15)
 	for il := range k.Config.Layers {
 		if l := &k.Config.Layers[il]; l.Window > 0 {
-			l.Rope.Base, l.Rope.Scaling = base, NoScaling
+			l.Rope.Base, l.Rope.Scaling, l.Rope.Factors = base, NoScaling, ""
 		}
 	}
 }
@@ -83,6 +83,17 @@ func (k *Keys) ListedWindows() {
 		return
 	}
 	k.Windows(nil)
+}
+
+// otherWindows gives a window to the layers that the file lists, if the architecture does not read where windows are.
+func (k *Keys) otherWindows() {
+	const pattern = "attention.sliding_window_pattern"
+	if k.asked[pattern] {
+		return
+	}
+	if _, err := k.File.Bools(k.Name(pattern)); err == nil {
+		k.Windows(nil)
+	}
 }
 
 // RotatedInWindows reads how many dimensions layers with a window rotate; by default as many as the others. They have
