@@ -35,6 +35,7 @@ type Model struct {
 	family  *lang.Family
 	config  *hf.Config
 	layers  int
+	factors map[string]lang.View // tensors that are computed of settings
 	kind    kind
 	skip    []string
 	weights *safetensors.Checkpoint
@@ -81,6 +82,7 @@ func Open(dir string, o Options) (_ *Model, err error) {
 	}
 	k := &lang.Keys{Config: m.config, Arch: m.family.Arch}
 	m.layers = k.All(m.family)
+	m.factors = k.Factors
 	if m.config.Err() != nil {
 		return nil, m.config.Err()
 	}

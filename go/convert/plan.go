@@ -34,6 +34,9 @@ func (m *Model) plan() ([]*lang.Target, error) {
 		}
 		all = append(all, made...)
 	}
+	for name, v := range m.factors {
+		all = append(all, &lang.Target{Name: name, View: v})
+	}
 	if m.family.Extra != nil {
 		for name, v := range m.family.Extra(m.config) {
 			all = append(all, &lang.Target{Name: name, View: v})

@@ -19,7 +19,6 @@ var apertus = lang.Family{
 		{"mlp.act_fn.eps", "", nil},
 	}.And(ends, attention, dense),
 	Keys:   commonKeys,
-	Extra:  llama3Factors,
 	Finish: xielu,
 }
 

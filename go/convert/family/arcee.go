@@ -7,5 +7,4 @@ var arcee = lang.Family{
 	Names: "ArceeForCausalLM",
 	Rules: ends.And(pairs, dense),
 	Keys:  commonKeys,
-	Extra: llama3Factors,
 }

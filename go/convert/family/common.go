@@ -1,8 +1,6 @@
 package family
 
 import (
-	"math"
-
 	"github.com/quern-llm/quern/go/convert/hf"
 	"github.com/quern-llm/quern/go/convert/lang"
 )
@@ -116,6 +114,7 @@ var (
 		{"expert_feed_forward_length", 'n', "moe_intermediate_size expert_intermediate_size"},
 		{"expert_shared_feed_forward_length", 'n',
 			"shared_expert_intermediate_size moe_shared_expert_intermediate_size"},
+		{"expert_weights_norm", 'b', "norm_topk_prob"},
 	}
 	routedSettings = lang.Settings{
 		{"expert_count", 'n', "n_routed_experts num_experts"},
@@ -138,40 +137,23 @@ func rotating(k *lang.Keys, share float64) {
 // vocabSize sets the number of tokens.
 func vocabSize(k *lang.Keys) { k.N("vocab_size", k.Count("vocab_size")) }
 
-// commonKeys sets the number of tokens, and how many channels of a head rotate: all, unless config.json says otherwise.
+// commonKeys sets the number of tokens, the function of feed-forwards, and how many channels of a head rotate: all,
+// unless config.json says otherwise.
 func commonKeys(k *lang.Keys) {
 	vocabSize(k)
 	rotating(k, 1)
+	activated(k)
 }
 
-// llama3Factors returns the factors that Llama 3 divides its rotations' frequencies by, if config.json asks for them.
-func llama3Factors(c *hf.Config) map[string]lang.View {
-	r := c.RopeOf("full_attention")
-	defer c.Take(r)
-	if r.Text("rope_type type") != "llama3" {
-		return nil
+// activated sets the function of feed-forwards, if it is one that any architecture can have instead of its own.
+func activated(k *lang.Keys) {
+	name := k.Text("hidden_activation hidden_act activation_function")
+	fn := map[string]string{"swish": "silu", "gelu_new": "gelu_pytorch_tanh", "gelu_fast": "gelu_pytorch_tanh",
+		"gelu_python": "gelu", "silu": "silu", "gelu": "gelu", "gelu_pytorch_tanh": "gelu_pytorch_tanh",
+		"relu": "relu", "relu2": "relu2"}[name]
+	if fn != "" {
+		k.Set("quern.feed_forward.activation", fn)
 	}
-	base, factor := c.Theta(), r.NumberOr("factor", 8)
-	if base == 0 {
-		base = 10000
-	}
-	low, high := r.NumberOr("low_freq_factor", 1), r.NumberOr("high_freq_factor", 4)
-	old := r.NumberOr("original_max_position_embeddings", 8192)
-	n := c.HeadDim()
-	factors := make([]float32, n/2)
-	for i := range factors {
-		wave := 2 * math.Pi * math.Pow(base, float64(2*i)/float64(n))
-		switch {
-		case wave < old/high:
-			factors[i] = 1
-		case wave > old/low:
-			factors[i] = float32(factor)
-		default:
-			smooth := (old/wave - low) / (high - low)
-			factors[i] = float32(1 / ((1-smooth)/factor + smooth))
-		}
-	}
-	return map[string]lang.View{"rope_freqs.weight": lang.Constant(factors)}
 }
 
 // gpt is GPT-2's names, which others use for matrices that are not transposed.

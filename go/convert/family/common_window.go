@@ -12,6 +12,49 @@ func windowShare(c *hf.Config) float64 {
 	return r.NumberOr("partial_rotary_factor", 1)
 }
 
+// windows sets which layers have a window, as config.json says it: a list of their kinds, the first one with a window, or
+// else all. Where usual is not nil, it says of which layers files without a list are.
+func windows(k *lang.Keys, usual func(il int) bool) {
+	n := k.CountOr("sliding_window", 0)
+	if n == 0 || !k.FlagOr("use_sliding_window", true) {
+		k.Drop("attention.sliding_window")
+		return
+	}
+	is := make([]bool, k.Layers())
+	first := 0
+	if k.Has("use_sliding_window") {
+		first = k.CountOr("max_window_layers", 0)
+	}
+	for il := range is {
+		is[il] = il >= first
+	}
+	if k.Has("layer_types") {
+		is = k.TypesOf("sliding_attention")
+	} else if every := k.CountOr("sliding_window_pattern _sliding_window_pattern", 0); every > 0 {
+		for il := range is {
+			is[il] = allBut(every)(il)
+		}
+	} else if usual != nil {
+		return
+	}
+	for il := range is {
+		if usual == nil || is[il] != usual(il) {
+			k.N("attention.sliding_window", n)
+			k.Bs("attention.sliding_window_pattern", is)
+			return
+		}
+	}
+}
+
+// windowed is windows for families whose layers have none otherwise. It also sets the function of feed-forwards.
+func windowed(k *lang.Keys) {
+	windows(k, nil)
+	activated(k)
+}
+
+// allBut is false for every n-th layer, n-1 first, and true for the others.
+func allBut(n int) func(il int) bool { return func(il int) bool { return (il+1)%n != 0 } }
+
 // windowsApart sets which layers have a window, and how many of their channels rotate.
 func windowsApart(k *lang.Keys) {
 	rotating(k, 1)

@@ -27,7 +27,6 @@ var deci = lang.Family{
 		k.Ns("attention.head_count_kv", shared)
 		k.Ns("feed_forward_length", widths)
 	},
-	Extra: llama3Factors,
 }
 
 // A deciBlock is the sizes of a layer: the number of heads of queries and of keys, 0 if it has none, and the width of

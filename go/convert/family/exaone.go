@@ -19,7 +19,6 @@ var exaone = lang.Family{
 		k.Drop("attention.layer_norm_epsilon")
 		k.Want("activation_function", "silu")
 	},
-	Extra: llama3Factors,
 }
 
 var exaonemoe = lang.Family{

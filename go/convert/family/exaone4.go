@@ -13,5 +13,4 @@ var exaone4 = lang.Family{
 			k.Bs("attention.sliding_window_pattern", k.TypesOf("sliding_attention"))
 		}
 	},
-	Extra: llama3Factors,
 }

@@ -16,7 +16,7 @@ import (
 // families are all families, under the names of their architectures in go/model/arch. Their order has no effect: no two
 // have a name in config.json in common.
 var families = []lang.Family{
-	llama, mistral3, hunyuan, hunyuanVL, arcee, smollm3, seedoss, ernie45, paddleocr, nanbeige, olmo, olmo2,
+	llama, mistral, mistral3, hunyuan, hunyuanVL, arcee, smollm3, seedoss, ernie45, paddleocr, nanbeige, olmo, olmo2,
 	commandr, cohere2, cohere2moe, exaone4, starcoder2, apertus, bitnet, maincoder, jais2, pangu, plamo3,
 	museglimmer, qwen2, qwen2vl, qwen2moe, qwen3, qwen3moe, qwen3vl, qwen3vlmoe, qwen3next, qwen35, qwen35moe,
 	gemma, gemma2, gemma3, gemmaEmbedding, gemma4, gemma3n, phi2, phi3, phimoe, granite, granitemoe, granitehybrid,

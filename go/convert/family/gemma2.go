@@ -1,6 +1,10 @@
 package family
 
-import "github.com/quern-llm/quern/go/convert/lang"
+import (
+	"math"
+
+	"github.com/quern-llm/quern/go/convert/lang"
+)
 
 var gemma2 = lang.Family{
 	Arch:  "gemma2",
@@ -11,8 +15,25 @@ var gemma2 = lang.Family{
 		{"attn_logit_softcapping", 'f', "attn_logit_softcapping"},
 		{"final_logit_softcapping", 'f', "final_logit_softcapping"},
 	},
+	Keys: func(k *lang.Keys) {
+		windows(k, allBut(2))
+		scoreScale(k)
+		activated(k)
+		for _, cap := range []string{"attn_logit_softcapping", "final_logit_softcapping"} {
+			if k.Null(cap) { // files without the keys have caps
+				k.F(cap, 0)
+			}
+		}
+	},
 	Skip:  []string{"lm_head."},
 	Vocab: noSpace,
+}
+
+// scoreScale sets the scale of scores.
+func scoreScale(k *lang.Keys) {
+	if n := k.NumberOr("query_pre_attn_scalar", 0); n > 0 {
+		k.F("attention.scale", 1/math.Sqrt(n))
+	}
 }
 
 // gemmaRules are the rules of Gemma 2 and later.

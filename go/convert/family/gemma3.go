@@ -6,9 +6,15 @@ var gemma3 = lang.Family{
 	Arch:  "gemma3",
 	Names: "Gemma3ForCausalLM Gemma3ForConditionalGeneration",
 	Rules: lang.PlusOne(gemmaRules),
-	Settings: lang.Settings{{"final_logit_softcapping", 'f', "final_logit_softcapping"},
-		{"attention.sliding_window", 'n', "sliding_window"}},
-	Keys:  gemma3Keys,
+	Settings: lang.Settings{
+		{"attn_logit_softcapping", 'f', "attn_logit_softcapping"},
+		{"final_logit_softcapping", 'f', "final_logit_softcapping"},
+		{"attention.sliding_window", 'n', "sliding_window"},
+	},
+	Keys: func(k *lang.Keys) {
+		gemma3Keys(k)
+		k.Want("use_bidirectional_attention", "false")
+	},
 	Skip:  []string{"lm_head."},
 	Vocab: noSpace,
 }
@@ -24,7 +30,7 @@ func gemma3Keys(k *lang.Keys) {
 	if k.Theta() == 0 {
 		k.F("rope.freq_base", 1e6)
 	}
-	if k.Has("attn_logit_softcapping") {
-		k.Fail("attn_logit_softcapping: gemma3 has none")
-	}
+	windows(k, allBut(6))
+	scoreScale(k)
+	activated(k)
 }

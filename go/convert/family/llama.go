@@ -4,8 +4,18 @@ import "github.com/quern-llm/quern/go/convert/lang"
 
 var llama = lang.Family{
 	Arch:  "llama",
-	Names: "LlamaForCausalLM LLaMAForCausalLM LlamaModel MistralForCausalLM MixtralForCausalLM",
+	Names: "LlamaForCausalLM LLaMAForCausalLM LlamaModel",
 	Rules: ends.And(pairs, dense, blockSparse),
 	Keys:  commonKeys,
-	Extra: llama3Factors,
+}
+
+// mistral is Llama with windows, and as Mixtral with experts.
+var mistral = lang.Family{
+	Arch:  "llama",
+	Names: "MistralForCausalLM MixtralForCausalLM",
+	Rules: llama.Rules,
+	Keys: func(k *lang.Keys) {
+		commonKeys(k)
+		windowed(k)
+	},
 }

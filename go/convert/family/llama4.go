@@ -29,5 +29,4 @@ var llama4 = lang.Family{
 			k.N("attention.sliding_window", 0) // there are no chunks either
 		}
 	},
-	Extra: llama3Factors,
 }

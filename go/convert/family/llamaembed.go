@@ -10,5 +10,4 @@ var llamaEmbed = lang.Family{
 		encoderKeys(k)
 		commonKeys(k)
 	},
-	Extra: llama3Factors,
 }

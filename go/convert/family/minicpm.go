@@ -3,7 +3,6 @@ package family
 import (
 	"math"
 
-	"github.com/quern-llm/quern/go/convert/hf"
 	"github.com/quern-llm/quern/go/convert/lang"
 )
 
@@ -15,7 +14,6 @@ var minicpm = lang.Family{
 		commonKeys(k)
 		miniCPMScales(k)
 	},
-	Extra: phi3Factors,
 }
 
 var minicpm3 = lang.Family{
@@ -33,7 +31,6 @@ var minicpm3 = lang.Family{
 		miniCPMScales(k)
 		k.Drop("attention.value_length", "rope.scaling.type")
 	},
-	Extra: func(c *hf.Config) map[string]lang.View { return longFactors(c, c.Count("qk_rope_head_dim")) },
 }
 
 // miniCPMScales sets the factors of embeddings, residuals and logits.

@@ -8,5 +8,4 @@ var nanbeige = lang.Family{
 	Rules:    ends.And(pairs, dense),
 	Settings: lang.Settings{{"num_loops", 'n', "num_loops"}, {"skip_loop_final_norm", 'b', "skip_loop_final_norm"}},
 	Keys:     commonKeys,
-	Extra:    llama3Factors,
 }

@@ -7,5 +7,4 @@ var phimoe = lang.Family{
 	Names: "PhiMoEForCausalLM",
 	Rules: ends.And(attention, dense, blockSparse),
 	Keys:  phi3Keys,
-	Extra: phi3Factors,
 }

@@ -6,4 +6,5 @@ var qwen2 = lang.Family{
 	Arch:  "qwen2",
 	Names: "Qwen2ForCausalLM Qwen2Model",
 	Rules: ends.And(attention, dense),
+	Keys:  windowed,
 }

@@ -7,4 +7,5 @@ var qwen2moe = lang.Family{
 	Names:    "Qwen2MoeForCausalLM",
 	Rules:    ends.And(attention, dense, mixture),
 	Settings: expertSettings,
+	Keys:     windowed,
 }

@@ -7,4 +7,8 @@ var qwen3moe = lang.Family{
 	Names:    "Qwen3MoeForCausalLM",
 	Rules:    ends.And(attention, dense, mixture),
 	Settings: expertSettings,
+	Keys: func(k *lang.Keys) {
+		windowed(k)
+		k.B("expert_weights_norm", k.Flag("norm_topk_prob"))
+	},
 }

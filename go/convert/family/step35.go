@@ -32,7 +32,6 @@ var step35 = lang.Family{
 	},
 	Keys:   stepKeys,
 	Change: stepBases,
-	Extra:  llama3Factors,
 	Rename: func(_ *hf.Config, name string) string { // in layers that predict further tokens
 		name = strings.Replace(name, ".transformer.shared_head.", ".shared_head.", 1)
 		return strings.Replace(name, ".shared_head.output.", ".shared_head.head.", 1)

@@ -91,13 +91,17 @@ func Read(dir string) (*Config, error) {
 	}
 	for _, name := range []string{"text_config", "llm_config", "language_config"} {
 		for key, v := range c.Object(name) {
-			if _, root := c.m[key]; v != nil && (key != "architectures" || !root) {
+			whole := slices.Contains(ofWhole, key) && c.m[key] != nil
+			if !whole && (v != nil || c.m[key] == nil) {
 				c.m[key] = v
 			}
 		}
 	}
 	return c, nil
 }
+
+// ofWhole are settings of the whole model, which its text model has too.
+var ofWhole = []string{"architectures", "tie_word_embeddings"}
 
 // Part returns a Config of another object in the same file.
 func (c *Config) Part(object map[string]any) *Config { return &Config{m: object, file: c.file} }
@@ -141,6 +145,12 @@ func (c *Config) Find(names string) (v any, name string) {
 		}
 	}
 	return nil, ""
+}
+
+// Null reports whether a name has the value null.
+func (c *Config) Null(name string) bool {
+	v, ok := c.m[name]
+	return ok && v == nil
 }
 
 // Has reports whether one of several names has a value.

@@ -12,8 +12,9 @@ import (
 // architecture's name: N an integer, F a float, B true or false, Ns and Bs lists of them.
 type Keys struct {
 	*hf.Config
-	Arch string
-	KVs  []gguf.KV
+	Arch    string
+	KVs     []gguf.KV
+	Factors map[string]View // tensors that divide the frequencies of rotations, by their names in the file
 }
 
 // A Setting says which values of config.json a key has: the first of the names From, with spaces between them, that has
@@ -50,9 +51,14 @@ var common = Settings{
 	{"expert_group_used_count", 'n', "topk_group"},
 }
 
+// own begins the names of keys that GGUF lacks. They are without an architecture's name.
+const own = "quern."
+
 // Set sets a key to a value of a type that GGUF has.
 func (k *Keys) Set(key string, value any) {
-	key = k.Arch + "." + key
+	if !strings.HasPrefix(key, own) {
+		key = k.Arch + "." + key
+	}
 	for i := range k.KVs {
 		if k.KVs[i].Key == key {
 			k.KVs[i].Value = value
@@ -134,65 +140,13 @@ func (k *Keys) All(f *Family) (layers int) {
 	if f.Keys != nil {
 		f.Keys(k)
 	}
+	k.factors()
 	for _, kv := range k.KVs {
 		if kv.Key == k.Arch+".block_count" || kv.Key == k.Arch+".decoder_block_count" {
 			layers = max(layers, int(kv.Value.(uint32)))
 		}
 	}
 	return layers
-}
-
-// rope sets the keys of rotary position embeddings.
-func (k *Keys) rope() {
-	if theta := k.Theta(); theta > 0 {
-		k.F("rope.freq_base", theta)
-	}
-	local := k.NumberOr("local_rope_theta rope_local_theta rope_theta_local swa_rope_theta rope_local_base_freq", 0)
-	if r := k.RopeOf("sliding_attention"); r.Has("rope_theta") && k.Within("rope_parameters").Has("sliding_attention") {
-		local = r.Number("rope_theta")
-	}
-	if local > 0 {
-		k.F("rope.freq_base_swa", local)
-	}
-	r := k.RopeOf("full_attention")
-	defer k.Config.Take(r)
-	switch kind := r.Text("rope_type type"); kind {
-	case "", "default", "llama3", "mrope", "proportional", "dynamic", "xdrope":
-	case "linear":
-		k.Set("rope.scaling.type", "linear")
-		k.F("rope.scaling.factor", r.Number("factor"))
-	case "yarn":
-		k.Set("rope.scaling.type", "yarn")
-		k.F("rope.scaling.factor", r.Number("factor"))
-		k.N("rope.scaling.original_context_length",
-			r.CountOr("original_max_position_embeddings", k.CountOr("max_position_embeddings", 0)))
-		yarn := Settings{
-			{"rope.scaling.yarn_ext_factor", 'f', "extrapolation_factor"},
-			{"rope.scaling.yarn_attn_factor", 'f', "attention_factor attn_factor"},
-			{"rope.scaling.yarn_beta_fast", 'f', "beta_fast"},
-			{"rope.scaling.yarn_beta_slow", 'f', "beta_slow"},
-		}
-		for _, s := range yarn {
-			if r.Has(s.From) {
-				k.F(s.Key, r.Number(s.From))
-			}
-		}
-	case "su", "longrope":
-		k.Set("rope.scaling.type", "longrope")
-	default:
-		k.Fail("rotations of the type %q are not known", kind)
-	}
-	if sections := r.List("mrope_section xdrope_section"); sections != nil {
-		list := k.Integers("mrope_section", sections)
-		for len(list) < 4 {
-			list = append(list, 0)
-		}
-		all := make([]int32, 4)
-		for i := range all {
-			all[i] = int32(list[i])
-		}
-		k.Set("rope.dimension_sections", all)
-	}
 }
 
 // Gating sets how experts are scored: as config.json says, or otherwise.
