@@ -1,0 +1,197 @@
+package convert
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/model"
+)
+
+// A truth is what transformers computes of a small checkpoint. scripts/golden_hf.py writes it, and says what its fields
+// are.
+type truth struct {
+	Name    string
+	Config  json.RawMessage
+	Tensors []string
+	Prompt  []int32
+	Greedy  []int32
+	Sampled [][]float64
+}
+
+// noise returns element i of the noise of a name whose hash is h.
+func noise(h uint32, i int) float64 {
+	x := uint32(i)*0x9E3779B9 + h
+	x = (x ^ x>>16) * 0x85EBCA6B
+	x = (x ^ x>>13) * 0xC2B2AE35
+	return float64((x^x>>16)>>8)/(1<<23) - 1
+}
+
+// sampledAt returns the tokens whose log-probabilities are compared at a position.
+func sampledAt(ids []int32, position, n, vocab int) []int32 {
+	all := []int32{ids[position+1]}
+	for k := 1; k < n; k++ {
+		all = append(all, int32((7*position+89*k)%vocab))
+	}
+	return all
+}
+
+// write writes the checkpoint. It returns the number of tokens.
+func (c truth) write(t *testing.T, dir string) {
+	t.Helper()
+	header, data := map[string]any{}, []byte{}
+	put := func(name string, shape []int, scale, offset float64) {
+		hash, n := uint32(2166136261), 1
+		for _, b := range []byte(name) {
+			hash = (hash ^ uint32(b)) * 16777619
+		}
+		for _, d := range shape {
+			n *= d
+		}
+		begin := len(data)
+		for i := range n {
+			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(float32(offset+float64(scale*noise(hash, i)))))
+		}
+		header[name] = map[string]any{"dtype": "F32", "shape": shape, "data_offsets": []int{begin, len(data)}}
+	}
+	for _, line := range c.Tensors {
+		layers := []int{-1}
+		if of, rest, ok := strings.Cut(line, ": "); ok {
+			layers, line = numbers(t, of), rest
+		}
+		words := strings.Fields(line)
+		shape := []int{}
+		for _, w := range words[1 : len(words)-2] {
+			shape = append(shape, must(strconv.Atoi(w)))
+		}
+		scale := must(strconv.ParseFloat(words[len(words)-2], 64))
+		offset := must(strconv.ParseFloat(words[len(words)-1], 64))
+		for _, il := range layers {
+			put(strings.ReplaceAll(words[0], "#", strconv.Itoa(il)), shape, scale, offset)
+		}
+	}
+	save(t, dir, "config.json", string(c.Config))
+	save(t, dir, "model.safetensors", string(safetensorsOf(t, header, data)))
+}
+
+// TestTransformers converts small checkpoints, and compares the log-probabilities at each position and the likeliest
+// tokens with what transformers computes of them.
+func TestTransformers(t *testing.T) {
+	paths := must(filepath.Glob("testdata/transformers/*.json"))
+	if len(paths) == 0 {
+		t.Fatal("no archive")
+	}
+	for _, path := range paths {
+		var archive struct{ Cases []truth }
+		if err := json.Unmarshal(must(os.ReadFile(path)), &archive); err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		for _, c := range archive.Cases {
+			t.Run(strings.TrimSuffix(filepath.Base(path), ".json")+"/"+c.Name, func(t *testing.T) {
+				t.Parallel()
+				c.compare(t)
+			})
+		}
+	}
+}
+
+// nearTransformers is how far a log-probability may be from that of transformers, which computes in F32 too. The sums
+// have other orders.
+const nearTransformers = 2e-4
+
+func (c truth) compare(t *testing.T) {
+	dir := t.TempDir()
+	c.write(t, dir)
+	var size struct {
+		Vocab int `json:"vocab_size"`
+		Text  struct {
+			Vocab int `json:"vocab_size"`
+		} `json:"text_config"`
+	}
+	if err := json.Unmarshal(c.Config, &size); err != nil {
+		t.Fatal(err)
+	}
+	save(t, dir, "tokenizer.json", anyTokenizer(max(size.Vocab, size.Text.Vocab)))
+	save(t, dir, "tokenizer_config.json", `{"bos_token": "<s>", "eos_token": "</s>"}`)
+	m, err := Open(dir, Options{Type: "f32", Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	var b bytes.Buffer
+	if _, err := m.Write(context.Background(), &b); err != nil {
+		t.Fatal(err)
+	}
+	ids, worst, at := slices.Concat(c.Prompt, c.Greedy), 0.0, 0
+	rows := logitsOf(t, b.Bytes(), c.Prompt, c.Greedy)[:len(c.Sampled)]
+	for i, logits := range rows {
+		for k, id := range sampledAt(ids, i, len(c.Sampled[i]), len(logits)) {
+			if d := math.Abs(logprob(logits, id) - c.Sampled[i][k]); !(d <= worst) {
+				worst, at = d, i
+			}
+		}
+		if greedy := i - len(c.Prompt) + 1; greedy >= 0 && slices.Index(logits, slices.Max(logits)) != int(c.Greedy[greedy]) {
+			t.Errorf("token %d of the answer is %d, want %d", greedy, slices.Index(logits, slices.Max(logits)), c.Greedy[greedy])
+			break
+		}
+	}
+	if !(worst <= nearTransformers) {
+		t.Errorf("a log-probability at position %d is %.2g from that of transformers", at, worst)
+	}
+}
+
+// logprob returns the logarithm of a token's probability.
+func logprob(logits []float32, id int32) float64 {
+	most, sum := float64(slices.Max(logits)), 0.0
+	for _, x := range logits {
+		sum += math.Exp(float64(x) - most)
+	}
+	return float64(logits[id]) - most - math.Log(sum)
+}
+
+// logitsOf returns the logits at each position of a prompt, and of an answer whose tokens come one by one, but for its
+// last one.
+func logitsOf(t *testing.T, b []byte, prompt, answer []int32) (rows [][]float32) {
+	t.Helper()
+	file, err := model.OpenBytes("test", b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cfg, err := file.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	device := must(engine.NewDevice(engine.DeviceConfig{Threads: 1, Budget: mem.NewBudget(1<<30, "test")}))
+	defer device.Close()
+	e, err := engine.New(file, engine.Config{Device: device, Ctx: max(cfg.NCtx, len(prompt)+len(answer)), Batch: 64, KV: kvcache.Both(kvcache.F32)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	s := e.NewSequence()
+	defer s.Close()
+	keep := func(_ int, logits []float32) error {
+		rows = append(rows, slices.Clone(logits))
+		return nil
+	}
+	if err := e.Eval(t.Context(), s, prompt, 0, keep); err != nil {
+		t.Fatal(err)
+	}
+	for i := range len(answer) - 1 {
+		if err := e.Eval(t.Context(), s, answer[i:i+1], 0, keep); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return rows
+}

@@ -1,0 +1,395 @@
+#!/usr/bin/env python3
+"""What Hugging Face's transformers computes of small checkpoints: the witness of go/convert.
+
+Needs torch and transformers 5, and nothing that the build or the tests need.
+
+    golden_hf.py                   write go/convert/testdata/transformers/
+    golden_hf.py NAME...           only these families, or cases as FAMILY/CASE
+    golden_hf.py --folder DIR FAMILY/CASE
+                                   save that checkpoint with a tokenizer in DIR, to try it by hand
+
+A family is a file NAME.json with the version of transformers and a case in each line:
+
+    name      of the variant
+    config    config.json, as transformers saves it
+    tensors   lines "LAYERS: NAME SHAPE... SCALE OFFSET": # in a name stands for the numbers of LAYERS, such as 0-3,5.
+              Element i of a tensor is OFFSET + SCALE * noise(NAME, i), computed in doubles and stored as F32
+    prompt    token ids
+    greedy    the ids that follow, each the likeliest
+    sampled   for each position of both but the last, the log-probabilities of the tokens that sampled() names
+
+noise() and sampled() are pure functions of names and numbers, so that the archive needs no weights and no matrices of
+logits: every log-probability depends on all logits of its position.
+"""
+
+import argparse
+import itertools
+import json
+import pathlib
+import re
+import struct
+import sys
+import tempfile
+
+import numpy as np
+import torch
+import transformers
+from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoModelForSeq2SeqLM
+
+ARCHIVE = pathlib.Path(__file__).parent.parent / "go/convert/testdata/transformers"
+VOCAB, PROMPT, GREEDY, SAMPLES = 272, 72, 16, 3
+
+
+def hashed(name):
+    """FNV-1a of a name."""
+    h = 2166136261
+    for c in name.encode():
+        h = (h ^ c) * 16777619 & 0xFFFFFFFF
+    return h
+
+
+def noise(name, n):
+    """n numbers from -1 to below 1."""
+    x = np.arange(n, dtype=np.uint64) * 0x9E3779B9 + hashed(name) & 0xFFFFFFFF
+    x = (x ^ x >> 16) * 0x85EBCA6B & 0xFFFFFFFF
+    x = (x ^ x >> 13) * 0xC2B2AE35 & 0xFFFFFFFF
+    return ((x ^ x >> 16) >> 8).astype(np.float64) / (1 << 23) - 1
+
+
+def sampled(ids, position):
+    """The tokens whose log-probabilities are compared: the next one, and others."""
+    return [ids[position + 1]] + [(7 * position + 89 * k) % VOCAB for k in range(1, SAMPLES)]
+
+
+def spread(name, shape):
+    """The scale and the offset of a tensor's numbers: of such a size that each tensor matters."""
+    stem = name.removesuffix(".weight")
+    if stem.endswith("A_log"):
+        return 1.5, 0.5
+    if stem.endswith("dt_bias") or stem.endswith("dt_proj.bias"):
+        return 2.0, -2.0
+    if stem.endswith(".D"):
+        return 0.5, 1.0
+    if len(shape) == 1 and name.endswith(".weight"):  # of norms, in some models as the difference from 1
+        return 0.4, 0.8
+    if len(shape) <= 1:
+        return 0.3, 0.0
+    if re.search("embed|wte|wpe|shared", stem) and len(shape) == 2:
+        return 0.5, 0.0
+    fan = shape[-1] if shape[-1] > 4 else shape[-1] * shape[-2]
+    return float(f"{2.1 / fan ** .5:.3g}"), 0.0
+
+
+# Tables: a family is a model type, the settings of a small model, and its variants as changes of these.
+
+SMALL = dict(
+    vocab_size=VOCAB, hidden_size=64, intermediate_size=96, num_hidden_layers=3, num_attention_heads=4,
+    num_key_value_heads=2, max_position_embeddings=512, bos_token_id=0, eos_token_id=1, pad_token_id=None)
+
+
+def rope(kind="default", theta=10000.0, **more):
+    return {"rope_parameters": {"rope_type": kind, "rope_theta": theta, **more}}
+
+
+ROPES = {
+    "theta": rope(theta=500.0),
+    "linear": rope("linear", factor=4.0),
+    "dynamic": rope("dynamic", factor=4.0) | {"max_position_embeddings": 32},
+    "llama3": rope("llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0,
+                   original_max_position_embeddings=32),
+    "yarn": rope("yarn", factor=4.0, original_max_position_embeddings=32),
+    "yarn-whole": rope("yarn", factor=4.0, original_max_position_embeddings=32, truncate=False),
+    "yarn-betas": rope("yarn", factor=4.0, original_max_position_embeddings=32, beta_fast=8.0, beta_slow=2.0),
+    "yarn-attention": rope("yarn", factor=4.0, original_max_position_embeddings=32, attention_factor=1.3),
+    "yarn-mscale": rope("yarn", factor=4.0, original_max_position_embeddings=32, mscale=1.2, mscale_all_dim=0.7),
+    "longrope": rope("longrope", factor=4.0, original_max_position_embeddings=32,
+                     short_factor=[1 + i / 8 for i in range(8)], long_factor=[1 + i for i in range(8)]),
+}
+TIED = {"tied": {"tie_word_embeddings": True}, "untied": {"tie_word_embeddings": False}}
+LAYERS4 = ["sliding_attention", "full_attention", "full_attention", "sliding_attention"]
+EXPERTS = dict(num_experts=8, num_experts_per_tok=3, moe_intermediate_size=32)
+
+FAMILIES = {
+    "llama": ("llama", {}, {
+        **TIED, **ROPES, "bias": {"attention_bias": True, "mlp_bias": True}, "head": {"head_dim": 32},
+        "multi-query": {"num_key_value_heads": 1}, "eps": {"rms_norm_eps": 0.5}}),
+    "mistral": ("mistral", {"sliding_window": None}, {
+        **TIED, "window": {"sliding_window": 16}, "head": {"head_dim": 32}, "yarn": ROPES["yarn"]}),
+    "mixtral": ("mixtral", {"num_local_experts": 8}, {
+        **TIED, "window": {"sliding_window": 16}, "one": {"num_experts_per_tok": 1}}),
+    "qwen2": ("qwen2", {}, {
+        **TIED, "window": {"use_sliding_window": True, "sliding_window": 16, "max_window_layers": 1},
+        "window-unused": {"use_sliding_window": False, "sliding_window": 16, "max_window_layers": 1},
+        "layer-types": {"use_sliding_window": True, "sliding_window": 16, "num_hidden_layers": 4,
+                        "layer_types": LAYERS4},
+        "yarn": ROPES["yarn"], "dynamic": ROPES["dynamic"]}),
+    "qwen2moe": ("qwen2_moe", {**EXPERTS, "shared_expert_intermediate_size": 48}, {
+        **TIED, "norm": {"norm_topk_prob": True}, "no-bias": {"qkv_bias": False},
+        "window": {"use_sliding_window": True, "sliding_window": 16, "max_window_layers": 1}}),
+    "qwen3": ("qwen3", {"head_dim": 16}, {
+        **TIED, "window": {"use_sliding_window": True, "sliding_window": 16, "max_window_layers": 1},
+        "bias": {"attention_bias": True}, "head": {"head_dim": 32}, "yarn": ROPES["yarn"]}),
+    "qwen3moe": ("qwen3_moe", {**EXPERTS, "head_dim": 16}, {
+        **TIED, "norm": {"norm_topk_prob": True}, "bias": {"attention_bias": True},
+        "window": {"use_sliding_window": True, "sliding_window": 16}, "head": {"head_dim": 32}}),
+    "starcoder2": ("starcoder2", {}, {
+        **TIED, "window": {"sliding_window": 16}, "no-bias": {"use_bias": False},
+        "gelu": {"hidden_act": "gelu"}, "eps": {"norm_epsilon": 0.5}}),
+    "gemma": ("gemma", {"head_dim": 16, "pad_token_id": 0}, {"head": {"head_dim": 32}}),
+    "gemma2": ("gemma2", {"head_dim": 16, "sliding_window": 16, "query_pre_attn_scalar": 16, "pad_token_id": 0}, {
+        "scalar": {"query_pre_attn_scalar": 24}, "caps": {"attn_logit_softcapping": 2.0,
+                                                          "final_logit_softcapping": 3.0},
+        "no-caps": {"attn_logit_softcapping": None, "final_logit_softcapping": None},
+        "layer-types": {"num_hidden_layers": 4, "layer_types": LAYERS4}}),
+    "gemma3": ("gemma3_text", {"head_dim": 16, "sliding_window": 16, "query_pre_attn_scalar": 16,
+                               "num_hidden_layers": 7, "pad_token_id": 0}, {
+        "scalar": {"query_pre_attn_scalar": 24},
+        "layer-types": {"num_hidden_layers": 4, "layer_types": LAYERS4},
+        "pattern": {"sliding_window_pattern": 3}, "cap": {"final_logit_softcapping": 3.0},
+        "linear": {"rope_parameters": {
+            "full_attention": {"rope_type": "linear", "factor": 8.0, "rope_theta": 1000000.0},
+            "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}},
+        "thetas": {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 5000.0},
+                                       "sliding_attention": {"rope_type": "default", "rope_theta": 300.0}}}}),
+    "gptoss": ("gpt_oss", {"head_dim": 16, "num_local_experts": 8, "num_experts_per_tok": 3, "sliding_window": 16,
+                           **rope("yarn", theta=150000.0, factor=4.0, original_max_position_embeddings=32,
+                                  beta_fast=32.0, beta_slow=1.0, truncate=False)}, {
+        **TIED, "truncate": rope("yarn", theta=150000.0, factor=4.0, original_max_position_embeddings=32,
+                                 beta_fast=32.0, beta_slow=1.0, truncate=True),
+        "no-rope-scaling": rope(theta=150000.0), "layer-types": {"num_hidden_layers": 4, "layer_types": LAYERS4},
+        "no-bias": {"attention_bias": False}, "limit": {"swiglu_limit": 1.0}}),
+    "phi3": ("phi3", {"original_max_position_embeddings": 512}, {
+        **TIED, "window": {"sliding_window": 16}, "partial": rope(partial_rotary_factor=0.5),
+        "longrope": {"original_max_position_embeddings": 32,
+                     **rope("longrope", short_factor=[1 + i / 8 for i in range(8)],
+                            long_factor=[1 + i for i in range(8)])},
+        "gelu": {"hidden_act": "gelu"}}),
+    "nemotronh": ("nemotron_h", {
+        "num_hidden_layers": None, "layer_types": ["linear_attention", "full_attention", "linear_attention", "mlp"],
+        "head_dim": 16, "ssm_state_size": 16, "mamba_num_heads": 8, "mamba_head_dim": 16, "n_groups": 2,
+        "chunk_size": 8}, {
+        **TIED, "limits": {"time_step_limit": [0.1, 0.3]}, "min": {"time_step_min": 0.1},
+        "no-conv-bias": {"use_conv_bias": False}, "proj-bias": {"mamba_proj_bias": True}, "bias": {"mlp_bias": True}}),
+    "mamba": ("mamba", {"state_size": 16, "intermediate_size": 128, "time_step_rank": 16}, {
+        **TIED, "no-conv-bias": {"use_conv_bias": False}}),
+    "falconmamba": ("falcon_mamba", {"state_size": 16, "intermediate_size": 128, "time_step_rank": 16}, {
+        **TIED, "eps": {"mixer_rms_eps": 0.5}, "norm-eps": {"layer_norm_epsilon": 0.5}}),
+    "mamba2": ("mamba2", {"state_size": 16, "head_dim": 16, "num_heads": 8, "n_groups": 2, "chunk_size": 8}, {
+        **TIED, "limits": {"time_step_limit": [0.1, 0.3]}}),
+    "llama4": ("llama4_text", {"num_local_experts": 4, "head_dim": 16, "intermediate_size_mlp": 96,
+                               "num_hidden_layers": 4, "interleave_moe_layer_step": 2, "attention_chunk_size": 32,
+                               "floor_scale": 16, "attn_scale": 0.2}, {
+        **TIED, "two": {"num_experts_per_tok": 2}, "every": {"interleave_moe_layer_step": 1},
+        "no-tuning": {"attn_temperature_tuning": False}, "no-norm": {"use_qk_norm": False},
+        "no-chunks": {"attention_chunk_size": 512}, "interval": {"no_rope_layer_interval": 2},
+        "llama3": ROPES["llama3"]}),
+    "cohere2": ("cohere2", {"head_dim": 16, "sliding_window": 16, "num_hidden_layers": 5, "pad_token_id": 0}, {
+        "layer-types": {"num_hidden_layers": 4, "layer_types": LAYERS4}, "scale": {"logit_scale": 0.5},
+        "pattern": {"sliding_window_pattern": 3}}),
+    "cohere2moe": ("cohere2_moe", {"head_dim": 16, "sliding_window": 16, "num_hidden_layers": 5, "num_experts": 8,
+                                   "pad_token_id": 0, "prefix_dense_intermediate_size": 96, "num_key_value_heads": 2,
+                                   "intermediate_size": 32}, {
+        "sigmoid": {"expert_selection_fn": "sigmoid"}, "no-norm": {"norm_topk_prob": False},
+        "sigmoid-no-norm": {"expert_selection_fn": "sigmoid", "norm_topk_prob": False},
+        "shared": {"num_shared_experts": 1}, "rms": {"rms_norm_eps": 1e-5}, "scale": {"logit_scale": 0.5},
+        "dense": {"mlp_layer_types": ["dense", "sparse", "sparse", "sparse", "sparse"]}}),
+    "afmoe": ("afmoe", {"head_dim": 16, "num_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 32,
+                        "sliding_window": 16, "num_hidden_layers": 5, "num_shared_experts": 1}, {
+        **TIED, "mup": {"mup_enabled": True}, "scale": {"route_scale": 2.5}, "no-norm": {"route_norm": False},
+        "every": {"global_attn_every_n_layers": 2}, "dense": {"num_dense_layers": 2},
+        "two-shared": {"num_shared_experts": 2}}),
+    "bitnet": ("bitnet", {}, {"silu": {"hidden_act": "silu"}, **TIED}),
+    "smollm3": ("smollm3", {"num_hidden_layers": 5, "pad_token_id": 0}, {
+        **TIED, "interval": {"no_rope_layer_interval": 2}, "list": {"no_rope_layers": [0, 1, 1, 0, 1]},
+        "window": {"use_sliding_window": True, "sliding_window": 16}, "bias": {"attention_bias": True}}),
+    "olmo2": ("olmo2", {}, {**TIED, "yarn": ROPES["yarn"], "bias": {"attention_bias": True}}),
+    "olmo3": ("olmo3", {"sliding_window": 16, "num_hidden_layers": 5}, {**TIED, "yarn": ROPES["yarn"]}),
+    "olmoe": ("olmoe", {"num_experts": 8, "num_experts_per_tok": 3}, {
+        **TIED, "norm": {"norm_topk_prob": True}, "clip": {"clip_qkv": 0.5}}),
+    "olmo": ("olmo", {}, {**TIED, "clip": {"clip_qkv": 0.5}}),
+    "granite": ("granite", {}, {**TIED, "scales": {
+        "attention_multiplier": 0.4, "embedding_multiplier": 2.0, "residual_multiplier": 0.7, "logits_scaling": 3.0}}),
+    "granitemoe": ("granitemoe", {"num_local_experts": 8, "num_experts_per_tok": 3}, {**TIED}),
+    "arcee": ("arcee", {}, {**TIED, "yarn": ROPES["yarn"], "silu": {"hidden_act": "silu"}}),
+    "seedoss": ("seed_oss", {"head_dim": 16}, {**TIED, "no-bias": {"attention_bias": False}}),
+    "exaone4": ("exaone4", {"num_hidden_layers": 5, "sliding_window": 16}, {
+        **TIED, "pattern": {"sliding_window_pattern": 2}, "no-window": {"sliding_window": None}}),
+    "ernie45": ("ernie4_5", {}, {**TIED, "bias": {"use_bias": True}}),
+    "glm4": ("glm4", {"head_dim": 16, "pad_token_id": 0}, {**TIED, "bias": {"attention_bias": True}}),
+    "cohere": ("cohere", {"pad_token_id": 0}, {"norm": {"use_qk_norm": True}, "scale": {"logit_scale": 0.5}}),
+    "stablelm": ("stablelm", {}, {
+        **TIED, "bias": {"use_qkv_bias": True}, "parallel": {"use_parallel_residual": True},
+        "norm": {"qk_layernorm": True}, "gelu": {"hidden_act": "gelu"}}),
+    "phi": ("phi", {}, {**TIED, "partial": rope(partial_rotary_factor=0.25), "norm": {"qk_layernorm": True}}),
+    "gptneox": ("gpt_neox", {}, {**TIED, "serial": {"use_parallel_residual": False},
+                                 "partial": rope(partial_rotary_factor=0.5), "tanh": {"hidden_act": "gelu_fast"},
+                                 "no-bias": {"attention_bias": False}}),
+    "lfm2": ("lfm2", {"layer_types": ["conv", "full_attention", "conv"], "conv_L_cache": 3}, {
+        **TIED, "bias": {"conv_bias": True}}),
+    "nemotron": ("nemotron", {}, {**TIED, "bias": {"attention_bias": True}, "partial": rope(partial_rotary_factor=1.0),
+                                  "silu": {"hidden_act": "silu"}}),
+    "apertus": ("apertus", {}, {**TIED, "bias": {"attention_bias": True}}),
+    "hunyuan": ("hunyuan_v1_dense", {"head_dim": 16}, {**TIED}),
+    "minimaxm2": ("minimax_m2", {"num_local_experts": 8, "num_experts_per_tok": 3, "head_dim": 16}, {**TIED}),
+    "dots1": ("dots1", {"n_routed_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 32,
+                        "n_shared_experts": 1, "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1,
+                        "head_dim": 16}, {
+        **TIED, "norm": {"norm_topk_prob": True}, "scale": {"routed_scaling_factor": 2.5},
+        "groups": {"n_group": 4, "topk_group": 2}}),
+}
+
+
+def configured(kind, settings):
+    return AutoConfig.for_model(kind, **settings)
+
+
+def cases(names):
+    """(family, variant, configuration), of all or of those with these names."""
+    for family, (kind, settings, variants) in FAMILIES.items():
+        for variant, change in {"plain": {}, **variants}.items():
+            if not names or family in names or f"{family}/{variant}" in names:
+                yield family, variant, configured(kind, {**SMALL, **settings, **change})
+
+
+def auto(config):
+    """The class of a model that generates text."""
+    if config.is_encoder_decoder:
+        return AutoModelForSeq2SeqLM
+    return AutoModelForImageTextToText if hasattr(config, "vision_config") else AutoModelForCausalLM
+
+
+def named(shapes):
+    """The lines of tensors: those that differ in the number of their layer only are one."""
+    lines = {}
+    for name, shape in sorted(shapes.items()):
+        at = re.search(r"(?<=\.)\d+(?=\.)", name)
+        layer = int(at[0]) if at else None
+        pattern = name[:at.start()] + "#" + name[at.end():] if at else name
+        scale, offset = spread(name, shape)
+        what = " ".join([pattern, *map(str, shape), f"{scale:g}", f"{offset:g}"])
+        lines.setdefault(what, []).append(layer)
+    out = []
+    for what, layers in lines.items():
+        if layers == [None]:
+            out.append(what)
+            continue
+        spans = []
+        for _, run in itertools.groupby(enumerate(sorted(layers)), lambda p: p[1] - p[0]):
+            run = [n for _, n in run]
+            spans.append(str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}")
+        out.append(",".join(spans) + ": " + what)
+    return out
+
+
+def written(path, shapes):
+    """Write the weights of a checkpoint."""
+    header, data = {}, bytearray()
+    for name, shape in sorted(shapes.items()):
+        scale, offset = spread(name, shape)
+        raw = (offset + scale * noise(name, int(np.prod(shape)))).astype("<f4").tobytes()
+        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header | {"__metadata__": {"format": "pt"}}).encode()
+    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
+
+
+def saved(folder, config):
+    """Save a checkpoint with such weights, as transformers writes it. Returns the shapes of its tensors."""
+    torch.manual_seed(1)
+    auto(config).from_config(config, dtype=torch.float32).save_pretrained(folder, max_shard_size="1GB")
+    raw = (folder / "model.safetensors").read_bytes()
+    size, = struct.unpack("<Q", raw[:8])
+    shapes = {k: v["shape"] for k, v in json.loads(raw[8:8 + size]).items() if k != "__metadata__"}
+    written(folder / "model.safetensors", shapes)
+    return shapes
+
+
+def prompt_of(name):
+    return [int(i) for i in ((noise(name, PROMPT) + 1) / 2 * VOCAB).astype(int)]
+
+
+def computed(folder, name):
+    """The prompt, the ids that follow it, and the log-probabilities at each position."""
+    config = AutoConfig.from_pretrained(folder)
+    model, report = auto(config).from_pretrained(folder, dtype=torch.float32, attn_implementation="eager",
+                                                 output_loading_info=True)
+    bad = {k: v for k, v in report.items() if v}
+    assert not bad, bad
+    model.eval()
+    prompt = prompt_of(name)
+    source, ids = (prompt, [config.decoder_start_token_id]) if config.is_encoder_decoder else (None, list(prompt))
+    first = len(ids)
+
+    def logits():
+        with torch.no_grad():
+            if source:
+                return model(input_ids=torch.tensor([source]), decoder_input_ids=torch.tensor([ids]),
+                             use_cache=False).logits[0].double()
+            return model(input_ids=torch.tensor([ids]), use_cache=False).logits[0].double()
+
+    grows = "dynamic" in json.dumps(config.to_dict().get("rope_parameters"))  # each token turns all before it
+    for _ in range(0 if grows else GREEDY):
+        last = logits()[-1]
+        best = torch.topk(last, 2).values
+        if best[0] - best[1] < 1e-3:
+            return None
+        ids.append(int(last.argmax()))
+    logprobs = logits().log_softmax(-1)
+    samples = [[round(float(logprobs[p, t]), 5) for t in sampled(ids, p)] for p in range(len(ids) - 1)]
+    return {"prompt": prompt, "greedy": ids[first:], "sampled": samples}
+
+
+def case(variant, config, folder):
+    shapes = saved(folder, config)
+    for seed in itertools.count():  # the first prompt whose likeliest tokens are that by far
+        if found := computed(folder, f"prompt {seed}"):
+            break
+    text = json.loads((folder / "config.json").read_text())
+    return {"name": variant, "config": text, "tensors": named(shapes), **found}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--folder", type=pathlib.Path)
+    parser.add_argument("names", nargs="*")
+    args = parser.parse_args()
+    transformers.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    torch.set_num_threads(1)
+    if args.folder:
+        [(_, _, config)] = cases(args.names)
+        args.folder.mkdir(parents=True, exist_ok=True)
+        saved(args.folder, config)
+        tokenizer(args.folder)
+        return
+    found, plain = {}, {}
+    for family, variant, config in cases(args.names):
+        with tempfile.TemporaryDirectory() as folder:
+            made = case(variant, config, pathlib.Path(folder))
+        if variant == "plain":
+            plain[family] = made
+        elif family in plain and made["sampled"] == plain[family]["sampled"]:
+            print(f"{family}/{variant}: computes what plain does", file=sys.stderr)
+        found.setdefault(family, []).append(made)
+    ARCHIVE.mkdir(exist_ok=True)
+    for family, made in found.items():
+        path = ARCHIVE / f"{family}.json"
+        if path.exists():  # the other cases stay, in the order of the table
+            new = {c["name"] for c in made}
+            made += [c for c in json.loads(path.read_text())["cases"] if c["name"] not in new]
+            order = ["plain", *FAMILIES[family][2]]
+            made = sorted((c for c in made if c["name"] in order), key=lambda c: order.index(c["name"]))
+        lines = ",\n".join(json.dumps(c, separators=(",", ":")) for c in made)
+        path.write_text(f'{{"transformers": "{transformers.__version__}", "cases": [\n{lines}\n]}}\n')
+
+
+def tokenizer(folder):
+    """A tokenizer of a letter for each token."""
+    vocab = [["<unk>", 0], ["<s>", 0], ["</s>", 0]] + [[chr(0x100 + i), -i - 1.0] for i in range(VOCAB - 3)]
+    (folder / "tokenizer.json").write_text(json.dumps({
+        "added_tokens": [], "model": {"type": "Unigram", "unk_id": 0, "vocab": vocab}}))
+    (folder / "tokenizer_config.json").write_text(json.dumps({"bos_token": "<s>", "eos_token": "</s>"}))
+
+
+if __name__ == "__main__":
+    main()
