@@ -11,6 +11,7 @@ import (
 	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/sched"
 )
 
@@ -40,9 +41,14 @@ type modelText struct {
 	work              *Sequence // seq, or a fork of it, extended by the guesses of this round
 }
 
-// modelTextBytes returns the maximum memory of a text in a draft model with a context of so many tokens, without
-// keys and values: the ids, those of a fork, and those in the other vocabulary.
-func modelTextBytes(ctx int) int { return 3 * 4 * ctx }
+// textBytes returns the maximum memory of a text of n tokens in the draft model, without keys and values: the ids,
+// those of a fork, and those in the other vocabulary.
+func (m *draftModel) textBytes(n int) int {
+	if m == nil {
+		return 0
+	}
+	return 3 * mem.Appended(4*min(n, m.e.ctx))
+}
 
 // DraftWith lets another engine, on the same device, draft for the texts of e whose Params have draft.Model among
 // their sources. From then on d belongs to e's goroutine; the caller closes it after e. If d fails, texts

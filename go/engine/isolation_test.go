@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/model"
@@ -264,7 +265,8 @@ func TestRequestsAreReservedFor(t *testing.T) {
 			reserved = int(bytes)
 		}
 	}
-	if least := 3 * generate.Bytes(nVocab, 128, len(l.e.logits)); reserved < least {
+	text := Params{MaxTokens: -1, Sampling: sample.Defaults(), Draft: draft.Defaults}
+	if least := 3 * (generate.Bytes(nVocab, len(l.e.logits)) + text.TextBytes(nVocab, 128)); reserved < least {
 		t.Errorf("%d bytes are reserved, want at least %d", reserved, least)
 	}
 	if got := generate.TokenBytes(5) - generate.TokenBytes(-1); got != 5*8 {

@@ -51,7 +51,7 @@ type Loop struct {
 	mu        sync.Mutex
 	sched     *sched.Scheduler
 	held      *mem.Reservation // memory of running requests beside their KV blocks
-	heldBytes uint64           // of it, unless the loop sleeps
+	heldBytes uint64           // of it, with which each slot can run a short text, unless the loop sleeps
 	kept      *mem.Reservation // of the logits of late requests
 	asleep    bool             // there are no weights: see Sleep
 	tree      *kvcache.Tree
@@ -103,15 +103,7 @@ func newLoop(e *Engine, c LoopConfig, s sched.Config) *Loop {
 func NewLoop(e *Engine, c LoopConfig) (*Loop, error) {
 	l := newLoop(e, c, sched.Config{Running: e.seqs, Memory: e.kv.Layout(), Queue: c.Queue, TargetITL: c.TargetITL})
 	var err error
-	each := 4 * e.ctx // the ids of its sequence
-	if !e.model.Config.BothWays {
-		each += generate.Bytes(e.model.Config.NVocab, e.ctx, len(e.logits))
-	}
-	each += e.mtp.bytes()
-	if e.drafts != nil {
-		each += modelTextBytes(e.drafts.e.ctx)
-	}
-	l.heldBytes = uint64(each * e.seqs)
+	l.heldBytes = uint64(l.slotBytes() * e.seqs)
 	if l.held, err = e.device.budget.Reserve(requestsPurpose, l.heldBytes); err != nil {
 		return nil, err
 	}

@@ -4,9 +4,6 @@ import (
 	"github.com/quern-llm/quern/go/sched"
 )
 
-// requestsPurpose is the budget purpose of the memory of running requests besides KV blocks.
-const requestsPurpose = "requests"
-
 // giving says how much a loop may give back.
 type giving int
 
@@ -139,7 +136,7 @@ func (l *Loop) regrow(n, all uint64) {
 			most = min(most, len(j.Prompt)+j.gen.MaxTokens)
 		}
 		if need := min(least(kv.Layout(), most), kv.Most()); j.ended == nil && kv.Limit() < need {
-			j.end(&MemoryError{limit, reason, RetryPressure, need, kv.Limit()})
+			j.end(&MemoryError{limit, reason, RetryPressure, need, kv.Limit(), "keys and values"})
 			l.nudge()
 		}
 	}
@@ -161,7 +158,7 @@ func (l *Loop) makeRoom(r sched.Request) error {
 				return nil
 			}
 		}
-		short.Need, short.Have = need, kv.Limit()+d.budget.Free()
+		short.Need, short.Have, short.What = need, kv.Limit()+d.budget.Free(), "keys and values"
 	}
 	return short
 }

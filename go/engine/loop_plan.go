@@ -37,6 +37,7 @@ type job struct {
 	fresh     bool        // the last pass gave it tokens, and what may follow is to be drafted
 	text      *modelText  // nil: the draft model is not asked
 	own       *mtpText    // nil: nor is the model's own layer that drafts
+	room      uint64      // reserved for its text, beside what a slot has
 	parked    *Sequence   // while the request waits: a shifted one, which the tree cannot keep
 	given     *Sequence   // the caller's, which the request extends and leaves to them; nil: the loop has it a sequence
 
@@ -99,6 +100,7 @@ func (l *Loop) remove(j *job) {
 		j.parked.Close()
 	}
 	l.freeSlot(j)
+	l.vacate(j)
 	l.unuse(j.adapters)
 	delete(l.jobs, j.id)
 	l.leaders.remove(j)
@@ -250,7 +252,7 @@ func (l *Loop) plan(now time.Duration, ended *[]*job) bool {
 	for _, id := range a.Preempted {
 		l.yield(l.jobs[id])
 	}
-	for _, id := range a.Admitted {
+	for _, id := range l.accommodate(a.Admitted) {
 		l.resume(l.jobs[id])
 	}
 	l.shift()

@@ -119,13 +119,14 @@ type MemoryError struct {
 	Limit      uint64 // of the device
 	Reason     string // what set it
 	RetryAfter time.Duration
-	Need, Have uint64 // of keys and values; 0: nothing is taken on, whatever it needs
+	Need, Have uint64 // of What; 0: nothing is taken on, whatever it needs
+	What       string
 }
 
 func (e *MemoryError) Error() string {
 	if e.Need > 0 {
-		return fmt.Sprintf("memory is short: the request needs %s of keys and values, and %s can be had of a limit of %s (%s); send a shorter one, or try again in %.0f s",
-			mem.FormatBytes(e.Need), mem.FormatBytes(e.Have), mem.FormatBytes(e.Limit), e.Reason, e.RetryAfter.Seconds())
+		return fmt.Sprintf("memory is short: the request needs %s for %s, and %s can be had of a limit of %s (%s); send a shorter one, or try again in %.0f s",
+			mem.FormatBytes(e.Need), e.What, mem.FormatBytes(e.Have), mem.FormatBytes(e.Limit), e.Reason, e.RetryAfter.Seconds())
 	}
 	return fmt.Sprintf("memory is short: %s are all there is (%s), and requests that run have it; try again in %.0f s",
 		mem.FormatBytes(e.Limit), e.Reason, e.RetryAfter.Seconds())

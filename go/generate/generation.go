@@ -14,6 +14,7 @@ import (
 
 	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/draft"
+	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/sched"
 )
@@ -43,11 +44,23 @@ func TokenBytes(top int) int {
 	return int(reflect.TypeFor[Token]().Size()) + max(top, 0)*int(reflect.TypeFor[sample.Logprob]().Size())
 }
 
-// Bytes returns the maximum memory of a Generation for a text of ctx tokens: its ids, the n-gram
-// index for drafts, the sampler's state and scratch, a copy of the logits, and the tokens sampled from `rows`
-// rows at a time.
-func Bytes(nVocab, ctx, rows int) int {
-	return 4*ctx + draft.Bytes(ctx) + sample.Bytes(nVocab, ctx) + 4*nVocab + rows*(nVocab/8+TokenBytes(MaxTopLogprobs))
+// Bytes returns the maximum memory of a Generation beside its text: the sampler's scratch, a copy of the logits, and
+// the tokens sampled from `rows` rows at a time.
+func Bytes(nVocab, rows int) int {
+	return sample.Bytes(nVocab) + 4*nVocab + rows*(nVocab/8+TokenBytes(MaxTopLogprobs))
+}
+
+// TextBytes returns the maximum memory of a Generation with these parameters for a text of n tokens: its ids, the n-gram
+// index for drafts, and what the sampler knows of the text.
+func (p *Params) TextBytes(nVocab, n int) int {
+	if p.MaxTokens == 0 {
+		return 0 // the ids are those of the prompt
+	}
+	bytes := mem.Appended(4*n) + p.Sampling.TextBytes(nVocab, n)
+	if p.Draft.Sources.Has(draft.NGram) {
+		bytes += draft.Bytes(n)
+	}
+	return bytes
 }
 
 // Finish is the reason why a generation ended.

@@ -3,6 +3,7 @@ package generate
 import (
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -271,5 +272,65 @@ func TestNew(t *testing.T) {
 	}
 	if d.pass(t, 5); &d.Known()[0] == &good.Prompt[0] || len(good.Prompt) != 5 {
 		t.Error("the text goes on in the caller's slice")
+	}
+}
+
+// heap returns the bytes that are in use.
+func heap() int {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int(m.HeapAlloc)
+}
+
+// A generation takes no more memory for its text than TextBytes tells in advance, and what it takes depends on what is
+// asked of it.
+func TestTextBytes(t *testing.T) {
+	const tokens, nVocab = 150_000, 40_000
+	rng := rand.New(rand.NewPCG(1, 2))
+	prompt := make([]int32, tokens)
+	for i := range prompt {
+		prompt[i] = int32(rng.IntN(nVocab))
+	}
+	row := make([]float32, nVocab)
+	took := map[string]int{}
+	for name, ask := range map[string]func(p *Params){
+		"nothing":   func(*Params) {},
+		"drafts":    func(p *Params) { p.Draft = draft.Defaults },
+		"penalties": func(p *Params) { p.Sampling.FrequencyPenalty, p.Sampling.RepeatLastN = 1, -1 },
+		"some":      func(p *Params) { p.Sampling.FrequencyPenalty, p.Sampling.RepeatLastN = 1, 20_000 },
+		"dry": func(p *Params) {
+			p.Sampling.DryMultiplier, p.Sampling.DryLastN, p.Sampling.DryAllowedLength = 1, -1, 0
+		},
+		"a little": func(p *Params) {
+			p.Sampling.DryMultiplier, p.Sampling.DryLastN, p.Sampling.DryAllowedLength = 1, 40_000, 0
+		},
+	} {
+		p := Params{Prompt: prompt, MaxTokens: 300, Sampling: sample.Defaults(), TopLogprobs: -1}
+		ask(&p)
+		before := heap()
+		g, err := New(p, Config{Vocab: nVocab, Ctx: 1 << 20, MaxRows: 32})
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.Speculate(draft.NewLibrary(), "")
+		for step := (Step{}); step.Finish == ""; {
+			for i := range row {
+				row[i] = float32(rng.IntN(1000)) / 100
+			}
+			if step, err = g.Advance(len(g.Known())-g.Evaluated(), [][]float32{row}); err != nil {
+				t.Fatal(err)
+			}
+			g.Guess(false)
+		}
+		used, most := heap()-before, p.TextBytes(nVocab, tokens+300)
+		took[name] = used
+		if fixed := Bytes(nVocab, 32); used > most+fixed || used < most/2 {
+			t.Errorf("%s: the text takes %d bytes, want at most the %d and %d that are reserved, and half of the former", name, used, fixed, most)
+		}
+		runtime.KeepAlive(g)
+	}
+	if took["nothing"] > 8*tokens || took["some"] >= took["penalties"] || took["a little"] >= took["dry"] {
+		t.Errorf("what texts take: %v", took)
 	}
 }

@@ -170,3 +170,7 @@ func (b *Budget) ByPurpose() map[string]uint64 {
 	defer b.mu.Unlock()
 	return maps.Clone(b.by)
 }
+
+// Appended returns the most memory of a slice that has grown by append to n bytes: append leaves up to a quarter of it
+// unused, up to half of a short one, and the allocator rounds to pages.
+func Appended(n int) int { return n + n/4 + min(n, 8<<10) }

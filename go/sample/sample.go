@@ -8,6 +8,7 @@ import (
 
 	"github.com/quern-llm/quern/go/internal/exactmath"
 	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/mem"
 )
 
 // ErrNoToken reports logits among which none can be chosen: each is NaN or -Inf.
@@ -94,9 +95,33 @@ func (s *Sampler) Accept(id int32) {
 	s.feedback.accept(id, &s.params, &s.chain)
 }
 
-// Bytes returns the maximum memory of a Sampler over nVocab tokens for a text of ctx tokens:
-// the candidates, what is known of the logits block by block, the bins, and what penalties and DRY know of the text.
-func Bytes(nVocab, ctx int) int { return 12*nVocab + nVocab/8 + 128<<10 + 48*ctx }
+// Bytes returns the maximum memory of a Sampler over nVocab tokens beside what it knows of a text: the candidates, what
+// is known of the logits block by block, and the bins.
+func Bytes(nVocab int) int { return 12*nVocab + nVocab/8 + 128<<10 }
+
+// TextBytes returns the maximum memory that a Sampler with these parameters over nVocab tokens takes for what penalties
+// and DRY know of a text of n tokens.
+func (p *Params) TextBytes(nVocab, n int) (bytes int) {
+	within := func(limit int) int {
+		if limit < 0 {
+			return n
+		}
+		return min(limit, n)
+	}
+	c, edits := p.compile(), 0
+	if c.has('e') {
+		last := within(p.RepeatLastN)
+		bytes += mem.Appended(4*last) + mem.Appended(8*min(last, nVocab)) // window: last, counts
+		edits += min(last, nVocab)
+	}
+	if c.has('d') {
+		last := within(p.DryLastN)
+		bytes += 2*mem.Appended(4*last) + mem.Appended(4*last)              // history: tokens, same
+		bytes += mem.Appended(8*min(last, nVocab)) + mem.Appended(4*nVocab) // longest, place
+		edits += min(last, nVocab)
+	}
+	return bytes + mem.Appended(8*edits)
+}
 
 // Trim releases scratch memory, which is at most as large as the vocabulary. The next
 // Sample allocates it again.

@@ -185,6 +185,15 @@ func (s *Scheduler) Yield(id uint64) {
 	}
 }
 
+// Defer moves a request that was just admitted back to the queue, as if it had not been.
+func (s *Scheduler) Defer(id uint64) {
+	if j := s.find(id); j != nil {
+		begun := j.begun
+		s.preempt(&Admission{}, j)
+		j.begun = begun
+	}
+}
+
 // promised is the bytes that running requests have been admitted for and not yet taken.
 func (s *Scheduler) promised() int64 {
 	n := int64(0)
