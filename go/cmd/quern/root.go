@@ -62,7 +62,7 @@ instruction sets in use; "quern doctor" lists those of this machine.`,
 	})
 	root.SetUsageFunc(printUsage)
 	add(root,
-		group{"Use a model", []*cobra.Command{newRunCommand(), newChatCommand(), newServeCommand(), newEmbedCommand(), newTokenizeCommand()}},
+		group{"Use a model", []*cobra.Command{newRunCommand(), newChatCommand(), newServeCommand(), newEmbedCommand(), newRerankCommand(), newTokenizeCommand()}},
 		group{"Models on this machine", []*cobra.Command{newPullCommand(), newListCommand(), newShowCommand(), newCreateCommand(), newCpCommand(), newRmCommand(), newInspectCommand(), newExportDemoCommand()}},
 		group{"Model files", []*cobra.Command{
 			newConvertCommand(), namesModels(newQuantizeCommand(), 1), newImatrixCommand(), namesModels(newPackCommand(), 1),
@@ -179,9 +179,8 @@ func firstName(args []string) string {
 
 // elsewhere are commands of other programs, and what does the same here.
 var elsewhere = map[string]string{
-	"push":   "Quern uploads nothing",
-	"rerank": "POST /v1/rerank of a server with a reranker does it",
-	"stop":   "a server unloads a model on POST /models/unload, or with \"keep_alive\": 0",
+	"push": "Quern uploads nothing",
+	"stop": "a server unloads a model on POST /models/unload, or with \"keep_alive\": 0",
 }
 
 // unknownCommand returns an error for a command that parent does not have.

@@ -25,7 +25,7 @@ var layers = []string{
 	"convert/lang generate model/arch",
 	"model",
 	"convert/family convert/internal/optest engine eval server/guard server/host",
-	"server/ask",
+	"rerank server/ask",
 	"server/answer server/catalog",
 	"server/anthropic server/llamaserver server/ollama server/openai",
 	"bench convert repl server server/telemetry verify",

@@ -2,7 +2,6 @@ package llamaserver
 
 // What tests call.
 var (
-	Fill   = fill
 	Shared = shared
 )
 

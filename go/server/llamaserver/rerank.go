@@ -1,19 +1,15 @@
 package llamaserver
 
 import (
-	"cmp"
 	"fmt"
 	"math"
-	"slices"
-	"strings"
 
-	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/model/nn"
+	"github.com/quern-llm/quern/go/rerank"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
-	"github.com/quern-llm/quern/go/tokenizer"
 )
 
 // A rerankQuery is a request to order documents by what they have to say on a query, in the
@@ -105,16 +101,13 @@ func (s *API) rerank(cohere bool) func(*answer.Request) error {
 		if err != nil {
 			return err
 		}
-		entries := make([]rerankEntry, len(docs))
-		for i, score := range scores {
-			entries[i] = rerankEntry{Index: i, Score: score}
+		entries := []rerankEntry{}
+		for _, r := range rerank.Order(scores, q.topN) {
+			e := rerankEntry{Index: r.Index, Score: r.Score}
 			if q.returnTexts {
-				entries[i].Document = &rerankText{docs[i]}
+				e.Document = &rerankText{docs[r.Index]}
 			}
-		}
-		slices.SortStableFunc(entries, func(a, b rerankEntry) int { return cmp.Compare(b.Score, a.Score) })
-		if q.topN > 0 {
-			entries = entries[:min(q.topN, len(entries))]
+			entries = append(entries, e)
 		}
 		if tei {
 			req.Send(teiEntries(entries))
@@ -146,17 +139,11 @@ func (q *rerankQuery) compared(req *answer.Request, docs documents, _ bool) ([]f
 		return nil, used, err
 	}
 	defer release()
-	asked := all[0].Vectors()[0]
-	engine.Normalize(asked, engine.Euclidean)
-	scores := make([]float64, len(docs))
+	vectors := make([][]float32, len(docs))
 	for i, e := range all[1:] {
-		v := e.Vectors()[0]
-		engine.Normalize(v, engine.Euclidean)
-		for k := range v {
-			scores[i] += float64(asked[k]) * float64(v[k])
-		}
+		vectors[i] = e.Vectors()[0]
 	}
-	return scores, used, nil
+	return rerank.Cosines(all[0].Vectors()[0], vectors), used, nil
 }
 
 // classified returns the scores of documents by the model's classifier. Where they are not probabilities, they are made so,
@@ -166,7 +153,7 @@ func (q *rerankQuery) classified(req *answer.Request, docs documents, squashed b
 	held := req.TokenStore()
 	defer held.Release()
 	ids := make([][]int32, len(docs))
-	pair, err := pairing(m, q.query)
+	pair, err := (&rerank.Model{Metadata: m.Metadata, Tokenizer: m.Tokenizer, Encode: m.Encode}).Pairing(q.query)
 	if err != nil {
 		return nil, used, err
 	}
@@ -210,80 +197,6 @@ func teiEntries(entries []rerankEntry) []teiEntry {
 		out = append(out, one)
 	}
 	return out
-}
-
-// pairing returns what makes tokens of the query and a document: by the file's template for
-// them, or with what the vocabulary puts between two texts. Then the query is encoded once.
-func pairing(m *ask.Model, query string) (pair func(document string) ([]int32, error), err error) {
-	tok := m.Tokenizer
-	if v, _ := m.Metadata.Value("tokenizer.chat_template.rerank"); v != nil {
-		if template, ok := v.(string); ok {
-			return func(document string) ([]int32, error) {
-				whole, literal := fill(template, map[string]string{"{query}": query, "{document}": document})
-				return m.Encode(whole, tokenizer.Options{NoSpecial: true, ParseSpecial: true, Literal: literal}, 0)
-			}, nil
-		}
-	}
-	var head, tail []int32
-	if bos, ok := tok.BOS(); ok && tok.AddBOS() {
-		head = append(head, bos)
-	}
-	plain := tokenizer.Options{NoSpecial: true}
-	asked, err := m.Encode(query, plain, len(head))
-	if err != nil {
-		return nil, err
-	}
-	head = append(head, asked...)
-	if eos, ok := tok.EOS(); ok && tok.AddEOS() {
-		head, tail = append(head, eos), append(tail, eos)
-	}
-	if sep, ok := separator(m); ok {
-		head = append(head, sep)
-	}
-	return func(document string) ([]int32, error) {
-		ids, err := m.Encode(document, plain, len(head))
-		return slices.Concat(head, ids, tail), err
-	}, nil
-}
-
-// fill returns a template with texts in place of their names, and where these texts are.
-func fill(template string, texts map[string]string) (whole string, literal [][2]int) {
-	var b strings.Builder
-	for at := 0; at < len(template); {
-		name := ""
-		for n := range texts {
-			if strings.HasPrefix(template[at:], n) {
-				name = n
-			}
-		}
-		if name == "" {
-			b.WriteByte(template[at])
-			at++
-			continue
-		}
-		if text := texts[name]; text != "" {
-			literal = append(literal, [2]int{b.Len(), b.Len() + len(text)})
-			b.WriteString(text)
-		}
-		at += len(name)
-	}
-	return b.String(), literal
-}
-
-// separator returns the token that goes between two texts beside EOS: RoBERTa's vocabularies, and those
-// made from them, have one.
-func separator(m *ask.Model) (id int32, ok bool) {
-	value := func(key string) any { v, _ := m.Metadata.Value("tokenizer.ggml." + key); return v }
-	switch asked, given := value("add_sep_token").(bool); {
-	case value("model") == "bert": // its EOS is the separator
-		return 0, false
-	case given && !asked, !given && value("pre") != "roberta-bpe":
-		return 0, false
-	}
-	if sep, ok := value("seperator_token_id").(uint32); ok && int(sep) < m.Tokenizer.Len() {
-		return int32(sep), true
-	}
-	return m.Tokenizer.EOS()
 }
 
 // documents are texts, or objects that have one.

@@ -1,0 +1,127 @@
+// Package rerank orders documents by what they have to say on a query: it makes the tokens of a query and a document
+// for models with a classifier, compares vectors for others, and sorts by the scores.
+package rerank
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/tokenizer"
+)
+
+// A Model is what is read of a model's file.
+type Model struct {
+	Metadata  tokenizer.Metadata
+	Tokenizer *tokenizer.Tokenizer
+	// Encode returns the tokens of a text, before which a prompt has so many others.
+	Encode func(text string, o tokenizer.Options, before int) ([]int32, error)
+}
+
+// Pairing returns what makes tokens of the query and a document: by the file's template for
+// them, or with what the vocabulary puts between two texts. Then the query is encoded once.
+func (m *Model) Pairing(query string) (pair func(document string) ([]int32, error), err error) {
+	tok := m.Tokenizer
+	if v, _ := m.Metadata.Value("tokenizer.chat_template.rerank"); v != nil {
+		if template, ok := v.(string); ok {
+			return func(document string) ([]int32, error) {
+				whole, literal := fill(template, map[string]string{"{query}": query, "{document}": document})
+				return m.Encode(whole, tokenizer.Options{NoSpecial: true, ParseSpecial: true, Literal: literal}, 0)
+			}, nil
+		}
+	}
+	var head, tail []int32
+	if bos, ok := tok.BOS(); ok && tok.AddBOS() {
+		head = append(head, bos)
+	}
+	plain := tokenizer.Options{NoSpecial: true}
+	asked, err := m.Encode(query, plain, len(head))
+	if err != nil {
+		return nil, err
+	}
+	head = append(head, asked...)
+	if eos, ok := tok.EOS(); ok && tok.AddEOS() {
+		head, tail = append(head, eos), append(tail, eos)
+	}
+	if sep, ok := m.separator(); ok {
+		head = append(head, sep)
+	}
+	return func(document string) ([]int32, error) {
+		ids, err := m.Encode(document, plain, len(head))
+		return slices.Concat(head, ids, tail), err
+	}, nil
+}
+
+// fill returns a template with texts in place of their names, and where these texts are.
+func fill(template string, texts map[string]string) (whole string, literal [][2]int) {
+	var b strings.Builder
+	for at := 0; at < len(template); {
+		name := ""
+		for n := range texts {
+			if strings.HasPrefix(template[at:], n) {
+				name = n
+			}
+		}
+		if name == "" {
+			b.WriteByte(template[at])
+			at++
+			continue
+		}
+		if text := texts[name]; text != "" {
+			literal = append(literal, [2]int{b.Len(), b.Len() + len(text)})
+			b.WriteString(text)
+		}
+		at += len(name)
+	}
+	return b.String(), literal
+}
+
+// separator returns the token that goes between two texts beside EOS: RoBERTa's vocabularies, and those
+// made from them, have one.
+func (m *Model) separator() (id int32, ok bool) {
+	value := func(key string) any { v, _ := m.Metadata.Value("tokenizer.ggml." + key); return v }
+	switch asked, given := value("add_sep_token").(bool); {
+	case value("model") == "bert": // its EOS is the separator
+		return 0, false
+	case given && !asked, !given && value("pre") != "roberta-bpe":
+		return 0, false
+	}
+	if sep, ok := value("seperator_token_id").(uint32); ok && int(sep) < m.Tokenizer.Len() {
+		return int32(sep), true
+	}
+	return m.Tokenizer.EOS()
+}
+
+// Cosines returns the scores of documents by their vectors and the query's, which get length 1.
+func Cosines(query []float32, documents [][]float32) []float64 {
+	engine.Normalize(query, engine.Euclidean)
+	scores := make([]float64, len(documents))
+	for i, v := range documents {
+		engine.Normalize(v, engine.Euclidean)
+		for k := range v {
+			scores[i] += float64(query[k]) * float64(v[k]) // exact products: fused with the sum, it is the same
+		}
+	}
+	return scores
+}
+
+// A Ranked is a document with its score.
+type Ranked struct {
+	Index int
+	Score float64
+}
+
+// Order returns the documents with these scores, the best first, and of equal ones the first; at most `most`, if that
+// is not 0.
+func Order(scores []float64, most int) []Ranked {
+	all := make([]Ranked, len(scores))
+	for i, score := range scores {
+		all[i] = Ranked{i, score}
+	}
+	slices.SortStableFunc(all, func(a, b Ranked) int { return cmp.Compare(b.Score, a.Score) })
+	if most > 0 {
+		all = all[:min(most, len(all))]
+	}
+	return all
+}
