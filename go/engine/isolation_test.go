@@ -265,7 +265,7 @@ func TestRequestsAreReservedFor(t *testing.T) {
 			reserved = int(bytes)
 		}
 	}
-	text := Params{MaxTokens: -1, Sampling: sample.Defaults(), Draft: draft.Defaults}
+	text := generate.Params{MaxTokens: -1, Sampling: sample.Defaults(), Draft: draft.Defaults}
 	if least := 3 * (generate.Bytes(nVocab, len(l.e.logits)) + text.TextBytes(nVocab, 128)); reserved < least {
 		t.Errorf("%d bytes are reserved, want at least %d", reserved, least)
 	}
