@@ -33,7 +33,7 @@ func (s *Scheduler) Load(plan []Item) (l Load) {
 		if j == nil {
 			continue
 		}
-		if j.decoding() || it.Tokens-it.Draft >= j.todo() {
+		if j.decoding() || it.Tokens == j.todo() {
 			streams = streams.Add(j.at(), 1)
 		}
 		if !j.decoding() {

@@ -503,3 +503,111 @@ func TestRowsOfLogitsCost(t *testing.T) {
 		t.Errorf("a row takes %v, want 3 ms", got)
 	}
 }
+
+// What passes without drafts take is the average of the first ones, then of recent ones, and one pass that is late counts as
+// twice the average.
+func TestPlainPace(t *testing.T) {
+	var p pace
+	p.add(2, 100)
+	if p.took != 100 || p.streams != 2 {
+		t.Fatalf("%+v", p)
+	}
+	p.add(4, 1000)
+	if p.took != 150 || p.streams != 3 || p.passes != 2 {
+		t.Errorf("%+v, want (100 + 200) / 2", p)
+	}
+	for range 30 {
+		p.add(3, 150)
+	}
+	was := p.took
+	if p.add(3, was+16); math.Abs(p.took-was-1) > 1e-9 {
+		t.Errorf("one of 16 passes counts %v", p.took-was)
+	}
+}
+
+// Branches that lose in two passes are left out for a while, twice as long each time, up to 16 times.
+func TestBranchesRestLonger(t *testing.T) {
+	var c check
+	for i, want := range []int{512, 1024, 2048, 4096, 8192, 8192, 8192} {
+		if c.grow(5, true); c.bare != 0 {
+			t.Fatalf("round %d: one pass is enough to leave branches out", i)
+		}
+		if c.grow(5, true); c.bare != want || c.forked != 0 {
+			t.Errorf("round %d: %d passes without branches, want %d; %v are lost", i, c.bare, want, c.forked)
+		}
+		for n := want; n > 0; n-- {
+			if c.bare != n {
+				t.Fatalf("round %d: %d passes are left, want %d", i, c.bare, n)
+			}
+			c.grow(0, false)
+		}
+	}
+	c.grow(0.2, true)
+	c.grow(-0.1, true)
+	if c.grow(0.2, true); math.Abs(c.forked-0.3) > 1e-9 || c.bare != 0 {
+		t.Errorf("%v are lost", c.forked)
+	}
+	if c.grow(-5, true); c.forked != 0 {
+		t.Errorf("what branches win is kept: %v", c.forked)
+	}
+}
+
+// How much of what drafts promise comes true: certain ones do not count, and passes without drafts let the past fade.
+func TestTrust(t *testing.T) {
+	var c Cost
+	streams := ShapeOf(10, 1).Add(10, 1) // two
+	c.Generated(Pass{Streams: streams, Drafted: true, Sure: 3, Promised: 4, Tokens: 2 + 3 + 1, Took: time.Millisecond})
+	if got, want := c.trust.part(), (1.0+trustPrior)/(4+trustPrior); math.Abs(got-want) > 1e-12 {
+		t.Errorf("one of four comes true: %v, want %v", got, want)
+	}
+	c.Generated(Pass{Streams: streams, Drafted: true, Sure: 3, Promised: 4, Tokens: 2, Took: time.Millisecond})
+	keep := math.Exp(-4.0 / trustMemory)
+	if got, want := c.trust.part(), (keep+trustPrior)/(4*keep+4+trustPrior); math.Abs(got-want) > 1e-12 {
+		t.Errorf("then none of four: %v, want %v", got, want)
+	}
+	low := c.trust.part()
+	for range 10 * trustPasses {
+		was := c.trust.part()
+		if c.Generated(Pass{Streams: streams, Tokens: 2, Took: time.Millisecond}); c.trust.part() <= was {
+			t.Fatal("the past does not fade")
+		}
+	}
+	if got := c.trust.part(); low > 0.9 || got < 0.999 {
+		t.Errorf("a trust of %v is %v after many passes", low, got)
+	}
+	before := c
+	for _, p := range []Pass{{Streams: streams}, {Took: time.Millisecond, Drafted: true, Promised: 5}} {
+		if c.Generated(p); c.trust != before.trust {
+			t.Error("a pass of nothing counts")
+		}
+	}
+}
+
+// Losses beyond what one pass may lose are a debt, which makes the rest of drafts longer.
+func TestDebt(t *testing.T) {
+	c := check{balance: 1}
+	c.grow(0.4, false)
+	if c.debt != 0 || math.Abs(c.balance-(1+allowance-0.4)) > 1e-9 {
+		t.Errorf("a small loss: a balance of %v, a debt of %v", c.balance, c.debt)
+	}
+	half := c.balance / 2
+	if c.grow(10, false); math.Abs(c.debt-(10-half)) > 1e-9 || math.Abs(c.balance-(half+allowance)) > 1e-9 || c.resting {
+		t.Errorf("a large loss: a balance of %v, a debt of %v", c.balance, c.debt)
+	}
+	c.balance = 0.1
+	if c.grow(10, false); !c.resting || math.Abs(c.balance-(0.1+allowance-opening/2-mostDebt)) > 1e-9 || c.lost != 1 || c.running != 0 {
+		t.Errorf("used up: %+v", c)
+	}
+	for c.resting {
+		c.grow(0, false)
+	}
+	if c.balance < opening || c.debt != 0 {
+		t.Errorf("rested: %+v", c)
+	}
+	for range 1000 {
+		c.grow(-1, false)
+	}
+	if c.balance != stake {
+		t.Errorf("a balance of %v", c.balance)
+	}
+}

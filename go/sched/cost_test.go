@@ -177,3 +177,120 @@ func TestCostHasSteps(t *testing.T) {
 		}
 	}
 }
+
+// Times are kept for each number of tokens up to 16, then for ever larger ones, up to the largest by powers of two; between
+// two of them times are interpolated.
+func TestCostBetweenSizes(t *testing.T) {
+	for i, n := range sizes {
+		if i < 16 && n != i+1 || n >= 64 && n != 2*sizes[i-1] || i == len(sizes)-1 && n != most {
+			t.Errorf("time %d is of %d tokens", i, n)
+		}
+	}
+	bent := func(n int) time.Duration { return time.Duration(n*n) * time.Microsecond }
+	c := learned(func(s Shape) time.Duration { return bent(s.Tokens) })
+	for i := range sizes[1:] {
+		lo, hi := sizes[i], sizes[i+1]
+		for _, n := range []int{lo, lo + (hi-lo)/4, (lo + hi) / 2, hi} {
+			want := float64(bent(lo)) + float64(n-lo)/float64(hi-lo)*float64(bent(hi)-bent(lo))
+			if got := c.Estimate(Shape{Tokens: n}); math.Abs(float64(got)-want) > 2 {
+				t.Errorf("%d tokens between %d and %d take %v, want %v", n, lo, hi, got, time.Duration(want))
+			}
+		}
+	}
+	if got := c.Estimate(Shape{}); got != 0 {
+		t.Errorf("no tokens take %v", got)
+	}
+	if want := bent(most) / most; c.Each() != want {
+		t.Errorf("a token of a long pass takes %v, want %v", c.Each(), want)
+	}
+	c.Set(time.Second, 2*time.Second)
+	if a, r := c.Positions(); a != time.Second || r != 2*time.Second {
+		t.Errorf("positions take %v and %v", a, r)
+	}
+	c.SetRow(time.Millisecond)
+	if got, want := c.Estimate(Shape{Tokens: 2, Attended: 3e6, Read: 1e6, Rows: 4}), bent(2)+3*time.Second+2*time.Second+3*time.Millisecond; got != want || c.Row() != time.Millisecond {
+		t.Errorf("a pass takes %v, want %v", got, want)
+	}
+	c.Set(-time.Second, -1)
+	c.SetRow(-1)
+	if a, r := c.Positions(); a != 0 || r != 0 || c.Row() != 0 {
+		t.Errorf("positions and rows take %v, %v and %v", a, r, c.Row())
+	}
+	if got, want := c.Prompt(1, 512), c.Estimate(ShapeOf(0, 1)); got != want || c.Prompt(0, 512) != 0 {
+		t.Errorf("a prompt of one token takes %v, want %v", got, want)
+	}
+}
+
+// The cost of branches is learned from two passes that are wrong in the same direction, by the smaller error.
+func TestCostOfBranches(t *testing.T) {
+	base := learned(func(s Shape) time.Duration { return 100 * time.Millisecond })
+	two := Shape{Tokens: 4, Rows: 4, Branches: 2}
+	for _, c := range []struct {
+		what     string
+		branch   float64   // ms
+		took     []float64 // of what was expected
+		want     float64   // ms of a branch
+		branches int
+	}{
+		{"one pass", 0, []float64{1.3}, 0, 2},
+		{"two late ones", 0, []float64{1.3, 1.2}, 0.2 * 0.2 * 100 / 2, 2},
+		{"the later is later", 0, []float64{1.1, 1.4}, 0.2 * 0.1 * 100 / 2, 2},
+		{"one branch", 0, []float64{1.1, 1.4}, 0.2 * 0.1 * 100, 1},
+		{"late and early", 10, []float64{1.3, 0.7}, 10, 2},
+		{"late and right", 10, []float64{1.3, 1}, 10, 2},
+		{"two early ones", 10, []float64{0.9, 0.8}, 10 - 0.2*0.1*120/2, 2},
+		{"much too late", 0, []float64{9, 9}, 0.2 * 0.5 * 100 / 2, 2},
+		{"much too early", 10, []float64{0.1, 0.1}, 10 - 0.2*0.5*120/2, 2},
+		{"never less than nothing", 0.1, []float64{0.5, 0.5}, 0, 2},
+	} {
+		cost := base
+		cost.branch = c.branch * 1e6
+		shape := two
+		shape.Branches = c.branches
+		for _, f := range c.took {
+			cost.Observe(shape, time.Duration(f*float64(cost.Estimate(shape))))
+		}
+		if got := cost.branch / 1e6; math.Abs(got-c.want) > 1e-3 {
+			t.Errorf("%s: a branch takes %v ms, want %v", c.what, got, c.want)
+		}
+		if cost.knots != base.knots {
+			t.Errorf("%s: the time of tokens changed", c.what)
+		}
+	}
+	cost := base
+	cost.branch = 1e6
+	cost.Observe(Shape{Tokens: 1, Rows: 1}, 100*time.Millisecond)
+	if got := cost.branch; math.Abs(got-forgetBranch*1e6) > 1 {
+		t.Errorf("after a pass without branches one takes %v", got)
+	}
+}
+
+// Passes in which most tokens have rows of logits, as drafts have, bound the next ones.
+func TestVerifiedPasses(t *testing.T) {
+	for _, r := range []struct{ tokens, rows, largest int }{
+		{12, 6, most}, {12, 7, 15}, {12, 12, 15}, {13, 7, 16}, {2, 2, 5}, {4, 4, 5}, {5, 5, 6},
+	} {
+		var c Cost
+		c.Observe(Shape{Tokens: r.tokens, Rows: r.rows}, time.Millisecond)
+		if got := c.largest(1); got != r.largest {
+			t.Errorf("after a pass of %d tokens with %d rows, one has %d at most, want %d", r.tokens, r.rows, got, r.largest)
+		}
+	}
+	c := learned(func(s Shape) time.Duration { return time.Millisecond })
+	if got := c.largest(5000); got != 6250 {
+		t.Errorf("5000 streams have %d tokens at most", got)
+	}
+}
+
+// The time of a row follows passes whose rows take most of their time.
+func TestRowsAreLearned(t *testing.T) {
+	c := learned(func(s Shape) time.Duration { return time.Millisecond })
+	c.SetRow(10 * time.Millisecond)
+	s := Shape{Tokens: 8, Rows: 8}
+	guess := 71.0 // ms
+	want := 10 * math.Exp(learn/2*(70/guess)*math.Log(1.2))
+	c.Observe(s, time.Duration(1.2*guess*1e6))
+	if got := c.row / 1e6; math.Abs(got-want) > 1e-4 {
+		t.Errorf("a row takes %v ms, want %v", got, want)
+	}
+}

@@ -202,7 +202,7 @@ func (s *speculation) grow(forks int) (trees []tree, rate float64, looked bool) 
 	for _, o := range order[:chosen] {
 		s.list[o.candidate].take(o.draft, trust, s.replays)
 	}
-	if s.replays && chosen > 0 {
+	if s.replays {
 		rate = s.snapshots(last, tokensThen, base, start, rate, left, room, largest)
 	}
 	trees = make([]tree, len(s.list))
@@ -218,9 +218,6 @@ func (s *speculation) snapshots(shape Shape, tokens, base, start, rate float64, 
 	for i := range s.list {
 		c := &s.list[i]
 		for depth := 0; depth < c.trunk && room > 0; depth++ {
-			if c.ends(depth - 1) {
-				continue
-			}
 			n := c.known + depth
 			more, bytes := shape.Add(c.at, n), int64(0)
 			if more.Branches++; s.grows != nil {

@@ -114,6 +114,9 @@ func TestDraftsOfAnUnknownCost(t *testing.T) {
 			t.Errorf("%d of %d drafts in passes of at most %d tokens, want %d", n, r.drafts, r.batch, r.want)
 		}
 	}
+	if n := drafts(c, 100, chain(3, likely)); n != 3 {
+		t.Errorf("%d of three likely drafts are tried while their cost is unknown", n)
+	}
 	if n := drafts(c, 100, chain(3, likely-0.01)); n != 0 {
 		t.Errorf("%d drafts that are likely wrong are tried while their cost is unknown", n)
 	}
@@ -262,6 +265,171 @@ func TestPassesWithDraftsGrowSlowly(t *testing.T) {
 			if got := c.largest(streams); got != want {
 				t.Errorf("after a pass of %d, %d streams have one of %d at most, want %d", n, streams, got, want)
 			}
+		}
+	}
+}
+
+// A draft extends the trunk or the branch that ends with its parent; otherwise it begins a branch. A snapshot is not extended.
+func TestTreesGrow(t *testing.T) {
+	list := []Draft{{1, -1}, {1, 0}, {1, -1}, {1, 2}, {1, 3}, {1, 0}, {1, 1}}
+	for _, c := range []struct {
+		add   []int
+		trunk int
+		want  []Branch
+	}{
+		{[]int{0, 1}, 2, nil},
+		{[]int{0, 2, 3, 1}, 2, []Branch{{[]int{2, 3}, 2}}},
+		{[]int{2, 3, 4, 0}, 1, []Branch{{[]int{2, 3, 4}, 3}}},
+		{[]int{0, 1, 5, 2}, 2, []Branch{{[]int{0, 5}, 1}, {[]int{2}, 1}}},
+		{[]int{0, 1, 6}, 2, []Branch{{[]int{0, 1, 6}, 1}}}, // not the next of the list
+	} {
+		var got tree
+		for _, v := range c.add {
+			got.add(list, v)
+		}
+		if got.trunk != c.trunk || len(got.branches) != len(c.want) || len(c.want) > 0 && !reflect.DeepEqual(got.branches, c.want) {
+			t.Errorf("%v are added: a trunk of %d and %+v, want %d and %+v", c.add, got.trunk, got.branches, c.trunk, c.want)
+		}
+	}
+	snapshot := tree{trunk: 1, branches: []Branch{{}, {Path: []int{0}}}}
+	for v, want := range map[int]int{2: 2, 5: 2, 1: -1} {
+		if got := snapshot.end(list, v); got != want {
+			t.Errorf("draft %d extends sequence %d, want %d", v, got, want)
+		}
+	}
+	for v, want := range map[int]bool{-1: true, 0: true, 1: false, 2: false} {
+		if got := snapshot.ends(v); got != want {
+			t.Errorf("a sequence ends with draft %d: %v", v, got)
+		}
+	}
+}
+
+// Where no sequence ends with the last accepted draft, the known tokens and the accepted drafts are evaluated again.
+func TestReplayed(t *testing.T) {
+	for _, c := range []struct {
+		drafts         []Draft
+		trunk          int
+		branches       []Branch
+		chance, tokens float64
+	}{
+		{chain(2, 0.5), 0, nil, 0, 0}, // the trunk is of known tokens only: it ends there
+		{chain(2, 0.5), 1, nil, 0.5, 0.5 * 3},
+		{chain(2, 0.5), 2, nil, 0.75, 0.5*3 + 0.25*4},
+		{chain(2, 0.5), 2, []Branch{{}}, 0.25, 0.25 * 4},
+		{chain(2, 0.5), 2, []Branch{{Path: []int{0}}}, 0.5, 0.5 * 3},
+		{chain(2, 0.5), 2, []Branch{{}, {Path: []int{0}}}, 0, 0},
+		{[]Draft{{0.5, -1}, {0.3, -1}}, 1, []Branch{{[]int{1}, 1}}, 0.2, 0.2 * 3},
+		{chain(2, 1), 2, nil, 0, 0},
+	} {
+		cand := candidate{known: 3, drafts: c.drafts}
+		cand.begin()
+		for v := range c.trunk {
+			cand.take(v, 1, false)
+		}
+		for _, b := range c.branches {
+			if b.New > 0 {
+				cand.take(b.Path[0], 1, false)
+			} else {
+				cand.branches = append(cand.branches, b)
+			}
+		}
+		if chance, tokens := cand.replayed(); math.Abs(chance-c.chance) > 1e-12 || math.Abs(tokens-c.tokens) > 1e-12 {
+			t.Errorf("a trunk of %d of %v, branches %+v: %v tokens again with chance %v, want %v and %v", c.trunk, c.drafts, c.branches, tokens, chance, c.tokens, c.chance)
+		}
+	}
+	cost := learned(func(s Shape) time.Duration { return time.Duration(s.Tokens*s.Tokens) * time.Millisecond })
+	s := speculation{cost: &cost, streams: Shape{Tokens: 2}, list: []candidate{{again: 1.5}, {again: 0.75}}}
+	if got, want := s.replay(1e6), (16+0.25*9-1)*1e6; math.Abs(got-want) > 10 { // 2.25 tokens more than two
+		t.Errorf("evaluating again takes %v, want %v", got, want)
+	}
+}
+
+// observed makes branches possible: passes without drafts were measured.
+func observed(c Cost) *Cost {
+	for range leastPlain {
+		c.Generated(Pass{Streams: ShapeOf(1, 1), Tokens: 1, Took: c.Estimate(ShapeOf(1, 1))})
+	}
+	return &c
+}
+
+// Snapshots are after the known tokens, the first draft, and so on, as long as each pays, as many as may be.
+func TestSnapshotsInOrder(t *testing.T) {
+	c := observed(learned(func(s Shape) time.Duration { return 100*time.Millisecond + time.Duration(s.Tokens)*10*time.Microsecond }))
+	for forks := range 7 {
+		one := ShapeOf(1, 1)
+		s := speculation{cost: c, whole: one, streams: one, limit: longest, replays: true, room: 1000, longest: 1000, forks: forks,
+			list: []candidate{{known: 1, drafts: chain(4, 0.6)}}}
+		got := s.choose()[0]
+		if want := min(forks, 4); got.trunk != 4 || len(got.branches) != want {
+			t.Errorf("%d branches: a trunk of %d with %+v, want 4 with %d snapshots", forks, got.trunk, got.branches, want)
+		}
+		for i, b := range got.branches {
+			if b.New != 0 || len(b.Path) != i || i > 0 && b.Last() != i-1 {
+				t.Errorf("%d branches: snapshot %d is after %v", forks, i, b.Path)
+			}
+		}
+	}
+	dear := *c
+	dear.branch = 1e9
+	one := ShapeOf(1, 1)
+	s := speculation{cost: &dear, whole: one, streams: one, limit: longest, replays: true, room: 1000, longest: 1000, forks: 4,
+		list: []candidate{{known: 1, drafts: chain(4, 0.6)}}}
+	if got := s.choose()[0]; len(got.branches) != 0 {
+		t.Errorf("snapshots of a second each: %+v", got.branches)
+	}
+}
+
+// The first of siblings comes first, then what is likeliest for the tokens that it adds: a branch adds its whole path.
+func TestWhatComesNext(t *testing.T) {
+	c := observed(learned(func(s Shape) time.Duration { return time.Second + time.Duration(s.Tokens)*time.Microsecond }))
+	if got := chosenTree(c, 1, []Draft{{0.3, -1}, {0.6, -1}}, 3, 100, 4); got.trunk != 1 || len(got.branches) != 0 {
+		t.Errorf("where two tokens fit beside the known one: a trunk of %d and %+v, want the first sibling", got.trunk, got.branches)
+	}
+	list := []Draft{{0.9, -1}, {0.4, 0}, {0.5, 1}, {0.5, 0}} // 0.18 for a token, or 0.45 for three
+	if got := chosenTree(c, 1, list, 6, 100, 4); got.trunk != 3 || len(got.branches) != 0 {
+		t.Errorf("where 6 tokens fit: a trunk of %d and %+v, want 3", got.trunk, got.branches)
+	}
+	list[2].Chance = 0.3 // 0.11 for a token
+	if got := chosenTree(c, 1, list, 6, 100, 4); got.trunk != 2 || len(got.branches) != 1 {
+		t.Errorf("where 6 tokens fit: a trunk of %d and %+v, want 2 and a branch", got.trunk, got.branches)
+	}
+	for room, want := range map[int][]int{4: {1, 1}, 5: {2, 1}, 6: {2, 2}, 8: {3, 3}} { // equal ones by turns
+		s := speculation{cost: c, limit: longest, room: room, longest: most, list: []candidate{{known: 1, drafts: chain(9, 1)}, {known: 1, drafts: chain(9, 1)}}}
+		s.whole = ShapeOf(0, 1).Add(0, 1)
+		s.streams = s.whole
+		trees := s.choose()
+		if got := []int{trees[0].trunk, trees[1].trunk}; !reflect.DeepEqual(got, want) {
+			t.Errorf("where %d tokens fit, two equal streams have %v drafts, want %v", room, got, want)
+		}
+	}
+}
+
+// Drafts take memory by the blocks that they begin, and passes with them at most twice the time of those without.
+func TestDraftsAreLimited(t *testing.T) {
+	for _, c := range []struct {
+		prompt, drafts int
+		itl            time.Duration
+		free           uint64
+		want           int
+	}{
+		{60, 10, 0, 0, 3}, {60, 10, 0, 1, 10}, {60, 100, 0, 1, 67}, {60, 100, 0, 2, 100}, {63, 10, 0, 0, 0}, {64, 10, 0, 1, 10},
+		{60, 100, time.Millisecond, 9, 11}, {60, 100, 40 * time.Millisecond, 9, 21}, // 22 ms; 32 of 40
+	} {
+		s := New(Config{Running: 1, Batch: 500, Queue: 1, Memory: simMemory{}, TargetITL: c.itl})
+		s.Cost = learned(func(s Shape) time.Duration { return 10*time.Millisecond + time.Duration(s.Tokens)*time.Millisecond })
+		begin(t, s, Request{ID: 1, Prompt: c.prompt, MaxTokens: 1000})
+		items := s.Next(0, 1<<30)
+		for len(items) > 0 {
+			for _, id := range s.Ran(items, 0) {
+				s.Sampled(id, 1, c.prompt)
+				s.Drafted(id, chain(c.drafts, 1))
+			}
+			if items = nil; s.find(1).todo() != 1 {
+				items = s.Next(0, 1<<30)
+			}
+		}
+		if got := s.Next(0, c.free); len(got) != 1 || got[0].Draft != c.want || got[0].Tokens != c.want+1 {
+			t.Errorf("%+v: %+v", c, got)
 		}
 	}
 }

@@ -360,9 +360,6 @@ func (s *Scheduler) shrink(shape Shape, j *job, n int, limit time.Duration, floo
 
 // room is how many of n positions j can take, with so many bytes available.
 func (s *Scheduler) room(j *job, n int, available int64) int {
-	if n <= 0 || s.grows(j, n) <= max(available, 0) {
-		return n
-	}
 	return sort.Search(n, func(k int) bool { return s.grows(j, k+1) > max(available, 0) })
 }
 
