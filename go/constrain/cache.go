@@ -15,6 +15,7 @@ type cache struct {
 	mu    sync.Mutex
 	items map[[sha256.Size]byte]*cached
 	turn  uint64
+	bytes int // of the items' programs
 }
 
 type cached struct {
@@ -22,11 +23,15 @@ type cached struct {
 	done atomic.Bool   // a and err are set
 	a    *Automaton
 	err  error
-	used uint64
+
+	// with the cache's lock
+	used  uint64
+	users int // requests that compile it, or wait for that
+	bytes int // of its program
 }
 
-// A vocabulary keeps at most maxCached automata, each with at most maxBytes beside its program, and so many that their
-// programs have at most maxPrograms bytes, or one.
+// A vocabulary keeps at most maxCached automata, each with at most maxBytes beside its program, whose programs have at
+// most maxPrograms bytes, or one. Those that are being compiled are kept as well.
 const (
 	maxCached   = 16
 	maxPrograms = 64 << 20
@@ -44,20 +49,8 @@ func (v *Vocabulary) CompileFor(namespace string, g *grammar.Grammar) (*Automato
 	if err != nil {
 		return nil, err
 	}
-	c := &v.cache
-	c.mu.Lock()
-	if c.items == nil {
-		c.items = map[[sha256.Size]byte]*cached{}
-	}
-	item := c.items[key]
-	if item == nil {
-		item = &cached{turn: make(chan struct{}, 1)}
-		c.items[key] = item
-	}
-	c.turn++
-	item.used = c.turn
-	c.bound()
-	c.mu.Unlock()
+	item := v.cache.take(key)
+	defer v.cache.release(key, item)
 	// One compiles it, and the others wait. Where its work ends before it is done, the next one tries.
 	if err := g.Work.Wait(item.turn); err != nil {
 		return nil, err
@@ -70,29 +63,59 @@ func (v *Vocabulary) CompileFor(namespace string, g *grammar.Grammar) (*Automato
 		}
 		item.a, item.err = a, err
 		item.done.Store(true)
-		c.mu.Lock()
-		c.bound()
-		c.mu.Unlock()
 	}
 	return item.a, item.err
 }
 
-// bound drops the automata that were not used for the longest time.
+// take returns the item of a key, which stays until it is released.
+func (c *cache) take(key [sha256.Size]byte) *cached {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.items == nil {
+		c.items = map[[sha256.Size]byte]*cached{}
+	}
+	item := c.items[key]
+	if item == nil {
+		item = &cached{turn: make(chan struct{}, 1)}
+		c.items[key] = item
+	}
+	c.turn++
+	item.used = c.turn
+	item.users++
+	return item
+}
+
+// release ends a request's use of an item, and counts its program if that is new.
+func (c *cache) release(key [sha256.Size]byte, item *cached) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	item.users--
+	switch {
+	case !item.done.Load():
+		if item.users == 0 { // nobody will compile it
+			delete(c.items, key)
+		}
+	case item.a != nil && item.bytes == 0:
+		item.bytes = item.a.size()
+		c.bytes += item.bytes
+	}
+	c.bound()
+}
+
+// bound drops the automata that were not used for the longest time, of those that are not in use.
 func (c *cache) bound() {
-	for {
+	for len(c.items) > maxCached || c.bytes > maxPrograms && len(c.items) > 1 {
 		var oldest [sha256.Size]byte
-		first, bytes := c.turn+1, 0
+		first := c.turn + 1
 		for k, i := range c.items {
-			if i.used < first {
+			if i.users == 0 && i.used < first {
 				oldest, first = k, i.used
 			}
-			if i.done.Load() && i.a != nil {
-				bytes += i.a.size()
-			}
 		}
-		if len(c.items) <= maxCached && (bytes <= maxPrograms || len(c.items) == 1) {
-			return
+		if first > c.turn {
+			return // when those are released
 		}
+		c.bytes -= c.items[oldest].bytes
 		delete(c.items, oldest)
 	}
 }
@@ -100,16 +123,15 @@ func (c *cache) bound() {
 // CachedBytes returns the memory of the programs, states and masks of the cached automata, and of the stacks of texts. An
 // automaton in use counts as it was before.
 func (v *Vocabulary) CachedBytes() (bytes uint64) {
-	bytes = uint64(max(v.stacks.Load(), 0))
 	c := &v.cache
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	bytes = uint64(max(v.stacks.Load(), 0)) + uint64(c.bytes)
 	for _, item := range c.items {
 		if !item.done.Load() || item.a == nil {
 			continue
 		}
 		a := item.a
-		bytes += uint64(a.size())
 		if a.mu.TryLock() {
 			a.told = a.bytes + a.configs.bytes
 			a.mu.Unlock()
