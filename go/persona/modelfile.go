@@ -18,7 +18,7 @@ var refusals = map[string]string{
 }
 
 // ParseModelfile parses a Modelfile. A value stands on the rest of its line, or between " or """, where it may have
-// several lines.
+// several lines. One that has """ itself stands between fences: lines of four or more ", the same number above and below.
 func ParseModelfile(text string) (*Persona, error) {
 	if len(text) > MaxBytes {
 		return nil, fmt.Errorf("the Modelfile has %d bytes, want at most %d", len(text), MaxBytes)
@@ -94,6 +94,10 @@ func (r *modelfile) word() string {
 // value returns the rest of the line, or what stands between quotes, and skips the line's end.
 func (r *modelfile) value() (string, error) {
 	r.skip(len(r.rest) - len(strings.TrimLeft(r.rest, " \t")))
+	if value, n, ok := fenced(r.rest); ok {
+		r.skip(n)
+		return value, nil
+	}
 	switch {
 	case strings.HasPrefix(r.rest, triple):
 		end := strings.Index(r.rest[len(triple):], triple)
@@ -122,6 +126,23 @@ func (r *modelfile) value() (string, error) {
 	return strings.TrimSpace(r.skip(lineLen(r.rest))), nil
 }
 
+// fenced returns the value between two fences, the first of which s begins with, and how long all of it is.
+func fenced(s string) (value string, n int, ok bool) {
+	fence := s[:len(s)-len(strings.TrimLeft(s, `"`))]
+	if len(fence) <= len(triple) || !strings.HasPrefix(s[len(fence):], "\n") {
+		return "", 0, false
+	}
+	begin := len(fence) + 1
+	for at := begin; at < len(s); {
+		end := at + lineLen(s[at:])
+		if at > begin && strings.TrimSuffix(s[at:end], "\n") == fence {
+			return s[begin : at-1], end, true
+		}
+		at = end
+	}
+	return "", 0, false
+}
+
 // instruct reads an instruction.
 func (p *Persona) instruct(r *modelfile) error {
 	word := r.word()
@@ -140,7 +161,7 @@ func (p *Persona) instruct(r *modelfile) error {
 	switch what := strings.ToUpper(word); {
 	case err != nil:
 		return fmt.Errorf("%s: %w", what, err)
-	case strings.TrimSpace(value) == "" && what != "SYSTEM" && what != "MESSAGE":
+	case value == "" && what != "SYSTEM" && what != "MESSAGE", what == "FROM" && strings.TrimSpace(value) == "":
 		return fmt.Errorf("%s has no value", what)
 	case what == "FROM" && p.From != "":
 		return fmt.Errorf("FROM is there twice: %.80q and %.80q; want one", p.From, value)
@@ -160,8 +181,18 @@ func (p *Persona) instruct(r *modelfile) error {
 
 // quoted returns a value as a Modelfile has it.
 func quoted(s string) string {
-	if s != "" && s == strings.TrimSpace(s) && !strings.ContainsAny(s, "\"\n") {
+	s = lineEnds.Replace(s)
+	switch {
+	case s == "":
+		return `""`
+	case s == strings.TrimSpace(s) && !strings.ContainsAny(s, "\"\n"):
 		return s
+	case s[0] != '"' && !strings.Contains(s, triple):
+		return triple + s + triple
 	}
-	return `"""` + s + `"""`
+	fence := triple + `"`
+	for strings.Contains(s, fence) {
+		fence += `"`
+	}
+	return fence + "\n" + s + "\n" + fence
 }

@@ -137,11 +137,6 @@ func FuzzModelfile(f *testing.F) {
 			}
 			return
 		}
-		for _, s := range append([]string{p.From, p.System, p.License}, p.texts()...) {
-			if strings.Contains(s, `"""`) {
-				return // which the language has no words for
-			}
-		}
 		again, err := ParseModelfile(p.Modelfile())
 		if err != nil || !reflect.DeepEqual(again, p) {
 			t.Errorf("%q: got %+v, %v, want %+v", p.Modelfile(), again, err, p)
@@ -149,13 +144,35 @@ func FuzzModelfile(f *testing.F) {
 	})
 }
 
-// texts returns those of the messages and the parameters.
-func (p *Persona) texts() (all []string) {
-	for _, m := range p.Messages {
-		all = append(all, m.Content)
-	}
-	p.Parameters.each(func(_, value string) { all = append(all, value) })
-	return all
+// Any texts are printed so that they are parsed to the same, apart from the ends of their lines.
+func FuzzTexts(f *testing.F) {
+	f.Add("a", "b", "c")
+	f.Add(`say """x"""`, "\"\"\"\n\"\n\"\"\"", "\"\"\"\"\"\"\n\"\"\"\"")
+	f.Add("", " ", "\n")
+	f.Add("0", "0\r0", "\r")
+	f.Add("\"", "a \" \nb\"", "# \r\n\"\"\"")
+	f.Fuzz(func(t *testing.T, system, message, stop string) {
+		p := &Persona{From: "demo", System: system, License: message, Messages: []Message{
+			{"user", message}, {"assistant", system}, {"user", stop}, {"assistant", ""}, {"user", message}}}
+		if stop != "" {
+			p.Parameters = Parameters{"stop": []string{stop, "x"}}
+		}
+		if p.Check() != nil || len(p.Modelfile()) > MaxBytes {
+			return
+		}
+		printed := p.Modelfile()
+		for _, s := range []*string{&p.System, &p.License, &p.Messages[0].Content, &p.Messages[1].Content,
+			&p.Messages[2].Content, &p.Messages[4].Content} {
+			*s = lineEnds.Replace(*s)
+		}
+		if stop != "" {
+			p.Parameters["stop"] = []string{lineEnds.Replace(stop), "x"}
+		}
+		again, err := ParseModelfile(printed)
+		if err != nil || !reflect.DeepEqual(again, p) {
+			t.Errorf("%q: got %+v, %v, want %+v", printed, again, err, p)
+		}
+	})
 }
 
 // What is parsed is stored so that it is parsed to the same.

@@ -187,7 +187,7 @@ func TestCreateAPI(t *testing.T) {
 		`{"model":"a","from":"nope"}`:                                             "model 'nope' not found",
 		`{"model":"../a","from":"demo"}`:                                          "model: the name",
 		`{"model":"demo","from":"demo"}`:                                          "model: the name",
-		`{"model":"a","from":"demo","template":"x"}`:                              "template: given, want none",
+		`{"model":"a","from":"demo","template":"x"}`:                              `template: the string "x" is not supported yet, want none: templates are`,
 		`{"model":"a","from":"demo","files":{"a.gguf":"sha256:0"}}`:               "files: ",
 		`{"model":"a","from":"demo","adapters":{"a":"b"}}`:                        "quern merge-lora",
 		`{"model":"a","from":"demo","quantize":"q4_K_M"}`:                         "quern quantize",
@@ -261,6 +261,11 @@ func TestPersonaCommands(t *testing.T) {
 	if got := fine("show", "mario"); !strings.Contains(got, "You are Mario. Be brief.") || !strings.Contains(got, "num_predict 8") {
 		t.Errorf("show %q", got)
 	}
+	fine("create", "blanks", "--from", "demo", "--parameter", "stop=a  b\n")
+	if got := fine("show", "blanks"); !strings.Contains(got, `stop "a  b\n"`) {
+		t.Errorf("show %q", got)
+	}
+	fine("rm", "blanks")
 	flags := []string{"--temp", "0", "-n", "8", "-r", "you"}
 	want := fine(append([]string{"chat", file, "-st", "-sys", "You are Mario. Be brief.", "-p", "Hello there"}, flags...)...)
 	if got := fine("chat", "mario", "-st", "-p", "Hello there"); got != want {

@@ -215,7 +215,8 @@ func (c *cached) settings(row func(name, value string)) {
 	}
 	row("system", c.Persona.System)
 	for line := range strings.Lines(c.Persona.Parameters.Lines()) {
-		row("parameter", strings.Join(strings.Fields(line), " "))
+		name, value, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		row("parameter", name+" "+strings.TrimLeft(value, " "))
 	}
 	for _, m := range c.Persona.Messages {
 		row(m.Role, m.Content)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/persona"
 	"github.com/quern-llm/quern/go/server/ask"
 )
 
@@ -172,6 +173,15 @@ func (s *Catalog) Named() bool { return s.Set.Several() || s.Adapting() || s.per
 
 // Has reports whether a model or a persona has the name.
 func (s *Catalog) Has(name string) bool { return s.Set.Has(name) || s.personas.get(name) != nil }
+
+// Untagged returns the name without the tag that Ollama's clients add, where a model or a persona has that; a model's
+// own name may end so.
+func (s *Catalog) Untagged(name string) string {
+	if bare := persona.BareName(name); s.Has(bare) {
+		return bare
+	}
+	return name
+}
 
 // Names returns the names of the models, and then of the personas.
 func (s *Catalog) Names() []string {

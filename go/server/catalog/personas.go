@@ -72,10 +72,7 @@ func (s *Catalog) Create(ctx context.Context, p *persona.Persona) error {
 			"--no-models-pull; " +
 			"send system or messages, and options, with each request")
 	}
-	from := persona.BareName(p.From)
-	if !s.Has(from) {
-		from = p.From // whose own name may end so
-	}
+	from := s.Untagged(p.From)
 	if !s.Has(from) {
 		return &models.NotFoundError{Name: p.From, Names: s.Names()}
 	}

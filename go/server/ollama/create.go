@@ -14,11 +14,11 @@ import (
 // A createQuery is a request to /api/create.
 type createQuery struct {
 	nameFields
-	from, system, template string
-	parameters             parameters
-	messages               turns
-	license                license
-	stream                 bool
+	from, system string
+	parameters   parameters
+	messages     turns
+	license      license
+	stream       bool
 }
 
 func newCreateQuery(*ask.Model) *createQuery { return &createQuery{stream: true} }
@@ -40,8 +40,7 @@ func (q *createQuery) Fields() []field.Field {
 		field.Input("parameters", &q.parameters, "Settings by Ollama's names, for requests that leave them out."),
 		field.Input("messages", &q.messages, "Example turns, which come before each conversation."),
 		field.Input("license", &q.license, "The terms, a text or several."),
-		field.Input("template", field.Text(&q.template),
-			"Not supported: templates are the model's own, or those of --chat-template."),
+		without("template", "Not supported: a template.", "templates are the model's own, or those of --chat-template"),
 		without("files", "Not supported: a file of weights.", file),
 		without("adapters", "Not supported: adapters of the model.",
 			"adapters are loaded with --lora NAME=FILE, and \"quern merge-lora\" makes a model of both"),
@@ -92,8 +91,6 @@ func (q *createQuery) persona() (*persona.Persona, error) {
 		return nil, err
 	case q.from == "":
 		return nil, reply.Invalid("from", "missing, want the name of a model that /api/tags has")
-	case q.template != "":
-		return nil, reply.Invalid("template", "given, want none: templates are the model's own, or those of --chat-template")
 	}
 	p := &persona.Persona{
 		Name: name, From: q.from, System: q.system, Parameters: q.parameters.Parameters, License: string(q.license),

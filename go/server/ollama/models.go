@@ -37,15 +37,6 @@ func tagOf(m *ask.Model) string {
 	return m.Name + ":latest"
 }
 
-// untagged returns the name of a model that a tag means.
-func (s *API) untagged(name string) string {
-	bare, tagged := strings.CutSuffix(name, ":latest")
-	if tagged && s.List.Has(bare) {
-		return bare
-	}
-	return name
-}
-
 type (
 	modelList struct {
 		Models []modelEntry `json:"models"`

@@ -5,10 +5,10 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"strings"
 
 	"github.com/quern-llm/quern/go/hub"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/persona"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/catalog"
@@ -164,7 +164,7 @@ func (s *API) deleteModel(req *answer.Request) error {
 	if err != nil {
 		return err
 	}
-	if err := s.List.Delete(req.Context(), s.untagged(name)); err != nil {
+	if err := s.List.Delete(req.Context(), s.List.Untagged(name)); err != nil {
 		return err
 	}
 	req.Send(struct{}{})
@@ -191,7 +191,7 @@ func (s *API) copyModel(req *answer.Request) error {
 	if s.List.Library == nil {
 		return catalog.ErrNoLibrary
 	}
-	err := s.List.Library.Copy(req.Context(), s.untagged(q.source), strings.TrimSuffix(q.destination, ":latest"))
+	err := s.List.Library.Copy(req.Context(), s.List.Untagged(q.source), persona.BareName(q.destination))
 	if errors.Is(err, hub.ErrNotFound) {
 		return &models.NotFoundError{Name: q.source, Names: s.List.Names()}
 	}

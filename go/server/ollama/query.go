@@ -132,7 +132,7 @@ func promptless(name, reason string) line {
 func (s *API) before(unload func(model, reason string) line) func(*answer.Request) (bool, error) {
 	return func(req *answer.Request) (bool, error) {
 		given := field.TextOf(req.Peek("model"))
-		req.Name = s.untagged(cmp.Or(given, field.TextOf(req.Peek("name")), req.Name))
+		req.Name = s.List.Untagged(cmp.Or(given, field.TextOf(req.Peek("name")), req.Name))
 		meant, err := s.List.Resolve(req.Name)
 		if err != nil {
 			return false, err
