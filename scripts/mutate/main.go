@@ -9,8 +9,8 @@
 // so are in equivalent.txt, with the reason, and are not drawn. The sources are never changed: the go command is given an
 // overlay with many mutants at a time, and C is compiled in a copy.
 //
-// What each test reaches is measured once, and kept in build/mutate until the packages that it may reach change, or its
-// own file: a run that was stopped goes on from there.
+// What each test reaches is measured once, and kept in build/mutate until the packages that it may reach change, its own
+// file, or the test data of its package: a run that was stopped goes on from there.
 //
 // The result is a table in Markdown, of what was killed by package, and a list of the survivors, written as in
 // equivalent.txt.
@@ -127,9 +127,10 @@ func run(n, each, skip int, seed uint64, only string, own, verbose bool) error {
 	}
 	var scores []score
 	var survivors []mutant
+	tests := measured{}
 	begun := time.Now()
 	for _, name := range names {
-		var s suite = &goSuite{pkg: name, own: own, scratch: filepath.Join(scratch, strings.ReplaceAll(name, "/", "-"))}
+		var s suite = &goSuite{pkg: name, own: own, measured: tests, scratch: filepath.Join(scratch, strings.ReplaceAll(name, "/", "-"))}
 		if name == scalar {
 			s = &cSuite{scratch: filepath.Join(scratch, "c")}
 		}

@@ -83,7 +83,8 @@ func packages(only string) ([]string, error) {
 // A goSuite is the tests of a package of Go and those elsewhere that run it.
 type goSuite struct {
 	pkg, scratch string
-	own          bool   // only the package's own tests
+	own          bool // only the package's own tests
+	measured     measured
 	tests        []test // the package's own first, and of these the fastest
 }
 
@@ -94,6 +95,9 @@ type test struct {
 	Took         time.Duration
 	Lines        map[string][]span // by the file
 }
+
+// measured are the tests of folders, for all suites of a run.
+type measured map[string][]test
 
 // A span is the lines of a statement or of several, the first and the last.
 type span [2]int
@@ -115,9 +119,11 @@ func (s *goSuite) sites() ([]mutant, error) {
 		folders = append(folders, elsewhere[s.pkg]...)
 	}
 	for _, folder := range folders {
-		if err := s.measure(folder); err != nil {
+		tests, err := s.measured.of(folder, s.scratch)
+		if err != nil {
 			return nil, err
 		}
+		s.tests = append(s.tests, tests...)
 	}
 	slices.SortFunc(s.tests, func(a, b test) int {
 		if own := a.Folder == s.pkg; own != (b.Folder == s.pkg) {
@@ -157,8 +163,21 @@ func sitesOf(pkg string) ([]mutant, error) {
 
 var isTest = regexp.MustCompile(`^(Test|Fuzz|Example)\w*$`) // beside warnings
 
+// of returns the tests of a folder, which are measured once.
+func (m measured) of(folder, scratch string) ([]test, error) {
+	tests, ok := m[folder]
+	if !ok {
+		var err error
+		if tests, err = measure(folder, scratch); err != nil {
+			return nil, err
+		}
+		m[folder] = tests
+	}
+	return tests, nil
+}
+
 // measure runs each test of a folder alone, and notes what it reaches of the packages that count it.
-func (s *goSuite) measure(folder string) error {
+func measure(folder, scratch string) ([]test, error) {
 	covered := []string{"./" + folder}
 	for pkg, folders := range elsewhere {
 		if slices.Contains(folders, folder) {
@@ -166,75 +185,97 @@ func (s *goSuite) measure(folder string) error {
 		}
 	}
 	slices.Sort(covered)
-	program := filepath.Join(s.scratch, "covered.test")
+	files, err := filesOf(folder)
+	if err != nil {
+		return nil, err
+	}
+	sources, err := sourcesOf(folder, covered)
+	if err != nil {
+		return nil, err
+	}
+	// A file of the folder's tests, one a line; its name has the hash of what they may reach and read.
+	known := filepath.Join("build", "mutate", fmt.Sprintf("%s-%s.jsonl", strings.ReplaceAll(folder, "/", "-"), sources))
+	tests, err := readTests(known)
+	if err != nil {
+		return nil, err
+	}
+	tests = slices.DeleteFunc(tests, func(t test) bool { return files[t.Name] != t.File })
+	delete(files, "TestMain") // which is none
+	if len(tests) == len(files) {
+		return tests, nil
+	}
+	program := filepath.Join(scratch, "covered.test")
 	if out, err := command(10*time.Minute, "", "scripts/go.sh", "test", "-c", "-vet=off", "-cover", "-coverpkg="+strings.Join(covered, ","), "-o", program, "./"+folder); err != nil {
-		return fmt.Errorf("%s: %v\n%s", folder, err, out)
+		return nil, fmt.Errorf("%s: %v\n%s", folder, err, out)
 	}
 	if _, err := os.Stat(program); errors.Is(err, os.ErrNotExist) {
-		return nil // there are no tests
+		return nil, nil // there are no tests
 	}
 	list, err := command(time.Minute, folder, program, "-test.list", "^(Test|Fuzz|Example)")
 	if err != nil {
-		return fmt.Errorf("%s: %v\n%s", folder, err, list)
+		return nil, fmt.Errorf("%s: %v\n%s", folder, err, list)
 	}
-	files, err := filesOf(folder)
-	if err != nil {
-		return err
-	}
-	// A file of the folder's tests, one a line; its name has the hash of what they may reach.
-	sources := sha256.New()
-	for _, pkg := range covered {
-		names, err := filepath.Glob(filepath.Join(pkg, "*.go"))
-		if err != nil {
-			return err
-		}
-		for _, name := range names {
-			if strings.HasSuffix(name, "_test.go") {
-				continue
-			}
-			text, err := os.ReadFile(name)
-			if err != nil {
-				return err
-			}
-			fmt.Fprintf(sources, "%s %d\n%s", name, len(text), text)
-		}
-	}
-	known := filepath.Join("build", "mutate", fmt.Sprintf("%s-%.16x.jsonl", strings.ReplaceAll(folder, "/", "-"), sources.Sum(nil)))
-	tests, err := readTests(known)
-	if err != nil {
-		return err
-	}
-	tests = slices.DeleteFunc(tests, func(t test) bool { return files[t.Name] != t.File })
 	log, err := os.OpenFile(known, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer log.Close()
 	for name := range strings.Lines(string(list)) {
 		if name = strings.TrimSpace(name); !isTest.MatchString(name) || slices.ContainsFunc(tests, func(t test) bool { return t.Name == name }) {
 			continue
 		}
-		profile := filepath.Join(s.scratch, "profile")
+		profile := filepath.Join(scratch, "profile")
 		begun := time.Now()
 		out, err := command(10*time.Minute, folder, program, "-test.short", "-test.run", "^"+name+"$", "-test.coverprofile", profile)
 		if err != nil {
-			return fmt.Errorf("%s of %s fails without a mutant: %v\n%s", name, folder, err, tail(out))
+			return nil, fmt.Errorf("%s of %s fails without a mutant: %v\n%s", name, folder, err, tail(out))
 		}
 		t := test{Folder: folder, Name: name, File: files[name], Took: time.Since(begun)}
 		if t.Lines, err = reached(profile); err != nil {
-			return err
+			return nil, err
 		}
 		line, err := json.Marshal(t)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if _, err := log.Write(append(line, '\n')); err != nil {
-			return err
+			return nil, err
 		}
 		tests = append(tests, t)
 	}
-	s.tests = append(s.tests, tests...)
-	return os.Remove(program)
+	return tests, os.Remove(program)
+}
+
+// sourcesOf returns a hash of the files of packages, and of what the tests of a folder read there. The tests themselves
+// are left out.
+func sourcesOf(folder string, packages []string) (string, error) {
+	sum := sha256.New()
+	add := func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		fmt.Fprintf(sum, "%s %d\n%s", path, len(text), text)
+		return err
+	}
+	for _, pkg := range packages {
+		files, err := os.ReadDir(pkg)
+		for _, d := range files {
+			if err == nil && d.Type().IsRegular() {
+				err = add(filepath.Join(pkg, d.Name()), d, nil)
+			}
+		}
+		if err != nil {
+			return "", err
+		}
+	}
+	data := filepath.Join(folder, "testdata")
+	if _, err := os.Stat(data); err == nil {
+		if err := filepath.WalkDir(data, add); err != nil {
+			return "", err
+		}
+	}
+	return fmt.Sprintf("%.16x", sum.Sum(nil)), nil
 }
 
 var testFunction = regexp.MustCompile(`(?m)^func ((?:Test|Fuzz|Example)\w*)\(`)
