@@ -5,7 +5,6 @@ import "C"
 
 import (
 	"cmp"
-	"fmt"
 	"math"
 )
 
@@ -79,10 +78,6 @@ func (h Heads) tiers(b *planBuilder, c *C.struct_qn_attend, window int) error {
 		c.tier[i] = C.struct_qn_tier{kv: place(t.Group, t.KVOffset), k_type: C.int32_t(t.KV.K), v_type: C.int32_t(t.KV.V)}
 	}
 	return nil
-}
-
-func (h Heads) String() string {
-	return fmt.Sprintf("%d heads of %d over %d of %d and %d", h.NHead, h.HeadDim, h.NHeadKV, h.HeadDim, h.valueDim())
 }
 
 func (h Heads) valueDim() int { return cmp.Or(h.ValueDim, h.HeadDim) }

@@ -2,8 +2,13 @@ package kernel
 
 import (
 	"errors"
+	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -352,6 +357,78 @@ func TestNewPlanRejects(t *testing.T) {
 				t.Errorf("error of several lines: %q", err)
 			}
 		})
+	}
+}
+
+// An operation that C refuses is described by its sizes, whatever its kind.
+func TestDescribe(t *testing.T) {
+	all := []Op{Adapt{}, StoreKV{}, Attend{}, Select{}, Compress{}, Conv{}, Decay{}, Delta{}, Matmul{}, MoeRoute{}, MoeGather{},
+		MoeCombine{}, NGram{}, Embed{}, RopeTable{}, Gather{}, Norm{}, NormRows{}, ToAct{}, Gate{}, XIELU{}, Scan{}, Sparse{},
+		Match{}, Mix{}, MixByScores{}, Blend{}, Connect{}, Agree{}, WKV{}}
+	var kinds []string
+	for _, op := range all {
+		kinds = append(kinds, kindOf(op))
+		v := reflect.New(reflect.TypeOf(op)).Elem()
+		v.Set(reflect.ValueOf(op))
+		var want []string
+		for i := range v.NumField() {
+			name := v.Type().Field(i).Name
+			switch _, isBuf := v.Field(i).Interface().(Buf); {
+			case isBuf:
+				v.Field(i).SetInt(9999) // no size
+			case v.Field(i).CanInt():
+				v.Field(i).SetInt(int64(1000 + i))
+				if v.Field(i).Type() == reflect.TypeFor[int]() {
+					want = append(want, fmt.Sprintf("%s %d", name, 1000+i))
+				}
+			case v.Field(i).CanFloat():
+				v.Field(i).SetFloat(float64(i) + 0.5)
+				want = append(want, fmt.Sprintf("%s %g", name, float64(i)+0.5))
+			case v.Field(i).Type() == reflect.TypeFor[[]float32]():
+				v.Field(i).Set(reflect.ValueOf(make([]float32, 1000+i)))
+				want = append(want, fmt.Sprintf("%s of %d", name, 1000+i))
+			}
+		}
+		got := describe(v.Interface().(Op))
+		for _, w := range want {
+			if !strings.Contains(got, w) {
+				t.Errorf("%T: got %q, want %q in it", op, got, w)
+			}
+		}
+		if strings.Contains(got, "9999") || strings.Contains(got, "\n") || len(want) == 0 && got != "or its buffers" {
+			t.Errorf("%T: got %q", op, got)
+		}
+	}
+	// All there are.
+	files, err := filepath.Glob("*.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill := regexp.MustCompile(`(?m)^func \(\w+ (\w+)\) fill\(b \*planBuilder, op \*C\.struct_qn_op\) error`)
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range fill.FindAllStringSubmatch(string(text), -1) {
+			if !slices.Contains(kinds, m[1]) {
+				t.Errorf("%s is not described here", m[1])
+			}
+		}
+	}
+
+	heads := Heads{NHead: 6, NHeadKV: 2, HeadDim: 8, QKV: bufX, Col: [3]int{0, 16}}
+	for want, op := range map[string]Op{
+		"NHead 6, NHeadKV 2, HeadDim 8, Col[1] 16, NRot 6, KNorm of 8, or its buffers": StoreKV{Heads: heads, NRot: 6, KNorm: make([]float32, 8)},
+		"Parts[0].Type Q4_K, Parts[0].In 256, Parts[0].Out 32, Parts[0].N 1, Parts[0].Bias of 32, Parts[1].N 2, or its buffers": Matmul{
+			Act: Act{ActF32: bufAct}, Parts: []Part{{Matrix: Matrix{Type: Q4_K, In: 256, Out: 32, N: 1}, Bias: make([]float32, 32)}, {Matrix: Matrix{N: 2}}}},
+	} {
+		if got := describe(op); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if _, err := NewPlan([]BufSpec{{Width: 32}}, RopeTable{NRot: 7}); err == nil || !strings.Contains(err.Error(), "NRot 7, or its") {
+		t.Errorf("got %v", err)
 	}
 }
 

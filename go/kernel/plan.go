@@ -7,7 +7,9 @@ import "C"
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
+	"strings"
 	"unsafe"
 )
 
@@ -48,7 +50,9 @@ func NewPlan(specs []BufSpec, ops ...Op) (*Plan, error) {
 		err := op.fill(&b, c)
 		p.owned = b.owned
 		if err == nil {
-			err = status(C.qn_plan_check(c, 1, bufs, C.int32_t(len(specs))), describe(op))
+			if rc := C.qn_plan_check(c, 1, bufs, C.int32_t(len(specs))); rc != C.QN_OK {
+				err = status(rc, describe(op))
+			}
 		}
 		if err != nil {
 			p.Close()
@@ -65,25 +69,40 @@ func NewPlan(specs []BufSpec, ops ...Op) (*Plan, error) {
 	return p, nil
 }
 
-// describe returns the sizes of an operation, for the error when C refuses it.
+// describe returns the sizes of an operation by their names, for the error when C refuses it. Zeros and buffers are left
+// out, and of vectors the length is shown.
 func describe(op Op) string {
-	switch o := op.(type) {
-	case Matmul:
-		s := ""
-		for _, p := range o.Parts {
-			s += fmt.Sprintf("[%d %d %d %v] ", p.N, p.Out, p.In, p.Type)
-		}
-		return "matrices " + s
-	case StoreKV:
-		return fmt.Sprintf("%v, %d dimensions rotated", o.Heads, o.NRot)
-	case Attend:
-		return o.Heads.String()
-	case Select:
-		return o.Heads.String()
-	case MoeRoute:
-		return fmt.Sprintf("%d of %d groups", o.GroupsUsed, o.Groups)
+	return strings.Join(append(sizes(nil, "", reflect.ValueOf(op)), "or its buffers"), ", ")
+}
+
+// sizes appends what v says under a name.
+func sizes(list []string, name string, v reflect.Value) []string {
+	_, isBuf := reflect.TypeAssert[Buf](v)
+	if isBuf || v.IsZero() {
+		return list
 	}
-	return "its sizes or buffers"
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			switch f := v.Type().Field(i); {
+			case f.Anonymous:
+				list = sizes(list, name, v.Field(i))
+			case f.IsExported():
+				list = sizes(list, strings.TrimPrefix(name+"."+f.Name, "."), v.Field(i))
+			}
+		}
+	case reflect.Array, reflect.Slice:
+		if of := v.Type().Elem().Kind(); v.Kind() == reflect.Slice && of != reflect.Struct {
+			return append(list, fmt.Sprintf("%s of %d", name, v.Len()))
+		}
+		for i := range v.Len() {
+			list = sizes(list, fmt.Sprintf("%s[%d]", name, i), v.Index(i))
+		}
+	case reflect.Map: // the buffers of activations
+	default:
+		list = append(list, fmt.Sprintf("%s %v", name, v))
+	}
+	return list
 }
 
 // Scratch returns the bytes of scratch per thread to run the plan over at most maxTok tokens.
