@@ -252,6 +252,9 @@ func (o Attend) fill(b *planBuilder, op *C.struct_qn_op) error {
 	if o.Window < 0 || o.Window > math.MaxInt32 || !(o.Softcap >= 0) {
 		return shapeErr("attention with window %d and softcap %v", o.Window, o.Softcap)
 	}
+	if o.Best > 0 && o.Each > 0 && o.Window > 0 {
+		return shapeErr("attention with window %d to spans that are chosen: they may be outside of it", o.Window)
+	}
 	if err := o.Heads.fill(&c.heads); err != nil {
 		return err
 	}
@@ -275,7 +278,7 @@ func (o Attend) fill(b *planBuilder, op *C.struct_qn_op) error {
 		s.n, s.each = C.int32_t(o.Best), C.int32_t(o.Each)
 		choices := 1
 		if o.Each > 0 {
-			c.window, s.near = 0, C.int32_t(o.Near)
+			s.near = C.int32_t(o.Near)
 			if o.Apart {
 				s.choices, choices = C.int32_t(o.NHeadKV), o.NHeadKV
 			}

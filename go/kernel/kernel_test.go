@@ -344,6 +344,7 @@ func TestNewPlanRejects(t *testing.T) {
 		{"steps of channels beyond the row", scan(func(s *Scan) { s.ByChannel, s.StepCol = true, 32 }), ErrShape},
 		{"short rates", scan(func(s *Scan) { s.ByChannel, s.Rate = true, make([]float32, 16) }), ErrShape},
 		{"wide state of channels", scan(func(s *Scan) { s.ByChannel, s.StateDim = true, 1<<20 }), ErrShape},
+		{"window over chosen spans", Attend{Heads: heads, Dst: bufY, Window: 64, Best: 1, Each: 64, Near: 64, Chosen: bufX}, ErrShape},
 		{"route into floats", MoeRoute{Dst: bufY, Src: bufX}, ErrShape},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
