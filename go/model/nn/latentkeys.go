@@ -21,21 +21,27 @@ func (k *Keys) Latents() {
 	k.Each("attention.head_count", 1, MaxHead, func(l *LayerConfig, n int) { l.NHead, l.NHeadKV = n, 1 })
 	c.Latent.ValueDim = k.IntOr(k.ofHeads("attention.value_length"), c.NEmbd/c.Layers[0].NHead, 1, MaxHeadDim)
 	n := c.Latent
-	plain := n.KeyDim - n.RopeDim
-	switch {
-	case n.RopeDim%kernel.Panel != 0:
+	if n.RopeDim%kernel.Panel != 0 {
 		k.Fail("rope.dimension_count", "%d, want a multiple of %d", n.RopeDim, kernel.Panel)
-	case plain < 1 || plain%kernel.Panel != 0:
-		k.Fail(k.ofHeads("attention.key_length"), "%d, want a multiple of %d more than the %d that are rotated", n.KeyDim, kernel.Panel, n.RopeDim)
-	case n.Rank < plain || n.Rank%kernel.Panel != 0:
-		k.Fail("attention.kv_lora_rank", "%d, want a multiple of %d, at least the %d of a head that are not rotated", n.Rank, kernel.Panel, plain)
-	case n.ValueDim%kernel.Panel != 0:
-		k.Fail(k.ofHeads("attention.value_length"), "%d, want a multiple of %d", n.ValueDim, kernel.Panel)
 	}
+	k.checkLatent(n, "attention.kv_lora_rank", k.ofHeads("attention.key_length"), k.ofHeads("attention.value_length"))
 	for i := range c.Layers {
 		l := &c.Layers[i]
 		l.HeadDim, l.ValueDim = n.Rank+n.RopeDim, n.Rank
 		l.AttnScale = float32(1 / math.Sqrt(float64(n.KeyDim)))
+	}
+}
+
+// checkLatent fails unless the sizes, which have those keys, are of panels and fit together.
+func (k *Keys) checkLatent(n Latent, rank, key, value string) {
+	plain := n.KeyDim - n.RopeDim
+	switch {
+	case plain < 1 || plain%kernel.Panel != 0:
+		k.Fail(key, "%d, want a multiple of %d more than the %d that are rotated", n.KeyDim, kernel.Panel, n.RopeDim)
+	case n.Rank < plain || n.Rank%kernel.Panel != 0:
+		k.Fail(rank, "%d, want a multiple of %d, at least the %d of a head that are not rotated", n.Rank, kernel.Panel, plain)
+	case n.ValueDim%kernel.Panel != 0:
+		k.Fail(value, "%d, want a multiple of %d", n.ValueDim, kernel.Panel)
 	}
 }
 
@@ -76,15 +82,7 @@ func (k *Keys) WindowLatents() {
 	n.Rank = k.Int("attention.kv_lora_rank_swa", 1, MaxHeadDim)
 	n.KeyDim = k.Int("attention.key_length_mla_swa", 1, MaxHeadDim)
 	n.ValueDim = k.Int("attention.value_length_mla_swa", 1, MaxHeadDim)
-	plain := n.KeyDim - n.RopeDim
-	switch {
-	case plain < 1 || plain%kernel.Panel != 0:
-		k.Fail("attention.key_length_mla_swa", "%d, want a multiple of %d more than the %d that are rotated", n.KeyDim, kernel.Panel, n.RopeDim)
-	case n.Rank < plain || n.Rank%kernel.Panel != 0:
-		k.Fail("attention.kv_lora_rank_swa", "%d, want a multiple of %d, at least the %d of a head that are not rotated", n.Rank, kernel.Panel, plain)
-	case n.ValueDim%kernel.Panel != 0:
-		k.Fail("attention.value_length_mla_swa", "%d, want a multiple of %d", n.ValueDim, kernel.Panel)
-	}
+	k.checkLatent(n, "attention.kv_lora_rank_swa", "attention.key_length_mla_swa", "attention.value_length_mla_swa")
 	for _, kept := range []string{"attention.key_length_swa", "attention.value_length_swa"} { // that of what is kept: it follows
 		k.Has(kept)
 	}
