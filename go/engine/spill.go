@@ -18,9 +18,9 @@ import (
 // Close writes what is only in memory. A request whose prompt begins with pages on disk is held until they
 // are read, if that takes less time than computing them.
 //
-// Passes never wait for the disk: pages are held by reference while they are copied, and read into units of a
-// table that no sequence uses yet. A disk that does not respond delays only the requests that need it, by no
-// more than computing what they wait for takes, or by readLeast.
+// The disk is used without the loop's lock, and passes never wait for it: pages are held by reference while they are
+// copied, and read into units of a table that no sequence uses yet. A disk that does not respond delays only the requests
+// that need it, by no more than computing what they wait for takes, or by readLeast.
 type spill struct {
 	l     *Loop
 	store pages
@@ -62,6 +62,8 @@ const (
 	// pageReaders is the number of concurrent page reads: disks are faster with several, and checksums overlap
 	// with reads.
 	pageReaders = 4
+	// warmPages is how many pages Close takes from the tree at a time: each has a copy of its text up to there.
+	warmPages = 256
 	// flushTime limits the time for which Close writes.
 	flushTime = 5 * time.Second
 	// lookTime, readLeast and putTime limit how long a request waits for the folder to be looked at, for pages
@@ -116,32 +118,60 @@ func (s *spill) writeCold(ctx context.Context, room uint64) {
 	case <-ctx.Done():
 		return
 	}
-	l := s.l
 	for s.usable() {
-		l.mu.Lock()
-		p := l.tree.Cold(room)
-		l.mu.Unlock()
-		if p == nil {
+		s.l.mu.Lock()
+		p := s.l.tree.Cold(room)
+		s.l.mu.Unlock()
+		if p == nil || s.put(ctx, p) != nil {
 			return
 		}
-		staged := stage(s.staged.Bytes(), p.Units)
-		l.mu.Lock()
-		l.tree.Release(p)
-		l.mu.Unlock()
-		if s.put(ctx, s.page(p, staged)) != nil {
-			return
-		}
-		l.mu.Lock()
-		l.tree.Stored(p)
-		l.mu.Unlock()
 	}
 }
 
-// put writes a page, which takes putTime at most.
-func (s *spill) put(ctx context.Context, p diskcache.Page) error {
+// writeWarm writes what is only in memory, until writing fails.
+func (s *spill) writeWarm() {
+	for {
+		s.l.mu.Lock()
+		pages := s.l.tree.Warm(warmPages)
+		s.l.mu.Unlock()
+		if len(pages) == 0 {
+			return
+		}
+		var err error
+		for _, p := range pages {
+			if err == nil {
+				err = s.put(s.ctx, p)
+			} else {
+				s.release(p)
+			}
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// put writes a page, which takes putTime at most, and releases it. It is staged, so that its memory is free again while
+// a stuck disk may still read it.
+func (s *spill) put(ctx context.Context, p *kvcache.Page) error {
 	ctx, cancel := context.WithTimeout(ctx, putTime)
 	defer cancel()
-	return panics.Catch(func() error { return s.store.Put(ctx, p) })
+	staged := stage(s.staged.Bytes(), p.Units)
+	s.release(p)
+	err := panics.Catch(func() error { return s.store.Put(ctx, s.page(p, staged)) })
+	if err == nil {
+		s.l.mu.Lock()
+		s.l.tree.Stored(p)
+		s.l.mu.Unlock()
+	}
+	return err
+}
+
+// release undoes the hold of a page.
+func (s *spill) release(p *kvcache.Page) {
+	s.l.mu.Lock()
+	s.l.tree.Release(p)
+	s.l.mu.Unlock()
 }
 
 // usable reports whether pages may be written now.
@@ -179,12 +209,7 @@ func (s *spill) flush() {
 	defer time.AfterFunc(flushTime, s.cancel).Stop()
 	s.work.Wait()
 	if s.l.e.file.Damaged() == nil && !s.store.Stuck() {
-		s.l.mu.Lock()
-		s.l.tree.Warm(func(p *kvcache.Page) bool {
-			// Staged, because the pool's memory is freed while a stuck disk may still read it.
-			return s.ctx.Err() == nil && s.store.Put(s.ctx, s.page(p, stage(s.staged.Bytes(), p.Units))) == nil
-		})
-		s.l.mu.Unlock()
+		s.writeWarm()
 	}
 	if !s.store.Stuck() { // else the disk may read it yet
 		s.staged.Close()
@@ -246,8 +271,8 @@ func (s *spill) pays(r *trail) bool {
 	return n > 0
 }
 
-// restore reads a held request's prefix in the background, then releases the request. The caller holds the
-// lock.
+// restore reads a held request's prefix in the background, then releases the request. The caller holds the lock, so that
+// Close waits for what is begun here; the disk is used without it.
 func (s *spill) restore(j *job, r *trail) {
 	s.work.Go(func() {
 		s.reading.Lock()

@@ -194,9 +194,11 @@ func TestDiskDamage(t *testing.T) {
 type hungStore struct {
 	*diskcache.Store
 	hung, stuck atomic.Bool
+	waits       atomic.Int64 // how many calls have begun to wait
 }
 
 func (s *hungStore) wait(ctx context.Context) error {
+	s.waits.Add(1)
 	<-ctx.Done()
 	s.stuck.Store(true)
 	return diskcache.ErrStuck
@@ -250,6 +252,55 @@ func TestDiskHangs(t *testing.T) {
 			t.Errorf("reading hangs %v: the disk was not used", read)
 		}
 	}
+}
+
+// While the disk does not respond, the loop answers: its lock is free while pages are read for a request, and while those
+// that are only in memory are written at the end.
+func TestNobodyWaitsForTheDisk(t *testing.T) {
+	probe := open(t, tiny, Config{})
+	text := randomIDs(probe, 7, 240)
+	dir := t.TempDir()
+	c := Config{Batch: 64, Sequences: 2, KVBytes: 100 * uint64(probe.kv.Layout()[0].Bytes)} // nothing is written before the end
+	l := diskLoop(t, tiny, dir, c)
+	ask(t, l, greedyRequest(text, 8))
+	l.Close()
+	l = diskLoop(t, tiny, dir, c)
+	ask(t, l, greedyRequest(randomIDs(probe, 8, 240), 8)) // for the end
+	s := &hungStore{Store: l.spill.store.(*diskcache.Store)}
+	swapStore(l, s)
+	s.hung.Store(true)
+	hangs := func() {
+		t.Helper()
+		for end := time.Now().Add(time.Minute); s.waits.Load() == 0; time.Sleep(time.Millisecond) {
+			if time.Now().After(end) {
+				t.Fatal("the disk was not used: the test does not test that")
+			}
+		}
+		start := time.Now()
+		l.Status()
+		if took := time.Since(start); took > readLeast/2 {
+			t.Errorf("the loop told its status after %v", took)
+		}
+		s.waits.Store(0)
+		s.stuck.Store(false)
+	}
+	_, reads := submit(t, l, greedyRequest(text, 8))
+	hangs()
+	if _, other := ask(t, l, greedyRequest(randomIDs(probe, 9, 20), 8)); len(other) != 8 {
+		t.Errorf("another request has %v", other)
+	}
+	if r := reads.wait(t); r.Err != nil {
+		t.Error(r.Err)
+	}
+	s.waits.Store(0)
+	s.stuck.Store(false)
+	closed := make(chan struct{})
+	go func() {
+		defer close(closed)
+		l.Close()
+	}()
+	hangs()
+	<-closed
 }
 
 // brokenStore is a store that panics.

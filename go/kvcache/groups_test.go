@@ -891,14 +891,21 @@ func TestColdBeforeEviction(t *testing.T) {
 	if p := m.tree.Cold(4 * 4096); p != nil {
 		t.Fatalf("the page after %d tokens is cold as well", p.From)
 	}
-	var warm []int
-	m.tree.Warm(func(p *Page) bool {
-		m.store.store(p)
-		warm = append(warm, p.From)
-		return len(warm) < 4
-	})
-	if !slices.Equal(warm, []int{0, 64, 128, 192}) {
-		t.Fatalf("warm are the pages after %v", warm)
+	for _, want := range [][]int{{0, 64, 128}, {192}, nil} {
+		pages := m.tree.Warm(3)
+		if _, idle := m.tree.Bytes(); idle != uint64(6-len(pages))*4096 {
+			t.Fatalf("%d bytes are idle while %d pages are copied", idle, len(pages))
+		}
+		var warm []int
+		for _, p := range pages {
+			m.store.store(p)
+			warm = append(warm, p.From)
+			m.tree.Release(p)
+			m.tree.Stored(p)
+		}
+		if !slices.Equal(warm, want) {
+			t.Fatalf("warm are the pages after %v, want %v", warm, want)
+		}
 	}
 	m.tree.Clear()
 	if n, found := m.store.fetch("b", ids); n != 0 || found != 0 {

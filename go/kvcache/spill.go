@@ -121,7 +121,7 @@ func (t *Tree) lend(h *holding) *Page {
 	return p
 }
 
-// Release undoes the hold of Cold.
+// Release undoes the hold of Cold or Warm.
 func (t *Tree) Release(p *Page) {
 	for k, g := range p.held.part.groups {
 		t.pool.drop(g, p.held.units[k])
@@ -155,9 +155,9 @@ func (t *Tree) page(h *holding) *Page {
 	return p
 }
 
-// Warm calls f with each unstored page until f returns false: text by text, the most valuable first, each
-// from its beginning. The units are not held.
-func (t *Tree) Warm(f func(*Page) bool) {
+// Warm returns up to `most` unstored pages, and holds their units until Release: text by text, the most valuable first,
+// each from its beginning.
+func (t *Tree) Warm(most int) (pages []*Page) {
 	ends := slices.Clone(t.heap)
 	slices.SortFunc(ends, func(a, b *holding) int {
 		if a.before(b) {
@@ -173,13 +173,18 @@ func (t *Tree) Warm(f func(*Page) bool) {
 			path = append(path, n)
 		}
 		for _, n := range slices.Backward(path) {
-			for _, h := range append(slices.Clone(n.held), n.states...) {
-				if h != nil && !h.stored && !f(t.page(h)) {
-					return
+			for _, h := range slices.Concat(n.held, n.states) {
+				if h == nil || h.stored {
+					continue
 				}
+				if len(pages) == most {
+					return pages
+				}
+				pages = append(pages, t.lend(h))
 			}
 		}
 	}
+	return pages
 }
 
 // lacking calls f for each page that is not in memory and that a sequence continuing after n tokens needs,
