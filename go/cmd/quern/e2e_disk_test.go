@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -188,40 +187,4 @@ func TestDiskCacheThatFails(t *testing.T) {
 		t.Errorf("%d lines of the log are about it: %s", n, s.log)
 	}
 	quern(t, "serve", "--cache-disk-size", fmt.Sprint(-1)).refused(t, 2, "--cache-disk-size")
-}
-
-// A disk that hangs does not keep the process from ending.
-func TestEndsBesideADiskThatHangs(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "cache")
-	args := []string{"-c", "1024", "--cache-disk", dir, "--drain", "1s"}
-	s := serve(t, "", args...)
-	s.tell(1)
-	s.cmd.Process.Signal(syscall.SIGTERM)
-	s.wait()
-	pages, err := filepath.Glob(filepath.Join(dir, "*", "*.page"))
-	if err != nil || len(pages) == 0 {
-		t.Fatalf("%v, %v", pages, err)
-	}
-	for _, path := range pages { // opening one waits for a writer, which never comes
-		if err := errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	s = serve(t, "", args...)
-	asked := make(chan struct{})
-	go func() {
-		close(asked)
-		r, err := s.client.Post("http://quern/completion", "application/json", strings.NewReader(s.told(1)))
-		if err == nil {
-			r.Body.Close()
-		}
-	}()
-	<-asked
-	time.Sleep(time.Second)
-	begun := time.Now()
-	s.cmd.Process.Signal(syscall.SIGTERM)
-	s.wait()
-	if took := time.Since(begun); took > 20*time.Second {
-		t.Errorf("it took %v", took)
-	}
 }

@@ -60,6 +60,12 @@ func serve(t *testing.T, model string, args ...string) *service {
 // serveWith is serve with variables in the environment.
 func serveWith(t *testing.T, env []string, model string, args ...string) *service {
 	t.Helper()
+	return serveProgram(t, program, env, model, args...)
+}
+
+// serveProgram is serveWith for another program that runs this one.
+func serveProgram(t *testing.T, program string, env []string, model string, args ...string) *service {
+	t.Helper()
 	socket := filepath.Join(t.TempDir(), "q.sock")
 	s := &service{t: t, log: &lockedBuffer{}, socket: socket, done: make(chan struct{})}
 	args = append([]string{"serve", "--host", socket}, args...)

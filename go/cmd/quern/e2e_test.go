@@ -31,6 +31,10 @@ func TestMain(m *testing.M) {
 		}
 		return
 	}
+	if path := os.Getenv(hangs); path != "" {
+		fmt.Fprintln(os.Stderr, runHung(path))
+		os.Exit(1)
+	}
 	flag.Parse()
 	if flag.Lookup("test.fuzz").Value.String() != "" || flag.Lookup("test.fuzzworker").Value.String() == "true" {
 		os.Exit(m.Run()) // of parsers, without the program
