@@ -36,6 +36,15 @@ func (m *model) cold(room uint64) (pages []*Page, bytes uint64) {
 	return pages, bytes
 }
 
+// warm returns up to `most` of the pages that are only in memory.
+func (m *model) warm(most int) []*Page {
+	pages := m.tree.Warm(most)
+	for _, p := range pages {
+		m.tree.Release(p)
+	}
+	return pages
+}
+
 // Just as many pages are stored ahead as are evicted for the room that is needed, those of a text from its end, and no node
 // before what follows it.
 func TestColdIsWhatIsEvicted(t *testing.T) {
@@ -120,24 +129,18 @@ func TestColdForks(t *testing.T) {
 	table.Free()
 }
 
-// What is stored when a program ends: each page once, the most valuable text first and each from its beginning, until there
-// is no more room.
+// What is stored when a program ends: each page once, the most valuable text first and each from its beginning, as many at
+// a time as are asked for.
 func TestWarm(t *testing.T) {
 	for _, groups := range [][]Group{{{Name: "all", Bytes: 4096}}, {{Name: "all", Bytes: 4096}, {Name: "near", Bytes: 4096, Window: 64}, {Name: "state", Bytes: 4096, PerSequence: true}}} {
 		m := newModel(t, 60, groups...)
-		m.store = &testStore{m: m, pages: map[pageKey][][]byte{}}
 		seldom, often := seqIDs(1, 3*BlockTokens), slices.Concat(seqIDs(1, BlockTokens), seqIDs(2, 2*BlockTokens))
 		m.text(seldom, How{End: true})
 		m.text(often, How{End: true})
 		for range 4 {
 			m.tree.Find("", often).Free()
 		}
-		var order []*Page
-		m.tree.Warm(func(p *Page) bool {
-			m.store.store(p)
-			order = append(order, p)
-			return true
-		})
+		order := m.warm(1000)
 		seen := map[*holding]bool{}
 		end := map[int32]int{}
 		for i, p := range order {
@@ -158,25 +161,22 @@ func TestWarm(t *testing.T) {
 			t.Error("the text that was found more often comes last")
 		}
 		for stop := 1; stop <= len(order); stop++ {
-			n := 0
-			m.tree.Warm(func(p *Page) bool {
-				if p.held != order[n].held {
-					t.Errorf("page %d is another one", n)
+			pages := m.warm(stop)
+			for i, p := range pages {
+				if p.held != order[i].held {
+					t.Errorf("page %d is another one", i)
 				}
-				n++
-				return n < stop
-			})
-			if n != stop {
-				t.Errorf("%d pages after a stop at %d", n, stop)
+			}
+			if len(pages) != stop {
+				t.Errorf("%d pages of at most %d", len(pages), stop)
 			}
 		}
 		m.tree.Stored(order[1])
-		m.tree.Warm(func(p *Page) bool {
+		for _, p := range m.warm(1000) {
 			if p.held == order[1].held {
 				t.Error("a page that is stored comes again")
 			}
-			return true
-		})
+		}
 	}
 }
 
