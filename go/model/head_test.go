@@ -596,7 +596,20 @@ func TestHeadRefuses(t *testing.T) {
 		}
 	}
 
+	// Models with several streams, made by AltUp or mixed, have no head.
+	for _, c := range []nn.Config{{AltUp: true}, {Hyper: nn.Hyper{Streams: 4}}} {
+		c.Arch = "other"
+		err := (&nn.Head{Arch: "eagle3", Width: 32}).Fits(&c)
+		if err == nil || !strings.Contains(err.Error(), "other has a residual of several streams") {
+			t.Errorf("%+v: %v", c, err)
+		}
+	}
+
 	path, d := headOf(t, eagle)
+	_, err := surveyed(t, filepath.Join(testdata.Path(t, "archs"), "gemma3n.gguf"), path)
+	if err == nil || !strings.Contains(err.Error(), "gemma3n has a residual of several streams") {
+		t.Errorf("gemma3n: %v", err)
+	}
 	d.add("blk.0.markov.weight", gguf.F32, make([]byte, 4*16), 16)
 	if _, err := surveyed(t, filepath.Join(golden, headed), d.write(t, "more.gguf")); err == nil || !strings.Contains(err.Error(), `"blk.0.markov.weight" of the head`) {
 		t.Errorf("one tensor more: %v", err)

@@ -39,6 +39,7 @@ var gemma3n = Arch{
 			k.Fail("embedding_length_per_layer_input", "%d of %d, want more than 0, and multiples of %d", k.Config.NPerLayer, k.Config.NEmbd, kernel.Panel)
 		}
 		sparseFeedForward(k)
+		k.Config.AltUp = true
 		k.EmbedScale()
 		k.Config.LogitCap = float32(k.FloatOr("final_logit_softcapping", 30, 0, MaxCap))
 	},

@@ -90,6 +90,7 @@ type Config struct {
 	WindowLatent Latent     // of layers with a window; the zero value: Latent
 	Compressed   Compressed // the zero value: no compressed attention
 	Hyper        Hyper      // the zero value: one stream
+	AltUp        bool       // the residual has the streams of AltUp
 	NGram        NGram      // the zero value: none
 
 	Classifier Classifier // the zero value: no classifier

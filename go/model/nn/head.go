@@ -102,7 +102,7 @@ func (h *Head) Fits(c *Config) error {
 	switch {
 	case c.OnePass():
 		return fmt.Errorf("%s reads a text as a whole, and nothing can draft for it", c.Arch)
-	case c.Hyper != (Hyper{}) || c.Arch == "gemma3n":
+	case c.Hyper != (Hyper{}) || c.AltUp:
 		return fmt.Errorf("%s has a residual of several streams, and %s drafts for models with one", c.Arch, h.Arch)
 	case h.Width != c.NEmbd:
 		return fmt.Errorf("it was made for a model of width %d, and this one has %d", h.Width, c.NEmbd)
