@@ -16,7 +16,8 @@ var afmoe = Arch{
 	build: func(b *Builder) {
 		b.Begin()
 		b.Layers(func(l Layer) {
-			l.Residual("attn_norm", l.Attention(Attention{QKNorm: NormHead, Gate: GateChannel, PostNorm: "post_attention_norm"}))
+			l.Residual("attn_norm", l.Attention(Attention{QKNorm: NormHead, Gate: GateChannel,
+				PostNorm: "post_attention_norm"}))
 			l.Mixture("ffn_norm", Experts{SumNorm: "post_ffw_norm"})
 		})
 		b.End("output_norm")

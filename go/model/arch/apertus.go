@@ -17,7 +17,9 @@ var apertus = Arch{
 		k.Dense(kernel.RopeNeox)
 		k.EachConstant("xielu.beta", func(l *LayerConfig, v float64) { l.XIELU.Beta = float32(v) })
 		k.EachConstant("xielu.alpha_p", func(l *LayerConfig, v float64) { l.XIELU.AlphaP = float32(softplus(v)) })
-		k.EachConstant("xielu.alpha_n", func(l *LayerConfig, v float64) { l.XIELU.AlphaN = l.XIELU.Beta + float32(softplus(v)) })
+		k.EachConstant("xielu.alpha_n", func(l *LayerConfig, v float64) {
+			l.XIELU.AlphaN = l.XIELU.Beta + float32(softplus(v))
+		})
 		k.EachConstant("xielu.eps", func(l *LayerConfig, v float64) { l.XIELU.Eps = float32(min(v, 0)) })
 	},
 	build: func(b *Builder) { b.Dense(Attention{QKNorm: NormHead}, FeedForward{XIELU: true}) },

@@ -33,18 +33,24 @@ type Arch struct {
 
 // archs is the supported architectures, in the order in which errors list them.
 var archs = []Arch{
-	llama, qwen2, qwen3, qwen3vl, gemma, gemma2, gemma3, gemma3n, gemma4, olmo2, phi2, stablelm, starcoder2, commandr, cohere2, granite,
+	llama, qwen2, qwen3, qwen3vl, gemma, gemma2, gemma3, gemma3n, gemma4, olmo2, phi2, stablelm, starcoder2, commandr,
+	cohere2, granite,
 	smollm3, arcee, ernie45, seedoss, glm4, exaone4, hunyuan, museglimmer, lfm2, qwen3moe, olmoe,
-	qwen2moe, granitemoe, deepseek, deepseek2, dots1, glm4moe, bailingmoe2, ernie45moe, hunyuanmoe, minimaxm2, lfm2moe, gptoss,
-	qwen2vl, qwen3vlmoe, internlm2, xverse, exaone, exaonemoe, qwen, orion, baichuan, gpt2, starcoder, falcon, gptneox, bloom, mpt,
+	qwen2moe, granitemoe, deepseek, deepseek2, dots1, glm4moe, bailingmoe2, ernie45moe, hunyuanmoe, minimaxm2, lfm2moe,
+	gptoss,
+	qwen2vl, qwen3vlmoe, internlm2, xverse, exaone, exaonemoe, qwen, orion, baichuan, gpt2, starcoder, falcon, gptneox,
+	bloom, mpt,
 	olmo, minicpm, minicpm3, afmoe, bailingmoe, dbrx,
 	chatglm, plamo, plamo2, plamo3, mimo2, hyv3, hyv4, mellum, pangu, maincoder, jais2, deci,
 	step35, laguna, spark25, talkie, chameleon, cogvlm, hrmText, bailingmoe3, dots3note, minimax01, minimaxm3, groveMoE,
-	refact, codeshell, jais, openelm, arctic, plm, grok, smallthinker, cohere2moe, maple, graniteSWA, deepseekOCR, paddleocr, hunyuanVL, nanbeige,
+	refact, codeshell, jais, openelm, arctic, plm, grok, smallthinker, cohere2moe, maple, graniteSWA, deepseekOCR,
+	paddleocr, hunyuanVL, nanbeige,
 	phi3, phimoe, mistral3, mistral4, llama4, apertus,
 	qwen35, qwen35moe, qwen3next, qwen4exp, kimiLinear, kimiK3, deepseek32, deepseek4, glmDSA,
-	mamba, mamba2, rwkv6, rwkv6qwen2, rwkv7, arwkv7, jamba, falconh1, granitehybrid, nemotron, nemotronh, nemotronhmoe, bitnet,
-	llamaEmbed, bert, nomicBERT, nomicBERTMoE, jinaBERTv2, jinaBERTv3, modernBERT, eurobert, neoBERT, gemmaEmbedding, t5Encoder, t5,
+	mamba, mamba2, rwkv6, rwkv6qwen2, rwkv7, arwkv7, jamba, falconh1, granitehybrid, nemotron, nemotronh, nemotronhmoe,
+	bitnet,
+	llamaEmbed, bert, nomicBERT, nomicBERTMoE, jinaBERTv2, jinaBERTv3, modernBERT, eurobert, neoBERT, gemmaEmbedding,
+	t5Encoder, t5,
 }
 
 // Lookup returns the architecture called name.

@@ -32,17 +32,21 @@ func TestReadme(t *testing.T) {
 // What is wrong in the keys of an architecture is one line that names the key.
 func TestConfigRefuses(t *testing.T) {
 	base := map[string]any{
-		"context_length": uint32(512), "embedding_length": uint32(64), "block_count": uint32(4), "feed_forward_length": uint32(64),
-		"attention.head_count": uint32(4), "attention.layer_norm_rms_epsilon": float32(1e-6), "attention.layer_norm_epsilon": float32(1e-6),
-		"attention.sliding_window": uint32(16), "shortconv.l_cache": uint32(3),
-		"ssm.conv_kernel": uint32(4), "ssm.state_size": uint32(32), "ssm.group_count": uint32(2), "ssm.time_step_rank": uint32(4),
+		"context_length": uint32(512), "embedding_length": uint32(64), "block_count": uint32(4),
+		"feed_forward_length": uint32(64), "attention.head_count": uint32(4),
+		"attention.layer_norm_rms_epsilon": float32(1e-6), "attention.layer_norm_epsilon": float32(1e-6),
+		"attention.sliding_window": uint32(16), "shortconv.l_cache": uint32(3), "ssm.conv_kernel": uint32(4),
+		"ssm.state_size": uint32(32), "ssm.group_count": uint32(2), "ssm.time_step_rank": uint32(4),
 		"ssm.inner_size": uint32(128), "rope.dimension_count": uint32(16), "attention.kv_lora_rank": uint32(32),
 		"attention.key_length_mla": uint32(48), "attention.value_length_mla": uint32(32), "kda.head_dim": uint32(32),
-		"attention.q_lora_rank": uint32(32), "attention.indexer.head_count": uint32(4), "attention.indexer.key_length": uint32(32),
-		"attention.indexer.top_k": uint32(16), "expert_count": uint32(4), "expert_used_count": uint32(2), "expert_group_used_count": uint32(1), "attention.head_count_kv": uint32(4),
-		"attention.output_group_count": uint32(2), "attention.output_lora_rank": uint32(32), "attention.compress_rope_freq_base": float32(160000),
-		"attention.compress_ratios": []int32{0, 0, 4, 128}, "hyper_connection.count": uint32(4), "hyper_connection.sinkhorn_iterations": uint32(3),
-		"hyper_connection.epsilon": float32(1e-6), "hrm.layers_per_stack": uint32(1), "hrm.h_cycles": uint32(2), "hrm.l_cycles": uint32(1),
+		"attention.q_lora_rank": uint32(32), "attention.indexer.head_count": uint32(4),
+		"attention.indexer.key_length": uint32(32), "attention.indexer.top_k": uint32(16), "expert_count": uint32(4),
+		"expert_used_count": uint32(2), "expert_group_used_count": uint32(1), "attention.head_count_kv": uint32(4),
+		"attention.output_group_count": uint32(2), "attention.output_lora_rank": uint32(32),
+		"attention.compress_rope_freq_base": float32(160000), "attention.compress_ratios": []int32{0, 0, 4, 128},
+		"hyper_connection.count": uint32(4), "hyper_connection.sinkhorn_iterations": uint32(3),
+		"hyper_connection.epsilon": float32(1e-6), "hrm.layers_per_stack": uint32(1), "hrm.h_cycles": uint32(2),
+		"hrm.l_cycles": uint32(1),
 	}
 	more := map[string]map[string]any{ // which others would not read
 		"hy_v4":      {"hyper_connection.magnitude": float32(2)},
@@ -55,7 +59,8 @@ func TestConfigRefuses(t *testing.T) {
 	}{
 		{"cohere2", "attention.sliding_window", nil, `"cohere2.attention.sliding_window"`},
 		{"gemma2", "attention.sliding_window", uint32(0), "0, want 1 to"},
-		{"gemma2", "attention.sliding_window_pattern", []bool{true, false}, "2 elements, want one for each of the 4 layers"},
+		{"gemma2", "attention.sliding_window_pattern", []bool{true, false},
+			"2 elements, want one for each of the 4 layers"},
 		{"gemma2", "final_logit_softcapping", float32(-1), "-1, want 0 to"},
 		{"gemma3", "rope.freq_base_swa", float32(0), "freq_base_swa"},
 		{"gemma4", "attention.shared_kv_layers", uint32(4), "4, want 0 to 3"},
@@ -93,11 +98,14 @@ func TestConfigRefuses(t *testing.T) {
 		{"granitehybrid", "rope.scaling.finetuned", uint32(1), "finetuned"},
 		{"nemotron_h", "feed_forward_length", []int32{64, 0}, "2 elements"},
 		{"nemotron_h_moe", "expert_count", nil, `"nemotron_h_moe.expert_count"`},
-		{"nemotron_h_moe", "expert_feed_forward_length", []int32{32, 64, 32, 64}, "layers that differ in this are not supported"},
+		{"nemotron_h_moe", "expert_feed_forward_length", []int32{32, 64, 32, 64},
+			"layers that differ in this are not supported"},
 		{"deepseek2", "attention.kv_lora_rank", nil, `"deepseek2.attention.kv_lora_rank"`},
-		{"deepseek2", "attention.kv_lora_rank", uint32(16), "16, want a multiple of 16, at least the 32 of a head that are not rotated"},
+		{"deepseek2", "attention.kv_lora_rank", uint32(16),
+			"16, want a multiple of 16, at least the 32 of a head that are not rotated"},
 		{"deepseek2", "attention.kv_lora_rank", uint32(40), "40, want a multiple of 16"},
-		{"deepseek2", "attention.key_length_mla", uint32(16), "16, want a multiple of 16 more than the 16 that are rotated"},
+		{"deepseek2", "attention.key_length_mla", uint32(16),
+			"16, want a multiple of 16 more than the 16 that are rotated"},
 		{"deepseek2", "attention.value_length_mla", uint32(24), "24, want a multiple of 16"},
 		{"deepseek2", "rope.dimension_count", uint32(8), "8, want a multiple of 16"},
 		{"deepseek2", "rope.dimension_count", nil, `"deepseek2.rope.dimension_count"`},
@@ -109,7 +117,8 @@ func TestConfigRefuses(t *testing.T) {
 		{"kimi-linear", "attention.head_count_kv", []uint32{0, 1}, "2 elements, want one for each of the 4 layers"},
 		{"deepseek32", "attention.indexer.top_k", nil, `"deepseek32.attention.indexer.top_k"`},
 		{"deepseek32", "attention.indexer.top_k", uint32(1 << 20), "want 1 to 65536"},
-		{"deepseek32", "attention.indexer.key_length", uint32(8), "8, want a multiple of 16, at least the 16 that are rotated"},
+		{"deepseek32", "attention.indexer.key_length", uint32(8),
+			"8, want a multiple of 16, at least the 16 that are rotated"},
 		{"deepseek32", "attention.q_lora_rank", nil, "want 1 or more for the queries of the index"},
 		{"deepseek4", "attention.compress_ratios", []int32{4, 128}, "2 elements, want one for each of the 4 layers"},
 		{"deepseek4", "attention.compress_ratios", []int32{0, 4, 8, 4}, "8 for layer 2, supported are 0, 4 and 128"},
@@ -124,12 +133,14 @@ func TestConfigRefuses(t *testing.T) {
 		{"glm-dsa", "attention.indexer.types", []bool{true}, "1 elements, want one for each of the 4 layers"},
 		{"glm-dsa", "attention.indexer.types", []bool{false, true, true, true}, "false for layer 0"},
 		{"hy_v4", "attention.indexer.types", []bool{false, true, true, true}, "false for layer 0"},
-		{"hy_v4", "attention.indexer.key_length", uint32(8), "8, want a multiple of 16, at least the 16 that are rotated"},
+		{"hy_v4", "attention.indexer.key_length", uint32(8),
+			"8, want a multiple of 16, at least the 16 that are rotated"},
 		{"hy_v4", "hyper_connection.magnitude", nil, `"hy_v4.hyper_connection.magnitude"`},
 		{"hy_v4", "hyper_connection.magnitude", float32(0), "0, want 0.001 to 1000"},
 		{"hy_v4", "hyper_connection.count", uint32(1), "1, want 2 to 16"},
 		{"minimax-m3", "attention.indexer.block_size", uint32(48), "48, want a divisor or a multiple of 64"},
-		{"minimax-m3", "attention.indexer.block_size", uint32(8192), "16 of 8192 positions, want more than the 1 that are always seen, and at most 65536 positions"},
+		{"minimax-m3", "attention.indexer.block_size", uint32(8192),
+			"16 of 8192 positions, want more than the 1 that are always seen, and at most 65536 positions"},
 		{"minimax-m3", "attention.indexer.local_blocks", uint32(16), "want more than the 16 that are always seen"},
 		{"minimax-m3", "attention.indexer.local_blocks", uint32(0), "0, want 1 to 65536"},
 		{"minimax-m3", "attention.indexer.head_count", uint32(2), "2, want the 4 key-value heads of layer 0"},
@@ -153,7 +164,8 @@ func TestConfigRefuses(t *testing.T) {
 		{"hunyuan_vl", "rope.scaling.alpha", float32(-1), "-1, want 0 to"},
 		{"cohere2", "rope.freq_base_swa", float32(0), "freq_base_swa"},
 		// What an architecture does not read must not change anything.
-		{"llama", "final_logit_softcapping", float32(30), `"llama.final_logit_softcapping": 30 is not supported by llama`},
+		{"llama", "final_logit_softcapping", float32(30),
+			`"llama.final_logit_softcapping": 30 is not supported by llama`},
 		{"qwen3", "attention.clamp_kqv", float32(8), "8 is not supported by qwen3"},
 		{"qwen3moe", "swiglu_clamp_exp", []float32{0, 0, 7, 0}, "7 is not supported by qwen3moe"},
 		{"granite", "attention.rope_pattern", []bool{true, true, false, true}, "0 is not supported by granite"},
@@ -185,7 +197,8 @@ func TestConfigRefuses(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := ReadConfig(f); err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "\n") {
+			if _, err := ReadConfig(f); err == nil || !strings.Contains(err.Error(), tt.want) ||
+				strings.Contains(err.Error(), "\n") {
 				t.Errorf("error %v, want one line with %q", err, tt.want)
 			}
 		})

@@ -15,7 +15,8 @@ var gemma2 = Arch{
 		gemmaConfig(k)
 		k.Config.AttnCap = float32(k.FloatOr("attn_logit_softcapping", 50, 0, MaxCap))
 		k.Config.LogitCap = float32(k.FloatOr("final_logit_softcapping", 30, 0, MaxCap))
-		k.WindowsOf(k.IntOr("attention.sliding_window", 4096, 1, MaxCtx), AllBut(2), AllBut) // the first files do not say it
+		// the first files do not say it
+		k.WindowsOf(k.IntOr("attention.sliding_window", 4096, 1, MaxCtx), AllBut(2), AllBut)
 	},
 	build: func(b *Builder) {
 		b.Dense(Attention{PostNorm: "post_attention_norm"}, FeedForward{Fn: kernel.GELU, PostNorm: "post_ffw_norm"})

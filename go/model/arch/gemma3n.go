@@ -36,7 +36,8 @@ var gemma3n = Arch{
 		sharedLayers(k, k.IntOr("attention.shared_kv_layers", max(n-gemma3nOwn, 0), 0, n-1))
 		k.PerLayerEmbeddings()
 		if k.Config.NPerLayer == 0 || k.Config.NEmbd%kernel.Panel != 0 {
-			k.Fail("embedding_length_per_layer_input", "%d of %d, want more than 0, and multiples of %d", k.Config.NPerLayer, k.Config.NEmbd, kernel.Panel)
+			k.Fail("embedding_length_per_layer_input", "%d of %d, want more than 0, and multiples of %d",
+				k.Config.NPerLayer, k.Config.NEmbd, kernel.Panel)
 		}
 		sparseFeedForward(k)
 		k.Config.AltUp = true
@@ -49,7 +50,8 @@ var gemma3n = Arch{
 		b.Spread()
 		b.Layers(func(l Layer) {
 			l.Predict()
-			l.Residual("attn_norm", l.Laurel(), l.Attention(Attention{QKNorm: NormHead, ValueNorm: true, PostNorm: "post_attention_norm"}))
+			l.Residual("attn_norm", l.Laurel(),
+				l.Attention(Attention{QKNorm: NormHead, ValueNorm: true, PostNorm: "post_attention_norm"}))
 			l.AddLaurel()
 			l.Residual("ffn_norm", l.FeedForward(FeedForward{Fn: kernel.GELU, PostNorm: "post_ffw_norm"}))
 			l.Correct()

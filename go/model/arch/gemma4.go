@@ -33,10 +33,13 @@ var gemma4 = Arch{
 			b.EmbedPerLayer()
 		}
 		b.Layers(func(l Layer) {
-			l.Residual("attn_norm", l.Attention(Attention{QKNorm: NormHead, ValueNorm: true, PostNorm: "post_attention_norm"}))
+			l.Residual("attn_norm", l.Attention(Attention{QKNorm: NormHead, ValueNorm: true,
+				PostNorm: "post_attention_norm"}))
 			if l.Sparse {
-				l.Residual("ffn_norm", l.FeedForward(FeedForward{Fn: kernel.GELU, Beside: true, PostNorm: "post_ffw_norm_1"}))
-				l.Residual("pre_ffw_norm_2", l.Experts(Experts{Fn: kernel.GELU, RouterNorm: true, PostNorm: "post_ffw_norm_2"}))
+				l.Residual("ffn_norm", l.FeedForward(FeedForward{Fn: kernel.GELU, Beside: true,
+					PostNorm: "post_ffw_norm_1"}))
+				l.Residual("pre_ffw_norm_2",
+					l.Experts(Experts{Fn: kernel.GELU, RouterNorm: true, PostNorm: "post_ffw_norm_2"}))
 				l.AddBoth("post_ffw_norm")
 			} else {
 				l.Residual("ffn_norm", l.FeedForward(FeedForward{Fn: kernel.GELU, PostNorm: "post_ffw_norm"}))
@@ -90,7 +93,8 @@ func sharedLayers(k *Keys, n int) {
 		}
 		l.SharedKV = true
 		if o, ok := own[l.Window]; !ok || o.NHeadKV != l.NHeadKV || o.HeadDim != l.HeadDim {
-			k.Fail("attention.shared_kv_layers", "%d: layer %d has no layer before these whose keys and values it could read", n, il)
+			k.Fail("attention.shared_kv_layers",
+				"%d: layer %d has no layer before these whose keys and values it could read", n, il)
 		}
 	}
 }

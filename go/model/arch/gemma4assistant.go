@@ -45,7 +45,8 @@ var gemma4assistant = headKind{
 		}
 		step := b.Take()
 
-		m, post := b.Matrix(HeadPrefix+"token_embd.weight", n, h.NVocab), b.Matrix(HeadPrefix+"nextn.post_projection.weight", n, width)
+		m, post := b.Matrix(HeadPrefix+"token_embd.weight", n, h.NVocab),
+			b.Matrix(HeadPrefix+"nextn.post_projection.weight", n, width)
 		b.DraftsBy(p, step, m, "output_norm", post)
 	},
 }

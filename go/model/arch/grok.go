@@ -57,7 +57,8 @@ var grok = Arch{
 			}
 			sublayers := []Sublayer{l.Experts(Experts{Fn: kernel.GELU, SumNorm: post})}
 			if l.Has("ffn_up.weight") {
-				sublayers = append(sublayers, l.FeedForward(FeedForward{Fn: kernel.GELU, Onto: true, Scale: math.Sqrt2 / 2}))
+				sublayers = append(sublayers,
+					l.FeedForward(FeedForward{Fn: kernel.GELU, Onto: true, Scale: math.Sqrt2 / 2}))
 			}
 			l.Residual("ffn_norm", sublayers...)
 			l.AddSum(post)

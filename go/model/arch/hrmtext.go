@@ -26,7 +26,8 @@ var hrmText = Arch{
 		}
 		k.BoolOr("hrm.prefix_lm", false)
 		if all := n.Each * n.High * (n.Low + 1); all != len(c.Layers) {
-			k.Fail("block_count", "%d, want %d: %d cycles of %d runs of %d layers", len(c.Layers), all, n.High, n.Low+1, n.Each)
+			k.Fail("block_count", "%d, want %d: %d cycles of %d runs of %d layers", len(c.Layers), all, n.High, n.Low+1,
+				n.Each)
 		}
 		c.Cycles = n
 	},

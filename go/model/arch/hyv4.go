@@ -31,7 +31,10 @@ var hyv4 = Arch{
 	build: func(b *Builder) {
 		b.Begin(b.Split)
 		b.Layers(func(l Layer) {
-			l.ConnectApart("hc_attn", func() { l.Residual("attn_norm", l.LatentAttention(LatentAttention{Gate: GateChannel, Sinks: true})) })
+			l.ConnectApart("hc_attn", func() {
+				l.Residual("attn_norm",
+					l.LatentAttention(LatentAttention{Gate: GateChannel, Sinks: true}))
+			})
 			l.ConnectApart("hc_ffn", func() { l.Mixture("ffn_norm", Experts{}) })
 		})
 		b.Join("output_hc")

@@ -43,6 +43,7 @@ var minicpm3 = Arch{
 func miniCPMScales(k *Keys) {
 	c := k.Config
 	c.EmbedScale = float32(k.FloatOr("embedding_scale", miniCPMEmbed, 1e-6, 1e6))
-	c.ResidualScale = float32(k.FloatOr("residual_scale", miniCPMDepth/math.Sqrt(float64(max(len(c.Layers), 1))), 1e-6, 1e6))
+	c.ResidualScale = float32(k.FloatOr("residual_scale", miniCPMDepth/math.Sqrt(float64(max(len(c.Layers), 1))), 1e-6,
+		1e6))
 	c.LogitScale = float32(1 / k.FloatOr("logit_scale", float64(max(c.NEmbd, 1))/miniCPMBase, 1e-6, 1e6))
 }

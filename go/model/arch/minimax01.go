@@ -23,7 +23,8 @@ var minimax01 = Arch{
 				continue
 			}
 			if l.NHeadKV = 0; l.NHead&(l.NHead-1) != 0 || l.HeadDim%kernel.Panel != 0 {
-				k.Fail("attention.head_count", "%d heads of %d in layer %d, want a power of 2, and a multiple of %d", l.NHead, l.HeadDim, il, kernel.Panel)
+				k.Fail("attention.head_count", "%d heads of %d in layer %d, want a power of 2, and a multiple of %d",
+					l.NHead, l.HeadDim, il, kernel.Panel)
 			}
 		}
 	},

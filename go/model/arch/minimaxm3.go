@@ -24,7 +24,8 @@ var minimaxm3 = Arch{
 	build: func(b *Builder) {
 		b.Begin()
 		b.Layers(func(l Layer) {
-			l.Residual("attn_norm", l.Attention(Attention{QKNorm: NormHead, Spans: l.CompressRatio > 0, SpansPerHead: true}))
+			l.Residual("attn_norm", l.Attention(Attention{QKNorm: NormHead, Spans: l.CompressRatio > 0,
+				SpansPerHead: true}))
 			l.Mixture("ffn_norm", Experts{Fn: kernel.SwiGLUClamp})
 		})
 		b.End("output_norm")

@@ -19,6 +19,7 @@ var museglimmer = Arch{
 		k.RopeInWindows()
 	},
 	build: func(b *Builder) {
-		b.Dense(Attention{QKNorm: NormHead, Gate: GateChannel, PostNorm: "post_attention_norm"}, FeedForward{PostNorm: "post_ffw_norm"})
+		b.Dense(Attention{QKNorm: NormHead, Gate: GateChannel, PostNorm: "post_attention_norm"},
+			FeedForward{PostNorm: "post_ffw_norm"})
 	},
 }

@@ -18,7 +18,8 @@ var phi2 = Arch{
 	build: func(b *Builder) {
 		b.Begin()
 		b.Layers(func(l Layer) {
-			l.Residual("attn_norm", l.Attention(Attention{}), l.FeedForward(FeedForward{Fn: kernel.GELU, Ungated: true}))
+			l.Residual("attn_norm", l.Attention(Attention{}),
+				l.FeedForward(FeedForward{Fn: kernel.GELU, Ungated: true}))
 		})
 		b.End("output_norm")
 	},

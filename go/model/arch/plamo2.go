@@ -21,7 +21,10 @@ var plamo2 = Arch{
 		b.Layers(func(l Layer) {
 			mixer := l.HeadScan
 			if l.NHeadKV > 0 {
-				mixer = func(post string) Sublayer { return l.Attention(Attention{QKNorm: NormEachHead, PostNorm: post}) }
+				mixer = func(post string) Sublayer {
+					return l.Attention(Attention{QKNorm: NormEachHead,
+						PostNorm: post})
+				}
 			}
 			l.Residual("attn_norm", mixer("post_attention_norm"))
 			l.Residual("ffn_norm", l.FeedForward(FeedForward{Fused: true, PostNorm: "post_ffw_norm"}))

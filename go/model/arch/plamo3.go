@@ -17,6 +17,7 @@ var plamo3 = Arch{
 		}
 	},
 	build: func(b *Builder) {
-		b.Dense(Attention{QKNorm: NormHead, PostNorm: "post_attention_norm"}, FeedForward{Fused: true, PostNorm: "post_ffw_norm"})
+		b.Dense(Attention{QKNorm: NormHead, PostNorm: "post_attention_norm"},
+			FeedForward{Fused: true, PostNorm: "post_ffw_norm"})
 	},
 }

@@ -23,7 +23,8 @@ var qwen35moe = Arch{
 		b.Begin()
 		b.Layers(func(l Layer) {
 			l.Residual("attn_norm", l.DeltaOrAttention(DeltaNet{}))
-			l.Residual("post_attention_norm", l.Experts(Experts{}), l.FeedForward(FeedForward{Shared: true, SharedGate: true}))
+			l.Residual("post_attention_norm", l.Experts(Experts{}),
+				l.FeedForward(FeedForward{Shared: true, SharedGate: true}))
 		})
 		b.End("output_norm")
 	},

@@ -22,7 +22,8 @@ var qwen3next = Arch{
 		b.Begin()
 		b.Layers(func(l Layer) {
 			l.Residual("attn_norm", l.DeltaOrAttention(DeltaNet{Grouped: true}))
-			l.Residual("post_attention_norm", l.Experts(Experts{}), l.FeedForward(FeedForward{Shared: true, SharedGate: true}))
+			l.Residual("post_attention_norm", l.Experts(Experts{}),
+				l.FeedForward(FeedForward{Shared: true, SharedGate: true}))
 		})
 		b.End("output_norm")
 	},

@@ -28,7 +28,10 @@ var qwen4exp = Arch{
 		b.Begin(b.Split, b.SpanRopes)
 		b.Layers(func(l Layer) {
 			l.NGrams()
-			l.ConnectLowRank("hc_attn", func() { l.Residual("", l.DeltaOrAttention(DeltaNet{GateFn: kernel.Sigmoid, Spans: true})) })
+			l.ConnectLowRank("hc_attn", func() {
+				l.Residual("",
+					l.DeltaOrAttention(DeltaNet{GateFn: kernel.Sigmoid, Spans: true}))
+			})
 			l.ConnectLowRank("hc_ffn", func() {
 				l.Residual("", l.Experts(Experts{}), l.FeedForward(FeedForward{Shared: true, SharedGate: true}))
 			})

@@ -21,9 +21,11 @@ func layerOf(t *testing.T, arch string, keys map[string]any, ctx int, tensors ..
 	w := gguf.NewWriter()
 	w.Set("general.architecture", arch)
 	for k, v := range map[string]any{
-		"context_length": uint32(65536), "embedding_length": uint32(256), "block_count": uint32(2), "feed_forward_length": uint32(64),
-		"attention.head_count": uint32(2), "attention.layer_norm_rms_epsilon": float32(1e-6), "attention.layer_norm_epsilon": float32(1e-6),
-		"attention.kv_lora_rank": uint32(64), "attention.key_length_mla": uint32(112), "attention.value_length_mla": uint32(64),
+		"context_length": uint32(65536), "embedding_length": uint32(256), "block_count": uint32(2),
+		"feed_forward_length": uint32(64), "attention.head_count": uint32(2),
+		"attention.layer_norm_rms_epsilon": float32(1e-6), "attention.layer_norm_epsilon": float32(1e-6),
+		"attention.kv_lora_rank": uint32(64), "attention.key_length_mla": uint32(112),
+		"attention.value_length_mla": uint32(64),
 	} {
 		if _, ok := keys[k]; !ok {
 			w.Set(arch+"."+k, v)
@@ -81,7 +83,8 @@ func TestScalings(t *testing.T) {
 	ln := math.Log
 	deepseek := keys{
 		"rope.dimension_count": uint32(64), "rope.scaling.type": "yarn", "rope.scaling.factor": float32(40),
-		"rope.scaling.original_context_length": uint32(4096), "rope.scaling.yarn_log_multiplier": float32(0.1 * 0.707),
+		"rope.scaling.original_context_length": uint32(4096),
+		"rope.scaling.yarn_log_multiplier":     float32(0.1 * 0.707),
 	}
 	for _, tt := range []struct {
 		name, arch string
@@ -93,51 +96,62 @@ func TestScalings(t *testing.T) {
 		length     float64
 	}{
 		{name: "none", keys: keys{}, turn: plain, length: 1},
-		{name: "none, by name", keys: keys{"rope.scaling.type": "none", "rope.scaling.factor": float32(8)}, turn: plain, length: 1},
+		{name: "none, by name", keys: keys{"rope.scaling.type": "none", "rope.scaling.factor": float32(8)}, turn: plain,
+			length: 1},
 		{name: "linear", keys: keys{"rope.scaling.type": "linear", "rope.scaling.factor": float32(8)},
 			turn: func(i int) float64 { return plain(i) / 8 }, length: 1},
-		{name: "linear without a type", keys: keys{"rope.scaling.factor": float32(4)}, turn: func(i int) float64 { return plain(i) / 4 }, length: 1},
-		{name: "linear in old files", keys: keys{"rope.scale_linear": float32(2)}, turn: func(i int) float64 { return plain(i) / 2 }, length: 1},
+		{name: "linear without a type", keys: keys{"rope.scaling.factor": float32(4)},
+			turn: func(i int) float64 { return plain(i) / 4 }, length: 1},
+		{name: "linear in old files", keys: keys{"rope.scale_linear": float32(2)},
+			turn: func(i int) float64 { return plain(i) / 2 }, length: 1},
 		{name: "linear of 0, which is none", keys: keys{"rope.scale_linear": float32(0)}, turn: plain, length: 1},
-		{name: "yarn", keys: keys{"rope.scaling.type": "yarn", "rope.scaling.factor": float32(16), "rope.scaling.original_context_length": uint32(4096)},
+		{name: "yarn", keys: keys{"rope.scaling.type": "yarn", "rope.scaling.factor": float32(16),
+			"rope.scaling.original_context_length": uint32(4096)},
 			turn: yarnOf(4096, 16, 32, 1, 1), length: 1 + 0.1*ln(16)},
-		{name: "yarn whose factor has the old name", keys: keys{"rope.scaling.type": "yarn", "rope.scale_linear": float32(16), "rope.scaling.original_context_length": uint32(4096)},
+		{name: "yarn whose factor has the old name",
+			keys: keys{"rope.scaling.type": "yarn", "rope.scale_linear": float32(16),
+				"rope.scaling.original_context_length": uint32(4096)},
 			turn: yarnOf(4096, 16, 32, 1, 1), length: 1 + 0.1*ln(16)},
-		{name: "yarn without an original context", keys: keys{"rope.scaling.type": "yarn", "rope.scaling.factor": float32(4)},
+		{name: "yarn without an original context",
+			keys: keys{"rope.scaling.type": "yarn", "rope.scaling.factor": float32(4)},
 			turn: yarnOf(65536, 4, 32, 1, 1), length: 1 + 0.1*ln(4)},
 		{name: "yarn with all of its parameters",
 			keys: keys{
-				"rope.scaling.type": "yarn", "rope.scaling.factor": float32(16), "rope.scaling.original_context_length": uint32(2048),
-				"rope.scaling.yarn_beta_fast": float32(24), "rope.scaling.yarn_beta_slow": float32(2), "rope.scaling.yarn_ext_factor": float32(0.5),
+				"rope.scaling.type": "yarn", "rope.scaling.factor": float32(16),
+				"rope.scaling.original_context_length": uint32(2048), "rope.scaling.yarn_beta_fast": float32(24),
+				"rope.scaling.yarn_beta_slow": float32(2), "rope.scaling.yarn_ext_factor": float32(0.5),
 				"rope.scaling.attn_factor": float32(1.5),
 			},
 			turn: yarnOf(2048, 16, 24, 2, 0.5), length: 1.5 * (1 + 0.1*ln(16))},
 		{name: "yarn with a length of its own",
 			keys: keys{
-				"rope.scaling.type": "yarn", "rope.scaling.factor": float32(32), "rope.scaling.original_context_length": uint32(4096),
-				"rope.scaling.yarn_attn_factor": float32(1.25),
+				"rope.scaling.type": "yarn", "rope.scaling.factor": float32(32),
+				"rope.scaling.original_context_length": uint32(4096), "rope.scaling.yarn_attn_factor": float32(1.25),
 			},
 			turn: yarnOf(4096, 32, 32, 1, 1), length: 1.25},
 		{name: "yarn that only interpolates",
 			keys: keys{
-				"rope.scaling.type": "yarn", "rope.scaling.factor": float32(8), "rope.scaling.original_context_length": uint32(4096),
-				"rope.scaling.yarn_ext_factor": float32(0),
+				"rope.scaling.type": "yarn", "rope.scaling.factor": float32(8),
+				"rope.scaling.original_context_length": uint32(4096), "rope.scaling.yarn_ext_factor": float32(0),
 			},
 			turn: func(i int) float64 { return plain(i) / 8 }, length: 1},
 		{name: "yarn with a multiplier of the logarithm",
 			keys: keys{
-				"rope.scaling.type": "yarn", "rope.scaling.factor": float32(16), "rope.scaling.original_context_length": uint32(4096),
-				"rope.scaling.yarn_log_multiplier": float32(1),
+				"rope.scaling.type": "yarn", "rope.scaling.factor": float32(16),
+				"rope.scaling.original_context_length": uint32(4096), "rope.scaling.yarn_log_multiplier": float32(1),
 			},
 			turn: yarnOf(4096, 16, 32, 1, 1), length: (1 + 0.1*ln(16)) / (1 + 0.1*ln(16))},
 		// DeepSeek's mscale and mscale_all_dim are the same: rotated pairs keep their length, and scores grow.
 		{name: "yarn of DeepSeek", arch: "deepseek2", keys: deepseek, length: 1},
 		{name: "LongRoPE within the original context", arch: "phi3",
-			keys: keys{"rope.scaling.original_context_length": uint32(4096), "rope.scaling.attn_factor": float32(1.19)}, ctx: 4096,
+			keys: keys{"rope.scaling.original_context_length": uint32(4096),
+				"rope.scaling.attn_factor": float32(1.19)},
+			ctx:     4096,
 			tensors: []string{longFactors, shortFactors}, factors: func(i int) float32 { return 1 + float32(i)/8 },
 			turn: func(i int) float64 { return plain(i) / (1 + float64(i)/8) }, length: float64(float32(1.19))},
 		{name: "LongRoPE beyond", arch: "phi3",
-			keys: keys{"rope.scaling.original_context_length": uint32(4096), "rope.scaling.attn_factor": float32(1.19), "rope.scaling.type": "longrope"}, ctx: 4097,
+			keys: keys{"rope.scaling.original_context_length": uint32(4096), "rope.scaling.attn_factor": float32(1.19),
+				"rope.scaling.type": "longrope"}, ctx: 4097,
 			tensors: []string{longFactors, shortFactors}, factors: func(i int) float32 { return 1 + float32(i) },
 			turn: func(i int) float64 { return plain(i) / (1 + float64(i)) }, length: float64(float32(1.19))},
 		{name: "Llama 3", keys: keys{}, tensors: []string{"rope_freqs.weight"}, factors: llama3Factor,
@@ -160,7 +174,8 @@ func TestScalings(t *testing.T) {
 				for i := range r.NRot / 2 {
 					factors = append(factors, tt.factors(i))
 				}
-				if want := tt.tensors[len(tt.tensors)-1]; tt.ctx == 4096 && r.Factors != want || tt.ctx == 4097 && r.Factors != longFactors || len(tt.tensors) == 1 && r.Factors != want {
+				if want := tt.tensors[len(tt.tensors)-1]; tt.ctx == 4096 && r.Factors != want ||
+					tt.ctx == 4097 && r.Factors != longFactors || len(tt.tensors) == 1 && r.Factors != want {
 					t.Errorf("the factors are %s", r.Factors)
 				}
 			}
@@ -202,7 +217,8 @@ func TestDeepSeekScale(t *testing.T) {
 	for _, m := range []float64{0, 0.707, 1} {
 		l := layerOf(t, "deepseek2", map[string]any{
 			"rope.dimension_count": uint32(64), "rope.scaling.type": "yarn", "rope.scaling.factor": float32(40),
-			"rope.scaling.original_context_length": uint32(4096), "rope.scaling.yarn_log_multiplier": float32(0.1 * m),
+			"rope.scaling.original_context_length": uint32(4096),
+			"rope.scaling.yarn_log_multiplier":     float32(0.1 * m),
 		}, 0)
 		grow := 1 + 0.1*m*math.Log(40)
 		if want := grow * grow / math.Sqrt(112); math.Abs(float64(l.AttnScale)-want) > 1e-6 {

@@ -16,7 +16,8 @@ var t5 = Arch{
 	Name: "t5",
 	config: func(k *Keys) {
 		t5Keys(k)
-		for il, l := range k.Config.Layers { // whose keys and values have the same place, and the decoder's the same sizes
+		// whose keys and values have the same place, and the decoder's the same sizes
+		for il, l := range k.Config.Layers {
 			if l != k.Config.Layers[0] {
 				k.Fail("attention.head_count", "layer %d has other sizes than layer 0, want the same in all", il)
 			}

@@ -68,7 +68,8 @@ func (l Layer) coefficients(src kernel.Buf, name string, n int, bias []float32) 
 	router := l.Matrix("altup_router.weight", c.NEmbd, altupStreams)
 	coef := l.Matrix(name+".weight", altupStreams, n)
 	act := l.Act("router", kernel.TokRows, c.NEmbd, router)
-	modes, modesAct := l.Floats("modes", kernel.TokRows, altupStreams), l.Act("modes", kernel.TokRows, altupStreams, coef)
+	modes, modesAct := l.Floats("modes", kernel.TokRows, altupStreams),
+		l.Act("modes", kernel.TokRows, altupStreams, coef)
 	dst := l.Floats("coefficients", kernel.TokRows, n)
 	l.Add(l.Norm(act, src, kernel.TokRows, "altup_router_norm"))
 	l.Add(kernel.Matmul{
@@ -106,14 +107,16 @@ func (l Layer) StreamEmbedding() {
 	h := l.projectedEmbedding(func(made kernel.Buf) {
 		for i := 1; i < altupStreams; i++ {
 			l.Add(kernel.NormRows{
-				Dst: l.streams(), DstCol: i * c.NEmbd, Src: made, Cols: c.NEmbd, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: 1,
+				Dst: l.streams(), DstCol: i * c.NEmbd, Src: made, Cols: c.NEmbd, Segs: 1, Kind: c.Norm, Eps: c.Eps,
+				Scale:  1,
 				Weight: l.Vector("post_norm.weight", c.NEmbd), Epilogue: kernel.Add,
 			})
 		}
 	})
 	act := l.Act("embd", kernel.TokRows, c.NEmbd, h.In...)
 	l.Add(kernel.Norm{
-		Act: act, Src: l.streams(), Cols: c.NEmbd, Kind: kernel.NoNorm, Weight: l.Vector("altup_correct_scale.weight", c.NEmbd),
+		Act: act, Src: l.streams(), Cols: c.NEmbd, Kind: kernel.NoNorm,
+		Weight: l.Vector("altup_correct_scale.weight", c.NEmbd),
 	})
 	h.Run(act)
 }
@@ -128,7 +131,8 @@ func (l Layer) Laurel() Sublayer {
 	left := l.Matrix("laurel_l.weight", n, laurelRank)
 	right := l.Matrix("laurel_r.weight", laurelRank, n)
 	return Sublayer{In: []kernel.Matrix{left}, Run: func(act kernel.Act) {
-		low, lowAct := l.Floats("laurel low", kernel.TokRows, laurelRank), l.Act("laurel low", kernel.TokRows, laurelRank, right)
+		low, lowAct := l.Floats("laurel low", kernel.TokRows, laurelRank),
+			l.Act("laurel low", kernel.TokRows, laurelRank, right)
 		l.Add(kernel.Matmul{Dst: low, Act: act, Parts: []kernel.Part{{Matrix: left}}})
 		l.Add(kernel.ToAct{Act: lowAct, Src: low, Cols: laurelRank})
 		l.Add(kernel.Matmul{Dst: l.sublayerOut(), Act: lowAct, Parts: []kernel.Part{{Matrix: right}}})

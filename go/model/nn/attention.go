@@ -38,9 +38,10 @@ const (
 // Attention says what the attention of an architecture has besides the four projections attn_q, attn_k, attn_v, or
 // attn_qkv, and attn_output. Biases are used if the file has them.
 type Attention struct {
-	Bias         bool     // queries, keys and values have biases: the file must have them
-	QKNorm       QKNorm   // norms of queries and keys, by attn_q_norm and attn_k_norm
-	ValueNorm    bool     // values are normalised per head, without weights; without attn_v they are the keys before their norm
+	Bias   bool   // queries, keys and values have biases: the file must have them
+	QKNorm QKNorm // norms of queries and keys, by attn_q_norm and attn_k_norm
+	// values are normalised per head, without weights; without attn_v they are the keys before their norm
+	ValueNorm    bool
 	Sinks        bool     // attn_sinks: a score per head that takes weight and has no value
 	Gate         GateKind // the result is multiplied by the sigmoid of a projection
 	Softplus     bool     // by its softplus instead
@@ -88,7 +89,8 @@ func (l Layer) Attention(a Attention) Sublayer {
 	}
 	h.Run = func(act kernel.Act) {
 		l.Add(kernel.Matmul{Dst: q.buf, Act: act, Parts: q.parts, Limit: l.Config.AttnLimit})
-		if slices.Contains([]QKNorm{NormEachHead, NormRow, NormRowOptional, NormUnweighted, NormGain, NormEachCentered}, a.QKNorm) {
+		if slices.Contains([]QKNorm{NormEachHead, NormRow, NormRowOptional, NormUnweighted, NormGain, NormEachCentered},
+			a.QKNorm) {
 			l.normHeads(a.QKNorm, q, "attn_q_norm", q.col[0], l.NHead)
 			l.normHeads(a.QKNorm, q, "attn_k_norm", q.col[1], l.NHeadKV)
 		}
@@ -97,7 +99,8 @@ func (l Layer) Attention(a Attention) Sublayer {
 		}
 		kv := l.cache(a, q)
 		heads := kernel.Heads{
-			NHead: l.NHead, NHeadKV: l.NHeadKV, HeadDim: l.HeadDim, ValueDim: l.ValueDim, KV: l.kv, QKV: q.buf, Col: q.col,
+			NHead: l.NHead, NHeadKV: l.NHeadKV, HeadDim: l.HeadDim, ValueDim: l.ValueDim, KV: l.kv, QKV: q.buf,
+			Col:   q.col,
 			Group: kv.group, KVOffset: kv.offset, Tiers: kv.tiers,
 		}
 		even := kv.even
@@ -268,7 +271,8 @@ func (l Layer) queries(a Attention) projection {
 	part := func(name string, n int) { biased(name, n, bias(name+".bias", n)) }
 	if fused := "attn_qkv.weight"; l.Has(fused) {
 		if nq%kernel.Panel != 0 || nk%kernel.Panel != 0 {
-			check(fmt.Errorf("tensor %q: %d rows of queries and %d of keys, want multiples of %d", l.prefix+fused, nq, nk, kernel.Panel))
+			check(fmt.Errorf("tensor %q: %d rows of queries and %d of keys, want multiples of %d", l.prefix+fused, nq,
+				nk, kernel.Panel))
 		}
 		if !l.Has("attn_qkv.bias") && l.Has("attn_q.bias") { // though the matrices are one
 			biased("attn_qkv", nq+nk+nv, l.biasesOf(nq, nk, nv))

@@ -2,10 +2,10 @@ package nn
 
 import "github.com/quern-llm/quern/go/kernel"
 
-// Attention residuals over blocks (Kimi Team 2026, "Attention Residuals"): at the start of each block of layers the residual
-// restarts with the result of the next sublayer, and the sum of the block before is complete. Sublayers read a weighted sum
-// of the completed blocks and the partial one, with scores by a vector of their own. A token sees only its own blocks:
-// nothing of it is in the state of a sequence.
+// Attention residuals over blocks (Kimi Team 2026, "Attention Residuals"): at the start of each block of layers the
+// residual restarts with the result of the next sublayer, and the sum of the block before is complete. Sublayers read a
+// weighted sum of the completed blocks and the partial one, with scores by a vector of their own. A token sees only its
+// own blocks: nothing of it is in the state of a sequence.
 
 // maxResidualBlocks bounds the blocks, the partial one included.
 const maxResidualBlocks = 16
@@ -68,11 +68,13 @@ func (b *Builder) storePartialBlock(n int) {
 func (b *Builder) attendBlocks(dst kernel.Buf, score string, n int) {
 	c := b.Config
 	b.Add(kernel.MixByScores{
-		Dst: dst, Src: b.residualBlocks(), Cols: c.NEmbd, Segs: n + 1, Weight: b.Vector(score+".weight", c.NEmbd), Eps: c.Eps,
+		Dst: dst, Src: b.residualBlocks(), Cols: c.NEmbd, Segs: n + 1, Weight: b.Vector(score+".weight", c.NEmbd),
+		Eps: c.Eps,
 	})
 }
 
 // residualBlocks is the buffer of the blocks, one after the other.
 func (b *Builder) residualBlocks() kernel.Buf {
-	return b.Floats("residual blocks", kernel.TokRows, (b.Config.completedBlocks(len(b.Config.Layers))+1)*b.Config.NEmbd)
+	return b.Floats("residual blocks", kernel.TokRows,
+		(b.Config.completedBlocks(len(b.Config.Layers))+1)*b.Config.NEmbd)
 }

@@ -11,18 +11,20 @@ import (
 
 // A Builder builds a Program. It stops at the first error, which Build returns.
 type Builder struct {
-	Config       *Config
-	weights      Weights
-	kv           kernel.KVTypes
-	tiers        []Tier // of blocks that are older
-	Program      *Program
-	ops          []kernel.Op // of the current step
-	slots        map[slot]kernel.Buf
-	ropes        []Rope                    // the tables that Begin computes
-	caches       map[int]kvCache           // by the window of the layers
-	byDistance   *kernel.Bias              // see Layer.bias
-	storeNext    bool                      // x is only what the next sublayer reads, which stores its result there: see takeEpilogue
-	readsAttnRes bool                      // sublayers read the result of attention to blocks of the residual: see AttnRes
+	Config     *Config
+	weights    Weights
+	kv         kernel.KVTypes
+	tiers      []Tier // of blocks that are older
+	Program    *Program
+	ops        []kernel.Op // of the current step
+	slots      map[slot]kernel.Buf
+	ropes      []Rope          // the tables that Begin computes
+	caches     map[int]kvCache // by the window of the layers
+	byDistance *kernel.Bias    // see Layer.bias
+	// x is only what the next sublayer reads, which stores its result there: see takeEpilogue
+	storeNext bool
+	// sublayers read the result of attention to blocks of the residual: see AttnRes
+	readsAttnRes bool
 	block        func(Layer)               // builds a layer
 	residuals    string                    // the use of the buffer x, if not "x": see next
 	role         role                      // of the layers that are being built
@@ -34,10 +36,12 @@ type Builder struct {
 
 // Build returns the program that model builds. head adds the head that drafts for the model, if the configuration has
 // one and drafts; nil: its architecture is unknown.
-func Build(cfg *Config, w Weights, kv kernel.KVTypes, tiers []Tier, model func(b *Builder), head func(b *Builder, h *Head)) (p *Program, err error) {
+func Build(cfg *Config, w Weights, kv kernel.KVTypes, tiers []Tier, model func(b *Builder),
+	head func(b *Builder, h *Head)) (p *Program, err error) {
 	defer stopped(&err)
 	b := &Builder{
-		Config: cfg, weights: w, kv: kv, tiers: tiers, draft: head, Program: &Program{}, slots: map[slot]kernel.Buf{}, caches: map[int]kvCache{},
+		Config: cfg, weights: w, kv: kv, tiers: tiers, draft: head, Program: &Program{}, slots: map[slot]kernel.Buf{},
+		caches: map[int]kvCache{},
 	}
 	model(b)
 	return b.Program, nil

@@ -17,7 +17,9 @@ func (k *Keys) ChannelDelta() {
 	}
 	heads := c.Layers[0].NHead
 	if i := slices.IndexFunc(c.Layers, func(l LayerConfig) bool { return l.NHead != heads }); i > 0 {
-		k.Fail("attention.head_count", "%d for layer 0 and %d for layer %d, layers that differ in this are not supported", heads, c.Layers[i].NHead, i)
+		k.Fail("attention.head_count",
+			"%d for layer 0 and %d for layer %d, layers that differ in this are not supported", heads,
+			c.Layers[i].NHead, i)
 	}
 	c.Delta = Delta{NHead: heads, NHeadKey: heads, KeyDim: dim, ValueDim: dim}
 }
@@ -56,14 +58,17 @@ func (l Layer) ChannelDelta() Sublayer {
 
 		group, offset := l.state(recurrent(kernel.ConvBytes(3*width, c.NTap)))
 		l.Add(kernel.Conv{
-			Dst: mixed, Src: src, Cols: 3 * width, Taps: c.NTap, Group: group, Offset: offset, Epilogue: kernel.Apply, Fn: kernel.SiLU,
+			Dst: mixed, Src: src, Cols: 3 * width, Taps: c.NTap, Group: group, Offset: offset, Epilogue: kernel.Apply,
+			Fn:     kernel.SiLU,
 			Weight: l.joined("ssm_conv1d_qkv", c.NTap*width, l.conv("q"), l.conv("k"), l.conv("v")),
 		})
 		length := l.unitLength(mixed, 2*n.NHead)
 		group, offset = l.state(recurrent(kernel.DeltaBytes(n.NHead, n.KeyDim, n.ValueDim)))
 		l.Add(kernel.Delta{
-			Dst: y, Src: mixed, Col: [3]int{0, width, 2 * width}, NHead: n.NHead, NHeadKey: n.NHead, KeyDim: n.KeyDim, ValueDim: n.ValueDim,
-			Gates: gates, GateHeads: kernel.Pad(n.NHead), ByChannel: true, Least: n.LowerBound, Scale: length, Group: group,
+			Dst: y, Src: mixed, Col: [3]int{0, width, 2 * width}, NHead: n.NHead, NHeadKey: n.NHead, KeyDim: n.KeyDim,
+			ValueDim: n.ValueDim,
+			Gates:    gates, GateHeads: kernel.Pad(n.NHead), ByChannel: true, Least: n.LowerBound, Scale: length,
+			Group:  group,
 			Offset: offset,
 			Bias:   l.Vector("ssm_dt.bias", width), Rate: l.decayRates(),
 		})
@@ -81,7 +86,8 @@ func (l Layer) decayRates() []float32 {
 	if n.LowerBound == 0 {
 		return rates
 	}
-	return l.constants(name+" of bounded decays", kernel.Pad(n.NHead), func(i int) float64 { return -float64(rates[i]) })
+	return l.constants(name+" of bounded decays", kernel.Pad(n.NHead),
+		func(i int) float64 { return -float64(rates[i]) })
 }
 
 // inRanks is a matrix, or a product of two of lower rank.

@@ -75,5 +75,6 @@ func (b *Builder) scores() {
 	if b.Has(secondOfClassifier) {
 		product("cls.output", "scores", c.NScore, kernel.Matmul{})
 	}
-	b.Program.Outputs = append(b.Program.Outputs, Output{Name: Scores, Ops: b.Take(), Given: true, In: in, Buf: out, Width: c.NScore})
+	b.Program.Outputs = append(b.Program.Outputs,
+		Output{Name: Scores, Ops: b.Take(), Given: true, In: in, Buf: out, Width: c.NScore})
 }

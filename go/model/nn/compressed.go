@@ -58,9 +58,11 @@ func (k *Keys) CompressedAttention() {
 	for _, l := range layers {
 		switch {
 		case l.HeadDim%kernel.Panel != 0 || l.Rope.NRot%kernel.Panel != 0:
-			k.Fail("attention.key_length", "%d, of which %d are rotated, want multiples of %d", l.HeadDim, l.Rope.NRot, kernel.Panel)
+			k.Fail("attention.key_length", "%d, of which %d are rotated, want multiples of %d", l.HeadDim, l.Rope.NRot,
+				kernel.Panel)
 		case l.NHead%c.Compressed.Groups != 0 || c.Compressed.Rank%kernel.Panel != 0:
-			k.Fail("attention.output_group_count", "%d of %d heads and rank %d, want a divisor, and a multiple of %d", c.Compressed.Groups, l.NHead, c.Compressed.Rank, kernel.Panel)
+			k.Fail("attention.output_group_count", "%d of %d heads and rank %d, want a divisor, and a multiple of %d",
+				c.Compressed.Groups, l.NHead, c.Compressed.Rank, kernel.Panel)
 		case l.NHeadKV != 1:
 			k.Fail("attention.head_count_kv", "%d, want 1", l.NHeadKV)
 		}
@@ -110,7 +112,8 @@ func (l Layer) CompressedAttention() Sublayer {
 		l.Add(kernel.Matmul{Dst: qkv, Act: l.Only(low, query), Parts: []kernel.Part{{Matrix: query}}})
 		l.Add(kernel.NormRows{Dst: qkv, Src: qkv, Cols: dim, Segs: l.NHead, Eps: c.Eps, Scale: 1})
 		shape := kernel.Heads{
-			NHead: l.NHead, NHeadKV: 1, HeadDim: dim, ValueDim: dim, InKeys: true, KV: l.kv, QKV: qkv, Col: [3]int{0, key},
+			NHead: l.NHead, NHeadKV: 1, HeadDim: dim, ValueDim: dim, InKeys: true, KV: l.kv, QKV: qkv,
+			Col: [3]int{0, key},
 		}
 		shape.Group, shape.KVOffset = l.state(kernel.Group{
 			Name: fmt.Sprintf("window %d", l.Window), Bytes: kernel.KVBytes(l.kv, 1, dim, 0), Window: l.Window,
@@ -137,7 +140,8 @@ func (l Layer) CompressedAttention() Sublayer {
 // tail rotates the last channels of heads, and stores keys unless queriesOnly.
 func (l Layer) tail(shape kernel.Heads, r Rope, scale float32, queriesOnly bool) kernel.StoreKV {
 	return kernel.StoreKV{
-		Heads: shape, Rope: r.Style, RopeAt: shape.HeadDim - r.NRot, NRot: r.NRot, Table: l.ropeTable(r), Eps: l.Config.Eps, Scale: scale,
+		Heads: shape, Rope: r.Style, RopeAt: shape.HeadDim - r.NRot, NRot: r.NRot, Table: l.ropeTable(r),
+		Eps: l.Config.Eps, Scale: scale,
 		QueriesOnly: queriesOnly,
 	}
 }
@@ -169,13 +173,15 @@ func (l Layer) compressor(name string, dim int) compressor {
 		op := kernel.Compress{
 			Src: src, Col: [2]int{0, width}, Dim: dim, Parts: parts, KV: l.kv, Eps: l.Config.Eps,
 			Add: l.Vector(name+"_ape.weight", width, l.CompressRatio), Norm: l.Vector(name+"_norm.weight", dim),
-			Rope: r.Style, RopeAt: dim - r.NRot, NRot: r.NRot, Table: l.ropeTable(r), Entries: kernel.Entries{Every: l.CompressRatio},
+			Rope: r.Style, RopeAt: dim - r.NRot, NRot: r.NRot, Table: l.ropeTable(r),
+			Entries: kernel.Entries{Every: l.CompressRatio},
 		}
 		op.Entries.Group, op.Entries.Offset = l.state(kernel.Group{
 			Name: "entries", Bytes: kernel.EntryBytes(l.kv, dim, l.CompressRatio),
 		})
 		op.Group, op.Offset = l.state(kernel.Group{
-			Name: fmt.Sprintf("entries of %d", op.Window()), Bytes: kernel.CompressBytes(dim, parts), Window: op.Window(),
+			Name: fmt.Sprintf("entries of %d", op.Window()), Bytes: kernel.CompressBytes(dim, parts),
+			Window: op.Window(),
 		})
 		l.Add(op)
 		return op.Entries
@@ -191,18 +197,20 @@ func (l Layer) entryIndex() index {
 	queries := l.Matrix("indexer.attn_q_b.weight", l.Config.Latent.QueryRank, n.NHead*n.Dim)
 	weigh := l.Matrix("indexer.proj.weight", l.Config.NEmbd, n.NHead)
 	keys := l.compressor("indexer_compressor", n.Dim)
-	return index{in: append(keys.in, weigh), low: []kernel.Matrix{queries}, choose: func(act, low kernel.Act) kernel.Buf {
-		q, weights := l.Floats("index", kernel.TokRows, n.NHead*n.Dim), l.Floats("index.weights", kernel.TokRows, n.NHead)
-		entries := keys.run(act)
-		l.Add(kernel.Matmul{Dst: weights, Act: l.Only(act, weigh), Parts: []kernel.Part{{Matrix: weigh}}})
-		l.Add(kernel.Matmul{Dst: q, Act: l.Only(low, queries), Parts: []kernel.Part{{Matrix: queries}}})
-		heads := kernel.Heads{
-			NHead: n.NHead, NHeadKV: 1, HeadDim: n.Dim, ValueDim: n.Dim, InKeys: true, KV: l.kv, QKV: q,
-		}
-		l.Add(l.tail(heads, l.Rope, 1, true))
-		l.Add(kernel.Select{Heads: heads, Dst: l.chosen(), Weights: weights, N: n.TopK, Entries: entries})
-		return l.chosen()
-	}}
+	return index{in: append(keys.in, weigh), low: []kernel.Matrix{queries},
+		choose: func(act, low kernel.Act) kernel.Buf {
+			q, weights := l.Floats("index", kernel.TokRows, n.NHead*n.Dim),
+				l.Floats("index.weights", kernel.TokRows, n.NHead)
+			entries := keys.run(act)
+			l.Add(kernel.Matmul{Dst: weights, Act: l.Only(act, weigh), Parts: []kernel.Part{{Matrix: weigh}}})
+			l.Add(kernel.Matmul{Dst: q, Act: l.Only(low, queries), Parts: []kernel.Part{{Matrix: queries}}})
+			heads := kernel.Heads{
+				NHead: n.NHead, NHeadKV: 1, HeadDim: n.Dim, ValueDim: n.Dim, InKeys: true, KV: l.kv, QKV: q,
+			}
+			l.Add(l.tail(heads, l.Rope, 1, true))
+			l.Add(kernel.Select{Heads: heads, Dst: l.chosen(), Weights: weights, N: n.TopK, Entries: entries})
+			return l.chosen()
+		}}
 }
 
 // groupedOutput returns what adds the two output projections: one per group of heads, and one of their results.
@@ -213,13 +221,15 @@ func (l Layer) groupedOutput() func(att kernel.Buf) {
 	last := l.Matrix("attn_output_b.weight", n.Groups*n.Rank, l.Config.NEmbd)
 	return func(att kernel.Buf) {
 		of := l.groupAct(n.Groups, width, first)
-		low, act := l.Floats("att.low", kernel.TokRows, n.Groups*n.Rank), l.Act("att.low", kernel.TokRows, n.Groups*n.Rank, last)
+		low, act := l.Floats("att.low", kernel.TokRows, n.Groups*n.Rank),
+			l.Act("att.low", kernel.TokRows, n.Groups*n.Rank, last)
 		l.Add(kernel.ToAct{
 			Act: of, Src: att, Rows: kernel.HeadRows, Cols: width,
 			Heads: kernel.Spread{N: n.Groups, Step: width},
 		})
 		l.Add(kernel.Matmul{
-			Dst: low, Act: of, Rows: kernel.HeadRows, Parts: []kernel.Part{{Matrix: first}}, Heads: kernel.Spread{N: n.Groups, Step: n.Rank},
+			Dst: low, Act: of, Rows: kernel.HeadRows, Parts: []kernel.Part{{Matrix: first}},
+			Heads: kernel.Spread{N: n.Groups, Step: n.Rank},
 		})
 		l.Add(kernel.ToAct{Act: act, Src: low, Cols: n.Groups * n.Rank})
 		l.result(act, kernel.Part{Matrix: last}, "")

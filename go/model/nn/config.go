@@ -146,25 +146,27 @@ type RWKV struct {
 
 // A LayerConfig is the sizes of one transformer block.
 type LayerConfig struct {
-	NHead, NHeadKV int                // NHeadKV 0: no attention
-	HeadDim        int                // of a query and a key
-	ValueDim       int                // of a value
-	AttnScale      float32            // scale of queries
-	SharedKV       bool               // it reads the keys and values of the last layer with the same window that has its own
-	Window         int                // positions that a token sees, its own included; 0: all
-	Chunked        bool               // only those since the last multiple of Window
-	Temperature    kernel.Temperature // of queries
-	HeadGates      bool               // the gate of attention is one number per head
-	Rope           Rope               // the zero value: none
-	NFF            int                // feed-forward width
-	GateCutoff     float32            // feed-forward gates below the mean plus this many standard deviations are closed; 0: none
-	Sparse         bool               // it has experts
-	Hashed         bool               // selected by the token's id
-	ExpertLimit    float32            // of the input of their activation; 0: none
-	SharedLimit    float32            // of that of shared experts; 0: none
-	CompressRatio  int                // positions per entry of compressed attention, or per span of an index; 0: none
-	Indexed        bool               // it has an indexer; else it uses the selection of the layer before
-	XIELU          kernel.XIELUParams
+	NHead, NHeadKV int     // NHeadKV 0: no attention
+	HeadDim        int     // of a query and a key
+	ValueDim       int     // of a value
+	AttnScale      float32 // scale of queries
+	// it reads the keys and values of the last layer with the same window that has its own
+	SharedKV    bool
+	Window      int                // positions that a token sees, its own included; 0: all
+	Chunked     bool               // only those since the last multiple of Window
+	Temperature kernel.Temperature // of queries
+	HeadGates   bool               // the gate of attention is one number per head
+	Rope        Rope               // the zero value: none
+	NFF         int                // feed-forward width
+	// feed-forward gates below the mean plus this many standard deviations are closed; 0: none
+	GateCutoff    float32
+	Sparse        bool    // it has experts
+	Hashed        bool    // selected by the token's id
+	ExpertLimit   float32 // of the input of their activation; 0: none
+	SharedLimit   float32 // of that of shared experts; 0: none
+	CompressRatio int     // positions per entry of compressed attention, or per span of an index; 0: none
+	Indexed       bool    // it has an indexer; else it uses the selection of the layer before
+	XIELU         kernel.XIELUParams
 }
 
 // Limits on the sizes of a model. Real ones stay far below; a file beyond them is

@@ -13,7 +13,8 @@ func (l Layer) ShortConv(taps int) Sublayer {
 		outAct := l.Act("conv", kernel.TokRows, n, out)
 		l.Add(kernel.Matmul{Dst: src, Act: act, Parts: []kernel.Part{{Matrix: in}}})
 		l.Add(kernel.Conv{
-			Dst: dst, Src: src, Col: [3]int{0, n, 2 * n}, Gated: true, Cols: n, Taps: taps, Group: group, Offset: offset,
+			Dst: dst, Src: src, Col: [3]int{0, n, 2 * n}, Gated: true, Cols: n, Taps: taps, Group: group,
+			Offset: offset,
 			Weight: l.Vector("shortconv.conv.weight", taps, n),
 		})
 		l.Add(kernel.ToAct{Act: outAct, Src: dst, Cols: n})

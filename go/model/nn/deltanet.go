@@ -39,7 +39,8 @@ func (l Layer) DeltaNet(d DeltaNet) Sublayer {
 
 		group, offset := l.state(recurrent(kernel.ConvBytes(nQKV, c.NTap)))
 		l.Add(kernel.Conv{
-			Dst: qkv, Src: src, Cols: nQKV, Taps: c.NTap, Group: group, Offset: offset, Epilogue: kernel.Apply, Fn: kernel.SiLU,
+			Dst: qkv, Src: src, Cols: nQKV, Taps: c.NTap, Group: group, Offset: offset, Epilogue: kernel.Apply,
+			Fn:     kernel.SiLU,
 			Weight: l.Vector("ssm_conv1d.weight", c.NTap, nQKV),
 		})
 		length := l.unitLength(qkv, 2*n.NHeadKey)
@@ -47,10 +48,12 @@ func (l Layer) DeltaNet(d DeltaNet) Sublayer {
 		group, offset = l.state(recurrent(kernel.DeltaBytes(n.NHead, n.KeyDim, n.ValueDim)))
 		l.Add(kernel.Delta{
 			Dst: y, Src: qkv, Col: [3]int{0, nKey, 2 * nKey}, NHead: n.NHead, NHeadKey: n.NHeadKey, KeyDim: n.KeyDim,
-			ValueDim: n.ValueDim, Tiled: !d.Grouped, Gates: gate, GateHeads: gateHeads, Scale: length, Group: group, Offset: offset,
-			Bias: l.Vector("ssm_dt.bias", n.NHead), Rate: l.Vector("ssm_a", n.NHead),
+			ValueDim: n.ValueDim, Tiled: !d.Grouped, Gates: gate, GateHeads: gateHeads, Scale: length, Group: group,
+			Offset: offset,
+			Bias:   l.Vector("ssm_dt.bias", n.NHead), Rate: l.Vector("ssm_a", n.NHead),
 		})
-		l.deltaResult(kernel.Gate{Dst: y, Src: src, SrcCol: kernel.Pad(nQKV), Cols: nValue, Fn: cmp.Or(d.GateFn, kernel.SiLU)}, out)
+		l.deltaResult(kernel.Gate{Dst: y, Src: src, SrcCol: kernel.Pad(nQKV), Cols: nValue,
+			Fn: cmp.Or(d.GateFn, kernel.SiLU)}, out)
 	}
 	return h
 }

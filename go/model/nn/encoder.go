@@ -81,7 +81,8 @@ func (l Layer) bias() kernel.Bias {
 		for h := range slopes {
 			slopes[h] = slope(h, l.NHead)
 		}
-		*l.byDistance = l.biases(l.Config.Ctx-1, func(h, i int) float32 { return float32(-slopes[h] * math.Abs(float64(i))) })
+		*l.byDistance = l.biases(l.Config.Ctx-1,
+			func(h, i int) float32 { return float32(-slopes[h] * math.Abs(float64(i))) })
 	case l.Config.NBucket > 0:
 		table := l.Vector("attn_rel_b.weight", l.NHead, l.Config.NBucket)
 		buckets := make([]int, 2*bucketSpan+1)
@@ -139,7 +140,8 @@ func bucket(i, n int, bothWays bool) int {
 	if far < exact {
 		return at + far
 	}
-	grown := exactmath.Log(float64(far)/float64(exact)) / exactmath.Log(float64(bucketSpan)/float64(exact)) * float64(half-exact)
+	grown := exactmath.Log(float64(far)/float64(exact)) / exactmath.Log(float64(bucketSpan)/float64(exact)) *
+		float64(half-exact)
 	return at + min(exact+int(grown+1e-6), half-1) // the logarithms of what falls on a border are rounded
 }
 
@@ -150,7 +152,8 @@ func (b *Builder) PooledDense() {
 		return
 	}
 	up, down := b.Matrix("dense_2.weight", c.NEmbd, c.NDense), b.Matrix("dense_3.weight", c.NDense, c.NEmbd)
-	in, mid, out := b.Floats("given", kernel.OutRows, c.NEmbd), b.Floats("dense", kernel.OutRows, c.NDense), b.Floats("out", kernel.OutRows, c.NEmbd)
+	in, mid, out := b.Floats("given", kernel.OutRows, c.NEmbd), b.Floats("dense", kernel.OutRows, c.NDense),
+		b.Floats("out", kernel.OutRows, c.NEmbd)
 	for _, p := range []struct {
 		src, dst kernel.Buf
 		use      string
@@ -160,5 +163,6 @@ func (b *Builder) PooledDense() {
 		b.Add(kernel.ToAct{Act: act, Src: p.src, Rows: kernel.OutRows, Cols: p.m.In})
 		b.Add(kernel.Matmul{Dst: p.dst, Act: act, Rows: kernel.OutRows, Parts: []kernel.Part{{Matrix: p.m}}})
 	}
-	b.Program.Outputs = append(b.Program.Outputs, Output{Name: Pooled, Ops: b.Take(), Given: true, In: in, Buf: out, Width: c.NEmbd})
+	b.Program.Outputs = append(b.Program.Outputs,
+		Output{Name: Pooled, Ops: b.Take(), Given: true, In: in, Buf: out, Width: c.NEmbd})
 }

@@ -67,7 +67,8 @@ func (l Layer) keepSource(act kernel.Act, key, value kernel.Matrix) {
 	col[2] = col[1] + kernel.Pad(key.Out)
 	buf := l.Floats("cross", kernel.TokRows, col[2]+value.Out)
 	l.Add(kernel.Matmul{
-		Dst: buf, Act: l.Only(act, key, value), Parts: []kernel.Part{{Matrix: key, Col: col[1]}, {Matrix: value, Col: col[2]}},
+		Dst: buf, Act: l.Only(act, key, value),
+		Parts: []kernel.Part{{Matrix: key, Col: col[1]}, {Matrix: value, Col: col[2]}},
 	})
 	l.Add(kernel.StoreKV{Heads: l.crossHeads(buf, col), Eps: l.Config.Eps, Scale: 1})
 }

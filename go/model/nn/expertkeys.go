@@ -17,7 +17,10 @@ func (k *Keys) ExpertLimits() {
 		return float32(v)
 	}
 	if k.Has(routed) {
-		k.EachConstant(k.Name(routed), func(l *LayerConfig, v float64) { l.ExpertLimit, l.SharedLimit = limit(v), limit(v) })
+		k.EachConstant(k.Name(routed), func(l *LayerConfig, v float64) {
+			l.ExpertLimit, l.SharedLimit = limit(v),
+				limit(v)
+		})
 	}
 	if k.Has(shared) {
 		k.EachConstant(k.Name(shared), func(l *LayerConfig, v float64) { l.SharedLimit = limit(v) })
@@ -68,7 +71,8 @@ func (k *Keys) Experts() {
 		if c.NExpert%c.NGroup != 0 {
 			k.Fail("expert_group_count", "%d, want a divisor of the %d experts", c.NGroup, c.NExpert)
 		} else if has := c.NExpert / c.NGroup * c.NGroupUsed; has < c.NExpertUsed {
-			k.Fail("expert_group_used_count", "%d, whose experts are %d, want at least the %d that a token uses", c.NGroupUsed, has, c.NExpertUsed)
+			k.Fail("expert_group_used_count", "%d, whose experts are %d, want at least the %d that a token uses",
+				c.NGroupUsed, has, c.NExpertUsed)
 		}
 	}
 	if scale := k.FloatOr("expert_weights_scale", 0, 0, 1e6); scale != 0 { // 0 is how some files say 1
@@ -89,7 +93,8 @@ func (k *Keys) Experts() {
 func (k *Keys) expertWidth() int {
 	for il := range k.Config.Layers {
 		for _, name := range []string{"ffn_down_exps", "ffn_down.0"} {
-			if t, ok := k.File.Tensor(fmt.Sprintf("blk.%d.%s.weight", il, name)); ok && len(t.Dims) >= 2 && t.Dims[0] <= MaxFF {
+			if t, ok := k.File.Tensor(fmt.Sprintf("blk.%d.%s.weight", il, name)); ok && len(t.Dims) >= 2 &&
+				t.Dims[0] <= MaxFF {
 				return int(t.Dims[0])
 			}
 		}
@@ -113,7 +118,8 @@ func (k *Keys) ExpertWeights(gating kernel.Gating, norm bool) {
 	case 4:
 		k.Config.ExpertGating = kernel.GateSqrtSoftplus
 	default:
-		k.Fail(fn, "%d is not supported, supported are 1 (softmax), 2 (sigmoid), 3 (softmax of the chosen) and 4 (root of the softplus)", n)
+		k.Fail(fn, "%d is not supported, supported are 1 (softmax), 2 (sigmoid), 3 (softmax of the chosen) "+
+			"and 4 (root of the softplus)", n)
 	}
 	k.ExpertNorm(norm)
 }

@@ -12,12 +12,13 @@ import (
 // Biases of the router, of the selection and of experts are used if the file has them.
 type Experts struct {
 	Fn          kernel.Fn
-	Ungated     bool   // no gate: down(fn(up(input)))
-	WeighInput  bool   // weights multiply the input of the experts, not the result
-	RoutedAhead bool   // the router has read the input of the layer: see RouteAhead
-	RouterNorm  bool   // the router reads the residual after a norm of its own, with weights ffn_gate_inp.scale, over the root of NEmbd
-	PostNorm    string // the norm of the result, which is added to that of the feed-forward beside it: see AddBoth
-	SumNorm     string // the norm of the sum of routed and shared experts: see AddSum
+	Ungated     bool // no gate: down(fn(up(input)))
+	WeighInput  bool // weights multiply the input of the experts, not the result
+	RoutedAhead bool // the router has read the input of the layer: see RouteAhead
+	// the router reads the residual after a norm of its own, with weights ffn_gate_inp.scale, over the root of NEmbd
+	RouterNorm bool
+	PostNorm   string // the norm of the result, which is added to that of the feed-forward beside it: see AddBoth
+	SumNorm    string // the norm of the sum of routed and shared experts: see AddSum
 }
 
 // both is the buffer with the sum of a feed-forward and of the experts beside it.
@@ -34,12 +35,14 @@ func (l Layer) AddSum(norm string) { l.normTo(l.X(), l.sublayerOut(), kernel.Add
 func (l Layer) Mixture(norm string, e Experts) {
 	switch {
 	case !l.Sparse:
-		l.Residual(norm, l.FeedForward(FeedForward{Fn: e.Fn, Ungated: e.Ungated, PostNorm: e.SumNorm, limited: l.Config.LimitFn}))
+		l.Residual(norm, l.FeedForward(FeedForward{Fn: e.Fn, Ungated: e.Ungated, PostNorm: e.SumNorm,
+			limited: l.Config.LimitFn}))
 		return
 	case l.Config.NFFShared == 0:
 		l.Residual(norm, l.Experts(e))
 	default:
-		l.Residual(norm, l.Experts(e), l.FeedForward(FeedForward{Fn: e.Fn, Ungated: e.Ungated, Shared: true, Onto: e.SumNorm != ""}))
+		l.Residual(norm, l.Experts(e), l.FeedForward(FeedForward{Fn: e.Fn, Ungated: e.Ungated, Shared: true,
+			Onto: e.SumNorm != ""}))
 	}
 	if e.SumNorm != "" {
 		l.AddSum(e.SumNorm)
@@ -86,7 +89,8 @@ func (l Layer) Experts(e Experts) Sublayer {
 		case e.RouterNorm:
 			own := l.Act("router", kernel.TokRows, c.NEmbd, router.Matrix)
 			l.Add(kernel.Norm{
-				Act: own, Src: l.X(), Cols: c.NEmbd, Kind: c.Norm, Eps: c.Eps, Weight: l.Vector("ffn_gate_inp.scale", c.NEmbd),
+				Act: own, Src: l.X(), Cols: c.NEmbd, Kind: c.Norm, Eps: c.Eps,
+				Weight: l.Vector("ffn_gate_inp.scale", c.NEmbd),
 			})
 			l.Add(kernel.Matmul{
 				Dst: logits, Act: own, Parts: []kernel.Part{router},
@@ -110,7 +114,8 @@ func (l Layer) Experts(e Experts) Sublayer {
 			Dst: pairAct, Src: l.Only(act, in...), Cols: width, Route: route, Weigh: e.WeighInput,
 		})
 		l.Add(l.capped(kernel.Matmul{
-			Dst: ffn, Act: l.Only(pairAct, matrices(parts)...), Rows: kernel.PairRows, Route: route, Parts: parts, Epilogue: epilogue, Fn: e.Fn, Limit: l.ExpertLimit,
+			Dst: ffn, Act: l.Only(pairAct, matrices(parts)...), Rows: kernel.PairRows, Route: route, Parts: parts,
+			Epilogue: epilogue, Fn: e.Fn, Limit: l.ExpertLimit,
 			LimitFn: c.LimitFn,
 		}))
 		l.Add(kernel.ToAct{Act: ffnAct, Src: ffn, Rows: kernel.PairRows, Cols: c.NFFExpert, Route: route})
@@ -232,7 +237,8 @@ func (l Layer) expertPart(name string, in, out int) kernel.Part {
 	p := kernel.Part{Matrix: l.expertMatrix(name, in, out)}
 	if bias := name + "_exps.bias"; l.Has(bias) {
 		if out%kernel.Panel != 0 {
-			check(fmt.Errorf("tensor %q: %d biases of each expert, want a multiple of %d", l.prefix+bias, out, kernel.Panel))
+			check(fmt.Errorf("tensor %q: %d biases of each expert, want a multiple of %d", l.prefix+bias, out,
+				kernel.Panel))
 		}
 		p.Bias = l.Vector(bias, out, l.Config.NExpert)
 	}

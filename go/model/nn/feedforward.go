@@ -40,7 +40,8 @@ func (l Layer) FeedForward(f FeedForward) Sublayer {
 	case f.Fused:
 		both := "ffn_up" + suffix + ".weight"
 		parts = []kernel.Part{
-			{Matrix: l.rows(both, c.NEmbd, 2*width, 0, width, 1)}, {Matrix: l.rows(both, c.NEmbd, 2*width, width, width, 1)},
+			{Matrix: l.rows(both, c.NEmbd, 2*width, 0, width, 1)},
+			{Matrix: l.rows(both, c.NEmbd, 2*width, width, width, 1)},
 		}
 	default:
 		parts = []kernel.Part{part("ffn_gate"), part("ffn_up")}

@@ -29,7 +29,8 @@ type Head struct {
 	NormInputs   bool // they are normalised, side by side
 	NormResidual bool // the residual begins with normalised hidden states
 
-	Reads bool // it attends to the model's keys and values, and is given its embeddings and its last hidden states, normalised
+	// it attends to the model's keys and values, and is given its embeddings and its last hidden states, normalised
+	Reads bool
 
 	Block      int   // tokens of a block, of which it guesses all but the first at once; 0: one after the other
 	Mask       int32 // the token in place of those
@@ -45,7 +46,8 @@ const MaxHeadInputs = 64
 // ReadHeadKeys returns the sizes of a head, whose keys read reads. Errors name the key or the tensor.
 func ReadHeadKeys(f *gguf.File, arch string, read func(k *Keys, h *Head)) (h Head, err error) {
 	defer stopped(&err)
-	k := &Keys{File: f, head: true, Config: &Config{Arch: arch, EmbedScale: 1, ResidualScale: 1, LogitScale: 1, ExpertScale: 1}}
+	k := &Keys{File: f, head: true, Config: &Config{Arch: arch, EmbedScale: 1, ResidualScale: 1, LogitScale: 1,
+		ExpertScale: 1}}
 	h = Head{Arch: arch, EmbedScale: 1, LogitScale: 1}
 	k.model()
 	read(k, &h)
@@ -61,7 +63,8 @@ func ReadHeadKeys(f *gguf.File, arch string, read func(k *Keys, h *Head)) (h Hea
 	}
 	if t, ok := f.Tensor("d2t"); ok {
 		if h.Mapped = true; h.NVocab == 0 || t.Elems() != uint64(h.NVocab) {
-			k.Check(fmt.Errorf("tensor %q: shape %v, want a number for each of the %d rows of %q", t.Name, t.Dims, h.NVocab, "output.weight"))
+			k.Check(fmt.Errorf("tensor %q: shape %v, want a number for each of the %d rows of %q", t.Name, t.Dims,
+				h.NVocab, "output.weight"))
 		}
 	}
 	return h, nil
@@ -123,7 +126,8 @@ func (h *Head) Fits(c *Config) error {
 	}
 	for _, il := range h.Inputs {
 		if il > len(c.Layers) {
-			return fmt.Errorf("it reads what goes into layer %d, and the model has %d: it was made for another one", il, len(c.Layers))
+			return fmt.Errorf("it reads what goes into layer %d, and the model has %d: it was made for another one", il,
+				len(c.Layers))
 		}
 	}
 	return nil
@@ -220,7 +224,8 @@ func (b *Builder) DraftsBy(p *Next, step []kernel.Op, m kernel.Matrix, norm stri
 	b.Add(kernel.Gather{Dst: p.Out, Src: b.X()})
 	b.Add(b.Norm(act, p.Out, kernel.OutRows, HeadPrefix+norm))
 	b.Add(kernel.Matmul{
-		Dst: p.Logits, Act: b.Only(act, m), Rows: kernel.OutRows, Scale: h.LogitScale, Softcap: h.LogitCap, Parts: []kernel.Part{{Matrix: m}},
+		Dst: p.Logits, Act: b.Only(act, m), Rows: kernel.OutRows, Scale: h.LogitScale, Softcap: h.LogitCap,
+		Parts: []kernel.Part{{Matrix: m}},
 	})
 	if after.Out > 0 {
 		p.Out = b.Floats("head.after", kernel.OutRows, after.Out)
@@ -244,7 +249,8 @@ func (b *Builder) JoinInputs(dst kernel.Buf, normed bool) {
 	act := b.Act("head.inputs", kernel.TokRows, n, fc)
 	if normed {
 		b.Add(kernel.Norm{
-			Act: act, Src: in, Cols: n, Kind: kernel.RMS, Eps: h.Eps, Weight: b.NormWeights(HeadPrefix+"enc.output_norm", n),
+			Act: act, Src: in, Cols: n, Kind: kernel.RMS, Eps: h.Eps,
+			Weight: b.NormWeights(HeadPrefix+"enc.output_norm", n),
 		})
 	} else {
 		b.Add(kernel.ToAct{Act: act, Src: in, Cols: n})

@@ -13,7 +13,8 @@ import (
 func (l Layer) BlockAttention(hidden kernel.Buf) (inject []kernel.Op, block Sublayer) {
 	q := l.queries(Attention{QKNorm: NormHead})
 	if len(q.parts) != 3 {
-		check(fmt.Errorf("tensor %q: queries, keys and values in one, want a matrix of each", l.prefix+"attn_qkv.weight"))
+		check(fmt.Errorf("tensor %q: queries, keys and values in one, want a matrix of each",
+			l.prefix+"attn_qkv.weight"))
 		return nil, Sublayer{Run: func(kernel.Act) {}}
 	}
 	nOut, n := l.NHead*l.ValueDim, l.Config.NEmbd
@@ -67,7 +68,8 @@ func (l Layer) TargetAttention() Sublayer {
 			Group: at.group, KVOffset: at.offset, Tiers: at.tiers,
 		}
 		l.Add(kernel.StoreKV{
-			Heads: heads, Rope: l.Rope.Style, NRot: l.Rope.NRot, Table: l.ropeTable(ahead(l.Rope)), Eps: l.Config.Eps, Scale: l.AttnScale,
+			Heads: heads, Rope: l.Rope.Style, NRot: l.Rope.NRot, Table: l.ropeTable(ahead(l.Rope)), Eps: l.Config.Eps,
+			Scale: l.AttnScale,
 			QNorm: l.Vector("attn_q_norm.weight", l.HeadDim), QMul: at.even.q, QueriesOnly: true,
 		})
 		attend := kernel.Attend{Heads: heads, Dst: att, Mul: at.even.out}
@@ -102,8 +104,10 @@ func (c *Config) read(l LayerConfig) (of LayerConfig, ok bool) {
 func (h *Head) reads(c *Config) error {
 	for il, l := range h.Layers {
 		of, ok := c.read(l)
-		if !ok || of.HeadDim != l.HeadDim || of.ValueDim != l.ValueDim || l.NHead%of.NHeadKV != 0 || of.Window == 1 || of.Chunked {
-			return fmt.Errorf("its layer %d reads keys and values of %d numbers in %d heads, and the model keeps none such", il, l.HeadDim, l.NHead)
+		if !ok || of.HeadDim != l.HeadDim || of.ValueDim != l.ValueDim || l.NHead%of.NHeadKV != 0 || of.Window == 1 ||
+			of.Chunked {
+			return fmt.Errorf("its layer %d reads keys and values of %d numbers in %d heads, and the model "+
+				"keeps none such", il, l.HeadDim, l.NHead)
 		}
 	}
 	return nil

@@ -44,7 +44,8 @@ func (b *Builder) connected() kernel.Buf {
 func (b *Builder) Split() {
 	for i := range b.Config.Hyper.Streams {
 		b.Add(kernel.NormRows{
-			Dst: b.connected(), DstCol: i * b.Config.NEmbd, Src: b.X(), Cols: b.Config.NEmbd, Segs: 1, Kind: kernel.NoNorm, Scale: 1,
+			Dst: b.connected(), DstCol: i * b.Config.NEmbd, Src: b.X(), Cols: b.Config.NEmbd, Segs: 1,
+			Kind: kernel.NoNorm, Scale: 1,
 		})
 	}
 }
@@ -84,7 +85,8 @@ func (b *Builder) measured(parts ...kernel.Part) kernel.Buf {
 // read puts the weighted sum of the streams into x.
 func (b *Builder) read(weights kernel.Buf) kernel.Mix {
 	mix := kernel.Mix{
-		Dst: b.X(), Src: b.connected(), Weights: weights, Cols: b.Config.NEmbd, Segs: 1, SrcSegs: b.Config.Hyper.Streams, Store: true,
+		Dst: b.X(), Src: b.connected(), Weights: weights, Cols: b.Config.NEmbd, Segs: 1,
+		SrcSegs: b.Config.Hyper.Streams, Store: true,
 	}
 	b.Add(mix)
 	return mix

@@ -38,7 +38,8 @@ func (b *Builder) readStreams(name string, adds bool) (weights kernel.Buf) {
 	}
 	normed, gates := b.Floats("streams.normed", kernel.TokRows, width), b.Floats("streams.gates", kernel.TokRows, width)
 	low := b.Floats("streams.low", kernel.TokRows, c.Hyper.Rank)
-	act, lowAct := b.Act("streams", kernel.TokRows, width, takes...), b.Act("streams.low", kernel.TokRows, c.Hyper.Rank, up)
+	act, lowAct := b.Act("streams", kernel.TokRows, width, takes...),
+		b.Act("streams.low", kernel.TokRows, c.Hyper.Rank, up)
 
 	b.normStreams(normed, b.connected(), name+"_norm")
 	b.Add(kernel.ToAct{Act: act, Src: normed, Cols: width})
@@ -78,7 +79,8 @@ func (l Layer) ConnectLowRank(name string, run func()) {
 	l.storeNext = true
 	run()
 	l.Add(kernel.Mix{
-		Dst: l.connected(), Src: l.X(), Weights: weights, Cols: l.Config.NEmbd, Segs: l.Config.Hyper.Streams, SrcSegs: 1,
+		Dst: l.connected(), Src: l.X(), Weights: weights, Cols: l.Config.NEmbd, Segs: l.Config.Hyper.Streams,
+		SrcSegs: 1,
 	})
 }
 

@@ -28,37 +28,41 @@ func (l Layer) index() index {
 		return index{choose: func(kernel.Act, kernel.Act) kernel.Buf { return l.chosen() }}
 	}
 	if !l.lowQueries() {
-		check(fmt.Errorf("tensor %q: queries of an index need attn_q_a and attn_q_b in its place", l.prefix+"attn_q.weight"))
+		check(fmt.Errorf("tensor %q: queries of an index need attn_q_a and attn_q_b in its place",
+			l.prefix+"attn_q.weight"))
 	}
 	queries := l.Matrix("indexer.attn_q_b.weight", l.Config.Latent.QueryRank, n.NHead*n.Dim)
 	keys := l.Matrix("indexer.attn_k.weight", l.Config.NEmbd, n.Dim)
 	weigh := l.Matrix("indexer.proj.weight", l.Config.NEmbd, n.NHead)
-	return index{in: []kernel.Matrix{keys, weigh}, low: []kernel.Matrix{queries}, choose: func(act, low kernel.Act) kernel.Buf {
-		qk := l.Floats("index", kernel.TokRows, (n.NHead+1)*n.Dim)
-		weights := l.Floats("index.weights", kernel.TokRows, n.NHead)
-		key := n.NHead * n.Dim // where it begins
-		l.Add(kernel.Matmul{Dst: qk, Act: l.Only(act, keys), Parts: []kernel.Part{{Matrix: keys, Col: key}}})
-		l.Add(kernel.Matmul{Dst: weights, Act: l.Only(act, weigh), Parts: []kernel.Part{{Matrix: weigh}}})
-		l.Add(kernel.Matmul{Dst: qk, Act: l.Only(low, queries), Parts: []kernel.Part{{Matrix: queries}}})
-		l.Add(kernel.NormRows{
-			Dst: qk, Src: qk, DstCol: key, SrcCol: key, Cols: n.Dim, Segs: 1, Kind: kernel.LayerNorm, Eps: n.Eps, Scale: 1,
-			Weight: l.Vector("indexer.k_norm.weight", n.Dim), Bias: l.Vector("indexer.k_norm.bias", n.Dim),
-		})
-		if len(l.tiers) > 0 {
-			check(fmt.Errorf("%s chooses positions out of all: its keys and values cannot be in tiers", l.Config.Arch))
-		}
-		group, offset := l.state(kernel.Group{Name: "attention", Bytes: kernel.KVBytes(l.kv, 1, n.Dim, 0)})
-		heads := kernel.Heads{
-			NHead: n.NHead, NHeadKV: 1, HeadDim: n.Dim, ValueDim: n.Dim, InKeys: true, KV: l.kv, QKV: qk,
-			Col: [3]int{0, key}, Group: group, KVOffset: offset,
-		}
-		l.Add(kernel.StoreKV{
-			Heads: heads, Rope: n.Rope, RopeAt: n.RopeAt, NRot: l.Rope.NRot, Table: l.ropeTable(l.Rope),
-			Eps: l.Config.Eps, Scale: 1,
-		})
-		l.Add(kernel.Select{Heads: heads, Dst: l.chosen(), Weights: weights, N: n.TopK})
-		return l.chosen()
-	}}
+	return index{in: []kernel.Matrix{keys, weigh}, low: []kernel.Matrix{queries},
+		choose: func(act, low kernel.Act) kernel.Buf {
+			qk := l.Floats("index", kernel.TokRows, (n.NHead+1)*n.Dim)
+			weights := l.Floats("index.weights", kernel.TokRows, n.NHead)
+			key := n.NHead * n.Dim // where it begins
+			l.Add(kernel.Matmul{Dst: qk, Act: l.Only(act, keys), Parts: []kernel.Part{{Matrix: keys, Col: key}}})
+			l.Add(kernel.Matmul{Dst: weights, Act: l.Only(act, weigh), Parts: []kernel.Part{{Matrix: weigh}}})
+			l.Add(kernel.Matmul{Dst: qk, Act: l.Only(low, queries), Parts: []kernel.Part{{Matrix: queries}}})
+			l.Add(kernel.NormRows{
+				Dst: qk, Src: qk, DstCol: key, SrcCol: key, Cols: n.Dim, Segs: 1, Kind: kernel.LayerNorm, Eps: n.Eps,
+				Scale:  1,
+				Weight: l.Vector("indexer.k_norm.weight", n.Dim), Bias: l.Vector("indexer.k_norm.bias", n.Dim),
+			})
+			if len(l.tiers) > 0 {
+				check(fmt.Errorf("%s chooses positions out of all: its keys and values cannot be in tiers",
+					l.Config.Arch))
+			}
+			group, offset := l.state(kernel.Group{Name: "attention", Bytes: kernel.KVBytes(l.kv, 1, n.Dim, 0)})
+			heads := kernel.Heads{
+				NHead: n.NHead, NHeadKV: 1, HeadDim: n.Dim, ValueDim: n.Dim, InKeys: true, KV: l.kv, QKV: qk,
+				Col: [3]int{0, key}, Group: group, KVOffset: offset,
+			}
+			l.Add(kernel.StoreKV{
+				Heads: heads, Rope: n.Rope, RopeAt: n.RopeAt, NRot: l.Rope.NRot, Table: l.ropeTable(l.Rope),
+				Eps: l.Config.Eps, Scale: 1,
+			})
+			l.Add(kernel.Select{Heads: heads, Dst: l.chosen(), Weights: weights, N: n.TopK})
+			return l.chosen()
+		}}
 }
 
 // chosen is the buffer of the selected positions.
@@ -77,7 +81,8 @@ func (k *Keys) Indexer(style kernel.Rope) {
 		Eps:   indexEps,
 	}
 	if n.Index.Dim%kernel.Panel != 0 || n.Index.Dim < n.RopeDim {
-		k.Fail("attention.indexer.key_length", "%d, want a multiple of %d, at least the %d that are rotated", n.Index.Dim, kernel.Panel, n.RopeDim)
+		k.Fail("attention.indexer.key_length", "%d, want a multiple of %d, at least the %d that are rotated",
+			n.Index.Dim, kernel.Panel, n.RopeDim)
 	}
 	if n.QueryRank == 0 {
 		k.Fail("attention.q_lora_rank", "0, want 1 or more for the queries of the index")

@@ -68,7 +68,8 @@ func (k *Keys) Int(key string, lo, hi int) int {
 		if all, arrErr := k.File.Ints(k.Name(key)); arrErr == nil && len(all) > 0 {
 			n, err = all[0], nil
 			if i := slices.IndexFunc(all, func(v int64) bool { return v != n }); i >= 0 {
-				k.Fail(key, "%d for layer 0 and %d for layer %d, layers that differ in this are not supported", n, all[i], i)
+				k.Fail(key, "%d for layer 0 and %d for layer %d, layers that differ in this are not supported", n,
+					all[i], i)
 			}
 		}
 	}

@@ -50,7 +50,8 @@ func (l Layer) LatentAttention(a LatentAttention) Sublayer {
 		})
 		if norm := "attn_k_norm.weight"; l.Has(norm) { // of what is rotated
 			l.Add(kernel.NormRows{
-				Dst: qkv, Src: qkv, DstCol: key + n.Rank, SrcCol: key + n.Rank, Cols: n.RopeDim, Segs: 1, Eps: c.Eps, Scale: 1,
+				Dst: qkv, Src: qkv, DstCol: key + n.Rank, SrcCol: key + n.Rank, Cols: n.RopeDim, Segs: 1, Eps: c.Eps,
+				Scale:  1,
 				Weight: l.Vector(norm, n.RopeDim),
 			})
 		}
@@ -152,7 +153,8 @@ func (l Layer) queryInput(act kernel.Act, first kernel.Matrix, last ...kernel.Ma
 	lowAct := l.Act("q.low", kernel.TokRows, n.QueryRank, last...)
 	l.Add(kernel.Matmul{Dst: low, Act: act, Parts: []kernel.Part{{Matrix: first}}})
 	l.Add(kernel.Norm{
-		Act: lowAct, Src: low, Cols: n.QueryRank, Eps: l.Config.Eps, Weight: l.Vector("attn_q_a_norm.weight", n.QueryRank),
+		Act: lowAct, Src: low, Cols: n.QueryRank, Eps: l.Config.Eps,
+		Weight: l.Vector("attn_q_a_norm.weight", n.QueryRank),
 	})
 	return lowAct
 }
@@ -169,7 +171,8 @@ func (l Layer) absorbed(plain int) (keys, values kernel.Matrix) {
 		values.Out, values.N = n.ValueDim, l.NHead // whole panels of each: they lie as they would apart
 		return keys, values
 	}
-	return l.matrices("attn_k_b.weight", plain, n.Rank, l.NHead), l.matrices("attn_v_b.weight", n.Rank, n.ValueDim, l.NHead)
+	return l.matrices("attn_k_b.weight", plain, n.Rank, l.NHead),
+		l.matrices("attn_v_b.weight", n.Rank, n.ValueDim, l.NHead)
 }
 
 // headAct returns activations per head, as products with m take them.

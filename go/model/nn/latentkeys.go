@@ -39,7 +39,8 @@ func (k *Keys) checkLatent(n Latent, rank, key, value string) {
 	case plain < 1 || plain%kernel.Panel != 0:
 		k.Fail(key, "%d, want a multiple of %d more than the %d that are rotated", n.KeyDim, kernel.Panel, n.RopeDim)
 	case n.Rank < plain || n.Rank%kernel.Panel != 0:
-		k.Fail(rank, "%d, want a multiple of %d, at least the %d of a head that are not rotated", n.Rank, kernel.Panel, plain)
+		k.Fail(rank, "%d, want a multiple of %d, at least the %d of a head that are not rotated", n.Rank, kernel.Panel,
+			plain)
 	case n.ValueDim%kernel.Panel != 0:
 		k.Fail(value, "%d, want a multiple of %d", n.ValueDim, kernel.Panel)
 	}
@@ -83,7 +84,8 @@ func (k *Keys) WindowLatents() {
 	n.KeyDim = k.Int("attention.key_length_mla_swa", 1, MaxHeadDim)
 	n.ValueDim = k.Int("attention.value_length_mla_swa", 1, MaxHeadDim)
 	k.checkLatent(n, "attention.kv_lora_rank_swa", "attention.key_length_mla_swa", "attention.value_length_mla_swa")
-	for _, kept := range []string{"attention.key_length_swa", "attention.value_length_swa"} { // that of what is kept: it follows
+	// that of what is kept: it follows
+	for _, kept := range []string{"attention.key_length_swa", "attention.value_length_swa"} {
 		k.Has(kept)
 	}
 	c.WindowLatent = n

@@ -33,13 +33,16 @@ func (l Layer) LightningAttention() Sublayer {
 		})
 		group, offset := l.state(recurrent(kernel.ScanBytes(l.NHead, dim, dim)))
 		l.Add(kernel.Scan{
-			Dst: y, Src: src, Col: [3]int{2 * width, width, 0}, Steps: steps, NHead: l.NHead, NGroup: l.NHead, StateDim: dim, HeadDim: dim,
+			Dst: y, Src: src, Col: [3]int{2 * width, width, 0}, Steps: steps, NHead: l.NHead, NGroup: l.NHead,
+			StateDim: dim, HeadDim: dim,
 			Group: group, Offset: offset, Skip: none,
-			Bias: l.Builder.constants("lightning.one", l.NHead, func(int) float64 { return math.Log(math.E - 1) }), // whose softplus is 1
+			// whose softplus is 1
+			Bias: l.Builder.constants("lightning.one", l.NHead, func(int) float64 { return math.Log(math.E - 1) }),
 			Rate: l.constants("lightning.rates", l.NHead, l.slope),
 		})
 		l.Add(kernel.NormRows{
-			Dst: y, Src: y, Cols: width, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: 1, Weight: l.Vector("attn_norm_2.weight", width),
+			Dst: y, Src: y, Cols: width, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: 1,
+			Weight: l.Vector("attn_norm_2.weight", width),
 		})
 		l.open(act, gate, kernel.Gate{Dst: y, Cols: width, Fn: kernel.Sigmoid})
 		outAct := l.Act("att", kernel.TokRows, width, out)

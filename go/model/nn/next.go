@@ -22,8 +22,10 @@ type Next struct {
 	NVocab int     // logits of a row
 	IDs    []int32 // the tokens that they are of; nil: the first, or there is no memory yet
 
-	Still bool  // all guesses are at the first's position
-	Block int   // tokens of a block, of which a step guesses all but the first at once, given no hidden states; 0: one after the other
+	Still bool // all guesses are at the first's position
+	// tokens of a block, of which a step guesses all but the first at once, given no hidden states; 0: one after the
+	// other
+	Block int
 	Mask  int32 // in place of those
 }
 
@@ -44,9 +46,11 @@ func (c *Config) CanDraft() error {
 	case c.NNext == 0:
 		return fmt.Errorf("%s: the file has no layers that predict further tokens", c.Arch)
 	case c.OnePass() || !ok:
-		return fmt.Errorf("%s: a layer that predicts further tokens needs attention of the model's kind, and it has none", c.Arch)
+		return fmt.Errorf("%s: a layer that predicts further tokens needs attention of the model's kind, "+
+			"and it has none", c.Arch)
 	case c.Hyper != (Hyper{}) || c.NEmbd%kernel.Panel != 0:
-		return fmt.Errorf("%s: layers that predict further tokens are not supported for a residual of several streams, or of no multiple of %d numbers", c.Arch, kernel.Panel)
+		return fmt.Errorf("%s: layers that predict further tokens are not supported for a residual of several "+
+			"streams, or of no multiple of %d numbers", c.Arch, kernel.Panel)
 	}
 	return nil
 }
@@ -108,7 +112,8 @@ func (b *Builder) nextStep(p *Next, il int, norm string) (s NextStep) {
 	l := b.Layer(il, sizes)
 	l.Sparse = l.Has("ffn_gate_inp.weight")
 	if l.Indexed = l.Has("indexer.attn_k.weight"); l.latents().Index.TopK > 0 && !l.Indexed {
-		check(fmt.Errorf("tensor %q is missing: the layer that predicts further tokens chooses positions by itself", l.prefix+"indexer.attn_k.weight"))
+		check(fmt.Errorf("tensor %q is missing: the layer that predicts further tokens chooses positions by itself",
+			l.prefix+"indexer.attn_k.weight"))
 	}
 	if l.Rope.Style != kernel.RopeNone {
 		b.rotations(l.Rope)

@@ -94,7 +94,8 @@ func (l Layer) NGrams() {
 
 	group, offset := l.state(recurrent(kernel.NGramBytes(len(n.Factors))))
 	l.Add(kernel.NGram{
-		Dst: found, Table: table, Factors: n.Factors, Sizes: n.Sizes, First: n.First, Stop: n.Stop, Group: group, Offset: offset,
+		Dst: found, Table: table, Factors: n.Factors, Sizes: n.Sizes, First: n.First, Stop: n.Stop, Group: group,
+		Offset: offset,
 	})
 	l.Add(kernel.ToAct{Act: act, Src: found, Cols: c.NEmbd})
 	l.Add(kernel.Matmul{Dst: keys, Act: l.Only(act, key), Parts: []kernel.Part{{Matrix: key}}})
@@ -113,7 +114,8 @@ func (l Layer) NGrams() {
 	reach := (n.Taps-1)*len(n.Factors) + 1
 	group, offset = l.state(recurrent(kernel.ConvBytes(width, reach)))
 	l.Add(kernel.Conv{
-		Dst: made, Src: keys, Cols: width, Taps: reach, Group: group, Offset: offset, Epilogue: kernel.Apply, Fn: kernel.SiLU,
+		Dst: made, Src: keys, Cols: width, Taps: reach, Group: group, Offset: offset, Epilogue: kernel.Apply,
+		Fn:     kernel.SiLU,
 		Weight: l.apart("ple_conv1d.weight", n.Taps, width, len(n.Factors)),
 	})
 	for _, add := range []kernel.Buf{gated, made} {

@@ -78,8 +78,9 @@ func (l Layer) TimeMix6(norm string) {
 	y := l.Floats("rwkv.y", kernel.TokRows, n)
 	group, offset := l.state(recurrent(kernel.WKVBytes(heads, r.HeadDim)))
 	op := kernel.Decay{
-		Dst: y, Src: rkv, Col: [3]int{0, n, n + shared}, Decays: decays, NHead: heads, NHeadKey: l.NHeadKV, HeadDim: r.HeadDim,
-		Late: r.Bare, Scale: float32(1 / math.Sqrt(float64(r.HeadDim))), Group: group, Offset: offset,
+		Dst: y, Src: rkv, Col: [3]int{0, n, n + shared}, Decays: decays, NHead: heads, NHeadKey: l.NHeadKV,
+		HeadDim: r.HeadDim,
+		Late:    r.Bare, Scale: float32(1 / math.Sqrt(float64(r.HeadDim))), Group: group, Offset: offset,
 	}
 	if !r.Bare {
 		op.Bonus = l.Vector("time_mix_first.weight", r.HeadDim, heads)
@@ -87,7 +88,8 @@ func (l Layer) TimeMix6(norm string) {
 	l.Add(op)
 	if !r.Bare {
 		l.Add(kernel.NormRows{
-			Dst: y, Src: y, Cols: r.HeadDim, Segs: heads, Kind: kernel.LayerNorm, Eps: groupEps, SegWeights: true, Scale: 1,
+			Dst: y, Src: y, Cols: r.HeadDim, Segs: heads, Kind: kernel.LayerNorm, Eps: groupEps, SegWeights: true,
+			Scale:  1,
 			Weight: l.Vector("time_mix_ln.weight", n), Bias: l.Vector("time_mix_ln.bias", n),
 		})
 	}
@@ -110,7 +112,8 @@ func (l Layer) timeMix6Inputs(moved kernel.Buf) func(i int, mats ...kernel.Matri
 	}
 	low := l.Floats("shares.low", kernel.TokRows, first.Out)
 	act, lowAct := l.Act("embd", kernel.TokRows, n, first), l.Act("shares.low", kernel.TokRows, rank, second...)
-	src, by, mixed := l.Floats("shift.in", kernel.TokRows, n), l.Floats("shares", kernel.TokRows, n), l.Floats("shared", kernel.TokRows, n)
+	src, by, mixed := l.Floats("shift.in", kernel.TokRows, n), l.Floats("shares", kernel.TokRows, n),
+		l.Floats("shared", kernel.TokRows, n)
 	l.Add(kernel.ToAct{Act: act, Src: moved, SrcCol: n, Cols: n})
 	l.Add(kernel.Matmul{Dst: low, Act: l.Only(act, first), Parts: []kernel.Part{{Matrix: first}}, Softcap: 1}) // tanh
 	return func(i int, mats ...kernel.Matrix) kernel.Act {

@@ -60,12 +60,14 @@ func (l Layer) TimeMix7(norm string) {
 	heads := n / ranks.HeadDim
 	group, offset := l.state(recurrent(kernel.WKVBytes(heads, ranks.HeadDim)))
 	l.Add(kernel.WKV{
-		Dst: y, Src: rkv, Col: [3]int{0, n, 2 * n}, Gates: gates, NHead: heads, HeadDim: ranks.HeadDim, Group: group, Offset: offset,
+		Dst: y, Src: rkv, Col: [3]int{0, n, 2 * n}, Gates: gates, NHead: heads, HeadDim: ranks.HeadDim, Group: group,
+		Offset:    offset,
 		Direction: l.Vector("time_mix_k_k.weight", n), Rate: l.Vector("time_mix_k_a.weight", n),
 		Bonus: l.Vector("time_mix_r_k.weight", n),
 	})
 	made := kernel.NormRows{
-		Dst: y, DstCol: n, Src: y, Cols: ranks.HeadDim, Segs: heads, Kind: kernel.NoNorm, Scale: 1, Epilogue: kernel.Add,
+		Dst: y, DstCol: n, Src: y, Cols: ranks.HeadDim, Segs: heads, Kind: kernel.NoNorm, Scale: 1,
+		Epilogue: kernel.Add,
 	}
 	if !ranks.Bare || l.Has("time_mix_ln.weight") {
 		made.Kind, made.Eps, made.SegWeights = kernel.LayerNorm, groupEps, true
@@ -74,7 +76,8 @@ func (l Layer) TimeMix7(norm string) {
 	l.Add(made)
 	if ranks.Gate > 0 {
 		g, gate := first("g", ranks.Gate), l.Floats("rwkv.gate", kernel.TokRows, n)
-		l.lowRank("rwkv", input(5, g), g, kernel.Matmul{Epilogue: kernel.Apply, Fn: kernel.Sigmoid}, gate, second("g", ranks.Gate, 0))
+		l.lowRank("rwkv", input(5, g), g, kernel.Matmul{Epilogue: kernel.Apply, Fn: kernel.Sigmoid}, gate,
+			second("g", ranks.Gate, 0))
 		l.Add(kernel.Gate{Dst: y, DstCol: n, Src: gate, Cols: n, Fn: kernel.NoFn})
 	}
 	out := l.square("time_mix_output")
@@ -138,6 +141,7 @@ func (k *Keys) RWKV7() {
 func (k *Keys) rwkvHeads() {
 	c, r := k.Config, k.Config.RWKV
 	if r.HeadDim%kernel.Panel != 0 || c.NEmbd%r.HeadDim != 0 {
-		k.Fail("wkv.head_size", "%d, want a multiple of %d and a divisor of the embedding length %d", r.HeadDim, kernel.Panel, c.NEmbd)
+		k.Fail("wkv.head_size", "%d, want a multiple of %d and a divisor of the embedding length %d", r.HeadDim,
+			kernel.Panel, c.NEmbd)
 	}
 }

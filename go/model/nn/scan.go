@@ -100,7 +100,8 @@ func (l Layer) HeadScan(post string) Sublayer {
 		l.Add(kernel.Matmul{Dst: x, Act: lowAct, Parts: []kernel.Part{{Matrix: steps, Col: step}}})
 		group, offset := l.state(recurrent(kernel.ScanBytes(n.NHead, n.State, dim)))
 		l.Add(kernel.Scan{
-			Dst: y, Src: x, Col: [3]int{0, b, cc}, Steps: x, StepCol: step, NHead: n.NHead, NGroup: 1, StateDim: n.State, HeadDim: dim,
+			Dst: y, Src: x, Col: [3]int{0, b, cc}, Steps: x, StepCol: step, NHead: n.NHead, NGroup: 1,
+			StateDim: n.State, HeadDim: dim,
 			Group: group, Offset: offset, Bias: l.Vector("ssm_dt.bias", n.NHead), Rate: l.Vector("ssm_a", n.NHead),
 			Skip: l.Vector("ssm_d", n.NHead),
 		})

@@ -28,9 +28,11 @@ func (k *Keys) Spans() {
 		switch {
 		case l.CompressRatio == 0:
 		case l.CompressRatio == 1 || kernel.KVBlock%l.CompressRatio != 0 || l.CompressRatio > n.TopK:
-			k.Fail(every, "%d for layer %d, want 0 or a divisor of %d up to the %d positions that are chosen", l.CompressRatio, il, kernel.KVBlock, n.TopK)
+			k.Fail(every, "%d for layer %d, want 0 or a divisor of %d up to the %d positions that are chosen",
+				l.CompressRatio, il, kernel.KVBlock, n.TopK)
 		case n.Dim%kernel.Panel != 0 || n.Dim < l.Rope.NRot:
-			k.Fail("attention.indexer.key_length", "%d, want a multiple of %d, at least the %d that are rotated", n.Dim, kernel.Panel, l.Rope.NRot)
+			k.Fail("attention.indexer.key_length", "%d, want a multiple of %d, at least the %d that are rotated", n.Dim,
+				kernel.Panel, l.Rope.NRot)
 		}
 	}
 }
@@ -68,7 +70,8 @@ func (l Layer) spanIndex() (in []kernel.Matrix, best int, choose func(act kernel
 		})
 		l.Add(op)
 		l.Add(kernel.StoreKV{
-			Heads: heads, Rope: l.Rope.Style, NRot: l.Rope.NRot, Table: l.ropeTable(l.Rope), Eps: l.Config.Eps, Scale: 1,
+			Heads: heads, Rope: l.Rope.Style, NRot: l.Rope.NRot, Table: l.ropeTable(l.Rope), Eps: l.Config.Eps,
+			Scale: 1,
 			QNorm: l.Vector("indexer.q_norm.weight", n.Dim), QueriesOnly: true,
 		})
 		l.Add(kernel.Select{Heads: heads, Dst: l.chosen(), Even: true, N: best, Entries: op.Entries})
@@ -88,7 +91,8 @@ func (l Layer) headIndex() (in []kernel.Matrix, best int, choose func(act kernel
 			Name: "attention", Bytes: kernel.KVBytes(l.kv, 1, n.Dim, 0),
 		})
 		l.Add(kernel.StoreKV{
-			Heads: heads, Rope: l.Rope.Style, NRot: l.Rope.NRot, Table: l.ropeTable(l.Rope), Eps: l.Config.Eps, Scale: 1,
+			Heads: heads, Rope: l.Rope.Style, NRot: l.Rope.NRot, Table: l.ropeTable(l.Rope), Eps: l.Config.Eps,
+			Scale: 1,
 			QNorm: l.Vector("indexer.q_norm.weight", n.Dim), KNorm: l.Vector("indexer.k_norm.weight", n.Dim),
 		})
 		chosen := l.Floats("chosen", kernel.TokRows, n.NHead*best)
@@ -106,7 +110,8 @@ func (l Layer) indexProjections() (queries, keys kernel.Matrix) {
 	if len(l.tiers) > 0 {
 		check(fmt.Errorf("%s chooses positions out of all: its keys and values cannot be in tiers", l.Config.Arch))
 	}
-	return l.Matrix("indexer.q_proj.weight", l.Config.NEmbd, n.NHead*n.Dim), l.Matrix("indexer.k_proj.weight", l.Config.NEmbd, n.Dim)
+	return l.Matrix("indexer.q_proj.weight", l.Config.NEmbd, n.NHead*n.Dim),
+		l.Matrix("indexer.k_proj.weight", l.Config.NEmbd, n.Dim)
 }
 
 // indexed computes queries and keys of an indexer, and returns their shape.
@@ -145,11 +150,14 @@ func (k *Keys) HeadSpans() {
 		case kernel.KVBlock%span != 0 && span%kernel.KVBlock != 0:
 			k.Fail(size, "%d, want a divisor or a multiple of %d", span, kernel.KVBlock)
 		case last >= all || all*span > maxChosen:
-			k.Fail(top, "%d of %d positions, want more than the %d that are always seen, and at most %d positions", all, span, last, maxChosen)
+			k.Fail(top, "%d of %d positions, want more than the %d that are always seen, and at most %d positions", all,
+				span, last, maxChosen)
 		case n.NHead != l.NHeadKV:
-			k.Fail("attention.indexer.head_count", "%d, want the %d key-value heads of layer %d", n.NHead, l.NHeadKV, il)
+			k.Fail("attention.indexer.head_count", "%d, want the %d key-value heads of layer %d", n.NHead, l.NHeadKV,
+				il)
 		case n.Dim%kernel.Panel != 0 || n.Dim < l.Rope.NRot:
-			k.Fail("attention.indexer.key_length", "%d, want a multiple of %d, at least the %d that are rotated", n.Dim, kernel.Panel, l.Rope.NRot)
+			k.Fail("attention.indexer.key_length", "%d, want a multiple of %d, at least the %d that are rotated", n.Dim,
+				kernel.Panel, l.Rope.NRot)
 		}
 	}
 }

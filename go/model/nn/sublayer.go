@@ -84,7 +84,8 @@ func (l Layer) normTo(dst, src kernel.Buf, to kernel.Epilogue, name string) {
 
 // lowRank is dst = second(between(first(input))): a product of two matrices of low rank. between is the epilogue of the
 // first.
-func (l Layer) lowRank(use string, act kernel.Act, first kernel.Matrix, between kernel.Matmul, dst kernel.Buf, second kernel.Part) {
+func (l Layer) lowRank(use string, act kernel.Act, first kernel.Matrix, between kernel.Matmul, dst kernel.Buf,
+	second kernel.Part) {
 	low := l.Floats(use+".low", kernel.TokRows, first.Out)
 	lowAct := l.Act(use+".low", kernel.TokRows, first.Out, second.Matrix)
 	between.Dst, between.Act, between.Parts = low, l.Only(act, first), []kernel.Part{{Matrix: first}}
@@ -99,7 +100,8 @@ func (l Layer) DeepNorm(norm string, h Sublayer) {
 	act := l.Act("embd", kernel.TokRows, c.NEmbd, h.In...)
 	l.Add(l.Norm(act, l.X(), kernel.TokRows, norm))
 	l.Add(kernel.NormRows{
-		Dst: l.X(), Src: l.X(), Cols: c.NEmbd, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: c.NormedScale, Weight: l.NormWeights(norm, c.NEmbd),
+		Dst: l.X(), Src: l.X(), Cols: c.NEmbd, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: c.NormedScale,
+		Weight: l.NormWeights(norm, c.NEmbd),
 	})
 	h.Run(act)
 }

@@ -79,7 +79,8 @@ func (k *Keys) unread() {
 		}
 	}
 	if gating := gatings[k.Config.ExpertGating]; k.Config.NExpert > 0 && gating != nil {
-		if k.Config.ExpertNorm && k.Config.ExpertGating != kernel.GateSigmoid { // the softmax of all or of the chosen is then the same
+		// the softmax of all or of the chosen is then the same
+		if k.Config.ExpertNorm && k.Config.ExpertGating != kernel.GateSigmoid {
 			gating = []float64{0, 1, 3}
 		}
 		check("expert_gating_func", gating)
@@ -90,7 +91,8 @@ func (k *Keys) unread() {
 }
 
 // gatings is what expert_gating_func says of each, where an architecture does not read it.
-var gatings = map[kernel.Gating][]float64{kernel.GateSoftmax: {0, 1}, kernel.GateSigmoid: {0, 2}, kernel.GateChosen: {0, 3}}
+var gatings = map[kernel.Gating][]float64{kernel.GateSoftmax: {0, 1}, kernel.GateSigmoid: {0, 2},
+	kernel.GateChosen: {0, 3}}
 
 // valuesOf returns a key as numbers, whatever it is: one or an array, of whole ones, of others, or of truths.
 func (k *Keys) valuesOf(key string) []float64 {
