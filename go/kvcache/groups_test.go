@@ -522,6 +522,10 @@ var layouts = []struct {
 		{Name: "young", Bytes: 3 * 4096, AgeTo: 64, AgeStep: 64}, {Name: "older", Bytes: 2 * 4096, AgeFrom: 64, AgeTo: 192, AgeStep: 64},
 		{Name: "old", Bytes: 4096, AgeFrom: 192, AgeStep: 64},
 	}},
+	{"ages that jump", []Group{ // two steps of the second tier are in the first
+		{Name: "young", Bytes: 4096, AgeTo: 128, AgeStep: 128}, {Name: "older", Bytes: 4096, AgeFrom: 128, AgeTo: 192, AgeStep: 128},
+		{Name: "old", Bytes: 4096, AgeFrom: 192, AgeStep: 128},
+	}},
 	{"ages and more", []Group{
 		{Name: "near", Bytes: 4096, Window: 30}, {Name: "young", Bytes: 2 * 4096, AgeTo: 128, AgeStep: 128},
 		{Name: "old", Bytes: 4096, AgeFrom: 128, AgeStep: 128}, {Name: "state", Bytes: 4096, PerSequence: true},

@@ -1,7 +1,5 @@
 package kvcache
 
-import "slices"
-
 // How are the options of Keep.
 type How struct {
 	Whole   bool // only whole blocks: the table will grow, and would have to copy a shared last one
@@ -140,16 +138,10 @@ func (t *Tree) end(table *Table, n int) {
 	if t.owns(p, units) {
 		return
 	}
-	last.states = slices.DeleteFunc(last.states, func(h *holding) bool {
-		if h.at == at { // it is the state at another position
-			t.release(h)
-		}
-		return h.at == at
-	})
 	h := &holding{node: last, part: p, at: at, index: -1}
 	// The two snapshots before it are less useful now: a text continues from its end or, if the reasoning is
 	// removed, from the end of its prompt.
-	before, passed := -1, 0
+	before, passed := 0, 0
 	for n, most := last, at-1; n.parent != nil && passed < 2; n = n.parent {
 		for b := n.snapshot(most); b != nil && passed < 2; b = n.snapshot(b.at - 1) {
 			before = max(before, n.pos+b.at)
@@ -159,7 +151,7 @@ func (t *Tree) end(table *Table, n int) {
 		}
 		most = BlockTokens
 	}
-	h.cost = cost(max(before, 0), table.n)
+	h.cost = cost(before, table.n)
 	h.units = units
 	last.states = append(last.states, h)
 	t.own(h)
@@ -191,8 +183,7 @@ func (t *Tree) own(h *holding) {
 	}
 	h.busy = len(h.units)
 	if h.part.kind == whole {
-		h.node.parent.warm++
-		t.review(h.node.parent)
+		h.node.parent.warm++ // its block is the table's as well, and is not evictable anyway
 	}
 	t.made++
 	h.born = t.made

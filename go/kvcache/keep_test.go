@@ -76,6 +76,46 @@ func TestSnapshotsOfAText(t *testing.T) {
 	m.check(0, nil)
 }
 
+// A snapshot that is kept after a later one of its block costs what is before it.
+func TestSnapshotsOutOfOrder(t *testing.T) {
+	m := newModel(t, 20, Group{Name: "all", Bytes: 4096}, Group{Name: "state", Bytes: 4096, PerSequence: true})
+	ids := seqIDs(1, 60)
+	for _, n := range []int{60, 20, 40} {
+		table := m.pool.NewTable()
+		m.append(table, ids[:n], n)
+		m.tree.Keep("", table, ids[:n], How{End: true})
+		table.Free()
+	}
+	want := map[int]float64{60: cost(0, 60), 20: cost(0, 20), 40: cost(20, 40)}
+	each(m.tree, func(h *holding) {
+		if h.part.kind == state {
+			if h.cost != want[h.at] {
+				t.Errorf("the snapshot at %d costs %v, want %v", h.at, h.cost, want[h.at])
+			}
+			delete(want, h.at)
+		}
+	})
+	if len(want) > 0 {
+		t.Errorf("there are no snapshots at %v", want)
+	}
+}
+
+// What is worth most is known at any time: each value is the one that would be set now, while nothing was evicted.
+func TestValuesAreCurrent(t *testing.T) {
+	for _, l := range layouts {
+		m := newModel(t, 100, l.groups...)
+		for _, ids := range [][]int32{seqIDs(1, 100), seqIDs(1, 300), slices.Concat(seqIDs(1, 128), seqIDs(2, 100)), seqIDs(1, 64), seqIDs(1, 301)} {
+			m.text(ids, How{End: true})
+			each(m.tree, func(h *holding) {
+				was := h.rate
+				if m.tree.value(h); h.rate != was {
+					t.Errorf("%s: after %d tokens, part %d at %d is worth %v, and was %v", l.name, len(ids), h.part.kind, h.node.pos, h.rate, was)
+				}
+			})
+		}
+	}
+}
+
 // A snapshot is that of the table's last token only, and not one of a table that is kept in part.
 func TestNoSnapshotOfAPart(t *testing.T) {
 	m := newModel(t, 20, Group{Name: "all", Bytes: 4096}, Group{Name: "state", Bytes: 4096, PerSequence: true})

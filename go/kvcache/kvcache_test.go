@@ -196,6 +196,9 @@ func TestLayoutCounts(t *testing.T) {
 		{"most of an old tier", Layout{{Bytes: 1, AgeFrom: 128, AgeStep: 64}}.Most(1000, 64), 13},
 		{"most of an old tier of long steps", Layout{{Bytes: 1, AgeFrom: 128, AgeStep: 128}}.Most(1000, 64), 12 - 1 + 2},
 		{"most of a short text in a young tier", Layout{{Bytes: 1, AgeTo: 128, AgeStep: 64}}.Most(100, 64), 2},
+		{"most of a window of one position", Layout{{Bytes: 1, Window: 1}}.Most(1000, 64), 4},
+		{"most of a young tier in long passes", Layout{{Bytes: 1, AgeTo: 128, AgeStep: 64}}.Most(1000, 1000), 4},
+		{"end of a window of one position", Layout{{Bytes: 1, Window: 1}}.End(), 2},
 		{"most of a young tier", Layout{{Bytes: 1, AgeTo: 128, AgeStep: 64}}.Most(1000, 64), 4},
 	} {
 		if c.got != c.want {

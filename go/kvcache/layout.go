@@ -80,7 +80,7 @@ func (g *Group) aged(n int) (from, to int, first bool) {
 		to = max(base-g.AgeFrom, 0) / BlockTokens
 	}
 	from = max(from, 1)
-	return from, max(from, to), g.AgeFrom == 0 && n > 0
+	return from, max(from, to), g.AgeFrom == 0
 }
 
 // sees reports whether a sequence of n positions needs a block of the group to continue.
@@ -109,11 +109,8 @@ func (g *Group) units(n int) int {
 	return blocksFor(n) - g.first(n)
 }
 
-// ages returns how many blocks enter the group when a sequence of n positions grows.
+// ages returns how many blocks enter the group, of those that have aged, when a sequence of n positions grows.
 func (g *Group) ages(n int) int {
-	if g.AgeFrom == 0 || n == 0 || n%g.AgeStep > 0 {
-		return 0
-	}
 	_, was, _ := g.aged(n)
 	_, to, _ := g.aged(n + 1)
 	return to - was

@@ -102,6 +102,20 @@ func TestStrip(t *testing.T) {
 	}
 }
 
+// A unit of a group that has none takes the pages of as many free ones of another group as it needs, and of none while there
+// are untouched ones.
+func TestStripOnlyWhatIsNeeded(t *testing.T) {
+	p := pool(t, NewLayout(Group{Bytes: 4096}, Group{Bytes: 8192, PerSequence: true}), 8*4096)
+	a := p.NewTable()
+	grow(t, a, 4*BlockTokens)
+	a.Free()
+	for i, c := range []struct{ free, bare, touched int }{{4, 0, 6}, {4, 0, 8}, {2, 2, 8}, {0, 4, 8}} {
+		if p.take(1); len(p.groups[0].free) != c.free || len(p.groups[0].bare) != c.bare || p.touched != uint64(c.touched*4096) {
+			t.Errorf("state %d: %d units have pages, %d have not, %d bytes are touched, want %+v", i, len(p.groups[0].free), len(p.groups[0].bare), p.touched, c)
+		}
+	}
+}
+
 // How many bytes tables can have: what nobody holds, what the tree alone holds, and what parked tables alone hold or share
 // with the tree.
 func TestAvailable(t *testing.T) {
@@ -186,6 +200,72 @@ func TestPoolBounds(t *testing.T) {
 		}
 		must(t, p.Close())
 	}
+}
+
+// A sequence takes what it needs and no more: where that is all there is, it grows, pass after pass, and its end can be taken
+// back; to grow by nothing takes nothing.
+func TestExactFit(t *testing.T) {
+	const unit = 4096
+	p := pool(t, NewLayout(Group{Bytes: unit}, Group{Bytes: unit, PerSequence: true}), 3*unit)
+	a := p.NewTable()
+	for n := 1; n <= 3; n++ { // a block, and two states by turns
+		grow(t, a, 1)
+		if want := uint64(min(n+1, 3)) * unit; p.used != want {
+			t.Errorf("%d positions take %d bytes, want %d", n, p.used, want)
+		}
+	}
+	a.Commit() // no pass has run
+	if a.Back(2) != 2 || a.Back(1) != 0 || a.Truncate(2) != 2 || a.Len() != 2 || p.used != 3*unit {
+		t.Errorf("%d positions are left of 3 without the last, in %d bytes", a.Len(), p.used)
+	}
+	grow(t, a, 1)
+	if a.Settle(); a.Back(2) != 0 || p.used != 2*unit {
+		t.Errorf("the last pass is settled: %d positions would be left, %d bytes are held", a.Back(2), p.used)
+	}
+	grow(t, a, 1)
+	if err := a.Grow(BlockTokens); !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), "64 more positions need") {
+		t.Errorf("a second block in memory for one: %v", err)
+	}
+	if a.Truncate(0) != 0 || p.used != 0 {
+		t.Errorf("%d bytes are held by nothing", p.used)
+	}
+	q := pool(t, NewLayout(Group{Bytes: unit}), 3*unit)
+	b := q.NewTable()
+	grow(t, b, 70)
+	c := b.Fork()
+	if must(t, c.Grow(0)); q.used != 2*unit {
+		t.Errorf("growth by nothing took %d bytes", q.used-2*unit)
+	}
+	grow(t, c, 1)
+	if q.used != 3*unit {
+		t.Errorf("a shared block was not copied: %d bytes", q.used)
+	}
+}
+
+// Blocks that become too old need memory for their copies: where there is none, nothing changes, and where none is too old
+// nothing is to be done.
+func TestAgingNeedsMemory(t *testing.T) {
+	l := []Group{{Bytes: 4096, AgeTo: 64, AgeStep: 64}, {Bytes: 4096, AgeFrom: 64, AgeStep: 64}}
+	m := newModel(t, 2, l...) // four units
+	ids := seqIDs(1, 1000)
+	table := m.pool.NewTable()
+	for table.Len() < 192 {
+		a, err := table.Age()
+		if must(t, err); (a != nil) != (table.Len() == 192) {
+			t.Errorf("at %d: %+v", table.Len(), a)
+		}
+		m.append(table, ids, table.Len()+32)
+	}
+	other := m.pool.NewTable()
+	grow(t, other, 1)
+	if a, err := table.Age(); !errors.Is(err, ErrFull) || a != nil || m.pool.used != 4*4096 || !strings.Contains(err.Error(), "0 more positions need") {
+		t.Errorf("a block ages without memory for it: %v", err)
+	}
+	m.check(0, []*Table{table, other})
+	other.Free()
+	must(t, m.age(table))
+	m.append(table, ids, 193)
+	m.check(1, []*Table{table})
 }
 
 // A pool has one tree.

@@ -1,6 +1,7 @@
 package kvcache
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -129,6 +130,36 @@ func TestColdForks(t *testing.T) {
 	table.Free()
 }
 
+// A page that is being stored is not offered again, and neither what is stored; one byte more than is free is enough.
+func TestColdOffersOnce(t *testing.T) {
+	m := newModel(t, 20, Group{Name: "all", Bytes: 4096}, Group{Name: "near", Bytes: 4096, Window: 64})
+	m.text(seqIDs(1, BlockTokens), How{End: true})
+	if p := m.tree.Cold(m.pool.Limit() - m.pool.Used()); p != nil {
+		t.Error("a page is offered where all fits")
+	}
+	if p := m.tree.Cold(m.pool.Limit() - m.pool.Used() + 1); p == nil {
+		t.Error("no page is offered for a byte more than is free")
+	} else {
+		m.tree.Release(p)
+	}
+	a := m.tree.Cold(m.pool.Limit())
+	m.tree.Stored(a)
+	b := m.tree.Cold(m.pool.Limit())
+	m.tree.Release(a)
+	if a == nil || b != nil && b.held == a.held {
+		t.Errorf("%+v is offered, then %+v", a, b)
+	}
+	for p := b; p != nil; p = m.tree.Cold(m.pool.Limit()) {
+		m.tree.Stored(p)
+		m.tree.Release(p)
+	}
+	each(m.tree, func(h *holding) {
+		if !h.stored {
+			t.Errorf("part %d is never stored", h.part.kind)
+		}
+	})
+}
+
 // What is stored when a program ends: each page once, the most valuable text first and each from its beginning, as many at
 // a time as are asked for.
 func TestWarm(t *testing.T) {
@@ -180,6 +211,67 @@ func TestWarm(t *testing.T) {
 	}
 }
 
+// Of many texts the most valuable come first.
+func TestWarmByValue(t *testing.T) {
+	m := newModel(t, 60, Group{Name: "all", Bytes: 4096})
+	hits := []int{3, 0, 7, 5, 1, 11, 4, 9, 2, 6, 10, 8, 14, 12, 13}
+	for i, n := range hits {
+		ids := seqIDs(int32(i), BlockTokens)
+		m.text(ids, How{})
+		for range n {
+			m.tree.Find("", ids).Free()
+		}
+	}
+	want := len(hits) - 1
+	for _, p := range m.warm(1000) {
+		if got := hits[p.Tokens[0]]; got != want {
+			t.Errorf("a text with %d hits comes where that with %d should", got, want)
+		}
+		want--
+	}
+	if want != -1 {
+		t.Errorf("%d texts are left", want+1)
+	}
+}
+
+// What a text needs is in memory at each of its ends, and Fetch finds it there; what is stored of a part of a block counts, and
+// the block before it.
+func TestReachAndFetchAtEnds(t *testing.T) {
+	groups := []Group{{Name: "all", Bytes: 4096}, {Name: "near", Bytes: 4096, Window: 64}, {Name: "state", Bytes: 4096, PerSequence: true}}
+	m := newModel(t, 60, groups...)
+	ids := seqIDs(1, 200)
+	table := m.pool.NewTable()
+	for _, n := range []int{1, 63, 64, 65, 127, 128, 129, 200} {
+		m.append(table, ids, n)
+		m.tree.Keep("", table, ids[:n], How{End: true})
+	}
+	table.Free()
+	for _, n := range []int{1, 63, 64, 65, 127, 128, 129, 200} {
+		got, missing, err := m.tree.Fetch("", ids[:n])
+		if err != nil || len(missing) != 0 || got.Len() != n {
+			t.Fatalf("%d tokens of memory: %d pages are missing, %v", n, len(missing), err)
+		}
+		m.append(got, slices.Concat(ids[:n], seqIDs(7, 1)), n+1) // reads what it has
+		m.check(n, []*Table{got})
+		got.Free()
+	}
+	for _, c := range []struct {
+		window int
+		stored []int
+		ask    int
+		want   int
+	}{
+		{0, []int{63}, 70, 63}, {0, []int{63}, 63, 63}, {0, []int{1}, 64, 1}, {0, []int{64, 127}, 200, 127}, {0, []int{64}, 65, 64}, {0, []int{127}, 200, 0},
+		{64, []int{64}, 65, 64}, {64, []int{64, 65}, 65, 65}, {64, []int{128}, 128, 128}, {64, []int{129}, 129, 0}, {64, []int{64, 128}, 130, 128}, {64, []int{64, 128}, 191, 128},
+	} {
+		s := newModel(t, 20, Group{Name: "one", Bytes: 64, Window: c.window})
+		n, found, _ := s.tree.Reach("", ids[:c.ask], nil, func(part, from, to int) bool { return slices.Contains(c.stored, to) })
+		if n != c.want || found != 0 {
+			t.Errorf("window %d: %v are stored: %d of %d tokens can be had, want %d", c.window, c.stored, n, c.ask, c.want)
+		}
+	}
+}
+
 // Reach looks at 64 places from the end: blocks, or stored states that lie in the text.
 func TestReachTries(t *testing.T) {
 	const blocks = 100
@@ -224,6 +316,27 @@ func TestFetchRefuses(t *testing.T) {
 	}
 	m.check(1, []*Table{table})
 	table.Free()
+	m.text(seqIDs(2, 2*BlockTokens), How{})
+	n = m.tree.roots[""].children[2][0].children[seqIDs(2, BlockTokens+1)[BlockTokens]][0]
+	m.tree.release(n.held[1])
+	n.held[1] = nil
+	m.tree.review(n)
+	if _, _, err := m.tree.Fetch("", seqIDs(2, 100)); err != errNoPlace {
+		t.Errorf("a part of a longer second block: %v", err)
+	}
+	exact := newModel(t, 4, Group{Name: "all", Bytes: 4096})
+	exact.text(ids[:BlockTokens], How{})
+	full, missing, err := exact.tree.Fetch("", ids)
+	if err != nil || len(missing) != 3 {
+		t.Fatalf("three blocks in memory for them: %d are missing, %v", len(missing), err)
+	}
+	full.Free()
+	less := newModel(t, 3, Group{Name: "all", Bytes: 4096})
+	less.text(ids[:BlockTokens], How{})
+	if _, _, err := less.tree.Fetch("", ids); !errors.Is(err, ErrFull) || less.pool.used != 4096 {
+		t.Errorf("three blocks in memory for two: %v, %d bytes are held", err, less.pool.used)
+	}
+	less.check(3, nil)
 	big := newModel(t, 2, Group{Name: "all", Bytes: 4096})
 	used := big.pool.Used()
 	if _, _, err := big.tree.Fetch("", ids); err == nil || big.pool.Used() != used {
