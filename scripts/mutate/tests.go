@@ -28,6 +28,8 @@ var elsewhere = map[string][]string{
 	"go/kernel":             {"go/model"},
 	"go/constrain":          {"go/form"},
 	"go/kvcache":            {"go/engine"},
+	"go/generate":           {"go/engine"},
+	"go/draft":              {"go/generate", "go/engine"},
 	"go/server/answer":      {"go/server/openai", "go/server/llamaserver", "go/server/anthropic", "go/server"},
 	"go/server/ask":         {"go/server/openai", "go/server/llamaserver", "go/server/ollama", "go/server"},
 	"go/server/batch":       {"go/server"},
