@@ -111,6 +111,9 @@ func Open(dir string, o Options) (_ *Model, err error) {
 	return m, nil
 }
 
+// Unknown returns keys of config.json, sorted, of which nobody knows whether they change what the model computes.
+func (m *Model) Unknown() []string { return family.Unjudged(m.config, m.family.Arch) }
+
 // Close closes the checkpoint's files.
 func (m *Model) Close() error { return m.weights.Close() }
 

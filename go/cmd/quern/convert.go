@@ -79,7 +79,7 @@ func (f *convertFlags) run(ctx context.Context, dir string, stdout, stderr io.Wr
 	}
 	bar := newBar(stderr, "converting")
 	defer bar.done()
-	c, err := f.open(dir, convert.Options{Type: f.typ, Pre: f.pre, Skip: f.skip, Threads: threads, Progress: bar.update})
+	c, err := f.open(dir, convert.Options{Type: f.typ, Pre: f.pre, Skip: f.skip, Threads: threads, Progress: bar.update}, stderr)
 	if err != nil {
 		return err
 	}
@@ -104,7 +104,7 @@ func (f *convertFlags) run(ctx context.Context, dir string, stdout, stderr io.Wr
 }
 
 // open opens a folder: that of an adapter, or of a checkpoint.
-func (f *convertFlags) open(dir string, o convert.Options) (converted, error) {
+func (f *convertFlags) open(dir string, o convert.Options, stderr io.Writer) (converted, error) {
 	if convert.IsAdapter(dir) {
 		a, err := convert.OpenAdapter(dir, f.base, o)
 		if err != nil {
@@ -115,6 +115,14 @@ func (f *convertFlags) open(dir string, o convert.Options) (converted, error) {
 	m, err := convert.Open(dir, o)
 	if err != nil {
 		return nil, err
+	}
+	if keys := m.Unknown(); len(keys) > 0 {
+		more := ""
+		if n := len(keys) - 10; n > 0 {
+			keys, more = keys[:10], fmt.Sprintf(" and %d more", n)
+		}
+		fmt.Fprintf(stderr, "config.json has keys that are not known, and may change what the model computes: %s%s\n",
+			visible(strings.Join(keys, " ")), more)
 	}
 	return m, nil
 }

@@ -18,8 +18,9 @@ var apertus = lang.Family{
 		{"mlp.act_fn.beta", "", nil},
 		{"mlp.act_fn.eps", "", nil},
 	}.And(ends, attention, dense),
-	Keys:   commonKeys,
-	Finish: xielu,
+	Keys:       commonKeys,
+	Finish:     xielu,
+	Activation: "xielu",
 }
 
 // xielu sets the constants of the activation function: a checkpoint has a tensor of one number for each of them and

@@ -9,13 +9,15 @@ import (
 )
 
 var bert = lang.Family{
-	Arch:   "bert",
-	Names:  "BertModel BertForMaskedLM",
-	Rules:  bertRules,
-	Keys:   encoderKeys,
-	Prefix: "bert.",
-	Skip:   maskedHeads,
-	Vocab:  typesOfTexts,
+	Arch:       "bert",
+	Names:      "BertModel BertForMaskedLM",
+	Rules:      bertRules,
+	Keys:       encoderKeys,
+	Prefix:     "bert.",
+	Skip:       maskedHeads,
+	Vocab:      typesOfTexts,
+	Activation: "gelu",
+	Fixed:      causalNot,
 }
 
 var xlmRoberta = lang.Family{
@@ -32,9 +34,11 @@ var xlmRoberta = lang.Family{
 	Rename: func(_ *hf.Config, name string) string {
 		return strings.TrimSuffix(strings.Replace(name, ".parametrizations.", ".", 1), ".original")
 	},
-	Prefix: "roberta.",
-	Skip:   slices.Concat(maskedHeads, []string{".lora_A", ".lora_B"}), // adapters for tasks are converted on their own
-	Vocab:  typesOfTexts,
+	Prefix:     "roberta.",
+	Skip:       slices.Concat(maskedHeads, []string{".lora_A", ".lora_B"}), // adapters for tasks are converted on their own
+	Vocab:      typesOfTexts,
+	Activation: "gelu",
+	Fixed:      causalNot,
 }
 
 // fromPad leaves out the first rows of a table of positions: positions are counted from behind the number of the

@@ -29,6 +29,7 @@ var bitnet = lang.Family{
 		k.Set("rope.scaling.type", "linear")
 		k.F("rope.scaling.factor", 1)
 	},
+	Activation: "by size",
 }
 
 // ternary makes a matrix of -1, 0 and 1, and the mean of its absolute values, which multiplies its products. A number

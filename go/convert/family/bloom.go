@@ -15,4 +15,6 @@ var bloom = lang.Family{
 		k.N("context_length", k.CountOr("seq_length", width))
 		k.N("feed_forward_length", k.CountOr("n_inner", 4*width))
 	},
+	Activation: "gelu_new",
+	Fixed:      lang.Fixed{{"apply_residual_connection_post_layernorm", "false"}},
 }

@@ -137,23 +137,11 @@ func rotating(k *lang.Keys, share float64) {
 // vocabSize sets the number of tokens.
 func vocabSize(k *lang.Keys) { k.N("vocab_size", k.Count("vocab_size")) }
 
-// commonKeys sets the number of tokens, the function of feed-forwards, and how many channels of a head rotate: all,
+// commonKeys sets the number of tokens, and how many channels of a head rotate: all,
 // unless config.json says otherwise.
 func commonKeys(k *lang.Keys) {
 	vocabSize(k)
 	rotating(k, 1)
-	activated(k)
-}
-
-// activated sets the function of feed-forwards, if it is one that any architecture can have instead of its own.
-func activated(k *lang.Keys) {
-	name := k.Text("hidden_activation hidden_act activation_function")
-	fn := map[string]string{"swish": "silu", "gelu_new": "gelu_pytorch_tanh", "gelu_fast": "gelu_pytorch_tanh",
-		"gelu_python": "gelu", "silu": "silu", "gelu": "gelu", "gelu_pytorch_tanh": "gelu_pytorch_tanh",
-		"relu": "relu", "relu2": "relu2"}[name]
-	if fn != "" {
-		k.Set("quern.feed_forward.activation", fn)
-	}
 }
 
 // gpt is GPT-2's names, which others use for matrices that are not transposed.

@@ -46,11 +46,8 @@ func windows(k *lang.Keys, usual func(il int) bool) {
 	}
 }
 
-// windowed is windows for families whose layers have none otherwise. It also sets the function of feed-forwards.
-func windowed(k *lang.Keys) {
-	windows(k, nil)
-	activated(k)
-}
+// windowed is windows for families whose layers have none otherwise.
+func windowed(k *lang.Keys) { windows(k, nil) }
 
 // allBut is false for every n-th layer, n-1 first, and true for the others.
 func allBut(n int) func(il int) bool { return func(il int) bool { return (il+1)%n != 0 } }

@@ -31,4 +31,5 @@ var dbrx = lang.Family{
 		k.Take(a)
 		k.Take(f)
 	},
+	Fixed: lang.Fixed{{"ffn_config.ffn_act_fn.name", "silu"}, {"ffn_config.moe_normalize_expert_weights", "1"}},
 }

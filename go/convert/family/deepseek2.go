@@ -15,6 +15,7 @@ var deepseek2 = lang.Family{
 	Settings: latentSettings,
 	Keys:     latentKeys,
 	Change:   withoutNext,
+	Fixed:    lang.Fixed{{"rope_interleave", "true"}},
 }
 
 var mistral4 = lang.Family{
@@ -31,6 +32,7 @@ var mistral4 = lang.Family{
 		}
 		k.Take(r)
 	},
+	Fixed: lang.Fixed{{"rope_interleave", "true"}},
 }
 
 // withoutNext leaves out the layers that predict further tokens: files of this architecture do not have them.

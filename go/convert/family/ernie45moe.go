@@ -21,5 +21,6 @@ var ernie45moe = lang.Family{
 			k.N("expert_shared_feed_forward_length", n*k.Count("moe_intermediate_size"))
 		}
 	},
-	Skip: []string{"model.mtp_"},
+	Skip:  []string{"model.mtp_"},
+	Fixed: lang.Fixed{{"moe_norm_min", "1e-12"}},
 }

@@ -17,7 +17,6 @@ var exaone = lang.Family{
 	Keys: func(k *lang.Keys) {
 		rotating(k, 1)
 		k.Drop("attention.layer_norm_epsilon")
-		k.Want("activation_function", "silu")
 	},
 }
 

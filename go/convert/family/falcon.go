@@ -18,4 +18,6 @@ var falcon = lang.Family{
 			k.Fail("alibi is true, want a model with rotations")
 		}
 	},
+	Activation: "gelu",
+	Fixed:      lang.Fixed{{"parallel_attn", "true"}},
 }

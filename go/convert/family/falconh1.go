@@ -36,8 +36,8 @@ var falconh1 = lang.Family{
 	Keys: func(k *lang.Keys) {
 		vocabSize(k)
 		k.N("ssm.time_step_rank", k.Count("mamba_d_ssm")/max(k.Count("mamba_d_head"), 1))
-		k.Want("hidden_act", "silu")
 	},
+	Fixed: scanAct,
 }
 
 // multiplier returns a factor of config.json, 1 if there is none.

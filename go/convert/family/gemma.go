@@ -3,9 +3,10 @@ package family
 import "github.com/quern-llm/quern/go/convert/lang"
 
 var gemma = lang.Family{
-	Arch:  "gemma",
-	Names: "GemmaForCausalLM",
-	Rules: lang.PlusOne(ends.And(attention, dense)),
-	Skip:  []string{"lm_head."},
-	Vocab: noSpace,
+	Arch:       "gemma",
+	Names:      "GemmaForCausalLM",
+	Rules:      lang.PlusOne(ends.And(attention, dense)),
+	Skip:       []string{"lm_head."},
+	Vocab:      noSpace,
+	Activation: "gelu_new",
 }

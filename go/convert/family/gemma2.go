@@ -18,15 +18,15 @@ var gemma2 = lang.Family{
 	Keys: func(k *lang.Keys) {
 		windows(k, allBut(2))
 		scoreScale(k)
-		activated(k)
 		for _, cap := range []string{"attn_logit_softcapping", "final_logit_softcapping"} {
 			if k.Null(cap) { // files without the keys have caps
 				k.F(cap, 0)
 			}
 		}
 	},
-	Skip:  []string{"lm_head."},
-	Vocab: noSpace,
+	Skip:       []string{"lm_head."},
+	Vocab:      noSpace,
+	Activation: "gelu_new",
 }
 
 // scoreScale sets the scale of scores.

@@ -11,12 +11,11 @@ var gemma3 = lang.Family{
 		{"final_logit_softcapping", 'f', "final_logit_softcapping"},
 		{"attention.sliding_window", 'n', "sliding_window"},
 	},
-	Keys: func(k *lang.Keys) {
-		gemma3Keys(k)
-		k.Want("use_bidirectional_attention", "false")
-	},
-	Skip:  []string{"lm_head."},
-	Vocab: noSpace,
+	Keys:       gemma3Keys,
+	Skip:       []string{"lm_head."},
+	Vocab:      noSpace,
+	Activation: "gelu_new",
+	Fixed:      lang.Fixed{{"use_bidirectional_attention", "false"}},
 }
 
 // gemma3Keys sets the default values of settings that config.json leaves out.
@@ -32,5 +31,4 @@ func gemma3Keys(k *lang.Keys) {
 	}
 	windows(k, allBut(6))
 	scoreScale(k)
-	activated(k)
 }

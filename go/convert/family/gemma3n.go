@@ -43,7 +43,9 @@ var gemma3n = lang.Family{
 		}
 		return 0
 	},
-	Vocab: noSpace,
+	Vocab:      noSpace,
+	Activation: "gelu_new",
+	Fixed:      lang.Fixed{{"altup_correct_scale", "true"}},
 }
 
 // perLayer is the embeddings of each layer.

@@ -25,10 +25,12 @@ var gemma4 = lang.Family{
 		{"attention.sliding_window", 'n', "sliding_window"},
 		{"expert_feed_forward_length", 'n', "expert_intermediate_size moe_intermediate_size"},
 	},
-	Keys:  gemma4Keys,
-	Extra: gemma4Factors,
-	Skip:  []string{"lm_head."},
-	Vocab: gemma4Vocab,
+	Keys:       gemma4Keys,
+	Extra:      gemma4Factors,
+	Skip:       []string{"lm_head."},
+	Vocab:      gemma4Vocab,
+	Activation: "gelu_new",
+	Fixed:      lang.Fixed{{"use_bidirectional_attention", "vision false"}},
 }
 
 // gemma4Keys sets what differs between layers with and without a window.

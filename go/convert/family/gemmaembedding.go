@@ -12,5 +12,7 @@ var gemmaEmbedding = lang.Family{
 		k.B("attention.causal", false)
 		k.N("pooling_type", 1)
 	},
-	Vocab: noSpace,
+	Vocab:      noSpace,
+	Activation: "gelu_new",
+	Fixed:      lang.Fixed{{"use_bidirectional_attention", "true"}},
 }

@@ -12,6 +12,8 @@ var starcoder = lang.Family{
 			k.N("attention.head_count_kv", 1)
 		}
 	},
+	Activation: "gelu_new",
+	Fixed:      lang.Fixed{{"scale_attn_weights", "true"}, {"add_cross_attention", "false"}},
 }
 
 var gpt2 = lang.Family{
@@ -38,4 +40,6 @@ var gpt2 = lang.Family{
 	Keys: func(k *lang.Keys) {
 		k.N("feed_forward_length", k.CountOr("n_inner", 4*k.Count("n_embd")))
 	},
+	Activation: "gelu_new",
+	Fixed:      lang.Fixed{{"scale_attn_weights", "true"}, {"scale_attn_by_inverse_layer_idx add_cross_attention", "false"}},
 }

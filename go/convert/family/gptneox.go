@@ -22,5 +22,6 @@ var gptneox = lang.Family{
 		k.N("rope.dimension_count", int(float64(k.HeadDim())*k.Partial(0.25)))
 		k.B("use_parallel_residual", !k.Has("use_parallel_residual") || k.Flag("use_parallel_residual"))
 	},
-	Prefix: "gpt_neox.",
+	Prefix:     "gpt_neox.",
+	Activation: "gelu",
 }

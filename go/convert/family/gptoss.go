@@ -21,4 +21,5 @@ var gptoss = lang.Family{
 		{"attention.sliding_window", 'n', "sliding_window"},
 		{"expert_feed_forward_length", 'n', "intermediate_size"},
 	},
+	Fixed: lang.Fixed{{"swiglu_alpha", "1.702"}, {"swiglu_limit", "7"}},
 }

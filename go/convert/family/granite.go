@@ -40,6 +40,7 @@ var granitehybrid = lang.Family{
 		graniteKeys(k)
 		hybridKeys(k)
 	},
+	Fixed: scanAct,
 }
 
 var graniteSWA = lang.Family{
@@ -110,7 +111,6 @@ func graniteKeys(k *lang.Keys) {
 	if k.Experts() == 0 {
 		k.Drop("expert_count", "expert_used_count")
 	}
-	k.Want("hidden_act", "silu")
 }
 
 // graniteKind returns another architecture if no layer is a scan, and other rules if there are no experts.

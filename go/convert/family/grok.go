@@ -43,6 +43,7 @@ var grok = lang.Family{
 	Rename: func(_ *hf.Config, name string) string {
 		return strings.Replace(name, "transformer.decoder_layer.", "model.layers.", 1)
 	},
+	Activation: "gelu_new",
 }
 
 // grokKeys sets soft caps and rotations, which config.json has outside of rope_scaling.

@@ -29,6 +29,7 @@ var jamba = lang.Family{
 	Keys:   jambaKeys,
 	Rename: jambaName,
 	Vocab:  spaceless,
+	Fixed:  scanAct,
 }
 
 func jambaKeys(k *lang.Keys) {

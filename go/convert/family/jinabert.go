@@ -20,9 +20,10 @@ var jinaBERTv2 = lang.Family{
 		{"attention.self.layer_norm_q", "attn_q_norm", nil},
 		{"attention.self.layer_norm_k", "attn_k_norm", nil},
 	}.And(bertRules),
-	Keys:  encoderKeys,
-	Skip:  maskedHeads,
-	Vocab: jinaVocab,
+	Keys:       encoderKeys,
+	Skip:       maskedHeads,
+	Vocab:      jinaVocab,
+	Activation: "gelu",
 }
 
 // jinaVocab adds the tokens at the ends of texts that these models were trained with.

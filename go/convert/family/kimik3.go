@@ -34,7 +34,6 @@ var kimiK3 = lang.Family{
 	Skip:   []string{"vision_tower.", "mm_projector."},
 	Keys: func(k *lang.Keys) {
 		latentKeys(k)
-		k.Want("hidden_act", "situ")
 		k.Want("mla_use_nope", "true")
 		k.Gating("sigmoid")
 		l := k.Within("linear_attn_config")
@@ -52,6 +51,7 @@ var kimiK3 = lang.Family{
 		}
 		return strings.Replace(name, ".self_attn.g_proj.", ".self_attn.gate_proj.", 1)
 	},
+	Activation: "situ",
 }
 
 // ofHeads keeps one number for each head. Checkpoints have more, which nothing reads.

@@ -19,6 +19,7 @@ var kimiLinear = lang.Family{
 		kimiLayers(k, k.Within("linear_attn_config"))
 		k.Drop("expert_group_count", "expert_group_used_count", "expert_weights_norm")
 	},
+	Fixed: scanAct,
 }
 
 // kimi is what the layers of Kimi Linear and Kimi K3 have beside latent attention.

@@ -27,6 +27,7 @@ var laguna = lang.Family{
 		k.N("leading_dense_block_count", k.Leading())
 	},
 	Vocab: lagunaVocab,
+	Fixed: lang.Fixed{{"gating", "true per-element"}, {"moe_apply_router_weight_on_input", "false"}, {"moe_router_logit_softcapping", "0"}},
 }
 
 // lagunaVocab makes the text that ends an answer a token that ends turns. The tokenizer does not say so of any token.

@@ -20,7 +20,8 @@ var mamba = lang.Family{
 		k.N("ssm.time_step_rank", k.CountOr("time_step_rank dt_rank", (width+15)/16))
 		k.B("ssm.dt_b_c_rms", k.Text("model_type") == "falcon_mamba")
 	},
-	Skip: []string{"lm_head."},
+	Skip:  []string{"lm_head."},
+	Fixed: scanAct,
 }
 
 var mamba2 = lang.Family{
@@ -36,6 +37,7 @@ var mamba2 = lang.Family{
 		k.N("ssm.time_step_rank", inner/max(k.CountOr("mamba_d_head head_dim", 64), 1))
 		k.Drop("attention.key_length", "attention.value_length")
 	},
+	Fixed: scanAct,
 }
 
 // scanKeys sets keys of attention for models that have none.

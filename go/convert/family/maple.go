@@ -16,7 +16,6 @@ var maple = lang.Family{
 	Keys: func(k *lang.Keys) {
 		vocabSize(k)
 		rotating(k, 1)
-		k.Want("hidden_act", "silu")
 		k.Want("norm_topk_prob", "true")
 		k.Want("nope_on_global_attention", "true")
 		k.Want("num_shared_experts", "0")

@@ -27,5 +27,6 @@ var modernBERT = lang.Family{
 		k.F("attention.layer_norm_epsilon", k.NumberOr("norm_eps", 1e-5))
 		k.Drop("attention.layer_norm_rms_epsilon")
 	},
-	Skip: []string{"head.", "decoder.", "classifier."},
+	Skip:       []string{"head.", "decoder.", "classifier."},
+	Activation: "gelu",
 }

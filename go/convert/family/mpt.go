@@ -34,4 +34,10 @@ var mpt = lang.Family{
 		k.F("attention.max_alibi_bias", bias)
 		k.Take(a)
 	},
+	Activation: "gelu",
+	Fixed: lang.Fixed{
+		{"attn_config.attn_type", "multihead_attention multiquery_attention grouped_query_attention"},
+		{"attn_config.prefix_lm attn_config.attn_uses_sequence_id", "false"},
+		{"norm_type", "low_precision_layernorm layernorm"},
+	},
 }

@@ -19,4 +19,5 @@ var nemotron = lang.Family{
 			k.Set("rope.scaling.type", "none")
 		}
 	},
+	Activation: "relu2",
 }

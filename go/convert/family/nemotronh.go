@@ -9,13 +9,15 @@ import (
 )
 
 var nemotronh = lang.Family{
-	Arch:   "nemotron_h",
-	Names:  "NemotronHForCausalLM",
-	Rules:  nemotronExperts.And(nemotronLayers, ssm, scan),
-	Keys:   nemotronKeys,
-	Change: nemotronKind,
-	Skip:   []string{"mtp."},
-	Vocab:  nemotronVocab,
+	Arch:       "nemotron_h",
+	Names:      "NemotronHForCausalLM",
+	Rules:      nemotronExperts.And(nemotronLayers, ssm, scan),
+	Keys:       nemotronKeys,
+	Change:     nemotronKind,
+	Skip:       []string{"mtp."},
+	Vocab:      nemotronVocab,
+	Activation: "relu2",
+	Fixed:      lang.Fixed{{"mamba_hidden_act", "silu swish"}},
 }
 
 // nemotronLayers is the layers that are not scans: a layer has attention or a feed-forward network.

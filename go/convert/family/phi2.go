@@ -16,5 +16,6 @@ var phi2 = lang.Family{
 		k.N("attention.head_count_kv", k.HeadsKV())
 		rotating(k, 0.5)
 	},
-	Vocab: noBOS,
+	Vocab:      noBOS,
+	Activation: "gelu_new",
 }

@@ -17,5 +17,4 @@ func phi3Keys(k *lang.Keys) {
 		k.Count("max_position_embeddings")))
 	k.N("attention.sliding_window", k.CountOr("sliding_window", 0)) // Phi 4 is recognized by 0
 	k.Drop("rope.scaling.type")
-	activated(k)
 }

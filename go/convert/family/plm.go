@@ -13,4 +13,5 @@ var plm = lang.Family{
 		k.N("attention.key_length", k.Count("qk_nope_head_dim")+k.Count("qk_rope_head_dim"))
 		k.N("attention.value_length", k.Count("v_head_dim"))
 	},
+	Activation: "relu2",
 }

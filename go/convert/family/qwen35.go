@@ -9,4 +9,5 @@ var qwen35 = lang.Family{
 	Settings: linearSettings,
 	Keys:     linearKeys35,
 	Rename:   nextOfQwen,
+	Fixed:    scanAct,
 }

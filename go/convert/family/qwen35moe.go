@@ -12,4 +12,5 @@ var qwen35moe = lang.Family{
 		k.Drop("feed_forward_length")
 	},
 	Rename: nextOfQwen,
+	Fixed:  scanAct,
 }

@@ -21,6 +21,7 @@ var qwen3next = lang.Family{
 	},
 	Next:   countNext,
 	Rename: nextOfQwen,
+	Fixed:  scanAct,
 }
 
 // queriesKeysValuesGates splits a matrix whose rows are, for each head of keys, queries, keys, values and gates.

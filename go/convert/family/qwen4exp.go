@@ -73,6 +73,7 @@ var qwen4exp = lang.Family{
 	},
 	Finish: ngramKeys,
 	Skip:   []string{"mtp.", "model.mtp."}, // no program runs these yet
+	Fixed:  scanAct,
 }
 
 // indexQueriesKeys splits a matrix that has the rows of an index's queries, and then those of its key.

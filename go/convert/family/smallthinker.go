@@ -33,4 +33,5 @@ var smallthinker = lang.Family{
 			k.N("attention.sliding_window", k.Count("sliding_window_size"))
 		}
 	},
+	Activation: "relu",
 }

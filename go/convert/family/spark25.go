@@ -12,8 +12,8 @@ var spark25 = lang.Family{
 	Keys: func(k *lang.Keys) {
 		k.Want("gate_attn_act_mode", "sigmoid")
 		k.Want("headwise_attn_output_gate", "true")
-		k.Want("hidden_act", "gelu")
 		vocabSize(k)
 		windowsApart(k)
 	},
+	Activation: "gelu",
 }

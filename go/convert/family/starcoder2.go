@@ -9,5 +9,6 @@ var starcoder2 = lang.Family{
 		{"mlp.c_fc", "ffn_up", nil},
 		{"mlp.c_proj", "ffn_down", nil},
 	}.And(ends, attention, dense),
-	Keys: windowed,
+	Keys:       windowed,
+	Activation: "gelu_new",
 }

@@ -16,7 +16,13 @@ var t5 = lang.Family{
 	Rename: t5Name,
 	Vocab:  t5Vocab,
 	Alike:  t5Shared,
+	Fixed:  t5Fixed,
+
+	Activation: "gelu_new",
 }
+
+// t5Fixed is what has one value in all models of this kind.
+var t5Fixed = lang.Fixed{{"relative_attention_max_distance", "128"}}
 
 // t5Shared is the names of the embeddings, which checkpoints have once or several times.
 const t5Shared = "shared.weight encoder.embed_tokens.weight decoder.embed_tokens.weight"

@@ -10,4 +10,7 @@ var t5Encoder = lang.Family{
 	Rename: t5Name,
 	Vocab:  t5Vocab,
 	Alike:  t5Shared,
+	Fixed:  t5Fixed,
+
+	Activation: "gelu_new",
 }

@@ -24,6 +24,8 @@ type Config struct {
 	m    map[string]any
 	file string
 	err  error
+	path string          // of an object within the file, with a dot at its end
+	read map[string]bool // paths of values that were asked for; an object's Within counts alone what is asked for of it
 
 	Layer int // the layer whose tensors are computed, for operations that depend on it
 }
@@ -37,7 +39,28 @@ func ReadJSON(path string, into any) error {
 	if err := json.Unmarshal(withoutNaN(text), into); err != nil {
 		return fmt.Errorf("%s: %q", path, err.Error())
 	}
+	if object, ok := into.(*map[string]any); ok {
+		withoutTags(*object)
+	}
 	return nil
+}
+
+// withoutTags puts null in place of objects such as {"__float__": "Infinity"}, which transformers writes since version 5.
+func withoutTags(v any) any {
+	switch v := v.(type) {
+	case []any:
+		for i := range v {
+			v[i] = withoutTags(v[i])
+		}
+	case map[string]any:
+		if _, is := v["__float__"]; is && len(v) == 1 {
+			return nil
+		}
+		for name := range v {
+			v[name] = withoutTags(v[name])
+		}
+	}
+	return v
 }
 
 // withoutNaN returns text with null in place of each NaN, Infinity and -Infinity outside of strings.
@@ -104,13 +127,21 @@ func Read(dir string) (*Config, error) {
 var ofWhole = []string{"architectures", "tie_word_embeddings"}
 
 // Part returns a Config of another object in the same file.
-func (c *Config) Part(object map[string]any) *Config { return &Config{m: object, file: c.file} }
+func (c *Config) Part(object map[string]any) *Config {
+	return &Config{m: object, file: c.file}
+}
 
 // Value returns the value of a name, nil if it has none.
-func (c *Config) Value(name string) any { return c.m[name] }
+func (c *Config) Value(name string) any {
+	c.mark(name)
+	return c.m[name]
+}
 
 // Put sets the value of a name.
-func (c *Config) Put(name string, v any) { c.m[name] = v }
+func (c *Config) Put(name string, v any) {
+	c.mark(name)
+	c.m[name] = v
+}
 
 // Remove removes the value of a name.
 func (c *Config) Remove(name string) { delete(c.m, name) }
@@ -139,6 +170,23 @@ func (c *Config) Fail(format string, args ...any) {
 
 // Find returns the value and the name of the first of several names that has a value.
 func (c *Config) Find(names string) (v any, name string) {
+	v, name = c.first(names)
+	for other := range strings.FieldsSeq(names) {
+		c.mark(other)
+	}
+	return v, name
+}
+
+// mark says that a value is read.
+func (c *Config) mark(name string) {
+	if c.read == nil {
+		c.read = map[string]bool{}
+	}
+	c.read[c.path+name] = true
+}
+
+// first is Find, and what it returns does not count as read.
+func (c *Config) first(names string) (v any, name string) {
 	for name := range strings.FieldsSeq(names) {
 		if v := c.m[name]; v != nil {
 			return v, name
@@ -149,8 +197,35 @@ func (c *Config) Find(names string) (v any, name string) {
 
 // Null reports whether a name has the value null.
 func (c *Config) Null(name string) bool {
+	c.mark(name)
 	v, ok := c.m[name]
 	return ok && v == nil
+}
+
+// Unread returns the paths of values that nobody has asked for, sorted. Null is no value, and an empty object or list
+// says nothing.
+func (c *Config) Unread() []string {
+	var paths []string
+	var walk func(path string, v any)
+	walk = func(path string, v any) {
+		if v == nil || c.read[path] {
+			return
+		}
+		if o, ok := v.(map[string]any); ok {
+			for name, v := range o {
+				walk(path+"."+name, v)
+			}
+			return
+		}
+		if list, ok := v.([]any); !ok || len(list) > 0 {
+			paths = append(paths, path)
+		}
+	}
+	for name, v := range c.m {
+		walk(c.path+name, v)
+	}
+	slices.Sort(paths)
+	return paths
 }
 
 // Has reports whether one of several names has a value.
@@ -276,7 +351,17 @@ func (c *Config) Object(names string) map[string]any {
 
 // Within returns the values of an object within this one, none if there is no such object. Take takes over its error.
 func (c *Config) Within(names string) *Config {
-	return &Config{m: c.Object(names), file: c.file}
+	v, name := c.first(names)
+	if c.read == nil {
+		c.read = map[string]bool{}
+	}
+	part := &Config{file: c.file, path: c.path + name + ".", read: c.read}
+	if o, ok := v.(map[string]any); ok {
+		part.m = o
+	} else if name != "" {
+		part.Fail("%s is %.40v, want an object", name, v)
+	}
+	return part
 }
 
 // Take takes over the error of a part.
@@ -338,18 +423,22 @@ func (c *Config) TypesOf(kinds string) []bool {
 	return all
 }
 
-// Want fails if a name has another value than these, which are all that the architecture computes.
+// Want fails if a name has another value than these, which are all that the architecture computes, or a list with
+// another element.
 func (c *Config) Want(name string, values ...string) {
 	v, _ := c.Find(name)
 	if v == nil {
 		return
 	}
-	for _, w := range values {
-		if fmt.Sprint(v) == w {
-			return
+	all, isList := v.([]any)
+	if !isList {
+		all = []any{v}
+	}
+	for _, v := range all {
+		if !slices.Contains(values, fmt.Sprint(v)) {
+			c.Fail("%s is %.40v, want %s", name, v, strings.Join(values, " or "))
 		}
 	}
-	c.Fail("%s is %.40v, want %s", name, v, strings.Join(values, " or "))
 }
 
 // Leading returns how many layers at the beginning have no experts. It fails if a later layer has none either.

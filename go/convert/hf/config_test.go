@@ -111,3 +111,39 @@ func TestRotations(t *testing.T) {
 		t.Errorf("%v, %v", c.Theta(), c.Partial(1))
 	}
 }
+
+// TestUnread follows which values were asked for.
+func TestUnread(t *testing.T) {
+	dir := t.TempDir()
+	text := `{"a": 1, "b": null, "c": [], "d": [2], "e": {"f": 3, "g": {"h": 4}, "i": {}}, "j": {"k": 5}, "l": 6,
+		"m": [0, {"__float__": "Infinity"}], "n": {"__float__": "NaN"}, "text_config": {"o": 7, "a": 8}}`
+	if err := os.WriteFile(filepath.Join(dir, "config.json"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	c, err := Read(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := func(paths string) {
+		t.Helper()
+		if got := strings.Join(c.Unread(), " "); got != paths {
+			t.Errorf("%q is unread, want %q", got, paths)
+		}
+	}
+	want("a d e.f e.g.h j.k l m o")
+	c.Count("a")
+	c.CountOr("q l", 0)
+	c.Object("j")
+	want("d e.f e.g.h m o")
+	c.Within("e").Count("f")
+	c.Within("e").Within("g").Put("h", 1.0)
+	c.Put("p", 1.0)
+	want("d m o")
+	if m := c.List("m"); len(m) != 2 || m[1] != nil {
+		t.Errorf("m is %v, want a null where a number has no JSON", m)
+	}
+	if c.Value("d"); c.Err() != nil {
+		t.Error(c.Err())
+	}
+	want("o")
+}

@@ -17,6 +17,9 @@ type Family struct {
 	Names    string   // its names in config.json, with spaces between them
 	Rules    Rules    // what tensors become
 	Settings Settings // keys beside those that most families have
+	Fixed    Fixed    // settings of config.json that have one value in the architecture
+
+	Activation string // of feed-forwards in the architecture, as transformers calls it; empty: silu
 
 	Keys   func(k *Keys)                           // sets keys that tables do not say
 	Extra  func(c *hf.Config) map[string]View      // makes tensors of settings, by their names in the file

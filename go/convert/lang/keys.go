@@ -1,6 +1,7 @@
 package lang
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -31,6 +32,32 @@ type Settings []Setting
 // And returns these settings followed by others.
 func (s Settings) And(others ...Settings) Settings {
 	return slices.Concat(append([]Settings{s}, others...)...)
+}
+
+// Fixed is a table of settings of config.json that an architecture has one value for. A checkpoint with another value is
+// refused: it would be computed wrong.
+type Fixed []struct {
+	From   string // names with spaces between them, in objects with dots; each that has a value
+	Values string // the values that mean the same, with spaces between them; all elements of a list have one of them
+}
+
+// And returns these rows followed by others.
+func (f Fixed) And(others ...Fixed) Fixed { return slices.Concat(append([]Fixed{f}, others...)...) }
+
+// fixed fails if a setting has another value than those that the architecture computes.
+func (k *Keys) fixed(from, values string) {
+	for path := range strings.FieldsSeq(from) {
+		c, name := k.Config, path
+		for {
+			object, rest, deeper := strings.Cut(name, ".")
+			if !deeper {
+				break
+			}
+			c, name = c.Within(object), rest
+		}
+		c.Want(name, strings.Fields(values)...)
+		k.Take(c)
+	}
 }
 
 // common are the settings of most families.
@@ -141,6 +168,10 @@ func (k *Keys) All(f *Family) (layers int) {
 		f.Keys(k)
 	}
 	k.factors()
+	k.activation(cmp.Or(f.Activation, "silu"))
+	for _, s := range f.Fixed {
+		k.fixed(s.From, s.Values)
+	}
 	for _, kv := range k.KVs {
 		if kv.Key == k.Arch+".block_count" || kv.Key == k.Arch+".decoder_block_count" {
 			layers = max(layers, int(kv.Value.(uint32)))

@@ -1,0 +1,167 @@
+package family
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/quern-llm/quern/go/convert/hf"
+	"github.com/quern-llm/quern/go/convert/lang"
+)
+
+// classes returns the keys of config.json that transformers writes for each class of models, with their defaults.
+func classes(t *testing.T) map[string]map[string]string {
+	text, err := os.ReadFile("../testdata/transformers.txt")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]map[string]string{}
+	var class map[string]string
+	for line := range strings.Lines(string(text)) {
+		line = strings.TrimSuffix(line, "\n")
+		switch {
+		case line == "" || strings.HasPrefix(line, "#"):
+		case line[0] == '\t':
+			name, value, _ := strings.Cut(line[1:], " ")
+			class[name] = value
+		default:
+			class = map[string]string{}
+			all[line] = class
+		}
+	}
+	return all
+}
+
+// write writes config.json with these values, given by paths.
+func write(t *testing.T, values map[string]string, class string) string {
+	root := map[string]any{"architectures": []any{class}}
+	for path, value := range values {
+		at := root
+		names := strings.Split(path, ".")
+		for _, name := range names[:len(names)-1] {
+			if at[name] == nil {
+				at[name] = map[string]any{}
+			}
+			at = at[name].(map[string]any)
+		}
+		var v any
+		if err := json.Unmarshal([]byte(value), &v); err != nil {
+			t.Fatal(err)
+		}
+		at[names[len(names)-1]] = v
+	}
+	text, err := json.Marshal(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := os.WriteFile(dir+"/config.json", text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// unjudged are keys that no family reads yet and that may change what is computed, with the architectures.
+var unjudged = map[string]string{
+	"_sliding_window_pattern":               "gemma3",
+	"attention_chunk_size":                  "llama4",
+	"attn_scale":                            "llama4",
+	"attn_temperature_tuning":               "llama4",
+	"decoder_sparse_step":                   "qwen2moe qwen3moe qwen3next qwen3vlmoe",
+	"expert_selection_fn":                   "cohere2moe",
+	"floor_scale":                           "llama4",
+	"global_attn_every_n_layers":            "afmoe",
+	"layer_rope_theta":                      "muse-glimmer",
+	"layer_types":                           "afmoe cohere2 deepseek32 dots1 glm-dsa gpt-oss hy_v4 modern-bert qwen2 qwen2moe qwen2vl qwen3 smollm3",
+	"max_window_layers":                     "dots1 qwen2 qwen2moe qwen2vl qwen3",
+	"mixer_rms_eps":                         "mamba",
+	"mlp_layer_types":                       "deepseek2 deepseek32 exaone-moe glm-dsa hy_v3 mellum",
+	"moe_layers":                            "llama4",
+	"mup_enabled":                           "afmoe",
+	"no_rope_layer_interval":                "llama4 smollm3",
+	"no_rope_layers":                        "llama4",
+	"norm_topk_prob":                        "mellum olmoe",
+	"post_norm_eps":                         "muse-glimmer",
+	"prefix_dense_sliding_window_pattern":   "cohere2moe",
+	"rope_parameters.partial_rotary_factor": "mistral4",
+	"rope_theta":                            "cohere2moe",
+	"scale_decoder_outputs":                 "t5 t5encoder",
+	"sliding_window":                        "dots1",
+	"sliding_window_pattern":                "cohere2moe exaone-moe exaone4",
+	"topk_method":                           "deepseek2",
+	"use_qk_norm":                           "llama4",
+	"use_sliding_window":                    "qwen2 qwen2moe qwen2vl qwen3 qwen3moe smollm3",
+	"v_head_dim":                            "minicpm3",
+}
+
+// refused are classes whose configurations, as transformers writes them, are not read to the end, and why.
+var refused = map[string]string{
+	"DbrxForCausalLM":                         "no rope_theta",
+	"DeepseekV4ForCausalLM":                   "compress_ratios has 0 layers of 43",
+	"Dots3NoteForCausalLM":                    "no swa_num_attention_heads",
+	"Dots3NoteForConditionalGeneration":       "no swa_num_attention_heads",
+	"Gemma3TextModel":                         "use_bidirectional_attention is false, want true",
+	"Gemma4ForCausalLM":                       "no global_head_dim",
+	"Gemma4ForConditionalGeneration":          "no global_head_dim",
+	"Gemma4UnifiedForConditionalGeneration":   "no global_head_dim",
+	"HunYuanMoEV1ForCausalLM":                 "no moe_intermediate_size",
+	"KimiLinearForCausalLM":                   "no short_conv_kernel_size",
+	"KimiLinearModel":                         "no short_conv_kernel_size",
+	"Lfm2MoeForCausalLM":                      "layer_types names 0 layers of 32",
+	"MiMoV2FlashForCausalLM":                  "hybrid_layer_pattern names 0 layers of 48",
+	"MiniMaxM3SparseForConditionalGeneration": "moe_layer_freq: want dense layers, and then others, 60 in all",
+	"NemotronHForCausalLM":                    "no num_hidden_layers",
+	"Qwen4ExpForCausalLM":                     "layer_types: layer 3 is not as qwen4exp has it, every 4 with attention",
+	"Qwen4ExpForConditionalGeneration":        "layer_types: layer 3 is not as qwen4exp has it, every 4 with attention",
+}
+
+// TestEveryKeyIsJudged checks that a family reads each key that transformers writes for its models, or says that it
+// decides nothing, or which values it may have.
+func TestEveryKeyIsJudged(t *testing.T) {
+	number := regexp.MustCompile(`\.\d+\.`)
+	left := map[string][]string{}
+	for class, values := range classes(t) {
+		t.Run(class, func(t *testing.T) {
+			c, err := hf.Read(write(t, values, class))
+			if err != nil {
+				t.Fatal(err)
+			}
+			f, err := Of(c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			k := &lang.Keys{Config: c, Arch: f.Arch}
+			k.All(f)
+			if f.Extra != nil && c.Err() == nil {
+				f.Extra(c)
+			}
+			if why := refused[class]; why != "" || c.Err() != nil {
+				if c.Err() == nil || why == "" || !strings.Contains(c.Err().Error(), why) {
+					t.Errorf("%v, want %q", c.Err(), why)
+				}
+				return
+			}
+			for _, path := range Unjudged(c, f.Arch) {
+				path = number.ReplaceAllString(path, ".#.")
+				if !slices.Contains(left[path], f.Arch) {
+					left[path] = append(left[path], f.Arch)
+				}
+			}
+		})
+	}
+	for path, archs := range left {
+		slices.Sort(archs)
+		if got := strings.Join(archs, " "); got != unjudged[path] {
+			t.Errorf("%s is not judged for %s", path, got)
+		}
+	}
+	for path := range unjudged {
+		if left[path] == nil {
+			t.Errorf("%s is judged now", path)
+		}
+	}
+}
