@@ -58,6 +58,22 @@ func TestKeys(t *testing.T) {
 			t.Errorf("file %.20q: %v, want %q", text, err, want)
 		}
 	}
+	// Every printable character but the space may be in a key, and a key of eight is not weak.
+	for text, want := range map[string]string{"!234567~": "", "123456\x7f": "printable", "12345678\t": "printable", "1234567": ""} {
+		odd, err := NewKeys([]string{text})
+		if (err != nil) != (want != "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("key %q: %v", text, err)
+		} else if err == nil && (odd.Weak() == nil) != (len(text) == 8) {
+			t.Errorf("key %q: %v", text, odd.Weak())
+		}
+	}
+	for text, want := range map[string]bool{"good-key-1 1000\n": true, "good-key-1 1000.5\n": false, "good-key-1 -1\n": false,
+		"good-key-1 priority=1000\n": true, "good-key-1 priority=1001\n": false, "good-key-1 priority=-1000\n": true,
+		"good-key-1 priority=-1001\n": false, "good-key-1 user user": false} {
+		if err := new(Keys).AddFile(file(text)); (err == nil) != want {
+			t.Errorf("file %q: %v", text, err)
+		}
+	}
 	if err := k.Weak(); err != nil {
 		t.Errorf("none of the keys is short: %v", err)
 	}
@@ -200,11 +216,12 @@ func TestRecover(t *testing.T) {
 }
 
 func TestIdentify(t *testing.T) {
-	for given, kept := range map[string]bool{"abc-1.2_Z": true, "": false, "a b": false, "a\"b": false, strings.Repeat("x", 65): false} {
+	for given, kept := range map[string]bool{"abc-1.2_Z": true, "": false, "a b": false, "a\"b": false, strings.Repeat("x", 64): true, strings.Repeat("x", 65): false,
+		"azAZ09": true, "a/b": false, "a:b": false, "a@b": false, "a[b": false, "a`b": false, "a{b": false} {
 		r := httptest.NewRequest("GET", "/x", nil)
 		r.Header["X-Request-Id"] = []string{given}
 		w, _ := serve(t, nil, nil, ok, r)
-		if got := w.Header().Get("X-Request-Id"); (got == given) != kept || len(got) < 9 {
+		if got := w.Header().Get("X-Request-Id"); (got == given) != kept || !kept && len(got) != 16 {
 			t.Errorf("%q became %q", given, got)
 		}
 	}
@@ -298,5 +315,40 @@ func TestBody(t *testing.T) {
 				t.Errorf("%s", w.Body)
 			}
 		}
+	}
+}
+
+// Without keys everybody is an admin by their address; with some, a request is what its key is.
+func TestKeyOf(t *testing.T) {
+	with, err := NewKeys([]string{secret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct {
+		keys *Keys
+		want Key
+	}{
+		{&Keys{}, Key{Name: "192.0.2.1", Admin: true, Priority: 1000}},
+		{with, Key{Name: digest(secret)[7:15], Weight: 1, Admin: true, Priority: 1000}},
+	} {
+		var got Key
+		named := ""
+		g := gin.New()
+		g.Use(Auth(tt.keys, nil))
+		g.GET("/x", func(c *gin.Context) { got, named = KeyOf(c, tt.keys), ClientOf(c) })
+		r := httptest.NewRequest("GET", "/x", nil)
+		r.Header.Set("Authorization", "Bearer "+secret)
+		g.ServeHTTP(httptest.NewRecorder(), r)
+		if got != tt.want || named != tt.want.Name {
+			t.Errorf("%+v of %q, want %+v", got, named, tt.want)
+		}
+	}
+	c, _ := gin.CreateTestContext(httptest.NewRecorder())
+	c.Request = httptest.NewRequest("GET", "/x", nil)
+	if got := KeyOf(c, with); got != (Key{}) || ClientOf(c) != "192.0.2.1" {
+		t.Errorf("without a key %+v of %q", got, ClientOf(c))
+	}
+	if c.Request.RemoteAddr = "@"; ClientOf(c) != "local" {
+		t.Errorf("a client of a socket is %q", ClientOf(c))
 	}
 }

@@ -13,9 +13,11 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"maps"
 	"math/big"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -112,8 +114,12 @@ func TestLife(t *testing.T) {
 
 // A shutdown that has waited long enough cuts what is left.
 func TestShutdownInTime(t *testing.T) {
-	begun := make(chan bool)
-	h := New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { close(begun); <-r.Context().Done() }), "", time.Minute, quiet)
+	begun, left := make(chan bool), make(chan bool)
+	h := New(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		close(begun)
+		<-r.Context().Done()
+		close(left)
+	}), "", time.Minute, quiet)
 	c, _, done := start(t, h)
 	go c.Get("http://host/")
 	<-begun
@@ -123,7 +129,35 @@ func TestShutdownInTime(t *testing.T) {
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
+	select {
+	case <-left:
+	case <-time.After(10 * time.Second):
+		t.Error("a request goes on after the time of the shutdown")
+	}
 }
+
+// A body has a time to arrive in, and what has none does not: the stream that answers may take longer.
+func TestBodyTime(t *testing.T) {
+	deadlines := map[string]bool{}
+	h := New(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {}), "", time.Minute, quiet)
+	for name, body := range map[string]io.Reader{"none": nil, "known": strings.NewReader("x"), "chunked": struct{ io.Reader }{strings.NewReader("x")}} {
+		w := &deadlined{ResponseRecorder: httptest.NewRecorder()}
+		h.ServeHTTP(w, httptest.NewRequest("POST", "/", body))
+		left := time.Until(w.read)
+		deadlines[name] = left > 50*time.Second && left <= time.Minute
+	}
+	if want := map[string]bool{"none": false, "known": true, "chunked": true}; !maps.Equal(deadlines, want) {
+		t.Errorf("deadlines %v, want %v", deadlines, want)
+	}
+}
+
+// deadlined keeps the deadline of reading.
+type deadlined struct {
+	*httptest.ResponseRecorder
+	read time.Time
+}
+
+func (d *deadlined) SetReadDeadline(at time.Time) error { d.read = at; return nil }
 
 func TestListen(t *testing.T) {
 	dir := t.TempDir()

@@ -17,6 +17,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 	"github.com/rs/zerolog"
+	"go.opentelemetry.io/otel/codes"
 	sdk "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
 	"go.opentelemetry.io/otel/trace/noop"
@@ -204,6 +205,47 @@ func TestTraces(t *testing.T) {
 }
 
 // The collector that nobody runs costs nothing; a wrong address is refused.
+// A request that never ran has waited, and no more.
+func TestTraceOfOneThatNeverRan(t *testing.T) {
+	for _, tt := range []struct {
+		used engine.Usage
+		want string
+	}{
+		{engine.Usage{}, "queue"}, {engine.Usage{Queued: time.Nanosecond}, "queue prefill"},
+		{engine.Usage{Prefill: time.Nanosecond}, "prefill"}, {engine.Usage{Generated: 1}, "prefill"},
+	} {
+		spans := tracetest.NewSpanRecorder()
+		p := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans))
+		ctx, _ := p.Tracer("").Start(context.Background(), "request")
+		r := &engine.Request{Sink: discard{}, Origin: ctx}
+		NewObserver(NewMetrics(MetricsConfig{State: two}).Model("m"), p.Tracer("")).Watch(r)
+		time.Sleep(time.Millisecond)
+		r.Sink.Done(engine.Result{Err: engine.ErrDeadline, Usage: tt.used})
+		var names []string
+		for _, s := range spans.Ended() {
+			names = append(names, s.Name())
+			if failed := s.Status().Code == codes.Error; failed != (s.Name() != "queue" || tt.want == "queue") {
+				t.Errorf("%+v: %s has the status %v", tt.used, s.Name(), s.Status())
+			}
+		}
+		if got := strings.Join(names, " "); got != tt.want {
+			t.Errorf("%+v: %q, want %q", tt.used, got, tt.want)
+		}
+	}
+}
+
+// How a request ended is said in the same words everywhere.
+func TestOutcomes(t *testing.T) {
+	for want, err := range map[string]error{
+		"length": nil, "rejected": &engine.MemoryError{}, "deadline": engine.ErrDeadline, "closing": engine.ErrClosing,
+		"cancelled": context.Canceled, "too_long": &engine.TooLongError{}, "error": io.EOF,
+	} {
+		if got := outcome(generate.MaxedOut, err); got != want {
+			t.Errorf("%v is %s, want %s", err, got, want)
+		}
+	}
+}
+
 func TestTracing(t *testing.T) {
 	off, err := NewTracing("", "v1")
 	if err != nil {
