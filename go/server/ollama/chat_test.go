@@ -229,6 +229,12 @@ func TestOllamaRefuses(t *testing.T) {
 		{"/api/generate", `{"prompt":"a","context":[99999999]}`, 400, "context: element 0"},
 		{"/api/generate", `{"prompt":"a","suffix":"b"}`, 501, "cannot fill in"},
 		{"/api/generate", `{"prompt":"` + strings.Repeat("a dog and ", 2000) + `"}`, 400, "exceeds the available context"},
+		{"/api/generate", `{"prompt":"a","images":{}}`, 400, "reads text only, want no images"},
+		{"/api/generate", `{"prompt":"a","context":[-1]}`, 400, "context: "},
+		{"/api/chat", `{` + chat + `,"options":{"num_predict":-3}}`, 400, "options: num_predict: -3, want an integer from -2 to 2147483647"},
+		{"/api/chat", `{` + chat + `,"options":{"top_p":1.5}}`, 400, "options: top_p: 1.5, want a number from 0 to 1"},
+		{"/api/chat", `{` + chat + `,"top_logprobs":21}`, 400, "top_logprobs: 21, want an integer from 0 to 20"},
+		{"/api/chat", `{"messages":[{"role":"user","tool_calls":5}]}`, 400, "messages: message 0: tool_calls: "},
 		{"/api/embed", `{}`, 400, "input: missing"},
 		{"/api/embeddings", `{}`, 400, "prompt: missing"},
 		{"/api/show", `{"model":"other"}`, 404, `model 'other' not found, want one of demo`},
@@ -370,5 +376,51 @@ func TestOllamaShowByOlderName(t *testing.T) {
 	}
 	if st, _ := s.Server.Models().Status("a"); st.State != models.Unloaded {
 		t.Errorf("a is %s", st.State)
+	}
+}
+
+// Settings that a request leaves out are Ollama's own, and those that it has are what the engine gets.
+func TestOllamaSettings(t *testing.T) {
+	t.Parallel()
+	s := fake.New(t, "Hello", nil)
+	chat := `"messages":[{"role":"user","content":"hi","images":null,"tool_calls":null},{"role":"assistant","content":"so","images":[ ]},{"role":"user","content":"hi"}],"stream":false`
+	fake.Post[struct{}](s, "/api/chat", `{`+chat+`}`)
+	r := s.Last()
+	if p := r.Sampling; r.MaxTokens != -1 || p.Temp != 0.8 || p.TopK != 40 || p.TopP != 0.9 || p.MinP != 0 || p.RepeatPenalty != 1 || p.RepeatLastN != 64 {
+		t.Errorf("by default %+v", r.Params)
+	}
+	for options, want := range map[string]int{`"num_predict":-2`: -1, `"num_predict":-1`: -1, `"num_predict":0`: 0, `"num_predict":7`: 7} {
+		fake.Post[struct{}](s, "/api/chat", `{`+chat+`,"options":{`+options+`,"num_ctx":9,"seed":3}}`)
+		if r := s.Last(); r.MaxTokens != want || r.Sampling.Seed != 3 {
+			t.Errorf("%s: %+v", options, r.Params)
+		}
+	}
+	// A prompt is the user's message in the template, below the system prompt; raw it is itself.
+	fake.Post[struct{}](s, "/api/generate", `{"prompt":"hi","system":"be brief","stream":false}`)
+	if got := s.LastPrompt(); !strings.Contains(got, "system\nbe brief") || !strings.Contains(got, "user\nhi") || !strings.HasSuffix(got, "assistant\n") {
+		t.Errorf("the prompt is %q", got)
+	}
+	fake.Post[struct{}](s, "/api/generate", `{"prompt":"hi","system":"be brief","raw":true,"stream":false}`)
+	if got := s.LastPrompt(); strings.Contains(got, "brief") || !strings.HasSuffix(got, "hi") {
+		t.Errorf("the raw prompt is %q", got)
+	}
+}
+
+// A name may have the tag latest, which means the model without one; that of no model stays as it was sent.
+func TestOllamaTags(t *testing.T) {
+	t.Parallel()
+	s := fake.Demo(t, fake.Setup{Names: []string{"one", "two:latest"}})
+	for name, status := range map[string]int{"one": 200, "one:latest": 200, "two:latest": 200, "two": 404, "three:latest": 404, "one:other": 404} {
+		if got, b, _ := s.Do("POST", "/api/show", `{"model":"`+name+`"}`); got != status {
+			t.Errorf("%s: %d %s", name, got, b)
+		} else if status == 404 && !strings.Contains(string(b), "model '"+name+"' not found") {
+			t.Errorf("%s: %s", name, b)
+		}
+	}
+	_, b, _ := s.Do("GET", "/api/ps", "")
+	for _, m := range fake.Parse[modelList](t, b).Models {
+		if m.Expires != "9999-01-01T00:00:00Z" {
+			t.Errorf("%s stays until %s", m.Name, m.Expires)
+		}
 	}
 }
