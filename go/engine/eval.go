@@ -168,6 +168,7 @@ func (e *Engine) Eval(ctx context.Context, s *Sequence, ids []int32, from int, v
 	defer leave()
 	c, forget := cancelOf(ctx)
 	defer forget()
+	defer clear(e.item[:])
 	for at := 0; at < len(ids); {
 		it := Item{Seq: s, IDs: ids[at:min(at+e.kv.Layout().Room(s.Len(), e.batch), len(ids))]}
 		n := len(it.IDs)

@@ -85,8 +85,8 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p generate.Params, e
 	l, out := e.alone, &emitter{emit: emit}
 	leave := e.device.enter()
 	defer leave()
-	j := &job{Request: &Request{Params: p, Sink: out, Slot: -1}, gen: gen, given: s, namespace: s.space, slot: -1, submitted: time.Now()}
-	l.begin(j)
+	j := &job{Request: &Request{Params: p, Sink: out, Slot: -1}, gen: gen, namespace: s.space, slot: -1, submitted: time.Now()}
+	l.begin(j, s)
 	defer context.AfterFunc(ctx, func() { l.end(j, ctx.Err()) })()
 	for !out.done {
 		if ctx.Err() != nil {
@@ -94,14 +94,17 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p generate.Params, e
 		}
 		l.turn()
 	}
+	l.rest()
+	l.given = nil
 	st.count(j, out)
 	return st, out.err
 }
 
-// begin adds the only request of a loop.
-func (l *Loop) begin(j *job) {
+// begin adds the only request of a loop, which extends a sequence of the caller's.
+func (l *Loop) begin(j *job, s *Sequence) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.given = s
 	l.lastID++
 	j.id = l.lastID
 	_, _ = l.sched.Add(sched.Request{ID: j.id, Prompt: len(j.Prompt), MaxTokens: math.MaxInt32}, l.now()) // there is no other

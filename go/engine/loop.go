@@ -45,7 +45,6 @@ type Loop struct {
 	wake   chan struct{} // buffered, capacity 1
 	closed chan struct{} // closed when the goroutine has ended
 	pulse  pulse
-	alone  bool // it has one request at a time, of Generate, and other loops on the device need not know
 
 	generated atomic.Uint64 // tokens handed out
 	mu        sync.Mutex
@@ -69,23 +68,41 @@ type Loop struct {
 	spill                  *spill        // nil: none
 	idle                   chan struct{} // closed when draining and no request is left
 
-	// Used only by the loop's goroutine: the pass, and the requests that its items belong to.
+	// Used only by the loop's goroutine.
+	passState
+	given   *Sequence     // of Generate's caller, which its only request extends and leaves to them; nil: requests have their own
+	late    []*job        // in no pass until their masks are computed
+	filled  time.Duration // what it took to have memory for the items
+	spent   time.Duration // what drafting took for the next pass
+	offered bool          // and there are drafts for it
+}
+
+// passState is the pass, and the requests that its items belong to, with scratch memory that passes use again. It is
+// dropped while there is none, so that it does not hold requests that have ended.
+type passState struct {
 	planned []sched.Item
 	items   []Item
 	batch   []*job
 	steps   []step                 // of the batch
-	late    []*job                 // in no pass until their masks are computed
 	readers []*reading             // of the batch
 	ids     []int32                // of the items
-	filled  time.Duration          // what it took to have memory for the items
-	spent   time.Duration          // what drafting took for the next pass
-	offered bool                   // and there are drafts for it
 	streams []sched.Item           // scratch of count
 	fresh   []*job                 // scratch of draft
 	texts   []*modelText           // the same
 	own     []*mtpText             // the same
 	gens    []*generate.Generation // scratch of keepNext
 	keepers []*mtpText             // the same
+}
+
+// rest drops what the last passes left in scratch memory.
+func (l *Loop) rest() {
+	l.passState = passState{}
+	if m := l.e.mtp; m != nil {
+		m.active, m.hidden = nil, nil
+	}
+	if d := l.e.drafts; d != nil {
+		d.items, d.owner = nil, nil
+	}
 }
 
 // newLoop returns a loop that nobody runs yet.
@@ -95,7 +112,7 @@ func newLoop(e *Engine, c LoopConfig, s sched.Config) *Loop {
 	kept, _ := e.device.budget.Reserve(requestsPurpose, 0) // nothing is always free
 	return &Loop{
 		e: e, cfg: c, begun: time.Now(), wake: make(chan struct{}, 1), closed: make(chan struct{}), idle: make(chan struct{}),
-		alone: s.Alone, kept: kept, tree: e.tree, jobs: map[uint64]*job{}, leaders: newLeaders(), slots: make([]slot, s.Running), sched: sched.New(s),
+		kept: kept, tree: e.tree, jobs: map[uint64]*job{}, leaders: newLeaders(), slots: make([]slot, s.Running), sched: sched.New(s),
 	}
 }
 
@@ -220,6 +237,7 @@ func (l *Loop) turn() bool {
 
 // sleep waits until the loop is woken or a request's deadline passes.
 func (l *Loop) sleep() {
+	l.rest()
 	l.pulse.beat.Store(0)
 	l.mu.Lock()
 	deadline := l.deadline()

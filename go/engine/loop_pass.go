@@ -64,7 +64,7 @@ func (l *Loop) pass() {
 		}
 		j.progress.Done = min(j.seq.Len(), j.progress.Total)
 		j.inPass = 0
-		if steps[i].prompt = j.first.IsZero(); steps[i].prompt && j.shares(l.e) {
+		if steps[i].prompt = j.first.IsZero(); steps[i].prompt && l.shares(j) {
 			j.seq.keepPrompt(j.namespace, j.cuts, len(j.Prompt)) // for requests that wait for this prefix
 		}
 		if !steps[i].late && steps[i].err == nil {
@@ -88,9 +88,9 @@ func (l *Loop) pass() {
 
 // shares reports whether the state of the request's prompt goes to the prefix tree: for other requests, or, with a
 // caller's sequence, because it cannot be rolled back.
-func (j *job) shares(e *Engine) bool {
-	if j.given != nil {
-		return e.kv.Layout().Forgets()
+func (l *Loop) shares(j *job) bool {
+	if l.given != nil {
+		return l.e.kv.Layout().Forgets()
 	}
 	return !j.NoCache
 }

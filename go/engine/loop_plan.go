@@ -39,7 +39,6 @@ type job struct {
 	own       *mtpText    // nil: nor is the model's own layer that drafts
 	room      uint64      // reserved for its text, beside what a slot has
 	parked    *Sequence   // while the request waits: a shifted one, which the tree cannot keep
-	given     *Sequence   // the caller's, which the request extends and leaves to them; nil: the loop has it a sequence
 
 	submitted, started, first time.Time
 	prompted                  time.Time // when the last pass had evaluated tokens of the prompt, before logits
@@ -112,7 +111,7 @@ func (l *Loop) park(j *job, awaited bool) {
 	if j.seq == nil {
 		return
 	}
-	if j.given != nil {
+	if l.given != nil {
 		j.seq = nil
 		return
 	}
@@ -139,8 +138,8 @@ func (l *Loop) park(j *job, awaited bool) {
 func (l *Loop) resume(j *job) {
 	n := 0
 	switch {
-	case j.given != nil:
-		j.seq = j.given
+	case l.given != nil:
+		j.seq = l.given
 		n = j.seq.begin(j.Prompt)
 	case j.parked != nil && l.e.kv.Unpark(j.parked.table):
 		j.seq = j.parked
@@ -234,7 +233,7 @@ func (l *Loop) shift() {
 func (l *Loop) plan(now time.Duration, ended *[]*job) bool {
 	a := l.sched.Admit(now, l.e.kv.Available(), func(id uint64) sched.Prefix {
 		j := l.jobs[id]
-		if j.NoCache || j.given != nil {
+		if j.NoCache || l.given != nil {
 			return sched.Prefix{}
 		}
 		if j.parked != nil && j.parked.Len() > 0 {
@@ -303,7 +302,7 @@ func (l *Loop) plan(now time.Duration, ended *[]*job) bool {
 // lacks preempts a running request for which there is no memory. One with a caller's sequence, which stays where it
 // is, ends instead.
 func (l *Loop) lacks(j *job, err error) {
-	if j.given == nil {
+	if l.given == nil {
 		l.sched.Yield(j.id)
 		l.yield(j)
 		return
@@ -320,7 +319,7 @@ func (l *Loop) choose(now time.Duration) {
 	if drafted {
 		start = time.Now()
 	}
-	if l.alone {
+	if l.given != nil { // other loops on the device do not know of it
 		l.planned = l.sched.Next(now, l.e.kv.Available())
 	} else {
 		l.sched.Beside(l.e.device.beside(l))

@@ -65,7 +65,7 @@ func (l *Loop) accommodate(admitted []uint64) (ready []uint64) {
 
 // lacking returns how much more memory than a slot's the text of a request needs, if it has not reserved that yet.
 func (l *Loop) lacking(j *job) uint64 {
-	if j.room > 0 || j.given != nil { // the caller's own text is alone
+	if j.room > 0 || l.given != nil { // the caller's own text is alone
 		return 0
 	}
 	return uint64(max(l.textBytes(j)-l.shortText(), 0))
