@@ -18,10 +18,10 @@ type request struct {
 	Body   jsontext.Value `json:"body"`
 }
 
-// maxFaults is how many faults of an input are told.
+// maxFaults is the maximum number of faults that are reported for an input.
 const maxFaults = 100
 
-// readInput returns the requests of an input for an endpoint, or what is wrong with it.
+// readInput returns the requests of an input file for an endpoint, or the faults of the file.
 func readInput(from io.Reader, endpoint string) (list []request, faults []Fault, err error) {
 	in := bufio.NewReaderSize(from, 1<<16)
 	seen := map[string]bool{}
@@ -63,7 +63,7 @@ func readInput(from io.Reader, endpoint string) (list []request, faults []Fault,
 
 var errLong = fmt.Errorf("a line of more than %d bytes", MaxLine)
 
-// readLine returns the next line without its end. A line that is too long is skipped.
+// readLine returns the next line without its line break. A line that is too long is skipped.
 func readLine(in *bufio.Reader) ([]byte, error) {
 	var line []byte
 	long := false
@@ -86,8 +86,8 @@ func readLine(in *bufio.Reader) ([]byte, error) {
 	}
 }
 
-// parseRequest reads a line. Names of members are case-sensitive and unique, as they are to the endpoint: a line is
-// judged by what the endpoint will see.
+// parseRequest parses a line. As in the endpoint, the names of members are case-sensitive and unique, so the line is
+// validated as the endpoint will read it.
 func parseRequest(line []byte, endpoint string) (r request, fault *Fault) {
 	bad := func(param, format string, args ...any) (request, *Fault) {
 		return r, &Fault{Code: "invalid_request", Message: fmt.Sprintf(format, args...), Param: param}

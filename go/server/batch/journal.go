@@ -17,20 +17,20 @@ import (
 	"github.com/quern-llm/quern/go/internal/panics"
 )
 
-// An entry is a line of a journal: how request number N ended.
+// An entry is a line of a journal: the result of request number N.
 type entry struct {
 	N      int             `json:"n"`
 	Failed bool            `json:"failed"`
 	Line   json.RawMessage `json:"line"` // of the output or error file
 }
 
-// A mark is where an entry is in its journal.
+// A mark is the position of an entry in its journal.
 type mark struct {
 	from, size int64
 	failed     bool
 }
 
-// note appends to a journal, and counts.
+// note appends an entry to a journal, and counts it.
 func (s *Store) note(out *os.File, id string, e entry) error {
 	raw, err := json.Marshal(e)
 	if err != nil {
@@ -54,11 +54,11 @@ func (s *Store) note(out *os.File, id string, e entry) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.batches[id].Value.Counts.add(e.Failed) // saved with the next change; the journal already has it
+	s.batches[id].Value.Counts.add(e.Failed) // saved with the next change; the journal has the entry already
 	return nil
 }
 
-// readJournal returns what is in a journal, without a last line that was cut short, which is removed.
+// readJournal returns the entries of a journal. A last line that is incomplete is removed from the file.
 func (s *Store) readJournal(id string) (map[int]mark, error) {
 	done := map[int]mark{}
 	f, err := os.Open(s.journal(id))
@@ -92,7 +92,7 @@ func (s *Store) readJournal(id string) (map[int]mark, error) {
 	}
 }
 
-// copyJournal writes the lines of the entries that failed, or of those that did not, in the order of the requests.
+// copyJournal writes the lines of the failed entries, or of all others, in the order of the requests.
 func (s *Store) copyJournal(w io.Writer, id string, done map[int]mark, failed bool) error {
 	if len(done) == 0 {
 		return nil
@@ -122,8 +122,8 @@ func (s *Store) copyJournal(w io.Writer, id string, done map[int]mark, failed bo
 	return nil
 }
 
-// finish makes the output and error files of a batch, and ends it: as failed, if faults says why. Done again after it
-// was interrupted, it makes the same files.
+// finish writes the output and error files of a batch, and ends it; as failed, if there are faults. If it was
+// interrupted and is repeated, it writes the same files.
 func (s *Store) finish(id, owner string, list []request, faults *Faults) error {
 	b, err := s.change(id, func(b *Batch) {
 		if b.Cancelling == 0 && faults == nil {
@@ -186,8 +186,8 @@ func (s *Store) finish(id, owner string, list []request, faults *Faults) error {
 	return nil
 }
 
-// fail ends a batch that cannot be run: with what was answered, or else without it. A batch of which not even that can
-// be kept is not run again before the next start.
+// fail ends a batch that cannot be run, with the answers so far if they can be stored. If not even its end can be
+// stored, the batch is not run again until the next start.
 func (s *Store) fail(id string, faults *Faults) error {
 	s.mu.Lock()
 	owner := s.batches[id].Owner
@@ -206,17 +206,17 @@ func (s *Store) fail(id string, faults *Faults) error {
 	return err
 }
 
-// drop removes a journal and gives its bytes back.
+// drop removes a journal and releases its bytes.
 func (s *Store) drop(id string) {
-	os.Remove(s.journal(id)) // one that stays is removed by the next Open
+	os.Remove(s.journal(id)) // if this fails, the next Open removes it
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.count(s.journals[id].owner, -s.journals[id].bytes)
 	delete(s.journals, id)
 }
 
-// result keeps a file that a batch has made, if anything is in it. Neither the size of a file nor the quota bounds it:
-// its lines are those of a journal that has had its room, and that goes.
+// result stores an output file of a batch unless it is empty. Neither the file limit nor the quota applies: the same
+// lines were counted in the journal, which is removed afterwards.
 func (s *Store) result(owner, id, kind string, fill func(io.Writer) error) (string, error) {
 	f := File{
 		ID: "file-" + strings.TrimPrefix(id, "batch_") + "-" + kind, Object: "file", Created: time.Now().Unix(),

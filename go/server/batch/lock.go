@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lock takes a folder for one process, until what it returns is closed or the process ends; nil where
-// the file system has no locks.
+// lock locks a folder for this process until the returned file is closed or the process ends. It returns nil if the
+// file system does not support locks.
 func lock(dir string) (*os.File, error) {
 	f, err := os.Open(dir)
 	if err != nil {

@@ -14,20 +14,20 @@ import (
 	"github.com/quern-llm/quern/go/internal/panics"
 )
 
-// An Answer is what an endpoint answers to a request.
+// An Answer is an endpoint's response to a request.
 type Answer struct {
 	Status int
-	Retry  time.Duration // after which a request that was refused for lack of room may be made again
+	Retry  time.Duration // time after which a request that was refused for lack of room may be repeated
 	Body   []byte        // JSON
 }
 
-// A Runner runs the batches of a Store, the oldest first.
+// A Runner runs the batches of a Store, oldest first.
 type Runner struct {
 	Store *Store
 	Width int // requests at a time
-	// Do makes a request of an owner.
+	// Do sends a request of an owner to its endpoint.
 	Do func(ctx context.Context, owner, url string, body []byte) Answer
-	// Log is told what goes wrong with the store itself, and of each panic: of Do it is a *PanicError.
+	// Log is called with errors of the store and with each panic; a panic of Do is a *PanicError.
 	Log func(batch string, err error)
 }
 
@@ -41,10 +41,10 @@ func (e *PanicError) Error() string {
 	return fmt.Sprintf("request %.64q panicked: %v", e.Request, e.Value)
 }
 
-// Unwrap returns what panicked.
+// Unwrap returns the panic.
 func (e *PanicError) Unwrap() error { return e.Panic }
 
-// Run runs batches until ctx ends. Requests that are under way then are made again by the next Run.
+// Run runs batches until ctx ends. Requests that are running then are repeated by the next Run.
 func (r *Runner) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		id := r.Store.next()
@@ -55,7 +55,7 @@ func (r *Runner) Run(ctx context.Context) {
 			}
 			continue
 		}
-		// A panic ends the batch: it would end the process, and be met again after each start.
+		// A panic ends the batch. Otherwise it would end the process, and again after each restart.
 		if err := panics.Catch(func() error { return r.one(ctx, id) }); err != nil && ctx.Err() == nil {
 			r.Log(id, err)
 			if err := r.Store.fail(id, &Faults{"list", []Fault{{Code: "server_error", Message: "the batch cannot be run: " + told(err)}}}); err != nil {
@@ -65,7 +65,7 @@ func (r *Runner) Run(ctx context.Context) {
 	}
 }
 
-// told is an error without paths of the server.
+// told returns the text of an error without paths of the server.
 func told(err error) string {
 	if errors.Is(err, ErrFull) || errors.Is(err, ErrDisk) || errors.Is(err, ErrNotFound) {
 		return err.Error()
@@ -92,7 +92,7 @@ func (s *Store) next() string {
 	return first.Value.ID
 }
 
-// one runs a batch to its end.
+// one runs one batch to its end.
 func (r *Runner) one(ctx context.Context, id string) error {
 	s := r.Store
 	s.mu.Lock()
@@ -140,14 +140,15 @@ func (c *Counts) add(failed bool) {
 	}
 }
 
-// requests makes those that are not in the journal, until all are, the batch is cancelled or expires, or ctx ends.
+// requests runs the requests that are not in the journal, until all are, the batch is cancelled or expires, or ctx
+// ends.
 func (r *Runner) requests(ctx context.Context, id string, o owned[Batch], list []request, done map[int]mark) error {
 	s := r.Store
 	ctx, cancel := context.WithDeadlineCause(ctx, time.Unix(o.Value.Expires, 0), errExpired)
 	defer cancel()
 	watched, stop := context.WithCancel(ctx)
 	defer stop()
-	go func() { // a cancelled batch ends what it has under way
+	go func() { // when the batch is cancelled, its running requests are cancelled too
 		for {
 			if b, err := s.Batch(o.Owner, id); err != nil || b.Cancelling != 0 {
 				stop()
@@ -176,7 +177,7 @@ func (r *Runner) requests(ctx context.Context, id string, o owned[Batch], list [
 					e, ok := r.request(watched, id, o.Owner, n, list[n])
 					mu.Lock()
 					defer mu.Unlock()
-					if ok && failed == nil { // else the last line may have been cut short
+					if ok && failed == nil { // otherwise the last line may be incomplete
 						failed = s.note(out, id, e)
 					}
 					return failed
@@ -208,7 +209,7 @@ func (r *Runner) requests(ctx context.Context, id string, o owned[Batch], list [
 
 var errExpired = errors.New("the batch has expired")
 
-// request makes a request, again and again while there is no room for it. It reports whether it was answered.
+// request sends a request, and repeats it as long as there is no room for it. It reports whether it was answered.
 func (r *Runner) request(ctx context.Context, batch, owner string, n int, q request) (entry, bool) {
 	for {
 		a := r.do(ctx, batch, owner, q)
@@ -237,7 +238,7 @@ func (r *Runner) request(ctx context.Context, batch, owner string, n int, q requ
 	}
 }
 
-// do makes a request once. Its panic is an answer like any: it would end the process, and be met again after each start.
+// do sends a request once. A panic becomes an answer. Otherwise it would end the process, and again after each restart.
 func (r *Runner) do(ctx context.Context, batch, owner string, q request) (a Answer) {
 	err := panics.Catch(func() error {
 		a = r.Do(ctx, owner, q.URL, q.Body)

@@ -1,7 +1,7 @@
-// Package batch keeps files of requests and runs them when nothing else does: OpenAI's files and batches.
+// Package batch stores files of requests and runs them when the server is idle: OpenAI's files and batches.
 //
-// All state is in one folder, in files that are replaced atomically or only appended to. A request that was answered is
-// in the batch's journal before anybody is told, and is not made again after a restart.
+// All state is in one folder, in files that are replaced atomically or only appended to. An answer is written to the
+// batch's journal before it is visible to clients, and its request is not repeated after a restart.
 package batch
 
 import (
@@ -34,7 +34,7 @@ const (
 	maxOwned = 1_000     // batches of an owner
 )
 
-// Errors that a client can do something about.
+// Errors that a client can resolve.
 var (
 	ErrNotFound = errors.New("no such file or batch")
 	ErrInUse    = errors.New("a batch uses the file; cancel it first")
@@ -50,7 +50,7 @@ type ReadError struct{ error }
 
 func (e ReadError) Unwrap() error { return e.error }
 
-// upload is a Reader that tells its errors from those of the store.
+// upload is a Reader whose errors can be told from those of the store.
 type upload struct{ from io.Reader }
 
 func (u upload) Read(b []byte) (int, error) {
@@ -61,7 +61,7 @@ func (u upload) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// onDisk is an error of the file system: ErrDisk where that has no room, by any of its limits.
+// onDisk returns an error of the file system, as ErrDisk if it has no room by any of its limits.
 func onDisk(err error) error {
 	for _, full := range []error{unix.ENOSPC, unix.EDQUOT, unix.EFBIG} {
 		if errors.Is(err, full) {
@@ -82,14 +82,14 @@ type File struct {
 	Status   string `json:"status"`
 }
 
-// A Counts is how many requests of a batch there are, and how they ended.
+// A Counts is the number of requests of a batch, and of those that have ended, by result.
 type Counts struct {
 	Total     int `json:"total"`
 	Completed int `json:"completed"`
 	Failed    int `json:"failed"`
 }
 
-// A Fault is what is wrong with a line of a batch's input.
+// A Fault is an error in a line of a batch's input.
 type Fault struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -97,13 +97,13 @@ type Fault struct {
 	Line    int    `json:"line,omitzero"` // from 1
 }
 
-// Faults is a list of them, as the API shows it.
+// Faults is a list of faults, as the API shows it.
 type Faults struct {
 	Object string  `json:"object"`
 	Data   []Fault `json:"data"`
 }
 
-// A Batch is a batch as the API shows it. Times of what has not happened are 0, and not shown.
+// A Batch is a batch as the API shows it. Times of events that have not happened are 0, and not shown.
 type Batch struct {
 	ID         string            `json:"id"`
 	Object     string            `json:"object"`
@@ -127,19 +127,19 @@ type Batch struct {
 	Metadata   map[string]string `json:"metadata"`
 }
 
-// ended reports whether nothing more happens to the batch.
+// ended reports whether the batch is in a final state.
 func (b *Batch) ended() bool {
 	return slices.Contains([]string{"failed", "completed", "expired", "cancelled"}, b.Status)
 }
 
-// owned is what is kept of a file or a batch: whose it is, and itself.
+// owned is a file or a batch as it is stored, with its owner.
 type owned[T any] struct {
 	Owner string `json:"owner"`
 	Seq   int64  `json:"seq"` // in the order of creation
 	Value T      `json:"value"`
 }
 
-// A journal is whose it is and how many bytes it has.
+// A journal is the owner and the size in bytes of a journal.
 type journal struct {
 	owner string
 	bytes int64
@@ -165,9 +165,9 @@ type Store struct {
 	lock *os.File // held while the store is open; nil where the file system has none
 }
 
-// Open opens the store in a folder, which is created if need be, and which no other process may have open. quota
-// bounds its bytes. In a shared store an owner may have as many bytes and files as are left free at most, so that no
-// owner, nor several, can take all.
+// Open opens the store in a folder, which is created if it is missing. No other process may have it open. quota limits
+// its bytes. In a shared store, an owner may use at most as many bytes and files as remain free, so that neither one
+// owner nor several can use up the store.
 func Open(dir string, quota int64, shared bool) (_ *Store, err error) {
 	s := &Store{
 		dir: dir, quota: quota, shared: shared, owned: map[string]int64{}, changed: make(chan struct{}, 1),
@@ -202,9 +202,10 @@ func Open(dir string, quota int64, shared bool) (_ *Store, err error) {
 	return s, s.loadJournals()
 }
 
-// writable returns an error unless a file can be made in the folder: better at the start than with the first upload.
+// writable returns an error if no file can be created in the folder, so that this is found at the start and not with
+// the first upload.
 func writable(dir string) error {
-	f, err := os.CreateTemp(dir, ".file-*.tmp") // which tidy removes, should the process end now
+	f, err := os.CreateTemp(dir, ".file-*.tmp") // tidy removes it if the process ends now
 	var path *fs.PathError
 	if errors.As(err, &path) {
 		return fmt.Errorf("%s: cannot be written to: %w; the server's user has to own it", dir, path.Err)
@@ -223,7 +224,7 @@ func (s *Store) Close() {
 	}
 }
 
-// tidy removes what was being written when the process ended.
+// tidy removes files that were incomplete when the process ended.
 func (s *Store) tidy() error {
 	var paths []string
 	for _, pattern := range []string{".file-*.tmp", ".batch_*.tmp", "file-*.data"} {
@@ -289,7 +290,8 @@ func (s *Store) loadJournals() error {
 	return nil
 }
 
-// matching returns the paths of the files whose names match a pattern. The folder's own name is none.
+// matching returns the paths of the files whose names match a pattern. Characters of the folder's name have no special
+// meaning.
 func (s *Store) matching(pattern string) (paths []string, err error) {
 	files, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -308,7 +310,7 @@ func (s *Store) matching(pattern string) (paths []string, err error) {
 func (s *Store) path(name string) string  { return filepath.Join(s.dir, name) }
 func (s *Store) journal(id string) string { return s.path(id + ".journal") }
 
-// save writes what is kept of a file or batch.
+// save writes the record of a file or a batch.
 func (s *Store) save(id string, v any) error {
 	raw, err := json.Marshal(v)
 	if err != nil {
@@ -328,8 +330,8 @@ func newID(prefix string) string {
 	return prefix + base64.RawURLEncoding.EncodeToString(b[:])
 }
 
-// AddFile keeps a file of an owner. Its bytes and its place count from the moment they are taken, so that files that
-// are written at the same time have no more of them together.
+// AddFile stores a file of an owner. Its bytes and its place in the list count from the moment they are reserved, so
+// files that are written concurrently do not exceed the limits together.
 func (s *Store) AddFile(owner, name, purpose string, from io.Reader) (File, error) {
 	f := File{ID: newID("file-"), Object: "file", Created: time.Now().Unix(), Filename: name, Purpose: purpose, Status: "processed"}
 	s.mu.Lock()
@@ -362,7 +364,7 @@ func (s *Store) AddFile(owner, name, purpose string, from io.Reader) (File, erro
 	return f, err
 }
 
-// full returns why an owner can add no file, nil where one can. s.mu is held.
+// full returns nil if an owner may add a file, else the reason. s.mu is held.
 func (s *Store) full(owner string) error {
 	n := len(s.files) + s.adding
 	if n >= maxItems || s.used >= s.quota {
@@ -374,7 +376,7 @@ func (s *Store) full(owner string) error {
 	return nil
 }
 
-// keep adds a file whose bytes are written and counted. s.mu is held.
+// keep adds a file whose bytes have been written and counted. s.mu is held.
 func (s *Store) keep(owner string, f File) error {
 	o := &owned[File]{owner, s.seq + 1, f}
 	if err := s.save(f.ID, o); err != nil {
@@ -400,7 +402,7 @@ func (s *Store) reserve(owner string, n int) error {
 	return nil
 }
 
-// count counts bytes of an owner. s.mu is held, or nobody else has the store yet.
+// count counts bytes of an owner. s.mu is held, or the store is not in use yet.
 func (s *Store) count(owner string, n int64) {
 	s.used += n
 	if s.owned[owner] += n; s.owned[owner] == 0 {
@@ -413,7 +415,7 @@ type metered struct {
 	s     *Store
 	owner string
 	to    io.Writer
-	taken int64 // bytes that are reserved
+	taken int64 // reserved bytes
 }
 
 func (m *metered) Write(b []byte) (int, error) {
@@ -442,7 +444,7 @@ func (s *Store) Content(owner, id string) (*os.File, error) {
 	return os.Open(s.path(id + ".data"))
 }
 
-// RemoveFile deletes a file of an owner that no batch needs.
+// RemoveFile deletes a file of an owner unless a batch needs it.
 func (s *Store) RemoveFile(owner, id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -465,14 +467,14 @@ func (s *Store) RemoveFile(owner, id string) error {
 	return nil
 }
 
-// Files returns the files of an owner, the newest first.
+// Files returns the files of an owner, newest first.
 func (s *Store) Files(owner string) []File {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return sorted(s.files, owner)
 }
 
-// AddBatch begins a batch of an owner's file: it is run when there is time.
+// AddBatch creates a batch of an owner's file. It is run when the server is idle.
 func (s *Store) AddBatch(owner, input, endpoint, window string, lasts time.Duration, metadata map[string]string) (Batch, error) {
 	now := time.Now()
 	b := Batch{
@@ -500,8 +502,8 @@ func (s *Store) AddBatch(owner, input, endpoint, window string, lasts time.Durat
 	return b, nil
 }
 
-// makeRoom forgets the oldest batches of those that have ended, until there are fewer than bound of a kind. Their files
-// stay. s.mu is held.
+// makeRoom removes the oldest batches that have ended, until there are fewer than bound of a kind. Their files stay.
+// s.mu is held.
 func (s *Store) makeRoom(of func(*owned[Batch]) bool, bound int) error {
 	n := 0
 	var over []*owned[Batch]
@@ -537,14 +539,14 @@ func (s *Store) Batch(owner, id string) (Batch, error) {
 	return get(s.batches, owner, id)
 }
 
-// Batches returns the batches of an owner, the newest first.
+// Batches returns the batches of an owner, newest first.
 func (s *Store) Batches(owner string) []Batch {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return sorted(s.batches, owner)
 }
 
-// Cancel ends a batch of an owner. What was answered stays.
+// Cancel ends a batch of an owner. Its answers so far stay.
 func (s *Store) Cancel(owner, id string) (Batch, error) {
 	if _, err := s.Batch(owner, id); err != nil {
 		return Batch{}, err
@@ -556,7 +558,7 @@ func (s *Store) Cancel(owner, id string) (Batch, error) {
 	})
 }
 
-// change changes a batch and keeps it.
+// change changes a batch and saves it.
 func (s *Store) change(id string, f func(*Batch)) (Batch, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -578,7 +580,7 @@ func (s *Store) nudge() {
 	}
 }
 
-// get returns a copy of what an owner has; of others it says nothing.
+// get returns a copy of an owner's file or batch. Those of other owners do not exist for it.
 func get[T any](all map[string]*owned[T], owner, id string) (T, error) {
 	o := all[id]
 	if o == nil || o.Owner != owner {

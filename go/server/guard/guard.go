@@ -14,17 +14,17 @@ import (
 	"github.com/rs/zerolog"
 )
 
-// Keys of the request's context under which the middleware leaves its findings.
+// Keys of the request's context that the middleware sets.
 const (
 	RequestID = "request-id" // string
-	Client    = "client"     // string: whose request it is, for fair shares and the log
-	OfKey     = "key"        // Key: that it came with, where there are any
+	Client    = "client"     // string: who sent the request, for fair shares and the log
+	OfKey     = "key"        // Key: the key of the request, if keys are required
 	Refusal   = "refusal"    // string: why the request was refused, for the log
-	MostBody  = "most-body"  // int64: the most bytes that its body may have
+	MostBody  = "most-body"  // int64: the maximum size of its body in bytes
 )
 
-// refuse ends a request with llama-server's error object, and the type beside it that
-// Anthropic's clients expect. Ollama's get a text. A key that is missing or wrong has OpenAI's code.
+// refuse ends a request with llama-server's error object, and the type beside it that Anthropic's clients expect.
+// Ollama's clients get a text. For a missing or wrong key it has OpenAI's code.
 func refuse(c *gin.Context, status int, kind, message string) {
 	c.Set(Refusal, message)
 	if Ollama(c.Request) {
@@ -57,7 +57,7 @@ func Identify() gin.HandlerFunc {
 	}
 }
 
-// plain tells whether an id from outside is safe to log.
+// plain reports whether an id from a client is safe to log.
 func plain(id string) bool {
 	if len(id) == 0 || len(id) > 64 {
 		return false
@@ -77,7 +77,7 @@ func Recover(log zerolog.Logger) gin.HandlerFunc {
 				return
 			}
 			if p == http.ErrAbortHandler {
-				panic(p) // net/http's own way to abort a response
+				panic(p) // the panic by which net/http aborts a response
 			}
 			id := c.GetString(RequestID)
 			log.Error().Str("request", id).Interface("panic", p).Bytes("stack", debug.Stack()).Msg("a handler panicked")
@@ -90,8 +90,8 @@ func Recover(log zerolog.Logger) gin.HandlerFunc {
 	}
 }
 
-// Auth requires a key, if there are any, for all requests but those that read public paths. It names the client by its key, or
-// else by its address.
+// Auth requires a key, if there are keys, for all requests except those that read public paths. It identifies the
+// client by its key, or else by its address.
 func Auth(keys *Keys, public []string) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		if keys.Len() == 0 {
@@ -110,7 +110,7 @@ func Auth(keys *Keys, public []string) gin.HandlerFunc {
 	}
 }
 
-// KeyOf returns the key that a request came with. Where there are no keys, everybody is an admin.
+// KeyOf returns the key of a request. Without keys, every client is an admin.
 func KeyOf(c *gin.Context, keys *Keys) Key {
 	if keys.Len() == 0 {
 		return Key{Name: c.GetString(Client), Admin: true, Priority: maxPriority}
@@ -126,7 +126,7 @@ func presented(r *http.Request) string {
 	return r.Header.Get("X-Api-Key")
 }
 
-// ClientOf names the client of a request, also of one that is refused before its key was looked at.
+// ClientOf names the client of a request, also of one that was refused before its key was checked.
 func ClientOf(c *gin.Context) string {
 	if name := c.GetString(Client); name != "" {
 		return name
@@ -134,8 +134,7 @@ func ClientOf(c *gin.Context) string {
 	return address(c.Request.RemoteAddr)
 }
 
-// address is a client's address without its port; all clients of a unix socket share
-// one.
+// address is a client's address without its port; all clients of a unix socket share one.
 func address(remote string) string {
 	if host, _, err := net.SplitHostPort(remote); err == nil {
 		return host
@@ -143,8 +142,8 @@ func address(remote string) string {
 	return "local"
 }
 
-// Body refuses bodies of more than most bytes: at once if Content-Length says so, else
-// while reading. Routes may have other limits, by their full paths.
+// Body refuses bodies of more than `most` bytes: at once if Content-Length says so, else while reading. Routes may have
+// other limits, by their full paths.
 func Body(most int64, others map[string]int64) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		n := most

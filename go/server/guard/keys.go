@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// Keys are the API keys that are accepted. They are kept as hashes.
+// Keys are the accepted API keys, stored as hashes.
 type Keys struct {
 	list  []key
 	roles bool // a line of a file gives one
@@ -25,11 +25,11 @@ type Keys struct {
 type key struct {
 	hash     [sha256.Size]byte
 	weight   float64
-	role     string // empty: none was given
+	role     string // empty: not given
 	priority *int   // nil: that of the role
 }
 
-// A Key is a key as requests have it.
+// A Key is the key of a request.
 type Key struct {
 	Name     string  // safe to log: the beginning of its hash
 	Weight   float64 // of its share of the machine
@@ -50,7 +50,7 @@ const maxPriority = 1000
 // and long, so a slow hash would not protect them better.
 const hashPrefix = "sha256:"
 
-// maxWeight is a sanity bound, far above any useful share.
+// maxWeight is a limit for plausibility, far above any useful share.
 const maxWeight = 1000
 
 // minKey is the length below which a key can be brute-forced over a network.
@@ -155,14 +155,13 @@ func (k *Keys) add(text string, about key, where string) error {
 	return nil
 }
 
-// Weak returns an error for the first key that is short enough to be brute-forced over
-// a network, nil where there is none.
+// Weak returns an error for the first key that is short enough to be brute-forced over a network, nil if there is none.
 func (k *Keys) Weak() error { return k.weak }
 
 // Len returns the number of keys.
 func (k *Keys) Len() int { return len(k.list) }
 
-// Check looks text up among the keys, in constant time.
+// Check looks up a key in constant time.
 func (k *Keys) Check(text string) (found Key, ok bool) {
 	h := sha256.Sum256([]byte(text))
 	match := -1

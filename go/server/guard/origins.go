@@ -53,7 +53,7 @@ func origin(u *url.URL) string {
 	return u.Scheme + "://" + host
 }
 
-// allowed tells whether pages of an origin may use the API.
+// allowed reports whether pages of an origin may use the API.
 func (o *Origins) allowed(origin string) bool {
 	if o.all || o.list[origin] {
 		return true
@@ -62,7 +62,7 @@ func (o *Origins) allowed(origin string) bool {
 	return o.local && err == nil && localName(u.Hostname())
 }
 
-// localName tells whether a host name always means this machine.
+// localName reports whether a host name always means this machine.
 func localName(name string) bool {
 	name = strings.ToLower(strings.TrimSuffix(name, "."))
 	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
@@ -79,7 +79,7 @@ func CrossOrigin(o *Origins) gin.HandlerFunc {
 	options := cors.Options{
 		AllowOriginFunc: o.allowed,
 		AllowedMethods:  []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodDelete},
-		AllowedHeaders:  []string{"*"}, // those requested: clients have many of their own
+		AllowedHeaders:  []string{"*"}, // those requested: clients send many of their own
 		ExposedHeaders:  []string{"X-Request-Id", "X-Completion-Id", "Retry-After"},
 		MaxAge:          600,
 
@@ -107,10 +107,10 @@ func CrossOrigin(o *Origins) gin.HandlerFunc {
 	}
 }
 
-// Hosts refuses requests whose Host is not among names, "*" for all. This stops DNS rebinding: a hostile name that
-// resolves to the server would be same-origin. Where only this machine reaches the server, as local says, its own names
-// are known too; where a network does and there is no key, as open says, those that no stranger can have: addresses, and
-// names outside of public DNS. Other requests pass.
+// Hosts refuses requests whose Host is not among names; "*" allows all. This stops DNS rebinding: a hostile name that
+// resolves to the server would be same-origin. Requests for which local is true come from this machine, whose own names
+// are allowed too. Requests for which open is true come from a network without a key: names that nobody else can own
+// are allowed too, that is, addresses and names outside of public DNS. Requests for which neither is true pass.
 func Hosts(names []string, local, open func(*http.Request) bool) gin.HandlerFunc {
 	known := map[string]bool{}
 	if own, err := os.Hostname(); err == nil {
@@ -131,17 +131,17 @@ func Hosts(names []string, local, open func(*http.Request) bool) gin.HandlerFunc
 	}
 }
 
-// privateSuffixes end names that public DNS does not have.
+// privateSuffixes are suffixes of names that public DNS does not have.
 var privateSuffixes = []string{".local", ".internal", ".lan", ".localdomain", ".home.arpa", ".svc"}
 
-// privateName tells whether a host name is an address, or one that no stranger can have: of one label, as of a container or of a
-// machine in the same network, or with a suffix that is for private use.
+// privateName reports whether a host name is an address or a name that nobody can register: one label, as of a
+// container or a machine in the same network, or a name with a suffix for private use.
 func privateName(name string) bool {
 	return net.ParseIP(name) != nil || !strings.ContainsAny(name, ".:") ||
 		slices.ContainsFunc(privateSuffixes, func(suffix string) bool { return strings.HasSuffix(name, suffix) })
 }
 
-// Headers sets what all answers have: browsers take them for nothing else than they say, and nobody keeps them.
+// Headers sets the headers of all answers: browsers do not guess their type, and they are not cached.
 func Headers() gin.HandlerFunc {
 	return func(c *gin.Context) {
 		c.Header("X-Content-Type-Options", "nosniff")
@@ -149,7 +149,7 @@ func Headers() gin.HandlerFunc {
 	}
 }
 
-// Unprefixed removes a header by which a client could say where the router redirects to.
+// Unprefixed removes a header with which a client could choose the target of the router's redirects.
 func Unprefixed(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		r.Header.Del("X-Forwarded-Prefix")

@@ -18,40 +18,38 @@ import (
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
-// A Store keeps records for as long as there is room: when there is none, the owner with the most loses those that were
-// not used for the longest time, and each goes after a time without use. What a conversation has
-// in common with an earlier record is kept once, and for as long as one of those that
-// continue it.
+// A Store keeps records as long as there is room. If there is none, the owner with the most bytes loses the least
+// recently used ones; and each record expires after a time without use. What a conversation has in common with an
+// earlier record is stored once, as long as any of the records that continue it.
 type Store struct {
 	mu    sync.Mutex
 	max   int // bytes
 	ttl   time.Duration
 	now   func() time.Time
 	bytes int
-	owned map[string]int // bytes by owner, of those who have any
+	owned map[string]int // bytes by owner; without owners of 0 bytes
 	byID  map[string]*Record
-	items map[itemKey]*Record // of those in byID, the newest that has the item
-	used  *list.List          // of those in byID, the longest unused first
-	puts  uint64              // how many were put
+	items map[itemKey]*Record // of the records in byID, the newest that has the item
+	used  *list.List          // the records in byID, least recently used first
+	puts  uint64              // number of records that were put
 }
 
-// An itemKey is an item as its owner knows it: clients choose ids, and two may choose the
-// same.
+// An itemKey identifies an item of an owner: clients choose ids, and two may choose the same.
 type itemKey struct{ owner, id string }
 
-// A Record is an answer, and what it adds to the conversation of the one before. Once it is
-// in a store, Body and Cancel are only changed by Update and Change.
+// A Record is an answer, and what it adds to the conversation of the previous record. Once it is in a store, Body and
+// Cancel are changed only by Update and Change.
 type Record struct {
 	Kind     Kind
 	ID       string
-	Owner    string // the only one who may see it
+	Owner    string // the only client that may see it
 	Previous *Record
-	Input    []Item     // which it was given
-	Body     Body       // its other items, and what else its API has of it
-	Cancel   func()     // of one that runs; nil: it has ended
-	Log      *reply.Log // of one whose events are kept
+	Input    []Item     // items that it was given
+	Body     Body       // its other items, and the rest of what its API shows
+	Cancel   func()     // cancels it while it runs; nil: it has ended
+	Log      *reply.Log // its events, if they are kept
 
-	serial  uint64 // the order in which they came
+	serial  uint64 // order of creation
 	size    int
 	refs    int // by the store, and by the records that continue it
 	at      *list.Element
@@ -61,9 +59,9 @@ type Record struct {
 // A Kind is a kind of record, as error messages name it. A record is found by its kind only.
 type Kind string
 
-// A Body is what an API keeps of an answer. It is replaced rather than modified.
+// A Body is what an API stores of an answer. It is replaced, not modified.
 type Body interface {
-	Items() []Item // which it adds to the conversation
+	Items() []Item // that it adds to the conversation
 	Size() int     // its memory in bytes, without these items
 }
 
@@ -88,12 +86,12 @@ const (
 	itemBytes   = 192 // with its place in the index
 )
 
-// New returns a store of at most max bytes, which drops what is not used for ttl.
+// New returns a store of at most max bytes, which drops records that are not used for ttl.
 func New(max uint64, ttl time.Duration) *Store {
 	return &Store{max: int(min(max, math.MaxInt)), ttl: ttl, now: time.Now, owned: map[string]int{}, byID: map[string]*Record{}, items: map[itemKey]*Record{}, used: list.New()}
 }
 
-// Get returns a record of an owner, which is then the one that was used last.
+// Get returns a record of an owner, and makes it the most recently used.
 func (s *Store) Get(kind Kind, owner, id string) (*Record, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -123,14 +121,14 @@ func (s *Store) Size() uint64 {
 	return uint64(s.bytes)
 }
 
-// Body returns the body of a record as it is now.
+// Body returns the current body of a record.
 func (s *Store) Body(r *Record) Body {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return r.Body
 }
 
-// List returns the bodies of an owner's records, the oldest first.
+// List returns the bodies of an owner's records, oldest first.
 func (s *Store) List(kind Kind, owner string) []Body {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +167,7 @@ func (s *Store) Put(r *Record) {
 	s.expire()
 }
 
-// Update changes a record that runs, unless it has ended meanwhile.
+// Update changes a running record, unless it has ended meanwhile.
 func (s *Store) Update(r *Record, change func(*Record)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -178,7 +176,7 @@ func (s *Store) Update(r *Record, change func(*Record)) {
 	}
 }
 
-// Change changes a record of an owner, which is then the one that was used last.
+// Change changes a record of an owner, and makes it the most recently used.
 func (s *Store) Change(kind Kind, owner, id string, change func(*Record)) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -222,7 +220,7 @@ func (s *Store) Remove(kind Kind, owner, id string) error {
 	return nil
 }
 
-// expire drops what is too old, and what there is no room for. Records that run stay.
+// expire drops records that are too old or for which there is no room. Running records stay.
 func (s *Store) expire() {
 	now := s.now()
 	for at := s.used.Front(); at != nil; {
@@ -236,7 +234,7 @@ func (s *Store) expire() {
 		}
 		s.drop(r)
 	}
-	over := map[string]bool{} // owners of whom nothing more can be dropped
+	over := map[string]bool{} // owners that have nothing more to drop
 	for s.bytes > s.max && len(over) < len(s.owned) {
 		owner, most := "", -1
 		for o, n := range s.owned {
@@ -262,7 +260,7 @@ func (s *Store) drop(r *Record) {
 	s.release(r)
 }
 
-// list makes the items of a record known.
+// list adds the items of a record to the index.
 func (s *Store) list(r *Record) {
 	for _, v := range r.adds() {
 		s.items[itemKey{r.Owner, v.ID}] = r
@@ -277,7 +275,7 @@ func (s *Store) unlist(r *Record) {
 	}
 }
 
-// adds returns the items that the record adds to the conversation.
+// adds returns the items that a record adds to the conversation.
 func (r *Record) adds() []Item {
 	if r.Body == nil {
 		return r.Input
@@ -285,7 +283,7 @@ func (r *Record) adds() []Item {
 	return slices.Concat(r.Input, r.Body.Items())
 }
 
-// hold adds a reference. A record that nothing has referred to counts anew.
+// hold adds a reference. The first one makes the record's bytes count again.
 func (s *Store) hold(r *Record) {
 	for ; r != nil; r = r.Previous {
 		r.refs++
@@ -314,7 +312,7 @@ func (s *Store) count(r *Record, bytes int) {
 	}
 }
 
-// price returns the memory of a record in bytes.
+// price returns the memory of a record, in bytes.
 func (r *Record) price() int {
 	n := recordBytes
 	if r.Body != nil {
@@ -329,13 +327,12 @@ func (r *Record) price() int {
 	return n
 }
 
-// Given returns the items that the record was given, those of the conversation before it
-// first.
+// Given returns the items that the record was given, after those of the conversation before it.
 func (r *Record) Given() []Item {
 	return slices.Concat(r.Previous.Conversation(), r.Input)
 }
 
-// Conversation returns all items up to the end of the record. Those of a nil record are none.
+// Conversation returns all items up to the end of the record; none for a nil record.
 func (r *Record) Conversation() []Item {
 	var chain []*Record
 	for ; r != nil; r = r.Previous {

@@ -1,6 +1,5 @@
-// Package host serves a handler on addresses and sockets, from the start of loading
-// until the last stream has ended: probes are answered throughout, and a shutdown
-// drains the running requests.
+// Package host serves a handler on addresses and sockets, from the start of loading until the last stream has ended:
+// probes are answered throughout, and a shutdown drains the running requests.
 package host
 
 import (
@@ -119,9 +118,8 @@ func (h *Host) Serve(listeners []net.Listener) error {
 // Drain makes the host not ready, while it serves requests as before.
 func (h *Host) Drain() { h.draining.Store(true) }
 
-// Shutdown makes the host not ready, accepts no more connections, and waits until the
-// running requests have ended, which is for the caller to bring about. When ctx ends,
-// remaining connections are closed.
+// Shutdown makes the host not ready, accepts no more connections, and waits until the running requests have ended;
+// ending them is the caller's task. When ctx ends, remaining connections are closed.
 func (h *Host) Shutdown(ctx context.Context) {
 	h.Drain()
 	if err := h.server.Shutdown(ctx); err != nil {

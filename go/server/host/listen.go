@@ -111,7 +111,7 @@ func listenSocket(path string) (net.Listener, error) {
 	return l, nil
 }
 
-// Local tells whether the hosts are reachable only from this machine.
+// Local reports whether the hosts are reachable only from this machine.
 func Local(hosts []string) bool {
 	for _, host := range hosts {
 		if strings.HasSuffix(host, ".sock") || host == "localhost" {
@@ -124,7 +124,7 @@ func Local(hosts []string) bool {
 	return true
 }
 
-// A reach is from where a listener can be reached.
+// A reach says from where a listener can be reached.
 type reach int
 
 const (
@@ -147,11 +147,10 @@ func baseContext(l net.Listener) context.Context {
 	return context.WithValue(context.Background(), reachKey{}, from)
 }
 
-// Loopback tells whether a request came to an address that is reachable only from this
-// machine.
+// Loopback reports whether a request came to an address that is reachable only from this machine.
 func Loopback(r *http.Request) bool { return r.Context().Value(reachKey{}) == byMachine }
 
-// Network tells whether a request came to an address that other machines may reach.
+// Network reports whether a request came to an address that other machines may reach.
 func Network(r *http.Request) bool { return r.Context().Value(reachKey{}) == byNetwork }
 
 // A certificate is reloaded when its file changes: certificates are renewed every few

@@ -1,5 +1,5 @@
-// Package reply writes the HTTP responses of every API: whole JSON bodies, event streams
-// (SSE, or lines of JSON) and errors.
+// Package reply writes the HTTP responses of every API: whole JSON bodies, event streams (SSE, or lines of JSON) and
+// errors.
 package reply
 
 import (
@@ -17,14 +17,14 @@ const StatusCancelled = 499
 // ErrGone ends a request whose client has disconnected.
 var ErrGone = errors.New("the client has gone")
 
-// An Error is an error as clients see it.
+// An Error is an error in the form that clients get.
 type Error struct {
 	Status  int
 	Message string
-	Param   string         // the field at fault, if it is one
+	Param   string         // the invalid field, if the error is about one
 	Extra   map[string]any // further machine-readable members
 	Retry   time.Duration  // Retry-After
-	InLog   string         // what the log has in place of the message; empty: the message without what it quotes
+	InLog   string         // logged in place of the message; empty: the message without its quotations
 }
 
 func (e *Error) Error() string { return e.Message }
@@ -66,7 +66,7 @@ func Invalid(param, format string, args ...any) *Error {
 	return &Error{Status: http.StatusBadRequest, Message: param + ": " + fmt.Sprintf(format, args...), Param: param}
 }
 
-// Bad is an error for a request that is malformed as a whole.
+// Bad is an error for a malformed request.
 func Bad(format string, args ...any) *Error {
 	return &Error{Status: http.StatusBadRequest, Message: fmt.Sprintf(format, args...)}
 }

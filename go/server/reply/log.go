@@ -12,14 +12,14 @@ type event struct {
 	body []byte
 }
 
-// A Log keeps the events of a stream that goes on when nobody reads it. Any number of clients read it, from the
-// beginning or from where they were.
+// A Log keeps the events of a stream that goes on when no client reads it. Any number of clients may read it, from the
+// beginning or from where they stopped.
 type Log struct {
 	mu      sync.Mutex
 	events  []event
 	bytes   int
 	ended   bool
-	changed chan struct{} // closed when there is more, or it has ended
+	changed chan struct{} // closed when an event is added, or at the end
 }
 
 // eventBytes is the memory of an event besides its body.
@@ -57,14 +57,14 @@ func (l *Log) Size() int {
 	return l.bytes
 }
 
-// from returns the events from the nth on, whether they are the last, and what says that there are more.
+// from returns the events from the nth on, whether they are the last, and a channel that is closed when there are more.
 func (l *Log) from(n int) (events []event, ended bool, more <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.events[min(n, len(l.events)):], l.ended, l.changed
 }
 
-// Follow sends the events from the nth on until they have ended, with a comment after each quiet period.
+// Follow sends the events from the nth on to the last, with a comment after each period without one.
 func (l *Log) Follow(ctx context.Context, s *Stream, n int, quiet time.Duration) error {
 	var silence <-chan time.Time
 	for {

@@ -2,11 +2,11 @@ package reply
 
 import "strings"
 
-// maxLogged is how many bytes of a message the log has.
+// maxLogged is the maximum length of a logged message, in bytes.
 const maxLogged = 300
 
-// Logged is the message as the log has it: one line, without what it quotes, which may be a text of the client's. Of an
-// error about a model's name, that name stays.
+// Logged returns the message for the log: one line, without quotations, which may be a text of the client's. In an
+// error about a model's name, the name stays.
 func (e *Error) Logged() string {
 	if e.InLog != "" {
 		return e.InLog
@@ -40,7 +40,7 @@ func (e *Error) Logged() string {
 	return text
 }
 
-// closing returns where a quotation ends that began before text.
+// closing returns the end of a quotation that began before text.
 func closing(text string, mark byte) int {
 	for i := 0; i < len(text); i++ {
 		switch {

@@ -7,17 +7,17 @@ import (
 	"github.com/gin-gonic/gin"
 )
 
-// maxUnsent is how many bytes are combined before they are sent. It bounds
-// the buffer when a slow client lets events pile up.
+// maxUnsent is how many bytes are combined before they are sent. It limits the buffer if a slow client lets events pile
+// up.
 const maxUnsent = 64 << 10
 
-// A Stream sends server-sent events. Its header is sent with the first event, so that a
-// request that fails before it has a status of its own.
+// A Stream sends server-sent events. The header is sent with the first event, so a request that fails before it has a
+// status of its own.
 type Stream struct {
 	c     *gin.Context
 	rc    *http.ResponseController
-	sent  bool // its header is sent
-	lines bool // each event is a line of its own, without more
+	sent  bool // the header was sent
+	lines bool // each event is just a line
 	buf   bytes.Buffer
 }
 
@@ -26,7 +26,7 @@ func NewStream(c *gin.Context) *Stream {
 	return &Stream{c: c, rc: http.NewResponseController(c.Writer)}
 }
 
-// Resume returns a stream that continues one whose header was sent.
+// Resume returns a stream that continues one whose header has been sent.
 func Resume(c *gin.Context) *Stream {
 	s := NewStream(c)
 	s.sent = true
@@ -49,10 +49,10 @@ func (s *Stream) Begun() bool { return s.sent }
 // Unsent reports whether anything is buffered.
 func (s *Stream) Unsent() bool { return s.buf.Len() > 0 }
 
-// Full reports whether so much is buffered that it should be flushed.
+// Full reports whether the buffer should be flushed.
 func (s *Stream) Full() bool { return s.buf.Len() > maxUnsent }
 
-// Event buffers an event until Flush.
+// Event buffers an event until the next Flush.
 func (s *Stream) Event(v any) error {
 	body, err := Encode(v)
 	if err != nil {
@@ -75,7 +75,7 @@ func (s *Stream) title(name string) {
 	s.buf.WriteByte('\n')
 }
 
-// Raw buffers an event with this data.
+// Raw buffers an event with the given data.
 func (s *Stream) Raw(data string) {
 	if s.lines {
 		s.buf.WriteString(data)
@@ -100,7 +100,7 @@ func (s *Stream) Fail(err *Error, last string) error {
 
 // Ping adds a comment, which keeps the connection alive through proxies.
 func (s *Stream) Ping() error {
-	if s.lines { // which have no comments
+	if s.lines { // lines have no comments
 		return nil
 	}
 	s.buf.WriteString(": ping\n\n")

@@ -22,28 +22,27 @@ type genAI struct {
 	duration, firstToken, perToken, usage histogram
 }
 
-// A histogram is under the name that it has in Prometheus to be scraped, and under its own to
-// be pushed.
+// A histogram is scraped under its name in Prometheus, and pushed under its own.
 type histogram struct {
 	scraped *prometheus.HistogramVec
 	pushed  metric.Float64Histogram
 }
 
-// observe counts a value. Attributes are under their names in OpenTelemetry.
+// observe counts a value. Attributes have their names in OpenTelemetry.
 func (h histogram) observe(v float64, attributes ...attribute.KeyValue) {
 	labels := prometheus.Labels{}
 	for _, a := range attributes {
 		labels[strings.ReplaceAll(string(a.Key), ".", "_")] = a.Value.AsString()
 	}
 	h.scraped.With(labels).Observe(v)
-	// Prometheus has the same labels each time, some without a value; the conventions leave such attributes out.
+	// In Prometheus all labels are present, some of them empty; the conventions omit such attributes.
 	attributes = slices.DeleteFunc(slices.Clone(attributes), func(a attribute.KeyValue) bool { return a.Value.AsString() == "" })
 	h.pushed.Record(context.Background(), v, metric.WithAttributes(attributes...))
 }
 
 const provider = "quern" // gen_ai.provider.name
 
-// Buckets that the conventions advise.
+// The buckets that the conventions recommend.
 var (
 	genAIDuration   = prometheus.ExponentialBuckets(.01, 2, 14)
 	genAIFirstToken = []float64{.001, .005, .01, .02, .04, .06, .08, .1, .25, .5, .75, 1, 2.5, 5, 7.5, 10}
@@ -52,7 +51,7 @@ var (
 )
 
 func newGenAI(r prometheus.Registerer, meter metric.Meter) genAI {
-	// The conventions give a unit, of which Prometheus has seconds in its names.
+	// The conventions give a unit. In Prometheus, seconds are part of the name.
 	histogramOf := func(name, unit, help string, buckets []float64, more ...string) histogram {
 		under := strings.ReplaceAll(name, ".", "_")
 		if unit == "s" {
@@ -63,7 +62,7 @@ func newGenAI(r prometheus.Registerer, meter metric.Meter) genAI {
 		r.MustRegister(scraped)
 		pushed, err := meter.Float64Histogram(name, metric.WithUnit(unit), metric.WithDescription(help), metric.WithExplicitBucketBoundaries(buckets...))
 		if err != nil {
-			panic(err) // a name or a bucket above is not a valid one
+			panic(err) // a name or a bucket above is invalid
 		}
 		return histogram{scraped, pushed}
 	}
@@ -75,8 +74,8 @@ func newGenAI(r prometheus.Registerer, meter metric.Meter) genAI {
 	}
 }
 
-// observe counts a request that has ended. firstToken is 0 if there was none; a prompt
-// counts with the first of its answers.
+// observe counts a request that has ended. firstToken is 0 if it has no token. A prompt is counted with the first of
+// its answers.
 func (g *genAI) observe(operation, model string, r engine.Result, first bool, whole, firstToken float64) {
 	common := []attribute.KeyValue{
 		attribute.String("gen_ai.operation.name", operation), attribute.String("gen_ai.provider.name", provider),
@@ -103,17 +102,17 @@ func (g *genAI) observe(operation, model string, r engine.Result, first bool, wh
 	}
 }
 
-// An operation is what an HTTP request asks for, and what its answers have used so far.
+// An operation is what an HTTP request asks for, and what its answers used so far.
 type operation struct {
 	name string
 
 	mu            sync.Mutex
-	prompts       map[*int32]bool // answered; answers to one share its tokens
+	prompts       map[*int32]bool // prompts that were answered, by the address of their tokens, which their answers share
 	input, output int
 	finished      []string
 }
 
-// ended adds an answer that has ended, and tells whether it is the first to its prompt.
+// ended adds an answer that has ended, and reports whether it is the first to its prompt.
 func (o *operation) ended(asked *generate.Params, r engine.Result) (first bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -132,7 +131,7 @@ func (o *operation) ended(asked *generate.Params, r engine.Result) (first bool) 
 
 type operationKey struct{}
 
-// Operations tells the requests of each route apart, for metrics and spans.
+// Operations gives the requests of each route their operation, for metrics and spans.
 func Operations() gin.HandlerFunc {
 	return func(c *gin.Context) {
 		op := &operation{name: operationOf(c.Request.URL.Path)}
@@ -141,7 +140,7 @@ func Operations() gin.HandlerFunc {
 	}
 }
 
-// operationOf returns the conventions' name of what a path does.
+// operationOf returns the conventions' name for the operation of a path.
 func operationOf(path string) string {
 	for _, word := range []struct{ in, name string }{
 		{"embed", "embeddings"}, {"chat", "chat"}, {"messages", "chat"}, {"responses", "chat"},
@@ -160,7 +159,7 @@ func operationFrom(ctx context.Context) *operation {
 	return &operation{name: "text_completion"}
 }
 
-// describe adds what was asked for and used so far to the span of an HTTP request.
+// describe adds what was asked for, and used so far, to the span of an HTTP request.
 func (o *operation) describe(span trace.Span, model string, asked *generate.Params) {
 	if !span.IsRecording() {
 		return

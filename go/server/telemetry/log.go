@@ -60,11 +60,10 @@ func NewLog(w io.Writer, c LogConfig) zerolog.Logger {
 	return log
 }
 
-// quiet are the routes that machines poll every few seconds.
+// quiet are routes that programs poll every few seconds.
 var quiet = map[string]bool{"/health": true, "/v1/health": true, "/metrics": true, "/slots": true}
 
-// methodLabel maps methods to a bounded set of labels: clients may send any method, and
-// each label takes memory.
+// methodLabel maps methods to a limited set of labels: clients may send any method, and each label takes memory.
 func methodLabel(method string) string {
 	switch method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions:
@@ -73,7 +72,7 @@ func methodLabel(method string) string {
 	return "other"
 }
 
-// Requests logs and counts each request when it has ended.
+// Requests logs and counts each request at its end.
 func (m *Metrics) Requests(log zerolog.Logger) gin.HandlerFunc {
 	return func(c *gin.Context) {
 		begun := time.Now()
@@ -90,7 +89,7 @@ func (m *Metrics) Requests(log zerolog.Logger) gin.HandlerFunc {
 			m.http.WithLabelValues(route, methodLabel(c.Request.Method), strconv.Itoa(status)).Inc()
 			e := log.Info()
 			switch {
-			case status >= 500 && status != http.StatusServiceUnavailable && status != http.StatusNotImplemented: // which is the client's mistake
+			case status >= 500 && status != http.StatusServiceUnavailable && status != http.StatusNotImplemented: // 501 is the client's mistake
 				e = log.Error()
 			case quiet[route] && status < 500:
 				e = log.Debug()
@@ -108,10 +107,10 @@ func (m *Metrics) Requests(log zerolog.Logger) gin.HandlerFunc {
 	}
 }
 
-// fieldsKey is the context key of the log fields that handlers leave.
+// fieldsKey is the context key of the log fields that handlers add.
 const fieldsKey = "log-fields"
 
-// Note adds fields to the line of a request.
+// Note adds fields to the log line of a request.
 func Note(c *gin.Context, fields map[string]any) {
 	all := c.GetStringMap(fieldsKey)
 	if all == nil {
@@ -121,10 +120,10 @@ func Note(c *gin.Context, fields map[string]any) {
 	maps.Copy(all, fields)
 }
 
-// requestMessage is the message of the line of a request.
+// requestMessage is the message of a request's log line.
 const requestMessage = "request"
 
-// forPeople puts first in the line of a request what a reader looks for:
+// forPeople begins the log line of a request with the facts that readers look for:
 //
 //	POST /v1/chat/completions 200 2.9 ms 6+5 tokens, length
 func forPeople(line map[string]any) error {
@@ -138,7 +137,7 @@ func forPeople(line map[string]any) error {
 		}
 		delete(line, name)
 		text := fmt.Sprint(v)
-		if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) { // a terminal would obey it
+		if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) { // a terminal would execute it
 			return strconv.Quote(text)
 		}
 		return text
@@ -164,7 +163,7 @@ func forPeople(line map[string]any) error {
 	return nil
 }
 
-// readable is a time in the unit that suits it.
+// readable formats a time in a suitable unit.
 func readable(ms float64) string {
 	switch {
 	case ms >= 60_000:

@@ -21,8 +21,8 @@ import (
 	"github.com/quern-llm/quern/go/machine"
 )
 
-// Metrics are exported to Prometheus. Those that llama-server also has keep its names
-// and meanings, so that dashboards made for it work.
+// Metrics are exported to Prometheus. Those that llama-server has too keep its names and meanings, so that dashboards
+// made for it work.
 type Metrics struct {
 	registry *prometheus.Registry
 	begun    time.Time
@@ -40,16 +40,16 @@ type Metrics struct {
 	models map[string]*ModelMetrics
 }
 
-// A MetricsConfig says which metrics there are.
+// A MetricsConfig selects the metrics.
 type MetricsConfig struct {
 	VLLM     bool                          // vLLM's gauges too
-	OneModel bool                          // llama-server's metrics have no labels, as those of one model have none there
-	State    func(model string) ModelState // how a model is
-	Meter    metric.Meter                  // where OpenTelemetry's are counted too; nil: nowhere
+	OneModel bool                          // llama-server's metrics have no labels, as in llama-server with one model
+	State    func(model string) ModelState // returns the state of a model
+	Meter    metric.Meter                  // counts OpenTelemetry's metrics too; nil: none does
 }
 
-// A ModelState is how far a model is from answering: loading, loaded, sleeping or unloaded; the memory that it takes, and the
-// requests that hold a lease on it.
+// A ModelState is the state of a model (loading, loaded, sleeping or unloaded), the memory that it takes, and the
+// number of requests that hold a lease on it.
 type ModelState struct {
 	State  string
 	Bytes  uint64
@@ -69,15 +69,15 @@ type ModelMetrics struct {
 	passTime, passSequences, passTokens            prometheus.Observer
 	genAI                                          *genAI
 	c                                              MetricsConfig
-	longest                                        atomic.Int64 // tokens of the longest sequence that has ended
+	longest                                        atomic.Int64 // length in tokens of the longest sequence that has ended
 
 	mu     sync.Mutex
-	loaded []*func() engine.Status // of each instance, the newest last
-	past   engine.Counts           // of those that are gone
+	loaded []*func() engine.Status // of each instance, newest last
+	past   engine.Counts           // of unloaded instances
 	state  func(model string) ModelState
 }
 
-// Model returns the metrics of the model called name. They go on where a model is loaded again.
+// Model returns the metrics of a model. They continue when the model is loaded again.
 func (m *Metrics) Model(name string) *ModelMetrics {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -157,8 +157,8 @@ func (m *ModelMetrics) ran(tokens int) {
 	}
 }
 
-// Read adds the state of an instance of the model. gone, called once, keeps the counts of one that is unloaded. There may be
-// two: a file that was replaced is loaded again while requests still use what it was.
+// Read adds an instance of the model. gone is called once, when it is unloaded; its counts stay. There may be two
+// instances: a file that was replaced is loaded again while requests still use the previous one.
 func (m *ModelMetrics) Read(status func() engine.Status) (gone func()) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -172,7 +172,7 @@ func (m *ModelMetrics) Read(status func() engine.Status) (gone func()) {
 	}
 }
 
-// now computes the metrics of the model as it is: the state of the newest instance, and the counts of all.
+// now computes the current metrics of the model: the state of the newest instance, and the counts of all.
 func (m *ModelMetrics) now(out chan<- prometheus.Metric) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -186,7 +186,7 @@ func (m *ModelMetrics) now(out chan<- prometheus.Metric) {
 	m.collect(out, s, m.state(m.name))
 }
 
-// Read adds the state of the machine, and of the disk cache where there is one.
+// Read adds the state of the machine, and of the disk cache if there is one.
 func (m *Metrics) Read(device *engine.Device, disk *diskcache.Store, version string) {
 	m.registry.MustRegister(collector(func(out chan<- prometheus.Metric) {
 		collect(out, device, version)
@@ -196,7 +196,7 @@ func (m *Metrics) Read(device *engine.Device, disk *diskcache.Store, version str
 	}))
 }
 
-// Handler serves the metrics, and the time since which they count.
+// Handler serves the metrics, and the time at which counting began.
 func (m *Metrics) Handler() http.Handler {
 	h := promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -208,14 +208,13 @@ func (m *Metrics) Handler() http.Handler {
 // A collector computes metrics from the current state when they are scraped.
 type collector func(out chan<- prometheus.Metric)
 
-// Describe sends nothing, which makes the collector unchecked: metrics are checked when
-// they are collected.
+// Describe sends nothing, which makes the collector unchecked: metrics are checked when they are collected.
 func (c collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect computes the metrics.
 func (c collector) Collect(out chan<- prometheus.Metric) { c(out) }
 
-// An emitter sends metrics with common labels, and further ones per metric.
+// An emitter sends metrics with common labels, and further labels per metric.
 type emitter struct {
 	out    chan<- prometheus.Metric
 	labels prometheus.Labels

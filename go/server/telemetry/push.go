@@ -17,17 +17,15 @@ import (
 	"go.opentelemetry.io/otel/sdk/resource"
 )
 
-// A Push sends the metrics of OpenTelemetry's conventions to a collector, at intervals and at
-// the end.
+// A Push sends the metrics of OpenTelemetry's conventions to a collector, at intervals and at the end.
 type Push struct {
 	Meter metric.Meter
-	Off   string // why nothing is pushed although the environment names an endpoint; "" if it is, or names none
+	Off   string // why nothing is pushed although the environment names an endpoint; else empty
 	close func(context.Context) error
 }
 
-// NewPush pushes metrics over OTLP where OpenTelemetry's variables in the environment name an
-// endpoint, else nothing. The exporter reads the others of them by itself: headers, timeout,
-// compression, certificates, interval.
+// NewPush pushes metrics over OTLP if OpenTelemetry's environment variables name an endpoint, else nothing. The
+// exporter reads the other variables: headers, timeout, compression, certificates, interval.
 func NewPush(version string) (*Push, error) {
 	p := &Push{Meter: noop.Meter{}, close: func(context.Context) error { return nil }}
 	if strings.EqualFold(os.Getenv("OTEL_SDK_DISABLED"), "true") || !exportsOTLP() {
@@ -58,14 +56,14 @@ func NewPush(version string) (*Push, error) {
 	return p, nil
 }
 
-// exportsOTLP reports whether OTLP is among the exporters that the environment names; it is if there are none.
+// exportsOTLP reports whether OTLP is among the exporters that the environment names, or none is named.
 func exportsOTLP() bool {
 	names := os.Getenv("OTEL_METRICS_EXPORTER")
 	return names == "" || slices.ContainsFunc(strings.Split(names, ","), func(name string) bool { return strings.TrimSpace(name) == "otlp" })
 }
 
-// otlpVariable returns the variable that says something of metrics: their own, or that of all
-// signals; "" if neither is set.
+// otlpVariable returns the variable that applies to metrics: their own, or the one for all signals; empty if neither is
+// set.
 func otlpVariable(what string) string {
 	for _, name := range []string{"OTEL_EXPORTER_OTLP_METRICS_" + what, "OTEL_EXPORTER_OTLP_" + what} {
 		if strings.TrimSpace(os.Getenv(name)) != "" {
@@ -75,7 +73,7 @@ func otlpVariable(what string) string {
 	return ""
 }
 
-// about describes this program to collectors. The environment may name it otherwise.
+// about describes this program to collectors. The environment may override its name.
 func about(ctx context.Context, version string) (*resource.Resource, error) {
 	r, err := resource.New(ctx, resource.WithAttributes(attribute.String("service.name", "quern"), attribute.String("service.version", version)), resource.WithFromEnv())
 	if err != nil {
@@ -84,7 +82,7 @@ func about(ctx context.Context, version string) (*resource.Resource, error) {
 	return r, nil
 }
 
-// Close sends what is left, within a short time.
+// Close sends the rest, with a short timeout.
 func (p *Push) Close() {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()

@@ -1,6 +1,5 @@
-// Package telemetry observes a server: Prometheus metrics, one log line for each
-// request, and OpenTelemetry spans. It measures requests where they enter the engine,
-// so that results do not depend on the API that they came through.
+// Package telemetry observes a server: Prometheus metrics, one log line per request, and OpenTelemetry spans. It
+// measures requests where they enter the engine, so the results do not depend on the API.
 //
 // Prompts and answers are never recorded.
 package telemetry
@@ -18,7 +17,7 @@ import (
 	"github.com/quern-llm/quern/go/generate"
 )
 
-// Observer measures requests on their way through a model's engine.
+// An Observer measures requests in a model's engine.
 type Observer struct {
 	metrics *ModelMetrics
 	tracer  trace.Tracer
@@ -82,7 +81,7 @@ func (s *sink) Done(r engine.Result) {
 	s.Sink.Done(r)
 }
 
-// trace makes the spans of a request's stages, once their times are known.
+// trace creates the spans of a request's stages, once their times are known.
 func (s *sink) trace(r engine.Result, now time.Time) {
 	if !trace.SpanFromContext(s.ctx).IsRecording() {
 		return
@@ -112,7 +111,7 @@ func (s *sink) trace(r engine.Result, now time.Time) {
 	}
 }
 
-// outcome is the label for how a request ended.
+// outcome is the label for the result of a request.
 func outcome(f generate.Finish, err error) string {
 	var busy *engine.BusyError
 	var short *engine.MemoryError

@@ -11,8 +11,7 @@ import (
 	"github.com/quern-llm/quern/go/engine"
 )
 
-// collectVLLM sends what gateways that choose a server by its load read from vLLM, under
-// the names and labels that it has there.
+// collectVLLM sends the metrics that load-balancing gateways read from vLLM, with the same names and labels.
 func (m *ModelMetrics) collectVLLM(out chan<- prometheus.Metric, s engine.Status, running int) {
 	e := emitter{out, prometheus.Labels{"model_name": m.name, "engine": "0"}}
 	e.gauge("vllm:num_requests_running", "Requests that run.", float64(running))
