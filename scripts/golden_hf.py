@@ -132,6 +132,18 @@ FAMILIES = {
     "qwen3moe": ("qwen3_moe", {**EXPERTS, "head_dim": 16}, {
         **TIED, "norm": {"norm_topk_prob": True}, "bias": {"attention_bias": True},
         "window": {"use_sliding_window": True, "sliding_window": 16}, "head": {"head_dim": 32}}),
+    "starcoder": ("gpt_bigcode", {"n_embd": 64, "n_layer": 3, "n_head": 4, "n_inner": 96, "n_positions": 256}, {
+        "untied": {"tie_word_embeddings": False}}),
+    "falcon": ("falcon", {"num_kv_heads": 1, "new_decoder_architecture": False, "multi_query": True}, {
+        "many": {"new_decoder_architecture": True, "num_kv_heads": 2},
+        "one-norm": {"new_decoder_architecture": True, "num_kv_heads": 2, "num_ln_in_parallel_attn": 1},
+        "bias": {"bias": True}, "untied": {"tie_word_embeddings": False}}),
+    "mpt": ("mpt", {"d_model": 64, "n_heads": 4, "n_layers": 3, "expansion_ratio": 4, "max_seq_len": 256,
+        "num_key_value_heads": None}, {
+        "clip": {"attn_config": {"clip_qkv": 0.5}}}),
+    "exaonemoe": ("exaone_moe", {"num_hidden_layers": 5, "head_dim": 16, "sliding_window": 16, "num_experts": 8,
+        "num_experts_per_tok": 3, "moe_intermediate_size": 32, "num_shared_experts": 1, "first_k_dense_replace": 1}, {
+        "scale": {"routed_scaling_factor": 1.5}}),
     "starcoder2": ("starcoder2", {}, {
         **TIED, "window": {"sliding_window": 16}, "no-bias": {"use_bias": False},
         "gelu": {"hidden_act": "gelu"}, "eps": {"norm_epsilon": 0.5}}),
@@ -234,7 +246,7 @@ FAMILIES = {
     "dots1": ("dots1", {"n_routed_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 32,
                         "n_shared_experts": 1, "first_k_dense_replace": 1, "n_group": 1, "topk_group": 1,
                         "head_dim": 16}, {
-        **TIED, "norm": {"norm_topk_prob": True}, "scale": {"routed_scaling_factor": 2.5},
+        **TIED, "norm": {"norm_topk_prob": True}, "scale": {"routed_scaling_factor": 1.5},
         "groups": {"n_group": 4, "topk_group": 2}}),
 }
 

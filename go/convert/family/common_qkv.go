@@ -18,7 +18,7 @@ func groupsOf(c *hf.Config) int {
 // groups splits a matrix whose rows are, for each group, its queries, its key and its value.
 var groups lang.Op = func(c *hf.Config, in []lang.View) ([]lang.View, error) {
 	v := in[0]
-	n, h := uint64(max(c.CountOr("num_key_value_heads", groupsOf(c)), 1)), uint64(c.Heads())
+	n, h := uint64(max(groupsOf(c), 1)), uint64(c.Heads())
 	rows, each := v.Rows()
 	if h%n != 0 || rows%(h+2*n) != 0 {
 		return nil, fmt.Errorf("%d rows for %d heads in %d groups", rows, h, n)
