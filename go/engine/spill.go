@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/quern-llm/quern/go/diskcache"
@@ -290,34 +289,16 @@ func (s *spill) restore(j *job, r *trail) {
 	})
 }
 
-// get reads pages of a text, several at a time, while they are wanted and until ctx ends, and returns the first error.
+// get reads pages of a text, several at a time, while they are wanted and until ctx ends.
 func (s *spill) get(ctx context.Context, r *trail, pages []*kvcache.Page, wanted func() bool) error {
-	var readers sync.WaitGroup
-	var next atomic.Int64
-	var failed atomic.Pointer[error]
-	for range min(pageReaders, len(pages)) {
-		readers.Go(func() {
-			for failed.Load() == nil {
-				i := int(next.Add(1)) - 1
-				if i >= len(pages) || !wanted() {
-					return
-				}
-				p := pages[i]
-				err := panics.Catch(func() error {
-					key := r.chain.page(p.Part, p.From, p.Tokens[p.From:])
-					return s.store.Get(ctx, diskcache.Page{Key: key, Depth: p.From / kvcache.BlockTokens, Units: p.Units})
-				})
-				if err != nil {
-					failed.CompareAndSwap(nil, &err)
-				}
-			}
-		})
-	}
-	readers.Wait()
-	if err := failed.Load(); err != nil {
-		return *err
-	}
-	return nil
+	return panics.Share(pageReaders, len(pages), func(i int) error {
+		if !wanted() {
+			return nil
+		}
+		p := pages[i]
+		key := r.chain.page(p.Part, p.From, p.Tokens[p.From:])
+		return s.store.Get(ctx, diskcache.Page{Key: key, Depth: p.From / kvcache.BlockTokens, Units: p.Units})
+	})
 }
 
 // read reads what the disk has of a text into the tree.

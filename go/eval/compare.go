@@ -1,12 +1,10 @@
 package eval
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/quern-llm/quern/go/internal/panics"
@@ -104,7 +102,7 @@ func (p *comparing) chunk(ctx context.Context, models []Model, chunk []int32, fi
 func (p *comparing) score(i int, next []int32) error {
 	row := func(all []float32, k int) []float32 { return all[k*p.nVocab : (k+1)*p.nVocab] }
 	if i == 0 {
-		err := parallel(len(next), func(k int) (err error) {
+		err := panics.Share(runtime.GOMAXPROCS(0), len(next), func(k int) (err error) {
 			p.shift[k], err = logSum(row(p.base, k))
 			return err
 		})
@@ -120,7 +118,7 @@ func (p *comparing) score(i int, next []int32) error {
 		return nil
 	}
 	results := make([]prediction, len(next))
-	err := parallel(len(next), func(k int) (err error) {
+	err := panics.Share(runtime.GOMAXPROCS(0), len(next), func(k int) (err error) {
 		results[k], err = compared(row(p.base, k), p.shift[k], Exact, row(p.other, k), next[k])
 		return err
 	})
@@ -131,20 +129,4 @@ func (p *comparing) score(i int, next []int32) error {
 		p.Others[i-1].add(r)
 	}
 	return nil
-}
-
-// parallel calls f with 0 to n-1 and returns the error of the lowest.
-func parallel(n int, f func(i int) error) error {
-	var wait sync.WaitGroup
-	errs := make([]error, n)
-	workers := min(n, runtime.GOMAXPROCS(0))
-	for w := range workers {
-		wait.Go(func() {
-			for i := w; i < n; i += workers {
-				errs[i] = panics.Catch(func() error { return f(i) })
-			}
-		})
-	}
-	wait.Wait()
-	return cmp.Or(errs...)
 }

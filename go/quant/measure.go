@@ -2,10 +2,8 @@ package quant
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"sync"
 
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/internal/panics"
@@ -23,29 +21,14 @@ func (j *Job) measure(ctx context.Context, types []Sized) error {
 	if err != nil {
 		return err
 	}
-	errs := make([]error, len(types))
-	next := make(chan int)
-	var wait sync.WaitGroup
-	for range min(j.Threads, len(types)) {
-		wait.Go(func() {
-			for i := range next {
-				s := &types[i]
-				errs[i] = panics.Catch(func() (err error) {
-					s.Error, err = newEncoder(&s.Choice, importance).loss(ctx)
-					return err
-				})
-			}
-		})
-	}
-	for i := range types {
-		next <- i
-	}
-	close(next)
-	wait.Wait()
+	err = panics.Share(j.Threads, len(types), func(i int) (err error) {
+		types[i].Error, err = newEncoder(&types[i].Choice, importance).loss(ctx)
+		return err
+	})
 	if j.Release != nil {
 		j.Release(types[0].Tensor, 0, len(types[0].Data))
 	}
-	return errors.Join(errs...)
+	return err
 }
 
 // loss returns the error of a type, in the unit of Sized.

@@ -8,6 +8,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"sync"
+	"sync/atomic"
 )
 
 // A Panic is a panic as an error.
@@ -33,12 +34,26 @@ func Catch(f func() error) (err error) {
 
 // Each calls f for 0 to n-1, each in a goroutine of its own, and returns the first error in this order. A panic is an
 // error.
-func Each(n int, f func(i int) error) error {
+func Each(n int, f func(i int) error) error { return Share(n, n, f) }
+
+// Share calls f for 0 to n-1, in this order, until one fails, and shares the calls among that many goroutines. It returns
+// the first error in this order. A panic is an error.
+func Share(goroutines, n int, f func(i int) error) error {
 	errs := make([]error, n)
+	var next atomic.Int64
+	var failed atomic.Bool
 	var wait sync.WaitGroup
-	for i := range n {
+	for range min(goroutines, n) {
 		wait.Go(func() {
-			errs[i] = Catch(func() error { return f(i) })
+			for !failed.Load() {
+				i := int(next.Add(1)) - 1
+				if i >= n {
+					return
+				}
+				if errs[i] = Catch(func() error { return f(i) }); errs[i] != nil {
+					failed.Store(true)
+				}
+			}
 		})
 	}
 	wait.Wait()

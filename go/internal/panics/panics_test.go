@@ -3,8 +3,10 @@ package panics
 import (
 	"errors"
 	"io"
+	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -41,5 +43,41 @@ func TestEach(t *testing.T) {
 	var p *Panic
 	if !errors.As(err, &p) || p.Value != 1 || len(p.Stack) == 0 {
 		t.Errorf("the first of several panics came as %v", err)
+	}
+}
+
+// Calls that are shared are all made, at most so many at a time, until one fails: those before it are made in any case, so
+// that the error is always the same.
+func TestShare(t *testing.T) {
+	for _, goroutines := range []int{1, 3, 100} {
+		var running, most, calls atomic.Int64
+		err := Share(goroutines, 40, func(i int) error {
+			n := running.Add(1)
+			defer running.Add(-1)
+			for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+			}
+			calls.Add(1)
+			runtime.Gosched()
+			return nil
+		})
+		if err != nil || calls.Load() != 40 || most.Load() > int64(goroutines) {
+			t.Errorf("%d goroutines: %v after %d calls, %d at a time", goroutines, err, calls.Load(), most.Load())
+		}
+		for range 50 {
+			calls.Store(0)
+			err = Share(goroutines, 40, func(i int) error {
+				calls.Add(1)
+				if i >= 5 {
+					panic(i)
+				}
+				return nil
+			})
+			if p := (*Panic)(nil); !errors.As(err, &p) || p.Value != 5 {
+				t.Fatalf("%d goroutines: %v, want the panic of call 5", goroutines, err)
+			}
+			if goroutines == 1 && calls.Load() != 6 {
+				t.Fatalf("%d calls, want none after the one that fails", calls.Load())
+			}
+		}
 	}
 }
