@@ -35,7 +35,9 @@ func (k *masker) add(a *Automaton, heads []head, next Set) {
 	k.seen.clear()
 	k.until = a.w.left - maxRefining
 	for _, h := range heads {
-		if !k.collect(a, a.mask(h.s), h.n, next) {
+		// The masks of states do not know how deep a stack is, and each byte may make it deeper.
+		deep := int(h.n.depth) > maxDepth-a.v.longest-1
+		if deep || !k.collect(a, a.mask(h.s), h.n, next) {
 			a.list = a.w.close(append(a.list[:0], heads...), 0)
 			k.direct(a, a.config(a.list), next)
 			return
