@@ -71,6 +71,7 @@ func newAutomaton(v *Vocabulary, namespace string, g *grammar.Grammar) (a *Autom
 	if err := a.spell(); err != nil {
 		return nil, err
 	}
+	a.findParts()
 	a.findTurns()
 	a.work = nil
 	return a, nil
@@ -100,6 +101,19 @@ func (a *Automaton) classify() {
 		a.classOf[b] = byte(a.classes)
 	}
 	a.classes++
+}
+
+// findParts finds what can come in unordered loops: what has texts that tokens spell.
+func (a *Automaton) findParts() {
+	for _, i := range a.insts {
+		switch {
+		case i.op != opPick || i.dead || i.unspelt:
+		case i.lo == noPart:
+			a.loops[i.arg].parts.more = true
+		default:
+			a.loops[i.arg].parts.left |= 1 << i.lo
+		}
+	}
 }
 
 func (a *Automaton) findLoops() {

@@ -216,6 +216,13 @@ func (d *digester) expr(e grammar.Expr, depth int) {
 		d.int(e.Min)
 		d.int(e.Max)
 		d.expr(e.Expr, depth+1)
+	case grammar.AnyOrder:
+		list('o', e.Parts)
+		d.int(e.Must)
+		d.expr(e.Between, depth+1)
+		if e.More != nil {
+			list('+', []grammar.Expr{e.More})
+		}
 	case grammar.Limit:
 		d.buf = append(d.buf, 'm')
 		d.int(e.Tokens)

@@ -25,7 +25,7 @@ func (p *program) findEmpty() {
 		switch i := &p.insts[n.pc]; {
 		case i.op == opSplit:
 			todo = append(todo, at{i.alt, n.rule}, at{i.out, n.rule})
-		case i.op == opHead:
+		case i.op == opHead || i.op == opPick:
 			todo = append(todo, at{i.out, n.rule})
 		case i.op == opMatch:
 			p.rules[n.rule].empty = true
@@ -59,7 +59,7 @@ func (p *program) first(pc int32) (first []int32) {
 		switch i := p.insts[pc]; i.op {
 		case opSplit:
 			todo = append(todo, i.alt, i.out)
-		case opHead:
+		case opHead, opPick:
 			todo = append(todo, i.out)
 		default:
 			if first = append(first, pc); i.op == opCall && !i.strict && p.rules[i.arg].empty {
@@ -110,8 +110,13 @@ func (p *program) before() (from, list []int32) {
 		if i.alt >= 0 {
 			visit(i.alt)
 		}
-		if i.op == opCall {
+		switch {
+		case i.op == opCall:
 			visit(p.rules[i.arg].start)
+		case i.op == opHead && p.loops[i.arg].parts != nil:
+			for _, pick := range p.loops[i.arg].parts.picks {
+				visit(pick)
+			}
 		}
 	}
 	for pc := range p.insts {
@@ -166,6 +171,10 @@ func (p *program) finishes(i *inst, known func(pc int32) bool) bool {
 		return known(i.out) && (set.not || len(set.ids) > 0)
 	case opTurn:
 		return known(i.alt)
+	case opHead:
+		if parts := p.loops[i.arg].parts; parts != nil && slices.ContainsFunc(parts.picks, func(pc int32) bool { return !known(pc) }) {
+			return false
+		}
 	}
 	return known(i.out) || known(i.alt)
 }

@@ -46,6 +46,7 @@ const (
 	opSplit           // nothing, then out or alt
 	opHead            // the beginning of a turn of a loop
 	opTurn            // the end of a turn of a counted loop: out is the head of the next, alt what follows the last
+	opPick            // the beginning of part lo of an unordered loop, unless it has come
 	opCall            // a text of a rule
 	opToken           // a token of a set
 	opMatch           // the end of the rule
@@ -74,10 +75,22 @@ type loop struct {
 	min, max int32 // turns; max -1: any number, and they are not counted beyond min
 	counted  bool
 	run      run
-	turn     int32 // the end of a turn, if the loop is plain
-	dead     run   // of a state of a dfa: with what nothing goes on there; its rest is all beyond ASCII but the run's
-	threads  int   // how many the state has; 0: it is no such, or its text may end
+	turn     int32  // the end of a turn, if the loop is plain
+	parts    *parts // of an unordered loop; nil: it is none
+	dead     run    // of a state of a dfa: with what nothing goes on there; its rest is all beyond ASCII but the run's
+	threads  int    // how many the state has; 0: it is no such, or its text may end
 }
+
+// parts are the parts of a loop in which each comes once at most. Its count is the set of those that have come. A turn has the
+// number of its part in lo; noPart is one that may come again.
+type parts struct {
+	must  int32   // those that have to come
+	left  int32   // those that can come
+	more  bool    // something else can come, again and again
+	picks []int32 // where those that have to come begin
+}
+
+const noPart = grammar.MaxParts
 
 // A run is the set of code points that lead from the head of a loop back to it, one iteration later.
 type run struct {
@@ -105,6 +118,7 @@ const (
 	maxTurns   = 1 << 20
 	inlineSize = 200 // instructions of a rule that is copied to where it is referred to
 	unrollSize = 64  // instructions of a counted loop that is unrolled
+	smallEnd   = 8   // instructions with which a part of an unordered loop ends that are not called
 )
 
 // compiler translates the expressions of a grammar. Instructions are emitted from last to first, so each
@@ -226,6 +240,8 @@ func (c *compiler) emit(e grammar.Expr, next int32) int32 {
 		return c.alternatives(e, next)
 	case grammar.Repeat:
 		return c.repeat(e, next)
+	case grammar.AnyOrder:
+		return c.anyOrder(e, next)
 	case grammar.Ref:
 		return c.ref(int(e), next)
 	case grammar.Token:
@@ -391,6 +407,62 @@ func (c *compiler) repeat(e grammar.Repeat, next int32) int32 {
 	return head
 }
 
+// anyOrder emits a loop over parts, whose count is the set of those that have come.
+func (c *compiler) anyOrder(e grammar.AnyOrder, next int32) int32 {
+	switch {
+	case c.flat:
+		refuse("the grammar has parts in any order within an intersection or a complement")
+	case len(e.Parts) > grammar.MaxParts || e.Must < 0 || e.Must > len(e.Parts):
+		refuse("the grammar has %d parts in any order, of which %d have to be; at most %d are possible", len(e.Parts), e.Must, grammar.MaxParts)
+	case c.counted:
+		return c.call(c.anonymous(e), next, false)
+	}
+	c.counted = true
+	defer func() { c.counted = false }()
+	p := &parts{must: 1<<e.Must - 1}
+	c.loops = append(c.loops, loop{counted: true, parts: p})
+	n := int32(len(c.loops) - 1)
+	head := c.add(inst{op: opHead, arg: n, out: -1, alt: -1})
+	again := c.emit(e.Between, head)
+	turn := func(part grammar.Expr, i byte) int32 {
+		end := c.add(inst{op: opTurn, arg: n, lo: i, out: again, alt: next})
+		if c.hasEmpty(part) { // a turn is never empty
+			return c.call(c.anonymous(part), end, true)
+		}
+		seq, ok := part.(grammar.Seq)
+		if last := len(seq) - 1; ok && last > 0 && c.estimate(seq[last]) > smallEnd {
+			return c.emit(seq[:last], c.apart(seq[last], end))
+		}
+		return c.emit(part, end)
+	}
+	pick := func(part grammar.Expr, i byte) int32 {
+		at := c.add(inst{op: opPick, arg: n, lo: i, out: turn(part, i), alt: -1})
+		if first := c.insts[head].out; first >= 0 {
+			c.insts[head].out = c.split(at, first)
+		} else {
+			c.insts[head].out = at
+		}
+		return at
+	}
+	if e.More != nil {
+		pick(e.More, noPart)
+	}
+	for i, part := range slices.Backward(e.Parts) {
+		if at := pick(part, byte(i)); i < e.Must {
+			p.picks = append(p.picks, at)
+		}
+	}
+	return head
+}
+
+// apart emits a call of an expression, so that its states are the same whatever the count of the loop around it is.
+func (c *compiler) apart(e grammar.Expr, next int32) int32 {
+	if i, ok := e.(grammar.Ref); ok && int(i) >= 0 && int(i) < len(c.called) {
+		return c.calls(int(i), next)
+	}
+	return c.call(c.anonymous(e), next, false)
+}
+
 // unroll emits iterations in sequence.
 func (c *compiler) unroll(e grammar.Repeat, next int32) int32 {
 	optional := e.Max - e.Min
@@ -477,6 +549,11 @@ func (c *compiler) ref(i int, next int32) int32 {
 	if !c.cyclic[i] && (c.flat || c.nesting < maxNesting/2 && (c.used[i] == 1 || c.size[i] <= inlineSize)) {
 		return c.emit(c.g.Rules[i].Expr, next)
 	}
+	return c.calls(i, next)
+}
+
+// calls emits a call of a rule of g.
+func (c *compiler) calls(i int, next int32) int32 {
 	if c.called[i] < 0 {
 		c.called[i] = int32(len(c.rules))
 		c.rules = append(c.rules, rule{name: c.g.Rules[i].Name})

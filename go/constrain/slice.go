@@ -227,7 +227,10 @@ func (a *Automaton) settled(s *state) settlement {
 	}
 	var found settlement
 	var best cut
-	counted := false // around would find a state for each count
+	// around would find a state for each count
+	counted := slices.ContainsFunc(s.threads, func(t thread) bool {
+		return t.count != 0 && a.loopOf[t.pc] >= 0 && a.loops[a.loopOf[t.pc]].parts != nil
+	})
 	for i := range s.runs {
 		r := &s.runs[i]
 		counted = counted || r.loop.counted && (r.loop.run.rest || r.loop.run.beyond != (beyond{}))

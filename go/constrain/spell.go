@@ -183,7 +183,7 @@ func (s *speller) follow(to []int32, pc int32) []int32 {
 		switch i := &s.a.insts[pc]; i.op {
 		case opSplit:
 			todo = append(todo, i.alt, i.out)
-		case opHead:
+		case opHead, opPick:
 			todo = append(todo, i.out)
 		default:
 			if to = append(to, pc); i.op == opCall && i.ends(s.a.program) {

@@ -135,8 +135,16 @@ func (a *Automaton) follow(t thread) {
 				a.reaches = append(a.reaches, reach{l, left})
 			}
 			a.todo = append(a.todo, thread{i.out, t.count})
+		case opPick:
+			if t.count>>i.lo&1 == 0 {
+				a.todo = append(a.todo, thread{i.out, t.count})
+			}
 		case opTurn:
 			l := &a.loops[i.arg]
+			if l.parts != nil {
+				a.todo = l.parts.turn(a.todo, i, t.count)
+				continue
+			}
 			n := t.count + 1
 			if n >= l.min {
 				a.todo = append(a.todo, thread{i.alt, 0})
@@ -154,6 +162,20 @@ func (a *Automaton) follow(t thread) {
 		}
 	}
 	a.w.spend(steps)
+}
+
+// turn appends what follows a turn, before which a set of parts had come.
+func (p *parts) turn(todo []thread, i *inst, had int32) []thread {
+	if i.lo != noPart {
+		had |= 1 << i.lo
+	}
+	if had&p.must == p.must {
+		todo = append(todo, thread{i.alt, 0})
+	}
+	if p.more || p.left&^had != 0 {
+		todo = append(todo, thread{i.out, had})
+	}
+	return todo
 }
 
 func compareThreads(x, y thread) int {

@@ -64,6 +64,12 @@ func (c *compiler) references(e grammar.Expr, depth int, visit func(int)) {
 		all(e)
 	case grammar.And:
 		all(e)
+	case grammar.AnyOrder:
+		all(e.Parts)
+		all([]grammar.Expr{e.Between})
+		if e.More != nil {
+			all([]grammar.Expr{e.More})
+		}
 	case grammar.Repeat:
 		c.references(e.Expr, depth+1, visit)
 	case grammar.Limit:
@@ -103,6 +109,12 @@ func (c *compiler) estimate(e grammar.Expr) int {
 		return sum(e)
 	case grammar.And:
 		return 4 * sum(e)
+	case grammar.AnyOrder:
+		n := sum(e.Parts) + 2*len(e.Parts) + c.estimate(e.Between)
+		if e.More != nil {
+			n += c.estimate(e.More)
+		}
+		return min(n, most)
 	case grammar.Not:
 		return 4 * c.estimate(e.Expr)
 	case grammar.Repeat:
@@ -129,7 +141,7 @@ func (c *compiler) hasEmpty(e grammar.Expr) bool {
 	switch e := e.(type) {
 	case grammar.Lit:
 		return e == ""
-	case grammar.Class, grammar.Token:
+	case grammar.Class, grammar.Token, grammar.AnyOrder: // whose parts are called, if they may be empty
 		return false
 	case grammar.Seq:
 		return !slices.ContainsFunc(e, func(part grammar.Expr) bool { return !c.hasEmpty(part) })

@@ -44,6 +44,8 @@ func (n names) with(e grammar.Expr) grammar.Expr {
 		return grammar.Seq(list(e))
 	case grammar.Alt:
 		return grammar.Alt(list(e))
+	case grammar.AnyOrder:
+		return e.With(n.with)
 	case grammar.Limit:
 		return grammar.Limit{Expr: n.with(e.Expr), Tokens: e.Tokens}
 	case grammar.Repeat:

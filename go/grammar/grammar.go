@@ -34,6 +34,14 @@ type (
 		Expr     Expr
 		Min, Max int
 	}
+	// AnyOrder is one or more texts of its parts and of More, in any order, with one of Between between two. A part comes
+	// once at most, not empty, and the first Must of them have to come; there are at most MaxParts. More, which may be nil, comes any
+	// number of times. It may not be inside And, Not or anything that must be regular.
+	AnyOrder struct {
+		Parts         []Expr
+		Must          int
+		More, Between Expr
+	}
 	// Ref is the texts of the rule with this index.
 	Ref int
 	// And is the texts that all of them have. Each must be regular: no rule within refers
@@ -56,19 +64,44 @@ type (
 	}
 )
 
+// MaxParts is how many parts AnyOrder may have.
+const MaxParts = 31
+
 // A Range is the code points from Lo to Hi, both included.
 type Range struct{ Lo, Hi rune }
 
-func (Lit) expr()    {}
-func (Class) expr()  {}
-func (Seq) expr()    {}
-func (Alt) expr()    {}
-func (Repeat) expr() {}
-func (Ref) expr()    {}
-func (And) expr()    {}
-func (Not) expr()    {}
-func (Token) expr()  {}
-func (Limit) expr()  {}
+func (Lit) expr()      {}
+func (Class) expr()    {}
+func (Seq) expr()      {}
+func (Alt) expr()      {}
+func (Repeat) expr()   {}
+func (AnyOrder) expr() {}
+func (Ref) expr()      {}
+func (And) expr()      {}
+func (Not) expr()      {}
+func (Token) expr()    {}
+func (Limit) expr()    {}
+
+// all returns what there is in an AnyOrder.
+func (e AnyOrder) all() []Expr {
+	all := append(e.Parts[:len(e.Parts):len(e.Parts)], e.Between)
+	if e.More != nil {
+		all = append(all, e.More)
+	}
+	return all
+}
+
+// With returns an AnyOrder with what f makes of each expression in it.
+func (e AnyOrder) With(f func(Expr) Expr) AnyOrder {
+	out := AnyOrder{Must: e.Must, Between: f(e.Between), Parts: make([]Expr, len(e.Parts))}
+	for i, part := range e.Parts {
+		out.Parts[i] = f(part)
+	}
+	if e.More != nil {
+		out.More = f(e.More)
+	}
+	return out
+}
 
 // Add appends a rule and returns a reference to it.
 func (g *Grammar) Add(name string, e Expr) Ref {

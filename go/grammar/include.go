@@ -35,6 +35,8 @@ func (g *Grammar) Include(h *Grammar) (Ref, error) {
 			return And(list(e))
 		case Not:
 			return Not{moved(e.Expr)}
+		case AnyOrder:
+			return e.With(moved)
 		case Limit:
 			return Limit{moved(e.Expr), e.Tokens}
 		case Repeat:

@@ -85,6 +85,8 @@ func (m *matcher) ends(e Expr, from places) places {
 		}
 	case Limit:
 		return m.ends(e.Expr, from)
+	case AnyOrder:
+		return m.anyOrder(e, from, 0, map[uint32]places{})
 	case Repeat:
 		return m.repeat(e, from)
 	case Ref:
@@ -122,6 +124,37 @@ func (m *matcher) repeat(e Repeat, from places) places {
 		}
 		at = next
 	}
+}
+
+// anyOrder returns where e may end after texts from positions, where the parts in a set have come; reached is what was
+// followed before, by set.
+func (m *matcher) anyOrder(e AnyOrder, from places, had uint32, reached map[uint32]places) places {
+	out := m.none()
+	if reached[had] == nil {
+		reached[had] = m.none()
+	}
+	before := slices.Clone(reached[had])
+	if reached[had].add(from); slices.Equal(before, reached[had]) {
+		return out
+	}
+	after := func(at places, had uint32) {
+		if at.empty() {
+			return
+		}
+		if had&(1<<e.Must-1) == 1<<e.Must-1 {
+			out.add(at)
+		}
+		out.add(m.anyOrder(e, m.ends(e.Between, at), had, reached))
+	}
+	for i, part := range e.Parts {
+		if had>>i&1 == 0 {
+			after(m.ends(part, from), had|1<<i)
+		}
+	}
+	if e.More != nil {
+		after(m.ends(e.More, from), had)
+	}
+	return out
 }
 
 func (m *matcher) rule(i, at int) places {

@@ -41,6 +41,8 @@ func references(refs []Ref, e Expr) []Ref {
 		parts = e
 	case And:
 		parts = e
+	case AnyOrder:
+		parts = e.all()
 	case Not:
 		return references(refs, e.Expr)
 	case Repeat:

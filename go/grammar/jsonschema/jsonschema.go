@@ -25,7 +25,7 @@ const (
 
 // Options say how documents are written.
 type Options struct {
-	// Exact is all documents that the schema allows, in the order of its properties.
+	// Exact is all documents that the schema allows, with the members of objects in any order.
 	// Without it the schema is read as its authors mean it: an object has only the
 	// members that are described, unless the schema says what others are; a tuple has
 	// its elements; a schema of members is of an object, though no type says so; and at
@@ -404,6 +404,17 @@ func (c *compiler) productive(root grammar.Expr) bool {
 			return false
 		case grammar.Repeat:
 			return e.Min == 0 || yes(e.Expr)
+		case grammar.AnyOrder:
+			some := e.More != nil && yes(e.More)
+			for i, part := range e.Parts {
+				switch is := yes(part); {
+				case is:
+					some = true
+				case i < e.Must:
+					return false
+				}
+			}
+			return some
 		case grammar.Ref:
 			return has[e]
 		}

@@ -253,3 +253,41 @@ func TestMultiples(t *testing.T) {
 		}
 	}
 }
+
+// To the letter, members come in any order, with others among them, each that is described once; and 1.0 is an integer.
+func TestExact(t *testing.T) {
+	const schema = `{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer","minimum":2},"c":{}},"required":["b"]}`
+	for _, tt := range []struct {
+		schema, text  string
+		exact, closed bool
+	}{
+		{schema, `{"a": 1, "b": 2}`, true, true},
+		{schema, `{"b": 2, "a": 1}`, true, false},
+		{schema, `{"c": null, "b": 2, "a": 1}`, true, false},
+		{schema, `{"x": [], "b": 2, "y": 1, "a": 1}`, true, false},
+		{schema, `{"b": 2.0, "a": 1.00}`, true, false},
+		{schema, `{"b": 2.5}`, false, false},
+		{schema, `{"b": 1.0}`, false, false},
+		{schema, `{"a": 1}`, false, false},
+		{schema, `{"b": 2, "a": 1, "b": 3}`, false, false},
+		{schema, `{"b": 2,}`, false, false},
+		{schema, `{}`, false, false},
+		{`{"type":"object","properties":{"a":{},"b":{}},"additionalProperties":false}`, `{"b": 1, "a": 2}`, true, false},
+		{`{"type":"object","properties":{"a":{},"b":{}},"additionalProperties":false}`, `{}`, true, true},
+		{`{"type":"object","properties":{"a":{},"b":{}},"additionalProperties":false}`, `{"b": 1, "c": 2}`, false, false},
+	} {
+		for _, exact := range []bool{true, false} {
+			g, err := Grammar([]byte(tt.schema), Options{Exact: exact})
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := tt.closed
+			if exact {
+				want = tt.exact
+			}
+			if got := grammar.Match(g, grammar.Ref(0), tt.text, nil); got != want {
+				t.Errorf("%s, exact %v: %s: %v, want %v", tt.schema, exact, tt.text, got, want)
+			}
+		}
+	}
+}

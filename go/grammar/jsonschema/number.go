@@ -173,7 +173,7 @@ func (c *compiler) number(n numbers) (grammar.Expr, error) {
 		return out, nil
 	case n.lo == nil && n.hi == nil && n.multiple == nil && !n.fraction:
 		if n.integer {
-			return c.shared("integer", integerExpr), nil
+			return c.shared("integer", c.whole(integerExpr)), nil
 		}
 		return c.shared("number", numberExpr), nil
 	}
@@ -192,11 +192,22 @@ func (c *compiler) number(n numbers) (grammar.Expr, error) {
 	} else {
 		e = signed(lo, hi, func(lo, hi *bound) grammar.Expr { return reals(lo, hi) })
 	}
+	if n.integer {
+		return c.whole(e), nil
+	}
 	if n.fraction { // not an integer, with or without zeros after the point
 		ints := grammar.Seq{grammar.Repeat{Expr: grammar.Runes("-0123456789"), Min: 0, Max: -1}, optional(grammar.Seq{grammar.Lit("."), grammar.Repeat{Expr: grammar.Runes("0"), Min: 0, Max: -1}})}
 		e = grammar.And{e, grammar.Not{Expr: ints}}
 	}
 	return e, nil
+}
+
+// whole returns the texts of integers: to the letter, 1.0 is one.
+func (c *compiler) whole(e grammar.Expr) grammar.Expr {
+	if !c.opts.Exact {
+		return e
+	}
+	return grammar.Seq{e, optional(grammar.Seq{grammar.Lit("."), grammar.Repeat{Expr: grammar.Lit("0"), Min: 1, Max: maxDigits}})}
 }
 
 // closed returns the bounds, and where one is missing or far out one that leaves the other

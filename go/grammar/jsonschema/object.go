@@ -70,7 +70,10 @@ func (c *compiler) object(o objects) (grammar.Expr, error) {
 	if len(m.extra) > 0 && o.min > len(m.list)+1 {
 		return nil, c.fail(o.counts, "minProperties", "%d can't be decided where only %d members have names: others may have the same one", o.min, len(m.list))
 	}
-	inner, err := m.state(0, 0)
+	inner, ok := m.unordered()
+	if !ok {
+		inner, err = m.state(0, 0)
+	}
 	return grammar.Seq{grammar.Lit("{"), c.space(), inner, grammar.Lit("}")}, err
 }
 
@@ -223,6 +226,39 @@ func (c *compiler) extras(o objects, closed bool, all []string, language grammar
 		out = append(out, grammar.Seq{c.name(says), c.colon(), v})
 	}
 	return out, nil
+}
+
+// unordered returns the members in any order, where schemas are read to the letter and the number of members need not be
+// counted. Those that are too many for that may come more than once, as members of other names may.
+func (m *members) unordered() (grammar.Expr, bool) {
+	e := grammar.AnyOrder{Between: m.c.comma(true)}
+	for _, at := range m.list {
+		if at.required {
+			e.Parts = append(e.Parts, at.expr)
+		}
+	}
+	e.Must = len(e.Parts)
+	if !m.c.opts.Exact || len(m.list) == 0 || e.Must > grammar.MaxParts || m.max >= 0 || m.min > max(e.Must, 1) {
+		return nil, false
+	}
+	more := grammar.Alt(m.extra)
+	for _, at := range m.list {
+		switch {
+		case at.required:
+		case len(e.Parts) < grammar.MaxParts:
+			e.Parts = append(e.Parts, at.expr)
+		default:
+			more = append(more, at.expr)
+		}
+	}
+	if len(more) > 0 {
+		e.More = m.c.g.Add("member", more)
+	}
+	all := grammar.Seq{e, m.c.space()}
+	if m.min == 0 && e.Must == 0 {
+		return optional(all), true
+	}
+	return all, true
 }
 
 // state returns the members from the i-th on, where n were written before.

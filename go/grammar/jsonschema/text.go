@@ -235,6 +235,8 @@ func encode(e grammar.Expr) grammar.Expr {
 		return grammar.Alt(list(e))
 	case grammar.And:
 		return grammar.And(list(e))
+	case grammar.AnyOrder:
+		return e.With(encode)
 	case grammar.Limit:
 		return grammar.Limit{Expr: encode(e.Expr), Tokens: e.Tokens}
 	case grammar.Repeat:
