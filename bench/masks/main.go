@@ -198,6 +198,9 @@ func (t *tally) task(x task, v *constrain.Vocabulary, exact bool) {
 	if right {
 		t.right++
 	}
+	if took := cpuTime() - start; t.list && took > time.Second {
+		fmt.Printf("%s: %v for its schema and its documents\n", x.name, took)
+	}
 }
 
 // reason is a message without what differs from schema to schema.

@@ -17,6 +17,7 @@ import (
 type formFlags struct {
 	grammar, grammarFile string
 	schema, schemaFile   string
+	reading              string
 	flags                *pflag.FlagSet
 	tok                  *tokenizer.Tokenizer
 	vocabulary           *constrain.Vocabulary // of tok
@@ -28,6 +29,7 @@ func (f *formFlags) define(fs *pflag.FlagSet) {
 	fs.StringVar(&f.grammarFile, "grammar-file", "", "the same, from a `FILE`")
 	fs.StringVarP(&f.schema, "json-schema", "j", "", "`SCHEMA` of the JSON that the text is held to; {} is any object")
 	fs.StringVar(&f.schemaFile, "json-schema-file", "", "the same, from a `FILE`")
+	choiceVar(fs, &f.reading, "schema", form.Readings[0], form.Readings, "how schemas are read: as their authors mean it, or to the letter")
 }
 
 // maxFormFile is the size of the largest grammar or schema that is read.
@@ -52,7 +54,7 @@ func (f *formFlags) read() (*form.Form, string, error) {
 			return nil, "", usagef("--%s and --%s are both given; want one of them", by, flag.name)
 		}
 		by = flag.name
-		out = &form.Form{Kind: flag.kind, Text: flag.text}
+		out = &form.Form{Kind: flag.kind, Text: flag.text, Exact: f.reading == "exact"}
 		if flag.file {
 			info, err := os.Stat(flag.text)
 			if err == nil && info.Size() > maxFormFile {

@@ -68,10 +68,11 @@ func (f *requestFlags) fields() (fields map[string]any, by map[string]string, er
 		fields["grammar"], by["grammar"] = held.Text, flag
 	case held != nil:
 		fields["json_schema"], by["json_schema"] = json.RawMessage(held.Text), flag
-		if _, err := jsonschema.Grammar([]byte(held.Text), jsonschema.Options{}); err != nil {
+		if _, err := jsonschema.Grammar([]byte(held.Text), jsonschema.Options{Exact: held.Exact}); err != nil {
 			return nil, nil, usagef("--%s: %v", flag, err)
 		}
 	}
+	set("schema", "guided_schema", f.form.reading)
 	set("ignore-eos", "ignore_eos", f.ignoreEOS)
 	set("speculate", "speculative.types", f.draft.Sources.String())
 	set("draft-max", "speculative.n_max", f.draft.Max)

@@ -22,9 +22,10 @@ import (
 // may have one.
 type Held struct {
 	form.Form
-	param string // the field that gave it; empty: none did
-	usual bool   // it is the server's default, which a request's replaces
-	Lazy  lazy
+	param   string // the field that gave it; empty: none did
+	usual   bool   // it is the server's default, which a request's replaces
+	reading string // of schemas: one of form.Readings
+	Lazy    lazy
 
 	constraint constrain.Constraint // set by settle; each answer gets a fork
 }
@@ -37,7 +38,7 @@ func (f *Held) Give(param string, kind form.Kind, text string) error {
 		}
 		return fmt.Errorf("given together with %s, want one of them", f.param)
 	}
-	*f = Held{Form: form.Form{Kind: kind, Text: text, Space: f.Space, Compact: f.Compact}, param: param, Lazy: f.Lazy}
+	*f = Held{Form: form.Form{Kind: kind, Text: text, Space: f.Space, Compact: f.Compact}, param: param, reading: f.reading, Lazy: f.Lazy}
 	return nil
 }
 
@@ -51,6 +52,7 @@ func sameJSON(a, b string) bool {
 const AnyObject = `{"type":"object"}`
 
 func (f *Held) Fields() []field.Field {
+	f.reading = cmp.Or(f.reading, form.Readings[0])
 	return append(f.Lazy.Fields(), []field.Field{
 		field.Setting("grammar", formText{f, "grammar", form.Grammar, "a grammar"},
 			"Holds the answer to a grammar, in GBNF or Lark."),
@@ -64,6 +66,8 @@ func (f *Held) Fields() []field.Field {
 		field.Input("guided_grammar", formText{f, "guided_grammar", form.Grammar, "a grammar"}, "The same as grammar."),
 		field.Input("guided_whitespace_pattern", field.Text(&f.Space),
 			"A regular expression of the white space between the parts of JSON."),
+		field.Setting("guided_schema", field.OneOf(&f.reading, form.Readings...),
+			"How schemas are read: closed is as their authors mean it, exact to the letter."),
 		field.Input("structured_outputs", structured{f},
 			"One of choice, regex, json, json_object, grammar and structural_tag, as the fields with guided_ have them."),
 	}...)
@@ -213,7 +217,7 @@ func (s structured) Take(r *field.Reader) error {
 		case name == "disable_any_whitespace":
 			s.f.Compact = true
 		case name == "disable_additional_properties":
-			err = errors.New("true is not supported, want additionalProperties in the schema")
+			s.f.reading = "closed"
 		}
 		return field.Within(name, err)
 	})
@@ -231,7 +235,7 @@ func (s structured) Schema() field.Schema {
 		"json":    null(FormSchema{Quoted: true}.Schema()), "json_object": null(field.Schema{"type": "boolean"}),
 		"structural_tag":         null(formTags{}.Schema()),
 		"whitespace_pattern":     null(field.Schema{"type": "string"}),
-		"disable_any_whitespace": null(field.Schema{"type": "boolean"}),
+		"disable_any_whitespace": null(field.Schema{"type": "boolean"}), "disable_additional_properties": null(field.Schema{"type": "boolean"}),
 	}}
 }
 
@@ -320,7 +324,7 @@ func (t ResponseForm) Schema() field.Schema {
 // If the tools' schemas are too large to compile, the arguments of tools that are not strict may be any object. The
 // compiled constraint is cached in the namespace.
 func (f *Held) Settle(ctx context.Context, m *Model, from Source, ends bool, namespace string) error {
-	f.Namespace = namespace
+	f.Namespace, f.Exact = namespace, f.reading == "exact"
 	f.Lazy.apply(&f.Form)
 	if f.param == "" && from.calls == nil {
 		return nil

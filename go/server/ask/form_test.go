@@ -16,6 +16,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/quern-llm/quern/go/server"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/internal/fake"
 )
 
@@ -250,6 +252,46 @@ func TestAnswersHaveTheForm(t *testing.T) {
 	}
 }
 
+// A schema is read as its authors mean it or to the letter, as the request or else the server says: with members in order, or not.
+func TestReadingsOfSchemas(t *testing.T) {
+	t.Parallel()
+	usual := fake.Demo(t, fake.Setup{})
+	exact := fake.Demo(t, fake.Setup{Model: func(m *ask.Model) {
+		var err error
+		if m.Defaults, err = server.ReadDefaults([]byte(`{"guided_schema":"exact"}`)); err != nil {
+			t.Error(err)
+		}
+	}})
+	for _, tt := range []struct {
+		s          *fake.Site
+		field      string
+		inAnyOrder bool
+	}{
+		{usual, "", false},
+		{usual, `"guided_schema":"exact",`, true},
+		{exact, "", true},
+		{exact, `"guided_schema":"closed",`, false},
+		{exact, `"structured_outputs":{"disable_additional_properties":true},`, false},
+	} {
+		first := map[string]int{}
+		for seed := range 4 {
+			for _, c := range fake.Post[struct{ Choices []struct{ Text string } }](tt.s, "/v1/completions", fmt.Sprintf(
+				`{"prompt":"Once","n":6,"seed":%d,"temperature":10,"top_k":0,"top_p":1,"min_p":0,"max_tokens":60,%s
+				"guided_json":{"type":"object","properties":{"a":{"const":1},"b":{"const":2}},"required":["a","b"],"additionalProperties":false}}`,
+				seed, tt.field)).Choices {
+				var got map[string]int
+				if json.Unmarshal([]byte(c.Text), &got) != nil || got["a"] != 1 || got["b"] != 2 || len(got) != 2 {
+					t.Errorf("%s: %q", tt.field, c.Text)
+				}
+				first[regexp.MustCompile(`[ab]`).FindString(c.Text)]++
+			}
+		}
+		if first["a"] == 0 || (first["b"] > 0) != tt.inAnyOrder {
+			t.Errorf("%s: first members are %v", tt.field, first)
+		}
+	}
+}
+
 func TestFormsRefused(t *testing.T) {
 	t.Parallel()
 	s := fake.Demo(t, fake.Setup{})
@@ -272,6 +314,7 @@ func TestFormsRefused(t *testing.T) {
 		{`"grammar":"start: nope"`, "grammar", "nope"},
 		{`"grammar":5`, "grammar", "want a grammar"},
 		{`"json_schema":5`, "json_schema", "want a JSON schema"},
+		{`"guided_schema":"loose"`, "guided_schema", "want one of closed, exact"},
 		{`"json_schema":{"properties":{"a":{"type":"array","uniqueItems":true}}}`, "json_schema",
 			"#/properties/a/uniqueItems: can't be decided"},
 		{`"guided_json":"{"`, "guided_json", "ends in the middle"},

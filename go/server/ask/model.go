@@ -117,6 +117,9 @@ func (m *Model) Complete() {
 		used.Store(v)
 		return v
 	})
+	if m.VectorsOnly == "" {
+		go form.Warm(tok.Len(), m.vocabulary) // beside what else is loaded
+	}
 	m.Grammars = func() uint64 {
 		if v := used.Load(); v != nil {
 			return v.CachedBytes()
