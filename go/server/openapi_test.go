@@ -43,7 +43,8 @@ func TestDocument(t *testing.T) {
 		Paths   map[string]map[string]struct {
 			OperationID string
 			RequestBody *struct {
-				Content map[string]struct{ Example json.RawMessage }
+				Required bool
+				Content  map[string]struct{ Example json.RawMessage }
 			}
 		}
 	}
@@ -84,6 +85,9 @@ func TestDocument(t *testing.T) {
 			body := ""
 			if o.RequestBody != nil {
 				body = string(o.RequestBody.Content["application/json"].Example)
+				if o.RequestBody.Required != (body != "") {
+					t.Errorf("%s %s: with the example %q the body is required: %v", method, path, body, o.RequestBody.Required)
+				}
 				if err := fake.Valid(t, document.Schema(at+"/requestBody/content/application~1json/schema"),
 					[]byte(orObject(body))); err != nil && body != "" {
 					t.Errorf("%s %s: the example: %v", method, path, err)
@@ -260,6 +264,11 @@ func TestReference(t *testing.T) {
 	for _, want := range []string{"<code>n_predict, max_tokens, max_completion_tokens</code><td>-1<td>", `{&#34;type&#34;: &#34;json_object&#34;}`, "/v1/chat/completions -d &#39;{"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("%s is not there", want)
+		}
+	}
+	for _, tag := range []string{"table", "pre", "h2", "ul", "p"} {
+		if n, ended := strings.Count(page, "<"+tag+">")+strings.Count(page, "<"+tag+" "), strings.Count(page, "</"+tag+">"); n == 0 || n != ended {
+			t.Errorf("%d of %s, and %d ends", n, tag, ended)
 		}
 	}
 	if strings.Contains(page, "<script") {
