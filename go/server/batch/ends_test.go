@@ -220,3 +220,42 @@ func TestLargestFile(t *testing.T) {
 type discard struct{}
 
 func (discard) Write(b []byte) (int, error) { return len(b), nil }
+
+// A batch whose end cannot even be kept is not run again by this process: others go on.
+func TestEndThatCannotBeKept(t *testing.T) {
+	s, b := open(t, quota, line("a", `{}`))
+	other := begin(t, s, line("b", `{}`))
+	if err := os.Remove(s.path(b.ID + ".json")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(s.path(b.ID+".json")+"/in the way", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	logged := run(t, s, func([]byte) Answer { return Answer{Status: http.StatusOK, Body: []byte(`{}`)} })
+	b, err := s.Batch("me", b.ID)
+	if err != nil || b.Status != "failed" || b.Failed == 0 || b.Errors == nil || len(logged) != 2 {
+		t.Errorf("%+v, %v, logged %v", b, err, logged)
+	}
+	if other, err := s.Batch("me", other.ID); err != nil || other.Status != "completed" {
+		t.Errorf("the other: %+v, %v", other, err)
+	}
+}
+
+// What comes after a restart is newer than what was there.
+func TestNewestAfterARestart(t *testing.T) {
+	s, b := open(t, quota, line("a", `{}`))
+	begin(t, s, line("b", `{}`))
+	for range 3 {
+		s = reopen(t, s)
+	}
+	late := begin(t, s, line("c", `{}`))
+	if list := s.Batches("me"); len(list) != 3 || list[0].ID != late.ID || list[2].ID != b.ID {
+		t.Errorf("%+v", list)
+	}
+	if list := s.Files("me"); len(list) != 3 || list[0].ID != late.Input || list[2].ID != b.Input {
+		t.Errorf("%+v", list)
+	}
+	if s.next() != b.ID {
+		t.Error("the oldest is not run first")
+	}
+}

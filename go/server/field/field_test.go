@@ -220,3 +220,63 @@ func TestSchemas(t *testing.T) {
 		t.Errorf("a schema is described as %v", got)
 	}
 }
+
+// A value that is decoded as a whole says what of it has the wrong type, and elements have numbers from 0.
+func TestDecode(t *testing.T) {
+	var v struct {
+		A []struct {
+			N int `json:"n"`
+		} `json:"a"`
+	}
+	if err := NewReader([]byte(` {"a":[{"n":1}]} `)).Decode(&v); err != nil || len(v.A) != 1 || v.A[0].N != 1 {
+		t.Errorf("%+v, %v", v, err)
+	}
+	if err := NewReader([]byte(`{"a":[{"n":1},{"n":"x"}]}`)).Decode(&v); err == nil || err.Error() != `string at "/a/1/n", want int` {
+		t.Errorf("%v", err)
+	}
+	var at []int
+	r := NewReader([]byte(`["a",{},3]`))
+	if err := r.Elements("an array", func(i int) error {
+		at = append(at, i)
+		_, err := r.Raw()
+		return err
+	}); err != nil || !slices.Equal(at, []int{0, 1, 2}) {
+		t.Errorf("%v, %v", at, err)
+	}
+	if r := NewReader([]byte(`{}`)); r.Elements("an array", nil).Error() != "an object, want an array" {
+		t.Error("an object is taken for an array")
+	}
+}
+
+// What a field takes is described as it is read.
+func TestTargetsDescribeThemselves(t *testing.T) {
+	for want, to := range map[string]Target{
+		`{"type":"string"}`:                                    Text(new(string)),
+		`{"enum":["a","b"],"type":"string"}`:                   OneOf(new(string), "a", "b"),
+		`{"maximum":5,"minimum":-1,"type":"integer"}`:          Integer(new(int), -1, 5),
+		`{"maximum":0.5,"minimum":0,"type":"number"}`:          Float(new(float32), 0, 0.5),
+		`{"maximum":2147483647,"minimum":-1,"type":"integer"}`: Millis(new(time.Duration), -1),
+		`{"type":"boolean"}`:                                   Boolean(new(bool)),
+		`{"items":{"type":"string"},"type":"array"}`:           &Texts{},
+		`{"type":"object"}`:                                    Object{},
+	} {
+		if got, err := json.Marshal(to.Schema()); err != nil || string(got) != want {
+			t.Errorf("%s, %v, want %s", got, err, want)
+		}
+	}
+	for want, s := range map[string]Schema{"words": {"description": "words", "type": "string"}, "a string": {"type": "string"}, "an array": {"type": "array"}} {
+		if got := wants(s); got != want {
+			t.Errorf("%v is %q, want %q", s, got, want)
+		}
+	}
+	all := []Field{Setting("a b", Boolean(new(bool)), ""), Setting("c", Boolean(new(bool)), "")}
+	if got := Without(slices.Clone(all), "c", "b"); len(got) != 1 || got[0].Names[0] != "a" {
+		t.Errorf("%+v", got)
+	}
+	if err := ReadValue([]byte(`[1] x`), &Texts{}); err == nil || err.Error() != "the body: 1, want an array of strings" {
+		t.Error(err)
+	}
+	if err := ReadValue([]byte(`["a"] x`), &Texts{}); err == nil {
+		t.Error("more than a value is taken")
+	}
+}

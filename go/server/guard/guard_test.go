@@ -273,6 +273,45 @@ func TestCrossOrigin(t *testing.T) {
 	}
 }
 
+// A question whether a page may ask is answered here, whoever asks; what may not be is told with the page.
+func TestPreflight(t *testing.T) {
+	handled := false
+	handler := func(*gin.Context) { handled = true }
+	for _, origin := range []string{"https://a.example", "https://b.example", ""} {
+		r := httptest.NewRequest("OPTIONS", "/x", nil)
+		r.Header.Set("Origin", origin)
+		r.Header.Set("Access-Control-Request-Method", "POST")
+		if w, _ := serve(t, []string{secret}, []string{"https://a.example"}, handler, r); w.Code != 204 || handled {
+			t.Errorf("from %q: %d %s", origin, w.Code, w.Body)
+		}
+	}
+	for origin, want := range map[string]string{"https://b.example": "a page of https://b.example may not", "null": "a page of another site may not"} {
+		r := httptest.NewRequest("POST", "/x", nil)
+		r.Header.Set("Origin", origin)
+		r.Header.Set("Sec-Fetch-Site", "cross-site")
+		if w, _ := serve(t, nil, nil, handler, r); w.Code != 403 || !strings.Contains(w.Body.String(), want) || handled {
+			t.Errorf("from %q: %d %s", origin, w.Code, w.Body)
+		}
+	}
+}
+
+// Answers are nothing but what they say they are, and nobody keeps them; redirects go nowhere else.
+func TestHeaders(t *testing.T) {
+	w := httptest.NewRecorder()
+	c, _ := gin.CreateTestContext(w)
+	Headers()(c)
+	if h := w.Header(); h.Get("X-Content-Type-Options") != "nosniff" || h.Get("Cache-Control") != "no-store" {
+		t.Errorf("%v", h)
+	}
+	r := httptest.NewRequest("GET", "/x", nil)
+	r.Header.Set("X-Forwarded-Prefix", "//evil.example")
+	passed := false
+	Unprefixed(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { passed = r.Header.Get("X-Forwarded-Prefix") == "" })).ServeHTTP(w, r)
+	if !passed {
+		t.Error("the prefix is passed on")
+	}
+}
+
 func TestHosts(t *testing.T) {
 	for _, at := range []string{"local", "open", "keyed"} {
 		check := Hosts([]string{"known.example", " Upper.example ", "::5"}, func(*http.Request) bool { return at == "local" }, func(*http.Request) bool { return at == "open" })

@@ -210,3 +210,29 @@ func TestStoreTogether(t *testing.T) {
 	}
 	s.mu.Unlock()
 }
+
+// A list has an owner's records of a kind, the oldest first.
+func TestStoreLists(t *testing.T) {
+	s := New(1_000_000, time.Hour)
+	want := ""
+	for i := range 12 {
+		r := stored(fmt.Sprint(i), 10_000, nil)
+		r.Body = text(fmt.Sprint(i, " "))
+		s.Put(r)
+		want += fmt.Sprint(i, " ")
+	}
+	other, kind := stored("o", 10_000, nil), stored("k", 10_000, nil)
+	other.Owner, kind.Kind = "you", Kind("chat")
+	s.Put(other)
+	s.Put(kind)
+	if _, err := s.Get(answers, "me", "3"); err != nil { // a use changes no order
+		t.Fatal(err)
+	}
+	got := ""
+	for _, b := range s.List(answers, "me") {
+		got += string(b.(text))
+	}
+	if got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
