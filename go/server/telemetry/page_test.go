@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"flag"
+	"maps"
 	"os"
 	"reflect"
 	"regexp"
@@ -9,7 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	"go.opentelemetry.io/otel/sdk/trace/tracetest"
+
+	"github.com/quern-llm/quern/go/diskcache"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
 )
 
 var update = flag.Bool("update", false, "write testdata/metrics.txt anew")
@@ -94,5 +101,53 @@ func TestPage(t *testing.T) {
 	}
 	if page != string(want) {
 		t.Errorf("the page of metrics is not as in %s; -update writes it\n%s", path, page)
+	}
+}
+
+// Each count of the disk cache has its own name.
+func TestPageOfTheDiskCache(t *testing.T) {
+	var s diskcache.Status
+	n := 0
+	number(reflect.ValueOf(&s).Elem(), &n)
+	r := prometheus.NewRegistry()
+	r.MustRegister(collector(func(out chan<- prometheus.Metric) { collectDisk(out, s) }))
+	all, err := r.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]float64{}
+	for _, f := range all {
+		for _, m := range f.Metric {
+			name := strings.TrimPrefix(f.GetName(), "quern_disk_cache_")
+			for _, l := range m.Label {
+				name += " " + l.GetValue()
+			}
+			got[name] = m.GetGauge().GetValue() + m.GetCounter().GetValue()
+		}
+	}
+	want := map[string]float64{"bytes": float64(s.Bytes), "limit_bytes": float64(s.Limit), "pages_total read": float64(s.Read),
+		"pages_total written": float64(s.Written), "pages_total removed": float64(s.Removed), "pages_total damaged": float64(s.Damaged),
+		"errors_total": float64(s.Errors)}
+	if !maps.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// A span says how many tokens were wanted at most, if that was said.
+func TestSpanOfARequest(t *testing.T) {
+	for _, most := range []int{-1, 0, 5} {
+		spans := tracetest.NewSpanRecorder()
+		_, span := sdk.NewTracerProvider(sdk.WithSpanProcessor(spans)).Tracer("").Start(t.Context(), "request")
+		new(operation).describe(span, "m", &generate.Params{MaxTokens: most})
+		span.End()
+		got := -1
+		for _, a := range spans.Ended()[0].Attributes() {
+			if a.Key == "gen_ai.request.max_tokens" {
+				got = int(a.Value.AsInt64())
+			}
+		}
+		if got != most {
+			t.Errorf("%d tokens are %d", most, got)
+		}
 	}
 }

@@ -104,9 +104,11 @@ func TestPush(t *testing.T) {
 			t.Errorf("%s is %v, want %v; there are %v", name, v, want, sums)
 		}
 	}
-	const name, bad = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT", "localhost:4318"
-	t.Setenv(name, bad)
-	if _, err := NewPush("v1"); err == nil || !strings.Contains(err.Error(), name+"="+bad) {
-		t.Errorf("%s=%s: %v", name, bad, err)
+	const name = "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT"
+	for _, bad := range []string{"localhost:4318", "http://", "ftp://localhost:4318", "//localhost", "http://[::1", "https://\x7f"} {
+		t.Setenv(name, bad)
+		if _, err := NewPush("v1"); err == nil || !strings.Contains(err.Error(), name+"="+bad) {
+			t.Errorf("%s=%s: %v", name, bad, err)
+		}
 	}
 }

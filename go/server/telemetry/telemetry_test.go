@@ -352,7 +352,7 @@ func TestLogForPeople(t *testing.T) {
 			t.Errorf("got %q, want %s", lines[i], want)
 		}
 	}
-	for ms, want := range map[float64]string{0.04: "0.0 ms", 2.94: "2.9 ms", 1500: "1.5 s", 169_000: "2m49s"} {
+	for ms, want := range map[float64]string{0.04: "0.0 ms", 2.94: "2.9 ms", 999.9: "999.9 ms", 1000: "1.0 s", 1500: "1.5 s", 59_900: "59.9 s", 60_000: "1m0s", 169_000: "2m49s"} {
 		if got := readable(ms); got != want {
 			t.Errorf("%v ms are %s, want %s", ms, got, want)
 		}
