@@ -74,3 +74,28 @@ func TestAnthropicRefuses(t *testing.T) {
 		}
 	}
 }
+
+// A budget of thinking is of one token at least, and what is wrong with a count is told as with a message.
+func TestThinkingBudget(t *testing.T) {
+	t.Parallel()
+	for thinking, want := range map[string]int{`{"type":"enabled","budget_tokens":1}`: 1, `{"type":"enabled","budget_tokens":2147483647}`: 2147483647} {
+		c, err := anthropic.Converse([]byte(`{` + ask1 + `,"thinking":` + thinking + `}`))
+		if err != nil || c.Budget.Tokens != want {
+			t.Errorf("%s: %+v, %v", thinking, c, err)
+		}
+	}
+	for thinking, want := range map[string]string{
+		`{"type":"enabled","budget_tokens":0}`: "thinking: budget_tokens: 0, want an integer from 1 to 2147483647",
+		`{"budget_tokens":5}`:                  "thinking: type: missing, want enabled, adaptive or disabled",
+	} {
+		if _, err := anthropic.Converse([]byte(`{` + ask1 + `,"thinking":` + thinking + `}`)); err == nil || err.Error() != want {
+			t.Errorf("%s: %v, want %s", thinking, err, want)
+		}
+	}
+	s := fake.New(t, "Hello", nil)
+	for body, want := range map[string]string{`{}`: "messages: missing", `{"messages":5}`: "messages: 5, want", `{`: "the body ends"} {
+		if status, b, _ := s.Do("POST", "/v1/messages/count_tokens", body); status != 400 || !strings.Contains(string(b), want) {
+			t.Errorf("%s: %d %s, want %s", body, status, b, want)
+		}
+	}
+}
