@@ -23,8 +23,10 @@ var dbrx = lang.Family{
 		k.N("context_length", k.Count("max_seq_len"))
 		k.N("feed_forward_length", f.Count("ffn_hidden_size"))
 		k.N("attention.head_count_kv", a.Count("kv_n_heads"))
-		k.F("rope.freq_base", a.Number("rope_theta"))
-		k.F("attention.clamp_kqv", a.Number("clip_qkv"))
+		if a.Has("rope_theta") || k.Theta() == 0 {
+			k.F("rope.freq_base", a.Number("rope_theta"))
+		}
+		k.F("attention.clamp_kqv", a.NumberOr("clip_qkv", 0))
 		k.N("expert_count", f.Count("moe_num_experts"))
 		k.N("expert_used_count", f.Count("moe_top_k"))
 		k.F("attention.layer_norm_epsilon", 1e-5)

@@ -40,7 +40,7 @@ func gemma4Keys(k *lang.Keys) {
 	k.N("attention.shared_kv_layers", shared)
 	k.N("embedding_length_per_layer_input", k.CountOr("hidden_size_per_layer_input", 0))
 	k.Bs("attention.sliding_window_pattern", windows)
-	full, window := k.Count("global_head_dim"), k.Count("head_dim")
+	full, window := fullHead(k.Config), k.CountOf("head_dim", windows)
 	k.N("attention.key_length", full)
 	k.N("attention.value_length", full)
 	k.N("attention.key_length_swa", window)
@@ -55,13 +55,30 @@ func gemma4Keys(k *lang.Keys) {
 		n := k.Count("intermediate_size")
 		k.Ns("feed_forward_length", lang.Where(wide, 2*n, n))
 	}
-	if k.Has("num_global_key_value_heads") {
-		k.Ns("attention.head_count_kv", lang.Where(windows, k.Count("num_key_value_heads"),
-			k.Count("num_global_key_value_heads")))
+	here, whole := k.CountOf("num_key_value_heads", windows), k.CountOf("num_key_value_heads", others(windows))
+	if n := k.CountOr("num_global_key_value_heads", whole); n != here && n > 0 {
+		k.Ns("attention.head_count_kv", lang.Where(windows, here, n))
 	}
 	if k.Experts() == 0 {
 		k.Drop("expert_count", "expert_used_count", "expert_feed_forward_length")
 	}
+}
+
+// fullHead returns the number of channels of a head in layers without a window.
+func fullHead(c *hf.Config) int {
+	if c.Has("global_head_dim") {
+		return c.Count("global_head_dim")
+	}
+	return c.CountOf("head_dim", others(c.TypesOf("sliding_attention")))
+}
+
+// others returns the layers that a list has not.
+func others(is []bool) []bool {
+	not := make([]bool, len(is))
+	for i := range is {
+		not[i] = !is[i]
+	}
+	return not
 }
 
 // gemma4Factors returns factors that keep some channels of layers without a window from rotating: their period is
@@ -69,7 +86,7 @@ func gemma4Keys(k *lang.Keys) {
 func gemma4Factors(c *hf.Config) map[string]lang.View {
 	r := c.RopeOf("full_attention")
 	defer c.Take(r)
-	n := c.Channels(c.Count("global_head_dim"))
+	n := c.Channels(fullHead(c))
 	turning := int(float64(n) * r.NumberOr("partial_rotary_factor", 1) / 2)
 	factors := make([]float32, n/2)
 	for i := range factors {

@@ -13,8 +13,10 @@ var hunyuanmoe = lang.Family{
 	Settings: lang.Settings{{"expert_shared_feed_forward_length", 'n', "intermediate_size"}},
 	Keys: func(k *lang.Keys) {
 		alike(k, "expert_used_count", "moe_topk num_experts_per_tok")
-		alike(k, "expert_feed_forward_length", "moe_intermediate_size")
-		alike(k, "expert_shared_count", "num_shared_expert")
+		alike(k, "expert_feed_forward_length", "moe_intermediate_size intermediate_size")
+		if k.N("expert_shared_count", 1); k.Has("num_shared_expert") {
+			alike(k, "expert_shared_count", "num_shared_expert")
+		}
 		stretched(k)
 	},
 }

@@ -27,16 +27,18 @@ var mimo2 = lang.Family{
 		rotating(k, 1)
 		k.F("attention.layer_norm_rms_epsilon", k.NumberOr("layernorm_epsilon rms_norm_eps", 1e-5))
 		windows := make([]bool, k.Layers())
-		kinds := k.List("hybrid_layer_pattern")
-		if len(kinds) != len(windows) {
+		if kinds := k.List("hybrid_layer_pattern"); kinds == nil && k.Has("layer_types") {
+			windows = k.TypesOf("sliding_attention")
+		} else if len(kinds) != len(windows) {
 			k.Fail("hybrid_layer_pattern names %d layers of %d", len(kinds), len(windows))
-		}
-		for i := range min(len(kinds), len(windows)) {
-			windows[i] = kinds[i] == 1.0
+		} else {
+			for i := range windows {
+				windows[i] = kinds[i] == 1.0
+			}
 		}
 		nextKeys(k)
 		windows = append(windows, slices.Repeat([]bool{true}, min(k.CountOr(nextLayers, 0), mostNext))...)
-		k.Ns("attention.head_count_kv", lang.Where(windows, k.Count("swa_num_key_value_heads"), k.HeadsKV()))
+		k.Ns("attention.head_count_kv", lang.Where(windows, k.CountOr("swa_num_key_value_heads", k.HeadsKV()), k.HeadsKV()))
 		k.Ns("attention.sliding_window_pattern", lang.Where(windows, 1, 0))
 		k.Drop("expert_group_count", "expert_group_used_count")
 	},

@@ -1,6 +1,7 @@
 package family
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/quern-llm/quern/go/convert/hf"
@@ -45,8 +46,11 @@ var nemotronExperts = lang.Rules{
 
 // nemotronKind returns another architecture if there are experts.
 func nemotronKind(c *hf.Config, f *lang.Family) *lang.Family {
-	if !c.Has("num_experts_per_tok") {
+	if !c.Has("num_experts_per_tok") || c.Has("layers_block_type") && !slices.Contains(c.TypesOf("moe"), true) {
 		return f
+	}
+	if slices.Contains(pattern(c, '-', "mlp"), true) && slices.Contains(pattern(c, 'E', "moe"), true) {
+		c.Fail("layers with experts and dense ones in one model are not computed")
 	}
 	kind := *f
 	kind.Arch = "nemotron_h_moe"

@@ -120,6 +120,7 @@ func Read(dir string) (*Config, error) {
 			}
 		}
 	}
+	c.spell()
 	return c, nil
 }
 
@@ -411,8 +412,8 @@ func (c *Config) TypesOf(kinds string) []bool {
 	var all []bool
 	for _, t := range c.Texts("layer_types layers_block_type") {
 		is := false
-		for kind := range strings.FieldsSeq(kinds) {
-			is = is || t == kind
+		for want := range strings.FieldsSeq(kinds) {
+			is = is || kind(t) == kind(want)
 		}
 		all = append(all, is)
 	}
