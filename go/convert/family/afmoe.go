@@ -23,6 +23,7 @@ var afmoe = lang.Family{
 	},
 	Keys: func(k *lang.Keys) {
 		commonKeys(k)
+		windows(k, allBut(k.CountOr("global_attn_every_n_layers", 4)))
 		k.Gating("")
 	},
 }

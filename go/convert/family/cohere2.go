@@ -9,6 +9,7 @@ var cohere2 = lang.Family{
 	Settings: lang.Settings{{"logit_scale", 'f', "logit_scale"}, {"attention.sliding_window", 'n', "sliding_window"}},
 	Keys: func(k *lang.Keys) {
 		commonKeys(k)
+		windows(k, allBut(4))
 		k.Set("rope.scaling.type", "none")
 	},
 	Skip: []string{"lm_head."},

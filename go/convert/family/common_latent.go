@@ -53,6 +53,9 @@ func latentKeys(k *lang.Keys) {
 		k.N("leading_dense_block_count", k.Layers())
 	}
 	k.Gating("")
+	if k.Text("topk_method") == "greedy" { // whatever n_group is
+		k.Drop("expert_group_count", "expert_group_used_count")
+	}
 	r := k.RopeOf("full_attention")
 	if r.Has("mscale_all_dim") {
 		k.F("rope.scaling.yarn_log_multiplier", 0.1*r.Number("mscale_all_dim"))

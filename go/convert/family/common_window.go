@@ -12,23 +12,23 @@ func windowShare(c *hf.Config) float64 {
 	return r.NumberOr("partial_rotary_factor", 1)
 }
 
-// windows sets which layers have a window, as config.json says it: a list of their kinds, the first one with a window, or
-// else all. Where usual is not nil, it says of which layers files without a list are.
+// windows sets which layers have a window, as config.json says it: a list of their kinds, the first one with a window,
+// or else all. Where usual is not nil, it says of which layers files without a list are.
 func windows(k *lang.Keys, usual func(il int) bool) {
-	n := k.CountOr("sliding_window", 0)
-	if n == 0 || !k.FlagOr("use_sliding_window", true) {
+	n, on, first := k.CountOr("sliding_window", 0), k.FlagOr("use_sliding_window", true), k.CountOr("max_window_layers", 0)
+	kinds := k.Has("layer_types")
+	if n == 0 || !on {
 		k.Drop("attention.sliding_window")
 		return
 	}
 	is := make([]bool, k.Layers())
-	first := 0
-	if k.Has("use_sliding_window") {
-		first = k.CountOr("max_window_layers", 0)
+	if !k.Has("use_sliding_window") {
+		first = 0
 	}
 	for il := range is {
 		is[il] = il >= first
 	}
-	if k.Has("layer_types") {
+	if kinds {
 		is = k.TypesOf("sliding_attention")
 	} else if every := k.CountOr("sliding_window_pattern _sliding_window_pattern", 0); every > 0 {
 		for il := range is {

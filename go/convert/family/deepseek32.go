@@ -8,6 +8,7 @@ var deepseek32 = lang.Family{
 	Rules:    indexed.And(predicting, latent, ends, attention, dense, mixture),
 	Settings: latentSettings,
 	Keys:     func(k *lang.Keys) { latentKeys(k); indexKeys(k); further(k) },
+	Fixed:    lang.Fixed{{"layer_types", "indexed_attention"}},
 }
 
 var glmDSA = lang.Family{
@@ -29,4 +30,5 @@ var glmDSA = lang.Family{
 		further(k)
 	},
 	Vocab: glmVocab,
+	Fixed: lang.Fixed{{"layer_types", "indexed_attention"}},
 }

@@ -25,6 +25,7 @@ var dots1 = lang.Family{
 	Rules:    ends.And(attention, dense, mixture),
 	Settings: routedSettings,
 	Keys:     func(k *lang.Keys) { k.Gating("") },
+	Fixed:    lang.Fixed{{"layer_types", "full_attention"}},
 }
 
 var bailingmoe2 = lang.Family{

@@ -21,5 +21,6 @@ var gptoss = lang.Family{
 		{"attention.sliding_window", 'n', "sliding_window"},
 		{"expert_feed_forward_length", 'n', "intermediate_size"},
 	},
+	Keys:  func(k *lang.Keys) { windows(k, allBut(2)) },
 	Fixed: lang.Fixed{{"swiglu_alpha", "1.702"}, {"swiglu_limit", "7"}},
 }

@@ -60,5 +60,6 @@ var hyv4 = lang.Family{
 		}
 		k.Bs("attention.indexer.types", own)
 	},
-	Skip: []string{"model.mtp_layers."},
+	Skip:  []string{"model.mtp_layers."},
+	Fixed: lang.Fixed{{"layer_types", "indexed_attention"}},
 }

@@ -23,7 +23,8 @@ var nothing = strings.Fields(`
 
 	pretraining_tp model_parallel_size reorder_and_upcast_attn attention_softmax_in_fp32
 	scale_attention_softmax_in_fp32 slow_but_exact deterministic_flash_attn residual_in_fp32 enable_moe_fp32_combine
-	use_mambapy use_associative_scan use_mamba_kernels mamba_ssm_cache_dtype moe_shared_expert_overlap chunk_size mamba_chunk_size
+	use_mambapy use_associative_scan use_mamba_kernels mamba_ssm_cache_dtype moe_shared_expert_overlap
+	chunk_size mamba_chunk_size
 
 	summary_type summary_use_proj summary_proj_to_labels summary_first_dropout
 	classifier_activation classifier_bias classifier_dropout classifier_pooling
@@ -58,7 +59,14 @@ var shownTo = map[string]string{
 	"falcon-h1": "attention_in_multiplier attention_out_multiplier embedding_multiplier key_multiplier lm_head_multiplier " +
 		"mlp_multipliers ssm_in_multiplier ssm_multipliers ssm_out_multiplier mamba_expand mamba_n_heads " +
 		"mamba_norm_before_gate mamba_rms_norm projectors_bias",
-	"granitemoe": "mamba_*", "t5encoder": "num_decoder_layers",
+	"qwen2moe": "decoder_sparse_step mlp_only_layers", "qwen3moe": "decoder_sparse_step mlp_only_layers",
+	"qwen3next": "decoder_sparse_step mlp_only_layers", "qwen3vlmoe": "decoder_sparse_step mlp_only_layers",
+	"dots1": "sliding_window max_window_layers", "smollm3": "no_rope_layer_interval", // lists of layers say it
+	"exaone4": "sliding_window_pattern", "exaone-moe": "sliding_window_pattern", "gemma3": "_sliding_window_pattern",
+	"cohere2moe": "rope_theta sliding_window_pattern prefix_dense_sliding_window_pattern",
+	"mistral4":   "rope_parameters.partial_rotary_factor",
+	"granitemoe": "mamba_*", "granitehybrid": "mamba_expand",
+	"dbrx": "ffn_config.hidden_size ffn_config.moe_loss_weight", "t5encoder": "num_decoder_layers",
 	"mamba":  "time_step_min time_step_max time_step_scale",
 	"mamba2": "time_step_min time_step_max time_step_rank num_heads",
 }

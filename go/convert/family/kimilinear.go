@@ -19,7 +19,7 @@ var kimiLinear = lang.Family{
 		kimiLayers(k, k.Within("linear_attn_config"))
 		k.Drop("expert_group_count", "expert_group_used_count", "expert_weights_norm")
 	},
-	Fixed: scanAct,
+	Fixed: scanAct.And(lang.Fixed{{"moe_renormalize", "true"}, {"num_expert_group", "1"}}),
 }
 
 // kimi is what the layers of Kimi Linear and Kimi K3 have beside latent attention.

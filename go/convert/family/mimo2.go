@@ -22,6 +22,7 @@ var mimo2 = lang.Family{
 		{"attention.sliding_window", 'n', "sliding_window"},
 		{"attention.value_length", 'n', "v_head_dim"},
 		{"attention.value_scale", 'f', "attention_value_scale"},
+		{"expert_weights_scale", 'f', "routed_scaling_factor"},
 	},
 	Keys: func(k *lang.Keys) {
 		rotating(k, 1)
@@ -42,6 +43,7 @@ var mimo2 = lang.Family{
 		k.Ns("attention.sliding_window_pattern", lang.Where(windows, 1, 0))
 		k.Drop("expert_group_count", "expert_group_used_count")
 	},
+	Fixed:   lang.Fixed{{"norm_topk_prob", "true"}},
 	Next:    countNext,
 	Rename:  nextOfQwen,
 	Stripes: mimoStripes,

@@ -17,13 +17,16 @@ var modernBERT = lang.Family{
 		{"mlp.Wo", "ffn_down", nil},
 	},
 	Settings: lang.Settings{
-		{"attention.sliding_window", 'n', "local_attention"},
+		{"attention.sliding_window", 'n', "local_attention sliding_window"},
 		{"attention.sliding_window_pattern", 'n', "global_attn_every_n_layers"},
 	},
 	Keys: func(k *lang.Keys) {
 		encoderKeys(k)
 		vocabSize(k)
 		k.Set("rope.scaling.type", "none")
+		if k.Has("layer_types") {
+			k.Bs("attention.sliding_window_pattern", k.TypesOf("sliding_attention"))
+		}
 		k.F("attention.layer_norm_epsilon", k.NumberOr("norm_eps", 1e-5))
 		k.Drop("attention.layer_norm_rms_epsilon")
 	},

@@ -14,4 +14,5 @@ var smollm3 = lang.Family{
 			}
 		}
 	},
+	Fixed: lang.Fixed{{"layer_types", "full_attention"}, {"use_sliding_window", "false"}},
 }

@@ -442,10 +442,13 @@ func (c *Config) Want(name string, values ...string) {
 	}
 }
 
-// Leading returns how many layers at the beginning have no experts. It fails if a later layer has none either.
+// Leading returns how many layers at the beginning have no experts. It fails if a layer after one with experts has none.
 func (c *Config) Leading() int {
 	kinds := c.Texts("mlp_layer_types")
 	lead := slices.IndexFunc(kinds, func(kind string) bool { return kind != "dense" })
+	if lead < 0 && len(kinds) > 0 {
+		return len(kinds)
+	}
 	if lead < 0 || slices.Contains(kinds[lead:], "dense") {
 		c.Fail("mlp_layer_types: want dense layers, and then others")
 	}

@@ -20,10 +20,10 @@ func kind(name string) string {
 // in their place.
 func (c *Config) spell() {
 	without := func(old, now string) bool { return c.m[old] == nil && c.m[now] != nil }
-	if without("first_k_dense_replace", "mlp_layer_types") {
-		if lead, ok := leading(c.Texts("mlp_layer_types")); ok {
-			c.Put("first_k_dense_replace", float64(lead))
-		}
+	if kinds, _ := c.m["mlp_layer_types"].([]any); len(kinds) > 0 && !slices.ContainsFunc(kinds, func(kind any) bool {
+		return kind != "dense" && kind != "sparse"
+	}) {
+		c.Put("first_k_dense_replace", float64(c.Leading()))
 	}
 	if without("num_hidden_layers", "layers_block_type") {
 		c.Put("num_hidden_layers", float64(len(c.Texts("layers_block_type"))))
@@ -40,15 +40,6 @@ func (c *Config) spell() {
 			"num_heads": c.Value("linear_num_heads"), "full_attn_layers": attend,
 		})
 	}
-}
-
-// leading returns how many layers at the beginning of a list are dense, and whether the others are all sparse.
-func leading(kinds []string) (n int, ok bool) {
-	n = slices.IndexFunc(kinds, func(kind string) bool { return kind != "dense" })
-	if n < 0 {
-		return len(kinds), true
-	}
-	return n, !slices.ContainsFunc(kinds[n:], func(kind string) bool { return kind != "sparse" })
 }
 
 // CountOf returns the number that a setting has in the layers for which is is true: that of per_layer_config, or else of
