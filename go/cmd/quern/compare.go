@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -231,9 +230,7 @@ func (f *compareFlags) compare(cmd *cobra.Command, device *engine.Device, all []
 	}
 	r := report(f.file, device.Threads(), all, cut, got)
 	if f.json {
-		enc := json.NewEncoder(cmd.OutOrStdout())
-		enc.SetIndent("", "  ")
-		return enc.Encode(r)
+		return printJSON(cmd.OutOrStdout(), r)
 	}
 	return r.print(cmd.OutOrStdout())
 }

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"os"
 
@@ -146,9 +145,7 @@ tell how long a prompt of the whole context takes before its answer begins.`,
 				}
 			}
 			if asJSON {
-				enc := json.NewEncoder(cmd.OutOrStdout())
-				enc.SetIndent("", "  ")
-				return enc.Encode(d)
+				return printJSON(cmd.OutOrStdout(), d)
 			}
 			return d.print(cmd.OutOrStdout())
 		},

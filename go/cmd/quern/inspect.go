@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"math"
 	"reflect"
@@ -86,9 +85,7 @@ embedded demo model; a file of that name is ./demo.`,
 				return err
 			}
 			if asJSON {
-				enc := json.NewEncoder(cmd.OutOrStdout())
-				enc.SetIndent("", "  ")
-				return enc.Encode(in)
+				return printJSON(cmd.OutOrStdout(), in)
 			}
 			return in.print(cmd.OutOrStdout())
 		},

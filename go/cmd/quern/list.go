@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -95,9 +94,7 @@ see "quern ps".`,
 				notes(cmd.ErrOrStderr())(usage.OneLine(err))
 			}
 			if asJSON {
-				enc := json.NewEncoder(cmd.OutOrStdout())
-				enc.SetIndent("", "  ")
-				return enc.Encode(all)
+				return printJSON(cmd.OutOrStdout(), all)
 			}
 			if len(all) == 0 && err == nil && isTerminal(cmd.OutOrStdout()) {
 				notes(cmd.ErrOrStderr())("no model was downloaded; \"quern pull\" downloads one")
@@ -147,9 +144,7 @@ of its header. "quern inspect NAME" shows the whole header, and the memory neede
 				return err
 			}
 			if asJSON {
-				enc := json.NewEncoder(cmd.OutOrStdout())
-				enc.SetIndent("", "  ")
-				return enc.Encode(c)
+				return printJSON(cmd.OutOrStdout(), c)
 			}
 			return c.print(cmd.OutOrStdout())
 		},

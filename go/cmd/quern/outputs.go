@@ -1,9 +1,19 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 )
+
+// printJSON prints what a command has found, for other programs.
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	enc.SetIndent("", "  ")
+	return enc.Encode(v)
+}
 
 // checkOutputs returns an error if a file that is to be written is one of those that are read: replacing it would destroy the
 // only copy of what it holds as soon as a later step fails.

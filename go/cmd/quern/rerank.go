@@ -1,7 +1,6 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -163,8 +162,5 @@ func printRanked(w io.Writer, ranked []rerank.Ranked, documents []string, asJSON
 	if !asJSON {
 		return nil
 	}
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(list)
+	return printJSON(w, list)
 }

@@ -164,18 +164,8 @@ type turn struct {
 
 type turns []turn
 
-const wantTurns = `an array of messages such as {"role": "user", "content": "hello"}`
-
-func (l *turns) Take(r *field.Reader) error {
-	*l = turns{}
-	err := r.Elements(wantTurns, func(i int) error {
-		m, err := readTurn(r)
-		*l = append(*l, m)
-		return field.Within(fmt.Sprintf("message %d", i), err)
-	})
-	if err == nil && len(*l) == 0 {
-		err = fmt.Errorf("empty, want %s", wantTurns)
-	}
+func (l *turns) Take(r *field.Reader) (err error) {
+	*l, err = ask.ReadMessages(r, readTurn)
 	return err
 }
 
@@ -208,7 +198,7 @@ func (l *turns) Value() any { return nil }
 
 func (l *turns) Schema() field.Schema {
 	return field.Schema{
-		"type": "array", "minItems": 1, "description": wantTurns,
+		"type": "array", "minItems": 1, "description": ask.WantMessages,
 		"items": field.Schema{"type": "object", "required": []string{"role", "content"}, "properties": field.Schema{
 			"role":    field.Schema{"enum": []string{"user", "assistant", "system"}},
 			"content": field.Schema{"anyOf": []field.Schema{{"type": "string"}, {"type": "array", "items": blockSchema}}},

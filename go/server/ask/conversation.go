@@ -68,17 +68,22 @@ type Messages []chat.Message
 
 const WantMessages = `an array of messages such as {"role": "user", "content": "hello"}`
 
-func (l *Messages) Take(r *field.Reader) error {
-	*l = Messages{}
-	err := r.Elements(WantMessages, func(i int) error {
-		m, err := readMessage(r)
-		*l = append(*l, m)
+func (l *Messages) Take(r *field.Reader) (err error) {
+	*l, err = ReadMessages(r, readMessage)
+	return err
+}
+
+// ReadMessages reads the messages of a conversation, of which there are some, each with read.
+func ReadMessages[T any](r *field.Reader, read func(*field.Reader) (T, error)) (all []T, err error) {
+	err = r.Elements(WantMessages, func(i int) error {
+		m, err := read(r)
+		all = append(all, m)
 		return field.Within(fmt.Sprintf("message %d", i), err)
 	})
-	if err == nil && len(*l) == 0 {
+	if err == nil && len(all) == 0 {
 		err = fmt.Errorf("empty, want %s", WantMessages)
 	}
-	return err
+	return all, err
 }
 
 func readMessage(r *field.Reader) (m chat.Message, err error) {
