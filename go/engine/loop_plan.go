@@ -231,6 +231,35 @@ func (l *Loop) shift() {
 
 // plan assembles the next pass. It reports whether there is one.
 func (l *Loop) plan(now time.Duration, ended *[]*job) bool {
+	l.admit(now, ended)
+	l.shift()
+	l.age()
+	for {
+		for _, j := range l.batch { // left over from a plan that failed
+			j.inPass = 0
+		}
+		l.choose(now)
+		l.assemble()
+		if len(l.planned) == 0 {
+			return false
+		}
+		start := time.Now()
+		_, err := l.e.fill(l.items)
+		l.filled = time.Since(start)
+		if err == nil {
+			for i, it := range l.items {
+				l.planned[i].Branches = l.batch[i].gen.KeepBranches(len(it.Branches))
+			}
+			return true
+		}
+		// The Scheduler counts bytes and does not know which blocks are shared, so memory may run out here. One
+		// request is preempted and the plan is made again. This terminates, since fewer run each time.
+		l.lacks(l.batch[len(l.batch)-1], err)
+	}
+}
+
+// admit lets waiting requests run, in place of others if need be, and adds those whose deadline has passed to ended.
+func (l *Loop) admit(now time.Duration, ended *[]*job) {
 	a := l.sched.Admit(now, l.e.kv.Available(), func(id uint64) sched.Prefix {
 		j := l.jobs[id]
 		if j.NoCache || l.given != nil {
@@ -254,48 +283,28 @@ func (l *Loop) plan(now time.Duration, ended *[]*job) bool {
 	for _, id := range l.accommodate(a.Admitted) {
 		l.resume(l.jobs[id])
 	}
-	l.shift()
-	l.age()
-	for {
-		for _, j := range l.batch { // left over from a plan that failed
-			j.inPass = 0
-		}
-		l.choose(now)
-		l.items, l.batch, l.ids = l.items[:0], l.batch[:0], l.ids[:0]
-		if l.goneTokens = 0; l.stop == nil || l.stop.IsSet() {
-			l.stop = new(kernel.Stop)
-		}
-		total := int64(0)
-		for i := range l.planned {
-			p := &l.planned[i]
-			j, from := l.jobs[p.ID], len(l.ids)
-			known, at := p.Tokens-p.Draft, j.seq.Len()
-			room := j.gen.Shift.Room(at, j.cuts.slice(at, l.e.kv.Layout().Room(at, l.e.batch)))
-			p.Draft = max(min(p.Draft, room-known), 0)
-			p.Tokens = min(known+p.Draft, room)
-			p.Branches = generate.CutBranches(p.Branches, room-known)
-			l.ids = j.gen.Pending(l.ids, p.Tokens)
-			l.items = append(l.items, Item{Seq: j.seq, IDs: l.ids[from:], Rows: j.gen.Rows(p.Tokens), Branches: branches(j.gen.Split(p.Branches))})
-			l.batch = append(l.batch, j)
-			j.inPass = int64(p.Tokens)
-			total += j.inPass
-		}
-		l.passTokens = total
-		if len(l.planned) == 0 {
-			return false
-		}
-		start := time.Now()
-		_, err := l.e.fill(l.items)
-		l.filled = time.Since(start)
-		if err == nil {
-			for i, it := range l.items {
-				l.planned[i].Branches = l.batch[i].gen.KeepBranches(len(it.Branches))
-			}
-			return true
-		}
-		// The Scheduler counts bytes and does not know which blocks are shared, so memory may run out here. One
-		// request is preempted and the plan is made again. This terminates, since fewer run each time.
-		l.lacks(l.batch[len(l.batch)-1], err)
+}
+
+// assemble makes the items of the planned pass, with no more tokens of each request than may be in one pass.
+func (l *Loop) assemble() {
+	l.items, l.batch, l.ids = l.items[:0], l.batch[:0], l.ids[:0]
+	if l.goneTokens = 0; l.stop == nil || l.stop.IsSet() {
+		l.stop = new(kernel.Stop)
+	}
+	l.passTokens = 0
+	for i := range l.planned {
+		p := &l.planned[i]
+		j, from := l.jobs[p.ID], len(l.ids)
+		known, at := p.Tokens-p.Draft, j.seq.Len()
+		room := j.gen.Shift.Room(at, j.cuts.slice(at, l.e.kv.Layout().Room(at, l.e.batch)))
+		p.Draft = max(min(p.Draft, room-known), 0)
+		p.Tokens = min(known+p.Draft, room)
+		p.Branches = generate.CutBranches(p.Branches, room-known)
+		l.ids = j.gen.Pending(l.ids, p.Tokens)
+		l.items = append(l.items, Item{Seq: j.seq, IDs: l.ids[from:], Rows: j.gen.Rows(p.Tokens), Branches: branches(j.gen.Split(p.Branches))})
+		l.batch = append(l.batch, j)
+		j.inPass = int64(p.Tokens)
+		l.passTokens += j.inPass
 	}
 }
 

@@ -29,6 +29,32 @@ func (l *Loop) Embedding(tokens int, pooling nn.Pooling) (*Embedding, error) {
 // ErrClosing, ErrDamaged, or an error about its parameters. When the queue is full, the newest waiting request of the
 // flow with the most of it may end with a *BusyError in favour of one of a flow with less.
 func (l *Loop) Submit(r *Request) (*Ticket, error) {
+	j, s, err := l.prepareJob(r)
+	if err != nil {
+		return nil, err
+	}
+	var trail *trail
+	if !j.NoCache {
+		if l.spill != nil {
+			trail = l.spill.follow(j.namespace, j.skippable())
+		}
+		j.marks = l.leaders.marks(j.namespace, j.Prompt)
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if err := l.accepts(j, &s); err != nil {
+		return nil, err
+	}
+	if err := l.queue(j, s, trail); err != nil {
+		return nil, err
+	}
+	return &Ticket{l, j}, nil
+}
+
+// prepareJob returns the job of a request, and what the scheduler is to know of it, except its number, its deadline and
+// its leader. It refuses what no loop of this engine could run.
+func (l *Loop) prepareJob(r *Request) (*job, sched.Request, error) {
+	var s sched.Request
 	prompt := len(r.Prompt)
 	if c := l.e.model.Config; c.OnePass() {
 		own := *r
@@ -37,85 +63,86 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 		r = &own
 		switch {
 		case c.BothWays && r.Reader == nil:
-			return nil, fmt.Errorf("%s %w", c.Arch, ErrBothWays)
+			return nil, s, fmt.Errorf("%s %w", c.Arch, ErrBothWays)
 		case !c.BothWays && r.Reader != nil:
-			return nil, fmt.Errorf("%s %w", c.Arch, ErrAnswers)
+			return nil, s, fmt.Errorf("%s %w", c.Arch, ErrAnswers)
 		}
 	}
 	params := r.Params
 	params.NoShift = params.NoShift || r.Reader != nil
 	gen, err := l.e.generation(params)
 	if err != nil {
-		return nil, err
+		return nil, s, err
 	}
 	reading, err := newReading(r.Reader, len(r.Prompt))
 	if err != nil {
-		return nil, err
+		return nil, s, err
 	}
 	adapters, err := settled(r.Adapters)
 	if err != nil {
-		return nil, err
+		return nil, s, err
 	}
 	room := gen.Shift.Room(0, l.e.ctx) - len(r.Prompt)
 	if room < 0 || room == 0 && (r.Reader == nil || gen.MaxTokens != 0) {
-		return nil, &TooLongError{Prompt: len(r.Prompt), Ctx: l.e.ctx}
+		return nil, s, &TooLongError{Prompt: len(r.Prompt), Ctx: l.e.ctx}
 	}
 	j := &job{Request: r, gen: gen, reading: reading, slot: -1, submitted: time.Now(), adapters: adapters, namespace: r.Namespace + adapterSpace(adapters)}
 	j.usage = Usage{PromptTokens: prompt, Slot: -1}
 	j.progress = Progress{Total: len(r.Prompt)}
-	s := sched.Request{Flow: r.Flow, Weight: r.Weight, Priority: r.Priority, Prompt: len(r.Prompt), MaxTokens: room}
+	s = sched.Request{Flow: r.Flow, Weight: r.Weight, Priority: r.Priority, Prompt: len(r.Prompt), MaxTokens: room}
 	if gen.Shift.Limit > 0 {
 		s.MaxTokens, s.Most = math.MaxInt32, gen.Shift.Limit
 	}
 	if gen.MaxTokens >= 0 {
 		s.MaxTokens = min(gen.MaxTokens, s.MaxTokens)
 	}
-	var trail *trail
-	if l.spill != nil && !r.NoCache {
-		trail = l.spill.follow(j.namespace, j.skippable())
-	}
+	return j, s, nil
+}
 
-	if !r.NoCache {
-		j.marks = l.leaders.marks(j.namespace, r.Prompt)
-	}
-
-	l.mu.Lock()
-	defer l.mu.Unlock()
+// accepts returns why the loop cannot take a request now, nil if it can. It sets the deadline that the scheduler is to
+// know. The caller holds the lock.
+func (l *Loop) accepts(j *job, s *sched.Request) error {
 	if l.draining {
-		return nil, ErrClosing
+		return ErrClosing
 	}
 	if l.asleep {
-		return nil, ErrAsleep
+		return ErrAsleep
 	}
 	if err := l.e.model.Damaged(); err != nil {
-		return nil, err
+		return err
 	}
-	if !r.Deadline.IsZero() {
-		if s.Deadline = r.Deadline.Sub(l.begun); s.Deadline <= l.now() {
-			return nil, ErrDeadline
+	if !j.Deadline.IsZero() {
+		if s.Deadline = j.Deadline.Sub(l.begun); s.Deadline <= l.now() {
+			return ErrDeadline
 		}
 	}
-	if err := l.makeRoom(s); err != nil {
+	if err := l.makeRoom(*s); err != nil {
 		l.counts.RejectedRequests++
-		return nil, err
+		return err
 	}
-	if err := l.use(adapters); err != nil {
-		return nil, err
+	return nil
+}
+
+// queue gives a request to the scheduler. trail is what the disk may have of its prompt, or nil. The caller holds the
+// lock.
+func (l *Loop) queue(j *job, s sched.Request, trail *trail) error {
+	if err := l.use(j.adapters); err != nil {
+		return err
 	}
 	l.lastID++
 	s.ID, j.id = l.lastID, l.lastID
 	s.Leader, s.Shared = l.leader(j)
 	if leader := l.jobs[s.Leader]; leader != nil && !leader.cuts.has(s.Shared) {
-		leader.cuts = append(leader.cuts, s.Shared) // r continues from there
+		leader.cuts = append(leader.cuts, s.Shared) // j continues from there
 	}
 	s.Held = trail != nil && l.spill.pays(trail)
 	dropped, err := l.sched.Add(s, l.now())
 	if busy := (*sched.BusyError)(nil); errors.As(err, &busy) {
 		l.counts.RejectedRequests++
-		l.unuse(adapters)
-		return nil, &BusyError{busy.Queued, busy.RetryAfter}
+		l.unuse(j.adapters)
+		return &BusyError{busy.Queued, busy.RetryAfter}
 	}
-	if other := l.jobs[dropped]; other != nil && other.ended == nil { // a request of another flow left its place to r
+	if other := l.jobs[dropped]; other != nil && other.ended == nil { // a request of another flow left its place to j
 		busy := l.sched.Busy()
 		l.counts.RejectedRequests++
 		other.end(&BusyError{busy.Queued, busy.RetryAfter})
@@ -126,7 +153,7 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 		l.spill.restore(j, trail)
 	}
 	l.nudge()
-	return &Ticket{l, j}, nil
+	return nil
 }
 
 // take adds a request that the scheduler has.

@@ -130,49 +130,10 @@ func (l *Loop) RestoreSlot(slot int, namespace string, r io.Reader) (SlotFile, e
 	}
 	sum := xxhash.New()
 	file := bufio.NewReaderSize(r, 1<<16)
-	in := io.TeeReader(file, sum)
-	head := make([]byte, len(slotMagic)+sha256.Size)
-	if _, err := io.ReadFull(in, head); err != nil {
-		return SlotFile{}, errSlotShort
-	}
-	magic := string(head[:len(slotMagic)])
-	if slices.Contains(slotMagicOld, magic) {
-		return SlotFile{}, fmt.Errorf("%w: it is of an older version, which had no checksum; save the slot again", ErrSlotFile)
-	}
-	if magic != slotMagic && magic != slotMagicAdapted {
-		return SlotFile{}, fmt.Errorf("%w: it does not begin with %q", ErrSlotFile, slotMagic)
-	}
-	if !bytes.Equal(head[len(slotMagic):], l.e.fingerprint()) {
-		return SlotFile{}, fmt.Errorf("%w: it is of another one, of another configuration, or of another type of keys and values", ErrSlotFile)
-	}
-	var space []byte
-	if magic == slotMagicAdapted {
-		n, err := slotUint(in)
-		if err == nil && n > maxSpace {
-			err = fmt.Errorf("%w: the names of its adapters are %d bytes long", ErrSlotFile, n)
-		}
-		if err != nil {
-			return SlotFile{}, err
-		}
-		space = make([]byte, n)
-		if _, err := io.ReadFull(in, space); err != nil {
-			return SlotFile{}, errSlotShort
-		}
-		head = append(head, make([]byte, 4+n)...) // it counts
-	}
-	n, err := slotUint(in)
+	in := &countedReader{r: io.TeeReader(file, sum)}
+	space, ids, err := l.e.readSlotHead(in)
 	if err != nil {
 		return SlotFile{}, err
-	}
-	if n == 0 || int64(n) > int64(l.e.ctx) {
-		return SlotFile{}, fmt.Errorf("%w: it has %d tokens, and the context is %d", ErrSlotFile, n, l.e.ctx)
-	}
-	ids := make([]int32, n)
-	if err := binary.Read(in, binary.LittleEndian, ids); err != nil {
-		return SlotFile{}, errSlotShort
-	}
-	if err := known(ids, l.e.model.Config.NVocab); err != nil {
-		return SlotFile{}, fmt.Errorf("%w: %v", ErrSlotFile, err)
 	}
 	l.mu.Lock()
 	table, err := l.e.kv.NewTableOf(len(ids))
@@ -180,15 +141,13 @@ func (l *Loop) RestoreSlot(slot int, namespace string, r io.Reader) (SlotFile, e
 	if err != nil {
 		return SlotFile{}, err
 	}
-	f := SlotFile{Tokens: len(ids), Bytes: int64(len(head) + 4 + 4*len(ids))}
 	err = table.Parts(func(part []byte) error {
-		n, err := io.ReadFull(in, part)
-		f.Bytes += int64(n)
-		if err != nil {
+		if _, err := io.ReadFull(in, part); err != nil {
 			return errSlotShort
 		}
 		return nil
 	})
+	f := SlotFile{Tokens: len(ids), Bytes: in.n}
 	if err == nil {
 		err = checkSlotEnd(file, sum.Sum64())
 		f.Bytes += 8
@@ -196,13 +155,72 @@ func (l *Loop) RestoreSlot(slot int, namespace string, r io.Reader) (SlotFile, e
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err == nil {
-		namespace += string(space)
+		namespace += space
 		l.tree.Keep(namespace, table, ids, kvcache.How{End: true})
-		l.slots[slot].ids, l.slots[slot].namespace, l.slots[slot].space = ids, namespace, string(space)
+		l.slots[slot].ids, l.slots[slot].namespace, l.slots[slot].space = ids, namespace, space
 	}
 	table.Free()
 	l.nudge() // a request may be waiting for the blocks
 	return f, err
+}
+
+// A countedReader counts what is read.
+type countedReader struct {
+	r io.Reader
+	n int64
+}
+
+func (c *countedReader) Read(b []byte) (int, error) {
+	n, err := c.r.Read(b)
+	c.n += int64(n)
+	return n, err
+}
+
+// readSlotHead reads a slot file up to its units: the names of its adapters and the tokens.
+func (e *Engine) readSlotHead(in io.Reader) (space string, ids []int32, err error) {
+	head := make([]byte, len(slotMagic)+sha256.Size)
+	if _, err := io.ReadFull(in, head); err != nil {
+		return "", nil, errSlotShort
+	}
+	magic := string(head[:len(slotMagic)])
+	if slices.Contains(slotMagicOld, magic) {
+		return "", nil, fmt.Errorf("%w: it is of an older version, which had no checksum; save the slot again", ErrSlotFile)
+	}
+	if magic != slotMagic && magic != slotMagicAdapted {
+		return "", nil, fmt.Errorf("%w: it does not begin with %q", ErrSlotFile, slotMagic)
+	}
+	if !bytes.Equal(head[len(slotMagic):], e.fingerprint()) {
+		return "", nil, fmt.Errorf("%w: it is of another one, of another configuration, or of another type of keys and values", ErrSlotFile)
+	}
+	if magic == slotMagicAdapted {
+		n, err := slotUint(in)
+		if err == nil && n > maxSpace {
+			err = fmt.Errorf("%w: the names of its adapters are %d bytes long", ErrSlotFile, n)
+		}
+		if err != nil {
+			return "", nil, err
+		}
+		names := make([]byte, n)
+		if _, err := io.ReadFull(in, names); err != nil {
+			return "", nil, errSlotShort
+		}
+		space = string(names)
+	}
+	n, err := slotUint(in)
+	if err != nil {
+		return "", nil, err
+	}
+	if n == 0 || int64(n) > int64(e.ctx) {
+		return "", nil, fmt.Errorf("%w: it has %d tokens, and the context is %d", ErrSlotFile, n, e.ctx)
+	}
+	ids = make([]int32, n)
+	if err := binary.Read(in, binary.LittleEndian, ids); err != nil {
+		return "", nil, errSlotShort
+	}
+	if err := known(ids, e.model.Config.NVocab); err != nil {
+		return "", nil, fmt.Errorf("%w: %v", ErrSlotFile, err)
+	}
+	return space, ids, nil
 }
 
 // checkSlotEnd reads the checksum at the end of a slot file.
