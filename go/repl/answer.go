@@ -26,6 +26,9 @@ func (s *Session) say(ctx context.Context, message string) error {
 	s.messages = append(s.messages, chat.Message{Role: "user", Content: chat.Text(message)})
 	answering, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
+	if q, ok := s.Input.(Quieter); ok {
+		defer q.Quiet()()
+	}
 	var err error
 	for called, more := 0, true; more; called++ {
 		var answer chat.Message

@@ -105,6 +105,19 @@ func (e *Editor) Read() (string, error) {
 	}
 }
 
+// Quiet keeps the terminal from showing what is typed, until restore is called. The next Read begins with what was typed.
+func (e *Editor) Quiet() (restore func()) {
+	stdin := int(os.Stdin.Fd())
+	before, err := unix.IoctlGetTermios(stdin, unix.TCGETS)
+	if err != nil {
+		return func() {} // standard input is not a terminal
+	}
+	quiet := *before
+	quiet.Lflag &^= unix.ECHO
+	_ = unix.IoctlSetTermios(stdin, unix.TCSETS, &quiet) // what it was read from a moment ago
+	return func() { _ = unix.IoctlSetTermios(stdin, unix.TCSETS, before) }
+}
+
 // History returns the path of the history file, or "" if there is no home directory.
 func History() string {
 	state := os.Getenv("XDG_STATE_HOME")

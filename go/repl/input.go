@@ -14,6 +14,9 @@ type Input interface {
 	Read() (string, error)
 }
 
+// A Quieter is an Input of a terminal, which can be kept from showing what is typed while an answer is written.
+type Quieter interface{ Quiet() (restore func()) }
+
 var errLong = fmt.Errorf("a message is longer than %d MiB; give a shorter one", maxMessage>>20)
 
 // ErrInterrupted is returned by Read for Ctrl-C on an empty line.

@@ -303,6 +303,29 @@ func TestChatInATerminal(t *testing.T) {
 	term.leaves()
 }
 
+// What is typed while an answer is written is not shown in it, and is there at the next prompt.
+func TestTypingDuringAnAnswer(t *testing.T) {
+	term := openTerminal(t, "/proc/none", talk("--single-turn=false", "-n", "400")...)
+	answer := strings.Fields(succeed(t, talk("-n", "400", "-p", "Once upon a time")...))
+	term.expect("> ")
+	term.write("Once upon a time\r")
+	term.expect(answer[0])
+	term.write("/stats")
+	term.expect(answer[len(answer)-1])
+	term.expect("> /stats")
+	term.mu.Lock()
+	shown := escapes.ReplaceAllString(term.raw, "")
+	term.mu.Unlock()
+	if before, _, _ := strings.Cut(shown, "> /stats"); strings.Contains(before, "/stats") {
+		t.Errorf("shown in the answer: %q", before)
+	}
+	term.write("\r")
+	term.expect(" tokens, 2 messages")
+	term.expect("> ")
+	term.write(ctrlD)
+	term.leaves()
+}
+
 // On a screen that is full, the prompt stands below the last line of the answer.
 func TestChatOnAFullScreen(t *testing.T) {
 	const rows, columns = 8, 40
