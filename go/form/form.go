@@ -59,11 +59,11 @@ func Vocabulary(tok *tokenizer.Tokenizer) *constrain.Vocabulary {
 }
 
 // Input returns the texts that OpenAI's grammars of custom tools describe, in Lark or as a regular expression
-// of the whole text.
-func Input(syntax, definition string) (g *grammar.Grammar, err error) {
+// of the whole text. It ends with the context, whose cause is its error then.
+func Input(ctx context.Context, syntax, definition string) (g *grammar.Grammar, err error) {
 	switch syntax {
 	case "lark":
-		err = inTurn(context.Background(), func(work *grammar.Work) error {
+		err = inTurn(ctx, func(work *grammar.Work) error {
 			g, err = lark.Parse(definition, nil, work)
 			return err
 		})

@@ -121,7 +121,7 @@ func TestForms(t *testing.T) {
 		}
 	}
 	for syntax, want := range map[string]string{"lark": "", "regex": "", "gbnf": `the syntax "gbnf", want lark or regex`} {
-		g, err := form.Input(syntax, map[string]string{"lark": `start: "a"`, "regex": "a"}[syntax])
+		g, err := form.Input(t.Context(), syntax, map[string]string{"lark": `start: "a"`, "regex": "a"}[syntax])
 		if (err == nil) != (want == "") || err != nil && err.Error() != want || err == nil && !grammar.Match(g, g.Rules[0].Expr, "a", nil) {
 			t.Errorf("%s: %v, %v", syntax, g, err)
 		}

@@ -134,6 +134,11 @@ func TestCompileEnds(t *testing.T) {
 	time.Sleep(50 * time.Millisecond)
 	leave(errLeft)
 	all.Wait()
+
+	// Nor does the grammar of a tool's input outlast who asked for it.
+	if _, err := form.Input(ctx, "lark", `start: "a"`); !errors.Is(err, errLeft) {
+		t.Errorf("the input of a tool: %v", err)
+	}
 }
 
 // What is compiled is kept within a bound, whoever asks, and counted.

@@ -316,8 +316,12 @@ func (c *Conversation) Source(ctx context.Context, m *Model) (Source, error) {
 	if err != nil {
 		return Source{}, err
 	}
+	calls, err := c.rule(ctx)
+	if err != nil {
+		return Source{}, err
+	}
 	ids, err := m.encodeChat(prompt, c.Counted)
-	return Source{Prompts: [][]int32{ids}, Chat: &prompt, calls: c.rule(), Budget: c.Budget}, err
+	return Source{Prompts: [][]int32{ids}, Chat: &prompt, calls: calls, Budget: c.Budget}, err
 }
 
 // encodeChat returns the tokens of a rendered conversation; all of them where they are counted, however many.

@@ -6,8 +6,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/chat"
-	"github.com/quern-llm/quern/go/form"
-	"github.com/quern-llm/quern/go/grammar"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -24,20 +22,17 @@ type CustomFormat struct {
 
 // NewCustomTool returns the function that the model is given.
 func NewCustomTool(name, description string, f CustomFormat) (Tool, error) {
-	var held *grammar.Grammar
 	switch f.Type {
 	case "", "text":
 	case "grammar":
-		var err error
-		if held, err = form.Input(f.Syntax, f.Definition); err != nil {
-			return Tool{}, reply.Bad("format: %s", oneLine(err))
-		}
 		description += fmt.Sprintf("\n\nThe input is of this language (%s):\n%s", f.Syntax, f.Definition)
 	default:
 		return Tool{}, reply.Bad("format: type: the string %s, want text or grammar", field.Quote(f.Type))
 	}
 	t, err := NewTool(name, description, customParameters, false)
-	t.custom, t.input = true, held
+	if t.custom = true; f.Type == "grammar" {
+		t.input = &f
+	}
 	return t, err
 }
 

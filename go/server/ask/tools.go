@@ -1,9 +1,11 @@
 package ask
 
 import (
+	"context"
 	stdjson "encoding/json" // for the type of chat's values
 
 	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/form"
 	"github.com/quern-llm/quern/go/grammar"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -64,21 +66,28 @@ func (b *Toolbox) shown() []stdjson.RawMessage {
 	return all
 }
 
-// rule returns which calls the answer may have, nil where there are none.
-func (b *Toolbox) rule() *chat.CallRule {
+// rule returns which calls the answer may have, nil where there are none. It ends with the context.
+func (b *Toolbox) rule(ctx context.Context) (*chat.CallRule, error) {
 	if len(b.Tools.list) == 0 || b.Choice.Mode == "none" {
-		return nil
+		return nil, nil
 	}
 	var strict []string
 	inputs := map[string]*grammar.Grammar{}
 	for _, t := range b.Tools.list {
 		if t.input != nil {
-			inputs[t.Name] = t.input
+			g, err := form.Input(ctx, t.input.Syntax, t.input.Definition)
+			switch {
+			case err != nil && ctx.Err() != nil:
+				return nil, ended(ctx)
+			case err != nil:
+				return nil, reply.Invalid("tools", "the tool %s: format: %s", field.Quote(t.Name), oneLine(err))
+			}
+			inputs[t.Name] = g
 		}
 		if t.Strict {
 			strict = append(strict, t.Name)
 		}
 	}
 	return &chat.CallRule{Strict: strict, Required: b.Choice.Mode == "required", Single: !b.Parallel || b.Tools.Old,
-		Names: b.Choice.Names, Inputs: inputs}
+		Names: b.Choice.Names, Inputs: inputs}, nil
 }

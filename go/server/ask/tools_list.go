@@ -8,7 +8,6 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/quern-llm/quern/go/chat"
-	"github.com/quern-llm/quern/go/grammar"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -18,7 +17,7 @@ type Tool struct {
 	chat.Tool
 	raw    stdjson.RawMessage // as the template is given it
 	custom bool               // its only argument is a text, its input
-	input  *grammar.Grammar   // what that may be; nil: any text
+	input  *CustomFormat      // the grammar of that; nil: any text
 }
 
 // Tools is a list of them.
