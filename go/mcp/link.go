@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/modelcontextprotocol/go-sdk/jsonrpc"
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 
 	"github.com/quern-llm/quern/go/internal/panics"
@@ -79,7 +80,11 @@ func (l *link) drop(session *sdk.ClientSession) {
 		l.session = nil
 	}
 	<-l.lock
-	if current {
+	switch {
+	case !current:
+	case l.server.URL != "": // of a server that may not answer to that either
+		go func() { _ = panics.Catch(session.Close) }()
+	default:
 		_ = panics.Catch(session.Close) // of what has ended; this waits for the process
 	}
 }
@@ -98,11 +103,17 @@ func (l *link) call(ctx context.Context, p *sdk.CallToolParams) (*sdk.CallToolRe
 		l.drop(session)
 		return nil, why
 	}
-	if errors.Is(err, io.EOF) || errors.Is(err, sdk.ErrConnectionClosed) || errors.Is(err, sdk.ErrSessionMissing) {
-		l.drop(session)
-		err = because(ctx, err, said)
+	if err == nil || answers(err) || ctx.Err() != nil && l.server.URL == "" {
+		return r, err
 	}
-	return r, err
+	l.drop(session) // what is no answer ends it
+	return nil, because(ctx, err, said)
+}
+
+// answers reports whether an error is a server's answer to a call, after which others may follow.
+func answers(err error) bool {
+	_, is := errors.AsType[*jsonrpc.Error](err)
+	return is && !errors.Is(err, io.EOF) && !errors.Is(err, sdk.ErrConnectionClosed) && !errors.Is(err, sdk.ErrSessionMissing)
 }
 
 func (l *link) close() error {

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -238,6 +239,113 @@ func TestEndlessAnswer(t *testing.T) {
 			}
 			if n := sent.Load(); n > 64<<20 {
 				t.Errorf("%d bytes were sent", n)
+			}
+		})
+	}
+}
+
+// Whatever a server answers to a call: it is an error that says so, in one line and in time, and the next call goes on.
+func TestHostileAnswers(t *testing.T) {
+	const asJSON, asEvents = "application/json", "text/event-stream"
+	write := func(kind, body string) func(w http.ResponseWriter, r *http.Request) {
+		return func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", kind)
+			fmt.Fprint(w, body)
+		}
+	}
+	var other atomic.Int64
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { other.Add(1) }))
+	t.Cleanup(func() {
+		elsewhere.Close()
+		if n := other.Load(); n != 0 {
+			t.Errorf("%d requests were sent elsewhere", n)
+		}
+	})
+	binary := string([]byte{0, 0xff, 0xfe, 0x80, 0x1b, '[', '2', 'J', 0})
+	for name, answer := range map[string]http.HandlerFunc{
+		"no JSON":            write(asJSON, "<html>hello"),
+		"half of JSON":       write(asJSON, `{"jsonrpc":"2.0","id":1,"result":{"content":[`),
+		"binary":             write(asJSON, binary),
+		"binary events":      write(asEvents, "data: "+binary+"\n\n"),
+		"binary kind":        write("application/octet-stream", binary),
+		"nothing":            write(asJSON, ""),
+		"no events":          write(asEvents, ""),
+		"another id":         write(asJSON, `{"jsonrpc":"2.0","id":987654,"result":{"content":[{"type":"text","text":"wrong"}]}}`),
+		"an id of text":      write(asJSON, `{"jsonrpc":"2.0","id":"x","result":{"content":[]}}`),
+		"events of another":  write(asEvents, `data: {"jsonrpc":"2.0","id":987654,"result":{"content":[]}}`+"\n\n"),
+		"deep JSON":          write(asJSON, `{"jsonrpc":"2.0","id":1,"result":`+strings.Repeat("[", 1_000_000)),
+		"another version":    write(asJSON, `{"jsonrpc":"9","id":1}`),
+		"a batch of nothing": write(asJSON, `[]`),
+		"many headers": func(w http.ResponseWriter, r *http.Request) {
+			for i := range 4000 {
+				w.Header().Set(fmt.Sprintf("X-%d", i), strings.Repeat("x", 1000))
+			}
+			write(asJSON, "{}")(w, r)
+		},
+		"a long header": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Mcp-Session-Id", strings.Repeat("x", 20<<20))
+			write(asJSON, "{}")(w, r)
+		},
+		"drip": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Type", asJSON)
+			for r.Context().Err() == nil {
+				fmt.Fprint(w, " ")
+				w.(http.Flusher).Flush()
+				time.Sleep(50 * time.Millisecond)
+			}
+		},
+		"elsewhere": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL, http.StatusTemporaryRedirect)
+		},
+		"to itself": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, r.URL.Path, http.StatusTemporaryRedirect)
+		},
+		"of a scheme": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "file:///etc/passwd", http.StatusTemporaryRedirect)
+		},
+		"a hijack": func(w http.ResponseWriter, _ *http.Request) {
+			c, _, err := http.NewResponseController(w).Hijack()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			_, _ = c.Write([]byte("HTTP/1.1 200 OK\r\nContent-Length: -5\r\n\r\n"))
+			c.Close()
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var spoilt atomic.Bool
+			spoilt.Store(true)
+			handler := sdk.NewStreamableHTTPHandler(func(*http.Request) *sdk.Server { return newServer() }, nil)
+			web := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				body, _ := io.ReadAll(r.Body)
+				if spoilt.Load() && bytes.Contains(body, []byte(`"tools/call"`)) {
+					answer(w, r)
+					return
+				}
+				r.Body = io.NopCloser(bytes.NewReader(body))
+				handler.ServeHTTP(w, r)
+			}))
+			defer web.Close()
+			b, err := Open(t.Context(), map[string]Server{"x": {URL: web.URL}}, "1")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer b.Close()
+			ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+			defer cancel()
+			begun := time.Now()
+			got, err := b.Call(ctx, "get_weather", `{"place":"Rome"}`)
+			if took := time.Since(begun); took > 30*time.Second {
+				t.Errorf("the call took %v", took)
+			}
+			if err == nil && !strings.HasPrefix(got, "error") || err != nil && (strings.ContainsAny(err.Error(), "\n\x1b\x00") || len(err.Error()) > 1000) {
+				t.Errorf("%.300q and %.300q, want an error of one line", got, fmt.Sprint(err))
+			}
+			spoilt.Store(false)
+			if got, err := b.Call(t.Context(), "get_weather", `{"place":"Rome"}`); err != nil || !strings.HasPrefix(got, "21") {
+				t.Errorf("the next call: %q and %v", got, err)
 			}
 		})
 	}

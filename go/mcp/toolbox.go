@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unicode"
 
 	sdk "github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -45,7 +46,7 @@ func Open(ctx context.Context, servers map[string]Server, version string) (*Tool
 		b.links = append(b.links, l)
 		if err := b.list(ctx, l); err != nil {
 			b.Close()
-			return nil, fmt.Errorf("the MCP server %q: %w", name, err)
+			return nil, fmt.Errorf("the MCP server %q: %w", name, line{err})
 		}
 	}
 	return b, nil
@@ -136,10 +137,31 @@ func (b *Toolbox) Call(ctx context.Context, name, arguments string) (string, err
 	}
 	r, err := t.link.call(ctx, &sdk.CallToolParams{Name: t.name, Arguments: json.RawMessage(arguments)})
 	if err != nil {
-		return "", fmt.Errorf("the tool %s of the MCP server %q: %w", name, t.link.name, err)
+		return "", fmt.Errorf("the tool %s of the MCP server %q: %w", name, t.link.name, line{err})
 	}
 	return result(r), nil
 }
+
+// A line is an error whose text, which may have a server's own bytes, is one short line without control characters.
+type line struct{ error }
+
+func (l line) Unwrap() error { return l.error }
+
+func (l line) Error() string {
+	text := strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(l.error.Error(), "\ufffd"))
+	if len(text) > maxLine {
+		return strings.ToValidUTF8(text[:maxLine], "") + " ..."
+	}
+	return text
+}
+
+// maxLine bounds the bytes of such a text.
+const maxLine = 500
 
 // result returns the text of a result. What is no text is named.
 func result(r *sdk.CallToolResult) string {
