@@ -11,10 +11,14 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/gin-gonic/gin"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/quern-llm/quern/go/internal/cputime"
 	"github.com/quern-llm/quern/go/server"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/batch"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/internal/fake"
@@ -66,18 +70,24 @@ type documentedParam struct {
 // newWholeSite serves everything that a server may have.
 func newWholeSite(t *testing.T) (*fake.Site, documented) {
 	t.Helper()
-	store, err := batch.Open(t.TempDir(), 1<<20, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(store.Close)
-	s := fake.Demo(t, fake.Setup{Server: server.Config{SlotPath: t.TempDir(), LoraDir: t.TempDir(), Batches: store,
-		Tools: fake.Weather{}, Library: &fake.Shelf{}}})
+	s := newWholeSiteOf(t, nil)
 	var doc documented
 	if err := json.Unmarshal(s.Get("/openapi.json"), &doc); err != nil {
 		t.Fatal(err)
 	}
 	return s, doc
+}
+
+// newWholeSiteOf is newWholeSite with a function that tells whose a request is.
+func newWholeSiteOf(t *testing.T, caller func(*gin.Context) answer.Caller) *fake.Site {
+	t.Helper()
+	store, err := batch.Open(t.TempDir(), 1<<20, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(store.Close)
+	return fake.Demo(t, fake.Setup{Server: server.Config{SlotPath: t.TempDir(), LoraDir: t.TempDir(), Batches: store,
+		Tools: fake.Weather{}, Library: &fake.Shelf{}, Caller: caller}})
 }
 
 // Every field of every route, by the OpenAPI document, with values that its schema
@@ -136,6 +146,66 @@ func TestHostileFields(t *testing.T) {
 	}
 	if status, answer := fake.Ask(h, "POST", "/completion",
 		`{"prompt":"Once upon a time","n_predict":2,"temperature":0}`); status != 200 {
+		t.Errorf("afterwards: %d %s", status, answer)
+	}
+}
+
+// Every field of every route with values that are absurdly large: none makes a fault of the server's, none takes long,
+// and the server goes on. What a field bounds is refused by it; what has no bound of its own is bounded by the whole.
+func TestEnormousFields(t *testing.T) {
+	t.Parallel()
+	s, doc := newWholeSite(t)
+	h := s.Server.Handler()
+	enormous := map[string]string{
+		"2^63": "9223372036854775808", "-2^63": "-9223372036854775808", "1e308": "1e308", "2^31": "2147483648",
+		"a million zeros":   "[" + strings.Repeat("0,", 999_999) + "0]",
+		"a million texts":   "[" + strings.Repeat(`"",`, 999_999) + `""]`,
+		"a million letters": `"` + strings.Repeat("x", 1_000_000) + `"`,
+		"a million members": "{" + strings.Repeat(`"a":0,`, 999_999) + `"b":0}`,
+		"deep lists":        strings.Repeat("[", 500_000) + strings.Repeat("]", 500_000),
+		"deep objects":      strings.Repeat(`{"a":`, 300_000) + "1" + strings.Repeat("}", 300_000),
+	}
+	sent, seen := 0, map[string]bool{}
+	for _, path := range slices.Sorted(maps.Keys(doc.Paths)) {
+		for method, o := range doc.Paths[path] {
+			name, isRef := strings.CutPrefix(o.RequestBody.Content["application/json"].Schema.Ref, "#/components/schemas/")
+			if !isRef {
+				continue
+			}
+			example := o.RequestBody.Content["application/json"].Example
+			at := strings.Replace(path, "{id}", "0", 1)
+			if strings.HasPrefix(path, "/slots/") {
+				at += "?action=save"
+			}
+			properties := doc.Components.Schemas[name].Properties
+			for i, field := range slices.Sorted(maps.Keys(properties)) {
+				key := field + string(properties[field]) // routes share fields, and one is enough
+				if seen[key] {
+					continue
+				}
+				seen[key] = true
+				for k, what := range slices.Sorted(maps.Keys(enormous)) {
+					if len(enormous[what]) > 1000 && testing.Short() && (i+k)%8 > 0 {
+						continue
+					}
+					sent++
+					begun := cputime.Of(func() {
+						if status, answer := fake.Ask(h, strings.ToUpper(method), at, withField(example, field, enormous[what])); status >= 500 && status != http.StatusNotImplemented {
+							t.Errorf("%s %s, %s is %s: status %d: %.300s", method, at, field, what, status, answer)
+						}
+					})
+					if begun > 5*time.Second {
+						t.Errorf("%s %s, %s is %s: took %v of CPU", method, at, field, what, begun)
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%d requests with %d fields", sent, len(seen))
+	if len(seen) < 100 {
+		t.Errorf("only %d fields", len(seen))
+	}
+	if status, answer := fake.Ask(h, "POST", "/completion", `{"prompt":"Once upon a time","n_predict":2,"temperature":0}`); status != 200 {
 		t.Errorf("afterwards: %d %s", status, answer)
 	}
 }

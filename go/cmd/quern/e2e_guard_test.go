@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -95,6 +96,58 @@ func TestServeForeignPages(t *testing.T) {
 		_, origin, _ := strings.Cut(page, "Origin: ")
 		if got := r.Header.Get("Access-Control-Allow-Origin"); got != origin {
 			t.Errorf("%s: allowed origin %q", page, got)
+		}
+	}
+}
+
+// No page of another site, and no name that was made to point here, reaches what changes something: of all documented
+// routes. What names this machine does.
+func TestServeForeignPagesEverywhere(t *testing.T) {
+	s, address := loopback(t, "--slot-save-path", t.TempDir(), "--lora-dir", t.TempDir(), "--batch-dir", t.TempDir())
+	_, port, _ := net.SplitHostPort(address)
+	var doc struct {
+		Paths map[string]map[string]json.RawMessage
+	}
+	_, document := exchange(t, address, "GET", "/openapi.json", "")
+	if err := json.Unmarshal([]byte(document), &doc); err != nil {
+		t.Fatal(err)
+	}
+	tried := 0
+	for path, methods := range doc.Paths {
+		if path == "/livez" || path == "/readyz" || path == "/startupz" {
+			continue // probes, which say nothing else, have the host of a cluster's choice
+		}
+		path = strings.Replace(path, "{id}", "0", 1)
+		for method := range methods {
+			tried++
+			var foreign []string
+			if method != "get" {
+				foreign = []string{
+					"Origin: https://evil.example", "Origin: null", "Origin: http://evil.example:" + port, "Origin: http://localhost.evil.example",
+					"Origin: http://[::2]:" + port, "Origin: http://127.0.0.1@evil.example", "Origin: file://",
+					"Sec-Fetch-Site: cross-site", "Sec-Fetch-Site: same-site",
+				}
+			}
+			for _, host := range []string{"evil.example", "evil.example.", "evil.example:" + port, "[::2]:" + port, "[2001:db8::1]", "localhost.evil.example", "127.0.0.1.evil.example", "127.0.0.1.nip.io:" + port} {
+				foreign = append(foreign, "Host: "+host)
+			}
+			for _, line := range foreign {
+				r, body := exchange(t, address, strings.ToUpper(method), path, "{}", "Content-Type: text/plain", line)
+				if r.StatusCode != 403 || !strings.Contains(body, "may not use") && !strings.Contains(body, "not known as") {
+					t.Errorf("%s %s, %s: %d %.200s", method, path, line, r.StatusCode, body)
+				}
+			}
+		}
+	}
+	if tried < 80 {
+		t.Errorf("only %d routes", tried)
+	}
+	if n := s.metric("llamacpp:tokens_predicted_total"); n != 0 {
+		t.Errorf("%g tokens were generated", n)
+	}
+	for _, line := range []string{"Host: [::1]:" + port, "Host: [::1]", "Host: localhost.", "Host: LOCALHOST:" + port, "Host: 127.0.0.1.", "Host: localhost.:" + port} {
+		if r, body := exchange(t, address, "POST", "/completion", shortText, line); r.StatusCode != 200 {
+			t.Errorf("%s: %d %.200s", line, r.StatusCode, body)
 		}
 	}
 }
