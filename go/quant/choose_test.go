@@ -519,3 +519,33 @@ func TestThreeBitsWithoutImportance(t *testing.T) {
 		}
 	}
 }
+
+// In the mix between three bits and less, gates and what they gate have less in the layers between the eighths at both ends.
+func TestMiddleLayers(t *testing.T) {
+	var names []string
+	for i := range 16 {
+		names = append(names, fmt.Sprintf("blk.%d.ffn_gate.weight", i), fmt.Sprintf("blk.%d.ffn_up.weight", i))
+	}
+	types, err := typesIn(t, outline(t, "llama", map[string]any{"block_count": uint32(16)}, names...), "IQ3_XS")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, name := range names {
+		want := gguf.IQ3_XXS
+		if i := k / 2; i < 2 || i >= 14 {
+			want = gguf.IQ3_S
+		}
+		if types[name] != want {
+			t.Errorf("%s is %v, want %v", name, types[name], want)
+		}
+	}
+}
+
+// Without experts layers count as they come, whatever their names; an empty list of numbers says nothing.
+func TestLayersAsTheyCome(t *testing.T) {
+	kvs := map[string]any{"block_count": uint32(16), "attention.head_count": []uint32{}}
+	types, err := typesIn(t, outline(t, "llama", kvs, "blk.7.ffn_down.weight", "blk.8.ffn_down.weight", "blk.99.ffn_down.weight"), "Q4_K_S")
+	if want := map[string]gguf.Type{"blk.7.ffn_down.weight": gguf.Q5_K, "blk.8.ffn_down.weight": gguf.Q5_K, "blk.99.ffn_down.weight": gguf.Q4_K}; err != nil || !maps.Equal(types, want) {
+		t.Errorf("%v, %v, want %v", types, err, want)
+	}
+}

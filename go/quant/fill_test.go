@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -78,6 +79,33 @@ func TestFillIsTheLeastLoss(t *testing.T) {
 				t.Fatalf("%d bytes of %d lose %v, want %v", bytes, budget, loss, want)
 			}
 		}
+	}
+}
+
+// Of equals the first has what there is room for.
+func TestFillEquals(t *testing.T) {
+	a := &Allocation{Tensors: []Allocated{{Types: sized([2]float64{1, 3}, [2]float64{2, 1}), Weight: 1}, {Types: sized([2]float64{1, 3}, [2]float64{2, 1}), Weight: 1}}}
+	if a.Fill(3); a.Chosen(0).Bytes != 2 || a.Chosen(1).Bytes != 1 {
+		t.Errorf("the first has %d bytes, the second %d", a.Chosen(0).Bytes, a.Chosen(1).Bytes)
+	}
+}
+
+// A tensor is rounded to the type that was chosen for it, or where that rounds nothing to the next smaller one that does.
+func TestRounding(t *testing.T) {
+	types := sized([2]float64{1, 3}, [2]float64{2, 2}, [2]float64{3, 1}, [2]float64{4, 0})
+	for chosen, want := range []uint64{1, 2, 3, 3} {
+		p := &Probe{From: &Allocation{Tensors: []Allocated{{Types: types, chosen: chosen}}}}
+		if got := p.rounding(0); got == nil || got.Bytes != want {
+			t.Errorf("chosen are %d bytes, rounded %+v", 1+chosen, got)
+		}
+	}
+	for _, types := range [][]Sized{sized([2]float64{4, 0}), sized([2]float64{3, 0}, [2]float64{4, 0})} {
+		if got := (&Probe{From: &Allocation{Tensors: []Allocated{{Types: types}}}}).rounding(0); got != nil {
+			t.Errorf("%d types without an error: %+v", len(types), got)
+		}
+	}
+	if _, err := offsets(t.TempDir() + "/none"); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a copy that is not there: %v", err)
 	}
 }
 
@@ -181,7 +209,7 @@ func TestTypesOfAllocation(t *testing.T) {
 	}
 	f := model(llama, tensor("blk.0.attn_k.weight", gguf.F32, 256, 4), tensor("blk.0.attn_norm.weight", gguf.F32, 32, 1),
 		tensor("blk.0.attn_q.weight", gguf.Q8_0, 256, 4), tensor("blk.0.attn_v.weight", gguf.F16, 32, 4), tensor("blk.0.ffn_up.weight", gguf.F32, 33, 2),
-		tensor("blk.0.ffn_down.weight", gguf.F32, 256, 4), tensor("token_embd.weight", gguf.F32, 256, 4))
+		tensor("blk.0.ffn_down.weight", gguf.F32, 256, 4), tensor("token_embd.weight", gguf.F32, 256, 4), tensor("blk.0.attn_output.weight", gguf.Q3_K, 256, 4))
 	var counted []uint64
 	j := &Job{From: f, Threads: 2, Requantize: true, Done: func(n uint64) { counted = append(counted, n) }}
 	o := Options{Overrides: []Override{{Pattern: someRegexp("ffn_down"), Type: gguf.Q5_1}}}
@@ -190,12 +218,13 @@ func TestTypesOfAllocation(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := map[string][]gguf.Type{
-		"blk.0.attn_k.weight":    {gguf.Q2_K, gguf.F16},
-		"blk.0.attn_norm.weight": {gguf.F32, gguf.F32},
-		"blk.0.attn_q.weight":    {gguf.Q2_K, gguf.Q8_0},
-		"blk.0.attn_v.weight":    {gguf.IQ4_NL, gguf.F16},
-		"blk.0.ffn_up.weight":    {gguf.F16, gguf.F16},
-		"blk.0.ffn_down.weight":  {gguf.Q5_1, gguf.Q5_1},
+		"blk.0.attn_k.weight":      {gguf.Q2_K, gguf.F16},
+		"blk.0.attn_norm.weight":   {gguf.F32, gguf.F32},
+		"blk.0.attn_output.weight": {gguf.Q2_K, gguf.Q3_K}, // no others
+		"blk.0.attn_q.weight":      {gguf.Q2_K, gguf.Q8_0},
+		"blk.0.attn_v.weight":      {gguf.IQ4_NL, gguf.F16},
+		"blk.0.ffn_up.weight":      {gguf.F16, gguf.F16},
+		"blk.0.ffn_down.weight":    {gguf.Q5_1, gguf.Q5_1},
 		// Without importance, of tables llama-quantize takes types that it takes of no other matrix.
 		"token_embd.weight": {gguf.IQ2_S, gguf.F16},
 	}
@@ -233,7 +262,7 @@ func TestTypesOfAllocation(t *testing.T) {
 		t.Errorf("importance of another model: %v", err)
 	}
 	j.Importance, j.Requantize = nil, false
-	if _, err := NewAllocation(t.Context(), j, o); err == nil || !strings.HasPrefix(err.Error(), "tensor blk.0.attn_q.weight: it is Q8_0 already") {
+	if _, err := NewAllocation(t.Context(), j, o); err == nil || !strings.HasPrefix(err.Error(), "tensor blk.0.attn_output.weight: it is Q3_K already") {
 		t.Errorf("a type that may not be taken: %v", err)
 	}
 	j.Requantize = true
@@ -241,6 +270,13 @@ func TestTypesOfAllocation(t *testing.T) {
 	cancel()
 	if _, err := NewAllocation(ctx, j, o); !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "tensor ") {
 		t.Errorf("measuring that was ended: %v", err)
+	}
+	if a, err := NewAllocation(t.Context(), &Job{From: model(llama, tensor("blk.0.attn_q.weight", gguf.Q8_0, 256, 4)), Threads: 1},
+		Options{Overrides: []Override{{Pattern: someRegexp("attn_q"), Type: gguf.Q5_1}}}); err != nil || len(a.Tensors[0].Types) != 1 {
+		t.Errorf("without a choice there is nothing to measure: %v", err)
+	}
+	if _, err := NewAllocation(t.Context(), &Job{From: model(llama, tensor("blk.0.attn_q.weight", gguf.Q3_K, 256, 4)), Threads: 1}, o); err == nil {
+		t.Error("of two types one may not be taken")
 	}
 	if _, err := NewAllocation(t.Context(), &Job{From: model(nil, tensor("x.weight", gguf.F32, 32, 2)), Threads: 1}, o); err == nil {
 		t.Error("a file without an architecture was measured")

@@ -112,16 +112,23 @@ func TestOldMatrix(t *testing.T) {
 		}
 	}
 	long := strings.Repeat("x", gguf.MaxNameBytes)
+	whole := old(gguf.MaxTensors)
+	for range gguf.MaxTensors {
+		whole = append(whole, old("x", 1, 1, 0)...)
+	}
+	if m, err := parseOldMatrix(whole); err != nil || len(m.Entries) != 1 {
+		t.Errorf("as many entries as there may be: %v", err)
+	}
 	for name, r := range map[string]struct {
 		b  []byte
 		ok bool
 	}{
 		"no entries": {old(0, 0, 0, 0, 0), false}, "fewer than none": {old(-1, "x", 1, 1, 0), false}, "too many": {old(gguf.MaxTensors+1, "x", 1, 1, 0), false},
 		"no name": {old(1, "", 1, 1, 0), false}, "a long name": {old(1, long, 1, 1, 0), true}, "a longer one": {old(1, long+"x", 1, 1, 0), false},
-		"no values": {old(1, "x", 1, 0, 0), false}, "calls below none": {old(1, "x", -1, 1, 0), false}, "an empty text": {old(1, "x", 1, 1, 0, 2, ""), true},
+		"no values": {old(1, "x", 1, 0, 0), false}, "calls below none": {old(1, "x", -1, 1, 0), false}, "an empty text": {old(1, "x", 1, 1, 0, 2, ""), true}, "a text of one byte": {old(1, "x", 1, 1, 0, 2, "y"), true},
 	} {
 		m, err := parseOldMatrix(r.b)
-		if (err == nil) != r.ok || err == nil && (len(m.Entries) != 1 || m.Datasets != nil) {
+		if (err == nil) != r.ok || err == nil && (len(m.Entries) != 1 || (m.Datasets != nil) != (name == "a text of one byte")) {
 			t.Errorf("%s: %+v, %v", name, m, err)
 		}
 	}

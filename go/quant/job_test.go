@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -51,14 +52,20 @@ func TestRowsOfTensors(t *testing.T) {
 			}
 		}
 		for threads := 1; threads <= 3; threads += 2 {
-			done := 0
+			done, released := 0, 0
 			j := &Job{Threads: threads, Importance: Importance{"x.weight": importance}, Done: func(n uint64) { done = int(n) }}
+			j.Release = func(_ *gguf.Tensor, at, n int) {
+				if at != released || n < 1 {
+					t.Errorf("%v: %d bytes at %d are released after %d", r.dims, n, at, released)
+				}
+				released += n
+			}
 			var out bytes.Buffer
 			if err := j.tensor(t.Context(), &out, &Choice{Tensor: x, To: r.to}, r.method); err != nil {
 				t.Fatal(err)
 			}
-			if !bytes.Equal(out.Bytes(), want) || done != len(x.Data) {
-				t.Errorf("%v with %d threads: other bytes, or %d of %d done", r.dims, threads, done, len(x.Data))
+			if !bytes.Equal(out.Bytes(), want) || done != len(x.Data) || released != done {
+				t.Errorf("%v with %d threads: other bytes, or %d of %d done, %d released", r.dims, threads, done, len(x.Data), released)
 			}
 		}
 	}
@@ -229,6 +236,16 @@ func TestCopy(t *testing.T) {
 	if want := []int{0, step, step, step, 2 * step, 4}; !slices.Equal(at, want) {
 		t.Errorf("released were %v, want %v", at, want)
 	}
+	at, x.Data = nil, x.Data[:step]
+	if err := j.tensor(t.Context(), &out, &Choice{Tensor: x, To: gguf.F32}, Fast); err != nil || !slices.Equal(at, []int{0, step}) {
+		t.Errorf("one whole piece: released were %v, %v", at, err)
+	}
+	full, w := io.Pipe()
+	full.CloseWithError(io.ErrShortWrite)
+	if err := j.tensor(t.Context(), w, &Choice{Tensor: x, To: gguf.F32}, Fast); err != io.ErrShortWrite {
+		t.Errorf("an output that is full: %v", err)
+	}
+	x.Data = x.Data[:2*step]
 	j.Release = nil
 	written := &countedWriter{}
 	if err := j.tensor(&endingContext{Context: t.Context(), left: 1}, written, &Choice{Tensor: x, To: gguf.F32}, Fast); !errors.Is(err, context.Canceled) || written.n != step {
@@ -239,6 +256,26 @@ func TestCopy(t *testing.T) {
 	written.n = 0
 	if err := j.tensor(&endingContext{Context: t.Context(), left: 1}, written, &Choice{Tensor: y, To: gguf.Q8_0}, Fast); !errors.Is(err, context.Canceled) || written.n != RowBytes(gguf.Q8_0, 256)*partWeights/256 {
 		t.Errorf("ended after a part: %v, %d bytes were written", err, written.n)
+	}
+}
+
+// Weights that are no numbers, and types that cannot be read, end a job by each method.
+func TestWeightsThatAreNone(t *testing.T) {
+	weights := floats(ramp(256, 4))
+	weights[700] = float32(math.NaN())
+	for _, x := range []*gguf.Tensor{
+		{Name: "x", Type: gguf.F32, Dims: []uint64{256, 4}, Data: bytesOf(weights)}, {Name: "x", Type: gguf.I32, Dims: []uint64{256, 4}, Data: make([]byte, 4*1024)},
+	} {
+		c := &Choice{Tensor: x, To: gguf.Q4_0}
+		j := &Job{Threads: 1}
+		for _, method := range []Method{Fast, Search} {
+			if err := j.tensor(t.Context(), io.Discard, c, method); err == nil {
+				t.Errorf("%v by %v: no error", x.Type, method)
+			}
+		}
+		if err := j.measure(t.Context(), []Sized{{Choice: *c}, {Choice: *c}}); err == nil {
+			t.Errorf("%v was measured", x.Type)
+		}
 	}
 }
 

@@ -105,6 +105,19 @@ func TestLoss(t *testing.T) {
 	}
 }
 
+// What stays as it is has no error, also where encoding it again would have one.
+func TestLossOfTheSame(t *testing.T) {
+	data := make([]byte, 4*RowBytes(gguf.Q3_K, 256))
+	if err := Encode(gguf.Q3_K, data, floats(ramp(256, 4)), 256, nil); err != nil {
+		t.Fatal(err)
+	}
+	x := &gguf.Tensor{Name: "x.weight", Type: gguf.Q3_K, Dims: []uint64{256, 4}, Data: data}
+	types := []Sized{{Choice: Choice{Tensor: x, To: gguf.Q3_K}}, {Choice: Choice{Tensor: x, To: gguf.Q2_K}}}
+	if err := (&Job{Threads: 1}).measure(t.Context(), types); err != nil || types[0].Error != 0 || types[1].Error == 0 {
+		t.Errorf("%v, %v, %v", types[0].Error, types[1].Error, err)
+	}
+}
+
 // A rounded tensor has the values that the type makes of it, in the type that it has.
 func TestRound(t *testing.T) {
 	x := &gguf.Tensor{Name: "x.weight", Type: gguf.F32, Dims: []uint64{64, 5000}, Data: ramp(64, 5000)}
