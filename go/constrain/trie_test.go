@@ -203,14 +203,3 @@ func TestLeads(t *testing.T) {
 		}
 	}
 }
-
-// A text can be spelled in bytes where each is a token.
-func TestSpells(t *testing.T) {
-	pieces := []string{"a", "b", "ab", "cd", ""}
-	v := NewVocabulary(len(pieces), func(id int32) []byte { return []byte(pieces[id]) }, nil)
-	for text, want := range map[string]bool{"": true, "a": true, "abba": true, "abc": false, "cd": false, "ca": false} {
-		if v.spells(text) != want {
-			t.Errorf("%q is spelled: %v", text, !want)
-		}
-	}
-}
