@@ -66,15 +66,10 @@ func (c Class) Negate() Class {
 	var ranges []Range
 	next := rune(0)
 	for _, r := range c {
-		if r.Lo > next {
-			ranges = append(ranges, Range{next, r.Lo - 1})
-		}
+		ranges = append(ranges, Range{next, r.Lo - 1}) // none if it begins there
 		next = r.Hi + 1
 	}
-	if next <= unicode.MaxRune {
-		ranges = append(ranges, Range{next, unicode.MaxRune})
-	}
-	return NewClass(ranges...)
+	return NewClass(append(ranges, Range{next, unicode.MaxRune})...)
 }
 
 // Without is the code points of c that d does not have.

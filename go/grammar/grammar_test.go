@@ -241,6 +241,44 @@ func TestMatchIsRegular(t *testing.T) {
 	}
 }
 
+// Rules, intersections and complements end where texts of any length do.
+func TestMatchOfAnyLength(t *testing.T) {
+	var g Grammar
+	rule := g.Add("r", Repeat{Lit("a"), 0, -1})
+	for n := range 200 {
+		text := strings.Repeat("a", n)
+		for name, e := range map[string]Expr{"rule": rule, "and": And{rule, Not{Lit("b")}}, "not": Not{Lit(text + "a")}} {
+			if !Match(&g, e, text, nil) {
+				t.Errorf("%s: a text of %d bytes", name, n)
+			}
+		}
+		if Match(&g, Not{rule}, text, nil) || Match(&g, And{rule, Not{Lit(text)}}, text, nil) {
+			t.Errorf("a text of %d bytes that is none", n)
+		}
+	}
+}
+
+// What a rule matches at a place is found once, and whether it refers to itself too, however many rules refer to it.
+func TestSharedRules(t *testing.T) {
+	g := &Grammar{}
+	for i := range 60 {
+		g.Add("r", Alt{Seq{Lit("a"), Ref(i + 1)}, Ref(i + 1), Seq{Ref(i + 1), Lit("b")}})
+	}
+	g.Add("last", Lit("a"))
+	if g.Recursive() {
+		t.Error("it is recursive")
+	}
+	var got bool
+	err := func() (err error) {
+		defer Catch(&err)
+		got = Match(g, Ref(0), "aab", NewWork(t.Context(), 1<<20))
+		return nil
+	}()
+	if err != nil || !got {
+		t.Errorf("%v, %v", got, err)
+	}
+}
+
 // A text that lacks another has it nowhere.
 func TestLacks(t *testing.T) {
 	for _, text := range []string{"", "a", "b", "ba", "aab", "ab", "xab", "abx", "xabx", "aéb", "ab\xff"} {

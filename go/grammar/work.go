@@ -12,7 +12,7 @@ import (
 type Work struct {
 	ctx  context.Context // nil: of the whole
 	left int
-	next int   // ctx is asked when left is below that
+	next int   // ctx is asked when left is below that; 0: never
 	over error // where none is left
 	of   *Work // the whole of which this is a part
 }
@@ -50,9 +50,6 @@ const interval = 1 << 14
 func (w *Work) ask() {
 	if w.left < 0 {
 		panic(overrun{w.over})
-	}
-	if w.ctx == nil {
-		return
 	}
 	if err := context.Cause(w.ctx); err != nil {
 		panic(overrun{err})
