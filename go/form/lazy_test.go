@@ -136,11 +136,20 @@ func TestBoundsOfTags(t *testing.T) {
 	stars := func(n int) string {
 		return strings.Repeat(`{"type":"star","content":`, n) + any + strings.Repeat("}", n)
 	}
+	sequences := func(n int) string {
+		return strings.Repeat(`{"type":"sequence","elements":[`, n) + any + strings.Repeat("]}", n)
+	}
+	nested := func(n int) string { // a list of tags is a level, and a tag another
+		return strings.Repeat(`{"type":"tags_with_separator","separator":",","stop_after_first":true,"at_least_one":true,"tags":[{"begin":"a","end":"b","content":`, n) + any + strings.Repeat("}]}", n)
+	}
+	dispatched := func(n int) string {
+		return strings.Repeat(`{"type":"dispatch","loop":false,"rules":[["a",`, n) + any + strings.Repeat("]]}", n)
+	}
 	alternatives := func(n int) string {
 		return `{"type":"or","elements":[` + strings.Repeat(`{"type":"const_string","value":"a"},`, n-1) + any + `]}`
 	}
 	for _, tt := range []struct{ format, want string }{
-		{stars(64), ""}, {stars(65), "64 within each other"}, {alternatives(1<<14 - 1), ""}, {alternatives(1 << 14), "more than 16384 formats"},
+		{stars(64), ""}, {stars(65), "64 within each other"}, {sequences(64), ""}, {sequences(65), "64 within each other"}, {dispatched(64), ""}, {dispatched(65), "64 within each other"}, {nested(32), ""}, {nested(33), "64 within each other"}, {alternatives(1<<14 - 1), ""}, {alternatives(1 << 14), "more than 16384 formats"},
 		{`{"type":"any_text","max_chars":0}`, ""}, {`{"type":"any_text","max_chars":65536}`, ""}, {`{"type":"any_text","max_chars":65537}`, "max_chars: 65537, want 0 to 65536"},
 		{`{"type":"any_text","max_chars":-1}`, "max_chars: -1, want"},
 		{`{"type":"any_tokens","max_tokens":0}`, ""}, {`{"type":"any_tokens","max_tokens":65536}`, ""}, {`{"type":"any_tokens","max_tokens":65537}`, "max_tokens: 65537, want 0 to 65536"},
@@ -160,7 +169,9 @@ func TestBoundsOfTags(t *testing.T) {
 		{`{"type":"dispatch","rules":[["a",` + any + `],["b",{}]]}`, "rules: element 1: type: missing"}, {`{"type":"dispatch","rules":[["a",` + any + `,` + any + `]]}`, "rules: element 0: want a pattern and a format"},
 		{`{"type":"token_dispatch","rules":[]}`, "rules: missing or empty"}, {`{"type":"token_dispatch","rules":[[512,` + any + `]]}`, "rules: element 0: 512"},
 		{`{"type":"token_dispatch","exclude_tokens":[512],"rules":[[1,` + any + `]]}`, "exclude_tokens: element 0: 512"},
-		{`{"type":"token_triggered_tags","trigger_tokens":[1,512],"tags":[]}`, "trigger_tokens: element 1: 512"}, {`{"type":"token_triggered_tags","trigger_tokens":[1],"tags":[]}`, "tags: missing or empty"},
+		{`{"type":"token_triggered_tags","trigger_tokens":[1,512],"tags":[]}`, "trigger_tokens: element 1: 512"}, {`{"type":"token_triggered_tags","trigger_tokens":[1],"tags":[{"begin":{"type":"token","token":2},"content":` + any + `,"end":"x"}]}`, "tags: element 0: begins with no trigger"},
+		{`{"type":"token_triggered_tags","trigger_tokens":[0],"tags":[{"begin":"a","content":` + any + `,"end":"x"}]}`, "tags: element 0: begins with no trigger"},
+		{`{"type":"token_triggered_tags","trigger_tokens":[2,1],"tags":[{"begin":{"type":"token","token":1},"content":` + any + `,"end":"x"}]}`, ""}, {`{"type":"token_triggered_tags","trigger_tokens":[1],"tags":[]}`, "tags: missing or empty"},
 	} {
 		_, err := (&form.Form{Kind: form.Tags, Text: `{"format":` + tt.format + `}`}).Compile(t.Context(), tok, v, nil, nil)
 		if (err == nil) != (tt.want == "") || err != nil && !strings.Contains(err.Error(), tt.want) {

@@ -134,6 +134,7 @@ func TestTagsRefused(t *testing.T) {
 		{`{`, "unexpected end"},
 		{`{}`, "without a format"},
 		{`{"structures":[],"triggers":["a"]}`, "without a format"},
+		{`{"structures":[5],"triggers":["a"]}`, "structures: element 0: a JSON number, want an object"},
 		{`{"structures":[{"begin":"b","schema":{},"end":""}],"triggers":["a"]}`, "structures: element 0: begins with no trigger"},
 		{`{"structures":[{"begin":"a","end":""}],"triggers":["a"]}`, "structures: element 0: schema: missing"},
 		{`{"structures":[{"begin":"a","schema":{"type":"x"},"end":""}],"triggers":["a"]}`, "structures: element 0: schema: #/type"},
