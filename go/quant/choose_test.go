@@ -549,3 +549,19 @@ func TestLayersAsTheyCome(t *testing.T) {
 		t.Errorf("%v, %v, want %v", types, err, want)
 	}
 }
+
+// A large model whose file does not name heads of keys has as many as of queries, so that no few values are for many queries.
+func TestHeadsThatAreNotNamed(t *testing.T) {
+	kvs := map[string]any{"block_count": uint32(80), "attention.head_count": uint32(8)}
+	names := []string{"blk.0.attn_v.weight", "blk.1.attn_v.weight", "blk.2.attn_v.weight"}
+	for keys, want := range map[uint32]gguf.Type{0: gguf.Q4_K, 8: gguf.Q4_K, 1: gguf.Q5_K} {
+		if keys > 0 {
+			kvs["attention.head_count_kv"] = keys
+		}
+		types, err := typesIn(t, outline(t, "llama", kvs, names...), "Q3_K_M")
+		delete(kvs, "attention.head_count_kv")
+		if got := types[names[2]]; got != want || err != nil {
+			t.Errorf("%d heads of keys: %v, %v, want %v", keys, got, err, want)
+		}
+	}
+}

@@ -99,6 +99,10 @@ func TestRounding(t *testing.T) {
 			t.Errorf("chosen are %d bytes, rounded %+v", 1+chosen, got)
 		}
 	}
+	p := &Probe{From: &Allocation{Tensors: []Allocated{{Types: types[:3], chosen: 2}}}}
+	if got := p.rounding(0); got == nil || got.Bytes != 3 {
+		t.Errorf("the largest rounds something: rounded %+v", got)
+	}
 	for _, types := range [][]Sized{sized([2]float64{4, 0}), sized([2]float64{3, 0}, [2]float64{4, 0})} {
 		if got := (&Probe{From: &Allocation{Tensors: []Allocated{{Types: types}}}}).rounding(0); got != nil {
 			t.Errorf("%d types without an error: %+v", len(types), got)
