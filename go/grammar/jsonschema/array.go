@@ -230,15 +230,22 @@ func firstError(a, b error) error {
 	return b
 }
 
-// maxSubsets is how many values may come in any order where each may come once.
+// maxSubsets is how many values may come in any order where each may come once, and they are counted.
 const maxSubsets = 8
 
 // distinct returns the elements of an array in which none comes twice: that can be decided
-// where there are few values. More come in the order in which the schema has them.
+// where there are few values. More than can be told apart come in the order in which the schema has them.
 func (c *compiler) distinct(a arrays) (grammar.Expr, error) {
 	values, finite, err := c.finite(a.at(0))
 	if err != nil {
 		return nil, err
+	}
+	if n := len(values); finite && a.prefix() == 0 && n > maxSubsets && n <= grammar.MaxParts && a.min <= 1 && (a.max < 0 || a.max >= n) {
+		all := grammar.Seq{grammar.AnyOrder{Parts: values, Between: c.comma(true)}, c.space()}
+		if a.min == 0 {
+			return optional(all), nil
+		}
+		return all, nil
 	}
 	if !finite || a.prefix() > 0 || c.opts.Exact && len(values) > maxSubsets || len(values) > maxStates {
 		return nil, c.fail(a.unique, "uniqueItems", "can't be decided, except for elements of an enum; leave it out, or set maxItems to 1")

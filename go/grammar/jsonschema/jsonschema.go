@@ -275,6 +275,13 @@ func (c *compiler) write(x *shape, all []*shape) ([]grammar.Expr, error) {
 	only := *x
 	only.kinds = kinds
 	out := c.scalars(&only)
+	if c.opts.Exact && kinds&kNumber != 0 && x.num.only {
+		for _, v := range x.num.in {
+			if !strings.ContainsAny(v.text, ".eE") {
+				out = append(out, grammar.Seq{grammar.Lit(v.text + "."), zeros})
+			}
+		}
+	}
 	if kinds&kNumber != 0 && !x.num.only {
 		e, err := c.number(x.num)
 		if err != nil {

@@ -271,6 +271,10 @@ func TestExact(t *testing.T) {
 		{schema, `{"a": 1}`, false, false},
 		{schema, `{"b": 2, "a": 1, "b": 3}`, false, false},
 		{schema, `{"b": 2,}`, false, false},
+		{`{"enum":[1,2.5]}`, `1.0`, true, false},
+		{`{"enum":[1,2.5]}`, `1`, true, true},
+		{`{"enum":[1,2.5]}`, `2.5`, true, true},
+		{`{"enum":[1,2.5]}`, `1.5`, false, false},
 		{schema, `{}`, false, false},
 		{`{"type":"object","properties":{"a":{},"b":{}},"additionalProperties":false}`, `{"b": 1, "a": 2}`, true, false},
 		{`{"type":"object","properties":{"a":{},"b":{}},"additionalProperties":false}`, `{}`, true, true},
@@ -288,6 +292,21 @@ func TestExact(t *testing.T) {
 			if got := grammar.Match(g, grammar.Ref(0), tt.text, nil); got != want {
 				t.Errorf("%s, exact %v: %s: %v, want %v", tt.schema, exact, tt.text, got, want)
 			}
+		}
+	}
+}
+
+// The values of an enumeration come once each, in any order, also where they are more than can be counted.
+func TestUniqueOfManyValues(t *testing.T) {
+	g, err := Grammar([]byte(`{"type":"array","uniqueItems":true,"minItems":1,"items":{"enum":[0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19]}}`), Options{Exact: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]bool{
+		`[3]`: true, `[19, 0, 7, 12]`: true, `[]`: false, `[3, 3]`: false, `[1, 2, 19, 1]`: false, `[20]`: false, `[2, 1,]`: false,
+	} {
+		if got := grammar.Match(g, grammar.Ref(0), text, nil); got != want {
+			t.Errorf("%s: %v, want %v", text, got, want)
 		}
 	}
 }

@@ -207,8 +207,11 @@ func (c *compiler) whole(e grammar.Expr) grammar.Expr {
 	if !c.opts.Exact {
 		return e
 	}
-	return grammar.Seq{e, optional(grammar.Seq{grammar.Lit("."), grammar.Repeat{Expr: grammar.Lit("0"), Min: 1, Max: maxDigits}})}
+	return grammar.Seq{e, optional(grammar.Seq{grammar.Lit("."), zeros})}
 }
+
+// zeros are what follows the point of an integer.
+var zeros = grammar.Repeat{Expr: grammar.Lit("0"), Min: 1, Max: maxDigits}
 
 // closed returns the bounds, and where one is missing or far out one that leaves the other
 // and numbers of maxDigits.
