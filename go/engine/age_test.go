@@ -49,6 +49,7 @@ func evaluated(t *testing.T, e *Engine, ids []int32, rng *rand.Rand) (all [][]fl
 // Logits do not depend on where a text is cut, on threads or on the company, whatever the types of older positions.
 // Where all are floats they are those of floats in one tier; of others they are near.
 func TestTiersGiveTheSameBits(t *testing.T) {
+	t.Parallel()
 	for _, path := range []string{tiny, testdata.Path(t, "archs/gemma3.gguf"), testdata.Path(t, "archs/deepseek2.gguf"), testdata.Path(t, "archs/qwen35.gguf")} {
 		rng := rand.New(rand.NewPCG(3, 1))
 		probe := open(t, path, Config{Ctx: 500, KV: kvcache.Both(kvcache.F32)})

@@ -16,6 +16,7 @@ import (
 // Every kind of model of the test data has the same bits in one pass and in slices, alone and in company, with drafts, going on
 // from a text that was kept, after it made room for another, and from a slot file.
 func TestEveryKind(t *testing.T) {
+	t.Parallel()
 	paths, err := filepath.Glob(filepath.Join(testdata.Path(t, "archs"), "*.gguf"))
 	if err != nil {
 		t.Fatal(err)

@@ -67,6 +67,7 @@ func (digits) IDs(dst []int32, text []byte, _ bool) []int32 {
 // A draft model with another vocabulary changes no text, alone and among others, and some of its drafts are
 // right.
 func TestDraftByText(t *testing.T) {
+	t.Parallel()
 	const n = 30
 	models := []string{testdata.Path(t, "models/stories260K-f16.gguf"), testdata.Path(t, "models/TinyStories-656K-f16.gguf")}
 	recurrent := testdata.Path(t, "archs/qwen35.gguf")

@@ -18,6 +18,7 @@ import (
 // A draft model, good, bad, with recurrent state, or without memory, changes no text, alone and among others. The
 // model as its own draft model is always right in greedy decoding.
 func TestDraftModels(t *testing.T) {
+	t.Parallel()
 	const n = 30
 	for _, kind := range []struct {
 		name, path string

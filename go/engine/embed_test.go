@@ -19,6 +19,7 @@ import (
 // A text has the same vector alone and among others, in one pass and in slices, and its memory is
 // free when it is there.
 func TestEmbedTogether(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"bert", "nomic-bert-moe", "modern-bert", "gemma-embedding", "jina-bert-v2", "t5encoder", "qwen3", "qwen35"} {
 		t.Run(name, func(t *testing.T) {
 			c := Config{Device: device(t, 2), Ctx: 100, Batch: 16, KV: kvcache.Both(kvcache.Q8), Vectors: true}

@@ -36,6 +36,7 @@ func models(t *testing.T, test func(t *testing.T, path string), names ...string)
 // that has lost its thoughts from the prompt, and who shares a beginning with two
 // others from there. All have the text that they have alone.
 func TestForgetfulModelsGoOn(t *testing.T) {
+	t.Parallel()
 	forgetful(t, func(t *testing.T, path string) {
 		probe := open(t, path, Config{})
 		l := openLoop(t, path, Config{Sequences: 3, Batch: 40}, LoopConfig{})
@@ -95,6 +96,7 @@ func TestForgetfulModelsGoOn(t *testing.T) {
 
 // A sequence alone goes on in the same way: what chat does.
 func TestForgetfulSequences(t *testing.T) {
+	t.Parallel()
 	forgetful(t, func(t *testing.T, path string) {
 		probe, e := open(t, path, Config{}), open(t, path, Config{Batch: 50, Ctx: 2048}) // room for states
 		s := e.NewSequence()

@@ -34,6 +34,7 @@ func headFor(t *testing.T, path string, h scripted.Head) string {
 
 // Whatever a head of random weights drafts, the text is the same.
 func TestHeadDoesNotChangeAText(t *testing.T) {
+	t.Parallel()
 	eagle := scripted.Head{Arch: "eagle3", Inputs: []int{0, 1, 2}}
 	mapped := eagle
 	mapped.Guesses, mapped.NormResidual = 90, true
@@ -64,6 +65,7 @@ func TestHeadDoesNotChangeAText(t *testing.T) {
 
 // A head that knows the model is always right: alone and among others, from a prefix, a slot file, and when the model has slept.
 func TestHeadIsRight(t *testing.T) {
+	t.Parallel()
 	path, prompt := sayings(t, 150)
 	rightDrafts(t, headFor(t, path, scripted.Head{Arch: "eagle3", Inputs: []int{1}, Knows: true}), prompt, draft.Head)
 }

@@ -47,6 +47,7 @@ func mustEqual(t *testing.T, what string, got, want map[int][]float32) {
 // sequence was cut into passes, on the threads, on where the weights lie, or on
 // the instruction set.
 func TestLogitsAreInvariant(t *testing.T) {
+	t.Parallel()
 	types := []kvcache.Types{
 		{}, {K: kvcache.Q4, V: kvcache.BF16}, kvcache.Both(kvcache.F32), {K: kvcache.F16, V: kvcache.Q8}, {K: kvcache.Q8, V: kvcache.Q4},
 	}

@@ -44,6 +44,7 @@ func nextOf(t *testing.T, name string, like ...int) string {
 // Drafts of an MTP layer of random weights change no text: alone and among others, with little memory, with
 // recurrent state, with KV caches of any type, with tiers by age, or with shifted contexts.
 func TestMTPDoesNotChangeAText(t *testing.T) {
+	t.Parallel()
 	for _, kind := range []struct {
 		name   string
 		like   int // the layer that the one that drafts is like

@@ -16,6 +16,7 @@ import (
 // one of its steps was nearly a tie, rounding may decide otherwise: then the
 // logits after the prompt are held instead, and the text up to that step.
 func TestReferences(t *testing.T) {
+	t.Parallel()
 	type run struct {
 		Prompt    string
 		PromptIDs []int32      `json:"prompt_ids"`

@@ -31,6 +31,7 @@ func shiftAlone(t *testing.T, e *Engine, p generate.Params) ([]int32, Stats) {
 // A text goes on where the context is full, and is the same with any slices, threads and types that are read in blocks
 // of other sequences; up to the first shift it is that of a larger context.
 func TestShiftGoesOn(t *testing.T) {
+	t.Parallel()
 	shiftables(t, func(t *testing.T, path string) {
 		const ctx, n = 150, 90
 		e := open(t, path, Config{Ctx: ctx, Shift: true})

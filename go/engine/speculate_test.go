@@ -39,6 +39,7 @@ func drafters(want []int32, wrong []int32) map[string]draft.Options {
 
 // The text is the same with any drafts, alone and among others, also when memory is short.
 func TestDraftsDoNotChangeAText(t *testing.T) {
+	t.Parallel()
 	const n = 40
 	kinds := []struct {
 		path   string

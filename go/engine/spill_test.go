@@ -46,6 +46,7 @@ func ask(t *testing.T, l *Loop, r *Request) (Usage, []int32) {
 // A conversation goes on after a restart where it would have gone on without, and says the
 // same: for models that see all, with windows, with recurrent state.
 func TestDiskSurvivesRestart(t *testing.T) {
+	t.Parallel()
 	models(t, func(t *testing.T, path string) {
 		probe := open(t, path, Config{})
 		dir := t.TempDir()
@@ -111,6 +112,7 @@ func TestDiskTakesWhatIsEvicted(t *testing.T) {
 
 // Whatever becomes of the folder, answers are the same, and nothing damaged is used.
 func TestDiskDamage(t *testing.T) {
+	t.Parallel()
 	probe := open(t, tiny, Config{})
 	text := randomIDs(probe, 7, 240)
 	want := greedy(t, probe, text, 8)
@@ -224,6 +226,7 @@ func (s *hungStore) Stuck() bool              { return s.stuck.Load() }
 // A disk that does not respond delays the first request that reads from it, and the end of a loop, for some
 // seconds; answers are the same.
 func TestDiskHangs(t *testing.T) {
+	t.Parallel()
 	probe := open(t, tiny, Config{})
 	text := randomIDs(probe, 7, 240)
 	want := greedy(t, probe, text, 8)
@@ -257,6 +260,7 @@ func TestDiskHangs(t *testing.T) {
 // While the disk does not respond, the loop answers: its lock is free while pages are read for a request, and while those
 // that are only in memory are written at the end.
 func TestNobodyWaitsForTheDisk(t *testing.T) {
+	t.Parallel()
 	probe := open(t, tiny, Config{})
 	text := randomIDs(probe, 7, 240)
 	dir := t.TempDir()

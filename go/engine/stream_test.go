@@ -35,6 +35,7 @@ func leastDevice(t *testing.T, path string, threads int, c Config, more uint64) 
 
 // With the least memory weights come and go in each pass, and the bits are those of packed ones.
 func TestStreamedBits(t *testing.T) {
+	t.Parallel()
 	paths := []string{filepath.Join(golden, "tiny-llama-mixed.gguf"), filepath.Join(golden, "tiny-moe-f32.gguf"), testdata.Path(t, "models/quant/TinyStories-656K-moe4x2-Q4_0.gguf")}
 	for _, arch := range []string{"gpt-oss", "qwen3next", "jamba", "gemma3n", "deepseek2-lite", "granitemoe", "t5"} {
 		paths = append(paths, testdata.Path(t, "archs/"+arch+".gguf"))
@@ -134,6 +135,7 @@ func packFile(t *testing.T, path string) string {
 
 // A packed file gives the bits of the file that it was made of, however its panels lie.
 func TestPackedFile(t *testing.T) {
+	t.Parallel()
 	paths := []string{filepath.Join(golden, "tiny-llama-mixed.gguf"), filepath.Join(golden, "tiny-llama-tied-f16.gguf"), testdata.Path(t, "models/quant/TinyStories-656K-moe4x2-Q4_0.gguf")}
 	for _, arch := range []string{"gpt-oss", "qwen35moe", "jamba", "gemma3n", "deepseek2", "mistral4", "rwkv7", "bitnet", "phi3-long", "deepseek4"} {
 		paths = append(paths, testdata.Path(t, "archs/"+arch+".gguf"))
@@ -254,6 +256,7 @@ func TestStreamedReadsOnce(t *testing.T) {
 // With room for two layers' experts the next layer's are guessed, and read while this one computes: most of them rightly, in a prompt
 // nearly all, and what is guessed wrongly changes no bit.
 func TestStreamedGuesses(t *testing.T) {
+	t.Parallel()
 	for _, arch := range []string{"gpt-oss", "qwen3next", "qwen35moe", "granitemoe", "gemma4-moe"} {
 		t.Run(arch, func(t *testing.T) {
 			path := testdata.Path(t, "archs/"+arch+".gguf")

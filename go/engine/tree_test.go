@@ -60,6 +60,7 @@ func treeKinds(t *testing.T) []struct {
 
 // Whatever tree of guesses is verified, the text is the same, token for token, and the sequence goes on where it should.
 func TestTreesDoNotChangeATextAlone(t *testing.T) {
+	t.Parallel()
 	const n = 40
 	for k, kind := range treeKinds(t) {
 		c := kind.c
@@ -152,6 +153,7 @@ func TestTreesDoNotChangeATextAlone(t *testing.T) {
 
 // The same in a loop: among others, with memory that is short, and where some are cancelled.
 func TestTreesDoNotChangeATextAmongOthers(t *testing.T) {
+	t.Parallel()
 	const n = 36
 	for _, kind := range treeKinds(t) {
 		for _, memory := range []float64{6, 2.3} {
