@@ -96,6 +96,9 @@ type passState struct {
 
 // rest drops what the last passes left in scratch memory.
 func (l *Loop) rest() {
+	if l.batch == nil {
+		return // there was none
+	}
 	l.passState = passState{}
 	if m := l.e.mtp; m != nil {
 		m.active, m.hidden = nil, nil
