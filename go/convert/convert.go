@@ -38,6 +38,7 @@ type Model struct {
 	factors map[string]lang.View // tensors that are computed of settings
 	kind    kind
 	skip    []string
+	isTied  *bool // see tied
 	weights *safetensors.Checkpoint
 	Options
 	output
@@ -178,7 +179,7 @@ func (m *Model) skipped(name string) bool {
 	if isOther(name) || slices.Contains(m.skip, name) {
 		return true
 	}
-	if m.config.Flag("tie_word_embeddings") && strings.HasSuffix(name, "lm_head.weight") {
+	if strings.HasSuffix(name, "lm_head.weight") && m.config.FlagOr("tie_word_embeddings", m.family.Tied) && m.tied(name) {
 		return true
 	}
 	alike := strings.Fields(m.family.Alike)
@@ -189,6 +190,19 @@ func (m *Model) skipped(name string) bool {
 	return slices.ContainsFunc(m.family.Skip, func(part string) bool {
 		return strings.HasPrefix(lang.Plain(name), part) || strings.HasSuffix(name, part)
 	})
+}
+
+// tied reports whether an output matrix is the embedding, or has no embedding that it could differ from. One that has
+// other numbers is used, whatever config.json says.
+func (m *Model) tied(name string) bool {
+	if m.isTied == nil {
+		tied := !slices.ContainsFunc(m.weights.Names(), func(other string) bool {
+			return (strings.HasSuffix(other, ".embed_tokens.weight") || strings.HasSuffix(other, ".embeddings.weight")) &&
+				!isOther(other) && !m.weights.Tensor(name).Equal(m.weights.Tensor(other))
+		})
+		m.isTied = &tied
+	}
+	return *m.isTied
 }
 
 // checkQuantization refuses a checkpoint whose weights are quantized in a way that is not known.

@@ -6,6 +6,7 @@
 package safetensors
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -66,6 +67,24 @@ type Tensor struct {
 
 // Elems returns the number of elements.
 func (t *Tensor) Elems() uint64 { return t.size / sizes[t.DType] }
+
+// Equal reports whether two tensors have the same type, shape and bytes.
+func (t *Tensor) Equal(o *Tensor) bool {
+	if t.DType != o.DType || !slices.Equal(t.Shape, o.Shape) {
+		return false
+	}
+	a, b := make([]byte, 1<<20), make([]byte, 1<<20)
+	for at := uint64(0); at < t.size; at += uint64(len(a)) {
+		n := min(t.size-at, uint64(len(a)))
+		if _, err := t.ReadAt(a[:n], int64(at)); err != nil {
+			return false
+		}
+		if _, err := o.ReadAt(b[:n], int64(at)); err != nil || !bytes.Equal(a[:n], b[:n]) {
+			return false
+		}
+	}
+	return true
+}
 
 // ReadAt reads the tensor's bytes from offset off, as an io.ReaderAt does.
 func (t *Tensor) ReadAt(p []byte, off int64) (int, error) {

@@ -17,13 +17,15 @@ var afmoe = lang.Family{
 		{"expert_shared_count", 'n', "num_shared_experts"},
 		{"expert_feed_forward_length", 'n', "moe_intermediate_size"},
 		{"leading_dense_block_count", 'n', "num_dense_layers"},
-		{"expert_weights_norm", 'b', "route_norm"},
 		{"expert_weights_scale", 'f', "route_scale"},
 		{"attention.sliding_window", 'n', "sliding_window"},
 	},
 	Keys: func(k *lang.Keys) {
 		commonKeys(k)
-		windows(k, allBut(k.CountOr("global_attn_every_n_layers", 4)))
-		k.Gating("")
+		k.B("expert_weights_norm", true)
+		windows(k, allBut(4))
+		if !k.Flag("mup_enabled") {
+			k.F("embedding_scale", 1)
+		}
 	},
 }

@@ -2,6 +2,7 @@ package family
 
 import (
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/quern-llm/quern/go/convert/hf"
@@ -19,17 +20,31 @@ var bitnet = lang.Family{
 		{"mlp.gate_proj.weight", "ffn_gate.weight ffn_gate.scale", ternary},
 		{"mlp.up_proj.weight", "ffn_up.weight ffn_up.scale", ternary},
 		{"mlp.down_proj.weight", "ffn_down.weight ffn_down.scale", ternary},
-		{"self_attn.inner_attn_ln", "attn_sub_norm", nil},
-		{"self_attn.attn_sub_norm", "attn_sub_norm", nil},
-		{"mlp.ffn_layernorm", "ffn_sub_norm", nil},
-		{"mlp.ffn_sub_norm", "ffn_sub_norm", nil},
-	}.And(ends, attention, dense),
+	}.And(bitnetNorms, ends, attention, dense),
 	Keys: func(k *lang.Keys) {
 		commonKeys(k)
-		k.Set("rope.scaling.type", "linear")
-		k.F("rope.scaling.factor", 1)
+		if !k.Has("rope_parameters rope_scaling") {
+			k.Set("rope.scaling.type", "linear")
+			k.F("rope.scaling.factor", 1)
+		}
 	},
 	Activation: "by size",
+	Change: func(c *hf.Config, f *lang.Family) *lang.Family {
+		if c.Has("quantization_config") || !slices.Contains(c.Texts("architectures"), "BitNetForCausalLM") {
+			return f
+		}
+		whole := *f // transformers quantizes only what says so
+		whole.Rules = bitnetNorms.And(ends, attention, dense)
+		return &whole
+	},
+}
+
+// bitnetNorms is the norms before the products that end a sublayer.
+var bitnetNorms = lang.Rules{
+	{"self_attn.inner_attn_ln", "attn_sub_norm", nil},
+	{"self_attn.attn_sub_norm", "attn_sub_norm", nil},
+	{"mlp.ffn_layernorm", "ffn_sub_norm", nil},
+	{"mlp.ffn_sub_norm", "ffn_sub_norm", nil},
 }
 
 // ternary makes a matrix of -1, 0 and 1, and the mean of its absolute values, which multiplies its products. A number

@@ -12,5 +12,5 @@ var cohere2 = lang.Family{
 		windows(k, allBut(4))
 		k.Set("rope.scaling.type", "none")
 	},
-	Skip: []string{"lm_head."},
+	Tied: true,
 }

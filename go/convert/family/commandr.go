@@ -11,5 +11,5 @@ var commandr = lang.Family{
 		{"attention.layer_norm_epsilon", 'f', "layer_norm_eps"},
 	},
 	Keys: func(k *lang.Keys) { k.Set("rope.scaling.type", "none") },
-	Skip: []string{"lm_head."},
+	Tied: true,
 }

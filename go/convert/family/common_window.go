@@ -30,7 +30,7 @@ func windows(k *lang.Keys, usual func(il int) bool) {
 	}
 	if kinds {
 		is = k.TypesOf("sliding_attention")
-	} else if every := k.CountOr("sliding_window_pattern _sliding_window_pattern", 0); every > 0 {
+	} else if every := k.CountOr("sliding_window_pattern _sliding_window_pattern global_attn_every_n_layers", 0); every > 0 {
 		for il := range is {
 			is[il] = allBut(every)(il)
 		}
@@ -51,6 +51,23 @@ func windowed(k *lang.Keys) { windows(k, nil) }
 
 // allBut is false for every n-th layer, n-1 first, and true for the others.
 func allBut(n int) func(il int) bool { return func(il int) bool { return (il+1)%n != 0 } }
+
+// rotated returns which layers have rotations: those that a list says, or all but every n-th.
+func rotated(k *lang.Keys) []bool {
+	is, list := make([]bool, k.Layers()), k.Integers("no_rope_layers", k.List("no_rope_layers"))
+	every := max(k.CountOr("no_rope_layer_interval", 4), 1)
+	if len(list) > 0 && len(list) != len(is) {
+		k.Fail("no_rope_layers has %d layers of %d", len(list), len(is))
+		return is
+	}
+	for il := range is {
+		is[il] = allBut(every)(il)
+		if len(list) > 0 {
+			is[il] = list[il] != 0 // 0 is a layer without
+		}
+	}
+	return is
+}
 
 // windowsApart sets which layers have a window, and how many of their channels rotate.
 func windowsApart(k *lang.Keys) {

@@ -21,7 +21,8 @@ func TestEveryArchitectureIsConverted(t *testing.T) {
 		made[f.Arch] = true
 	}
 	for _, f := range []func(*hf.Config, *lang.Family) *lang.Family{withTasks, withExperts, nemotronKind} {
-		c := new(hf.Config).Part(map[string]any{"lora_adaptations": []any{}, "moe_every_n_layers": 2.0, "num_experts_per_tok": 2.0})
+		c := new(hf.Config).Part(map[string]any{"lora_adaptations": []any{}, "moe_every_n_layers": 2.0,
+			"hybrid_override_pattern": "ME", "num_hidden_layers": 2.0})
 		made[f(c, &lang.Family{}).Arch] = true
 	}
 	for _, name := range arch.Names() {

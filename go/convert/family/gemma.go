@@ -6,7 +6,7 @@ var gemma = lang.Family{
 	Arch:       "gemma",
 	Names:      "GemmaForCausalLM",
 	Rules:      lang.PlusOne(ends.And(attention, dense)),
-	Skip:       []string{"lm_head."},
+	Tied:       true,
 	Vocab:      noSpace,
 	Activation: "gelu_new",
 }

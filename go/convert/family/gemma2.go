@@ -24,7 +24,7 @@ var gemma2 = lang.Family{
 			}
 		}
 	},
-	Skip:       []string{"lm_head."},
+	Tied:       true,
 	Vocab:      noSpace,
 	Activation: "gelu_new",
 }

@@ -12,7 +12,7 @@ var gemma3 = lang.Family{
 		{"attention.sliding_window", 'n', "sliding_window"},
 	},
 	Keys:       gemma3Keys,
-	Skip:       []string{"lm_head."},
+	Tied:       true,
 	Vocab:      noSpace,
 	Activation: "gelu_new",
 	Fixed:      lang.Fixed{{"use_bidirectional_attention", "false"}},

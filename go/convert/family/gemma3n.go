@@ -36,7 +36,7 @@ var gemma3n = lang.Family{
 		{"altup.num_inputs", 'n', "altup_num_inputs"},
 	},
 	Keys: gemma3nKeys,
-	Skip: []string{"lm_head."},
+	Tied: true,
 	Count: func(c *hf.Config, name string) int {
 		if strings.HasPrefix(name, "altup_") {
 			return c.CountOr("altup_num_inputs", 4) - 1
@@ -84,7 +84,13 @@ func gemma3nKeys(k *lang.Keys) {
 			k.Fail("activation_sparsity_pattern has %v, want numbers from 0 to below 1", share)
 			return
 		}
-		scales[i] = float32(math.Sqrt2 * math.Erfinv(2*float64(share)-1))
+		width := k.Value("intermediate_size")
+		if all, ok := width.([]any); ok && i < len(all) {
+			width = all[i]
+		}
+		n, _ := hf.AsCount(width)
+		// GGUF's deviations are those of a sample, and transformers' those of all n gates.
+		scales[i] = float32(math.Sqrt2 * math.Erfinv(2*float64(share)-1) * math.Sqrt(1-1/float64(max(n, 1))))
 	}
 	k.Set("activation_sparsity_scale", scales)
 }

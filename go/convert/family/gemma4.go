@@ -27,7 +27,7 @@ var gemma4 = lang.Family{
 	},
 	Keys:       gemma4Keys,
 	Extra:      gemma4Factors,
-	Skip:       []string{"lm_head."},
+	Tied:       true,
 	Vocab:      gemma4Vocab,
 	Activation: "gelu_new",
 	Fixed:      lang.Fixed{{"use_bidirectional_attention", "vision false"}},

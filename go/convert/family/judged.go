@@ -61,12 +61,13 @@ var shownTo = map[string]string{
 		"mamba_norm_before_gate mamba_rms_norm projectors_bias",
 	"qwen2moe": "decoder_sparse_step mlp_only_layers", "qwen3moe": "decoder_sparse_step mlp_only_layers",
 	"qwen3next": "decoder_sparse_step mlp_only_layers", "qwen3vlmoe": "decoder_sparse_step mlp_only_layers",
-	"dots1": "sliding_window max_window_layers", "smollm3": "no_rope_layer_interval", // lists of layers say it
+	"dots1":   "sliding_window max_window_layers", // lists of layers say it
 	"exaone4": "sliding_window_pattern", "exaone-moe": "sliding_window_pattern", "gemma3": "_sliding_window_pattern",
+	"afmoe":      "global_attn_every_n_layers",
 	"cohere2moe": "rope_theta sliding_window_pattern prefix_dense_sliding_window_pattern",
 	"mistral4":   "rope_parameters.partial_rotary_factor",
 	"granitemoe": "mamba_*", "granitehybrid": "mamba_expand",
-	"dbrx": "ffn_config.hidden_size ffn_config.moe_loss_weight", "t5encoder": "num_decoder_layers",
+	"dbrx": "ffn_config.hidden_size ffn_config.moe_loss_weight", "t5encoder": "num_decoder_layers scale_decoder_outputs",
 	"mamba":  "time_step_min time_step_max time_step_scale",
 	"mamba2": "time_step_min time_step_max time_step_rank num_heads",
 }

@@ -18,9 +18,14 @@ var mamba = lang.Family{
 		k.N("ssm.inner_size", k.CountOr("intermediate_size d_inner", 2*width))
 		k.N("ssm.state_size", k.CountOr("state_size d_state", 16))
 		k.N("ssm.time_step_rank", k.CountOr("time_step_rank dt_rank", (width+15)/16))
-		k.B("ssm.dt_b_c_rms", k.Text("model_type") == "falcon_mamba")
+		if k.Text("model_type") == "falcon_mamba" {
+			k.B("ssm.dt_b_c_rms", true)
+			k.F("quern.ssm.dt_b_c_rms_epsilon", k.NumberOr("mixer_rms_eps", 1e-6))
+		} else {
+			k.B("ssm.dt_b_c_rms", false)
+		}
 	},
-	Skip:  []string{"lm_head."},
+	Tied:  true,
 	Fixed: scanAct,
 }
 
@@ -30,7 +35,7 @@ var mamba2 = lang.Family{
 	Rules: ssm.And(scan),
 	Keys: func(k *lang.Keys) {
 		scanKeys(k)
-		inner := k.CountOr("intermediate_size d_inner", 2*k.Count("hidden_size d_model"))
+		inner := k.CountOr("intermediate_size d_inner", k.CountOr("expand", 2)*k.Count("hidden_size d_model"))
 		k.N("ssm.inner_size", inner)
 		k.N("ssm.state_size", k.CountOr("state_size d_state", 128))
 		k.N("ssm.group_count", k.CountOr("n_groups", 1))

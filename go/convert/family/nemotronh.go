@@ -46,7 +46,7 @@ var nemotronExperts = lang.Rules{
 
 // nemotronKind returns another architecture if there are experts.
 func nemotronKind(c *hf.Config, f *lang.Family) *lang.Family {
-	if !c.Has("num_experts_per_tok") || c.Has("layers_block_type") && !slices.Contains(c.TypesOf("moe"), true) {
+	if !slices.Contains(pattern(c, 'E', "moe"), true) {
 		return f
 	}
 	if slices.Contains(pattern(c, '-', "mlp"), true) && slices.Contains(pattern(c, 'E', "moe"), true) {

@@ -1,6 +1,7 @@
 package family
 
 import (
+	"math"
 	"strings"
 
 	"github.com/quern-llm/quern/go/convert/hf"
@@ -12,7 +13,7 @@ var t5 = lang.Family{
 	Arch:   "t5",
 	Names:  "T5ForConditionalGeneration T5WithLMHeadModel MT5ForConditionalGeneration UMT5ForConditionalGeneration",
 	Rules:  t5Ends.And(t5Halves("enc"), t5Halves("dec"), t5Cross),
-	Keys:   func(k *lang.Keys) { t5Keys(k); t5DecoderKeys(k) },
+	Keys:   func(k *lang.Keys) { t5Keys(k); t5DecoderKeys(k); t5Scale(k) },
 	Rename: t5Name,
 	Vocab:  t5Vocab,
 	Alike:  t5Shared,
@@ -100,4 +101,13 @@ func t5DecoderKeys(k *lang.Keys) {
 func t5Vocab(_ *hf.Config, v *vocab.Vocabulary) {
 	v.SetAdd("bos", false)
 	v.SetAdd("eos", true)
+}
+
+// t5Scale sets what logits are multiplied by, which is said by whether the output matrix is the embedding. MT5 has no
+// scale.
+func t5Scale(k *lang.Keys) {
+	defer k.Remove("tie_word_embeddings") // an output matrix that is there is used, whatever the configuration says
+	if k.Text("model_type") != "mt5" && k.FlagOr("scale_decoder_outputs", k.FlagOr("tie_word_embeddings", true)) {
+		k.F("quern.logit_scale", 1/math.Sqrt(float64(k.Count("d_model"))))
+	}
 }

@@ -374,7 +374,13 @@ func (c *Config) Take(part *Config) {
 
 // Layers returns the number of layers.
 func (c *Config) Layers() int {
-	n := c.Count("num_hidden_layers n_layers n_layer num_layers num_transformer_layers")
+	const names = "num_hidden_layers n_layers n_layer num_layers num_transformer_layers"
+	n := 0
+	if kinds := c.List("layer_types layers_block_type"); kinds != nil && !c.Has(names) {
+		n = len(kinds) // which say it too
+	} else {
+		n = c.Count(names)
+	}
 	if n > 1<<12 {
 		c.Fail("%d layers, the most is %d", n, 1<<12)
 		return 0

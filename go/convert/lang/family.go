@@ -29,6 +29,8 @@ type Family struct {
 	// Change returns the family of a checkpoint with these settings: f, or a copy with other rules or another name.
 	Change func(c *hf.Config, f *Family) *Family
 
+	Tied bool // the output matrix is the embedding unless config.json says otherwise
+
 	// What is different about the names of tensors.
 	Prefix string                                 // prefixes outside of layers; empty: "model. transformer. backbone."
 	Skip   []string                               // beginnings and ends of names of tensors that are left out

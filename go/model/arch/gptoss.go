@@ -5,7 +5,7 @@ import (
 	. "github.com/quern-llm/quern/go/model/nn"
 )
 
-// gptoss is gpt-oss: windows in every second layer, a sink for each head, biases everywhere, the
+// gptoss is gpt-oss: windows in every second layer, a sink for each head, biases, the
 // softmax of the chosen experts' logits, and a gated function with limits. The norm before the
 // experts is called post_attention_norm.
 var gptoss = Arch{
@@ -26,7 +26,7 @@ var gptoss = Arch{
 	build: func(b *Builder) {
 		b.Begin()
 		b.Layers(func(l Layer) {
-			l.Residual("attn_norm", l.Attention(Attention{Bias: true, Sinks: true}))
+			l.Residual("attn_norm", l.Attention(Attention{Sinks: true}))
 			l.Mixture("post_attention_norm", Experts{Fn: kernel.SwiGLUClamp})
 		})
 		b.End("output_norm")

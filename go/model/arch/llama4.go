@@ -27,24 +27,13 @@ var llama4 = Arch{
 		k.InterleavedExperts()
 		k.SharedExperts()
 		k.Rope(kernel.RopeNorm)
-		if k.Has("attention.sliding_window") && k.Int("attention.sliding_window", 0, MaxCtx) == 0 {
-			return // all layers have rotations and see all positions
-		}
-		for il := range k.Config.Layers {
-			l := &k.Config.Layers[il]
-			if (il+1)%4 == 0 {
-				l.Rope = Rope{}
-				l.Temperature = kernel.Temperature{Scale: llama4Temp, Span: llama4Chunk, Offset: 1}
-			} else {
-				l.Window, l.Chunked = llama4Chunk, true
-			}
-		}
+		llama4Layers(k)
 	},
 	build: func(b *Builder) {
 		b.Begin()
 		b.Layers(func(l Layer) {
 			norm := NormNone
-			if l.Rope.Style != kernel.RopeNone && b.Config.NExpert != 128 {
+			if l.Rope.Style != kernel.RopeNone && b.Config.QKNorm {
 				norm = NormUnweighted
 			}
 			l.Residual("attn_norm", l.Attention(Attention{QKNorm: norm}))
@@ -52,4 +41,33 @@ var llama4 = Arch{
 		})
 		b.End("output_norm")
 	},
+}
+
+// llama4Layers reads which layers see a chunk, which have rotations, and how queries of the others grow with their
+// position.
+func llama4Layers(k *Keys) {
+	c := k.Config
+	c.QKNorm = k.BoolOr("quern.attention.qk_norm", c.NExpert != 128)
+	all := k.Has("attention.sliding_window") && k.Int("attention.sliding_window", 0, MaxCtx) == 0
+	usual := func(il int) bool { return all || (il+1)%4 != 0 }
+	chunk := k.IntOr("quern.attention.chunk_size", llama4Chunk, 1, MaxCtx)
+	grows := kernel.Temperature{
+		Scale:  float32(k.FloatOr("quern.attention.temperature_scale", llama4Temp, 0, 1e3)),
+		Span:   k.IntOr("quern.attention.temperature_length", llama4Chunk, 1, MaxCtx),
+		Offset: 1,
+	}
+	chunked := k.Layered("quern.attention.chunk_pattern", func(il int) bool { return !all && usual(il) })
+	rotates := k.Layered(RopePattern, usual)
+	for il := range c.Layers {
+		l := &c.Layers[il]
+		if chunked(il) {
+			l.Window, l.Chunked = chunk, true
+		}
+		if !rotates(il) {
+			l.Rope = Rope{}
+			if grows.Scale > 0 {
+				l.Temperature = grows
+			}
+		}
+	}
 }

@@ -9,6 +9,7 @@ var mamba = Arch{
 		k.RMSNorm()
 		k.Mamba()
 		k.Config.Scan.NormAll = k.BoolOr("ssm.dt_b_c_rms", false)
+		k.Config.Scan.Eps = float32(k.FloatOr("quern.ssm.dt_b_c_rms_epsilon", float64(k.Config.Eps), 0, 1))
 	},
 	build: func(b *Builder) {
 		norms := ScanNormNone

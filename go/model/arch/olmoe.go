@@ -13,6 +13,7 @@ var olmoe = Arch{
 		k.RMSNorm()
 		k.Heads()
 		k.Experts()
+		k.ExpertNorm(false)
 		k.Rope(kernel.RopeNeox)
 	},
 	build: func(b *Builder) {

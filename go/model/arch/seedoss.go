@@ -13,7 +13,7 @@ var seedoss = Arch{
 	build: func(b *Builder) {
 		b.Begin()
 		b.Layers(func(l Layer) {
-			l.Residual("attn_norm", l.Attention(Attention{Bias: true}))
+			l.Residual("attn_norm", l.Attention(Attention{}))
 			l.Residual("post_attention_norm", l.FeedForward(FeedForward{}))
 		})
 		b.End("output_norm")

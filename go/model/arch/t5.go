@@ -10,8 +10,8 @@ import (
 
 // t5 is T5 and its kin (FLAN-T5, mT5, MADLAD): an encoder as that of t5encoder, and a decoder that attends to its
 // result between the sublayers of such layers. The first T5 has ReLU without a gate, those behind it GELU with one.
-// Where the embedding is the output matrix too, the first T5 divided logits by the root of its width; as other programs
-// that run these files, this one does not: the order of tokens is the same.
+// Where the embedding is the output matrix too, logits are divided by the root of its width, if the file says so: those
+// of llama.cpp's converter do not, and the order of tokens is the same.
 var t5 = Arch{
 	Name: "t5",
 	config: func(k *Keys) {
@@ -25,6 +25,7 @@ var t5 = Arch{
 		k.Config.Encoder = k.Config.Layers
 		n := k.IntOr("decoder_block_count", len(k.Config.Layers), 1, MaxLayer)
 		k.Config.Layers = slices.Repeat(k.Config.Encoder[:1], n)
+		k.Config.LogitScale = float32(k.FloatOr("quern.logit_scale", 1, 1e-6, 1e6))
 		start := "decoder_start_token_id"
 		if !k.Has(start) { // the token for padding, which is the first
 			return

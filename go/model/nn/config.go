@@ -59,6 +59,7 @@ type Config struct {
 	GateCap       float32 // the gate of a feed-forward has a second factor, cap * tanh(gate / cap) (SiTU); 0: none
 	UpCap         float32 // and up becomes cap * tanh(up / cap) then; 0: not
 	AttnResBlock  int     // layers of a block of the residual: see AttnRes; 0: no attention residuals
+	QKNorm        bool    // queries and keys are normalised, if files say it
 	AttnCap       float32 // scores become cap * tanh(score / cap); 0: not
 	LogitCap      float32 // so do logits
 
@@ -127,10 +128,11 @@ type Delta struct {
 
 // A Scan is the sizes of selective state spaces, in parallel with attention or in place of it.
 type Scan struct {
-	Inner, State  int  // channels, and the state of each
-	NHead, NGroup int  // Mamba 2: heads have a step each, groups share b and c
-	Rank          int  // Mamba 1: of the projection to steps, one per channel
-	NormAll       bool // Mamba 1: steps, b and c are normalised, without weights
+	Inner, State  int     // channels, and the state of each
+	NHead, NGroup int     // Mamba 2: heads have a step each, groups share b and c
+	Rank          int     // Mamba 1: of the projection to steps, one per channel
+	NormAll       bool    // Mamba 1: steps, b and c are normalised, without weights
+	Eps           float32 // of these norms
 }
 
 // An RWKV is the sizes of time mixing (Peng et al. 2024 and 2025), in place of attention: a head, and the ranks of

@@ -148,6 +148,17 @@ func (k *Keys) EachConstant(name string, set func(l *LayerConfig, v float64)) {
 	}
 }
 
+// Layered returns a list of truths, one for each layer, or otherwise if the file does not have it.
+func (k *Keys) Layered(key string, otherwise func(il int) bool) func(il int) bool {
+	if !k.Has(key) {
+		return otherwise
+	}
+	all, err := k.File.Bools(k.Name(key))
+	k.Check(err)
+	k.ForLayers(key, len(all))
+	return func(il int) bool { return all[il] }
+}
+
 // BoolOr returns a key, or def if the file does not have it.
 func (k *Keys) BoolOr(key string, def bool) bool {
 	if !k.Has(key) {

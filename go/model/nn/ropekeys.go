@@ -10,6 +10,9 @@ import (
 // YaRNTruncate is the key that says whether the ends of YaRN's ramp are whole pairs.
 const YaRNTruncate = Own + "rope.scaling.yarn_truncate"
 
+// RopePattern is the key that says which layers have rotations.
+const RopePattern = Own + "attention.rope_pattern"
+
 // Rope reads the rotations of all layers (Su et al. 2021).
 func (k *Keys) Rope(style kernel.Rope) { k.RopeOver(style, "rope.dimension_count") }
 

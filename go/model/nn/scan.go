@@ -144,6 +144,8 @@ func (l Layer) scanNorm(norms ScanNorm, x kernel.Buf, name string, col, n int) {
 	switch norms {
 	case ScanNormNone:
 		return
+	case ScanNormUnweighted:
+		op.Eps = l.Config.Scan.Eps
 	case ScanNormWeighted:
 		op.Weight = l.NormWeights(name, n)
 	}

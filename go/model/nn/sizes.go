@@ -90,8 +90,10 @@ func (k *Keys) FeedForward() {
 	k.Each("feed_forward_length", 1, MaxFF, func(l *LayerConfig, n int) { l.NFF = n })
 }
 
-// EmbedScale multiplies embeddings by the root of their width.
-func (k *Keys) EmbedScale() { k.Config.EmbedScale = float32(math.Sqrt(float64(k.Config.NEmbd))) }
+// EmbedScale reads what embeddings are multiplied by, which is usually the root of their width.
+func (k *Keys) EmbedScale() {
+	k.Config.EmbedScale = float32(k.FloatOr("embedding_scale", math.Sqrt(float64(k.Config.NEmbd)), 1e-6, 1e6))
+}
 
 // ALiBi reads whether scores fall with the distance (Press et al. 2022).
 func (k *Keys) ALiBi() {
