@@ -23,6 +23,7 @@ logits: every log-probability depends on all logits of its position.
 """
 
 import argparse
+import copy
 import itertools
 import json
 import pathlib
@@ -163,6 +164,12 @@ FAMILIES = {
             "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}},
         "thetas": {"rope_parameters": {"full_attention": {"rope_type": "default", "rope_theta": 5000.0},
                                        "sliding_attention": {"rope_type": "default", "rope_theta": 300.0}}}}),
+    "gemma3whole": ("gemma3", {"tie_word_embeddings": False, "text_config": {
+        **SMALL, "head_dim": 16, "sliding_window": 16, "query_pre_attn_scalar": 16, "pad_token_id": 0,
+        "tie_word_embeddings": True},
+        "vision_config": {"hidden_size": 32, "intermediate_size": 32, "num_hidden_layers": 1,
+                          "num_attention_heads": 2, "image_size": 28, "patch_size": 14},
+        "mm_tokens_per_image": 4, "image_token_index": 200, "boi_token_index": 201, "eoi_token_index": 202}, {}),
     "gptoss": ("gpt_oss", {"head_dim": 16, "num_local_experts": 8, "num_experts_per_tok": 3, "sliding_window": 16,
                            **rope("yarn", theta=150000.0, factor=4.0, original_max_position_embeddings=32,
                                   beta_fast=32.0, beta_slow=1.0, truncate=False)}, {
@@ -186,7 +193,7 @@ FAMILIES = {
         **TIED, "no-conv-bias": {"use_conv_bias": False}}),
     "falconmamba": ("falcon_mamba", {"state_size": 16, "intermediate_size": 128, "time_step_rank": 16}, {
         **TIED, "eps": {"mixer_rms_eps": 0.5}, "norm-eps": {"layer_norm_epsilon": 0.5}}),
-    "mamba2": ("mamba2", {"state_size": 16, "head_dim": 16, "num_heads": 8, "n_groups": 2, "chunk_size": 8}, {
+    "mamba2": ("mamba2", {"intermediate_size": None, "state_size": 16, "head_dim": 16, "num_heads": 8, "n_groups": 2, "chunk_size": 8}, {
         **TIED, "limits": {"time_step_limit": [0.1, 0.3]}}),
     "llama4": ("llama4_text", {"num_local_experts": 4, "head_dim": 16, "intermediate_size_mlp": 96,
                                "num_hidden_layers": 4, "interleave_moe_layer_step": 2, "attention_chunk_size": 32,
@@ -210,12 +217,23 @@ FAMILIES = {
         **TIED, "mup": {"mup_enabled": True}, "scale": {"route_scale": 2.5}, "no-norm": {"route_norm": False},
         "every": {"global_attn_every_n_layers": 2}, "dense": {"num_dense_layers": 2},
         "two-shared": {"num_shared_experts": 2}}),
+    "gemma3n": ("gemma3n_text", {
+        "head_dim": 16, "sliding_window": 16, "num_hidden_layers": 10, "pad_token_id": 0, "laurel_rank": 64,
+        "vocab_size_per_layer_input": VOCAB, "hidden_size_per_layer_input": 16, "num_kv_shared_layers": 5,
+        "activation_sparsity_pattern": [0.95] * 3 + [0.0] * 7}, {
+        "sparsity": {"activation_sparsity_pattern": [0.7] * 5 + [0.0] * 5}, "cap": {"final_logit_softcapping": 3.0}}),
+    "t5": ("t5", {"d_model": 64, "d_kv": 16, "d_ff": 96, "num_layers": 2, "num_heads": 4, "pad_token_id": 0,
+                  "decoder_start_token_id": 0, "feed_forward_proj": "gated-gelu"}, {
+        **TIED, "relu": {"feed_forward_proj": "relu"}}),
     "bitnet": ("bitnet", {}, {"silu": {"hidden_act": "silu"}, **TIED}),
     "smollm3": ("smollm3", {"num_hidden_layers": 5, "pad_token_id": 0}, {
         **TIED, "interval": {"no_rope_layer_interval": 2}, "list": {"no_rope_layers": [0, 1, 1, 0, 1]},
         "window": {"use_sliding_window": True, "sliding_window": 16}, "bias": {"attention_bias": True}}),
     "olmo2": ("olmo2", {}, {**TIED, "yarn": ROPES["yarn"], "bias": {"attention_bias": True}}),
-    "olmo3": ("olmo3", {"sliding_window": 16, "num_hidden_layers": 5}, {**TIED, "yarn": ROPES["yarn"]}),
+    "olmo3": ("olmo3", {"sliding_window": 16, "num_hidden_layers": 5}, {
+        **TIED, "yarn": {"rope_parameters": {
+            "full_attention": ROPES["yarn"]["rope_parameters"],
+            "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}}}}),
     "olmoe": ("olmoe", {"num_experts": 8, "num_experts_per_tok": 3}, {
         **TIED, "norm": {"norm_topk_prob": True}, "clip": {"clip_qkv": 0.5}}),
     "olmo": ("olmo", {}, {**TIED, "clip": {"clip_qkv": 0.5}}),
@@ -225,7 +243,7 @@ FAMILIES = {
     "arcee": ("arcee", {}, {**TIED, "yarn": ROPES["yarn"], "silu": {"hidden_act": "silu"}}),
     "seedoss": ("seed_oss", {"head_dim": 16}, {**TIED, "no-bias": {"attention_bias": False}}),
     "exaone4": ("exaone4", {"num_hidden_layers": 5, "sliding_window": 16}, {
-        **TIED, "pattern": {"sliding_window_pattern": 2}, "no-window": {"sliding_window": None}}),
+        **TIED, "pattern": {"sliding_window_pattern": 2}}),
     "ernie45": ("ernie4_5", {}, {**TIED, "bias": {"use_bias": True}}),
     "glm4": ("glm4", {"head_dim": 16, "pad_token_id": 0}, {**TIED, "bias": {"attention_bias": True}}),
     "cohere": ("cohere", {"pad_token_id": 0}, {"norm": {"use_qk_norm": True}, "scale": {"logit_scale": 0.5}}),
@@ -233,11 +251,11 @@ FAMILIES = {
         **TIED, "bias": {"use_qkv_bias": True}, "parallel": {"use_parallel_residual": True},
         "norm": {"qk_layernorm": True}, "gelu": {"hidden_act": "gelu"}}),
     "phi": ("phi", {}, {**TIED, "partial": rope(partial_rotary_factor=0.25), "norm": {"qk_layernorm": True}}),
-    "gptneox": ("gpt_neox", {}, {**TIED, "serial": {"use_parallel_residual": False},
+    "gptneox": ("gpt_neox", {"num_key_value_heads": None}, {**TIED, "serial": {"use_parallel_residual": False},
                                  "partial": rope(partial_rotary_factor=0.5), "tanh": {"hidden_act": "gelu_fast"},
                                  "no-bias": {"attention_bias": False}}),
     "lfm2": ("lfm2", {"layer_types": ["conv", "full_attention", "conv"], "conv_L_cache": 3}, {
-        **TIED, "bias": {"conv_bias": True}}),
+        **TIED}),
     "nemotron": ("nemotron", {}, {**TIED, "bias": {"attention_bias": True}, "partial": rope(partial_rotary_factor=1.0),
                                   "silu": {"hidden_act": "silu"}}),
     "apertus": ("apertus", {}, {**TIED, "bias": {"attention_bias": True}}),
@@ -260,7 +278,7 @@ def cases(names):
     for family, (kind, settings, variants) in FAMILIES.items():
         for variant, change in {"plain": {}, **variants}.items():
             if not names or family in names or f"{family}/{variant}" in names:
-                yield family, variant, configured(kind, {**SMALL, **settings, **change})
+                yield family, variant, configured(kind, copy.deepcopy({**SMALL, **settings, **change}))
 
 
 def auto(config):
@@ -374,25 +392,25 @@ def main():
         saved(args.folder, config)
         tokenizer(args.folder)
         return
-    found, plain = {}, {}
-    for family, variant, config in cases(args.names):
-        with tempfile.TemporaryDirectory() as folder:
-            made = case(variant, config, pathlib.Path(folder))
-        if variant == "plain":
-            plain[family] = made
-        elif family in plain and made["sampled"] == plain[family]["sampled"]:
-            print(f"{family}/{variant}: computes what plain does", file=sys.stderr)
-        found.setdefault(family, []).append(made)
+    for family, group in itertools.groupby(cases(args.names), lambda c: c[0]):
+        found = []
+        for _, variant, config in group:
+            with tempfile.TemporaryDirectory() as folder:
+                found.append(case(variant, config, pathlib.Path(folder)))
+            if found[0]["name"] == "plain" and variant != "plain" and found[0]["sampled"] == found[-1]["sampled"]:
+                print(f"{family}/{variant}: computes what plain does", file=sys.stderr)
+        archive(family, found)
+
+
+def archive(family, found):
+    """Write cases into the file of a family. Its other cases stay, in the order of the table."""
+    path, new, order = ARCHIVE / f"{family}.json", {c["name"] for c in found}, ["plain", *FAMILIES[family][2]]
+    if path.exists():
+        found += [c for c in json.loads(path.read_text())["cases"] if c["name"] not in new and c["name"] in order]
+    found.sort(key=lambda c: order.index(c["name"]))
+    lines = ",\n".join(json.dumps(c, separators=(",", ":")) for c in found)
     ARCHIVE.mkdir(exist_ok=True)
-    for family, made in found.items():
-        path = ARCHIVE / f"{family}.json"
-        if path.exists():  # the other cases stay, in the order of the table
-            new = {c["name"] for c in made}
-            made += [c for c in json.loads(path.read_text())["cases"] if c["name"] not in new]
-            order = ["plain", *FAMILIES[family][2]]
-            made = sorted((c for c in made if c["name"] in order), key=lambda c: order.index(c["name"]))
-        lines = ",\n".join(json.dumps(c, separators=(",", ":")) for c in made)
-        path.write_text(f'{{"transformers": "{transformers.__version__}", "cases": [\n{lines}\n]}}\n')
+    path.write_text(f'{{"transformers": "{transformers.__version__}", "cases": [\n{lines}\n]}}\n')
 
 
 def tokenizer(folder):
