@@ -30,7 +30,7 @@ func windows(k *lang.Keys, usual func(il int) bool) {
 	}
 	if kinds {
 		is = k.TypesOf("sliding_attention")
-	} else if every := k.CountOr("sliding_window_pattern _sliding_window_pattern global_attn_every_n_layers", 0); every > 0 {
+	} else if every := k.CountOr(everyNth, 0); every > 0 {
 		for il := range is {
 			is[il] = allBut(every)(il)
 		}
@@ -45,6 +45,9 @@ func windows(k *lang.Keys, usual func(il int) bool) {
 		}
 	}
 }
+
+// everyNth is what config.json calls the number n of which each n-th layer has no window.
+const everyNth = "sliding_window_pattern _sliding_window_pattern global_attn_every_n_layers"
 
 // windowed is windows for families whose layers have none otherwise.
 func windowed(k *lang.Keys) { windows(k, nil) }
