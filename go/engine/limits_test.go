@@ -285,3 +285,28 @@ func TestSlotsAndPulses(t *testing.T) {
 		}
 	}
 }
+
+// Texts share a pass as long as their tokens fit in a batch, their blocks in a context, and there are sequences; those of a model
+// that reads one way are alone.
+func TestTextsOfAPass(t *testing.T) {
+	for _, c := range []struct {
+		seqs, batch, ctx int
+		oneWay           bool
+		texts            []int // their tokens
+		want             int
+	}{
+		{8, 100, 640, false, []int{10}, 1}, {8, 100, 640, false, []int{10, 20, 30}, 3}, {2, 100, 640, false, []int{10, 20, 30}, 2}, {8, 60, 640, false, []int{10, 20, 30}, 3},
+		{8, 59, 640, false, []int{10, 20, 30}, 2}, {8, 5, 640, false, []int{10, 20}, 1}, {8, 100, 192, false, []int{10, 20, 30}, 3}, {8, 100, 128, false, []int{10, 20, 30}, 2},
+		{8, 1000, 256, false, []int{65, 64, 64, 1}, 3}, {8, 1000, 256, false, []int{65, 65, 1}, 2}, {8, 1000, 200, false, []int{64, 64, 64, 8}, 4}, {8, 100, 640, true, []int{10, 20, 30}, 1},
+	} {
+		e := &Engine{model: &model.Model{Config: &model.Config{}}, seqs: c.seqs, batch: c.batch, ctx: c.ctx}
+		e.model.Config.BothWays = !c.oneWay
+		var texts [][]int32
+		for _, n := range c.texts {
+			texts = append(texts, make([]int32, n))
+		}
+		if got := e.together(texts); got != c.want {
+			t.Errorf("%+v: %d texts share a pass", c, got)
+		}
+	}
+}
