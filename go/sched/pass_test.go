@@ -299,10 +299,10 @@ func TestPrefill(t *testing.T) {
 func TestFlowsAreCharged(t *testing.T) {
 	s := New(Config{Running: 4, Batch: 512, Queue: 10, Memory: simMemory{}})
 	s.Cost = learned(func(s Shape) time.Duration { return 60*time.Millisecond + time.Duration(s.Tokens)*time.Millisecond })
-	begin(t, s, Request{ID: 1, Flow: "a", Prompt: 100, MaxTokens: 5, Weight: 1}, Request{ID: 2, Flow: "b", Prompt: 100, MaxTokens: 5, Weight: 4}, Request{ID: 3, Flow: "c", Prompt: 50, MaxTokens: 5})
+	begin(t, s, Request{ID: 1, Flow: "a", Prompt: 100, MaxTokens: 5, Weight: 0.5}, Request{ID: 2, Flow: "b", Prompt: 100, MaxTokens: 5, Weight: 4}, Request{ID: 3, Flow: "c", Prompt: 50, MaxTokens: 5})
 	first, each := s.Cost.First(), s.Cost.Each()
 	s.Ran([]Item{{ID: 1, Tokens: 100}, {ID: 2, Tokens: 100}, {ID: 3, Tokens: 50}}, 0)
-	for flow, want := range map[string]time.Duration{"a": first/3 + 100*each, "b": (first/3 + 100*each) / 4, "c": first/3 + 50*each} {
+	for flow, want := range map[string]time.Duration{"a": 2 * (first/3 + 100*each), "b": (first/3 + 100*each) / 4, "c": first/3 + 50*each} {
 		if got := s.flows[flow].served; got < want-1 || got > want+1 {
 			t.Errorf("flow %s was served for %v, want %v", flow, got, want)
 		}
