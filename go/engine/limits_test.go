@@ -310,3 +310,111 @@ func TestTextsOfAPass(t *testing.T) {
 		}
 	}
 }
+
+// Adapters of scale 0 have no effect, and the order of others neither; what cannot be applied is refused.
+func TestSettledAdapters(t *testing.T) {
+	of := func(numbers ...int32) (list []ScaledAdapter) {
+		for _, n := range numbers {
+			list = append(list, ScaledAdapter{&Adapter{number: n, m: &model.Adapter{}}, float32(n + 1)})
+		}
+		return list
+	}
+	off := of(0, 1, 2)
+	off[1].Scale = 0
+	bad := func(scale float64) []ScaledAdapter {
+		list := of(0, 1)
+		list[1].Scale = float32(scale)
+		return list
+	}
+	most := make([]int32, MaxApplied+1)
+	for i := range most {
+		most[i] = int32(i)
+	}
+	for _, c := range []struct {
+		list []ScaledAdapter
+		want []int32 // nil: refused
+	}{
+		{nil, []int32{}}, {of(0), []int32{0}}, {of(2, 0, 1), []int32{0, 1, 2}}, {off, []int32{0, 2}}, {of(1, 1), nil}, {of(0, 3, 1, 3), nil}, {of(most...), nil},
+		{of(most[1:]...), most[1:]}, {bad(math.NaN()), nil}, {bad(math.Inf(1)), nil}, {bad(math.Inf(-1)), nil}, {bad(-2), []int32{0, 1}},
+	} {
+		got, err := settled(c.list)
+		numbers := []int32{}
+		for _, a := range got {
+			numbers = append(numbers, int32(a.number))
+		}
+		if (err == nil) != (c.want != nil) || err == nil && !slices.Equal(numbers, c.want) {
+			t.Errorf("%d adapters: %v, %v, want %v", len(c.list), numbers, err, c.want)
+		}
+	}
+	a, b := of(0, 1), of(0, 1)
+	b[1].Scale++
+	if adapterSpace(nil) != "" || adapterSpace(a) != adapterSpace(of(0, 1)) || adapterSpace(a) == adapterSpace(b) || adapterSpace(a) == adapterSpace(a[:1]) {
+		t.Error("texts of other adapters have the same name")
+	}
+}
+
+// An alarm rings once, and again when the value was below half of the threshold.
+func TestAlarm(t *testing.T) {
+	var a alarm
+	for i, c := range []struct {
+		v    float64
+		want bool
+	}{{0.09, false}, {0.1, true}, {0.1, false}, {0.5, false}, {0.06, false}, {0.2, false}, {0.05, false}, {0.2, false}, {0.049, false}, {0.09, false}, {0.1, true}, {0, false}, {0.3, true}} {
+		if got := a.rings(c.v, 0.1); got != c.want {
+			t.Errorf("reading %d, %v: rings %v", i, c.v, got)
+		}
+	}
+}
+
+// A request has the slot that it asks for if that is free, and otherwise the lowest free one.
+func TestSlotsAreTaken(t *testing.T) {
+	l := &Loop{slots: make([]slot, 4)}
+	var jobs []*job
+	for i, c := range []struct{ ask, want int }{{-1, 0}, {2, 2}, {2, 1}, {0, 3}} {
+		j := &job{Request: &Request{Slot: c.ask}, slot: -1, id: uint64(i + 1)}
+		if l.takeSlot(j); j.slot != c.want || l.slots[c.want].job != j || j.usage.Slot != c.want || j.progress.Slot != c.want {
+			t.Errorf("request %d that asks for %d has slot %d, want %d", i, c.ask, j.slot, c.want)
+		}
+		jobs = append(jobs, j)
+	}
+	l.freeSlot(jobs[2])
+	l.freeSlot(jobs[2]) // has none
+	if jobs[2].slot != -1 || l.slots[1].job != nil || l.slots[1].was.Busy || l.slots[1].was.Request != 3 || l.slots[0].job != jobs[0] {
+		t.Errorf("%+v, slot %d", l.slots[1].was, jobs[2].slot)
+	}
+	j := &job{Request: &Request{Slot: 99}, slot: -1}
+	if l.takeSlot(j); j.slot != 1 {
+		t.Errorf("a request that asks for a slot that is not there has slot %d", j.slot)
+	}
+}
+
+// Parts of the heap with purposes of their own are not counted as the program's.
+func TestPartsOfTheHeap(t *testing.T) {
+	d := deviceOf(t, DeviceConfig{Threads: 1, Budget: mem.NewBudget(1<<40, "a test")})
+	b := d.Budget()
+	r, err := b.Reserve(programPurpose, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Release()
+	d.program = r
+	defer func() { d.program = nil }()
+	size := uint64(0)
+	d.Count("one part", func() uint64 { return size })
+	d.Count("another", func() uint64 { return 2 * size })
+	d.measure()
+	if none := b.ByPurpose()["one part"]; none != 0 || r.Bytes() < programBytes {
+		t.Errorf("%d bytes of a part of none, %d of the program", none, r.Bytes())
+	}
+	size = 3 << 30 // more than the heap has
+	d.measure()
+	by := b.ByPurpose()
+	if by["one part"] != size || by["another"] != 2*size || by[programPurpose] != 0 {
+		t.Errorf("%v", by)
+	}
+	size = 1000
+	d.measure()
+	if by = b.ByPurpose(); by["one part"] != size || by["another"] != 2*size || by[programPurpose] < programBytes {
+		t.Errorf("%v", by)
+	}
+}
