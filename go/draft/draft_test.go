@@ -206,6 +206,7 @@ func TestLimits(t *testing.T) {
 func TestParseSet(t *testing.T) {
 	for text, want := range map[string]string{
 		"auto": "auto", "off": "off", "none": "off", "ngram": "ngram", "ngram,recent": "ngram,recent", "ngram-simple": "ngram",
+		"ngram-map-k": "ngram", "ngram-map-k4v": "ngram", "ngram-cache": "ngram,recent", "draft-simple": "model", "draft-eagle3": "head", "draft-dflash": "head",
 		"draft-mtp": "mtp,head", "head,model,mtp,recent,ngram": "auto", "ngram-mod": "ngram,recent", "NGram, recent": "ngram,recent", "": "", "grammar": "", "replay": "", "no such": "",
 	} {
 		got, err := ParseSet(text)
@@ -359,6 +360,11 @@ func TestRivals(t *testing.T) {
 	i := slices.IndexFunc(list, func(g Guess) bool { return g.Back > 0 })
 	if first, second := list[0].Chance, list[i].Chance; first < 0.3 || second < 0.25 || first+second > 1 {
 		t.Errorf("chances %.2f and %.2f, want about a half each", first, second)
+	}
+	small := lib.New(Options{Sources: All, Max: 4}, "")
+	small.Accept(text)
+	if list := small.Draft(nil, text, nil); len(list) != 4 || list[3].Back == 0 {
+		t.Errorf("of four guesses the last is no second one: %+v", list)
 	}
 	for _, o := range []Options{{Sources: All, Max: 1}, {Sources: All, Max: 3}, {Sources: All, Max: 16, Min: 16}, {Sources: All, Max: 16, MinChance: 0.9}} {
 		d := lib.New(o, "")

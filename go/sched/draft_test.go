@@ -147,6 +147,9 @@ func TestNothingLimitsThePassesOfOneAlone(t *testing.T) {
 // Drafts that seem to lose a little are tried once in a while, lest a cost that was estimated too high stays for ever.
 func TestDraftsAreTriedAgain(t *testing.T) {
 	c := learned(func(s Shape) time.Duration { return 5*time.Millisecond + time.Duration(s.Tokens)*time.Millisecond })
+	for range 2 * trial { // what is not looked at does not count
+		chosen(&c, 1, 1, unlikely, false)
+	}
 	for round := range 2 {
 		for i := range trial {
 			if n := chosen(&c, 1, 1, 0.1, false); n > 0 {

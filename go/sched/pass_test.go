@@ -164,6 +164,48 @@ func TestHeld(t *testing.T) {
 	want("the last is released", 3)
 }
 
+// Of a prompt that is cached as a whole, the last token is evaluated.
+func TestCachedPrompts(t *testing.T) {
+	for cached, want := range map[int]int{0: 100, 64: 36, 99: 1, 100: 1, 128: 1} {
+		s := New(Config{Running: 1, Batch: 512, Queue: 10, Memory: simMemory{}})
+		if _, err := s.Add(Request{ID: 1, Prompt: 100, MaxTokens: 9}, 0); err != nil {
+			t.Fatal(err)
+		}
+		s.Admit(0, 1<<30, func(uint64) Prefix { return Prefix{Tokens: cached} })
+		if got := s.find(1).todo(); got != want {
+			t.Errorf("%d of 100 tokens are cached: %d are evaluated, want %d", cached, got, want)
+		}
+		s.Found(1, cached, 0)
+		if got := s.find(1).todo(); got != want {
+			t.Errorf("%d of 100 tokens are found: %d are evaluated, want %d", cached, got, want)
+		}
+	}
+}
+
+// Beside other prompts on the threads, a prompt has its part of what all streams leave of the target.
+func TestPartOfTheTarget(t *testing.T) {
+	ms := time.Millisecond
+	for _, c := range []struct {
+		others Load
+		want   time.Duration
+	}{{Load{}, 120 * ms}, {Load{Streams: 20 * ms}, 120 * ms}, {Load{Target: 100 * ms, Streams: 20 * ms}, 60 * ms}, {Load{Target: 200 * ms, Streams: 20 * ms, Prompts: 1}, 60 * ms}, {Load{Target: 200 * ms, Streams: 20 * ms, Prompts: 3}, 40 * ms}, {Load{Target: 200 * ms, Streams: 500 * ms}, 20 * ms}} {
+		if c.others.Target == 0 && c.others.Streams > 0 {
+			c.want -= c.others.Streams
+		}
+		s := New(Config{Running: 2, Batch: 512, Queue: 10, Memory: simMemory{}, TargetITL: 150 * ms})
+		s.Cost = learned(func(s Shape) time.Duration { return 19*ms + time.Duration(s.Tokens)*ms })
+		begin(t, s, Request{ID: 1, Prompt: 10, MaxTokens: 5}, Request{ID: 2, Prompt: 1000, MaxTokens: 5})
+		s.Ran([]Item{{ID: 1, Tokens: 10}}, 0)
+		s.Sampled(1, 1, 10)
+		s.Beside(c.others)
+		items := s.Next(0, 1<<30)
+		got := s.Cost.Estimate(s.Shape(items))
+		if want := max(c.want, 20*ms+minPromptTokens*ms); len(items) != 2 || got > want || got < want-2*ms {
+			t.Errorf("beside %+v: a pass of %v, want %v: %+v", c.others, got, want, items)
+		}
+	}
+}
+
 // A prompt takes the positions that there is memory for.
 func TestRoomForAPrompt(t *testing.T) {
 	for _, c := range []struct {
