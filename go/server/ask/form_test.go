@@ -279,7 +279,7 @@ func TestReadingsOfSchemas(t *testing.T) {
 				`{"prompt":"Once","n":6,"seed":%d,"temperature":10,"top_k":0,"top_p":1,"min_p":0,"max_tokens":60,%s
 				"guided_json":{"type":"object","properties":{"a":{"const":1},"b":{"const":2}},"required":["a","b"],"additionalProperties":false}}`,
 				seed, tt.field)).Choices {
-				var got map[string]int
+				var got map[string]float64
 				if json.Unmarshal([]byte(c.Text), &got) != nil || got["a"] != 1 || got["b"] != 2 || len(got) != 2 {
 					t.Errorf("%s: %q", tt.field, c.Text)
 				}
