@@ -71,6 +71,11 @@ func TestModalities(t *testing.T) {
 	for _, other := range []string{`["audio"]`, `["text","audio"]`, `[]`, `"text"`} {
 		s.Refused("/v1/chat/completions", `{`+fake.Hi+`,"modalities":`+other+`}`, 400, "modalities")
 	}
+	for fields, ok := range map[string]bool{`"best_of":1`: true, `"best_of":2`: false, `"best_of":2,"n":2`: true, `"best_of":3,"n":2`: false} {
+		if status, b, _ := s.Do("POST", "/v1/completions", `{"prompt":"x","max_tokens":1,`+fields+`}`); (status == 200) != ok {
+			t.Errorf("%s: %d %s", fields, status, b)
+		}
+	}
 	type one struct {
 		Logprob float64
 		Rank    *int

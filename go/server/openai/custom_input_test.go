@@ -14,17 +14,19 @@ func TestCustomInputInParts(t *testing.T) {
 	t.Parallel()
 	for arguments, want := range map[string]string{
 		`{"input": "*** Begin\n\ta \"b\" \\ \/ \u00e9\ud83d\ude00\u0000日本"}`: "*** Begin\n\ta \"b\" \\ / é😀\x00日本",
-		" {\n\"input\" :\t\"\"}":                 "",
-		`{"input":"a","more":1}`:                 "a",
-		`{"more":1,"input":"a\n"}`:               "a\n", // read at the end
-		`{"input": 5}`:                           `{"input": 5}`,
-		`{"inputs":"a"}`:                         `{"inputs":"a"}`,
-		"plain text":                             "plain text",
-		``:                                       "",
-		`{"inp`:                                  `{"inp`,
-		`{"input":"cut`:                          "cut",
-		`{"input":"cut\u00`:                      `cut\u00`,
-		`{"input":"\q \ud83d. \ud83dx\ud83d\n"}`: "\\q \uFFFD. \uFFFDx\uFFFD\n",
+		" {\n\"input\" :\t\"\"}":   "",
+		`{"input":"a","more":1}`:   "a",
+		`{"more":1,"input":"a\n"}`: "a\n", // read at the end
+		`{"input": 5}`:             `{"input": 5}`,
+		`{"inputs":"a"}`:           `{"inputs":"a"}`,
+		"plain text":               "plain text",
+		``:                         "",
+		`{"inp`:                    `{"inp`,
+		`{"input":"cut`:            "cut",
+		`{"input":"cut\u00`:        `cut\u00`,
+		`{"input":"cut\n`:          "cut\n",
+		`{"input":"\1234 \u00@0 \u00G0 \u00/0 \u00:0 \u00` + "`0" + `\uABcd\u09aF"`: "\\1234 \\u00@0 \\u00G0 \\u00/0 \\u00:0 \\u00`0\uABCD\u09AF",
+		`{"input":"\q \ud83d. \ud83dx\ud83d\n"}`:                                    "\\q \uFFFD. \uFFFDx\uFFFD\n",
 	} {
 		var v struct{ Input *string }
 		if json.Unmarshal([]byte(arguments), &v) == nil && v.Input != nil && *v.Input != want {
