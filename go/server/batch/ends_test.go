@@ -185,7 +185,7 @@ func TestFiles(t *testing.T) {
 	_, about := s.File("me", ids[1])
 	_, content := s.Content("me", ids[1])
 	if again := s.RemoveFile("me", ids[1]); !errors.Is(about, ErrNotFound) || !errors.Is(content, ErrNotFound) ||
-		!errors.Is(again, ErrNotFound) || len(s.Files("me")) != 1 || s.used != 0 {
+		!errors.Is(again, ErrNotFound) || len(s.Files("me")) != 1 || s.used != 0 || len(s.owned) != 0 {
 		t.Errorf("one that is removed: %v, %v, %v, %d bytes", about, content, again, s.used)
 	}
 	if names, err := os.ReadDir(s.dir); err != nil || strings.Contains(fmt.Sprint(names), ids[1]) {
@@ -257,5 +257,26 @@ func TestNewestAfterARestart(t *testing.T) {
 	}
 	if s.next() != b.ID {
 		t.Error("the oldest is not run first")
+	}
+}
+
+// A folder with what this program has not written is refused, and is free for whoever mends it.
+func TestFoldersThatAreRefused(t *testing.T) {
+	for name, text := range map[string]string{"file-a.json": "{", "batch_a.json": `{"value":{"id":"batch_b"}}`} {
+		dir := t.TempDir()
+		if err := os.WriteFile(dir+"/"+name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(dir, quota, false); err == nil || !strings.Contains(err.Error(), name+": not written by this program") {
+			t.Errorf("%s: %v", name, err)
+		}
+		if err := os.Remove(dir + "/" + name); err != nil {
+			t.Fatal(err)
+		}
+		s, err := Open(dir, quota, false)
+		if err != nil {
+			t.Fatalf("%s, mended: %v", name, err)
+		}
+		s.Close()
 	}
 }

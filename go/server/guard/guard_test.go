@@ -53,7 +53,7 @@ func TestKeys(t *testing.T) {
 			t.Errorf("key %q: %v", bad, err)
 		}
 	}
-	for text, want := range map[string]string{"# none\n": "no keys", "good-key-1\nsha256:1\n": "line 2", "good-key-1 0\n": "line 1", "good-key-1 nan\n": "weight", "good-key-1 x y\n": "weight", "good-key-1 admin user\n": "second role", "good-key-1 priority=2000\n": "-1000 to 1000", "good-key-1 priority=\n": "-1000 to 1000", "x" + strings.Repeat("y", 1<<17): "too long"} {
+	for text, want := range map[string]string{"# none\n": "no keys", "good-key-1\nsha256:1\n": "line 2", "good-key-1 0\n": "line 1", "good-key-1 nan\n": "weight", "good-key-1 x y\n": "weight", "good-key-1 admin user\n": "word 2 after the key is a second role", "good-key-1 2 admin x\n": "word 3 after the key is no weight", "good-key-1 priority=2000\n": "-1000 to 1000", "good-key-1 priority=\n": "-1000 to 1000", "x" + strings.Repeat("y", 1<<17): "too long"} {
 		if err := k.AddFile(file(text)); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "good-key") {
 			t.Errorf("file %.20q: %v, want %q", text, err, want)
 		}
