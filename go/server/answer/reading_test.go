@@ -76,6 +76,10 @@ func TestRepeatedTokensStopEarly(t *testing.T) {
 			t.Errorf("%v, after %d tokens", err, held.Len())
 		}
 	}
+	full := answer.Inputs{{{Ids: make([]int32, m.Ctx)}}}
+	if _, err := full.Encode(t.Context(), m, "input", (&answer.Request{Model: m}).TokenStore()); err != nil {
+		t.Errorf("a text as long as the context: %v", err)
+	}
 	m.Ctx = answer.MaxReadTokens / 4
 	held := (&answer.Request{Model: m}).TokenStore()
 	for i := range 5 {
