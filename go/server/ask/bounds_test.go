@@ -115,7 +115,6 @@ func TestBounds(t *testing.T) {
 		{"stream_options", `{"include_usage":null,"other":[1]}`, `{"include_usage":1}`, "stream_options: include_usage: 1, want true or false"},
 		{"response_format", `{"type":"text","schema":null}`, `{"type":"json_object","schema":5}`, "response_format: schema: 5, want a JSON schema"},
 		{"response_format", `{"type":"json_object","value":{}}`, `{"type":"json_schema","json_schema":{"schema":null}}`, "response_format: json_schema: schema: missing, want a JSON schema"},
-		{"structured_outputs", `{"disable_additional_properties":false}`, `{"disable_additional_properties":true}`, "structured_outputs: disable_additional_properties: true is not supported, want additionalProperties in the schema"},
 		{"speculative.types", `"ngram"`, `"magic"`, `speculative.types: the string "magic", `},
 		{"sse_ping_interval", "86400", "86401", "sse_ping_interval: 86401, want an integer from -1 to 86400"},
 	} {
