@@ -103,7 +103,7 @@ func TestTables(t *testing.T) {
 }
 
 // withoutModel are the architectures without a small model that could be one of them. TestTransformers compares falcon,
-// mpt, starcoder and exaone-moe; checkpoints of the others bring code of their own, which transformers does not have.
+// mpt, starcoder and exaone-moe; checkpoints of qwen, orion and bailingmoe bring code of their own.
 var withoutModel = strings.Fields(`exaone-moe qwen orion starcoder falcon mpt bailingmoe jina-bert-v3`)
 
 // withoutOrigin are small models without a checkpoint. Others of their architectures have one.

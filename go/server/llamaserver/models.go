@@ -64,16 +64,24 @@ const ownedBy = "llamacpp"
 
 func entryOf(m *ask.Model) modelEntry {
 	text := []string{"text"}
+	out := text
+	if m.VectorsOnly != "" {
+		out = []string{"embeddings"}
+	}
 	return modelEntry{
 		ID: m.Name, Aliases: append([]string{}, m.Aliases...), Tags: append([]string{}, m.Tags...), Object: "model",
 		Created: max(m.Loaded.Unix(), 0), OwnedBy: ownedBy,
-		Path: m.Path, Arch: modelArchitecture{text, text}, Meta: &modelMeta{m.Info, m.Ctx},
+		Path: m.Path, Arch: modelArchitecture{text, out}, Meta: &modelMeta{m.Info, m.Ctx},
 	}
 }
 
 func cardOf(m *ask.Model) modelCard {
+	can := "completion"
+	if m.VectorsOnly != "" {
+		can = "embedding"
+	}
 	return modelCard{
-		Name: m.Name, Model: m.Name, Type: "model", Tags: m.Tags, Capabilities: []string{"completion"},
+		Name: m.Name, Model: m.Name, Type: "model", Tags: m.Tags, Capabilities: []string{can},
 		Details: catalog.DetailsOf(m),
 	}
 }

@@ -63,6 +63,7 @@ func TestChat(t *testing.T) {
 		{"writes on in the background", testBackground},
 		{"keeps settings", testSettings},
 		{"asks for the API key", testKey},
+		{"does not chat with a model of vectors", testVectors},
 		{"exports and imports", testExport},
 		{"refuses foreign files", testImport},
 		{"works without a mouse", testKeyboard},

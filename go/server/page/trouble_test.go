@@ -19,7 +19,7 @@ func testKey(t *testing.T, b *browser.Browser) {
 	c.Expect("status of 401")
 	c.WaitText("#state", "The server wants an API key")
 	c.ask("hi")
-	c.WaitText(answer+" .note", "Invalid API key")
+	c.WaitText(answer+" .note", "The server wants an API key, and has not taken this one.")
 	c.Click(answer + " .note button")
 	c.Wait(`document.activeElement.name === "key"`)
 	c.Type("secret")
@@ -30,6 +30,21 @@ func testKey(t *testing.T, b *browser.Browser) {
 	c.answered("You said: hi")
 	c.shows("hi", "You said: hi") // the empty answer is gone
 	c.Wait(`document.querySelector(".variants").hidden`)
+}
+
+func testVectors(t *testing.T, b *browser.Browser) {
+	s := newServer(t, nil)
+	s.vectors = true
+	c := open(t, b, s)
+	c.WaitText("#model", "stone-1b")
+	c.Wait(`document.querySelector("#vectors").hidden && !document.querySelector("#composer").hidden`)
+	c.Exec(`const model = document.querySelector("#model"); model.value = "stone-8b"; model.dispatchEvent(new Event("change", { bubbles: true }))`)
+	c.Wait(`!document.querySelector("#vectors").hidden && document.querySelector("#composer").hidden`)
+	c.WaitText("#vectors", "This model computes vectors of texts and does not chat.")
+	c.Exec(`const back = document.querySelector("#model"); back.value = "stone-1b"; back.dispatchEvent(new Event("change", { bubbles: true }))`)
+	c.ask("**Bold** and [a link](https://example.com)")
+	c.answered("You said: Bold and a link")
+	c.WaitText("#title", "Bold and a link")
 }
 
 func testHostile(t *testing.T, b *browser.Browser) {

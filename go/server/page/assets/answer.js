@@ -119,7 +119,7 @@ function explanation(message, turn, actions) {
 		return ["Stopped."];
 	case "error":
 		if (message.status === 401 || message.status === 403) {
-			return [sentence(message.error), ["Enter the API key", () => actions.settings("key")], retry];
+			return [denied(message.status), ["Enter the API key", () => actions.settings("key")], retry];
 		}
 		if (message.fault === tooLong) { // the same again would not fit either
 			return ["The conversation is longer than the context.", ["Edit the message", actions.editLast], ["New conversation", actions.startNew]];
@@ -131,6 +131,9 @@ function explanation(message, turn, actions) {
 		return [`The answer ended: ${message.finish}.`];
 	}
 }
+
+// denied says what the server's 401 and 403 mean to a reader of the page.
+const denied = (status) => (status === 401 ? "The server wants an API key, and has not taken this one." : "The API key may not do this.");
 
 // tooLong is the type of the server's error for a prompt that does not fit its context.
 const tooLong = "exceed_context_size_error";

@@ -42,10 +42,13 @@ async function refusal(response) {
 	return new ApiError(status, message, seconds >= 0 ? Math.min(seconds, 3600) : 2);
 }
 
-// models returns the ids of the models that are served.
+// models returns the models that are served: {id, chats}. Those that do not chat compute vectors.
 export async function models(key) {
 	const { data } = await (await ask("v1/models", key)).json();
-	return Array.isArray(data) ? data.map((model) => model.id).filter((id) => typeof id === "string") : [];
+	return (Array.isArray(data) ? data : []).filter((model) => typeof model?.id === "string").map((model) => ({
+		id: model.id,
+		chats: !model.architecture?.output_modalities?.every((what) => what === "embeddings"),
+	}));
 }
 
 // props returns the context's size in tokens, the sampling parameters used where none are given, and

@@ -43,6 +43,9 @@ function draw() {
 	thread.draw(open, turn, actions);
 	setText(byId("title"), open.title || "New conversation");
 	document.title = open.title ? `${open.title} · Quern` : "Quern";
+	const vectors = mute.has(settings().model);
+	byId("composer").hidden = vectors;
+	byId("vectors").hidden = !vectors;
 	byId("composer").classList.toggle("busy", Boolean(turn));
 	byId("send").hidden = Boolean(turn);
 	byId("stop").hidden = !turn;
@@ -321,12 +324,15 @@ async function importFile(file) {
 
 // connect asks the server what it is, and again while it loads its model.
 let asking;
+let mute = new Set(); // models that do not chat
 async function connect() {
 	clearTimeout(asking);
 	const { key, model } = settings();
 	const choice = byId("model");
 	try {
-		const ids = await api.models(key);
+		const served = await api.models(key);
+		const ids = served.map((model) => model.id);
+		mute = new Set(served.filter((model) => !model.chats).map((model) => model.id));
 		choice.replaceChildren(...ids.map((id) => el("option", { value: id }, id)));
 		choice.disabled = ids.length < 2;
 		if (ids.includes(model)) choice.value = model;
@@ -419,6 +425,7 @@ byId("skip").addEventListener("click", (event) => {
 });
 byId("model").addEventListener("change", ({ target }) => {
 	chooseModel(target.value);
+	draw();
 });
 prompt.addEventListener("keydown", (event) => {
 	if (event.key === "ArrowUp" && !prompt.value && !turns.has(open.id)) {

@@ -49,9 +49,10 @@ export function show(conversation, message) {
 	conversation.leaf = last.id;
 }
 
-// titleOf returns the first line of a message, without the marks that Markdown begins a line with.
+// titleOf returns the first line of a message, without the marks that Markdown begins a line with, and those around words.
 export function titleOf(text) {
-	const line = text.trim().split("\n", 1)[0].replace(/^(?:#{1,6}|[-*+>]|`{3,})\s*/, "");
+	const line = text.trim().split("\n", 1)[0].slice(0, 1000).replace(/^(?:#{1,6}\s|[-*+]\s|>|`{3,})\s*/, "")
+		.replace(/!?\[([^\]]*)\]\([^)]*\)/g, "$1").replace(/(\*{1,3}|`+|~~)(\S(?:.*?\S)?)\1/g, "$2");
 	const characters = Array.from(line.slice(0, 200));
 	return characters.length > 60 ? `${characters.slice(0, 59).join("")}…` : line;
 }
