@@ -564,7 +564,7 @@ struct qn_delta {
 /*
  * QN_OP_SCAN: a selective state space. With x of the head, b and c of its group, of each token
  *	S[i][j] = exp(dt * rate) S[i][j] + b[i] dt x[j],  dst[t][j] = the sum over i of c[i] S[i][j], + skip x[j]
- *	dt = softplus(step + bias)
+ *	dt = softplus(step + bias), at least step_min and, where step_max is not 0, at most that
  * src: x [n_head][v_dim], b, c [n_head_kv][head_dim]. Numbers are one for each head, or, by_channel, for each head's
  * columns, and rate also for each of their rows, in the order of the state.
  */
@@ -572,6 +572,7 @@ struct qn_scan {
 	struct qn_recurrence r;
 	struct qn_cols step;
 	const float *bias, *rate, *skip;
+	float step_min, step_max; /* 0 or more, step_max not below step_min unless it is 0 */
 	int32_t by_channel;
 };
 

@@ -11,11 +11,24 @@ static int check(const struct plan *p, const struct qn_op *o)
 	const struct qn_scan *op = &o->scan;
 	const int64_t width = (int64_t)op->r.n_head * op->r.v_dim;
 
-	return op->bias && op->rate && op->skip && recur_ok(&op->r) && recur_keys_ok(&op->r) &&
+	return op->bias && op->rate && op->skip && op->step_min >= 0 &&
+	       (op->step_max == 0 || op->step_max >= op->step_min) && recur_ok(&op->r) && recur_keys_ok(&op->r) &&
 	       (!op->by_channel || op->r.head_dim <= ROWS_MAX) && col_ok(p, op->r.src, op->r.col[0], width) &&
 	       col_ok(p, op->r.src, op->r.col[1], (int64_t)op->r.n_head_kv * op->r.head_dim) &&
 	       col_ok(p, op->r.src, op->r.col[2], (int64_t)op->r.n_head_kv * op->r.head_dim) &&
 	       cols_ok(p, op->step, op->by_channel ? width : op->r.n_head) && buf_ok(p, op->r.dst, width);
+}
+
+/* The steps dt = softplus(dt), within their limits. */
+static void limited(const struct qn_scan *op, float *dt, int n)
+{
+	qn_kernels.softplus(dt, dt, n);
+	if (op->step_min > 0)
+		for (int i = 0; i < n; i++)
+			dt[i] = dt[i] < op->step_min ? op->step_min : dt[i];
+	if (op->step_max > 0)
+		for (int i = 0; i < n; i++)
+			dt[i] = dt[i] > op->step_max ? op->step_max : dt[i];
 }
 
 /* Tokens t .. t + s->n of head h: a step for all of its columns. */
@@ -29,7 +42,7 @@ static void by_head(const struct run *c, const struct qn_scan *op, struct scan_r
 		rate[j] = op->rate[h];
 	for (int j = 0; j < s->panels * QN_PANEL; j++)
 		d[j] = op->skip[h];
-	qn_kernels.softplus(dt, dt, s->n);
+	limited(op, dt, s->n);
 	for (int i = 0; i < s->n; i += QN_PANEL)
 		qn_kernels.scan_decays(decay + i, dt + i, rate, 1);
 	s->dt = dt;
@@ -42,12 +55,12 @@ static void by_head(const struct run *c, const struct qn_scan *op, struct scan_r
 static void by_channel(const struct run *c, const struct qn_scan *op, struct scan_rows *s, int64_t ch, int64_t t)
 {
 	const int64_t panel = (int64_t)s->n_state * QN_PANEL;
-	float dt[QN_SCAN_TOKENS * QN_PANEL], decay[DECAYS_MAX];
+	float dt[QN_SCAN_TOKENS * QN_PANEL] = {0}, decay[DECAYS_MAX];
 
 	for (int i = 0; i < s->n; i++)
 		for (int j = 0; j < QN_PANEL; j++)
 			dt[i * QN_PANEL + j] = cols_row(c, op->step, t + i)[ch + j] + op->bias[ch + j];
-	qn_kernels.softplus(dt, dt, s->n * QN_PANEL);
+	limited(op, dt, s->n * QN_PANEL);
 	for (int i = 0; i < s->n; i++)
 		qn_kernels.scan_decays(decay + i * panel, dt + i * QN_PANEL, op->rate + ch * s->n_state, s->n_state);
 	s->dt = dt;

@@ -488,6 +488,9 @@ static void refuses_scan(void)
 	REFUSES_OF(scan, scan.bias, NULL);
 	REFUSES_OF(scan, scan.rate, NULL);
 	REFUSES_OF(scan, scan.skip, NULL);
+	REFUSES_OF(scan, scan.step_min, -1);
+	REFUSES_OF(scan, scan.step_min, NAN);
+	REFUSES_OF(scan, scan.step_max, -1);
 	REFUSES_OF(scan, scan.r.n_head, 0);
 	REFUSES_OF(scan, scan.r.n_head, 5);
 	REFUSES_OF(scan, scan.r.n_head, INT32_MAX - 1);

@@ -150,6 +150,7 @@ enum { TOK = 80, SECOND = 5, SRC = 0, DST, STEPS, N_BUFS_SCAN };
 
 struct shape {
 	int heads, groups, n_state, dim, by_channel;
+	float step_min, step_max;
 };
 
 /*
@@ -182,7 +183,9 @@ static void column(const struct qn_op *op, const struct qn_buf *bufs, int h, int
 	for (int t = first; t < first + n; t++) {
 		const float *row = (const float *)bufs[SRC].data + t * bufs[SRC].width;
 		const float raw = ((const float *)bufs[STEPS].data)[t * bufs[STEPS].width + op->scan.step.col + at];
-		const double dt = softplus((double)raw + (double)op->scan.bias[at]);
+		const double any = softplus((double)raw + (double)op->scan.bias[at]),
+		             low = fmax(any, (double)op->scan.step_min),
+		             dt = op->scan.step_max > 0 ? fmin(low, (double)op->scan.step_max) : low;
 
 		for (int i = 0; i < op->scan.r.head_dim; i++) {
 			const int e = ((ch / QN_PANEL) * op->scan.r.head_dim + i) * QN_PANEL + j % QN_PANEL;
@@ -217,7 +220,7 @@ static void operation(struct qn_pool *pools[2], struct shape s)
 		.scan = {
 			.r = {.src = SRC, .dst = DST, .col = {2 * n_group, n_group, 0}, .n_head = s.heads,
 			      .n_head_kv = s.groups, .head_dim = s.n_state, .v_dim = s.dim, .state = {.offset = 64}},
-			.step = {STEPS, 16}, .by_channel = s.by_channel, .bias = vec, .rate = vec2, .skip = mul,
+			.step = {STEPS, 16}, .step_min = s.step_min, .step_max = s.step_max, .by_channel = s.by_channel, .bias = vec, .rate = vec2, .skip = mul,
 		},
 	};
 
@@ -257,8 +260,8 @@ void check_scan(void)
 {
 	static const int sizes[] = {1, 2, 7, 16, 128, STATE_MAX}, tokens[] = {1, 2, 5, QN_SCAN_TOKENS};
 	static const struct shape shapes[] = {
-		{4, 2, 32, 32, 0}, {6, 1, 128, 80, 0}, {2, 2, 9, 16, 0}, {1, 1, 16, 80, 1}, {2, 1, STATE_MAX, 32, 1},
-		{2, 2, 5, 48, 1},
+		{4, 2, 32, 32, 0, 0, 0}, {6, 1, 128, 80, 0, 0.5f, 0}, {2, 2, 9, 16, 0, 0.4f, 0.9f},
+		{1, 1, 16, 80, 1, 0, 0}, {2, 1, STATE_MAX, 32, 1, 0, 0.7f}, {2, 2, 5, 48, 1, 0.6f, 0.6f},
 	};
 	struct qn_pool *pools[2];
 

@@ -17,6 +17,8 @@ type Scan struct {
 	ByChannel     bool
 	Bias, Skip    []float32
 	Rate          []float32 // by channel: [NHead][HeadDim / Panel][StateDim][Panel]
+	StepMin       float32   // the least step
+	StepMax       float32   // the greatest; 0: none is
 	Group         int       // of the batch, where the state is
 	Offset        int       // of this layer inside the state, in bytes
 }
@@ -43,6 +45,7 @@ func (o Scan) fill(b *planBuilder, op *C.struct_qn_op) error {
 		return err
 	}
 	c.by_channel = flag(o.ByChannel)
+	c.step_min, c.step_max = C.float(o.StepMin), C.float(o.StepMax)
 	if err := b.cols(&c.step, o.Steps, TokRows, o.StepCol, numbers); err != nil {
 		return err
 	}

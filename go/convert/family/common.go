@@ -126,6 +126,21 @@ var (
 	}
 )
 
+// stepLimits sets between which limits the steps of a scan are: those of time_step_limit, in which null is no limit.
+func stepLimits(k *lang.Keys) {
+	for i, v := range k.List("time_step_limit") {
+		x, ok := v.(float64)
+		switch key := []string{"quern.ssm.time_step_min", "quern.ssm.time_step_max"}; {
+		case v == nil:
+		case !ok || i >= len(key) || x < 0:
+			k.Fail("time_step_limit has %.40v, want two numbers, the least and the greatest step", v)
+			return
+		case x > 0:
+			k.F(key[i], x)
+		}
+	}
+}
+
 // scanGroups returns the number of groups of a scan.
 func scanGroups(c *hf.Config) int { return c.CountOr("mamba_n_groups n_groups", 1) }
 

@@ -36,6 +36,7 @@ var falconh1 = lang.Family{
 	Keys: func(k *lang.Keys) {
 		vocabSize(k)
 		k.N("ssm.time_step_rank", k.Count("mamba_d_ssm")/max(k.Count("mamba_d_head"), 1))
+		stepLimits(k)
 	},
 	Fixed: scanAct,
 }

@@ -39,6 +39,7 @@ var granitehybrid = lang.Family{
 	Keys: func(k *lang.Keys) {
 		graniteKeys(k)
 		hybridKeys(k)
+		stepLimits(k)
 	},
 	Fixed: scanAct,
 }

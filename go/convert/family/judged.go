@@ -66,8 +66,9 @@ var shownTo = map[string]string{
 	"afmoe":      "global_attn_every_n_layers",
 	"cohere2moe": "rope_theta sliding_window_pattern prefix_dense_sliding_window_pattern",
 	"mistral4":   "rope_parameters.partial_rotary_factor",
-	"granitemoe": "mamba_*", "granitehybrid": "mamba_expand",
+	"granitemoe": "mamba_* time_step_limit", "granite": "mamba_* time_step_limit", "granitehybrid": "mamba_expand",
 	"dbrx": "ffn_config.hidden_size ffn_config.moe_loss_weight", "t5encoder": "num_decoder_layers scale_decoder_outputs",
+	"nemotron_h": "time_step_max time_step_limit", "nemotron_h_moe": "time_step_max time_step_limit",
 	"mamba":  "time_step_min time_step_max time_step_scale",
 	"mamba2": "time_step_min time_step_max time_step_rank num_heads",
 }
@@ -77,9 +78,8 @@ var (
 	// causalNot are encoders: no token looks only at those before it, and no other text is looked at.
 	causalNot = lang.Fixed{{"is_decoder", "false"}, {"add_cross_attention", "false"}}
 
-	// scanAct is the activation of the convolutions before scans and delta nets, which is not of feed-forwards alone, and
-	// the limits of steps: from 0, without an end.
-	scanAct = lang.Fixed{{"hidden_act mamba_hidden_act", "silu swish"}, {"time_step_limit", "0 <nil>"}}
+	// scanAct is the activation of the convolutions before scans and delta nets, which is not of feed-forwards alone.
+	scanAct = lang.Fixed{{"hidden_act mamba_hidden_act", "silu swish"}}
 )
 
 // Unjudged returns the keys of a configuration, sorted, that have not been read for an architecture, and of which nobody

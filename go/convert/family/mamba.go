@@ -41,6 +41,7 @@ var mamba2 = lang.Family{
 		k.N("ssm.group_count", k.CountOr("n_groups", 1))
 		k.N("ssm.time_step_rank", inner/max(k.CountOr("mamba_d_head head_dim", 64), 1))
 		k.Drop("attention.key_length", "attention.value_length")
+		stepLimits(k)
 	},
 	Fixed: scanAct,
 }

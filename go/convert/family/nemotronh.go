@@ -88,6 +88,7 @@ func nemotronKeys(k *lang.Keys) {
 	k.N("ssm.state_size", k.Count("ssm_state_size"))
 	k.N("ssm.group_count", k.CountOr("n_groups", 1))
 	k.N("ssm.time_step_rank", k.Count("mamba_num_heads"))
+	k.F("quern.ssm.time_step_min", k.NumberOr("time_step_min mamba_dt_min", 0.001)) // time_step_limit has no effect
 	k.N("ssm.inner_size", k.Count("mamba_num_heads")*k.Count("mamba_head_dim"))
 	if !strings.HasSuffix(k.Arch, "_moe") {
 		k.Ns("feed_forward_length", lang.Where(pattern(k.Config, '-', "mlp"), k.Count("intermediate_size"), 0))

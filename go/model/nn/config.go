@@ -133,6 +133,8 @@ type Scan struct {
 	Rank          int     // Mamba 1: of the projection to steps, one per channel
 	NormAll       bool    // Mamba 1: steps, b and c are normalised, without weights
 	Eps           float32 // of these norms
+
+	StepMin, StepMax float32 // of steps; StepMax 0: none is the greatest
 }
 
 // An RWKV is the sizes of time mixing (Peng et al. 2024 and 2025), in place of attention: a head, and the ranks of

@@ -21,6 +21,7 @@ func (l Layer) Mamba2(mayLackNorm bool) Sublayer {
 		l.Add(kernel.Scan{
 			Dst: y, Src: x, Col: [3]int{0, n.Inner, n.Inner + nGroups}, Steps: src, StepCol: n.Inner + nConv,
 			NHead: n.NHead, NGroup: n.NGroup, StateDim: n.State, HeadDim: dim, Group: group, Offset: offset,
+			StepMin: n.StepMin, StepMax: n.StepMax,
 			Bias: l.Vector("ssm_dt.bias", n.NHead), Rate: l.Vector("ssm_a", 1, n.NHead),
 			Skip: l.Vector("ssm_d", 1, n.NHead),
 		})

@@ -47,6 +47,11 @@ func (k *Keys) Mamba2() {
 	s := &k.Config.Scan
 	s.NHead = k.Int("ssm.time_step_rank", 1, MaxHead)
 	s.NGroup = k.Int("ssm.group_count", 1, MaxHead)
+	s.StepMin = float32(k.FloatOr(Own+"ssm.time_step_min", 0, 0, 1e6))
+	s.StepMax = float32(k.FloatOr(Own+"ssm.time_step_max", 0, 0, 1e6))
+	if s.StepMax != 0 && s.StepMax < s.StepMin {
+		k.Fail(Own+"ssm.time_step_max", "%g, want at least the minimum, %g", s.StepMax, s.StepMin)
+	}
 	switch {
 	case s.NHead%s.NGroup != 0:
 		k.Fail("ssm.group_count", "%d, want a divisor of the %d heads", s.NGroup, s.NHead)
