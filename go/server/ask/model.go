@@ -11,6 +11,7 @@ import (
 	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/form"
+	"github.com/quern-llm/quern/go/internal/panics"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/sample"
@@ -118,7 +119,9 @@ func (m *Model) Complete() {
 		return v
 	})
 	if m.VectorsOnly == "" {
-		go form.Warm(tok.Len(), m.vocabulary) // beside what else is loaded
+		go func() { // beside what else is loaded; a panic ends the first request with a form, not the process
+			_ = panics.Catch(func() error { form.Warm(tok.Len(), m.vocabulary); return nil })
+		}()
 	}
 	m.Grammars = func() uint64 {
 		if v := used.Load(); v != nil {
