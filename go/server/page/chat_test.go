@@ -88,6 +88,14 @@ func TestChat(t *testing.T) {
 	}
 }
 
+// kept waits until the browser's store has the whole answer, which is shown a moment before.
+func (c chat) kept() {
+	c.Exec(`globalThis.finish = ""`)
+	c.Wait(`(import("./assets/store.js").then((store) => store.all()).then((all) => {
+		globalThis.finish = all.at(-1)?.messages.at(-1)?.finish;
+	}), globalThis.finish === "stop")`)
+}
+
 func open(t *testing.T, b *browser.Browser, s *server) chat {
 	t.Helper()
 	return chat{b.Open(t, s.URL)}

@@ -270,6 +270,7 @@ func testPrefix(t *testing.T, b *browser.Browser) {
 	c.WaitText("#model", "stone-1b")
 	c.ask("hi")
 	c.answered("You said: hi")
+	c.kept()
 	c.Reload()
 	c.shows("hi", "You said: hi")
 }
