@@ -668,8 +668,8 @@ func sameLogits(t *testing.T, device *engine.Device, got, want []byte, witness s
 	}
 }
 
-// computed returns what a model computes from a text: logits, vectors, or the tokens of an answer.
-func computed(t *testing.T, d *engine.Device, b []byte, ids []int32) (all []float32) {
+// opened returns a file in memory, and what its keys say.
+func opened(t *testing.T, b []byte) (*model.File, *nn.Config) {
 	t.Helper()
 	file, err := model.OpenBytes("test", b)
 	if err != nil {
@@ -679,6 +679,13 @@ func computed(t *testing.T, d *engine.Device, b []byte, ids []int32) (all []floa
 	if err != nil {
 		t.Fatal(err)
 	}
+	return file, cfg
+}
+
+// computed returns what a model computes from a text: logits, vectors, or the tokens of an answer.
+func computed(t *testing.T, d *engine.Device, b []byte, ids []int32) (all []float32) {
+	t.Helper()
+	file, cfg := opened(t, b)
 	c := engine.Config{Device: d, Ctx: 128, Batch: 64, KV: kvcache.Both(kvcache.F32), Vectors: cfg.BothWays}
 	e, err := engine.New(file, c)
 	if err != nil {

@@ -194,14 +194,7 @@ func logprob(logits []float32, id int32) float64 {
 // last one.
 func logitsOf(t *testing.T, b []byte, prompt, answer []int32) (rows [][]float32) {
 	t.Helper()
-	file, err := model.OpenBytes("test", b)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cfg, err := file.Config()
-	if err != nil {
-		t.Fatal(err)
-	}
+	file, cfg := opened(t, b)
 	device := must(engine.NewDevice(engine.DeviceConfig{Threads: 1, Budget: mem.NewBudget(1<<30, "test")}))
 	defer device.Close()
 	e, err := engine.New(file, engine.Config{Device: device, Ctx: max(cfg.NCtx, len(prompt)+len(answer)), Batch: 64, KV: kvcache.Both(kvcache.F32)})

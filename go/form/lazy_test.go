@@ -43,16 +43,7 @@ func TestTriggers(t *testing.T) {
 			t.Errorf("%s: %v", tt.name, err)
 			continue
 		}
-		for _, text := range tt.yes {
-			if !takes(tok, a, text) {
-				t.Errorf("%s: refuses %q", tt.name, text)
-			}
-		}
-		for _, text := range tt.no {
-			if takes(tok, a, text) {
-				t.Errorf("%s: takes %q", tt.name, text)
-			}
-		}
+		takesAll(t, tok, a, tt.name, tt.yes, tt.no)
 	}
 }
 
@@ -109,16 +100,7 @@ func TestForms(t *testing.T) {
 		if err != nil {
 			continue
 		}
-		for _, text := range tt.yes {
-			if !takes(tok, a, text) {
-				t.Errorf("%+v refuses %q", tt.form, text)
-			}
-		}
-		for _, text := range tt.no {
-			if takes(tok, a, text) {
-				t.Errorf("%+v takes %q", tt.form, text)
-			}
-		}
+		takesAll(t, tok, a, tt.form, tt.yes, tt.no)
 	}
 	for syntax, want := range map[string]string{"lark": "", "regex": "", "gbnf": `the syntax "gbnf", want lark or regex`} {
 		g, err := form.Input(t.Context(), syntax, map[string]string{"lark": `start: "a"`, "regex": "a"}[syntax])

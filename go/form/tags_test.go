@@ -31,6 +31,21 @@ func small(tb testing.TB) *tokenizer.Tokenizer {
 	return tok
 }
 
+// takesAll checks that an automaton takes the texts of yes and refuses those of no. Errors name what it is of.
+func takesAll(t *testing.T, tok *tokenizer.Tokenizer, a *constrain.Automaton, what any, yes, no []string) {
+	t.Helper()
+	for _, text := range yes {
+		if !takes(tok, a, text) {
+			t.Errorf("%+v: refuses %q", what, text)
+		}
+	}
+	for _, text := range no {
+		if takes(tok, a, text) {
+			t.Errorf("%+v: takes %q", what, text)
+		}
+	}
+}
+
 // takes tells whether an automaton has a text, in which {1} is the token 1.
 func takes(tok *tokenizer.Tokenizer, a *constrain.Automaton, text string) bool {
 	c := a.New(true)
@@ -113,16 +128,7 @@ func TestTags(t *testing.T) {
 			t.Errorf("%s: %v", tt.format, err)
 			continue
 		}
-		for _, text := range tt.yes {
-			if !takes(tok, a, text) {
-				t.Errorf("%s refuses %q", tt.format, text)
-			}
-		}
-		for _, text := range tt.no {
-			if takes(tok, a, text) {
-				t.Errorf("%s takes %q", tt.format, text)
-			}
-		}
+		takesAll(t, tok, a, tt.format, tt.yes, tt.no)
 	}
 }
 

@@ -121,8 +121,8 @@ func (f *convertFlags) open(dir string, o convert.Options, stderr io.Writer) (co
 		if n := len(keys) - 10; n > 0 {
 			keys, more = keys[:10], fmt.Sprintf(" and %d more", n)
 		}
-		fmt.Fprintf(stderr, "config.json has keys that are not known, and may change what the model computes: %s%s\n",
-			visible(strings.Join(keys, " ")), more)
+		notes(stderr)("config.json has keys that are not known, and may change what the model computes: " +
+			visible(strings.Join(keys, " ")) + more)
 	}
 	return m, nil
 }

@@ -152,8 +152,7 @@ func rotating(k *lang.Keys, share float64) {
 // vocabSize sets the number of tokens.
 func vocabSize(k *lang.Keys) { k.N("vocab_size", k.Count("vocab_size")) }
 
-// commonKeys sets the number of tokens, and how many channels of a head rotate: all,
-// unless config.json says otherwise.
+// commonKeys sets the number of tokens, and how many channels of a head rotate: all, unless config.json says otherwise.
 func commonKeys(k *lang.Keys) {
 	vocabSize(k)
 	rotating(k, 1)

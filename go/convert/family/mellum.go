@@ -3,11 +3,10 @@ package family
 import "github.com/quern-llm/quern/go/convert/lang"
 
 var mellum = lang.Family{
-	Arch:  "mellum",
-	Names: "MellumForCausalLM",
-	Rules: ends.And(attention, mixture, dense),
-	Settings: lang.Settings{{"expert_feed_forward_length", 'n', "moe_intermediate_size"},
-		{"expert_weights_norm", 'b', "norm_topk_prob"}},
+	Arch:     "mellum",
+	Names:    "MellumForCausalLM",
+	Rules:    ends.And(attention, mixture, dense),
+	Settings: expertSettings,
 	Keys: func(k *lang.Keys) {
 		if k.Has("sliding_window") && k.FlagOr("use_sliding_window", true) {
 			k.N("attention.sliding_window", k.Count("sliding_window"))

@@ -128,9 +128,7 @@ func Read(dir string) (*Config, error) {
 var ofWhole = []string{"architectures", "tie_word_embeddings"}
 
 // Part returns a Config of another object in the same file.
-func (c *Config) Part(object map[string]any) *Config {
-	return &Config{m: object, file: c.file}
-}
+func (c *Config) Part(object map[string]any) *Config { return &Config{m: object, file: c.file} }
 
 // Value returns the value of a name, nil if it has none.
 func (c *Config) Value(name string) any {
@@ -179,11 +177,14 @@ func (c *Config) Find(names string) (v any, name string) {
 }
 
 // mark says that a value is read.
-func (c *Config) mark(name string) {
+func (c *Config) mark(name string) { c.marks()[c.path+name] = true }
+
+// marks returns the paths of the values that are read, which objects of a file share.
+func (c *Config) marks() map[string]bool {
 	if c.read == nil {
 		c.read = map[string]bool{}
 	}
-	c.read[c.path+name] = true
+	return c.read
 }
 
 // first is Find, and what it returns does not count as read.
@@ -353,10 +354,7 @@ func (c *Config) Object(names string) map[string]any {
 // Within returns the values of an object within this one, none if there is no such object. Take takes over its error.
 func (c *Config) Within(names string) *Config {
 	v, name := c.first(names)
-	if c.read == nil {
-		c.read = map[string]bool{}
-	}
-	part := &Config{file: c.file, path: c.path + name + ".", read: c.read}
+	part := &Config{file: c.file, path: c.path + name + ".", read: c.marks()}
 	if o, ok := v.(map[string]any); ok {
 		part.m = o
 	} else if name != "" {

@@ -19,16 +19,12 @@ func kind(name string) string {
 // spell adds the settings that checkpoints had before transformers 5, which families read, where version 5 writes others
 // in their place.
 func (c *Config) spell() {
-	without := func(old, now string) bool { return c.m[old] == nil && c.m[now] != nil }
 	if kinds, _ := c.m["mlp_layer_types"].([]any); len(kinds) > 0 && !slices.ContainsFunc(kinds, func(kind any) bool {
 		return kind != "dense" && kind != "sparse"
 	}) {
 		c.Put("first_k_dense_replace", float64(c.Leading()))
 	}
-	if without("num_hidden_layers", "layers_block_type") {
-		c.Put("num_hidden_layers", float64(len(c.Texts("layers_block_type"))))
-	}
-	if without("linear_attn_config", "linear_num_heads") { // Kimi Linear
+	if c.m["linear_attn_config"] == nil && c.m["linear_num_heads"] != nil { // Kimi Linear
 		var attend []any
 		for il, t := range c.Texts("layer_types") {
 			if t == "full_attention" {
