@@ -221,7 +221,8 @@ FAMILIES = {
         "head_dim": 16, "sliding_window": 16, "num_hidden_layers": 10, "pad_token_id": 0, "laurel_rank": 64,
         "vocab_size_per_layer_input": VOCAB, "hidden_size_per_layer_input": 16, "num_kv_shared_layers": 5,
         "activation_sparsity_pattern": [0.95] * 3 + [0.0] * 7}, {
-        "sparsity": {"activation_sparsity_pattern": [0.7] * 5 + [0.0] * 5}, "cap": {"final_logit_softcapping": 3.0}}),
+        "sparsity": {"activation_sparsity_pattern": [0.7] * 5 + [0.0] * 5}, "cap": {"final_logit_softcapping": 3.0},
+        "act": {"hidden_activation": "silu"}}),
     "t5": ("t5", {"d_model": 64, "d_kv": 16, "d_ff": 96, "num_layers": 2, "num_heads": 4, "pad_token_id": 0,
                   "decoder_start_token_id": 0, "feed_forward_proj": "gated-gelu"}, {
         **TIED, "relu": {"feed_forward_proj": "relu"}}),

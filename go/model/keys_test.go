@@ -191,3 +191,26 @@ func TestGrowingScores(t *testing.T) {
 		}
 	}
 }
+
+// A file may name another function of feed-forwards, but not where the architecture's has constants of its own, of gates,
+// limits or layers: it would be dropped, or replace more than it says.
+func TestActivations(t *testing.T) {
+	const key = "quern.feed_forward.activation"
+	for _, tt := range []struct{ model, fn, want string }{
+		{"own:gpt2", "relu", ""},
+		{"own:afmoe", "gelu", ""},
+		{"own:gpt2", "quick_gelu", "is not supported, supported are gelu gelu_pytorch_tanh relu relu2 silu"},
+		{"gpt-oss", "gelu", "gelu is not supported by gpt-oss"},
+		{"apertus", "relu", "relu is not supported by apertus"},
+		{"own:kimi-k3", "silu", "silu is not supported by kimi-k3"},
+		{"own:minimax-m3", "silu", "silu is not supported by minimax-m3"},
+	} {
+		path, _ := keyModel(t, tt.model)
+		d := read(t, path)
+		change(t, d, "", map[string]any{key: tt.fn})
+		_, err := load(t, d.write(t, "x.gguf"), Packed)
+		if (err == nil) != (tt.want == "") || err != nil && (!strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), key)) {
+			t.Errorf("%s of %s: %v, want %q", tt.fn, tt.model, err, tt.want)
+		}
+	}
+}

@@ -23,16 +23,12 @@ var modernBERT = Arch{
 		}
 		k.Config.Classifier.Pooling = PoolMean
 		const fn = "hidden_activation"
-		k.Config.EncoderFn = kernel.GELUErf
 		if !k.Has(fn) {
 			return
 		}
-		switch name, err := k.File.Str(k.Name(fn)); {
-		case err != nil:
-			k.Check(err)
-		case name == "silu":
-			k.Config.EncoderFn = kernel.SiLU
-		case name != "gelu":
+		name, err := k.File.Str(k.Name(fn))
+		k.Check(err)
+		if k.Config.Activation = name; name != "gelu" && name != "silu" {
 			k.Fail(fn, "%.40q is not supported, supported are gelu silu", name)
 		}
 	},
@@ -44,7 +40,7 @@ var modernBERT = Arch{
 				norm = ""
 			}
 			l.Residual(norm, l.Attention(Attention{}))
-			l.Residual("ffn_norm", l.FeedForward(FeedForward{Fn: l.Config.EncoderFn, Fused: true}))
+			l.Residual("ffn_norm", l.FeedForward(FeedForward{Fn: kernel.GELUErf, Fused: true}))
 		})
 		b.Vectors("output_norm")
 	},

@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -13,25 +14,33 @@ var activations = map[string]kernel.Fn{
 	"silu": kernel.SiLU, "gelu": kernel.GELUErf, "gelu_pytorch_tanh": kernel.GELU, "relu": kernel.ReLU, "relu2": kernel.ReLU2,
 }
 
+// activationKey is the key of the function of feed-forwards.
+const activationKey = Own + "feed_forward.activation"
+
 // activation reads the function of feed-forwards, if the file says it.
 func (k *Keys) activation() {
-	const key = "quern.feed_forward.activation"
-	if !k.Has(key) {
+	if !k.Has(activationKey) {
 		return
 	}
-	name, err := k.File.Str(k.Name(key))
+	name, err := k.File.Str(k.Name(activationKey))
 	k.Check(err)
 	if _, ok := activations[name]; !ok {
-		k.Fail(key, "%.40q is not supported, supported are %s", name,
+		k.Fail(activationKey, "%.40q is not supported, supported are %s", name,
 			strings.Join(slices.Sorted(maps.Keys(activations)), " "))
 	}
 	k.Config.Activation = name
 }
 
-// fn returns the function of feed-forwards: that of the file, or else the architecture's own.
-func (c *Config) fn(own kernel.Fn) kernel.Fn {
-	if fn, ok := activations[c.Activation]; ok {
-		return fn
+// fn returns the function of feed-forwards: that of the file, or else the architecture's own. A function with constants or
+// limits of its own is not replaced.
+func (c *Config) fn(own kernel.Fn, fixed bool) kernel.Fn {
+	fn, ok := activations[c.Activation]
+	switch {
+	case !ok:
+		return own
+	case fixed || own == kernel.SwiGLUClamp || c.GateCap > 0:
+		check(fmt.Errorf("key %q: %s is not supported by %s, whose feed-forwards have another kind of function",
+			activationKey, c.Activation, c.Arch))
 	}
-	return own
+	return fn
 }

@@ -34,14 +34,13 @@ type Config struct {
 	LoopNorm bool   // the output norm is applied between two runs
 	Cycles   Cycles // the zero value: none
 
-	BothWays  bool      // attention is bidirectional: a text is one batch
-	Pooling   Pooling   // how the vector of a text is computed
-	Positions bool      // there are embeddings of NCtx positions
-	NType     int       // embeddings of token types, of which only the first is used; 0: none
-	ALiBi     bool      // scores fall with the distance, by a slope per head
-	EncoderFn kernel.Fn // of the feed-forward, if files say it
-	NDense    int       // width between the two dense layers after pooling; 0: none
-	NBucket   int       // of distances, with a bias per head each; 0: none
+	BothWays  bool    // attention is bidirectional: a text is one batch
+	Pooling   Pooling // how the vector of a text is computed
+	Positions bool    // there are embeddings of NCtx positions
+	NType     int     // embeddings of token types, of which only the first is used; 0: none
+	ALiBi     bool    // scores fall with the distance, by a slope per head
+	NDense    int     // width between the two dense layers after pooling; 0: none
+	NBucket   int     // of distances, with a bias per head each; 0: none
 
 	Norm          kernel.NormKind // of the residual
 	BareNorms     bool            // norms have no weights

@@ -53,7 +53,7 @@ func (l Layer) Mixture(norm string, e Experts) {
 // (Shazeer et al. 2017).
 func (l Layer) Experts(e Experts) Sublayer {
 	c := l.Config
-	e.Fn = c.fn(e.Fn)
+	e.Fn = c.fn(e.Fn, false)
 	var router kernel.Part
 	if !e.RoutedAhead {
 		router = l.router()

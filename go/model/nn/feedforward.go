@@ -22,7 +22,7 @@ type FeedForward struct {
 // FeedForward is down(fn(gate(input)) * up(input)).
 func (l Layer) FeedForward(f FeedForward) Sublayer {
 	c := l.Config
-	f.Fn = c.fn(f.Fn)
+	f.Fn = c.fn(f.Fn, f.XIELU)
 	width, suffix := l.NFF, ""
 	if f.Shared {
 		width, suffix = c.NFFShared, "_shexp"

@@ -56,7 +56,7 @@ func (l Layer) projectedEmbedding(add func(made kernel.Buf)) Sublayer {
 		opened := l.Floats("per layer gate", kernel.TokRows, n)
 		own := l.Act("per layer", kernel.TokRows, n, proj)
 		l.Add(kernel.Matmul{Dst: opened, Act: act, Parts: []kernel.Part{{Matrix: gate}}})
-		l.Add(kernel.Gate{Dst: l.perLayer(), DstCol: l.Index * n, Src: opened, Cols: n, Fn: kernel.GELU})
+		l.Add(kernel.Gate{Dst: l.perLayer(), DstCol: l.Index * n, Src: opened, Cols: n, Fn: c.fn(kernel.GELU, false)})
 		l.Add(kernel.ToAct{Act: own, Src: l.perLayer(), SrcCol: l.Index * n, Cols: n})
 		l.Add(kernel.Matmul{Dst: l.sublayerOut(), Act: own, Parts: []kernel.Part{{Matrix: proj}}})
 		add(l.sublayerOut())
