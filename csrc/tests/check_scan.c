@@ -220,7 +220,8 @@ static void operation(struct qn_pool *pools[2], struct shape s)
 		.scan = {
 			.r = {.src = SRC, .dst = DST, .col = {2 * n_group, n_group, 0}, .n_head = s.heads,
 			      .n_head_kv = s.groups, .head_dim = s.n_state, .v_dim = s.dim, .state = {.offset = 64}},
-			.step = {STEPS, 16}, .step_min = s.step_min, .step_max = s.step_max, .by_channel = s.by_channel, .bias = vec, .rate = vec2, .skip = mul,
+			.step = {STEPS, 16}, .step_min = s.step_min, .step_max = s.step_max, .by_channel = s.by_channel,
+			.bias = vec, .rate = vec2, .skip = mul,
 		},
 	};
 

@@ -77,9 +77,7 @@ func TestTrie(t *testing.T) {
 			node := trie.nodes[i]
 			if i > 0 {
 				path = path[:node.depth-1] + string([]byte{node.byte})
-				for _, id := range trie.own(int32(i)) {
-					found[path] = append(found[path], id)
-				}
+				found[path] = append(found[path], trie.own(int32(i))...)
 			}
 			checkNode(t, trie, int32(i), path, pieces, ends)
 		}
