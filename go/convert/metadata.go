@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"math"
@@ -60,14 +61,18 @@ func (m *Model) params() uint64 {
 	return n
 }
 
-// embeddings returns the number of tokens that the model has embeddings for.
+// embeddings returns the number of tokens that the model has embeddings for. Some checkpoints have them as the output
+// matrix alone.
 func (m *Model) embeddings() int {
-	for _, t := range m.targets {
-		if t.Name == "token_embd.weight" && len(t.Dims) == 2 {
-			return int(min(t.Dims[1], math.MaxInt32))
+	rows := func(name string) int {
+		for _, t := range m.targets {
+			if t.Name == name && len(t.Dims) == 2 {
+				return int(min(t.Dims[1], math.MaxInt32))
+			}
 		}
+		return 0
 	}
-	return 0
+	return cmp.Or(rows("token_embd.weight"), rows("output.weight"))
 }
 
 // templates returns the chat templates, from tokenizer_config.json or from a file of their own.

@@ -155,7 +155,7 @@ func (b *Builder) Positions() {
 // Begin embeds the tokens, calls more, and computes the rotations of the layers.
 func (b *Builder) Begin(more ...func()) {
 	c := b.Config
-	table := b.Table("token_embd.weight", c.NEmbd, c.NVocab)
+	table := b.Table(c.Embedding, c.NEmbd, c.NVocab)
 	b.Add(kernel.Embed{Dst: b.X(), Table: table, Scale: c.EmbedScale})
 	if c.EmbedNorm {
 		b.Add(kernel.NormRows{
@@ -240,9 +240,9 @@ func (b *Builder) outputBias() []float32 {
 
 // output returns the output matrix, which is the embedding if the file has none.
 func (b *Builder) output() kernel.Matrix {
-	name := "output.weight"
+	name := outputMatrix
 	if !b.Has(name) {
-		name = "token_embd.weight"
+		name = b.Config.Embedding
 	}
 	return b.Matrix(name, b.Config.NEmbd, b.Config.NVocab)
 }

@@ -45,6 +45,7 @@ type Config struct {
 	Norm          kernel.NormKind // of the residual
 	BareNorms     bool            // norms have no weights
 	Eps           float32
+	Embedding     string  // the tensor with a row for each token
 	EmbedScale    float32 // of embeddings
 	EmbedNorm     bool    // embeddings are normalised, without weights
 	Parallel      bool    // the sublayers of a layer are parallel, if files say it
@@ -191,7 +192,9 @@ const (
 // ReadKeys returns the configuration of a file of an architecture, whose keys read reads. Errors name the key.
 func ReadKeys(f *gguf.File, arch string, read func(k *Keys)) (c *Config, err error) {
 	defer stopped(&err)
-	k := &Keys{File: f, Config: &Config{Arch: arch, EmbedScale: 1, ResidualScale: 1, LogitScale: 1, ExpertScale: 1}}
+	k := &Keys{File: f, Config: &Config{
+		Arch: arch, Embedding: tokenEmbedding, EmbedScale: 1, ResidualScale: 1, LogitScale: 1, ExpertScale: 1,
+	}}
 	k.Config.Name, _ = f.Str("general.name")
 	k.model()
 	read(k)
@@ -200,7 +203,7 @@ func ReadKeys(f *gguf.File, arch string, read func(k *Keys)) (c *Config, err err
 	k.activation()
 	k.classifier()
 	k.unread()
-	if k.Config.NVocab, err = vocab(f); err != nil {
+	if k.Config.NVocab, err = vocab(f, k.Config.Embedding); err != nil {
 		return nil, err
 	}
 	return k.Config, nil
@@ -231,10 +234,18 @@ func (c *Config) For(ctx int) *Config {
 	return &cfg
 }
 
+const tokenEmbedding, outputMatrix = "token_embd.weight", "output.weight"
+
+// OutputEmbeds is for architectures whose files may have the embedding as the output matrix alone.
+func (k *Keys) OutputEmbeds() {
+	if _, ok := k.File.Tensor(tokenEmbedding); !ok {
+		k.Config.Embedding = outputMatrix
+	}
+}
+
 // vocab returns the rows of the embedding, which are the logits of a token: the tokenizer may have fewer, if the
 // vocabulary was padded.
-func vocab(f *gguf.File) (int, error) {
-	const name = "token_embd.weight"
+func vocab(f *gguf.File, name string) (int, error) {
 	t, ok := f.Tensor(name)
 	if !ok {
 		return 0, fmt.Errorf("tensor %q is missing", name)

@@ -162,7 +162,7 @@ func Keeping(ops []kernel.Op) []kernel.Op {
 // normalised.
 func (l Layer) joinNext(hidden kernel.Buf) {
 	c, n := l.Config, l.Config.NEmbd
-	name := "token_embd.weight"
+	name := c.Embedding
 	if own := "nextn.embed_tokens.weight"; l.Has(own) {
 		name = l.prefix + own
 	}
