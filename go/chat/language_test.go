@@ -111,7 +111,7 @@ func TestLanguageOfArguments(t *testing.T) {
 		{"Hermes", "<think>\n<tool or not?\n</think>\n\nSo:\n" + call + "{\"place\": \"Rome\"}}\n</tool_call>", CallRule{}, ""},
 		{"Hermes", "a < b and <tool_cal", CallRule{}, ""},
 		{"Hermes", "So: <tool_call>\nno", CallRule{}, "So: <tool_call>\n"},
-		{"Hermes", call + "{\"days\": 3}}", CallRule{}, call + "{\""},
+		{"Hermes", call + "{\"days\": 3}}", CallRule{}, call + "{\"days\": 3"},
 		{"Hermes", call + "{\"place\": \"x\", \"days\": \"3\"}}", CallRule{}, call + "{\"place\": \"x\", \"days\": "},
 		{"Hermes", call + "{\"place\": \"x\"}}</tool_call><tool_call>", CallRule{Single: true}, "*"},
 		{"Qwen3-Coder", "<tool_call>\n<function=get_weather>\n<parameter=place>\na\nb < c\n</parameter>\n<parameter=days>\nx", CallRule{}, "<tool_call>\n<function=get_weather>\n<parameter=place>\na\nb < c\n</parameter>\n<parameter=days>\n"},

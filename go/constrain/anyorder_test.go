@@ -25,7 +25,7 @@ func orders(e grammar.AnyOrder, had uint32, n int) grammar.Alt {
 		out = append(out, seq)
 	}
 	for i, part := range e.Parts {
-		if had>>i&1 == 0 {
+		if before := uint32(1)<<i - 1; had>>i&1 == 0 && (!e.Listed || i >= e.Must || had&before == before) {
 			more(part, had|1<<i)
 		}
 	}
@@ -54,6 +54,7 @@ func TestAnyOrder(t *testing.T) {
 			e.Parts = append(e.Parts, parts[rng.IntN(len(parts))])
 		}
 		e.Must = rng.IntN(len(e.Parts) + 1)
+		e.Listed = seed%3 == 0
 		if rng.IntN(3) == 0 {
 			e.More = parts[rng.IntN(len(parts))]
 		}

@@ -218,6 +218,9 @@ func (d *digester) expr(e grammar.Expr, depth int) {
 		d.expr(e.Expr, depth+1)
 	case grammar.AnyOrder:
 		list('o', e.Parts)
+		if e.Listed {
+			d.buf = append(d.buf, 'l')
+		}
 		d.int(e.Must)
 		d.expr(e.Between, depth+1)
 		if e.More != nil {

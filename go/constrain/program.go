@@ -46,7 +46,7 @@ const (
 	opSplit           // nothing, then out or alt
 	opHead            // the beginning of a turn of a loop
 	opTurn            // the end of a turn of a counted loop: out is the head of the next, alt what follows the last
-	opPick            // the beginning of part lo of an unordered loop, unless it has come
+	opPick            // the beginning of part lo of an unordered loop, unless it has come, or others have to come before
 	opCall            // a text of a rule
 	opToken           // a token of a set
 	opMatch           // the end of the rule
@@ -84,10 +84,11 @@ type loop struct {
 // parts are the parts of a loop in which each comes once at most. Its count is the set of those that have come. A turn has the
 // number of its part in lo; noPart is one that may come again.
 type parts struct {
-	must  int32   // those that have to come
-	left  int32   // those that can come
-	more  bool    // something else can come, again and again
-	picks []int32 // where those that have to come begin
+	must   int32   // those that have to come
+	listed bool    // those in their order
+	left   int32   // those that can come
+	more   bool    // something else can come, again and again
+	picks  []int32 // where those that have to come begin
 }
 
 const noPart = grammar.MaxParts
@@ -419,7 +420,7 @@ func (c *compiler) anyOrder(e grammar.AnyOrder, next int32) int32 {
 	}
 	c.counted = true
 	defer func() { c.counted = false }()
-	p := &parts{must: 1<<e.Must - 1}
+	p := &parts{must: 1<<e.Must - 1, listed: e.Listed}
 	c.loops = append(c.loops, loop{counted: true, parts: p})
 	n := int32(len(c.loops) - 1)
 	head := c.add(inst{op: opHead, arg: n, out: -1, alt: -1})

@@ -136,7 +136,7 @@ func (a *Automaton) follow(t thread) {
 			}
 			a.todo = append(a.todo, thread{i.out, t.count})
 		case opPick:
-			if t.count>>i.lo&1 == 0 {
+			if a.loops[i.arg].parts.open(i.lo, t.count) {
 				a.todo = append(a.todo, thread{i.out, t.count})
 			}
 		case opTurn:
@@ -162,6 +162,12 @@ func (a *Automaton) follow(t thread) {
 		}
 	}
 	a.w.spend(steps)
+}
+
+// open reports whether a part may come where a set of parts has come.
+func (p *parts) open(part byte, had int32) bool {
+	before := p.must & (1<<part - 1)
+	return had>>part&1 == 0 && (!p.listed || p.must>>part&1 == 0 || had&before == before)
 }
 
 // turn appends what follows a turn, before which a set of parts had come.

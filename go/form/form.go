@@ -30,8 +30,7 @@ const (
 	Free                // any text
 )
 
-// Readings are the ways to read a schema: with the members that it describes alone, in their order, as its authors mean it, and to
-// the letter.
+// Readings are the ways to read a schema: with the members that it describes alone, as its authors mean it, and to the letter.
 var Readings = []string{"closed", "exact"}
 
 // A Form is what a text is held to.

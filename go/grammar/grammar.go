@@ -35,11 +35,12 @@ type (
 		Min, Max int
 	}
 	// AnyOrder is one or more texts of its parts and of More, in any order, with one of Between between two. A part comes
-	// once at most, not empty, and the first Must of them have to come; there are at most MaxParts. More, which may be nil, comes any
-	// number of times. It may not be inside And, Not or anything that must be regular.
+	// once at most, not empty, and the first Must of them have to come, with Listed in their order; there are at most MaxParts.
+	// More, which may be nil, comes any number of times. It may not be inside And, Not or anything that must be regular.
 	AnyOrder struct {
 		Parts         []Expr
 		Must          int
+		Listed        bool
 		More, Between Expr
 	}
 	// Ref is the texts of the rule with this index.
@@ -93,7 +94,7 @@ func (e AnyOrder) all() []Expr {
 
 // With returns an AnyOrder with what f makes of each expression in it.
 func (e AnyOrder) With(f func(Expr) Expr) AnyOrder {
-	out := AnyOrder{Must: e.Must, Between: f(e.Between), Parts: make([]Expr, len(e.Parts))}
+	out := AnyOrder{Must: e.Must, Listed: e.Listed, Between: f(e.Between), Parts: make([]Expr, len(e.Parts))}
 	for i, part := range e.Parts {
 		out.Parts[i] = f(part)
 	}

@@ -147,7 +147,7 @@ func (m *matcher) anyOrder(e AnyOrder, from places, had uint32, reached map[uint
 		out.add(m.anyOrder(e, m.ends(e.Between, at), had, reached))
 	}
 	for i, part := range e.Parts {
-		if had>>i&1 == 0 {
+		if had>>i&1 == 0 && (!e.Listed || i >= e.Must || had&(1<<i-1) == 1<<i-1) {
 			after(m.ends(part, from), had|1<<i)
 		}
 	}

@@ -74,7 +74,19 @@ func (c *compiler) read(l literal) ([]*shape, error) {
 		return nil, c.fail(l.s, "", "%s, want a schema: an object, true or false", v)
 	}
 	if ref := v.member("$ref"); ref != nil && c.doc.old {
-		return c.keyword(l, "$ref", ref)
+		shapes, err := c.keyword(l, "$ref", ref)
+		if err != nil || !c.typed(l.s) || l.not {
+			return shapes, err
+		}
+		types, err := c.keyword(l, "type", v.member("type"))
+		if err != nil {
+			return nil, err
+		}
+		both, err := c.product(shapes, types, l.s)
+		if len(both) > 0 || err != nil {
+			return both, err
+		}
+		return shapes, nil
 	}
 	shapes := []*shape{top()}
 	if l.not {
@@ -120,6 +132,9 @@ func (c *compiler) read(l literal) ([]*shape, error) {
 	}
 	return shapes, nil
 }
+
+// typed reports whether a schema has a type beside a reference that stands alone to the letter. Its author means both.
+func (c *compiler) typed(s *schema) bool { return !c.opts.Exact && s.v.member("type") != nil }
 
 // unevaluated adds what holds of the members or elements of which nothing was said.
 func unevaluated(s *shape, name string, rest literal) *shape {

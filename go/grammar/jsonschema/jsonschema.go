@@ -25,11 +25,10 @@ const (
 
 // Options say how documents are written.
 type Options struct {
-	// Exact is all documents that the schema allows, with the members of objects in any order.
-	// Without it the schema is read as its authors mean it: an object has only the
-	// members that are described, unless the schema says what others are; a tuple has
-	// its elements; a schema of members is of an object, though no type says so; and at
-	// the root {} is an object.
+	// Exact is all documents that the schema allows. Without it the schema is read as its authors mean it: an object has
+	// only the members that are described, unless the schema says what others are; a tuple has its elements; a schema of
+	// members is of an object, though no type says so; in draft 7, a type beside a $ref holds too; and at the root {} is an
+	// object.
 	Exact bool
 	// Space comes after {, [, a comma and a colon, and before } and ]. nil is what
 	// models write: nothing, one space, or a new line and an indent, which is bounded
@@ -219,7 +218,7 @@ func (c *compiler) followed(s set) set {
 	for i, l := range s {
 		for range maxNesting {
 			ref := l.s.v.member("$ref")
-			if ref == nil || ref.kind != '"' || !c.doc.old && slices.ContainsFunc(l.s.v.names, func(n string) bool { return n != "$ref" && !annotations[n] }) {
+			if ref == nil || ref.kind != '"' || c.typed(l.s) || !c.doc.old && slices.ContainsFunc(l.s.v.names, func(n string) bool { return n != "$ref" && !annotations[n] }) {
 				break
 			}
 			to, err := c.doc.target(l.s, ref.text)

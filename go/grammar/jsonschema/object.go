@@ -9,7 +9,7 @@ import (
 // maxPatterns bounds patternProperties: names are told apart by which of them they match.
 const maxPatterns = 6
 
-// members makes the rules of an object's members, in the order of the schema.
+// members makes the rules of an object's members: in any order, or in that of the schema where they are counted.
 type members struct {
 	c      *compiler
 	list   []member
@@ -228,8 +228,7 @@ func (c *compiler) extras(o objects, closed bool, all []string, language grammar
 	return out, nil
 }
 
-// unordered returns the members in any order, where schemas are read to the letter and the number of members need not be
-// counted. Those that are too many for that may come more than once, as members of other names may.
+// unordered returns the members in any order, where the number of members need not be counted. Those that are too many for that may come more than once, as members of other names may.
 func (m *members) unordered() (grammar.Expr, bool) {
 	e := grammar.AnyOrder{Between: m.c.comma(true)}
 	for _, at := range m.list {
@@ -238,7 +237,8 @@ func (m *members) unordered() (grammar.Expr, bool) {
 		}
 	}
 	e.Must = len(e.Parts)
-	if !m.c.opts.Exact || len(m.list) == 0 || e.Must > grammar.MaxParts || m.max >= 0 || m.min > max(e.Must, 1) {
+	e.Listed = !m.c.opts.Exact && e.Must == len(m.list)
+	if len(m.list) == 0 || e.Must > grammar.MaxParts || m.max >= 0 || m.min > max(e.Must, 1) {
 		return nil, false
 	}
 	more := grammar.Alt(m.extra)
