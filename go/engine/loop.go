@@ -65,8 +65,9 @@ type Loop struct {
 	// The running pass: its tokens, those of cancelled requests, and the function that aborts it.
 	passTokens, goneTokens int64
 	stop                   *kernel.Stop
-	spill                  *spill        // nil: none
-	idle                   chan struct{} // closed when draining and no request is left
+	spill                  *spill         // nil: none
+	idle                   chan struct{}  // closed when draining and no request is left
+	saving                 sync.WaitGroup // slots that are saved or restored, which use blocks of the cache
 
 	// Used only by the loop's goroutine.
 	passState
@@ -167,7 +168,8 @@ func (l *Loop) Drain(ctx context.Context) {
 	<-l.idle
 }
 
-// Close ends all requests with ErrClosing and stops the loop. The engine stays open.
+// Close ends all requests with ErrClosing, waits for slots that are being saved or restored, and stops the loop. The
+// engine stays open.
 func (l *Loop) Close() {
 	l.e.device.end(l)
 	done, cancel := context.WithCancel(context.Background())
@@ -178,6 +180,7 @@ func (l *Loop) Close() {
 	l.nudge()
 	l.mu.Unlock()
 	<-l.closed
+	l.saving.Wait()
 	if l.spill != nil {
 		l.spill.close()
 	}

@@ -52,7 +52,7 @@ var (
 )
 
 // SaveSlot writes the cached state of the last text of a slot, if it belongs to this namespace. Errors wrap
-// ErrSlot or ErrSlotEmpty, or are the writer's.
+// ErrSlot, ErrSlotEmpty or ErrClosing, or are the writer's.
 func (l *Loop) SaveSlot(slot int, namespace string, w io.Writer) (SlotFile, error) {
 	l.mu.Lock()
 	ids, err := l.slotText(slot, namespace)
@@ -61,11 +61,13 @@ func (l *Loop) SaveSlot(slot int, namespace string, w io.Writer) (SlotFile, erro
 	if err == nil {
 		space = l.slots[slot].space
 		table = l.tree.Find(l.slots[slot].namespace, ids) // holding a reference makes its blocks safe to read: shared blocks are never written
+		l.saving.Add(1)
 	}
 	l.mu.Unlock()
 	if err != nil {
 		return SlotFile{}, err
 	}
+	defer l.saving.Done()
 	defer func() {
 		l.mu.Lock()
 		table.Free()
@@ -120,14 +122,18 @@ func slotUint(r io.Reader) (uint32, error) {
 }
 
 // RestoreSlot reads a slot file into the prefix cache, as the last text of a slot: requests of the namespace
-// that begin with it will reuse it. Errors wrap ErrSlot, ErrSlotFile or kvcache.ErrFull.
+// that begin with it will reuse it. Errors wrap ErrSlot, ErrSlotFile, ErrClosing or kvcache.ErrFull.
 func (l *Loop) RestoreSlot(slot int, namespace string, r io.Reader) (SlotFile, error) {
 	l.mu.Lock()
 	err := l.isSlot(slot)
+	if err == nil {
+		l.saving.Add(1)
+	}
 	l.mu.Unlock()
 	if err != nil {
 		return SlotFile{}, err
 	}
+	defer l.saving.Done()
 	sum := xxhash.New()
 	file := bufio.NewReaderSize(r, 1<<16)
 	in := &countedReader{r: io.TeeReader(file, sum)}
@@ -239,7 +245,7 @@ func checkSlotEnd(r io.Reader, sum uint64) error {
 }
 
 // EraseSlot removes the last text of a slot from the prefix cache, if it belongs to this namespace, except
-// for prefixes shared with other texts, and returns its number of tokens.
+// for prefixes shared with other texts, and returns its number of tokens. Errors wrap ErrSlot or ErrClosing.
 func (l *Loop) EraseSlot(slot int, namespace string) (tokens int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -268,7 +274,11 @@ func (l *Loop) slotText(slot int, namespace string) ([]int32, error) {
 	return s.ids, nil
 }
 
+// isSlot returns an error if there is no such slot, or none any more. The caller holds the lock.
 func (l *Loop) isSlot(slot int) error {
+	if l.stopping {
+		return ErrClosing
+	}
 	if slot < 0 || slot >= len(l.slots) {
 		return fmt.Errorf("%w: %d, want 0 to %d", ErrSlot, slot, len(l.slots)-1)
 	}

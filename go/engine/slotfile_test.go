@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/internal/testdata"
@@ -259,4 +260,34 @@ func FuzzSlotFile(f *testing.F) {
 		}
 		checkBlocks(t, l)
 	})
+}
+
+// A loop that is closed has no slots any more, whose memory is going to be the engine's; one that is being saved is
+// waited for.
+func TestSlotsOfAClosedLoop(t *testing.T) {
+	l := openLoop(t, tiny, Config{Sequences: 1}, LoopConfig{})
+	_, c := submit(t, l, greedyRequest(randomIDs(l.e, 3, 100), 1))
+	c.wait(t)
+	file := &gated{Buffer: &bytes.Buffer{}, begun: make(chan struct{}), gate: make(chan struct{})}
+	go func() {
+		if _, err := l.SaveSlot(0, "", file); err != nil {
+			t.Error(err)
+		}
+	}()
+	<-file.begun
+	go func() {
+		<-l.closed // the goroutine has ended, and Close goes on
+		time.Sleep(20 * time.Millisecond)
+		close(file.gate)
+	}()
+	l.Close()
+	checkBlocks(t, l)
+	_, save := l.SaveSlot(0, "", file)
+	_, restore := l.RestoreSlot(0, "", file)
+	_, erase := l.EraseSlot(0, "")
+	for _, err := range []error{save, restore, erase} {
+		if !errors.Is(err, ErrClosing) {
+			t.Errorf("of a closed loop: %v", err)
+		}
+	}
 }
