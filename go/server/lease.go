@@ -56,7 +56,8 @@ func (s *Server) lease(req *answer.Request, name string) (*models.Lease[ask.Mode
 			out = reply.NewStream(req.HTTP)
 			req.Waited = true
 		}
-		if out.Ping() != nil || out.Flush() != nil {
+		out.Ping()
+		if out.Flush() != nil {
 			cancel()
 			if r := <-got; r.lease != nil {
 				r.lease.Release()

@@ -30,7 +30,7 @@ func (Plain) Refine(*reply.Error, error)           {}
 func (Plain) Error(_ *Request, e *reply.Error) any { return e.Body() }
 func (Plain) ErrorSchema() field.Schema            { return field.Schema{"$ref": "#/components/schemas/Error"} }
 func (Plain) Lines() bool                          { return false }
-func (Plain) Ping(s *reply.Stream) error           { return s.Ping() }
+func (Plain) Ping(s *reply.Stream) error           { s.Ping(); return nil }
 
 // ErrorSchema describes errors as llama-server and OpenAI have them, which differ in what a code may be.
 func ErrorSchema(code field.Schema) field.Schema {

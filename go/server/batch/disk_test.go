@@ -1,7 +1,6 @@
 package batch
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"net/http"
@@ -31,35 +30,47 @@ func fileLimit(t *testing.T, bytes uint64) {
 
 // A disk without room is told in one line; nothing stays of what did not fit.
 func TestDiskFull(t *testing.T) {
-	lines, do := answers(10)
-	s, b := open(t, quota, lines...)
+	const limit = 1 << 20 // much more than the go command has a test write
+	lines, _ := answers(10)
+	s, b := open(t, 10*limit, lines...)
 	before, err := os.ReadDir(s.dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	used := s.used
-	fileLimit(t, 5_000)
-	if _, err := s.AddFile("me", "x", "batch", bytes.NewReader(make([]byte, 20_000))); !errors.Is(err, ErrDisk) {
-		t.Errorf("an upload: %v", err)
+	unchanged := func(what string) {
+		t.Helper()
+		if after, err := os.ReadDir(s.dir); err != nil || len(after) != len(before) || s.used != used {
+			t.Errorf("%s: %v, %v, %d bytes used, want %v and %d", what, after, err, s.used, before, used)
+		}
 	}
-	if after, err := os.ReadDir(s.dir); err != nil || len(after) != len(before) || s.used != used {
-		t.Errorf("%v, %v, %d bytes used, want %v and %d", err, after, s.used, before, used)
+	fileLimit(t, limit)
+	for what, f := range map[string]struct{ name, content string }{
+		"an upload": {"x", strings.Repeat("x", limit+1)}, "what describes a file": {strings.Repeat("x", limit), "x"},
+	} {
+		if _, err := s.AddFile("me", f.name, "batch", strings.NewReader(f.content)); !errors.Is(err, ErrDisk) {
+			t.Errorf("%s: %v", what, err)
+		}
+		unchanged(what)
 	}
+	// Nor is a batch begun whose description does not fit.
+	if _, err := s.AddBatch("me", b.Input, endpoint, "24h", time.Hour, map[string]string{"x": strings.Repeat("x", limit)}); !errors.Is(err, ErrDisk) ||
+		len(s.Batches("me")) != 1 {
+		t.Errorf("%v, %d batches", err, len(s.Batches("me")))
+	}
+	unchanged("a batch")
 	// The batch ends with what was answered.
-	logged := run(t, s, do)
+	logged := run(t, s, func([]byte) Answer {
+		return Answer{Status: http.StatusOK, Body: []byte(`"` + strings.Repeat("x", limit*3/10) + `"`)}
+	})
 	b, err = s.Batch("me", b.ID)
 	if err != nil || b.Status != "failed" || b.Errors == nil || !strings.Contains(b.Errors.Data[0].Message, "has no room") || strings.Contains(b.Errors.Data[0].Message, s.dir) || len(logged) != 1 || !errors.Is(logged[0], ErrDisk) {
 		t.Fatalf("%+v, %v, %v", b, err, logged)
 	}
-	if n := len(content(t, s, b.Output)); n < 2 || n > 4 || n != b.Counts.Completed {
-		t.Errorf("%d answers of %+v", n, b.Counts)
+	if n := len(content(t, s, b.Output)); n != 3 || n != b.Counts.Completed {
+		t.Errorf("%d answers of %+v, want 3", n, b.Counts)
 	}
 	consistent(t, s)
-	// Not even what describes a batch fits: it is not begun, and others run on.
-	fileLimit(t, 10)
-	if _, err := s.AddBatch("me", b.Input, endpoint, "24h", time.Hour, nil); !errors.Is(err, ErrDisk) || len(s.Batches("me")) != 1 {
-		t.Errorf("%v, %d batches", err, len(s.Batches("me")))
-	}
 }
 
 // What a process that was killed left half-written goes, and what is whole stays.

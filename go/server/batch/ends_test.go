@@ -108,6 +108,11 @@ func TestInputsThatFail(t *testing.T) {
 				t.Fatal(err)
 			}
 		}},
+		"be run: its files cannot be read or written": {[]string{line("a", `{}`)}, func(s *Store, b Batch) {
+			if err := errors.Join(os.Remove(s.path(b.Input+".data")), os.Mkdir(s.path(b.Input+".data"), 0o700)); err != nil {
+				t.Fatal(err)
+			}
+		}},
 	} {
 		s, b := open(t, quota, tt.lines...)
 		tt.prepare(s, b)
@@ -121,29 +126,31 @@ func TestInputsThatFail(t *testing.T) {
 	}
 }
 
-// An output that cannot be kept is not listed, not counted, and not left behind.
+// An output that cannot be written or kept is not listed, not counted, and not left behind.
 func TestOutputThatCannotBeKept(t *testing.T) {
-	lines, do := answers(2)
-	s, b := open(t, quota, lines...)
-	used := s.used
-	id := "file-" + strings.TrimPrefix(b.ID, "batch_") + "-output"
-	if err := os.MkdirAll(s.path(id+".json")+"/in the way", 0o700); err != nil {
-		t.Fatal(err)
+	for _, what := range []string{".data", ".json"} {
+		lines, do := answers(2)
+		s, b := open(t, quota, lines...)
+		used := s.used
+		id := "file-" + strings.TrimPrefix(b.ID, "batch_") + "-output"
+		if err := os.MkdirAll(s.path(id+what)+"/in the way", 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if logged := run(t, s, do); len(logged) != 2 { // of the batch, and of its end
+			t.Errorf("%s: logged %v", what, logged)
+		}
+		b, err := s.Batch("me", b.ID)
+		if err != nil || b.Status != "failed" || b.Output != "" || len(s.Files("me")) != 1 || s.used != used {
+			t.Errorf("%s: %+v, %v, %d files of %d bytes", what, b, err, len(s.Files("me")), s.used)
+		}
+		if err := os.RemoveAll(s.path(id + what)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := os.Stat(s.path(id + ".data")); err == nil {
+			t.Error("the output is still there")
+		}
+		consistent(t, s)
 	}
-	if logged := run(t, s, do); len(logged) != 2 { // of the batch, and of its end
-		t.Errorf("logged %v", logged)
-	}
-	b, err := s.Batch("me", b.ID)
-	if err != nil || b.Status != "failed" || b.Output != "" || len(s.Files("me")) != 1 || s.used != used {
-		t.Errorf("%+v, %v, %d files of %d bytes", b, err, len(s.Files("me")), s.used)
-	}
-	if _, err := os.Stat(s.path(id + ".data")); err == nil {
-		t.Error("the output is still there")
-	}
-	if err := os.RemoveAll(s.path(id + ".json")); err != nil {
-		t.Fatal(err)
-	}
-	consistent(t, s)
 }
 
 // A file is its owner's, is listed with the newest first, and is gone once it is removed; one that a batch needs stays.
@@ -178,6 +185,19 @@ func TestFiles(t *testing.T) {
 	}
 	if err := s.RemoveFile("you", ids[1]); !errors.Is(err, ErrNotFound) {
 		t.Errorf("another's: %v", err)
+	}
+	// A file that cannot be removed is still there.
+	if err := os.Rename(s.path(ids[1]+".json"), s.path("aside")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(s.path(ids[1]+".json")+"/in the way", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.RemoveFile("me", ids[1]); err == nil || len(s.Files("me")) != 2 {
+		t.Errorf("one that cannot be removed: %v, %d files", err, len(s.Files("me")))
+	}
+	if err := errors.Join(os.RemoveAll(s.path(ids[1]+".json")), os.Rename(s.path("aside"), s.path(ids[1]+".json"))); err != nil {
+		t.Fatal(err)
 	}
 	if err := s.RemoveFile("me", ids[1]); err != nil {
 		t.Error(err)
@@ -239,6 +259,21 @@ func TestEndThatCannotBeKept(t *testing.T) {
 	if other, err := s.Batch("me", other.ID); err != nil || other.Status != "completed" {
 		t.Errorf("the other: %+v, %v", other, err)
 	}
+	if list := s.Files("me"); len(list) != 3 {
+		t.Errorf("%d files, want two inputs and the output of the other: %+v", len(list), list)
+	}
+}
+
+// A folder in which nobody can write is told by its name before anything is kept there.
+func TestFolderThatCannotBeWritten(t *testing.T) {
+	dir := fmt.Sprintf("/proc/%d/task", os.Getpid())
+	if _, err := Open(dir, quota, false); err == nil || !strings.HasPrefix(err.Error(), dir+": cannot be written to: ") ||
+		!strings.HasSuffix(err.Error(), "; the server's user has to own it") || strings.Count(err.Error(), "/proc") != 1 {
+		t.Errorf("%v", err)
+	}
+	if list := opened(dir); len(list) != 0 {
+		t.Errorf("%v are still open", list)
+	}
 }
 
 // What comes after a restart is newer than what was there.
@@ -257,6 +292,30 @@ func TestNewestAfterARestart(t *testing.T) {
 	}
 	if s.next() != b.ID {
 		t.Error("the oldest is not run first")
+	}
+}
+
+// The newest of files is the first, whenever they came.
+func TestNewestFileAfterARestart(t *testing.T) {
+	s, err := Open(t.TempDir(), quota, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := ""
+	for range 3 {
+		f, err := s.AddFile("me", "name", "batch", strings.NewReader("x"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = f.ID + " " + want
+		s = reopen(t, s)
+	}
+	got := ""
+	for _, f := range s.Files("me") {
+		got += f.ID + " "
+	}
+	if got != want {
+		t.Errorf("files %s, want %s", got, want)
 	}
 }
 

@@ -228,13 +228,14 @@ func (r *Runner) request(ctx context.Context, batch, owner string, n int, q requ
 			"id": newID("batch_req_"), "custom_id": q.ID, "error": nil,
 			"response": map[string]any{"status_code": a.Status, "request_id": newID("req_"), "body": json.RawMessage(a.Body)},
 		})
+		failed := a.Status != http.StatusOK
 		if err != nil { // the answer is not JSON
+			failed = true
 			line, _ = json.Marshal(map[string]any{
 				"id": newID("batch_req_"), "custom_id": q.ID, "response": nil, "error": map[string]any{"code": "server_error", "message": "the answer is no JSON"},
 			})
-			a.Status = 0
 		}
-		return entry{n, a.Status != http.StatusOK, line}, true
+		return entry{n, failed, line}, true
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net/http"
 	"os"
 	"strings"
@@ -39,13 +40,19 @@ func begin(t *testing.T, s *Store, lines ...string) Batch {
 	return b
 }
 
-// run runs all batches of a store.
+// run runs all batches of a store, a request at a time.
 func run(t *testing.T, s *Store, do func(body []byte) Answer) (logged []error) {
+	t.Helper()
+	return runWide(t, s, 1, do)
+}
+
+// runWide runs all batches of a store, which leaves no file of it open.
+func runWide(t *testing.T, s *Store, width int, do func(body []byte) Answer) (logged []error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	r := Runner{
-		Store: s, Width: 1,
+		Store: s, Width: width,
 		Do:  func(_ context.Context, _, _ string, body []byte) Answer { return do(body) },
 		Log: func(_ string, err error) { logged = append(logged, err) },
 	}
@@ -59,7 +66,20 @@ func run(t *testing.T, s *Store, do func(body []byte) Answer) (logged []error) {
 	}
 	cancel()
 	<-done
+	if list := opened(s.dir); len(list) != 1 || list[0] != s.dir {
+		t.Errorf("%v are open, want the folder alone", list)
+	}
 	return logged
+}
+
+// opened returns what this process has open of a folder, and the folder itself.
+func opened(dir string) (list []string) {
+	for fd := range 256 {
+		if path, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)); err == nil && strings.HasPrefix(path, dir) {
+			list = append(list, path)
+		}
+	}
+	return list
 }
 
 // content returns the lines of a file.

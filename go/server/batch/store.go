@@ -206,12 +206,11 @@ func Open(dir string, quota int64, shared bool) (_ *Store, err error) {
 // the first upload.
 func writable(dir string) error {
 	f, err := os.CreateTemp(dir, ".file-*.tmp") // tidy removes it if the process ends now
-	var path *fs.PathError
-	if errors.As(err, &path) {
-		return fmt.Errorf("%s: cannot be written to: %w; the server's user has to own it", dir, path.Err)
-	}
 	if err != nil {
-		return err
+		if path := (*fs.PathError)(nil); errors.As(err, &path) {
+			err = path.Err
+		}
+		return fmt.Errorf("%s: cannot be written to: %w; the server's user has to own it", dir, err)
 	}
 	f.Close()
 	return os.Remove(f.Name())
@@ -569,7 +568,6 @@ func (s *Store) change(id string, f func(*Batch)) (Batch, error) {
 		return o.Value, err
 	}
 	*o = next
-	s.nudge()
 	return next.Value, nil
 }
 

@@ -32,6 +32,9 @@ func TestOneServer(t *testing.T) {
 	if _, err := Open(dir, 100, false); err == nil || !strings.Contains(err.Error(), "in use by another server") {
 		t.Errorf("opened twice: %v", err)
 	}
+	if list := opened(dir); len(list) != 1 {
+		t.Errorf("the one that was refused keeps %v open", list)
+	}
 	s.Close()
 	if s, err = Open(dir, 100, false); err != nil {
 		t.Fatal(err)
@@ -86,6 +89,11 @@ func TestUploadsShare(t *testing.T) {
 	if err := add(30, func() error { return broken }); !errors.Is(err, broken) || s.used != 60 || s.adding != 0 {
 		t.Errorf("%v, %d bytes used after an upload that broke", err, s.used)
 	}
+	s.quota = s.used
+	if err := add(0, nothing); !errors.Is(err, ErrFull) {
+		t.Errorf("an empty file in a store that is full: %v", err)
+	}
+	s.quota = 100
 	for i := range maxItems - 2 {
 		s.files[fmt.Sprint(i)] = &owned[File]{}
 	}
@@ -171,15 +179,16 @@ func TestManyBatches(t *testing.T) {
 	if _, err := s.change(first.ID, func(b *Batch) { b.Status = "completed" }); err != nil {
 		t.Fatal(err)
 	}
-	fill("me", "completed", 1)
+	fill("me", "completed", 1) // newer than the first
 	fill("me", "in_progress", maxOwned-2)
-	for range 2 {
+	for range 2 { // the second has no file of its own, which is no error
 		if err := add("me"); err != nil {
 			t.Fatalf("beside batches that have ended: %v", err)
 		}
-	}
-	if _, err := os.Stat(s.path(first.ID + ".json")); len(s.batches) != maxOwned || s.batches[first.ID] != nil || !errors.Is(err, os.ErrNotExist) {
-		t.Errorf("%d batches, and the oldest that has ended: %v", len(s.batches), err)
+		if _, err := os.Stat(s.path(first.ID + ".json")); len(s.batches) != maxOwned || s.batches[first.ID] != nil ||
+			!errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%d batches, and the oldest that has ended: %v", len(s.batches), err)
+		}
 	}
 	if _, err := s.Content("me", first.Input); err != nil {
 		t.Errorf("the input of a batch that was forgotten: %v", err)

@@ -141,7 +141,8 @@ func (s *API) watchModels(req *answer.Request) error {
 	events, stop := s.List.Set.Watch()
 	defer stop()
 	out := reply.NewStream(req.HTTP)
-	if out.Ping() != nil || out.Flush() != nil { // which tells the client that the events from now on will come
+	out.Ping() // which tells the client that the events from now on will come
+	if out.Flush() != nil {
 		return reply.ErrGone
 	}
 	ctx := req.Context()
@@ -156,7 +157,8 @@ func (s *API) watchModels(req *answer.Request) error {
 		case <-ctx.Done():
 			return reply.ErrGone
 		case <-silence:
-			if out.Ping() != nil || out.Flush() != nil {
+			out.Ping()
+			if out.Flush() != nil {
 				return reply.ErrGone
 			}
 		case e, ok := <-events:

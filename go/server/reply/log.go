@@ -91,9 +91,7 @@ func (l *Log) Follow(ctx context.Context, s *Stream, n int, quiet time.Duration)
 			return ErrGone
 		case <-more:
 		case <-silence:
-			if err := s.Ping(); err != nil {
-				return err
-			}
+			s.Ping()
 		}
 	}
 }

@@ -17,6 +17,7 @@ func TestLogged(t *testing.T) {
 		{Error{Message: `a "b\"c" d "e`}, `a "…" d "…"`},
 		{Error{Message: "a `b\\` c\nd"}, `a "…" c d`},
 		{Error{Message: `"a"`}, `"…"`},
+		{Error{Message: `a "" b "c"`}, `a "…" b "…"`},
 		{Error{Message: `model "mine" is not here`, Param: "model"}, `model "mine" is not here`},
 		{Error{Message: `model "my secret" is not here`, Param: "model"}, `model "…" is not here`},
 		{Error{Message: `model "my\nsecret" is not here`, Param: "model"}, `model "…" is not here`},

@@ -6,6 +6,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/gin-gonic/gin"
@@ -23,7 +24,8 @@ func recorded() (*gin.Context, *httptest.ResponseRecorder) {
 func TestStream(t *testing.T) {
 	c, w := recorded()
 	s := NewStream(c)
-	if err := errors.Join(s.Event(map[string]int{"a": 1}), s.Named("b", "x\xff"), s.Ping()); err != nil || s.Begun() || !s.Unsent() || w.Body.Len() > 0 {
+	err := errors.Join(s.Event(map[string]int{"a": 1}), s.Named("b", "x\xff"))
+	if s.Ping(); err != nil || s.Begun() || !s.Unsent() || w.Body.Len() > 0 {
 		t.Fatalf("%v: %q is sent before it is flushed", err, w.Body)
 	}
 	if err := errors.Join(s.Flush(), s.Fail(Invalid("n", "%d, want 1", 2), "[DONE]"), s.Flush()); err != nil || !s.Begun() || s.Unsent() {
@@ -33,7 +35,7 @@ func TestStream(t *testing.T) {
 		"data: {\"error\":{\"code\":400,\"message\":\"n: 2, want 1\",\"param\":\"n\",\"type\":\"invalid_request_error\"}}\n\ndata: [DONE]\n\n"
 	h := w.Header()
 	if got := w.Body.String(); got != want || w.Code != 200 || h.Get("Content-Type") != "text/event-stream" ||
-		h.Get("Cache-Control") != "no-store" || h.Get("X-Accel-Buffering") != "no" {
+		h.Get("Cache-Control") != "no-store" || h.Get("X-Accel-Buffering") != "no" || !w.Flushed {
 		t.Errorf("%d %v %q, want %q", w.Code, h, got, want)
 	}
 	c, w = recorded()
@@ -41,13 +43,29 @@ func TestStream(t *testing.T) {
 	if err := lines.Flush(); err != nil || lines.Begun() || len(w.Header()) > 0 {
 		t.Errorf("%v: nothing is a stream with the header %v", err, w.Header())
 	}
-	if err := errors.Join(lines.Event("a"), lines.Ping(), lines.Event("b"), lines.Flush()); err != nil ||
+	lines.Ping()
+	if err := errors.Join(lines.Event("a"), lines.Event("b"), lines.Flush()); err != nil ||
 		w.Body.String() != "\"a\"\n\"b\"\n" || w.Header().Get("Content-Type") != "application/x-ndjson" {
 		t.Errorf("%v: lines %q, %v", err, w.Body, w.Header())
 	}
 	c, w = recorded()
 	if s := Resume(c); errors.Join(s.Event("a"), s.Flush()) != nil || w.Header().Get("Content-Type") != "" {
 		t.Errorf("a stream that goes on has the header %v", w.Header())
+	}
+}
+
+// An error has what is written for machines beside its message, and what cannot be written leaves nothing of it.
+func TestErrors(t *testing.T) {
+	c, w := recorded()
+	s := NewStream(c)
+	none := func() {}
+	if s.Event(none) == nil || s.Fail(&Error{Status: 400, Extra: map[string]any{"n_ctx": none}}, "[DONE]") == nil || s.Unsent() {
+		t.Error("what cannot be encoded is buffered")
+	}
+	full := &Error{Status: 400, Message: "too long", Extra: map[string]any{"n_ctx": 512}}
+	if err := errors.Join(s.Fail(full, ""), s.Flush()); err != nil ||
+		w.Body.String() != "data: {\"error\":{\"code\":400,\"message\":\"too long\",\"n_ctx\":512,\"type\":\"invalid_request_error\"}}\n\n" {
+		t.Errorf("%v: %q", err, w.Body)
 	}
 }
 
@@ -90,41 +108,89 @@ func TestJSON(t *testing.T) {
 
 // Whoever follows a log has its events from where they want, while it grows and after it has ended.
 func TestLog(t *testing.T) {
-	l := NewLog()
-	l.Add("a", []byte("1"))
-	read := make(chan string)
-	go func() {
-		c, w := recorded()
-		if err := l.Follow(context.Background(), NewStream(c), 0, 0); err != nil {
-			t.Error(err)
+	synctest.Test(t, func(t *testing.T) {
+		l := NewLog()
+		l.Add("a", []byte("1"))
+		read := make(chan string, 1)
+		go func() {
+			c, w := recorded()
+			if err := l.Follow(context.Background(), NewStream(c), 0, 0); err != nil {
+				t.Error(err)
+			}
+			read <- w.Body.String()
+		}()
+		time.Sleep(time.Hour) // with nothing said in between, since no period is given
+		l.Add("b", []byte("22"))
+		synctest.Wait()
+		l.End()
+		synctest.Wait()
+		select {
+		case got := <-read:
+			if got != "event: a\ndata: 1\n\nevent: b\ndata: 22\n\n" {
+				t.Errorf("all are %q", got)
+			}
+		default:
+			t.Fatal("whoever follows does not know the end")
 		}
-		read <- w.Body.String()
-	}()
-	l.Add("b", []byte("22"))
+		c, w := recorded()
+		if err := l.Follow(context.Background(), NewStream(c), 1, 0); err != nil || w.Body.String() != "event: b\ndata: 22\n\n" {
+			t.Errorf("%v: the second is %q", err, w.Body)
+		}
+		if n := l.Size(); n != 2*64+3 {
+			t.Errorf("%d bytes", n)
+		}
+		c, w = recorded()
+		if err := l.Follow(context.Background(), NewStream(c), 3, 0); err != nil || w.Body.Len() > 0 {
+			t.Errorf("%v: from beyond the end %q", err, w.Body)
+		}
+		quiet := NewLog()
+		time.AfterFunc(5*time.Second/2, quiet.End)
+		c, w = recorded()
+		if err := quiet.Follow(context.Background(), NewStream(c), 0, time.Second); err != nil || w.Body.String() != ": ping\n\n: ping\n\n" {
+			t.Errorf("%v: a silent one has %q", err, w.Body)
+		}
+	})
+}
+
+// sends counts what is sent at once, and fails after some.
+type sends struct {
+	*httptest.ResponseRecorder
+	n, most int
+}
+
+var errSends = errors.New("the connection is closed")
+
+func (s *sends) Write(b []byte) (int, error) {
+	if s.n++; s.n > s.most {
+		return 0, errSends
+	}
+	return s.ResponseRecorder.Write(b)
+}
+
+// The events of a log are sent together, but not more at once than a client that reads slowly may let pile up; one that
+// has gone is left.
+func TestLogInPieces(t *testing.T) {
+	follow := func(ctx context.Context, most int, l *Log) (sent int, _ error) {
+		w := &sends{httptest.NewRecorder(), 0, most}
+		c, _ := gin.CreateTestContext(w)
+		err := l.Follow(ctx, NewStream(c), 0, 0)
+		return w.n, err
+	}
+	l := NewLog()
+	for range 4 {
+		l.Add("x", make([]byte, maxUnsent*5/8))
+	}
+	l.Add("x", nil)
+	l.Add("x", nil)
 	l.End()
-	if got := <-read; got != "event: a\ndata: 1\n\nevent: b\ndata: 22\n\n" {
-		t.Errorf("all are %q", got)
+	for most, want := range []error{ErrGone, ErrGone, ErrGone, nil} {
+		if n, err := follow(t.Context(), most, l); err != want || n != min(most+1, 3) {
+			t.Errorf("where %d can be sent: %d, %v", most, n, err)
+		}
 	}
-	c, w := recorded()
-	if err := l.Follow(context.Background(), NewStream(c), 1, 0); err != nil || w.Body.String() != "event: b\ndata: 22\n\n" {
-		t.Errorf("%v: the second is %q", err, w.Body)
-	}
-	if n := l.Size(); n != 2*64+3 {
-		t.Errorf("%d bytes", n)
-	}
-	c, w = recorded()
-	if err := l.Follow(context.Background(), NewStream(c), 3, 0); err != nil || w.Body.Len() > 0 {
-		t.Errorf("%v: from beyond the end %q", err, w.Body)
-	}
-	quiet := NewLog()
-	time.AfterFunc(50*time.Millisecond, quiet.End)
-	c, w = recorded()
-	if err := quiet.Follow(context.Background(), NewStream(c), 0, time.Millisecond); err != nil || !strings.HasPrefix(w.Body.String(), ": ping\n\n") {
-		t.Errorf("%v: a silent one has %q", err, w.Body)
-	}
-	gone, cancel := context.WithCancel(context.Background())
+	gone, cancel := context.WithCancel(t.Context())
 	cancel()
-	if err := NewLog().Follow(gone, NewStream(c), 0, 0); !errors.Is(err, ErrGone) {
+	if _, err := follow(gone, 1, NewLog()); !errors.Is(err, ErrGone) {
 		t.Errorf("for a client that has gone: %v", err)
 	}
 }

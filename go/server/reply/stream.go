@@ -98,13 +98,11 @@ func (s *Stream) Fail(err *Error, last string) error {
 	return nil
 }
 
-// Ping adds a comment, which keeps the connection alive through proxies.
-func (s *Stream) Ping() error {
-	if s.lines { // lines have no comments
-		return nil
+// Ping buffers a comment, which keeps the connection alive through proxies.
+func (s *Stream) Ping() {
+	if !s.lines { // lines have no comments
+		s.buf.WriteString(": ping\n\n")
 	}
-	s.buf.WriteString(": ping\n\n")
-	return nil
 }
 
 // Flush sends what is buffered.
