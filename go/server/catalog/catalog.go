@@ -44,11 +44,8 @@ type Catalog struct {
 	sources  sources
 	personas personas
 	Pulling  downloads
-	adapted  atomic.Int64 // adapters of all models: where there are none, no request's body is searched for their names
+	adapted  atomic.Int64 // adapters that models were loaded with: see Adapting
 }
-
-// AdaptersChanged counts adapters that come or go while their model is loaded.
-func (s *Catalog) AdaptersChanged(by int64) { s.adapted.Add(by) }
 
 // sources are the models' sources by their own names.
 type sources struct {
@@ -82,7 +79,7 @@ type resident struct {
 // Close implements models.Instance.
 func (r resident) Close() {
 	r.list.Forget(r.Model())
-	r.list.adapted.Add(-int64(len(r.Model().LoRA.All())))
+	r.list.adapted.Add(-int64(len(r.Model().Adapters)))
 	r.Instance.Close()
 }
 
@@ -128,7 +125,7 @@ func (s *Catalog) LongestContext() int {
 	return n
 }
 
-// Adapting reports whether names of models may be those of adapters.
+// Adapting reports whether names of models may be those of adapters: else no request's body is searched for them.
 func (s *Catalog) Adapting() bool { return s.adapted.Load() > 0 || s.LoraDir != "" }
 
 // A Meant is what the name of a model means.

@@ -3,13 +3,23 @@ package llamaserver_test
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"net/http"
+	"os"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/gin-gonic/gin"
+
+	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/server"
+	"github.com/quern-llm/quern/go/server/answer"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/internal/fake"
 	"github.com/quern-llm/quern/go/server/llamaserver"
+	"github.com/quern-llm/quern/go/tokenizer"
 )
 
 // A page of the models ends where they do, and an empty one has no ends.
@@ -105,6 +115,15 @@ func TestProbsInAStream(t *testing.T) {
 	if tokens != 3 {
 		t.Errorf("%d tokens have probabilities, want 3", tokens)
 	}
+	// Where there is no token there are none.
+	for _, fields := range []string{`"n_probs":2,"return_progress":true`, `"n_probs":0`, ``} {
+		for _, data := range s.Events("/completion", `{"prompt":"x","stream":true,`+strings.TrimPrefix(fields+`,"top_k":1}`, ",")) {
+			e := fake.Parse[map[string]any](t, []byte(data))
+			if _, ok := e["completion_probabilities"]; ok && (e["prompt_progress"] != nil || !strings.Contains(fields, ":2")) {
+				t.Errorf("%s: %s", fields, data)
+			}
+		}
+	}
 }
 
 // Documents come in one of two forms, and each has its answer.
@@ -113,6 +132,33 @@ func TestFormsOfReranking(t *testing.T) {
 	s := fake.New(t, "", nil)
 	s.Refused("/v1/rerank", `{"query":"a"}`, 400, "documents")
 	s.Refused("/v1/rerank", `{"query":"a","documents":["b"],"texts":["c"]}`, 400, "texts")
+	s.Refused("/v1/rerank", `{"query":7,"documents":["b"]}`, 400, "query")
+	s.Refused("/v1/rerank", `{"query":"a","documents":["`+strings.Repeat("b ", 600)+`"]}`, 400, "")
+	for _, c := range []struct {
+		path, fields string
+		raw          bool
+	}{
+		{"/v1/rerank", "", true}, {"/v1/rerank", `,"raw_scores":false`, false}, {"/v2/rerank", "", false},
+		{"/v2/rerank", `,"raw_scores":true`, true},
+	} {
+		got := fake.Post[struct {
+			Results []struct {
+				Score float64 `json:"relevance_score"`
+			}
+			Meta *struct {
+				Version struct{ Version string } `json:"api_version"`
+				Tokens  struct {
+					Input int `json:"input_tokens"`
+				}
+			}
+		}](s, c.path, `{"query":"a","documents":["b"]`+c.fields+`}`)
+		if score := got.Results[0].Score; (score == 3) != c.raw || !c.raw && math.Abs(score-1/(1+math.Exp(-3))) > 1e-9 {
+			t.Errorf("%s%s: the score of 3 is %g", c.path, c.fields, score)
+		}
+		if (got.Meta != nil) != (c.path == "/v2/rerank") || got.Meta != nil && (got.Meta.Version.Version != "2" || got.Meta.Tokens.Input == 0) {
+			t.Errorf("%s: %+v", c.path, got.Meta)
+		}
+	}
 	if got := fake.Post[[]struct {
 		Index int
 		Score float64
@@ -128,6 +174,113 @@ func TestFormsOfReranking(t *testing.T) {
 		}](s, "/v1/rerank", fmt.Sprintf(`{"query":"a","documents":["b","c","d"],"top_n":%d,"return_documents":true}`, top)).Results
 		if len(got) != want || got[0].Document == nil || got[0].Document.Text != "b" {
 			t.Errorf("the first %d: %+v", top, got)
+		}
+	}
+}
+
+// Without a classifier, an embedding model scores documents by their vectors, if it has one of a text.
+func TestRankingByVectors(t *testing.T) {
+	t.Parallel()
+	type ranked struct {
+		Results []struct {
+			Index int
+			Score float64 `json:"relevance_score"`
+		}
+	}
+	for only, more := range map[string]map[nn.Pooling]int{
+		"": {nn.PoolLast: 501}, "it makes vectors": {nn.PoolLast: 200, nn.PoolNone: 501, nn.PoolRank: 501},
+	} {
+		for pooling, want := range more {
+			s := fake.Embedder(t, func(m *ask.Model) { m.VectorsOnly, m.Pooling = only, pooling })
+			status, b, _ := s.Do("POST", "/v1/rerank", `{"query":"the dog","documents":["a big red ball","the dog","no"]}`)
+			if status != want {
+				t.Errorf("%q, pooling %v: %d %s, want %d", only, pooling, status, b, want)
+			}
+			if status != 200 {
+				continue
+			}
+			if r := fake.Parse[ranked](t, b).Results; len(r) != 3 || r[0].Index != 1 || r[0].Score < 0.9999 || r[1].Score > 0.9999 {
+				t.Errorf("by vectors: %s", b)
+			}
+		}
+	}
+}
+
+// A choice that the model rules out has no chance, in numbers that JSON has, and so have all where all are; what is no
+// number is an error.
+func TestChoicesThatCannotCome(t *testing.T) {
+	t.Parallel()
+	s := fake.New(t, "", nil)
+	token := func(text string) int32 {
+		ids := s.Tok.Encode(text, tokenizer.Options{NoSpecial: true})
+		if len(ids) != 1 {
+			t.Fatalf("%q has the tokens %v", text, ids)
+		}
+		return ids[0]
+	}
+	const body = `{"prompt":"a","prior":"b","choices":["x","y"]}`
+	least := -math.MaxFloat64
+	for _, c := range []struct {
+		out    []int32
+		index  int
+		chance [2]float64
+	}{
+		{[]int32{token("x")}, 1, [2]float64{0, 1}}, {[]int32{token("y")}, 0, [2]float64{1, 0}},
+		{[]int32{token("x"), token("y")}, 0, [2]float64{0, 0}},
+	} {
+		s.RuledOut = c.out
+		d := decide(t, s, body).Decisions[0]
+		if d.Index != c.index {
+			t.Errorf("without %v: %d is chosen", c.out, d.Index)
+		}
+		for i, one := range d.Choices {
+			if out := slices.Contains(c.out, token(one.Text)); one.Probability != c.chance[i] || (one.Logprob == least) != out ||
+				one.Prior == nil || (*one.Prior == least) != out || *one.Prior > 0 {
+				t.Errorf("without %v: %+v", c.out, one)
+			}
+		}
+	}
+	s.Overflows = true
+	if status, b, _ := s.Do("POST", "/v1/decisions", body); status != 500 {
+		t.Errorf("without numbers: %d %s", status, b)
+	}
+}
+
+// A question that is too long, or whose choices cannot be told apart from its prompt, is named by its place among several.
+func TestQuestionsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	meta := fake.Vocabulary(fake.Controls)
+	meta["tokenizer.ggml.add_bos_token"] = false
+	tok := fake.Tokenizer(t, meta)
+	s := fake.New(t, "", func(_ *server.Config, m *ask.Model, f *fake.Engine) { m.Tokenizer, m.Metadata, f.Tok = tok, meta, tok })
+	long, good := strings.Repeat("ab", 400), `{"prompt":"a","choices":["x","y"]}`
+	for _, c := range []struct{ body, want string }{
+		{`{"prompt":"` + long + `","choices":["x","y"]}`, "the request has 8"},
+		{`{"prompt":"a","questions":[` + good + `,{"prompt":"` + long + `","choices":["x","y"]}]}`, "element 1 has 80"},
+		{`{"prompt":"Hell","choices":["o","ow"]}`, "choices: no token of the prompt stays the same"},
+		{`{"prompt":"Hell","questions":[{"choices":["o","ow"]}]}`, "questions: element 0: no token of the prompt stays the same"},
+	} {
+		if status, b, _ := s.Do("POST", "/v1/decisions", c.body); status != 400 || !strings.Contains(string(b), c.want) {
+			t.Errorf("%.60s: %d %s, want %s", c.body, status, b, c.want)
+		}
+	}
+}
+
+// A vocabulary that ends each text with EOS has it behind no prompt of a decision.
+func TestDecisionsOfAVocabularyWithEOS(t *testing.T) {
+	t.Parallel()
+	meta := fake.Vocabulary(fake.Controls)
+	meta["tokenizer.ggml.add_eos_token"] = true
+	tok := fake.Tokenizer(t, meta)
+	s := fake.New(t, "", func(_ *server.Config, m *ask.Model, f *fake.Engine) { m.Tokenizer, m.Metadata, f.Tok = tok, meta, tok })
+	for i, c := range decide(t, s, `{"prompt":"a","choices":["x","xy"]}`).Decisions[0].Choices {
+		if c.Tokens != i+1 {
+			t.Errorf("%q has %d tokens", c.Text, c.Tokens)
+		}
+	}
+	for _, r := range s.Requests {
+		if slices.Contains(r.Prompt, 2) {
+			t.Errorf("EOS is among %v", r.Prompt)
 		}
 	}
 }
@@ -161,14 +314,84 @@ func TestRunningRequests(t *testing.T) {
 // A file of a slot has a plain name of 255 letters at most.
 func TestNamesOfSlotFiles(t *testing.T) {
 	t.Parallel()
-	s := fake.Demo(t, fake.Setup{Server: server.Config{SlotPath: t.TempDir()}})
+	dir := t.TempDir()
+	s := fake.Demo(t, fake.Setup{Server: server.Config{SlotPath: dir}})
+	s.Refused("/slots/5?action=save", `{"filename":"a"}`, 400, "id_slot") // which has nothing yet
+	if left, err := os.ReadDir(dir); err != nil || len(left) > 0 {
+		t.Errorf("a slot that was not saved leaves %v, %v", left, err)
+	}
 	fake.Post[struct{}](s, "/completion", `{"prompt":"Once upon a time","n_predict":1,"id_slot":0}`)
 	for name, want := range map[string]int{
 		strings.Repeat("a", 255): 200, strings.Repeat("a", 256): 400, "a.B-_9": 200, "": 400, ".a": 400, "-a": 400, "a/b": 400, "a b": 400,
-		"a:b": 400, "a@b": 400, "a[b": 400, "a`b": 400, "a{b": 400, "..": 400,
+		"a:b": 400, "a@b": 400, "a[b": 400, "a`b": 400, "a{b": 400, "..": 400, "AZaz09": 200,
 	} {
 		if got, b, _ := s.Do("POST", "/slots/0?action=save", `{"filename":"`+name+`"}`); got != want {
 			t.Errorf("%.20q of %d letters: %d %s", name, len(name), got, b)
 		}
+	}
+}
+
+// Somebody's request is shown to them alone, and only they can end its reasoning.
+func TestSlotsOfOthers(t *testing.T) {
+	t.Parallel()
+	s := fake.New(t, "Hello", func(c *server.Config, _ *ask.Model, f *fake.Engine) {
+		f.Delay = 5 * time.Millisecond
+		c.Caller = func(c *gin.Context) answer.Caller { return answer.Caller{Owner: c.GetHeader("X-Who")} }
+	})
+	as := func(who, method, path, body string) *http.Response {
+		t.Helper()
+		r, err := http.NewRequestWithContext(t.Context(), method, s.URL+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X-Who", who)
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp
+	}
+	stream := as("ann", "POST", "/v1/chat/completions", "{"+fake.Hi+`,"ignore_eos":true,"stream":true,"top_k":77,"speculative.type":"none","reasoning_control":true}`)
+	if _, err := stream.Body.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	for who, sees := range map[string]bool{"ann": true, "bob": false} {
+		resp := as(who, "GET", "/slots", "")
+		var list []struct {
+			Processing  bool `json:"is_processing"`
+			Speculative bool `json:"speculative"`
+			Params      map[string]any
+		}
+		if err := json.NewDecoder(resp.Body).Decode(&list); err != nil || len(list) != 4 || !list[0].Processing ||
+			(list[0].Params["top_k"] == 77.0) != sees || list[0].Speculative == sees || list[1].Params["top_k"] == 77.0 {
+			t.Errorf("%s sees %.200v, %v", who, list, err)
+		}
+		resp.Body.Close()
+	}
+	id := stream.Header.Get("X-Completion-Id")
+	for _, c := range []struct {
+		who, id string
+		status  int
+	}{{"bob", id, 404}, {"ann", "none", 404}, {"ann", id, 200}} {
+		resp := as(c.who, "POST", "/v1/chat/completions/control", `{"id":"`+c.id+`","action":"reasoning_end"}`)
+		if resp.Body.Close(); resp.StatusCode != c.status {
+			t.Errorf("%s ends the reasoning of %s: %d, want %d", c.who, c.id, resp.StatusCode, c.status)
+		}
+	}
+	stream.Body.Close()
+}
+
+// Tokens are those of the vocabulary, and without a budget there is no memory to show.
+func TestLastToken(t *testing.T) {
+	t.Parallel()
+	s := fake.New(t, "", nil)
+	n := s.Tok.Len()
+	fake.Post[struct{}](s, "/detokenize", fmt.Sprintf(`{"tokens":[%d]}`, n-1))
+	if status, b, _ := s.Do("POST", "/detokenize", fmt.Sprintf(`{"tokens":[0,%d]}`, n)); status != 400 ||
+		!strings.Contains(string(b), fmt.Sprintf("tokens: element 1: token %d is not in the vocabulary, want 0 to %d", n, n-1)) {
+		t.Errorf("%d %s", status, b)
+	}
+	if status, b, _ := s.Do("GET", "/v1/memory", ""); status != 501 || !strings.Contains(string(b), "no memory budget") {
+		t.Errorf("%d %s", status, b)
 	}
 }

@@ -118,7 +118,6 @@ func (s *API) loadAdapter(req *answer.Request) error {
 	case err != nil:
 		return reply.Invalid("lora_path", "%s", strings.ReplaceAll(err.Error(), path, field.Quote(q.path)))
 	}
-	s.List.AdaptersChanged(1)
 	req.Send(entryOfAdapter(a))
 	return nil
 }
@@ -138,7 +137,6 @@ func (s *API) unloadAdapter(req *answer.Request) error {
 		return &reply.Error{Status: http.StatusNotFound, Message: "there is no adapter " + field.Quote(q.name),
 			Param: "lora_name"}
 	}
-	s.List.AdaptersChanged(-1)
 	if err := m.Engine.DropAdapter(req.Context(), a.Loaded); err != nil && !errors.Is(err, context.Canceled) {
 		return err
 	}

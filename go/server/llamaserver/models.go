@@ -174,7 +174,6 @@ func (s *API) oneModel(req *answer.Request) error {
 	id := strings.TrimPrefix(req.HTTP.Param("id"), "/")
 	if id == "sse" {
 		if req.HTTP.Request.Method == http.MethodHead { // what would come has no end
-			req.HTTP.Status(http.StatusOK)
 			return nil
 		}
 		return s.watchModels(req)

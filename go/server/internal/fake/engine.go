@@ -28,7 +28,8 @@ type Engine struct {
 	Ends  error         // of requests, after their script
 	Quiet bool          // it takes everything and generates nothing
 
-	Overflows bool // all numbers that Readers read are NaN
+	Overflows bool    // all numbers that Readers read are NaN
+	RuledOut  []int32 // tokens that cannot come, of those that Readers read; all others are as likely
 
 	Requests []*engine.Request // a test may set it to nil between its own
 
@@ -89,6 +90,11 @@ func (f *Engine) run(ctx context.Context, r *engine.Request) {
 		if f.Overflows {
 			for i := range row {
 				row[i] = float32(math.NaN())
+			}
+		}
+		if output == nn.Logits {
+			for _, id := range f.RuledOut {
+				row[id] = float32(math.Inf(-1))
 			}
 		}
 		for i := from; i < to; i++ {
