@@ -418,6 +418,9 @@ func TestOllamaTags(t *testing.T) {
 		}
 	}
 	_, b, _ := s.Do("GET", "/api/ps", "")
+	if list := fake.Parse[modelList](t, b).Models; len(list) != 2 || list[0].Name != "one:latest" || list[1].Name != "two:latest" {
+		t.Errorf("%+v", list)
+	}
 	for _, m := range fake.Parse[modelList](t, b).Models {
 		if m.Expires != "9999-01-01T00:00:00Z" {
 			t.Errorf("%s stays until %s", m.Name, m.Expires)

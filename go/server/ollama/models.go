@@ -183,9 +183,6 @@ func infoOf(m *ask.Model) map[string]any {
 		keys = append(keys, m.Info.Arch+"."+key)
 	}
 	for _, key := range keys {
-		if m.Metadata == nil {
-			break
-		}
 		if v, ok := m.Metadata.Value(key); ok {
 			info[key] = v
 		}

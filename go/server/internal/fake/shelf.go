@@ -12,10 +12,15 @@ import (
 	"github.com/quern-llm/quern/go/persona"
 )
 
-// A Shelf is a Library whose downloads last until they are let go on, if there is something to wait for.
+// A Shelf is a Library whose downloads last until they are let go on, if there is something to wait for. It has no
+// "none", no file of "hostile" is well-formed, and nothing can be copied to "taken".
 type Shelf struct {
 	Begun, GoOn chan struct{}
-	Ended       chan error // of each pull
+	Ended       chan error    // of each pull
+	Progress    *hub.Progress // of each pull before it waits; nil: half of a file
+	Fails       error         // of each pull, at its end
+
+	Created []*persona.Persona
 }
 
 func (s *Shelf) Resolve(_ context.Context, ref hub.Ref) (*hub.Plan, error) {
@@ -30,11 +35,15 @@ func (s *Shelf) Pull(ctx context.Context, plan *hub.Plan, _ string, progress fun
 		panic("a file found a bug")
 	}
 	if s.GoOn == nil {
-		return nil
+		return s.Fails
 	}
-	progress(hub.Progress{Stage: hub.Downloading, Files: []hub.FileProgress{
+	far := hub.Progress{Stage: hub.Downloading, Files: []hub.FileProgress{
 		{Name: "a.gguf", URL: "https://x/a.gguf", SHA256: strings.Repeat("a", 64), Done: 5, Total: 10},
-	}})
+	}}
+	if s.Progress != nil {
+		far = *s.Progress
+	}
+	progress(far)
 	s.Begun <- struct{}{}
 	var err error
 	select {
@@ -53,10 +62,21 @@ func (s *Shelf) Remove(_ context.Context, name string) error {
 	return nil
 }
 
-func (s *Shelf) Copy(context.Context, string, string) error { return nil }
+func (s *Shelf) Copy(_ context.Context, from, to string) error {
+	switch {
+	case from == "none":
+		return fmt.Errorf("%s: %w", from, hub.ErrNotFound)
+	case to == "taken":
+		return errors.New("the name is taken")
+	}
+	return nil
+}
 
 // Create implements catalog.Library.
-func (s *Shelf) Create(context.Context, *persona.Persona) error { return nil }
+func (s *Shelf) Create(_ context.Context, p *persona.Persona) error {
+	s.Created = append(s.Created, p)
+	return nil
+}
 
 func (s *Shelf) Find(name string) (*hub.Model, error) {
 	return nil, fmt.Errorf("%s: %w", name, hub.ErrNotFound)
