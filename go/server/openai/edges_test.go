@@ -1,0 +1,193 @@
+package openai_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/quern-llm/quern/go/model/nn"
+	"github.com/quern-llm/quern/go/server"
+	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/batch"
+	"github.com/quern-llm/quern/go/server/internal/fake"
+)
+
+// The role comes once, first, whatever that event says; and each token has its log-probability, also one that is only part
+// of a character.
+func TestFirstAndPartialTokens(t *testing.T) {
+	t.Parallel()
+	s := fake.New(t, "aé", func(_ *server.Config, _ *ask.Model, f *fake.Engine) { f.Parts = 2 })
+	for _, fields := range []string{``, `,"return_progress":true`} {
+		roles := ""
+		for i, data := range s.Events("/v1/chat/completions", `{`+fake.Hi+`,"stream":true`+fields+`}`) {
+			if strings.Contains(data, `"role":"assistant"`) {
+				roles += fmt.Sprint(i)
+			}
+		}
+		if roles != "0" {
+			t.Errorf("%s: events %s have the role", fields, roles)
+		}
+	}
+	type read struct {
+		Choices []struct {
+			Logprobs *struct{ Content []struct{ Bytes []int } }
+		}
+	}
+	const body = `{` + fake.Hi + `,"logprobs":true`
+	tokens := func(list ...read) string {
+		all := ""
+		for _, r := range list {
+			for _, c := range r.Choices {
+				if c.Logprobs != nil {
+					all += fmt.Sprint(c.Logprobs.Content)
+				}
+			}
+		}
+		return strings.NewReplacer("[", "", "]", "", "{", "", "}", "", " ", "").Replace(all)
+	}
+	var streamed []read
+	for _, data := range s.Events("/v1/chat/completions", body+`,"stream":true}`) {
+		if data != "[DONE]" {
+			streamed = append(streamed, fake.Parse[read](t, []byte(data)))
+		}
+	}
+	if whole, got := tokens(fake.Post[read](s, "/v1/chat/completions", body+"}")), tokens(streamed...); whole != "97195169" || got != whole {
+		t.Errorf("tokens of the bytes %s, streamed %s", whole, got)
+	}
+}
+
+// What cannot go together is refused also where no alternatives are asked for, and an echo has the prompt's tokens.
+func TestNoAlternatives(t *testing.T) {
+	t.Parallel()
+	s := fake.Demo(t, fake.Setup{})
+	s.Refused("/v1/completions", `{"prompt":"x","logprobs":0,"echo":true,"suffix":"y"}`, 400, "suffix")
+	s.Refused("/v1/completions", `{"prompt":"x","prompt_logprobs":0,"stream":true}`, 400, "prompt_logprobs")
+	type answer struct {
+		Choices []struct {
+			Text     string
+			Logprobs struct {
+				Tokens []string
+				Top    []map[string]float64 `json:"top_logprobs"`
+			}
+			Prompt []map[string]any `json:"prompt_logprobs"`
+		}
+	}
+	c := fake.Post[answer](s, "/v1/completions", `{"prompt":"Once upon a time","logprobs":0,"echo":true,"max_tokens":2,"temperature":0}`).Choices[0]
+	if n := len(s.Tokens("Once upon a time")); len(c.Logprobs.Tokens) != n+2 || !strings.HasPrefix(c.Text, "Once upon a time") {
+		t.Errorf("%d tokens for %q, want %d", len(c.Logprobs.Tokens), c.Text, n+2)
+	}
+	c = fake.Post[answer](s, "/v1/completions",
+		`{"prompt":"Once upon a time","logprobs":3,"prompt_logprobs":1,"echo":true,"max_tokens":2,"temperature":0}`).Choices[0]
+	for i, at := range c.Prompt[1:] {
+		if len(at) > 2 || len(c.Logprobs.Top[i+1]) < 3 {
+			t.Errorf("token %d has %v and %v, want one alternative and three", i, at, c.Logprobs.Top[i+1])
+		}
+	}
+}
+
+// Counting refuses what answering would, and models without vectors of texts say so.
+func TestRefusalsOfOtherEndpoints(t *testing.T) {
+	t.Parallel()
+	s := fake.Embedder(t, func(m *ask.Model) { m.Pooling = nn.PoolNone })
+	s.Refused("/v1/embeddings", `{"input":"a"}`, 501, "")
+	s.Refused("/v1/chat/completions/input_tokens", `{"messages":7}`, 400, "messages")
+	for _, c := range []struct {
+		path, body, want string
+		status           int
+	}{
+		{"/v1/responses/input_tokens", `{"input":"a","previous_response_id":"resp_none"}`, "resp_none", 404},
+		{"/v1/responses/input_tokens", `{"input":"a","tools":7}`, "tools: ", 400},
+		{"/v1/responses", `{"input":[{"type":"function_call_output","call_id":"c","output":7}]}`, "output: ", 400},
+		{"/v1/responses", `{"input":[{"type":"function_call_output","output":"x"}]}`, "call_id: missing", 400},
+		{"/v1/responses", `{"input":[{"type":"item_reference"}]}`, "id: missing", 400},
+		{"/v1/responses", `{"input":[{"type":"function_call","call_id":"c"}]}`, "name: missing", 400},
+		{"/v1/batches", `{"endpoint":"/v1/completions"}`, "input_file_id: missing", 400},
+	} {
+		if status, b, _ := s.Do("POST", c.path, c.body); status != c.status || !strings.Contains(string(b), c.want) {
+			t.Errorf("%s %s: %d %s, want %d %s", c.path, c.body, status, b, c.status, c.want)
+		}
+	}
+}
+
+// Log-probabilities come with the first alternative that is asked for, and parts of items are numbered from 0.
+func TestEventsOfResponses(t *testing.T) {
+	t.Parallel()
+	s := fake.New(t, "Hello", nil)
+	for fields, want := range map[string]bool{``: false, `,"top_logprobs":1`: true, `,"include":["message.output_text.logprobs"]`: true} {
+		parts := 0
+		for _, data := range s.NamedEvents("/v1/responses", `{"input":"hi","stream":true,"max_output_tokens":1`+fields+`}`) {
+			e := fake.Parse[struct {
+				Type     string
+				Content  *int `json:"content_index"`
+				Logprobs []any
+			}](t, []byte(data))
+			if e.Content != nil {
+				if parts++; *e.Content != 0 {
+					t.Errorf("%s", data)
+				}
+			}
+			if e.Type == "response.output_text.delta" && (len(e.Logprobs) > 0) != want {
+				t.Errorf("%s: %s", fields, data)
+			}
+		}
+		if parts < 4 {
+			t.Errorf("%s: %d events are about a part", fields, parts)
+		}
+	}
+}
+
+// Files are listed with the newest first, where the request does not say; pages have a size at most, and a batch's metadata
+// too.
+func TestLists(t *testing.T) {
+	t.Parallel()
+	store, err := batch.Open(t.TempDir(), 1<<20, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	s := fake.New(t, "", func(c *server.Config, _ *ask.Model, _ *fake.Engine) { c.Batches = store })
+	var ids []string
+	for range 3 {
+		f, err := store.AddFile("", "in.jsonl", "batch", strings.NewReader("{}"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, f.ID)
+	}
+	newest := slices.Clone(ids)
+	slices.Reverse(newest)
+	for query, want := range map[string][]string{"": newest, "?order=desc": newest, "?order=asc": ids, "?limit=1": newest[:1],
+		"?limit=10000": newest, "?order=asc&after=" + ids[0]: ids[1:], "?purpose=batch_output": nil} {
+		var got []string
+		for _, f := range fake.Parse[struct{ Data []struct{ ID string } }](t, s.Get("/v1/files"+query)).Data {
+			got = append(got, f.ID)
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", query, got, want)
+		}
+	}
+	for path, status := range map[string]int{"/v1/files?limit=10001": 400, "/v1/batches?limit=10000": 200, "/v1/batches?limit=10001": 400,
+		"/v1/files?limit=0": 400, "/v1/files?order=up": 400} {
+		if got, b, _ := s.Do("GET", path, ""); got != status {
+			t.Errorf("%s: %d %s", path, got, b)
+		}
+	}
+	if status, b, _ := s.Do("POST", "/v1/files", `{}`); status != 400 || !strings.Contains(string(b), "the body is no form, want a form") {
+		t.Errorf("a file as JSON: %d %s", status, b)
+	}
+	texts := func(n, name, value int) string {
+		var all []string
+		for i := range n {
+			all = append(all, fmt.Sprintf(`"%s%02d":"%s"`, strings.Repeat("n", name-2), i, strings.Repeat("v", value)))
+		}
+		return strings.Join(all, ",")
+	}
+	for metadata, status := range map[string]int{texts(16, 64, 512): http.StatusOK, texts(17, 3, 1): 400, texts(1, 65, 1): 400, texts(1, 3, 513): 400} {
+		got, b, _ := s.Do("POST", "/v1/batches", `{"input_file_id":"`+ids[0]+`","endpoint":"/v1/completions","metadata":{`+metadata+`}}`)
+		if got != status || status != http.StatusOK && fake.ErrorOf(t, b).Param != "metadata" {
+			t.Errorf("%.60s: %d %s", metadata, got, b)
+		}
+	}
+}
