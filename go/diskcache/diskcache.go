@@ -165,25 +165,16 @@ func (s *Store) Paused() bool {
 
 // write writes a page under another name, and renames it.
 func (s *Store) write(path string, p Page) error {
-	bytes := charge(int64(headBytes) + length(p.Units))
-	if err := s.admit(bytes); err != nil {
+	size := int64(headBytes) + length(p.Units)
+	f, temporary, err := s.admit(size)
+	if err != nil {
 		return err
 	}
-	f, temporary, err := s.files.create(s.dir)
-	if err == nil {
-		err = panics.Catch(func() error { return encode(f, p.Key, p.Units) })
-		if end := f.Close(); err == nil {
-			err = end
-		}
-		if err == nil {
-			err = s.files.rename(temporary, path)
-		}
-		if err != nil {
-			_ = s.files.remove(temporary)
-		}
+	err = panics.Catch(func() error { return encode(f, p.Key, p.Units) })
+	if end := f.Close(); err == nil {
+		err = end
 	}
-	if err != nil {
-		_ = s.usage.update(func(c *count) error { c.bytes -= min(bytes, c.bytes); return nil })
+	if err = s.keep(temporary, path, size, err); err != nil {
 		return err
 	}
 	s.touch(path, p.Depth)

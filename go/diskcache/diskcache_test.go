@@ -189,6 +189,52 @@ func TestTwoStores(t *testing.T) {
 	}
 }
 
+// What is being written counts as the page that it becomes, also for who counts the folder meanwhile.
+func TestPagesBeingWrittenCount(t *testing.T) {
+	each := charge(pageBytes + int64(headBytes))
+	c := Config{Dir: t.TempDir(), Limit: 20 * each}
+	h := &hung{op: "write", on: true, gate: make(chan struct{})}
+	slow, s := openStore(t, c, h), openStore(t, c, disk{})
+	done := make(chan error, 5)
+	for n := range cap(done) {
+		go func() {
+			p, _ := pageOf(1000 + n)
+			done <- slow.Put(context.Background(), p)
+		}()
+	}
+	for s.Status().Bytes < 5*each {
+		time.Sleep(time.Millisecond)
+	}
+	n := 0
+	for s.Status().Removed == 0 {
+		put(t, s, n)
+		n++
+	}
+	for s.Status().Bytes+each <= c.Limit {
+		put(t, s, n)
+		n++
+	}
+	close(h.gate)
+	for range cap(done) {
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+	}
+	list, err := disk{}.list(s.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	total := uint64(0)
+	for _, e := range list {
+		if _, ok := parseName(e.name); ok {
+			total += e.bytes
+		}
+	}
+	if total > c.Limit {
+		t.Errorf("%d bytes are there, want at most %d", total, c.Limit)
+	}
+}
+
 // Whatever a page's file is, it is used only if it is the page; else it is removed.
 func TestDamaged(t *testing.T) {
 	s := openStore(t, Config{Dir: t.TempDir(), Limit: 1 << 20}, disk{})
@@ -233,11 +279,11 @@ type faulty struct {
 	fail map[string]error // by operation
 }
 
-func (f *faulty) create(dir string) (file, string, error) {
+func (f *faulty) create(dir string, size int64) (file, string, error) {
 	if err := f.fail["create"]; err != nil {
 		return nil, "", err
 	}
-	g, name, err := f.disk.create(dir)
+	g, name, err := f.disk.create(dir, size)
 	return faultyFile{g, f}, name, err
 }
 

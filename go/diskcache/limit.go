@@ -1,6 +1,7 @@
 package diskcache
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io/fs"
@@ -32,12 +33,14 @@ func charge(bytes int64) uint64 {
 // abandoned is the age from which a file that was not renamed is removed: its writer has ended.
 const abandoned = 10 * time.Minute
 
-// admit counts more bytes, and removes pages if the limit is exceeded.
-func (s *Store) admit(bytes uint64) error {
+// admit counts a file of a size and creates it, under a name that is not a page's, and removes pages if the limit is
+// exceeded. The file has its size from the first on: who counts the folder while it is written counts all of it.
+func (s *Store) admit(size int64) (f file, temporary string, err error) {
+	bytes := charge(size)
 	if bytes > s.cfg.Limit {
-		return fmt.Errorf("a page of %d bytes is larger than the limit of %d; raise it", bytes, s.cfg.Limit)
+		return nil, "", fmt.Errorf("a page of %d bytes is larger than the limit of %d; raise it", bytes, s.cfg.Limit)
 	}
-	return s.usage.update(func(c *count) error {
+	err = s.usage.update(func(c *count) error {
 		if c.bytes+bytes > s.cfg.Limit {
 			left, err := s.shrink(s.cfg.Limit - min(s.cfg.Limit, s.cfg.Limit/removedPart+bytes))
 			if err != nil {
@@ -48,10 +51,37 @@ func (s *Store) admit(bytes uint64) error {
 		if c.bytes+bytes > s.cfg.Limit { // files that could not be removed
 			return fmt.Errorf("%d bytes are taken and %d allowed, and files cannot be removed", c.bytes, s.cfg.Limit)
 		}
+		var err error
+		if f, temporary, err = s.files.create(s.dir, size); err != nil {
+			return err
+		}
 		c.bytes += bytes
 		c.writes++
 		return nil
 	})
+	if err != nil && f != nil {
+		_ = f.Close()
+		_ = s.files.remove(temporary)
+	}
+	return f, temporary, err
+}
+
+// keep makes a file that admit created a page, or removes it if writing it failed with err. It is renamed under the
+// lock, for a folder that is listed meanwhile may show neither name.
+func (s *Store) keep(temporary, path string, size int64, err error) error {
+	locked := s.usage.update(func(c *count) error {
+		if err == nil {
+			err = s.files.rename(temporary, path)
+		}
+		if err != nil && s.files.remove(temporary) == nil {
+			c.bytes -= min(charge(size), c.bytes)
+		}
+		return nil
+	})
+	if locked != nil && err == nil {
+		_ = s.files.remove(temporary)
+	}
+	return cmp.Or(err, locked)
 }
 
 // recount counts what is there, and removes what is over the limit.
@@ -151,7 +181,7 @@ const temporaryPrefix = "new-"
 
 // A system is what the store asks of the operating system's files.
 type system interface {
-	create(dir string) (file, string, error)
+	create(dir string, size int64) (file, string, error)
 	open(path string) (file, error)
 	rename(from, to string) error
 	remove(path string) error
@@ -168,9 +198,14 @@ type file interface {
 // disk is the operating system.
 type disk struct{}
 
-func (disk) create(dir string) (file, string, error) {
+func (disk) create(dir string, size int64) (file, string, error) {
 	f, err := os.CreateTemp(dir, temporaryPrefix) // with mode 0600
 	if err != nil {
+		return nil, "", err
+	}
+	if err := f.Truncate(size); err != nil {
+		_ = f.Close()
+		_ = os.Remove(f.Name())
 		return nil, "", err
 	}
 	return f, f.Name(), nil

@@ -31,8 +31,8 @@ func (h *hung) open(path string) (file, error) {
 	return hungFile{f, h}, err
 }
 
-func (h *hung) create(dir string) (file, string, error) {
-	f, name, err := h.disk.create(dir)
+func (h *hung) create(dir string, size int64) (file, string, error) {
+	f, name, err := h.disk.create(dir, size)
 	return hungFile{f, h}, name, err
 }
 
