@@ -425,3 +425,46 @@ func TestCounts(t *testing.T) {
 		t.Errorf("%+v, %d guessed, %d right", sum, guessed, right)
 	}
 }
+
+// A record goes on after what is forced, and tokens of the text count from the text's beginning.
+func TestRecordingAfterForced(t *testing.T) {
+	text := random(8, 40)
+	d := NewLibrary().New(Options{Max: 6, Record: &Recording{Text: text, Right: 1}}, "")
+	for forced := range 8 {
+		n := max(6-forced, 0)
+		if got := ids(d.Draft(nil, text[:10], text[10:10+forced])); !slices.Equal(got, text[10+forced:10+forced+n]) {
+			t.Errorf("after %d forced tokens %v, want %v", forced, got, text[10+forced:10+forced+n])
+		}
+	}
+}
+
+// Of the text itself and recent ones that are as likely right, the text itself is followed.
+func TestOwnTextFirst(t *testing.T) {
+	l := NewLibrary()
+	l.Keep("n", []int32{1, 2, 3, 50, 51, 52, 53})
+	text := []int32{1, 2, 3, 60, 61, 62, 1, 2, 3}
+	d := l.New(Defaults, "n")
+	d.Accept(text)
+	if got := d.Draft(nil, text, nil); len(got) == 0 || got[0].ID != 60 || got[0].Source != NGram {
+		t.Errorf("guesses %v, want 60 first, which the text itself has", got)
+	}
+}
+
+// Token 0 is a token: as a second guess it counts as any other.
+func TestRivalZero(t *testing.T) {
+	for id := range int32(2) {
+		text := slices.Concat([]int32{5, 6, 7, id, 9, 5, 6, 7, 8}, random(3, 10), []int32{5, 6, 7})
+		l := NewLibrary()
+		d := l.New(Defaults, "")
+		for n := range text {
+			d.Accept(text[:n+1])
+		}
+		if r := d.lookups[0].rival; r != id {
+			t.Fatalf("the second guess is %d, want %d", r, id)
+		}
+		before := l.rivals[NGram]
+		if d.Accept(append(text, id)); l.rivals[NGram] == before {
+			t.Errorf("a second guess, token %d, was right and is not counted", id)
+		}
+	}
+}

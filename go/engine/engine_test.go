@@ -299,3 +299,25 @@ func TestGenerateWithoutMemory(t *testing.T) {
 		t.Errorf("when there is memory again: %v, %v, want %v", ids, err, want)
 	}
 }
+
+// A closed engine has given all back: its memory to the budget, what moves its keys and values, its adapters, its model
+// and its file. To close it again is no fault.
+func TestCloseGivesAllBack(t *testing.T) {
+	d := device(t, 1)
+	before := d.budget.Used()
+	e := open(t, tiny, Config{Device: d, Ctx: 128, Shift: true})
+	greedy(t, e, randomIDs(e, 1, 20), 5)
+	a := openAdapter(t, e, writeAdapter(t, e, 4, 1, "blk.0.attn_q.weight"))
+	if len(d.engines) != 1 || d.budget.Used() == before || e.mover == nil || a == nil {
+		t.Fatalf("%d engines, %d bytes", len(d.engines), d.budget.Used()-before)
+	}
+	for range 2 {
+		if err := e.Close(); err != nil {
+			t.Error(err)
+		}
+		if used := d.budget.Used(); used != before || len(d.engines) != 0 {
+			t.Errorf("%d bytes are still reserved, %v; %d engines", used-before, d.budget.ByPurpose(), len(d.engines))
+		}
+		e.mover.Move(d.pool, nil, nil, 0) // a closed one has no layers, so there is nothing to move
+	}
+}

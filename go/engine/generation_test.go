@@ -413,6 +413,7 @@ func TestMasksAreForThePassAlone(t *testing.T) {
 // A loop has all masks computed beside its passes, those of tokens after drafts too: no step computes one.
 func TestMasksAreComputedBesidePasses(t *testing.T) {
 	l := openLoop(t, tiny, Config{Sequences: 2, Batch: 32}, LoopConfig{})
+	freely(l)
 	lists := [][]int32{randomIDs(l.e, 50, 9), randomIDs(l.e, 51, 5)}
 	w := &watched{Constraint: oneOf(t, l.e, lists...)}
 	r := greedyRequest(randomIDs(l.e, 4, 40), 30)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/sched"
 )
 
 // A resizable is a machine with one control group, whose limits a test changes.
@@ -329,4 +330,56 @@ func TestWatch(t *testing.T) {
 	}
 	cancel()
 	<-done
+}
+
+// Room for a request is made only if there is too little, for a full context where memory is free, or else for the
+// request; a refusal tells what is needed and what there is.
+func TestMakeRoom(t *testing.T) {
+	f := follow(t, 12, Config{Sequences: 2, Ctx: 256})
+	kv, budget := f.e.kv, f.device.budget
+	need, one, block := least(kv.Layout(), 160), least(kv.Layout(), 256), uint64(kv.Layout()[0].Bytes)
+	for name, c := range map[string]struct {
+		has, free uint64 // before
+		prompt    int
+		most      int
+		critical  bool
+		want      uint64 // 0: refused
+	}{
+		"exactly enough":            {has: need, free: one, prompt: 100, most: 60, want: need},
+		"more than enough":          {has: need + block, free: one, prompt: 100, most: 60, want: need + block},
+		"all that there may be":     {has: kv.Most(), prompt: 100, most: 60, want: kv.Most()},
+		"a block too few":           {has: need - block, free: one, prompt: 100, most: 60, want: one},
+		"nothing":                   {free: one, prompt: 100, most: 60, want: one},
+		"no memory for a context":   {free: one - 1, prompt: 100, most: 60, want: need},
+		"just enough memory":        {has: need - block, free: block, prompt: 100, most: 60, want: need},
+		"not enough memory":         {has: need - block, free: block - 1, prompt: 100, most: 60},
+		"no more than the context":  {has: one, prompt: 100, most: 1 << 30, want: one},
+		"under pressure":            {has: one, prompt: 100, most: 60, critical: true},
+		"a text of a whole context": {has: need, free: one, prompt: 255, most: 1, want: one},
+	} {
+		f.mu.Lock()
+		if err := kv.Resize(c.has); err != nil {
+			t.Fatal(err)
+		}
+		limit := budget.Used() + c.free
+		budget.SetLimit(limit, "a test")
+		if c.critical {
+			f.device.level.Store(int32(Critical))
+		}
+		err := f.makeRoom(sched.Request{Prompt: c.prompt, MaxTokens: c.most})
+		got := kv.Limit()
+		f.device.level.Store(int32(Calm))
+		budget.SetLimit(1<<30, "a test")
+		f.mu.Unlock()
+		var short *MemoryError
+		switch {
+		case c.want > 0 && (err != nil || got != c.want):
+			t.Errorf("%s: %v, the pool has %d bytes, want %d", name, err, got, c.want)
+		case c.want == 0 && (!errors.As(err, &short) || got != c.has || short.Limit != limit || short.Reason != "a test" ||
+			short.RetryAfter != RetryPressure):
+			t.Errorf("%s: %v, the pool has %d bytes of %d", name, err, got, c.has)
+		case c.want == 0 && !c.critical && (short.Need != need || short.Have != c.has+c.free):
+			t.Errorf("%s: %v: need %d, have %d, want %d, %d", name, err, short.Need, short.Have, need, c.has+c.free)
+		}
+	}
 }

@@ -29,6 +29,7 @@ type driver struct {
 	*Generation
 	seq    []int32
 	passes int
+	beside func(n int) // what happens while n pending tokens are evaluated; nil: nothing
 }
 
 func drive(t *testing.T, p Params, c Config) *driver {
@@ -45,7 +46,9 @@ func drive(t *testing.T, p Params, c Config) *driver {
 func (d *driver) pass(t *testing.T, n int, branches ...sched.Branch) Step {
 	t.Helper()
 	list := [][]int32{d.Pending(nil, n)}
-	n = len(list[0])
+	if n = len(list[0]); d.Positions()+n > d.Ctx {
+		t.Fatalf("%d positions, of %d", d.Positions()+n, d.Ctx)
+	}
 	var rows [][]float32
 	add := func(ids []int32, n int) {
 		for i := len(ids) - n + 1; i <= len(ids); i++ {
@@ -57,7 +60,9 @@ func (d *driver) pass(t *testing.T, n int, branches ...sched.Branch) Step {
 		list = append(list, b.IDs)
 		add(b.IDs, b.Rows)
 	}
-	d.passes++
+	if d.passes++; d.beside != nil {
+		d.beside(n)
+	}
 	step, err := d.Advance(n, rows)
 	if err != nil {
 		t.Fatal(err)

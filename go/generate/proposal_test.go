@@ -80,3 +80,181 @@ func TestPropose(t *testing.T) {
 		t.Errorf("guesses %v, where fewer than 3 are none", p.Gen.Guesses())
 	}
 }
+
+// says makes the text go on with a token.
+func says(t *testing.T, g *Generation, id int32) {
+	t.Helper()
+	row := make([]float32, g.Vocab)
+	row[id] = 100
+	s, err := g.Advance(len(g.Known())-g.Evaluated(), [][]float32{row})
+	if err != nil || len(s.Tokens) != 1 || s.Tokens[0].ID != id {
+		t.Fatalf("%+v, %v, want token %d", s, err, id)
+	}
+}
+
+// A model that is wrong is believed less from round to round, and its second guesses more if they are right.
+func TestRoundsAreJudged(t *testing.T) {
+	for name, c := range map[string]struct {
+		next          int32 // how the text goes on: the first guess is 2, the second is 3
+		first, second int   // whether what they are given rises or falls
+	}{
+		"the first is right":  {2, +1, 0},
+		"the second is right": {3, -1, +1},
+		"both are wrong":      {9, -1, -1},
+	} {
+		p := proposing(t, draft.Options{Max: 6})
+		var first, second []float64
+		gain := p.Gain()
+		for range 20 {
+			p.Begin()
+			p.Take([]float32{4.2, 4.2, 5, 4.6}, same)
+			first = append(first, p.Found()[0].Chance)
+			if len(p.rivals) > 0 { // it is likely enough
+				second = append(second, p.rivals[0].Chance/(1-p.Found()[0].Chance))
+			}
+			says(t, p.Gen, c.next)
+		}
+		p.Begin()
+		for what, got := range map[string][2]float64{
+			"first":  {first[19] - first[0], float64(c.first)},
+			"second": {second[len(second)-1] - second[0], float64(c.second)},
+			"next":   {p.Gain() - gain, float64(c.first)},
+		} {
+			if d, want := got[0], got[1]; want == 0 && math.Abs(d) > 1e-9 || want != 0 && d*want < 0.05 {
+				t.Errorf("%s: the chance of the %s guess changed by %.3f, want a sign of %+.0f", name, what, d, want)
+			}
+		}
+	}
+}
+
+// Second guesses are made for the next tokens alone, where the text may have two guesses and theirs are likely enough.
+func TestSecondGuesses(t *testing.T) {
+	close, far := []float32{0, 0, 5, 4.9}, []float32{0, 0, 9, 1}
+	for name, c := range map[string]struct {
+		o      draft.Options
+		logits []float32
+		want   int
+	}{
+		"near the first":  {draft.Options{Max: 16}, close, rivalDepth},
+		"two":             {draft.Options{Max: 2}, close, rivalDepth},
+		"one":             {draft.Options{Max: 1}, close, 0},
+		"far behind":      {draft.Options{Max: 16}, far, 0},
+		"too little":      {draft.Options{Max: 16, MinChance: 0.6}, close, 0},
+		"nothing but one": {draft.Options{Max: 16}, []float32{3}, 0},
+	} {
+		p := proposing(t, c.o)
+		for n := range 6 {
+			if p.Take(c.logits, same); len(p.Found()) != n+1 || len(p.rivals) > n+1 {
+				t.Fatalf("%s: %d guesses, %d seconds after %d tokens", name, len(p.Found()), len(p.rivals), n+1)
+			}
+		}
+		if len(p.rivals) != c.want {
+			t.Errorf("%s: %d second guesses, want %d", name, len(p.rivals), c.want)
+		}
+		for i, r := range p.rivals {
+			if r.depth != i || r.ID != 3 || r.Source != draft.Model || r.Chance < leastRival ||
+				r.Chance+p.Found()[i].Chance > 1 {
+				t.Errorf("%s: second guess %d is %+v beside %+v", name, i, r, p.Found()[i])
+			}
+		}
+	}
+}
+
+// A model goes on guessing while its guesses are likely and may be used, and is not run where the text has better ones.
+func TestGoesOn(t *testing.T) {
+	sure, unsure := []float32{0, 30, 1, 1}, make([]float32, 40)
+	count := func(p *Proposal, logits []float32) (n int) {
+		for n = 1; ; n++ {
+			if p.Take(logits, same); !p.GoesOn() || n == 50 {
+				return n
+			}
+		}
+	}
+	for name, c := range map[string]struct {
+		o      draft.Options
+		logits []float32
+		want   int
+	}{
+		"as many as are asked for": {draft.Options{Max: 5}, sure, 5},
+		"as many as there may be":  {draft.Options{Max: 99}, sure, draft.MaxGuesses},
+		"an unlikely one":          {draft.Options{Max: 5}, unsure, 1},
+		"a chance that is too low": {draft.Options{Max: 5, MinChance: 0.99}, sure, 1},
+	} {
+		if n := count(proposing(t, c.o), c.logits); n != c.want {
+			t.Errorf("%s: %d guesses, want %d", name, n, c.want)
+		}
+	}
+	p := proposing(t, draft.Options{Max: 30})
+	for range 37 {
+		says(t, p.Gen, 8)
+	}
+	if p.Begin(); count(p, sure) != 2 {
+		t.Errorf("%d guesses, where three tokens may come, of which the last is no draft", len(p.Found()))
+	}
+
+	likely := func(n int, chance float64) (list []draft.Guess) {
+		for range n {
+			list = append(list, draft.Guess{ID: 1, Chance: chance, Source: draft.NGram})
+		}
+		return list
+	}
+	for name, c := range map[string]struct {
+		forced []int32
+		list   []draft.Guess
+		want   bool
+	}{
+		"nothing":          {want: false},
+		"a forced token":   {forced: []int32{4}, want: true},
+		"two sure tokens":  {list: likely(2, 1), want: false},
+		"three":            {list: likely(3, 1), want: true},
+		"many likely ones": {list: likely(9, 0.7), want: true},
+		"unlikely ones":    {list: likely(9, 0.5), want: false},
+	} {
+		p := proposing(t, draft.Options{Max: 16})
+		p.Gen.Propose(c.forced)
+		if p.Gen.SetGuesses(c.list); p.Promised() != c.want {
+			t.Errorf("%s: a model need not guess: %v, want %v", name, !c.want, c.want)
+		}
+	}
+}
+
+// The expected number of accepted guesses is the sum of the chances to reach each of them.
+func TestExpected(t *testing.T) {
+	tree := []draft.Guess{{Chance: 0.5}, {Chance: 0.5}, {Chance: 0.25, Back: 1}, {Chance: 0.4, Back: 3}, {Chance: 1}}
+	if got, want := expected(tree), 0.5+0.25+0.125+0.4+0.4; math.Abs(got-want) > 1e-12 {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// The likeliest two tokens have the probabilities that the softmax of all gives them, the second one's if it is not the
+// first.
+func TestTopTokens(t *testing.T) {
+	for _, logits := range [][]float32{{1, 2, 3}, {3, 1, 2, 3}, {-5, -4}, {0.5, 20, 3, -30}, {7}} {
+		sum, first, second := 0.0, 0, -1
+		for i, v := range logits {
+			if sum += math.Exp(float64(v)); v > logits[first] {
+				first = i
+			}
+		}
+		for i, v := range logits {
+			if i != first && (second < 0 || v > logits[second]) {
+				second = i
+			}
+		}
+		id, p, ok := topToken(logits)
+		if want := math.Exp(float64(logits[first])) / sum; !ok || int(id) != first || math.Abs(float64(p)-want) > 1e-6 {
+			t.Errorf("%v: token %d, %v, want %d, %v", logits, id, p, first, want)
+		}
+		other, q := secondToken(logits, id, p)
+		if second < 0 || p >= 1 {
+			if other != -1 || q != 0 {
+				t.Errorf("%v: second %d, %v, want none", logits, other, q)
+			}
+			continue
+		}
+		want := math.Exp(float64(logits[second])) / (sum - math.Exp(float64(logits[first])))
+		if int(other) != second || math.Abs(float64(q)/want-1) > 1e-2 {
+			t.Errorf("%v: second %d, %v, want %d, %v", logits, other, q, second, want)
+		}
+	}
+}

@@ -341,3 +341,77 @@ func TestRecursive(t *testing.T) {
 		}
 	}
 }
+
+// AnyOrder has the texts of its definition, written out: sets of parts in any order, with and without others.
+func TestAnyOrderByDefinition(t *testing.T) {
+	more := Class{{'x', 'y'}}
+	for _, e := range []AnyOrder{
+		{Parts: []Expr{Lit("a")}, Between: Lit(",")},
+		{Parts: []Expr{Lit("a"), Lit("b"), Lit("cc")}, Between: Lit(",")},
+		{Parts: []Expr{Lit("a"), Lit("b"), Lit("cc")}, Must: 2, Between: Lit(",")},
+		{Parts: []Expr{Lit("a"), Lit("b")}, Must: 2, Between: Lit("")},
+		{Parts: []Expr{Lit("a"), Alt{Lit("a"), Lit("ab")}, Lit("b")}, Must: 1, Between: Lit("")},
+		{Parts: []Expr{Lit("a"), Lit("b")}, Must: 1, Between: Lit(","), More: more},
+		{Parts: []Expr{Lit("x"), Lit("b")}, Between: Alt{Lit(""), Lit(",")}, More: more},
+		{Between: Lit(","), More: more},
+	} {
+		const longest = 5
+		words := func(e Expr) (list []string) { // those of the expressions above
+			switch e := e.(type) {
+			case Lit:
+				return []string{string(e)}
+			case Alt:
+				for _, e := range e {
+					list = append(list, string(e.(Lit)))
+				}
+			case Class:
+				return []string{"x", "y"}
+			}
+			return list
+		}
+		want := map[string]bool{}
+		var add func(text string, had int)
+		add = func(text string, had int) {
+			if len(text) > longest {
+				return
+			}
+			if must := 1<<e.Must - 1; had&must == must && text != "" {
+				want[text] = true
+			}
+			between := []string{""}
+			if text != "" {
+				between = words(e.Between)
+			}
+			for _, b := range between {
+				for i, part := range e.Parts {
+					for _, w := range words(part) {
+						if had>>i&1 == 0 {
+							add(text+b+w, had|1<<i)
+						}
+					}
+				}
+				if e.More != nil {
+					for _, w := range words(e.More) {
+						add(text+b+w, had)
+					}
+				}
+			}
+		}
+		add("", 0)
+		if len(want) == 0 {
+			t.Errorf("%#v has no texts", e)
+		}
+		var try func(text string)
+		try = func(text string) {
+			if Match(&Grammar{}, e, text, nil) != want[text] {
+				t.Errorf("%#v: %q matches: %v, want %v", e, text, !want[text], want[text])
+			}
+			for _, c := range "abcx," {
+				if len(text) < longest {
+					try(text + string(c))
+				}
+			}
+		}
+		try("")
+	}
+}

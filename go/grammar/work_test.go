@@ -73,6 +73,30 @@ func TestLastStep(t *testing.T) {
 	}()
 }
 
+// An asked context counts how often it is asked whether it has ended.
+type asked struct {
+	context.Context
+	times int
+}
+
+func (a *asked) Err() error {
+	a.times++
+	return a.Context.Err()
+}
+
+// The context is asked now and then, not at each step.
+func TestSeldomAsked(t *testing.T) {
+	const steps = 10 * interval
+	ctx := &asked{Context: t.Context()}
+	w := NewWork(ctx, 1<<30)
+	for range steps {
+		w.Do(1)
+	}
+	if ctx.times < 9 || ctx.times > 11 {
+		t.Errorf("asked %d times in %d steps", ctx.times, steps)
+	}
+}
+
 // Who waits for another's work waits no longer than its own may take.
 func TestWait(t *testing.T) {
 	turn := make(chan struct{}, 1)

@@ -132,7 +132,7 @@ func run(n, each, skip int, seed uint64, only string, own, verbose bool) error {
 	for _, name := range names {
 		var s suite = &goSuite{pkg: name, own: own, measured: tests, scratch: filepath.Join(scratch, strings.ReplaceAll(name, "/", "-"))}
 		if name == scalar {
-			s = &cSuite{scratch: filepath.Join(scratch, "c")}
+			s = &cSuite{scratch: filepath.Join("build", "mutate", "c")}
 		}
 		sites, err := s.sites()
 		if err != nil {

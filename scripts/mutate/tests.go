@@ -471,7 +471,8 @@ func command(limit time.Duration, folder, name string, args ...string) ([]byte, 
 
 func tail(b []byte) []byte { return b[max(0, len(b)-2000):] }
 
-// A cSuite is the checks of the kernels, in a copy of the sources, and the golden vectors.
+// A cSuite is the checks of the kernels, in a copy of the sources, and the golden vectors. What is compiled there is
+// kept in build/mutate for later runs.
 type cSuite struct {
 	scratch string
 	only    []string // of check: the set to compare
@@ -479,14 +480,30 @@ type cSuite struct {
 
 func (s *cSuite) sites() ([]mutant, error) {
 	for _, name := range []string{"CMakeLists.txt", "csrc", "include"} {
-		if out, err := command(time.Minute, "", "cp", "-r", "--parents", name, mkdir(s.scratch)); err != nil {
-			return nil, fmt.Errorf("%v: %s", err, out)
+		if err := filepath.WalkDir(name, s.copy); err != nil {
+			return nil, err
 		}
 	}
 	if got, err := s.build(); got != survived || err != nil {
-		return nil, fmt.Errorf("the copy does not pass its checks: %v", err)
+		return nil, fmt.Errorf("the copy in %s does not pass its checks: %v", s.scratch, err)
 	}
 	return sitesOf(scalar)
+}
+
+// copy copies a file unless the copy has the same text, which need not be compiled again then.
+func (s *cSuite) copy(path string, d os.DirEntry, err error) error {
+	if err != nil || d.IsDir() {
+		return err
+	}
+	text, err := os.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	to := filepath.Join(s.scratch, path)
+	if old, err := os.ReadFile(to); err == nil && bytes.Equal(old, text) {
+		return nil
+	}
+	return os.WriteFile(mkdirOf(to), text, 0o644)
 }
 
 func mkdirOf(file string) string {
