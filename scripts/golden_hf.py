@@ -18,6 +18,13 @@ A family is a file NAME.json with the version of transformers and a case in each
     greedy    the ids that follow, each the likeliest
     sampled   for each position of both but the last, the log-probabilities of the tokens that sampled() names
 
+A case of an encoder has one of these in place of the last two:
+
+    vectors   for each position, the numbers of its vector that sampled() names
+    scores    the logits of a classifier of texts
+    labels    for each position, the logits of a classifier of tokens
+    sparse    the weight of each token of the vocabulary, as SPLADE makes it of the logits of masked words
+
 noise() and sampled() are pure functions of names and numbers, so that the archive needs no weights and no matrices of
 logits: every log-probability depends on all logits of its position.
 """
@@ -109,6 +116,14 @@ ROPES = {
 TIED = {"tied": {"tie_word_embeddings": True}, "untied": {"tie_word_embeddings": False}}
 LAYERS4 = ["sliding_attention", "full_attention", "full_attention", "sliding_attention"]
 EXPERTS = dict(num_experts=8, num_experts_per_tok=3, moe_intermediate_size=32)
+
+ENCODER = {"head": "", "type_vocab_size": 2, "num_key_value_heads": None}
+LABELS = {"id2label": {0: "no", 1: "perhaps", 2: "yes"}, "label2id": {"no": 0, "perhaps": 1, "yes": 2}}
+CLASSIFIERS = {
+    "texts": {"head": "texts", **LABELS}, "one": {"head": "texts", "num_labels": 1},
+    "several": {"head": "texts", **LABELS, "problem_type": "multi_label_classification"},
+    "tokens": {"head": "tokens", **LABELS},
+}
 
 FAMILIES = {
     "llama": ("llama", {}, {
@@ -267,11 +282,28 @@ FAMILIES = {
                         "head_dim": 16}, {
         **TIED, "norm": {"norm_topk_prob": True}, "scale": {"routed_scaling_factor": 1.5},
         "groups": {"n_group": 4, "topk_group": 2}}),
+    "bert": ("bert", ENCODER, {
+        "tanh": {"hidden_act": "gelu_new"}, "eps": {"layer_norm_eps": 0.5},
+        **CLASSIFIERS}),
+    "roberta": ("roberta", {**ENCODER, "pad_token_id": 1, "type_vocab_size": 1}, CLASSIFIERS),
+    "xlmroberta": ("xlm-roberta", {**ENCODER, "pad_token_id": 1, "type_vocab_size": 1}, CLASSIFIERS),
+    "modernbert": ("modernbert", {**ENCODER, "num_hidden_layers": 4, "local_attention": 16, "pad_token_id": 0,
+                                  "cls_token_id": 1, "sep_token_id": 2}, {
+        **CLASSIFIERS, "mean": {"head": "texts", **LABELS, "classifier_pooling": "mean"},
+        "silu": {"head": "texts", **LABELS, "classifier_activation": "silu", "classifier_bias": True}}),
 }
 
 
 def configured(kind, settings):
-    return AutoConfig.for_model(kind, **settings)
+    head = settings.pop("head", None)
+    config = AutoConfig.for_model(kind, **settings)
+    if head is not None:  # of an encoder; "" is none
+        config.architectures = [HEADS[head]._model_mapping[type(config)].__name__]
+    return config
+
+
+HEADS = {"": transformers.AutoModel, "texts": transformers.AutoModelForSequenceClassification,
+         "tokens": transformers.AutoModelForTokenClassification, "words": transformers.AutoModelForMaskedLM}
 
 
 def cases(names):
@@ -283,10 +315,23 @@ def cases(names):
 
 
 def auto(config):
-    """The class of a model that generates text."""
+    """The class of a model: of the configuration, or one that generates text."""
+    if (head := head_of(config)) is not None:
+        return HEADS[head]
     if config.is_encoder_decoder:
         return AutoModelForSeq2SeqLM
     return AutoModelForImageTextToText if hasattr(config, "vision_config") else AutoModelForCausalLM
+
+
+def head_of(config):
+    """What an encoder computes, as HEADS has it; None: it generates text."""
+    if not config.architectures:
+        return None
+    name, = config.architectures
+    for head, end in ("texts", "ForSequenceClassification"), ("tokens", "ForTokenClassification"), ("words", "ForMaskedLM"):
+        if name.endswith(end):
+            return head
+    return "" if name.endswith("Model") else None
 
 
 def named(shapes):
@@ -348,6 +393,9 @@ def computed(folder, name):
     assert not bad, bad
     model.eval()
     prompt = prompt_of(name)
+    if (head := head_of(config)) is not None:
+        prompt = [i + 3 if i < 3 else i for i in prompt]  # without those that pad
+        return {"prompt": prompt, **read(model, head, prompt)}
     source, ids = (prompt, [config.decoder_start_token_id]) if config.is_encoder_decoder else (None, list(prompt))
     first = len(ids)
 
@@ -368,6 +416,25 @@ def computed(folder, name):
     logprobs = logits().log_softmax(-1)
     samples = [[round(float(logprobs[p, t]), 5) for t in sampled(ids, p)] for p in range(len(ids) - 1)]
     return {"prompt": prompt, "greedy": ids[first:], "sampled": samples}
+
+
+def read(model, head, ids):
+    """What an encoder computes of a text."""
+    with torch.no_grad():
+        out = model(input_ids=torch.tensor([ids]), attention_mask=torch.ones(1, len(ids), dtype=torch.long))
+
+    def listed(rows):
+        return [[round(float(x), 5) for x in row] for row in rows]
+
+    if head == "texts":
+        return {"scores": listed(out.logits)[0]}
+    if head == "tokens":
+        return {"labels": listed(out.logits[0])}
+    if head == "words":
+        return {"sparse": listed(torch.log1p(torch.relu(out.logits[0])).max(0, keepdim=True).values)[0]}
+    vectors = out.last_hidden_state[0]
+    return {"vectors": listed([[vectors[p, (7 * p + 89 * k) % vectors.shape[1]] for k in range(SAMPLES)]
+                               for p in range(len(ids))])}
 
 
 def case(variant, config, folder):
@@ -398,9 +465,14 @@ def main():
         for _, variant, config in group:
             with tempfile.TemporaryDirectory() as folder:
                 found.append(case(variant, config, pathlib.Path(folder)))
-            if found[0]["name"] == "plain" and variant != "plain" and found[0]["sampled"] == found[-1]["sampled"]:
+            if found[0]["name"] == "plain" and variant != "plain" and same(found[0], found[-1]):
                 print(f"{family}/{variant}: computes what plain does", file=sys.stderr)
         archive(family, found)
+
+
+def same(a, b):
+    """Whether two cases compute the same."""
+    return all(a.get(k) == b.get(k) for k in ("sampled", "vectors", "scores", "labels", "sparse"))
 
 
 def archive(family, found):

@@ -17,6 +17,7 @@ import (
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/model/nn"
 )
 
 // A truth is what transformers computes of a small checkpoint. scripts/golden_hf.py writes it, and says what its fields
@@ -28,6 +29,11 @@ type truth struct {
 	Prompt  []int32
 	Greedy  []int32
 	Sampled [][]float64
+
+	Vectors [][]float64
+	Scores  []float64
+	Labels  [][]float64
+	Sparse  []float64
 }
 
 // noise returns element i of the noise of a name whose hash is h.
@@ -150,6 +156,10 @@ func (c truth) compare(t *testing.T) {
 		c.compareAnswer(t, b.Bytes())
 		return
 	}
+	if c.Greedy == nil {
+		c.compareRead(t, b.Bytes())
+		return
+	}
 	ids, worst, at := slices.Concat(c.Prompt, c.Greedy), 0.0, 0
 	rows := logitsOf(t, b.Bytes(), c.Prompt, c.Greedy)[:len(c.Sampled)]
 	for i, logits := range rows {
@@ -166,6 +176,92 @@ func (c truth) compare(t *testing.T) {
 	if !(worst <= nearTransformers) {
 		t.Errorf("a log-probability at position %d is %.2g from that of transformers", at, worst)
 	}
+}
+
+// compareRead compares what an encoder computes of a text.
+func (c truth) compareRead(t *testing.T, b []byte) {
+	file, cfg := opened(t, b)
+	device := must(engine.NewDevice(engine.DeviceConfig{Threads: 1, Budget: mem.NewBudget(1<<30, "test")}))
+	defer device.Close()
+	e, err := engine.New(file, engine.Config{Device: device, Ctx: cfg.NCtx, Batch: 128, KV: kvcache.Both(kvcache.F32), Vectors: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer e.Close()
+	read := func(pooling nn.Pooling) (rows [][]float32) {
+		if err := e.Embed(t.Context(), [][]int32{c.Prompt}, pooling, func(_ int, vectors [][]float32) error {
+			rows = vectors
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return rows
+	}
+	var settings struct {
+		Labels  map[string]string `json:"id2label"`
+		Problem string            `json:"problem_type"`
+	}
+	if err := json.Unmarshal(c.Config, &settings); err != nil {
+		t.Fatal(err)
+	}
+	if n := len(cfg.Classifier.Labels); n != len(c.Scores) && (len(c.Labels) == 0 || n != len(c.Labels[0])) {
+		t.Errorf("labels %q", cfg.Classifier.Labels)
+	}
+	for i, label := range cfg.Classifier.Labels {
+		if want := settings.Labels[strconv.Itoa(i)]; label != want {
+			t.Errorf("label %d is %q, want %q", i, label, want)
+		}
+	}
+	if want := settings.Problem == "multi_label_classification"; cfg.Classifier.Several != want {
+		t.Errorf("a text may be of several classes: %v, want %v", cfg.Classifier.Several, want)
+	}
+	var got, want [][]float64
+	switch {
+	case c.Vectors != nil:
+		want = c.Vectors
+		for p, row := range read(nn.PoolNone) {
+			var some []float32
+			for k := range want[p] {
+				some = append(some, row[(7*p+89*k)%len(row)])
+			}
+			got = append(got, doubles(some))
+		}
+	case c.Scores != nil:
+		want = [][]float64{c.Scores}
+		got = append(got, doubles(read(nn.PoolRank)[0]))
+	case c.Labels != nil:
+		want = c.Labels
+		for _, row := range read(nn.PoolTokens) {
+			got = append(got, doubles(row))
+		}
+	default:
+		t.Fatal("nothing to compare")
+	}
+	if len(got) != len(want) {
+		t.Fatalf("%d rows, want %d", len(got), len(want))
+	}
+	worst, at := 0.0, 0
+	for i, row := range want {
+		if len(got[i]) != len(row) {
+			t.Fatalf("row %d has %d numbers, want %d", i, len(got[i]), len(row))
+		}
+		for k, x := range row {
+			if d := math.Abs(got[i][k] - x); !(d <= worst) {
+				worst, at = d, i
+			}
+		}
+	}
+	if !(worst <= nearTransformers) {
+		t.Errorf("a number of row %d is %.2g from that of transformers", at, worst)
+	}
+}
+
+func doubles(row []float32) []float64 {
+	all := make([]float64, len(row))
+	for i, x := range row {
+		all[i] = float64(x)
+	}
+	return all
 }
 
 // compareAnswer compares the tokens of an answer to a text that an encoder reads.

@@ -36,6 +36,7 @@ type Embedding struct {
 	after   string // the output that makes the result of what was pooled; empty: none does
 	softmax bool   // the result is scores, which become probabilities
 	sum     []float64
+	weights float64 // of the tokens that it has
 	all     [][]float32
 	err     error
 }
@@ -54,6 +55,9 @@ func (e *Engine) Embedding(tokens int, pooling nn.Pooling) (*Embedding, error) {
 		return nil, fmt.Errorf("%w: its file has no classifier; supported are vectors by mean, cls, last or none", ErrNoScores)
 	case pooling == nn.PoolRank:
 		m.after, m.pooling, m.softmax = nn.Scores, e.model.Config.Classifier.Pooling, e.model.Config.Classifier.Softmax
+	case pooling == nn.PoolTokens && !e.model.Has(nn.TokenScores):
+		return nil, fmt.Errorf("%w: its file has no classifier of tokens", ErrNoScores)
+	case pooling == nn.PoolTokens:
 	case pooling != nn.PoolNone && e.model.Has(nn.Pooled):
 		m.after = nn.Pooled
 	}
@@ -70,30 +74,46 @@ func (m *Embedding) Reads() (output string, from, to int) {
 		return nn.Vectors, 0, 1
 	case nn.PoolLast:
 		return nn.Vectors, m.n - 1, m.n
+	case nn.PoolTokens:
+		return nn.TokenScores, 0, m.n
 	}
 	return nn.Vectors, 0, m.n
 }
 
 // Read implements Reader.
-func (m *Embedding) Read(_ int, row []float32) {
-	if m.pooling != nn.PoolMean {
+func (m *Embedding) Read(token int, row []float32) {
+	weight := 1.0
+	switch {
+	case m.pooling == nn.PoolMax && m.all != nil:
+		for i, x := range row {
+			m.all[0][i] = max(m.all[0][i], x)
+		}
+		return
+	case m.pooling == nn.PoolWeighted:
+		weight = float64(token + 1)
+	case m.pooling != nn.PoolMean && m.pooling != nn.PoolMeanSqrt:
 		m.all = append(m.all, slices.Clone(row))
 		return
 	}
 	if m.sum == nil {
 		m.sum = make([]float64, len(row))
 	}
+	m.weights += weight
 	for i, x := range row {
-		m.sum[i] += float64(x)
+		m.sum[i] += float64(weight * float64(x))
 	}
 }
 
 // End implements Reader.
 func (m *Embedding) End(apply func(output string, given []float32) []float32) {
-	if m.pooling == nn.PoolMean {
+	if m.sum != nil {
+		by := m.weights
+		if m.pooling == nn.PoolMeanSqrt {
+			by = math.Sqrt(by)
+		}
 		mean := make([]float32, len(m.sum))
 		for i, x := range m.sum {
-			mean[i] = float32(x / float64(m.n))
+			mean[i] = float32(x / by)
 		}
 		m.all = [][]float32{mean}
 	}
@@ -117,7 +137,8 @@ var ErrOverflow = errors.New("the model's numbers overflow for this text: its fi
 // Err returns ErrOverflow if the vectors are not finite. It is available once the request is done.
 func (m *Embedding) Err() error { return m.err }
 
-// Vectors returns the embedding of the text; with PoolNone one vector per token; with PoolRank the scores.
+// Vectors returns the embedding of the text; with PoolNone one vector per token; with PoolRank the scores, and with
+// PoolTokens those of each token.
 // They are available once the request is done.
 func (m *Embedding) Vectors() [][]float32 { return m.all }
 
@@ -208,6 +229,22 @@ func (e *Engine) embed(ctx context.Context, texts [][]int32, pooling nn.Pooling)
 		e.read(items, readers, func(_ int, f func()) { f() })
 	}
 	return all, nil
+}
+
+// Classes converts the scores of a classifier, of a text or of a token, to probabilities, unless they are: together 1, or
+// independent where there is one class or a text may be of several.
+func Classes(scores []float32, c nn.Classifier) {
+	switch {
+	case c.Softmax:
+	case len(scores) > 1 && !c.Several:
+		softmax(scores)
+	default:
+		for i, x := range scores {
+			pair := []float32{x, 0} // the sigmoid is the softmax of a score and 0
+			softmax(pair)
+			scores[i] = pair[0]
+		}
+	}
 }
 
 // softmax converts a few scores to probabilities, bit-identical on all CPUs.

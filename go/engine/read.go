@@ -9,7 +9,7 @@ import (
 // A Reader receives rows of an output of the model for tokens of a prompt, while the prompt is evaluated. It
 // belongs to one request.
 type Reader interface {
-	// Reads returns the output, nn.Logits or nn.Vectors, and the range of prompt tokens whose rows are
+	// Reads returns the output, one that has rows of tokens, and the range of prompt tokens whose rows are
 	// requested. Tokens before it may come from the prefix cache.
 	Reads() (output string, from, to int)
 	// Read receives each of these rows once, in order. A row is valid during the call.
@@ -48,7 +48,7 @@ type readCall func(i int, f func())
 
 // read passes the requested rows of the last pass to the items' readers; nil for items without one.
 func (e *Engine) read(items []Item, readers []*reading, call readCall) {
-	for _, output := range [...]string{nn.Logits, nn.Vectors} {
+	for _, output := range [...]string{nn.Logits, nn.Vectors, nn.TokenScores} {
 		e.readOutput(output, items, readers, call)
 	}
 	for k, r := range readers {

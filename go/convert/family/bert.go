@@ -10,9 +10,10 @@ import (
 
 var bert = lang.Family{
 	Arch:       "bert",
-	Names:      "BertModel BertForMaskedLM",
+	Names:      "BertModel BertForMaskedLM BertForSequenceClassification BertForTokenClassification",
 	Rules:      bertRules,
-	Keys:       encoderKeys,
+	Keys:       func(k *lang.Keys) { encoderKeys(k); classifierKeys(k, "cls", "tanh") },
+	Change:     pooled,
 	Prefix:     "bert.",
 	Skip:       maskedHeads,
 	Vocab:      typesOfTexts,
@@ -21,11 +22,14 @@ var bert = lang.Family{
 }
 
 var xlmRoberta = lang.Family{
-	Arch:  "bert",
-	Names: "XLMRobertaModel XLMRobertaForSequenceClassification RobertaModel RobertaForSequenceClassification",
+	Arch: "bert",
+	Names: "XLMRobertaModel XLMRobertaForSequenceClassification XLMRobertaForTokenClassification XLMRobertaForMaskedLM " +
+		"RobertaModel RobertaForSequenceClassification RobertaForTokenClassification RobertaForMaskedLM " +
+		"CamembertModel CamembertForSequenceClassification CamembertForTokenClassification CamembertForMaskedLM",
 	Rules: lang.Rules{{"embeddings.position_embeddings", "position_embd", fromPad}}.And(bertRules),
 	Keys: func(k *lang.Keys) {
 		encoderKeys(k)
+		classifierKeys(k, "cls", "tanh")
 		if n := k.CountOr("pad_token_id", 0) + 1; k.Has("pad_token_id") {
 			k.N("context_length", max(k.Count("max_position_embeddings")-n, 0))
 		}

@@ -30,3 +30,16 @@ func (k *Keys) activation(architecture string) {
 		k.Set("quern.feed_forward.activation", fn)
 	}
 }
+
+// SetActivation sets a key to a function that transformers names: one of feed-forwards, or tanh.
+func (k *Keys) SetActivation(key, name string) {
+	fn := activations[strings.ToLower(name)]
+	if name == "tanh" {
+		fn = name
+	}
+	if fn == "" {
+		k.Fail("the activation %.40q is not computed", name)
+		return
+	}
+	k.Set(key, fn)
+}

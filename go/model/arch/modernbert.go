@@ -21,7 +21,7 @@ var modernBERT = Arch{
 				}
 			}
 		}
-		k.Config.Classifier.Pooling = PoolMean
+		k.Config.Classifier.Pooling, k.Config.Classifier.Activation = PoolMean, "gelu"
 		const fn = "hidden_activation"
 		if !k.Has(fn) {
 			return

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 
 	"github.com/quern-llm/quern/go/kernel"
 )
@@ -22,13 +21,7 @@ func (k *Keys) activation() {
 	if !k.Has(activationKey) {
 		return
 	}
-	name, err := k.File.Str(k.Name(activationKey))
-	k.Check(err)
-	if _, ok := activations[name]; !ok {
-		k.Fail(activationKey, "%.40q is not supported, supported are %s", name,
-			strings.Join(slices.Sorted(maps.Keys(activations)), " "))
-	}
-	k.Config.Activation = name
+	k.Config.Activation = k.oneOf(activationKey, slices.Sorted(maps.Keys(activations))...)
 }
 
 // fn returns the function of feed-forwards: that of the file, or else the architecture's own. A function with constants or

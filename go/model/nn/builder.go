@@ -254,5 +254,5 @@ func (b *Builder) Vectors(norm string) {
 	b.Add(kernel.Gather{Dst: out, Src: b.X()})
 	b.Normed(out, out, kernel.OutRows, norm)
 	b.Program.Outputs = append(b.Program.Outputs, Output{Name: Vectors, Ops: b.Take(), Buf: out, Width: c.NEmbd})
-	b.scores()
+	b.scores(norm)
 }

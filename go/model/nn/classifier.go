@@ -1,22 +1,38 @@
 package nn
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"maps"
+	"slices"
+	"strings"
 
-// A Classifier scores a text, in rerankers and classifiers.
+	"github.com/quern-llm/quern/go/kernel"
+)
+
+// A Classifier scores a text, or each of its tokens, in rerankers and classifiers.
 type Classifier struct {
-	Pooling Pooling // what it is given of the text
-	NHidden int     // width of its first product; 0: no hidden layer
-	NScore  int     // scores of a text; 0: there is no classifier
-	Softmax bool    // they become probabilities
+	Pooling    Pooling  // what it is given of the text
+	Tokens     bool     // it is given each token, and a text has scores for each
+	NHidden    int      // width of its first product; 0: no hidden layer
+	Activation string   // after that product, as transformers names it; empty: tanh
+	NScore     int      // scores of a text; 0: there is no classifier
+	Softmax    bool     // they become probabilities
+	Several    bool     // a text may be of several classes: their probabilities are independent
+	Labels     []string // what the scores are called; nil: nobody says
 }
 
 const (
 	firstOfClassifier  = "cls.weight"
 	secondOfClassifier = "cls.output.weight"
+
+	classifierLabels     = "classifier.output_labels"
+	classifierPooling    = Own + "classifier.pooling"
+	classifierActivation = Own + "classifier.activation"
+	classifierSeveral    = Own + "classifier.multi_label"
+	classifierOfTokens   = "tokens" // in place of a pooling
 )
 
-// classifier reads the sizes of a classifier. Those of encoders read the first token, ModernBERT's the mean; those of
-// decoders the last token, and score yes and no.
+// classifier reads the sizes of a classifier. Unless files say otherwise, those of encoders read the first token,
+// ModernBERT's the mean; those of decoders the last token, and score yes and no.
 func (k *Keys) classifier() {
 	width := func(name string) int {
 		t, ok := k.File.Tensor(name)
@@ -33,23 +49,69 @@ func (k *Keys) classifier() {
 	if c.NScore == 0 { // jina-reranker's has one product
 		c.NScore = c.NHidden
 	}
+	if c.NScore == 0 {
+		return
+	}
 	switch {
-	case c.NScore == 0, c.Pooling != PoolNone:
+	case k.Has(classifierPooling):
+		k.classifierInput()
+	case c.Pooling != PoolNone:
 	case k.Config.BothWays:
 		c.Pooling = PoolCLS
 	default:
 		c.Pooling, c.Softmax = PoolLast, true
 	}
+	if k.Has(classifierActivation) {
+		c.Activation = k.oneOf(classifierActivation, slices.Concat([]string{"tanh"},
+			slices.Sorted(maps.Keys(activations)))...)
+	}
+	if k.Has(classifierSeveral) {
+		several, err := k.File.Bool(classifierSeveral)
+		k.Check(err)
+		c.Several = several
+	}
+	if k.Has(classifierLabels) {
+		labels, err := k.File.Strs(k.Name(classifierLabels))
+		k.Check(err)
+		if len(labels) == c.NScore { // files of rerankers may have those of another classifier
+			c.Labels = labels
+		}
+	}
 }
 
-// scores adds the output of the classifier, if there is one.
-func (b *Builder) scores() {
+// classifierInput reads what the classifier is given.
+func (k *Keys) classifierInput() {
+	c := &k.Config.Classifier
+	poolings := map[string]Pooling{"cls": PoolCLS, "mean": PoolMean, "last": PoolLast}
+	name := k.oneOf(classifierPooling, "cls", "mean", "last", classifierOfTokens)
+	c.Pooling, c.Tokens = poolings[name], name == classifierOfTokens
+}
+
+// oneOf returns a key that is one of some texts.
+func (k *Keys) oneOf(key string, all ...string) string {
+	name, err := k.File.Str(k.Name(key))
+	k.Check(err)
+	if !slices.Contains(all, name) {
+		k.Fail(key, "%.40q is not supported, supported are %s", name, strings.Join(all, " "))
+	}
+	return name
+}
+
+// scores adds the output of the classifier, if there is one: of what was made of a text's tokens, or of each token, after
+// a norm.
+func (b *Builder) scores(norm string) {
 	c := b.Config.Classifier
 	if c.NScore == 0 {
 		return
 	}
-	in := b.Floats("given", kernel.OutRows, b.Config.NEmbd)
-	out, width := in, b.Config.NEmbd
+	output := Output{Name: Scores, Given: true, In: b.Floats("given", kernel.OutRows, b.Config.NEmbd), Width: c.NScore}
+	out, width := output.In, b.Config.NEmbd
+	if c.Tokens {
+		output = Output{Name: TokenScores, Width: c.NScore}
+		out = b.Floats("out", kernel.OutRows, width)
+		b.Add(kernel.Gather{Dst: out, Src: b.X()})
+		b.Normed(out, out, kernel.OutRows, norm)
+	}
 	product := func(name, use string, n int, op kernel.Matmul) {
 		m := b.Matrix(name+".weight", width, n)
 		act := b.Act("to "+use, kernel.OutRows, width, m)
@@ -60,21 +122,26 @@ func (b *Builder) scores() {
 		b.Add(op)
 	}
 	if c.NHidden > 0 {
-		fn := kernel.Matmul{Softcap: 1} // a tanh
-		if c.Pooling == PoolMean {
-			fn = kernel.Matmul{Epilogue: kernel.Apply, Fn: kernel.GELUErf}
-		}
-		product("cls", "hidden scores", c.NHidden, fn)
+		product("cls", "hidden scores", c.NHidden, applied(c.Activation))
 		if b.Has("cls.norm.weight") {
 			b.Add(kernel.NormRows{
 				Dst: out, Src: out, Rows: kernel.OutRows, Cols: width, Segs: 1, Scale: 1,
 				Kind: b.Config.Norm, Eps: b.Config.Eps, Weight: b.Vector("cls.norm.weight", width),
+				Bias: b.optional("cls.norm.bias", width),
 			})
 		}
 	}
 	if b.Has(secondOfClassifier) {
 		product("cls.output", "scores", c.NScore, kernel.Matmul{})
 	}
-	b.Program.Outputs = append(b.Program.Outputs,
-		Output{Name: Scores, Ops: b.Take(), Given: true, In: in, Buf: out, Width: c.NScore})
+	output.Ops, output.Buf = b.Take(), out
+	b.Program.Outputs = append(b.Program.Outputs, output)
+}
+
+// applied is a product whose results go through a function, as transformers names it; empty: tanh.
+func applied(activation string) kernel.Matmul {
+	if fn, ok := activations[activation]; ok {
+		return kernel.Matmul{Epilogue: kernel.Apply, Fn: fn}
+	}
+	return kernel.Matmul{Softcap: 1}
 }

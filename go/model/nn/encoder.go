@@ -1,8 +1,10 @@
 package nn
 
 import (
+	"maps"
 	"math"
 	"math/bits"
+	"slices"
 
 	"github.com/quern-llm/quern/go/internal/exactmath"
 	"github.com/quern-llm/quern/go/kernel"
@@ -13,7 +15,7 @@ import (
 // Pooling says how the vector of a text is computed from those of its tokens.
 type Pooling int
 
-// The numbers are those of GGUF, but for PoolUnset.
+// The numbers are those of GGUF, but for PoolUnset and those that GGUF lacks.
 const (
 	PoolUnset Pooling = -1
 	PoolNone  Pooling = 0 // every token has its own
@@ -23,8 +25,24 @@ const (
 	PoolRank  Pooling = 4 // a classifier's scores
 )
 
+const (
+	PoolMax      Pooling = 100 + iota // the greatest number of each channel
+	PoolMeanSqrt                      // the sum, divided by the root of the number of tokens
+	PoolWeighted                      // the mean, where the i-th token counts i times
+	PoolTokens                        // a classifier's scores of every token
+)
+
+// poolingKey is the key of poolings that GGUF has no number for.
+const poolingKey = Own + "pooling"
+
+var ownPoolings = map[string]Pooling{"max": PoolMax, "mean_sqrt_len": PoolMeanSqrt, "weightedmean": PoolWeighted}
+
 // pooling reads the pooling of a file.
 func (k *Keys) pooling() {
+	if k.Has(poolingKey) {
+		k.Config.Pooling = ownPoolings[k.oneOf(poolingKey, slices.Sorted(maps.Keys(ownPoolings))...)]
+		return
+	}
 	k.Config.Pooling = Pooling(k.IntOr("pooling_type", int(PoolUnset), 0, int(PoolRank)))
 }
 

@@ -46,7 +46,10 @@ const (
 	Logits  = "logits"  // a number for each token of the vocabulary
 	Vectors = "vectors" // the last hidden state, normalised
 	Scores  = "scores"  // of a classifier, given what was made of the vectors of a text's tokens
-	Pooled  = "pooled"  // the vector of a text, given what was made of the vectors of its tokens
+
+	TokenScores = "token scores" // of a classifier of tokens
+
+	Pooled = "pooled" // the vector of a text, given what was made of the vectors of its tokens
 )
 
 // A Tier is the types of keys and values that are From to To positions old: see kernel.Group. The first tier is the
