@@ -51,6 +51,8 @@ func NewEmbedding(tokens int, pooling nn.Pooling) *Embedding {
 func (e *Engine) Embedding(tokens int, pooling nn.Pooling) (*Embedding, error) {
 	m := NewEmbedding(tokens, pooling)
 	switch {
+	case pooling == nn.PoolRank && e.model.Has(nn.TokenScores):
+		return nil, fmt.Errorf("%w: its classifier is of each token, not of texts", ErrNoScores)
 	case pooling == nn.PoolRank && !e.model.Has(nn.Scores):
 		return nil, fmt.Errorf("%w: its file has no classifier; supported are vectors by mean, cls, last or none", ErrNoScores)
 	case pooling == nn.PoolRank:

@@ -118,7 +118,7 @@ func (v Vectors) apply(m *ask.Model, eng *engine.Engine) error {
 		return fmt.Errorf("%s: %w", m.Path, err)
 	}
 	cfg := eng.Model().Config
-	m.Pooling, m.Normalize, m.Encoder = pooling, engine.Euclidean, cfg.BothWays
+	m.Pooling, m.Normalize, m.Encoder, m.Classifier = pooling, engine.Euclidean, cfg.BothWays, cfg.Classifier
 	if v.Normalize != nil {
 		m.Normalize = *v.Normalize
 	}

@@ -297,7 +297,7 @@ func TestDocs(t *testing.T) {
 		"template": of("/apply-template"),
 		"slots":    of("/slots/:id"), "anthropic": of("/v1/messages"), "responses": of("/v1/responses"),
 		"embeddings": of("/v1/embeddings"),
-		"rerank":     of("/v1/rerank"), "decisions": of("/v1/decisions"),
+		"rerank":     of("/v1/rerank"), "score": of("/v1/score"), "classify": of("/v1/classify"), "pooling": of("/pooling"), "decisions": of("/v1/decisions"),
 		"ollamaChat": fieldList(of("/api/chat").Fields()), "ollamaGenerate": fieldList(of("/api/generate").Fields()),
 		"ollamaCreate": of("/api/create"),
 	}

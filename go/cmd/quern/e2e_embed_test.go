@@ -416,6 +416,12 @@ func serveFile(t *testing.T, path string, args ...string) *service {
 // weights, and a score for each label, or one.
 func reranker(t *testing.T, base string, labels []string, tensors ...string) string {
 	t.Helper()
+	return classifier(t, base, map[string]any{base + ".pooling_type": uint32(4)}, labels, tensors...)
+}
+
+// classifier is reranker with these keys.
+func classifier(t *testing.T, base string, keys map[string]any, labels []string, tensors ...string) string {
+	t.Helper()
 	raw, err := os.ReadFile(testdata.Path(t, "archs/"+base+".gguf"))
 	if err != nil {
 		t.Fatal(err)
@@ -428,7 +434,9 @@ func reranker(t *testing.T, base string, labels []string, tensors ...string) str
 	for _, kv := range f.KVs {
 		w.Set(kv.Key, kv.Value)
 	}
-	w.Set(base+".pooling_type", uint32(4))
+	for key, v := range keys {
+		w.Set(key, v)
+	}
 	n := uint64(1)
 	if labels != nil {
 		n = uint64(len(labels))

@@ -20,6 +20,15 @@ type Classifier struct {
 	Labels     []string // what the scores are called; nil: nobody says
 }
 
+// Best returns the name of the class with the greatest score, the first of equal ones; "" if classes have no names.
+func (c *Classifier) Best(scores []float32) string {
+	best := slices.Index(scores, slices.Max(scores))
+	if best < 0 || best >= len(c.Labels) {
+		return ""
+	}
+	return c.Labels[best]
+}
+
 const (
 	firstOfClassifier  = "cls.weight"
 	secondOfClassifier = "cls.output.weight"

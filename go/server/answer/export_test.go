@@ -28,7 +28,7 @@ func (s *TokenStore) Len() int { return s.tokens }
 
 // Encode returns the tokens of texts.
 func (p Inputs) Encode(ctx context.Context, m *ask.Model, name string, held *TokenStore) ([][]int32, error) {
-	return p.encode(ctx, m, name, held)
+	return p.encode(ctx, m, name, 0, held)
 }
 
 // A Writer writes tokens as text.

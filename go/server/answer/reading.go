@@ -169,9 +169,12 @@ func (req *Request) Embed(
 		all = append(all, e)
 		_, from, to := e.Reads()
 		texts[i] = ReadText{ids[i], e, from == 0}
-		if pooling == nn.PoolNone {
+		switch pooling {
+		case nn.PoolNone:
 			numbers += (to - from) * m.Info.NEmbd
-		} else {
+		case nn.PoolTokens:
+			numbers += (to - from) * m.Classifier.NScore
+		default:
 			numbers += m.Info.NEmbd
 		}
 	}

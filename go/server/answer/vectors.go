@@ -55,6 +55,7 @@ type VectorQuery struct {
 	Input      Inputs
 	Dimensions int
 	Normalize  int
+	Truncate   int
 }
 
 func NewVectorQuery(m *ask.Model) VectorQuery {
@@ -67,7 +68,7 @@ func (q *VectorQuery) Fields() []field.Field {
 			Doc: "What to make vectors of: text, token ids, both mixed, or an array of these.", Input: true, Need: true},
 		field.Setting("embd_normalize", field.Integer(&q.Normalize, -1, 1<<15),
 			"Norm by which vectors get length 1: 2 is Euclidean, 1 the sum, -1 none; 0 makes the largest number 32760."),
-		DimensionsField(&q.Dimensions),
+		DimensionsField(&q.Dimensions), TruncateField(&q.Truncate),
 	}, q.Reads.Fields()...)
 }
 
@@ -80,27 +81,51 @@ func (req *Request) Vectors(q *VectorQuery) (all []*engine.Embedding, used Token
 	if err := CheckDimensions(req.Model, q.Dimensions); err != nil {
 		return nil, used, nil, err
 	}
-	return req.EmbedInputs(&q.Reads, q.Input, "input")
+	return req.EmbedInputs(&q.Reads, q.Input, "input", q.Truncate, req.Model.Pooling)
 }
 
-// EmbedInputs makes the vectors of the texts of a field.
+// EmbedInputs makes the vectors of the texts of a field, of the first tokens of each as TruncateField says.
 func (req *Request) EmbedInputs(
-	o *Reads, p Inputs, name string,
+	o *Reads, p Inputs, name string, truncate int, pooling nn.Pooling,
 ) (all []*engine.Embedding, used TokenUsage, release func(), err error) {
-	m := req.Model
-	held := req.TokenStore()
-	defer held.Release()
-	ids, err := p.encode(req.Context(), m, name, held)
+	ids, release, err := req.EncodeInputs(p, name, truncate)
 	if err != nil {
 		return nil, used, nil, err
 	}
+	defer release()
+	return req.Embed(o, pooling, ids)
+}
+
+// EncodeInputs returns the tokens of the texts of a field, of the first of each as TruncateField says. Their memory is
+// reserved until release is called.
+func (req *Request) EncodeInputs(p Inputs, name string, truncate int) (ids [][]int32, release func(), err error) {
+	held := req.TokenStore()
+	if ids, err = p.encode(req.Context(), req.Model, name, truncate, held); err != nil {
+		held.Release()
+		return nil, nil, err
+	}
 	req.Made()
-	return req.Embed(o, m.Pooling, ids)
+	return ids, held.Release, nil
+}
+
+// TruncateField is how many of its first tokens a text is read to.
+func TruncateField(p *int) field.Field {
+	return field.Setting("truncate_prompt_tokens", field.Integer(p, -1, math.MaxInt32),
+		"Read so many of the first tokens of a longer text, among them the one that ends it; -1 is as many as the model "+
+			"takes, 0 is all: what is longer than the context is refused.")
 }
 
 // Encode returns the tokens of each text of a field. Lists of ids come first, then the longest
 // texts: where one exceeds the context, few others were encoded for nothing.
-func (p Inputs) encode(ctx context.Context, m *ask.Model, name string, held *TokenStore) ([][]int32, error) {
+func (p Inputs) encode(ctx context.Context, m *ask.Model, name string, truncate int, held *TokenStore,
+) ([][]int32, error) {
+	most := 0 // tokens that a text is cut to; 0: it is not
+	if truncate != 0 {
+		most = m.Ctx
+	}
+	if truncate > 0 {
+		most = min(truncate, most)
+	}
 	order := make([]int, len(p))
 	for i := range order {
 		order[i] = i
@@ -114,10 +139,16 @@ func (p Inputs) encode(ctx context.Context, m *ask.Model, name string, held *Tok
 		if ctx.Err() != nil {
 			return nil, reply.ErrGone
 		}
-		if n := p[i].Size().Ids; n > m.Ctx {
+		if n := p[i].Size().Ids; n > m.Ctx && most == 0 {
 			return nil, WrapAPI(len(p) > 1, i, &engine.TooLongError{Prompt: n, Ctx: m.Ctx})
 		}
-		ids, err := p[i].EncodeAs(m, name)
+		var ids []int32
+		var err error
+		if most > 0 {
+			ids, err = p[i].EncodeCut(m, name, most)
+		} else {
+			ids, err = p[i].EncodeAs(m, name)
+		}
 		if err == nil {
 			err = held.Add(ids)
 		}

@@ -57,7 +57,8 @@ type Model struct {
 	Encoder     bool       // a text is evaluated in one pass, beside others
 	Pooling     nn.Pooling // what the vector of a text is made of
 	Normalize   int        // the norm by which it gets length 1
-	VectorsOnly string     // why no text is generated; empty: it is
+	Classifier  nn.Classifier
+	VectorsOnly string // why no text is generated; empty: it is
 
 	// Defaults of requests.
 	Sampling        sample.Params // except the seed

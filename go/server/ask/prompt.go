@@ -159,7 +159,27 @@ func (p *Prompts) Schema() field.Schema {
 func (p Prompt) Encode(m *Model) ([]int32, error) { return p.EncodeAs(m, "prompt") }
 
 // EncodeAs is encode for the field of that name.
-func (p Prompt) EncodeAs(m *Model, name string) ([]int32, error) {
+func (p Prompt) EncodeAs(m *Model, name string) ([]int32, error) { return p.encode(m, name, m.Encode) }
+
+// EncodeCut returns the first n tokens of a prompt for the field of that name. The token that ends a text stays its last.
+func (p Prompt) EncodeCut(m *Model, name string, n int) ([]int32, error) {
+	ids, err := p.encode(m, name, func(text string, o tokenizer.Options, _ int) ([]int32, error) {
+		return m.Tokenizer.Encode(text, o), nil
+	})
+	if err != nil || len(ids) <= n {
+		return ids, err
+	}
+	last := ids[len(ids)-1]
+	ids = ids[:n]
+	if eos, ok := m.Tokenizer.EOS(); ok && last == eos && m.Tokenizer.AddEOS() && n > 1 {
+		ids[n-1] = eos
+	}
+	return ids, nil
+}
+
+// encode returns the tokens of a prompt, of which those of texts are made by a function like Model.Encode.
+func (p Prompt) encode(m *Model, name string,
+	text func(text string, o tokenizer.Options, before int) ([]int32, error)) ([]int32, error) {
 	var ids []int32
 	for i, part := range p {
 		for at, id := range part.Ids {
@@ -172,7 +192,7 @@ func (p Prompt) EncodeAs(m *Model, name string) ([]int32, error) {
 			ids = append(ids, part.Ids...)
 			continue
 		}
-		more, err := m.Encode(part.Text, tokenizer.Options{NoSpecial: i > 0, ParseSpecial: true}, len(ids))
+		more, err := text(part.Text, tokenizer.Options{NoSpecial: i > 0, ParseSpecial: true}, len(ids))
 		if err != nil {
 			return nil, err
 		}

@@ -3,6 +3,7 @@ package llamaserver
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/rerank"
@@ -90,14 +91,8 @@ func (s *API) rerank(cohere bool) func(*answer.Request) error {
 		case tei:
 			docs = q.texts
 		}
-		scored := q.classified
-		if _, err := m.Engine.Embedding(1, nn.PoolRank); err != nil {
-			if !compares(m) {
-				return reply.Unsupported("%v", err)
-			}
-			scored = q.compared
-		}
-		scores, used, err := scored(req, docs, cohere || tei)
+		raw := q.raw.On || !q.raw.Given && !cohere && !tei
+		scores, used, err := scoresOf(req, &q.Reads, texts{q.query}, texts(docs), raw)
 		if err != nil {
 			return err
 		}
@@ -128,40 +123,65 @@ func compares(m *ask.Model) bool {
 	return m.VectorsOnly != "" && m.Pooling != nn.PoolNone && m.Pooling != nn.PoolRank
 }
 
-// compared returns the cosines of the query's vector and those of documents.
-func (q *rerankQuery) compared(req *answer.Request, docs documents, _ bool) ([]float64, answer.TokenUsage, error) {
-	texts := answer.Inputs{ask.Prompt{{Text: q.query}}}
-	for _, d := range docs {
-		texts = append(texts, ask.Prompt{{Text: d}})
+// scoresOf returns the scores of documents, each with the query or with the one in its place, by the model's classifier or
+// by vectors. Of a classifier of several classes the first has the score, as in llama.cpp.
+func scoresOf(req *answer.Request, o *answer.Reads, queries, docs texts, raw bool) ([]float64, answer.TokenUsage, error) {
+	m := req.Model
+	if _, err := m.Engine.Embedding(1, nn.PoolRank); err != nil {
+		if !compares(m) {
+			return nil, answer.TokenUsage{}, reply.Unsupported("%v", err)
+		}
+		return compared(req, o, queries, docs)
 	}
-	all, used, release, err := req.EmbedInputs(&q.Reads, texts, "documents")
+	return classified(req, o, queries, docs, raw)
+}
+
+// compared returns the cosines of the vectors of queries and documents.
+func compared(req *answer.Request, o *answer.Reads, queries, docs texts) ([]float64, answer.TokenUsage, error) {
+	inputs := answer.Inputs{}
+	for _, text := range slices.Concat(queries, docs) {
+		inputs = append(inputs, ask.Prompt{{Text: text}})
+	}
+	all, used, release, err := req.EmbedInputs(o, inputs, "documents", 0, req.Model.Pooling)
 	if err != nil {
 		return nil, used, err
 	}
 	defer release()
-	vectors := make([][]float32, len(docs))
-	for i, e := range all[1:] {
-		vectors[i] = e.Vectors()[0]
+	var scores []float64
+	for i := range queries {
+		mine := all[len(queries):]
+		if len(queries) > 1 {
+			mine = mine[i : i+1]
+		}
+		var vectors [][]float32
+		for _, e := range mine {
+			vectors = append(vectors, e.Vectors()[0])
+		}
+		scores = append(scores, rerank.Cosines(all[i].Vectors()[0], vectors)...)
 	}
-	return rerank.Cosines(all[0].Vectors()[0], vectors), used, nil
+	return scores, used, nil
 }
 
-// classified returns the scores of documents by the model's classifier. Where they are not probabilities, they are made so,
-// as a form has it or as the request says.
-func (q *rerankQuery) classified(req *answer.Request, docs documents, squashed bool) ([]float64, answer.TokenUsage, error) {
+// classified returns the scores of documents by the model's classifier: as it has them, or as probabilities.
+func classified(req *answer.Request, o *answer.Reads, queries, docs texts, raw bool) ([]float64, answer.TokenUsage, error) {
 	m, used := req.Model, answer.TokenUsage{}
 	held := req.TokenStore()
 	defer held.Release()
 	ids := make([][]int32, len(docs))
-	pair, err := (&rerank.Model{Metadata: m.Metadata, Tokenizer: m.Tokenizer, Encode: m.Encode}).Pairing(q.query)
-	if err != nil {
-		return nil, used, err
-	}
+	model := &rerank.Model{Metadata: m.Metadata, Tokenizer: m.Tokenizer, Encode: m.Encode}
+	var pair func(document string) ([]int32, error)
 	for i, d := range docs {
 		if req.Context().Err() != nil {
 			return nil, used, reply.ErrGone
 		}
-		if ids[i], err = pair(d); err == nil && len(ids[i]) == 0 {
+		var err error
+		if i < len(queries) {
+			pair, err = model.Pairing(queries[i])
+		}
+		if err == nil {
+			ids[i], err = pair(d)
+		}
+		if err == nil && len(ids[i]) == 0 {
 			return nil, used, reply.Invalid("documents", "element %d: empty, and so is query: want some text", i)
 		}
 		if err == nil {
@@ -172,15 +192,14 @@ func (q *rerankQuery) classified(req *answer.Request, docs documents, squashed b
 		}
 	}
 	req.Made()
-	all, used, release, err := req.Embed(&q.Reads, nn.PoolRank, ids)
+	all, used, release, err := req.Embed(o, nn.PoolRank, ids)
 	if err != nil {
 		return nil, used, err
 	}
 	defer release()
 	scores := make([]float64, len(docs))
 	for i, e := range all {
-		scores[i] = float64(e.Vectors()[0][0])
-		if !e.Probabilities() && !(q.raw.On || !squashed && !q.raw.Given) {
+		if scores[i] = float64(e.Vectors()[0][0]); !e.Probabilities() && !raw {
 			scores[i] = answer.Sigmoid(scores[i])
 		}
 	}
@@ -246,4 +265,22 @@ func (d *documents) Schema() field.Schema {
 	object := field.Schema{"type": "object", "required": []string{"text"}, "properties": field.Schema{"text": s}}
 	return field.Schema{"type": "array", "minItems": 1, "maxItems": answer.MaxInputs, "description": wantDocuments,
 		"items": field.Schema{"anyOf": []field.Schema{s, object}}}
+}
+
+// texts are documents without objects, or a single one.
+type texts []string
+
+func (t *texts) Take(r *field.Reader) error {
+	if r.Kind() == '"' {
+		one, err := r.Text("a string, or an array of them")
+		*t = texts{one}
+		return err
+	}
+	return (*documents)(t).Take(r)
+}
+
+func (t *texts) Value() any { return []string(*t) }
+
+func (t *texts) Schema() field.Schema {
+	return field.Schema{"anyOf": []field.Schema{{"type": "string"}, (*documents)(t).Schema()}}
 }

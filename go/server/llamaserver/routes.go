@@ -72,6 +72,21 @@ func (s *API) Routes() []answer.Route {
 			Body: answer.BodyOf("RerankRequest", newRerankQuery), Answer: rerankAnswer{},
 			Example: map[string]any{"query": "What is red?", "documents": []any{"The sky.", "A tomato."}},
 		}, {
+			Method: http.MethodPost, Paths: []string{"/v1/score", "/score"},
+			Handle: s.score, Summary: "Say how much texts have to do with each other, as vLLM does",
+			Body: answer.BodyOf("ScoreRequest", newScoreQuery), Answer: scoreAnswer{},
+			Example: map[string]any{"text_1": "What is red?", "text_2": []any{"The sky.", "A tomato."}},
+		}, {
+			Method: http.MethodPost, Paths: []string{"/v1/classify", "/classify"},
+			Handle: s.classify, Summary: "Say which class texts are of, as vLLM does",
+			Body: answer.BodyOf("ClassifyRequest", newClassifyQuery), Answer: classifyAnswer{},
+			Example: map[string]any{"input": "I like it."},
+		}, {
+			Method: http.MethodPost, Paths: []string{"/pooling"},
+			Handle: s.pooling, Summary: "Make vectors or classes of texts or of their tokens, as vLLM does",
+			Body: answer.BodyOf("PoolingRequest", newPoolingQuery), Answer: poolingAnswer{},
+			Example: map[string]any{"input": "Hello"},
+		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/decisions"},
 			Handle: s.decide, Summary: "Say how probable each of some choices is",
 			Body: answer.BodyOf("DecisionRequest", newDecisionQuery), Answer: decisionAnswer{},

@@ -16,6 +16,7 @@ type embedQuery struct {
 	answer.Reads
 	input      answer.Inputs
 	dimensions int
+	truncates  bool
 	keepAlive  keepAlive
 	options    field.Object
 	old        bool // it is one to /api/embeddings
@@ -43,8 +44,8 @@ func (q *embedQuery) Fields() []field.Field {
 		return all
 	}
 	return append(all, answer.DimensionsField(&q.dimensions),
-		field.Setting("truncate", field.Boolean(new(bool)),
-			"Accepted; nothing is ever truncated: a text that is too long is refused."))
+		field.Setting("truncate", field.Boolean(&q.truncates),
+			"Read the beginning of a text that is too long, which else is refused."))
 }
 
 type (
@@ -109,5 +110,9 @@ func (s *API) asked(
 	if q.old {
 		name = "prompt"
 	}
-	return req.EmbedInputs(&q.Reads, q.input, name)
+	truncate := 0
+	if q.truncates {
+		truncate = -1
+	}
+	return req.EmbedInputs(&q.Reads, q.input, name, truncate, m.Pooling)
 }

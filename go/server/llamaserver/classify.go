@@ -1,0 +1,257 @@
+package llamaserver
+
+import (
+	"time"
+
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/model/nn"
+	"github.com/quern-llm/quern/go/server/answer"
+	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/field"
+	"github.com/quern-llm/quern/go/server/reply"
+)
+
+// A readQuery is what requests have in common that read texts, in vLLM's form.
+type readQuery struct {
+	answer.Reads
+	input     answer.Inputs
+	truncate  int
+	activates ask.Option
+}
+
+func newReadQuery(m *ask.Model) readQuery { return readQuery{Reads: answer.NewReads(m)} }
+
+func (q *readQuery) Fields() []field.Field {
+	return append([]field.Field{
+		field.Required("input", &q.input, "What to read: text, token ids, both mixed, or an array of these."),
+		answer.TruncateField(&q.truncate),
+		field.Setting("use_activation activation", &q.activates,
+			"Send probabilities, not what the classifier computes before: true by default."),
+	}, q.Reads.Fields()...)
+}
+
+// raw reports whether a request asks for scores as a classifier has them.
+func (q *readQuery) raw() bool { return q.activates.Given && !q.activates.On }
+
+// A classifyQuery is a request for the class of texts.
+type classifyQuery struct{ readQuery }
+
+func newClassifyQuery(m *ask.Model) *classifyQuery { return &classifyQuery{newReadQuery(m)} }
+
+type (
+	classifyAnswer struct {
+		ID      string            `json:"id"`
+		Object  string            `json:"object"`
+		Created int64             `json:"created"`
+		Model   string            `json:"model"`
+		Data    []classEntry      `json:"data"`
+		Usage   answer.TokenUsage `json:"usage"`
+	}
+	classEntry struct {
+		Index   int       `json:"index"`
+		Label   *string   `json:"label"` // nil: the file has no names
+		Probs   []float32 `json:"probs"`
+		Classes int       `json:"num_classes"`
+	}
+)
+
+// classify sends the probabilities of classes of texts, in vLLM's form.
+func (s *API) classify(req *answer.Request) error {
+	m := req.Model
+	q := newClassifyQuery(m)
+	if err := req.Read(q); err != nil {
+		return err
+	}
+	all, used, release, err := req.EmbedInputs(&q.Reads, q.input, "input", q.truncate, nn.PoolRank)
+	if err != nil {
+		return err
+	}
+	defer release()
+	a := classifyAnswer{ID: "classify-" + answer.NewID(), Object: "list", Created: time.Now().Unix(), Model: m.Name,
+		Data: []classEntry{}, Usage: used}
+	for i, e := range all {
+		scores := e.Vectors()[0]
+		best := m.Classifier.Best(scores)
+		if !q.raw() {
+			engine.Classes(scores, m.Classifier)
+		}
+		entry := classEntry{Index: i, Probs: scores, Classes: len(scores)}
+		if best != "" {
+			entry.Label = &best
+		}
+		a.Data = append(a.Data, entry)
+	}
+	req.Send(a)
+	return nil
+}
+
+// A poolingQuery is a request for what a model makes of texts or of their tokens.
+type poolingQuery struct {
+	readQuery
+	task      string
+	normalize int
+}
+
+func newPoolingQuery(m *ask.Model) *poolingQuery {
+	return &poolingQuery{readQuery: newReadQuery(m), normalize: m.Normalize}
+}
+
+func (q *poolingQuery) Fields() []field.Field {
+	return append(q.readQuery.Fields(),
+		field.Setting("task", field.OneOf(&q.task, "", "embed", "classify", "token_embed", "token_classify"),
+			"Vectors or classes, of texts or of their tokens. By default what the model is for."),
+		field.Setting("embd_normalize", field.Integer(&q.normalize, -1, 1<<15),
+			"Norm by which vectors of texts get length 1: 2 is Euclidean, 1 the sum, -1 none; 0 makes the largest number "+
+				"32760."))
+}
+
+// pooling is what the task makes of texts.
+func (q *poolingQuery) pooling(m *ask.Model) nn.Pooling {
+	switch q.task {
+	case "embed":
+		if m.Pooling == nn.PoolNone || m.Pooling == nn.PoolRank {
+			return nn.PoolMean
+		}
+		return m.Pooling
+	case "classify":
+		return nn.PoolRank
+	case "token_embed":
+		return nn.PoolNone
+	case "token_classify":
+		return nn.PoolTokens
+	}
+	switch c := m.Classifier; {
+	case c.NScore > 0 && c.Tokens:
+		return nn.PoolTokens
+	case c.NScore > 0:
+		return nn.PoolRank
+	}
+	return m.Pooling
+}
+
+type (
+	poolingAnswer struct {
+		ID      string            `json:"id"`
+		Object  string            `json:"object"`
+		Created int64             `json:"created"`
+		Model   string            `json:"model"`
+		Data    []poolingEntry    `json:"data"`
+		Usage   answer.TokenUsage `json:"usage"`
+	}
+	poolingEntry struct {
+		Index  int      `json:"index"`
+		Object string   `json:"object"`
+		Data   any      `json:"data"`             // numbers of a text, or a list of those of each token
+		Tokens []int32  `json:"tokens,omitempty"` // of which Data has numbers each
+		Labels []string `json:"labels,omitempty"` // the likeliest class of each token
+	}
+)
+
+// pooling sends vectors or classes of texts or of their tokens, in vLLM's form.
+func (s *API) pooling(req *answer.Request) error {
+	m := req.Model
+	q := newPoolingQuery(m)
+	if err := req.Read(q); err != nil {
+		return err
+	}
+	pooling := q.pooling(m)
+	ids, release, err := req.EncodeInputs(q.input, "input", q.truncate)
+	if err != nil {
+		return err
+	}
+	defer release()
+	all, used, free, err := req.Embed(&q.Reads, pooling, ids)
+	if err != nil {
+		return err
+	}
+	defer free()
+	a := poolingAnswer{ID: "pool-" + answer.NewID(), Object: "list", Created: time.Now().Unix(), Model: m.Name,
+		Data: []poolingEntry{}, Usage: used}
+	for i, e := range all {
+		entry := poolingEntry{Index: i, Object: "pooling"}
+		rows := e.Vectors()
+		if pooling == nn.PoolTokens {
+			for _, row := range rows {
+				if label := m.Classifier.Best(row); label != "" {
+					entry.Labels = append(entry.Labels, label)
+				}
+			}
+		}
+		for _, row := range rows {
+			switch {
+			case pooling == nn.PoolNone:
+			case pooling != nn.PoolRank && pooling != nn.PoolTokens:
+				engine.Normalize(row, q.normalize)
+			case !q.raw():
+				engine.Classes(row, m.Classifier)
+			}
+		}
+		if pooling == nn.PoolNone || pooling == nn.PoolTokens {
+			entry.Data, entry.Tokens = rows, ids[i]
+		} else {
+			entry.Data = rows[0]
+		}
+		a.Data = append(a.Data, entry)
+	}
+	req.Send(a)
+	return nil
+}
+
+// A scoreQuery is a request for how much pairs of texts have to do with each other, in vLLM's form.
+type scoreQuery struct {
+	answer.Reads
+	first, second texts
+	activates     ask.Option
+}
+
+func newScoreQuery(m *ask.Model) *scoreQuery { return &scoreQuery{Reads: answer.NewReads(m)} }
+
+func (q *scoreQuery) Fields() []field.Field {
+	return append([]field.Field{
+		{Names: []string{"text_1", "queries", "data_1"}, To: &q.first, Input: true, Need: true,
+			Doc: "A text, or as many as the others."},
+		{Names: []string{"text_2", "documents", "data_2"}, To: &q.second, Input: true, Need: true,
+			Doc: "A text, or several, each of which is scored with the first, or with that in its place."},
+		field.Setting("use_activation activation", &q.activates,
+			"Send probabilities, not what the classifier computes before: true by default."),
+	}, q.Reads.Fields()...)
+}
+
+type (
+	scoreAnswer struct {
+		ID      string            `json:"id"`
+		Object  string            `json:"object"`
+		Created int64             `json:"created"`
+		Model   string            `json:"model"`
+		Data    []scoreEntry      `json:"data"`
+		Usage   answer.TokenUsage `json:"usage"`
+	}
+	scoreEntry struct {
+		Index  int     `json:"index"`
+		Object string  `json:"object"`
+		Score  float64 `json:"score"`
+	}
+)
+
+// score sends the scores of pairs of texts.
+func (s *API) score(req *answer.Request) error {
+	m := req.Model
+	q := newScoreQuery(m)
+	if err := req.Read(q); err != nil {
+		return err
+	}
+	if n := len(q.first); n > 1 && n != len(q.second) {
+		return reply.Invalid("text_1", "%d texts beside %d of text_2, want one, or as many", n, len(q.second))
+	}
+	scores, used, err := scoresOf(req, &q.Reads, q.first, q.second, q.activates.Given && !q.activates.On)
+	if err != nil {
+		return err
+	}
+	a := scoreAnswer{ID: "score-" + answer.NewID(), Object: "list", Created: time.Now().Unix(), Model: m.Name,
+		Data: []scoreEntry{}, Usage: used}
+	for i, x := range scores {
+		a.Data = append(a.Data, scoreEntry{i, "score", x})
+	}
+	req.Send(a)
+	return nil
+}
