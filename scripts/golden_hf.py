@@ -117,6 +117,7 @@ TIED = {"tied": {"tie_word_embeddings": True}, "untied": {"tie_word_embeddings":
 LAYERS4 = ["sliding_attention", "full_attention", "full_attention", "sliding_attention"]
 EXPERTS = dict(num_experts=8, num_experts_per_tok=3, moe_intermediate_size=32)
 
+ABSENT = "num_hidden_layers hidden_size intermediate_size num_attention_heads num_key_value_heads type_vocab_size".split()
 ENCODER = {"head": "", "type_vocab_size": 2, "num_key_value_heads": None}
 LABELS = {"id2label": {0: "no", 1: "perhaps", 2: "yes"}, "label2id": {"no": 0, "perhaps": 1, "yes": 2}}
 CLASSIFIERS = {
@@ -287,6 +288,12 @@ FAMILIES = {
         **CLASSIFIERS}),
     "roberta": ("roberta", {**ENCODER, "pad_token_id": 1, "type_vocab_size": 1}, CLASSIFIERS),
     "xlmroberta": ("xlm-roberta", {**ENCODER, "pad_token_id": 1, "type_vocab_size": 1}, CLASSIFIERS),
+    "distilbert": ("distilbert", {
+        "head": "", "num_hidden_layers": None, "dim": 64, "hidden_dim": 96, "n_heads": 4, "n_layers": 3,
+        "num_key_value_heads": None, "intermediate_size": None, "num_attention_heads": None, "hidden_size": None}, {
+        **CLASSIFIERS, "relu": {"activation": "relu"}}),
+    "mpnet": ("mpnet", {**ENCODER, "pad_token_id": 1, "type_vocab_size": None}, CLASSIFIERS),
+    "electra": ("electra", {**ENCODER, "embedding_size": 32}, {**CLASSIFIERS, "wide": {"embedding_size": 64}}),
     "modernbert": ("modernbert", {**ENCODER, "num_hidden_layers": 4, "local_attention": 16, "pad_token_id": 0,
                                   "cls_token_id": 1, "sep_token_id": 2}, {
         **CLASSIFIERS, "mean": {"head": "texts", **LABELS, "classifier_pooling": "mean"},
@@ -296,6 +303,8 @@ FAMILIES = {
 
 def configured(kind, settings):
     head = settings.pop("head", None)
+    if head is not None:
+        settings = {k: v for k, v in settings.items() if v is not None or k not in ABSENT}
     config = AutoConfig.for_model(kind, **settings)
     if head is not None:  # of an encoder; "" is none
         config.architectures = [HEADS[head]._model_mapping[type(config)].__name__]

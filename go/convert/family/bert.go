@@ -21,6 +21,32 @@ var bert = lang.Family{
 	Fixed:      causalNot,
 }
 
+// distilBERT is BERT without types of texts, under names of its own.
+var distilBERT = lang.Family{
+	Arch: "bert",
+	Names: "DistilBertModel DistilBertForMaskedLM DistilBertForSequenceClassification " +
+		"DistilBertForTokenClassification",
+	Rules: lang.Rules{
+		{"attention.q_lin", "attn_q", nil},
+		{"attention.k_lin", "attn_k", nil},
+		{"attention.v_lin", "attn_v", nil},
+		{"attention.out_lin", "attn_output", nil},
+		{"sa_layer_norm", "attn_output_norm", nil},
+		{"ffn.lin1", "ffn_up", nil},
+		{"ffn.lin2", "ffn_down", nil},
+		{"output_layer_norm", "layer_output_norm", nil},
+		{"pre_classifier", "cls", nil},
+	}.And(bertRules),
+	Keys: func(k *lang.Keys) {
+		encoderKeys(k)
+		classifierKeys(k, "cls", "relu")
+		k.F("attention.layer_norm_epsilon", 1e-12)
+	},
+	Prefix:     "distilbert.",
+	Skip:       []string{"vocab_transform.", "vocab_layer_norm.", "vocab_projector.", "embeddings.position_ids"},
+	Activation: "gelu",
+}
+
 var xlmRoberta = lang.Family{
 	Arch: "bert",
 	Names: "XLMRobertaModel XLMRobertaForSequenceClassification XLMRobertaForTokenClassification XLMRobertaForMaskedLM " +
@@ -30,9 +56,7 @@ var xlmRoberta = lang.Family{
 	Keys: func(k *lang.Keys) {
 		encoderKeys(k)
 		classifierKeys(k, "cls", "tanh")
-		if n := k.CountOr("pad_token_id", 0) + 1; k.Has("pad_token_id") {
-			k.N("context_length", max(k.Count("max_position_embeddings")-n, 0))
-		}
+		positionsFromPad(k)
 	},
 	Change: withTasks,
 	Rename: func(_ *hf.Config, name string) string {
@@ -43,6 +67,13 @@ var xlmRoberta = lang.Family{
 	Vocab:      typesOfTexts,
 	Activation: "gelu",
 	Fixed:      causalNot,
+}
+
+// positionsFromPad sets how many positions there are where fromPad leaves out the first.
+func positionsFromPad(k *lang.Keys) {
+	if n := k.CountOr("pad_token_id", 0) + 1; k.Has("pad_token_id") {
+		k.N("context_length", max(k.Count("max_position_embeddings")-n, 0))
+	}
 }
 
 // fromPad leaves out the first rows of a table of positions: positions are counted from behind the number of the

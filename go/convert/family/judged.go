@@ -18,7 +18,7 @@ var nothing = strings.Fields(`
 	initializer_range initializer_factor initializer_cutoff_factor init_device learnable_sink_init seed
 	rescale_prenorm_residual time_step_init_scheme time_step_floor embedding_fraction L_bp_cycles altup_coef_clip
 	attention_dropout hidden_dropout_prob attention_probs_dropout_prob resid_pdrop embd_pdrop emb_pdrop attn_pdrop
-	hidden_dropout dropout_rate embedding_dropout mlp_dropout residual_dropout
+	hidden_dropout dropout dropout_rate qa_dropout seq_classif_dropout summary_last_dropout embedding_dropout mlp_dropout residual_dropout
 	router_aux_loss_coef router_jitter_noise aux_loss_alpha sparse_pred_ignore_index sparse_prediction
 
 	pretraining_tp model_parallel_size reorder_and_upcast_attn attention_softmax_in_fp32
@@ -26,7 +26,7 @@ var nothing = strings.Fields(`
 	use_mambapy use_associative_scan use_mamba_kernels mamba_ssm_cache_dtype moe_shared_expert_overlap
 	chunk_size mamba_chunk_size
 
-	summary_type summary_use_proj summary_proj_to_labels summary_first_dropout
+	summary_type summary_use_proj summary_proj_to_labels summary_first_dropout summary_activation
 	classifier_activation classifier_bias classifier_dropout classifier_pooling
 	projector_hidden_act projector_hidden_size merged_hidden_size multimodal_projector_bias spatial_merge_size
 	out_hidden_size boi_token_index eoi_token_index boi_token_id boa_token_id eoi_token_id eoa_token_id eoa_token_index
@@ -68,6 +68,7 @@ var shownTo = map[string]string{
 	"mistral4":   "rope_parameters.partial_rotary_factor",
 	"granitemoe": "mamba_* time_step_limit", "granite": "mamba_* time_step_limit", "granitehybrid": "mamba_expand",
 	"dbrx": "ffn_config.hidden_size ffn_config.moe_loss_weight", "t5encoder": "num_decoder_layers scale_decoder_outputs",
+	"bert": "sinusoidal_pos_embds", "electra": "embedding_size",
 	"nemotron_h": "time_step_max time_step_limit", "nemotron_h_moe": "time_step_max time_step_limit",
 	"mamba":  "time_step_min time_step_max time_step_scale",
 	"mamba2": "time_step_min time_step_max time_step_rank num_heads",

@@ -50,7 +50,7 @@ var archs = []Arch{
 	mamba, mamba2, rwkv6, rwkv6qwen2, rwkv7, arwkv7, jamba, falconh1, granitehybrid, nemotron, nemotronh, nemotronhmoe,
 	bitnet,
 	llamaEmbed, bert, nomicBERT, nomicBERTMoE, jinaBERTv2, jinaBERTv3, modernBERT, eurobert, neoBERT, gemmaEmbedding,
-	t5Encoder, t5,
+	t5Encoder, t5, mpnet, electra,
 }
 
 // Lookup returns the architecture called name.

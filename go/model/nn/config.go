@@ -39,6 +39,7 @@ type Config struct {
 	Positions bool    // there are embeddings of NCtx positions
 	NType     int     // embeddings of token types, of which only the first is used; 0: none
 	ALiBi     bool    // scores fall with the distance, by a slope per head
+	NNarrow   int     // width of the embeddings, if it is not that of the residual; 0: it is
 	NDense    int     // width between the two dense layers after pooling; 0: none
 	NBucket   int     // of distances, with a bias per head each; 0: none
 

@@ -58,20 +58,52 @@ func (k *Keys) Encoder() {
 			k.Config.NType = int(min(t.Dims[1], MaxVocab))
 		}
 	}
+	if t, ok := k.File.Tensor("token_embd_proj.weight"); ok && len(t.Dims) == 2 {
+		k.Config.NNarrow = int(min(t.Dims[0], MaxEmbd))
+	}
 }
 
 // bertBegin adds the embeddings of BERT (Devlin et al. 2018): of tokens, of the first token type and of positions, and
-// a norm.
+// a norm. Where they are narrower than the layers, a product follows.
 func (b *Builder) bertBegin() {
+	if b.Has("token_embd_proj.weight") {
+		b.narrowBegin()
+		return
+	}
 	b.Begin(func() {
-		c := b.Config
-		if c.NType > 0 {
-			types := b.Table("token_types.weight", c.NEmbd, c.NType)
-			b.Add(kernel.Embed{Dst: b.X(), Table: types, By: kernel.First, Add: true, Scale: 1})
-		}
-		b.Positions()
+		b.bertEmbeddings(b.X(), b.Config.NEmbd)
 		b.Normalise("token_embd_norm")
 	})
+}
+
+// bertEmbeddings adds the embeddings of token types and positions to those of tokens.
+func (b *Builder) bertEmbeddings(dst kernel.Buf, width int) {
+	c := b.Config
+	if c.NType > 0 {
+		types := b.Table("token_types.weight", width, c.NType)
+		b.Add(kernel.Embed{Dst: dst, Table: types, By: kernel.First, Add: true, Scale: 1})
+	}
+	if c.Positions {
+		table := b.Table("position_embd.weight", width, c.NCtx)
+		b.Add(kernel.Embed{Dst: dst, Table: table, By: kernel.ByPosition, Add: true, Scale: 1})
+	}
+}
+
+// narrowBegin is bertBegin with embeddings of another width.
+func (b *Builder) narrowBegin() {
+	c := b.Config
+	table := b.Table("token_embd.weight", c.NNarrow, c.NVocab)
+	m := b.Matrix("token_embd_proj.weight", c.NNarrow, c.NEmbd)
+	narrow, act := b.Floats("narrow", kernel.TokRows, c.NNarrow), b.Act("narrow", kernel.TokRows, c.NNarrow, m)
+	b.Add(kernel.Embed{Dst: narrow, Table: table, Scale: 1})
+	b.bertEmbeddings(narrow, c.NNarrow)
+	b.Add(kernel.Norm{
+		Act: act, Src: narrow, Cols: c.NNarrow, Kind: c.Norm, Eps: c.Eps,
+		Weight: b.NormWeights("token_embd_norm", c.NNarrow), Bias: b.optional("token_embd_norm.bias", c.NNarrow),
+	})
+	b.Add(kernel.Matmul{Dst: b.X(), Act: act, Parts: []kernel.Part{
+		{Matrix: m, Bias: b.optional("token_embd_proj.bias", c.NEmbd)}}})
+	b.Program.Begin = b.Take()
 }
 
 // BERTLayers builds a model whose sublayers are followed by a norm of the residual (post-norm). ffn makes the
