@@ -71,11 +71,14 @@ func TestArchitectures(t *testing.T) {
 		t.Run(name, func(t *testing.T) { compare(t, f, strings.TrimSuffix(path, ".gguf")+".json") })
 	}
 	for _, name := range arch.Names() {
-		if !seen[name] {
-			t.Errorf("no model of %s", name)
+		if seen[name] == slices.Contains(ofTransformers, name) {
+			t.Errorf("%s has a model: %v, which is not what ofTransformers says", name, seen[name])
 		}
 	}
 }
+
+// ofTransformers are architectures that llama.cpp lacks: TestTransformers of go/convert compares small models of theirs.
+var ofTransformers = []string{"mpnet", "electra"}
 
 // asWitnessed makes of a model what the other implementation computes, where the original differs
 // and arch follows that.
