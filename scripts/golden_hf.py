@@ -46,6 +46,8 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageText
 
 ARCHIVE = pathlib.Path(__file__).parent.parent / "go/convert/testdata/transformers"
 VOCAB, PROMPT, GREEDY, SAMPLES = 272, 72, 16, 3
+CONSTANTS = ("_decay", "slope_rate")  # ends of names of tensors that follow from a configuration: they are left out
+FORCED = 7  # the token that answers of the variant "forced" begin with, as those in a language do
 
 
 def hashed(name):
@@ -115,6 +117,13 @@ ROPES = {
 }
 TIED = {"tied": {"tie_word_embeddings": True}, "untied": {"tie_word_embeddings": False}}
 LAYERS4 = ["sliding_attention", "full_attention", "full_attention", "sliding_attention"]
+SEQ2SEQ = dict(
+    encoder_layers=2, decoder_layers=3, encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=96,
+    decoder_ffn_dim=96, max_position_embeddings=128, num_hidden_layers=2, num_key_value_heads=None, pad_token_id=0,
+    decoder_start_token_id=2)
+SEQ2SEQ_VARIANTS = {
+    "untied": {"tie_word_embeddings": False}, "scale": {"scale_embedding": True},
+    "relu": {"activation_function": "relu"}, "silu": {"activation_function": "swish"}, "deep": {"encoder_layers": 4, "num_hidden_layers": 4}}
 EXPERTS = dict(num_experts=8, num_experts_per_tok=3, moe_intermediate_size=32)
 
 ABSENT = "num_hidden_layers hidden_size intermediate_size num_attention_heads num_key_value_heads type_vocab_size".split()
@@ -242,6 +251,39 @@ FAMILIES = {
     "t5": ("t5", {"d_model": 64, "d_kv": 16, "d_ff": 96, "num_layers": 2, "num_heads": 4, "pad_token_id": 0,
                   "decoder_start_token_id": 0, "feed_forward_proj": "gated-gelu"}, {
         **TIED, "relu": {"feed_forward_proj": "relu"}}),
+    "bart": ("bart", SEQ2SEQ, SEQ2SEQ_VARIANTS | {"forced": {}}),
+    "mbart": ("mbart", SEQ2SEQ, SEQ2SEQ_VARIANTS | {"forced": {}}),
+    "pegasus": ("pegasus", SEQ2SEQ, SEQ2SEQ_VARIANTS),
+    "marian": ("marian", SEQ2SEQ, SEQ2SEQ_VARIANTS),
+    "flexolmo": ("flex_olmo", {"num_experts": 8, "num_experts_per_tok": 3, "head_dim": 16}, {
+        **TIED, "norm": {"norm_topk_prob": True}, "bias": {"attention_bias": True}, "yarn": ROPES["yarn"]}),
+    "hyperclovax": ("hyperclovax", {}, {
+        **TIED, "scales": {"attention_multiplier": 0.4, "embedding_multiplier": 2.0, "residual_multiplier": 0.7,
+                           "logits_scaling": 0.3},
+        "no-post-norm": {"use_post_norm": False}, "bias": {"attention_bias": True, "mlp_bias": True},
+        "head": {"head_dim": 32}, "dynamic": ROPES["dynamic"]}),
+    "minimax": ("minimax", {"num_hidden_layers": 4, "num_local_experts": 8, "num_experts_per_tok": 3, "head_dim": 16,
+                            "block_size": 16}, {
+        **TIED, "factors": {"full_attn_alpha_factor": 1.5, "full_attn_beta_factor": 0.8,
+                            "linear_attn_alpha_factor": 1.2, "linear_attn_beta_factor": 1.3,
+                            "mlp_alpha_factor": 0.9, "mlp_beta_factor": 1.1},
+        "layer-types": {"layer_types": ["full_attention", "linear_attention", "linear_attention", "full_attention"]},
+        "window": {"sliding_window": 16}}),
+    "olmohybrid": ("olmo_hybrid", {"num_hidden_layers": 5, "linear_key_head_dim": 16, "linear_value_head_dim": 32}, {
+        **TIED, "no-rope": rope(theta=None), "positive": {"linear_allow_neg_eigval": False}, "bias": {"attention_bias": True},
+        "groups": {"linear_num_key_heads": 2}, "eps": {"rms_norm_eps": 1e-3},
+        "layer-types": {"layer_types": ["full_attention", "linear_attention", "linear_attention", "full_attention",
+                                        "linear_attention"]}}),
+    "diffllama": ("diffllama", {"num_key_value_heads": 2}, {
+        **TIED, "bias": {"attention_bias": True}, "heads": {"num_attention_heads": 8, "num_key_value_heads": 4},
+        "head": {"head_dim": 32}, "llama3": ROPES["llama3"]}),
+    "phi4multimodal": ("phi4_multimodal", {
+        "original_max_position_embeddings": 512, "pad_token_id": 0,
+        "vision_config": {"hidden_size": 16, "intermediate_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2,
+                          "image_size": 28, "patch_size": 14, "crop_size": 28},
+        "audio_config": {"hidden_size": 16, "intermediate_size": 16, "num_blocks": 1, "num_attention_heads": 2,
+                         "ext_pw_out_channel": 16, "nemo_conv_channels": 16, "input_size": 16}}, {
+        **TIED, "window": {"sliding_window": 16}, "partial": rope(partial_rotary_factor=0.5)}),
     "bitnet": ("bitnet", {}, {"silu": {"hidden_act": "silu"}, **TIED}),
     "smollm3": ("smollm3", {"num_hidden_layers": 5, "pad_token_id": 0}, {
         **TIED, "interval": {"no_rope_layer_interval": 2}, "list": {"no_rope_layers": [0, 1, 1, 0, 1]},
@@ -329,7 +371,9 @@ def auto(config):
         return HEADS[head]
     if config.is_encoder_decoder:
         return AutoModelForSeq2SeqLM
-    return AutoModelForImageTextToText if hasattr(config, "vision_config") else AutoModelForCausalLM
+    if hasattr(config, "vision_config") and type(config) in AutoModelForImageTextToText._model_mapping:
+        return AutoModelForImageTextToText
+    return AutoModelForCausalLM
 
 
 def head_of(config):
@@ -384,7 +428,8 @@ def saved(folder, config):
     auto(config).from_config(config, dtype=torch.float32).save_pretrained(folder, max_shard_size="1GB")
     raw = (folder / "model.safetensors").read_bytes()
     size, = struct.unpack("<Q", raw[:8])
-    shapes = {k: v["shape"] for k, v in json.loads(raw[8:8 + size]).items() if k != "__metadata__"}
+    shapes = {k: v["shape"] for k, v in json.loads(raw[8:8 + size]).items()
+              if k != "__metadata__" and not k.endswith(CONSTANTS)}
     written(folder / "model.safetensors", shapes)
     return shapes
 
@@ -393,11 +438,12 @@ def prompt_of(name):
     return [int(i) for i in ((noise(name, PROMPT) + 1) / 2 * VOCAB).astype(int)]
 
 
-def computed(folder, name):
+def computed(folder, name, forced):
     """The prompt, the ids that follow it, and the log-probabilities at each position."""
     config = AutoConfig.from_pretrained(folder)
     model, report = auto(config).from_pretrained(folder, dtype=torch.float32, attn_implementation="eager",
                                                  output_loading_info=True)
+    report["missing_keys"] = [k for k in report["missing_keys"] if not k.endswith(CONSTANTS)]
     bad = {k: v for k, v in report.items() if v}
     assert not bad, bad
     model.eval()
@@ -406,6 +452,7 @@ def computed(folder, name):
         prompt = [i + 3 if i < 3 else i for i in prompt]  # without those that pad
         return {"prompt": prompt, **read(model, head, prompt)}
     source, ids = (prompt, [config.decoder_start_token_id]) if config.is_encoder_decoder else (None, list(prompt))
+    ids += forced
     first = len(ids)
 
     def logits():
@@ -447,11 +494,13 @@ def read(model, head, ids):
 
 
 def case(variant, config, folder):
-    shapes = saved(folder, config)
+    shapes, forced = saved(folder, config), [FORCED] if variant == "forced" else []
     for seed in itertools.count():  # the first prompt whose likeliest tokens are that by far
-        if found := computed(folder, f"prompt {seed}"):
+        if found := computed(folder, f"prompt {seed}", forced):
             break
     text = json.loads((folder / "config.json").read_text())
+    if forced:
+        text["forced_bos_token_id"], = forced
     return {"name": variant, "config": text, "tensors": named(shapes), **found}
 
 

@@ -8,7 +8,7 @@ static int embed_check(const struct plan *p, const struct qn_op *o)
 	const struct qn_embed *op = &o->embed;
 
 	return mat_ok(&op->table) && op->table.layout == QN_ROWS && buf_ok(p, op->dst, op->table.n_in) &&
-	       op->index >= QN_INDEX_TOK && op->index <= QN_INDEX_FIRST;
+	       op->index >= QN_INDEX_TOK && op->index <= QN_INDEX_OWN;
 }
 
 static size_t embed_scratch(const struct qn_op *o)
@@ -16,6 +16,21 @@ static size_t embed_scratch(const struct qn_op *o)
 	const struct qn_embed *op = &o->embed;
 
 	return op->add ? sizeof(float) * (size_t)op->table.n_in : 0;
+}
+
+/* The row of the table that token t looks up. */
+static int64_t row_of(const struct qn_batch *b, enum qn_index index, int64_t t)
+{
+	switch (index) {
+	case QN_INDEX_TOK:
+		return b->tok[t];
+	case QN_INDEX_POS:
+		return b->pos[t];
+	case QN_INDEX_OWN:
+		return b->pos[t] - b->source[b->seq[t]];
+	default:
+		return 0;
+	}
 }
 
 static void embed_run(struct run *c, const struct qn_op *o)
@@ -26,10 +41,8 @@ static void embed_run(struct run *c, const struct qn_op *o)
 
 	for (int64_t t = n * c->ith / c->nth; t < n * (c->ith + 1) / c->nth; t++) {
 		float *y = buf_row(c, op->dst, t), *x = op->add ? (float *)c->scratch : y;
-		const int64_t row = op->index == QN_INDEX_TOK ? c->batch->tok[t] :
-				    op->index == QN_INDEX_POS ? c->batch->pos[t] : 0;
 
-		qn_dequantize(m->type, x, (const uint8_t *)m->data + row * bytes, m->n_in);
+		qn_dequantize(m->type, x, (const uint8_t *)m->data + row_of(c->batch, op->index, t) * bytes, m->n_in);
 		if (op->scale != 1)
 			qn_kernels.scale_rows(x, x, op->scale, NULL, m->n_in);
 		if (op->add)

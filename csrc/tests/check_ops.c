@@ -52,7 +52,8 @@ static void embed(const struct scene *s)
 	float want[N_EMBD];
 
 	for (int t = 0; t < s->r->batch.n_tok; t++) {
-		const int32_t rows[] = {s->r->batch.tok[t], s->r->batch.pos[t], 0};
+		const struct qn_batch *b = &s->r->batch;
+		const int32_t rows[] = {b->tok[t], b->pos[t], 0, b->pos[t] - (b->source ? b->source[b->seq[t]] : 0)};
 
 		qn_dequantize(m->type, want,
 		              (const uint8_t *)m->data +
@@ -903,9 +904,10 @@ static void embed_wide(struct scene *s, struct qn_pool *pool)
 			check_near("padding", i, (double)row(s, ATT, t)[i], 0, 0);
 }
 
-/* Rows by position, and the first, added to what is there. */
+/* Rows by position, that behind a source too, and the first, added to what is there. */
 static void embed_added(const struct scene *s, struct qn_pool *pool)
 {
+	static const int32_t source[N_SEQ] = {1, 7, 0, 3};
 	struct scene one = *s;
 	const int n = s->r->batch.pos[s->r->batch.n_tok - 1] + 2000;
 	struct qn_op op = s->t->ops[0];
@@ -916,7 +918,8 @@ static void embed_added(const struct scene *s, struct qn_pool *pool)
 	op.embed.table = (struct qn_mat){.type = QN_F16, .data = data, .n_in = N_EMBD, .n_out = n, .n_mat = 1};
 	op.embed.add = 1;
 	one.op = &op;
-	for (op.embed.index = QN_INDEX_TOK; op.embed.index <= QN_INDEX_FIRST; op.embed.index++) {
+	s->r->batch.source = source;
+	for (op.embed.index = QN_INDEX_TOK; op.embed.index <= QN_INDEX_OWN; op.embed.index++) {
 		memcpy(s->was[X], s->r->bufs[X].data, s->r->bytes[X]);
 		run(&one, pool);
 		embed(&one);

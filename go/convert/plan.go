@@ -246,7 +246,7 @@ func floats(name string) bool {
 	if !strings.HasSuffix(name, ".weight") || strings.HasSuffix(name, "_norm.weight") {
 		return true
 	}
-	module := strings.TrimSuffix(name, ".weight")
+	module := strings.TrimPrefix(strings.TrimPrefix(strings.TrimSuffix(name, ".weight"), "enc."), "dec.")
 	if rest, ok := strings.CutPrefix(module, "blk."); ok {
 		_, module, _ = strings.Cut(rest, ".")
 	}

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"math"
 	"os"
 	"path/filepath"
@@ -14,10 +15,12 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/model/nn"
+	"github.com/quern-llm/quern/go/sample"
 )
 
 // A truth is what transformers computes of a small checkpoint. scripts/golden_hf.py writes it, and says what its fields
@@ -99,17 +102,23 @@ func TestTransformers(t *testing.T) {
 		t.Fatal("no archive")
 	}
 	for _, path := range paths {
-		var archive struct{ Cases []truth }
-		if err := json.Unmarshal(must(os.ReadFile(path)), &archive); err != nil {
-			t.Fatalf("%s: %v", path, err)
-		}
-		for _, c := range archive.Cases {
+		for _, c := range readArchive(t, path) {
 			t.Run(strings.TrimSuffix(filepath.Base(path), ".json")+"/"+c.Name, func(t *testing.T) {
 				t.Parallel()
 				c.compare(t)
 			})
 		}
 	}
+}
+
+// readArchive returns the cases of a family.
+func readArchive(t *testing.T, path string) []truth {
+	t.Helper()
+	var archive struct{ Cases []truth }
+	if err := json.Unmarshal(must(os.ReadFile(path)), &archive); err != nil || len(archive.Cases) == 0 {
+		t.Fatalf("%s: %d cases, %v", path, len(archive.Cases), err)
+	}
+	return archive.Cases
 }
 
 // nearTransformers is how far a log-probability may be from that of transformers, which computes in F32 too. The sums
@@ -152,23 +161,25 @@ func (c truth) compare(t *testing.T) {
 	if _, err := m.Write(context.Background(), &b); err != nil {
 		t.Fatal(err)
 	}
-	if cfg := must(must(model.OpenBytes("test", b.Bytes())).Config()); len(cfg.Encoder) > 0 {
-		c.compareAnswer(t, b.Bytes())
-		return
-	}
-	if c.Greedy == nil {
+	if c.Sampled == nil {
 		c.compareRead(t, b.Bytes())
 		return
 	}
-	ids, worst, at := slices.Concat(c.Prompt, c.Greedy), 0.0, 0
-	rows := logitsOf(t, b.Bytes(), c.Prompt, c.Greedy)[:len(c.Sampled)]
-	for i, logits := range rows {
+	before, rows := c.Prompt, [][]float32(nil)
+	if cfg := must(must(model.OpenBytes("test", b.Bytes())).Config()); len(cfg.Encoder) > 0 {
+		before, rows = cfg.Start, answerTo(t, b.Bytes(), c.Prompt, len(c.Greedy))
+	} else {
+		rows = logitsOf(t, b.Bytes(), c.Prompt, c.Greedy)[:len(c.Sampled)]
+	}
+	ids, worst, at := slices.Concat(before, c.Greedy), 0.0, 0
+	for row, logits := range rows {
+		i := row + len(c.Sampled) - len(rows)
 		for k, id := range sampledAt(ids, i, len(c.Sampled[i]), len(logits)) {
 			if d := math.Abs(logprob(logits, id) - c.Sampled[i][k]); !(d <= worst) {
 				worst, at = d, i
 			}
 		}
-		if greedy := i - len(c.Prompt) + 1; greedy >= 0 && slices.Index(logits, slices.Max(logits)) != int(c.Greedy[greedy]) {
+		if greedy := i - len(before) + 1; greedy >= 0 && slices.Index(logits, slices.Max(logits)) != int(c.Greedy[greedy]) {
 			t.Errorf("token %d of the answer is %d, want %d", greedy, slices.Index(logits, slices.Max(logits)), c.Greedy[greedy])
 			break
 		}
@@ -264,17 +275,81 @@ func doubles(row []float32) []float64 {
 	return all
 }
 
-// compareAnswer compares the tokens of an answer to a text that an encoder reads.
-func (c truth) compareAnswer(t *testing.T, b []byte) {
+// answerTo returns the log-probabilities of each token at the positions of an answer to a text that an encoder reads, of
+// n tokens that are each the likeliest.
+func answerTo(t *testing.T, b []byte, prompt []int32, n int) [][]float32 {
+	t.Helper()
+	file, cfg := opened(t, b)
 	device := must(engine.NewDevice(engine.DeviceConfig{Threads: 1, Budget: mem.NewBudget(1<<30, "test")}))
 	defer device.Close()
-	var got []int32
-	for _, id := range computed(t, device, b, c.Prompt) {
-		got = append(got, int32(id))
+	e, err := engine.New(file, engine.Config{Device: device, Ctx: 128, Batch: 64, KV: kvcache.Both(kvcache.F32)})
+	if err != nil {
+		t.Fatal(err)
 	}
-	if n := min(len(got), len(c.Greedy)); n == 0 || !slices.Equal(got, c.Greedy[:n]) {
-		t.Errorf("the answer is %d, want %d", got, c.Greedy)
+	defer e.Close()
+	l := must(engine.NewLoop(e, engine.LoopConfig{}))
+	defer l.Close()
+	a := &answer{rows: make([][]float32, 0, n), vocab: cfg.NVocab, done: make(chan error, 1)}
+	p := generate.Params{Prompt: prompt, MaxTokens: n, Sampling: sample.Defaults(), TopLogprobs: cfg.NVocab}
+	p.Sampling.Temp = 0
+	if _, err := l.Submit(&engine.Request{Params: p, Sink: a, Slot: -1}); err != nil {
+		t.Fatal(err)
 	}
+	if err := <-a.done; err != nil {
+		t.Fatal(err)
+	}
+	return a.rows
+}
+
+// A source and an answer may have as many positions each as the model has a table for.
+func TestSides(t *testing.T) {
+	dir := t.TempDir()
+	readArchive(t, "testdata/transformers/bart.json")[0].write(t, dir)
+	save(t, dir, "tokenizer.json", anyTokenizer(272))
+	m := must(Open(dir, Options{Type: "f32", Threads: 1}))
+	defer m.Close()
+	var b bytes.Buffer
+	must(m.Write(t.Context(), &b))
+	file, cfg := opened(t, b.Bytes())
+	device := must(engine.NewDevice(engine.DeviceConfig{Threads: 1, Budget: mem.NewBudget(1<<30, "test")}))
+	defer device.Close()
+	e := must(engine.New(file, engine.Config{Device: device, KV: kvcache.Both(kvcache.F32)}))
+	defer e.Close()
+	const side = 128
+	if cfg.NSide != side || e.Ctx() != 2*side {
+		t.Fatalf("%d positions of a context of %d", cfg.NSide, e.Ctx())
+	}
+	for n, want := range map[int]int{1: side - 1, side: side - 1, side + 1: -1} {
+		s, got := e.NewSequence(), 0
+		p := generate.Params{Prompt: slices.Repeat([]int32{5}, n), MaxTokens: -1, Sampling: sample.Defaults(), TopLogprobs: -1}
+		_, err := e.Generate(t.Context(), s, p, func(int32) error { got++; return nil })
+		s.Close()
+		if want < 0 && !errors.Is(err, engine.ErrTooLong) || want >= 0 && (err != nil || got != want) {
+			t.Errorf("a text of %d tokens: an answer of %d, want %d: %v", n, got, want, err)
+		}
+	}
+	if _, err := engine.New(file, engine.Config{Device: device, Ctx: 2*side + 1}); err == nil || !strings.Contains(err.Error(), "128 positions") {
+		t.Errorf("a longer context: %v", err)
+	}
+}
+
+// An answer collects the log-probabilities of all tokens.
+type answer struct {
+	rows  [][]float32
+	vocab int
+	done  chan error
+}
+
+func (a *answer) Progress(engine.Progress) {}
+func (a *answer) Done(r engine.Result)     { a.done <- r.Err }
+
+func (a *answer) Token(tok generate.Token) bool {
+	row := make([]float32, a.vocab)
+	for _, p := range tok.Top {
+		row[p.ID] = float32(p.Value)
+	}
+	a.rows = append(a.rows, row)
+	return true
 }
 
 // logprob returns the logarithm of a token's probability.

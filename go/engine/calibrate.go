@@ -70,14 +70,14 @@ func (l *Loop) calibrate() error {
 		slices.Sort(all)
 		return all[1], nil
 	}
-	took := map[int]time.Duration{}
+	side, took := l.e.model.Config.NSide, map[int]time.Duration{}
 	var seen []sched.Shape
 	sizes, reads := []int{1, 4, 8, few, 64, 256}, l.e.reads()
 	if reads { // a pass takes as long as reading the weights, which may be seconds, and hardly longer with more tokens
 		sizes = []int{1, few, 64}
 	}
 	for _, n := range sizes {
-		if n > layout.Room(0, l.e.batch) || n >= l.e.ctx {
+		if n > layout.Room(0, l.e.batch) || n >= l.e.ctx || side > 0 && n > side {
 			break
 		}
 		s := sched.Shape{Tokens: n, Rows: 1}

@@ -197,16 +197,19 @@ func (e *Engine) load(c Config) error {
 		return fmt.Errorf("%s %w; \"quern embed\" makes vectors", head.Arch, ErrBothWays)
 	} else if len(head.Encoder) > 0 && c.Vectors {
 		return fmt.Errorf("%s %w", head.Arch, ErrAnswers)
-	} else if len(head.Encoder) > 0 && c.Ctx == 1 {
-		return fmt.Errorf("a context of 1 token, %s needs 2: for a text, and for what its answer begins with", head.Arch)
+	} else if n := 1 + len(head.Start); len(head.Encoder) > 0 && c.Ctx > 0 && c.Ctx < n {
+		return fmt.Errorf("a context of %d token, %s needs %d: for a text, and for what its answer begins with", c.Ctx,
+			head.Arch, n)
 	}
 	survey, p, err := c.plan(e.file, budget.Free(), c.Device.Threads(), &e.noMTP)
 	if err != nil {
 		return err
 	}
 	e.config.MTP = survey.Config.Drafts
-	if start, n := survey.Config.Start, survey.Config.NVocab; int(start) >= n {
-		return fmt.Errorf("answers begin with token %d, and the vocabulary has %d", start, n)
+	for _, start := range survey.Config.Start {
+		if n := survey.Config.NVocab; int(start) >= n {
+			return fmt.Errorf("answers begin with token %d, and the vocabulary has %d", start, n)
+		}
 	}
 	if e.banned, err = banned(e.file.GGUF, survey.Config.NVocab); err != nil {
 		return err

@@ -71,7 +71,10 @@ func known(ids []int32, vocab int) error {
 // cost from its own.
 func (e *Engine) Generate(ctx context.Context, s *Sequence, p generate.Params, emit func(id int32) error) (Stats, error) {
 	st := Stats{PromptTokens: len(p.Prompt)}
-	p = e.begun(p)
+	p, err := e.begun(p)
+	if err != nil {
+		return st, err
+	}
 	gen, err := e.generation(p)
 	if err != nil {
 		return st, err

@@ -57,9 +57,13 @@ func (l *Loop) prepareJob(r *Request) (*job, sched.Request, error) {
 	var s sched.Request
 	prompt := len(r.Prompt)
 	if c := l.e.model.Config; c.OnePass() {
+		begun, err := l.e.begun(r.Params)
+		if err != nil {
+			return nil, s, err
+		}
 		own := *r
 		own.NoCache = true // what is after a token decides its state as well
-		own.Params = l.e.begun(r.Params)
+		own.Params = begun
 		r = &own
 		switch {
 		case c.BothWays && r.Reader == nil:

@@ -91,7 +91,7 @@ func (c *Config) use(s *model.Survey, threads int) model.Use {
 	if s.Config.OnePass() {
 		u.Batch = u.Ctx
 		if len(s.Config.Encoder) > 0 { // beside as many answers as there can be
-			u.Batch += u.Sequences
+			u.Batch += u.Sequences * len(s.Config.Start)
 		}
 	}
 	u.MaxOut = min(maxOut, u.Batch)

@@ -137,6 +137,15 @@ func (b *Batch) mustHaveSources() {
 	}
 }
 
+// mustAnswerWithin panics unless the tokens that plans run over are behind their source, by less than n.
+func (b *Batch) mustAnswerWithin(n int) {
+	for i, row := range b.seq[b.from:][:b.nTok()] {
+		if at := b.pos[b.from+i] - b.source[row]; at < 0 || int(at) >= n {
+			panic(fmt.Sprintf("kernel: position %d behind a source, the plan has a table of %d", at, n))
+		}
+	}
+}
+
 // AddSeq begins a sequence with its units in each group: blocks in the order of position, -1 for blocks that
 // no token of the batch attends to; or the state before the batch, -1 if there is none yet, and the one
 // after. The tokens added next belong to it. It panics when the batch is full, or on units that the group

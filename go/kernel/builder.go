@@ -11,6 +11,7 @@ type planBuilder struct {
 	uses  []groupUse
 	// The maximum number of positions of the batch, if they are looked up; 0: unlimited.
 	positions int
+	answers   int // of those behind a source
 	unbound   bool
 	sided     bool             // sequences of the batch have a source
 	owned     []unsafe.Pointer // C memory that is the plan's

@@ -34,6 +34,7 @@ const (
 	ByToken    Index = C.QN_INDEX_TOK
 	ByPosition Index = C.QN_INDEX_POS
 	First      Index = C.QN_INDEX_FIRST // the same row for all
+	ByAnswer   Index = C.QN_INDEX_OWN   // by the position behind the source of the sequence
 )
 
 func (o Embed) fill(b *planBuilder, op *C.struct_qn_op) error {
@@ -46,8 +47,11 @@ func (o Embed) fill(b *planBuilder, op *C.struct_qn_op) error {
 		return err
 	}
 	c.index, c.add, c.scale = C.int32_t(o.By), flag(o.Add), C.float(o.Scale)
-	if o.By == ByPosition {
+	switch o.By {
+	case ByPosition:
 		b.positions = min(cmp.Or(b.positions, o.Table.Out), o.Table.Out)
+	case ByAnswer:
+		b.answers, b.sided = min(cmp.Or(b.answers, o.Table.Out), o.Table.Out), true
 	}
 	return b.floats(&c.dst, o.Dst, TokRows, o.Table.In)
 }

@@ -27,6 +27,7 @@ type Plan struct {
 	sided   bool       // sequences of the batch have a source
 
 	positions int // positions of the batch are below it; 0: any
+	answers   int // and so are those behind a source
 	owned     []unsafe.Pointer
 }
 
@@ -64,7 +65,8 @@ func NewPlan(specs []BufSpec, ops ...Op) (*Plan, error) {
 		p.Close()
 		return nil, err
 	}
-	p.unbound, p.uses, p.sided, p.positions = b.unbound, b.uses, b.sided, b.positions
+	p.unbound, p.uses, p.sided = b.unbound, b.uses, b.sided
+	p.positions, p.answers = b.positions, b.answers
 	p.scratch = int(C.qn_plan_scratch(p.c, C.int32_t(p.n), 0))
 	return p, nil
 }
@@ -159,6 +161,9 @@ func (p *Plan) ready(pool *Pool, bufs *Buffers, b *Batch, scratch []byte) {
 	}
 	if p.sided {
 		b.mustHaveSources()
+	}
+	if p.answers > 0 {
+		b.mustAnswerWithin(p.answers)
 	}
 	if !aligned(scratch) || len(scratch) < pool.Threads()*AlignUp(p.scratch) {
 		panic("kernel: scratch is too small or not aligned")

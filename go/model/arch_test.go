@@ -78,7 +78,7 @@ func TestArchitectures(t *testing.T) {
 }
 
 // ofTransformers are architectures that llama.cpp lacks: TestTransformers of go/convert compares small models of theirs.
-var ofTransformers = []string{"mpnet", "electra"}
+var ofTransformers = strings.Fields(`mpnet electra bart mbart pegasus marian flex_olmo hyperclovax olmo_hybrid diffllama`)
 
 // asWitnessed makes of a model what the other implementation computes, where the original differs
 // and arch follows that.
@@ -125,7 +125,7 @@ func against(t *testing.T, f *File, path string) {
 	source := 0
 	if len(m.Config.Encoder) > 0 {
 		source = len(w.IDs)
-		w.IDs = append(append(w.IDs, m.Config.Start), w.Answer...)
+		w.IDs = append(append(w.IDs, m.Config.Start...), w.Answer...)
 	}
 	s := newStepper(t, m, len(w.IDs)+len(w.Greedy))
 	s.source = source

@@ -40,6 +40,9 @@ func NewSurvey(f *File, kv kernel.KVTypes, ctx int, tiers ...nn.Tier) (*Survey, 
 		return nil, err
 	}
 	cfg = cfg.For(ctx)
+	if cfg.NSide > 0 && cfg.Ctx > cfg.NCtx {
+		return nil, fmt.Errorf("a context of %d tokens: the model has embeddings of %d positions for a text, and as many for its answer; give a shorter one", cfg.Ctx, cfg.NSide)
+	}
 	if cfg.Positions && cfg.Ctx > cfg.NCtx {
 		return nil, fmt.Errorf("a context of %d tokens: the model has embeddings of %d positions; give a shorter one", cfg.Ctx, cfg.NCtx)
 	}

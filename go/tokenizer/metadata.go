@@ -94,6 +94,22 @@ func (r *reader) id(key string, nVocab int) int32 {
 	return none
 }
 
+// answersOnly returns which of n tokens no text that is read has, nil if the file does not say it: those of the other
+// language of a translator.
+func (r *reader) answersOnly(n int) []bool {
+	const key = "quern.tokenizer.answers_only"
+	v, ok := r.m.Value(key)
+	if !ok {
+		return nil
+	}
+	list, ok := v.([]bool)
+	if !ok || len(list) != n {
+		r.fail("%s is %T, want a truth for each of %d tokens", key, v, n)
+		return nil
+	}
+	return list
+}
+
 // scores returns a required list of n finite numbers.
 func (r *reader) scores(key string, n int) []float32 {
 	v, ok := r.value(key, true)

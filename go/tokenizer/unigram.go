@@ -1,6 +1,7 @@
 package tokenizer
 
 import (
+	"maps"
 	"math"
 	"slices"
 	"strings"
@@ -31,6 +32,9 @@ func newUnigram(r *reader, t *Tokenizer, index map[string]int32, unk int32) *uni
 	scores := r.scores("scores", len(t.tokens))
 	if r.err != nil {
 		return m
+	}
+	if only := r.answersOnly(len(t.tokens)); only != nil {
+		maps.DeleteFunc(index, func(_ string, id int32) bool { return only[id] })
 	}
 	m.prefixes = newPrefixes(r, index)
 	worst := 0.0

@@ -26,8 +26,9 @@ var families = []lang.Family{
 	mellum, mimo2, dbrx, internlm2, xverse, baichuan, orion, minicpm, qwen, exaone, starcoder, bloom, falcon, mpt,
 	chatglm, stablelm, plamo, nemotron, deci, arctic, codeshell, jais, refact, openelm, plm, smallthinker, grok,
 	chameleon, talkie, hrmText, dots3note, bailingmoe3, qwen4exp, deepseek4, hyv4, minimaxm3, groveMoE, spark25,
-	laguna, cogvlm, maple, step35, minimax01, glm4, gptneox, gpt2, bert, xlmRoberta, nomicBERT, jinaBERTv2,
-	llamaEmbed, modernBERT, eurobert, neoBERT, t5, t5Encoder,
+	laguna, cogvlm, maple, step35, minimax01, minimax, glm4, gptneox, gpt2, bert, xlmRoberta, nomicBERT, jinaBERTv2,
+	llamaEmbed, modernBERT, eurobert, neoBERT, t5, t5Encoder, bart, mbart, pegasus, marian,
+	flexOlmo, hyperclovax, olmoHybrid, phi4Multimodal, diffLlama,
 	distilBERT, mpnet, electra,
 }
 

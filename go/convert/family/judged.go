@@ -18,7 +18,8 @@ var nothing = strings.Fields(`
 	initializer_range initializer_factor initializer_cutoff_factor init_device learnable_sink_init seed
 	rescale_prenorm_residual time_step_init_scheme time_step_floor embedding_fraction L_bp_cycles altup_coef_clip
 	attention_dropout hidden_dropout_prob attention_probs_dropout_prob resid_pdrop embd_pdrop emb_pdrop attn_pdrop
-	hidden_dropout dropout dropout_rate qa_dropout seq_classif_dropout summary_last_dropout embedding_dropout mlp_dropout residual_dropout
+	hidden_dropout dropout dropout_rate qa_dropout seq_classif_dropout summary_last_dropout embedding_dropout mlp_dropout
+	residual_dropout activation_dropout encoder_layerdrop decoder_layerdrop init_std
 	router_aux_loss_coef router_jitter_noise aux_loss_alpha sparse_pred_ignore_index sparse_prediction
 
 	pretraining_tp model_parallel_size reorder_and_upcast_attn attention_softmax_in_fp32
@@ -32,6 +33,7 @@ var nothing = strings.Fields(`
 	out_hidden_size boi_token_index eoi_token_index boi_token_id boa_token_id eoi_token_id eoa_token_id eoa_token_index
 	im_start_id im_end_id im_newline_id
 
+	forced_eos_token_id
 	do_sample temperature top_k top_p min_p typical_p repetition_penalty num_beams num_beam_groups max_length min_length
 	early_stopping length_penalty no_repeat_ngram_size task_specific_params prefix tf_legacy_loss torchscript pruned_heads
 	use_bfloat16 tokenizer_class finetuning_task gradient_checkpointing _attn_implementation* attn_implementation
@@ -63,8 +65,11 @@ var shownTo = map[string]string{
 	"qwen3next": "decoder_sparse_step mlp_only_layers", "qwen3vlmoe": "decoder_sparse_step mlp_only_layers",
 	"dots1":   "sliding_window max_window_layers", // lists of layers say it
 	"exaone4": "sliding_window_pattern", "exaone-moe": "sliding_window_pattern", "gemma3": "_sliding_window_pattern",
-	"afmoe":      "global_attn_every_n_layers",
-	"cohere2moe": "rope_theta sliding_window_pattern prefix_dense_sliding_window_pattern",
+	"afmoe":       "global_attn_every_n_layers",
+	"cohere2moe":  "rope_theta sliding_window_pattern prefix_dense_sliding_window_pattern",
+	"minimax-01":  "block_size full_attn_beta_factor linear_attn_beta_factor mlp_beta_factor",
+	"olmo_hybrid": "linear_a_log_min linear_a_log_max linear_dt_min linear_dt_max linear_dt_init_floor",
+	"diffllama":   "lambda_std_dev", "hyperclovax": "use_post_norm",
 	"mistral4":   "rope_parameters.partial_rotary_factor",
 	"granitemoe": "mamba_* time_step_limit", "granite": "mamba_* time_step_limit", "granitehybrid": "mamba_expand",
 	"dbrx": "ffn_config.hidden_size ffn_config.moe_loss_weight", "t5encoder": "num_decoder_layers scale_decoder_outputs",

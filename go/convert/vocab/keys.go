@@ -24,7 +24,11 @@ func (v *Vocabulary) Keys() []gguf.KV {
 		all = append(all, gguf.KV{Key: prefix + "add_" + a.name + "_token", Value: a.on})
 	}
 	for _, kv := range v.more {
-		all = append(all, gguf.KV{Key: prefix + kv.Key, Value: kv.Value})
+		key := prefix + kv.Key
+		if kv.Key == answersOnly {
+			key = kv.Key
+		}
+		all = append(all, gguf.KV{Key: key, Value: kv.Value})
 	}
 	return all
 }

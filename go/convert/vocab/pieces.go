@@ -140,9 +140,11 @@ func parsePieces(b []byte) (*pieceModel, error) {
 type pieceOrder int
 
 const (
-	plainPieces  pieceOrder = iota // in this order, with scores
-	piecesOfT5                     // in this order, as Unigram if the model is
-	piecesOfXLMR                   // as Unigram, with the first tokens in another order
+	plainPieces     pieceOrder = iota // in this order, with scores
+	piecesOfT5                        // in this order, as Unigram if the model is
+	piecesOfXLMR                      // as Unigram, with the first tokens in another order
+	piecesOfMBART                     // the same, and languages at the end
+	piecesOfPegasus                   // as Unigram, behind tokens of the model's own
 )
 
 // readPieces reads a SentencePiece model.
@@ -157,13 +159,18 @@ func (v *Vocabulary) readPieces(path string, order pieceOrder) error {
 	}
 	v.Model, v.pre, v.scores = "llama", "default", []float32{}
 	const unigram = 1
-	if order == piecesOfXLMR && m.kind != unigram {
+	if order > piecesOfT5 && m.kind != unigram {
 		return fmt.Errorf("%s: a model of the kind %d, want Unigram", path, m.kind)
 	}
 	if order != plainPieces && m.kind == unigram {
 		v.unigram(m.dummyPrefix, m.oneSpace, m.charsmap)
 	}
-	if order == piecesOfXLMR {
+	switch order {
+	case piecesOfMBART:
+		m.pieces = v.ofMBART(m.pieces)
+	case piecesOfPegasus:
+		m.pieces = ofPegasus(m.pieces)
+	case piecesOfXLMR:
 		first := []spelled{{"<s>", 0, 3}, {"<pad>", 0, 3}, {"</s>", 0, 3}, {"<unk>", 0, 2}}
 		m.pieces = append(first, m.pieces[min(3, len(m.pieces)):]...)
 		m.pieces = append(m.pieces, spelled{"<mask>", 0, 3})

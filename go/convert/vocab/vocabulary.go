@@ -104,6 +104,14 @@ func Read(dir, arch, pre string, limit int, model *hf.Config) (*Vocabulary, erro
 	switch {
 	case arch == "gemma4" && file != nil:
 		err = from(path, v.readMerged(file))
+	case hf.Exists(dir, "source.spm"):
+		err = v.readMarian(dir)
+	case (arch == "pegasus" || arch == "mbart") && file != nil && file.Model.Type == "Unigram":
+		err = from(path, v.readUnigram(file))
+	case arch == "pegasus" && hf.Exists(dir, "spiece.model"):
+		err = v.readExtended(dir, "spiece.model", piecesOfPegasus, nil)
+	case arch == "mbart" && hf.Exists(dir, "sentencepiece.bpe.model"):
+		err = v.readExtended(dir, "sentencepiece.bpe.model", piecesOfMBART, nil)
 	case hf.Exists(dir, "spiece.model"):
 		err = v.readExtended(dir, "spiece.model", piecesOfT5, file)
 	case hf.Exists(dir, "tokenizer.model") && !isRanks(filepath.Join(dir, "tokenizer.model")):

@@ -51,6 +51,8 @@ var archs = []Arch{
 	bitnet,
 	llamaEmbed, bert, nomicBERT, nomicBERTMoE, jinaBERTv2, jinaBERTv3, modernBERT, eurobert, neoBERT, gemmaEmbedding,
 	t5Encoder, t5, mpnet, electra,
+	bart, mbart, pegasus, marian,
+	flexOlmo, hyperclovax, olmoHybrid, diffLlama,
 }
 
 // Lookup returns the architecture called name.

@@ -1,6 +1,8 @@
 package arch
 
 import (
+	"cmp"
+
 	"github.com/quern-llm/quern/go/kernel"
 	. "github.com/quern-llm/quern/go/model/nn"
 )
@@ -17,6 +19,12 @@ var minimax01 = Arch{
 		c.ExpertNorm = true
 		k.Rope(kernel.RopeNeox)
 		c.NormedScale = float32(k.Float("residual_scale", 1e-6, 1e6))
+		c.NormedLinear = float32(k.FloatOr("quern.residual_scale.linear", 0, 0, 1e6))
+		c.NormedFF = float32(k.FloatOr("quern.residual_scale.feed_forward", 0, 0, 1e6))
+		c.LinearEps = float32(k.FloatOr("quern.attention.linear_norm_epsilon", 0, 0, 1))
+		if k.Has("attention.sliding_window") {
+			k.Windows(func(int) bool { return true })
+		}
 		for il, recurrent := range k.RecurrentLayers(8) {
 			l := &c.Layers[il]
 			if !recurrent {
@@ -30,13 +38,15 @@ var minimax01 = Arch{
 	},
 	build: func(b *Builder) {
 		b.Begin()
+		all := b.Config.NormedScale
+		linear, ff := cmp.Or(b.Config.NormedLinear, all), cmp.Or(b.Config.NormedFF, all)
 		b.Layers(func(l Layer) {
 			if l.NHeadKV == 0 {
-				l.DeepNorm("attn_norm", l.LightningAttention())
+				l.DeepNorm("attn_norm", linear, l.LightningAttention())
 			} else {
-				l.DeepNorm("attn_norm", l.Attention(Attention{}))
+				l.DeepNorm("attn_norm", all, l.Attention(Attention{}))
 			}
-			l.DeepNorm("ffn_norm", l.Experts(Experts{}))
+			l.DeepNorm("ffn_norm", ff, l.Experts(Experts{}))
 		})
 		b.End("output_norm")
 	},

@@ -1,9 +1,6 @@
 package arch
 
 import (
-	"math"
-	"slices"
-
 	"github.com/quern-llm/quern/go/kernel"
 	. "github.com/quern-llm/quern/go/model/nn"
 )
@@ -16,21 +13,9 @@ var t5 = Arch{
 	Name: "t5",
 	config: func(k *Keys) {
 		t5Keys(k)
-		// whose keys and values have the same place, and the decoder's the same sizes
-		for il, l := range k.Config.Layers {
-			if l != k.Config.Layers[0] {
-				k.Fail("attention.head_count", "layer %d has other sizes than layer 0, want the same in all", il)
-			}
-		}
-		k.Config.Encoder = k.Config.Layers
-		n := k.IntOr("decoder_block_count", len(k.Config.Layers), 1, MaxLayer)
-		k.Config.Layers = slices.Repeat(k.Config.Encoder[:1], n)
+		k.DecoderLayers()
 		k.Config.LogitScale = float32(k.FloatOr("quern.logit_scale", 1, 1e-6, 1e6))
-		start := "decoder_start_token_id"
-		if !k.Has(start) { // the token for padding, which is the first
-			return
-		}
-		k.Config.Start = int32(k.Int(start, 0, math.MaxInt32))
+		k.Answers()
 	},
 	build: func(b *Builder) {
 		b.Begin()

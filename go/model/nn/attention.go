@@ -51,6 +51,7 @@ type Attention struct {
 	Spans        bool     // attention is to the best spans of positions, in layers with a CompressRatio
 	SpansPerHead bool     // each KV head selects spans of its own
 	In           int      // columns of the input; 0: NEmbd
+	Differential bool     // of the results of the heads: see difference
 }
 
 // Attention is output(attend(rope(qkv(input)))): scaled dot-product attention (Vaswani et al. 2017) with grouped keys
@@ -59,7 +60,11 @@ func (l Layer) Attention(a Attention) Sublayer {
 	q := l.queries(a)
 	nOut := l.NHead * l.ValueDim
 	outName := cmp.Or(a.Out, "attn_output")
-	out := l.Matrix(outName+".weight", nOut, l.Config.NEmbd)
+	nIn := nOut
+	if a.Differential {
+		nIn = nOut / 2
+	}
+	out := l.Matrix(outName+".weight", nIn, l.Config.NEmbd)
 	h := Sublayer{}
 	for _, p := range q.parts {
 		h.In = append(h.In, p.Matrix)
@@ -138,8 +143,11 @@ func (l Layer) Attention(a Attention) Sublayer {
 				Dst: att, Src: att, Cols: nOut, Segs: 1, Kind: kernel.NoNorm, Scale: scale,
 			})
 		}
-		attAct := l.Act("att", kernel.TokRows, nOut, out)
-		l.inner(attAct, att, nOut, a.SubNorm)
+		if a.Differential {
+			l.difference(att)
+		}
+		attAct := l.Act("att", kernel.TokRows, nIn, out)
+		l.inner(attAct, att, nIn, a.SubNorm)
 		l.result(attAct, kernel.Part{Matrix: out, Bias: l.optional(outName+".bias", l.Config.NEmbd)}, a.PostNorm)
 	}
 	return h

@@ -28,7 +28,8 @@ type Config struct {
 	NextRaw    bool          // their input and output are hidden states before the norm
 
 	Encoder []LayerConfig // of an encoder, whose text the layers read; nil: no encoder
-	Start   int32         // the first token of an answer
+	Start   []int32       // the tokens that an answer begins with: one, and what is forced behind it
+	NSide   int           // positions that a source may have at most, and an answer as many, by their tables; 0: any
 
 	Loops    int    // runs of the layers of the file; 0: one
 	LoopNorm bool   // the output norm is applied between two runs
@@ -46,6 +47,7 @@ type Config struct {
 	Norm          kernel.NormKind // of the residual
 	BareNorms     bool            // norms have no weights
 	Eps           float32
+	LinearEps     float32 // of norms of the results of linear attention; 0: Eps
 	Embedding     string  // the tensor with a row for each token
 	EmbedScale    float32 // of embeddings
 	EmbedNorm     bool    // embeddings are normalised, without weights
@@ -54,6 +56,8 @@ type Config struct {
 	Suppressed    [2]int  // tokens from the first number to below the second are never generated
 	ResidualScale float32 // of the result of a sublayer
 	NormedScale   float32 // of the norm that a sublayer's result is added to: see DeepNorm; 0: to the residual
+	NormedLinear  float32 // the same of linear attention; 0: NormedScale
+	NormedFF      float32 // of feed-forwards; 0: NormedScale
 	LogitScale    float32
 	AttnLimit     float32 // queries, keys and values are clamped to +-AttnLimit; 0: not
 	ValueScale    float32 // of the results of heads; 0: 1
@@ -124,6 +128,8 @@ type Delta struct {
 	NHead, NHeadKey  int     // of values; of queries and keys
 	KeyDim, ValueDim int     // of a head
 	LowerBound       float32 // of the logarithm of a decay; 0: none
+	Beta             float32 // that gates of what is written are multiplied by; 0: 1
+	Eps              float32 // of the lengths of queries and keys; 0: that of the model
 	Signed           bool    // ssm_a of bounded decays is negative in files, a vector of one dimension
 }
 

@@ -62,7 +62,8 @@ func (l Layer) DeltaNet(d DeltaNet) Sublayer {
 func (l Layer) deltaResult(gate kernel.Gate, out kernel.Matrix) {
 	n, y := l.Config.Delta, gate.Dst
 	l.Add(kernel.NormRows{
-		Dst: y, Src: y, Cols: n.ValueDim, Segs: n.NHead, Eps: l.Config.Eps, Scale: 1,
+		Dst: y, Src: y, Cols: n.ValueDim, Segs: n.NHead, Eps: cmp.Or(l.Config.LinearEps, l.Config.Eps),
+		Scale:  1,
 		Weight: l.Vector("ssm_norm.weight", n.ValueDim),
 	})
 	l.Add(gate)
@@ -74,10 +75,12 @@ func (l Layer) deltaResult(gate kernel.Gate, out kernel.Matrix) {
 // unitLength scales the first heads of queries and keys to length 1, by an RMS norm with a sum in place of the mean. It
 // returns 1/sqrt(KeyDim).
 func (l Layer) unitLength(buf kernel.Buf, heads int) float32 {
-	dim := l.Config.Delta.KeyDim
+	n, dim := l.Config.Delta, l.Config.Delta.KeyDim
 	length := float32(1 / math.Sqrt(float64(dim)))
+	// Longer keys write more, and read more of it: a state is the smaller for it, and queries are longer.
+	scale := length * float32(math.Sqrt(float64(cmp.Or(n.Beta, 1))))
 	l.Add(kernel.NormRows{
-		Dst: buf, Src: buf, Cols: dim, Segs: heads, Eps: l.Config.Eps / float32(dim), Scale: length,
+		Dst: buf, Src: buf, Cols: dim, Segs: heads, Eps: cmp.Or(n.Eps, l.Config.Eps) / float32(dim), Scale: scale,
 	})
 	return length
 }

@@ -1,6 +1,11 @@
 package nn
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"math"
+	"slices"
+
+	"github.com/quern-llm/quern/go/kernel"
+)
 
 // The layers of models with an encoder and a decoder. A sequence begins with the text that the encoder reads,
 // the source, and goes on with the decoder's. A position of the source has in the memory of a decoder's layer
@@ -25,7 +30,7 @@ func (b *Builder) Encoder(stem string, build func(l Layer)) {
 }
 
 // Decoder builds the layers of the decoder. Before them, at the end of the encoder, it stores the keys and values of
-// the source in each layer, from the result of the encoder after a norm.
+// the source in each layer, from the result of the encoder after a norm; "" is none.
 func (b *Builder) Decoder(stem, norm string, build func(l Layer)) {
 	b.TensorPrefix, b.role, b.byDistance = stem, inDecoder, nil
 	n := len(b.Program.Encoder)
@@ -41,7 +46,11 @@ func (b *Builder) Decoder(stem, norm string, build func(l Layer)) {
 		mats = append(mats, l.Matrix("cross_attn_v.weight", b.Config.NEmbd, l.NHeadKV*l.ValueDim))
 	}
 	act := b.Act("embd", kernel.TokRows, b.Config.NEmbd, mats...)
-	b.Add(b.Norm(act, b.X(), kernel.TokRows, norm))
+	if norm == "" {
+		b.Add(kernel.ToAct{Act: act, Src: b.X(), Cols: b.Config.NEmbd})
+	} else {
+		b.Add(b.Norm(act, b.X(), kernel.TokRows, norm))
+	}
 	for i, l := range made {
 		l.keepSource(act, mats[2*i], mats[2*i+1])
 	}
@@ -68,7 +77,10 @@ func (l Layer) keepSource(act kernel.Act, key, value kernel.Matrix) {
 	buf := l.Floats("cross", kernel.TokRows, col[2]+value.Out)
 	l.Add(kernel.Matmul{
 		Dst: buf, Act: l.Only(act, key, value),
-		Parts: []kernel.Part{{Matrix: key, Col: col[1]}, {Matrix: value, Col: col[2]}},
+		Parts: []kernel.Part{
+			{Matrix: key, Bias: l.optional("cross_attn_k.bias", key.Out), Col: col[1]},
+			{Matrix: value, Bias: l.optional("cross_attn_v.bias", value.Out), Col: col[2]},
+		},
 	})
 	l.Add(kernel.StoreKV{Heads: l.crossHeads(buf, col), Eps: l.Config.Eps, Scale: 1})
 }
@@ -80,12 +92,64 @@ func (l Layer) CrossAttention() Sublayer {
 	out := l.Matrix("cross_attn_o.weight", nOut, l.Config.NEmbd)
 	return Sublayer{[]kernel.Matrix{query}, func(act kernel.Act) {
 		buf, att := l.Floats("cross", kernel.TokRows, max(nq, nOut)), l.Floats("att", kernel.TokRows, nOut)
-		l.Add(kernel.Matmul{Dst: buf, Act: act, Parts: []kernel.Part{{Matrix: query}}})
+		l.Add(kernel.Matmul{
+			Dst: buf, Act: act, Parts: []kernel.Part{{Matrix: query, Bias: l.optional("cross_attn_q.bias", nq)}},
+		})
 		heads := l.crossHeads(buf, [3]int{})
 		l.Add(kernel.StoreKV{Heads: heads, Eps: l.Config.Eps, Scale: l.AttnScale, QueriesOnly: true})
 		l.Add(kernel.Attend{Heads: heads, Dst: att, Side: kernel.SourceSide})
 		attAct := l.Act("att", kernel.TokRows, nOut, out)
 		l.Add(kernel.ToAct{Act: attAct, Src: att, Cols: nOut})
-		l.result(attAct, kernel.Part{Matrix: out}, "")
+		l.result(attAct, kernel.Part{Matrix: out, Bias: l.optional("cross_attn_o.bias", l.Config.NEmbd)}, "")
 	}}
+}
+
+// Answers reads what an answer begins with: the start token, and one that is forced behind it, such as that of a
+// language.
+func (k *Keys) Answers() {
+	k.Config.Start = []int32{0} // the token for padding, which is the first
+	const start, forced = "decoder_start_token_id", Own + "forced_bos_token_id"
+	if k.Has(start) {
+		k.Config.Start[0] = int32(k.Int(start, 0, math.MaxInt32))
+	}
+	if k.Has(forced) {
+		k.Config.Start = append(k.Config.Start, int32(k.Int(forced, 0, math.MaxInt32)))
+	}
+}
+
+// DecoderLayers reads the number of a decoder's layers, which have the sizes of the encoder's.
+func (k *Keys) DecoderLayers() {
+	// whose keys and values have the same place
+	for il, l := range k.Config.Layers {
+		if l != k.Config.Layers[0] {
+			k.Fail("attention.head_count", "layer %d has other sizes than layer 0, want the same in all", il)
+		}
+	}
+	k.Config.Encoder = k.Config.Layers
+	n := k.IntOr("decoder_block_count", len(k.Config.Layers), 1, MaxLayer)
+	k.Config.Layers = slices.Repeat(k.Config.Encoder[:1], n)
+}
+
+// Sides says that source and answer have a table of positions each, of as many rows as the file says that its context
+// has.
+func (k *Keys) Sides() {
+	k.Config.NSide = k.Config.NCtx
+	k.Config.NCtx *= 2
+}
+
+// Begun adds to the embeddings those of positions, at the beginning of an encoder or decoder, and takes the norm, if
+// there is one. A decoder counts positions from behind the source, and may have a table of tokens of its own.
+func (b *Builder) Begun() {
+	c, by := b.Config, kernel.ByPosition
+	if b.role == inDecoder {
+		by = kernel.ByAnswer
+		if own := b.TensorPrefix + "token_embd.weight"; b.Has(own) {
+			b.Add(kernel.Embed{Dst: b.X(), Table: b.Table(own, c.NEmbd, c.NVocab), Scale: c.EmbedScale})
+		}
+	}
+	table := b.Table(b.TensorPrefix+"position_embd.weight", c.NEmbd, c.NSide)
+	b.Add(kernel.Embed{Dst: b.X(), Table: table, By: by, Add: true, Scale: 1})
+	if norm := b.TensorPrefix + "token_embd_norm"; b.Has(norm + ".weight") {
+		b.Normalise(norm)
+	}
 }

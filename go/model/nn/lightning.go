@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"cmp"
 	"math"
 
 	"github.com/quern-llm/quern/go/internal/exactmath"
@@ -41,7 +42,7 @@ func (l Layer) LightningAttention() Sublayer {
 			Rate: l.constants("lightning.rates", l.NHead, l.slope),
 		})
 		l.Add(kernel.NormRows{
-			Dst: y, Src: y, Cols: width, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: 1,
+			Dst: y, Src: y, Cols: width, Segs: 1, Kind: c.Norm, Eps: cmp.Or(c.LinearEps, c.Eps), Scale: 1,
 			Weight: l.Vector("attn_norm_2.weight", width),
 		})
 		l.open(act, gate, kernel.Gate{Dst: y, Cols: width, Fn: kernel.Sigmoid})

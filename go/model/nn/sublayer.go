@@ -94,13 +94,13 @@ func (l Layer) lowRank(use string, act kernel.Act, first kernel.Matrix, between 
 	l.Add(kernel.Matmul{Dst: dst, Act: lowAct, Parts: []kernel.Part{second}})
 }
 
-// DeepNorm is x = NormedScale * norm(x) + h(norm(x)) (Wang et al. 2022, "DeepNet").
-func (l Layer) DeepNorm(norm string, h Sublayer) {
+// DeepNorm is x = scale * norm(x) + h(norm(x)) (Wang et al. 2022, "DeepNet").
+func (l Layer) DeepNorm(norm string, scale float32, h Sublayer) {
 	c := l.Config
 	act := l.Act("embd", kernel.TokRows, c.NEmbd, h.In...)
 	l.Add(l.Norm(act, l.X(), kernel.TokRows, norm))
 	l.Add(kernel.NormRows{
-		Dst: l.X(), Src: l.X(), Cols: c.NEmbd, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: c.NormedScale,
+		Dst: l.X(), Src: l.X(), Cols: c.NEmbd, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: scale,
 		Weight: l.NormWeights(norm, c.NEmbd),
 	})
 	h.Run(act)
