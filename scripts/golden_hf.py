@@ -42,6 +42,7 @@ import tempfile
 import numpy as np
 import torch
 import transformers
+import transformers.models.hy_v4.modeling_hy_v4
 from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageTextToText, AutoModelForSeq2SeqLM
 
 ARCHIVE = pathlib.Path(__file__).parent.parent / "go/convert/testdata/transformers"
@@ -78,7 +79,7 @@ def spread(name, shape):
         return 1.5, 0.5
     if stem.endswith("dt_bias") or stem.endswith("dt_proj.bias"):
         return 2.0, -2.0
-    if stem.endswith(".D"):
+    if stem.endswith((".D", "layer_scalar")):
         return 0.5, 1.0
     if len(shape) == 1 and name.endswith(".weight"):  # of norms, in some models as the difference from 1
         return 0.4, 0.8
@@ -115,7 +116,8 @@ ROPES = {
     "longrope": rope("longrope", factor=4.0, original_max_position_embeddings=32,
                      short_factor=[1 + i / 8 for i in range(8)], long_factor=[1 + i for i in range(8)]),
 }
-TIED = {"tied": {"tie_word_embeddings": True}, "untied": {"tie_word_embeddings": False}}
+TIE, UNTIE = {"tied": {"tie_word_embeddings": True}}, {"untied": {"tie_word_embeddings": False}}
+TIED = TIE | UNTIE
 LAYERS4 = ["sliding_attention", "full_attention", "full_attention", "sliding_attention"]
 SEQ2SEQ = dict(
     encoder_layers=2, decoder_layers=3, encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=96,
@@ -125,6 +127,25 @@ SEQ2SEQ_VARIANTS = {
     "untied": {"tie_word_embeddings": False}, "scale": {"scale_embedding": True},
     "relu": {"activation_function": "relu"}, "silu": {"activation_function": "swish"}, "deep": {"encoder_layers": 4, "num_hidden_layers": 4}}
 EXPERTS = dict(num_experts=8, num_experts_per_tok=3, moe_intermediate_size=32)
+ROUTED = dict(n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=32, n_shared_experts=1)
+LATENT = dict(num_key_value_heads=4, q_lora_rank=32, kv_lora_rank=32, qk_rope_head_dim=16, qk_nope_head_dim=16,
+              v_head_dim=32)
+NEMOTRON = dict(n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=32,
+                moe_shared_expert_intermediate_size=48, n_group=1, topk_group=1)
+INDEX = dict(index_topk=24, index_head_dim=32, index_n_heads=16)  # with fewer, many scores are 0 alike
+GROUPS = {"groups": {"n_group": 4, "topk_group": 2}, "norm": {"norm_topk_prob": False},
+          "scale": {"routed_scaling_factor": 1.3}}
+VISION = dict(hidden_size=32, embed_dim=32, intermediate_size=32, depth=1, num_layers=1, num_hidden_layers=1, num_heads=2,
+              num_attention_heads=2, image_size=28, patch_size=14, out_hidden_size=64, fullatt_block_indexes=[0],
+              deepstack_visual_indexes=[0])
+
+
+SECTIONS = rope(mrope_section=[2, 3, 3])
+
+
+def with_vision(text, **more):
+    return {"text_config": {**SMALL, **text}, "vision_config": VISION, **more}
+
 
 ABSENT = "num_hidden_layers hidden_size intermediate_size num_attention_heads num_key_value_heads type_vocab_size".split()
 ENCODER = {"head": "", "type_vocab_size": 2, "num_key_value_heads": None}
@@ -213,7 +234,10 @@ FAMILIES = {
         "head_dim": 16, "ssm_state_size": 16, "mamba_num_heads": 8, "mamba_head_dim": 16, "n_groups": 2,
         "chunk_size": 8}, {
         **TIED, "limits": {"time_step_limit": [0.1, 0.3]}, "min": {"time_step_min": 0.1},
-        "no-conv-bias": {"use_conv_bias": False}, "proj-bias": {"mamba_proj_bias": True}, "bias": {"mlp_bias": True}}),
+        "no-conv-bias": {"use_conv_bias": False}, "proj-bias": {"mamba_proj_bias": True}, "bias": {"mlp_bias": True},
+        "experts": {**NEMOTRON, "layer_types": ["linear_attention", "full_attention", "moe", "moe"]},
+        "both": {**NEMOTRON, "layer_types": ["mlp", "linear_attention", "moe", "full_attention"]},
+        "latent": {**NEMOTRON, "moe_latent_size": 32, "layer_types": ["moe", "linear_attention", "moe", "mlp"]}}),
     "mamba": ("mamba", {"state_size": 16, "intermediate_size": 128, "time_step_rank": 16}, {
         **TIED, "no-conv-bias": {"use_conv_bias": False}}),
     "falconmamba": ("falcon_mamba", {"state_size": 16, "intermediate_size": 128, "time_step_rank": 16}, {
@@ -247,7 +271,7 @@ FAMILIES = {
         "vocab_size_per_layer_input": VOCAB, "hidden_size_per_layer_input": 16, "num_kv_shared_layers": 5,
         "activation_sparsity_pattern": [0.95] * 3 + [0.0] * 7}, {
         "sparsity": {"activation_sparsity_pattern": [0.7] * 5 + [0.0] * 5}, "cap": {"final_logit_softcapping": 3.0},
-        "act": {"hidden_activation": "silu"}}),
+        "act": {"hidden_activation": "silu"}, "laurel": {"laurel_rank": 32}}),
     "t5": ("t5", {"d_model": 64, "d_kv": 16, "d_ff": 96, "num_layers": 2, "num_heads": 4, "pad_token_id": 0,
                   "decoder_start_token_id": 0, "feed_forward_proj": "gated-gelu"}, {
         **TIED, "relu": {"feed_forward_proj": "relu"}}),
@@ -340,6 +364,124 @@ FAMILIES = {
                                   "cls_token_id": 1, "sep_token_id": 2}, {
         **CLASSIFIERS, "mean": {"head": "texts", **LABELS, "classifier_pooling": "mean"},
         "silu": {"head": "texts", **LABELS, "classifier_activation": "silu", "classifier_bias": True}}),
+    "bloom": ("bloom", {"n_layer": 3, "n_head": 4, "num_key_value_heads": None}, {"after": {"apply_residual_connection_post_layernorm": True}}),
+    "gpt2": ("gpt2", {"n_embd": 64, "n_layer": 3, "n_head": 4, "n_positions": 256, "num_key_value_heads": None}, {
+        "untied": {"tie_word_embeddings": False}, "inner": {"n_inner": 96}, "relu": {"activation_function": "relu"},
+        "inverse": {"scale_attn_by_inverse_layer_idx": True}, "unscaled": {"scale_attn_weights": False}}),
+    "dbrx": ("dbrx", {"d_model": 64, "n_heads": 4, "n_layers": 3, "max_seq_len": 256, "num_key_value_heads": None,
+        "attn_config": {"kv_n_heads": 2, "clip_qkv": 0.5, "rope_theta": 10000.0}, "ffn_config": {
+            "hidden_size": 64, "ffn_hidden_size": 32, "moe_num_experts": 8, "moe_top_k": 3}}, {
+        "clip": {"attn_config": {"kv_n_heads": 2, "clip_qkv": 0.2, "rope_theta": 10000.0}}}),
+    "ernie45moe": ("ernie4_5_moe", {"moe_num_experts": 8, "moe_k": 3, "moe_intermediate_size": 32,
+        "moe_num_shared_experts": 2, "moe_layer_start_index": 1, "moe_layer_end_index": 2, "pad_token_id": 0}, {
+        **UNTIE, "bias": {"use_bias": True}, "dense": {"moe_layer_start_index": 2},
+        "all": {"moe_layer_start_index": 0}}),
+    "gemma4": ("gemma4_text", {"head_dim": 16, "global_head_dim": 32, "sliding_window": 16, "num_hidden_layers": 6,
+        "hidden_size_per_layer_input": 16, "vocab_size_per_layer_input": VOCAB, "pad_token_id": 0}, {
+        "shared": {"num_kv_shared_layers": 2, "num_hidden_layers": 7, "layer_types":
+            ["sliding_attention", "full_attention"] * 3 + ["full_attention"]},
+        "equal": {"attention_k_eq_v": True, "num_global_key_value_heads": 1}, "cap": {"final_logit_softcapping": 3.0},
+        "wide": {"num_kv_shared_layers": 2, "num_hidden_layers": 7, "use_double_wide_mlp": True, "layer_types":
+            ["sliding_attention", "full_attention"] * 3 + ["full_attention"]},
+        "no-inputs": {"hidden_size_per_layer_input": 0},
+        "experts": {"enable_moe_block": True, "num_experts": 8, "top_k_experts": 3, "moe_intermediate_size": 32}}),
+    "glm4moe": ("glm4_moe", {**ROUTED, "head_dim": 16, "first_k_dense_replace": 1, "pad_token_id": 0}, {
+        **TIE, **GROUPS, "norms": {"use_qk_norm": True}, "bias": {"attention_bias": True}}),
+    "glm4moelite": ("glm4_moe_lite", {**ROUTED, **LATENT, "pad_token_id": 0}, {
+        **TIE, **GROUPS, "halves": {"rope_interleave": False}, "no-rank": {"q_lora_rank": None}}),
+    "granitemoeshared": ("granitemoeshared", {"num_local_experts": 8, "num_experts_per_tok": 3,
+                                              "shared_intermediate_size": 48}, {**TIE}),
+    "graniteswa": ("granite_swa", {"num_hidden_layers": 5, "sliding_window": 16, "layer_rope_theta": [5e3, 5e3, 5e3, 0, 5e3]}, {
+        **UNTIE, "scales": {"attention_multiplier": 0.4, "embedding_multiplier": 2.0, "residual_multiplier": 0.7,
+                           "logits_scaling": 3.0}, "bases": {"layer_rope_theta": [5e3, 3e2, 5e3, 0, 5e3]}}),
+    "granitemoeswa": ("granitemoe_swa", {"num_hidden_layers": 5, "sliding_window": 16, "num_local_experts": 8,
+                                         "num_experts_per_tok": 3, "layer_rope_theta": [1e4, 1e4, 1e4, 0, 1e4]}, {
+        "shared": {"shared_intermediate_size": 48}}),
+    "hyv3": ("hy_v3", {**EXPERTS, "head_dim": 16, "num_shared_experts": 1, "pad_token_id": 0}, {
+        **TIE, "scale": {"router_scaling_factor": 1.3}, "dense": {"mlp_layer_types": ["dense", "dense", "sparse"]}}),
+    "hyv4": ("hy_v4", {**ROUTED, **LATENT, **INDEX, "num_hidden_layers": 4, "hc_mult": 2, "pad_token_id": 0,
+                       "indexer_types": ["full", "shared", "full", "shared"]}, {
+        **TIE, "norm": {"norm_topk_prob": False}, "limit": {"swiglu_limit": 0.3}, "magnitude": {"hc_magnitude": 1.5}}),
+    "hrmtext": ("hrm_text", {"head_dim": 16, "num_key_value_heads": 4, "num_layers_per_stack": 2, "num_hidden_layers": 12, "H_cycles": 2, "L_cycles": 2,
+                             "prefix_lm": False, "pad_token_id": 0}, {"untied": {"tie_word_embeddings": False}}),
+    "hunyuanmoe": ("hunyuan_v1_moe", {"num_experts": 8, "moe_topk": 3, "head_dim": 16, "pad_token_id": 0}, {**TIE}),
+    "jais2": ("jais2", {"head_dim": 16, "num_key_value_heads": 4}, {**TIE}),
+    "kimilinear": ("kimi_linear", {**LATENT, "q_lora_rank": None, "num_experts": 8, "num_experts_per_token": 3,
+        "moe_intermediate_size": 32, "num_shared_experts": 1, "num_hidden_layers": 4, "linear_head_dim": 16,
+        "linear_num_heads": 4, "pad_token_id": 0, "layer_types": [
+            "linear_attention", "full_attention", "linear_attention", "linear_attention"]}, {
+        "norm": {"moe_renormalize": False}, "groups": {"num_expert_group": 4, "topk_group": 2}}),
+    "laguna": ("laguna", {**EXPERTS, "head_dim": 16, "sliding_window": 16, "shared_expert_intermediate_size": 48,
+        "num_hidden_layers": 4, "num_attention_heads_per_layer": [4, 8, 4, 8], "pad_token_id": 0,
+        "layer_types": ["full_attention", "sliding_attention"] * 2}, {
+        **TIE, "scale": {"moe_routed_scaling_factor": 1.3}, "open": {"gating": False},
+        "cap": {"moe_router_logit_softcapping": 1.0}}),
+    "lfm2moe": ("lfm2_moe", {**EXPERTS, "num_dense_layers": 1,
+                             "layer_types": ["conv", "full_attention", "conv"], "pad_token_id": 0}, {
+        **UNTIE, "norm": {"norm_topk_prob": False}, "no-bias": {"use_expert_bias": False},
+        "scale": {"routed_scaling_factor": 1.3}}),
+    "mellum": ("mellum", {**EXPERTS, "head_dim": 16, "sliding_window": 16, "num_hidden_layers": 4,
+        "layer_types": LAYERS4}, {
+        **TIE, "norm": {"norm_topk_prob": False},
+        "dense": {"mlp_layer_types": ["dense", "sparse", "sparse", "sparse"]}}),
+    "mimo2": ("mimo_v2_flash", {**ROUTED, "n_shared_experts": None, "head_dim": 24, "v_head_dim": 16,
+        "sliding_window": 16, "num_hidden_layers": 4, "layer_types": LAYERS4, "pad_token_id": 0}, {
+        **TIE, **GROUPS}),
+    "minicpm3": ("minicpm3", {**LATENT, "v_head_dim": 16, "dim_model_base": 32, "scale_emb": 2.0}, {
+        **UNTIE, "scales": {"scale_depth": 1.0, "scale_emb": 3, "dim_model_base": 16}, "values": {"v_head_dim": 32},
+        "bias": {"attention_bias": True}}),
+    "ministral3": ("ministral3", {"head_dim": 16, **rope(
+        "yarn", factor=4.0, original_max_position_embeddings=32, beta_fast=32.0, beta_slow=1.0, mscale=1.0,
+        mscale_all_dim=1.0, llama_4_scaling_beta=0.1)}, {
+        **TIE, "beta": rope("yarn", factor=4.0, original_max_position_embeddings=32, beta_fast=32.0, beta_slow=1.0,
+                             mscale=1.0, mscale_all_dim=1.0, llama_4_scaling_beta=0.4)}),
+    "mistral4": ("mistral3", with_vision({"model_type": "mistral4", **ROUTED, **LATENT, "head_dim": 32, **rope(
+        "yarn", factor=4.0, original_max_position_embeddings=32, beta_fast=32.0, beta_slow=1.0, mscale=1.0,
+        mscale_all_dim=1.0, llama_4_scaling_beta=0.1)}), {}),
+    "glmdsa": ("glm_moe_dsa", {**ROUTED, **LATENT, **INDEX, "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1,
+                               "num_hidden_layers": 4, "indexer_types": ["full", "shared", "full", "shared"],
+                               "pad_token_id": 0}, {**TIE, **GROUPS}),
+    "deepseek32": ("deepseek_v32", {**ROUTED, **LATENT, **INDEX, "n_group": 1, "topk_group": 1,
+                                    "first_k_dense_replace": 1, "pad_token_id": 0}, {**TIE, **GROUPS}),
+    "phimoe": ("phimoe", {"num_local_experts": 8, "head_dim": 16, "attention_bias": True, "lm_head_bias": True}, {
+        **TIE, "no-bias": {"attention_bias": False, "lm_head_bias": False}, "window": {"sliding_window": 16},
+        "jitter": {"router_jitter_noise": 0.2}}),
+    "qwen2vl": ("qwen2_vl", with_vision(SECTIONS), {"window": with_vision({
+        **SECTIONS, "use_sliding_window": True, "sliding_window": 16, "max_window_layers": 1})}),
+    "qwen25vl": ("qwen2_5_vl", with_vision(SECTIONS), {}),
+    "qwen3vl": ("qwen3_vl", with_vision({"head_dim": 16}), {"tied": with_vision(
+        {"head_dim": 16}, tie_word_embeddings=True)}),
+    "qwen3vlmoe": ("qwen3_vl_moe", with_vision({"head_dim": 16, **EXPERTS, "moe_intermediate_size": 48}), {
+        "square": with_vision({"head_dim": 16, **EXPERTS, "attention_bias": True})}),
+    "museglimmer": ("muse_glimmer", with_vision({"head_dim": 16, "sliding_window": 16, "num_hidden_layers": 5}), {}),
+    "minimaxm3": ("minimax_m3_vl", with_vision({**rope(partial_rotary_factor=0.5), "head_dim": 16, "rotary_dim": 8, "num_local_experts": 8,
+        "num_experts_per_tok": 3, "intermediate_size": 32, "shared_intermediate_size": 48,
+        "dense_intermediate_size": 96, "index_block_size": 8, "index_head_dim": 16, "index_n_heads": 2,
+        "index_topk_blocks": 3, "num_hidden_layers": 4, "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
+        "layer_types": ["full_attention"] + 3 * ["minimax_m3_sparse"]}, projector_hidden_size=32), {}),
+    "dots3note": ("dots3_note_text", {**ROUTED, **LATENT, **INDEX, "index_topk": 128,  # how its index rotates is open
+        "sliding_window": 16, "num_hidden_layers": 4,
+        "shared_experts_intermediate_size": 32, "head_dim": 32, "swa_num_attention_heads": 2, "swa_num_key_value_heads": 2,
+        "swa_q_lora_rank": 32, "swa_kv_lora_rank": 48, "swa_head_dim": 48, "swa_qk_nope_head_dim": 32,
+        "swa_v_head_dim": 16, "swa_qk_rope_head_dim": 16}, {**TIE}),
+    "deepseek4": ("deepseek_v4", {"n_routed_experts": 8, "num_experts_per_tok": 3, "moe_intermediate_size": 32,
+        "num_key_value_heads": 1, "head_dim": 32, "qk_rope_head_dim": 16, "q_lora_rank": 32, "o_groups": 2,
+        "o_lora_rank": 16, "index_topk": 4, "index_head_dim": 32, "index_n_heads": 16, "sliding_window": 16, "hc_mult": 2,
+        "num_hidden_layers": 5, "num_hash_layers": 0, "layer_types": [
+            "sliding_attention", "compressed_sparse_attention", "heavily_compressed_attention",
+            "compressed_sparse_attention", "sliding_attention"]}, {
+        "yarn": {"rope_parameters": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32,
+                                     "beta_fast": 32.0, "beta_slow": 1.0}},
+        "norm": {"norm_topk_prob": False}, "limit": {"swiglu_limit": 0.3}, "softmax": {"scoring_func": "sigmoid"}}),
+    "qwen4exp": ("qwen4_exp_text", {**EXPERTS, "head_dim": 16, "hc_count": 2, "hc_lowrank": 32, "num_hidden_layers": 4,
+        "shared_expert_intermediate_size": 48, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
+        "linear_key_head_dim": 16, "linear_value_head_dim": 16, "indexer_n_heads": 2, "indexer_head_dim": 16,
+        "indexer_kv_heads": 1, "indexer_budget": 8, "indexer_compress_ratio": 4, "ple_layer_ids": []}, {
+        "sigmoid": {"output_gate_type": "sigmoid"}}),
+    "umt5": ("umt5", {"d_model": 64, "d_kv": 16, "d_ff": 96, "num_layers": 2, "num_heads": 4, "pad_token_id": 0,
+                      "decoder_start_token_id": 0}, {**UNTIE}),
+    "mt5": ("mt5", {"d_model": 64, "d_kv": 16, "d_ff": 96, "num_layers": 2, "num_heads": 4, "pad_token_id": 0,
+                    "decoder_start_token_id": 0}, {}),
 }
 
 
@@ -436,6 +578,20 @@ def saved(folder, config):
 
 def prompt_of(name):
     return [int(i) for i in ((noise(name, PROMPT) + 1) / 2 * VOCAB).astype(int)]
+
+
+def neighbours(module):
+    """Have a model rotate neighbouring channels, and not halves."""
+    rotate = module.apply_rotary_pos_emb
+
+    def halves(x):  # queries and keys in another order have the same products
+        return x.unflatten(-1, (-1, 2)).transpose(-1, -2).flatten(-2)
+
+    module.apply_rotary_pos_emb = lambda q, k, *rest, **more: rotate(halves(q), halves(k), *rest, **more)
+
+
+# The published weights of Hunyuan V4 want neighbours, as vLLM and llama.cpp compute them.
+neighbours(transformers.models.hy_v4.modeling_hy_v4)
 
 
 def computed(folder, name, forced):

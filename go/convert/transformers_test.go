@@ -123,13 +123,27 @@ func readArchive(t *testing.T, path string) []truth {
 
 // nearTransformers is how far a log-probability may be from that of transformers, which computes in F32 too. The sums
 // have other orders.
-const nearTransformers = 2e-4
+const nearTransformers = 3e-4
 
 // unlike are cases that are not computed, with the setting that the error names.
 var unlike = map[string]string{
-	"TestTransformers/gptoss/limit": "swiglu_limit",
-	"TestTransformers/olmoe/clip":   "clip_qkv",
-	"TestTransformers/phi/norm":     "k_layernorm",
+	"TestTransformers/bloom/after":        "apply_residual_connection_post_layernorm",
+	"TestTransformers/deepseek4/norm":     "norm_topk_prob",
+	"TestTransformers/glm4moelite/halves": "rope_interleave",
+	"TestTransformers/gpt2/inverse":       "scale_attn_by_inverse_layer_idx",
+	"TestTransformers/gpt2/unscaled":      "scale_attn_weights",
+	"TestTransformers/gptoss/limit":       "swiglu_limit",
+	"TestTransformers/graniteswa/bases":   "layer_rope_theta",
+	"TestTransformers/kimilinear/groups":  "num_expert_group",
+	"TestTransformers/kimilinear/norm":    "moe_renormalize",
+	"TestTransformers/laguna/cap":         "moe_router_logit_softcapping",
+	"TestTransformers/laguna/open":        "gating",
+	"TestTransformers/mellum/dense":       "mlp_layer_types",
+	"TestTransformers/mimo2/norm":         "norm_topk_prob",
+	"TestTransformers/minicpm3/bias":      "attn_kv_a_mqa.bias",
+	"TestTransformers/olmoe/clip":         "clip_qkv",
+	"TestTransformers/phi/norm":           "k_layernorm",
+	"TestTransformers/phimoe/jitter":      "router_jitter_noise",
 }
 
 func (c truth) compare(t *testing.T) {

@@ -93,7 +93,7 @@ func linearKeys(k *lang.Keys) {
 	rotating(k, 0.25)
 	if k.Has("layer_types") {
 		every := k.CountOr("full_attention_interval", 4)
-		for i, full := range k.TypesOf("full_attention") {
+		for i, full := range k.TypesOf("full_attention indexed_attention") {
 			if full != ((i+1)%max(every, 1) == 0) {
 				k.Fail("layer_types: layer %d is not as %s has it, every %d with attention", i, k.Arch, every)
 			}

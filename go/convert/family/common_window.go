@@ -72,6 +72,30 @@ func rotated(k *lang.Keys) []bool {
 	return is
 }
 
+// layerBases returns which layers have rotations, and their base, if config.json lists bases; otherwise nil.
+func layerBases(k *lang.Keys) (rotates []bool, base float64) {
+	bases := k.Numbers("layer_rope_theta")
+	if bases == nil {
+		return nil, 0
+	}
+	if len(bases) != k.Layers() {
+		k.Fail("layer_rope_theta has %d layers of %d", len(bases), k.Layers())
+	}
+	for _, b := range bases {
+		rotates = append(rotates, b > 0)
+		if base == 0 {
+			base = float64(b)
+		}
+		if b > 0 && float64(b) != base {
+			k.Fail("layer_rope_theta has %v and %v, want one base, or 0 for none", base, b)
+		}
+	}
+	if base == 0 {
+		base = k.Theta()
+	}
+	return rotates, base
+}
+
 // windowsApart sets which layers have a window, and how many of their channels rotate.
 func windowsApart(k *lang.Keys) {
 	rotating(k, 1)

@@ -15,6 +15,11 @@ var deepseek4 = lang.Family{
 	Rules: lang.Rules{
 		{"embed", "token_embd", nil},
 		{"norm", "output_norm", nil},
+		{"embed_tokens", "token_embd", nil},
+		{"hc_head.hc_base", "output_hc_base.weight", nil},
+		{"hc_head.hc_fn", "output_hc_fn.weight", nil},
+		{"hc_head.hc_scale", "output_hc_scale.weight", nil},
+		{"attn.norm", "attn_kv_a_norm", nil}, // these as transformers 5 writes them
 		{"head", "output", nil},
 		{"hc_head_base", "output_hc_base.weight", nil},
 		{"hc_head_fn", "output_hc_fn.weight", nil},
@@ -83,7 +88,8 @@ var deepseek4 = lang.Family{
 			k.Set("swiglu_clamp_exp", slices.Repeat([]float32{float32(limit)}, n))
 		}
 	},
-	Skip: []string{"mtp.", "model.mtp.", ".scale"}, // scales are read together with their matrices
+	Fixed: lang.Fixed{{"norm_topk_prob", "true"}},   // no code heeds it
+	Skip:  []string{"mtp.", "model.mtp.", ".scale"}, // scales are read together with their matrices
 }
 
 // whole makes numbers integers of 32 bits.

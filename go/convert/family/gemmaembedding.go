@@ -1,6 +1,9 @@
 package family
 
-import "github.com/quern-llm/quern/go/convert/lang"
+import (
+	"github.com/quern-llm/quern/go/convert/hf"
+	"github.com/quern-llm/quern/go/convert/lang"
+)
 
 var gemmaEmbedding = lang.Family{
 	Arch:     "gemma-embedding",
@@ -14,5 +17,10 @@ var gemmaEmbedding = lang.Family{
 	},
 	Vocab:      noSpace,
 	Activation: "gelu_new",
-	Fixed:      lang.Fixed{{"use_bidirectional_attention", "true"}},
+	Change: func(c *hf.Config, f *lang.Family) *lang.Family {
+		if c.FlagOr("use_bidirectional_attention", true) {
+			return f
+		}
+		return &gemma3 // without its output matrix, which is the embedding
+	},
 }

@@ -61,25 +61,10 @@ var graniteSWA = lang.Family{
 	Keys: func(k *lang.Keys) {
 		graniteKeys(k)
 		k.Bs("attention.sliding_window_pattern", k.TypesOf("sliding_attention"))
-		bases, base := k.Numbers("layer_rope_theta"), k.Theta()
-		if bases == nil {
-			return
+		if rotates, base := layerBases(k); rotates != nil {
+			k.F("rope.freq_base", base)
+			k.Bs("attention.rope_pattern", rotates)
 		}
-		if len(bases) != k.Layers() {
-			k.Fail("layer_rope_theta has %d layers of %d", len(bases), k.Layers())
-		}
-		rotates := make([]bool, len(bases))
-		for i, b := range bases {
-			rotates[i] = b > 0
-			if base == 0 {
-				base = float64(b)
-			}
-			if b > 0 && float64(b) != base {
-				k.Fail("layer_rope_theta has %v and %v, want one base, or 0 for none", base, b)
-			}
-		}
-		k.F("rope.freq_base", base)
-		k.Bs("attention.rope_pattern", rotates)
 	},
 }
 

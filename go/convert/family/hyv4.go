@@ -22,6 +22,19 @@ var hyv4 = lang.Family{
 		{"hc_head.hc_head_base", "output_hc_base.weight", nil},
 		{"hc_head.hc_head_fn", "output_hc_fn.weight", nil},
 		{"hc_head.hc_head_scale", "output_hc_scale.weight", nil},
+
+		// as transformers 5 writes them
+		{"mlp.linear_gate", "ffn_gate", nil},
+		{"mlp.shared_experts.linear_gate", "ffn_gate_shexp", nil},
+		{"hc_pre.hc_attn_layer.hc_base", "hc_attn_base.weight", nil},
+		{"hc_pre.hc_attn_layer.hc_fn", "hc_attn_fn.weight", nil},
+		{"hc_pre.hc_attn_layer.hc_scale", "hc_attn_scale.weight", nil},
+		{"hc_pre.hc_mlp_layer.hc_base", "hc_ffn_base.weight", nil},
+		{"hc_pre.hc_mlp_layer.hc_fn", "hc_ffn_fn.weight", nil},
+		{"hc_pre.hc_mlp_layer.hc_scale", "hc_ffn_scale.weight", nil},
+		{"hc_pre.hc_head.hc_head_base", "output_hc_base.weight", nil},
+		{"hc_pre.hc_head.hc_head_fn", "output_hc_fn.weight", nil},
+		{"hc_pre.hc_head.hc_head_scale", "output_hc_scale.weight", nil},
 	}.And(indexed, latent, ends, attention, dense, mixture),
 	Settings: latentSettings.And(lang.Settings{
 		{"hyper_connection.count", 'n', "hc_mult"},

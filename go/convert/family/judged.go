@@ -74,9 +74,12 @@ var shownTo = map[string]string{
 	"granitemoe": "mamba_* time_step_limit", "granite": "mamba_* time_step_limit", "granitehybrid": "mamba_expand",
 	"dbrx": "ffn_config.hidden_size ffn_config.moe_loss_weight", "t5encoder": "num_decoder_layers scale_decoder_outputs",
 	"bert": "sinusoidal_pos_embds", "electra": "embedding_size",
-	"nemotron_h": "time_step_max time_step_limit", "nemotron_h_moe": "time_step_max time_step_limit",
-	"mamba":  "time_step_min time_step_max time_step_scale",
-	"mamba2": "time_step_min time_step_max time_step_rank num_heads",
+	"nemotron_h":     "time_step_max time_step_limit",
+	"nemotron_h_moe": "time_step_max time_step_limit num_nextn_predict_layers mtp_layers_block_type", // which are left out
+	"deepseek4":      "num_nextn_predict_layers partial_rotary_factor rope_theta",
+	"dots3note":      "per_layer_config.* shared_experts_intermediate_size",
+	"mamba":          "time_step_min time_step_max time_step_scale",
+	"mamba2":         "time_step_min time_step_max time_step_rank num_heads",
 }
 
 // Rows of Fixed that families have in common.

@@ -12,6 +12,11 @@ var kimiLinear = lang.Family{
 		{"self_attn.A_log", "ssm_a", lang.Then(lang.NegExp, lang.Column)},
 		{"self_attn.g_a_proj", "ssm_g_a", nil},
 		{"self_attn.g_b_proj", "ssm_g_b", nil},
+
+		// dense layers, as transformers 5 writes them
+		{"block_sparse_moe.gate_proj", "ffn_gate", nil},
+		{"block_sparse_moe.up_proj", "ffn_up", nil},
+		{"block_sparse_moe.down_proj", "ffn_down", nil},
 	}.And(kimi, latent, ends, attention, dense, blockSparse),
 	Settings: latentSettings,
 	Keys: func(k *lang.Keys) {

@@ -24,6 +24,8 @@ var lfm2moe = lang.Family{
 		{"shortconv.l_cache", 'n', "conv_L_cache"},
 		{"expert_feed_forward_length", 'n', "moe_intermediate_size"},
 		{"leading_dense_block_count", 'n', "num_dense_layers"},
+		{"expert_weights_norm", 'b', "norm_topk_prob"},
+		{"expert_weights_scale", 'f', "routed_scaling_factor"},
 	},
 	Keys: func(k *lang.Keys) {
 		convolvedKeys(k)

@@ -7,6 +7,7 @@ var mellum = lang.Family{
 	Names:    "MellumForCausalLM",
 	Rules:    ends.And(attention, mixture, dense),
 	Settings: expertSettings,
+	Fixed:    lang.Fixed{{"mlp_layer_types", "sparse"}},
 	Keys: func(k *lang.Keys) {
 		if k.Has("sliding_window") && k.FlagOr("use_sliding_window", true) {
 			k.N("attention.sliding_window", k.Count("sliding_window"))

@@ -39,9 +39,18 @@ var mimo2 = lang.Family{
 		}
 		nextKeys(k)
 		windows = append(windows, slices.Repeat([]bool{true}, min(k.CountOr(nextLayers, 0), mostNext))...)
-		k.Ns("attention.head_count_kv", lang.Where(windows, k.CountOr("swa_num_key_value_heads", k.HeadsKV()), k.HeadsKV()))
+		near := k.HeadsKV()
+		if !k.Has("hybrid_layer_pattern") { // what transformers 5 leaves out is twice as many
+			near *= 2
+		}
+		k.Ns("attention.head_count_kv", lang.Where(windows, k.CountOr("swa_num_key_value_heads", near), k.HeadsKV()))
+		if k.Has("sliding_window_size") { // which a token sees beside itself
+			k.N("attention.sliding_window", k.Count("sliding_window_size")+1)
+		}
 		k.Ns("attention.sliding_window_pattern", lang.Where(windows, 1, 0))
-		k.Drop("expert_group_count", "expert_group_used_count")
+		if k.CountOr("n_group", 1) <= 1 {
+			k.Drop("expert_group_count", "expert_group_used_count")
+		}
 	},
 	Fixed:   lang.Fixed{{"norm_topk_prob", "true"}},
 	Next:    countNext,

@@ -30,6 +30,9 @@ var minicpm3 = lang.Family{
 		k.N("attention.key_length", k.Count("qk_nope_head_dim")+k.Count("qk_rope_head_dim"))
 		miniCPMScales(k)
 		k.Drop("attention.value_length", "rope.scaling.type")
+		if v := k.CountOr("v_head_dim", 0); v > 0 && v != k.Count("hidden_size")/max(k.Heads(), 1) {
+			k.N("attention.value_length", v)
+		}
 	},
 }
 

@@ -33,13 +33,22 @@ var minimaxm3 = lang.Family{
 		k.Want("swiglu_alpha", "1.702") // the only value that is computed
 		k.Want("swiglu_limit", "7")
 		k.B("expert_weights_norm", true)
-		k.N("rope.dimension_count", k.CountOr("rotary_dim", k.HeadDim()))
+		if k.Partial(0) > 0 { // which transformers reads alone
+			rotating(k, 1)
+		} else {
+			k.N("rope.dimension_count", k.CountOr("rotary_dim", k.HeadDim()))
+		}
 		sparse := k.Numbers("moe_layer_freq")
 		lead := max(slices.Index(sparse, 1), 0)
 		if len(sparse) != k.Layers() || slices.Contains(sparse[lead:], 0) {
 			k.Fail("moe_layer_freq: want dense layers, and then others, %d in all", k.Layers())
 		}
 		k.N("leading_dense_block_count", lead)
+		of := k.Within("sparse_attention_config")
+		if chosen := of.Numbers("sparse_attention_freq"); chosen != nil && !slices.Equal(chosen, sparse) {
+			k.Fail("layers that attend to chosen spans are others than those with experts; want the same")
+		}
+		k.Take(of)
 		s := k.Within("sparse_attention_config")
 		s.Want("sparse_init_block", "0")
 		s.Want("sparse_score_type", "max")

@@ -26,9 +26,24 @@ var museglimmer = lang.Family{
 		{"logit_scale", 'f', "output_multiplier"},
 		{"attention.sliding_window", 'n', "sliding_window"},
 	},
-	Keys:  func(k *lang.Keys) { k.Bs("attention.sliding_window_pattern", k.TypesOf("sliding_attention")) },
+	Keys:  glimmerKeys,
 	Extra: glimmerNorms,
 	Vocab: func(_ *hf.Config, v *vocab.Vocabulary) { v.SetSpecial("eot", slices.Index(v.Tokens, "<|eot|>")) },
+}
+
+// glimmerKeys sets which layers have a window. Those rotate, and the others do not.
+func glimmerKeys(k *lang.Keys) {
+	windows := k.TypesOf("sliding_attention")
+	k.Bs("attention.sliding_window_pattern", windows)
+	if rotates, base := layerBases(k); rotates != nil {
+		k.F("rope.freq_base", base)
+		if !slices.Equal(rotates, windows) {
+			k.Fail("layer_rope_theta: want a base in layers with a window, and 0 in the others")
+		}
+	}
+	if eps := k.NumberOr("post_norm_eps", 0); eps > 0 {
+		k.F("quern.attention.post_norm_epsilon", eps)
+	}
 }
 
 // glimmerNorms makes the norms of queries and keys, which the model has without weights. That of queries has a factor.

@@ -49,9 +49,6 @@ func nemotronKind(c *hf.Config, f *lang.Family) *lang.Family {
 	if !slices.Contains(pattern(c, 'E', "moe"), true) {
 		return f
 	}
-	if slices.Contains(pattern(c, '-', "mlp"), true) && slices.Contains(pattern(c, 'E', "moe"), true) {
-		c.Fail("layers with experts and dense ones in one model are not computed")
-	}
 	kind := *f
 	kind.Arch = "nemotron_h_moe"
 	kind.Vocab = nil
@@ -94,7 +91,13 @@ func nemotronKeys(k *lang.Keys) {
 		k.Ns("feed_forward_length", lang.Where(pattern(k.Config, '-', "mlp"), k.Count("intermediate_size"), 0))
 		return
 	}
-	k.Ns("feed_forward_length", lang.Where(pattern(k.Config, 'E', "moe"), k.Count("moe_intermediate_size"), 0))
+	wide := lang.Where(pattern(k.Config, 'E', "moe"), k.Count("moe_intermediate_size"), 0)
+	for il, is := range pattern(k.Config, '-', "mlp") {
+		if is {
+			wide[il] = uint32(k.Count("intermediate_size"))
+		}
+	}
+	k.Ns("feed_forward_length", wide)
 	k.Settings(routedSettings)
 	k.Drop("leading_dense_block_count")
 	k.N("expert_shared_feed_forward_length", k.Count("moe_shared_expert_intermediate_size"))

@@ -48,12 +48,17 @@ var qwen4exp = lang.Family{
 	}),
 	Keys: func(k *lang.Keys) {
 		linearKeys35(k)
+		rotating(k, 1)
 		ratios := make([]bool, k.Layers())
 		for il := range ratios {
-			ratios[il] = !k.Has("layer_types") || k.TypesOf("full_attention")[il]
+			ratios[il] = !k.Has("layer_types") || k.TypesOf("full_attention indexed_attention")[il]
 		}
 		k.Ns("attention.compress_ratios", lang.Where(ratios, k.Count("indexer_compress_ratio"), 0))
 		k.Drop("feed_forward_length")
+		k.Want("output_gate_type", "silu", "sigmoid")
+		if k.Text("output_gate_type") != "sigmoid" { // unset, it is hidden_act
+			k.Set("quern.ssm.gate_activation", "silu")
+		}
 	},
 	Change: func(c *hf.Config, f *lang.Family) *lang.Family {
 		c.Remove(nextLayers) // see Skip

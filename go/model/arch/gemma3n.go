@@ -41,6 +41,7 @@ var gemma3n = Arch{
 		}
 		sparseFeedForward(k)
 		k.Config.AltUp = true
+		k.LaurelRank()
 		k.EmbedScale()
 		k.Config.LogitCap = float32(k.FloatOr("final_logit_softcapping", 30, 0, MaxCap))
 	},

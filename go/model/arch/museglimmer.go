@@ -15,6 +15,7 @@ var museglimmer = Arch{
 		k.Config.LogitScale = float32(k.FloatOr("logit_scale", 1, 1e-6, 1e6))
 		k.Config.LogitCap = float32(k.FloatOr("final_logit_softcapping", 0, 0, MaxCap))
 		k.Config.EmbedNorm = true
+		k.Config.PostEps = float32(k.FloatOr("quern.attention.post_norm_epsilon", 0, 0, 1))
 		k.Windows(AllBut(4))
 		k.RopeInWindows()
 	},

@@ -10,13 +10,14 @@ import (
 var nemotronh = Arch{Name: "nemotron_h", config: nemotronhConfig, build: nemotronhBuild}
 
 // nemotronhmoe is Nemotron 3: nemotronh with experts beside a shared one in place of the
-// feed-forward, chosen by sigmoids and a correction.
+// feed-forward, chosen by sigmoids and a correction, in the layers that have a router.
 var nemotronhmoe = Arch{
 	Name: "nemotron_h_moe",
 	config: func(k *Keys) {
 		nemotronhConfig(k)
 		k.Experts()
 		k.ExpertWeights(kernel.GateSigmoid, true)
+		k.RoutedLayers()
 		k.SharedExperts()
 		k.Config.NLatent = k.IntOr("moe_latent_size", 0, 0, MaxEmbd) // Nemotron 3 Super
 	},

@@ -12,10 +12,15 @@ var phi3 = Arch{
 	Name: "phi3",
 	config: func(k *Keys) {
 		k.Dense(kernel.RopeNeox)
-		window := k.IntOr("attention.sliding_window", 0, 0, MaxCtx)
-		for il := range k.Config.Layers {
-			k.Config.Layers[il].Window = window
-		}
+		phi3Windows(k)
 	},
 	build: func(b *Builder) { b.Dense(Attention{}, FeedForward{Fused: true}) },
+}
+
+// phi3Windows reads the window of all layers.
+func phi3Windows(k *Keys) {
+	window := k.IntOr("attention.sliding_window", 0, 0, MaxCtx)
+	for il := range k.Config.Layers {
+		k.Config.Layers[il].Window = window
+	}
 }

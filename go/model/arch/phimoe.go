@@ -17,6 +17,7 @@ var phimoe = Arch{
 		k.Experts()
 		k.Config.ExpertGating = kernel.GateMixer
 		k.Rope(kernel.RopeNeox)
+		phi3Windows(k)
 	},
 	build: func(b *Builder) {
 		b.Begin()

@@ -20,6 +20,7 @@ var qwen4exp = Arch{
 		k.Rope(kernel.RopeNeox)
 		k.TextSections()
 		k.DeltaNets()
+		k.Config.Delta.GateFn = k.Activation("quern.ssm.gate_activation", kernel.Sigmoid)
 		k.HyperConnectionsLowRank()
 		k.Spans()
 		k.NGrams()
@@ -30,7 +31,7 @@ var qwen4exp = Arch{
 			l.NGrams()
 			l.ConnectLowRank("hc_attn", func() {
 				l.Residual("",
-					l.DeltaOrAttention(DeltaNet{GateFn: kernel.Sigmoid, Spans: true}))
+					l.DeltaOrAttention(DeltaNet{Spans: true}))
 			})
 			l.ConnectLowRank("hc_ffn", func() {
 				l.Residual("", l.Experts(Experts{}), l.FeedForward(FeedForward{Shared: true, SharedGate: true}))

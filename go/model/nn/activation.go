@@ -24,6 +24,17 @@ func (k *Keys) activation() {
 	k.Config.Activation = k.oneOf(activationKey, slices.Sorted(maps.Keys(activations))...)
 }
 
+// Activation reads the function of a gate, if the file says it.
+func (k *Keys) Activation(key string, otherwise kernel.Fn) kernel.Fn {
+	switch {
+	case !k.Has(key):
+		return otherwise
+	case k.oneOf(key, "silu", "sigmoid") == "silu":
+		return kernel.SiLU
+	}
+	return kernel.Sigmoid
+}
+
 // fn returns the function of feed-forwards: that of the file, or else the architecture's own. A function with constants or
 // limits of its own is not replaced.
 func (c *Config) fn(own kernel.Fn, fixed bool) kernel.Fn {

@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"fmt"
 	"math"
 	"slices"
 
@@ -121,20 +122,28 @@ func (l Layer) StreamEmbedding() {
 	h.Run(act)
 }
 
-// laurelRank is the rank of Laurel.
-const laurelRank = 64
+// LaurelRank reads the rank of Laurel of its tensors, since no key says it.
+func (k *Keys) LaurelRank() {
+	t, ok := k.File.Tensor("blk.0.laurel_l.weight")
+	switch {
+	case !ok: // which is said later
+	case len(t.Dims) != 2 || t.Dims[1] == 0 || t.Dims[1] > MaxEmbd || t.Dims[1]%kernel.Panel != 0:
+		k.Check(fmt.Errorf("tensor %q: shape %v, want rows that are a multiple of %d", t.Name, t.Dims, kernel.Panel))
+	default:
+		k.Config.NLaurel = int(t.Dims[1])
+	}
+}
 
 // Laurel is input + norm(right(left(input))), a learned augmented residual layer in parallel with attention. The result
 // stays in a buffer until AddLaurel.
 func (l Layer) Laurel() Sublayer {
-	n := l.Config.NEmbd
-	left := l.Matrix("laurel_l.weight", n, laurelRank)
-	right := l.Matrix("laurel_r.weight", laurelRank, n)
+	n, rank := l.Config.NEmbd, l.Config.NLaurel
+	left := l.Matrix("laurel_l.weight", n, rank)
+	right := l.Matrix("laurel_r.weight", rank, n)
 	return Sublayer{In: []kernel.Matrix{left}, Run: func(act kernel.Act) {
-		low, lowAct := l.Floats("laurel low", kernel.TokRows, laurelRank),
-			l.Act("laurel low", kernel.TokRows, laurelRank, right)
+		low, lowAct := l.Floats("laurel low", kernel.TokRows, rank), l.Act("laurel low", kernel.TokRows, rank, right)
 		l.Add(kernel.Matmul{Dst: low, Act: act, Parts: []kernel.Part{{Matrix: left}}})
-		l.Add(kernel.ToAct{Act: lowAct, Src: low, Cols: laurelRank})
+		l.Add(kernel.ToAct{Act: lowAct, Src: low, Cols: rank})
 		l.Add(kernel.Matmul{Dst: l.sublayerOut(), Act: lowAct, Parts: []kernel.Part{{Matrix: right}}})
 		l.normTo(l.beside(), l.X(), kernel.Store, "attn_norm")
 		l.normTo(l.beside(), l.sublayerOut(), kernel.Add, "laurel_post_norm")

@@ -49,6 +49,7 @@ type Config struct {
 	Eps           float32
 	LinearEps     float32 // of norms of the results of linear attention; 0: Eps
 	Embedding     string  // the tensor with a row for each token
+	PostEps       float32 // of norms behind sublayers; 0: Eps
 	EmbedScale    float32 // of embeddings
 	EmbedNorm     bool    // embeddings are normalised, without weights
 	Parallel      bool    // the sublayers of a layer are parallel, if files say it
@@ -97,6 +98,7 @@ type Config struct {
 	Compressed   Compressed // the zero value: no compressed attention
 	Hyper        Hyper      // the zero value: one stream
 	AltUp        bool       // the residual has the streams of AltUp
+	NLaurel      int        // the rank of Laurel
 	NGram        NGram      // the zero value: none
 
 	Classifier Classifier // the zero value: no classifier
@@ -131,6 +133,8 @@ type Delta struct {
 	Beta             float32 // that gates of what is written are multiplied by; 0: 1
 	Eps              float32 // of the lengths of queries and keys; 0: that of the model
 	Signed           bool    // ssm_a of bounded decays is negative in files, a vector of one dimension
+
+	GateFn kernel.Fn // of the result, if not SiLU
 }
 
 // A Scan is the sizes of selective state spaces, in parallel with attention or in place of it.

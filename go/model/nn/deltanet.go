@@ -13,8 +13,7 @@ type DeltaNet struct {
 	// The value heads of a key head are neighbours, and ssm_ba has their gates. Else value
 	// head h has key head h mod the number of them, and there are ssm_beta and ssm_alpha.
 	Grouped bool
-	GateFn  kernel.Fn // of the result, if not SiLU
-	Spans   bool      // attention between is to the best spans of positions
+	Spans   bool // attention between is to the best spans of positions
 }
 
 // DeltaNet is ssm_out(norm(delta(q, k, v)) * gate(attn_gate(input))) (Yang et al. 2024, "Gated Delta Networks"), with
@@ -53,7 +52,7 @@ func (l Layer) DeltaNet(d DeltaNet) Sublayer {
 			Bias:   l.Vector("ssm_dt.bias", n.NHead), Rate: l.Vector("ssm_a", n.NHead),
 		})
 		l.deltaResult(kernel.Gate{Dst: y, Src: src, SrcCol: kernel.Pad(nQKV), Cols: nValue,
-			Fn: cmp.Or(d.GateFn, kernel.SiLU)}, out)
+			Fn: cmp.Or(n.GateFn, kernel.SiLU)}, out)
 	}
 	return h
 }

@@ -121,7 +121,7 @@ func (b *Builder) BERTLayers(a Attention, ffn func(l Layer) Sublayer) {
 
 // bias returns the biases of scores by distance.
 func (l Layer) bias() kernel.Bias {
-	if l.byDistance != nil { // one table serves all layers, in files too
+	if l.byDistance != nil && !l.Has("attn_rel_b.weight") { // one table serves all layers, in most files too
 		return *l.byDistance
 	}
 	l.byDistance = &kernel.Bias{}
@@ -131,7 +131,7 @@ func (l Layer) bias() kernel.Bias {
 		for h := range slopes {
 			slopes[h] = slope(h, l.NHead)
 		}
-		*l.byDistance = l.biases(l.Config.Ctx-1,
+		*l.byDistance = l.biases(l.TensorPrefix, l.Config.Ctx-1,
 			func(h, i int) float32 { return float32(-slopes[h] * math.Abs(float64(i))) })
 	case l.Config.NBucket > 0:
 		table := l.Vector("attn_rel_b.weight", l.NHead, l.Config.NBucket)
@@ -139,15 +139,16 @@ func (l Layer) bias() kernel.Bias {
 		for at := range buckets {
 			buckets[at] = bucket(at-bucketSpan, l.Config.NBucket, l.role != inDecoder)
 		}
-		*l.byDistance = l.biases(bucketSpan, func(h, i int) float32 { return table[buckets[i+bucketSpan]*l.NHead+h] })
+		*l.byDistance = l.biases(l.prefix, bucketSpan,
+			func(h, i int) float32 { return table[buckets[i+bucketSpan]*l.NHead+h] })
 	}
 	return *l.byDistance
 }
 
-// biases returns the biases that by gives for each distance.
-func (l Layer) biases(span int, by func(head, i int) float32) kernel.Bias {
+// biases returns the biases that by gives for each distance. Their name begins with stem.
+func (l Layer) biases(stem string, span int, by func(head, i int) float32) kernel.Bias {
 	width := kernel.BiasWidth(span)
-	bias := kernel.Bias{Span: span, By: l.weights.Floats(l.TensorPrefix+"biases by distance", l.NHead*width)}
+	bias := kernel.Bias{Span: span, By: l.weights.Floats(stem+"biases by distance", l.NHead*width)}
 	if bias.By == nil {
 		return bias
 	}

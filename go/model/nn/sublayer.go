@@ -1,6 +1,10 @@
 package nn
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"cmp"
+
+	"github.com/quern-llm/quern/go/kernel"
+)
 
 // A Sublayer is a part of a block that adds to the residual, such as attention and feed-forward.
 type Sublayer struct {
@@ -77,7 +81,8 @@ func (l Layer) sublayerOut() kernel.Buf { return l.Floats("sublayer", kernel.Tok
 func (l Layer) normTo(dst, src kernel.Buf, to kernel.Epilogue, name string) {
 	c := l.Config
 	l.Add(kernel.NormRows{
-		Dst: dst, Src: src, Cols: c.NEmbd, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: c.ResidualScale, Epilogue: to,
+		Dst: dst, Src: src, Cols: c.NEmbd, Segs: 1, Kind: c.Norm, Eps: cmp.Or(c.PostEps, c.Eps),
+		Scale: c.ResidualScale, Epilogue: to,
 		Weight: l.NormWeights(name, c.NEmbd), Bias: l.optional(name+".bias", c.NEmbd),
 	})
 }
