@@ -16,10 +16,12 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/persona"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/catalog"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/internal/fake"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -273,6 +275,115 @@ func TestReference(t *testing.T) {
 	}
 	if strings.Contains(page, "<script") {
 		t.Error("it has a script")
+	}
+}
+
+// Aliases of paths and fields say what they are the same as, and fields that must be there come first on the page.
+func TestAliases(t *testing.T) {
+	t.Parallel()
+	s := fake.New(t, "", nil)
+	type property struct {
+		Description string
+		Default     any
+	}
+	d := fake.Parse[struct {
+		Paths map[string]map[string]struct {
+			Summary     string
+			RequestBody struct{ Required bool }
+		}
+		Components struct {
+			Schemas map[string]struct {
+				Properties map[string]property
+				Required   []string
+			}
+		}
+	}](t, s.Get("/openapi.json"))
+	if a, b := d.Paths["/completion"]["post"].Summary, d.Paths["/completions"]["post"].Summary; a != "Continue a text, as llama-server does" || b != "The same as /completion" {
+		t.Errorf("the summaries are %q and %q", a, b)
+	}
+	native := d.Components.Schemas["NativeRequest"]
+	for name, want := range map[string]property{
+		"n_predict":  {native.Properties["n_predict"].Description, -1.0},
+		"max_tokens": {"The same as n_predict.", -1.0},
+		"prompt":     {"What to continue: text, token ids, both mixed, or an array of these for several answers.", nil},
+	} {
+		if got := native.Properties[name]; got != want || strings.HasPrefix(native.Properties["n_predict"].Description, "The same") {
+			t.Errorf("%s: %+v, want %+v", name, got, want)
+		}
+	}
+	if len(native.Required) != 1 || native.Required[0] != "prompt" {
+		t.Errorf("required are %q", native.Required)
+	}
+	unsupported := 0
+	for _, schema := range d.Components.Schemas {
+		for _, p := range schema.Properties {
+			if strings.HasSuffix(p.Description, ".") && strings.Contains(p.Description, " Not supported yet: only ") {
+				unsupported++
+			}
+		}
+	}
+	if unsupported == 0 {
+		t.Error("no field says that it is not supported")
+	}
+	page := string(s.Get("/docs"))
+	part := func(from, to string) string {
+		_, rest, _ := strings.Cut(page, from)
+		text, _, _ := strings.Cut(rest, to)
+		return text
+	}
+	if !strings.HasPrefix(page, "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>Quern API</title>") {
+		t.Errorf("it begins with %.100s", page)
+	}
+	for section, want := range map[string]string{
+		"POST /completion":  "<p>Continue a text, as llama-server does. Also: <code>/completions</code>.</p>",
+		"POST /infill":      "<p>Fill a gap in a text.</p>",
+		"POST /models/load": "<p>Load a model; GET /models says when it is loaded. For keys with the role admin.</p>",
+		"POST /v1/rerank": "<p>Order documents by what they have to say on a query. Also: <code>/rerank, /v1/reranking, " +
+			"/reranking</code>.</p>",
+	} {
+		if got := part("<code>"+section+"</code></h2>\n", "\n"); got != want {
+			t.Errorf("%s: %s, want %s", section, got, want)
+		}
+	}
+	if first := part("<code>POST /completion</code></h2>", "</tr>"); !strings.Contains(first[strings.Index(first, "<th>field"):][:90], "<code>prompt</code><td>required") {
+		t.Errorf("the first field is %.300s", first[strings.Index(first, "<th>field"):])
+	}
+}
+
+// A method that a path does not have is told which it has, and a batch which endpoints it may have.
+func TestOtherMethodsAndEndpoints(t *testing.T) {
+	t.Parallel()
+	s := fake.New(t, "", nil)
+	if status, b, _ := s.Do("PUT", "/completion", ""); status != 405 || fake.ErrorOf(t, b).Message != `PUT is not for "/completion", want POST` {
+		t.Errorf("%d %s", status, b)
+	}
+	_, b, _ := s.Do("POST", "/v1/batches", `{"input_file_id":"x","endpoint":"/v1/models"}`)
+	const want = `endpoint: "/v1/models", want one of /v1/chat/completions, `
+	all := fake.ErrorOf(t, b).Message
+	if !strings.HasPrefix(all, want) || strings.Contains(all, "/completion,") || strings.Contains(all, "load") || strings.Contains(all, "mcp") {
+		t.Errorf("%s", all)
+	}
+	for _, path := range []string{"/v1/completions", "/v1/embeddings", "/v1/responses", "/v1/messages", "/v1/rerank", "/v1/decisions"} {
+		if !strings.Contains(all+",", " "+path+",") {
+			t.Errorf("%s is not among %s", path, all)
+		}
+	}
+}
+
+// Personas are models for clients.
+func TestPersonasAreListed(t *testing.T) {
+	t.Parallel()
+	s := fake.New(t, "Hello", nil)
+	mario, err := ask.NewPersona(&persona.Persona{Name: "mario", From: "fake/model"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Server.SetPersonas([]catalog.Persona{{Persona: mario, Base: "fake/model"}})
+	if list := fake.Parse[modelList](t, s.Get("/v1/models")); len(list.Data) != 2 || list.Data[1].ID != "mario" {
+		t.Errorf("%+v", list)
+	}
+	if a := fake.Post[textAnswer](s, "/v1/completions", `{"model":"mario","prompt":"x"}`); a.Model != "mario" {
+		t.Errorf("%+v", a)
 	}
 }
 

@@ -101,7 +101,7 @@ func TestBrokenJournal(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = reopen(t, s)
-	run(t, s, do)
+	run(t, s, func(body []byte) Answer { t.Error("a request was made"); return do(body) })
 	b, err := s.Batch("me", b.ID)
 	if err != nil || b.Status != "failed" || b.Output != "" {
 		t.Errorf("%+v, %v", b, err)

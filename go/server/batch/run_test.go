@@ -108,6 +108,9 @@ func content(t *testing.T, s *Store, id string) []string {
 func TestPanic(t *testing.T) {
 	s, b := open(t, quota, line("a", `{}`), line("b", `{"panic":1}`), line("c", `{}`))
 	logged := run(t, s, func(body []byte) Answer {
+		if info, err := os.Stat(s.journal(b.ID)); err != nil || info.Mode() != 0o600 {
+			t.Errorf("others can read the answers: %v, %v", info, err)
+		}
 		if strings.Contains(string(body), "panic") {
 			panic("at the disco")
 		}

@@ -213,6 +213,53 @@ func TestListen(t *testing.T) {
 	again[0].Close()
 }
 
+// Whether other machines can reach an address is that of its listener.
+func TestReach(t *testing.T) {
+	for address, want := range map[string][2]bool{"unix": {false, false}, "127.0.0.1:0": {true, false}, "0.0.0.0:0": {false, true}} {
+		network, at := "tcp", address
+		if address == "unix" {
+			network, at = "unix", filepath.Join(t.TempDir(), "s.sock")
+		}
+		l, err := net.Listen(network, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := httptest.NewRequestWithContext(baseContext(l), "GET", "/", nil)
+		if got := [2]bool{Loopback(r), Network(r)}; got != want {
+			t.Errorf("%s: loopback and network are %v, want %v", address, got, want)
+		}
+		l.Close()
+	}
+}
+
+// Probes are never cached, and say in a line what is missing.
+func TestProbes(t *testing.T) {
+	h := New(nothing, "", time.Minute, quiet)
+	probe := func(path string) (int, string, http.Header) {
+		w := httptest.NewRecorder()
+		h.ServeHTTP(w, httptest.NewRequest("GET", path, nil))
+		return w.Code, w.Body.String(), w.Header()
+	}
+	expect := func(path string, status int, text string) {
+		t.Helper()
+		code, body, head := probe(path)
+		if code != status || body != text+"\n" || head.Get("Cache-Control") != "no-store" || head.Get("Content-Type") != "text/plain; charset=utf-8" {
+			t.Errorf("%s: %d %q %v", path, code, body, head)
+		}
+	}
+	expect("/livez", 200, "ok")
+	expect("/readyz", 503, "loading")
+	expect("/startupz", 503, "loading")
+	h.Ready()
+	expect("/readyz", 200, "ok")
+	expect("/startupz", 200, "ok")
+	h.Drain()
+	expect("/readyz", 503, "shutting down")
+	expect("/startupz", 200, "ok")
+	h.Alive = func() error { return errors.New("it hangs") }
+	expect("/livez", 503, "it hangs")
+}
+
 func TestLocal(t *testing.T) {
 	for host, want := range map[string]bool{"127.0.0.1": true, "localhost": true, "::1": true, "a.sock": true, "0.0.0.0": false, "": false, "10.0.0.1": false, "example": false} {
 		if Local([]string{"127.0.0.1", host}) != want {

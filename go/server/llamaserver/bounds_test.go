@@ -17,6 +17,7 @@ import (
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/catalog"
 	"github.com/quern-llm/quern/go/server/internal/fake"
 	"github.com/quern-llm/quern/go/server/llamaserver"
 	"github.com/quern-llm/quern/go/tokenizer"
@@ -62,6 +63,33 @@ func TestPagesOfModels(t *testing.T) {
 		if !strings.HasPrefix(got, want) {
 			t.Errorf("%q: %d %s, want %s", query, resp.StatusCode, got, want)
 		}
+	}
+}
+
+// A page of Anthropic's has 20 models where the request does not say.
+func TestUsualPage(t *testing.T) {
+	t.Parallel()
+	s := fake.New(t, "", nil)
+	for i := range 21 {
+		src := catalog.Source{}
+		src.Names = []string{fmt.Sprint("model", i)}
+		if err := s.Server.Add(src); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, _ := http.NewRequest("GET", s.URL+"/v1/models", nil)
+	r.Header.Set("anthropic-version", "2023-06-01")
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	var page struct {
+		Data []struct{ ID string }
+		More bool `json:"has_more"`
+	}
+	if err := json.NewDecoder(resp.Body).Decode(&page); err != nil || len(page.Data) != 20 || !page.More {
+		t.Errorf("%d, more %v, %v", len(page.Data), page.More, err)
 	}
 }
 
@@ -133,6 +161,20 @@ func TestFormsOfReranking(t *testing.T) {
 	s.Refused("/v1/rerank", `{"query":"a"}`, 400, "documents")
 	s.Refused("/v1/rerank", `{"query":"a","documents":["b"],"texts":["c"]}`, 400, "texts")
 	s.Refused("/v1/rerank", `{"query":7,"documents":["b"]}`, 400, "query")
+	for docs, want := range map[string]string{
+		`[{}]`: "documents: element 0: an object without text", `["a",{"text":7}]`: "documents: element 1: text: 7, want a string",
+		`[]`: "documents: empty, want", `[7]`: "documents: element 0: 7, want", `["a"` + strings.Repeat(`,"a"`, 2048) + `]`: "documents: 2049 texts, want at most 2048",
+	} {
+		if status, b, _ := s.Do("POST", "/v1/rerank", `{"query":"a","documents":`+docs+"}"); status != 400 || !strings.HasPrefix(fake.ErrorOf(t, b).Message, want) {
+			t.Errorf("%.40s: %d %s", docs, status, b)
+		}
+	}
+	if got := fake.Post[struct {
+		Results []struct{ Document struct{ Text string } }
+	}](s, "/v1/rerank",
+		`{"query":"a","documents":[{"id":[1],"text":"b"}],"return_documents":true}`).Results; len(got) != 1 || got[0].Document.Text != "b" {
+		t.Errorf("%+v", got)
+	}
 	s.Refused("/v1/rerank", `{"query":"a","documents":["`+strings.Repeat("b ", 600)+`"]}`, 400, "")
 	for _, c := range []struct {
 		path, fields string
@@ -218,6 +260,10 @@ func TestChoicesThatCannotCome(t *testing.T) {
 		}
 		return ids[0]
 	}
+	decide(t, s, `{"prompt":"abc","choices":["x","y"]}`)
+	if got := s.Requests[0].Prompt; !slices.Equal(got, []int32{1, token("a"), token("b")}) {
+		t.Errorf("what choices have in common is %v", got) // less the last, whose logits say how they begin
+	}
 	const body = `{"prompt":"a","prior":"b","choices":["x","y"]}`
 	least := -math.MaxFloat64
 	for _, c := range []struct {
@@ -253,6 +299,10 @@ func TestQuestionsThatAreRefused(t *testing.T) {
 	meta["tokenizer.ggml.add_bos_token"] = false
 	tok := fake.Tokenizer(t, meta)
 	s := fake.New(t, "", func(_ *server.Config, m *ask.Model, f *fake.Engine) { m.Tokenizer, m.Metadata, f.Tok = tok, meta, tok })
+	if status, b, _ := s.Do("POST", "/v1/rerank", `{"query":"","documents":["a",""]}`); status != 400 ||
+		!strings.HasPrefix(fake.ErrorOf(t, b).Message, "documents: element 1: empty, and so is query") {
+		t.Errorf("nothing to compare: %d %s", status, b)
+	}
 	long, good := strings.Repeat("ab", 400), `{"prompt":"a","choices":["x","y"]}`
 	for _, c := range []struct{ body, want string }{
 		{`{"prompt":"` + long + `","choices":["x","y"]}`, "the request has 8"},

@@ -491,3 +491,45 @@ func TestContextFull(t *testing.T) {
 		t.Errorf("ignore_eos bans %+v", b)
 	}
 }
+
+// Slots are shown where the server shows them; all may be busy.
+func TestBusySlots(t *testing.T) {
+	t.Parallel()
+	s := fake.New(t, "Hello", func(_ *server.Config, _ *ask.Model, f *fake.Engine) { f.Delay = 5 * time.Millisecond })
+	const all = "/slots?fail_on_no_slot=1"
+	if status, b, _ := s.Do("GET", all, ""); status != 200 {
+		t.Errorf("%d %s", status, b)
+	}
+	if status, b, _ := s.Do("GET", "/slots?fail_on_no_slot=maybe", ""); status != 400 {
+		t.Errorf("%d %s", status, b)
+	}
+	c, _ := s.Ignore("/completion", `{"prompt":["a","b","c","d"],"n_predict":-1,"ignore_eos":true,"stream":true}`)
+	defer c.Close()
+	fake.Eventually(t, "busy", func() bool {
+		status, b, _ := s.Do("GET", all, "")
+		return status == 503 && fake.ErrorOf(t, b).Message == "no slot is free"
+	})
+	none := fake.New(t, "", func(c *server.Config, _ *ask.Model, _ *fake.Engine) { c.NoSlots = true })
+	if status, b, _ := none.Do("GET", "/slots", ""); status != 501 || !strings.Contains(string(b), "--slots") {
+		t.Errorf("%d %s", status, b)
+	}
+}
+
+// Each event of a stream has its times where they are asked for; other files of a gap have names or none.
+func TestTimesAndFiles(t *testing.T) {
+	t.Parallel()
+	s := fake.New(t, "Hello", nil)
+	for _, fields := range []string{``, `,"timings_per_token":true`} {
+		events := s.Events("/completion", `{"prompt":"x","stream":true`+fields+`}`)
+		for i, data := range events {
+			if strings.Contains(data, `"timings":{`) != (fields != "" || i == len(events)-1) {
+				t.Errorf("%s: %s", fields, data)
+			}
+		}
+	}
+	fake.Post[struct{}](s, "/infill", `{"input_prefix":"a","input_extra":[{"text":"X","more":[1]},{"filename":"x.go","text":"Y"}]}`)
+	if got := s.LastPrompt(); !strings.Contains(got, "<|file_sep|>tmp\nX<|file_sep|>x.go\nY") {
+		t.Errorf("the prompt is %q", got)
+	}
+	s.Refused("/infill", `{"input_prefix":"a","input_extra":[{"filename":"x"}]}`, 400, "input_extra")
+}

@@ -8,6 +8,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/quern-llm/quern/go/server"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/internal/fake"
 	"github.com/quern-llm/quern/go/server/llamaserver"
 )
@@ -150,5 +152,48 @@ func TestDecisionsRefused(t *testing.T) {
 			!strings.Contains(string(body), tt.want) {
 			t.Errorf("%.80s: %d %s, want %s", tt.body, status, body, tt.want)
 		}
+	}
+}
+
+// A prior is in the place of the last message of the user, and a model that generates nothing decides nothing.
+func TestPriorsOfConversations(t *testing.T) {
+	t.Parallel()
+	s := fake.New(t, "", nil)
+	d := decide(t, s, `{"messages":[{"role":"user","content":"first"},{"role":"assistant","content":"so"},{"role":"user","content":"last"}],
+		"prior":"N/A","questions":[{"name":"q","prompt":"why?","choices":["x","y"]},{"choices":["x","z"]}]}`).Decisions
+	if len(d) != 2 || d[0].Name != "q" || d[0].Choices[0].Prior == nil {
+		t.Fatalf("%+v", d)
+	}
+	kinds := map[string]int{}
+	for _, r := range s.Requests {
+		text := s.Tok.Detokenize(r.Prompt, true)
+		if !strings.Contains(text, "first") || !strings.Contains(text, "so") || strings.Contains(text, "last") && strings.Contains(text, "N/A") {
+			t.Errorf("%q", text)
+		}
+		if strings.HasSuffix(text, "x") || strings.HasSuffix(text, "y") || strings.HasSuffix(text, "z") {
+			for _, word := range []string{"last", "N/A", "why?"} {
+				if strings.Contains(text, word) {
+					kinds[word]++
+				}
+			}
+		}
+	}
+	if b, _ := json.Marshal(kinds); string(b) != `{"N/A":4,"last":4,"why?":4}` {
+		t.Errorf("choices behind %s", b)
+	}
+	only := fake.New(t, "", func(_ *server.Config, m *ask.Model, _ *fake.Engine) { m.VectorsOnly = "it makes vectors" })
+	if status, b, _ := only.Do("POST", "/v1/decisions", `{"prompt":"a","choices":["x","y"]}`); status != 501 || !strings.Contains(string(b), "it makes vectors; use /v1/embeddings") {
+		t.Errorf("%d %s", status, b)
+	}
+	p := fake.Parse[struct {
+		Data []struct {
+			Arch struct {
+				Output []string `json:"output_modalities"`
+			} `json:"architecture"`
+		}
+		Models []struct{ Capabilities []string }
+	}](t, only.Get("/v1/models"))
+	if p.Data[0].Arch.Output[0] != "embeddings" || p.Models[0].Capabilities[0] != "embedding" {
+		t.Errorf("%+v", p)
 	}
 }

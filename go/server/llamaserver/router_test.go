@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -13,6 +14,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/persona"
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/catalog"
@@ -82,6 +84,9 @@ func TestRouter(t *testing.T) {
 		t.Errorf("one that does not fit: %d %s", status, text)
 	}
 	statuses("a loaded, b unloaded, huge unloaded failed")
+	if b := s.Get("/models/huge"); !strings.Contains(string(b), `"failed":true,"exit_code":1,"reason":"no memory for the model`) {
+		t.Errorf("one that failed: %s", b)
+	}
 	for body, want := range map[string]int{`{"model":"b"}`: 200, `{"model":"x"}`: 404, `{}`: 400, ``: 400,
 		`{"model":7}`: 400, `{"model":"../a"}`: 404} {
 		if status, text, _ := s.Do("POST", "/models/load", body); status != want {
@@ -301,4 +306,159 @@ func TestPropsOfASleeper(t *testing.T) {
 			Sleeping bool `json:"is_sleeping"`
 		}](t, s.Get("/props?model=a")).Sleeping
 	})
+}
+
+// Without a model to describe, the server describes itself.
+func TestPropsOfARouter(t *testing.T) {
+	t.Parallel()
+	s, b := fake.NewRouter(t, func(c *server.Config) { c.Models.Most, c.Tools = 2, fake.Weather{} })
+	close(b)
+	want := map[string]any{"role": "router", "max_instances": 2.0, "models_autoload": true, "ui": false, "endpoint_metrics": false,
+		"endpoint_mcp": true, "build_info": "test"}
+	if got := fake.Parse[map[string]any](t, s.Get("/props")); !reflect.DeepEqual(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	fake.Post[struct{}](s, "/v1/completions", `{"model":"a","prompt":"x"}`)
+	if got := fake.Parse[map[string]any](t, s.Get("/props?model=a")); got["role"] != nil || got["model_alias"] != "a" || got["is_sleeping"] != false {
+		t.Errorf("of a model: %v", got)
+	}
+}
+
+// A model that is on its way is shown with how far it is, and ended by its deletion.
+func TestModelsOnTheirWay(t *testing.T) {
+	t.Parallel()
+	lib := &fake.Shelf{Begun: make(chan struct{}), GoOn: make(chan struct{}), Ended: make(chan error, 1)}
+	s := fake.New(t, "", func(c *server.Config, _ *ask.Model, _ *fake.Engine) { c.Library = lib })
+	fake.Post[struct{}](s, "/models", `{"model":"org/repo"}`)
+	<-lib.Begun
+	const status = `"status":{"value":"downloading","progress":{"https://x/a.gguf":{"done":5,"total":10}}}`
+	for _, path := range []string{"/models", "/models/org/repo"} {
+		if b := s.Get(path); !strings.Contains(string(b), `"id":"org/repo"`) || !strings.Contains(string(b), status) {
+			t.Errorf("%s: %s", path, b)
+		}
+	}
+	for query, want := range map[string]int{"": 400, "?model=none": 404, "?model=fake/model": 400} {
+		if got, b, _ := s.Do("DELETE", "/models"+query, ""); got != want {
+			t.Errorf("%q: %d %s, want %d", query, got, b, want)
+		}
+	}
+	if got, b, _ := s.Do("DELETE", "/models?model=org/repo", ""); got != 200 || string(b) != `{"success":true}` {
+		t.Errorf("%d %s", got, b)
+	}
+	if err := <-lib.Ended; !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	if status, b, _ := s.Do("GET", "/models/org/repo", ""); status != 404 {
+		t.Errorf("%d %s", status, b)
+	}
+}
+
+// A persona is a model of its own name, made from another.
+func TestPersonasAsModels(t *testing.T) {
+	t.Parallel()
+	s := fake.New(t, "", func(_ *server.Config, m *ask.Model, _ *fake.Engine) {
+		m.Aliases, m.Tags = []string{"other"}, []string{"x"}
+	})
+	of := func(name string, created time.Time) catalog.Persona {
+		p, err := ask.NewPersona(&persona.Persona{Name: name, From: "fake/model", Created: created})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return catalog.Persona{Persona: p, Base: "fake/model"}
+	}
+	s.Server.SetPersonas([]catalog.Persona{of("mario", time.Unix(1000, 0)), of("luigi", time.Time{})})
+	type model struct {
+		ID      string
+		Aliases []string
+		Tags    []string
+		Parent  string
+		Created int64
+	}
+	list := fake.Parse[struct {
+		Data   []model
+		Models []struct {
+			Name    string
+			Details struct {
+				Parent string `json:"parent_model"`
+			}
+		}
+	}](t, s.Get("/v1/models"))
+	if len(list.Data) != 3 || len(list.Models) != 3 {
+		t.Fatalf("%+v", list)
+	}
+	for i, name := range []string{"mario", "luigi"} {
+		one := fake.Parse[model](t, s.Get("/v1/models/"+name))
+		for _, m := range []model{one, list.Data[1+i]} {
+			if m.ID != name || len(m.Aliases)+len(m.Tags) != 0 || m.Parent != "fake/model" || (m.Created == 1000) != (name == "mario") ||
+				name == "luigi" && m.Created != list.Data[0].Created {
+				t.Errorf("%+v", m)
+			}
+		}
+		if card := list.Models[1+i]; card.Name != name || card.Details.Parent != "fake/model" {
+			t.Errorf("%+v", card)
+		}
+	}
+}
+
+// Models are read again where a program or the server's own page asks for it, which is told to those who watch.
+func TestModelsAreReadAgain(t *testing.T) {
+	t.Parallel()
+	scans := 0
+	s, b := fake.NewRouter(t, func(c *server.Config) { c.Rescan = func() error { scans++; return nil } })
+	close(b)
+	events := s.Lines("GET", "/models/sse", "")
+	<-events // a comment
+	for _, c := range []struct {
+		header, value string
+		status, scans int
+	}{{"Sec-Fetch-Site", "cross-site", 403, 0}, {"Sec-Fetch-Site", "same-origin", 200, 1}, {"X-Nothing", "x", 200, 2}} {
+		r, _ := http.NewRequest("GET", s.URL+"/models?reload=1", nil)
+		r.Header.Set(c.header, c.value)
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if resp.Body.Close(); resp.StatusCode != c.status || scans != c.scans {
+			t.Errorf("%+v: %d, %d scans", c, resp.StatusCode, scans)
+		}
+	}
+	for range 2 {
+		if line := <-events; line != `data: {"model":"*","event":"models_reload"}` {
+			t.Errorf("%s", line)
+		}
+	}
+	s.Get("/models?reload=0")
+	if scans != 2 {
+		t.Errorf("%d scans", scans)
+	}
+	s.Refused("/models/unload", `{}`, 400, "model")
+	s.Server.Remove("a")
+	if line := <-events; line != `data: {"model":"a","event":"model_remove"}` {
+		t.Errorf("%s", line)
+	}
+}
+
+// A download that has ended says so, and one may be ended like a model.
+func TestEndsOfDownloads(t *testing.T) {
+	t.Parallel()
+	lib := &fake.Shelf{}
+	s := fake.New(t, "", func(c *server.Config, _ *ask.Model, _ *fake.Engine) { c.Library = lib })
+	events := s.Lines("GET", "/models/sse", "")
+	<-events // a comment
+	fake.Post[struct{}](s, "/models", `{"model":"org/good"}`)
+	for _, want := range []string{`"event":"model_status","data":{"status":"downloading"}}`, `"event":"download_finished"}`} {
+		if line := <-events; line != `data: {"model":"org/good",`+want {
+			t.Errorf("%s", line)
+		}
+	}
+	lib.Begun, lib.GoOn, lib.Ended = make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	fake.Post[struct{}](s, "/models", `{"model":"org/slow"}`)
+	<-lib.Begun
+	if status, b, _ := s.Do("POST", "/models/load", `{"model":"org/slow"}`); status != 404 {
+		t.Errorf("loading what is on its way: %d %s", status, b)
+	}
+	fake.Post[struct{}](s, "/models/unload", `{"model":"org/slow"}`)
+	if err := <-lib.Ended; err == nil {
+		t.Error("it was not ended")
+	}
 }

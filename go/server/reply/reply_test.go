@@ -112,8 +112,8 @@ func TestLog(t *testing.T) {
 		l := NewLog()
 		l.Add("a", []byte("1"))
 		read := make(chan string, 1)
+		c, w := recorded()
 		go func() {
-			c, w := recorded()
 			if err := l.Follow(context.Background(), NewStream(c), 0, 0); err != nil {
 				t.Error(err)
 			}
@@ -122,6 +122,9 @@ func TestLog(t *testing.T) {
 		time.Sleep(time.Hour) // with nothing said in between, since no period is given
 		l.Add("b", []byte("22"))
 		synctest.Wait()
+		if got := w.Body.String(); got != "event: a\ndata: 1\n\nevent: b\ndata: 22\n\n" {
+			t.Errorf("before the end %q are sent", got)
+		}
 		l.End()
 		synctest.Wait()
 		select {
@@ -132,7 +135,7 @@ func TestLog(t *testing.T) {
 		default:
 			t.Fatal("whoever follows does not know the end")
 		}
-		c, w := recorded()
+		c, w = recorded()
 		if err := l.Follow(context.Background(), NewStream(c), 1, 0); err != nil || w.Body.String() != "event: b\ndata: 22\n\n" {
 			t.Errorf("%v: the second is %q", err, w.Body)
 		}

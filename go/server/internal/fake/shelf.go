@@ -13,7 +13,7 @@ import (
 )
 
 // A Shelf is a Library whose downloads last until they are let go on, if there is something to wait for. It has no
-// "none", no file of "hostile" is well-formed, and nothing can be copied to "taken".
+// "none" and nothing of "unauthorized", no file of "hostile" is well-formed, and nothing can be copied to "taken".
 type Shelf struct {
 	Begun, GoOn chan struct{}
 	Ended       chan error    // of each pull
@@ -26,6 +26,9 @@ type Shelf struct {
 func (s *Shelf) Resolve(_ context.Context, ref hub.Ref) (*hub.Plan, error) {
 	if strings.Contains(ref.Repo, "none") {
 		return nil, fmt.Errorf("%s: %w", ref, &hub.StatusError{Status: http.StatusNotFound})
+	}
+	if strings.Contains(ref.Repo, "unauthorized") {
+		return nil, fmt.Errorf("%s: %w", ref, &hub.StatusError{Status: http.StatusUnauthorized})
 	}
 	return &hub.Plan{Ref: ref}, nil
 }

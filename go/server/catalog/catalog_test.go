@@ -1,0 +1,174 @@
+package catalog_test
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/rs/zerolog"
+
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/hub"
+	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/persona"
+	"github.com/quern-llm/quern/go/server"
+	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/catalog"
+	"github.com/quern-llm/quern/go/server/internal/fake"
+)
+
+// newCatalog returns a catalog of two models, of which the first has adapters when it is loaded.
+func newCatalog(t *testing.T) *catalog.Catalog {
+	t.Helper()
+	list := &catalog.Catalog{Set: models.New[ask.Model](models.Config{}), Forget: func(*ask.Model) {}}
+	s := fake.New(t, "", nil)
+	for _, src := range []catalog.Source{
+		{Path: "a.gguf", Ctx: 100, Info: ask.ModelInfo{NCtxTrain: 4000, Arch: "llama"}, Tags: []string{"small"}},
+		{Path: "b.gguf", Info: ask.ModelInfo{NCtxTrain: 300}},
+	} {
+		name := strings.TrimSuffix(src.Path, ".gguf")
+		src.Names = []string{name, "also-" + name}
+		m := *s.Model()
+		if name == "a" {
+			m.Adapters = []ask.Adapter{{Name: "poet", Loaded: &engine.Adapter{}}, {Name: "pirate", Loaded: &engine.Adapter{}}}
+		}
+		src.Load = func(context.Context, func(float64)) (models.Instance[ask.Model], error) {
+			as := m
+			return &fake.Still{Of: &as}, nil
+		}
+		if err := list.Add(src); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return list
+}
+
+// What a name means is a model, one of its personas or adapters, or nothing.
+func TestNames(t *testing.T) {
+	t.Parallel()
+	list := newCatalog(t)
+	mario, err := ask.NewPersona(&persona.Persona{Name: "mario", From: "b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list.SetPersonas([]catalog.Persona{{Persona: mario, Base: "b"}})
+	means := func(when string, want map[string]string) {
+		t.Helper()
+		for name, want := range want {
+			got, err := list.Resolve(name)
+			text := got.Model
+			if got.Persona != nil {
+				text += " as " + got.Persona.Name
+			}
+			if got.Adapter != nil {
+				text += " with " + got.Adapter.Name
+			}
+			if err != nil {
+				text = err.Error()
+			}
+			if text != want {
+				t.Errorf("%s: %q means %q, want %q", when, name, text, want)
+			}
+		}
+	}
+	means("at first", map[string]string{"": "", "a": "a", "also-a": "also-a", "mario": "b as mario", "poet": "poet", "none": "none"})
+	if list.Adapting() {
+		t.Error("there are adapters of a model that is not loaded")
+	}
+	if err := list.Load("a"); err != nil {
+		t.Fatal(err)
+	}
+	means("loaded", map[string]string{"poet": "a with poet", "pirate": "a with pirate", "mario": "b as mario", "none": "none"})
+	list.LoraDir = t.TempDir()
+	if _, err := list.Resolve("none"); err == nil || !strings.HasSuffix(err.Error(), `there is no model "none", want one of a, b, mario, poet, pirate`) {
+		t.Errorf("where adapters come and go: %v", err)
+	}
+	list.LoraDir = ""
+	for name, want := range map[string]string{"a:latest": "a", "mario:latest": "mario", "none:latest": "none:latest", "a": "a", "also-b:latest": "also-b"} {
+		if got := list.Untagged(name); got != want {
+			t.Errorf("%s is %s, want %s", name, got, want)
+		}
+	}
+	if got := strings.Join(list.Names(), " "); got != "a b mario" {
+		t.Errorf("names %s", got)
+	}
+	if of := list.Personas("b"); len(of) != 1 || len(list.Personas("a")) != 0 || !list.Has("mario") || !list.Named() {
+		t.Errorf("personas %+v", of)
+	}
+	// One adapter is enough for names to mean some, until its model is unloaded.
+	if !list.Adapting() {
+		t.Error("there are no adapters of a model that is loaded")
+	}
+	if err := list.Set.Unload("a"); err != nil {
+		t.Fatal(err)
+	}
+	fake.Eventually(t, "unloaded", func() bool { return !list.Adapting() })
+	means("unloaded", map[string]string{"poet": "poet"})
+}
+
+// A model is described by its source until it is loaded, and then by itself; the longest context is that of any.
+func TestDescribe(t *testing.T) {
+	t.Parallel()
+	list := newCatalog(t)
+	describe := func() (*ask.Model, *catalog.Source) {
+		st, err := list.Set.Status("a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return list.Describe(st)
+	}
+	m, src := describe()
+	if m.Name != "a" || len(m.Aliases) != 1 || m.Path != "a.gguf" || m.Info.Arch != "llama" || m.Tags[0] != "small" || m.LoRA == nil || src == nil || src.Ctx != 100 {
+		t.Errorf("%+v, %+v", m, src)
+	}
+	if n := list.LongestContext(); n != 300 {
+		t.Errorf("the longest context is %d", n)
+	}
+	if err := list.Load("also-a"); err != nil {
+		t.Fatal(err)
+	}
+	if m, src = describe(); m.Tokenizer == nil || m.Name != "a" || m.Aliases[0] != "also-a" || src == nil {
+		t.Errorf("%+v, %+v", m, src)
+	}
+	list.Remove("b")
+	if n := list.LongestContext(); n != 100 {
+		t.Errorf("without b the longest context is %d", n)
+	}
+	broken := catalog.Source{}
+	broken.Names = []string{"broken"}
+	broken.Load = func(context.Context, func(float64)) (models.Instance[ask.Model], error) {
+		return nil, errors.New("it is broken")
+	}
+	if err := list.Add(broken); err != nil {
+		t.Fatal(err)
+	}
+	if err := list.Load("broken"); err == nil || !strings.Contains(err.Error(), "it is broken") {
+		t.Errorf("%v", err)
+	}
+	if err := list.Add(broken); err == nil {
+		t.Error("a name was given twice")
+	}
+}
+
+// Errors of other servers are told as such; the log has how downloads ended.
+func TestEndsOfDownloads(t *testing.T) {
+	t.Parallel()
+	var log fake.Log
+	lib := &fake.Shelf{}
+	s := fake.Demo(t, fake.Setup{Server: server.Config{Library: lib, Log: zerolog.New(&log)}})
+	for name, want := range map[string]int{"org/none": 404, "org/unauthorized": 502} {
+		if status, b, _ := s.Do("POST", "/models", `{"model":"`+name+`"}`); status != want || fake.ErrorOf(t, b).Param != "model" {
+			t.Errorf("%s: %d %s, want %d", name, status, b, want)
+		}
+	}
+	fake.Post[struct{}](s, "/models", `{"model":"org/good"}`)
+	fake.Eventually(t, "logged", func() bool { return strings.Contains(log.String(), `"model":"org/good","message":"downloaded"`) })
+	lib.Fails = &hub.StatusError{Status: http.StatusBadGateway}
+	fake.Post[struct{}](s, "/models", `{"model":"org/bad"}`)
+	fake.Eventually(t, "logged", func() bool { return strings.Contains(log.String(), `it was not downloaded`) })
+	if strings.Contains(log.String(), `"model":"org/bad","message":"downloaded"`) {
+		t.Errorf("%s", log.String())
+	}
+}
