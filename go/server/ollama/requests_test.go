@@ -7,10 +7,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/gin-gonic/gin"
+
 	"github.com/quern-llm/quern/go/internal/scripted"
 	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/persona"
+	"github.com/quern-llm/quern/go/server"
+	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/catalog"
 	"github.com/quern-llm/quern/go/server/internal/fake"
@@ -186,5 +190,75 @@ func TestHowLongAModelStays(t *testing.T) {
 	fake.Eventually(t, "unloaded", func() bool { st, _ := s.Server.Models().Status("a"); return st.State == models.Unloaded })
 	if a := fake.Post[line](s, "/api/generate", `{"name":"also-a","keep_alive":0}`); a.Reason != "unload" || a.Model != "a" {
 		t.Errorf("by the older name: %+v", a)
+	}
+}
+
+// What a persona is made of is shown, in fields and as a Modelfile of its model.
+func TestShowOfAPersona(t *testing.T) {
+	t.Parallel()
+	s := fake.New(t, "Hello", nil)
+	parameters, err := persona.ReadParameters([]byte(`{"temperature":0.5}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mario, err := ask.NewPersona(&persona.Persona{Name: "mario", From: "fake/model", System: "You are Mario.", License: "MIT", Parameters: parameters,
+		Created: time.Unix(1000, 0), Messages: []persona.Message{{Role: "user", Content: "Hi"}, {Role: "assistant", Content: "It's me"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Server.SetPersonas([]catalog.Persona{{Persona: mario, Base: "fake/model"}})
+	type shown struct {
+		License, System, Parameters, Modelfile string
+		Modified                               string `json:"modified_at"`
+		Messages                               []struct{ Role, Content string }
+	}
+	for name, of := range map[string]bool{"mario": true, "mario:latest": true, "fake/model": false} {
+		got := fake.Post[shown](s, "/api/show", `{"model":"`+name+`"}`)
+		if !strings.HasPrefix(got.Modelfile, "FROM fake/model\n") || of != strings.Contains(got.Modelfile, "SYSTEM") || of != (got.Modified == "1970-01-01T00:16:40Z") {
+			t.Errorf("%s: %+v", name, got)
+		}
+		if of != (got.License == "MIT" && got.System == "You are Mario." && strings.Contains(got.Parameters, "0.5") && len(got.Messages) == 2) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	fake.Post[line](s, "/api/chat", `{"model":"mario",`+fake.Hi+`,"stream":false}`)
+	if r := s.Last(); r.Sampling.Temp != 0.5 {
+		t.Errorf("its temperature is %g", r.Sampling.Temp)
+	}
+}
+
+// How long a model stays is for the administrator to say: a user's request has none unloaded, and changes nothing.
+func TestKeepAliveOfAUser(t *testing.T) {
+	t.Parallel()
+	s, b := fake.NewRouter(t, func(c *server.Config) { c.Caller = func(*gin.Context) answer.Caller { return answer.Caller{} } })
+	close(b)
+	fake.Post[line](s, "/api/generate", `{"model":"a","prompt":"x","stream":false,"keep_alive":"1ms"}`)
+	if code, b, _ := s.Do("POST", "/api/generate", `{"model":"a","keep_alive":0}`); code != 403 {
+		t.Errorf("%d %s", code, b)
+	}
+	if list := fake.Parse[modelList](t, s.Get("/api/ps")).Models; len(list) != 1 || list[0].Expires[:4] != "9999" {
+		t.Errorf("%+v", list)
+	}
+}
+
+// Forms and thoughts have their values, and messages their names; null is as if it was not there.
+func TestValuesOfChats(t *testing.T) {
+	t.Parallel()
+	s := fake.New(t, "Hello", nil)
+	for fields, want := range map[string]string{
+		`"format":""`: "", `"format":null`: "", `"format":7`: `format: 7, want "json" or a JSON schema`, `"format":"yaml"`: `format: the string "yaml", want "json"`,
+		`"think":7`: "think: 7, want true, false, low, medium, high or max", `"think":"max"`: "", `"think":null`: "",
+		`"options":7`: "options: 7, want an object", `"options":null`: "", `"images":[]`: "",
+	} {
+		code, b, _ := s.Do("POST", "/api/chat", "{"+fake.Hi+`,"stream":false,`+fields+"}")
+		if (code == 200) != (want == "") || want != "" && !strings.Contains(fake.Parse[status](t, b).Error, want) {
+			t.Errorf("%s: %d %s, want %q", fields, code, b, want)
+		}
+	}
+	fake.Post[line](s, "/api/chat", `{"stream":false,"messages":[{"role":"user","content":"hi","more":[1]},
+		{"role":"assistant","thinking":null,"content":null,"tool_calls":[{"function":{"name":"f","arguments":{}}}]},
+		{"role":"tool","tool_name":"f","tool_call_id":"x","content":"21"}]}`)
+	if got := s.LastPrompt(); !strings.Contains(got, "The result of f:\n21") {
+		t.Errorf("the prompt is %q", got)
 	}
 }

@@ -1,7 +1,10 @@
 package openai_test
 
 import (
+	"bytes"
 	"fmt"
+	"io"
+	"mime/multipart"
 	"net/http"
 	"slices"
 	"strings"
@@ -188,6 +191,96 @@ func TestLists(t *testing.T) {
 		got, b, _ := s.Do("POST", "/v1/batches", `{"input_file_id":"`+ids[0]+`","endpoint":"/v1/completions","metadata":{`+metadata+`}}`)
 		if got != status || status != http.StatusOK && fake.ErrorOf(t, b).Param != "metadata" {
 			t.Errorf("%.60s: %d %s", metadata, got, b)
+		}
+	}
+}
+
+// What cannot be kept is refused by its cause, and leaves nothing; a batch that is cancelled says so.
+func TestFilesThatAreRefused(t *testing.T) {
+	t.Parallel()
+	store, err := batch.Open(t.TempDir(), 200, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	s := fake.New(t, "", func(c *server.Config, _ *ask.Model, _ *fake.Engine) { c.Batches = store })
+	send := func(parts ...string) (int, string) {
+		var form bytes.Buffer
+		w := multipart.NewWriter(&form)
+		for _, p := range parts {
+			name, value, _ := strings.Cut(p, "=")
+			if name == "file" {
+				part, _ := w.CreateFormFile("file", "in.jsonl")
+				_, _ = io.WriteString(part, value)
+			} else {
+				_ = w.WriteField(name, value)
+			}
+		}
+		w.Close()
+		resp, err := http.Post(s.URL+"/v1/files", w.FormDataContentType(), &form)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		b, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(b)
+	}
+	for _, c := range []struct {
+		parts  []string
+		status int
+		want   string
+	}{
+		{[]string{"purpose=batch"}, 400, "file: missing"}, {[]string{"purpose=vision", "file=x"}, 400, `purpose: \"vision\", want batch`},
+		{[]string{"file=x"}, 400, "purpose: "}, {[]string{"purpose=batch", "file=x", "file=y"}, 400, "file: given twice"},
+		{[]string{"file=x", "purpose=batch", "expires=1"}, 400, "expires: not supported"},
+		{[]string{"purpose=batch", "file=" + strings.Repeat("x", 201)}, 413, "used up"},
+	} {
+		if status, b := send(c.parts...); status != c.status || !strings.Contains(b, c.want) || len(store.Files("")) != 0 {
+			t.Errorf("%.60q: %d %s, %d files", c.parts, status, b, len(store.Files("")))
+		}
+	}
+	_, b := send("file={}", "purpose=batch")
+	f := fake.Parse[struct{ ID string }](t, []byte(b))
+	made := fake.Post[struct{ ID, Status string }](s, "/v1/batches", `{"input_file_id":"`+f.ID+`","endpoint":"/v1/completions"}`)
+	if status, b, _ := s.Do("DELETE", "/v1/files/"+f.ID, ""); status != 409 {
+		t.Errorf("a file in use: %d %s", status, b)
+	}
+	if got := fake.Post[struct{ ID, Status string }](s, "/v1/batches/"+made.ID+"/cancel", ""); got.Status != "cancelling" || got.ID != made.ID || made.Status != "validating" {
+		t.Errorf("%+v, then %+v", made, got)
+	}
+	if got := fake.Parse[struct{ ID string }](t, s.Get("/v1/files/"+f.ID)); got.ID != f.ID {
+		t.Errorf("%+v", got)
+	}
+	if got := fake.Parse[struct{ ID string }](t, s.Get("/v1/batches/"+made.ID)); got.ID != made.ID {
+		t.Errorf("%+v", got)
+	}
+}
+
+// Parts of items are texts of known types, and thoughts come back sealed.
+func TestPartsOfItems(t *testing.T) {
+	t.Parallel()
+	s := fake.New(t, "Hello", nil)
+	for parts, want := range map[string]string{
+		`[{"type":"input_text","text":"a"},{"type":"refusal","refusal":"b"}]`: "", `[{"type":"input_image","image_url":"x"}]`: "the model reads text only, want no input_image",
+		`[{"type":"video","text":"a"}]`: `part 0: type: the string \"video\", want input_text or output_text`, `[{"type":"input_text"}]`: "part 0: text: missing, want a string",
+		`[{"type":"text","text":"a"},{"type":"text","text":7}]`: "part 1: ",
+	} {
+		status, b, _ := s.Do("POST", "/v1/responses", `{"max_output_tokens":1,"input":[{"role":"user","content":`+parts+`}]}`)
+		if (status == 200) != (want == "") || !strings.Contains(string(b), want) {
+			t.Errorf("%s: %d %s, want %q", parts, status, b, want)
+		}
+	}
+	for fields, want := range map[string]string{
+		`"reasoning":{"effort":"low","summary":"auto","more":7}`: "", `"reasoning":{"effort":"some"}`: "reasoning: effort: ", `"reasoning":{"summary":"long"}`: "reasoning: summary: ",
+		`"reasoning":{"effort":null}`: "", `"text":{"verbosity":"low","format":null,"more":1}`: "", `"text":{"verbosity":"loud"}`: "text: verbosity: ",
+		`"include":["nonsense"]`: "include: ", `"background":true,"store":false`: "background: true without store",
+	} {
+		status, b, _ := s.Do("POST", "/v1/responses", `{"max_output_tokens":1,"input":"a",`+fields+`}`)
+		if (status == 200) != (want == "") || !strings.Contains(string(b), want) {
+			t.Errorf("%s: %d %s, want %q", fields, status, b, want)
 		}
 	}
 }
