@@ -264,6 +264,30 @@ func TestEndThatCannotBeKept(t *testing.T) {
 	}
 }
 
+// What is in the way in a folder is an error at the start, and a journal that cannot be begun ends its batch.
+func TestInTheWay(t *testing.T) {
+	for _, name := range []string{".file-a.tmp", ".batch_a.tmp", "file-a.data", "batch_a.journal", "file-a.json", "batch_a.json"} {
+		dir := t.TempDir()
+		if err := os.MkdirAll(dir+"/"+name+"/in the way", 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := Open(dir, quota, false); err == nil || !strings.Contains(err.Error(), name) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	lines, do := answers(2)
+	s, b := open(t, quota, lines...)
+	if err := os.Symlink("/nowhere/at all", s.journal(b.ID)); err != nil {
+		t.Fatal(err)
+	}
+	if logged := run(t, s, func(body []byte) Answer { t.Error("a request was made"); return do(body) }); len(logged) != 1 {
+		t.Errorf("logged %v", logged)
+	}
+	if b, err := s.Batch("me", b.ID); err != nil || b.Status != "failed" || b.Output != "" {
+		t.Errorf("%+v, %v", b, err)
+	}
+}
+
 // A folder in which nobody can write is told by its name before anything is kept there.
 func TestFolderThatCannotBeWritten(t *testing.T) {
 	dir := fmt.Sprintf("/proc/%d/task", os.Getpid())

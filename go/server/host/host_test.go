@@ -232,6 +232,38 @@ func TestReach(t *testing.T) {
 	}
 }
 
+// A host that shuts down is not ready any more, one whose listener fails ends with its error, and the path of a socket has
+// a length at most.
+func TestEnds(t *testing.T) {
+	h := New(nothing, "", time.Minute, quiet)
+	h.Ready()
+	h.Shutdown(t.Context())
+	w := httptest.NewRecorder()
+	if h.ServeHTTP(w, httptest.NewRequest("GET", "/readyz", nil)); w.Code != 503 {
+		t.Errorf("it is ready after its end: %d", w.Code)
+	}
+	dir := t.TempDir()
+	if len(dir) > 90 {
+		dir = "/tmp"
+	}
+	name := func(n int) string { return filepath.Join(dir, strings.Repeat("s", n-len(dir)-len("/.sock"))+".sock") }
+	most := len(unix.RawSockaddrUnix{}.Path) - 1
+	if _, err := Listen([]string{name(most + 1)}, 0, false, "", ""); err == nil || !strings.Contains(err.Error(), fmt.Sprintf("has %d bytes, and the path of a socket at most %d", most+1, most)) {
+		t.Errorf("a long path: %v", err)
+	}
+	ls, err := Listen([]string{name(most)}, 0, false, "", "")
+	if err != nil {
+		t.Fatalf("the longest path: %v", err)
+	}
+	ls[0].Close()
+	if err := New(nothing, "", time.Minute, quiet).Serve(ls); err == nil {
+		t.Error("it serves a listener that is closed")
+	}
+	if _, err := Listen([]string{filepath.Join(dir, "none", "s.sock")}, 0, false, "", ""); err == nil || !strings.Contains(err.Error(), "cannot listen") {
+		t.Errorf("in no folder: %v", err)
+	}
+}
+
 // Probes are never cached, and say in a line what is missing.
 func TestProbes(t *testing.T) {
 	h := New(nothing, "", time.Minute, quiet)
