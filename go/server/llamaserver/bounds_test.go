@@ -3,6 +3,7 @@ package llamaserver_test
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"os"
@@ -347,6 +348,11 @@ func TestRunningRequests(t *testing.T) {
 		}](t, s.Get("/v1/memory")).Models
 		return len(u) == 1 && u[0].Running == 2
 	})
+	for _, one := range fake.Parse[[]slot](t, s.Get("/slots")) {
+		if one.Processing && (one.Next[0].Remain != -1 || !one.Next[0].Has) {
+			t.Errorf("one without an end: %+v", one.Next)
+		}
+	}
 	c.Close()
 	s.Idle()
 	if got := fake.Parse[struct {
@@ -375,8 +381,16 @@ func TestNamesOfSlotFiles(t *testing.T) {
 		strings.Repeat("a", 255): 200, strings.Repeat("a", 256): 400, "a.B-_9": 200, "": 400, ".a": 400, "-a": 400, "a/b": 400, "a b": 400,
 		"a:b": 400, "a@b": 400, "a[b": 400, "a`b": 400, "a{b": 400, "..": 400, "AZaz09": 200,
 	} {
-		if got, b, _ := s.Do("POST", "/slots/0?action=save", `{"filename":"`+name+`"}`); got != want {
+		got, b, _ := s.Do("POST", "/slots/0?action=save", `{"filename":"`+name+`"}`)
+		if got != want {
 			t.Errorf("%.20q of %d letters: %d %s", name, len(name), got, b)
+		}
+		if took := fake.Parse[struct {
+			Timings struct {
+				Save float64 `json:"save_ms"`
+			}
+		}](t, b).Timings.Save; (took > 0) != (want == 200) || took > 100_000 {
+			t.Errorf("%s: it took %g ms", name, took)
 		}
 	}
 }
@@ -424,8 +438,9 @@ func TestSlotsOfOthers(t *testing.T) {
 		status  int
 	}{{"bob", id, 404}, {"ann", "none", 404}, {"ann", id, 200}} {
 		resp := as(c.who, "POST", "/v1/chat/completions/control", `{"id":"`+c.id+`","action":"reasoning_end"}`)
-		if resp.Body.Close(); resp.StatusCode != c.status {
-			t.Errorf("%s ends the reasoning of %s: %d, want %d", c.who, c.id, resp.StatusCode, c.status)
+		b, err := io.ReadAll(resp.Body)
+		if resp.Body.Close(); err != nil || resp.StatusCode != c.status || c.status == 200 && string(b) != `{"success":true}` {
+			t.Errorf("%s ends the reasoning of %s: %d %s, want %d", c.who, c.id, resp.StatusCode, b, c.status)
 		}
 	}
 	stream.Body.Close()

@@ -97,6 +97,12 @@ func TestDecisionQuestions(t *testing.T) {
 	// What a choice owes to the prior is taken off.
 	body, _ = json.Marshal(ask{"prompt": context, "prior": "N/A. ", "questions": questions, "normalize": "tokens"})
 	for i, d := range decide(t, s, string(body)).Decisions {
+		alone, _ := json.Marshal(ask{"prompt": "N/A. " + questions[i]["prompt"].(string), "choices": questions[i]["choices"]})
+		for k, c := range decide(t, s, string(alone)).Decisions[0].Choices {
+			if p := d.Choices[k].Prior; p == nil || *p != c.Logprob {
+				t.Errorf("choice %d has the prior %v, alone %g", k, p, c.Logprob)
+			}
+		}
 		best, total := math.Inf(-1), 0.0
 		scores := []float64{}
 		for k, c := range d.Choices {

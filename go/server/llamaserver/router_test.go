@@ -225,8 +225,10 @@ func TestEventsOfModels(t *testing.T) {
 		}
 		return "the end"
 	}
-	if status, text, _ := s.Do("POST", "/models", `{}`); status != 400 || fake.ErrorOf(t, text).Param != "model" {
-		t.Errorf("a download of nothing: %d %s", status, text)
+	for body, want := range map[string]string{`{}`: "model: missing", `{"model":7}`: "model: 7, want", `{"model":"a b"}`: "model: "} {
+		if status, text, _ := s.Do("POST", "/models", body); status != 400 || !strings.HasPrefix(fake.ErrorOf(t, text).Message, want) {
+			t.Errorf("a download of %s: %d %s", body, status, text)
+		}
 	}
 	fake.Post[struct{}](s, "/models", `{"model":"org/hostile"}`)
 	const model = `data: {"model":"org/hostile",`
