@@ -58,6 +58,7 @@ func TestChatsStored(t *testing.T) {
 		"": id + streamed, "?order=desc": streamed + id, "?limit=1": id, "?after=" + id: streamed,
 		"?metadata[kind]=tools":        streamed,
 		"?metadata%5Bkind%5D=greeting": id, "?metadata[kind]=none": "", "?model=scripted": id + streamed, "?model=other": "",
+		"?other]=none": id + streamed, "?metadata[kind=none": id + streamed,
 	} {
 		l := fake.Parse[list](t, s.Get(path+query))
 		all := ""

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/ask"
@@ -177,6 +178,19 @@ func TestLists(t *testing.T) {
 			t.Errorf("%s: %d %s", path, got, b)
 		}
 	}
+	var made []string
+	for range 2 {
+		made = append(made, fake.Post[struct{ ID string }](s, "/v1/batches", `{"input_file_id":"`+ids[0]+`","endpoint":"/v1/completions"}`).ID)
+	}
+	for query, want := range map[string]string{"": made[1] + made[0], "?order=asc": made[0] + made[1]} {
+		got := ""
+		for _, b := range fake.Parse[struct{ Data []struct{ ID string } }](t, s.Get("/v1/batches"+query)).Data {
+			got += b.ID
+		}
+		if got != want {
+			t.Errorf("batches%s: %s, want %s", query, got, want)
+		}
+	}
 	if status, b, _ := s.Do("POST", "/v1/files", `{}`); status != 400 || !strings.Contains(string(b), "the body is no form, want a form") {
 		t.Errorf("a file as JSON: %d %s", status, b)
 	}
@@ -281,6 +295,37 @@ func TestPartsOfItems(t *testing.T) {
 		status, b, _ := s.Do("POST", "/v1/responses", `{"max_output_tokens":1,"input":"a",`+fields+`}`)
 		if (status == 200) != (want == "") || !strings.Contains(string(b), want) {
 			t.Errorf("%s: %d %s, want %q", fields, status, b, want)
+		}
+	}
+}
+
+// What is stored counts with all that is kept of it.
+func TestMemoryOfWhatIsStored(t *testing.T) {
+	t.Parallel()
+	s := fake.Demo(t, fake.Setup{})
+	stored := func() uint64 {
+		limit, reason := s.Device.Budget().Limit()
+		s.Device.Adjust(engine.Reading{Limit: limit, Reason: reason}) // which counts what is stored
+		return s.Device.Budget().ByPurpose()["stored responses"]
+	}
+	const long = 800
+	text := strings.Repeat("x", long)
+	var metadata []string
+	for i := range 16 {
+		metadata = append(metadata, fmt.Sprintf(`"m%d":"%s"`, i, text[:long/16]))
+	}
+	for _, c := range []struct{ path, body, more string }{
+		{"/v1/chat/completions", fake.Hi + `,"store":true,"max_tokens":1`, `"metadata":{` + strings.Join(metadata, ",") + `}`},
+		{"/v1/responses", `"input":"hi","max_output_tokens":1`, `"metadata":{` + strings.Join(metadata, ",") + `}`},
+		{"/v1/responses", `"input":"hi","max_output_tokens":1`, `"tools":[{"type":"function","name":"f","description":"` + text + `"}]`},
+		{"/v1/responses", `"input":"hi","max_output_tokens":1`, `"text":{"format":{"type":"json_schema","name":"n","schema":{"description":"` + text + `"}}}`},
+	} {
+		before := stored()
+		fake.Post[struct{}](s, c.path, "{"+c.body+"}")
+		short := stored() - before
+		fake.Post[struct{}](s, c.path, "{"+c.body+","+c.more+"}")
+		if more := stored() - before - short; more < short+long {
+			t.Errorf("%s with %.20s takes %d bytes, %d without", c.path, c.more, more, short)
 		}
 	}
 }
