@@ -4,13 +4,17 @@ import (
 	"bytes"
 	"context"
 	"io"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/rs/zerolog"
 
+	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/batch"
 	"github.com/quern-llm/quern/go/server/internal/fake"
 )
@@ -75,5 +79,74 @@ func TestBatchesAreAnswered(t *testing.T) {
 	}
 	if bytes.Contains([]byte(log.String()), []byte("failed")) {
 		t.Errorf("%s", log.String())
+	}
+}
+
+// A batch that cannot be run is logged with its reason, and a panic of the runner with its stack.
+func TestBatchesThatFail(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	store, err := batch.Open(dir, 1<<20, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer store.Close()
+	var log fake.Log
+	s := fake.New(t, "Hello", func(c *server.Config, _ *ask.Model, _ *fake.Engine) { c.Batches, c.Log = store, zerolog.New(&log) })
+	in, err := store.AddFile("me", "in", "batch", strings.NewReader(`{"custom_id":"a","method":"POST","url":"/v1/completions","body":{"prompt":"x"}}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := store.AddBatch("me", in.ID, "/v1/completions", "24h", time.Hour, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, in.ID+".data")); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { defer close(done); s.Server.RunBatches(ctx) }()
+	fake.Eventually(t, "failed", func() bool { b, err = store.Batch("me", b.ID); return err != nil || b.Status == "failed" })
+	cancel()
+	<-done
+	if text := log.String(); !strings.Contains(text, `"batch":"`+b.ID+`"`) || !strings.Contains(text, `"message":"a batch failed"`) || !strings.Contains(text, "no such file") {
+		t.Errorf("the log has %s", text)
+	}
+	without := fake.New(t, "", nil)
+	without.Server.RunBatches(t.Context()) // which returns at once
+}
+
+// Defaults are what a request could have, and apply to those that say nothing.
+func TestReadDefaults(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{`{"temperature":0.25,"n_predict":3}`: "", `{"temperature":101}`: "temperature: 101, want", `{"nonsense":1}`: "nonsense", `[]`: "an object"} {
+		d, err := server.ReadDefaults([]byte(body))
+		if (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", body, err, want)
+		}
+		if err != nil {
+			continue
+		}
+		s := fake.New(t, "Hello world", func(_ *server.Config, m *ask.Model, _ *fake.Engine) { m.Defaults = d })
+		for path, body := range map[string]string{"/completion": `{"prompt":"x"}`, "/v1/chat/completions": "{" + fake.Hi + "}", "/v1/completions": `{"prompt":"x"}`} {
+			fake.Post[struct{}](s, path, body)
+			if r := s.Last(); r.Sampling.Temp != 0.25 || r.MaxTokens != 3 {
+				t.Errorf("%s: the temperature %g, and %d tokens", path, r.Sampling.Temp, r.MaxTokens)
+			}
+		}
+	}
+}
+
+// A server that is closed refuses requests, after each model was finished.
+func TestClose(t *testing.T) {
+	t.Parallel()
+	s := fake.New(t, "Hello", nil)
+	finished := 0
+	if !s.Server.Close(t.Context(), func(models.Instance[ask.Model]) { finished++ }) || finished != 1 {
+		t.Errorf("%d models were finished", finished)
+	}
+	if status, b, _ := s.Do("POST", "/v1/completions", `{"prompt":"x"}`); status != 503 {
+		t.Errorf("%d %s", status, b)
 	}
 }
