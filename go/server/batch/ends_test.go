@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -277,6 +278,16 @@ func TestInTheWay(t *testing.T) {
 	}
 	lines, do := answers(2)
 	s, b := open(t, quota, lines...)
+	gone := &Store{dir: filepath.Join(s.dir, "gone")}
+	for what, err := range map[string]error{"half-written": gone.tidy(), "journals": gone.loadJournals(),
+		"files": load(gone, "file-*.json", gone.files, func(f *File) string { return f.ID }), "a folder": writable(gone.dir)} {
+		if !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s of a folder that has gone: %v", what, err)
+		}
+	}
+	if _, err := lock(gone.dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("a lock of a folder that has gone: %v", err)
+	}
 	if err := os.Symlink("/nowhere/at all", s.journal(b.ID)); err != nil {
 		t.Fatal(err)
 	}

@@ -91,7 +91,7 @@ func content(t *testing.T, s *Store, id string) []string {
 	}
 	defer f.Close()
 	info, err := f.Stat()
-	if about, e := s.File("me", id); err != nil || e != nil || about.Bytes != info.Size() || about.Purpose != "batch_output" {
+	if about, e := s.File("me", id); err != nil || e != nil || about.Bytes != info.Size() || about.Purpose != "batch_output" || info.Mode() != 0o600 {
 		t.Errorf("%+v, %v, %v", about, err, e)
 	}
 	raw, err := os.ReadFile(f.Name())

@@ -115,10 +115,9 @@ func (p *parameters) Take(r *field.Reader) error {
 		return r.Wrong("an object")
 	}
 	raw, err := r.Raw()
-	if err != nil {
-		return err
+	if err == nil {
+		p.Parameters, err = persona.ReadParameters(raw)
 	}
-	p.Parameters, err = persona.ReadParameters(raw)
 	return err
 }
 

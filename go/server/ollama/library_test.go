@@ -161,14 +161,14 @@ func TestCopyAndDelete(t *testing.T) {
 	for body, want := range map[string]string{
 		`{"source":"demo:latest","destination":"small"}`: "", `{"source":"none","destination":"small"}`: "model 'none' not found",
 		`{"source":"demo","destination":"taken:latest"}`: "destination: the name is taken", `{"source":"demo"}`: "destination: missing",
-		`{"destination":"a"}`: "source: missing", `{"source":7,"destination":"a"}`: "source: ",
+		`{"destination":"a"}`: "source: missing", `{"source":7,"destination":"a"}`: "source: 7, want",
 	} {
 		code, b, _ := s.Do("POST", "/api/copy", body)
 		if want == "" && (code != 200 || string(b) != "{}") || want != "" && (code < 400 || !strings.HasPrefix(fake.Parse[status](t, b).Error, want)) {
 			t.Errorf("%s: %d %s, want %q", body, code, b, want)
 		}
 	}
-	for body, want := range map[string]string{`{}`: "model: missing", `{"model":7}`: "model: ", `{"name":"other"}`: ""} {
+	for body, want := range map[string]string{`{}`: "model: missing", `{"model":7}`: "model: 7, want", `{"name":"other"}`: ""} {
 		code, b, _ := s.Do("DELETE", "/api/delete", body)
 		if want == "" && (code != 200 || string(b) != "{}") || want != "" && (code != 400 || !strings.HasPrefix(fake.Parse[status](t, b).Error, want)) {
 			t.Errorf("%s: %d %s, want %q", body, code, b, want)

@@ -320,14 +320,11 @@ func (t settings) Take(r *field.Reader) error {
 		return r.Wrong("an object")
 	}
 	raw, err := r.Raw()
-	if err != nil {
-		return err
-	}
-	if err := field.ReadSome(raw, t.Fields()); err != nil {
-		return err
+	if err == nil {
+		err = field.ReadSome(raw, t.Fields())
 	}
 	t.o.MaxTokens = max(t.o.MaxTokens, -1)
-	return nil
+	return err
 }
 
 func (t settings) Value() any { return nil }
@@ -406,16 +403,16 @@ func (k *keepAlive) Take(r *field.Reader) error {
 	switch r.Kind() {
 	case '0':
 		v, err := r.Raw()
-		if err != nil {
-			return err
+		if err == nil {
+			err = k.parse(string(v))
 		}
-		return k.parse(string(v))
+		return err
 	case '"':
 		s, err := r.Text(wantKeepAlive)
-		if err != nil {
-			return err
+		if err == nil {
+			err = k.parse(s)
 		}
-		return k.parse(s)
+		return err
 	}
 	return r.Wrong(wantKeepAlive)
 }

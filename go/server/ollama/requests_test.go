@@ -52,6 +52,10 @@ func TestContext(t *testing.T) {
 			t.Errorf("behind %v: %v, want %v", context, got, want)
 		}
 	}
+	fake.Post[line](s, "/api/generate", `{"prompt":"<s>","raw":true,"stream":false,"context":[75]}`)
+	if got := s.Last().Prompt; !slices.Equal(got, []int32{75}) {
+		t.Errorf("a prompt that only begins a text, behind another: %v", got)
+	}
 	for body, want := range map[string]string{
 		fmt.Sprintf(`"context":[1,%d]`, n): fmt.Sprintf("context: element 1: token %d is not in the vocabulary, want 0 to %d", n, n-1),
 		`"suffix":"b","system":"c"`:        "suffix: given together with system or context",
@@ -188,6 +192,9 @@ func TestHowLongAModelStays(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	fake.Eventually(t, "unloaded", func() bool { st, _ := s.Server.Models().Status("a"); return st.State == models.Unloaded })
+	if code, b, _ := s.Do("POST", "/api/generate", `{"keep_alive":0}`); code < 400 || code > 404 || !strings.Contains(string(b), "want one of a, b, huge") {
+		t.Errorf("of no model: %d %s", code, b)
+	}
 	if a := fake.Post[line](s, "/api/generate", `{"name":"also-a","keep_alive":0}`); a.Reason != "unload" || a.Model != "a" {
 		t.Errorf("by the older name: %+v", a)
 	}
@@ -248,6 +255,8 @@ func TestValuesOfChats(t *testing.T) {
 	for fields, want := range map[string]string{
 		`"format":""`: "", `"format":null`: "", `"format":7`: `format: 7, want "json" or a JSON schema`, `"format":"yaml"`: `format: the string "yaml", want "json"`,
 		`"think":7`: "think: 7, want true, false, low, medium, high or max", `"think":"max"`: "", `"think":null`: "",
+		`"top_logprobs":1`: "top_logprobs: 1 without logprobs", `"top_logprobs":0`: "", `"top_logprobs":1,"logprobs":true`: "",
+		`"keep_alive":"soon"`: `keep_alive: "soon", want a number of seconds`, `"options":{"top_k":"x"}`: "options: top_k: ",
 		`"options":7`: "options: 7, want an object", `"options":null`: "", `"images":[]`: "",
 	} {
 		code, b, _ := s.Do("POST", "/api/chat", "{"+fake.Hi+`,"stream":false,`+fields+"}")
