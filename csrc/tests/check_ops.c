@@ -909,6 +909,7 @@ static void embed_added(const struct scene *s, struct qn_pool *pool)
 {
 	static const int32_t source[N_SEQ] = {1, 7, 0, 3};
 	struct scene one = *s;
+	struct tiny_run r = *s->r;
 	const int n = s->r->batch.pos[s->r->batch.n_tok - 1] + 2000;
 	struct qn_op op = s->t->ops[0];
 	void *data = guard_alloc((size_t)n * qn_row_bytes(QN_F16, N_EMBD));
@@ -918,7 +919,8 @@ static void embed_added(const struct scene *s, struct qn_pool *pool)
 	op.embed.table = (struct qn_mat){.type = QN_F16, .data = data, .n_in = N_EMBD, .n_out = n, .n_mat = 1};
 	op.embed.add = 1;
 	one.op = &op;
-	s->r->batch.source = source;
+	one.r = &r;
+	r.batch.source = source;
 	for (op.embed.index = QN_INDEX_TOK; op.embed.index <= QN_INDEX_OWN; op.embed.index++) {
 		memcpy(s->was[X], s->r->bufs[X].data, s->r->bytes[X]);
 		run(&one, pool);
