@@ -55,7 +55,7 @@ func newAutomaton(v *Vocabulary, namespace string, g *grammar.Grammar) (a *Autom
 		}
 	}()
 	defer grammar.Catch(&err)
-	p, err := newProgram(namespace, g, v.n)
+	p, err := newProgram(namespace, g, v)
 	if err != nil {
 		return nil, err
 	}

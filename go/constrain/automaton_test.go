@@ -255,15 +255,16 @@ func TestLimit(t *testing.T) {
 
 // A regular part of which each state is many instructions is refused before they are kept.
 func TestRegularRefuses(t *testing.T) {
+	v, _ := vocabulary(true)
 	many := grammar.Repeat{Expr: grammar.Repeat{Expr: grammar.Lit("a"), Max: 1}, Min: 19_900, Max: 19_900}
 	g := &grammar.Grammar{Rules: []grammar.Rule{{Name: "root", Expr: grammar.And{many, grammar.Not{Expr: grammar.Lit("")}}}}}
-	if _, err := newProgram("", g, 1); err == nil || !strings.Contains(err.Error(), "its states have more than") {
+	if _, err := newProgram("", g, v); err == nil || !strings.Contains(err.Error(), "its states have more than") {
 		t.Errorf("%v", err)
 	}
 	letter := grammar.Class{{Lo: 'a', Hi: 'b'}} // which letter is 16 before the end takes 65,536 states
 	last := grammar.Seq{grammar.Repeat{Expr: letter, Max: -1}, grammar.Lit("a"), grammar.Repeat{Expr: letter, Min: 15, Max: 15}}
 	g = &grammar.Grammar{Rules: []grammar.Rule{{Name: "root", Expr: grammar.And{last, grammar.Not{Expr: grammar.Lit("")}}}}}
-	if _, err := newProgram("", g, 1); err == nil || !strings.Contains(err.Error(), "more than 20000 states") {
+	if _, err := newProgram("", g, v); err == nil || !strings.Contains(err.Error(), "more than 20000 states") {
 		t.Errorf("too many states: %v", err)
 	}
 }

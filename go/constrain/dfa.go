@@ -51,14 +51,22 @@ func (d *dfa) add(accepts bool) int32 {
 	return int32(len(d.accepts) - 1)
 }
 
+// A pair is a state of a product.
+type pair struct{ a, b int32 }
+
 // product returns the intersection of a and b, or with `not` the difference.
 func product(a, b *dfa, not bool, work *grammar.Work) *dfa {
+	d, _ := pairs(a, b, not, work)
+	return d
+}
+
+// pairs returns a product, and what each of its states is.
+func pairs(a, b *dfa, not bool, work *grammar.Work) (*dfa, []pair) {
 	var edge [257]bool
 	for _, x := range append(slices.Clone(a.first), b.first...) {
 		edge[x] = true
 	}
 	d := &dfa{alphabet: newAlphabet(&edge)}
-	type pair struct{ a, b int32 }
 	known := map[pair]int32{}
 	var pairs []pair
 	state := func(p pair) int32 {
@@ -89,7 +97,21 @@ func product(a, b *dfa, not bool, work *grammar.Work) *dfa {
 			d.row(int32(n))[c] = next
 		}
 	}
-	return d
+	return d, pairs
+}
+
+// each calls visit with the bytes that lead from a state to others, a range at a time.
+func (d *dfa) each(n int32, visit func(lo, hi byte, to int32)) {
+	row := d.row(n)
+	for k := 0; k < len(row); {
+		to, lo := row[k], d.first[k]
+		for k < len(row) && row[k] == to {
+			k++
+		}
+		if to >= 0 {
+			visit(lo, byte(d.last(k-1)), to)
+		}
+	}
 }
 
 // before returns the inverse transitions: the states that lead to state n by class c are

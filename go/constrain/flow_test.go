@@ -105,7 +105,7 @@ func TestFlows(t *testing.T) {
 // determined returns the finite automaton of an expression, with as few states as can be.
 func determined(t *testing.T, e grammar.Expr) *dfa {
 	t.Helper()
-	c := &compiler{g: &grammar.Grammar{Rules: []grammar.Rule{{Name: "root", Expr: e}}}, vocab: 256, runs: map[int]run{}, emits: new(int)}
+	c := &compiler{g: &grammar.Grammar{Rules: []grammar.Rule{{Name: "root", Expr: e}}}, v: NewVocabulary(0, nil, nil), runs: map[int]run{}, emits: new(int)}
 	d := c.deterministic(e)
 	d.trim()
 	return d.minimal(nil)

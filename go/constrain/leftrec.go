@@ -59,7 +59,7 @@ func (p *program) first(pc int32) (first []int32) {
 		switch i := p.insts[pc]; i.op {
 		case opSplit:
 			todo = append(todo, i.alt, i.out)
-		case opHead, opPick:
+		case opHead, opPick, opWithin:
 			todo = append(todo, i.out)
 		default:
 			if first = append(first, pc); i.op == opCall && !i.strict && p.rules[i.arg].empty {
@@ -170,7 +170,7 @@ func (p *program) finishes(i *inst, known func(pc int32) bool) bool {
 		set := &p.tokens[i.arg]
 		return known(i.out) && (set.not || len(set.ids) > 0)
 	case opTurn:
-		return known(i.alt)
+		return known(i.alt) || known(i.out)
 	case opHead:
 		if parts := p.loops[i.arg].parts; parts != nil && slices.ContainsFunc(parts.picks, func(pc int32) bool { return !known(pc) }) {
 			return false

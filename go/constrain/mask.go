@@ -377,17 +377,20 @@ func (a *Automaton) covered(heads []head, s *span) bool {
 }
 
 // far returns the state with canonical counts, which has the same mask: a count from which no token reaches a
-// bound of its loop is replaced.
+// mark of its loop is replaced by the last one.
 func (a *Automaton) far(s *state) *state {
 	longest := int32(a.v.longest)
 	same := true
 	far := func(t thread) thread {
 		if n := a.loopOf[t.pc]; n >= 0 && t.count > 0 {
-			switch l := &a.loops[n]; {
-			case t.count < l.min-longest:
+			marks := a.loops[n].marks
+			i, _ := slices.BinarySearch(marks, t.count+1)
+			switch {
+			case marks == nil || i < len(marks) && marks[i]-t.count <= longest:
+			case i > 0:
+				t.count = marks[i-1]
+			default:
 				t.count = 0
-			case t.count >= l.min && l.max-t.count > longest:
-				t.count = l.min
 			}
 		}
 		return t

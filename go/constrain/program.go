@@ -42,19 +42,20 @@ type inst struct {
 type op byte
 
 const (
-	opByte  op = iota // a byte of lo to hi
-	opSplit           // nothing, then out or alt
-	opHead            // the beginning of a turn of a loop
-	opTurn            // the end of a turn of a counted loop: out is the head of the next, alt what follows the last
-	opPick            // the beginning of part lo of an unordered loop, unless it has come, or others have to come before
-	opCall            // a text of a rule
-	opToken           // a token of a set
-	opMatch           // the end of the rule
+	opByte   op = iota // a byte of lo to hi
+	opSplit            // nothing, then out or alt
+	opHead             // the beginning of a turn of a loop
+	opTurn             // the end of a turn of a counted loop: out is the head of the next, alt what follows the last
+	opWithin           // within a turn of a counted loop, if its count is one from which a text goes on
+	opPick             // the beginning of part lo of an unordered loop, unless it has come, or others have to come before
+	opCall             // a text of a rule
+	opToken            // a token of a set
+	opMatch            // the end of the rule
 )
 
 // size returns the approximate bytes of a program and what an automaton keeps beside each instruction.
 func (p *program) size() int {
-	n := int(unsafe.Sizeof(inst{})+8)*cap(p.insts) + int(unsafe.Sizeof(rule{}))*len(p.rules) + int(unsafe.Sizeof(loop{}))*len(p.loops)
+	n := int(unsafe.Sizeof(inst{})+8)*cap(p.insts) + int(unsafe.Sizeof(rule{}))*len(p.rules) + (int(unsafe.Sizeof(loop{}))+8)*len(p.loops)
 	for _, t := range p.tokens {
 		n += 4 * len(t.ids)
 	}
@@ -74,6 +75,8 @@ type rule struct {
 type loop struct {
 	min, max int32 // turns; max -1: any number, and they are not counted beyond min
 	counted  bool
+	from, to int32   // turns after which another may come
+	marks    []int32 // sorted: numbers of turns at which something changes in the loop, or in others with the same count; nil: it is unordered
 	run      run
 	turn     int32  // the end of a turn, if the loop is plain
 	parts    *parts // of an unordered loop; nil: it is none
@@ -128,7 +131,7 @@ type compiler struct {
 	program
 	g         *grammar.Grammar
 	namespace string // of cached parts
-	vocab     int
+	v         *Vocabulary
 	size      []int       // of each rule of g, an estimate with what is copied into it; 0: unknown
 	cyclic    []bool      // rules of g that refer to themselves
 	empty     []bool      // rules of g that may have the empty text
@@ -139,7 +142,7 @@ type compiler struct {
 	nesting   int
 	emits     *int // how many expressions have been translated, also by the compilers of regular parts
 	flat      bool // no calls, no counts, no tokens: for an expression that must be regular
-	counted   bool // inside of a counted loop
+	counting  bool // inside of a counted loop
 }
 
 // A body is the expression of a rule that is not yet translated.
@@ -148,12 +151,12 @@ type body struct {
 	expr grammar.Expr
 }
 
-// newProgram translates a grammar, within a namespace, for a vocabulary of n tokens. Rule 0 of the program is the text.
-func newProgram(namespace string, g *grammar.Grammar, n int) (p *program, err error) {
+// newProgram translates a grammar, within a namespace, for a vocabulary. Rule 0 of the program is the text.
+func newProgram(namespace string, g *grammar.Grammar, v *Vocabulary) (p *program, err error) {
 	if len(g.Rules) == 0 {
 		return nil, errors.New("the grammar has no rules")
 	}
-	c := &compiler{program: program{work: g.Work}, g: g, namespace: namespace, vocab: n, runs: map[int]run{}, emits: new(int)}
+	c := &compiler{program: program{work: g.Work}, g: g, namespace: namespace, v: v, runs: map[int]run{}, emits: new(int)}
 	defer func() {
 		if r := refused(recover()); r != nil {
 			p, err = nil, r
@@ -250,8 +253,8 @@ func (c *compiler) emit(e grammar.Expr, next int32) int32 {
 			refuse("the grammar has a token within an intersection or a complement")
 		}
 		for _, id := range e.IDs {
-			if id < 0 || int(id) >= c.vocab {
-				refuse("token %d of the grammar is not in the vocabulary of %d", id, c.vocab)
+			if id < 0 || int(id) >= c.v.n {
+				refuse("token %d of the grammar is not in the vocabulary of %d", id, c.v.n)
 			}
 		}
 		c.work.Do(len(e.IDs))
@@ -378,10 +381,10 @@ func (c *compiler) repeat(e grammar.Repeat, next int32) int32 {
 		return c.unroll(e, next)
 	}
 	run := c.run(e.Expr)
-	if c.estimate(e.Expr)*turns <= unrollSize && (c.counted || !run.rest) { // states of runs are known at once
+	if c.estimate(e.Expr)*turns <= unrollSize && (c.counting || !run.rest) { // states of runs are known at once
 		return c.unroll(e, next)
 	}
-	if c.counted {
+	if c.counting {
 		return c.call(c.anonymous(e), next, false)
 	}
 	// An iteration must not be empty: a body that may be empty is called, and calls never match the empty
@@ -389,9 +392,15 @@ func (c *compiler) repeat(e grammar.Repeat, next int32) int32 {
 	if c.hasEmpty(e.Expr) {
 		lo = 0
 	}
-	c.counted = true
-	defer func() { c.counted = false }()
-	c.loops = append(c.loops, loop{min: int32(lo), max: int32(hi), counted: true, run: run})
+	c.counting = true
+	defer func() { c.counting = false }()
+	l := loop{min: int32(lo), max: int32(hi), counted: true, to: int32(hi - 1), marks: []int32{int32(lo)}, run: run}
+	if hi < 0 {
+		l.to = unbounded
+	} else if hi > lo {
+		l.marks = append(l.marks, int32(hi))
+	}
+	c.loops = append(c.loops, l)
 	n := int32(len(c.loops) - 1)
 	head := c.add(inst{op: opHead, arg: n, alt: -1})
 	turn := c.add(inst{op: opTurn, arg: n, out: head, alt: next})
@@ -415,11 +424,11 @@ func (c *compiler) anyOrder(e grammar.AnyOrder, next int32) int32 {
 		refuse("the grammar has parts in any order within an intersection or a complement")
 	case len(e.Parts) > grammar.MaxParts || e.Must < 0 || e.Must > len(e.Parts):
 		refuse("the grammar has %d parts in any order, of which %d have to be; at most %d are possible", len(e.Parts), e.Must, grammar.MaxParts)
-	case c.counted:
+	case c.counting:
 		return c.call(c.anonymous(e), next, false)
 	}
-	c.counted = true
-	defer func() { c.counted = false }()
+	c.counting = true
+	defer func() { c.counting = false }()
 	p := &parts{must: 1<<e.Must - 1, listed: e.Listed}
 	c.loops = append(c.loops, loop{counted: true, parts: p})
 	n := int32(len(c.loops) - 1)

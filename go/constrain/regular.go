@@ -18,15 +18,25 @@ const (
 
 // regular emits an intersection or a complement.
 func (c *compiler) regular(e grammar.Expr, next int32) int32 {
-	d := regulars.get(c.namespace, e, func() *dfa {
-		d := c.deterministic(e)
-		d.trim()
-		return d.minimal(c.work)
-	})
+	if and, is := e.(grammar.And); is {
+		if start, is := c.counted(and, next); is {
+			return start
+		}
+	}
+	d := c.minimal(e)
 	if !slices.Contains(d.accepts, true) {
 		return c.none()
 	}
 	return c.embed(d, next)
+}
+
+// minimal returns the minimal dfa of a regular expression.
+func (c *compiler) minimal(e grammar.Expr) *dfa {
+	return regulars.get(c.namespace, e, func() *dfa {
+		d := c.deterministic(e)
+		d.trim()
+		return d.minimal(c.work)
+	})
 }
 
 // regulars caches recent results: most are string formats, which many schemas use.
@@ -94,7 +104,7 @@ func (c *compiler) deterministic(e grammar.Expr) *dfa {
 	case grammar.Not:
 		return product(c.codePoints(), c.deterministic(e.Expr), true, c.work)
 	}
-	sub := &compiler{program: program{work: c.work}, g: c.g, namespace: c.namespace, vocab: c.vocab, cyclic: c.cyclic, empty: c.empty, runs: c.runs, flat: true, nesting: c.nesting, emits: c.emits}
+	sub := &compiler{program: program{work: c.work}, g: c.g, namespace: c.namespace, v: c.v, cyclic: c.cyclic, empty: c.empty, runs: c.runs, flat: true, nesting: c.nesting, emits: c.emits}
 	start := sub.emit(e, sub.add(inst{op: opMatch, out: -1, alt: -1}))
 	return sub.determine(start)
 }
@@ -197,31 +207,15 @@ func (c *compiler) embed(d *dfa, next int32) int32 {
 	}
 	flows := flows{dfa: d, known: map[midway]led{}}
 	for n := range at {
-		follow := func(to int32) {
-			if c.insts[at[n]].out < 0 {
-				c.insts[at[n]].out = to
-			} else {
-				also := c.split(to, c.insts[at[n]].out)
-				c.insts[at[n]].out = also
-			}
-		}
 		if d.accepts[n] {
-			follow(next)
+			c.follow(at[n], next)
 		}
 		threads := 0
-		row := d.row(int32(n))
 		c.work.Do(64)
-		for k := 0; k < len(row); {
-			to, lo := row[k], d.first[k]
-			for k < len(row) && row[k] == to {
-				k++
-			}
-			hi := byte(d.last(k - 1))
-			if to >= 0 {
-				follow(c.bytes(lo, hi, at[to]))
-				threads++
-			}
-		}
+		d.each(int32(n), func(lo, hi byte, to int32) {
+			c.follow(at[n], c.bytes(lo, hi, at[to]))
+			threads++
+		})
 		if turns, dead := flows.loop(int32(n)); turns != (run{}) {
 			if d.accepts[n] {
 				threads = 0
@@ -231,4 +225,12 @@ func (c *compiler) embed(d *dfa, next int32) int32 {
 		}
 	}
 	return at[0]
+}
+
+// follow adds what may follow an instruction.
+func (c *compiler) follow(at, to int32) {
+	if c.insts[at].out >= 0 {
+		to = c.split(to, c.insts[at].out)
+	}
+	c.insts[at].out = to
 }

@@ -338,7 +338,10 @@ func (a *Automaton) turns(i *inst, turn int32) bool {
 	}
 	_, _, more := leads(i.lo)
 	for ; more > 0; more-- {
-		if i = &a.insts[i.out]; i.op != opByte {
+		for i = &a.insts[i.out]; i.op == opSplit && i.out >= 0 && i.alt < 0; {
+			i = &a.insts[i.out]
+		}
+		if i.op != opByte {
 			return false
 		}
 	}

@@ -16,12 +16,6 @@ const maxSpelling = 50_000_000
 // no text has.
 func (a *Automaton) spell() error {
 	s := &speller{a: a, t: a.v.trie()}
-	for b := range 256 {
-		s.upTo[b+1] = s.upTo[b]
-		if a.v.ids[string([]byte{byte(b)})] != nil {
-			s.upTo[b+1]++
-		}
-	}
 	if !slices.ContainsFunc(a.insts, func(i inst) bool { return i.op == opByte && !i.dead && s.single(&i) <= int(i.hi)-int(i.lo) }) {
 		return nil
 	}
@@ -48,16 +42,15 @@ func (a *Automaton) spell() error {
 type speller struct {
 	a            *Automaton
 	t            *trie
-	upTo         [257]int // how many bytes below are tokens
-	stuck        []bool   // counted loops that need another turn, of which no tokens are known to spell one
-	from, before []int32  // what may be spelt because an instruction is
+	stuck        []bool  // counted loops that need another turn, of which no tokens are known to spell one
+	from, before []int32 // what may be spelt because an instruction is
 	seen         []int32
 	round        int32
 	work         int
 }
 
 // single returns how many bytes of an instruction are tokens.
-func (s *speller) single(i *inst) int { return s.upTo[int(i.hi)+1] - s.upTo[i.lo] }
+func (s *speller) single(i *inst) int { return s.a.v.single(int(i.lo), int(i.hi)) }
 
 // find marks what is spelt, where a counted loop that is not stuck has further turns: first what single bytes spell, which is
 // mostly all, then what longer tokens do.
@@ -106,8 +99,8 @@ func (s *speller) spelt(i *inst) bool {
 	switch i.op {
 	case opByte:
 		return known(i.out) && s.single(i) > 0
-	case opTurn: // where it is not the last, its head is spelt
-		return known(i.alt) && !s.stuck[i.arg]
+	case opTurn:
+		return (known(i.alt) || known(i.out)) && !s.stuck[i.arg]
 	default:
 		return s.a.finishes(i, known)
 	}
@@ -183,7 +176,7 @@ func (s *speller) follow(to []int32, pc int32) []int32 {
 		switch i := &s.a.insts[pc]; i.op {
 		case opSplit:
 			todo = append(todo, i.alt, i.out)
-		case opHead, opPick:
+		case opHead, opPick, opWithin:
 			todo = append(todo, i.out)
 		default:
 			if to = append(to, pc); i.op == opCall && i.ends(s.a.program) {

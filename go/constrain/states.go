@@ -149,10 +149,16 @@ func (a *Automaton) follow(t thread) {
 			if n >= l.min {
 				a.todo = append(a.todo, thread{i.alt, 0})
 			}
-			if l.max < 0 {
+			switch {
+			case n < l.from || n > l.to:
+			case l.max < 0:
 				a.todo = append(a.todo, thread{i.out, min(n, l.min)})
-			} else if n < l.max {
+			default:
 				a.todo = append(a.todo, thread{i.out, n})
+			}
+		case opWithin:
+			if l := &a.loops[i.arg]; l.from <= t.count && t.count <= l.to {
+				a.todo = append(a.todo, thread{i.out, t.count})
 			}
 		default:
 			a.closed = append(a.closed, t)

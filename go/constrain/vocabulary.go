@@ -15,8 +15,9 @@ type Vocabulary struct {
 	piece   func(id int32) []byte
 	n       int
 	ids     map[string][]int32
-	longest int     // bytes that a token prints at most
-	ends    []int32 // tokens that end a text
+	longest int      // bytes that a token prints at most
+	alone   [257]int // of each byte: how many below are tokens of their own
+	ends    []int32  // tokens that end a text
 	trie    func() *trie
 	cache   cache
 	stacks  atomic.Int64 // bytes of the stacks of texts
@@ -35,9 +36,18 @@ func NewVocabulary(n int, piece func(id int32) []byte, ends []int32) *Vocabulary
 			v.longest = max(v.longest, len(b))
 		}
 	}
+	for b := range 256 {
+		v.alone[b+1] = v.alone[b]
+		if v.ids[string([]byte{byte(b)})] != nil {
+			v.alone[b+1]++
+		}
+	}
 	v.trie = sync.OnceValue(func() *trie { return newTrie(v) })
 	return v
 }
+
+// single returns how many of the bytes from lo to hi are tokens of their own.
+func (v *Vocabulary) single(lo, hi int) int { return v.alone[hi+1] - v.alone[lo] }
 
 // A trie is the token texts, by bytes. Its nodes are sorted by text: a node is followed by its descendants.
 // One more node ends the list.
