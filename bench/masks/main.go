@@ -54,11 +54,13 @@ func main() {
 type task struct {
 	name   string
 	Schema json.RawMessage
-	Tests  []struct {
-		Description string
-		Valid       bool
-		Data        json.RawMessage
-	}
+	Tests  []document
+}
+
+type document struct {
+	Description string
+	Valid       bool
+	Data        json.RawMessage
 }
 
 // tasks reads the schemas of a folder that have documents.
@@ -89,6 +91,9 @@ func tasks(dir, match string) (all []task, err error) {
 			if t.name = name; len(list) > 1 {
 				t.name = fmt.Sprintf("%s#%d", name, i)
 			}
+			if strings.Contains(path, "draft7") {
+				t.Schema = dated(t.Schema)
+			}
 			if len(t.Tests) > 0 {
 				all = append(all, t)
 			}
@@ -96,6 +101,19 @@ func tasks(dir, match string) (all []task, err error) {
 		return nil
 	})
 	return all, err
+}
+
+// dated returns a schema that says that it is of draft 7, as those of the suite's folder are, if it says nothing.
+func dated(schema json.RawMessage) json.RawMessage {
+	var s map[string]json.RawMessage
+	if json.Unmarshal(schema, &s) != nil || s == nil || s["$schema"] != nil {
+		return schema
+	}
+	comma := ","
+	if len(s) == 0 {
+		comma = ""
+	}
+	return append([]byte(`{"$schema":"http://json-schema.org/draft-07/schema#"`+comma), bytes.TrimSpace(schema)[1:]...)
 }
 
 // cpuTime returns the time that this thread has run: others may have the CPU meanwhile.
@@ -162,7 +180,9 @@ func (t *tally) task(x task, v *constrain.Vocabulary, exact bool) {
 	start := cpuTime()
 	a, err := (&form.Form{Kind: form.Schema, Text: string(x.Schema), Exact: exact}).Compile(context.Background(), t.tok, v, nil, nil)
 	t.compiled = append(t.compiled, cpuTime()-start)
-	right := err == nil
+	// That a schema has no document at all is right where none of its documents is valid.
+	right := err == nil || strings.HasSuffix(err.Error(), "the schema allows no document") && !slices.ContainsFunc(x.Tests, func(d document) bool { return d.Valid })
+	taken := err == nil || right
 	for _, doc := range x.Tests {
 		if doc.Valid {
 			t.valid++
@@ -189,7 +209,7 @@ func (t *tally) task(x task, v *constrain.Vocabulary, exact bool) {
 			fmt.Printf("%s: %s: valid %v, taken %v%s\n", x.name, doc.Description, doc.Valid, takes, where)
 		}
 	}
-	if err != nil {
+	if !taken {
 		t.notTaken[reason(err)]++
 		if t.list {
 			fmt.Printf("%s: %v\n", x.name, err)

@@ -116,6 +116,9 @@ func (f *Form) compile(work *grammar.Work, tok *tokenizer.Tokenizer, v *constrai
 			return nil, &CallsError{err}
 		}
 	}
+	if e == nil {
+		e = grammar.Repeat{Expr: grammar.Any, Max: -1}
+	}
 	g.Rules[root].Expr = e
 	return v.CompileFor(namespace, g)
 }

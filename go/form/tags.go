@@ -506,6 +506,7 @@ func (r *tagReader) separated(f *tagFormat, _ tagEnd, depth int) (grammar.Expr, 
 	}
 	e := grammar.Expr(oneOf(all))
 	if !f.StopFirst {
+		e = r.g.Add("tags", e) // what is within is written once, however deep tags nest
 		e = grammar.Seq{e, grammar.Repeat{Expr: grammar.Seq{r.text(*f.Separator), e}, Max: -1}}
 	}
 	if !f.AtLeastOne {

@@ -211,3 +211,30 @@ func FuzzTags(f *testing.F) {
 		a.New(true).Mask(next)
 	})
 }
+
+// Tags with separators within others take a grammar in proportion to their depth.
+func TestSeparatedDeep(t *testing.T) {
+	tok := small(t)
+	v := form.Vocabulary(tok)
+	format := `{"type":"const_string","value":"x"}`
+	text := "x"
+	for range 24 {
+		format = `{"type":"tags_with_separator","separator":",","at_least_one":true,"tags":[{"begin":"(","content":` + format + `,"end":")"}]}`
+		text = "(" + text + ")"
+	}
+	a, err := (&form.Form{Kind: form.Tags, Text: `{"format":` + format + `}`}).Compile(t.Context(), tok, v, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	takesAll(t, tok, a, "deep tags", []string{text, text + "," + text}, []string{text + ",", "(" + text + ")"})
+}
+
+// Free text without a prompt is any text.
+func TestFreeAlone(t *testing.T) {
+	tok := small(t)
+	a, err := (&form.Form{Kind: form.Free}).Compile(t.Context(), tok, form.Vocabulary(tok), nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	takesAll(t, tok, a, "free text", []string{"", "one two"}, nil)
+}

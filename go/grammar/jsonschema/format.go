@@ -1,7 +1,6 @@
 package jsonschema
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -57,15 +56,33 @@ const (
 	local    = atext + `+(?:\.` + atext + `+)*`
 )
 
-// formats are the formats that are regular. Dates are of the calendar, leap years too. Of
-// those that have more than one spelling it is the one that people write: no quoted local
-// parts and addresses as domains in email, no names in Punycode, no leap seconds but in UTC.
+// Not all regular expressions are a regular language: these are of those whose groups nest twice at most, without
+// references, look-around and two bounds of a repetition.
+const (
+	reEscape = `\\(?:[dDwWsSbBnrtfv0]|[\^$\\.*+?()\[\]{}|/])`
+	reClass  = `\[\^?(?:[^\\\[\]\-]|\\[dDwWsSnrtfv\^$\\.*+?()\[\]{}|/\-]|a-z|A-Z|0-9)+\]`
+	reTimes  = `(?:(?:[*+?]|\{\d{1,4},?\})\??)?`
+	reInner  = `\((?:\?:)?(?:(?:` + reAtom + `)` + reTimes + `|\||[\^$])*\)`
+	reOuter  = `\((?:\?:)?(?:(?:` + reAtom + `|` + reInner + `)` + reTimes + `|\||[\^$])*\)`
+	reAtom   = `[^\\()\[\]{}*+?|\^$\r\n]|` + reEscape + `|` + reClass
+	reWhole  = `(?:(?:` + reAtom + `|` + reOuter + `)` + reTimes + `|\||[\^$])*`
+)
+
+// formats are the formats that are regular, or a regular part of others. Dates are of the calendar, leap years too. Of
+// those that have more than one spelling it is the one that people write: no quoted local parts and addresses as domains
+// in email, no names in Punycode, no leap seconds but in UTC. Of international names and addresses those in ASCII are
+// written, since which others are valid changes with Unicode.
 var formats = map[string]string{
 	"date":                  dateFormat,
 	"time":                  timeFormat,
 	"date-time":             dateFormat + `[Tt]` + timeFormat,
 	"duration":              duration,
 	"email":                 `@` + domain, // after a local part
+	"idn-email":             `@` + domain,
+	"idn-hostname":          domain,
+	"iri":                   uri,
+	"iri-reference":         uri + `|` + relative,
+	"regex":                 reWhole,
 	"hostname":              domain,
 	"ipv4":                  ipv4,
 	"ipv6":                  ipv6,
@@ -80,19 +97,12 @@ var formats = map[string]string{
 // Formats returns the names of the formats that are decided, in order.
 func Formats() []string { return slices.Sorted(maps.Keys(formats)) }
 
-// undecided are the formats of the specification that are not regular, or whose tables
-// change.
-var undecided = map[string]bool{"idn-email": true, "idn-hostname": true, "iri": true, "iri-reference": true, "regex": true}
-
 var formatExprs sync.Map // name: grammar.Expr
 
 // format returns the texts of a format; nil where it is unknown, which says nothing.
 func format(name string) (grammar.Expr, error) {
 	pattern, ok := formats[name]
-	switch {
-	case undecided[name]:
-		return nil, fmt.Errorf("%q can't be decided by a grammar", name)
-	case !ok:
+	if !ok {
 		return nil, nil
 	}
 	if e, ok := formatExprs.Load(name); ok {
@@ -102,7 +112,7 @@ func format(name string) (grammar.Expr, error) {
 	if err != nil {
 		return nil, err
 	}
-	if name == "email" {
+	if name == "email" || name == "idn-email" {
 		at, err := regex.Full(local, 0)
 		if err != nil {
 			return nil, err

@@ -23,8 +23,11 @@ type bound struct {
 }
 
 // maxDigits is how many digits are written before and after the point where nothing asks
-// for more: as many as a float64 keeps.
-const maxDigits = 16
+// for more: as many as a float64 keeps. To the letter it is mostDigits.
+const (
+	maxDigits  = 16
+	mostDigits = 64
+)
 
 // longest bounds the digits of a schema's numbers.
 const longest = 400
@@ -155,12 +158,26 @@ var digit = grammar.Class{{Lo: '0', Hi: '9'}}
 
 func optional(e grammar.Expr) grammar.Expr { return grammar.Repeat{Expr: e, Min: 0, Max: 1} }
 
-// integerExpr and numberExpr are those without bounds.
-var (
-	integerExpr = grammar.Seq{optional(grammar.Lit("-")), grammar.Alt{grammar.Lit("0"), grammar.Seq{grammar.Class{{Lo: '1', Hi: '9'}}, grammar.Repeat{Expr: digit, Min: 0, Max: maxDigits - 1}}}}
-	pointExpr   = optional(grammar.Seq{grammar.Lit("."), grammar.Repeat{Expr: digit, Min: 1, Max: maxDigits}})
-	numberExpr  = grammar.Seq{integerExpr, pointExpr, optional(grammar.Seq{grammar.Runes("eE"), optional(grammar.Runes("+-")), grammar.Repeat{Expr: digit, Min: 1, Max: 2}})}
-)
+// integerExpr and numberExpr are those without bounds, of so many digits before the point.
+func integerExpr(digits int) grammar.Expr {
+	more := grammar.Repeat{Expr: digit, Min: 0, Max: digits - 1}
+	return grammar.Seq{optional(grammar.Lit("-")), grammar.Alt{grammar.Lit("0"), grammar.Seq{grammar.Class{{Lo: '1', Hi: '9'}}, more}}}
+}
+
+func numberExpr(digits int) grammar.Expr {
+	exponent := grammar.Seq{grammar.Runes("eE"), optional(grammar.Runes("+-")), grammar.Repeat{Expr: digit, Min: 1, Max: 2}}
+	return grammar.Seq{integerExpr(digits), pointExpr, optional(exponent)}
+}
+
+var pointExpr = optional(grammar.Seq{grammar.Lit("."), grammar.Repeat{Expr: digit, Min: 1, Max: maxDigits}})
+
+// digits is how many digits numbers have before the point, where nothing asks for more and none is counted.
+func (c *compiler) digits() int {
+	if c.opts.Exact {
+		return mostDigits
+	}
+	return maxDigits
+}
 
 // number returns the texts of the numbers.
 func (c *compiler) number(n numbers) (grammar.Expr, error) {
@@ -173,16 +190,20 @@ func (c *compiler) number(n numbers) (grammar.Expr, error) {
 		return out, nil
 	case n.lo == nil && n.hi == nil && n.multiple == nil && !n.fraction:
 		if n.integer {
-			return c.shared("integer", c.whole(integerExpr)), nil
+			return c.shared("integer", c.whole(integerExpr(c.digits()))), nil
 		}
-		return c.shared("number", numberExpr), nil
+		return c.shared("number", numberExpr(c.digits())), nil
 	}
 	if n.integer && n.multiple == nil {
 		n.multiple = big.NewRat(1, 1)
 	} else if n.integer {
 		n.multiple = lcm(n.multiple, big.NewRat(1, 1))
 	}
-	lo, hi := n.closed()
+	digits := maxDigits
+	if n.multiple == nil {
+		digits = c.digits()
+	}
+	lo, hi := n.closed(digits)
 	var e grammar.Expr
 	if n.multiple != nil {
 		var err error
@@ -214,14 +235,12 @@ func (c *compiler) whole(e grammar.Expr) grammar.Expr {
 var zeros = grammar.Repeat{Expr: grammar.Lit("0"), Min: 1, Max: maxDigits}
 
 // closed returns the bounds, and where one is missing or far out one that leaves the other
-// and numbers of maxDigits.
-func (n *numbers) closed() (lo, hi *bound) {
+// and numbers of so many digits.
+func (n *numbers) closed(least int) (lo, hi *bound) {
 	most := func(other *bound) *bound {
-		digits := maxDigits
+		digits := least
 		if other != nil {
-			if d := len(new(big.Int).Abs(floor(other.at)).String()) + 1; d > maxDigits {
-				digits = d
-			}
+			digits = max(digits, len(new(big.Int).Abs(floor(other.at)).String())+1)
 		}
 		r := new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(digits)), nil)
 		return &bound{at: new(big.Rat).SetInt(r), open: true}

@@ -334,7 +334,7 @@ func TestFormsRefused(t *testing.T) {
 		{`{"type":"json_schema","json_schema":{"schema":5}}`, "json_schema: schema: 5, want a JSON schema"},
 		{`{"type":"json_object","schema":{"type":"x"}}`, "#/type"},
 		{`{"type":"json_object"},"guided_choice":["a"]`, "given together with response_format"},
-		{`{"type":"json_schema","json_schema":{"schema":{"format":"regex"}}}`, "#/format"},
+		{`{"type":"json_schema","json_schema":{"schema":{"pattern":"("}}}`, "#/pattern"},
 	} {
 		status, b, _ := s.Do("POST", "/v1/chat/completions", `{`+fake.Hi+`,"response_format":`+tt.format+`}`)
 		if status != 400 || !strings.Contains(fake.Parse[struct{ Error struct{ Message string } }](t, b).Error.Message,
