@@ -16,6 +16,7 @@ import (
 	"github.com/quern-llm/quern/go/convert/family"
 	"github.com/quern-llm/quern/go/convert/hf"
 	"github.com/quern-llm/quern/go/convert/lang"
+	"github.com/quern-llm/quern/go/convert/quantized"
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/safetensors"
 )
@@ -31,15 +32,16 @@ type Options struct {
 
 // A Model is a checkpoint that is ready to be written as GGUF.
 type Model struct {
-	dir     string
-	family  *lang.Family
-	config  *hf.Config
-	layers  int
-	factors map[string]lang.View // tensors that are computed of settings
-	kind    kind
-	skip    []string
-	isTied  *bool // see tied
-	weights *safetensors.Checkpoint
+	dir       string
+	family    *lang.Family
+	config    *hf.Config
+	layers    int
+	factors   map[string]lang.View // tensors that are computed of settings
+	kind      kind
+	skip      []string
+	isTied    *bool // see tied
+	weights   *safetensors.Checkpoint
+	quantized quantized.Weights
 	Options
 	output
 }
@@ -71,14 +73,23 @@ func Open(dir string, o Options) (_ *Model, err error) {
 			m.Close()
 		}
 	}()
-	if err = m.checkQuantization(); err != nil {
-		return nil, err
+	m.quantized, err = quantized.Read(m.config, m.weights)
+	if m.config.Err() != nil {
+		return nil, m.config.Err()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", dir, err)
+	}
+	if transposed := []string{"gpt2", "jais"}; m.quantized.Any() &&
+		slices.Contains(transposed, m.family.Arch) { // and which of them are not, once they are quantized, is not said
+		return nil, fmt.Errorf("%s: matrices of %s that are quantized by %s are not read", dir, m.family.Arch,
+			m.quantized.Method)
 	}
 	if m.kind, err = parseKind(o.Type, m.mostly); err != nil {
 		return nil, err
 	}
 	if m.family.Next != nil {
-		m.family.Next(m.config, slices.DeleteFunc(m.weights.Names(),
+		m.family.Next(m.config, slices.DeleteFunc(m.names(),
 			func(name string) bool { return slices.Contains(m.skip, name) }))
 	}
 	k := &lang.Keys{Config: m.config, Arch: m.family.Arch}
@@ -106,6 +117,7 @@ func Open(dir string, o Options) (_ *Model, err error) {
 			return nil, fmt.Errorf("%s: %w", dir, err)
 		}
 	}
+	m.hold()
 	if err = m.check(); err != nil {
 		return nil, err
 	}
@@ -130,12 +142,15 @@ func (m *Model) folder() string {
 	return filepath.Base(abs)
 }
 
-// mostly returns the type of most numbers in the matrices that are written.
+// names returns the names of the tensors that a checkpoint has, with one for each quantized matrix.
+func (m *Model) names() []string { return m.quantized.Names(m.weights) }
+
+// mostly returns the type of most numbers in the matrices that are written, but for quantized ones.
 func (m *Model) mostly() gguf.Type {
 	counts := map[gguf.Type]uint64{}
-	for _, name := range m.weights.Names() {
+	for _, name := range m.names() {
 		t := m.weights.Tensor(name)
-		if len(t.Shape) < 2 || m.skipped(name) {
+		if t == nil || len(t.Shape) < 2 || m.skipped(name) {
 			continue
 		}
 		switch t.DType {
@@ -196,24 +211,16 @@ func (m *Model) skipped(name string) bool {
 // other numbers is used, whatever config.json says.
 func (m *Model) tied(name string) bool {
 	if m.isTied == nil {
-		tied := !slices.ContainsFunc(m.weights.Names(), func(other string) bool {
-			return (strings.HasSuffix(other, ".embed_tokens.weight") || strings.HasSuffix(other, ".embeddings.weight")) &&
-				!isOther(other) && !m.weights.Tensor(name).Equal(m.weights.Tensor(other))
+		head := m.weights.Tensor(name)
+		tied := !slices.ContainsFunc(m.names(), func(other string) bool {
+			if !strings.HasSuffix(other, ".embed_tokens.weight") && !strings.HasSuffix(other, ".embeddings.weight") ||
+				isOther(other) {
+				return false
+			}
+			table := m.weights.Tensor(other) // quantized matrices are not
+			return head == nil || table == nil || !head.Equal(table)
 		})
 		m.isTied = &tied
 	}
 	return *m.isTied
-}
-
-// checkQuantization refuses a checkpoint whose weights are quantized in a way that is not known.
-func (m *Model) checkQuantization() error {
-	q := m.config.Within("quantization_config compression_config")
-	switch method := q.Text("quant_method"); method {
-	case "", "fp8", "mxfp4", "compressed-tensors":
-	default:
-		return fmt.Errorf("%s: weights quantized by %s are not read; want the checkpoint that they were made of",
-			m.dir, method)
-	}
-	m.config.Take(q)
-	return m.config.Err()
 }

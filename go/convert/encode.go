@@ -11,6 +11,7 @@ import (
 // A kind says which type the matrices of a file get: one type for all, or those that a mix chooses.
 type kind struct {
 	typ   gguf.Type
+	auto  bool // the types are chosen by those of the checkpoint
 	mix   quant.Mix
 	mixed bool
 }
@@ -27,7 +28,7 @@ func CheckType(s string) error {
 // parseKind returns the kind of this name. For auto and for mixes, auto computes the type of what is read.
 func parseKind(s string, auto func() gguf.Type) (kind, error) {
 	if s == "" || strings.EqualFold(s, "auto") {
-		return kind{typ: auto()}, nil
+		return kind{typ: auto(), auto: true}, nil
 	}
 	for _, t := range plainTypes {
 		if strings.EqualFold(s, t.String()) {

@@ -35,7 +35,7 @@ func TestRefused(t *testing.T) {
 		{"negative heads", [2]string{`"num_key_value_heads": 2`, `"num_key_value_heads": -2`}, [2]string{}, nil, []string{"num_key_value_heads"}},
 		{"a huge vocabulary", [2]string{`"vocab_size": 512`, `"vocab_size": 2000000000`}, [2]string{}, nil, []string{"vocab_size"}},
 		{"unknown rotations", [2]string{`"rope_theta": 1000000`, `"rope_theta": 1000000, "rope_scaling": {"rope_type": "spiral"}`}, [2]string{}, nil, []string{"spiral"}},
-		{"quantized", [2]string{`"rope_theta"`, `"quantization_config": {"quant_method": "gptq"}, "rope_theta"`}, [2]string{}, nil, []string{"gptq"}},
+		{"quantized", [2]string{`"rope_theta"`, `"quantization_config": {"quant_method": "aqlm"}, "rope_theta"`}, [2]string{}, nil, []string{"config.json", "aqlm", "gptq"}},
 		{"a tensor is missing", [2]string{}, [2]string{"0-3: model.layers.#.mlp.up_proj.weight 192 64", ""}, nil, []string{"ffn_up"}},
 		{"a layer is missing", [2]string{}, [2]string{"0-3: model.layers.#.mlp.up_proj.weight", "0-2: model.layers.#.mlp.up_proj.weight"}, nil, []string{"blk.3.ffn_up"}},
 		{"a tensor too many", [2]string{}, [2]string{"model.norm.weight 64", "model.norm.weight 64\nmodel.surprise.weight 64"}, nil, []string{"model.surprise.weight", "--skip"}},

@@ -15,6 +15,7 @@ type output struct {
 	keys     []gguf.KV
 	threads  int
 	progress func(done, total uint64)
+	losses   losses // of what was written last
 }
 
 // Size returns the number of bytes of all tensors.
@@ -46,7 +47,8 @@ func (o *output) WriteFile(ctx context.Context, path string, replace bool) (int6
 // Write writes the file. It stops when ctx is done.
 func (o *output) Write(ctx context.Context, out io.Writer) (int64, error) {
 	w := o.writer()
-	p := &pipe{ctx: ctx, threads: max(o.threads, 1), total: o.Size(), progress: o.progress}
+	o.losses = losses{}
+	p := &pipe{ctx: ctx, threads: max(o.threads, 1), total: o.Size(), progress: o.progress, losses: o.losses}
 	for _, t := range o.targets {
 		w.AddTensor(t.Name, t.Type, t.Dims, func(to io.Writer) error { return p.write(to, t) })
 	}

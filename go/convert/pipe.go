@@ -23,6 +23,7 @@ type pipe struct {
 	done     uint64
 	total    uint64
 	progress func(done, total uint64)
+	losses   losses
 	free     chan *piece // pieces that are not in use
 }
 
@@ -31,6 +32,8 @@ type piece struct {
 	numbers []float32
 	bytes   []byte
 	ready   chan error
+
+	squares, errors float64 // of the numbers, if the loss is measured
 }
 
 // write writes the bytes of a tensor.
@@ -48,7 +51,7 @@ func (p *pipe) write(to io.Writer, t *lang.Target) error {
 	} else {
 		step = max(pieceElems/row, 1) * row
 	}
-	total := t.Elems()
+	total, lost := t.Elems(), p.losses.begin(t)
 	queue := make(chan *piece, p.threads)
 	work := make(chan struct{}, p.threads)
 	stop := make(chan struct{})
@@ -67,7 +70,7 @@ func (p *pipe) write(to io.Writer, t *lang.Target) error {
 			}
 			work <- struct{}{}
 			go func(at uint64) {
-				x.ready <- panics.Catch(func() error { return x.compute(t, at, n) })
+				x.ready <- panics.Catch(func() error { return x.compute(t, at, n, lost != nil) })
 				<-work
 			}(at)
 			select {
@@ -91,6 +94,10 @@ func (p *pipe) write(to io.Writer, t *lang.Target) error {
 				_, err = to.Write(x.bytes)
 				p.done += uint64(len(x.bytes))
 			}
+			if lost != nil {
+				lost.squares += x.squares
+				lost.errors += x.errors
+			}
 			if err != nil {
 				close(stop)
 			} else if p.progress != nil {
@@ -102,8 +109,8 @@ func (p *pipe) write(to io.Writer, t *lang.Target) error {
 	return err
 }
 
-// compute makes the bytes of n elements of a tensor.
-func (x *piece) compute(t *lang.Target, at, n uint64) error {
+// compute makes the bytes of n elements of a tensor, and measures how far they are from its numbers.
+func (x *piece) compute(t *lang.Target, at, n uint64, measured bool) error {
 	block := uint64(t.Type.BlockElems())
 	size := n / block * uint64(t.Type.BlockBytes())
 	if uint64(cap(x.bytes)) < size {
@@ -111,7 +118,9 @@ func (x *piece) compute(t *lang.Target, at, n uint64) error {
 	}
 	x.bytes = x.bytes[:size]
 	if t.Bytes != nil {
-		return t.Bytes(x.bytes, at)
+		if err := t.Bytes(x.bytes, at); err != nil || !measured {
+			return err
+		}
 	}
 	if uint64(cap(x.numbers)) < n {
 		x.numbers = make([]float32, n)
@@ -123,10 +132,20 @@ func (x *piece) compute(t *lang.Target, at, n uint64) error {
 	if err := checkFinite(x.numbers); err != nil {
 		return err
 	}
-	if !fits(t.Type, x.numbers) {
-		return fmt.Errorf("numbers beyond what F16 holds; want --outtype %s", gguf.BF16)
+	if t.Bytes == nil {
+		if !fits(t.Type, x.numbers) {
+			return fmt.Errorf("numbers beyond what F16 holds; want --outtype %s", gguf.BF16)
+		}
+		if err := quant.Encode(t.Type, x.bytes, x.numbers, int(min(n, t.Dims[0])), nil); err != nil {
+			return err
+		}
 	}
-	return quant.Encode(t.Type, x.bytes, x.numbers, int(min(n, t.Dims[0])), nil)
+	if !measured {
+		return nil
+	}
+	var err error
+	x.squares, x.errors, err = measure(t.Type, x.numbers, x.bytes, int(min(n, t.Dims[0])))
+	return err
 }
 
 var errNotFinite = errors.New("a value that is not finite")

@@ -3,6 +3,7 @@ package convert
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,7 +18,7 @@ type group struct {
 	rule   *lang.Rule
 	layer  int
 	suffix string
-	parts  [][]*safetensors.Tensor // by the position in From, then by expert
+	parts  [][]string // names by the position in From, then by expert
 }
 
 // plan returns the tensors that are written.
@@ -56,6 +57,9 @@ func (m *Model) plan() ([]*lang.Target, error) {
 			return nil, fmt.Errorf("%s: tensor %s: %w", m.dir, t.Name, err)
 		}
 	}
+	if m.kind.auto {
+		m.kind.typ = kept(all, m.kind.typ)
+	}
 	return all, nil
 }
 
@@ -79,7 +83,7 @@ func (m *Model) groups() ([]*group, error) {
 	}
 	found := map[key]*group{}
 	var list []*group
-	for _, name := range m.weights.Names() {
+	for _, name := range m.names() {
 		if m.skipped(name) {
 			continue
 		}
@@ -90,6 +94,8 @@ func (m *Model) groups() ([]*group, error) {
 		s := lang.Parse(known, m.family.Trim())
 		r, part, suffix := lang.Match(m.family.Rules, s)
 		switch {
+		case r == nil && m.quantized.Zeros(m.weights.Tensor(name)):
+			continue
 		case r == nil:
 			return nil, fmt.Errorf("%s: tensor %q is none of %s's; it is left out with --skip %q", m.dir, name,
 				m.family.Arch, name)
@@ -102,7 +108,7 @@ func (m *Model) groups() ([]*group, error) {
 		g := found[k]
 		if g == nil {
 			g = &group{rule: r, layer: s.Layer, suffix: suffix,
-				parts: make([][]*safetensors.Tensor, len(strings.Fields(r.From)))}
+				parts: make([][]string, len(strings.Fields(r.From)))}
 			found[k] = g
 			list = append(list, g)
 		}
@@ -111,12 +117,12 @@ func (m *Model) groups() ([]*group, error) {
 			return nil, fmt.Errorf("%s: tensor %q has the number %d, config.json has %d", m.dir, name, s.Expert, limit)
 		}
 		for len(g.parts[part]) <= expert {
-			g.parts[part] = append(g.parts[part], nil)
+			g.parts[part] = append(g.parts[part], "")
 		}
-		if was := g.parts[part][expert]; was != nil {
-			return nil, fmt.Errorf("%s: tensors %q and %q are the same one", m.dir, was.Name, name)
+		if was := g.parts[part][expert]; was != "" {
+			return nil, fmt.Errorf("%s: tensors %q and %q are the same one", m.dir, was, name)
 		}
-		g.parts[part][expert] = m.weights.Tensor(name)
+		g.parts[part][expert] = name
 	}
 	return list, nil
 }
@@ -148,12 +154,12 @@ func (m *Model) make(g *group) ([]*lang.Target, error) {
 			in = append(in, v)
 			continue
 		}
-		if n := m.stacked(from); len(list) != n || slices.Contains(list, nil) {
+		if n := m.stacked(from); len(list) != n || slices.Contains(list, "") {
 			return nil, fmt.Errorf("%s of layer %d: not all of %d are there", from, g.layer, n)
 		}
 		var each []lang.View
-		for _, t := range list {
-			v, err := m.of(t)
+		for _, name := range list {
+			v, err := m.of(name)
 			if err != nil {
 				return nil, err
 			}
@@ -176,14 +182,19 @@ func (m *Model) make(g *group) ([]*lang.Target, error) {
 		panic("a rule for " + g.rule.From + " makes another number of tensors than it names")
 	}
 	var all []*lang.Target
+	was := slices.ContainsFunc(slices.Concat(g.parts...), m.quantized.Has)
 	for i, v := range in {
-		all = append(all, &lang.Target{Name: names[i], Type: v.Type, View: v})
+		all = append(all, &lang.Target{Name: names[i], Type: v.Type, Quantized: was, View: v})
 	}
 	return all, nil
 }
 
 // of returns a tensor of the checkpoint as a view: a quantized one as numbers, one in several files as a whole.
-func (m *Model) of(t *safetensors.Tensor) (lang.View, error) {
+func (m *Model) of(name string) (lang.View, error) {
+	if v, ok := m.quantized.View(name); ok {
+		return v, nil
+	}
+	t := m.weights.Tensor(name)
 	if parts := m.weights.Parts(t.Name); parts != nil {
 		return m.whole(parts)
 	}
@@ -256,4 +267,43 @@ func floats(name string) bool {
 		"ple_conv1d", "hc_attn_fn", "hc_ffn_fn", "output_hc_fn",
 		"time_mix_first", "time_mix_w1", "time_mix_w2", "time_mix_decay_w1", "time_mix_decay_w2", "time_mix_lerp_fused",
 	}, module)
+}
+
+// kept gives quantized matrices the type whose blocks hold them, or else F16, the nearest of 16 bits. It returns the type of
+// most numbers in matrices, and typ if none is quantized.
+func kept(all []*lang.Target, typ gguf.Type) gguf.Type {
+	counts, some := map[gguf.Type]uint64{}, false
+	for _, t := range all {
+		if len(t.Dims) < 2 || t.Bytes != nil || floats(t.Name) {
+			continue
+		}
+		if t.Quantized {
+			t.Type, some = gguf.F16, true
+			for _, h := range t.Held {
+				if t.Dims[0]%uint64(h.Type.BlockElems()) == 0 {
+					t.Type = h.Type
+					break
+				}
+			}
+		}
+		counts[t.Type] += t.Elems()
+	}
+	if some {
+		for _, t := range slices.Sorted(maps.Keys(counts)) {
+			if counts[t] > counts[typ] {
+				typ = t
+			}
+		}
+	}
+	return typ
+}
+
+// hold takes blocks of the checkpoint for the tensors whose type has them.
+func (m *Model) hold() {
+	for _, t := range m.targets {
+		h, ok := t.HeldAs(t.Type)
+		if ok && t.Bytes == nil && len(t.Dims) > 0 && t.Dims[0]%uint64(h.Type.BlockElems()) == 0 {
+			t.Bytes = h.Bytes
+		}
+	}
 }

@@ -60,7 +60,7 @@ func TestScaled(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := &Model{config: config, weights: weights}
-		v, err := m.of(weights.Tensor("x.weight"))
+		v, err := m.of("x.weight")
 		if err == nil {
 			err = config.Err()
 		}
@@ -125,7 +125,7 @@ func TestExponents(t *testing.T) {
 
 	var each []lang.View
 	for x := range experts {
-		each = append(each, must(m.of(m.weights.Tensor(fmt.Sprintf("layers.0.ffn.experts.%d.w1.weight", x)))))
+		each = append(each, must(m.of(fmt.Sprintf("layers.0.ffn.experts.%d.w1.weight", x))))
 	}
 	all := must(lang.Stacked(each))
 	if all.Type != gguf.MXFP4 || !slices.Equal(all.Shape, []uint64{experts, rows, cols}) {
@@ -142,13 +142,13 @@ func TestExponents(t *testing.T) {
 	if !slices.Equal(got, want[first:]) {
 		t.Errorf("experts are %v, want %v", got[:cols], want[first:first+cols])
 	}
-	v, line := must(m.of(m.weights.Tensor("layers.0.attn.wkv.weight"))), make([]float32, cols)
+	v, line := must(m.of("layers.0.attn.wkv.weight")), make([]float32, cols)
 	if err := v.Read(line, cols); err != nil {
 		t.Fatal(err)
 	}
 	if line[0] != 2 || line[31] != 2 || line[32] != 0.5 || line[63] != 0.5 {
 		t.Errorf("8 bits with exponents are %v", line)
 	}
-	_, err := m.of(m.weights.Tensor("layers.0.attn.wq_a.weight"))
+	_, err := m.of("layers.0.attn.wq_a.weight")
 	refused(t, "half a block", err, "layers.0.attn.wq_a.weight", "16 bytes")
 }

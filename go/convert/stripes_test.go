@@ -44,7 +44,7 @@ func TestStriped(t *testing.T) {
 		m := &Model{config: must(hf.Read(dir)), weights: must(safetensors.OpenFile(filepath.Join(dir, "model.safetensors")))}
 		defer m.weights.Close()
 		m.family = must(family.Of(m.config))
-		v, err := m.of(m.weights.Tensor(name))
+		v, err := m.of(name)
 		if err != nil {
 			return nil, err
 		}
@@ -95,7 +95,7 @@ func TestSharedScale(t *testing.T) {
 	}, []byte{0x38, 0x38, 0x38, 0x40, 0x00, 0x3f}))) // 1, 1, 1, 2 times 0.5
 	m := &Model{config: must(hf.Read(dir)), weights: must(safetensors.OpenFile(filepath.Join(dir, "model.safetensors")))}
 	defer m.weights.Close()
-	v, got := must(m.of(m.weights.Tensor(table+".shard_3.weight"))), make([]float32, 4)
+	v, got := must(m.of(table+".shard_3.weight")), make([]float32, 4)
 	if err := v.Read(got, 0); err != nil || !slices.Equal(got, []float32{0.5, 0.5, 0.5, 1}) {
 		t.Errorf("got %v, %v", got, err)
 	}

@@ -40,11 +40,23 @@ type truth struct {
 }
 
 // noise returns element i of the noise of a name whose hash is h.
-func noise(h uint32, i int) float64 {
+func noise(h uint32, i int) float64 { return float64(mixed(h, i)>>8)/(1<<23) - 1 }
+
+// mixed returns the bits of that noise.
+func mixed(h uint32, i int) uint32 {
 	x := uint32(i)*0x9E3779B9 + h
 	x = (x ^ x>>16) * 0x85EBCA6B
 	x = (x ^ x>>13) * 0xC2B2AE35
-	return float64((x^x>>16)>>8)/(1<<23) - 1
+	return x ^ x>>16
+}
+
+// hashOf returns the hash of a name, FNV-1a.
+func hashOf(name string) uint32 {
+	hash := uint32(2166136261)
+	for _, b := range []byte(name) {
+		hash = (hash ^ uint32(b)) * 16777619
+	}
+	return hash
 }
 
 // sampledAt returns the tokens whose log-probabilities are compared at a position.
@@ -61,10 +73,7 @@ func (c truth) write(t *testing.T, dir string) {
 	t.Helper()
 	header, data := map[string]any{}, []byte{}
 	put := func(name string, shape []int, scale, offset float64) {
-		hash, n := uint32(2166136261), 1
-		for _, b := range []byte(name) {
-			hash = (hash ^ uint32(b)) * 16777619
-		}
+		hash, n := hashOf(name), 1
 		for _, d := range shape {
 			n *= d
 		}

@@ -31,7 +31,8 @@ func (b Bar) Begin() (update func(done, total uint64), end func()) {
 // Files opens models by name. Weights of checkpoints are converted to GGUF, each once in the life of a Files:
 // to a file without a name, whose space is free again when nothing uses it any more. The zero value is valid.
 type Files struct {
-	Converting Bar // of each checkpoint that is converted; nil: nothing is shown
+	Converting Bar               // of each checkpoint that is converted; nil: nothing is shown
+	Note       func(line string) // is told what conversion loses; may be nil
 
 	mu   sync.Mutex
 	made map[string]*os.File // by folder and type
@@ -112,6 +113,9 @@ func (f *Files) convert(dir, quantize string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: converting it takes a file as large as its weights, in a folder that TMPDIR names: %w",
 			dir, err)
+	}
+	if loss := m.Loss(); loss != "" && f.Note != nil {
+		f.Note(dir + ": " + loss)
 	}
 	return made, nil
 }

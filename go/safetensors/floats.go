@@ -40,7 +40,7 @@ var decoders = map[DType]func(dst []float32, b []byte){
 	},
 	F16: func(dst []float32, b []byte) {
 		for i := range dst {
-			dst[i] = half(binary.LittleEndian.Uint16(b[2*i:]))
+			dst[i] = Half(binary.LittleEndian.Uint16(b[2*i:]))
 		}
 	},
 	BF16: func(dst []float32, b []byte) {
@@ -54,7 +54,7 @@ var decoders = map[DType]func(dst []float32, b []byte){
 		}
 		return small(b, 4, 3)
 	}),
-	F8E5M2: byTable(func(b byte) float32 { return half(uint16(b) << 8) }),
+	F8E5M2: byTable(func(b byte) float32 { return Half(uint16(b) << 8) }),
 	F8E8M0: byTable(func(b byte) float32 {
 		if b == 0xff {
 			return float32(math.NaN())
@@ -102,8 +102,8 @@ func small(b byte, e, m int) float32 {
 	return float32(v)
 }
 
-// half returns a float16 as a float32.
-func half(h uint16) float32 {
+// Half returns a float16 as a float32.
+func Half(h uint16) float32 {
 	sign, exponent, mantissa := uint32(h&0x8000)<<16, uint32(h>>10&31), uint32(h&1023)
 	switch {
 	case exponent == 31:

@@ -54,6 +54,9 @@ var sizes = map[DType]uint64{
 	"U64": 8, "U32": 4, "U16": 2, "BOOL": 1, "C64": 8,
 }
 
+// Size returns the bytes of an element, 0 of an unknown type.
+func (d DType) Size() uint64 { return sizes[d] }
+
 // A Tensor is an entry of a header.
 type Tensor struct {
 	Name  string

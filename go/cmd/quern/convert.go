@@ -99,6 +99,9 @@ func (f *convertFlags) run(ctx context.Context, dir string, stdout, stderr io.Wr
 		return fmt.Errorf("%s: %w", dir, err)
 	}
 	bar.done()
+	if m, ok := c.(*convert.Model); ok && m.Loss() != "" {
+		notes(stderr)(m.Loss())
+	}
 	_, err = fmt.Fprintf(stdout, "%s: %s\n", visible(out), mem.FormatBytes(uint64(n)))
 	return err
 }

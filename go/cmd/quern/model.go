@@ -213,7 +213,9 @@ func (f *modelFlags) required() error {
 }
 
 // newFiles returns what opens models by name. Checkpoints that are converted for it show a bar on a terminal.
-func newFiles() *launch.Files { return &launch.Files{Converting: barOn(os.Stderr, "converting")} }
+func newFiles() *launch.Files {
+	return &launch.Files{Converting: barOn(os.Stderr, "converting"), Note: notes(os.Stderr)}
+}
 
 // openFile opens the model called name: the built-in demo, the path of a file, or a folder with a checkpoint.
 func openFile(name string) (*model.File, error) { return newFiles().Open(name, "") }

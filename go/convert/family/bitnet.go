@@ -30,10 +30,13 @@ var bitnet = lang.Family{
 	},
 	Activation: "by size",
 	Change: func(c *hf.Config, f *lang.Family) *lang.Family {
-		if c.Has("quantization_config") || !slices.Contains(c.Texts("architectures"), "BitNetForCausalLM") {
+		q := c.Within("quantization_config")
+		is, online := c.Has("quantization_config"), q.Text("quantization_mode") == "online"
+		c.Take(q)
+		if is && online || !is && !slices.Contains(c.Texts("architectures"), "BitNetForCausalLM") {
 			return f
 		}
-		whole := *f // transformers quantizes only what says so
+		whole := *f // transformers quantizes only what says so, and elsewhere the checkpoint has -1, 0 and 1 with their scales
 		whole.Rules = bitnetNorms.And(ends, attention, dense)
 		return &whole
 	},
@@ -66,6 +69,7 @@ var ternary lang.Op = func(_ *hf.Config, in []lang.View) ([]lang.View, error) {
 		return float32(max(sum/float64(max(n, 1)), 1e-5)), nil
 	})
 	signs := v
+	signs.Held = nil
 	signs.Read = func(dst []float32, at uint64) error {
 		m, err := mean()
 		if err == nil {

@@ -50,6 +50,7 @@ var backwards = lang.One(func(c *hf.Config, v lang.View) (lang.View, error) {
 		return lang.View{}, fmt.Errorf("%d rows for heads of %d", rows, d)
 	}
 	read := v.Read
+	v.Held = nil
 	v.Read = func(dst []float32, at uint64) error {
 		if err := read(dst, at); err != nil {
 			return err

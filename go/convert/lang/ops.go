@@ -55,6 +55,7 @@ var Product Op = func(_ *hf.Config, in []View) ([]View, error) {
 		return nil, fmt.Errorf("the shapes %v and %v, want two vectors of as many numbers", in[0].Shape, in[1].Shape)
 	}
 	read := v.Read
+	v.Held = nil
 	v.Read = func(dst []float32, at uint64) error {
 		if err := read(dst, at); err != nil {
 			return err

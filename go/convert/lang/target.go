@@ -10,6 +10,8 @@ type Target struct {
 	Name string
 	Type gguf.Type
 	Dims []uint64 // as GGUF orders them, the innermost first
+
+	Quantized bool // of tensors that are quantized in the checkpoint
 	View
 }
 

@@ -16,6 +16,8 @@ type View struct {
 
 	Type  gguf.Type // of the blocks that Bytes copies, if they need no computing
 	Bytes func(dst []byte, at uint64) error
+
+	Held []Held // the blocks that have the numbers of Read; what computes others of them drops these
 }
 
 // Elems returns the number of elements.
@@ -49,6 +51,7 @@ func (v View) Squeezed() View {
 // Each returns v with f applied to each element.
 func (v View) Each(f func(float32) float32) View {
 	read := v.Read
+	v.Held = nil
 	v.Read = func(dst []float32, at uint64) error {
 		if err := read(dst, at); err != nil {
 			return err
@@ -87,6 +90,7 @@ func (v View) Strided(from uint64, dims ...Dim) View {
 		}
 		return at
 	}
+	out.Held = v.heldStrided(from, dims, run, place)
 	if k := len(dims); run == 1 && k > 1 && dims[k-2].Stride == 1 {
 		out.Read = v.crossed(dims[k-2].N, dims[k-1], place)
 		return out
@@ -163,6 +167,7 @@ func Joined(parts ...View) (View, error) {
 	if parts[0].Bytes != nil {
 		return joinedBytes(out, parts, ends)
 	}
+	out.Held = heldJoined(parts, ends)
 	out.Read = func(dst []float32, at uint64) error {
 		for len(dst) > 0 {
 			i, found := slices.BinarySearch(ends, at)

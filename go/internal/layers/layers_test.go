@@ -24,7 +24,7 @@ var layers = []string{
 	"convert/vocab form hub internal/mutate internal/scripted kvcache measure model/nn sample server/history stream synth",
 	"convert/lang generate model/arch",
 	"model",
-	"convert/family convert/internal/optest engine eval server/guard server/host",
+	"convert/family convert/internal/optest convert/quantized engine eval server/guard server/host",
 	"rerank server/ask",
 	"server/answer server/catalog",
 	"server/anthropic server/llamaserver server/ollama server/openai",
