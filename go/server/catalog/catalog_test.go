@@ -19,7 +19,7 @@ import (
 	"github.com/quern-llm/quern/go/server/internal/fake"
 )
 
-// newCatalog returns a catalog of two models, of which the first has adapters when it is loaded.
+// newCatalog returns a catalog of two models, each of which has an adapter when it is loaded.
 func newCatalog(t *testing.T) *catalog.Catalog {
 	t.Helper()
 	list := &catalog.Catalog{Set: models.New[ask.Model](models.Config{}), Forget: func(*ask.Model) {}}
@@ -31,9 +31,7 @@ func newCatalog(t *testing.T) *catalog.Catalog {
 		name := strings.TrimSuffix(src.Path, ".gguf")
 		src.Names = []string{name, "also-" + name}
 		m := *s.Model()
-		if name == "a" {
-			m.Adapters = []ask.Adapter{{Name: "poet", Loaded: &engine.Adapter{}}, {Name: "pirate", Loaded: &engine.Adapter{}}}
-		}
+		m.Adapters = []ask.Adapter{{Name: map[string]string{"a": "poet", "b": "pirate"}[name], Loaded: &engine.Adapter{}}}
 		src.Load = func(context.Context, func(float64)) (models.Instance[ask.Model], error) {
 			as := m
 			return &fake.Still{Of: &as}, nil
@@ -80,11 +78,19 @@ func TestNames(t *testing.T) {
 	if err := list.Load("a"); err != nil {
 		t.Fatal(err)
 	}
-	means("loaded", map[string]string{"poet": "a with poet", "pirate": "a with pirate", "mario": "b as mario", "none": "none"})
+	if !list.Adapting() {
+		t.Error("there are no adapters of a model that is loaded")
+	}
+	means("one is loaded", map[string]string{"poet": "a with poet", "pirate": "pirate"})
+	if err := list.Load("b"); err != nil {
+		t.Fatal(err)
+	}
+	means("loaded", map[string]string{"poet": "a with poet", "pirate": "b with pirate", "mario": "b as mario", "none": "none"})
 	list.LoraDir = t.TempDir()
 	if _, err := list.Resolve("none"); err == nil || !strings.HasSuffix(err.Error(), `there is no model "none", want one of a, b, mario, poet, pirate`) {
 		t.Errorf("where adapters come and go: %v", err)
 	}
+	means("where adapters come and go", map[string]string{"": "", "a": "a", "mario": "b as mario", "pirate": "b with pirate"})
 	list.LoraDir = ""
 	for name, want := range map[string]string{"a:latest": "a", "mario:latest": "mario", "none:latest": "none:latest", "a": "a", "also-b:latest": "also-b"} {
 		if got := list.Untagged(name); got != want {
@@ -97,11 +103,7 @@ func TestNames(t *testing.T) {
 	if of := list.Personas("b"); len(of) != 1 || len(list.Personas("a")) != 0 || !list.Has("mario") || !list.Named() {
 		t.Errorf("personas %+v", of)
 	}
-	// One adapter is enough for names to mean some, until its model is unloaded.
-	if !list.Adapting() {
-		t.Error("there are no adapters of a model that is loaded")
-	}
-	if err := list.Set.Unload("a"); err != nil {
+	if err := errors.Join(list.Set.Unload("a"), list.Set.Unload("b")); err != nil {
 		t.Fatal(err)
 	}
 	fake.Eventually(t, "unloaded", func() bool { return !list.Adapting() })
@@ -131,6 +133,16 @@ func TestDescribe(t *testing.T) {
 	}
 	if m, src = describe(); m.Tokenizer == nil || m.Name != "a" || m.Aliases[0] != "also-a" || src == nil {
 		t.Errorf("%+v, %+v", m, src)
+	}
+	if d := catalog.DetailsOf(m); d.Parent != "" || d.Format != "gguf" || d.Family != m.Info.Arch {
+		t.Errorf("%+v", d)
+	}
+	persona, err := ask.NewPersona(&persona.Persona{Name: "mario", From: "a"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if d := catalog.DetailsOf(persona.Of(m)); d.Parent != "a" {
+		t.Errorf("of a persona: %+v", d)
 	}
 	list.Remove("b")
 	if n := list.LongestContext(); n != 100 {
@@ -170,5 +182,50 @@ func TestEndsOfDownloads(t *testing.T) {
 	fake.Eventually(t, "logged", func() bool { return strings.Contains(log.String(), `it was not downloaded`) })
 	if strings.Contains(log.String(), `"model":"org/bad","message":"downloaded"`) {
 		t.Errorf("%s", log.String())
+	}
+}
+
+// A persona is of a model that there is, and is kept where something is.
+func TestCreate(t *testing.T) {
+	t.Parallel()
+	list, lib := newCatalog(t), &fake.Shelf{}
+	create := func(name, from string) string {
+		if err := list.Create(t.Context(), &persona.Persona{Name: name, From: from}); err != nil {
+			return err.Error()
+		}
+		return ""
+	}
+	if got := create("mario", "a"); !strings.Contains(got, "this server stores nothing with a name") {
+		t.Errorf("without a library: %q", got)
+	}
+	list.Library = lib
+	for name, want := range map[string][2]string{"mario": {"none", `there is no model "none"`}, "a": {"b", "not in the cache"}, "b:latest": {"a", "not in the cache"}} {
+		if got := create(name, want[0]); !strings.Contains(got, want[1]) {
+			t.Errorf("%s of %s: %q", name, want[0], got)
+		}
+	}
+	if got := create("mario", "also-a:latest"); got != "" || len(lib.Created) != 1 || lib.Created[0].From != "also-a" {
+		t.Errorf("%q, %+v", got, lib.Created)
+	}
+}
+
+// A server that ends leaves no download behind, and begins none.
+func TestCloseEndsDownloads(t *testing.T) {
+	t.Parallel()
+	lib := &fake.Shelf{Begun: make(chan struct{}), GoOn: make(chan struct{}), Ended: make(chan error, 1)}
+	s := fake.New(t, "", func(c *server.Config, _ *ask.Model, _ *fake.Engine) { c.Library = lib })
+	fake.Post[struct{}](s, "/models", `{"model":"org/repo"}`)
+	<-lib.Begun
+	s.Server.Close(t.Context(), func(models.Instance[ask.Model]) {})
+	select {
+	case err := <-lib.Ended:
+		if !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	default:
+		t.Error("the download goes on")
+	}
+	if status, b, _ := s.Do("POST", "/models", `{"model":"org/other"}`); status != 503 {
+		t.Errorf("another: %d %s", status, b)
 	}
 }

@@ -242,6 +242,10 @@ func TestEnds(t *testing.T) {
 	if h.ServeHTTP(w, httptest.NewRequest("GET", "/readyz", nil)); w.Code != 503 {
 		t.Errorf("it is ready after its end: %d", w.Code)
 	}
+	s := h.server
+	if s.ReadHeaderTimeout != 10*time.Second || s.IdleTimeout != 2*time.Minute || s.MaxHeaderBytes != 64<<10 {
+		t.Errorf("a head may take %v and have %d bytes, and a connection rest for %v", s.ReadHeaderTimeout, s.MaxHeaderBytes, s.IdleTimeout)
+	}
 	dir := t.TempDir()
 	if len(dir) > 90 {
 		dir = "/tmp"
@@ -261,6 +265,28 @@ func TestEnds(t *testing.T) {
 	}
 	if _, err := Listen([]string{filepath.Join(dir, "none", "s.sock")}, 0, false, "", ""); err == nil || !strings.Contains(err.Error(), "cannot listen") {
 		t.Errorf("in no folder: %v", err)
+	}
+}
+
+// Closing ends what runs.
+func TestClose(t *testing.T) {
+	begun, ended := make(chan struct{}), make(chan struct{})
+	h := New(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		close(begun)
+		<-r.Context().Done()
+		close(ended)
+	}), "", time.Minute, quiet)
+	c, _, done := start(t, h)
+	go func() {
+		if resp, err := c.Get("http://host/"); err == nil {
+			resp.Body.Close()
+		}
+	}()
+	<-begun
+	h.Close()
+	<-ended
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
 
