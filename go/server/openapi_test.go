@@ -290,6 +290,11 @@ func TestAliases(t *testing.T) {
 		Paths map[string]map[string]struct {
 			Summary     string
 			RequestBody struct{ Required bool }
+			Parameters  []struct {
+				In, Name, Description string
+				Required              bool
+				Schema                struct{ Type string }
+			}
 		}
 		Components struct {
 			Schemas map[string]struct {
@@ -300,6 +305,15 @@ func TestAliases(t *testing.T) {
 	}](t, s.Get("/openapi.json"))
 	if a, b := d.Paths["/completion"]["post"].Summary, d.Paths["/completions"]["post"].Summary; a != "Continue a text, as llama-server does" || b != "The same as /completion" {
 		t.Errorf("the summaries are %q and %q", a, b)
+	}
+	if p := d.Paths["/props"]["get"].Parameters; len(p) != 1 || p[0].In != "query" || p[0].Name != "model" || p[0].Required || p[0].Schema.Type != "string" || p[0].Description == "" {
+		t.Errorf("the parameters of /props are %+v", p)
+	}
+	if p := d.Paths["/slots/{id}"]["post"]; len(p.Parameters) != 3 || p.Parameters[0].In != "path" || !p.Parameters[0].Required || p.RequestBody.Required {
+		t.Errorf("/slots/{id} has %+v", p)
+	}
+	if p := d.Paths["/completion"]["post"]; len(p.Parameters) != 0 || !p.RequestBody.Required {
+		t.Errorf("/completion has %+v", p)
 	}
 	native := d.Components.Schemas["NativeRequest"]
 	for name, want := range map[string]property{
