@@ -384,6 +384,31 @@ func TestOtherMethodsAndEndpoints(t *testing.T) {
 	}
 }
 
+// Pages that the program serves beside the API are told, and Anthropic's clients get the id of their request.
+func TestPagesAndIDs(t *testing.T) {
+	t.Parallel()
+	for _, pages := range [][]server.Page{nil, {{Path: "/", Summary: "Chat", ContentType: "text/html"}}, {{Path: "/metrics", Summary: "Metrics", ContentType: "text/plain"}}} {
+		s := fake.New(t, "Hello", func(c *server.Config, _ *ask.Model, _ *fake.Engine) { c.Besides = pages })
+		p := fake.Parse[struct {
+			UI      bool
+			Metrics bool `json:"endpoint_metrics"`
+		}](t, s.Get("/props"))
+		if has := fmt.Sprint(pages); p.UI != strings.Contains(has, "Chat") || p.Metrics != strings.Contains(has, "Metrics") {
+			t.Errorf("%v: %+v", pages, p)
+		}
+		for _, page := range pages {
+			if !strings.Contains(string(s.Get("/openapi.json")), `"`+page.Path+`":{"get":{"operationId"`) || !strings.Contains(string(s.Get("/docs")), "<code>GET "+page.Path+"</code>") {
+				t.Errorf("%s is not in the documents", page.Path)
+			}
+		}
+		_, _, h := s.Do("POST", "/v1/messages", `{"max_tokens":1,`+fake.Hi+"}")
+		_, _, other := s.Do("POST", "/v1/chat/completions", "{"+fake.Hi+"}")
+		if id := h.Get("Request-Id"); !strings.HasPrefix(id, "req_") || len(id) < 20 || other.Get("Request-Id") != "" {
+			t.Errorf("the ids are %q and %q", id, other.Get("Request-Id"))
+		}
+	}
+}
+
 // Personas are models for clients.
 func TestPersonasAreListed(t *testing.T) {
 	t.Parallel()
