@@ -359,6 +359,14 @@ func TestAliases(t *testing.T) {
 			t.Errorf("%s: %s, want %s", section, got, want)
 		}
 	}
+	if !strings.Contains(page, "<style>:root{color-scheme") {
+		t.Error("it has no style")
+	}
+	for section, has := range map[string]bool{"GET /props": true, "GET /health": false} {
+		if strings.Contains(part("<code>"+section+"</code></h2>", "<h2"), "<th>parameter") != has {
+			t.Errorf("%s has parameters: %v", section, !has)
+		}
+	}
 	if first := part("<code>POST /completion</code></h2>", "</tr>"); !strings.Contains(first[strings.Index(first, "<th>field"):][:90], "<code>prompt</code><td>required") {
 		t.Errorf("the first field is %.300s", first[strings.Index(first, "<th>field"):])
 	}
@@ -369,6 +377,9 @@ func TestOtherMethodsAndEndpoints(t *testing.T) {
 	t.Parallel()
 	s := fake.New(t, "", nil)
 	if status, b, _ := s.Do("PUT", "/completion", ""); status != 405 || fake.ErrorOf(t, b).Message != `PUT is not for "/completion", want POST` {
+		t.Errorf("%d %s", status, b)
+	}
+	if status, b, _ := s.Do("GET", "/nothing", ""); status != 404 || fake.ErrorOf(t, b).Message != `there is no "/nothing"; /openapi.json says what there is` {
 		t.Errorf("%d %s", status, b)
 	}
 	_, b, _ := s.Do("POST", "/v1/batches", `{"input_file_id":"x","endpoint":"/v1/models"}`)

@@ -2,10 +2,12 @@ package server_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -140,6 +142,25 @@ func TestWakingStream(t *testing.T) {
 	resp.Body.Close()
 	fake.Eventually(t, "gone", func() bool { st, _ := s2.Server.Models().Status("b"); return st.Waiting == 0 })
 	close(b2)
+}
+
+// What is no stream of events, or has lines in its place, has no comments while its model is loaded.
+func TestWakingWithoutComments(t *testing.T) {
+	t.Parallel()
+	s, b := fake.NewRouter(t, func(c *server.Config) { c.Ping = time.Millisecond })
+	time.AfterFunc(30*time.Millisecond, func() { close(b) })
+	var all sync.WaitGroup
+	for path, body := range map[string]string{"/v1/completions": `{"model":"b","prompt":"x"}`, "/api/generate": `{"model":"b","prompt":"x"}`} {
+		all.Go(func() {
+			status, text, _ := s.Do("POST", path, body)
+			for line := range strings.Lines(string(text)) {
+				if status != 200 || !json.Valid([]byte(line)) {
+					t.Errorf("%s: %d %q", path, status, line)
+				}
+			}
+		})
+	}
+	all.Wait()
 }
 
 // As many requests wait for a model as the queue has room for.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/gin-gonic/gin"
 
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/answer"
@@ -176,7 +177,11 @@ func TestFormsOfReranking(t *testing.T) {
 		`{"query":"a","documents":[{"id":[1],"text":"b"}],"return_documents":true}`).Results; len(got) != 1 || got[0].Document.Text != "b" {
 		t.Errorf("%+v", got)
 	}
-	s.Refused("/v1/rerank", `{"query":"a","documents":["`+strings.Repeat("b ", 600)+`"]}`, 400, "")
+	for docs, several := range map[string]bool{`"` + strings.Repeat("b ", 600) + `"`: false, `"a","` + strings.Repeat("b ", 600) + `"`: true} {
+		if status, b, _ := s.Do("POST", "/v1/rerank", `{"query":"a","documents":[`+docs+`]}`); status != 400 || strings.HasPrefix(fake.ErrorOf(t, b).Message, "element 1 has") != several {
+			t.Errorf("%.20s: %d %s", docs, status, b)
+		}
+	}
 	for _, c := range []struct {
 		path, fields string
 		raw          bool
@@ -290,6 +295,32 @@ func TestChoicesThatCannotCome(t *testing.T) {
 	s.Overflows = true
 	if status, b, _ := s.Do("POST", "/v1/decisions", body); status != 500 {
 		t.Errorf("without numbers: %d %s", status, b)
+	}
+	s.Err = engine.ErrClosing
+	if status, b, _ := s.Do("POST", "/v1/decisions", body); status != 503 {
+		t.Errorf("of an engine that ends: %d %s", status, b)
+	}
+}
+
+// What questions have in common is evaluated once, and first: before it there is nothing, and behind it what each has.
+func TestStagesOfDecisions(t *testing.T) {
+	t.Parallel()
+	s := fake.New(t, "", nil)
+	for body, want := range map[string]string{
+		`{"prompt":"abc","choices":["x","y"]}`: "<s>ab, <s>abcx, <s>abcy",
+		`{"questions":[{"prompt":"ab","choices":["x","y"]},{"prompt":"abcd","choices":["x","y"]}],"prompt":"z"}`: "<s>zabc, <s>zabx, <s>zaby, <s>zabcdx, <s>zabcdy",
+		`{"questions":[{"prompt":"bb","choices":["x","y"]},{"prompt":"cc","choices":["x","y"]}],"prompt":"z"}`:   "<s>z, <s>zb, <s>zc, <s>zbbx, <s>zbby, <s>zccx, <s>zccy",
+		`{"prompt":"a</s>","choices":["x","y"]}`: "<s>a, <s>a</s>x, <s>a</s>y",
+	} {
+		s.Requests = nil
+		decide(t, s, body)
+		var got []string
+		for _, r := range s.Requests {
+			got = append(got, s.Tok.Detokenize(r.Prompt, true))
+		}
+		if text := strings.Join(got, ", "); text != want {
+			t.Errorf("%s: %s, want %s", body, text, want)
+		}
 	}
 }
 

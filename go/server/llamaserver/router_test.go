@@ -317,6 +317,10 @@ func TestPropsOfARouter(t *testing.T) {
 	close(b)
 	want := map[string]any{"role": "router", "max_instances": 2.0, "models_autoload": true, "ui": false, "endpoint_metrics": false,
 		"endpoint_mcp": true, "build_info": "test"}
+	pair := fake.Demo(t, fake.Setup{Names: []string{"one", "two"}})
+	if got := fake.Parse[props](t, pair.Get("/props")); got.Alias != "one" {
+		t.Errorf("of two that are there from the start, %q is described", got.Alias)
+	}
 	if got := fake.Parse[map[string]any](t, s.Get("/props")); !reflect.DeepEqual(got, want) {
 		t.Errorf("%v, want %v", got, want)
 	}
