@@ -268,6 +268,26 @@ func TestEnds(t *testing.T) {
 	}
 }
 
+// A certificate that is gone for a moment, while it is renewed, stays in use; one that was never there is an error.
+func TestCertificateThatIsRenewed(t *testing.T) {
+	dir := t.TempDir()
+	cert, key := writeCertificate(t, dir, 1)
+	c := &certificate{cert: cert, key: key}
+	first, err := c.get(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(cert); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := c.get(nil); err != nil || again != first {
+		t.Errorf("without its file: %v", err)
+	}
+	if _, err := (&certificate{cert: cert, key: key}).get(nil); err == nil || !strings.Contains(err.Error(), cert) {
+		t.Errorf("one that was never there: %v", err)
+	}
+}
+
 // Closing ends what runs.
 func TestClose(t *testing.T) {
 	begun, ended := make(chan struct{}), make(chan struct{})
