@@ -7,7 +7,9 @@
 package convert
 
 import (
+	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,12 +38,13 @@ type Model struct {
 	family    *lang.Family
 	config    *hf.Config
 	layers    int
-	factors   map[string]lang.View // tensors that are computed of settings
+	factors   map[string]lang.View // tensors that are computed of settings, or are in other folders
 	kind      kind
 	skip      []string
 	isTied    *bool // see tied
 	weights   *safetensors.Checkpoint
 	quantized quantized.Weights
+	modules   modules
 	Options
 	output
 }
@@ -94,10 +97,19 @@ func Open(dir string, o Options) (_ *Model, err error) {
 	}
 	k := &lang.Keys{Config: m.config, Arch: m.family.Arch}
 	m.layers = k.All(m.family)
-	m.factors = k.Factors
+	m.factors = map[string]lang.View{}
+	maps.Copy(m.factors, k.Factors)
 	if m.config.Err() != nil {
 		return nil, m.config.Err()
 	}
+	after, err := m.modules.read(dir, k)
+	if err != nil {
+		return nil, err
+	}
+	if err = prompts(dir, k); err != nil {
+		return nil, err
+	}
+	maps.Copy(m.factors, after)
 	if m.targets, err = m.plan(); err != nil {
 		return nil, err
 	}
@@ -128,7 +140,7 @@ func Open(dir string, o Options) (_ *Model, err error) {
 func (m *Model) Unknown() []string { return family.Unjudged(m.config, m.family.Arch) }
 
 // Close closes the checkpoint's files.
-func (m *Model) Close() error { return m.weights.Close() }
+func (m *Model) Close() error { return errors.Join(m.weights.Close(), m.modules.close()) }
 
 // Name returns a name for the file: that of the folder, and the type of most matrices.
 func (m *Model) Name() string { return m.folder() + "-" + strings.ToLower(m.kind.name()) }

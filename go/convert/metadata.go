@@ -5,7 +5,6 @@ import (
 	"errors"
 	"io/fs"
 	"math"
-	"os"
 	"path/filepath"
 	"strings"
 
@@ -39,9 +38,6 @@ func (m *Model) metadata(k *lang.Keys) ([]gguf.KV, error) {
 	}
 	set("general.quantization_version", uint32(quantizationVersion))
 	all = append(all, m.sampling()...)
-	if n := m.pooling(); n > 0 {
-		k.N("pooling_type", n)
-	}
 	all = append(all, k.KVs...)
 	all = append(all, v.Keys()...)
 	templates, err := m.templates()
@@ -154,23 +150,4 @@ func (m *Model) sampling() []gguf.KV {
 		}
 	}
 	return all
-}
-
-// pooling returns how the vectors of tokens become one, as the files of sentence-transformers say; 0 if there are no
-// such files.
-func (m *Model) pooling() int {
-	text, err := os.ReadFile(filepath.Join(m.dir, "modules.json"))
-	if err != nil || !strings.Contains(string(text), "Pooling") {
-		return 0
-	}
-	c, err := hf.ReadFile(filepath.Join(m.dir, "1_Pooling", "config.json"))
-	if err != nil {
-		return 0
-	}
-	for i, key := range []string{"pooling_mode_mean_tokens", "pooling_mode_cls_token", "pooling_mode_lasttoken"} {
-		if on, _ := c.Value(key).(bool); on {
-			return i + 1
-		}
-	}
-	return 0
 }

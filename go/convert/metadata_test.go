@@ -40,7 +40,7 @@ func TestMetadata(t *testing.T) {
 			"1_Pooling/config.json": `{"pooling_mode_mean_tokens": false, "pooling_mode_cls_token": true}`}, []string{"qwen3.pooling_type 2"}},
 		{"the last token", map[string]string{"tokenizer_config.json": `{}`, "modules.json": `[{"type": "Pooling"}]`, "1_Pooling/config.json": `{"pooling_mode_lasttoken": true}`},
 			[]string{"qwen3.pooling_type 3"}},
-		{"another module", map[string]string{"tokenizer_config.json": `{}`, "modules.json": `[{"type": "Dense"}]`, "1_Pooling/config.json": `{"pooling_mode_lasttoken": true}`}, nil},
+		{"another module", map[string]string{"tokenizer_config.json": `{}`, "modules.json": `[{"type": "Normalize"}]`, "1_Pooling/config.json": `{"pooling_mode_lasttoken": true}`}, nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -119,6 +119,7 @@ func (v Vectors) apply(m *ask.Model, eng *engine.Engine) error {
 	}
 	cfg := eng.Model().Config
 	m.Pooling, m.Normalize, m.Encoder, m.Classifier = pooling, engine.Euclidean, cfg.BothWays, cfg.Classifier
+	m.NVector, m.Prompts, m.MaxText = cfg.VectorWidth(), cfg.Prompts, cfg.MaxText
 	if v.Normalize != nil {
 		m.Normalize = *v.Normalize
 	}

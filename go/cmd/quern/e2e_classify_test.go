@@ -219,3 +219,34 @@ func (s *service) posted(path, body string, into any) {
 		s.t.Fatalf("%s: %d %s, %v", path, status, raw, err)
 	}
 }
+
+// The text that a model has under a name is put before others where a request or a flag names it, or by default.
+func TestPromptNames(t *testing.T) {
+	path := classifier(t, "bert", map[string]any{"quern.prompts.names": []string{"query", "document"},
+		"quern.prompts.texts": []string{"a dog ", ""}, "quern.prompts.default": "query", "quern.max_seq_length": uint32(6)}, nil)
+	s := serveFile(t, path, wholeFloats...)
+	vector := func(fields string) []float64 {
+		var a struct{ Data []struct{ Embedding []float64 } }
+		s.posted("/v1/embeddings", "{"+fields+"}", &a)
+		return a.Data[0].Embedding
+	}
+	want, bare := vector(`"input":"a dog ran","prompt_name":"document"`), vector(`"input":"ran","prompt_name":"document"`)
+	if got := vector(`"input":"ran"`); !slices.Equal(got, want) || slices.Equal(got, bare) {
+		t.Error("the default is not put before a text")
+	}
+	if got := vector(`"input":"ran","prompt_name":"query"`); !slices.Equal(got, want) {
+		t.Error("the text of a name is not put before another")
+	}
+	if got, six := vector(`"input":"a dog ran a dog ran","prompt_name":"document","truncate_prompt_tokens":-1`),
+		vector(`"input":"a dog ran a dog ran","prompt_name":"document","truncate_prompt_tokens":6`); !slices.Equal(got, six) {
+		t.Error("a text is not cut to the tokens that the model takes")
+	}
+	if status, raw := s.postRaw("/v1/embeddings", `{"input":"a","prompt_name":"passage"}`); status != 400 || !strings.Contains(string(raw), "document") {
+		t.Errorf("a name that the model lacks: %d %s", status, raw)
+	}
+	args := slices.Concat([]string{"embed", "-m", path}, wholeFloats)
+	if with, whole := succeed(t, slices.Concat(args, []string{"ran"})...), succeed(t, slices.Concat(args, []string{"--prompt-name", "document", "a dog ran"})...); with != whole {
+		t.Errorf("%s is not %s", with, whole)
+	}
+	quern(t, slices.Concat(args, []string{"--prompt-name", "passage", "a"})...).refused(t, 2, "--prompt-name", "document")
+}

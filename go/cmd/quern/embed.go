@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
@@ -24,6 +25,7 @@ func newEmbedCommand() *cobra.Command {
 		model                      modelFlags
 		text                       textFlag
 		pooling, format, separator string
+		prompt                     string
 		normalize                  int
 	)
 	cmd := &cobra.Command{
@@ -64,8 +66,14 @@ of the file's classifier.`,
 			}
 			defer head.Close()
 			head.Settings.Vectors = true
+			prompts := &head.Config.Prompts
+			before, ok := prompts.Text(cmp.Or(prompt, prompts.Default))
+			if prompt != "" && !ok {
+				return usagef("--prompt-name %.40q: want one of the model's: %.200q", prompt, prompts.Names)
+			}
 			ids := make([][]int32, len(texts))
 			for i, t := range texts {
+				t = before + t
 				ids[i] = head.Tokenizer.Begin(head.Tokenizer.Encode(t, tokenizer.Options{ParseSpecial: true}))
 			}
 			m, err := model.open(head, cmd.ErrOrStderr())
@@ -105,6 +113,7 @@ of the file's classifier.`,
 	model.define(fs)
 	model.defineContext(fs, -1, 0, "tokens of a text at most; 0 is what the model was trained for (default: that, up to 4096)")
 	choiceVar(fs, &pooling, "pooling", "", slices.Sorted(maps.Keys(poolings)), "pooling of token vectors")
+	fs.StringVar(&prompt, "prompt-name", "", "name of the text of the model, such as query, that is put before each (default: the file's, if it names one)")
 	intVar(fs, &normalize, "embd-normalize", "", engine.Euclidean, -1, 1<<15, "norm that scales vectors to length 1: 2 is Euclidean, 1 the sum, -1 none; 0 scales the largest number to 32760")
 	choiceVar(fs, &format, "embd-output-format", vectorFormats[0], vectorFormats, "lines of numbers, JSON in OpenAI's format, or the same with cosine similarities")
 	fs.StringVar(&separator, "embd-separator", "\n", "separator of the `TEXT`s in -p, -f and standard input")

@@ -9,12 +9,9 @@ var gemmaEmbedding = Arch{
 	config: func(k *Keys) {
 		gemma3.config(k)
 		k.Config.BothWays = true
-		const wide = "dense_2_feat_out"
-		k.Config.NDense = k.IntOr(wide, 0, 0, MaxFF)
 	},
 	build: func(b *Builder) {
 		gemma3Layers(b)
 		b.Vectors("output_norm")
-		b.PooledDense()
 	},
 }

@@ -255,4 +255,5 @@ func (b *Builder) Vectors(norm string) {
 	b.Normed(out, out, kernel.OutRows, norm)
 	b.Program.Outputs = append(b.Program.Outputs, Output{Name: Vectors, Ops: b.Take(), Buf: out, Width: c.NEmbd})
 	b.scores(norm)
+	b.pooledDense()
 }

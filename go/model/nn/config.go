@@ -35,14 +35,16 @@ type Config struct {
 	LoopNorm bool   // the output norm is applied between two runs
 	Cycles   Cycles // the zero value: none
 
-	BothWays  bool    // attention is bidirectional: a text is one batch
-	Pooling   Pooling // how the vector of a text is computed
-	Positions bool    // there are embeddings of NCtx positions
-	NType     int     // embeddings of token types, of which only the first is used; 0: none
-	ALiBi     bool    // scores fall with the distance, by a slope per head
-	NNarrow   int     // width of the embeddings, if it is not that of the residual; 0: it is
-	NDense    int     // width between the two dense layers after pooling; 0: none
-	NBucket   int     // of distances, with a bias per head each; 0: none
+	BothWays  bool          // attention is bidirectional: a text is one batch
+	Pooling   Pooling       // how the vector of a text is computed
+	Positions bool          // there are embeddings of NCtx positions
+	NType     int           // embeddings of token types, of which only the first is used; 0: none
+	ALiBi     bool          // scores fall with the distance, by a slope per head
+	NNarrow   int           // width of the embeddings, if it is not that of the residual; 0: it is
+	Dense     []DenseConfig // layers after the pooling; nil: none
+	Prompts   Prompts
+	MaxText   int // tokens that texts are cut to, where they are; 0: the context
+	NBucket   int // of distances, with a bias per head each; 0: none
 
 	Norm          kernel.NormKind // of the residual
 	BareNorms     bool            // norms have no weights
@@ -102,6 +104,27 @@ type Config struct {
 	NGram        NGram      // the zero value: none
 
 	Classifier Classifier // the zero value: no classifier
+}
+
+// A DenseConfig is a dense layer after the pooling: its width, and the function of its result.
+type DenseConfig struct {
+	Out        int
+	Activation string // as transformers names it; "identity": none
+}
+
+// Prompts are what a model was trained to have before texts, by the names of uses such as "query".
+type Prompts struct {
+	Names, Texts []string
+	Default      string // the name of what is used where nobody asks for another; empty: none is
+}
+
+// Text returns the prompt of a name, and whether there is one.
+func (p *Prompts) Text(name string) (text string, ok bool) {
+	i := slices.Index(p.Names, name)
+	if i < 0 {
+		return "", false
+	}
+	return p.Texts[i], true
 }
 
 // A Latent is the sizes of latent attention. HeadDim and ValueDim of a layer are then those of what is cached: the
@@ -213,6 +236,8 @@ func ReadKeys(f *gguf.File, arch string, read func(k *Keys)) (c *Config, err err
 	k.windowBase()
 	k.activation()
 	k.classifier()
+	k.dense()
+	k.prompts()
 	k.unread()
 	if k.Config.NVocab, err = vocab(f, k.Config.Embedding); err != nil {
 		return nil, err

@@ -1,10 +1,12 @@
 package nn
 
 import (
+	"fmt"
 	"maps"
 	"math"
 	"math/bits"
 	"slices"
+	"strings"
 
 	"github.com/quern-llm/quern/go/internal/exactmath"
 	"github.com/quern-llm/quern/go/kernel"
@@ -196,24 +198,73 @@ func bucket(i, n int, bothWays bool) int {
 	return at + min(exact+int(grown+1e-6), half-1) // the logarithms of what falls on a border are rounded
 }
 
-// PooledDense adds the output Pooled: the two dense layers after pooling.
-func (b *Builder) PooledDense() {
-	c := b.Config
-	if c.NDense == 0 {
+// maxDense is how many dense layers may follow the pooling.
+const maxDense = 8
+
+// denseActivations is the key of the functions of dense layers; without it there are none.
+const denseActivations = Own + "dense.activations"
+
+// dense reads the sizes of the dense layers after the pooling: dense_2, dense_3 and so on, as sentence-transformers
+// numbers modules.
+func (k *Keys) dense() {
+	c := k.Config
+	for len(c.Dense) < maxDense {
+		t, ok := k.File.Tensor(fmt.Sprintf("dense_%d.weight", 2+len(c.Dense)))
+		if !ok {
+			break
+		}
+		if len(t.Dims) != 2 || t.Dims[1] == 0 || t.Dims[1] > MaxFF {
+			k.Check(fmt.Errorf("tensor %q: shape %v, want two dimensions and at most %d rows", t.Name, t.Dims, MaxFF))
+		}
+		c.Dense = append(c.Dense, DenseConfig{Out: int(t.Dims[1]), Activation: "identity"})
+	}
+	if len(c.Dense) == 0 || !k.Has(denseActivations) {
 		return
 	}
-	up, down := b.Matrix("dense_2.weight", c.NEmbd, c.NDense), b.Matrix("dense_3.weight", c.NDense, c.NEmbd)
-	in, mid, out := b.Floats("given", kernel.OutRows, c.NEmbd), b.Floats("dense", kernel.OutRows, c.NDense),
-		b.Floats("out", kernel.OutRows, c.NEmbd)
-	for _, p := range []struct {
-		src, dst kernel.Buf
-		use      string
-		m        kernel.Matrix
-	}{{in, mid, "given", up}, {mid, out, "dense", down}} {
-		act := b.Act(p.use, kernel.OutRows, p.m.In, p.m)
-		b.Add(kernel.ToAct{Act: act, Src: p.src, Rows: kernel.OutRows, Cols: p.m.In})
-		b.Add(kernel.Matmul{Dst: p.dst, Act: act, Rows: kernel.OutRows, Parts: []kernel.Part{{Matrix: p.m}}})
+	names, err := k.File.Strs(k.Name(denseActivations))
+	k.Check(err)
+	if len(names) != len(c.Dense) {
+		k.Fail(denseActivations, "%d elements, want one for each of the %d dense layers", len(names), len(c.Dense))
+	}
+	for i, name := range names {
+		if _, ok := activations[name]; !ok && name != "identity" && name != "tanh" {
+			k.Fail(denseActivations, "%.40q is not supported, supported are identity tanh %s", name,
+				strings.Join(slices.Sorted(maps.Keys(activations)), " "))
+		}
+		c.Dense[i].Activation = name
+	}
+}
+
+// pooledDense adds the output Pooled, if there are dense layers after the pooling.
+func (b *Builder) pooledDense() {
+	c := b.Config
+	if len(c.Dense) == 0 {
+		return
+	}
+	in := b.Floats("given", kernel.OutRows, c.NEmbd)
+	src, width := in, c.NEmbd
+	for i, layer := range c.Dense {
+		name := fmt.Sprintf("dense_%d", 2+i)
+		m := b.Matrix(name+".weight", width, layer.Out)
+		act, dst := b.Act(name, kernel.OutRows, width, m), b.Floats(name+" out", kernel.OutRows, layer.Out)
+		b.Add(kernel.ToAct{Act: act, Src: src, Rows: kernel.OutRows, Cols: width})
+		op := kernel.Matmul{}
+		if layer.Activation != "identity" {
+			op = applied(layer.Activation)
+		}
+		op.Dst, op.Act, op.Rows = dst, act, kernel.OutRows
+		op.Parts = []kernel.Part{{Matrix: m, Bias: b.optional(name+".bias", layer.Out)}}
+		b.Add(op)
+		src, width = dst, layer.Out
 	}
 	b.Program.Outputs = append(b.Program.Outputs,
-		Output{Name: Pooled, Ops: b.Take(), Given: true, In: in, Buf: out, Width: c.NEmbd})
+		Output{Name: Pooled, Ops: b.Take(), Given: true, In: in, Buf: src, Width: width})
+}
+
+// VectorWidth is how many numbers the vector of a text has.
+func (c *Config) VectorWidth() int {
+	if n := len(c.Dense); n > 0 {
+		return c.Dense[n-1].Out
+	}
+	return c.NEmbd
 }

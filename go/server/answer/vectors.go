@@ -21,8 +21,8 @@ func DimensionsField(p *int) field.Field {
 
 // CheckDimensions refuses more numbers than vectors have.
 func CheckDimensions(m *ask.Model, n int) error {
-	if n > m.Info.NEmbd {
-		return reply.Invalid("dimensions", "%d, want at most %d: vectors of this model have no more", n, m.Info.NEmbd)
+	if most := m.VectorWidth(); n > most {
+		return reply.Invalid("dimensions", "%d, want at most %d: vectors of this model have no more", n, most)
 	}
 	return nil
 }
@@ -56,6 +56,7 @@ type VectorQuery struct {
 	Dimensions int
 	Normalize  int
 	Truncate   int
+	Prompt     string // the name of the text that is put before each; empty: the model's default
 }
 
 func NewVectorQuery(m *ask.Model) VectorQuery {
@@ -69,6 +70,8 @@ func (q *VectorQuery) Fields() []field.Field {
 		field.Setting("embd_normalize", field.Integer(&q.Normalize, -1, 1<<15),
 			"Norm by which vectors get length 1: 2 is Euclidean, 1 the sum, -1 none; 0 makes the largest number 32760."),
 		DimensionsField(&q.Dimensions), TruncateField(&q.Truncate),
+		field.Setting("prompt_name", field.Text(&q.Prompt), "Put the text that the model has under this name, such as "+
+			"query, before each text that does not begin with token ids. By default that which the file names, if it names one."),
 	}, q.Reads.Fields()...)
 }
 
@@ -81,7 +84,32 @@ func (req *Request) Vectors(q *VectorQuery) (all []*engine.Embedding, used Token
 	if err := CheckDimensions(req.Model, q.Dimensions); err != nil {
 		return nil, used, nil, err
 	}
-	return req.EmbedInputs(&q.Reads, q.Input, "input", q.Truncate, req.Model.Pooling)
+	input, err := q.Input.Prompted(req.Model, q.Prompt)
+	if err != nil {
+		return nil, used, nil, err
+	}
+	return req.EmbedInputs(&q.Reads, input, "input", q.Truncate, req.Model.Pooling)
+}
+
+// Prompted returns texts with the model's text of this name before each, or with its default if the name is empty.
+func (p Inputs) Prompted(m *ask.Model, name string) (Inputs, error) {
+	by := cmp.Or(name, m.Prompts.Default)
+	text, ok := m.Prompts.Text(by)
+	if !ok && name != "" {
+		return nil, reply.Invalid("prompt_name", "%.40q, want one of the model's: %.200q", name, m.Prompts.Names)
+	}
+	if text == "" {
+		return p, nil
+	}
+	all := make(Inputs, len(p))
+	for i, one := range p {
+		all[i] = one
+		if len(one) > 0 && one[0].Ids == nil {
+			all[i] = slices.Clone(one)
+			all[i][0].Text = text + one[0].Text
+		}
+	}
+	return all, nil
 }
 
 // EmbedInputs makes the vectors of the texts of a field, of the first tokens of each as TruncateField says.
@@ -121,7 +149,7 @@ func (p Inputs) encode(ctx context.Context, m *ask.Model, name string, truncate 
 ) ([][]int32, error) {
 	most := 0 // tokens that a text is cut to; 0: it is not
 	if truncate != 0 {
-		most = m.Ctx
+		most = min(cmp.Or(m.MaxText, m.Ctx), m.Ctx)
 	}
 	if truncate > 0 {
 		most = min(truncate, most)

@@ -1,6 +1,7 @@
 package ask
 
 import (
+	"cmp"
 	"context"
 	"io"
 	"sync"
@@ -58,6 +59,9 @@ type Model struct {
 	Pooling     nn.Pooling // what the vector of a text is made of
 	Normalize   int        // the norm by which it gets length 1
 	Classifier  nn.Classifier
+	NVector     int // numbers of the vector of a text; 0: Info.NEmbd
+	Prompts     nn.Prompts
+	MaxText     int    // tokens that texts are cut to where a request asks for it; 0: Ctx
 	VectorsOnly string // why no text is generated; empty: it is
 
 	// Defaults of requests.
@@ -99,6 +103,9 @@ type ModelInfo struct {
 	NParams   uint64 `json:"n_params"`
 	Size      uint64 `json:"size"` // bytes of weights
 }
+
+// VectorWidth is how many numbers the vector of a text has.
+func (m *Model) VectorWidth() int { return cmp.Or(m.NVector, m.Info.NEmbd) }
 
 // Slots is how many sequences can run at a time.
 func (m *Model) Slots() int { return len(m.Engine.Status().Slots) }

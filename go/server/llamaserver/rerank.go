@@ -138,11 +138,23 @@ func scoresOf(req *answer.Request, o *answer.Reads, queries, docs texts, raw boo
 
 // compared returns the cosines of the vectors of queries and documents.
 func compared(req *answer.Request, o *answer.Reads, queries, docs texts) ([]float64, answer.TokenUsage, error) {
+	m := req.Model
 	inputs := answer.Inputs{}
-	for _, text := range slices.Concat(queries, docs) {
-		inputs = append(inputs, ask.Prompt{{Text: text}})
+	for i, text := range slices.Concat(queries, docs) {
+		names := []string{"query"}
+		if i >= len(queries) {
+			names = []string{"document", "passage"}
+		}
+		before, _ := m.Prompts.Text(m.Prompts.Default)
+		for _, name := range names {
+			if own, ok := m.Prompts.Text(name); ok {
+				before = own
+				break
+			}
+		}
+		inputs = append(inputs, ask.Prompt{{Text: before + text}})
 	}
-	all, used, release, err := req.EmbedInputs(o, inputs, "documents", 0, req.Model.Pooling)
+	all, used, release, err := req.EmbedInputs(o, inputs, "documents", 0, m.Pooling)
 	if err != nil {
 		return nil, used, err
 	}

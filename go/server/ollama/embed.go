@@ -110,9 +110,13 @@ func (s *API) asked(
 	if q.old {
 		name = "prompt"
 	}
+	input, err := q.input.Prompted(m, "")
+	if err != nil {
+		return nil, used, nil, err
+	}
 	truncate := 0
 	if q.truncates {
 		truncate = -1
 	}
-	return req.EmbedInputs(&q.Reads, q.input, name, truncate, m.Pooling)
+	return req.EmbedInputs(&q.Reads, input, name, truncate, m.Pooling)
 }
