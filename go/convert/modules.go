@@ -61,13 +61,16 @@ func (s *modules) read(dir string, k *lang.Keys) (tensors map[string]lang.View, 
 			if folder == "" {
 				folder = "1_Pooling"
 			}
+			if len(activations) > 0 {
+				return nil, fail("it is computed only before Dense")
+			}
 			if err := pooling(filepath.Join(dir, folder), k); err != nil {
 				return nil, err
 			}
 			pooled = true
 		case "Dense":
-			if !pooled || normal {
-				return nil, fail("it is computed only after the pooling, and before vectors get length 1")
+			if normal {
+				return nil, fail("it is computed only before vectors get length 1")
 			}
 			name, err := s.product(filepath.Join(dir, folder), fmt.Sprintf("dense_%d", 2+len(activations)), tensors)
 			if err != nil {
@@ -83,6 +86,9 @@ func (s *modules) read(dir string, k *lang.Keys) (tensors map[string]lang.View, 
 	}
 	if len(activations) > 0 {
 		k.Set("quern.dense.activations", activations)
+	}
+	if len(activations) > 0 && !pooled { // as ColBERT's, of each token
+		k.N("pooling_type", 0)
 	}
 	return tensors, nil
 }

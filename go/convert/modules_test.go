@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/quern-llm/quern/go/engine"
@@ -152,6 +153,75 @@ func TestModules(t *testing.T) {
 	}
 }
 
+// TestTokenVectors makes a vector of length 1 for each token of a ColBERT, by a product, which is in a folder of its own or
+// among the tensors of the model.
+func TestTokenVectors(t *testing.T) {
+	files := map[string]string{}
+	w, _ := dense(t, "1_Dense", 16, 64, "torch.nn.modules.linear.Identity", false, files)
+	plain, own := t.TempDir(), t.TempDir()
+	ids := aBERT(t, plain, nil)
+	files["modules.json"] = "[" + ofTransformer + `, {"path": "1_Dense", "type": "pylate.models.Dense.Dense"}]`
+	aBERT(t, own, files)
+	inside := t.TempDir()
+	aBERT(t, inside, nil)
+	raw := must(os.ReadFile(inside + "/model.safetensors"))
+	size := binary.LittleEndian.Uint64(raw)
+	var header map[string]any
+	if err := json.Unmarshal(raw[8:8+size], &header); err != nil {
+		t.Fatal(err)
+	}
+	data := raw[8+size:]
+	header["linear.weight"] = map[string]any{"dtype": "F32", "shape": []int{16, 64}, "data_offsets": []int{len(data), len(data) + 4*16*64}}
+	for _, x := range w {
+		data = binary.LittleEndian.AppendUint32(data, math.Float32bits(float32(x)))
+	}
+	save(t, inside, "model.safetensors", string(safetensorsOf(t, header, data)))
+	config := string(must(os.ReadFile(inside + "/config.json")))
+	save(t, inside, "config.json", strings.Replace(config, "BertModel", "HF_ColBERT", 1))
+	tokens := tokenVectors(t, plain, ids)
+	for _, dir := range []string{own, inside} {
+		got := tokenVectors(t, dir, ids)
+		if len(got) != len(ids) || len(got[0]) != 16 {
+			t.Fatalf("%d vectors of %d numbers", len(got), len(got[0]))
+		}
+		for i, row := range tokens {
+			want := product(w, make([]float64, 16), doubles(row))
+			length := 0.0
+			for _, x := range want {
+				length += x * x
+			}
+			for k, x := range want {
+				if d := math.Abs(float64(got[i][k]) - x/math.Sqrt(length)); !(d < 1e-5) {
+					t.Fatalf("number %d of token %d is %v, want %v", k, i, got[i][k], x/math.Sqrt(length))
+				}
+			}
+		}
+	}
+}
+
+// tokenVectors converts a checkpoint and returns the vectors of a text's tokens.
+func tokenVectors(t *testing.T, dir string, ids []int32) (rows [][]float32) {
+	t.Helper()
+	m := must(Open(dir, Options{Type: "f32", Threads: 1}))
+	defer m.Close()
+	var buf bytes.Buffer
+	if _, err := m.Write(context.Background(), &buf); err != nil {
+		t.Fatal(err)
+	}
+	file, cfg := opened(t, buf.Bytes())
+	device := must(engine.NewDevice(engine.DeviceConfig{Threads: 1, Budget: mem.NewBudget(1<<30, "test")}))
+	defer device.Close()
+	e := must(engine.New(file, engine.Config{Device: device, Ctx: cfg.NCtx, Batch: 128, KV: kvcache.Both(kvcache.F32), Vectors: true}))
+	defer e.Close()
+	if err := e.Embed(t.Context(), [][]int32{ids}, nn.PoolNone, func(_ int, vectors [][]float32) error {
+		rows = vectors
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return rows
+}
+
 // TestModulesRefused names the module or the setting that is not computed.
 func TestModulesRefused(t *testing.T) {
 	mean := `{"pooling_mode_mean_tokens": true}`
@@ -164,7 +234,7 @@ func TestModulesRefused(t *testing.T) {
 		{"an unknown pooling", ofPooling, `{"pooling_mode": "attention"}`, []string{"1_Pooling", "attention"}},
 		{"no prompt", ofPooling, `{"pooling_mode_cls_token": true, "include_prompt": false}`, []string{"include_prompt"}},
 		{"an unknown module", `{"type": "sentence_transformers.models.LSTM"}`, mean, []string{"modules.json", "LSTM"}},
-		{"a product before", ofProduct("2_Dense") + "," + ofPooling, mean, []string{"modules.json", "Dense", "after the pooling"}},
+		{"a product before", ofProduct("3_Dense") + "," + ofPooling, mean, []string{"modules.json", "Pooling", "before Dense"}},
 		{"a product that is missing", ofPooling + "," + ofProduct("7_Dense"), mean, []string{"7_Dense"}},
 		{"a folder outside", ofPooling + "," + ofProduct("../x"), mean, []string{"modules.json", "../x"}},
 		{"a model elsewhere", `{"path": "0_BERT", "type": "Transformer"}`, mean, []string{"0_BERT"}},
@@ -172,6 +242,7 @@ func TestModulesRefused(t *testing.T) {
 	} {
 		dir, files := t.TempDir(), map[string]string{"modules.json": "[" + c.modules + "]", "1_Pooling/config.json": c.pooling}
 		dense(t, "2_Dense", 4, 64, "torch.nn.modules.activation.Softsign", false, files)
+		dense(t, "3_Dense", 4, 64, "torch.nn.modules.linear.Identity", false, files)
 		aBERT(t, dir, files)
 		_, err := Open(dir, Options{})
 		refused(t, c.name, err, c.want...)

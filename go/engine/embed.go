@@ -35,6 +35,7 @@ type Embedding struct {
 	n       int
 	after   string // the output that makes the result of what was pooled; empty: none does
 	softmax bool   // the result is scores, which become probabilities
+	unit    bool   // the vectors of tokens get length 1, as ColBERT's (Khattab and Zaharia 2020)
 	sum     []float64
 	weights float64 // of the tokens that it has
 	all     [][]float32
@@ -60,6 +61,8 @@ func (e *Engine) Embedding(tokens int, pooling nn.Pooling) (*Embedding, error) {
 	case pooling == nn.PoolTokens && !e.model.Has(nn.TokenScores):
 		return nil, fmt.Errorf("%w: its file has no classifier of tokens", ErrNoScores)
 	case pooling == nn.PoolTokens:
+	case pooling == nn.PoolNone && e.model.Config.Pooling == nn.PoolNone && e.model.Has(nn.Pooled):
+		m.after, m.unit = nn.Pooled, true
 	case pooling != nn.PoolNone && e.model.Has(nn.Pooled):
 		m.after = nn.Pooled
 	}
@@ -120,12 +123,19 @@ func (m *Embedding) End(apply func(output string, given []float32) []float32) {
 		m.all = [][]float32{mean}
 	}
 	if m.after != "" {
-		m.all[0] = slices.Clone(apply(m.after, m.all[0]))
+		for i, v := range m.all {
+			m.all[i] = slices.Clone(apply(m.after, v))
+		}
 	}
 	for _, v := range m.all {
 		if slices.ContainsFunc(v, func(x float32) bool { return x-x != 0 }) { // NaN, or infinite
 			m.err = ErrOverflow
 			return
+		}
+	}
+	for _, v := range m.all {
+		if m.unit {
+			Normalize(v, Euclidean)
 		}
 	}
 	if m.softmax {

@@ -226,7 +226,9 @@ func TestPromptNames(t *testing.T) {
 		"quern.prompts.texts": []string{"a dog ", ""}, "quern.prompts.default": "query", "quern.max_seq_length": uint32(6)}, nil)
 	s := serveFile(t, path, wholeFloats...)
 	vector := func(fields string) []float64 {
-		var a struct{ Data []struct{ Embedding []float64 } }
+		var a struct {
+			Data []struct{ Embedding []float64 }
+		}
 		s.posted("/v1/embeddings", "{"+fields+"}", &a)
 		return a.Data[0].Embedding
 	}

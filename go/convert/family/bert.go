@@ -9,10 +9,16 @@ import (
 )
 
 var bert = lang.Family{
-	Arch:       "bert",
-	Names:      "BertModel BertForMaskedLM BertForSequenceClassification BertForTokenClassification",
-	Rules:      bertRules,
-	Keys:       func(k *lang.Keys) { encoderKeys(k); classifierKeys(k, "cls", "tanh") },
+	Arch:  "bert",
+	Names: "BertModel BertForMaskedLM BertForSequenceClassification BertForTokenClassification HF_ColBERT",
+	Rules: lang.Rules{{"linear", "dense_2", nil}}.And(bertRules),
+	Keys: func(k *lang.Keys) {
+		encoderKeys(k)
+		classifierKeys(k, "cls", "tanh")
+		if heads(k.Config, "HF_ColBERT") { // each token has a vector, of a product
+			k.N("pooling_type", 0)
+		}
+	},
 	Change:     pooled,
 	Prefix:     "bert.",
 	Skip:       maskedHeads,
