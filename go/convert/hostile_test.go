@@ -64,6 +64,8 @@ func TestRefused(t *testing.T) {
 			save(t, dir, "model.safetensors", strings.Replace(string(must(os.ReadFile(path))), `"F32"`, `"U32"`, 1))
 		}, []string{"is U32, want floats"}},
 		{"no weights", [2]string{}, [2]string{}, func(t *testing.T, dir string) { remove(t, dir, "model.safetensors") }, []string{"model.safetensors"}},
+		{"the configuration of a wider model", [2]string{`"hidden_size": 64`, `"hidden_size": 128`}, [2]string{}, nil, []string{"shape"}},
+		{"the configuration of a model of another kind", [2]string{"Qwen3ForCausalLM", "LlamaForCausalLM"}, [2]string{}, nil, []string{"none that llama models have"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			dir := t.TempDir()
