@@ -13,17 +13,19 @@ import (
 	"github.com/quern-llm/quern/go/sched"
 )
 
-// A rule is a constraint: after each text come the tokens that a function names. It counts what is rolled back.
+// A rule is a constraint: after each text come the tokens that a function names.
 type rule struct {
 	next  func(text []int32) []int32
 	text  []int32
 	err   error // why it allows nothing any more
 	deny  int32 // what it refuses though its mask has it; 0: nothing
 	ahead bool  // it forecasts
-	back  int
+	back  int   // tokens that were rolled back
+	masks int   // that were asked for
 }
 
 func (r *rule) Mask(next constrain.Set) {
+	r.masks++
 	for _, id := range r.next(r.text) {
 		next.Add(id)
 	}
@@ -275,6 +277,12 @@ func TestDraftable(t *testing.T) {
 		if got := d.Propose(make([]int32, c.n)); got != c.want || len(d.Drafts(100)) != min(c.want, 99) {
 			t.Errorf("%+v: %d tokens are proposed", c, got)
 		}
+		known := len(d.Known()) - d.Evaluated()
+		for n := range known + c.want + 3 {
+			if got := len(d.Pending(nil, n)); got != min(n, known+c.want) {
+				t.Errorf("%+v: %d of %d tokens are pending", c, got, n)
+			}
+		}
 	}
 	for most, want := range map[int]int{0: 0, 1: 1, 2: 2} {
 		p := asked()["25 tokens"]
@@ -350,5 +358,206 @@ func TestRest(t *testing.T) {
 	rest, _ := d.all(t, func() (int, []sched.Branch) { return 100, nil })
 	if text = append(text, rest...); !slices.Equal(text, want) {
 		t.Errorf("%v, want %v", text, want)
+	}
+}
+
+// Guesses that a constraint forbids are dropped with what follows them, and so is what follows a stop token, twins of a
+// guess, and what is no token.
+func TestGuessesThatCannotCome(t *testing.T) {
+	odd := func(text []int32) []int32 { return []int32{1, 3, 5} }
+	list := func(ids ...int32) (list []draft.Guess) {
+		for _, id := range ids {
+			list = append(list, draft.Guess{ID: id, Chance: 0.5})
+		}
+		return list
+	}
+	beside := func(ids ...int32) []draft.Guess { // all of them after the text
+		guesses := list(ids...)
+		for i := range guesses {
+			guesses[i].Back = i
+		}
+		return guesses
+	}
+	for name, c := range map[string]struct {
+		next func([]int32) []int32
+		list []draft.Guess
+		want []int32
+	}{
+		"allowed":          {odd, list(1, 3, 5), []int32{1, 3, 5}},
+		"a forbidden one":  {odd, list(1, 2, 5), []int32{1}},
+		"the first":        {odd, list(2, 1), nil},
+		"one beside":       {odd, beside(2, 1, 4, 3), []int32{1, 3}},
+		"without a rule":   {nil, list(2, 4), []int32{2, 4}},
+		"twins":            {nil, beside(2, 2, 3), []int32{2, 3}},
+		"after a stop":     {nil, list(2, 7, 3), []int32{2, 7}},
+		"beside a stop":    {nil, beside(7, 3), []int32{7, 3}},
+		"beyond the words": {nil, list(2, vocab, 3), []int32{2}},
+		"below them":       {nil, list(-1, 3), nil},
+		"the last":         {nil, list(vocab-1, 0), []int32{vocab - 1, 0}},
+	} {
+		p := asked()["to a token"] // 7
+		if c.next != nil {
+			p.Constraint = &rule{next: c.next}
+		}
+		d := drive(t, p, Config{Ctx: 60})
+		d.SetGuesses(c.list)
+		var got []int32
+		for _, g := range d.Guesses() {
+			got = append(got, g.ID)
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// A mask is computed once, beside the pass if there is time.
+func TestMasksAreComputedOnce(t *testing.T) {
+	p := asked()["25 tokens"]
+	r := &rule{next: func([]int32) []int32 { return []int32{1} }}
+	p.Constraint = r
+	d := drive(t, p, Config{Ctx: 60})
+	d.pass(t, 5)
+	d.Propose([]int32{1, 1, 1})
+	before := r.masks
+	d.beside = func(n int) {
+		d.Prepare(n)
+		d.Prepare(n)
+	}
+	if s := d.pass(t, 4); r.masks != before+4 || len(s.Tokens) != 4 {
+		t.Errorf("%d masks for a pass of four rows, %d tokens", r.masks-before, len(s.Tokens))
+	}
+}
+
+// Branches are cut to so many drafts; those of which nothing new is left are gone.
+func TestCutBranches(t *testing.T) {
+	of := func(lengths ...int) (list []sched.Branch) { // pairs: drafts, and how many of them are new
+		for i := 0; i < len(lengths); i += 2 {
+			list = append(list, sched.Branch{Path: make([]int, lengths[i]), New: lengths[i+1]})
+		}
+		return list
+	}
+	for depth, want := range [][]sched.Branch{of(), of(), of(2, 1), of(3, 2, 3, 1), of(4, 3, 3, 1)} {
+		got := CutBranches(of(4, 3, 3, 1), depth)
+		if depth == 1 { // one draft is left of the first, which is in the trunk
+			want = of()
+		}
+		if len(got) != len(want) {
+			t.Errorf("at %d: %v, want %v", depth, got, want)
+			continue
+		}
+		for i := range got {
+			if len(got[i].Path) != len(want[i].Path) || got[i].New != want[i].New {
+				t.Errorf("at %d: branch %d is %v, want %v", depth, i, got[i], want[i])
+			}
+		}
+	}
+	if got := CutBranches(of(1, 1), -3); len(got) != 0 {
+		t.Errorf("below 0: %v", got)
+	}
+}
+
+// letters are a vocabulary of single letters and blanks; in pairs, of two at a time where there are two.
+type letters struct{ pairs bool }
+
+const alphabet = 27 // letters, and the blank
+
+func (l letters) Text(dst []byte, ids []int32, _ bool) []byte {
+	for _, id := range ids {
+		if id >= alphabet {
+			dst = append(dst, "abcdefghijklmnopqrstuvwxyz "[id/alphabet-1])
+		}
+		dst = append(dst, "abcdefghijklmnopqrstuvwxyz "[id%alphabet])
+	}
+	return dst
+}
+
+func (l letters) IDs(dst []int32, text []byte, _ bool) []int32 {
+	id := func(c byte) int32 {
+		if c == ' ' {
+			return alphabet - 1
+		}
+		return int32(c - 'a')
+	}
+	for i := 0; i < len(text); i++ {
+		if l.pairs && i+1 < len(text) && text[i] != ' ' && text[i+1] != ' ' {
+			dst = append(dst, (id(text[i])+1)*alphabet+id(text[i+1]))
+			i++
+			continue
+		}
+		dst = append(dst, id(text[i]))
+	}
+	return dst
+}
+
+// Words that are complete are converted once: what is read again is the last one.
+func TestSettledWords(t *testing.T) {
+	mine := letters{}
+	w := NewTranslation(mine, letters{pairs: true}, false)
+	var ids []int32
+	for _, c := range []struct{ more, tail string }{
+		{"abc", "abc"}, {"d", "abcd"}, {" ef", " ef"}, {"g", " efg"}, {" h i jkl", " jkl"}, {" ", " "}, {"m", " m"},
+	} {
+		ids = mine.IDs(ids, []byte(c.more), false)
+		if w.read(ids); string(w.tail) != c.tail {
+			t.Errorf("after %q %q is left, want %q", c.more, w.tail, c.tail)
+		}
+	}
+}
+
+// The guesses of a model with another vocabulary are converted to the text's, as many as may be and as long as they are
+// likely; a text that is too long for the model is lost.
+func TestTranslatedProposals(t *testing.T) {
+	mine, theirs := letters{}, letters{pairs: true}
+	begin := func(o draft.Options, text string) *Proposal {
+		o.Sources = 1 << draft.Model
+		g, err := New(Params{Prompt: mine.IDs(nil, []byte(text), true), MaxTokens: 40, Sampling: sample.Defaults(), Draft: o},
+			Config{Vocab: 26, Ctx: 256, MaxRows: 32}) // without the blank
+		if err != nil {
+			t.Fatal(err)
+		}
+		lib := draft.NewLibrary()
+		g.Speculate(lib, "")
+		p := NewProposal(g, draft.Model, lib, NewTranslation(mine, theirs, false))
+		p.Begin()
+		p.Read(64)
+		return &p
+	}
+	for name, c := range map[string]struct {
+		o    draft.Options
+		says string
+		want string
+	}{
+		"all":             {draft.Options{Max: 16}, "cdefgh", "cdefgh"},
+		"as many as may":  {draft.Options{Max: 5}, "cdefgh", "cdefg"},
+		"until the blank": {draft.Options{Max: 16}, "cd ef", "cd"}, // which the model does not have
+		"an unlikely one": {draft.Options{Max: 16, MinChance: 0.99}, "cdefgh", "c"},
+	} {
+		p := begin(c.o, "ab")
+		if got := theirs.Text(nil, p.Known(), true); !p.Translates() || string(got) != "ab" || len(p.Known()) != 1 {
+			t.Errorf("%s: the text is %q", name, got)
+		}
+		for _, id := range theirs.IDs(nil, []byte(c.says), false) {
+			row := make([]float32, 1000)
+			row[id] = 20
+			p.Take(row, same)
+		}
+		p.Translate()
+		var ids []int32
+		for _, g := range p.Found() {
+			ids = append(ids, g.ID)
+		}
+		if got := string(mine.Text(nil, ids, false)); got != c.want {
+			t.Errorf("%s: %q, want %q", name, got, c.want)
+		}
+	}
+	for _, c := range []struct {
+		length int
+		lost   bool
+	}{{2, false}, {64, false}, {65, true}, {66, true}, {255, true}} {
+		p := begin(draft.Options{Max: 16}, string(slices.Repeat([]byte("a"), c.length)))
+		if p.Lost != c.lost || c.lost && len(p.Known()) > 0 {
+			t.Errorf("a text of %d letters: lost %v, %d tokens", c.length, p.Lost, len(p.Known()))
+		}
 	}
 }

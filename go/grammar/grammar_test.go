@@ -350,11 +350,18 @@ func TestAnyOrderByDefinition(t *testing.T) {
 		{Parts: []Expr{Lit("a"), Lit("b"), Lit("cc")}, Between: Lit(",")},
 		{Parts: []Expr{Lit("a"), Lit("b"), Lit("cc")}, Must: 2, Between: Lit(",")},
 		{Parts: []Expr{Lit("a"), Lit("b")}, Must: 2, Between: Lit("")},
+		{Parts: []Expr{Lit("a"), Lit("b"), Lit("cc")}, Must: 2, Listed: true, Between: Lit("")},
+		{Parts: []Expr{Lit("c"), Lit("b"), Lit("a")}, Must: 3, Listed: true, Between: Lit(""), More: more},
 		{Parts: []Expr{Lit("a"), Alt{Lit("a"), Lit("ab")}, Lit("b")}, Must: 1, Between: Lit("")},
 		{Parts: []Expr{Lit("a"), Lit("b")}, Must: 1, Between: Lit(","), More: more},
 		{Parts: []Expr{Lit("x"), Lit("b")}, Between: Alt{Lit(""), Lit(",")}, More: more},
 		{Between: Lit(","), More: more},
 	} {
+		for i, part := range append(e.With(func(e Expr) Expr { return e }).all(), nil) {
+			if all := append(e.all(), nil); !reflect.DeepEqual(part, all[i]) || len(all) < len(e.Parts)+2 {
+				t.Errorf("%#v has other parts when they are replaced by themselves", e)
+			}
+		}
 		const longest = 5
 		words := func(e Expr) (list []string) { // those of the expressions above
 			switch e := e.(type) {
@@ -385,7 +392,8 @@ func TestAnyOrderByDefinition(t *testing.T) {
 			for _, b := range between {
 				for i, part := range e.Parts {
 					for _, w := range words(part) {
-						if had>>i&1 == 0 {
+						late := e.Listed && i < e.Must && had&(1<<i-1) != 1<<i-1 // one before it has to come first
+						if had>>i&1 == 0 && !late {
 							add(text+b+w, had|1<<i)
 						}
 					}

@@ -167,7 +167,8 @@ func (b *Builder) draftHead(norm string) {
 	own := *b
 	own.Target = b.Config
 	own.Config = &Config{
-		Arch: h.Arch, NEmbd: h.NEmbd, NVocab: b.Config.NVocab, Layers: h.Layers, Ctx: b.Config.Ctx, NCtx: b.Config.NCtx,
+		Arch: h.Arch, Embedding: b.Config.Embedding, NEmbd: h.NEmbd, NVocab: b.Config.NVocab, Layers: h.Layers,
+		Ctx: b.Config.Ctx, NCtx: b.Config.NCtx,
 		Norm: kernel.RMS, Eps: h.Eps, EmbedScale: 1, ResidualScale: 1, LogitScale: 1, ExpertScale: 1, Head: *h,
 	}
 	own.TensorPrefix, own.residuals, own.caches, own.byDistance = HeadPrefix, "head.x", b.caches, nil
@@ -180,7 +181,7 @@ func (b *Builder) EmbedTokens(dst kernel.Buf, scale float32) {
 	h := &b.Config.Head
 	name, rows := HeadPrefix+"token_embd.weight", h.NTable
 	if rows == 0 {
-		name, rows = "token_embd.weight", b.Config.NVocab
+		name, rows = b.Config.Embedding, b.Config.NVocab
 	}
 	table := b.Table(name, h.NEmbd, rows)
 	b.Add(kernel.Embed{Dst: dst, Table: table, Scale: scale})
