@@ -196,12 +196,14 @@ func TestWhyATextEnds(t *testing.T) {
 		"its constraint fails at the last": {rule: &rule{next: two, deny: 2, err: broken}, row: flat, err: broken},
 		"biases ban what may come":         {rule: &rule{next: two}, bias: banAll[2:4], row: flat, err: ErrBanned},
 		"biases ban some of it":            {rule: &rule{next: two}, bias: banAll[2:3], row: flat},
-		"one, the model another":           {rule: &rule{next: two}, bias: banAll[2:3], banned: both[1:], row: flat, err: ErrBanned},
-		"the model bans both":              {rule: &rule{next: two}, banned: both, row: flat, err: sample.ErrNoToken},
-		"biases ban all":                   {bias: banAll, row: flat, err: ErrBanned},
-		"biases ban all but one":           {bias: banAll[1:], row: flat},
-		"but one that is not likely":       {bias: banAll[1:], row: void, err: sample.ErrNoToken},
-		"only some bias":                   {bias: some, row: void, err: sample.ErrNoToken},
+		"one, the model another": {
+			rule: &rule{next: two}, bias: banAll[2:3], banned: both[1:], row: flat, err: ErrBanned,
+		},
+		"the model bans both":        {rule: &rule{next: two}, banned: both, row: flat, err: sample.ErrNoToken},
+		"biases ban all":             {bias: banAll, row: flat, err: ErrBanned},
+		"biases ban all but one":     {bias: banAll[1:], row: flat},
+		"but one that is not likely": {bias: banAll[1:], row: void, err: sample.ErrNoToken},
+		"only some bias":             {bias: some, row: void, err: sample.ErrNoToken},
 	} {
 		p := asked()["25 tokens"]
 		p.Sampling.Temp, p.Bias = 0, c.bias
@@ -511,8 +513,10 @@ func TestTranslatedProposals(t *testing.T) {
 	mine, theirs := letters{}, letters{pairs: true}
 	begin := func(o draft.Options, text string) *Proposal {
 		o.Sources = 1 << draft.Model
-		g, err := New(Params{Prompt: mine.IDs(nil, []byte(text), true), MaxTokens: 40, Sampling: sample.Defaults(), Draft: o},
-			Config{Vocab: 26, Ctx: 256, MaxRows: 32}) // without the blank
+		prompt := mine.IDs(nil, []byte(text), true)
+		g, err := New(Params{Prompt: prompt, MaxTokens: 40, Sampling: sample.Defaults(), Draft: o}, Config{
+			Vocab: 26, Ctx: 256, MaxRows: 32, // without the blank
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
