@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"slices"
 	"testing"
@@ -112,6 +113,27 @@ func TestRates(t *testing.T) {
 	}{{0, time.Second, 0}, {-1, time.Second, 0}, {1, time.Second, 1}, {1, 0, 0}, {5, -1, 0}, {3, 1, 3e9}} {
 		if got := rate(c.n, c.took); math.Abs(got-c.want) > 1e-3 {
 			t.Errorf("%d in %v: %v per second, want %v", c.n, c.took, got, c.want)
+		}
+	}
+}
+
+// Sizes up to their limits are taken, the next is refused by name and limit.
+func TestSizes(t *testing.T) {
+	for name, c := range map[string]struct {
+		most int
+		set  func(c *Config, n int)
+	}{
+		"context":   {maxContext, func(c *Config, n int) { c.Ctx = n }},
+		"sequences": {1 << 16, func(c *Config, n int) { c.Sequences = n }},
+		"batch":     {1 << 20, func(c *Config, n int) { c.Batch = n }},
+	} {
+		for n, ok := range map[int]bool{-1: false, 0: true, 1: true, c.most: true, c.most + 1: false} {
+			var of Config
+			c.set(&of, n)
+			want := fmt.Sprintf("%s %d, want 0 to %d", name, n, c.most)
+			if err := of.fill(); (err == nil) != ok || err != nil && err.Error() != want {
+				t.Errorf("%s %d: %v, want %v, or %s", name, n, err, ok, want)
+			}
 		}
 	}
 }
