@@ -210,3 +210,24 @@ func distanceOf(x gguf.Tensor, exact []float32) (float64, error) {
 	squares, errors, err := measure(x.Type, exact, x.Data, int(x.Dims[0]))
 	return math.Sqrt(errors / squares), err
 }
+
+// TestQuantizedMinimums asks for Q4_1, which holds integers of 4 bits with zeros but for the rounding of minimums.
+func TestQuantizedMinimums(t *testing.T) {
+	dir := t.TempDir()
+	caseOf(t, "awq").write(t, dir)
+	exact, err := converted(t, dir, Options{Type: "f32"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := converted(t, dir, Options{Type: "Q4_1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, ok := f.Tensor("blk.0.attn_q.weight")
+	if !ok || x.Type != gguf.Q4_1 {
+		t.Fatalf("got %v", x)
+	}
+	if l, err := distanceOf(*x, floatsOf(t, exact, x.Name)); err != nil || l == 0 || l > 1.0/(1<<11) {
+		t.Errorf("a relative error of %.2g, %v", l, err)
+	}
+}

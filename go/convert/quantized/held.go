@@ -3,6 +3,7 @@ package quantized
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 
 	"github.com/quern-llm/quern/go/convert/lang"
 	"github.com/quern-llm/quern/go/gguf"
@@ -47,7 +48,7 @@ func (m *matrix) held(cache *tiles) ([]lang.Held, error) {
 	if err != nil || s.overflow || s.error > nearly {
 		return nil, err
 	}
-	var exact, near []lang.Held
+	var exact, near, rounded []lang.Held
 	for _, h := range holders {
 		elems := uint64(h.typ.BlockElems())
 		whole := m.cols%elems == 0 && (m.groups == 1 || m.width%elems == 0)
@@ -61,12 +62,12 @@ func (m *matrix) held(cache *tiles) ([]lang.Held, error) {
 		case is:
 			exact = append(exact, as)
 		case h.typ == gguf.Q4_1:
-			defer func() { near = append(near, as) }()
+			rounded = append(rounded, as)
 		default:
 			near = append(near, as)
 		}
 	}
-	return append(exact, near...), nil
+	return slices.Concat(exact, near, rounded), nil
 }
 
 // survey reads all scales and zeros.
