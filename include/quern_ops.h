@@ -609,6 +609,18 @@ struct qn_decay {
 	float scale;
 };
 
+/*
+ * QN_OP_LRU: a real-gated linear recurrent unit (De et al. 2024, "Griffin"). By columns, with a = e^decay,
+ *	h = a h + sqrt(1 - a^2) src,  dst[t] = h
+ * at the beginning of a sequence h = src. Decays are at most 0. The state is h, [n_col].
+ */
+struct qn_lru {
+	struct qn_place state;
+	struct qn_cols src, decay;
+	int32_t dst;
+	int32_t n_col;
+};
+
 /* ------------------------------------------------------------------ an operation */
 
 /* The kinds of operations, with the member of struct qn_op that each has. */
@@ -642,6 +654,7 @@ enum qn_op_kind {
 	QN_OP_ALIGN,       /* align */
 	QN_OP_NGRAM,       /* ngram */
 	QN_OP_DECAY,       /* decay */
+	QN_OP_LRU,         /* lru */
 };
 
 /* One operation. */
@@ -679,6 +692,7 @@ struct qn_op {
 		struct qn_scan scan;
 		struct qn_wkv wkv;
 		struct qn_decay decay;
+		struct qn_lru lru;
 	};
 };
 

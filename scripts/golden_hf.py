@@ -298,6 +298,9 @@ FAMILIES = {
         "groups": {"linear_num_key_heads": 2}, "eps": {"rms_norm_eps": 1e-3},
         "layer-types": {"layer_types": ["full_attention", "linear_attention", "linear_attention", "full_attention",
                                         "linear_attention"]}}),
+    "recurrentgemma": ("recurrent_gemma", {"num_hidden_layers": 4, "attention_window_size": 16, "pad_token_id": 0}, {
+        **TIED, "cap": {"logits_soft_cap": 3.0}, "bias": {"attention_bias": True}, "eps": {"rms_norm_eps": 0.5},
+        "types": {"block_types": ["attention", "recurrent"]}, "narrow": {"lru_width": 64, "num_attention_heads": 2}}),
     "diffllama": ("diffllama", {"num_key_value_heads": 2}, {
         **TIED, "bias": {"attention_bias": True}, "heads": {"num_attention_heads": 8, "num_key_value_heads": 4},
         "head": {"head_dim": 32}, "llama3": ROPES["llama3"]}),

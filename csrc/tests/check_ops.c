@@ -1102,6 +1102,65 @@ static void conv(struct qn_pool *pool, int n, int plain, int segs)
 	guard_free_all();
 }
 
+/* Runs tokens from .. to of the two sequences of conv_run(), with the same states. */
+static void lru_run(struct qn_pool *pool, const struct qn_op *op, float *src, float *dst, float *state, int64_t unit,
+                    int from, int to, int in)
+{
+	int32_t seq[CONV_TOK], table[2][2] = {{in, 1}, {in < 0 ? -1 : 2, 3}};
+	const struct qn_group group = {state, unit, table[0], 2};
+	const int width = (op->lru.n_col + 15) / 16 * 16;
+	const struct qn_buf bufs[2] = {{src + (int64_t)from * 2 * width, 2 * width},
+	                               {dst + (int64_t)from * width, width}};
+	const struct qn_batch batch = {.seq = seq, .groups = &group, .n_tok = to - from, .n_seq = 2, .n_group = 1};
+
+	for (int t = from; t < to; t++)
+		seq[t - from] = t >= CONV_TOK - 4;
+	check_true(qn_plan_check(op, 1, bufs, 2) == QN_OK, "refused");
+	run_ops(pool, op, 1, bufs, &batch, NULL, 0, NULL);
+}
+
+/* A recurrent unit over all tokens, and over them in two batches: the same, and the formula. */
+static void lru(struct qn_pool *pool, int n)
+{
+	const int width = (n + 15) / 16 * 16;
+	const int64_t unit = 64 + (n * (int64_t)sizeof(float) + 63) / 64 * 64;
+	float *src = guard_alloc(sizeof *src * 2 * CONV_TOK * (size_t)width), *dst[2], *state[2];
+	double *h = guard_alloc(sizeof *h * (size_t)n);
+	const struct qn_op op = {
+		.kind = QN_OP_LRU,
+		.lru = {.src = {CONV_SRC, 0}, .decay = {CONV_SRC, width}, .dst = CONV_DST, .n_col = n, .state = {.offset = 64}},
+	};
+
+	check_at(check_sets, "a recurrent unit of %d columns", n);
+	for (int i = 0; i < 2 * CONV_TOK * width; i++)
+		src[i] = i / width % 2 ? -fabsf(rnd_normal()) : rnd_normal();
+	for (int i = 0; i < 2; i++) {
+		dst[i] = guard_alloc(sizeof **dst * CONV_TOK * (size_t)width);
+		state[i] = guard_alloc(4 * (size_t)unit);
+		memset(dst[i], 0, sizeof **dst * CONV_TOK * (size_t)width);
+		memset(state[i], 0x55, 4 * (size_t)unit);
+	}
+	lru_run(pool, &op, src, dst[0], state[0], unit, 0, CONV_TOK, -1);
+	for (int t = 0; t < CONV_TOK; t++)
+		for (int i = 0; i < n; i++) {
+			const double a = exp((double)src[(2 * t + 1) * width + i]), x = (double)src[2 * t * width + i];
+
+			h[i] = t == 0 || t == CONV_TOK - 4 ? x : a * h[i] + sqrt(1 - a * a) * x;
+			check_near("h", t * n + i, (double)dst[0][t * width + i], h[i], 2e-6 * (1 + fabs(h[i]) + fabs(x)));
+		}
+	for (int cut = 1; cut < CONV_TOK - 4; cut++) { /* of the first sequence */
+		memset(state[1], 0x55, 4 * (size_t)unit);
+		lru_run(pool, &op, src, dst[1], state[1], unit, 0, cut, -1);
+		memcpy(state[1], (uint8_t *)state[1] + unit, (size_t)unit);
+		lru_run(pool, &op, src, dst[1], state[1], unit, cut, CONV_TOK - 4, 0);
+		for (int t = 0; t < CONV_TOK - 4; t++)
+			check_floats("h", dst[1] + t * width, dst[0] + t * width, n);
+		check_bytes("state", (uint8_t *)state[1] + unit + 64, (uint8_t *)state[0] + unit + 64,
+		            n * (int64_t)sizeof(float));
+	}
+	guard_free_all();
+}
+
 /* Activations of some columns. */
 static void columns(struct qn_pool *pool)
 {
@@ -1627,6 +1686,8 @@ void check_ops(void)
 		conv(pool, 200, plain, 1);
 		conv(pool, 96, plain, 3);
 	}
+	lru(pool, 64);
+	lru(pool, 200);
 	columns(pool);
 	routes(pool);
 	streams(pool);

@@ -752,6 +752,9 @@ static void refuses_rows(void)
 			.decays = FF, .bonus = w,
 		},
 	};
+	const struct qn_op lru = {
+		.kind = QN_OP_LRU, .lru = {.src = {X, 0}, .decay = {X, 16}, .dst = FF, .n_col = 16},
+	};
 	static const uint64_t hash[] = {1, 2, 3, 5, 7, 0, 2}, none[] = {1, 2, 3, 0, 7, 0, 2};
 	static const uint64_t beyond[] = {1, 2, 3, 5, 7, 0, 1 << 20};
 	struct qn_op ngram = {
@@ -784,6 +787,13 @@ static void refuses_rows(void)
 	REFUSES_OF(align, align.src.buf, -1);
 	REFUSES_OF(align, align.with.buf, N_BUFS);
 	REFUSES_OF(align, align.dst, -1);
+	expect(&lru, QN_OK, "a recurrent unit");
+	REFUSES_OF(lru, lru.n_col, 0);
+	REFUSES_OF(lru, lru.n_col, 1 << 20);
+	REFUSES_OF(lru, lru.src.col, 8);
+	REFUSES_OF(lru, lru.decay.buf, -1);
+	REFUSES_OF(lru, lru.dst, ROUTER);
+	REFUSES_OF(lru, lru.state.offset, 32);
 	expect(&decay, QN_OK, "rows that decay apart");
 	REFUSES_OF(decay, decay.r.n_head, 0);
 	REFUSES_OF(decay, decay.r.n_head_kv, 3);

@@ -94,6 +94,7 @@ type Config struct {
 	Delta Delta // the zero value: no delta nets
 	Scan  Scan  // the zero value: no state spaces
 	RWKV  RWKV  // the zero value: no RWKV
+	LRU   LRU   // the zero value: no recurrent units
 
 	Latent       Latent     // the zero value: no latent attention
 	WindowLatent Latent     // of layers with a window; the zero value: Latent
@@ -181,6 +182,9 @@ type RWKV struct {
 	Bare                     bool // without a norm of the result in RWKV 6; in RWKV 7 it is optional
 	Halve                    int  // the residual is halved after every Halve layers; 0: never
 }
+
+// An LRU is the sizes of recurrent units, in place of attention: columns, and the groups of them that have gates together.
+type LRU struct{ Width, NHead int }
 
 // A LayerConfig is the sizes of one transformer block.
 type LayerConfig struct {
