@@ -128,14 +128,13 @@ func (c *compiler) count(texts, units *dfa, of grammar.Repeat) (n *counting, ok 
 func (n *counting) measure(work *grammar.Work, may func(lo, hi int) bool) (from, to []int32, ok bool) {
 	states := len(n.accepts)
 	before := make([][]int32, states)
-	edges := 0
 	for from := range states {
+		work.Do(len(n.dfa.first))
 		last := int32(-1)
 		for k, to := range n.row(int32(from)) {
 			if to >= 0 && to != last && may(int(n.first[k]), n.last(k)) {
 				before[to] = append(before[to], int32(from))
 				last = to
-				edges++
 			}
 		}
 	}
@@ -152,7 +151,7 @@ func (n *counting) measure(work *grammar.Work, may func(lo, hi int) bool) (from,
 	if longest < 0 {
 		longest = n.min + states // who has a longer one has one of that
 	}
-	steps := 0
+	steps, all := 0, 0
 	for length := 1; length <= longest && len(ends) > 0; length++ {
 		was := len(now)
 		same := true
@@ -190,11 +189,12 @@ func (n *counting) measure(work *grammar.Work, may func(lo, hi int) bool) (from,
 			}
 			break
 		}
-		if steps > maxLengths {
+		work.Do(1 + steps)
+		if all += steps; all > maxLengths {
 			return nil, nil, false
 		}
+		steps = 0
 	}
-	work.Do(edges + steps)
 	if n.max >= 0 && gap > n.max-n.min+1 {
 		return nil, nil, false
 	}
