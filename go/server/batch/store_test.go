@@ -53,6 +53,9 @@ func TestOpenAgain(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("others can read the folder: %v, %v", info.Mode(), err)
+	}
 	left := filepath.Join(dir, ".file-x.tmp")
 	if err := os.WriteFile(left, nil, 0o600); err != nil {
 		t.Fatal(err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/rs/zerolog"
@@ -47,6 +48,15 @@ func newCatalog(t *testing.T) *catalog.Catalog {
 func TestNames(t *testing.T) {
 	t.Parallel()
 	list := newCatalog(t)
+	var forgotten atomic.Int64
+	list.Forget = func(m *ask.Model) { forgotten.Add(int64(len(m.Name))) }
+	alone := &catalog.Catalog{Set: models.New[ask.Model](models.Config{})}
+	if alone.Named() || !list.Named() {
+		t.Errorf("names mean something: of none %v, of two %v", alone.Named(), list.Named())
+	}
+	if alone.LoraDir = "x"; !alone.Named() {
+		t.Error("where adapters come and go names mean nothing")
+	}
 	mario, err := ask.NewPersona(&persona.Persona{Name: "mario", From: "b"})
 	if err != nil {
 		t.Fatal(err)
@@ -107,6 +117,9 @@ func TestNames(t *testing.T) {
 		t.Fatal(err)
 	}
 	fake.Eventually(t, "unloaded", func() bool { return !list.Adapting() })
+	if n := forgotten.Load(); n != 2 {
+		t.Errorf("%d models are forgotten", n)
+	}
 	means("unloaded", map[string]string{"poet": "poet"})
 }
 

@@ -104,3 +104,33 @@ func TestDownloads(t *testing.T) {
 		t.Errorf("a model that is not downloaded: %d %s", got, b)
 	}
 }
+
+// A download goes on as long as one client waits for it, and is not listed any more once it has ended.
+func TestClientsThatLeave(t *testing.T) {
+	t.Parallel()
+	lib := &fake.Shelf{Begun: make(chan struct{}), GoOn: make(chan struct{}), Ended: make(chan error, 1)}
+	s := fake.New(t, "Hello", func(c *server.Config, _ *ask.Model, _ *fake.Engine) { c.Library = lib })
+	pull := func() (leave func()) {
+		ctx, cancel := context.WithCancel(t.Context())
+		req, _ := http.NewRequestWithContext(ctx, "POST", s.URL+"/api/pull", strings.NewReader(`{"model":"hf.co/org/repo"}`))
+		resp, err := http.DefaultClient.Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { resp.Body.Close() })
+		return cancel
+	}
+	first := make(chan func(), 1)
+	go func() { first <- pull() }()
+	<-lib.Begun
+	second := pull()
+	(<-first)()
+	if b := s.Get("/models"); !strings.Contains(string(b), `"value":"downloading"`) {
+		t.Errorf("%s", b)
+	}
+	second()
+	if err := <-lib.Ended; err != context.Canceled {
+		t.Error(err)
+	}
+	fake.Eventually(t, "not listed", func() bool { return !strings.Contains(string(s.Get("/models")), "org/repo") })
+}
