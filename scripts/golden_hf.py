@@ -127,6 +127,14 @@ SEQ2SEQ_VARIANTS = {
     "untied": {"tie_word_embeddings": False}, "scale": {"scale_embedding": True},
     "relu": {"activation_function": "relu"}, "silu": {"activation_function": "swish"}, "deep": {"encoder_layers": 4, "num_hidden_layers": 4}}
 EXPERTS = dict(num_experts=8, num_experts_per_tok=3, moe_intermediate_size=32)
+MAMBA = dict(mamba_n_heads=8, mamba_d_head=16, mamba_n_groups=2, mamba_d_state=16, mamba_chunk_size=8)
+DEEPSEEK = dict(
+    kv_lora_rank=32, q_lora_rank=24, qk_nope_head_dim=16, qk_rope_head_dim=16, v_head_dim=16, n_routed_experts=8,
+    num_experts_per_tok=3, moe_intermediate_size=32, n_shared_experts=1, first_k_dense_replace=1, n_group=1,
+    topk_group=1, num_key_value_heads=4)
+LINEAR = dict(
+    num_hidden_layers=4, head_dim=16, linear_key_head_dim=16, linear_value_head_dim=16, linear_num_key_heads=2,
+    linear_num_value_heads=4)
 ROUTED = dict(n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=32, n_shared_experts=1)
 LATENT = dict(num_key_value_heads=4, q_lora_rank=32, kv_lora_rank=32, qk_rope_head_dim=16, qk_nope_head_dim=16,
               v_head_dim=32)
@@ -172,19 +180,25 @@ FAMILIES = {
         "yarn": ROPES["yarn"], "dynamic": ROPES["dynamic"]}),
     "qwen2moe": ("qwen2_moe", {**EXPERTS, "shared_expert_intermediate_size": 48}, {
         **TIED, "norm": {"norm_topk_prob": True}, "no-bias": {"qkv_bias": False},
+        "dense": {"mlp_only_layers": [1]}, "step": {"decoder_sparse_step": 2},
         "window": {"use_sliding_window": True, "sliding_window": 16, "max_window_layers": 1}}),
     "qwen3": ("qwen3", {"head_dim": 16}, {
         **TIED, "window": {"use_sliding_window": True, "sliding_window": 16, "max_window_layers": 1},
         "bias": {"attention_bias": True}, "head": {"head_dim": 32}, "yarn": ROPES["yarn"]}),
     "qwen3moe": ("qwen3_moe", {**EXPERTS, "head_dim": 16}, {
         **TIED, "norm": {"norm_topk_prob": True}, "bias": {"attention_bias": True},
+        "dense": {"mlp_only_layers": [1]}, "step": {"decoder_sparse_step": 2},
         "window": {"use_sliding_window": True, "sliding_window": 16}, "head": {"head_dim": 32}}),
     "starcoder": ("gpt_bigcode", {"n_embd": 64, "n_layer": 3, "n_head": 4, "n_inner": 96, "n_positions": 256}, {
         "untied": {"tie_word_embeddings": False}}),
     "falcon": ("falcon", {"num_kv_heads": 1, "new_decoder_architecture": False, "multi_query": True}, {
         "many": {"new_decoder_architecture": True, "num_kv_heads": 2},
         "one-norm": {"new_decoder_architecture": True, "num_kv_heads": 2, "num_ln_in_parallel_attn": 1},
-        "bias": {"bias": True}, "untied": {"tie_word_embeddings": False}}),
+        "bias": {"bias": True}, "untied": {"tie_word_embeddings": False},
+        "all-heads": {"multi_query": False, "num_kv_heads": None}, "serial": {"parallel_attn": False},
+        "rw": {"alibi": True, "multi_query": False, "num_kv_heads": None, "parallel_attn": False, "bias": True},
+        "rw-parallel": {"alibi": True, "multi_query": False, "num_kv_heads": None},
+        "rw-one-key": {"alibi": True}}),
     "mpt": ("mpt", {"d_model": 64, "n_heads": 4, "n_layers": 3, "expansion_ratio": 4, "max_seq_len": 256,
         "num_key_value_heads": None}, {
         "clip": {"attn_config": {"clip_qkv": 0.5}}}),
@@ -485,6 +499,90 @@ FAMILIES = {
                       "decoder_start_token_id": 0}, {**UNTIE}),
     "mt5": ("mt5", {"d_model": 64, "d_kv": 16, "d_ff": 96, "num_layers": 2, "num_heads": 4, "pad_token_id": 0,
                     "decoder_start_token_id": 0}, {}),
+    "opt": ("opt", {"ffn_dim": 96, "num_key_value_heads": None, "max_position_embeddings": 128}, {
+        "untied": {"tie_word_embeddings": False}, "post-norm": {"do_layer_norm_before": False},
+        "words": {"word_embed_proj_dim": 32},
+        "350m": {"do_layer_norm_before": False, "word_embed_proj_dim": 32},
+        "350m-untied": {"do_layer_norm_before": False, "word_embed_proj_dim": 32, "tie_word_embeddings": False},
+        "galactica": {"enable_bias": False, "layer_norm_elementwise_affine": False, "activation_function": "gelu"},
+        "post-norm-bare": {"do_layer_norm_before": False, "layer_norm_elementwise_affine": False}}),
+    "xglm": ("xglm", {"d_model": 64, "ffn_dim": 96, "num_layers": 3, "attention_heads": 4, "num_key_value_heads": None,
+        "max_position_embeddings": 128}, {
+        "untied": {"tie_word_embeddings": False}, "no-scale": {"scale_embedding": False},
+        "relu": {"activation_function": "relu"}}),
+    "gptj": ("gptj", {"n_embd": 64, "n_layer": 3, "n_head": 4, "rotary_dim": 8, "n_positions": 128,
+        "num_key_value_heads": None}, {
+        "tied": {"tie_word_embeddings": True}, "all": {"rotary_dim": 16}, "inner": {"n_inner": 96},
+        "gelu": {"activation_function": "gelu"}, "eps": {"layer_norm_epsilon": 0.5}}),
+    "codegen": ("codegen", {"n_embd": 64, "n_layer": 3, "n_head": 8, "rotary_dim": 4, "n_positions": 128,
+        "num_key_value_heads": None}, {
+        "tied": {"tie_word_embeddings": True}, "four-heads": {"n_head": 4, "rotary_dim": 16},
+        "inner": {"n_inner": 96}}),
+    "gptneo": ("gpt_neo", {"num_hidden_layers": 4, "num_heads": 4, "num_key_value_heads": None, "window_size": 16,
+        "attention_types": [[["global", "local"], 2]], "max_position_embeddings": 128}, {
+        "untied": {"tie_word_embeddings": False}, "global": {"attention_types": [[["global"], 4]]},
+        "types": {"attention_types": [[["local"], 2], [["global", "local"], 1]]},
+        "inner": {"intermediate_size": None}, "relu": {"activation_function": "relu"}}),
+    "glm": ("glm", {"head_dim": 16, "pad_token_id": 0}, {
+        "tied": {"tie_word_embeddings": True}, "no-bias": {"attention_bias": False},
+        "partial": rope(partial_rotary_factor=0.25), "head": {"head_dim": 32}, "yarn": rope(
+            "yarn", factor=4.0, original_max_position_embeddings=32, partial_rotary_factor=0.5)}),
+    "helium": ("helium", {"head_dim": 16, "pad_token_id": 0}, {
+        "tied": {"tie_word_embeddings": True}, "bias": {"attention_bias": True, "mlp_bias": True},
+        "yarn": ROPES["yarn"], "llama3": ROPES["llama3"]}),
+    "persimmon": ("persimmon", {"num_key_value_heads": None}, {
+        "tied": {"tie_word_embeddings": True}, "no-norm": {"qk_layernorm": False},
+        "partial": rope(partial_rotary_factor=0.25), "gelu": {"hidden_act": "gelu"}, "eps": {"layer_norm_eps": 0.5},
+        "linear": rope("linear", factor=4.0, partial_rotary_factor=0.5)}),
+    "vaultgemma": ("vaultgemma", {"head_dim": 16, "sliding_window": 16, "query_pre_attn_scalar": 16,
+                                  "pad_token_id": 0}, {
+        "untied": {"tie_word_embeddings": False}, "scalar": {"query_pre_attn_scalar": 24},
+        "caps": {"attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0},
+        "no-caps": {"attn_logit_softcapping": None, "final_logit_softcapping": None},
+        "layer-types": {"num_hidden_layers": 4, "layer_types": LAYERS4}, "bias": {"attention_bias": True}}),
+    "nanochat": ("nanochat", {}, {
+        "tied": {"tie_word_embeddings": True}, "cap": {"final_logit_softcapping": 3.0},
+        "no-cap": {"final_logit_softcapping": None}, "bias": {"attention_bias": True},
+        "many": {"num_key_value_heads": 4}, "theta": rope(theta=500.0), "eps": {"rms_norm_eps": 0.5}}),
+    "bamba": ("bamba", {**MAMBA, "attn_layer_indices": [1], "pad_token_id": 0}, {
+        "tied": {"tie_word_embeddings": True}, "limits": {"time_step_limit": [0.1, 0.3]},
+        "no-conv-bias": {"mamba_conv_bias": False}, "proj-bias": {"mamba_proj_bias": True},
+        "bias": {"attention_bias": True, "mlp_bias": True}}),
+    "granitehybrid": ("granitemoehybrid", {
+        **MAMBA, "layer_types": ["linear_attention", "full_attention", "linear_attention"], "num_local_experts": 8,
+        "num_experts_per_tok": 3, "shared_intermediate_size": 48}, {
+        "tied": {"tie_word_embeddings": True}, "rope": {"position_embedding_type": "rope"},
+        "dense": {"num_local_experts": 0}, "limits": {"time_step_limit": [0.1, 0.3]}, "bias": {"attention_bias": True},
+        "no-conv-bias": {"mamba_conv_bias": False},
+        "scales": {"attention_multiplier": 0.4, "embedding_multiplier": 2.0, "residual_multiplier": 0.7,
+                   "logits_scaling": 3.0}}),
+    "falconh1": ("falcon_h1", {**MAMBA, "mamba_d_ssm": 128}, {
+        "tied": {"tie_word_embeddings": True}, "norm": {"mamba_rms_norm": True, "mamba_norm_before_gate": False},
+        "limits": {"time_step_limit": [0.1, 0.3]}, "no-conv-bias": {"mamba_conv_bias": False},
+        "multipliers": {
+            "lm_head_multiplier": 0.5, "embedding_multiplier": 2.0, "mlp_multipliers": [0.7, 1.4],
+            "key_multiplier": 0.6, "attention_out_multiplier": 0.8, "attention_in_multiplier": 1.3, "ssm_in_multiplier": 1.2,
+            "ssm_out_multiplier": 0.9, "ssm_multipliers": [0.7, 1.1, 0.8, 1.2, 0.9]}}),
+    "jamba": ("jamba", {
+        "num_hidden_layers": 4, "attn_layer_offset": 1, "attn_layer_period": 2, "expert_layer_offset": 1,
+        "expert_layer_period": 2, "num_experts": 4, "num_experts_per_tok": 2, "mamba_d_state": 16,
+        "mamba_dt_rank": 16, "use_mamba_kernels": False}, {
+        "tied": {"tie_word_embeddings": True}, "no-conv-bias": {"mamba_conv_bias": False},
+        "offsets": {"attn_layer_offset": 0, "expert_layer_offset": 0}, "rank": {"mamba_dt_rank": 32},
+        "proj-bias": {"mamba_proj_bias": True}}),
+    "deepseek2": ("deepseek_v2", {**DEEPSEEK, "topk_method": "greedy"}, {
+        "tied": {"tie_word_embeddings": True}, "lite": {"q_lora_rank": None}, "scale": {"routed_scaling_factor": 1.5},
+        "groups": {"topk_method": "group_limited_greedy", "n_group": 4, "topk_group": 2}}),
+    "deepseek3": ("deepseek_v3", DEEPSEEK, {
+        "tied": {"tie_word_embeddings": True}, "full": {"q_lora_rank": None}, "scale": {"routed_scaling_factor": 1.5},
+        "groups": {"n_group": 4, "topk_group": 2}, "no-norm": {"norm_topk_prob": False},
+        "yarn": rope("yarn", factor=4.0, original_max_position_embeddings=32, mscale=1.0, mscale_all_dim=1.0)}),
+    "qwen3next": ("qwen3_next", {**EXPERTS, **LINEAR, "shared_expert_intermediate_size": 48}, {
+        "tied": {"tie_word_embeddings": True}, "dense": {"mlp_only_layers": [1]}, "step": {"decoder_sparse_step": 2},
+        "partial": rope(partial_rotary_factor=0.5)}),
+    "qwen35": ("qwen3_5_text", LINEAR, {
+        "tied": {"tie_word_embeddings": True}, "wide": {"linear_value_head_dim": 32},
+        "partial": rope(partial_rotary_factor=0.5)}),
 }
 
 
@@ -600,7 +698,8 @@ neighbours(transformers.models.hy_v4.modeling_hy_v4)
 def computed(folder, name, forced):
     """The prompt, the ids that follow it, and the log-probabilities at each position."""
     config = AutoConfig.from_pretrained(folder)
-    model, report = auto(config).from_pretrained(folder, dtype=torch.float32, attn_implementation="eager",
+    kind = "sdpa" if getattr(config, "alibi", False) else "eager"  # Falcon's eager attention adds ALiBi twice
+    model, report = auto(config).from_pretrained(folder, dtype=torch.float32, attn_implementation=kind,
                                                  output_loading_info=True)
     report["missing_keys"] = [k for k in report["missing_keys"] if not k.endswith(CONSTANTS)]
     bad = {k: v for k, v in report.items() if v}

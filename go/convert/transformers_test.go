@@ -151,7 +151,6 @@ var unlike = map[string]string{
 	"TestTransformers/mimo2/norm":         "norm_topk_prob",
 	"TestTransformers/minicpm3/bias":      "attn_kv_a_mqa.bias",
 	"TestTransformers/olmoe/clip":         "clip_qkv",
-	"TestTransformers/phi/norm":           "k_layernorm",
 	"TestTransformers/phimoe/jitter":      "router_jitter_noise",
 }
 

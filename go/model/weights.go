@@ -383,7 +383,7 @@ func (w *weights) smallBytes() uint64 {
 	for _, c := range w.choices {
 		n += choiceBytes(c)
 	}
-	return n
+	return max(n, 4) // models without norms and biases have some memory too
 }
 
 // isFloat reports whether the elements of a tensor are floats.

@@ -23,3 +23,12 @@ var chatglm = lang.Family{
 	},
 	Vocab: glmVocab,
 }
+
+// glm is GLM 4 of 9B under transformers' own names.
+var glm = lang.Family{
+	Arch:  "chatglm",
+	Names: "GlmForCausalLM",
+	Rules: lang.Rules{{"mlp.gate_up_proj", "ffn_up", nil}}.And(ends, attention, dense),
+	Keys:  func(k *lang.Keys) { rotating(k, 0.5) },
+	Vocab: glmVocab,
+}

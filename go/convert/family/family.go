@@ -29,6 +29,7 @@ var families = []lang.Family{
 	laguna, cogvlm, maple, step35, minimax01, minimax, glm4, gptneox, gpt2, bert, xlmRoberta, nomicBERT, jinaBERTv2,
 	llamaEmbed, modernBERT, eurobert, neoBERT, t5, t5Encoder, bart, mbart, pegasus, marian,
 	flexOlmo, hyperclovax, olmoHybrid, phi4Multimodal, diffLlama, recurrentGemma,
+	opt, xglm, gptj, codegen, gptneo, glm, helium, persimmon, vaultgemma, nanochat, bamba,
 	distilBERT, mpnet, electra,
 }
 

@@ -20,7 +20,7 @@ var nothing = strings.Fields(`
 	attention_dropout hidden_dropout_prob attention_probs_dropout_prob resid_pdrop embd_pdrop emb_pdrop attn_pdrop
 	hidden_dropout dropout dropout_rate qa_dropout seq_classif_dropout summary_last_dropout embedding_dropout mlp_dropout
 	residual_dropout activation_dropout encoder_layerdrop decoder_layerdrop init_std w_init_variance_scale
-	final_w_init_variance_scale
+	final_w_init_variance_scale embed_dropout layerdrop resid_dropout
 	router_aux_loss_coef router_jitter_noise aux_loss_alpha sparse_pred_ignore_index sparse_prediction
 
 	pretraining_tp model_parallel_size reorder_and_upcast_attn attention_softmax_in_fp32
@@ -62,6 +62,9 @@ var shownTo = map[string]string{
 	"falcon-h1": "attention_in_multiplier attention_out_multiplier embedding_multiplier key_multiplier lm_head_multiplier " +
 		"mlp_multipliers ssm_in_multiplier ssm_multipliers ssm_out_multiplier mamba_expand mamba_n_heads " +
 		"mamba_norm_before_gate mamba_rms_norm projectors_bias",
+	"gpt_neo":  "attention_types", // a list of layers says it
+	"opt":      "enable_bias layer_norm_elementwise_affine word_embed_proj_dim",
+	"phimoe":   "input_jitter_noise lm_head_bias",
 	"qwen2moe": "decoder_sparse_step mlp_only_layers", "qwen3moe": "decoder_sparse_step mlp_only_layers",
 	"qwen3next": "decoder_sparse_step mlp_only_layers", "qwen3vlmoe": "decoder_sparse_step mlp_only_layers",
 	"dots1":   "sliding_window max_window_layers", // lists of layers say it
@@ -72,7 +75,7 @@ var shownTo = map[string]string{
 	"olmo_hybrid": "linear_a_log_min linear_a_log_max linear_dt_min linear_dt_max linear_dt_init_floor",
 	"diffllama":   "lambda_std_dev", "hyperclovax": "use_post_norm",
 	"mistral4":   "rope_parameters.partial_rotary_factor",
-	"granitemoe": "mamba_* time_step_limit", "granite": "mamba_* time_step_limit", "granitehybrid": "mamba_expand",
+	"granitemoe": "mamba_* time_step_limit", "granite": "mamba_* time_step_limit", "granitehybrid": "mamba_d_head mamba_expand z_loss_coefficient",
 	"dbrx": "ffn_config.hidden_size ffn_config.moe_loss_weight", "t5encoder": "num_decoder_layers scale_decoder_outputs",
 	"bert": "sinusoidal_pos_embds", "electra": "embedding_size",
 	"nemotron_h":     "time_step_max time_step_limit",

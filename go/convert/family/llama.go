@@ -19,3 +19,11 @@ var mistral = lang.Family{
 		windowed(k)
 	},
 }
+
+// helium is Llama whose checkpoints rotate neighbours, as GGUF has it.
+var helium = lang.Family{
+	Arch:  "llama",
+	Names: "HeliumForCausalLM",
+	Rules: ends.And(attention, dense),
+	Keys:  commonKeys,
+}

@@ -10,7 +10,7 @@ var phi2 = lang.Family{
 		{"final_layernorm", "output_norm", nil},
 		{"mlp.fc1", "ffn_up", nil},
 		{"mlp.fc2", "ffn_down", nil},
-	}.And(ends, attention),
+	}.And(queryKeyNorms, ends, attention),
 	Keys: func(k *lang.Keys) {
 		k.N("feed_forward_length", k.CountOr("intermediate_size", 4*k.Count("hidden_size")))
 		k.N("attention.head_count_kv", k.HeadsKV())

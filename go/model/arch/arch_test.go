@@ -169,7 +169,7 @@ func TestConfigRefuses(t *testing.T) {
 		{"qwen3", "attention.clamp_kqv", float32(8), "8 is not supported by qwen3"},
 		{"qwen3moe", "swiglu_clamp_exp", []float32{0, 0, 7, 0}, "7 is not supported by qwen3moe"},
 		{"granite", "attention.rope_pattern", []bool{true, true, false, true}, "0 is not supported by granite"},
-		{"falcon", "attention.max_alibi_bias", float32(8), "8 is not supported by falcon"},
+		{"gptneox", "attention.max_alibi_bias", float32(8), "8 is not supported by gptneox"},
 		{"starcoder2", "logit_scale", uint32(2), "2 is not supported by starcoder2"},
 		{"gemma2", "rope.dimension_count_swa", uint32(8), "8 is not supported by gemma2"},
 		{"kimi-linear", "kda.gate_lower_bound", float32(-5), "-5 is not supported by kimi-linear"},

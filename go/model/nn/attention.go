@@ -23,6 +23,8 @@ const (
 	NormUnweighted          // each head, without weights
 	NormGain                // the same, and then each head of queries times a number of its own
 	NormEachCentered        // as NormEachHead, by a norm with a mean, and biases where the file has them
+	// as NormHeadOptional, by the model's kind of norm with biases
+	NormCenteredOptional
 )
 
 // GateKind says where the output gate of an attention comes from.
@@ -94,8 +96,8 @@ func (l Layer) Attention(a Attention) Sublayer {
 	}
 	h.Run = func(act kernel.Act) {
 		l.Add(kernel.Matmul{Dst: q.buf, Act: act, Parts: q.parts, Limit: l.Config.AttnLimit})
-		if slices.Contains([]QKNorm{NormEachHead, NormRow, NormRowOptional, NormUnweighted, NormGain, NormEachCentered},
-			a.QKNorm) {
+		if slices.Contains([]QKNorm{NormEachHead, NormRow, NormRowOptional, NormUnweighted, NormGain, NormEachCentered,
+			NormCenteredOptional}, a.QKNorm) {
 			l.normHeads(a.QKNorm, q, "attn_q_norm", q.col[0], l.NHead)
 			l.normHeads(a.QKNorm, q, "attn_k_norm", q.col[1], l.NHeadKV)
 		}
@@ -343,7 +345,7 @@ func (l Layer) headNorm(kind QKNorm, name string, heads int) ([]float32, int) {
 	switch kind {
 	case NormHead, NormAfterRope:
 		return l.Vector(name, l.HeadDim), l.HeadDim
-	case NormHeadOptional:
+	case NormHeadOptional, NormCenteredOptional:
 		return l.optional(name, l.HeadDim), l.HeadDim
 	case NormEachHead: // only some models of the architecture have it
 		return l.optional(name, l.HeadDim, heads), heads * l.HeadDim
@@ -379,7 +381,7 @@ const meanEps = 1e-5
 
 // normHeads normalises heads of queries or keys in place.
 func (l Layer) normHeads(kind QKNorm, q projection, name string, col, heads int) {
-	if (kind == NormEachHead || kind == NormRowOptional) && !l.Has(name+".weight") {
+	if (kind == NormEachHead || kind == NormRowOptional || kind == NormCenteredOptional) && !l.Has(name+".weight") {
 		return
 	}
 	op := kernel.NormRows{
@@ -388,6 +390,8 @@ func (l Layer) normHeads(kind QKNorm, q projection, name string, col, heads int)
 	}
 	if kind == NormUnweighted {
 		op.SegWeights = false
+	} else if kind == NormCenteredOptional {
+		op.SegWeights, op.Bias = false, l.optional(name+".bias", l.HeadDim)
 	} else if kind == NormEachCentered {
 		op.Kind, op.Eps = kernel.LayerNorm, meanEps
 		op.Bias = l.optional(name+".bias", l.HeadDim, heads)

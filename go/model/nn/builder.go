@@ -155,8 +155,7 @@ func (b *Builder) Positions() {
 // Begin embeds the tokens, calls more, and computes the rotations of the layers.
 func (b *Builder) Begin(more ...func()) {
 	c := b.Config
-	table := b.Table(c.Embedding, c.NEmbd, c.NVocab)
-	b.Add(kernel.Embed{Dst: b.X(), Table: table, Scale: c.EmbedScale})
+	b.embedTokens()
 	if c.EmbedNorm {
 		b.Add(kernel.NormRows{
 			Dst: b.X(), Src: b.X(), Cols: c.NEmbd, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: 1,
@@ -201,7 +200,11 @@ func (b *Builder) End(norm string) {
 	c := b.Config
 	m := b.output()
 	out := b.Floats("out", kernel.OutRows, c.NEmbd)
-	act := b.Act("out", kernel.OutRows, c.NEmbd, m)
+	last := m // what reads the norm
+	if c.NNarrow > 0 {
+		last = b.Matrix("output_proj.weight", c.NEmbd, c.NNarrow)
+	}
+	act := b.Act("out", kernel.OutRows, c.NEmbd, last)
 	logits := b.Floats("logits", kernel.OutRows, c.NVocab)
 	n := kernel.Norm{Act: act, Src: out, Rows: kernel.OutRows, Cols: c.NEmbd, Kind: kernel.NoNorm}
 	if norm != "" {
@@ -209,6 +212,9 @@ func (b *Builder) End(norm string) {
 	}
 	b.Add(kernel.Gather{Dst: out, Src: b.X()})
 	b.Add(n)
+	if c.NNarrow > 0 {
+		act = b.narrowOutput(act, last, m)
+	}
 	b.Add(kernel.Matmul{
 		Dst: logits, Act: act, Rows: kernel.OutRows, Scale: c.LogitScale, Softcap: c.LogitCap,
 		Parts: []kernel.Part{{Matrix: m, Bias: b.outputBias()}},
@@ -244,7 +250,7 @@ func (b *Builder) output() kernel.Matrix {
 	if !b.Has(name) {
 		name = b.Config.Embedding
 	}
-	return b.Matrix(name, b.Config.NEmbd, b.Config.NVocab)
+	return b.Matrix(name, cmp.Or(b.Config.NNarrow, b.Config.NEmbd), b.Config.NVocab)
 }
 
 // Vectors adds the output Vectors: the residual after a norm; "" is none.

@@ -35,16 +35,18 @@ type Config struct {
 	LoopNorm bool   // the output norm is applied between two runs
 	Cycles   Cycles // the zero value: none
 
-	BothWays  bool          // attention is bidirectional: a text is one batch
-	Pooling   Pooling       // how the vector of a text is computed
-	Positions bool          // there are embeddings of NCtx positions
-	NType     int           // embeddings of token types, of which only the first is used; 0: none
-	ALiBi     bool          // scores fall with the distance, by a slope per head
-	NNarrow   int           // width of the embeddings, if it is not that of the residual; 0: it is
-	Dense     []DenseConfig // layers after the pooling; nil: none
-	Prompts   Prompts
-	MaxText   int // tokens that texts are cut to, where they are; 0: the context
-	NBucket   int // of distances, with a bias per head each; 0: none
+	BothWays  bool    // attention is bidirectional: a text is one batch
+	Pooling   Pooling // how the vector of a text is computed
+	Positions bool    // there are embeddings of NCtx positions
+	NType     int     // embeddings of token types, of which only the first is used; 0: none
+	ALiBi     bool    // scores fall with the distance, by a slope per head
+	// slopes are those of scores before their scale, and rounded to BF16, as transformers' Falcon has them
+	ALiBiScaled bool
+	NNarrow     int           // width of the embeddings, if it is not that of the residual; 0: it is
+	Dense       []DenseConfig // layers after the pooling; nil: none
+	Prompts     Prompts
+	MaxText     int // tokens that texts are cut to, where they are; 0: the context
+	NBucket     int // of distances, with a bias per head each; 0: none
 
 	Norm          kernel.NormKind // of the residual
 	BareNorms     bool            // norms have no weights

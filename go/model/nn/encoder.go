@@ -60,9 +60,7 @@ func (k *Keys) Encoder() {
 			k.Config.NType = int(min(t.Dims[1], MaxVocab))
 		}
 	}
-	if t, ok := k.File.Tensor("token_embd_proj.weight"); ok && len(t.Dims) == 2 {
-		k.Config.NNarrow = int(min(t.Dims[0], MaxEmbd))
-	}
+	k.NarrowEmbeddings()
 }
 
 // bertBegin adds the embeddings of BERT (Devlin et al. 2018): of tokens, of the first token type and of positions, and
@@ -132,6 +130,9 @@ func (l Layer) bias() kernel.Bias {
 		slopes := make([]float64, l.NHead)
 		for h := range slopes {
 			slopes[h] = slope(h, l.NHead)
+			if l.Config.ALiBiScaled {
+				slopes[h] = bf16(slopes[h]) * float64(l.AttnScale)
+			}
 		}
 		*l.byDistance = l.biases(l.TensorPrefix, l.Config.Ctx-1,
 			func(h, i int) float32 { return float32(-slopes[h] * math.Abs(float64(i))) })
@@ -171,6 +172,12 @@ func slope(h, n int) float64 {
 		return exactmath.Pow(2, -8*float64(h+1)/float64(whole))
 	}
 	return exactmath.Pow(2, -4*float64(2*(h-whole)+1)/float64(whole))
+}
+
+// bf16 rounds a positive number to BF16's 8 bits.
+func bf16(x float64) float64 {
+	fraction, exponent := math.Frexp(x)
+	return math.Ldexp(math.RoundToEven(math.Ldexp(fraction, 8)), exponent-8)
 }
 
 // bucketSpan is the distance from which on all keys are in the last bucket.

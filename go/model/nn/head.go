@@ -107,6 +107,8 @@ func (h *Head) Fits(c *Config) error {
 		return fmt.Errorf("%s reads a text as a whole, and nothing can draft for it", c.Arch)
 	case c.Hyper != (Hyper{}) || c.AltUp:
 		return fmt.Errorf("%s has a residual of several streams, and %s drafts for models with one", c.Arch, h.Arch)
+	case c.NNarrow > 0:
+		return fmt.Errorf("%s has embeddings of another width than its residual, and nothing can draft for it", c.Arch)
 	case h.Width != c.NEmbd:
 		return fmt.Errorf("it was made for a model of width %d, and this one has %d", h.Width, c.NEmbd)
 	case c.NEmbd%kernel.Panel != 0 || h.NEmbd%kernel.Panel != 0:

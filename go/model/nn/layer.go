@@ -45,10 +45,11 @@ func (l Layer) input() kernel.Buf {
 // Normalise replaces the residual by its norm, in models that have norms after the sublayers (post-norm).
 func (b *Builder) Normalise(name string) {
 	c := b.Config
-	b.Add(kernel.NormRows{
-		Dst: b.X(), Src: b.X(), Cols: c.NEmbd, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: 1,
-		Weight: b.Vector(name+".weight", c.NEmbd), Bias: b.optional(name+".bias", c.NEmbd),
-	})
+	op := kernel.NormRows{Dst: b.X(), Src: b.X(), Cols: c.NEmbd, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: 1}
+	if !c.BareNorms {
+		op.Weight, op.Bias = b.Vector(name+".weight", c.NEmbd), b.optional(name+".bias", c.NEmbd)
+	}
+	b.Add(op)
 }
 
 // Only returns of a the kinds that products with these matrices take.

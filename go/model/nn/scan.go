@@ -3,7 +3,8 @@ package nn
 import "github.com/quern-llm/quern/go/kernel"
 
 // Mamba2 is ssm_out(norm(scan(x, b, c) * silu(z))) (Dao and Gu 2024), with z, x, b, c and the steps from ssm_in, and a
-// convolution over x, b and c. The norm is per group; with mayLackNorm it is used if the file has its weights.
+// convolution over x, b and c. The norm is per group; with mayLackNorm it is used if the file has its weights. Biases of
+// ssm_in and ssm_out are used if the file has them, in Mamba too.
 func (l Layer) Mamba2(mayLackNorm bool) Sublayer {
 	c, n := l.Config, l.Config.Scan
 	nGroups := n.NGroup * n.State
@@ -14,7 +15,8 @@ func (l Layer) Mamba2(mayLackNorm bool) Sublayer {
 		src := l.Floats("scan.in", kernel.TokRows, n.Inner+nConv+n.NHead)
 		x := l.Floats("scan.x", kernel.TokRows, nConv)
 		y := l.Floats("scan", kernel.TokRows, n.Inner)
-		l.Add(kernel.Matmul{Dst: src, Act: act, Parts: []kernel.Part{{Matrix: in}}})
+		bias := l.optional("ssm_in.bias", in.Out)
+		l.Add(kernel.Matmul{Dst: src, Act: act, Parts: []kernel.Part{{Matrix: in, Bias: bias}}})
 		l.scanConv(x, src, n.Inner, nConv)
 		dim := n.Inner / n.NHead
 		group, offset := l.state(recurrent(kernel.ScanBytes(n.NHead, n.State, dim)))
@@ -52,7 +54,8 @@ func (l Layer) Mamba(norms ScanNorm) Sublayer {
 		y := l.Floats("scan", kernel.TokRows, n.Inner)
 		xAct := l.Act("scan.x", kernel.TokRows, n.Inner, from)
 		lowAct := l.Act("scan.low", kernel.TokRows, n.Rank, steps)
-		l.Add(kernel.Matmul{Dst: src, Act: act, Parts: []kernel.Part{{Matrix: in}}})
+		bias := l.optional("ssm_in.bias", in.Out)
+		l.Add(kernel.Matmul{Dst: src, Act: act, Parts: []kernel.Part{{Matrix: in, Bias: bias}}})
 		l.scanConv(x, src, 0, n.Inner)
 		l.Add(kernel.ToAct{Act: xAct, Src: x, Cols: n.Inner})
 		l.Add(kernel.Matmul{Dst: x, Act: xAct, Parts: []kernel.Part{{Matrix: from, Col: low}}})
@@ -127,7 +130,7 @@ func (l Layer) scanConv(dst, src kernel.Buf, col, n int) {
 func (l Layer) scanResult(y kernel.Buf, out kernel.Matrix) {
 	act := l.Act("scan", kernel.TokRows, l.Config.Scan.Inner, out)
 	l.Add(kernel.ToAct{Act: act, Src: y, Cols: l.Config.Scan.Inner})
-	l.result(act, kernel.Part{Matrix: out}, "")
+	l.result(act, kernel.Part{Matrix: out, Bias: l.optional("ssm_out.bias", out.Out)}, "")
 }
 
 // ScanNorm says how b, c and the low-rank input of the steps are normalised.
