@@ -12,7 +12,7 @@ func groupsOf(c *hf.Config) int {
 	if c.Flag("multi_query") && !c.Flag("new_decoder_architecture") {
 		return 1
 	}
-	return c.CountOr("num_kv_heads n_head_kv num_key_value_heads", 1)
+	return c.CountOr("num_kv_heads n_head_kv num_key_value_heads", c.Heads())
 }
 
 // groups splits a matrix whose rows are, for each group, its queries, its key and its value.

@@ -15,9 +15,11 @@ var falcon = lang.Family{
 		k.N("feed_forward_length", k.CountOr("ffn_hidden_size", 4*k.Count("hidden_size")))
 		k.N("attention.head_count_kv", groupsOf(k.Config))
 		if k.Flag("alibi") {
-			k.Fail("alibi is true, want a model with rotations")
+			k.F("attention.max_alibi_bias", 8)
+		}
+		if !k.FlagOr("parallel_attn", true) && !k.Flag("new_decoder_architecture") {
+			k.B("use_parallel_residual", false)
 		}
 	},
 	Activation: "gelu",
-	Fixed:      lang.Fixed{{"parallel_attn", "true"}},
 }
