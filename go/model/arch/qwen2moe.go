@@ -15,13 +15,14 @@ var qwen2moe = Arch{
 		k.Experts()
 		k.ExpertNorm(false)
 		k.SharedExperts()
+		k.DenseBesides()
 		k.Rope(kernel.RopeNeox)
 	},
 	build: func(b *Builder) {
 		b.Begin()
 		b.Layers(func(l Layer) {
 			l.Residual("attn_norm", l.Attention(Attention{}))
-			l.Residual("ffn_norm", l.Experts(Experts{}), l.FeedForward(FeedForward{Shared: true, SharedGate: true}))
+			l.Mixture("ffn_norm", Experts{SharedGate: true})
 		})
 		b.End("output_norm")
 	},

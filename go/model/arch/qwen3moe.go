@@ -7,13 +7,16 @@ import (
 
 // qwen3moe is Qwen 3 with experts in place of the feed-forward.
 var qwen3moe = Arch{
-	Name:   "qwen3moe",
-	config: func(k *Keys) { qwen3moeKeys(k, "rope.dimension_count") },
+	Name: "qwen3moe",
+	config: func(k *Keys) {
+		qwen3moeKeys(k, "rope.dimension_count")
+		k.DenseBesides()
+	},
 	build: func(b *Builder) {
 		b.Begin()
 		b.Layers(func(l Layer) {
 			l.Residual("attn_norm", l.Attention(Attention{QKNorm: NormHead}))
-			l.Residual("ffn_norm", l.Experts(Experts{}))
+			l.Mixture("ffn_norm", Experts{})
 		})
 		b.End("output_norm")
 	},

@@ -15,6 +15,7 @@ var qwen3next = Arch{
 		k.Experts()
 		k.ExpertNorm(true)
 		k.SharedExperts()
+		k.DenseBesides()
 		k.Rope(kernel.RopeNeox)
 		k.DeltaNets()
 	},
@@ -22,8 +23,7 @@ var qwen3next = Arch{
 		b.Begin()
 		b.Layers(func(l Layer) {
 			l.Residual("attn_norm", l.DeltaOrAttention(DeltaNet{Grouped: true}))
-			l.Residual("post_attention_norm", l.Experts(Experts{}),
-				l.FeedForward(FeedForward{Shared: true, SharedGate: true}))
+			l.Mixture("post_attention_norm", Experts{SharedGate: true})
 		})
 		b.End("output_norm")
 	},

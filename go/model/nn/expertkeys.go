@@ -3,6 +3,7 @@ package nn
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/quern-llm/quern/go/kernel"
 )
@@ -142,6 +143,15 @@ func (k *Keys) RoutedLayers() {
 	for il := range k.Config.Layers {
 		_, ok := k.File.Tensor(fmt.Sprintf("blk.%d.ffn_gate_inp.weight", il))
 		k.Config.Layers[il].Sparse = k.Config.Layers[il].Sparse && ok
+	}
+}
+
+// DenseBesides removes the experts from layers without a router, and reads the width of their feed-forward if there are
+// any.
+func (k *Keys) DenseBesides() {
+	k.RoutedLayers()
+	if slices.ContainsFunc(k.Config.Layers, func(l LayerConfig) bool { return !l.Sparse }) {
+		k.FeedForward()
 	}
 }
 

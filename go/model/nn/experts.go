@@ -19,6 +19,7 @@ type Experts struct {
 	RouterNorm bool
 	PostNorm   string // the norm of the result, which is added to that of the feed-forward beside it: see AddBoth
 	SumNorm    string // the norm of the sum of routed and shared experts: see AddSum
+	SharedGate bool   // shared experts are behind a gate: see FeedForward
 }
 
 // both is the buffer with the sum of a feed-forward and of the experts beside it.
@@ -42,7 +43,7 @@ func (l Layer) Mixture(norm string, e Experts) {
 		l.Residual(norm, l.Experts(e))
 	default:
 		l.Residual(norm, l.Experts(e), l.FeedForward(FeedForward{Fn: e.Fn, Ungated: e.Ungated, Shared: true,
-			Onto: e.SumNorm != ""}))
+			SharedGate: e.SharedGate, Onto: e.SumNorm != ""}))
 	}
 	if e.SumNorm != "" {
 		l.AddSum(e.SumNorm)
