@@ -216,6 +216,12 @@ func TestRowsOfAPrompt(t *testing.T) {
 	if r, err := newReading(nil, 10); r != nil || err != nil {
 		t.Errorf("no reader: %+v, %v", r, err)
 	}
+	l := openLoop(t, tiny, Config{Sequences: 1}, LoopConfig{})
+	r := greedyRequest([]int32{1, 2, 3}, 0)
+	r.Reader = &rangeReader{from: 0, to: 4}
+	if _, err := l.Submit(r); err == nil {
+		t.Error("a request is taken that reads rows which its prompt does not have")
+	}
 }
 
 // Each page of a text has a key of its own, by its namespace, part and tokens; a longer text has those of what it begins with.
