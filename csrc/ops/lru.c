@@ -1,6 +1,6 @@
 /*
- * lru.c - real-gated linear recurrent units over the positions of a sequence (De et al. 2024, "Griffin"), whose decays are
- * computed before.
+ * lru.c - real-gated linear recurrent units over the positions of a sequence (De et al. 2024, "Griffin"), whose decays
+ * are computed before.
  */
 #include <math.h>
 #include <string.h>

@@ -1128,7 +1128,8 @@ static void lru(struct qn_pool *pool, int n)
 	double *h = guard_alloc(sizeof *h * (size_t)n);
 	const struct qn_op op = {
 		.kind = QN_OP_LRU,
-		.lru = {.src = {CONV_SRC, 0}, .decay = {CONV_SRC, width}, .dst = CONV_DST, .n_col = n, .state = {.offset = 64}},
+		.lru = {.src = {CONV_SRC, 0}, .decay = {CONV_SRC, width}, .dst = CONV_DST, .n_col = n,
+		        .state = {.offset = 64}},
 	};
 
 	check_at(check_sets, "a recurrent unit of %d columns", n);
@@ -1146,7 +1147,8 @@ static void lru(struct qn_pool *pool, int n)
 			const double a = exp((double)src[(2 * t + 1) * width + i]), x = (double)src[2 * t * width + i];
 
 			h[i] = t == 0 || t == CONV_TOK - 4 ? x : a * h[i] + sqrt(1 - a * a) * x;
-			check_near("h", t * n + i, (double)dst[0][t * width + i], h[i], 2e-6 * (1 + fabs(h[i]) + fabs(x)));
+			check_near("h", t * n + i, (double)dst[0][t * width + i], h[i],
+			           2e-6 * (1 + fabs(h[i]) + fabs(x)));
 		}
 	for (int cut = 1; cut < CONV_TOK - 4; cut++) { /* of the first sequence */
 		memset(state[1], 0x55, 4 * (size_t)unit);
