@@ -415,7 +415,7 @@ static void refuses_simple(void)
 	REFUSES_BUF(QN_OP_EMBED, 0, embed.dst);
 	REFUSES(QN_OP_EMBED, 0, embed.dst, FF);
 	REFUSES(QN_OP_EMBED, 0, embed.index, -1);
-	REFUSES(QN_OP_EMBED, 0, embed.index, 3);
+	REFUSES(QN_OP_EMBED, 0, embed.index, QN_INDEX_OWN + 1);
 	TAKES(QN_OP_EMBED, 0, embed.add, 1);
 	REFUSES(QN_OP_ROPE_TABLE, 0, rope_table.freq, NULL);
 	REFUSES(QN_OP_ROPE_TABLE, 0, rope_table.n_rot, 0);
@@ -792,7 +792,7 @@ static void refuses_rows(void)
 	REFUSES_OF(lru, lru.n_col, 1 << 20);
 	REFUSES_OF(lru, lru.src.col, 8);
 	REFUSES_OF(lru, lru.decay.buf, -1);
-	REFUSES_OF(lru, lru.dst, ROUTER);
+	REFUSES_OF(lru, lru.dst, -1);
 	REFUSES_OF(lru, lru.state.offset, 32);
 	expect(&decay, QN_OK, "rows that decay apart");
 	REFUSES_OF(decay, decay.r.n_head, 0);
