@@ -11,8 +11,8 @@ import (
 // nothing are keys of config.json that decide nothing of what a model computes. A path with a star stands for all that
 // begin so.
 var nothing = strings.Fields(`
-	architectures auto_map model_type dtype torch_dtype transformers_version _name_or_path id2label* label2id*
-	problem_type return_dict output_attentions output_hidden_states output_router_logits use_cache is_encoder_decoder
+	architectures auto_map model_type dtype torch_dtype transformers_version _name_or_path _model_name_or_path
+	id2label* label2id* problem_type return_dict output_attentions output_hidden_states output_router_logits use_cache is_encoder_decoder
 	chunk_size_feed_forward num_logits_to_keep is_decoder attn_impl
 
 	initializer_range initializer_factor initializer_cutoff_factor init_device learnable_sink_init seed
