@@ -12,8 +12,8 @@ import (
 // begin so.
 var nothing = strings.Fields(`
 	architectures auto_map model_type dtype torch_dtype transformers_version _name_or_path _model_name_or_path
-	id2label* label2id* problem_type return_dict output_attentions output_hidden_states output_router_logits use_cache is_encoder_decoder
-	chunk_size_feed_forward num_logits_to_keep is_decoder attn_impl
+	id2label* label2id* problem_type return_dict output_attentions output_hidden_states output_router_logits use_cache
+	is_encoder_decoder chunk_size_feed_forward num_logits_to_keep is_decoder attn_impl
 
 	initializer_range initializer_factor initializer_cutoff_factor init_device learnable_sink_init seed
 	rescale_prenorm_residual time_step_init_scheme time_step_floor embedding_fraction L_bp_cycles altup_coef_clip
