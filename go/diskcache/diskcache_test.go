@@ -146,6 +146,21 @@ func TestLimit(t *testing.T) {
 	}
 }
 
+// onDisk returns the bytes that the pages of a store's folder count as.
+func onDisk(t *testing.T, s *Store) (total uint64) {
+	t.Helper()
+	list, err := disk{}.list(s.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range list {
+		if _, ok := parseName(e.name); ok {
+			total += e.bytes
+		}
+	}
+	return total
+}
+
 // Two stores of a folder keep its limit, and find what the other wrote.
 func TestTwoStores(t *testing.T) {
 	each := charge(pageBytes + int64(headBytes))
@@ -169,16 +184,7 @@ func TestTwoStores(t *testing.T) {
 		})
 	}
 	wg.Wait()
-	list, err := disk{}.list(a.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	total := uint64(0)
-	for _, e := range list {
-		if _, ok := parseName(e.name); ok {
-			total += e.bytes
-		}
-	}
+	total := onDisk(t, a)
 	if total > c.Limit || total == 0 {
 		t.Errorf("%d bytes are there, want at most %d", total, c.Limit)
 	}
@@ -220,16 +226,7 @@ func TestPagesBeingWrittenCount(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	list, err := disk{}.list(s.dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	total := uint64(0)
-	for _, e := range list {
-		if _, ok := parseName(e.name); ok {
-			total += e.bytes
-		}
-	}
+	total := onDisk(t, s)
 	if total > c.Limit {
 		t.Errorf("%d bytes are there, want at most %d", total, c.Limit)
 	}
