@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/draft"
+	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/sched"
 )
@@ -271,12 +272,58 @@ func TestNew(t *testing.T) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
+	most := good
+	if most.TopLogprobs = MaxTopLogprobs; drive(t, most, Config{Ctx: 60}) == nil {
+		t.Error("the most alternatives are refused")
+	}
 	d := drive(t, good, Config{Ctx: 60})
+	if got := d.Skippable(); !slices.Equal(got, good.Prompt[:4]) {
+		t.Errorf("%v need not be evaluated, want all but the last of %v", got, good.Prompt)
+	}
 	if &d.Known()[0] != &good.Prompt[0] || d.smp != nil {
 		t.Error("a text that waits has a copy of its prompt, or a sampler")
 	}
 	if d.pass(t, 5); &d.Known()[0] == &good.Prompt[0] || len(good.Prompt) != 5 {
 		t.Error("the text goes on in the caller's slice")
+	}
+}
+
+// A text is what the sampler makes of it, which is told of the prompt and of each token.
+func TestSamplersAreToldOfTheText(t *testing.T) {
+	p := asked()["25 tokens"]
+	p.Sampling.FrequencyPenalty, p.Sampling.RepeatPenalty, p.Sampling.RepeatLastN = 0.7, 1.2, -1
+	smp := sample.New(p.Sampling, vocab)
+	for _, id := range p.Prompt {
+		smp.Accept(id)
+	}
+	var want []int32
+	for range p.MaxTokens {
+		id, err := smp.Sample(logits(slices.Concat(p.Prompt, want)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		smp.Accept(id)
+		want = append(want, id)
+	}
+	got, _ := drive(t, p, Config{Ctx: 60}).all(t, func() (int, []sched.Branch) { return 100, nil })
+	if !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
+	}
+}
+
+// What a text takes in advance is the sum of its parts, of which some are only where they are asked for.
+func TestTextBytesBySum(t *testing.T) {
+	const nVocab, n = 5000, 3000
+	for _, sources := range []draft.Set{0, 1 << draft.Recent, 1 << draft.NGram, draft.All} {
+		p := Params{MaxTokens: 5, Sampling: sample.Defaults(), Draft: draft.Options{Sources: sources}}
+		p.Sampling.FrequencyPenalty = 1
+		want := mem.Appended(4*n) + p.Sampling.TextBytes(nVocab, n)
+		if sources.Has(draft.NGram) {
+			want += draft.Bytes(n)
+		}
+		if got := p.TextBytes(nVocab, n); got != want {
+			t.Errorf("drafts from %v: %d bytes, want %d", sources, got, want)
+		}
 	}
 }
 

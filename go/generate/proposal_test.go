@@ -229,7 +229,9 @@ func TestExpected(t *testing.T) {
 // The likeliest two tokens have the probabilities that the softmax of all gives them, the second one's if it is not the
 // first.
 func TestTopTokens(t *testing.T) {
-	for _, logits := range [][]float32{{1, 2, 3}, {3, 1, 2, 3}, {-5, -4}, {0.5, 20, 3, -30}, {7}} {
+	for _, logits := range [][]float32{
+		{1, 2, 3}, {3, 1, 2, 3}, {-5, -4}, {0.5, 20, 3, -30}, {7}, {4, 1, 5}, {2, 5, 2}, {2, 2, 2},
+	} {
 		sum, first, second := 0.0, 0, -1
 		for i, v := range logits {
 			if sum += math.Exp(float64(v)); v > logits[first] {
@@ -256,5 +258,94 @@ func TestTopTokens(t *testing.T) {
 		if int(other) != second || math.Abs(float64(q)/want-1) > 1e-2 {
 			t.Errorf("%v: second %d, %v, want %d, %v", logits, other, q, second, want)
 		}
+	}
+}
+
+// logits of which the first two places are the first and the second guess.
+func near(first, second int32) []float32 {
+	row := make([]float32, 64)
+	row[first], row[second] = 5, 4.9
+	return row
+}
+
+// A second guess is beside the first at its place: it follows the guesses before that. Of all guesses as many are
+// proposed as the text may have, the likeliest.
+func TestPlacesOfSecondGuesses(t *testing.T) {
+	for most := 2; most <= 8; most++ {
+		p := proposing(t, draft.Options{Max: most})
+		for i := range int32(4) {
+			p.Take(near(30-i, i), same) // token 0 may be a second guess, as any
+		}
+		p.Propose()
+		list := p.Gen.Guesses()
+		if want := min(most, 4+rivalDepth); len(list) != want {
+			t.Fatalf("%d guesses, want %d: %+v", len(list), want, list)
+		}
+		seconds := 0
+		for i, g := range list {
+			depth, b := 0, i
+			for b = draft.Before(list, b); b >= 0; b = draft.Before(list, b) {
+				if depth++; list[b].ID <= 3 {
+					t.Errorf("%+v follows a second guess", g)
+				}
+			}
+			if g.ID <= 3 {
+				seconds++
+			}
+			if g.ID != int32(30-depth) && g.ID != int32(depth) {
+				t.Errorf("of at most %d guesses %+v has %d before it", most, g, depth)
+			}
+		}
+		if most == 8 && seconds != rivalDepth {
+			t.Errorf("%d second guesses, want %d", seconds, rivalDepth)
+		}
+	}
+}
+
+// Guesses are proposed from the least number on that the text asks for, and take the place of others only if they promise
+// more; one guess may be enough.
+func TestLeastProposal(t *testing.T) {
+	for least := range 4 {
+		for n := 1; n <= 4; n++ {
+			p := proposing(t, draft.Options{Max: 6, Min: least})
+			for range n {
+				p.Take([]float32{0, 9, 1, 1}, same)
+			}
+			if p.Propose(); len(p.Gen.Guesses()) > 0 != (n >= least) {
+				t.Errorf("%d guesses, of at least %d: %v are proposed", n, least, p.Gen.Guesses())
+			}
+		}
+	}
+	p := proposing(t, draft.Options{Max: 6})
+	p.Gen.SetGuesses([]draft.Guess{{ID: 1, Chance: 0.5, Source: draft.NGram}})
+	p.found = []draft.Guess{{ID: 2, Chance: 0.5, Source: draft.Model}}
+	if p.Propose(); p.Gen.Guesses()[0].ID != 1 {
+		t.Error("guesses that promise as much took the place of others")
+	}
+}
+
+// A further guess is worth it as long as the last was as likely as the text asks for, and all are right with more than a
+// tenth.
+func TestBoundsOfGoingOn(t *testing.T) {
+	p := proposing(t, draft.Options{Max: 6, MinChance: 0.5})
+	for _, c := range []struct {
+		chance, reach float64
+		want          bool
+	}{{0.5, 1, true}, {0.49, 1, false}, {0.51, 1, true}, {0.5, 0.11, true}, {0.5, 0.1, false}, {0.5, 0.05, false}} {
+		p.found, p.reach = []draft.Guess{{ID: 2, Chance: c.chance}}, c.reach
+		if p.GoesOn() != c.want {
+			t.Errorf("%+v: it goes on: %v", c, !c.want)
+		}
+	}
+}
+
+// A model with the text's vocabulary has nothing to convert.
+func TestNothingToTranslate(t *testing.T) {
+	p := proposing(t, draft.Options{Max: 6})
+	p.Take([]float32{0, 9, 1, 1}, same)
+	p.Read(2)
+	p.Translate()
+	if p.Translates() || p.Lost || len(p.Found()) != 1 || !slices.Equal(p.Known(), p.Gen.Known()) {
+		t.Errorf("lost %v, found %v, the text is %v", p.Lost, p.Found(), p.Known())
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -203,6 +204,7 @@ func TestWhyATextEnds(t *testing.T) {
 		"biases ban all":             {bias: banAll, row: flat, err: ErrBanned},
 		"biases ban all but one":     {bias: banAll[1:], row: flat},
 		"but one that is not likely": {bias: banAll[1:], row: void, err: sample.ErrNoToken},
+		"it bans others":             {rule: &rule{next: two}, bias: some, row: void, err: sample.ErrNoToken},
 		"only some bias":             {bias: some, row: void, err: sample.ErrNoToken},
 	} {
 		p := asked()["25 tokens"]
@@ -252,6 +254,30 @@ func TestLogprobs(t *testing.T) {
 	}
 }
 
+// What changes the logits, a bias, a banned token or a constraint, each alone, does not change the model's own
+// log-probabilities; those after the samplers are of what these left.
+func TestOwnLogprobs(t *testing.T) {
+	for name, change := range map[string]func(p *Params, c *Config){
+		"a bias":         func(p *Params, _ *Config) { p.Bias = []sample.Bias{{ID: 4, Value: 30}} },
+		"a banned token": func(_ *Params, c *Config) { c.Banned = []int32{9} },
+		"a constraint":   func(p *Params, _ *Config) { p.Constraint = &rule{next: func([]int32) []int32 { return []int32{4} }} },
+	} {
+		for _, post := range []bool{false, true} {
+			p, c := asked()["25 tokens"], Config{Ctx: 60}
+			p.Sampling.TopK, p.TopLogprobs, p.PostProbs = 1, 0, post
+			change(&p, &c)
+			got := drive(t, p, c).pass(t, 5).Tokens[0]
+			want, _ := sample.Logprobs(logits(p.Prompt), got.ID, 0)
+			if post {
+				want.Value = 0 // one is left
+			}
+			if got.Logprob != want {
+				t.Errorf("%s, after the samplers %v: %+v, want %+v", name, post, got.Logprob, want)
+			}
+		}
+	}
+}
+
 // A text has as many tokens as it may: none, one, or to the end of its context; what is drafted is never beyond that.
 func TestDraftable(t *testing.T) {
 	for _, c := range []struct{ max, ctx, limit, generated, n, want int }{
@@ -289,7 +315,16 @@ func TestDraftable(t *testing.T) {
 	for most, want := range map[int]int{0: 0, 1: 1, 2: 2} {
 		p := asked()["25 tokens"]
 		p.MaxTokens = most
-		text, end := drive(t, p, Config{Ctx: 60}).all(t, func() (int, []sched.Branch) { return 3, nil })
+		r := &rule{next: func([]int32) []int32 { return []int32{1, 2} }}
+		p.Constraint = r
+		d := drive(t, p, Config{Ctx: 60})
+		if d.pass(t, 3); r.masks > 0 || d.Rows(1) != 0 || d.Rows(2) != min(most, 1) {
+			t.Errorf("of %d tokens: %d masks before they are needed, %d rows of logits", most, r.masks, d.Rows(2))
+		}
+		text, end := d.all(t, func() (int, []sched.Branch) { return 3, nil })
+		if most == 0 && r.masks > 0 {
+			t.Errorf("%d masks of a text without tokens", r.masks)
+		}
 		if len(text) != want || end != MaxedOut {
 			t.Errorf("of %d tokens: %v, %s", most, text, end)
 		}
@@ -348,6 +383,7 @@ func TestRest(t *testing.T) {
 	p := asked()["with a memory"]
 	want, _ := drive(t, p, Config{Ctx: 60}).all(t, func() (int, []sched.Branch) { return 100, nil })
 	d := drive(t, p, Config{Ctx: 60})
+	d.Rest() // before it has begun
 	var text []int32
 	for n := 5; len(text) < 4; n = 1 {
 		text = append(text, d.pass(t, n).Tokens[0].ID)
@@ -361,6 +397,25 @@ func TestRest(t *testing.T) {
 	if text = append(text, rest...); !slices.Equal(text, want) {
 		t.Errorf("%v, want %v", text, want)
 	}
+}
+
+// What a sampler has for a large vocabulary is released while a text waits.
+func TestRestReleasesTheSampler(t *testing.T) {
+	const nVocab = 1 << 20
+	p := asked()["25 tokens"]
+	p.Sampling = sample.Defaults()
+	g, err := New(p, Config{Vocab: nVocab, Ctx: 60, MaxRows: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Advance(5, [][]float32{make([]float32, nVocab)}); err != nil {
+		t.Fatal(err)
+	}
+	took := heap()
+	if g.Rest(); took-heap() < nVocab {
+		t.Errorf("%d bytes are released", took-heap())
+	}
+	runtime.KeepAlive(g)
 }
 
 // Guesses that a constraint forbids are dropped with what follows them, and so is what follows a stop token, twins of a
@@ -388,6 +443,7 @@ func TestGuessesThatCannotCome(t *testing.T) {
 		"allowed":          {odd, list(1, 3, 5), []int32{1, 3, 5}},
 		"a forbidden one":  {odd, list(1, 2, 5), []int32{1}},
 		"the first":        {odd, list(2, 1), nil},
+		"the only one":     {odd, list(2), nil},
 		"one beside":       {odd, beside(2, 1, 4, 3), []int32{1, 3}},
 		"without a rule":   {nil, list(2, 4), []int32{2, 4}},
 		"twins":            {nil, beside(2, 2, 3), []int32{2, 3}},
@@ -533,6 +589,7 @@ func TestTranslatedProposals(t *testing.T) {
 		want string
 	}{
 		"all":             {draft.Options{Max: 16}, "cdefgh", "cdefgh"},
+		"one":             {draft.Options{Max: 16}, "a", "a"}, // the first of all tokens
 		"as many as may":  {draft.Options{Max: 5}, "cdefgh", "cdefg"},
 		"until the blank": {draft.Options{Max: 16}, "cd ef", "cd"}, // which the model does not have
 		"an unlikely one": {draft.Options{Max: 16, MinChance: 0.99}, "cdefgh", "c"},
@@ -548,8 +605,12 @@ func TestTranslatedProposals(t *testing.T) {
 		}
 		p.Translate()
 		var ids []int32
+		reach := 1.0
 		for _, g := range p.Found() {
-			ids = append(ids, g.ID)
+			ids, reach = append(ids, g.ID), reach*g.Chance
+		}
+		if math.Abs(p.Gain()-reach*p.Judge.Expected()) > 1e-9 {
+			t.Errorf("%s: a further guess gains %v, and all are right with %v", name, p.Gain(), reach)
 		}
 		if got := string(mine.Text(nil, ids, false)); got != c.want {
 			t.Errorf("%s: %q, want %q", name, got, c.want)

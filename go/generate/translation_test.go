@@ -2,11 +2,13 @@ package generate
 
 import (
 	"bytes"
+	"math"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/gguf"
@@ -121,6 +123,175 @@ func TestTranslationOfHalfACharacter(t *testing.T) {
 			if got, _ := w.write([]draft.Guess{{ID: ids[1]}}, []float32{1}); len(got) > 0 {
 				t.Errorf("after %q comes %v, which is no part of that character", says, got)
 			}
+		}
+	}
+}
+
+// What is missing at the end of a text is the longest part of a character that is not all of it, by all characters.
+func TestCutOff(t *testing.T) {
+	part := map[string]bool{}
+	for r := range rune(utf8.MaxRune + 1) {
+		if utf8.ValidRune(r) {
+			s := string(r)
+			for n := 1; n < len(s); n++ {
+				part[s[:n]] = true
+			}
+		}
+	}
+	bytes := []byte{'a', 0x7f, 0x80, 0xa9, 0xbf, 0xc3, 0xe0, 0xe4, 0xf0, 0xf4, 0xff}
+	texts := []string{""}
+	for range 4 {
+		for _, s := range texts {
+			for _, b := range bytes {
+				texts = append(texts, s+string([]byte{b}))
+			}
+		}
+		slices.Sort(texts)
+		texts = slices.Compact(texts)
+	}
+	for _, s := range texts {
+		want := 0
+		for n := 1; n < 4 && n <= len(s); n++ {
+			if part[s[len(s)-n:]] {
+				want = n
+			}
+		}
+		if got := cutOff([]byte(s)); got != want {
+			t.Fatalf("%q: %d bytes are an incomplete character, want %d", s, got, want)
+		}
+	}
+}
+
+// A spoken vocabulary says of some tokens another text than that of which they are: of the letter x only "?", of z much
+// more, and of the end nothing. At the beginning of a text, a blank before it is part of its first token, and not said.
+type spoken struct{ letters }
+
+const ending = 1000
+
+func (s spoken) Text(dst []byte, ids []int32, begins bool) []byte {
+	for i, id := range ids {
+		switch {
+		case id == 'x'-'a':
+			dst = append(dst, '?')
+		case id == 'z'-'a':
+			dst = append(dst, "(zed)"...)
+		case id == ending, begins && i == 0 && id == alphabet-1:
+		default:
+			dst = s.letters.Text(dst, ids[i:i+1], false)
+		}
+	}
+	return dst
+}
+
+func (s spoken) IDs(dst []int32, text []byte, begins bool) []int32 {
+	if begins {
+		text = slices.Concat([]byte(" "), text)
+	}
+	return s.letters.IDs(dst, text, false)
+}
+
+// Words of a vocabulary that says texts otherwise at their beginning are converted once as well, from the first on, and
+// the text is begun once; where its tokens say something else, all of them are final.
+func TestSettledWordsOfASpokenVocabulary(t *testing.T) {
+	mine := letters{}
+	for _, c := range []struct{ parts, tails []string }{
+		{[]string{"a", "b", " c", "d ef", " ", "g"}, []string{"a", "ab", " c", " ef", " ", " g"}},
+		{[]string{"a b", "c d"}, []string{" b", " d"}},
+		{[]string{"ax", "b", " cx"}, []string{"", "b", ""}},
+		{[]string{"ab", " z", "c"}, []string{"ab", "", "c"}},
+	} {
+		w := NewTranslation(mine, spoken{}, false)
+		var ids, last []int32
+		for i, part := range c.parts {
+			ids = mine.IDs(ids, []byte(part), false)
+			if w.read(ids); string(w.tail) != c.tails[i] {
+				t.Errorf("%q: after %q %q is left, want %q", c.parts, part, w.tail, c.tails[i])
+			}
+			last = w.ids
+		}
+		want := spoken{}.IDs(nil, []byte(strings.Join(c.parts, "")), true)
+		if !slices.Equal(last, want) {
+			t.Errorf("%q: the text is %v, want %v", c.parts, last, want)
+		}
+	}
+}
+
+// Each token that is written has the chance of those guesses that begin before its end and were not in one before, and
+// the last is less sure. Guesses end where one says nothing, and the text where its tokens would say another.
+func TestChancesOfWrittenTokens(t *testing.T) {
+	single, pairs := letters{}, letters{pairs: true}
+	for _, c := range []struct {
+		mine, theirs Vocabulary
+		says         []string // of each guess
+		want         string
+		chances      []float32
+	}{
+		{single, pairs, []string{"cd", "ef"}, "cdef", []float32{0.9, 1, 0.8, 1 * lastPart}},
+		{single, pairs, []string{"cd", "e", "fg"}, "cdefg", []float32{0.9, 1, 0.8, 0.7, 1 * lastPart}},
+		{pairs, single, []string{"c", "d", "e", "f"}, "cdef", []float32{0.9 * 0.8, 0.7 * 0.6 * lastPart}},
+		{pairs, single, []string{"c", "d", "e"}, "cde", []float32{0.9 * 0.8, 0.7 * lastPart}},
+		{single, single, []string{"c"}, "c", []float32{0.9 * lastPart}},
+		{single, spoken{}, []string{"c", "", "d"}, "c", []float32{0.9 * lastPart}},
+		{single, single, nil, "", nil},
+		{spoken{}, single, []string{"c", "d"}, "cd", []float32{0.9, 0.8 * lastPart}},
+		{spoken{}, single, []string{"c", "x", "d"}, "c", []float32{0.9}},
+		{spoken{}, single, []string{"c", "d", "z"}, "cd", []float32{0.9, 0.8}},
+		{spoken{}, single, []string{"c", "z", "d", "e", "f", "g"}, "c", []float32{0.9}},
+	} {
+		var found []draft.Guess
+		for _, s := range c.says {
+			id := int32(ending)
+			if s != "" {
+				id = c.theirs.IDs(nil, []byte(s), false)[0]
+			}
+			found = append(found, draft.Guess{ID: id})
+		}
+		ids, chances := NewTranslation(c.mine, c.theirs, false).write(found, []float32{0.9, 0.8, 0.7, 0.6, 0.5, 0.4}[:len(found)])
+		same := len(chances) == len(c.chances) && len(ids) == len(chances)
+		for i := range chances {
+			same = same && math.Abs(float64(chances[i]-c.chances[i])) < 1e-6
+		}
+		if got := string(c.mine.Text(nil, ids, false)); got != c.want || !same {
+			t.Errorf("%q: %q with %v, want %q with %v", c.says, got, chances, c.want, c.chances)
+		}
+	}
+}
+
+// runs is a vocabulary of runs of one letter: token k is k of them, up to eight.
+type runs struct{ letters }
+
+func (runs) Text(dst []byte, ids []int32, _ bool) []byte {
+	for _, id := range ids {
+		dst = append(dst, strings.Repeat("a", int(id))...)
+	}
+	return dst
+}
+
+func (runs) IDs(dst []int32, text []byte, _ bool) []int32 {
+	for ; len(text) > 0; text = text[min(8, len(text)):] {
+		dst = append(dst, int32(min(8, len(text))))
+	}
+	return dst
+}
+
+// A text of fewer tokens than four contexts of the model is converted, and is lost if it is too long then as well; a
+// longer one is lost at once.
+func TestTextsThatAreTooLong(t *testing.T) {
+	const ctx = 64
+	for _, c := range []struct {
+		theirs Vocabulary
+		tokens int
+		lost   bool
+	}{
+		{runs{}, 4*ctx - 1, false}, {runs{}, 4 * ctx, true}, {runs{}, 4*ctx + 1, true},
+		{letters{}, ctx - draft.MaxGuesses - 1, false}, {letters{}, ctx - draft.MaxGuesses, true},
+	} {
+		p := proposing(t, draft.Options{Max: 6})
+		p.Gen.ids = make([]int32, c.tokens)
+		p.translation = NewTranslation(letters{}, c.theirs, false)
+		p.Read(ctx)
+		if p.Lost != c.lost || c.lost == (len(p.Known()) > 0) {
+			t.Errorf("%d tokens of %T: lost %v, %d tokens are converted", c.tokens, c.theirs, p.Lost, len(p.Known()))
 		}
 	}
 }
