@@ -12,47 +12,70 @@ import (
 
 // calibrate initializes the cost model: it times a few passes of representative sizes, and the cost of
 // attention in the middle of a text. The contents of the KV cache there do not matter.
-func (l *Loop) calibrate() error {
+func (l *Loop) calibrate() error { return l.calibration().measure(&l.sched.Cost, l.timed) }
+
+// A calibration says which passes are timed.
+type calibration struct {
+	most   int  // tokens of a pass at the beginning of a text
+	at     int  // positions of the middle of a text, in whole blocks: one pass may follow them even if blocks age; 0: none is long enough
+	logits bool // several tokens of a text may have rows of logits, as drafts do
+	reads  bool // passes read weights from disk
+}
+
+// calibration returns which passes of the loop's model are timed.
+func (l *Loop) calibration() calibration {
+	e, c, layout := l.e, l.e.model.Config, l.e.kv.Layout()
+	k := calibration{
+		most: min(layout.Room(0, e.batch), e.ctx-1), logits: e.model.Has(nn.Logits) && len(c.Encoder) == 0, reads: e.reads(),
+	}
+	if c.NSide > 0 {
+		k.most = min(k.most, c.NSide)
+	}
+	if !c.OnePass() { // such passes always begin at 0
+		fits := room(e.ctx, e.kv.Limit(), func(n int) uint64 { return least(layout, n) })
+		k.at = max(min(2048, e.ctx/2, fits-kvcache.BlockTokens), 0) / kvcache.BlockTokens * kvcache.BlockTokens
+	}
+	return k
+}
+
+// timed runs a pass of n tokens of a text after `depth` positions, with so many rows of logits, and returns its time.
+func (l *Loop) timed(depth, n, rows int) (took time.Duration, err error) {
+	table, err := l.e.kv.NewTableOf(depth)
+	if err != nil {
+		return 0, err
+	}
+	s := &Sequence{e: l.e, table: table, ids: make([]int32, depth)}
+	if len(l.e.model.Config.Encoder) > 0 {
+		s.source = n
+		n++
+	}
+	defer s.Close()
+	leave := l.e.device.enter()
+	defer leave()
+	items := []Item{{Seq: s, IDs: make([]int32, n)}}
+	for i := range items[0].IDs { // different tokens, for different experts
+		items[0].IDs[i] = int32(i * 7919 % l.e.model.Config.NVocab)
+	}
+	if l.e.model.Has(nn.Logits) {
+		items[0].Rows = rows
+	}
+	err = l.e.device.inTurn(func() error {
+		start := time.Now()
+		if err := l.e.pass(canceler{ctx: context.Background()}, items); err != nil {
+			return err
+		}
+		err := l.e.heads(items, func([]part) error { return nil })
+		took = time.Since(start)
+		return err
+	})
+	return took, err
+}
+
+// measure sets a cost model by passes that run times.
+func (k calibration) measure(cost *sched.Cost, run func(depth, n, rows int) (time.Duration, error)) error {
 	const slow = 500 * time.Millisecond // longer passes can be extrapolated
 	const short = 50 * time.Millisecond // shorter passes of few tokens are noisy: they are timed three times
 	const few = 16                      // maximum tokens of a pass of streams and drafts
-	layout := l.e.kv.Layout()
-	at := min(2048, l.e.ctx/2)
-	at = min(at, room(l.e.ctx, l.e.kv.Limit(), func(n int) uint64 { return least(layout, n) })-kvcache.BlockTokens)
-	at -= at % kvcache.BlockTokens // whole blocks: one pass may follow them even if blocks age
-	logits := l.e.model.Has(nn.Logits) && len(l.e.model.Config.Encoder) == 0
-	run := func(depth, n, rows int) (time.Duration, error) {
-		table, err := l.e.kv.NewTableOf(depth)
-		if err != nil {
-			return 0, err
-		}
-		s := &Sequence{e: l.e, table: table, ids: make([]int32, depth)}
-		if len(l.e.model.Config.Encoder) > 0 {
-			s.source = n
-			n++
-		}
-		defer s.Close()
-		leave := l.e.device.enter()
-		defer leave()
-		var took time.Duration
-		items := []Item{{Seq: s, IDs: make([]int32, n)}}
-		for i := range items[0].IDs { // different tokens, for different experts
-			items[0].IDs[i] = int32(i * 7919 % l.e.model.Config.NVocab)
-		}
-		if l.e.model.Has(nn.Logits) {
-			items[0].Rows = rows
-		}
-		err = l.e.device.inTurn(func() error {
-			start := time.Now()
-			if err := l.e.pass(canceler{ctx: context.Background()}, items); err != nil {
-				return err
-			}
-			err := l.e.heads(items, func([]part) error { return nil })
-			took = time.Since(start)
-			return err
-		})
-		return took, err
-	}
 	if _, err := run(0, 1, 1); err != nil { // warm-up: the CPU caches are cold
 		return err
 	}
@@ -64,24 +87,24 @@ func (l *Loop) calibrate() error {
 				return 0, err
 			}
 			if all = append(all, t); t > short || n > few {
-				return all[0], nil
+				return t, nil
 			}
 		}
 		slices.Sort(all)
 		return all[1], nil
 	}
-	side, took := l.e.model.Config.NSide, map[int]time.Duration{}
+	took := map[int]time.Duration{}
 	var seen []sched.Shape
-	sizes, reads := []int{1, 4, 8, few, 64, 256}, l.e.reads()
-	if reads { // a pass takes as long as reading the weights, which may be seconds, and hardly longer with more tokens
+	sizes := []int{1, 4, 8, few, 64, 256}
+	if k.reads { // a pass takes as long as reading the weights, which may be seconds, and hardly longer with more tokens
 		sizes = []int{1, few, 64}
 	}
 	for _, n := range sizes {
-		if n > layout.Room(0, l.e.batch) || n >= l.e.ctx || side > 0 && n > side {
+		if n > k.most {
 			break
 		}
 		s := sched.Shape{Tokens: n, Rows: 1}
-		if n <= few && logits {
+		if n <= few && k.logits {
 			s.Rows = n // as with drafts
 		}
 		t, err := median(n, s.Rows)
@@ -89,28 +112,28 @@ func (l *Loop) calibrate() error {
 			return err
 		}
 		seen = append(seen, s)
-		if took[n] = t; t > slow && n >= few && !reads {
+		if took[n] = t; t > slow && n >= few && !k.reads {
 			break
 		}
 	}
-	if took[few] > 0 && logits && !reads { // the same pass with the rows of a prompt
+	if took[few] > 0 && k.logits && !k.reads { // the same pass with the rows of a prompt
 		t, err := median(few, 1)
 		if err != nil {
 			return err
 		}
-		l.sched.Cost.SetRow((took[few] - t) / (few - 1))
+		cost.SetRow((took[few] - t) / (few - 1))
 	}
 	for _, s := range seen {
-		l.sched.Cost.Observe(s, took[s.Tokens])
+		cost.Observe(s, took[s.Tokens])
 	}
-	if reads || at < kvcache.BlockTokens || took[64] == 0 || l.e.model.Config.OnePass() {
-		return nil // attention is negligible beside a disk or in so small a context; one-pass models always begin at 0
+	if k.reads || k.at == 0 || took[64] == 0 {
+		return nil // attention is negligible beside a disk or in so small a context
 	}
-	one, err := run(at, 1, 1)
+	one, err := run(k.at, 1, 1)
 	if err != nil {
 		return err
 	}
-	many, err := run(at, 64, 1)
+	many, err := run(k.at, 64, 1)
 	if err != nil {
 		return err
 	}
@@ -118,6 +141,6 @@ func (l *Loop) calibrate() error {
 		return time.Duration(float64(d) / float64(positions) * 1e6)
 	}
 	read := max(one-took[1], 0)
-	l.sched.Cost.Set(per(max(many-took[64]-read, 0), 64*at), per(read, at))
+	cost.Set(per(max(many-took[64]-read, 0), 64*k.at), per(read, k.at))
 	return nil
 }

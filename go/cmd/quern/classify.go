@@ -52,20 +52,30 @@ func (f *classifyFlags) run(cmd *cobra.Command, texts []string) error {
 		return err
 	}
 	f.model.warn(notes(cmd.ErrOrStderr()))
-	texts, err := f.text.several(texts, cmd.InOrStdin(), "\n", "texts")
-	if err != nil {
-		return err
+	switch {
+	case len(texts) > 0 && (f.text.typed() || f.text.flags.Changed("file")):
+		return usagef("%.40q and a flag, -p or -f, both give texts; give one of them", texts[0])
+	case len(texts) == 0:
+		all, err := f.text.read(cmd.InOrStdin())
+		if err != nil {
+			return err
+		}
+		texts = strings.Split(strings.TrimSuffix(all, "\n"), "\n")
 	}
 	head, err := f.model.readHead()
 	if err != nil {
 		return err
 	}
 	defer head.Close()
-	m, err := f.model.openVectors(head, cmd.ErrOrStderr())
+	head.Settings.Vectors = true
+	m, err := f.model.open(head, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
 	defer m.Close()
+	if line := m.Warning(); line != "" {
+		notes(cmd.ErrOrStderr())(line)
+	}
 	if err := f.classify(cmd, head, m, texts); err != nil {
 		return fmt.Errorf("%s: %w", f.model.path, err)
 	}

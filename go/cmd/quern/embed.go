@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -46,18 +47,25 @@ of the file's classifier.`,
 				return err
 			}
 			model.warn(notes(cmd.ErrOrStderr()))
-			if separator == "" {
+			texts := args
+			switch {
+			case len(args) > 0 && (text.typed() || text.flags.Changed("file")):
+				return usagef("%.40q and a flag, -p or -f, both give texts; give one of them", args[0])
+			case separator == "":
 				return usagef("--embd-separator is empty; give what stands between texts")
-			}
-			texts, err := text.several(args, cmd.InOrStdin(), separator, "texts")
-			if err != nil {
-				return err
+			case len(args) == 0:
+				all, err := text.read(cmd.InOrStdin())
+				if err != nil {
+					return err
+				}
+				texts = strings.Split(strings.TrimSuffix(all, separator), separator)
 			}
 			head, err := model.readHead()
 			if err != nil {
 				return err
 			}
 			defer head.Close()
+			head.Settings.Vectors = true
 			prompts := &head.Config.Prompts
 			before, ok := prompts.Text(cmp.Or(prompt, prompts.Default))
 			if prompt != "" && !ok {
@@ -68,11 +76,14 @@ of the file's classifier.`,
 				t = before + t
 				ids[i] = head.Tokenizer.Begin(head.Tokenizer.Encode(t, tokenizer.Options{ParseSpecial: true}))
 			}
-			m, err := model.openVectors(head, cmd.ErrOrStderr())
+			m, err := model.open(head, cmd.ErrOrStderr())
 			if err != nil {
 				return err
 			}
 			defer m.Close()
+			if line := m.Warning(); line != "" {
+				notes(cmd.ErrOrStderr())(line)
+			}
 			eng := m.Engine
 			pool, given := poolings[pooling]
 			if !given {

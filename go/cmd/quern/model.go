@@ -286,16 +286,6 @@ func (f *deviceFlags) open(h *launch.Head, stderr io.Writer) (*launch.Model, err
 	return m, err
 }
 
-// openVectors opens a model for vectors and scores in place of texts, and prints what is doubtful of it.
-func (f *deviceFlags) openVectors(h *launch.Head, stderr io.Writer) (*launch.Model, error) {
-	h.Settings.Vectors = true
-	m, err := f.open(h, stderr)
-	if err == nil && m.Warning() != "" {
-		notes(stderr)(m.Warning())
-	}
-	return m, err
-}
-
 // A quantizeValue is the type that weights of checkpoints are converted to; empty: they stay as they are.
 type quantizeValue string
 

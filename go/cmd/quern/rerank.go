@@ -5,6 +5,7 @@ import (
 	"io"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -56,20 +57,30 @@ func (f *rerankFlags) run(cmd *cobra.Command, query string, documents []string) 
 		return err
 	}
 	f.model.warn(notes(cmd.ErrOrStderr()))
-	documents, err := f.text.several(documents, cmd.InOrStdin(), "\n", "documents")
-	if err != nil {
-		return err
+	switch {
+	case len(documents) > 0 && (f.text.typed() || f.text.flags.Changed("file")):
+		return usagef("%.40q and a flag, -p or -f, both give documents; give one of them", documents[0])
+	case len(documents) == 0:
+		all, err := f.text.read(cmd.InOrStdin())
+		if err != nil {
+			return err
+		}
+		documents = strings.Split(strings.TrimSuffix(all, "\n"), "\n")
 	}
 	head, err := f.model.readHead()
 	if err != nil {
 		return err
 	}
 	defer head.Close()
-	m, err := f.model.openVectors(head, cmd.ErrOrStderr())
+	head.Settings.Vectors = true
+	m, err := f.model.open(head, cmd.ErrOrStderr())
 	if err != nil {
 		return err
 	}
 	defer m.Close()
+	if line := m.Warning(); line != "" {
+		notes(cmd.ErrOrStderr())(line)
+	}
 	scores, err := f.scores(cmd, head, m, query, documents)
 	if err != nil {
 		return fmt.Errorf("%s: %w", f.model.path, err)

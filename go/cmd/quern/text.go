@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/pflag"
 	"golang.org/x/term"
@@ -49,18 +48,6 @@ func (t *textFlag) read(stdin io.Reader) (string, error) {
 		return "", usagef("no text; give one with -p \"...\", -f FILE or on standard input")
 	}
 	return readAll(stdin, "standard input")
-}
-
-// several returns args, or else the parts of the text between separators. Errors say what these are.
-func (t *textFlag) several(args []string, stdin io.Reader, separator, what string) ([]string, error) {
-	if len(args) > 0 {
-		if t.typed() || t.flags.Changed("file") {
-			return nil, usagef("%.40q and a flag, -p or -f, both give %s; give one of them", args[0], what)
-		}
-		return args, nil
-	}
-	all, err := t.read(stdin)
-	return strings.Split(strings.TrimSuffix(all, separator), separator), err
 }
 
 // typed reports whether the text was given on the command line.

@@ -1,11 +1,20 @@
 package arch
 
-import . "github.com/quern-llm/quern/go/model/nn"
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
 
 // flexOlmo is FlexOlmo: OLMo 2 with experts, whose sum is normalised.
 var flexOlmo = Arch{
-	Name:   "flex_olmo",
-	config: olmoe.config,
+	Name: "flex_olmo",
+	config: func(k *Keys) {
+		k.RMSNorm()
+		k.Heads()
+		k.Experts()
+		k.ExpertNorm(false)
+		k.Rope(kernel.RopeNeox)
+	},
 	build: func(b *Builder) {
 		b.Begin()
 		b.Layers(func(l Layer) {
