@@ -17,7 +17,7 @@ func (l *Loop) calibrate() error { return l.calibration().measure(&l.sched.Cost,
 // A calibration says which passes are timed.
 type calibration struct {
 	most   int  // tokens of a pass at the beginning of a text
-	at     int  // positions of the middle of a text, in whole blocks: one pass may follow them even if blocks age; 0: none is long enough
+	at     int  // positions of the middle of a text, in whole blocks, which one pass may follow even if blocks age; 0: none
 	logits bool // several tokens of a text may have rows of logits, as drafts do
 	reads  bool // passes read weights from disk
 }
@@ -26,7 +26,8 @@ type calibration struct {
 func (l *Loop) calibration() calibration {
 	e, c, layout := l.e, l.e.model.Config, l.e.kv.Layout()
 	k := calibration{
-		most: min(layout.Room(0, e.batch), e.ctx-1), logits: e.model.Has(nn.Logits) && len(c.Encoder) == 0, reads: e.reads(),
+		most: min(layout.Room(0, e.batch), e.ctx-1), reads: e.reads(),
+		logits: e.model.Has(nn.Logits) && len(c.Encoder) == 0,
 	}
 	if c.NSide > 0 {
 		k.most = min(k.most, c.NSide)
@@ -73,9 +74,9 @@ func (l *Loop) timed(depth, n, rows int) (took time.Duration, err error) {
 
 // measure sets a cost model by passes that run times.
 func (k calibration) measure(cost *sched.Cost, run func(depth, n, rows int) (time.Duration, error)) error {
-	const slow = 500 * time.Millisecond // longer passes can be extrapolated
-	const short = 50 * time.Millisecond // shorter passes of few tokens are noisy: they are timed three times
-	const few = 16                      // maximum tokens of a pass of streams and drafts
+	const slow = 500 * time.Millisecond     // longer passes can be extrapolated
+	const short = 50 * time.Millisecond     // shorter passes of few tokens are noisy: they are timed three times
+	const few = 16                          // maximum tokens of a pass of streams and drafts
 	if _, err := run(0, 1, 1); err != nil { // warm-up: the CPU caches are cold
 		return err
 	}
@@ -96,7 +97,7 @@ func (k calibration) measure(cost *sched.Cost, run func(depth, n, rows int) (tim
 	took := map[int]time.Duration{}
 	var seen []sched.Shape
 	sizes := []int{1, 4, 8, few, 64, 256}
-	if k.reads { // a pass takes as long as reading the weights, which may be seconds, and hardly longer with more tokens
+	if k.reads { // a pass takes as long as reading the weights, maybe seconds, and hardly longer with more tokens
 		sizes = []int{1, few, 64}
 	}
 	for _, n := range sizes {

@@ -47,8 +47,8 @@ func (p *pace) run(depth, n, rows int) (time.Duration, error) {
 }
 
 // What a calibration learns is the pace of the machine: the time of each size, of a row, of positions that are attended
-// to and read; from passes of the model's sizes, of which those that are short are timed three times, and no longer ones
-// than it takes.
+// to and read; from passes of the model's sizes, of which those that are short are timed three times, and no longer
+// ones than it takes.
 func TestCalibration(t *testing.T) {
 	us, ms := time.Microsecond, time.Millisecond
 	three := func(list ...string) (all []string) {
@@ -63,12 +63,15 @@ func TestCalibration(t *testing.T) {
 		ran  []string
 	}{
 		"fast": {
-			calibration{most: 512, at: 2048, logits: true}, pace{first: ms, token: 100 * us, row: 10 * us, attended: 2, read: 30},
-			slices.Concat([]string{"0 1 1"}, three("0 1 1", "0 4 4", "0 8 8", "0 16 16"), []string{"0 64 1", "0 256 1"}, three("0 16 1"), []string{"2048 1 1", "2048 64 1"}),
+			calibration{most: 512, at: 2048, logits: true},
+			pace{first: ms, token: 100 * us, row: 10 * us, attended: 2, read: 30},
+			slices.Concat([]string{"0 1 1"}, three("0 1 1", "0 4 4", "0 8 8", "0 16 16"), []string{"0 64 1", "0 256 1"},
+				three("0 16 1"), []string{"2048 1 1", "2048 64 1"}),
 		},
 		"without logits": {
 			calibration{most: 512, at: 64}, pace{first: ms, token: 100 * us, attended: 2, read: 30},
-			slices.Concat([]string{"0 1 1"}, three("0 1 1", "0 4 1", "0 8 1", "0 16 1"), []string{"0 64 1", "0 256 1", "64 1 1", "64 64 1"}),
+			slices.Concat([]string{"0 1 1"}, three("0 1 1", "0 4 1", "0 8 1", "0 16 1"),
+				[]string{"0 64 1", "0 256 1", "64 1 1", "64 64 1"}),
 		},
 		"noisy": {
 			calibration{most: 16, at: 64, logits: true}, pace{first: ms, token: 100 * us, row: 10 * us, odd: 500 * us},
@@ -169,7 +172,9 @@ func TestCalibratedSizes(t *testing.T) {
 		"by its batch":   {tiny, Config{Ctx: 400, Batch: 40}, calibration{most: 40, at: 192, logits: true}},
 		"short":          {tiny, Config{Ctx: 127}, calibration{most: 126, logits: true}},
 		"just a block":   {tiny, Config{Ctx: 128}, calibration{most: 127, at: 64, logits: true}},
-		"by its memory":  {tiny, Config{Ctx: 8192, KVBytes: 8193 / 64 * block * 2}, calibration{most: 512, at: 2048, logits: true}},
+		"in the middle": {
+			tiny, Config{Ctx: 8192, KVBytes: 256 * block}, calibration{most: 512, at: 2048, logits: true},
+		},
 		"in little memory": {
 			tiny, Config{Ctx: 128, Batch: 40, KVBytes: 3 * block}, calibration{most: 40, at: 64, logits: true},
 		},

@@ -68,7 +68,8 @@ func TestTrees(t *testing.T) {
 		}
 		for v := -1; v < len(parents); v++ {
 			for id := range int32(3) {
-				k := max(slices.IndexFunc(order, func(w int) bool { return w >= 0 && parents[w] == v && d.draft[w] == id }), 0)
+				k := slices.IndexFunc(order, func(w int) bool { return w >= 0 && parents[w] == v && d.draft[w] == id })
+				k = max(k, 0)
 				if got := d.follows(order, v, id); got != k {
 					t.Fatalf("token %d after draft %d is row %d, want %d", id, v, got, k)
 				}
@@ -120,7 +121,9 @@ func TestDraftsOfAPass(t *testing.T) {
 	d := drive(t, p, Config{Ctx: 60})
 	d.pass(t, 5) // two more are forced
 	d.SetGuesses([]draft.Guess{{ID: 2, Chance: 0.5}, {ID: 4, Chance: 0.25}, {ID: 3, Chance: 0.125, Back: 2}})
-	want := []sched.Draft{{Chance: 1, After: -1}, {Chance: 1, After: 0}, {Chance: 0.5, After: 1}, {Chance: 0.25, After: 2}, {Chance: 0.125, After: 1}}
+	want := []sched.Draft{
+		{Chance: 1, After: -1}, {Chance: 1, After: 0}, {Chance: 0.5, After: 1}, {Chance: 0.25, After: 2}, {Chance: 0.125, After: 1},
+	}
 	for rows := 1; rows < 9; rows++ {
 		if got := d.Drafts(rows); !slices.Equal(got, want[:min(rows-1, 5)]) {
 			t.Errorf("with %d rows %v, want %v", rows, got, want[:min(rows-1, 5)])

@@ -246,7 +246,8 @@ func TestChancesOfWrittenTokens(t *testing.T) {
 			}
 			found = append(found, draft.Guess{ID: id})
 		}
-		ids, chances := NewTranslation(c.mine, c.theirs, false).write(found, []float32{0.9, 0.8, 0.7, 0.6, 0.5, 0.4}[:len(found)])
+		probs := []float32{0.9, 0.8, 0.7, 0.6, 0.5, 0.4}[:len(found)]
+		ids, chances := NewTranslation(c.mine, c.theirs, false).write(found, probs)
 		same := len(chances) == len(c.chances) && len(ids) == len(chances)
 		for i := range chances {
 			same = same && math.Abs(float64(chances[i]-c.chances[i])) < 1e-6
