@@ -18,7 +18,7 @@ const anyObject = `{"type":"object"}`
 // where it has to be kept to, and otherwise any object does.
 func (l *language) arguments(t *Tool) (grammar.Expr, error) {
 	if t.input != nil {
-		text, err := l.g.Include(jsonschema.Encoded(t.input))
+		text, err := l.encoded(t)
 		colon := grammar.Seq{l.space(), grammar.Lit(":"), l.space()}
 		return grammar.Seq{grammar.Lit("{"), l.space(), grammar.Lit(`"input"`), colon, grammar.Lit(`"`), text, grammar.Lit(`"`), l.space(), grammar.Lit("}")}, err
 	}
@@ -155,6 +155,15 @@ func (l *language) input(t *Tool, mark string) (grammar.Expr, error) {
 		return nil, errors.New("its grammar refers to itself, which cannot be held in calls of this model's form")
 	}
 	return grammar.And{text, l.free(mark)}, nil
+}
+
+// encoded returns what a tool's input may be, as it is written within the quotes of JSON.
+func (l *language) encoded(t *Tool) (grammar.Expr, error) {
+	g, err := jsonschema.Encoded(t.input)
+	if err != nil {
+		return nil, err
+	}
+	return l.g.Include(g)
 }
 
 // extent estimates how many characters the parts of a regular expression take, written out.
@@ -375,7 +384,7 @@ func (f braces) expr(l *language, t *Tool) (grammar.Expr, error) {
 
 func (python) expr(l *language, t *Tool) (grammar.Expr, error) {
 	if t.input != nil {
-		text, err := l.g.Include(jsonschema.Encoded(t.input))
+		text, err := l.encoded(t)
 		return grammar.Seq{grammar.Lit(t.Name + `(input="`), text, grammar.Lit(`")`)}, err
 	}
 	n := &jsonschema.Notation{True: "True", False: "False", Null: "None", Colon: grammar.Lit(": "), Comma: grammar.Seq{grammar.Lit(","), l.space()}, Text: pythonText, Name: pythonText}

@@ -157,11 +157,15 @@ type text struct {
 	a     *Automaton
 	ends  []int32
 	heads []head   // of all places in the text, one after another; none after its end
+	said  []byte   // the text, if elements of arrays have to differ
 	past  []moment // before the current one
-	stop  func() bool
-	blind bool // there are no more forecasts: they take too long
-	tally *tally
-	err   error
+
+	arrays []arrayText // around the place, whose elements differ
+	stale  bool        // arrays have to be made anew
+	stop   func() bool
+	blind  bool // there are no more forecasts: they take too long
+	tally  *tally
+	err    error
 
 	masks, tokens allowance
 	of            *allowance // of the current call
@@ -171,6 +175,9 @@ type text struct {
 type moment struct {
 	end   int // of its heads
 	bytes int // of the stacks made until then
+
+	said   int // bytes of the text
+	arrays []arrayText
 }
 
 // A tally is the bytes of a text's stacks, which the vocabulary counts while the text exists.
@@ -245,6 +252,10 @@ func (t *text) Mask(next Set) {
 		return
 	}
 	t.a.m.add(t.a, heads, next)
+	if t.a.distinct {
+		t.renew()
+		t.differ(heads, next)
+	}
 	if len(t.ends) > 0 && complete(t.closed(heads)) {
 		for _, id := range t.ends {
 			next.Add(id)
@@ -260,7 +271,15 @@ func (t *text) Accept(id int32) (took bool) {
 	}
 	a := t.a
 	heads = t.closed(heads)
-	to := a.w.accept(heads, id)
+	var to []head
+	arrays := t.arrays
+	if a.distinct {
+		t.renew()
+		at := t.spell(heads, id)
+		to, arrays = a.w.orNamed(at.heads, heads, id), at.arrays
+	} else {
+		to = a.w.accept(heads, id)
+	}
 	if len(to) == 0 && !(slices.Contains(t.ends, id) && complete(heads)) {
 		return false
 	}
@@ -269,7 +288,10 @@ func (t *text) Accept(id int32) (took bool) {
 	if bytes > maxGraph {
 		panic(exceeded{ErrLimit})
 	}
-	t.past = append(t.past, moment{len(t.heads), t.tally.bytes})
+	t.past = append(t.past, moment{len(t.heads), t.tally.bytes, len(t.said), pared(t.arrays)})
+	if a.distinct && a.takes(id) {
+		t.said, t.arrays = append(t.said, a.v.piece(id)...), arrays
+	}
 	t.heads = append(t.heads, to...)
 	t.tally.set(bytes)
 	t.masks.left += t.masks.more
@@ -290,6 +312,7 @@ func (t *text) Rollback(n int) {
 	if n > 0 {
 		to := t.past[len(t.past)-n]
 		t.heads, t.past = t.heads[:to.end], t.past[:len(t.past)-n]
+		t.said, t.arrays, t.stale = t.said[:to.said], to.arrays, true
 		t.tally.set(to.bytes)
 	}
 }
@@ -297,7 +320,7 @@ func (t *text) Rollback(n int) {
 // Fork counts the stacks that both texts have for each, since either may outlive the other.
 func (t *text) Fork() Constraint {
 	f := *t
-	f.heads, f.past, f.stop = slices.Clone(t.heads), slices.Clone(t.past), nil
+	f.heads, f.past, f.said, f.stop = slices.Clone(t.heads), slices.Clone(t.past), slices.Clone(t.said), nil
 	f.count(t.tally.bytes)
 	return &f
 }

@@ -230,6 +230,8 @@ func (d *digester) expr(e grammar.Expr, depth int) {
 		d.buf = append(d.buf, 'm')
 		d.int(e.Tokens)
 		d.expr(e.Expr, depth+1)
+	case grammar.Distinct:
+		list('d', []grammar.Expr{e.Elements})
 	case grammar.Ref:
 		d.refers = true
 		d.buf = append(d.buf, 'f')

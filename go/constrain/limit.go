@@ -4,16 +4,22 @@ package constrain
 // to be: a copy of the node at the call, with another hash. After each token, stacks with a call whose tokens are spent
 // are dropped; where its rule may end, its caller goes on. Within a token nothing depends on limits, and so masks do not.
 
-// limited returns a node with the stacks of n, for a call that returns before so many tokens.
-func (w *walker) limited(n *node, until int32) *node {
-	if n.until == until {
+// marked returns a node with the stacks of n, for a call that returns before so many tokens, or of an array that begins at
+// a place and whose elements differ.
+func (w *walker) marked(n *node, until, from int32) *node {
+	if n.until == until && n.from == from {
 		return n
 	}
 	m := *n
-	m.until, m.closed = until, false
+	m.until, m.from, m.closed = until, from, false
 	for _, limit := range []int32{n.until, until} { // the hash without the one and with the other
 		if limit != never {
 			m.hash ^= mix(uint64(limit) * 0x9e3779b97f4a7c15)
+		}
+	}
+	for _, place := range []int32{n.from, from} {
+		if place != 0 {
+			m.hash ^= mix(uint64(place) * 0xd6e8feb86659fd93)
 		}
 	}
 	w.made += nodeBytes
@@ -61,7 +67,7 @@ func (w *walker) inLimit(n *node, now int32, known map[*node]*node) *node {
 			continue
 		}
 		if below := w.inLimit(e.n, now, known); below != nil {
-			g.push(w, e.s, below, e.n.until)
+			g.push(w, e.s, below, e.n.until, e.n.from)
 		}
 	}
 	kept = g.node(w)

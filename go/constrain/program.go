@@ -20,6 +20,8 @@ type program struct {
 	loops  []loop
 	tokens []tokenSet
 
+	distinct bool // there are arrays whose elements have to differ
+
 	work *grammar.Work // of compiling it; nil afterwards
 
 	// Scratch of first.
@@ -68,6 +70,8 @@ type rule struct {
 	start int32
 	empty bool  // it has the empty text
 	most  int32 // tokens that it may take; 0: any number
+
+	distinct bool // it is an array of JSON, whose elements have to differ
 }
 
 // A loop is a repetition. Its count is part of a thread, not of the network, so a bound costs nothing. The
@@ -269,6 +273,13 @@ func (c *compiler) emit(e grammar.Expr, next int32) int32 {
 		}
 		r := c.anonymous(e.Expr)
 		c.rules[r].most = int32(min(e.Tokens, math.MaxInt32))
+		return c.call(r, next, false)
+	case grammar.Distinct:
+		if c.flat {
+			refuse("the grammar has an array whose elements differ within an intersection or a complement")
+		}
+		r := c.anonymous(grammar.Seq{grammar.Lit("["), e.Elements, grammar.Lit("]")})
+		c.rules[r].distinct, c.distinct = true, true
 		return c.call(r, next, false)
 	case grammar.And, grammar.Not:
 		return c.regular(e, next)

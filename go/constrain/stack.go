@@ -22,10 +22,12 @@ type node struct {
 	more   []head // others
 	bottom bool
 	spelt  bool // tokens spell a rest of the text for one of the stacks
+	arrays bool // in one of the stacks is an array whose elements differ
 	closed bool // known under the automaton's lock: what its edges return to are edges too
 	depth  int32
 	within int32 // tokens until the first of the stacks is of no more use
 	until  int32 // tokens until what is called with this below it has to end, where it is an edge's; never otherwise
+	from   int32 // bytes of the text up to the first of the array that is called with this below it, where its elements differ; 0 otherwise
 	hash   uint64
 }
 
@@ -121,6 +123,7 @@ type stacks struct {
 	known  headSet // of edges
 	bottom bool
 	spelt  bool
+	arrays bool
 	depth  int32
 	within int32
 	hash   uint64
@@ -128,7 +131,7 @@ type stacks struct {
 
 func (g *gathering) begin(s *state) {
 	g.s, g.first, g.only = s, nil, false
-	g.edges, g.bottom, g.spelt, g.depth, g.within, g.hash = g.edges[:0], false, false, 0, never, 0
+	g.edges, g.bottom, g.spelt, g.arrays, g.depth, g.within, g.hash = g.edges[:0], false, false, false, 0, never, 0
 	g.known.clear()
 }
 
@@ -172,16 +175,17 @@ func (g *gathering) add(w *walker, e head) {
 		g.edges = append(g.edges, e)
 		g.hash += h
 		g.within = min(g.within, e.n.within, e.n.until)
+		g.arrays = g.arrays || e.n.from != 0 || e.n.arrays
 	}
 }
 
-// push adds the stacks of n with a state on top, to which what is called returns before so many tokens, unless they are
-// too deep, or no token sequence could complete them.
-func (g *gathering) push(w *walker, s *state, n *node, until int32) {
+// push adds the stacks of n with a state on top, to which what is called returns before so many tokens, or with an array
+// that began at a place, unless they are too deep, or no token sequence could complete them.
+func (g *gathering) push(w *walker, s *state, n *node, until, from int32) {
 	if n.depth >= maxDepth || !n.spelt {
 		return
 	}
-	n = w.limited(n, until)
+	n = w.marked(n, until, from)
 	g.open(w)
 	g.add(w, head{s, n})
 	g.spelt = g.spelt || s.spelt
@@ -198,7 +202,7 @@ func (g *gathering) node(w *walker) *node {
 	case len(g.edges) == 0:
 		return nil
 	}
-	p := &node{edge: g.edges[0], bottom: g.bottom, spelt: g.spelt, depth: g.depth, within: g.within, until: never, hash: g.hash}
+	p := &node{edge: g.edges[0], bottom: g.bottom, spelt: g.spelt, arrays: g.arrays, depth: g.depth, within: g.within, until: never, hash: g.hash}
 	if len(g.edges) > 1 {
 		p.more = slices.Clone(g.edges[1:])
 	}

@@ -32,6 +32,7 @@ type state struct {
 
 	rank            int32 // of the rule, where the state is its start
 	most            int32 // tokens that it may take; 0: any number
+	distinct        bool  // it is an array whose elements differ
 	reached, called mark  // in the walker's lists
 	asked           uint64
 }
@@ -85,7 +86,8 @@ func (a *Automaton) start(rule int32) *state {
 			a.closed = slices.DeleteFunc(a.closed, func(t thread) bool { return a.insts[t.pc].op == opMatch })
 		}
 		if a.starts[rule] = a.intern(); a.starts[rule] != nil {
-			a.starts[rule].rank, a.starts[rule].most = a.ranks[rule], a.rules[rule].most
+			s, r := a.starts[rule], &a.rules[rule]
+			s.rank, s.most, s.distinct = a.ranks[rule], r.most, r.distinct
 		}
 	}
 	return a.starts[rule]
@@ -275,7 +277,7 @@ func (a *Automaton) computeNext(s *state, b byte) {
 		in := a.next(e.start, b)
 		switch {
 		case in == stuck:
-		case !e.after.last || e.start.most > 0:
+		case !e.after.last || e.start.most > 0 || e.start.distinct:
 			f.call(e)
 		case in != forked: // there is nothing to return for
 			f.lead(in)

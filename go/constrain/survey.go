@@ -74,6 +74,8 @@ func (c *compiler) references(e grammar.Expr, depth int, visit func(int)) {
 		c.references(e.Expr, depth+1, visit)
 	case grammar.Limit:
 		c.references(e.Expr, depth+1, visit)
+	case grammar.Distinct:
+		c.references(e.Elements, depth+1, visit)
 	case grammar.Not:
 		c.references(e.Expr, depth+1, visit)
 	case grammar.Ref:
@@ -141,7 +143,7 @@ func (c *compiler) hasEmpty(e grammar.Expr) bool {
 	switch e := e.(type) {
 	case grammar.Lit:
 		return e == ""
-	case grammar.Class, grammar.Token, grammar.AnyOrder: // whose parts are called, if they may be empty
+	case grammar.Class, grammar.Token, grammar.Distinct, grammar.AnyOrder: // whose parts are called, if they may be empty
 		return false
 	case grammar.Seq:
 		return !slices.ContainsFunc(e, func(part grammar.Expr) bool { return !c.hasEmpty(part) })

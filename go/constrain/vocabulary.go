@@ -19,6 +19,7 @@ type Vocabulary struct {
 	alone   [257]int // of each byte: how many below are tokens of their own
 	ends    []int32  // tokens that end a text
 	trie    func() *trie
+	commas  func() []int32
 	cache   cache
 	stacks  atomic.Int64 // bytes of the stacks of texts
 
@@ -43,6 +44,7 @@ func NewVocabulary(n int, piece func(id int32) []byte, ends []int32) *Vocabulary
 		}
 	}
 	v.trie = sync.OnceValue(func() *trie { return newTrie(v) })
+	v.commas = sync.OnceValue(v.findCommas)
 	return v
 }
 

@@ -10,6 +10,10 @@ type walker struct {
 	made int   // bytes of nodes
 	at   int32 // tokens before the one that is walked
 
+	// Where elements that differ count: the bytes of the text with the next one; and whether it begins such an array.
+	begins int32
+	began  bool
+
 	// One step: the heads that it leads to, the rules called on the way, and which of those are still to be
 	// followed, the callers last.
 	to, called   gatherings
@@ -201,11 +205,14 @@ func (w *walker) call(e entry, n *node) {
 	g, fresh := w.called.of(e.start, &e.start.called, w.round)
 	switch {
 	case e.start.most > 0:
-		g.push(w, e.after, n, w.at+min(e.start.most, never-1-w.at))
+		g.push(w, e.after, n, w.at+min(e.start.most, never-1-w.at), 0)
+	case e.start.distinct:
+		g.push(w, e.after, n, never, w.begins)
+		w.began = true
 	case e.after.last: // nothing to return for
 		g.union(w, n)
 	default:
-		g.push(w, e.after, n, never)
+		g.push(w, e.after, n, never, 0)
 	}
 	if !fresh {
 		return
@@ -221,6 +228,11 @@ func complete(heads []head) bool {
 
 // accept returns the heads after a token, valid until the next call. The heads are closed.
 func (w *walker) accept(heads []head, id int32) []head {
+	return w.orNamed(w.spelled(heads, id), heads, id)
+}
+
+// spelled returns the heads after the bytes of a token.
+func (w *walker) spelled(heads []head, id int32) []head {
 	if w.a.takes(id) {
 		from := append(w.heads[:0], heads...)
 		to := w.spare[:0]
@@ -235,11 +247,14 @@ func (w *walker) accept(heads []head, id int32) []head {
 	} else {
 		w.heads = w.heads[:0]
 	}
+	return w.heads
+}
+
+// orNamed merges the heads after the bytes of a token with those after it as a token.
+func (w *walker) orNamed(bytes, heads []head, id int32) []head {
 	if len(w.a.tokens) == 0 {
-		return spelt(w.heads)
+		return spelt(bytes)
 	}
-	// The heads of both ways are merged.
-	bytes := w.heads
 	w.spare = w.advance(w.spare[:0], heads, func(h head) { w.name(h, id) })
 	if len(w.spare) > 0 {
 		w.round++
@@ -251,8 +266,9 @@ func (w *walker) accept(heads []head, id int32) []head {
 		for i := range w.to.n {
 			w.heads = append(w.heads, head{w.to.list[i].s, w.to.list[i].node(w)})
 		}
+		bytes = w.heads
 	}
-	return spelt(w.heads)
+	return spelt(bytes)
 }
 
 // takes reports whether a token is accepted by its bytes.

@@ -46,6 +46,8 @@ func (n names) with(e grammar.Expr) grammar.Expr {
 		return grammar.Alt(list(e))
 	case grammar.AnyOrder:
 		return e.With(n.with)
+	case grammar.Distinct: // which is JSON: its bytes are read
+		return e
 	case grammar.Limit:
 		return grammar.Limit{Expr: n.with(e.Expr), Tokens: e.Tokens}
 	case grammar.Repeat:

@@ -56,6 +56,9 @@ type (
 		IDs []int32
 		Not bool
 	}
+	// Distinct is [, a text of Elements and ], where the whole is an array of JSON in which no two elements are the same
+	// value: numbers count by value, members in any order. It may not be inside And, Not or anything that must be regular.
+	Distinct struct{ Elements Expr }
 	// Limit is the texts of Expr that take at most so many tokens, those that are only partly of the text included.
 	// Where it has as many, what follows Expr comes next; the text has no continuation if Expr cannot end there. It may
 	// not be inside And, Not or anything that must be regular, nor begin with itself.
@@ -81,6 +84,7 @@ func (Ref) expr()      {}
 func (And) expr()      {}
 func (Not) expr()      {}
 func (Token) expr()    {}
+func (Distinct) expr() {}
 func (Limit) expr()    {}
 
 // all returns what there is in an AnyOrder.

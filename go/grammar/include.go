@@ -37,6 +37,8 @@ func (g *Grammar) Include(h *Grammar) (Ref, error) {
 			return Not{moved(e.Expr)}
 		case AnyOrder:
 			return e.With(moved)
+		case Distinct:
+			return Distinct{moved(e.Elements)}
 		case Limit:
 			return Limit{moved(e.Expr), e.Tokens}
 		case Repeat:

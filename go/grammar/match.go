@@ -85,6 +85,18 @@ func (m *matcher) ends(e Expr, from places) places {
 		}
 	case Limit:
 		return m.ends(e.Expr, from)
+	case Distinct:
+		for i := range len(m.text) {
+			if !from.has(i) {
+				continue
+			}
+			ends := m.ends(Seq{Lit("["), e.Elements, Lit("]")}, m.only(i))
+			for k := i; k <= len(m.text); k++ {
+				if ends.has(k) && distinct(m.text[i:k]) {
+					out.set(k)
+				}
+			}
+		}
 	case AnyOrder:
 		return m.anyOrder(e, from, 0, map[uint32]places{})
 	case Repeat:

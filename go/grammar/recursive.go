@@ -1,5 +1,7 @@
 package grammar
 
+import "slices"
+
 // Recursive tells whether the texts of g need a rule that refers to itself. Expressions of g
 // nest MaxNesting deep at most.
 func (g *Grammar) Recursive() bool {
@@ -29,29 +31,42 @@ func (g *Grammar) Recursive() bool {
 	return false
 }
 
+// Differs reports whether an expression, without the rules that it refers to, has arrays whose elements differ.
+func Differs(e Expr) bool {
+	_, is := e.(Distinct)
+	return is || slices.ContainsFunc(parts(e), Differs)
+}
+
 // references appends the rules to which an expression refers.
 func references(refs []Ref, e Expr) []Ref {
-	var parts []Expr
-	switch e := e.(type) {
-	case Ref:
-		return append(refs, e)
-	case Seq:
-		parts = e
-	case Alt:
-		parts = e
-	case And:
-		parts = e
-	case AnyOrder:
-		parts = e.all()
-	case Not:
-		return references(refs, e.Expr)
-	case Repeat:
-		return references(refs, e.Expr)
-	case Limit:
-		return references(refs, e.Expr)
+	if r, ok := e.(Ref); ok {
+		return append(refs, r)
 	}
-	for _, part := range parts {
+	for _, part := range parts(e) {
 		refs = references(refs, part)
 	}
 	return refs
+}
+
+// parts returns the expressions of which one consists.
+func parts(e Expr) []Expr {
+	switch e := e.(type) {
+	case Seq:
+		return e
+	case Alt:
+		return e
+	case And:
+		return e
+	case AnyOrder:
+		return e.all()
+	case Not:
+		return []Expr{e.Expr}
+	case Repeat:
+		return []Expr{e.Expr}
+	case Distinct:
+		return []Expr{e.Elements}
+	case Limit:
+		return []Expr{e.Expr}
+	}
+	return nil
 }

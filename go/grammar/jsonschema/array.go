@@ -1,6 +1,8 @@
 package jsonschema
 
 import (
+	"math"
+	"math/big"
 	"math/bits"
 
 	"github.com/quern-llm/quern/go/grammar"
@@ -8,11 +10,15 @@ import (
 
 // array returns the texts of the arrays.
 func (c *compiler) array(a arrays) (grammar.Expr, error) {
-	elements, err := c.elements(a)
+	elements, differ, err := c.elements(a)
+	if differ {
+		return grammar.Distinct{Elements: grammar.Seq{c.space(), elements}}, err
+	}
 	return grammar.Seq{grammar.Lit("["), c.space(), elements, grammar.Lit("]")}, err
 }
 
-func (c *compiler) elements(a arrays) (grammar.Expr, error) {
+// elements returns what is between the brackets, and whether it is to be seen while it is written that elements differ.
+func (c *compiler) elements(a arrays) (e grammar.Expr, differ bool, err error) {
 	prefix := a.prefix()
 	if !c.opts.Exact && prefix > 0 && a.tuple() {
 		// A tuple has its elements, unless more or fewer are asked for.
@@ -27,15 +33,22 @@ func (c *compiler) elements(a arrays) (grammar.Expr, error) {
 		}
 		void, err := c.empty(a.at(i))
 		if err != nil {
-			return nil, err
+			return nil, false, err
 		}
 		if void {
 			a.max = i
 			break
 		}
 	}
+	if a.unique != nil && prefix == 0 && a.max != 0 {
+		most, err := c.most(a.at(0))
+		if err != nil {
+			return nil, false, err
+		}
+		a.max = least(a.max, most)
+	}
 	if a.max >= 0 && a.min > a.max {
-		return grammar.Alt{}, nil
+		return grammar.Alt{}, false, nil
 	}
 	var bound []contains
 	for _, has := range a.contains {
@@ -44,17 +57,30 @@ func (c *compiler) elements(a arrays) (grammar.Expr, error) {
 		}
 	}
 	unique := a.unique != nil && (a.max < 0 || a.max > 1)
-	switch {
-	case len(bound) > 1 || len(bound) == 1 && unique:
-		return nil, c.fail(bound[0].lit.s, "", "contains can't be decided together with another contains or uniqueItems")
-	case unique:
-		return c.distinct(a)
-	case len(bound) == 1:
-		return c.containing(a, bound[0])
+	if unique && len(bound) == 0 {
+		if e, err := c.distinct(a); e != nil || err != nil {
+			return e, false, err
+		}
 	}
+	switch {
+	case unique && c.opts.Notation != nil:
+		return nil, false, c.fail(a.unique, "uniqueItems", "can't be decided in this notation, except for elements of an enum; leave it out, or set maxItems to 1")
+	case len(bound) > 1:
+		return nil, false, c.fail(bound[0].lit.s, "", "contains can't be decided together with another contains")
+	case len(bound) == 1:
+		e, err = c.containing(a, bound[0])
+	default:
+		e, err = c.sequence(a)
+	}
+	return e, unique, err
+}
+
+// sequence returns elements of which nothing is counted but how many there are.
+func (c *compiler) sequence(a arrays) (grammar.Expr, error) {
 	if a.max == 0 {
 		return grammar.Lit(""), nil
 	}
+	prefix := a.prefix()
 	end := prefix
 	if a.max >= 0 {
 		end = min(end, a.max)
@@ -154,11 +180,7 @@ func (k *counter) at(i, state int) (grammar.Expr, error) {
 	}
 	k.c.work.Do(len(list))
 	if k.all += len(list); k.all > maxCounted {
-		keyword := "contains"
-		if k.a.unique != nil {
-			keyword = "uniqueItems"
-		}
-		return nil, k.c.fail(k.a.where(), keyword, "counting the elements takes more than %d alternatives", maxCounted)
+		return nil, k.c.fail(k.a.where(), "contains", "counting the elements takes more than %d alternatives", maxCounted)
 	}
 	out := grammar.Alt{}
 	if end && i == 0 {
@@ -233,8 +255,8 @@ func firstError(a, b error) error {
 // maxSubsets is how many values may come in any order where each may come once, and they are counted.
 const maxSubsets = 8
 
-// distinct returns the elements of an array in which none comes twice: that can be decided
-// where there are few values. More than can be told apart come in the order in which the schema has them.
+// distinct returns the elements of an array in which none comes twice, where there are few values; nil where they are too
+// many for a grammar to know which have come.
 func (c *compiler) distinct(a arrays) (grammar.Expr, error) {
 	values, finite, err := c.finite(a.at(0))
 	if err != nil {
@@ -247,29 +269,52 @@ func (c *compiler) distinct(a arrays) (grammar.Expr, error) {
 		}
 		return all, nil
 	}
-	if !finite || a.prefix() > 0 || c.opts.Exact && len(values) > maxSubsets || len(values) > maxStates {
-		return nil, c.fail(a.unique, "uniqueItems", "can't be decided, except for elements of an enum; leave it out, or set maxItems to 1")
+	if !finite || a.prefix() > 0 || len(values) > maxSubsets {
+		return nil, nil
 	}
 	k := &counter{c: c, a: a, states: map[[2]int]grammar.Ref{}, last: max(a.min, a.max, 1)}
-	few := len(values) <= maxSubsets
-	k.next = func(i, used int) (out []counted, end bool, err error) {
-		n := i
-		if few {
-			n = bits.OnesCount(uint(used))
-		}
+	k.next = func(_, used int) (out []counted, end bool, err error) {
+		n := bits.OnesCount(uint(used))
 		if a.max < 0 || n < a.max {
 			for x, v := range values {
-				switch {
-				case few && used>>x&1 == 0:
+				if used>>x&1 == 0 {
 					out = append(out, counted{v, used | 1<<x})
-				case !few && x >= used:
-					out = append(out, counted{v, x + 1})
 				}
 			}
 		}
 		return out, n >= a.min, nil
 	}
 	return k.at(0, 0)
+}
+
+// most returns how many different values a set has at most, as far as that is seen at once; -1: there is no bound.
+func (c *compiler) most(s set) (int, error) {
+	shapes, err := c.expand(s)
+	if err != nil {
+		return -1, err
+	}
+	n := new(big.Int)
+	for _, x := range shapes {
+		if x.kinds&(kArray|kObject) != 0 || x.kinds&kString != 0 && !x.str.only && x.str.max != 0 {
+			return -1, nil
+		}
+		n.Add(n, big.NewInt(int64(bits.OnesCount8(uint8(x.kinds&(kNull|kTrue|kFalse))))))
+		if x.kinds&kString != 0 {
+			n.Add(n, big.NewInt(int64(max(len(x.str.in), 1))))
+		}
+		if x.kinds&kNumber == 0 {
+			continue
+		}
+		many := x.num.count()
+		if many == nil {
+			return -1, nil
+		}
+		n.Add(n, many)
+	}
+	if !n.IsInt64() || n.Int64() > math.MaxInt32 {
+		return -1, nil
+	}
+	return int(n.Int64()), nil
 }
 
 // finite returns the values of a set, where they are listed.

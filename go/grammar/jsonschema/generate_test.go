@@ -75,7 +75,7 @@ func tokenText(id int32) string {
 func TestRandomDocuments(t *testing.T) {
 	v := letters()
 	whole, tried := 0, 0
-	for i, c := range jsonschema.SuiteSchemas(t) {
+	for i, c := range append(jsonschema.SuiteSchemas(t), different...) {
 		exact := i%2 == 0 // each way of reading a schema for half of them
 		g, err := jsonschema.Grammar(c, jsonschema.Options{Exact: exact})
 		if err != nil {
@@ -109,6 +109,20 @@ func TestRandomDocuments(t *testing.T) {
 		t.Errorf("%d of %d documents were ended: the test does not test them", whole, tried)
 	}
 }
+
+// different are schemas of arrays whose elements differ, each for both readings.
+var different = func() (out [][]byte) {
+	for _, items := range []string{
+		`{}`, `{"type":"string"}`, `{"type":"string","maxLength":1}`, `{"type":"number"}`, `{"type":"integer","minimum":-2,"maximum":2}`, `{"type":"string","pattern":"^(a|bc*)$"}`,
+		`{"type":"array","items":{"type":"boolean"},"uniqueItems":true}`, `{"type":"object","properties":{"a":{"type":"boolean"},"b":{"enum":[0,1.0,2]}},"additionalProperties":false}`,
+	} {
+		for _, more := range []string{``, `,"minItems":3`, `,"minItems":2,"contains":{"not":{"type":"null"}}`} {
+			schema := fmt.Appendf(nil, `{"type":"array","uniqueItems":true,"items":%s%s}`, items, more)
+			out = append(out, schema, schema)
+		}
+	}
+	return out
+}()
 
 type pattern regexp2.Regexp
 

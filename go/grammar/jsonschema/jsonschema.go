@@ -102,7 +102,7 @@ func newCompiler(g *grammar.Grammar, text []byte, opts Options) (*compiler, erro
 	}
 	c := &compiler{
 		g: g, opts: opts, doc: newDocument(v), known: map[literal][]*shape{}, within: map[literal]bool{}, barren: map[string]bool{},
-		work: g.Work, matching: g.Work.Part(maxMatches, tooComplex), rules: map[string]grammar.Ref{}, common: map[string]grammar.Ref{}, constants: map[*value]*schema{},
+		work: g.Work, matching: g.Work.Part(maxMatches, tooComplex), rules: map[string]grammar.Ref{}, common: map[string]grammar.Ref{}, constants: map[*value]*schema{}, own: map[*schema]*schema{},
 	}
 	c.root = c.doc.schema(v, "", "#")
 	return c, c.guidance(v.member("x-guidance"))
@@ -145,7 +145,8 @@ type compiler struct {
 	rules      map[string]grammar.Ref
 	common     map[string]grammar.Ref
 	constants  map[*value]*schema
-	begun      bool // the root is being written
+	own        map[*schema]*schema // what schemas say without those within
+	begun      bool                // the root is being written
 	steps      int
 	work       *grammar.Work
 	matching   *grammar.Work  // the part of matching names and listed strings

@@ -134,13 +134,14 @@ func readOneOf(c *compiler, l literal, _ string, v *value) ([]*shape, error) {
 			return nil, err
 		}
 	}
+	beside := c.beside(l.s)
 	for i, sub := range subs {
 		mine := []set{{{s: sub}}}
 		for k, other := range subs {
 			if k == i {
 				continue
 			}
-			apart, err := c.empty(set{{s: sub}}.with(literal{s: other}))
+			apart, err := c.empty(beside.with(literal{s: sub}, literal{s: other}))
 			if err != nil {
 				return nil, err
 			}
@@ -165,6 +166,27 @@ func readOneOf(c *compiler, l literal, _ string, v *value) ([]*shape, error) {
 		}
 	}
 	return out, nil
+}
+
+// beside returns what a schema says of its own, without what it refers to and without other schemas of the same value:
+// branches may exclude each other because of that, as those that tell of a member that is required beside them.
+func (c *compiler) beside(s *schema) set {
+	if own := c.own[s]; own != nil {
+		return set{{s: own}}.with()
+	}
+	v := &value{kind: '{'}
+	for i, name := range s.v.names {
+		switch name {
+		case "type", "required", "properties", "patternProperties", "additionalProperties", "enum", "const":
+			v.names, v.items = append(v.names, name), append(v.items, s.v.items[i])
+		}
+	}
+	own := always
+	if len(v.names) > 0 {
+		own = c.doc.schema(v, s.base, s.path)
+	}
+	c.own[s] = own
+	return set{{s: own}}.with()
 }
 
 func readNot(c *compiler, l literal, _ string, v *value) ([]*shape, error) {

@@ -86,6 +86,26 @@ func (n *numbers) merge(m numbers) {
 	}
 }
 
+// count returns how many numbers there are; nil where there is no bound.
+func (n *numbers) count() *big.Int {
+	if n.only {
+		return big.NewInt(int64(len(n.in)))
+	}
+	step := n.multiple
+	if n.integer {
+		if step = big.NewRat(1, 1); n.multiple != nil {
+			step = lcm(n.multiple, step)
+		}
+	}
+	if step == nil || n.lo == nil || n.hi == nil {
+		return nil
+	}
+	lo := whole(&bound{new(big.Rat).Quo(n.lo.at, step), n.lo.open}, 1).at.Num()
+	hi := whole(&bound{new(big.Rat).Quo(n.hi.at, step), n.hi.open}, -1).at.Num()
+	many := new(big.Int).Sub(hi, lo)
+	return many.Add(many, big.NewInt(1))
+}
+
 func tighter(a, b *bound, sign int) *bound {
 	if a == nil || b == nil {
 		if a == nil {

@@ -143,13 +143,16 @@ func Quoted(says grammar.Expr) grammar.Expr {
 }
 
 // Encoded returns a grammar of the ways to write the texts of another within quotes. Tokens of
-// the vocabulary are as they are.
-func Encoded(g *grammar.Grammar) *grammar.Grammar {
+// the vocabulary are as they are. Arrays whose elements differ can't be written so: whether they do is seen in JSON.
+func Encoded(g *grammar.Grammar) (*grammar.Grammar, error) {
 	out := &grammar.Grammar{}
 	for _, r := range g.Rules {
+		if grammar.Differs(r.Expr) {
+			return nil, fmt.Errorf("rule %q has arrays with uniqueItems, which can't be decided within a string", r.Name)
+		}
 		out.Add(r.Name, encode(r.Expr))
 	}
-	return out
+	return out, nil
 }
 
 func quoted(e grammar.Expr) grammar.Expr { return grammar.Seq{grammar.Lit(`"`), e, grammar.Lit(`"`)} }
