@@ -327,14 +327,19 @@ enum qn_gating {
  * first). With n_group > 1 only those in the n_group_used best of as many equal groups are considered: a group counts
  * for the sum of its two best, or, with group_best, for its best alone. The weights of the chosen sum to 1 with
  * norm_weights, and are multiplied by scale.
+ *
+ * n_same: behind those logits as many more, which bias has too, are of experts that return their input (Meituan
+ * 2025, "LongCat-Flash"). They are numbered from n_expert on, there are no groups, and their pairs come last: products
+ * do not touch these, and QN_OP_MOE_COMBINE knows what they return.
  */
 struct qn_moe_route {
-	const float *bias;     /* [n_expert]; NULL: zeros */
+	const float *bias;     /* [n_expert + n_same]; NULL: zeros */
 	const int32_t *choice; /* [vocabulary][n_used]: the experts by token, each below n_expert; NULL: the best */
 	int32_t src;
 	int32_t gating; /* enum qn_gating */
 	int32_t n_group, n_group_used, group_best;
 	int32_t norm_weights;
+	int32_t n_same;
 	float scale;
 };
 
@@ -349,12 +354,23 @@ struct qn_moe_gather {
 
 /*
  * QN_OP_MOE_COMBINE: dst[t] = the sum over its pairs, best expert first, of weight * src[pair], or of src[pair] where
- * the input was weighed; or that added to dst.
+ * the input was weighed; or that added to dst. Of experts that return their input src[pair] is same[t].
  */
 struct qn_moe_combine {
 	int32_t src, dst;
+	int32_t same; /* buffer; -1: no expert returns its input */
 	int32_t weighed;
 	int32_t add;
+};
+
+/*
+ * QN_OP_MOE_HEADS: n_head heads of head_dim columns of each pair, moved to the row of its token, where those of its
+ * pairs are side by side: head h of choice k becomes head h * n_used + k. With to_pairs they are moved back.
+ */
+struct qn_moe_heads {
+	int32_t tok, pair; /* buffers */
+	int32_t n_head, head_dim;
+	int32_t to_pairs;
 };
 
 /* ------------------------------------------------------------------ attention */
@@ -655,6 +671,7 @@ enum qn_op_kind {
 	QN_OP_NGRAM,       /* ngram */
 	QN_OP_DECAY,       /* decay */
 	QN_OP_LRU,         /* lru */
+	QN_OP_MOE_HEADS,   /* moe_heads */
 };
 
 /* One operation. */
@@ -683,6 +700,7 @@ struct qn_op {
 		struct qn_moe_route moe_route;
 		struct qn_moe_gather moe_gather;
 		struct qn_moe_combine moe_combine;
+		struct qn_moe_heads moe_heads;
 		struct qn_qkv qkv;
 		struct qn_attend attend;
 		struct qn_select select;

@@ -85,7 +85,7 @@ def spread(name, shape):
         return 0.4, 0.8
     if len(shape) <= 1:
         return 0.3, 0.0
-    if re.search("embed|wte|wpe|shared", stem) and len(shape) == 2:
+    if re.search("embed|wte|wpe|shared(?!_transformer)", stem) and len(shape) == 2:
         return 0.5, 0.0
     fan = shape[-1] if shape[-1] > 4 else shape[-1] * shape[-2]
     return float(f"{2.1 / fan ** .5:.3g}"), 0.0
@@ -476,7 +476,7 @@ FAMILIES = {
         "dense_intermediate_size": 96, "index_block_size": 8, "index_head_dim": 16, "index_n_heads": 2,
         "index_topk_blocks": 3, "num_hidden_layers": 4, "mlp_layer_types": ["dense", "sparse", "sparse", "sparse"],
         "layer_types": ["full_attention"] + 3 * ["minimax_m3_sparse"]}, projector_hidden_size=32), {}),
-    "dots3note": ("dots3_note_text", {**ROUTED, **LATENT, **INDEX, "index_topk": 128,  # how its index rotates is open
+    "dots3note": ("dots3_note_text", {**ROUTED, **LATENT, **INDEX,
         "sliding_window": 16, "num_hidden_layers": 4,
         "shared_experts_intermediate_size": 32, "head_dim": 32, "swa_num_attention_heads": 2, "swa_num_key_value_heads": 2,
         "swa_q_lora_rank": 32, "swa_kv_lora_rank": 48, "swa_head_dim": 48, "swa_qk_nope_head_dim": 32,
@@ -583,6 +583,26 @@ FAMILIES = {
     "qwen35": ("qwen3_5_text", LINEAR, {
         "tied": {"tie_word_embeddings": True}, "wide": {"linear_value_head_dim": 32},
         "partial": rope(partial_rotary_factor=0.5)}),
+    "zamba2": ("zamba2", {
+        "num_hidden_layers": 6, "layers_block_type": ["linear_attention", "hybrid", "linear_attention", "hybrid", "hybrid",
+                                                      "linear_attention"],
+        "num_key_value_heads": 4, "mamba_d_state": 16, "mamba_ngroups": 2, "n_mamba_heads": 8, "chunk_size": 8,
+        "adapter_rank": 16, "pad_token_id": 0}, {
+        **UNTIE, "adapters": {"use_shared_attention_adapter": True}, "rope": {"use_mem_rope": True},
+        "blocks": {"num_mem_blocks": 2, "use_shared_attention_adapter": True, "use_mem_rope": True},
+        "group": {"mamba_ngroups": 1}, "bias": {"add_bias_linear": True}, "step": {"time_step_min": 0.5}, "eps": {"rms_norm_eps": 0.1},
+        "tanh": {"hidden_act": "gelu_pytorch_tanh"}}),
+    "jetmoe": ("jetmoe", {
+        "num_local_experts": 8, "num_experts_per_tok": 3, "kv_channels": 16, "num_key_value_heads": 2, "rms_norm_eps": 0.1}, {
+        **UNTIE, "one": {"num_experts_per_tok": 1}, "heads": {"num_key_value_heads": 4},
+        "head": {"kv_channels": 32}, "gelu": {"activation_function": "gelu"}, "theta": rope(theta=500.0)}),
+    "longcat": ("longcat_flash", {
+        "num_layers": 2, "num_hidden_layers": 4, "ffn_hidden_size": 96, "kv_lora_rank": 32, "q_lora_rank": 24,
+        "qk_nope_head_dim": 16, "qk_rope_head_dim": 16, "head_dim": 16, "v_head_dim": 16, "num_key_value_heads": 4,
+        "moe_topk": 4, "n_routed_experts": 6, "zero_expert_num": 4, "expert_ffn_hidden_size": 32}, {
+        **TIE, "few": {"zero_expert_num": 1}, "many": {"zero_expert_num": 12}, "none": {"zero_expert_num": 0},
+        "scale": {"routed_scaling_factor": 1.5}, "eps": {"rms_norm_eps": 0.1},
+        "yarn": rope("yarn", factor=4.0, original_max_position_embeddings=32, mscale=1.0, mscale_all_dim=1.0)}),
 }
 
 

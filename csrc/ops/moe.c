@@ -79,7 +79,7 @@ static float exponentials(float *y, const float *logits, int n)
 static void worths(const struct qn_op *o, float *y, const float *logits)
 {
 	const struct qn_moe_route *op = &o->moe_route;
-	const int n = o->routing.n_expert;
+	const int n = o->routing.n_expert + op->n_same;
 
 	if (op->gating == QN_GATE_SOFTMAX) {
 		const float sum = exponentials(y, logits, n);
@@ -103,7 +103,7 @@ static float mixer(const struct qn_op *o, const float *logits, const int32_t *ex
 	const float m = logits[expert[k]];
 	float sum = 0;
 
-	for (int e = 0; e < o->routing.n_expert; e++) {
+	for (int e = 0; e < o->routing.n_expert + o->moe_route.n_same; e++) {
 		const float size = fabsf(logits[e]) > m ? fabsf(logits[e]) : m;
 		int left = 1;
 
@@ -119,6 +119,7 @@ static float mixer(const struct qn_op *o, const float *logits, const int32_t *ex
 static void choose(const struct qn_op *o, const float *logits, int32_t tok, int32_t *expert, float *weight)
 {
 	const struct qn_moe_route *op = &o->moe_route;
+	const int n = o->routing.n_expert + op->n_same;
 	float worth[QN_EXPERTS_MAX + QN_PANEL], max, sum = 0, chosen = 0;
 
 	worths(o, worth, logits);
@@ -128,13 +129,13 @@ static void choose(const struct qn_op *o, const float *logits, int32_t tok, int3
 	} else if (op->bias || op->n_group > 1) {
 		float score[QN_EXPERTS_MAX];
 
-		for (int e = 0; e < o->routing.n_expert; e++)
+		for (int e = 0; e < n; e++)
 			score[e] = worth[e] + (op->bias ? op->bias[e] : 0);
 		if (op->n_group > 1)
 			keep_groups(o, score);
-		best_of(score, o->routing.n_expert, o->routing.n_used, expert);
+		best_of(score, n, o->routing.n_used, expert);
 	} else { /* what they are worth is in the order of the logits, but rounds to equals */
-		best_of(logits, o->routing.n_expert, o->routing.n_used, expert);
+		best_of(logits, n, o->routing.n_used, expert);
 	}
 	for (int k = 0; k < o->routing.n_used; k++)
 		weight[k] = op->gating == QN_GATE_MIXER ? mixer(o, logits, expert, k) : worth[expert[k]];
@@ -157,7 +158,8 @@ static void choose(const struct qn_op *o, const float *logits, int32_t tok, int3
 static int route_check(const struct plan *p, const struct qn_op *o)
 {
 	const struct qn_moe_route *op = &o->moe_route;
-	if (!experts_ok(p, &o->routing) || !buf_ok(p, op->src, o->routing.n_expert))
+	if (!experts_ok(p, &o->routing) || op->n_same < 0 || op->n_same > QN_EXPERTS_MAX - o->routing.n_expert ||
+	    (op->n_same > 0 && op->n_group > 1) || !buf_ok(p, op->src, o->routing.n_expert + op->n_same))
 		return 0;
 	if (op->gating < QN_GATE_SOFTMAX || op->gating > QN_GATE_SQRT_SOFTPLUS || op->n_group < 0)
 		return 0;
@@ -165,6 +167,12 @@ static int route_check(const struct plan *p, const struct qn_op *o)
 	       (o->routing.n_expert % op->n_group == 0 && op->n_group_used > 0 && op->n_group_used <= op->n_group &&
 	        op->n_group_used <= QN_USED_MAX &&
 	        o->routing.n_used <= o->routing.n_expert / op->n_group * op->n_group_used);
+}
+
+/* Where the pairs of an expert are: its own, or behind all those of experts that have matrices. */
+static int32_t queue_of(const struct qn_routing *r, int32_t expert)
+{
+	return expert < r->n_expert ? expert : r->n_expert;
 }
 
 /*
@@ -176,8 +184,9 @@ static void route_run(struct run *c, const struct qn_op *o)
 	const struct qn_moe_route *op = &o->moe_route;
 	const int64_t n_tok = c->batch->n_tok, t0 = n_tok * c->ith / c->nth, t1 = n_tok * (c->ith + 1) / c->nth;
 	const struct route r = route_of(c->bufs, &o->routing, n_tok);
-	int32_t count[QN_EXPERTS_MAX], next[QN_EXPERTS_MAX], pairs = 0;
-	const size_t count_bytes = sizeof *count * (size_t)o->routing.n_expert;
+	const int n_expert = o->routing.n_expert; /* and behind them one, which is all that return their input */
+	int32_t count[QN_EXPERTS_MAX + 1], next[QN_EXPERTS_MAX + 1], pairs = 0;
+	const size_t count_bytes = sizeof *count * (size_t)(n_expert + 1);
 	int64_t i = 0;
 
 	memset(count, 0, count_bytes);
@@ -186,20 +195,18 @@ static void route_run(struct run *c, const struct qn_op *o)
 		       r.weight + t * o->routing.n_used);
 	run_barrier(c);
 	for (; i < t0 * o->routing.n_used; i++)
-		count[r.expert[i]]++;
+		count[queue_of(&o->routing, r.expert[i])]++;
 	memcpy(next, count, count_bytes); /* pairs of an expert with tokens before t0 */
 	for (; i < n_tok * o->routing.n_used; i++)
-		count[r.expert[i]]++;
-	for (int e = 0; e < o->routing.n_expert; e++) {
+		count[queue_of(&o->routing, r.expert[i])]++;
+	for (int e = 0; e <= n_expert; e++) {
 		next[e] += pairs;
 		if (c->ith == 0)
 			r.offset[e] = pairs;
 		pairs += count[e];
 	}
-	if (c->ith == 0)
-		r.offset[o->routing.n_expert] = pairs;
 	for (i = t0 * o->routing.n_used; i < t1 * o->routing.n_used; i++)
-		r.pair[i] = next[r.expert[i]]++;
+		r.pair[i] = next[queue_of(&o->routing, r.expert[i])]++;
 }
 
 const struct operation op_moe_route = {.check = route_check, .routing = ROUTING_WRITES, .run = route_run};
@@ -257,7 +264,8 @@ static int combine_check(const struct plan *p, const struct qn_op *o)
 {
 	const struct qn_moe_combine *op = &o->moe_combine;
 
-	return experts_ok(p, &o->routing) && buf_ok(p, op->dst, 1) && buf_ok(p, op->src, p->bufs[op->dst].width);
+	return experts_ok(p, &o->routing) && buf_ok(p, op->dst, 1) && buf_ok(p, op->src, p->bufs[op->dst].width) &&
+	       (op->same == -1 || buf_ok(p, op->same, p->bufs[op->dst].width));
 }
 
 static void combine_run(struct run *c, const struct qn_op *o)
@@ -274,10 +282,14 @@ static void combine_run(struct run *c, const struct qn_op *o)
 		if (!op->add)
 			memset(y, 0, sizeof *y * (size_t)c->bufs[op->dst].width);
 		for (int k = 0; k < o->routing.n_used; k++) {
-			const float w = op->weighed ? 1 : r.weight[t * o->routing.n_used + k];
-			const float *x = buf_row(c, op->src, r.pair[t * o->routing.n_used + k]);
+			const int64_t i = t * o->routing.n_used + k;
+			const float w = op->weighed ? 1 : r.weight[i];
+			const float *x = r.expert[i] < o->routing.n_expert ? buf_row(c, op->src, r.pair[i])
+			                 : op->same >= 0                   ? buf_row(c, op->same, t)
+			                                                   : NULL;
 
-			qn_kernels.add_scaled(y, x, w, c->bufs[op->dst].width);
+			if (x)
+				qn_kernels.add_scaled(y, x, w, c->bufs[op->dst].width);
 		}
 	}
 }
@@ -287,4 +299,38 @@ const struct operation op_moe_combine = {
 	.counters = 1,
 	.routing = ROUTING_READS,
 	.run = combine_run,
+};
+
+static int heads_check(const struct plan *p, const struct qn_op *o)
+{
+	const struct qn_moe_heads *op = &o->moe_heads;
+	const int64_t cols = (int64_t)op->n_head * op->head_dim;
+
+	return experts_ok(p, &o->routing) && op->n_head > 0 && op->head_dim > 0 && cols <= INT32_MAX / QN_USED_MAX &&
+	       buf_ok(p, op->tok, (int32_t)cols * o->routing.n_used) && buf_ok(p, op->pair, (int32_t)cols);
+}
+
+static void heads_run(struct run *c, const struct qn_op *o)
+{
+	const struct qn_moe_heads *op = &o->moe_heads;
+	const int64_t n_tok = c->batch->n_tok, used = o->routing.n_used;
+	const struct route r = route_of(c->bufs, &o->routing, n_tok);
+	const size_t bytes = sizeof(float) * (size_t)op->head_dim;
+	struct deal d = deal_begin(c->ith, c->nth, n_tok * used);
+	int64_t i;
+
+	while ((i = deal_next(c->pool, c->step, &d)) >= 0) {
+		float *tok = buf_row(c, op->tok, i / used) + i % used * op->head_dim;
+		float *pair = buf_row(c, op->pair, r.pair[i]);
+
+		for (int h = 0; h < op->n_head; h++, tok += used * op->head_dim, pair += op->head_dim)
+			memcpy(op->to_pairs ? pair : tok, op->to_pairs ? tok : pair, bytes);
+	}
+}
+
+const struct operation op_moe_heads = {
+	.check = heads_check,
+	.counters = 1,
+	.routing = ROUTING_READS,
+	.run = heads_run,
 };

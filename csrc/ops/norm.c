@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "ops/route.h"
 #include "run/operation.h"
 
 /* What a norm makes of x: (x - mean) * r. Where squares overflow r is NaN, not 0: nonsense must not look like text. */
@@ -46,7 +47,11 @@ static void act_run(struct run *c, const struct qn_op *o)
 	const int64_t rows = op_rows(c, o), blocks = (op->n_col + QN_ACT_BLOCK - 1) / QN_ACT_BLOCK;
 	const int norm = o->kind == QN_OP_NORM;
 	const float *weight = op->norm.weight, *bias = op->norm.bias;
-	struct deal d = deal_begin(c->ith, c->nth, rows * blocks);
+	/* pairs of experts without matrices come last, and have nothing */
+	const int64_t full = o->rows != QN_ROWS_PAIR
+	                             ? rows
+	                             : route_of(c->bufs, &o->routing, c->batch->n_tok).offset[o->routing.n_expert];
+	struct deal d = deal_begin(c->ith, c->nth, full * blocks);
 	int64_t i, row = -1;
 	struct norm s = {0};
 

@@ -265,7 +265,7 @@ static void plan(struct problem *p)
 	*op = adapt(QN_ROWS_PAIR, PAIR_ACT, PAIR_LOW, PAIR_DELTA, p->low_experts);
 	op++->routing = routing;
 	*op = (struct qn_op){.kind = QN_OP_MOE_COMBINE, .routing = routing};
-	op++->moe_combine = (struct qn_moe_combine){.src = PAIR_DELTA, .dst = SUM};
+	op++->moe_combine = (struct qn_moe_combine){.src = PAIR_DELTA, .dst = SUM, .same = -1};
 	*op = adapt(QN_ROWS_TOK, -1, LOW, EMBD, p->low_table);
 	op->adapt.by_token = 1;
 	op->adapt.add = 1;

@@ -1238,6 +1238,105 @@ static void routes(struct qn_pool *pool)
 	guard_free_all();
 }
 
+enum { SAME_TOK = 11, SAME_EXPERTS = 6, SAME = 5, SAME_USED = 4, SAME_COLS = 48, SAME_HEADS = 3 };
+
+/*
+ * Some experts return their input: their pairs come last, and what is combined has their input. Heads of pairs go to
+ * the rows of tokens, and back.
+ */
+static void same_experts(struct qn_pool *pool)
+{
+	enum { LOGITS_, ROUTE_, SRC_, SAME_, DST_, TOK_, BACK_, BUFS_ };
+	const int pairs = SAME_TOK * SAME_USED, n = SAME_EXPERTS + SAME, wide = SAME_COLS * SAME_USED;
+	const int widths[BUFS_] = {16, 16, SAME_COLS, SAME_COLS, SAME_COLS, wide, SAME_COLS};
+	const int rows[BUFS_] = {SAME_TOK, 0, pairs, SAME_TOK, SAME_TOK, SAME_TOK, pairs};
+	const struct qn_routing routing = {.buf = ROUTE_, .n_expert = SAME_EXPERTS, .n_used = SAME_USED};
+	const struct qn_batch batch = {.n_tok = SAME_TOK, .tok = (int32_t[SAME_TOK]){0}};
+	struct qn_op ops[4] = {
+		{.kind = QN_OP_MOE_ROUTE, .routing = routing, .moe_route = {.src = LOGITS_, .n_same = SAME, .scale = 2.5f}},
+		{.kind = QN_OP_MOE_COMBINE, .routing = routing, .moe_combine = {.src = SRC_, .dst = DST_, .same = SAME_}},
+		{.kind = QN_OP_MOE_HEADS, .routing = routing},
+		{.kind = QN_OP_MOE_HEADS, .routing = routing},
+	};
+	struct qn_buf bufs[BUFS_];
+	float *bias = guard_alloc(sizeof *bias * (size_t)n);
+
+	check_at(check_sets, "experts that return their input");
+	for (int i = 0; i < BUFS_; i++) {
+		const size_t count = (size_t)(rows[i] * widths[i]);
+
+		bufs[i] = (struct qn_buf){
+			guard_alloc(i == ROUTE_ ? qn_route_bytes(SAME_TOK, SAME_EXPERTS, SAME_USED) : sizeof(float) * count),
+			widths[i],
+		};
+		for (size_t k = 0; k < count; k++)
+			((float *)bufs[i].data)[k] = 2 * rnd_normal();
+	}
+	for (int e = 0; e < n; e++)
+		bias[e] = 0.1f * rnd_uniform();
+	ops[0].moe_route.bias = bias;
+	ops[2].moe_heads = (struct qn_moe_heads){
+		.tok = TOK_, .pair = SRC_, .n_head = SAME_HEADS, .head_dim = SAME_COLS / SAME_HEADS,
+	};
+	ops[3].moe_heads = ops[2].moe_heads;
+	ops[3].moe_heads.pair = BACK_;
+	ops[3].moe_heads.to_pairs = 1;
+	check_true(qn_plan_check(ops, 4, bufs, BUFS_) == QN_OK, "refused");
+	run_ops(pool, ops, 4, bufs, &batch, NULL, 0, NULL);
+
+	const struct route r = route_of(bufs, &routing, SAME_TOK);
+	int with = 0, *seen = calloc((size_t)pairs, sizeof *seen);
+
+	for (int t = 0; t < SAME_TOK; t++) {
+		const float *logits = (float *)bufs[LOGITS_].data + t * 16, *tok = (float *)bufs[TOK_].data + t * wide;
+		double sum = 0, least = INFINITY;
+
+		for (int e = 0; e < n; e++)
+			sum += exp((double)logits[e]);
+		for (int k = 0; k < SAME_USED; k++) {
+			const int i = t * SAME_USED + k, e = r.expert[i];
+
+			with += e < SAME_EXPERTS;
+			check_true(!seen[r.pair[i]]++, "pair %d is of two", r.pair[i]);
+			if (check_true(e >= 0 && e < n, "expert %d", e) && e < SAME_EXPERTS)
+				check_true(r.pair[i] >= r.offset[e] && r.pair[i] < r.offset[e + 1], "pair %d", r.pair[i]);
+			else
+				check_true(r.pair[i] >= r.offset[SAME_EXPERTS], "pair %d of none", r.pair[i]);
+			check_near("weight", i, (double)r.weight[i], 2.5 * exp((double)logits[e]) / sum, 1e-5);
+			least = fmin(least, exp((double)logits[e]) / sum + (double)bias[e]);
+			for (int h = 0; h < SAME_HEADS; h++)
+				check_floats("head", tok + (h * SAME_USED + k) * SAME_COLS / SAME_HEADS,
+				             (float *)bufs[SRC_].data + r.pair[i] * SAME_COLS + h * SAME_COLS / SAME_HEADS,
+				             SAME_COLS / SAME_HEADS);
+		}
+		for (int e = 0; e < n; e++) {
+			int is = 0;
+
+			for (int k = 0; k < SAME_USED; k++)
+				is |= r.expert[t * SAME_USED + k] == e;
+			check_true(is || exp((double)logits[e]) / sum + (double)bias[e] <= least + 1e-6, "%d is better", e);
+		}
+		for (int i = 0; i < SAME_COLS; i++) {
+			double want = 0, size = 0;
+
+			for (int k = 0; k < SAME_USED; k++) {
+				const int at = t * SAME_USED + k;
+				const float *x = r.expert[at] < SAME_EXPERTS ? (float *)bufs[SRC_].data + r.pair[at] * SAME_COLS
+				                                             : (float *)bufs[SAME_].data + t * SAME_COLS;
+
+				want += (double)r.weight[at] * (double)x[i];
+				size += fabs((double)r.weight[at] * (double)x[i]);
+			}
+			check_near("x", i, (double)((float *)bufs[DST_].data)[t * SAME_COLS + i], want, 1e-6 * size);
+		}
+	}
+	check_true(r.offset[0] == 0 && r.offset[SAME_EXPERTS] == with && with > 0 && with < pairs,
+	           "%d pairs of experts with matrices, of %d", r.offset[SAME_EXPERTS], with);
+	check_floats("back", bufs[BACK_].data, bufs[SRC_].data, pairs * SAME_COLS);
+	free(seen);
+	guard_free_all();
+}
+
 /* Attention in both directions, to the ends of a text and in a window. */
 static const struct shape encoders[] = {
 	{"encoder", 6, 3, 16, 16, QN_ROPE_NEOX, QN_KV_F16, QN_KV_I16, 0, 0, 5, 0, 0, 1,
@@ -1692,6 +1791,7 @@ void check_ops(void)
 	lru(pool, 200);
 	columns(pool);
 	routes(pool);
+	same_experts(pool);
 	streams(pool);
 	connections(pool);
 	ngrams(pool);

@@ -1187,6 +1187,33 @@ static void refuses_moe(void)
 	REFUSES_BUF(QN_OP_MOE_COMBINE, 0, moe_combine.src);
 	REFUSES_BUF(QN_OP_MOE_COMBINE, 0, moe_combine.dst);
 	REFUSES(QN_OP_MOE_COMBINE, 0, moe_combine.src, PAIR_FF); /* narrower than dst */
+	TAKES(QN_OP_MOE_COMBINE, 0, moe_combine.same, X);
+	REFUSES(QN_OP_MOE_COMBINE, 0, moe_combine.same, ROUTER); /* so is this */
+	REFUSES(QN_OP_MOE_COMBINE, 0, moe_combine.same, -2);
+	REFUSES(QN_OP_MOE_COMBINE, 0, moe_combine.same, N_BUFS);
+	TAKES(QN_OP_MOE_ROUTE, 0, moe_route.n_same, 3);
+	REFUSES(QN_OP_MOE_ROUTE, 0, moe_route.n_same, -1);
+	REFUSES(QN_OP_MOE_ROUTE, 0, moe_route.n_same, 16); /* more logits than there are */
+	REFUSES(QN_OP_MOE_ROUTE, 0, moe_route.n_same, INT32_MAX);
+	op.moe_route.n_group_used = N_USED;
+	op.moe_route.n_same = 1;
+	expect(&op, QN_EINVAL, "groups, and experts that return their input");
+
+	const struct qn_op heads = {
+		.kind = QN_OP_MOE_HEADS, .routing = op.routing,
+		.moe_heads = {.tok = X, .pair = PAIR_OUT, .n_head = 2, .head_dim = 16},
+	};
+
+	expect(&heads, QN_OK, "heads of pairs");
+	REFUSES_OF(heads, routing.n_used, 0);
+	REFUSES_OF(heads, routing.buf, N_BUFS);
+	REFUSES_OF(heads, moe_heads.tok, -1);
+	REFUSES_OF(heads, moe_heads.tok, ROUTER);
+	REFUSES_OF(heads, moe_heads.pair, N_BUFS);
+	REFUSES_OF(heads, moe_heads.n_head, 0);
+	REFUSES_OF(heads, moe_heads.n_head, INT32_MAX);
+	REFUSES_OF(heads, moe_heads.head_dim, -16);
+	REFUSES_OF(heads, moe_heads.head_dim, 1 << 20);
 }
 
 /* The whole plan with one field of operation nth of a kind changed: what operations say of each other. */

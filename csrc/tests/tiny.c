@@ -359,6 +359,7 @@ static void sparse(struct tiny *t)
 	op = add(t, QN_OP_MOE_COMBINE, QN_ROWS_TOK);
 	op->moe_combine.src = PAIR_OUT;
 	op->moe_combine.dst = X;
+	op->moe_combine.same = -1;
 	op->moe_combine.add = !t->shape->chunked;
 	op->moe_combine.weighed = t->shape->plain;
 }

@@ -3,7 +3,10 @@ package kernel
 // #include "quern.h"
 import "C"
 
-import "unsafe"
+import (
+	"math"
+	"unsafe"
+)
 
 // Gating is how the weights of experts are computed.
 type Gating int32
@@ -28,6 +31,7 @@ type MoeRoute struct {
 	Renorm             bool // the weights of the chosen sum to Scale
 	Scale              float32
 	Choice             []int32 // as many experts of each token of the vocabulary as it uses; nil: the best
+	Same               int     // experts that return their input, whose logits are behind those of the others
 }
 
 func (o MoeRoute) fill(b *planBuilder, op *C.struct_qn_op) error {
@@ -39,13 +43,17 @@ func (o MoeRoute) fill(b *planBuilder, op *C.struct_qn_op) error {
 	if err := b.route(op, o.Dst); err != nil {
 		return err
 	}
-	if err := optional(b, &c.bias, o.Bias, b.specs[o.Dst].NExpert); err != nil {
+	if o.Same < 0 || o.Same > math.MaxInt32-b.specs[o.Dst].NExpert {
+		return shapeErr("%d experts that return their input", o.Same)
+	}
+	c.n_same = C.int32_t(o.Same)
+	if err := optional(b, &c.bias, o.Bias, b.specs[o.Dst].NExpert+o.Same); err != nil {
 		return err
 	}
 	if o.Choice != nil {
 		c.choice = (*C.int32_t)(unsafe.Pointer(unsafe.SliceData(o.Choice)))
 	}
-	return b.floats(&c.src, o.Src, TokRows, b.specs[o.Dst].NExpert)
+	return b.floats(&c.src, o.Src, TokRows, b.specs[o.Dst].NExpert+o.Same)
 }
 
 // MoeGather copies the activations of each token in Src, Cols wide, to its
@@ -76,6 +84,8 @@ func (o MoeGather) fill(b *planBuilder, op *C.struct_qn_op) error {
 type MoeCombine struct {
 	Dst, Src, Route Buf
 	Weighed, Store  bool
+	Same            Buf // what experts that return their input return, if there are some
+	ReturnsSame     bool
 }
 
 func (o MoeCombine) fill(b *planBuilder, op *C.struct_qn_op) error {
@@ -88,5 +98,34 @@ func (o MoeCombine) fill(b *planBuilder, op *C.struct_qn_op) error {
 	if err := b.floats(&c.src, o.Src, PairRows, b.specs[o.Dst].Width); err != nil {
 		return err
 	}
+	if c.same = -1; o.ReturnsSame {
+		if err := b.floats(&c.same, o.Same, TokRows, b.specs[o.Dst].Width); err != nil {
+			return err
+		}
+	}
 	return b.route(op, o.Route)
+}
+
+// MoeHeads moves heads of the pairs of a token to its row: head h of choice k becomes head h * used + k of Tok. With
+// ToPairs it moves them back.
+type MoeHeads struct {
+	Tok, Pair, Route Buf
+	NHead, HeadDim   int
+	ToPairs          bool
+}
+
+func (o MoeHeads) fill(b *planBuilder, op *C.struct_qn_op) error {
+	op.kind = C.QN_OP_MOE_HEADS
+	c := operands[C.struct_qn_moe_heads](op)
+	if o.NHead < 1 || o.HeadDim < 1 || o.HeadDim > math.MaxInt16 || o.NHead > math.MaxInt16 {
+		return shapeErr("%d heads of %d columns of pairs", o.NHead, o.HeadDim)
+	}
+	c.n_head, c.head_dim, c.to_pairs = C.int32_t(o.NHead), C.int32_t(o.HeadDim), flag(o.ToPairs)
+	if err := b.route(op, o.Route); err != nil {
+		return err
+	}
+	if err := b.floats(&c.tok, o.Tok, TokRows, o.NHead*o.HeadDim*b.specs[o.Route].NUsed); err != nil {
+		return err
+	}
+	return b.floats(&c.pair, o.Pair, PairRows, o.NHead*o.HeadDim)
 }

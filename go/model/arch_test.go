@@ -79,7 +79,7 @@ func TestArchitectures(t *testing.T) {
 
 // ofTransformers are architectures that llama.cpp lacks: TestTransformers of go/convert compares small models of theirs.
 var ofTransformers = strings.Fields(`mpnet electra bart mbart pegasus marian flex_olmo hyperclovax olmo_hybrid diffllama
-	recurrent_gemma gpt_neo gptj nanochat opt persimmon vaultgemma`)
+	recurrent_gemma gpt_neo gptj nanochat opt persimmon vaultgemma zamba2 jetmoe longcat-flash`)
 
 // asWitnessed makes of a model what the other implementation computes, where the original differs
 // and arch follows that.
@@ -92,7 +92,8 @@ var asWitnessed = map[string]func(c *Config){
 			c.Layers[il].Rope.Scaling.Fractional = false
 		}
 	},
-	"t5encoder": func(c *Config) { c.BothWays = false }, // no key tells it that the encoder reads both ways
+	"dots3note": func(c *Config) { c.Latent.Index.Rope = kernel.RopeNeox }, // its index rotates halves
+	"t5encoder": func(c *Config) { c.BothWays = false },                    // no key tells it that the encoder reads both ways
 }
 
 // witnessed reads what the witness says of a model, and loads the model as the witness runs it.

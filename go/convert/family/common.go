@@ -142,7 +142,7 @@ func stepLimits(k *lang.Keys) {
 }
 
 // scanGroups returns the number of groups of a scan.
-func scanGroups(c *hf.Config) int { return c.CountOr("mamba_n_groups n_groups", 1) }
+func scanGroups(c *hf.Config) int { return c.CountOr("mamba_n_groups mamba_ngroups n_groups", 1) }
 
 // rotating sets how many channels of a head rotate: the share that config.json says, or this one.
 func rotating(k *lang.Keys, share float64) {

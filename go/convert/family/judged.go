@@ -21,7 +21,7 @@ var nothing = strings.Fields(`
 	hidden_dropout dropout dropout_rate qa_dropout seq_classif_dropout summary_last_dropout embedding_dropout mlp_dropout
 	residual_dropout activation_dropout encoder_layerdrop decoder_layerdrop init_std w_init_variance_scale
 	final_w_init_variance_scale embed_dropout layerdrop resid_dropout
-	router_aux_loss_coef router_jitter_noise aux_loss_alpha sparse_pred_ignore_index sparse_prediction
+	router_aux_loss_coef router_jitter_noise aux_loss_coef aux_loss_alpha sparse_pred_ignore_index sparse_prediction
 
 	pretraining_tp model_parallel_size reorder_and_upcast_attn attention_softmax_in_fp32
 	scale_attention_softmax_in_fp32 slow_but_exact deterministic_flash_attn residual_in_fp32 enable_moe_fp32_combine
@@ -62,6 +62,8 @@ var shownTo = map[string]string{
 	"falcon-h1": "attention_in_multiplier attention_out_multiplier embedding_multiplier key_multiplier lm_head_multiplier " +
 		"mlp_multipliers ssm_in_multiplier ssm_multipliers ssm_out_multiplier mamba_expand mamba_n_heads " +
 		"mamba_norm_before_gate mamba_rms_norm projectors_bias",
+	"zamba2": "attention_head_dim attention_hidden_size hybrid_layer_ids kv_channels num_query_groups mamba_headdim " +
+		"add_bias_linear use_shared_attention_adapter use_mem_eff_path time_step_max",
 	"gpt_neo":  "attention_types", // a list of layers says it
 	"opt":      "enable_bias layer_norm_elementwise_affine word_embed_proj_dim",
 	"phimoe":   "input_jitter_noise lm_head_bias",

@@ -53,7 +53,7 @@ var archs = []Arch{
 	llamaEmbed, bert, nomicBERT, nomicBERTMoE, jinaBERTv2, jinaBERTv3, modernBERT, eurobert, neoBERT, gemmaEmbedding,
 	t5Encoder, t5, mpnet, electra,
 	bart, mbart, pegasus, marian,
-	flexOlmo, hyperclovax, olmoHybrid, diffLlama, recurrentGemma,
+	flexOlmo, hyperclovax, olmoHybrid, diffLlama, recurrentGemma, zamba2, jetmoe, longcat,
 }
 
 // Lookup returns the architecture called name.

@@ -54,6 +54,7 @@ type Attention struct {
 	SpansPerHead bool     // each KV head selects spans of its own
 	In           int      // columns of the input; 0: NEmbd
 	Differential bool     // of the results of the heads: see difference
+	Adapters     bool     // matrices have adapters, where the file has them: see SharedBlock
 }
 
 // Attention is output(attend(rope(qkv(input)))): scaled dot-product attention (Vaswani et al. 2017) with grouped keys
@@ -70,6 +71,10 @@ func (l Layer) Attention(a Attention) Sublayer {
 	h := Sublayer{}
 	for _, p := range q.parts {
 		h.In = append(h.In, p.Matrix)
+	}
+	adapters := l.queryAdapters(a, q)
+	for _, d := range adapters {
+		h.In = append(h.In, d.first)
 	}
 	var gate kernel.Matrix
 	switch a.Gate {
@@ -96,6 +101,9 @@ func (l Layer) Attention(a Attention) Sublayer {
 	}
 	h.Run = func(act kernel.Act) {
 		l.Add(kernel.Matmul{Dst: q.buf, Act: act, Parts: q.parts, Limit: l.Config.AttnLimit})
+		for i, d := range adapters {
+			l.addAdapter(act, d, q.buf, q.parts[i].Col)
+		}
 		if slices.Contains([]QKNorm{NormEachHead, NormRow, NormRowOptional, NormUnweighted, NormGain, NormEachCentered,
 			NormCenteredOptional}, a.QKNorm) {
 			l.normHeads(a.QKNorm, q, "attn_q_norm", q.col[0], l.NHead)

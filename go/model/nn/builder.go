@@ -131,10 +131,18 @@ func (b *Builder) ropeTable(r Rope) kernel.Buf {
 	return b.Floats(fmt.Sprintf("rope %d", i), kernel.TokRows, r.NRot)
 }
 
+// epsOf returns the epsilon of a norm of the residual of these rows.
+func (c *Config) epsOf(rows kernel.RowSet) float32 {
+	if rows == kernel.OutRows {
+		return cmp.Or(c.OutputEps, c.Eps)
+	}
+	return c.Eps
+}
+
 // Norm returns the norm of src in act, by the kind of the model. A bias is used if the file has it.
 func (b *Builder) Norm(act kernel.Act, src kernel.Buf, rows kernel.RowSet, name string) kernel.Norm {
 	c := b.Config
-	n := kernel.Norm{Act: act, Src: src, Rows: rows, Cols: c.NEmbd, Kind: c.Norm, Eps: c.Eps}
+	n := kernel.Norm{Act: act, Src: src, Rows: rows, Cols: c.NEmbd, Kind: c.Norm, Eps: c.epsOf(rows)}
 	if c.BareNorms {
 		return n
 	}

@@ -54,6 +54,7 @@ type Config struct {
 	LinearEps     float32 // of norms of the results of linear attention; 0: Eps
 	Embedding     string  // the tensor with a row for each token
 	PostEps       float32 // of norms behind sublayers; 0: Eps
+	OutputEps     float32 // of the norm before the output; 0: Eps
 	EmbedScale    float32 // of embeddings
 	EmbedNorm     bool    // embeddings are normalised, without weights
 	Parallel      bool    // the sublayers of a layer are parallel, if files say it
@@ -77,6 +78,7 @@ type Config struct {
 
 	NExpert      int // 0: the feed-forward is dense
 	NExpertUsed  int // by a token
+	NSame        int // experts beside these, which return their input
 	NFFExpert    int // feed-forward width of an expert
 	NLatent      int // width of the input and output of experts, between projections; 0: NEmbd, without projections
 	NFFShared    int // of the shared experts together
@@ -97,6 +99,9 @@ type Config struct {
 	Scan  Scan  // the zero value: no state spaces
 	RWKV  RWKV  // the zero value: no RWKV
 	LRU   LRU   // the zero value: no recurrent units
+
+	NShared  int // blocks that layers take turns in; 0: each has its own
+	NAdapter int // rank of the adapters of each use of such a block
 
 	Latent       Latent     // the zero value: no latent attention
 	WindowLatent Latent     // of layers with a window; the zero value: Latent
@@ -138,7 +143,8 @@ type Latent struct {
 	KeyDim    int // of a query per head, RopeDim of it rotated
 	RopeDim   int
 	ValueDim  int
-	Index     Index // the zero value: attention to all positions
+	Eps       float32 // of norms of latents; 0: that of the model
+	Index     Index   // the zero value: attention to all positions
 }
 
 // An Index is the sizes of an indexer, which selects the positions to attend to (DeepSeek-AI 2025, "DeepSeek-V3.2").
@@ -169,7 +175,7 @@ type Scan struct {
 	NHead, NGroup int     // Mamba 2: heads have a step each, groups share b and c
 	Rank          int     // Mamba 1: of the projection to steps, one per channel
 	NormAll       bool    // Mamba 1: steps, b and c are normalised, without weights
-	Eps           float32 // of these norms
+	Eps           float32 // of these norms; Mamba 2: of the norm of the result, 0: that of the model
 
 	StepMin, StepMax float32 // of steps; StepMax 0: none is the greatest
 }

@@ -106,7 +106,7 @@ func (l Layer) Experts(e Experts) Sublayer {
 		l.Add(kernel.MoeRoute{
 			Dst: route, Src: logits, Gating: c.ExpertGating, Bias: l.correction(),
 			Groups: c.NGroup, GroupsUsed: c.NGroupUsed, BestOfGroup: c.GroupBest,
-			Renorm: c.ExpertNorm, Scale: c.ExpertScale * c.ResidualScale, Choice: l.choice(),
+			Renorm: c.ExpertNorm, Scale: c.ExpertScale * c.ResidualScale, Choice: l.choice(), Same: c.NSame,
 		})
 		if c.NLatent > 0 {
 			act = l.latentInput(act, into, in...)
@@ -146,10 +146,14 @@ func (l Layer) Experts(e Experts) Sublayer {
 			return
 		}
 		if e.PostNorm == "" {
-			l.Add(kernel.MoeCombine{
+			sum := kernel.MoeCombine{
 				Dst: l.X(), Src: out, Route: route, Weighed: e.WeighInput,
 				Store: l.takeEpilogue() == kernel.Store,
-			})
+			}
+			if sum.ReturnsSame = c.NSame > 0; sum.ReturnsSame {
+				sum.Same = l.same()
+			}
+			l.Add(sum)
 			addNear(pairAct, route)
 			return
 		}
@@ -163,13 +167,15 @@ func (l Layer) Experts(e Experts) Sublayer {
 // router returns the matrix that scores each expert.
 func (l Layer) router() kernel.Part {
 	return kernel.Part{
-		Matrix: l.Matrix("ffn_gate_inp.weight", l.Config.NEmbd, l.Config.NExpert),
-		Bias:   l.optional("ffn_gate_inp.bias", l.Config.NExpert),
+		Matrix: l.Matrix("ffn_gate_inp.weight", l.Config.NEmbd, l.Config.NExpert+l.Config.NSame),
+		Bias:   l.optional("ffn_gate_inp.bias", l.Config.NExpert+l.Config.NSame),
 	}
 }
 
 // routerLogits is the buffer of the scores.
-func (l Layer) routerLogits() kernel.Buf { return l.Floats("router", kernel.TokRows, l.Config.NExpert) }
+func (l Layer) routerLogits() kernel.Buf {
+	return l.Floats("router", kernel.TokRows, l.Config.NExpert+l.Config.NSame)
+}
 
 // RouteAhead has the router read the input of the layer, for experts after its attention.
 func (l Layer) RouteAhead() {
@@ -191,11 +197,11 @@ func (l Layer) choice() []int32 {
 // correction returns the bias of the selection (DeepSeek-AI 2024, "DeepSeek-V3"), if the file has one; some have it
 // under the bare name.
 func (l Layer) correction() []float32 {
-	name := "exp_probs_b"
+	name, n := "exp_probs_b", l.Config.NExpert+l.Config.NSame
 	if l.Has(name) {
-		return l.Vector(name, l.Config.NExpert)
+		return l.Vector(name, n)
 	}
-	return l.optional(name+".bias", l.Config.NExpert)
+	return l.optional(name+".bias", n)
 }
 
 // between names the projection to the width of experts, or back from it, which families call differently.

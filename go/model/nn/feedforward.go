@@ -17,6 +17,7 @@ type FeedForward struct {
 	Onto       bool    // adds its result to what Experts with a SumNorm have stored
 	PostNorm   string  // the norm of the result, before it is added to the residual
 	Scale      float32 // of the result; 0: 1
+	Adapters   bool    // gate and up have adapters: see SharedBlock
 }
 
 // FeedForward is down(fn(gate(input)) * up(input)).
@@ -52,6 +53,14 @@ func (l Layer) FeedForward(f FeedForward) Sublayer {
 	for _, p := range parts {
 		h.In = append(h.In, p.Matrix)
 	}
+	var adapters []adapter
+	if f.Adapters {
+		adapters = []adapter{
+			l.adapter("ffn_adapter_a", "ffn_gate_adapter_b", c.NEmbd, width),
+			l.adapter("ffn_adapter_a", "ffn_up_adapter_b", c.NEmbd, width),
+		}
+		h.In = append(h.In, adapters[0].first)
+	}
 	var gate kernel.Matrix
 	if f.SharedGate {
 		gate = l.Matrix("ffn_gate_inp_shexp.weight", c.NEmbd, 1)
@@ -67,9 +76,12 @@ func (l Layer) FeedForward(f FeedForward) Sublayer {
 		if f.XIELU {
 			epilogue = kernel.Store
 		}
-		if l.GateCutoff != 0 {
+		switch {
+		case l.GateCutoff != 0:
 			l.sparse(act, ffn, parts, f.Fn)
-		} else {
+		case f.Adapters:
+			l.adaptedGate(act, ffn, parts, adapters, f.Fn)
+		default:
 			m := kernel.Matmul{Dst: ffn, Act: act, Parts: parts, Epilogue: epilogue, Fn: f.Fn}
 			if f.Shared || f.limited {
 				m.Limit, m.LimitFn = l.SharedLimit, c.LimitFn

@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/quern-llm/quern/go/kernel"
@@ -45,7 +46,8 @@ func (l Layer) LatentAttention(a LatentAttention) Sublayer {
 		key := l.NHead * l.HeadDim // where it begins
 		l.Add(kernel.Matmul{Dst: qkv, Act: l.Only(act, in), Parts: []kernel.Part{{Matrix: in, Col: key}}})
 		l.Add(kernel.NormRows{
-			Dst: qkv, Src: qkv, DstCol: key, SrcCol: key, Cols: n.Rank, Segs: 1, Eps: c.Eps, Scale: 1,
+			Dst: qkv, Src: qkv, DstCol: key, SrcCol: key, Cols: n.Rank, Segs: 1,
+			Eps: cmp.Or(n.Eps, c.Eps), Scale: 1,
 			Weight: l.Vector("attn_kv_a_norm.weight", n.Rank),
 		})
 		if norm := "attn_k_norm.weight"; l.Has(norm) { // of what is rotated
@@ -153,7 +155,7 @@ func (l Layer) queryInput(act kernel.Act, first kernel.Matrix, last ...kernel.Ma
 	lowAct := l.Act("q.low", kernel.TokRows, n.QueryRank, last...)
 	l.Add(kernel.Matmul{Dst: low, Act: act, Parts: []kernel.Part{{Matrix: first}}})
 	l.Add(kernel.Norm{
-		Act: lowAct, Src: low, Cols: n.QueryRank, Eps: l.Config.Eps,
+		Act: lowAct, Src: low, Cols: n.QueryRank, Eps: cmp.Or(n.Eps, l.Config.Eps),
 		Weight: l.Vector("attn_q_a_norm.weight", n.QueryRank),
 	})
 	return lowAct

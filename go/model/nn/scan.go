@@ -1,6 +1,10 @@
 package nn
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"cmp"
+
+	"github.com/quern-llm/quern/go/kernel"
+)
 
 // Mamba2 is ssm_out(norm(scan(x, b, c) * silu(z))) (Dao and Gu 2024), with z, x, b, c and the steps from ssm_in, and a
 // convolution over x, b and c. The norm is per group; with mayLackNorm it is used if the file has its weights. Biases of
@@ -30,7 +34,8 @@ func (l Layer) Mamba2(mayLackNorm bool) Sublayer {
 		l.Add(kernel.Gate{Dst: y, Src: src, Cols: n.Inner, Fn: kernel.SiLU})
 		if name := "ssm_norm.weight"; !mayLackNorm || l.Has(name) {
 			l.Add(kernel.NormRows{
-				Dst: y, Src: y, Cols: n.Inner / n.NGroup, Segs: n.NGroup, SegWeights: true, Eps: c.Eps, Scale: 1,
+				Dst: y, Src: y, Cols: n.Inner / n.NGroup, Segs: n.NGroup, SegWeights: true,
+				Eps: cmp.Or(n.Eps, c.Eps), Scale: 1,
 				Weight: l.Vector(name, n.Inner/n.NGroup, n.NGroup),
 			})
 		}
