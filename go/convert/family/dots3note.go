@@ -116,4 +116,5 @@ func noteKeys(k *lang.Keys) {
 	}
 	k.Drop("expert_group_count", "expert_group_used_count") // there is one group
 	k.Want("n_group", "1")
+	k.Want("indexer_rope_interleave", "true")
 }
