@@ -451,12 +451,26 @@ struct qn_tier {
 #define QN_TIERS_MAX 4 /* with its own */
 
 /*
+ * What scores get of the distance d of two positions, that of the query less that of the key, and of what is there (He
+ * et al. 2021, "DeBERTa"): by_query[query's token][head][at[span + d]] + by_key[key's token][head][at[span + d]], in
+ * rows of [n_head][step] floats. Pairs further apart than `span` have the numbers of those at that distance. A key that
+ * is not in the batch has no by_key.
+ */
+struct qn_relative {
+	const int32_t *at; /* [2 span + 1], each from 0 to below n; NULL: nothing */
+	int32_t by_query, by_key; /* buffers, -1 for none */
+	int32_t n, step; /* step: n at least, a multiple of 16 */
+	int32_t span;
+};
+
+/*
  * QN_OP_ATTEND: dst[t] = attention of q, as a QN_OP_QKV left it, over the blocks of the sequence: [n_head][v_dim].
  *
  * Scores. s = softcap * tanh(q k / softcap), where softcap (0: none) grows with the position as q does by temp_log
  * (QN_OP_QKV), + bias[head][span + 63 + i] of the key i positions after the token's own, before it where i is negative;
- * keys further away than `span` have the numbers of those at that distance, which are there 64 times. sinks[head] is
- * the score of a sink, which takes weight and has no value. The result is multiplied by mul.
+ * keys further away than `span` have the numbers of those at that distance, which are there 64 times. Instead of bias
+ * there may be what is relative, without a side, tiers or a selection. sinks[head] is the score of a sink, which takes
+ * weight and has no value. The result is multiplied by mul.
  *
  * Positions. A token sees those up to its own, and `ahead` after it, as far as its sequence goes in the batch: a text
  * that is read in both directions is in one batch. Keys `window` positions or more before the token are not seen, and
@@ -478,6 +492,7 @@ struct qn_attend {
 	int32_t chosen; /* buffer of what was selected; not used where selection.n is 0 */
 	struct qn_selection selection;
 	const float *bias;  /* [n_head][2 (span + 64)]; NULL: zeros */
+	struct qn_relative relative;
 	const float *sinks; /* [n_head]; NULL: there are none */
 	const float *mul;   /* [n_head_kv][v_dim], as in QN_OP_QKV; NULL: ones */
 	int32_t window;     /* positions that a token sees, with its own and those before; 0: all */
@@ -542,6 +557,7 @@ struct qn_conv {
 	int32_t src, col[3];
 	int32_t dst;
 	int32_t n_col, n_tap, n_result;
+	int32_t ahead; /* 0 to n_tap - 1 */
 	int32_t fn; /* enum qn_fn, also QN_FN_NONE */
 };
 

@@ -157,6 +157,9 @@ def with_vision(text, **more):
 
 ABSENT = "num_hidden_layers hidden_size intermediate_size num_attention_heads num_key_value_heads type_vocab_size".split()
 ENCODER = {"head": "", "type_vocab_size": 2, "num_key_value_heads": None}
+DEBERTA = {
+    "relative_attention": True, "pos_att_type": ["c2p", "p2c"], "position_biased_input": False, "type_vocab_size": 0,
+    "max_relative_positions": -1, "layer_norm_eps": 1e-7}
 LABELS = {"id2label": {0: "no", 1: "perhaps", 2: "yes"}, "label2id": {"no": 0, "perhaps": 1, "yes": 2}}
 CLASSIFIERS = {
     "texts": {"head": "texts", **LABELS}, "one": {"head": "texts", "num_labels": 1},
@@ -377,6 +380,21 @@ FAMILIES = {
         **CLASSIFIERS, "relu": {"activation": "relu"}}),
     "mpnet": ("mpnet", {**ENCODER, "pad_token_id": 1, "type_vocab_size": None}, CLASSIFIERS),
     "electra": ("electra", {**ENCODER, "embedding_size": 32}, {**CLASSIFIERS, "wide": {"embedding_size": 64}}),
+    "deberta": ("deberta", {
+        **ENCODER, **DEBERTA, "head": ""}, {
+        "texts": {"head": "texts", **LABELS}, "tokens": {"head": "tokens", **LABELS}, "c2p": {"pos_att_type": ["c2p"]},
+        "p2c": {"pos_att_type": "p2c"}, "near": {"max_relative_positions": 32}, "positions": {"position_biased_input": True},
+        "types": {"type_vocab_size": 2}, "absolute": {"relative_attention": False, "position_biased_input": True}}),
+    "debertav2": ("deberta-v2", {
+        **ENCODER, **DEBERTA, "share_att_key": True, "position_buckets": 8, "norm_rel_ebd": "layer_norm"}, {
+        **CLASSIFIERS, "tanh": {"head": "texts", **LABELS, "pooler_hidden_act": "tanh"},
+        "own": {"share_att_key": False}, "own-c2p": {"share_att_key": False, "pos_att_type": ["c2p"]},
+        "c2p": {"pos_att_type": "c2p"}, "p2c": {"pos_att_type": ["p2c"]}, "neither": {"pos_att_type": []},
+        "each": {"position_buckets": -1}, "each-near": {"position_buckets": -1, "max_relative_positions": 32},
+        "near": {"max_relative_positions": 40}, "no-norm": {"norm_rel_ebd": "none"}, "eps": {"layer_norm_eps": 0.5},
+        "positions": {"position_biased_input": True}, "types": {"type_vocab_size": 2},
+        "absolute": {"relative_attention": False, "position_biased_input": True},
+        "conv": {"conv_kernel_size": 3, "conv_act": "gelu"}, "conv-wide": {"conv_kernel_size": 5}}),
     "modernbert": ("modernbert", {**ENCODER, "num_hidden_layers": 4, "local_attention": 16, "pad_token_id": 0,
                                   "cls_token_id": 1, "sep_token_id": 2}, {
         **CLASSIFIERS, "mean": {"head": "texts", **LABELS, "classifier_pooling": "mean"},

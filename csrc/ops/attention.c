@@ -99,6 +99,7 @@ struct work {
 	struct part chunk, sum, span; /* span: of blocks that lie in one tier */
 	float *e, *ml; /* ml: maxima and sums of the weights, of a sum that other threads read */
 	float qd[QN_TIERS_MAX][TILE_ROWS], c[QN_ATTN_ROWS];
+	float *relative; /* of a block, [rows][64] */
 	const float *bias[TILE_ROWS];
 	float cap[TILE_ROWS];
 	float m[TILE_ROWS], l[TILE_ROWS], m_sum[TILE_ROWS], l_sum[TILE_ROWS], m_span[TILE_ROWS], l_span[TILE_ROWS];
@@ -143,12 +144,19 @@ static int64_t listed_bytes(const struct qn_attend *op)
 	return selects(op) ? head_bytes(&op->heads, &own) : 0;
 }
 
+/* Floats of a thread's block of what is relative. */
+static int64_t relative_floats(const struct qn_attend *op)
+{
+	return op->relative.at ? TILE_ROWS * QN_KV_BLOCK : 0;
+}
+
 static size_t work_scratch(const struct qn_attend *op)
 {
 	const int64_t row = kv_query_bytes(op->heads.head_dim) * (1 + op->n_tier) +
 	                    (op->n_tier ? 3 : 2) * kv_pad(op->heads.v_dim, 16) * (int64_t)sizeof(float);
 
-	return (size_t)(TILE_ROWS * row + (QN_ATTN_ROWS * QN_KV_BLOCK + 2 * TILE_ROWS) * (int64_t)sizeof(float) +
+	return (size_t)(TILE_ROWS * row +
+	                (QN_ATTN_ROWS * QN_KV_BLOCK + 2 * TILE_ROWS + relative_floats(op)) * (int64_t)sizeof(float) +
 	                expanded_k(op) + expanded_v(op) + listed_bytes(op));
 }
 
@@ -230,7 +238,7 @@ static void attend_block(const struct qn_attend *op, int i, struct work *w, cons
 			.qsum = w->qsum[i] + r0,
 			.from = w->from + r0,
 			.lim = w->lim + r0,
-			.bias = op->bias ? w->bias + r0 : NULL,
+			.bias = op->bias || op->relative.at ? w->bias + r0 : NULL,
 			.cap = op->softcap > 0 ? w->cap + r0 : NULL,
 			.n = end - r0 < QN_ATTN_ROWS ? end - r0 : QN_ATTN_ROWS,
 			.head_dim = op->heads.head_dim,
@@ -279,6 +287,54 @@ static const float *bias_at(const struct qn_attend *op, int head, int64_t i)
 	return op->bias + head * 2 * (span + QN_KV_BLOCK) + span + edge + i;
 }
 
+/* Which of a row's n numbers pairs of a query and a key have whose distance is d. */
+static int32_t relative_at(const struct qn_relative *op, int64_t d)
+{
+	return op->at[op->span + (d < -op->span ? -op->span : d > op->span ? op->span : d)];
+}
+
+/* What is added to the scores of the keys of block b, for the rows of a tile of kv head h. */
+static void relative_block(const struct run *c, const struct qn_attend *op, const struct tile *tile, int h,
+                           struct work *w, int64_t b)
+{
+	const struct qn_relative *rel = &op->relative;
+	const int group = op->heads.n_head / op->heads.n_head_kv, heads = tile->h1 - tile->h0;
+	const int n = (int)(tile->t1 - tile->t0) * heads;
+	const int32_t *pos = c->batch->pos;
+	const int64_t first = b * QN_KV_BLOCK;
+
+	for (int r = 0; r < n; r++) {
+		const int64_t t = tile->t0 + r / heads, head = h * group + tile->h0 + r % heads, d = pos[t] - first;
+		float *y = w->relative + r * QN_KV_BLOCK;
+
+		w->bias[r] = y;
+		if (rel->by_query < 0) {
+			memset(y, 0, sizeof *y * QN_KV_BLOCK);
+			continue;
+		}
+
+		const float *x = buf_row(c, rel->by_query, t) + head * rel->step;
+
+		for (int i = 0; i < QN_KV_BLOCK; i++)
+			y[i] = x[relative_at(rel, d - i)];
+	}
+	if (rel->by_key < 0)
+		return;
+	/* Key by key: numbers of neighbouring queries are neighbours in its row. */
+	for (int i = 0; i < QN_KV_BLOCK && first + i <= tile->last; i++) {
+		const int64_t key = tile->t0 + first + i - pos[tile->t0]; /* its token, if that is in the batch */
+
+		if (key < 0 || c->batch->seq[key] != c->batch->seq[tile->t0])
+			continue;
+
+		const float *x = buf_row(c, rel->by_key, key) + (int64_t)(h * group + tile->h0) * rel->step;
+
+		for (int r = 0; r < n; r++)
+			w->relative[r * QN_KV_BLOCK + i] += x[(r % heads) * (int64_t)rel->step +
+			                                      relative_at(rel, pos[tile->t0 + r / heads] - first - i)];
+	}
+}
+
 /* Blocks that some row of the tile sees; of keys one by one, as many as hold them. */
 static void tile_blocks(const struct run *c, const struct qn_attend *op, const struct tile *tile, int64_t *first,
                         int64_t *end)
@@ -301,7 +357,8 @@ static void work_at(const struct qn_attend *op, uint8_t *scratch, struct work *w
 	w->span = (struct part){w->sum.o + TILE_ROWS * dv, w->m_span, w->l_span};
 	w->e = op->n_tier ? w->span.o + TILE_ROWS * dv : w->span.o;
 	w->ml = w->e + QN_ATTN_ROWS * QN_KV_BLOCK;
-	w->k = (uint8_t *)(w->ml + 2 * TILE_ROWS);
+	w->relative = w->ml + 2 * TILE_ROWS;
+	w->k = (uint8_t *)(w->relative + relative_floats(op));
 	w->v = w->k + expanded_k(op);
 	w->listed = w->v + expanded_v(op);
 }
@@ -369,6 +426,8 @@ static void tile_chunk(const struct run *c, const struct qn_attend *op, const st
 			attend_block(op, in, w, &w->chunk, n, w->listed, w->listed);
 			continue;
 		}
+		if (op->relative.at)
+			relative_block(c, op, tile, h, w, b);
 		next = kv = tier_head(c, op, &as, tile->t0, b, h);
 		if (qn_ahead && then == in)
 			next = tier_head(c, op, &as, tile->t0, b + 1, h);
@@ -650,6 +709,25 @@ static int tiers_ok(const struct qn_attend *op)
 	return 1;
 }
 
+static int relative_ok(const struct plan *p, const struct qn_attend *op)
+{
+	const struct qn_relative *rel = &op->relative;
+	const int32_t buf[] = {rel->by_query, rel->by_key};
+
+	if (!rel->at)
+		return 1;
+	if (op->bias || op->n_tier > 0 || selects(op) || op->side != QN_SIDE_ANY || rel->span < 0 ||
+	    rel->span > SPAN_MAX || rel->n < 1 || rel->step < rel->n || rel->step % 16 != 0)
+		return 0;
+	for (int64_t i = 0; i <= 2 * (int64_t)rel->span; i++)
+		if (rel->at[i] < 0 || rel->at[i] >= rel->n)
+			return 0;
+	for (int i = 0; i < 2; i++)
+		if (buf[i] != -1 && !buf_ok(p, buf[i], (op->heads.n_head - 1) * (int64_t)rel->step + rel->n))
+			return 0;
+	return 1;
+}
+
 static int attend_check(const struct plan *p, const struct qn_op *o)
 {
 	const struct qn_attend *op = &o->attend;
@@ -657,7 +735,8 @@ static int attend_check(const struct plan *p, const struct qn_op *o)
 	return heads_ok(&op->heads) && cols_ok(p, op->q, (int64_t)op->heads.n_head * op->heads.head_dim) &&
 	       buf_ok(p, op->dst, (int64_t)op->heads.n_head * op->heads.v_dim) && op->window >= 0 && op->ahead >= 0 &&
 	       op->span >= 0 && op->span <= SPAN_MAX && op->softcap >= 0 && op->softcap <= SOFTCAP_MAX &&
-	       (op->temp_log == 0 || op->temp_log > 1) && selection_ok(p, op) && side_ok(op) && tiers_ok(op);
+	       (op->temp_log == 0 || op->temp_log > 1) && selection_ok(p, op) && side_ok(op) && tiers_ok(op) &&
+	       relative_ok(p, op);
 }
 
 static void attend_run(struct run *c, const struct qn_op *o)

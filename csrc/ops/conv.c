@@ -9,7 +9,8 @@
 static int check(const struct plan *p, const struct qn_op *o)
 {
 	const struct qn_conv *op = &o->conv;
-	int ok = op->weight && op->n_col > 0 && op->n_tap > 1 && op->n_tap <= TAPS_MAX && place_ok(&op->state) &&
+	int ok = op->weight && op->n_col > 0 && op->n_tap > 1 && op->n_tap <= TAPS_MAX && op->ahead >= 0 &&
+	         op->ahead < op->n_tap && (op->ahead > 0 || place_ok(&op->state)) &&
 	         op->n_result > 0 && op->n_result <= TAPS_MAX / op->n_tap && op->fn >= QN_FN_NONE && op->fn < QN_N_FN &&
 	         col_ok(p, op->src, op->col[0], op->n_col) &&
 	         buf_ok(p, op->dst, (int64_t)op->n_result * op->n_col);
@@ -19,30 +20,42 @@ static int check(const struct plan *p, const struct qn_op *o)
 	return ok;
 }
 
+/* u of token t, columns i .. i + n, in its place of gated where it is a product. */
+static const float *input(const struct run *c, const struct qn_conv *op, float gated[][COLS], int64_t t, int64_t i,
+                          int n)
+{
+	const float *x = buf_row(c, op->src, t) + i;
+	float *g = gated[t % op->n_tap]; /* that of the token that leaves the window */
+
+	if (op->col[2] < 0)
+		return x + op->col[0];
+	for (int k = 0; k < n; k++)
+		g[k] = x[op->col[0] + k] * x[op->col[2] + k];
+	return g;
+}
+
 /* Columns i .. i + n of tokens t0 .. t1, which are those of a sequence; w: their weights, [n_result][n_tap][n]. */
 static void sequence(const struct run *c, const struct qn_conv *op, const float *w, int64_t t0, int64_t t1, int64_t i,
                      int n)
 {
 	static const float zeros[COLS];
-	const float *before = batch_state(c->batch, &op->state, t0, 0), *u[TAPS_MAX];
-	float *after = batch_state(c->batch, &op->state, t0, 1), gated[TAPS_MAX][COLS];
+	const float *before = op->ahead ? NULL : batch_state(c->batch, &op->state, t0, 0), *u[TAPS_MAX];
+	float *after = op->ahead ? NULL : batch_state(c->batch, &op->state, t0, 1), gated[TAPS_MAX][COLS];
 	const int last = op->n_tap - 1;
 
-	for (int tap = 0; tap < last; tap++)
+	for (int tap = 0; tap < last; tap++) {
+		const int64_t t = t0 + op->ahead - last + tap;
+
 		u[tap] = before ? before + tap * (int64_t)op->n_col + i : zeros;
+		if (t >= t0 && t < t1)
+			u[tap] = input(c, op, gated, t, i, n);
+	}
 	for (int64_t t = t0; t < t1; t++) {
-		const float *x = buf_row(c, op->src, t) + i, *gate = op->col[1] < 0 ? NULL : x + op->col[1];
+		const float *gate = op->col[1] < 0 ? NULL : buf_row(c, op->src, t) + i + op->col[1];
 		float *y = buf_row(c, op->dst, t) + i;
 		const float *bias = op->bias ? op->bias + i : NULL;
 
-		u[last] = x + op->col[0];
-		if (op->col[2] >= 0) {
-			float *g = gated[t % op->n_tap]; /* that of the token that leaves the window */
-
-			for (int k = 0; k < n; k++)
-				g[k] = x[op->col[0] + k] * x[op->col[2] + k];
-			u[last] = g;
-		}
+		u[last] = t + op->ahead < t1 ? input(c, op, gated, t + op->ahead, i, n) : zeros;
 		for (int s = 0; s < op->n_result; s++, y += op->n_col) {
 			qn_kernels.conv(y, u, w + s * op->n_tap * n, op->n_tap, n);
 			for (int k = 0; bias && k < n; k++)
@@ -55,7 +68,7 @@ static void sequence(const struct run *c, const struct qn_conv *op, const float 
 		}
 		memmove(u, u + 1, sizeof *u * (size_t)last);
 	}
-	for (int tap = 0; tap < last; tap++)
+	for (int tap = 0; after && tap < last; tap++)
 		memcpy(after + tap * (int64_t)op->n_col + i, u[tap], sizeof *after * (size_t)n);
 }
 

@@ -562,6 +562,21 @@ static void qkv(const struct scene *s)
 	}
 }
 
+/* What the score of token t's head h for the key at position p gets of their distance. */
+static double related(const struct scene *s, int t, int h, int p)
+{
+	const struct qn_relative *rel = &s->op->attend.relative;
+	const struct qn_batch *b = &s->r->batch;
+	const int d = b->pos[t] - p, i = d < -rel->span ? -rel->span : d > rel->span ? rel->span : d;
+	const int at = h * rel->step + rel->at[rel->span + i];
+	double sum = rel->by_query < 0 ? 0 : (double)row(s, rel->by_query, t)[at];
+
+	for (int key = 0; key < b->n_tok && rel->by_key >= 0; key++)
+		if (b->seq[key] == b->seq[t] && b->pos[key] == p)
+			sum += (double)row(s, rel->by_key, key)[at];
+	return sum;
+}
+
 static void attend(const struct scene *s)
 {
 	const struct qn_attend *op = &s->op->attend;
@@ -604,6 +619,8 @@ static void attend(const struct scene *s)
 					score[p] += (double)op->bias[h * 2 * (n + QN_KV_BLOCK) + n + QN_KV_BLOCK - 1 +
 					                            i];
 				}
+				if (op->relative.at)
+					score[p] += related(s, t, h, p);
 				max = score[p] > max ? score[p] : max;
 			}
 			for (int p = from; p <= last; p++)
@@ -942,6 +959,7 @@ static void attend_alone(const struct scene *s, struct qn_pool *pool)
 		one.r = &r;
 		tiny_open(&r, s->t, s->kv, t, end, 2);
 		memcpy(r.bufs[QKV].data, row(s, QKV, t), sizeof(float) * (size_t)(q * (end - t)));
+		memcpy(r.bufs[X].data, row(s, X, t), sizeof(float) * (size_t)(N_EMBD * (end - t)));
 		run(&one, pool);
 		check_floats("alone", r.bufs[ATT].data, row(s, ATT, t), (int)y * (end - t));
 		tiny_close(&r);
@@ -1099,6 +1117,52 @@ static void conv(struct qn_pool *pool, int n, int plain, int segs)
 		check_bytes("state", (uint8_t *)state[1] + unit + 64, (uint8_t *)state[0] + unit + 64,
 		            (CONV_TAPS - 1) * n * (int64_t)sizeof(float));
 	}
+	guard_free_all();
+}
+
+/* Convolutions that read what is ahead, of three results that are gated, and have no state. */
+static void conv_ahead(struct qn_pool *pool, int n, int ahead)
+{
+	enum { SEGS = 3 };
+	const int out = SEGS * n;
+	float *src = guard_alloc(sizeof *src * 3 * CONV_TOK * (size_t)n);
+	float *w = guard_alloc(sizeof *w * CONV_TAPS * (size_t)out);
+	float *dst = guard_alloc(sizeof *dst * CONV_TOK * (size_t)out);
+	const struct qn_op op = {
+		.kind = QN_OP_CONV,
+		.conv = {
+			.src = CONV_SRC, .dst = CONV_DST, .col = {0, n, 2 * n}, .fn = QN_FN_NONE, .n_col = n,
+			.n_result = SEGS, .n_tap = CONV_TAPS, .ahead = ahead, .weight = w, .state = {.offset = 1},
+		},
+	};
+
+	check_at(check_sets, "convolutions of %d columns, %d ahead", n, ahead);
+	for (int i = 0; i < 3 * CONV_TOK * n; i++)
+		src[i] = rnd_normal();
+	for (int i = 0; i < CONV_TAPS * out; i++)
+		w[i] = rnd_normal();
+	conv_run(pool, &op, src, dst, NULL, 0, 0, CONV_TOK, -1);
+	for (int t = 0; t < CONV_TOK; t++)
+		for (int e = 0; e < out; e++) {
+			const int first = t >= CONV_TOK - 4 ? CONV_TOK - 4 : 0, end = first ? CONV_TOK : CONV_TOK - 4;
+			double want = 0, size = 0;
+
+			for (int tap = 0; tap < CONV_TAPS; tap++) {
+				const int at = t + ahead - (CONV_TAPS - 1) + tap;
+				const float *x = src + (int64_t)at * 3 * n + e % n;
+
+				if (at >= first && at < end) {
+					const double u = (double)x[0] * (double)x[2 * n];
+
+					want += u * (double)w[e * CONV_TAPS + tap];
+					size += fabs(u * (double)w[e * CONV_TAPS + tap]);
+				}
+			}
+
+			const double gate = (double)src[t * 3 * n + n + e % n];
+
+			check_near("y", t * out + e, (double)dst[t * out + e], want * gate, 1e-6 * size * fabs(gate));
+		}
 	guard_free_all();
 }
 
@@ -1341,11 +1405,99 @@ static void same_experts(struct qn_pool *pool)
 static const struct shape encoders[] = {
 	{"encoder", 6, 3, 16, 16, QN_ROPE_NEOX, QN_KV_F16, QN_KV_I16, 0, 0, 5, 0, 0, 1,
 	 {QN_Q8_0, QN_Q8_0, QN_Q8_0}, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0,
-	 0, 1, QN_FN_GELU_ERF, 0, 0, 0, 0, 0, INT32_MAX},
+	 0, 1, QN_FN_GELU_ERF, 0, 0, 0, 0, 0, INT32_MAX, 0},
 	{"windowed encoder", 4, 4, 32, 32, QN_ROPE_NEOX, QN_KV_F16, QN_KV_F32, 4, 0, 0, 0, 0, 1,
 	 {QN_Q8_0, QN_Q8_0, QN_Q8_0}, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0,
-	 0, 0, QN_FN_GELU_ERF, 0, 0, 0, 0, 0, 3},
+	 0, 0, QN_FN_GELU_ERF, 0, 0, 0, 0, 0, 3, 0},
+	{"relative encoder", 8, 4, 16, 0, QN_ROPE_NONE, QN_KV_F16, QN_KV_F32, 0, 1, 0, 0, 0, 1,
+	 {QN_Q8_0, QN_Q8_0, QN_Q8_0}, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0,
+	 0, 0, QN_FN_GELU_ERF, 0, 0, 0, 0, 0, INT32_MAX, 12},
 };
+
+/* A text of several tiles behind another one, with what is relative, or part of it. */
+static void pairs(struct qn_pool *pool)
+{
+	enum { TOK = 150, BEFORE = 5, HEADS_N = 3, DIM = 16, N = 20, STEP = 32, SPAN = 130, BLOCKS = 4 };
+	const int64_t unit = (int64_t)qn_kv_bytes(QN_KV_F32, QN_KV_F32, HEADS_N, DIM, DIM), each = unit / HEADS_N;
+	int32_t pos[BEFORE + TOK], seq[BEFORE + TOK], at[2 * SPAN + 1], table[2][BLOCKS] = {{3}, {2, 0, 1}};
+	const struct qn_group group = {guard_alloc((size_t)unit * BLOCKS), unit, table[0], BLOCKS};
+	const struct qn_batch batch = {.pos = pos, .seq = seq, .groups = &group, .n_tok = BEFORE + TOK, .n_seq = 2,
+	                               .n_group = 1};
+	float *data[5], *kv = guard_alloc(sizeof *kv * 2 * (BEFORE + TOK) * HEADS_N * DIM);
+	struct qn_buf bufs[5]; /* queries, by query, by key, results and the first of these */
+	struct qn_op op = {
+		.kind = QN_OP_ATTEND,
+		.attend = {
+			.heads = {.n_head = HEADS_N, .n_head_kv = HEADS_N, .head_dim = DIM, .v_dim = DIM,
+			          .k_type = QN_KV_F32, .v_type = QN_KV_F32},
+			.q = {0, 0}, .dst = 3, .ahead = INT32_MAX,
+			.relative = {.at = at, .n = N, .step = STEP, .span = SPAN},
+		},
+	};
+
+	for (int i = 0; i < 5; i++) {
+		const int64_t width = i == 1 || i == 2 ? HEADS_N * STEP : HEADS_N * DIM;
+
+		data[i] = guard_alloc(sizeof(float) * (size_t)((BEFORE + TOK) * width));
+		for (int64_t k = 0; k < (BEFORE + TOK) * width; k++)
+			data[i][k] = rnd_normal();
+		bufs[i] = (struct qn_buf){data[i], width};
+	}
+	for (int i = 0; i <= 2 * SPAN; i++)
+		at[i] = rnd_below(N);
+	for (int t = 0; t < BEFORE + TOK; t++) {
+		seq[t] = t >= BEFORE;
+		pos[t] = seq[t] ? t - BEFORE : t;
+		for (int h = 0; h < HEADS_N; h++) {
+			uint8_t *block = (uint8_t *)group.data + table[seq[t]][pos[t] / 64] * unit + h * each;
+			float *k = kv + (t * HEADS_N + h) * 2 * DIM;
+
+			for (int d = 0; d < 2 * DIM; d++)
+				k[d] = rnd_normal();
+			kv_put_k(QN_KV_F32, block, pos[t] % 64, k, DIM);
+			kv_put_v(QN_KV_F32, block + kv_k_bytes(QN_KV_F32, DIM), pos[t] % 64, k + DIM, DIM);
+		}
+	}
+	for (int terms = 0; terms < 4; terms++) {
+		op.attend.relative.by_query = terms & 1 ? 1 : -1;
+		op.attend.relative.by_key = terms & 2 ? 2 : -1;
+		EACH_SET(s) {
+			const size_t bytes = qn_plan_scratch(&op, 1, TOK) * (size_t)qn_pool_threads(pool);
+
+			qn_init(s->isa);
+			op.attend.dst = s == check_sets ? 4 : 3;
+			check_at(s, "attention by pairs, terms %d", terms);
+			check_true(qn_plan_check(&op, 1, bufs, 5) == QN_OK, "refused");
+			run_ops(pool, &op, 1, bufs, &batch, guard_alloc(bytes), bytes, NULL);
+			if (s != check_sets)
+				check_floats("y", data[3], data[4], (BEFORE + TOK) * HEADS_N * DIM);
+		}
+		for (int t = 0; t < BEFORE + TOK; t++)
+			for (int h = 0; h < HEADS_N; h++) {
+				double sum = 0, y[DIM] = {0};
+
+				for (int key = 0; key < BEFORE + TOK; key++) {
+					const int d = pos[t] - pos[key], far = d < -SPAN ? -SPAN : d > SPAN ? SPAN : d;
+					const int i = h * STEP + at[SPAN + far];
+					const float *k = kv + (key * HEADS_N + h) * 2 * DIM;
+					double score = (terms & 1 ? (double)data[1][t * HEADS_N * STEP + i] : 0) +
+					               (terms & 2 ? (double)data[2][key * HEADS_N * STEP + i] : 0);
+
+					if (seq[key] != seq[t])
+						continue;
+					for (int c = 0; c < DIM; c++)
+						score += (double)data[0][(t * HEADS_N + h) * DIM + c] * (double)k[c];
+					sum += exp(score);
+					for (int c = 0; c < DIM; c++)
+						y[c] += exp(score) * (double)k[DIM + c];
+				}
+				for (int c = 0; c < DIM; c++)
+					check_near("y", (t * HEADS_N + h) * DIM + c,
+					           (double)data[4][(t * HEADS_N + h) * DIM + c], y[c] / sum, 2e-5);
+			}
+	}
+	guard_free_all();
+}
 
 enum { STREAM_TOK = 9, STREAM_COLS = 272, STREAMS = 4 }; /* two blocks of columns */
 
@@ -1787,6 +1939,9 @@ void check_ops(void)
 		conv(pool, 200, plain, 1);
 		conv(pool, 96, plain, 3);
 	}
+	for (int ahead = 1; ahead < CONV_TAPS; ahead++)
+		conv_ahead(pool, 80, ahead);
+	pairs(pool);
 	lru(pool, 64);
 	lru(pool, 200);
 	columns(pool);

@@ -633,6 +633,8 @@ static void refuses_rows(void)
 	REFUSES_OF(conv, conv.n_col, N_EMBD);
 	REFUSES_OF(conv, conv.n_tap, 1);
 	REFUSES_OF(conv, conv.n_tap, 65);
+	REFUSES_OF(conv, conv.ahead, -1);
+	REFUSES_OF(conv, conv.ahead, 4); /* as many as there are taps */
 	REFUSES_OF(conv, conv.n_result, 0);
 	REFUSES_OF(conv, conv.n_result, 17); /* of 4 taps */
 	REFUSES_OF(conv, conv.n_result, INT32_MAX);
@@ -935,6 +937,7 @@ static void refuses_matmul(void)
 
 static void refuses_attention(void)
 {
+	int32_t at[5] = {0, 8, 3, 1, 8};
 	struct qn_op op;
 
 	REFUSES_HEADS(QN_OP_QKV, qkv.heads, qkv.src, qkv.col[0]);
@@ -955,6 +958,27 @@ static void refuses_attention(void)
 	REFUSES_OF(base, attend.side, QN_SIDE_SOURCE + 1);
 	REFUSES(QN_OP_ATTEND, 0, attend.span, -1);
 	REFUSES(QN_OP_ATTEND, 0, attend.span, INT32_MAX);
+	base.attend.relative = (struct qn_relative){.at = at, .by_query = X, .by_key = -1, .n = 9, .step = 16, .span = 2};
+	expect(&base, QN_OK, "attention by pairs");
+	REFUSES_OF(base, attend.relative.by_query, N_BUFS);
+	REFUSES_OF(base, attend.relative.by_query, -2);
+	REFUSES_OF(base, attend.relative.by_query, ROUTER); /* too narrow */
+	REFUSES_OF(base, attend.relative.by_key, N_BUFS);
+	REFUSES_OF(base, attend.relative.n, 8);
+	REFUSES_OF(base, attend.relative.n, 17);
+	REFUSES_OF(base, attend.relative.n, INT32_MAX);
+	REFUSES_OF(base, attend.relative.step, 24);
+	REFUSES_OF(base, attend.relative.step, INT32_MAX - 15);
+	REFUSES_OF(base, attend.relative.span, -1);
+	REFUSES_OF(base, attend.relative.span, INT32_MAX);
+	REFUSES_OF(base, attend.bias, (const float *)model_run.bufs[X].data);
+	REFUSES_OF(base, attend.side, QN_SIDE_OWN);
+	REFUSES_OF(base, attend.n_tier, 1);
+	at[4] = -1;
+	expect(&base, QN_EINVAL, "a number below 0 of a distance");
+	base.attend.relative.at = NULL;
+	base.attend.relative.n = 0;
+	expect(&base, QN_OK, "attention without pairs");
 	REFUSES(QN_OP_ATTEND, 0, attend.softcap, -1.0f);
 	REFUSES(QN_OP_ATTEND, 0, attend.softcap, NAN);
 	REFUSES(QN_OP_ATTEND, 0, attend.softcap, INFINITY);

@@ -12,19 +12,19 @@
 const struct shape tiny_shapes[] = {
 	{"gqa", 8, 2, 32, 32, QN_ROPE_NEOX, QN_KV_Q4, QN_KV_F16, 0, 0, 0, 0, 1, 1,
 	 {QN_Q4_K, QN_Q4_K, QN_Q6_K}, QN_Q5_K, QN_Q4_K, QN_Q8_0, QN_Q4_K, QN_Q6_K, QN_Q6_K, QN_Q6_K,
-	 0, 0, QN_FN_SILU, 0, 0, 0, 0, 0, 0},
+	 0, 0, QN_FN_SILU, 0, 0, 0, 0, 0, 0, 0},
 	{"mha", 4, 4, 20, 16, QN_ROPE_NORM, QN_KV_F32, QN_KV_I16, 70, 1, 0, 0, 1, 0,
 	 {QN_F32, QN_Q8_0, QN_F16}, QN_BF16, QN_Q5_1, QN_Q4_0, QN_Q3_K, QN_IQ4_XS, QN_F16, QN_BF16,
-	 36, 1, QN_FN_GELU, 0, 0, 0, 1, 0, 0},
+	 36, 1, QN_FN_GELU, 0, 0, 0, 1, 0, 0, 0},
 	{"wide", 80, 2, 12, 0, QN_ROPE_NONE, QN_KV_Q8, QN_KV_Q4, 0, 0, 40, 5, 0, 1,
 	 {QN_Q2_K, QN_NVFP4, QN_IQ4_NL}, QN_Q4_1, QN_NVFP4, QN_IQ4_NL, QN_Q5_0, QN_NVFP4, QN_Q4_0, QN_F32,
-	 8, 0, QN_FN_RELU2, 1, 3, 0, 1, 0, 0},
+	 8, 0, QN_FN_RELU2, 1, 3, 0, 1, 0, 0, 0},
 	{"chunks", 6, 3, 16, 16, QN_ROPE_NEOX, QN_KV_F16, QN_KV_Q8, 63, 0, 0, 0, 0, 1,
 	 {QN_Q8_0, QN_Q8_0, QN_Q8_0}, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_MXFP4, QN_MXFP4, QN_Q8_0, QN_Q8_0,
-	 0, 0, QN_FN_SILU, 0, 0, 1, 0, 0, 0},
+	 0, 0, QN_FN_SILU, 0, 0, 1, 0, 0, 0, 0},
 	{"latent", 6, 1, 80, 16, QN_ROPE_NORM, QN_KV_I16, QN_KV_F16, 0, 0, 0, 0, 0, 1,
 	 {QN_Q8_0, QN_Q8_0, QN_Q4_0}, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0, QN_Q8_0,
-	 64, 0, QN_FN_SILU, 0, 0, 0, 0, 32, 0},
+	 64, 0, QN_FN_SILU, 0, 0, 0, 0, 32, 0, 0},
 };
 const int tiny_n_shapes = COUNT(tiny_shapes);
 
@@ -62,6 +62,23 @@ static const float *biases(int n_head, int span)
 			v[(h + 1) * n - 1 - i] = v[h * n + edge + 2 * span];
 		}
 	return v;
+}
+
+/*
+ * One of n numbers for each distance near 0, and for more and more distances farther away. The numbers are what other
+ * operations left: the residual, and queries, keys and values.
+ */
+static struct qn_relative relative(int n)
+{
+	const int span = 2 * n;
+	int32_t *at = guard_alloc(sizeof *at * (size_t)(2 * span + 1));
+
+	for (int i = 0; i <= 2 * span; i++) {
+		const int d = i - span, far = d < 0 ? -d : d, log = far < n / 4 ? far : n / 4 + (far - n / 4) / 8;
+
+		at[i] = n / 2 + (d < 0 ? -(log < n / 2 ? log : n / 2) : log < n / 2 ? log : n / 2 - 1);
+	}
+	return (struct qn_relative){.at = at, .by_query = X, .by_key = QKV, .n = n, .step = pad16(n), .span = span};
 }
 
 /* A matrix with random weights, in both layouts; mats[] and the ops' mat[] go together by data. */
@@ -267,6 +284,8 @@ static void attention(struct tiny *t)
 		.sinks = s->sinks ? vec(s->n_head, 0, 3) : NULL,
 		.mul = s->mul ? vec(n_v, 1, 0.5f) : NULL,
 	};
+	if (s->relative)
+		op->attend.relative = relative(s->relative);
 	if (s->layer) {
 		op = add(t, QN_OP_GATE, QN_ROWS_TOK);
 		op->gate.fn = QN_FN_SIGMOID;

@@ -46,6 +46,7 @@ struct shape {
 	int mul;     /* channels of queries, keys, values and results have factors */
 	int latent;  /* values are channels of keys; so many of a query become v_dim by a matrix of each head */
 	int ahead;   /* positions that a token sees after its own */
+	int relative; /* numbers of a head that pairs of positions have by their distance; 0: none */
 };
 static inline int tiny_v_dim(const struct shape *s)
 {

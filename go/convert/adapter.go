@@ -206,6 +206,11 @@ func (a *Adapter) add(name string, p *pair, f *lang.Family, model *hf.Config, la
 		}
 	}
 	for i, to := range lang.Targets(r, s.Layer, suffix) {
+		if f.Folded != nil && slices.ContainsFunc(strings.Fields(f.Folded(model)),
+			func(end string) bool { return strings.HasSuffix(to, "."+end+".weight") }) {
+			return fmt.Errorf("%q changes more than this matrix: others are made of it; merge the adapter into its model first",
+				name)
+		}
 		if len(out[i].Shape) != 2 || out[i].Shape[1] != p.b.Shape[1] {
 			return fmt.Errorf("%q is no matrix of %s that an adapter can change in GGUF", name, f.Arch)
 		}

@@ -6,6 +6,7 @@ import "C"
 import (
 	"cmp"
 	"math"
+	"unsafe"
 )
 
 // Rope is the pairing of the dimensions that are rotated together.
@@ -202,22 +203,23 @@ func beyond(c *C.int32_t, n int) error {
 // Attend computes Dst[t], the attention of token t's queries over the blocks of its sequence (struct qn_attend).
 type Attend struct {
 	Heads
-	Dst     Buf
-	Window  int       // positions that a token sees, with its own; 0: all
-	Chunked bool      // of them only those since the last multiple of Window
-	Ahead   int       // positions after its own that a token sees, as far as its sequence goes in the batch
-	Side    Side      // of a sequence with a source
-	Softcap float32   // scores s become Softcap * tanh(s / Softcap); 0: they do not
-	Beyond  int       // Softcap grows with positions beyond it as queries do, see Temperature; 0: it does not
-	Bias    Bias      // what is added to scores, by distance
-	Sinks   []float32 // of each head: a score that takes part in the softmax and has no value
-	Mul     []float32 // of each kv head: channels of the result are multiplied by it
-	Best    int       // tokens with more positions, or entries, see the best of them that a Select chose; 0: all
-	Chosen  Buf       // with Best
-	Each    int       // with Best: positions that a number chosen stands for, and those behind the last whole Each are seen; 0: it is a position
-	Near    int       // with Each: a multiple of it, the last so many positions that are seen, up to the end of the token's Each; 0: see there
-	Apart   bool      // with Each: each kv head sees numbers of its own, Best of them after those of the one before
-	Entries Entries   // seen beside the positions in the window
+	Dst      Buf
+	Window   int       // positions that a token sees, with its own; 0: all
+	Chunked  bool      // of them only those since the last multiple of Window
+	Ahead    int       // positions after its own that a token sees, as far as its sequence goes in the batch
+	Side     Side      // of a sequence with a source
+	Softcap  float32   // scores s become Softcap * tanh(s / Softcap); 0: they do not
+	Beyond   int       // Softcap grows with positions beyond it as queries do, see Temperature; 0: it does not
+	Bias     Bias      // what is added to scores, by distance
+	Relative Relative  // what is added to scores instead, by distance and by what is there
+	Sinks    []float32 // of each head: a score that takes part in the softmax and has no value
+	Mul      []float32 // of each kv head: channels of the result are multiplied by it
+	Best     int       // tokens with more positions, or entries, see the best of them that a Select chose; 0: all
+	Chosen   Buf       // with Best
+	Each     int       // with Best: positions that a number chosen stands for, and those behind the last whole Each are seen; 0: it is a position
+	Near     int       // with Each: a multiple of it, the last so many positions that are seen, up to the end of the token's Each; 0: see there
+	Apart    bool      // with Each: each kv head sees numbers of its own, Best of them after those of the one before
+	Entries  Entries   // seen beside the positions in the window
 }
 
 // Side is the positions that tokens may attend to in a sequence with a source. See Batch.Source.
@@ -242,6 +244,44 @@ func BiasWidth(span int) int { return 2 * (span + KVBlock) }
 // BiasAt returns the index of the value for keys i positions after the token's own. All values before the one
 // for -span are equal to it, and all values after the one for span to that.
 func BiasAt(span, i int) int { return span + KVBlock - 1 + i }
+
+// A Relative is added to attention scores: of a query and a key at the distance d, that of the query less that of the key,
+// column At[Span + d] of the head in ByQuery's row of the query, and in ByKey's row of the key (struct qn_relative). Pairs
+// further apart than Span count as at that distance. The zero value is none.
+type Relative struct {
+	ByQuery, ByKey Buf     // [heads][Step] columns, or NoBuf
+	N, Step        int     // columns of a head, and how far heads are apart: a multiple of Panel
+	At             []int32 // [2 Span + 1]
+}
+
+// fill sets what is added to the scores of this number of heads.
+func (o Relative) fill(b *planBuilder, c *C.struct_qn_relative, heads int) error {
+	if o.At == nil {
+		return nil
+	}
+	if len(o.At)%2 == 0 || len(o.At) > math.MaxInt32 || o.N < 1 || o.Step < o.N || o.Step > math.MaxInt32/heads {
+		return shapeErr("attention by pairs of %d distances, of %d columns every %d", len(o.At), o.N, o.Step)
+	}
+	at := calloc(len(o.At), 4)
+	b.owned = append(b.owned, at)
+	copy(unsafe.Slice((*int32)(at), len(o.At)), o.At)
+	*c = C.struct_qn_relative{
+		at: (*C.int32_t)(at), by_query: C.int32_t(none), by_key: C.int32_t(none), n: C.int32_t(o.N),
+		step: C.int32_t(o.Step), span: C.int32_t(len(o.At) / 2),
+	}
+	for _, side := range []struct {
+		c   *C.int32_t
+		buf Buf
+	}{{&c.by_query, o.ByQuery}, {&c.by_key, o.ByKey}} {
+		if side.buf == NoBuf {
+			continue
+		}
+		if err := b.floats(side.c, side.buf, TokRows, (heads-1)*o.Step+o.N); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 func (o Attend) fill(b *planBuilder, op *C.struct_qn_op) error {
 	op.kind = C.QN_OP_ATTEND
@@ -288,6 +328,9 @@ func (o Attend) fill(b *planBuilder, op *C.struct_qn_op) error {
 		}
 	}
 	if err := optional(b, &c.bias, o.Bias.By, o.NHead*BiasWidth(o.Bias.Span)); err != nil {
+		return err
+	}
+	if err := o.Relative.fill(b, &c.relative, o.NHead); err != nil {
 		return err
 	}
 	if err := optional(b, &c.sinks, o.Sinks, o.NHead); err != nil {

@@ -13,8 +13,10 @@ import (
 // Buf is the number of a buffer: its index in the specs of a plan.
 type Buf int32
 
-// none is no buffer.
-const none Buf = -1
+// NoBuf is no buffer.
+const NoBuf Buf = -1
+
+const none = NoBuf
 
 // BufKind is the kind of contents of a buffer.
 type BufKind int32

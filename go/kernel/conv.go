@@ -15,6 +15,7 @@ type Conv struct {
 	Col        [3]int // of a, b and c; multiples of Panel
 	Gated      bool
 	Cols, Taps int
+	Ahead      int       // how many of the taps are of positions after the token's own; 0: none; else there is no state
 	Results    int       // 0: 1
 	Weight     []float32 // [Results][Cols][Taps]
 	Bias       []float32 // [Results][Cols], added to y; nil: zeros
@@ -34,7 +35,13 @@ func (o Conv) fill(b *planBuilder, op *C.struct_qn_op) error {
 	if o.Cols < 1 || o.Taps < 2 || o.Taps > math.MaxInt16 || results < 1 || results > math.MaxInt16 {
 		return shapeErr("%d convolutions of %d columns and %d taps", results, o.Cols, o.Taps)
 	}
-	b.use(groupUse{group: o.Group, bytes: o.Offset + ConvBytes(o.Cols, o.Taps), perSequence: true})
+	if o.Ahead < 0 || o.Ahead >= o.Taps {
+		return shapeErr("a convolution of %d taps, %d of them ahead", o.Taps, o.Ahead)
+	}
+	if o.Ahead == 0 {
+		b.use(groupUse{group: o.Group, bytes: o.Offset + ConvBytes(o.Cols, o.Taps), perSequence: true})
+	}
+	c.ahead = C.int32_t(o.Ahead)
 	c.n_col, c.n_tap, c.n_result = C.int32_t(o.Cols), C.int32_t(o.Taps), C.int32_t(results)
 	c.state, c.fn = place(o.Group, o.Offset), C.QN_FN_NONE
 	switch o.Epilogue {

@@ -78,7 +78,7 @@ func TestArchitectures(t *testing.T) {
 }
 
 // ofTransformers are architectures that llama.cpp lacks: TestTransformers of go/convert compares small models of theirs.
-var ofTransformers = strings.Fields(`mpnet electra bart mbart pegasus marian flex_olmo hyperclovax olmo_hybrid diffllama
+var ofTransformers = strings.Fields(`mpnet electra deberta bart mbart pegasus marian flex_olmo hyperclovax olmo_hybrid diffllama
 	recurrent_gemma gpt_neo gptj nanochat opt persimmon vaultgemma zamba2 jetmoe longcat-flash`)
 
 // asWitnessed makes of a model what the other implementation computes, where the original differs

@@ -30,7 +30,7 @@ var families = []lang.Family{
 	llamaEmbed, modernBERT, eurobert, neoBERT, t5, t5Encoder, bart, mbart, pegasus, marian,
 	flexOlmo, hyperclovax, olmoHybrid, phi4Multimodal, diffLlama, recurrentGemma, zamba2, jetmoe, longcat,
 	opt, xglm, gptj, codegen, gptneo, glm, helium, persimmon, vaultgemma, nanochat, bamba,
-	distilBERT, mpnet, electra,
+	distilBERT, mpnet, electra, deberta, debertaV2,
 }
 
 // Of returns the family of a checkpoint.

@@ -80,6 +80,7 @@ var shownTo = map[string]string{
 	"granitemoe": "mamba_* time_step_limit", "granite": "mamba_* time_step_limit", "granitehybrid": "mamba_d_head mamba_expand z_loss_coefficient",
 	"dbrx": "ffn_config.hidden_size ffn_config.moe_loss_weight", "t5encoder": "num_decoder_layers scale_decoder_outputs",
 	"bert": "sinusoidal_pos_embds", "electra": "embedding_size",
+	"deberta":        "legacy pooler_dropout cls_dropout padding_idx conv_act conv_groups",
 	"nemotron_h":     "time_step_max time_step_limit",
 	"nemotron_h_moe": "time_step_max time_step_limit num_nextn_predict_layers mtp_layers_block_type", // which are left out
 	"deepseek4":      "num_nextn_predict_layers partial_rotary_factor rope_theta",

@@ -29,6 +29,9 @@ type Family struct {
 	// Change returns the family of a checkpoint with these settings: f, or a copy with other rules or another name.
 	Change func(c *hf.Config, f *Family) *Family
 
+	// Folded returns the ends of names of matrices that other tensors of the file are made of too.
+	Folded func(c *hf.Config) string
+
 	Tied bool // the output matrix is the embedding unless config.json says otherwise
 
 	// What is different about the names of tensors.

@@ -51,7 +51,7 @@ var archs = []Arch{
 	mamba, mamba2, rwkv6, rwkv6qwen2, rwkv7, arwkv7, jamba, falconh1, granitehybrid, nemotron, nemotronh, nemotronhmoe,
 	bitnet,
 	llamaEmbed, bert, nomicBERT, nomicBERTMoE, jinaBERTv2, jinaBERTv3, modernBERT, eurobert, neoBERT, gemmaEmbedding,
-	t5Encoder, t5, mpnet, electra,
+	t5Encoder, t5, mpnet, electra, deberta,
 	bart, mbart, pegasus, marian,
 	flexOlmo, hyperclovax, olmoHybrid, diffLlama, recurrentGemma, zamba2, jetmoe, longcat,
 }

@@ -112,6 +112,7 @@ func (l Layer) Attention(a Attention) Sublayer {
 		if a.ValueNorm && !l.SharedKV {
 			l.normValues(q)
 		}
+		relative := l.relative(q)
 		kv := l.cache(a, q)
 		heads := kernel.Heads{
 			NHead: l.NHead, NHeadKV: l.NHeadKV, HeadDim: l.HeadDim, ValueDim: l.ValueDim, KV: l.kv, QKV: q.buf,
@@ -123,7 +124,7 @@ func (l Layer) Attention(a Attention) Sublayer {
 		att := l.Floats("att", kernel.TokRows, nOut)
 		attend := kernel.Attend{
 			Heads: heads, Dst: att, Chunked: l.Chunked, Softcap: l.Config.AttnCap, Bias: l.bias(),
-			Mul: even.out,
+			Relative: relative, Mul: even.out,
 		}
 		attend.Beyond = l.Temperature.Beyond
 		attend.Window, attend.Ahead = l.sight()

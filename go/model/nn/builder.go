@@ -21,6 +21,7 @@ type Builder struct {
 	ropes      []Rope          // the tables that Begin computes
 	caches     map[int]kvCache // by the window of the layers
 	byDistance *kernel.Bias    // see Layer.bias
+	distances  []int32         // see Layer.relative
 	// x is only what the next sublayer reads, which stores its result there: see takeEpilogue
 	storeNext bool
 	// sublayers read the result of attention to blocks of the residual: see AttnRes

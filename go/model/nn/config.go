@@ -47,6 +47,9 @@ type Config struct {
 	Prompts     Prompts
 	MaxText     int // tokens that texts are cut to, where they are; 0: the context
 	NBucket     int // of distances, with a bias per head each; 0: none
+	Distances   Distances
+	ConvTaps    int    // of the convolution beside the first layer of an encoder; 0: none
+	ConvFn      string // of its result, as transformers names it
 
 	Norm          kernel.NormKind // of the residual
 	BareNorms     bool            // norms have no weights

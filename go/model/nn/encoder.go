@@ -111,12 +111,66 @@ func (b *Builder) narrowBegin() {
 func (b *Builder) BERTLayers(a Attention, ffn func(l Layer) Sublayer) {
 	b.bertBegin()
 	b.Layers(func(l Layer) {
+		beside := l.convolution()
 		l.Residual("", l.Attention(a))
 		l.Normalise("attn_output_norm")
 		l.Residual("", ffn(l))
 		l.Normalise("layer_output_norm")
+		beside()
 	})
 	b.Vectors("")
+}
+
+// Convolution reads the convolution beside the first layer, if the file has one.
+func (k *Keys) Convolution() {
+	t, ok := k.File.Tensor(convolution)
+	if !ok {
+		return
+	}
+	c := k.Config
+	if len(t.Dims) != 2 || !slices.Contains([]uint64{3, 5, 7}, t.Dims[0]/uint64(c.NEmbd)) ||
+		t.Dims[0]%uint64(c.NEmbd) != 0 {
+		k.Check(fmt.Errorf("tensor %q: shape %v, want %d columns for each of 3, 5 or 7 positions", t.Name, t.Dims,
+			c.NEmbd))
+	}
+	c.ConvTaps, c.ConvFn = int(t.Dims[0])/c.NEmbd, "tanh"
+	if key := Own + "conv.activation"; k.Has(key) {
+		c.ConvFn = k.oneOf(key, slices.Concat([]string{"tanh"}, slices.Sorted(maps.Keys(activations)))...)
+	}
+}
+
+const convolution = "conv.weight"
+
+// convolution adds a product of the input of the first layer at each position and at those around it, and returns what adds
+// it to the layer's result, before another norm (DeBERTa 2).
+func (l Layer) convolution() (after func()) {
+	n, taps := l.Config.NEmbd, l.Config.ConvTaps
+	if l.Index > 0 || taps == 0 {
+		return func() {}
+	}
+	m := l.Builder.Matrix(convolution, taps*n, n)
+	around, made := l.Floats("around", kernel.TokRows, taps*n), l.Floats("convolution", kernel.TokRows, n)
+	act := l.Act("around", kernel.TokRows, taps*n, m)
+	l.Add(kernel.Conv{ // copies: result i is tap i alone
+		Dst: around, Src: l.X(), Cols: n, Taps: taps, Results: taps, Ahead: taps / 2,
+		Weight: l.constants("taps", taps*n*taps, func(i int) float64 {
+			if i%taps == i/(n*taps) {
+				return 1
+			}
+			return 0
+		}),
+	})
+	l.Add(kernel.ToAct{Act: act, Src: around, Cols: taps * n})
+	op := applied(l.Config.ConvFn)
+	op.Dst, op.Act = made, act
+	op.Parts = []kernel.Part{{Matrix: m, Bias: l.Builder.optional("conv.bias", n)}}
+	l.Add(op)
+	return func() {
+		l.Add(kernel.NormRows{
+			Dst: l.X(), Src: made, Cols: n, Segs: 1, Kind: kernel.NoNorm, Scale: 1, Epilogue: kernel.Add,
+		})
+		l.Builder.Normalise("conv_norm")
+	}
 }
 
 // bias returns the biases of scores by distance.
