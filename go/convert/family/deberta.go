@@ -10,6 +10,7 @@ import (
 
 	"github.com/quern-llm/quern/go/convert/hf"
 	"github.com/quern-llm/quern/go/convert/lang"
+	"github.com/quern-llm/quern/go/convert/vocab"
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/internal/panics"
 )
@@ -45,7 +46,7 @@ var debertaV2 = lang.Family{
 	Rename:     oldNorms,
 	Prefix:     "deberta.",
 	Skip:       debertaSkip,
-	Vocab:      typesOfTexts,
+	Vocab:      debertaVocab,
 	Activation: "gelu",
 	Fixed:      causalNot,
 }
@@ -72,7 +73,7 @@ var deberta = lang.Family{
 	Rename:     oldNorms,
 	Prefix:     "deberta.",
 	Skip:       debertaSkip,
-	Vocab:      typesOfTexts,
+	Vocab:      debertaVocab,
 	Activation: "gelu",
 	Fixed:      causalNot.And(lang.Fixed{{"talking_head", "false"}}),
 }
@@ -144,6 +145,22 @@ func distanceTerms(c *hf.Config) []string {
 		c.Fail("pos_att_type is %.40q, want c2p, p2c or both", strings.Join(names, "|"))
 	}
 	return names
+}
+
+// debertaVocab sets the tokens around texts, which files of tokenizers may not say.
+func debertaVocab(c *hf.Config, v *vocab.Vocabulary) {
+	typesOfTexts(c, v)
+	for name, token := range map[string]string{
+		"bos": "[CLS]", "cls": "[CLS]", "eos": "[SEP]", "sep": "[SEP]", "pad": "[PAD]", "unk": "[UNK]", "mask": "[MASK]",
+	} {
+		v.SetSpecial(name, slices.Index(v.Tokens, token))
+	}
+	for _, name := range []string{"bos", "eos"} {
+		if v.Special(name) >= 0 {
+			v.SetAdd(name, true)
+		}
+	}
+	v.SetAdd("sep", false) // one stands between two texts, which is the first one's end
 }
 
 // debertaFolded returns the projections that rows of distances are made with.

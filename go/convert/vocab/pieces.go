@@ -3,6 +3,7 @@ package vocab
 import (
 	"bytes"
 	"encoding/base64"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -231,6 +232,16 @@ func (v *Vocabulary) readExtended(dir, name string, order pieceOrder, f *tokeniz
 	return nil
 }
 
+// readDeBERTa reads the SentencePiece model of DeBERTa 2 and 3, behind which is a token for what is masked.
+func (v *Vocabulary) readDeBERTa(dir string, f *tokenizerFile) error {
+	const name, mask = "spm.model", "[MASK]"
+	if err := v.readExtended(dir, name, piecesOfT5, f); err != nil || slices.Contains(v.Tokens, mask) ||
+		!v.has(len(v.Tokens)) {
+		return err
+	}
+	return v.put(len(v.Tokens), mask, Control, 0)
+}
+
 // unigram makes the vocabulary one of Unigram, and sets how text is normalized.
 func (v *Vocabulary) unigram(prefix, oneSpace bool, charsmap []byte) {
 	v.Model = "t5"
@@ -239,6 +250,25 @@ func (v *Vocabulary) unigram(prefix, oneSpace bool, charsmap []byte) {
 	if len(charsmap) > 0 {
 		v.more = append(v.more, gguf.KV{Key: "precompiled_charsmap", Value: charsmap})
 	}
+}
+
+// linesAndRuns is how transformers 5 makes one space of a run of them, and of a tab or the end of a line.
+const linesAndRuns = `\s{2,}|[\n\r\t]`
+
+// spacesForLines returns SentencePiece's map of characters for a tab and for the ends of lines, which become spaces: a
+// double array whose first unit has a child at each of these bytes, which all end at the last unit, and the text.
+func spacesForLines() []byte {
+	const ends, label, last = 1 << 8, 10, 16
+	var units [last + 1]uint32
+	for _, c := range []uint32{'\t', '\n', '\r'} {
+		units[c] = c | ends | (c^last)<<label
+	}
+	units[last] = 1 << 31
+	b := binary.LittleEndian.AppendUint32(nil, uint32(4*len(units)))
+	for _, u := range units {
+		b = binary.LittleEndian.AppendUint32(b, u)
+	}
+	return append(b, " \x00"...)
 }
 
 // readUnigram reads the Unigram model of tokenizer.json.
@@ -284,6 +314,9 @@ func (v *Vocabulary) readUnigram(f *tokenizerFile) error {
 	each(f.Normalizer, "normalizers", func(n map[string]any) {
 		if s, ok := n["precompiled_charsmap"].(string); ok {
 			charsmap, _ = base64.StdEncoding.DecodeString(s)
+		}
+		if p, _ := n["pattern"].(map[string]any); p["Regex"] == linesAndRuns && n["content"] == " " && charsmap == nil {
+			charsmap = spacesForLines()
 		}
 	})
 	prefix := true

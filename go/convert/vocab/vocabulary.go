@@ -100,6 +100,10 @@ func Read(dir, arch, pre string, limit int, model *hf.Config) (*Vocabulary, erro
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+	if arch == "deberta" {
+		settings.Want("do_lower_case", "false")
+		settings.Want("split_by_punct", "false")
+	}
 	ranks := false
 	switch {
 	case arch == "gemma4" && file != nil:
@@ -114,6 +118,8 @@ func Read(dir, arch, pre string, limit int, model *hf.Config) (*Vocabulary, erro
 		err = v.readExtended(dir, "sentencepiece.bpe.model", piecesOfMBART, nil)
 	case hf.Exists(dir, "spiece.model"):
 		err = v.readExtended(dir, "spiece.model", piecesOfT5, file)
+	case hf.Exists(dir, "spm.model"):
+		err = v.readDeBERTa(dir, file)
 	case hf.Exists(dir, "tokenizer.model") && !isRanks(filepath.Join(dir, "tokenizer.model")):
 		kind := plainPieces
 		if strings.HasPrefix(arch, "t5") {
