@@ -150,10 +150,13 @@ func distanceTerms(c *hf.Config) []string {
 // debertaVocab sets the tokens around texts, which files of tokenizers may not say.
 func debertaVocab(c *hf.Config, v *vocab.Vocabulary) {
 	typesOfTexts(c, v)
-	for name, token := range map[string]string{
-		"bos": "[CLS]", "cls": "[CLS]", "eos": "[SEP]", "sep": "[SEP]", "pad": "[PAD]", "unk": "[UNK]", "mask": "[MASK]",
+	for _, special := range []struct{ name, token string }{
+		{"bos", "[CLS]"}, {"eos", "[SEP]"}, {"unk", "[UNK]"}, {"sep", "[SEP]"}, {"pad", "[PAD]"}, {"cls", "[CLS]"},
+		{"mask", "[MASK]"},
 	} {
-		v.SetSpecial(name, slices.Index(v.Tokens, token))
+		if id := slices.Index(v.Tokens, special.token); id >= 0 { // whatever config.json says
+			v.ReplaceSpecial(special.name, id)
+		}
 	}
 	for _, name := range []string{"bos", "eos"} {
 		if v.Special(name) >= 0 {
