@@ -429,10 +429,10 @@ func TestPersonasAreListed(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.Server.SetPersonas([]catalog.Persona{{Persona: mario, Base: "fake/model"}})
-	if list := fake.Parse[modelList](t, s.Get("/v1/models")); len(list.Data) != 2 || list.Data[1].ID != "mario" {
+	if list := fake.Parse[fake.ModelList](t, s.Get("/v1/models")); len(list.Data) != 2 || list.Data[1].ID != "mario" {
 		t.Errorf("%+v", list)
 	}
-	if a := fake.Post[textAnswer](s, "/v1/completions", `{"model":"mario","prompt":"x"}`); a.Model != "mario" {
+	if a := fake.Post[fake.TextAnswer](s, "/v1/completions", `{"model":"mario","prompt":"x"}`); a.Model != "mario" {
 		t.Errorf("%+v", a)
 	}
 }

@@ -50,7 +50,7 @@ func TestSleeping(t *testing.T) {
 	t.Parallel()
 	s, b := fake.NewRouter(t, func(c *server.Config) { c.Models.Sleep = 20 * time.Millisecond })
 	close(b)
-	fake.Post[textAnswer](s, "/v1/completions", `{"prompt":"x","model":"a"}`)
+	fake.Post[fake.TextAnswer](s, "/v1/completions", `{"prompt":"x","model":"a"}`)
 	asleep := func() bool { st, _ := s.Server.Models().Status("a"); return st.State == models.Sleeping }
 	fake.Eventually(t, "asleep", asleep)
 	for _, path := range []string{"/props?model=a", "/slots?model=a", "/lora-adapters?model=a", "/models", "/health",
@@ -64,7 +64,7 @@ func TestSleeping(t *testing.T) {
 	if _, text, _ := s.Do("GET", "/api/ps", ""); strings.Contains(string(text), `"a:latest"`) {
 		t.Errorf("/api/ps has a model that sleeps: %s", text)
 	}
-	fake.Post[textAnswer](s, "/v1/completions", `{"prompt":"x","model":"a"}`)
+	fake.Post[fake.TextAnswer](s, "/v1/completions", `{"prompt":"x","model":"a"}`)
 }
 
 // What needs more than all of the memory is a fault that waiting does not mend.
@@ -217,7 +217,7 @@ func TestGetsChangeNothing(t *testing.T) {
 		c.Rescan = func() error { scans++; return nil }
 	})
 	close(b)
-	fake.Post[textAnswer](s, "/v1/completions", `{"prompt":"x","model":"b"}`)
+	fake.Post[fake.TextAnswer](s, "/v1/completions", `{"prompt":"x","model":"b"}`)
 	n := 0
 	for _, r := range s.Server.Routes() {
 		if r.Method != http.MethodGet || r.Within {

@@ -17,32 +17,6 @@ import (
 	"github.com/quern-llm/quern/go/server/internal/fake"
 )
 
-// textAnswer is a completion as clients read it.
-type textAnswer struct {
-	Model   string `json:"model"`
-	Choices []struct {
-		Text string `json:"text"`
-	} `json:"choices"`
-}
-
-// modelList is GET /models as clients of several models read it.
-type modelList struct {
-	Data []struct {
-		ID      string         `json:"id"`
-		Aliases []string       `json:"aliases"`
-		Path    string         `json:"path"`
-		Meta    map[string]any `json:"meta"`
-		Status  struct {
-			Value  string   `json:"value"`
-			Args   []string `json:"args"`
-			Failed bool     `json:"failed"`
-		} `json:"status"`
-	} `json:"data"`
-	Models []struct {
-		Name string `json:"name"`
-	} `json:"models"`
-}
-
 // newPair returns a server of two models, the fakes of "a" and "b", which answer
 // with their names and more. The second is loading until it is told not to.
 func newPair(t *testing.T) (s *fake.Site, b func()) {
@@ -71,7 +45,7 @@ func TestSeveralModels(t *testing.T) {
 	if status, _, _ := s.Do("GET", "/health", ""); status != 503 {
 		t.Errorf("health is %d while a model is loading", status)
 	}
-	fake.Post[textAnswer](s, "/v1/completions", `{"prompt":"x","model":"a"}`) // answers meanwhile
+	fake.Post[fake.TextAnswer](s, "/v1/completions", `{"prompt":"x","model":"a"}`) // answers meanwhile
 	load()
 	if status, _, _ := s.Do("GET", "/health", ""); status != 200 {
 		t.Errorf("health is %d", status)
@@ -92,12 +66,12 @@ func TestSeveralModels(t *testing.T) {
 			}
 			continue
 		}
-		a := fake.Parse[textAnswer](t, b)
+		a := fake.Parse[fake.TextAnswer](t, b)
 		if status != 200 || a.Model+" "+a.Choices[0].Text != want {
 			t.Errorf("%s: %d %s, want %s", body, status, b, want)
 		}
 	}
-	if a := fake.Post[textAnswer](s, "/v1/completions?model=b", `{"prompt":"x"}`); a.Model != "b" {
+	if a := fake.Post[fake.TextAnswer](s, "/v1/completions?model=b", `{"prompt":"x"}`); a.Model != "b" {
 		t.Errorf("a query names b, and %s answers", a.Model)
 	}
 	// What depends on the model's defaults is that of the one which is named.
@@ -130,7 +104,7 @@ func TestSeveralModels(t *testing.T) {
 		}
 	}
 	_, b, _ = s.Do("GET", "/v1/models", "")
-	if list := fake.Parse[modelList](t, b); len(list.Data) != 2 || list.Data[0].ID != "a" || list.Data[1].ID != "b" ||
+	if list := fake.Parse[fake.ModelList](t, b); len(list.Data) != 2 || list.Data[0].ID != "a" || list.Data[1].ID != "b" ||
 		len(list.Models) != 2 {
 		t.Errorf("models %s", b)
 	}

@@ -11,12 +11,39 @@ import (
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
+// A vllmList is an answer in vLLM's form: an entry for each text, or pair of texts.
+type vllmList[T any] struct {
+	ID      string            `json:"id"`
+	Object  string            `json:"object"`
+	Created int64             `json:"created"`
+	Model   string            `json:"model"`
+	Data    []T               `json:"data"`
+	Usage   answer.TokenUsage `json:"usage"`
+}
+
+// sendList answers with a list, whose id begins with prefix.
+func sendList[T any](req *answer.Request, prefix string, data []T, used answer.TokenUsage) {
+	req.Send(vllmList[T]{ID: prefix + answer.NewID(), Object: "list", Created: time.Now().Unix(), Model: req.Model.Name,
+		Data: data, Usage: used})
+}
+
+// An activation is the field that says what a classifier's scores are made to.
+type activation struct{ ask.Option }
+
+func (a *activation) field() field.Field {
+	return field.Setting("use_activation activation", &a.Option,
+		"Send probabilities, not what the classifier computes before: true by default.")
+}
+
+// raw reports whether a request asks for scores as the classifier has them.
+func (a *activation) raw() bool { return a.Given && !a.On }
+
 // A readQuery is what requests have in common that read texts, in vLLM's form.
 type readQuery struct {
 	answer.Reads
 	input     answer.Inputs
 	truncate  int
-	activates ask.Option
+	activates activation
 }
 
 func newReadQuery(m *ask.Model) readQuery { return readQuery{Reads: answer.NewReads(m)} }
@@ -25,35 +52,21 @@ func (q *readQuery) Fields() []field.Field {
 	return append([]field.Field{
 		field.Required("input", &q.input, "What to read: text, token ids, both mixed, or an array of these."),
 		answer.TruncateField(&q.truncate),
-		field.Setting("use_activation activation", &q.activates,
-			"Send probabilities, not what the classifier computes before: true by default."),
+		q.activates.field(),
 	}, q.Reads.Fields()...)
 }
-
-// raw reports whether a request asks for scores as a classifier has them.
-func (q *readQuery) raw() bool { return q.activates.Given && !q.activates.On }
 
 // A classifyQuery is a request for the class of texts.
 type classifyQuery struct{ readQuery }
 
 func newClassifyQuery(m *ask.Model) *classifyQuery { return &classifyQuery{newReadQuery(m)} }
 
-type (
-	classifyAnswer struct {
-		ID      string            `json:"id"`
-		Object  string            `json:"object"`
-		Created int64             `json:"created"`
-		Model   string            `json:"model"`
-		Data    []classEntry      `json:"data"`
-		Usage   answer.TokenUsage `json:"usage"`
-	}
-	classEntry struct {
-		Index   int       `json:"index"`
-		Label   *string   `json:"label"` // nil: the file has no names
-		Probs   []float32 `json:"probs"`
-		Classes int       `json:"num_classes"`
-	}
-)
+type classEntry struct {
+	Index   int       `json:"index"`
+	Label   *string   `json:"label"` // nil: the file has no names
+	Probs   []float32 `json:"probs"`
+	Classes int       `json:"num_classes"`
+}
 
 // classify sends the probabilities of classes of texts, in vLLM's form.
 func (s *API) classify(req *answer.Request) error {
@@ -67,21 +80,20 @@ func (s *API) classify(req *answer.Request) error {
 		return err
 	}
 	defer release()
-	a := classifyAnswer{ID: "classify-" + answer.NewID(), Object: "list", Created: time.Now().Unix(), Model: m.Name,
-		Data: []classEntry{}, Usage: used}
+	entries := []classEntry{}
 	for i, e := range all {
 		scores := e.Vectors()[0]
 		best := m.Classifier.Best(scores)
-		if !q.raw() {
+		if !q.activates.raw() {
 			engine.Classes(scores, m.Classifier)
 		}
 		entry := classEntry{Index: i, Probs: scores, Classes: len(scores)}
 		if best != "" {
 			entry.Label = &best
 		}
-		a.Data = append(a.Data, entry)
+		entries = append(entries, entry)
 	}
-	req.Send(a)
+	sendList(req, "classify-", entries, used)
 	return nil
 }
 
@@ -129,23 +141,13 @@ func (q *poolingQuery) pooling(m *ask.Model) nn.Pooling {
 	return m.Pooling
 }
 
-type (
-	poolingAnswer struct {
-		ID      string            `json:"id"`
-		Object  string            `json:"object"`
-		Created int64             `json:"created"`
-		Model   string            `json:"model"`
-		Data    []poolingEntry    `json:"data"`
-		Usage   answer.TokenUsage `json:"usage"`
-	}
-	poolingEntry struct {
-		Index  int      `json:"index"`
-		Object string   `json:"object"`
-		Data   any      `json:"data"`             // numbers of a text, or a list of those of each token
-		Tokens []int32  `json:"tokens,omitempty"` // of which Data has numbers each
-		Labels []string `json:"labels,omitempty"` // the likeliest class of each token
-	}
-)
+type poolingEntry struct {
+	Index  int      `json:"index"`
+	Object string   `json:"object"`
+	Data   any      `json:"data"`             // numbers of a text, or a list of those of each token
+	Tokens []int32  `json:"tokens,omitempty"` // of which Data has numbers each
+	Labels []string `json:"labels,omitempty"` // the likeliest class of each token
+}
 
 // pooling sends vectors or classes of texts or of their tokens, in vLLM's form.
 func (s *API) pooling(req *answer.Request) error {
@@ -165,8 +167,7 @@ func (s *API) pooling(req *answer.Request) error {
 		return err
 	}
 	defer free()
-	a := poolingAnswer{ID: "pool-" + answer.NewID(), Object: "list", Created: time.Now().Unix(), Model: m.Name,
-		Data: []poolingEntry{}, Usage: used}
+	entries := []poolingEntry{}
 	for i, e := range all {
 		entry := poolingEntry{Index: i, Object: "pooling"}
 		rows := e.Vectors()
@@ -182,7 +183,7 @@ func (s *API) pooling(req *answer.Request) error {
 			case pooling == nn.PoolNone:
 			case pooling != nn.PoolRank && pooling != nn.PoolTokens:
 				engine.Normalize(row, q.normalize)
-			case !q.raw():
+			case !q.activates.raw():
 				engine.Classes(row, m.Classifier)
 			}
 		}
@@ -191,9 +192,9 @@ func (s *API) pooling(req *answer.Request) error {
 		} else {
 			entry.Data = rows[0]
 		}
-		a.Data = append(a.Data, entry)
+		entries = append(entries, entry)
 	}
-	req.Send(a)
+	sendList(req, "pool-", entries, used)
 	return nil
 }
 
@@ -201,7 +202,7 @@ func (s *API) pooling(req *answer.Request) error {
 type scoreQuery struct {
 	answer.Reads
 	first, second texts
-	activates     ask.Option
+	activates     activation
 }
 
 func newScoreQuery(m *ask.Model) *scoreQuery { return &scoreQuery{Reads: answer.NewReads(m)} }
@@ -212,46 +213,33 @@ func (q *scoreQuery) Fields() []field.Field {
 			Doc: "A text, or as many as the others."},
 		{Names: []string{"text_2", "documents", "data_2"}, To: &q.second, Input: true, Need: true,
 			Doc: "A text, or several, each of which is scored with the first, or with that in its place."},
-		field.Setting("use_activation activation", &q.activates,
-			"Send probabilities, not what the classifier computes before: true by default."),
+		q.activates.field(),
 	}, q.Reads.Fields()...)
 }
 
-type (
-	scoreAnswer struct {
-		ID      string            `json:"id"`
-		Object  string            `json:"object"`
-		Created int64             `json:"created"`
-		Model   string            `json:"model"`
-		Data    []scoreEntry      `json:"data"`
-		Usage   answer.TokenUsage `json:"usage"`
-	}
-	scoreEntry struct {
-		Index  int     `json:"index"`
-		Object string  `json:"object"`
-		Score  float64 `json:"score"`
-	}
-)
+type scoreEntry struct {
+	Index  int     `json:"index"`
+	Object string  `json:"object"`
+	Score  float64 `json:"score"`
+}
 
 // score sends the scores of pairs of texts.
 func (s *API) score(req *answer.Request) error {
-	m := req.Model
-	q := newScoreQuery(m)
+	q := newScoreQuery(req.Model)
 	if err := req.Read(q); err != nil {
 		return err
 	}
 	if n := len(q.first); n > 1 && n != len(q.second) {
 		return reply.Invalid("text_1", "%d texts beside %d of text_2, want one, or as many", n, len(q.second))
 	}
-	scores, used, err := scoresOf(req, &q.Reads, q.first, q.second, q.activates.Given && !q.activates.On)
+	scores, used, err := scoresOf(req, &q.Reads, q.first, q.second, q.activates.raw())
 	if err != nil {
 		return err
 	}
-	a := scoreAnswer{ID: "score-" + answer.NewID(), Object: "list", Created: time.Now().Unix(), Model: m.Name,
-		Data: []scoreEntry{}, Usage: used}
+	entries := []scoreEntry{}
 	for i, x := range scores {
-		a.Data = append(a.Data, scoreEntry{i, "score", x})
+		entries = append(entries, scoreEntry{i, "score", x})
 	}
-	req.Send(a)
+	sendList(req, "score-", entries, used)
 	return nil
 }

@@ -204,14 +204,14 @@ func TestModels(t *testing.T) {
 	})
 	for _, path := range []string{"/v1/models", "/models"} {
 		_, b, _ := s.Do("GET", path, "")
-		l := fake.Parse[modelList](t, b)
+		l := fake.Parse[fake.ModelList](t, b)
 		if l.Object != "list" || len(l.Data) != 1 || l.Data[0].ID != "fake/model" || l.Data[0].Meta.NVocab != 99 ||
 			l.Data[0].Created == 0 {
 			t.Errorf("%s: got %s", path, b)
 		}
 	}
 	_, list, _ := s.Do("GET", "/v1/models", "")
-	l := fake.Parse[modelList](t, list)
+	l := fake.Parse[fake.ModelList](t, list)
 	if d := l.Data[0]; !slices.Equal(d.Aliases, []string{"second"}) || !slices.Equal(d.Tags, []string{"small"}) ||
 		d.OwnedBy != "llamacpp" || d.Meta.NCtx != 512 {
 		t.Errorf("got %+v", d)
@@ -221,11 +221,11 @@ func TestModels(t *testing.T) {
 		t.Errorf("got %+v", c)
 	}
 	if status, b, _ := s.Do("GET", "/v1/models/second", ""); status != 200 ||
-		fake.Parse[modelEntry](t, b).ID != "fake/model" {
+		fake.Parse[fake.ModelEntry](t, b).ID != "fake/model" {
 		t.Errorf("by an alias: got %d %s", status, b)
 	}
 	if status, b, _ := s.Do("GET", "/v1/models/fake/model", ""); status != 200 ||
-		fake.Parse[modelEntry](t, b).ID != "fake/model" {
+		fake.Parse[fake.ModelEntry](t, b).ID != "fake/model" {
 		t.Errorf("got %d %s", status, b)
 	}
 	if status, b, _ := s.Do("GET", "/v1/models/gpt-5", ""); status != 404 ||

@@ -21,31 +21,6 @@ import (
 	"github.com/quern-llm/quern/go/server/internal/fake"
 )
 
-type (
-	// textAnswer is a completion as clients read it.
-	textAnswer struct {
-		Model   string `json:"model"`
-		Choices []struct {
-			Text string `json:"text"`
-		} `json:"choices"`
-	}
-
-	// routerList is GET /models as clients of several models read it.
-	routerList struct {
-		Data []struct {
-			ID      string         `json:"id"`
-			Aliases []string       `json:"aliases"`
-			Path    string         `json:"path"`
-			Meta    map[string]any `json:"meta"`
-			Status  struct {
-				Value  string   `json:"value"`
-				Args   []string `json:"args"`
-				Failed bool     `json:"failed"`
-			} `json:"status"`
-		} `json:"data"`
-	}
-)
-
 // What is not loaded is listed with its status, and loaded by the request that names it.
 func TestRouter(t *testing.T) {
 	t.Parallel()
@@ -54,7 +29,7 @@ func TestRouter(t *testing.T) {
 		t.Helper()
 		_, text, _ := s.Do("GET", "/models", "")
 		var got []string
-		for _, e := range fake.Parse[routerList](t, text).Data {
+		for _, e := range fake.Parse[fake.ModelList](t, text).Data {
 			one := e.ID + " " + e.Status.Value
 			if e.Status.Failed {
 				one += " failed"
@@ -74,7 +49,7 @@ func TestRouter(t *testing.T) {
 	if first := <-events; first != ": ping" {
 		t.Errorf("the events begin with %q", first)
 	}
-	if a := fake.Post[textAnswer](s, "/v1/completions", `{"prompt":"x","model":"also-a"}`); a.Model != "a" ||
+	if a := fake.Post[fake.TextAnswer](s, "/v1/completions", `{"prompt":"x","model":"also-a"}`); a.Model != "a" ||
 		a.Choices[0].Text != " Hello" && a.Choices[0].Text != "Hello" {
 		t.Errorf("%+v", a)
 	}
@@ -178,7 +153,7 @@ func TestModelsToAnybody(t *testing.T) {
 	}
 	for _, path := range []string{"/models", "/v1/models"} {
 		_, text, _ := s.Do("GET", path, "")
-		list := fake.Parse[routerList](t, text)
+		list := fake.Parse[fake.ModelList](t, text)
 		if len(list.Data) != 3 || list.Data[2].ID != "huge" || !list.Data[2].Status.Failed ||
 			strings.Contains(string(text), ".gguf") ||
 			strings.Contains(string(text), "--ctx-size") || strings.Contains(string(text), "9.7 GB") {

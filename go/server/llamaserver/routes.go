@@ -74,17 +74,17 @@ func (s *API) Routes() []answer.Route {
 		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/score", "/score"},
 			Handle: s.score, Summary: "Say how much texts have to do with each other, as vLLM does",
-			Body: answer.BodyOf("ScoreRequest", newScoreQuery), Answer: scoreAnswer{},
+			Body: answer.BodyOf("ScoreRequest", newScoreQuery), Answer: vllmList[scoreEntry]{},
 			Example: map[string]any{"text_1": "What is red?", "text_2": []any{"The sky.", "A tomato."}},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/classify", "/classify"},
 			Handle: s.classify, Summary: "Say which class texts are of, as vLLM does",
-			Body: answer.BodyOf("ClassifyRequest", newClassifyQuery), Answer: classifyAnswer{},
+			Body: answer.BodyOf("ClassifyRequest", newClassifyQuery), Answer: vllmList[classEntry]{},
 			Example: map[string]any{"input": "I like it."},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/pooling"},
 			Handle: s.pooling, Summary: "Make vectors or classes of texts or of their tokens, as vLLM does",
-			Body: answer.BodyOf("PoolingRequest", newPoolingQuery), Answer: poolingAnswer{},
+			Body: answer.BodyOf("PoolingRequest", newPoolingQuery), Answer: vllmList[poolingEntry]{},
 			Example: map[string]any{"input": "Hello"},
 		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/decisions"},

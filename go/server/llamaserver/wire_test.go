@@ -41,31 +41,6 @@ type (
 		} `json:"next_token"`
 	}
 
-	modelList struct {
-		Object string       `json:"object"`
-		Data   []modelEntry `json:"data"`
-		Models []struct {
-			Name    string `json:"name"`
-			Details struct {
-				Family        string `json:"family"`
-				ParameterSize string `json:"parameter_size"`
-				Quantization  string `json:"quantization_level"`
-			} `json:"details"`
-		} `json:"models"`
-	}
-	modelEntry struct {
-		ID      string   `json:"id"`
-		Aliases []string `json:"aliases"`
-		Tags    []string `json:"tags"`
-		Object  string   `json:"object"`
-		Created int64    `json:"created"`
-		OwnedBy string   `json:"owned_by"`
-		Meta    *struct {
-			NVocab int `json:"n_vocab"`
-			NCtx   int `json:"n_ctx"`
-		} `json:"meta"`
-	}
-
 	decisions struct {
 		ID        string `json:"id"`
 		Object    string `json:"object"`
