@@ -30,6 +30,8 @@ type Engine struct {
 
 	Overflows bool    // all numbers that Readers read are NaN
 	RuledOut  []int32 // tokens that cannot come, of those that Readers read; all others are as likely
+	// Vector returns what Readers of vectors and of tokens' scores get for a token of a request; nil: {3, 4} for each.
+	Vector func(r *engine.Request, token int) []float32
 
 	Requests []*engine.Request // a test may set it to nil between its own
 
@@ -98,6 +100,9 @@ func (f *Engine) run(ctx context.Context, r *engine.Request) {
 			}
 		}
 		for i := from; i < to; i++ {
+			if f.Vector != nil && output != nn.Logits {
+				row = f.Vector(r, i)
+			}
 			r.Reader.Read(i, row)
 		}
 		r.Reader.End(nil)
