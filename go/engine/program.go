@@ -67,16 +67,20 @@ const (
 	heapMargin = 32
 )
 
-// littered reports whether the heap has much more than it grows to by itself, and no longer grows: what many long
-// prompts leave behind would else stay for minutes. If memory is short, it need not have ended.
-func (d *Device) littered(short bool) bool {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	h, n := &d.gc, heapBytes()
+// littered reports whether the heap, of n bytes by now, has much more than it grows to by itself, and no longer grows:
+// what many long prompts leave behind would else stay for minutes. If memory is short, it need not have ended.
+func (h *goHeap) littered(n uint64, short bool) bool {
 	grows := n > h.was
 	h.was = n
 	h.since++
 	return n > 2*h.base+littleGarbage && (short || !grows && h.since >= collectEvery)
+}
+
+// littered reports so of the program's heap.
+func (d *Device) littered(short bool) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.gc.littered(heapBytes(), short)
 }
 
 // limitHeap lets the heap grow to what the budget leaves to it, and to what it cannot do without. The collector
@@ -85,10 +89,16 @@ func (d *Device) limitHeap() {
 	if d.program == nil {
 		return
 	}
+	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+	metrics.Read(live)
+	debug.SetMemoryLimit(min(int64(min(d.heapLimit(live[0].Value.Uint64()), math.MaxInt64)), d.gc.user))
+}
+
+// heapLimit returns what the heap may grow to, of which so many bytes are alive.
+func (d *Device) heapLimit(live uint64) uint64 {
 	limit, _ := d.budget.Limit()
-	by := d.budget.ByPurpose()
 	apart := uint64(programBytes) + limit/heapMargin
-	for purpose, n := range by {
+	for purpose, n := range d.budget.ByPurpose() {
 		if purpose != programPurpose && !slices.Contains(heapPurposes, purpose) {
 			apart += n
 		}
@@ -98,10 +108,7 @@ func (d *Device) limitHeap() {
 	for _, p := range d.heap {
 		apart -= min(apart, p.taken.Bytes())
 	}
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(live)
-	least := live[0].Value.Uint64()*5/4 + littleGarbage/2
-	debug.SetMemoryLimit(min(int64(min(max(limit-min(limit, apart), least), math.MaxInt64)), d.gc.user))
+	return max(limit-min(limit, apart), live*5/4+littleGarbage/2)
 }
 
 // Collect runs the garbage collector and updates the program's memory in the budget.

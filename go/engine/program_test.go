@@ -83,3 +83,71 @@ func TestLitterIsCollected(t *testing.T) {
 		d.Close()
 	}
 }
+
+// The heap is littered where it is much larger than after the last collection: at once if memory is short, else some
+// readings later, once it grows no more.
+func TestLittered(t *testing.T) {
+	const mb = 1 << 20
+	for name, c := range map[string]struct {
+		base  uint64
+		sizes []uint64 // at each reading
+		short bool
+		want  int // the reading, counted from 1; 0: never
+	}{
+		"little":           {100 * mb, []uint64{264 * mb, 264 * mb, 264 * mb, 264 * mb, 264 * mb, 264 * mb}, false, 0},
+		"much":             {100 * mb, []uint64{264*mb + 1, 264*mb + 1, 264*mb + 1, 264*mb + 1, 264*mb + 1}, false, collectEvery},
+		"growing":          {100 * mb, []uint64{300 * mb, 301 * mb, 302 * mb, 303 * mb, 304 * mb, 305 * mb, 305 * mb}, false, 7},
+		"shrinking":        {100 * mb, []uint64{500 * mb, 490 * mb, 480 * mb, 470 * mb, 460 * mb}, false, collectEvery},
+		"short":            {100 * mb, []uint64{264*mb + 1}, true, 1},
+		"short, growing":   {100 * mb, []uint64{200 * mb, 264 * mb, 300 * mb}, true, 3},
+		"short, of little": {100 * mb, []uint64{264 * mb, 264 * mb, 264 * mb, 264 * mb, 264 * mb, 264 * mb}, true, 0},
+	} {
+		h, got := goHeap{base: c.base}, 0
+		for i, n := range c.sizes {
+			if h.littered(n, c.short) && got == 0 {
+				got = i + 1
+			}
+		}
+		if got != c.want {
+			t.Errorf("%s: littered at reading %d, want %d", name, got, c.want)
+		}
+	}
+}
+
+// The heap's limit is what the budget leaves, by sums: beside what is not of the heap, an allowance and a margin; or what
+// is alive and some more, where that is more.
+func TestHeapLimitBySum(t *testing.T) {
+	b := mem.NewBudget(8<<30, "a test")
+	d := deviceOf(t, DeviceConfig{Threads: 1, Budget: b})
+	want := uint64(8<<30 - 8<<30/heapMargin - programBytes)
+	check := func(what string, live uint64) {
+		t.Helper()
+		if got := d.heapLimit(live); got != want {
+			t.Errorf("%s: %d, want %d", what, got, want)
+		}
+	}
+	reserve := func(purpose string, n uint64) {
+		r, err := b.Reserve(purpose, n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(r.Release)
+	}
+	check("nothing is taken", 1000)
+	reserve("keys and values", 1<<30)
+	want -= 1 << 30
+	check("what is not of the heap", 1000)
+	for _, purpose := range append(heapPurposes, programPurpose) {
+		reserve(purpose, 1<<20)
+	}
+	check("what is of the heap", 1000)
+	d.Count("grammars", func() uint64 { return 1 << 28 })
+	d.measure()
+	check("what is counted apart", 1000)
+	want = 8<<30*5/4 + littleGarbage/2
+	check("much is alive", 8<<30)
+	reserve("answers", 4<<30) // more than the heap has
+	if got := ProgramBytes(b); got != programBytes {
+		t.Errorf("the program takes %d bytes beside what is counted, want the allowance of %d", got, programBytes)
+	}
+}
