@@ -561,6 +561,18 @@ func TestSettledWords(t *testing.T) {
 			t.Errorf("after %q %q is left, want %q", c.more, w.tail, c.tail)
 		}
 	}
+	for n, want := range map[int]int{200: 200, longestTail: longestTail, longestTail + 1: longestTail + 1, 300: 258} {
+		w := NewTranslation(mine, letters{pairs: true}, false)
+		if w.read(make([]int32, n)); len(w.tail) != want { // in whole pairs
+			t.Errorf("of a word of %d letters %d are read again, want %d", n, len(w.tail), want)
+		}
+	}
+	fixed := NewTranslation(mine, letters{pairs: true}, true)
+	for _, n := range []int{1, 2, 3, 3} {
+		if fixed.read(make([]int32, n)); len(fixed.ids) != n {
+			t.Errorf("%d letters that were read one by one are %d tokens", n, len(fixed.ids))
+		}
+	}
 }
 
 // The guesses of a model with another vocabulary are converted to the text's, as many as may be and as long as they are
@@ -590,6 +602,7 @@ func TestTranslatedProposals(t *testing.T) {
 	}{
 		"all":             {draft.Options{Max: 16}, "cdefgh", "cdefgh"},
 		"one":             {draft.Options{Max: 16}, "a", "a"}, // the first of all tokens
+		"one of two":      {draft.Options{Max: 16}, "cd", "cd"},
 		"as many as may":  {draft.Options{Max: 5}, "cdefgh", "cdefg"},
 		"until the blank": {draft.Options{Max: 16}, "cd ef", "cd"}, // which the model does not have
 		"an unlikely one": {draft.Options{Max: 16, MinChance: 0.99}, "cdefgh", "c"},

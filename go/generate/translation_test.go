@@ -163,7 +163,7 @@ func TestCutOff(t *testing.T) {
 }
 
 // A spoken vocabulary says of some tokens another text than that of which they are: of the letter x only "?", of z much
-// more, and of the end nothing. At the beginning of a text, a blank before it is part of its first token, and not said.
+// more, and of y and of the end nothing. At the beginning of a text, a blank before it is part of its first token, and not said.
 type spoken struct{ letters }
 
 const ending = 1000
@@ -174,8 +174,8 @@ func (s spoken) Text(dst []byte, ids []int32, begins bool) []byte {
 		case id == 'x'-'a':
 			dst = append(dst, '?')
 		case id == 'z'-'a':
-			dst = append(dst, "(zed)"...)
-		case id == ending, begins && i == 0 && id == alphabet-1:
+			dst = append(dst, strings.Repeat("zed", 100)...)
+		case id == 'y'-'a', id == ending, begins && i == 0 && id == alphabet-1:
 		default:
 			dst = s.letters.Text(dst, ids[i:i+1], false)
 		}
@@ -236,6 +236,7 @@ func TestChancesOfWrittenTokens(t *testing.T) {
 		{spoken{}, single, []string{"c", "d"}, "cd", []float32{0.9, 0.8 * lastPart}},
 		{spoken{}, single, []string{"c", "x", "d"}, "c", []float32{0.9}},
 		{spoken{}, single, []string{"c", "d", "z"}, "cd", []float32{0.9, 0.8}},
+		{spoken{}, single, []string{"c", "y", "d"}, "c", []float32{0.9}},
 		{spoken{}, single, []string{"c", "z", "d", "e", "f", "g"}, "c", []float32{0.9}},
 	} {
 		var found []draft.Guess
@@ -254,6 +255,38 @@ func TestChancesOfWrittenTokens(t *testing.T) {
 		}
 		if got := string(c.mine.Text(nil, ids, false)); got != c.want || !same {
 			t.Errorf("%q: %q with %v, want %q with %v", c.says, got, chances, c.want, c.chances)
+		}
+	}
+}
+
+// octets is a vocabulary of bytes.
+type octets struct{}
+
+func (octets) Text(dst []byte, ids []int32, _ bool) []byte {
+	for _, id := range ids {
+		dst = append(dst, byte(id))
+	}
+	return dst
+}
+
+func (octets) IDs(dst []int32, text []byte, _ bool) []int32 {
+	for _, b := range text {
+		dst = append(dst, int32(b))
+	}
+	return dst
+}
+
+// What guesses have of a character that they do not complete is not written.
+func TestHalfACharacterIsNotWritten(t *testing.T) {
+	text := []byte("a\u4e16b")
+	for n, want := range []int{0, 1, 1, 1, 4, 5} {
+		var found []draft.Guess
+		for _, b := range text[:n] {
+			found = append(found, draft.Guess{ID: int32(b)})
+		}
+		ids, _ := NewTranslation(octets{}, octets{}, false).write(found, make([]float32, n))
+		if len(ids) != want {
+			t.Errorf("of %q %d bytes are written, want %d", text[:n], len(ids), want)
 		}
 	}
 }
