@@ -49,6 +49,7 @@ var (
 	ErrSlot      = errors.New("no such slot")
 	ErrSlotEmpty = errors.New("nothing of the slot is in the cache")
 	ErrSlotFile  = errors.New("not a slot file of this model")
+	ErrSlotModel = fmt.Errorf("%w: it is of another one, of another configuration, or of another type of keys and values", ErrSlotFile)
 )
 
 // SaveSlot writes the cached state of the last text of a slot, if it belongs to this namespace. Errors wrap
@@ -56,17 +57,33 @@ var (
 func (l *Loop) SaveSlot(slot int, namespace string, w io.Writer) (SlotFile, error) {
 	l.mu.Lock()
 	ids, err := l.slotText(slot, namespace)
-	var table *kvcache.Table
-	space := ""
-	if err == nil {
-		space = l.slots[slot].space
-		table = l.tree.Find(l.slots[slot].namespace, ids) // holding a reference makes its blocks safe to read: shared blocks are never written
-		l.saving.Add(1)
-	}
-	l.mu.Unlock()
 	if err != nil {
+		l.mu.Unlock()
 		return SlotFile{}, err
 	}
+	f, err := l.save(ids, namespace, l.slots[slot].space, w)
+	if errors.Is(err, ErrSlotEmpty) {
+		err = fmt.Errorf("slot %d: %w", slot, err)
+	}
+	return f, err
+}
+
+// SaveText writes the cached state of a text, or of as much of its beginning as is in the cache, in the form of a slot
+// file. The text was made with these adapters. Errors wrap ErrSlotEmpty or ErrClosing, or are the writer's.
+func (l *Loop) SaveText(ids []int32, adapters []ScaledAdapter, namespace string, w io.Writer) (SlotFile, error) {
+	l.mu.Lock()
+	if l.stopping {
+		l.mu.Unlock()
+		return SlotFile{}, ErrClosing
+	}
+	return l.save(slices.Clone(ids), namespace, adapterSpace(adapters), w)
+}
+
+// save writes the state of a text. The caller holds the lock, which save releases.
+func (l *Loop) save(ids []int32, namespace, space string, w io.Writer) (SlotFile, error) {
+	table := l.tree.Find(namespace+space, ids) // holding a reference makes its blocks safe to read: shared blocks are never written
+	l.saving.Add(1)
+	l.mu.Unlock()
 	defer l.saving.Done()
 	defer func() {
 		l.mu.Lock()
@@ -75,7 +92,7 @@ func (l *Loop) SaveSlot(slot int, namespace string, w io.Writer) (SlotFile, erro
 		l.mu.Unlock()
 	}()
 	if ids = ids[:table.Len()]; len(ids) == 0 {
-		return SlotFile{}, fmt.Errorf("slot %d: %w", slot, ErrSlotEmpty)
+		return SlotFile{}, ErrSlotEmpty
 	}
 	var head bytes.Buffer
 	if space == "" {
@@ -95,7 +112,7 @@ func (l *Loop) SaveSlot(slot int, namespace string, w io.Writer) (SlotFile, erro
 	if _, err := both.Write(head.Bytes()); err != nil {
 		return f, err
 	}
-	err = table.Parts(func(part []byte) error {
+	err := table.Parts(func(part []byte) error {
 		n, err := both.Write(part)
 		f.Bytes += int64(n)
 		return err
@@ -106,7 +123,7 @@ func (l *Loop) SaveSlot(slot int, namespace string, w io.Writer) (SlotFile, erro
 		f.Bytes += int64(n)
 	}
 	if errors.Is(err, kvcache.ErrAged) {
-		err = fmt.Errorf("slot %d: %w: %w", slot, ErrSlotEmpty, err)
+		err = fmt.Errorf("%w: %w", ErrSlotEmpty, err)
 	}
 	return f, err
 }
@@ -125,14 +142,29 @@ func slotUint(r io.Reader) (uint32, error) {
 // that begin with it will reuse it. Errors wrap ErrSlot, ErrSlotFile, ErrClosing or kvcache.ErrFull.
 func (l *Loop) RestoreSlot(slot int, namespace string, r io.Reader) (SlotFile, error) {
 	l.mu.Lock()
-	err := l.isSlot(slot)
-	if err == nil {
-		l.saving.Add(1)
-	}
-	l.mu.Unlock()
-	if err != nil {
+	if err := l.isSlot(slot); err != nil {
+		l.mu.Unlock()
 		return SlotFile{}, err
 	}
+	return l.restore(namespace, r, func(ids []int32, namespace, space string) {
+		l.slots[slot].ids, l.slots[slot].namespace, l.slots[slot].space = ids, namespace, space
+	})
+}
+
+// RestoreText is RestoreSlot for no slot: it reads what SaveText has written.
+func (l *Loop) RestoreText(namespace string, r io.Reader) (SlotFile, error) {
+	l.mu.Lock()
+	if l.stopping {
+		l.mu.Unlock()
+		return SlotFile{}, ErrClosing
+	}
+	return l.restore(namespace, r, func([]int32, string, string) {})
+}
+
+// restore reads a slot file into the prefix cache and calls kept. The caller holds the lock, which restore releases.
+func (l *Loop) restore(namespace string, r io.Reader, kept func(ids []int32, namespace, space string)) (SlotFile, error) {
+	l.saving.Add(1)
+	l.mu.Unlock()
 	defer l.saving.Done()
 	sum := xxhash.New()
 	file := bufio.NewReaderSize(r, 1<<16)
@@ -163,7 +195,7 @@ func (l *Loop) RestoreSlot(slot int, namespace string, r io.Reader) (SlotFile, e
 	if err == nil {
 		namespace += space
 		l.tree.Keep(namespace, table, ids, kvcache.How{End: true})
-		l.slots[slot].ids, l.slots[slot].namespace, l.slots[slot].space = ids, namespace, space
+		kept(ids, namespace, space)
 	}
 	table.Free()
 	l.nudge() // a request may be waiting for the blocks
@@ -196,7 +228,7 @@ func (e *Engine) readSlotHead(in io.Reader) (space string, ids []int32, err erro
 		return "", nil, fmt.Errorf("%w: it does not begin with %q", ErrSlotFile, slotMagic)
 	}
 	if !bytes.Equal(head[len(slotMagic):], e.fingerprint()) {
-		return "", nil, fmt.Errorf("%w: it is of another one, of another configuration, or of another type of keys and values", ErrSlotFile)
+		return "", nil, ErrSlotModel
 	}
 	if magic == slotMagicAdapted {
 		n, err := slotUint(in)

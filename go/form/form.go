@@ -82,14 +82,26 @@ func (e *CallsError) Unwrap() error { return e.error }
 
 // Compile returns the automaton of the texts that have the form; nil: of all. v is the
 // tokenizer's vocabulary. Where prompt is not nil, the text is a reply to it, with
-// reasoning before it that is free, and with calls of tools as the rule says. It ends with the context, whose cause is
-// its error then.
+// reasoning before it that is free, and with calls of tools as the rule says. If the tools' schemas are too large to
+// compile, the arguments of tools that are not strict may be any object. It ends with the context, whose cause is its
+// error then.
 func (f *Form) Compile(ctx context.Context, tok *tokenizer.Tokenizer, v *constrain.Vocabulary, prompt *chat.Prompt, calls *chat.CallRule) (a *constrain.Automaton, err error) {
-	err = inTurn(ctx, func(work *grammar.Work) error {
-		a, err = f.compile(work, tok, v, prompt, calls)
-		return err
-	})
-	return a, err
+	compile := func(calls *chat.CallRule) (a *constrain.Automaton, err error) {
+		err = inTurn(ctx, func(work *grammar.Work) error {
+			a, err = f.compile(work, tok, v, prompt, calls)
+			return err
+		})
+		return a, err
+	}
+	if a, err = compile(calls); err == nil || calls == nil || ctx.Err() != nil {
+		return a, err
+	}
+	loose := *calls
+	loose.Loose = true
+	if a, worse := compile(&loose); worse == nil {
+		return a, nil
+	}
+	return nil, err
 }
 
 func (f *Form) compile(work *grammar.Work, tok *tokenizer.Tokenizer, v *constrain.Vocabulary, prompt *chat.Prompt, calls *chat.CallRule) (*constrain.Automaton, error) {

@@ -52,6 +52,11 @@ func (f *Files) NewHead(name string, file *model.File, s Settings) (*Head, error
 	return f.newHead(name, file, s, false)
 }
 
+// HeadOf is ReadHead for a file that is open already, of which it takes ownership.
+func (f *Files) HeadOf(name string, file *model.File, s Settings) (*Head, error) {
+	return f.newHead(name, file, s, true)
+}
+
 func (f *Files) newHead(name string, file *model.File, s Settings, text bool) (_ *Head, err error) {
 	h := &Head{Path: name, Settings: s, File: file}
 	defer func() {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -72,58 +71,9 @@ func (f *hubFlags) defineKept(fs *pflag.FlagSet) {
 
 // open returns the cache, and the servers that the environment names.
 func (f *hubFlags) open(connections int) (*hub.Hub, error) {
-	c := hub.Config{
-		Dir:     cmp.Or(f.cache, os.Getenv("QUERN_MODEL_CACHE")), // arguments are tested before the environment sets flags
-		Offline: f.offline, Connections: connections, Agent: "quern/" + readBuild().Version,
-		HuggingFace: cmp.Or(os.Getenv("HF_ENDPOINT"), os.Getenv("MODEL_ENDPOINT")), Ollama: os.Getenv("QUERN_OLLAMA_ENDPOINT"),
-	}
-	if c.Dir == "" {
-		dir, err := os.UserCacheDir()
-		if err != nil {
-			return nil, fmt.Errorf("no folder for downloaded models: %w; name one with --model-cache", err)
-		}
-		c.Dir = filepath.Join(dir, "quern")
-	}
-	var err error
-	if c.Token, err = f.hfToken(); err != nil {
-		return nil, err
-	}
-	return hub.New(c)
-}
-
-// maxToken bounds the size of a file with a token.
-const maxToken = 4 << 10
-
-// hfToken returns the token for Hugging Face: of the flag, the environment, or the file where its own tools keep it.
-func (f *hubFlags) hfToken() (string, error) {
-	if token := cmp.Or(f.token, os.Getenv("HF_TOKEN")); token != "" {
-		return token, nil
-	}
-	path := os.Getenv("HF_TOKEN_PATH")
-	if path == "" {
-		home := os.Getenv("HF_HOME")
-		if home == "" {
-			dir, err := os.UserCacheDir()
-			if err != nil {
-				return "", nil // there is no such file either
-			}
-			home = filepath.Join(dir, "huggingface")
-		}
-		path = filepath.Join(home, "token")
-	}
-	file, err := os.Open(path)
-	if errors.Is(err, os.ErrNotExist) {
-		return "", nil
-	}
-	if err != nil {
-		return "", fmt.Errorf("the token for Hugging Face: %w", err)
-	}
-	defer file.Close()
-	b, err := io.ReadAll(io.LimitReader(file, maxToken))
-	if err != nil {
-		return "", fmt.Errorf("the token for Hugging Face: %w", err)
-	}
-	return strings.TrimSpace(string(b)), nil
+	return hub.FromEnvironment(hub.Config{
+		Dir: f.cache, Token: f.token, Offline: f.offline, Connections: connections, Agent: "quern/" + readBuild().Version,
+	})
 }
 
 // named returns the name of the model that llama.cpp's flags give; empty if they give none.

@@ -112,7 +112,7 @@ func (l *Tools) Custom(name string) bool {
 
 func customSchema() field.Schema {
 	return field.Schema{"type": "object", "required": []string{"name"}, "properties": field.Schema{
-		"name":        field.Schema{"type": "string", "minLength": 1, "maxLength": maxToolName},
+		"name":        field.Schema{"type": "string", "minLength": 1, "maxLength": chat.MaxToolName},
 		"description": field.Schema{"type": "string"},
 		"format": field.Schema{"type": "object", "properties": field.Schema{
 			"type": field.Schema{"enum": []string{"text", "grammar"}},

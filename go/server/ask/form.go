@@ -321,8 +321,7 @@ func (t ResponseForm) Schema() field.Schema {
 }
 
 // Settle makes the constraint. Reasoning before the answer is free. Without a form, so is text before calls of tools.
-// If the tools' schemas are too large to compile, the arguments of tools that are not strict may be any object. The
-// compiled constraint is cached in the namespace.
+// The compiled constraint is cached in the namespace.
 func (f *Held) Settle(ctx context.Context, m *Model, from Source, ends bool, namespace string) error {
 	f.Namespace, f.Exact = namespace, f.reading == "exact"
 	f.Lazy.apply(&f.Form)
@@ -330,13 +329,6 @@ func (f *Held) Settle(ctx context.Context, m *Model, from Source, ends bool, nam
 		return nil
 	}
 	a, err := f.compile(ctx, m, from.Chat, from.calls)
-	if err != nil && from.calls != nil && ctx.Err() == nil {
-		loose := *from.calls
-		loose.Loose = true
-		if b, worse := f.compile(ctx, m, from.Chat, &loose); worse == nil {
-			a, err = b, nil
-		}
-	}
 	if err != nil {
 		return err
 	}

@@ -5,8 +5,8 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/constrain"
+	"github.com/quern-llm/quern/go/form"
 	"github.com/quern-llm/quern/go/server/field"
-	"github.com/quern-llm/quern/go/tokenizer"
 )
 
 // A budget holds the fields that bound the reasoning of an answer.
@@ -34,20 +34,5 @@ func (b *budget) Of(m *Model, prompt *chat.Prompt) *constrain.Budget {
 	if prompt == nil || b.Tokens < 0 && !b.control {
 		return nil
 	}
-	t, ok := prompt.Thinking()
-	if !ok {
-		return nil
-	}
-	return &constrain.Budget{
-		Stretch: constrain.Stretch{Open: t.Open, Shut: t.Shut, Begun: t.Begun, Again: t.Again},
-		Tokens:  b.Tokens,
-		Closing: m.Tokenizer.Encode(b.message+t.Closing,
-			tokenizer.Options{NoSpecial: true, ParseSpecial: true, Literal: [][2]int{{0, len(b.message)}}}),
-		N: m.Tokenizer.Len(),
-		Spell: func(id int32, yield func(byte)) {
-			for _, c := range m.Tokenizer.Piece(id, true) {
-				yield(c)
-			}
-		},
-	}
+	return form.Budget(m.Tokenizer, prompt, b.Tokens, b.message)
 }

@@ -112,7 +112,7 @@ func readFunction(r *field.Reader) (t Tool, err error) {
 		switch name {
 		case "name":
 			if t.Name, err = r.Text("a string"); err == nil {
-				err = goodName(t.Name)
+				err = chat.CheckToolName(t.Name)
 			}
 			v, _ = jsontext.AppendQuote(nil, t.Name)
 		case "parameters":
@@ -152,23 +152,6 @@ func quoteJSON(s string) string {
 	return string(b)
 }
 
-// maxToolName is the maximum length of a name.
-const maxToolName = 128
-
-// goodName checks that any format can write the name.
-func goodName(name string) error {
-	ok := name != "" && len(name) <= maxToolName
-	for _, c := range name {
-		ok = ok && (c == '_' || c == '-' || c == '.' || c == ':' || c == '/' || c >= '0' && c <= '9' ||
-			c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z')
-	}
-	if !ok {
-		return fmt.Errorf("the string %s, want 1 to %d of the characters a-z A-Z 0-9 _ - . : /", field.Quote(name),
-			maxToolName)
-	}
-	return nil
-}
-
 func (l *Tools) Value() any { return nil }
 
 func (l *Tools) Schema() field.Schema {
@@ -182,7 +165,7 @@ func (l *Tools) Schema() field.Schema {
 
 func functionSchema() field.Schema {
 	return field.Schema{"type": "object", "required": []string{"name"}, "properties": field.Schema{
-		"name":        field.Schema{"type": "string", "minLength": 1, "maxLength": maxToolName},
+		"name":        field.Schema{"type": "string", "minLength": 1, "maxLength": chat.MaxToolName},
 		"description": field.Schema{}, "parameters": field.Schema{"type": []string{"object", "null"}},
 		"strict": field.Schema{"type": []string{"boolean", "null"}},
 	}}

@@ -1,0 +1,161 @@
+package quern
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/quern-llm/quern/go/chat"
+)
+
+// A Role says whose message it is.
+type Role string
+
+// The roles of messages.
+const (
+	RoleSystem    Role = "system"
+	RoleUser      Role = "user"
+	RoleAssistant Role = "assistant"
+	RoleTool      Role = "tool" // its parts are results of calls
+)
+
+// A Message is one of a conversation. It can be encoded as JSON and decoded again.
+type Message struct {
+	Role  Role   `json:"role"`
+	Parts []Part `json:"parts"`
+}
+
+// A Part is a part of a message: one of its fields is set.
+type Part struct {
+	Text      string      `json:"text,omitempty"`
+	Reasoning string      `json:"reasoning,omitempty"` // of the assistant, before its text
+	Call      *ToolCall   `json:"call,omitempty"`      // of the assistant
+	Result    *ToolResult `json:"result,omitempty"`    // of a call
+	Image     []byte      `json:"image,omitempty"`     // a file such as PNG or JPEG
+	Audio     []byte      `json:"audio,omitempty"`     // a file such as WAV or MP3
+}
+
+// A ToolCall is a call of a tool that the model asks for.
+type ToolCall struct {
+	ID        string `json:"id"`
+	Name      string `json:"name"`
+	Arguments string `json:"arguments"` // a JSON object
+}
+
+// A ToolResult is what a tool answers to a call.
+type ToolResult struct {
+	ID   string `json:"id"`   // of the call
+	Name string `json:"name"` // of the tool
+	Text string `json:"text"`
+}
+
+// System returns a message that says how the model is to answer. It comes first.
+func System(text string) Message { return Message{RoleSystem, []Part{{Text: text}}} }
+
+// User returns a message of the user.
+func User(text string) Message { return Message{RoleUser, []Part{{Text: text}}} }
+
+// Assistant returns a message of the model. As the last one of a conversation it is the beginning of the answer.
+func Assistant(text string) Message { return Message{RoleAssistant, []Part{{Text: text}}} }
+
+// ResultOf returns the message that answers a call of a tool.
+func ResultOf(call ToolCall, text string) Message {
+	return Message{RoleTool, []Part{{Result: &ToolResult{call.ID, call.Name, text}}}}
+}
+
+// Text returns the text of the message, without reasoning, calls and results.
+func (m Message) Text() string {
+	var b strings.Builder
+	for _, p := range m.Parts {
+		b.WriteString(p.Text)
+	}
+	return b.String()
+}
+
+// Reasoning returns the reasoning of the message.
+func (m Message) Reasoning() string {
+	var b strings.Builder
+	for _, p := range m.Parts {
+		b.WriteString(p.Reasoning)
+	}
+	return b.String()
+}
+
+// Calls returns the calls of tools that the message asks for.
+func (m Message) Calls() []ToolCall {
+	var calls []ToolCall
+	for _, p := range m.Parts {
+		if p.Call != nil {
+			calls = append(calls, *p.Call)
+		}
+	}
+	return calls
+}
+
+// rendered returns messages as chat templates take them. Results of several calls in one message are a message each.
+func rendered(messages []Message) ([]chat.Message, error) {
+	var all []chat.Message
+	for i, m := range messages {
+		list, err := m.rendered()
+		if err != nil {
+			return nil, fmt.Errorf("message %d: %w", i, err)
+		}
+		all = append(all, list...)
+	}
+	return all, nil
+}
+
+func (m Message) rendered() ([]chat.Message, error) {
+	one := chat.Message{Role: string(m.Role)}
+	var texts []string
+	var results []chat.Message
+	for k, p := range m.Parts {
+		set := 0
+		for _, is := range []bool{p.Text != "", p.Reasoning != "", p.Call != nil, p.Result != nil, p.Image != nil, p.Audio != nil} {
+			if is {
+				set++
+			}
+		}
+		switch {
+		case set > 1:
+			return nil, invalid(fmt.Sprintf("part %d has %d of its fields, want one", k, set))
+		case p.Image != nil:
+			return nil, unsupported(fmt.Sprintf("part %d is an image; models read text only", k))
+		case p.Audio != nil:
+			return nil, unsupported(fmt.Sprintf("part %d is a sound; models read text only", k))
+		case (p.Reasoning != "" || p.Call != nil) && m.Role != RoleAssistant:
+			return nil, invalid(fmt.Sprintf("part %d is reasoning or a call in a message of the role %q; want assistant", k, m.Role))
+		case (p.Result != nil) != (m.Role == RoleTool):
+			return nil, invalid(fmt.Sprintf("part %d: results of calls, and these alone, are in messages of the role tool", k))
+		case p.Call != nil:
+			one.ToolCalls = append(one.ToolCalls, chat.ToolCall{
+				ID: p.Call.ID, Type: "function", Function: chat.Function{Name: p.Call.Name, Arguments: chat.Arguments(p.Call.Arguments)},
+			})
+		case p.Result != nil:
+			results = append(results, chat.Message{
+				Role: "tool", ToolCallID: p.Result.ID, Name: p.Result.Name, Content: chat.Text(p.Result.Text),
+			})
+		case p.Reasoning != "":
+			one.ReasoningContent += p.Reasoning
+		default:
+			texts = append(texts, p.Text)
+		}
+	}
+	switch m.Role {
+	case RoleTool:
+		return results, nil
+	case RoleSystem, RoleUser, RoleAssistant:
+	default:
+		return nil, invalid(fmt.Sprintf("the role %q, want system, user, assistant or tool", m.Role))
+	}
+	switch {
+	case len(texts) == 1:
+		one.Content = chat.Text(texts[0])
+	case len(texts) > 1:
+		one.Content = chat.Content{Parts: texts}
+	case len(one.ToolCalls) > 0:
+		one.Content = chat.Content{Null: true}
+	default:
+		one.Content = chat.Text("")
+	}
+	return []chat.Message{one}, nil
+}

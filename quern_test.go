@@ -1,0 +1,609 @@
+package quern_test
+
+import (
+	"bytes"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/quern-llm/quern"
+)
+
+//go:embed go/demo/quern-demo.gguf
+var files embed.FS
+
+const demoFile = "go/demo/quern-demo.gguf"
+
+func open(t testing.TB, name string, options ...quern.Option) *quern.Model {
+	t.Helper()
+	m, err := quern.Open(t.Context(), name, append([]quern.Option{quern.WithThreads(1), quern.WithContextLength(256), quern.WithKVMemory(32 << 20)}, options...)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
+// story is a request whose answer is known.
+func story(tokens int) quern.Request {
+	return quern.Request{Prompt: "Once upon a time", MaxTokens: tokens, Temperature: new(0.0)}
+}
+
+const goesOn = ", there was a little girl named Lily. Lily lived by"
+
+func complete(t testing.TB, m *quern.Model, r quern.Request) *quern.Result {
+	t.Helper()
+	result, err := m.Complete(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return result
+}
+
+func TestComplete(t *testing.T) {
+	t.Parallel()
+	m := open(t, quern.Demo)
+	r := complete(t, m, story(12))
+	if r.Text() != goesOn || r.Finish != quern.FinishLength || r.Usage.Tokens != 12 || r.Usage.PromptTokens == 0 {
+		t.Errorf("%q, %+v", r.Text(), r)
+	}
+	stopped := story(100)
+	stopped.Stop = []string{"zebra", " girl"}
+	if r := complete(t, m, stopped); r.Text() != ", there was a little" || r.Finish != quern.FinishStop || r.Stop != " girl" {
+		t.Errorf("%q, %+v", r.Text(), r)
+	}
+	if i := m.Info(); i.Architecture != "llama" || i.ContextLength != 256 || i.Vocabulary == 0 || i.Parameters == 0 || i.VectorSize == 0 {
+		t.Errorf("%+v", i)
+	}
+}
+
+// Events put together are the result, and reading comes first.
+func TestEvents(t *testing.T) {
+	t.Parallel()
+	m := open(t, quern.Demo)
+	r := story(12)
+	r.TopLogprobs = new(2)
+	text, tokens, reading, results := "", 0, 0, 0
+	var last *quern.Result
+	for e, err := range m.Chat(t.Context(), r) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Reading != nil && text == "" {
+			reading = e.Reading.Done
+		}
+		if e.Result != nil {
+			last = e.Result
+			results++
+		}
+		text += e.Text
+		tokens += len(e.Tokens)
+	}
+	if text != goesOn || last.Text() != goesOn || results != 1 || tokens > 12 || len(last.Tokens) != 12 || reading != last.Usage.PromptTokens {
+		t.Errorf("%q and %q, %d results, %d and %d tokens, read %d", text, last.Text(), results, tokens, len(last.Tokens), reading)
+	}
+	spelled := ""
+	for _, one := range last.Tokens {
+		spelled += one.Text
+		if len(one.Top) != 2 || one.Top[0].ID != one.ID || one.Top[0].Logprob != one.Logprob || one.Top[1].Logprob > one.Logprob || one.Logprob > 0 {
+			t.Errorf("%+v", one)
+		}
+	}
+	if spelled != goesOn {
+		t.Errorf("tokens spell %q", spelled)
+	}
+}
+
+// The same text comes from a file, a file system and a reader, alone and in company.
+func TestSources(t *testing.T) {
+	t.Parallel()
+	raw, err := files.ReadFile(demoFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, m := range map[string]*quern.Model{
+		"a path":      open(t, demoFile),
+		"embedded":    open(t, demoFile, quern.WithFS(files)),
+		"os.DirFS":    open(t, demoFile, quern.WithFS(os.DirFS("."))),
+		"io.ReaderAt": open(t, "a reader", quern.WithReaderAt(bytes.NewReader(raw), int64(len(raw)))),
+	} {
+		if got := complete(t, m, story(12)).Text(); got != goesOn {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// Many goroutines share a model, and each has the text that it has alone.
+func TestCompany(t *testing.T) {
+	t.Parallel()
+	m := open(t, quern.Demo, quern.WithParallel(8))
+	prompts := []string{"Once upon a time", "The dog", "One day, a boy", "There was a big tree"}
+	want := map[string]string{}
+	for _, p := range prompts {
+		want[p] = complete(t, m, quern.Request{Prompt: p, MaxTokens: 20, Seed: new(uint64(7))}).Text()
+	}
+	var wg sync.WaitGroup
+	for i := range 100 {
+		wg.Go(func() {
+			p := prompts[i%len(prompts)]
+			if i%10 == 9 { // some leave
+				for range m.Chat(t.Context(), quern.Request{Prompt: p, MaxTokens: 20}) {
+					break
+				}
+				return
+			}
+			r, err := m.Complete(t.Context(), quern.Request{Prompt: p, MaxTokens: 20, Seed: new(uint64(7))})
+			if err != nil || r.Text() != want[p] {
+				t.Errorf("%q: %q, %v; want %q", p, r.Text(), err, want[p])
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestFormat(t *testing.T) {
+	t.Parallel()
+	m := open(t, quern.Demo)
+	for _, c := range []struct {
+		format *quern.Format
+		want   func(string) bool
+	}{
+		{quern.Choice(" cat", " dog"), func(s string) bool { return s == " cat" || s == " dog" }},
+		{quern.Regex("[0-9]{3}"), func(s string) bool { return len(s) == 3 && strings.Trim(s, "0123456789") == "" }},
+		{quern.Grammar(`root ::= "yes" | "no"`), func(s string) bool { return s == "yes" || s == "no" }},
+		{quern.JSONSchema([]byte(`{"enum": [1, 2]}`)), func(s string) bool { return s == "1" || s == "2" }},
+	} {
+		r := story(50)
+		r.Format = c.format
+		if got := complete(t, m, r); !c.want(got.Text()) || got.Finish != quern.FinishStop {
+			t.Errorf("%q, %s", got.Text(), got.Finish)
+		}
+	}
+}
+
+type animal struct {
+	Name string `json:"name" jsonschema:"what it is called"`
+	Legs int    `json:"legs"`
+}
+
+func TestInto(t *testing.T) {
+	t.Parallel()
+	m := open(t, quern.Demo)
+	got, result, err := quern.Into[[]bool](t.Context(), m, quern.Request{Prompt: "[", MaxTokens: 100, Seed: new(uint64(1)), Temperature: new(0.0)})
+	if err != nil && !errors.Is(err, quern.ErrContextFull) {
+		t.Errorf("%v, %v, %v", got, result, err)
+	}
+	type tree struct{ Children []*tree }
+	if _, _, err := quern.Into[tree](t.Context(), m, story(10)); !errors.Is(err, quern.ErrInvalid) {
+		t.Errorf("a recursive type: %v", err)
+	}
+	if _, _, err := quern.Into[animal](t.Context(), m, story(2)); !errors.Is(err, quern.ErrContextFull) {
+		t.Errorf("two tokens: %v", err)
+	}
+	r := story(10)
+	r.Format = quern.JSON()
+	if _, _, err := quern.Into[animal](t.Context(), m, r); !errors.Is(err, quern.ErrInvalid) {
+		t.Errorf("two formats: %v", err)
+	}
+}
+
+func TestTask(t *testing.T) {
+	t.Parallel()
+	m := open(t, quern.Demo)
+	task, err := quern.NewTask(t.Context(), m, quern.Request{
+		Messages: []quern.Message{quern.System("Tell of an animal.")}, MaxTokens: 12, Temperature: new(0.0),
+	}, quern.Example[string]{"a cat", "The cat sat on the mat and was happy all day long."})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := task.Do(t.Context(), "a dog")
+	if err != nil || text == "" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if again, err := task.Do(t.Context(), "a dog"); again != text {
+		t.Errorf("%q, %v; want %q again", again, err, text)
+	}
+	pick, err := quern.NewTask[bool](t.Context(), m, quern.Request{MaxTokens: 12, Temperature: new(0.0)}, quern.Example[bool]{"a cat", true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := pick.Do(t.Context(), "a dog"); err != nil {
+		t.Error(err)
+	}
+}
+
+// A session goes on from what is evaluated, also when it was saved, and forks do not disturb each other.
+func TestSession(t *testing.T) {
+	t.Parallel()
+	m := open(t, quern.Demo)
+	options := quern.Request{MaxTokens: 12, Temperature: new(0.0), Messages: []quern.Message{quern.System("Tell stories.")}}
+	s, err := m.NewSession(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	say := func(s *quern.Session, text string) *quern.Result {
+		t.Helper()
+		r, err := s.Complete(t.Context(), text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	say(s, "A story of a cat, please, and of the dog that lived next door.")
+	if n := len(s.Messages()); n != 3 {
+		t.Fatalf("%d messages", n)
+	}
+	fork, err := s.Fork()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var saved bytes.Buffer
+	if err := s.Save(&saved); err != nil {
+		t.Fatal(err)
+	}
+	second := say(s, "And then?")
+	if second.Usage.CachedTokens < second.Usage.PromptTokens/2 {
+		t.Errorf("of %d tokens %d are in the cache", second.Usage.PromptTokens, second.Usage.CachedTokens)
+	}
+	if got := say(fork, "And then?"); got.Text() != second.Text() || len(fork.Messages()) != 5 || len(s.Messages()) != 5 {
+		t.Errorf("the fork: %q, want %q", got.Text(), second.Text())
+	}
+	other := open(t, quern.Demo)
+	restored, err := other.RestoreSession(bytes.NewReader(saved.Bytes()), quern.Request{MaxTokens: 12, Temperature: new(0.0)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := say(restored, "And then?"); got.Text() != second.Text() || got.Usage.CachedTokens < got.Usage.PromptTokens/2 {
+		t.Errorf("restored: %q with %+v, want %q", got.Text(), got.Usage, second.Text())
+	}
+	for n := range saved.Len() {
+		if n > 200 && n%97 != 0 {
+			continue
+		}
+		cut := saved.Bytes()[:n]
+		if _, err := other.RestoreSession(bytes.NewReader(cut), quern.Request{}); err == nil {
+			head, _, _ := bytes.Cut(cut, []byte("quernKV"))
+			if len(head) != n { // a session without state may end there
+				t.Fatalf("%d bytes of %d were restored", n, saved.Len())
+			}
+		} else if !errors.Is(err, quern.ErrFile) {
+			t.Fatalf("%d bytes: %v", n, err)
+		}
+	}
+	otherModel := open(t, quern.Demo, quern.WithKVTypes("f16", "f16"))
+	if r, err := otherModel.RestoreSession(bytes.NewReader(saved.Bytes()), options2()); err != nil || len(r.Messages()) != 3 {
+		t.Errorf("with other types of keys and values: %v", err)
+	}
+}
+
+func options2() quern.Request { return quern.Request{MaxTokens: 4} }
+
+// A turn that is left is no part of the session; one whose result came is.
+func TestTurnsThatEndEarly(t *testing.T) {
+	t.Parallel()
+	m := open(t, quern.Demo)
+	s, err := m.NewSession(quern.Request{MaxTokens: 30})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for e, err := range s.Say(t.Context(), "hello") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Text != "" {
+			break
+		}
+	}
+	if n := len(s.Messages()); n != 0 {
+		t.Errorf("%d messages of a turn that was left", n)
+	}
+	for e, err := range s.Say(t.Context(), "hello") {
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.Result != nil {
+			break
+		}
+	}
+	if n := len(s.Messages()); n != 2 {
+		t.Errorf("%d messages of a turn with its result", n)
+	}
+	s.Close()
+	if _, err := s.Complete(t.Context(), "hello"); !errors.Is(err, quern.ErrClosed) {
+		t.Error(err)
+	}
+	if _, err := s.Fork(); !errors.Is(err, quern.ErrClosed) {
+		t.Error(err)
+	}
+}
+
+func TestTexts(t *testing.T) {
+	t.Parallel()
+	m := open(t, quern.Demo)
+	ids, err := m.Tokenize("Once upon a time")
+	if err != nil || len(ids) == 0 {
+		t.Fatal(ids, err)
+	}
+	if text, err := m.Detokenize(ids); strings.TrimSpace(text) != "Once upon a time" {
+		t.Errorf("%q, %v", text, err)
+	}
+	if _, err := m.Detokenize([]int32{1 << 30}); !errors.Is(err, quern.ErrInvalid) {
+		t.Error(err)
+	}
+	texts := []string{"a cat", "a dog", "a cat", "the sun is warm"}
+	vectors, err := m.Embed(t.Context(), texts...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, v := range vectors {
+		sum := 0.0
+		for _, x := range v {
+			sum += float64(x) * float64(x)
+		}
+		if math.Abs(sum-1) > 1e-5 || len(v) != m.Info().VectorSize {
+			t.Errorf("%q: %d numbers, of length %g", texts[i], len(v), math.Sqrt(sum))
+		}
+	}
+	if !slices.Equal(vectors[0], vectors[2]) || slices.Equal(vectors[0], vectors[1]) {
+		t.Error("vectors of equal texts differ, or those of others do not")
+	}
+	ranked, err := m.Rerank(t.Context(), "a cat", texts[1:]...)
+	if err != nil || ranked[0].Index != 1 || len(ranked) != 3 || math.Abs(ranked[0].Score-1) > 1e-5 {
+		t.Errorf("%+v, %v", ranked, err)
+	}
+	if none, err := m.Embed(t.Context()); err != nil || len(none) != 0 {
+		t.Errorf("%v, %v", none, err)
+	}
+	if _, err := m.Embed(t.Context(), strings.Repeat("word ", 1000)); !errors.Is(err, quern.ErrContextFull) {
+		t.Error(err)
+	}
+}
+
+// What is wrong is one line of a kind.
+func TestErrors(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	cut := filepath.Join(dir, "cut.gguf")
+	raw, err := files.ReadFile(demoFile)
+	if err == nil {
+		err = os.WriteFile(cut, raw[:len(raw)/2], 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	canceled, cancel := context.WithCancel(t.Context())
+	cancel()
+	device, err := quern.NewDevice(quern.DeviceConfig{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	device.Close()
+	for name, c := range map[string]struct {
+		ctx     context.Context
+		model   string
+		options []quern.Option
+		kind    error
+	}{
+		"no such file":         {t.Context(), filepath.Join(dir, "none.gguf"), nil, quern.ErrFile},
+		"a cut file":           {t.Context(), cut, nil, quern.ErrFile},
+		"a folder":             {t.Context(), dir, nil, quern.ErrFile},
+		"no name":              {t.Context(), "", nil, quern.ErrInvalid},
+		"a nil context":        {nil, quern.Demo, nil, quern.ErrInvalid},
+		"a canceled context":   {canceled, quern.Demo, nil, context.Canceled},
+		"a context of 0":       {t.Context(), quern.Demo, []quern.Option{quern.WithContextLength(0)}, quern.ErrInvalid},
+		"a strange type":       {t.Context(), quern.Demo, []quern.Option{quern.WithKVTypes("q3", "f16")}, quern.ErrInvalid},
+		"no memory":            {t.Context(), quern.Demo, []quern.Option{quern.WithMemory(1 << 20)}, quern.ErrMemory},
+		"no adapter":           {t.Context(), quern.Demo, []quern.Option{quern.WithAdapter(filepath.Join(dir, "none"), 1)}, quern.ErrFile},
+		"threads below 0":      {t.Context(), quern.Demo, []quern.Option{quern.WithThreads(-1)}, quern.ErrInvalid},
+		"a closed device":      {t.Context(), quern.Demo, []quern.Option{quern.WithDevice(device)}, quern.ErrClosed},
+		"a nil device":         {t.Context(), quern.Demo, []quern.Option{quern.WithDevice(nil)}, quern.ErrInvalid},
+		"a bad template":       {t.Context(), quern.Demo, []quern.Option{quern.WithChatTemplate("{% if %}")}, quern.ErrInvalid},
+		"not in the cache":     {t.Context(), "hf.co/a/b", []quern.Option{quern.WithCache(dir), quern.WithoutDownloads()}, quern.ErrFile},
+		"not in a file system": {t.Context(), "none", []quern.Option{quern.WithFS(files)}, fs.ErrNotExist},
+	} {
+		m, err := quern.Open(c.ctx, c.model, c.options...)
+		if !errors.Is(err, c.kind) || err == nil || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, want %v", name, err, c.kind)
+		}
+		if m != nil {
+			t.Errorf("%s: there is a model", name)
+		}
+	}
+
+	m := open(t, quern.Demo)
+	png := quern.Message{Role: quern.RoleUser, Parts: []quern.Part{{Image: []byte("\x89PNG")}}}
+	hi := []quern.Message{quern.User("hi")}
+	for name, c := range map[string]struct {
+		r    quern.Request
+		kind error
+	}{
+		"nothing":              {quern.Request{}, quern.ErrInvalid},
+		"both":                 {quern.Request{Prompt: "a", Messages: hi}, quern.ErrInvalid},
+		"a long prompt":        {quern.Request{Prompt: strings.Repeat("word ", 300)}, quern.ErrContextFull},
+		"a very long prompt":   {quern.Request{Prompt: strings.Repeat("word ", 1<<20)}, quern.ErrContextFull},
+		"an image":             {quern.Request{Messages: []quern.Message{png}}, quern.ErrUnsupported},
+		"a role":               {quern.Request{Messages: []quern.Message{{Role: "king"}}}, quern.ErrInvalid},
+		"a part of two":        {quern.Request{Messages: []quern.Message{{quern.RoleAssistant, []quern.Part{{Text: "a", Reasoning: "b"}}}}}, quern.ErrInvalid},
+		"a temperature":        {quern.Request{Prompt: "a", Temperature: new(1e9)}, quern.ErrInvalid},
+		"not a number":         {quern.Request{Prompt: "a", TopP: new(math.NaN())}, quern.ErrInvalid},
+		"MaxTokens":            {quern.Request{Prompt: "a", MaxTokens: -1}, quern.ErrInvalid},
+		"TopLogprobs":          {quern.Request{Prompt: "a", TopLogprobs: new(1000)}, quern.ErrInvalid},
+		"a schema":             {quern.Request{Prompt: "a", Format: quern.JSONSchema([]byte("{"))}, quern.ErrInvalid},
+		"a regular expression": {quern.Request{Prompt: "a", Format: quern.Regex("(")}, quern.ErrInvalid},
+		"a tool's name":        {quern.Request{Messages: hi, Tools: []quern.Tool{{Name: "a b"}}}, quern.ErrInvalid},
+		"two tools":            {quern.Request{Messages: hi, Tools: []quern.Tool{{Name: "a"}, {Name: "a"}}}, quern.ErrInvalid},
+		"parameters":           {quern.Request{Messages: hi, Tools: []quern.Tool{{Name: "a", Parameters: []byte("{")}}}, quern.ErrInvalid},
+		"no such tool":         {quern.Request{Messages: hi, ToolChoice: quern.CallOf("x")}, quern.ErrInvalid},
+		"no tools":             {quern.Request{Messages: hi, ToolChoice: quern.ToolRequired}, quern.ErrInvalid},
+		"template values":      {quern.Request{Messages: hi, TemplateValues: map[string]any{"f": func() {}}}, quern.ErrInvalid},
+	} {
+		if _, err := m.Complete(t.Context(), c.r); !errors.Is(err, c.kind) || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, want %v", name, err, c.kind)
+		}
+	}
+	if _, err := m.Complete(nil, story(1)); !errors.Is(err, quern.ErrInvalid) {
+		t.Error(err)
+	}
+	if _, err := m.Complete(canceled, story(1)); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}
+
+// Closing ends what is being said, in the middle of it, also from within; later calls say that it is closed.
+func TestClose(t *testing.T) {
+	t.Parallel()
+	m := open(t, quern.Demo)
+	var last error
+	for e, err := range m.Chat(t.Context(), quern.Request{Prompt: "Once upon a time", IgnoreEnd: true}) {
+		if last = err; e.Text != "" {
+			m.Close()
+		}
+		if e.Result != nil {
+			t.Errorf("the answer was whole: %+v", e.Result)
+		}
+	}
+	if !errors.Is(last, quern.ErrClosed) {
+		t.Errorf("%v, want ErrClosed", last)
+	}
+	if err := m.Close(); err != nil {
+		t.Error(err)
+	}
+	_, err := m.Complete(t.Context(), story(1))
+	_, embedded := m.Embed(t.Context(), "a")
+	_, tokenized := m.Tokenize("a")
+	for _, err := range []error{err, embedded, tokenized} {
+		if !errors.Is(err, quern.ErrClosed) {
+			t.Errorf("%v, want ErrClosed", err)
+		}
+	}
+	if m.Info() != (quern.Info{}) {
+		t.Error("a closed model has information")
+	}
+}
+
+// Canceling ends an answer, and its tokens so far are there.
+func TestCancel(t *testing.T) {
+	t.Parallel()
+	m := open(t, quern.Demo)
+	ctx, cancel := context.WithCancelCause(t.Context())
+	mine := errors.New("mine")
+	var failed error
+	for e, err := range m.Chat(ctx, quern.Request{Prompt: "Once upon a time", IgnoreEnd: true}) {
+		if failed = err; e.Text != "" {
+			cancel(mine)
+		}
+	}
+	if !errors.Is(failed, mine) {
+		t.Error(failed)
+	}
+	late, end := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	defer end()
+	part, err := m.Complete(late, quern.Request{Prompt: "Once upon a time", IgnoreEnd: true, MaxTokens: 1 << 20})
+	if err != nil && !errors.Is(err, context.DeadlineExceeded) || part == nil && !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(part, err)
+	}
+}
+
+// Several models share a device, and its memory is free when they are closed.
+func TestDevice(t *testing.T) {
+	t.Parallel()
+	d, err := quern.NewDevice(quern.DeviceConfig{Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	before := d.Status().Used
+	a, b := open(t, quern.Demo, quern.WithDevice(d)), open(t, demoFile, quern.WithDevice(d))
+	var wg sync.WaitGroup
+	for _, m := range []*quern.Model{a, b} {
+		wg.Go(func() {
+			if got := complete(t, m, story(12)).Text(); got != goesOn {
+				t.Errorf("%q", got)
+			}
+		})
+	}
+	wg.Wait()
+	if st := d.Status(); st.Models != 2 || st.Threads != 2 || st.Used <= before || st.Limit < st.Used {
+		t.Errorf("%+v", st)
+	}
+	a.Close()
+	if st := d.Status(); st.Models != 1 {
+		t.Errorf("%+v", st)
+	}
+	b.Close()
+	if st := d.Status(); st.Used != before {
+		t.Errorf("%d bytes are used, before %d: %v", st.Used, before, st.Parts)
+	}
+	c := open(t, quern.Demo, quern.WithDevice(d))
+	d.Close()
+	if _, err := c.Complete(t.Context(), story(1)); !errors.Is(err, quern.ErrClosed) {
+		t.Error(err)
+	}
+}
+
+// Nothing is left of models that are opened and closed many times.
+func TestNothingIsLeft(t *testing.T) {
+	times := 1000
+	if testing.Short() {
+		times = 50
+	}
+	d, err := quern.NewDevice(quern.DeviceConfig{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	once := func() {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		m, err := quern.Open(ctx, quern.Demo, quern.WithDevice(d), quern.WithContextLength(64), quern.WithKVMemory(4<<20), quern.WithParallel(2))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range m.Chat(ctx, story(2)) {
+			break
+		}
+		m.Close()
+	}
+	once()
+	used, goroutines := d.Status().Used, runtime.NumGoroutine()
+	for range times {
+		once()
+	}
+	for wait := time.Now(); runtime.NumGoroutine() > goroutines && time.Since(wait) < 10*time.Second; {
+		time.Sleep(time.Millisecond) // one that has told of its end may not have ended
+	}
+	if n := runtime.NumGoroutine(); n > goroutines || d.Status().Used != used {
+		stacks := make([]byte, 1<<16)
+		t.Errorf("%d goroutines and %d bytes, before %d and %d\n%s", n, d.Status().Used, goroutines, used, stacks[:runtime.Stack(stacks, true)])
+	}
+}
+
+func Example() {
+	ctx := context.Background()
+	m, err := quern.Open(ctx, quern.Demo)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	defer m.Close()
+	r := quern.Request{Prompt: "Once upon a time", MaxTokens: 12, Temperature: new(0.0)}
+	for ev, err := range m.Chat(ctx, r) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Print(ev.Text)
+	}
+	// Output: , there was a little girl named Lily. Lily lived by
+}

@@ -1,0 +1,198 @@
+package quern
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/generate"
+	"github.com/quern-llm/quern/go/model/nn"
+	"github.com/quern-llm/quern/go/rerank"
+	"github.com/quern-llm/quern/go/tokenizer"
+)
+
+// Tokenize returns the tokens of a text, as a prompt has them: with what the model begins and ends one.
+func (m *Model) Tokenize(text string) ([]int32, error) {
+	leave, err := m.enter(context.Background())
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	return m.tok.Encode(text, tokenizer.Options{}), nil
+}
+
+// Detokenize returns the text of tokens. Those that are no text, such as the end of a turn, print nothing.
+func (m *Model) Detokenize(tokens []int32) (string, error) {
+	leave, err := m.enter(context.Background())
+	if err != nil {
+		return "", err
+	}
+	defer leave()
+	for i, id := range tokens {
+		if id < 0 || int(id) >= m.tok.Len() {
+			return "", invalid(fmt.Sprintf("token %d is %d, want 0 to %d", i, id, m.tok.Len()-1))
+		}
+	}
+	return m.tok.Detokenize(tokens, false), nil
+}
+
+// Embed returns a vector of length 1 for each text, [Info.VectorSize] numbers each, pooled as the model's file says. Texts
+// share passes. A text that is longer than the context is [ErrContextFull].
+func (m *Model) Embed(ctx context.Context, texts ...string) ([][]float32, error) {
+	leave, err := m.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	pooling := m.open.Engine.Pooling()
+	if pooling == nn.PoolRank || pooling == nn.PoolNone || pooling == nn.PoolTokens {
+		return nil, unsupported("the model makes scores, or a vector of each token, and no vector of a text")
+	}
+	all, err := m.read(ctx, pooling, len(texts), func(i int) ([]int32, error) {
+		return m.reads(texts[i], tokenizer.Options{ParseSpecial: true}, 0)
+	})
+	if err != nil {
+		return nil, classify(err, ErrInternal)
+	}
+	vectors := make([][]float32, len(all))
+	for i, e := range all {
+		vectors[i] = e.Vectors()[0]
+		engine.Normalize(vectors[i], engine.Euclidean)
+	}
+	return vectors, nil
+}
+
+// Ranked is a document with its score.
+type Ranked struct {
+	Index int // among the documents
+	Score float64
+}
+
+// Rerank orders documents by what they have to say on a query, the best first: by the scores of a model that ranks, and by
+// the cosines of vectors with another one that makes them.
+func (m *Model) Rerank(ctx context.Context, query string, documents ...string) ([]Ranked, error) {
+	leave, err := m.enter(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer leave()
+	scores, err := m.scores(ctx, query, documents)
+	if err != nil {
+		return nil, classify(err, ErrInternal)
+	}
+	ranked := make([]Ranked, len(scores))
+	for i, r := range rerank.Order(scores, 0) {
+		ranked[i] = Ranked(r)
+	}
+	return ranked, nil
+}
+
+func (m *Model) scores(ctx context.Context, query string, documents []string) ([]float64, error) {
+	scores := make([]float64, len(documents))
+	if _, err := m.loop.Embedding(1, nn.PoolRank); err != nil { // it does not rank
+		texts := append([]string{query}, documents...)
+		all, err := m.read(ctx, m.open.Engine.Pooling(), len(texts), func(i int) ([]int32, error) {
+			return m.reads(texts[i], tokenizer.Options{ParseSpecial: true}, 0)
+		})
+		if err != nil {
+			return nil, err
+		}
+		var vectors [][]float32
+		for _, e := range all[1:] {
+			vectors = append(vectors, e.Vectors()[0])
+		}
+		return rerank.Cosines(all[0].Vectors()[0], vectors), nil
+	}
+	pairs := rerank.Model{Metadata: m.open.Head.File.GGUF, Tokenizer: m.tok, Encode: m.reads}
+	pair, err := pairs.Pairing(query)
+	if err != nil {
+		return nil, err
+	}
+	all, err := m.read(ctx, nn.PoolRank, len(documents), func(i int) ([]int32, error) { return pair(documents[i]) })
+	if err != nil {
+		return nil, err
+	}
+	for i, e := range all {
+		scores[i] = float64(e.Vectors()[0][0])
+	}
+	return scores, nil
+}
+
+// reads returns the tokens of a text that is read, before which a prompt has so many others.
+func (m *Model) reads(text string, o tokenizer.Options, before int) ([]int32, error) {
+	ctx := m.open.Engine.Ctx()
+	most := max(2*ctx-before, ctx, 1)
+	ids, least := m.tok.EncodeUpTo(most, text, o)
+	if least > most {
+		return nil, &engine.TooLongError{Prompt: before + least, Ctx: ctx, Least: true}
+	}
+	return ids, nil
+}
+
+// read evaluates n texts and pools their vectors. A few are with the loop at a time, so that texts which are generated
+// have room.
+func (m *Model) read(ctx context.Context, pooling nn.Pooling, n int, tokens func(i int) ([]int32, error)) ([]*engine.Embedding, error) {
+	most := max(len(m.loop.Status().Slots)/4, 1)
+	if m.open.Head.Config.BothWays {
+		most = max(len(m.loop.Status().Slots), 1)
+	}
+	done := make(chan engine.Result, n) // a Sink never blocks
+	var tickets []*engine.Ticket
+	defer func() {
+		for _, t := range tickets {
+			t.Cancel()
+		}
+	}()
+	all := make([]*engine.Embedding, n)
+	for next, running := 0, 0; next < n || running > 0; {
+		for next < n && running < most {
+			ids, err := tokens(next)
+			if err == nil {
+				if ids = m.tok.Begin(ids); len(ids) == 0 {
+					err = invalid("the text is empty")
+				}
+			}
+			if err == nil {
+				all[next], err = m.loop.Embedding(len(ids), pooling)
+			}
+			var t *engine.Ticket
+			if err == nil {
+				t, err = m.loop.Submit(&engine.Request{
+					Params: generate.Params{Prompt: ids, Sampling: m.sampling, TopLogprobs: -1}, Reader: all[next],
+					Adapters: m.open.Adapters, Slot: -1, Origin: ctx, Sink: whenDone{done},
+				})
+			}
+			if busy := (*engine.BusyError)(nil); errors.As(err, &busy) && running > 0 {
+				break
+			}
+			if err != nil {
+				return nil, fmt.Errorf("text %d: %w", next, err)
+			}
+			tickets = append(tickets, t)
+			next++
+			running++
+		}
+		select {
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		case r := <-done:
+			if running--; r.Err != nil {
+				return nil, r.Err
+			}
+		}
+	}
+	for i, e := range all {
+		if err := e.Err(); err != nil {
+			return nil, fmt.Errorf("text %d: %w", i, err)
+		}
+	}
+	return all, nil
+}
+
+// whenDone is the sink of a text that is only read.
+type whenDone struct{ done chan<- engine.Result }
+
+func (whenDone) Progress(engine.Progress)    {}
+func (whenDone) Token(generate.Token) bool   { return false }
+func (w whenDone) Done(result engine.Result) { w.done <- result }
