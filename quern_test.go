@@ -282,12 +282,10 @@ func TestSession(t *testing.T) {
 		}
 	}
 	otherModel := open(t, quern.Demo, quern.WithKVTypes("f16", "f16"))
-	if r, err := otherModel.RestoreSession(bytes.NewReader(saved.Bytes()), options2()); err != nil || len(r.Messages()) != 3 {
+	if r, err := otherModel.RestoreSession(bytes.NewReader(saved.Bytes()), quern.Request{MaxTokens: 4}); err != nil || len(r.Messages()) != 3 {
 		t.Errorf("with other types of keys and values: %v", err)
 	}
 }
-
-func options2() quern.Request { return quern.Request{MaxTokens: 4} }
 
 // A turn that is left is no part of the session; one whose result came is.
 func TestTurnsThatEndEarly(t *testing.T) {

@@ -32,7 +32,7 @@ static() {
 # Packages that hand pointers to C, and those besides that several goroutines enter; the longest first, so that none is
 # left to run alone.
 boundary=(./go/engine/... ./go/model/... ./go/kernel/...)
-entered=(./go/server ./go/server/ask ./go/server/answer ./go/server/openai ./go/server/llamaserver ./go/server/anthropic ./go/server/ollama
+entered=(. ./go/internal/apitest ./go/server ./go/server/ask ./go/server/answer ./go/server/openai ./go/server/llamaserver ./go/server/anthropic ./go/server/ollama
 	./go/server/catalog ./go/server/guard ./go/server/host ./go/server/telemetry)
 
 stage "build" make all

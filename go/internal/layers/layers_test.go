@@ -4,6 +4,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -33,6 +34,54 @@ var layers = []string{
 	"fleet",
 	"cmd/quern",
 }
+
+// Who imports the package at the root has no web framework, logger, telemetry or flags in the program.
+var notInLibrary = []string{
+	"github.com/gin-gonic/", "github.com/rs/zerolog", "github.com/spf13/", "go.opentelemetry.io/", "github.com/prometheus/",
+	module + "server", module + "fleet", module + "cmd/", module + "repl", module + "internal/",
+}
+
+// The root imports what a library has, and no more comes with that.
+func TestLibrary(t *testing.T) {
+	seen := map[string]bool{}
+	var walk func(dir string)
+	walk = func(dir string) {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			if filepath.Ext(e.Name()) != ".go" || strings.HasSuffix(e.Name(), "_test.go") {
+				continue
+			}
+			f, err := parser.ParseFile(token.NewFileSet(), filepath.Join(dir, e.Name()), nil, parser.ImportsOnly)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, spec := range f.Imports {
+				name, err := strconv.Unquote(spec.Path.Value)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, bad := range notInLibrary {
+					if strings.HasPrefix(name, bad) && (dir == root || !strings.HasPrefix(bad, module+"internal/")) {
+						t.Errorf("%s imports %s, which comes with the package at the root", filepath.Join(dir, e.Name()), name)
+					}
+				}
+				if dep, ours := strings.CutPrefix(name, module); ours && !seen[dep] {
+					seen[dep] = true
+					walk(filepath.Join(root, "go", dep))
+				}
+			}
+		}
+	}
+	walk(root)
+	if !seen["engine"] {
+		t.Error("the root does not import engine: the walk starts in the wrong place")
+	}
+}
+
+const root = "../../.."
 
 // The tests walk the source themselves: the go command does not see what a
 // subprocess reads, and would answer with a cached result.
