@@ -203,7 +203,7 @@ func TestTask(t *testing.T) {
 	m := open(t, quern.Demo)
 	task, err := quern.NewTask(t.Context(), m, quern.Request{
 		Messages: []quern.Message{quern.System("Tell of an animal.")}, MaxTokens: 12, Temperature: new(0.0),
-	}, quern.Example[string]{"a cat", "The cat sat on the mat and was happy all day long."})
+	}, quern.Example[string]{Input: "a cat", Answer: "The cat sat on the mat and was happy all day long."})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -214,7 +214,7 @@ func TestTask(t *testing.T) {
 	if again, err := task.Do(t.Context(), "a dog"); again != text {
 		t.Errorf("%q, %v; want %q again", again, err, text)
 	}
-	pick, err := quern.NewTask[bool](t.Context(), m, quern.Request{MaxTokens: 12, Temperature: new(0.0)}, quern.Example[bool]{"a cat", true})
+	pick, err := quern.NewTask[bool](t.Context(), m, quern.Request{MaxTokens: 12, Temperature: new(0.0)}, quern.Example[bool]{Input: "a cat", Answer: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -432,7 +432,7 @@ func TestErrors(t *testing.T) {
 		"a very long prompt":   {quern.Request{Prompt: strings.Repeat("word ", 1<<20)}, quern.ErrContextFull},
 		"an image":             {quern.Request{Messages: []quern.Message{png}}, quern.ErrUnsupported},
 		"a role":               {quern.Request{Messages: []quern.Message{{Role: "king"}}}, quern.ErrInvalid},
-		"a part of two":        {quern.Request{Messages: []quern.Message{{quern.RoleAssistant, []quern.Part{{Text: "a", Reasoning: "b"}}}}}, quern.ErrInvalid},
+		"a part of two":        {quern.Request{Messages: []quern.Message{{Role: quern.RoleAssistant, Parts: []quern.Part{{Text: "a", Reasoning: "b"}}}}}, quern.ErrInvalid},
 		"a temperature":        {quern.Request{Prompt: "a", Temperature: new(1e9)}, quern.ErrInvalid},
 		"not a number":         {quern.Request{Prompt: "a", TopP: new(math.NaN())}, quern.ErrInvalid},
 		"MaxTokens":            {quern.Request{Prompt: "a", MaxTokens: -1}, quern.ErrInvalid},

@@ -259,7 +259,7 @@ func TestInto(t *testing.T) {
 	if err != nil || got.Degrees != 21 {
 		t.Errorf("%+v, %v", got, err)
 	}
-	task, err := quern.NewTask(t.Context(), m, quern.Request{Temperature: new(0.0)}, quern.Example[report]{"cold", report{-3}})
+	task, err := quern.NewTask(t.Context(), m, quern.Request{Temperature: new(0.0)}, quern.Example[report]{Input: "cold", Answer: report{-3}})
 	if err != nil {
 		t.Fatal(err)
 	}
