@@ -495,6 +495,7 @@ func TestCancel(t *testing.T) {
 	t.Parallel()
 	m := open(t, quern.Demo)
 	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
 	mine := errors.New("mine")
 	var failed error
 	for e, err := range m.Chat(ctx, quern.Request{Prompt: "Once upon a time", IgnoreEnd: true}) {
