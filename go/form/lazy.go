@@ -1,6 +1,7 @@
 package form
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/quern-llm/quern/go/grammar"
@@ -59,11 +60,8 @@ func triggered(g *grammar.Grammar, e grammar.Expr, triggers []Trigger, preserved
 			if whole {
 				matches, err = regex.Full(t.Text, 0)
 			}
-			if err != nil {
-				return nil, wrong(err)
-			}
-			head, err := regex.Before(t.Text, whole)
-			if err != nil {
+			head, wrongHead := regex.Before(t.Text, whole)
+			if err := cmp.Or(err, wrongHead); err != nil {
 				return nil, wrong(err)
 			}
 			begun, heads = append(begun, matches), append(heads, head)

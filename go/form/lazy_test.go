@@ -35,6 +35,11 @@ func TestTriggers(t *testing.T) {
 		{"a pattern", `root ::= "{" [a-z] "}"`, []form.Trigger{{Kind: form.PatternTrigger, Text: "\\{[a-z]"}}, nil, []string{"", "{2 {", "x{a}"}, []string{"{a", "{ab"}},
 		{"its group", `root ::= "{" [a-z] "}"`, []form.Trigger{{Kind: form.PatternTrigger, Text: "go (\\{)"}}, nil, []string{"{1", "go {a}"}, []string{"go {", "go {1"}},
 		{"all of the text", `root ::= "{" [a-z] "}"`, []form.Trigger{{Kind: form.FullTrigger, Text: "go (\\{)"}}, nil, []string{"x go {1", "go {a}"}, []string{"go {1"}},
+		{"in its own case", `root ::= "{" [a-z] "}"`, []form.Trigger{{Kind: form.FullTrigger, Text: "go (\\{)"}}, nil, []string{"GO {1", "go {a}"}, []string{"go {1"}},
+		{"what has it within", `root ::= "{x go {"`, []form.Trigger{{Kind: form.PatternTrigger, Text: "go (\\{)"}}, nil, []string{"", "{x go", "go {x go {"}, []string{"go {", "{x go {"}},
+		{"all but one that prints nothing", `root ::= "<unk>" [0-9]`, []form.Trigger{{Kind: form.TokenTrigger, Token: 0}}, nil, []string{"", "{1}", "a{1}b{1}", "{0}1", "a{1}{0}1"}, []string{"{0}", "{0}x", "{0}1{1}"}},
+		{"all that print nothing", `root ::= ("<unk>" | "<s>") [0-9]`, []form.Trigger{{Kind: form.TokenTrigger, Token: 0}, {Kind: form.TokenTrigger, Token: 1}}, nil, []string{"", "a", "{1}1", "b{0}2"}, []string{"{1}", "{0}x"}},
+		{"no token", `root ::= "<n>" [0-9]`, []form.Trigger{{Kind: form.WordTrigger, Text: "<n>"}}, []int32{-1, 512}, []string{"{0}<n>1"}, []string{"<n>{0}1", "<n>{1}1"}},
 		{"a token or a word", `root ::= ("<s>" | "<n>") [0-9]`, []form.Trigger{{Kind: form.TokenTrigger, Token: 1}, {Kind: form.WordTrigger, Text: "<n>"}}, nil, []string{"x{1}1", "<n>1", "y"}, []string{"<n>x{1}1", "{1}x<n>1"}},
 	} {
 		f := &form.Form{Kind: form.Grammar, Text: tt.grammar, Triggers: tt.triggers, Preserved: tt.preserved}
@@ -60,6 +65,7 @@ func TestTriggersRefused(t *testing.T) {
 		{form.Trigger{Kind: form.TokenTrigger, Token: n}, "element 1: token: 512, want one of the vocabulary of 512"},
 		{form.Trigger{Kind: form.TokenTrigger, Token: -1}, "element 1: token: -1, want one of the vocabulary of 512"},
 		{form.Trigger{Kind: form.PatternTrigger, Text: "("}, "element 1: "}, {form.Trigger{Kind: form.FullTrigger, Text: "("}, "element 1: "},
+		{form.Trigger{Kind: form.PatternTrigger, Text: "(a)*"}, "element 1: the first capturing group"}, {form.Trigger{Kind: form.FullTrigger, Text: "(a)|b"}, "element 1: the first capturing group"},
 		{form.Trigger{Kind: form.PatternTrigger, Text: "a"}, ""}, {form.Trigger{Kind: form.WordTrigger, Text: "("}, ""},
 	} {
 		f := &form.Form{Kind: form.Grammar, Text: `root ::= "a"`, Triggers: []form.Trigger{{Kind: form.WordTrigger, Text: "a"}, tt.trigger}}
@@ -90,6 +96,7 @@ func TestForms(t *testing.T) {
 		{form.Form{Kind: form.Schema, Text: `{"type":"array","items":{"const":1}}`, Space: "_?"}, []string{"[1,_1]", "[1,1]"}, []string{"[1, 1]", "[1,__1]"}, ""},
 		{form.Form{Kind: form.Schema, Text: `{"type":"array","items":{"const":1}}`, Compact: true}, []string{"[1, 1]"}, []string{"[1,\n 1]"}, ""},
 		{form.Form{Kind: form.Schema, Text: `{"type":"array","items":{"const":1}}`}, []string{"[1, 1]", "[1,\n 1]"}, []string{"[1 1]"}, ""},
+		{form.Form{Kind: form.Schema, Text: `{"type":"array","items":{"const":1}}`, Space: "x?"}, []string{"[1,x1]"}, []string{"[1,X1]"}, ""},
 		{form.Form{Kind: form.Schema, Text: `{}`, Space: "("}, nil, nil, "the pattern of white space: "},
 		{form.Form{Kind: form.Tags, Text: `{"structures":[{"begin":"<a>","schema":{"const":1},"end":"!"}],"triggers":["<"]}`}, []string{"", "x<a>1!y"}, []string{"<", "<a>2!"}, ""},
 	} {

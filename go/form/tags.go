@@ -557,11 +557,8 @@ func (r *tagReader) token(raw json.RawMessage) (int32, error) {
 	if isNull(raw) {
 		return 0, errors.New("missing, " + want)
 	}
-	if raw[0] == '"' {
-		name := ""
-		if err := readJSON(raw, &name); err != nil {
-			return 0, err
-		}
+	name := ""
+	if json.Unmarshal(raw, &name) == nil {
 		id, ok := named(r.tok)(name)
 		if !ok {
 			return 0, fmt.Errorf("%.40q is no token of the model", name)

@@ -3,6 +3,7 @@ package form_test
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -31,6 +32,8 @@ func small(tb testing.TB) *tokenizer.Tokenizer {
 	return tok
 }
 
+var silent = regexp.MustCompile(`\{[01]\}`)
+
 // takesAll checks that an automaton takes the texts of yes and refuses those of no. Errors name what it is of.
 func takesAll(t *testing.T, tok *tokenizer.Tokenizer, a *constrain.Automaton, what any, yes, no []string) {
 	t.Helper()
@@ -46,15 +49,23 @@ func takesAll(t *testing.T, tok *tokenizer.Tokenizer, a *constrain.Automaton, wh
 	}
 }
 
-// takes tells whether an automaton has a text, in which {1} is the token 1.
+// takes tells whether an automaton has a text, in which {0} and {1} are the tokens 0 and 1, which print nothing.
 func takes(tok *tokenizer.Tokenizer, a *constrain.Automaton, text string) bool {
 	c := a.New(true)
 	next := constrain.NewSet(tok.Len())
-	for i, part := range strings.Split(text, "{1}") {
-		ids := tok.Encode(part, tokenizer.Options{NoSpecial: true, Continues: true})
-		if i > 0 {
-			ids = append([]int32{1}, ids...)
+	for text != "" {
+		part := text
+		var ids []int32
+		if at := silent.FindStringIndex(text); at == nil || at[0] > 0 {
+			if at != nil {
+				part = text[:at[0]]
+			}
+			ids = tok.Encode(part, tokenizer.Options{NoSpecial: true, Continues: true})
+		} else {
+			part = text[:at[1]]
+			ids = []int32{int32(part[1] - '0')}
 		}
+		text = text[len(part):]
 		for _, id := range ids {
 			clear(next)
 			if c.Mask(next); !next.Has(id) || !c.Accept(id) {
@@ -101,7 +112,7 @@ func TestTags(t *testing.T) {
 		{`{"type":"triggered_tags","triggers":["<"],` + pair + `}`, []string{"", "free", "a <a>1</a> b <b>7.", "<b>7.<a>1</a>"}, []string{"a <c", "<a>2"}},
 		{`{"type":"triggered_tags","triggers":["<"],"excludes":["no"],` + pair + `}`, []string{"n", "yes<a>1</a>"}, []string{"no", "<a>1</a>no"}},
 		{`{"type":"triggered_tags","triggers":["<a","<b"],"at_least_one":true,` + pair + `}`, []string{"<a>1</a>", "<a>1</a> < <b>2."}, []string{"", "x<a>1</a>"}},
-		{`{"type":"triggered_tags","triggers":["<"],"stop_after_first":true,` + pair + `}`, []string{"", "x", "x<a>1</a>"}, []string{"<a>1</a>x"}},
+		{`{"type":"triggered_tags","triggers":["<"],"stop_after_first":true,` + pair + `}`, []string{"", "x", "x<a>1</a>"}, []string{"<a>1</a>x", "<a>1</a><a>1</a>"}},
 		{`{"type":"triggered_tags","triggers":["<"],"at_least_one":true,"stop_after_first":true,` + pair + `}`, []string{"<a>1</a>"}, []string{"", "x", "<a>1</a>x"}},
 		{`{"type":"tags_with_separator","separator":", ",` + pair + `}`, []string{"", "<a>1</a>", "<a>1</a>, <b>2., <a>1</a>"}, []string{"<a>1</a><a>1</a>", "x"}},
 		{`{"type":"tags_with_separator","separator":"","at_least_one":true,` + pair + `}`, []string{"<a>1</a><b>2."}, []string{""}},

@@ -1,6 +1,7 @@
 package form
 
 import (
+	"maps"
 	"regexp"
 	"strings"
 
@@ -13,12 +14,13 @@ type names struct {
 	find *regexp.Regexp
 }
 
+// newNames takes the tokens; one without a name has no place in a text.
 func newNames(ids map[string]int32) names {
+	ids = maps.Clone(ids)
+	delete(ids, "")
 	quoted := []string{}
 	for name := range ids {
-		if name != "" {
-			quoted = append(quoted, regexp.QuoteMeta(name))
-		}
+		quoted = append(quoted, regexp.QuoteMeta(name))
 	}
 	find := regexp.MustCompile(strings.Join(quoted, "|"))
 	find.Longest()
@@ -63,9 +65,6 @@ func (n names) text(text string) grammar.Expr {
 		name := text[found[0]:found[1]]
 		seq = append(seq, grammar.Lit(text[at:found[0]]), grammar.Alt{grammar.Lit(name), grammar.Token{IDs: []int32{n.ids[name]}}})
 		at = found[1]
-	}
-	if seq == nil {
-		return grammar.Lit(text)
 	}
 	return append(seq, grammar.Lit(text[at:]))
 }

@@ -3,6 +3,7 @@ package grammar
 import (
 	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"regexp"
@@ -338,6 +339,82 @@ func TestRecursive(t *testing.T) {
 		}
 		if got := g.Recursive(); got != tt.want {
 			t.Errorf("%v: %v", tt.rules, got)
+		}
+	}
+}
+
+// An expression within another is found, moved and replaced wherever it stands.
+func TestExpressionsWithin(t *testing.T) {
+	a, b := Lit("a"), Lit("b")
+	for name, within := range map[string]func(Expr) Expr{
+		"first of a sequence":     func(e Expr) Expr { return Seq{e, a} },
+		"last of a sequence":      func(e Expr) Expr { return Seq{a, e} },
+		"first alternative":       func(e Expr) Expr { return Alt{e, a} },
+		"last alternative":        func(e Expr) Expr { return Alt{a, e} },
+		"first of an and":         func(e Expr) Expr { return And{e, a} },
+		"last of an and":          func(e Expr) Expr { return And{a, e} },
+		"not":                     func(e Expr) Expr { return Not{e} },
+		"repetition":              func(e Expr) Expr { return Repeat{e, 2, 5} },
+		"limit":                   func(e Expr) Expr { return Limit{e, 7} },
+		"first part in any order": func(e Expr) Expr { return AnyOrder{Parts: []Expr{e, a}, Must: 1, Listed: true, Between: b} },
+		"last part in any order":  func(e Expr) Expr { return AnyOrder{Parts: []Expr{a, e}, Must: 2, Between: b, More: b} },
+		"between":                 func(e Expr) Expr { return AnyOrder{Parts: []Expr{a}, Between: e} },
+		"more":                    func(e Expr) Expr { return AnyOrder{Parts: []Expr{a}, Between: b, More: e} },
+	} {
+		own, other := &Grammar{}, &Grammar{}
+		own.Add("own", within(Ref(0)))
+		other.Add("other", within(Ref(1)))
+		other.Add("text", Seq{a, Token{IDs: []int32{1}, Not: true}, Any})
+		if !own.Recursive() || other.Recursive() {
+			t.Errorf("%s: recursive: %v, and of another rule %v", name, own.Recursive(), other.Recursive())
+		}
+		var g Grammar
+		for range 3 {
+			g.Add("before", a)
+		}
+		ref, err := g.Include(other)
+		if err != nil || ref != 3 || !reflect.DeepEqual(g.Rules[3:], []Rule{{"other", within(Ref(4))}, other.Rules[1]}) {
+			t.Errorf("%s: it becomes rule %d, %v, %v", name, ref, g.Rules[3:], err)
+		}
+	}
+}
+
+// As many parts as there may be have a bit each in the sets of them, which package constrain keeps in numbers of 32 bits
+// above zero: one, two and all of them come in any order, and each once.
+func TestMostParts(t *testing.T) {
+	if int64(1)<<MaxParts-1 != math.MaxInt32 {
+		t.Errorf("%d parts are more or less than there are bits", MaxParts)
+	}
+	e := AnyOrder{Between: Lit(""), Must: MaxParts}
+	text := ""
+	for i := range MaxParts {
+		text += string(rune('A' + i))
+		e.Parts = append(e.Parts, Lit(text[i:]))
+	}
+	for _, tt := range []struct {
+		must int
+		text string
+		want bool
+	}{
+		{MaxParts, text, true}, {MaxParts, text[1:] + text[:1], true}, {MaxParts, text[1:], false}, {MaxParts, text[:MaxParts-1], false},
+		{MaxParts, text + text[:1], false}, {MaxParts, text + text[MaxParts-1:], false},
+		{0, text[MaxParts-1:], true}, {0, text[MaxParts-1:] + text[:1], true}, {0, text[MaxParts-1:] + text[MaxParts-1:], false}, {1, text[1:], false},
+	} {
+		e.Must = tt.must
+		if got := Match(nil, e, tt.text, nil); got != tt.want {
+			t.Errorf("%d of them, %q: %v", tt.must, tt.text, got)
+		}
+	}
+}
+
+// What comes again and again ends, though it may be empty: a place that was reached with a set of parts is not followed
+// again.
+func TestAnyOrderOfNothing(t *testing.T) {
+	empty := Repeat{Lit("x"), 0, -1}
+	e := AnyOrder{Parts: []Expr{Lit("a")}, Must: 1, More: empty, Between: Alt{Lit(""), Lit(",")}}
+	for text, want := range map[string]bool{"": false, "a": true, "xax": true, "x,,a": true, "a,xx,": true, "xx": false, "aa": false} {
+		if got := Match(nil, e, text, NewWork(t.Context(), 1<<20)); got != want {
+			t.Errorf("%q: %v", text, got)
 		}
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 func TestWork(t *testing.T) {
@@ -116,4 +118,37 @@ func TestWait(t *testing.T) {
 	if err := (*Work)(nil).Wait(turn); err != nil {
 		t.Errorf("without a bound: %v", err)
 	}
+}
+
+// It waits for exactly as long as what is left may take, of a part as of the whole, unless the turn comes before.
+func TestWaitIsAsLongAsTheWorkLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		errPart := errors.New("a part")
+		turn := make(chan struct{}, 1)
+		turn <- struct{}{}
+		whole := NewWork(t.Context(), 1<<40)
+		part := whole.Part(5000, errPart)
+		part.Do(1000)
+		half := NewWork(t.Context(), 1_000_000)
+		half.Do(500_000)
+		for _, tt := range []struct {
+			work  *Work
+			steps time.Duration
+			err   error
+		}{
+			{NewWork(t.Context(), 1), 1, ErrLarge}, {NewWork(t.Context(), 30_000), 30_000, ErrLarge},
+			{half, 500_000, ErrLarge}, {part, 4000, errPart},
+		} {
+			begun := time.Now()
+			err := tt.work.Wait(turn)
+			if took := time.Since(begun); took != tt.steps*stepTime || !errors.Is(err, tt.err) || !Overran(err) {
+				t.Errorf("%d steps: %v after %v", tt.steps, err, took)
+			}
+		}
+		time.AfterFunc(time.Minute, func() { <-turn })
+		begun := time.Now()
+		if err := whole.Wait(turn); err != nil || time.Since(begun) != time.Minute {
+			t.Errorf("a turn after a minute: %v after %v", err, time.Since(begun))
+		}
+	})
 }
