@@ -30,11 +30,13 @@ func goSites(pkg, file string) ([]mutant, error) {
 		return nil, err
 	}
 	var all []mutant
-	// The expressions of a case are evaluated where its switch is reached; profiles count only what follows the colon.
+	// Profiles count statements where they begin, and not what follows a function within one. The expressions of a case
+	// are evaluated where its switch is reached; profiles count only what follows the colon.
 	type span struct {
 		from, to token.Pos
 		of       int
 	}
+	var statements []span // those within others later
 	var cases []span
 	var labels []token.Pos
 	ast.Inspect(f, func(n ast.Node) bool {
@@ -43,17 +45,22 @@ func goSites(pkg, file string) ([]mutant, error) {
 				cases = append(cases, span{c.Pos(), c.(*ast.CaseClause).Colon, fset.Position(s.Pos()).Line})
 			}
 		}
-		if l, ok := n.(*ast.LabeledStmt); ok {
-			labels = append(labels, l.Pos())
+		switch n := n.(type) {
+		case *ast.LabeledStmt:
+			labels = append(labels, n.Pos())
+		case *ast.BlockStmt, *ast.CaseClause, *ast.CommClause:
+		case ast.Stmt:
+			statements = append(statements, span{n.Pos(), n.End(), fset.Position(n.Pos()).Line})
 		}
 		return true
 	})
+	spans := append(statements, cases...)
 	add := func(from, to token.Pos, text string) {
 		a, b := fset.Position(from), fset.Position(to)
 		reach := a.Line
-		for _, c := range cases {
-			if c.from <= from && from < c.to {
-				reach = c.of
+		for _, s := range spans {
+			if s.from <= from && from < s.to {
+				reach = s.of
 			}
 		}
 		m := mutant{pkg: pkg, file: file, line: a.Line, reach: reach, from: a.Offset, to: b.Offset, old: string(src[a.Offset:b.Offset]), new: text}

@@ -50,3 +50,41 @@ func TestMeasuredOnce(t *testing.T) {
 		}
 	}
 }
+
+// What is reached of a mutant is the statement that it is in: a profile has no line of what follows a function in one.
+func TestReach(t *testing.T) {
+	const text = `package some
+
+func f(n int) map[string]func() int {
+	all := map[string]func() int{
+		"a": func() int {
+			return 1
+		},
+		"b": g(2),
+	}
+	switch {
+	case n > 3,
+		n < 4:
+		return all
+	}
+	return nil
+}
+`
+	path := filepath.Join(t.TempDir(), "f.go")
+	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	sites, err := goSites("go/some", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	reach := map[string]int{}
+	for _, m := range sites {
+		reach[m.old] = m.reach
+	}
+	for old, line := range map[string]int{"1": 6, "2": 4, "3": 10, "<": 10, "4": 10} {
+		if reach[old] != line {
+			t.Errorf("%s is reached with line %d, want %d", old, reach[old], line)
+		}
+	}
+}
