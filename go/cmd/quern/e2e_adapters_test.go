@@ -14,6 +14,7 @@ import (
 // Adapters are used from the start, by their names, by requests, and come and go while the server runs; each text is that
 // of "quern run" with the same adapters, in any company.
 func TestServeAdapters(t *testing.T) {
+	t.Parallel()
 	model := testdata.Path(t, "models/TinyStories-656K-f32.gguf")
 	adapter := testdata.Path(t, "models/TinyStories-656K-lora-r32-f16.gguf")
 	text := func(args ...string) string {

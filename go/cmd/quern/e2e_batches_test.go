@@ -122,6 +122,7 @@ func status(err error) int {
 // A batch runs to its end through a crash of the server, gives way to those who wait, and each line's answer is that
 // of the same request alone.
 func TestServeBatches(t *testing.T) {
+	t.Parallel()
 	const key, other = "the-first-secret-key", "the-second-secret-key"
 	ctx := context.Background()
 	dir := filepath.Join(t.TempDir(), "batches")

@@ -46,6 +46,7 @@ func TestTokenizeMatchesReferences(t *testing.T) {
 }
 
 func TestTokenizeVocabularies(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"llama-spm", "gpt-2"} {
 		path := testdata.Path(t, "tokenizers/cases/ggml-vocab-"+name+".gguf")
 		input, err := os.ReadFile(path + ".inp")
@@ -184,6 +185,7 @@ func TestInspectShowsWhatCannotRun(t *testing.T) {
 }
 
 func TestPerplexityMatchesLadder(t *testing.T) {
+	t.Parallel()
 	table, err := os.ReadFile(modelPath(t, "REFERENCE.md"))
 	if err != nil {
 		t.Fatal(err)

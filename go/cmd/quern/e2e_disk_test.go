@@ -47,6 +47,7 @@ func (s *service) told(k int) string {
 // What memory had no room for is on disk, for a server that was killed and started again, and for one beside it; what is
 // damaged there is not used; and what is only in memory is written at the end.
 func TestDiskCache(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "cache")
 	args := []string{"-c", "1024", "--kv-memory", "6M", "--cache-disk", dir, "--cache-disk-size", "40M"}
 	const texts = 5
@@ -142,6 +143,7 @@ func TestDiskCache(t *testing.T) {
 
 // With --cache-per-key a text is found by the key that sent it, in memory and on disk, and by no other.
 func TestCachePerKey(t *testing.T) {
+	t.Parallel()
 	const alice, bob = "the-key-of-alice", "the-key-of-bob"
 	args := []string{"-c", "1024", "--api-key", alice + "," + bob, "--cache-per-key", "--cache-disk", filepath.Join(t.TempDir(), "cache")}
 	s := serve(t, "", args...)
@@ -165,6 +167,7 @@ func TestCachePerKey(t *testing.T) {
 
 // A folder that cannot be used, or goes away, costs a line of the log.
 func TestDiskCacheThatFails(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)

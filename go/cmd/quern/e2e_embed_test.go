@@ -229,6 +229,7 @@ func TestEmbedPooling(t *testing.T) {
 }
 
 func TestEmbedRefuses(t *testing.T) {
+	t.Parallel()
 	m := testdata.Path(t, "archs/bert.gguf")
 	for _, c := range []struct {
 		args, want []string

@@ -179,6 +179,7 @@ func TestMemoryOfTestsIsLimited(t *testing.T) {
 
 // Every command that reads a model refuses hostile files in a line.
 func TestHostileFilesAreRefused(t *testing.T) {
+	t.Parallel()
 	files := extract(t, testdata.Path(t, "hostile/bitnet-rs-gguf-fuzz.tar.zst"), t.TempDir())
 	if len(files) < 200 {
 		t.Fatalf("only %d files in the archive", len(files))

@@ -11,6 +11,7 @@ import (
 // A server goes on where a conversation was, also with a model of windows or of
 // recurrent state, and from a slot's file.
 func TestServeForgetfulModels(t *testing.T) {
+	t.Parallel()
 	for _, name := range []string{"gemma3", "gemma4", "lfm2", "qwen35moe", "granitehybrid", "mamba2"} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -41,6 +41,7 @@ func TestNoRoom(t *testing.T) {
 // A checkpoint of 600 MB, of which hardly anything is on the disk, is converted with less memory than it has, to other types too, and what
 // comes of it is quantized so.
 func TestConvertTakesLittleMemory(t *testing.T) {
+	t.Parallel()
 	src, dir, work := testdata.Path(t, "models/src/TinyStories-656K"), t.TempDir(), t.TempDir()
 	for _, name := range []string{"generation_config.json", "special_tokens_map.json", "tokenizer.json", "tokenizer_config.json"} {
 		if err := os.Symlink(filepath.Join(src, name), filepath.Join(dir, name)); err != nil {

@@ -68,6 +68,7 @@ func (s *service) waiting(call int) (n int) {
 // A disk that hangs keeps neither a request from its answer nor the process from ending: what reads from it is left
 // behind, in calls of the system that never return.
 func TestEndsBesideADiskThatHangs(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "cache")
 	args := []string{"-c", "1024", "--cache-disk", dir, "--drain", "1s"}
 	s := serve(t, "", args...)

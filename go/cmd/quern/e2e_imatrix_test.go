@@ -13,6 +13,7 @@ import (
 // The sums of an importance matrix are the squares of the norms that llama.cpp's trace of the same tokens has, experts
 // apart; what is written is read again, joined and shown, and used to quantize.
 func TestImatrix(t *testing.T) {
+	t.Parallel()
 	in, dir := modelPath(t, "TinyStories-656K-moe4x2-f16.gguf"), t.TempDir()
 	text, out := testdata.Path(t, "corpus/tinystories_197k.txt"), filepath.Join(dir, "one.gguf")
 	collect := func(out string, flags ...string) string {

@@ -25,6 +25,7 @@ func planOf(t *testing.T, args ...string) *modelPlan {
 // A model is packed, and answers, in the memory that doctor says, with no more of it in two places than a
 // part of a tensor; the kernel holds it to that.
 func TestRunWithinTheLimit(t *testing.T) {
+	t.Parallel()
 	file := filepath.Join(t.TempDir(), "model.gguf")
 	if out, err := exec.Command(program, "bench", "--synth", "qwen3-0.6b:Q2_K", "-o", file).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
@@ -124,6 +125,7 @@ func TestPs(t *testing.T) {
 // A burst of long prompts, with as little to split in them as can be, leaves a server within its limit: they wait for
 // each other, and all are answered.
 func TestServeBurstWithinTheLimit(t *testing.T) {
+	t.Parallel()
 	const limit, requests = 256 << 20, 40
 	s, address := loopback(t, "--memory", strconv.Itoa(limit))
 	text := strings.Repeat("abcdefghijklmnopqrstuvwxyz", 40_000)

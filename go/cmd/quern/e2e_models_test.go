@@ -35,6 +35,7 @@ func (s *service) read(path string, v any) {
 
 // Two models are served at a time, each by its name, and say what they say alone.
 func TestServeSeveralModels(t *testing.T) {
+	t.Parallel()
 	files := copies(t, "a.gguf", "some.gguf")
 	s := serve(t, "", "-m", files[0], "-m", "b="+files[1], "--alias", "first,main", "--slot-save-path", t.TempDir())
 	var wg sync.WaitGroup
@@ -92,6 +93,7 @@ func TestServeSeveralModels(t *testing.T) {
 
 // What does not go together is refused with one line.
 func TestSeveralModelsRefused(t *testing.T) {
+	t.Parallel()
 	files := copies(t, "a.gguf", "b.gguf")
 	socket := filepath.Join(t.TempDir(), "q.sock")
 	for _, tt := range []struct {
@@ -127,6 +129,7 @@ func TestModelsShareMemory(t *testing.T) {
 // An embedding model beside a chat model costs what it costs alone, purpose by purpose, and a second file with the same matrices
 // has none of its own.
 func TestModelsCostTheirBytes(t *testing.T) {
+	t.Parallel()
 	files := copies(t, "chat.gguf", "again.gguf")
 	embedding := modelPath(t, "tiny-random-bert-cls-f16.gguf")
 	used := func(files ...string) (memoryUse, map[string]uint64) {

@@ -12,6 +12,7 @@ import (
 // A packed file says what the file that it was made of says, wherever its weights are, and its adapters' users too; what
 // is no such file, or is one already, is refused.
 func TestPack(t *testing.T) {
+	t.Parallel()
 	in, out := modelPath(t, "TinyStories-656K-x2-f16.gguf"), filepath.Join(t.TempDir(), "packed.gguf")
 	if said := succeed(t, "pack", in, out); !strings.HasPrefix(said, out+": ") {
 		t.Errorf("got %q", said)

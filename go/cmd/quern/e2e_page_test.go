@@ -11,6 +11,7 @@ import (
 
 // The page comes with the program: below a prefix, before any key is given. With the key it chats.
 func TestServePage(t *testing.T) {
+	t.Parallel()
 	b := browser.Start(t)
 	s := serve(t, demo.Name, "--host", "127.0.0.1", "--port", "0",
 		"--api-prefix", "/llm", "--api-key", "a-secret-key", "--alias", "stories")

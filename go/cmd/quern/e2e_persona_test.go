@@ -51,6 +51,7 @@ func pathOf(v any, path ...any) string {
 // A persona that the command stores has its system prompt, its example turns and its parameters in every API, and all its
 // requests run on the engine of its model.
 func TestPersonaEverywhere(t *testing.T) {
+	t.Parallel()
 	env := []string{"QUERN_MODEL_CACHE=" + t.TempDir()}
 	r := invocation{args: []string{"create", "mario", "-f", "-"}, stdin: mario, env: env}.run(t)
 	if r.code != 0 || r.stdout != "mario: made from demo\n" || !strings.Contains(r.stderr, "num_ctx: stored, without effect") {

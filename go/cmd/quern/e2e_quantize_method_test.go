@@ -15,6 +15,7 @@ import (
 // Files of the methods have the same types, and are nearer to the original from one to the next on a text that neither
 // read; with little memory the text is read again for each layer, and the bytes are the same.
 func TestQuantizeMethod(t *testing.T) {
+	t.Parallel()
 	in, dir := modelPath(t, "TinyStories-656K-x2-f16.gguf"), t.TempDir()
 	whole, err := os.ReadFile(testdata.Path(t, "corpus/tinystories_197k.txt"))
 	if err != nil {

@@ -11,6 +11,7 @@ import (
 
 // Types are chosen for a size, of tensors that count alike or as a text says; what contradicts that is refused.
 func TestQuantizeTarget(t *testing.T) {
+	t.Parallel()
 	in, dir := modelPath(t, "stories260K-f16.gguf"), t.TempDir()
 	out, text := filepath.Join(dir, "out.gguf"), filepath.Join(dir, "text")
 	if err := os.WriteFile(text, []byte(strings.Repeat("Once upon a time there was a little dog. ", 8)), 0o600); err != nil {

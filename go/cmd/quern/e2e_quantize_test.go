@@ -10,6 +10,7 @@ import (
 // A quantized file runs and says what llama.cpp's says; flags choose types; a dry run writes nothing; what cannot be done is
 // refused in a line, and leaves nothing.
 func TestQuantize(t *testing.T) {
+	t.Parallel()
 	in, dir := modelPath(t, "TinyStories-656K-x2-f16.gguf"), t.TempDir()
 	out := filepath.Join(dir, "q8.gguf")
 	if said := succeed(t, "quantize", in, out, "q8_0", "2"); !strings.Contains(said, "F16 -> Q8_0") {

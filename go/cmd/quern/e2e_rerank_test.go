@@ -15,6 +15,7 @@ import (
 // "quern rerank" has the scores and the order of /v1/rerank, with a classifier, with the template of a file, and by
 // vectors.
 func TestRerankCommand(t *testing.T) {
+	t.Parallel()
 	query, docs := "the dog {document}", []string{"a little girl", "a big red dog was there and ran to the girl", "no", "a little girl"}
 	types := []string{"-ctk", "f32", "-ctv", "f32"}
 	for name, path := range map[string]string{

@@ -51,6 +51,7 @@ func (s *service) until(want string) {
 // A folder of models and a file of presets are served by name: loaded on request, asleep unused, awake again with the text
 // that the model says alone. What is broken is listed, and disturbs nothing.
 func TestServeFolder(t *testing.T) {
+	t.Parallel()
 	files := copies(t, "a.gguf", "b.gguf")
 	dir := filepath.Dir(files[0])
 	whole, err := os.ReadFile(files[0])
@@ -148,6 +149,7 @@ func TestServeFolder(t *testing.T) {
 
 // Files and flags that make no sense are refused with one line.
 func TestServeFolderRefuses(t *testing.T) {
+	t.Parallel()
 	file := copies(t, "a.gguf")[0]
 	dir := t.TempDir()
 	ini := func(text string) string {

@@ -101,7 +101,7 @@ func serveProgram(t *testing.T, program string, env []string, model string, args
 		select {
 		case <-s.done:
 			t.Fatalf("it ended: %s", s.log)
-		case <-time.After(50 * time.Millisecond):
+		case <-time.After(5 * time.Millisecond):
 		}
 	}
 	t.Fatalf("it is not ready after two minutes: %s", s.log)
@@ -115,7 +115,7 @@ func (s *service) logged(text string) bool {
 
 // eventually waits until ok holds, for a minute at most, and reports whether it does.
 func (s *service) eventually(ok func() bool) bool {
-	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			return false
 		}
@@ -186,6 +186,7 @@ func (s *service) find(name string, edit func(line string) string) float64 {
 // A model says the same when it is served as when it is run, and many at a time
 // get what each gets alone.
 func TestServeText(t *testing.T) {
+	t.Parallel()
 	s := serve(t, demo.Name, "--vllm-metrics")
 	labelled := func(name string) float64 { // whatever its labels are
 		return s.find(name, func(line string) string {
@@ -381,6 +382,7 @@ func TestServeClientGone(t *testing.T) {
 
 // SIGTERM lets what runs finish; after --drain it is told that it cannot.
 func TestServeStops(t *testing.T) {
+	t.Parallel()
 	t.Run("idle", func(t *testing.T) {
 		s := serve(t, demo.Name)
 		s.cmd.Process.Signal(syscall.SIGTERM)
@@ -545,6 +547,7 @@ func TestServeRoles(t *testing.T) {
 
 // Each mistake is one line that names it, before the model is loaded.
 func TestServeRefuses(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	empty := filepath.Join(dir, "empty")
 	if err := os.WriteFile(empty, nil, 0o600); err != nil {

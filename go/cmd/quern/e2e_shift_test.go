@@ -12,6 +12,7 @@ import (
 // A text goes on where the context is full, the same in a run, by a server and among others, and ends there where it
 // is not told to.
 func TestContextShift(t *testing.T) {
+	t.Parallel()
 	const prompt = "Once upon a time"
 	args := []string{"run", "-m", demo.Name, "-p", prompt, "--temp", "0", "-n", "120", "--ignore-eos", "-c", "48"}
 	short := quern(t, args...).stdout

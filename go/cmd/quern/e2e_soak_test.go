@@ -16,6 +16,7 @@ import (
 // bodies that are nonsense, and memory that is too short for all of it. Each
 // text is what the same request gets alone, memory does not grow, no block is lost.
 func TestServeSoak(t *testing.T) {
+	t.Parallel()
 	took := 20 * time.Second
 	if testing.Short() {
 		took = 5 * time.Second

@@ -88,6 +88,7 @@ func globbed(t *testing.T, pattern string) string {
 
 // A merged model says what the base says with its adapters.
 func TestMergeLora(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	base := testdata.Path(t, "models/TinyStories-656K-f32.gguf")
 	adapter := testdata.Path(t, "models/TinyStories-656K-lora-r32-f16.gguf")

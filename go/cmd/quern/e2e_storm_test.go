@@ -132,6 +132,7 @@ func (s *service) sum(name string) (total float64) {
 // Everything at once over HTTP, with several models in one server, drafts and preemptions: every text that is finished is
 // what the same request got alone. The seed is in the log; STORM_SEED=N repeats it.
 func TestServeStorm(t *testing.T) {
+	t.Parallel()
 	took := 20 * time.Second
 	if testing.Short() {
 		took = 5 * time.Second
@@ -149,6 +150,7 @@ func TestServeStorm(t *testing.T) {
 		"tiers on disk": {"--kv-tiers", "128:i16,*:q8_0", "--cache-disk", t.TempDir()},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			rng := rand.New(rand.NewPCG(seed, 1))
 			args := append([]string{"-c", "256", "--parallel", "6", "--queue", "64", "--kv-memory", "2M", "-t", "2"}, flags...)
 			var names []string

@@ -10,6 +10,7 @@ import (
 
 // One set is enough here: a test of the package checks the others.
 func TestVerify(t *testing.T) {
+	t.Parallel()
 	r := invocation{args: []string{"verify"}, env: []string{"QUERN_ISA=scalar"}}.run(t)
 	if r.code != 0 || !strings.Contains(r.stdout, verify.Profile()) || !strings.Contains(r.stdout, "scalar ") {
 		t.Errorf("code %d, %q and %q", r.code, r.stdout, r.stderr)
@@ -18,6 +19,7 @@ func TestVerify(t *testing.T) {
 
 // The row of a model is the same whatever computes it, and can be asked for.
 func TestVerifyModel(t *testing.T) {
+	t.Parallel()
 	args := []string{"verify", "-m", "demo", "-n", "8", "-p", "Once upon a time"}
 	best := succeed(t, args...)
 	var row struct{ Profile, Logits string }
