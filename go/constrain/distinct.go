@@ -175,7 +175,7 @@ func (at *spot) close() bool {
 }
 
 // maxAlive limits how many places are looked at to find a way on from one.
-const maxAlive = 1 << 10
+const maxAlive = 1 << 8
 
 // goesOn reports whether a text goes on from a spot so that no element becomes the same as one before. Where that takes
 // long to find, it is taken to.

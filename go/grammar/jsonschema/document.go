@@ -2,26 +2,48 @@ package jsonschema
 
 import (
 	"fmt"
+	"maps"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
 
 // A schema is a part of the document that says what a value may be.
 type schema struct {
-	id   int
-	v    *value // an object, true or false
-	base string // of the references within
-	path string // a JSON pointer from the root, for messages
+	id    int
+	v     *value // an object, true or false
+	base  string // of the references within
+	path  string // a JSON pointer from the root, for messages
+	scope *scope // through which it is reached
 }
+
+// A scope is what the anchors mean that depend on the way on which a schema is reached: those of the first resource on it
+// that has one of a name. nil: of none.
+type scope struct {
+	key   string
+	first map[string]*value
+}
+
+// A reached is a value and the scope in which it is read.
+type reached struct {
+	v     *value
+	scope *scope
+}
+
+// A place is where a schema is written.
+type place struct{ base, path string }
 
 // A document is a schema with all that it may refer to.
 type document struct {
-	schemas   map[*value]*schema
-	resources map[string]*value // by absolute URI
-	anchors   map[string]*value // by URI#name
-	dynamic   map[string]int    // how many $dynamicAnchor there are of a name
-	old       bool              // draft 7 or before: $ref stands alone
+	schemas   map[reached]*schema
+	places    map[*value]place
+	resources map[string]*value            // by absolute URI
+	anchors   map[string]*value            // by URI#name
+	dynamic   map[string]int               // how many $dynamicAnchor there are of a name
+	within    map[string]map[string]*value // those of a resource
+	scopes    map[string]*scope
+	old       bool // draft 7 or before: $ref stands alone
 }
 
 // Where schemas are within schemas.
@@ -35,7 +57,10 @@ var (
 )
 
 func newDocument(root *value) *document {
-	d := &document{schemas: map[*value]*schema{}, resources: map[string]*value{"": root}, anchors: map[string]*value{}, dynamic: map[string]int{}}
+	d := &document{
+		schemas: map[reached]*schema{}, places: map[*value]place{}, resources: map[string]*value{"": root}, anchors: map[string]*value{},
+		dynamic: map[string]int{}, within: map[string]map[string]*value{}, scopes: map[string]*scope{},
+	}
 	if s := root.member("$schema"); s != nil {
 		for _, old := range []string{"draft-03", "draft-04", "draft-06", "draft-07"} {
 			d.old = d.old || strings.Contains(s.text, old)
@@ -47,7 +72,7 @@ func newDocument(root *value) *document {
 
 // survey finds the schemas within v, and the names that they have.
 func (d *document) survey(v *value, base, path string) {
-	if v.kind != '{' || d.schemas[v] != nil {
+	if _, known := d.places[v]; v.kind != '{' || known {
 		return
 	}
 	id := v.member("$id")
@@ -68,10 +93,19 @@ func (d *document) survey(v *value, base, path string) {
 			d.anchors[base+"#"+a.text] = v
 			if key == "$dynamicAnchor" {
 				d.dynamic[a.text]++
+				if d.within[base] == nil {
+					d.within[base] = map[string]*value{}
+				}
+				d.within[base][a.text] = v
 			}
 		}
 	}
-	d.schema(v, base, path)
+	for _, key := range []string{"$ref", "$dynamicRef"} {
+		if ref := v.member(key); ref != nil && ref.kind == '"' {
+			d.load(base, ref.text)
+		}
+	}
+	d.places[v] = place{base, path}
 	for i, name := range v.names {
 		sub, at := v.items[i], path+"/"+escape(name)
 		switch {
@@ -89,13 +123,61 @@ func (d *document) survey(v *value, base, path string) {
 	}
 }
 
-// schema returns the schema that a value is.
-func (d *document) schema(v *value, base, path string) *schema {
-	s := d.schemas[v]
-	if s == nil {
-		s = &schema{len(d.schemas), v, base, path}
-		d.schemas[v] = s
+// load adds the metaschema to which a reference leads, if it does.
+func (d *document) load(base, ref string) {
+	uri, err := resolve(base, ref)
+	uri, _, _ = strings.Cut(uri, "#")
+	text, ok := metaschemas[uri]
+	if err != nil || !ok || d.resources[uri] != nil {
+		return
 	}
+	if v, err := parse([]byte(text)); err == nil {
+		d.survey(v, uri, uri)
+		d.resources[uri] = v
+	}
+}
+
+// schema returns the schema that a value is, where it is reached through a scope. A value that is not among the schemas of
+// the document has a base and a path.
+func (d *document) schema(v *value, base, path string, from *scope) *schema {
+	if p, ok := d.places[v]; ok {
+		base, path = p.base, p.path
+	}
+	key := reached{v, d.enter(from, base)}
+	s := d.schemas[key]
+	if s == nil {
+		s = &schema{len(d.schemas), v, base, path, key.scope}
+		d.schemas[key] = s
+	}
+	return s
+}
+
+// enter returns a scope with a resource.
+func (d *document) enter(from *scope, base string) *scope {
+	first := map[string]*value{}
+	key := ""
+	if from != nil {
+		key = from.key
+	}
+	for name, v := range d.within[base] {
+		if d.dynamic[name] > 1 && (from == nil || from.first[name] == nil) {
+			first[name] = v
+		}
+	}
+	if len(first) == 0 {
+		return from
+	}
+	for _, name := range slices.Sorted(maps.Keys(first)) {
+		key += fmt.Sprintf("%q %p ", name, first[name])
+	}
+	if s := d.scopes[key]; s != nil {
+		return s
+	}
+	if from != nil {
+		maps.Copy(first, from.first)
+	}
+	s := &scope{key, first}
+	d.scopes[key] = s
 	return s
 }
 
@@ -116,8 +198,8 @@ func resolve(base, ref string) (string, error) {
 	return b.ResolveReference(r).String(), nil
 }
 
-// target returns the schema that a reference means.
-func (d *document) target(s *schema, ref string) (*schema, error) {
+// target returns the schema that a reference means. One to a dynamic anchor means the first of that name on the way.
+func (d *document) target(s *schema, ref string, dynamic bool) (*schema, error) {
 	uri, err := resolve(s.base, ref)
 	if err != nil {
 		return nil, fmt.Errorf("%q is no URI", ref)
@@ -127,6 +209,9 @@ func (d *document) target(s *schema, ref string) (*schema, error) {
 		return nil, fmt.Errorf("%q is no URI", ref)
 	}
 	v := d.anchors[base+"#"+fragment]
+	if dynamic && s.scope != nil && d.within[base][fragment] == v && s.scope.first[fragment] != nil {
+		v = s.scope.first[fragment]
+	}
 	if v == nil {
 		if v = d.resources[base]; v == nil {
 			return nil, fmt.Errorf("%q is not within the schema; want a reference into it", ref)
@@ -143,7 +228,7 @@ func (d *document) target(s *schema, ref string) (*schema, error) {
 	if v.kind != '{' && v.kind != 't' && v.kind != 'f' {
 		return nil, fmt.Errorf("%q is %s, want a schema", ref, v)
 	}
-	return d.schema(v, base, ref), nil
+	return d.schema(v, base, ref, s.scope), nil
 }
 
 // step returns a member or an element, nil if it is missing.

@@ -2,7 +2,6 @@ package jsonschema
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 )
 
@@ -122,7 +121,7 @@ func (c *compiler) read(l literal) ([]*shape, error) {
 		}
 		shapes = slices.Clone(shapes)
 		for i, s := range shapes {
-			shapes[i] = unevaluated(s, name, literal{s: sub})
+			shapes[i] = c.unevaluated(s, name, literal{s: sub})
 		}
 	}
 	if l.not {
@@ -136,10 +135,22 @@ func (c *compiler) read(l literal) ([]*shape, error) {
 // typed reports whether a schema has a type beside a reference that stands alone to the letter. Its author means both.
 func (c *compiler) typed(s *schema) bool { return !c.opts.Exact && s.v.member("type") != nil }
 
-// unevaluated adds what holds of the members or elements of which nothing was said.
-func unevaluated(s *shape, name string, rest literal) *shape {
+// unevaluated adds what holds of the members or elements of which nothing was said. Of elements that an array has to
+// contain it is said that they are so.
+func (c *compiler) unevaluated(s *shape, name string, rest literal) *shape {
 	out := *s
 	if name == "unevaluatedItems" {
+		some := &value{kind: '['}
+		for _, has := range s.arr.contains {
+			if !has.silent && !has.lit.not {
+				some.items = append(some.items, has.lit.s.v)
+			}
+		}
+		if len(some.items) > 0 {
+			some.items = append(some.items, rest.s.v)
+			either := &value{kind: '{', names: []string{"anyOf"}, items: []*value{some}}
+			rest.s = c.doc.schema(either, rest.s.base, rest.s.path, rest.s.scope)
+		}
 		app := arrayApp{rest: &rest}
 		for _, a := range s.arr.apps {
 			if a.silent {
@@ -154,13 +165,6 @@ func unevaluated(s *shape, name string, rest literal) *shape {
 		}
 		out.arr.apps = append(slices.Clone(s.arr.apps), app)
 		out.about |= kArray
-		if len(s.arr.contains) > 0 {
-			out.refused = maps.Clone(s.refused)
-			if out.refused == nil {
-				out.refused = map[kinds]*Error{}
-			}
-			out.refused[kArray] = &Error{rest.s.path, name, "can't be decided together with contains"}
-		}
 		return &out
 	}
 	app := objectApp{rest: &rest}
@@ -187,7 +191,10 @@ func unevaluated(s *shape, name string, rest literal) *shape {
 // silent returns the shape of a negation: what it says evaluates nothing.
 func (a *shape) silent() *shape {
 	out := *a
-	out.arr.apps, out.obj.apps = slices.Clone(a.arr.apps), slices.Clone(a.obj.apps)
+	out.arr.apps, out.obj.apps, out.arr.contains = slices.Clone(a.arr.apps), slices.Clone(a.obj.apps), slices.Clone(a.arr.contains)
+	for i := range out.arr.contains {
+		out.arr.contains[i].silent = true
+	}
 	for i := range out.arr.apps {
 		out.arr.apps[i].silent = true
 	}
@@ -208,7 +215,7 @@ func (c *compiler) sub(s *schema, v *value, at string) (*schema, error) {
 	if v.kind != '{' && v.kind != 't' && v.kind != 'f' {
 		return nil, c.fail(s, at, "%s, want a schema: an object, true or false", v)
 	}
-	return c.doc.schema(v, s.base, s.path+"/"+at), nil
+	return c.doc.schema(v, s.base, s.path+"/"+at, s.scope), nil
 }
 
 // subs returns the schemas in an array.

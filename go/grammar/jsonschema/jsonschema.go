@@ -104,7 +104,7 @@ func newCompiler(g *grammar.Grammar, text []byte, opts Options) (*compiler, erro
 		g: g, opts: opts, doc: newDocument(v), known: map[literal][]*shape{}, within: map[literal]bool{}, barren: map[string]bool{},
 		work: g.Work, matching: g.Work.Part(maxMatches, tooComplex), rules: map[string]grammar.Ref{}, common: map[string]grammar.Ref{}, constants: map[*value]*schema{}, own: map[*schema]*schema{},
 	}
-	c.root = c.doc.schema(v, "", "#")
+	c.root = c.doc.schema(v, "", "#", nil)
 	return c, c.guidance(v.member("x-guidance"))
 }
 
@@ -222,7 +222,7 @@ func (c *compiler) followed(s set) set {
 			if ref == nil || ref.kind != '"' || c.typed(l.s) || !c.doc.old && slices.ContainsFunc(l.s.v.names, func(n string) bool { return n != "$ref" && !annotations[n] }) {
 				break
 			}
-			to, err := c.doc.target(l.s, ref.text)
+			to, err := c.doc.target(l.s, ref.text, false)
 			if err != nil { // it is reported where the schema is read
 				break
 			}

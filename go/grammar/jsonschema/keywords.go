@@ -57,14 +57,12 @@ func readRef(c *compiler, l literal, name string, v *value) ([]*shape, error) {
 	if v.kind != '"' {
 		return nil, fmt.Errorf("%s, want a string", v)
 	}
-	to, err := c.doc.target(l.s, v.text)
+	to, err := c.doc.target(l.s, v.text, name == "$dynamicRef")
 	if err != nil {
 		return nil, err
 	}
-	if name != "$ref" {
-		if a := to.v.member("$dynamicAnchor"); a != nil && c.doc.dynamic[a.text] > 1 || to.v.member("$recursiveAnchor") != nil {
-			return nil, fmt.Errorf("%q depends on where it is reached from, which can't be decided", v.text)
-		}
+	if name == "$recursiveRef" && to.v.member("$recursiveAnchor") != nil {
+		return nil, fmt.Errorf("%q depends on where it is reached from, which can't be decided; want $dynamicRef", v.text)
 	}
 	return c.shapes(literal{to, l.not})
 }
@@ -183,7 +181,7 @@ func (c *compiler) beside(s *schema) set {
 	}
 	own := always
 	if len(v.names) > 0 {
-		own = c.doc.schema(v, s.base, s.path)
+		own = c.doc.schema(v, s.base, s.path, s.scope)
 	}
 	c.own[s] = own
 	return set{{s: own}}.with()

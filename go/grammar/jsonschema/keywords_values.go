@@ -105,7 +105,7 @@ func (c *compiler) constant(v *value) *schema {
 	if s := c.constants[v]; s != nil {
 		return s
 	}
-	s := c.doc.schema(&value{kind: '{', names: []string{"const"}, items: []*value{v}}, "", "#")
+	s := c.doc.schema(&value{kind: '{', names: []string{"const"}, items: []*value{v}}, "", "#", nil)
 	c.constants[v] = s
 	return s
 }
@@ -218,7 +218,7 @@ func readItems(c *compiler, l literal, name string, v *value) ([]*shape, error) 
 	case app.rest == nil:
 	case len(app.prefix) == 0:
 		a := only(kArray)
-		a.arr.contains = []contains{{literal{app.rest.s, true}, 1, -1}}
+		a.arr.contains = []contains{{lit: literal{app.rest.s, true}, min: 1, max: -1}}
 		out = append(out, a)
 	case app.rest.s.v.kind == 'f':
 		a := only(kArray)
@@ -260,7 +260,7 @@ func readContains(c *compiler, l literal, _ string, v *value) ([]*shape, error) 
 	if err != nil {
 		return nil, err
 	}
-	has := contains{literal{s: sub}, 1, -1}
+	has := contains{lit: literal{s: sub}, min: 1, max: -1}
 	if m := l.s.v.member("minContains"); m != nil {
 		if has.min, err = m.count(); err != nil {
 			return nil, c.fail(l.s, "minContains", "%v", err)
@@ -281,12 +281,12 @@ func readContains(c *compiler, l literal, _ string, v *value) ([]*shape, error) 
 		out = append(out, a)
 	} else if has.min > 1 {
 		a := only(kArray)
-		a.arr.contains = []contains{{has.lit, 0, has.min - 1}}
+		a.arr.contains = []contains{{lit: has.lit, max: has.min - 1}}
 		out = append(out, a)
 	}
 	if has.max >= 0 {
 		a := only(kArray)
-		a.arr.contains = []contains{{has.lit, has.max + 1, -1}}
+		a.arr.contains = []contains{{lit: has.lit, min: has.max + 1, max: -1}}
 		out = append(out, a)
 	}
 	return out, nil

@@ -104,6 +104,7 @@ type arrayApp struct {
 type contains struct {
 	lit      literal
 	min, max int
+	silent   bool
 }
 
 // objects is what objects may be.
