@@ -287,10 +287,20 @@ static const float *bias_at(const struct qn_attend *op, int head, int64_t i)
 	return op->bias + head * 2 * (span + QN_KV_BLOCK) + span + edge + i;
 }
 
-/* Which of a row's n numbers pairs of a query and a key have whose distance is d. */
-static int32_t relative_at(const struct qn_relative *op, int64_t d)
+/*
+ * Which of a row's n numbers pairs of a query and a key have whose distances are d - n_at + 1 .. d, the last one first:
+ * there, or, where some are further apart than others are told from, in `copy`.
+ */
+static const int32_t *relative_at(const struct qn_relative *op, int64_t d, int n_at, int32_t *copy)
 {
-	return op->at[op->span + (d < -op->span ? -op->span : d > op->span ? op->span : d)];
+	if (d <= op->span && d - n_at + 1 >= -op->span)
+		return op->at + op->span + d;
+	for (int i = 0; i < n_at; i++) {
+		const int64_t far = d - i;
+
+		copy[n_at - 1 - i] = op->at[op->span + (far < -op->span ? -op->span : far > op->span ? op->span : far)];
+	}
+	return copy + n_at - 1;
 }
 
 /* What is added to the scores of the keys of block b, for the rows of a tile of kv head h. */
@@ -301,10 +311,12 @@ static void relative_block(const struct run *c, const struct qn_attend *op, cons
 	const int group = op->heads.n_head / op->heads.n_head_kv, heads = tile->h1 - tile->h0;
 	const int n = (int)(tile->t1 - tile->t0) * heads;
 	const int32_t *pos = c->batch->pos;
+	const int toks = (int)(tile->t1 - tile->t0);
 	const int64_t first = b * QN_KV_BLOCK;
+	int32_t copy[TILE_ROWS > QN_KV_BLOCK ? TILE_ROWS : QN_KV_BLOCK];
 
 	for (int r = 0; r < n; r++) {
-		const int64_t t = tile->t0 + r / heads, head = h * group + tile->h0 + r % heads, d = pos[t] - first;
+		const int64_t t = tile->t0 + r / heads, head = h * group + tile->h0 + r % heads;
 		float *y = w->relative + r * QN_KV_BLOCK;
 
 		w->bias[r] = y;
@@ -314,9 +326,10 @@ static void relative_block(const struct run *c, const struct qn_attend *op, cons
 		}
 
 		const float *x = buf_row(c, rel->by_query, t) + head * rel->step;
+		const int32_t *at = relative_at(rel, pos[t] - first, QN_KV_BLOCK, copy);
 
 		for (int i = 0; i < QN_KV_BLOCK; i++)
-			y[i] = x[relative_at(rel, d - i)];
+			y[i] = x[at[-i]];
 	}
 	if (rel->by_key < 0)
 		return;
@@ -327,11 +340,16 @@ static void relative_block(const struct run *c, const struct qn_attend *op, cons
 		if (key < 0 || c->batch->seq[key] != c->batch->seq[tile->t0])
 			continue;
 
-		const float *x = buf_row(c, rel->by_key, key) + (int64_t)(h * group + tile->h0) * rel->step;
+		const int32_t *at = relative_at(rel, pos[tile->t1 - 1] - first - i, toks, copy) - (toks - 1);
 
-		for (int r = 0; r < n; r++)
-			w->relative[r * QN_KV_BLOCK + i] += x[(r % heads) * (int64_t)rel->step +
-			                                      relative_at(rel, pos[tile->t0 + r / heads] - first - i)];
+		for (int g = 0; g < heads; g++) {
+			const float *x = buf_row(c, rel->by_key, key) +
+			                 (int64_t)(h * group + tile->h0 + g) * rel->step;
+			float *y = w->relative + g * QN_KV_BLOCK + i;
+
+			for (int t = 0; t < toks; t++)
+				y[t * heads * QN_KV_BLOCK] += x[at[t]];
+		}
 	}
 }
 
