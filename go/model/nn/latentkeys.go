@@ -89,9 +89,14 @@ func (k *Keys) WindowLatents() {
 		k.Has(kept)
 	}
 	c.WindowLatent = n
+	const types = "attention.indexer.types"
+	indexed := k.Layered(types, func(il int) bool { return c.Layers[il].Window == 0 })
 	for il := range c.Layers {
 		l := &c.Layers[il]
-		if l.Indexed = l.Window == 0; l.Indexed {
+		if l.Indexed = l.Window == 0; indexed(il) != l.Indexed {
+			k.Fail(types, "%v for layer %d, whose window is %d: want those without a window, and no others", indexed(il), il,
+				l.Window)
+		} else if l.Indexed {
 			continue
 		}
 		l.HeadDim, l.ValueDim = n.Rank+n.RopeDim, n.Rank

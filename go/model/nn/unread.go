@@ -55,6 +55,7 @@ var ofWindows = map[string]string{
 
 // unread refuses keys that were not read and whose values are not neutral.
 func (k *Keys) unread() {
+	const order = "attention.causal"
 	asked := maps.Clone(k.asked) // what follows asks for all
 	check := func(key string, same []float64) {
 		if !k.Has(key) || asked[key] {
@@ -77,6 +78,9 @@ func (k *Keys) unread() {
 		if all := ofWindows[key]; k.Has(all) {
 			check(key, k.valuesOf(all))
 		}
+	}
+	if causal, err := k.File.Bool(k.Name(order)); err == nil && causal && k.Config.BothWays {
+		k.Fail(order, "true is not supported by %s, whose tokens see those after them", k.Config.Arch)
 	}
 	if gating := gatings[k.Config.ExpertGating]; k.Config.NExpert > 0 && gating != nil {
 		// the softmax of all or of the chosen is then the same
