@@ -149,6 +149,7 @@ VISION = dict(hidden_size=32, embed_dim=32, intermediate_size=32, depth=1, num_l
 
 
 SECTIONS = rope(mrope_section=[2, 3, 3])
+HUNYUAN = rope(mrope_section=[2, 2, 2, 2])
 
 
 def with_vision(text, **more):
@@ -601,6 +602,14 @@ FAMILIES = {
     "qwen35": ("qwen3_5_text", LINEAR, {
         "tied": {"tie_word_embeddings": True}, "wide": {"linear_value_head_dim": 32},
         "partial": rope(partial_rotary_factor=0.5)}),
+    "paddleocr": ("paddleocr_vl", with_vision({"head_dim": 16, **SECTIONS}), {
+        "bias": with_vision({"head_dim": 16, **SECTIONS, "use_bias": True}),
+        "untied": with_vision({"head_dim": 16, **SECTIONS, "tie_word_embeddings": False}, tie_word_embeddings=False)}),
+    "hunyuanvl": ("hunyuan_vl", with_vision({"head_dim": 16, "pad_token_id": 0, **HUNYUAN}), {
+        "untied": with_vision({"head_dim": 16, "pad_token_id": 0, "tie_word_embeddings": False, **HUNYUAN},
+                              tie_word_embeddings=False),
+        "alpha": with_vision({"head_dim": 16, "pad_token_id": 0, **rope(
+            "dynamic", alpha=50.0, factor=1.0, mrope_section=[2, 2, 2, 2])})}),
     "zamba2": ("zamba2", {
         "num_hidden_layers": 6, "layers_block_type": ["linear_attention", "hybrid", "linear_attention", "hybrid", "hybrid",
                                                       "linear_attention"],

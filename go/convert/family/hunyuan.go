@@ -28,7 +28,9 @@ var hunyuanVL = lang.Family{
 	}.And(ends, attention, dense),
 	Keys: func(k *lang.Keys) {
 		if r := k.RopeOf("full_attention"); r.Has("mrope_section xdrope_section") {
-			k.F("rope.scaling.alpha", r.Number("alpha"))
+			if r.Has("alpha") {
+				k.F("rope.scaling.alpha", r.Number("alpha"))
+			}
 			k.Take(r)
 		} else {
 			stretched(k)
