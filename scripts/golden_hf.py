@@ -13,7 +13,8 @@ A family is a file NAME.json with the version of transformers and a case in each
     name      of the variant
     config    config.json, as transformers saves it
     tensors   lines "LAYERS: NAME SHAPE... SCALE OFFSET": # in a name stands for the numbers of LAYERS, such as 0-3,5.
-              Element i of a tensor is OFFSET + SCALE * noise(NAME, i), computed in doubles and stored as F32
+              Element i of a tensor is OFFSET + SCALE * noise(NAME, i), computed in doubles and stored as F32; where
+              SCALE is "below", it is that noise as an integer of 0 or more and below OFFSET, stored as I64
     prompt    token ids
     greedy    the ids that follow, each the likeliest
     sampled   for each position of both but the last, the log-probabilities of the tokens that sampled() names
@@ -48,6 +49,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForImageText
 ARCHIVE = pathlib.Path(__file__).parent.parent / "go/convert/testdata/transformers"
 VOCAB, PROMPT, GREEDY, SAMPLES = 272, 72, 16, 3
 CONSTANTS = ("_decay", "slope_rate")  # ends of names of tensors that follow from a configuration: they are left out
+INTEGERS, CHOICES = ("tid2eid",), 8  # ends of names of tensors of integers, which are experts: as many as that
 FORCED = 7  # the token that answers of the variant "forced" begin with, as those in a language do
 
 
@@ -508,7 +510,8 @@ FAMILIES = {
             "compressed_sparse_attention", "sliding_attention"]}, {
         "yarn": {"rope_parameters": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32,
                                      "beta_fast": 32.0, "beta_slow": 1.0}},
-        "norm": {"norm_topk_prob": False}, "limit": {"swiglu_limit": 0.3}, "softmax": {"scoring_func": "sigmoid"}}),
+        "norm": {"norm_topk_prob": False}, "limit": {"swiglu_limit": 0.3}, "softmax": {"scoring_func": "sigmoid"},
+        "hash": {"num_hash_layers": 2}}),
     "qwen4exp": ("qwen4_exp_text", {**EXPERTS, "head_dim": 16, "hc_count": 2, "hc_lowrank": 32, "num_hidden_layers": 4,
         "shared_expert_intermediate_size": 48, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
         "linear_key_head_dim": 16, "linear_value_head_dim": 16, "indexer_n_heads": 2, "indexer_head_dim": 16,
@@ -684,8 +687,8 @@ def named(shapes):
         at = re.search(r"(?<=\.)\d+(?=\.)", name)
         layer = int(at[0]) if at else None
         pattern = name[:at.start()] + "#" + name[at.end():] if at else name
-        scale, offset = spread(name, shape)
-        what = " ".join([pattern, *map(str, shape), f"{scale:g}", f"{offset:g}"])
+        scale, offset = ("below", CHOICES) if name.endswith(INTEGERS) else (f"{x:g}" for x in spread(name, shape))
+        what = " ".join([pattern, *map(str, shape), scale, str(offset)])
         lines.setdefault(what, []).append(layer)
     out = []
     for what, layers in lines.items():
@@ -705,8 +708,12 @@ def written(path, shapes):
     header, data = {}, bytearray()
     for name, shape in sorted(shapes.items()):
         scale, offset = spread(name, shape)
-        raw = (offset + scale * noise(name, int(np.prod(shape)))).astype("<f4").tobytes()
-        header[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
+        x = noise(name, int(np.prod(shape)))
+        if name.endswith(INTEGERS):
+            kind, raw = "I64", ((x + 1) / 2 * CHOICES).astype("<i8").tobytes()
+        else:
+            kind, raw = "F32", (offset + scale * x).astype("<f4").tobytes()
+        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [len(data), len(data) + len(raw)]}
         data += raw
     text = json.dumps(header | {"__metadata__": {"format": "pt"}}).encode()
     path.write_bytes(struct.pack("<Q", len(text)) + text + data)

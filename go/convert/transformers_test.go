@@ -72,16 +72,25 @@ func sampledAt(ids []int32, position, n, vocab int) []int32 {
 func (c truth) write(t *testing.T, dir string) {
 	t.Helper()
 	header, data := map[string]any{}, []byte{}
-	put := func(name string, shape []int, scale, offset float64) {
-		hash, n := hashOf(name), 1
+	put := func(name string, shape []int, scale string, offset float64) {
+		hash, n, kind := hashOf(name), 1, "F32"
 		for _, d := range shape {
 			n *= d
 		}
 		begin := len(data)
-		for i := range n {
-			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(float32(offset+float64(scale*noise(hash, i)))))
+		if scale == "below" {
+			kind = "I64"
+			for i := range n {
+				data = binary.LittleEndian.AppendUint64(data, uint64((noise(hash, i)+1)/2*offset))
+			}
+		} else {
+			times := must(strconv.ParseFloat(scale, 64))
+			for i := range n {
+				x := float32(offset + float64(times*noise(hash, i)))
+				data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
+			}
 		}
-		header[name] = map[string]any{"dtype": "F32", "shape": shape, "data_offsets": []int{begin, len(data)}}
+		header[name] = map[string]any{"dtype": kind, "shape": shape, "data_offsets": []int{begin, len(data)}}
 	}
 	for _, line := range c.Tensors {
 		layers := []int{-1}
@@ -93,7 +102,7 @@ func (c truth) write(t *testing.T, dir string) {
 		for _, w := range words[1 : len(words)-2] {
 			shape = append(shape, must(strconv.Atoi(w)))
 		}
-		scale := must(strconv.ParseFloat(words[len(words)-2], 64))
+		scale := words[len(words)-2]
 		offset := must(strconv.ParseFloat(words[len(words)-1], 64))
 		for _, il := range layers {
 			put(strings.ReplaceAll(words[0], "#", strconv.Itoa(il)), shape, scale, offset)
