@@ -69,7 +69,7 @@ func (u *AdapterUses) Take(r *field.Reader) error {
 		if i == engine.MaxAdapters {
 			return fmt.Errorf("more than %d adapters, want at most so many", engine.MaxAdapters)
 		}
-		one, seen := adapterUse{ID: -1, Scale: 1}, false
+		one, seen := adapterUse{Scale: 1}, false
 		err := r.Members(wantUses, func(name string) error {
 			switch name {
 			case "id":

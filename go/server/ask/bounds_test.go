@@ -37,6 +37,10 @@ func read(body string) (ask.Options, ask.Conversation, error) {
 	return o, c, field.ReadSome([]byte(body), fields)
 }
 
+func readPrompts(body string, p *ask.Prompts) error {
+	return field.ReadSome([]byte(`{"prompt":`+body+`}`), []field.Field{ask.PromptField(p)})
+}
+
 // What is at a bound is taken, and what is above it is refused in words that say the bound and the element.
 func TestBounds(t *testing.T) {
 	t.Parallel()
@@ -116,6 +120,21 @@ func TestBounds(t *testing.T) {
 		{"response_format", `{"type":"text","schema":null}`, `{"type":"json_object","schema":5}`, "response_format: schema: 5, want a JSON schema"},
 		{"response_format", `{"type":"json_object","value":{}}`, `{"type":"json_schema","json_schema":{"schema":null}}`, "response_format: json_schema: schema: missing, want a JSON schema"},
 		{"speculative.types", `"ngram"`, `"magic"`, `speculative.types: the string "magic", `},
+		{"speculative.types", `"off"`, `5`, "speculative.types: 5, want a string"},
+		{"grammar", `""`, `7`, "grammar: 7, want a grammar"},
+		{"guided_json", `"{}"`, `7`, "guided_json: 7, want a JSON schema"},
+		{"json_schema", `true`, `"{}"`, "json_schema: the string "},
+		{"structured_outputs", `{"structural_tag":"{}"}`, `{"structural_tag":[]}`, "structured_outputs: structural_tag: an array, want a structural tag"},
+		{"stop", `""`, `7`, "stop: 7, want a string or an array of at most 64"},
+		{"samplers", `[]`, `7`, "samplers: 7, want an array of names"},
+		{"samplers", `["TOP-K"]`, `["luck"]`, `samplers: "luck" is no sampler, want an array of names`},
+		{"samplers", `[]`, `[7]`, "samplers: 7, want an array of names"},
+		{"dry_sequence_breakers", `[]`, `[7]`, "dry_sequence_breakers: 7, want an array of at most 32 texts"},
+		{"tools", `[{"type":"custom","custom":{"name":"c","format":{"type":"text"}}}]`, `[{"type":"custom","custom":7}]`, "tools: element 0: custom: 7, want an object with a name"},
+		{"tools", `[{"function":{"name":"f","strict":true,"more":[1]},"more":{}}]`, `[{"function":{"name":"f","strict":1}}]`, "tools: element 0: function: strict: 1, want true or false"},
+		{"tool_choice", `{"type":"allowed_tools","allowed_tools":{"more":1,"tools":[{"name":"f"}]}}`, `{"type":"allowed_tools","allowed_tools":7}`, "tool_choice: allowed_tools: 7, want an object"},
+		{"tool_choice", `{"function":{"name":"f","more":7}}`, `{"function":{"name":7}}`, "tool_choice: function: name: 7, want a string"},
+		{"chat_template_kwargs", `{"a":null}`, `7`, "chat_template_kwargs: 7, want an object"},
 		{"sse_ping_interval", "86400", "86401", "sse_ping_interval: 86401, want an integer from -1 to 86400"},
 	} {
 		if _, _, err := read(`{"` + tt.field + `":` + tt.fits + `}`); err != nil {
@@ -233,6 +252,12 @@ func TestTranscript(t *testing.T) {
 	const want = `system: a|b; user: c|d|e; assistant:  [1 f {}] [2 g {"x":1}]; tool 2 g: r; tool 1 f: ; tool 3 : s|t; assistant (tv): u|w`
 	if got != want {
 		t.Errorf("%s\nwant %s", got, want)
+	}
+	var late ask.Transcript
+	late.Add("user", "a")
+	late.Add("system", "b")
+	if got := fake.Shown(&ask.Conversation{Messages: late.Messages}); got != "user: a|b" {
+		t.Errorf("behind the first message: %s", got)
 	}
 	if m := c.Messages[2]; !m.Content.Null {
 		t.Errorf("an answer of calls alone has content: %+v", m)
