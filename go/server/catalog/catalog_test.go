@@ -211,6 +211,21 @@ func TestCreate(t *testing.T) {
 	if got := create("mario", "a"); !strings.Contains(got, "this server stores nothing with a name") {
 		t.Errorf("without a library: %q", got)
 	}
+	if err := list.Delete(t.Context(), "a"); !errors.Is(err, catalog.ErrNoLibrary) {
+		t.Errorf("a model of a server without a library is deleted: %v", err)
+	}
+	list.Library = lib
+	wrong, err := persona.ReadParameters([]byte(`{"top_p":7}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := list.Create(t.Context(), &persona.Persona{Name: "mario", From: "a", Parameters: wrong}); err == nil || !strings.Contains(err.Error(), "parameters: top_p: 7") || len(lib.Created) != 0 {
+		t.Errorf("with parameters that no request could have: %v", err)
+	}
+	list.Library = full{lib}
+	if got := create("mario", "a"); got != "model: the disk is full" {
+		t.Errorf("where nothing can be kept: %q", got)
+	}
 	list.Library = lib
 	for name, want := range map[string][2]string{"mario": {"none", `there is no model "none"`}, "a": {"b", "not in the cache"}, "b:latest": {"a", "not in the cache"}} {
 		if got := create(name, want[0]); !strings.Contains(got, want[1]) {
@@ -221,6 +236,11 @@ func TestCreate(t *testing.T) {
 		t.Errorf("%q, %+v", got, lib.Created)
 	}
 }
+
+// full is a library that keeps nothing.
+type full struct{ *fake.Shelf }
+
+func (full) Create(context.Context, *persona.Persona) error { return errors.New("the disk is full") }
 
 // A server that ends leaves no download behind, and begins none.
 func TestCloseEndsDownloads(t *testing.T) {
