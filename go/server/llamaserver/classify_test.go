@@ -333,6 +333,23 @@ func TestCosinesOfPairs(t *testing.T) {
 	}
 }
 
+// What the template of a conversation refuses, and an engine that ends while it makes vectors, are errors.
+func TestDecisionsAndCosinesThatFail(t *testing.T) {
+	t.Parallel()
+	s := fake.New(t, "", func(_ *server.Config, m *ask.Model, f *fake.Engine) {
+		m.Engine = unclassed{f}
+	})
+	if status, b, _ := s.Do("POST", "/v1/decisions", `{"messages":[{"role":"alien","content":"x"}],"choices":["a","b"]}`); status != 400 ||
+		!strings.Contains(string(b), "roles must be of this world") {
+		t.Errorf("%d %s", status, b)
+	}
+	s.Model().VectorsOnly = "it makes vectors"
+	s.Err = engine.ErrClosing
+	if status, b, _ := s.Do("POST", "/v1/rerank", `{"query":"a","documents":["b"]}`); status != 503 {
+		t.Errorf("%d %s", status, b)
+	}
+}
+
 // unclassed is an engine without a classifier.
 type unclassed struct{ *fake.Engine }
 

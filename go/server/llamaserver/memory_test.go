@@ -1,6 +1,7 @@
 package llamaserver_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -39,6 +40,11 @@ func TestRealMemory(t *testing.T) {
 	if u.Limit != 1<<30 || u.LimitedBy != "test" || sum != u.Used || u.Used+u.Free != u.Limit || u.Peak < u.Used ||
 		u.Pressure != "none" {
 		t.Errorf("%+v: the purposes have %d bytes", u, sum)
+	}
+	if !slices.IsSortedFunc(u.Purposes, func(a, b purposeUse) int {
+		return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Purpose, b.Purpose))
+	}) {
+		t.Errorf("the largest is not first: %+v", u.Purposes)
 	}
 	for _, want := range []string{"packed weights", "keys and values", "activations", "requests", "grammars",
 		"stored responses"} {

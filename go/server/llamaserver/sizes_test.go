@@ -288,6 +288,9 @@ func TestSlotFilesThatFail(t *testing.T) {
 	if err != nil || len(left) != 3 {
 		t.Errorf("%v are left, %v", left, err)
 	}
+	if status, b, _ := s.Do("POST", "/slots/4?action=erase", ""); status != 400 || fake.ErrorOf(t, b).Message != `id_slot: "4", want 0 to 3` {
+		t.Errorf("%d %s", status, b)
+	}
 	for id, want := range map[string]string{"-1": "400", "4": "400", "x": "400", "3": "400", "2": `{"id_slot":2,"n_erased":3}`} {
 		status, b, _ := s.Do("POST", "/slots/"+id+"?action=erase", "")
 		if status == 200 && string(b) != want || status != 200 && fmt.Sprint(status) != want {
