@@ -14,6 +14,7 @@ import (
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/catalog"
+	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/internal/fake"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -395,5 +396,32 @@ func TestAppliedAdapters(t *testing.T) {
 		if a := m.LoRA.Named("poet"); a.Applied != want || a.Scale != 3 || a == before {
 			t.Errorf("%s: %+v", body, a)
 		}
+	}
+}
+
+// What is not supported is refused unless it asks for nothing, and a form that begins late has to be told when.
+func TestNeutralsAndTriggers(t *testing.T) {
+	t.Parallel()
+	one := []field.Field{field.Setting("x", ask.Neutral{Is: 1, Ok: func(v any) bool { return v == 1.0 || v == nil }, Want: "1"}, "")}
+	for body, want := range map[string]string{`{"x":1}`: "", `{"x":null}`: "", `{"x":2}`: "x: 2 is not supported yet, want 1", `{"x":[1}`: "x: the body is not JSON"} {
+		if err := field.ReadSome([]byte(body), one); (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", body, err, want)
+		}
+	}
+	s := fake.New(t, "Hello", nil)
+	many := func(n int) string { return `["a"` + strings.Repeat(`,"a"`, n-1) + `]` }
+	for fields, want := range map[string]string{
+		`"grammar":"root ::= \"a\"","grammar_lazy":true`:  "grammar_triggers: missing, want the triggers of grammar_lazy",
+		`"grammar":"root ::= \"a\"","grammar_lazy":false`: "", `"preserved_tokens":` + many(1024): "",
+		`"preserved_tokens":` + many(1025): "preserved_tokens: 1025 texts, want at most 1024",
+	} {
+		status, b, _ := s.Do("POST", "/completion", `{"prompt":"x","n_predict":1,`+fields+`}`)
+		if (status == 200) != (want == "") || want != "" && fake.ErrorOf(t, b).Message != want {
+			t.Errorf("%.60s: %d %.200s, want %q", fields, status, b, want)
+		}
+	}
+	var c ask.Transcript
+	if c.Say(); len(c.Messages) != 1 || !c.Messages[0].Content.Null {
+		t.Errorf("nothing said is %+v", c.Messages)
 	}
 }
