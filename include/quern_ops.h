@@ -79,10 +79,11 @@ enum qn_epilogue {
 /* ------------------------------------------------------------------ rows: embeddings, norms, functions */
 
 /*
- * Rows that a token looks up: that of its id, that of its position, the first, or that of its position behind the
- * source of its sequence. The caller knows that it is there.
+ * Rows that a token looks up: that of its id, that of its position, the first, that of its position behind the source
+ * of its sequence, or of two rows that of its text: the second in the second text of a pair. The caller knows that it
+ * is there.
  */
-enum qn_index { QN_INDEX_TOK = 0, QN_INDEX_POS = 1, QN_INDEX_FIRST = 2, QN_INDEX_OWN = 3 };
+enum qn_index { QN_INDEX_TOK = 0, QN_INDEX_POS = 1, QN_INDEX_FIRST = 2, QN_INDEX_OWN = 3, QN_INDEX_TEXT = 4 };
 
 /* QN_OP_EMBED: dst[t] = scale * row i of the table (QN_ROWS), or that added to dst, where i is what index says. */
 struct qn_embed {

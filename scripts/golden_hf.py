@@ -26,6 +26,10 @@ A case of an encoder has one of these in place of the last two:
     labels    for each position, the logits of a classifier of tokens
     sparse    the weight of each token of the vocabulary, as SPLADE makes it of the logits of masked words
 
+and may have
+
+    second    where the second text of a pair begins in the prompt; its tokens have the second type
+
 noise() and sampled() are pure functions of names and numbers, so that the archive needs no weights and no matrices of
 logits: every log-probability depends on all logits of its position.
 """
@@ -50,6 +54,7 @@ ARCHIVE = pathlib.Path(__file__).parent.parent / "go/convert/testdata/transforme
 VOCAB, PROMPT, GREEDY, SAMPLES = 272, 72, 16, 3
 CONSTANTS = ("_decay", "slope_rate")  # ends of names of tensors that follow from a configuration: they are left out
 INTEGERS, CHOICES = ("tid2eid",), 8  # ends of names of tensors of integers, which are experts: as many as that
+SECOND = 29  # where the second text of variants "pair" begins
 FORCED = 7  # the token that answers of the variant "forced" begin with, as those in a language do
 
 
@@ -169,6 +174,8 @@ CLASSIFIERS = {
     "several": {"head": "texts", **LABELS, "problem_type": "multi_label_classification"},
     "tokens": {"head": "tokens", **LABELS},
 }
+PAIRS = {"pair": {}, "pair-texts": CLASSIFIERS["texts"], "pair-tokens": CLASSIFIERS["tokens"],
+         "pair-types": {"type_vocab_size": 3}}
 
 FAMILIES = {
     "llama": ("llama", {}, {
@@ -374,7 +381,7 @@ FAMILIES = {
         "groups": {"n_group": 4, "topk_group": 2}}),
     "bert": ("bert", ENCODER, {
         "tanh": {"hidden_act": "gelu_new"}, "eps": {"layer_norm_eps": 0.5},
-        **CLASSIFIERS}),
+        **CLASSIFIERS, **PAIRS}),
     "roberta": ("roberta", {**ENCODER, "pad_token_id": 1, "type_vocab_size": 1}, CLASSIFIERS),
     "xlmroberta": ("xlm-roberta", {**ENCODER, "pad_token_id": 1, "type_vocab_size": 1}, CLASSIFIERS),
     "distilbert": ("distilbert", {
@@ -382,7 +389,7 @@ FAMILIES = {
         "num_key_value_heads": None, "intermediate_size": None, "num_attention_heads": None, "hidden_size": None}, {
         **CLASSIFIERS, "relu": {"activation": "relu"}}),
     "mpnet": ("mpnet", {**ENCODER, "pad_token_id": 1, "type_vocab_size": None}, CLASSIFIERS),
-    "electra": ("electra", {**ENCODER, "embedding_size": 32}, {**CLASSIFIERS, "wide": {"embedding_size": 64}}),
+    "electra": ("electra", {**ENCODER, "embedding_size": 32}, {**CLASSIFIERS, "wide": {"embedding_size": 64}, **PAIRS}),
     "deberta": ("deberta", {
         **ENCODER, **DEBERTA, "head": ""}, {
         "texts": {"head": "texts", **LABELS}, "tokens": {"head": "tokens", **LABELS}, "c2p": {"pos_att_type": ["c2p"]},
@@ -749,7 +756,7 @@ def neighbours(module):
 neighbours(transformers.models.hy_v4.modeling_hy_v4)
 
 
-def computed(folder, name, forced):
+def computed(folder, name, forced, pair):
     """The prompt, the ids that follow it, and the log-probabilities at each position."""
     config = AutoConfig.from_pretrained(folder)
     kind = "sdpa" if getattr(config, "alibi", False) else "eager"  # Falcon's eager attention adds ALiBi twice
@@ -762,7 +769,7 @@ def computed(folder, name, forced):
     prompt = prompt_of(name)
     if (head := head_of(config)) is not None:
         prompt = [i + 3 if i < 3 else i for i in prompt]  # without those that pad
-        return {"prompt": prompt, **read(model, head, prompt)}
+        return {"prompt": prompt, **pair, **read(model, head, prompt, **pair)}
     source, ids = (prompt, [config.decoder_start_token_id]) if config.is_encoder_decoder else (None, list(prompt))
     ids += forced
     first = len(ids)
@@ -786,10 +793,13 @@ def computed(folder, name, forced):
     return {"prompt": prompt, "greedy": ids[first:], "sampled": samples}
 
 
-def read(model, head, ids):
-    """What an encoder computes of a text."""
+def read(model, head, ids, second=None):
+    """What an encoder computes of a text, or of a pair of texts."""
+    more = {}
+    if second is not None:
+        more["token_type_ids"] = torch.tensor([[int(p >= second) for p in range(len(ids))]])
     with torch.no_grad():
-        out = model(input_ids=torch.tensor([ids]), attention_mask=torch.ones(1, len(ids), dtype=torch.long))
+        out = model(input_ids=torch.tensor([ids]), attention_mask=torch.ones(1, len(ids), dtype=torch.long), **more)
 
     def listed(rows):
         return [[round(float(x), 5) for x in row] for row in rows]
@@ -807,8 +817,9 @@ def read(model, head, ids):
 
 def case(variant, config, folder):
     shapes, forced = saved(folder, config), [FORCED] if variant == "forced" else []
+    pair = {"second": SECOND} if variant.startswith("pair") else {}
     for seed in itertools.count():  # the first prompt whose likeliest tokens are that by far
-        if found := computed(folder, f"prompt {seed}", forced):
+        if found := computed(folder, f"prompt {seed}", forced, pair):
             break
     text = json.loads((folder / "config.json").read_text())
     if forced:

@@ -8,7 +8,8 @@ static int embed_check(const struct plan *p, const struct qn_op *o)
 	const struct qn_embed *op = &o->embed;
 
 	return mat_ok(&op->table) && op->table.layout == QN_ROWS && buf_ok(p, op->dst, op->table.n_in) &&
-	       op->index >= QN_INDEX_TOK && op->index <= QN_INDEX_OWN;
+	       op->index >= QN_INDEX_TOK && op->index <= QN_INDEX_TEXT &&
+	       (op->index != QN_INDEX_TEXT || op->table.n_out > 1);
 }
 
 static size_t embed_scratch(const struct qn_op *o)
@@ -28,6 +29,8 @@ static int64_t row_of(const struct qn_batch *b, enum qn_index index, int64_t t)
 		return b->pos[t];
 	case QN_INDEX_OWN:
 		return b->pos[t] - b->source[b->seq[t]];
+	case QN_INDEX_TEXT:
+		return b->second[b->seq[t]] > 0 && b->pos[t] >= b->second[b->seq[t]];
 	default:
 		return 0;
 	}

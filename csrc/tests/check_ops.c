@@ -53,7 +53,9 @@ static void embed(const struct scene *s)
 
 	for (int t = 0; t < s->r->batch.n_tok; t++) {
 		const struct qn_batch *b = &s->r->batch;
-		const int32_t rows[] = {b->tok[t], b->pos[t], 0, b->pos[t] - (b->source ? b->source[b->seq[t]] : 0)};
+		const int32_t second = b->second && b->second[b->seq[t]] ? b->second[b->seq[t]] : INT32_MAX;
+		const int32_t rows[] = {b->tok[t], b->pos[t], 0, b->pos[t] - (b->source ? b->source[b->seq[t]] : 0),
+		                        b->pos[t] >= second};
 
 		qn_dequantize(m->type, want,
 		              (const uint8_t *)m->data +
@@ -921,10 +923,10 @@ static void embed_wide(struct scene *s, struct qn_pool *pool)
 			check_near("padding", i, (double)row(s, ATT, t)[i], 0, 0);
 }
 
-/* Rows by position, that behind a source too, and the first, added to what is there. */
+/* Rows by position, that behind a source too, the first, and those of texts of pairs, added to what is there. */
 static void embed_added(const struct scene *s, struct qn_pool *pool)
 {
-	static const int32_t source[N_SEQ] = {1, 7, 0, 3};
+	static const int32_t source[N_SEQ] = {1, 7, 0, 3}, second[N_SEQ] = {63, 0, 4, 6};
 	struct scene one = *s;
 	struct tiny_run r = *s->r;
 	const int n = s->r->batch.pos[s->r->batch.n_tok - 1] + 2000;
@@ -938,7 +940,8 @@ static void embed_added(const struct scene *s, struct qn_pool *pool)
 	one.op = &op;
 	one.r = &r;
 	r.batch.source = source;
-	for (op.embed.index = QN_INDEX_TOK; op.embed.index <= QN_INDEX_OWN; op.embed.index++) {
+	r.batch.second = second;
+	for (op.embed.index = QN_INDEX_TOK; op.embed.index <= QN_INDEX_TEXT; op.embed.index++) {
 		memcpy(s->was[X], s->r->bufs[X].data, s->r->bytes[X]);
 		run(&one, pool);
 		embed(&one);

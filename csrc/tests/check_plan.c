@@ -407,6 +407,8 @@ static void expect_two(const struct qn_op *first, const struct qn_op *second, in
 
 static void refuses_simple(void)
 {
+	struct qn_op types = model.ops[find(QN_OP_EMBED, 0)];
+
 	REFUSES(QN_OP_EMBED, 0, kind, 0);
 	REFUSES(QN_OP_EMBED, 0, kind, -1);
 	REFUSES(QN_OP_EMBED, 0, kind, QN_OP_SELECT + 1);
@@ -415,7 +417,12 @@ static void refuses_simple(void)
 	REFUSES_BUF(QN_OP_EMBED, 0, embed.dst);
 	REFUSES(QN_OP_EMBED, 0, embed.dst, FF);
 	REFUSES(QN_OP_EMBED, 0, embed.index, -1);
-	REFUSES(QN_OP_EMBED, 0, embed.index, QN_INDEX_OWN + 1);
+	REFUSES(QN_OP_EMBED, 0, embed.index, QN_INDEX_TEXT + 1);
+	types.embed.index = QN_INDEX_TEXT;
+	types.embed.table.n_out = 2;
+	expect(&types, QN_OK, "a row for each text of a pair");
+	types.embed.table.n_out = 1;
+	expect(&types, QN_EINVAL, "no row for the second text of a pair");
 	TAKES(QN_OP_EMBED, 0, embed.add, 1);
 	REFUSES(QN_OP_ROPE_TABLE, 0, rope_table.freq, NULL);
 	REFUSES(QN_OP_ROPE_TABLE, 0, rope_table.n_rot, 0);

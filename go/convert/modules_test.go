@@ -120,7 +120,7 @@ func TestModules(t *testing.T) {
 			e := must(engine.New(file, engine.Config{Device: device, Ctx: cfg.NCtx, Batch: 128, KV: kvcache.Both(kvcache.F32), Vectors: true}))
 			defer e.Close()
 			read := func(pooling nn.Pooling) (rows [][]float32) {
-				if err := e.Embed(t.Context(), [][]int32{ids}, pooling, func(_ int, vectors [][]float32) error {
+				if err := e.Embed(t.Context(), []engine.Text{{IDs: ids}}, pooling, func(_ int, vectors [][]float32) error {
 					rows = vectors
 					return nil
 				}); err != nil {
@@ -213,7 +213,7 @@ func tokenVectors(t *testing.T, dir string, ids []int32) (rows [][]float32) {
 	defer device.Close()
 	e := must(engine.New(file, engine.Config{Device: device, Ctx: cfg.NCtx, Batch: 128, KV: kvcache.Both(kvcache.F32), Vectors: true}))
 	defer e.Close()
-	if err := e.Embed(t.Context(), [][]int32{ids}, nn.PoolNone, func(_ int, vectors [][]float32) error {
+	if err := e.Embed(t.Context(), []engine.Text{{IDs: ids}}, nn.PoolNone, func(_ int, vectors [][]float32) error {
 		rows = vectors
 		return nil
 	}); err != nil {

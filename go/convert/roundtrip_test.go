@@ -690,7 +690,7 @@ func computed(t *testing.T, d *engine.Device, b []byte, ids []int32) (all []floa
 	defer e.Close()
 	switch {
 	case cfg.BothWays:
-		err = e.Embed(t.Context(), [][]int32{ids}, nn.PoolMean, func(_ int, vectors [][]float32) error {
+		err = e.Embed(t.Context(), []engine.Text{{IDs: ids}}, nn.PoolMean, func(_ int, vectors [][]float32) error {
 			all = append(all, slices.Concat(vectors...)...)
 			return nil
 		})

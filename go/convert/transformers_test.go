@@ -37,6 +37,7 @@ type truth struct {
 	Scores  []float64
 	Labels  [][]float64
 	Sparse  []float64
+	Second  int
 }
 
 // noise returns element i of the noise of a name whose hash is h.
@@ -231,7 +232,7 @@ func (c truth) compareRead(t *testing.T, b []byte) {
 	}
 	defer e.Close()
 	read := func(pooling nn.Pooling) (rows [][]float32) {
-		if err := e.Embed(t.Context(), [][]int32{c.Prompt}, pooling, func(_ int, vectors [][]float32) error {
+		if err := e.Embed(t.Context(), []engine.Text{{IDs: c.Prompt, Second: c.Second}}, pooling, func(_ int, vectors [][]float32) error {
 			rows = vectors
 			return nil
 		}); err != nil {

@@ -157,18 +157,24 @@ func (m *Embedding) Vectors() [][]float32 { return m.all }
 // Probabilities reports whether the scores of PoolRank are probabilities.
 func (m *Embedding) Probabilities() bool { return m.softmax }
 
+// A Text is the tokens of a text to read, or of a pair of texts.
+type Text struct {
+	IDs    []int32
+	Second int // where the second of a pair begins; 0: it is one text
+}
+
 // Embed calls visit with the vectors of each text in turn. A vector does not depend on the other texts. The
 // engine must have been opened for Vectors.
-func (e *Engine) Embed(ctx context.Context, texts [][]int32, pooling nn.Pooling, visit func(text int, vectors [][]float32) error) error {
+func (e *Engine) Embed(ctx context.Context, texts []Text, pooling nn.Pooling, visit func(text int, vectors [][]float32) error) error {
 	if _, err := e.Embedding(1, pooling); err != nil {
 		return err
 	}
-	for i, ids := range texts {
+	for i, t := range texts {
 		switch {
-		case len(ids) == 0:
+		case len(t.IDs) == 0:
 			return fmt.Errorf("text %d has no tokens", i)
-		case len(ids) > e.ctx:
-			return fmt.Errorf("text %d: %w: %d tokens in a context of %d", i, ErrTooLong, len(ids), e.ctx)
+		case len(t.IDs) > e.ctx:
+			return fmt.Errorf("text %d: %w: %d tokens in a context of %d", i, ErrTooLong, len(t.IDs), e.ctx)
 		}
 	}
 	leave := e.device.enter()
@@ -198,11 +204,11 @@ func (e *Engine) Embed(ctx context.Context, texts [][]int32, pooling nn.Pooling,
 
 // together returns how many of the texts share the next pass: as many as there is memory for; one, if the
 // model has recurrent state.
-func (e *Engine) together(texts [][]int32) int {
-	n, tokens, blocks := 1, len(texts[0]), blocksOf(len(texts[0]))
+func (e *Engine) together(texts []Text) int {
+	n, tokens, blocks := 1, len(texts[0].IDs), blocksOf(len(texts[0].IDs))
 	for ; e.model.Config.BothWays && n < min(len(texts), e.seqs); n++ {
-		tokens += len(texts[n])
-		blocks += blocksOf(len(texts[n]))
+		tokens += len(texts[n].IDs)
+		blocks += blocksOf(len(texts[n].IDs))
 		if tokens > e.batch || blocks > blocksOf(e.ctx) {
 			break
 		}
@@ -213,27 +219,28 @@ func (e *Engine) together(texts [][]int32) int {
 func blocksOf(tokens int) int { return (tokens + kvcache.BlockTokens - 1) / kvcache.BlockTokens }
 
 // embed evaluates the texts of one pass, or a single text in slices.
-func (e *Engine) embed(ctx context.Context, texts [][]int32, pooling nn.Pooling) ([]*Embedding, error) {
+func (e *Engine) embed(ctx context.Context, texts []Text, pooling nn.Pooling) ([]*Embedding, error) {
 	all, items, readers := make([]*Embedding, len(texts)), make([]Item, len(texts)), make([]*reading, len(texts))
 	longest := 0
-	for i, ids := range texts {
+	for i, t := range texts {
 		var err error
-		if all[i], err = e.Embedding(len(ids), pooling); err != nil {
+		if all[i], err = e.Embedding(len(t.IDs), pooling); err != nil {
 			return nil, err
 		}
-		if readers[i], err = newReading(all[i], len(ids)); err != nil {
+		if readers[i], err = newReading(all[i], len(t.IDs)); err != nil {
 			return nil, err
 		}
 		items[i].Seq = e.NewSequence()
+		items[i].Seq.second = t.Second
 		defer items[i].Seq.Close()
-		longest = max(longest, len(ids))
+		longest = max(longest, len(t.IDs))
 	}
 	c, forget := cancelOf(ctx)
 	defer forget()
 	for from, n := 0, 0; from < longest; from += n {
 		n = e.kv.Layout().Room(from, e.batch)
-		for i, ids := range texts {
-			items[i].IDs = ids[min(from, len(ids)):min(from+n, len(ids))]
+		for i, t := range texts {
+			items[i].IDs = t.IDs[min(from, len(t.IDs)):min(from+n, len(t.IDs))]
 		}
 		if err := e.pass(c, items); err != nil {
 			return nil, err

@@ -48,10 +48,10 @@ func TestEmbedTogether(t *testing.T) {
 			if e.kv.Available() != e.kv.Limit() {
 				t.Errorf("%d of %d bytes are free", e.kv.Available(), e.kv.Limit())
 			}
-			if err := e.Embed(t.Context(), [][]int32{{5}, nil}, nn.PoolMean, nil); err == nil {
+			if err := e.Embed(t.Context(), []Text{{IDs: []int32{5}}, {}}, nn.PoolMean, nil); err == nil {
 				t.Error("a text of nothing has a vector")
 			}
-			err := e.Embed(t.Context(), [][]int32{make([]int32, 101)}, nn.PoolMean, nil)
+			err := e.Embed(t.Context(), []Text{{IDs: make([]int32, 101)}}, nn.PoolMean, nil)
 			if !errors.Is(err, ErrTooLong) {
 				t.Errorf("a text too long: %v", err)
 			}
@@ -82,7 +82,7 @@ func TestEmbedOverflows(t *testing.T) {
 	}
 	e := open(t, path, Config{Device: device(t, 1), Ctx: 100, Batch: 16, KV: kvcache.Both(kvcache.Q8), Vectors: true})
 	for _, pooling := range []nn.Pooling{nn.PoolMean, nn.PoolCLS, nn.PoolNone} {
-		err := e.Embed(t.Context(), [][]int32{{5, 6}}, pooling, func(_ int, v [][]float32) error { return fmt.Errorf("vectors %v", v[0][:4]) })
+		err := e.Embed(t.Context(), []Text{{IDs: []int32{5, 6}}}, pooling, func(_ int, v [][]float32) error { return fmt.Errorf("vectors %v", v[0][:4]) })
 		if !errors.Is(err, ErrOverflow) {
 			t.Errorf("pooling %d: %v", pooling, err)
 		}
@@ -91,7 +91,11 @@ func TestEmbedOverflows(t *testing.T) {
 
 func embedAll(t *testing.T, e *Engine, texts [][]int32, pooling nn.Pooling) (all [][][]float32) {
 	t.Helper()
-	err := e.Embed(t.Context(), texts, pooling, func(i int, vectors [][]float32) error {
+	read := make([]Text, len(texts))
+	for i, ids := range texts {
+		read[i].IDs = ids
+	}
+	err := e.Embed(t.Context(), read, pooling, func(i int, vectors [][]float32) error {
 		if i != len(all) {
 			t.Fatalf("text %d after %d", i, len(all)-1)
 		}

@@ -18,6 +18,7 @@ type Sequence struct {
 	ids   []int32
 
 	source int // how many of the first tokens an encoder reads
+	second int // where the second text of a pair begins; 0: it is one text
 
 	shifted bool // it has lost tokens: only the state of the first `intact` is that of the tokens alone
 	intact  int
@@ -281,6 +282,7 @@ func (e *Engine) fill(items []Item) (work bool, err error) {
 		}
 		b.AddSeq(table.Units()...)
 		b.Source(s.source)
+		b.Second(s.second)
 		b.Adapt(s.numbers, s.scales)
 		for i, id := range ids {
 			b.Add(id, int32(pos+i))

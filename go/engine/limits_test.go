@@ -307,9 +307,9 @@ func TestTextsOfAPass(t *testing.T) {
 	} {
 		e := &Engine{model: &model.Model{Config: &model.Config{}}, seqs: c.seqs, batch: c.batch, ctx: c.ctx}
 		e.model.Config.BothWays = !c.oneWay
-		var texts [][]int32
+		var texts []Text
 		for _, n := range c.texts {
-			texts = append(texts, make([]int32, n))
+			texts = append(texts, Text{IDs: make([]int32, n)})
 		}
 		if got := e.together(texts); got != c.want {
 			t.Errorf("%+v: %d texts share a pass", c, got)

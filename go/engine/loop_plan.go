@@ -184,7 +184,7 @@ func (l *Loop) attach(j *job) int {
 	}
 	n := table.Len()
 	j.seq = &Sequence{e: l.e, table: table, ids: append(make([]int32, 0, len(ids)+1), ids[:n]...), space: adapterSpace(j.adapters)}
-	j.seq.source = l.e.source(j.Prompt)
+	j.seq.source, j.seq.second = l.e.source(j.Prompt), j.Second
 	j.seq.adapt(j.adapters)
 	return n
 }

@@ -16,6 +16,7 @@ import (
 type Request struct {
 	generate.Params
 	Reader    Reader          // of the prompt; nil: none
+	Second    int             // where the second text of a pair begins in the prompt; 0: it is one text
 	NoCache   bool            // neither uses the prefix cache nor adds to it
 	Namespace string          // of the prefix cache, which is shared only within a namespace
 	Owner     string          // whose text it is: drafts come from recent texts of the same owner, in the namespace, and of no other

@@ -32,7 +32,7 @@ type Batch struct {
 	c *C.struct_qn_batch
 
 	tok, pos, seq, out []int32 // in C memory, allocated at their maximum length
-	source             []int32 // the same, [maxSeq]
+	source, second     []int32 // the same, [maxSeq]
 	n                  int     // tokens
 	sources            int     // of which are of sources
 	from               int     // the first that plans run over
@@ -70,10 +70,10 @@ func NewBatch(maxTok, maxSeq, maxBlocks, maxOut int, groups []Group) (*Batch, er
 		c:   (*C.struct_qn_batch)(calloc(1, C.sizeof_struct_qn_batch)),
 		tok: int32s(maxTok), pos: int32s(maxTok), seq: int32s(maxTok), out: int32s(maxOut), maxSeq: maxSeq,
 	}
-	b.source = int32s(maxSeq)
+	b.source, b.second = int32s(maxSeq), int32s(maxSeq)
 	b.adapter = int32s(maxSeq * MaxAdapters)
 	b.adapterScale = float32s(maxSeq * MaxAdapters)
-	b.c.out, b.c.source = ptr(b.out), ptr(b.source)
+	b.c.out, b.c.source, b.c.second = ptr(b.out), ptr(b.source), ptr(b.second)
 	b.Look(0, 0)
 	b.c.adapter, b.c.adapter_scale = ptr(b.adapter), (*C.float)(unsafe.SliceData(b.adapterScale))
 	b.c.groups = (*C.struct_qn_group)(calloc(len(groups), C.sizeof_struct_qn_group))
@@ -125,6 +125,9 @@ func (b *Batch) Look(from, to int) {
 // Source declares the first n positions of the sequence added last as its source.
 func (b *Batch) Source(n int) { b.source[b.c.n_seq-1] = int32(n) }
 
+// Second declares that the sequence added last is a pair of texts, whose second begins at a position; 0: it is one text.
+func (b *Batch) Second(pos int) { b.second[b.c.n_seq-1] = int32(pos) }
+
 // Sources returns the number of source tokens, which are the first of the batch.
 func (b *Batch) Sources() int { return b.sources }
 
@@ -171,7 +174,7 @@ func (b *Batch) AddSeq(units ...[]int32) {
 		g.held = copy(g.table[row*g.cols:], list)
 	}
 	b.noAdapters(row)
-	b.source[row] = 0
+	b.source[row], b.second[row] = 0, 0
 	b.c.n_seq++
 }
 
@@ -272,7 +275,7 @@ func (b *Batch) Close() {
 	if b.c == nil {
 		return
 	}
-	for _, v := range [][]int32{b.tok, b.pos, b.seq, b.out, b.source, b.adapter} {
+	for _, v := range [][]int32{b.tok, b.pos, b.seq, b.out, b.source, b.second, b.adapter} {
 		free(unsafe.Pointer(unsafe.SliceData(v)))
 	}
 	free(unsafe.Pointer(unsafe.SliceData(b.adapterScale)))

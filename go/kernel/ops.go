@@ -35,6 +35,7 @@ const (
 	ByPosition Index = C.QN_INDEX_POS
 	First      Index = C.QN_INDEX_FIRST // the same row for all
 	ByAnswer   Index = C.QN_INDEX_OWN   // by the position behind the source of the sequence
+	ByText     Index = C.QN_INDEX_TEXT  // the first row, or in the second text of a pair the second: see Batch.Second
 )
 
 func (o Embed) fill(b *planBuilder, op *C.struct_qn_op) error {
@@ -52,6 +53,10 @@ func (o Embed) fill(b *planBuilder, op *C.struct_qn_op) error {
 		b.positions = min(cmp.Or(b.positions, o.Table.Out), o.Table.Out)
 	case ByAnswer:
 		b.answers, b.sided = min(cmp.Or(b.answers, o.Table.Out), o.Table.Out), true
+	case ByText:
+		if o.Table.Out < 2 {
+			return shapeErr("a table of %d rows, want one for each text of a pair", o.Table.Out)
+		}
 	}
 	return b.floats(&c.dst, o.Dst, TokRows, o.Table.In)
 }

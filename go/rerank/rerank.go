@@ -4,6 +4,7 @@ package rerank
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 
@@ -21,13 +22,14 @@ type Model struct {
 
 // Pairing returns what makes tokens of the query and a document: by the file's template for
 // them, or with what the vocabulary puts between two texts. Then the query is encoded once.
-func (m *Model) Pairing(query string) (pair func(document string) ([]int32, error), err error) {
+func (m *Model) Pairing(query string) (pair func(document string) (engine.Text, error), err error) {
 	tok := m.Tokenizer
 	if v, _ := m.Metadata.Value("tokenizer.chat_template.rerank"); v != nil {
 		if template, ok := v.(string); ok {
-			return func(document string) ([]int32, error) {
+			return func(document string) (engine.Text, error) {
 				whole, literal := fill(template, map[string]string{"{query}": query, "{document}": document})
-				return m.Encode(whole, tokenizer.Options{NoSpecial: true, ParseSpecial: true, Literal: literal}, 0)
+				ids, err := m.Encode(whole, tokenizer.Options{NoSpecial: true, ParseSpecial: true, Literal: literal}, 0)
+				return engine.Text{IDs: ids}, err
 			}, nil
 		}
 	}
@@ -44,13 +46,52 @@ func (m *Model) Pairing(query string) (pair func(document string) ([]int32, erro
 	if eos, ok := tok.EOS(); ok && tok.AddEOS() {
 		head, tail = append(head, eos), append(tail, eos)
 	}
-	if sep, ok := m.separator(); ok {
+	sep, ok, err := m.separator()
+	if err != nil {
+		return nil, err
+	}
+	if ok {
 		head = append(head, sep)
 	}
-	return func(document string) ([]int32, error) {
+	types, err := m.types()
+	if err != nil {
+		return nil, err
+	}
+	second := 0
+	if types {
+		second = len(head)
+	}
+	return func(document string) (engine.Text, error) {
 		ids, err := m.Encode(document, plain, len(head))
-		return slices.Concat(head, ids, tail), err
+		return engine.Text{IDs: slices.Concat(head, ids, tail), Second: second}, err
 	}, nil
+}
+
+// Keys of pairs that GGUF lacks: see quern.tokenizer in docs/models.md.
+const (
+	pairSeparator = "quern.tokenizer.pair_separator"
+	pairTypes     = "quern.tokenizer.pair_types"
+)
+
+// says returns what one of these keys says, and whether the file has it.
+func (m *Model) says(key string) (on, given bool, err error) {
+	v, given := m.Metadata.Value(key)
+	on, ok := v.(bool)
+	if given && !ok {
+		err = fmt.Errorf("%s is %T, want true or false", key, v)
+	}
+	return on, given, err
+}
+
+// types reports whether the document has the second token type. Unless the file says otherwise, BERT's vocabularies
+// have it so, and all others, among them those of RoBERTa and XLM-R, have one type.
+func (m *Model) types() (bool, error) {
+	on, given, err := m.says(pairTypes)
+	if given {
+		return on, err
+	}
+	v, _ := m.Metadata.Value("tokenizer.ggml.model")
+	return v == "bert", nil
 }
 
 // fill returns a template with texts in place of their names, and where these texts are.
@@ -79,18 +120,24 @@ func fill(template string, texts map[string]string) (whole string, literal [][2]
 
 // separator returns the token that goes between two texts beside EOS: RoBERTa's vocabularies, and those
 // made from them, have one.
-func (m *Model) separator() (id int32, ok bool) {
+func (m *Model) separator() (id int32, ok bool, err error) {
+	own, _, err := m.says(pairSeparator)
+	if err != nil {
+		return 0, false, err
+	}
 	value := func(key string) any { v, _ := m.Metadata.Value("tokenizer.ggml." + key); return v }
 	switch asked, given := value("add_sep_token").(bool); {
+	case own:
 	case value("model") == "bert": // its EOS is the separator
-		return 0, false
+		return 0, false, nil
 	case given && !asked, !given && value("pre") != "roberta-bpe":
-		return 0, false
+		return 0, false, nil
 	}
 	if sep, ok := value("seperator_token_id").(uint32); ok && int(sep) < m.Tokenizer.Len() {
-		return int32(sep), true
+		return int32(sep), true, nil
 	}
-	return m.Tokenizer.EOS()
+	id, ok = m.Tokenizer.EOS()
+	return id, ok, nil
 }
 
 // Cosines returns the scores of documents by their vectors and the query's, which get length 1.

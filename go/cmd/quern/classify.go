@@ -19,6 +19,7 @@ import (
 type classifyFlags struct {
 	model modelFlags
 	text  textFlag
+	pair  string
 	json  bool
 }
 
@@ -31,9 +32,13 @@ func newClassifyCommand() *cobra.Command {
 -p, a file or standard input, each line is. A line has the likeliest class, its
 probability and the text, with tabs between them.
 
+With --text-pair, each text is the first of a pair, and that one the second: a premise and a
+hypothesis, for instance.
+
 A model that classifies tokens (one that finds names, for instance) has a line for each
 token, and an empty one after each text.`,
 		Example: `  quern classify -m sentiment.gguf "I like it." "I do not."
+  quern classify -m entailment.gguf "A dog runs." --text-pair "An animal moves."
   quern classify -m names.gguf -f lines.txt --json`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(cmd *cobra.Command, args []string) error { return f.run(cmd, args) },
@@ -43,6 +48,7 @@ token, and an empty one after each text.`,
 	fs.Lookup("prompt").Usage = "`TEXTS`, one per line"
 	f.model.define(fs)
 	f.model.defineContext(fs, -1, 0, "tokens of a text at most; 0 is what the model was trained for (default: that, up to 4096)")
+	fs.StringVar(&f.pair, "text-pair", "", "second `TEXT` of a pair with each of the texts")
 	fs.BoolVar(&f.json, "json", false, "print JSON with all probabilities")
 	return cmd
 }
@@ -98,9 +104,19 @@ func (f *classifyFlags) classify(cmd *cobra.Command, head *launch.Head, m *launc
 	if c.Tokens {
 		pooling = nn.PoolTokens
 	}
-	ids := make([][]int32, len(texts))
+	read := make([]engine.Text, len(texts))
 	for i, t := range texts {
-		ids[i] = head.Tokenizer.Begin(head.Tokenizer.Encode(t, tokenizer.Options{ParseSpecial: true}))
+		if !cmd.Flags().Changed("text-pair") {
+			read[i].IDs = head.Tokenizer.Begin(head.Tokenizer.Encode(t, tokenizer.Options{ParseSpecial: true}))
+			continue
+		}
+		pair, err := pairsOf(head).Pairing(t)
+		if err == nil {
+			read[i], err = pair(f.pair)
+		}
+		if err != nil {
+			return err
+		}
 	}
 	w := bufio.NewWriter(cmd.OutOrStdout())
 	of := func(i int, text string, scores []float32) classified {
@@ -117,14 +133,14 @@ func (f *classifyFlags) classify(cmd *cobra.Command, head *launch.Head, m *launc
 	var all struct {
 		Results []classified `json:"results"`
 	}
-	err := m.Engine.Embed(cmd.Context(), ids, pooling, func(i int, rows [][]float32) error {
+	err := m.Engine.Embed(cmd.Context(), read, pooling, func(i int, rows [][]float32) error {
 		if pooling == nn.PoolRank {
 			all.Results = append(all.Results, of(i, texts[i], rows[0]))
 			return nil
 		}
 		whole := classified{Index: i, Text: texts[i]}
 		for k, scores := range rows {
-			piece := strings.ToValidUTF8(string(head.Tokenizer.Piece(ids[i][k], true)), "\uFFFD")
+			piece := strings.ToValidUTF8(string(head.Tokenizer.Piece(read[i].IDs[k], true)), "\uFFFD")
 			whole.Tokens = append(whole.Tokens, of(k, piece, scores))
 		}
 		if !f.json {

@@ -252,3 +252,70 @@ func TestPromptNames(t *testing.T) {
 	}
 	quern(t, slices.Concat(args, []string{"--prompt-name", "passage", "a"})...).refused(t, 2, "--prompt-name", "document")
 }
+
+// The second text of a pair has the second token type, alone and in company, wherever pairs are read; not where the file
+// says that there is one type.
+func TestPairTypes(t *testing.T) {
+	query, docs := "the dog", []string{"a little girl", "", "a big red dog was there and ran to the girl"}
+	list, _ := json.Marshal(docs)
+	scores := func(keys map[string]any) (all []float64) {
+		path := classifier(t, "bert", keys, []string{"no", "yes"}, ofClasses...)
+		s := serveFile(t, path, wholeFloats...)
+		type answer struct {
+			Data []struct {
+				Probs []float64
+				Data  []float64
+				Score float64
+			}
+		}
+		var together, one, other answer
+		s.posted("/v1/score", fmt.Sprintf(`{"text_1":%q,"text_2":%s,"use_activation":false}`, query, list), &together)
+		printed := succeed(t, slices.Concat([]string{"rerank", "-m", path, "--json", query}, wholeFloats, docs)...)
+		var ranked struct {
+			Results []struct {
+				Index int
+				Score float64 `json:"relevance_score"`
+			}
+		}
+		if err := json.Unmarshal([]byte(printed), &ranked); err != nil || len(ranked.Results) != len(docs) {
+			t.Fatalf("%v %s", err, printed)
+		}
+		for _, r := range ranked.Results {
+			if want := together.Data[r.Index].Score; math.Abs(r.Score-want) > 1e-6 {
+				t.Errorf("document %d: %g printed, %g served", r.Index, r.Score, want)
+			}
+		}
+		for i, d := range docs {
+			s.posted("/v1/classify", fmt.Sprintf(`{"input":%q,"text_pair":%q,"use_activation":false}`, query, d), &one)
+			s.posted("/pooling", fmt.Sprintf(`{"input":[%q,%q],"text_pair":%q,"use_activation":false}`, query, "no", d), &other)
+			if x := together.Data[i].Score; one.Data[0].Probs[0] != x || other.Data[0].Data[0] != x {
+				t.Errorf("document %d: %g alone and %g in company, want %g", i, one.Data[0].Probs[0], other.Data[0].Data[0], x)
+			}
+			all = append(all, together.Data[i].Score)
+		}
+		for _, c := range [][2]string{
+			{`"input":[1,2],"text_pair":"a"`, "input"}, {`"input":["a","b"],"text_pair":["c","d","e"]`, "text_pair"},
+			{`"input":"a","text_pair":"b","truncate_prompt_tokens":3`, "truncate_prompt_tokens"},
+		} {
+			if status, raw := s.postRaw("/v1/classify", "{"+c[0]+"}"); status != 400 || !strings.Contains(string(raw), c[1]) {
+				t.Errorf("%s: %d %s, want a refusal of %s", c[0], status, raw, c[1])
+			}
+		}
+		line := succeed(t, slices.Concat([]string{"classify", "-m", path, query, "--text-pair", docs[0], "--json"}, wholeFloats)...)
+		s.posted("/v1/classify", fmt.Sprintf(`{"input":%q,"text_pair":%q}`, query, docs[0]), &one)
+		var classes struct{ Results []struct{ Probs []float64 } }
+		if err := json.Unmarshal([]byte(line), &classes); err != nil || len(classes.Results) != 1 ||
+			math.Abs(classes.Results[0].Probs[0]-one.Data[0].Probs[0]) > 1e-6 {
+			t.Errorf("%v %s, want %v", err, line, one.Data)
+		}
+		return all
+	}
+	both := scores(nil)
+	for i, x := range scores(map[string]any{"quern.tokenizer.pair_types": false}) {
+		if both[i] == x {
+			t.Errorf("document %d: %g with both types and with one", i, x)
+		}
+	}
+	path := classifier(t, "bert", map[string]any{"quern.tokenizer.pair_types": "no"}, nil, ofClasses...)
+	quern(t, "rerank", "-m", path, "a", "b").refused(t, 1, "quern.tokenizer.pair_types", "true or false")
+}

@@ -71,10 +71,10 @@ of the file's classifier.`,
 			if prompt != "" && !ok {
 				return usagef("--prompt-name %.40q: want one of the model's: %.200q", prompt, prompts.Names)
 			}
-			ids := make([][]int32, len(texts))
+			read := make([]engine.Text, len(texts))
 			for i, t := range texts {
 				t = before + t
-				ids[i] = head.Tokenizer.Begin(head.Tokenizer.Encode(t, tokenizer.Options{ParseSpecial: true}))
+				read[i].IDs = head.Tokenizer.Begin(head.Tokenizer.Encode(t, tokenizer.Options{ParseSpecial: true}))
 			}
 			m, err := model.open(head, cmd.ErrOrStderr())
 			if err != nil {
@@ -90,7 +90,7 @@ of the file's classifier.`,
 				pool = eng.Pooling()
 			}
 			w := newVectorWriter(cmd.OutOrStdout(), format)
-			err = eng.Embed(cmd.Context(), ids, pool, func(_ int, vectors [][]float32) error {
+			err = eng.Embed(cmd.Context(), read, pool, func(_ int, vectors [][]float32) error {
 				for _, v := range vectors {
 					if pool != nn.PoolRank {
 						engine.Normalize(v, normalize)

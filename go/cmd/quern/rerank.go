@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/launch"
 	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/rerank"
@@ -102,27 +103,25 @@ func (f *rerankFlags) scores(cmd *cobra.Command, head *launch.Head, m *launch.Mo
 	case !given:
 		pooling = m.Engine.Pooling()
 	}
-	pair := func(text string) ([]int32, error) {
-		return head.Tokenizer.Begin(head.Tokenizer.Encode(text, tokenizer.Options{ParseSpecial: true})), nil
+	pair := func(text string) (engine.Text, error) {
+		ids := head.Tokenizer.Begin(head.Tokenizer.Encode(text, tokenizer.Options{ParseSpecial: true}))
+		return engine.Text{IDs: ids}, nil
 	}
 	texts := append(slices.Clone(documents), query)
 	if pooling == nn.PoolRank {
 		texts = documents
-		r := rerank.Model{Metadata: head.File.GGUF, Tokenizer: head.Tokenizer, Encode: func(text string, o tokenizer.Options, _ int) ([]int32, error) {
-			return head.Tokenizer.Encode(text, o), nil
-		}}
-		if pair, err = r.Pairing(query); err != nil {
+		if pair, err = pairsOf(head).Pairing(query); err != nil {
 			return nil, err
 		}
 	}
-	ids := make([][]int32, len(texts))
+	read := make([]engine.Text, len(texts))
 	for i, t := range texts {
-		if ids[i], err = pair(t); err != nil {
+		if read[i], err = pair(t); err != nil {
 			return nil, err
 		}
 	}
 	vectors := make([][]float32, len(texts))
-	if err := m.Engine.Embed(cmd.Context(), ids, pooling, func(i int, v [][]float32) error {
+	if err := m.Engine.Embed(cmd.Context(), read, pooling, func(i int, v [][]float32) error {
 		vectors[i] = v[0]
 		return nil
 	}); err != nil {
@@ -136,6 +135,14 @@ func (f *rerankFlags) scores(cmd *cobra.Command, head *launch.Head, m *launch.Mo
 		scores[i] = float64(v[0])
 	}
 	return scores, nil
+}
+
+// pairsOf returns what makes tokens of pairs of texts.
+func pairsOf(head *launch.Head) *rerank.Model {
+	return &rerank.Model{Metadata: head.File.GGUF, Tokenizer: head.Tokenizer,
+		Encode: func(text string, o tokenizer.Options, _ int) ([]int32, error) {
+			return head.Tokenizer.Encode(text, o), nil
+		}}
 }
 
 // printRanked prints documents with their scores.

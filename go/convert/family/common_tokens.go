@@ -49,5 +49,9 @@ func worldVocab(_ *hf.Config, v *vocab.Vocabulary) {
 
 // typesOfTexts sets how many types of text there are embeddings for.
 func typesOfTexts(c *hf.Config, v *vocab.Vocabulary) {
-	v.Set("token_type_count", uint32(c.CountOr("type_vocab_size", 1)))
+	n := c.CountOr("type_vocab_size", 1)
+	v.Set("token_type_count", uint32(n))
+	if n > 1 {
+		v.SetPairTypes()
+	}
 }

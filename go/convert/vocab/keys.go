@@ -1,6 +1,10 @@
 package vocab
 
-import "github.com/quern-llm/quern/go/gguf"
+import (
+	"strings"
+
+	"github.com/quern-llm/quern/go/gguf"
+)
 
 // Keys returns the keys of the file that are about the tokenizer.
 func (v *Vocabulary) Keys() []gguf.KV {
@@ -25,7 +29,7 @@ func (v *Vocabulary) Keys() []gguf.KV {
 	}
 	for _, kv := range v.more {
 		key := prefix + kv.Key
-		if kv.Key == answersOnly {
+		if strings.HasPrefix(kv.Key, "quern.") {
 			key = kv.Key
 		}
 		all = append(all, gguf.KV{Key: key, Value: kv.Value})
@@ -33,7 +37,7 @@ func (v *Vocabulary) Keys() []gguf.KV {
 	return all
 }
 
-// Set sets a key, which is given without the prefix tokenizer.ggml.
+// Set sets a key, which is given without the prefix tokenizer.ggml, unless it is one of the program's own.
 func (v *Vocabulary) Set(key string, value any) {
 	for i := range v.more {
 		if v.more[i].Key == key {

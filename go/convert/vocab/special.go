@@ -69,6 +69,7 @@ func (v *Vocabulary) specials(f *tokenizerFile, settings, model *hf.Config) {
 	if f != nil {
 		v.frame(f, name)
 	}
+	v.setPairs(settings)
 	for _, k := range kinds {
 		if b, ok := settings.Value("add_" + k.name + "_token").(bool); ok {
 			v.SetAdd(k.name, b)
@@ -120,6 +121,7 @@ func (v *Vocabulary) find(f *tokenizerFile, text string) int {
 // tokenizer_config.json, that one is taken to end turns.
 func (v *Vocabulary) frame(f *tokenizerFile, name map[string]string) {
 	each(f.PostProcessor, "processors", func(p map[string]any) {
+		v.readPair(p, name)
 		switch p["type"] {
 		case "RobertaProcessing", "BertProcessing":
 			for _, n := range []string{"bos", "eos", "sep"} {

@@ -27,7 +27,8 @@ type Vocabulary struct {
 	merges  []string
 	special []namedID // in the order in which their names were first mentioned
 	add     []namedFlag
-	more    []gguf.KV // other keys, without the prefix tokenizer.ggml.
+	more    []gguf.KV // other keys, without the prefix tokenizer.ggml., or with the whole name if it is the program's own
+	pair    *pair     // nil: the files do not say
 	limit   int       // the number of tokens that the model has embeddings for
 }
 

@@ -38,7 +38,7 @@ type Config struct {
 	BothWays  bool    // attention is bidirectional: a text is one batch
 	Pooling   Pooling // how the vector of a text is computed
 	Positions bool    // there are embeddings of NCtx positions
-	NType     int     // embeddings of token types, of which only the first is used; 0: none
+	NType     int     // embeddings of token types; 0: none
 	ALiBi     bool    // scores fall with the distance, by a slope per head
 	// slopes are those of scores before their scale, and rounded to BF16, as transformers' Falcon has them
 	ALiBiScaled bool

@@ -63,8 +63,7 @@ func (k *Keys) Encoder() {
 	k.NarrowEmbeddings()
 }
 
-// bertBegin adds the embeddings of BERT (Devlin et al. 2018): of tokens, of the first token type and of positions, and
-// a norm. Where they are narrower than the layers, a product follows.
+// bertBegin adds the embeddings of BERT (Devlin et al. 2018): of tokens, of their types and of positions, and a norm. Where they are narrower than the layers, a product follows.
 func (b *Builder) bertBegin() {
 	if b.Has("token_embd_proj.weight") {
 		b.narrowBegin()
@@ -76,12 +75,17 @@ func (b *Builder) bertBegin() {
 	})
 }
 
-// bertEmbeddings adds the embeddings of token types and positions to those of tokens.
+// bertEmbeddings adds the embeddings of token types and positions to those of tokens. The second text of a pair has the
+// second type, where there are two.
 func (b *Builder) bertEmbeddings(dst kernel.Buf, width int) {
 	c := b.Config
 	if c.NType > 0 {
+		by := kernel.First
+		if c.NType > 1 {
+			by = kernel.ByText
+		}
 		types := b.Table("token_types.weight", width, c.NType)
-		b.Add(kernel.Embed{Dst: dst, Table: types, By: kernel.First, Add: true, Scale: 1})
+		b.Add(kernel.Embed{Dst: dst, Table: types, By: by, Add: true, Scale: 1})
 	}
 	if c.Positions {
 		table := b.Table("position_embd.weight", width, c.NCtx)

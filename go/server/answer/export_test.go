@@ -3,8 +3,8 @@ package answer
 import (
 	"context"
 
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/generate"
-
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -27,7 +27,7 @@ func (s *Sequence) Break() { s.write.text = nil }
 func (s *TokenStore) Len() int { return s.tokens }
 
 // Encode returns the tokens of texts.
-func (p Inputs) Encode(ctx context.Context, m *ask.Model, name string, held *TokenStore) ([][]int32, error) {
+func (p Inputs) Encode(ctx context.Context, m *ask.Model, name string, held *TokenStore) ([]engine.Text, error) {
 	return p.encode(ctx, m, name, 0, held)
 }
 

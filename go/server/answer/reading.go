@@ -51,6 +51,7 @@ type TokenUsage struct {
 // A ReadText is a text for a Reader. NoCache is for those that nothing else will begin like.
 type ReadText struct {
 	Ids     []int32
+	Second  int // where the second text of a pair begins; 0: it is one text
 	Reader  engine.Reader
 	noCache bool
 }
@@ -98,8 +99,8 @@ func (req *Request) Evaluate(o *Reads, texts []ReadText) (prompt, cached int, er
 		for next < len(texts) && running < window(m) {
 			t := &texts[next]
 			ticket, err := m.Engine.Submit(&engine.Request{
-				Params:  generate.Params{Prompt: t.Ids, Sampling: m.Sampling, TopLogprobs: -1},
-				Reader:  t.Reader,
+				Params: generate.Params{Prompt: t.Ids, Sampling: m.Sampling, TopLogprobs: -1},
+				Reader: t.Reader, Second: t.Second,
 				NoCache: t.noCache, Namespace: caller.Space, Adapters: adapters, Slot: -1, Flow: caller.Flow, Weight: caller.Weight,
 				Priority: priority,
 				Deadline: deadline, Origin: ctx, Sink: readSink{done},
@@ -157,18 +158,18 @@ const numberBytes = slack * (4 + 24)
 
 // Embed makes the vectors of texts. The memory of the answer is reserved until release is called.
 func (req *Request) Embed(
-	o *Reads, pooling nn.Pooling, ids [][]int32,
+	o *Reads, pooling nn.Pooling, read []engine.Text,
 ) (all []*engine.Embedding, used TokenUsage, release func(), err error) {
 	m := req.Model
-	texts, numbers := make([]ReadText, len(ids)), 0
-	for i := range ids {
-		e, err := m.Engine.Embedding(len(ids[i]), pooling)
+	texts, numbers := make([]ReadText, len(read)), 0
+	for i, t := range read {
+		e, err := m.Engine.Embedding(len(t.IDs), pooling)
 		if err != nil {
 			return nil, used, nil, reply.Unsupported("%v", err)
 		}
 		all = append(all, e)
 		_, from, to := e.Reads()
-		texts[i] = ReadText{ids[i], e, from == 0}
+		texts[i] = ReadText{t.IDs, t.Second, e, from == 0}
 		switch pooling {
 		case nn.PoolNone:
 			numbers += (to - from) * m.Info.NEmbd

@@ -45,6 +45,17 @@ func (p *Inputs) Take(r *field.Reader) error {
 	return err
 }
 
+// Texts returns the texts, if all are: ok is false where one has token ids.
+func (p Inputs) Texts() (texts []string, ok bool) {
+	for _, one := range p {
+		if len(one) != 1 || one[0].Ids != nil {
+			return nil, false
+		}
+		texts = append(texts, one[0].Text)
+	}
+	return texts, true
+}
+
 func (p *Inputs) Value() any { return nil }
 
 func (p *Inputs) Schema() field.Schema { return (*ask.Prompts)(p).Schema() }
@@ -116,24 +127,24 @@ func (p Inputs) Prompted(m *ask.Model, name string) (Inputs, error) {
 func (req *Request) EmbedInputs(
 	o *Reads, p Inputs, name string, truncate int, pooling nn.Pooling,
 ) (all []*engine.Embedding, used TokenUsage, release func(), err error) {
-	ids, release, err := req.EncodeInputs(p, name, truncate)
+	read, release, err := req.EncodeInputs(p, name, truncate)
 	if err != nil {
 		return nil, used, nil, err
 	}
 	defer release()
-	return req.Embed(o, pooling, ids)
+	return req.Embed(o, pooling, read)
 }
 
 // EncodeInputs returns the tokens of the texts of a field, of the first of each as TruncateField says. Their memory is
 // reserved until release is called.
-func (req *Request) EncodeInputs(p Inputs, name string, truncate int) (ids [][]int32, release func(), err error) {
+func (req *Request) EncodeInputs(p Inputs, name string, truncate int) (read []engine.Text, release func(), err error) {
 	held := req.TokenStore()
-	if ids, err = p.encode(req.Context(), req.Model, name, truncate, held); err != nil {
+	if read, err = p.encode(req.Context(), req.Model, name, truncate, held); err != nil {
 		held.Release()
 		return nil, nil, err
 	}
 	req.Made()
-	return ids, held.Release, nil
+	return read, held.Release, nil
 }
 
 // TruncateField is how many of its first tokens a text is read to.
@@ -146,7 +157,7 @@ func TruncateField(p *int) field.Field {
 // Encode returns the tokens of each text of a field. Lists of ids come first, then the longest
 // texts: where one exceeds the context, few others were encoded for nothing.
 func (p Inputs) encode(ctx context.Context, m *ask.Model, name string, truncate int, held *TokenStore,
-) ([][]int32, error) {
+) ([]engine.Text, error) {
 	most := 0 // tokens that a text is cut to; 0: it is not
 	if truncate != 0 {
 		most = min(cmp.Or(m.MaxText, m.Ctx), m.Ctx)
@@ -162,7 +173,7 @@ func (p Inputs) encode(ctx context.Context, m *ask.Model, name string, truncate 
 		x, y := p[a].Size(), p[b].Size()
 		return cmp.Or(cmp.Compare(y.Ids, x.Ids), cmp.Compare(y.Bytes, x.Bytes))
 	})
-	all := make([][]int32, len(p))
+	all := make([]engine.Text, len(p))
 	for _, i := range order {
 		if ctx.Err() != nil {
 			return nil, reply.ErrGone
@@ -183,7 +194,7 @@ func (p Inputs) encode(ctx context.Context, m *ask.Model, name string, truncate 
 		if err != nil {
 			return nil, WrapAPI(len(p) > 1, i, err)
 		}
-		all[i] = ids
+		all[i].IDs = ids
 	}
 	return all, nil
 }

@@ -1,6 +1,7 @@
 package llamaserver
 
 import (
+	"slices"
 	"time"
 
 	"github.com/quern-llm/quern/go/engine"
@@ -42,6 +43,7 @@ func (a *activation) raw() bool { return a.Given && !a.On }
 type readQuery struct {
 	answer.Reads
 	input     answer.Inputs
+	second    texts
 	truncate  int
 	activates activation
 }
@@ -51,9 +53,30 @@ func newReadQuery(m *ask.Model) readQuery { return readQuery{Reads: answer.NewRe
 func (q *readQuery) Fields() []field.Field {
 	return append([]field.Field{
 		field.Required("input", &q.input, "What to read: text, token ids, both mixed, or an array of these."),
+		field.Input("text_pair", &q.second, "A second text, or as many as there are in input: pairs are read, as the "+
+			"vocabulary makes them of two texts."),
 		answer.TruncateField(&q.truncate),
 		q.activates.field(),
 	}, q.Reads.Fields()...)
+}
+
+// texts returns the tokens of the texts or pairs of a request. Their memory is reserved until release is called.
+func (q *readQuery) texts(req *answer.Request) (read []engine.Text, release func(), err error) {
+	if q.second == nil {
+		return req.EncodeInputs(q.input, "input", q.truncate)
+	}
+	firsts, ok := q.input.Texts()
+	switch n := len(q.second); {
+	case !ok:
+		return nil, nil, reply.Invalid("input", "token ids beside text_pair, want texts")
+	case q.truncate != 0:
+		return nil, nil, reply.Invalid("truncate_prompt_tokens", "given beside text_pair, want one of them: pairs are not cut")
+	case n != 1 && n != len(firsts):
+		return nil, nil, reply.Invalid("text_pair", "%d texts beside %d of input, want one, or as many", n, len(firsts))
+	case n == 1:
+		q.second = slices.Repeat(q.second, len(firsts))
+	}
+	return pairs(req, firsts, q.second, "input", "text_pair")
 }
 
 // A classifyQuery is a request for the class of texts.
@@ -75,11 +98,16 @@ func (s *API) classify(req *answer.Request) error {
 	if err := req.Read(q); err != nil {
 		return err
 	}
-	all, used, release, err := req.EmbedInputs(&q.Reads, q.input, "input", q.truncate, nn.PoolRank)
+	read, release, err := q.texts(req)
 	if err != nil {
 		return err
 	}
 	defer release()
+	all, used, free, err := req.Embed(&q.Reads, nn.PoolRank, read)
+	if err != nil {
+		return err
+	}
+	defer free()
 	entries := []classEntry{}
 	for i, e := range all {
 		scores := e.Vectors()[0]
@@ -157,12 +185,12 @@ func (s *API) pooling(req *answer.Request) error {
 		return err
 	}
 	pooling := q.pooling(m)
-	ids, release, err := req.EncodeInputs(q.input, "input", q.truncate)
+	read, release, err := q.texts(req)
 	if err != nil {
 		return err
 	}
 	defer release()
-	all, used, free, err := req.Embed(&q.Reads, pooling, ids)
+	all, used, free, err := req.Embed(&q.Reads, pooling, read)
 	if err != nil {
 		return err
 	}
@@ -188,7 +216,7 @@ func (s *API) pooling(req *answer.Request) error {
 			}
 		}
 		if pooling == nn.PoolNone || pooling == nn.PoolTokens {
-			entry.Data, entry.Tokens = rows, ids[i]
+			entry.Data, entry.Tokens = rows, read[i].IDs
 		} else {
 			entry.Data = rows[0]
 		}

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/rerank"
 	"github.com/quern-llm/quern/go/server/answer"
@@ -176,35 +177,12 @@ func compared(req *answer.Request, o *answer.Reads, queries, docs texts) ([]floa
 
 // classified returns the scores of documents by the model's classifier: as it has them, or as probabilities.
 func classified(req *answer.Request, o *answer.Reads, queries, docs texts, raw bool) ([]float64, answer.TokenUsage, error) {
-	m, used := req.Model, answer.TokenUsage{}
-	held := req.TokenStore()
-	defer held.Release()
-	ids := make([][]int32, len(docs))
-	model := &rerank.Model{Metadata: m.Metadata, Tokenizer: m.Tokenizer, Encode: m.Encode}
-	var pair func(document string) ([]int32, error)
-	for i, d := range docs {
-		if req.Context().Err() != nil {
-			return nil, used, reply.ErrGone
-		}
-		var err error
-		if i < len(queries) {
-			pair, err = model.Pairing(queries[i])
-		}
-		if err == nil {
-			ids[i], err = pair(d)
-		}
-		if err == nil && len(ids[i]) == 0 {
-			return nil, used, reply.Invalid("documents", "element %d: empty, and so is query: want some text", i)
-		}
-		if err == nil {
-			err = held.Add(ids[i])
-		}
-		if err != nil {
-			return nil, used, answer.WrapAPI(len(docs) > 1, i, err)
-		}
+	read, forget, err := pairs(req, queries, docs, "documents", "query")
+	if err != nil {
+		return nil, answer.TokenUsage{}, err
 	}
-	req.Made()
-	all, used, release, err := req.Embed(o, nn.PoolRank, ids)
+	defer forget()
+	all, used, release, err := req.Embed(o, nn.PoolRank, read)
 	if err != nil {
 		return nil, used, err
 	}
@@ -216,6 +194,43 @@ func classified(req *answer.Request, o *answer.Reads, queries, docs texts, raw b
 		}
 	}
 	return scores, used, nil
+}
+
+// pairs returns the tokens of texts, each with the first of its pair or with the one in its place. Their memory is reserved
+// until release is called. The names are of the fields that have them.
+func pairs(req *answer.Request, firsts, seconds texts, name, first string) (read []engine.Text, release func(), err error) {
+	m, held := req.Model, req.TokenStore()
+	defer func() {
+		if err != nil {
+			held.Release()
+		}
+	}()
+	read = make([]engine.Text, len(seconds))
+	model := &rerank.Model{Metadata: m.Metadata, Tokenizer: m.Tokenizer, Encode: m.Encode}
+	var pair func(second string) (engine.Text, error)
+	for i, text := range seconds {
+		if req.Context().Err() != nil {
+			return nil, nil, reply.ErrGone
+		}
+		var err error
+		if i < len(firsts) {
+			pair, err = model.Pairing(firsts[i])
+		}
+		if err == nil {
+			read[i], err = pair(text)
+		}
+		if err == nil && len(read[i].IDs) == 0 {
+			return nil, nil, reply.Invalid(name, "element %d: empty, and so is %s: want some text", i, first)
+		}
+		if err == nil {
+			err = held.Add(read[i].IDs)
+		}
+		if err != nil {
+			return nil, nil, answer.WrapAPI(len(seconds) > 1, i, err)
+		}
+	}
+	req.Made()
+	return read, held.Release, nil
 }
 
 func teiEntries(entries []rerankEntry) []teiEntry {
