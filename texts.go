@@ -49,9 +49,7 @@ func (m *Model) Embed(ctx context.Context, texts ...string) ([][]float32, error)
 	if pooling == nn.PoolRank || pooling == nn.PoolNone || pooling == nn.PoolTokens {
 		return nil, unsupported("the model makes scores, or a vector of each token, and no vector of a text")
 	}
-	all, err := m.read(ctx, pooling, len(texts), func(i int) ([]int32, error) {
-		return m.reads(texts[i], tokenizer.Options{ParseSpecial: true}, 0)
-	})
+	all, err := m.read(ctx, pooling, len(texts), func(i int) (engine.Text, error) { return m.text(texts[i]) })
 	if err != nil {
 		return nil, classify(err, ErrInternal)
 	}
@@ -92,9 +90,7 @@ func (m *Model) scores(ctx context.Context, query string, documents []string) ([
 	scores := make([]float64, len(documents))
 	if _, err := m.loop.Embedding(1, nn.PoolRank); err != nil { // it does not rank
 		texts := append([]string{query}, documents...)
-		all, err := m.read(ctx, m.open.Engine.Pooling(), len(texts), func(i int) ([]int32, error) {
-			return m.reads(texts[i], tokenizer.Options{ParseSpecial: true}, 0)
-		})
+		all, err := m.read(ctx, m.open.Engine.Pooling(), len(texts), func(i int) (engine.Text, error) { return m.text(texts[i]) })
 		if err != nil {
 			return nil, err
 		}
@@ -109,7 +105,7 @@ func (m *Model) scores(ctx context.Context, query string, documents []string) ([
 	if err != nil {
 		return nil, err
 	}
-	all, err := m.read(ctx, nn.PoolRank, len(documents), func(i int) ([]int32, error) { return pair(documents[i]) })
+	all, err := m.read(ctx, nn.PoolRank, len(documents), func(i int) (engine.Text, error) { return pair(documents[i]) })
 	if err != nil {
 		return nil, err
 	}
@@ -130,9 +126,15 @@ func (m *Model) reads(text string, o tokenizer.Options, before int) ([]int32, er
 	return ids, nil
 }
 
+// text is a text as it is read.
+func (m *Model) text(s string) (engine.Text, error) {
+	ids, err := m.reads(s, tokenizer.Options{ParseSpecial: true}, 0)
+	return engine.Text{IDs: ids}, err
+}
+
 // read evaluates n texts and pools their vectors. A few are with the loop at a time, so that texts which are generated
 // have room.
-func (m *Model) read(ctx context.Context, pooling nn.Pooling, n int, tokens func(i int) ([]int32, error)) ([]*engine.Embedding, error) {
+func (m *Model) read(ctx context.Context, pooling nn.Pooling, n int, text func(i int) (engine.Text, error)) ([]*engine.Embedding, error) {
 	most := max(len(m.loop.Status().Slots)/4, 1)
 	if m.open.Head.Config.BothWays {
 		most = max(len(m.loop.Status().Slots), 1)
@@ -147,19 +149,19 @@ func (m *Model) read(ctx context.Context, pooling nn.Pooling, n int, tokens func
 	all := make([]*engine.Embedding, n)
 	for next, running := 0, 0; next < n || running > 0; {
 		for next < n && running < most {
-			ids, err := tokens(next)
+			read, err := text(next)
 			if err == nil {
-				if ids = m.tok.Begin(ids); len(ids) == 0 {
+				if read.IDs = m.tok.Begin(read.IDs); len(read.IDs) == 0 {
 					err = invalid("the text is empty")
 				}
 			}
 			if err == nil {
-				all[next], err = m.loop.Embedding(len(ids), pooling)
+				all[next], err = m.loop.Embedding(len(read.IDs), pooling)
 			}
 			var t *engine.Ticket
 			if err == nil {
 				t, err = m.loop.Submit(&engine.Request{
-					Params: generate.Params{Prompt: ids, Sampling: m.sampling, TopLogprobs: -1}, Reader: all[next],
+					Params: generate.Params{Prompt: read.IDs, Sampling: m.sampling, TopLogprobs: -1}, Second: read.Second, Reader: all[next],
 					Adapters: m.open.Adapters, Slot: -1, Origin: ctx, Sink: whenDone{done},
 				})
 			}
