@@ -288,7 +288,7 @@ func TestPairTypes(t *testing.T) {
 		for i, d := range docs {
 			s.posted("/v1/classify", fmt.Sprintf(`{"input":%q,"text_pair":%q,"use_activation":false}`, query, d), &one)
 			s.posted("/pooling", fmt.Sprintf(`{"input":[%q,%q],"text_pair":%q,"use_activation":false}`, query, "no", d), &other)
-			if x := together.Data[i].Score; one.Data[0].Probs[0] != x || other.Data[0].Data[0] != x {
+			if x := float32(together.Data[i].Score); float32(one.Data[0].Probs[0]) != x || float32(other.Data[0].Data[0]) != x {
 				t.Errorf("document %d: %g alone and %g in company, want %g", i, one.Data[0].Probs[0], other.Data[0].Data[0], x)
 			}
 			all = append(all, together.Data[i].Score)
