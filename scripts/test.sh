@@ -18,6 +18,9 @@ verify_arm64() {
 		qemu-aarch64 -cpu max build-arm64/verify.test -test.short
 }
 
+# Programs of another module, which import the one at the root.
+examples() { cd contrib/examples && ../../scripts/go.sh vet ./... && ../../scripts/go.sh test -vet=off ./...; }
+
 # A static program asks for no loader and for no shared library.
 static() {
 	local headers
@@ -67,6 +70,7 @@ else
 fi
 stage "go vet" scripts/go.sh vet ./...
 stage "go test" scripts/go.sh test -vet=off -timeout 20m ./...
+stage "examples, in a module of their own" examples
 data=${QUERN_TESTDATA:-../shared/data} # as go/internal/testdata has it
 [[ -d $data ]] || skip "go test, real models" "no test data in $data; QUERN_TESTDATA names its folder"
 for browser in chromium chromium-browser google-chrome-stable google-chrome none; do
