@@ -50,7 +50,7 @@ func classify(err, usual error) error {
 		short *engine.MemoryError
 		limit *mem.LimitError
 		fit   *engine.FitError
-		panic *engine.PanicError
+		broke *engine.PanicError
 	)
 	kind := usual
 	switch {
@@ -66,7 +66,7 @@ func classify(err, usual error) error {
 		kind = ErrUnsupported
 	case errors.Is(err, engine.ErrDamaged), errors.Is(err, engine.ErrOverflow):
 		kind = ErrFile
-	case errors.As(err, &panic):
+	case errors.As(err, &broke):
 		kind = ErrInternal
 	}
 	return &failure{kind, err}

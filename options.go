@@ -42,13 +42,10 @@ const (
 
 func newSettings(options []Option) *settings {
 	s := &settings{queue: defaultQueue, launch: launch.Settings{
-		Ctx: -1, Shared: true, Sequences: defaultParallel, Draft: launch.Draft{Sources: draft.All},
+		Shared: true, Sequences: defaultParallel, Draft: launch.Draft{Sources: draft.All},
 	}}
 	for _, o := range options {
 		o(s)
-	}
-	if s.launch.Ctx < 0 { // with a shared pool the engine takes what there is memory for, and no more than this
-		s.launch.Ctx = 0
 	}
 	return s
 }
