@@ -287,9 +287,9 @@ func TestRankMatchesWitness(t *testing.T) {
 func TestRerank(t *testing.T) {
 	bert := []string{"cls.weight", "cls.bias", "cls.output.weight", "cls.output.bias"}
 	path := reranker(t, "bert", nil, bert...)
-	s := serveFile(t, path, "--reranking", "-ctk", "f32", "-ctv", "f32")
+	// One token type, so that embed has the scores of texts that say [CLS] query [SEP] document [SEP]: TestPairTypes has two.
+	s := serveFile(t, path, "--reranking", "-ctk", "f32", "-ctv", "f32", "--override-kv", "quern.tokenizer.pair_types=bool:false")
 	query, docs := "the dog", []string{"a little girl", "a big red dog was there and ran to the girl", "no"}
-	// [CLS] query [SEP] document [SEP], as embed has the scores of texts that say so.
 	want := map[int]float64{}
 	for i, d := range docs {
 		want[i] = vectors(t, succeed(t, "embed", "-m", path, "-ctk", "f32", "-ctv", "f32", query+"[SEP]"+d))[0][0]
