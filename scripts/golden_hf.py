@@ -24,7 +24,6 @@ A case of an encoder has one of these in place of the last two:
     vectors   for each position, the numbers of its vector that sampled() names
     scores    the logits of a classifier of texts
     labels    for each position, the logits of a classifier of tokens
-    sparse    the weight of each token of the vocabulary, as SPLADE makes it of the logits of masked words
 
 and may have
 
@@ -654,7 +653,7 @@ def configured(kind, settings):
 
 
 HEADS = {"": transformers.AutoModel, "texts": transformers.AutoModelForSequenceClassification,
-         "tokens": transformers.AutoModelForTokenClassification, "words": transformers.AutoModelForMaskedLM}
+         "tokens": transformers.AutoModelForTokenClassification}
 
 
 def cases(names):
@@ -681,7 +680,7 @@ def head_of(config):
     if not config.architectures:
         return None
     name, = config.architectures
-    for head, end in ("texts", "ForSequenceClassification"), ("tokens", "ForTokenClassification"), ("words", "ForMaskedLM"):
+    for head, end in ("texts", "ForSequenceClassification"), ("tokens", "ForTokenClassification"):
         if name.endswith(end):
             return head
     return "" if name.endswith("Model") else None
@@ -808,8 +807,6 @@ def read(model, head, ids, second=None):
         return {"scores": listed(out.logits)[0]}
     if head == "tokens":
         return {"labels": listed(out.logits[0])}
-    if head == "words":
-        return {"sparse": listed(torch.log1p(torch.relu(out.logits[0])).max(0, keepdim=True).values)[0]}
     vectors = out.last_hidden_state[0]
     return {"vectors": listed([[vectors[p, (7 * p + 89 * k) % vectors.shape[1]] for k in range(SAMPLES)]
                                for p in range(len(ids))])}
@@ -853,7 +850,7 @@ def main():
 
 def same(a, b):
     """Whether two cases compute the same."""
-    return all(a.get(k) == b.get(k) for k in ("sampled", "vectors", "scores", "labels", "sparse"))
+    return all(a.get(k) == b.get(k) for k in ("sampled", "vectors", "scores", "labels"))
 
 
 def archive(family, found):

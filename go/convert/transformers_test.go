@@ -36,7 +36,6 @@ type truth struct {
 	Vectors [][]float64
 	Scores  []float64
 	Labels  [][]float64
-	Sparse  []float64
 	Second  int
 }
 
