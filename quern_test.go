@@ -450,7 +450,8 @@ func TestErrors(t *testing.T) {
 			t.Errorf("%s: %v, want %v", name, err, c.kind)
 		}
 	}
-	if _, err := m.Complete(nil, story(1)); !errors.Is(err, quern.ErrInvalid) {
+	var none context.Context
+	if _, err := m.Complete(none, story(1)); !errors.Is(err, quern.ErrInvalid) {
 		t.Error(err)
 	}
 	if _, err := m.Complete(canceled, story(1)); !errors.Is(err, context.Canceled) {

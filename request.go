@@ -257,9 +257,9 @@ func (m *Model) constraint(ctx context.Context, r *Request, prompt *chat.Prompt)
 				return nil, context.Cause(ctx)
 			}
 			if bad := (*form.CallsError)(nil); errors.As(err, &bad) {
-				return nil, &failure{ErrInvalid, fmt.Errorf("Tools: %w", err)}
+				return nil, &failure{ErrInvalid, fmt.Errorf("the tools: %w", err)}
 			}
-			return nil, &failure{ErrInvalid, fmt.Errorf("Format: %w", err)}
+			return nil, &failure{ErrInvalid, fmt.Errorf("the format: %w", err)}
 		}
 		if a != nil {
 			held = a.New(!r.IgnoreEnd)

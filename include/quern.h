@@ -69,7 +69,7 @@ struct qn_batch {
 	const int32_t *out; /* [n_out] ascending indices of the tokens whose logits are wanted */
 	const struct qn_group *groups; /* [n_group] */
 	const int32_t *source;         /* [n_seq] how many first positions are a source: see enum qn_side */
-	const int32_t *second;         /* [n_seq] the position that the second text of a pair begins at; 0: there is none */
+	const int32_t *second;         /* [n_seq] where the second text of a pair begins; 0: there is none */
 	const int32_t *adapter;        /* [n_seq][n_adapter] numbers in qn_adapt.low, -1 for none: see QN_OP_ADAPT */
 	const float *adapter_scale;    /* [n_seq][n_adapter] */
 	int32_t n_tok, n_seq, n_out, n_group, n_adapter;

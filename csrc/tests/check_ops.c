@@ -1320,8 +1320,10 @@ static void same_experts(struct qn_pool *pool)
 	const struct qn_routing routing = {.buf = ROUTE_, .n_expert = SAME_EXPERTS, .n_used = SAME_USED};
 	const struct qn_batch batch = {.n_tok = SAME_TOK, .tok = (int32_t[SAME_TOK]){0}};
 	struct qn_op ops[4] = {
-		{.kind = QN_OP_MOE_ROUTE, .routing = routing, .moe_route = {.src = LOGITS_, .n_same = SAME, .scale = 2.5f}},
-		{.kind = QN_OP_MOE_COMBINE, .routing = routing, .moe_combine = {.src = SRC_, .dst = DST_, .same = SAME_}},
+		{.kind = QN_OP_MOE_ROUTE, .routing = routing,
+		 .moe_route = {.src = LOGITS_, .n_same = SAME, .scale = 2.5f}},
+		{.kind = QN_OP_MOE_COMBINE, .routing = routing,
+		 .moe_combine = {.src = SRC_, .dst = DST_, .same = SAME_}},
 		{.kind = QN_OP_MOE_HEADS, .routing = routing},
 		{.kind = QN_OP_MOE_HEADS, .routing = routing},
 	};
@@ -1333,7 +1335,8 @@ static void same_experts(struct qn_pool *pool)
 		const size_t count = (size_t)(rows[i] * widths[i]);
 
 		bufs[i] = (struct qn_buf){
-			guard_alloc(i == ROUTE_ ? qn_route_bytes(SAME_TOK, SAME_EXPERTS, SAME_USED) : sizeof(float) * count),
+			guard_alloc(i == ROUTE_ ? qn_route_bytes(SAME_TOK, SAME_EXPERTS, SAME_USED)
+			                        : sizeof(float) * count),
 			widths[i],
 		};
 		for (size_t k = 0; k < count; k++)
@@ -1366,14 +1369,16 @@ static void same_experts(struct qn_pool *pool)
 			with += e < SAME_EXPERTS;
 			check_true(!seen[r.pair[i]]++, "pair %d is of two", r.pair[i]);
 			if (check_true(e >= 0 && e < n, "expert %d", e) && e < SAME_EXPERTS)
-				check_true(r.pair[i] >= r.offset[e] && r.pair[i] < r.offset[e + 1], "pair %d", r.pair[i]);
+				check_true(r.pair[i] >= r.offset[e] && r.pair[i] < r.offset[e + 1], "pair %d",
+				           r.pair[i]);
 			else
 				check_true(r.pair[i] >= r.offset[SAME_EXPERTS], "pair %d of none", r.pair[i]);
 			check_near("weight", i, (double)r.weight[i], 2.5 * exp((double)logits[e]) / sum, 1e-5);
 			least = fmin(least, exp((double)logits[e]) / sum + (double)bias[e]);
 			for (int h = 0; h < SAME_HEADS; h++)
 				check_floats("head", tok + (h * SAME_USED + k) * SAME_COLS / SAME_HEADS,
-				             (float *)bufs[SRC_].data + r.pair[i] * SAME_COLS + h * SAME_COLS / SAME_HEADS,
+				             (float *)bufs[SRC_].data + r.pair[i] * SAME_COLS +
+				                     h * SAME_COLS / SAME_HEADS,
 				             SAME_COLS / SAME_HEADS);
 		}
 		for (int e = 0; e < n; e++) {
@@ -1381,15 +1386,17 @@ static void same_experts(struct qn_pool *pool)
 
 			for (int k = 0; k < SAME_USED; k++)
 				is |= r.expert[t * SAME_USED + k] == e;
-			check_true(is || exp((double)logits[e]) / sum + (double)bias[e] <= least + 1e-6, "%d is better", e);
+			check_true(is || exp((double)logits[e]) / sum + (double)bias[e] <= least + 1e-6,
+			           "%d is better", e);
 		}
 		for (int i = 0; i < SAME_COLS; i++) {
 			double want = 0, size = 0;
 
 			for (int k = 0; k < SAME_USED; k++) {
 				const int at = t * SAME_USED + k;
-				const float *x = r.expert[at] < SAME_EXPERTS ? (float *)bufs[SRC_].data + r.pair[at] * SAME_COLS
-				                                             : (float *)bufs[SAME_].data + t * SAME_COLS;
+				const float *x = r.expert[at] < SAME_EXPERTS
+				                         ? (float *)bufs[SRC_].data + r.pair[at] * SAME_COLS
+				                         : (float *)bufs[SAME_].data + t * SAME_COLS;
 
 				want += (double)r.weight[at] * (double)x[i];
 				size += fabs((double)r.weight[at] * (double)x[i]);

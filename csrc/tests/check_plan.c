@@ -965,7 +965,8 @@ static void refuses_attention(void)
 	REFUSES_OF(base, attend.side, QN_SIDE_SOURCE + 1);
 	REFUSES(QN_OP_ATTEND, 0, attend.span, -1);
 	REFUSES(QN_OP_ATTEND, 0, attend.span, INT32_MAX);
-	base.attend.relative = (struct qn_relative){.at = at, .by_query = X, .by_key = -1, .n = 9, .step = 16, .span = 2};
+	base.attend.relative =
+		(struct qn_relative){.at = at, .by_query = X, .by_key = -1, .n = 9, .step = 16, .span = 2};
 	expect(&base, QN_OK, "attention by pairs");
 	REFUSES_OF(base, attend.relative.by_query, N_BUFS);
 	REFUSES_OF(base, attend.relative.by_query, -2);

@@ -292,7 +292,7 @@ func TestHalfACharacterIsNotWritten(t *testing.T) {
 }
 
 // runs is a vocabulary of runs of one letter: token k is k of them, up to eight.
-type runs struct{ letters }
+type runs struct{}
 
 func (runs) Text(dst []byte, ids []int32, _ bool) []byte {
 	for _, id := range ids {
