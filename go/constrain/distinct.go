@@ -141,32 +141,7 @@ func (w *walker) without(heads []head, from int32) []head {
 
 // outside returns a node without the stacks in which is an array; nil if none is left.
 func (w *walker) outside(n *node, from int32, known map[*node]*node) *node {
-	if !n.arrays {
-		return n
-	}
-	kept, ok := known[n]
-	if ok {
-		return kept
-	}
-	var g gathering
-	g.begin(nil)
-	if n.bottom {
-		g.union(w, bottom)
-		g.open(w)
-	}
-	for i := range n.edges() {
-		e := n.edgeAt(i)
-		w.spend(1)
-		if e.n.from == from {
-			continue
-		}
-		if below := w.outside(e.n, from, known); below != nil {
-			g.push(w, e.s, below, e.n.until, e.n.from)
-		}
-	}
-	kept = g.node(w)
-	known[n] = kept
-	return kept
+	return w.dropping(n, known, func(n *node) bool { return n.arrays }, func(below *node) bool { return below.from == from })
 }
 
 // close reports whether an array around the spot may yet have the same element twice.

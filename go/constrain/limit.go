@@ -47,7 +47,13 @@ func (w *walker) inLimits(heads []head) []head {
 
 // inLimit returns a node without the stacks that have a call which should have returned by now; nil if none is left.
 func (w *walker) inLimit(n *node, now int32, known map[*node]*node) *node {
-	if n.within > now {
+	return w.dropping(n, known, func(n *node) bool { return n.within <= now }, func(below *node) bool { return below.until <= now })
+}
+
+// dropping returns a node without the stacks that have a node which is to be dropped; nil if none is left. Only in a node
+// where some may be are they looked for.
+func (w *walker) dropping(n *node, known map[*node]*node, may, drop func(*node) bool) *node {
+	if !may(n) {
 		return n
 	}
 	kept, ok := known[n]
@@ -63,10 +69,10 @@ func (w *walker) inLimit(n *node, now int32, known map[*node]*node) *node {
 	for i := range n.edges() {
 		e := n.edgeAt(i)
 		w.spend(1)
-		if e.n.until <= now {
+		if drop(e.n) {
 			continue
 		}
-		if below := w.inLimit(e.n, now, known); below != nil {
+		if below := w.dropping(e.n, known, may, drop); below != nil {
 			g.push(w, e.s, below, e.n.until, e.n.from)
 		}
 	}
