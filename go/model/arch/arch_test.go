@@ -1,7 +1,6 @@
 package arch
 
 import (
-	"bytes"
 	"os"
 	"strings"
 	"testing"
@@ -189,14 +188,7 @@ func TestConfigRefuses(t *testing.T) {
 				w.Set(tt.arch+"."+tt.key, tt.value)
 			}
 			w.AddTensor("token_embd.weight", gguf.F32, []uint64{64, 1}, gguf.Bytes(make([]byte, 256)))
-			var b bytes.Buffer
-			if _, err := w.WriteTo(&b); err != nil {
-				t.Fatal(err)
-			}
-			f, err := gguf.Parse(b.Bytes())
-			if err != nil {
-				t.Fatal(err)
-			}
+			f := parsed(t, w)
 			if _, err := ReadConfig(f); err == nil || !strings.Contains(err.Error(), tt.want) ||
 				strings.Contains(err.Error(), "\n") {
 				t.Errorf("error %v, want one line with %q", err, tt.want)

@@ -29,14 +29,8 @@ func TestFewKeys(t *testing.T) {
 					}
 				}
 				w.AddTensor("token_embd.weight", gguf.F32, []uint64{64, 1}, gguf.Bytes(make([]byte, 256)))
-				var b bytes.Buffer
-				if _, err := w.WriteTo(&b); err != nil {
-					t.Fatal(err)
-				}
-				f, err := gguf.Parse(b.Bytes())
-				if err != nil {
-					t.Fatal(err)
-				}
+				f := parsed(t, w)
+				var err error
 				if IsHead(name) {
 					_, err = ReadHead(f)
 				} else {
@@ -48,4 +42,18 @@ func TestFewKeys(t *testing.T) {
 			}
 		}
 	}
+}
+
+// parsed returns the file that a writer makes.
+func parsed(t *testing.T, w *gguf.Writer) *gguf.File {
+	t.Helper()
+	var b bytes.Buffer
+	if _, err := w.WriteTo(&b); err != nil {
+		t.Fatal(err)
+	}
+	f, err := gguf.Parse(b.Bytes())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
 }

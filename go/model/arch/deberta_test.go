@@ -1,7 +1,6 @@
 package arch
 
 import (
-	"bytes"
 	"strings"
 	"testing"
 
@@ -62,15 +61,8 @@ func TestDistanceKeys(t *testing.T) {
 			}
 			w.AddTensor("conv.weight", gguf.F32, tt.tensor, gguf.Bytes(make([]byte, n)))
 		}
-		var b bytes.Buffer
-		if _, err := w.WriteTo(&b); err != nil {
-			t.Fatal(err)
-		}
-		f, err := gguf.Parse(b.Bytes())
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = ReadConfig(f)
+		f := parsed(t, w)
+		_, err := ReadConfig(f)
 		if (err != nil) != (tt.want != "") || err != nil && (!strings.Contains(err.Error(), tt.want) ||
 			strings.Contains(err.Error(), "\n")) {
 			t.Errorf("%s of %v, convolution %v: %v, want %q", tt.key, tt.value, tt.tensor, err, tt.want)

@@ -1,7 +1,6 @@
 package arch
 
 import (
-	"bytes"
 	"os"
 	"strings"
 	"testing"
@@ -24,15 +23,8 @@ func withKey(t *testing.T, key string, value any) error {
 		w.Set("llama."+key, value)
 	}
 	w.AddTensor("token_embd.weight", gguf.F32, []uint64{64, 1}, gguf.Bytes(make([]byte, 256)))
-	var b bytes.Buffer
-	if _, err := w.WriteTo(&b); err != nil {
-		t.Fatal(err)
-	}
-	f, err := gguf.Parse(b.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, err = ReadConfig(f)
+	f := parsed(t, w)
+	_, err := ReadConfig(f)
 	return err
 }
 

@@ -1,7 +1,6 @@
 package arch
 
 import (
-	"bytes"
 	"math"
 	"testing"
 
@@ -37,14 +36,7 @@ func layerOf(t *testing.T, arch string, keys map[string]any, ctx int, tensors ..
 	for _, name := range append(tensors, "token_embd.weight") {
 		w.AddTensor(name, gguf.F32, []uint64{256, 1}, gguf.Bytes(make([]byte, 1024)))
 	}
-	var b bytes.Buffer
-	if _, err := w.WriteTo(&b); err != nil {
-		t.Fatal(err)
-	}
-	f, err := gguf.Parse(b.Bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := parsed(t, w)
 	cfg, err := ReadConfig(f)
 	if err != nil {
 		t.Fatal(err)
