@@ -57,7 +57,7 @@ type Model struct {
 
 	mu      sync.Mutex
 	closed  bool
-	inside  sync.WaitGroup // calls that use what Close frees
+	inside  sync.WaitGroup // calls that use what Close frees, and end with the loop
 	closing sync.Once
 }
 
@@ -147,6 +147,7 @@ func (m *Model) Close() error {
 		m.mu.Lock()
 		m.closed = true
 		m.mu.Unlock()
+		m.loop.Close() // calls that wait for it end
 		m.inside.Wait()
 		m.release()
 	})

@@ -491,6 +491,27 @@ func TestClose(t *testing.T) {
 	}
 }
 
+// Closing ends texts that are read, however many there are.
+func TestCloseEndsReading(t *testing.T) {
+	t.Parallel()
+	m := open(t, quern.Demo, quern.WithParallel(4))
+	texts := slices.Repeat([]string{strings.Repeat("a cat and a dog ", 15)}, 1<<16)
+	begun, ended := make(chan struct{}), make(chan error)
+	go func() {
+		close(begun)
+		_, err := m.Embed(t.Context(), texts...)
+		ended <- err
+	}()
+	<-begun
+	if _, err := m.Embed(t.Context(), "a"); err != nil { // the others have had a turn
+		t.Error(err)
+	}
+	m.Close()
+	if err := <-ended; !errors.Is(err, quern.ErrClosed) {
+		t.Errorf("%v, want ErrClosed", err)
+	}
+}
+
 // Canceling ends an answer, and its tokens so far are there.
 func TestCancel(t *testing.T) {
 	t.Parallel()

@@ -160,8 +160,10 @@ func (m *Model) read(ctx context.Context, pooling nn.Pooling, n int, text func(i
 			}
 			var t *engine.Ticket
 			if err == nil {
+				_, from, _ := all[next].Reads()
 				t, err = m.loop.Submit(&engine.Request{
 					Params: generate.Params{Prompt: read.IDs, Sampling: m.sampling, TopLogprobs: -1}, Second: read.Second, Reader: all[next],
+					NoCache:  from == 0, // all of its tokens are evaluated, so the cache is of no use to it
 					Adapters: m.open.Adapters, Slot: -1, Origin: ctx, Sink: whenDone{done},
 				})
 			}
