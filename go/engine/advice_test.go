@@ -26,11 +26,7 @@ var advised = []struct {
 // A refusal advises what would fit, all of it, and nothing that would not, nor what is so already: however much memory
 // there is, wherever the weights are, and whatever keys and values are of.
 func TestAdviceIsRight(t *testing.T) {
-	f, err := model.OpenFile(testdata.Path(t, "archs/llama.gguf"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := openFile(t, testdata.Path(t, "archs/llama.gguf"))
 	said := map[string]int{}
 	for _, residency := range []model.Residency{model.Packed, model.Streamed, model.Mapped} {
 		for _, kv := range []kvcache.Types{kvcache.Both(kvcache.F16), kvcache.Both(kvcache.Q8), kvcache.Both(kvcache.Q4),
@@ -121,11 +117,7 @@ func TestPlaces(t *testing.T) {
 		{"a file", plain, Config{Ctx: 64, Batch: 8}, []model.Residency{model.Packed, model.Streamed, model.Mapped}},
 		{"a packed file", packFile(t, plain), Config{Ctx: 64, Batch: 8}, []model.Residency{model.Mapped, model.Streamed}},
 	} {
-		f, err := model.OpenFile(c.path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
+		f := openFile(t, c.path)
 		needs := map[model.Residency]uint64{}
 		for _, r := range c.order {
 			c.Config.Residency = r
@@ -170,11 +162,7 @@ func TestPlaces(t *testing.T) {
 // What passes read from the disk are the weights that have no memory.
 func TestWhatIsStreamed(t *testing.T) {
 	path := testdata.Path(t, "archs/llama.gguf")
-	f, err := model.OpenFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := openFile(t, path)
 	c := Config{Ctx: 64, Batch: 8, Residency: model.Streamed}
 	need, err := Memory(f, 1, c)
 	if err != nil || need.Streamable == 0 {

@@ -17,11 +17,7 @@ import (
 func TestMemoryIsExact(t *testing.T) {
 	for _, file := range []string{"tiny-llama-mixed.gguf", "tiny-llama-tied-f16.gguf", "tiny-moe-f32.gguf"} {
 		path := filepath.Join(golden, file)
-		f, err := model.OpenFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer f.Close()
+		f := openFile(t, path)
 		for _, tt := range []struct {
 			threads int
 			Config
@@ -68,11 +64,7 @@ func TestMemoryIsExact(t *testing.T) {
 // Auto packs the weights where keys, values and activations fit beside them.
 func TestAutoResidency(t *testing.T) {
 	path := filepath.Join(golden, "tiny-llama-mixed.gguf")
-	f, err := model.OpenFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := openFile(t, path)
 	for _, c := range []Config{{Ctx: 100, Batch: 4}, {Batch: 4}} {
 		need, err := Memory(f, 1, c)
 		if err != nil {
@@ -109,11 +101,7 @@ func TestSharedMemory(t *testing.T) {
 // What a refusal says would fit does, and it says what there is.
 func TestFitAdvice(t *testing.T) {
 	path := filepath.Join(golden, "tiny-llama-mixed.gguf")
-	f, err := model.OpenFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := openFile(t, path)
 	c := Config{Ctx: 4096, Batch: 4, Residency: model.Packed}
 	need, err := Memory(f, 1, c)
 	if err != nil {
@@ -148,11 +136,7 @@ func TestFitAdvice(t *testing.T) {
 
 // A refusal says what stays in memory of weights that are streamed.
 func TestUnfitInParts(t *testing.T) {
-	f, err := model.OpenFile(testdata.Path(t, "archs/deepseek2-mha.gguf"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
+	f := openFile(t, testdata.Path(t, "archs/deepseek2-mha.gguf"))
 	c := Config{Residency: model.Streamed}
 	need, err := Memory(f, 1, c)
 	if err != nil || need.Apart == 0 || need.Apart >= need.Weights {
@@ -162,4 +146,15 @@ func TestUnfitInParts(t *testing.T) {
 	if _, err := NewPlan(f, mem.NewBudget(need.Weights, "a test"), 1, c); !errors.As(err, &fit) || !strings.Contains(err.Error(), "of which the file has in several parts, and stay in memory") {
 		t.Errorf("%v", err)
 	}
+}
+
+// openFile opens the file of a model until the test ends.
+func openFile(t *testing.T, path string) *model.File {
+	t.Helper()
+	f, err := model.OpenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	return f
 }
