@@ -183,7 +183,9 @@ func TestCalibratedSizes(t *testing.T) {
 		},
 		"an answer": {testdata.Path(t, "archs/t5.gguf"), Config{Ctx: 100}, calibration{most: 99}},
 	} {
-		l := openLoop(t, c.path, c.config, LoopConfig{})
+		c.config.Shared = true
+		e := open(t, c.path, c.config)
+		l := newLoop(e, LoopConfig{}, sched.Config{Running: e.seqs, Memory: e.kv.Layout()}) // runs no pass of its own
 		if got := l.calibration(); got != c.want {
 			t.Errorf("%s: %+v, want %+v", name, got, c.want)
 		}
