@@ -168,7 +168,7 @@ func (t *mtpText) depth() int {
 		return 0
 	}
 	at, layout := t.seq.Len(), t.seq.e.kv.Layout()
-	if at == 0 || layout.Room(at-1, 2) < 2 { // blocks age before the next pass
+	if layout.Room(at-1, 2) < 2 { // blocks age before the next pass
 		return 0
 	}
 	n := g.Draftable(min(g.Draft.Max, draft.MaxGuesses, t.seq.e.ctx-at))

@@ -46,20 +46,24 @@ func (m *mtp) blocks(active []*mtpText, n int) (s sched.Shape) {
 }
 
 // block guesses up to n tokens of each text at once: masks behind the token that was sampled last stand for them.
-// It runs as few steps as fit the batch and the rows of logits.
 func (m *mtp) block(active []*mtpText, n int, mask int32) {
 	for len(active) > 0 {
-		tokens, rows, k := 0, 0, 0
-		for ; k < len(active); k++ {
-			own := min(n, active[k].depth())
-			if tokens+own+1 > m.e.batch || rows+own > len(m.e.logits) {
-				break
-			}
-			tokens, rows = tokens+own+1, rows+own
-		}
+		k := m.fitting(active, n)
 		m.blockStep(active[:k], n, mask)
 		active = active[k:]
 	}
+}
+
+// fitting returns how many of the texts share a step: as many as fit the batch and the rows of logits.
+func (m *mtp) fitting(active []*mtpText, n int) (k int) {
+	tokens, rows := 0, 0
+	for ; k < len(active); k++ {
+		own := min(n, active[k].depth())
+		if tokens, rows = tokens+1+own, rows+own; tokens > m.e.batch || rows > len(m.e.logits) {
+			break
+		}
+	}
+	return k
 }
 
 // blockStep guesses up to n tokens of each of these texts.

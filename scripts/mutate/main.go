@@ -1,7 +1,8 @@
 // Command mutate measures how sharp the tests are: it breaks one place of the program at a time, an operator, a bound, a
 // constant, an early return, and runs the tests that should notice.
 //
-//	scripts/go.sh run ./scripts/mutate [-n 300] [-each 40 [-skip 20]] [-seed 1] [-only sched,kvcache] [-own] [-v]
+//	scripts/go.sh run ./scripts/mutate [-n 300] [-each 40 [-skip 20]] [-seed 1] [-only sched,kvcache [-files REGEXP]]
+//		[-own] [-v]
 //
 // Mutants are drawn at random, the same for the same seed and tree, in equal numbers from each package, more from
 // large ones. One that does not compile is drawn again. One that all tests pass has survived: either the tests sleep,
@@ -24,6 +25,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -102,16 +104,21 @@ func main() {
 	each := flag.Int("each", 0, "`mutants` to try of each package, whatever its size, in place of -n")
 	skip := flag.Int("skip", 0, "leave out so many mutants of each package: an earlier run has tried them")
 	only := flag.String("only", "", "`packages` below go/, and csrc/scalar, separated by commas; all by default")
+	files := flag.String("files", "", "only mutants of files whose names match this `regexp`; all by default")
 	own := flag.Bool("own", false, "run only the tests of the mutant's own package")
 	verbose := flag.Bool("v", false, "print what became of each mutant")
 	flag.Parse()
-	if err := run(*n, *each, *skip, *seed, *only, *own, *verbose); err != nil {
+	if err := run(*n, *each, *skip, *seed, *only, *files, *own, *verbose); err != nil {
 		fmt.Fprintf(os.Stderr, "mutate: %v\n", err)
 		os.Exit(1)
 	}
 }
 
-func run(n, each, skip int, seed uint64, only string, own, verbose bool) error {
+func run(n, each, skip int, seed uint64, only, files string, own, verbose bool) error {
+	named, err := regexp.Compile(files)
+	if err != nil {
+		return err
+	}
 	scratch, err := os.MkdirTemp("", "quern-mutate-")
 	if err != nil {
 		return err
@@ -141,6 +148,7 @@ func run(n, each, skip int, seed uint64, only string, own, verbose bool) error {
 		if sites, err = same.remove(name, sites); err != nil {
 			return err
 		}
+		sites = slices.DeleteFunc(sites, func(m mutant) bool { return !named.MatchString(filepath.Base(m.file)) })
 		hash := fnv.New64a()
 		hash.Write([]byte(name)) // so the draw of one package does not depend on the others
 		random := rand.New(rand.NewPCG(seed, hash.Sum64()))
