@@ -76,6 +76,13 @@ func (m *mtp) guess(texts []*mtpText, worth time.Duration, verify func(int) time
 	return found
 }
 
+// limited makes passes have no more sequences, rows of logits and tokens than these; undo ends that.
+func (e *Engine) limited(seqs, rows, batch int) (undo func()) {
+	s, l, b := e.seqs, e.logits, e.batch
+	e.seqs, e.logits, e.batch = seqs, e.logits[:rows], batch
+	return func() { e.seqs, e.logits, e.batch = s, l, b }
+}
+
 // How many tokens of a text may be guessed: what the request allows, what the text and the context still have room for, and
 // no more than the layers guess. A block begins with the token that was sampled last.
 func TestDepthOfGuesses(t *testing.T) {
@@ -206,11 +213,11 @@ func TestTokensOfABlock(t *testing.T) {
 		t.Errorf("the first step guesses %d tokens, which measures the cost", n)
 	}
 	for _, c := range []struct{ logits, batch, want int }{{5, 64, 5}, {32, 5, 4}} {
-		e := *m.e
-		e.logits, e.batch = e.logits[:c.logits], c.batch
-		if n := (&mtp{e: &e}).most(texts, 0, noTime); n != c.want {
+		undo := m.e.limited(4, c.logits, c.batch)
+		if n := m.most(texts, 0, noTime); n != c.want {
 			t.Errorf("%d rows and %d tokens of a pass: %d are guessed", c.logits, c.batch, n)
 		}
+		undo()
 	}
 	m.cost = costs(5*time.Millisecond, time.Millisecond, 0)
 	m.cost.Set(10*time.Second, 100*time.Second)
@@ -293,7 +300,6 @@ func TestGuessesOfTexts(t *testing.T) {
 func TestTextsOfAStep(t *testing.T) {
 	for name, m := range draftLayers(t, Config{Ctx: 256, Batch: 64, Sequences: 16}) {
 		steps := max(m.e.model.NextSteps(), 1)
-		full := *m.e
 		for what, c := range map[string]struct{ seqs, logits, batch, want int }{
 			"sequences": {2, 32, 64, 2}, "rows": {4, 3, 64, 3}, "tokens": {4, 32, 3*steps + steps - 1, 3}, "all": {4, 32, 4 * steps, 4},
 		} {
@@ -301,13 +307,10 @@ func TestTextsOfAStep(t *testing.T) {
 			for i := range 4 {
 				texts = append(texts, m.textOf(t, 20+i, 50, 3))
 			}
-			m.e.seqs, m.e.logits, m.e.batch = c.seqs, full.logits[:c.logits], c.batch
 			block, _ := m.e.model.NextBlock()
-			if block > 0 {
-				m.e.batch = c.batch + 1
-			}
+			undo := m.e.limited(c.seqs, c.logits, c.batch+min(block, 1))
 			found := m.guess(texts, time.Hour, noTime)
-			m.e.seqs, m.e.logits, m.e.batch = full.seqs, full.logits, full.batch
+			undo()
 			for i, n := range found {
 				if want := block > 0 && what == "tokens" || i < c.want; (n > 0) != want {
 					t.Errorf("%s, %s: %d tokens are guessed", name, what, found)
@@ -321,10 +324,10 @@ func TestTextsOfAStep(t *testing.T) {
 		{11, 32, 9, 3}, {10, 32, 9, 2}, {7, 32, 9, 2}, {6, 32, 9, 1}, {4, 32, 9, 1}, {64, 8, 9, 3}, {64, 7, 9, 2}, {64, 5, 9, 2}, {64, 4, 9, 1},
 		{6, 32, 1, 3}, {5, 32, 1, 2}, {64, 3, 1, 3}, {64, 2, 1, 2},
 	} {
-		e := *m.e
-		e.batch, e.logits = c.batch, e.logits[:c.logits]
-		if got := (&mtp{e: &e}).fitting(texts, c.n); got != c.want {
+		undo := m.e.limited(4, c.logits, c.batch)
+		if got := m.fitting(texts, c.n); got != c.want {
 			t.Errorf("%+v: %d texts share a step", c, got)
 		}
+		undo()
 	}
 }

@@ -160,7 +160,7 @@ func (l *Loop) Wake(ctx context.Context, progress func(done, total uint64)) erro
 					for _, w := range all[:i] {
 						w.uninstall()
 					}
-					return err
+					return fmt.Errorf("%s: %w", w.file.Name(), err)
 				}
 			}
 			for _, w := range all {

@@ -74,7 +74,7 @@ const (
 	readTries = 3
 )
 
-func newSpill(l *Loop, store *diskcache.Store, profile string) (*spill, error) {
+func newSpill(l *Loop, store pages, profile string) (*spill, error) {
 	s := &spill{
 		l: l, store: store, root: l.e.root(profile), rate: assumedRate,
 		wake: make(chan struct{}, 1), done: make(chan struct{}), writing: make(chan struct{}, 1),
@@ -264,6 +264,11 @@ func (s *spill) faster(pages int, bytes uint64, compute time.Duration) bool {
 	return false
 }
 
+// observe records how fast pages were read. The caller holds the lock.
+func (s *spill) observe(bytes uint64, took time.Duration) {
+	s.rate += (float64(bytes)/max(took.Seconds(), 1e-6) - s.rate) / 2
+}
+
 // pays reports whether a part of a text should be restored. The caller holds the lock.
 func (s *spill) pays(r *trail) bool {
 	n, _, _ := s.reach(r)
@@ -332,7 +337,7 @@ func (s *spill) read(j *job, r *trail) error {
 		j.restored = true
 		l.counts.Restores++
 		l.counts.RestoredTokens += uint64(n - found)
-		s.rate += (float64(bytes)/max(took.Seconds(), 1e-6) - s.rate) / 2
+		s.observe(bytes, took)
 	}
 	table.Free()
 	return err
