@@ -1,6 +1,7 @@
 package chat
 
 import (
+	"crypto/sha256"
 	"fmt"
 	"slices"
 	"strings"
@@ -57,6 +58,38 @@ func (p Prompt) Language(g *grammar.Grammar, content grammar.Expr, calls *CallRu
 		return thought, nil
 	}
 	return grammar.Alt{reply, grammar.Seq{l.space(), l.text(r.style.open), thought}}, nil
+}
+
+// LanguageKey tells the languages of prompts apart: where two keys, and the contents, are equal, Language returns the same.
+// It is comparable; nil: the rule has parts that no key tells apart.
+func (p Prompt) LanguageKey(calls *CallRule) any {
+	type key struct {
+		style         *style
+		syntax        *syntax
+		harmony       bool
+		state         replyState
+		once, trim    bool
+		calls, single bool
+		required      bool
+		tools         [sha256.Size]byte
+	}
+	r := p.Reply()
+	k := key{style: r.style, syntax: r.syntax, harmony: p.reply.harmony != nil, state: r.state, once: r.once, trim: r.trim}
+	if calls == nil || r.syntax == nil {
+		return k
+	}
+	if len(calls.Inputs) > 0 {
+		return nil
+	}
+	k.calls, k.single, k.required = true, calls.Single, calls.Required
+	h := sha256.New()
+	fmt.Fprintf(h, "%#v %#v %t", calls.Names, calls.Strict, calls.Loose)
+	for _, t := range r.tools {
+		fmt.Fprintf(h, "%q %t %t %d ", t.Name, t.Strict, t.Parameters == nil, len(t.Parameters))
+		h.Write(t.Parameters)
+	}
+	k.tools = [sha256.Size]byte(h.Sum(nil))
+	return k
 }
 
 // Thinking is how a reply has reasoning.

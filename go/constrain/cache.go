@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"hash"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -14,6 +15,7 @@ import (
 type cache struct {
 	mu    sync.Mutex
 	items map[[sha256.Size]byte]*cached
+	named map[any]*cached
 	turn  uint64
 	bytes int // of the items' programs
 }
@@ -28,6 +30,7 @@ type cached struct {
 	used  uint64
 	users int // requests that compile it, or wait for that
 	bytes int // of its program
+	names []any
 }
 
 // A vocabulary keeps at most maxCached automata, each with at most maxBytes beside its program, whose programs have at
@@ -35,6 +38,7 @@ type cached struct {
 const (
 	maxCached   = 16
 	maxPrograms = 64 << 20
+	maxNames    = 16 // of one automaton
 )
 
 // Compile returns the automaton of a grammar for the vocabulary. Recently compiled grammars are cached by
@@ -116,8 +120,47 @@ func (c *cache) bound() {
 			return // when those are released
 		}
 		c.bytes -= c.items[oldest].bytes
+		for _, name := range c.items[oldest].names {
+			delete(c.named, name)
+		}
 		delete(c.items, oldest)
 	}
+}
+
+// Name keeps an automaton under a name, which is comparable, as long as the automaton is cached: what a grammar was
+// written as is hashed faster than it is read.
+func (v *Vocabulary) Name(name any, a *Automaton) {
+	c := &v.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, item := range c.items {
+		if !item.done.Load() || item.a != a || c.named[name] != nil {
+			continue
+		}
+		if len(item.names) == maxNames {
+			delete(c.named, item.names[0])
+			item.names = slices.Delete(item.names, 0, 1)
+		}
+		if c.named == nil {
+			c.named = map[any]*cached{}
+		}
+		item.names = append(item.names, name)
+		c.named[name] = item
+	}
+}
+
+// Named returns the automaton that has a name, nil if none has.
+func (v *Vocabulary) Named(name any) *Automaton {
+	c := &v.cache
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	item := c.named[name]
+	if item == nil {
+		return nil
+	}
+	c.turn++
+	item.used = c.turn
+	return item.a
 }
 
 // CachedBytes returns the memory of the programs, states and masks of the cached automata, and of the stacks of texts. An

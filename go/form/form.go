@@ -4,7 +4,9 @@ package form
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
+	"io"
 	"strings"
 
 	"github.com/quern-llm/quern/go/chat"
@@ -86,6 +88,16 @@ func (e *CallsError) Unwrap() error { return e.error }
 // compile, the arguments of tools that are not strict may be any object. It ends with the context, whose cause is its
 // error then.
 func (f *Form) Compile(ctx context.Context, tok *tokenizer.Tokenizer, v *constrain.Vocabulary, prompt *chat.Prompt, calls *chat.CallRule) (a *constrain.Automaton, err error) {
+	if name := f.name(prompt, calls); name != nil {
+		if a := v.Named(name); a != nil {
+			return a, nil
+		}
+		defer func() {
+			if err == nil {
+				v.Name(name, a)
+			}
+		}()
+	}
 	compile := func(calls *chat.CallRule) (a *constrain.Automaton, err error) {
 		err = inTurn(ctx, func(work *grammar.Work) error {
 			a, err = f.compile(work, tok, v, prompt, calls)
@@ -102,6 +114,32 @@ func (f *Form) Compile(ctx context.Context, tok *tokenizer.Tokenizer, v *constra
 		return a, nil
 	}
 	return nil, err
+}
+
+// name returns what tells the form apart from others for the same prompt and calls, comparable; nil: nothing does.
+func (f *Form) name(prompt *chat.Prompt, calls *chat.CallRule) any {
+	type name struct {
+		form  [sha256.Size]byte
+		reply any
+	}
+	n := name{}
+	if f != nil {
+		h := sha256.New()
+		rest := *f
+		rest.Text, rest.Choices = "", nil
+		fmt.Fprintf(h, "%#v", rest)
+		for _, text := range append([]string{f.Text}, f.Choices...) {
+			fmt.Fprintf(h, "%d ", len(text))
+			io.WriteString(h, text)
+		}
+		n.form = [sha256.Size]byte(h.Sum(nil))
+	}
+	if prompt != nil {
+		if n.reply = prompt.LanguageKey(calls); n.reply == nil {
+			return nil
+		}
+	}
+	return n
 }
 
 func (f *Form) compile(work *grammar.Work, tok *tokenizer.Tokenizer, v *constrain.Vocabulary, prompt *chat.Prompt, calls *chat.CallRule) (*constrain.Automaton, error) {
