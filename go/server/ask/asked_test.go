@@ -46,6 +46,7 @@ func TestWhatTheEngineIsAsked(t *testing.T) {
 		{usual, `"samplers":"","temperature":0.1`, `temp 1, typical 1, chain "t", dynamic 0, dry 1.75 breakers false, infill false` + rest},
 		{usual, `"samplers":"ki","dry_base":0.5`, `temp 0.8, typical 1, chain "ki", dynamic 0, dry 1.75 breakers false, infill true` + rest},
 		{usual, `"dry_multiplier":1,"dry_base":1`, `temp 0.8, typical 1, chain "", dynamic 0, dry 1 breakers true, infill false` + rest},
+		{usual, `"dry_multiplier":1,"dry_sequence_breakers":["x"]`, `temp 0.8, typical 1, chain "", dynamic 0, dry 1.75 breakers true, infill false` + rest},
 		{usual, `"dry_multiplier":1,"dry_sequence_breakers":[]`, `temp 0.8, typical 1, chain "", dynamic 0, dry 1.75 breakers false, infill false` + rest},
 		{own, ``, `temp 0.25, typical 1, chain "kt", dynamic 0, dry 1 breakers false, infill false, most 5, slot -1, priority 0, cache true, keep 4, discard 0, shift true, top -1`},
 		{own, `"max_tokens":7,"id_slot":2,"priority":4,"cache_prompt":false,"n_keep":0,"n_discard":6,"n_probs":0`,
@@ -254,6 +255,7 @@ func TestPrompts(t *testing.T) {
 		want []int32
 	}{
 		{usual, `["ab",100,"Hello"]`, []int32{1, 100, 101, 100, 270}}, {usual, `[100,"a"]`, []int32{100, 100}}, {usual, `""`, []int32{1}},
+		{usual, `[1,1]`, []int32{1, 1}}, {usual, `[1,"<s>"]`, []int32{1, 1}}, {usual, `"<s>"`, []int32{1}}, {usual, `["<s>",7]`, []int32{1, 7}},
 		{ends, `"a"`, []int32{1, 100, 2}}, {plain, `"a"`, []int32{100}},
 	} {
 		p := prompt(c.body)
@@ -403,6 +405,12 @@ func TestAppliedAdapters(t *testing.T) {
 func TestNeutralsAndTriggers(t *testing.T) {
 	t.Parallel()
 	one := []field.Field{field.Setting("x", ask.Neutral{Is: 1, Ok: func(v any) bool { return v == 1.0 || v == nil }, Want: "1"}, "")}
+	idle := []field.Field{field.Setting("x", new(ask.Idle), "")}
+	for body, ok := range map[string]bool{`{"x":-1.5}`: true, `{"x":1e300}`: true, `{"x":1e999}`: false, `{"x":-1e999}`: false, `{"x":true}`: false} {
+		if err := field.ReadSome([]byte(body), idle); (err == nil) != ok {
+			t.Errorf("%s: %v", body, err)
+		}
+	}
 	for body, want := range map[string]string{`{"x":1}`: "", `{"x":null}`: "", `{"x":2}`: "x: 2 is not supported yet, want 1", `{"x":[1}`: "x: the body is not JSON"} {
 		if err := field.ReadSome([]byte(body), one); (err == nil) != (want == "") || err != nil && !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", body, err, want)

@@ -48,8 +48,8 @@ func (b *biases) Take(r *field.Reader) error {
 }
 
 func isInteger(s string) bool {
-	digits := strings.TrimLeft(s, "0123456789")
-	return s != "" && digits == "" || len(s) > 1 && (s[0] == '-' || s[0] == '+') && isInteger(s[1:])
+	digits := strings.TrimLeft(s, "+-")
+	return digits != "" && strings.Trim(digits, "0123456789") == ""
 }
 
 // pair reads [token, bias].

@@ -156,6 +156,7 @@ func TestMessages(t *testing.T) {
 		`[{"role":"assistant","content":null,"reasoning_content":"t","tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{\"a\":1}"}}]},
 			{"role":"tool","tool_call_id":"1","name":"f","content":"r"}]`: `assistant (t):  [1 f {"a":1}]; tool 1 f: r`,
 		`[{"role":"assistant","function_call":{"name":"g","arguments":"{}"}},{"role":"function","name":"g","tool_call_id":"x","content":"r"}]`: `assistant:  [ g {}]; tool x g: r`,
+		`[{"role":"assistant","content":"a","function_call":null}]`:                                                                            `assistant: a`,
 		`[{"role":"assistant","content":"","tool_calls":[{"id":"2","type":"custom","custom":{"name":"c","input":"a\"b"}}]}]`:                   `assistant:  [2 c {"input":"a\"b"}]`,
 	} {
 		_, c, err := read(`{"messages":` + body + `}`)

@@ -108,6 +108,32 @@ func TestCountedTokens(t *testing.T) {
 	}
 }
 
+// A conversation as long as four contexts is counted to the token, of a longer one it is said how many there are at
+// least; one that is only counted has all.
+func TestLengthOfConversations(t *testing.T) {
+	t.Parallel()
+	m := *fake.New(t, "", nil).Model()
+	m.Ctx = 10
+	var err error
+	if m.Template, err = chat.Parse("{{ messages[0].content }}", chat.SpecialTokens{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		letters int
+		counted bool
+		ids     int // with BOS; 0: it is too long
+	}{{0, false, 1}, {39, false, 40}, {40, false, 0}, {40, true, 41}, {400, true, 401}} {
+		conversation := ask.NewConversation()
+		conversation.Messages = []chat.Message{{Role: "user", Content: chat.Text(strings.Repeat("x", c.letters))}}
+		conversation.Counted = c.counted
+		from, err := conversation.Source(t.Context(), &m)
+		long := (*engine.TooLongError)(nil)
+		if c.ids > 0 && (err != nil || len(from.Prompts[0]) != c.ids) || c.ids == 0 && (!errors.As(err, &long) || !long.Least || long.Prompt != 41) {
+			t.Errorf("%+v: %v, %v", c, from.Prompts, err)
+		}
+	}
+}
+
 // The tokens around a gap are found by their spelling where the file has no keys; the first token may be one; files come
 // before the gap only where there are some.
 func TestGaps(t *testing.T) {
@@ -200,6 +226,8 @@ func TestPersona(t *testing.T) {
 		{persona.Persona{Messages: turns}, []string{"user"}, "user: a; assistant: b; user: of user"},
 		{persona.Persona{System: "s", Messages: turns}, []string{"system", "user"}, "system: of system; user: a; assistant: b; user: of user"},
 		{persona.Persona{Messages: turns[:1]}, []string{"user"}, "user: a; user: of user"},
+		{persona.Persona{System: "s"}, []string{"system"}, "system: of system"},
+		{persona.Persona{System: "s"}, []string{"system", "developer", "user", "system"}, "system: of system; developer: of developer; user: of user; system: of system"},
 	} {
 		if got := said(&c.p, c.roles...); got != c.want {
 			t.Errorf("%+v, %v: %s, want %s", c.p, c.roles, got, c.want)
@@ -222,6 +250,12 @@ func TestAdapters(t *testing.T) {
 		if all.Claim(name) {
 			t.Errorf("%s is claimed again", name)
 		}
+	}
+	if !all.Claim("d") {
+		t.Error("a new name cannot be claimed")
+	}
+	if all.Settle(&ask.Adapter{Name: "d"}, false); all.Named("d") != nil || !all.Claim("d") {
+		t.Error("a name is taken by an adapter that could not be loaded")
 	}
 	if got := all.Remove("b"); got == nil || got.Name != "b" || all.Remove("b") != nil {
 		t.Errorf("removed %+v", got)
