@@ -74,15 +74,12 @@ func (req *Request) Evaluate(o *Reads, texts []ReadText) (prompt, cached int, er
 	}
 	ctx, cancel := context.WithCancelCause(req.Context())
 	defer cancel(nil)
-	adapters, err := m.Applied(req.Adapter, nil)
-	if err != nil {
-		return 0, 0, err
-	}
 	caller := &req.Caller
 	priority, err := caller.priority(o.Priority)
 	if err != nil {
 		return 0, 0, err
 	}
+	adapters := m.Usual(req.Adapter)
 	done := make(chan engine.Result, len(texts)) // a Sink never blocks
 	tickets := map[int]ask.Ticket{}
 	defer func() {

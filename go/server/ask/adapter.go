@@ -102,12 +102,7 @@ func atMember(name string, err error) error {
 	return nil
 }
 
-func (u *AdapterUses) Value() any {
-	if *u == nil {
-		return AdapterUses{}
-	}
-	return *u
-}
+func (u *AdapterUses) Value() any { return *u }
 
 func (u *AdapterUses) Schema() field.Schema {
 	var one adapterUse
@@ -132,27 +127,33 @@ func (s *Adapters) Find(id int) (*Adapter, error) {
 	return nil, fmt.Errorf("no adapter %d, want one of %s", id, strings.Join(ids, ", "))
 }
 
-// Applied returns the adapters of a request: those that it lists, else the one that it names as its model, else those
-// that are applied to all.
+// Applied returns the adapters of a request: those that it lists, else the usual ones.
 func (m *Model) Applied(named *Adapter, uses AdapterUses) ([]engine.ScaledAdapter, error) {
+	if uses == nil {
+		return m.Usual(named), nil
+	}
 	var list []engine.ScaledAdapter
-	switch {
-	case uses != nil:
-		for _, u := range uses {
-			a, err := m.LoRA.Find(u.ID)
-			if err != nil {
-				return nil, reply.Invalid("lora", "%v", err)
-			}
-			list = append(list, engine.ScaledAdapter{Adapter: a.Loaded, Scale: u.Scale})
+	for _, u := range uses {
+		a, err := m.LoRA.Find(u.ID)
+		if err != nil {
+			return nil, reply.Invalid("lora", "%v", err)
 		}
-	case named != nil:
-		list = append(list, engine.ScaledAdapter{Adapter: named.Loaded, Scale: named.Scale})
-	default:
-		for _, a := range m.LoRA.All() {
-			list = append(list, engine.ScaledAdapter{Adapter: a.Loaded, Scale: a.Applied})
-		}
+		list = append(list, engine.ScaledAdapter{Adapter: a.Loaded, Scale: u.Scale})
 	}
 	return list, nil
+}
+
+// Usual returns the adapters of a request that lists none: the one that it names as its model, else those that are
+// applied to all.
+func (m *Model) Usual(named *Adapter) []engine.ScaledAdapter {
+	if named != nil {
+		return []engine.ScaledAdapter{{Adapter: named.Loaded, Scale: named.Scale}}
+	}
+	var list []engine.ScaledAdapter
+	for _, a := range m.LoRA.All() {
+		list = append(list, engine.ScaledAdapter{Adapter: a.Loaded, Scale: a.Applied})
+	}
+	return list
 }
 
 // Claim takes a name for an adapter that is being loaded, unless it is taken.

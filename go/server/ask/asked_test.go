@@ -92,13 +92,13 @@ func TestSettings(t *testing.T) {
 		}
 	}
 	o, _, err := read(`{"seed":5,"n_probs":4,"reasoning_format":"deepseek-legacy","speculative.types":"none","stop":"a","grammar_lazy":true,"grammar":"root ::= \"a\"",
-		"grammar_triggers":[{"type":"token","token":7},{"type":"word","value":"w"}],"samplers":"k"}`)
+		"grammar_triggers":[{"type":"token","token":7},{"type":"word","value":"w"}],"samplers":"k","lora":[{"id":5,"scale":2}]}`)
 	if err != nil {
 		t.Fatal(err)
 	}
 	got = o.Settings()
 	for name, want := range map[string]any{"seed": 5, "n_probs": 4, "reasoning_in_content": true, "speculative.types": "none", "stop": "[a]", "grammar": `root ::= "a"`,
-		"grammar_triggers": "[map[token:7 type:0 value:] map[type:1 value:w]]", "samplers": "[top_k]"} {
+		"grammar_triggers": "[map[token:7 type:0 value:] map[type:1 value:w]]", "samplers": "[top_k]", "lora": "[{5 2}]"} {
 		if fmt.Sprint(got[name]) != fmt.Sprint(want) {
 			t.Errorf("%s is %v, want %v", name, got[name], want)
 		}
@@ -431,5 +431,94 @@ func TestNeutralsAndTriggers(t *testing.T) {
 	var c ask.Transcript
 	if c.Say(); len(c.Messages) != 1 || !c.Messages[0].Content.Null {
 		t.Errorf("nothing said is %+v", c.Messages)
+	}
+}
+
+// What holds an answer is what the fields say, and nothing where they say nothing.
+func TestFormsOfFields(t *testing.T) {
+	t.Parallel()
+	m := fake.New(t, "", nil).Model()
+	const none = `kind 0 "" [] space "" compact false exact false triggers 0 preserved []`
+	with := func(changes ...string) string { return strings.NewReplacer(changes...).Replace(none) }
+	word := `,"grammar_triggers":[{"type":"word","value":"w"}],"preserved_tokens":["<|im_end|>","Hello","no"]`
+	for fields, want := range map[string]string{
+		``: none, `"grammar":""`: none, `"structured_outputs":{"json_object":false,"regex":null}`: none, `"response_format":{"type":"text","schema":null}`: none,
+		`"grammar":"g"`:      with(`kind 0 ""`, `kind 0 "g"`),
+		`"guided_regex":"r"`: with(`kind 0 ""`, `kind 2 "r"`), `"structured_outputs":{"regex":"r"}`: with(`kind 0 ""`, `kind 2 "r"`),
+		`"guided_choice":["a","b"]`: with(`kind 0 "" []`, `kind 3 "" [a b]`), `"structured_outputs":{"choice":["a"]}`: with(`kind 0 "" []`, `kind 3 "" [a]`),
+		`"structured_outputs":{"structural_tag":"t"}`: with(`kind 0 ""`, `kind 4 "t"`), `"structured_outputs":{"structural_tag":{"a":1}}`: with(`kind 0 ""`, `kind 4 "{\"a\":1}"`),
+		`"response_format":{"type":"structural_tag","b":2}`: with(`kind 0 ""`, `kind 4 "{\"type\":\"structural_tag\",\"b\":2}"`),
+		`"json_schema":{"a":1}`:                             with(`kind 0 ""`, `kind 1 "{\"a\":1}"`), `"guided_json":"{}"`: with(`kind 0 ""`, `kind 1 "{}"`),
+		`"structured_outputs":{"json_object":true}`: with(`kind 0 ""`, `kind 1 "{\"type\":\"object\"}"`), `"response_format":{"type":"json_object"}`: with(`kind 0 ""`, `kind 1 "{\"type\":\"object\"}"`),
+		`"response_format":{"type":"json_object","value":{"a":1}}`:                                   with(`kind 0 ""`, `kind 1 "{\"a\":1}"`),
+		`"structured_outputs":{"disable_any_whitespace":true,"disable_additional_properties":false}`: with("compact false", "compact true"),
+		`"guided_schema":"exact"`: with("exact false", "exact true"), `"guided_schema":"exact","structured_outputs":{"disable_additional_properties":true}`: none,
+		`"structured_outputs":{"whitespace_pattern":" "},"guided_json":true`: with(`kind 0 ""`, `kind 1 "true"`, `space ""`, `space " "`),
+		`"grammar_lazy":true` + word:                                         with("triggers 0", "triggers 1", "preserved []", fmt.Sprintf("preserved [%d]", m.Tokenizer.Encode("<|im_end|>", tokenizer.Options{NoSpecial: true, ParseSpecial: true})[0])),
+		`"grammar_lazy":false` + word:                                        none,
+	} {
+		o, _, err := read("{" + fields + "}")
+		if err == nil {
+			err = o.Settle(m, nil)
+		}
+		if err == nil && o.Form.Kind == 0 && o.Form.Text == "" {
+			err = o.Form.Settle(t.Context(), m, ask.Source{}, true, "my")
+		} else { // whose texts need not compile
+			_ = o.Form.Settle(t.Context(), m, ask.Source{}, true, "my")
+		}
+		f := o.Form.Form
+		got := fmt.Sprintf("kind %d %q %v space %q compact %v exact %v triggers %d preserved %v", f.Kind, f.Text, f.Choices, f.Space, f.Compact, f.Exact,
+			len(f.Triggers), f.Preserved)
+		if err != nil || got != want || f.Namespace != "my" {
+			t.Errorf("%s: %s, %v, want %s", fields, got, err, want)
+		}
+		if r := o.Request(m, nil, 0); f.Kind == 0 && f.Text == "" && r.Constraint != nil {
+			t.Errorf("%s: the answer is constrained", fields)
+		}
+	}
+	if o, c, err := read(`{"guided_regex":"a+"}`); err != nil || o.Form.Settle(t.Context(), m, ask.Source{}, true, "") != nil || o.Request(m, nil, 0).Constraint == nil || c.Begun {
+		t.Error("a form without a constraint")
+	}
+}
+
+// The sum of the biases of each token is used, by token; of what is banned no other makes more.
+func TestBiasesOfTokens(t *testing.T) {
+	t.Parallel()
+	m := fake.New(t, "", nil).Model()
+	hello, ends := m.Tokenizer.Encode("Hello", tokenizer.Options{NoSpecial: true})[0], ""
+	for _, id := range slices.Sorted(slices.Values(m.Tokenizer.EOG())) {
+		ends += fmt.Sprintf("%d:-Inf ", id)
+	}
+	for fields, want := range map[string]string{
+		`"logit_bias":{"9":1,"3":-2,"7":0.5,"5":1,"4":1,"8":1,"6":1,"+3":1}`: "3:-1 4:1 5:1 6:1 7:0.5 8:1 9:1 ",
+		`"logit_bias":[["Hello",1.5],["Hello",1],["aa",2],[9,false],[9,5]]`:  fmt.Sprintf("9:-Inf 100:4 %d:2.5 ", hello),
+		`"ignore_eos":true,"logit_bias":[[2,7]]`:                             ends, `"ignore_eos":true`: ends, `"logit_bias":{}`: "",
+		`"logit_bias":{"<|im_end|>":1}`: fmt.Sprintf("%d:1 ", m.Tokenizer.Encode("<|im_end|>", tokenizer.Options{NoSpecial: true, ParseSpecial: true})[0]),
+	} {
+		o, _, err := read("{" + fields + "}")
+		if err == nil {
+			err = o.Settle(m, nil)
+		}
+		got := ""
+		for _, b := range o.Request(m, nil, 0).Bias {
+			got += fmt.Sprintf("%d:%g ", b.ID, b.Value)
+		}
+		if err != nil || got != want {
+			t.Errorf("%s: %s, %v, want %s", fields, got, err, want)
+		}
+	}
+}
+
+// What automata of a model's vocabulary take is told once there are some.
+func TestGrammarsOfModels(t *testing.T) {
+	t.Parallel()
+	m := *fake.New(t, "", nil).Model()
+	m.VectorsOnly = "nothing is made beforehand"
+	if m.Complete(); m.Grammars() != 0 {
+		t.Errorf("%d bytes of none", m.Grammars())
+	}
+	o, _, err := read(`{"grammar":"root ::= [a-z]+ \"x\""}`)
+	if err != nil || o.Form.Settle(t.Context(), &m, ask.Source{}, true, "") != nil || m.Grammars() == 0 {
+		t.Errorf("%v, %d bytes of one", err, m.Grammars())
 	}
 }

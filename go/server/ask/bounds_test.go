@@ -95,6 +95,7 @@ func TestBounds(t *testing.T) {
 		{"tools", `[]`, `[{"type":"function"}]`, "tools: element 0: function: missing, want an object with the name of one"},
 		{"tools", `[]`, `[{"function":{"name":"f"},"custom":{"name":"c"}}]`, "tools: element 0: function and custom in one tool, want one of them"},
 		{"tools", `[]`, `[{"type":"custom","custom":{}}]`, "tools: element 0: custom: name: missing, want a string"},
+		{"tools", `[]`, `[{"type":"custom","custom":{"name":5}}]`, "tools: element 0: custom: number at \"/name\", want string"},
 		{"tools", `[]`, `[{"type":"custom","custom":{"name":"c","format":{"type":"xml"}}}]`, `tools: element 0: custom: format: type: the string "xml", want text or grammar`},
 		{"tools", `[{"function":{"name":"f","parameters":null,"strict":null}}]`, `[{"function":{"name":"f","parameters":[]}}]`, "tools: element 0: function: parameters: an array, want a JSON schema, which is an object"},
 		{"functions", `[{"name":"f"}]`, `[{}]`, "functions: element 0: name: missing, want a string"},

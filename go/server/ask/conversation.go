@@ -240,13 +240,7 @@ func (t *TemplateValues) Take(r *field.Reader) error {
 	})
 }
 
-func (t *TemplateValues) Value() any {
-	if *t == nil {
-		return TemplateValues{}
-	}
-	return *t
-}
-
+func (t *TemplateValues) Value() any           { return *t }
 func (t *TemplateValues) Schema() field.Schema { return field.Schema{"type": "object"} }
 
 // An Option is a boolean whose default depends on other fields.

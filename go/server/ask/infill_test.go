@@ -22,6 +22,13 @@ func TestFIMKeys(t *testing.T) {
 	if got := ask.FindFIM(s.Tok, old); got.Pre != 21 || got.Suf != 12 {
 		t.Errorf("of both: %+v", got)
 	}
+	// A key says the last token, but none beyond.
+	spelled, last := ask.FindFIM(s.Tok, fileKeys{}).Pre, s.Tok.Len()-1
+	for id, want := range map[uint32]int32{uint32(last): int32(last), uint32(last + 1): spelled, 1<<32 - 1: spelled} {
+		if got := ask.FindFIM(s.Tok, fileKeys{"tokenizer.ggml.fim_pre_token_id": id}); got.Pre != want {
+			t.Errorf("the key %d: %+v, want %d", id, got, want)
+		}
+	}
 }
 
 // Token 0 is one of a repository and of files as any other; a word that is spelled as a mark is none, unless a user

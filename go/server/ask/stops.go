@@ -15,7 +15,7 @@ const wantStop = "a string or an array of at most 64"
 
 func (s *stopWords) Take(r *field.Reader) error {
 	*s = nil
-	add := func(int) error {
+	add := func() error {
 		word, err := r.Text(wantStop)
 		if word != "" { // an empty word would match everywhere
 			*s = append(*s, word)
@@ -23,9 +23,9 @@ func (s *stopWords) Take(r *field.Reader) error {
 		return err
 	}
 	if r.Kind() != '[' {
-		return add(0)
+		return add()
 	}
-	err := r.Elements(wantStop, add)
+	err := r.Elements(wantStop, func(int) error { return add() })
 	if err == nil && len(*s) > maxStops {
 		err = reply.Bad("%d strings, want at most %d", len(*s), maxStops)
 	}

@@ -1,0 +1,187 @@
+package answer
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/gin-gonic/gin"
+
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/server/reply"
+)
+
+// hostOf returns a server's part of requests, with a budget.
+func hostOf(t *testing.T, limit uint64) (*Host, *mem.Budget) {
+	t.Helper()
+	b := mem.NewBudget(limit, "a test")
+	d, err := engine.NewDevice(engine.DeviceConfig{Threads: 1, Budget: b})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	return &Host{Gates: NewGates(d), Note: func(*gin.Context, map[string]any) {}}, b
+}
+
+// requestOf returns a request with a body, of unknown length where that is less than 0.
+func requestOf(t *testing.T, h *Host, body io.Reader, length int64) *Request {
+	t.Helper()
+	gin.SetMode(gin.ReleaseMode)
+	c, _ := gin.CreateTestContext(httptest.NewRecorder())
+	c.Request = httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/x", body)
+	c.Request.ContentLength = length
+	return NewRequest(h, c, &Route{}, Caller{}, 50<<20)
+}
+
+// A body takes the memory that it has, as soon as that is known, until its request is made of it; one of unknown length,
+// once it is long, as much as a body may have while it arrives.
+func TestMemoryOfBodies(t *testing.T) {
+	for _, c := range []struct {
+		bytes   int
+		unknown bool
+		most    uint64 // that is taken meanwhile
+	}{
+		{0, false, 0}, {1000, false, 1000}, {64 << 10, false, 64 << 10}, {1 << 20, false, 1 << 20}, {0, true, 64 << 10}, {10, true, 64 << 10},
+		{64<<10 - 1, true, 64 << 10}, {64 << 10, true, 50 << 20}, {64<<10 + 1, true, 50 << 20}, {1 << 20, true, 50 << 20},
+	} {
+		h, budget := hostOf(t, 1<<30)
+		taken := func() uint64 { return budget.ByPurpose()[bodiesPurpose] }
+		text := strings.Repeat("0123456789abcdef", c.bytes/16+1)[:c.bytes]
+		length := int64(c.bytes)
+		if c.unknown {
+			length = -1
+		}
+		req := requestOf(t, h, io.NopCloser(strings.NewReader(text)), length)
+		before := budget.Peak()
+		if err := req.Receive(); err != nil || string(req.Body) != text || taken() != uint64(c.bytes) || budget.Peak()-before != c.most {
+			t.Errorf("%+v: %v, %d bytes arrived, %d are taken, and up to %d were", c, err, len(req.Body), taken(), budget.Peak()-before)
+		}
+		if err := req.Receive(); err != nil || len(req.Body) != c.bytes {
+			t.Errorf("%+v: again: %v", c, err)
+		}
+		if req.Made(); req.Body != nil || taken() != 0 {
+			t.Errorf("%+v: %d bytes are left", c, taken())
+		}
+	}
+	h, _ := hostOf(t, 1<<30)
+	short := requestOf(t, h, strings.NewReader("abc"), 4)
+	if err := short.Receive(); err == nil || err.Error() != "the body ended early" || short.received {
+		t.Errorf("a body that ends early: %v", err)
+	}
+	if short.Read(nil); short.received {
+		t.Error("a body that ended early is read")
+	}
+}
+
+// Making a prompt takes 64 bytes for each of its text, of a long one as much as all prompts have, and never less than 8.
+func TestMemoryOfMaking(t *testing.T) {
+	h, budget := hostOf(t, 1<<30)
+	req := requestOf(t, h, nil, 0)
+	for _, c := range []struct{ text, want int }{
+		{0, 0}, {1000, 64_000}, {500, 32_000}, {2 << 20, 128 << 20}, {3 << 20, 128 << 20}, {16 << 20, 128 << 20}, {20 << 20, 160 << 20}, {1, 64},
+	} {
+		before := budget.Used()
+		if err := req.Admit(c.text); err != nil || budget.ByPurpose()[promptsPurpose] != uint64(c.want) || before > 160<<20 {
+			t.Errorf("%+v: %v, %v", c, err, budget.ByPurpose())
+		}
+	}
+	if req.Made(); budget.Used() != 0 {
+		t.Errorf("%v is left", budget.ByPurpose())
+	}
+	free := requestOf(t, &Host{Gates: NewGates(nil)}, strings.NewReader("abc"), -1)
+	if err := errors.Join(free.Receive(), free.Admit(1<<50)); err != nil || string(free.Body) != "abc" {
+		t.Errorf("without a budget: %v", err)
+	}
+}
+
+// So much is admitted at a time: three quarters of a sixteenth of the memory in large bodies, of an eighth in prompts.
+// What does not fit beside others waits for them, as long as its client does.
+func TestGates(t *testing.T) {
+	h, budget := hostOf(t, 1<<30)
+	gone, leave := context.WithCancel(t.Context())
+	leave()
+	for gate, share := range map[*mem.Gate]uint64{h.Gates.bodies: 48 << 20, h.Gates.prompts: 96 << 20} {
+		first := requestOf(t, h, nil, 0)
+		pass, err := first.enter(gate, "it", share-2<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for more, fits := range map[uint64]bool{2 << 20: true, 2<<20 + 1: false} {
+			second := requestOf(t, h, nil, 0)
+			if !fits {
+				second.HTTP.Request = second.HTTP.Request.WithContext(gone)
+			}
+			other, err := second.enter(gate, "it", more)
+			if fits && err != nil || !fits && err != reply.ErrGone {
+				t.Errorf("%d beside %d: %v", more, share-2<<20, err)
+			}
+			other.Release()
+		}
+		pass.Release()
+	}
+	// What never fits is too large; what does not fit since others have the memory may come again.
+	budget.SetLimit(100<<20, "a test")
+	for n, want := range map[uint64]reply.Error{
+		100<<20 + 1: {Status: 413, Message: "it may take 104.9 MB of memory, and the server has 104.9 MB: want a shorter one"},
+		100 << 20: {Status: 503, Retry: retryMemory,
+			Message: "it may take 104.9 MB of memory, and 83.9 MB are free now; try again later, or with a shorter one"},
+	} {
+		others, err := budget.Reserve("others", 20<<20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = requestOf(t, h, nil, 0).enter(h.Gates.bodies, "it", n)
+		e := (*reply.Error)(nil)
+		if !errors.As(err, &e) || e.Status != want.Status || e.Message != want.Message || e.Retry != want.Retry {
+			t.Errorf("%d: %v, want %+v", n, err, want)
+		}
+		others.Release()
+		pass, err := requestOf(t, h, nil, 0).enter(h.Gates.bodies, "it", n)
+		if (err == nil) != (want.Status == 503) {
+			t.Errorf("%d, with all memory free: %v", n, err)
+		}
+		pass.Release()
+	}
+}
+
+// The reason of a refusal is noted, but for what the log has in a line of its own and for clients that have gone.
+func TestNotedErrors(t *testing.T) {
+	noted := map[string]any{}
+	h := &Host{Note: func(_ *gin.Context, fields map[string]any) { maps.Copy(noted, fields) }}
+	for status, want := range map[int]any{400: "the reason", 503: "the reason", 500: nil, 499: nil} {
+		clear(noted)
+		requestOf(t, h, nil, 0).noteError(&reply.Error{Status: status, Message: "the reason"})
+		if noted["error"] != want {
+			t.Errorf("%d: %v", status, noted)
+		}
+	}
+}
+
+// A text among inputs is one that is nothing else.
+func TestTextsOfInputs(t *testing.T) {
+	part := func(text string, ids ...int32) Inputs {
+		p := make(Inputs, 1)
+		p[0] = append(p[0], struct {
+			Text string
+			Ids  []int32
+		}{text, ids})
+		return p
+	}
+	one, ids := part("a"), part("", 7)
+	two := Inputs{append(part("a")[0], part("b")[0]...)}
+	for _, c := range []struct {
+		in   Inputs
+		want string
+		ok   bool
+	}{{one, "a", true}, {append(part("a"), part("b")...), "a b", true}, {ids, "", false}, {append(part("a"), ids...), "", false}, {two, "", false}, {nil, "", true}} {
+		if texts, ok := c.in.Texts(); ok != c.ok || strings.Join(texts, " ") != c.want {
+			t.Errorf("%+v: %q, %v", c.in, texts, ok)
+		}
+	}
+}
