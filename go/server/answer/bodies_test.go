@@ -9,11 +9,13 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -182,6 +184,61 @@ func TestTextsOfInputs(t *testing.T) {
 	}{{one, "a", true}, {append(part("a"), part("b")...), "a b", true}, {ids, "", false}, {append(part("a"), ids...), "", false}, {two, "", false}, {nil, "", true}} {
 		if texts, ok := c.in.Texts(); ok != c.ok || strings.Join(texts, " ") != c.want {
 			t.Errorf("%+v: %q, %v", c.in, texts, ok)
+		}
+	}
+}
+
+// How long a stream may be silent is what the request says, or else the server.
+func TestQuietStreams(t *testing.T) {
+	req := requestOf(t, &Host{Ping: 7 * time.Second}, nil, 0)
+	for ping, want := range map[int]time.Duration{0: 7 * time.Second, 3: 3 * time.Second, -1: -time.Second} {
+		o := ask.NewOptions(&ask.Model{})
+		o.Ping = ping
+		if got := req.Quiet(&o); got != want {
+			t.Errorf("%d: %v", ping, got)
+		}
+	}
+}
+
+// A page of another origin is told from the server's own and from programs, for what only reads as well.
+func TestOtherSites(t *testing.T) {
+	for site, want := range map[string]bool{"": false, "same-origin": false, "none": false, "cross-site": true, "same-site": true} {
+		for _, method := range []string{http.MethodGet, http.MethodPost} {
+			req := requestOf(t, &Host{}, nil, 0)
+			req.HTTP.Request.Method = method
+			req.HTTP.Request.Header.Set("Sec-Fetch-Site", site)
+			if got := req.OfOtherSite(); got != want || req.HTTP.Request.Method != method {
+				t.Errorf("%s of %q: %v", method, site, got)
+			}
+		}
+	}
+}
+
+// An error of a request whose stream has begun while it waited is an event; a client that is gone is told nothing.
+func TestErrorsOfStreams(t *testing.T) {
+	h := &Host{Note: func(*gin.Context, map[string]any) {}}
+	fail := func(waited bool, err error) *httptest.ResponseRecorder {
+		w := httptest.NewRecorder()
+		req := requestOf(t, h, nil, 0)
+		c, _ := gin.CreateTestContext(w)
+		c.Request, req.HTTP, req.Waited = req.HTTP.Request, c, waited
+		req.Fail(err)
+		c.Writer.WriteHeaderNow()
+		if !c.IsAborted() {
+			t.Error("other handlers go on")
+		}
+		return w
+	}
+	busy := &reply.Error{Status: 429, Message: "busy"}
+	if w := fail(true, busy); !strings.HasPrefix(w.Body.String(), `data: {"error":{`) || w.Header().Get("Retry-After") != "" {
+		t.Errorf("%s", w.Body)
+	}
+	if w := fail(false, busy); w.Code != 429 || !strings.HasPrefix(w.Body.String(), `{"error":{`) || w.Header().Get("Retry-After") != "1" {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	for _, waited := range []bool{true, false} {
+		if w := fail(waited, reply.ErrGone); w.Body.Len() > 0 || w.Code != reply.StatusCancelled {
+			t.Errorf("%d %s", w.Code, w.Body)
 		}
 	}
 }

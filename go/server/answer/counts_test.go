@@ -44,6 +44,8 @@ func TestTally(t *testing.T) {
 			map[string]any{"outcome": "context", "prompt_tokens": 10, "cached_tokens": 4, "completion_tokens": 2, "queue_ms": 9.0, "ttft_ms": 6.0}},
 		{"nothing generated", []engine.Usage{one(0, 1234567*time.Nanosecond, ms, 0)}, []Ending{{err: fmt.Errorf("%w", engine.ErrDeadline)}},
 			map[string]any{"outcome": "deadline", "prompt_tokens": 10, "cached_tokens": 4, "completion_tokens": 0, "queue_ms": 1.23}},
+		{"no time", []engine.Usage{one(3, 0, 0, 0), one(3, 0, 0, 0)}, []Ending{{Stop: StopEOS}, {Stop: StopEOS}},
+			map[string]any{"outcome": "stop", "prompt_tokens": 10, "cached_tokens": 4, "completion_tokens": 6, "queue_ms": 0.0}},
 		{"a rate in hundredths", []engine.Usage{one(2, 0, ms, 300*ms)}, []Ending{{Stop: StopEOS, truncated: true}},
 			map[string]any{"outcome": "stop", "prompt_tokens": 10, "cached_tokens": 4, "completion_tokens": 2, "queue_ms": 0.0, "ttft_ms": 1.0, "tokens_per_s": 3.33}},
 	} {
@@ -85,9 +87,19 @@ func TestTimings(t *testing.T) {
 	if got := *e.Progress.JSON(); got != (PromptProgress{Total: 30, Cache: 10, Processed: 15, TimeMS: 1000}) {
 		t.Errorf("the progress is %+v", got)
 	}
-	if got := TimingsOf(engine.Usage{PromptTokens: 3, CachedTokens: 3, Generated: 1, Prefill: 1, Decode: 0}); got.PromptPerSecond != 0 ||
-		got.PredictedPerSecond != 0 || got.DraftAccepted != nil || got.DraftN != 0 {
-		t.Errorf("of what was not measured: %+v", got)
+	for name, c := range map[string]struct {
+		of   engine.Usage
+		want Timings
+	}{
+		"nothing evaluated": {engine.Usage{PromptTokens: 3, CachedTokens: 3, Generated: 1, Prefill: time.Second, Decode: time.Second},
+			Timings{CacheN: 3, PromptMS: 1000, PredictedN: 1, PredictedMS: 1000}},
+		"no time":             {engine.Usage{PromptTokens: 3, Generated: 3}, Timings{PromptN: 3, PredictedN: 3}},
+		"nothing generated":   {engine.Usage{PromptTokens: 1, Prefill: time.Second}, Timings{PromptN: 1, PromptMS: 1000, PromptPerTokenMS: 1000, PromptPerSecond: 1}},
+		"one after the first": {engine.Usage{Generated: 2, Decode: 2 * time.Millisecond}, Timings{PredictedN: 2, PredictedMS: 2, PredictedPerToken: 2, PredictedPerSecond: 500}},
+	} {
+		if got := *TimingsOf(c.of); got != c.want {
+			t.Errorf("%s: %+v, want %+v", name, got, c.want)
+		}
 	}
 	u.Drafted[draft.Model].Guessed = 3
 	if got := TimingsOf(u); got.DraftN != 3 || got.DraftAccepted == nil || *got.DraftAccepted != 0 {
@@ -273,7 +285,7 @@ func TestLedgerSteps(t *testing.T) {
 		t.Error("more than there is")
 	}
 	l.close()
-	if l.Hold(1) || budget.Used() != 0 {
+	if l.drop(1); l.Hold(1) || budget.Used() != 0 {
 		t.Errorf("closed, with %d bytes", budget.Used())
 	}
 	none := &ledger{}

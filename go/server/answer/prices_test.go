@@ -81,7 +81,7 @@ func TestAdmission(t *testing.T) {
 		o.N, o.Probs, o.Stream, o.MaxTokens = x.n, x.probs, x.stream, 2000
 		return &o
 	}
-	for _, x := range []options{{1, -1, false}, {1, 40, false}, {20, 100, false}, {20, 100, true}, {1, 5, true}} {
+	for _, x := range []options{{1, -1, false}, {1, 0, false}, {1, 40, false}, {20, 100, false}, {20, 100, true}, {1, 5, true}} {
 		o, m := of(x), &ask.Model{Ctx: 4000}
 		base, few, kept := price(o, m, prompts)
 		const body = 1000
@@ -119,6 +119,36 @@ func TestAdmission(t *testing.T) {
 			if m.Memory.Used() != tt.others {
 				t.Errorf("%+v in %+v: %d bytes are left", x, tt, m.Memory.Used()-tt.others)
 			}
+		}
+	}
+	// At a bound a small request waits for others, and is not told that it never fits: at the memory for all answers, at
+	// what counts as small, and at all there is.
+	o, m := of(options{1, -1, false}), &ask.Model{Ctx: 4000}
+	base, few, kept := price(o, m, prompts)
+	small := base + few + kept // of no body
+	for _, c := range []struct {
+		need, limit, answers, others int
+		status                       int
+	}{
+		{1 << 20, 1 << 20, 0, 0, 0}, {1 << 20, 1 << 20, 2, 0, 429}, {1 << 20, 1<<20 - 1, 0, 0, 400}, {1<<20 + 2, 1<<20 + 2, 0, 0, 400},
+		{small, small, 0, 1, 429}, {small, small - 1, 0, 0, 400}, {7 << 20, 8 << 20, 1, 0, 429}, {7 << 20, 8 << 20, 0, 0, 0}, {7<<20 + 2, 8 << 20, 0, 0, 400},
+	} {
+		m.Memory = newBudget(t, uint64(c.limit), uint64(c.others))
+		if _, err := m.Memory.Reserve(answersPurpose, uint64(c.answers)); err != nil {
+			t.Fatal(err)
+		}
+		spared := uint64(0)
+		m.Spare = func(n uint64) uint64 { spared += n; return 0 }
+		l, err := newLedger(m, o, prompts, (c.need-small)/2)
+		e := (*reply.Error)(nil)
+		if c.status == 0 && err != nil || c.status > 0 && (!errors.As(err, &e) || e.Status != c.status) {
+			t.Errorf("%+v: %v", c, err)
+		}
+		if want := c.status != 0 && c.need <= 1<<20; (spared == 1<<20) != want || (spared > 0) != want {
+			t.Errorf("%+v: caches were asked for %d bytes", c, spared)
+		}
+		if err == nil {
+			l.close()
 		}
 	}
 	// What answers have already is part of the memory for them; caches make room for what is small, and for that only.

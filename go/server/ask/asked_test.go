@@ -9,6 +9,7 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/persona"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/server"
@@ -76,6 +77,11 @@ func TestWhatTheEngineIsAsked(t *testing.T) {
 	o := ask.NewOptions(own.Model())
 	if o.Thinking != "none" {
 		t.Errorf("reasoning goes to %s", o.Thinking)
+	}
+	for of, want := range map[int]int{-1: -1, 0: -1, 1: 1} {
+		if l := ask.NewLimits(&ask.Model{MaxTokens: of}); l.MaxTokens != want {
+			t.Errorf("a model of %d tokens at most: %d", of, l.MaxTokens)
+		}
 	}
 }
 
@@ -273,6 +279,13 @@ func TestPrompts(t *testing.T) {
 			}
 		}
 	}
+	none := fake.Vocabulary(fake.Controls)
+	delete(none, "tokenizer.ggml.bos_token_id")
+	none["tokenizer.ggml.model"], none["tokenizer.ggml.merges"] = "gpt2", []string{}
+	if ids, err := prompt(`""`).Encode(&ask.Model{Tokenizer: fake.Tokenizer(t, none), Ctx: 512}); err == nil ||
+		err.Error() != "prompt: empty, want some text: this model has no token to begin with" {
+		t.Errorf("nothing to begin with: %v, %v", ids, err)
+	}
 	if _, err := prompt(`"` + strings.Repeat("x", 5000) + `"`).Encode(usual); err == nil {
 		t.Error("a text much longer than the context has tokens")
 	}
@@ -440,7 +453,7 @@ func TestFormsOfFields(t *testing.T) {
 	m := fake.New(t, "", nil).Model()
 	const none = `kind 0 "" [] space "" compact false exact false triggers 0 preserved []`
 	with := func(changes ...string) string { return strings.NewReplacer(changes...).Replace(none) }
-	word := `,"grammar_triggers":[{"type":"word","value":"w"}],"preserved_tokens":["<|im_end|>","Hello","no"]`
+	word := `,"grammar_triggers":[{"type":"word","value":"w"}],"preserved_tokens":["<|im_end|>","<|im_end|>x","Hello","no"]`
 	for fields, want := range map[string]string{
 		``: none, `"grammar":""`: none, `"structured_outputs":{"json_object":false,"regex":null}`: none, `"response_format":{"type":"text","schema":null}`: none,
 		`"grammar":"g"`:      with(`kind 0 ""`, `kind 0 "g"`),
@@ -492,7 +505,7 @@ func TestBiasesOfTokens(t *testing.T) {
 	for fields, want := range map[string]string{
 		`"logit_bias":{"9":1,"3":-2,"7":0.5,"5":1,"4":1,"8":1,"6":1,"+3":1}`: "3:-1 4:1 5:1 6:1 7:0.5 8:1 9:1 ",
 		`"logit_bias":[["Hello",1.5],["Hello",1],["aa",2],[9,false],[9,5]]`:  fmt.Sprintf("9:-Inf 100:4 %d:2.5 ", hello),
-		`"ignore_eos":true,"logit_bias":[[2,7]]`:                             ends, `"ignore_eos":true`: ends, `"logit_bias":{}`: "",
+		`"ignore_eos":true,"logit_bias":[[2,7]]`:                             ends, `"ignore_eos":true`: ends, `"logit_bias":{}`: "", `"logit_bias":[[0,1]]`: "0:1 ", `"logit_bias":{"0":1}`: "0:1 ",
 		`"logit_bias":{"<|im_end|>":1}`: fmt.Sprintf("%d:1 ", m.Tokenizer.Encode("<|im_end|>", tokenizer.Options{NoSpecial: true, ParseSpecial: true})[0]),
 	} {
 		o, _, err := read("{" + fields + "}")
@@ -520,5 +533,40 @@ func TestGrammarsOfModels(t *testing.T) {
 	o, _, err := read(`{"grammar":"root ::= [a-z]+ \"x\""}`)
 	if err != nil || o.Form.Settle(t.Context(), &m, ask.Source{}, true, "") != nil || m.Grammars() == 0 {
 		t.Errorf("%v, %d bytes of one", err, m.Grammars())
+	}
+}
+
+// Adapters are in the order of their numbers, whichever came first.
+func TestOrderOfAdapters(t *testing.T) {
+	t.Parallel()
+	path := testdata.Path(t, "models/TinyStories-656K-lora-r32-f16.gguf")
+	s := fake.Demo(t, fake.Setup{File: testdata.Path(t, "models/TinyStories-656K-f32.gguf"), Model: func(m *ask.Model) {
+		for i := range 3 {
+			a, err := m.Engine.OpenAdapter(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m.Adapters = slices.Insert(m.Adapters, 0, ask.Adapter{Name: fmt.Sprint("of ", i), Scale: float32(i), Loaded: a})
+		}
+	}})
+	m := s.Model()
+	for i, a := range m.LoRA.All() {
+		if a.Loaded.Number() != i || a.Scale != float32(i) {
+			t.Errorf("%d: number %d, %s", i, a.Loaded.Number(), a.Name)
+		}
+		if one, err := m.LoRA.Find(i); err != nil || one != a {
+			t.Errorf("%d: %v, %v", i, one, err)
+		}
+	}
+	if _, err := m.LoRA.Find(3); err == nil || err.Error() != "no adapter 3, want one of 0, 1, 2" {
+		t.Errorf("%v", err)
+	}
+	m.LoRA.Scale(ask.AdapterUses{{ID: 1, Scale: 0.5}, {ID: 2, Scale: 2}})
+	var applied []float32
+	for _, a := range m.Usual(nil) {
+		applied = append(applied, a.Scale)
+	}
+	if !slices.Equal(applied, []float32{0, 0.5, 2}) {
+		t.Errorf("applied %v", applied)
 	}
 }

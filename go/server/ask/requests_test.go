@@ -29,7 +29,7 @@ func TestDeadlines(t *testing.T) {
 	}{
 		{"", 0, 0}, {"", 60_000, time.Minute}, {"90", 0, 90 * time.Second}, {"90", 60_000, time.Minute}, {"90", 120_000, 90 * time.Second},
 		{"90s", 0, 90 * time.Second}, {"2m", 0, 2 * time.Minute}, {"0.5", 60_000, 500 * time.Millisecond}, {"1e30", 0, 1e9 * time.Second},
-		{"0", 0, -1}, {"-1", 0, -1}, {"soon", 0, -1}, {"NaN", 0, -1}, {"0s", 0, -1},
+		{"0", 0, -1}, {"-1", 0, -1}, {"soon", 0, -1}, {"NaN", 0, -1}, {"0s", 0, -1}, {"1e999", 0, -1}, {"-1e999", 0, -1},
 	} {
 		r, _ := http.NewRequest("POST", s.URL+"/completion", strings.NewReader(fmt.Sprintf(`{"prompt":"x","n_predict":0,"deadline_ms":%d}`, c.field)))
 		r.Header.Set("X-Request-Timeout", c.header)
