@@ -12,10 +12,10 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/gguf"
-	"github.com/quern-llm/quern/go/internal/scripted"
 	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/internal/scripted"
 )
 
 // The layer of Qwen 3 Next that predicts a further token, which config.json does not count, becomes a block after the last

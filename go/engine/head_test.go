@@ -8,11 +8,11 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/draft"
-	"github.com/quern-llm/quern/go/internal/scripted"
 	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/internal/scripted"
 )
 
 // headFor writes a head for a model, and returns both as the tests' open takes them.

@@ -16,9 +16,9 @@ import (
 	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/gguf"
-	"github.com/quern-llm/quern/go/internal/scripted"
 	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/internal/scripted"
 )
 
 // mtpOnly drafts with MTP layers only.

@@ -11,11 +11,11 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/gguf"
-	"github.com/quern-llm/quern/go/internal/scripted"
 	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model/nn"
+	"github.com/quern-llm/quern/internal/scripted"
 )
 
 const headed = "tiny-llama-f32.gguf" // the model that heads of these tests draft for

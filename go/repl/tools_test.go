@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/chat"
-	"github.com/quern-llm/quern/go/internal/scripted"
 	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/internal/scripted"
 )
 
 // weather is the tools of the tests. It counts its calls.

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/demo"
-	"github.com/quern-llm/quern/go/internal/scripted"
 	"github.com/quern-llm/quern/go/internal/testdata"
+	"github.com/quern-llm/quern/internal/scripted"
 )
 
 // headFor writes a head for a model.

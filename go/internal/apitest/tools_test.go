@@ -11,34 +11,15 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern"
-	"github.com/quern-llm/quern/go/internal/scripted"
+	"github.com/quern-llm/quern/internal/querntest"
+	"github.com/quern-llm/quern/internal/scripted"
 )
 
-// hermes is a template of models that write calls as Hermes does. What the last message holds decides what the model says.
-const hermes = `{% for t in tools or [] %}{{ t|tojson }}<tool_call>{"name": <function-name>}</tool_call>{% endfor %}{% for m in messages %}{{ m.role }}: {{ m.content }}
-{% for c in m.tool_calls or [] %}<tool_call>{{ c.function|tojson }}</tool_call>{% endfor %}{% endfor %}`
-
-const call = "<tool_call>\n{\"name\": \"weather\", \"arguments\": {\"city\": \"Rome\"}}\n</tool_call>"
-
-// speaker opens a model that says these scripts.
-func speaker(t *testing.T, scripts ...scripted.Script) *quern.Model {
-	t.Helper()
-	data, err := (&scripted.Model{Template: hermes, Scripts: scripts}).GGUF()
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := quern.Open(t.Context(), "a script", quern.WithReaderAt(bytes.NewReader(data), int64(len(data))),
-		quern.WithThreads(1), quern.WithContextLength(4096), quern.WithKVMemory(64<<20))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { m.Close() })
-	return m
-}
+var call = querntest.Call("weather", `{"city": "Rome"}`)
 
 // caller is a model that calls a tool twice and then tells what it was told.
 func caller(t *testing.T) *quern.Model {
-	return speaker(t,
+	return querntest.Speaker(t,
 		scripted.Script{When: "messages[-1].role == 'tool' and '21' in messages[-1].content", Text: "It is 21 °C in Rome."},
 		scripted.Script{When: "messages[-1].role == 'tool'", Text: "Then I do not know."},
 		scripted.Script{When: "'both' in messages[-1].content", Text: "I look.\n" + call + "\n" + strings.ReplaceAll(call, "Rome", "Oslo")},
@@ -113,7 +94,7 @@ func TestRun(t *testing.T) {
 // A tool that is called without end ends in an answer without tools.
 func TestRunWithoutEnd(t *testing.T) {
 	t.Parallel()
-	m := speaker(t, scripted.Script{When: "not tools", Text: "I give up."}, scripted.Script{Text: call})
+	m := querntest.Speaker(t, scripted.Script{When: "not tools", Text: "I give up."}, scripted.Script{Text: call})
 	var asked []string
 	var last *quern.Result
 	for e, err := range m.Run(t.Context(), ask("How warm is it?", weather(t, &asked, nil))) {
@@ -254,7 +235,7 @@ func TestToolChoice(t *testing.T) {
 // A value comes of an answer that is held to its type.
 func TestInto(t *testing.T) {
 	t.Parallel()
-	m := speaker(t, scripted.Script{Text: `{"degrees": 21}`})
+	m := querntest.Speaker(t, scripted.Script{Text: `{"degrees": 21}`})
 	got, _, err := quern.Into[report](t.Context(), m, ask("How warm is it?"))
 	if err != nil || got.Degrees != 21 {
 		t.Errorf("%+v, %v", got, err)
@@ -271,18 +252,7 @@ func TestInto(t *testing.T) {
 // Reasoning is apart from the text.
 func TestReasoning(t *testing.T) {
 	t.Parallel()
-	data, err := (&scripted.Model{
-		Template: "{% for m in messages %}{{ m.role }}: {{ m.content }}<think>{{ m.reasoning_content }}</think>{% endfor %}",
-		Controls: []string{"<think>", "</think>"}, Scripts: []scripted.Script{{Text: "<think>It is warm, I guess.</think>Yes."}},
-	}).GGUF()
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := quern.Open(t.Context(), "a script", quern.WithReaderAt(bytes.NewReader(data), int64(len(data))), quern.WithThreads(1))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
+	m := querntest.Thinker(t, "It is warm, I guess.", "Yes.")
 	result, err := m.Complete(t.Context(), ask("Is it warm?"))
 	if err != nil || result.Text() != "Yes." || result.Message.Reasoning() != "It is warm, I guess." {
 		t.Errorf("%+v, %v", result, err)

@@ -22,7 +22,7 @@ var layers = []string{
 	"grammar/gbnf grammar/lark",
 	"gguf safetensors mem machine tokenizer chat constrain draft sched kernel diskcache demo mcp models persona server/batch server/page server/reply",
 	"convert/hf quant server/field",
-	"convert/vocab form hub internal/mutate internal/scripted kvcache measure model/nn sample server/history stream synth",
+	"convert/vocab form hub internal/mutate kvcache measure model/nn sample server/history stream synth",
 	"convert/lang generate model/arch",
 	"model",
 	"convert/family convert/internal/optest convert/quantized engine eval server/guard server/host",

@@ -9,7 +9,6 @@ import (
 
 	"github.com/gin-gonic/gin"
 
-	"github.com/quern-llm/quern/go/internal/scripted"
 	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/persona"
@@ -18,6 +17,7 @@ import (
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/catalog"
 	"github.com/quern-llm/quern/go/server/internal/fake"
+	"github.com/quern-llm/quern/internal/scripted"
 )
 
 // Thinking is what the template makes of it, in both endpoints.

@@ -16,7 +16,6 @@ import (
 	templates "github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/internal/browser"
-	"github.com/quern-llm/quern/go/internal/scripted"
 	"github.com/quern-llm/quern/go/mcp"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
@@ -24,6 +23,7 @@ import (
 	"github.com/quern-llm/quern/go/sample"
 	api "github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/tokenizer"
+	"github.com/quern-llm/quern/internal/scripted"
 )
 
 const template = `{% if tools %}<|im_start|>system
