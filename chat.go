@@ -69,12 +69,12 @@ type Usage struct {
 	PromptTokens int
 	CachedTokens int // of the prompt, found in the cache
 	Tokens       int // of the answer
-	Guessed      int // tokens that drafts guessed
-	Right        int // of which were right
+	Drafted      int // tokens that were guessed, for the model to verify
+	Accepted     int // of which were right
 
-	Queued time.Duration // until it ran
-	Prompt time.Duration // from then to the first token
-	Answer time.Duration // from the first token to the last
+	QueueTime  time.Duration // until it ran
+	PromptTime time.Duration // from then to the first token
+	AnswerTime time.Duration // from the first token to the last
 }
 
 // Chat has the model answer. Each time the sequence is ranged over, the request is made anew; it ends when the loop does,
@@ -305,10 +305,10 @@ func (s *running) Done(r engine.Result) {
 }
 
 func usageOf(u engine.Usage) Usage {
-	guessed, right := u.Drafted.Total()
+	drafted, accepted := u.Drafted.Total()
 	return Usage{
 		PromptTokens: u.PromptTokens, CachedTokens: u.CachedTokens, Tokens: u.Generated,
-		Guessed: int(guessed), Right: int(right), Queued: u.Queued, Prompt: u.Prefill, Answer: u.Decode,
+		Drafted: int(drafted), Accepted: int(accepted), QueueTime: u.Queued, PromptTime: u.Prefill, AnswerTime: u.Decode,
 	}
 }
 

@@ -200,7 +200,7 @@ type Info struct {
 	Bytes         uint64 // of the files
 	Types         string // of the weights, such as Q4_K - Medium
 	ContextLength int    // tokens of a text and its answer
-	Trained       int    // tokens of the texts that the model was trained with
+	TrainedLength int    // tokens of the texts that the model was trained with
 	Vocabulary    int    // tokens
 	VectorSize    int    // numbers of the vector of a text
 	Tools         bool   // its chat template knows tools
@@ -219,7 +219,7 @@ func (m *Model) Info() Info {
 	caps := m.template.Caps()
 	i := Info{
 		Name: name, Architecture: h.Config.Arch, Bytes: h.File.Size(), Types: h.File.GGUF.MixName(),
-		ContextLength: m.open.Engine.Ctx(), Trained: h.Config.NCtx, Vocabulary: m.tok.Len(),
+		ContextLength: m.open.Engine.Ctx(), TrainedLength: h.Config.NCtx, Vocabulary: m.tok.Len(),
 		VectorSize: h.Config.VectorWidth(), Tools: caps.Tools, Reasoning: caps.EnableThinking || caps.ReasoningEffort,
 	}
 	for k := range h.File.GGUF.Tensors {

@@ -55,7 +55,7 @@ type Request struct {
 // MaxTopLogprobs is the most alternatives that a token comes with.
 const MaxTopLogprobs = 100
 
-// A ToolChoice says which tools may be called. The zero value is Auto.
+// A ToolChoice says which tools may be called. The zero value is [ToolAuto].
 type ToolChoice struct {
 	mode  string
 	names []string
