@@ -352,13 +352,8 @@ func (e *Engine) reads() bool {
 	return ok && st.Pinned+st.Cache < st.Bytes
 }
 
-// MTP returns nil if an MTP layer of the model drafts, else the reason why none does.
-func (e *Engine) MTP() error {
-	if e.mtp != nil {
-		return nil
-	}
-	return e.noMTP
-}
+// MTP returns nil if an MTP layer of the model drafts, or was not asked for, else the reason why none does.
+func (e *Engine) MTP() error { return e.noMTP }
 
 // KV returns the types of keys and values.
 func (e *Engine) KV() kvcache.Types { return e.kvTypes }

@@ -197,9 +197,6 @@ func (l *Loop) shift() {
 		move *kvcache.Shift
 	}
 	var all []moving
-	if !l.e.shifts {
-		return
-	}
 	for _, j := range l.jobs {
 		if j.seq == nil || j.late != nil || !j.gen.Shift.Due(j.seq.Len()) {
 			continue
@@ -260,17 +257,7 @@ func (l *Loop) plan(now time.Duration, ended *[]*job) bool {
 
 // admit lets waiting requests run, in place of others if need be, and adds those whose deadline has passed to ended.
 func (l *Loop) admit(now time.Duration, ended *[]*job) {
-	a := l.sched.Admit(now, l.e.kv.Available(), func(id uint64) sched.Prefix {
-		j := l.jobs[id]
-		if j.NoCache || l.given != nil {
-			return sched.Prefix{}
-		}
-		if j.parked != nil && j.parked.Len() > 0 {
-			return sched.Prefix{Tokens: j.parked.Len()}
-		}
-		tokens, held := l.tree.Held(j.namespace, j.skippable())
-		return sched.Prefix{Tokens: tokens, Held: held}
-	})
+	a := l.sched.Admit(now, l.e.kv.Available(), func(id uint64) sched.Prefix { return l.prefix(l.jobs[id]) })
 	for _, id := range a.Expired {
 		j := l.jobs[id]
 		j.end(ErrDeadline)
@@ -283,6 +270,18 @@ func (l *Loop) admit(now time.Duration, ended *[]*job) {
 	for _, id := range l.accommodate(a.Admitted) {
 		l.resume(l.jobs[id])
 	}
+}
+
+// prefix returns what a waiting request need not evaluate.
+func (l *Loop) prefix(j *job) sched.Prefix {
+	switch {
+	case j.NoCache || l.given != nil:
+		return sched.Prefix{}
+	case j.parked != nil && j.parked.Len() > 0:
+		return sched.Prefix{Tokens: j.parked.Len()}
+	}
+	tokens, held := l.tree.Held(j.namespace, j.skippable())
+	return sched.Prefix{Tokens: tokens, Held: held}
 }
 
 // assemble makes the items of the planned pass, with no more tokens of each request than may be in one pass.
