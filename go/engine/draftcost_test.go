@@ -134,6 +134,17 @@ func TestCatchingUp(t *testing.T) {
 			t.Errorf("of %d tokens that may come, where it pays from %.1f on, it evaluates %d: %v", most, least, text.seq.Len(), err)
 		}
 	}
+	// What has been generated does not come again.
+	for said := range 2 {
+		text := m.textOf(t, tokens-said, int(least)+said)
+		for range said {
+			says(t, text.Gen, 9)
+		}
+		text.attach(m.e)
+		if _, err := m.catchUp(text, worth); err != nil || text.seq.Len() > 0 {
+			t.Errorf("after %d tokens of %d it evaluates %d: %v", said, int(least)+said, text.seq.Len(), err)
+		}
+	}
 	m.cost = costs(0, 300*time.Millisecond, 0) // 256 tokens do not save it: more are not counted on
 	text = m.textOf(t, tokens, -1)
 	text.attach(m.e)
@@ -176,6 +187,12 @@ func TestTextsOfADraftingPass(t *testing.T) {
 	m.draft([]*modelText{last, next, promised, forced}, time.Hour, noTime)
 	if len(last.Found()) != 0 || len(next.Found()) != 1 || len(promised.Found()) != 0 || len(forced.Found()) != 0 {
 		t.Errorf("guesses %v, %v, %v, %v", last.Found(), next.Found(), promised.Found(), forced.Found())
+	}
+	lost, found := m.textOf(t, 24, 50), m.textOf(t, 25, 50)
+	lost.Lost = true
+	m.draft([]*modelText{lost, found}, time.Hour, noTime)
+	if len(lost.Found()) != 0 || lost.seq != nil || len(found.Found()) == 0 {
+		t.Errorf("a text that is lost has %d guesses, another %d", len(lost.Found()), len(found.Found()))
 	}
 	// Nothing is worth a token that saves nothing.
 	m.cost = costs(time.Millisecond, time.Microsecond, 0)

@@ -176,6 +176,12 @@ func TestStateIsOfTheAdapters(t *testing.T) {
 			t.Errorf("step %d: %d of %d tokens are left, want %d", i, s.Len(), was, want)
 		}
 	}
+	if err := e.Eval(t.Context(), s, randomIDs(e, 1, 5), 0, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.SetAdapters([]ScaledAdapter{{a, 1}, {a, 2}}); err == nil || s.Len() != 5 || s.numbers != nil {
+		t.Errorf("the same adapter twice: %v, %d tokens are left, adapters %v", err, s.Len(), s.numbers)
+	}
 }
 
 // The times of a request are those of its first token, or of the end of its prompt where it has none, and of the latest.

@@ -1,11 +1,13 @@
 package engine
 
 import (
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
 
+	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/model/nn"
 )
 
@@ -138,6 +140,43 @@ func TestClasses(t *testing.T) {
 			if math.Abs(float64(got[i])-want) > 1e-6 {
 				t.Errorf("%v of %+v: %v, want %v", c.scores, c.of, got, c.want)
 			}
+		}
+	}
+}
+
+// What comes after the pooling follows from the model and from what is asked: an output of pooled vectors where the model
+// has one, of tokens' vectors only where these are what its file pools, with a length of 1. Scores are only of classifiers.
+func TestOutputAfterThePooling(t *testing.T) {
+	all := []nn.Pooling{nn.PoolNone, nn.PoolMean, nn.PoolCLS, nn.PoolLast, nn.PoolMax, nn.PoolWeighted, nn.PoolMeanSqrt}
+	for name, pools := range map[string]bool{"gemma-embedding": true, "bert": false} {
+		e := open(t, testdata.Path(t, "archs/"+name+".gguf"), Config{Vectors: true, Ctx: 128})
+		if e.model.Has(nn.Pooled) != pools {
+			t.Fatalf("%s: pooled vectors are an output: %v", name, !pools)
+		}
+		for _, of := range []nn.Pooling{nn.PoolNone, nn.PoolMean} { // the file's
+			e.model.Config.Pooling = of
+			for _, pooling := range all {
+				m, err := e.Embedding(5, pooling)
+				none := pooling == nn.PoolNone && of == nn.PoolNone
+				after := map[bool]string{true: nn.Pooled}[pools && (pooling != nn.PoolNone || none)]
+				if err != nil || m.after != after || m.unit != (pools && none) || m.pooling != pooling || m.softmax || m.n != 5 {
+					t.Errorf("%s that pools by %v, asked for %v: %+v, %v, want output %q", name, of, pooling, m, err, after)
+				}
+			}
+			for _, pooling := range []nn.Pooling{nn.PoolRank, nn.PoolTokens} {
+				if _, err := e.Embedding(5, pooling); !errors.Is(err, ErrNoScores) {
+					t.Errorf("%s has no classifier: %v", name, err)
+				}
+			}
+		}
+		for of, want := range map[nn.Pooling]nn.Pooling{nn.PoolUnset: nn.PoolMean, nn.PoolMax: nn.PoolMax, nn.PoolNone: nn.PoolNone} {
+			if e.model.Config.Pooling = of; e.Pooling() != want {
+				t.Errorf("%s: a file with %v is pooled by %v", name, of, e.Pooling())
+			}
+		}
+		e.model.Config.Pooling, e.model.Config.BothWays = nn.PoolUnset, false
+		if e.Pooling() != nn.PoolLast {
+			t.Errorf("a model that reads one way is pooled by %v", e.Pooling())
 		}
 	}
 }

@@ -383,3 +383,62 @@ func TestMakeRoom(t *testing.T) {
 		}
 	}
 }
+
+// What a refusal says is needed is for no more than the context.
+func TestMakeRoomForAContext(t *testing.T) {
+	f := follow(t, 12, Config{Sequences: 2, Ctx: 256})
+	one, block := least(f.e.kv.Layout(), 256), uint64(f.e.kv.Layout()[0].Bytes)
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.e.kv.Resize(one - block); err != nil {
+		t.Fatal(err)
+	}
+	f.device.budget.SetLimit(f.device.budget.Used()+block-1, "a test")
+	defer f.device.budget.SetLimit(1<<30, "a test")
+	var short *MemoryError
+	if err := f.makeRoom(sched.Request{Prompt: 100, MaxTokens: 1 << 30}); !errors.As(err, &short) || short.Need != one || short.Have != one-1 {
+		t.Errorf("%v: %+v, want %d needed and %d had", err, short, one, one-1)
+	}
+}
+
+// More threads than there is memory for are told of once, and again when others are allowed, or they were allowed before.
+func TestThreadsWithoutMemory(t *testing.T) {
+	f := follow(t, 8, Config{Sequences: 1, Ctx: 256})
+	budget := f.device.budget
+	for i, c := range []struct {
+		quota   string
+		threads int
+		says    string // empty: nothing
+	}{
+		{"300000 100000", 2, "2 threads stay, and 3 are allowed"}, {"300000 100000", 2, ""}, {"200000 100000", 2, ""},
+		{"300000 100000", 2, "2 threads stay, and 3 are allowed"}, {"100000 100000", 1, "threads: 1, 2 before"}, {"200000 100000", 2, "threads: 2, 1 before"},
+		{"200000 100000", 2, ""}, {"300000 100000", 2, "2 threads stay, and 3 are allowed"},
+	} {
+		f.set("sys/fs/cgroup/app/cpu.max", c.quota)
+		f.lines, f.Machine = nil, f.Machine.Again()
+		budget.SetLimit(budget.Used(), "a test")
+		f.follow()
+		budget.SetLimit(1<<30, "a test")
+		if f.device.Threads() != c.threads || len(f.lines) > 1 || len(f.lines) == 1 != (c.says != "") || c.says != "" && !strings.Contains(f.lines[0], c.says) {
+			t.Errorf("step %d, with a quota of %s: %d threads, %q, want %d, %q", i, c.quota, f.device.Threads(), f.lines, c.threads, c.says)
+		}
+	}
+}
+
+// Refusals say in words what they have in numbers.
+func TestWordsOfRefusals(t *testing.T) {
+	for want, err := range map[string]error{
+		"3 requests are waiting, try again in 1 s":                                      &BusyError{Queued: 3},
+		"3 requests are waiting, try again in 2 s":                                      &BusyError{Queued: 3, RetryAfter: 2 * time.Second},
+		"the prompt has 9 tokens and the context is 8, want at least one less":          &TooLongError{Prompt: 9, Ctx: 8},
+		"the prompt has at least 9 tokens and the context is 8, want at least one less": &TooLongError{Prompt: 9, Ctx: 8, Least: true},
+		"memory is short: the request needs 2 B for keys and values, and 1 B can be had of a limit of 5 B (a test); send a shorter one, or try again in 5 s": &MemoryError{
+			Limit: 5, Reason: "a test", RetryAfter: RetryPressure, Need: 2, Have: 1, What: "keys and values"},
+		"memory is short: 5 B are all there is (a test), and requests that run have it; try again in 5 s": &MemoryError{
+			Limit: 5, Reason: "a test", RetryAfter: RetryPressure},
+	} {
+		if got := err.Error(); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}

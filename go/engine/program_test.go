@@ -84,6 +84,28 @@ func TestLitterIsCollected(t *testing.T) {
 	}
 }
 
+// A heap without litter is not collected, nor is one that nobody counts.
+func TestNothingIsCollected(t *testing.T) {
+	for _, counts := range []bool{false, true} {
+		d := deviceOf(t, DeviceConfig{Threads: 1, Budget: mem.NewBudget(16<<30, "test")})
+		if counts {
+			d = counted(t, 16<<30)
+			if err := d.CountProgram(); err != nil || d.gc.base == 0 { // again
+				t.Error(err)
+			}
+		}
+		want := 0
+		for range 3 {
+			if d.Adjust(Reading{Limit: 16 << 30, Reason: "test"}); counts {
+				want++
+			}
+		}
+		if d.gc.since != want {
+			t.Errorf("counted %v: %d readings since the last collection, want %d", counts, d.gc.since, want)
+		}
+	}
+}
+
 // The heap is littered where it is much larger than after the last collection: at once if memory is short, else some
 // readings later, once it grows no more.
 func TestLittered(t *testing.T) {

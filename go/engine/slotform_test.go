@@ -13,6 +13,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 
 	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/model"
 )
 
 // slotBytesOf returns a slot file by its definition.
@@ -183,6 +184,10 @@ func TestBoundsOfSlotFiles(t *testing.T) {
 		return all
 	}
 	vocab := int32(l.e.model.Config.NVocab)
+	most := make([]ScaledAdapter, MaxApplied)
+	for i := range most {
+		most[i] = ScaledAdapter{&Adapter{m: &model.Adapter{}}, float32(i + 1)}
+	}
 	full := slotBytesOf(l.e, "", ids(128, 1), units(128))
 	for what, c := range map[string]struct {
 		file []byte
@@ -194,6 +199,7 @@ func TestBoundsOfSlotFiles(t *testing.T) {
 		"the last token":     {slotBytesOf(l.e, "", ids(5, vocab-1), units(5)), ""},
 		"one after it":       {slotBytesOf(l.e, "", ids(5, vocab), units(5)), fmt.Sprint(vocab)},
 		"a negative token":   {slotBytesOf(l.e, "", ids(5, -1), units(5)), "-1"},
+		"all adapters":       {slotBytesOf(l.e, adapterSpace(most), ids(5, 1), units(5)), ""},
 		"long names":         {slotBytesOf(l.e, strings.Repeat("a", maxSpace), ids(5, 1), units(5)), ""},
 		"names too long": {
 			slotBytesOf(l.e, strings.Repeat("a", maxSpace+1), ids(5, 1), units(5)), fmt.Sprintf("are %d bytes long", maxSpace+1),

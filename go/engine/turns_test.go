@@ -9,6 +9,7 @@ import (
 
 	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/generate"
+	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/sched"
 )
@@ -386,7 +387,7 @@ func TestCacheOfThePreempted(t *testing.T) {
 func TestTooLargeForThePool(t *testing.T) {
 	h := byHand(t, tiny, Config{Ctx: 256, Sequences: 2, KVBytes: 12 * uint64(open(t, tiny, Config{Ctx: 64}).kv.Layout()[0].Bytes)})
 	kv := h.e.kv
-	small, large := greedyRequest(randomIDs(h.e, 3, 60), 4), greedyRequest(randomIDs(h.e, 4, 100), 20)
+	small, large := greedyRequest(randomIDs(h.e, 3, 60), 4), greedyRequest(randomIDs(h.e, 4, 100), 40)
 	endless, ended := greedyRequest(randomIDs(h.e, 5, 60), -1), greedyRequest(randomIDs(h.e, 6, 200), 50)
 	for _, r := range []*Request{small, large, endless, ended} {
 		submit(t, h.Loop, r)
@@ -416,7 +417,7 @@ func TestTooLargeForThePool(t *testing.T) {
 			j    *job
 			ends bool
 			need uint64
-		}{"small": {of(small), false, 0}, "large": {of(large), c.large, least(kv.Layout(), 120)}, "endless": {of(endless), c.whole, least(kv.Layout(), 256)}} {
+		}{"small": {of(small), false, 0}, "large": {of(large), c.large, least(kv.Layout(), 140)}, "endless": {of(endless), c.whole, least(kv.Layout(), 256)}} {
 			var short *MemoryError
 			if (w.j.ended != nil) != w.ends || w.ends && (!errors.As(w.j.ended, &short) || short.Need != w.need || short.Have != has || short.What == "" || short.RetryAfter != RetryPressure) {
 				t.Errorf("with %d blocks, %s: %v", c.blocks, what, w.j.ended)
@@ -428,5 +429,31 @@ func TestTooLargeForThePool(t *testing.T) {
 	}
 	if err := kv.Resize(kv.Most()); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// Where a prompt ends its state is kept for others, before the answer: recurrent state too; of a
+// caller's sequence only what cannot be rolled back.
+func TestStateAtTheEndOfAPrompt(t *testing.T) {
+	for _, path := range []string{tiny, testdata.Path(t, "archs/qwen35.gguf")} {
+		for _, noCache := range []bool{false, true} {
+			h := byHand(t, path, Config{Ctx: 256, Batch: 32, Sequences: 2})
+			r := greedyRequest(randomIDs(h.e, 3, 128), 9)
+			r.NoCache = noCache
+			k, _ := submit(t, h.Loop, r)
+			for k.j.first.IsZero() {
+				h.turn()
+			}
+			want := map[bool]int{false: 128}[noCache]
+			if n := h.tree.Len("", r.Prompt); n != want {
+				t.Errorf("%s, without the cache %v: %d tokens of the prompt are kept, want %d", path, noCache, n, want)
+			}
+			h.given = k.j.seq
+			if got := h.shares(k.j); got != h.e.kv.Layout().Forgets() {
+				t.Errorf("%s: a caller's sequence is kept: %v", path, got)
+			}
+			h.given = nil
+			h.run()
+		}
 	}
 }
