@@ -274,7 +274,9 @@ func (d *digester) expr(e grammar.Expr, depth int) {
 		d.int(e.Tokens)
 		d.expr(e.Expr, depth+1)
 	case grammar.Distinct:
-		list('d', []grammar.Expr{e.Elements})
+		if list('d', []grammar.Expr{e.Elements}); e.Names {
+			d.buf = append(d.buf, 'n')
+		}
 	case grammar.Ref:
 		d.refers = true
 		d.buf = append(d.buf, 'f')

@@ -10,22 +10,25 @@ import (
 // the array begins (node.from), and what was written from there on is an arrayText. Where an element ends that is the same
 // value as one before, the stacks with that array are dropped. The masks of states know nothing of it. What is allowed
 // too much by them are the tokens along the beginnings of texts of the elements that were written, which few are, and
-// those that begin another element after a comma.
+// those that begin another element after a comma. Of an object whose names differ, the names are the elements.
 
-// An arrayText is what is known of the text of an array whose elements differ. It is immutable.
+// An arrayText is what is known of the text of an array whose elements differ, or of an object whose names do. It is
+// immutable.
 type arrayText struct {
+	names   bool  // it is an object
+	value   bool  // of which a member's value is being written
 	from    int32 // the bytes of the text up to where it begins, with its bracket
 	depth   int32 // of brackets open in it, its own too
 	quoted  bool  // within a string
 	escaped bool  // after a backslash
 	fresh   bool  // there is nothing of an element but white space
-	begun   int   // where the element begins
+	begun   int   // where the element begins, or a member's value
 	used    []*jsonValue
 	tries   []cursor // elements before that this one may be the same as, unless it is fresh
 }
 
-func newArrayText(from int32) arrayText {
-	return arrayText{from: from, depth: 1, fresh: true, begun: int(from)}
+func newArrayText(from int32, names bool) arrayText {
+	return arrayText{names: names, from: from, depth: 1, fresh: true, begun: int(from)}
 }
 
 // close reports whether the element may yet become the same as another.
@@ -38,7 +41,13 @@ func (x *arrayText) same() bool {
 
 // ends reports whether a byte ends an element.
 func (x *arrayText) ends(b byte) bool {
-	return !x.quoted && x.depth == 1 && (b == ',' || b == ']')
+	if x.quoted || x.depth != 1 {
+		return false
+	}
+	if x.names {
+		return b == ':' && !x.value
+	}
+	return b == ',' || b == ']'
 }
 
 // after returns the text after a byte; text is all before. It returns false after the array, and where the text is none.
@@ -57,13 +66,17 @@ func (x arrayText) after(w *walker, b byte, text []byte) (arrayText, bool) {
 		if x.depth--; x.depth == 0 {
 			return x, false
 		}
-	case b == ',' && x.depth == 1:
+	case b == ',' && x.depth == 1 && x.names:
+		x.value, x.fresh, x.begun = false, true, len(text)+1
+		return x, true
+	case x.ends(b): // and it is no bracket
 		element := text[x.begun:]
 		w.spend(len(element))
 		v := parseJSON(element)
 		w.made += 4*len(element) + 128
 		x.used = append(x.used[:len(x.used):len(x.used)], v)
-		x.fresh, x.tries, x.begun = true, nil, len(text)+1
+		x.value = x.names
+		x.fresh, x.tries, x.begun = !x.value, nil, len(text)+1
 		return x, v != nil
 	}
 	if x.fresh && isSpace(b) {
@@ -92,7 +105,7 @@ func (x arrayText) after(w *walker, b byte, text []byte) (arrayText, bool) {
 
 // again returns the text without what follows from its bytes.
 func (x arrayText) again() arrayText {
-	x.depth, x.quoted, x.escaped, x.fresh, x.tries = 1, false, false, true, nil
+	x.depth, x.quoted, x.escaped, x.fresh, x.tries = 1, false, false, !x.value, nil
 	return x
 }
 
@@ -122,7 +135,7 @@ func (w *walker) spotAfter(at spot, b byte, text []byte) (to spot) {
 		}
 	}
 	if w.began {
-		to.arrays = append(to.arrays, newArrayText(int32(len(text))+1))
+		to.arrays = append(to.arrays, newArrayText(int32(len(text))+1, b == '{'))
 	}
 	return to
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-json-experiment/json/jsontext"
+
 	"github.com/quern-llm/quern/go/grammar"
 )
 
@@ -28,9 +30,19 @@ func elements(e grammar.Expr, least, most int) *grammar.Grammar {
 	return g
 }
 
-// differ reports whether the elements of an array differ, by their values.
+// members returns an object of members.
+func members(e grammar.Expr, least, most int) *grammar.Grammar {
+	g := elements(e, least, most)
+	g.Rules[0].Expr = grammar.Distinct{Elements: g.Rules[0].Expr.(grammar.Distinct).Elements, Names: true}
+	return g
+}
+
+// differ reports whether the elements of an array differ, by their values, or the names of an object's members.
 func differ(t *testing.T, text string) bool {
 	t.Helper()
+	if text[0] == '{' {
+		return jsontext.Value(text).IsValid()
+	}
 	d := json.NewDecoder(strings.NewReader(text))
 	d.UseNumber()
 	var all []any
@@ -105,9 +117,14 @@ func distinctCases() map[string]*grammar.Grammar {
 	tails.Rules[0].Expr = grammar.Distinct{Elements: grammar.Ref(1)}
 	tails.Add("one", grammar.Seq{shortText, grammar.Repeat{Expr: grammar.Seq{grammar.Lit(","), grammar.Ref(2)}, Max: 1}})
 	tails.Add("more", grammar.Alt{grammar.Seq{jsonDigit, grammar.Repeat{Expr: grammar.Seq{grammar.Lit(","), grammar.Ref(2)}, Max: 1}}, grammar.Ref(1)})
+	colon := grammar.Seq{grammar.Repeat{Expr: grammar.Lit(" "), Max: 1}, grammar.Lit(":")}
+	map2 := members(grammar.Seq{shortText, colon, grammar.Alt{jsonDigit, someObject, grammar.Ref(1)}}, 2, 4)
+	map2.Add("inner", inner.Rules[0].Expr)
 	return map[string]*grammar.Grammar{
-		"tails":   tails,
-		"strings": elements(someText, 0, -1), "short strings": elements(shortText, 0, -1), "numbers": elements(someCount, 2, -1),
+		"members": members(grammar.Seq{someText, colon, jsonDigit}, 0, -1), "short members": members(grammar.Seq{shortText, colon, shortText}, 3, -1),
+		"members of values": map2,
+		"tails":             tails,
+		"strings":           elements(someText, 0, -1), "short strings": elements(shortText, 0, -1), "numbers": elements(someCount, 2, -1),
 		"objects": elements(someObject, 0, -1), "lists": elements(someList, 1, -1), "nested": nested,
 		"digits": elements(jsonDigit, 3, 6), "words": elements(grammar.Alt{grammar.Lit("null"), grammar.Lit("true"), grammar.Lit("false"), grammar.Lit(`"null"`), grammar.Lit(`"true"`)}, 4, 5),
 		"either": either,
@@ -170,7 +187,7 @@ func TestDistinct(t *testing.T) {
 				text = append(text, tokens[id]...)
 			}
 			next := NewSet(len(tokens))
-			if c.Mask(next); next.Has(end) || bytes.HasSuffix(text, []byte("]")) && json.Valid(text) {
+			if c.Mask(next); next.Has(end) || (bytes.HasSuffix(text, []byte("]")) || bytes.HasSuffix(text, []byte("}"))) && json.Valid(text) {
 				ended++
 				if !differ(t, string(text)) && !strings.HasPrefix(string(text), "[null") {
 					t.Errorf("%s: %s", name, text)
@@ -198,6 +215,8 @@ func TestDistinctTexts(t *testing.T) {
 		{"objects", `[{"a":"a","b":1},{"b":1.0,"a":"a"}]`}, {"objects", `[{"a":"a"},{"a":"a","b":1}]`}, {"objects", `[{"a":"a","b":1},{"b":2,"a":"a"}]`}, {"objects", `[{"a":"a"}, {"a":"a"}]`},
 		{"lists", `[[],[1],[1,2]]`}, {"lists", `[[1],[1]]`}, {"lists", `[[],[]]`}, {"lists", `[[1,2],[2,1]]`},
 		{"nested", `[[1],[2],[1,2]]`}, {"nested", `[[1],[1.0]]`}, {"nested", `[[1,1]]`}, {"nested", `[[1,2],[2,1]]`}, {"nested", `[[],[1.0,2],[1,2]]`},
+		{"members", `{"a":1,"b":1}`}, {"members", `{"a":1,"\u0061":2}`}, {"members", `{"":1,"a" :1, "":2}`}, {"members", `{}`}, {"members", `{"a":1, "ab":1,"abc" :1}`},
+		{"members of values", `{"a":{"a":"a"},"b":{"a":"a"}}`}, {"members of values", `{"a":[1,2],"b":[1,2]}`}, {"members of values", `{"a":{"a":"a"},"b":1,"a":1}`},
 		{"words", `[null,true,"null","true"]`}, {"words", `[null,true,"null",null]`},
 		{"tails", `["a",1,2,"b",""]`}, {"tails", `["a",1,"a"]`}, {"tails", `["a",1,2,1]`}, {"either", `["a","a"]`}, {"either", `[null,"a","a"]`}, {"either", `["a","b"]`},
 	} {

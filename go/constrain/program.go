@@ -20,7 +20,7 @@ type program struct {
 	loops  []loop
 	tokens []tokenSet
 
-	distinct bool // there are arrays whose elements have to differ
+	distinct bool // there are arrays or objects whose parts have to differ
 
 	work *grammar.Work // of compiling it; nil afterwards
 
@@ -71,7 +71,7 @@ type rule struct {
 	empty bool  // it has the empty text
 	most  int32 // tokens that it may take; 0: any number
 
-	distinct bool // it is an array of JSON, whose elements have to differ
+	distinct bool // it is an array or an object of JSON, whose parts have to differ
 }
 
 // A loop is a repetition. Its count is part of a thread, not of the network, so a bound costs nothing. The
@@ -276,9 +276,10 @@ func (c *compiler) emit(e grammar.Expr, next int32) int32 {
 		return c.call(r, next, false)
 	case grammar.Distinct:
 		if c.flat {
-			refuse("the grammar has an array whose elements differ within an intersection or a complement")
+			refuse("the grammar has an array or an object whose parts differ within an intersection or a complement")
 		}
-		r := c.anonymous(grammar.Seq{grammar.Lit("["), e.Elements, grammar.Lit("]")})
+		around := e.Brackets()
+		r := c.anonymous(grammar.Seq{around[0], e.Elements, around[1]})
 		c.rules[r].distinct, c.distinct = true, true
 		return c.call(r, next, false)
 	case grammar.And, grammar.Not:

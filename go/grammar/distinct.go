@@ -8,10 +8,22 @@ import (
 	"strings"
 )
 
-// distinct reports whether a text is an array of JSON in which no two elements are the same value.
-func distinct(text string) bool {
+// Brackets returns what is around the elements.
+func (e Distinct) Brackets() [2]Lit {
+	if e.Names {
+		return [2]Lit{"{", "}"}
+	}
+	return [2]Lit{"[", "]"}
+}
+
+// distinct reports whether a text is an array of JSON in which no two elements are the same value, or an object of which
+// no two members have the same name.
+func distinct(text string, names bool) bool {
 	d := json.NewDecoder(bytes.NewReader([]byte(text)))
 	d.UseNumber()
+	if names {
+		return differ(d)
+	}
 	var all []any
 	if d.Decode(&all) != nil {
 		return false
@@ -27,6 +39,27 @@ func distinct(text string) bool {
 		}
 	}
 	return true
+}
+
+// differ reports whether a decoder has an object and nothing else, of which no two members have the same name.
+func differ(d *json.Decoder) bool {
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return false
+	}
+	seen := map[json.Token]bool{}
+	for d.More() {
+		name, err := d.Token()
+		var v json.RawMessage
+		if err != nil || d.Decode(&v) != nil || seen[name] {
+			return false
+		}
+		seen[name] = true
+	}
+	if _, err := d.Token(); err != nil {
+		return false
+	}
+	_, err := d.Token()
+	return err == io.EOF
 }
 
 func sameJSON(x, y any) bool {

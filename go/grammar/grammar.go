@@ -57,8 +57,12 @@ type (
 		Not bool
 	}
 	// Distinct is [, a text of Elements and ], where the whole is an array of JSON in which no two elements are the same
-	// value: numbers count by value, members in any order. It may not be inside And, Not or anything that must be regular.
-	Distinct struct{ Elements Expr }
+	// value: numbers count by value, members in any order. With Names it is {, a text of Elements and }, an object of which no
+	// two members have the same name. It may not be inside And, Not or anything that must be regular.
+	Distinct struct {
+		Elements Expr
+		Names    bool
+	}
 	// Limit is the texts of Expr that take at most so many tokens, those that are only partly of the text included.
 	// Where it has as many, what follows Expr comes next; the text has no continuation if Expr cannot end there. It may
 	// not be inside And, Not or anything that must be regular, nor begin with itself.

@@ -38,7 +38,7 @@ func (g *Grammar) Include(h *Grammar) (Ref, error) {
 		case AnyOrder:
 			return e.With(moved)
 		case Distinct:
-			return Distinct{moved(e.Elements)}
+			return Distinct{moved(e.Elements), e.Names}
 		case Limit:
 			return Limit{moved(e.Expr), e.Tokens}
 		case Repeat:

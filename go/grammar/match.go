@@ -90,9 +90,10 @@ func (m *matcher) ends(e Expr, from places) places {
 			if !from.has(i) {
 				continue
 			}
-			ends := m.ends(Seq{Lit("["), e.Elements, Lit("]")}, m.only(i))
+			around := e.Brackets()
+			ends := m.ends(Seq{around[0], e.Elements, around[1]}, m.only(i))
 			for k := i; k <= len(m.text); k++ {
-				if ends.has(k) && distinct(m.text[i:k]) {
+				if ends.has(k) && distinct(m.text[i:k], e.Names) {
 					out.set(k)
 				}
 			}

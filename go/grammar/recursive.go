@@ -31,7 +31,8 @@ func (g *Grammar) Recursive() bool {
 	return false
 }
 
-// Differs reports whether an expression, without the rules that it refers to, has arrays whose elements differ.
+// Differs reports whether an expression, without the rules that it refers to, has arrays whose elements differ or
+// objects whose names do.
 func Differs(e Expr) bool {
 	_, is := e.(Distinct)
 	return is || slices.ContainsFunc(parts(e), Differs)

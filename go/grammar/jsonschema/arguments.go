@@ -64,6 +64,9 @@ func (c *compiler) arguments(o objects) (out Object, ok bool, err error) {
 	if o.min > len(o.required) || o.max >= 0 || len(o.names) > 0 {
 		return out, false, c.fail(c.root, "", "minProperties, maxProperties and propertyNames can't be decided where each member is written apart")
 	}
+	if len(o.some) > 0 {
+		return out, false, o.some[0].denied
+	}
 	closed := !c.opts.Exact && o.closed()
 	must := map[string]bool{}
 	for _, name := range o.required {

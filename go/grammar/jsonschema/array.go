@@ -65,10 +65,8 @@ func (c *compiler) elements(a arrays) (e grammar.Expr, differ bool, err error) {
 	switch {
 	case unique && c.opts.Notation != nil:
 		return nil, false, c.fail(a.unique, "uniqueItems", "can't be decided in this notation, except for elements of an enum; leave it out, or set maxItems to 1")
-	case len(bound) > 1:
-		return nil, false, c.fail(bound[0].lit.s, "", "contains can't be decided together with another contains")
-	case len(bound) == 1:
-		e, err = c.containing(a, bound[0])
+	case len(bound) > 0:
+		e, err = c.containing(a, bound)
 	default:
 		e, err = c.sequence(a)
 	}
@@ -207,49 +205,70 @@ func (a *arrays) where() *schema {
 	return a.contains[0].lit.s
 }
 
-// containing returns the elements of an array that has some of a kind.
-func (c *compiler) containing(a arrays, has contains) (grammar.Expr, error) {
+// containing returns the elements of an array that has some of each kind. A state is how many of each there are, the
+// first kind in the lowest place.
+func (c *compiler) containing(a arrays, kinds []contains) (grammar.Expr, error) {
 	k := &counter{c: c, a: a, states: map[[2]int]grammar.Ref{}}
 	if k.last = max(a.prefix(), a.min, 1); a.max >= 0 {
 		k.last = max(a.max, 1)
 	}
-	k.next = func(i, found int) (out []counted, end bool, err error) {
-		end = i >= a.min && found >= has.min
+	states := 1
+	for _, has := range kinds {
+		if states *= has.counted() + 1; states > maxStates {
+			return nil, c.fail(has.lit.s, "", "counting the elements takes more than %d states", maxStates)
+		}
+	}
+	type choice struct {
+		set   set
+		state int
+	}
+	k.next = func(i, state int) (out []counted, end bool, err error) {
+		end = i >= a.min
+		all := []choice{{a.at(i), state}}
+		place := 1
+		for _, has := range kinds {
+			found := state / place % (has.counted() + 1)
+			end = end && found >= has.min
+			var next []choice
+			for _, e := range all {
+				if found < has.counted() {
+					next = append(next, choice{e.set.with(has.lit), e.state + place})
+				}
+				if has.max >= 0 {
+					e.set = e.set.with(literal{has.lit.s, !has.lit.not})
+				}
+				next = append(next, e)
+			}
+			all, place = next, place*(has.counted()+1)
+		}
 		if a.max >= 0 && i >= a.max {
 			return nil, end, nil
 		}
-		add := func(s set, state int) {
-			void, bad := c.empty(s)
-			if err = firstError(err, bad); err != nil || void {
-				return
+		for _, e := range all {
+			void, err := c.empty(e.set)
+			if err != nil {
+				return nil, false, err
 			}
-			v, bad := c.value(s)
-			err = firstError(err, bad)
-			out = append(out, counted{v, state})
-		}
-		s := a.at(i)
-		switch {
-		case has.max >= 0:
-			add(s.with(literal{has.lit.s, !has.lit.not}), found)
-			if found < has.max {
-				add(s.with(has.lit), found+1)
+			if void {
+				continue
 			}
-		case found < has.min:
-			add(s.with(has.lit), found+1)
-			add(s, found)
-		default:
-			add(s, found)
+			v, err := c.value(e.set)
+			if err != nil {
+				return nil, false, err
+			}
+			out = append(out, counted{v, e.state})
 		}
-		return out, end, err
+		return out, end, nil
 	}
 	return k.at(0, 0)
 }
 
-func firstError(a, b error) error {
-	if a != nil {
-		return a
+// counted returns up to how many elements are counted.
+func (has *contains) counted() int {
+	if has.max >= 0 {
+		return has.max
 	}
-	return b
+	return has.min
 }
 
 // maxSubsets is how many values may come in any order where each may come once, and they are counted.

@@ -44,6 +44,7 @@ type document struct {
 	within    map[string]map[string]*value // those of a resource
 	scopes    map[string]*scope
 	old       bool // draft 7 or before: $ref stands alone
+	evaluated bool // some schema is about what others have evaluated
 }
 
 // Where schemas are within schemas.
@@ -106,6 +107,7 @@ func (d *document) survey(v *value, base, path string) {
 		}
 	}
 	d.places[v] = place{base, path}
+	d.evaluated = d.evaluated || v.member("unevaluatedProperties") != nil || v.member("unevaluatedItems") != nil
 	for i, name := range v.names {
 		sub, at := v.items[i], path+"/"+escape(name)
 		switch {

@@ -116,7 +116,11 @@ func (c *compiler) read(l literal) ([]*shape, error) {
 			return nil, err
 		}
 		if l.not {
-			shapes = append(shapes, c.refuse(l.s, kArray|kObject, name, "its negation can't be decided"))
+			more, err := c.denied(l.s, name, sub)
+			if err != nil {
+				return nil, err
+			}
+			shapes = append(shapes, more...)
 			continue
 		}
 		shapes = slices.Clone(shapes)
@@ -130,6 +134,44 @@ func (c *compiler) read(l literal) ([]*shape, error) {
 		}
 	}
 	return shapes, nil
+}
+
+// denied returns the shapes of values of a schema but for one of its keywords, about what the others have not evaluated.
+func (c *compiler) denied(s *schema, name string, sub *schema) ([]*shape, error) {
+	if name == "unevaluatedItems" {
+		return []*shape{c.refuse(s, kArray, name, "its negation can't be decided")}, nil
+	}
+	rest := &value{kind: '{'}
+	for i, n := range s.v.names {
+		if n != name {
+			rest.names, rest.items = append(rest.names, n), append(rest.items, s.v.items[i])
+		}
+	}
+	held, err := c.shapes(literal{s: c.doc.schema(rest, s.base, s.path, s.scope)})
+	if err != nil {
+		return nil, err
+	}
+	var out []*shape
+	for _, x := range held {
+		app := x.obj.others(literal{s: sub})
+		if app == nil || x.kinds&kObject == 0 {
+			continue
+		}
+		if x.loose {
+			out = append(out, c.refuse(s, kObject, name, "its negation can't be decided"))
+			continue
+		}
+		some, err := c.someMember(nil, s, name, app.others(), sub)
+		if err != nil {
+			return nil, err
+		}
+		for _, y := range some {
+			if both := x.and(y); both != nil {
+				out = append(out, both)
+			}
+		}
+	}
+	return out, nil
 }
 
 // typed reports whether a schema has a type beside a reference that stands alone to the letter. Its author means both.
@@ -167,13 +209,24 @@ func (c *compiler) unevaluated(s *shape, name string, rest literal) *shape {
 		out.about |= kArray
 		return &out
 	}
-	app := objectApp{rest: &rest}
-	for _, a := range s.obj.apps {
+	app := s.obj.others(rest)
+	if app == nil {
+		return s
+	}
+	out.obj.apps = append(slices.Clone(s.obj.apps), *app)
+	out.about |= kObject
+	return &out
+}
+
+// others returns what holds of the members that nothing has evaluated; nil: all are evaluated.
+func (o *objects) others(rest literal) *objectApp {
+	app := &objectApp{rest: &rest}
+	for _, a := range o.apps {
 		if a.silent {
 			continue
 		}
 		if a.rest != nil {
-			return s
+			return nil
 		}
 		for _, p := range a.props {
 			app.props = append(app.props, prop{p.name, literal{s: always}})
@@ -183,9 +236,7 @@ func (c *compiler) unevaluated(s *shape, name string, rest literal) *shape {
 			app.patterns = append(app.patterns, p)
 		}
 	}
-	out.obj.apps = append(slices.Clone(s.obj.apps), app)
-	out.about |= kObject
-	return &out
+	return app
 }
 
 // silent returns the shape of a negation: what it says evaluates nothing.

@@ -75,7 +75,11 @@ func tokenText(id int32) string {
 func TestRandomDocuments(t *testing.T) {
 	v := letters()
 	whole, tried := 0, 0
-	for i, c := range append(jsonschema.SuiteSchemas(t), different...) {
+	all := append(jsonschema.SuiteSchemas(t), different...)
+	for _, c := range members {
+		all = append(all, json.RawMessage(c.schema), json.RawMessage(c.schema))
+	}
+	for i, c := range all {
 		exact := i%2 == 0 // each way of reading a schema for half of them
 		g, err := jsonschema.Grammar(c, jsonschema.Options{Exact: exact})
 		if err != nil {

@@ -3,6 +3,7 @@ package jsonschema
 import (
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 
 	"github.com/quern-llm/quern/go/grammar"
@@ -116,7 +117,61 @@ func readAnyOf(c *compiler, l literal, _ string, v *value) ([]*shape, error) {
 	if l.not {
 		return c.all(subs, true)
 	}
+	if c.doc.evaluated {
+		return c.together(subs)
+	}
 	return c.some(subs, false)
+}
+
+// maxTogether is of how many branches of an anyOf it is seen which hold together. Of more, one has evaluated what there is.
+const maxTogether = 4
+
+// together returns the shapes of values in any of the schemas, apart by which of them hold: each has evaluated what it
+// describes. Where it can't be decided that the others don't hold, they may.
+func (c *compiler) together(subs []*schema) ([]*shape, error) {
+	if len(subs) > maxTogether {
+		out, err := c.some(subs, false)
+		return unsure(out), err
+	}
+	var out []*shape
+	for chosen := 1; chosen < 1<<len(subs); chosen++ {
+		var hold, fail []*schema
+		for i, sub := range subs {
+			if chosen>>i&1 != 0 {
+				hold = append(hold, sub)
+			} else {
+				fail = append(fail, sub)
+			}
+		}
+		shapes, err := c.all(hold, false)
+		if err != nil {
+			return nil, err
+		}
+		not, err := c.all(fail, true)
+		if err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(not, func(s *shape) bool { return len(s.refused) > 0 || len(s.obj.some) > 0 }) {
+			shapes = unsure(shapes)
+		} else if shapes, err = c.product(shapes, not, hold[0]); err != nil {
+			return nil, err
+		}
+		if out = append(out, shapes...); len(out) > maxShapes {
+			return nil, fmt.Errorf("more than %d alternatives together", maxShapes)
+		}
+	}
+	return out, nil
+}
+
+// unsure returns shapes whose values may have been evaluated by more than they tell.
+func unsure(shapes []*shape) []*shape {
+	out := make([]*shape, len(shapes))
+	for i, s := range shapes {
+		loose := *s
+		loose.loose = true
+		out[i] = &loose
+	}
+	return out
 }
 
 // readOneOf takes branches that exclude each other as they are. Of others, each is taken

@@ -1,6 +1,10 @@
 package jsonschema
 
-import "fmt"
+import (
+	"fmt"
+
+	"github.com/quern-llm/quern/go/grammar"
+)
 
 // readMembers reads what is said about members by their names, at the first of the
 // keywords that say it.
@@ -58,13 +62,47 @@ func readMembers(c *compiler, l literal, name string, v *value) ([]*shape, error
 		o.obj.apps, o.obj.required = []objectApp{{props: []prop{{p.name, literal{p.lit.s, true}}}}}, []string{p.name}
 		out = append(out, o)
 	}
-	if len(app.patterns) > 0 {
-		out = append(out, c.refuse(l.s, kObject, "patternProperties", "its negation can't be decided"))
+	for _, p := range app.patterns {
+		var err error
+		if out, err = c.someMember(out, l.s, "patternProperties", p.expr, p.lit.s); err != nil {
+			return nil, err
+		}
 	}
-	if app.rest != nil && app.rest.s.v.kind != 't' {
-		out = append(out, c.refuse(l.s, kObject, "additionalProperties", "its negation can't be decided"))
+	if app.rest == nil {
+		return out, nil
 	}
-	return out, nil
+	return c.someMember(out, l.s, "additionalProperties", app.others(), app.rest.s)
+}
+
+// others returns the names that are neither described nor of a pattern, nil: all are others.
+func (app *objectApp) others() grammar.Expr {
+	var known grammar.Alt
+	for _, p := range app.props {
+		known = append(known, grammar.Lit(p.name))
+	}
+	for _, p := range app.patterns {
+		known = append(known, p.expr)
+	}
+	if known == nil {
+		return nil
+	}
+	return grammar.Not{Expr: known}
+}
+
+// someMember appends the objects with a member of some names whose value is not what a schema allows.
+func (c *compiler) someMember(out []*shape, s *schema, keyword string, names grammar.Expr, sub *schema) ([]*shape, error) {
+	not := literal{sub, true}
+	void, err := c.empty(set{not}.with())
+	if err != nil || void {
+		return out, err
+	}
+	some := someMember{name: names, value: &not, denied: &Error{s.path, keyword, "its negation can't be decided beside what else is said of the members"}}
+	if sub.v.kind == 'f' {
+		some.value = nil
+	}
+	o := only(kObject)
+	o.obj.some = []someMember{some}
+	return append(out, o), nil
 }
 
 // absent returns the shape of objects without a member, and where others is true of all
@@ -102,8 +140,19 @@ func readNames(c *compiler, l literal, _ string, v *value) ([]*shape, error) {
 	if err != nil {
 		return nil, err
 	}
-	if l.not {
-		return []*shape{c.refuse(l.s, kObject, "propertyNames", "its negation can't be decided")}, nil
+	if l.not { // some name is not so
+		shapes, err := c.expand(set{{sub, true}}.with())
+		if err != nil {
+			return nil, err
+		}
+		names, err := textsOf(shapes)
+		if err != nil {
+			return []*shape{c.refuse(l.s, kObject, "propertyNames", "its negation can't be decided")}, nil
+		}
+		if alt, is := names.(grammar.Alt); is && len(alt) == 0 {
+			return nil, nil
+		}
+		return c.someMember(nil, l.s, "propertyNames", names, never)
 	}
 	return l.one(kObject, func(s *shape) { s.obj.names = set{{s: sub}}.with() }), nil
 }

@@ -15,6 +15,8 @@ type members struct {
 	list   []member
 	lead   int            // members before the first that must be
 	extra  []grammar.Expr // members of other names
+	some   []grammar.Expr // of which one has to be, if there are any
+	differ bool           // that names differ is seen while they are written
 	min    int
 	max    int
 	cap    int // members are counted up to this
@@ -28,6 +30,42 @@ type member struct {
 
 // object returns the texts of the objects.
 func (c *compiler) object(o objects) (grammar.Expr, error) {
+	if len(o.some) == 0 {
+		return c.members(o, nil)
+	}
+	if len(o.some) > 1 {
+		return nil, o.some[0].denied
+	}
+	some := o.some[0]
+	o.some = nil
+	// It is one of those that have a name here, or another.
+	out := grammar.Alt{}
+	names, _ := o.namesOf(!c.opts.Exact && o.closed())
+	for _, name := range names {
+		if some.name != nil && !grammar.Match(nil, some.name, name, c.matching) {
+			continue
+		}
+		with := objects{required: []string{name}, max: -1}
+		if some.value != nil {
+			with.apps = []objectApp{{props: []prop{{name, *some.value}}, silent: true}}
+		}
+		one := o
+		one.merge(&with)
+		e, err := c.members(one, nil)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, e)
+	}
+	e, err := c.members(o, &some)
+	if err != nil {
+		return nil, err
+	}
+	return append(out, e), nil
+}
+
+// members returns the texts of the objects of which some member is of other names, if that is not nil.
+func (c *compiler) members(o objects, some *someMember) (grammar.Expr, error) {
 	m := &members{c: c, min: o.min, max: o.max, cap: max(1, o.min), states: map[[2]int]grammar.Ref{}}
 	if o.max >= 0 {
 		m.cap = max(o.max, 1)
@@ -64,15 +102,24 @@ func (c *compiler) object(o objects) (grammar.Expr, error) {
 	for m.lead < len(m.list) && !m.list[m.lead].required {
 		m.lead++
 	}
-	if m.extra, err = c.extras(o, closed, all, language); err != nil {
+	if m.extra, m.some, err = c.extras(o, closed, all, language, some); err != nil {
 		return nil, err
 	}
-	if len(m.extra) > 0 && o.min > len(m.list)+1 {
-		return nil, c.fail(o.counts, "minProperties", "%d can't be decided where only %d members have names: others may have the same one", o.min, len(m.list))
+	if some != nil && len(m.some) == 0 {
+		return grammar.Alt{}, nil
+	}
+	if m.differ = len(m.extra) > 0 && o.min > len(m.list)+1; m.differ && c.opts.Notation != nil {
+		return nil, c.fail(o.counts, "minProperties", "%d can't be decided in this notation where only %d members have names: others may have the same one", o.min, len(m.list))
 	}
 	inner, ok := m.unordered()
 	if !ok {
+		if some != nil {
+			return nil, some.denied
+		}
 		inner, err = m.state(0, 0)
+	}
+	if m.differ {
+		return grammar.Distinct{Elements: grammar.Seq{c.space(), inner}, Names: true}, err
 	}
 	return grammar.Seq{grammar.Lit("{"), c.space(), inner, grammar.Lit("}")}, err
 }
@@ -154,8 +201,9 @@ func textsOf(shapes []*shape) (grammar.Expr, error) {
 }
 
 // extras returns the members of names that no schema mentions, by the patterns that the
-// names match.
-func (c *compiler) extras(o objects, closed bool, all []string, language grammar.Expr) ([]grammar.Expr, error) {
+// names match. Where one has to be of a kind, those that are come apart. The others have no name of that kind then, since
+// one of them might have the same and another value.
+func (c *compiler) extras(o objects, closed bool, all []string, language grammar.Expr, one *someMember) (out, some []grammar.Expr, err error) {
 	var patterns []pattern
 	for _, app := range o.apps {
 		for _, p := range app.patterns {
@@ -165,9 +213,8 @@ func (c *compiler) extras(o objects, closed bool, all []string, language grammar
 		}
 	}
 	if len(patterns) > maxPatterns {
-		return nil, c.fail(patterns[0].lit.s, "", "more than %d patterns for the names of one object", maxPatterns)
+		return nil, nil, c.fail(patterns[0].lit.s, "", "more than %d patterns for the names of one object", maxPatterns)
 	}
-	var out []grammar.Expr
 	for subset := range 1 << len(patterns) {
 		c.work.Do(len(all) + len(patterns)*len(o.apps))
 		if closed && subset == 0 {
@@ -190,17 +237,6 @@ func (c *compiler) extras(o objects, closed bool, all []string, language grammar
 			}
 		}
 		s = s.with()
-		void, err := c.empty(s)
-		if err != nil {
-			return nil, err
-		}
-		if void {
-			continue
-		}
-		v, err := c.value(s)
-		if err != nil {
-			return nil, err
-		}
 		var key []grammar.Expr
 		if language != nil {
 			key = append(key, language)
@@ -219,13 +255,47 @@ func (c *compiler) extras(o objects, closed bool, all []string, language grammar
 			}
 			key = append(key, grammar.Not{Expr: lits})
 		}
-		var says grammar.Expr
-		if len(key) > 0 {
-			says = and(key)
+		if one != nil {
+			name, with := slices.Clone(key), s
+			if one.name != nil {
+				name = append(name, one.name)
+			}
+			if one.value != nil {
+				with = s.with(*one.value)
+			}
+			if some, err = c.extra(some, name, with); err != nil {
+				return nil, nil, err
+			}
+			switch {
+			case one.value == nil: // several may come
+			case one.name == nil:
+				continue
+			default:
+				key = append(key, grammar.Not{Expr: one.name})
+			}
 		}
-		out = append(out, grammar.Seq{c.name(says), c.colon(), v})
+		if out, err = c.extra(out, key, s); err != nil {
+			return nil, nil, err
+		}
 	}
-	return out, nil
+	return out, some, nil
+}
+
+// extra appends the members of some names with the values of a set, if there are any.
+func (c *compiler) extra(out, names []grammar.Expr, s set) ([]grammar.Expr, error) {
+	void, err := c.empty(s)
+	if err != nil || void {
+		return out, err
+	}
+	v, err := c.value(s)
+	if err != nil {
+		return nil, err
+	}
+	var says grammar.Expr
+	if len(names) > 0 {
+		says = and(names)
+	}
+	return append(out, grammar.Seq{c.name(says), c.colon(), v}), nil
 }
 
 // unordered returns the members in any order, where the number of members need not be counted. Those that are too many for that may come more than once, as members of other names may.
@@ -236,9 +306,12 @@ func (m *members) unordered() (grammar.Expr, bool) {
 			e.Parts = append(e.Parts, at.expr)
 		}
 	}
+	e.Listed = !m.c.opts.Exact && len(e.Parts) == len(m.list) && len(m.some) == 0
+	if len(m.some) > 0 {
+		e.Parts = append(e.Parts, grammar.Alt(m.some))
+	}
 	e.Must = len(e.Parts)
-	e.Listed = !m.c.opts.Exact && e.Must == len(m.list)
-	if len(m.list) == 0 || e.Must > grammar.MaxParts || m.max >= 0 || m.min > max(e.Must, 1) {
+	if len(e.Parts) == 0 && len(m.list) == 0 || e.Must > grammar.MaxParts || m.max >= 0 || m.min > max(e.Must, 1) {
 		return nil, false
 	}
 	more := grammar.Alt(m.extra)
@@ -308,7 +381,7 @@ func (m *members) state(i, n int) (grammar.Expr, error) {
 }
 
 // end returns the members of other names, where n were written before. Since two of them
-// may have the same name, they count as one where members must be.
+// may have the same name, they count as one where members must be, unless it is seen that names differ.
 func (m *members) end(n int) grammar.Expr {
 	out := grammar.Alt{}
 	space := m.c.space()
@@ -318,7 +391,11 @@ func (m *members) end(n int) grammar.Expr {
 		}
 		out = append(out, space)
 	}
-	if len(m.extra) == 0 || n+1 < m.min || m.max >= 0 && n >= m.max {
+	least := 0 // after the first
+	if m.differ {
+		least = max(m.min-n-1, 0)
+	}
+	if len(m.extra) == 0 || n+1+least < m.min || m.max >= 0 && n+least >= m.max {
 		return out
 	}
 	one := m.extra[0]
@@ -329,6 +406,6 @@ func (m *members) end(n int) grammar.Expr {
 	if m.max >= 0 {
 		more = m.max - n - 1
 	}
-	rest := grammar.Repeat{Expr: grammar.Seq{m.c.comma(true), one}, Min: 0, Max: more}
+	rest := grammar.Repeat{Expr: grammar.Seq{m.c.comma(true), one}, Min: least, Max: more}
 	return append(out, grammar.Seq{m.c.comma(n > 0), one, rest, m.c.space()})
 }

@@ -69,6 +69,7 @@ type shape struct {
 	str   texts
 	arr   arrays
 	obj   objects
+	loose bool // other schemas may have evaluated more than is told here
 	// refused is why values of a kind can't be decided, if they remain.
 	refused map[kinds]*Error
 }
@@ -113,6 +114,7 @@ type objects struct {
 	required []string
 	min, max int
 	names    set // schemas of the names
+	some     []someMember
 	counts   *schema
 }
 
@@ -123,6 +125,13 @@ type objectApp struct {
 	patterns []pattern
 	rest     *literal // of other members; nil: any
 	silent   bool
+}
+
+// A someMember is that an object has some member of a kind.
+type someMember struct {
+	name   grammar.Expr // what its name says; nil: anything
+	value  *literal     // nil: any
+	denied *Error       // which it is, if it can't be decided
 }
 
 type prop struct {
@@ -139,7 +148,7 @@ type pattern struct {
 
 // and returns the values that are in both, nil if there are none.
 func (a *shape) and(b *shape) *shape {
-	out := &shape{kinds: a.kinds & b.kinds, about: a.about | b.about, num: a.num, str: a.str, arr: a.arr, obj: a.obj}
+	out := &shape{kinds: a.kinds & b.kinds, about: a.about | b.about, num: a.num, str: a.str, arr: a.arr, obj: a.obj, loose: a.loose || b.loose}
 	if out.kinds == 0 {
 		return nil
 	}
@@ -199,6 +208,7 @@ func (o *objects) merge(b *objects) {
 	}
 	o.min, o.max = max(o.min, b.min), least(o.max, b.max)
 	o.names = o.names.with(b.names...)
+	o.some = slices.Concat(o.some, b.some)
 	if o.counts == nil {
 		o.counts = b.counts
 	}

@@ -143,12 +143,12 @@ func Quoted(says grammar.Expr) grammar.Expr {
 }
 
 // Encoded returns a grammar of the ways to write the texts of another within quotes. Tokens of
-// the vocabulary are as they are. Arrays whose elements differ can't be written so: whether they do is seen in JSON.
+// the vocabulary are as they are. Elements and names that differ can't be written so: whether they do is seen in JSON.
 func Encoded(g *grammar.Grammar) (*grammar.Grammar, error) {
 	out := &grammar.Grammar{}
 	for _, r := range g.Rules {
 		if grammar.Differs(r.Expr) {
-			return nil, fmt.Errorf("rule %q has arrays with uniqueItems, which can't be decided within a string", r.Name)
+			return nil, fmt.Errorf("rule %q has values that must differ (uniqueItems, or minProperties of any names), which can't be decided within a string", r.Name)
 		}
 		out.Add(r.Name, encode(r.Expr))
 	}
