@@ -37,8 +37,8 @@ func (m *Model) Detokenize(tokens []int32) (string, error) {
 	return m.tok.Detokenize(tokens, false), nil
 }
 
-// Embed returns a vector of length 1 for each text, [Info.VectorSize] numbers each, pooled as the model's file says. Texts
-// share passes. A text that is longer than the context is [ErrContextFull].
+// Embed returns a vector of length 1 for each text, [Info.VectorSize] numbers each, pooled as the model's file says. Sparse
+// vectors, with a number for each token of the vocabulary, keep their length. Texts share passes. A text that is longer than the context is [ErrContextFull].
 func (m *Model) Embed(ctx context.Context, texts ...string) ([][]float32, error) {
 	leave, err := m.enter(ctx)
 	if err != nil {
@@ -56,7 +56,9 @@ func (m *Model) Embed(ctx context.Context, texts ...string) ([][]float32, error)
 	vectors := make([][]float32, len(all))
 	for i, e := range all {
 		vectors[i] = e.Vectors()[0]
-		engine.Normalize(vectors[i], engine.Euclidean)
+		if !pooling.Sparse() {
+			engine.Normalize(vectors[i], engine.Euclidean)
+		}
 	}
 	return vectors, nil
 }
@@ -68,7 +70,8 @@ type Ranked struct {
 }
 
 // Rerank orders documents by what they have to say on a query, the best first: by the scores of a model that ranks, and by
-// the cosines of vectors with another one that makes them.
+// vectors with another one that makes them: their cosines, the products of sparse ones, or of a model with a vector for
+// each token the sum over the query's of the greatest cosine.
 func (m *Model) Rerank(ctx context.Context, query string, documents ...string) ([]Ranked, error) {
 	leave, err := m.enter(ctx)
 	if err != nil {
@@ -90,15 +93,16 @@ func (m *Model) scores(ctx context.Context, query string, documents []string) ([
 	scores := make([]float64, len(documents))
 	if _, err := m.loop.Embedding(1, nn.PoolRank); err != nil { // it does not rank
 		texts := append([]string{query}, documents...)
-		all, err := m.read(ctx, m.open.Engine.Pooling(), len(texts), func(i int) (engine.Text, error) { return m.text(texts[i]) })
+		pooling := m.open.Engine.Pooling()
+		all, err := m.read(ctx, pooling, len(texts), func(i int) (engine.Text, error) { return m.text(texts[i]) })
 		if err != nil {
 			return nil, err
 		}
-		var vectors [][]float32
+		var vectors [][][]float32
 		for _, e := range all[1:] {
-			vectors = append(vectors, e.Vectors()[0])
+			vectors = append(vectors, e.Vectors())
 		}
-		return rerank.Cosines(all[0].Vectors()[0], vectors), nil
+		return rerank.Compare(pooling, all[0].Vectors(), vectors), nil
 	}
 	pairs := rerank.Model{Metadata: m.open.Head.File.GGUF, Tokenizer: m.tok, Encode: m.reads}
 	pair, err := pairs.Pairing(query)

@@ -24,8 +24,11 @@ A case of an encoder has one of these in place of the last two:
     vectors   for each position, the numbers of its vector that sampled() names
     scores    the logits of a classifier of texts
     labels    for each position, the logits of a classifier of tokens
+    terms     the sparse vector of the text, a number for each token of the vocabulary
 
 and may have
+
+    splade    the settings of a module SpladePooling, beside terms
 
     second    where the second text of a pair begins in the prompt; its tokens have the second type
 
@@ -173,6 +176,8 @@ CLASSIFIERS = {
     "several": {"head": "texts", **LABELS, "problem_type": "multi_label_classification"},
     "tokens": {"head": "tokens", **LABELS},
 }
+TERMS = {"terms": {"head": "terms"}}
+SPLADE = {"terms-sum": {"pooling_strategy": "sum"}, "terms-twice": {"activation_function": "log1p_relu"}}
 PAIRS = {"pair": {}, "pair-texts": CLASSIFIERS["texts"], "pair-tokens": CLASSIFIERS["tokens"],
          "pair-types": {"type_vocab_size": 3}}
 
@@ -380,15 +385,16 @@ FAMILIES = {
         "groups": {"n_group": 4, "topk_group": 2}}),
     "bert": ("bert", ENCODER, {
         "tanh": {"hidden_act": "gelu_new"}, "eps": {"layer_norm_eps": 0.5},
-        **CLASSIFIERS, **PAIRS}),
-    "roberta": ("roberta", {**ENCODER, "pad_token_id": 1, "type_vocab_size": 1}, CLASSIFIERS),
-    "xlmroberta": ("xlm-roberta", {**ENCODER, "pad_token_id": 1, "type_vocab_size": 1}, CLASSIFIERS),
+        **CLASSIFIERS, **PAIRS, **TERMS, "terms-sum": TERMS["terms"], "terms-twice": TERMS["terms"],
+        "terms-untied": {"head": "terms", "tie_word_embeddings": False, "hidden_act": "relu"}}),
+    "roberta": ("roberta", {**ENCODER, "pad_token_id": 1, "type_vocab_size": 1}, CLASSIFIERS | TERMS),
+    "xlmroberta": ("xlm-roberta", {**ENCODER, "pad_token_id": 1, "type_vocab_size": 1}, CLASSIFIERS | TERMS),
     "distilbert": ("distilbert", {
         "head": "", "num_hidden_layers": None, "dim": 64, "hidden_dim": 96, "n_heads": 4, "n_layers": 3,
         "num_key_value_heads": None, "intermediate_size": None, "num_attention_heads": None, "hidden_size": None}, {
-        **CLASSIFIERS, "relu": {"activation": "relu"}}),
-    "mpnet": ("mpnet", {**ENCODER, "pad_token_id": 1, "type_vocab_size": None}, CLASSIFIERS),
-    "electra": ("electra", {**ENCODER, "embedding_size": 32}, {**CLASSIFIERS, "wide": {"embedding_size": 64}, **PAIRS}),
+        **CLASSIFIERS, "relu": {"activation": "relu"}, **TERMS}),
+    "mpnet": ("mpnet", {**ENCODER, "pad_token_id": 1, "type_vocab_size": None}, CLASSIFIERS | TERMS),
+    "electra": ("electra", {**ENCODER, "embedding_size": 32}, {**CLASSIFIERS, **TERMS, "wide": {"embedding_size": 64}, **PAIRS}),
     "deberta": ("deberta", {
         **ENCODER, **DEBERTA, "head": ""}, {
         "texts": {"head": "texts", **LABELS}, "tokens": {"head": "tokens", **LABELS}, "c2p": {"pos_att_type": ["c2p"]},
@@ -396,7 +402,7 @@ FAMILIES = {
         "types": {"type_vocab_size": 2}, "absolute": {"relative_attention": False, "position_biased_input": True}}),
     "debertav2": ("deberta-v2", {
         **ENCODER, **DEBERTA, "share_att_key": True, "position_buckets": 8, "norm_rel_ebd": "layer_norm"}, {
-        **CLASSIFIERS, "tanh": {"head": "texts", **LABELS, "pooler_hidden_act": "tanh"},
+        **CLASSIFIERS, **TERMS, "tanh": {"head": "texts", **LABELS, "pooler_hidden_act": "tanh"},
         "own": {"share_att_key": False}, "own-c2p": {"share_att_key": False, "pos_att_type": ["c2p"]},
         "c2p": {"pos_att_type": "c2p"}, "p2c": {"pos_att_type": ["p2c"]}, "neither": {"pos_att_type": []},
         "each": {"position_buckets": -1}, "each-near": {"position_buckets": -1, "max_relative_positions": 32},
@@ -406,7 +412,7 @@ FAMILIES = {
         "conv": {"conv_kernel_size": 3, "conv_act": "gelu"}, "conv-wide": {"conv_kernel_size": 5}}),
     "modernbert": ("modernbert", {**ENCODER, "num_hidden_layers": 4, "local_attention": 16, "pad_token_id": 0,
                                   "cls_token_id": 1, "sep_token_id": 2}, {
-        **CLASSIFIERS, "mean": {"head": "texts", **LABELS, "classifier_pooling": "mean"},
+        **CLASSIFIERS, **TERMS, "mean": {"head": "texts", **LABELS, "classifier_pooling": "mean"},
         "silu": {"head": "texts", **LABELS, "classifier_activation": "silu", "classifier_bias": True}}),
     "bloom": ("bloom", {"n_layer": 3, "n_head": 4, "num_key_value_heads": None}, {"after": {"apply_residual_connection_post_layernorm": True}}),
     "gpt2": ("gpt2", {"n_embd": 64, "n_layer": 3, "n_head": 4, "n_positions": 256, "num_key_value_heads": None}, {
@@ -653,7 +659,7 @@ def configured(kind, settings):
 
 
 HEADS = {"": transformers.AutoModel, "texts": transformers.AutoModelForSequenceClassification,
-         "tokens": transformers.AutoModelForTokenClassification}
+         "tokens": transformers.AutoModelForTokenClassification, "terms": transformers.AutoModelForMaskedLM}
 
 
 def cases(names):
@@ -680,7 +686,8 @@ def head_of(config):
     if not config.architectures:
         return None
     name, = config.architectures
-    for head, end in ("texts", "ForSequenceClassification"), ("tokens", "ForTokenClassification"):
+    for head, end in (("texts", "ForSequenceClassification"), ("tokens", "ForTokenClassification"),
+                      ("terms", "ForMaskedLM")):
         if name.endswith(end):
             return head
     return "" if name.endswith("Model") else None
@@ -755,7 +762,7 @@ def neighbours(module):
 neighbours(transformers.models.hy_v4.modeling_hy_v4)
 
 
-def computed(folder, name, forced, pair):
+def computed(folder, name, forced, pair, splade):
     """The prompt, the ids that follow it, and the log-probabilities at each position."""
     config = AutoConfig.from_pretrained(folder)
     kind = "sdpa" if getattr(config, "alibi", False) else "eager"  # Falcon's eager attention adds ALiBi twice
@@ -768,7 +775,7 @@ def computed(folder, name, forced, pair):
     prompt = prompt_of(name)
     if (head := head_of(config)) is not None:
         prompt = [i + 3 if i < 3 else i for i in prompt]  # without those that pad
-        return {"prompt": prompt, **pair, **read(model, head, prompt, **pair)}
+        return {"prompt": prompt, **pair, **read(model, head, prompt, splade, **pair)}
     source, ids = (prompt, [config.decoder_start_token_id]) if config.is_encoder_decoder else (None, list(prompt))
     ids += forced
     first = len(ids)
@@ -792,7 +799,7 @@ def computed(folder, name, forced, pair):
     return {"prompt": prompt, "greedy": ids[first:], "sampled": samples}
 
 
-def read(model, head, ids, second=None):
+def read(model, head, ids, splade, second=None):
     """What an encoder computes of a text, or of a pair of texts."""
     more = {}
     if second is not None:
@@ -807,6 +814,12 @@ def read(model, head, ids, second=None):
         return {"scores": listed(out.logits)[0]}
     if head == "tokens":
         return {"labels": listed(out.logits[0])}
+    if head == "terms":  # as SpladePooling of sentence-transformers
+        each = out.logits[0].relu().log1p()
+        if splade.get("activation_function") == "log1p_relu":
+            each = each.log1p()
+        whole = each.sum(0) if splade.get("pooling_strategy") == "sum" else each.max(0).values
+        return {"splade": splade, "terms": listed([whole])[0]}
     vectors = out.last_hidden_state[0]
     return {"vectors": listed([[vectors[p, (7 * p + 89 * k) % vectors.shape[1]] for k in range(SAMPLES)]
                                for p in range(len(ids))])}
@@ -814,9 +827,9 @@ def read(model, head, ids, second=None):
 
 def case(variant, config, folder):
     shapes, forced = saved(folder, config), [FORCED] if variant == "forced" else []
-    pair = {"second": SECOND} if variant.startswith("pair") else {}
+    pair, splade = {"second": SECOND} if variant.startswith("pair") else {}, SPLADE.get(variant, {})
     for seed in itertools.count():  # the first prompt whose likeliest tokens are that by far
-        if found := computed(folder, f"prompt {seed}", forced, pair):
+        if found := computed(folder, f"prompt {seed}", forced, pair, splade):
             break
     text = json.loads((folder / "config.json").read_text())
     if forced:
@@ -850,7 +863,7 @@ def main():
 
 def same(a, b):
     """Whether two cases compute the same."""
-    return all(a.get(k) == b.get(k) for k in ("sampled", "vectors", "scores", "labels"))
+    return all(a.get(k) == b.get(k) for k in ("sampled", "vectors", "scores", "labels", "terms"))
 
 
 def archive(family, found):

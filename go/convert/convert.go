@@ -68,6 +68,14 @@ func Open(dir string, o Options) (_ *Model, err error) {
 	if m.family, err = family.Of(m.config); err != nil {
 		return nil, err
 	}
+	if err = m.modules.list(m.config); err != nil {
+		return nil, err
+	}
+	if m.modules.sparse() {
+		if m.family, err = family.Sparse(m.config, m.family); err != nil {
+			return nil, err
+		}
+	}
 	if m.weights, err = safetensors.Open(dir); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -16,6 +17,7 @@ import (
 
 // modules are what sentence-transformers does with the vectors of a text's tokens, as the files of a folder say.
 type modules struct {
+	all   []module
 	dense []*safetensors.Checkpoint // the weights of products that follow the pooling
 }
 
@@ -27,21 +29,50 @@ func (s *modules) close() error {
 	return first
 }
 
-// read reads modules.json and what it names, sets keys, and returns the tensors of products.
-func (s *modules) read(dir string, k *lang.Keys) (tensors map[string]lang.View, err error) {
+// A module is an entry of modules.json.
+type module struct{ kind, folder string }
+
+// list reads modules.json. Without that file, a checkpoint with a head that guesses masked words is SPLADE's if its name
+// says so.
+func (s *modules) list(c *hf.Config) error {
+	dir := filepath.Dir(c.Path())
 	var list []map[string]any
-	if err := hf.ReadJSON(filepath.Join(dir, "modules.json"), &list); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	} else if err != nil {
-		return nil, err
+	err := hf.ReadJSON(filepath.Join(dir, "modules.json"), &list)
+	if errors.Is(err, fs.ErrNotExist) {
+		whole, err := filepath.Abs(dir)
+		if err != nil {
+			whole = dir
+		}
+		names := strings.ToLower(filepath.Base(whole) + " " + c.Text("_name_or_path"))
+		arch := c.Texts("architectures")
+		if strings.Contains(names, "splade") && len(arch) > 0 && strings.HasSuffix(arch[0], "ForMaskedLM") {
+			s.all = []module{{kind: splade}}
+		}
+		return c.Err()
 	}
+	for _, m := range list {
+		kind, _ := m["type"].(string)
+		folder, _ := m["path"].(string)
+		s.all = append(s.all, module{kind[strings.LastIndexByte(kind, '.')+1:], folder})
+	}
+	return err
+}
+
+// splade is the module that makes sparse vectors.
+const splade = "SpladePooling"
+
+// sparse reports whether vectors are sparse.
+func (s *modules) sparse() bool {
+	return slices.ContainsFunc(s.all, func(m module) bool { return m.kind == splade })
+}
+
+// read reads what modules.json names, sets keys, and returns the tensors of products.
+func (s *modules) read(dir string, k *lang.Keys) (tensors map[string]lang.View, err error) {
 	tensors = map[string]lang.View{}
 	var activations []string
 	pooled, normal := false, false
-	for i, m := range list {
-		kind, _ := m["type"].(string)
-		kind = kind[strings.LastIndexByte(kind, '.')+1:]
-		folder, _ := m["path"].(string)
+	for i, m := range s.all {
+		kind, folder := m.kind, m.folder
 		fail := func(format string, args ...any) error {
 			return fmt.Errorf("%s: module %d, %.40s: %s", filepath.Join(dir, "modules.json"), i, kind,
 				fmt.Sprintf(format, args...))
@@ -50,7 +81,7 @@ func (s *modules) read(dir string, k *lang.Keys) (tensors map[string]lang.View, 
 			return nil, fail("the path %.80q is not within the folder", folder)
 		}
 		switch kind {
-		case "Transformer":
+		case "Transformer", "MLMTransformer":
 			if folder != "" && folder != "." {
 				return nil, fail("the model is in %s: want that folder's files beside modules.json", folder)
 			}
@@ -68,6 +99,14 @@ func (s *modules) read(dir string, k *lang.Keys) (tensors map[string]lang.View, 
 				return nil, err
 			}
 			pooled = true
+		case splade:
+			if i < len(s.all)-1 || pooled || len(activations) > 0 {
+				return nil, fail("it is computed only as the last module, right behind the model")
+			}
+			if err := spladePooling(filepath.Join(dir, folder), folder != "", k); err != nil {
+				return nil, err
+			}
+			pooled = true
 		case "Dense":
 			if normal {
 				return nil, fail("it is computed only before vectors get length 1")
@@ -81,7 +120,8 @@ func (s *modules) read(dir string, k *lang.Keys) (tensors map[string]lang.View, 
 			k.N(fmt.Sprintf("dense_%d_feat_out", 2+len(activations)), int(shape[0]))
 			activations = append(activations, name)
 		default:
-			return nil, fail("it is not computed; computed are Transformer, Pooling, Dense, Normalize and Dropout")
+			return nil, fail("it is not computed; computed are Transformer, Pooling, SpladePooling, Dense, " +
+				"Normalize and Dropout")
 		}
 	}
 	if len(activations) > 0 {
@@ -178,6 +218,29 @@ func pooling(dir string, k *lang.Keys) error {
 		c.Fail("include_prompt is false, want true: all tokens of a text are pooled")
 	}
 	return c.Err()
+}
+
+// spladePooling sets how the scores of tokens become a sparse vector.
+func spladePooling(dir string, given bool, k *lang.Keys) error {
+	k.Drop("pooling_type")
+	pooling := "splade_max"
+	if given {
+		c, err := hf.ReadFile(filepath.Join(dir, "config.json"))
+		if err != nil {
+			return err
+		}
+		c.Want("pooling_strategy", "max", "sum")
+		c.Want("activation_function", "relu", "log1p_relu")
+		pooling = "splade_" + cmp.Or(c.Text("pooling_strategy"), "max")
+		if fn := c.Text("activation_function"); fn != "" {
+			k.Set("quern.splade.activation", fn)
+		}
+		if c.Err() != nil {
+			return c.Err()
+		}
+	}
+	k.Set("quern.pooling", pooling)
+	return nil
 }
 
 // prompts sets what is put before texts, by names, as config_sentence_transformers.json says, and to how many tokens

@@ -27,6 +27,9 @@ func aBERT(t *testing.T, dir string, files map[string]string) (ids []int32) {
 		t.Fatal(err)
 	}
 	c := archive.Cases[0]
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
 	c.write(t, dir)
 	save(t, dir, "tokenizer.json", anyTokenizer(272))
 	save(t, dir, "tokenizer_config.json", `{"bos_token": "<s>", "eos_token": "</s>"}`)
@@ -69,6 +72,7 @@ func dense(t *testing.T, folder string, rows, cols int, fn string, bias bool, fi
 const (
 	ofTransformer = `{"idx": 0, "path": "", "type": "sentence_transformers.models.Transformer"}`
 	ofPooling     = `{"idx": 1, "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"}`
+	ofTerms       = `{"idx": 1, "path": "1_SpladePooling", "type": "sentence_transformers.sparse_encoder.models.SpladePooling"}`
 	ofLength      = `{"idx": 4, "path": "4_Normalize", "type": "sentence_transformers.models.Normalize"}`
 )
 
@@ -238,6 +242,7 @@ func TestModulesRefused(t *testing.T) {
 		{"a product that is missing", ofPooling + "," + ofProduct("7_Dense"), mean, []string{"7_Dense"}},
 		{"a folder outside", ofPooling + "," + ofProduct("../x"), mean, []string{"modules.json", "../x"}},
 		{"a model elsewhere", `{"path": "0_BERT", "type": "Transformer"}`, mean, []string{"0_BERT"}},
+		{"sparse vectors of no scores", ofTerms, mean, []string{"BertModel", "sparse", "BertForMaskedLM"}},
 		{"another function", ofPooling + "," + ofProduct("2_Dense"), mean, []string{"2_Dense", "Softsign"}},
 	} {
 		dir, files := t.TempDir(), map[string]string{"modules.json": "[" + c.modules + "]", "1_Pooling/config.json": c.pooling}
@@ -246,6 +251,58 @@ func TestModulesRefused(t *testing.T) {
 		aBERT(t, dir, files)
 		_, err := Open(dir, Options{})
 		refused(t, c.name, err, c.want...)
+	}
+}
+
+// TestSparseModules reads SpladePooling, and names what of it is not computed. Without modules.json, the name of a folder
+// says that vectors are sparse.
+func TestSparseModules(t *testing.T) {
+	all := readArchive(t, "testdata/transformers/bert.json")
+	at := slices.IndexFunc(all, func(c truth) bool { return c.Name == "terms" })
+	for _, c := range []struct {
+		name, modules, settings string
+		want                    []string
+	}{
+		{"another strategy", ofTransformer + "," + ofTerms, `{"pooling_strategy": "mean"}`, []string{"1_SpladePooling", "pooling_strategy", "mean"}},
+		{"another function", ofTransformer + "," + ofTerms, `{"activation_function": "gelu"}`, []string{"1_SpladePooling", "activation_function", "gelu"}},
+		{"no settings", ofTransformer + "," + ofTerms, "", []string{"1_SpladePooling", "config.json"}},
+		{"what follows", ofTerms + "," + ofLength, `{}`, []string{"modules.json", "SpladePooling", "last"}},
+		{"two poolings", ofPooling + "," + ofTerms, `{}`, []string{"modules.json", "SpladePooling", "right behind"}},
+		{"a table of queries", `{"type": "sentence_transformers.sparse_encoder.models.SparseStaticEmbedding"}`, `{}`, []string{"SparseStaticEmbedding"}},
+	} {
+		dir := t.TempDir()
+		aBERT(t, dir, map[string]string{"1_Pooling/config.json": `{"pooling_mode_mean_tokens": true}`})
+		all[at].write(t, dir)
+		save(t, dir, "modules.json", "["+c.modules+"]")
+		save(t, dir, "1_SpladePooling/config.json", c.settings)
+		if c.settings == "" {
+			if err := os.Remove(filepath.Join(dir, "1_SpladePooling/config.json")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		_, err := Open(dir, Options{})
+		refused(t, c.name, err, c.want...)
+	}
+	for name, want := range map[string]bool{"naver-SPLADE-v3": true, "bert-base": false} {
+		dir := filepath.Join(t.TempDir(), name)
+		aBERT(t, dir, map[string]string{"x": ""})
+		all[at].write(t, dir)
+		if err := os.Remove(filepath.Join(dir, "modules.json")); err != nil {
+			t.Fatal(err)
+		}
+		m := must(Open(dir, Options{}))
+		defer m.Close()
+		var buf bytes.Buffer
+		if _, err := m.Write(t.Context(), &buf); err != nil {
+			t.Fatal(err)
+		}
+		_, cfg := opened(t, buf.Bytes())
+		if got := cfg.Pooling == nn.PoolTerms; got != want {
+			t.Errorf("%s: sparse vectors %v, want %v", name, got, want)
+		}
+		if width := cfg.VectorWidth(); want && width != 272 || !want && width != 64 {
+			t.Errorf("%s: vectors of %d numbers", name, width)
+		}
 	}
 }
 

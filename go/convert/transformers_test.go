@@ -37,6 +37,9 @@ type truth struct {
 	Scores  []float64
 	Labels  [][]float64
 	Second  int
+
+	Terms  []float64
+	Splade json.RawMessage
 }
 
 // noise returns element i of the noise of a name whose hash is h.
@@ -110,6 +113,14 @@ func (c truth) write(t *testing.T, dir string) {
 	}
 	save(t, dir, "config.json", string(c.Config))
 	save(t, dir, "model.safetensors", string(safetensorsOf(t, header, data)))
+	if c.Terms != nil {
+		if err := os.Mkdir(filepath.Join(dir, "1_SpladePooling"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		save(t, dir, "modules.json", `[{"path": "", "type": "sentence_transformers.sparse_encoder.models.MLMTransformer"},
+			{"path": "1_SpladePooling", "type": "sentence_transformers.sparse_encoder.models.SpladePooling"}]`)
+		save(t, dir, "1_SpladePooling/config.json", string(c.Splade))
+	}
 }
 
 // TestTransformers converts small checkpoints, and compares the log-probabilities at each position and the likeliest
@@ -276,6 +287,9 @@ func (c truth) compareRead(t *testing.T, b []byte) {
 		for _, row := range read(nn.PoolTokens) {
 			got = append(got, doubles(row))
 		}
+	case c.Terms != nil:
+		want = [][]float64{c.Terms}
+		got = append(got, doubles(read(e.Pooling())[0]))
 	default:
 		t.Fatal("nothing to compare")
 	}

@@ -35,6 +35,7 @@ type Embedding struct {
 	n       int
 	after   string // the output that makes the result of what was pooled; empty: none does
 	softmax bool   // the result is scores, which become probabilities
+	logs    int    // logarithms of scores in sparse vectors
 	unit    bool   // the vectors of tokens get length 1, as ColBERT's (Khattab and Zaharia 2020)
 	sum     []float64
 	weights float64 // of the tokens that it has
@@ -52,6 +53,12 @@ func NewEmbedding(tokens int, pooling nn.Pooling) *Embedding {
 func (e *Engine) Embedding(tokens int, pooling nn.Pooling) (*Embedding, error) {
 	m := NewEmbedding(tokens, pooling)
 	switch {
+	case pooling.Sparse() && pooling != e.model.Config.Pooling:
+		return nil, ErrNotSparse
+	case pooling.Sparse():
+		m.logs = e.model.Config.Classifier.TermLogs
+	case pooling == nn.PoolTokens && e.model.Config.Pooling.Sparse():
+		return nil, fmt.Errorf("%w: its scores are of the vocabulary, for sparse vectors of texts", ErrNoScores)
 	case pooling == nn.PoolRank && e.model.Has(nn.TokenScores):
 		return nil, fmt.Errorf("%w: its classifier is of each token, not of texts", ErrNoScores)
 	case pooling == nn.PoolRank && !e.model.Has(nn.Scores):
@@ -79,7 +86,7 @@ func (m *Embedding) Reads() (output string, from, to int) {
 		return nn.Vectors, 0, 1
 	case nn.PoolLast:
 		return nn.Vectors, m.n - 1, m.n
-	case nn.PoolTokens:
+	case nn.PoolTokens, nn.PoolTerms, nn.PoolTermSum:
 		return nn.TokenScores, 0, m.n
 	}
 	return nn.Vectors, 0, m.n
@@ -89,7 +96,9 @@ func (m *Embedding) Reads() (output string, from, to int) {
 func (m *Embedding) Read(token int, row []float32) {
 	weight := 1.0
 	switch {
-	case m.pooling == nn.PoolMax && m.all != nil:
+	case m.pooling == nn.PoolTermSum:
+		row = terms(slices.Clone(row), m.logs)
+	case (m.pooling == nn.PoolMax || m.pooling == nn.PoolTerms) && m.all != nil:
 		for i, x := range row {
 			m.all[0][i] = max(m.all[0][i], x)
 		}
@@ -113,14 +122,20 @@ func (m *Embedding) Read(token int, row []float32) {
 func (m *Embedding) End(apply func(output string, given []float32) []float32) {
 	if m.sum != nil {
 		by := m.weights
-		if m.pooling == nn.PoolMeanSqrt {
+		switch m.pooling {
+		case nn.PoolMeanSqrt:
 			by = math.Sqrt(by)
+		case nn.PoolTermSum:
+			by = 1
 		}
 		mean := make([]float32, len(m.sum))
 		for i, x := range m.sum {
 			mean[i] = float32(x / by)
 		}
 		m.all = [][]float32{mean}
+	}
+	if m.pooling == nn.PoolTerms { // the greatest is the greatest before too
+		terms(m.all[0], m.logs)
 	}
 	if m.after != "" {
 		for i, v := range m.all {

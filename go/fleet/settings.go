@@ -102,7 +102,7 @@ type Vectors struct {
 	Only      bool        // no text is generated
 	Ranks     bool        // documents are scored, and nothing else is done
 	Pooling   *nn.Pooling // of the vectors of tokens; nil: the model's own
-	Normalize *int        // the norm by which a vector gets length 1, unless the request sets it; nil: engine.Euclidean
+	Normalize *int        // the norm by which a vector gets length 1, unless the request sets it; nil: engine.Euclidean, and none of sparse ones
 }
 
 // apply sets what a model makes of texts.
@@ -120,6 +120,9 @@ func (v Vectors) apply(m *ask.Model, eng *engine.Engine) error {
 	cfg := eng.Model().Config
 	m.Pooling, m.Normalize, m.Encoder, m.Classifier = pooling, engine.Euclidean, cfg.BothWays, cfg.Classifier
 	m.NVector, m.Prompts, m.MaxText = cfg.VectorWidth(), cfg.Prompts, cfg.MaxText
+	if pooling.Sparse() {
+		m.Normalize = -1
+	}
 	if v.Normalize != nil {
 		m.Normalize = *v.Normalize
 	}

@@ -5,10 +5,12 @@ package rerank
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -140,14 +142,29 @@ func (m *Model) separator() (id int32, ok bool, err error) {
 	return id, ok, nil
 }
 
-// Cosines returns the scores of documents by their vectors and the query's, which get length 1.
-func Cosines(query []float32, documents [][]float32) []float64 {
-	engine.Normalize(query, engine.Euclidean)
+// Compare returns the scores of documents by the vectors that a pooling made of them and of the query: of one vector for
+// each token the sum over the query's of their greatest cosine (MaxSim, Khattab and Zaharia 2020), of sparse ones the
+// product, and of others the cosine. All but sparse ones get length 1.
+func Compare(pooling nn.Pooling, query [][]float32, documents [][][]float32) []float64 {
+	if !pooling.Sparse() {
+		for _, rows := range append(slices.Clone(documents), query) {
+			for _, v := range rows {
+				engine.Normalize(v, engine.Euclidean)
+			}
+		}
+	}
 	scores := make([]float64, len(documents))
-	for i, v := range documents {
-		engine.Normalize(v, engine.Euclidean)
-		for k := range v {
-			scores[i] += float64(query[k]) * float64(v[k]) // exact products: fused with the sum, it is the same
+	for i, rows := range documents {
+		for _, q := range query {
+			best := math.Inf(-1)
+			for _, v := range rows {
+				dot := 0.0
+				for k := range v {
+					dot += float64(q[k]) * float64(v[k]) // exact products: fused with the sum, it is the same
+				}
+				best = max(best, dot)
+			}
+			scores[i] += best
 		}
 	}
 	return scores

@@ -4,6 +4,8 @@ import (
 	"math"
 	"slices"
 	"testing"
+
+	"github.com/quern-llm/quern/go/model/nn"
 )
 
 // A query and a document are text in the template that a file has for them.
@@ -35,12 +37,28 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-func TestCosines(t *testing.T) {
+func TestCompare(t *testing.T) {
 	t.Parallel()
-	got := Cosines([]float32{3, 4}, [][]float32{{30, 40}, {-3, -4}, {4, -3}, {0, 0}})
-	for i, want := range []float64{1, -1, 0, 0} {
-		if math.Abs(got[i]-want) > 1e-6 {
-			t.Errorf("document %d: %g, want %g", i, got[i], want)
+	one := func(all ...[]float32) (docs [][][]float32) {
+		for _, v := range all {
+			docs = append(docs, [][]float32{v})
+		}
+		return docs
+	}
+	for _, c := range []struct {
+		pooling nn.Pooling
+		query   [][]float32
+		docs    [][][]float32
+		want    []float64
+	}{
+		{nn.PoolMean, [][]float32{{3, 4}}, one([]float32{30, 40}, []float32{-3, -4}, []float32{4, -3}, []float32{0, 0}), []float64{1, -1, 0, 0}},
+		{nn.PoolTerms, [][]float32{{3, 4}}, one([]float32{30, 40}, []float32{0, 0}, []float32{0, 0.5}), []float64{250, 0, 2}},
+		{nn.PoolNone, [][]float32{{2, 0}, {0, 1}}, [][][]float32{{{5, 0}, {0, 1}, {-1, 0}}, {{3, 4}}, {{-1, 0}, {0, -7}}}, []float64{2, 1.4, 0}},
+	} {
+		for i, got := range Compare(c.pooling, c.query, c.docs) {
+			if math.Abs(got-c.want[i]) > 1e-6 {
+				t.Errorf("pooling %d: document %d: %g, want %g", c.pooling, i, got, c.want[i])
+			}
 		}
 	}
 }

@@ -68,7 +68,6 @@ func TestRerankCommandRefuses(t *testing.T) {
 		{[]string{"-m", bert, "a", "b", "-p", "c"}, []string{`"b"`, "-p"}, 2},
 		{[]string{"-m", bert, "a", "b", "--top-n", "-1"}, []string{"--top-n"}, 2},
 		{[]string{"-m", bert, "a", "b", "--pooling", "rank"}, []string{"does not rank"}, 1},
-		{[]string{"-m", bert, "a", "b", "--pooling", "none"}, []string{"--pooling none"}, 2},
 		{[]string{"-m", bert, "a", "b", strings.Repeat("a ", 200)}, []string{"text 1", "context of 128"}, 1},
 		{[]string{"-m", demo.Name, "a", "b"}, []string{"does not rank", "--pooling last or mean"}, 1},
 	} {

@@ -38,7 +38,8 @@ that order.
 The model file sets the pooling of token vectors: mean, first token (cls) or last
 token. If it does not, the default is mean for bidirectional models and last for
 others. With none, every token has a vector. With rank, the output is the raw scores
-of the file's classifier.`,
+of the file's classifier. Sparse vectors (SPLADE) are written as token:number for each
+number that is not 0, and keep their length unless --embd-normalize is given.`,
 		Example: `  quern embed -m model.gguf "a cat" "a kitten" --embd-output-format json+
   quern embed -m model.gguf -f lines.txt > vectors.txt`,
 		Args: cobra.ArbitraryArgs,
@@ -89,7 +90,10 @@ of the file's classifier.`,
 			if !given {
 				pool = eng.Pooling()
 			}
-			w := newVectorWriter(cmd.OutOrStdout(), format)
+			if pool.Sparse() && !cmd.Flags().Changed("embd-normalize") {
+				normalize = -1
+			}
+			w := newVectorWriter(cmd.OutOrStdout(), format, pool.Sparse())
 			err = eng.Embed(cmd.Context(), read, pool, func(_ int, vectors [][]float32) error {
 				for _, v := range vectors {
 					if pool != nn.PoolRank {

@@ -6,6 +6,8 @@ import (
 	"io"
 	"math"
 	"strconv"
+
+	"github.com/quern-llm/quern/go/engine"
 )
 
 // vectorFormats are the ways to print vectors, the default first.
@@ -15,25 +17,37 @@ var vectorFormats = []string{"raw", "array", "json", "json+"}
 type vectorWriter struct {
 	w      *bufio.Writer
 	format string
+	sparse bool
 	n      int
 	all    [][]float32 // for json+
 }
 
-func newVectorWriter(w io.Writer, format string) *vectorWriter {
-	return &vectorWriter{w: bufio.NewWriter(w), format: format}
+func newVectorWriter(w io.Writer, format string, sparse bool) *vectorWriter {
+	return &vectorWriter{w: bufio.NewWriter(w), format: format, sparse: sparse}
 }
 
 func (v *vectorWriter) write(x []float32) error {
 	if v.format == "raw" {
+		first := true
 		for i, f := range x {
-			if i > 0 {
+			if v.sparse && f == 0 {
+				continue
+			}
+			if !first {
 				v.w.WriteByte(' ')
+			}
+			if first = false; v.sparse {
+				v.w.WriteString(strconv.Itoa(i) + ":")
 			}
 			v.w.WriteString(strconv.FormatFloat(float64(f), 'g', -1, 32))
 		}
 		return v.w.WriteByte('\n')
 	}
-	b, err := json.Marshal(x)
+	var printed any = x
+	if v.sparse {
+		printed = engine.Terms(x)
+	}
+	b, err := json.Marshal(printed)
 	if err != nil {
 		return err
 	}

@@ -35,8 +35,10 @@ one; with -p, a file or standard input, each line is.
 
 A model with a classifier (a reranker) scores each document together with the query. An
 embedding model, and with --pooling any model, scores it by the cosine of its vector and
-the query's. A line has the score, the number of the document, counted from 0, and its
-text, with tabs between them.`,
+the query's. With a vector for each token, as ColBERT has, that is the sum over the
+query's tokens of the greatest cosine; of sparse vectors it is their product. A line has
+the score, the number of the document, counted from 0, and its text, with tabs between
+them.`,
 		Example: `  quern rerank -m reranker.gguf "What is red?" "The sky." "A tomato."
   quern rerank -m reranker.gguf "What is red?" -f lines.txt --top-n 3 --json`,
 		Args: cobra.MinimumNArgs(1),
@@ -94,8 +96,6 @@ func (f *rerankFlags) scores(cmd *cobra.Command, head *launch.Head, m *launch.Mo
 	pooling, given := poolings[f.pooling]
 	_, err := m.Engine.Embedding(1, nn.PoolRank)
 	switch {
-	case given && pooling == nn.PoolNone:
-		return nil, usagef("--pooling none has a vector for each token; want cls, last, mean or rank")
 	case !given && err == nil:
 		pooling = nn.PoolRank
 	case !given && !head.Config.BothWays:
@@ -120,19 +120,19 @@ func (f *rerankFlags) scores(cmd *cobra.Command, head *launch.Head, m *launch.Mo
 			return nil, err
 		}
 	}
-	vectors := make([][]float32, len(texts))
+	vectors := make([][][]float32, len(texts))
 	if err := m.Engine.Embed(cmd.Context(), read, pooling, func(i int, v [][]float32) error {
-		vectors[i] = v[0]
+		vectors[i] = v
 		return nil
 	}); err != nil {
 		return nil, err
 	}
 	if pooling != nn.PoolRank {
-		return rerank.Cosines(vectors[len(documents)], vectors[:len(documents)]), nil
+		return rerank.Compare(pooling, vectors[len(documents)], vectors[:len(documents)]), nil
 	}
 	scores := make([]float64, len(documents))
 	for i, v := range vectors {
-		scores[i] = float64(v[0])
+		scores[i] = float64(v[0][0])
 	}
 	return scores, nil
 }

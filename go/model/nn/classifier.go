@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -18,6 +19,8 @@ type Classifier struct {
 	Softmax    bool     // they become probabilities
 	Several    bool     // a text may be of several classes: their probabilities are independent
 	Labels     []string // what the scores are called; nil: nobody says
+
+	TermLogs int // logarithms of the scores of the vocabulary's tokens in sparse vectors; 0: the scores are of classes
 }
 
 // Best returns the name of the class with the greatest score, the first of equal ones; "" if classes have no names.
@@ -55,6 +58,9 @@ func (k *Keys) classifier() {
 	}
 	c := &k.Config.Classifier
 	c.NHidden, c.NScore = width(firstOfClassifier), width(secondOfClassifier)
+	if k.Config.Pooling.Sparse() {
+		k.terms()
+	}
 	if c.NScore == 0 { // jina-reranker's has one product
 		c.NScore = c.NHidden
 	}
@@ -85,6 +91,31 @@ func (k *Keys) classifier() {
 		if len(labels) == c.NScore { // files of rerankers may have those of another classifier
 			c.Labels = labels
 		}
+	}
+}
+
+// terms reads what makes sparse vectors: a classifier of tokens, whose classes are those of the vocabulary.
+func (k *Keys) terms() {
+	c, vocab := &k.Config.Classifier, must(vocab(k.File, k.Config.Embedding))
+	if c.NHidden == 0 {
+		k.Fail(poolingKey, "it makes sparse vectors, and the file has no %s", firstOfClassifier)
+	}
+	if _, ok := k.File.Tensor(secondOfClassifier); !ok { // it is the embedding
+		c.NScore = vocab
+	}
+	if c.NScore != vocab {
+		k.Check(fmt.Errorf("tensor %q: %d rows, want %d: a score for each token of the vocabulary", secondOfClassifier,
+			c.NScore, vocab))
+	}
+	c.TermLogs = 1
+	if k.Has(spladeActivation) && k.oneOf(spladeActivation, "relu", "log1p_relu") == "log1p_relu" {
+		c.TermLogs = 2
+	}
+	if !k.Has(classifierPooling) {
+		k.Fail(classifierPooling, "it is missing beside sparse vectors, want %s", classifierOfTokens)
+	}
+	if k.classifierInput(); !c.Tokens {
+		k.Fail(classifierPooling, "it is not %s: sparse vectors are made of each token", classifierOfTokens)
 	}
 }
 
@@ -121,8 +152,8 @@ func (b *Builder) scores(norm string) {
 		b.Add(kernel.Gather{Dst: out, Src: b.X()})
 		b.Normed(out, out, kernel.OutRows, norm)
 	}
-	product := func(name, use string, n int, op kernel.Matmul) {
-		m := b.Matrix(name+".weight", width, n)
+	product := func(name, matrix, use string, n int, op kernel.Matmul) {
+		m := b.Matrix(matrix, width, n)
 		act := b.Act("to "+use, kernel.OutRows, width, m)
 		b.Add(kernel.ToAct{Act: act, Src: out, Rows: kernel.OutRows, Cols: width})
 		out, width = b.Floats(use, kernel.OutRows, n), n
@@ -131,7 +162,7 @@ func (b *Builder) scores(norm string) {
 		b.Add(op)
 	}
 	if c.NHidden > 0 {
-		product("cls", "hidden scores", c.NHidden, applied(c.Activation))
+		product("cls", firstOfClassifier, "hidden scores", c.NHidden, applied(c.Activation))
 		if b.Has("cls.norm.weight") {
 			b.Add(kernel.NormRows{
 				Dst: out, Src: out, Rows: kernel.OutRows, Cols: width, Segs: 1, Scale: 1,
@@ -140,8 +171,11 @@ func (b *Builder) scores(norm string) {
 			})
 		}
 	}
-	if b.Has(secondOfClassifier) {
-		product("cls.output", "scores", c.NScore, kernel.Matmul{})
+	switch {
+	case b.Has(secondOfClassifier):
+		product("cls.output", secondOfClassifier, "scores", c.NScore, kernel.Matmul{})
+	case c.TermLogs > 0:
+		product("cls.output", b.Config.Embedding, "scores", c.NScore, kernel.Matmul{})
 	}
 	output.Ops, output.Buf = b.Take(), out
 	b.Program.Outputs = append(b.Program.Outputs, output)

@@ -32,12 +32,22 @@ const (
 	PoolMeanSqrt                      // the sum, divided by the root of the number of tokens
 	PoolWeighted                      // the mean, where the i-th token counts i times
 	PoolTokens                        // a classifier's scores of every token
+	PoolTerms                         // a number for each token of the vocabulary, the greatest of the text's (SPLADE)
+	PoolTermSum                       // the same, their sum
 )
+
+// Sparse reports whether a vector has a number for each token of the vocabulary, most of which are 0, as SPLADE's (Formal
+// et al. 2021): the logarithm of 1 and what is positive of the scores that a classifier gives it at a position.
+func (p Pooling) Sparse() bool { return p == PoolTerms || p == PoolTermSum }
+
+// spladeActivation is the key of what is made of these scores: relu, or log1p_relu for one more logarithm.
+const spladeActivation = Own + "splade.activation"
 
 // poolingKey is the key of poolings that GGUF has no number for.
 const poolingKey = Own + "pooling"
 
-var ownPoolings = map[string]Pooling{"max": PoolMax, "mean_sqrt_len": PoolMeanSqrt, "weightedmean": PoolWeighted}
+var ownPoolings = map[string]Pooling{"max": PoolMax, "mean_sqrt_len": PoolMeanSqrt, "weightedmean": PoolWeighted,
+	"splade_max": PoolTerms, "splade_sum": PoolTermSum}
 
 // pooling reads the pooling of a file.
 func (k *Keys) pooling() {
@@ -328,6 +338,9 @@ func (b *Builder) pooledDense() {
 
 // VectorWidth is how many numbers the vector of a text has.
 func (c *Config) VectorWidth() int {
+	if c.Pooling.Sparse() {
+		return c.NVocab
+	}
 	if n := len(c.Dense); n > 0 {
 		return c.Dense[n-1].Out
 	}

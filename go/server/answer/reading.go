@@ -169,11 +169,11 @@ func (req *Request) Embed(
 		texts[i] = ReadText{t.IDs, t.Second, e, from == 0}
 		switch pooling {
 		case nn.PoolNone:
-			numbers += (to - from) * m.Info.NEmbd
+			numbers += (to - from) * max(m.Info.NEmbd, m.VectorWidth())
 		case nn.PoolTokens:
 			numbers += (to - from) * m.Classifier.NScore
 		default:
-			numbers += m.Info.NEmbd
+			numbers += max(m.Info.NEmbd, m.VectorWidth())
 		}
 	}
 	release, err = holdNumbers(m, numbers)

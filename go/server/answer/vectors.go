@@ -80,10 +80,14 @@ func (q *VectorQuery) Fields() []field.Field {
 			Doc: "What to make vectors of: text, token ids, both mixed, or an array of these.", Input: true, Need: true},
 		field.Setting("embd_normalize", field.Integer(&q.Normalize, -1, 1<<15),
 			"Norm by which vectors get length 1: 2 is Euclidean, 1 the sum, -1 none; 0 makes the largest number 32760."),
-		DimensionsField(&q.Dimensions), TruncateField(&q.Truncate),
-		field.Setting("prompt_name", field.Text(&q.Prompt), "Put the text that the model has under this name, such as "+
-			"query, before each text that does not begin with token ids. By default that which the file names, if it names one."),
+		DimensionsField(&q.Dimensions), TruncateField(&q.Truncate), PromptNameField(&q.Prompt),
 	}, q.Reads.Fields()...)
+}
+
+// PromptNameField is the name of the text of a model that is put before others.
+func PromptNameField(p *string) field.Field {
+	return field.Setting("prompt_name", field.Text(p), "Put the text that the model has under this name, such as "+
+		"query, before each text that does not begin with token ids. By default that which the file names, if it names one.")
 }
 
 // Vectors makes the vectors that a request asks for, once its fields are read.

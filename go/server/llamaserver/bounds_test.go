@@ -236,7 +236,7 @@ func TestRankingByVectors(t *testing.T) {
 		}
 	}
 	for only, more := range map[string]map[nn.Pooling]int{
-		"": {nn.PoolLast: 501}, "it makes vectors": {nn.PoolLast: 200, nn.PoolNone: 501, nn.PoolRank: 501},
+		"": {nn.PoolLast: 501}, "it makes vectors": {nn.PoolLast: 200, nn.PoolRank: 501},
 	} {
 		for pooling, want := range more {
 			s := fake.Embedder(t, func(m *ask.Model) { m.VectorsOnly, m.Pooling = only, pooling })

@@ -161,6 +161,7 @@ func (q *poolingQuery) pooling(m *ask.Model) nn.Pooling {
 		return nn.PoolTokens
 	}
 	switch c := m.Classifier; {
+	case m.Pooling.Sparse():
 	case c.NScore > 0 && c.Tokens:
 		return nn.PoolTokens
 	case c.NScore > 0:

@@ -120,9 +120,7 @@ func (s *API) rerank(cohere bool) func(*answer.Request) error {
 }
 
 // compares reports whether a model that has no classifier scores documents: an embedding model does, by its vectors.
-func compares(m *ask.Model) bool {
-	return m.VectorsOnly != "" && m.Pooling != nn.PoolNone && m.Pooling != nn.PoolRank
-}
+func compares(m *ask.Model) bool { return m.VectorsOnly != "" && m.Pooling != nn.PoolRank }
 
 // scoresOf returns the scores of documents, each with the query or with the one in its place, by the model's classifier or
 // by vectors. Of a classifier of several classes the first has the score, as in llama.cpp.
@@ -137,7 +135,7 @@ func scoresOf(req *answer.Request, o *answer.Reads, queries, docs texts, raw boo
 	return classified(req, o, queries, docs, raw)
 }
 
-// compared returns the cosines of the vectors of queries and documents.
+// compared returns what the vectors of queries and documents have to do with each other: see rerank.Compare.
 func compared(req *answer.Request, o *answer.Reads, queries, docs texts) ([]float64, answer.TokenUsage, error) {
 	m := req.Model
 	inputs := answer.Inputs{}
@@ -166,11 +164,11 @@ func compared(req *answer.Request, o *answer.Reads, queries, docs texts) ([]floa
 		if len(queries) > 1 {
 			mine = mine[i : i+1]
 		}
-		var vectors [][]float32
+		var vectors [][][]float32
 		for _, e := range mine {
-			vectors = append(vectors, e.Vectors()[0])
+			vectors = append(vectors, e.Vectors())
 		}
-		scores = append(scores, rerank.Cosines(all[i].Vectors()[0], vectors)...)
+		scores = append(scores, rerank.Compare(m.Pooling, all[i].Vectors(), vectors)...)
 	}
 	return scores, used, nil
 }

@@ -62,6 +62,11 @@ func (s *API) Routes() []answer.Route {
 			Body: answer.BodyOf("NativeEmbeddingRequest", newEmbedQuery), Answer: []embedEntry{},
 			Example: map[string]any{"input": "Hello"},
 		}, {
+			Method: http.MethodPost, Paths: []string{"/embed_sparse"},
+			Handle: s.sparse, Summary: "Make sparse vectors of texts, as TEI does",
+			Body: answer.BodyOf("SparseRequest", newSparseQuery), Answer: [][]engine.Term{},
+			Example: map[string]any{"inputs": "Hello"},
+		}, {
 			Method: http.MethodPost, Paths: []string{"/v1/rerank", "/rerank", "/v1/reranking", "/reranking"},
 			Handle: s.rerank(false), Summary: "Order documents by what they have to say on a query",
 			Body: answer.BodyOf("RerankRequest", newRerankQuery), Answer: rerankSchema,
