@@ -4,12 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/quern-llm/quern/go/diskcache"
+	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
@@ -422,5 +425,34 @@ func TestPartsOfTheHeap(t *testing.T) {
 	d.measure()
 	if by = b.ByPurpose(); by["one part"] != size || by["another"] != 2*size || by[programPurpose] < programBytes {
 		t.Errorf("%v", by)
+	}
+}
+
+// The bits of a weight are those of the file, of all its tensors.
+func TestBitsOfAFile(t *testing.T) {
+	f := openFile(t, testdata.Path(t, "models/quant/TinyStories-656K-x2-Q4_K_M.gguf"))
+	bytes, weights := 0, 0
+	for _, x := range f.GGUF.Tensors {
+		bytes, weights = bytes+len(x.Data), weights+int(x.Elems())
+	}
+	if got, want := bits(f), 8*float64(bytes)/float64(weights); math.Abs(got-want) > 1e-9 || got < 4 || got > 17 {
+		t.Errorf("%g bits, want %g", got, want)
+	}
+}
+
+// Something is done once for each of many, by as many goroutines as there are CPUs.
+func TestEach(t *testing.T) {
+	cpus := runtime.GOMAXPROCS(0)
+	for _, n := range []int{0, 1, 2, 3, 100} {
+		done := make([]atomic.Int32, n)
+		each(n, func(i int) { done[i].Add(1) })
+		for i := range done {
+			if k := done[i].Load(); k != 1 {
+				t.Errorf("of %d, number %d is done %d times", n, i, k)
+			}
+		}
+	}
+	if now := runtime.GOMAXPROCS(0); now != cpus {
+		t.Errorf("%d CPUs are used from now on, %d before", now, cpus)
 	}
 }

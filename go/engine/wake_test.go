@@ -160,6 +160,11 @@ func TestRoomForPages(t *testing.T) {
 		c.Device = leastDevice(t, tiny, 1, c, more)
 		l := openLoop(t, tiny, c, LoopConfig{})
 		budget := c.Device.Budget()
+		// At first half of what the keys and values of a full context leave.
+		least, free := least(l.e.kv.Layout(), l.e.ctx), budget.Free()+l.e.hot.Bytes()+l.e.kv.Limit()+l.heldBytes
+		if want := min(l.e.file.Size(), (free-least)/2); l.e.hot.Bytes() != want || budget.ByPurpose()[hotPurpose] != want {
+			t.Errorf("with %d bytes free %d are for pages, want %d", free, l.e.hot.Bytes(), want)
+		}
 		if err := l.Sleep(); err != nil {
 			t.Fatal(err)
 		}
