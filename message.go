@@ -44,7 +44,7 @@ type ToolCall struct {
 // A ToolResult is what a tool answers to a call.
 type ToolResult struct {
 	ID   string `json:"id"`   // of the call
-	Name string `json:"name"` // of the tool
+	Name string `json:"name"` // of the tool; "": that of the call
 	Text string `json:"text"`
 }
 
@@ -91,13 +91,23 @@ func (m Message) Calls() []ToolCall {
 	return calls
 }
 
-// rendered returns messages as chat templates take them. Results of several calls in one message are a message each.
+// rendered returns messages as chat templates take them. Results of several calls in one message are a message each; one
+// that has no name has that of the call before it with its ID.
 func rendered(messages []Message) ([]chat.Message, error) {
 	var all []chat.Message
+	names := map[string]string{}
 	for i, m := range messages {
 		list, err := m.rendered()
 		if err != nil {
 			return nil, fmt.Errorf("message %d: %w", i, err)
+		}
+		for _, call := range m.Calls() {
+			names[call.ID] = call.Name
+		}
+		for k := range list {
+			if list[k].Name == "" {
+				list[k].Name = names[list[k].ToolCallID]
+			}
 		}
 		all = append(all, list...)
 	}

@@ -232,6 +232,22 @@ func TestToolChoice(t *testing.T) {
 	}
 }
 
+// A result without a name has that of its call.
+func TestResultNames(t *testing.T) {
+	t.Parallel()
+	m := querntest.Speaker(t, scripted.Script{When: "messages[-1].name == 'weather'", Text: "Warm."}, scripted.Script{Text: "What?"})
+	called := quern.Message{Role: quern.RoleAssistant, Parts: []quern.Part{
+		{Call: &quern.ToolCall{ID: "1", Name: "clock", Arguments: "{}"}}, {Call: &quern.ToolCall{ID: "2", Name: "weather", Arguments: "{}"}},
+	}}
+	for id, want := range map[string]string{"1": "What?", "2": "Warm.", "3": "What?"} {
+		r := ask("How warm is it?")
+		r.Messages = append(r.Messages, called, quern.ResultOf(quern.ToolCall{ID: id}, "21"))
+		if result, err := m.Complete(t.Context(), r); err != nil || result.Text() != want {
+			t.Errorf("the result of %s: %+v, %v", id, result, err)
+		}
+	}
+}
+
 // A value comes of an answer that is held to its type.
 func TestInto(t *testing.T) {
 	t.Parallel()
