@@ -21,6 +21,15 @@ verify_arm64() {
 # Programs of another module, which import the one at the root.
 examples() { cd contrib/examples && ../../scripts/go.sh vet ./... && ../../scripts/go.sh test -vet=off ./...; }
 
+# Modules that join Quern to frameworks, whose dependencies are theirs alone. Packages are compiled once, for vet and tests.
+# A dependency of Eino's stores pointers where cgocheck2 forbids it.
+adapters() {
+	local dir
+	for dir in contrib/quern*; do
+		(cd "$dir" && ../../scripts/go.sh vet -race ./... && ../../scripts/go.sh test -race -vet=off ./...) || return
+	done
+}
+
 # A static program asks for no loader and for no shared library.
 static() {
 	local headers
@@ -71,6 +80,7 @@ fi
 stage "go vet" scripts/go.sh vet ./...
 stage "go test" scripts/go.sh test -vet=off -timeout 20m ./...
 stage "examples, in a module of their own" examples
+stage "adapters, each in a module of its own" adapters
 data=${QUERN_TESTDATA:-../shared/data} # as go/internal/testdata has it
 [[ -d $data ]] || skip "go test, real models" "no test data in $data; QUERN_TESTDATA names its folder"
 for browser in chromium chromium-browser google-chrome-stable google-chrome none; do
