@@ -134,7 +134,8 @@ SEQ2SEQ = dict(
     decoder_start_token_id=2)
 SEQ2SEQ_VARIANTS = {
     "untied": {"tie_word_embeddings": False}, "scale": {"scale_embedding": True},
-    "relu": {"activation_function": "relu"}, "silu": {"activation_function": "swish"}, "deep": {"encoder_layers": 4, "num_hidden_layers": 4}}
+    "relu": {"activation_function": "relu"}, "silu": {"activation_function": "swish"}, "deep": {"encoder_layers": 4, "num_hidden_layers": 4},
+    "wide": {"decoder_ffn_dim": 128}}
 EXPERTS = dict(num_experts=8, num_experts_per_tok=3, moe_intermediate_size=32)
 MAMBA = dict(mamba_n_heads=8, mamba_d_head=16, mamba_n_groups=2, mamba_d_state=16, mamba_chunk_size=8)
 DEEPSEEK = dict(
@@ -502,7 +503,9 @@ FAMILIES = {
     "qwen3vl": ("qwen3_vl", with_vision({"head_dim": 16}), {"tied": with_vision(
         {"head_dim": 16}, tie_word_embeddings=True)}),
     "qwen3vlmoe": ("qwen3_vl_moe", with_vision({"head_dim": 16, **EXPERTS, "moe_intermediate_size": 48}), {
-        "square": with_vision({"head_dim": 16, **EXPERTS, "attention_bias": True})}),
+        "square": with_vision({"head_dim": 16, **EXPERTS, "attention_bias": True}),
+        "dense": with_vision({"head_dim": 16, **EXPERTS, "mlp_only_layers": [1]}),
+        "step": with_vision({"head_dim": 16, **EXPERTS, "decoder_sparse_step": 2})}),
     "museglimmer": ("muse_glimmer", with_vision({"head_dim": 16, "sliding_window": 16, "num_hidden_layers": 5}), {}),
     "minimaxm3": ("minimax_m3_vl", with_vision({**rope(partial_rotary_factor=0.5), "head_dim": 16, "rotary_dim": 8, "num_local_experts": 8,
         "num_experts_per_tok": 3, "intermediate_size": 32, "shared_intermediate_size": 48,

@@ -95,6 +95,29 @@ func remove(t *testing.T, dir, name string) {
 	}
 }
 
+// TestSizesRefused names the sizes that a family's checkpoints may have and no model here computes.
+func TestSizesRefused(t *testing.T) {
+	for _, c := range []struct {
+		family, was, is string
+		want            []string
+	}{
+		{"bart", `"decoder_attention_heads":4`, `"decoder_attention_heads":2`, []string{"decoder_attention_heads is 2", "want 4"}},
+		{"jamba", `"mamba_dt_rank":16`, `"mamba_dt_rank":7`, []string{"time_step_rank", "7, want a multiple of 16"}},
+	} {
+		dir, made := t.TempDir(), readArchive(t, "testdata/transformers/"+c.family+".json")[0]
+		config := strings.Replace(string(made.Config), c.was, c.is, 1)
+		if config == string(made.Config) {
+			t.Fatalf("%s: no %s", c.family, c.was)
+		}
+		made.Config = []byte(config)
+		made.write(t, dir)
+		save(t, dir, "tokenizer.json", anyTokenizer(272))
+		save(t, dir, "tokenizer_config.json", `{"bos_token": "<s>", "eos_token": "</s>"}`)
+		_, err := Open(dir, Options{})
+		refused(t, c.family, err, c.want...)
+	}
+}
+
 // TestNothingHalfWritten truncates a checkpoint during a conversion, and cancels a conversion: no file is left.
 func TestNothingHalfWritten(t *testing.T) {
 	dir, to := t.TempDir(), t.TempDir()

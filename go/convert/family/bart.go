@@ -130,10 +130,9 @@ func bartKind(c *hf.Config, f *lang.Family) *lang.Family {
 		"num_attention_heads": "encoder_attention_heads", "intermediate_size": "encoder_ffn_dim"} {
 		c.Put(name, c.Value(own))
 	}
-	for _, name := range []string{"attention_heads", "ffn_dim"} {
-		if n := c.Count("encoder_" + name); c.CountOr("decoder_"+name, n) != n {
-			c.Fail("decoder_%s is %d, want %d as in the encoder", name, c.Count("decoder_"+name), n)
-		}
+	const heads = "decoder_attention_heads"
+	if n := c.Count("encoder_attention_heads"); c.CountOr(heads, n) != n {
+		c.Fail("%s is %d, want %d as in the encoder", heads, c.Count(heads), n)
 	}
 	if n := c.Count("vocab_size"); c.CountOr("decoder_vocab_size", n) != n {
 		c.Fail("decoder_vocab_size is %d, want %d as vocab_size: two vocabularies are not supported",
@@ -153,6 +152,9 @@ func bartKind(c *hf.Config, f *lang.Family) *lang.Family {
 func bartKeys(k *lang.Keys) {
 	k.F("attention.layer_norm_epsilon", 1e-5)
 	k.N("decoder_block_count", k.Count("decoder_layers"))
+	if n := k.CountOr("decoder_ffn_dim", 0); n > 0 && n != k.Count("encoder_ffn_dim") {
+		k.N("quern.decoder.feed_forward_length", n)
+	}
 	if k.Flag("scale_embedding") {
 		k.F("embedding_scale", math.Sqrt(float64(k.Count("d_model"))))
 	}

@@ -117,7 +117,10 @@ func (k *Keys) Answers() {
 	}
 }
 
-// DecoderLayers reads the number of a decoder's layers, which have the sizes of the encoder's.
+// decoderWidth is the key of the width of the feed-forwards of a decoder whose encoder has others.
+const decoderWidth = Own + "decoder.feed_forward_length"
+
+// DecoderLayers reads the number of a decoder's layers, which have the sizes of the encoder's but for feed-forwards.
 func (k *Keys) DecoderLayers() {
 	// whose keys and values have the same place
 	for il, l := range k.Config.Layers {
@@ -128,6 +131,12 @@ func (k *Keys) DecoderLayers() {
 	k.Config.Encoder = k.Config.Layers
 	n := k.IntOr("decoder_block_count", len(k.Config.Layers), 1, MaxLayer)
 	k.Config.Layers = slices.Repeat(k.Config.Encoder[:1], n)
+	if k.Has(decoderWidth) {
+		width := k.Int(decoderWidth, 1, MaxFF)
+		for il := range k.Config.Layers {
+			k.Config.Layers[il].NFF = width
+		}
+	}
 }
 
 // Sides says that source and answer have a table of positions each, of as many rows as the file says that its context
