@@ -3,6 +3,7 @@
 #	make help       this list
 #	make            what the build lacks, the C library, bin/quern
 #	make run        a story from the demo model inside, or more: MODEL=FILE PROMPT=TEXT N=TOKENS
+#	make libquern   the C library for other languages, libquern.so and libquern.a with libquern.h, into build/lib/
 #	make test       every test, C and Go, with a summary at the end
 #	make check      the C kernels, each instruction set against the scalar one
 #	make check-clang    the same, compiled by Clang, whose warnings are errors
@@ -13,7 +14,8 @@
 #	make mutate     breaks the program in 300 places, one at a time, and says which the tests did not notice (MUTATE='-only sched -v')
 #	make report     one page of all results, into build/report.html
 #	make image      a container image of bin/quern, into dist/, started and checked
-#	make release    archives, images, bills of materials and checksums for amd64 and arm64, into dist/
+#	make release    archives, libraries, packages for Python and Node, images, bills of materials and checksums for amd64
+#	                and arm64, into dist/
 #	make golden     write scripts/golden/ anew; read the diff before you commit it
 #	make clean      remove all that was built
 #
@@ -30,7 +32,7 @@ VERSION ?=
 VCS     := $(shell git rev-parse HEAD >/dev/null 2>&1 && echo true || echo false)
 LDFLAGS := -s -w -X main.version=$(VERSION) -linkmode external -extldflags "-static"
 
-.PHONY: help all setup lib lib-arm64 lib-asan lib-clang run test check check-clang sanitize bench report image release lint fuzz mutate golden clean
+.PHONY: help all setup lib lib-arm64 lib-asan lib-clang libquern run test check check-clang sanitize bench report image release lint fuzz mutate golden clean
 .DELETE_ON_ERROR:
 
 all: lib
@@ -59,6 +61,10 @@ lib-asan:
 	@$(MAKE) lib BUILD=build-asan CMAKE_ARGS='-DQN_SANITIZE=ON -DCMAKE_BUILD_TYPE=Debug'
 lib-clang:
 	@$(MAKE) lib BUILD=build-clang CC=clang CMAKE_ARGS=-DCMAKE_COMPILE_WARNING_AS_ERROR=ON
+
+# The kernels' own library is build/csrc/libquern.a, which is a part of this one.
+libquern: lib
+	scripts/libquern.sh $(BUILD)/lib '$(VERSION)'
 
 run: all
 	bin/quern run $(if $(MODEL),-m '$(MODEL)') -p "$$PROMPT" -n $(N) --stats

@@ -16,7 +16,7 @@ gofmt_clean() {
 # What .clang-format cannot be asked: it would also undo tables laid out by hand.
 c_form() {
 	# shellcheck disable=SC2016 # $0 is awk's
-	find csrc include -name '*.[ch]' -print0 | LC_ALL=C xargs -0 awk '
+	find csrc include go -name '*.[ch]' -print0 | LC_ALL=C xargs -0 awk '
 		function bad(what) { printf "%s:%d: %s\n", FILENAME, FNR, what; n++ }
 		/[ \t]$/      { bad("space at the end of the line") }
 		/^ +\t/       { bad("spaces before a tab") }

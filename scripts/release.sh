@@ -2,7 +2,8 @@
 # What is published, into dist/:
 #
 #	scripts/release.sh image [VERSION]   a container image of bin/quern, checked
-#	scripts/release.sh all [VERSION]     archives, images, bills of materials, checksums for amd64 and arm64
+#	scripts/release.sh all [VERSION]     archives, libraries, packages for Python and Node, images, bills of materials,
+#	                                     checksums for amd64 and arm64
 #
 # The same commit gives the same bytes, with the same compilers.
 set -euo pipefail
@@ -38,6 +39,22 @@ cross() {
 	echo "$build/quern"
 }
 
+# library BINARY ARCH: the C library, and the packages for other languages.
+library() {
+	local name=quern-$version-linux-$2
+	rm -rf "build/release-lib/$name-lib"
+	mkdir -p "build/release-lib/$name-lib"
+	if [[ $2 == "$native" ]]; then
+		scripts/libquern.sh "build/release-lib/$name-lib" "$version"
+	else
+		GOARCH=$2 CC=aarch64-linux-gnu-gcc QN_LIB=$PWD/build-$2/csrc scripts/libquern.sh "build/release-lib/$name-lib" "$version"
+	fi
+	GOARCH=$2 scripts/bindings.sh "$1" "build/release-lib/$name-lib" dist "$version"
+	cp LICENSE docs/bindings.md "build/release-lib/$name-lib/"
+	tar --sort=name --owner=0 --group=0 --numeric-owner --mode=u+rwX,go=rX --mtime="@$SOURCE_DATE_EPOCH" \
+		-C build/release-lib -c "$name-lib" | gzip -9n >"dist/$name-lib.tar.gz"
+}
+
 # publish BINARY ARCH [DOCS]
 publish() { "$tool" -binary "$1" -arch "$2" -version "$version" -docs "${3:-}"; }
 
@@ -49,10 +66,12 @@ image)
 all)
 	rm -rf dist
 	pages
+	library bin/quern "$native"
 	publish bin/quern "$native" build/release
 	"$tool" -check -arch "$native" -version "$version"
 	if [[ $native == amd64 ]]; then
 		binary=$(cross arm64)
+		library "$binary" arm64
 		publish "$binary" arm64 build/release
 	fi
 	;;

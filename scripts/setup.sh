@@ -4,7 +4,7 @@
 #	scripts/setup.sh [build|test|ci]
 #
 #	build   a C compiler, CMake, Make
-#	test    also the Arm cross compiler, QEMU, NumPy, Jinja2, Chromium, and Node with a client (the default)
+#	test    also the Arm cross compiler, QEMU, NumPy, Jinja2, venv, Chromium, and Node with a client (the default)
 #	ci      also Clang, clang-format and ShellCheck
 #
 # Where it cannot install, it names the packages. It fails only if something that
@@ -31,6 +31,7 @@ missing_test() {
 	have node && have npm || echo nodejs npm
 	have_python numpy || echo python3-numpy
 	have_python jinja2 || echo python3-jinja2
+	have_python ensurepip || echo python3-venv
 }
 # Apart from the rest: not every system has a package of it, and then apt-get would install none.
 missing_browser() {

@@ -30,6 +30,9 @@ adapters() {
 	done
 }
 
+# The C library, and the packages for other languages.
+bindings() { make libquern && scripts/test_bindings.sh; }
+
 # A static program asks for no loader and for no shared library.
 static() {
 	local headers
@@ -44,7 +47,7 @@ static() {
 # Packages that hand pointers to C, and those besides that several goroutines enter; the longest first, so that none is
 # left to run alone.
 boundary=(./go/engine/... ./go/model/... ./go/kernel/...)
-entered=(. ./go/internal/apitest ./go/server ./go/server/ask ./go/server/answer ./go/server/openai ./go/server/llamaserver ./go/server/anthropic ./go/server/ollama
+entered=(. ./go/cmd/libquern ./go/internal/apitest ./go/server ./go/server/ask ./go/server/answer ./go/server/openai ./go/server/llamaserver ./go/server/anthropic ./go/server/ollama
 	./go/server/catalog ./go/server/guard ./go/server/host ./go/server/telemetry)
 
 stage "build" make all
@@ -81,6 +84,11 @@ stage "go vet" scripts/go.sh vet ./...
 stage "go test" scripts/go.sh test -vet=off -timeout 20m ./...
 stage "examples, in a module of their own" examples
 stage "adapters, each in a module of its own" adapters
+if command -v node >/dev/null && /usr/bin/python3 -c 'import ensurepip, numpy' 2>/dev/null; then
+	stage "libquern from C, Python and Node" bindings
+else
+	skip "libquern from C, Python and Node" "no Node, or no venv or NumPy for /usr/bin/python3"
+fi
 data=${QUERN_TESTDATA:-../shared/data} # as go/internal/testdata has it
 [[ -d $data ]] || skip "go test, real models" "no test data in $data; QUERN_TESTDATA names its folder"
 for browser in chromium chromium-browser google-chrome-stable google-chrome none; do

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/quern-llm/quern"
+)
+
+// A request becomes what the Go package has.
+func TestRequest(t *testing.T) {
+	t.Parallel()
+	r, err := readRequest(`{"model": "x", "stream": true, "n": 1, "messages": [
+		{"role": "developer", "content": [{"type": "text", "text": "Be"}, {"type": "text", "text": "short."}]},
+		{"role": "assistant", "content": null, "refusal": null, "reasoning_content": "hm",
+			"tool_calls": [{"id": "a", "type": "function", "function": {"name": "f", "arguments": "{\"x\": 1}"}}]},
+		{"role": "tool", "tool_call_id": "a", "content": "two"}],
+		"tools": [{"type": "function", "function": {"name": "f", "description": "d", "parameters": {"type": "object"}}}],
+		"tool_choice": {"type": "function", "function": {"name": "f"}}, "response_format": {"type": "text"},
+		"temperature": 0.5, "top_k": 3, "seed": 18446744073709551615, "max_completion_tokens": 9, "stop": ["a", "b"],
+		"logprobs": true, "top_logprobs": 2, "reasoning_budget": -1, "chat_template_kwargs": {"a": [1]}, "priority": -1}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(r.Messages)
+	want := `[{"role":"system","parts":[{"text":"Be"},{"text":"short."}]},` +
+		`{"role":"assistant","parts":[{"reasoning":"hm"},{"call":{"id":"a","name":"f","arguments":"{\"x\": 1}"}}]},` +
+		`{"role":"tool","parts":[{"result":{"id":"a","name":"","text":"two"}}]}]`
+	if err != nil || string(b) != want {
+		t.Errorf("the messages are %s, want %s: %v", b, want, err)
+	}
+	switch {
+	case len(r.Tools) != 1 || r.Tools[0].Name != "f" || string(r.Tools[0].Parameters) != `{"type": "object"}`:
+		t.Errorf("the tools are %v", r.Tools)
+	case *r.Temperature != 0.5 || *r.TopK != 3 || *r.Seed != 1<<64-1 || r.TopP != nil:
+		t.Errorf("the sampling is %v %v %v %v", *r.Temperature, *r.TopK, *r.Seed, r.TopP)
+	case r.MaxTokens != 9 || len(r.Stop) != 2 || *r.TopLogprobs != 2 || r.ReasoningTokens != nil || r.Priority != -1:
+		t.Errorf("the request is %+v", r)
+	case r.Format != nil || len(r.TemplateValues) != 1:
+		t.Errorf("the request is %+v", r)
+	}
+	for text, format := range map[string]bool{
+		`{"prompt": "", "stop": null}`:                                        false,
+		`{"prompt": "x", "response_format": {"type": "json_object"}}`:         true,
+		`{"prompt": "x", "structured_outputs": {"regex": "a+", "json":null}}`: true,
+	} {
+		if r, err := readRequest(text); err != nil || (r.Format != nil) != format {
+			t.Errorf("%s: %v %v", text, r.Format, err)
+		}
+	}
+}
+
+// What is wrong is said in a line, whatever it is.
+func TestBadRequests(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		``:                               "want a JSON object",
+		`[]`:                             "want a JSON object",
+		`{"prompt": "x"`:                 "not JSON: unexpected EOF",
+		`{"prompt": "x"} x`:              "goes on",
+		`{"prompt": "x", "stream_": 1}`:  `no field "stream_"`,
+		`{"prompt": 5}`:                  "prompt is a number",
+		`{"prompt": "x", "seed": -1}`:    "seed is a number -1",
+		`{"prompt": "x", "top_k": 1e99}`: "top_k is a number 1e99",
+		`{"messages": 5}`:                "messages is a number",
+		`{"messages": [5]}`:              "messages[0]: ",
+		`{"messages": [{"role": "user", "content": 5}]}`:                                              "messages[0]: content must be",
+		`{"prompt": "x", "stop": {}}`:                                                                 "want a text or a list of texts",
+		`{"prompt": "x", "tool_choice": {}}`:                                                          "tool_choice: {}",
+		`{"prompt": "x", "tools": [{"type": "web"}]}`:                                                 `tools[0]: type: "web"`,
+		`{"prompt": "x", "max_tokens": -1}`:                                                           "max_tokens: -1",
+		`{"prompt": "x", "response_format": {"type": "json_schema"}}`:                                 "schema: missing",
+		`{"prompt": "x", "response_format": {"type": "json_schema", "json_schema": {"schema":null}}}`: "schema: missing",
+		`{"prompt": "x", "structured_outputs": {"regex": "a", "choice": ["b"]}}`:                      "2 formats",
+		`{"prompt": ` + strings.Repeat("[", 100_000):                                                  "not JSON",
+	} {
+		_, err := readRequest(text)
+		if err == nil || !strings.Contains(err.Error(), want) || codeOf(err) != codeInvalid || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%.80s: %v, want %s", text, err, want)
+		}
+	}
+	for text, want := range map[string]string{
+		`{"draft": 5}`: "draft: 5", `{"threads": "x"}`: "threads is a string", `{"kv_types": {"key": "f16"}}`: `no field "key"`,
+	} {
+		if _, err := readOptions(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", text, err, want)
+		}
+	}
+	for _, text := range []string{`{}`, `{"input": []}`, `{"input": 5}`, `{"input": [5]}`} {
+		if _, err := readTexts(text); err == nil {
+			t.Errorf("%s is accepted", text)
+		}
+	}
+}
+
+// Everything at a time, and the model closed under it: each call ends, and no handle is left.
+func TestClose(t *testing.T) {
+	t.Parallel()
+	var h handles
+	for range 5 {
+		model := h.open(quern.Demo, nil)
+		var wg sync.WaitGroup
+		for range 20 {
+			wg.Go(func() {
+				for {
+					m, err := h.model(model)
+					if err != nil {
+						return
+					}
+					call, err := h.chat(m, quern.Request{Prompt: "Once", MaxTokens: 20})
+					if err != nil {
+						return
+					}
+					for {
+						c, err := h.call(call)
+						if err != nil {
+							break
+						}
+						if event, err := c.next(-1); event == nil || err != nil {
+							break
+						}
+					}
+					h.cancel(model)
+					h.close(call)
+				}
+			})
+		}
+		m, err := h.model(model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		<-m.opening.done
+		if err := h.close(model); err != nil {
+			t.Error(err)
+		}
+		wg.Wait()
+		if len(h.named) != 0 {
+			t.Errorf("%d handles are left", len(h.named))
+		}
+	}
+}
+
+// A panic is an error of the call.
+func TestPanic(t *testing.T) {
+	t.Parallel()
+	c := begin(context.Background(), 0, func(context.Context, *call) error { panic("no") })
+	if event, err := c.next(-1); event != nil || err == nil || codeOf(err) != codeInternal || !strings.Contains(err.Error(), "no") {
+		t.Errorf("%s %v", event, err)
+	}
+}
+
+// Each kind of error has its code.
+func TestCodes(t *testing.T) {
+	t.Parallel()
+	for err, code := range map[error]int{
+		quern.ErrInvalid: codeInvalid, quern.ErrClosed: codeClosed, quern.ErrContextFull: codeContextFull,
+		quern.ErrMemory: codeMemory, quern.ErrBusy: codeBusy, quern.ErrUnsupported: codeUnsupported, quern.ErrFile: codeFile,
+		quern.ErrInternal: codeInternal, errors.New("x"): codeInternal,
+	} {
+		if got := codeOf(err); got != code {
+			t.Errorf("%v has the code %d, want %d", err, got, code)
+		}
+	}
+}
