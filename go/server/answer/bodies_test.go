@@ -17,6 +17,7 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/reply"
+	"github.com/quern-llm/quern/go/tokenizer"
 )
 
 // hostOf returns a server's part of requests, with a budget.
@@ -240,5 +241,31 @@ func TestErrorsOfStreams(t *testing.T) {
 		if w := fail(waited, reply.ErrGone); w.Body.Len() > 0 || w.Code != reply.StatusCancelled {
 			t.Errorf("%d %s", w.Code, w.Body)
 		}
+	}
+}
+
+// Once texts are tokens, these take memory, and what they were made of none.
+func TestMemoryOfTexts(t *testing.T) {
+	h, budget := hostOf(t, 1<<30)
+	tok, err := tokenizer.New(letters{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req := requestOf(t, h, strings.NewReader("abcd"), 4)
+	req.Model = &ask.Model{Tokenizer: tok, Ctx: 9, Memory: mem.NewBudget(1<<20, "a test")}
+	if err := errors.Join(req.Receive(), req.Admit(100)); err != nil {
+		t.Fatal(err)
+	}
+	read, release, err := req.EncodeInputs(Inputs{{{Text: "ab"}}, {{Text: "abc"}}}, "input", 0)
+	if err != nil || len(read) != 2 || len(read[0].IDs) != 3 || len(read[1].IDs) != 4 || budget.Used() != 0 || req.Body != nil || req.Model.Memory.Used() < 8+4*7 {
+		t.Errorf("%+v, %v, %d bytes of bodies and prompts, %d of tokens", read, err, budget.Used(), req.Model.Memory.Used())
+	}
+	if release(); req.Model.Memory.Used() != 0 {
+		t.Errorf("%d bytes are left", req.Model.Memory.Used())
+	}
+	req = requestOf(t, h, strings.NewReader("abcd"), 4)
+	req.Model = &ask.Model{Tokenizer: tok, Ctx: 9, Memory: mem.NewBudget(1<<20, "a test")}
+	if _, _, err := req.EncodeInputs(Inputs{{{Text: "ab"}}, {{Text: "abcdefghijk"}}}, "input", 0); err == nil || req.Model.Memory.Used() != 0 {
+		t.Errorf("%v, %d bytes are left", err, req.Model.Memory.Used())
 	}
 }

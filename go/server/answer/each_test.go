@@ -91,6 +91,16 @@ func TestEachUntilAllEnd(t *testing.T) {
 
 var progressOf5 = progress{engine.Progress{Done: 5, Total: 9}, time.Second}
 
+// What is closed takes no more events, and its memory is given back.
+func TestClosedGeneration(t *testing.T) {
+	g, budget := running(t, 1, 30)
+	g.box.put(Event{Seq: g.Seqs[0]})
+	g.Close()
+	if g.box.put(Event{Seq: g.Seqs[0]}); len(g.box.fetch()) != 0 || budget.Used() != 0 || g.Ledger.Hold(1) {
+		t.Errorf("%d bytes are taken", budget.Used())
+	}
+}
+
 // The first error of a sequence ends all of them, and is the request's.
 func TestEachUntilOneFails(t *testing.T) {
 	first, second := errors.New("first"), errors.New("second")
@@ -147,7 +157,7 @@ func TestEachInSilence(t *testing.T) {
 		if silent++; silent == 3 {
 			g.box.put(Event{Seq: g.Seqs[0], End: &Ending{}})
 		}
-		return true, nil
+		return false, nil
 	})
 	if err != nil || silent < 3 {
 		t.Errorf("%v, told %d times", err, silent)

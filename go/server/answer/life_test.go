@@ -192,6 +192,14 @@ func TestNativeAnswers(t *testing.T) {
 			t.Errorf("%d: %+v", i, a)
 		}
 	}
+	for fields, want := range map[string]int{``: 0, `,"logprobs":true`: 4, `,"logprobs":true,"top_logprobs":2`: 4} {
+		got := fake.Post[struct {
+			Verbose native `json:"__verbose"`
+		}](s, "/v1/chat/completions", `{`+fake.Hi+`,"verbose":true`+fields+`}`).Verbose
+		if len(got.Completion_probabilities) != want || got.Content != "a\nbc" {
+			t.Errorf("%s: %+v", fields, got)
+		}
+	}
 	if a := fake.Post[native](s, "/completion", `{"prompt":"x","n_predict":1}`); a.Has_new_line || a.Stop_type != "limit" || a.Stopping_word != "" || a.Completion_probabilities != nil {
 		t.Errorf("%+v", a)
 	}
@@ -276,4 +284,17 @@ func TestContentOfLegacyReasoning(t *testing.T) {
 			}
 		}
 	}
+}
+
+// The error that ends a stream is noted as one that refuses a request is.
+func TestNotesOfBrokenStreams(t *testing.T) {
+	t.Parallel()
+	n := newNoted()
+	s := fake.New(t, "Hello", func(c *server.Config, _ *ask.Model, f *fake.Engine) { c.Note, f.Ends = n.note, engine.ErrClosing })
+	sendNoted(t, s, t.Context(), "broken", "/v1/completions", `{"prompt":"x","stream":true}`, -1)
+	fake.Eventually(t, "noted", func() bool {
+		n.mu.Lock()
+		defer n.mu.Unlock()
+		return n.all["broken"]["error"] != nil && n.all["broken"]["outcome"] == "shutdown"
+	})
 }

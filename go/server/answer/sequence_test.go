@@ -2,6 +2,9 @@ package answer
 
 import (
 	"errors"
+	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 	"unsafe"
@@ -11,11 +14,12 @@ import (
 	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/reply"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
-// letters are a vocabulary: each byte is a token, with its number behind three others.
+// letters are a vocabulary: each byte is a token, with its number behind three others, and some words are.
 type letters struct{}
 
 func (letters) Value(key string) (any, bool) {
@@ -24,10 +28,88 @@ func (letters) Value(key string) (any, bool) {
 	for b := range 256 {
 		tokens, types = append(tokens, "<0x"+string(hex[b/16])+string(hex[b%16])+">"), append(types, 6)
 	}
+	for _, word := range words {
+		tokens, types = append(tokens, word), append(types, 1)
+	}
 	v, ok := map[string]any{"tokenizer.ggml.model": "llama", "tokenizer.ggml.tokens": tokens, "tokenizer.ggml.token_type": types,
 		"tokenizer.ggml.scores": make([]float32, len(tokens)), "tokenizer.ggml.add_space_prefix": false,
 		"tokenizer.ggml.bos_token_id": uint32(1), "tokenizer.ggml.eos_token_id": uint32(2)}[key]
 	return v, ok
+}
+
+// words are the last tokens of the vocabulary.
+var words = []string{"Hello", "lo", "END", "<think>", "</think>", "Hm"}
+
+// token returns the token of a word, or of a letter.
+func tokenOf(word string) generate.Token {
+	if i := slices.Index(words, word); i >= 0 {
+		return generate.Token{ID: int32(3 + 256 + i)}
+	}
+	return generate.Token{ID: 3 + int32(word[0])}
+}
+
+// The text of an answer is the same whether its tokens are told apart or not, and so are its tokens; those of its text are
+// in order, each once, and none of what was thought.
+func TestTokensApart(t *testing.T) {
+	tok, err := tokenizer.New(letters{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tmpl, err := chat.Parse("{{ messages[0].content }}{# <think> </think> #}", chat.SpecialTokens{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	prompt, err := tmpl.Render(chat.Input{Messages: []chat.Message{{Role: "user", Content: chat.Text("hi")}}, AddGenerationPrompt: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &ask.Model{Tokenizer: tok}
+	for _, c := range []struct {
+		says, stop, text, said string
+	}{
+		{"Hello !", "", "Hello!", "Hello !"}, {"Hello !", "loX", "Hello!", "Hello !"}, {"Hello lo ! lo", "loX", "Hellolo!lo", "Hello lo ! lo"},
+		{"Hello END", "END", "Hello", "Hello"}, {"Hello E N END", "ENEND", "Hello", "Hello"}, {"Hello E N", "ENEND", "HelloEN", "Hello E N"},
+		{"<think> Hm </think> Hello !", "", "Hello!", "Hello !"}, {"<think> Hm lo </think> Hello lo", "loX", "Hellolo", "Hello lo"},
+		{"\xc3 \xa9 Hello \xc3 \xa9", "", "éHelloé", "\xc3 \xa9 Hello \xc3 \xa9"}, {"a \xc3 \xa9 b", "ébc", "aéb", "a \xc3 \xa9 b"},
+	} {
+		var texts, tokens [2]string
+		said := ""
+		for i, sorted := range []bool{true, false} {
+			o := ask.NewOptions(m)
+			if o.Sorted = sorted; c.stop != "" {
+				o.Stop = []string{c.stop}
+			}
+			w := newWriter(&o, m, &prompt)
+			word := ""
+			keep := func(p Piece) {
+				texts[i] += p.Content()
+				for _, t := range p.Tokens {
+					tokens[i] += fmt.Sprint(t.ID, " ")
+				}
+				for _, some := range p.said {
+					for _, t := range some {
+						said += fmt.Sprint(t.ID, " ")
+					}
+				}
+			}
+			for text := range strings.SplitSeq(c.says, " ") {
+				var p Piece
+				p, word = w.write(tokenOf(text))
+				if keep(p); word != "" {
+					break
+				}
+			}
+			p, _ := w.end(word)
+			keep(p)
+		}
+		want := ""
+		for text := range strings.SplitSeq(c.said, " ") {
+			want += fmt.Sprint(tokenOf(text).ID, " ")
+		}
+		if texts[0] != c.text || texts[1] != c.text || tokens[0] != tokens[1] || said != want {
+			t.Errorf("%+v: %q, %q; tokens %s, %s; said %s, want %s", c, texts[0], texts[1], tokens[0], tokens[1], said, want)
+		}
+	}
 }
 
 // sequenceOf returns a sequence that ends at texts, in a ledger.
