@@ -50,6 +50,7 @@ type Model struct {
 	loop     *engine.Loop
 	tok      *tokenizer.Tokenizer
 	template *chat.Template
+	warning  string           // why that is not the model's own
 	sampling sample.Params    // the model's own
 	copied   *mem.Reservation // of its file's bytes in memory; nil: they are not
 
@@ -59,6 +60,7 @@ type Model struct {
 	closed  bool
 	inside  sync.WaitGroup // calls that use what Close frees, and end with the loop
 	closing sync.Once
+	end     chan struct{} // closed when closing begins
 }
 
 // Open opens a model: the path of a GGUF file (of one of its shards), a folder with a Hugging Face checkpoint, a name
@@ -83,7 +85,7 @@ func (s *settings) model(ctx context.Context, name string) (_ *Model, err error)
 	if s.wrong != nil {
 		return nil, s.wrong
 	}
-	m := &Model{device: s.device}
+	m := &Model{device: s.device, end: make(chan struct{})}
 	if m.device == nil {
 		if m.device, err = NewDevice(s.alone); err != nil {
 			return nil, err
@@ -105,13 +107,12 @@ func (s *settings) model(ctx context.Context, name string) (_ *Model, err error)
 		return nil, err
 	}
 	note := s.note()
-	var warning string
-	if m.template, warning, err = head.Template(launch.Template{Source: s.template}); err != nil {
+	if m.template, m.warning, err = head.Template(launch.Template{Source: s.template}); err != nil {
 		head.Close()
 		return nil, &failure{ErrInvalid, err}
 	}
-	if warning != "" && !head.Config.BothWays {
-		note(warning)
+	if m.warning != "" && !head.Config.BothWays {
+		note(m.warning)
 	}
 	m.tok = head.Tokenizer
 	var ignored []string
@@ -147,6 +148,7 @@ func (m *Model) Close() error {
 		m.mu.Lock()
 		m.closed = true
 		m.mu.Unlock()
+		close(m.end)
 		m.loop.Close() // calls that wait for it end
 		m.inside.Wait()
 		m.release()
@@ -190,6 +192,17 @@ func (m *Model) enter(ctx context.Context) (leave func(), err error) {
 	}
 	m.inside.Add(1)
 	return m.inside.Done, nil
+}
+
+// Internals returns what other packages of this module, such as httpapi, are built on. It is no part of what this package
+// promises: its type changes with any version. Until leave is called, [Model.Close] waits.
+func (m *Model) Internals() (running *launch.Running, leave func(), err error) {
+	if leave, err = m.enter(context.Background()); err != nil {
+		return nil, nil, err
+	}
+	return &launch.Running{
+		Model: m.open, Loop: m.loop, Template: m.template, TemplateWarning: m.warning, Sampling: m.sampling, Closing: m.end,
+	}, leave, nil
 }
 
 // Info is what is to be known of a model.

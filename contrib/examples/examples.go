@@ -7,4 +7,5 @@
 //   - search finds texts by vectors, in a store of chromem-go
 //   - many asks a hundred things at once
 //   - models has two models on one device
+//   - handler has a model inside a server of its own
 package examples

@@ -53,7 +53,7 @@ type Device struct {
 
 	program *mem.Reservation              // what the program itself takes; nil: not counted
 	gc      goHeap                        // under mu
-	heap    []heapPart                    // of it, counted apart; under mu
+	heap    []*heapPart                   // of it, counted apart; under mu
 	level   atomic.Int32                  // Pressure
 	shed    func(n uint64) (freed uint64) // releases weights of models that are not used; nil: nothing does
 	calm    int                           // readings without a cause of pressure, in a row

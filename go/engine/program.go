@@ -5,6 +5,7 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"slices"
+	"sync"
 
 	"github.com/quern-llm/quern/go/mem"
 )
@@ -21,15 +22,42 @@ var heapPurposes = []string{"answers", "request bodies", "prompts", requestsPurp
 type heapPart struct {
 	taken *mem.Reservation
 	bytes func() uint64
+
+	mu    sync.Mutex
+	ended bool
+}
+
+// count counts n bytes, unless the part has ended meanwhile.
+func (p *heapPart) count(n uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.ended {
+		p.taken.Set(n)
+	}
+}
+
+// end ends the count.
+func (p *heapPart) end() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ended = true
+	p.taken.Release()
 }
 
 // Count gives a part of the Go heap, such as a cache with its own limit, its own purpose in the budget: its
-// bytes are counted at each Adjust, and no longer as the program's.
-func (d *Device) Count(purpose string, bytes func() uint64) {
+// bytes are counted at each Adjust, and no longer as the program's, until stop is called.
+func (d *Device) Count(purpose string, bytes func() uint64) (stop func()) {
 	r, _ := d.budget.Reserve(purpose, 0) // nothing is always free
+	p := &heapPart{taken: r, bytes: bytes}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.heap = append(d.heap, heapPart{r, bytes})
+	d.heap = append(d.heap, p)
+	return func() {
+		d.mu.Lock()
+		d.heap = slices.DeleteFunc(d.heap, func(other *heapPart) bool { return other == p })
+		d.mu.Unlock()
+		p.end()
+	}
 }
 
 // measure updates the program's memory in the budget.
@@ -40,7 +68,7 @@ func (d *Device) measure() {
 	counted := uint64(0)
 	for _, p := range parts {
 		n := p.bytes()
-		p.taken.Set(n)
+		p.count(n)
 		counted += n
 	}
 	if d.program != nil {

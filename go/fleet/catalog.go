@@ -16,6 +16,7 @@ import (
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/persona"
 	"github.com/quern-llm/quern/go/server"
+	"github.com/quern-llm/quern/go/server/ask"
 )
 
 // A Catalog is models that are loaded when a request names them.
@@ -232,7 +233,7 @@ func (f *Fleet) listedSource(m *listed) server.Source {
 				return err
 			}
 			defer h.Close()
-			src.Info = infoOf(h)
+			src.Info = ask.InfoOf(h.File, h.Config)
 			return nil
 		})
 	}

@@ -97,7 +97,7 @@ func (f *Fleet) sources() []server.Source {
 			}
 			return f.read(m.Model)
 		})
-		src.Starting, src.Info = true, infoOf(m.head)
+		src.Starting, src.Info = true, ask.InfoOf(m.head.File, m.head.Config)
 		need := src.Need
 		src.Need = func(room uint64) (uint64, error) {
 			if next != nil { // at the start, what does not fit is found beside the others

@@ -48,53 +48,24 @@ func (f *Fleet) opening(m *Model) launch.Settings {
 
 // serverModel returns the server's description of a loaded model, without its engine.
 func (m *member) serverModel(open *launch.Model, log zerolog.Logger) ask.Model {
-	meta := m.head.File.GGUF
-	sampling, ignored := sample.Defaults().ForModel(meta)
+	sampling, ignored := sample.Defaults().ForModel(m.head.File.GGUF)
 	for _, line := range ignored {
 		log.Warn().Msg(line)
 	}
 	if m.Sampling != nil {
 		sampling = m.Sampling(sampling)
 	}
-	s := ask.Model{
-		Tokenizer: m.head.Tokenizer, Template: m.template, TemplateWarning: m.warning, Metadata: meta,
-		Tags: m.Tags, Path: m.Path, Ctx: open.Engine.Ctx(), Fingerprint: verify.Profile() + "-" + open.Engine.KVName(),
-		Sampling: sampling, Seed: m.Seed, MaxTokens: m.MaxTokens, Defaults: m.Defaults,
-		Shifts: m.head.EngineConfig().Shift, Keep: m.Keep, ReasoningFormat: m.ReasoningFormat, SuffixFirst: m.SuffixFirst,
-		Info: infoOf(m.head),
-	}
-	s.Info.VocabType, s.Info.NVocab = vocabType(m.head), m.head.Tokenizer.Len()
-	for i, a := range open.Adapters {
-		one := ask.Adapter{
-			Name: a.Adapter.Name, Path: m.Launch.Adapters[i].Path, Scale: a.Scale, Applied: a.Scale, Loaded: a.Adapter,
-		}
+	s := ask.Describe(m.head.File, open.Engine, m.head.Tokenizer, m.template, open.Adapters)
+	s.TemplateWarning, s.Tags, s.Path, s.Fingerprint = m.warning, m.Tags, m.Path, verify.Profile()+"-"+open.Engine.KVName()
+	s.Sampling, s.Seed, s.MaxTokens, s.Defaults = sampling, m.Seed, m.MaxTokens, m.Defaults
+	s.Shifts, s.Keep, s.ReasoningFormat, s.SuffixFirst = m.head.EngineConfig().Shift, m.Keep, m.ReasoningFormat, m.SuffixFirst
+	for i := range s.Adapters {
+		s.Adapters[i].Path = m.Launch.Adapters[i].Path
 		if m.AdaptersIdle {
-			one.Applied = 0
+			s.Adapters[i].Applied = 0
 		}
-		s.Adapters = append(s.Adapters, one)
 	}
 	return s
-}
-
-// infoOf returns what the API reports of a model's file.
-func infoOf(h *launch.Head) ask.ModelInfo {
-	f, cfg := h.File, h.Config
-	info := ask.ModelInfo{
-		Arch: cfg.Arch, FileType: f.GGUF.MixName(), NVocab: cfg.NVocab, NCtxTrain: cfg.NCtx, NEmbd: cfg.NEmbd, Size: f.Size(),
-	}
-	for i := range f.GGUF.Tensors {
-		info.NParams += f.GGUF.Tensors[i].Elems()
-	}
-	return info
-}
-
-// vocabTypes are llama.cpp's enum values for the types of vocabularies; others are BPE.
-var vocabTypes = map[string]int{"llama": 1, "bert": 3, "t5": 4, "rwkv": 5, "plamo2": 6}
-
-func vocabType(h *launch.Head) int {
-	const bpe = 2
-	kind, _ := h.File.GGUF.Str("tokenizer.ggml.model")
-	return cmp.Or(vocabTypes[kind], bpe)
 }
 
 // Vectors say how vectors of texts, and scores of documents, are made.
@@ -117,19 +88,11 @@ func (v Vectors) apply(m *ask.Model, eng *engine.Engine) error {
 	if _, err := eng.Embedding(1, pooling); err != nil && (v.Ranks || given) {
 		return fmt.Errorf("%s: %w", m.Path, err)
 	}
-	cfg := eng.Model().Config
-	m.Pooling, m.Normalize, m.Encoder, m.Classifier = pooling, engine.Euclidean, cfg.BothWays, cfg.Classifier
-	m.NVector, m.Prompts, m.MaxText = cfg.VectorWidth(), cfg.Prompts, cfg.MaxText
-	if pooling.Sparse() {
-		m.Normalize = -1
-	}
+	m.Pool(pooling)
 	if v.Normalize != nil {
 		m.Normalize = *v.Normalize
 	}
-	switch {
-	case cfg.BothWays:
-		m.VectorsOnly = cfg.Arch + " " + engine.ErrBothWays.Error()
-	case v.Only, v.Ranks, given && pooling == nn.PoolRank:
+	if m.VectorsOnly == "" && (v.Only || v.Ranks || given && pooling == nn.PoolRank) {
 		m.VectorsOnly = "this server makes vectors of texts or scores of documents, and generates nothing: it was " +
 			"started with --embeddings or --reranking"
 	}

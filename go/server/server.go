@@ -53,7 +53,11 @@ type (
 	Library   = catalog.Library
 	Persona   = catalog.Persona
 	Tools     = llamaserver.Tools
+	Instance  = models.Instance[ask.Model]
 )
+
+// Describe returns the description of an open model, without what runs its requests.
+var Describe = ask.Describe
 
 // Config configures a Server. The zero value is valid.
 type Config struct {
@@ -108,6 +112,7 @@ type Server struct {
 	openAI  *openai.API
 	routes  []answer.Route
 	openAPI []byte
+	counted []func() // end the counts of the device
 
 	reference []byte // the same as a page
 }
@@ -134,8 +139,7 @@ func New(c Config) *Server {
 			Gates: answer.NewGates(c.Device), Progress: c.Progress}}
 	stored := history.New(c.StoreBytes, c.StoreTime)
 	if c.Device != nil {
-		c.Device.Count("stored responses", stored.Size)
-		c.Device.Count("grammars", s.grammarBytes)
+		s.counted = []func(){c.Device.Count("stored responses", stored.Size), c.Device.Count("grammars", s.grammarBytes)}
 	}
 	s.openAI = &openai.API{Host: s.host, Stored: stored, Batches: c.Batches, Endpoints: s.batchEndpoints}
 	s.list = &catalog.Catalog{Set: s.models, Library: c.Library, LoraDir: c.LoraDir, OnPanic: c.Models.OnPanic, Log: c.Log,
@@ -177,6 +181,10 @@ func (s *Server) Models() *models.Set[ask.Model] { return s.models }
 // Close refuses new requests, calls finish for each loaded model, waits for it, and unloads the models. If ctx ends
 // while a model is being loaded, none is unloaded, and Close returns false.
 func (s *Server) Close(ctx context.Context, finish func(models.Instance[ask.Model])) bool {
+	for _, stop := range s.counted {
+		stop()
+	}
+	s.counted = nil
 	return s.list.Close(ctx, finish)
 }
 

@@ -38,7 +38,7 @@ var layers = []string{
 // Who imports the package at the root has no web framework, logger, telemetry or flags in the program.
 var notInLibrary = []string{
 	"github.com/gin-gonic/", "github.com/rs/zerolog", "github.com/spf13/", "go.opentelemetry.io/", "github.com/prometheus/",
-	module + "server", module + "fleet", module + "cmd/", module + "repl", module + "internal/",
+	"github.com/quern-llm/quern/httpapi", module + "server", module + "fleet", module + "cmd/", module + "repl", module + "internal/",
 }
 
 // The root imports what a library has, and no more comes with that.
