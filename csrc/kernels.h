@@ -218,6 +218,9 @@ struct kernels {
 /* Bytes of a block of a known type: rows may have a few before the first. */
 int64_t block_bytes(int32_t type);
 
+/* What follows is of the library alone: no detour through the addresses that a shared object may replace. */
+#pragma GCC visibility push(hidden)
+
 /* The kernels in use. Written by qn_init() and by nothing else. */
 extern struct kernels qn_kernels;
 
@@ -239,6 +242,8 @@ extern int32_t qn_ahead_short;
  * other, the next ones are asked for, all at once. Written by qn_init().
  */
 extern int32_t qn_ahead_lanes;
+
+#pragma GCC visibility pop
 
 enum {
 	AHEAD_LANES = 4,

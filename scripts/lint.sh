@@ -9,7 +9,7 @@ staticcheck=honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
 gofmt_clean() {
 	local bad
-	bad=$(gofmt -l -s ./*.go go bench scripts contrib) || return
+	bad=$(gofmt -l -s ./*.go go bench scripts contrib csrc include) || return
 	[[ -z $bad ]] || { printf 'gofmt -s -w %s\n' "$bad"; return 1; }
 }
 

@@ -1,4 +1,8 @@
 /* attn_dotprod.c - attention over integers, bytes by SDOT. Flags: dotprod. */
+#define FLAGS_DOTPROD
+#define FLAGS_REGISTERS
+#include "flags.h"
+
 #include "arm/ints_neon.h"
 #include "arm/set.h"
 
@@ -19,3 +23,5 @@ void attn_init_dotprod(struct kernels *k)
 {
 	attn_int_fill_dotprod(k);
 }
+
+#include "flags_end.h"

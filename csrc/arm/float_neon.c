@@ -1,4 +1,8 @@
 /* float_neon.c - the float kernels, four q registers per vector. Flags: none, NEON is the baseline. */
+#define FLAGS_REGISTERS
+#define FLAGS_VECTORS
+#include "flags.h"
+
 #include "arm/set.h"
 
 #define VEC(name) name##_neon

@@ -1,4 +1,8 @@
 /* matmul_dotprod.c - products with the dot product extension: one sdot per 4 rows, word and token. */
+#define FLAGS_DOTPROD
+#define FLAGS_REGISTERS
+#include "flags.h"
+
 #include "arm/set.h"
 
 #include "arm/matmul_q.h"
@@ -50,3 +54,5 @@ void mm_init_dotprod(struct kernels *k)
 	k->int8_rounds = int8_rounds_dotprod;
 	k->int8_per_round = 16 * 16;
 }
+
+#include "flags_end.h"

@@ -2,6 +2,10 @@
  * matmul_i8mm.c - products with the int8 matrix extension: one usmmla per 2 rows, 2 words and 2 tokens.
  * 8-bit weights are unsigned as they lie, and their offset is taken off once a sub-block.
  */
+#define FLAGS_I8MM
+#define FLAGS_REGISTERS
+#include "flags.h"
+
 #include "arm/set.h"
 
 #include "arm/matmul_q.h"
@@ -103,3 +107,5 @@ void mm_init_i8mm(struct kernels *k)
 	k->int8_rounds = int8_rounds_i8mm;
 	k->int8_per_round = 16 * 32;
 }
+
+#include "flags_end.h"

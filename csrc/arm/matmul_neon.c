@@ -1,4 +1,7 @@
 /* matmul_neon.c - products on plain NEON: smull to int16, pairs added, and pairs of pairs to int32. */
+#define FLAGS_REGISTERS
+#include "flags.h"
+
 #include "arm/set.h"
 
 #include "arm/matmul_q.h"

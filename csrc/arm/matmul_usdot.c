@@ -2,6 +2,10 @@
  * matmul_usdot.c - products of one token on CPUs with the int8 matrix extension, by usdot, which comes with
  * it: 8-bit weights are unsigned as they lie, and their offset is taken off once a sub-block.
  */
+#define FLAGS_I8MM
+#define FLAGS_REGISTERS
+#include "flags.h"
+
 #include "arm/set.h"
 
 #include "arm/matmul_q.h"
@@ -20,3 +24,5 @@ void mm_init_usdot(struct kernels *k)
 {
 	mm_fill_usdot(k);
 }
+
+#include "flags_end.h"

@@ -2,6 +2,10 @@
  * encode.c - floats to quantized weights: which encoder takes a type, and the types whose scale is a block's largest
  * weight.
  */
+#define FLAGS_VECTORS
+#define FLAGS_ROOTS
+#include "flags.h"
+
 #include <float.h>
 #include <math.h>
 #include <string.h>

@@ -1,4 +1,8 @@
 /* fit.c - the scale of a run of weights, and their codes, of least error. */
+#define FLAGS_VECTORS
+#define FLAGS_ROOTS
+#include "flags.h"
+
 #include <math.h>
 
 #include "encode/encode.h"

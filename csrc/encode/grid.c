@@ -5,6 +5,10 @@
  * neighbours is taken: the entries at the least distances from there, found once for each codebook. IQ2 and IQ3 have
  * levels 1, 3, 5 .. and keep signs apart; IQ1 has -1, 0 and 1, all of them shifted up or down.
  */
+#define FLAGS_VECTORS
+#define FLAGS_ROOTS
+#include "flags.h"
+
 #include <float.h>
 #include <math.h>
 #include <pthread.h>

@@ -14,10 +14,12 @@
 #include "format/blocks.h"
 #include "quern_types.h"
 
-/* The codebooks: levels of the weights, one to a byte, the first in the lowest. */
+/* The codebooks: levels of the weights, one to a byte, the first in the lowest. Hidden as in kernels.h. */
+#pragma GCC visibility push(hidden)
 extern const uint64_t qn_iq2_xxs_grid[256], qn_iq2_xs_grid[512], qn_iq2_s_grid[1024];
 extern const uint32_t qn_iq3_xxs_grid[256], qn_iq3_s_grid[512];
 extern const uint64_t qn_iq1_grid[2048]; /* level + 1 */
+#pragma GCC visibility pop
 
 /*
  * One super-block of one row: w = d * scale[k / 16] * q[k]. Exact: d is a half divided by a power of two. Where the row

@@ -1,6 +1,9 @@
 /*
  * elementwise.c - the element-wise kernels, compiled for the baseline; and the peak of the scalar set.
  */
+#define FLAGS_VECTORS
+#include "flags.h"
+
 #define VEC(name) name##_scalar
 #include "scalar/set.h"
 #include "tmpl/elementwise.h"

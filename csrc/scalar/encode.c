@@ -1,4 +1,8 @@
 /* encode.c - encoders of weights in the baseline's vectors. */
+#define FLAGS_VECTORS
+#define FLAGS_ROOTS
+#include "flags.h"
+
 #define W 4
 #define ENCODE_INIT encode_init_scalar
 #define SEARCH_INIT search_init_scalar

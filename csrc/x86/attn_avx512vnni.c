@@ -1,4 +1,7 @@
 /* attn_avx512vnni.c - attention over integers, a dot product per instruction. Flags: AVX-512, VNNI. */
+#define FLAGS_AVX512VNNI
+#include "flags.h"
+
 #include "x86/ints_zmm.h"
 #include "x86/set.h"
 
@@ -33,3 +36,5 @@ void attn_init_avx512vnni(struct kernels *k)
 {
 	attn_int_fill_avx512vnni(k);
 }
+
+#include "flags_end.h"

@@ -1,4 +1,7 @@
 /* attn_avxvnni.c - attention over integers, a dot product per instruction. Flags: AVX2, AVX-VNNI. */
+#define FLAGS_AVXVNNI
+#include "flags.h"
+
 #include "x86/ints_ymm.h"
 #include "x86/set.h"
 
@@ -47,3 +50,5 @@ void attn_init_avxvnni(struct kernels *k)
 {
 	attn_int_fill_avxvnni(k);
 }
+
+#include "flags_end.h"

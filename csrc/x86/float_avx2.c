@@ -1,4 +1,8 @@
 /* float_avx2.c - the float kernels, two ymm registers per vector. Flags: AVX2, FMA, F16C. */
+#define FLAGS_AVX2
+#define FLAGS_VECTORS
+#include "flags.h"
+
 #include "x86/set.h"
 
 #define VEC(name) name##_avx2
@@ -94,3 +98,5 @@ void float_init_avx2(struct kernels *k)
 	attn_fill_avx2(k);
 	attn_int_fill_avx2(k);
 }
+
+#include "flags_end.h"

@@ -1,4 +1,8 @@
 /* float_avx512.c - the float kernels, one zmm register per vector. Flags: F BW DQ VL, FMA. */
+#define FLAGS_AVX512
+#define FLAGS_VECTORS
+#include "flags.h"
+
 #include "x86/set.h"
 
 #define VEC(name) name##_avx512
@@ -73,3 +77,5 @@ void float_init_avx512(struct kernels *k)
 	attn_fill_avx512(k);
 	attn_int_fill_avx512(k);
 }
+
+#include "flags_end.h"

@@ -10,6 +10,9 @@
  * through the unit as two planes, S = 256 * H + L. That doubles the products and spans whole
  * super-blocks with them. Types with a float scale for each 32 weights cannot do that.
  */
+#define FLAGS_AMX
+#include "flags.h"
+
 #include <string.h>
 
 #include "x86/set.h"
@@ -415,3 +418,5 @@ void mm_init_amx(struct kernels *k)
 	k->int8_rounds = int8_rounds_amx;
 	k->int8_per_round = 4.0 * 16 * 16 * 64;
 }
+
+#include "flags_end.h"

@@ -1,6 +1,10 @@
 /*
  * matmul_avx2.c - products on AVX2 without VNNI: vpmaddubsw to int16 pairs, added up; vpmaddwd to int32, and by scales.
  */
+#define FLAGS_AVX2
+#define FLAGS_REGISTERS
+#include "flags.h"
+
 #include "x86/set.h"
 
 #include "x86/matmul_ymm.h"
@@ -98,3 +102,5 @@ void mm_init_avx2(struct kernels *k)
 	k->int8_rounds = int8_rounds_avx2;
 	k->int8_per_round = 8 * 32;
 }
+
+#include "flags_end.h"

@@ -2,6 +2,10 @@
  * matmul_avx512.c - products on AVX-512 without VNNI: vpmaddubsw to int16 pairs, added up; vpmaddwd to int32, and by
  * scales.
  */
+#define FLAGS_AVX512
+#define FLAGS_REGISTERS
+#include "flags.h"
+
 #include "x86/set.h"
 
 #include "x86/matmul_zmm.h"
@@ -76,3 +80,5 @@ void mm_init_avx512(struct kernels *k)
 	k->int8_rounds = int8_rounds_avx512;
 	k->int8_per_round = 12 * 64;
 }
+
+#include "flags_end.h"

@@ -1,4 +1,8 @@
 /* matmul_avx512vnni.c - products on AVX-512 with VNNI: one vpdpbusd per word and token. */
+#define FLAGS_AVX512VNNI
+#define FLAGS_REGISTERS
+#include "flags.h"
+
 #include "x86/set.h"
 
 #include "x86/matmul_zmm_vnni.h"
@@ -36,3 +40,5 @@ void mm_init_avx512vnni(struct kernels *k)
 	k->int8_rounds = int8_rounds_avx512vnni;
 	k->int8_per_round = 16 * 64;
 }
+
+#include "flags_end.h"

@@ -1,4 +1,8 @@
 /* matmul_avxvnni.c - products on 256-bit VNNI, for CPUs that have it without AVX-512. */
+#define FLAGS_AVXVNNI
+#define FLAGS_REGISTERS
+#include "flags.h"
+
 #include "x86/set.h"
 
 #include "x86/matmul_ymm.h"
@@ -50,3 +54,5 @@ void mm_init_avxvnni(struct kernels *k)
 	k->int8_rounds = int8_rounds_avxvnni;
 	k->int8_per_round = 12 * 32;
 }
+
+#include "flags_end.h"

@@ -19,7 +19,6 @@ package kernel
 
 /*
 #cgo CFLAGS: -I${SRCDIR}/../../include
-#cgo LDFLAGS: -L${SRCDIR}/../../build/csrc -lquern -lm -lpthread
 #include "quern.h"
 */
 import "C"
@@ -27,6 +26,8 @@ import "C"
 import (
 	"errors"
 	"fmt"
+
+	_ "github.com/quern-llm/quern/include" // the headers: a change in one is a change of this package
 )
 
 var (

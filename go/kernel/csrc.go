@@ -1,0 +1,15 @@
+//go:build !quernlib
+
+package kernel
+
+// #cgo LDFLAGS: -lm -lpthread
+import "C"
+
+import (
+	_ "github.com/quern-llm/quern/csrc"
+	_ "github.com/quern-llm/quern/csrc/encode"
+	_ "github.com/quern-llm/quern/csrc/format"
+	_ "github.com/quern-llm/quern/csrc/ops"
+	_ "github.com/quern-llm/quern/csrc/run"
+	_ "github.com/quern-llm/quern/csrc/scalar"
+)
