@@ -18,9 +18,6 @@ verify_arm64() {
 		qemu-aarch64 -cpu max build-arm64/verify.test -test.short
 }
 
-# Programs of another module, which import the one at the root.
-examples() { cd contrib/examples && ../../scripts/go.sh vet ./... && ../../scripts/go.sh test -vet=off ./...; }
-
 # Modules that join Quern to frameworks, whose dependencies are theirs alone. Packages are compiled once, for vet and tests.
 # A dependency of Eino's stores pointers where cgocheck2 forbids it.
 adapters() {
@@ -55,6 +52,7 @@ if ((stage_failed)); then
 	summary
 	exit
 fi
+ahead "programs of another module" scripts/outside.sh
 arm=
 if command -v aarch64-linux-gnu-gcc >/dev/null && command -v qemu-aarch64 >/dev/null; then
 	arm=1
@@ -82,7 +80,6 @@ else
 fi
 stage "go vet" scripts/go.sh vet ./...
 stage "go test" scripts/go.sh test -vet=off -timeout 20m ./...
-stage "examples, in a module of their own" examples
 stage "adapters, each in a module of its own" adapters
 if command -v node >/dev/null && /usr/bin/python3 -c 'import ensurepip, numpy' 2>/dev/null; then
 	stage "libquern from C, Python and Node" bindings
@@ -97,6 +94,7 @@ done
 [[ $browser != none ]] || skip "go test, the chat page" "no Chromium (scripts/setup.sh test)"
 # Both checks look at what the program does and neither minds the other: one build and one run do for the two.
 stage "go test, races and pointers to C" env GOEXPERIMENT=cgocheck2 scripts/go.sh test -vet=off -timeout 20m -short -race "${boundary[@]}" "${entered[@]}"
+finish "programs of another module"
 if [[ $arm ]]; then
 	finish "C kernels, Arm under QEMU"
 	finish "the published bits, Arm under QEMU"
