@@ -38,13 +38,14 @@ func main() {
 	exact := flag.Bool("exact", false, "read schemas to the letter")
 	every := flag.Int("every", 1, "take one schema in so many, of those with documents")
 	match := flag.String("match", "", "only files with this in their names")
+	others := flag.String("others", "", "documents that schemas refer to, which are bundled into them: `FOLDER=URI`")
 	list := flag.Bool("list", false, "print each schema that is not right")
 	flag.Parse()
 	if *model == "" || flag.NArg() != 1 {
 		fmt.Fprintln(os.Stderr, "masks: want -model FILE and a folder of schemas")
 		os.Exit(2)
 	}
-	if err := run(*model, flag.Arg(0), *match, *exact, max(*every, 1), *list); err != nil {
+	if err := run(*model, flag.Arg(0), *match, *others, *exact, max(*every, 1), *list); err != nil {
 		fmt.Fprintln(os.Stderr, "masks:", err)
 		os.Exit(1)
 	}
@@ -140,7 +141,7 @@ type tally struct {
 	notTaken                          map[string]int
 }
 
-func run(model, dir, match string, exact bool, every int, list bool) error {
+func run(model, dir, match, others string, exact bool, every int, list bool) error {
 	m, err := mem.Map(model)
 	if err != nil {
 		return err
@@ -156,6 +157,11 @@ func run(model, dir, match string, exact bool, every int, list bool) error {
 	all, err := tasks(dir, match)
 	if err != nil {
 		return err
+	}
+	if others != "" {
+		if err := bundle(all, others); err != nil {
+			return err
+		}
 	}
 	runtime.LockOSThread()
 	t := &tally{tok: tok, next: constrain.NewSet(tok.Len()), list: list, notTaken: map[string]int{}}

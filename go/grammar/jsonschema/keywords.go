@@ -91,9 +91,12 @@ func (c *compiler) some(subs []*schema, not bool) ([]*shape, error) {
 		if err != nil {
 			return nil, err
 		}
-		if out = append(out, more...); len(out) > maxShapes {
-			return nil, c.fail(sub, "", "more than %d alternatives together", maxShapes)
+		if out = c.joined(append(out, more...), 2*maxShapes); len(out) > 2*maxShapes {
+			break
 		}
+	}
+	if out = c.joined(out, 1); len(out) > maxShapes {
+		return nil, c.fail(subs[0], "", "more than %d alternatives together", maxShapes)
 	}
 	return out, nil
 }
@@ -188,10 +191,23 @@ func readOneOf(c *compiler, l literal, _ string, v *value) ([]*shape, error) {
 		}
 	}
 	beside := c.beside(l.s)
+	told := make([]tells, len(subs))
+	for i, sub := range subs {
+		if told[i], err = c.tells(sub); err != nil {
+			return nil, err
+		}
+	}
+	listed := allApart(told)
 	for i, sub := range subs {
 		mine := []set{{{s: sub}}}
 		for k, other := range subs {
+			if listed {
+				break
+			}
 			if k == i {
+				continue
+			}
+			if c.work.Do(1); told[i].apart(&told[k]) {
 				continue
 			}
 			apart, err := c.empty(beside.with(literal{s: sub}, literal{s: other}))
@@ -213,10 +229,13 @@ func readOneOf(c *compiler, l literal, _ string, v *value) ([]*shape, error) {
 			if err != nil {
 				return nil, err
 			}
-			if out = append(out, more...); len(out) > maxShapes {
+			if out = c.joined(append(out, more...), 2*maxShapes); len(out) > 2*maxShapes {
 				return nil, fmt.Errorf("more than %d alternatives together", maxShapes)
 			}
 		}
+	}
+	if out = c.joined(out, 1); len(out) > maxShapes {
+		return nil, fmt.Errorf("more than %d alternatives together", maxShapes)
 	}
 	return out, nil
 }

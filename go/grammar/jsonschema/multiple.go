@@ -2,14 +2,16 @@ package jsonschema
 
 import (
 	"fmt"
+	"math"
 	"math/big"
 	"strings"
 
 	"github.com/quern-llm/quern/go/grammar"
 )
 
-// maxModulus bounds multipleOf: a rule is made for each remainder and number of digits.
-const maxModulus = 1000
+// maxRemainders bounds multipleOf: a rule is made for each remainder that matters before so many digits, and from which they
+// lead to a multiple. Powers of 2 and 5 in the divisor matter for the last digits alone.
+const maxRemainders = 1 << 14
 
 // multiples returns the multiples of m within bounds, with as many digits after the point
 // as m has, or fewer.
@@ -23,10 +25,13 @@ func (c *compiler) multiples(m *big.Rat, lo, hi *bound) (grammar.Expr, error) {
 		scale := new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(n)), nil))
 		// Of the numbers with n places, the i/scale that m divides.
 		step := lcm(new(big.Rat).Mul(m, scale), big.NewRat(1, 1)).Num()
-		if !step.IsInt64() || step.Int64() > maxModulus {
-			return nil, fmt.Errorf("%s is too large, want a step of at most %d", m.RatString(), maxModulus)
+		d := digits{c: c, places: n}
+		if step.IsInt64() && step.Int64() < math.MaxInt32 {
+			d.modulus = int(step.Int64())
 		}
-		d := digits{c: c, modulus: int(step.Int64()), places: n}
+		if d.modulus == 0 || d.remainders() > maxRemainders {
+			return nil, fmt.Errorf("%s is too large: want a step of at most 1000, or one with more factors of 2 and 5, as 3600, 65536 and 86400 have", m.RatString())
+		}
 		d.last = n
 		for d.rest(d.last+1) < d.rest(d.last) {
 			d.last++
@@ -54,6 +59,27 @@ type digits struct {
 	last    int                    // the last digits decide the part of the modulus that divides powers of 10; the digits before count modulo the rest
 	rules   map[[3]int]grammar.Ref // by digits left, at least and at most, and remainder
 	err     error                  // the rules are too many
+}
+
+// remainders returns about how many matter, by digits left.
+func (d *digits) remainders() int {
+	all, n, texts := 0, 1, 10
+	for ; d.rest(n+1) < d.rest(n); n++ {
+		all += min(d.rest(n), d.rest(n)*texts/d.modulus+1)
+		texts = min(texts*10, d.modulus)
+	}
+	return all + d.rest(n)*maxDigits
+}
+
+// leads reports whether some n digits lead from a remainder to a multiple: the least that are missing are few enough.
+func (d *digits) leads(n, rem int) bool {
+	texts := 1
+	for range n {
+		if rem, texts = d.step(rem, '0'), texts*10; texts >= d.modulus {
+			return true
+		}
+	}
+	return (d.modulus-rem)%d.modulus < texts
 }
 
 // between returns the numbers from lo to hi, of any number of digits.
@@ -217,6 +243,8 @@ func (d *digits) point(n int) grammar.Expr {
 func (d *digits) free(n, rem int) grammar.Expr {
 	rem %= d.rest(n)
 	switch {
+	case !d.leads(n, rem):
+		return grammar.Alt{}
 	case n == 0 && rem == 0:
 		return grammar.Lit("")
 	case n == 0:
