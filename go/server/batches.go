@@ -36,8 +36,7 @@ func (s *Server) RunBatches(ctx context.Context) {
 				panic(err)
 			}
 			h.ServeHTTP(to, req)
-			retry, _ := strconv.Atoi(to.header.Get("Retry-After"))
-			return batch.Answer{Status: to.status, Retry: time.Duration(retry) * time.Second, Body: to.body.Bytes()}
+			return to.answer()
 		},
 		Log: func(id string, err error) {
 			e, message := s.c.Log.Error().Str("batch", id).Err(err), "a batch failed"
@@ -63,6 +62,12 @@ type recorder struct {
 func (r *recorder) Header() http.Header         { return r.header }
 func (r *recorder) Write(b []byte) (int, error) { return r.body.Write(b) }
 func (r *recorder) WriteHeader(status int)      { r.status = status }
+
+// answer is what was written.
+func (r *recorder) answer() batch.Answer {
+	retry, _ := strconv.Atoi(r.header.Get("Retry-After"))
+	return batch.Answer{Status: r.status, Retry: time.Duration(retry) * time.Second, Body: r.body.Bytes()}
+}
 
 // batchEndpoints are those that a batch may name.
 func (s *Server) batchEndpoints() []string {

@@ -2,6 +2,7 @@ package server
 
 import (
 	"context"
+	"net/http"
 	"net/http/httptest"
 	"testing"
 	"time"
@@ -50,6 +51,22 @@ func TestCallers(t *testing.T) {
 	} {
 		if got := of(c.config, c.ctx); got != c.want {
 			t.Errorf("%+v: %+v, want %+v", c.config, got, c.want)
+		}
+	}
+}
+
+// A batch is told of an answer the status, the body, and when to come again.
+func TestAnswersOfBatches(t *testing.T) {
+	t.Parallel()
+	for header, want := range map[string]time.Duration{"": 0, "7": 7 * time.Second, "soon": 0} {
+		r := &recorder{header: http.Header{}, status: 200}
+		r.Header().Set("Retry-After", header)
+		r.WriteHeader(429)
+		if _, err := r.Write([]byte("busy")); err != nil {
+			t.Fatal(err)
+		}
+		if got := r.answer(); got.Status != 429 || got.Retry != want || string(got.Body) != "busy" {
+			t.Errorf("%q: %+v", header, got)
 		}
 	}
 }

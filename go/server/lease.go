@@ -50,7 +50,6 @@ func (s *Server) lease(req *answer.Request, name string) (*models.Lease[ask.Mode
 		if out == nil {
 			// Streams in lines have no comments, and nothing else to send.
 			if req.Route.Speaks().Lines() || string(req.Peek("stream")) != "true" {
-				tick.Stop()
 				continue
 			}
 			out = reply.NewStream(req.HTTP)

@@ -13,7 +13,6 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/mem"
-	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/batch"
@@ -40,9 +39,12 @@ func TestWhichNameCounts(t *testing.T) {
 			t.Errorf("%s: %s", query, got)
 		}
 	}
-	// A model that is not loaded is not asked about its slots, but a POST loads it.
-	if st, err := s.Server.Models().Status("a"); err != nil || st.State != models.Loaded {
-		t.Errorf("%+v, %v", st.State, err)
+	// Where adapters come and go, a name may be that of one that has gone: it does not mean the model.
+	changing := fake.New(t, "", func(c *server.Config, _ *ask.Model, _ *fake.Engine) { c.LoraDir = t.TempDir() })
+	for name, want := range map[string]int{"gone": 404, "fake/model": 200, "": 200} {
+		if status, b, _ := changing.Do("POST", "/v1/completions", `{"prompt":"x","model":"`+name+`"}`); status != want {
+			t.Errorf("%q: %d %s", name, status, b)
+		}
 	}
 }
 
@@ -93,6 +95,23 @@ func TestBodiesOfUnknownLength(t *testing.T) {
 		r, w := httptest.NewRequest("POST", "/completion", body), httptest.NewRecorder()
 		if h.ServeHTTP(w, r); r.ContentLength >= 0 || w.Code != c.want || c.want == 413 && !strings.Contains(w.Body.String(), "the body may take 67.1 MB of memory") {
 			t.Errorf("%+v: %d %.200s", c, w.Code, w.Body)
+		}
+	}
+}
+
+// A prompt whose making takes more memory than there is is refused before it is made.
+func TestPromptsAreAdmitted(t *testing.T) {
+	t.Parallel()
+	d, err := engine.NewDevice(engine.DeviceConfig{Threads: 1, Budget: mem.NewBudget(4<<20, "a test")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(d.Close)
+	h := fake.Handler(t, server.Config{Device: d}, nil)
+	for n, want := range map[int]int{1 << 20: 413, 1000: 200} {
+		status, b := fake.Ask(h, "POST", "/completion", `{"prompt":"x","more":"`+strings.Repeat("a", n)+`"}`)
+		if status != want || want == 413 && !strings.Contains(string(b), "the prompt may take") {
+			t.Errorf("%d bytes: %d %.200s", n, status, b)
 		}
 	}
 }
