@@ -77,8 +77,8 @@ func (c *ChatModel) Generate(ctx context.Context, input []*schema.Message, optio
 	return message, nil
 }
 
-// Stream implements model.BaseChatModel. A call of a tool is one message, once it is whole. Closing the stream ends the
-// answer.
+// Stream implements model.BaseChatModel. A call of a tool is one message, once it is whole. The stream is read to its end or
+// closed, which ends the answer.
 func (c *ChatModel) Stream(ctx context.Context, input []*schema.Message, options ...model.Option) (*schema.StreamReader[*schema.Message], error) {
 	r, err := c.request(input, options)
 	if err != nil {
@@ -283,7 +283,8 @@ func partsOf(in *schema.Message) (parts []quern.Part, err error) {
 			err = fmt.Errorf("%w: a part of the type %s; models read text, and images as base64", quern.ErrUnsupported, kind)
 		}
 	}
-	for _, p := range in.MultiContent { //nolint:staticcheck // older programs have it
+	//lint:ignore SA1019 older programs have it
+	for _, p := range in.MultiContent {
 		add(p.Type, p.Text)
 	}
 	for _, p := range in.UserInputMultiContent {

@@ -85,18 +85,15 @@ func generator(m *quern.Model, options quern.Request) ai.ModelFunc {
 			if err != nil {
 				return nil, err
 			}
-			if stream != nil {
-				parts, err := partsOf(quern.Part{Text: e.Text, Reasoning: e.Reasoning, Call: e.Call})
-				if err == nil && len(parts) > 0 {
-					err = stream(ctx, &ai.ModelResponseChunk{Role: ai.RoleModel, Content: parts})
-				}
-				if err != nil {
+			parts := partsOf(quern.Part{Text: e.Text, Reasoning: e.Reasoning, Call: e.Call})
+			if stream != nil && len(parts) > 0 {
+				if err := stream(ctx, &ai.ModelResponseChunk{Role: ai.RoleModel, Content: parts}); err != nil {
 					return nil, err
 				}
 			}
 			result = e.Result // the last event has one
 		}
-		return response(in, result)
+		return response(in, result), nil
 	}
 }
 

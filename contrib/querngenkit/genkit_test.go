@@ -97,6 +97,11 @@ func TestToolChoice(t *testing.T) {
 			t.Errorf("%s: %+v, %v", choice, r, err)
 		}
 	}
+	cut, err := genkit.Generate(t.Context(), g, ai.WithPrompt("How warm is it?"), ai.WithTools(weather),
+		ai.WithConfig(querngenkit.Config{MaxOutputTokens: 15}), ai.WithStreaming(func(context.Context, *ai.ModelResponseChunk) error { return nil }))
+	if err != nil || cut.FinishReason != ai.FinishReasonLength || len(cut.ToolRequests()) != 0 {
+		t.Errorf("a call that was cut: %+v, %v", cut, err)
+	}
 	r, err := genkit.Generate(t.Context(), g, ai.WithPrompt("How warm is it?"), ai.WithTools(weather), ai.WithReturnToolRequests(true))
 	if err != nil || len(r.ToolRequests()) != 2 || r.ToolRequests()[0].Ref == "" || r.ToolRequests()[0].Ref == r.ToolRequests()[1].Ref {
 		t.Errorf("%+v, %v", r, err)

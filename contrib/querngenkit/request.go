@@ -191,25 +191,24 @@ func answerOf(r *ai.ToolResponse) (string, error) {
 	return text, nil
 }
 
-// partsOf returns what Genkit has for a part; nothing for an empty one.
-func partsOf(p quern.Part) ([]*ai.Part, error) {
+// partsOf returns what Genkit has for a part: nothing for an empty one, and for a call that was cut.
+func partsOf(p quern.Part) []*ai.Part {
 	switch {
 	case p.Text != "":
-		return []*ai.Part{ai.NewTextPart(p.Text)}, nil
+		return []*ai.Part{ai.NewTextPart(p.Text)}
 	case p.Reasoning != "":
-		return []*ai.Part{ai.NewReasoningPart(p.Reasoning, nil)}, nil
+		return []*ai.Part{ai.NewReasoningPart(p.Reasoning, nil)}
 	case p.Call != nil:
 		var input any
-		if err := json.Unmarshal([]byte(p.Call.Arguments), &input); err != nil {
-			return nil, fmt.Errorf("%w: the arguments %.80q of the call of %s: %w", quern.ErrInternal, p.Call.Arguments, p.Call.Name, err)
+		if err := json.Unmarshal([]byte(p.Call.Arguments), &input); err == nil {
+			return []*ai.Part{ai.NewToolRequestPart(&ai.ToolRequest{Ref: p.Call.ID, Name: p.Call.Name, Input: input})}
 		}
-		return []*ai.Part{ai.NewToolRequestPart(&ai.ToolRequest{Ref: p.Call.ID, Name: p.Call.Name, Input: input})}, nil
 	}
-	return nil, nil
+	return nil
 }
 
 // response returns what Genkit has for a result.
-func response(in *ai.ModelRequest, r *quern.Result) (*ai.ModelResponse, error) {
+func response(in *ai.ModelRequest, r *quern.Result) *ai.ModelResponse {
 	out := &ai.ModelResponse{
 		Request: in, Message: &ai.Message{Role: ai.RoleModel}, FinishReason: ai.FinishReasonStop,
 		Usage: &ai.GenerationUsage{
@@ -223,15 +222,10 @@ func response(in *ai.ModelRequest, r *quern.Result) (*ai.ModelResponse, error) {
 	case quern.FinishContext:
 		out.FinishReason, out.FinishMessage = ai.FinishReasonLength, "the context is full"
 	}
-	cut := out.FinishReason == ai.FinishReasonLength
 	for _, p := range r.Message.Parts {
-		parts, err := partsOf(p)
-		if err != nil && !cut { // a call that was cut is no call
-			return nil, err
-		}
-		out.Message.Content = append(out.Message.Content, parts...)
+		out.Message.Content = append(out.Message.Content, partsOf(p)...)
 	}
-	return out, nil
+	return out
 }
 
 func invalid(format string, args ...any) error {
