@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cloudwego/eino/adk"
@@ -369,6 +370,36 @@ func TestCancel(t *testing.T) {
 	if _, err := c.Generate(cancelled, []*schema.Message{schema.UserMessage("Hello")}); !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
+}
+
+// One model serves many goroutines, with options that they share.
+func TestMany(t *testing.T) {
+	t.Parallel()
+	shared := quern.Request{Messages: append(make([]quern.Message, 0, 8), quern.System("Be brief.")), Temperature: new(0.0), MaxTokens: 10}
+	c := querneino.NewChatModel(demo(t), shared)
+	ask := []*schema.Message{schema.UserMessage("Once upon a time")}
+	want, err := c.Generate(t.Context(), ask)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wg sync.WaitGroup
+	for range 16 {
+		wg.Go(func() {
+			stream, err := c.Stream(t.Context(), ask)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			var chunks []*schema.Message
+			for chunk, err := stream.Recv(); err == nil; chunk, err = stream.Recv() {
+				chunks = append(chunks, chunk)
+			}
+			if m, err := schema.ConcatMessages(chunks); err != nil || m.Content != want.Content {
+				t.Errorf("%+v, %v; want %q", m, err, want.Content)
+			}
+		})
+	}
+	wg.Wait()
 }
 
 func TestEmbedder(t *testing.T) {
