@@ -1,8 +1,11 @@
 package engine
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -214,6 +217,33 @@ func TestTooLittleIsSetAside(t *testing.T) {
 		if err == nil || err.Error() != c.want {
 			t.Errorf("%v, want %s", err, c.want)
 		}
+	}
+}
+
+// Nothing is planned for a configuration that cannot be opened, or for a file that says too little.
+func TestNoPlan(t *testing.T) {
+	f := openFile(t, tiny)
+	c := Config{Ctx: -1}
+	if _, err := NewPlan(f, mem.NewBudget(1<<30, "a test"), 1, c); err == nil || !strings.Contains(err.Error(), "context -1") {
+		t.Errorf("a plan: %v", err)
+	}
+	if _, err := Memory(f, 1, c); err == nil || !strings.Contains(err.Error(), "context -1") {
+		t.Errorf("memory: %v", err)
+	}
+	raw, err := os.ReadFile(tiny)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "m.gguf")
+	if err := os.WriteFile(path, bytes.Replace(raw, []byte("blk.1.attn_k.weight"), []byte("blk.1.attn_x.weight"), 1), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f = openFile(t, path)
+	if _, err := NewPlan(f, mem.NewBudget(1<<30, "a test"), 1, Config{}); err == nil || !strings.Contains(err.Error(), "is missing") {
+		t.Errorf("a plan of a file without a tensor: %v", err)
+	}
+	if _, err := Memory(f, 1, Config{}); err == nil || !strings.Contains(err.Error(), "is missing") {
+		t.Errorf("memory of a file without a tensor: %v", err)
 	}
 }
 

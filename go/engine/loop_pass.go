@@ -161,7 +161,7 @@ func (l *Loop) count(plan []sched.Item, info PassInfo) {
 	}
 	l.streams = streams
 	part := float64(len(streams)) / float64(len(plan)) // until the cost model knows anything
-	if part > 0 && part < 1 && l.sched.Cost.First() > 0 {
+	if l.sched.Cost.First() > 0 {
 		all := l.sched.Cost.Estimate(l.sched.Shape(plan))
 		part = min(float64(l.sched.Cost.Estimate(l.sched.Shape(streams)))/float64(all), 1)
 	}

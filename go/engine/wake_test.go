@@ -3,12 +3,16 @@ package engine
 import (
 	"context"
 	"errors"
+	"os"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/sched"
 )
 
 // sleeper returns a loop that has a draft model and what was cached of a text, and sleeps.
@@ -16,7 +20,7 @@ func sleeper(t *testing.T, c Config) (*Loop, *mem.Budget) {
 	t.Helper()
 	c.Device = deviceOf(t, DeviceConfig{Threads: 1, Budget: mem.NewBudget(1<<30, "a test")})
 	c.Shared, c.Shift = true, true // so both have movers
-	e, small := open(t, tiny, c), open(t, testdata.Path(t, "archs/llama.gguf"), c)
+	e, small := open(t, tiny, c), open(t, copyOf(t, testdata.Path(t, "archs/llama.gguf")), c)
 	if err := e.DraftWith(small, func(err error) { t.Error(err) }); err != nil {
 		t.Fatal(err)
 	}
@@ -79,6 +83,16 @@ func TestWakingWithLessMemory(t *testing.T) {
 			l.calls = []func(){func() { limit(n) }} // before what Wake does then
 		})
 	}
+	for part := range uint64(48) { // in small steps, near to what it takes
+		check("while weights are read, nearly enough", t.Context(), func(uint64, uint64) { limit(most - part*(24<<10)) })
+	}
+	for more := range uint64(40) {
+		check("when they are read, nearly enough", t.Context(), func(uint64, uint64) {
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.calls = []func(){func() { limit(budget.Used() + more<<9) }}
+		})
+	}
 	if fails[true] < 20 || fails[false] < 5 {
 		t.Errorf("it failed, or woke, as seldom as %v", fails)
 	}
@@ -88,6 +102,14 @@ func TestWakingWithLessMemory(t *testing.T) {
 		t.Errorf("for nobody: %v", err)
 	}
 	check("for somebody", t.Context(), nil)
+	// The draft model's file is another by now: the model is not awake without it.
+	small := l.e.drafts.e.file.Name()
+	if err := os.Chtimes(small, time.Time{}, time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Wake(t.Context(), nil); !errors.Is(err, ErrDamaged) || !strings.Contains(err.Error(), small) || budget.Used() != asleep {
+		t.Errorf("with another file: %v; %d bytes are taken, %d before", err, budget.Used(), asleep)
+	}
 }
 
 // What waking needs is what it takes then. It is less by what the caches have already.
@@ -178,5 +200,33 @@ func TestRoomForPages(t *testing.T) {
 		if want := min(l.e.file.Size(), (budget.Free()+hot)/2); hot != want || l.e.hot.Bytes() != want || budget.Used() != l.Bytes() {
 			t.Errorf("%d bytes are for pages, want %d; %d are taken, it says %d", hot, want, budget.Used(), l.Bytes())
 		}
+	}
+}
+
+// A closed loop is none of the device's: it is not waited for, and nothing is taken from it or given to it. Closing again
+// is no fault.
+func TestClosedLoops(t *testing.T) {
+	d := device(t, 1)
+	a, b := openLoop(t, tiny, Config{Device: d, Ctx: 128}, LoopConfig{}), openLoop(t, tiny, Config{Device: d, Ctx: 128}, LoopConfig{})
+	if all := d.running(); !slices.Equal(all, []*Loop{a, b}) {
+		t.Errorf("%d loops run", len(all))
+	}
+	d.load(a, sched.Load{Streams: time.Second, Target: time.Second})
+	used := requestsBytes(b)
+	a.pulse.beat.Store(1)
+	a.pulse.work.Store(1)
+	for range 2 {
+		if a.Close(); !slices.Equal(d.running(), []*Loop{b}) || d.beside(nil) != (sched.Load{}) || d.Stalled() != 0 {
+			t.Errorf("a closed loop is one of %d that run, and needs %+v", len(d.running()), d.beside(nil))
+		}
+	}
+	if n := requestsBytes(b); n != used-a.heldBytes {
+		t.Errorf("%d bytes are reserved for requests, %d before", n, used)
+	}
+	if n := a.give(1<<40, idle); n != 0 {
+		t.Errorf("%d bytes are taken from a closed loop", n)
+	}
+	if err := a.Between(func() error { return nil }); !errors.Is(err, ErrClosing) {
+		t.Errorf("between two passes of a closed loop: %v", err)
 	}
 }
