@@ -52,7 +52,7 @@ func (e *Engine) read(items []Item, readers []*reading, call readCall) {
 		e.readOutput(output, items, readers, call)
 	}
 	for k, r := range readers {
-		if r == nil || r.next != r.to || items[k].Seq.Len() < r.to || r.ended {
+		if r == nil || r.next != r.to || r.ended {
 			continue // not complete, or complete before
 		}
 		r.ended = true
