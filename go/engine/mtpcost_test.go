@@ -331,3 +331,33 @@ func TestTextsOfAStep(t *testing.T) {
 		undo()
 	}
 }
+
+// Layers that draft go on where a context was shifted: they know which token of the text is which of the sequence.
+func TestGuessesAfterAShift(t *testing.T) {
+	for name, path := range map[string]string{
+		"one layer": nextOf(t, "llama", 1), "a block": headFor(t, tiny, scripted.Head{Arch: "dflash", Inputs: []int{0, 1, 2}}),
+	} {
+		h := byHand(t, path, Config{Ctx: 64, Shift: true, MTP: true, Sequences: 2})
+		r := greedyRequest(randomIDs(h.e, 3, 40), 120)
+		r.Draft = draft.Options{Sources: 1 << h.e.mtp.source(), Max: 4}
+		k, sink := submit(t, h.Loop, r)
+		guesses, shifts := []uint64{0}, 0 // since each shift
+		for len(h.jobs) > 0 {
+			h.turn()
+			for ; shifts < k.j.usage.Shifts; shifts++ {
+				guesses = append(guesses, 0)
+			}
+			n, _ := k.j.usage.Drafted.Total()
+			guesses[shifts] = n
+		}
+		sink.wait(t)
+		if len(guesses) < 4 {
+			t.Fatalf("%s: it is shifted %d times", name, shifts)
+		}
+		for i := 1; i < len(guesses)-1; i++ {
+			if guesses[i] < guesses[i-1]+2 {
+				t.Errorf("%s: %d tokens were guessed up to shift %d, %d up to the next", name, guesses[i-1], i, guesses[i])
+			}
+		}
+	}
+}
