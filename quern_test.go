@@ -628,3 +628,57 @@ func Example() {
 	}
 	// Output: , there was a little girl named Lily. Lily lived by
 }
+
+// Answers are as likely as their tokens are; a whole answer counts its end, and the answers stand in the order of their
+// likelihood.
+func TestDecide(t *testing.T) {
+	t.Parallel()
+	m := open(t, quern.Demo)
+	first := story(1)
+	first.Prompt, first.TopLogprobs = "Once upon a", new(5)
+	top := complete(t, m, first).Tokens[0].Top
+	var answers []string
+	for _, token := range slices.Backward(top) {
+		answers = append(answers, token.Text)
+	}
+	all, err := m.Decide(t.Context(), quern.Request{Prompt: first.Prompt}, answers...)
+	if err != nil || len(all) != len(top) {
+		t.Fatalf("%+v, %v", all, err)
+	}
+	sum := 0.0
+	for i, one := range all {
+		if one.Answer != top[i].Text || one.Index != len(top)-1-i || math.Abs(one.Logprob-top[i].Logprob) > 1e-5 {
+			t.Errorf("%d: %+v, want %+v", i, one, top[i])
+		}
+		sum += one.Probability
+	}
+	if math.Abs(sum-1) > 1e-9 || all[0].Probability <= all[1].Probability {
+		t.Errorf("%+v have %v together", all, sum)
+	}
+	hi := quern.Request{Messages: []quern.Message{quern.User("Was it a cat?")}}
+	whole, err := m.Decide(t.Context(), hi, "Yes", "Yes, it was")
+	if err != nil || whole[0].Logprob >= 0 {
+		t.Errorf("%+v, %v", whole, err)
+	}
+	for name, c := range map[string]struct {
+		r       quern.Request
+		answers []string
+		kind    error
+	}{
+		"one":         {hi, []string{"a"}, quern.ErrInvalid},
+		"too many":    {hi, make([]string, quern.MaxAnswers+1), quern.ErrInvalid},
+		"empty":       {hi, []string{"a", ""}, quern.ErrInvalid},
+		"twice":       {hi, []string{"a", "a"}, quern.ErrInvalid},
+		"no text":     {quern.Request{}, []string{"a", "b"}, quern.ErrInvalid},
+		"a long text": {quern.Request{Prompt: strings.Repeat("word ", 300)}, []string{"a", "b"}, quern.ErrContextFull},
+		"a role":      {quern.Request{Messages: []quern.Message{{Role: "king"}}}, []string{"a", "b"}, quern.ErrInvalid},
+	} {
+		if got, err := m.Decide(t.Context(), c.r, c.answers...); !errors.Is(err, c.kind) || got != nil || strings.Contains(err.Error(), "\n") {
+			t.Errorf("%s: %v, %v, want %v", name, got, err, c.kind)
+		}
+	}
+	m.Close()
+	if _, err := m.Decide(t.Context(), hi, "a", "b"); !errors.Is(err, quern.ErrClosed) {
+		t.Errorf("%v, want ErrClosed", err)
+	}
+}

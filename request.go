@@ -131,41 +131,58 @@ func (m *Model) prepare(ctx context.Context, r *Request) (*prepared, error) {
 	return p, nil
 }
 
+// given refuses a request without a text, or with two.
+func (r *Request) given() error {
+	switch {
+	case len(r.Messages) > 0 && r.Prompt != "":
+		return invalid("Messages and Prompt are both given, want one of them")
+	case len(r.Messages) == 0 && r.Prompt == "":
+		return invalid("neither Messages nor Prompt is given, want one of them")
+	}
+	return nil
+}
+
 // prompt makes the tokens of a request, and what reads the answer to it.
 func (m *Model) prompt(ctx context.Context, r *Request, p *prepared) (*chat.Prompt, error) {
+	if err := r.given(); err != nil {
+		return nil, err
+	}
 	switch {
-	case (len(r.Messages) == 0) == (r.Prompt == ""):
-		if r.Prompt != "" {
-			return nil, invalid("Messages and Prompt are both given, want one of them")
-		}
-		return nil, invalid("neither Messages nor Prompt is given, want one of them")
 	case r.Prompt != "" && len(r.Tools) > 0:
 		return nil, invalid("Tools are given with Prompt, want Messages")
 	case r.Prompt != "":
 		p.text = m.tok.NewStream()
 		return nil, m.encode(p, r.Prompt, tokenizer.Options{ParseSpecial: true})
 	}
-	in, err := m.input(ctx, r)
+	prompt, err := m.render(ctx, r)
 	if err != nil {
 		return nil, err
-	}
-	prompt, err := m.template.Render(in)
-	switch {
-	case ctx.Err() != nil:
-		return nil, context.Cause(ctx)
-	case err != nil:
-		return nil, &failure{ErrInvalid, fmt.Errorf("the chat template refuses the messages: %w", err)}
 	}
 	p.reply, p.text = prompt.Reply(), m.tok.NewStream(prompt.Marks()...)
 	return &prompt, m.encode(p, prompt.Text, tokenizer.Options{ParseSpecial: true, Literal: prompt.Literal})
 }
 
+// render makes a prompt of the messages.
+func (m *Model) render(ctx context.Context, r *Request) (chat.Prompt, error) {
+	in, err := m.input(ctx, r)
+	if err != nil {
+		return chat.Prompt{}, err
+	}
+	prompt, err := m.template.Render(in)
+	switch {
+	case ctx.Err() != nil:
+		return chat.Prompt{}, context.Cause(ctx)
+	case err != nil:
+		return chat.Prompt{}, &failure{ErrInvalid, fmt.Errorf("the chat template refuses the messages: %w", err)}
+	}
+	return prompt, nil
+}
+
 // encode sets the prompt to the tokens of a text, unless they are too many by far.
 func (m *Model) encode(p *prepared, text string, o tokenizer.Options) error {
-	ctx := m.open.Engine.Ctx()
-	ids, least := m.tok.EncodeUpTo(max(2*ctx, 1), text, o)
-	if least > max(2*ctx, 1) {
-		return &engine.TooLongError{Prompt: least, Ctx: ctx, Least: true}
+	ids, err := m.reads(text, o, 0)
+	if err != nil {
+		return err
 	}
 	if p.Prompt = m.tok.Begin(ids); len(p.Prompt) == 0 {
 		return invalid("the prompt is empty, and the model has no token to begin with; give some text")

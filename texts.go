@@ -2,12 +2,12 @@ package quern
 
 import (
 	"context"
-	"errors"
 	"fmt"
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/model/nn"
+	"github.com/quern-llm/quern/go/reading"
 	"github.com/quern-llm/quern/go/rerank"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -38,7 +38,8 @@ func (m *Model) Detokenize(tokens []int32) (string, error) {
 }
 
 // Embed returns a vector of length 1 for each text, [Info.VectorSize] numbers each, pooled as the model's file says. Sparse
-// vectors, with a number for each token of the vocabulary, keep their length. Texts share passes. A text that is longer than the context is [ErrContextFull].
+// vectors, with a number for each token of the vocabulary, keep their length. Texts share passes. A text that is longer than
+// the context is [ErrContextFull].
 func (m *Model) Embed(ctx context.Context, texts ...string) ([][]float32, error) {
 	leave, err := m.enter(ctx)
 	if err != nil {
@@ -121,13 +122,7 @@ func (m *Model) scores(ctx context.Context, query string, documents []string) ([
 
 // reads returns the tokens of a text that is read, before which a prompt has so many others.
 func (m *Model) reads(text string, o tokenizer.Options, before int) ([]int32, error) {
-	ctx := m.open.Engine.Ctx()
-	most := max(2*ctx-before, ctx, 1)
-	ids, least := m.tok.EncodeUpTo(most, text, o)
-	if least > most {
-		return nil, &engine.TooLongError{Prompt: before + least, Ctx: ctx, Least: true}
-	}
-	return ids, nil
+	return reading.Encode(m.tok, m.open.Engine.Ctx(), text, o, before)
 }
 
 // text is a text as it is read.
@@ -136,71 +131,46 @@ func (m *Model) text(s string) (engine.Text, error) {
 	return engine.Text{IDs: ids}, err
 }
 
-// read evaluates n texts and pools their vectors. A few are with the loop at a time, so that texts which are generated
-// have room.
+// read evaluates n texts and pools their vectors.
 func (m *Model) read(ctx context.Context, pooling nn.Pooling, n int, text func(i int) (engine.Text, error)) ([]*engine.Embedding, error) {
-	most := max(len(m.loop.Status().Slots)/4, 1)
-	if m.open.Head.Config.BothWays {
-		most = max(len(m.loop.Status().Slots), 1)
-	}
-	done := make(chan engine.Result, n) // a Sink never blocks
-	var tickets []*engine.Ticket
-	defer func() {
-		for _, t := range tickets {
-			t.Cancel()
-		}
-	}()
 	all := make([]*engine.Embedding, n)
-	for next, running := 0, 0; next < n || running > 0; {
-		for next < n && running < most {
-			read, err := text(next)
-			if err == nil {
-				if read.IDs = m.tok.Begin(read.IDs); len(read.IDs) == 0 {
-					err = invalid("the text is empty")
-				}
-			}
-			if err == nil {
-				all[next], err = m.loop.Embedding(len(read.IDs), pooling)
-			}
-			var t *engine.Ticket
-			if err == nil {
-				_, from, _ := all[next].Reads()
-				t, err = m.loop.Submit(&engine.Request{
-					Params: generate.Params{Prompt: read.IDs, Sampling: m.sampling, TopLogprobs: -1}, Second: read.Second, Reader: all[next],
-					NoCache:  from == 0, // all of its tokens are evaluated, so the cache is of no use to it
-					Adapters: m.open.Adapters, Slot: -1, Origin: ctx, Sink: whenDone{done},
-				})
-			}
-			if busy := (*engine.BusyError)(nil); errors.As(err, &busy) && running > 0 {
-				break
-			}
-			if err != nil {
-				return nil, fmt.Errorf("text %d: %w", next, err)
-			}
-			tickets = append(tickets, t)
-			next++
-			running++
+	err := m.evaluate(ctx, n, func(i int) (*engine.Request, error) {
+		read, err := text(i)
+		if err != nil {
+			return nil, err
 		}
-		select {
-		case <-ctx.Done():
-			return nil, context.Cause(ctx)
-		case r := <-done:
-			if running--; r.Err != nil {
-				return nil, r.Err
-			}
+		if read.IDs = m.tok.Begin(read.IDs); len(read.IDs) == 0 {
+			return nil, invalid("the text is empty")
 		}
+		if all[i], err = m.loop.Embedding(len(read.IDs), pooling); err != nil {
+			return nil, err
+		}
+		_, from, _ := all[i].Reads()
+		return &engine.Request{
+			Params: generate.Params{Prompt: read.IDs}, Second: read.Second, Reader: all[i],
+			NoCache: from == 0, // all of its tokens are evaluated, so the cache is of no use to it
+		}, nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	for i, e := range all {
 		if err := e.Err(); err != nil {
-			return nil, fmt.Errorf("text %d: %w", i, err)
+			return nil, &reading.TextError{Index: i, Err: err}
 		}
 	}
 	return all, nil
 }
 
-// whenDone is the sink of a text that is only read.
-type whenDone struct{ done chan<- engine.Result }
-
-func (whenDone) Progress(engine.Progress)    {}
-func (whenDone) Token(generate.Token) bool   { return false }
-func (w whenDone) Done(result engine.Result) { w.done <- result }
+// evaluate reads n texts. A few are with the loop at a time, so that texts which are generated have room.
+func (m *Model) evaluate(ctx context.Context, n int, request func(i int) (*engine.Request, error)) error {
+	window := reading.Window(len(m.loop.Status().Slots), m.open.Head.Config.BothWays)
+	_, _, err := reading.Texts(ctx, m.loop.Submit, window, n, func(i int) (*engine.Request, error) {
+		r, err := request(i)
+		if err == nil {
+			r.Sampling, r.TopLogprobs, r.Adapters, r.Slot = m.sampling, -1, m.open.Adapters, -1
+		}
+		return r, err
+	})
+	return err
+}

@@ -26,6 +26,7 @@ var layers = []string{
 	"convert/lang generate model/arch",
 	"model",
 	"convert/family convert/internal/optest convert/quantized engine eval server/guard server/host",
+	"reading",
 	"rerank server/ask",
 	"server/answer server/catalog",
 	"server/anthropic server/llamaserver server/ollama server/openai",

@@ -309,25 +309,3 @@ func TestMemoryOfNumbers(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 }
-
-// A model of which slots are left to those that generate reads a quarter of its slots at a time, an encoder all.
-func TestWindow(t *testing.T) {
-	for slots, want := range map[int][2]int{1: {1, 1}, 4: {1, 4}, 7: {1, 7}, 8: {2, 8}, 20: {5, 20}} {
-		m := &ask.Model{Engine: slotted{slots: slots}}
-		if got := window(m); got != want[0] {
-			t.Errorf("of %d slots: %d", slots, got)
-		}
-		if m.Encoder = true; window(m) != want[1] {
-			t.Errorf("an encoder of %d slots: %d", slots, window(m))
-		}
-	}
-}
-
-type slotted struct {
-	ask.Engine
-	slots int
-}
-
-func (s slotted) Status() engine.Status {
-	return engine.Status{Slots: make([]engine.SlotStatus, s.slots)}
-}

@@ -13,6 +13,7 @@ import (
 	"github.com/quern-llm/quern/go/internal/exactmath"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model/nn"
+	"github.com/quern-llm/quern/go/reading"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -56,15 +57,6 @@ type ReadText struct {
 	noCache bool
 }
 
-// window is how many texts of a request are with the engine at a time: all that share a pass of an
-// encoder, but of other models no more than leave slots to those that generate.
-func window(m *ask.Model) int {
-	if m.Encoder {
-		return m.Slots()
-	}
-	return max(m.Slots()/4, 1)
-}
-
 // Evaluate evaluates texts until all are, an error ends one, or the client is gone. It returns how many
 // tokens they have, and how many of those the cache had.
 func (req *Request) Evaluate(o *Reads, texts []ReadText) (prompt, cached int, err error) {
@@ -80,49 +72,28 @@ func (req *Request) Evaluate(o *Reads, texts []ReadText) (prompt, cached int, er
 		return 0, 0, err
 	}
 	adapters := m.Usual(req.Adapter)
-	done := make(chan engine.Result, len(texts)) // a Sink never blocks
-	tickets := map[int]ask.Ticket{}
-	defer func() {
-		for _, t := range tickets {
-			t.Cancel()
-		}
-	}()
 	deadline := time.Time{}
 	if o.Deadline > 0 {
 		deadline = time.Now().Add(o.Deadline)
 	}
-	next, running := 0, 0
-	for next < len(texts) || running > 0 {
-		for next < len(texts) && running < window(m) {
-			t := &texts[next]
-			ticket, err := m.Engine.Submit(&engine.Request{
+	prompt, cached, err = reading.Texts(ctx, m.Engine.Submit, reading.Window(m.Slots(), m.Encoder), len(texts),
+		func(i int) (*engine.Request, error) {
+			t := &texts[i]
+			return &engine.Request{
 				Params: generate.Params{Prompt: t.Ids, Sampling: m.Sampling, TopLogprobs: -1},
 				Reader: t.Reader, Second: t.Second,
 				NoCache: t.noCache, Namespace: caller.Space, Adapters: adapters, Slot: -1, Flow: caller.Flow, Weight: caller.Weight,
-				Priority: priority,
-				Deadline: deadline, Origin: ctx, Sink: readSink{done},
-			})
-			var busy *engine.BusyError
-			if errors.As(err, &busy) && running > 0 {
-				break // others are in the queue: what runs of this one makes room
-			}
-			if err != nil {
-				return 0, 0, WrapAPI(len(texts) > 1, next, err)
-			}
-			tickets[next] = ticket
-			next++
-			running++
-		}
-		select {
-		case <-ctx.Done():
-			return 0, 0, reply.ErrGone
-		case r := <-done:
-			if running--; r.Err != nil {
-				return 0, 0, r.Err
-			}
-			prompt += r.PromptTokens
-			cached += r.CachedTokens
-		}
+				Priority: priority, Deadline: deadline,
+			}, nil
+		})
+	var one *reading.TextError
+	switch {
+	case errors.As(err, &one):
+		return 0, 0, WrapAPI(len(texts) > 1, one.Index, one.Err)
+	case ctx.Err() != nil && err != nil:
+		return 0, 0, reply.ErrGone
+	case err != nil:
+		return 0, 0, err
 	}
 	req.host.Note(req.HTTP, map[string]any{"model": m.Name, "prompt_tokens": prompt, "cached_tokens": cached})
 	return prompt, cached, nil
@@ -140,15 +111,6 @@ func WrapAPI(several bool, i int, err error) error {
 	}
 	return err
 }
-
-// readSink is the Sink of a text that is read.
-type readSink struct{ done chan<- engine.Result }
-
-func (s readSink) Progress(engine.Progress) {}
-
-func (s readSink) Token(generate.Token) bool { return false }
-
-func (s readSink) Done(r engine.Result) { s.done <- r }
 
 // numberBytes is the memory of a number of an answer: as it is, and encoded.
 const numberBytes = slack * (4 + 24)

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/reading"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 	"github.com/quern-llm/quern/go/tokenizer"
@@ -272,13 +272,5 @@ func PromptField(p *Prompts) field.Field {
 // Encode returns the tokens of a text. before is how many tokens precede it in the prompt. A text that is much too long
 // for the context is not encoded: the error says how many tokens it has at least.
 func (m *Model) Encode(text string, o tokenizer.Options, before int) ([]int32, error) {
-	most := max(countedContexts*m.Ctx-before, m.Ctx, 1)
-	ids, least := m.Tokenizer.EncodeUpTo(most, text, o)
-	if least > most {
-		return nil, &engine.TooLongError{Prompt: before + least, Ctx: m.Ctx, Least: true}
-	}
-	return ids, nil
+	return reading.Encode(m.Tokenizer, m.Ctx, text, o, before)
 }
-
-// countedContexts is how many contexts of tokens are counted exactly, for clients that shorten what is too long.
-const countedContexts = 4

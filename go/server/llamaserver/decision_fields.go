@@ -3,63 +3,9 @@ package llamaserver
 import (
 	"errors"
 	"fmt"
-	"math"
 
-	"github.com/quern-llm/quern/go/internal/exactmath"
-	"github.com/quern-llm/quern/go/model/nn"
-	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/server/field"
 )
-
-// A branch is a choice behind its stem: tokens, and the Reader of their log-probabilities.
-type branch struct {
-	ids   []int32
-	from  int // the first that is not of the stem
-	stops []int32
-	sum   float64
-
-	overflows bool // the model's numbers were not finite
-}
-
-// Reads implements engine.Reader: a row says what comes after its token.
-func (b *branch) Reads() (output string, from, to int) {
-	to = len(b.ids) - 1
-	if b.stops != nil {
-		to++
-	}
-	return nn.Logits, b.from - 1, to
-}
-
-// Read implements engine.Reader.
-func (b *branch) Read(i int, row []float32) {
-	logprob := func(id int32) float64 {
-		own, _ := sample.Logprobs(row, id, 0)
-		if math.IsInf(float64(own.Value), -1) { // the token is ruled out, or all are
-			_, top := sample.Logprobs(row, id, 1)
-			b.overflows = b.overflows || len(top) == 0
-		}
-		b.overflows = b.overflows || !(row[id] <= math.MaxFloat32)
-		return float64(own.Value)
-	}
-	if i+1 < len(b.ids) {
-		b.sum += logprob(b.ids[i+1])
-		return
-	}
-	p := 0.0
-	for _, id := range b.stops {
-		if l := logprob(id); l > -700 {
-			p += exactmath.Pow(math.E, l)
-		}
-	}
-	if p == 0 {
-		b.sum = math.Inf(-1)
-		return
-	}
-	b.sum += exactmath.Log(p)
-}
-
-// End implements engine.Reader.
-func (b *branch) End(func(output string, given []float32) []float32) {}
 
 // choices are texts that can be told apart.
 type choices []string

@@ -3,13 +3,12 @@ package llamaserver
 import (
 	"context"
 	"errors"
-	"fmt"
 	"math"
 	"slices"
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/engine"
-	"github.com/quern-llm/quern/go/internal/exactmath"
+	"github.com/quern-llm/quern/go/reading"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
@@ -103,12 +102,6 @@ type question struct {
 	choices      choices
 }
 
-// A stem is what the choices of a question go on from, and they as branches.
-type stem struct {
-	ids      []int32 // the tokens that all begin with, less one, for its logits
-	branches []*branch
-}
-
 func (s *API) decide(req *answer.Request) error {
 	m := req.Model
 	q := newDecisionQuery(m)
@@ -133,18 +126,16 @@ func (s *API) decide(req *answer.Request) error {
 	if err != nil {
 		return err
 	}
-	for _, stem := range stems {
-		if slices.ContainsFunc(stem.branches, func(b *branch) bool { return b.overflows }) {
-			return answer.Overflow(engine.ErrOverflow)
-		}
+	if slices.ContainsFunc(stems, (*reading.Stem).Overflows) {
+		return answer.Overflow(engine.ErrOverflow)
 	}
 	a := decisionAnswer{ID: "dec-" + answer.NewID(), Object: "decision", Model: m.Name, Usage: used}
 	for i, one := range asked {
-		var prior []*branch
+		var prior *reading.Stem
 		if q.prior != nil {
-			prior = stems[len(asked)+i].branches
+			prior = stems[len(asked)+i]
 		}
-		a.Decisions = append(a.Decisions, q.result(one, stems[i].branches, prior))
+		a.Decisions = append(a.Decisions, q.result(one, stems[i], prior))
 	}
 	req.Send(a)
 	return nil
@@ -185,19 +176,19 @@ func (q *decisionQuery) asked() ([]question, error) {
 // stems returns those of the questions, and then of their priors. Their tokens are added to `held`.
 func (q *decisionQuery) stems(
 	ctx context.Context, m *ask.Model, asked []question, held *answer.TokenStore,
-) ([]stem, error) {
+) ([]*reading.Stem, error) {
 	contexts := []*string{nil}
 	if q.prior != nil {
 		contexts = append(contexts, q.prior)
 	}
-	var all []stem
+	var all []*reading.Stem
 	for _, instead := range contexts {
 		for i, one := range asked {
 			before, err := q.context(ctx, m, one.prompt, instead)
 			if err != nil {
 				return nil, err
 			}
-			st, err := stemOf(m, ctx, before, one.choices, q.ends.On, held)
+			st, err := stemOf(ctx, m, before, one.choices, q.ends.On, held)
 			var long *engine.TooLongError
 			var api *reply.Error
 			switch {
@@ -242,86 +233,31 @@ func (q *decisionQuery) context(
 	return c.Render(ctx, m)
 }
 
-// stemOf returns the tokens of the text before them with each of the choices behind it. The end of the text may
-// be spelled by another token there: the stem is what all of them and the text alone begin
-// with, and branches have the rest of the text and the choice. A text or a choice that held refuses
-// is the last that is encoded.
+// stemOf returns the choices behind a text. A text or a choice that held refuses is the last that is encoded.
 func stemOf(
-	m *ask.Model, ctx context.Context, before chat.Prompt, choices choices, ends bool, held *answer.TokenStore,
-) (stem, error) {
-	encode := func(text string) ([]int32, error) {
+	ctx context.Context, m *ask.Model, before chat.Prompt, choices choices, ends bool, held *answer.TokenStore,
+) (*reading.Stem, error) {
+	st, err := reading.NewStem(ctx, m.Tokenizer, before.Text, choices, ends, func(text string) ([]int32, error) {
 		ids, err := m.Encode(text, tokenizer.Options{ParseSpecial: true, Literal: before.Literal}, 0)
 		if err != nil {
 			return nil, err
 		}
-		if eos, ok := m.Tokenizer.EOS(); ok && m.Tokenizer.AddEOS() && len(ids) > 0 && ids[len(ids)-1] == eos {
-			ids = ids[:len(ids)-1]
-		}
-		ids = m.Tokenizer.Begin(ids)
 		return ids, held.Add(ids)
+	})
+	if ctx.Err() != nil {
+		return nil, reply.ErrGone
 	}
-	common, err := encode(before.Text)
-	if err != nil {
-		return stem{}, err
-	}
-	whole := make([][]int32, len(choices))
-	for i, choice := range choices {
-		if ctx.Err() != nil {
-			return stem{}, reply.ErrGone
-		}
-		if whole[i], err = encode(before.Text + choice); err != nil {
-			return stem{}, err
-		}
-		common = shared(common, whole[i])
-	}
-	if len(common) == 0 {
-		return stem{}, fmt.Errorf("no token of the prompt stays the same with each choice behind it, want a longer prompt")
-	}
-	s := stem{ids: common[:len(common)-1]}
-	for _, ids := range whole {
-		b := &branch{ids: ids, from: len(common)}
-		if len(ids) == len(common) {
-			return stem{}, fmt.Errorf("a choice adds no token to the prompt")
-		}
-		if ends {
-			b.stops = m.Tokenizer.EOG()
-		}
-		s.branches = append(s.branches, b)
-	}
-	return s, nil
+	return st, err
 }
 
-// shared returns what two lists of tokens begin with.
-func shared(a, b []int32) []int32 {
-	n := 0
-	for n < min(len(a), len(b)) && a[n] == b[n] {
-		n++
-	}
-	return a[:n]
-}
-
-// evaluate reads the branches. What all have in common is evaluated first, then what those of a question
-// have, then the branches: each stage finds the one before in the cache, so that no token is evaluated twice.
-func (s *API) evaluate(req *answer.Request, o *answer.Reads, stems []stem) (decisionUsage, error) {
-	trunk := stems[0].ids
-	var questions, branches []answer.ReadText
-	for _, st := range stems {
-		trunk = shared(trunk, st.ids)
-	}
-	for _, st := range stems {
-		if len(st.ids) > len(trunk) {
-			questions = append(questions, answer.ReadText{Ids: st.ids})
-		}
-		for _, b := range st.branches {
-			branches = append(branches, answer.ReadText{Ids: b.ids, Reader: b})
-		}
-	}
+// evaluate reads the branches, a stage after the other.
+func (s *API) evaluate(req *answer.Request, o *answer.Reads, stems []*reading.Stem) (decisionUsage, error) {
 	var used decisionUsage
-	stages := [][]answer.ReadText{questions, branches}
-	if len(trunk) > 0 && len(questions) != 1 {
-		stages = slices.Insert(stages, 0, []answer.ReadText{{Ids: trunk}})
-	}
-	for i, texts := range stages {
+	for i, stage := range reading.Stages(stems) {
+		texts := make([]answer.ReadText, len(stage))
+		for k, t := range stage {
+			texts[k] = answer.ReadText{Ids: t.IDs, Reader: t.Reader}
+		}
 		prompt, cached, err := req.Evaluate(o, texts)
 		if err != nil {
 			return used, err
@@ -335,44 +271,26 @@ func (s *API) evaluate(req *answer.Request, o *answer.Reads, stems []stem) (deci
 }
 
 // result compares the branches of a question.
-func (q *decisionQuery) result(asked question, branches, prior []*branch) decision {
+func (q *decisionQuery) result(asked question, st, prior *reading.Stem) decision {
 	d := decision{Name: asked.name}
-	scores := make([]float64, len(branches))
-	for i, b := range branches {
-		r := choiceResult{Text: asked.choices[i], Logprob: b.sum, Tokens: len(b.ids) - b.from}
-		scores[i] = b.sum
-		if prior != nil {
-			r.Prior = &prior[i].sum
-			scores[i] -= prior[i].sum
+	var per func(i, tokens int) float64
+	switch q.normalize {
+	case "tokens":
+		per = func(_, tokens int) float64 { return float64(tokens) }
+	case "bytes":
+		per = func(i, _ int) float64 { return float64(len(asked.choices[i])) }
+	}
+	var base []reading.Likelihood
+	if prior != nil {
+		base = prior.Compare(nil, nil)
+	}
+	for i, one := range st.Compare(prior, per) {
+		r := choiceResult{Text: asked.choices[i], Probability: one.Probability, Logprob: one.Logprob, Tokens: one.Tokens}
+		if base != nil {
+			r.Prior = &base[i].Logprob
 		}
-		switch q.normalize {
-		case "tokens":
-			scores[i] /= float64(r.Tokens)
-		case "bytes":
-			scores[i] /= float64(len(r.Text))
-		}
+		r.finite()
 		d.Choices = append(d.Choices, r)
-	}
-	best := slices.Max(scores)
-	if math.IsInf(best, 0) || math.IsNaN(best) { // none can come
-		best = 0
-	}
-	total := 0.0
-	for i, score := range scores {
-		p := 0.0
-		if score > math.Inf(-1) {
-			p = exactmath.Pow(math.E, max(score-best, -700))
-		}
-		d.Choices[i].Probability = p
-		total += p
-	}
-	for i := range d.Choices {
-		if total > 0 {
-			d.Choices[i].Probability /= total
-		}
-		d.Choices[i].finite()
-	}
-	for i, r := range d.Choices {
 		if r.Probability > d.Choices[d.Index].Probability {
 			d.Index = i
 		}

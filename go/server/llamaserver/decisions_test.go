@@ -11,7 +11,6 @@ import (
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/internal/fake"
-	"github.com/quern-llm/quern/go/server/llamaserver"
 )
 
 func decide(t *testing.T, s *fake.Site, body string) decisions {
@@ -39,7 +38,7 @@ func TestDecisions(t *testing.T) {
 		common := s.Tokens(prompt)
 		for _, c := range choices {
 			whole = append(whole, s.Tokens(prompt+c))
-			common = llamaserver.Shared(common, whole[len(whole)-1])
+			common = sharedTokens(common, whole[len(whole)-1])
 		}
 		total := 0.0
 		for i, ids := range whole {
@@ -202,4 +201,13 @@ func TestPriorsOfConversations(t *testing.T) {
 	if p.Data[0].Arch.Output[0] != "embeddings" || p.Models[0].Capabilities[0] != "embedding" {
 		t.Errorf("%+v", p)
 	}
+}
+
+// sharedTokens returns what two lists of tokens begin with.
+func sharedTokens(a, b []int32) []int32 {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return a[:n]
 }

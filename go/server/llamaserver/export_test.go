@@ -1,8 +1,4 @@
 package llamaserver
 
 // What tests call.
-var (
-	Shared = shared
-)
-
 const MaxBranches = maxBranches

@@ -1,0 +1,203 @@
+package reading
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/internal/exactmath"
+	"github.com/quern-llm/quern/go/model/nn"
+	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/tokenizer"
+)
+
+// A Text is tokens with their Reader; nil: they are evaluated for those that begin with them.
+type Text struct {
+	IDs    []int32
+	Reader engine.Reader
+}
+
+// A Stem is what the choices of a question go on from, and they as branches.
+type Stem struct {
+	ids      []int32 // the tokens that all begin with, less one, for its logits
+	branches []*branch
+}
+
+// NewStem returns the tokens of a text with each of the choices behind it. The end of the text may be spelled by another
+// token there: the stem is what all of them and the text alone begin with, and branches have the rest of the text and the
+// choice. If ends, a choice counts as all that follows the text. encode returns the tokens of a text; its first error ends
+// all.
+func NewStem(
+	ctx context.Context, tok *tokenizer.Tokenizer, text string, choices []string, ends bool,
+	encode func(text string) ([]int32, error),
+) (*Stem, error) {
+	open := func(text string) ([]int32, error) {
+		ids, err := encode(text)
+		if err != nil {
+			return nil, err
+		}
+		if eos, ok := tok.EOS(); ok && tok.AddEOS() && len(ids) > 0 && ids[len(ids)-1] == eos {
+			ids = ids[:len(ids)-1]
+		}
+		return tok.Begin(ids), nil
+	}
+	common, err := open(text)
+	if err != nil {
+		return nil, err
+	}
+	whole := make([][]int32, len(choices))
+	for i, choice := range choices {
+		if ctx.Err() != nil {
+			return nil, context.Cause(ctx)
+		}
+		if whole[i], err = open(text + choice); err != nil {
+			return nil, err
+		}
+		common = shared(common, whole[i])
+	}
+	if len(common) == 0 {
+		return nil, errors.New("no token of the prompt stays the same with each choice behind it, want a longer prompt")
+	}
+	s := &Stem{ids: common[:len(common)-1]}
+	for _, ids := range whole {
+		b := &branch{ids: ids, from: len(common)}
+		if len(ids) == len(common) {
+			return nil, errors.New("a choice adds no token to the prompt")
+		}
+		if ends {
+			b.stops = tok.EOG()
+		}
+		s.branches = append(s.branches, b)
+	}
+	return s, nil
+}
+
+// shared returns what two lists of tokens begin with.
+func shared(a, b []int32) []int32 {
+	n := 0
+	for n < min(len(a), len(b)) && a[n] == b[n] {
+		n++
+	}
+	return a[:n]
+}
+
+// Stages returns the texts that are evaluated for stems, one stage after the other. What all have in common is evaluated
+// first, then what those of a question have, then the branches: each stage finds the one before in the cache, so that no
+// token is evaluated twice.
+func Stages(stems []*Stem) [][]Text {
+	trunk := stems[0].ids
+	var questions, branches []Text
+	for _, st := range stems {
+		trunk = shared(trunk, st.ids)
+	}
+	for _, st := range stems {
+		if len(st.ids) > len(trunk) {
+			questions = append(questions, Text{IDs: st.ids})
+		}
+		for _, b := range st.branches {
+			branches = append(branches, Text{b.ids, b})
+		}
+	}
+	stages := [][]Text{questions, branches}
+	if len(trunk) > 0 && len(questions) != 1 {
+		stages = slices.Insert(stages, 0, []Text{{IDs: trunk}})
+	}
+	return stages
+}
+
+// Overflows reports whether the model's numbers were not finite.
+func (s *Stem) Overflows() bool {
+	return slices.ContainsFunc(s.branches, func(b *branch) bool { return b.overflows })
+}
+
+// A Likelihood is how likely a choice is.
+type Likelihood struct {
+	Probability float64 // among the choices
+	Logprob     float64 // of its tokens; -Inf: it cannot come
+	Tokens      int
+}
+
+// Compare returns how likely the choices of an evaluated stem are. What they owe to another one with the same choices is
+// taken off, unless prior is nil; per, unless it is nil, returns what the logarithm of a choice is divided by.
+func (s *Stem) Compare(prior *Stem, per func(i, tokens int) float64) []Likelihood {
+	all, scores := make([]Likelihood, len(s.branches)), make([]float64, len(s.branches))
+	for i, b := range s.branches {
+		all[i] = Likelihood{Logprob: b.sum, Tokens: len(b.ids) - b.from}
+		scores[i] = b.sum
+		if prior != nil {
+			scores[i] -= prior.branches[i].sum
+		}
+		if per != nil {
+			scores[i] /= per(i, all[i].Tokens)
+		}
+	}
+	best := slices.Max(scores)
+	if math.IsInf(best, 0) || math.IsNaN(best) { // none can come
+		best = 0
+	}
+	total := 0.0
+	for i, score := range scores {
+		if score > math.Inf(-1) {
+			all[i].Probability = exactmath.Pow(math.E, max(score-best, -700))
+		}
+		total += all[i].Probability
+	}
+	if total > 0 {
+		for i := range all {
+			all[i].Probability /= total
+		}
+	}
+	return all
+}
+
+// A branch is a choice behind its stem: tokens, and the Reader of their log-probabilities.
+type branch struct {
+	ids   []int32
+	from  int // the first that is not of the stem
+	stops []int32
+	sum   float64
+
+	overflows bool // the model's numbers were not finite
+}
+
+// Reads implements engine.Reader: a row says what comes after its token.
+func (b *branch) Reads() (output string, from, to int) {
+	to = len(b.ids) - 1
+	if b.stops != nil {
+		to++
+	}
+	return nn.Logits, b.from - 1, to
+}
+
+// Read implements engine.Reader.
+func (b *branch) Read(i int, row []float32) {
+	logprob := func(id int32) float64 {
+		own, _ := sample.Logprobs(row, id, 0)
+		if math.IsInf(float64(own.Value), -1) { // the token is ruled out, or all are
+			_, top := sample.Logprobs(row, id, 1)
+			b.overflows = b.overflows || len(top) == 0
+		}
+		b.overflows = b.overflows || !(row[id] <= math.MaxFloat32)
+		return float64(own.Value)
+	}
+	if i+1 < len(b.ids) {
+		b.sum += logprob(b.ids[i+1])
+		return
+	}
+	p := 0.0
+	for _, id := range b.stops {
+		if l := logprob(id); l > -700 {
+			p += exactmath.Pow(math.E, l)
+		}
+	}
+	if p == 0 {
+		b.sum = math.Inf(-1)
+		return
+	}
+	b.sum += exactmath.Log(p)
+}
+
+// End implements engine.Reader.
+func (b *branch) End(func(output string, given []float32) []float32) {}
