@@ -239,3 +239,21 @@ func TestDistinctTexts(t *testing.T) {
 		}
 	}
 }
+
+// A value that is written is no other from the first byte on by which it differs: a name by that of no member, or of one
+// that has come.
+func TestCursorNames(t *testing.T) {
+	v := parseJSON([]byte(`{"foo":1,"fox":2,"\u0061b":3}`))
+	for text, want := range map[string]bool{
+		`{"f`: true, `{"fo`: true, `{"fox`: true, `{"foxe`: false, `{"b`: false, `{"ab`: true, `{"\u0061`: true, `{"\u0062b`: true, `{"\u0062b"`: false,
+		`{"fox":2,"fo`: true, `{"fox":2,"fox`: false, `{"fox":2,"foo":1,"f`: false, `{"fox":2,"foo":1,"`: true, `{ "foo" :1.0, "ab":3,"fox":2}`: true,
+	} {
+		c, is := cursor{v: v}, true
+		for i := 0; i < len(text) && is; i++ {
+			c, is = c.after(text[i])
+		}
+		if is != want {
+			t.Errorf("%s: %v, want %v", text, is, want)
+		}
+	}
+}

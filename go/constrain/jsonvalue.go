@@ -2,6 +2,7 @@ package constrain
 
 import (
 	"bytes"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf16"
@@ -266,7 +267,7 @@ func (c cursor) after(b byte) (cursor, bool) {
 			return c.name()
 		}
 		c.text += string([]byte{b})
-		return c, true
+		return c, c.mayName()
 	}
 	if isSpace(b) {
 		return c, true
@@ -345,6 +346,20 @@ func (c cursor) inString(b byte) (cursor, bool) {
 	c.at += len(says)
 	c.text = ""
 	return c, true
+}
+
+// mayName reports whether a name that has begun may be that of a member which has not come. With an escape it is compared
+// at its end.
+func (c *cursor) mayName() bool {
+	if strings.Contains(c.text, `\`) {
+		return true
+	}
+	for i, n := range c.v.names {
+		if strings.HasPrefix(n, c.text) && !slices.Contains(c.had, int32(i)) {
+			return true
+		}
+	}
+	return false
 }
 
 // name returns the cursor after a name.
