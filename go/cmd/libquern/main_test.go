@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern"
+	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/internal/querntest"
 )
 
 // A request becomes what the Go package has.
@@ -164,5 +166,73 @@ func TestCodes(t *testing.T) {
 		if got := codeOf(err); got != code {
 			t.Errorf("%v has the code %d, want %d", err, got, code)
 		}
+	}
+}
+
+// An agent in JSON: what comes out, a message of the assistant with a call, goes in with the result of the tool.
+func TestTools(t *testing.T) {
+	t.Parallel()
+	m := &model{opened: querntest.Agent(t, `{"city": "Rome"}`, `{"celsius": 21}`), calls: map[*call]int64{}}
+	m.opening = begin(context.Background(), 0, func(context.Context, *call) error { return nil })
+	var h handles
+	messages := []string{`{"role": "user", "content": "How warm is it in Rome?"}`}
+	for round, want := range []string{"weather", "convert", ""} {
+		r, err := readRequest(`{"messages": [` + strings.Join(messages, ",") + `], "tools": [
+			{"type": "function", "function": {"name": "weather", "parameters":
+				{"type": "object", "properties": {"city": {"type": "string"}}}}},
+			{"type": "function", "function": {"name": "convert", "parameters":
+				{"type": "object", "properties": {"celsius": {"type": "number"}}}}}]}`)
+		if err != nil {
+			t.Fatal(err)
+		}
+		handle, err := h.chat(m, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := h.call(handle)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var last struct {
+			Type         string
+			ToolCall     *chat.ToolCall `json:"tool_call"`
+			Message      json.RawMessage
+			FinishReason string `json:"finish_reason"`
+		}
+		var called []chat.ToolCall
+		for {
+			event, err := c.next(-1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if event == nil {
+				break
+			}
+			last.ToolCall = nil
+			if err := json.Unmarshal(event, &last); err != nil {
+				t.Fatalf("%s: %v", event, err)
+			}
+			if last.ToolCall != nil {
+				called = append(called, *last.ToolCall)
+			}
+		}
+		messages = append(messages, string(last.Message))
+		if want == "" {
+			if len(called) > 0 || last.FinishReason != "stop" || !strings.Contains(string(last.Message), querntest.Answer) {
+				t.Errorf("round %d: %v, %s: %s", round, called, last.FinishReason, last.Message)
+			}
+			break
+		}
+		if len(called) != 1 || called[0].Function.Name != want || last.FinishReason != "tool_calls" {
+			t.Fatalf("round %d: %v, %s: %s", round, called, last.FinishReason, last.Message)
+		}
+		result, err := json.Marshal(map[string]string{
+			"role": "tool", "tool_call_id": called[0].ID,
+			"content": map[string]string{"weather": querntest.Celsius, "convert": querntest.Fahrenheit}[want],
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		messages = append(messages, string(result))
 	}
 }
