@@ -125,6 +125,10 @@ var preTokenizers = []*preTokenizer{
 		stages:  []finder{at(llama3Words)},
 	},
 	{
+		name:   "nanochat",
+		stages: []finder{at(nanochatWords)},
+	},
+	{
 		name:    "hunyuan",
 		aliases: []string{"bailingmoe", "bailingmoe2", "llada-moe", "stablelm2", "solar-open", "grok-2"},
 		stages:  []finder{at(qwen2Words)},

@@ -231,3 +231,15 @@ func names() (names []string) {
 type fields map[string]any
 
 func (f fields) Value(key string) (any, bool) { v, ok := f[key]; return v, ok }
+
+// Expressions that tokenizer.json spells otherwise are found: of GPT-4, whose tokenizers are many, and of nanochat.
+func TestSpellings(t *testing.T) {
+	t.Parallel()
+	for digits, want := range map[string]string{"1,2": "nanochat", "1,3": "llama-bpe"} {
+		pattern := `'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}{` + digits +
+			`}| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+`
+		if name, ok := PreTokenizerOf([]string{pattern}, true, false); !ok || name != want {
+			t.Errorf("numbers of %s digits: %q, want %q", digits, name, want)
+		}
+	}
+}

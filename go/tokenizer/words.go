@@ -139,6 +139,9 @@ func gpt2Words(s string, i int) int {
 //	 ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+
 func llama3Words(s string, i int) int { return llamaWords(s, i, 3, newline) }
 
+// nanochatWords is llama3Words with numbers of one or two digits.
+func nanochatWords(s string, i int) int { return llamaWords(s, i, 2, newline) }
+
 // powersOfTwo cuts a piece of white space without line breaks into parts of up to 512 characters:
 //
 //	\s{512}(?!\S)|\s{256}(?!\S)|\s{128}(?!\S)|\s{64}(?!\S)|\s{32}(?!\S)|\s{16}(?!\S)|\s{8}(?!\S)|\s{4}(?!\S)|\s{1,2}(?!\S)|\s{1}

@@ -255,12 +255,12 @@ func (v *Vocabulary) unigram(prefix, oneSpace bool, charsmap []byte) {
 // linesAndRuns is how transformers 5 makes one space of a run of them, and of a tab or the end of a line.
 const linesAndRuns = `\s{2,}|[\n\r\t]`
 
-// spacesForLines returns SentencePiece's map of characters for a tab and for the ends of lines, which become spaces: a
+// spacesForLines returns SentencePiece's map of characters for tabs and for the ends of lines, which become spaces: a
 // double array whose first unit has a child at each of these bytes, which all end at the last unit, and the text.
 func spacesForLines() []byte {
 	const ends, label, last = 1 << 8, 10, 16
 	var units [last + 1]uint32
-	for _, c := range []uint32{'\t', '\n', '\r'} {
+	for _, c := range []uint32{'\t', '\n', '\v', '\f', '\r'} {
 		units[c] = c | ends | (c^last)<<label
 	}
 	units[last] = 1 << 31
@@ -321,6 +321,9 @@ func (v *Vocabulary) readUnigram(f *tokenizerFile) error {
 	})
 	prefix := true
 	each(f.PreTokenizer, "pretokenizers", func(n map[string]any) {
+		if n["type"] == "WhitespaceSplit" && charsmap == nil {
+			charsmap = spacesForLines()
+		}
 		if b, ok := n["add_prefix_space"].(bool); ok {
 			prefix = b
 		}

@@ -143,7 +143,11 @@ func (v *Vocabulary) frame(f *tokenizerFile, name map[string]string) {
 				}
 				v.SetAdd("bos", first == name["bos"] || first == name["cls"])
 			}
-			if last := specialOf(single[len(single)-1]); last != "" {
+			last := specialOf(single[len(single)-1])
+			if before := specialOf(single[len(single)-2]); last != "" && before != "" && before == name["eos"] {
+				last = before // and behind it the token of a language, which is part of the prompt
+			}
+			if last != "" {
 				if name["eos"] != "" && last != name["eos"] && name["eot"] == "" {
 					name["eot"] = name["eos"]
 				}

@@ -101,6 +101,11 @@ func Read(dir, arch, pre string, limit int, model *hf.Config) (*Vocabulary, erro
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
+	if file == nil && hf.Exists(dir, mergesName) && hf.Exists(dir, "vocab.json") {
+		if file, err = readMerges(dir, settings); err != nil {
+			return nil, err
+		}
+	}
 	if arch == "deberta" {
 		settings.Want("do_lower_case", "false")
 		settings.Want("split_by_punct", "false")
@@ -143,7 +148,7 @@ func Read(dir, arch, pre string, limit int, model *hf.Config) (*Vocabulary, erro
 	case file == nil && hf.Exists(dir, "vocab.txt"):
 		err = v.readWords(filepath.Join(dir, "vocab.txt"))
 	case file == nil:
-		err = fmt.Errorf("%s has no tokenizer.json, tokenizer.model, tekken.json, *.tiktoken or vocab.txt; save the tokenizer with save_pretrained, which writes one", dir)
+		err = fmt.Errorf("%s has no tokenizer.json, tokenizer.model, tekken.json, *.tiktoken, vocab.txt or vocab.json with merges.txt; save the tokenizer with save_pretrained, which writes one", dir)
 	case file.Model.Type == "WordPiece":
 		err = from(path, v.readWordPiece(file))
 	case file.Model.Type == "Unigram":

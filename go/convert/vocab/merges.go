@@ -1,0 +1,59 @@
+package vocab
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+
+	"github.com/quern-llm/quern/go/convert/hf"
+	"github.com/quern-llm/quern/go/safetensors"
+)
+
+// mergesName is the file of merges beside vocab.json.
+const mergesName = "merges.txt"
+
+// readMerges reads byte-level BPE as GPT-2 published it, in two files: vocab.json has the tokens with their numbers, and
+// merges.txt a merge in each line. Text is cut as GPT-2 does. Tokens that tokenizer_config.json names are special.
+func readMerges(dir string, settings *hf.Config) (*tokenizerFile, error) {
+	f := &tokenizerFile{PreTokenizer: map[string]any{"type": "ByteLevel"}}
+	f.Model.Type = "BPE"
+	var vocab map[string]any
+	if err := hf.ReadJSON(filepath.Join(dir, "vocab.json"), &vocab); err != nil {
+		return nil, err
+	}
+	f.Model.Vocab = vocab
+	path := filepath.Join(dir, mergesName)
+	text, err := safetensors.ReadText(path)
+	if err != nil {
+		return nil, err
+	}
+	for line := range bytes.Lines(text) {
+		line = bytes.TrimRight(line, "\r\n")
+		if len(line) == 0 || len(f.Model.Merges) == 0 && bytes.HasPrefix(line, []byte("#version")) {
+			continue
+		}
+		if bytes.Count(line, []byte(" ")) != 1 {
+			return nil, fmt.Errorf("%s: %.60q, want two parts of a token", path, line)
+		}
+		if len(f.Model.Merges) == MaxTokens {
+			return nil, fmt.Errorf("%s: more than %d merges", path, MaxTokens)
+		}
+		f.Model.Merges = append(f.Model.Merges, string(line))
+	}
+	special := map[string]bool{}
+	for _, k := range kinds {
+		switch t := settings.Value(k.name + "_token").(type) {
+		case string:
+			special[t] = true
+		case map[string]any:
+			name, _ := t["content"].(string)
+			special[name] = true
+		}
+	}
+	for text := range special {
+		if id, ok := hf.AsCount(vocab[text]); ok && text != "" {
+			f.Added = append(f.Added, addedToken{ID: id, Content: text, Special: true})
+		}
+	}
+	return f, nil
+}

@@ -1,0 +1,55 @@
+package vocab
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/quern-llm/quern/go/tokenizer"
+)
+
+// Byte-level BPE in GPT-2's two files has the merges in their order, and the special tokens that tokenizer_config.json names.
+func TestMerges(t *testing.T) {
+	files := map[string]string{
+		"vocab.json":            `{"</s>": 0, "<pad>": 1, "a": 2, "b": 3, "Ġ": 4, "ab": 5, "Ġab": 6, "c": 7}`,
+		"merges.txt":            "#version: 0.2\na b\nĠ ab\n",
+		"tokenizer_config.json": `{"bos_token": {"content": "</s>"}, "eos_token": "</s>", "pad_token": "<pad>", "add_bos_token": true}`,
+	}
+	v, err := readOf(t, "opt", 8, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tok := must(tokenizer.New(keys(v.Keys())))
+	for text, want := range map[string][]int32{"ab ab": {0, 5, 6}, "</s>cab": {0, 0, 7, 5}, " a": {0, 4, 2}} {
+		if got := tok.Encode(text, tokenizer.Options{ParseSpecial: true}); !slices.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+	for name, text := range map[string]string{"vocab.json": `{"a": "b"}`, "merges.txt": "a b c\n"} {
+		other := map[string]string{"vocab.json": files["vocab.json"], "merges.txt": files["merges.txt"], name: text}
+		_, err := readOf(t, "opt", 8, other)
+		refused(t, name, err, map[string]string{"vocab.json": "model.vocab", "merges.txt": "merges.txt"}[name])
+	}
+}
+
+// The token of a language behind the end of a text, as tokenizer.json of mBART has it, is part of the prompt. All white space
+// parts words.
+func TestTokensOfLanguages(t *testing.T) {
+	v, err := readOf(t, "mbart", 8, map[string]string{"tokenizer.json": `{
+		"added_tokens": [{"id": 0, "content": "<s>", "special": true}, {"id": 2, "content": "</s>", "special": true},
+			{"id": 7, "content": "en_XX", "special": true}],
+		"pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, {"type": "Metaspace", "prepend_scheme": "always"}]},
+		"post_processor": {"type": "TemplateProcessing", "single": [{"Sequence": {"id": "A"}}, {"SpecialToken": {"id": "</s>"}},
+			{"SpecialToken": {"id": "en_XX"}}]},
+		"model": {"type": "Unigram", "unk_id": 3, "vocab": [["<s>", 0], ["<pad>", 0], ["</s>", 0], ["<unk>", 0], ["▁a", -1], ["▁", -2], ["b", -3], ["en_XX", 0]]}}`,
+		"tokenizer_config.json": `{"bos_token": "<s>", "eos_token": "</s>"}`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	v.SetAdd("bos", false)
+	tok := must(tokenizer.New(keys(v.Keys())))
+	for text, want := range map[string][]int32{"a": {4, 2}, "a\ta\n b\v\fa": {4, 4, 5, 6, 4, 2}, "a</s>en_XX": {4, 2, 7, 2}} {
+		if got := tok.Encode(text, tokenizer.Options{ParseSpecial: true}); !slices.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
