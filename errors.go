@@ -24,7 +24,7 @@ var (
 // A failure is an error of one of the kinds.
 type failure struct{ kind, cause error }
 
-func (f *failure) Error() string        { return f.cause.Error() }
+func (f *failure) Error() string        { return inOptions.Replace(f.cause.Error()) }
 func (f *failure) Is(target error) bool { return target == f.kind }
 func (f *failure) Unwrap() error        { return f.cause }
 
@@ -52,6 +52,9 @@ func classify(err, usual error) error {
 		fit   *engine.FitError
 		broke *engine.PanicError
 	)
+	if errors.As(err, &fit) {
+		advised(fit)
+	}
 	kind := usual
 	switch {
 	case errors.Is(err, engine.ErrTooLong):

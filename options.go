@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"sync"
 
 	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/draft"
@@ -34,10 +35,11 @@ type settings struct {
 	wrong    error // of the first option that is not valid
 }
 
-// The defaults of options.
+// The defaults of options, and a limit.
 const (
 	defaultParallel = 32
 	defaultQueue    = 1024
+	maxContext      = 1 << 28
 )
 
 func newSettings(options []Option) *settings {
@@ -60,8 +62,8 @@ func (s *settings) refuse(format string, args ...any) {
 // with, as far as memory allows.
 func WithContextLength(tokens int) Option {
 	return func(s *settings) {
-		if s.launch.Ctx = tokens; tokens < 1 {
-			s.refuse("WithContextLength(%d), want at least 1", tokens)
+		if s.launch.Ctx = tokens; tokens < 1 || tokens > maxContext {
+			s.refuse("WithContextLength(%d), want 1 to %d", tokens, maxContext)
 		}
 	}
 }
@@ -181,12 +183,41 @@ func WithCache(dir string) Option { return func(s *settings) { s.cache = dir } }
 // WithoutDownloads has names of models mean those in the cache alone.
 func WithoutDownloads() Option { return func(s *settings) { s.offline = true } }
 
+// guard has a panic of the progress callback end the opening by stop, so that nothing is left half open. The returned
+// function returns its value, which is the caller's.
+func (s *settings) guard(stop func()) (panicked func() any) {
+	tell := s.progress
+	if tell == nil {
+		return func() any { return nil }
+	}
+	var mu sync.Mutex
+	var value any
+	s.progress = func(p Progress) {
+		mu.Lock()
+		defer mu.Unlock()
+		if value != nil {
+			return
+		}
+		defer func() {
+			if value = recover(); value != nil {
+				stop()
+			}
+		}()
+		tell(p)
+	}
+	return func() any {
+		mu.Lock()
+		defer mu.Unlock()
+		return value
+	}
+}
+
 // note returns what warnings go to.
 func (s *settings) note() func(string) {
 	if s.log == nil {
 		return func(string) {}
 	}
-	return func(line string) { s.log.Warn(line) }
+	return func(line string) { s.log.Warn(inOptions.Replace(line)) }
 }
 
 // loading returns what is told of the loading.

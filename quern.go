@@ -74,7 +74,16 @@ func Open(ctx context.Context, name string, options ...Option) (*Model, error) {
 		return nil, errNilContext
 	}
 	s := newSettings(options)
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	panicked := s.guard(stop)
 	m, err := s.model(ctx, name)
+	if v := panicked(); v != nil {
+		if m != nil {
+			m.Close()
+		}
+		panic(v)
+	}
 	if err != nil && ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"math"
 	"os"
 	"path/filepath"
@@ -400,8 +401,13 @@ func TestErrors(t *testing.T) {
 		"a nil context":        {nil, quern.Demo, nil, quern.ErrInvalid},
 		"a canceled context":   {canceled, quern.Demo, nil, context.Canceled},
 		"a context of 0":       {t.Context(), quern.Demo, []quern.Option{quern.WithContextLength(0)}, quern.ErrInvalid},
+		"a huge context":       {t.Context(), quern.Demo, []quern.Option{quern.WithContextLength(1 << 30)}, quern.ErrInvalid},
 		"a strange type":       {t.Context(), quern.Demo, []quern.Option{quern.WithKVTypes("q3", "f16")}, quern.ErrInvalid},
 		"no memory":            {t.Context(), quern.Demo, []quern.Option{quern.WithMemory(1 << 20)}, quern.ErrMemory},
+		"a long context":       {t.Context(), quern.Demo, []quern.Option{quern.WithMemory(64 << 20), quern.WithContextLength(1 << 26)}, quern.ErrMemory},
+		"a folder of no model": {t.Context(), "go", nil, quern.ErrFile},
+		"a template's name":    {t.Context(), quern.Demo, []quern.Option{quern.WithChatTemplate("none")}, quern.ErrInvalid},
+		"a model as adapter":   {t.Context(), quern.Demo, []quern.Option{quern.WithAdapter("go/demo/quern-demo.gguf", 1)}, quern.ErrFile},
 		"no adapter":           {t.Context(), quern.Demo, []quern.Option{quern.WithAdapter(filepath.Join(dir, "none"), 1)}, quern.ErrFile},
 		"threads below 0":      {t.Context(), quern.Demo, []quern.Option{quern.WithThreads(-1)}, quern.ErrInvalid},
 		"a closed device":      {t.Context(), quern.Demo, []quern.Option{quern.WithDevice(device)}, quern.ErrClosed},
@@ -411,7 +417,7 @@ func TestErrors(t *testing.T) {
 		"not in a file system": {t.Context(), "none", []quern.Option{quern.WithFS(files)}, fs.ErrNotExist},
 	} {
 		m, err := quern.Open(c.ctx, c.model, c.options...)
-		if !errors.Is(err, c.kind) || err == nil || strings.Contains(err.Error(), "\n") {
+		if !errors.Is(err, c.kind) || err == nil || strings.Contains(err.Error(), "\n") || strings.Contains(err.Error(), "--") {
 			t.Errorf("%s: %v, want %v", name, err, c.kind)
 		}
 		if m != nil {
@@ -680,5 +686,146 @@ func TestDecide(t *testing.T) {
 	m.Close()
 	if _, err := m.Decide(t.Context(), hi, "a", "b"); !errors.Is(err, quern.ErrClosed) {
 		t.Errorf("%v, want ErrClosed", err)
+	}
+}
+
+// A file that vanishes while its model is open is still there; one that vanishes before is an error. Two models may be
+// opened of one file.
+func TestFileVanishes(t *testing.T) {
+	t.Parallel()
+	raw, err := files.ReadFile(demoFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "model.gguf")
+	if err := os.WriteFile(path, raw, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	a, b := open(t, path), open(t, path)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range []*quern.Model{a, b} {
+		if got := complete(t, m, story(12)).Text(); got != goesOn {
+			t.Errorf("%q", got)
+		}
+		m.Close()
+	}
+	if _, err := quern.Open(t.Context(), path); !errors.Is(err, quern.ErrFile) {
+		t.Errorf("%v, want ErrFile", err)
+	}
+}
+
+// Opening ends with its context, in the middle of it, and leaves nothing.
+func TestOpenIsCanceled(t *testing.T) {
+	t.Parallel()
+	d, err := quern.NewDevice(quern.DeviceConfig{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	before := d.Status()
+	ctx, cancel := context.WithCancelCause(t.Context())
+	defer cancel(nil)
+	mine := errors.New("mine")
+	loading := quern.WithProgress(func(quern.Progress) { cancel(mine) })
+	m, err := quern.Open(ctx, quern.Demo, quern.WithDevice(d), loading)
+	if err == nil { // it was loaded at its first word of progress
+		m.Close()
+	} else if !errors.Is(err, mine) {
+		t.Errorf("%v, want the cause", err)
+	}
+	if st := d.Status(); st.Models != 0 || st.Used != before.Used {
+		t.Errorf("%+v, before %+v", st, before)
+	}
+}
+
+// What has no context, or is closed, says so in every method.
+func TestNilAndClosed(t *testing.T) {
+	t.Parallel()
+	m := open(t, quern.Demo)
+	s, err := m.NewSession(quern.Request{MaxTokens: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	saved := new(bytes.Buffer)
+	if err := s.Save(saved); err != nil {
+		t.Fatal(err)
+	}
+	hi := quern.Request{Messages: []quern.Message{quern.User("hi")}, MaxTokens: 1}
+	calls := map[string]func(context.Context) error{
+		"Complete": func(ctx context.Context) error { _, err := m.Complete(ctx, hi); return err },
+		"Embed":    func(ctx context.Context) error { _, err := m.Embed(ctx, "a"); return err },
+		"Rerank":   func(ctx context.Context) error { _, err := m.Rerank(ctx, "a", "b", "c"); return err },
+		"Decide":   func(ctx context.Context) error { _, err := m.Decide(ctx, hi, "a", "b"); return err },
+		"Into":     func(ctx context.Context) error { _, _, err := quern.Into[struct{ A int }](ctx, m, hi); return err },
+		"NewTask":  func(ctx context.Context) error { _, err := quern.NewTask[string](ctx, m, hi); return err },
+		"Run":      func(ctx context.Context) (last error) { return ended(m.Run(ctx, hi)) },
+		"Session":  func(ctx context.Context) error { _, err := s.Complete(ctx, "hi"); return err },
+	}
+	var none context.Context
+	for name, call := range calls {
+		if err := call(none); !errors.Is(err, quern.ErrInvalid) {
+			t.Errorf("%s without a context: %v", name, err)
+		}
+	}
+	m.Close()
+	calls["Save"] = func(context.Context) error { return s.Save(new(bytes.Buffer)) }
+	calls["Tokenize"] = func(context.Context) error { _, err := m.Tokenize("a"); return err }
+	calls["Detokenize"] = func(context.Context) error { _, err := m.Detokenize([]int32{1}); return err }
+	calls["RestoreSession"] = func(context.Context) error { _, err := m.RestoreSession(saved, quern.Request{}); return err }
+	calls["Internals"] = func(context.Context) error { _, _, err := m.Internals(); return err }
+	for name, call := range calls {
+		if err := call(t.Context()); !errors.Is(err, quern.ErrClosed) {
+			t.Errorf("%s of a closed model: %v", name, err)
+		}
+	}
+	s.Close()
+	if _, err := s.Fork(); !errors.Is(err, quern.ErrClosed) {
+		t.Errorf("Fork of a closed session: %v", err)
+	}
+}
+
+// ended returns the error of an answer.
+func ended(events iter.Seq2[quern.Event, error]) (last error) {
+	for _, err := range events {
+		last = err
+	}
+	return last
+}
+
+// A panic of what the caller has called is the caller's: opening and answering leave nothing behind.
+func TestPanics(t *testing.T) {
+	t.Parallel()
+	d, err := quern.NewDevice(quern.DeviceConfig{Threads: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	before := d.Status()
+	panics := func(f func()) {
+		t.Helper()
+		defer func() {
+			if got := recover(); got != "mine" {
+				t.Errorf("recovered %v", got)
+			}
+		}()
+		f()
+	}
+	panics(func() {
+		_, err := quern.Open(t.Context(), quern.Demo, quern.WithDevice(d), quern.WithProgress(func(quern.Progress) { panic("mine") }))
+		t.Errorf("%v, want a panic", err)
+	})
+	if st := d.Status(); st.Models != 0 || st.Used != before.Used {
+		t.Errorf("%+v, before %+v", st, before)
+	}
+	m := open(t, quern.Demo, quern.WithDevice(d))
+	panics(func() {
+		for range m.Chat(t.Context(), story(100)) {
+			panic("mine")
+		}
+	})
+	if got := complete(t, m, story(12)).Text(); got != goesOn {
+		t.Errorf("%q", got)
 	}
 }

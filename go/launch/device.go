@@ -41,7 +41,7 @@ func (s DeviceSettings) Config() (engine.DeviceConfig, error) {
 		c.Threads = m.Threads()
 	}
 	if c.Place = m.Place(c.Threads); s.CPUs != nil && m.WorkerCPUs(c.Threads) == nil {
-		return engine.DeviceConfig{}, usage.Errorf("-t %d: --cpu-mask and --cpu-range name fewer CPUs that this process "+
+		return engine.DeviceConfig{}, usage.Errorf("--threads %d: --cpu-mask and --cpu-range name fewer CPUs that this process "+
 			"may use; give fewer threads or more CPUs", c.Threads)
 	}
 	return c, nil

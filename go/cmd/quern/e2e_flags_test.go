@@ -152,7 +152,7 @@ func TestServeRefusesWhatItCannotDo(t *testing.T) {
 		{[]string{"--log-file", "/nonexistent/log"}, []string{"--log-file", "/nonexistent/log"}},
 		{[]string{"--path", "/nonexistent"}, []string{"--path", "/nonexistent"}},
 		{[]string{"--cpu-range", "8000-8100"}, []string{"--cpu-range", "quern doctor"}},
-		{[]string{"--cpu-range", "0-0", "-t", "2"}, []string{"-t 2", "--cpu-range"}},
+		{[]string{"--cpu-range", "0-0", "-t", "2"}, []string{"--threads 2", "--cpu-range"}},
 		{[]string{"--cpu-mask", "x"}, []string{"--cpu-mask", "0xf"}},
 		{[]string{"--no-such-flag"}, []string{"--no-such-flag", "quern help serve"}},
 	} {
