@@ -114,7 +114,8 @@ func tokens(in []quern.Token) (out []token) {
 }
 
 func toolCall(c quern.ToolCall) chat.ToolCall {
-	return chat.ToolCall{ID: c.ID, Type: "function", Function: chat.Function{Name: c.Name, Arguments: chat.Arguments(c.Arguments)}}
+	f := chat.Function{Name: c.Name, Arguments: chat.Arguments(c.Arguments)}
+	return chat.ToolCall{ID: c.ID, Type: "function", Function: f}
 }
 
 // resultOf returns an answer whose message may be one of the next request.

@@ -156,7 +156,8 @@ func doorEmbed(model C.int64_t, request *C.door_text, vectors *C.float, count C.
 		err = m.do(func(ctx context.Context, open *quern.Model) error {
 			size := open.Info().VectorSize
 			if want := uint64(len(texts)) * uint64(size); uint64(count) != want {
-				return invalid("there is room for %d floats, and %d texts make vectors of %d each: want %d", count, len(texts), size, want)
+				return invalid("there is room for %d floats, and %d texts make vectors of %d each: want %d",
+					count, len(texts), size, want)
 			}
 			var err error
 			made, err = open.Embed(ctx, texts...)

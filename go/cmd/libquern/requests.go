@@ -114,7 +114,8 @@ func (t *toolChoice) UnmarshalJSON(data []byte) error {
 	}
 	var one struct{ Function struct{ Name string } }
 	if json.Unmarshal(data, &one) != nil || one.Function.Name == "" {
-		return invalid(`tool_choice: %.80s, want "none", "auto", "required" or {"type": "function", "function": {"name": ...}}`, data)
+		return invalid(`tool_choice: %.80s, want "none", "auto", "required" or {"type": "function", "function": {"name": ...}}`,
+			data)
 	}
 	t.ToolChoice = quern.CallOf(one.Function.Name)
 	return nil
