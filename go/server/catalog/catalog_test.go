@@ -158,8 +158,8 @@ func TestDescribe(t *testing.T) {
 		t.Errorf("of a persona: %+v", d)
 	}
 	list.Remove("b")
-	if n := list.LongestContext(); n != 100 {
-		t.Errorf("without b the longest context is %d", n)
+	if n := list.LongestContext(); n != 100 || list.Has("b") {
+		t.Errorf("without b the longest context is %d, and it is there: %v", n, list.Has("b"))
 	}
 	broken := catalog.Source{}
 	broken.Names = []string{"broken"}
