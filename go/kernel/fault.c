@@ -32,7 +32,8 @@ static void on_bus(int sig, siginfo_t *info, void *context)
 			continue;
 		if (atomic_load(&g->from) != from) /* another's by now, and `to` with it */
 			continue;
-		if (mmap((void *)at, to - at, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1, 0) == MAP_FAILED)
+		if (mmap((void *)at, to - at, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE,
+			 -1, 0) == MAP_FAILED)
 			break;
 		atomic_store(&g->faulted, 1);
 		errno = was;
