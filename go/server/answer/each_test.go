@@ -124,7 +124,6 @@ func TestEachUntilClientIsGone(t *testing.T) {
 			g.box.put(Event{Seq: g.Seqs[1]})
 			g.box.put(Event{Seq: g.Seqs[1], Usage: engine.Usage{Generated: 6}, End: &Ending{err: context.Canceled}})
 		}
-		begun := time.Now()
 		g.box.put(Event{Seq: g.Seqs[0], frame: 4, Usage: engine.Usage{Generated: 1}, End: &Ending{}})
 		err := g.Each(ctx, 0, func([]Event) (bool, error) {
 			if leave(); !told {
@@ -139,9 +138,6 @@ func TestEachUntilClientIsGone(t *testing.T) {
 		if err != reply.ErrGone || g.cancels() != 2 || g.Used.Generated != 7 || g.Ledger.held != want ||
 			g.tally.outcome != slices.Index(outcomes, "cancelled") || len(g.registry.by) != 0 {
 			t.Errorf("told %v: %v, %d cancelled, %+v, %d held, %s", told, err, g.cancels(), g.Used, g.Ledger.held, outcomes[g.tally.outcome])
-		}
-		if time.Since(begun) > cancelTime {
-			t.Errorf("told %v: it waited for nothing", told)
 		}
 	}
 }
