@@ -12,9 +12,12 @@ import (
 // mergesName is the file of merges beside vocab.json.
 const mergesName = "merges.txt"
 
-// readMerges reads byte-level BPE as GPT-2 published it, in two files: vocab.json has the tokens with their numbers, and
-// merges.txt a merge in each line. Text is cut as GPT-2 does. Tokens that tokenizer_config.json names are special.
-func readMerges(dir string, settings *hf.Config) (*tokenizerFile, error) {
+// around are the tokens that architectures put at the beginning and the end of texts, where their files do not say it.
+var around = map[string][2]string{"bert": {"<s>", "</s>"}, "bart": {"<s>", "</s>"}, "deberta": {"[CLS]", "[SEP]"}}
+
+// readMerges reads byte-level BPE as GPT-2 published it, in two files: vocab.json has the tokens with their numbers,
+// and merges.txt a merge in each line. Text is cut as GPT-2 does. Tokens that tokenizer_config.json names are special.
+func readMerges(dir, arch string, settings *hf.Config) (*tokenizerFile, error) {
 	f := &tokenizerFile{PreTokenizer: map[string]any{"type": "ByteLevel"}}
 	f.Model.Type = "BPE"
 	var vocab map[string]any
@@ -41,6 +44,12 @@ func readMerges(dir string, settings *hf.Config) (*tokenizerFile, error) {
 		f.Model.Merges = append(f.Model.Merges, string(line))
 	}
 	special := map[string]bool{}
+	if ends, ok := around[arch]; ok {
+		f.PostProcessor = map[string]any{"type": "RobertaProcessing", "cls": []any{ends[0], 0}, "sep": []any{ends[1], 0}}
+		for _, text := range []string{ends[0], ends[1], "<pad>", "<unk>", "<mask>", "[PAD]", "[UNK]", "[MASK]"} {
+			special[text] = true
+		}
+	}
 	for _, k := range kinds {
 		switch t := settings.Value(k.name + "_token").(type) {
 		case string:

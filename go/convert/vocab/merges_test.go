@@ -53,3 +53,35 @@ func TestTokensOfLanguages(t *testing.T) {
 		}
 	}
 }
+
+// Texts of XGLM begin with the token that ends others, and end with none, as tokenizer.json says.
+func TestTextsThatBeginWithTheirEnd(t *testing.T) {
+	v, err := readOf(t, "opt", 6, map[string]string{"tokenizer.json": `{
+		"added_tokens": [{"id": 0, "content": "<s>", "special": true}, {"id": 2, "content": "</s>", "special": true}],
+		"post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "</s>"}}, {"Sequence": {"id": "A"}}]},
+		"model": {"type": "Unigram", "unk_id": 3, "vocab": [["<s>", 0], ["<pad>", 0], ["</s>", 0], ["<unk>", 0], ["▁a", -1], ["▁", -2]]}}`,
+		"tokenizer_config.json": `{"bos_token": "<s>", "eos_token": "</s>"}`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tok := must(tokenizer.New(keys(v.Keys())))
+	if got := tok.Encode("a a", tokenizer.Options{}); !slices.Equal(got, []int32{2, 4, 4}) {
+		t.Errorf("%v, want the end, then the text", got)
+	}
+}
+
+// RoBERTa's, BART's and DeBERTa's texts have a token before and one behind, which their two files do not say.
+func TestMergesOfEncoders(t *testing.T) {
+	for arch, ends := range around {
+		v, err := readOf(t, arch, 4, map[string]string{
+			"vocab.json": `{"` + ends[0] + `": 0, "a": 1, "` + ends[1] + `": 2, "b": 3}`, "merges.txt": "#version: 0.2\n",
+			"tokenizer_config.json": `{"cls_token": "` + ends[0] + `", "sep_token": "` + ends[1] + `"}`})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tok := must(tokenizer.New(keys(v.Keys())))
+		if got := tok.Encode("ab", tokenizer.Options{}); !slices.Equal(got, []int32{0, 1, 3, 2}) {
+			t.Errorf("%s: %v", arch, got)
+		}
+	}
+}

@@ -138,7 +138,7 @@ func (v *Vocabulary) frame(f *tokenizerFile, name map[string]string) {
 				return
 			}
 			if first := specialOf(single[0]); first != "" {
-				if name["bos"] == "" {
+				if name["bos"] == "" || first == name["eos"] { // as XGLM's texts begin
 					name["bos"] = first
 				}
 				v.SetAdd("bos", first == name["bos"] || first == name["cls"])
@@ -147,7 +147,9 @@ func (v *Vocabulary) frame(f *tokenizerFile, name map[string]string) {
 			if before := specialOf(single[len(single)-2]); last != "" && before != "" && before == name["eos"] {
 				last = before // and behind it the token of a language, which is part of the prompt
 			}
-			if last != "" {
+			if last == "" {
+				v.SetAdd("eos", false)
+			} else {
 				if name["eos"] != "" && last != name["eos"] && name["eot"] == "" {
 					name["eot"] = name["eos"]
 				}

@@ -102,7 +102,7 @@ func Read(dir, arch, pre string, limit int, model *hf.Config) (*Vocabulary, erro
 		return nil, err
 	}
 	if file == nil && hf.Exists(dir, mergesName) && hf.Exists(dir, "vocab.json") {
-		if file, err = readMerges(dir, settings); err != nil {
+		if file, err = readMerges(dir, arch, settings); err != nil {
 			return nil, err
 		}
 	}
