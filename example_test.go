@@ -7,7 +7,7 @@ import (
 	"log"
 
 	"github.com/quern-llm/quern"
-	"github.com/quern-llm/quern/internal/scripted"
+	"github.com/quern-llm/quern/go/scripted"
 )
 
 // says opens a model that says known texts, which examples can show: with another one they say what it says.

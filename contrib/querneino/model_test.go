@@ -21,8 +21,8 @@ import (
 
 	"github.com/quern-llm/quern"
 	"github.com/quern-llm/quern/contrib/querneino"
-	"github.com/quern-llm/quern/internal/querntest"
-	"github.com/quern-llm/quern/internal/scripted"
+	"github.com/quern-llm/quern/go/querntest"
+	"github.com/quern-llm/quern/go/scripted"
 )
 
 type place struct {

@@ -12,8 +12,8 @@ import (
 
 	"github.com/quern-llm/quern"
 	"github.com/quern-llm/quern/contrib/querngenkit"
-	"github.com/quern-llm/quern/internal/querntest"
-	"github.com/quern-llm/quern/internal/scripted"
+	"github.com/quern-llm/quern/go/querntest"
+	"github.com/quern-llm/quern/go/scripted"
 )
 
 type place struct {

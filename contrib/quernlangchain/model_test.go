@@ -19,8 +19,8 @@ import (
 
 	"github.com/quern-llm/quern"
 	"github.com/quern-llm/quern/contrib/quernlangchain"
-	"github.com/quern-llm/quern/internal/querntest"
-	"github.com/quern-llm/quern/internal/scripted"
+	"github.com/quern-llm/quern/go/querntest"
+	"github.com/quern-llm/quern/go/scripted"
 )
 
 // A function is a tool that answers one question.

@@ -15,7 +15,7 @@ import (
 	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
-	"github.com/quern-llm/quern/internal/scripted"
+	"github.com/quern-llm/quern/go/scripted"
 )
 
 // The layer of Qwen 3 Next that predicts a further token, which config.json does not count, becomes a block after the last

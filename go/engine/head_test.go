@@ -12,7 +12,7 @@ import (
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
-	"github.com/quern-llm/quern/internal/scripted"
+	"github.com/quern-llm/quern/go/scripted"
 )
 
 // headFor writes a head for a model, and returns both as the tests' open takes them.

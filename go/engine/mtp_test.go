@@ -18,7 +18,7 @@ import (
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/kvcache"
-	"github.com/quern-llm/quern/internal/scripted"
+	"github.com/quern-llm/quern/go/scripted"
 )
 
 // mtpOnly drafts with MTP layers only.

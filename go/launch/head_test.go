@@ -12,8 +12,8 @@ import (
 	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/scripted"
 	"github.com/quern-llm/quern/go/synth"
-	"github.com/quern-llm/quern/internal/scripted"
 )
 
 // tinyModel writes a model with random weights.

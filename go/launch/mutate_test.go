@@ -16,8 +16,8 @@ import (
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/internal/mutate"
+	"github.com/quern-llm/quern/go/scripted"
 	"github.com/quern-llm/quern/go/tokenizer"
-	"github.com/quern-llm/quern/internal/scripted"
 )
 
 // FuzzFiles changes the metadata of whole models: vocabulary, chat template, sizes. What comes of them is opened and

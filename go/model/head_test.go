@@ -15,7 +15,7 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model/nn"
-	"github.com/quern-llm/quern/internal/scripted"
+	"github.com/quern-llm/quern/go/scripted"
 )
 
 const headed = "tiny-llama-f32.gguf" // the model that heads of these tests draft for

@@ -16,8 +16,8 @@ import (
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model/nn"
+	"github.com/quern-llm/quern/go/scripted"
 	"github.com/quern-llm/quern/go/synth"
-	"github.com/quern-llm/quern/internal/scripted"
 )
 
 // withNext drafts a file of a model of test data with a layer that predicts a further token, a copy of one of its own.

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern"
-	"github.com/quern-llm/quern/httpapi"
+	"github.com/quern-llm/quern/go/httpapi"
 )
 
 // users are those who may ask, with their passwords.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/quern-llm/quern"
 	"github.com/quern-llm/quern/go/chat"
-	"github.com/quern-llm/quern/internal/querntest"
+	"github.com/quern-llm/quern/go/querntest"
 )
 
 // A request becomes what the Go package has.

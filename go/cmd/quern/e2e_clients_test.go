@@ -18,7 +18,7 @@ import (
 	"github.com/openai/openai-go/v3/option"
 
 	"github.com/quern-llm/quern/go/demo"
-	"github.com/quern-llm/quern/internal/scripted"
+	"github.com/quern-llm/quern/go/scripted"
 )
 
 // address returns where a service listens that was told --host 127.0.0.1 --port 0.

@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern"
-	"github.com/quern-llm/quern/internal/querntest"
-	"github.com/quern-llm/quern/internal/scripted"
+	"github.com/quern-llm/quern/go/querntest"
+	"github.com/quern-llm/quern/go/scripted"
 )
 
 var call = querntest.Call("weather", `{"city": "Rome"}`)

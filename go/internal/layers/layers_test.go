@@ -22,7 +22,7 @@ var layers = []string{
 	"grammar/gbnf grammar/lark",
 	"gguf safetensors mem machine tokenizer chat constrain draft sched kernel diskcache demo mcp models persona server/batch server/page server/reply",
 	"convert/hf quant server/field",
-	"convert/vocab form hub internal/mutate kvcache measure model/nn sample server/history stream synth",
+	"convert/vocab form hub internal/mutate kvcache measure model/nn sample scripted server/history stream synth",
 	"convert/lang generate model/arch",
 	"model",
 	"convert/family convert/internal/optest convert/quantized engine eval server/guard server/host",
@@ -32,14 +32,14 @@ var layers = []string{
 	"server/anthropic server/llamaserver server/ollama server/openai",
 	"bench convert repl server server/telemetry verify",
 	"launch server/internal/fake",
-	"fleet",
+	"fleet httpapi querntest", // the last two over the package at the root
 	"cmd/quern",
 }
 
 // Who imports the package at the root has no web framework, logger, telemetry or flags in the program.
 var notInLibrary = []string{
 	"github.com/gin-gonic/", "github.com/rs/zerolog", "github.com/spf13/", "go.opentelemetry.io/", "github.com/prometheus/",
-	"github.com/quern-llm/quern/httpapi", module + "server", module + "fleet", module + "cmd/", module + "repl", module + "internal/",
+	module + "httpapi", module + "server", module + "fleet", module + "cmd/", module + "repl", module + "internal/",
 }
 
 // The root imports what a library has, and no more comes with that.

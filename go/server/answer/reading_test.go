@@ -10,8 +10,8 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/scripted"
 	"github.com/quern-llm/quern/go/server"
-	"github.com/quern-llm/quern/internal/scripted"
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/server/answer"

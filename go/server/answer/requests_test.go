@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quern-llm/quern/go/scripted"
 	"github.com/quern-llm/quern/go/server/internal/fake"
-	"github.com/quern-llm/quern/internal/scripted"
 )
 
 // A body is read as it is, and an answer has its id in the header as well, whole or as a stream.

@@ -16,11 +16,11 @@ import (
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/internal/panics"
 	"github.com/quern-llm/quern/go/model/nn"
+	"github.com/quern-llm/quern/go/scripted"
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/internal/fake"
-	"github.com/quern-llm/quern/internal/scripted"
 )
 
 // crowded is an engine that has room for few texts at a time, and ends them when the request waits for one.

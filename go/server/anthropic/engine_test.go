@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quern-llm/quern/go/scripted"
 	"github.com/quern-llm/quern/go/server/internal/fake"
-	"github.com/quern-llm/quern/internal/scripted"
 )
 
 // A block is one of an answer, or of a stream.

@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quern-llm/quern/go/scripted"
 	"github.com/quern-llm/quern/go/server/internal/fake"
-	"github.com/quern-llm/quern/internal/scripted"
 )
 
 // A real engine's answers to llama-server's requests: how they end, what is asked of them, and the same in a stream.

@@ -10,10 +10,10 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/model/nn"
+	"github.com/quern-llm/quern/go/scripted"
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/internal/fake"
-	"github.com/quern-llm/quern/internal/scripted"
 )
 
 // lines sends a request and returns the lines of JSON that answer it.

@@ -12,12 +12,12 @@ import (
 	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/persona"
+	"github.com/quern-llm/quern/go/scripted"
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/catalog"
 	"github.com/quern-llm/quern/go/server/internal/fake"
-	"github.com/quern-llm/quern/internal/scripted"
 )
 
 // Thinking is what the template makes of it, in both endpoints.

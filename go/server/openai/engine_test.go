@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/quern-llm/quern/go/scripted"
 	"github.com/quern-llm/quern/go/server/internal/fake"
-	"github.com/quern-llm/quern/internal/scripted"
 )
 
 // The older form of tools, in which a model's call comes and its result goes back.

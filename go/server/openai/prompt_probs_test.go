@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quern-llm/quern/go/scripted"
 	"github.com/quern-llm/quern/go/server/internal/fake"
-	"github.com/quern-llm/quern/internal/scripted"
 )
 
 // scored is an answer to echo with logprobs, as clients that measure likelihoods read it.

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/quern-llm/quern/go/scripted"
 	"github.com/quern-llm/quern/go/server/internal/fake"
-	"github.com/quern-llm/quern/internal/scripted"
 )
 
 // A response has the log-probabilities of its text, whose tokens are those of the text alone.

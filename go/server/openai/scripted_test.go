@@ -11,8 +11,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/quern-llm/quern/go/scripted"
 	"github.com/quern-llm/quern/go/server/internal/fake"
-	"github.com/quern-llm/quern/internal/scripted"
 )
 
 // quoted is a text in JSON.

@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quern-llm/quern/go/scripted"
 	"github.com/quern-llm/quern/go/server/internal/fake"
-	"github.com/quern-llm/quern/internal/scripted"
 )
 
 // A taught is how models of a family write calls, in pieces of which one and several calls are made.

@@ -21,9 +21,9 @@ import (
 	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/scripted"
 	api "github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/tokenizer"
-	"github.com/quern-llm/quern/internal/scripted"
 )
 
 const template = `{% if tools %}<|im_start|>system

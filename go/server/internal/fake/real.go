@@ -13,10 +13,10 @@ import (
 	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/scripted"
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/tokenizer"
-	"github.com/quern-llm/quern/internal/scripted"
 )
 
 // A Real is a loop as the server sees it.

@@ -19,7 +19,7 @@ import (
 	"github.com/gin-gonic/gin"
 
 	"github.com/quern-llm/quern"
-	"github.com/quern-llm/quern/httpapi"
+	"github.com/quern-llm/quern/go/httpapi"
 )
 
 const goesOn = ", there was a little girl named Lily. Lily lived by"

@@ -8,7 +8,7 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern"
-	"github.com/quern-llm/quern/internal/scripted"
+	"github.com/quern-llm/quern/go/scripted"
 )
 
 // hermes is a template of models that write calls as Hermes does. Scripts can look at messages
