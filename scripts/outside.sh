@@ -12,6 +12,7 @@ name=github.com/quern-llm/quern version=v0.0.0
 work=$PWD/build/outside-$arch
 rm -rf "$work/proxy" "$work/program"
 mkdir -p "$work/proxy/$name/@v" "$work/mod"
+touch "$work/go.mod" # what lies below is no part of ./... in this module
 
 # The module as a proxy of modules serves it, without the modules inside, and with what is changed here and not committed.
 changed=$(git stash create)

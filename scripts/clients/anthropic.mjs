@@ -82,7 +82,7 @@ assert.deepEqual(JSON.parse(await client.messages.stream({ ...planet, output_con
 assert.deepEqual(JSON.parse((await client.messages.create({ ...planet, output_format: format })).content.at(-1).text), venus);
 const other = JSON.parse((await client.messages.create({ ...ask, thinking: { type: "disabled" }, output_config: { format } })).content.at(-1).text); // to which the answer would be a text
 assert.ok(typeof other.name === "string" && Number.isInteger(other.moons), JSON.stringify(other));
-const multiple = { type: "json_schema", schema: { type: "integer", multipleOf: 1001 } };
+const multiple = { type: "json_schema", schema: { type: "integer", multipleOf: 123456789 } };
 await assert.rejects(client.messages.create({ ...ask, output_config: { format: multiple } }), (e) => e instanceof Anthropic.BadRequestError && /multipleOf/.test(e.message));
 
 // What Claude Code sends: a beta, an attribution that differs each time, a system prompt in

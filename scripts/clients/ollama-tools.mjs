@@ -60,7 +60,7 @@ assert.deepEqual(JSON.parse((await streamed({ ...ask, messages: says("Describe a
 assert.deepEqual(JSON.parse((await client.generate({ ...ask, prompt: "Describe a planet.", format })).response), venus);
 const other = JSON.parse((await client.chat({ ...ask, think: false, messages: says("What is Venus?"), format })).message.content); // to which the answer would be a text
 assert.ok(typeof other.name === "string" && Number.isInteger(other.moons), JSON.stringify(other));
-await assert.rejects(client.chat({ ...ask, messages: question, format: { type: "integer", multipleOf: 1001 } }), (e) => e.status_code === 400 && /multipleOf/.test(e.message));
+await assert.rejects(client.chat({ ...ask, messages: question, format: { type: "integer", multipleOf: 123456789 } }), (e) => e.status_code === 400 && /multipleOf/.test(e.message));
 
 // Log-probabilities, whole and as they come.
 const probable = { ...ask, messages: says("Tell me something."), think: false, logprobs: true, top_logprobs: 2 };

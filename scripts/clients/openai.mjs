@@ -81,7 +81,7 @@ const person = { type: "object", properties: { name: { type: "string", maxLength
 const shaped = JSON.parse((await client.chat.completions.create({ ...ask, max_tokens: 100, temperature: 2, response_format: format(person) })).choices[0].message.content);
 assert.deepEqual(Object.keys(shaped), ["name", "age"]);
 assert.ok(typeof shaped.name === "string" && Number.isInteger(shaped.age) && shaped.age >= 0 && shaped.age <= 150, JSON.stringify(shaped));
-await assert.rejects(client.chat.completions.create({ ...ask, response_format: format({ type: "integer", multipleOf: 1001 }) }), (e) => e instanceof OpenAI.BadRequestError && e.param === "response_format" && /multipleOf/.test(e.message));
+await assert.rejects(client.chat.completions.create({ ...ask, response_format: format({ type: "integer", multipleOf: 123456789 }) }), (e) => e instanceof OpenAI.BadRequestError && e.param === "response_format" && /multipleOf/.test(e.message));
 
 const stopped = await client.chat.completions.create({ ...ask, stop: text.slice(4, 8) });
 assert.equal(stopped.choices[0].message.content, text.slice(0, text.indexOf(text.slice(4, 8))));

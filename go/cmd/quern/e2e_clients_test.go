@@ -261,7 +261,7 @@ func TestDocumentedExamples(t *testing.T) {
 	s := serve(t, demo.Name, "--host", "127.0.0.1", "--port", "0")
 	refused := map[string]string{ // by what is in the example: this model cannot, or it is the point
 		"/infill": "not_supported_error",
-		"/rerank": "not_supported_error", "/v1/classify": "not_supported_error",
+		"/rerank": "not_supported_error", "/v1/classify": "not_supported_error", "/embed_sparse": "not_supported_error",
 		"DELETE": "not_found_error", "/control": "not_found_error",
 		`"hot"`: "temperature", "/api/create": "it was started with -m",
 	}
