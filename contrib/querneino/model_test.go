@@ -206,21 +206,10 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// demo is a model that tells stories.
-func demo(t *testing.T) *quern.Model {
-	t.Helper()
-	m, err := quern.Open(t.Context(), quern.Demo, quern.WithThreads(1), quern.WithContextLength(256), quern.WithKVMemory(32<<20))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { m.Close() })
-	return m
-}
-
 // Options are those of the call, else those of the model.
 func TestOptions(t *testing.T) {
 	t.Parallel()
-	c := querneino.NewChatModel(demo(t), quern.Request{MaxTokens: 3, Temperature: new(0.0)})
+	c := querneino.NewChatModel(querntest.Storyteller(t), quern.Request{MaxTokens: 3, Temperature: new(0.0)})
 	ask := []*schema.Message{schema.UserMessage("Once upon a time")}
 	generate := func(options ...model.Option) *schema.Message {
 		t.Helper()
@@ -295,7 +284,7 @@ func TestToolChoice(t *testing.T) {
 // What is not valid or not there is one line.
 func TestErrors(t *testing.T) {
 	t.Parallel()
-	m := demo(t)
+	m := querntest.Storyteller(t)
 	c := querneino.NewChatModel(m, quern.Request{})
 	data, link := "iVBORw0KGgo=", "https://example.com/cat.png"
 	image := func(common schema.MessagePartCommon) *schema.Message {
@@ -344,7 +333,7 @@ func TestErrors(t *testing.T) {
 // A context that ends, and a stream that is closed, end the answer.
 func TestCancel(t *testing.T) {
 	t.Parallel()
-	c := querneino.NewChatModel(demo(t), quern.Request{})
+	c := querneino.NewChatModel(querntest.Storyteller(t), quern.Request{})
 	forever := querneino.With(func(r *quern.Request) { r.IgnoreEnd = true })
 	ctx, cancel := context.WithCancel(t.Context())
 	stream, err := c.Stream(ctx, []*schema.Message{schema.UserMessage("Once upon a time")}, forever)
@@ -376,7 +365,7 @@ func TestCancel(t *testing.T) {
 func TestMany(t *testing.T) {
 	t.Parallel()
 	shared := quern.Request{Messages: append(make([]quern.Message, 0, 8), quern.System("Be brief.")), Temperature: new(0.0), MaxTokens: 10}
-	c := querneino.NewChatModel(demo(t), shared)
+	c := querneino.NewChatModel(querntest.Storyteller(t), shared)
 	ask := []*schema.Message{schema.UserMessage("Once upon a time")}
 	want, err := c.Generate(t.Context(), ask)
 	if err != nil {
@@ -404,7 +393,7 @@ func TestMany(t *testing.T) {
 
 func TestEmbedder(t *testing.T) {
 	t.Parallel()
-	m := demo(t)
+	m := querntest.Storyteller(t)
 	vectors, err := querneino.NewEmbedder(m).EmbedStrings(t.Context(), []string{"A cat.", "A dog."})
 	if err != nil {
 		t.Fatal(err)

@@ -111,7 +111,7 @@ func TestToolChoice(t *testing.T) {
 // A value comes of an answer that is held to its type.
 func TestData(t *testing.T) {
 	t.Parallel()
-	g := start(t, demo(t), quern.Request{Temperature: new(0.0), MaxTokens: 200})
+	g := start(t, querntest.Storyteller(t), quern.Request{Temperature: new(0.0), MaxTokens: 200})
 	type verdict struct {
 		Good bool   `json:"good"`
 		Kind string `json:"kind" jsonschema:"enum=dog,enum=cat"`
@@ -153,21 +153,10 @@ func TestReasoning(t *testing.T) {
 	}
 }
 
-// demo is a model that tells stories.
-func demo(t *testing.T) *quern.Model {
-	t.Helper()
-	m, err := quern.Open(t.Context(), quern.Demo, quern.WithThreads(1), quern.WithContextLength(256), quern.WithKVMemory(32<<20))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { m.Close() })
-	return m
-}
-
 // Options are those of the call, else those of the plugin.
 func TestOptions(t *testing.T) {
 	t.Parallel()
-	g := start(t, demo(t), quern.Request{MaxTokens: 3, Temperature: new(0.0)})
+	g := start(t, querntest.Storyteller(t), quern.Request{MaxTokens: 3, Temperature: new(0.0)})
 	generate := func(config any) *ai.ModelResponse {
 		t.Helper()
 		options := []ai.GenerateOption{ai.WithPrompt("Once upon a time")}
@@ -214,7 +203,7 @@ func TestOptions(t *testing.T) {
 // What is not valid or not there is an error.
 func TestErrors(t *testing.T) {
 	t.Parallel()
-	m := demo(t)
+	m := querntest.Storyteller(t)
 	g := start(t, m, quern.Request{MaxTokens: 1})
 	prompt := ai.WithPrompt("Hello")
 	for name, c := range map[string]struct {
@@ -253,7 +242,7 @@ func TestErrors(t *testing.T) {
 // Models and embedders are defined without the plugin too, and vectors are the model's.
 func TestEmbedder(t *testing.T) {
 	t.Parallel()
-	m := demo(t)
+	m := querntest.Storyteller(t)
 	g := start(t, m, quern.Request{})
 	if got := querngenkit.DefineModel(g, "later", m, quern.Request{MaxTokens: 1}).Name(); got != "quern/later" {
 		t.Errorf("the model %s", got)

@@ -119,21 +119,10 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// demo is a model that tells stories.
-func demo(t *testing.T) *quern.Model {
-	t.Helper()
-	m, err := quern.Open(t.Context(), quern.Demo, quern.WithThreads(1), quern.WithContextLength(256), quern.WithKVMemory(32<<20))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { m.Close() })
-	return m
-}
-
 // Options are those of the call, else those of the model.
 func TestOptions(t *testing.T) {
 	t.Parallel()
-	l := quernlangchain.New(demo(t), quern.Request{MaxTokens: 3, Temperature: new(0.0)})
+	l := quernlangchain.New(querntest.Storyteller(t), quern.Request{MaxTokens: 3, Temperature: new(0.0)})
 	c := generate(t, l)
 	if c.GenerationInfo["CompletionTokens"] != 3 || c.StopReason != "length" || c.GenerationInfo["PromptTokens"].(int)+3 != c.GenerationInfo["TotalTokens"] {
 		t.Errorf("%+v", c)
@@ -195,7 +184,7 @@ func TestToolChoice(t *testing.T) {
 // What is not valid or not there is one line, of a kind that the framework knows and of one that quern does.
 func TestErrors(t *testing.T) {
 	t.Parallel()
-	m := demo(t)
+	m := querntest.Storyteller(t)
 	l := quernlangchain.New(m, quern.Request{})
 	hello, one := ask("Hello"), llms.WithMaxTokens(1)
 	human := func(p ...llms.ContentPart) []llms.MessageContent {
@@ -244,7 +233,7 @@ func TestErrors(t *testing.T) {
 // A context that ends ends the answer.
 func TestCancel(t *testing.T) {
 	t.Parallel()
-	l := quernlangchain.New(demo(t), quern.Request{})
+	l := quernlangchain.New(querntest.Storyteller(t), quern.Request{})
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	_, err := l.GenerateContent(cancelled, ask("Hello"))
@@ -290,7 +279,7 @@ func TestChain(t *testing.T) {
 // LangChainGo's embedder has the model make vectors.
 func TestEmbedder(t *testing.T) {
 	t.Parallel()
-	m := demo(t)
+	m := querntest.Storyteller(t)
 	e, err := embeddings.NewEmbedder(quernlangchain.New(m, quern.Request{}))
 	if err != nil {
 		t.Fatal(err)

@@ -2,7 +2,8 @@ package engine
 
 import (
 	"errors"
-	"math"
+
+	"github.com/quern-llm/quern/go/internal/exactmath"
 )
 
 // Sparse vectors have a number for each token of the vocabulary, most of which are 0 (SPLADE, Formal et al. 2021).
@@ -36,29 +37,9 @@ func terms(scores []float32, logs int) []float32 {
 		}
 		y := float64(x)
 		for range logs {
-			y = log1p(y)
+			y = exactmath.Log1p(y)
 		}
 		scores[i] = float32(y)
 	}
 	return scores
-}
-
-// log1p is the logarithm of 1 + x of a positive x, with the same bits on all CPUs: a compiler may not fuse what is
-// converted, and math's has its own instructions on some.
-func log1p(x float64) float64 {
-	y := 1 + x
-	if y == 1 || x-x != 0 { // NaN, or infinite
-		return x
-	}
-	fraction, exponent := math.Frexp(y)
-	if fraction < math.Sqrt2/2 {
-		fraction, exponent = 2*fraction, exponent-1
-	}
-	s := (fraction - 1) / (fraction + 1) // the logarithm of the fraction is 2 (s + s^3/3 + s^5/5 + ...), |s| < 0.172
-	square, sum := float64(s*s), 0.0
-	for odd := 21.0; odd >= 1; odd -= 2 {
-		sum = float64(sum*square) + 1/odd
-	}
-	log := float64(float64(exponent)*math.Ln2) + float64(float64(2*s)*sum)
-	return float64(log*x) / (y - 1) // what was lost by adding 1
 }

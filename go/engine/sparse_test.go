@@ -8,20 +8,6 @@ import (
 	"github.com/quern-llm/quern/go/model/nn"
 )
 
-func TestLog1p(t *testing.T) {
-	t.Parallel()
-	for x := 1e-20; x < 1e30; x *= 1.07 {
-		if got, want := log1p(x), math.Log1p(x); math.Abs(got-want) > 1e-15*want {
-			t.Fatalf("log1p(%g) = %g, want %g", x, got, want)
-		}
-	}
-	for _, x := range []float64{math.NaN(), math.Inf(1)} {
-		if got := log1p(x); got-got == 0 {
-			t.Errorf("log1p(%g) = %g, want it to show", x, got)
-		}
-	}
-}
-
 // A number of a sparse vector is the greatest, or the sum, of the logarithms of 1 and a token's positive scores.
 func TestSparse(t *testing.T) {
 	t.Parallel()

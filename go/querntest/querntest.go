@@ -32,6 +32,17 @@ func Thinker(t testing.TB, reasoning, text string) *quern.Model {
 	})
 }
 
+// Storyteller opens the demo model, with a context of 256 tokens.
+func Storyteller(t testing.TB) *quern.Model {
+	t.Helper()
+	m, err := quern.Open(t.Context(), quern.Demo, quern.WithThreads(1), quern.WithContextLength(256), quern.WithKVMemory(32<<20))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.Close() })
+	return m
+}
+
 func open(t testing.TB, s *scripted.Model) *quern.Model {
 	t.Helper()
 	data, err := s.GGUF()

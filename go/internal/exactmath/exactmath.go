@@ -1,8 +1,8 @@
 // Package exactmath provides logarithms and powers with identical results on every
 // machine. Package math does not: math.Exp, which math.Pow uses, fuses multiply-adds on
-// some CPUs, and math.Log is assembly on some. Results are computed with 128 bits and
-// rounded once. That takes some ten microseconds: use it for values that are computed
-// once.
+// some CPUs, and math.Log is assembly on some. Results of Pow and Log are computed with 128
+// bits and rounded once. That takes some ten microseconds: use them for values that are
+// computed once.
 package exactmath
 
 import (

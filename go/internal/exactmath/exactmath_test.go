@@ -80,3 +80,17 @@ func TestSameBits(t *testing.T) {
 		t.Errorf("hash %#x, want %#x", got, want)
 	}
 }
+
+func TestLog1p(t *testing.T) {
+	t.Parallel()
+	for x := 1e-20; x < 1e30; x *= 1.07 {
+		if got, want := Log1p(x), math.Log1p(x); math.Abs(got-want) > 1e-15*want {
+			t.Fatalf("Log1p(%g) = %g, want %g", x, got, want)
+		}
+	}
+	for _, x := range []float64{math.NaN(), math.Inf(1)} {
+		if got := Log1p(x); got-got == 0 {
+			t.Errorf("Log1p(%g) = %g, want it to show", x, got)
+		}
+	}
+}
