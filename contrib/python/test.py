@@ -118,6 +118,8 @@ class Test(unittest.TestCase):
             self.assertIn(text, str(raised.exception))
         with self.assertRaises(quern.InvalidError):
             quern.Model("demo", contxt_length=5)
+        with self.assertRaisesRegex(quern.InvalidError, "context_length"):
+            quern.Model("demo", context_length=10**12)
         with self.assertRaises(quern.Error):
             quern.Model("/nonexistent.gguf")
         model = quern.Model("demo")

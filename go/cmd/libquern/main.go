@@ -193,7 +193,7 @@ func guard(last *C.char, f func() error) C.int {
 	if err == nil {
 		return C.QUERN_OK
 	}
-	text, _, _ := strings.Cut(err.Error(), "\n")
+	text, _, _ := strings.Cut(inFields.Replace(err.Error()), "\n")
 	write(last, C.DOOR_ERROR, text)
 	return C.int(codeOf(err))
 }

@@ -99,6 +99,29 @@ func TestBadRequests(t *testing.T) {
 	}
 }
 
+// What is wrong with options is said in their own words.
+func TestWords(t *testing.T) {
+	t.Parallel()
+	for field, text := range map[string]string{
+		"context_length": `{"context_length": 1000000000000}`, "parallel": `{"parallel": 5000}`, "queue": `{"queue": -1}`,
+		"kv_types": `{"kv_types": {"keys": "f7", "values": "f16"}}`, "threads": `{"threads": -1}`,
+	} {
+		options, err := readOptions(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, err := quern.Open(t.Context(), quern.Demo, options...)
+		if err == nil {
+			m.Close()
+			t.Errorf("%s is taken", text)
+			continue
+		}
+		if said := inFields.Replace(err.Error()); !strings.Contains(said, field) || strings.Contains(said, "With") || codeOf(err) != codeInvalid {
+			t.Errorf("%s: %s", text, said)
+		}
+	}
+}
+
 // Everything at a time, and the model closed under it: each call ends, and no handle is left.
 func TestClose(t *testing.T) {
 	t.Parallel()
