@@ -94,3 +94,31 @@ func TestLog1p(t *testing.T) {
 		}
 	}
 }
+
+func TestSine(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6))
+	h := fnv.New64a()
+	for range 20000 {
+		x := (r.Float64() - 0.5) * float64(uint(2)<<r.IntN(17))
+		for _, c := range []struct{ got, want float64 }{{Sin(x), math.Sin(x)}, {Cos(x), math.Cos(x)}} {
+			if math.Abs(c.got-c.want) > 4e-16 {
+				t.Fatalf("of %v: %v, math has %v", x, c.got, c.want)
+			}
+			bits := math.Float64bits(c.got)
+			for i := range 8 {
+				h.Write([]byte{byte(bits >> (8 * i))})
+			}
+		}
+	}
+	for _, c := range []struct{ got, want float64 }{
+		{Sin(0), 0}, {Cos(0), 1}, {Sin(math.Pi / 6), 0.5}, {Cos(math.Pi), -1}, {Sin(math.Pi / 2), 1}, {Sin(-1), -0.8414709848078965},
+		{Cos(1), 0.5403023058681398}, {Sin(100000), 0.03574879797201651},
+	} {
+		if ulps(c.got, c.want) > 1 {
+			t.Errorf("%v, want %v", c.got, c.want)
+		}
+	}
+	if got, want := h.Sum64(), uint64(0x79ee8772613199bb); got != want {
+		t.Errorf("hash %#x, want %#x", got, want)
+	}
+}
