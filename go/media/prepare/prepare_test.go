@@ -100,3 +100,72 @@ func TestSizes(t *testing.T) {
 		}
 	}
 }
+
+func TestTiles(t *testing.T) {
+	in := func(side int, list []Grid) (sizes [][2]int) {
+		for _, g := range list {
+			sizes = append(sizes, [2]int{side * g.Columns, side * g.Rows})
+		}
+		return sizes
+	}
+	for toy, tiles := range map[string]func(p *picture.RGB) []*picture.RGB{
+		"idefics3": func(p *picture.RGB) []*picture.RGB {
+			w, h := Even(p.Width, p.Height, 128)
+			p = Resize(p, w, h, Lanczos)
+			w, h = Whole(w, h, 64)
+			p = Resize(p, w, h, Lanczos)
+			return append(Cut(p, Grid{w / 64, h / 64}), Resize(p, 64, 64, Lanczos))
+		},
+		"internvl": func(p *picture.RGB) []*picture.RGB {
+			overview := Resize(p, 56, 56, Bicubic)
+			if p.Width <= 56 && p.Height <= 56 {
+				return []*picture.RGB{overview}
+			}
+			grids := Grids(1, 12)
+			g := grids[BestFit(p.Width, p.Height, in(56, grids))]
+			return append(Cut(Pad(p, 56*g.Columns, 56*g.Rows, Bicubic, [3]byte{}), g), overview)
+		},
+		"llama4": func(p *picture.RGB) []*picture.RGB {
+			overview := Resize(p, 56, 56, Bicubic)
+			if p.Width <= 56 && p.Height <= 56 {
+				return []*picture.RGB{overview}
+			}
+			var grids []Grid
+			for x := 1; x <= 3; x++ {
+				for y := 1; y <= 3; y++ {
+					if x+y > 2 {
+						grids = append(grids, Grid{x, y})
+					}
+				}
+			}
+			g := grids[BestFit(p.Width, p.Height, in(56, grids))]
+			return append(Cut(Pad(p, 56*g.Columns, 56*g.Rows, Bicubic, [3]byte{}), g), overview)
+		},
+		"lfm2": func(p *picture.RGB) []*picture.RGB {
+			w, h := Smart(p.Width, p.Height, 32, 64*32*32, 256*32*32)
+			overview := Resize(p, w, h, Bilinear)
+			if nearest(p.Width, 32)*nearest(p.Height, 32) <= 2*256*32*32 {
+				return []*picture.RGB{overview}
+			}
+			g := Nearest(p.Width, p.Height, 512, 2, 10)
+			return append(Cut(Resize(p, 512*g.Columns, 512*g.Rows, Bilinear), g), overview)
+		},
+	} {
+		for name, r := range references(t, toy) {
+			var got []*picture.RGB
+			for _, media := range r.Media {
+				got = append(got, tiles(rgb(t, media))...)
+			}
+			if len(got) != len(r.Pixels) {
+				t.Errorf("%s: %d tiles, want %d", name, len(got), len(r.Pixels))
+				continue
+			}
+			for i, p := range got {
+				sum := sha256.Sum256(p.Pix)
+				if want := r.Pixels[i]; [2]int{p.Width, p.Height} != want.Size || hex.EncodeToString(sum[:]) != want.SHA256 {
+					t.Errorf("%s: tile %d of %d: %d x %d, want %v", name, i, len(got), p.Width, p.Height, want.Size)
+				}
+			}
+		}
+	}
+}
