@@ -15,9 +15,9 @@ const (
 	melBins = melFFT/2 + 1
 )
 
-// LogMel returns rows of n_mel bands, one for each 160 samples, up to `frames` of them: the logarithm to 10 of their power,
-// no less than the loudest less 8, plus 4, over 4. The sound is reflected in front and silent behind.
-func LogMel(x []float32, bands, frames int) []float32 {
+// LogMel returns rows of so many bands, one for each 160 samples, up to `frames` of them: the logarithm to 10 of their power,
+// no less than the loudest less 8, plus 4, over 4. The sound is reflected in front, and behind it is silent, or also reflected.
+func LogMel(x []float32, bands, frames int, reflected bool) []float32 {
 	bank := melBank(bands)
 	rows := make([]float32, frames*bands)
 	out := make([]float64, frames*bands)
@@ -37,6 +37,9 @@ func LogMel(x []float32, bands, frames int) []float32 {
 			at := f*MelHop - melFFT/2 + i
 			if at < 0 {
 				at = -at
+			}
+			if reflected && at >= len(x) {
+				at = max(2*(len(x)-1)-at, 0)
 			}
 			var v float64
 			if at < len(x) {
