@@ -17,6 +17,8 @@ import (
 
 	"golang.org/x/image/bmp"
 	"golang.org/x/image/webp"
+
+	"github.com/quern-llm/quern/go/internal/panics"
 )
 
 // An RGB is a picture: rows from the top, each of Width pixels of three bytes.
@@ -114,7 +116,11 @@ func Decode(ctx context.Context, data []byte, l Limits) (*RGB, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := f.config(bytes.NewReader(data))
+	var c image.Config
+	err = panics.Catch(func() (err error) { // decoders are others' work
+		c, err = f.config(bytes.NewReader(data))
+		return err
+	})
 	if err != nil {
 		return nil, damaged(f, err)
 	}
@@ -141,7 +147,11 @@ func Decode(ctx context.Context, data []byte, l Limits) (*RGB, error) {
 		}
 		defer free()
 	}
-	img, err := f.decode(&untilDone{ctx, bytes.NewReader(data)})
+	var img image.Image
+	err = panics.Catch(func() (err error) {
+		img, err = f.decode(&untilDone{ctx, bytes.NewReader(data)})
+		return err
+	})
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}

@@ -14,6 +14,8 @@ import (
 
 	mp3 "github.com/hajimehoshi/go-mp3"
 	"github.com/mewkiz/flac"
+
+	"github.com/quern-llm/quern/go/internal/panics"
 )
 
 // A Mono is sound of one channel, the mean of those that were there: samples from -1 to 1 at so many a second.
@@ -93,7 +95,7 @@ func Decode(ctx context.Context, data []byte, l Limits) (*Mono, error) {
 		}
 		c := &collector{ctx: ctx, limits: l}
 		defer c.release()
-		err := f.decode(data, c)
+		err := panics.Catch(func() error { return f.decode(data, c) }) // decoders are others' work
 		switch {
 		case ctx.Err() != nil:
 			return nil, ctx.Err()
