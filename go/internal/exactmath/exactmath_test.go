@@ -81,11 +81,16 @@ func TestSameBits(t *testing.T) {
 	}
 }
 
-func TestLog1p(t *testing.T) {
+func TestQuickLog(t *testing.T) {
 	t.Parallel()
 	for x := 1e-20; x < 1e30; x *= 1.07 {
 		if got, want := Log1p(x), math.Log1p(x); math.Abs(got-want) > 1e-15*want {
 			t.Fatalf("Log1p(%g) = %g, want %g", x, got, want)
+		}
+	}
+	for _, x := range []float64{1e-10, 0.5, 0.7, 0.71, 1, 2, 3, 12345.678, 1e10} {
+		if got := QuickLog(x); math.Abs(got-math.Log(x)) > 5e-15*max(1, math.Abs(got)) {
+			t.Errorf("QuickLog(%v) = %v, math has %v", x, got, math.Log(x))
 		}
 	}
 	for _, x := range []float64{math.NaN(), math.Inf(1)} {
