@@ -45,6 +45,7 @@ type document struct {
 	scopes    map[string]*scope
 	old       bool // draft 7 or before: $ref stands alone
 	evaluated bool // some schema is about what others have evaluated
+	sorted    bool // by a program: the order of members says nothing
 }
 
 // Where schemas are within schemas.
@@ -60,7 +61,7 @@ var (
 func newDocument(root *value) *document {
 	d := &document{
 		schemas: map[reached]*schema{}, places: map[*value]place{}, resources: map[string]*value{"": root}, anchors: map[string]*value{},
-		dynamic: map[string]int{}, within: map[string]map[string]*value{}, scopes: map[string]*scope{},
+		dynamic: map[string]int{}, within: map[string]map[string]*value{}, scopes: map[string]*scope{}, sorted: sorted(root),
 	}
 	if s := root.member("$schema"); s != nil {
 		for _, old := range []string{"draft-03", "draft-04", "draft-06", "draft-07"} {

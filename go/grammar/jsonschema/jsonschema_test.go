@@ -277,7 +277,7 @@ func TestMultiples(t *testing.T) {
 // Otherwise members that all have to come are in the schema's order, and a type beside a $ref holds.
 func TestExact(t *testing.T) {
 	const schema = `{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"integer","minimum":2},"c":{}},"required":["b"]}`
-	const all = `{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"object","properties":{"c":{},"d":{}},"required":["c"]}},"required":["b","a"]}`
+	const all = `{"type":"object","properties":{"a":{"type":"integer"},"b":{"type":"object","properties":{"c":{},"d":{}},"required":["c"]}},"required":["a","b"]}`
 	const typed = `{"$schema":"http://json-schema.org/draft-07/schema#","type":"object","properties":{"a":{"type":["boolean","object"],"$ref":"#/definitions/o"}},
 		"definitions":{"o":{"properties":{"c":{"type":"integer"}}}}}`
 	for _, tt := range []struct {

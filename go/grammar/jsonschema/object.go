@@ -13,6 +13,7 @@ const maxPatterns = 6
 type members struct {
 	c      *compiler
 	list   []member
+	listed bool           // all have to come, and in the order of the schema, which is its author's
 	lead   int            // members before the first that must be
 	extra  []grammar.Expr // members of other names
 	some   []grammar.Expr // of which one has to be, if there are any
@@ -24,6 +25,7 @@ type members struct {
 }
 
 type member struct {
+	name     string
 	expr     grammar.Expr
 	required bool
 }
@@ -97,8 +99,11 @@ func (c *compiler) members(o objects, some *someMember) (grammar.Expr, error) {
 		if err != nil {
 			return nil, err
 		}
-		m.list = append(m.list, member{grammar.Seq{c.name(grammar.Lit(name)), c.colon(), v}, must[name]})
+		m.list = append(m.list, member{name, grammar.Seq{c.name(grammar.Lit(name)), c.colon(), v}, must[name]})
 	}
+	// Who has properties in one order and required in another thinks of none.
+	m.listed = !c.opts.Exact && !c.doc.sorted &&
+		slices.EqualFunc(m.list, o.required, func(at member, name string) bool { return at.name == name })
 	for m.lead < len(m.list) && !m.list[m.lead].required {
 		m.lead++
 	}
@@ -298,7 +303,8 @@ func (c *compiler) extra(out, names []grammar.Expr, s set) ([]grammar.Expr, erro
 	return append(out, grammar.Seq{c.name(says), c.colon(), v}), nil
 }
 
-// unordered returns the members in any order, where the number of members need not be counted. Those that are too many for that may come more than once, as members of other names may.
+// unordered returns the members, in any order unless they are listed, where the number of members need not be counted. Those
+// that are too many for that may come more than once, as members of other names may.
 func (m *members) unordered() (grammar.Expr, bool) {
 	e := grammar.AnyOrder{Between: m.c.comma(true)}
 	for _, at := range m.list {
@@ -306,7 +312,7 @@ func (m *members) unordered() (grammar.Expr, bool) {
 			e.Parts = append(e.Parts, at.expr)
 		}
 	}
-	e.Listed = !m.c.opts.Exact && len(e.Parts) == len(m.list) && len(m.some) == 0
+	e.Listed = m.listed && len(m.some) == 0
 	if len(m.some) > 0 {
 		e.Parts = append(e.Parts, grammar.Alt(m.some))
 	}
