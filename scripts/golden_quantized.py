@@ -295,7 +295,9 @@ CASES = {
     "compressed-tensors of 8 bits with zeros": (
         compressed("int-quantized", 8, -1, symmetric=False, activations=INT8), LLAMA, "F16"),
     "compressed-tensors of 8-bit floats": (compressed("float-quantized", 8, -1, kind="float", scale="F32"), LLAMA, "F32"),
-    "compressed-tensors NVFP4": (compressed("nvfp4-pack-quantized", size=16, kind="float"), LLAMA, "F16"),
+    "compressed-tensors NVFP4": (compressed("nvfp4-pack-quantized", size=16, kind="float"), WIDE, "NVFP4"),
+    "compressed-tensors NVFP4, experts": (
+        compressed("nvfp4-pack-quantized", size=16, kind="float"), MOE | dict(moe_intermediate_size=64), "NVFP4"),
     "compressed-tensors MXFP4": (compressed("mxfp4-pack-quantized", kind="float"), LLAMA, "MXFP4"),
     "compressed-tensors mixed": (mixed(compressed("pack-quantized", 8), compressed("pack-quantized")), LLAMA, "Q8_0 Q4_0"),
     "bitsandbytes nf4": (bitsandbytes("nf4"), LLAMA, "F16"),

@@ -57,6 +57,9 @@ func (m *Model) plan() ([]*lang.Target, error) {
 			return nil, fmt.Errorf("%s: tensor %s: %w", m.dir, t.Name, err)
 		}
 	}
+	for _, t := range all {
+		t.Held = slices.DeleteFunc(t.Held, func(h lang.Held) bool { return h.Scales != nil && beside(t, h, all) == nil })
+	}
 	if m.kind.auto {
 		m.kind.typ = kept(all, m.kind.typ)
 	}
@@ -298,12 +301,37 @@ func kept(all []*lang.Target, typ gguf.Type) gguf.Type {
 	return typ
 }
 
+// beside returns the tensor with the scales of blocks that are multiplied by some, nil if it can't be there.
+func beside(t *lang.Target, h lang.Held, all []*lang.Target) *lang.Target {
+	base, ok := strings.CutSuffix(t.Name, ".weight")
+	if !ok || len(t.Dims) < 2 || strings.Contains(base, "token_embd") { // rows are looked up as they are
+		return nil
+	}
+	matrices := uint64(1)
+	for _, d := range t.Dims[2:] {
+		matrices *= d
+	}
+	factors, ok := h.Factors(matrices)
+	name := base + ".scale"
+	if !ok || slices.ContainsFunc(all, func(other *lang.Target) bool { return other.Name == name }) {
+		return nil
+	}
+	return &lang.Target{Name: name, Type: gguf.F32, Dims: []uint64{matrices}, View: lang.Constant(factors)}
+}
+
 // hold takes blocks of the checkpoint for the tensors whose type has them.
 func (m *Model) hold() {
+	var all []*lang.Target
 	for _, t := range m.targets {
+		all = append(all, t)
 		h, ok := t.HeldAs(t.Type)
-		if ok && t.Bytes == nil && len(t.Dims) > 0 && t.Dims[0]%uint64(h.Type.BlockElems()) == 0 {
-			t.Bytes = h.Bytes
+		if !ok || t.Bytes != nil || len(t.Dims) == 0 || t.Dims[0]%uint64(h.Type.BlockElems()) != 0 {
+			continue
+		}
+		t.Bytes = h.Bytes
+		if h.Scales != nil {
+			all = append(all, beside(t, h, m.targets))
 		}
 	}
+	m.targets = all
 }

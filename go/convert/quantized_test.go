@@ -188,11 +188,19 @@ func (c quantizedCase) compareTypes(t *testing.T, dir string, floats *gguf.File)
 			continue
 		}
 		exact := floatsOf(t, floats, x.Name)
+		most := 0.0
+		if _, ok := f.Tensor(strings.TrimSuffix(x.Name, ".weight") + ".scale"); ok {
+			most = 1.0 / (1 << 23) // products of F32
+			for i, scale := range floatsOf(t, f, strings.TrimSuffix(x.Name, ".weight")+".scale") {
+				for k, n := 0, int(x.Dims[0]*x.Dims[1]); k < n; k++ {
+					exact[i*n+k] /= scale
+				}
+			}
+		}
 		l, err := distanceOf(x, exact)
 		if err != nil {
 			t.Fatal(err)
 		}
-		most := 0.0
 		if !strings.Contains(auto.Loss(), want+" without loss") {
 			most = 1.0 / (1 << 11)
 		}
@@ -229,5 +237,36 @@ func TestQuantizedMinimums(t *testing.T) {
 	}
 	if l, err := distanceOf(*x, floatsOf(t, exact, x.Name)); err != nil || l == 0 || l > 1.0/(1<<11) {
 		t.Errorf("a relative error of %.2g, %v", l, err)
+	}
+}
+
+// TestQuantizedScales computes with matrices in NVFP4 and the factors beside them, one for each and one for each expert, what
+// transformers does of their numbers, but for the rounding of what is multiplied by them.
+func TestQuantizedScales(t *testing.T) {
+	prompt, _ := quantizedCases(t)
+	for _, name := range []string{"compressed-tensors NVFP4", "compressed-tensors NVFP4, experts"} {
+		dir, c := t.TempDir(), caseOf(t, name)
+		c.write(t, dir)
+		m, err := Open(dir, Options{Threads: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer m.Close()
+		var b bytes.Buffer
+		if _, err := m.Write(context.Background(), &b); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(m.Loss(), "as NVFP4 without loss") {
+			t.Errorf("%s: the loss is said as %q", name, m.Loss())
+		}
+		sum, n, rows := 0.0, 0, logitsOf(t, b.Bytes(), prompt, nil)
+		for i, want := range c.Sampled {
+			for k, id := range sampledAt(prompt, i, len(want), len(rows[i])) {
+				sum, n = sum+math.Abs(logprob(rows[i], id)-want[k]), n+1
+			}
+		}
+		if mean := sum / float64(n); !(mean < 0.2) { // 0.06; with a factor that is wrong by 30 % it is 0.6
+			t.Errorf("%s: log-probabilities are %.2g from those of transformers", name, mean)
+		}
 	}
 }

@@ -11,6 +11,18 @@ type Held struct {
 	Type  gguf.Type
 	Exact bool
 	Bytes func(dst []byte, at uint64) error // reads the blocks from that of element number `at` on, which begins a block
+
+	// What their products are multiplied by: one factor for all, or one for each index of the first of three dimensions. The
+	// file has them in a tensor beside the matrix. nil: none.
+	Scales []float32
+}
+
+// Factors returns the scales of n matrices, and whether there is one for each.
+func (h Held) Factors(n uint64) ([]float32, bool) {
+	if len(h.Scales) == 1 {
+		return slices.Repeat(h.Scales, int(n)), true
+	}
+	return h.Scales, uint64(len(h.Scales)) == n
 }
 
 // block returns the elements and the bytes of a block.
@@ -33,7 +45,7 @@ func (v View) heldStrided(from uint64, dims []Dim, run uint64, place func(uint64
 	for _, h := range v.Held {
 		elems, size := h.block()
 		broken := slices.ContainsFunc(dims, func(d Dim) bool { return d.Stride%elems != 0 && d.N > 1 })
-		if broken || from%elems != 0 || run%elems != 0 {
+		if broken || from%elems != 0 || run%elems != 0 || len(h.Scales) > 1 {
 			continue
 		}
 		read := h.Bytes
@@ -58,12 +70,22 @@ func heldJoined(parts []View, ends []uint64) (all []Held) {
 	for _, h := range parts[0].Held {
 		elems, size := h.block()
 		reads := make([]func([]byte, uint64) error, len(parts))
-		whole := true
+		whole, first := true, h
+		h.Scales = nil
 		for i, p := range parts {
 			own, ok := p.HeldAs(h.Type)
-			whole = whole && ok && p.Elems()%elems == 0
+			whole = whole && ok && p.Elems()%elems == 0 && (own.Scales == nil) == (first.Scales == nil)
 			h.Exact = h.Exact && own.Exact
 			reads[i] = own.Bytes
+			if own.Scales == nil {
+				continue
+			}
+			if len(p.Shape) > 2 { // several matrices
+				more, ok := own.Factors(p.Shape[0])
+				h.Scales, whole = append(h.Scales, more...), whole && ok
+			} else { // the rows of one
+				h.Scales, whole = first.Scales, whole && slices.Equal(own.Scales, first.Scales)
+			}
 		}
 		if !whole {
 			continue

@@ -3,6 +3,7 @@ package quantized
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/quern-llm/quern/go/convert/lang"
 	"github.com/quern-llm/quern/go/gguf"
@@ -53,8 +54,54 @@ func (r *reader) fours(base string) error {
 		}
 		return err
 	})
+	if v.Held, err = heldNVFP4(q, scale, 1/by[0]); err != nil {
+		return err
+	}
 	r.views[base+".weight"] = v
 	return nil
+}
+
+// heldNVFP4 returns the blocks of NVFP4 of GGUF that hold a matrix, times a factor beside it: none if a scale has a sign or is
+// not a number. The product of the three factors is rounded otherwise than the matrix' numbers, by F32's 2^-24.
+func heldNVFP4(q, scale *safetensors.Tensor, factor float32) ([]lang.Held, error) {
+	if x := float64(factor); math.IsInf(x, 0) || math.IsNaN(x) {
+		return nil, nil
+	}
+	buf := make([]byte, min(scale.Elems(), 1<<20))
+	for at := uint64(0); at < scale.Elems(); at += uint64(len(buf)) {
+		buf = buf[:min(uint64(len(buf)), scale.Elems()-at)]
+		if _, err := scale.ReadAt(buf, int64(at)); err != nil {
+			return nil, err
+		}
+		if slices.ContainsFunc(buf, func(x byte) bool { return x >= 0x7f }) {
+			return nil, nil
+		}
+	}
+	return []lang.Held{{Type: gguf.NVFP4, Exact: true, Bytes: nvfp4(q, scale), Scales: []float32{factor}}}, nil
+}
+
+// nvfp4 reads blocks of 64 numbers: four scales, then for each 16 numbers 8 bytes, which have one of the first half and one of
+// the second.
+func nvfp4(q, scale *safetensors.Tensor) func(dst []byte, at uint64) error {
+	const elems, size = 64, 36
+	return func(dst []byte, at uint64) error {
+		n := len(dst) / size
+		packed, scales := make([]byte, n*elems/2), make([]byte, n*4)
+		if _, err := q.ReadAt(packed, int64(at/2)); err != nil {
+			return err
+		}
+		if _, err := scale.ReadAt(scales, int64(at/16)); err != nil {
+			return err
+		}
+		for ; len(dst) > 0; dst, packed, scales = dst[size:], packed[elems/2:], scales[4:] {
+			copy(dst, scales[:4])
+			for i := range elems / 2 {
+				from := packed[i/8*8+i%8/2:]
+				dst[4+i] = from[0]>>(i%2*4)&15 | from[4]>>(i%2*4)<<4
+			}
+		}
+		return nil
+	}
 }
 
 // blockScales returns the scales of blocks of a size in each row.
