@@ -110,6 +110,30 @@ func (r *reader) answersOnly(n int) []bool {
 	return list
 }
 
+// afterBOS returns the tokens that follow BOS before each text, nil if the file does not say it. They are special.
+func (r *reader) afterBOS(types []TokenType) []int32 {
+	const key = "quern.tokenizer.after_bos"
+	v, ok := r.m.Value(key)
+	if !ok {
+		return nil
+	}
+	list, ok := v.([]int32)
+	if !ok || len(list) > maxAfterBOS {
+		r.fail("%s is %T, want %d ids of tokens at most", key, v, maxAfterBOS)
+		return nil
+	}
+	for _, id := range list {
+		if id < 0 || int(id) >= len(types) || types[id] != Control && types[id] != UserDefined {
+			r.fail("%s has %d, want ids of special tokens", key, id)
+			return nil
+		}
+	}
+	return list
+}
+
+// maxAfterBOS bounds what is put before each text.
+const maxAfterBOS = 8
+
 // scores returns a required list of n finite numbers.
 func (r *reader) scores(key string, n int) []float32 {
 	v, ok := r.value(key, true)

@@ -13,6 +13,7 @@ package tokenizer
 import (
 	"bytes"
 	"fmt"
+	"slices"
 )
 
 // Metadata is the source of a vocabulary. Value returns the value of a key: a string, bool, float or integer
@@ -57,7 +58,8 @@ type Tokenizer struct {
 
 	bos, eos       int32
 	addBOS, addEOS bool
-	spacePrefix    bool // a space goes before each plain text: at the start and after special tokens
+	afterBOS       []int32 // tokens that Encode puts between BOS and a text
+	spacePrefix    bool    // a space goes before each plain text: at the start and after special tokens
 	eog            []int32
 
 	controls *specials // everything but plain text
@@ -102,7 +104,7 @@ func (t *Tokenizer) EncodeUpTo(most int, text string, o Options) (ids []int32, l
 		if least := atLeast(text, t.longest); least > most {
 			return nil, least
 		}
-		room = min(room, most+2)
+		room = min(room, most+2+len(t.afterBOS))
 	}
 	s := t.take()
 	defer t.give(s)
@@ -110,7 +112,7 @@ func (t *Tokenizer) EncodeUpTo(most int, text string, o Options) (ids []int32, l
 
 	ids = make([]int32, 0, room)
 	if t.addBOS && !o.NoSpecial {
-		ids = append(ids, t.bos)
+		ids = append(append(ids, t.bos), t.afterBOS...)
 	}
 	special := t.defined
 	if o.ParseSpecial {
@@ -158,15 +160,29 @@ func (t *Tokenizer) give(s *scratch) {
 // EncodePart returns the ids of a part of a text: without BOS or EOS.
 func (t *Tokenizer) EncodePart(text string) []int32 { return t.Encode(text, Options{NoSpecial: true}) }
 
-// Begin returns ids as the beginning of a text: an empty list becomes BOS, if there is one; if there are two
-// BOS, the template's and Encode's, one is removed.
+// Lead returns the tokens that Encode puts before a text: BOS and what follows it, if it adds BOS.
+func (t *Tokenizer) Lead() []int32 {
+	if !t.addBOS {
+		return nil
+	}
+	return append([]int32{t.bos}, t.afterBOS...)
+}
+
+// Begin returns ids as the beginning of a text: an empty list becomes what Encode puts before one, or BOS, if there is one; if
+// there are two BOS, the template's and Encode's, Encode's and what follows it is removed.
 func (t *Tokenizer) Begin(ids []int32) []int32 {
 	bos, ok := t.BOS()
-	switch {
-	case ok && len(ids) == 0:
+	if !ok {
+		return ids
+	}
+	lead := t.Lead()
+	switch n := len(lead); {
+	case len(ids) == 0 && n == 0:
 		return []int32{bos}
-	case ok && t.AddBOS() && len(ids) > 1 && ids[0] == bos && ids[1] == bos:
-		return ids[1:]
+	case len(ids) == 0:
+		return lead
+	case n > 0 && len(ids) > n && slices.Equal(ids[:n], lead) && ids[n] == bos:
+		return ids[n:]
 	}
 	return ids
 }
@@ -216,10 +232,10 @@ func (t *Tokenizer) BOS() (int32, bool) { return t.bos, t.bos != none }
 // EOS returns the token that ends a text, if there is one.
 func (t *Tokenizer) EOS() (int32, bool) { return t.eos, t.eos != none }
 
-// Kept returns how many tokens of a prompt are kept if n are requested, not counting BOS; -1 is all.
+// Kept returns how many tokens of a prompt are kept if n are requested, not counting those of Lead; -1 is all.
 func (t *Tokenizer) Kept(n int) int {
-	if n >= 0 && t.AddBOS() {
-		n++
+	if n >= 0 {
+		n += len(t.Lead())
 	}
 	return n
 }

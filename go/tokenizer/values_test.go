@@ -385,3 +385,42 @@ func TestPartsOfTexts(t *testing.T) {
 		t.Errorf("a short text ends at %d", got)
 	}
 }
+
+// What follows BOS before each text follows it wherever a text begins, once.
+func TestAfterBOS(t *testing.T) {
+	f := bpeFields([]string{"[gMASK]", "<sop>", "<x>"})
+	at := int32(len(f[prefix+"tokens"].([]string)) - 3)
+	f[prefix+"bos_token_id"], f[prefix+"add_bos_token"] = uint32(at), true
+	f["quern.tokenizer.after_bos"] = []int32{at + 1}
+	tok := mustNew(t, f)
+	a := tok.EncodePart("a")[0]
+	for _, c := range []struct {
+		text string
+		o    Options
+		want []int32
+	}{
+		{"a", Options{}, []int32{at, at + 1, a}},
+		{"", Options{}, []int32{at, at + 1}},
+		{"a", Options{NoSpecial: true}, []int32{a}},
+		{"[gMASK]<sop><x>a", Options{ParseSpecial: true}, []int32{at, at + 1, at + 2, a}},
+		{"[gMASK]<x>a", Options{ParseSpecial: true}, []int32{at, at + 2, a}},
+	} {
+		if got := tok.Begin(tok.Encode(c.text, c.o)); !slices.Equal(got, c.want) {
+			t.Errorf("%q, %+v: %v, want %v", c.text, c.o, got, c.want)
+		}
+	}
+	if got := tok.Begin(nil); !slices.Equal(got, []int32{at, at + 1}) || tok.Kept(5) != 7 {
+		t.Errorf("no text begins with %v, and %d are kept of 5", got, tok.Kept(5))
+	}
+	f[prefix+"add_bos_token"] = false
+	if tok := mustNew(t, f); len(tok.Encode("", Options{})) != 0 || tok.Kept(5) != 5 {
+		t.Error("there is a token after no BOS")
+	}
+	f[prefix+"add_bos_token"] = true
+	for _, bad := range []any{[]int32{a}, []int32{at + 3}, []int32{-1}, "x", make([]int32, 9)} {
+		f["quern.tokenizer.after_bos"] = bad
+		if _, err := New(f); err == nil || !strings.Contains(err.Error(), "quern.tokenizer.after_bos") {
+			t.Errorf("%v: error %v", bad, err)
+		}
+	}
+}

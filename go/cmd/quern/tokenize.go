@@ -147,6 +147,11 @@ func detokenize(tok *tokenizer.Tokenizer, ids []int32, noSpecial bool) string {
 	text := tok.Detokenize(ids, true)
 	if added {
 		text = strings.TrimPrefix(text, string(tok.Piece(bos, true)))
+		if lead := tok.Lead(); len(lead) > 1 && !noSpecial {
+			for _, id := range lead[1:] {
+				text = strings.TrimPrefix(text, string(tok.Piece(id, true)))
+			}
+		}
 	}
 	return text
 }

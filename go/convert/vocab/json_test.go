@@ -3,6 +3,7 @@ package vocab
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -54,6 +55,12 @@ func TestTokenizerJSON(t *testing.T) {
 			"model gpt2", "pre gpt-2", "tokens [<b> <e> <t> a [PAD4] [PAD5]]", "token_type [3 3 3 1 5 5]", "merges []", "bos_token_id 0",
 			"eos_token_id 1", "eot_token_id 2", "add_bos_token true", "add_eos_token true",
 		}},
+		{"two tokens before texts", "llama", `{"added_tokens": [{"id": 0, "content": "[gMASK]", "special": true}, {"id": 1, "content": "<sop>", "special": true}], "pre_tokenizer": {"type": "ByteLevel"},
+"post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "[gMASK]"}}, {"SpecialToken": {"id": "<sop>"}}, {"Sequence": {"id": "A"}}]},
+"model": {"type": "BPE", "vocab": {"a": 2}, "merges": []}}`, `{}`, []string{
+			"model gpt2", "pre gpt-2", "tokens [[gMASK] <sop> a [PAD3] [PAD4] [PAD5]]", "token_type [3 3 1 5 5 5]", "merges []", "bos_token_id 0",
+			"add_bos_token true", "add_eos_token false", "quern.tokenizer.after_bos [1]",
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -66,7 +73,7 @@ func TestTokenizerJSON(t *testing.T) {
 			}
 			var got []string
 			for _, kv := range v.Keys() {
-				got = append(got, fmt.Sprintf("%s %v", kv.Key[len("tokenizer.ggml."):], kv.Value))
+				got = append(got, fmt.Sprintf("%s %v", strings.TrimPrefix(kv.Key, "tokenizer.ggml."), kv.Value))
 			}
 			if !slices.Equal(got, c.want) {
 				t.Errorf("got\n%#v\nwant\n%#v", got, c.want)

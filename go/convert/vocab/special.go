@@ -85,10 +85,29 @@ func (v *Vocabulary) specials(f *tokenizerFile, settings, model *hf.Config) {
 			v.SetSpecial(k.name, id)
 		}
 	}
+	v.setAfter(f)
 	slices.SortStableFunc(v.special, func(a, b namedID) int { return order(a.name) - order(b.name) })
 	v.add = slices.DeleteFunc(v.add, func(a namedFlag) bool {
 		return a.on && v.Special(a.name) < 0 || !slices.Contains([]string{"bos", "eos", "sep"}, a.name)
 	})
+}
+
+// afterBOS is a key of what GGUF has none for: the tokens that are put between bos and each text, such as GLM's <sop>.
+const afterBOS = "quern.tokenizer.after_bos"
+
+// setAfter sets the tokens that follow bos. If the vocabulary lacks one, none does.
+func (v *Vocabulary) setAfter(f *tokenizerFile) {
+	var ids []int32
+	for _, text := range v.after {
+		id := v.find(f, text)
+		if id < 0 {
+			return
+		}
+		ids = append(ids, int32(id))
+	}
+	if len(ids) > 0 {
+		v.Set(afterBOS, ids)
+	}
 }
 
 func order(name string) int {
@@ -142,6 +161,14 @@ func (v *Vocabulary) frame(f *tokenizerFile, name map[string]string) {
 					name["bos"] = first
 				}
 				v.SetAdd("bos", first == name["bos"] || first == name["cls"])
+				v.after = nil
+				for _, part := range single[1:] {
+					next := specialOf(part)
+					if next == "" {
+						break
+					}
+					v.after = append(v.after, next)
+				}
 			}
 			last := specialOf(single[len(single)-1])
 			if before := specialOf(single[len(single)-2]); last != "" && before != "" && before == name["eos"] {

@@ -29,6 +29,7 @@ type Vocabulary struct {
 	add     []namedFlag
 	more    []gguf.KV // other keys, without the prefix tokenizer.ggml., or with the whole name if it is the program's own
 	pair    *pair     // nil: the files do not say
+	after   []string  // special tokens between bos and a text
 	limit   int       // the number of tokens that the model has embeddings for
 }
 

@@ -279,7 +279,8 @@ func (q *generateQuery) Source(ctx context.Context, m *ask.Model) (src ask.Sourc
 		}
 	}
 	if bos, ok := m.Tokenizer.BOS(); ok && len(q.context) > 0 && len(ids) > 0 && ids[0] == bos {
-		ids = ids[1:] // the context has it
+		lead := m.Tokenizer.Lead() // the context has it
+		ids = ids[max(1, min(len(lead), len(ids))):]
 	}
 	src.Prompts = [][]int32{append(slices.Clip([]int32(q.context)), ids...)}
 	return src, err
