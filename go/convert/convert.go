@@ -38,6 +38,7 @@ type Model struct {
 	family    *lang.Family
 	config    *hf.Config
 	layers    int
+	projector bool                 // it is the encoders that are written, see OpenProjector
 	factors   map[string]lang.View // tensors that are computed of settings, or are in other folders
 	kind      kind
 	skip      []string
@@ -76,7 +77,7 @@ func Open(dir string, o Options) (_ *Model, err error) {
 			return nil, err
 		}
 	}
-	if m.weights, err = safetensors.Open(dir); err != nil {
+	if err = m.openWeights(); err != nil {
 		return nil, err
 	}
 	defer func() {
@@ -84,13 +85,6 @@ func Open(dir string, o Options) (_ *Model, err error) {
 			m.Close()
 		}
 	}()
-	m.quantized, err = quantized.Read(m.config, m.weights)
-	if m.config.Err() != nil {
-		return nil, m.config.Err()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", dir, err)
-	}
 	if transposed := []string{"gpt2", "jais"}; m.quantized.Any() &&
 		slices.Contains(transposed, m.family.Arch) { // and which of them are not, once they are quantized, is not said
 		return nil, fmt.Errorf("%s: matrices of %s that are quantized by %s are not read", dir, m.family.Arch,
@@ -144,14 +138,43 @@ func Open(dir string, o Options) (_ *Model, err error) {
 	return m, nil
 }
 
+// openWeights reads the headers of the weights, and how they are quantized.
+func (m *Model) openWeights() (err error) {
+	if m.weights, err = safetensors.Open(m.dir); err != nil {
+		return err
+	}
+	m.quantized, err = quantized.Read(m.config, m.weights)
+	if m.config.Err() != nil {
+		err = m.config.Err()
+	} else if err != nil {
+		err = fmt.Errorf("%s: %w", m.dir, err)
+	}
+	if err != nil {
+		m.weights.Close()
+	}
+	return err
+}
+
 // Unknown returns keys of config.json, sorted, of which nobody knows whether they change what the model computes.
-func (m *Model) Unknown() []string { return family.Unjudged(m.config, m.family.Arch) }
+func (m *Model) Unknown() []string {
+	if m.projector {
+		return nil
+	}
+	return family.Unjudged(m.config, m.family.Arch)
+}
 
 // Close closes the checkpoint's files.
 func (m *Model) Close() error { return errors.Join(m.weights.Close(), m.modules.close()) }
 
-// Name returns a name for the file: that of the folder, and the type of most matrices.
-func (m *Model) Name() string { return m.folder() + "-" + strings.ToLower(m.kind.name()) }
+// Name returns a name for the file: that of the folder, and the type of most matrices. Names of projectors begin with
+// mmproj-, by which other programs know them.
+func (m *Model) Name() string {
+	name := m.folder() + "-" + strings.ToLower(m.kind.name())
+	if m.projector {
+		name = "mmproj-" + name
+	}
+	return name
+}
 
 // folder returns the name of the folder, which becomes that of the model.
 func (m *Model) folder() string {
@@ -211,7 +234,13 @@ func (m *Model) skipped(name string) bool {
 			return true
 		}
 	}
-	if isOther(name) || slices.Contains(m.skip, name) {
+	if slices.Contains(m.skip, name) {
+		return true
+	}
+	if m.projector {
+		return !m.encodes(name)
+	}
+	if isOther(name) {
 		return true
 	}
 	if strings.HasSuffix(name, "lm_head.weight") && m.config.FlagOr("tie_word_embeddings", m.family.Tied) && m.tied(name) {

@@ -27,16 +27,7 @@ func (m *Model) metadata(k *lang.Keys) ([]gguf.KV, error) {
 	if m.family.Vocab != nil {
 		m.family.Vocab(m.config, v)
 	}
-	var all []gguf.KV
-	set := func(key string, value any) { all = append(all, gguf.KV{Key: key, Value: value}) }
-	set("general.architecture", m.family.Arch)
-	set("general.type", "model")
-	set("general.name", m.folder())
-	set("general.size_label", gguf.SizeName(m.params()))
-	if n, ok := m.kind.fileType(); ok {
-		set("general.file_type", n)
-	}
-	set("general.quantization_version", uint32(quantizationVersion))
+	all := m.general("model")
 	all = append(all, m.sampling()...)
 	all = append(all, k.KVs...)
 	all = append(all, v.Keys()...)
@@ -46,6 +37,18 @@ func (m *Model) metadata(k *lang.Keys) ([]gguf.KV, error) {
 	}
 	all = append(all, templates...)
 	return all, m.config.Err()
+}
+
+// general returns the keys that all files have.
+func (m *Model) general(kind string) []gguf.KV {
+	all := []gguf.KV{
+		{Key: "general.architecture", Value: m.family.Arch}, {Key: "general.type", Value: kind},
+		{Key: "general.name", Value: m.folder()}, {Key: "general.size_label", Value: gguf.SizeName(m.params())},
+	}
+	if n, ok := m.kind.fileType(); ok {
+		all = append(all, gguf.KV{Key: "general.file_type", Value: n})
+	}
+	return append(all, gguf.KV{Key: "general.quantization_version", Value: uint32(quantizationVersion)})
 }
 
 // params returns the number of parameters.

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/quern-llm/quern/go/convert/lang"
+	"github.com/quern-llm/quern/go/convert/projector"
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/safetensors"
 )
@@ -53,7 +54,7 @@ func (m *Model) plan() ([]*lang.Target, error) {
 		if i > 0 && t.Name == all[i-1].Name {
 			return nil, fmt.Errorf("%s: two tensors become %s", m.dir, t.Name)
 		}
-		if err := setType(t, m.kind.typ); err != nil {
+		if err := m.setType(t); err != nil {
 			return nil, fmt.Errorf("%s: tensor %s: %w", m.dir, t.Name, err)
 		}
 	}
@@ -90,18 +91,14 @@ func (m *Model) groups() ([]*group, error) {
 		if m.skipped(name) {
 			continue
 		}
-		known := lang.Plain(name)
-		if m.family.Rename != nil {
-			known = m.family.Rename(m.config, known)
-		}
-		s := lang.Parse(known, m.family.Trim())
+		s := m.source(name)
 		r, part, suffix := lang.Match(m.family.Rules, s)
 		switch {
 		case r == nil && m.quantized.Zeros(m.weights.Tensor(name)):
 			continue
 		case r == nil:
 			return nil, fmt.Errorf("%s: tensor %q is none of %s's; it is left out with --skip %q", m.dir, name,
-				m.family.Arch, name)
+				m.kin(), name)
 		case s.Layer >= m.layers:
 			return nil, fmt.Errorf("%s: tensor %q is of layer %d, config.json has %d", m.dir, name, s.Layer, m.layers)
 		case r.To == "":
@@ -128,6 +125,18 @@ func (m *Model) groups() ([]*group, error) {
 		g.parts[part][expert] = name
 	}
 	return list, nil
+}
+
+// source returns the name of a tensor as the family's rules have it.
+func (m *Model) source(name string) lang.Source {
+	if m.projector {
+		return projector.Parse(m.family.Rename(m.config, name))
+	}
+	known := lang.Plain(name)
+	if m.family.Rename != nil {
+		known = m.family.Rename(m.config, known)
+	}
+	return lang.Parse(known, m.family.Trim())
 }
 
 // stacked returns the number of tensors that a name with a * stands for.
@@ -235,6 +244,14 @@ func (m *Model) whole(parts []*safetensors.Tensor) (lang.View, error) {
 		return lang.Beside(all...)
 	}
 	return lang.Joined(all...)
+}
+
+// setType chooses the type of a tensor in the file.
+func (m *Model) setType(t *lang.Target) error {
+	if m.projector {
+		return setProjectorType(t, m.kind.typ, m.family.Types)
+	}
+	return setType(t, m.kind.typ)
 }
 
 // setType chooses the type of a tensor in the file, as llama.cpp's converter does: vectors, norms and small matrices

@@ -40,6 +40,8 @@ type truth struct {
 
 	Terms  []float64
 	Splade json.RawMessage
+
+	spelling []string // of names of tensors, as projectorCase.write has it
 }
 
 // noise returns element i of the noise of a name whose hash is h.
@@ -91,6 +93,12 @@ func (c truth) write(t *testing.T, dir string) {
 			for i := range n {
 				x := float32(offset + float64(times*noise(hash, i)))
 				data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
+			}
+		}
+		for _, other := range c.spelling {
+			was, is, _ := strings.Cut(other, ">")
+			if rest, ok := strings.CutPrefix(name, was); ok {
+				name = is + rest
 			}
 		}
 		header[name] = map[string]any{"dtype": kind, "shape": shape, "data_offsets": []int{begin, len(data)}}

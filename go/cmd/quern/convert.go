@@ -12,6 +12,7 @@ import (
 
 	"github.com/quern-llm/quern/go/convert"
 	"github.com/quern-llm/quern/go/convert/family"
+	"github.com/quern-llm/quern/go/convert/projector"
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/mem"
@@ -22,7 +23,7 @@ type convertFlags struct {
 	out, typ, pre, base string
 	skip                []string
 	threads             int
-	force, dry          bool
+	force, dry, mmproj  bool
 }
 
 func newConvertCommand() *cobra.Command {
@@ -35,11 +36,17 @@ single or in shards, and the tokenizer. llama.cpp reads the file too. A folder w
 adapter_config.json is a PEFT LoRA adapter and becomes a GGUF adapter; --base names
 the folder of its base model, of which only config.json is read.
 
+With --mmproj it is the encoders of pictures and sounds that are written, as a file
+mmproj-*.gguf that goes beside the text model.
+
 Weights are processed in pieces: a model of any size takes a few hundred megabytes
 of memory. The file is written atomically.
 
-Architectures: ` + strings.Join(family.Known(), ", ") + `.`,
+Architectures: ` + strings.Join(family.Known(), ", ") + `.
+
+Those with a projector: ` + strings.Join(projector.Known(), ", ") + `.`,
 		Example: `  quern convert Qwen3-8B --outtype q8_0
+  quern convert Qwen3-VL-4B-Instruct --mmproj --outtype q8_0
   quern convert Qwen3-8B --outtype Q4_K_M -o qwen3-8b.gguf
   quern convert my-adapter --base Qwen3-8B -o my-adapter.gguf`,
 		Args: arguments(1, 1),
@@ -50,6 +57,7 @@ Architectures: ` + strings.Join(family.Known(), ", ") + `.`,
 	fs := cmd.Flags()
 	fs.StringVarP(&f.out, "outfile", "o", "", "the `FILE` to write (default: the folder's name and the type, here)")
 	fs.StringVar(&f.typ, "outtype", "auto", "`TYPE` of the matrices: f32, f16, bf16, q8_0, a mix of \"quern quantize\" such as Q4_K_M, or auto: the type of most of the checkpoint")
+	fs.BoolVar(&f.mmproj, "mmproj", false, "write the encoders of pictures and sounds, the projector of the model")
 	fs.StringVar(&f.base, "base", "", "`DIR` of the base model of an adapter")
 	fs.StringVar(&f.pre, "pre", "", "`NAME` of the pre-tokenizer, if it cannot be determined from tokenizer.json")
 	fs.StringArrayVar(&f.skip, "skip", nil, "`TENSOR` to omit; repeatable")
@@ -108,7 +116,16 @@ func (f *convertFlags) run(ctx context.Context, dir string, stdout, stderr io.Wr
 
 // open opens a folder: that of an adapter, or of a checkpoint.
 func (f *convertFlags) open(dir string, o convert.Options, stderr io.Writer) (converted, error) {
-	if convert.IsAdapter(dir) {
+	switch adapter := convert.IsAdapter(dir); {
+	case adapter && f.mmproj:
+		return nil, usagef("--mmproj: %s has an adapter, which has no projector", dir)
+	case f.mmproj:
+		m, err := convert.OpenProjector(dir, o)
+		if err != nil {
+			return nil, err
+		}
+		return m, nil
+	case adapter:
 		a, err := convert.OpenAdapter(dir, f.base, o)
 		if err != nil {
 			return nil, err // not a non-nil converted that holds nil
@@ -126,6 +143,9 @@ func (f *convertFlags) open(dir string, o convert.Options, stderr io.Writer) (co
 		}
 		notes(stderr)("config.json has keys that are not known, and may change what the model computes: " +
 			visible(strings.Join(keys, " ")) + more)
+	}
+	if convert.HasProjector(dir) {
+		notes(stderr)("this is the text model; convert with --mmproj too for its encoders of pictures or sounds")
 	}
 	return m, nil
 }

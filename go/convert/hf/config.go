@@ -142,6 +142,15 @@ func (c *Config) Put(name string, v any) {
 	c.m[name] = v
 }
 
+// Fill takes over the values of names that c has none of.
+func (c *Config) Fill(other *Config) {
+	for name, v := range other.m {
+		if c.m[name] == nil {
+			c.m[name] = v
+		}
+	}
+}
+
 // Remove removes the value of a name.
 func (c *Config) Remove(name string) { delete(c.m, name) }
 

@@ -4,10 +4,12 @@
 package lang
 
 import (
+	"regexp"
 	"strings"
 
 	"github.com/quern-llm/quern/go/convert/hf"
 	"github.com/quern-llm/quern/go/convert/vocab"
+	"github.com/quern-llm/quern/go/gguf"
 )
 
 // A Family says how the checkpoints of one architecture become GGUF files. Arch, Names and Rules are always set; the zero
@@ -43,10 +45,34 @@ type Family struct {
 	Next   func(c *hf.Config,
 		names []string) // finds out how many layers predict further tokens, by names of tensors
 
+	// Types are those of tensors that do not have the type of the others, by beginnings of their names in the file, in which
+	// a # stands for the number of a layer. Projectors alone have them.
+	Types Types
+
 	// How tensors were divided among machines.
 	Across  string                                  // the end of names of tensors that were divided along columns, not rows
 	Stripes func(c *hf.Config, name string) Stripes // of matrices that were divided before they were quantized
 }
+
+// Types is a table of types by beginnings of names. The first counts.
+type Types []struct {
+	Name string
+	Type gguf.Type
+}
+
+// Of returns the type of a tensor, and whether the table has one.
+func (t Types) Of(name string) (gguf.Type, bool) {
+	name = layerNumber.ReplaceAllString(name, ".blk.#.")
+	for _, own := range t {
+		if strings.HasPrefix(name, own.Name) {
+			return own.Type, true
+		}
+	}
+	return 0, false
+}
+
+// layerNumber is the number of a layer in a name.
+var layerNumber = regexp.MustCompile(`\.blk\.\d+\.`)
 
 // Trim returns the prefixes of tensors outside of layers.
 func (f *Family) Trim() []string {

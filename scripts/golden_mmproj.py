@@ -1,0 +1,319 @@
+#!/usr/bin/env python3
+"""The projectors that llama.cpp's converter writes of small checkpoints: the witness of go/convert.
+
+Needs torch, transformers 5 and a copy of llama.cpp, and nothing that the build or the tests need.
+
+    golden_mmproj.py LLAMA.CPP           write go/convert/testdata/mmproj.json
+    golden_mmproj.py LLAMA.CPP NAME...   only these cases
+
+A case has
+
+    name      of the projector, and of a variant
+    config    config.json
+    processor preprocessor_config.json
+    also      other spellings of names of tensors, as "WAS>IS" with the beginning of names: they convert to the same
+    tensors   those of the checkpoint, in lines as golden_hf.py has them
+    keys      of the file, each with its type
+    written   a line for each tensor of the file: its name, its types with --outtype f32, f16 and q8_0, its dimensions, the
+              innermost first, and the first 8 hexadecimal digits of the SHA-256 of its numbers in F32. For layers after the
+              first it is one line: the beginning of their names, how many tensors there are, and those digits of the SHA-256
+              of their lines. Tensors of which functions such as sines are computed have a ~ and some numbers in place of
+              the hash: i * 7919 modulo their count says which
+"""
+
+import copy
+import hashlib
+import json
+import logging
+import pathlib
+import re
+import sys
+import tempfile
+
+import numpy as np
+import torch
+import transformers
+from golden_hf import named, noise, spread, written
+
+ARCHIVE = pathlib.Path(__file__).parent.parent / "go/convert/testdata/mmproj.json"
+
+TEXT = dict(vocab_size=48, hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=2,
+            num_key_value_heads=1, head_dim=16, max_position_embeddings=128, bos_token_id=0, eos_token_id=1, pad_token_id=0)
+GRID = dict(depth=3, hidden_size=32, intermediate_size=48, num_heads=2, patch_size=4, out_hidden_size=32)
+VIT = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=2, image_size=16, patch_size=4)
+WHISPER = dict(d_model=32, encoder_layers=3, encoder_attention_heads=2, encoder_ffn_dim=48, num_mel_bins=8,
+               max_source_positions=10)
+HALF = dict(image_mean=[0.5, 0.5, 0.5], image_std=[0.5, 0.5, 0.5])
+CLIP = dict(image_mean=[0.48145466, 0.4578275, 0.40821073], image_std=[0.26862954, 0.26130258, 0.27577711])
+TOWER = ("vision_tower.vision_model.", "vision_tower.")  # as published, and as transformers 5 has it
+
+COMPUTED = ("qwen3a/a.position_embd.weight", "qwen3omni/a.position_embd.weight", "gemma4/a.blk.0.per_dim_scale.weight")
+
+# What this release of llama.cpp gives a name that its own reader has for another tensor.
+MISNAMED = {"llama4": ("attn_post_norm", "ln2")}
+
+# What it leaves out, though its own reader wants it: the row of this number of a tensor.
+LEFT_OUT = {"mistral3": ("v.token_embd.img_break", "language_model.model.embed_tokens.weight", 12),
+            "pixtral": ("v.token_embd.img_break", "language_model.model.embed_tokens.weight", 12)}
+
+# Names of tensors that transformers 5 saves otherwise than they were published.
+PUBLISHED = {
+    "gemma3": [(r"^vision_tower\.", TOWER[0]), ],
+    "lfm2": [(r"^model\.vision_tower\.", "model.vision_tower.vision_model.")],
+    "internvl": [(r"^(vision_tower|multi_modal_projector)\.", r"model.\1.")],
+}
+
+ULTRAVOX = {"audio_tower." + n: s for n, s in {
+    "conv1.weight": [32, 8, 3], "conv1.bias": [32], "conv2.weight": [32, 32, 3], "conv2.bias": [32],
+    "embed_positions.weight": [10, 32], "layer_norm.weight": [32], "layer_norm.bias": [32]}.items()}
+
+
+def linear(name, rows, columns, bias=True):
+    return {name + ".weight": [rows, columns]} | ({name + ".bias": [rows]} if bias else {})
+
+
+def norm(name, n, bias=True):
+    return {name + ".weight": [n]} | ({name + ".bias": [n]} if bias else {})
+
+
+def layers(prefix, n, *parts):
+    return {f"{prefix}{i}.{name}": shape for i in range(n) for part in parts for name, shape in part.items()}
+
+
+WHISPER_LAYER = (
+    norm("self_attn_layer_norm", 32), norm("final_layer_norm", 32), linear("self_attn.q_proj", 32, 32),
+    linear("self_attn.k_proj", 32, 32, False), linear("self_attn.v_proj", 32, 32), linear("self_attn.out_proj", 32, 32),
+    linear("fc1", 48, 32), linear("fc2", 32, 48))
+
+SLIM = dict(vocab_size_per_layer_input=48, hidden_size_per_layer_input=4)
+OMNI = dict(WHISPER, encoder_layers=4, num_mel_bins=16, downsample_hidden_size=8, output_dim=32)
+SOUNDS = {"thinker." + n: s for n, s in {
+    **{f"audio_tower.conv2d{i}.{k}": s for i in (1, 2, 3)
+       for k, s in {"weight": [8, 8 if i > 1 else 1, 3, 3], "bias": [8]}.items()},
+    **linear("audio_tower.conv_out", 32, 16, False), **norm("audio_tower.ln_post", 32), **linear("audio_tower.proj1", 32, 32),
+    **linear("audio_tower.proj2", 32, 32), **layers("audio_tower.layers.", 4, *WHISPER_LAYER), "model.embed_tokens.weight": [48, 32],
+    **{f"audio_tower.layers.{i}.self_attn.k_proj.bias": [32] for i in range(4)}}.items()}
+
+# Checkpoints whose code is not part of transformers: config.json and the shapes of tensors.
+FOREIGN = {
+    "ultravox": (
+        dict(architectures=["UltravoxModel"], model_type="ultravox", hidden_size=64, stack_factor=8, projector_act="swiglu",
+             norm_init=0.4, projector_ln_mid=True, text_config=dict(TEXT, model_type="llama"),
+             audio_config=dict(WHISPER, model_type="whisper")),
+        ULTRAVOX | layers("audio_tower.layers.", 3, *WHISPER_LAYER) | norm("multi_modal_projector.ln_pre", 256, False) | norm("multi_modal_projector.ln_mid", 32, False)
+        | linear("multi_modal_projector.linear_1", 64, 256, False) | linear("multi_modal_projector.linear_2", 32, 32, False)),
+    "internvl/chat": (
+        dict(architectures=["InternVLChatModel"], model_type="internvl_chat", downsample_ratio=0.5, min_dynamic_patch=1,
+             max_dynamic_patch=12, llm_config=dict(TEXT, architectures=["Qwen2ForCausalLM"], model_type="qwen2"),
+             vision_config=dict(VIT, num_hidden_layers=4, architectures=["InternVisionModel"], model_type="intern_vit_6b", hidden_act="gelu",
+                                layer_norm_eps=1e-6, qkv_bias=True, qk_normalization=False)),
+        {"vision_model.embeddings.class_embedding": [1, 1, 32], "vision_model.embeddings.position_embedding": [1, 17, 32],
+         "language_model.model.embed_tokens.weight": [48, 32]}
+        | {"vision_model.embeddings.patch_embedding.weight": [32, 3, 4, 4], "vision_model.embeddings.patch_embedding.bias": [32]}
+        | layers("vision_model.encoder.layers.", 4, norm("norm1", 32), norm("norm2", 32), {"ls1": [32], "ls2": [32]},
+                 linear("attn.qkv", 96, 32), linear("attn.proj", 32, 32), linear("mlp.fc1", 48, 32), linear("mlp.fc2", 32, 48))
+        | norm("mlp1.0", 128) | linear("mlp1.1", 32, 128) | linear("mlp1.3", 32, 32)),
+    "internvl/norms": (
+        dict(architectures=["InternVLChatModel"], model_type="internvl_chat", downsample_ratio=0.5,
+             llm_config=dict(TEXT, architectures=["Qwen2ForCausalLM"], model_type="qwen2"),
+             vision_config=dict(VIT, num_hidden_layers=4, architectures=["InternVisionModel"], model_type="intern_vit_6b", hidden_act="gelu",
+                                layer_norm_eps=1e-6, qkv_bias=False, qk_normalization=True)),
+        {"vision_model.embeddings.class_embedding": [1, 1, 32], "vision_model.embeddings.position_embedding": [1, 17, 32]}
+        | {"vision_model.embeddings.patch_embedding.weight": [32, 3, 4, 4], "vision_model.embeddings.patch_embedding.bias": [32]}
+        | layers("vision_model.encoder.layers.", 4, norm("norm1", 32, False), norm("norm2", 32, False), {"ls1": [32], "ls2": [32]},
+                 linear("attn.qkv", 96, 32, False), norm("attn.q_norm", 32, False), norm("attn.k_norm", 32, False),
+                 linear("attn.proj", 32, 32), linear("mlp.fc1", 48, 32), linear("mlp.fc2", 32, 48))
+        | norm("mlp1.0", 128) | linear("mlp1.1", 32, 128) | linear("mlp1.3", 32, 32)),
+    "qwen3a": (
+        dict(architectures=["Qwen3ASRForConditionalGeneration"], model_type="qwen3_asr", thinker_config=dict(
+            text_config=TEXT, audio_config=dict(OMNI, model_type="qwen3_asr_audio_encoder"))),
+        SOUNDS),
+    "qwen3omni": (
+        dict(architectures=["Qwen3OmniMoeForConditionalGeneration"], model_type="qwen3_omni_moe", thinker_config=dict(
+            text_config=dict(TEXT, rms_norm_eps=1e-5), audio_config=dict(OMNI, model_type="qwen3_omni_moe_audio_encoder"),
+            vision_config=dict(GRID, num_position_embeddings=16, deepstack_visual_indexes=[0, 2], model_type="qwen3_omni_moe_vision_encoder"))),
+        SOUNDS | {"visual.pos_embed.weight": [16, 32], "visual.patch_embed.proj.weight": [32, 3, 2, 4, 4],
+                  "visual.patch_embed.proj.bias": [32], "code2wav.code_embedding.weight": [4, 4],
+                  "talker.model.layers.0.mlp.up_proj.weight": [4, 4]}
+        | layers("visual.blocks.", 3, norm("norm1", 32), norm("norm2", 32), linear("attn.qkv", 96, 32),
+                 linear("attn.proj", 32, 32), linear("mlp.linear_fc1", 48, 32), linear("mlp.linear_fc2", 32, 48))
+        | norm("visual.merger.ln_q", 32) | linear("visual.merger.mlp.0", 128, 128)
+        | linear("visual.merger.mlp.2", 32, 128)
+        | layers("visual.merger_list.", 2, norm("ln_q", 128), linear("mlp.0", 128, 128), linear("mlp.2", 32, 128))),
+    "kimivl": (
+        dict(architectures=["KimiVLForConditionalGeneration"], model_type="kimi_vl", text_config=dict(TEXT, model_type="deepseek_v3"),
+             vision_config=dict(hidden_size=32, init_pos_emb_height=4, init_pos_emb_width=4, intermediate_size=48,
+                                merge_kernel_size=[2, 2], model_type="moonvit", num_attention_heads=2, num_hidden_layers=3,
+                                patch_size=4)),
+        {"vision_tower.patch_embed.pos_emb.weight": [4, 4, 32], "vision_tower.patch_embed.proj.weight": [32, 3, 4, 4],
+         "vision_tower.patch_embed.proj.bias": [32], "language_model.model.embed_tokens.weight": [48, 32]}
+        | layers("vision_tower.encoder.blocks.", 3, norm("norm0", 32), norm("norm1", 32), linear("wqkv", 96, 32),
+                 linear("wo", 32, 32), linear("mlp.fc0", 48, 32), linear("mlp.fc1", 32, 48))
+        | norm("vision_tower.encoder.final_layernorm", 32) | norm("multi_modal_projector.pre_norm", 32)
+        | linear("multi_modal_projector.linear_1", 128, 128) | linear("multi_modal_projector.linear_2", 32, 128)),
+    "kimik25": (
+        dict(architectures=["KimiK25ForConditionalGeneration"], model_type="kimi_k25_as_published", text_config=dict(TEXT, model_type="deepseek_v3"),
+             vision_config=dict(vt_hidden_size=32, init_pos_emb_height=4, init_pos_emb_width=4, init_pos_emb_time=4,
+                                vt_intermediate_size=48, merge_kernel_size=[2, 2], vt_num_attention_heads=2, num_attention_heads=2,
+                                vt_num_hidden_layers=3, patch_size=4, projector_hidden_act="gelu", projector_ln_eps=1e-5)),
+        {"vision_tower.patch_embed.pos_emb.weight": [4, 4, 32], "vision_tower.patch_embed.proj.weight": [32, 3, 4, 4],
+         "vision_tower.patch_embed.proj.bias": [32], "language_model.model.embed_tokens.weight": [48, 32]}
+        | layers("vision_tower.encoder.blocks.", 3, norm("norm0", 32), norm("norm1", 32), linear("wqkv", 96, 32),
+                 linear("wo", 32, 32), linear("mlp.fc0", 48, 32), linear("mlp.fc1", 32, 48))
+        | norm("vision_tower.encoder.final_layernorm", 32) | norm("mm_projector.pre_norm", 32)
+        | linear("mm_projector.proj.0", 128, 128) | linear("mm_projector.proj.2", 32, 128)),
+}
+
+PIXTRAL = dict(VIT, model_type="pixtral", hidden_act="silu")
+GEMMA4 = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=2, head_dim=16,
+              patch_size=4, position_embedding_size=8)
+
+# The rest: a model type, its settings, preprocessor_config.json, and settings that config.json leaves out.
+CASES = {
+    "qwen3vl": ("qwen3_vl", dict(vision_config=dict(GRID, num_position_embeddings=16, deepstack_visual_indexes=[1])), HALF),
+    "qwen3vl/flat": ("qwen3_vl", dict(vision_config=dict(GRID, num_position_embeddings=16, deepstack_visual_indexes=[]),
+                                      text_config=dict(rms_norm_eps=1e-5)), HALF),
+    "qwen35": ("qwen3_5", dict(vision_config=dict(GRID, num_position_embeddings=16)), HALF),
+    "qwen2vl": ("qwen2_vl", dict(vision_config=dict(depth=3, embed_dim=32, hidden_size=32, num_heads=2, patch_size=4, mlp_ratio=2)),
+                CLIP),
+    "qwen25vl": ("qwen2_5_vl", dict(vision_config=dict(GRID, depth=4, fullatt_block_indexes=[1, 3], window_size=16)), CLIP),
+    "gemma3": ("gemma3", dict(vision_config=dict(VIT, vision_use_head=False), mm_tokens_per_image=4), dict(HALF, image_seq_length=4)),
+    "gemma3/standard": ("gemma3", dict(vision_config=dict(VIT, image_size=64, vision_use_head=False), mm_tokens_per_image=16),
+                        dict(HALF, image_seq_length=16)),
+    "gemma4": ("gemma4", dict(text_config=SLIM, vision_config=GEMMA4, audio_config=None), dict(image_mean=[0.0, 0.0, 0.0], image_std=[1.0, 1.0, 1.0])),
+    "gemma4/clipped": ("gemma4", dict(text_config=SLIM, vision_config=dict(GEMMA4, use_clipped_linears=True, standardize=True), audio_config=None),
+                       dict(image_mean=[0.0, 0.0, 0.0], image_std=[1.0, 1.0, 1.0])),
+    "gemma4/audio": ("gemma4", dict(text_config=SLIM, vision_config=GEMMA4, audio_config=dict(hidden_size=32, num_hidden_layers=1, num_attention_heads=2)),
+                     dict(image_mean=[0.0, 0.0, 0.0], image_std=[1.0, 1.0, 1.0])),
+    "gemma4unified": ("gemma4_unified", dict(
+        vision_config=dict(patch_size=2, pooling_kernel_size=2, model_patch_size=4, mm_embed_dim=32, mm_posemb_size=8, output_proj_dims=32),
+        audio_config=dict(audio_embed_dim=64, audio_samples_per_token=64, output_proj_dims=64)),
+        dict(image_mean=[0.0, 0.0, 0.0], image_std=[1.0, 1.0, 1.0])),
+    "mistral3": ("mistral3", dict(vision_config=PIXTRAL, text_config=dict(model_type="mistral")), CLIP),
+    "pixtral": ("llava", dict(vision_config=PIXTRAL, text_config=dict(model_type="mistral")), CLIP),
+    "lightonocr": ("lighton_ocr", dict(vision_config=PIXTRAL, text_config=dict(model_type="qwen3")), CLIP),
+    "smolvlm": ("smolvlm", dict(vision_config=VIT, text_config=dict(model_type="llama")), dict(HALF, size=dict(longest_edge=64))),
+    "idefics3": ("idefics3", dict(vision_config=VIT, scale_factor=2, text_config=dict(model_type="llama")), HALF),
+    "internvl": ("internvl", dict(vision_config=dict(VIT, num_hidden_layers=4, image_size=[16, 16], patch_size=[4, 4]), text_config=dict(model_type="qwen2")),
+                 CLIP),
+    "lfm2": ("lfm2_vl", dict(vision_config=dict(VIT, model_type="siglip2_vision_model", patch_size=16, num_patches=16, vision_use_head=False),
+                             text_config=dict(model_type="lfm2"), projector_hidden_size=48), HALF),
+    "glm4v": ("glm4v", dict(vision_config=dict(GRID, image_size=16)), CLIP),
+    "glmocr": ("glm_ocr", dict(vision_config=dict(GRID, image_size=16)), CLIP),
+    "llama4": ("llama4", dict(vision_config=dict(VIT, intermediate_size=128, vision_output_dim=32, projector_input_dim=32,
+                                                 projector_output_dim=32),
+                              text_config=dict(num_local_experts=2, intermediate_size_mlp=48)), HALF),
+    "qwen2a": ("qwen2_audio", dict(audio_config=WHISPER, text_config=dict(model_type="qwen2")), {}),
+    "voxtral": ("voxtral", dict(audio_config=dict(hidden_size=32, num_hidden_layers=3, num_attention_heads=2, intermediate_size=128,
+                                                  num_mel_bins=8, max_source_positions=10), text_config=dict(model_type="llama")), {}),
+}
+ALSO = {"gemma3": [">".join(TOWER)], "lfm2": ["model.vision_tower.vision_model.>model.vision_tower."],
+        "internvl": ["model.>"],
+        "qwen3a": ["thinker.audio_tower.proj1.>model.multi_modal_projector.linear_1.",
+                   "thinker.audio_tower.proj2.>model.multi_modal_projector.linear_2.", "thinker.>model."],
+        "qwen3omni": ["visual.>thinker.visual."]}  # as published, which this release of llama.cpp does not read
+FOREIGN_PROCESSOR = {"internvl": CLIP, "kimivl": HALF, "kimik25": dict(HALF, in_patch_limit=64), "ultravox": {}, "qwen3a": {}, "qwen3omni": HALF}
+
+
+def saved(folder, kind, settings):
+    """Save a checkpoint as transformers does. Returns the shapes of its tensors."""
+    settings = copy.deepcopy(settings)
+    settings["text_config"] = TEXT | settings.get("text_config", {})
+    config = transformers.AutoConfig.for_model(kind, **settings)
+    try:
+        maker = transformers.AutoModelForImageTextToText
+        model = maker.from_config(config)
+    except ValueError:
+        model = transformers.AutoModelForMultimodalLM.from_config(config)
+    model.save_pretrained(folder)
+    raw = (folder / "model.safetensors").read_bytes()
+    size = int.from_bytes(raw[:8], "little")
+    return {k: v["shape"] for k, v in json.loads(raw[8:8 + size]).items() if k != "__metadata__"}
+
+
+def converted(folder, kind):
+    """Convert a checkpoint as llama.cpp does. Returns its file."""
+    import gguf
+    from conversion import ModelBase, ModelType, get_model_architecture, get_model_class
+    arch = get_model_architecture(ModelBase.load_hparams(folder, False), ModelType.MMPROJ)
+    out, types = folder / f"{kind}.gguf", gguf.LlamaFileType
+    file_type = {"f32": types.ALL_F32, "f16": types.MOSTLY_F16, "q8_0": types.MOSTLY_Q8_0}[kind]
+    with torch.inference_mode():
+        get_model_class(arch, mmproj=True)(folder, file_type, out).write()
+    return gguf.GGUFReader(out)
+
+
+def line(case, name, types, dims, numbers):
+    """What is said of a tensor of the file."""
+    what = hashlib.sha256(numbers.tobytes()).hexdigest()[:8]
+    if f"{case.split('/')[0]}/{name}" in COMPUTED:
+        what = "~" + ",".join(f"{numbers[i * 7919 % len(numbers)]:.5f}" for i in range(24))
+    return " ".join([name, *types, "x".join(map(str, dims)), what])
+
+
+def case(name):
+    family = name.split("/")[0]
+    with tempfile.TemporaryDirectory() as folder:
+        folder = pathlib.Path(folder)
+        if name in FOREIGN:
+            config, shapes = FOREIGN[name]
+            processor = FOREIGN_PROCESSOR[family]
+            (folder / "config.json").write_text(json.dumps(config))
+        else:
+            kind, settings, processor = CASES[name]
+            shapes = saved(folder, kind, settings)
+            for was, new in PUBLISHED.get(family, []):
+                shapes = {re.sub(was, new, k): v for k, v in shapes.items()}
+            config = json.loads((folder / "config.json").read_text())
+            if family == "internvl":
+                config["vision_config"]["architectures"] = ["InternVisionModel"]
+            if family == "lightonocr":
+                config["architectures"] = ["LightOnOCRForConditionalGeneration"]
+            (folder / "config.json").write_text(json.dumps(config))
+        written(folder / "model.safetensors", shapes)
+        (folder / "preprocessor_config.json").write_text(json.dumps(processor))
+        (folder / "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": {"12": {"content": "[IMG_BREAK]"}}}))
+        files, types = [converted(folder, kind) for kind in ("f32", "f16", "q8_0")], {}
+        for t in [t for f in files for t in f.tensors]:
+            types.setdefault(t.name, []).append(t.tensor_type.name)
+        exact = files[0]
+        keys = {}
+        for key, field in exact.fields.items():
+            if key.startswith("clip.") or key in ("general.type", "general.architecture", "general.file_type"):
+                value = field.contents()
+                kinds = "/".join(k.name for k in field.types)
+                keys[key] = [kinds, value]
+        lines = [line(name, t.name.replace(*MISNAMED.get(family, ("\n", ""))), types[t.name],
+                      [int(d) for d in t.shape], np.ascontiguousarray(t.data, dtype="<f4").reshape(-1)) for t in exact.tensors]
+        if family in LEFT_OUT:
+            to, of, row = LEFT_OUT[family]
+            scale, offset = spread(of, shapes[of])
+            numbers = (offset + scale * noise(of, int(np.prod(shapes[of])))).astype("<f4").reshape(shapes[of])[row]
+            lines.append(line(name, to, ["F32"] * 3, [len(numbers)], numbers))
+    groups = {}
+    for text in sorted(lines):
+        layer = re.match(r"[av]\.blk\.[1-9]\d*\.", text)
+        groups.setdefault(layer[0] if layer else text, []).append(text)
+    lines = [k if k == v[0] else f"{k} {len(v)} {hashlib.sha256(chr(10).join(v).encode()).hexdigest()[:8]}"
+             for k, v in groups.items()]
+    out = {"name": name, "config": config, "processor": processor, "also": ALSO.get(family, []), "tensors": named(shapes),
+           "keys": keys, "written": sorted(lines)}
+    return {k: v for k, v in out.items() if v}
+
+
+def main():
+    transformers.logging.set_verbosity_error()
+    transformers.utils.logging.disable_progress_bar()
+    llama, names = sys.argv[1], sys.argv[2:]
+    sys.path[:0] = [llama, llama + "/gguf-py"]
+    logging.disable()
+    all = {}
+    if names:
+        all = {c["name"]: c for c in json.loads(ARCHIVE.read_text())["cases"]}
+    all |= {name: case(name) for name in names or [*CASES, *FOREIGN]}
+    lines = ",\n".join(json.dumps(all[name], separators=(",", ":")) for name in sorted(all))
+    ARCHIVE.write_text(f'{{"transformers": "{transformers.__version__}", "cases": [\n{lines}\n]}}\n')
+
+
+if __name__ == "__main__":
+    main()
