@@ -9,6 +9,9 @@ import (
 // prefix begins every key that this package reads, except the model's name.
 const prefix = "tokenizer.ggml."
 
+// own begins the keys of what GGUF has none for.
+const own = "quern.tokenizer."
+
 // reader reads typed values from metadata and keeps the first error, so that errors are checked once, after
 // all values are read.
 type reader struct {
@@ -97,7 +100,7 @@ func (r *reader) id(key string, nVocab int) int32 {
 // answersOnly returns which of n tokens no text that is read has, nil if the file does not say it: those of the other
 // language of a translator.
 func (r *reader) answersOnly(n int) []bool {
-	const key = "quern.tokenizer.answers_only"
+	const key = own + "answers_only"
 	v, ok := r.m.Value(key)
 	if !ok {
 		return nil
@@ -110,29 +113,42 @@ func (r *reader) answersOnly(n int) []bool {
 	return list
 }
 
-// afterBOS returns the tokens that follow BOS before each text, nil if the file does not say it. They are special.
-func (r *reader) afterBOS(types []TokenType) []int32 {
-	const key = "quern.tokenizer.after_bos"
-	v, ok := r.m.Value(key)
+// own returns a truth of the program's own keys, false if the file does not have it.
+func (r *reader) own(key string) bool {
+	v, ok := r.m.Value(own + key)
+	b, is := v.(bool)
+	if ok && !is {
+		r.fail("%s%s is %T, want a bool", own, key, v)
+	}
+	return b
+}
+
+// ownIDs returns the ids of special tokens that one of the program's own keys has, as a list or one, nil if the file does not
+// have it.
+func (r *reader) ownIDs(key string, types []TokenType) []int32 {
+	v, ok := r.m.Value(own + key)
 	if !ok {
 		return nil
 	}
 	list, ok := v.([]int32)
-	if !ok || len(list) > maxAfterBOS {
-		r.fail("%s is %T, want %d ids of tokens at most", key, v, maxAfterBOS)
+	if n, one := integer(v); one {
+		list, ok = []int32{int32(min(max(n, -1), math.MaxInt32))}, true
+	}
+	if !ok || len(list) > maxAround {
+		r.fail("%s%s is %T, want %d ids of tokens at most", own, key, v, maxAround)
 		return nil
 	}
 	for _, id := range list {
 		if id < 0 || int(id) >= len(types) || types[id] != Control && types[id] != UserDefined {
-			r.fail("%s has %d, want ids of special tokens", key, id)
+			r.fail("%s%s has %d, want ids of special tokens", own, key, id)
 			return nil
 		}
 	}
 	return list
 }
 
-// maxAfterBOS bounds what is put before each text.
-const maxAfterBOS = 8
+// maxAround bounds what is put beside BOS and EOS around each text.
+const maxAround = 8
 
 // scores returns a required list of n finite numbers.
 func (r *reader) scores(key string, n int) []float32 {

@@ -59,6 +59,7 @@ type Tokenizer struct {
 	bos, eos       int32
 	addBOS, addEOS bool
 	afterBOS       []int32 // tokens that Encode puts between BOS and a text
+	afterEOS       []int32 // and behind EOS
 	spacePrefix    bool    // a space goes before each plain text: at the start and after special tokens
 	eog            []int32
 
@@ -104,7 +105,7 @@ func (t *Tokenizer) EncodeUpTo(most int, text string, o Options) (ids []int32, l
 		if least := atLeast(text, t.longest); least > most {
 			return nil, least
 		}
-		room = min(room, most+2+len(t.afterBOS))
+		room = min(room, most+2+len(t.afterBOS)+len(t.afterEOS))
 	}
 	s := t.take()
 	defer t.give(s)
@@ -130,7 +131,7 @@ func (t *Tokenizer) EncodeUpTo(most int, text string, o Options) (ids []int32, l
 		return !s.over(ids, "")
 	})
 	if t.addEOS && !o.NoSpecial {
-		ids = append(ids, t.eos)
+		ids = append(append(ids, t.eos), t.afterEOS...)
 	}
 	if s.least > 0 || s.over(ids, "") {
 		return nil, s.least

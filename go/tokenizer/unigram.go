@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
 )
 
 // unigram is a SentencePiece vocabulary whose scores are log-probabilities (Kudo 2018): a text is encoded by
@@ -19,7 +21,11 @@ type unigram struct {
 	crossings
 
 	merge  bool // a run of spaces is one, and at the ends of a text none
+	last   bool // but for one at its end
 	prefix bool // the first word has a space before it too
+	nfc    bool // characters are composed first
+
+	fallback *speller // of what has no token, in bytes; nil: it is unknown
 }
 
 // unkPenalty is how much lower than the worst token an unknown character scores.
@@ -29,6 +35,11 @@ func newUnigram(r *reader, t *Tokenizer, index map[string]int32, unk int32) *uni
 	m := &unigram{unk: unk, chars: newCharsMap(r)}
 	m.merge, _ = r.flag("remove_extra_whitespaces", false)
 	m.prefix, _ = r.flag("add_space_prefix", true)
+	m.last, m.nfc = r.own("keep_last_space"), r.own("nfc")
+	if r.own("byte_fallback") {
+		spell := newSpeller(t, unk)
+		m.fallback = &spell
+	}
 	scores := r.scores("scores", len(t.tokens))
 	if r.err != nil {
 		return m
@@ -51,6 +62,9 @@ func newUnigram(r *reader, t *Tokenizer, index map[string]int32, unk int32) *uni
 }
 
 func (m *unigram) encode(dst []int32, text string, s *scratch) []int32 {
+	if m.nfc {
+		text = norm.NFC.String(text)
+	}
 	text = m.chars.normalize(text)
 	if m.merge {
 		text = m.single(text)
@@ -60,7 +74,8 @@ func (m *unigram) encode(dst []int32, text string, s *scratch) []int32 {
 
 func (m *unigram) perID() int { return 0 } // what the map of characters removes, and runs of spaces, have no ids
 
-// single makes one space of each run of spaces, and none at the ends of a text, except the one that words begin with.
+// single makes one space of each run of spaces, and none at the ends of a text, except the one that words begin with, and the
+// last where it is kept.
 func (m *unigram) single(text string) string {
 	var b strings.Builder
 	b.Grow(len(text) + 1)
@@ -69,6 +84,9 @@ func (m *unigram) single(text string) string {
 			b.WriteByte(' ')
 		}
 		b.WriteString(word)
+	}
+	if m.last && strings.HasSuffix(text, " ") {
+		b.WriteByte(' ')
 	}
 	return b.String()
 }
@@ -106,8 +124,16 @@ func (m *unigram) word(dst []int32, word string, s *scratch) []int32 {
 	}
 	start := len(dst)
 	for end := len(word); end > 0; end = int(best[end].from) {
+		id, from := best[end].id, int(best[end].from)
+		if id == m.unk && m.fallback != nil {
+			at, spelled := len(dst), false
+			if dst, spelled = m.fallback.spellBytes(dst, word[from:end]); spelled {
+				slices.Reverse(dst[at:])
+				continue
+			}
+		}
 		// Adjacent unknown characters are one unknown token.
-		if id := best[end].id; id != m.unk || len(dst) == start || dst[len(dst)-1] != id {
+		if id != m.unk || len(dst) == start || dst[len(dst)-1] != id {
 			dst = append(dst, id)
 		}
 	}

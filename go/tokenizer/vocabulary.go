@@ -217,7 +217,7 @@ func (t *Tokenizer) readAdditions(r *reader, addBOS, addEOS bool) {
 	}
 	t.addBOS = bos && t.bos != none
 	t.addEOS = eos && t.eos != none
-	t.afterBOS = r.afterBOS(t.types)
+	t.afterBOS, t.afterEOS = r.ownIDs("after_bos", t.types), r.ownIDs("after_eos", t.types)
 }
 
 // spell computes the bytes of each token.

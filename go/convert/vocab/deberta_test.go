@@ -39,11 +39,11 @@ func TestDeBERTaPieces(t *testing.T) {
 	}
 }
 
-// TestLinesBecomeSpaces encodes ends of lines and tabs with the tokenizer.json that transformers 5 writes.
+// TestLinesBecomeSpaces encodes ends of lines, tabs and an accent of its own with the tokenizer.json that transformers 5 writes.
 func TestLinesBecomeSpaces(t *testing.T) {
 	dir := t.TempDir()
 	save(t, dir, "tokenizer.json", `{"normalizer": {"type": "Sequence", "normalizers": [
-{"type": "Replace", "pattern": {"Regex": "\\s{2,}|[\\n\\r\\t]"}, "content": " "}, {"type": "NFC"}]},
+{"type": "Replace", "pattern": {"Regex": "\\s{2,}|[\\n\\r\\t]"}, "content": " "}, {"type": "NFC"}, {"type": "Strip", "strip_left": false, "strip_right": true}]},
 "pre_tokenizer": {"type": "Metaspace", "prepend_scheme": "always"},
 "model": {"type": "Unigram", "unk_id": 0, "vocab": [["[UNK]", 0], ["▁", -3], ["▁a", -1], ["b", -2], ["é", -2]]}}`)
 	v, err := Read(dir, "deberta", "", 5, sizeOf(5))
@@ -56,7 +56,7 @@ func TestLinesBecomeSpaces(t *testing.T) {
 	if len(want) < 7 || slices.Contains(want, 0) {
 		t.Fatalf("%v, want tokens that are known", want)
 	}
-	for _, text := range []string{"a\na\ta b\raéb", "\r\na \t a\n\na  b aéb\n"} {
+	for _, text := range []string{"a\na\ta b\raéb", "\r\na \t a\n\na  b aéb\n", "a a a b ae\u0301b"} {
 		if got := encode(text); !slices.Equal(got, want) {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}

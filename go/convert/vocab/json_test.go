@@ -25,7 +25,7 @@ func TestTokenizerJSON(t *testing.T) {
 "post_processor": {"type": "TemplateProcessing", "single": [{"Sequence": {"id": "A"}}, {"SpecialToken": {"id": "</s>"}}]},
 "model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], ["</s>", 0], ["▁a", -1.5], ["b", -2]]}}`, `{"unk_token": "<unk>", "eot_token": "▁x"}`, []string{
 			"model t5", "pre default", "tokens [<unk> </s> ▁a b  x [PAD5]]", "scores [0 0 -1.5 -2 0 -10000]", "token_type [2 3 1 1 4 5]",
-			"eos_token_id 1", "unknown_token_id 0", "eot_token_id 4", "add_eos_token true", "add_space_prefix false", "remove_extra_whitespaces true",
+			"eos_token_id 1", "unknown_token_id 0", "eot_token_id 4", "add_eos_token true", "quern.tokenizer.keep_last_space true", "add_space_prefix false", "remove_extra_whitespaces true",
 			"precompiled_charsmap [97 98]",
 		}},
 		{"scored BPE, merges in order", "llama", `{"added_tokens": [{"id": 0, "content": "<unk>", "special": true}, {"id": 1, "content": "<s>", "special": true}],

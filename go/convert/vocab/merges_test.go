@@ -1,6 +1,7 @@
 package vocab
 
 import (
+	"fmt"
 	"slices"
 	"testing"
 
@@ -31,8 +32,7 @@ func TestMerges(t *testing.T) {
 	}
 }
 
-// The token of a language behind the end of a text, as tokenizer.json of mBART has it, is part of the prompt. All white space
-// parts words.
+// Texts of mBART end with the token of their language, as tokenizer.json says. All white space parts words.
 func TestTokensOfLanguages(t *testing.T) {
 	v, err := readOf(t, "mbart", 8, map[string]string{"tokenizer.json": `{
 		"added_tokens": [{"id": 0, "content": "<s>", "special": true}, {"id": 2, "content": "</s>", "special": true},
@@ -47,7 +47,8 @@ func TestTokensOfLanguages(t *testing.T) {
 	}
 	v.SetAdd("bos", false)
 	tok := must(tokenizer.New(keys(v.Keys())))
-	for text, want := range map[string][]int32{"a": {4, 2}, "a\ta\n b\v\fa": {4, 4, 5, 6, 4, 2}, "a</s>en_XX": {4, 2, 7, 2}} {
+	for text, want := range map[string][]int32{"a": {4, 2, 7}, "a\ta\n b\v\fa": {4, 4, 5, 6, 4, 2, 7},
+		"a\u00a0a\u2003\u3000a\u0085\u2028": {4, 4, 4, 2, 7}, "\u2001": {2, 7}, "\u2010": {5, 3, 2, 7}, "a ": {4, 2, 7}} {
 		if got := tok.Encode(text, tokenizer.Options{ParseSpecial: true}); !slices.Equal(got, want) {
 			t.Errorf("%q: %v, want %v", text, got, want)
 		}
@@ -82,6 +83,48 @@ func TestMergesOfEncoders(t *testing.T) {
 		tok := must(tokenizer.New(keys(v.Keys())))
 		if got := tok.Encode("ab", tokenizer.Options{}); !slices.Equal(got, []int32{0, 1, 3, 2}) {
 			t.Errorf("%s: %v", arch, got)
+		}
+	}
+}
+
+// Helium's tokenizer keeps runs of spaces, and spells in bytes what has no token.
+func TestBytesOfUnigram(t *testing.T) {
+	vocab := `["<unk>", 0], ["<s>", 0], ["▁", -3], ["▁a", -1], ["b", -2], ["\n", -2]`
+	for _, b := range []byte("é") {
+		vocab += fmt.Sprintf(`, ["<0x%02X>", 0]`, b)
+	}
+	v, err := readOf(t, "llama", 8, map[string]string{"tokenizer.json": `{
+		"added_tokens": [{"id": 1, "content": "<s>", "special": true}],
+		"normalizer": {"type": "Sequence", "normalizers": [{"type": "Prepend", "prepend": " "},
+			{"type": "Replace", "pattern": {"String": " "}, "content": "▁"}]},
+		"pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "Split", "pattern": {"String": "\n"}, "behavior": "Contiguous"}]},
+		"post_processor": {"type": "TemplateProcessing", "single": [{"SpecialToken": {"id": "<s>"}}, {"Sequence": {"id": "A"}}]},
+		"model": {"type": "Unigram", "unk_id": 0, "byte_fallback": true, "vocab": [` + vocab + `]}}`,
+		"tokenizer_config.json": `{"bos_token": "<s>"}`})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tok := must(tokenizer.New(keys(v.Keys())))
+	for text, want := range map[string][]int32{"a": {1, 3}, " a  ": {1, 2, 3, 2, 2}, "ab\n\nbé": {1, 3, 4, 5, 5, 4, 6, 7}, "éx": {1, 2, 6, 7, 0}} {
+		if got := tok.Encode(text, tokenizer.Options{}); !slices.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", text, got, want)
+		}
+	}
+}
+
+// A space at the end of a text is a token where tokenizer.json does not cut it.
+func TestLastSpace(t *testing.T) {
+	for strip, want := range map[string][]int32{`, {"type": "Strip", "strip_left": false, "strip_right": true}`: {1, 1}, "": {1, 1, 2}} {
+		v, err := readOf(t, "opt", 3, map[string]string{"tokenizer.json": `{
+			"normalizer": {"type": "Sequence", "normalizers": [{"type": "Replace", "pattern": {"Regex": " {2,}"}, "content": " "}` + strip + `]},
+			"pre_tokenizer": {"type": "Metaspace", "prepend_scheme": "always"},
+			"model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0], ["▁a", -1], ["▁", -2]]}}`})
+		if err != nil {
+			t.Fatal(err)
+		}
+		tok := must(tokenizer.New(keys(v.Keys())))
+		if got := tok.Encode("  a  a  ", tokenizer.Options{NoSpecial: true}); !slices.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", strip, got, want)
 		}
 	}
 }

@@ -255,13 +255,41 @@ func (v *Vocabulary) unigram(prefix, oneSpace bool, charsmap []byte) {
 // linesAndRuns is how transformers 5 makes one space of a run of them, and of a tab or the end of a line.
 const linesAndRuns = `\s{2,}|[\n\r\t]`
 
-// spacesForLines returns SentencePiece's map of characters for tabs and for the ends of lines, which become spaces: a
-// double array whose first unit has a child at each of these bytes, which all end at the last unit, and the text.
-func spacesForLines() []byte {
-	const ends, label, last = 1 << 8, 10, 16
-	var units [last + 1]uint32
-	for _, c := range []uint32{'\t', '\n', '\v', '\f', '\r'} {
-		units[c] = c | ends | (c^last)<<label
+// lines are the characters of ASCII that are white space beside the space.
+const lines = "\t\n\v\f\r"
+
+// whiteSpace is what parts words in tokenizers that split by white space.
+const whiteSpace = lines + "\u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
+
+// spacesFor returns SentencePiece's map of characters for those that become spaces: a double array, and the text that they
+// become. The children of each unit are in a block of 256 of its own, that for byte b at the b-th place; all that end a
+// character have the same child, the unit at place 0 of a last block, which has the place of the text.
+func spacesFor(chars string) []byte {
+	const block, ends, offset = 256, 1 << 8, 10
+	at := map[string]uint32{"": 0} // the block of the children of what begins a character
+	var begun, whole []string
+	for _, r := range chars {
+		text := string(r)
+		for n := 1; n < len(text); n++ {
+			if _, ok := at[text[:n]]; !ok {
+				at[text[:n]] = uint32(len(at)) * block
+				begun = append(begun, text[:n])
+			}
+		}
+		whole = append(whole, text)
+	}
+	last := uint32(len(at)) * block
+	units := make([]uint32, last+1)
+	put := func(text string, children, flags uint32) {
+		n := len(text) - 1
+		unit := at[text[:n]] + uint32(text[n])
+		units[unit] = uint32(text[n]) | flags | (unit^children)<<offset
+	}
+	for _, text := range begun {
+		put(text, at[text], 0)
+	}
+	for _, text := range whole {
+		put(text, last, ends)
 	}
 	units[last] = 1 << 31
 	b := binary.LittleEndian.AppendUint32(nil, uint32(4*len(units)))
@@ -292,6 +320,8 @@ func (v *Vocabulary) readUnigram(f *tokenizerFile) error {
 		typ := normal
 		if hasUnk && i == unk {
 			typ = unknown
+		} else if f.Model.ByteFallback && isByte(text) {
+			typ = byteToken
 		}
 		if err := v.put(i, text, typ, float32(score)); err != nil {
 			return err
@@ -311,18 +341,33 @@ func (v *Vocabulary) readUnigram(f *tokenizerFile) error {
 		}
 	}
 	var charsmap []byte
+	single, keepsLast := true, true // runs of spaces are one, and so is one at the end of a text
 	each(f.Normalizer, "normalizers", func(n map[string]any) {
 		if s, ok := n["precompiled_charsmap"].(string); ok {
 			charsmap, _ = base64.StdEncoding.DecodeString(s)
 		}
-		if p, _ := n["pattern"].(map[string]any); p["Regex"] == linesAndRuns && n["content"] == " " && charsmap == nil {
-			charsmap = spacesForLines()
+		p, _ := n["pattern"].(map[string]any)
+		regex, _ := p["Regex"].(string)
+		if regex == linesAndRuns && n["content"] == " " && charsmap == nil {
+			charsmap = spacesFor(lines)
+		}
+		if n["type"] == "Prepend" { // as Helium's, which has nothing for runs
+			single, keepsLast = false, false
+		}
+		if right, _ := n["strip_right"].(bool); right {
+			keepsLast = false
+		}
+		if n["type"] == "NFC" {
+			v.Set("quern.tokenizer.nfc", true)
 		}
 	})
 	prefix := true
 	each(f.PreTokenizer, "pretokenizers", func(n map[string]any) {
-		if n["type"] == "WhitespaceSplit" && charsmap == nil {
-			charsmap = spacesForLines()
+		if n["type"] == "WhitespaceSplit" {
+			keepsLast = false
+			if charsmap == nil {
+				charsmap = spacesFor(whiteSpace)
+			}
 		}
 		if b, ok := n["add_prefix_space"].(bool); ok {
 			prefix = b
@@ -331,7 +376,13 @@ func (v *Vocabulary) readUnigram(f *tokenizerFile) error {
 			prefix = s != "never"
 		}
 	})
-	v.unigram(prefix, true, charsmap)
+	if keepsLast {
+		v.Set("quern.tokenizer.keep_last_space", true)
+	}
+	if f.Model.ByteFallback {
+		v.Set("quern.tokenizer.byte_fallback", true)
+	}
+	v.unigram(prefix, single, charsmap)
 	return nil
 }
 

@@ -85,20 +85,25 @@ func (v *Vocabulary) specials(f *tokenizerFile, settings, model *hf.Config) {
 			v.SetSpecial(k.name, id)
 		}
 	}
-	v.setAfter(f)
+	v.setBeside(f, afterBOS, v.after)
+	v.setBeside(f, afterEOS, v.behind)
 	slices.SortStableFunc(v.special, func(a, b namedID) int { return order(a.name) - order(b.name) })
 	v.add = slices.DeleteFunc(v.add, func(a namedFlag) bool {
 		return a.on && v.Special(a.name) < 0 || !slices.Contains([]string{"bos", "eos", "sep"}, a.name)
 	})
 }
 
-// afterBOS is a key of what GGUF has none for: the tokens that are put between bos and each text, such as GLM's <sop>.
-const afterBOS = "quern.tokenizer.after_bos"
+// Keys of what GGUF has none for: the tokens that are put between bos and each text, such as GLM's <sop>, and behind eos, such
+// as the token of mBART's language.
+const (
+	afterBOS = "quern.tokenizer.after_bos"
+	afterEOS = "quern.tokenizer.after_eos"
+)
 
-// setAfter sets the tokens that follow bos. If the vocabulary lacks one, none does.
-func (v *Vocabulary) setAfter(f *tokenizerFile) {
+// setBeside sets the tokens that a key has. If the vocabulary lacks one, there are none.
+func (v *Vocabulary) setBeside(f *tokenizerFile, key string, texts []string) {
 	var ids []int32
-	for _, text := range v.after {
+	for _, text := range texts {
 		id := v.find(f, text)
 		if id < 0 {
 			return
@@ -106,7 +111,7 @@ func (v *Vocabulary) setAfter(f *tokenizerFile) {
 		ids = append(ids, int32(id))
 	}
 	if len(ids) > 0 {
-		v.Set(afterBOS, ids)
+		v.Set(key, ids)
 	}
 }
 
@@ -172,7 +177,7 @@ func (v *Vocabulary) frame(f *tokenizerFile, name map[string]string) {
 			}
 			last := specialOf(single[len(single)-1])
 			if before := specialOf(single[len(single)-2]); last != "" && before != "" && before == name["eos"] {
-				last = before // and behind it the token of a language, which is part of the prompt
+				v.behind, last = []string{last}, before // the token of a language
 			}
 			if last == "" {
 				v.SetAdd("eos", false)

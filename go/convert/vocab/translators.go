@@ -95,8 +95,8 @@ func (v *Vocabulary) ofMBART(pieces []spelled) []spelled {
 	all := []spelled{{"<s>", 0, 3}, {"<pad>", 0, 3}, {"</s>", 0, 3}, {"<unk>", 0, 2}}
 	all = append(all, pieces[min(3, len(pieces)):]...)
 	codes := strings.Fields(languagesOfMBART)
-	if v.limit-len(all) <= len(codes) {
-		codes = codes[:25]
+	if v.limit-len(all) <= len(codes) { // the first mBART, whose texts end with their language
+		codes, v.behind = codes[:25], []string{"en_XX"}
 	}
 	for _, code := range append(codes, "<mask>") {
 		all = append(all, spelled{code, 0, 3})

@@ -30,6 +30,7 @@ type Vocabulary struct {
 	more    []gguf.KV // other keys, without the prefix tokenizer.ggml., or with the whole name if it is the program's own
 	pair    *pair     // nil: the files do not say
 	after   []string  // special tokens between bos and a text
+	behind  []string  // and behind eos
 	limit   int       // the number of tokens that the model has embeddings for
 }
 
@@ -123,6 +124,9 @@ func Read(dir, arch, pre string, limit int, model *hf.Config) (*Vocabulary, erro
 		err = v.readExtended(dir, "spiece.model", piecesOfPegasus, nil)
 	case arch == "mbart" && hf.Exists(dir, "sentencepiece.bpe.model"):
 		err = v.readExtended(dir, "sentencepiece.bpe.model", piecesOfMBART, nil)
+		if lang := settings.Text("src_lang"); lang != "" && v.behind != nil {
+			v.behind = []string{lang}
+		}
 	case hf.Exists(dir, "spiece.model"):
 		err = v.readExtended(dir, "spiece.model", piecesOfT5, file)
 	case hf.Exists(dir, "spm.model"):
