@@ -7,7 +7,7 @@ Needs transformers 5, and nothing that the build or the tests need.
 
 A tokenizer of a few tokens for each line of TOKENIZERS, with
 
-    family    whose first checkpoint of go/convert/testdata/transformers it is for
+    family    whose first checkpoint of go/convert/testdata/transformers it is for, or with / and a name that one
     files     tokenizer.json and tokenizer_config.json, as transformers saves them
     pairs     for each of TEXTS, the ids, and the types: all 0 where transformers gives a model none
 """
@@ -23,6 +23,8 @@ TEXTS = ("a", "b"), ("a b", "b a a"), ("b", "")
 BERT = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "a", "b"]
 MPNET = ["<s>", "<pad>", "</s>", "[UNK]", "a", "b", "<mask>"]
 ROBERTA = ["<s>", "<pad>", "</s>", "<unk>", "a", "b", "\u0120", "<mask>"]
+DEBERTA = ["[CLS]", "[PAD]", "[SEP]", "[UNK]", "a", "b", "\u0120", "[MASK]"]
+PIECES = ["[PAD]", "[CLS]", "[SEP]", "[UNK]", "\u2581a", "\u2581b", "\u2581", "[MASK]"]
 XLMR = ["<s>", "<pad>", "</s>", "<unk>", "\u2581a", "\u2581b", "\u2581", "<mask>"]
 
 
@@ -45,8 +47,9 @@ TOKENIZERS = {
     "roberta": ("roberta", lambda: hf.RobertaTokenizer(vocab=numbered(ROBERTA), merges=[])),
     "xlmroberta": ("xlmroberta", lambda: hf.XLMRobertaTokenizer(vocab=scored(XLMR))),
     "camembert": ("xlmroberta", lambda: hf.CamembertTokenizer(vocab=scored(XLMR))),
-    "bert-pieces": ("bert", lambda: hf.DebertaV2Tokenizer(
-        vocab=scored(["[PAD]", "[CLS]", "[SEP]", "[UNK]", "\u2581a", "\u2581b", "\u2581", "[MASK]"]))),
+    "deberta": ("deberta/types", lambda: hf.DebertaTokenizer(vocab=numbered(DEBERTA), merges=[])),
+    "debertav2": ("debertav2/types", lambda: hf.DebertaV2Tokenizer(vocab=scored(PIECES))),
+    "bert-pieces": ("bert", lambda: hf.DebertaV2Tokenizer(vocab=scored(PIECES))),
 }
 
 

@@ -163,7 +163,6 @@ func debertaVocab(c *hf.Config, v *vocab.Vocabulary) {
 			v.SetAdd(name, true)
 		}
 	}
-	v.SetAdd("sep", false) // one stands between two texts, which is the first one's end
 }
 
 // debertaFolded returns the projections that rows of distances are made with.

@@ -46,6 +46,9 @@ func readMerges(dir, arch string, settings *hf.Config) (*tokenizerFile, error) {
 	special := map[string]bool{}
 	if ends, ok := around[arch]; ok {
 		f.PostProcessor = map[string]any{"type": "RobertaProcessing", "cls": []any{ends[0], 0}, "sep": []any{ends[1], 0}}
+		if arch == "deberta" { // which has seen one separator between two texts
+			f.PostProcessor = oneBetween(ends[0], ends[1])
+		}
 		for _, text := range []string{ends[0], ends[1], "<pad>", "<unk>", "<mask>", "[PAD]", "[UNK]", "[MASK]"} {
 			special[text] = true
 		}
@@ -65,4 +68,15 @@ func readMerges(dir, arch string, settings *hf.Config) (*tokenizerFile, error) {
 		}
 	}
 	return f, nil
+}
+
+// oneBetween returns a post-processor that puts cls before texts and sep behind each, where the second of a pair has the second
+// type.
+func oneBetween(cls, sep string) map[string]any {
+	special := func(id string) any { return map[string]any{"SpecialToken": map[string]any{"id": id}} }
+	text := func(id string, typ float64) any {
+		return map[string]any{"Sequence": map[string]any{"id": id, "type_id": typ}}
+	}
+	return map[string]any{"type": "TemplateProcessing", "single": []any{special(cls), text("A", 0), special(sep)},
+		"pair": []any{special(cls), text("A", 0), special(sep), text("B", 1), special(sep)}}
 }

@@ -84,6 +84,10 @@ func TestMergesOfEncoders(t *testing.T) {
 		if got := tok.Encode("ab", tokenizer.Options{}); !slices.Equal(got, []int32{0, 1, 3, 2}) {
 			t.Errorf("%s: %v", arch, got)
 		}
+		two, _ := keys(v.Keys()).Value("tokenizer.ggml.add_sep_token")
+		if pre, _ := keys(v.Keys()).Value("tokenizer.ggml.pre"); (two == true) == (arch == "deberta") || pre == "roberta-bpe" {
+			t.Errorf("%s, %v: a separator beside the end of the first of two texts: %v", arch, pre, two)
+		}
 	}
 }
 
