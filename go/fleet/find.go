@@ -5,6 +5,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/internal/usage"
 )
 
@@ -15,7 +16,7 @@ type found struct{ name, path string }
 const firstShard = "-00001-of-"
 
 // findModels returns the models in a folder: its GGUF files, and folders with one, or with the shards of one.
-// Projectors (mmproj) are none.
+// Projectors (mmproj) are none: they belong to models beside them.
 func findModels(dir string) ([]found, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -40,7 +41,7 @@ func findModels(dir string) ([]found, error) {
 }
 
 func isModel(file string) bool {
-	return strings.HasSuffix(file, ".gguf") && !strings.HasPrefix(file, "mmproj") && !strings.HasPrefix(file, ".")
+	return strings.HasSuffix(file, ".gguf") && !gguf.IsProjector(file) && !strings.HasPrefix(file, ".")
 }
 
 // modelIn returns the model's file in a folder of its own, the first where there are several; empty if there is none.

@@ -39,7 +39,7 @@ type Model struct {
 	Revision string      `json:"revision,omitempty"` // of the source
 	Pulled   time.Time   `json:"pulled"`
 	Asked    []string    `json:"asked,omitempty"` // other names that mean it
-	Files    []ModelFile `json:"files"`           // the shards, in order
+	Files    []ModelFile `json:"files"`           // the shards, in order, and the projector, if there is one
 
 	Persona *persona.Persona `json:"persona,omitempty"` // settings that it came with; nil: none
 	Skipped string           `json:"-"`                 // which of its settings are left out, and why; empty: none

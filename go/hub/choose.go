@@ -8,17 +8,15 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/quern-llm/quern/go/gguf"
 )
 
 // preferred lists the default quantizations in order of preference: about four bits, then more.
 var preferred = []string{"Q4_K_M", "Q4_K_S", "Q4_0", "IQ4_XS", "Q4_K_XL", "MXFP4", "Q5_K_M", "Q5_K_S", "Q6_K", "Q8_0", "BF16", "F16", "F32"}
 
-var (
-	// quantForm matches a quantization at the end of a file's name.
-	quantForm = regexp.MustCompile(`(?i)(?:^|[.-])((?:UD-)?(?:I?Q[1-8](?:_[0-9A-Z]+)*|TQ[12]_0|BF16|F16|F32|MXFP4(?:_[A-Z]+)*|NVFP4(?:_[A-Z]+)*))$`)
-	// shardForm matches a shard number at the end of a file's name.
-	shardForm = regexp.MustCompile(`-(\d{5})-of-(\d{5})$`)
-)
+// shardForm matches a shard number at the end of a file's name.
+var shardForm = regexp.MustCompile(`-(\d{5})-of-(\d{5})$`)
 
 // A group is a model in a repository: one file, or all shards of one.
 type group struct {
@@ -28,12 +26,7 @@ type group struct {
 }
 
 // quant returns the group's quantization in upper case; empty if its name has none.
-func (g *group) quant() string {
-	if m := quantForm.FindStringSubmatch(path.Base(g.stem)); m != nil {
-		return strings.ToUpper(m[1])
-	}
-	return ""
-}
+func (g *group) quant() string { return gguf.TypeInName(path.Base(g.stem)) }
 
 // complete returns an error unless all shards are present.
 func (g *group) complete() error {
@@ -67,7 +60,7 @@ func groups(files []File) []*group {
 	for _, f := range sorted {
 		stem, isModel := strings.CutSuffix(f.Path, ".gguf")
 		base := strings.ToLower(path.Base(stem))
-		if !isModel || strings.Contains(base, "mmproj") || strings.Contains(base, "imatrix") || strings.HasPrefix(base, "mtp-") {
+		if !isModel || gguf.IsProjector(f.Path) || strings.Contains(base, "imatrix") || strings.HasPrefix(base, "mtp-") {
 			continue
 		}
 		key := stem
@@ -85,6 +78,26 @@ func groups(files []File) []*group {
 		}
 	}
 	return all
+}
+
+// projectorOf returns the projector of a model of a repository, whose files are in a folder: one of those in the nearest
+// folder that has some, outwards. It returns nil if there is none.
+func projectorOf(files []File, folder string) *File {
+	for {
+		var here []string
+		for _, f := range files {
+			if gguf.IsProjector(f.Path) && path.Dir(f.Path) == folder {
+				here = append(here, f.Path)
+			}
+		}
+		if best := gguf.BestProjector(here); best != "" {
+			return &files[slices.IndexFunc(files, func(f File) bool { return f.Path == best })]
+		}
+		if folder == "." {
+			return nil
+		}
+		folder = path.Dir(folder)
+	}
 }
 
 // choose returns the model with a tag, or the default one.

@@ -7,8 +7,11 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"path"
 	"slices"
 	"strings"
+
+	"github.com/quern-llm/quern/go/gguf"
 )
 
 // maxFiles limits the files of a repository or a manifest.
@@ -114,6 +117,11 @@ func (h *Hub) resolveHF(ctx context.Context, r Ref) (*Plan, error) {
 		}
 	}
 	p := &Plan{Ref: r, Revision: commit, Files: g.files}
+	if of := g.files[0].Path; !gguf.IsProjector(of) {
+		if f := projectorOf(files, path.Dir(of)); f != nil {
+			p.Files = append(slices.Clone(p.Files), *f)
+		}
+	}
 	for i := range p.Files {
 		f := &p.Files[i]
 		f.URL = h.c.HuggingFace + "/" + r.Repo + "/resolve/" + commit + "/" + escapePath(f.Path)

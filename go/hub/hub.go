@@ -15,9 +15,11 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/persona"
 )
 
@@ -107,7 +109,7 @@ func (f *File) Name() string { return path.Base(f.Path) }
 type Plan struct {
 	Ref      Ref              // with the default tag filled in
 	Revision string           // that the server had
-	Files    []File           // the shards of a model, in order
+	Files    []File           // the shards of a model, in order, and its projector, if it has one
 	Persona  *persona.Persona // settings that come with it; nil: none
 	Skipped  string           // which of its settings are left out, and why; empty: none
 }
@@ -119,6 +121,14 @@ func (p *Plan) Bytes() int64 {
 		n += max(p.Files[i].Size, 0)
 	}
 	return n
+}
+
+// DropProjector leaves out the projector, the encoders of pictures and sounds that go with the model. A plan for a
+// projector alone stays as it is.
+func (p *Plan) DropProjector() {
+	if len(p.Files) > 1 {
+		p.Files = slices.DeleteFunc(p.Files, func(f File) bool { return gguf.IsProjector(f.Path) })
+	}
 }
 
 // maxBytes limits the file size that a server may claim.

@@ -11,12 +11,14 @@ import (
 	"net"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 
 	"golang.org/x/net/publicsuffix"
 	"oras.land/oras-go/v2/registry/remote/auth"
 	"oras.land/oras-go/v2/registry/remote/credentials"
 
+	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/persona"
 )
 
@@ -56,16 +58,17 @@ func parseManifest(body []byte) (*registryManifest, error) {
 	return &m, nil
 }
 
-// weights returns the layers that are GGUF files of the model, in order.
+// weights returns the layers that are GGUF files of the model, in order, and its projector behind them, if there is one.
 func (m *registryManifest) weights(fallback string) ([]File, error) {
-	var files []File
+	var files, projectors []File
 	for _, d := range m.Layers {
 		title := d.Annotations[titleKey]
 		kind := strings.ToLower(d.MediaType)
+		encodes := false
 		switch {
 		case kind == "application/vnd.ollama.image.model":
 		case strings.Contains(kind, "mmproj"), strings.Contains(kind, "projector"), strings.Contains(strings.ToLower(title), "mmproj"):
-			continue
+			encodes = true
 		case strings.Contains(kind, "gguf"), strings.HasSuffix(title, ".gguf"):
 		default:
 			continue
@@ -77,6 +80,13 @@ func (m *registryManifest) weights(fallback string) ([]File, error) {
 		f := File{Path: title, Size: d.Size, SHA256: sum}
 		if title == "" || !strings.HasSuffix(title, ".gguf") {
 			f.Path = fallback
+		}
+		if encodes {
+			if !gguf.IsProjector(f.Path) {
+				f.Path = "mmproj-" + f.Path
+			}
+			projectors = append(projectors, f)
+			continue
 		}
 		files = append(files, f)
 	}
@@ -92,6 +102,9 @@ func (m *registryManifest) weights(fallback string) ([]File, error) {
 			return nil, err
 		}
 		files = g[0].files
+	}
+	if f := projectorOf(projectors, "."); f != nil {
+		files = append(slices.Clone(files), *f)
 	}
 	return files, nil
 }

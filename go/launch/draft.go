@@ -26,7 +26,7 @@ func (f *Files) readDrafter(h *Head) error {
 		return err
 	}
 	if !file.IsHead() {
-		d, err := f.newHead(path, file, Settings{}, true)
+		d, err := f.newHead(path, file, Settings{NoProjector: true}, true)
 		if err != nil {
 			return err
 		}

@@ -35,7 +35,7 @@ type Files struct {
 	Note       func(line string) // is told what conversion loses; may be nil
 
 	mu   sync.Mutex
-	made map[string]*os.File // by folder and type
+	made map[string]*os.File // by folder, view and type
 }
 
 // Open opens the model called name: the embedded demo, the path of a file, or a folder with a checkpoint,
@@ -76,15 +76,29 @@ func (f *Files) Tokenizer(name string) (*tokenizer.Tokenizer, error) {
 	return tok, file.Close()
 }
 
+// OpenProjector opens encoders of pictures and sounds: a file, or those of the checkpoint in a folder, whose weights stay
+// as they are.
+func (f *Files) OpenProjector(name string) (*model.File, error) {
+	if convert.Is(name) {
+		return f.view(name, "mmproj", "", convert.OpenProjector)
+	}
+	return model.OpenFile(name)
+}
+
 // checkpoint opens the checkpoint in a folder as a model.
 func (f *Files) checkpoint(dir, quantize string) (*model.File, error) {
+	return f.view(dir, "model", quantize, convert.Open)
+}
+
+// view opens what a checkpoint is converted to: its text model, or its encoders.
+func (f *Files) view(dir, what, typ string, open converter) (*model.File, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	key := dir + "\x00" + quantize
+	key := dir + "\x00" + what + "\x00" + typ
 	made := f.made[key]
 	if made == nil {
 		var err error
-		if made, err = f.convert(dir, quantize); err != nil {
+		if made, err = f.convert(dir, typ, open); err != nil {
 			return nil, err
 		}
 		if f.made == nil {
@@ -95,14 +109,17 @@ func (f *Files) checkpoint(dir, quantize string) (*model.File, error) {
 	return model.OpenFileAs(fmt.Sprintf("/proc/self/fd/%d", made.Fd()), dir)
 }
 
-func (f *Files) convert(dir, quantize string) (*os.File, error) {
+// A converter opens a checkpoint to be converted.
+type converter func(dir string, o convert.Options) (*convert.Model, error)
+
+func (f *Files) convert(dir, typ string, open converter) (*os.File, error) {
 	cpus, err := machine.Read()
 	if err != nil {
 		return nil, err
 	}
 	progress, end := f.Converting.Begin()
 	defer end()
-	m, err := convert.Open(dir, convert.Options{Type: quantize, Threads: cpus.Threads(), Progress: progress})
+	m, err := open(dir, convert.Options{Type: typ, Threads: cpus.Threads(), Progress: progress})
 	if err != nil {
 		return nil, err
 	}

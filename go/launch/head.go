@@ -20,6 +20,9 @@ type Head struct {
 	Config    *model.Config
 	Tokenizer *tokenizer.Tokenizer // nil: it was not needed
 
+	projector string // the path of encoders that belong to the model; empty: there are none
+	unfitting error  // why those beside the model do not
+
 	drafter *Head // the draft model; nil: there is none, or it is layers, which are part of File
 	joined  bool  // File has layers that were trained to draft for it
 }
@@ -73,6 +76,9 @@ func (f *Files) newHead(name string, file *model.File, s Settings, text bool) (_
 		}
 	}
 	if err = f.readDrafter(h); err != nil {
+		return nil, err
+	}
+	if err = f.readProjector(h); err != nil {
 		return nil, err
 	}
 	return h, nil
@@ -161,6 +167,9 @@ func (f *Files) Fits(path string, s Settings, d DeviceSettings) error {
 	}
 	defer file.Close()
 	if kind, _ := file.GGUF.Str("general.type"); kind == "adapter" || file.IsHead() {
+		return nil
+	}
+	if _, err := file.GGUF.Projector(); err == nil {
 		return nil
 	}
 	cfg, err := file.Config()

@@ -46,6 +46,9 @@ type Settings struct {
 
 	Draft    Draft
 	Adapters []Adapter
+
+	Projector   string // encoders of pictures and sounds: a file, or the folder of a checkpoint; empty: that beside the model
+	NoProjector bool   // there is none, even if one is beside the model
 }
 
 // A Draft is what guesses how a model's texts go on, to verify several tokens in a pass.
@@ -174,6 +177,7 @@ func (h *Head) open(ctx context.Context, d *engine.Device, e Events, early bool)
 	if err = m.openAdapters(); err != nil {
 		return nil, err
 	}
+	h.noteProjector(e)
 	return m, nil
 }
 

@@ -29,21 +29,22 @@ import (
 
 // chatFlags are the flags of "quern chat".
 type chatFlags struct {
-	model    modelFlags
-	template templateFlags
-	settings chatSettings
-	draft    draftFlags
-	adapters adapterFlags
-	system   string
-	from     string // the file of the system message
-	first    string
-	once     bool
-	talks    bool // llama-cli's flag for what this command always does
-	forget   bool
-	stops    []string
-	mcp      string
-	mcpAllow []string
-	flags    *pflag.FlagSet
+	model     modelFlags
+	template  templateFlags
+	settings  chatSettings
+	draft     draftFlags
+	projector projectorFlags
+	adapters  adapterFlags
+	system    string
+	from      string // the file of the system message
+	first     string
+	once      bool
+	talks     bool // llama-cli's flag for what this command always does
+	forget    bool
+	stops     []string
+	mcp       string
+	mcpAllow  []string
+	flags     *pflag.FlagSet
 }
 
 func newChatCommand() *cobra.Command {
@@ -112,6 +113,7 @@ func (f *chatFlags) define(fs *pflag.FlagSet) {
 	f.settings.define(fs)
 	defineStops(fs, &f.stops)
 	f.draft.define(fs, f.model.hub)
+	f.projector.define(fs, f.model.hub)
 	llamaFlags(fs, llamaflags.Common, llamaflags.Sampling, llamaflags.Speculation, llamaflags.CLI)
 }
 
@@ -136,7 +138,7 @@ func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.
 	note := notes(stderr)
 	f.model.warn(note)
 	f.model.orDemo(note)
-	in, err := f.model.readWith(&f.draft, &f.adapters)
+	in, err := f.model.readWith(&f.draft, &f.adapters, &f.projector)
 	if err != nil {
 		return err
 	}

@@ -66,7 +66,7 @@ func (v *draftValue) locate(cmd *cobra.Command) error {
 	if err != nil {
 		return err
 	}
-	at, err := v.hub.locate(cmd, name, v.f.repo != "")
+	at, err := v.hub.locateAlone(cmd, name, v.f.repo != "")
 	v.f.model = at.path
 	return err
 }

@@ -135,7 +135,7 @@ func TestServeRefusesWhatItCannotDo(t *testing.T) {
 		{[]string{"--grammar", "root ::= \"a\"", "-j", "{}"}, []string{"--grammar", "--json-schema"}},
 		{[]string{"-j", "{"}, []string{"--json-schema", "in the middle of its JSON"}},
 		{[]string{"-jf", "/nope.json"}, []string{"--json-schema-file", "/nope.json"}},
-		{[]string{"--mmproj", "x.gguf"}, []string{"--mmproj", "images"}},
+		{[]string{"--mmproj", "x.gguf", "--mmproj-url", "https://h/y.gguf"}, []string{"--mmproj x.gguf", "--mmproj-url"}},
 		{[]string{"--rope-scaling", "longer"}, []string{"--rope-scaling", "none, linear or yarn"}},
 		{[]string{"--reasoning-budget", "-2"}, []string{"--reasoning-budget", "from -1"}},
 		{[]string{"-ngl99"}, []string{"-ngl 99"}},
@@ -158,7 +158,7 @@ func TestServeRefusesWhatItCannotDo(t *testing.T) {
 	} {
 		quern(t, append([]string{"serve", "-m", demo.Name, "--host", filepath.Join(t.TempDir(), "s.sock")}, tt.args...)...).refused(t, exitUsage, tt.want...)
 	}
-	invocation{args: []string{"serve", "-m", demo.Name}, env: []string{"LLAMA_ARG_MMPROJ=x.gguf"}}.run(t).refused(t, exitUsage, "LLAMA_ARG_MMPROJ", "--mmproj", "leave the flag out")
+	invocation{args: []string{"serve", "-m", demo.Name}, env: []string{"LLAMA_ARG_AGENT=on"}}.run(t).refused(t, exitUsage, "LLAMA_ARG_AGENT", "--agent")
 }
 
 func TestBenchTakesLlamaFlags(t *testing.T) {
@@ -187,7 +187,7 @@ func TestToolsTakeLlamaFlags(t *testing.T) {
 		if r := quern(t, append(args, usual...)...); r.code != 0 || !strings.Contains(r.stderr, "-ngl 99 has no effect") {
 			t.Errorf("%q: exit code %d, %q, %q", args, r.code, r.stdout, r.stderr)
 		}
-		quern(t, append(args, "--mmproj", "x")...).refused(t, exitUsage, "--mmproj", "images")
+		quern(t, append(args, "--mmproj", "x")...).refused(t, exitUsage, "--mmproj", "does not do that")
 	}
 }
 

@@ -31,6 +31,8 @@ type hubFlags struct {
 
 	persona *persona.Persona // of the model of -m, once it is located; nil: none
 
+	projectors *bool // whether models come with theirs; nil: they do
+
 	// fits returns why a model whose heads are at path cannot be run; nil: any file will do.
 	fits func(path string) error
 }
@@ -115,6 +117,15 @@ type located struct {
 // locate returns the file of the model called name: the demo's or a file's own, one of the cache, or one that is downloaded
 // now. Where agreed is not set, that is asked for first.
 func (f *hubFlags) locate(cmd *cobra.Command, name string, agreed bool) (located, error) {
+	return f.locateWith(cmd, name, agreed, f.projectors == nil || *f.projectors)
+}
+
+// locateAlone is locate for what has no projector of its own: it is not downloaded.
+func (f *hubFlags) locateAlone(cmd *cobra.Command, name string, agreed bool) (located, error) {
+	return f.locateWith(cmd, name, agreed, false)
+}
+
+func (f *hubFlags) locateWith(cmd *cobra.Command, name string, agreed, projector bool) (located, error) {
 	if _, err := os.Stat(name); err == nil || name == demo.Name || name == "" {
 		return located{path: name}, nil
 	}
@@ -135,7 +146,7 @@ func (f *hubFlags) locate(cmd *cobra.Command, name string, agreed bool) (located
 		if _, err := h.Persona(p.From); err == nil { // the cache makes none like this: its file was written by hand
 			return located{}, fmt.Errorf("%s is made from %s, which is a persona itself; want a model", p.Name, p.From)
 		}
-		at, err := f.locate(cmd, p.From, agreed)
+		at, err := f.locateWith(cmd, p.From, agreed, projector)
 		if err != nil {
 			return located{}, fmt.Errorf("%s is made from another model: %w", p.Name, err)
 		}
@@ -155,6 +166,9 @@ func (f *hubFlags) locate(cmd *cobra.Command, name string, agreed bool) (located
 	plan, err := h.Resolve(ctx, ref)
 	if err != nil {
 		return located{}, err
+	}
+	if !projector {
+		plan.DropProjector()
 	}
 	if !agreed && !f.yes {
 		if err := ask(cmd, h, plan); err != nil {
@@ -237,7 +251,7 @@ func readLine(r io.Reader) (string, error) {
 
 // resolveModels has the models that a command line names located, before the command begins.
 func resolveModels(cmd *cobra.Command) error {
-	for _, name := range []string{"model", "model-draft"} {
+	for _, name := range []string{"model", "model-draft", "mmproj"} {
 		f := cmd.Flags().Lookup(name)
 		if f == nil {
 			continue

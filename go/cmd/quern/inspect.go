@@ -25,8 +25,16 @@ type inspection struct {
 	Metadata  []metadataFact `json:"metadata"`
 	Tensors   []tensorFact   `json:"tensors"`
 	Types     []typeFact     `json:"types"` // most bytes first
+	Projector *projectorFact `json:"projector,omitempty"`
 	Memory    *memoryNeed    `json:"memory,omitempty"`
 	Refusal   string         `json:"unsupported,omitempty"` // why Quern cannot run it
+}
+
+// A projectorFact is what a file of encoders is for.
+type projectorFact struct {
+	Vision string `json:"vision,omitempty"` // the kind of the encoder of pictures
+	Audio  string `json:"audio,omitempty"`  // of sounds
+	Width  uint64 `json:"width"`            // of the models that it is for
 }
 
 type metadataFact struct {
@@ -126,10 +134,20 @@ func inspect(flags *modelFlags) (*inspection, error) {
 	in := &inspection{Path: flags.path, Shards: len(file.Paths), FileBytes: file.Size(),
 		Metadata: []metadataFact{}, Tensors: []tensorFact{}, Types: []typeFact{}}
 	in.describe(file.GGUF)
+	if p, err := file.GGUF.Projector(); err == nil {
+		in.Projector = &projectorFact{p.Vision, p.Audio, p.Width}
+		in.Refusal = needsModel(p)
+		return in, nil
+	}
 	if in.Memory, err = memoryOf(file, flags); err != nil {
 		in.Refusal = err.Error()
 	}
 	return in, nil
+}
+
+// needsModel says why a projector is not run alone.
+func needsModel(p gguf.Projector) string {
+	return p.String() + "; give it to such a model with --mmproj"
 }
 
 func memoryOf(file *model.File, flags *modelFlags) (*memoryNeed, error) {

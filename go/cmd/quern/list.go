@@ -33,6 +33,8 @@ type cached struct {
 	Refusal  string          `json:"unsupported,omitempty"` // why Quern cannot run it
 	Files    []hub.ModelFile `json:"files,omitempty"`
 
+	Projector string `json:"projector,omitempty"` // the path of its encoders of pictures and sounds
+
 	From    string           `json:"from,omitempty"`    // of a persona: its model
 	Persona *persona.Persona `json:"persona,omitempty"` // settings of the model, or of a persona
 }
@@ -51,6 +53,11 @@ func newCached(h *hub.Hub, m *hub.Model) cached {
 		c.Params += file.GGUF.Tensors[i].Elems()
 	}
 	c.Arch, _ = file.GGUF.Str("general.architecture")
+	if p, err := file.GGUF.Projector(); err == nil {
+		c.Refusal = needsModel(p)
+		return c
+	}
+	c.Projector = gguf.ProjectorBeside(c.Path)
 	cfg, err := file.Config()
 	if err != nil {
 		c.Refusal = err.Error()
@@ -196,6 +203,7 @@ func (c *cached) print(out io.Writer) error {
 	}
 	row("unsupported", c.Refusal)
 	row("path", c.Path)
+	row("projector", c.Projector)
 	for _, f := range c.Files {
 		row("sha256 of "+visible(f.Name), f.SHA256)
 	}

@@ -263,13 +263,14 @@ func (f *modelFlags) readHead() (*launch.Head, error) {
 	return f.files.ReadHead(f.path, s)
 }
 
-// readWith is readHead with what drafts for the model, and its adapters.
-func (f *modelFlags) readWith(d *draftFlags, a *adapterFlags) (*launch.Head, error) {
+// readWith is readHead with what drafts for the model, its adapters and its projector.
+func (f *modelFlags) readWith(d *draftFlags, a *adapterFlags, p *projectorFlags) (*launch.Head, error) {
 	s, err := f.settings()
 	if err != nil {
 		return nil, err
 	}
 	s.Draft = d.settings()
+	p.apply(&s)
 	if s.Adapters, err = a.list(); err != nil {
 		return nil, err
 	}

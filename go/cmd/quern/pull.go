@@ -19,6 +19,7 @@ type pullFlags struct {
 	model       modelFlags // what it has to fit
 	connections int
 	force       bool
+	projectors  bool
 }
 
 func newPullCommand() *cobra.Command {
@@ -39,6 +40,9 @@ cannot run the model: unknown architecture, too little memory or disk space. --f
 skips this check. An interrupted pull resumes where it stopped. Files get their
 names after their SHA-256 was verified.
 
+A projector of the repository (mmproj*.gguf), which encodes pictures and sounds for
+the model, comes along: Q8_0, else F16, BF16 or F32. --no-mmproj leaves it out.
+
 HF_TOKEN is the token for Hugging Face, HF_ENDPOINT the URL of a mirror. Proxies are
 set by HTTPS_PROXY, HTTP_PROXY and NO_PROXY.`,
 		Example: `  quern pull hf.co/ggml-org/gemma-3-1b-it-GGUF
@@ -58,6 +62,7 @@ set by HTTPS_PROXY, HTTP_PROXY and NO_PROXY.`,
 	fs := cmd.Flags()
 	f.hub.defineCache(fs)
 	intVar(fs, &f.connections, "connections", "", 4, 1, 64, "concurrent connections")
+	projectorsVar(fs, &f.projectors, &f.hub, "download the projector that comes with a model; --no-mmproj leaves it out")
 	fs.BoolVar(&f.force, "force", false, "download even if this machine cannot run it")
 	f.model.defineMemory(pflag.NewFlagSet("defaults", pflag.ContinueOnError)) // as "quern run" has them
 	f.model.defineContext(fs, -1, 0, "tokens of context that it has to fit with; 0 is the model's own (default: the model's, at most 4096)")
@@ -82,6 +87,9 @@ func (f *pullFlags) run(cmd *cobra.Command, name string) error {
 	plan, err := h.Resolve(ctx, ref)
 	if err != nil {
 		return err
+	}
+	if !f.projectors {
+		plan.DropProjector()
 	}
 	o := hub.Options{Asked: name}
 	if !f.force {

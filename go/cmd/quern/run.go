@@ -33,6 +33,7 @@ type runFlags struct {
 	adapters  adapterFlags
 	form      formFlags
 	draft     draftFlags
+	projector projectorFlags
 	predict   int
 	ignoreEOS bool
 	stops     []string
@@ -101,6 +102,7 @@ func (f *runFlags) define(fs *pflag.FlagSet) {
 	f.sampling.define(fs)
 	f.form.define(fs)
 	f.draft.define(fs, f.model.hub)
+	f.projector.define(fs, f.model.hub)
 	llamaFlags(fs, llamaflags.Common, llamaflags.Sampling, llamaflags.Speculation, llamaflags.CLI)
 }
 
@@ -117,7 +119,7 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	note := notes(stderr)
 	f.model.warn(note)
 	f.model.orDemo(note)
-	head, err := f.model.readWith(&f.draft, &f.adapters)
+	head, err := f.model.readWith(&f.draft, &f.adapters, &f.projector)
 	if err != nil {
 		return err
 	}

@@ -134,6 +134,9 @@ func (f *serveFlags) config(logs zerolog.Logger, stderr io.Writer) (c fleet.Conf
 
 // start returns the models that are loaded at the start.
 func (f *serveFlags) start(named []namedModel) ([]fleet.Model, error) {
+	if len(named) == 0 && f.projector.path != "" {
+		return nil, usagef("--mmproj is of the model of -m, and there is none; in a file of presets (--models-preset) each model may have an mmproj")
+	}
 	if len(named) == 0 && f.draft.model != "" {
 		return nil, usagef("--model-draft drafts for the model of -m, and there is none; in a file of presets (--models-preset) each model may have a model-draft")
 	}
@@ -164,8 +167,9 @@ func (f *servedFlags) settings(first bool) (s fleet.Settings, err error) {
 		return s, err
 	}
 	s.Launch.Sequences, s.Launch.KVBytes, s.Launch.Draft = f.parallel, f.kvMemory, f.draft.settings()
+	f.projector.apply(&s.Launch)
 	if !first {
-		s.Launch.Draft.Path = ""
+		s.Launch.Draft.Path, s.Launch.Projector = "", ""
 	} else if s.Launch.Adapters, err = f.lora.list(); err != nil {
 		return s, err
 	}

@@ -84,6 +84,7 @@ type servedFlags struct {
 	predict   int
 	sampling  samplingFlags
 	draft     draftFlags
+	projector projectorFlags
 	requests  requestFlags
 	suffixed  bool
 	vectors   vectorFlags
@@ -159,6 +160,7 @@ func (f *serveFlags) define(whole, which, each *pflag.FlagSet) {
 	intVar(each, &f.predict, "predict", "n", -1, -1, math.MaxInt32, "maximum tokens of an answer, unless the request sets it; -1 is until it ends")
 	f.sampling.define(each)
 	f.draft.defineBeside(each, which, f.hub)
+	f.projector.defineBeside(each, which, f.hub)
 	f.requests.sampling, f.requests.draft = &f.sampling, &f.draft
 	f.requests.define(each)
 	switchVar(each, &f.suffixed, "spm-infill", false, "infill with the suffix first, for models trained that way")

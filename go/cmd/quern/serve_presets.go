@@ -35,6 +35,9 @@ func (f *serveFlags) configure(s fleet.Section, warn func(string)) (fleet.Config
 	if c.draft.model, err = f.downloaded(c.draft.named()); err != nil {
 		return fleet.Configured{}, err
 	}
+	if c.projector.path, err = f.downloaded(c.projector.named()); err != nil {
+		return fleet.Configured{}, err
+	}
 	of := fleet.Configured{Given: c.given, Startup: c.startup}
 	of.Settings, of.Broken = c.servedFlags.settings(true)
 	of.Names, of.Tags = c.names, c.tags

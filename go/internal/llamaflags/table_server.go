@@ -72,7 +72,7 @@ var server = []Row{
 	{Names: "--reasoning-budget-message", Env: "LLAMA_ARG_THINK_BUDGET_MESSAGE", Group: Server | CLI, Flag: "reasoning-budget-message"},
 	{Names: "--reasoning-preserve", No: "--no-reasoning-preserve", Kind: Switch, Env: "LLAMA_ARG_REASONING_PRESERVE", Group: Server | CLI, Ignored: "the template decides whether to keep earlier reasoning; --chat-template-kwargs sets its variables"},
 
-	{Names: "--mmproj-auto", No: "--no-mmproj --no-mmproj-auto", Kind: Switch, Env: "LLAMA_ARG_MMPROJ_AUTO", Group: Server | CLI, Neutral: "off", Ignored: noImages},
+	{Names: "--mmproj-auto", No: "--no-mmproj --no-mmproj-auto", Kind: Switch, Env: "LLAMA_ARG_MMPROJ_AUTO", Group: Server | CLI, Flag: "mmproj-auto", Note: "also of files beside a model, with -m too"},
 	{Names: "--mtmd-batch-max-tokens", Kind: Int, Env: "LLAMA_ARG_MTMD_BATCH_MAX_TOKENS", Group: Server, Ignored: noImages},
 	{Names: "--media-path", Group: Server, Ignored: noImages},
 	{Names: "--embeddings --embedding", Kind: Bare, Env: "LLAMA_ARG_EMBEDDINGS", Group: Server, Flag: "embeddings", Note: "needed only to disable generation"},

@@ -1,0 +1,64 @@
+package launch
+
+import (
+	"fmt"
+
+	"github.com/quern-llm/quern/go/convert"
+	"github.com/quern-llm/quern/go/gguf"
+)
+
+// readProjector finds the encoders of pictures and sounds that go with a model: those that the settings name, or else those
+// beside it, and reads whether they fit it. Those beside it that do not are left out; Open notes why.
+func (f *Files) readProjector(h *Head) error {
+	s := &h.Settings
+	switch {
+	case s.NoProjector && s.Projector != "":
+		return fmt.Errorf("%s: a projector, and none is to be used; give one of --mmproj and --no-mmproj", s.Projector)
+	case s.NoProjector:
+		return nil
+	case s.Projector != "":
+		h.projector = s.Projector
+		return f.fitProjector(h)
+	}
+	if convert.Is(h.Path) {
+		if convert.HasProjector(h.Path) {
+			h.projector = h.Path // and fits
+		}
+		return nil
+	}
+	if h.projector = gguf.ProjectorBeside(h.Path); h.projector == "" {
+		return nil
+	}
+	if h.unfitting = f.fitProjector(h); h.unfitting != nil {
+		h.projector = ""
+	}
+	return nil
+}
+
+// fitProjector returns an error unless the head's projector is one of models of this width.
+func (f *Files) fitProjector(h *Head) error {
+	file, err := f.OpenProjector(h.projector)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	p, err := file.GGUF.Projector()
+	if err != nil {
+		return fmt.Errorf("%s is no projector: %w", h.projector, err)
+	}
+	if p.Width != uint64(h.Config.NEmbd) {
+		return fmt.Errorf("%s is %s, and %s is %d wide: want the projector that was made for it", h.projector, p, h.Path,
+			h.Config.NEmbd)
+	}
+	return nil
+}
+
+// noteProjector says that pictures and sounds are not encoded, to who asked for it.
+func (h *Head) noteProjector(e Events) {
+	switch {
+	case h.unfitting != nil:
+		e.note("the projector beside the model is left out: %v", h.unfitting)
+	case h.projector != "" && h.Settings.Projector != "":
+		e.note("%s is not used: pictures and sounds are not encoded yet, and the model runs on text", h.projector)
+	}
+}

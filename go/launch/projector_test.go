@@ -1,0 +1,70 @@
+package launch
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/quern-llm/quern/go/internal/testdata"
+)
+
+// copied copies a file of the test data to a folder under another name, and returns its path.
+func copied(t *testing.T, dir, name, from string) string {
+	t.Helper()
+	b, err := os.ReadFile(testdata.Path(t, from))
+	path := filepath.Join(dir, name)
+	if err == nil {
+		err = os.WriteFile(path, b, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// A model has the projector that is named, or the one beside it that fits; and none where that is said.
+func TestProjector(t *testing.T) {
+	dir, text := t.TempDir(), "mmproj/text/qwen2vl-4k.gguf"
+	alone := copied(t, t.TempDir(), "alone.gguf", text)
+	m := copied(t, dir, "m-F16.gguf", text)
+	eyes := copied(t, dir, "mmproj-m-F16.gguf", "mmproj/mm/qwen2vl-f16.gguf")
+	small := tinyModel(t) // which has another width
+	beside := copied(t, filepath.Dir(small), "mmproj-F16.gguf", "mmproj/mm/qwen2vl-f16.gguf")
+	for _, c := range []struct {
+		name, model string
+		s           Settings
+		want        string // the projector
+		note, err   string
+	}{
+		{name: "none", model: alone},
+		{name: "named", model: alone, s: Settings{Projector: eyes}, want: eyes, note: "not encoded yet"},
+		{name: "beside", model: m, want: eyes},
+		{name: "refused", model: m, s: Settings{NoProjector: true}},
+		{name: "both", model: m, s: Settings{NoProjector: true, Projector: eyes}, err: "--no-mmproj"},
+		{name: "no projector", model: m, s: Settings{Projector: alone}, err: "no projector"},
+		{name: "no file", model: m, s: Settings{Projector: filepath.Join(dir, "gone.gguf")}, err: "gone.gguf"},
+		{name: "of another model", model: small, s: Settings{Projector: eyes}, err: "64 wide"},
+		{name: "of another model, beside", model: small, note: "left out: " + beside},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var files Files
+			h, err := files.ReadHead(c.model, c.s)
+			if c.err != "" {
+				if err == nil || !strings.Contains(err.Error(), c.err) || strings.Contains(err.Error(), "\n") {
+					t.Errorf("%v, want %s", err, c.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer h.Close()
+			note := ""
+			h.noteProjector(Events{Note: func(line string) { note += line }})
+			if h.projector != c.want || !strings.Contains(note, c.note) || c.note == "" && note != "" {
+				t.Errorf("%q and the note %q, want %q and %q", h.projector, note, c.want, c.note)
+			}
+		})
+	}
+}
