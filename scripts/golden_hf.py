@@ -14,7 +14,8 @@ A family is a file NAME.json with the version of transformers and a case in each
     config    config.json, as transformers saves it
     tensors   lines "LAYERS: NAME SHAPE... SCALE OFFSET": # in a name stands for the numbers of LAYERS, such as 0-3,5.
               Element i of a tensor is OFFSET + SCALE * noise(NAME, i), computed in doubles and stored as F32; where
-              SCALE is "below", it is that noise as an integer of 0 or more and below OFFSET, stored as I64
+              SCALE is "below", it is that noise as an integer of 0 or more and below OFFSET, stored as I64; where it is
+              "is", OFFSET has the integers, with commas between them
     prompt    token ids
     greedy    the ids that follow, each the likeliest
     sampled   for each position of both but the last, the log-probabilities of the tokens that sampled() names
@@ -56,6 +57,7 @@ ARCHIVE = pathlib.Path(__file__).parent.parent / "go/convert/testdata/transforme
 VOCAB, PROMPT, GREEDY, SAMPLES = 272, 72, 16, 3
 CONSTANTS = ("_decay", "slope_rate")  # ends of names of tensors that follow from a configuration: they are left out
 INTEGERS, CHOICES = ("tid2eid",), 8  # ends of names of tensors of integers, which are experts: as many as that
+GIVEN = ("layer_multipliers", "ngram_heads_offsets", "ngram_heads_vocab_sizes")  # ends of names of integers that stay
 SECOND = 29  # where the second text of variants "pair" begins
 FORCED = 7  # the token that answers of the variant "forced" begin with, as those in a language do
 
@@ -127,6 +129,8 @@ ROPES = {
 }
 TIE, UNTIE = {"tied": {"tie_word_embeddings": True}}, {"untied": {"tie_word_embeddings": False}}
 TIED = TIE | UNTIE
+NGRAMS = {"ple_layer_ids": [2], "ple_embed_dim": 64, "ngram_size": 3, "heads_per_ngram": 2, "ngram_vocab_size_base": 50,
+          "make_ngram_vocab_size_divisible_by": 8, "split_ngram_parts": 4}
 LAYERS4 = ["sliding_attention", "full_attention", "full_attention", "sliding_attention"]
 SEQ2SEQ = dict(
     encoder_layers=2, decoder_layers=3, encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=96,
@@ -531,7 +535,16 @@ FAMILIES = {
         "shared_expert_intermediate_size": 48, "linear_num_key_heads": 2, "linear_num_value_heads": 4,
         "linear_key_head_dim": 16, "linear_value_head_dim": 16, "indexer_n_heads": 2, "indexer_head_dim": 16,
         "indexer_kv_heads": 1, "indexer_budget": 8, "indexer_compress_ratio": 4, "ple_layer_ids": []}, {
-        "sigmoid": {"output_gate_type": "sigmoid"}}),
+        "sigmoid": {"output_gate_type": "sigmoid"}, "ngrams": NGRAMS, "ngrams-of-five": {**NGRAMS, "ngram_size": 5,
+        "ple_conv_kernel_size": 3}, "ngrams-narrow": {**NGRAMS, "ple_embed_dim": 48}, "ngrams-ends": {**NGRAMS, "eos_token_id": [7, 1]},
+        "ngrams-twice": {**NGRAMS, "ple_layer_ids": [1, 3]}}),
+    "chameleon": ("chameleon", {"vocabulary_map": {"<image>": VOCAB}, "vq_config": {
+        "embed_dim": 4, "num_embeddings": 4, "latent_channels": 4, "base_channels": 32, "channel_multiplier": [1],
+        "num_res_blocks": 1}}, {
+        "swin": {"swin_norm": True}, "bias": {"attention_bias": True}, "feed-forward-bias": {"mlp_bias": True},
+        "images": {"vocabulary_map": {"<image>": VOCAB} | {f"IMGIMG{c}Z": 100 + i for i, c in enumerate("ABCDEFGHIJ")}},
+        "tied": {"tie_word_embeddings": True}, "theta": rope(theta=500.0),
+        "llama3": ROPES["llama3"]}),
     "umt5": ("umt5", {"d_model": 64, "d_kv": 16, "d_ff": 96, "num_layers": 2, "num_heads": 4, "pad_token_id": 0,
                       "decoder_start_token_id": 0}, {**UNTIE}),
     "mt5": ("mt5", {"d_model": 64, "d_kv": 16, "d_ff": 96, "num_layers": 2, "num_heads": 4, "pad_token_id": 0,
@@ -679,7 +692,7 @@ def auto(config):
         return HEADS[head]
     if config.is_encoder_decoder:
         return AutoModelForSeq2SeqLM
-    if hasattr(config, "vision_config") and type(config) in AutoModelForImageTextToText._model_mapping:
+    if (hasattr(config, "vision_config") or hasattr(config, "vq_config")) and type(config) in AutoModelForImageTextToText._model_mapping:
         return AutoModelForImageTextToText
     return AutoModelForCausalLM
 
@@ -699,11 +712,14 @@ def head_of(config):
 def named(shapes):
     """The lines of tensors: those that differ in the number of their layer only are one."""
     lines = {}
-    for name, shape in sorted(shapes.items()):
+    for name, (shape, integers) in sorted(shapes.items()):
         at = re.search(r"(?<=\.)\d+(?=\.)", name)
         layer = int(at[0]) if at else None
         pattern = name[:at.start()] + "#" + name[at.end():] if at else name
-        scale, offset = ("below", CHOICES) if name.endswith(INTEGERS) else (f"{x:g}" for x in spread(name, shape))
+        if integers is not None:
+            scale, offset = "is", ",".join(map(str, integers))
+        else:
+            scale, offset = ("below", CHOICES) if name.endswith(INTEGERS) else (f"{x:g}" for x in spread(name, shape))
         what = " ".join([pattern, *map(str, shape), scale, str(offset)])
         lines.setdefault(what, []).append(layer)
     out = []
@@ -722,10 +738,12 @@ def named(shapes):
 def written(path, shapes):
     """Write the weights of a checkpoint."""
     header, data = {}, bytearray()
-    for name, shape in sorted(shapes.items()):
+    for name, (shape, integers) in sorted(shapes.items()):
         scale, offset = spread(name, shape)
         x = noise(name, int(np.prod(shape)))
-        if name.endswith(INTEGERS):
+        if integers is not None:
+            kind, raw = "I64", integers.tobytes()
+        elif name.endswith(INTEGERS):
             kind, raw = "I64", ((x + 1) / 2 * CHOICES).astype("<i8").tobytes()
         else:
             kind, raw = "F32", (offset + scale * x).astype("<f4").tobytes()
@@ -736,13 +754,17 @@ def written(path, shapes):
 
 
 def saved(folder, config):
-    """Save a checkpoint with such weights, as transformers writes it. Returns the shapes of its tensors."""
+    """Save a checkpoint with such weights, as transformers writes it. Returns the shapes of its tensors, and the numbers of
+    those that stay."""
     torch.manual_seed(1)
     auto(config).from_config(config, dtype=torch.float32).save_pretrained(folder, max_shard_size="1GB")
     raw = (folder / "model.safetensors").read_bytes()
     size, = struct.unpack("<Q", raw[:8])
-    shapes = {k: v["shape"] for k, v in json.loads(raw[8:8 + size]).items()
-              if k != "__metadata__" and not k.endswith(CONSTANTS)}
+    shapes = {}
+    for k, v in json.loads(raw[8:8 + size]).items():
+        if k != "__metadata__" and not k.endswith(CONSTANTS):
+            begin, end = (8 + size + at for at in v["data_offsets"])
+            shapes[k] = v["shape"], np.frombuffer(raw[begin:end], "<i8") if k.endswith(GIVEN) else None
     written(folder / "model.safetensors", shapes)
     return shapes
 

@@ -77,13 +77,21 @@ func sampledAt(ids []int32, position, n, vocab int) []int32 {
 func (c truth) write(t *testing.T, dir string) {
 	t.Helper()
 	header, data := map[string]any{}, []byte{}
-	put := func(name string, shape []int, scale string, offset float64) {
+	put := func(name string, shape []int, scale, given string) {
 		hash, n, kind := hashOf(name), 1, "F32"
 		for _, d := range shape {
 			n *= d
 		}
-		begin := len(data)
-		if scale == "below" {
+		begin, offset := len(data), 0.0
+		if scale != "is" {
+			offset = must(strconv.ParseFloat(given, 64))
+		}
+		if scale == "is" {
+			kind = "I64"
+			for one := range strings.SplitSeq(given, ",") {
+				data = binary.LittleEndian.AppendUint64(data, uint64(must(strconv.ParseInt(one, 10, 64))))
+			}
+		} else if scale == "below" {
 			kind = "I64"
 			for i := range n {
 				data = binary.LittleEndian.AppendUint64(data, uint64((noise(hash, i)+1)/2*offset))
@@ -113,10 +121,9 @@ func (c truth) write(t *testing.T, dir string) {
 		for _, w := range words[1 : len(words)-2] {
 			shape = append(shape, must(strconv.Atoi(w)))
 		}
-		scale := words[len(words)-2]
-		offset := must(strconv.ParseFloat(words[len(words)-1], 64))
+		scale, given := words[len(words)-2], words[len(words)-1]
 		for _, il := range layers {
-			put(strings.ReplaceAll(words[0], "#", strconv.Itoa(il)), shape, scale, offset)
+			put(strings.ReplaceAll(words[0], "#", strconv.Itoa(il)), shape, scale, given)
 		}
 	}
 	save(t, dir, "config.json", string(c.Config))
@@ -180,6 +187,9 @@ var unlike = map[string]string{
 	"TestTransformers/minicpm3/bias":      "attn_kv_a_mqa.bias",
 	"TestTransformers/olmoe/clip":         "clip_qkv",
 	"TestTransformers/phimoe/jitter":      "router_jitter_noise",
+
+	"TestTransformers/qwen4exp/ngrams-narrow": "embedding_length_per_layer_input",
+	"TestTransformers/qwen4exp/ngrams-twice":  "ple_layer_ids",
 }
 
 func (c truth) compare(t *testing.T) {

@@ -1,6 +1,9 @@
 package family
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/quern-llm/quern/go/convert/hf"
 	"github.com/quern-llm/quern/go/convert/lang"
 )
@@ -15,8 +18,34 @@ var chameleon = lang.Family{
 	Keys: func(k *lang.Keys) {
 		commonKeys(k)
 		k.B("swin_norm", k.Flag("swin_norm"))
+		imageTokens(k)
 	},
 	Skip: []string{"model.vqmodel."},
+}
+
+// imageTokens sets which tokens are of images, and never said, unless they are those of the published models.
+func imageTokens(k *lang.Keys) {
+	const usualFirst, usualCount = 4, 8192
+	var ids []int
+	for name, v := range k.Object("vocabulary_map") {
+		if id, ok := hf.AsCount(v); ok && strings.HasPrefix(name, "IMGIMG") {
+			ids = append(ids, id)
+		}
+	}
+	slices.Sort(ids)
+	first, n := usualFirst, len(ids)
+	if n > 0 {
+		first = ids[0]
+		if ids[n-1] != first+n-1 {
+			k.Fail("vocabulary_map: tokens of images are %d from %d to %d, want neighbours", n, first, ids[n-1])
+		}
+	}
+	if k.Has("vocabulary_map") && n != usualCount {
+		k.N("quern.image_tokens.count", n)
+	}
+	if first != usualFirst {
+		k.N("quern.image_tokens.first", first)
+	}
 }
 
 // headPairs is lang.Permute for the weights of norms that each head has of its own.

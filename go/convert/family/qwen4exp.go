@@ -55,6 +55,9 @@ var qwen4exp = lang.Family{
 		}
 		k.Ns("attention.compress_ratios", lang.Where(ratios, k.Count("indexer_compress_ratio"), 0))
 		k.Drop("feed_forward_length")
+		if n := len(k.List("ple_layer_ids")); n > 1 {
+			k.Fail("ple_layer_ids has %d layers, and a file has the table of n-grams of one", n)
+		}
 		k.Want("output_gate_type", "silu", "sigmoid")
 		if k.Text("output_gate_type") != "sigmoid" { // unset, it is hidden_act
 			k.Set("quern.ssm.gate_activation", "silu")
@@ -123,7 +126,7 @@ func ngramKeys(d *lang.Draft, k *lang.Keys) {
 	k.N("ple.conv_kernel", k.Count("ple_conv_kernel_size"))
 	end := k.Value("eos_token_id")
 	if all, ok := end.([]any); ok && len(all) > 0 {
-		end = all[len(all)-1]
+		end = all[0]
 	}
 	id, ok := hf.AsCount(end)
 	if !ok {

@@ -13,7 +13,10 @@ var chameleon = Arch{
 	config: func(k *Keys) {
 		k.Dense(kernel.RopeNorm)
 		k.Config.PostNorm = k.BoolOr("swin_norm", false)
-		k.Config.Suppressed = [2]int{4, 8196}
+		if n := k.IntOr("quern.image_tokens.count", 8192, 0, 1<<24); n > 0 {
+			first := k.IntOr("quern.image_tokens.first", 4, 0, 1<<24)
+			k.Config.Suppressed = [2]int{first, first + n}
+		}
 	},
 	build: func(b *Builder) {
 		b.Begin()
