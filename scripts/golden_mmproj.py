@@ -3,10 +3,10 @@
 
 Needs torch, transformers 5 and a copy of llama.cpp, and nothing that the build or the tests need.
 
-    golden_mmproj.py LLAMA.CPP           write go/convert/testdata/mmproj.json
+    golden_mmproj.py LLAMA.CPP           write go/convert/testdata/mmproj/
     golden_mmproj.py LLAMA.CPP NAME...   only these cases
 
-A case has
+pictures.json has the cases with an encoder of pictures, sounds.json the others. A case has
 
     name      of the projector, and of a variant
     config    config.json
@@ -35,7 +35,7 @@ import torch
 import transformers
 from golden_hf import named, noise, spread, written
 
-ARCHIVE = pathlib.Path(__file__).parent.parent / "go/convert/testdata/mmproj.json"
+ARCHIVE = pathlib.Path(__file__).parent.parent / "go/convert/testdata/mmproj"
 
 TEXT = dict(vocab_size=48, hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=2,
             num_key_value_heads=1, head_dim=16, max_position_embeddings=128, bos_token_id=0, eos_token_id=1, pad_token_id=0)
@@ -47,7 +47,7 @@ HALF = dict(image_mean=[0.5, 0.5, 0.5], image_std=[0.5, 0.5, 0.5])
 CLIP = dict(image_mean=[0.48145466, 0.4578275, 0.40821073], image_std=[0.26862954, 0.26130258, 0.27577711])
 TOWER = ("vision_tower.vision_model.", "vision_tower.")  # as published, and as transformers 5 has it
 
-COMPUTED = ("qwen3a/a.position_embd.weight", "qwen3omni/a.position_embd.weight", "gemma4/a.blk.0.per_dim_scale.weight")
+COMPUTED = ("qwen25o/a.position_embd.weight", "qwen3a/a.position_embd.weight", "qwen3omni/a.position_embd.weight", "gemma4/a.blk.0.per_dim_scale.weight")
 
 # What this release of llama.cpp gives a name that its own reader has for another tensor.
 MISNAMED = {"llama4": ("attn_post_norm", "ln2")}
@@ -164,6 +164,91 @@ FOREIGN = {
         | linear("mm_projector.proj.0", 128, 128) | linear("mm_projector.proj.2", 32, 128)),
 }
 
+FOREIGN |= {
+    "glma": (
+        dict(architectures=["GlmasrModel"], model_type="Glmasr", merge_factor=4, lm_config=dict(TEXT, model_type="llama"),
+             whisper_config=dict(WHISPER, model_type="whisper")),
+        {n.replace("audio_tower.", "audio_encoder.whisper."): s
+         for n, s in (ULTRAVOX | layers("audio_tower.layers.", 3, *WHISPER_LAYER)).items() if "embed_positions" not in n and "layer_norm." not in n[:24]}
+        | norm("audio_encoder.layer_norm", 32) | linear("audio_encoder.adapting.0", 64, 128) | linear("audio_encoder.adapting.2", 32, 64)
+        | {"audio_encoder.audio_bos_eos_token.weight": [2, 32], "model.embed_tokens.weight": [48, 32]}),
+    "musicflamingo": (
+        dict(architectures=["AudioFlamingo3ForConditionalGeneration"], model_type="audioflamingo3_x", text_config=dict(TEXT, model_type="qwen2"),
+             audio_config=dict(WHISPER, model_type="audioflamingo3_encoder")),
+        ULTRAVOX | layers("audio_tower.layers.", 3, *WHISPER_LAYER) | linear("multi_modal_projector.linear_1", 32, 32)
+        | linear("multi_modal_projector.linear_2", 32, 32) | {"language_model.model.embed_tokens.weight": [48, 32]}),
+    "meralion": (
+        dict(architectures=["MERaLiON2ForConditionalGeneration"], model_type="meralion2", speech_mlp_scale_factor=3,
+             text_config=dict(TEXT, model_type="gemma2"), speech_config=dict(WHISPER, encoder_layers=4, model_type="whisper")),
+        {n.replace("audio_tower.", "speech_encoder."): s for n, s in (ULTRAVOX | layers("audio_tower.layers.", 4, *WHISPER_LAYER)).items()}
+        | norm("ln_speech", 32) | linear("speech_audio_adapter.mlp_adapter.0", 64, 96) | linear("speech_audio_adapter.gate_proj", 64, 64)
+        | linear("speech_audio_adapter.pool_proj", 64, 64) | linear("speech_audio_adapter.out_proj", 32, 64)
+        | {"text_decoder.model.embed_tokens.weight": [48, 32]}),
+    "qwen25o": (
+        dict(architectures=["Qwen2_5OmniModel"], model_type="qwen2_5_omni", thinker_config=dict(
+            text_config=TEXT, audio_config=dict(WHISPER, model_type="qwen2_5_omni_audio_encoder_x", output_dim=32),
+            vision_config=dict(GRID, fullatt_block_indexes=[1], window_size=16, model_type="qwen2_5_omni_vision_encoder_x"))),
+        {"thinker." + n: s for n, s in (
+            {n: s for n, s in (ULTRAVOX | layers("audio_tower.layers.", 3, *WHISPER_LAYER)).items() if "embed_pos" not in n and "tower.layer_norm" not in n}
+            | norm("audio_tower.ln_post", 32) | linear("audio_tower.proj", 32, 32) | {"audio_tower.audio_bos_eos_token.weight": [2, 32]}
+            | {"visual.patch_embed.proj.weight": [32, 3, 2, 4, 4], "model.embed_tokens.weight": [48, 32]}
+            | layers("visual.blocks.", 3, norm("norm1", 32, False), norm("norm2", 32, False), linear("attn.qkv", 96, 32), linear("attn.proj", 32, 32),
+                     linear("mlp.gate_proj", 48, 32), linear("mlp.up_proj", 48, 32), linear("mlp.down_proj", 32, 48))
+            | norm("visual.merger.ln_q", 32, False) | linear("visual.merger.mlp.0", 128, 128) | linear("visual.merger.mlp.2", 32, 128)).items()}
+        | {"talker.model.layers.0.mlp.up_proj.weight": [4, 4], "token2wav.x.weight": [4, 4]}),
+    "dotsocr": (
+        dict(TEXT, architectures=["DotsOCRForCausalLM"], model_type="dots_ocr_x", vision_config=dict(
+            embed_dim=32, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=2, patch_size=4,
+            spatial_merge_size=2, rms_norm_eps=1e-5, use_bias=False)),
+        {"vision_tower.patch_embed.patchifier.proj.weight": [32, 3, 4, 4], "vision_tower.patch_embed.patchifier.proj.bias": [32],
+         "model.embed_tokens.weight": [48, 32]}
+        | norm("vision_tower.patch_embed.patchifier.norm", 32, False)
+        | layers("vision_tower.blocks.", 3, norm("norm1", 32, False), norm("norm2", 32, False), linear("attn.qkv", 96, 32, False),
+                 linear("attn.proj", 32, 32, False), linear("mlp.fc1", 48, 32, False), linear("mlp.fc2", 32, 48, False), linear("mlp.fc3", 48, 32, False))
+        | norm("vision_tower.post_trunk_norm", 32, False) | norm("vision_tower.merger.ln_q", 32)
+        | linear("vision_tower.merger.mlp.0", 128, 128) | linear("vision_tower.merger.mlp.2", 32, 128)),
+    "paddleocr": (
+        dict(TEXT, architectures=["PaddleOCRVLForConditionalGeneration"], model_type="paddleocr_vl_x", vision_config=dict(
+            VIT, architectures=["PaddleOCRVisionModel"], model_type="paddleocr_vl", hidden_act="gelu_pytorch_tanh")),
+        {"visual.vision_model.embeddings.patch_embedding.weight": [32, 3, 4, 4], "visual.vision_model.embeddings.patch_embedding.bias": [32],
+         "visual.vision_model.embeddings.position_embedding.weight": [16, 32],
+         "visual.vision_model.embeddings.packing_position_embedding.weight": [32, 32], "visual.vision_model.head.probe": [1, 1, 32],
+         "model.embed_tokens.weight": [48, 32]}
+        | layers("visual.vision_model.encoder.layers.", 3, norm("layer_norm1", 32), norm("layer_norm2", 32), linear("self_attn.q_proj", 32, 32),
+                 linear("self_attn.k_proj", 32, 32), linear("self_attn.v_proj", 32, 32), linear("self_attn.out_proj", 32, 32),
+                 linear("mlp.fc1", 48, 32), linear("mlp.fc2", 32, 48))
+        | norm("visual.vision_model.post_layernorm", 32) | norm("mlp_AR.pre_norm", 32) | linear("mlp_AR.linear_1", 128, 128)
+        | linear("mlp_AR.linear_2", 32, 128)),
+    "hunyuanvl": (
+        dict(TEXT, architectures=["HunYuanVLForConditionalGeneration"], model_type="hunyuan_vl_x", vision_config=dict(
+            hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=2, patch_size=4, max_image_size=16,
+            spatial_merge_size=2, rms_norm_eps=1e-5, hidden_act="gelu")),
+        {"vit.embeddings.patch_embedding.weight": [32, 3, 4, 4], "vit.embeddings.patch_embedding.bias": [32],
+         "vit.embeddings.position_embedding.weight": [17, 32], "vit.perceive.image_newline": [64], "vit.perceive.image_begin": [32],
+         "vit.perceive.image_end": [32], "vit.perceive.image_sep": [32], "vit.perceive.proj.0.weight": [64, 32, 2, 2],
+         "vit.perceive.proj.0.bias": [64], "vit.perceive.proj.2.weight": [64, 64, 1, 1], "vit.perceive.proj.2.bias": [64],
+         "model.embed_tokens.weight": [48, 32]}
+        | linear("vit.perceive.mlp", 32, 64) | norm("vit.perceive.before_rms", 32, False) | norm("vit.perceive.after_rms", 32, False)
+        | layers("vit.layers.", 3, norm("input_layernorm", 32), norm("post_attention_layernorm", 32), linear("self_attn.q_proj", 32, 32),
+                 linear("self_attn.k_proj", 32, 32), linear("self_attn.v_proj", 32, 32), linear("self_attn.o_proj", 32, 32),
+                 linear("mlp.dense_h_to_4h", 48, 32), linear("mlp.dense_4h_to_h", 32, 48))),
+    "minicpmv46": (
+        dict(architectures=["MiniCPMV4_6ForConditionalGeneration"], model_type="minicpmv4_6_x", insert_layer_id=1,
+             text_config=dict(TEXT, model_type="qwen3_5"), vision_config=dict(VIT, model_type="siglip_vision_model", hidden_act="gelu_pytorch_tanh")),
+        {"model.vision_tower.embeddings.patch_embedding.weight": [32, 3, 4, 4], "model.vision_tower.embeddings.patch_embedding.bias": [32],
+         "model.vision_tower.embeddings.position_embedding.weight": [16, 32], "model.language_model.embed_tokens.weight": [48, 32],
+         "mtp.norm.weight": [32]}
+        | layers("model.vision_tower.encoder.layers.", 3, norm("layer_norm1", 32), norm("layer_norm2", 32), linear("self_attn.q_proj", 32, 32),
+                 linear("self_attn.k_proj", 32, 32), linear("self_attn.v_proj", 32, 32), linear("self_attn.out_proj", 32, 32),
+                 linear("mlp.fc1", 48, 32), linear("mlp.fc2", 32, 48))
+        | norm("model.vision_tower.post_layernorm", 32) | norm("model.vision_tower.vit_merger.layer_norm1", 32)
+        | linear("model.vision_tower.vit_merger.self_attn.q_proj", 32, 32) | linear("model.vision_tower.vit_merger.self_attn.k_proj", 32, 32)
+        | linear("model.vision_tower.vit_merger.self_attn.v_proj", 32, 32) | linear("model.vision_tower.vit_merger.self_attn.out_proj", 32, 32)
+        | norm("model.vision_tower.vit_merger.pre_norm", 128) | linear("model.vision_tower.vit_merger.linear_1", 64, 128)
+        | linear("model.vision_tower.vit_merger.linear_2", 32, 64) | norm("model.merger.mlp.0.pre_norm", 128)
+        | linear("model.merger.mlp.0.linear_1", 64, 128) | linear("model.merger.mlp.0.linear_2", 32, 64)),
+}
+
 PIXTRAL = dict(VIT, model_type="pixtral", hidden_act="silu")
 GEMMA4 = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=2, head_dim=16,
               patch_size=4, position_embedding_size=8)
@@ -212,7 +297,10 @@ ALSO = {"gemma3": [">".join(TOWER)], "lfm2": ["model.vision_tower.vision_model.>
         "qwen3a": ["thinker.audio_tower.proj1.>model.multi_modal_projector.linear_1.",
                    "thinker.audio_tower.proj2.>model.multi_modal_projector.linear_2.", "thinker.>model."],
         "qwen3omni": ["visual.>thinker.visual."]}  # as published, which this release of llama.cpp does not read
-FOREIGN_PROCESSOR = {"internvl": CLIP, "kimivl": HALF, "kimik25": dict(HALF, in_patch_limit=64), "ultravox": {}, "qwen3a": {}, "qwen3omni": HALF}
+FOREIGN_PROCESSOR = {"internvl": CLIP, "kimivl": HALF, "kimik25": dict(HALF, in_patch_limit=64), "ultravox": {}, "qwen3a": {}, "qwen3omni": HALF,
+                     "glma": {}, "meralion": {}, "musicflamingo": {}, "qwen25o": CLIP, "dotsocr": dict(CLIP, min_pixels=64, max_pixels=4096),
+                     "paddleocr": dict(HALF, min_pixels=64, max_pixels=4096), "hunyuanvl": dict(CLIP, min_pixels=64, max_pixels=4096),
+                     "minicpmv46": dict(HALF, scale_resolution=12)}
 
 
 def saved(folder, kind, settings):
@@ -309,10 +397,13 @@ def main():
     logging.disable()
     all = {}
     if names:
-        all = {c["name"]: c for c in json.loads(ARCHIVE.read_text())["cases"]}
+        all = {c["name"]: c for path in ARCHIVE.glob("*.json") for c in json.loads(path.read_text())["cases"]}
     all |= {name: case(name) for name in names or [*CASES, *FOREIGN]}
-    lines = ",\n".join(json.dumps(all[name], separators=(",", ":")) for name in sorted(all))
-    ARCHIVE.write_text(f'{{"transformers": "{transformers.__version__}", "cases": [\n{lines}\n]}}\n')
+    ARCHIVE.mkdir(exist_ok=True)
+    for file, sees in {"pictures": True, "sounds": False}.items():
+        lines = ",\n".join(json.dumps(all[name], separators=(",", ":")) for name in sorted(all)
+                           if ("clip.has_vision_encoder" in all[name]["keys"]) == sees)
+        (ARCHIVE / f"{file}.json").write_text(f'{{"transformers": "{transformers.__version__}", "cases": [\n{lines}\n]}}\n')
 
 
 if __name__ == "__main__":

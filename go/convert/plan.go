@@ -249,7 +249,7 @@ func (m *Model) whole(parts []*safetensors.Tensor) (lang.View, error) {
 // setType chooses the type of a tensor in the file.
 func (m *Model) setType(t *lang.Target) error {
 	if m.projector {
-		return setProjectorType(t, m.kind.typ, m.family.Types)
+		return setProjectorType(t, m.kind.typ, m.family)
 	}
 	return setType(t, m.kind.typ)
 }

@@ -78,17 +78,19 @@ func (m *Model) encodes(name string) bool {
 
 // setProjectorType chooses the type of a projector's tensor, as llama.cpp's converter does: vectors, norms and positions
 // stay F32; patches, whose products are few, are F16 at least.
-func setProjectorType(t *lang.Target, want gguf.Type, types lang.Types) error {
+func setProjectorType(t *lang.Target, want gguf.Type, f *lang.Family) error {
 	t.Dims = slices.Clone(t.Shape)
 	slices.Reverse(t.Dims)
 	name := t.Name
-	own, has := types.Of(t.Name)
+	own, has := f.Types.Of(t.Name)
+	exact := slices.ContainsFunc(strings.Fields(f.Exact), func(begin string) bool { return strings.HasPrefix(name, begin) })
 	switch {
 	case len(t.Dims) <= 1 || strings.HasSuffix(name, "_norm.weight"):
 		t.Type = gguf.F32
 	case has && strings.HasSuffix(name, ".weight"):
 		t.Type = own
-	case strings.Contains(name, ".patch_embd.weight") || strings.Contains(name, ".patch_merger.weight"):
+	case exact && strings.HasSuffix(name, ".weight"), strings.Contains(name, ".patch_embd.weight"),
+		strings.Contains(name, ".patch_merger.weight"):
 		t.Type = gguf.F32
 		if want == gguf.F16 {
 			t.Type = gguf.F16

@@ -33,11 +33,15 @@ type projectorCase struct {
 
 func projectorCases(t testing.TB) []projectorCase {
 	t.Helper()
-	var archive struct{ Cases []projectorCase }
-	if err := json.Unmarshal(must(os.ReadFile("testdata/mmproj.json")), &archive); err != nil || len(archive.Cases) == 0 {
-		t.Fatalf("%d cases, %v", len(archive.Cases), err)
+	var all []projectorCase
+	for _, name := range []string{"pictures", "sounds"} {
+		var archive struct{ Cases []projectorCase }
+		if err := json.Unmarshal(must(os.ReadFile("testdata/mmproj/"+name+".json")), &archive); err != nil || len(archive.Cases) == 0 {
+			t.Fatalf("%s: %d cases, %v", name, len(archive.Cases), err)
+		}
+		all = append(all, archive.Cases...)
 	}
-	return archive.Cases
+	return all
 }
 
 // write writes the checkpoint. Names of its tensors that begin with the left of a spelling WAS>IS begin with the right.

@@ -49,6 +49,9 @@ type Family struct {
 	// a # stands for the number of a layer. Projectors alone have them.
 	Types Types
 
+	// Exact are beginnings of names of tensors that are F32, or F16 where the others are: a projector's patches, and these.
+	Exact string
+
 	// How tensors were divided among machines.
 	Across  string                                  // the end of names of tensors that were divided along columns, not rows
 	Stripes func(c *hf.Config, name string) Stripes // of matrices that were divided before they were quantized

@@ -22,7 +22,8 @@ const arch = "clip"
 // families are all kinds of projectors. Their order has no effect.
 var families = []lang.Family{
 	qwen3vl, qwen2vl, qwen25vl, glm4v, gemma3, gemma4, gemma4unified, pixtral, lightOnOCR, idefics3, internvl, lfm2,
-	llama4, kimivl, kimik25, qwen2audio, ultravox, voxtral, qwen3asr, qwen3omni,
+	llama4, kimivl, kimik25, dotsOCR, paddleOCR, hunyuanVL, minicpmv,
+	qwen2audio, ultravox, voxtral, musicFlamingo, glmASR, meralion, qwen25omni, qwen3asr, qwen3omni,
 }
 
 // Of returns the kind of a checkpoint's projector.
@@ -49,14 +50,15 @@ func Of(c *hf.Config) (*lang.Family, error) {
 		}
 		return f, c.Err()
 	}
-	return nil, fmt.Errorf("%s: %.80q has no projector that is converted; want one of %s", c.Path(), names[0],
-		strings.Join(Known(), ", "))
+	return nil, fmt.Errorf("%s: %.80q has no projector that is converted; want one of those that \"quern help convert\" lists, "+
+		"such as Gemma3ForConditionalGeneration", c.Path(), names[0])
 }
 
 // Has reports whether a checkpoint has encoders of pictures or sounds that Of knows, by config.json alone.
 func Has(c *hf.Config) bool {
 	_, err := Of(c)
-	return err == nil && (part(c, "vision_config") != nil || part(c, "audio_config") != nil)
+	return err == nil && slices.ContainsFunc([]string{"vision_config", "audio_config", "whisper_config", "speech_config"},
+		func(name string) bool { return part(c, name) != nil })
 }
 
 // Known returns all names of architectures in config.json whose projectors can be converted.

@@ -42,14 +42,33 @@ var qwen25vl = lang.Family{
 	Arch:  arch,
 	Names: "Qwen2_5_VLForConditionalGeneration",
 	Rules: qwenOld,
+	Keys:  func(k *lang.Keys) { windowedKeys(k, "qwen2.5vl_merger") },
+}
+
+var qwen25omni = lang.Family{
+	Arch:  arch,
+	Names: "Qwen2_5OmniModel Qwen2_5OmniForConditionalGeneration",
+	Rules: lang.Rules{
+		{"audio_tower.ln_post", "a.post_ln", nil},
+		{"audio_tower.proj", "mm.a.fc", nil},
+		{"audio_tower.audio_bos_eos_token", "", nil}, // which transformers does not use
+	}.And(qwenOld, whisper),
+	Types: whisperTypes,
+	Extra: waves,
 	Keys: func(k *lang.Keys) {
-		v := vision(k, qwenPixels)
-		k.Set("projector_type", "qwen2.5vl_merger")
-		k.B("use_silu", true)
-		k.F("vision.attention.layer_norm_epsilon", 1e-6)
-		k.N("vision.n_wa_pattern", windows(v))
-		k.Take(v)
+		windowedKeys(k, "qwen2.5o")
+		k.Take(heard(k))
 	},
+}
+
+// windowedKeys sets what is said of an encoder with windows.
+func windowedKeys(k *lang.Keys, kind string) {
+	v := vision(k, qwenPixels)
+	k.Set("projector_type", kind)
+	k.B("use_silu", true)
+	k.F("vision.attention.layer_norm_epsilon", 1e-6)
+	k.N("vision.n_wa_pattern", windows(v))
+	k.Take(v)
 }
 
 // windows returns how often a layer comes whose attention has no windows.

@@ -32,7 +32,7 @@ var qwenVision = lang.Rules{
 var qwen3vl = lang.Family{
 	Arch: arch,
 	Names: "Qwen3VLForConditionalGeneration Qwen3VLMoeForConditionalGeneration Qwen3_5ForConditionalGeneration " +
-		"Qwen3_5MoeForConditionalGeneration",
+		"Qwen3_5MoeForConditionalGeneration Qwen4ExpForConditionalGeneration",
 	Rules:  qwenVision,
 	Rename: deepstack,
 	Keys: func(k *lang.Keys) {

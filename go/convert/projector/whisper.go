@@ -62,6 +62,15 @@ var voxtral = lang.Family{
 	},
 }
 
+// musicFlamingo was trained in BF16, whose range F16 lacks: its convolutions stay F32.
+var musicFlamingo = lang.Family{
+	Arch:  arch,
+	Names: "AudioFlamingo3ForConditionalGeneration MusicFlamingoForConditionalGeneration",
+	Rules: adapter.And(whisper),
+	Types: lang.Types{{"a.conv1d.", gguf.F32}},
+	Keys:  func(k *lang.Keys) { whisperKeys(k, "musicflamingo") },
+}
+
 // whisperKeys sets what is said of the encoder.
 func whisperKeys(k *lang.Keys, kind string) {
 	k.Set("projector_type", kind)
