@@ -95,6 +95,17 @@ struct qn_embed {
 };
 
 /*
+ * QN_OP_INPUT: n_col columns of dst[t] = those from `from` on of the row that token t brings, or these added to dst.
+ * A token that brings none keeps dst, or, with clear, gets zeros.
+ */
+struct qn_input {
+	struct qn_cols dst;
+	int32_t from, n_col;
+	int32_t add;
+	int32_t clear;
+};
+
+/*
  * QN_OP_NGRAM: dst[t] = n_hash rows of the table (QN_ROWS), which hashes of the last tokens choose, one after the
  * other. With x[0] the token's id, x[1] that before it and so on, hash i is of the first m = 2 + i / (n_hash / (n_token
  * - 1)) of n_token: hash[0] x[0] ^ hash[1] x[1] ^ ... ^ hash[m - 1] x[m - 1], modulo hash[n_token + i], plus
@@ -111,20 +122,29 @@ struct qn_ngram {
 	int32_t stop; /* the token that ends what is hashed */
 };
 
+#define QN_AXES 4
+
 /*
  * QN_OP_ROPE_TABLE: dst[t][i] = cos, sin of (pos[t] + shift) * freq[i], times scale: [n_tok][n_rot] floats, in pairs.
+ * With axes, place[t][axis[i]] stands for pos[t] (Wang et al. 2024, "Qwen2-VL": rotations by time, row and column).
  */
 struct qn_rope_table {
 	const double *freq; /* [n_rot / 2] radians a position; at position 10^5 a float is off by 0.004 */
+	const int32_t *axis; /* [n_rot / 2], each from 0 to below QN_AXES; NULL: positions */
 	int32_t dst;
 	int32_t n_rot;
 	int32_t shift; /* of positions */
 	float scale;
 };
 
-/* QN_OP_GATHER: dst[i] = src[out[i]]: rows QN_ROWS_OUT from rows QN_ROWS_TOK, all columns. */
+/*
+ * QN_OP_GATHER: dst[i] = src[out[i]]: rows QN_ROWS_OUT from rows QN_ROWS_TOK, all columns. With n_row above 1 as many
+ * rows from out[i] on, which are of one sequence: n_col columns of each side by side, or, with mean, the mean of all.
+ */
 struct qn_gather {
 	int32_t src, dst;
+	int32_t n_row, n_col; /* n_col is not used where n_row is 0 or 1 */
+	int32_t mean;
 };
 
 /* RMS: x / sqrt(mean(x^2) + eps). LAYER: (x - mean(x)) / sqrt(mean((x - mean(x))^2) + eps). NONE: x. */
@@ -444,6 +464,12 @@ struct qn_selection {
  */
 enum qn_side { QN_SIDE_ANY = 0, QN_SIDE_OWN = 1, QN_SIDE_SOURCE = 2 };
 
+/*
+ * What spans are to QN_OP_ATTEND: nothing; a token sees all of its span, also what comes after it; or it sees its span
+ * and no other position. Without a side and a selection, and nothing is ahead.
+ */
+enum qn_sight { QN_SIGHT_NONE = 0, QN_SIGHT_SPAN = 1, QN_SIGHT_ONLY = 2 };
+
 /* Where QN_OP_ATTEND finds blocks that are not in its own group, and how they are kept there. */
 struct qn_tier {
 	struct qn_place kv;
@@ -483,6 +509,8 @@ struct qn_relative {
  * there are entries, keys are those up to the token's own position, or those that were chosen, and behind them the last
  * `window` positions.
  *
+ * With a sight, what a token sees after its own position are spans: see enum qn_sight; with windows, those before.
+ *
  * Tiers. A block that the group's table has as -1 is in the first of n_tier tiers whose table has it; there are none
  * with a selection or entries.
  */
@@ -500,6 +528,7 @@ struct qn_attend {
 	int32_t chunked;
 	int32_t ahead;
 	int32_t side; /* enum qn_side */
+	int32_t sight; /* enum qn_sight */
 	int32_t span;
 	float softcap;
 	int32_t temp_log; /* 0: none */
@@ -689,6 +718,7 @@ enum qn_op_kind {
 	QN_OP_DECAY,       /* decay */
 	QN_OP_LRU,         /* lru */
 	QN_OP_MOE_HEADS,   /* moe_heads */
+	QN_OP_INPUT,       /* input */
 };
 
 /* One operation. */
@@ -699,6 +729,7 @@ struct qn_op {
 	struct qn_head_cols heads;    /* with QN_ROWS_HEAD; of QN_OP_MATMUL also with QN_ROWS_TOK, where n is not 0 */
 	union {
 		struct qn_embed embed;
+		struct qn_input input;
 		struct qn_ngram ngram;
 		struct qn_rope_table rope_table;
 		struct qn_gather gather;

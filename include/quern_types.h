@@ -92,7 +92,8 @@ enum qn_fn {
 	QN_FN_SWIGLU_CLAMP = 5, /* x / (1 + e^-1.702 x) of x at most 7; a factor u counts as 1 + u, of u within 7 */
 	QN_FN_RELU = 6,    /* max(x, 0) */
 	QN_FN_SOFTPLUS = 7, /* ln(1 + e^x) */
-	QN_N_FN = 8,
+	QN_FN_GELU_QUICK = 8, /* x / (1 + e^-1.702 x) */
+	QN_N_FN = 9,
 };
 
 /* A token of the vocabulary that may be chosen. */

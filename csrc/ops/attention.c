@@ -262,17 +262,25 @@ static int64_t first_seen(const struct qn_attend *op, int64_t pos)
 	return op->chunked ? pos - pos % op->window : pos - op->window + 1;
 }
 
-/* The first position that a token of the tile at pos sees: it may be negative. */
-static int64_t first_of(const struct run *c, const struct qn_attend *op, const struct tile *tile, int64_t pos)
+/* The first position that token t of the tile sees: it may be negative. */
+static int64_t first_of(const struct run *c, const struct qn_attend *op, const struct tile *tile, int64_t t)
 {
+	const int64_t pos = c->batch->pos[t];
+
+	if (op->sight == QN_SIGHT_ONLY)
+		return c->batch->span ? c->batch->span[2 * t] : pos;
 	if (op->side == QN_SIDE_OWN)
 		return c->batch->source[c->batch->seq[tile->t0]];
 	return op->window > 0 ? first_seen(op, pos) : 0;
 }
 
-/* The last position that a token of the tile at pos sees. */
-static int64_t last_seen(const struct run *c, const struct qn_attend *op, const struct tile *tile, int64_t pos)
+/* The last position that token t of the tile sees. */
+static int64_t last_seen(const struct run *c, const struct qn_attend *op, const struct tile *tile, int64_t t)
 {
+	const int64_t pos = c->batch->pos[t];
+
+	if (op->sight != QN_SIGHT_NONE)
+		return c->batch->span ? c->batch->span[2 * t + 1] : pos;
 	if (op->side == QN_SIDE_SOURCE)
 		return c->batch->source[c->batch->seq[tile->t0]] - 1;
 	return pos + op->ahead < tile->last ? pos + op->ahead : tile->last;
@@ -357,11 +365,10 @@ static void relative_block(const struct run *c, const struct qn_attend *op, cons
 static void tile_blocks(const struct run *c, const struct qn_attend *op, const struct tile *tile, int64_t *first,
                         int64_t *end)
 {
-	const int32_t *pos = c->batch->pos;
-	const int64_t some = selected(c, op, tile->t0), before = some ? 0 : first_of(c, op, tile, pos[tile->t0]);
+	const int64_t some = selected(c, op, tile->t0), before = some ? 0 : first_of(c, op, tile, tile->t0);
 
 	*first = before > 0 ? before / QN_KV_BLOCK : 0;
-	*end = (some ? some - 1 : last_seen(c, op, tile, pos[tile->t1 - 1])) / QN_KV_BLOCK + 1;
+	*end = (some ? some - 1 : last_seen(c, op, tile, tile->t1 - 1)) / QN_KV_BLOCK + 1;
 }
 
 /* Divides a thread's scratch. */
@@ -453,12 +460,12 @@ static void tile_chunk(const struct run *c, const struct qn_attend *op, const st
 			part_clear(&w->span, n, dv);
 		before = in;
 		for (int r = 0; r < n; r++) {
-			const int64_t pos = c->batch->pos[tile->t0 + r / heads];
+			const int64_t t = tile->t0 + r / heads;
 
-			w->lim[r] = (int32_t)(last_seen(c, op, tile, pos) + 1 - b * QN_KV_BLOCK);
+			w->lim[r] = (int32_t)(last_seen(c, op, tile, t) + 1 - b * QN_KV_BLOCK);
 			if (op->bias)
-				w->bias[r] = bias_at(op, h * group + tile->h0 + r % heads, b * QN_KV_BLOCK - pos);
-			w->from[r] = (int32_t)(first_of(c, op, tile, pos) - b * QN_KV_BLOCK);
+				w->bias[r] = bias_at(op, h * group + tile->h0 + r % heads, b * QN_KV_BLOCK - c->batch->pos[t]);
+			w->from[r] = (int32_t)(first_of(c, op, tile, t) - b * QN_KV_BLOCK);
 		}
 		attend_block(op, in, w, op->n_tier ? &w->span : &w->chunk, n, kv, next);
 		if (op->n_tier && then != in) {
@@ -707,6 +714,13 @@ static void attend_waves(struct run *c, const struct qn_attend *op, const struct
 	}
 }
 
+static int sight_ok(const struct qn_attend *op)
+{
+	return op->sight == QN_SIGHT_NONE ||
+	       ((op->sight == QN_SIGHT_SPAN || (op->sight == QN_SIGHT_ONLY && op->window == 0)) && op->side == QN_SIDE_ANY &&
+	        op->ahead == 0 && op->selection.n == 0);
+}
+
 static int side_ok(const struct qn_attend *op)
 {
 	return op->side == QN_SIDE_ANY ||
@@ -753,7 +767,7 @@ static int attend_check(const struct plan *p, const struct qn_op *o)
 	return heads_ok(&op->heads) && cols_ok(p, op->q, (int64_t)op->heads.n_head * op->heads.head_dim) &&
 	       buf_ok(p, op->dst, (int64_t)op->heads.n_head * op->heads.v_dim) && op->window >= 0 && op->ahead >= 0 &&
 	       op->span >= 0 && op->span <= SPAN_MAX && op->softcap >= 0 && op->softcap <= SOFTCAP_MAX &&
-	       (op->temp_log == 0 || op->temp_log > 1) && selection_ok(p, op) && side_ok(op) && tiers_ok(op) &&
+	       (op->temp_log == 0 || op->temp_log > 1) && selection_ok(p, op) && side_ok(op) && sight_ok(op) && tiers_ok(op) &&
 	       relative_ok(p, op);
 }
 
@@ -796,11 +810,11 @@ static struct qn_ticks_op attend_moves(const struct run *c, const struct qn_op *
 			m.bytes += head_bytes(&op->heads, &as);
 		}
 		for (int64_t t = tile.t0; t < tile.t1; t++) {
-			const int64_t pos = c->batch->pos[t], from = first_of(c, op, &tile, pos);
+			const int64_t from = first_of(c, op, &tile, t);
 			const int64_t some = selected(c, op, tile.t0);
 
 			m.madds += (int64_t)(op->heads.head_dim + op->heads.v_dim) * (tile.h1 - tile.h0) *
-			           (some ? some : last_seen(c, op, &tile, pos) + 1 - (from > 0 ? from : 0));
+			           (some ? some : last_seen(c, op, &tile, t) + 1 - (from > 0 ? from : 0));
 		}
 	}
 	return m;

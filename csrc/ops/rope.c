@@ -6,7 +6,18 @@ static int check(const struct plan *p, const struct qn_op *o)
 {
 	const struct qn_rope_table *op = &o->rope_table;
 
-	return op->freq && op->n_rot > 0 && op->n_rot % 2 == 0 && buf_ok(p, op->dst, op->n_rot);
+	if (!op->freq || op->n_rot < 1 || op->n_rot % 2 != 0 || !buf_ok(p, op->dst, op->n_rot))
+		return 0;
+	for (int i = 0; op->axis && i < op->n_rot / 2; i++)
+		if (op->axis[i] < 0 || op->axis[i] >= QN_AXES)
+			return 0;
+	return 1;
+}
+
+/* Where token t is on the axis of frequency i. */
+static int32_t at(const struct qn_batch *b, const struct qn_rope_table *op, int64_t t, int i)
+{
+	return op->axis && b->place ? b->place[t * QN_AXES + op->axis[i]] : b->pos[t];
 }
 
 static void run(struct run *c, const struct qn_op *o)
@@ -20,7 +31,7 @@ static void run(struct run *c, const struct qn_op *o)
 		for (int i = 0; i < op->n_rot / 2; i++) {
 			double sine, cosine;
 
-			qsincos((c->batch->pos[t] + op->shift) * op->freq[i], &sine, &cosine);
+			qsincos((at(c->batch, op, t, i) + op->shift) * op->freq[i], &sine, &cosine);
 			cs[2 * i] = (float)cosine * op->scale;
 			cs[2 * i + 1] = (float)sine * op->scale;
 		}

@@ -129,6 +129,7 @@ void check_attn(void);
 void check_kept(void);
 void check_delta(void);
 void check_scan(void);
+void check_media(void);
 void check_select(void);
 void check_waves(void);
 void check_compress(void);

@@ -195,6 +195,11 @@ static double gelu_erf_of(double x)
 	return x / 2 * erfc(-x / sqrt(2));
 }
 
+static double gelu_quick_of(double x)
+{
+	return x / (1 + exp(-1.702 * x));
+}
+
 static double relu2_of(double x)
 {
 	return x > 0 ? x * x : 0;
@@ -232,6 +237,7 @@ static const struct {
 	[QN_FN_SIGMOID] = {"sigmoid", sigmoid_of, 1e-6, 1e-43, NULL},
 	[QN_FN_GELU] = {"gelu", gelu_of, 1e-6, 1e-7, NULL},
 	[QN_FN_GELU_ERF] = {"gelu_erf", gelu_erf_of, 1e-6, 3e-7, NULL},
+	[QN_FN_GELU_QUICK] = {"gelu_quick", gelu_quick_of, 1e-5, 1e-36, NULL},
 	[QN_FN_RELU2] = {"relu2", relu2_of, 1e-6, 0, NULL},
 	[QN_FN_RELU] = {"relu", relu_of, 1e-6, 0, NULL},
 	[QN_FN_SOFTPLUS] = {"softplus", softplus_of, 1e-6, 1e-30, NULL},

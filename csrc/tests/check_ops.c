@@ -154,6 +154,7 @@ static double fn_of(int fn, double x)
 	case QN_FN_SIGMOID: return 1 / (1 + exp(-x));
 	case QN_FN_GELU: return x / 2 * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
 	case QN_FN_GELU_ERF: return x / 2 * erfc(-x / sqrt(2));
+	case QN_FN_GELU_QUICK: return x / (1 + exp(-1.702 * x));
 	case QN_FN_SWIGLU_CLAMP: return fmin(x, 7) / (1 + exp(-1.702 * fmin(x, 7)));
 	case QN_FN_SOFTPLUS: return log1p(exp(x));
 	default: return x > 0 ? x * x : 0;

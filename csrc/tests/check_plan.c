@@ -761,6 +761,11 @@ static void refuses_rows(void)
 			.decays = FF, .bonus = w,
 		},
 	};
+	static const int32_t axis[] = {0, QN_AXES};
+	const struct qn_op input = {.kind = QN_OP_INPUT, .input = {.dst = {X, 16}, .from = 5, .n_col = 16}};
+	const struct qn_op fold = {
+		.kind = QN_OP_GATHER, .gather = {.src = X, .dst = FF, .n_row = 4, .n_col = 16},
+	};
 	const struct qn_op lru = {
 		.kind = QN_OP_LRU, .lru = {.src = {X, 0}, .decay = {X, 16}, .dst = FF, .n_col = 16},
 	};
@@ -796,6 +801,21 @@ static void refuses_rows(void)
 	REFUSES_OF(align, align.src.buf, -1);
 	REFUSES_OF(align, align.with.buf, N_BUFS);
 	REFUSES_OF(align, align.dst, -1);
+	expect(&input, QN_OK, "rows that tokens bring");
+	REFUSES_OF(input, input.n_col, 0);
+	REFUSES_OF(input, input.n_col, 1 << 20);
+	REFUSES_OF(input, input.from, -1);
+	REFUSES_OF(input, input.dst.col, 8);
+	REFUSES_OF(input, input.dst.buf, N_BUFS);
+	expect(&fold, QN_OK, "rows side by side");
+	REFUSES_OF(fold, gather.n_row, 65);
+	REFUSES_OF(fold, gather.n_row, -1);
+	REFUSES_OF(fold, gather.n_col, 0);
+	REFUSES_OF(fold, gather.n_col, 24);
+	REFUSES_OF(fold, gather.n_col, 1 << 20);
+	REFUSES_OF(fold, gather.dst, ROUTER); /* which has room for one */
+	REFUSES_OF(fold, gather.src, -1);
+	REFUSES(QN_OP_ROPE_TABLE, 0, rope_table.axis, axis + 1);
 	expect(&lru, QN_OK, "a recurrent unit");
 	REFUSES_OF(lru, lru.n_col, 0);
 	REFUSES_OF(lru, lru.n_col, 1 << 20);
@@ -953,6 +973,9 @@ static void refuses_attention(void)
 	TAKES(QN_OP_ATTEND, 0, attend.window, 1);
 	REFUSES(QN_OP_ATTEND, 0, attend.ahead, -1);
 	TAKES(QN_OP_ATTEND, 0, attend.ahead, INT32_MAX);
+	TAKES(QN_OP_ATTEND, 0, attend.sight, QN_SIGHT_SPAN);
+	REFUSES(QN_OP_ATTEND, 0, attend.sight, QN_SIGHT_ONLY + 1);
+	REFUSES(QN_OP_ATTEND, 0, attend.sight, -1);
 	struct qn_op base = model.ops[find(QN_OP_ATTEND, 0)];
 	for (base.attend.side = QN_SIDE_OWN; base.attend.side <= QN_SIDE_SOURCE; base.attend.side++) {
 		expect(&base, QN_OK, "attention to one side");

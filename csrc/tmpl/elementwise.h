@@ -207,6 +207,7 @@ FN(silu, x / (1 + qexp(-x)))
 FN(sigmoid, (1 + x * 0) / (1 + qexp(-x))) /* NaN where x is not finite */
 FN(gelu, qgelu(x))
 FN(gelu_erf, qgelu_erf(x))
+FN(gelu_quick, x / (1 + qexp(-1.702f * x)))
 FN(relu2, (x > 0 ? x : x * 0) * (x > 0 ? x : x * 0)) /* NaN stays NaN */
 FN(relu, x > 0 ? x : x * 0)
 FN(softplus_times, qsoftplus(x))
@@ -399,6 +400,7 @@ static void VEC(vec_fill)(struct kernels *k)
 	k->fn[QN_FN_SIGMOID] = VEC(sigmoid);
 	k->fn[QN_FN_GELU] = VEC(gelu);
 	k->fn[QN_FN_GELU_ERF] = VEC(gelu_erf);
+	k->fn[QN_FN_GELU_QUICK] = VEC(gelu_quick);
 	k->fn[QN_FN_RELU2] = VEC(relu2);
 	k->fn[QN_FN_RELU] = VEC(relu);
 	k->fn[QN_FN_SWIGLU_CLAMP] = VEC(swiglu_clamp);
