@@ -208,6 +208,7 @@ type Attend struct {
 	Chunked  bool      // of them only those since the last multiple of Window
 	Ahead    int       // positions after its own that a token sees, as far as its sequence goes in the batch
 	Side     Side      // of a sequence with a source
+	Sight    Sight     // of the span that a token is in (Batch.Span)
 	Softcap  float32   // scores s become Softcap * tanh(s / Softcap); 0: they do not
 	Beyond   int       // Softcap grows with positions beyond it as queries do, see Temperature; 0: it does not
 	Bias     Bias      // what is added to scores, by distance
@@ -229,6 +230,15 @@ const (
 	AnySide    Side = C.QN_SIDE_ANY
 	OwnSide    Side = C.QN_SIDE_OWN    // those after the source
 	SourceSide Side = C.QN_SIDE_SOURCE // all of the source, and no others
+)
+
+// Sight is what the span of a token is to its attention.
+type Sight int
+
+const (
+	NoSight  Sight = C.QN_SIGHT_NONE
+	AllSpan  Sight = C.QN_SIGHT_SPAN // it is seen whole, also what comes after the token
+	OnlySpan Sight = C.QN_SIGHT_ONLY // it is seen, and nothing else
 )
 
 // A Bias is added to attention scores, by the distance of the key. The zero value is none.
@@ -302,7 +312,7 @@ func (o Attend) fill(b *planBuilder, op *C.struct_qn_op) error {
 		return err
 	}
 	c.window, c.chunked, c.ahead, c.span = C.int32_t(o.Window), flag(o.Chunked), C.int32_t(o.Ahead), C.int32_t(o.Bias.Span)
-	c.softcap, c.side = C.float(o.Softcap), C.int32_t(o.Side)
+	c.softcap, c.side, c.sight = C.float(o.Softcap), C.int32_t(o.Side), C.int32_t(o.Sight)
 	b.sided = b.sided || o.Side != AnySide
 	b.use(groupUse{group: o.Group, bytes: o.reach(), window: o.Window})
 	if err := beyond(&c.temp_log, o.Beyond); err != nil {

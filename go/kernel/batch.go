@@ -31,11 +31,14 @@ type Group struct {
 type Batch struct {
 	c *C.struct_qn_batch
 
-	tok, pos, seq, out []int32 // in C memory, allocated at their maximum length
-	source, second     []int32 // the same, [maxSeq]
-	n                  int     // tokens
-	sources            int     // of which are of sources
-	from               int     // the first that plans run over
+	tok, pos, seq, out []int32          // in C memory, allocated at their maximum length
+	source, second     []int32          // the same, [maxSeq]
+	in                 []unsafe.Pointer // the same, [maxTok]: rows of floats
+	place, span        []int32          // the same, [maxTok][Axes] and [maxTok][2]
+	brought            int              // columns of the narrowest of the rows; 0: there is none
+	n                  int              // tokens
+	sources            int              // of which are of sources
+	from               int              // the first that plans run over
 	maxSeq             int
 	groups             []batchGroup
 
@@ -71,6 +74,8 @@ func NewBatch(maxTok, maxSeq, maxBlocks, maxOut int, groups []Group) (*Batch, er
 		tok: int32s(maxTok), pos: int32s(maxTok), seq: int32s(maxTok), out: int32s(maxOut), maxSeq: maxSeq,
 	}
 	b.source, b.second = int32s(maxSeq), int32s(maxSeq)
+	b.in = unsafe.Slice((*unsafe.Pointer)(calloc(maxTok, C.sizeof_size_t)), maxTok)
+	b.place, b.span = int32s(maxTok*Axes), int32s(maxTok*2)
 	b.adapter = int32s(maxSeq * MaxAdapters)
 	b.adapterScale = float32s(maxSeq * MaxAdapters)
 	b.c.out, b.c.source, b.c.second = ptr(b.out), ptr(b.source), ptr(b.second)
@@ -108,7 +113,7 @@ func (b *Batch) SetState(group int, units []byte, unitBytes int) {
 // Reset empties the batch.
 func (b *Batch) Reset() {
 	b.c.n_seq, b.c.n_out, b.c.n_adapter = 0, 0, 0
-	b.adapters, b.n, b.sources = 0, 0, 0
+	b.adapters, b.n, b.sources, b.brought = 0, 0, 0, 0
 	b.Look(0, 0)
 }
 
@@ -119,6 +124,8 @@ func (b *Batch) Look(from, to int) {
 		panic(fmt.Sprintf("kernel: tokens %d to %d of %d", from, to, b.n))
 	}
 	b.c.tok, b.c.pos, b.c.seq = ptr(b.tok[from:]), ptr(b.pos[from:]), ptr(b.seq[from:])
+	b.c.in = (**C.float)(unsafe.Pointer(unsafe.SliceData(b.in[from:])))
+	b.c.place, b.c.span = ptr(b.place[from*Axes:]), ptr(b.span[from*2:])
 	b.from, b.c.n_tok, b.c.n_out = from, C.int32_t(to-from), 0
 }
 
@@ -199,8 +206,55 @@ func (b *Batch) Add(tok, pos int32) {
 		}
 	}
 	b.tok[i], b.pos[i], b.seq[i] = tok, pos, row
+	b.in[i] = nil
+	for axis := range Axes {
+		b.place[i*Axes+axis] = pos
+	}
+	b.span[2*i], b.span[2*i+1] = pos, pos
 	b.n++
 	b.c.n_tok++
+}
+
+// Bring gives the token added last a row, which Input reads. It lies outside the Go heap, and stays as it is until the batch
+// is reset.
+func (b *Batch) Bring(row []float32) {
+	if len(row) == 0 {
+		panic("kernel: a row without columns")
+	}
+	b.in[b.n-1] = unsafe.Pointer(unsafe.SliceData(row))
+	if b.brought == 0 || len(row) < b.brought {
+		b.brought = len(row)
+	}
+}
+
+// Place says where the token added last is on each axis, if not at its position on all.
+func (b *Batch) Place(at [Axes]int32) { copy(b.place[(b.n-1)*Axes:], at[:]) }
+
+// Span says that the last tokens of the sequence added last, n of them, are a span: see Sight.
+func (b *Batch) Span(n int) {
+	from := b.n - n
+	if n < 1 || from < 0 || b.seq[from] != b.seq[b.n-1] {
+		panic(fmt.Sprintf("kernel: a span of %d tokens", n))
+	}
+	for i := from; i < b.n; i++ {
+		b.span[2*i], b.span[2*i+1] = b.pos[from], b.pos[b.n-1]
+	}
+}
+
+// mustBring panics unless all rows that tokens bring have so many columns.
+func (b *Batch) mustBring(columns int) {
+	if b.brought > 0 && b.brought < columns {
+		panic(fmt.Sprintf("kernel: rows of %d columns, the plan reads %d", b.brought, columns))
+	}
+}
+
+// mustHaveRows panics unless each token whose output is requested begins n tokens of its sequence.
+func (b *Batch) mustHaveRows(n int) {
+	for _, i := range b.out[:b.nOut()] {
+		if last := int(i) + n - 1; last >= b.nTok() || b.seq[b.from+last] != b.seq[b.from+int(i)] {
+			panic(fmt.Sprintf("kernel: %d rows from token %d of %d on", n, i, b.nTok()))
+		}
+	}
 }
 
 // mustHold panics unless the sequence in row has a block of group k for pos and, for the first position of
@@ -275,9 +329,10 @@ func (b *Batch) Close() {
 	if b.c == nil {
 		return
 	}
-	for _, v := range [][]int32{b.tok, b.pos, b.seq, b.out, b.source, b.second, b.adapter} {
+	for _, v := range [][]int32{b.tok, b.pos, b.seq, b.out, b.source, b.second, b.adapter, b.place, b.span} {
 		free(unsafe.Pointer(unsafe.SliceData(v)))
 	}
+	free(unsafe.Pointer(unsafe.SliceData(b.in)))
 	free(unsafe.Pointer(unsafe.SliceData(b.adapterScale)))
 	for _, g := range b.groups {
 		free(unsafe.Pointer(unsafe.SliceData(g.table)))

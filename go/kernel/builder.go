@@ -12,6 +12,8 @@ type planBuilder struct {
 	// The maximum number of positions of the batch, if they are looked up; 0: unlimited.
 	positions int
 	answers   int // of those behind a source
+	brings    int // columns of rows that tokens bring
+	rows      int // that are gathered as one
 	unbound   bool
 	sided     bool             // sequences of the batch have a source
 	owned     []unsafe.Pointer // C memory that is the plan's

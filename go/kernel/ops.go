@@ -6,6 +6,7 @@ import "C"
 import (
 	"cmp"
 	"math"
+	"unsafe"
 )
 
 // An Op is one operation of a plan: one of the structs of this package. include/quern_ops.h defines what each computes,
@@ -61,6 +62,29 @@ func (o Embed) fill(b *planBuilder, op *C.struct_qn_op) error {
 	return b.floats(&c.dst, o.Dst, TokRows, o.Table.In)
 }
 
+// Input is Cols columns of Dst[t] = those from From on of the row that token t brings (Batch.Bring), or these added. A token
+// that brings none keeps Dst, or with Clear gets zeros.
+type Input struct {
+	Dst    Buf
+	DstCol int // a multiple of Panel
+	From   int
+	Cols   int
+	Add    bool
+	Clear  bool
+}
+
+func (o Input) fill(b *planBuilder, op *C.struct_qn_op) error {
+	op.kind = C.QN_OP_INPUT
+	c := operands[C.struct_qn_input](op)
+	if o.From < 0 || o.Cols < 1 || o.From+o.Cols > math.MaxInt32 {
+		return shapeErr("columns %d to %d of rows that tokens bring", o.From, o.From+o.Cols)
+	}
+	c.from, c.n_col, c.add, c.clear = C.int32_t(o.From), C.int32_t(o.Cols), flag(o.Add), flag(o.Clear)
+	c.dst.col = C.int32_t(o.DstCol)
+	b.brings = max(b.brings, o.From+o.Cols)
+	return b.floats(&c.dst.buf, o.Dst, TokRows, o.DstCol+o.Cols)
+}
+
 // RopeTable is Dst[t][i] = cos, sin of (pos[t] + Shift) * Freqs[i], times Scale. Freqs
 // has one element for each pair of rotated dimensions.
 type RopeTable struct {
@@ -69,7 +93,11 @@ type RopeTable struct {
 	Freqs []float64
 	Scale float32
 	Shift int
+	Axes  []int32 // of each frequency: which of a token's places stands for its position (Batch.Place); nil: the position
 }
+
+// Axes is how many places a token has.
+const Axes = C.QN_AXES
 
 func (o RopeTable) fill(b *planBuilder, op *C.struct_qn_op) error {
 	op.kind = C.QN_OP_ROPE_TABLE
@@ -78,11 +106,25 @@ func (o RopeTable) fill(b *planBuilder, op *C.struct_qn_op) error {
 	if err := vector(b, &c.freq, o.Freqs, o.NRot/2); err != nil {
 		return err
 	}
+	if o.Axes != nil {
+		if len(o.Axes) < o.NRot/2 {
+			return shapeErr("axes of %d frequencies, of %d", len(o.Axes), o.NRot/2)
+		}
+		axes := calloc(len(o.Axes), 4)
+		b.owned = append(b.owned, axes)
+		copy(unsafe.Slice((*int32)(axes), len(o.Axes)), o.Axes)
+		c.axis = (*C.int32_t)(axes)
+	}
 	return b.floats(&c.dst, o.Dst, TokRows, o.NRot)
 }
 
-// Gather is Dst[i] = Src[out[i]]: the rows whose logits are requested.
-type Gather struct{ Dst, Src Buf }
+// Gather is Dst[i] = Src[out[i]]: the rows whose logits are requested. With N above 1 it is as many rows from out[i] on, Cols
+// columns of each side by side, or with Mean their mean. They are of one sequence: see Batch.SetOut.
+type Gather struct {
+	Dst, Src Buf
+	N, Cols  int // Cols: a multiple of Panel
+	Mean     bool
+}
 
 func (o Gather) fill(b *planBuilder, op *C.struct_qn_op) error {
 	op.kind = C.QN_OP_GATHER
@@ -90,7 +132,18 @@ func (o Gather) fill(b *planBuilder, op *C.struct_qn_op) error {
 	if err := b.floats(&c.src, o.Src, TokRows, 1); err != nil {
 		return err
 	}
-	return b.floats(&c.dst, o.Dst, OutRows, b.specs[o.Src].Width)
+	width := b.specs[o.Src].Width
+	if o.N > 1 {
+		if o.Cols < 1 || o.Cols > width || o.N > math.MaxInt16 {
+			return shapeErr("%d rows of %d columns as one, of a buffer of %d", o.N, o.Cols, width)
+		}
+		c.n_row, c.n_col, c.mean = C.int32_t(o.N), C.int32_t(o.Cols), flag(o.Mean)
+		b.rows = max(b.rows, o.N)
+		if width = o.Cols; !o.Mean {
+			width *= o.N
+		}
+	}
+	return b.floats(&c.dst, o.Dst, OutRows, width)
 }
 
 // NormKind is a way to normalize a row.
@@ -245,8 +298,10 @@ const (
 	Sigmoid Fn = C.QN_FN_SIGMOID
 	GELU    Fn = C.QN_FN_GELU     // the form with tanh
 	GELUErf Fn = C.QN_FN_GELU_ERF // the form with erf
-	ReLU    Fn = C.QN_FN_RELU     // max(x, 0)
-	ReLU2   Fn = C.QN_FN_RELU2    // max(x, 0) squared
+
+	GELUQuick Fn = C.QN_FN_GELU_QUICK // x sigmoid(1.702 x)
+	ReLU      Fn = C.QN_FN_RELU       // max(x, 0)
+	ReLU2     Fn = C.QN_FN_RELU2      // max(x, 0) squared
 	// SwiGLUClamp is x * sigmoid(1.702 x) of x at most 7; what it multiplies counts as 1 + u,
 	// of u within 7.
 	SwiGLUClamp Fn = C.QN_FN_SWIGLU_CLAMP

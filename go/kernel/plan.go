@@ -28,6 +28,8 @@ type Plan struct {
 
 	positions int // positions of the batch are below it; 0: any
 	answers   int // and so are those behind a source
+	brings    int // columns that rows have which tokens bring
+	rows      int // from each whose output is requested, which are in the batch
 	owned     []unsafe.Pointer
 }
 
@@ -66,7 +68,7 @@ func NewPlan(specs []BufSpec, ops ...Op) (*Plan, error) {
 		return nil, err
 	}
 	p.unbound, p.uses, p.sided = b.unbound, b.uses, b.sided
-	p.positions, p.answers = b.positions, b.answers
+	p.positions, p.answers, p.brings, p.rows = b.positions, b.answers, b.brings, b.rows
 	p.scratch = int(C.qn_plan_scratch(p.c, C.int32_t(p.n), 0))
 	return p, nil
 }
@@ -161,6 +163,10 @@ func (p *Plan) ready(pool *Pool, bufs *Buffers, b *Batch, scratch []byte) {
 	}
 	if p.sided {
 		b.mustHaveSources()
+	}
+	b.mustBring(p.brings)
+	if p.rows > 1 {
+		b.mustHaveRows(p.rows)
 	}
 	if p.answers > 0 {
 		b.mustAnswerWithin(p.answers)
