@@ -77,9 +77,10 @@ func TestArchitectures(t *testing.T) {
 	}
 }
 
-// ofTransformers are architectures that llama.cpp lacks: TestTransformers of go/convert compares small models of theirs.
+// ofTransformers are architectures that llama.cpp lacks: TestTransformers of go/convert compares small models of theirs, and that of
+// go/transcribe one of whisper.
 var ofTransformers = strings.Fields(`mpnet electra deberta bart mbart pegasus marian flex_olmo hyperclovax olmo_hybrid diffllama
-	recurrent_gemma gpt_neo gptj nanochat opt persimmon vaultgemma zamba2 jetmoe longcat-flash`)
+	recurrent_gemma gpt_neo gptj nanochat opt persimmon vaultgemma zamba2 jetmoe longcat-flash whisper`)
 
 // asWitnessed makes of a model what the other implementation computes, where the original differs
 // and arch follows that.

@@ -27,7 +27,7 @@ var families = []lang.Family{
 	chatglm, stablelm, plamo, nemotron, deci, arctic, codeshell, jais, refact, openelm, plm, smallthinker, grok,
 	chameleon, talkie, hrmText, dots3note, bailingmoe3, qwen4exp, deepseek4, hyv4, minimaxm3, groveMoE, spark25,
 	laguna, cogvlm, maple, step35, minimax01, minimax, glm4, gptneox, gpt2, bert, xlmRoberta, nomicBERT, jinaBERTv2,
-	llamaEmbed, modernBERT, eurobert, neoBERT, t5, t5Encoder, bart, mbart, pegasus, marian,
+	llamaEmbed, modernBERT, eurobert, neoBERT, t5, t5Encoder, bart, mbart, pegasus, marian, whisper,
 	flexOlmo, hyperclovax, olmoHybrid, phi4Multimodal, diffLlama, recurrentGemma, zamba2, jetmoe, longcat,
 	opt, xglm, gptj, codegen, gptneo, glm, helium, persimmon, vaultgemma, nanochat, bamba,
 	distilBERT, mpnet, electra, deberta, debertaV2,

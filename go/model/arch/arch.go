@@ -52,7 +52,7 @@ var archs = []Arch{
 	bitnet,
 	llamaEmbed, bert, nomicBERT, nomicBERTMoE, jinaBERTv2, jinaBERTv3, modernBERT, eurobert, neoBERT, gemmaEmbedding,
 	t5Encoder, t5, mpnet, electra, deberta,
-	bart, mbart, pegasus, marian,
+	bart, mbart, pegasus, marian, whisper,
 	flexOlmo, hyperclovax, olmoHybrid, diffLlama, recurrentGemma, zamba2, jetmoe, longcat,
 }
 

@@ -30,6 +30,8 @@ type Config struct {
 	Encoder []LayerConfig // of an encoder, whose text the layers read; nil: no encoder
 	Start   []int32       // the tokens that an answer begins with: one, and what is forced behind it
 	NSide   int           // positions that a source may have at most, and an answer as many, by their tables; 0: any
+	NAnswer int           // of an answer, where they are not NSide
+	Sound   Sound         // that an encoder hears, in place of a text; the zero value: it reads a text
 
 	Loops    int    // runs of the layers of the file; 0: one
 	LoopNorm bool   // the output norm is applied between two runs
@@ -137,6 +139,14 @@ func (p *Prompts) Text(name string) (text string, ok bool) {
 	}
 	return p.Texts[i], true
 }
+
+// A Sound is what the encoder of a model of speech takes: frames of so many bands of a mel spectrum, two for each token of
+// the source.
+type Sound struct{ Bands int }
+
+// Columns returns the columns of the row that a token of the source brings: its two frames, the one before and the one
+// after.
+func (s Sound) Columns() int { return 4 * s.Bands }
 
 // A Latent is the sizes of latent attention. HeadDim and ValueDim of a layer are then those of what is cached: the
 // latent with the rotated part, and the latent.

@@ -1,6 +1,7 @@
 package nn
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -149,14 +150,14 @@ func (k *Keys) Sides() {
 // Begun adds to the embeddings those of positions, at the beginning of an encoder or decoder, and takes the norm, if
 // there is one. A decoder counts positions from behind the source, and may have a table of tokens of its own.
 func (b *Builder) Begun() {
-	c, by := b.Config, kernel.ByPosition
+	c, by, rows := b.Config, kernel.ByPosition, b.Config.NSide
 	if b.role == inDecoder {
-		by = kernel.ByAnswer
+		by, rows = kernel.ByAnswer, cmp.Or(c.NAnswer, c.NSide)
 		if own := b.TensorPrefix + "token_embd.weight"; b.Has(own) {
 			b.Add(kernel.Embed{Dst: b.X(), Table: b.Table(own, c.NEmbd, c.NVocab), Scale: c.EmbedScale})
 		}
 	}
-	table := b.Table(b.TensorPrefix+"position_embd.weight", c.NEmbd, c.NSide)
+	table := b.Table(b.TensorPrefix+"position_embd.weight", c.NEmbd, rows)
 	b.Add(kernel.Embed{Dst: b.X(), Table: table, By: by, Add: true, Scale: 1})
 	if norm := b.TensorPrefix + "token_embd_norm"; b.Has(norm + ".weight") {
 		b.Normalise(norm)

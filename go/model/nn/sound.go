@@ -1,0 +1,60 @@
+package nn
+
+import (
+	"github.com/quern-llm/quern/go/kernel"
+)
+
+// What encoders of sound begin with.
+
+// maxBands bounds the bands of a spectrum.
+const maxBands = 1 << 12
+
+// Hears reads what the encoder of a model of speech takes: the bands of a frame, and how many positions a source and an
+// answer have.
+func (k *Keys) Hears() {
+	c := k.Config
+	c.Sound.Bands = k.Int("num_mel_bins", 1, maxBands)
+	c.NSide, c.NAnswer = k.Int("encoder.context_length", 1, MaxCtx), c.NCtx
+	c.NCtx = c.NSide + c.NAnswer
+}
+
+// Frames is the two convolutions over frames of a spectrum that Whisper's encoder begins with (Radford et al. 2022), both
+// of three taps: the second halves their number. A token of the source is a result of the second. Its row, from
+// kernel.Batch.Bring, has the four frames that the two results of the first convolution are made of which are its own; a
+// third is the second one of the token before.
+func (b *Builder) Frames() {
+	const taps = 3
+	c := b.Config
+	n, in := c.NEmbd, taps*c.Sound.Bands
+	first, second := b.Matrix("enc.conv1d.1.weight", in, n), b.Matrix("enc.conv1d.2.weight", taps*n, n)
+	width := kernel.Pad(in)
+	frames, made := b.Floats("frames", kernel.TokRows, 2*width), b.Floats("convolved", kernel.TokRows, 2*n)
+	around := b.Floats("around", kernel.TokRows, taps*n)
+	own := kernel.Matmul{Epilogue: kernel.Apply, Fn: kernel.GELUErf}
+	for i := range 2 {
+		b.Add(kernel.Input{Dst: frames, DstCol: i * width, From: i * c.Sound.Bands, Cols: in, Clear: true})
+	}
+	act := b.Act("frames", kernel.TokRows, in, first)
+	for i := range 2 {
+		b.Add(kernel.ToAct{Act: act, Src: frames, SrcCol: i * width, Cols: in})
+		op := own
+		op.Dst, op.Act = made, act
+		op.Parts = []kernel.Part{{Matrix: first, Bias: b.Vector("enc.conv1d.1.bias", n), Col: i * n}}
+		b.Add(op)
+	}
+	b.Add(kernel.Conv{ // a copy of what the token before made second
+		Dst: around, Src: made, Col: [3]int{n}, Cols: n, Taps: 3, Ahead: 1,
+		Weight: b.constants("tap of the frame before", n*3, func(i int) float64 {
+			if i%3 == 0 {
+				return 1
+			}
+			return 0
+		}),
+	})
+	b.Add(kernel.NormRows{Dst: around, DstCol: n, Src: made, Cols: 2 * n, Segs: 1, Kind: kernel.NoNorm, Scale: 1})
+	act = b.Act("around", kernel.TokRows, taps*n, second)
+	b.Add(kernel.ToAct{Act: act, Src: around, Cols: taps * n})
+	own.Dst, own.Act = b.X(), act
+	own.Parts = []kernel.Part{{Matrix: second, Bias: b.Vector("enc.conv1d.2.bias", n)}}
+	b.Add(own)
+}
