@@ -242,7 +242,7 @@ func (e *Engine) embed(ctx context.Context, texts []Text, pooling nn.Pooling) ([
 		if all[i], err = e.Embedding(len(t.IDs), pooling); err != nil {
 			return nil, err
 		}
-		if readers[i], err = newReading(all[i], len(t.IDs)); err != nil {
+		if readers[i], err = newReading(all[i], 0, len(t.IDs)); err != nil {
 			return nil, err
 		}
 		items[i].Seq = e.NewSequence()

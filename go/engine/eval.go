@@ -17,8 +17,9 @@ type Sequence struct {
 	table *kvcache.Table
 	ids   []int32
 
-	source int // how many of the first tokens an encoder reads
-	second int // where the second text of a pair begins; 0: it is one text
+	source int         // how many of the first tokens an encoder reads
+	frames [][]float32 // that it hears in place of them; nil: none
+	second int         // where the second text of a pair begins; 0: it is one text
 
 	shifted bool // it has lost tokens: only the state of the first `intact` is that of the tokens alone
 	intact  int
@@ -66,12 +67,12 @@ func (s *Sequence) rewind(ids []int32) int {
 	return len(s.ids)
 }
 
-// begin prepares the sequence for a prompt, and returns how many tokens of it are evaluated. The last one is
+// begin prepares the sequence for a prompt that begins with so many tokens of a source, and returns how many tokens of it are evaluated. The last one is
 // evaluated in any case, for its logits.
-func (s *Sequence) begin(prompt []int32) int {
+func (s *Sequence) begin(prompt []int32, source int) int {
 	if s.e.model.Config.OnePass() {
 		s.Truncate(0)
-		s.source = s.e.source(prompt)
+		s.source = source
 	}
 	return s.rewind(prompt[:len(prompt)-1])
 }
@@ -286,6 +287,9 @@ func (e *Engine) fill(items []Item) (work bool, err error) {
 		b.Adapt(s.numbers, s.scales)
 		for i, id := range ids {
 			b.Add(id, int32(pos+i))
+			if at := pos + i; at < len(s.frames) {
+				b.Bring(s.frames[at])
+			}
 		}
 	}
 	for k := range items { // encoders come first

@@ -71,7 +71,7 @@ func known(ids []int32, vocab int) error {
 // cost from its own.
 func (e *Engine) Generate(ctx context.Context, s *Sequence, p generate.Params, emit func(id int32) error) (Stats, error) {
 	st := Stats{PromptTokens: len(p.Prompt)}
-	p, err := e.begun(p)
+	p, source, err := e.begun(p, nil)
 	if err != nil {
 		return st, err
 	}
@@ -88,7 +88,7 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p generate.Params, e
 	l, out := e.alone, &emitter{emit: emit}
 	leave := e.device.enter()
 	defer leave()
-	j := &job{Request: &Request{Params: p, Sink: out, Slot: -1}, gen: gen, namespace: s.space, slot: -1, submitted: time.Now()}
+	j := &job{Request: &Request{Params: p, Sink: out, Slot: -1}, gen: gen, source: source, namespace: s.space, slot: -1, submitted: time.Now()}
 	l.begin(j, s)
 	defer context.AfterFunc(ctx, func() { l.end(j, ctx.Err()) })()
 	for !out.done {

@@ -211,12 +211,12 @@ func TestRowsOfAPrompt(t *testing.T) {
 		from, to int
 		ok       bool
 	}{{0, 10, true}, {0, 1, true}, {9, 10, true}, {-1, 10, false}, {0, 11, false}, {5, 5, false}, {6, 5, false}, {10, 10, false}, {0, 0, false}} {
-		r, err := newReading(&rangeReader{from: c.from, to: c.to}, 10)
+		r, err := newReading(&rangeReader{from: c.from, to: c.to}, 0, 10)
 		if (err == nil) != c.ok || c.ok && (r.next != c.from || r.to != c.to || r.ended) {
 			t.Errorf("rows %d to %d of 10: %+v, %v", c.from, c.to, r, err)
 		}
 	}
-	if r, err := newReading(nil, 10); r != nil || err != nil {
+	if r, err := newReading(nil, 0, 10); r != nil || err != nil {
 		t.Errorf("no reader: %+v, %v", r, err)
 	}
 	l := openLoop(t, tiny, Config{Sequences: 1}, LoopConfig{})

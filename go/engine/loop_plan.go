@@ -22,6 +22,7 @@ type job struct {
 	seq       *Sequence       // nil while the request waits
 	gen       *generate.Generation
 	reading   *reading // nil: there is no Reader
+	source    int      // tokens of the prompt that an encoder reads
 	slot      int
 	progress  Progress
 	usage     Usage
@@ -140,7 +141,7 @@ func (l *Loop) resume(j *job) {
 	switch {
 	case l.given != nil:
 		j.seq = l.given
-		n = j.seq.begin(j.Prompt)
+		n = j.seq.begin(j.Prompt, j.source)
 	case j.parked != nil && l.e.kv.Unpark(j.parked.table):
 		j.seq = j.parked
 		n = j.seq.Len() + j.gen.Dropped()
@@ -184,7 +185,7 @@ func (l *Loop) attach(j *job) int {
 	}
 	n := table.Len()
 	j.seq = &Sequence{e: l.e, table: table, ids: append(make([]int32, 0, len(ids)+1), ids[:n]...), space: adapterSpace(j.adapters)}
-	j.seq.source, j.seq.second = l.e.source(j.Prompt), j.Second
+	j.seq.source, j.seq.frames, j.seq.second = j.source, j.Frames, j.Second
 	j.seq.adapt(j.adapters)
 	return n
 }

@@ -55,12 +55,13 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 // its leader. It refuses what no loop of this engine could run.
 func (l *Loop) prepareJob(r *Request) (*job, sched.Request, error) {
 	var s sched.Request
-	prompt := len(r.Prompt)
+	prompt, source := len(r.Prompt), 0
 	if c := l.e.model.Config; c.OnePass() {
-		begun, err := l.e.begun(r.Params)
+		begun, n, err := l.e.begun(r.Params, r.Frames)
 		if err != nil {
 			return nil, s, err
 		}
+		source = n
 		own := *r
 		own.NoCache = true // what is after a token decides its state as well
 		own.Params = begun
@@ -68,7 +69,7 @@ func (l *Loop) prepareJob(r *Request) (*job, sched.Request, error) {
 		switch {
 		case c.BothWays && r.Reader == nil:
 			return nil, s, fmt.Errorf("%s %w", c.Arch, ErrBothWays)
-		case !c.BothWays && r.Reader != nil:
+		case !c.BothWays && r.Reader != nil && c.Sound.Bands == 0:
 			return nil, s, fmt.Errorf("%s %w", c.Arch, ErrAnswers)
 		}
 	}
@@ -78,7 +79,7 @@ func (l *Loop) prepareJob(r *Request) (*job, sched.Request, error) {
 	if err != nil {
 		return nil, s, err
 	}
-	reading, err := newReading(r.Reader, len(r.Prompt))
+	reading, err := newReading(r.Reader, source, len(r.Prompt))
 	if err != nil {
 		return nil, s, err
 	}
@@ -90,7 +91,7 @@ func (l *Loop) prepareJob(r *Request) (*job, sched.Request, error) {
 	if room < 0 || room == 0 && (r.Reader == nil || gen.MaxTokens != 0) {
 		return nil, s, &TooLongError{Prompt: len(r.Prompt), Ctx: l.e.ctx}
 	}
-	j := &job{Request: r, gen: gen, reading: reading, slot: -1, submitted: time.Now(), adapters: adapters, namespace: r.Namespace + adapterSpace(adapters)}
+	j := &job{Request: r, gen: gen, reading: reading, source: source, slot: -1, submitted: time.Now(), adapters: adapters, namespace: r.Namespace + adapterSpace(adapters)}
 	j.usage = Usage{PromptTokens: prompt, Slot: -1}
 	j.progress = Progress{Total: len(r.Prompt)}
 	s = sched.Request{Flow: r.Flow, Weight: r.Weight, Priority: r.Priority, Prompt: len(r.Prompt), MaxTokens: room}

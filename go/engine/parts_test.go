@@ -327,16 +327,16 @@ func TestSourceOfAnItem(t *testing.T) {
 	c := model.Config{Encoder: make([]nn.LayerConfig, 1), NSide: 10, Start: []int32{5, 6}}
 	e := &Engine{model: &model.Model{Config: &c}}
 	for _, w := range []struct{ prompt, most, want int }{{10, 3, 3}, {1, -1, 8}, {1, 8, 8}, {1, 9, 8}, {3, 0, 0}, {11, 1, -1}} {
-		p, err := e.begun(generate.Params{Prompt: make([]int32, w.prompt), MaxTokens: w.most})
+		p, source, err := e.begun(generate.Params{Prompt: make([]int32, w.prompt), MaxTokens: w.most}, nil)
 		var long *TooLongError
 		switch {
 		case w.want < 0 && (!errors.As(err, &long) || long.Prompt != w.prompt || long.Ctx != 10):
 			t.Errorf("%+v: %v", w, err)
-		case w.want >= 0 && (err != nil || p.MaxTokens != w.want || len(p.Prompt) != w.prompt+2 || e.source(p.Prompt) != w.prompt):
+		case w.want >= 0 && (err != nil || p.MaxTokens != w.want || len(p.Prompt) != w.prompt+2 || source != w.prompt):
 			t.Errorf("%+v: %d tokens, a text of %d: %v", w, p.MaxTokens, len(p.Prompt), err)
 		}
 	}
-	if p, err := e.begun(generate.Params{}); err != nil || len(p.Prompt) != 0 {
+	if p, _, err := e.begun(generate.Params{}, nil); err != nil || len(p.Prompt) != 0 {
 		t.Errorf("no prompt becomes %v, %v", p.Prompt, err)
 	}
 }

@@ -26,14 +26,14 @@ type reading struct {
 	ended    bool
 }
 
-// newReading returns nil if there is no Reader.
-func newReading(r Reader, tokens int) (*reading, error) {
+// newReading returns nil if there is no Reader. Of the tokens, those of a source have no rows.
+func newReading(r Reader, source, tokens int) (*reading, error) {
 	if r == nil {
 		return nil, nil
 	}
 	output, from, to := r.Reads()
-	if from < 0 || from >= to || to > tokens {
-		return nil, fmt.Errorf("rows of tokens %d to %d are wanted, of a prompt of %d", from, to, tokens)
+	if from < source || from >= to || to > tokens {
+		return nil, fmt.Errorf("rows of tokens %d to %d are wanted, of %d to %d of a prompt", from, to, source, tokens)
 	}
 	return &reading{Reader: r, output: output, next: from, to: to}, nil
 }
@@ -76,18 +76,18 @@ func (e *Engine) readOutput(output string, items []Item, readers []*reading, cal
 		}
 		rows, owners = rows[:0], owners[:0]
 	}
-	first := 0 // of the item's tokens in the pass
+	first := 0 // of the item's tokens in the pass, without those that encoders read
 	for k, it := range items {
 		if r := readers[k]; r != nil && r.output == output {
 			before := it.Seq.Len() - len(it.IDs)
 			for i, end := max(r.next-before, 0), min(r.to-before, len(it.IDs)); i < end; i++ {
-				rows, owners = append(rows, int32(first+i)), append(owners, k)
+				rows, owners = append(rows, int32(first+i-it.read)), append(owners, k)
 				if len(rows) == cap(e.rows) {
 					flush()
 				}
 			}
 		}
-		first += len(it.IDs)
+		first += len(it.IDs) - it.read
 		for _, b := range it.Branches {
 			first += len(b.IDs)
 		}

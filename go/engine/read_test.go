@@ -97,7 +97,7 @@ func TestRowsAmongOthers(t *testing.T) {
 			}
 			all[i].rows = map[int][]float32{}
 			var err error
-			if readers[i], err = newReading(all[i], len(ids)); err != nil {
+			if readers[i], err = newReading(all[i], 0, len(ids)); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -15,6 +15,7 @@ import (
 // requests may share them.
 type Request struct {
 	generate.Params
+	Frames    [][]float32     // what the encoder of a model of speech hears, a row for each token of its source; outside of Go's heap
 	Reader    Reader          // of the prompt; nil: none
 	Second    int             // where the second text of a pair begins in the prompt; 0: it is one text
 	NoCache   bool            // neither uses the prefix cache nor adds to it

@@ -32,7 +32,9 @@ type Params struct {
 	TopLogprobs int                  // -1: no logprobs; else each token has its own and those of the n likeliest
 	PostProbs   bool                 // logprobs are those after the samplers, not the model's own
 	Constraint  constrain.Constraint // owned by the generation; nil: none
-	Draft       draft.Options        // what is guessed, to verify several tokens in a pass; zero: nothing
+	// Rule changes the logits of what may follow the tokens that were generated. Logprobs are those after it; nil: none
+	Rule  func(generated []int32, logits []float32)
+	Draft draft.Options // what is guessed, to verify several tokens in a pass; zero: nothing
 }
 
 // MaxTopLogprobs is the maximum number of alternatives reported with a token.
@@ -364,6 +366,12 @@ func (g *Generation) Cut(n int) {
 
 // choose samples from the k-th row of logits.
 func (g *Generation) choose(logits []float32, k int) (t Token, err error) {
+	if g.Rule != nil {
+		for _, id := range g.Banned {
+			logits[id] = float32(math.Inf(-1))
+		}
+		g.Rule(g.ids[len(g.Prompt):], logits)
+	}
 	raw := logits // logprobs are the model's own, before bias and constraint
 	if g.TopLogprobs >= 0 && !g.PostProbs && (len(g.Bias) > 0 || len(g.Banned) > 0 || g.Constraint != nil) {
 		logits = append([]float32(nil), logits...)
