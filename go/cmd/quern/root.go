@@ -62,7 +62,7 @@ instruction sets in use; "quern doctor" lists those of this machine.`,
 	})
 	root.SetUsageFunc(printUsage)
 	add(root,
-		group{"Use a model", []*cobra.Command{newRunCommand(), newChatCommand(), newServeCommand(), newEmbedCommand(), newRerankCommand(), newClassifyCommand(), newTokenizeCommand()}},
+		group{"Use a model", []*cobra.Command{newRunCommand(), newChatCommand(), newServeCommand(), newEmbedCommand(), newRerankCommand(), newClassifyCommand(), newTranscribeCommand(), newTokenizeCommand()}},
 		group{"Models on this machine", []*cobra.Command{newPullCommand(), newListCommand(), newShowCommand(), newCreateCommand(), newCpCommand(), newRmCommand(), newInspectCommand(), newExportDemoCommand()}},
 		group{"Model files", []*cobra.Command{
 			newConvertCommand(), namesModels(newQuantizeCommand(), 1), newImatrixCommand(), namesModels(newPackCommand(), 1),

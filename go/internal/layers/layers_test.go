@@ -26,7 +26,7 @@ var layers = []string{
 	"convert/lang generate model/arch",
 	"model",
 	"convert/family convert/internal/optest convert/projector convert/quantized engine eval server/guard server/host",
-	"reading",
+	"reading transcribe",
 	"rerank server/ask",
 	"server/answer server/catalog",
 	"server/anthropic server/llamaserver server/ollama server/openai",
