@@ -16,6 +16,7 @@ import (
 	"github.com/quern-llm/quern/go/server/batch"
 	"github.com/quern-llm/quern/go/server/guard"
 	"github.com/quern-llm/quern/go/server/host"
+	"github.com/quern-llm/quern/go/server/openai"
 	"github.com/quern-llm/quern/go/server/page"
 	"github.com/quern-llm/quern/go/server/telemetry"
 )
@@ -61,6 +62,9 @@ func (f *Fleet) handler() (*gin.Engine, error) {
 		e.Use(serve)
 	}
 	files := map[string]int64{prefix + "/v1/files": batch.MaxFile + 1<<20}
+	for _, path := range openai.SoundPaths {
+		files[prefix+path] = max(f.maxBody(), openai.SoundBytes)
+	}
 	e.Use(guard.Headers(), guard.Auth(f.c.Access.keys(), public), guard.Body(f.maxBody(), files),
 		otelgin.Middleware("", otelgin.WithTracerProvider(f.tracing.Provider), otelgin.WithPropagators(f.tracing.Propagator)),
 		telemetry.Operations())

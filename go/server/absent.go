@@ -12,9 +12,8 @@ var absent = []struct {
 	why            string
 }{
 	{
-		[]string{http.MethodPost}, []string{"/v1/audio/transcriptions", "/audio/transcriptions", "/v1/audio/translations",
-			"/v1/audio/speech"},
-		"audio is not supported; send text, to /v1/chat/completions for instance",
+		[]string{http.MethodPost}, []string{"/v1/audio/speech"},
+		"no model here speaks; /v1/audio/transcriptions writes down what is said",
 	}, {
 		[]string{http.MethodPost}, []string{"/v1/images/generations", "/v1/images/edits"},
 		"images are not supported; send text, to /v1/chat/completions for instance",

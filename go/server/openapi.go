@@ -36,7 +36,7 @@ func document(routes []answer.Route, pages []Page, version string) []byte {
 				if r.Example != nil {
 					body["example"] = r.Example
 				}
-				o["requestBody"] = field.Schema{"required": r.Example != nil, "content": field.Schema{"application/json": body}}
+				o["requestBody"] = field.Schema{"required": r.Example != nil, "content": field.Schema{r.Takes(): body}}
 			}
 			at := openPath(path)
 			if paths[at] == nil {

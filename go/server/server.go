@@ -322,6 +322,11 @@ func (s *Server) answer(req *answer.Request) error {
 		if err := req.Receive(); err != nil {
 			return err
 		}
+		if r.Form {
+			if err := req.ReceiveForm(); err != nil {
+				return err
+			}
+		}
 		if s.list.Named() {
 			req.Name = cmp.Or(field.TextOf(req.Peek("model")), req.Name)
 		}

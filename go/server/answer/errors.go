@@ -42,6 +42,8 @@ func toAPI(err error) *reply.Error {
 	switch {
 	case errors.As(err, &api):
 		return api
+	case errors.Is(err, engine.ErrHears):
+		return reply.Unsupported("%v", err)
 	case errors.As(err, &busy):
 		return &reply.Error{
 			Status: http.StatusTooManyRequests, Message: busy.Error(), Retry: busy.RetryAfter,

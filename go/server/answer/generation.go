@@ -40,8 +40,8 @@ type Generation struct {
 // start reserves memory for a request and submits its sequences: all of them, or none.
 func (req *Request) start(o *ask.Options, prefix string, src ask.Source) (*Generation, error) {
 	m := req.Model
-	if m.VectorsOnly != "" {
-		return nil, reply.Unsupported("%s; use /v1/embeddings or /v1/rerank", m.VectorsOnly)
+	if err := m.Generates(); err != nil {
+		return nil, err
 	}
 	if n := len(src.Prompts) * o.N; n > ask.MaxSequences {
 		return nil, reply.Invalid("n", "%d answers to each of %d prompts, want %d in all at most", o.N, len(src.Prompts),

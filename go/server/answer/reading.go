@@ -57,34 +57,40 @@ type ReadText struct {
 	noCache bool
 }
 
+// Asked returns what all requests to the engine have that are made for req: whose they are, and how urgent.
+func (req *Request) Asked(o *Reads) (r engine.Request, err error) {
+	if err := o.Timeout(req.HTTP.Request.Header); err != nil {
+		return r, err
+	}
+	c := &req.Caller
+	r = engine.Request{Namespace: c.Space, Adapters: req.Model.Usual(req.Adapter), Slot: -1, Flow: c.Flow, Weight: c.Weight,
+		Origin: req.Context()}
+	if r.Priority, err = c.priority(o.Priority); err != nil {
+		return r, err
+	}
+	if o.Deadline > 0 {
+		r.Deadline = time.Now().Add(o.Deadline)
+	}
+	return r, nil
+}
+
 // Evaluate evaluates texts until all are, an error ends one, or the client is gone. It returns how many
 // tokens they have, and how many of those the cache had.
 func (req *Request) Evaluate(o *Reads, texts []ReadText) (prompt, cached int, err error) {
 	m := req.Model
-	if err := o.Timeout(req.HTTP.Request.Header); err != nil {
+	asked, err := req.Asked(o)
+	if err != nil {
 		return 0, 0, err
 	}
 	ctx, cancel := context.WithCancelCause(req.Context())
 	defer cancel(nil)
-	caller := &req.Caller
-	priority, err := caller.priority(o.Priority)
-	if err != nil {
-		return 0, 0, err
-	}
-	adapters := m.Usual(req.Adapter)
-	deadline := time.Time{}
-	if o.Deadline > 0 {
-		deadline = time.Now().Add(o.Deadline)
-	}
 	prompt, cached, err = reading.Texts(ctx, m.Engine.Submit, reading.Window(m.Slots(), m.Encoder), len(texts),
 		func(i int) (*engine.Request, error) {
 			t := &texts[i]
-			return &engine.Request{
-				Params: generate.Params{Prompt: t.Ids, Sampling: m.Sampling, TopLogprobs: -1},
-				Reader: t.Reader, Second: t.Second,
-				NoCache: t.noCache, Namespace: caller.Space, Adapters: adapters, Slot: -1, Flow: caller.Flow, Weight: caller.Weight,
-				Priority: priority, Deadline: deadline,
-			}, nil
+			r := asked
+			r.Params = generate.Params{Prompt: t.Ids, Sampling: m.Sampling, TopLogprobs: -1}
+			r.Reader, r.Second, r.NoCache = t.Reader, t.Second, t.noCache
+			return &r, nil
 		})
 	var one *reading.TextError
 	switch {

@@ -24,6 +24,7 @@ type Request struct {
 	Route   *Route
 	Caller  Caller
 	Body    []byte       // once it is received; nil again once all is made of it
+	File    []byte       // of a form, whose other fields are then Body, as JSON
 	Model   *ask.Model   // nil: the endpoint is not of a model
 	Adapter *ask.Adapter // named as the model; nil: none was
 

@@ -15,6 +15,7 @@ type Route struct {
 	Asleep  bool    // served without waking a model that sleeps; a GET does not load one either
 	Admin   bool    // only for keys with the role admin
 	Dialect Dialect // nil: Plain
+	Form    bool    // its body is a form (multipart/form-data) with a file
 	Models  bool    // it has Anthropic's form too, for clients who say that they are Anthropic's
 	// Before is called first, with the body received. It may change the model's name and stay, and says whether it has
 	// answered already; nil: not called.
@@ -35,6 +36,14 @@ func (r *Route) Speaks() Dialect {
 		return Plain{}
 	}
 	return r.Dialect
+}
+
+// Takes returns the type of the route's body.
+func (r *Route) Takes() string {
+	if r.Form {
+		return formType
+	}
+	return "application/json"
 }
 
 // A Body describes a request's body. The zero body means none.

@@ -8,6 +8,7 @@ import (
 	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/tokenizer"
+	"github.com/quern-llm/quern/go/transcribe"
 )
 
 // Describe returns the description of an open model, with the vectors and the adapters that it has by itself. What runs
@@ -23,6 +24,11 @@ func Describe(file *model.File, eng *engine.Engine, tok *tokenizer.Tokenizer, t 
 	m.Pool(eng.Pooling())
 	if cfg.BothWays {
 		m.VectorsOnly = cfg.Arch + " " + engine.ErrBothWays.Error()
+	}
+	if cfg.Sound.Bands > 0 {
+		if v, err := transcribe.NewVocabulary(tok); err == nil {
+			m.Speech = &Speech{cfg, v}
+		}
 	}
 	for _, a := range adapters {
 		m.Adapters = append(m.Adapters, Adapter{Name: a.Name, Path: a.Name, Scale: a.Scale, Applied: a.Scale, Loaded: a.Adapter})

@@ -14,9 +14,12 @@ import (
 	"github.com/quern-llm/quern/go/form"
 	"github.com/quern-llm/quern/go/internal/panics"
 	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/model/nn"
 	"github.com/quern-llm/quern/go/sample"
+	"github.com/quern-llm/quern/go/server/reply"
 	"github.com/quern-llm/quern/go/tokenizer"
+	"github.com/quern-llm/quern/go/transcribe"
 )
 
 // An Engine runs requests; engine.Loop implements it.
@@ -61,8 +64,9 @@ type Model struct {
 	Classifier  nn.Classifier
 	NVector     int // numbers of the vector of a text; 0: Info.NEmbd
 	Prompts     nn.Prompts
-	MaxText     int    // tokens that texts are cut to where a request asks for it; 0: Ctx
-	VectorsOnly string // why no text is generated; empty: it is
+	MaxText     int     // tokens that texts are cut to where a request asks for it; 0: Ctx
+	VectorsOnly string  // why no text is generated; empty: it is
+	Speech      *Speech // of a model that transcribes; nil: it does not
 
 	// Defaults of requests.
 	Sampling        sample.Params // except the seed
@@ -92,6 +96,12 @@ type Model struct {
 	gap        fimTokens
 }
 
+// A Speech is what a model that transcribes has for it.
+type Speech struct {
+	Config     *model.Config
+	Vocabulary *transcribe.Vocabulary
+}
+
 // ModelInfo is what the API reports about a model.
 type ModelInfo struct {
 	Arch      string `json:"architecture"`
@@ -106,6 +116,17 @@ type ModelInfo struct {
 
 // VectorWidth is how many numbers the vector of a text has.
 func (m *Model) VectorWidth() int { return cmp.Or(m.NVector, m.Info.NEmbd) }
+
+// Generates returns an error if the model generates no text.
+func (m *Model) Generates() error {
+	switch {
+	case m.Speech != nil:
+		return reply.Unsupported("this model transcribes sound, and has no answer to a text; use /v1/audio/transcriptions")
+	case m.VectorsOnly != "":
+		return reply.Unsupported("%s; use /v1/embeddings or /v1/rerank", m.VectorsOnly)
+	}
+	return nil
+}
 
 // Slots is how many sequences can run at a time.
 func (m *Model) Slots() int { return len(m.Engine.Status().Slots) }

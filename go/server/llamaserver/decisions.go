@@ -108,8 +108,8 @@ func (s *API) decide(req *answer.Request) error {
 	if err := req.Read(q); err != nil {
 		return err
 	}
-	if m.VectorsOnly != "" {
-		return reply.Unsupported("%s; use /v1/embeddings or /v1/rerank", m.VectorsOnly)
+	if err := m.Generates(); err != nil {
+		return err
 	}
 	asked, err := q.asked()
 	if err != nil {

@@ -68,10 +68,14 @@ func entryOf(m *ask.Model) modelEntry {
 	if m.VectorsOnly != "" {
 		out = []string{"embeddings"}
 	}
+	in := text
+	if m.Speech != nil {
+		in = []string{"audio"}
+	}
 	return modelEntry{
 		ID: m.Name, Aliases: append([]string{}, m.Aliases...), Tags: append([]string{}, m.Tags...), Object: "model",
 		Created: max(m.Loaded.Unix(), 0), OwnedBy: ownedBy,
-		Path: m.Path, Arch: modelArchitecture{text, out}, Meta: &modelMeta{m.Info, m.Ctx},
+		Path: m.Path, Arch: modelArchitecture{in, out}, Meta: &modelMeta{m.Info, m.Ctx},
 	}
 }
 
@@ -79,6 +83,9 @@ func cardOf(m *ask.Model) modelCard {
 	can := "completion"
 	if m.VectorsOnly != "" {
 		can = "embedding"
+	}
+	if m.Speech != nil {
+		can = "transcription"
 	}
 	return modelCard{
 		Name: m.Name, Model: m.Name, Type: "model", Tags: m.Tags, Capabilities: []string{can},

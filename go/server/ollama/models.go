@@ -195,6 +195,9 @@ func capabilitiesOf(m *ask.Model) []string {
 	if m.VectorsOnly != "" {
 		return []string{"embedding"}
 	}
+	if m.Speech != nil {
+		return []string{"audio"}
+	}
 	all := []string{"completion", "embedding"}
 	if caps := m.Template.Caps(); caps.Tools {
 		all = append(all, "tools")

@@ -104,6 +104,16 @@ func (s *API) Routes() []answer.Route {
 			Handle: s.embeddings, Summary: "Make vectors of texts",
 			Dialect: Dialect{}, Body: answer.BodyOf("EmbeddingRequest", newEmbedQuery), Answer: embedAnswer{},
 			Example: map[string]any{"input": "Hello"},
+		}, {
+			Method: http.MethodPost, Paths: SoundPaths[:2], Form: true,
+			Handle: s.transcriptions, Summary: "Write down what is said in sound",
+			Dialect: Dialect{}, Body: answer.BodyOf("TranscriptionRequest", newTranscriptionQuery), Stream: true,
+			Answer: transcriptionAnswer{},
+		}, {
+			Method: http.MethodPost, Paths: SoundPaths[2:], Form: true,
+			Handle: s.translations, Summary: "Write down in English what is said in sound",
+			Dialect: Dialect{}, Body: answer.BodyOf("TranslationRequest", newTranslationQuery), Stream: true,
+			Answer: transcriptionAnswer{},
 		},
 	}, s.batchRoutes()...)
 }

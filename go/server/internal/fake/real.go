@@ -17,6 +17,7 @@ import (
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/tokenizer"
+	"github.com/quern-llm/quern/go/transcribe"
 )
 
 // A Real is a loop as the server sees it.
@@ -132,7 +133,15 @@ func realModel(t testing.TB, d *engine.Device, setup Setup, file *model.File) as
 		t.Fatal(err)
 	}
 	meta := file.GGUF
-	e, err := engine.New(file, engine.Config{Device: d, Sequences: 6, Shared: true, Ctx: 1024})
+	cfg, err := file.Config()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := engine.Config{Device: d, Sequences: 6, Shared: true, Ctx: 1024}
+	if cfg.NSide > 0 {
+		c.Ctx = cfg.NCtx
+	}
+	e, err := engine.New(file, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +152,16 @@ func realModel(t testing.TB, d *engine.Device, setup Setup, file *model.File) as
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { l.Close(); e.Close() })
+	var speech *ask.Speech
+	if cfg.Sound.Bands > 0 {
+		v, err := transcribe.NewVocabulary(tok)
+		if err != nil {
+			t.Fatal(err)
+		}
+		speech = &ask.Speech{Config: cfg, Vocabulary: v}
+	}
 	return ask.Model{
+		Speech: speech,
 		Engine: Real{l, setup.Submitted}, Tokenizer: tok, Template: tmpl, Metadata: meta,
 		Path: demo.Name, Ctx: e.Ctx(), Sampling: sample.Defaults(),
 	}
