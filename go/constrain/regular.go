@@ -23,24 +23,39 @@ func (c *compiler) regular(e grammar.Expr, next int32) int32 {
 			return start
 		}
 	}
-	d := c.minimal(e)
+	d := c.dfaOf(e)
 	if !slices.Contains(d.accepts, true) {
 		return c.none()
 	}
 	return c.embed(d, next)
 }
 
+// maxUnlike is the number of states up to which finding those that are alike takes longer than what it saves.
+const maxUnlike = 512
+
+// smaller returns a dfa without states from which no text ends, and if it is large, without states that are alike.
+func (d *dfa) smaller(work *grammar.Work) *dfa {
+	if d.trim(); len(d.accepts) > maxUnlike {
+		return d.minimal(work)
+	}
+	return d
+}
+
+// dfaOf returns a dfa of a regular expression.
+func (c *compiler) dfaOf(e grammar.Expr) *dfa {
+	return regulars.get(c.namespace, e, func() *dfa { return c.deterministic(e).smaller(c.work) })
+}
+
 // minimal returns the minimal dfa of a regular expression.
 func (c *compiler) minimal(e grammar.Expr) *dfa {
-	return regulars.get(c.namespace, e, func() *dfa {
-		d := c.deterministic(e)
-		d.trim()
+	return minimals.get(c.namespace, e, func() *dfa {
+		d := *c.dfaOf(e)
 		return d.minimal(c.work)
 	})
 }
 
-// regulars caches recent results: most are string formats, which many schemas use.
-var regulars dfas
+// These cache recent results: most are string formats, which many schemas use.
+var regulars, minimals dfas
 
 type dfas struct {
 	mu    sync.Mutex
@@ -92,13 +107,13 @@ func (c *compiler) deterministic(e grammar.Expr) *dfa {
 	switch e := e.(type) {
 	case grammar.And:
 		if len(e) == 0 {
-			return c.codePoints()
+			d := *c.codePoints()
+			return &d
 		}
 		d := c.deterministic(e[0])
 		for _, part := range e[1:] {
 			d = product(d, c.deterministic(part), false, c.work)
-			d.trim()
-			d = d.minimal(c.work)
+			d = d.smaller(c.work)
 		}
 		return d
 	case grammar.Not:
@@ -109,9 +124,10 @@ func (c *compiler) deterministic(e grammar.Expr) *dfa {
 	return sub.determine(start)
 }
 
-// codePoints returns the dfa of all sequences of code points.
+// codePoints returns the dfa of all sequences of code points, which others share.
 func (c *compiler) codePoints() *dfa {
-	return c.deterministic(grammar.Repeat{Expr: grammar.Class{{Lo: 0, Hi: 0x10FFFF}}, Max: -1})
+	all := grammar.Repeat{Expr: grammar.Class{{Lo: 0, Hi: 0x10FFFF}}, Max: -1}
+	return regulars.get("", all, func() *dfa { return c.deterministic(all) })
 }
 
 // determine applies the subset construction to a network over bytes.

@@ -184,8 +184,12 @@ func (d *document) enter(from *scope, base string) *scope {
 	return s
 }
 
+// escape returns a name as a part of a JSON pointer.
 func escape(name string) string {
-	return strings.NewReplacer("~", "~0", "/", "~1").Replace(name)
+	if !strings.ContainsAny(name, "~/") {
+		return name
+	}
+	return strings.ReplaceAll(strings.ReplaceAll(name, "~", "~0"), "/", "~1")
 }
 
 // resolve returns the URI that a reference means.
