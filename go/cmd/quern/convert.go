@@ -34,7 +34,8 @@ func newConvertCommand() *cobra.Command {
 		Long: `Convert the checkpoint in a folder to GGUF: config.json, weights in safetensors,
 single or in shards, and the tokenizer. llama.cpp reads the file too. A folder with
 adapter_config.json is a PEFT LoRA adapter and becomes a GGUF adapter; --base names
-the folder of its base model, of which only config.json is read.
+the folder of its base model, of which only config.json is read. A file of whisper.cpp
+(ggml-*.bin) is taken in place of a folder.
 
 With --mmproj it is the encoders of pictures and sounds that are written, as a file
 mmproj-*.gguf that goes beside the text model.
@@ -116,6 +117,17 @@ func (f *convertFlags) run(ctx context.Context, dir string, stdout, stderr io.Wr
 
 // open opens a folder: that of an adapter, or of a checkpoint.
 func (f *convertFlags) open(dir string, o convert.Options, stderr io.Writer) (converted, error) {
+	if convert.IsWhisperCpp(dir) {
+		if f.mmproj || f.typ != "auto" {
+			return nil, usagef("%s is of whisper.cpp, whose weights keep their types; leave out --mmproj and --outtype, "+
+				"and see \"quern quantize\"", dir)
+		}
+		m, err := convert.OpenWhisperCpp(dir)
+		if err != nil {
+			return nil, err
+		}
+		return m, nil
+	}
 	switch adapter := convert.IsAdapter(dir); {
 	case adapter && f.mmproj:
 		return nil, usagef("--mmproj: %s has an adapter, which has no projector", dir)

@@ -331,3 +331,21 @@ func (v *Vocabulary) readListed(path string) error {
 	}
 	return nil
 }
+
+// Ranked returns a vocabulary of byte-level BPE whose tokens' numbers are their ranks, for a model with embeddings of limit
+// tokens.
+func Ranked(texts []string, pre string, limit int) (*Vocabulary, error) {
+	v := &Vocabulary{limit: min(limit, MaxTokens)}
+	var all []ranked
+	for i, text := range texts {
+		all = append(all, ranked{text, i})
+	}
+	return v, v.rank(all, 0, pre)
+}
+
+// Append adds tokens of structure behind the others.
+func (v *Vocabulary) Append(controls []string) {
+	for _, text := range controls {
+		v.Tokens, v.Types = append(v.Tokens, text), append(v.Types, Control)
+	}
+}
