@@ -504,6 +504,15 @@ FAMILIES = {
     "qwen2vl": ("qwen2_vl", with_vision(SECTIONS), {"window": with_vision({
         **SECTIONS, "use_sliding_window": True, "sliding_window": 16, "max_window_layers": 1})}),
     "qwen25vl": ("qwen2_5_vl", with_vision(SECTIONS), {}),
+    "glm4v": ("glm4v", with_vision(rope(mrope_section=[2, 1, 1], partial_rotary_factor=0.5)), {
+        "theta": with_vision(rope(theta=500.0, mrope_section=[2, 1, 1], partial_rotary_factor=0.5)),
+        "turning": with_vision(rope(mrope_section=[4, 2, 2], partial_rotary_factor=1.0))}),
+    "glm4vmoe": ("glm4v_moe", with_vision({**ROUTED, **rope(mrope_section=[2, 1, 1], partial_rotary_factor=0.5), "head_dim": 16,
+                                           "n_group": 1, "topk_group": 1, "first_k_dense_replace": 1}), {}),
+    "glmocr": ("glm_ocr", with_vision(rope(mrope_section=[2, 1, 1], partial_rotary_factor=0.5) | {"head_dim": 16}), {}),
+    "smolvlm": ("smolvlm", with_vision({"model_type": "llama"}), {}),
+    "lfm2vl": ("lfm2_vl", with_vision({"model_type": "lfm2", "num_hidden_layers": 3, "layer_types": ["conv", "full_attention", "conv"]},
+                                      projector_hidden_size=32), {}),
     "qwen3vl": ("qwen3_vl", with_vision({"head_dim": 16}), {"tied": with_vision(
         {"head_dim": 16}, tie_word_embeddings=True)}),
     "qwen3vlmoe": ("qwen3_vl_moe", with_vision({"head_dim": 16, **EXPERTS, "moe_intermediate_size": 48}), {

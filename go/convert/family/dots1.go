@@ -4,7 +4,7 @@ import "github.com/quern-llm/quern/go/convert/lang"
 
 var glm4moe = lang.Family{
 	Arch:  "glm4moe",
-	Names: "Glm4MoeForCausalLM",
+	Names: "Glm4MoeForCausalLM Glm4vMoeForConditionalGeneration",
 	Rules: lang.Rules{{"post_attention_layernorm", "post_attention_norm", nil}}.And(predicting, ends, attention,
 		dense, mixture),
 	Settings: routedSettings,

@@ -42,16 +42,30 @@ func Of(c *hf.Config) (*lang.Family, error) {
 	if len(names) == 0 {
 		return nil, fmt.Errorf("%s: no architectures", c.Path())
 	}
-	for i := range families {
-		f := &families[i]
-		if slices.Contains(strings.Fields(f.Names), names[0]) {
-			if f.Change != nil {
-				f = f.Change(c, f)
-			}
-			return f, c.Err()
+	f := named(names[0])
+	if f == nil {
+		var err error
+		if f, err = unwrap(c, names[0]); err != nil {
+			return nil, err
 		}
 	}
-	return nil, fmt.Errorf("%s: %.80q is not converted; want one of those that \"quern help convert\" lists, such as LlamaForCausalLM", c.Path(), names[0])
+	if f == nil {
+		return nil, fmt.Errorf("%s: %.80q is not converted; want one of those that \"quern help convert\" lists, such as LlamaForCausalLM", c.Path(), names[0])
+	}
+	if f.Change != nil {
+		f = f.Change(c, f)
+	}
+	return f, c.Err()
+}
+
+// named returns the family of a name in config.json, nil if none has it.
+func named(name string) *lang.Family {
+	for i := range families {
+		if slices.Contains(strings.Fields(families[i].Names), name) {
+			return &families[i]
+		}
+	}
+	return nil
 }
 
 // Known returns all names of architectures in config.json that can be converted.
@@ -59,6 +73,11 @@ func Known() []string {
 	all := map[string]bool{}
 	for _, f := range families {
 		for name := range strings.FieldsSeq(f.Names) {
+			all[name] = true
+		}
+	}
+	for _, w := range wrapped {
+		for name := range strings.FieldsSeq(w.names) {
 			all[name] = true
 		}
 	}

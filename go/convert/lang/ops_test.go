@@ -194,3 +194,16 @@ func TestMXFP4(t *testing.T) {
 	check(both[0], same, func(_, r int) int { return 2 * r }, rows/2)
 	check(both[1], same, func(_, r int) int { return 2*r + 1 }, rows/2)
 }
+
+// TestJoinedEmpty joins parts of which some have no rows.
+func TestJoinedEmpty(t *testing.T) {
+	none := lang.Constant(nil)
+	v, err := lang.Joined(none, lang.Constant([]float32{1, 2}), none, none, lang.Constant([]float32{3}), none)
+	got := make([]float32, 3)
+	if err == nil {
+		err = v.Read(got, 0)
+	}
+	if err != nil || !slices.Equal(v.Shape, []uint64{3}) || !slices.Equal(got, []float32{1, 2, 3}) {
+		t.Errorf("%v of %v, %v", got, v.Shape, err)
+	}
+}

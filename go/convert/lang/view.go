@@ -164,6 +164,9 @@ func Joined(parts ...View) (View, error) {
 		ends[i] = total
 	}
 	out.Shape[0] = rows
+	if slices.ContainsFunc(parts, func(p View) bool { return p.Elems() == 0 }) && total > 0 {
+		return Joined(slices.DeleteFunc(slices.Clone(parts), func(p View) bool { return p.Elems() == 0 })...)
+	}
 	if parts[0].Bytes != nil {
 		return joinedBytes(out, parts, ends)
 	}
