@@ -2,6 +2,7 @@ package prepare
 
 import (
 	"math"
+	"slices"
 	"sync"
 
 	"github.com/quern-llm/quern/go/internal/exactmath"
@@ -21,47 +22,78 @@ func LogMel(x []float32, bands, frames int, reflected bool) []float32 {
 	bank := melBank(bands)
 	rows := make([]float32, frames*bands)
 	out := make([]float64, frames*bands)
-	in, work, spectrum := make([]complex128, melFFT), make([]complex128, melFFT), make([]complex128, melFFT)
-	loudest := math.Inf(-1)
-	silence := exactmath.QuickLog(1e-10) / math.Ln10
-	for f := range frames {
-		row := out[f*bands:][:bands]
-		if f*MelHop-melFFT/2 >= len(x) { // silence, as are all that follow
-			for b := range row {
-				row[b] = silence
-			}
-			loudest = max(loudest, silence)
-			continue
-		}
-		for i := range melFFT {
-			at := f*MelHop - melFFT/2 + i
-			if at < 0 {
-				at = -at
-			}
-			if reflected && at >= len(x) {
-				at = max(2*(len(x)-1)-at, 0)
-			}
-			var v float64
-			if at < len(x) {
-				v = float64(float64(x[at]) * hann[i])
-			}
-			in[i] = complex(v, 0)
-		}
-		transform(spectrum, in, work, 1)
-		for b, band := range bank {
-			var sum float64
-			for i, w := range band.weights {
-				re, im := real(spectrum[band.from+i]), imag(spectrum[band.from+i])
-				sum += float64(w * (float64(re*re) + float64(im*im)))
-			}
-			row[b] = exactmath.QuickLog(max(sum, 1e-10)) / math.Ln10
-			loudest = max(loudest, row[b])
-		}
+	heard := frames // behind them is silence
+	for heard > 0 && (heard-1)*MelHop-melFFT/2 >= len(x) {
+		heard--
 	}
+	silence := exactmath.QuickLog(1e-10) / math.Ln10
+	for i := heard * bands; i < len(out); i++ {
+		out[i] = silence
+	}
+	at := func(i int) float64 {
+		if i < 0 {
+			i = -i
+		}
+		if reflected && i >= len(x) {
+			i = max(2*(len(x)-1)-i, 0)
+		}
+		if i >= len(x) {
+			return 0
+		}
+		return float64(x[i])
+	}
+	var threads sync.WaitGroup
+	const part = 250 // frames of a goroutine, an even number
+	for from := 0; from < heard; from += part {
+		threads.Go(func() {
+			p := &pair{bank: bank}
+			for f := from; f < min(from+part, heard); f += 2 {
+				for i := range melFFT {
+					first := f*MelHop - melFFT/2 + i
+					p.in[i] = complex(float64(at(first)*hann[i]), float64(at(first+MelHop)*hann[i]))
+				}
+				transform(p.spectrum[:], p.in[:], p.work[:], 1)
+				row := out[f*bands:]
+				p.powers(row[:bands], row[bands:min(2*bands, (heard-f)*bands)])
+			}
+		})
+	}
+	threads.Wait()
+	loudest := slices.Max(out)
 	for i, v := range out {
 		rows[i] = float32((max(v, loudest-8) + 4) / 4)
 	}
 	return rows
+}
+
+// A pair is two frames, whose spectra one transform makes: the second frame is the imaginary part of the first.
+type pair struct {
+	bank               []band
+	in, work, spectrum [melFFT]complex128
+}
+
+// powers writes the logarithms of the power in bands of the first frame and of the second, which may be empty.
+func (p *pair) powers(first, second []float64) {
+	var one, two [melBins]float64
+	for k := range melBins {
+		z, y := p.spectrum[k], p.spectrum[(melFFT-k)%melFFT]
+		re, im := real(z)+real(y), imag(z)-imag(y)
+		one[k] = (float64(re*re) + float64(im*im)) / 4
+		re, im = imag(z)+imag(y), real(z)-real(y)
+		two[k] = (float64(re*re) + float64(im*im)) / 4
+	}
+	for _, frame := range []struct {
+		to    []float64
+		power *[melBins]float64
+	}{{first, &one}, {second, &two}} {
+		for b := range frame.to {
+			var sum float64
+			for i, w := range p.bank[b].weights {
+				sum += float64(w * frame.power[p.bank[b].from+i])
+			}
+			frame.to[b] = exactmath.QuickLog(max(sum, 1e-10)) / math.Ln10
+		}
+	}
 }
 
 // A band is a triangle over some bins.
@@ -132,13 +164,30 @@ func transform(dst, src, work []complex128, stride int) {
 	for part := range radix {
 		transform(work[part*m:][:m], src[part*stride:], dst[part*m:][:m], stride*radix)
 	}
-	for k := range n {
-		var re, im float64
-		for part := range radix {
-			v, u := work[part*m+k%m], turns[part*k%n*stride]
-			re += float64(real(v)*real(u)) - float64(imag(v)*imag(u))
-			im += float64(real(v)*imag(u)) + float64(imag(v)*real(u))
+	if radix == 2 {
+		for k := range m {
+			v, w := work[k], times(work[m+k], turns[k*stride])
+			dst[k], dst[m+k] = v+w, v-w
 		}
-		dst[k] = complex(re, im)
+		return
 	}
+	const fifth = melFFT / 5
+	for k := range m {
+		var v [5]complex128
+		for part := range v {
+			v[part] = times(work[part*m+k], turns[part*k*stride])
+		}
+		for q := range v {
+			sum := v[0]
+			for part := 1; part < 5; part++ {
+				sum += times(v[part], turns[part*q%5*fifth])
+			}
+			dst[q*m+k] = sum
+		}
+	}
+}
+
+// times is a product whose terms are rounded before they are added, on each machine.
+func times(v, u complex128) complex128 {
+	return complex(float64(real(v)*real(u))-float64(imag(v)*imag(u)), float64(real(v)*imag(u))+float64(imag(v)*real(u)))
 }

@@ -97,3 +97,13 @@ func TestTransform(t *testing.T) {
 		}
 	}
 }
+
+func BenchmarkLogMel(b *testing.B) {
+	x := make([]float32, 30*MelRate)
+	for i := range x {
+		x[i] = float32(i%191) / 191
+	}
+	for b.Loop() {
+		LogMel(x, 80, 3000, false)
+	}
+}
