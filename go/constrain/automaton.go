@@ -38,8 +38,9 @@ type Automaton struct {
 type closure struct {
 	closed, todo []thread
 	reaches      []reach
-	seen         map[thread]struct{}
-	stamps       []uint32
+	stamps       []uint32            // of instructions that are there with the count 0
+	counts       []counted           // and with another one
+	seen         map[thread]struct{} // and with more
 	stamp        uint32
 	key          []byte
 }
@@ -63,7 +64,7 @@ func newAutomaton(v *Vocabulary, namespace string, g *grammar.Grammar) (a *Autom
 	a.classify()
 	a.findLoops()
 	a.seen = map[thread]struct{}{}
-	a.stamps = make([]uint32, len(p.insts))
+	a.stamps, a.counts = make([]uint32, len(p.insts)), make([]counted, len(p.insts))
 	a.w.a = a
 	a.w.meter = newMeter(maxMask, nil)
 	a.reset()

@@ -18,15 +18,16 @@ type mask struct {
 
 // masker computes masks, under the automaton's lock.
 type masker struct {
-	seen   headSet  // of masks and nodes
-	until  int      // the steps that are left when no more masks are refined
-	states []*state // of the nodes on the path in the trie, where a single state is enough
-	one    [1]head
-	begins *state  // the state that begins at the nodes of also
-	also   []int32 // those that the walk has not reached yet
-	path   []byte
-	ids    Set // being computed
-	open   []int32
+	seen    headSet  // of masks and nodes
+	until   int      // the steps that are left when no more masks are refined
+	states  []*state // of the nodes on the path in the trie, where a single state is enough
+	one     [1]head
+	begins  *state  // the state that begins at the nodes of also
+	also    []int32 // those that the walk has not reached yet
+	path    []byte
+	changed []nodes // that a mask and the one it is derived from do not have in common
+	ids     Set     // being computed
+	open    []int32
 }
 
 // add adds to next the tokens that are allowed at heads. They are the union of the masks of states, or, where those
@@ -91,8 +92,8 @@ func (a *Automaton) mask(s *state) *mask {
 			return s.mask
 		}
 		k := &a.m
-		if like, differ := a.similar(s); like != nil {
-			k.derive(a, s, a.mask(like), differ)
+		if like := a.similar(s); like != nil {
+			k.derive(a, s, like, a.mask(like))
 			s.mask = k.end(a)
 			return s.mask
 		}

@@ -99,8 +99,35 @@ func (a *Automaton) newClosure() {
 	clear(a.seen)
 	if a.stamp++; a.stamp == 0 {
 		clear(a.stamps)
+		clear(a.counts)
 		a.stamp = 1
 	}
+}
+
+// A counted is the first count with which an instruction is in a closure.
+type counted struct {
+	stamp uint32
+	count int32
+}
+
+// fresh reports whether a thread is not in the closure yet, and adds it.
+func (a *Automaton) fresh(t thread) bool {
+	if t.count == 0 {
+		is := a.stamps[t.pc] != a.stamp
+		a.stamps[t.pc] = a.stamp
+		return is
+	}
+	if c := &a.counts[t.pc]; c.stamp != a.stamp {
+		*c = counted{a.stamp, t.count}
+		return true
+	} else if c.count == t.count {
+		return false
+	}
+	if _, ok := a.seen[t]; ok {
+		return false
+	}
+	a.seen[t] = struct{}{}
+	return true
 }
 
 // follow adds the threads reached from t without a byte to closed.
@@ -110,19 +137,8 @@ func (a *Automaton) follow(t thread) {
 	for ; len(a.todo) > 0; steps++ {
 		t := a.todo[len(a.todo)-1]
 		a.todo = a.todo[:len(a.todo)-1]
-		if t.pc < 0 || a.insts[t.pc].dead {
+		if t.pc < 0 || a.insts[t.pc].dead || !a.fresh(t) {
 			continue
-		}
-		if t.count == 0 {
-			if a.stamps[t.pc] == a.stamp {
-				continue
-			}
-			a.stamps[t.pc] = a.stamp
-		} else {
-			if _, ok := a.seen[t]; ok {
-				continue
-			}
-			a.seen[t] = struct{}{}
 		}
 		i := &a.insts[t.pc]
 		switch i.op {
