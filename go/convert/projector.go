@@ -52,11 +52,26 @@ func OpenProjector(dir string, o Options) (_ *Model, err error) {
 	return m, nil
 }
 
-// HasProjector reports whether a checkpoint has encoders that OpenProjector knows.
+// HasProjector reports whether a checkpoint has encoders that OpenProjector knows: whether config.json describes some, and
+// their tensors are there.
 func HasProjector(dir string) bool {
 	c, err := hf.Read(dir)
-	return err == nil && projector.Has(c)
+	if err != nil || !projector.Has(c) {
+		return false
+	}
+	m := &Model{dir: dir, projector: true, config: c}
+	if m.family, err = projector.Of(c); err != nil {
+		return false
+	}
+	if err = m.openWeights(); err != nil {
+		return false
+	}
+	defer m.Close()
+	return slices.ContainsFunc(m.names(), isEncoder)
 }
+
+// isEncoder reports whether a tensor is a layer of an encoder, by its name.
+func isEncoder(name string) bool { return isOther(name) && !strings.Contains(name, "projector.") }
 
 // kin returns what errors call the family.
 func (m *Model) kin() string {

@@ -17,6 +17,7 @@ import (
 	"testing"
 
 	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/safetensors"
 )
 
@@ -73,6 +74,9 @@ func TestProjectors(t *testing.T) {
 				}
 				c.compareKeys(t, f)
 				defer func() { c.compareTensors(t, f, types, numbers) }()
+			}
+			if !HasProjector(dir) {
+				t.Error("it is said to have no projector")
 			}
 			if len(c.Also) > 0 {
 				other := t.TempDir()
@@ -216,4 +220,69 @@ func plainBytes(t *testing.T, tensor gguf.Tensor) []byte {
 		b = binary.LittleEndian.AppendUint32(b, math.Float32bits(x))
 	}
 	return b
+}
+
+// TestLlava converts a checkpoint of LLaVA, which llama.cpp's converter does not take any more, and compares names, dimensions
+// and keys with those of a file.
+func TestLlava(t *testing.T) {
+	c := projectorCase{
+		Config: []byte(`{"architectures": ["LlavaForConditionalGeneration"], "text_config": {"model_type": "llama", "hidden_size": 64},
+			"vision_feature_layer": -2, "vision_config": {"model_type": "clip_vision_model", "hidden_act": "quick_gelu", "hidden_size": 64,
+			"intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "image_size": 56, "patch_size": 14,
+			"layer_norm_eps": 1e-6}}`),
+		Processor: []byte(`{"image_mean": [0.48145466, 0.4578275, 0.40821073], "image_std": [0.26862954, 0.26130258, 0.27577711]}`),
+		Tensors:   []string{"language_model.model.embed_tokens.weight 8 64 1 0"},
+	}
+	const at = "vision_tower.vision_model."
+	for _, line := range []string{
+		"embeddings.class_embedding 64", "embeddings.patch_embedding.weight 64 3 14 14", "embeddings.position_embedding.weight 17 64",
+		"pre_layrnorm.weight 64", "pre_layrnorm.bias 64", "post_layernorm.weight 64", "post_layernorm.bias 64",
+	} {
+		c.Tensors = append(c.Tensors, at+line+" 1 0")
+	}
+	for _, line := range []string{
+		"layer_norm1.weight 64", "layer_norm1.bias 64", "layer_norm2.weight 64", "layer_norm2.bias 64",
+		"self_attn.q_proj.weight 64 64", "self_attn.q_proj.bias 64", "self_attn.k_proj.weight 64 64", "self_attn.k_proj.bias 64",
+		"self_attn.v_proj.weight 64 64", "self_attn.v_proj.bias 64", "self_attn.out_proj.weight 64 64", "self_attn.out_proj.bias 64",
+		"mlp.fc1.weight 128 64", "mlp.fc1.bias 128", "mlp.fc2.weight 64 128", "mlp.fc2.bias 64",
+	} {
+		c.Tensors = append(c.Tensors, "0-1: "+at+"encoder.layers.#."+line+" 1 0")
+	}
+	for _, line := range []string{"linear_1.weight 128 64", "linear_1.bias 128", "linear_2.weight 64 128", "linear_2.bias 64"} {
+		c.Tensors = append(c.Tensors, "multi_modal_projector."+line+" 1 0")
+	}
+	dir := t.TempDir()
+	c.write(t, dir)
+	got, _ := projected(t, dir, "f16")
+	want := must(gguf.Parse(must(os.ReadFile(testdata.Path(t, "mmproj/mm/llava-f16.gguf")))))
+	swapped := strings.NewReplacer("ffn_up", "ffn_down", "ffn_down", "ffn_up") // as old files have them
+	list := func(f *gguf.File, replace func(string) string) (lines []string) {
+		for _, x := range f.Tensors {
+			lines = append(lines, fmt.Sprintf("%s %s %v", replace(x.Name), x.Type, x.Dims))
+		}
+		for _, kv := range f.KVs {
+			if strings.HasPrefix(kv.Key, "clip.") {
+				lines = append(lines, fmt.Sprintf("%s %T %v", kv.Key, kv.Value, kv.Value))
+			}
+		}
+		return lines
+	}
+	for _, line := range diff(list(got, strings.Clone), list(want, swapped.Replace)) {
+		t.Error(line)
+	}
+}
+
+// TestHasProjector asks checkpoints of text models for encoders: of one that never had any, and of one that lost them.
+func TestHasProjector(t *testing.T) {
+	c := projectorCases(t)[0]
+	c.Tensors = []string{"model.language_model.norm.weight 8 1 0"}
+	blind := t.TempDir()
+	c.write(t, blind)
+	text := t.TempDir()
+	readArchive(t, "testdata/transformers/llama.json")[0].write(t, text)
+	for _, dir := range []string{blind, text, t.TempDir(), "gone"} {
+		if HasProjector(dir) {
+			t.Errorf("%s is said to have a projector", dir)
+		}
+	}
 }

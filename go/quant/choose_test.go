@@ -565,3 +565,43 @@ func TestHeadsThatAreNotNamed(t *testing.T) {
 		}
 	}
 }
+
+// Of a projector, matrices of whole blocks are quantized; patches, positions and vectors stay, and rows that are not whole
+// blocks become F16.
+func TestProjectors(t *testing.T) {
+	w := gguf.NewWriter()
+	w.Set("general.architecture", "clip")
+	want := map[string]gguf.Type{}
+	add := func(name string, from, to gguf.Type, dims ...uint64) {
+		w.AddTensor(name, from, dims, nil)
+		want[name] = to
+	}
+	add("v.blk.0.ffn_up.weight", gguf.F16, gguf.Q8_0, 1152, 4304)
+	add("v.blk.0.ffn_down.weight", gguf.F16, gguf.F16, 4304, 1152)
+	add("v.blk.0.ffn_up.bias", gguf.F32, gguf.F32, 4304)
+	add("v.blk.0.attn_out.weight", gguf.F32, gguf.Q8_0, 1152, 1152)
+	add("v.patch_embd.weight", gguf.F16, gguf.F16, 14, 14, 3, 1152)
+	add("v.patch_embd.weight.1", gguf.F32, gguf.F32, 14, 14, 3, 1152)
+	add("v.position_embd.weight", gguf.F32, gguf.F32, 1152, 4096)
+	add("mm.patch_merger.weight", gguf.F16, gguf.F16, 2, 2, 1152, 1152)
+	add("mm.input_projection.weight", gguf.F16, gguf.Q8_0, 2560, 1152)
+	add("a.conv1d.1.weight", gguf.F16, gguf.F16, 3, 128, 1280)
+	add("a.position_embd.weight", gguf.F32, gguf.F32, 1280, 1500)
+	f, err := w.Outline()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mix, err := quant.ParseMix("Q8_0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	choices, err := quant.Choose(f, mix, quant.Options{})
+	if err != nil || len(choices) != len(want) {
+		t.Fatalf("%d choices, %v", len(choices), err)
+	}
+	for _, c := range choices {
+		if c.To != want[c.Name] {
+			t.Errorf("%s becomes %s, want %s", c.Name, c.To, want[c.Name])
+		}
+	}
+}

@@ -73,6 +73,19 @@ func TestPresetOfKeysAndValues(t *testing.T) {
 	}
 }
 
+// A preset says which projector its model has, or that it has none.
+func TestPresetOfProjectors(t *testing.T) {
+	for setting, want := range map[fleet.Setting]string{
+		{Key: "mmproj", Value: "eyes.gguf"}: "eyes.gguf false", {Key: "LLAMA_ARG_MMPROJ", Value: "eyes.gguf"}: "eyes.gguf false",
+		{Key: "no-mmproj", Value: "true"}: " true", {Key: "mmproj-auto", Value: "off"}: " true", {Key: "keep", Value: "7"}: " false",
+	} {
+		c, err := newServe().configure(fleet.Section{Settings: []fleet.Setting{setting}}, func(line string) { t.Errorf("%s", line) })
+		if got := fmt.Sprint(c.Launch.Projector, " ", c.Launch.NoProjector); err != nil || got != want {
+			t.Errorf("%v: %q, %v, want %q", setting, got, err, want)
+		}
+	}
+}
+
 // FuzzSections reads sections of files of presets that are anything: as flags, or what is wrong with them in a line.
 func FuzzSections(f *testing.F) {
 	f.Add("ctx-size = 4096\nmodel = a.gguf\nno-mmap = on\nLLAMA_ARG_TEMP = 0.5\n")

@@ -14,7 +14,8 @@ import (
 var wrapped = []struct{ names, encoders string }{
 	{"SmolVLMForConditionalGeneration Idefics3ForConditionalGeneration", "model.connector."},
 	{"InternVLChatModel InternVLForConditionalGeneration InternS1ForConditionalGeneration", "mlp1."},
-	{"LlavaForConditionalGeneration LightOnOCRForConditionalGeneration LightOnOcrForConditionalGeneration", ""},
+	{"LlavaForConditionalGeneration LlavaNextForConditionalGeneration", ""},
+	{"LightOnOCRForConditionalGeneration LightOnOcrForConditionalGeneration", ""},
 	{"KimiVLForConditionalGeneration KimiK25ForConditionalGeneration Lfm2VlForConditionalGeneration", ""},
 	{"DotsOCRForCausalLM MiniCPMV4_6ForConditionalGeneration", "model.merger."},
 	{"Qwen2AudioForConditionalGeneration VoxtralForConditionalGeneration", ""},

@@ -61,11 +61,16 @@ func visionHeads(c *hf.Config) int {
 	return v.Count(headsNames)
 }
 
-// withBreak returns the family with a rule for the row of the text model's embeddings that ends the rows of a picture.
+// withBreak returns LLaVA's family for its own encoders, and else the family with a rule for the row of the text model's embeddings that ends the rows of a picture.
 func withBreak(c *hf.Config, f *lang.Family) *lang.Family {
 	v := c.Within("vision_config")
-	v.Want("model_type", "pixtral")
-	if c.Take(v); c.Err() != nil {
+	defer c.Take(v)
+	switch v.Text("model_type") {
+	case "clip_vision_model", "siglip_vision_model":
+		return &llava
+	case "pixtral":
+	default:
+		v.Want("model_type", "pixtral", "clip_vision_model", "siglip_vision_model")
 		return f
 	}
 	id, ok := tokenID(c, "[IMG_BREAK]")
