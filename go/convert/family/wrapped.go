@@ -53,9 +53,6 @@ func unwrap(c *hf.Config, name string) (*lang.Family, error) {
 	if f == nil {
 		return nil, fmt.Errorf("%s: %s around a text model of the type %.40q, which is not converted", c.Path(), name, kind)
 	}
-	if kind == "llama" && !c.Has("num_attention_heads") {
-		c.Put("num_attention_heads", 32.0) // transformers' default, which SmolVLM2 leaves out
-	}
 	own := *f
 	own.Skip = slices.Concat(f.Skip, strings.Fields(wrapped[i].encoders))
 	return &own, nil

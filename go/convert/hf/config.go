@@ -119,6 +119,9 @@ func Read(dir string) (*Config, error) {
 				c.m[key] = v
 			}
 		}
+		if kind, _ := c.Object(name)["model_type"].(string); kind != "" {
+			c.Default(ofText[kind])
+		}
 	}
 	c.spell()
 	return c, nil
@@ -126,6 +129,22 @@ func Read(dir string) (*Config, error) {
 
 // ofWhole are settings of the whole model, which its text model has too.
 var ofWhole = []string{"architectures", "tie_word_embeddings"}
+
+// ofText are transformers' values of settings that the text models of larger ones leave out, by their types.
+var ofText = map[string]map[string]float64{
+	"llama":   {"hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32, "num_attention_heads": 32, "rms_norm_eps": 1e-6},
+	"mistral": {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "rms_norm_eps": 1e-6},
+	"qwen2":   {"hidden_size": 4096, "intermediate_size": 22016, "num_hidden_layers": 32, "num_attention_heads": 32, "rms_norm_eps": 1e-6},
+}
+
+// Default sets the values of names that have none.
+func (c *Config) Default(values map[string]float64) {
+	for name, v := range values {
+		if c.m[name] == nil {
+			c.m[name] = v
+		}
+	}
+}
 
 // Part returns a Config of another object in the same file.
 func (c *Config) Part(object map[string]any) *Config { return &Config{m: object, file: c.file} }

@@ -86,6 +86,24 @@ const (
 	headsNames  = "num_heads num_attention_heads encoder_attention_heads vt_num_attention_heads"
 )
 
+// defaults are transformers' values of settings that checkpoints leave out, by the types of encoders.
+var defaults = map[string]map[string]float64{
+	"pixtral":              vitSizes(1024, 4096, 24, 16, 1024, 16),
+	"siglip_vision_model":  vitSizes(768, 3072, 12, 12, 224, 16),
+	"siglip2_vision_model": vitSizes(768, 3072, 12, 12, 256, 16),
+	"clip_vision_model":    vitSizes(768, 3072, 12, 12, 224, 32),
+	"idefics3":             vitSizes(1152, 3072, 12, 16, 224, 32),
+	"idefics3_vision":      vitSizes(1152, 3072, 12, 16, 224, 32),
+	"smolvlm_vision":       vitSizes(1152, 3072, 12, 16, 224, 32),
+	"internvl_vision":      vitSizes(1024, 4096, 24, 16, 448, 14),
+	"llama4_vision_model":  vitSizes(768, 5632, 34, 16, 448, 14),
+}
+
+func vitSizes(width, inner, layers, heads, image, patch float64) map[string]float64 {
+	return map[string]float64{"hidden_size": width, "intermediate_size": inner, "num_hidden_layers": layers,
+		"num_attention_heads": heads, "image_size": image, "patch_size": patch}
+}
+
 // A pixels says how large pictures are when config.json leaves it out.
 type pixels struct{ image, patch int }
 
@@ -93,6 +111,7 @@ type pixels struct{ image, patch int }
 // defaults.
 func vision(k *lang.Keys, d pixels) *hf.Config {
 	v := encoder(k, "vision_config")
+	v.Default(defaults[v.Text("model_type")])
 	k.B("has_vision_encoder", true)
 	k.N("vision.projection_dim", width(k))
 	k.N("vision.image_size", side(v, "image_size", d.image))

@@ -11,14 +11,6 @@ var idefics3 = lang.Family{
 	Rules: lang.Rules{{"connector.modality_projection.proj", "mm.model.fc", nil}}.And(vit),
 	Types: lang.Types{{"v.patch_embd.", gguf.F32}},
 	Keys: func(k *lang.Keys) {
-		s := encoder(k, "vision_config")
-		for name, n := range map[string]int{ // which SmolVLM's leave out
-			"hidden_size": 1152, "num_attention_heads": 16, "intermediate_size": 3072, "num_hidden_layers": 12,
-		} {
-			if !s.Has(name) {
-				s.Put(name, float64(n))
-			}
-		}
 		v := vision(k, pixels{224, 32})
 		k.Set("projector_type", "idefics3")
 		k.F("vision.attention.layer_norm_epsilon", v.NumberOr("layer_norm_eps", 1e-6))
