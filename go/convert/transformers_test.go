@@ -91,6 +91,8 @@ func (c truth) write(t *testing.T, dir string) {
 			for one := range strings.SplitSeq(given, ",") {
 				data = binary.LittleEndian.AppendUint64(data, uint64(must(strconv.ParseInt(one, 10, 64))))
 			}
+		} else if scale == "none" {
+			data = append(data, make([]byte, 4*n)...)
 		} else if scale == "below" {
 			kind = "I64"
 			for i := range n {
