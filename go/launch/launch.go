@@ -48,7 +48,7 @@ type Settings struct {
 	Adapters []Adapter
 
 	Projector   string // encoders of pictures and sounds: a file, or the folder of a checkpoint; empty: that beside the model
-	NoProjector bool   // there is none, even if one is beside the model
+	NoProjector bool   // there is none, even if one is named or beside the model
 }
 
 // A Draft is what guesses how a model's texts go on, to verify several tokens in a pass.

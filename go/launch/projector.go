@@ -12,8 +12,6 @@ import (
 func (f *Files) readProjector(h *Head) error {
 	s := &h.Settings
 	switch {
-	case s.NoProjector && s.Projector != "":
-		return fmt.Errorf("%s: a projector, and none is to be used; give one of --mmproj and --no-mmproj", s.Projector)
 	case s.NoProjector:
 		return nil
 	case s.Projector != "":

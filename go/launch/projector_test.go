@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"encoding/binary"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,7 +42,7 @@ func TestProjector(t *testing.T) {
 		{name: "named", model: alone, s: Settings{Projector: eyes}, want: eyes, note: "not encoded yet"},
 		{name: "beside", model: m, want: eyes},
 		{name: "refused", model: m, s: Settings{NoProjector: true}},
-		{name: "both", model: m, s: Settings{NoProjector: true, Projector: eyes}, err: "--no-mmproj"},
+		{name: "both", model: m, s: Settings{NoProjector: true, Projector: eyes}},
 		{name: "no projector", model: m, s: Settings{Projector: alone}, err: "no projector"},
 		{name: "no file", model: m, s: Settings{Projector: filepath.Join(dir, "gone.gguf")}, err: "gone.gguf"},
 		{name: "of another model", model: small, s: Settings{Projector: eyes}, err: "64 wide"},
@@ -66,5 +67,28 @@ func TestProjector(t *testing.T) {
 				t.Errorf("%q and the note %q, want %q and %q", h.projector, note, c.want, c.note)
 			}
 		})
+	}
+}
+
+// A folder with a checkpoint that has encoders is its own projector, unless that is not wanted.
+func TestProjectorOfFolder(t *testing.T) {
+	dir := t.TempDir()
+	header := `{"model.vision_embedder.patch_dense.weight": {"dtype": "F32", "shape": [1, 3], "data_offsets": [0, 12]}}`
+	for name, text := range map[string]string{
+		"config.json":       `{"architectures": ["Gemma4UnifiedForConditionalGeneration"], "text_config": {"hidden_size": 8}, "vision_config": {"patch_size": 1}}`,
+		"model.safetensors": string(binary.LittleEndian.AppendUint64(nil, uint64(len(header)))) + header + strings.Repeat("\x00", 12),
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct {
+		s    Settings
+		want string
+	}{{Settings{}, dir}, {Settings{NoProjector: true}, ""}} {
+		h := &Head{Path: dir, Settings: c.s}
+		if err := (&Files{}).readProjector(h); err != nil || h.projector != c.want {
+			t.Errorf("%+v: %q, %v, want %q", c.s, h.projector, err, c.want)
+		}
 	}
 }

@@ -90,7 +90,7 @@ func TestProjectors(t *testing.T) {
 		}
 	}
 	quern(t, append(say, "--mmproj", model)...).refused(t, 1, model, "no projector")
-	quern(t, append(say, "--mmproj", small, "--no-mmproj")...).refused(t, 1, small, "--no-mmproj")
+	quern(t, append(say, "--mmproj", small, "--no-mmproj")...).refused(t, exitUsage, small, "--no-mmproj")
 	quern(t, "run", "-m", "demo", "--mmproj", small, "x").refused(t, 1, small, "64 wide", "demo is")
 	quern(t, append(say, "--mmproj", filepath.Join(dir, "none.gguf"))...).refused(t, 1, "none.gguf")
 	quern(t, "run", "-m", small, "x").refused(t, 1, "clip")

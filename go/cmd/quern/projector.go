@@ -35,10 +35,14 @@ func projectorsVar(fs *pflag.FlagSet, p *bool, hub *hubFlags, usage string) {
 
 // named returns the name of the projector; empty if there is none.
 func (f *projectorFlags) named() (string, error) {
-	if f.url != "" && f.path != "" {
+	name := cmp.Or(f.path, f.url)
+	switch {
+	case f.url != "" && f.path != "":
 		return "", usagef("--mmproj %s and --mmproj-url %s both name a projector; give one", f.path, f.url)
+	case name != "" && !f.auto:
+		return "", usagef("--mmproj %s and --no-mmproj: is there to be a projector? give one of them", name)
 	}
-	return cmp.Or(f.path, f.url), nil
+	return name, nil
 }
 
 // apply adds the flags to the settings of a model.

@@ -235,7 +235,7 @@ func gelu(k *lang.Keys, v *hf.Config) {
 	}
 }
 
-// Frames splits the weights of patches of two pictures, the neighbours in time, into those of each.
+// frames splits the weights of patches of two pictures, the neighbours in time, into those of each.
 var frames lang.Op = func(_ *hf.Config, in []lang.View) ([]lang.View, error) {
 	v := in[0]
 	if len(v.Shape) != 5 || v.Shape[2] != 2 {
