@@ -196,7 +196,7 @@ func (e *Engine) load(c Config) error {
 	} else if head.BothWays && !c.Vectors {
 		return fmt.Errorf("%s %w; \"quern embed\" makes vectors", head.Arch, ErrBothWays)
 	} else if len(head.Encoder) > 0 && c.Vectors {
-		return fmt.Errorf("%s %w", head.Arch, ErrAnswers)
+		return answersOnly(head)
 	} else if n := 1 + len(head.Start); len(head.Encoder) > 0 && c.Ctx > 0 && c.Ctx < n {
 		return fmt.Errorf("a context of %d token, %s needs %d: for a text, and for what its answer begins with", c.Ctx,
 			head.Arch, n)

@@ -164,7 +164,7 @@ func (e *Engine) Eval(ctx context.Context, s *Sequence, ids []int32, from int, v
 		return err
 	}
 	if c := e.model.Config; len(c.Encoder) > 0 {
-		return fmt.Errorf("%s %w", c.Arch, ErrAnswers)
+		return answersOnly(c)
 	}
 	leave := e.device.enter()
 	defer leave()

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/quern-llm/quern/go/generate"
+	"github.com/quern-llm/quern/go/model"
 )
 
 // What models with an encoder and a decoder need: their prompt is read by the encoder, whole, and the decoder answers
@@ -16,6 +17,14 @@ var ErrAnswers = errors.New("answers a text that its encoder reads: it generates
 
 // ErrHears reports a request without sound for a model that transcribes.
 var ErrHears = errors.New(`transcribes sound, and has no answer to a text; "quern transcribe" and /v1/audio/transcriptions give it some`)
+
+// answersOnly is the error of a request that a model with an encoder and a decoder does not support.
+func answersOnly(c *model.Config) error {
+	if c.Sound.Bands > 0 {
+		return fmt.Errorf("%s %w", c.Arch, ErrHears)
+	}
+	return fmt.Errorf("%s %w", c.Arch, ErrAnswers)
+}
 
 // begun returns p with the prompt extended by the tokens that the answer begins with, and with an answer that is no
 // longer than the model has positions for; and how many tokens of the prompt are the encoder's. It refuses a prompt that is

@@ -263,6 +263,11 @@ func TestTemperatures(t *testing.T) {
 			t.Errorf("%d samples: %+v, %v", n, r, err)
 		}
 	}
+	asked := len(l.asked)
+	if r, err := transcribe.Transcribe(t.Context(), l, l.v, make([]float32, 3*transcribe.Rate), transcribe.Options{}); err != nil ||
+		len(r.Segments) != 0 || len(l.asked) > asked {
+		t.Errorf("of no sound at all: %+v, %v", r, err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := transcribe.Transcribe(ctx, l, l.v, sound(transcribe.Rate), transcribe.Options{}); err == nil {

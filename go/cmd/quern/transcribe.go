@@ -4,17 +4,14 @@ import (
 	"bufio"
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/internal/llamaflags"
-	"github.com/quern-llm/quern/go/launch"
 	"github.com/quern-llm/quern/go/media/sound"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/transcribe"
@@ -109,7 +106,11 @@ func (f *transcribeFlags) run(cmd *cobra.Command, files []string) (err error) {
 	}
 	defer hears.Close()
 	for _, name := range files {
-		if err := f.file(cmd, name, m, hears, v); err != nil {
+		samples, err := readSound(cmd.Context(), name, m.Device.Budget())
+		if err != nil {
+			return err
+		}
+		if err := f.file(cmd, name, samples, hears, v); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
 	}
@@ -118,12 +119,8 @@ func (f *transcribeFlags) run(cmd *cobra.Command, files []string) (err error) {
 
 // file transcribes a file. Lines and captions are written as they are heard.
 func (f *transcribeFlags) file(
-	cmd *cobra.Command, name string, m *launch.Model, hears *transcribe.Engine, v *transcribe.Vocabulary,
+	cmd *cobra.Command, name string, samples []float32, hears *transcribe.Engine, v *transcribe.Vocabulary,
 ) error {
-	samples, err := readSound(cmd.Context(), name, m.Device.Budget())
-	if err != nil {
-		return err
-	}
 	out := bufio.NewWriter(cmd.OutOrStdout())
 	o, begun, cues := f.options, time.Now(), 0
 	bar := newBar(cmd.ErrOrStderr(), "transcribing")
@@ -172,10 +169,7 @@ const longest = 24 * time.Hour
 func readSound(ctx context.Context, name string, b *mem.Budget) ([]float32, error) {
 	file, err := mem.Map(name)
 	if err != nil {
-		if path := (*fs.PathError)(nil); errors.As(err, &path) {
-			err = path.Err
-		}
-		return nil, err
+		return nil, err // which names the file
 	}
 	defer file.Close()
 	mono, err := sound.Decode(ctx, file.Bytes(), sound.Limits{Length: longest, Reserve: func(n uint64) (func(), error) {
@@ -186,7 +180,7 @@ func readSound(ctx context.Context, name string, b *mem.Budget) ([]float32, erro
 		return r.Release, nil
 	}})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", name, err)
 	}
 	return mono.At(transcribe.Rate), nil
 }
