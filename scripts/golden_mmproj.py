@@ -165,6 +165,26 @@ FOREIGN = {
 }
 
 FOREIGN |= {
+    "exaone45": (
+        dict(architectures=["Exaone4_5_ForConditionalGeneration"], model_type="exaone4_5_x", text_config=dict(TEXT, model_type="exaone4"),
+             vision_config=dict(GRID, depth=4, num_key_value_heads=1, fullatt_block_indexes=[1, 3], window_size=16, rms_norm_eps=1e-5)),
+        {"model.visual.patch_embed.proj.weight": [32, 3, 2, 4, 4], "model.language_model.embed_tokens.weight": [48, 32]}
+        | layers("model.visual.blocks.", 4, norm("norm1", 32, False), norm("norm2", 32, False), linear("attn.qkv", 64, 32), linear("attn.proj", 32, 32),
+                 linear("mlp.gate_proj", 48, 32), linear("mlp.up_proj", 48, 32), linear("mlp.down_proj", 32, 48))
+        | norm("model.visual.merger.ln_q", 32, False) | linear("model.visual.merger.mlp.0", 128, 128)
+        | linear("model.visual.merger.mlp.2", 32, 128)),
+    "januspro": (
+        dict(architectures=["JanusForConditionalGeneration"], model_type="janus_x", text_config=dict(TEXT, model_type="llama"),
+             vision_config=dict(hidden_size=32, mlp_ratio=2.0, num_hidden_layers=3, num_attention_heads=2, image_size=16, patch_size=4,
+                                hidden_act="gelu", layer_norm_eps=1e-6)),
+        {"model.vision_model.embeddings.patch_embedding.weight": [32, 3, 4, 4], "model.vision_model.embeddings.patch_embedding.bias": [32],
+         "model.vision_model.embeddings.position_embedding.weight": [16, 32], "model.language_model.embed_tokens.weight": [48, 32],
+         "model.vqmodel.quantize.embedding.weight": [4, 4], "model.generation_head.vision_head.weight": [4, 4],
+         "model.generation_embeddings.weight": [4, 4], "model.generation_aligner.fc1.weight": [4, 4]}
+        | layers("model.vision_model.encoder.layers.", 3, norm("layer_norm1", 32), norm("layer_norm2", 32), linear("self_attn.q_proj", 32, 32),
+                 linear("self_attn.k_proj", 32, 32), linear("self_attn.v_proj", 32, 32), linear("self_attn.projection_layer", 32, 32),
+                 linear("mlp.fc1", 64, 32), linear("mlp.fc2", 32, 64))
+        | norm("model.vision_model.post_layernorm", 32) | linear("model.aligner.fc1", 32, 32) | linear("model.aligner.hidden_layers.0", 32, 32)),
     "glma": (
         dict(architectures=["GlmasrModel"], model_type="Glmasr", merge_factor=4, lm_config=dict(TEXT, model_type="llama"),
              whisper_config=dict(WHISPER, model_type="whisper")),
@@ -300,7 +320,8 @@ ALSO = {"gemma3": [">".join(TOWER)], "lfm2": ["model.vision_tower.vision_model.>
 FOREIGN_PROCESSOR = {"internvl": CLIP, "kimivl": HALF, "kimik25": dict(HALF, in_patch_limit=64), "ultravox": {}, "qwen3a": {}, "qwen3omni": HALF,
                      "glma": {}, "meralion": {}, "musicflamingo": {}, "qwen25o": CLIP, "dotsocr": dict(CLIP, min_pixels=64, max_pixels=4096),
                      "paddleocr": dict(HALF, min_pixels=64, max_pixels=4096), "hunyuanvl": dict(CLIP, min_pixels=64, max_pixels=4096),
-                     "minicpmv46": dict(HALF, scale_resolution=12)}
+                     "minicpmv46": dict(HALF, scale_resolution=12), "januspro": HALF,
+                     "exaone45": dict(CLIP, min_pixels=64, max_pixels=4096)}
 
 
 def saved(folder, kind, settings):
@@ -358,7 +379,8 @@ def case(name):
             if family == "lightonocr":
                 config["architectures"] = ["LightOnOCRForConditionalGeneration"]
             (folder / "config.json").write_text(json.dumps(config))
-        written(folder / "model.safetensors", shapes)
+        floats = {name: (shape, None) for name, shape in shapes.items()}
+        written(folder / "model.safetensors", floats)
         (folder / "preprocessor_config.json").write_text(json.dumps(processor))
         (folder / "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": {"12": {"content": "[IMG_BREAK]"}}}))
         files, types = [converted(folder, kind) for kind in ("f32", "f16", "q8_0")], {}
@@ -384,7 +406,7 @@ def case(name):
         groups.setdefault(layer[0] if layer else text, []).append(text)
     lines = [k if k == v[0] else f"{k} {len(v)} {hashlib.sha256(chr(10).join(v).encode()).hexdigest()[:8]}"
              for k, v in groups.items()]
-    out = {"name": name, "config": config, "processor": processor, "also": ALSO.get(family, []), "tensors": named(shapes),
+    out = {"name": name, "config": config, "processor": processor, "also": ALSO.get(family, []), "tensors": named(floats),
            "keys": keys, "written": sorted(lines)}
     return {k: v for k, v in out.items() if v}
 

@@ -22,7 +22,7 @@ const arch = "clip"
 // families are all kinds of projectors. Their order has no effect.
 var families = []lang.Family{
 	qwen3vl, qwen2vl, qwen25vl, glm4v, gemma3, gemma4, gemma4unified, pixtral, llava, lightOnOCR, idefics3, internvl, lfm2,
-	llama4, kimivl, kimik25, dotsOCR, paddleOCR, hunyuanVL, minicpmv,
+	llama4, kimivl, kimik25, dotsOCR, paddleOCR, hunyuanVL, minicpmv, exaone45, janus,
 	qwen2audio, ultravox, voxtral, musicFlamingo, glmASR, meralion, qwen25omni, qwen3asr, qwen3omni,
 }
 
