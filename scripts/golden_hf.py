@@ -642,6 +642,8 @@ FAMILIES = {
     "qwen35": ("qwen3_5_text", LINEAR, {
         "tied": {"tie_word_embeddings": True}, "wide": {"linear_value_head_dim": 32},
         "partial": rope(partial_rotary_factor=0.5)}),
+    "qwen35moe": ("qwen3_5_moe_text", {**EXPERTS, **LINEAR, "head_dim": 32, "shared_expert_intermediate_size": 48}, {
+        "wide": {"linear_value_head_dim": 32}, "partial": rope(partial_rotary_factor=0.5)}),
     "paddleocr": ("paddleocr_vl", with_vision({"head_dim": 16, **SECTIONS}), {
         "bias": with_vision({"head_dim": 16, **SECTIONS, "use_bias": True}),
         "untied": with_vision({"head_dim": 16, **SECTIONS, "tie_word_embeddings": False}, tie_word_embeddings=False)}),
