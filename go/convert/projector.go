@@ -98,7 +98,9 @@ func setProjectorType(t *lang.Target, want gguf.Type, f *lang.Family) error {
 	slices.Reverse(t.Dims)
 	name := t.Name
 	own, has := f.Types.Of(t.Name)
-	exact := slices.ContainsFunc(strings.Fields(f.Exact), func(begin string) bool { return strings.HasPrefix(name, begin) })
+	exact := slices.ContainsFunc(strings.Fields(f.Exact), func(begin string) bool {
+		return strings.HasPrefix(name, begin)
+	})
 	switch {
 	case len(t.Dims) <= 1 || strings.HasSuffix(name, "_norm.weight"):
 		t.Type = gguf.F32

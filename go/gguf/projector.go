@@ -2,6 +2,7 @@ package gguf
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"os"
 	"path"
@@ -54,7 +55,9 @@ func BestProjector(names []string) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return slices.MinFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b)) })
+	return slices.MinFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(rank(a), rank(b)), cmp.Compare(a, b))
+	})
 }
 
 // ProjectorBeside returns the path of the projector that belongs to a model's file, from the names in its folder: one called
@@ -143,7 +146,7 @@ func (f *File) Projector() (Projector, error) {
 		p.Width = width
 	}
 	if p.Vision == "" && p.Audio == "" {
-		return Projector{}, fmt.Errorf("it has no encoder: neither clip.has_vision_encoder nor clip.has_audio_encoder is true")
+		return Projector{}, errors.New("no encoder: neither clip.has_vision_encoder nor clip.has_audio_encoder is true")
 	}
 	return p, nil
 }

@@ -45,8 +45,8 @@ func (f *Files) fitProjector(h *Head) error {
 		return fmt.Errorf("%s is no projector: %w", h.projector, err)
 	}
 	if p.Width != uint64(h.Config.NEmbd) {
-		return fmt.Errorf("%s is %s, and %s is %d wide: want the projector that was made for it", h.projector, p, h.Path,
-			h.Config.NEmbd)
+		return fmt.Errorf("%s is %s, and %s is %d wide: want the projector that was made for it", h.projector, p,
+			h.Path, h.Config.NEmbd)
 	}
 	return nil
 }

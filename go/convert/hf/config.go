@@ -132,9 +132,12 @@ var ofWhole = []string{"architectures", "tie_word_embeddings"}
 
 // ofText are transformers' values of settings that the text models of larger ones leave out, by their types.
 var ofText = map[string]map[string]float64{
-	"llama":   {"hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32, "num_attention_heads": 32, "rms_norm_eps": 1e-6},
-	"mistral": {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "rms_norm_eps": 1e-6},
-	"qwen2":   {"hidden_size": 4096, "intermediate_size": 22016, "num_hidden_layers": 32, "num_attention_heads": 32, "rms_norm_eps": 1e-6},
+	"llama": {"hidden_size": 4096, "intermediate_size": 11008, "num_hidden_layers": 32, "num_attention_heads": 32,
+		"rms_norm_eps": 1e-6},
+	"mistral": {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
+		"num_key_value_heads": 8, "rms_norm_eps": 1e-6},
+	"qwen2": {"hidden_size": 4096, "intermediate_size": 22016, "num_hidden_layers": 32, "num_attention_heads": 32,
+		"rms_norm_eps": 1e-6},
 }
 
 // Default sets the values of names that have none.

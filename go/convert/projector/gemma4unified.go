@@ -53,8 +53,8 @@ var byColour = lang.One(func(c *hf.Config, v lang.View) (lang.View, error) {
 		return lang.View{}, fmt.Errorf("the shape %v, want patches of %d pixels and 3 colours", v.Shape, side*side)
 	}
 	rows := v.Elems() / columns
-	return v.Strided(0, lang.Dim{N: rows, Stride: columns}, lang.Dim{N: 3, Stride: 1}, lang.Dim{N: side * side, Stride: 3}).
-		As(v.Shape...)
+	return v.Strided(0, lang.Dim{N: rows, Stride: columns}, lang.Dim{N: 3, Stride: 1},
+		lang.Dim{N: side * side, Stride: 3}).As(v.Shape...)
 })
 
 // axesFirst makes positions of two axes two tables.
@@ -63,5 +63,6 @@ var axesFirst = lang.One(func(_ *hf.Config, v lang.View) (lang.View, error) {
 		return lang.View{}, fmt.Errorf("the shape %v, want positions, axes and numbers of each", v.Shape)
 	}
 	n, axes, each := v.Shape[0], v.Shape[1], v.Shape[2]
-	return v.Strided(0, lang.Dim{N: axes, Stride: each}, lang.Dim{N: n, Stride: axes * each}, lang.Dim{N: each, Stride: 1}), nil
+	return v.Strided(0, lang.Dim{N: axes, Stride: each}, lang.Dim{N: n, Stride: axes * each},
+		lang.Dim{N: each, Stride: 1}), nil
 })

@@ -105,8 +105,9 @@ var axes lang.Op = func(c *hf.Config, in []lang.View) ([]lang.View, error) {
 			return nil, fmt.Errorf("%d rows for %d heads", n, heads)
 		}
 		d := n / heads
-		if parts[i], err = p.Strided(0, lang.Dim{N: heads, Stride: d * each}, lang.Dim{N: 2, Stride: 2 * each},
-			lang.Dim{N: d / 4, Stride: 4 * each}, lang.Dim{N: 2, Stride: each}, lang.Dim{N: each, Stride: 1}).As(p.Shape...); err != nil {
+		ordered := p.Strided(0, lang.Dim{N: heads, Stride: d * each}, lang.Dim{N: 2, Stride: 2 * each},
+			lang.Dim{N: d / 4, Stride: 4 * each}, lang.Dim{N: 2, Stride: each}, lang.Dim{N: each, Stride: 1})
+		if parts[i], err = ordered.As(p.Shape...); err != nil {
 			return nil, err
 		}
 	}

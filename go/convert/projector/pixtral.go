@@ -61,7 +61,8 @@ func visionHeads(c *hf.Config) int {
 	return v.Count(headsNames)
 }
 
-// withBreak returns LLaVA's family for its own encoders, and else the family with a rule for the row of the text model's embeddings that ends the rows of a picture.
+// withBreak returns LLaVA's family for its own encoders, and else the family with a rule for the row of the text model's
+// embeddings that ends the rows of a picture.
 func withBreak(c *hf.Config, f *lang.Family) *lang.Family {
 	v := c.Within("vision_config")
 	defer c.Take(v)

@@ -50,8 +50,8 @@ func Of(c *hf.Config) (*lang.Family, error) {
 		}
 		return f, c.Err()
 	}
-	return nil, fmt.Errorf("%s: %.80q has no projector that is converted; want one of those that \"quern help convert\" lists, "+
-		"such as Gemma3ForConditionalGeneration", c.Path(), names[0])
+	return nil, fmt.Errorf("%s: %.80q has no projector that is converted; want one of those that \"quern help convert\" "+
+		"lists, such as Gemma3ForConditionalGeneration", c.Path(), names[0])
 }
 
 // Has reports whether a checkpoint has encoders of pictures or sounds that Of knows, by config.json alone.
