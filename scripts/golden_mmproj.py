@@ -14,11 +14,11 @@ pictures.json has the cases with an encoder of pictures, sounds.json the others.
     also      other spellings of names of tensors, as "WAS>IS" with the beginning of names: they convert to the same
     tensors   those of the checkpoint, in lines as golden_hf.py has them
     keys      of the file, each with its type
-    written   a line for each tensor of the file: its name, its types with --outtype f32, f16 and q8_0, its dimensions, the
-              innermost first, and the first 8 hexadecimal digits of the SHA-256 of its numbers in F32. For layers after the
-              first it is one line: the beginning of their names, how many tensors there are, and those digits of the SHA-256
-              of their lines. Tensors of which functions such as sines are computed have a ~ and some numbers in place of
-              the hash: i * 7919 modulo their count says which
+    written   a line for each tensor of the file: its name, its types with --outtype f32, f16 and q8_0, its dimensions,
+              the innermost first, and the first 8 hexadecimal digits of the SHA-256 of its numbers in F32. For layers
+              after the first it is one line: the beginning of their names, how many tensors there are, and those
+              digits of the SHA-256 of their lines. Tensors of which functions such as sines are computed have a ~ and
+              some numbers in place of the hash: i * 7919 modulo their count says which
 """
 
 import copy
@@ -38,16 +38,19 @@ from golden_hf import named, noise, spread, written
 ARCHIVE = pathlib.Path(__file__).parent.parent / "go/convert/testdata/mmproj"
 
 TEXT = dict(vocab_size=48, hidden_size=32, intermediate_size=48, num_hidden_layers=1, num_attention_heads=2,
-            num_key_value_heads=1, head_dim=16, max_position_embeddings=128, bos_token_id=0, eos_token_id=1, pad_token_id=0)
+            num_key_value_heads=1, head_dim=16, max_position_embeddings=128, bos_token_id=0, eos_token_id=1,
+            pad_token_id=0)
 GRID = dict(depth=3, hidden_size=32, intermediate_size=48, num_heads=2, patch_size=4, out_hidden_size=32)
-VIT = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=2, image_size=16, patch_size=4)
+VIT = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=2, image_size=16,
+    patch_size=4)
 WHISPER = dict(d_model=32, encoder_layers=3, encoder_attention_heads=2, encoder_ffn_dim=48, num_mel_bins=8,
                max_source_positions=10)
 HALF = dict(image_mean=[0.5, 0.5, 0.5], image_std=[0.5, 0.5, 0.5])
 CLIP = dict(image_mean=[0.48145466, 0.4578275, 0.40821073], image_std=[0.26862954, 0.26130258, 0.27577711])
 TOWER = ("vision_tower.vision_model.", "vision_tower.")  # as published, and as transformers 5 has it
 
-COMPUTED = ("qwen25o/a.position_embd.weight", "qwen3a/a.position_embd.weight", "qwen3omni/a.position_embd.weight", "gemma4/a.blk.0.per_dim_scale.weight")
+COMPUTED = ("qwen25o/a.position_embd.weight", "qwen3a/a.position_embd.weight", "qwen3omni/a.position_embd.weight",
+    "gemma4/a.blk.0.per_dim_scale.weight")
 
 # What this release of llama.cpp gives a name that its own reader has for another tensor.
 MISNAMED = {"llama4": ("attn_post_norm", "ln2")}
@@ -90,37 +93,50 @@ OMNI = dict(WHISPER, encoder_layers=4, num_mel_bins=16, downsample_hidden_size=8
 SOUNDS = {"thinker." + n: s for n, s in {
     **{f"audio_tower.conv2d{i}.{k}": s for i in (1, 2, 3)
        for k, s in {"weight": [8, 8 if i > 1 else 1, 3, 3], "bias": [8]}.items()},
-    **linear("audio_tower.conv_out", 32, 16, False), **norm("audio_tower.ln_post", 32), **linear("audio_tower.proj1", 32, 32),
-    **linear("audio_tower.proj2", 32, 32), **layers("audio_tower.layers.", 4, *WHISPER_LAYER), "model.embed_tokens.weight": [48, 32],
+    **linear("audio_tower.conv_out", 32, 16, False), **norm("audio_tower.ln_post", 32), **linear("audio_tower.proj1",
+        32, 32),
+    **linear("audio_tower.proj2", 32, 32), **layers("audio_tower.layers.", 4, *WHISPER_LAYER),
+        "model.embed_tokens.weight": [48, 32],
     **{f"audio_tower.layers.{i}.self_attn.k_proj.bias": [32] for i in range(4)}}.items()}
 
 # Checkpoints whose code is not part of transformers: config.json and the shapes of tensors.
 FOREIGN = {
     "ultravox": (
-        dict(architectures=["UltravoxModel"], model_type="ultravox", hidden_size=64, stack_factor=8, projector_act="swiglu",
+        dict(architectures=["UltravoxModel"], model_type="ultravox", hidden_size=64, stack_factor=8,
+            projector_act="swiglu",
              norm_init=0.4, projector_ln_mid=True, text_config=dict(TEXT, model_type="llama"),
              audio_config=dict(WHISPER, model_type="whisper")),
-        ULTRAVOX | layers("audio_tower.layers.", 3, *WHISPER_LAYER) | norm("multi_modal_projector.ln_pre", 256, False) | norm("multi_modal_projector.ln_mid", 32, False)
-        | linear("multi_modal_projector.linear_1", 64, 256, False) | linear("multi_modal_projector.linear_2", 32, 32, False)),
+        ULTRAVOX | layers("audio_tower.layers.", 3, *WHISPER_LAYER) | norm("multi_modal_projector.ln_pre", 256, False)
+            | norm("multi_modal_projector.ln_mid", 32, False)
+        | linear("multi_modal_projector.linear_1", 64, 256, False) | linear("multi_modal_projector.linear_2", 32, 32,
+            False)),
     "internvl/chat": (
         dict(architectures=["InternVLChatModel"], model_type="internvl_chat", downsample_ratio=0.5, min_dynamic_patch=1,
              max_dynamic_patch=12, llm_config=dict(TEXT, architectures=["Qwen2ForCausalLM"], model_type="qwen2"),
-             vision_config=dict(VIT, num_hidden_layers=4, architectures=["InternVisionModel"], model_type="intern_vit_6b", hidden_act="gelu",
+             vision_config=dict(VIT, num_hidden_layers=4, architectures=["InternVisionModel"],
+             model_type="intern_vit_6b", hidden_act="gelu",
                                 layer_norm_eps=1e-6, qkv_bias=True, qk_normalization=False)),
-        {"vision_model.embeddings.class_embedding": [1, 1, 32], "vision_model.embeddings.position_embedding": [1, 17, 32],
+        {"vision_model.embeddings.class_embedding": [1, 1, 32], "vision_model.embeddings.position_embedding": [1, 17,
+            32],
          "language_model.model.embed_tokens.weight": [48, 32]}
-        | {"vision_model.embeddings.patch_embedding.weight": [32, 3, 4, 4], "vision_model.embeddings.patch_embedding.bias": [32]}
+        | {"vision_model.embeddings.patch_embedding.weight": [32, 3, 4, 4],
+            "vision_model.embeddings.patch_embedding.bias": [32]}
         | layers("vision_model.encoder.layers.", 4, norm("norm1", 32), norm("norm2", 32), {"ls1": [32], "ls2": [32]},
-                 linear("attn.qkv", 96, 32), linear("attn.proj", 32, 32), linear("mlp.fc1", 48, 32), linear("mlp.fc2", 32, 48))
+                 linear("attn.qkv", 96, 32), linear("attn.proj", 32, 32), linear("mlp.fc1", 48, 32), linear("mlp.fc2",
+                 32, 48))
         | norm("mlp1.0", 128) | linear("mlp1.1", 32, 128) | linear("mlp1.3", 32, 32)),
     "internvl/norms": (
         dict(architectures=["InternVLChatModel"], model_type="internvl_chat", downsample_ratio=0.5,
              llm_config=dict(TEXT, architectures=["Qwen2ForCausalLM"], model_type="qwen2"),
-             vision_config=dict(VIT, num_hidden_layers=4, architectures=["InternVisionModel"], model_type="intern_vit_6b", hidden_act="gelu",
+             vision_config=dict(VIT, num_hidden_layers=4, architectures=["InternVisionModel"],
+             model_type="intern_vit_6b", hidden_act="gelu",
                                 layer_norm_eps=1e-6, qkv_bias=False, qk_normalization=True)),
-        {"vision_model.embeddings.class_embedding": [1, 1, 32], "vision_model.embeddings.position_embedding": [1, 17, 32]}
-        | {"vision_model.embeddings.patch_embedding.weight": [32, 3, 4, 4], "vision_model.embeddings.patch_embedding.bias": [32]}
-        | layers("vision_model.encoder.layers.", 4, norm("norm1", 32, False), norm("norm2", 32, False), {"ls1": [32], "ls2": [32]},
+        {"vision_model.embeddings.class_embedding": [1, 1, 32], "vision_model.embeddings.position_embedding": [1, 17,
+            32]}
+        | {"vision_model.embeddings.patch_embedding.weight": [32, 3, 4, 4],
+            "vision_model.embeddings.patch_embedding.bias": [32]}
+        | layers("vision_model.encoder.layers.", 4, norm("norm1", 32, False), norm("norm2", 32, False), {"ls1": [32],
+            "ls2": [32]},
                  linear("attn.qkv", 96, 32, False), norm("attn.q_norm", 32, False), norm("attn.k_norm", 32, False),
                  linear("attn.proj", 32, 32), linear("mlp.fc1", 48, 32), linear("mlp.fc2", 32, 48))
         | norm("mlp1.0", 128) | linear("mlp1.1", 32, 128) | linear("mlp1.3", 32, 32)),
@@ -130,8 +146,10 @@ FOREIGN = {
         SOUNDS),
     "qwen3omni": (
         dict(architectures=["Qwen3OmniMoeForConditionalGeneration"], model_type="qwen3_omni_moe", thinker_config=dict(
-            text_config=dict(TEXT, rms_norm_eps=1e-5), audio_config=dict(OMNI, model_type="qwen3_omni_moe_audio_encoder"),
-            vision_config=dict(GRID, num_position_embeddings=16, deepstack_visual_indexes=[0, 2], model_type="qwen3_omni_moe_vision_encoder"))),
+            text_config=dict(TEXT, rms_norm_eps=1e-5), audio_config=dict(OMNI,
+            model_type="qwen3_omni_moe_audio_encoder"),
+            vision_config=dict(GRID, num_position_embeddings=16, deepstack_visual_indexes=[0, 2],
+            model_type="qwen3_omni_moe_vision_encoder"))),
         SOUNDS | {"visual.pos_embed.weight": [16, 32], "visual.patch_embed.proj.weight": [32, 3, 2, 4, 4],
                   "visual.patch_embed.proj.bias": [32], "code2wav.code_embedding.weight": [4, 4],
                   "talker.model.layers.0.mlp.up_proj.weight": [4, 4]}
@@ -141,9 +159,11 @@ FOREIGN = {
         | linear("visual.merger.mlp.2", 32, 128)
         | layers("visual.merger_list.", 2, norm("ln_q", 128), linear("mlp.0", 128, 128), linear("mlp.2", 32, 128))),
     "kimivl": (
-        dict(architectures=["KimiVLForConditionalGeneration"], model_type="kimi_vl", text_config=dict(TEXT, model_type="deepseek_v3"),
+        dict(architectures=["KimiVLForConditionalGeneration"], model_type="kimi_vl", text_config=dict(TEXT,
+            model_type="deepseek_v3"),
              vision_config=dict(hidden_size=32, init_pos_emb_height=4, init_pos_emb_width=4, intermediate_size=48,
-                                merge_kernel_size=[2, 2], model_type="moonvit", num_attention_heads=2, num_hidden_layers=3,
+                                merge_kernel_size=[2, 2], model_type="moonvit", num_attention_heads=2,
+                                num_hidden_layers=3,
                                 patch_size=4)),
         {"vision_tower.patch_embed.pos_emb.weight": [4, 4, 32], "vision_tower.patch_embed.proj.weight": [32, 3, 4, 4],
          "vision_tower.patch_embed.proj.bias": [32], "language_model.model.embed_tokens.weight": [48, 32]}
@@ -152,10 +172,13 @@ FOREIGN = {
         | norm("vision_tower.encoder.final_layernorm", 32) | norm("multi_modal_projector.pre_norm", 32)
         | linear("multi_modal_projector.linear_1", 128, 128) | linear("multi_modal_projector.linear_2", 32, 128)),
     "kimik25": (
-        dict(architectures=["KimiK25ForConditionalGeneration"], model_type="kimi_k25_as_published", text_config=dict(TEXT, model_type="deepseek_v3"),
+        dict(architectures=["KimiK25ForConditionalGeneration"], model_type="kimi_k25_as_published",
+            text_config=dict(TEXT, model_type="deepseek_v3"),
              vision_config=dict(vt_hidden_size=32, init_pos_emb_height=4, init_pos_emb_width=4, init_pos_emb_time=4,
-                                vt_intermediate_size=48, merge_kernel_size=[2, 2], vt_num_attention_heads=2, num_attention_heads=2,
-                                vt_num_hidden_layers=3, patch_size=4, projector_hidden_act="gelu", projector_ln_eps=1e-5)),
+                                vt_intermediate_size=48, merge_kernel_size=[2, 2], vt_num_attention_heads=2,
+                                num_attention_heads=2,
+                                vt_num_hidden_layers=3, patch_size=4, projector_hidden_act="gelu",
+                                projector_ln_eps=1e-5)),
         {"vision_tower.patch_embed.pos_emb.weight": [4, 4, 32], "vision_tower.patch_embed.proj.weight": [32, 3, 4, 4],
          "vision_tower.patch_embed.proj.bias": [32], "language_model.model.embed_tokens.weight": [48, 32]}
         | layers("vision_tower.encoder.blocks.", 3, norm("norm0", 32), norm("norm1", 32), linear("wqkv", 96, 32),
@@ -166,160 +189,225 @@ FOREIGN = {
 
 FOREIGN |= {
     "exaone45": (
-        dict(architectures=["Exaone4_5_ForConditionalGeneration"], model_type="exaone4_5_x", text_config=dict(TEXT, model_type="exaone4"),
-             vision_config=dict(GRID, depth=4, num_key_value_heads=1, fullatt_block_indexes=[1, 3], window_size=16, rms_norm_eps=1e-5)),
+        dict(architectures=["Exaone4_5_ForConditionalGeneration"], model_type="exaone4_5_x", text_config=dict(TEXT,
+            model_type="exaone4"),
+             vision_config=dict(GRID, depth=4, num_key_value_heads=1, fullatt_block_indexes=[1, 3], window_size=16,
+             rms_norm_eps=1e-5)),
         {"model.visual.patch_embed.proj.weight": [32, 3, 2, 4, 4], "model.language_model.embed_tokens.weight": [48, 32]}
-        | layers("model.visual.blocks.", 4, norm("norm1", 32, False), norm("norm2", 32, False), linear("attn.qkv", 64, 32), linear("attn.proj", 32, 32),
+        | layers("model.visual.blocks.", 4, norm("norm1", 32, False), norm("norm2", 32, False), linear("attn.qkv", 64,
+            32), linear("attn.proj", 32, 32),
                  linear("mlp.gate_proj", 48, 32), linear("mlp.up_proj", 48, 32), linear("mlp.down_proj", 32, 48))
         | norm("model.visual.merger.ln_q", 32, False) | linear("model.visual.merger.mlp.0", 128, 128)
         | linear("model.visual.merger.mlp.2", 32, 128)),
     "januspro": (
-        dict(architectures=["JanusForConditionalGeneration"], model_type="janus_x", text_config=dict(TEXT, model_type="llama"),
-             vision_config=dict(hidden_size=32, mlp_ratio=2.0, num_hidden_layers=3, num_attention_heads=2, image_size=16, patch_size=4,
+        dict(architectures=["JanusForConditionalGeneration"], model_type="janus_x", text_config=dict(TEXT,
+            model_type="llama"),
+             vision_config=dict(hidden_size=32, mlp_ratio=2.0, num_hidden_layers=3, num_attention_heads=2,
+             image_size=16, patch_size=4,
                                 hidden_act="gelu", layer_norm_eps=1e-6)),
-        {"model.vision_model.embeddings.patch_embedding.weight": [32, 3, 4, 4], "model.vision_model.embeddings.patch_embedding.bias": [32],
-         "model.vision_model.embeddings.position_embedding.weight": [16, 32], "model.language_model.embed_tokens.weight": [48, 32],
+        {"model.vision_model.embeddings.patch_embedding.weight": [32, 3, 4, 4],
+            "model.vision_model.embeddings.patch_embedding.bias": [32],
+         "model.vision_model.embeddings.position_embedding.weight": [16, 32],
+             "model.language_model.embed_tokens.weight": [48, 32],
          "model.vqmodel.quantize.embedding.weight": [4, 4], "model.generation_head.vision_head.weight": [4, 4],
          "model.generation_embeddings.weight": [4, 4], "model.generation_aligner.fc1.weight": [4, 4]}
-        | layers("model.vision_model.encoder.layers.", 3, norm("layer_norm1", 32), norm("layer_norm2", 32), linear("self_attn.q_proj", 32, 32),
-                 linear("self_attn.k_proj", 32, 32), linear("self_attn.v_proj", 32, 32), linear("self_attn.projection_layer", 32, 32),
+        | layers("model.vision_model.encoder.layers.", 3, norm("layer_norm1", 32), norm("layer_norm2", 32),
+            linear("self_attn.q_proj", 32, 32),
+                 linear("self_attn.k_proj", 32, 32), linear("self_attn.v_proj", 32, 32),
+                 linear("self_attn.projection_layer", 32, 32),
                  linear("mlp.fc1", 64, 32), linear("mlp.fc2", 32, 64))
-        | norm("model.vision_model.post_layernorm", 32) | linear("model.aligner.fc1", 32, 32) | linear("model.aligner.hidden_layers.0", 32, 32)),
+        | norm("model.vision_model.post_layernorm", 32) | linear("model.aligner.fc1", 32, 32)
+            | linear("model.aligner.hidden_layers.0", 32, 32)),
     "glma": (
-        dict(architectures=["GlmasrModel"], model_type="Glmasr", merge_factor=4, lm_config=dict(TEXT, model_type="llama"),
+        dict(architectures=["GlmasrModel"], model_type="Glmasr", merge_factor=4, lm_config=dict(TEXT,
+            model_type="llama"),
              whisper_config=dict(WHISPER, model_type="whisper")),
         {n.replace("audio_tower.", "audio_encoder.whisper."): s
-         for n, s in (ULTRAVOX | layers("audio_tower.layers.", 3, *WHISPER_LAYER)).items() if "embed_positions" not in n and "layer_norm." not in n[:24]}
-        | norm("audio_encoder.layer_norm", 32) | linear("audio_encoder.adapting.0", 64, 128) | linear("audio_encoder.adapting.2", 32, 64)
+         for n, s in (ULTRAVOX | layers("audio_tower.layers.", 3, *WHISPER_LAYER)).items()
+             if "embed_positions" not in n and "layer_norm." not in n[:24]}
+        | norm("audio_encoder.layer_norm", 32) | linear("audio_encoder.adapting.0", 64, 128)
+            | linear("audio_encoder.adapting.2", 32, 64)
         | {"audio_encoder.audio_bos_eos_token.weight": [2, 32], "model.embed_tokens.weight": [48, 32]}),
     "musicflamingo": (
-        dict(architectures=["AudioFlamingo3ForConditionalGeneration"], model_type="audioflamingo3_x", text_config=dict(TEXT, model_type="qwen2"),
+        dict(architectures=["AudioFlamingo3ForConditionalGeneration"], model_type="audioflamingo3_x",
+            text_config=dict(TEXT, model_type="qwen2"),
              audio_config=dict(WHISPER, model_type="audioflamingo3_encoder")),
         ULTRAVOX | layers("audio_tower.layers.", 3, *WHISPER_LAYER) | linear("multi_modal_projector.linear_1", 32, 32)
         | linear("multi_modal_projector.linear_2", 32, 32) | {"language_model.model.embed_tokens.weight": [48, 32]}),
     "meralion": (
         dict(architectures=["MERaLiON2ForConditionalGeneration"], model_type="meralion2", speech_mlp_scale_factor=3,
-             text_config=dict(TEXT, model_type="gemma2"), speech_config=dict(WHISPER, encoder_layers=4, model_type="whisper")),
-        {n.replace("audio_tower.", "speech_encoder."): s for n, s in (ULTRAVOX | layers("audio_tower.layers.", 4, *WHISPER_LAYER)).items()}
-        | norm("ln_speech", 32) | linear("speech_audio_adapter.mlp_adapter.0", 64, 96) | linear("speech_audio_adapter.gate_proj", 64, 64)
+             text_config=dict(TEXT, model_type="gemma2"), speech_config=dict(WHISPER, encoder_layers=4,
+             model_type="whisper")),
+        {n.replace("audio_tower.", "speech_encoder."): s for n, s in (ULTRAVOX | layers("audio_tower.layers.", 4,
+            *WHISPER_LAYER)).items()}
+        | norm("ln_speech", 32) | linear("speech_audio_adapter.mlp_adapter.0", 64, 96)
+            | linear("speech_audio_adapter.gate_proj", 64, 64)
         | linear("speech_audio_adapter.pool_proj", 64, 64) | linear("speech_audio_adapter.out_proj", 32, 64)
         | {"text_decoder.model.embed_tokens.weight": [48, 32]}),
     "qwen25o": (
         dict(architectures=["Qwen2_5OmniModel"], model_type="qwen2_5_omni", thinker_config=dict(
             text_config=TEXT, audio_config=dict(WHISPER, model_type="qwen2_5_omni_audio_encoder_x", output_dim=32),
-            vision_config=dict(GRID, fullatt_block_indexes=[1], window_size=16, model_type="qwen2_5_omni_vision_encoder_x"))),
+            vision_config=dict(GRID, fullatt_block_indexes=[1], window_size=16,
+            model_type="qwen2_5_omni_vision_encoder_x"))),
         {"thinker." + n: s for n, s in (
-            {n: s for n, s in (ULTRAVOX | layers("audio_tower.layers.", 3, *WHISPER_LAYER)).items() if "embed_pos" not in n and "tower.layer_norm" not in n}
-            | norm("audio_tower.ln_post", 32) | linear("audio_tower.proj", 32, 32) | {"audio_tower.audio_bos_eos_token.weight": [2, 32]}
+            {n: s for n, s in (ULTRAVOX | layers("audio_tower.layers.", 3, *WHISPER_LAYER)).items()
+            if "embed_pos" not in n and "tower.layer_norm" not in n}
+            | norm("audio_tower.ln_post", 32) | linear("audio_tower.proj", 32, 32)
+            | {"audio_tower.audio_bos_eos_token.weight": [2, 32]}
             | {"visual.patch_embed.proj.weight": [32, 3, 2, 4, 4], "model.embed_tokens.weight": [48, 32]}
-            | layers("visual.blocks.", 3, norm("norm1", 32, False), norm("norm2", 32, False), linear("attn.qkv", 96, 32), linear("attn.proj", 32, 32),
+            | layers("visual.blocks.", 3, norm("norm1", 32, False), norm("norm2", 32, False), linear("attn.qkv", 96,
+            32), linear("attn.proj", 32, 32),
                      linear("mlp.gate_proj", 48, 32), linear("mlp.up_proj", 48, 32), linear("mlp.down_proj", 32, 48))
-            | norm("visual.merger.ln_q", 32, False) | linear("visual.merger.mlp.0", 128, 128) | linear("visual.merger.mlp.2", 32, 128)).items()}
+            | norm("visual.merger.ln_q", 32, False) | linear("visual.merger.mlp.0", 128, 128)
+            | linear("visual.merger.mlp.2", 32, 128)).items()}
         | {"talker.model.layers.0.mlp.up_proj.weight": [4, 4], "token2wav.x.weight": [4, 4]}),
     "dotsocr": (
         dict(TEXT, architectures=["DotsOCRForCausalLM"], model_type="dots_ocr_x", vision_config=dict(
-            embed_dim=32, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=2, patch_size=4,
+            embed_dim=32, hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=2,
+            patch_size=4,
             spatial_merge_size=2, rms_norm_eps=1e-5, use_bias=False)),
-        {"vision_tower.patch_embed.patchifier.proj.weight": [32, 3, 4, 4], "vision_tower.patch_embed.patchifier.proj.bias": [32],
+        {"vision_tower.patch_embed.patchifier.proj.weight": [32, 3, 4, 4],
+            "vision_tower.patch_embed.patchifier.proj.bias": [32],
          "model.embed_tokens.weight": [48, 32]}
         | norm("vision_tower.patch_embed.patchifier.norm", 32, False)
-        | layers("vision_tower.blocks.", 3, norm("norm1", 32, False), norm("norm2", 32, False), linear("attn.qkv", 96, 32, False),
-                 linear("attn.proj", 32, 32, False), linear("mlp.fc1", 48, 32, False), linear("mlp.fc2", 32, 48, False), linear("mlp.fc3", 48, 32, False))
+        | layers("vision_tower.blocks.", 3, norm("norm1", 32, False), norm("norm2", 32, False), linear("attn.qkv", 96,
+            32, False),
+                 linear("attn.proj", 32, 32, False), linear("mlp.fc1", 48, 32, False), linear("mlp.fc2", 32, 48, False),
+                 linear("mlp.fc3", 48, 32, False))
         | norm("vision_tower.post_trunk_norm", 32, False) | norm("vision_tower.merger.ln_q", 32)
         | linear("vision_tower.merger.mlp.0", 128, 128) | linear("vision_tower.merger.mlp.2", 32, 128)),
     "paddleocr": (
-        dict(TEXT, architectures=["PaddleOCRVLForConditionalGeneration"], model_type="paddleocr_vl_x", vision_config=dict(
+        dict(TEXT, architectures=["PaddleOCRVLForConditionalGeneration"], model_type="paddleocr_vl_x",
+            vision_config=dict(
             VIT, architectures=["PaddleOCRVisionModel"], model_type="paddleocr_vl", hidden_act="gelu_pytorch_tanh")),
-        {"visual.vision_model.embeddings.patch_embedding.weight": [32, 3, 4, 4], "visual.vision_model.embeddings.patch_embedding.bias": [32],
+        {"visual.vision_model.embeddings.patch_embedding.weight": [32, 3, 4, 4],
+            "visual.vision_model.embeddings.patch_embedding.bias": [32],
          "visual.vision_model.embeddings.position_embedding.weight": [16, 32],
-         "visual.vision_model.embeddings.packing_position_embedding.weight": [32, 32], "visual.vision_model.head.probe": [1, 1, 32],
+         "visual.vision_model.embeddings.packing_position_embedding.weight": [32, 32],
+             "visual.vision_model.head.probe": [1, 1, 32],
          "model.embed_tokens.weight": [48, 32]}
-        | layers("visual.vision_model.encoder.layers.", 3, norm("layer_norm1", 32), norm("layer_norm2", 32), linear("self_attn.q_proj", 32, 32),
-                 linear("self_attn.k_proj", 32, 32), linear("self_attn.v_proj", 32, 32), linear("self_attn.out_proj", 32, 32),
+        | layers("visual.vision_model.encoder.layers.", 3, norm("layer_norm1", 32), norm("layer_norm2", 32),
+            linear("self_attn.q_proj", 32, 32),
+                 linear("self_attn.k_proj", 32, 32), linear("self_attn.v_proj", 32, 32), linear("self_attn.out_proj",
+                 32, 32),
                  linear("mlp.fc1", 48, 32), linear("mlp.fc2", 32, 48))
-        | norm("visual.vision_model.post_layernorm", 32) | norm("mlp_AR.pre_norm", 32) | linear("mlp_AR.linear_1", 128, 128)
+        | norm("visual.vision_model.post_layernorm", 32) | norm("mlp_AR.pre_norm", 32) | linear("mlp_AR.linear_1", 128,
+            128)
         | linear("mlp_AR.linear_2", 32, 128)),
     "hunyuanvl": (
         dict(TEXT, architectures=["HunYuanVLForConditionalGeneration"], model_type="hunyuan_vl_x", vision_config=dict(
-            hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=2, patch_size=4, max_image_size=16,
+            hidden_size=32, intermediate_size=48, num_hidden_layers=3, num_attention_heads=2, patch_size=4,
+            max_image_size=16,
             spatial_merge_size=2, rms_norm_eps=1e-5, hidden_act="gelu")),
         {"vit.embeddings.patch_embedding.weight": [32, 3, 4, 4], "vit.embeddings.patch_embedding.bias": [32],
-         "vit.embeddings.position_embedding.weight": [17, 32], "vit.perceive.image_newline": [64], "vit.perceive.image_begin": [32],
+         "vit.embeddings.position_embedding.weight": [17, 32], "vit.perceive.image_newline": [64],
+             "vit.perceive.image_begin": [32],
          "vit.perceive.image_end": [32], "vit.perceive.image_sep": [32], "vit.perceive.proj.0.weight": [64, 32, 2, 2],
-         "vit.perceive.proj.0.bias": [64], "vit.perceive.proj.2.weight": [64, 64, 1, 1], "vit.perceive.proj.2.bias": [64],
+         "vit.perceive.proj.0.bias": [64], "vit.perceive.proj.2.weight": [64, 64, 1, 1],
+             "vit.perceive.proj.2.bias": [64],
          "model.embed_tokens.weight": [48, 32]}
-        | linear("vit.perceive.mlp", 32, 64) | norm("vit.perceive.before_rms", 32, False) | norm("vit.perceive.after_rms", 32, False)
-        | layers("vit.layers.", 3, norm("input_layernorm", 32), norm("post_attention_layernorm", 32), linear("self_attn.q_proj", 32, 32),
-                 linear("self_attn.k_proj", 32, 32), linear("self_attn.v_proj", 32, 32), linear("self_attn.o_proj", 32, 32),
+        | linear("vit.perceive.mlp", 32, 64) | norm("vit.perceive.before_rms", 32, False)
+            | norm("vit.perceive.after_rms", 32, False)
+        | layers("vit.layers.", 3, norm("input_layernorm", 32), norm("post_attention_layernorm", 32),
+            linear("self_attn.q_proj", 32, 32),
+                 linear("self_attn.k_proj", 32, 32), linear("self_attn.v_proj", 32, 32), linear("self_attn.o_proj", 32,
+                 32),
                  linear("mlp.dense_h_to_4h", 48, 32), linear("mlp.dense_4h_to_h", 32, 48))),
     "minicpmv46": (
         dict(architectures=["MiniCPMV4_6ForConditionalGeneration"], model_type="minicpmv4_6_x", insert_layer_id=1,
-             text_config=dict(TEXT, model_type="qwen3_5"), vision_config=dict(VIT, model_type="siglip_vision_model", hidden_act="gelu_pytorch_tanh")),
-        {"model.vision_tower.embeddings.patch_embedding.weight": [32, 3, 4, 4], "model.vision_tower.embeddings.patch_embedding.bias": [32],
-         "model.vision_tower.embeddings.position_embedding.weight": [16, 32], "model.language_model.embed_tokens.weight": [48, 32],
+             text_config=dict(TEXT, model_type="qwen3_5"), vision_config=dict(VIT, model_type="siglip_vision_model",
+             hidden_act="gelu_pytorch_tanh")),
+        {"model.vision_tower.embeddings.patch_embedding.weight": [32, 3, 4, 4],
+            "model.vision_tower.embeddings.patch_embedding.bias": [32],
+         "model.vision_tower.embeddings.position_embedding.weight": [16, 32],
+             "model.language_model.embed_tokens.weight": [48, 32],
          "mtp.norm.weight": [32]}
-        | layers("model.vision_tower.encoder.layers.", 3, norm("layer_norm1", 32), norm("layer_norm2", 32), linear("self_attn.q_proj", 32, 32),
-                 linear("self_attn.k_proj", 32, 32), linear("self_attn.v_proj", 32, 32), linear("self_attn.out_proj", 32, 32),
+        | layers("model.vision_tower.encoder.layers.", 3, norm("layer_norm1", 32), norm("layer_norm2", 32),
+            linear("self_attn.q_proj", 32, 32),
+                 linear("self_attn.k_proj", 32, 32), linear("self_attn.v_proj", 32, 32), linear("self_attn.out_proj",
+                 32, 32),
                  linear("mlp.fc1", 48, 32), linear("mlp.fc2", 32, 48))
         | norm("model.vision_tower.post_layernorm", 32) | norm("model.vision_tower.vit_merger.layer_norm1", 32)
-        | linear("model.vision_tower.vit_merger.self_attn.q_proj", 32, 32) | linear("model.vision_tower.vit_merger.self_attn.k_proj", 32, 32)
-        | linear("model.vision_tower.vit_merger.self_attn.v_proj", 32, 32) | linear("model.vision_tower.vit_merger.self_attn.out_proj", 32, 32)
-        | norm("model.vision_tower.vit_merger.pre_norm", 128) | linear("model.vision_tower.vit_merger.linear_1", 64, 128)
+        | linear("model.vision_tower.vit_merger.self_attn.q_proj", 32, 32)
+            | linear("model.vision_tower.vit_merger.self_attn.k_proj", 32, 32)
+        | linear("model.vision_tower.vit_merger.self_attn.v_proj", 32, 32)
+            | linear("model.vision_tower.vit_merger.self_attn.out_proj", 32, 32)
+        | norm("model.vision_tower.vit_merger.pre_norm", 128) | linear("model.vision_tower.vit_merger.linear_1", 64,
+            128)
         | linear("model.vision_tower.vit_merger.linear_2", 32, 64) | norm("model.merger.mlp.0.pre_norm", 128)
         | linear("model.merger.mlp.0.linear_1", 64, 128) | linear("model.merger.mlp.0.linear_2", 32, 64)),
 }
 
 PIXTRAL = dict(VIT, model_type="pixtral", hidden_act="silu")
-GEMMA4 = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=2, head_dim=16,
+GEMMA4 = dict(hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=2,
+    head_dim=16,
               patch_size=4, position_embedding_size=8)
 
 # The rest: a model type, its settings, preprocessor_config.json, and settings that config.json leaves out.
 CASES = {
-    "qwen3vl": ("qwen3_vl", dict(vision_config=dict(GRID, num_position_embeddings=16, deepstack_visual_indexes=[1])), HALF),
+    "qwen3vl": ("qwen3_vl", dict(vision_config=dict(GRID, num_position_embeddings=16, deepstack_visual_indexes=[1])),
+        HALF),
     "qwen3vl/flat": ("qwen3_vl", dict(vision_config=dict(GRID, num_position_embeddings=16, deepstack_visual_indexes=[]),
                                       text_config=dict(rms_norm_eps=1e-5)), HALF),
     "qwen35": ("qwen3_5", dict(vision_config=dict(GRID, num_position_embeddings=16)), HALF),
-    "qwen2vl": ("qwen2_vl", dict(vision_config=dict(depth=3, embed_dim=32, hidden_size=32, num_heads=2, patch_size=4, mlp_ratio=2)),
+    "qwen2vl": ("qwen2_vl", dict(vision_config=dict(depth=3, embed_dim=32, hidden_size=32, num_heads=2, patch_size=4,
+        mlp_ratio=2)),
                 CLIP),
-    "qwen25vl": ("qwen2_5_vl", dict(vision_config=dict(GRID, depth=4, fullatt_block_indexes=[1, 3], window_size=16)), CLIP),
-    "gemma3": ("gemma3", dict(vision_config=dict(VIT, vision_use_head=False), mm_tokens_per_image=4), dict(HALF, image_seq_length=4)),
-    "gemma3/standard": ("gemma3", dict(vision_config=dict(VIT, image_size=64, vision_use_head=False), mm_tokens_per_image=16),
+    "qwen25vl": ("qwen2_5_vl", dict(vision_config=dict(GRID, depth=4, fullatt_block_indexes=[1, 3], window_size=16)),
+        CLIP),
+    "gemma3": ("gemma3", dict(vision_config=dict(VIT, vision_use_head=False), mm_tokens_per_image=4), dict(HALF,
+        image_seq_length=4)),
+    "gemma3/standard": ("gemma3", dict(vision_config=dict(VIT, image_size=64, vision_use_head=False),
+        mm_tokens_per_image=16),
                         dict(HALF, image_seq_length=16)),
-    "gemma4": ("gemma4", dict(text_config=SLIM, vision_config=GEMMA4, audio_config=None), dict(image_mean=[0.0, 0.0, 0.0], image_std=[1.0, 1.0, 1.0])),
-    "gemma4/clipped": ("gemma4", dict(text_config=SLIM, vision_config=dict(GEMMA4, use_clipped_linears=True, standardize=True), audio_config=None),
+    "gemma4": ("gemma4", dict(text_config=SLIM, vision_config=GEMMA4, audio_config=None), dict(image_mean=[0.0, 0.0,
+        0.0], image_std=[1.0, 1.0, 1.0])),
+    "gemma4/clipped": ("gemma4", dict(text_config=SLIM, vision_config=dict(GEMMA4, use_clipped_linears=True,
+        standardize=True), audio_config=None),
                        dict(image_mean=[0.0, 0.0, 0.0], image_std=[1.0, 1.0, 1.0])),
-    "gemma4/audio": ("gemma4", dict(text_config=SLIM, vision_config=GEMMA4, audio_config=dict(hidden_size=32, num_hidden_layers=1, num_attention_heads=2)),
+    "gemma4/audio": ("gemma4", dict(text_config=SLIM, vision_config=GEMMA4, audio_config=dict(hidden_size=32,
+        num_hidden_layers=1, num_attention_heads=2)),
                      dict(image_mean=[0.0, 0.0, 0.0], image_std=[1.0, 1.0, 1.0])),
     "gemma4unified": ("gemma4_unified", dict(
-        vision_config=dict(patch_size=2, pooling_kernel_size=2, model_patch_size=4, mm_embed_dim=32, mm_posemb_size=8, output_proj_dims=32),
+        vision_config=dict(patch_size=2, pooling_kernel_size=2, model_patch_size=4, mm_embed_dim=32, mm_posemb_size=8,
+            output_proj_dims=32),
         audio_config=dict(audio_embed_dim=64, audio_samples_per_token=64, output_proj_dims=64)),
         dict(image_mean=[0.0, 0.0, 0.0], image_std=[1.0, 1.0, 1.0])),
     "mistral3": ("mistral3", dict(vision_config=PIXTRAL, text_config=dict(model_type="mistral")), CLIP),
     "pixtral": ("llava", dict(vision_config=PIXTRAL, text_config=dict(model_type="mistral")), CLIP),
     "lightonocr": ("lighton_ocr", dict(vision_config=PIXTRAL, text_config=dict(model_type="qwen3")), CLIP),
-    "smolvlm": ("smolvlm", dict(vision_config=VIT, text_config=dict(model_type="llama")), dict(HALF, size=dict(longest_edge=64))),
+    "smolvlm": ("smolvlm", dict(vision_config=VIT, text_config=dict(model_type="llama")), dict(HALF,
+        size=dict(longest_edge=64))),
     "idefics3": ("idefics3", dict(vision_config=VIT, scale_factor=2, text_config=dict(model_type="llama")), HALF),
-    "internvl": ("internvl", dict(vision_config=dict(VIT, num_hidden_layers=4, image_size=[16, 16], patch_size=[4, 4]), text_config=dict(model_type="qwen2")),
+    "internvl": ("internvl", dict(vision_config=dict(VIT, num_hidden_layers=4, image_size=[16, 16], patch_size=[4, 4]),
+        text_config=dict(model_type="qwen2")),
                  CLIP),
-    "lfm2": ("lfm2_vl", dict(vision_config=dict(VIT, model_type="siglip2_vision_model", patch_size=16, num_patches=16, vision_use_head=False),
+    "lfm2": ("lfm2_vl", dict(vision_config=dict(VIT, model_type="siglip2_vision_model", patch_size=16, num_patches=16,
+        vision_use_head=False),
                              text_config=dict(model_type="lfm2"), projector_hidden_size=48), HALF),
     "glm4v": ("glm4v", dict(vision_config=dict(GRID, image_size=16)), CLIP),
     "glmocr": ("glm_ocr", dict(vision_config=dict(GRID, image_size=16)), CLIP),
-    "llama4": ("llama4", dict(vision_config=dict(VIT, intermediate_size=128, vision_output_dim=32, projector_input_dim=32,
+    "llama4": ("llama4", dict(vision_config=dict(VIT, intermediate_size=128, vision_output_dim=32,
+        projector_input_dim=32,
                                                  projector_output_dim=32),
                               text_config=dict(num_local_experts=2, intermediate_size_mlp=48)), HALF),
     "qwen2a": ("qwen2_audio", dict(audio_config=WHISPER, text_config=dict(model_type="qwen2")), {}),
-    "voxtral": ("voxtral", dict(audio_config=dict(hidden_size=32, num_hidden_layers=3, num_attention_heads=2, intermediate_size=128,
-                                                  num_mel_bins=8, max_source_positions=10), text_config=dict(model_type="llama")), {}),
+    "voxtral": ("voxtral", dict(audio_config=dict(hidden_size=32, num_hidden_layers=3, num_attention_heads=2,
+        intermediate_size=128,
+                                                  num_mel_bins=8, max_source_positions=10),
+                                                  text_config=dict(model_type="llama")), {}),
 }
 ALSO = {"gemma3": [">".join(TOWER)], "lfm2": ["model.vision_tower.vision_model.>model.vision_tower."],
         "internvl": ["model.>"],
         "qwen3a": ["thinker.audio_tower.proj1.>model.multi_modal_projector.linear_1.",
                    "thinker.audio_tower.proj2.>model.multi_modal_projector.linear_2.", "thinker.>model."],
         "qwen3omni": ["visual.>thinker.visual."]}  # as published, which this release of llama.cpp does not read
-FOREIGN_PROCESSOR = {"internvl": CLIP, "kimivl": HALF, "kimik25": dict(HALF, in_patch_limit=64), "ultravox": {}, "qwen3a": {}, "qwen3omni": HALF,
-                     "glma": {}, "meralion": {}, "musicflamingo": {}, "qwen25o": CLIP, "dotsocr": dict(CLIP, min_pixels=64, max_pixels=4096),
-                     "paddleocr": dict(HALF, min_pixels=64, max_pixels=4096), "hunyuanvl": dict(CLIP, min_pixels=64, max_pixels=4096),
+FOREIGN_PROCESSOR = {"internvl": CLIP, "kimivl": HALF, "kimik25": dict(HALF, in_patch_limit=64), "ultravox": {},
+    "qwen3a": {}, "qwen3omni": HALF,
+                     "glma": {}, "meralion": {}, "musicflamingo": {}, "qwen25o": CLIP, "dotsocr": dict(CLIP,
+                     min_pixels=64, max_pixels=4096),
+                     "paddleocr": dict(HALF, min_pixels=64, max_pixels=4096), "hunyuanvl": dict(CLIP, min_pixels=64,
+                     max_pixels=4096),
                      "minicpmv46": dict(HALF, scale_resolution=12), "januspro": HALF,
                      "exaone45": dict(CLIP, min_pixels=64, max_pixels=4096)}
 
@@ -382,7 +470,8 @@ def case(name):
         floats = {name: (shape, None) for name, shape in shapes.items()}
         written(folder / "model.safetensors", floats)
         (folder / "preprocessor_config.json").write_text(json.dumps(processor))
-        (folder / "tokenizer_config.json").write_text(json.dumps({"added_tokens_decoder": {"12": {"content": "[IMG_BREAK]"}}}))
+        tokens = {"added_tokens_decoder": {"12": {"content": "[IMG_BREAK]"}}}
+        (folder / "tokenizer_config.json").write_text(json.dumps(tokens))
         files, types = [converted(folder, kind) for kind in ("f32", "f16", "q8_0")], {}
         for t in [t for f in files for t in f.tensors]:
             types.setdefault(t.name, []).append(t.tensor_type.name)
@@ -394,7 +483,8 @@ def case(name):
                 kinds = "/".join(k.name for k in field.types)
                 keys[key] = [kinds, value]
         lines = [line(name, t.name.replace(*MISNAMED.get(family, ("\n", ""))), types[t.name],
-                      [int(d) for d in t.shape], np.ascontiguousarray(t.data, dtype="<f4").reshape(-1)) for t in exact.tensors]
+                      [int(d) for d in t.shape], np.ascontiguousarray(t.data, dtype="<f4").reshape(-1))
+                      for t in exact.tensors]
         if family in LEFT_OUT:
             to, of, row = LEFT_OUT[family]
             scale, offset = spread(of, shapes[of])
@@ -406,7 +496,8 @@ def case(name):
         groups.setdefault(layer[0] if layer else text, []).append(text)
     lines = [k if k == v[0] else f"{k} {len(v)} {hashlib.sha256(chr(10).join(v).encode()).hexdigest()[:8]}"
              for k, v in groups.items()]
-    out = {"name": name, "config": config, "processor": processor, "also": ALSO.get(family, []), "tensors": named(floats),
+    out = {"name": name, "config": config, "processor": processor, "also": ALSO.get(family, []),
+        "tensors": named(floats),
            "keys": keys, "written": sorted(lines)}
     return {k: v for k, v in out.items() if v}
 
@@ -425,7 +516,8 @@ def main():
     for file, sees in {"pictures": True, "sounds": False}.items():
         lines = ",\n".join(json.dumps(all[name], separators=(",", ":")) for name in sorted(all)
                            if ("clip.has_vision_encoder" in all[name]["keys"]) == sees)
-        (ARCHIVE / f"{file}.json").write_text(f'{{"transformers": "{transformers.__version__}", "cases": [\n{lines}\n]}}\n')
+        head = f'{{"transformers": "{transformers.__version__}", "cases": [\n'
+        (ARCHIVE / f"{file}.json").write_text(head + lines + "\n]}\n")
 
 
 if __name__ == "__main__":
