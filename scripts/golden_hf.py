@@ -419,6 +419,14 @@ FAMILIES = {
                                   "cls_token_id": 1, "sep_token_id": 2}, {
         **CLASSIFIERS, **TERMS, "mean": {"head": "texts", **LABELS, "classifier_pooling": "mean"},
         "silu": {"head": "texts", **LABELS, "classifier_activation": "silu", "classifier_bias": True}}),
+    "eurobert": ("eurobert", {"head": "", "pad_token_id": 0}, {
+        "head-dim": {"head_dim": 32}, "theta": rope(theta=500.0), "eps": {"rms_norm_eps": 0.5},
+        "tanh": {"hidden_act": "gelu_pytorch_tanh"}, "bias": {"attention_bias": True, "mlp_bias": True}}),
+    "nomicbert": ("nomic_bert", {"head": "", "pad_token_id": 0, "num_key_value_heads": None, "type_vocab_size": 2}, {
+        "theta": rope(theta=500.0), "eps": {"layer_norm_eps": 0.5}, "pair": {}}),
+    "gemmaembedding": ("gemma3_text", {
+        "head": "", "head_dim": 16, "sliding_window": 16, "num_hidden_layers": 6, "query_pre_attn_scalar": 16,
+        "use_bidirectional_attention": True, "pad_token_id": 0}, {"scalar": {"query_pre_attn_scalar": 24}}),
     "bloom": ("bloom", {"n_layer": 3, "n_head": 4, "num_key_value_heads": None}, {"after": {"apply_residual_connection_post_layernorm": True}}),
     "gpt2": ("gpt2", {"n_embd": 64, "n_layer": 3, "n_head": 4, "n_positions": 256, "num_key_value_heads": None}, {
         "untied": {"tie_word_embeddings": False}, "inner": {"n_inner": 96}, "relu": {"activation_function": "relu"},
