@@ -28,6 +28,7 @@ type run struct {
 
 	ops      printer[ProfileResult] // of a profile, instead of rows
 	profiles [][]ProfileResult      // of each setup and case
+	sounds   printer[SoundResult]   // of a sound, instead of rows
 }
 
 // Run measures every case of every setup.
@@ -64,6 +65,9 @@ func (p *Plan) Run(ctx context.Context, out Output) error {
 	case p.Speculation != nil:
 		b.drafts = newPrinter(out, speculationTable())
 		lines = b.drafts
+	case p.Sound != nil:
+		b.sounds = newPrinter(out, soundTable())
+		lines = b.sounds
 	case p.Curve:
 		b.rows = p.curvePrinter(out)
 		lines = b.rows
@@ -117,11 +121,20 @@ func (b *run) setup(ctx context.Context, s Setup) error {
 		need += (mostDrafts + 1) * most
 		s.Streams = most + 1 // there is memory for the text in whose middle passes are measured too
 	}
+	if b.plan.Sound != nil {
+		need = cfg.NCtx
+	}
 	eng, done, err := b.plan.Load(file, s, need)
 	if err != nil {
 		return err
 	}
 	defer done()
+	if b.plan.Sound != nil {
+		if err := b.hear(ctx, eng, s, info.desc); err != nil {
+			return fmt.Errorf("%s: %w", s.Model, err)
+		}
+		return nil
+	}
 	seq := eng.NewSequence()
 	defer seq.Close()
 	for _, c := range cases {

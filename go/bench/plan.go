@@ -17,6 +17,7 @@ type Plan struct {
 	Curve       bool         // each case is a single pass; for each depth, the pass of one token comes first
 	Profile     bool         // report the time by operation instead of the speed
 	Speculation *Speculation // not nil: report what drafts are worth instead
+	Sound       *Sound       // not nil: report how fast models of speech transcribe it instead
 	Repeats     int          // of each case
 	Warmup      bool         // run each case once before, uncounted
 	Weights     string       // their layout in memory, for the results

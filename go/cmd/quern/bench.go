@@ -45,6 +45,7 @@ type benchFlags struct {
 
 	curve   bool
 	kernels bool
+	sound   string // a file
 	types   []string
 
 	speculate bench.Speculation
@@ -99,6 +100,9 @@ the same round. With --rounds FILE, rounds are added to those of earlier runs th
 A word such as auto or ngram in place of a chance has texts draft for themselves, as
 on a server, after a prompt from -f FILE, sampled with --temp; off is a row without
 drafts on either side, which says how much the machine alone makes of it.
+
+With --sound FILE, measure how fast models of speech transcribe it, at one temperature,
+as a multiple of real time.
 
 With --synth, write a model with random weights instead, as large and as fast as
 a real one: ` + strings.Join(synth.Shapes(), " ") + `,
@@ -176,6 +180,7 @@ func (f *benchFlags) define(fs *pflag.FlagSet) {
 	fs.Lookup("profile-svg").Hidden = true
 	fs.BoolVar(&f.curve, "curve", false, "cost of more tokens per pass: passes of -p tokens, relative to one of 1")
 	fs.BoolVar(&f.kernels, "kernels", false, "measure each kernel alone, without a model")
+	fs.StringVar(&f.sound, "sound", "", "with a model of speech, transcribe a `FILE` of sound (WAV, MP3, FLAC)")
 	wordsVar(fs, &f.types, "types", "", nil, acceptWeightType, "with --kernels, weight types (default: all)")
 	fs.Var(&worthValue{&f.speculate.Right, &f.speculate.Own}, "speculate", "what drafts are worth that are right with `CHANCES` such as 0.5,0.7,0.9 (0.5+0.4: and second guesses where the first are wrong), or that come from sources such as auto or ngram+mtp; off is none")
 	listVar(fs, &f.speculate.Streams, "streams", "", []int{1}, 1, 64, "with --speculate, texts at a time")
@@ -218,6 +223,10 @@ func (f *benchFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		return usagef("--profile measures tests of models; leave --curve and --kernels out")
 	case f.drafts() && (f.curve || f.kernels || f.profile):
 		return usagef("--speculate generates texts; leave --curve, --kernels and --profile out")
+	case f.sound != "" && (f.curve || f.kernels || f.profile || f.drafts()):
+		return usagef("--sound transcribes; leave --curve, --kernels, --profile and --speculate out")
+	case f.sound != "" && len(f.models) == 0:
+		return usagef("--sound wants a model of speech; name one with -m")
 	case f.kernels:
 		return f.measureKernels(ctx, f.to(stdout))
 	case f.changed("types"):

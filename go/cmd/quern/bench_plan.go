@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
@@ -15,8 +16,10 @@ import (
 	"github.com/quern-llm/quern/go/launch"
 	"github.com/quern-llm/quern/go/machine"
 	"github.com/quern-llm/quern/go/measure"
+	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/tokenizer"
+	"github.com/quern-llm/quern/go/transcribe"
 )
 
 // Defaults of -p and -d.
@@ -65,9 +68,23 @@ func (f *benchFlags) plan(m *machine.Machine, stderr io.Writer) (*bench.Plan, er
 			}
 		}
 	}
+	var heard *bench.Sound
+	if f.sound != "" {
+		samples, err := readSound(context.Background(), f.sound, mem.NewBudget(engine.Limit(m, f.memory)))
+		if err != nil {
+			return nil, err
+		}
+		heard = &bench.Sound{Name: f.sound, Samples: samples, Vocabulary: func(model string) (*transcribe.Vocabulary, error) {
+			tok, err := files.Tokenizer(model)
+			if err != nil {
+				return nil, err
+			}
+			return transcribe.NewVocabulary(tok)
+		}}
+	}
 	return &bench.Plan{
-		Speculation: speculation,
-		Setups:      setups, Cases: f.cases(), Curve: f.curve, Profile: f.profile, Picture: picture, Repeats: f.reps, Warmup: !f.noWarmup, Weights: f.weights,
+		Speculation: speculation, Sound: heard,
+		Setups: setups, Cases: f.cases(), Curve: f.curve, Profile: f.profile, Picture: picture, Repeats: f.reps, Warmup: !f.noWarmup, Weights: f.weights,
 		Columns: bench.Columns{Batch: f.changed("batch-size"), UBatch: f.changed("ubatch-size"), FlashAttn: f.changed("flash-attn")},
 		Machine: m, Open: func(name string) (*model.File, error) { return files.Open(name, "") },
 		Load: func(file *model.File, s bench.Setup, ctx int) (*engine.Engine, func() error, error) {

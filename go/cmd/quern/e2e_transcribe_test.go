@@ -20,9 +20,12 @@ func TestTranscribeRefuses(t *testing.T) {
 	}{
 		{[]string{"transcribe"}, "wants a file of sound"},
 		{[]string{"transcribe", sound}, "-m"},
-		{[]string{"transcribe", "-m", "demo", sound}, "is no model that transcribes"},
+		{[]string{"transcribe", "-m", "demo", sound}, "does not transcribe"},
 		{[]string{"transcribe", "-m", "demo", "--language", "xx", sound}, "--language"},
 		{[]string{"transcribe", "-m", "demo", "--format", "yaml", sound}, "srt"},
+		{[]string{"bench", "-m", "demo", "--sound", sound}, "none of WAV"},
+		{[]string{"bench", "--sound", sound}, "-m"},
+		{[]string{"bench", "-m", "demo", "--sound", sound, "--curve"}, "--sound"},
 	} {
 		r := quern(t, c.args...)
 		if r.code == 0 || !strings.Contains(r.stderr, c.want) || strings.Count(r.stderr, "\n") > 1 {

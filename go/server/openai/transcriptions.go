@@ -112,7 +112,7 @@ func (s *API) transcribe(req *answer.Request, q *transcriptionQuery) error {
 		return err
 	}
 	if m.Speech == nil {
-		return reply.Unsupported("the model %s", transcribe.ErrModel)
+		return reply.Unsupported("this model does not transcribe, as Whisper does")
 	}
 	o, err := q.options()
 	if err != nil {
