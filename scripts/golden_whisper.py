@@ -3,14 +3,14 @@
 
 Needs torch and transformers 5, and nothing that the build or the tests need. It writes go/transcribe/testdata/:
 
-    checkpoint/   config.json, generation_config.json and tokenizer.json of a model of random weights, which the test makes
-                  of tensors.txt: lines "NAME SHAPE... SCALE OFFSET", as golden_hf.py has them
+    checkpoint/   config.json, generation_config.json and tokenizer.json of a model of random weights, which the test
+                  makes of tensors.txt: lines "NAME SHAPE... SCALE OFFSET", as golden_hf.py has them
     witness.json  of that model and a sound that the test makes too (sound(), as floats):
         prompt    token ids of the decoder
         logits    after the last of them, all
         said      the tokens that follow with the rules of times, each the likeliest
-    rules.json    what the rules of times leave of noise: lists of [said, times, allowed, likeliest], in which `times` is
-                  added to the logits of all times, and `allowed` is how many tokens remain
+    rules.json    what the rules of times leave of noise: lists of [said, times, allowed, likeliest], in which `times`
+                  is added to the logits of all times, and `allowed` is how many tokens remain
 """
 
 import json

@@ -363,7 +363,8 @@ int main(int argc, char **argv)
 		{"pack", check_pack}, {"vec", check_vec},       {"mm", check_mm},
 		{"attn", check_attn}, {"kept", check_kept},     {"pool", check_pool},
 		{"ops", check_ops},   {"plan", check_plan},     {"delta", check_delta},
-		{"scan", check_scan}, {"media", check_media}, {"select", check_select}, {"waves", check_waves}, {"compress", check_compress},
+		{"scan", check_scan}, {"media", check_media},   {"select", check_select},
+		{"waves", check_waves}, {"compress", check_compress},
 		{"adapt", check_adapt}, {"logits", check_logits},
 	};
 	const char *only = NULL, *chosen = NULL, *seed_text = getenv("CHECK_SEED"), *bench_only = NULL;

@@ -175,7 +175,8 @@ static void spans(struct qn_pool *pool)
 		}
 		for (int t = 0; t < ALL; t++)
 			for (int h = 0; h < HEADS; h++) {
-				const int end = batch.span ? span[t][1] : pos[t], own = batch.span ? span[t][0] : pos[t];
+				const int end = batch.span ? span[t][1] : pos[t];
+				const int own = batch.span ? span[t][0] : pos[t];
 				double sum = 0, want[DIM] = {0};
 
 				for (int key = 0; key < ALL; key++) {

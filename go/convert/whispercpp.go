@@ -33,8 +33,8 @@ func IsWhisperCpp(path string) bool {
 	return binary.Read(f, binary.LittleEndian, &magic) == nil && magic == whisperMagic
 }
 
-// A WhisperCpp is a file of whisper.cpp: sizes, the bands of its spectrum, tokens without merges, and tensors in the types
-// that GGUF has too.
+// A WhisperCpp is a file of whisper.cpp: sizes, the bands of its spectrum, tokens without merges, and tensors in the
+// types that GGUF has too.
 type WhisperCpp struct {
 	path   string
 	region *mem.Region
@@ -139,7 +139,8 @@ func (m *WhisperCpp) keys(s whisperSizes) {
 	m.w.Set("whisper.attention.layer_norm_epsilon", float32(1e-5))
 }
 
-// vocabulary reads the tokens of text. Those behind them follow from the size: they are of structure, languages and times.
+// vocabulary reads the tokens of text. Those behind them follow from the size: they are of structure, languages and
+// times.
 func (m *WhisperCpp) vocabulary(r *binReader, size int) error {
 	const (
 		english      = 51864 // tokens of a vocabulary of English alone

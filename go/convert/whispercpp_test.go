@@ -13,8 +13,8 @@ import (
 	"github.com/quern-llm/quern/go/model"
 )
 
-// ofWhisperCpp returns a file of whisper.cpp with sizes of a small model of English: 32 wide, a layer on each side, 16 bands.
-// Number i of a tensor is i.
+// ofWhisperCpp returns a file of whisper.cpp with sizes of a small model of English: 32 wide, a layer on each side, 16
+// bands. Number i of a tensor is i.
 func ofWhisperCpp() []byte {
 	const width, bands, text, size = 32, 16, 56, 51864
 	var b []byte
@@ -79,8 +79,8 @@ func ofWhisperCpp() []byte {
 	return b
 }
 
-// A file of whisper.cpp becomes a model whose tensors all have their names and shapes. Convolutions have the channels of
-// each tap side by side.
+// A file of whisper.cpp becomes a model whose tensors all have their names and shapes. Convolutions have the channels
+// of each tap side by side.
 func TestWhisperCpp(t *testing.T) {
 	dir := t.TempDir()
 	save(t, dir, "ggml-tiny.en.bin", string(ofWhisperCpp()))

@@ -10,7 +10,8 @@ import (
 )
 
 // What models with an encoder and a decoder need: their prompt is read by the encoder, whole, and the decoder answers
-// it. To the engine both are one text, which begins with the prompt and goes on with the tokens that answers begin with.
+// it. To the engine both are one text, which begins with the prompt and goes on with the tokens that answers begin
+// with.
 
 // ErrAnswers reports a request that a model with an encoder and a decoder does not support.
 var ErrAnswers = errors.New("answers a text that its encoder reads: it generates, and neither scores texts nor makes vectors of them")
@@ -27,8 +28,8 @@ func answersOnly(c *model.Config) error {
 }
 
 // begun returns p with the prompt extended by the tokens that the answer begins with, and with an answer that is no
-// longer than the model has positions for; and how many tokens of the prompt are the encoder's. It refuses a prompt that is
-// longer. A model of speech hears frames; the prompt is then what its answer begins with.
+// longer than the model has positions for; and how many tokens of the prompt are the encoder's. It refuses a prompt
+// that is longer. A model of speech hears frames; the prompt is then what its answer begins with.
 func (e *Engine) begun(p generate.Params, frames [][]float32) (_ generate.Params, source int, err error) {
 	c := e.model.Config
 	hears := c.Sound.Bands > 0

@@ -130,7 +130,8 @@ func LanguageCode(name string) (code string, err error) {
 	return "", fmt.Errorf("%.40q is not known; give a code such as en, de or ja", name)
 }
 
-// LanguageCodes returns the codes in the order of the tokens of Whisper's vocabularies, of which older ones lack the last.
+// LanguageCodes returns the codes in the order of the tokens of Whisper's vocabularies, of which older ones lack the
+// last.
 func LanguageCodes() (codes []string) {
 	for _, l := range languages {
 		codes = append(codes, l.code)

@@ -9,9 +9,9 @@ import (
 )
 
 // rule changes the logits of what may follow the tokens that were said of a window, so that times come as Whisper was
-// trained (Radford et al. 2022; the rules are those of its reference implementation): a text begins with a time, of the
-// first second; times come in pairs but for the first and the last, and never go back; and where it is likelier that any
-// time comes than the likeliest other token, one comes.
+// trained (Radford et al. 2022; the rules are those of its reference implementation): a text begins with a time, of
+// the first second; times come in pairs but for the first and the last, and never go back; and where it is likelier
+// that any time comes than the likeliest other token, one comes.
 func (v *Vocabulary) rule(said []int32, logits []float32) {
 	never := float32(math.Inf(-1))
 	ban := func(from, to int32) {

@@ -64,8 +64,8 @@ func TestRules(t *testing.T) {
 	}
 }
 
-// Texts are cut where two times are side by side. What is behind the last pair is heard again, unless a single time ends
-// the text.
+// Texts are cut where two times are side by side. What is behind the last pair is heard again, unless a single time
+// ends the text.
 func TestSegments(t *testing.T) {
 	v := &Vocabulary{end: 256, noTimes: 265, times: 266}
 	at := func(hundredths int) int32 { return v.times + int32(hundredths/2) }

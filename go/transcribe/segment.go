@@ -19,8 +19,8 @@ type Segment struct {
 }
 
 // segments cuts what was said of a window into segments, where two times are side by side. They have times within the
-// window. It returns how much of the window is done with, in hundredths of a second, of `length`: what is behind the last
-// pair of times may have been cut off, and is heard again.
+// window. It returns how much of the window is done with, in hundredths of a second, of `length`: what is behind the
+// last pair of times may have been cut off, and is heard again.
 func (v *Vocabulary) segments(said []int32, length int) (list []Segment, done int) {
 	const hundredths = 100 / Step
 	at := func(id int32) int { return hundredths * int(id-v.times) }

@@ -1,7 +1,7 @@
-// Package transcribe writes down what is said in sound, with models of speech such as Whisper (Radford et al. 2022): in
-// windows of half a minute, each from where the last one's text ends, with times, and again where a text repeats itself or
-// is unlikely. What it knows of a model is that it hears a window and says tokens (Model); Engine is the one that a loop
-// runs.
+// Package transcribe writes down what is said in sound, with models of speech such as Whisper (Radford et al. 2022):
+// in windows of half a minute, each from where the last one's text ends, with times, and again where a text repeats
+// itself or is unlikely. What it knows of a model is that it hears a window and says tokens (Model); Engine is the one
+// that a loop runs.
 package transcribe
 
 import (
@@ -39,8 +39,8 @@ type Ask struct {
 	End         int32
 }
 
-// A Said is what a model said: its tokens, the sum of their log-probabilities with that of the end, and the logits of what
-// may follow Ask.At.
+// A Said is what a model said: its tokens, the sum of their log-probabilities with that of the end, and the logits of
+// what may follow Ask.At.
 type Said struct {
 	Tokens  []int32
 	Logprob float64
@@ -127,7 +127,8 @@ func Transcribe(ctx context.Context, m Model, v *Vocabulary, samples []float32, 
 	return t.out, nil
 }
 
-// silent reports whether samples are no louder than the last bits of 16: of such windows models say things that nobody said.
+// silent reports whether samples are no louder than the last bits of 16: of such windows models say things that nobody
+// said.
 func silent(samples []float32) bool {
 	const loudest = 1.0 / (1 << 13)
 	for _, x := range samples {

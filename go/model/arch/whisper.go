@@ -4,8 +4,8 @@ import (
 	. "github.com/quern-llm/quern/go/model/nn"
 )
 
-// whisper is Whisper (Radford et al. 2022): an encoder of frames of a mel spectrum, and a decoder that attends to it, both
-// with norms before the sublayers, tables of positions, and biases everywhere but in keys.
+// whisper is Whisper (Radford et al. 2022): an encoder of frames of a mel spectrum, and a decoder that attends to it,
+// both with norms before the sublayers, tables of positions, and biases everywhere but in keys.
 var whisper = Arch{
 	Name: "whisper",
 	config: func(k *Keys) {

@@ -18,10 +18,10 @@ func (k *Keys) Hears() {
 	c.NCtx = c.NSide + c.NAnswer
 }
 
-// Frames is the two convolutions over frames of a spectrum that Whisper's encoder begins with (Radford et al. 2022), both
-// of three taps: the second halves their number. A token of the source is a result of the second. Its row, from
-// kernel.Batch.Bring, has the four frames that the two results of the first convolution are made of which are its own; a
-// third is the second one of the token before.
+// Frames is the two convolutions over frames of a spectrum that Whisper's encoder begins with (Radford et al. 2022),
+// both of three taps: the second halves their number. A token of the source is a result of the second. Its row, from
+// kernel.Batch.Bring, has the four frames that the two results of the first convolution are made of which are its own;
+// a third is the second one of the token before.
 func (b *Builder) Frames() {
 	const taps = 3
 	c := b.Config

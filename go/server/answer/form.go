@@ -19,9 +19,9 @@ const formType = "multipart/form-data"
 // limits of a form: its parts, and the bytes of one that is no file.
 const maxParts, maxPart = 64, 1 << 20
 
-// ReceiveForm reads the body, which is a form, and makes File and Body of it: the contents of the field file, and a JSON
-// object of the others, whose values are texts unless the fields of the route say otherwise. Fields with [] at the end of
-// their names are lists.
+// ReceiveForm reads the body, which is a form, and makes File and Body of it: the contents of the field file, and a
+// JSON object of the others, whose values are texts unless the fields of the route say otherwise. Fields with [] at
+// the end of their names are lists.
 func (req *Request) ReceiveForm() error {
 	if req.File != nil {
 		return nil

@@ -19,8 +19,8 @@ import (
 	"github.com/quern-llm/quern/go/server/internal/fake"
 )
 
-// speechModel returns a model with the settings of the one that go/transcribe tests. It hears a second at a time, and says
-// exclamation marks: other weights are 0.
+// speechModel returns a model with the settings of the one that go/transcribe tests. It hears a second at a time, and
+// says exclamation marks: other weights are 0.
 func speechModel(t *testing.T) []byte {
 	t.Helper()
 	const from = "../../transcribe/testdata/checkpoint/"
