@@ -464,7 +464,8 @@ static void tile_chunk(const struct run *c, const struct qn_attend *op, const st
 
 			w->lim[r] = (int32_t)(last_seen(c, op, tile, t) + 1 - b * QN_KV_BLOCK);
 			if (op->bias)
-				w->bias[r] = bias_at(op, h * group + tile->h0 + r % heads, b * QN_KV_BLOCK - c->batch->pos[t]);
+				w->bias[r] = bias_at(op, h * group + tile->h0 + r % heads,
+				                     b * QN_KV_BLOCK - c->batch->pos[t]);
 			w->from[r] = (int32_t)(first_of(c, op, tile, t) - b * QN_KV_BLOCK);
 		}
 		attend_block(op, in, w, op->n_tier ? &w->span : &w->chunk, n, kv, next);
@@ -717,8 +718,8 @@ static void attend_waves(struct run *c, const struct qn_attend *op, const struct
 static int sight_ok(const struct qn_attend *op)
 {
 	return op->sight == QN_SIGHT_NONE ||
-	       ((op->sight == QN_SIGHT_SPAN || (op->sight == QN_SIGHT_ONLY && op->window == 0)) && op->side == QN_SIDE_ANY &&
-	        op->ahead == 0 && op->selection.n == 0);
+	       ((op->sight == QN_SIGHT_SPAN || (op->sight == QN_SIGHT_ONLY && op->window == 0)) &&
+	        op->side == QN_SIDE_ANY && op->ahead == 0 && op->selection.n == 0);
 }
 
 static int side_ok(const struct qn_attend *op)
@@ -767,8 +768,8 @@ static int attend_check(const struct plan *p, const struct qn_op *o)
 	return heads_ok(&op->heads) && cols_ok(p, op->q, (int64_t)op->heads.n_head * op->heads.head_dim) &&
 	       buf_ok(p, op->dst, (int64_t)op->heads.n_head * op->heads.v_dim) && op->window >= 0 && op->ahead >= 0 &&
 	       op->span >= 0 && op->span <= SPAN_MAX && op->softcap >= 0 && op->softcap <= SOFTCAP_MAX &&
-	       (op->temp_log == 0 || op->temp_log > 1) && selection_ok(p, op) && side_ok(op) && sight_ok(op) && tiers_ok(op) &&
-	       relative_ok(p, op);
+	       (op->temp_log == 0 || op->temp_log > 1) && selection_ok(p, op) && side_ok(op) && sight_ok(op) &&
+	       tiers_ok(op) && relative_ok(p, op);
 }
 
 static void attend_run(struct run *c, const struct qn_op *o)
