@@ -71,7 +71,7 @@ struct qn_batch {
 	const int32_t *source;         /* [n_seq] how many first positions are a source: see enum qn_side */
 	const int32_t *second;         /* [n_seq] where the second text of a pair begins; 0: there is none */
 	const float *const *in;        /* [n_tok] rows of floats that tokens bring: see QN_OP_INPUT. NULL: none does */
-	const int32_t *place;          /* [n_tok][QN_AXES] where tokens are: see QN_OP_ROPE_TABLE. NULL: at pos on all */
+	const int32_t *place;          /* [n_tok][QN_AXES] where tokens are: see QN_OP_ROPE_TABLE. NULL: at pos */
 	const int32_t *span;           /* [n_tok][2] first and last position of the span that a token is in, which is in
 	                                  the batch whole: see enum qn_sight. NULL: each is alone */
 	const int32_t *adapter;        /* [n_seq][n_adapter] numbers in qn_adapt.low, -1 for none: see QN_OP_ADAPT */
