@@ -217,11 +217,14 @@ func (b *Batch) Add(tok, pos int32) {
 
 // Bring gives the token added last a row, which Input reads. It lies outside the Go heap, and stays as it is until the batch
 // is reset.
-func (b *Batch) Bring(row []float32) {
+func (b *Batch) Bring(row []float32) { b.BringTo(b.n-1, row) }
+
+// BringTo is Bring for token i of the batch.
+func (b *Batch) BringTo(i int, row []float32) {
 	if len(row) == 0 {
 		panic("kernel: a row without columns")
 	}
-	b.in[b.n-1] = unsafe.Pointer(unsafe.SliceData(row))
+	b.in[:b.n][i] = unsafe.Pointer(unsafe.SliceData(row))
 	if b.brought == 0 || len(row) < b.brought {
 		b.brought = len(row)
 	}

@@ -56,33 +56,44 @@ func (r RowSet) floats() RowSet {
 type BufSpec struct {
 	Kind  BufKind
 	Rows  RowSet
-	Width int // columns; a multiple of Panel in Floats
+	Width int  // columns; a multiple of Panel in Floats
+	Whole bool // it has rows of all tokens of the batch, also where plans run over a part of them: see Buffers.Look
 
 	NExpert, NUsed int // of Route and of PairRows
 	NHead          int // of HeadRows
 }
 
-// rows returns the maximum number of rows of the buffer.
-func (s BufSpec) rows(maxTok, maxOut int) int {
-	switch s.Rows {
-	case OutRows:
-		return maxOut
-	case PairRows:
-		return maxTok * s.NUsed
-	case HeadRows:
-		return maxTok * s.NHead
-	}
-	return maxTok
+// A Room is how many rows buffers have at most.
+type Room struct {
+	Tok   int // tokens that plans run over
+	Out   int // rows of logits
+	Whole int // tokens of a batch of which plans run over a part at a time; 0: Tok
 }
 
-// bytes returns the size of the buffer in a pass of at most maxTok tokens.
-func (s BufSpec) bytes(maxTok, maxOut int) int {
-	n := s.rows(maxTok, maxOut)
+// rows returns the maximum number of rows of the buffer.
+func (s BufSpec) rows(r Room) int {
+	switch s.Rows {
+	case OutRows:
+		return r.Out
+	case PairRows:
+		return r.Tok * s.NUsed
+	case HeadRows:
+		return r.Tok * s.NHead
+	}
+	if s.Whole {
+		return max(r.Tok, r.Whole)
+	}
+	return r.Tok
+}
+
+// bytes returns the size of the buffer.
+func (s BufSpec) bytes(r Room) int {
+	n := s.rows(r)
 	switch s.Kind {
 	case ActF32, ActQ8x256, ActQ8x32, ActQ8x32Sum16:
 		return int(C.qn_act_bytes(C.enum_qn_act(s.Kind.act()), C.int64_t(n), C.int64_t(s.Width)))
 	case Route:
-		return int(C.qn_route_bytes(C.int64_t(maxTok), C.int32_t(s.NExpert), C.int32_t(s.NUsed)))
+		return int(C.qn_route_bytes(C.int64_t(r.Tok), C.int32_t(s.NExpert), C.int32_t(s.NUsed)))
 	}
 	return n * s.Width * 4
 }
@@ -96,34 +107,36 @@ func (s BufSpec) check(i int) error {
 		return shapeErr("buffer %d for %d of %d experts", i, s.NUsed, s.NExpert)
 	case s.Rows == HeadRows && (s.NHead < 1 || s.Kind == Floats || s.Kind == Route):
 		return shapeErr("buffer %d of kind %d for %d heads", i, s.Kind, s.NHead)
+	case s.Whole && (s.Kind != Floats || s.Rows != TokRows):
+		return shapeErr("buffer %d of kind %d for all tokens of a batch", i, s.Kind)
 	}
 	return nil
 }
 
-// BufBytes returns the memory of buffers of these specs for batches of up to maxTok tokens and maxOut rows of
-// logits.
-func BufBytes(specs []BufSpec, maxTok, maxOut int) int {
+// BufBytes returns the memory of buffers of these specs.
+func BufBytes(specs []BufSpec, r Room) int {
 	total := 0
 	for _, s := range specs {
-		total += AlignUp(s.bytes(maxTok, maxOut))
+		total += AlignUp(s.bytes(r))
 	}
 	return total
 }
 
 // Buffers are the working memory of plans.
 type Buffers struct {
-	c              *C.struct_qn_buf // [len(specs)], in C memory
-	specs          []BufSpec
-	at             []int // where each begins in mem
-	mem            []byte
-	maxTok, maxOut int
+	c     *C.struct_qn_buf // [len(specs)], in C memory
+	specs []BufSpec
+	at    []int // where each begins in mem
+	mem   []byte
+	room  Room
+	from  int // the first token that plans run over
 }
 
 // NewBuffers places the buffers in mem, which is BufBytes long and outside the Go heap. The caller keeps
 // ownership; it must outlive the Buffers.
-func NewBuffers(specs []BufSpec, maxTok, maxOut int, mem []byte) (*Buffers, error) {
-	if maxTok < 1 || maxOut < 1 || maxTok > math.MaxInt32 || maxOut > maxTok {
-		return nil, shapeErr("batches of %d tokens and %d rows of logits", maxTok, maxOut)
+func NewBuffers(specs []BufSpec, r Room, mem []byte) (*Buffers, error) {
+	if r.Tok < 1 || r.Out < 1 || max(r.Tok, r.Whole) > math.MaxInt32 || r.Out > r.Tok {
+		return nil, shapeErr("batches of %d tokens, %d at a time, and %d rows of logits", r.Whole, r.Tok, r.Out)
 	}
 	if len(specs) == 0 {
 		return nil, shapeErr("no buffers")
@@ -133,24 +146,38 @@ func NewBuffers(specs []BufSpec, maxTok, maxOut int, mem []byte) (*Buffers, erro
 			return nil, err
 		}
 	}
-	if need := BufBytes(specs, maxTok, maxOut); len(mem) < need || !aligned(mem) {
+	if need := BufBytes(specs, r); len(mem) < need || !aligned(mem) {
 		return nil, shapeErr("%d bytes for buffers, want %d at a multiple of %d", len(mem), need, Align)
 	}
-	b := &Buffers{specs: specs, at: make([]int, len(specs)), mem: mem, maxTok: maxTok, maxOut: maxOut}
+	b := &Buffers{specs: specs, at: make([]int, len(specs)), mem: mem, room: r}
 	b.c = (*C.struct_qn_buf)(calloc(len(specs), C.sizeof_struct_qn_buf))
 	c, at := unsafe.Slice(b.c, len(specs)), 0
 	for i, s := range specs {
 		c[i] = C.struct_qn_buf{data: unsafe.Pointer(unsafe.SliceData(mem[at:])), width: C.int64_t(s.Width)}
 		b.at[i] = at
-		at += AlignUp(s.bytes(maxTok, maxOut))
+		at += AlignUp(s.bytes(r))
 	}
 	return b, nil
 }
 
-// Row returns row i of a buffer of Floats.
+// Look has plans run over a part of the batch, from token `from` on: see Batch.Look, which is called as well.
+func (b *Buffers) Look(from int) {
+	if from < 0 || from >= max(b.room.Tok, b.room.Whole) {
+		panic(fmt.Sprintf("kernel: buffers of %d tokens from token %d on", max(b.room.Tok, b.room.Whole), from))
+	}
+	c := unsafe.Slice(b.c, len(b.specs))
+	for i, s := range b.specs {
+		if s.Whole {
+			c[i].data = unsafe.Pointer(unsafe.SliceData(b.mem[b.at[i]+from*s.Width*4:]))
+		}
+	}
+	b.from = from
+}
+
+// Row returns row i of a buffer of Floats: of all tokens of the batch, where it has them.
 func (b *Buffers) Row(buf Buf, i int) []float32 {
 	s := b.specs[buf]
-	if s.Kind != Floats || i < 0 || i >= s.rows(b.maxTok, b.maxOut) {
+	if s.Kind != Floats || i < 0 || i >= s.rows(b.room) {
 		panic(fmt.Sprintf("kernel: row %d of buffer %d", i, buf))
 	}
 	start := (*float32)(unsafe.Pointer(&b.mem[b.at[buf]+i*s.Width*4]))

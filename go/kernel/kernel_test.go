@@ -58,7 +58,7 @@ func newRig(tb testing.TB, specs []BufSpec, maxTok, maxSeq, maxBlocks int) *rig 
 	tb.Helper()
 	r := &rig{pool: newPool(tb, 2), specs: specs}
 	var err error
-	if r.bufs, err = NewBuffers(specs, maxTok, maxTok, alloc(tb, BufBytes(specs, maxTok, maxTok))); err != nil {
+	if r.bufs, err = NewBuffers(specs, Room{Tok: maxTok, Out: maxTok}, alloc(tb, BufBytes(specs, Room{Tok: maxTok, Out: maxTok}))); err != nil {
 		tb.Fatal(err)
 	}
 	tb.Cleanup(r.bufs.Close)
@@ -175,12 +175,12 @@ func TestMisusePanics(t *testing.T) {
 	closedPlan, _ := NewPlan(r.specs, ops...)
 	closedPlan.Close()
 	closedPlan.Close()
-	other, err := NewBuffers(r.specs[:2], 4, 4, alloc(t, BufBytes(r.specs[:2], 4, 4)))
+	other, err := NewBuffers(r.specs[:2], Room{Tok: 4, Out: 4}, alloc(t, BufBytes(r.specs[:2], Room{Tok: 4, Out: 4})))
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer other.Close()
-	small, err := NewBuffers(r.specs, 2, 2, alloc(t, BufBytes(r.specs, 2, 2)))
+	small, err := NewBuffers(r.specs, Room{Tok: 2, Out: 2}, alloc(t, BufBytes(r.specs, Room{Tok: 2, Out: 2})))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -109,6 +109,9 @@ func sizes(list []string, name string, v reflect.Value) []string {
 	return list
 }
 
+// Brings returns how many columns the rows that tokens bring have at least: see Batch.Bring.
+func (p *Plan) Brings() int { return p.brings }
+
 // Scratch returns the bytes of scratch per thread to run the plan over at most maxTok tokens.
 func (p *Plan) Scratch(maxTok int) int {
 	p.mustBeOpen()
@@ -152,8 +155,10 @@ func (p *Plan) ready(pool *Pool, bufs *Buffers, b *Batch, scratch []byte) {
 		panic("kernel: plan has matrices or vectors without memory")
 	case bufs.c == nil || !slices.Equal(bufs.specs, p.specs):
 		panic("kernel: buffers are closed, or not those of the plan")
-	case b.c == nil || b.nTok() < 1 || b.nTok() > bufs.maxTok || b.nOut() > bufs.maxOut:
+	case b.c == nil || b.nTok() < 1 || b.nTok() > bufs.room.Tok || b.nOut() > bufs.room.Out:
 		panic("kernel: batch is closed, empty, or larger than the buffers")
+	case bufs.room.Whole > 0 && (bufs.from != b.from || b.n > max(bufs.room.Tok, bufs.room.Whole)):
+		panic(fmt.Sprintf("kernel: buffers look at token %d, the batch of %d tokens at %d", bufs.from, b.n, b.from))
 	}
 	for _, u := range p.uses {
 		b.mustServe(u)

@@ -22,12 +22,12 @@ type stage struct {
 // stage sets up n tokens at positions from 0. KV blocks are of one byte until sequence
 // sets others: most operations do not use them.
 func (b *Bench) stage(specs []kernel.BufSpec, n int) (*stage, error) {
-	s := &stage{b: b, specs: specs}
+	s, room := &stage{b: b, specs: specs}, kernel.Room{Tok: n, Out: n}
 	var err error
-	if s.region, err = b.Budget.Alloc("buffers of a kernel", uint64(kernel.BufBytes(specs, n, n))); err != nil {
+	if s.region, err = b.Budget.Alloc("buffers of a kernel", uint64(kernel.BufBytes(specs, room))); err != nil {
 		return nil, err
 	}
-	if s.bufs, err = kernel.NewBuffers(specs, n, n, s.region.Bytes()); err != nil {
+	if s.bufs, err = kernel.NewBuffers(specs, room, s.region.Bytes()); err != nil {
 		s.close()
 		return nil, err
 	}

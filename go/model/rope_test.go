@@ -115,7 +115,7 @@ func rotate(t *testing.T, x []float32, pos []byte, freqs []float64, scale float3
 	}
 	nTok, width := len(pos)/4, kernel.Pad(nHead*headDim)
 	specs := []kernel.BufSpec{{Width: 3 * width}, {Width: kernel.Pad(nRot)}}
-	bufs, err := kernel.NewBuffers(specs, nTok, nTok, alloc(kernel.BufBytes(specs, nTok, nTok)))
+	bufs, err := kernel.NewBuffers(specs, kernel.Room{Tok: nTok, Out: nTok}, alloc(kernel.BufBytes(specs, kernel.Room{Tok: nTok, Out: nTok})))
 	if err != nil {
 		t.Fatal(err)
 	}

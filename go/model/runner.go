@@ -79,7 +79,7 @@ func (r *Runner) allocate(p *nn.Program, ps *plans, c RunnerConfig) (err error) 
 	if r.work, err = c.Budget.Alloc(activations, uint64(scratch)); err != nil {
 		return err
 	}
-	r.bufs, err = kernel.NewBuffers(p.Bufs, c.MaxTokens, c.MaxOut, r.region.Bytes())
+	r.bufs, err = kernel.NewBuffers(p.Bufs, kernel.Room{Tok: c.MaxTokens, Out: c.MaxOut}, r.region.Bytes())
 	return err
 }
 
@@ -121,7 +121,7 @@ func (r *Runner) Rest() {
 // runnerBytes returns the memory of a Runner: of its buffers, and of the scratch
 // of all threads.
 func runnerBytes(p *nn.Program, ps *plans, maxTok, maxOut, threads int) (bufs, scratch int) {
-	return kernel.BufBytes(p.Bufs, maxTok, maxOut), scratchBytes(ps, maxTok, threads)
+	return kernel.BufBytes(p.Bufs, kernel.Room{Tok: maxTok, Out: maxOut}), scratchBytes(ps, maxTok, threads)
 }
 
 func scratchBytes(ps *plans, maxTok, threads int) int {

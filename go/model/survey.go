@@ -18,11 +18,12 @@ type Survey struct {
 	Config *Config
 	Layout kvcache.Layout // state of a sequence
 
-	file  *File
-	arch  arch.Arch
-	kv    kernel.KVTypes
-	tiers []nn.Tier
-	finds [3]*find // for packed, mapped and streamed weights: created on first use
+	file    *File
+	kv      kernel.KVTypes
+	tiers   []nn.Tier
+	make    func(w *weights) (*nn.Program, error) // the program of these weights
+	unknown func(w *weights) error                // an error if they lack a tensor of the file that matters
+	finds   [3]*find                              // for packed, mapped and streamed weights: created on first use
 }
 
 // A find is a survey for one residency.
@@ -53,7 +54,7 @@ func NewSurvey(f *File, kv kernel.KVTypes, ctx int, tiers ...nn.Tier) (*Survey, 
 	if len(tiers) > 0 && cfg.OnePass() {
 		return nil, fmt.Errorf("%s reads a text as a whole: its keys and values have no age, and cannot be in tiers", cfg.Arch)
 	}
-	s := &Survey{Config: cfg, file: f, arch: a, kv: kv, tiers: tiers}
+	s := of(cfg, a, f, kv, tiers)
 	packed, err := s.find(Packed)
 	if err != nil {
 		return nil, err
@@ -65,6 +66,15 @@ func NewSurvey(f *File, kv kernel.KVTypes, ctx int, tiers ...nn.Tier) (*Survey, 
 	return s, nil
 }
 
+// of returns a survey that has found nothing yet.
+func of(cfg *Config, a arch.Arch, f *File, kv kernel.KVTypes, tiers []nn.Tier) *Survey {
+	return &Survey{
+		Config: cfg, file: f, kv: kv, tiers: tiers,
+		make:    func(w *weights) (*nn.Program, error) { return a.Build(cfg, w, kv, tiers...) },
+		unknown: func(w *weights) error { return w.unknown(cfg) },
+	}
+}
+
 // Drafting returns a survey of the same model with its first MTP layer or its draft head enabled. The error
 // says why there is none; the model can run without.
 func (s *Survey) Drafting() (*Survey, error) {
@@ -73,7 +83,11 @@ func (s *Survey) Drafting() (*Survey, error) {
 	}
 	cfg := *s.Config
 	cfg.Drafts = true
-	d := &Survey{Config: &cfg, file: s.file, arch: s.arch, kv: s.kv, tiers: s.tiers}
+	a, err := arch.Lookup(cfg.Arch)
+	if err != nil {
+		return nil, err
+	}
+	d := of(&cfg, a, s.file, s.kv, s.tiers)
 	packed, err := d.find(Packed)
 	if err != nil {
 		return nil, err
@@ -113,7 +127,7 @@ func (s *Survey) find(r Residency) (*find, error) {
 	if w.lacks != "" {
 		return nil, fmt.Errorf("the packed file has no panels of %q as they are needed here; pack the model again", w.lacks)
 	}
-	if err := w.unknown(s.Config); err != nil {
+	if err := s.unknown(w); err != nil {
 		return nil, err
 	}
 	ps, err := newPlans(p, w) // checks every operation
@@ -127,7 +141,7 @@ func (s *Survey) find(r Residency) (*find, error) {
 
 // build returns the program of these weights.
 func (s *Survey) build(w *weights) (*nn.Program, error) {
-	p, err := s.arch.Build(s.Config, w, s.kv, s.tiers...)
+	p, err := s.make(w)
 	if err == nil {
 		w.foresee(p)
 	}

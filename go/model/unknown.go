@@ -19,18 +19,7 @@ var inert = struct{ prefixes, suffixes []string }{
 
 // unknown returns an error for a tensor that the program does not use: its results would not be the model's.
 func (w *weights) unknown(cfg *nn.Config) error {
-	used := map[string]bool{}
-	for _, m := range w.mats {
-		for _, t := range m.parts {
-			used[t.Name] = true
-		}
-	}
-	for _, v := range w.vecs {
-		used[v.t.Name] = true
-	}
-	for _, c := range w.choices {
-		used[c.t.Name] = true
-	}
+	used := w.used()
 	for _, t := range w.f.Tensors {
 		if ofHead(t.Name) {
 			if cfg.Drafts && !used[t.Name] {
@@ -43,6 +32,23 @@ func (w *weights) unknown(cfg *nn.Config) error {
 		}
 	}
 	return nil
+}
+
+// used returns the names of the tensors that a program uses.
+func (w *weights) used() map[string]bool {
+	used := map[string]bool{}
+	for _, m := range w.mats {
+		for _, t := range m.parts {
+			used[t.Name] = true
+		}
+	}
+	for _, v := range w.vecs {
+		used[v.t.Name] = true
+	}
+	for _, c := range w.choices {
+		used[c.t.Name] = true
+	}
+	return used
 }
 
 func isInert(name string) bool {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -99,6 +100,51 @@ func (w *weights) Table(name string, in, out int) (kernel.Matrix, error) {
 // Matrix implements nn.Weights.
 func (w *weights) Matrix(name string, in, out, n int) (kernel.Matrix, error) {
 	return w.matrix([]string{name}, in, out, n, false)
+}
+
+// Flat implements nn.Weights.
+func (w *weights) Flat(name string, in, out int) (kernel.Matrix, error) {
+	if m, ok := w.byName[name]; ok {
+		return m.Matrix, nil
+	}
+	t, ok := w.f.Tensor(name)
+	if !ok {
+		return kernel.Matrix{}, missingTensor(name)
+	}
+	n, last := uint64(1), len(t.Dims)-1
+	for last > 0 && n < uint64(out) {
+		n *= t.Dims[last]
+		last--
+	}
+	flat := *t
+	flat.Dims = []uint64{1, n}
+	for _, d := range t.Dims[:last+1] {
+		flat.Dims[0] *= d
+	}
+	if flat.Dims[0] != uint64(in) || flat.Dims[1] != uint64(out) {
+		return kernel.Matrix{}, fmt.Errorf("tensor %q: shape %v, want %d numbers in each of %d rows", name, t.Dims, in, out)
+	}
+	m := &matrix{parts: []*gguf.Tensor{&flat}}
+	m.Type, m.In, m.Out, m.N = typeOf(t), in, out, 1
+	if err := m.Type.Check(in); err != nil {
+		return kernel.Matrix{}, unsupported(t, err)
+	}
+	w.keep(name, m)
+	return m.Matrix, nil
+}
+
+// Rows implements nn.Weights.
+func (w *weights) Rows(name string) int {
+	t, ok := w.f.Tensor(name)
+	if !ok {
+		return 0
+	}
+	for i := len(t.Dims) - 1; i > 0; i-- {
+		if t.Dims[i] > 1 {
+			return int(min(t.Dims[i], math.MaxInt32))
+		}
+	}
+	return 1
 }
 
 // Stack implements nn.Weights.

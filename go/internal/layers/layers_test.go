@@ -23,7 +23,7 @@ var layers = []string{
 	"gguf safetensors mem machine tokenizer chat constrain draft sched kernel diskcache demo mcp media/picture media/sound models persona server/batch server/page server/reply",
 	"convert/hf quant server/field",
 	"convert/vocab form hub internal/mutate kvcache measure media/prepare model/nn sample scripted server/history stream synth",
-	"convert/lang generate model/arch",
+	"convert/lang generate model/arch model/projector",
 	"model",
 	"convert/family convert/internal/optest convert/projector convert/quantized engine eval server/guard server/host",
 	"reading transcribe",

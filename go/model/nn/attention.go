@@ -121,6 +121,9 @@ func (l Layer) Attention(a Attention) Sublayer {
 		}
 		even := kv.even
 		l.Add(l.store(a, heads, even))
+		if l.role == ofRows {
+			heads.QKV, heads.Col[0] = l.keepQueries(q), 0
+		}
 		att := l.Floats("att", kernel.TokRows, nOut)
 		attend := kernel.Attend{
 			Heads: heads, Dst: att, Chunked: l.Chunked, Softcap: l.Config.AttnCap, Bias: l.bias(),
@@ -128,8 +131,13 @@ func (l Layer) Attention(a Attention) Sublayer {
 		}
 		attend.Beyond = l.Temperature.Beyond
 		attend.Window, attend.Ahead = l.sight()
-		if l.role == inDecoder {
+		switch {
+		case l.role == inDecoder:
 			attend.Side = kernel.OwnSide
+		case l.role == ofRows && l.Window > 0:
+			attend.Window, attend.Sight = 0, kernel.OnlySpan
+		case l.role == ofRows:
+			attend.Side = kernel.SourceSide
 		}
 		if a.Sinks {
 			attend.Sinks = l.Vector("attn_sinks.weight", l.NHead)
@@ -203,7 +211,7 @@ func (l Layer) cache(a Attention, q projection) kvCache {
 		return l.caches[l.Window]
 	}
 	k := kvCache{}
-	if a.In == 0 { // else it is not known how large its columns are
+	if a.In == 0 && l.role != ofRows { // else it is not known how large its columns are
 		k.even = l.balance(a, q)
 	}
 	k.group, k.offset, k.tiers = l.place()
@@ -216,6 +224,8 @@ func (l Layer) place() (group, offset int, tiers []kernel.Tier) {
 	switch {
 	case l.role == inEncoder && l.Index > 0: // a layer is done with them before the next begins
 		return l.caches[l.Window].group, l.caches[l.Window].offset, nil
+	case l.role == ofRows && len(l.Program.Groups) > 0: // the same
+		return 0, 0, nil
 	case l.role == inDecoder:
 		return l.crossed[l.Index].group, l.crossed[l.Index].offset, nil
 	}
@@ -255,7 +265,7 @@ func (l Layer) keysAndValues() kernel.Group {
 	g := kernel.Group{
 		Name: "attention", Bytes: kernel.KVBytes(l.kv, l.NHeadKV, l.HeadDim, l.ValueDim), Window: l.Window,
 	}
-	if l.Config.BothWays {
+	if l.Config.BothWays || l.role == ofRows {
 		g.Window = 0
 	} else if l.Window > 0 {
 		g.Name = fmt.Sprintf("window %d", l.Window)
@@ -427,7 +437,7 @@ func (l Layer) normValues(q projection) {
 // store returns the operation that rotates queries and keys, and stores keys and values.
 func (l Layer) store(a Attention, heads kernel.Heads, even balance) kernel.StoreKV {
 	s := kernel.StoreKV{
-		Heads: heads, Rope: l.Rope.Style, NRot: l.Rope.NRot, Eps: l.Config.Eps, Scale: l.AttnScale,
+		Heads: heads, Rope: l.Rope.Style, RopeAt: l.Rope.At, NRot: l.Rope.NRot, Eps: l.Config.Eps, Scale: l.AttnScale,
 		Temperature: l.Temperature,
 		QMul:        even.q, KMul: even.k, VMul: even.v,
 		QueriesOnly: l.SharedKV,

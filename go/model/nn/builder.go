@@ -30,6 +30,7 @@ type Builder struct {
 	residuals    string                    // the use of the buffer x, if not "x": see next
 	role         role                      // of the layers that are being built
 	crossed      []kvCache                 // by decoder layer: keys and values of the source, and behind them its own
+	half         int                       // operations of the layer of an encoder of rows up to what it keeps: see Program.Halves
 	TensorPrefix string                    // how the names of all tensors of layers begin, if not with "blk."
 	Target       *Config                   // of the model that a head drafts for; nil: this is none
 	draft        func(b *Builder, h *Head) // builds the head of another file
@@ -118,8 +119,13 @@ func (b *Builder) Act(use string, rows kernel.RowSet, width int, mats ...kernel.
 }
 
 // X is the buffer of the residual.
-func (b *Builder) X() kernel.Buf {
-	return b.Floats(cmp.Or(b.residuals, "x"), kernel.TokRows, b.Config.NEmbd)
+func (b *Builder) X() kernel.Buf { return b.whole(cmp.Or(b.residuals, "x"), b.Config.NEmbd) }
+
+// whole returns the buffer of a use that has rows of all tokens of a batch.
+func (b *Builder) whole(use string, width int) kernel.Buf {
+	id := b.Floats(use, kernel.TokRows, width)
+	b.Program.Bufs[id].Whole = b.role == ofRows
+	return id
 }
 
 // ropeTable returns the buffer with the rotations r of the tokens of a batch. Begin computes them once for all layers.
@@ -129,7 +135,7 @@ func (b *Builder) ropeTable(r Rope) kernel.Buf {
 		i = len(b.ropes)
 		b.ropes = append(b.ropes, r)
 	}
-	return b.Floats(fmt.Sprintf("rope %d", i), kernel.TokRows, r.NRot)
+	return b.whole(fmt.Sprintf("rope %d", i), r.NRot)
 }
 
 // epsOf returns the epsilon of a norm of the residual of these rows.
@@ -187,7 +193,9 @@ func (b *Builder) Begin(more ...func()) {
 // rotations computes the rotations r of the tokens of a batch.
 func (b *Builder) rotations(r Rope) {
 	freqs := must(b.weights.Rope(r))
-	b.Add(kernel.RopeTable{Dst: b.ropeTable(r), NRot: r.NRot, Freqs: freqs, Scale: r.Scale(), Shift: r.Shift})
+	b.Add(kernel.RopeTable{
+		Dst: b.ropeTable(r), NRot: r.NRot, Freqs: freqs, Scale: r.Scale(), Shift: r.Shift, Axes: r.Plane.axes(r.NRot / 2),
+	})
 }
 
 // Layers calls build for each layer.

@@ -8,6 +8,7 @@ type FeedForward struct {
 	Fn         kernel.Fn
 	Ungated    bool    // no gate: down(fn(up(input)))
 	XIELU      bool    // no gate, and the function is xIELU
+	Swapped    bool    // the tensors ffn_up and ffn_down have each other's names
 	Fused      bool    // ffn_up has the rows of the gate before its own
 	Shared     bool    // the shared experts, as one feed-forward: tensors end in _shexp
 	limited    bool    // within LayerConfig.SharedLimit, as shared experts are
@@ -34,10 +35,14 @@ func (l Layer) FeedForward(f FeedForward) Sublayer {
 			Matrix: l.Matrix(name+".weight", c.NEmbd, width), Bias: l.optional(name+".bias", width),
 		}
 	}
+	upName, downName := "ffn_up", "ffn_down"+suffix
+	if f.Swapped {
+		upName, downName = downName, upName
+	}
 	var parts []kernel.Part
 	switch {
 	case f.Ungated || f.XIELU:
-		parts = []kernel.Part{part("ffn_up")}
+		parts = []kernel.Part{part(upName)}
 	case f.Fused:
 		both := "ffn_up" + suffix + ".weight"
 		parts = []kernel.Part{
@@ -45,9 +50,8 @@ func (l Layer) FeedForward(f FeedForward) Sublayer {
 			{Matrix: l.rows(both, c.NEmbd, 2*width, width, width, 1)},
 		}
 	default:
-		parts = []kernel.Part{part("ffn_gate"), part("ffn_up")}
+		parts = []kernel.Part{part("ffn_gate"), part(upName)}
 	}
-	downName := "ffn_down" + suffix
 	down := l.Matrix(downName+".weight", width, c.NEmbd)
 	h := Sublayer{}
 	for _, p := range parts {

@@ -13,6 +13,7 @@ type Program struct {
 	Begin   []kernel.Op    // once per batch: embedding, tables of rotations
 	Encoder [][]kernel.Op  // what tokens of sources go through in place of the layers: see kernel.Batch
 	Layers  [][]kernel.Op  // one list for each layer
+	Halves  []int          // of an encoder of rows: how many operations of each layer end with what it keeps of a token
 	Outputs []Output       // outputs available for the tokens of a batch
 	Next    *Next          // what drafts; nil unless Config.Drafts
 }
@@ -39,6 +40,8 @@ type Output struct {
 	In    kernel.Buf // of those
 	Buf   kernel.Buf
 	Width int
+	After int // of an encoder of rows: it is what this many layers make
+	Of    int // the same: a row of it is of as many tokens in succession; 0: one
 }
 
 // The outputs that a program may have.
@@ -50,6 +53,8 @@ const (
 	TokenScores = "token scores" // of a classifier of tokens
 
 	Pooled = "pooled" // the vector of a text, given what was made of the vectors of its tokens
+
+	Embeddings = "embeddings" // of an encoder of rows: what a text model has in place of those of words
 )
 
 // A Tier is the types of keys and values that are From to To positions old: see kernel.Group. The first tier is the

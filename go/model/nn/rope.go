@@ -27,6 +27,50 @@ type Rope struct {
 
 	Back  bool // it is undone
 	Shift int  // what is added to positions
+	At    int  // the first dimension that is rotated
+	Plane Plane
+}
+
+// A Plane says by which places of a token, not its position, pairs turn: see kernel.Batch.Place. The zero value is none.
+type Plane struct {
+	Axes    [2]int32 // of the first half of the pairs, and of the second
+	Mixed   bool     // of every other pair, rather
+	Between bool     // the frequencies of the second lie between those of the first
+}
+
+// Places of the patches of a picture.
+const (
+	Down, Across = int32(1), int32(2) // rows and columns of patches
+)
+
+// axes returns the axis of each of n pairs; nil: there are none.
+func (p Plane) axes(n int) []int32 {
+	if p == (Plane{}) {
+		return nil
+	}
+	list := make([]int32, n)
+	for i := range list {
+		_, of := p.pair(i, n)
+		list[i] = p.Axes[of]
+	}
+	return list
+}
+
+// pair returns which pair of n is meant by the frequency of pair i, and of which axis it is. Both axes have frequencies from
+// the first on, and with them half of those that there would be.
+func (p Plane) pair(i, n int) (at float64, axis int) {
+	switch {
+	case p.Axes[0] == p.Axes[1]:
+		return float64(i), 0
+	case p.Mixed:
+		at, axis = float64(i/2*2), i%2
+	default:
+		at, axis = float64(i%(n/2)*2), i/(n/2)
+	}
+	if p.Between {
+		at += float64(axis)
+	}
+	return at, axis
 }
 
 const (
@@ -77,7 +121,8 @@ func (r Rope) Freqs(factors []float32) []float64 {
 	// some CPUs would do and others not.
 	freqs := make([]float64, r.NRot/2)
 	for i := range freqs {
-		f := exactmath.Pow(r.Base, -2*float64(i)/float64(r.NRot))
+		at, _ := r.Plane.pair(i, r.NRot/2)
+		f := exactmath.Pow(r.Base, -2*at/float64(r.NRot))
 		if factors != nil {
 			f /= float64(factors[i])
 		}

@@ -16,6 +16,11 @@ type Weights interface {
 	// Matrix returns n matrices for products: one tensor of three dimensions,
 	// or of two when n is 1.
 	Matrix(name string, in, out, n int) (kernel.Matrix, error)
+	// Flat returns a matrix for products of `in` columns whose rows have several dimensions in the file, such as the
+	// kernels of a convolution.
+	Flat(name string, in, out int) (kernel.Matrix, error)
+	// Rows returns how many rows a matrix has, by its last dimension that is not one; 0: there is no such tensor.
+	Rows(name string) int
 	// Stack returns matrices for products that are a tensor each.
 	Stack(names []string, in, out int) (kernel.Matrix, error)
 	// Part returns n rows, from number `from` on, of each of mats matrices of `of` rows.

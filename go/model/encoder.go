@@ -1,0 +1,380 @@
+package model
+
+import (
+	"fmt"
+
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/kvcache"
+	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/model/nn"
+	"github.com/quern-llm/quern/go/model/projector"
+)
+
+// sliceTokens is how many tokens of an encoder a step runs over at most.
+const sliceTokens = 256
+
+// An Encoder makes embeddings of pictures or of sounds, which a text model has in place of those of words. It is immutable
+// and may be shared by any number of Encodings.
+type Encoder struct {
+	*projector.Encoder
+
+	model *Model
+	stage []stage
+	width int // of a row of embeddings
+}
+
+// A stage is a plan that runs over all tokens, slice by slice, before the next stage begins.
+type stage struct {
+	plan  *kernel.Plan
+	brung bool       // tokens bring their rows
+	out   *nn.Output // whose rows it makes
+	col   int        // of these in those of the encoder
+}
+
+// SurveyEncoder surveys the encoder for a sense in a projector's file, whose keys and values are of type kv. Errors name the
+// key or the tensor, not the file.
+func SurveyEncoder(f *File, s projector.Sense, kv kernel.KVTypes) (*Survey, *projector.Encoder, error) {
+	e, err := projector.Read(f.GGUF, s)
+	if err != nil {
+		return nil, nil, err
+	}
+	survey := &Survey{
+		Config: e.Config, file: f, kv: kv,
+		make:    func(w *weights) (*nn.Program, error) { return e.Build(w, kv) },
+		unknown: func(w *weights) error { return e.Unknown(w.used()) },
+	}
+	packed, err := survey.find(Packed)
+	if err != nil {
+		return nil, nil, err
+	}
+	width := 0
+	for _, o := range packed.program.Outputs {
+		width += o.Width
+	}
+	if width%e.Width != 0 || width == 0 {
+		return nil, nil, fmt.Errorf("rows of %d numbers, want a multiple of clip's projection_dim, %d", width, e.Width)
+	}
+	e.Deep = width/e.Width - 1
+	survey.Layout = layout(packed.program)
+	return survey, e, nil
+}
+
+// LoadEncoder loads the encoder for a sense in a projector's file, which must stay open as long as it.
+func LoadEncoder(f *File, s projector.Sense, kv kernel.KVTypes, o Options) (*Encoder, error) {
+	survey, e, err := SurveyEncoder(f, s, kv)
+	if err != nil {
+		return nil, err
+	}
+	o.Residency, o.Early = Packed, nil
+	m, err := survey.Load(o)
+	if err != nil {
+		return nil, err
+	}
+	enc := &Encoder{Encoder: e, model: m}
+	if err := enc.plan(); err != nil {
+		enc.Close()
+		return nil, err
+	}
+	return enc, nil
+}
+
+// plan lays out the program for C.
+func (e *Encoder) plan() error {
+	p := e.model.program
+	add := func(s stage, ops []kernel.Op) error {
+		plan, err := kernel.NewPlan(p.Bufs, ops...)
+		if err != nil {
+			return err
+		}
+		s.plan = plan
+		e.stage = append(e.stage, s)
+		return nil
+	}
+	outputs := func(after int) error {
+		for i := range p.Outputs {
+			o := &p.Outputs[i]
+			if o.After != after {
+				continue
+			}
+			col := e.width
+			e.width += o.Width
+			if o.Of > sliceTokens {
+				return fmt.Errorf("rows of %d patches each, want at most %d", o.Of, sliceTokens)
+			}
+			if err := add(stage{out: o, col: col}, o.Ops); err != nil {
+				return fmt.Errorf("embeddings after layer %d: %w", after, err)
+			}
+		}
+		return nil
+	}
+	if err := add(stage{brung: true}, p.Begin); err != nil {
+		return fmt.Errorf("patches: %w", err)
+	}
+	if err := outputs(0); err != nil {
+		return err
+	}
+	for il, ops := range p.Layers {
+		half := p.Halves[il]
+		for _, ops := range [][]kernel.Op{ops[:half], ops[half:]} {
+			if err := add(stage{}, ops); err != nil {
+				return fmt.Errorf("layer %d: %w", il, err)
+			}
+		}
+		if err := outputs(il + 1); err != nil {
+			return err
+		}
+	}
+	// What a text model adds to its first layers is behind what it begins with, in the file's order.
+	last := &e.stage[len(e.stage)-1]
+	if len(p.Outputs) > 1 && last.out != nil && last.out.After == len(p.Layers) {
+		for i := range e.stage {
+			if s := &e.stage[i]; s.out != nil && s != last {
+				s.col += last.out.Width
+			}
+		}
+		last.col = 0
+	}
+	return nil
+}
+
+// Columns returns how many numbers a row of embeddings has.
+func (e *Encoder) Columns() int { return e.width }
+
+// WeightBytes returns the memory of the weights.
+func (e *Encoder) WeightBytes() uint64 { return e.model.WeightBytes() }
+
+// Damaged returns ErrDamaged once a page of the file could not be read.
+func (e *Encoder) Damaged() error { return e.model.Damaged() }
+
+// Close releases the memory of the weights. Encodings must be closed before. Closing again is a no-op.
+func (e *Encoder) Close() {
+	for _, s := range e.stage {
+		s.plan.Close()
+	}
+	e.stage = nil
+	e.model.Close()
+}
+
+// room returns how many rows buffers have for n tokens.
+func room(n int) kernel.Room {
+	tok := min(n, sliceTokens)
+	return kernel.Room{Tok: tok, Out: tok, Whole: n}
+}
+
+// blocks returns how many KV blocks n tokens have.
+func blocks(n int) int { return (n + kvcache.BlockTokens - 1) / kvcache.BlockTokens }
+
+// sizes returns the memory of the parts of an encoding of n tokens: buffers, scratch, keys and values, and rows that a slice
+// of the tokens brings.
+func (e *Encoder) sizes(n, threads int) (bufs, scratch, kv, brought int) {
+	p, r := e.model.program, room(n)
+	for _, s := range e.stage {
+		scratch = max(scratch, s.plan.Scratch(r.Tok))
+	}
+	scratch = max(kernel.AlignUp(scratch)*threads, kernel.Align)
+	for _, g := range p.Groups {
+		kv += g.Bytes * blocks(n)
+	}
+	return kernel.BufBytes(p.Bufs, r), scratch, kv, r.Tok * kernel.AlignUp(4*e.stage[0].plan.Brings())
+}
+
+// Bytes returns the memory of an encoding of n tokens on so many threads, with the rows that it makes.
+func (e *Encoder) Bytes(n, rows, threads int) uint64 {
+	bufs, scratch, kv, brought := e.sizes(n, threads)
+	return uint64(bufs + scratch + kv + brought + 4*rows*e.width)
+}
+
+// encoding is the budget's purpose of the memory of an Encoding.
+const encoding = "encoding a picture or a sound"
+
+// An Encoding is the work of an encoder on one input. Steps take some milliseconds each, and the result is the same however
+// they are cut. It is not safe for concurrent use.
+type Encoding struct {
+	e     *Encoder
+	in    *projector.Input
+	pool  *kernel.Pool
+	batch *kernel.Batch
+	bufs  *kernel.Buffers
+	mem   []*mem.Region // of the buffers, scratch, keys and values, and brought rows
+	rows  *mem.Region
+	stage int // that is next
+	from  int // the token that it goes on with
+}
+
+// Begin allocates what the encoding of an input takes, from the budget. The pool is borrowed for each Step.
+func (e *Encoder) Begin(in *projector.Input, pool *kernel.Pool, budget *mem.Budget) (*Encoding, error) {
+	x := &Encoding{e: e, in: in, pool: pool}
+	if err := x.init(budget); err != nil {
+		x.Close()
+		return nil, err
+	}
+	return x, nil
+}
+
+func (x *Encoding) init(budget *mem.Budget) error {
+	e, n := x.e, x.in.Tokens
+	if n < 1 || x.in.Columns < e.stage[0].plan.Brings() {
+		return fmt.Errorf("an input of %d tokens of %d columns, the encoder reads %d", n, x.in.Columns, e.stage[0].plan.Brings())
+	}
+	bufs, scratch, kv, brought := e.sizes(n, x.pool.Threads())
+	for _, bytes := range []int{bufs, scratch, max(kv, kernel.Align), brought} {
+		region, err := budget.Alloc(encoding, uint64(bytes))
+		if err != nil {
+			return err
+		}
+		x.mem = append(x.mem, region)
+	}
+	var err error
+	if x.rows, err = budget.Alloc(encoding, uint64(4*x.in.Rows()*e.width)); err != nil {
+		return err
+	}
+	p, r := e.model.program, room(n)
+	if x.bufs, err = kernel.NewBuffers(p.Bufs, r, x.mem[0].Bytes()); err != nil {
+		return err
+	}
+	if x.batch, err = kernel.NewBatch(n, 1, blocks(n), r.Out, p.Groups); err != nil {
+		return err
+	}
+	var units [][]int32
+	for i, g := range p.Groups {
+		x.batch.SetState(i, x.mem[2].Bytes()[:g.Bytes*blocks(n)], g.Bytes)
+		ids := make([]int32, blocks(n))
+		for id := range ids {
+			ids[id] = int32(id)
+		}
+		units = append(units, ids)
+	}
+	x.batch.AddSeq(units...)
+	x.batch.Source(n)
+	x.add()
+	return nil
+}
+
+// add adds the tokens to the batch.
+func (x *Encoding) add() {
+	window, end := -1, 0
+	for i := range x.in.Tokens {
+		x.batch.Add(0, int32(i))
+		if x.in.Place != nil {
+			x.batch.Place(x.in.Place(i))
+		}
+		if x.in.Windows == nil {
+			continue
+		}
+		if i == end {
+			window++
+			end += x.in.Windows[window]
+		}
+		if i == end-1 {
+			x.batch.Span(x.in.Windows[window])
+		}
+	}
+}
+
+// Step computes some more, and reports whether all is done.
+func (x *Encoding) Step() (done bool) {
+	s := x.e.stage[x.stage]
+	n := min(sliceTokens, x.in.Tokens)
+	if s.out != nil {
+		n = n / s.out.Of * s.out.Of
+	}
+	to := min(x.from+n, x.in.Tokens)
+	x.batch.Look(x.from, to)
+	x.bufs.Look(x.from)
+	switch {
+	case s.brung:
+		x.bring(to)
+	case s.out != nil:
+		var out []int32
+		for i := 0; i < to-x.from; i += s.out.Of {
+			out = append(out, int32(i))
+		}
+		x.batch.SetOut(out)
+	}
+	s.plan.Run(x.pool, x.bufs, x.batch, x.mem[1].Bytes())
+	if s.out != nil {
+		x.take(&s, (to-x.from)/s.out.Of)
+	}
+	if x.from = to; to == x.in.Tokens {
+		x.stage, x.from = x.stage+1, 0
+	}
+	if x.stage < len(x.e.stage) {
+		return false
+	}
+	x.order()
+	return true
+}
+
+// Done returns how much of the work is done, from 0 to 1.
+func (x *Encoding) Done() float64 {
+	return (float64(x.stage) + float64(x.from)/float64(x.in.Tokens)) / float64(len(x.e.stage))
+}
+
+// bring writes the rows of the slice's tokens.
+func (x *Encoding) bring(to int) {
+	columns := x.e.stage[0].plan.Brings()
+	stride := kernel.AlignUp(4*columns) / 4
+	all := mem.Float32s(x.mem[3].Bytes())
+	for i := x.from; i < to; i++ {
+		row := all[(i-x.from)*stride:][:columns]
+		x.in.Row(row, i)
+		x.batch.BringTo(i, row)
+	}
+}
+
+// take copies n rows of an output. Rows are in the order of tokens until all are there.
+func (x *Encoding) take(s *stage, n int) {
+	all, first := mem.Float32s(x.rows.Bytes()), x.from/s.out.Of
+	for i := range n {
+		if at := first + i; at < x.in.Made {
+			copy(all[at*x.e.width+s.col:], x.bufs.Row(s.out.Buf, i)[:s.out.Width])
+		}
+	}
+}
+
+// order puts the rows into their order, with the breaks between them.
+func (x *Encoding) order() {
+	if x.in.Order == nil {
+		return
+	}
+	all, w := mem.Float32s(x.rows.Bytes()), x.e.width
+	made := append([]float32(nil), all[:x.in.Made*w]...)
+	for i, from := range x.in.Order {
+		if from < 0 {
+			clear(all[i*w : (i+1)*w])
+			copy(all[i*w:(i+1)*w], x.in.Break)
+			continue
+		}
+		copy(all[i*w:], made[int(from)*w:][:w])
+	}
+}
+
+// Row returns row i of the embeddings, once all is done. It is in memory outside of Go's heap, and valid until Close, or
+// until the memory is closed that Take returned.
+func (x *Encoding) Row(i int) []float32 {
+	w := x.e.width
+	return mem.Float32s(x.rows.Bytes())[i*w:][:w]
+}
+
+// Take returns the memory of the embeddings, which is then the caller's to close.
+func (x *Encoding) Take() *mem.Region {
+	r := x.rows
+	x.rows = nil
+	return r
+}
+
+// Close releases the memory. Closing again is a no-op.
+func (x *Encoding) Close() {
+	if x.bufs != nil {
+		x.bufs.Close()
+	}
+	if x.batch != nil {
+		x.batch.Close()
+	}
+	for _, r := range append(x.mem, x.rows) {
+		if r != nil {
+			r.Close()
+		}
+	}
+	x.mem, x.rows, x.bufs, x.batch = nil, nil, nil, nil
+}

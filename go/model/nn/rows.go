@@ -1,0 +1,259 @@
+package nn
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/kernel"
+)
+
+// Encoders of rows: their tokens are the patches of a picture or the frames of a sound, which bring a row of numbers each
+// (kernel.Batch.Bring) in place of a word. Each token sees all of them. They are more than a pass has, so that passes run
+// over a part of the tokens at a time: the residual has all of them, and each layer runs first up to what it keeps of a
+// token, its queries, keys and values, for all tokens, and then the rest. What is kept is of one layer.
+
+// ReadRowKeys returns the configuration of an encoder of rows whose keys begin with stem, such as "clip.vision". What read
+// asks for comes after the sizes that all have.
+func ReadRowKeys(f *gguf.File, stem string, read func(k *Keys)) (c *Config, err error) {
+	defer stopped(&err)
+	c = &Config{Arch: stem, EmbedScale: 1, ResidualScale: 1, LogitScale: 1, ExpertScale: 1}
+	c.Name, _ = f.Str("general.name")
+	k := &Keys{File: f, Config: c}
+	c.NEmbd = k.Int("embedding_length", 1, MaxEmbd)
+	c.Layers = make([]LayerConfig, k.IntOr("block_count", 0, 0, MaxLayer))
+	c.Eps = float32(k.FloatOr("attention.layer_norm_epsilon", 1e-6, 0, 1))
+	if len(c.Layers) > 0 {
+		k.rowLayers()
+	}
+	read(k)
+	return c, nil
+}
+
+// rowLayers reads the sizes of layers, which are the same in all.
+func (k *Keys) rowLayers() {
+	c := k.Config
+	heads := k.Int("attention.head_count", 1, MaxHead)
+	if c.NEmbd%heads != 0 || c.NEmbd/heads > MaxHeadDim {
+		k.Fail("attention.head_count", "%d, want a divisor of the width, %d, with heads of at most %d", heads, c.NEmbd, MaxHeadDim)
+	}
+	n := c.NEmbd / heads
+	for i := range c.Layers {
+		c.Layers[i] = LayerConfig{
+			NHead: heads, NHeadKV: heads, HeadDim: n, ValueDim: n, AttnScale: float32(1 / math.Sqrt(float64(n))),
+			NFF: k.Int("feed_forward_length", 1, MaxFF),
+		}
+	}
+}
+
+// InPlane has all layers rotate queries and keys by the place of a patch.
+func (k *Keys) InPlane(style kernel.Rope, base float64, p Plane) {
+	for i := range k.Config.Layers {
+		l := &k.Config.Layers[i]
+		if l.HeadDim%4 != 0 {
+			k.Fail("attention.head_count", "heads of %d dimensions, want a multiple of 4 to rotate by two places", l.HeadDim)
+		}
+		l.Rope = Rope{Style: style, NRot: l.HeadDim, Base: base, Scaling: NoScaling, Plane: p}
+	}
+}
+
+// BuildRows returns the program of an encoder of rows that encoder builds.
+func BuildRows(cfg *Config, w Weights, kv kernel.KVTypes, encoder func(b *Builder)) (p *Program, err error) {
+	defer stopped(&err)
+	b := &Builder{
+		Config: cfg, weights: w, kv: kv, Program: &Program{}, slots: map[slot]kernel.Buf{}, caches: map[int]kvCache{},
+		role: ofRows,
+	}
+	encoder(b)
+	return b.Program, nil
+}
+
+// Patches is x = the sum of products of what tokens bring, `in` columns from number `from` on. A bias is that of the first
+// matrix, if the file has it.
+func (b *Builder) Patches(from, in int, names ...string) {
+	n := b.Config.NEmbd
+	rows := b.Floats("brought", kernel.TokRows, in)
+	var mats []kernel.Matrix
+	for _, name := range names {
+		mats = append(mats, must(b.weights.Flat(name, in, n)))
+	}
+	act := b.Act("brought", kernel.TokRows, in, mats...)
+	b.Add(kernel.Input{Dst: rows, From: from, Cols: in, Clear: true})
+	b.Add(kernel.ToAct{Act: act, Src: rows, Cols: in})
+	for i, m := range mats {
+		op := kernel.Matmul{Dst: b.X(), Act: b.Only(act, m), Parts: []kernel.Part{{Matrix: m}}}
+		if i == 0 {
+			op.Parts[0].Bias = b.optional(strings.TrimSuffix(names[0], ".weight")+".bias", n)
+		} else {
+			op.Epilogue, op.Scale = kernel.Add, 1
+		}
+		b.Add(op)
+	}
+}
+
+// Brought adds columns of what tokens bring to x, from number `from` on: the embeddings of their positions.
+func (b *Builder) Brought(from int) {
+	b.Add(kernel.Input{Dst: b.X(), From: from, Cols: b.Config.NEmbd, Add: true})
+}
+
+// NormedX replaces x by a norm of it.
+func (b *Builder) NormedX(name string) { b.Normalise(name) }
+
+// BegunRows ends what comes before the layers.
+func (b *Builder) BegunRows() {
+	for _, l := range b.Config.Layers {
+		if l.Rope.Style != kernel.RopeNone {
+			b.ropeTable(l.Rope)
+		}
+	}
+	for _, r := range b.ropes {
+		b.rotations(r)
+	}
+	b.Program.Begin = b.Take()
+}
+
+// RowLayers calls build for each layer, and after for what is made of the results of each; nil: nothing is.
+func (b *Builder) RowLayers(build func(l Layer), after func(il int)) {
+	for il, sizes := range b.Config.Layers {
+		b.half = 0
+		build(b.Layer(il, sizes))
+		b.Program.Layers = append(b.Program.Layers, b.Take())
+		b.Program.Halves = append(b.Program.Halves, b.half)
+		if after != nil {
+			after(il)
+		}
+	}
+}
+
+// keepQueries ends the half of a layer that runs for all tokens before any attends, and returns the buffer with their
+// queries.
+func (l Layer) keepQueries(q projection) kernel.Buf {
+	n := l.NHead * l.HeadDim
+	kept := l.whole("queries", n)
+	l.Add(kernel.NormRows{Dst: kept, Src: q.buf, SrcCol: q.col[0], Cols: n, Segs: 1, Kind: kernel.NoNorm, Scale: 1})
+	l.half = len(l.ops)
+	return kept
+}
+
+// A Strand is rows that are made of those of an encoder's tokens, on their way to an output.
+type Strand struct {
+	b     *Builder
+	buf   kernel.Buf
+	of    int // tokens of a row
+	Width int
+}
+
+// strand returns an empty one in a buffer of its own.
+func (s Strand) strand(width int) Strand {
+	use := fmt.Sprintf("row %d", len(s.b.Program.Bufs))
+	return Strand{s.b, s.b.Floats(use, kernel.OutRows, width), s.of, width}
+}
+
+// Beside returns rows of n tokens side by side.
+func (b *Builder) Beside(n int) Strand { return b.gathered(n, n*b.Config.NEmbd, false) }
+
+// Mean returns the means of n tokens.
+func (b *Builder) Mean(n int) Strand { return b.gathered(n, b.Config.NEmbd, true) }
+
+func (b *Builder) gathered(n, width int, mean bool) Strand {
+	if n > 1 && b.Config.NEmbd%kernel.Panel != 0 {
+		check(fmt.Errorf("key %q: %d, want a multiple of %d to merge rows", b.Config.Arch+".embedding_length", b.Config.NEmbd,
+			kernel.Panel))
+	}
+	s := Strand{b: b, of: n}.strand(width)
+	op := kernel.Gather{Dst: s.buf, Src: b.X()}
+	if n > 1 {
+		op.N, op.Cols, op.Mean = n, b.Config.NEmbd, mean
+	}
+	b.Add(op)
+	return s
+}
+
+// Norm normalises segments of as many columns as the weights of that name have; there may be biases.
+func (s Strand) Norm(kind kernel.NormKind, name string) Strand {
+	return s.NormEach(kind, s.Width, name)
+}
+
+// NormEach is Norm of segments of n columns each.
+func (s Strand) NormEach(kind kernel.NormKind, n int, name string) Strand {
+	op := kernel.NormRows{
+		Dst: s.buf, Src: s.buf, Rows: kernel.OutRows, Cols: n, Segs: s.Width / n, Kind: kind, Eps: s.b.Config.Eps, Scale: 1,
+	}
+	if name != "" {
+		op.Weight, op.Bias = s.b.NormWeights(name, n), s.b.optional(name+".bias", n)
+	}
+	s.b.Add(op)
+	return s
+}
+
+// Times multiplies rows by a number.
+func (s Strand) Times(f float32) Strand {
+	s.b.Add(kernel.NormRows{
+		Dst: s.buf, Src: s.buf, Rows: kernel.OutRows, Cols: s.Width, Segs: 1, Kind: kernel.NoNorm, Scale: f,
+	})
+	return s
+}
+
+// Product is the product with a matrix, plus a bias if the file has one. It has as many rows as the file says.
+func (s Strand) Product(name string) Strand { return s.Applied(kernel.NoFn, name) }
+
+// Applied is a function of Product.
+func (s Strand) Applied(fn kernel.Fn, name string) Strand {
+	m := must(s.b.weights.Flat(name+".weight", s.Width, s.rows(name)))
+	return s.product(m, kernel.Part{Matrix: m, Bias: s.b.optional(name+".bias", m.Out)}, fn)
+}
+
+// Transposed is Product with a matrix that the file has the other way round.
+func (s Strand) Transposed(name string, out int) Strand {
+	m := must(s.b.weights.Transposed(name+".weight", out, s.Width, 0, s.Width, 1))
+	return s.product(m, kernel.Part{Matrix: m}, kernel.NoFn)
+}
+
+// Gated is fn(gate(rows)) * up(rows).
+func (s Strand) Gated(fn kernel.Fn, gate, up string) Strand {
+	n := s.rows(gate)
+	g, u := s.b.Matrix(gate+".weight", s.Width, n), s.b.Matrix(up+".weight", s.Width, n)
+	return s.products([]kernel.Part{
+		{Matrix: g, Bias: s.b.optional(gate+".bias", n)}, {Matrix: u, Bias: s.b.optional(up+".bias", n)},
+	}, kernel.Matmul{Epilogue: kernel.GLU, Fn: fn})
+}
+
+// rows returns how many rows a matrix of the file has.
+func (s Strand) rows(name string) int {
+	n := s.b.weights.Rows(name + ".weight")
+	if n < 1 || n > MaxFF {
+		check(fmt.Errorf("tensor %q: missing, or not of 1 to %d rows", name+".weight", MaxFF))
+	}
+	return n
+}
+
+func (s Strand) product(m kernel.Matrix, part kernel.Part, fn kernel.Fn) Strand {
+	op := kernel.Matmul{}
+	if fn != kernel.NoFn {
+		op.Epilogue, op.Fn = kernel.Apply, fn
+	}
+	return s.products([]kernel.Part{part}, op)
+}
+
+func (s Strand) products(parts []kernel.Part, op kernel.Matmul) Strand {
+	var mats []kernel.Matrix
+	for _, p := range parts {
+		mats = append(mats, p.Matrix)
+	}
+	act := s.b.Act(fmt.Sprintf("row %d", len(s.b.Program.Bufs)), kernel.OutRows, s.Width, mats...)
+	s.b.Add(kernel.ToAct{Act: act, Src: s.buf, Rows: kernel.OutRows, Cols: s.Width})
+	to := s.strand(mats[0].Out)
+	op.Dst, op.Act, op.Rows, op.Parts = to.buf, act, kernel.OutRows, parts
+	s.b.Add(op)
+	return to
+}
+
+// Out makes the rows columns of the output Embeddings, behind those that earlier calls made: what the layers so far make, or
+// with none of them what is before the first.
+func (s Strand) Out() {
+	s.b.Program.Outputs = append(s.b.Program.Outputs, Output{
+		Name: Embeddings, Ops: s.b.Take(), Buf: s.buf, Width: s.Width, After: len(s.b.Program.Layers), Of: cmp.Or(s.of, 1),
+	})
+}

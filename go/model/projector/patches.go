@@ -1,0 +1,68 @@
+package projector
+
+import (
+	"github.com/quern-llm/quern/go/media/picture"
+)
+
+// A grid is the patches of a picture, in the order of tokens: of each row that is made of several, those of the square that it
+// is made of are in succession.
+type grid struct {
+	columns, rows int // of patches
+	merge         int // of a side of a square
+}
+
+// patched returns the grid of a picture whose sides are multiples of those of its squares.
+func (e *Encoder) patched(p *picture.RGB) grid {
+	return grid{p.Width / e.Patch, p.Height / e.Patch, e.Merge}
+}
+
+// at returns the column and the row of the patch of token i.
+func (g grid) at(i int) (x, y int) {
+	square, in := i/(g.merge*g.merge), i%(g.merge*g.merge)
+	across := g.columns / g.merge
+	return square%across*g.merge + in%g.merge, square/across*g.merge + in/g.merge
+}
+
+// n returns how many there are.
+func (g grid) n() int { return g.columns * g.rows }
+
+// input returns the input of a picture, whose rows are those of patches, and behind them what more writes of `columns`
+// columns; nil: nothing.
+func (e *Encoder) input(p *picture.RGB, columns int, more func(dst []float32, x, y int)) *Input {
+	g := e.patched(p)
+	in := &Input{Tokens: g.n(), Columns: 3*e.Patch*e.Patch + columns, Made: g.n() / (e.Merge * e.Merge)}
+	in.Grid.Columns, in.Grid.Rows = g.columns/e.Merge, g.rows/e.Merge
+	shade := e.shades()
+	in.Row = func(dst []float32, i int) {
+		x, y := g.at(i)
+		e.patch(dst, p, &shade, x, y)
+		if more != nil {
+			more(dst[3*e.Patch*e.Patch:], x, y)
+		}
+	}
+	return in
+}
+
+// shades returns what a byte of each channel is to the encoder, in the float32 of the processors.
+func (e *Encoder) shades() (s [3][256]float32) {
+	for c := range s {
+		for v := range s[c] {
+			s[c][v] = float32(float32(v)/255-e.Mean[c]) / e.Std[c]
+		}
+	}
+	return s
+}
+
+// patch writes the pixels of a patch: all rows of red, then those of green, then of blue.
+func (e *Encoder) patch(dst []float32, p *picture.RGB, shade *[3][256]float32, x, y int) {
+	n := e.Patch
+	for row := range n {
+		src := p.Pix[3*((y*n+row)*p.Width+x*n):][:3*n]
+		for c := range 3 {
+			to := dst[(c*n+row)*n:][:n]
+			for i := range to {
+				to[i] = shade[c][src[3*i+c]]
+			}
+		}
+	}
+}

@@ -1,0 +1,226 @@
+// Package projector defines the encoders of pictures and sounds that a projector's file (mmproj) has: the keys that each
+// reads, its tensors and operations, and how a picture or a sound becomes the rows that it reads. There is one file for each
+// kind, named after it; a kind is to encoders what an architecture is to text models.
+//
+// A kind is three or four functions: config reads keys, build adds operations in the words of package nn, and see or hear
+// turn a picture or a sound into parts of a prompt: texts around it, and inputs of the encoder. Much of that is not in files,
+// but in the processors of the models' publishers; each constant has its source beside it.
+//
+// The words are imported with a dot, as in package arch. The tests of the kinds are in go/model.
+package projector
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/media/picture"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
+
+// A Sense is what an encoder takes.
+type Sense int
+
+const (
+	Sight Sense = iota
+	Hearing
+)
+
+// stem returns how the keys of its encoder begin.
+func (s Sense) stem() string {
+	if s == Hearing {
+		return "clip.audio"
+	}
+	return "clip.vision"
+}
+
+// owns reports whether a tensor belongs to the encoder of this sense.
+func (s Sense) owns(name string) bool {
+	sounds := strings.HasPrefix(name, "a.") || strings.HasPrefix(name, "mm.a.")
+	return sounds == (s == Hearing)
+}
+
+// A Kind is one kind of projector.
+type Kind struct {
+	Name   string // as clip.projector_type has it
+	sense  Sense
+	config func(e *Encoder, k *Keys)
+	build  func(e *Encoder, b *Builder)
+	see    func(e *Encoder, p *picture.RGB) []Part
+	hear   func(e *Encoder, samples []float32) []Part // 16,000 a second
+
+	bothWays func(width int) bool // whether tokens of a picture see each other in both directions in text models of this width; nil: no
+}
+
+// kinds is the supported kinds, in the order in which errors list them.
+var kinds = []*Kind{
+	&gemma3,
+}
+
+// A Part of a prompt is a text, whose control tokens are tokens, or what the encoder makes of an input.
+type Part struct {
+	Text  string
+	Input *Input
+}
+
+// An Input is what an encoder reads at once. It is immutable.
+type Input struct {
+	Tokens  int                            // patches or frames
+	Columns int                            // of the row that each brings
+	Row     func(dst []float32, i int)     // writes the row of token i
+	Place   func(i int) [kernel.Axes]int32 // where token i is; nil: at its index on all axes
+	Windows []int                          // how many tokens each window has, in succession; nil: there are none
+	Order   []int32                        // of the rows that are made: row i is number Order[i], or if that is -1 Break
+	Break   []float32                      // see Order
+	Made    int                            // rows that are made of the tokens, without breaks
+	Grid    struct{ Columns, Rows int }    // of the rows of a picture; 0: they have none
+}
+
+// Rows returns how many rows of embeddings the encoder makes.
+func (in *Input) Rows() int {
+	if in.Order != nil {
+		return len(in.Order)
+	}
+	return in.Made
+}
+
+// An Encoder is that of a file for one sense.
+type Encoder struct {
+	Kind   *Kind
+	Config *Config
+	Width  int // of the text models that it is for
+	Deep   int // how many layers of these have columns of its rows added: see arch.qwen3vl
+
+	settings
+	file   *gguf.File
+	tables map[string]table
+}
+
+// settings are what kinds read beside the sizes of the layers.
+type settings struct {
+	Side      int        // pixels of the square pictures that the encoder was trained on
+	Patch     int        // pixels of a side of a patch
+	Merge     int        // patches of a side of a row; 1: each is one
+	Mean, Std [3]float32 // of the channels
+	MinRows   int        // of a picture, where its size is not fixed
+	MaxRows   int
+	Swapped   bool // see FeedForward
+	Fn        kernel.Fn
+}
+
+// Limits of settings. Files beyond them are corrupt.
+const (
+	maxSide  = 1 << 14
+	maxPatch = 1 << 10
+	maxMerge = 1 << 4
+)
+
+// Names returns the names of the supported kinds of a sense.
+func Names(s Sense) []string {
+	var names []string
+	for _, k := range kinds {
+		if k.sense == s {
+			names = append(names, k.Name)
+		}
+	}
+	return names
+}
+
+// Read returns the encoder of a file for a sense. It is an error if the file has none, or one of a kind that is not
+// supported.
+func Read(f *gguf.File, s Sense) (*Encoder, error) {
+	of, err := f.Projector()
+	if err != nil {
+		return nil, err
+	}
+	name, what := of.Vision, "pictures"
+	if s == Hearing {
+		name, what = of.Audio, "sounds"
+	}
+	if name == "" {
+		return nil, fmt.Errorf("it has no encoder of %s", what)
+	}
+	i := slices.IndexFunc(kinds, func(k *Kind) bool { return k.Name == name && k.sense == s })
+	if i < 0 {
+		return nil, fmt.Errorf("projectors of the kind %.60q are not supported, supported for %s are %s", name, what, strings.Join(Names(s), " "))
+	}
+	e := &Encoder{Kind: kinds[i], Width: int(of.Width), file: f, tables: map[string]table{}}
+	e.Config, err = ReadRowKeys(f, s.stem(), func(k *Keys) {
+		if s == Sight {
+			e.sight(k)
+		}
+		e.activation(k)
+		e.Kind.config(e, k)
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range f.Tensors { // tables are read whole, and not by the program
+		if t.Type != gguf.F32 && t.Type != gguf.F16 && t.Type != gguf.BF16 && e.tables[t.Name].rows > 0 {
+			return nil, fmt.Errorf("tensor %q: type %v, want F32, F16 or BF16", t.Name, t.Type)
+		}
+	}
+	return e, nil
+}
+
+// sight reads what encoders of pictures have.
+func (e *Encoder) sight(k *Keys) {
+	e.Side, e.Patch, e.Merge = k.Int("image_size", 1, maxSide), k.Int("patch_size", 1, maxPatch), 1
+	for _, c := range []struct {
+		key string
+		to  *[3]float32
+	}{{"image_mean", &e.Mean}, {"image_std", &e.Std}} {
+		all, err := k.File.Floats(k.Name(c.key))
+		k.Check(err)
+		if len(all) != 3 || c.key == "image_std" && slices.ContainsFunc(all, func(v float32) bool { return !(v > 1e-6) }) {
+			k.Fail(c.key, "%v, want three numbers, and deviations above 0", all)
+		}
+		copy(c.to[:], all)
+	}
+}
+
+// activation reads the function of feed-forwards: without a key it is quick GELU.
+func (e *Encoder) activation(k *Keys) {
+	e.Fn = kernel.GELUQuick
+	for _, a := range []struct {
+		key string
+		fn  kernel.Fn
+	}{{"clip.use_gelu", kernel.GELU}, {"clip.use_silu", kernel.SiLU}} {
+		if on, _ := k.File.Bool(a.key); on {
+			e.Fn = a.fn
+		}
+	}
+}
+
+// swapped finds out whether the names of feed-forwards are each other's, as older files have them.
+func (e *Encoder) swapped(k *Keys, stem string) {
+	t, ok := k.File.Tensor(stem + "blk.0.ffn_down.weight")
+	e.Swapped = ok && len(k.Config.Layers) > 0 && len(t.Dims) > 0 && t.Dims[0] == uint64(k.Config.NEmbd) &&
+		k.Config.NEmbd != k.Config.Layers[0].NFF
+}
+
+// Build returns the program of the encoder.
+func (e *Encoder) Build(w Weights, kv kernel.KVTypes) (*Program, error) {
+	return BuildRows(e.Config, w, kv, func(b *Builder) { e.Kind.build(e, b) })
+}
+
+// Unknown returns an error for a tensor of this sense that neither the program nor the kind uses.
+func (e *Encoder) Unknown(used map[string]bool) error {
+	for _, t := range e.file.Tensors {
+		if _, asked := e.tables[t.Name]; e.Kind.sense.owns(t.Name) && !used[t.Name] && !asked {
+			return fmt.Errorf("tensor %q is none that projectors of the kind %s have here: without it results would be wrong", t.Name, e.Kind.Name)
+		}
+	}
+	return nil
+}
+
+// BothWays reports whether the tokens of a picture see each other in both directions.
+func (e *Encoder) BothWays() bool { return e.Kind.bothWays != nil && e.Kind.bothWays(e.Width) }
+
+// See returns what stands in a prompt for a picture.
+func (e *Encoder) See(p *picture.RGB) []Part { return e.Kind.see(e, p) }
+
+// Hear returns what stands in a prompt for a sound of 16,000 samples a second.
+func (e *Encoder) Hear(samples []float32) []Part { return e.Kind.hear(e, samples) }

@@ -1,0 +1,206 @@
+package model
+
+import (
+	"context"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+
+	"github.com/quern-llm/quern/go/internal/testdata"
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/media/picture"
+	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/model/projector"
+)
+
+// A sight is what another implementation makes of the pictures or sounds of a prompt.
+type sight struct {
+	MMProj    string
+	Media     []string
+	Rows      [2]int
+	RMS       float64
+	RowsFirst [][]float64 `json:"rows_first"`
+	RowsLast  [][]float64 `json:"rows_last"`
+	RowL2     []float64   `json:"row_l2"`
+	BothWays  bool        `json:"both_ways"`
+	Chunks    []struct {
+		IDs             []int32
+		Media           *int
+		Rows, Positions int
+		Places          [][3]int32
+	}
+	PeerWrong any `json:"peer_wrong"`
+	Numpy     *struct {
+		RowsFirst [][]float64 `json:"rows_first"`
+		RowsLast  [][]float64 `json:"rows_last"`
+	}
+}
+
+// kvEncoder is how encoders keep keys and values in tests: as exact as it gets.
+var kvEncoder = kernel.KVTypes{K: kernel.KVF32, V: kernel.KVF32}
+
+// encoder loads the encoder of a file for as long as the test.
+func encoder(t testing.TB, path string, s projector.Sense, pool *kernel.Pool, budget *mem.Budget) *Encoder {
+	t.Helper()
+	f, err := OpenFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { f.Close() })
+	e, err := LoadEncoder(f, s, kvEncoder, Options{Pack: pool.PackMat, Budget: budget})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.Close)
+	return e
+}
+
+func testPool(t testing.TB, threads int) *kernel.Pool {
+	t.Helper()
+	pool, err := kernel.NewPool(threads, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return pool
+}
+
+// pillows decodes a picture as Pillow does: JPEG is rounded otherwise here, by at most 3.
+func pillows(t testing.TB, dir, name string) *picture.RGB {
+	t.Helper()
+	read := func(path string) []byte {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return data
+	}
+	raw := filepath.Join(dir, "raw", filepath.Base(name))
+	data := read(filepath.Join(dir, name))
+	if _, err := os.Stat(raw + ".png"); err == nil {
+		data = read(raw + ".png")
+	}
+	p, err := picture.Decode(context.Background(), data, picture.Limits{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pix, err := os.ReadFile(raw + ".rgb"); err == nil && len(pix) == len(p.Pix) {
+		p.Pix = pix
+	}
+	return p
+}
+
+// rows encodes the inputs among parts, and returns copies of the rows.
+func rows(t testing.TB, e *Encoder, parts []projector.Part, pool *kernel.Pool, budget *mem.Budget) (all [][]float32) {
+	t.Helper()
+	for _, part := range parts {
+		if part.Input == nil {
+			continue
+		}
+		x, err := e.Begin(part.Input, pool, budget)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for !x.Step() {
+		}
+		for i := range part.Input.Rows() {
+			all = append(all, slices.Clone(x.Row(i)))
+		}
+		x.Close()
+	}
+	return all
+}
+
+// seeing is the kinds that read pictures, by the names of their small files.
+var seeing = []string{"gemma3", "gemma3-outlier"}
+
+// TestProjectors compares the rows of small encoders with those of other implementations: libmtmd, which rounds patches to
+// F16, and where there is one a reference in NumPy, which does not.
+func TestProjectors(t *testing.T) {
+	dir := testdata.Path(t, "mmproj")
+	for _, toy := range seeing {
+		t.Run(toy, func(t *testing.T) {
+			t.Parallel()
+			paths, err := filepath.Glob(filepath.Join(dir, "cases", toy+".*.json"))
+			if err != nil || len(paths) == 0 {
+				t.Fatal("no cases", err)
+			}
+			pool, budget := testPool(t, 1), mem.NewBudget(1<<30, "a test")
+			var e *Encoder
+			for _, path := range paths {
+				w := sightOf(t, path)
+				if e == nil {
+					e = encoder(t, filepath.Join(dir, w.MMProj), projector.Sight, pool, budget)
+				}
+				var got [][]float32
+				for _, name := range w.Media {
+					got = append(got, rows(t, e, e.See(pillows(t, dir, name)), pool, budget)...)
+				}
+				if e.BothWays() != w.BothWays {
+					t.Errorf("%s: both ways: %v", filepath.Base(path), e.BothWays())
+				}
+				w.compare(t, filepath.Base(path), got)
+			}
+			if used := budget.Used(); used > e.WeightBytes() {
+				t.Errorf("%d bytes are used after all encodings, the weights have %d", used, e.WeightBytes())
+			}
+		})
+	}
+}
+
+func sightOf(t testing.TB, path string) *sight {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := new(sight)
+	if err := json.Unmarshal(text, w); err != nil {
+		t.Fatal(path, err)
+	}
+	return w
+}
+
+// compare compares rows with those of the witness.
+func (w *sight) compare(t *testing.T, name string, got [][]float32) {
+	t.Helper()
+	if len(got) != w.Rows[0] || len(got[0]) != w.Rows[1] {
+		t.Errorf("%s: %d rows of %d, want %v", name, len(got), len(got[0]), w.Rows)
+		return
+	}
+	near := func(what string, first, last [][]float64, most float64) {
+		worst := 0.0
+		for i, want := range slices.Concat(first, last) {
+			row := got[i%len(got)]
+			if i >= len(first) {
+				row = got[len(got)-len(last)+i-len(first)]
+			}
+			for j, v := range want {
+				worst = max(worst, math.Abs(float64(row[j])-v))
+			}
+		}
+		if !(worst <= most*w.RMS) {
+			t.Errorf("%s: %s: %.2g off, at a mean square of %.2g", name, what, worst, w.RMS)
+		} else {
+			t.Logf("%s: %s: %.2g off", name, what, worst)
+		}
+	}
+	if w.Numpy != nil {
+		near("NumPy", w.Numpy.RowsFirst, w.Numpy.RowsLast, 2e-5)
+	}
+	if w.PeerWrong == nil {
+		near("libmtmd", w.RowsFirst, w.RowsLast, 3e-3)
+		for i, want := range w.RowL2 {
+			sum := 0.0
+			for _, v := range got[i] {
+				sum += float64(v) * float64(v)
+			}
+			if l2 := math.Sqrt(sum); math.Abs(l2-want) > 3e-3*max(want, w.RMS) {
+				t.Errorf("%s: row %d has a length of %v, want %v", name, i, l2, want)
+			}
+		}
+	}
+}
