@@ -13,6 +13,7 @@ import (
 	"github.com/quern-llm/quern"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/generate"
+	"github.com/quern-llm/quern/go/launch"
 )
 
 var (
@@ -44,7 +45,7 @@ func BenchmarkOverhead(b *testing.B) {
 		b.Fatal(err)
 	}
 	defer m.Close()
-	running, leave, err := m.Internals()
+	running, leave, err := launch.RunningOf(m)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -76,8 +77,8 @@ func BenchmarkOverhead(b *testing.B) {
 			if err != nil {
 				return err
 			}
-			if e.Result != nil && e.Result.Usage.Tokens != tokens {
-				return fmt.Errorf("%d tokens, want %d", e.Result.Usage.Tokens, tokens)
+			if e.Result != nil && e.Result.Usage.AnswerTokens != tokens {
+				return fmt.Errorf("%d tokens, want %d", e.Result.Usage.AnswerTokens, tokens)
 			}
 		}
 		return nil

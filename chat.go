@@ -66,11 +66,11 @@ func (r *Result) Text() string { return r.Message.Text() }
 
 // Usage is the tokens and the times of a request.
 type Usage struct {
-	PromptTokens int
-	CachedTokens int // of the prompt, found in the cache
-	Tokens       int // of the answer
-	Drafted      int // tokens that were guessed, for the model to verify
-	Accepted     int // of which were right
+	PromptTokens   int
+	CachedTokens   int // of the prompt, found in the cache
+	AnswerTokens   int
+	DraftedTokens  int // that were guessed, for the model to verify
+	AcceptedTokens int // of which were right
 
 	QueueTime  time.Duration // until it ran
 	PromptTime time.Duration // from then to the first token
@@ -307,8 +307,8 @@ func (s *running) Done(r engine.Result) {
 func usageOf(u engine.Usage) Usage {
 	drafted, accepted := u.Drafted.Total()
 	return Usage{
-		PromptTokens: u.PromptTokens, CachedTokens: u.CachedTokens, Tokens: u.Generated,
-		Drafted: int(drafted), Accepted: int(accepted), QueueTime: u.Queued, PromptTime: u.Prefill, AnswerTime: u.Decode,
+		PromptTokens: u.PromptTokens, CachedTokens: u.CachedTokens, AnswerTokens: u.Generated,
+		DraftedTokens: int(drafted), AcceptedTokens: int(accepted), QueueTime: u.Queued, PromptTime: u.Prefill, AnswerTime: u.Decode,
 	}
 }
 

@@ -134,10 +134,10 @@ func ExampleSession_Fork() {
 	defer m.Close()
 	ctx := context.Background()
 	story := must(m.NewSession(quern.Request{Temperature: new(0.0)}))
-	fmt.Println(must(story.Complete(ctx, "Begin a story.")).Text())
+	fmt.Println(must(story.Complete(ctx, quern.User("Begin a story."))).Text())
 	other := must(story.Fork()) // what was said is evaluated once
-	fmt.Println(must(story.Complete(ctx, "Now the end.")).Text())
-	fmt.Println(must(other.Complete(ctx, "Now a twist.")).Text())
+	fmt.Println(must(story.Complete(ctx, quern.User("Now the end."))).Text())
+	fmt.Println(must(other.Complete(ctx, quern.User("Now a twist."))).Text())
 	fmt.Println(len(story.Messages()), len(other.Messages()))
 	// Output:
 	// A dog ran away.

@@ -28,6 +28,7 @@ type settings struct {
 	template string
 	queue    int
 	log      *slog.Logger
+	note     func(string) // tells log of a warning
 	progress func(Progress)
 	source   func(name string) (fs.File, error) // of the model's file; nil: the operating system's
 	cache    string
@@ -46,8 +47,20 @@ func newSettings(options []Option) *settings {
 	s := &settings{queue: defaultQueue, launch: launch.Settings{
 		Shared: true, Sequences: defaultParallel, Draft: launch.Draft{Sources: draft.All},
 	}}
-	for _, o := range options {
+	for i, o := range options {
+		if o == nil {
+			s.refuse("option %d is nil", i)
+			continue
+		}
 		o(s)
+	}
+	if s.device != nil && (s.alone.Threads != 0 || s.alone.Memory != 0) {
+		s.refuse("WithDevice is given with WithThreads or WithMemory; give these to NewDevice")
+	}
+	s.note = func(line string) {
+		if s.log != nil {
+			s.log.Warn(inOptions.Replace(line))
+		}
 	}
 	return s
 }
@@ -183,17 +196,19 @@ func WithCache(dir string) Option { return func(s *settings) { s.cache = dir } }
 // WithoutDownloads has names of models mean those in the cache alone.
 func WithoutDownloads() Option { return func(s *settings) { s.offline = true } }
 
-// guard has a panic of the progress callback end the opening by stop, so that nothing is left half open. The returned
-// function returns its value, which is the caller's.
+// guard has a panic of what is told of progress and warnings end the opening by stop, so that nothing is left half open.
+// The returned function ends the guard and returns the panic's value, which is the caller's.
 func (s *settings) guard(stop func()) (panicked func() any) {
-	tell := s.progress
-	if tell == nil {
-		return func() any { return nil }
-	}
 	var mu sync.Mutex
 	var value any
-	s.progress = func(p Progress) {
+	opening := true
+	guarded := func(f func()) {
 		mu.Lock()
+		if !opening {
+			mu.Unlock()
+			f()
+			return
+		}
 		defer mu.Unlock()
 		if value != nil {
 			return
@@ -203,21 +218,19 @@ func (s *settings) guard(stop func()) (panicked func() any) {
 				stop()
 			}
 		}()
-		tell(p)
+		f()
+	}
+	note := s.note
+	s.note = func(line string) { guarded(func() { note(line) }) }
+	if tell := s.progress; tell != nil {
+		s.progress = func(p Progress) { guarded(func() { tell(p) }) }
 	}
 	return func() any {
 		mu.Lock()
 		defer mu.Unlock()
+		opening = false
 		return value
 	}
-}
-
-// note returns what warnings go to.
-func (s *settings) note() func(string) {
-	if s.log == nil {
-		return func(string) {}
-	}
-	return func(line string) { s.log.Warn(inOptions.Replace(line)) }
 }
 
 // loading returns what is told of the loading.
@@ -230,7 +243,7 @@ func (s *settings) loading() func(done, total uint64) {
 
 // head reads the head of the model of a name.
 func (s *settings) head(ctx context.Context, m *Model, name string) (*launch.Head, error) {
-	files := launch.Files{Note: s.note()}
+	files := launch.Files{Note: s.note}
 	var err error
 	if s.launch.Draft.Path != "" {
 		if s.launch.Draft.Path, err = s.locate(ctx, s.launch.Draft.Path); err != nil {

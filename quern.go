@@ -101,8 +101,9 @@ func (s *settings) model(ctx context.Context, name string) (_ *Model, err error)
 		}
 		m.own = true
 	}
+	whole := false
 	defer func() {
-		if err != nil {
+		if !whole { // also where a file system of the caller's panics
 			m.release()
 		}
 	}()
@@ -115,7 +116,7 @@ func (s *settings) model(ctx context.Context, name string) (_ *Model, err error)
 	if err != nil {
 		return nil, err
 	}
-	note := s.note()
+	note := s.note
 	if m.template, m.warning, err = head.Template(launch.Template{Source: s.template}); err != nil {
 		head.Close()
 		return nil, &failure{ErrInvalid, err}
@@ -148,6 +149,7 @@ func (s *settings) model(ctx context.Context, name string) (_ *Model, err error)
 	}
 	tok := m.tok
 	m.vocabulary = sync.OnceValue(func() *constrain.Vocabulary { return form.Vocabulary(tok) })
+	whole = true
 	return m, nil
 }
 
@@ -203,15 +205,17 @@ func (m *Model) enter(ctx context.Context) (leave func(), err error) {
 	return m.inside.Done, nil
 }
 
-// Internals returns what other packages of this module, such as httpapi, are built on. It is no part of what this package
-// promises: its type changes with any version. Until leave is called, [Model.Close] waits.
-func (m *Model) Internals() (running *launch.Running, leave func(), err error) {
-	if leave, err = m.enter(context.Background()); err != nil {
-		return nil, nil, err
+func init() {
+	launch.RunningOf = func(model any) (*launch.Running, func(), error) {
+		m := model.(*Model)
+		leave, err := m.enter(context.Background())
+		if err != nil {
+			return nil, nil, err
+		}
+		return &launch.Running{
+			Model: m.open, Loop: m.loop, Template: m.template, TemplateWarning: m.warning, Sampling: m.sampling, Closing: m.end,
+		}, leave, nil
 	}
-	return &launch.Running{
-		Model: m.open, Loop: m.loop, Template: m.template, TemplateWarning: m.warning, Sampling: m.sampling, Closing: m.end,
-	}, leave, nil
 }
 
 // Info is what is to be known of a model.
@@ -229,7 +233,7 @@ type Info struct {
 	Reasoning     bool   // its chat template turns reasoning on and off
 }
 
-// Info returns what is to be known of the model.
+// Info returns what is to be known of the model; of one that is closed, nothing.
 func (m *Model) Info() Info {
 	leave, err := m.enter(context.Background())
 	if err != nil {

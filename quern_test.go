@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io/fs"
 	"iter"
+	"log/slog"
 	"math"
 	"os"
 	"path/filepath"
@@ -19,6 +20,7 @@ import (
 	"time"
 
 	"github.com/quern-llm/quern"
+	"github.com/quern-llm/quern/go/launch"
 )
 
 //go:embed go/demo/quern-demo.gguf
@@ -28,7 +30,12 @@ const demoFile = "go/demo/quern-demo.gguf"
 
 func open(t testing.TB, name string, options ...quern.Option) *quern.Model {
 	t.Helper()
-	m, err := quern.Open(t.Context(), name, append([]quern.Option{quern.WithThreads(1), quern.WithContextLength(256), quern.WithKVMemory(32 << 20)}, options...)...)
+	return openWith(t, name, append([]quern.Option{quern.WithThreads(1)}, options...)...)
+}
+
+func openWith(t testing.TB, name string, options ...quern.Option) *quern.Model {
+	t.Helper()
+	m, err := quern.Open(t.Context(), name, append([]quern.Option{quern.WithContextLength(256), quern.WithKVMemory(32 << 20)}, options...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +63,7 @@ func TestComplete(t *testing.T) {
 	t.Parallel()
 	m := open(t, quern.Demo)
 	r := complete(t, m, story(12))
-	if r.Text() != goesOn || r.Finish != quern.FinishLength || r.Usage.Tokens != 12 || r.Usage.PromptTokens == 0 {
+	if r.Text() != goesOn || r.Finish != quern.FinishLength || r.Usage.AnswerTokens != 12 || r.Usage.PromptTokens == 0 {
 		t.Errorf("%q, %+v", r.Text(), r)
 	}
 	stopped := story(100)
@@ -235,7 +242,7 @@ func TestSession(t *testing.T) {
 	}
 	say := func(s *quern.Session, text string) *quern.Result {
 		t.Helper()
-		r, err := s.Complete(t.Context(), text)
+		r, err := s.Complete(t.Context(), quern.User(text))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -296,7 +303,7 @@ func TestTurnsThatEndEarly(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for e, err := range s.Say(t.Context(), "hello") {
+	for e, err := range s.Chat(t.Context(), quern.User("hello")) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -307,7 +314,7 @@ func TestTurnsThatEndEarly(t *testing.T) {
 	if n := len(s.Messages()); n != 0 {
 		t.Errorf("%d messages of a turn that was left", n)
 	}
-	for e, err := range s.Say(t.Context(), "hello") {
+	for e, err := range s.Chat(t.Context(), quern.User("hello")) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -319,7 +326,7 @@ func TestTurnsThatEndEarly(t *testing.T) {
 		t.Errorf("%d messages of a turn with its result", n)
 	}
 	s.Close()
-	if _, err := s.Complete(t.Context(), "hello"); !errors.Is(err, quern.ErrClosed) {
+	if _, err := s.Complete(t.Context(), quern.User("hello")); !errors.Is(err, quern.ErrClosed) {
 		t.Error(err)
 	}
 	if _, err := s.Fork(); !errors.Is(err, quern.ErrClosed) {
@@ -411,6 +418,8 @@ func TestErrors(t *testing.T) {
 		"no adapter":           {t.Context(), quern.Demo, []quern.Option{quern.WithAdapter(filepath.Join(dir, "none"), 1)}, quern.ErrFile},
 		"threads below 0":      {t.Context(), quern.Demo, []quern.Option{quern.WithThreads(-1)}, quern.ErrInvalid},
 		"a closed device":      {t.Context(), quern.Demo, []quern.Option{quern.WithDevice(device)}, quern.ErrClosed},
+		"a device and threads": {t.Context(), quern.Demo, []quern.Option{quern.WithDevice(device), quern.WithThreads(1)}, quern.ErrInvalid},
+		"a nil option":         {t.Context(), quern.Demo, []quern.Option{nil}, quern.ErrInvalid},
 		"a nil device":         {t.Context(), quern.Demo, []quern.Option{quern.WithDevice(nil)}, quern.ErrInvalid},
 		"a bad template":       {t.Context(), quern.Demo, []quern.Option{quern.WithChatTemplate("{% if %}")}, quern.ErrInvalid},
 		"not in the cache":     {t.Context(), "hf.co/a/b", []quern.Option{quern.WithCache(dir), quern.WithoutDownloads()}, quern.ErrFile},
@@ -449,7 +458,7 @@ func TestErrors(t *testing.T) {
 		"two tools":            {quern.Request{Messages: hi, Tools: []quern.Tool{{Name: "a"}, {Name: "a"}}}, quern.ErrInvalid},
 		"parameters":           {quern.Request{Messages: hi, Tools: []quern.Tool{{Name: "a", Parameters: []byte("{")}}}, quern.ErrInvalid},
 		"no such tool":         {quern.Request{Messages: hi, ToolChoice: quern.CallOf("x")}, quern.ErrInvalid},
-		"no tools":             {quern.Request{Messages: hi, ToolChoice: quern.ToolRequired}, quern.ErrInvalid},
+		"no tools":             {quern.Request{Messages: hi, ToolChoice: quern.CallOf()}, quern.ErrInvalid},
 		"template values":      {quern.Request{Messages: hi, TemplateValues: map[string]any{"f": func() {}}}, quern.ErrInvalid},
 	} {
 		if _, err := m.Complete(t.Context(), c.r); !errors.Is(err, c.kind) || strings.Contains(err.Error(), "\n") {
@@ -551,7 +560,7 @@ func TestDevice(t *testing.T) {
 	}
 	defer d.Close()
 	before := d.Status().Used
-	a, b := open(t, quern.Demo, quern.WithDevice(d)), open(t, demoFile, quern.WithDevice(d))
+	a, b := openWith(t, quern.Demo, quern.WithDevice(d)), openWith(t, demoFile, quern.WithDevice(d))
 	var wg sync.WaitGroup
 	for _, m := range []*quern.Model{a, b} {
 		wg.Go(func() {
@@ -572,7 +581,7 @@ func TestDevice(t *testing.T) {
 	if st := d.Status(); st.Used != before {
 		t.Errorf("%d bytes are used, before %d: %v", st.Used, before, st.Parts)
 	}
-	c := open(t, quern.Demo, quern.WithDevice(d))
+	c := openWith(t, quern.Demo, quern.WithDevice(d))
 	d.Close()
 	if _, err := c.Complete(t.Context(), story(1)); !errors.Is(err, quern.ErrClosed) {
 		t.Error(err)
@@ -761,7 +770,7 @@ func TestNilAndClosed(t *testing.T) {
 		"Into":     func(ctx context.Context) error { _, _, err := quern.Into[struct{ A int }](ctx, m, hi); return err },
 		"NewTask":  func(ctx context.Context) error { _, err := quern.NewTask[string](ctx, m, hi); return err },
 		"Run":      func(ctx context.Context) (last error) { return ended(m.Run(ctx, hi)) },
-		"Session":  func(ctx context.Context) error { _, err := s.Complete(ctx, "hi"); return err },
+		"Session":  func(ctx context.Context) error { _, err := s.Complete(ctx, quern.User("hi")); return err },
 	}
 	var none context.Context
 	for name, call := range calls {
@@ -774,7 +783,7 @@ func TestNilAndClosed(t *testing.T) {
 	calls["Tokenize"] = func(context.Context) error { _, err := m.Tokenize("a"); return err }
 	calls["Detokenize"] = func(context.Context) error { _, err := m.Detokenize([]int32{1}); return err }
 	calls["RestoreSession"] = func(context.Context) error { _, err := m.RestoreSession(saved, quern.Request{}); return err }
-	calls["Internals"] = func(context.Context) error { _, _, err := m.Internals(); return err }
+	calls["RunningOf"] = func(context.Context) error { _, _, err := launch.RunningOf(m); return err }
 	for name, call := range calls {
 		if err := call(t.Context()); !errors.Is(err, quern.ErrClosed) {
 			t.Errorf("%s of a closed model: %v", name, err)
@@ -793,6 +802,13 @@ func ended(events iter.Seq2[quern.Event, error]) (last error) {
 	}
 	return last
 }
+
+// panicking is a log, and a file system, of the caller's.
+type panicking struct{ slog.Handler }
+
+func (panicking) Enabled(context.Context, slog.Level) bool  { return true }
+func (panicking) Handle(context.Context, slog.Record) error { panic("mine") }
+func (panicking) Open(string) (fs.File, error)              { panic("mine") }
 
 // A panic of what the caller has called is the caller's: opening and answering leave nothing behind.
 func TestPanics(t *testing.T) {
@@ -816,10 +832,19 @@ func TestPanics(t *testing.T) {
 		_, err := quern.Open(t.Context(), quern.Demo, quern.WithDevice(d), quern.WithProgress(func(quern.Progress) { panic("mine") }))
 		t.Errorf("%v, want a panic", err)
 	})
+	panics(func() {
+		_, err := quern.Open(t.Context(), quern.Demo, quern.WithDevice(d), quern.WithContextLength(1<<14),
+			quern.WithLogger(slog.New(panicking{})))
+		t.Errorf("%v, want a panic", err)
+	})
+	panics(func() {
+		_, err := quern.Open(t.Context(), "a.gguf", quern.WithDevice(d), quern.WithFS(panicking{}))
+		t.Errorf("%v, want a panic", err)
+	})
 	if st := d.Status(); st.Models != 0 || st.Used != before.Used {
 		t.Errorf("%+v, before %+v", st, before)
 	}
-	m := open(t, quern.Demo, quern.WithDevice(d))
+	m := openWith(t, quern.Demo, quern.WithDevice(d))
 	panics(func() {
 		for range m.Chat(t.Context(), story(100)) {
 			panic("mine")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/constrain"
@@ -55,21 +56,25 @@ type Request struct {
 // MaxTopLogprobs is the most alternatives that a token comes with.
 const MaxTopLogprobs = 100
 
-// A ToolChoice says which tools may be called. The zero value is [ToolAuto].
+// A ToolChoice says which tools may be called. With the zero value the model decides; [NoCalls] and [CallOf] return others.
 type ToolChoice struct {
-	mode  string
+	mode  callMode
 	names []string
 }
 
-// The choices. CallOf has the model call one of some tools.
-var (
-	ToolAuto     = ToolChoice{}                 // the model decides
-	ToolNone     = ToolChoice{mode: "none"}     // none
-	ToolRequired = ToolChoice{mode: "required"} // one at least
+type callMode int
+
+const (
+	callsFree callMode = iota
+	callsNone
+	callsRequired
 )
 
-// CallOf has the model call one of the tools with these names.
-func CallOf(names ...string) ToolChoice { return ToolChoice{"required", names} }
+// NoCalls has the model call no tool.
+func NoCalls() ToolChoice { return ToolChoice{mode: callsNone} }
+
+// CallOf has the model call one at least of the tools with these names; without names, of all tools.
+func CallOf(names ...string) ToolChoice { return ToolChoice{callsRequired, slices.Clone(names)} }
 
 // A Format is what an answer is held to: the model can write nothing else.
 type Format struct{ form form.Form }
@@ -210,7 +215,7 @@ func (m *Model) input(ctx context.Context, r *Request) (in chat.Input, err error
 	} else {
 		in.ReasoningEffort = r.ReasoningEffort
 	}
-	if r.ToolChoice.mode != "none" {
+	if r.ToolChoice.mode != callsNone {
 		if in.Tools, err = specs(r.Tools); err != nil {
 			return in, err
 		}

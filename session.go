@@ -42,11 +42,6 @@ func (m *Model) NewSession(r Request) (*Session, error) {
 	return s, nil
 }
 
-// Say has the model answer a message of the user.
-func (s *Session) Say(ctx context.Context, text string) iter.Seq2[Event, error] {
-	return s.Chat(ctx, User(text))
-}
-
 // Chat has the model answer messages, which follow those of the session. Tools of the session that have a Call are called,
 // as [Model.Run] does; the calls of others end the turn, and the next one begins with [ResultOf] each.
 func (s *Session) Chat(ctx context.Context, messages ...Message) iter.Seq2[Event, error] {
@@ -92,9 +87,9 @@ func (s *Session) keep(added []Message, tokens []int32) {
 
 var errSessionClosed = &failure{ErrClosed, errors.New("the session is closed")}
 
-// Complete is Say for callers that want the whole answer.
-func (s *Session) Complete(ctx context.Context, text string) (*Result, error) {
-	return collect(s.Say(ctx, text))
+// Complete is Chat for callers that want the whole answer.
+func (s *Session) Complete(ctx context.Context, messages ...Message) (*Result, error) {
+	return collect(s.Chat(ctx, messages...))
 }
 
 // Messages returns what was said so far.

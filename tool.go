@@ -113,12 +113,12 @@ func callRule(r *Request) (*chat.CallRule, error) {
 		}
 	}
 	switch {
-	case len(r.Tools) == 0 && r.ToolChoice.mode == "required":
+	case len(r.Tools) == 0 && r.ToolChoice.mode == callsRequired:
 		return nil, invalid("ToolChoice requires a call, and there are no Tools")
-	case len(r.Tools) == 0 || r.ToolChoice.mode == "none":
+	case len(r.Tools) == 0 || r.ToolChoice.mode == callsNone:
 		return nil, nil
 	}
-	return &chat.CallRule{Required: r.ToolChoice.mode == "required", Names: r.ToolChoice.names}, nil
+	return &chat.CallRule{Required: r.ToolChoice.mode == callsRequired, Names: r.ToolChoice.names}, nil
 }
 
 // MaxRounds is how many answers with calls [Model.Run] has the model give before one without.
@@ -146,7 +146,7 @@ func run(ctx context.Context, r Request, ask func(context.Context, Request) iter
 		r.Messages = slices.Clip(r.Messages)
 		for round := 0; ; round++ {
 			if round == MaxRounds {
-				r.ToolChoice = ToolNone
+				r.ToolChoice = NoCalls()
 			}
 			var result *Result
 			for e, err := range ask(ctx, r) {
@@ -169,8 +169,8 @@ func run(ctx context.Context, r Request, ask func(context.Context, Request) iter
 			}
 			told(results...)
 			r.Messages = append(append(r.Messages, result.Message), results...)
-			if r.ToolChoice.mode == "required" { // it was called
-				r.ToolChoice = ToolAuto
+			if r.ToolChoice.mode == callsRequired { // it was called
+				r.ToolChoice = ToolChoice{}
 			}
 		}
 	}

@@ -37,7 +37,7 @@ func formatOf[T any](r *Request) error {
 // decoded returns the value that an answer is.
 func decoded[T any](r *Result) (value T, err error) {
 	if r.Finish != FinishStop {
-		return value, &failure{ErrContextFull, fmt.Errorf("the answer was cut after %d tokens: give it more", r.Usage.Tokens)}
+		return value, &failure{ErrContextFull, fmt.Errorf("the answer was cut after %d tokens: give it more", r.Usage.AnswerTokens)}
 	}
 	if err := json.Unmarshal([]byte(r.Text()), &value); err != nil {
 		return value, &failure{ErrInternal, fmt.Errorf("the answer %.80q: %w", r.Text(), err)}

@@ -137,7 +137,7 @@ func metaOf(r *quern.Result) *schema.ResponseMeta {
 	}
 	meta := &schema.ResponseMeta{FinishReason: string(finish), Usage: &schema.TokenUsage{
 		PromptTokens: r.Usage.PromptTokens, PromptTokenDetails: schema.PromptTokenDetails{CachedTokens: r.Usage.CachedTokens},
-		CompletionTokens: r.Usage.Tokens, TotalTokens: r.Usage.PromptTokens + r.Usage.Tokens,
+		CompletionTokens: r.Usage.AnswerTokens, TotalTokens: r.Usage.PromptTokens + r.Usage.AnswerTokens,
 	}}
 	if len(r.Tokens) == 0 {
 		return meta
@@ -188,9 +188,9 @@ func (c *ChatModel) request(input []*schema.Message, options []model.Option) (qu
 	if o.ToolChoice != nil {
 		switch *o.ToolChoice {
 		case schema.ToolChoiceForbidden:
-			r.ToolChoice = quern.ToolNone
+			r.ToolChoice = quern.NoCalls()
 		case schema.ToolChoiceAllowed:
-			r.ToolChoice = quern.ToolAuto
+			r.ToolChoice = quern.ToolChoice{}
 			if names := o.AllowedToolNames; len(names) > 0 {
 				r.Tools = slices.DeleteFunc(slices.Clone(r.Tools), func(t quern.Tool) bool { return !slices.Contains(names, t.Name) })
 			}

@@ -100,14 +100,14 @@ func request(options quern.Request, in *ai.ModelRequest) (quern.Request, error) 
 	switch in.ToolChoice {
 	case "":
 	case ai.ToolChoiceAuto:
-		r.ToolChoice = quern.ToolAuto
+		r.ToolChoice = quern.ToolChoice{}
 	case ai.ToolChoiceRequired:
-		r.ToolChoice = quern.ToolRequired
+		r.ToolChoice = quern.CallOf()
 		if answered(in.Messages) { // it was called: Genkit asks for no other
-			r.ToolChoice = quern.ToolAuto
+			r.ToolChoice = quern.ToolChoice{}
 		}
 	case ai.ToolChoiceNone:
-		r.ToolChoice = quern.ToolNone
+		r.ToolChoice = quern.NoCalls()
 	default:
 		return r, invalid("the tool choice %q, want auto, required or none", in.ToolChoice)
 	}
@@ -213,7 +213,7 @@ func response(in *ai.ModelRequest, r *quern.Result) *ai.ModelResponse {
 		Request: in, Message: &ai.Message{Role: ai.RoleModel}, FinishReason: ai.FinishReasonStop,
 		Usage: &ai.GenerationUsage{
 			InputTokens: r.Usage.PromptTokens, CachedContentTokens: r.Usage.CachedTokens,
-			OutputTokens: r.Usage.Tokens, TotalTokens: r.Usage.PromptTokens + r.Usage.Tokens,
+			OutputTokens: r.Usage.AnswerTokens, TotalTokens: r.Usage.PromptTokens + r.Usage.AnswerTokens,
 		},
 	}
 	switch r.Finish {

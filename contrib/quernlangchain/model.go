@@ -133,7 +133,7 @@ func choiceOf(r *quern.Result) *llms.ContentChoice {
 		Content: r.Text(), ReasoningContent: r.Message.Reasoning(), StopReason: string(finish),
 		GenerationInfo: map[string]any{
 			"PromptTokens": r.Usage.PromptTokens, "PromptCachedTokens": r.Usage.CachedTokens,
-			"CompletionTokens": r.Usage.Tokens, "TotalTokens": r.Usage.PromptTokens + r.Usage.Tokens,
+			"CompletionTokens": r.Usage.AnswerTokens, "TotalTokens": r.Usage.PromptTokens + r.Usage.AnswerTokens,
 		},
 	}
 	for _, call := range r.Message.Calls() {

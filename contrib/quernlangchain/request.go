@@ -132,13 +132,13 @@ func addTools(r *quern.Request, o *llms.CallOptions) error {
 	case string:
 		switch c {
 		case "auto":
-			r.ToolChoice = quern.ToolAuto
+			r.ToolChoice = quern.ToolChoice{}
 			return nil
 		case "none":
-			r.ToolChoice = quern.ToolNone
+			r.ToolChoice = quern.NoCalls()
 			return nil
 		case "required", "any":
-			r.ToolChoice = quern.ToolRequired
+			r.ToolChoice = quern.CallOf()
 			return nil
 		}
 	}

@@ -30,6 +30,7 @@ import (
 
 	"github.com/quern-llm/quern"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/launch"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server"
 	"github.com/quern-llm/quern/go/server/guard"
@@ -109,7 +110,7 @@ func New(c Config) (*Handler, error) {
 	}
 	log := logTo(c.Logger)
 	h.api = server.New(server.Config{
-		Build: "quern", Device: device, Caller: h.callers(c.Caller), Apart: c.Isolated, Log: log,
+		Build: "quern", Device: device, Caller: h.callers(c.Caller), Apart: c.Isolated, Log: log, Words: inOptions.Replace,
 		MaxBody: func(g *gin.Context) int64 { return g.GetInt64(guard.MostBody) },
 	})
 	h.open, h.end = context.WithCancel(context.Background())
@@ -144,7 +145,7 @@ func deviceOf(all []Model) (*engine.Device, error) {
 			return nil, invalid(fmt.Sprintf("httpapi: the model %q is nil; give one that quern.Open returned", m.Name))
 		}
 	}
-	running, leave, err := all[0].Model.Internals()
+	running, leave, err := launch.RunningOf(all[0].Model)
 	if err != nil {
 		return nil, err
 	}
@@ -154,7 +155,7 @@ func deviceOf(all []Model) (*engine.Device, error) {
 
 // add adds a model, and unloads it when its owner closes it.
 func (h *Handler) add(m Model) error {
-	running, leave, err := m.Model.Internals()
+	running, leave, err := launch.RunningOf(m.Model)
 	if err != nil {
 		return err
 	}

@@ -26,8 +26,13 @@ const goesOn = ", there was a little girl named Lily. Lily lived by"
 
 func open(t *testing.T, options ...quern.Option) *quern.Model {
 	t.Helper()
+	return openWith(t, append([]quern.Option{quern.WithThreads(1)}, options...)...)
+}
+
+func openWith(t *testing.T, options ...quern.Option) *quern.Model {
+	t.Helper()
 	m, err := quern.Open(t.Context(), quern.Demo, append([]quern.Option{
-		quern.WithThreads(1), quern.WithContextLength(256), quern.WithKVMemory(32 << 20)}, options...)...)
+		quern.WithContextLength(256), quern.WithKVMemory(32 << 20)}, options...)...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,12 +127,12 @@ func TestHandler(t *testing.T) {
 		}
 	}
 	wg.Wait()
-	for path, want := range map[string]int{"/nothing": 404, "/v1/models/": 404, "/models/unload": 403, "/v1/batches": 501} {
+	for path, want := range map[string]int{"/nothing": 404, "/v1/models/": 404, "/models/unload": 403, "/v1/batches": 501, "/v1/mcp/tools": 501} {
 		method := "GET"
 		if want == 403 {
 			method = "POST"
 		}
-		if status, body := do(t, method, at.URL+"/llm"+path, `{"model": "mine"}`, key...); status != want || !json.Valid([]byte(body)) {
+		if status, body := do(t, method, at.URL+"/llm"+path, `{"model": "mine"}`, key...); status != want || !json.Valid([]byte(body)) || strings.Contains(body, "--") {
 			t.Errorf("%s: %d %s, want %d", path, status, body, want)
 		}
 	}
@@ -144,7 +149,7 @@ func TestSeveral(t *testing.T) {
 	defer d.Close()
 	before := d.Status()
 	one := []quern.Option{quern.WithDevice(d), quern.WithContextLength(128)}
-	a, b := open(t, append(one, quern.WithParallel(3))...), open(t, append(one, quern.WithParallel(5))...)
+	a, b := openWith(t, append(one, quern.WithParallel(3))...), openWith(t, append(one, quern.WithParallel(5))...)
 	h := handler(t, httpapi.Config{Models: []httpapi.Model{{Name: "a", Model: a}, {Name: "b", Model: b}}})
 	at := httptest.NewServer(h)
 	defer at.Close()
@@ -286,7 +291,7 @@ func TestNothingIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	m := open(t, quern.WithDevice(d))
+	m := openWith(t, quern.WithDevice(d))
 	once := func() {
 		h, err := httpapi.New(httpapi.Config{Models: []httpapi.Model{{Name: "mine", Model: m}}, Logger: slog.New(slog.DiscardHandler)})
 		if err != nil {

@@ -23,7 +23,7 @@ func source(m Model, open context.Context) server.Source {
 		if open.Err() != nil {
 			return nil, context.Cause(open)
 		}
-		running, leave, err := m.Model.Internals()
+		running, leave, err := launch.RunningOf(m.Model)
 		if err != nil {
 			return nil, err // not a non-nil Instance that holds nil
 		}

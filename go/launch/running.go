@@ -15,3 +15,7 @@ type Running struct {
 	Sampling        sample.Params   // the model's own
 	Closing         <-chan struct{} // closed when the model is about to be closed
 }
+
+// RunningOf returns what a model of the package at the root runs with, for other packages of this module that are built on
+// one. Until leave is called, the model's Close waits. That package sets it: a method would be part of what it promises.
+var RunningOf func(model any) (running *Running, leave func(), err error)

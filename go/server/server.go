@@ -94,6 +94,8 @@ type Config struct {
 	// Note is given log fields of a request: of one that generated, and of one that was refused; nil: not called.
 	Note func(c *gin.Context, fields map[string]any)
 	Log  zerolog.Logger
+	// Words puts what errors say in the words of whoever runs the server, such as the names of flags; nil: they stay.
+	Words func(string) string
 
 	// Besides lists the endpoints that the caller serves at the same address, for the
 	// OpenAPI document.
@@ -136,7 +138,7 @@ func New(c Config) *Server {
 	}
 	s := &Server{c: c, models: models.New[ask.Model](c.Models),
 		host: &answer.Host{Running: answer.NewRunning(), Ping: c.Ping, Note: c.Note, Log: c.Log,
-			Gates: answer.NewGates(c.Device), Progress: c.Progress}}
+			Gates: answer.NewGates(c.Device), Progress: c.Progress, Words: c.Words}}
 	stored := history.New(c.StoreBytes, c.StoreTime)
 	if c.Device != nil {
 		s.counted = []func(){c.Device.Count("stored responses", stored.Size), c.Device.Count("grammars", s.grammarBytes)}

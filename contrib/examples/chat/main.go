@@ -43,7 +43,7 @@ func main() {
 func answer(session *quern.Session, text string) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	defer stop()
-	for ev, err := range session.Say(ctx, text) {
+	for ev, err := range session.Chat(ctx, quern.User(text)) {
 		if errors.Is(err, context.Canceled) {
 			return errors.New("stopped: the message is taken back")
 		}

@@ -26,5 +26,5 @@ func main() {
 		log.Fatal(err)
 	}
 	fmt.Println(prompt + result.Text())
-	fmt.Fprintf(os.Stderr, "%d tokens in %s\n", result.Usage.Tokens, result.Usage.AnswerTime)
+	fmt.Fprintf(os.Stderr, "%d tokens in %s\n", result.Usage.AnswerTokens, result.Usage.AnswerTime)
 }

@@ -36,7 +36,7 @@ func main() {
 				log.Print(err)
 				return
 			}
-			tokens[i] = r.Usage.Tokens
+			tokens[i] = r.Usage.AnswerTokens
 		})
 	}
 	wg.Wait()

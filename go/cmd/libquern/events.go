@@ -130,7 +130,7 @@ func resultOf(r *quern.Result) *result {
 	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 	return &result{
 		Message: m, FinishReason: r.Finish, Stop: r.Stop,
-		Usage:   usage{u.PromptTokens, u.Tokens, u.PromptTokens + u.Tokens, u.CachedTokens, u.Drafted, u.Accepted},
+		Usage:   usage{u.PromptTokens, u.AnswerTokens, u.PromptTokens + u.AnswerTokens, u.CachedTokens, u.DraftedTokens, u.AcceptedTokens},
 		Timings: timings{ms(u.QueueTime), ms(u.PromptTime), ms(u.AnswerTime)},
 	}
 }

@@ -103,13 +103,13 @@ type toolChoice struct{ quern.ToolChoice }
 func (t *toolChoice) UnmarshalJSON(data []byte) error {
 	switch string(data) {
 	case "null", `"auto"`:
-		t.ToolChoice = quern.ToolAuto
+		t.ToolChoice = quern.ToolChoice{}
 		return nil
 	case `"none"`:
-		t.ToolChoice = quern.ToolNone
+		t.ToolChoice = quern.NoCalls()
 		return nil
 	case `"required"`:
-		t.ToolChoice = quern.ToolRequired
+		t.ToolChoice = quern.CallOf()
 		return nil
 	}
 	var one struct{ Function struct{ Name string } }

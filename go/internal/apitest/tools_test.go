@@ -169,7 +169,7 @@ func TestSessionWithTools(t *testing.T) {
 		t.Fatal(err)
 	}
 	var roles []quern.Role
-	for _, err := range s.Say(t.Context(), "How warm is it?") {
+	for _, err := range s.Chat(t.Context(), quern.User("How warm is it?")) {
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -194,7 +194,7 @@ func TestSessionWithTools(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	result, err := s.Complete(t.Context(), "How warm is it?")
+	result, err := s.Complete(t.Context(), quern.User("How warm is it?"))
 	if err != nil || result.Finish != quern.FinishCalls || len(result.Message.Calls()) != 1 {
 		t.Fatalf("%+v, %v", result, err)
 	}
@@ -218,10 +218,10 @@ func TestToolChoice(t *testing.T) {
 		choice quern.ToolChoice
 		calls  bool
 	}{
-		"none":     {"How warm is it?", quern.ToolNone, false},
-		"required": {"hello", quern.ToolRequired, true},
+		"none":     {"How warm is it?", quern.NoCalls(), false},
+		"required": {"hello", quern.CallOf(), true},
 		"named":    {"hello", quern.CallOf("weather"), true},
-		"auto":     {"How warm is it?", quern.ToolAuto, true},
+		"auto":     {"How warm is it?", quern.ToolChoice{}, true},
 	} {
 		r := ask(c.text, weather(t, &asked, nil))
 		r.ToolChoice, r.MaxTokens = c.choice, 200

@@ -25,6 +25,10 @@ func (req *Request) Refusal(err error) *reply.Error {
 	if api := (*reply.Error)(nil); !errors.As(err, &api) {
 		req.Route.Speaks().Refine(e, err)
 	}
+	if req.host.Words != nil {
+		worded := *e // it may be one that requests share
+		worded.Message, e = req.host.Words(e.Message), &worded
+	}
 	return e
 }
 

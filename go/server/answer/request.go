@@ -85,7 +85,8 @@ type Host struct {
 	Note     func(*gin.Context, map[string]any) // takes the log fields of a request that generated
 	Log      zerolog.Logger
 	Gates    gates
-	Progress time.Duration // how often the log tells how far a long prompt is
+	Progress time.Duration       // how often the log tells how far a long prompt is
+	Words    func(string) string // puts errors in the words of whoever runs the server; nil: they stay
 }
 
 // NewRequest returns the request of an HTTP request to a route. A body of unknown length has at most mostBody bytes.
