@@ -249,7 +249,7 @@ func (w *weights) corrected(p pair) ([]correction, error) {
 		if m.parts[0].Name != name || m.rows != lookup {
 			continue
 		}
-		if m.transposed || !m.whole(name) {
+		if m.remade != nil || !m.whole(name) {
 			return nil, fmt.Errorf("tensor %q: adapters of %q are not supported: it is not multiplied as it is", p.a.Name, p.tensor)
 		}
 		c := correction{matrix: m.Name, rank: p.rank}

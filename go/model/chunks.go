@@ -18,9 +18,9 @@ func chunkRows(x *matrix) int {
 // A chunk is the part of a matrix that is read at a time: rows of one of its tensors, or bytes of its panels.
 type chunk struct {
 	t         *gguf.Tensor
-	row, rows int // of the tensor; where it is transposed, of the transpose
+	row, rows int // of the tensor; where it is remade, of what it becomes
 	first     int // row of the matrix, which may have several tensors
-	at, n     int // bytes of the tensor; where it is transposed, about these
+	at, n     int // bytes of the tensor; where it is remade, about these
 }
 
 // chunks returns the chunks of x in reading order. A chunk ends where a matrix or a part of one does, because
@@ -35,13 +35,13 @@ func (x *matrix) chunks() (all []chunk) {
 	step, size, before := chunkRows(x), kernel.RowBytes(x.Type, x.In), 0
 	for _, t := range x.parts {
 		rows := len(t.Data) / size
-		if x.transposed {
+		if x.remade != nil {
 			rows = x.Out
 		}
 		for row := 0; row < rows; {
 			n := min(step, x.Out-row%x.Out, rows-row)
 			c := chunk{t: t, row: row, rows: n, first: before + row, at: row * size, n: n * size}
-			if x.transposed {
+			if x.remade != nil {
 				c.at = len(t.Data) * row / rows
 				c.n = len(t.Data)*(row+n)/rows - c.at
 			}
@@ -62,7 +62,7 @@ func (c chunk) source() stream.Range {
 // whole and out of order.
 func sources(mats []*matrix) (parts []stream.Range) {
 	for _, x := range mats {
-		if x.transposed {
+		if x.remade != nil {
 			continue
 		}
 		for _, c := range x.chunks() {

@@ -54,7 +54,7 @@ func TestFed(t *testing.T) {
 			if w.readNow(x) {
 				mats = append(mats, x)
 				for _, c := range x.chunks() {
-					if !x.transposed {
+					if x.remade == nil {
 						parts = append(parts, c.source())
 					}
 				}

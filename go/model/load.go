@@ -251,7 +251,7 @@ func (r *reading) matrix(x *matrix) (err error) {
 	src.Layout, src.N, src.Scales = kernel.Rows, 1, nil
 	panel, rowBytes := kernel.PanelBytes(x.Type, x.In), kernel.RowBytes(x.Type, x.In)
 	dst, at := x.Data, 0
-	var transposed []byte // of the chunk's tensor
+	var remade []byte // of the chunk's tensor
 	var samples maphash.Hash
 	offered := r.Shared != nil && x.shared == nil && x.sharable() && !x.lone
 	if offered {
@@ -263,16 +263,16 @@ func (r *reading) matrix(x *matrix) (err error) {
 		}
 		src.Out = c.rows
 		switch {
-		case !x.transposed:
+		case x.remade == nil:
 			src.Data = r.bytes(c)
 		case c.row == 0:
 			r.ahead(c.t, 0)
-			transposed, err = transpose(r.spare, c.t)
+			remade, err = x.remade(r.spare, c.t)
 			fallthrough
 		default:
-			src.Data = transposed[c.row*rowBytes : (c.row+c.rows)*rowBytes]
+			src.Data = remade[c.row*rowBytes : (c.row+c.rows)*rowBytes]
 		}
-		if together(c.t) > 1 && !x.transposed {
+		if together(c.t) > 1 && x.remade == nil {
 			src.Data, err = apart(r.spare, c.t, x.In, src.Data)
 		}
 		if err != nil {

@@ -115,7 +115,9 @@ func rows(t testing.TB, e *Encoder, parts []projector.Part, pool *kernel.Pool, b
 }
 
 // seeing is the kinds that read pictures, by the names of their small files.
-var seeing = []string{"gemma3", "gemma3-outlier"}
+var seeing = []string{
+	"gemma3", "gemma3-outlier", "gemma4v", "gemma4v-outlier", "gemma4uv", "qwen3vl", "qwen3vl-outlier", "qwen35v", "qwen25vl", "qwen2vl", "pixtral",
+}
 
 // TestProjectors compares the rows of small encoders with those of other implementations: libmtmd, which rounds patches to
 // F16, and where there is one a reference in NumPy, which does not.

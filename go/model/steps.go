@@ -107,7 +107,7 @@ func streamable(f *find) map[string]bool {
 	ok := map[string]bool{}
 	for key, n := range uses {
 		m := f.weights.byName[key]
-		plain := m != nil && len(m.parts) == 1 && !m.transposed && together(m.parts[0]) == 1
+		plain := m != nil && len(m.parts) == 1 && m.remade == nil && together(m.parts[0]) == 1
 		if m != nil && n == 1 && !m.rows && (plain || m.panels != nil) {
 			ok[key] = true
 		}

@@ -78,7 +78,7 @@ func (r *Runner) Tapped(visit func(Tapped)) {
 func (r *Runner) tapped(visit func(p *kernel.Plan, tap kernel.Tap, tensors []string)) {
 	tensors := map[*byte]*matrix{}
 	for _, m := range r.weights.mats {
-		if !m.transposed {
+		if m.remade == nil {
 			tensors[unsafe.SliceData(m.Data)] = m
 		}
 	}

@@ -26,7 +26,7 @@ func (w *weights) Transposed(name string, in, of, from, n, heads int) (kernel.Ma
 	if err := wholeGroups(t, of, from, n); err != nil {
 		return kernel.Matrix{}, err
 	}
-	m := &matrix{transposed: true}
+	m := &matrix{remade: transpose}
 	for h := range heads {
 		m.parts = append(m.parts, rowsOf(t, in, h*of+from, n))
 	}
@@ -50,6 +50,39 @@ func transpose(buf []byte, t *gguf.Tensor) ([]byte, error) {
 		}
 		return nil
 	})
+}
+
+// Regrouped implements nn.Weights.
+func (w *weights) Regrouped(name string, in, out, n int) (kernel.Matrix, error) {
+	key := fmt.Sprintf("%s in %d groups of columns", name, n)
+	if m, ok := w.byName[key]; ok {
+		return m.Matrix, nil
+	}
+	t, err := w.flat(name, in, out)
+	if err != nil {
+		return kernel.Matrix{}, err
+	}
+	m := &matrix{parts: []*gguf.Tensor{t}, remade: func(buf []byte, t *gguf.Tensor) ([]byte, error) { return regroup(buf, t, n) }}
+	m.Type, m.In, m.Out, m.N = kernel.F32, in, out, 1
+	w.keep(key, m)
+	return m.Matrix, nil
+}
+
+// regroup writes a tensor, as floats, to the beginning of buf and returns it: column i*n + g of the file becomes column i of
+// group g.
+func regroup(buf []byte, t *gguf.Tensor, n int) ([]byte, error) {
+	in, out := int(t.Dims[0]), int(t.Dims[1])
+	buf = buf[:in*out*4]
+	y, row, x := mem.Float32s(buf), len(t.Data)/out, make([]float32, in)
+	for r := range out {
+		if err := kernel.Dequantize(typeOf(t), x, t.Data[r*row:(r+1)*row]); err != nil {
+			return nil, err
+		}
+		for c, v := range x {
+			y[r*in+c%n*(in/n)+c/n] = v
+		}
+	}
+	return buf, nil
 }
 
 // band is the number of rows transposed together: a cache line of each column.

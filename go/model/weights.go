@@ -49,8 +49,8 @@ type matrix struct {
 	rows   bool    // looked up, not multiplied: never packed
 	scales *vector // of the products; nil where the file has none
 
-	transposed bool // of each part, as floats
-	streamed   bool // Data is in a stream.Store
+	remade   func(buf []byte, t *gguf.Tensor) ([]byte, error) // of each part, in buf and of Type; nil: they are as in the file
+	streamed bool                                             // Data is in a stream.Store
 
 	panels *gguf.Tensor // of a packed file; nil for rows
 	sums   []uint32     // of each of N matrices of panels
@@ -107,9 +107,21 @@ func (w *weights) Flat(name string, in, out int) (kernel.Matrix, error) {
 	if m, ok := w.byName[name]; ok {
 		return m.Matrix, nil
 	}
+	t, err := w.flat(name, in, out)
+	if err != nil {
+		return kernel.Matrix{}, err
+	}
+	m := &matrix{parts: []*gguf.Tensor{t}}
+	m.Type, m.In, m.Out, m.N = typeOf(t), in, out, 1
+	w.keep(name, m)
+	return m.Matrix, nil
+}
+
+// flat returns a tensor as a matrix of so many columns and rows.
+func (w *weights) flat(name string, in, out int) (*gguf.Tensor, error) {
 	t, ok := w.f.Tensor(name)
 	if !ok {
-		return kernel.Matrix{}, missingTensor(name)
+		return nil, missingTensor(name)
 	}
 	n, last := uint64(1), len(t.Dims)-1
 	for last > 0 && n < uint64(out) {
@@ -122,15 +134,12 @@ func (w *weights) Flat(name string, in, out int) (kernel.Matrix, error) {
 		flat.Dims[0] *= d
 	}
 	if flat.Dims[0] != uint64(in) || flat.Dims[1] != uint64(out) {
-		return kernel.Matrix{}, fmt.Errorf("tensor %q: shape %v, want %d numbers in each of %d rows", name, t.Dims, in, out)
+		return nil, fmt.Errorf("tensor %q: shape %v, want %d numbers in each of %d rows", name, t.Dims, in, out)
 	}
-	m := &matrix{parts: []*gguf.Tensor{&flat}}
-	m.Type, m.In, m.Out, m.N = typeOf(t), in, out, 1
-	if err := m.Type.Check(in); err != nil {
-		return kernel.Matrix{}, unsupported(t, err)
+	if err := typeOf(t).Check(in); err != nil {
+		return nil, unsupported(t, err)
 	}
-	w.keep(name, m)
-	return m.Matrix, nil
+	return &flat, nil
 }
 
 // Rows implements nn.Weights.
@@ -243,7 +252,7 @@ func (w *weights) keep(key string, m *matrix) {
 		if m.packsInPlace() {
 			m.Layout = kernel.X16
 		}
-	} else if !m.rows && (w.pack || head || len(m.parts) > 1 || m.transposed || together(m.parts[0]) > 1) {
+	} else if !m.rows && (w.pack || head || len(m.parts) > 1 || m.remade != nil || together(m.parts[0]) > 1) {
 		m.Layout = kernel.X16
 	} else {
 		m.Data = m.parts[0].Data
@@ -399,7 +408,7 @@ func (w *weights) packedBytes() uint64 {
 func (w *weights) apartBytes() uint64 {
 	n := uint64(0)
 	for _, m := range w.mats {
-		if m.anonymous() && m.panels == nil && (len(m.parts) > 1 || m.transposed || together(m.parts[0]) > 1) {
+		if m.anonymous() && m.panels == nil && (len(m.parts) > 1 || m.remade != nil || together(m.parts[0]) > 1) {
 			n += uint64(m.Bytes())
 		}
 	}
@@ -499,8 +508,8 @@ func (w *weights) checkBytes() uint64 {
 		if m.shared != nil {
 			n = max(n, min(chunkRows(m), kernel.Pad(m.Out))/kernel.Panel*kernel.PanelBytes(m.Type, m.In))
 		}
-		if m.transposed {
-			n = max(n, m.In*m.Out*4) // a part
+		if m.remade != nil {
+			n = max(n, m.Out*kernel.RowBytes(m.Type, m.In)) // a part
 		} else if together(m.parts[0]) > 1 {
 			n = max(n, min(chunkRows(m), m.Out)*kernel.RowBytes(m.Type, m.In))
 		}

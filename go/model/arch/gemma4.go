@@ -47,7 +47,7 @@ var gemma4 = Arch{
 			if b.Config.NPerLayer > 0 {
 				l.Residual("", l.OwnEmbedding("post_norm"))
 			}
-			l.OutputScale()
+			l.OutputScale("layer_output_scale.weight")
 		})
 		b.End("output_norm")
 	},

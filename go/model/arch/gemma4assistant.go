@@ -41,7 +41,7 @@ var gemma4assistant = headKind{
 			l := b.Layer(il, sizes)
 			l.Residual("attn_norm", l.TargetAttention())
 			l.Residual("ffn_norm", l.FeedForward(FeedForward{Fn: kernel.GELU, PostNorm: "post_ffw_norm"}))
-			l.OutputScale()
+			l.OutputScale("layer_output_scale.weight")
 		}
 		step := b.Take()
 

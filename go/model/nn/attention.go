@@ -120,6 +120,7 @@ func (l Layer) Attention(a Attention) Sublayer {
 			Group: kv.group, KVOffset: kv.offset, Tiers: kv.tiers,
 		}
 		even := kv.even
+		l.turn(heads)
 		l.Add(l.store(a, heads, even))
 		if l.role == ofRows {
 			heads.QKV, heads.Col[0] = l.keepQueries(q), 0
@@ -453,4 +454,20 @@ func (l Layer) store(a Attention, heads kernel.Heads, even balance) kernel.Store
 		s.RopeFirst = a.QKNorm == NormAfterRope
 	}
 	return s
+}
+
+// turn rotates the dimensions of queries and keys that the layer's second rotation is of.
+func (l Layer) turn(heads kernel.Heads) {
+	r := l.Turned
+	if r.Style == kernel.RopeNone {
+		return
+	}
+	for i, n := range []int{l.NHead, l.NHeadKV} {
+		of := heads
+		of.NHead, of.NHeadKV, of.Tiers = n, n, nil
+		of.Col = [3]int{heads.Col[i], heads.Col[i], heads.Col[i]}
+		l.Add(kernel.StoreKV{
+			Heads: of, Rope: r.Style, RopeAt: r.At, NRot: r.NRot, Table: l.ropeTable(r), Scale: 1, QueriesOnly: true,
+		})
+	}
 }

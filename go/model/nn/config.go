@@ -220,6 +220,7 @@ type LayerConfig struct {
 	Temperature kernel.Temperature // of queries
 	HeadGates   bool               // the gate of attention is one number per head
 	Rope        Rope               // the zero value: none
+	Turned      Rope               // of other dimensions, which comes first; the zero value: none
 	NFF         int                // feed-forward width
 	// feed-forward gates below the mean plus this many standard deviations are closed; 0: none
 	GateCutoff    float32

@@ -61,9 +61,8 @@ func (b *Builder) Only(a kernel.Act, mats ...kernel.Matrix) kernel.Act {
 	return kept
 }
 
-// OutputScale multiplies the residual by layer_output_scale, if the file has it.
-func (l Layer) OutputScale() {
-	scale := "layer_output_scale.weight"
+// OutputScale multiplies the residual by the one number of a tensor, if the file has it.
+func (l Layer) OutputScale(scale string) {
 	if !l.Has(scale) {
 		return
 	}

@@ -59,6 +59,21 @@ func (k *Keys) InPlane(style kernel.Rope, base float64, p Plane) {
 	}
 }
 
+// InHalves has all layers rotate one half of the dimensions of queries and keys by the column of a patch, and the other by its
+// row.
+func (k *Keys) InHalves(style kernel.Rope, base float64) {
+	for i := range k.Config.Layers {
+		l := &k.Config.Layers[i]
+		if l.HeadDim%4 != 0 {
+			k.Fail("attention.head_count", "heads of %d dimensions, want a multiple of 4 to rotate by two places", l.HeadDim)
+		}
+		half := Rope{Style: style, NRot: l.HeadDim / 2, Base: base, Scaling: NoScaling}
+		l.Turned, l.Rope = half, half
+		l.Turned.Plane.Axes, l.Rope.Plane.Axes = [2]int32{Across, Across}, [2]int32{Down, Down}
+		l.Rope.At = half.NRot
+	}
+}
+
 // BuildRows returns the program of an encoder of rows that encoder builds.
 func BuildRows(cfg *Config, w Weights, kv kernel.KVTypes, encoder func(b *Builder)) (p *Program, err error) {
 	defer stopped(&err)
@@ -70,9 +85,9 @@ func BuildRows(cfg *Config, w Weights, kv kernel.KVTypes, encoder func(b *Builde
 	return b.Program, nil
 }
 
-// Patches is x = the sum of products of what tokens bring, `in` columns from number `from` on. A bias is that of the first
-// matrix, if the file has it.
-func (b *Builder) Patches(from, in int, names ...string) {
+// Patches is x = the sum of products of what tokens bring, the first `in` columns of it, after a norm with biases, if it is
+// not "". The bias is that of the first matrix, if the file has it.
+func (b *Builder) Patches(in int, norm string, names ...string) {
 	n := b.Config.NEmbd
 	rows := b.Floats("brought", kernel.TokRows, in)
 	var mats []kernel.Matrix
@@ -80,8 +95,15 @@ func (b *Builder) Patches(from, in int, names ...string) {
 		mats = append(mats, must(b.weights.Flat(name, in, n)))
 	}
 	act := b.Act("brought", kernel.TokRows, in, mats...)
-	b.Add(kernel.Input{Dst: rows, From: from, Cols: in, Clear: true})
-	b.Add(kernel.ToAct{Act: act, Src: rows, Cols: in})
+	b.Add(kernel.Input{Dst: rows, Cols: in, Clear: true})
+	if norm == "" {
+		b.Add(kernel.ToAct{Act: act, Src: rows, Cols: in})
+	} else {
+		b.Add(kernel.Norm{
+			Act: act, Src: rows, Cols: in, Kind: b.Config.Norm, Eps: b.Config.Eps,
+			Weight: b.NormWeights(norm, in), Bias: b.optional(norm+".bias", in),
+		})
+	}
 	for i, m := range mats {
 		op := kernel.Matmul{Dst: b.X(), Act: b.Only(act, m), Parts: []kernel.Part{{Matrix: m}}}
 		if i == 0 {
@@ -104,8 +126,10 @@ func (b *Builder) NormedX(name string) { b.Normalise(name) }
 // BegunRows ends what comes before the layers.
 func (b *Builder) BegunRows() {
 	for _, l := range b.Config.Layers {
-		if l.Rope.Style != kernel.RopeNone {
-			b.ropeTable(l.Rope)
+		for _, r := range []Rope{l.Turned, l.Rope} {
+			if r.Style != kernel.RopeNone {
+				b.ropeTable(r)
+			}
 		}
 	}
 	for _, r := range b.ropes {
@@ -179,7 +203,8 @@ func (s Strand) Norm(kind kernel.NormKind, name string) Strand {
 // NormEach is Norm of segments of n columns each.
 func (s Strand) NormEach(kind kernel.NormKind, n int, name string) Strand {
 	op := kernel.NormRows{
-		Dst: s.buf, Src: s.buf, Rows: kernel.OutRows, Cols: n, Segs: s.Width / n, Kind: kind, Eps: s.b.Config.Eps, Scale: 1,
+		Dst: s.buf, Src: s.buf, Rows: kernel.OutRows, Cols: n, Segs: s.Width / n, Kind: kind, Scale: 1,
+		Eps: cmp.Or(s.b.Config.PostEps, s.b.Config.Eps),
 	}
 	if name != "" {
 		op.Weight, op.Bias = s.b.NormWeights(name, n), s.b.optional(name+".bias", n)
@@ -192,6 +217,20 @@ func (s Strand) NormEach(kind kernel.NormKind, n int, name string) Strand {
 func (s Strand) Times(f float32) Strand {
 	s.b.Add(kernel.NormRows{
 		Dst: s.buf, Src: s.buf, Rows: kernel.OutRows, Cols: s.Width, Segs: 1, Kind: kernel.NoNorm, Scale: f,
+	})
+	return s
+}
+
+// Shifted is (rows - shift) * scale, by columns, by tensors of these names, if the file has them.
+func (s Strand) Shifted(shift, scale string) Strand {
+	b, n := s.b, s.Width
+	if !b.Has(shift) || !b.Has(scale) {
+		return s
+	}
+	by, less := b.Vector(scale, n), b.Vector(shift, n)
+	s.b.Add(kernel.NormRows{
+		Dst: s.buf, Src: s.buf, Rows: kernel.OutRows, Cols: n, Segs: 1, Kind: kernel.NoNorm, Scale: 1, Weight: by,
+		Bias: b.constants(shift+" times "+scale, kernel.Pad(n), func(i int) float64 { return -float64(less[i] * by[i]) }),
 	})
 	return s
 }
@@ -209,6 +248,13 @@ func (s Strand) Applied(fn kernel.Fn, name string) Strand {
 func (s Strand) Transposed(name string, out int) Strand {
 	m := must(s.b.weights.Transposed(name+".weight", out, s.Width, 0, s.Width, 1))
 	return s.product(m, kernel.Part{Matrix: m}, kernel.NoFn)
+}
+
+// Merged is Product of the rows of n tokens side by side with a matrix that has the columns of a convolution: for each of
+// theirs one of each token, in succession.
+func (s Strand) Merged(name string, n int) Strand {
+	m := must(s.b.weights.Regrouped(name+".weight", s.Width, s.rows(name), n))
+	return s.product(m, kernel.Part{Matrix: m, Bias: s.b.optional(name+".bias", m.Out)}, kernel.NoFn)
 }
 
 // Gated is fn(gate(rows)) * up(rows).

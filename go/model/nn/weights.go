@@ -19,6 +19,9 @@ type Weights interface {
 	// Flat returns a matrix for products of `in` columns whose rows have several dimensions in the file, such as the
 	// kernels of a convolution.
 	Flat(name string, in, out int) (kernel.Matrix, error)
+	// Regrouped is Flat with columns in another order, as floats: in the file they come in groups of n, of which the first
+	// ones of all groups are then the first, and so on.
+	Regrouped(name string, in, out, n int) (kernel.Matrix, error)
 	// Rows returns how many rows a matrix has, by its last dimension that is not one; 0: there is no such tensor.
 	Rows(name string) int
 	// Stack returns matrices for products that are a tensor each.

@@ -17,7 +17,7 @@ var gemma3 = Kind{
 		k.Config.Norm = kernel.LayerNorm
 	},
 	build: func(e *Encoder, b *Builder) {
-		e.patchesAndPositions(b)
+		e.patchesAndPositions(b, patchMatrix)
 		e.layers(b, nil)
 		b.NormedX("v.post_ln")
 		s := b.Mean(e.Merge*e.Merge).Norm(kernel.RMS, "mm.soft_emb_norm")

@@ -1,6 +1,7 @@
 package projector
 
 import (
+	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/media/picture"
 )
 
@@ -30,15 +31,29 @@ func (g grid) n() int { return g.columns * g.rows }
 // columns; nil: nothing.
 func (e *Encoder) input(p *picture.RGB, columns int, more func(dst []float32, x, y int)) *Input {
 	g := e.patched(p)
-	in := &Input{Tokens: g.n(), Columns: 3*e.Patch*e.Patch + columns, Made: g.n() / (e.Merge * e.Merge)}
+	in := &Input{Tokens: g.n(), Columns: e.patchColumns() + columns, Made: g.n() / (e.Merge * e.Merge)}
 	in.Grid.Columns, in.Grid.Rows = g.columns/e.Merge, g.rows/e.Merge
 	shade := e.shades()
 	in.Row = func(dst []float32, i int) {
 		x, y := g.at(i)
 		e.patch(dst, p, &shade, x, y)
 		if more != nil {
-			more(dst[3*e.Patch*e.Patch:], x, y)
+			more(dst[e.patchColumns():], x, y)
 		}
+	}
+	return in
+}
+
+// reordered returns the input with its groups of n tokens, of which a row is made each, in another order, which windows are
+// of. The rows that are made keep theirs.
+func (in *Input) reordered(order []int, n int, windows []int) *Input {
+	row, place := in.Row, in.Place
+	old := func(i int) int { return order[i/n]*n + i%n }
+	in.Row = func(dst []float32, i int) { row(dst, old(i)) }
+	in.Place = func(i int) [kernel.Axes]int32 { return place(old(i)) }
+	in.Windows, in.Order = windows, make([]int32, len(order))
+	for at, group := range order {
+		in.Order[group] = int32(at)
 	}
 	return in
 }

@@ -56,7 +56,7 @@ type Kind struct {
 
 // kinds is the supported kinds, in the order in which errors list them.
 var kinds = []*Kind{
-	&gemma3,
+	&qwen3vl, &gemma4v, &gemma4uv, &gemma3, &qwen25vl, &qwen2vl, &pixtral,
 }
 
 // A Part of a prompt is a text, whose control tokens are tokens, or what the encoder makes of an input.
@@ -106,7 +106,10 @@ type settings struct {
 	Mean, Std [3]float32 // of the channels
 	MinRows   int        // of a picture, where its size is not fixed
 	MaxRows   int
+	MaxSide   int  // patches of a side at most; 0: any
+	Window    int  // rows of a side of a window of patches that see each other
 	Swapped   bool // see FeedForward
+	Gated     bool // feed-forwards are
 	Fn        kernel.Fn
 }
 

@@ -2,6 +2,7 @@ package projector
 
 import (
 	"fmt"
+	"math"
 
 	"github.com/quern-llm/quern/go/kernel"
 	. "github.com/quern-llm/quern/go/model/nn"
@@ -48,6 +49,40 @@ func (e *Encoder) table(k *Keys, name string, columns int) table {
 
 // row returns a row of the table.
 func (t table) row(i int) []float32 { return t.v[i*t.columns:][:t.columns] }
+
+// side returns the side of the square of rows that the table is; 0: it is none.
+func (t table) side() int {
+	n := int(math.Sqrt(float64(t.rows)))
+	if n*n != t.rows {
+		return 0
+	}
+	return n
+}
+
+// between writes what is at a place of a grid of columns and rows, the corners of which are those of the square that the table
+// is: bilinear.
+func (t table) between(dst []float32, x, y, columns, rows int) {
+	side := t.side()
+	at := func(i, n int) (int, float32) {
+		if n < 2 || side < 2 {
+			return 0, 0
+		}
+		s := float64(i) * float64(side-1) / float64(n-1)
+		low := min(int(s), side-2)
+		return low, float32(s - float64(low))
+	}
+	left, fx := at(x, columns)
+	top, fy := at(y, rows)
+	clear(dst)
+	for _, corner := range [4]struct {
+		x, y int
+		by   float32
+	}{{0, 0, (1 - fx) * (1 - fy)}, {1, 0, fx * (1 - fy)}, {0, 1, (1 - fx) * fy}, {1, 1, fx * fy}} {
+		if corner.by != 0 {
+			t.add(dst, (top+corner.y)*side+left+corner.x, corner.by)
+		}
+	}
+}
 
 // add adds a row to dst, times a factor. The conversion keeps it from being fused with the sum, as some CPUs would.
 func (t table) add(dst []float32, i int, by float32) {

@@ -1,7 +1,9 @@
 package projector
 
 import (
+	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/media/picture"
+	"github.com/quern-llm/quern/go/media/prepare"
 	. "github.com/quern-llm/quern/go/model/nn"
 )
 
@@ -21,13 +23,22 @@ func (e *Encoder) fixedPositions(k *Keys) {
 	}
 }
 
+// patchColumns is how many numbers a patch has.
+func (e *Encoder) patchColumns() int { return 3 * e.Patch * e.Patch }
+
 // patchesAndPositions is x = patches, plus the embeddings of positions that they bring.
-func (e *Encoder) patchesAndPositions(b *Builder) {
-	n := 3 * e.Patch * e.Patch
-	b.Patches(0, n, "v.patch_embd.weight")
-	b.Brought(n)
+func (e *Encoder) patchesAndPositions(b *Builder, names ...string) {
+	b.Patches(e.patchColumns(), "", names...)
+	b.Brought(e.patchColumns())
 	b.BegunRows()
 }
+
+// Names of the matrices of patches. Encoders of films have one for each of two frames in succession, which are the same
+// picture twice where it stands still.
+const (
+	patchMatrix  = "v.patch_embd.weight"
+	secondMatrix = "v.patch_embd.weight.1"
+)
 
 // fixed returns the input of a square picture with its embeddings of positions.
 func (e *Encoder) fixed(p *picture.RGB) *Input {
@@ -35,11 +46,33 @@ func (e *Encoder) fixed(p *picture.RGB) *Input {
 	return e.input(p, t.columns, func(dst []float32, x, y int) { copy(dst, t.row(y*n+x)) })
 }
 
+// sized returns a picture with sides that are multiples of those of the squares which rows are of, and with low to high rows.
+func (e *Encoder) sized(p *picture.RGB) *picture.RGB {
+	unit := e.Patch * e.Merge
+	w, h := prepare.Smart(p.Width, p.Height, unit, e.MinRows*unit*unit, e.MaxRows*unit*unit)
+	if e.MaxSide > 0 {
+		most := e.MaxSide / e.Merge * unit
+		w, h = min(w, most), min(h, most)
+	}
+	return prepare.Pad(p, w, h, prepare.Bicubic, [3]byte{})
+}
+
+// inPlace has an input say where its patches are.
+func (e *Encoder) inPlace(p *picture.RGB, in *Input) *Input {
+	g := e.patched(p)
+	in.Place = func(i int) (at [kernel.Axes]int32) {
+		x, y := g.at(i)
+		at[Down], at[Across] = int32(y), int32(x)
+		return at
+	}
+	return in
+}
+
 // layers adds pre-norm layers without a gate. after is called with the number of each.
 func (e *Encoder) layers(b *Builder, after func(il int)) {
 	b.TensorPrefix = "v."
 	b.RowLayers(func(l Layer) {
 		l.Residual("ln1", l.Attention(Attention{Out: "attn_out"}))
-		l.Residual("ln2", l.FeedForward(FeedForward{Fn: e.Fn, Ungated: true, Swapped: e.Swapped}))
+		l.Residual("ln2", l.FeedForward(FeedForward{Fn: e.Fn, Ungated: !e.Gated, Swapped: e.Swapped}))
 	}, after)
 }

@@ -1,0 +1,81 @@
+package projector
+
+import (
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/media/picture"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
+
+// qwen2vl is the encoder of Qwen2-VL (Wang et al. 2024).
+var qwen2vl = Kind{
+	Name: "qwen2vl_merger",
+	config: func(e *Encoder, k *Keys) {
+		e.qwen(k)
+		e.swapped(k, "v.")
+		k.Config.Norm = kernel.LayerNorm
+	},
+	build: buildQwen2VL,
+	see: func(e *Encoder, p *picture.RGB) []Part {
+		p = e.sized(p)
+		return e.qwenParts(e.inPlace(p, e.input(p, 0, nil)))
+	},
+}
+
+// qwen25vl is the encoder of Qwen2.5-VL (Bai et al. 2025): in most layers patches see those of their window alone.
+var qwen25vl = Kind{
+	Name: "qwen2.5vl_merger",
+	config: func(e *Encoder, k *Keys) {
+		e.qwen(k)
+		e.swapped(k, "v.")
+		k.Config.Norm, e.Gated = kernel.RMS, true
+		e.Window = k.IntOr("window_size", 112, e.Patch*e.Merge, maxSide) / (e.Patch * e.Merge)
+		every := k.IntOr("n_wa_pattern", 0, 0, MaxLayer)
+		whole := map[int64]bool{}
+		if key := "wa_layer_indexes"; k.Has(key) {
+			list, err := k.File.Ints(k.Name(key))
+			k.Check(err)
+			for _, il := range list {
+				whole[il] = true
+			}
+		}
+		for il := range k.Config.Layers {
+			if every > 0 && (il+1)%every != 0 || every == 0 && len(whole) > 0 && !whole[int64(il)] {
+				k.Config.Layers[il].Window = e.Window
+			}
+		}
+	},
+	build: buildQwen2VL,
+	see: func(e *Encoder, p *picture.RGB) []Part {
+		p = e.sized(p)
+		return e.qwenParts(e.windowed(p))
+	},
+}
+
+func buildQwen2VL(e *Encoder, b *Builder) {
+	b.Patches(e.patchColumns(), "", patchMatrix, secondMatrix)
+	b.BegunRows()
+	e.layers(b, nil)
+	b.NormedX("v.post_ln")
+	b.Beside(e.Merge*e.Merge).Applied(kernel.GELUErf, "mm.0").Product("mm.2").Out()
+}
+
+// windowed returns the input of a picture whose patches come window by window, and in them by squares.
+func (e *Encoder) windowed(p *picture.RGB) *Input {
+	g, n := e.patched(p), e.Merge*e.Merge
+	columns, rows := g.columns/g.merge, g.rows/g.merge
+	var order []int // of squares
+	var windows []int
+	for y := 0; y < rows; y += e.Window {
+		for x := 0; x < columns; x += e.Window {
+			before := len(order)
+			for row := y; row < min(y+e.Window, rows); row++ {
+				for column := x; column < min(x+e.Window, columns); column++ {
+					order = append(order, row*columns+column)
+				}
+			}
+			windows = append(windows, n*(len(order)-before))
+		}
+	}
+	in := e.inPlace(p, e.input(p, 0, nil))
+	return in.reordered(order, n, windows)
+}
