@@ -116,7 +116,7 @@ func rendered(messages []Message) ([]chat.Message, error) {
 
 func (m Message) rendered() ([]chat.Message, error) {
 	one := chat.Message{Role: string(m.Role)}
-	var texts []string
+	var parts []chat.Part
 	var results []chat.Message
 	for k, p := range m.Parts {
 		set := 0
@@ -128,10 +128,6 @@ func (m Message) rendered() ([]chat.Message, error) {
 		switch {
 		case set > 1:
 			return nil, invalid(fmt.Sprintf("part %d has %d of its fields, want one", k, set))
-		case p.Image != nil:
-			return nil, unsupported(fmt.Sprintf("part %d is an image; models read text only", k))
-		case p.Audio != nil:
-			return nil, unsupported(fmt.Sprintf("part %d is a sound; models read text only", k))
 		case (p.Reasoning != "" || p.Call != nil) && m.Role != RoleAssistant:
 			return nil, invalid(fmt.Sprintf("part %d is reasoning or a call in a message of the role %q; want assistant", k, m.Role))
 		case (p.Result != nil) != (m.Role == RoleTool):
@@ -146,8 +142,12 @@ func (m Message) rendered() ([]chat.Message, error) {
 			})
 		case p.Reasoning != "":
 			one.ReasoningContent += p.Reasoning
+		case p.Image != nil:
+			parts = append(parts, chat.Part{Medium: &chat.Medium{Kind: chat.Picture, Data: p.Image}})
+		case p.Audio != nil:
+			parts = append(parts, chat.Part{Medium: &chat.Medium{Kind: chat.Sound, Data: p.Audio}})
 		default:
-			texts = append(texts, p.Text)
+			parts = append(parts, chat.Part{Text: p.Text})
 		}
 	}
 	switch m.Role {
@@ -158,10 +158,10 @@ func (m Message) rendered() ([]chat.Message, error) {
 		return nil, invalid(fmt.Sprintf("the role %q, want system, user, assistant or tool", m.Role))
 	}
 	switch {
-	case len(texts) == 1:
-		one.Content = chat.Text(texts[0])
-	case len(texts) > 1:
-		one.Content = chat.Content{Parts: texts}
+	case len(parts) == 1 && parts[0].Medium == nil:
+		one.Content = chat.Text(parts[0].Text)
+	case len(parts) > 0:
+		one.Content = chat.Content{Parts: parts}
 	case len(one.ToolCalls) > 0:
 		one.Content = chat.Content{Null: true}
 	default:

@@ -203,6 +203,11 @@ func (m *Model) input(ctx context.Context, r *Request) (in chat.Input, err error
 	if len(in.Messages) == 0 {
 		return in, invalid("the messages have no parts")
 	}
+	for i := range in.Messages {
+		for _, one := range in.Messages[i].Content.Media() {
+			return in, unsupported(fmt.Sprintf("message %d has a %s, and the model reads text only", i, one.Kind))
+		}
+	}
 	in.Until = ctx
 	in.Kwargs = map[string]json.RawMessage{}
 	for name, v := range r.TemplateValues {

@@ -49,7 +49,7 @@ func (t *Template) probe() {
 	defer func() { t.probing = nil }()
 	c := &t.caps
 	user := Message{Role: "user", Content: Text(wordA)}
-	parts := Message{Role: "user", Content: Content{Parts: []string{wordA}}}
+	parts := Message{Role: "user", Content: Content{Parts: Texts(wordA)}}
 	// The form of the content comes first: the other probes use it.
 	c.TypedContent = true
 	text, ok := t.try(nil, parts)

@@ -104,6 +104,7 @@ type Prompt struct {
 	// Literal are the ranges of Text that come from the conversation, not from the template, in order. What looks like a
 	// control token there is text.
 	Literal [][2]int
+	Media   []Placed // in the order of their places
 
 	begun string // what of the reply the text ends with, where that is not only marks
 	reply Reply  // the parser, before the text
@@ -133,6 +134,7 @@ func (t *Template) Render(in Input) (Prompt, error) {
 	if len(in.Messages) == 0 {
 		return Prompt{}, badRequest("messages is empty")
 	}
+	media := in.mark()
 	final, begun := "", "" // what the prompt ends with, and what of the reply that is
 	if in.ContinueFinalMessage {
 		last := len(in.Messages) - 1
@@ -163,13 +165,16 @@ func (t *Template) Render(in Input) (Prompt, error) {
 		text, err = upTo(text, final)
 		literal = clipRanges(literal, len(text))
 	}
-	if t.trusting {
-		literal = nil
-	}
 	if err != nil {
 		return Prompt{}, err
 	}
-	p := Prompt{Text: text, Literal: literal, begun: begun, reply: Reply{style: t.style}}
+	p := Prompt{Text: text, Literal: literal, begun: media.unmarked(begun), reply: Reply{style: t.style}}
+	if err := media.place(&p); err != nil {
+		return Prompt{}, err
+	}
+	if t.trusting {
+		p.Literal = nil
+	}
 	if t.syntax == &harmonic {
 		p.reply.style, p.reply.harmony = nil, &harmony{}
 	}

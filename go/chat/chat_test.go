@@ -184,9 +184,12 @@ func TestMessageJSON(t *testing.T) {
 		}
 	}
 	for in, want := range map[string]string{
-		`{"content":[{"type":"text","text":"a"},{"type":"image_url"}]}`: `content[1] has type "image_url"; only text can be read`,
-		`{"content":[{"type":"text"}]}`:                                 "content[0] has no text",
-		`{"content":7}`:                                                 "content must be a string or a list of parts",
+		`{"content":[{"type":"text","text":"a"},{"type":"image_url"}]}`:           `content[1] has no object image_url`,
+		`{"content":[{"type":"video_url"}]}`:                                      `content[0] has type "video_url"; only text, image_url and input_audio can be read`,
+		`{"content":[{"type":"image_url","image_url":{"url":"http://x/y.png"}}]}`: "content[0] is no data URL in base64",
+		`{"content":[{"type":"input_audio","input_audio":{"data":"!"}}]}`:         "content[0] is not in base64",
+		`{"content":[{"type":"text"}]}`:                                           "content[0] has no text",
+		`{"content":7}`:                                                           "content must be a string or a list of parts",
 	} {
 		var m Message
 		err := json.Unmarshal([]byte(in), &m)
@@ -292,7 +295,7 @@ func TestContinue(t *testing.T) {
 		}
 	}
 	// A message that is empty is begun.
-	for _, empty := range []Content{Text(""), Text(" \n"), {Null: true}, {Parts: []string{}}} {
+	for _, empty := range []Content{Text(""), Text(" \n"), {Null: true}, {Parts: []Part{}}} {
 		for name, want := range map[string]string{
 			"chatml": "<|im_start|>user\nq<|im_end|>\n<|im_start|>assistant\n",
 			"gemma":  "<start_of_turn>user\nq<end_of_turn>\n<start_of_turn>model\n",

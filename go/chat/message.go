@@ -23,24 +23,57 @@ type Message struct {
 // Content is the text of a message: one text, or parts, or null.
 type Content struct {
 	Text  string
-	Parts []string // not nil where the content came in parts
+	Parts []Part // not nil where the content came in parts
 	Null  bool
 
 	own [][2]int // ranges of Text that this package wrote, in order
 }
 
+// A Part of content is a text or a medium.
+type Part struct {
+	Text   string // of a medium: empty, or the marker that stands for it while it is rendered
+	Medium *Medium
+}
+
 // Text is content of one text.
 func Text(s string) Content { return Content{Text: s} }
 
-// String is the content as one text, with a line for each part.
-func (c Content) String() string {
-	if c.Parts != nil {
-		return strings.Join(c.Parts, "\n")
+// Texts are parts that are texts.
+func Texts(all ...string) []Part {
+	parts := make([]Part, len(all))
+	for i, s := range all {
+		parts[i].Text = s
 	}
-	return c.Text
+	return parts
 }
 
-// UnmarshalJSON takes a string, null, or a list of parts that are texts.
+// String is the content as one text, with a line for each part. Beside a medium no line ends.
+func (c Content) String() string {
+	if c.Parts == nil {
+		return c.Text
+	}
+	var b strings.Builder
+	for i, p := range c.Parts {
+		if i > 0 && p.Medium == nil && c.Parts[i-1].Medium == nil {
+			b.WriteByte('\n')
+		}
+		b.WriteString(p.Text)
+	}
+	return b.String()
+}
+
+// Media are those of the content, in order.
+func (c Content) Media() []*Medium {
+	var all []*Medium
+	for _, p := range c.Parts {
+		if p.Medium != nil {
+			all = append(all, p.Medium)
+		}
+	}
+	return all
+}
+
+// UnmarshalJSON takes a string, null, or a list of parts: texts, and media as data URLs.
 func (c *Content) UnmarshalJSON(data []byte) error {
 	*c = Content{}
 	if bytes.Equal(data, []byte("null")) {
@@ -53,22 +86,17 @@ func (c *Content) UnmarshalJSON(data []byte) error {
 		}
 		return nil
 	}
-	var parts []struct {
-		Type string  `json:"type"`
-		Text *string `json:"text"`
-	}
+	var parts []part
 	if err := json.Unmarshal(data, &parts); err != nil {
 		return badRequest("content must be a string or a list of parts: %v", err)
 	}
-	c.Parts = []string{}
+	c.Parts = []Part{}
 	for i, p := range parts {
-		if p.Type != "text" {
-			return badRequest("content[%d] has type %q; only text can be read", i, p.Type)
+		one, err := p.read()
+		if err != nil {
+			return badRequest("content[%d] %v", i, err)
 		}
-		if p.Text == nil {
-			return badRequest("content[%d] has no text", i)
-		}
-		c.Parts = append(c.Parts, *p.Text)
+		c.Parts = append(c.Parts, one)
 	}
 	return nil
 }
@@ -81,13 +109,9 @@ func (c Content) MarshalJSON() ([]byte, error) {
 	case c.Parts == nil:
 		return json.Marshal(c.Text)
 	}
-	type part struct {
-		Type string `json:"type"`
-		Text string `json:"text"`
-	}
 	parts := []part{}
-	for _, s := range c.Parts {
-		parts = append(parts, part{"text", s})
+	for _, p := range c.Parts {
+		parts = append(parts, written(p))
 	}
 	return json.Marshal(parts)
 }
@@ -185,7 +209,8 @@ func role(name string) any {
 	return jinja.Outside(name)
 }
 
-// content returns a string or a list of parts, whichever the template supports.
+// content returns a string or a list of parts, whichever the template supports. A medium is a text there, its marker: what
+// templates write for a type of their own is a token, which tells the place of no medium, or nothing.
 func (t *Template) content(c Content) any {
 	if c.Null {
 		if t.noNull {
@@ -198,13 +223,13 @@ func (t *Template) content(c Content) any {
 	}
 	texts, own := c.Parts, [][2]int(nil)
 	if texts == nil {
-		texts, own = []string{c.Text}, c.own
+		texts, own = Texts(c.Text), c.own
 	}
 	parts := &jinja.List{}
-	for _, s := range texts {
+	for _, p := range texts {
 		part := &jinja.Dict{}
 		part.Set("type", "text")
-		part.Set("text", jinja.Outside(s, own...))
+		part.Set("text", jinja.Outside(p.Text, own...))
 		parts.Items = append(parts.Items, part)
 	}
 	return parts

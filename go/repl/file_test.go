@@ -133,7 +133,7 @@ func TestParse(t *testing.T) {
 		{`{"messages":[{"role":"user","content":null}]}`, "messages[0] has no content"},
 		{`{"messages":[{"role":"user","content":[]}]}`, "messages[0] has no content"},
 		{`{"messages":[{"role":"user","content":5}]}`, "content must be a string"},
-		{`{"messages":[{"role":"user","content":[{"type":"image_url"}]}]}`, "only text can be read"},
+		{`{"messages":[{"role":"user","content":[{"type":"image_url"}]}]}`, "has no object image_url"},
 		{`{"messages":[{"role":"user","content":"u"}]} more`, "after top-level value"},
 		{`{"messages":` + strings.Repeat("[", 1e6), "depth"},
 	} {

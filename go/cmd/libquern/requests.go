@@ -256,10 +256,18 @@ func readMessage(data []byte) (out quern.Message, err error) {
 	}
 	parts := m.Content.Parts
 	if parts == nil && m.Content.Text != "" {
-		parts = []string{m.Content.Text}
+		parts = chat.Texts(m.Content.Text)
 	}
-	for _, text := range parts {
-		out.Parts = append(out.Parts, quern.Part{Text: text})
+	for _, p := range parts {
+		one := quern.Part{Text: p.Text}
+		switch {
+		case p.Medium == nil:
+		case p.Medium.Kind == chat.Picture:
+			one.Image = p.Medium.Data
+		default:
+			one.Audio = p.Medium.Data
+		}
+		out.Parts = append(out.Parts, one)
 	}
 	for _, c := range m.ToolCalls {
 		out.Parts = append(out.Parts, quern.Part{Call: &quern.ToolCall{

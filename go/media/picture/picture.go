@@ -75,7 +75,23 @@ var others = []struct {
 	{"JPEG 2000", begins("\x00\x00\x00\x0cjP  ")}, {"PSD", begins("8BPS")},
 }
 
-const names = "PNG, JPEG, GIF, WebP and BMP"
+// Formats are those that are decoded.
+const Formats = "PNG, JPEG, GIF, WebP and BMP"
+
+// Format returns the name of a file's format by its first bytes, empty where it is unknown, and whether it is decoded.
+func Format(data []byte) (name string, decoded bool) {
+	for _, f := range formats {
+		if f.is(data) {
+			return f.name, true
+		}
+	}
+	for _, o := range others {
+		if o.is(data) {
+			return o.name, false
+		}
+	}
+	return "", false
+}
 
 func begins(with ...string) func([]byte) bool {
 	return func(data []byte) bool {
@@ -174,13 +190,13 @@ func find(data []byte) (*format, error) {
 	}
 	for _, o := range others {
 		if o.is(data) {
-			return nil, fmt.Errorf("%w: %s is not supported; %s are", ErrFormat, o.name, names)
+			return nil, fmt.Errorf("%w: %s is not supported; %s are", ErrFormat, o.name, Formats)
 		}
 	}
 	if len(data) == 0 {
 		return nil, fmt.Errorf("%w: it is empty", ErrFormat)
 	}
-	return nil, fmt.Errorf("%w: it is none of %s", ErrFormat, names)
+	return nil, fmt.Errorf("%w: it is none of %s", ErrFormat, Formats)
 }
 
 func damaged(f *format, err error) error {

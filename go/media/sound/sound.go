@@ -68,7 +68,23 @@ var others = []struct {
 	{"AIFF", begins("FORM")}, {"AU", begins(".snd")}, {"WMA", begins("0&\xb2u")}, {"MIDI", begins("MThd")}, {"AMR", begins("#!AMR")},
 }
 
-const names = "WAV, MP3 and FLAC"
+// Formats are those that are decoded.
+const Formats = "WAV, MP3 and FLAC"
+
+// Format returns the name of a file's format by its first bytes, empty where it is unknown, and whether it is decoded.
+func Format(data []byte) (name string, decoded bool) {
+	for _, f := range formats {
+		if f.is(data) {
+			return f.name, true
+		}
+	}
+	for _, o := range others {
+		if o.is(data) {
+			return o.name, false
+		}
+	}
+	return "", false
+}
 
 func begins(with string) func([]byte) bool {
 	return func(data []byte) bool { return bytes.HasPrefix(data, []byte(with)) }
@@ -110,13 +126,13 @@ func Decode(ctx context.Context, data []byte, l Limits) (*Mono, error) {
 	}
 	for _, o := range others {
 		if o.is(data) {
-			return nil, fmt.Errorf("%w: %s is not supported; %s are", ErrFormat, o.name, names)
+			return nil, fmt.Errorf("%w: %s is not supported; %s are", ErrFormat, o.name, Formats)
 		}
 	}
 	if len(data) == 0 {
 		return nil, fmt.Errorf("%w: it is empty", ErrFormat)
 	}
-	return nil, fmt.Errorf("%w: it is none of %s", ErrFormat, names)
+	return nil, fmt.Errorf("%w: it is none of %s", ErrFormat, Formats)
 }
 
 func inWords(err error) string {

@@ -27,7 +27,7 @@ func (s *system) Take(r *field.Reader) error {
 		if b.Type != "text" {
 			return fmt.Errorf("block %d: type: %s, want text", i, field.Quote(b.Type))
 		}
-		*s = append(*s, b.text())
+		*s = append(*s, *b.Text)
 	}
 	return err
 }
@@ -64,12 +64,42 @@ type block struct {
 	ToolUseID string         `json:"tool_use_id"`
 	Content   jsontext.Value `json:"content"`
 	Title     string         `json:"title"`
-	Source    struct {
-		Type string `json:"type"`
-		Data string `json:"data"`
-	} `json:"source"`
+	Source    source         `json:"source"`
 
-	results []string // the texts of Content
+	parts   []chat.Part // what the block is in a message
+	results []chat.Part // of Content
+}
+
+// A source is where a picture or a document is.
+type source struct {
+	Type    string         `json:"type"`
+	Data    string         `json:"data"`
+	URL     string         `json:"url"`
+	FileID  string         `json:"file_id"`
+	Content jsontext.Value `json:"content"` // of a document: blocks, or a text
+}
+
+// part returns the medium that is there.
+func (s *source) part(document bool, name string) (p chat.Part, err error) {
+	m := &chat.Medium{Document: document, Name: name}
+	given := ""
+	switch s.Type {
+	case "base64":
+		m.Source, given = ask.Base64(s.Data), s.Data
+	case "url":
+		m.Source, given = s.URL, s.URL
+	case "file":
+		m.Source, given = ask.Uploaded(s.FileID), s.FileID
+	default:
+		return p, field.Within("source", field.Within("type", reply.Bad("the string %s, want base64, url or file", field.Quote(s.Type))))
+	}
+	if given == "" {
+		return p, field.Within("source", reply.Bad("of type %s, and empty", s.Type))
+	}
+	if !document {
+		m.Kind = chat.Picture
+	}
+	return chat.Part{Medium: m}, nil
 }
 
 var blockSchema = field.Schema{"type": "object", "required": []string{"type"},
@@ -82,7 +112,7 @@ const wantBlocks = "a string or an array of blocks"
 func readBlocks(r *field.Reader, result bool) ([]block, error) {
 	if r.Kind() == '"' {
 		s, err := r.Text(wantBlocks)
-		return []block{{Type: "text", Text: &s}}, err
+		return []block{{Type: "text", Text: &s, parts: chat.Texts(s)}}, err
 	}
 	var blocks []block
 	err := r.Elements(wantBlocks, func(i int) error {
@@ -114,12 +144,29 @@ func (b *block) check() error {
 		if b.Text == nil {
 			return missing("text")
 		}
+		b.parts = chat.Texts(*b.Text)
 	case "document":
-		if b.Source.Type != "text" {
-			return reply.Bad("the model reads text only, want no document but those with a source of type text")
+		switch b.Source.Type {
+		case "text":
+			b.parts = chat.Texts(b.titled(b.Source.Data))
+		case "content":
+			inner, err := readBlocks(field.NewReader(b.Source.Content), true)
+			if b.Title != "" {
+				b.parts = chat.Texts(b.Title)
+			}
+			for _, one := range inner {
+				b.parts = append(b.parts, one.parts...)
+			}
+			return field.Within("source", field.Within("content", err))
+		default:
+			p, err := b.Source.part(true, b.Title)
+			b.parts = []chat.Part{p}
+			return err
 		}
 	case "image":
-		return reply.Bad("the model reads text only, want no image")
+		p, err := b.Source.part(false, "")
+		b.parts = []chat.Part{p}
+		return err
 	case "tool_use":
 		switch {
 		case b.ID == "":
@@ -138,22 +185,19 @@ func (b *block) check() error {
 		}
 		inner, err := readBlocks(field.NewReader(b.Content), true)
 		for _, one := range inner {
-			b.results = append(b.results, one.text())
+			b.results = append(b.results, one.parts...)
 		}
 		return field.Within("content", err)
 	}
 	return nil
 }
 
-// text returns what the block says in words.
-func (b *block) text() string {
-	switch {
-	case b.Type == "text":
-		return *b.Text
-	case b.Type == "document" && b.Title != "":
-		return b.Title + "\n" + b.Source.Data
+// titled puts the title of a document before its text.
+func (b *block) titled(text string) string {
+	if b.Title == "" {
+		return text
 	}
-	return b.Source.Data
+	return b.Title + "\n" + text
 }
 
 // A turn is one of a conversation.
@@ -209,7 +253,7 @@ func (l *turns) Schema() field.Schema {
 // conversation returns the messages as templates have them.
 func (l turns) conversation(system system) []chat.Message {
 	var t ask.Transcript
-	t.Add("system", system.texts()...)
+	t.Add("system", chat.Texts(system.texts()...)...)
 	for _, m := range l {
 		if m.role == "assistant" {
 			addAnswer(&t, m.blocks)
@@ -219,8 +263,8 @@ func (l turns) conversation(system system) []chat.Message {
 			switch b.Type {
 			case "tool_result":
 				t.Result(modelID(b.ToolUseID), b.results...)
-			case "text", "document":
-				t.Add(m.role, b.text())
+			default:
+				t.Add(m.role, b.parts...)
 			}
 		}
 	}
@@ -234,8 +278,8 @@ func addAnswer(t *ask.Transcript, blocks []block) {
 		switch b.Type {
 		case "thinking":
 			t.Think(b.Thinking)
-		case "text", "document":
-			t.Say(b.text())
+		case "text", "document", "image":
+			t.Say(b.parts...)
 		case "tool_use":
 			t.Call(modelID(b.ID), b.Name, string(b.Input))
 		}

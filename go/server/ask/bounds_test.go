@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
@@ -60,7 +61,7 @@ func TestBounds(t *testing.T) {
 		{"prompt", `[["x"]]`, `[[]]`, "prompt: element 0: empty, want a string, an array"},
 		{"prompt", `[[1,"x"]]`, `[[1,true]]`, "prompt: element 0: element 1: true, want a token id or a string"},
 		{"prompt", `{"prompt_string":"x","multimodal_data":[]}`, `{"prompt":"x"}`, "prompt: an object without prompt_string"},
-		{"prompt", `{"prompt_string":"x","multimodal_data":null}`, `{"prompt_string":"x","multimodal_data":["y"]}`, "prompt: multimodal_data: the model reads text only, want none"},
+		{"prompt", `{"prompt_string":"x","multimodal_data":null}`, `{"prompt_string":"x","multimodal_data":["y"]}`, "prompt: multimodal_data: 1 files, and prompt_string has the marker that /props tells as media_marker 0 times, want as many"},
 		{"prompt", `[{"prompt_string":"x"}]`, `{"prompt_string":5}`, "prompt: prompt_string: 5, want a string"},
 		{"logit_bias", `[[2147483647,-1e6],["a",false]]`, `[[2147483648,1]]`, "logit_bias: 2147483648, want an integer from 0 to 2147483647"},
 		{"logit_bias", `{"+7":1e6,"-":1,"":1}`, `{"7":1000001}`, "logit_bias: 1000001, want a number from -1000000 to 1000000"},
@@ -107,14 +108,14 @@ func TestBounds(t *testing.T) {
 		{"tool_choice", `{"name":"f","namespace":null}`, `{"name":"f","namespace":5}`, "tool_choice: namespace: 5, want a string"},
 		{"function_call", `{"name":"f"}`, `{}`, "function_call: an object without a name, want none, auto or"},
 		{"function_call", `"auto"`, `"required"`, `function_call: the string "required", want one of none, auto`},
-		{"messages", `[{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"f"}}]}]`, `[{"role":"assistant","content":null,"tool_calls":[]}]`, "messages: message 0: content: missing, want a string or an array of text parts"},
+		{"messages", `[{"role":"assistant","content":null,"tool_calls":[{"function":{"name":"f"}}]}]`, `[{"role":"assistant","content":null,"tool_calls":[]}]`, "messages: message 0: content: missing, want a string or an array of parts"},
 		{"messages", `[{"role":"user","content":[]}]`, `[{"role":"user","content":"a"},{"content":"a"}]`, "messages: message 1: role: missing, want a string such as user"},
 		{"messages", `[{"role":"assistant","function_call":{"name":"f"}}]`, `[{"role":"user","tool_calls":[{}]}]`, "messages: message 0: content: missing"},
 		{"messages", `[{"role":"assistant","content":"a","function_call":null,"tool_calls":null}]`, `[{"role":"assistant","tool_calls":[{"type":"custom"}]}]`, "messages: message 0: tool_calls: element 0: custom: missing, want an object with name and input"},
-		{"messages", `[{"role":"user","content":[{"type":"text","text":""}]}]`, `[{"role":"user","content":[{"text":"a"}]}]`, "messages: message 0: content: part 0: type: missing, want text"},
+		{"messages", `[{"role":"user","content":[{"type":"text","text":""}]}]`, `[{"role":"user","content":[{"text":"a"}]}]`, "messages: message 0: content: part 0: type: missing, want one of text, image_url"},
 		{"messages", `[{"role":"","content":""}]`, `[{"role":"user","content":[{"type":"text"}]}]`, "messages: message 0: content: part 0: text: missing, want a string"},
-		{"messages", `[{"role":"user","name":null,"content":"a"}]`, `[{"role":"user","content":[{"type":"input_audio"}]}]`, "messages: message 0: content: part 0: the model reads text only, want no input_audio"},
-		{"messages", `[{"role":"x","content":"a"}]`, `[{"role":"user","content":[{"type":"video"}]}]`, `messages: message 0: content: part 0: type: the string "video", want text`},
+		{"messages", `[{"role":"user","name":null,"content":"a"}]`, `[{"role":"user","content":[{"type":"input_audio"}]}]`, "messages: message 0: content: part 0: input_audio: missing, want an object such as "},
+		{"messages", `[{"role":"x","content":"a"}]`, `[{"role":"user","content":[{"type":"video"}]}]`, `messages: message 0: content: part 0: type: the string "video", want one of text, image_url`},
 		{"n_probs", "1000", "1001", "n_probs: 1001, want an integer from 0 to 1000"},
 		{"n_cache_reuse", "1e300", "1e999", "n_cache_reuse: 1e999, want a number"},
 		{"stream_options", `{"include_usage":null,"other":[1]}`, `{"include_usage":1}`, "stream_options: include_usage: 1, want true or false"},
@@ -236,28 +237,28 @@ func TestTranscript(t *testing.T) {
 	t.Parallel()
 	var c ask.Transcript
 	c.Add("user")
-	c.Add("system", "a")
-	c.Add("system", "b")
-	c.Add("user", "c")
-	c.Add("system", "d", "e")
+	c.Add("system", chat.Texts("a")...)
+	c.Add("system", chat.Texts("b")...)
+	c.Add("user", chat.Texts("c")...)
+	c.Add("system", chat.Texts("d", "e")...)
 	c.Call("1", "f", "")
 	c.Call("2", "g", `{"x":1}`)
-	c.Result("2", "r")
+	c.Result("2", chat.Texts("r")...)
 	c.Result("1")
-	c.Result("3", "s", "t")
+	c.Result("3", chat.Texts("s", "t")...)
 	c.Say()
 	c.Think("t")
-	c.Say("u")
+	c.Say(chat.Texts("u")...)
 	c.Think("v")
-	c.Add("assistant", "w")
+	c.Add("assistant", chat.Texts("w")...)
 	got := fake.Shown(&ask.Conversation{Messages: c.Messages})
 	const want = `system: a|b; user: c|d|e; assistant:  [1 f {}] [2 g {"x":1}]; tool 2 g: r; tool 1 f: ; tool 3 : s|t; assistant (tv): u|w`
 	if got != want {
 		t.Errorf("%s\nwant %s", got, want)
 	}
 	var late ask.Transcript
-	late.Add("user", "a")
-	late.Add("system", "b")
+	late.Add("user", chat.Texts("a")...)
+	late.Add("system", chat.Texts("b")...)
 	if got := fake.Shown(&ask.Conversation{Messages: late.Messages}); got != "user: a|b" {
 		t.Errorf("behind the first message: %s", got)
 	}

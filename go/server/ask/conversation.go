@@ -121,14 +121,14 @@ func readMessage(r *field.Reader) (m chat.Message, err error) {
 	case !role:
 		return m, reply.Bad("role: missing, want a string such as user")
 	case !content && !(m.Role == "assistant" && len(m.ToolCalls) > 0):
-		return m, reply.Bad("content: missing, want a string or an array of text parts")
+		return m, reply.Bad("content: missing, want a string or an array of parts")
 	}
 	return m, nil
 }
 
 // readContent reads text, parts of text, or null.
 func readContent(r *field.Reader) (c chat.Content, err error) {
-	const want = "a string or an array of text parts"
+	const want = "a string or an array of parts"
 	switch r.Kind() {
 	case '"':
 		c.Text, err = r.Text(want)
@@ -136,7 +136,7 @@ func readContent(r *field.Reader) (c chat.Content, err error) {
 		c.Null = true
 		_, err = r.Token()
 	default:
-		c.Parts = []string{}
+		c.Parts = []chat.Part{}
 		err = r.Elements(want, func(i int) error {
 			part, err := readPart(r)
 			c.Parts = append(c.Parts, part)
@@ -146,40 +146,85 @@ func readContent(r *field.Reader) (c chat.Content, err error) {
 	return c, err
 }
 
-// readPart reads a part of a message. Only text is supported.
-func readPart(r *field.Reader) (body string, err error) {
-	kind := ""
-	given := false
+// readPart reads a part of a message: a text or a medium.
+func readPart(r *field.Reader) (p chat.Part, err error) {
+	kind, format := "", ""
+	var given struct{ text, medium bool }
+	m := chat.Medium{}
 	err = r.Members("an object", func(name string) error {
 		var err error
 		switch name {
 		case "type":
 			kind, err = r.Text("text")
 		case "text":
-			given = true
-			body, err = r.Text("a string")
+			given.text = true
+			p.Text, err = r.Text("a string")
+		case "image_url", "input_audio", "audio_url", "file":
+			if r.Kind() == '"' && name != "input_audio" { // the URL alone, as some clients have it
+				given.medium = true
+				m.Source, err = r.Text("a URL")
+				break
+			}
+			err = r.Members("an object", func(name string) error {
+				var err error
+				switch name {
+				case "url":
+					given.medium = true
+					m.Source, err = r.Text("a URL")
+				case "data", "file_data":
+					given.medium = true
+					if m.Source, err = r.Text("a file in base64"); name == "data" {
+						m.Source = Base64(m.Source)
+					}
+				case "file_id":
+					given.medium = true
+					m.Source, err = r.Text("an id of a file")
+					m.Source = Uploaded(m.Source)
+				case "filename":
+					err = r.Optional(&m.Name)
+				case "detail":
+					err = r.Optional(&m.Detail)
+				case "format":
+					err = r.Optional(&format) // files tell themselves what they are
+				default:
+					_, err = r.Raw()
+				}
+				return field.Within(name, err)
+			})
 		default:
 			_, err = r.Raw()
 		}
 		return field.Within(name, err)
 	})
+	medium := slices.Contains([]string{"image_url", "input_audio", "audio_url", "file"}, kind)
 	switch {
 	case err != nil:
-		return "", err
-	case slices.Contains(media, kind):
-		return "", reply.Bad("the model reads text only, want no %s", kind)
+		return p, err
 	case kind == "":
-		return "", reply.Bad("type: missing, want text")
-	case kind != "text":
-		return "", reply.Bad("type: the string %s, want text", field.Quote(kind))
-	case !given:
-		return "", reply.Bad("text: missing, want a string")
+		return p, reply.Bad("type: missing, want one of %s", partTypes)
+	case kind != "text" && !medium:
+		return p, reply.Bad("type: the string %s, want one of %s", field.Quote(kind), partTypes)
+	case kind == "text" && !given.text:
+		return p, reply.Bad("text: missing, want a string")
+	case kind == "text":
+		return chat.Part{Text: p.Text}, nil
+	case !given.medium:
+		return p, reply.Bad("%s: missing, want an object such as %s", kind, wantMedium[kind])
 	}
-	return body, nil
+	m.Document = kind == "file"
+	return chat.Part{Medium: &m}, nil
 }
 
-// media are the types of parts that other servers support.
-var media = []string{"image_url", "input_audio", "input_video", "file"}
+// partTypes are the types of parts of content.
+const partTypes = "text, image_url, input_audio, audio_url, file"
+
+// wantMedium is what parts of these types have.
+var wantMedium = map[string]string{
+	"image_url":   `{"url": "data:image/png;base64,..."}`,
+	"input_audio": `{"data": "base64 of a file", "format": "wav"}`,
+	"audio_url":   `{"url": "data:audio/wav;base64,..."}`,
+	"file":        `{"file_data": "data:image/png;base64,..."}`,
+}
 
 // readOldCall reads an assistant message's function_call, the older form of tool_calls.
 func readOldCall(r *field.Reader, calls *[]chat.ToolCall) error {
@@ -215,8 +260,17 @@ func ReadCalls(r *field.Reader, calls *[]chat.ToolCall) error {
 func (l *Messages) Value() any { return nil }
 
 func (l *Messages) Schema() field.Schema {
-	part := field.Schema{"type": "object", "required": []string{"type"},
-		"properties": field.Schema{"type": field.Schema{"type": "string"}, "text": field.Schema{"type": "string"}}}
+	text := field.Schema{"type": "string"}
+	object := func(names ...string) field.Schema {
+		all := field.Schema{}
+		for _, name := range names {
+			all[name] = text
+		}
+		return field.Schema{"type": "object", "properties": all}
+	}
+	part := field.Schema{"type": "object", "required": []string{"type"}, "properties": field.Schema{
+		"type": field.Schema{"enum": strings.Split(partTypes, ", ")}, "text": text, "image_url": object("url", "detail"),
+		"input_audio": object("data", "format"), "audio_url": object("url"), "file": object("file_data", "file_id", "filename")}}
 	return field.Schema{
 		"type": "array", "minItems": 1, "description": WantMessages,
 		"items": field.Schema{"type": "object", "required": []string{"role"}, "properties": field.Schema{
@@ -293,6 +347,10 @@ func (c *Conversation) Render(ctx context.Context, m *Model) (chat.Prompt, error
 		in.Kwargs["enable_thinking"] = stdjson.RawMessage("false")
 	}
 	in.Until = ctx
+	var err error
+	if in.Messages, err = m.bring(ctx, messages); err != nil {
+		return chat.Prompt{}, err
+	}
 	prompt, err := m.Template.Render(in)
 	switch {
 	case err != nil && ctx.Err() != nil:

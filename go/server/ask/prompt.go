@@ -1,23 +1,26 @@
 package ask
 
 import (
+	"crypto/rand"
 	"fmt"
 	"math"
 	"strings"
 
+	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/reading"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
-// A Prompt is a sequence of texts and token ids.
-type Prompt []part
+// A Prompt is a sequence of texts, token ids and media.
+type Prompt []PromptPart
 
-// A part is text, or ids where those are not nil.
-type part struct {
-	Text string
-	Ids  []int32
+// A PromptPart is text, or ids where those are not nil, or a medium.
+type PromptPart struct {
+	Text   string
+	Ids    []int32
+	Medium *chat.Medium
 }
 
 // Prompts are separate inputs: each has answers of its own.
@@ -98,7 +101,7 @@ func readPrompt(r *field.Reader) (p Prompt, err error) {
 func (p *Prompt) element(r *field.Reader) error {
 	if r.Kind() == '"' {
 		s, err := r.Text(wantPrompt)
-		*p = append(*p, part{Text: s})
+		*p = append(*p, PromptPart{Text: s})
 		return err
 	}
 	if r.Kind() != '0' {
@@ -109,37 +112,74 @@ func (p *Prompt) element(r *field.Reader) error {
 		return err
 	}
 	if len(*p) == 0 || (*p)[len(*p)-1].Ids == nil {
-		*p = append(*p, part{})
+		*p = append(*p, PromptPart{})
 	}
 	last := &(*p)[len(*p)-1]
 	last.Ids = append(last.Ids, id)
 	return nil
 }
 
+// MediaMarker stands for a medium in the text of a prompt that is an object. It is another one in each process, so that no
+// text has it by chance, or by the will of who wrote it.
+var MediaMarker = "<__media_" + rand.Text() + "__>"
+
 // readPromptObject reads llama-server's format for text with media.
-func readPromptObject(r *field.Reader) (Prompt, error) {
+func readPromptObject(r *field.Reader) (p Prompt, err error) {
 	const want = `an object with "prompt_string"`
-	var p Prompt
-	err := r.Members(want, func(name string) error {
+	given, text := false, ""
+	var media []string
+	err = r.Members(want, func(name string) (err error) {
 		switch name {
 		case "prompt_string":
-			s, err := r.Text("a string")
-			p = Prompt{{Text: s}}
-			return field.Within(name, err)
+			given = true
+			text, err = r.Text("a string")
 		case "multimodal_data":
-			v, err := r.Raw()
-			if err == nil && v.Kind() != 'n' && string(v) != "[]" {
-				err = reply.Bad("multimodal_data: the model reads text only, want none")
+			if r.Kind() != 'n' {
+				media, err = ReadFiles(r)
+				break
 			}
-			return err
+			fallthrough
+		default:
+			_, err = r.Raw()
 		}
-		_, err := r.Raw()
-		return err
+		return field.Within(name, err)
 	})
-	if err == nil && p == nil {
+	if err == nil && !given {
 		err = fmt.Errorf("an object without prompt_string, want %s", want)
 	}
-	return p, err
+	if err != nil {
+		return nil, err
+	}
+	texts := []string{text}
+	if len(media) > 0 {
+		texts = strings.Split(text, MediaMarker)
+	}
+	if len(texts) != len(media)+1 {
+		return nil, reply.Bad("multimodal_data: %d files, and prompt_string has the marker that /props tells as media_marker "+
+			"%d times, want as many", len(media), len(texts)-1)
+	}
+	for i, text := range texts {
+		if text != "" || len(texts) == 1 {
+			p = append(p, PromptPart{Text: text})
+		}
+		if i < len(media) {
+			p = append(p, PromptPart{Medium: &chat.Medium{Source: media[i]}})
+		}
+	}
+	return p, nil
+}
+
+// ReadFiles reads a list of files in base64, and returns their sources.
+func ReadFiles(r *field.Reader) (sources []string, err error) {
+	err = r.Elements("an array of files in base64", func(i int) error {
+		s, err := r.Text("a file in base64")
+		if err == nil && s == "" {
+			err = reply.Bad("empty, want a file in base64")
+		}
+		sources = append(sources, Base64(s))
+		return field.Within(fmt.Sprintf("element %d", i), err)
+	})
+	return sources, err
 }
 
 func (p *Prompts) Value() any { return nil }
@@ -148,7 +188,7 @@ func (p *Prompts) Schema() field.Schema {
 	s := field.Schema{"type": "string"}
 	id := field.Schema{"type": "integer", "minimum": 0}
 	object := field.Schema{"type": "object", "required": []string{"prompt_string"},
-		"properties": field.Schema{"prompt_string": s}}
+		"properties": field.Schema{"prompt_string": s, "multimodal_data": field.Schema{"type": "array", "items": s}}}
 	mixed := field.Schema{"type": "array", "minItems": 1, "items": field.Schema{"anyOf": []field.Schema{s, id}}}
 	return field.Schema{"description": wantPrompt, "anyOf": []field.Schema{
 		s, object, mixed, {"type": "array", "minItems": 1, "items": field.Schema{"anyOf": []field.Schema{s, object, mixed}}},
@@ -187,6 +227,9 @@ func (p Prompt) encode(m *Model, name string,
 				return nil, reply.Invalid(name, "element %d: token %d is not in the vocabulary, want 0 to %d", at, id,
 					m.Tokenizer.Len()-1)
 			}
+		}
+		if part.Medium != nil {
+			return nil, m.takes(0)
 		}
 		if part.Ids != nil {
 			ids = append(ids, part.Ids...)

@@ -288,7 +288,7 @@ func TestToolsAndThoughts(t *testing.T) {
 	var c ask.Transcript
 	c.Think("one ")
 	c.Think("two")
-	c.Add("user", "x")
+	c.Add("user", chat.Part{Text: "x"})
 	c.Think("three")
 	if got := []string{c.Messages[0].ReasoningContent, c.Messages[2].ReasoningContent}; got[0] != "one two" || got[1] != "three" {
 		t.Errorf("%q", got)

@@ -20,11 +20,11 @@ type Transcript struct {
 	thoughts      strings.Builder
 }
 
-// Add adds texts to the last message, if it is of that role, or else a message. A system
+// Add adds parts to the last message, if it is of that role, or else a message. A system
 // message within the conversation, which most templates refuse, becomes the user's:
 // where it stands, since what is before it is in the cache.
-func (t *Transcript) Add(role string, texts ...string) {
-	if len(texts) == 0 {
+func (t *Transcript) Add(role string, parts ...chat.Part) {
+	if len(parts) == 0 {
 		return
 	}
 	last := len(t.Messages) - 1
@@ -34,38 +34,38 @@ func (t *Transcript) Add(role string, texts ...string) {
 	if last < 0 || t.Messages[last].Role != role {
 		t.Messages = append(t.Messages, chat.Message{Role: role})
 	}
-	t.join(texts)
+	t.join(parts)
 }
 
-// join adds texts to the last message.
-func (t *Transcript) join(texts []string) {
+// join adds parts to the last message.
+func (t *Transcript) join(parts []chat.Part) {
 	n := len(t.Messages)
 	c := &t.Messages[n-1].Content
 	if t.grown != n {
 		c.Parts = slices.Clip(c.Parts)
 		t.grown = n
 	}
-	*c = joined(chat.Content{Text: c.Text, Parts: c.Parts}, texts)
+	*c = joined(chat.Content{Text: c.Text, Parts: c.Parts}, parts)
 }
 
-// joined adds texts to content, whose parts may be of no other.
-func joined(c chat.Content, texts []string) chat.Content {
+// joined adds parts to content, whose own may be of no other.
+func joined(c chat.Content, parts []chat.Part) chat.Content {
 	all := c.Parts
 	if c.Text != "" {
-		all = []string{c.Text}
+		all = chat.Texts(c.Text)
 	}
-	all = append(all, texts...)
-	if len(all) == 1 {
-		return chat.Text(all[0])
+	all = append(all, parts...)
+	if len(all) == 1 && all[0].Medium == nil {
+		return chat.Text(all[0].Text)
 	}
 	return chat.Content{Parts: all}
 }
 
 // Result adds the result of a call.
-func (t *Transcript) Result(id string, texts ...string) {
+func (t *Transcript) Result(id string, parts ...chat.Part) {
 	t.Messages = append(t.Messages, chat.Message{Role: "tool", ToolCallID: id, Name: t.calls[id],
-		Content: joined(chat.Content{}, texts)})
-	if len(texts) == 0 {
+		Content: joined(chat.Content{}, parts)})
+	if len(parts) == 0 {
 		t.Messages[len(t.Messages)-1].Content = chat.Text("")
 	}
 }
@@ -89,10 +89,10 @@ func (t *Transcript) Think(text string) {
 	m.ReasoningContent = t.thoughts.String()
 }
 
-func (t *Transcript) Say(texts ...string) {
+func (t *Transcript) Say(parts ...chat.Part) {
 	t.assistant()
-	if len(texts) > 0 {
-		t.join(texts)
+	if len(parts) > 0 {
+		t.join(parts)
 	}
 }
 

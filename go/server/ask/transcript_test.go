@@ -16,11 +16,11 @@ func TestTranscriptOfManyMessages(t *testing.T) {
 	var c Transcript
 	took := cputime.Of(func() {
 		for range n {
-			c.Add("user", "a")
+			c.Add("user", chat.Part{Text: "a"})
 		}
 		for range n {
 			c.Think("so ")
-			c.Say("b")
+			c.Say(chat.Part{Text: "b"})
 		}
 	})
 	if took > 5*time.Second {
@@ -33,17 +33,16 @@ func TestTranscriptOfManyMessages(t *testing.T) {
 
 // What is added changes nothing that another has.
 func TestTranscriptSharesNothing(t *testing.T) {
-	parts := make([]string, 2, 8)
-	parts[0], parts[1] = "a", "b"
+	parts := append(make([]chat.Part, 0, 8), chat.Texts("a", "b")...)
 	kept := []chat.Message{{Role: "user", Content: chat.Content{Parts: parts}}}
 	x, y := Transcript{Messages: slices.Clone(kept)}, Transcript{Messages: slices.Clone(kept)}
-	x.Add("user", "x")
-	y.Add("user", "y")
-	x.Add("user", "z")
-	if got := x.Messages[0].Content.Parts; !slices.Equal(got, []string{"a", "b", "x", "z"}) {
-		t.Errorf("%q", got)
+	x.Add("user", chat.Part{Text: "x"})
+	y.Add("user", chat.Part{Text: "y"})
+	x.Add("user", chat.Part{Text: "z"})
+	if got := x.Messages[0].Content.Parts; !slices.Equal(got, chat.Texts("a", "b", "x", "z")) {
+		t.Errorf("%v", got)
 	}
-	if got := y.Messages[0].Content.Parts; !slices.Equal(got, []string{"a", "b", "y"}) {
-		t.Errorf("%q", got)
+	if got := y.Messages[0].Content.Parts; !slices.Equal(got, chat.Texts("a", "b", "y")) {
+		t.Errorf("%v", got)
 	}
 }

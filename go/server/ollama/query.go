@@ -1,7 +1,6 @@
 package ollama
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"fmt"
@@ -223,7 +222,7 @@ type generateQuery struct {
 	template               string
 	raw                    bool
 	context                ask.TokenList
-	images                 noImages
+	images                 images
 }
 
 func newGenerateQuery(m *ask.Model) *generateQuery {
@@ -239,7 +238,7 @@ func (q *generateQuery) Fields() []field.Field {
 			"Not supported: templates are the model's own, or those of --chat-template."),
 		field.Setting("raw", field.Boolean(&q.raw), "Take the prompt as it is, without a template."),
 		field.Input("context", &q.context, "The context of an earlier answer, to go on from."),
-		field.Input("images", &q.images, "Not supported: the model reads text only."),
+		field.Input("images", &q.images, "Pictures and sounds in base64, before the prompt."),
 	)
 }
 
@@ -266,12 +265,16 @@ func (q *generateQuery) Source(ctx context.Context, m *ask.Model) (src ask.Sourc
 	case q.suffix != "":
 		ids, err = m.FillIn(ask.Infill{Before: ask.Prompt{{Text: q.prompt}}, After: q.suffix})
 	case q.raw:
-		ids, err = ask.Prompt{{Text: q.prompt}}.Encode(m)
+		var p ask.Prompt
+		for _, one := range q.images.parts() {
+			p = append(p, ask.PromptPart{Medium: one.Medium})
+		}
+		ids, err = append(p, ask.PromptPart{Text: q.prompt}).Encode(m)
 	default:
 		if q.system != "" {
 			q.Messages = ask.Messages{{Role: "system", Content: chat.Text(q.system)}}
 		}
-		q.Messages = append(q.Messages, chat.Message{Role: "user", Content: chat.Text(q.prompt)})
+		q.Messages = append(q.Messages, chat.Message{Role: "user", Content: q.images.before(q.prompt)})
 		q.apply()
 		q.Begun = len(q.context) > 0
 		if src, err = q.Conversation.Source(ctx, m); err == nil {
@@ -287,7 +290,7 @@ func (q *generateQuery) Source(ctx context.Context, m *ask.Model) (src ask.Sourc
 }
 
 func (q *generateQuery) loaded(m *ask.Model) any {
-	if q.prompt != "" || q.suffix != "" {
+	if q.prompt != "" || q.suffix != "" || len(q.images) > 0 {
 		return nil
 	}
 	return promptless(q.named(m), q.keepAlive.reason())
@@ -454,20 +457,38 @@ func (k *keepAlive) Schema() field.Schema {
 	return field.Schema{"description": wantKeepAlive, "anyOf": []field.Schema{{"type": "number"}, {"type": "string"}}}
 }
 
-// noImages is a list of images that must be empty.
-type noImages struct{}
+// images are the sources of a message's pictures and sounds.
+type images []string
 
-func (noImages) Take(r *field.Reader) error {
-	v, err := r.Raw()
-	if err == nil && (v.Kind() != '[' || !bytes.Equal(bytes.Join(bytes.Fields(v), nil), []byte("[]"))) {
-		err = reply.Bad("the model reads text only, want no images")
+func (l *images) Take(r *field.Reader) (err error) {
+	if r.Kind() == 'n' {
+		_, err = r.Raw()
+		return err
 	}
+	*l, err = ask.ReadFiles(r)
 	return err
 }
 
-func (noImages) Value() any { return nil }
+func (l *images) Value() any { return nil }
 
-func (noImages) Schema() field.Schema { return field.Schema{"type": "array", "maxItems": 0} }
+func (l *images) Schema() field.Schema {
+	return field.Schema{"type": "array", "items": field.Schema{"type": "string"}}
+}
+
+func (l images) parts() (all []chat.Part) {
+	for _, source := range l {
+		all = append(all, chat.Part{Medium: &chat.Medium{Source: source}})
+	}
+	return all
+}
+
+// before returns content with a text behind the images.
+func (l images) before(text string) chat.Content {
+	if len(l) == 0 {
+		return chat.Text(text)
+	}
+	return chat.Content{Parts: append(l.parts(), chat.Texts(text)...)}
+}
 
 // turns are those of a conversation in Ollama's form.
 type turns []chat.Message
@@ -475,6 +496,7 @@ type turns []chat.Message
 func (l *turns) Take(r *field.Reader) error {
 	return r.Elements(ask.WantMessages, func(i int) error {
 		var m chat.Message
+		var media images
 		err := r.Members("an object", func(name string) error {
 			var err error
 			switch name {
@@ -495,11 +517,7 @@ func (l *turns) Take(r *field.Reader) error {
 					err = ask.ReadCalls(r, &m.ToolCalls)
 				}
 			case "images":
-				if r.Kind() == 'n' {
-					_, err = r.Raw()
-				} else {
-					err = noImages{}.Take(r)
-				}
+				err = media.Take(r)
 			default:
 				_, err = r.Raw()
 			}
@@ -508,6 +526,7 @@ func (l *turns) Take(r *field.Reader) error {
 		if err == nil && m.Role == "" {
 			err = reply.Bad("role: missing, want a string such as user")
 		}
+		m.Content = media.before(m.Content.Text)
 		for k := range m.ToolCalls {
 			m.ToolCalls[k].Type = "function"
 		}
@@ -522,6 +541,7 @@ func (l *turns) Schema() field.Schema {
 	s := field.Schema{"type": []string{"string", "null"}}
 	return field.Schema{"type": "array", "description": ask.WantMessages, "items": field.Schema{
 		"type": "object", "required": []string{"role"},
-		"properties": field.Schema{"role": field.Schema{"type": "string"}, "content": s, "thinking": s},
+		"properties": field.Schema{"role": field.Schema{"type": "string"}, "content": s, "thinking": s,
+			"images": (*images)(nil).Schema()},
 	}}
 }

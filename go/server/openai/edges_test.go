@@ -278,8 +278,8 @@ func TestPartsOfItems(t *testing.T) {
 	t.Parallel()
 	s := fake.New(t, "Hello", nil)
 	for parts, want := range map[string]string{
-		`[{"type":"input_text","text":"a"},{"type":"refusal","refusal":"b"}]`: "", `[{"type":"input_image","image_url":"x"}]`: "the model reads text only, want no input_image",
-		`[{"type":"video","text":"a"}]`: `part 0: type: the string \"video\", want input_text or output_text`, `[{"type":"input_text"}]`: "part 0: text: missing, want a string",
+		`[{"type":"input_text","text":"a"},{"type":"refusal","refusal":"b"}]`: "", `[{"type":"input_image","image_url":"x"}]`: "reads text only, and the request has a picture",
+		`[{"type":"video","text":"a"}]`: `part 0: type: the string \"video\", want input_text, output_text, input_image, input_file or input_audio`, `[{"type":"input_text"}]`: "part 0: text: missing, want a string",
 		`[{"type":"text","text":"a"},{"type":"text","text":7}]`: "part 1: ",
 	} {
 		status, b, _ := s.Do("POST", "/v1/responses", `{"max_output_tokens":1,"input":[{"role":"user","content":`+parts+`}]}`)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
@@ -232,7 +233,7 @@ func (q *responsesQuery) Source(ctx context.Context, m *ask.Model) (ask.Source, 
 	}
 	var t ask.Transcript
 	if q.instructions != "" {
-		t.Add("system", q.instructions)
+		t.Add("system", chat.Part{Text: q.instructions})
 	}
 	if q.previousID != "" {
 		var err error

@@ -8,6 +8,7 @@ import (
 
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
@@ -32,7 +33,7 @@ type responseItem struct {
 	Summary   jsontext.Value `json:"summary"`
 	Encrypted string         `json:"encrypted_content"`
 
-	texts []string // of the content, output or summary
+	parts []chat.Part // of the content, output or summary
 }
 
 // responseItems are the input of a response.
@@ -99,7 +100,7 @@ func readItem(v jsontext.Value) (it responseItem, err error) {
 		if !slices.Contains([]string{"user", "assistant", "system", "developer"}, it.Role) {
 			return it, reply.Bad("role: the string %s, want one of user, assistant, system, developer", field.Quote(it.Role))
 		}
-		if it.texts, err = itemTexts(it.Content); err != nil {
+		if it.parts, err = itemParts(it.Content); err != nil {
 			return it, field.Within("content", err)
 		}
 	case "function_call", "custom_tool_call":
@@ -115,12 +116,12 @@ func readItem(v jsontext.Value) (it responseItem, err error) {
 		if it.CallID == "" {
 			return it, missing("call_id")
 		}
-		if it.texts, err = itemTexts(it.Output); err != nil {
+		if it.parts, err = itemParts(it.Output); err != nil {
 			return it, field.Within("output", err)
 		}
 	case "reasoning":
 		prefix = "rs_"
-		if it.texts, err = it.thoughts(); err != nil {
+		if it.parts, err = it.thoughts(); err != nil {
 			return it, err
 		}
 	case "item_reference":
@@ -147,41 +148,85 @@ func readItem(v jsontext.Value) (it responseItem, err error) {
 	return it, nil
 }
 
-// itemTexts reads a text, or parts of text.
-func itemTexts(v jsontext.Value) ([]string, error) {
+// A mediumPart is what parts of input_image, input_file and input_audio have.
+type mediumPart struct {
+	ImageURL string `json:"image_url"`
+	FileURL  string `json:"file_url"`
+	FileData string `json:"file_data"`
+	FileID   string `json:"file_id"`
+	Filename string `json:"filename"`
+	Detail   string `json:"detail"`
+	Audio    struct {
+		Data string `json:"data"`
+	} `json:"input_audio"`
+}
+
+// part returns the medium of a part of some type.
+func (p *mediumPart) part(kind string) (chat.Part, error) {
+	m := &chat.Medium{Detail: p.Detail, Name: p.Filename}
+	switch {
+	case kind == "input_audio" && p.Audio.Data != "":
+		m.Source, m.Kind = ask.Base64(p.Audio.Data), chat.Sound
+	case kind == "input_audio":
+		return chat.Part{}, reply.Bad(`input_audio: missing, want an object such as {"data": "base64 of a file", "format": "wav"}`)
+	case kind == "input_file" && p.FileData != "":
+		m.Source = p.FileData
+	case kind == "input_file" && p.FileURL != "":
+		m.Source = p.FileURL
+	case kind != "input_file" && p.ImageURL != "":
+		m.Source = p.ImageURL
+	case p.FileID != "":
+		m.Source = ask.Uploaded(p.FileID)
+	case kind == "input_file":
+		return chat.Part{}, reply.Bad("file_data: missing, want data:image/png;base64,..., or file_url or file_id")
+	default:
+		return chat.Part{}, reply.Bad("image_url: missing, want data:image/png;base64,..., or file_id")
+	}
+	switch m.Document = kind == "input_file"; {
+	case kind == "input_image", kind == "computer_screenshot":
+		m.Kind = chat.Picture
+	}
+	return chat.Part{Medium: m}, nil
+}
+
+// itemParts reads a text, or parts.
+func itemParts(v jsontext.Value) ([]chat.Part, error) {
 	if len(v) == 0 || v.Kind() == 'n' {
 		return nil, nil
 	}
 	r := field.NewReader(v)
 	if r.Kind() == '"' {
 		s, err := r.Text("a string")
-		return []string{s}, err
+		return chat.Texts(s), err
 	}
-	var texts []string
+	var parts []chat.Part
 	err := r.Elements("a string or an array of parts", func(i int) error {
 		var part struct {
 			Type    string  `json:"type"`
 			Text    *string `json:"text"`
 			Refusal *string `json:"refusal"`
+			mediumPart
 		}
 		err := r.Decode(&part)
 		switch {
 		case err != nil:
 		case part.Type == "refusal" && part.Refusal != nil:
-			texts = append(texts, *part.Refusal)
+			parts = append(parts, chat.Part{Text: *part.Refusal})
 		case part.Type == "input_image", part.Type == "input_file", part.Type == "input_audio",
 			part.Type == "computer_screenshot":
-			err = reply.Bad("the model reads text only, want no %s", part.Type)
+			var p chat.Part
+			p, err = part.part(part.Type)
+			parts = append(parts, p)
 		case !slices.Contains([]string{"input_text", "output_text", "text", "reasoning_text", "summary_text"}, part.Type):
-			err = reply.Bad("type: the string %s, want input_text or output_text", field.Quote(part.Type))
+			err = reply.Bad("type: the string %s, want input_text, output_text, input_image, input_file or input_audio", field.Quote(part.Type))
 		case part.Text == nil:
 			err = reply.Bad("text: missing, want a string")
 		default:
-			texts = append(texts, *part.Text)
+			parts = append(parts, chat.Part{Text: *part.Text})
 		}
 		return field.Within(fmt.Sprintf("part %d", i), err)
 	})
-	return texts, err
+	return parts, err
 }
 
 // sealed begins the encrypted_content of reasoning that this server wrote. It is not
@@ -194,21 +239,21 @@ func seal(thoughts string) string {
 }
 
 // thoughts returns the texts of an item of reasoning: in full, or else as its summary.
-func (it *responseItem) thoughts() ([]string, error) {
-	texts, err := itemTexts(it.Content)
+func (it *responseItem) thoughts() ([]chat.Part, error) {
+	parts, err := itemParts(it.Content)
 	if err != nil {
 		return nil, field.Within("content", err)
 	}
-	if own, ok := strings.CutPrefix(it.Encrypted, sealed); ok && len(texts) == 0 {
+	if own, ok := strings.CutPrefix(it.Encrypted, sealed); ok && len(parts) == 0 {
 		if b, err := base64.StdEncoding.DecodeString(own); err == nil {
-			return []string{string(b)}, nil
+			return chat.Texts(string(b)), nil
 		}
 	}
-	if len(texts) > 0 {
-		return texts, nil
+	if len(parts) > 0 {
+		return parts, nil
 	}
-	texts, err = itemTexts(it.Summary)
-	return texts, field.Within("summary", err)
+	parts, err = itemParts(it.Summary)
+	return parts, field.Within("summary", err)
 }
 
 // add adds the item to a conversation.
@@ -217,19 +262,23 @@ func (it *responseItem) add(t *ask.Transcript) {
 	case "message":
 		switch it.Role {
 		case "assistant":
-			t.Say(it.texts...)
+			t.Say(it.parts...)
 		case "developer":
-			t.Add("system", it.texts...)
+			t.Add("system", it.parts...)
 		default:
-			t.Add(it.Role, it.texts...)
+			t.Add(it.Role, it.parts...)
 		}
 	case "reasoning":
-		t.Think(strings.Join(it.texts, "\n\n"))
+		var texts []string
+		for _, p := range it.parts {
+			texts = append(texts, p.Text)
+		}
+		t.Think(strings.Join(texts, "\n\n"))
 	case "function_call":
 		t.Call(it.CallID, ask.FlatName(it.Namespace, it.Name), it.Arguments)
 	case "custom_tool_call":
 		t.Call(it.CallID, ask.FlatName(it.Namespace, it.Name), ask.CustomArguments(it.Input))
 	case "function_call_output", "custom_tool_call_output":
-		t.Result(it.CallID, it.texts...)
+		t.Result(it.CallID, it.parts...)
 	}
 }

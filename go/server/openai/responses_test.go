@@ -403,7 +403,7 @@ func TestResponsesErrors(t *testing.T) {
 		`{"input":[5]}`:              "input: item 0: 5, want an object",
 		`{"input":[]}`:               "input: without text",
 		`{"input":[{"role":"cat"}]}`: "input: item 0: role",
-		`{"input":[{"role":"user","content":[{"type":"input_image","image_url":"x"}]}]}`:      "input: item 0: content: part 0: the model reads text only",
+		`{"input":[{"role":"user","content":[{"type":"input_image","image_url":"x"}]}]}`:      "reads text only, and the request has a picture",
 		`{"input":[{"type":"function_call","name":"f"}]}`:                                     "call_id: missing",
 		`{"input":[{"type":"function_call_output"}]}`:                                         "call_id: missing",
 		`{"input":[{"type":"dream"}]}`:                                                        "input: item 0: type: the string \"dream\"",

@@ -122,7 +122,15 @@ func Shown(c *ask.Conversation) string {
 		if m.ReasoningContent != "" {
 			line += " (" + m.ReasoningContent + ")"
 		}
-		line += ": " + m.Content.Text + strings.Join(m.Content.Parts, "|")
+		line += ": " + m.Content.Text
+		for i, p := range m.Content.Parts {
+			if i > 0 {
+				line += "|"
+			}
+			if line += p.Text; p.Medium != nil {
+				line += "<" + p.Medium.Source + ">"
+			}
+		}
 		for _, call := range m.ToolCalls {
 			line += fmt.Sprintf(" [%s %s %s]", call.ID, call.Function.Name, call.Function.Arguments)
 		}

@@ -1,0 +1,153 @@
+package ask
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/reading"
+	"github.com/quern-llm/quern/go/server/reply"
+)
+
+// MaxMedia is how many pictures and sounds a request may have.
+const MaxMedia = 32
+
+// Media in requests are named by their sources: URLs (data:, http:, https:, file:), and one of our own for files that were
+// uploaded. They are brought once all fields are read and it is known that the model takes them.
+
+const (
+	dataURL  = "data:"
+	uploaded = "uploaded:"
+)
+
+// Base64 is the source of a file that is there in base64, with or without data: and a type in front.
+func Base64(text string) string {
+	if strings.HasPrefix(text, dataURL) {
+		return text
+	}
+	return dataURL + ";base64," + text
+}
+
+// Uploaded is the source of a file that was uploaded under an id.
+func Uploaded(id string) string { return uploaded + id }
+
+// A MediaSource finds files for a request.
+type MediaSource struct {
+	URL      func(ctx context.Context, url string) ([]byte, error) // of http, https and file
+	Uploaded func(id string) ([]byte, error)
+}
+
+type mediaKey struct{}
+
+// WithMedia has media of a request be found in a source.
+func WithMedia(ctx context.Context, s *MediaSource) context.Context {
+	return context.WithValue(ctx, mediaKey{}, s)
+}
+
+// fetch returns the file of a source.
+func fetch(ctx context.Context, source string) ([]byte, error) {
+	s, _ := ctx.Value(mediaKey{}).(*MediaSource)
+	scheme, rest, ok := strings.Cut(source, ":")
+	switch id, isUpload := strings.CutPrefix(source, uploaded); {
+	case isUpload && s != nil && s.Uploaded != nil:
+		return s.Uploaded(id)
+	case isUpload:
+		return nil, errors.New("this server keeps no files; want the file itself in base64, or start the server with --batch-dir")
+	case strings.HasPrefix(source, dataURL):
+		return reading.DataURL(source)
+	case ok && s != nil && s.URL != nil && slices.Contains([]string{"http", "https", "file"}, strings.ToLower(scheme)):
+		return s.URL(ctx, source)
+	case ok && strings.HasPrefix(rest, "//"):
+		return nil, fmt.Errorf("a URL of %.20q; want one such as data:image/png;base64,...", scheme)
+	}
+	return reading.DataURL(Base64(source)) // base64 alone, as llama-server takes it
+}
+
+// bring returns messages whose media have their data, and whose documents that are texts are texts.
+func (m *Model) bring(ctx context.Context, messages []chat.Message) ([]chat.Message, error) {
+	n := 0
+	for i := range messages {
+		n += len(messages[i].Content.Media())
+	}
+	if n == 0 {
+		return messages, nil
+	}
+	messages = slices.Clone(messages)
+	at := 0
+	for i := range messages {
+		c := &messages[i].Content
+		if c.Media() == nil {
+			continue
+		}
+		c.Parts = slices.Clone(c.Parts)
+		for j := range c.Parts {
+			if c.Parts[j].Medium == nil {
+				continue
+			}
+			if at++; at > MaxMedia {
+				return nil, badMedium("%d pictures, sounds and documents, want at most %d", n, MaxMedia)
+			}
+			if err := m.bringPart(ctx, &c.Parts[j]); err != nil {
+				if ctx.Err() != nil {
+					return nil, ended(ctx)
+				}
+				if bad := (*reply.Error)(nil); errors.As(err, &bad) {
+					bad.Param = "messages"
+					return nil, err
+				}
+				return nil, badMedium("medium %d of %d: %v", at, n, err)
+			}
+		}
+	}
+	return messages, nil
+}
+
+func badMedium(format string, args ...any) error {
+	return &reply.Error{Status: http.StatusBadRequest, Param: "messages", Message: "messages: " + fmt.Sprintf(format, args...),
+		InLog: "a medium that cannot be taken"}
+}
+
+// bringPart brings one medium.
+func (m *Model) bringPart(ctx context.Context, p *chat.Part) (err error) {
+	one := *p.Medium
+	if err := m.takes(one.Kind); err != nil && !one.Document {
+		return err
+	}
+	if one.Data == nil {
+		if one.Data, err = fetch(ctx, one.Source); err != nil {
+			return err
+		}
+		one.Source = ""
+	}
+	if one.Kind, err = reading.KindOf(one.Data); err == nil {
+		p.Medium = &one
+		return m.takes(one.Kind)
+	}
+	if !one.Document || strings.HasPrefix(string(one.Data), "%PDF") || !utf8.Valid(one.Data) {
+		return err
+	}
+	text := string(one.Data)
+	if one.Name != "" {
+		text = one.Name + "\n" + text
+	}
+	*p = chat.Part{Text: text}
+	return nil
+}
+
+// takes returns an error if the model takes no media of a kind; 0: of any.
+func (m *Model) takes(k chat.Kind) error {
+	what, verb := "a picture or a sound", "sees or hears"
+	switch k {
+	case chat.Picture:
+		what, verb = "a picture", "sees"
+	case chat.Sound:
+		what, verb = "a sound", "hears"
+	}
+	return &reply.Error{Status: http.StatusBadRequest, Message: fmt.Sprintf("the model %s reads text only, and the request has "+
+		"%s: want a model that %s, or this one started with --mmproj FILE, its projector", m.Name, what, verb)}
+}
