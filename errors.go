@@ -65,7 +65,8 @@ func classify(err, usual error) error {
 		kind = ErrMemory
 	case errors.Is(err, engine.ErrClosing):
 		return errClosed
-	case errors.Is(err, engine.ErrBothWays), errors.Is(err, engine.ErrAnswers), errors.Is(err, engine.ErrNoScores):
+	case errors.Is(err, engine.ErrBothWays), errors.Is(err, engine.ErrAnswers), errors.Is(err, engine.ErrNoScores),
+		errors.Is(err, engine.ErrHears):
 		kind = ErrUnsupported
 	case errors.Is(err, engine.ErrDamaged), errors.Is(err, engine.ErrOverflow):
 		kind = ErrFile

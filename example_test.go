@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"os"
 
 	"github.com/quern-llm/quern"
 	"github.com/quern-llm/quern/go/scripted"
@@ -186,6 +187,19 @@ func ExampleModel_Decide() {
 	}
 	fmt.Printf("%q of %d\n", all[0].Answer, len(all))
 	// Output: " girl" of 2
+}
+
+func ExampleModel_Transcribe() {
+	m := must(quern.Open(context.Background(), "whisper-small.gguf"))
+	defer m.Close()
+	speech := quern.Speech{Audio: must(os.ReadFile("talk.mp3"))}
+	for segment, err := range m.Transcribe(context.Background(), speech) {
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		fmt.Printf("%s to %s (%s):%s\n", segment.Start, segment.End, segment.Language, segment.Text)
+	}
 }
 
 func ExampleDevice() {

@@ -72,7 +72,7 @@ func (s *settings) refuse(format string, args ...any) {
 }
 
 // WithContextLength sets how many tokens a text may have with its answer. By default it is what the model was trained
-// with, as far as memory allows.
+// with, as far as memory allows. A model of speech keeps its own.
 func WithContextLength(tokens int) Option {
 	return func(s *settings) {
 		if s.launch.Ctx = tokens; tokens < 1 || tokens > maxContext {

@@ -13,7 +13,7 @@
 // served many times faster than one after the other. A [Device] is the threads and the memory of the machine; several
 // models may share one. A [Session] is a conversation, whose beginning stays evaluated; it can be saved, restored and
 // forked. A [Tool] is a Go function that a model may call; [Into] has a model answer with a Go value; a [Task] is a
-// prompt with examples that is evaluated once and used many times.
+// prompt with examples that is evaluated once and used many times. Models of speech write down what is said in sound.
 //
 // The package has no global state: it installs no signal handlers, writes nothing and sets no limits of the process.
 // When a model is closed, its goroutines and its memory are gone. What a text is, and each bit of its probabilities, does
@@ -36,6 +36,7 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/tokenizer"
+	"github.com/quern-llm/quern/go/transcribe"
 	"github.com/quern-llm/quern/go/verify"
 )
 
@@ -54,7 +55,8 @@ type Model struct {
 	sampling sample.Params    // the model's own
 	copied   *mem.Reservation // of its file's bytes in memory; nil: they are not
 
-	vocabulary func() *constrain.Vocabulary // for formats and calls of tools
+	vocabulary func() *constrain.Vocabulary           // for formats and calls of tools
+	speech     func() (*transcribe.Vocabulary, error) // to write down what is said; the error of a model that does not
 
 	mu      sync.Mutex
 	closed  bool
@@ -125,6 +127,10 @@ func (s *settings) model(ctx context.Context, name string) (_ *Model, err error)
 		note(m.warning)
 	}
 	m.tok = head.Tokenizer
+	hears := head.Config.Sound.Bands > 0
+	if hears {
+		head.Settings.Ctx = head.Config.NCtx // of sound and text, which each model has its own of
+	}
 	var ignored []string
 	m.sampling, ignored = sample.Defaults().ForModel(head.File.GGUF)
 	for _, line := range ignored {
@@ -149,6 +155,12 @@ func (s *settings) model(ctx context.Context, name string) (_ *Model, err error)
 	}
 	tok := m.tok
 	m.vocabulary = sync.OnceValue(func() *constrain.Vocabulary { return form.Vocabulary(tok) })
+	m.speech = sync.OnceValues(func() (*transcribe.Vocabulary, error) {
+		if !hears {
+			return nil, fmt.Errorf("%s: %w", name, transcribe.ErrModel)
+		}
+		return transcribe.NewVocabulary(tok)
+	})
 	whole = true
 	return m, nil
 }
@@ -231,6 +243,7 @@ type Info struct {
 	VectorSize    int    // numbers of the vector of a text
 	Tools         bool   // its chat template knows tools
 	Reasoning     bool   // its chat template turns reasoning on and off
+	Speech        bool   // it transcribes: Model.Transcribe
 }
 
 // Info returns what is to be known of the model; of one that is closed, nothing.
@@ -247,6 +260,7 @@ func (m *Model) Info() Info {
 		Name: name, Architecture: h.Config.Arch, Bytes: h.File.Size(), Types: h.File.GGUF.MixName(),
 		ContextLength: m.open.Engine.Ctx(), TrainedLength: h.Config.NCtx, Vocabulary: m.tok.Len(),
 		VectorSize: h.Config.VectorWidth(), Tools: caps.Tools, Reasoning: caps.EnableThinking || caps.ReasoningEffort,
+		Speech: h.Config.Sound.Bands > 0,
 	}
 	for k := range h.File.GGUF.Tensors {
 		i.Parameters += h.File.GGUF.Tensors[k].Elems()

@@ -13,6 +13,7 @@ var inOptions = strings.NewReplacer(
 	"; --rope-scaling yarn with --rope-scale makes it longer", "",
 	" (-ctk q8_0 -ctv q8_0)", ` (WithKVTypes("q8_0", "q8_0"))`,
 	" (-c ", " (WithContextLength ",
+	`; "quern transcribe" and /v1/audio/transcriptions give it some`, "; Model.Transcribe gives it some",
 	"--threads", "DeviceConfig.Threads",
 	"--cpu-mask, --cpu-range:", "DeviceConfig.CPUs:",
 	"--cpu-mask and --cpu-range name", "DeviceConfig.CPUs names",

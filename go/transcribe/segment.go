@@ -11,6 +11,7 @@ type Segment struct {
 	ID, Seek   int // its number, and where the window begins that it was heard in, in hundredths of a second
 	Start, End float64
 	Text       string
+	Language   string // its code
 	Tokens     []int32
 
 	// Of the window: its temperature, the mean of its tokens' log-probabilities, how many times smaller compression makes

@@ -190,7 +190,7 @@ func (t *task) hear(seek int) (done int, err error) {
 	}
 	list, done := t.v.segments(best.Tokens, t.window)
 	for _, s := range list {
-		s.ID, s.Seek, s.Text = len(t.out.Segments), seek, t.v.text(s.Tokens)
+		s.ID, s.Seek, s.Text, s.Language = len(t.out.Segments), seek, t.v.text(s.Tokens), t.out.Language
 		s.Start, s.End = s.Start+float64(seek)/100, s.End+float64(seek)/100
 		s.Temperature, s.MeanLogprob, s.Compression, s.Silence = why.Temperature, why.MeanLogprob, why.Compression, why.Silence
 		if s.empty() {

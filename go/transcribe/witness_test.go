@@ -1,21 +1,18 @@
 package transcribe_test
 
 import (
-	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
-	"github.com/quern-llm/quern/go/convert"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/internal/speechtest"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/launch"
 	"github.com/quern-llm/quern/go/transcribe"
@@ -23,67 +20,18 @@ import (
 
 // small returns the path of a model of random weights that hears a second of sound, converted from its checkpoint.
 var small = sync.OnceValues(func() (string, error) {
+	file, err := speechtest.GGUF("testdata/checkpoint", "f32", func(name string, i int, scale, offset float64) float64 {
+		return offset + float64(scale*transcribe.Noise(name, i))
+	})
+	if err != nil {
+		return "", err
+	}
 	dir, err := os.MkdirTemp("", "whisper")
 	if err != nil {
 		return "", err
 	}
-	header, data := map[string]any{}, []byte{}
-	list, err := os.ReadFile("testdata/checkpoint/tensors.txt")
-	if err != nil {
-		return "", err
-	}
-	for line := range strings.Lines(string(list)) {
-		words := strings.Fields(line)
-		var numbers []float64
-		for _, w := range words[1:] {
-			x, err := strconv.ParseFloat(w, 64)
-			if err != nil {
-				return "", err
-			}
-			numbers = append(numbers, x)
-		}
-		rank := len(numbers) - 2
-		n, begin := 1, len(data)
-		var shape []int
-		for _, d := range numbers[:rank] {
-			shape = append(shape, int(d))
-			n *= int(d)
-		}
-		for i := range n {
-			x := float32(numbers[rank+1] + float64(numbers[rank]*transcribe.Noise(words[0], i)))
-			data = binary.LittleEndian.AppendUint32(data, math.Float32bits(x))
-		}
-		header[words[0]] = map[string]any{"dtype": "F32", "shape": shape, "data_offsets": []int{begin, len(data)}}
-	}
-	head, err := json.Marshal(header)
-	if err != nil {
-		return "", err
-	}
-	all := binary.LittleEndian.AppendUint64(nil, uint64(len(head)))
-	all = append(append(all, head...), data...)
-	if err := os.WriteFile(filepath.Join(dir, "model.safetensors"), all, 0o600); err != nil {
-		return "", err
-	}
-	for _, name := range []string{"config.json", "generation_config.json", "tokenizer.json"} {
-		b, err := os.ReadFile("testdata/checkpoint/" + name)
-		if err != nil {
-			return "", err
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
-			return "", err
-		}
-	}
-	m, err := convert.Open(dir, convert.Options{Type: "f32", Threads: 1})
-	if err != nil {
-		return "", err
-	}
-	defer m.Close()
-	var b bytes.Buffer
-	if _, err := m.Write(context.Background(), &b); err != nil {
-		return "", err
-	}
 	path := filepath.Join(dir, "whisper.gguf")
-	return path, os.WriteFile(path, b.Bytes(), 0o600)
+	return path, os.WriteFile(path, file, 0o600)
 })
 
 func TestMain(m *testing.M) {

@@ -148,5 +148,6 @@ func infoJSON(i quern.Info) []byte {
 		VectorSize    int    `json:"vector_size"`
 		Tools         bool   `json:"tools"`
 		Reasoning     bool   `json:"reasoning"`
+		Speech        bool   `json:"speech"`
 	}(i))
 }

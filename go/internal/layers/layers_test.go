@@ -31,7 +31,7 @@ var layers = []string{
 	"server/answer server/catalog",
 	"server/anthropic server/llamaserver server/ollama server/openai",
 	"bench convert repl server server/telemetry verify",
-	"launch server/internal/fake",
+	"internal/speechtest launch server/internal/fake",
 	"fleet httpapi querntest", // the last two over the package at the root
 	"cmd/quern",
 }

@@ -33,10 +33,10 @@ type Limits struct {
 // MaxLength is the default of Limits.Length.
 const MaxLength = 30 * time.Minute
 
-// Rates of samples a second that are taken.
+// MinRate and MaxRate bound the samples a second of sound that is taken.
 const (
-	minRate = 1000
-	maxRate = 192000
+	MinRate = 1000
+	MaxRate = 192000
 )
 
 const maxChannels = 8
@@ -160,8 +160,8 @@ type collector struct {
 
 // begin says what follows.
 func (c *collector) begin(rate, channels int) error {
-	if rate < minRate || rate > maxRate {
-		return fmt.Errorf("%d samples a second; from %d to %d are taken", rate, minRate, maxRate)
+	if rate < MinRate || rate > MaxRate {
+		return fmt.Errorf("%d samples a second; from %d to %d are taken", rate, MinRate, MaxRate)
 	}
 	if channels < 1 || channels > maxChannels {
 		return fmt.Errorf("%d channels; from 1 to %d are taken", channels, maxChannels)

@@ -2,92 +2,27 @@ package openai_test
 
 import (
 	"bytes"
-	"context"
-	"encoding/binary"
-	"encoding/json"
-	"fmt"
 	"io"
-	"math"
 	"mime/multipart"
 	"net/http"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/quern-llm/quern/go/convert"
+	"github.com/quern-llm/quern/go/internal/speechtest"
 	"github.com/quern-llm/quern/go/server/internal/fake"
 )
 
-// speechModel returns a model with the settings of the one that go/transcribe tests. It hears a second at a time, and
-// says exclamation marks: other weights are 0.
+// speechModel returns the model that go/transcribe tests, which says exclamation marks.
 func speechModel(t *testing.T) []byte {
 	t.Helper()
-	const from = "../../transcribe/testdata/checkpoint/"
-	dir := t.TempDir()
-	read := func(name string) []byte {
-		b, err := os.ReadFile(from + name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		return b
-	}
-	write := func(name string, b []byte) {
-		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	header, weights := map[string]any{}, []byte{}
-	for line := range strings.Lines(string(read("tensors.txt"))) {
-		words := strings.Fields(line)
-		shape, n := []int{}, 1
-		for _, w := range words[1 : len(words)-2] {
-			d := 0
-			if _, err := fmt.Sscan(w, &d); err != nil {
-				t.Fatal(err)
-			}
-			shape, n = append(shape, d), n*d
-		}
-		begin := len(weights)
-		for i := range n {
-			x := float32(0)
-			if words[0] == "model.decoder.layer_norm.bias" || words[0] == "model.decoder.embed_tokens.weight" && i/64 == '!' {
-				x = 0.5
-			}
-			weights = binary.LittleEndian.AppendUint32(weights, math.Float32bits(x))
-		}
-		header[words[0]] = map[string]any{"dtype": "F32", "shape": shape, "data_offsets": []int{begin, len(weights)}}
-	}
-	head, err := json.Marshal(header)
+	file, err := speechtest.GGUF("../../transcribe/testdata/checkpoint", "f16", speechtest.Exclaims)
 	if err != nil {
 		t.Fatal(err)
 	}
-	all := binary.LittleEndian.AppendUint64(nil, uint64(len(head)))
-	write("model.safetensors", append(append(all, head...), weights...))
-	for _, name := range []string{"config.json", "generation_config.json", "tokenizer.json"} {
-		write(name, read(name))
-	}
-	m, err := convert.Open(dir, convert.Options{Type: "f16", Threads: 1})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer m.Close()
-	var b bytes.Buffer
-	if _, err := m.Write(context.Background(), &b); err != nil {
-		t.Fatal(err)
-	}
-	return b.Bytes()
+	return file
 }
 
-// wav returns a file of so many samples, which are not silent.
-func wav(samples int) string {
-	b := []byte("RIFF\x00\x00\x00\x00WAVEfmt \x10\x00\x00\x00\x01\x00\x01\x00")
-	b = binary.LittleEndian.AppendUint32(b, 16000)
-	b = binary.LittleEndian.AppendUint32(b, 32000)
-	b = append(b, "\x02\x00\x10\x00data"...)
-	b = binary.LittleEndian.AppendUint32(b, uint32(2*samples))
-	return string(b) + strings.Repeat("\x00\x10", samples)
-}
+func wav(samples int) string { return string(speechtest.WAV(samples)) }
 
 // form sends fields, in pairs of a name and a value, and returns the answer.
 func form(t *testing.T, s *fake.Site, path string, fields ...string) (status int, answer string) {
