@@ -23,3 +23,10 @@ func (c cuts) has(at int) bool {
 	}
 	return false
 }
+
+// cut has slices of the prompt end at a position, or where a medium begins that it is inside of and that is evaluated whole.
+func (j *job) cut(at int) {
+	if at = whole(j.media, at); !j.cuts.has(at) {
+		j.cuts = append(j.cuts, at)
+	}
+}

@@ -58,6 +58,7 @@ type Config struct {
 	Residency model.Residency
 	Shift     bool                     // a text that reaches the end of the context loses older tokens and goes on
 	MTP       bool                     // the first of the model's own layers that predict further tokens drafts, where the file has some and there is memory for it; or the file's head
+	Media     *Media                   // prompts may have pictures and sounds; nil: text only
 	Vectors   bool                     // the model is asked for vectors of texts, not for logits; one sequence then has Ctx positions
 	Progress  func(done, total uint64) // bytes of the file read; nil: silent
 	Early     bool                     // passes may begin before all weights are packed, and fail where these cannot be read
@@ -97,6 +98,8 @@ type Engine struct {
 	config Config        // as it was opened with
 	taken  atomic.Uint64 // bytes of weights and activations
 
+	mediaIDs *mediaIDs
+
 	library *draft.Library // of what its texts are drafted from
 	drafts  *draftModel    // nil: there is none
 	mtp     *mtp           // nil: no layer of the model drafts
@@ -128,7 +131,7 @@ func New(file *model.File, c Config) (*Engine, error) {
 		file.Close()
 		return nil, err
 	}
-	e := &Engine{file: file, device: c.Device, library: draft.NewLibrary(), kvTypes: c.KV, kvTiers: c.Tiers, config: c}
+	e := &Engine{file: file, device: c.Device, library: draft.NewLibrary(), mediaIDs: newMediaIDs(), kvTypes: c.KV, kvTiers: c.Tiers, config: c}
 	if err := e.load(c); err != nil {
 		e.Close()
 		return nil, fmt.Errorf("%s: %w", file.Name(), err)
@@ -197,6 +200,8 @@ func (e *Engine) load(c Config) error {
 		return fmt.Errorf("%s %w; \"quern embed\" makes vectors", head.Arch, ErrBothWays)
 	} else if len(head.Encoder) > 0 && c.Vectors {
 		return answersOnly(head)
+	} else if c.Media != nil && head.SeesMedia && len(c.Tiers) > 0 {
+		return fmt.Errorf("%s sees pictures whole, and keys and values in tiers change between parts of them; leave out --kv-tiers", head.Arch)
 	} else if n := 1 + len(head.Start); len(head.Encoder) > 0 && c.Ctx > 0 && c.Ctx < n {
 		return fmt.Errorf("a context of %d token, %s needs %d: for a text, and for what its answer begins with", c.Ctx,
 			head.Arch, n)

@@ -19,6 +19,8 @@ type Sequence struct {
 
 	source int         // how many of the first tokens an encoder reads
 	frames [][]float32 // that it hears in place of them; nil: none
+	media  []placed    // of the prompt, in order
+	held   []*mediaID  // of a caller's sequence: those of media
 	second int         // where the second text of a pair begins; 0: it is one text
 
 	shifted bool // it has lost tokens: only the state of the first `intact` is that of the tokens alone
@@ -67,14 +69,23 @@ func (s *Sequence) rewind(ids []int32) int {
 	return len(s.ids)
 }
 
-// begin prepares the sequence for a prompt that begins with so many tokens of a source, and returns how many tokens of it are evaluated. The last one is
+// begin prepares the sequence for the prompt of a request, and returns how many tokens of it are evaluated. The last one is
 // evaluated in any case, for its logits.
-func (s *Sequence) begin(prompt []int32, source int) int {
+func (s *Sequence) begin(j *job) int {
 	if s.e.model.Config.OnePass() {
 		s.Truncate(0)
-		s.source = source
+		s.source = j.source
 	}
-	return s.rewind(prompt[:len(prompt)-1])
+	was := s.held
+	s.media, s.held = j.media, s.e.mediaIDs.again(j.held)
+	defer s.e.mediaIDs.release(was)
+	for n := len(j.Prompt) - 1; ; {
+		n = s.rewind(j.Prompt[:n])
+		if n == whole(s.media, n) {
+			return n
+		}
+		n = whole(s.media, n)
+	}
 }
 
 // keepPrompt stores the evaluated part of a prompt of so many tokens in the tree.
@@ -87,13 +98,15 @@ func (s *Sequence) keepPrompt(namespace string, c cuts, prompt int) {
 func (s *Sequence) Fork() *Sequence {
 	f := *s
 	f.table, f.ids = s.table.Fork(), append([]int32(nil), s.ids...)
+	f.held = s.e.mediaIDs.again(s.held)
 	return &f
 }
 
 // Close releases the memory and leaves the sequence empty.
 func (s *Sequence) Close() {
 	s.table.Free()
-	s.ids, s.shifted = s.ids[:0], false
+	s.e.mediaIDs.release(s.held)
+	s.ids, s.shifted, s.media, s.held = s.ids[:0], false, nil, nil
 }
 
 // An Item is the part of one sequence in a pass.
@@ -286,7 +299,10 @@ func (e *Engine) fill(items []Item) (work bool, err error) {
 		b.Second(s.second)
 		b.Adapt(s.numbers, s.scales)
 		for i, id := range ids {
-			b.Add(id, int32(pos+i))
+			b.Add(max(id, 0), int32(pos+i))
+			if len(s.media) > 0 {
+				s.bring(b, pos+i)
+			}
 			if at := pos + i; at < len(s.frames) {
 				b.Bring(s.frames[at])
 			}

@@ -40,18 +40,15 @@ func rate(n int, took time.Duration) float64 {
 	return float64(n) / took.Seconds()
 }
 
-// generation returns a Generation for this model.
-func (e *Engine) generation(p generate.Params) (*generate.Generation, error) {
+// generation returns a Generation for this model, of a prompt with media whose ids are known.
+func (e *Engine) generation(p generate.Params, media []placed) (*generate.Generation, error) {
 	vocab := e.model.Config.NVocab
-	if err := known(p.Prompt, vocab); err != nil {
-		return nil, err
-	}
 	for _, b := range p.Bias {
 		if b.ID < 0 || int(b.ID) >= vocab {
 			return nil, fmt.Errorf("%w: a bias is for %d, want 0 to %d", model.ErrToken, b.ID, vocab-1)
 		}
 	}
-	return generate.New(p, generate.Config{Vocab: vocab, Ctx: e.ctx, MaxRows: maxOut, Banned: e.banned, Shift: e.shiftOf(&p)})
+	return generate.New(p, generate.Config{Vocab: vocab, Ctx: e.ctx, MaxRows: maxOut, Banned: e.banned, Shift: e.shiftOf(&p, media)})
 }
 
 // known returns an error that wraps model.ErrToken for ids outside the vocabulary.
@@ -69,13 +66,20 @@ func known(ids []int32, vocab int) error {
 //
 // It is a Loop with one request, run by the caller. Nothing was measured for it in advance: it learns what passes
 // cost from its own.
-func (e *Engine) Generate(ctx context.Context, s *Sequence, p generate.Params, emit func(id int32) error) (Stats, error) {
+func (e *Engine) Generate(ctx context.Context, s *Sequence, p generate.Params, emit func(id int32) error, media ...Medium) (Stats, error) {
 	st := Stats{PromptTokens: len(p.Prompt)}
 	p, source, err := e.begun(p, nil)
 	if err != nil {
 		return st, err
 	}
-	gen, err := e.generation(p)
+	seen, err := e.look(p.Prompt, media)
+	if err != nil {
+		return st, err
+	}
+	prompt, held := e.name(p.Prompt, seen)
+	p.Prompt = prompt
+	defer e.mediaIDs.release(held)
+	gen, err := e.generation(p, seen)
 	if err != nil {
 		return st, err
 	}
@@ -88,7 +92,7 @@ func (e *Engine) Generate(ctx context.Context, s *Sequence, p generate.Params, e
 	l, out := e.alone, &emitter{emit: emit}
 	leave := e.device.enter()
 	defer leave()
-	j := &job{Request: &Request{Params: p, Sink: out, Slot: -1}, gen: gen, source: source, namespace: s.space, slot: -1, submitted: time.Now()}
+	j := &job{Request: &Request{Params: p, Sink: out, Slot: -1}, gen: gen, source: source, media: seen, namespace: s.space, slot: -1, submitted: time.Now()}
 	l.begin(j, s)
 	defer context.AfterFunc(ctx, func() { l.end(j, ctx.Err()) })()
 	for !out.done {
@@ -110,7 +114,7 @@ func (l *Loop) begin(j *job, s *Sequence) {
 	l.given = s
 	l.lastID++
 	j.id = l.lastID
-	_, _ = l.sched.Add(sched.Request{ID: j.id, Prompt: len(j.Prompt), MaxTokens: math.MaxInt32}, l.now()) // there is no other
+	_, _ = l.sched.Add(sched.Request{ID: j.id, Prompt: len(j.Prompt), MaxTokens: math.MaxInt32, Spans: spansOf(j.media)}, l.now()) // there is no other
 	l.take(j)
 }
 

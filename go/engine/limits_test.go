@@ -234,12 +234,13 @@ func TestKeysOfPages(t *testing.T) {
 		ids[i] = int32(i % 7)
 	}
 	root := diskcache.Key{1}
-	whole := newChain(root, "a", ids)
-	if len(whole) != 4 || len(newChain(root, "a", ids[:63])) != 1 || len(newChain(root, "a", ids[:64])) != 2 {
+	names := newMediaIDs()
+	whole := names.newChain(root, "a", ids)
+	if len(whole) != 4 || len(names.newChain(root, "a", ids[:63])) != 1 || len(names.newChain(root, "a", ids[:64])) != 2 {
 		t.Fatalf("%d keys of 3 blocks", len(whole))
 	}
 	for n := range len(ids) {
-		if c := newChain(root, "a", ids[:n]); !slices.Equal(c, whole[:n/kvcache.BlockTokens+1]) {
+		if c := names.newChain(root, "a", ids[:n]); !slices.Equal(c, whole[:n/kvcache.BlockTokens+1]) {
 			t.Fatalf("the first %d tokens have other keys", n)
 		}
 	}
@@ -252,7 +253,7 @@ func TestKeysOfPages(t *testing.T) {
 		seen[k] = what
 	}
 	for _, ns := range []string{"a", "b", ""} {
-		c := newChain(root, ns, ids)
+		c := names.newChain(root, ns, ids)
 		for i, k := range c {
 			add(k, fmt.Sprintf("%d blocks in namespace %q", i, ns))
 		}
@@ -260,7 +261,7 @@ func TestKeysOfPages(t *testing.T) {
 			for from := 0; from < len(ids); from += kvcache.BlockTokens {
 				for _, n := range []int{1, 10, 63, 64} {
 					if from+n <= len(ids) {
-						add(c.page(part, from, ids[from:from+n]), fmt.Sprintf("part %d of %d tokens from %d on in namespace %q", part, n, from, ns))
+						add(names.page(c, part, from, ids[from:from+n]), fmt.Sprintf("part %d of %d tokens from %d on in namespace %q", part, n, from, ns))
 					}
 				}
 			}
@@ -268,9 +269,9 @@ func TestKeysOfPages(t *testing.T) {
 	}
 	other := slices.Clone(ids)
 	other[0]++
-	c := newChain(root, "a", other)
-	add(c.page(0, 64, other[64:128]), "a block after another text")
-	add(newChain(diskcache.Key{2}, "a", ids)[0], "another root")
+	c := names.newChain(root, "a", other)
+	add(names.page(c, 0, 64, other[64:128]), "a block after another text")
+	add(names.newChain(diskcache.Key{2}, "a", ids)[0], "another root")
 }
 
 // Only slots that there are can be saved, and a loop counts as stalled by its last turn while it has requests.

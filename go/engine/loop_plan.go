@@ -23,6 +23,8 @@ type job struct {
 	gen       *generate.Generation
 	reading   *reading // nil: there is no Reader
 	source    int      // tokens of the prompt that an encoder reads
+	media     []placed // of the prompt
+	held      []*mediaID
 	slot      int
 	progress  Progress
 	usage     Usage
@@ -102,6 +104,7 @@ func (l *Loop) remove(j *job) {
 	l.freeSlot(j)
 	l.vacate(j)
 	l.unuse(j.adapters)
+	l.e.mediaIDs.release(j.held)
 	delete(l.jobs, j.id)
 	l.leaders.remove(j)
 	l.pulse.work.Store(int64(len(l.jobs)))
@@ -141,7 +144,7 @@ func (l *Loop) resume(j *job) {
 	switch {
 	case l.given != nil:
 		j.seq = l.given
-		n = j.seq.begin(j.Prompt, j.source)
+		n = j.seq.begin(j)
 	case j.parked != nil && l.e.kv.Unpark(j.parked.table):
 		j.seq = j.parked
 		n = j.seq.Len() + j.gen.Dropped()
@@ -153,7 +156,9 @@ func (l *Loop) resume(j *job) {
 	j.gen.Resume(n)
 	l.sched.Found(j.id, n, j.gen.Dropped())
 	if !j.NoCache && n < len(j.Prompt) {
-		j.cuts = append(j.cuts, l.tree.Cuts(j.namespace, j.Prompt, n)...)
+		for _, cut := range l.tree.Cuts(j.namespace, j.Prompt, n) {
+			j.cut(cut)
+		}
 	}
 	if j.started.IsZero() {
 		j.started = time.Now()
@@ -180,12 +185,12 @@ func (j *job) skippable() []int32 {
 func (l *Loop) attach(j *job) int {
 	table, ids := l.e.kv.NewTable(), j.gen.Known()
 	if !j.NoCache {
-		table = l.tree.Find(j.namespace, j.skippable())
+		table = l.tree.Find(j.namespace, l.reusable(j))
 		j.restored = false
 	}
 	n := table.Len()
 	j.seq = &Sequence{e: l.e, table: table, ids: append(make([]int32, 0, len(ids)+1), ids[:n]...), space: adapterSpace(j.adapters)}
-	j.seq.source, j.seq.frames, j.seq.second = j.source, j.Frames, j.Second
+	j.seq.source, j.seq.frames, j.seq.second, j.seq.media = j.source, j.Frames, j.Second, j.media
 	j.seq.adapt(j.adapters)
 	return n
 }
@@ -281,7 +286,7 @@ func (l *Loop) prefix(j *job) sched.Prefix {
 	case j.parked != nil && j.parked.Len() > 0:
 		return sched.Prefix{Tokens: j.parked.Len()}
 	}
-	tokens, held := l.tree.Held(j.namespace, j.skippable())
+	tokens, held := l.tree.Held(j.namespace, l.reusable(j))
 	return sched.Prefix{Tokens: tokens, Held: held}
 }
 

@@ -28,11 +28,16 @@ func (l *Loop) Embedding(tokens int, pooling nn.Pooling) (*Embedding, error) {
 // Submit queues a request, or refuses it with a *TooLongError, a *BusyError, a *MemoryError,
 // ErrClosing, ErrDamaged, or an error about its parameters. When the queue is full, the newest waiting request of the
 // flow with the most of it may end with a *BusyError in favour of one of a flow with less.
-func (l *Loop) Submit(r *Request) (*Ticket, error) {
+func (l *Loop) Submit(r *Request) (t *Ticket, err error) {
 	j, s, err := l.prepareJob(r)
 	if err != nil {
 		return nil, err
 	}
+	defer func() {
+		if err != nil {
+			l.e.mediaIDs.release(j.held)
+		}
+	}()
 	var trail *trail
 	if !j.NoCache {
 		if l.spill != nil {
@@ -53,8 +58,7 @@ func (l *Loop) Submit(r *Request) (*Ticket, error) {
 
 // prepareJob returns the job of a request, and what the scheduler is to know of it, except its number, its deadline and
 // its leader. It refuses what no loop of this engine could run.
-func (l *Loop) prepareJob(r *Request) (*job, sched.Request, error) {
-	var s sched.Request
+func (l *Loop) prepareJob(r *Request) (j *job, s sched.Request, err error) {
 	prompt, source := len(r.Prompt), 0
 	if c := l.e.model.Config; c.OnePass() {
 		begun, n, err := l.e.begun(r.Params, r.Frames)
@@ -73,9 +77,24 @@ func (l *Loop) prepareJob(r *Request) (*job, sched.Request, error) {
 			return nil, s, fmt.Errorf("%s %w", c.Arch, ErrAnswers)
 		}
 	}
+	media, err := l.e.look(r.Prompt, r.Media)
+	if err != nil {
+		return nil, s, err
+	}
+	named, held := l.e.name(r.Prompt, media)
+	defer func() {
+		if j == nil {
+			l.e.mediaIDs.release(held)
+		}
+	}()
+	if len(held) > 0 {
+		own := *r
+		own.Prompt = named
+		r = &own
+	}
 	params := r.Params
 	params.NoShift = params.NoShift || r.Reader != nil
-	gen, err := l.e.generation(params)
+	gen, err := l.e.generation(params, media)
 	if err != nil {
 		return nil, s, err
 	}
@@ -91,10 +110,11 @@ func (l *Loop) prepareJob(r *Request) (*job, sched.Request, error) {
 	if room < 0 || room == 0 && (r.Reader == nil || gen.MaxTokens != 0) {
 		return nil, s, &TooLongError{Prompt: len(r.Prompt), Ctx: l.e.ctx}
 	}
-	j := &job{Request: r, gen: gen, reading: reading, source: source, slot: -1, submitted: time.Now(), adapters: adapters, namespace: r.Namespace + adapterSpace(adapters)}
+	j = &job{Request: r, gen: gen, reading: reading, source: source, media: media, held: held, slot: -1, submitted: time.Now(), adapters: adapters, namespace: r.Namespace + adapterSpace(adapters)}
 	j.usage = Usage{PromptTokens: prompt, Slot: -1}
 	j.progress = Progress{Total: len(r.Prompt)}
 	s = sched.Request{Flow: r.Flow, Weight: r.Weight, Priority: r.Priority, Prompt: len(r.Prompt), MaxTokens: room}
+	s.Spans = spansOf(media)
 	if gen.Shift.Limit > 0 {
 		s.MaxTokens, s.Most = math.MaxInt32, gen.Shift.Limit
 	}
@@ -137,8 +157,8 @@ func (l *Loop) queue(j *job, s sched.Request, trail *trail) error {
 	l.lastID++
 	s.ID, j.id = l.lastID, l.lastID
 	s.Leader, s.Shared = l.leader(j)
-	if leader := l.jobs[s.Leader]; leader != nil && !leader.cuts.has(s.Shared) {
-		leader.cuts = append(leader.cuts, s.Shared) // j continues from there
+	if leader := l.jobs[s.Leader]; leader != nil {
+		leader.cut(s.Shared) // j continues from there
 	}
 	s.Held = trail != nil && l.spill.pays(trail)
 	dropped, err := l.sched.Add(s, l.now())
@@ -167,6 +187,7 @@ func (l *Loop) take(j *job) {
 		s.StopWhen(j.over)
 	}
 	l.jobs[j.id] = j
+	l.sweepMedia()
 	l.pulse.work.Store(int64(len(l.jobs)))
 }
 
@@ -176,7 +197,7 @@ func (l *Loop) leader(r *job) (id uint64, shared int) {
 	if r.NoCache {
 		return 0, 0
 	}
-	skippable := r.skippable()
+	skippable := l.reusable(r)
 	return l.leaders.find(r, skippable, l.tree.Len(r.namespace, skippable)+kvcache.BlockTokens)
 }
 

@@ -44,6 +44,9 @@ func (c *Config) survey(f *model.File) (*model.Survey, error) {
 // because it was requested explicitly.
 func (c *Config) needed(f *model.File) (*model.Survey, error) {
 	s, err := model.NewSurvey(f, c.KVTypes(), c.Ctx, c.tiers()...)
+	if err == nil && c.Media != nil {
+		s, err = s.Seeing()
+	}
 	if err != nil || !c.MTP || s.Config.Head.Arch == "" {
 		return s, err
 	}
@@ -88,6 +91,9 @@ func (c *Config) use(s *model.Survey, threads int) model.Use {
 		Ctx: cmp.Or(c.Ctx, s.Config.NCtx), Sequences: c.Sequences, Threads: threads, Residency: c.Residency,
 	}
 	u.Batch = min(c.Batch, u.Ctx*u.Sequences)
+	if c.Media != nil && s.Config.SeesMedia {
+		u.Batch = max(u.Batch, min(c.Media.Span, u.Ctx)+u.Sequences-1) // beside streams
+	}
 	if s.Config.OnePass() {
 		u.Batch = u.Ctx
 		if len(s.Config.Encoder) > 0 { // beside as many answers as there can be

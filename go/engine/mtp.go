@@ -66,9 +66,9 @@ func (m *mtp) keep(items []Item, gens []*generate.Generation, texts []*mtpText) 
 		first := m.first(it, gens[k])
 		for b := range 1 + len(it.Branches) {
 			for i := range it.sequence(b) {
-				id := int32(0) // unknown
+				id := int32(0) // unknown, or a medium's
 				if at := first + i + 1; at < len(gens[k].Known()) {
-					id = gens[k].Known()[at]
+					id = max(gens[k].Known()[at], 0)
 				}
 				m.next = append(m.next, id)
 			}
@@ -236,6 +236,7 @@ func (m *mtp) step(active []*mtpText) {
 					at += n
 				}
 				b.Add(id, int32(at))
+				t.seq.place(b, at)
 			}
 			m.hidden = append(m.hidden, t.hidden...)
 			m.rows = append(m.rows, int32(len(m.hidden)-1))

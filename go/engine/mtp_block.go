@@ -78,9 +78,11 @@ func (m *mtp) blockStep(active []*mtpText, n int, mask int32) {
 		for _, t := range active {
 			b.AddSeq(t.seq.table.Units()...)
 			b.Add(t.Gen.Known()[t.at], int32(t.seq.Len()))
+			t.seq.place(b, t.seq.Len())
 			at++
 			for i := range min(n, t.depth()) {
 				b.Add(mask, int32(t.seq.Len()+1+i))
+				t.seq.place(b, t.seq.Len()+1+i)
 				m.rows, at = append(m.rows, at), at+1
 			}
 		}

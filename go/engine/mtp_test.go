@@ -277,7 +277,7 @@ func guessed(t *testing.T, e *Engine, prompt []int32, n, slice int, drafts func(
 	t.Helper()
 	p := likeliest(prompt, n)
 	p.Draft = draft.Options{Sources: 1 << e.mtp.source(), Max: guessedAtOnce}
-	g, err := e.generation(p)
+	g, err := e.generation(p, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

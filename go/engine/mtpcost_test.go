@@ -34,7 +34,7 @@ func (m *mtp) textOf(t *testing.T, n, most, drafts int) *mtpText {
 	t.Helper()
 	p := likeliest(randomIDs(m.e, uint64(n), n-1), most+1)
 	p.Draft = draft.Options{Sources: 1 << m.source(), Max: drafts}
-	g, err := m.e.generation(p)
+	g, err := m.e.generation(p, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,15 +99,15 @@ func TestShiftOf(t *testing.T) {
 	} {
 		p := likeliest(randomIDs(e, 1, c.prompt), 5)
 		p.Keep, p.Discard = c.keep, c.discard
-		if got := e.shiftOf(&p); got != c.want {
+		if got := e.shiftOf(&p, nil); got != c.want {
 			t.Errorf("%+v: %+v", c, got)
 		}
-		if p.NoShift = true; e.shiftOf(&p) != (generate.Shift{}) {
+		if p.NoShift = true; e.shiftOf(&p, nil) != (generate.Shift{}) {
 			t.Error("a text that must not be shifted is")
 		}
 	}
 	p := likeliest([]int32{1}, 5)
-	if plain := open(t, tiny, Config{Ctx: 41}); plain.shiftOf(&p) != (generate.Shift{}) {
+	if plain := open(t, tiny, Config{Ctx: 41}); plain.shiftOf(&p, nil) != (generate.Shift{}) {
 		t.Error("a context that is not to be shifted is")
 	}
 	for ctx, ok := range map[int]bool{7: false, 8: true} {

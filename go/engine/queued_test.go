@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -47,7 +48,7 @@ func TestWhatTheSchedulerIsTold(t *testing.T) {
 			if !errors.As(err, &long) || long.Prompt != c.n || long.Ctx != 64 || long.Least {
 				t.Errorf("%d tokens and %d, read %v: %v", c.n, c.most, c.reads, err)
 			}
-		case err != nil || s != (sched.Request{Flow: "a flow", Weight: 2, Priority: 3, Prompt: c.n, MaxTokens: c.maxTokens, Most: c.limit}):
+		case err != nil || !reflect.DeepEqual(s, sched.Request{Flow: "a flow", Weight: 2, Priority: 3, Prompt: c.n, MaxTokens: c.maxTokens, Most: c.limit}):
 			t.Errorf("%d tokens and %d, read %v: %+v, %v", c.n, c.most, c.reads, s, err)
 		case j.slot != -1 || j.usage != (Usage{PromptTokens: c.n, Slot: -1}) || j.progress != (Progress{Total: c.n}) || j.namespace != "a key" ||
 			(j.reading != nil) != c.reads || time.Since(j.submitted) > time.Minute:

@@ -16,6 +16,7 @@ import (
 type Request struct {
 	generate.Params
 	Frames    [][]float32     // what the encoder of a model of speech hears, a row for each token of its source; outside of Go's heap
+	Media     []Medium        // pictures and sounds in the prompt, in order
 	Reader    Reader          // of the prompt; nil: none
 	Second    int             // where the second text of a pair begins in the prompt; 0: it is one text
 	NoCache   bool            // neither uses the prefix cache nor adds to it

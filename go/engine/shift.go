@@ -10,8 +10,9 @@ import (
 )
 
 // shiftOf returns the shift of a text with so many prompt tokens, as in llama.cpp: the sequence is
-// shifted when one position is left, and at least four tokens are not kept.
-func (e *Engine) shiftOf(p *generate.Params) (s generate.Shift) {
+// shifted when one position is left, and at least four tokens are not kept. Media stay. Where tokens rotate by places, a text
+// with media is not shifted, since these are not one after the other.
+func (e *Engine) shiftOf(p *generate.Params, media []placed) (s generate.Shift) {
 	if !e.shifts || p.NoShift {
 		return s
 	}
@@ -19,6 +20,13 @@ func (e *Engine) shiftOf(p *generate.Params) (s generate.Shift) {
 	most := min(e.ctx-4, e.kv.Layout().Shiftable(s.Limit))
 	if s.Keep = min(p.Keep, most); p.Keep < 0 {
 		s.Keep = min(len(p.Prompt), most)
+	}
+	if n := len(media); n > 0 {
+		end := media[n-1].At + media[n-1].Tokens
+		if e.model.Config.ByPlaces() || end > most {
+			return generate.Shift{}
+		}
+		s.Keep = max(s.Keep, end)
 	}
 	s.By = (s.Limit - s.Keep) / 2
 	if p.Discard > 0 && (p.Discard < s.By || !e.kv.Layout().Forgets()) {

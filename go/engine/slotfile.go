@@ -20,14 +20,16 @@ import (
 //
 //	"quernKV4"          8 bytes
 //	fingerprint         32 bytes: hash of everything in the model that determines the state of a text
-//	adapters            in files that begin with "quernKV5": uint32, then as many bytes, that name them and their scales
-//	tokens              uint32, then that many int32
+//	adapters            in files that begin with "quernKV5" or "quernKV6": uint32, then as many bytes, that name them and
+//	                    their scales
+//	media               in files that begin with "quernKV6": uint32, then that many hashes of 32 bytes
+//	tokens              uint32, then that many int32; -1 - i is a token of medium i
 //	units               of each group of the model's state in turn: the blocks that the
 //	                    next token sees, in the order of position, or the state
 //	checksum            uint64: xxHash64 of all bytes before it
 //
 // Numbers are little-endian. The file reveals the text: its tokens are in the clear.
-const slotMagic, slotMagicAdapted = "quernKV4", "quernKV5"
+const slotMagic, slotMagicAdapted, slotMagicMedia = "quernKV4", "quernKV5", "quernKV6"
 
 // slotMagicOld are those of older files, which had no checksum.
 var slotMagicOld = []string{"quernKV1", "quernKV2", "quernKV3"}
@@ -94,15 +96,26 @@ func (l *Loop) save(ids []int32, namespace, space string, w io.Writer) (SlotFile
 	if ids = ids[:table.Len()]; len(ids) == 0 {
 		return SlotFile{}, ErrSlotEmpty
 	}
+	hashes, ids, ok := l.e.mediaIDs.numbered(ids)
+	if !ok {
+		return SlotFile{}, ErrSlotEmpty
+	}
 	var head bytes.Buffer
-	if space == "" {
-		head.WriteString(slotMagic)
-		head.Write(l.e.fingerprint())
-	} else {
-		head.WriteString(slotMagicAdapted)
-		head.Write(l.e.fingerprint())
+	magic := slotMagic
+	if len(hashes) > 0 {
+		magic = slotMagicMedia
+	} else if space != "" {
+		magic = slotMagicAdapted
+	}
+	head.WriteString(magic)
+	head.Write(l.e.fingerprint())
+	if magic != slotMagic {
 		binary.Write(&head, binary.LittleEndian, uint32(len(space)))
 		head.WriteString(space)
+	}
+	if magic == slotMagicMedia {
+		binary.Write(&head, binary.LittleEndian, uint32(len(hashes)))
+		binary.Write(&head, binary.LittleEndian, hashes)
 	}
 	binary.Write(&head, binary.LittleEndian, uint32(len(ids)))
 	binary.Write(&head, binary.LittleEndian, ids)
@@ -169,7 +182,8 @@ func (l *Loop) restore(namespace string, r io.Reader, kept func(ids []int32, nam
 	sum := xxhash.New()
 	file := bufio.NewReaderSize(r, 1<<16)
 	in := &countedReader{r: io.TeeReader(file, sum)}
-	space, ids, err := l.e.readSlotHead(in)
+	space, ids, held, err := l.e.readSlotHead(in)
+	defer l.e.mediaIDs.release(held)
 	if err != nil {
 		return SlotFile{}, err
 	}
@@ -214,51 +228,75 @@ func (c *countedReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// readSlotHead reads a slot file up to its units: the names of its adapters and the tokens.
-func (e *Engine) readSlotHead(in io.Reader) (space string, ids []int32, err error) {
+// readSlotHead reads a slot file up to its units: the names of its adapters and the tokens. It holds the ids of its media.
+func (e *Engine) readSlotHead(in io.Reader) (space string, ids []int32, held []*mediaID, err error) {
 	head := make([]byte, len(slotMagic)+sha256.Size)
 	if _, err := io.ReadFull(in, head); err != nil {
-		return "", nil, errSlotShort
+		return "", nil, nil, errSlotShort
 	}
 	magic := string(head[:len(slotMagic)])
 	if slices.Contains(slotMagicOld, magic) {
-		return "", nil, fmt.Errorf("%w: it is of an older version, which had no checksum; save the slot again", ErrSlotFile)
+		return "", nil, nil, fmt.Errorf("%w: it is of an older version, which had no checksum; save the slot again", ErrSlotFile)
 	}
-	if magic != slotMagic && magic != slotMagicAdapted {
-		return "", nil, fmt.Errorf("%w: it does not begin with %q", ErrSlotFile, slotMagic)
+	if magic != slotMagic && magic != slotMagicAdapted && magic != slotMagicMedia {
+		return "", nil, nil, fmt.Errorf("%w: it does not begin with %q", ErrSlotFile, slotMagic)
 	}
 	if !bytes.Equal(head[len(slotMagic):], e.fingerprint()) {
-		return "", nil, ErrSlotModel
+		return "", nil, nil, ErrSlotModel
 	}
-	if magic == slotMagicAdapted {
+	if magic != slotMagic {
 		n, err := slotUint(in)
 		if err == nil && n > maxSpace {
 			err = fmt.Errorf("%w: the names of its adapters are %d bytes long", ErrSlotFile, n)
 		}
 		if err != nil {
-			return "", nil, err
+			return "", nil, nil, err
 		}
 		names := make([]byte, n)
 		if _, err := io.ReadFull(in, names); err != nil {
-			return "", nil, errSlotShort
+			return "", nil, nil, errSlotShort
 		}
 		space = string(names)
 	}
+	var hashes [][sha256.Size]byte
+	if magic == slotMagicMedia {
+		n, err := slotUint(in)
+		if err == nil && int64(n) > int64(e.ctx) {
+			err = fmt.Errorf("%w: it has %d media, and the context is %d", ErrSlotFile, n, e.ctx)
+		}
+		if err != nil {
+			return "", nil, nil, err
+		}
+		hashes = make([][sha256.Size]byte, n)
+		if err := binary.Read(in, binary.LittleEndian, hashes); err != nil {
+			return "", nil, nil, errSlotShort
+		}
+	}
 	n, err := slotUint(in)
 	if err != nil {
-		return "", nil, err
+		return "", nil, nil, err
 	}
 	if n == 0 || int64(n) > int64(e.ctx) {
-		return "", nil, fmt.Errorf("%w: it has %d tokens, and the context is %d", ErrSlotFile, n, e.ctx)
+		return "", nil, nil, fmt.Errorf("%w: it has %d tokens, and the context is %d", ErrSlotFile, n, e.ctx)
 	}
 	ids = make([]int32, n)
 	if err := binary.Read(in, binary.LittleEndian, ids); err != nil {
-		return "", nil, errSlotShort
+		return "", nil, nil, errSlotShort
 	}
-	if err := known(ids, e.model.Config.NVocab); err != nil {
-		return "", nil, fmt.Errorf("%w: %v", ErrSlotFile, err)
+	for i, id := range ids {
+		if int(id) < -len(hashes) || int(id) >= e.model.Config.NVocab {
+			return "", nil, nil, fmt.Errorf("%w: token %d is %d, want %d to %d", ErrSlotFile, i, id, -len(hashes), e.model.Config.NVocab-1)
+		}
 	}
-	return space, ids, nil
+	for _, h := range hashes {
+		held = append(held, e.mediaIDs.hold(h))
+	}
+	for i, id := range ids {
+		if id < 0 {
+			ids[i] = held[-1-id].id
+		}
+	}
+	return space, ids, held, nil
 }
 
 // checkSlotEnd reads the checksum at the end of a slot file.
@@ -325,7 +363,8 @@ func (e *Engine) fingerprint() []byte {
 	e.printed.Do(func() {
 		h := sha256.New()
 		cfg := *e.model.Config
-		cfg.Ctx = 0 // what follows from it is among the layers' rotations
+		cfg.Ctx = 0       // what follows from it is among the layers' rotations
+		cfg.Media = false // the state of a text is the same
 		fmt.Fprintf(h, "%+v\n%d %v %+v\n", cfg, unitsVersion, e.KVName(), e.kv.Layout())
 		for _, t := range e.file.GGUF.Tensors {
 			fmt.Fprintf(h, "%q %v %v %d\n", t.Name, t.Type, t.Dims, t.Offset)

@@ -204,7 +204,7 @@ func TestBoundsOfSlotFiles(t *testing.T) {
 		"names too long": {
 			slotBytesOf(l.e, strings.Repeat("a", maxSpace+1), ids(5, 1), units(5)), fmt.Sprintf("are %d bytes long", maxSpace+1),
 		},
-		"another version": {slices.Concat([]byte("quernKV6"), full[8:]), "does not begin with"},
+		"another version": {slices.Concat([]byte("quernKV7"), full[8:]), "does not begin with"},
 	} {
 		_, err := l.RestoreSlot(0, "", bytes.NewReader(c.file))
 		if c.want == "" && err != nil || c.want != "" && (!errors.Is(err, ErrSlotFile) || !strings.Contains(err.Error(), c.want)) {

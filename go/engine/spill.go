@@ -194,8 +194,8 @@ func stage(memory []byte, units [][]byte) (staged [][]byte) {
 }
 
 func (s *spill) page(p *kvcache.Page, units [][]byte) diskcache.Page {
-	c := newChain(s.root, p.Namespace, p.Tokens)
-	return diskcache.Page{Key: c.page(p.Part, p.From, p.Tokens[p.From:]), Depth: p.From / kvcache.BlockTokens, Units: units}
+	c := s.l.e.mediaIDs.newChain(s.root, p.Namespace, p.Tokens)
+	return diskcache.Page{Key: s.l.e.mediaIDs.page(c, p.Part, p.From, p.Tokens[p.From:]), Depth: p.From / kvcache.BlockTokens, Units: units}
 }
 
 // close stops the spill, after the loop's goroutine has ended: it writes what is only in memory. Closing again
@@ -228,11 +228,11 @@ func (s *spill) follow(namespace string, ids []int32) *trail {
 	ctx, cancel := context.WithTimeout(s.ctx, lookTime)
 	defer cancel()
 	s.store.Look(ctx)
-	r := &trail{namespace: namespace, ids: ids, chain: newChain(s.root, namespace, ids)}
+	r := &trail{namespace: namespace, ids: ids, chain: s.l.e.mediaIDs.newChain(s.root, namespace, ids)}
 	if part, ok := s.l.tree.States(); ok {
 		for at := len(ids); at > 0; at-- {
 			from := (at - 1) / kvcache.BlockTokens * kvcache.BlockTokens
-			if s.store.Has(r.chain.page(part, from, ids[from:at])) {
+			if s.store.Has(s.l.e.mediaIDs.page(r.chain, part, from, ids[from:at])) {
 				r.ends = append(r.ends, at)
 			}
 		}
@@ -243,7 +243,7 @@ func (s *spill) follow(namespace string, ids []int32) *trail {
 // reach returns how much of a text is worth restoring from disk. The caller holds the lock.
 func (s *spill) reach(r *trail) (n, found int, bytes uint64) {
 	n, found, bytes = s.l.tree.Reach(r.namespace, r.ids, r.ends, func(part, from, to int) bool {
-		return s.store.Has(r.chain.page(part, from, r.ids[from:to]))
+		return s.store.Has(s.l.e.mediaIDs.page(r.chain, part, from, r.ids[from:to]))
 	})
 	if n == found {
 		return 0, found, 0
@@ -301,7 +301,7 @@ func (s *spill) get(ctx context.Context, r *trail, pages []*kvcache.Page, wanted
 			return nil
 		}
 		p := pages[i]
-		key := r.chain.page(p.Part, p.From, p.Tokens[p.From:])
+		key := s.l.e.mediaIDs.page(r.chain, p.Part, p.From, p.Tokens[p.From:])
 		return s.store.Get(ctx, diskcache.Page{Key: key, Depth: p.From / kvcache.BlockTokens, Units: p.Units})
 	})
 }

@@ -221,7 +221,7 @@ func TestWhatIsWritten(t *testing.T) {
 	}
 	for at := 0; at < 300; at += kvcache.BlockTokens {
 		end := min(at+kvcache.BlockTokens, 300)
-		k := newChain(l.spill.root, "", ids[:end]).page(0, at, ids[at:end])
+		k := l.e.mediaIDs.page(l.e.mediaIDs.newChain(l.spill.root, "", ids[:end]), 0, at, ids[at:end])
 		table := l.tree.Find("", ids[:end])
 		var units [][]byte
 		if err := table.Parts(func(b []byte) error { units = append(units, b); return nil }); err != nil {

@@ -78,7 +78,7 @@ func TestTreesDoNotChangeATextAlone(t *testing.T) {
 			want, finish := alone(t, e, params())
 			for seed := range uint64(3) {
 				rng := rand.New(rand.NewPCG(seed, uint64(k)))
-				g, err := e.generation(params())
+				g, err := e.generation(params(), nil)
 				if err != nil {
 					t.Fatal(err)
 				}

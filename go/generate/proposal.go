@@ -14,6 +14,7 @@ type Proposal struct {
 	Judge *draft.Judge // of the model's guesses at it
 	Lost  bool         // the text gets no more guesses
 
+	from        int // tokens of the text before those that the model is given: up to the last medium, which it cannot see
 	source      draft.Source
 	translation *Translation  // the text in the model's vocabulary, as the guesses are until Translate; nil: it is the text's
 	found       []draft.Guess // in this round
@@ -24,7 +25,11 @@ type Proposal struct {
 
 // NewProposal returns the proposal of a model that is a source of drafts. t is nil unless it has another vocabulary.
 func NewProposal(g *Generation, source draft.Source, lib *draft.Library, t *Translation) Proposal {
-	return Proposal{Gen: g, Judge: lib.Judge(source), source: source, translation: t}
+	from := len(g.Prompt)
+	for from > 0 && g.Prompt[from-1] >= 0 {
+		from--
+	}
+	return Proposal{Gen: g, Judge: lib.Judge(source), from: from, source: source, translation: t}
 }
 
 // Begin begins a round. The judge compares its guesses with how the text has continued.
@@ -41,12 +46,12 @@ func (p *Proposal) Drop() {
 // Found returns the guesses of this round, of which each follows the one before it.
 func (p *Proposal) Found() []draft.Guess { return p.found }
 
-// Known returns the text in the model's vocabulary.
+// Known returns the text behind media in the model's vocabulary.
 func (p *Proposal) Known() []int32 {
 	if p.translation != nil {
 		return p.translation.ids
 	}
-	return p.Gen.Known()
+	return p.Gen.Known()[p.from:]
 }
 
 // Translates reports whether the model has another vocabulary.
@@ -59,7 +64,7 @@ func (p *Proposal) Read(ctx int) {
 		return
 	}
 	const longest = 4 // tokens of the text per token of the draft model; texts of more contexts are not converted
-	if text := p.Gen.Known(); len(text) < longest*ctx {
+	if text := p.Gen.Known()[p.from:]; len(text) < longest*ctx {
 		p.translation.read(text)
 		if len(p.translation.ids)+draft.MaxGuesses < ctx {
 			return

@@ -130,6 +130,22 @@ func Common(a, b []int32) int {
 	return n
 }
 
+// Texts calls f with the tokens of each node.
+func (t *Tree) Texts(f func(ids []int32)) {
+	var visit func(n *node)
+	visit = func(n *node) {
+		f(n.ids)
+		for _, all := range n.children {
+			for _, c := range all {
+				visit(c)
+			}
+		}
+	}
+	for _, root := range t.roots {
+		visit(root)
+	}
+}
+
 // siblings are nodes with the same parent, in the order of their tokens, which differ.
 type siblings []*node
 

@@ -96,6 +96,23 @@ func (s *Survey) Drafting() (*Survey, error) {
 	return d, nil
 }
 
+// Seeing returns a survey of the same model, whose tokens may bring rows of pictures and sounds.
+func (s *Survey) Seeing() (*Survey, error) {
+	if !s.Config.CanSee() {
+		return nil, fmt.Errorf("%s reads texts as a whole, and takes no pictures or sounds", s.Config.Arch)
+	}
+	cfg := *s.Config
+	cfg.Media = true
+	a, err := arch.Lookup(cfg.Arch)
+	if err != nil {
+		return nil, err
+	}
+	m := of(&cfg, a, s.file, s.kv, s.tiers)
+	m.Layout = s.Layout
+	_, err = m.find(Packed)
+	return m, err
+}
+
 func index(r Residency) int {
 	switch r {
 	case Mapped:

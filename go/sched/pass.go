@@ -282,9 +282,9 @@ func (s *Scheduler) Next(now time.Duration, free uint64) []Item {
 		left := s.cfg.Batch - shape.Tokens
 		n := j.todo()
 		if !s.cfg.Whole {
-			n = min(n, max(left-behind, 1)) // in slices, where others would be left out
+			n = j.together(min(n, max(left-behind, 1)), left) // in slices, where others would be left out
 		}
-		if n <= left {
+		if n > 0 && n <= left {
 			items = append(items, Item{ID: j.ID, Tokens: n})
 			shape = j.shape(shape, n, 0)
 			available -= s.grows(j, n)
@@ -317,6 +317,9 @@ func (s *Scheduler) Next(now time.Duration, free uint64) []Item {
 		}
 		if !s.cfg.Whole && n > max(floor, 0) && s.Cost.Estimate(shape.Add(j.at(), n)) > limit {
 			n = s.shrink(shape, j, n, limit, floor)
+		}
+		if len(j.Spans) > 0 && n < j.todo() {
+			n = s.whole(shape, j, n, limit, available, given == 0)
 		}
 		if n <= 0 {
 			break // later ones would take the memory that it waits for
@@ -356,6 +359,34 @@ func (s *Scheduler) shrink(shape Shape, j *job, n int, limit time.Duration, floo
 		}
 	}
 	return lo
+}
+
+// together returns n, or how many of the next tokens are before the span that the n-th is inside of, or with that span, if
+// they are none and so many fit; else 0.
+func (j *job) together(n, most int) int {
+	for _, span := range j.Spans {
+		switch end := j.done + n; {
+		case end <= span.From || end >= span.To:
+		case j.done < span.From:
+			return span.From - j.done
+		case span.To-j.done <= most:
+			return span.To - j.done
+		default:
+			return 0
+		}
+	}
+	return n
+}
+
+// whole returns how many of the next n tokens of j make no part of a span. The first prompt of a pass has a span in any case,
+// others one within the limit.
+func (s *Scheduler) whole(shape Shape, j *job, n int, limit time.Duration, available int64, first bool) int {
+	most := s.room(j, min(j.todo(), s.cfg.Batch-shape.Tokens), available)
+	k := j.together(n, most)
+	if k > n && !first && s.Cost.Estimate(shape.Add(j.at(), k)) > limit {
+		return 0
+	}
+	return k
 }
 
 // room is how many of n positions j can take, with so many bytes available.

@@ -49,6 +49,7 @@ type Request struct {
 	Weight    float64 // of the flow; 0: 1
 	Priority  int
 	Prompt    int           // tokens
+	Spans     []Span        // of the prompt, in order: the tokens of each are in one pass
 	MaxTokens int           // maximum to generate
 	Most      int           // maximum positions at a time: the oldest are dropped, see Shifted; 0: no maximum
 	Deadline  time.Duration // in the time of `now`; 0: none
@@ -56,6 +57,9 @@ type Request struct {
 	Shared    int           // tokens of that prefix
 	Held      bool          // it waits until Release
 }
+
+// A Span is some adjacent tokens of a prompt, at most as many as may be in a pass.
+type Span struct{ From, To int }
 
 // BusyError reports that the queue is full, that the request left it to a flow with less of it, or that the request
 // would not begin before its deadline.

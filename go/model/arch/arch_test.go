@@ -85,7 +85,7 @@ func TestConfigRefuses(t *testing.T) {
 		{"qwen35", "full_attention_interval", uint32(0), "0, want 1 to"},
 		{"qwen35", "attention.recurrent_layers", []bool{true}, "1 elements, want one for each of the 4 layers"},
 		{"qwen35", "rope.dimension_sections", []int32{3, 3}, "2 elements, want at least 3"},
-		{"qwen35", "rope.dimension_sections", []int32{3, 2, 2, 1}, "leaves pair 7 of 8 without a position"},
+		{"qwen35", "rope.dimension_sections", []int32{3, 2, 2, 1}, "want three sections that take turns"},
 		{"qwen35", "nextn_predict_layers", uint32(4), "4, want 0 to 3"},
 		{"mamba", "ssm.time_step_rank", uint32(24), "24, want a multiple of 16"},
 		{"mamba", "ssm.state_size", uint32(1024), "1024, want 1 to 256"},

@@ -14,10 +14,13 @@ var glm4 = Arch{
 		k.Heads()
 		k.FeedForward()
 		style := kernel.RopeNorm
-		if sections(k) { // GLM 4.1V, whose text has all sections at the same position
+		if sections(k) { // GLM 4.1V
 			style = kernel.RopeNeox
 		}
 		k.Rope(style)
+		if style == kernel.RopeNeox {
+			k.Sections(false)
+		}
 	},
 	build: func(b *Builder) {
 		b.Dense(Attention{PostNorm: "post_attention_norm"}, FeedForward{Fused: true, PostNorm: "post_ffw_norm"})

@@ -16,6 +16,14 @@ var hunyuan = Arch{
 	build: func(b *Builder) { b.Dense(Attention{QKNorm: NormAfterRope}, FeedForward{}) },
 }
 
-// hunyuanVL is the text part of Hunyuan VL and of its OCR models. Its rotations have sections for positions in images,
-// which text has at the same position: they are plain ones. (llama.cpp has a fourth section of text at position 0.)
-var hunyuanVL = Arch{Name: "hunyuan_vl", config: hunyuan.config, build: hunyuan.build}
+// hunyuanVL is Hunyuan VL and its OCR models. Its rotations have sections for the position, and for the column, the row and
+// the number of a picture, which are counted in each picture anew.
+var hunyuanVL = Arch{
+	Name: "hunyuan_vl",
+	config: func(k *Keys) {
+		hunyuan.config(k)
+		k.Sections(false)
+		k.Config.OwnPlaces = true
+	},
+	build: hunyuan.build,
+}

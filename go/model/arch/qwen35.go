@@ -11,7 +11,7 @@ var qwen35 = Arch{
 	Name: "qwen35",
 	config: func(k *Keys) {
 		k.Dense(kernel.RopeNeox)
-		k.TextSections()
+		k.Sections(true)
 		k.DeltaNets()
 	},
 	build: func(b *Builder) {

@@ -16,7 +16,7 @@ var qwen35moe = Arch{
 		k.ExpertNorm(true)
 		k.SharedExperts()
 		k.Rope(kernel.RopeNeox)
-		k.TextSections()
+		k.Sections(true)
 		k.DeltaNets()
 	},
 	build: func(b *Builder) {

@@ -18,7 +18,7 @@ var qwen4exp = Arch{
 		k.ExpertNorm(true)
 		k.SharedExperts()
 		k.Rope(kernel.RopeNeox)
-		k.TextSections()
+		k.Sections(true)
 		k.DeltaNets()
 		k.Config.Delta.GateFn = k.Activation("quern.ssm.gate_activation", kernel.Sigmoid)
 		k.HyperConnectionsLowRank()

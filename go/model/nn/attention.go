@@ -133,6 +133,8 @@ func (l Layer) Attention(a Attention) Sublayer {
 		attend.Beyond = l.Temperature.Beyond
 		attend.Window, attend.Ahead = l.sight()
 		switch {
+		case l.Config.Media && l.Config.SeesMedia:
+			attend.Sight = kernel.AllSpan
 		case l.role == inDecoder:
 			attend.Side = kernel.OwnSide
 		case l.role == ofRows && l.Window > 0:

@@ -171,6 +171,7 @@ func (b *Builder) Positions() {
 func (b *Builder) Begin(more ...func()) {
 	c := b.Config
 	b.embedTokens()
+	b.media(0)
 	if c.EmbedNorm {
 		b.Add(kernel.NormRows{
 			Dst: b.X(), Src: b.X(), Cols: c.NEmbd, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: 1,
@@ -193,8 +194,12 @@ func (b *Builder) Begin(more ...func()) {
 // rotations computes the rotations r of the tokens of a batch.
 func (b *Builder) rotations(r Rope) {
 	freqs := must(b.weights.Rope(r))
+	axes := r.Plane.axes(r.NRot / 2)
+	if b.Config.Media {
+		axes = r.sections()
+	}
 	b.Add(kernel.RopeTable{
-		Dst: b.ropeTable(r), NRot: r.NRot, Freqs: freqs, Scale: r.Scale(), Shift: r.Shift, Axes: r.Plane.axes(r.NRot / 2),
+		Dst: b.ropeTable(r), NRot: r.NRot, Freqs: freqs, Scale: r.Scale(), Shift: r.Shift, Axes: axes,
 	})
 }
 
@@ -204,6 +209,9 @@ func (b *Builder) Layers(build func(l Layer)) {
 	for il, sizes := range b.Config.Layers {
 		b.taps(il)
 		build(b.Layer(il, sizes))
+		if il < b.Config.Deepstack {
+			b.media(il + 1)
+		}
 		b.Program.Layers = append(b.Program.Layers, b.Take())
 	}
 }

@@ -37,6 +37,12 @@ type Config struct {
 	LoopNorm bool   // the output norm is applied between two runs
 	Cycles   Cycles // the zero value: none
 
+	Media     bool // tokens may bring rows, of pictures and sounds, in place of their embeddings
+	Deepstack int  // first layers that add further columns of these rows to their result
+	SeesMedia bool // tokens of a medium may see each other in both directions
+	// places of media are their own but for the first axis, which goes on from the text before (XD-RoPE)
+	OwnPlaces bool
+
 	BothWays  bool    // attention is bidirectional: a text is one batch
 	Pooling   Pooling // how the vector of a text is computed
 	Positions bool    // there are embeddings of NCtx positions

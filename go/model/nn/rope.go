@@ -3,6 +3,7 @@ package nn
 import (
 	"cmp"
 	"math"
+	"slices"
 
 	"github.com/quern-llm/quern/go/internal/exactmath"
 	"github.com/quern-llm/quern/go/kernel"
@@ -24,6 +25,11 @@ type Rope struct {
 	// The factor of dynamic NTK: in contexts of more positions than those of the training, the base grows. 0: it does
 	// not.
 	Dynamic float64
+
+	// Pairs that turn by each of a token's places (M-RoPE, Wang et al. 2024, "Qwen2-VL"), one place after the other, or
+	// in turns. Zeros: all turn by its position.
+	Sections [kernel.Axes]int
+	InTurns  bool
 
 	Back  bool // it is undone
 	Shift int  // what is added to positions
@@ -137,6 +143,28 @@ func (r Rope) Freqs(factors []float32) []float64 {
 		}
 	}
 	return freqs
+}
+
+// sections returns by which of a token's places each pair turns; nil: all by its position.
+func (r Rope) sections() []int32 {
+	var turns []int32 // of pairs, which begin again where they end
+	for axis, n := range r.Sections {
+		turns = append(turns, slices.Repeat([]int32{int32(axis)}, n)...)
+	}
+	if len(turns) == 0 {
+		return nil
+	}
+	axes := make([]int32, r.NRot/2)
+	for pair := range axes {
+		axes[pair] = turns[pair%len(turns)]
+		if r.InTurns {
+			axes[pair] = int32(pair % 3)
+			if pair/3 >= r.Sections[pair%3] { // that section is used up
+				axes[pair] = 0
+			}
+		}
+	}
+	return axes
 }
 
 // Scale returns the factor of the lengths of rotated pairs.

@@ -103,9 +103,10 @@ func (k *Keys) scaling() Scaling {
 	return s
 }
 
-// TextSections checks the sections of the rotations (for time, rows and columns of images): every pair must be in one.
-// Text has the same position in all three, so its rotations are plain ones. Pairs take the sections in turn.
-func (k *Keys) TextSections() {
+// Sections reads how many pairs turn by each of a token's places: in time, in rows and in columns of pictures, and by
+// the number of the picture. Pairs take three of them in turns, and what is left by time; or one after the other. Text has one
+// position for all.
+func (k *Keys) Sections(inTurns bool) {
 	const key = "rope.dimension_sections"
 	if !k.Has(key) {
 		return
@@ -115,11 +116,17 @@ func (k *Keys) TextSections() {
 	if len(s) < 3 {
 		k.Fail(key, "%d elements, want at least 3", len(s))
 	}
-	for _, l := range k.Config.Layers {
-		for pair := range int64(l.Rope.NRot / 2) {
-			if pair/3 >= s[pair%3] {
-				k.Fail(key, "%v leaves pair %d of %d without a position", s, pair, l.Rope.NRot/2)
-			}
+	var sections [kernel.Axes]int
+	for axis, n := range s[:min(len(s), len(sections))] {
+		sections[axis] = k.within(key, n, 0, MaxHeadDim)
+	}
+	if inTurns && sections[3] > 0 {
+		k.Fail(key, "%v, want three sections that take turns", s)
+	}
+	for il := range k.Config.Layers {
+		r := &k.Config.Layers[il].Rope
+		if r.Style != kernel.RopeNone {
+			r.Sections, r.InTurns = sections, inTurns
 		}
 	}
 }
