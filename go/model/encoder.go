@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/quern-llm/quern/go/kernel"
@@ -245,7 +246,7 @@ func (x *Encoding) init(budget *mem.Budget) error {
 		units = append(units, ids)
 	}
 	x.batch.AddSeq(units...)
-	x.batch.Source(n)
+	x.batch.Source(cmp.Or(x.in.Seen, n))
 	x.add()
 	return nil
 }

@@ -319,23 +319,21 @@ func (w *weights) scales(name string, n int) (*vector, error) {
 	return w.byVec[base+".scale"], nil
 }
 
-// tensor returns a tensor of this shape, or of this shape and dimensions of 1.
+// tensor returns a tensor of this shape, whatever dimensions of 1 there are beside.
 func (w *weights) tensor(name string, want []uint64) (*gguf.Tensor, error) {
 	t, ok := w.f.Tensor(name)
 	if !ok {
 		return nil, missingTensor(name)
 	}
-	dims := t.Dims
-	for len(dims) > len(want) && dims[len(dims)-1] == 1 {
-		dims = dims[:len(dims)-1]
-	}
-	for len(want) > len(dims) && want[len(want)-1] == 1 {
-		want = want[:len(want)-1]
-	}
-	if !slices.Equal(dims, want) {
+	if !slices.Equal(counted(t.Dims), counted(want)) {
 		return nil, fmt.Errorf("tensor %q: shape %v, want %v", name, t.Dims, want)
 	}
 	return t, nil
+}
+
+// counted returns dimensions but for those of 1.
+func counted(dims []uint64) []uint64 {
+	return slices.DeleteFunc(slices.Clone(dims), func(d uint64) bool { return d == 1 })
 }
 
 // unsupported returns an error that names a tensor that the kernels do not support. The kernels can name an

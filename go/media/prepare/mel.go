@@ -2,8 +2,10 @@ package prepare
 
 import (
 	"math"
+	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/quern-llm/quern/go/internal/exactmath"
 )
@@ -19,51 +21,117 @@ const (
 // LogMel returns rows of so many bands, one for each 160 samples, up to `frames` of them: the logarithm to 10 of their power,
 // no less than the loudest less 8, plus 4, over 4. The sound is reflected in front, and behind it is silent, or also reflected.
 func LogMel(x []float32, bands, frames int, reflected bool) []float32 {
-	bank := melBank(bands)
-	rows := make([]float32, frames*bands)
-	out := make([]float64, frames*bands)
-	heard := frames // behind them is silence
-	for heard > 0 && (heard-1)*MelHop-melFFT/2 >= len(x) {
-		heard--
+	m := &Mel{x: x, bands: bands, reflected: reflected}
+	out, rows := make([]float64, frames*bands), make([]float32, frames*bands)
+	inParts(frames, func(from, to int) { m.logs(out[from*bands:to*bands], from) })
+	m.loudest = slices.Max(out)
+	m.rows(rows, out)
+	return rows
+}
+
+// A Mel is the spectrum that LogMel returns, computed frame by frame, so that it takes no memory for sounds of hours.
+type Mel struct {
+	x         []float32
+	bands     int
+	reflected bool
+	loudest   float64
+
+	mu   sync.Mutex
+	from int       // the first frame of part
+	part []float32 // frames around the one that was asked for last; nil: none
+}
+
+// NewMel returns a spectrum. It keeps the sound.
+func NewMel(x []float32, bands, frames int, reflected bool) *Mel {
+	m := &Mel{x: x, bands: bands, reflected: reflected, loudest: silence}
+	inParts(frames, func(from, to int) {
+		logs := make([]float64, (to-from)*bands)
+		m.logs(logs, from)
+		m.mu.Lock()
+		m.loudest = max(m.loudest, slices.Max(logs))
+		m.mu.Unlock()
+	})
+	return m
+}
+
+// Frame writes frame i. It is fast if frames are asked for one after another, and safe for concurrent use.
+func (m *Mel) Frame(dst []float32, i int) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if from := i / melPart * melPart; m.part == nil || from != m.from {
+		logs := make([]float64, melPart*m.bands)
+		m.logs(logs, from)
+		m.from, m.part = from, make([]float32, len(logs))
+		m.rows(m.part, logs)
 	}
-	silence := exactmath.QuickLog(1e-10) / math.Ln10
-	for i := heard * bands; i < len(out); i++ {
-		out[i] = silence
-	}
-	at := func(i int) float64 {
-		if i < 0 {
-			i = -i
-		}
-		if reflected && i >= len(x) {
-			i = max(2*(len(x)-1)-i, 0)
-		}
-		if i >= len(x) {
-			return 0
-		}
-		return float64(x[i])
-	}
+	copy(dst, m.part[(i-m.from)*m.bands:][:m.bands])
+}
+
+// melPart is how many frames are computed at a time, an even number.
+const melPart = 250
+
+// inParts calls do for parts of frames, several at once.
+func inParts(frames int, do func(from, to int)) {
 	var threads sync.WaitGroup
-	const part = 250 // frames of a goroutine, an even number
-	for from := 0; from < heard; from += part {
+	var next atomic.Int64
+	for range min(runtime.GOMAXPROCS(0), (frames+melPart-1)/melPart) {
 		threads.Go(func() {
-			p := &pair{bank: bank}
-			for f := from; f < min(from+part, heard); f += 2 {
-				for i := range melFFT {
-					first := f*MelHop - melFFT/2 + i
-					p.in[i] = complex(float64(at(first)*hann[i]), float64(at(first+MelHop)*hann[i]))
+			for {
+				from := int(next.Add(melPart)) - melPart
+				if from >= frames {
+					return
 				}
-				transform(p.spectrum[:], p.in[:], p.work[:], 1)
-				row := out[f*bands:]
-				p.powers(row[:bands], row[bands:min(2*bands, (heard-f)*bands)])
+				do(from, min(from+melPart, frames))
 			}
 		})
 	}
 	threads.Wait()
-	loudest := slices.Max(out)
-	for i, v := range out {
-		rows[i] = float32((max(v, loudest-8) + 4) / 4)
+}
+
+// silence is the logarithm of no power at all.
+var silence = exactmath.QuickLog(1e-10) / math.Ln10
+
+// logs writes the logarithms of the powers of frames from number `from` on.
+func (m *Mel) logs(out []float64, from int) {
+	frames := len(out) / m.bands
+	heard := frames // behind them is silence
+	for heard > 0 && (from+heard-1)*MelHop-melFFT/2 >= len(m.x) {
+		heard--
 	}
-	return rows
+	for i := heard * m.bands; i < len(out); i++ {
+		out[i] = silence
+	}
+	p := &pair{bank: melBank(m.bands)}
+	for f := 0; f < heard; f += 2 {
+		for i := range melFFT {
+			first := (from+f)*MelHop - melFFT/2 + i
+			p.in[i] = complex(float64(m.at(first)*hann[i]), float64(m.at(first+MelHop)*hann[i]))
+		}
+		transform(p.spectrum[:], p.in[:], p.work[:], 1)
+		row := out[f*m.bands:]
+		p.powers(row[:m.bands], row[m.bands:min(2*m.bands, (heard-f)*m.bands)])
+	}
+}
+
+// at returns sample i, which may be in front of the sound or behind it.
+func (m *Mel) at(i int) float64 {
+	if i < 0 {
+		i = -i
+	}
+	if m.reflected && i >= len(m.x) {
+		i = max(2*(len(m.x)-1)-i, 0)
+	}
+	if i >= len(m.x) {
+		return 0
+	}
+	return float64(m.x[i])
+}
+
+// rows writes logarithms within their limits.
+func (m *Mel) rows(rows []float32, logs []float64) {
+	for i, v := range logs {
+		rows[i] = float32((max(v, m.loudest-8) + 4) / 4)
+	}
 }
 
 // A pair is two frames, whose spectra one transform makes: the second frame is the imaginary part of the first.

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/cmplx"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -77,6 +78,21 @@ func TestLogMelOfPeer(t *testing.T) {
 		mean, l2 := sum/float64(128*c.Pixels[0].Frames), math.Sqrt(squares)
 		if math.Abs(mean-c.Pixels[0].Mean) > 1e-4 || math.Abs(l2/c.Pixels[0].L2-1) > 1e-4 {
 			t.Errorf("%s: mean %v, length %v; want %v", name, mean, l2, c.Pixels[0])
+		}
+	}
+}
+
+// Frames that are asked for one by one are those of all at once.
+func TestMel(t *testing.T) {
+	x := make([]float32, 7*MelRate+33)
+	for i := range x {
+		x[i] = float32(i%191)/191 - float32(i%7)/9
+	}
+	const bands, frames = 16, 900
+	all, m, row := LogMel(x, bands, frames, true), NewMel(x, bands, frames, true), make([]float32, bands)
+	for _, i := range []int{0, 1, 249, 250, 899, 251, 701, 0} {
+		if m.Frame(row, i); !slices.Equal(row, all[i*bands:][:bands]) {
+			t.Errorf("frame %d: %v, want %v", i, row, all[i*bands:][:bands])
 		}
 	}
 }

@@ -120,6 +120,21 @@ func (b *Builder) Brought(from int) {
 	b.Add(kernel.Input{Dst: b.X(), From: from, Cols: b.Config.NEmbd, Add: true})
 }
 
+// BroughtAlone is x = what tokens bring.
+func (b *Builder) BroughtAlone() { b.Add(kernel.Input{Dst: b.X(), Cols: b.Config.NEmbd, Clear: true}) }
+
+// BringMask has tokens bring a number for Mask, in that column.
+func (b *Builder) BringMask(col int) {
+	b.Add(kernel.Input{Dst: b.mask(), From: col, Cols: 1, Clear: true})
+}
+
+// Mask multiplies x by the number of each token, such as 0 for padding.
+func (b *Builder) Mask() {
+	b.Add(kernel.Gate{Dst: b.X(), Src: b.mask(), Cols: b.Config.NEmbd, Fn: kernel.NoFn, ByRow: true})
+}
+
+func (b *Builder) mask() kernel.Buf { return b.whole("mask", 1) }
+
 // NormedX replaces x by a norm of it.
 func (b *Builder) NormedX(name string) { b.Normalise(name) }
 
@@ -264,6 +279,15 @@ func (s Strand) Gated(fn kernel.Fn, gate, up string) Strand {
 	return s.products([]kernel.Part{
 		{Matrix: g, Bias: s.b.optional(gate+".bias", n)}, {Matrix: u, Bias: s.b.optional(up+".bias", n)},
 	}, kernel.Matmul{Epilogue: kernel.GLU, Fn: fn})
+}
+
+// Halves is the first half of the rows of a matrix, times a function of the second: its two halves are those of Gated.
+func (s Strand) Halves(fn kernel.Fn, name string) Strand {
+	n := s.rows(name) / 2
+	half := func(i int) kernel.Part {
+		return kernel.Part{Matrix: must(s.b.weights.Part(name+".weight", s.Width, 2*n, i*n, n, 1))}
+	}
+	return s.products([]kernel.Part{half(1), half(0)}, kernel.Matmul{Epilogue: kernel.GLU, Fn: fn})
 }
 
 // rows returns how many rows a matrix of the file has.

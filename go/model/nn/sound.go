@@ -13,10 +13,13 @@ const maxBands = 1 << 12
 // answer have.
 func (k *Keys) Hears() {
 	c := k.Config
-	c.Sound.Bands = k.Int("num_mel_bins", 1, maxBands)
+	k.Bands()
 	c.NSide, c.NAnswer = k.Int("encoder.context_length", 1, MaxCtx), c.NCtx
 	c.NCtx = c.NSide + c.NAnswer
 }
+
+// Bands reads the bands of a frame.
+func (k *Keys) Bands() { k.Config.Sound.Bands = k.Int("num_mel_bins", 1, maxBands) }
 
 // Frames is the two convolutions over frames of a spectrum that Whisper's encoder begins with (Radford et al. 2022),
 // both of three taps: the second halves their number. A token of the source is a result of the second. Its row, from
@@ -57,4 +60,36 @@ func (b *Builder) Frames() {
 	own.Dst, own.Act = b.X(), act
 	own.Parts = []kernel.Part{{Matrix: second, Bias: b.Vector("enc.conv1d.2.bias", n)}}
 	b.Add(own)
+}
+
+// Convolved is x = the two convolutions of Frames for an encoder of rows, whose tokens do not see each other before the
+// layers. So each brings the five frames that its result is made of, of Pad(bands) columns each, and behind them Unpadded.
+func (b *Builder) Convolved(bands int) {
+	const taps, around = 3, 5
+	n, each := b.Config.NEmbd, kernel.Pad(bands)
+	wide := kernel.Pad(n)
+	first, second := b.byTaps("a.conv1d.1.weight", taps, bands, n), b.byTaps("a.conv1d.2.weight", taps, n, n)
+	frames := b.Floats("frames", kernel.TokRows, around*each+kernel.Panel)
+	made := b.Floats("convolved", kernel.TokRows, taps*wide)
+	b.Add(kernel.Input{Dst: frames, Cols: around*each + 1, Clear: true})
+	act := b.Act("frames", kernel.TokRows, taps*each, first)
+	own := kernel.Matmul{Epilogue: kernel.Apply, Fn: kernel.GELUErf}
+	for i := range taps {
+		b.Add(kernel.ToAct{Act: act, Src: frames, SrcCol: i * each, Cols: taps * each})
+		op := own
+		op.Dst, op.Act = made, act
+		op.Parts = []kernel.Part{{Matrix: first, Bias: b.Vector("a.conv1d.1.bias", n), Col: i * wide}}
+		b.Add(op)
+	}
+	b.Add(kernel.Gate{Dst: made, Src: frames, SrcCol: around * each, Cols: wide, Fn: kernel.NoFn, ByRow: true})
+	act = b.Act("convolved", kernel.TokRows, taps*wide, second)
+	b.Add(kernel.ToAct{Act: act, Src: made, Cols: taps * wide})
+	own.Dst, own.Act = b.X(), act
+	own.Parts = []kernel.Part{{Matrix: second, Bias: b.Vector("a.conv1d.2.bias", n)}}
+	b.Add(own)
+}
+
+// byTaps returns the kernels of a convolution: see Weights.Taps.
+func (b *Builder) byTaps(name string, taps, in, out int) kernel.Matrix {
+	return must(b.weights.Taps(name, taps, in, out))
 }

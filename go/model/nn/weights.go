@@ -36,6 +36,9 @@ type Weights interface {
 	// Transposed returns, of n rows from number `from` on of each of `heads` heads of `of` rows,
 	// the transpose: `heads` matrices of `in` rows and n columns, as floats.
 	Transposed(name string, in, of, from, n, heads int) (kernel.Matrix, error)
+	// Taps returns the kernels of a convolution, as floats: `out` rows with the `in` channels of each tap, where the file has
+	// the taps of each channel. Channels are padded with zeros to whole panels, and so are the rows.
+	Taps(name string, taps, in, out int) (kernel.Matrix, error)
 	// Vector returns floats, of a tensor of these dimensions, padded with zeros to
 	// whole panels.
 	Vector(name string, dims ...int) ([]float32, error)

@@ -36,6 +36,14 @@ func (s Sense) stem() string {
 	return "clip.vision"
 }
 
+// tensors returns how the names of tensors of its layers begin.
+func (s Sense) tensors() string {
+	if s == Hearing {
+		return "a."
+	}
+	return "v."
+}
+
 // owns reports whether a tensor belongs to the encoder of this sense.
 func (s Sense) owns(name string) bool {
 	sounds := strings.HasPrefix(name, "a.") || strings.HasPrefix(name, "mm.a.")
@@ -57,6 +65,7 @@ type Kind struct {
 // kinds is the supported kinds, in the order in which errors list them.
 var kinds = []*Kind{
 	&qwen3vl, &gemma4v, &gemma4uv, &gemma3, &qwen25vl, &qwen2vl, &pixtral,
+	&gemma4ua, &qwen2a, &ultravox, &voxtral,
 }
 
 // A Part of a prompt is a text, whose control tokens are tokens, or what the encoder makes of an input.
@@ -71,6 +80,7 @@ type Input struct {
 	Columns int                            // of the row that each brings
 	Row     func(dst []float32, i int)     // writes the row of token i
 	Place   func(i int) [kernel.Axes]int32 // where token i is; nil: at its index on all axes
+	Seen    int                            // of the tokens, which others see; behind them is padding; 0: all
 	Windows []int                          // how many tokens each window has, in succession; nil: there are none
 	Order   []int32                        // of the rows that are made: row i is number Order[i], or if that is -1 Break
 	Break   []float32                      // see Order
@@ -108,6 +118,7 @@ type settings struct {
 	MaxRows   int
 	MaxSide   int  // patches of a side at most; 0: any
 	Window    int  // rows of a side of a window of patches that see each other
+	Stack     int  // frames of a row of a sound
 	Swapped   bool // see FeedForward
 	Gated     bool // feed-forwards are
 	Fn        kernel.Fn
@@ -118,6 +129,7 @@ const (
 	maxSide  = 1 << 14
 	maxPatch = 1 << 10
 	maxMerge = 1 << 4
+	maxStack = 1 << 6
 )
 
 // Names returns the names of the supported kinds of a sense.
