@@ -308,6 +308,11 @@ func TestTurnsThatEndEarly(t *testing.T) {
 			t.Fatal(err)
 		}
 		if e.Text != "" {
+			ctx, cancel := context.WithCancel(t.Context())
+			cancel()
+			if _, err := s.Complete(ctx, quern.User("hello")); !errors.Is(err, context.Canceled) {
+				t.Errorf("a turn that waits for this one: %v", err)
+			}
 			break
 		}
 	}

@@ -23,7 +23,7 @@ type Session struct {
 	m *Model
 	r Request // its options; Messages are those of the session
 
-	turn sync.Mutex // held while there is one
+	turn chan struct{} // has an element while there is one
 
 	mu       sync.Mutex
 	messages []Message
@@ -37,7 +37,7 @@ func (m *Model) NewSession(r Request) (*Session, error) {
 	if r.Prompt != "" {
 		return nil, invalid("a session has Messages, and no Prompt")
 	}
-	s := &Session{m: m, r: r, messages: slices.Clone(r.Messages)}
+	s := &Session{m: m, r: r, turn: make(chan struct{}, 1), messages: slices.Clone(r.Messages)}
 	s.r.Messages = nil
 	return s, nil
 }
@@ -46,8 +46,17 @@ func (m *Model) NewSession(r Request) (*Session, error) {
 // as [Model.Run] does; the calls of others end the turn, and the next one begins with [ResultOf] each.
 func (s *Session) Chat(ctx context.Context, messages ...Message) iter.Seq2[Event, error] {
 	return func(yield func(Event, error) bool) {
-		s.turn.Lock()
-		defer s.turn.Unlock()
+		if ctx == nil {
+			yield(Event{}, errNilContext)
+			return
+		}
+		select {
+		case s.turn <- struct{}{}:
+			defer s.turned()
+		case <-ctx.Done():
+			yield(Event{}, context.Cause(ctx))
+			return
+		}
 		s.mu.Lock()
 		r := s.r
 		r.Messages = slices.Concat(s.messages, messages)
@@ -78,6 +87,9 @@ func (s *Session) Chat(ctx context.Context, messages ...Message) iter.Seq2[Event
 	}
 }
 
+// turned ends a turn.
+func (s *Session) turned() { <-s.turn }
+
 // keep adds a turn.
 func (s *Session) keep(added []Message, tokens []int32) {
 	s.mu.Lock()
@@ -106,7 +118,9 @@ func (s *Session) Fork() (*Session, error) {
 	if s.closed {
 		return nil, errSessionClosed
 	}
-	return &Session{m: s.m, r: s.r, messages: slices.Clip(slices.Clone(s.messages)), tokens: s.tokens}, nil
+	return &Session{
+		m: s.m, r: s.r, turn: make(chan struct{}, 1), messages: slices.Clip(slices.Clone(s.messages)), tokens: s.tokens,
+	}, nil
 }
 
 // Close ends the session: further turns are [ErrClosed].
@@ -131,8 +145,8 @@ const maxSession = 1 << 30
 // Save writes what was said, in the clear, and what the model has evaluated of it: so [Model.RestoreSession] goes on
 // without evaluating it again. It waits for a turn that is under way.
 func (s *Session) Save(w io.Writer) error {
-	s.turn.Lock()
-	defer s.turn.Unlock()
+	s.turn <- struct{}{}
+	defer s.turned()
 	s.mu.Lock()
 	messages, tokens, closed := s.messages, s.tokens, s.closed
 	s.mu.Unlock()

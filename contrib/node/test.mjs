@@ -2,7 +2,7 @@
 import assert from "node:assert/strict";
 import { execFileSync } from "node:child_process";
 import test from "node:test";
-import { Model, QuernError, version } from "quern";
+import { Device, Model, QuernError, version } from "quern";
 
 const story = { prompt: "Once upon a time", max_tokens: 40, seed: 7 };
 const phases = new Set();
@@ -35,6 +35,42 @@ test("vectors", async () => {
 	assert.notDeepEqual(v[0], v[1]);
 	assert.ok(Math.abs(Math.hypot(...v[1]) - 1) < 1e-5);
 	assert.deepEqual(await model.embed([]), []);
+});
+
+test("reads", async () => {
+	const tokens = await model.tokenize("Once upon a time");
+	assert.equal((await model.detokenize(tokens)).trim(), "Once upon a time");
+	assert.deepEqual((await model.rerank("a cat", ["A dog.", "a cat"])).map((r) => r.index), [1, 0]);
+	assert.equal((await model.decide("Once upon a", [" zebra", " time"]))[0].answer, " time");
+	await assert.rejects(model.detokenize([-1]), code("INVALID"));
+	await assert.rejects(async () => { for await (const _ of model.transcribe(Buffer.from("RIFF"))); }, code("UNSUPPORTED"));
+});
+
+test("sessions", async () => {
+	const options = { max_tokens: 8, temperature: 0 };
+	const session = await model.session({ ...options, messages: [{ role: "system", content: "Tell stories." }] });
+	const first = await session.complete("A story of a cat, please.");
+	const fork = session.fork();
+	await fork.complete([{ role: "user", content: "And of a dog." }]);
+	assert.deepEqual([session.messages.length, fork.messages.length], [3, 5]);
+	assert.deepEqual(session.messages[2], first.message);
+	await fork.save("saved");
+	const again = await model.session({ ...options, restore: "saved" });
+	assert.deepEqual((await again.complete("Go on.")).message, (await fork.complete("Go on.")).message);
+	await session.close();
+	assert.throws(() => session.fork(), code("CLOSED"));
+	await assert.rejects(model.session({ restore: "/nonexistent" }), code("FILE"));
+});
+
+test("devices", async () => {
+	const device = new Device({ threads: 2, memory: 2 ** 30 });
+	const models = [];
+	for (let i = 0; i < 2; i++) models.push(await Model.open("demo", { device, context_length: 256 }));
+	assert.deepEqual((await models[0].complete(story)).message, (await models[1].complete(story)).message);
+	assert.deepEqual([device.info.threads, device.info.models], [2, 2]);
+	await device.close();
+	await assert.rejects(models[0].complete(story), code("CLOSED"));
+	assert.throws(() => new Device({ threads: -1 }), code("INVALID"));
 });
 
 test("ends", async () => {

@@ -2,8 +2,10 @@
 
 import gc
 import os
+import pathlib
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 
@@ -67,6 +69,51 @@ class Test(unittest.TestCase):
         self.assertLess(v[0] @ v[1], 0.9999)
         numpy.testing.assert_array_equal(self.model.embed("A cat is asleep."), v[1])
         self.assertEqual(self.model.embed([]).shape[0], 0)
+
+    def test_reads(self):
+        tokens = self.model.tokenize("Once upon a time")
+        self.assertEqual(self.model.detokenize(tokens).strip(), "Once upon a time")
+        ranked = self.model.rerank("a cat", ["A dog.", "a cat"])
+        self.assertEqual([r["index"] for r in ranked], [1, 0])
+        self.assertEqual(self.model.decide("Once upon a", [" zebra", " time"])[0]["answer"], " time")
+        asked = self.model.decide([{"role": "user", "content": "?"}], ["yes", "no"])
+        self.assertAlmostEqual(sum(a["probability"] for a in asked), 1)
+        with self.assertRaises(quern.InvalidError):
+            self.model.detokenize([-1])
+        with self.assertRaises(quern.UnsupportedError):
+            list(self.model.transcribe(b"RIFF"))
+
+    def test_session(self):
+        system = [{"role": "system", "content": "Tell stories."}]
+        with self.model.session(system, max_tokens=8, temperature=0) as session:
+            first = session.complete("A story of a cat, please.")
+            fork = session.fork()
+            for event in fork.chat([{"role": "user", "content": "And of a dog."}]):
+                pass
+            self.assertEqual([len(session.messages), len(fork.messages)], [3, 5])
+            self.assertEqual(session.messages[-1], first["message"])
+            with tempfile.TemporaryDirectory() as folder:
+                path = pathlib.Path(folder, "sessiön")
+                fork.save(path)
+                again = self.model.session(restore=path, max_tokens=8, temperature=0)
+                self.assertEqual(again.messages, fork.messages)
+                path.write_bytes(b"x")
+                with self.assertRaises(quern.FileError):
+                    self.model.session(restore=path)
+            self.assertEqual(again.complete("Go on.")["message"], fork.complete("Go on.")["message"])
+        with self.assertRaises(quern.ClosedError):
+            session.messages
+
+    def test_device(self):
+        with quern.Device(threads=2, memory=1 << 30) as device:
+            models = [quern.Model("demo", device=device, context_length=256) for _ in range(2)]
+            self.assertEqual(len({str(m.complete(**STORY)["message"]) for m in models}), 1)
+            self.assertEqual((device.info["threads"], device.info["models"]), (2, 2))
+            self.assertLess(0, device.info["memory_used"])
+        with self.assertRaises(quern.ClosedError):
+            models[0].complete(**STORY)
+        with self.assertRaises(quern.InvalidError):
+            quern.Device(threads=-1)
 
     def test_threads(self):
         want, got = self.model.complete(**STORY)["message"], []

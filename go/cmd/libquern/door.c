@@ -79,16 +79,40 @@ int64_t quern_open(const char *name, const char *options)
 	return bad ? bad : doorOpen(name, options, last);
 }
 
-int quern_info(int64_t model, char **info)
+int64_t quern_device(const char *options)
 {
-	int bad = check_out(0, info);
-	return bad ? bad : doorInfo(model, info, last);
+	int bad = check(0);
+	return bad ? bad : doorDevice(options, last);
 }
 
-int64_t quern_chat(int64_t model, const char *request)
+int quern_info(int64_t handle, char **info)
+{
+	int bad = check_out(0, info);
+	return bad ? bad : doorInfo(handle, info, last);
+}
+
+int64_t quern_session(int64_t of, const char *options)
+{
+	int bad = check(0);
+	return bad ? bad : doorSession(of, options, last);
+}
+
+int quern_save(int64_t session, const char *path)
+{
+	int bad = check(!path);
+	return bad ? bad : doorSave(session, path, last);
+}
+
+int quern_read(int64_t model, const char *request, char **result)
+{
+	int bad = check_out(!request, result);
+	return bad ? bad : doorRead(model, request, result, last);
+}
+
+int64_t quern_chat(int64_t of, const char *request)
 {
 	int bad = check(!request);
-	return bad ? bad : doorChat(model, request, last);
+	return bad ? bad : doorChat(of, request, last);
 }
 
 int quern_next(int64_t handle, int timeout, char **event)
@@ -97,10 +121,10 @@ int quern_next(int64_t handle, int timeout, char **event)
 	return bad ? bad : doorNext(handle, timeout, event, last);
 }
 
-int quern_complete(int64_t model, const char *request, char **result)
+int quern_complete(int64_t of, const char *request, char **result)
 {
 	int bad = check_out(!request, result);
-	return bad ? bad : doorComplete(model, request, result, last);
+	return bad ? bad : doorComplete(of, request, result, last);
 }
 
 int quern_embed(int64_t model, const char *request, float *vectors, size_t count)

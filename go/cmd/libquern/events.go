@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/quern-llm/quern"
@@ -11,7 +12,7 @@ import (
 
 // An event in JSON. Its type says which of the others it has.
 type event struct {
-	Type string `json:"type"` // progress, text, reasoning, tool_call, result
+	Type string `json:"type"` // progress, text, reasoning, tool_call, result, segment, transcript
 
 	Phase  string  `json:"phase,omitempty"` // of the progress: download, load, prompt
 	Done   *uint64 `json:"done,omitempty"`
@@ -118,21 +119,83 @@ func toolCall(c quern.ToolCall) chat.ToolCall {
 	return chat.ToolCall{ID: c.ID, Type: "function", Function: f}
 }
 
-// resultOf returns an answer whose message may be one of the next request.
+// messageOf returns a message as it may be one of the next request.
+func messageOf(m quern.Message) chat.Message {
+	out := chat.Message{Role: string(m.Role), Content: chat.Text(m.Text()), ReasoningContent: m.Reasoning()}
+	for _, p := range m.Parts {
+		if r := p.Result; r != nil {
+			out.ToolCallID, out.Name, out.Content = r.ID, r.Name, chat.Text(r.Text)
+		}
+	}
+	for _, c := range m.Calls() {
+		out.ToolCalls = append(out.ToolCalls, toolCall(c))
+	}
+	return out
+}
+
 func resultOf(r *quern.Result) *result {
-	m := chat.Message{
-		Role: string(r.Message.Role), Content: chat.Text(r.Message.Text()), ReasoningContent: r.Message.Reasoning(),
-	}
-	for _, c := range r.Message.Calls() {
-		m.ToolCalls = append(m.ToolCalls, toolCall(c))
-	}
 	u := r.Usage
 	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 	return &result{
-		Message: m, FinishReason: r.Finish, Stop: r.Stop,
+		Message: messageOf(r.Message), FinishReason: r.Finish, Stop: r.Stop,
 		Usage:   usage{u.PromptTokens, u.AnswerTokens, u.PromptTokens + u.AnswerTokens, u.CachedTokens, u.DraftedTokens, u.AcceptedTokens},
 		Timings: timings{ms(u.QueueTime), ms(u.PromptTime), ms(u.AnswerTime)},
 	}
+}
+
+// A segment is a part of what is said in sound, with times in seconds.
+type segment struct {
+	Start    float64 `json:"start"`
+	End      float64 `json:"end"`
+	Text     string  `json:"text"`
+	Language string  `json:"language"`
+	Logprob  float64 `json:"avg_logprob"`
+	Silence  float64 `json:"no_speech_prob"`
+}
+
+func segmentOf(s quern.Segment) segment {
+	return segment{s.Start.Seconds(), s.End.Seconds(), s.Text, s.Language, s.Logprob, s.Silence}
+}
+
+func segmentJSON(s segment) []byte {
+	return compact(struct {
+		Type string `json:"type"`
+		segment
+	}{"segment", s})
+}
+
+// transcriptJSON is the last event of a transcription.
+func transcriptJSON(all []segment) []byte {
+	out := struct {
+		Type     string    `json:"type"`
+		Text     string    `json:"text"`
+		Language string    `json:"language"`
+		Segments []segment `json:"segments"`
+	}{"transcript", "", "", all}
+	for _, s := range all {
+		out.Text += s.Text
+		out.Language = s.Language
+	}
+	out.Text = strings.TrimSpace(out.Text)
+	return compact(out)
+}
+
+func deviceJSON(s quern.DeviceStatus) []byte {
+	return compact(struct {
+		Threads int               `json:"threads"`
+		Models  int               `json:"models"`
+		Limit   uint64            `json:"memory"`
+		Used    uint64            `json:"memory_used"`
+		Parts   map[string]uint64 `json:"memory_parts"`
+	}(s))
+}
+
+func sessionJSON(s *quern.Session) []byte {
+	messages := []chat.Message{}
+	for _, m := range s.Messages() {
+		messages = append(messages, messageOf(m))
+	}
+	return compact(map[string]any{"messages": messages})
 }
 
 func infoJSON(i quern.Info) []byte {

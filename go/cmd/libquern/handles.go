@@ -8,12 +8,11 @@ import (
 	"github.com/quern-llm/quern"
 )
 
-// handles are the models and the calls that are open, by number. None is given twice, so what was closed can be told from
-// what never was.
+// handles are what is open, by number. None is given twice, so what was closed can be told from what never was.
 type handles struct {
 	mu    sync.Mutex
 	last  int64
-	named map[int64]any // *model or *call
+	named map[int64]any // *device, *model, *session or *call
 }
 
 // add gives a handle.
@@ -44,6 +43,19 @@ func (h *handles) find(handle int64, take bool) (any, error) {
 	return what, nil
 }
 
+// kindOf says what has a handle.
+func kindOf(what any) string {
+	switch what.(type) {
+	case *device:
+		return "a device"
+	case *model:
+		return "a model"
+	case *session:
+		return "a session"
+	}
+	return "a call"
+}
+
 func (h *handles) model(handle int64) (*model, error) {
 	what, err := h.find(handle, false)
 	if err != nil {
@@ -51,9 +63,36 @@ func (h *handles) model(handle int64) (*model, error) {
 	}
 	m, ok := what.(*model)
 	if !ok {
-		return nil, invalid("the handle %d is that of a call, want that of a model", handle)
+		return nil, invalid("the handle %d is that of %s, want that of a model", handle, kindOf(what))
 	}
 	return m, nil
+}
+
+// talker returns what answers requests: a model, with the session of it that has the handle, if that is one.
+func (h *handles) talker(handle int64) (*model, *session, error) {
+	what, err := h.find(handle, false)
+	if err != nil {
+		return nil, nil, err
+	}
+	switch what := what.(type) {
+	case *model:
+		return what, nil, nil
+	case *session:
+		return what.of, what, nil
+	}
+	return nil, nil, invalid("the handle %d is that of %s, want that of a model or a session", handle, kindOf(what))
+}
+
+func (h *handles) session(handle int64) (*session, error) {
+	what, err := h.find(handle, false)
+	if err != nil {
+		return nil, err
+	}
+	s, ok := what.(*session)
+	if !ok {
+		return nil, invalid("the handle %d is that of %s, want that of a session", handle, kindOf(what))
+	}
+	return s, nil
 }
 
 // call returns the call of a handle; of a model, its opening.
@@ -62,32 +101,47 @@ func (h *handles) call(handle int64) (*call, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m, ok := what.(*model); ok {
-		return m.opening, nil
+	switch what := what.(type) {
+	case *model:
+		return what.opening, nil
+	case *call:
+		return what, nil
 	}
-	return what.(*call), nil
+	return nil, invalid("the handle %d is that of %s, want that of a call or a model", handle, kindOf(what))
 }
 
-// open begins to open a model.
-func (h *handles) open(name string, options []quern.Option) int64 {
-	m := &model{calls: map[*call]int64{}}
+// open begins to open a model, on the device of a handle, if that is not 0.
+func (h *handles) open(name string, options []quern.Option, on int64) (int64, error) {
+	m := &model{calls: map[*call]int64{}, sessions: map[*session]int64{}}
+	if on != 0 {
+		what, err := h.find(on, false)
+		if err != nil {
+			return 0, err
+		}
+		d, ok := what.(*device)
+		if !ok {
+			return 0, invalid("device: the handle %d is that of %s, want that of a device", on, kindOf(what))
+		}
+		m.on = d
+		options = append(options, quern.WithDevice(d.Device))
+	}
 	m.opening = begin(context.Background(), 1, func(ctx context.Context, c *call) (err error) {
 		told := quern.WithProgress(func(p quern.Progress) { c.replace(progressJSON(p)) })
 		m.opened, err = quern.Open(ctx, name, append(options, told)...)
 		return err
 	})
-	return h.add(m)
+	return h.add(m), nil
 }
 
-// chat begins a call.
-func (h *handles) chat(m *model, r quern.Request) (int64, error) {
-	c, err := m.begin(func(ctx context.Context, c *call, open *quern.Model) error {
-		for e, err := range open.Chat(ctx, r) {
+// chat begins a call of a model, or of a session of it.
+func (h *handles) chat(m *model, s *session, t talk) (int64, error) {
+	c, err := m.begin(s, func(ctx context.Context, c *call, open *quern.Model) error {
+		for event, err := range t(ctx, open) {
 			if err != nil {
 				return err
 			}
 			select {
-			case c.events <- eventJSON(e):
+			case c.events <- event:
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
@@ -105,21 +159,45 @@ func (h *handles) chat(m *model, r quern.Request) (int64, error) {
 	return handle, nil
 }
 
+// info returns what is to be known of a device, a model or a session.
+func (h *handles) info(handle int64) ([]byte, error) {
+	what, err := h.find(handle, false)
+	if err != nil {
+		return nil, err
+	}
+	switch what := what.(type) {
+	case *device:
+		return deviceJSON(what.Status()), nil
+	case *session:
+		return sessionJSON(what.Session), nil
+	case *model:
+		var info quern.Info
+		err := what.do(func(_ context.Context, open *quern.Model) error {
+			info = open.Info()
+			return nil
+		})
+		return infoJSON(info), err
+	}
+	return nil, invalid("the handle %d is that of a call, want that of a model, a session or a device", handle)
+}
+
 func (h *handles) cancel(handle int64) error {
 	what, err := h.find(handle, false)
 	if err != nil {
 		return err
 	}
-	if c, ok := what.(*call); ok {
-		c.end(errCancelled)
-		return nil
-	}
-	m := what.(*model)
-	m.opening.end(errCancelled)
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	for c := range m.calls {
-		c.end(errCancelled)
+	switch what := what.(type) {
+	case *call:
+		what.end(errCancelled)
+	case *model:
+		what.opening.end(errCancelled)
+		what.end(nil, errCancelled)
+	case *session:
+		what.of.end(what, errCancelled)
+	case *device:
+		for _, m := range h.on(what) {
+			h.cancel(m)
+		}
 	}
 	return nil
 }
@@ -129,23 +207,46 @@ func (h *handles) close(handle int64) error {
 	if err != nil {
 		return err
 	}
-	if c, ok := what.(*call); ok {
-		c.close()
-		c.of.forget(c)
-		return nil
+	switch what := what.(type) {
+	case *call:
+		what.close()
+		what.of.forget(what)
+	case *session:
+		for c, handle := range what.of.end(what, errClosed) {
+			h.drop(handle)
+			c.close()
+			what.of.forget(c)
+		}
+		what.of.leave(what)
+		return what.Close()
+	case *model:
+		return h.closeModel(what)
+	case *device:
+		for _, m := range h.on(what) {
+			h.close(m)
+		}
+		return what.Close()
 	}
-	m := what.(*model)
+	return nil
+}
+
+func (h *handles) closeModel(m *model) error {
 	m.mu.Lock()
 	m.closed = true
-	calls := m.calls
-	m.calls = nil
 	m.mu.Unlock()
 	m.opening.end(errClosed)
+	calls := m.end(nil, errClosed) // all, before one is waited for: they may wait for each other
+	m.mu.Lock()
+	sessions := m.sessions
+	m.calls, m.sessions = nil, nil
+	m.mu.Unlock()
 	for c, handle := range calls {
-		if handle != 0 {
-			h.find(handle, true)
-		}
+		h.drop(handle)
 		c.close()
+	}
+	for s, handle := range sessions {
+		h.drop(handle)
+		s.Close()
 	}
 	m.opening.close()
 	if m.opened != nil {
@@ -154,18 +255,39 @@ func (h *handles) close(handle int64) error {
 	return nil
 }
 
+// on returns the handles of the models of a device.
+func (h *handles) on(d *device) (all []int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for handle, what := range h.named {
+		if m, ok := what.(*model); ok && m.on == d {
+			all = append(all, handle)
+		}
+	}
+	return all
+}
+
+// drop takes a handle away, unless it is 0 or gone already.
+func (h *handles) drop(handle int64) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	delete(h.named, handle)
+}
+
 // A model is one that is open, or is being opened.
 type model struct {
 	opening *call
 	opened  *quern.Model // once opening is done without an error
+	on      *device      // nil: one of its own
 
-	mu     sync.Mutex
-	closed bool
-	calls  map[*call]int64 // that have not been closed, with their handles; 0: none
+	mu       sync.Mutex
+	closed   bool
+	calls    map[*call]int64 // that have not been closed, with their handles; 0: none
+	sessions map[*session]int64
 }
 
-// begin begins a call, which waits until the model is open.
-func (m *model) begin(work func(context.Context, *call, *quern.Model) error) (*call, error) {
+// begin begins a call, which waits until the model is open; of a session, unless that is nil.
+func (m *model) begin(s *session, work func(context.Context, *call, *quern.Model) error) (*call, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
@@ -182,14 +304,17 @@ func (m *model) begin(work func(context.Context, *call, *quern.Model) error) (*c
 		}
 		return work(ctx, c, m.opened)
 	})
-	c.of = m
+	c.of, c.in = m, s
 	m.calls[c] = 0
 	return c, nil
 }
 
 // do does work that the caller waits for.
-func (m *model) do(work func(context.Context, *quern.Model) error) error {
-	c, err := m.begin(func(ctx context.Context, _ *call, open *quern.Model) error { return work(ctx, open) })
+func (m *model) do(work func(context.Context, *quern.Model) error) error { return m.doIn(nil, work) }
+
+// doIn is do in a session, unless that is nil.
+func (m *model) doIn(s *session, work func(context.Context, *quern.Model) error) error {
+	c, err := m.begin(s, func(ctx context.Context, _ *call, open *quern.Model) error { return work(ctx, open) })
 	if err != nil {
 		return err
 	}
@@ -208,6 +333,36 @@ func (m *model) name(c *call, handle int64) bool {
 	return !m.closed
 }
 
+// keep keeps a session with its handle, unless the model is closed.
+func (m *model) keep(s *session, handle int64) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if !m.closed {
+		m.sessions[s] = handle
+	}
+	return !m.closed
+}
+
+func (m *model) leave(s *session) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	delete(m.sessions, s)
+}
+
+// end ends calls, of a session or all, and returns them with their handles.
+func (m *model) end(s *session, why error) map[*call]int64 {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ended := map[*call]int64{}
+	for c, handle := range m.calls {
+		if s == nil || c.in == s {
+			c.end(why)
+			ended[c] = handle
+		}
+	}
+	return ended
+}
+
 func (m *model) forget(c *call) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -216,7 +371,8 @@ func (m *model) forget(c *call) {
 
 // A call is work on a goroutine of its own, with its events and its end.
 type call struct {
-	of     *model // nil: it is the opening of one
+	of     *model   // nil: it is the opening of one
+	in     *session // of the model; nil: none
 	end    context.CancelCauseFunc
 	events chan []byte
 	done   chan struct{}

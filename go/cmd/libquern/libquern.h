@@ -17,7 +17,8 @@
  *	quern_close(model);
  *
  * Requests and events are JSON in UTF-8: the fields of both are in docs/bindings.md. Requests have the form of
- * OpenAI's chat completions.
+ * OpenAI's chat completions. A session is a conversation with a model whose beginning stays evaluated; a device is
+ * the threads and the memory that several models share.
  *
  * Handles are numbers above 0. Each is checked where it is used, and none is given twice: one that was closed, or
  * that is none, is an error and no crash. All functions may be called by several threads at the same time, with the
@@ -83,6 +84,15 @@ int quern_abi(void);
 const char *quern_last_error(void);
 
 /*
+ * quern_device() returns the handle of a device. 'options' is a JSON object, such as {"threads": 8, "memory":
+ * 17179869184}, or NULL: then it is all that the process may use. Models are opened on it by {"device": handle} in
+ * the options of quern_open().
+ *
+ * Returns the handle, or QUERN_INVALID.
+ */
+int64_t quern_device(const char *options);
+
+/*
  * quern_open() begins to open a model, and returns its handle at once. 'name' is the path of a file or a folder, a
  * name such as hf.co/ORG/REPO:QUANT, which is downloaded, or "demo", a tiny model that is in the library. 'options'
  * is a JSON object, such as {"context_length": 8192}, or NULL.
@@ -96,18 +106,38 @@ const char *quern_last_error(void);
 int64_t quern_open(const char *name, const char *options);
 
 /*
- * quern_info() waits until a model is open and sets *info to what is known of it, as JSON: its name,
- * "context_length", "vector_size" and others. Returns QUERN_OK, or an error, and then *info is NULL.
+ * quern_info() sets *info to what is known of a handle, as JSON. Of a model, for which it waits until that is open:
+ * its name, "context_length", "vector_size" and others; of a session its "messages"; of a device its "threads" and
+ * the use of its memory. Returns QUERN_OK, or an error, and then *info is NULL.
  */
-int quern_info(int64_t model, char **info);
+int quern_info(int64_t handle, char **info);
+
+/*
+ * quern_session() returns the handle of a session. Of a model it begins one: 'options' is a JSON object with
+ * "messages" that come first and the fields of a request that each turn has, or NULL; with "restore", the path of a
+ * file that quern_save() wrote, it goes on with that one. Of a session it makes a fork, which begins as that one and
+ * costs what comes after, and 'options' is NULL. It waits until the model is open.
+ *
+ * Returns the handle or an error.
+ */
+int64_t quern_session(int64_t of, const char *options);
+
+/*
+ * quern_save() writes a session to a file, in place of one that is there: what was said, in the clear, and what the
+ * model has evaluated of it. It waits for a turn that is under way. Returns QUERN_OK or an error.
+ */
+int quern_save(int64_t session, const char *path);
 
 /*
  * quern_chat() begins to answer a request and returns the handle of the call at once: the answer is what
- * quern_next() gives. 'request' is a JSON object with "messages", or with "prompt", a text that is continued.
+ * quern_next() gives. Of a model, 'request' is a JSON object with "messages", with "prompt", a text that is
+ * continued, or with "audio", a file of sound in base64 in which a model of speech writes down what is said. Of a
+ * session it has "messages" alone, which follow what was said; turns follow one another, and one that fails or is
+ * cancelled is no part of the session.
  *
  * Returns the handle, or QUERN_INVALID or QUERN_CLOSED. Whatever else is wrong is an error of quern_next().
  */
-int64_t quern_chat(int64_t model, const char *request);
+int64_t quern_chat(int64_t of, const char *request);
 
 /*
  * quern_next() waits for the next event of a call, or of a model that is being opened, for at most 'timeout'
@@ -125,7 +155,17 @@ int quern_next(int64_t handle, int timeout, char **event);
  * quern_complete() is quern_chat() for those who want the whole answer: it sets *result to the last event of one.
  * Returns QUERN_OK, or an error, and then *result is NULL.
  */
-int quern_complete(int64_t model, const char *request, char **result);
+int quern_complete(int64_t of, const char *request, char **result);
+
+/*
+ * quern_read() reads texts without an answer, and sets *result to a JSON object. 'request' is one too, with
+ *	"query" and "documents": "results" has the documents by "index", the best first, each with a "relevance_score";
+ *	"text": "tokens" has the numbers of its tokens, as a prompt has them;
+ *	"tokens": "text" is what these print;
+ *	"answers" with "messages" or "prompt": "answers" says how likely the model is to give each, the likeliest first.
+ * Returns QUERN_OK, or an error, and then *result is NULL.
+ */
+int quern_read(int64_t model, const char *request, char **result);
 
 /*
  * quern_embed() computes a vector of length 1 for each text. 'request' is a JSON object whose "input" is a text or
@@ -136,15 +176,16 @@ int quern_embed(int64_t model, const char *request, float *vectors, size_t count
 
 /*
  * quern_cancel() ends a call; of a model, its opening and all that it computes, also what other threads wait for in
- * quern_complete() and quern_embed(). These, and quern_next(), end with QUERN_CANCELLED; events that nobody has
- * fetched may be lost. To cancel what has ended does nothing. Returns QUERN_OK or an error.
+ * quern_complete(), quern_read() and quern_embed(); of a session or a device, what is under way there. What waits, as
+ * quern_next(), ends with QUERN_CANCELLED; events that nobody has fetched may be lost. To cancel what has ended does
+ * nothing. Returns QUERN_OK or an error.
  */
 int quern_cancel(int64_t handle);
 
 /*
- * quern_close() ends a call and frees it; of a model, it ends and frees all of its calls too. It returns when
- * nothing is left. Threads that wait for it return QUERN_CLOSED. Returns QUERN_OK or an error: closing a handle
- * twice is QUERN_CLOSED.
+ * quern_close() ends a call and frees it; of a session, a model or a device, it ends and frees all that it has too:
+ * calls, sessions, models. It returns when nothing is left. Threads that wait for it return QUERN_CLOSED. Returns
+ * QUERN_OK or an error: closing a handle twice is QUERN_CLOSED.
  */
 int quern_close(int64_t handle);
 

@@ -41,7 +41,7 @@ func doorVersion(to *C.char, size C.size_t) {
 //export doorOpen
 func doorOpen(name, options *C.door_text, last *C.char) (handle C.int64_t) {
 	code := guard(last, func() error {
-		o, err := readOptions(given(options))
+		o, device, err := readOptions(given(options))
 		if err != nil {
 			return err
 		}
@@ -49,7 +49,28 @@ func doorOpen(name, options *C.door_text, last *C.char) (handle C.int64_t) {
 		if !utf8.ValidString(path) {
 			return invalid("the name of the model is not UTF-8")
 		}
-		handle = C.int64_t(all.open(path, o))
+		h, err := all.open(path, o, device)
+		handle = C.int64_t(h)
+		return err
+	})
+	if code != C.QUERN_OK {
+		return C.int64_t(code)
+	}
+	return handle
+}
+
+//export doorDevice
+func doorDevice(options *C.door_text, last *C.char) (handle C.int64_t) {
+	code := guard(last, func() error {
+		config, err := readDevice(given(options))
+		if err != nil {
+			return err
+		}
+		d, err := quern.NewDevice(config)
+		if err != nil {
+			return err
+		}
+		handle = C.int64_t(all.add(&device{d}))
 		return nil
 	})
 	if code != C.QUERN_OK {
@@ -59,36 +80,28 @@ func doorOpen(name, options *C.door_text, last *C.char) (handle C.int64_t) {
 }
 
 //export doorInfo
-func doorInfo(model C.int64_t, to **C.char, last *C.char) C.int {
+func doorInfo(handle C.int64_t, to **C.char, last *C.char) C.int {
 	return guard(last, func() error {
-		m, err := all.model(int64(model))
-		if err != nil {
-			return err
-		}
-		var info quern.Info
-		err = m.do(func(_ context.Context, open *quern.Model) error {
-			info = open.Info()
-			return nil
-		})
+		info, err := all.info(int64(handle))
 		if err == nil {
-			*to = C.CString(string(infoJSON(info)))
+			*to = C.CString(string(info))
 		}
 		return err
 	})
 }
 
 //export doorChat
-func doorChat(model C.int64_t, request *C.door_text, last *C.char) (handle C.int64_t) {
+func doorChat(of C.int64_t, request *C.door_text, last *C.char) (handle C.int64_t) {
 	code := guard(last, func() error {
-		m, err := all.model(int64(model))
+		m, s, err := all.talker(int64(of))
 		if err != nil {
 			return err
 		}
-		r, err := readRequest(given(request))
+		t, err := readTalk(s, given(request))
 		if err != nil {
 			return err
 		}
-		h, err := all.chat(m, r)
+		h, err := all.chat(m, s, t)
 		handle = C.int64_t(h)
 		return err
 	})
@@ -96,6 +109,53 @@ func doorChat(model C.int64_t, request *C.door_text, last *C.char) (handle C.int
 		return C.int64_t(code)
 	}
 	return handle
+}
+
+//export doorSession
+func doorSession(of C.int64_t, options *C.door_text, last *C.char) (handle C.int64_t) {
+	code := guard(last, func() error {
+		h, err := all.beginSession(int64(of), given(options))
+		handle = C.int64_t(h)
+		return err
+	})
+	if code != C.QUERN_OK {
+		return C.int64_t(code)
+	}
+	return handle
+}
+
+//export doorSave
+func doorSave(handle C.int64_t, path *C.door_text, last *C.char) C.int {
+	return guard(last, func() error {
+		s, err := all.session(int64(handle))
+		if err != nil {
+			return err
+		}
+		return s.save(given(path))
+	})
+}
+
+//export doorRead
+func doorRead(model C.int64_t, request *C.door_text, to **C.char, last *C.char) C.int {
+	return guard(last, func() error {
+		m, err := all.model(int64(model))
+		if err != nil {
+			return err
+		}
+		read, err := readReading(given(request))
+		if err != nil {
+			return err
+		}
+		var result any
+		err = m.do(func(ctx context.Context, open *quern.Model) (err error) {
+			result, err = read(ctx, open)
+			return err
+		})
+		if err == nil {
+			*to = C.CString(string(compact(result)))
+		}
+		return err
+	})
 }
 
 //export doorNext
@@ -118,24 +178,28 @@ func doorNext(handle C.int64_t, timeout C.int, to **C.char, last *C.char) (statu
 }
 
 //export doorComplete
-func doorComplete(model C.int64_t, request *C.door_text, to **C.char, last *C.char) C.int {
+func doorComplete(of C.int64_t, request *C.door_text, to **C.char, last *C.char) C.int {
 	return guard(last, func() error {
-		m, err := all.model(int64(model))
+		m, s, err := all.talker(int64(of))
 		if err != nil {
 			return err
 		}
-		r, err := readRequest(given(request))
+		t, err := readTalk(s, given(request))
 		if err != nil {
 			return err
 		}
-		var result *quern.Result
-		err = m.do(func(ctx context.Context, open *quern.Model) error {
-			var err error
-			result, err = open.Complete(ctx, r)
-			return err
+		var event []byte
+		err = m.doIn(s, func(ctx context.Context, open *quern.Model) error {
+			for e, err := range t(ctx, open) {
+				if err != nil {
+					return err
+				}
+				event = e
+			}
+			return nil
 		})
 		if err == nil {
-			*to = C.CString(string(eventJSON(quern.Event{Result: result})))
+			*to = C.CString(string(event))
 		}
 		return err
 	})

@@ -1,15 +1,19 @@
 package main
 
 import (
+	"bytes"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"iter"
 	"strings"
 	"sync"
 	"testing"
 
 	"github.com/quern-llm/quern"
 	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/internal/speechtest"
 	"github.com/quern-llm/quern/go/querntest"
 )
 
@@ -88,13 +92,54 @@ func TestBadRequests(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"draft": 5}`: "draft: 5", `{"threads": "x"}`: "threads is a string", `{"kv_types": {"key": "f16"}}`: `no field "key"`,
 	} {
-		if _, err := readOptions(text); err == nil || !strings.Contains(err.Error(), want) {
+		if _, _, err := readOptions(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %s", text, err, want)
 		}
 	}
 	for _, text := range []string{`{}`, `{"input": []}`, `{"input": 5}`, `{"input": [5]}`} {
 		if _, err := readTexts(text); err == nil {
 			t.Errorf("%s is accepted", text)
+		}
+	}
+}
+
+// Sound becomes segments and a transcript, and what is no sound an error.
+func TestTranscript(t *testing.T) {
+	t.Parallel()
+	made, err := speechtest.GGUF("../../transcribe/testdata/checkpoint", "f16", speechtest.Exclaims)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m, err := quern.Open(t.Context(), "speech", quern.WithReaderAt(bytes.NewReader(made), int64(len(made))), quern.WithThreads(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer m.Close()
+	events := func(text string) (all []string, err error) {
+		talk, err := readTalk(nil, text)
+		if err != nil {
+			return nil, err
+		}
+		for event, err := range talk(t.Context(), m) {
+			if err != nil {
+				return all, err
+			}
+			all = append(all, string(event))
+		}
+		return all, nil
+	}
+	sound := base64.StdEncoding.EncodeToString(speechtest.WAV(2 * 16000))
+	all, err := events(`{"audio": "` + sound + `", "language": "de", "temperature": 0}`)
+	if err != nil || len(all) < 3 || !strings.HasPrefix(all[0], `{"type":"segment","start":0,`) ||
+		!strings.HasPrefix(all[len(all)-1], `{"type":"transcript","text":"!!`) || !strings.Contains(all[len(all)-1], `"language":"de"`) {
+		t.Errorf("%s, %v", all, err)
+	}
+	for text, want := range map[string]string{
+		`{"audio": "?"}`: "base64", `{"audio": 5}`: "base64", `{"audio": "aGVsbG8="}`: "audio: ",
+		`{"audio": "` + sound + `", "language": "Klingon"}`: "language: ", `{"audio": "", "messages": []}`: "no field",
+	} {
+		if all, err := events(text); err == nil || codeOf(err) != codeInvalid || !strings.Contains(inFields.Replace(err.Error()), want) {
+			t.Errorf("%.80s: %s, %v; want %s", text, all, err, want)
 		}
 	}
 }
@@ -106,7 +151,7 @@ func TestWords(t *testing.T) {
 		"context_length": `{"context_length": 1000000000000}`, "parallel": `{"parallel": 5000}`, "queue": `{"queue": -1}`,
 		"kv_types": `{"kv_types": {"keys": "f7", "values": "f16"}}`, "threads": `{"threads": -1}`,
 	} {
-		options, err := readOptions(text)
+		options, _, err := readOptions(text)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -126,17 +171,38 @@ func TestWords(t *testing.T) {
 func TestClose(t *testing.T) {
 	t.Parallel()
 	var h handles
-	for range 5 {
-		model := h.open(quern.Demo, nil)
+	d, err := quern.NewDevice(quern.DeviceConfig{Threads: 2})
+	if err != nil {
+		t.Fatal(err)
+	}
+	on := h.add(&device{d})
+	for round := range 5 {
+		model, err := h.open(quern.Demo, nil, on)
+		if err != nil {
+			t.Fatal(err)
+		}
 		var wg sync.WaitGroup
-		for range 20 {
+		for i := range 20 {
 			wg.Go(func() {
 				for {
-					m, err := h.model(model)
+					s, err := h.beginSession(model, `{"max_tokens": 20}`)
 					if err != nil {
 						return
 					}
-					call, err := h.chat(m, quern.Request{Prompt: "Once", MaxTokens: 20})
+					of, text := model, `{"prompt": "Once", "max_tokens": 20}`
+					if i%2 == 0 {
+						of, text = s, `{"messages": [{"role": "user", "content": "Once"}]}`
+					}
+					m, in, err := h.talker(of)
+					if err != nil {
+						return
+					}
+					talk, err := readTalk(in, text)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					call, err := h.chat(m, in, talk)
 					if err != nil {
 						return
 					}
@@ -159,12 +225,16 @@ func TestClose(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-m.opening.done
-		if err := h.close(model); err != nil {
+		closed := model
+		if round == 4 {
+			closed = on // and all that is on it
+		}
+		if err := h.close(closed); err != nil {
 			t.Error(err)
 		}
 		wg.Wait()
-		if len(h.named) != 0 {
-			t.Errorf("%d handles are left", len(h.named))
+		if want := map[bool]int{true: 0, false: 1}[round == 4]; len(h.named) != want {
+			t.Errorf("%d handles are left, want %d", len(h.named), want)
 		}
 	}
 }
@@ -208,7 +278,9 @@ func TestTools(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		handle, err := h.chat(m, r)
+		handle, err := h.chat(m, nil, func(ctx context.Context, open *quern.Model) iter.Seq2[[]byte, error] {
+			return encoded(open.Chat(ctx, r))
+		})
 		if err != nil {
 			t.Fatal(err)
 		}

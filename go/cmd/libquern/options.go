@@ -27,18 +27,21 @@ type options struct {
 	ChatTemplate *string `json:"chat_template"`
 	Cache        *string `json:"cache"`
 	Offline      bool    `json:"offline"`
+	Device       *int64  `json:"device"` // its handle
 }
 
-// readOptions reads the options of a model; an empty text is none.
-func readOptions(text string) ([]quern.Option, error) {
+// readOptions reads the options of a model and the handle of its device, 0 for one of its own; an empty text is none.
+func readOptions(text string) (all []quern.Option, device int64, err error) {
 	if strings.TrimSpace(text) == "" {
-		return nil, nil
+		return nil, 0, nil
 	}
 	var o options
 	if err := decode("the options", text, &o); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	var all []quern.Option
+	if o.Device != nil {
+		device = *o.Device
+	}
 	all = add(all, o.ContextLength, quern.WithContextLength)
 	all = add(all, o.Parallel, quern.WithParallel)
 	all = add(all, o.Queue, quern.WithQueue)
@@ -56,7 +59,7 @@ func readOptions(text string) ([]quern.Option, error) {
 		case string(draft) == "false":
 			all = append(all, quern.WithoutDrafts())
 		case json.Unmarshal(draft, &name) != nil:
-			return nil, invalid("draft: %.40s, want the name of a model, or false", draft)
+			return nil, 0, invalid("draft: %.40s, want the name of a model, or false", draft)
 		default:
 			all = append(all, quern.WithDraft(name))
 		}
@@ -71,7 +74,21 @@ func readOptions(text string) ([]quern.Option, error) {
 	if o.Offline {
 		all = append(all, quern.WithoutDownloads())
 	}
-	return all, nil
+	return all, device, nil
+}
+
+// readDevice reads the options of a device; an empty text is none.
+func readDevice(text string) (c quern.DeviceConfig, err error) {
+	if strings.TrimSpace(text) == "" {
+		return c, nil
+	}
+	var o struct {
+		Threads int    `json:"threads"`
+		Memory  uint64 `json:"memory"`
+		CPUs    []int  `json:"cpus"`
+	}
+	err = decode("the options", text, &o)
+	return quern.DeviceConfig{Threads: o.Threads, Memory: o.Memory, CPUs: o.CPUs}, err
 }
 
 // add adds an option that is given.

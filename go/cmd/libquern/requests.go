@@ -172,9 +172,19 @@ func readRequest(text string) (out quern.Request, err error) {
 	if err := decode("the request", text, &r); err != nil {
 		return out, err
 	}
+	return r.asks()
+}
+
+// asks returns a request that has messages or a prompt.
+func (r *request) asks() (out quern.Request, err error) {
 	if (r.Messages == nil) == (r.Prompt == nil) {
 		return out, invalid("want messages or prompt, one of them")
 	}
+	return r.read()
+}
+
+// read returns the request with what it has.
+func (r *request) read() (out quern.Request, err error) {
 	if r.N != nil && *r.N != 1 {
 		return out, invalid("n: %d, want 1: begin a call for each answer", *r.N)
 	}
@@ -208,12 +218,8 @@ func readRequest(text string) (out quern.Request, err error) {
 			out.TemplateValues[name] = v
 		}
 	}
-	for i, one := range r.Messages {
-		m, err := readMessage(one)
-		if err != nil {
-			return out, invalid("messages[%d]: %v", i, err)
-		}
-		out.Messages = append(out.Messages, m)
+	if out.Messages, err = readMessages(r.Messages); err != nil {
+		return out, err
 	}
 	for i, t := range r.Tools {
 		if t.Type != "function" {
@@ -232,6 +238,18 @@ func orNil(v json.RawMessage) json.RawMessage {
 		return nil
 	}
 	return v
+}
+
+// readMessages reads a conversation.
+func readMessages(list []json.RawMessage) (out []quern.Message, err error) {
+	for i, one := range list {
+		m, err := readMessage(one)
+		if err != nil {
+			return nil, invalid("messages[%d]: %v", i, err)
+		}
+		out = append(out, m)
+	}
+	return out, nil
 }
 
 // readMessage reads a message of a conversation. What it has besides, such as what others' answers have, is passed by.

@@ -16,14 +16,19 @@
 
 #ifdef LOAD
 #define FUNCTIONS(F)                                                                                                   \
-	F(abi) F(version) F(last_error) F(open) F(info) F(chat) F(next) F(complete) F(embed) F(cancel) F(close) F(free)
+	F(abi) F(version) F(last_error) F(device) F(open) F(info) F(session) F(save) F(chat) F(next) F(complete)       \
+	F(read) F(embed) F(cancel) F(close) F(free)
 #define DECLARE(name) static __typeof__(quern_##name) *p_##name;
 FUNCTIONS(DECLARE)
 #define quern_abi p_abi
 #define quern_version p_version
 #define quern_last_error p_last_error
 #define quern_open p_open
+#define quern_device p_device
 #define quern_info p_info
+#define quern_session p_session
+#define quern_save p_save
+#define quern_read p_read
 #define quern_chat p_chat
 #define quern_next p_next
 #define quern_complete p_complete
@@ -83,6 +88,13 @@ static void bad_input(int64_t model)
 	want(quern_chat(model, "hello") == QUERN_INVALID && quern_chat(model, "{} {}") == QUERN_INVALID);
 	want(quern_chat(model, "{\"prompt\": \"\xff\"}") == QUERN_INVALID && strstr(quern_last_error(), "UTF-8"));
 	want(quern_chat(call, STORY) == QUERN_INVALID && strstr(quern_last_error(), "want that of a model"));
+	want(quern_session(call, NULL) == QUERN_INVALID && quern_save(model, "/tmp/x") == QUERN_INVALID);
+	want(quern_session(model, "{\"restore\": \"/nonexistent\"}") == QUERN_FILE);
+	want(quern_read(model, "{}", &out) == QUERN_INVALID && quern_read(model, NULL, &out) == QUERN_INVALID);
+	want(quern_read(model, "{\"tokens\": [-1]}", &out) == QUERN_INVALID && out == NULL);
+	want(quern_device("{\"threads\": -1}") == QUERN_INVALID && strstr(quern_last_error(), "threads"));
+	want(quern_open("demo", "{\"device\": 1152921504606846976}") == QUERN_INVALID);
+	want(quern_chat(model, "{\"audio\": \"UklGRg==\"}") > 0);
 	want(quern_chat(0, STORY) == QUERN_INVALID && quern_chat(-5, STORY) == QUERN_INVALID);
 	want(quern_chat(1LL << 60, STORY) == QUERN_INVALID && quern_close(1LL << 60) == QUERN_INVALID);
 	want(quern_cancel(0) == QUERN_INVALID && quern_close(0) == QUERN_INVALID);
@@ -97,6 +109,82 @@ static void bad_input(int64_t model)
 	call = quern_chat(missing, STORY);
 	want(call > 0 && quern_next(call, -1, &out) < 0 && strstr(quern_last_error(), "nonexistent"));
 	want(quern_close(missing) == QUERN_OK && quern_next(call, -1, &out) == QUERN_CLOSED);
+}
+
+// says fails the test unless a JSON text has another one in it, and frees it.
+static void says(char *json, const char *part)
+{
+	if (!strstr(json, part))
+		fprintf(stderr, "%s has no %s\n", json, part);
+	want(strstr(json, part));
+	quern_free(json);
+}
+
+#define TURN "{\"messages\": [{\"role\": \"user\", \"content\": \"A story of a cat, please.\"}]}"
+
+// first of them is closed with its model.
+static void sessions(int64_t model)
+{
+	char *one, *two, path[] = "/tmp/quern-session-XXXXXX";
+	int64_t first = quern_session(model, "{\"messages\": [{\"role\": \"system\", \"content\": \"Tell.\"}],"
+					     " \"max_tokens\": 8, \"temperature\": 0}");
+	want(first > 0 && quern_complete(first, TURN, &one) == QUERN_OK);
+	quern_free(one);
+	int64_t fork = quern_session(first, NULL), call = quern_chat(fork, TURN);
+	int status;
+	while ((status = quern_next(call, -1, &one)) > 0)
+		quern_free(one);
+	want(fork > first && status == 0 && quern_session(first, "{}") == QUERN_INVALID);
+	want(quern_complete(first, "{\"prompt\": \"x\"}", &one) == QUERN_INVALID && !one);
+	int file = mkstemp(path);
+	want(file >= 0 && quern_save(fork, path) == QUERN_OK && quern_save(fork, "/nonexistent/x") == QUERN_FILE);
+	char options[128];
+	snprintf(options, sizeof options, "{\"restore\": \"%s\", \"max_tokens\": 8, \"temperature\": 0}", path);
+	int64_t again = quern_session(model, options);
+	want(again > 0 && quern_info(fork, &one) == QUERN_OK && quern_info(again, &two) == QUERN_OK);
+	want(!strcmp(one, two) && quern_info(first, &two) == QUERN_OK && strlen(two) < strlen(one));
+	quern_free(one);
+	says(two, "{\"role\":\"system\",\"content\":\"Tell.\"}");
+	want(quern_complete(again, TURN, &one) == QUERN_OK);
+	says(one, "\"finish_reason\":\"length\"");
+	want(quern_cancel(again) == QUERN_OK && quern_close(again) == QUERN_OK && quern_close(again) == QUERN_CLOSED);
+	want(quern_close(fork) == QUERN_OK && quern_next(call, 0, &one) == QUERN_CLOSED);
+	close(file);
+	unlink(path);
+}
+
+static void reads(int64_t model)
+{
+	char *tokens, *out;
+	want(quern_read(model, "{\"text\": \"Once upon a time\"}", &tokens) == QUERN_OK);
+	want(quern_read(model, tokens, &out) == QUERN_OK);
+	quern_free(tokens);
+	says(out, "Once upon a time");
+	want(quern_read(model, "{\"query\": \"a cat\", \"documents\": [\"A dog.\", \"a cat\"]}", &out) == QUERN_OK);
+	says(out, "{\"results\":[{\"index\":1,");
+	const char *ask = "{\"prompt\": \"Once upon a\", \"answers\": [\" zebra\", \" time\"]}";
+	want(quern_read(model, ask, &out) == QUERN_OK);
+	says(out, "{\"answers\":[{\"index\":1,\"answer\":\" time\",");
+}
+
+// devices opens models on one device: its threads are there once, and it frees all.
+static void devices(void)
+{
+	char *info, options[64];
+	int64_t device = quern_device("{\"threads\": 2, \"memory\": 1073741824}"), models[2];
+	snprintf(options, sizeof options, "{\"context_length\": 256, \"device\": %lld}", (long long)device);
+	for (int i = 0; i < 2; i++) {
+		models[i] = quern_open("demo", options);
+		want(story(models[i]) > 3);
+	}
+	want(quern_info(device, &info) == QUERN_OK && strstr(info, "\"memory\":1073741824"));
+	says(info, "{\"threads\":2,\"models\":2,");
+	want(quern_chat(device, STORY) == QUERN_INVALID && quern_open("demo", "{\"device\": 1}") == QUERN_INVALID);
+	want(quern_close(models[0]) == QUERN_OK && quern_info(device, &info) == QUERN_OK);
+	says(info, "\"models\":1,");
+	int64_t call = quern_chat(models[1], STORY);
+	want(quern_close(device) == QUERN_OK && quern_close(models[1]) == QUERN_CLOSED);
+	want(quern_next(call, -1, &info) == QUERN_CLOSED && quern_open("demo", options) == QUERN_CLOSED);
 }
 
 // Threads that wait for a model that never opens.
@@ -188,7 +276,8 @@ static void forks(int64_t model)
 		int status[] = {
 			quern_open("demo", NULL), quern_info(model, &out), quern_chat(model, STORY),
 			quern_next(model, -1, &out), quern_complete(model, STORY, &out), quern_embed(model, "{}", v, 1),
-			quern_cancel(model), quern_close(model),
+			quern_cancel(model), quern_close(model), quern_device(NULL), quern_session(model, NULL),
+			quern_save(model, "x"), quern_read(model, "{}", &out),
 		};
 		for (size_t i = 0; i < sizeof status / sizeof *status; i++)
 			if (status[i] != QUERN_FORKED)
@@ -253,6 +342,9 @@ int main(int argc, char **argv)
 	quern_free(info);
 	want(story(model) > 3);
 	bad_input(model);
+	reads(model);
+	sessions(model);
+	devices();
 	handlers_are_kept();
 	ends_from_another_thread(quern_cancel, QUERN_CANCELLED);
 	ends_from_another_thread(quern_close, QUERN_CLOSED);
