@@ -11,6 +11,7 @@ package engine
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"sync"
@@ -98,7 +99,9 @@ type Engine struct {
 	config Config        // as it was opened with
 	taken  atomic.Uint64 // bytes of weights and activations
 
-	mediaIDs *mediaIDs
+	mediaIDs  *mediaIDs
+	encoders  encoders
+	mediaRows rowStore
 
 	library *draft.Library // of what its texts are drafted from
 	drafts  *draftModel    // nil: there is none
@@ -129,6 +132,9 @@ func Open(path string, c Config) (*Engine, error) {
 func New(file *model.File, c Config) (*Engine, error) {
 	if err := c.fill(); err != nil {
 		file.Close()
+		if c.Media != nil && c.Media.Projector != nil {
+			c.Media.Projector.Close()
+		}
 		return nil, err
 	}
 	e := &Engine{file: file, device: c.Device, library: draft.NewLibrary(), mediaIDs: newMediaIDs(), kvTypes: c.KV, kvTiers: c.Tiers, config: c}
@@ -200,14 +206,27 @@ func (e *Engine) load(c Config) error {
 		return fmt.Errorf("%s %w; \"quern embed\" makes vectors", head.Arch, ErrBothWays)
 	} else if len(head.Encoder) > 0 && c.Vectors {
 		return answersOnly(head)
-	} else if c.Media != nil && head.SeesMedia && len(c.Tiers) > 0 {
+	} else if c.Media != nil && head.SeesMedia() && len(c.Tiers) > 0 {
 		return fmt.Errorf("%s sees pictures whole, and keys and values in tiers change between parts of them; leave out --kv-tiers", head.Arch)
 	} else if n := 1 + len(head.Start); len(head.Encoder) > 0 && c.Ctx > 0 && c.Ctx < n {
 		return fmt.Errorf("a context of %d token, %s needs %d: for a text, and for what its answer begins with", c.Ctx,
 			head.Arch, n)
 	}
+	if err := e.encoders.open(&c); err != nil {
+		return err
+	}
+	if c.Media != nil {
+		e.config.Media = c.Media
+		e.mediaRows = rowStore{limit: cmp.Or(c.Media.Cache, defaultMediaCache), byHash: map[[sha256.Size]byte]*keptRows{}}
+		if err := e.loadEncoders(); err != nil {
+			return err
+		}
+	}
 	survey, p, err := c.plan(e.file, budget.Free(), c.Device.Threads(), &e.noMTP)
 	if err != nil {
+		return err
+	}
+	if err := e.encoders.fits(survey.Config); err != nil {
 		return err
 	}
 	e.config.MTP = survey.Config.Drafts
@@ -236,7 +255,7 @@ func (e *Engine) load(c Config) error {
 	}
 
 	free := budget.Free()
-	free -= min(free, need.Activations)
+	free -= min(free, need.Activations+e.encodingRoom())
 	if u.Residency == model.Mapped {
 		// Half of what is left is for the file's pages: if the KV cache took all of it, each pass would read
 		// the weights from disk.
@@ -404,6 +423,11 @@ func (e *Engine) Close() error {
 	}
 	if e.model != nil {
 		e.model.Close()
+	}
+	e.mediaRows.trim(0)
+	e.encoders.close()
+	if m := e.config.Media; m != nil && m.Projector != nil {
+		m.Projector.Close()
 	}
 	return e.file.Close()
 }

@@ -27,7 +27,12 @@ func NewPlan(f *model.File, b *mem.Budget, threads int, c Config) (Plan, error) 
 		return Plan{}, err
 	}
 	var none error
-	_, p, err := c.plan(f, b.Free(), threads, &none)
+	var encoders encoders
+	if err := encoders.open(&c); err != nil {
+		return Plan{}, err
+	}
+	_, p, err := c.plan(f, b.Free()-min(b.Free(), encoders.bytes()), threads, &none)
+	p.Need.Weights += encoders.bytes()
 	if err == nil && p.Need.Total() > b.Free() {
 		err = c.unfit(f, b, threads, p)
 	}

@@ -62,6 +62,7 @@ type Loop struct {
 	draining  bool
 	stopping  bool
 	calls     []func() // to be run between two passes
+	works     []*work  // encodings that requests wait for
 	// The running pass: its tokens, those of cancelled requests, and the function that aborts it.
 	passTokens, goneTokens int64
 	stop                   *kernel.Stop
@@ -213,6 +214,10 @@ func (l *Loop) run() {
 func (l *Loop) turn() bool {
 	now := l.now()
 	l.pulse.beat.Store(int64(now))
+	select {
+	case <-l.wake: // what it was woken for is done below
+	default:
+	}
 	resumed := l.resumeLate()
 	l.mu.Lock()
 	l.runCalls()
@@ -233,6 +238,8 @@ func (l *Loop) turn() bool {
 	switch {
 	case work:
 		l.pass()
+		l.encode()
+	case l.encode():
 	case stop:
 		return false
 	case len(ended) == 0 && !resumed: // else the last request may have ended

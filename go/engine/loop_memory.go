@@ -26,6 +26,12 @@ func (l *Loop) give(n uint64, what giving) (freed uint64) {
 			return nil
 		}
 		n -= freed
+		if what >= prefixes {
+			rows := &l.e.mediaRows
+			given := rows.trim(rows.bytes - min(rows.bytes, n))
+			freed += given
+			n -= min(n, given)
+		}
 		kv := l.e.kv
 		was := kv.Limit()
 		keep := least(kv.Layout(), l.e.ctx)

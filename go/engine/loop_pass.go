@@ -62,6 +62,7 @@ func (l *Loop) pass() {
 			l.items[i].adopt(j.gen.Taken())
 			j.seq.settle(j.gen)
 		}
+		l.seen(j, false)
 		j.progress.Done = min(j.seq.Len(), j.progress.Total)
 		j.inPass = 0
 		if steps[i].prompt = j.first.IsZero(); steps[i].prompt && l.shares(j) {

@@ -88,6 +88,7 @@ func (l *Loop) remove(j *job) {
 		l.counts.Cancellations++
 	}
 	l.sched.Remove(j.id)
+	l.seen(j, true)
 	j.gone.Store(true)
 	l.forget(j)
 	j.text.close()
@@ -170,6 +171,7 @@ func (l *Loop) resume(j *job) {
 		l.counts.CachedTokens += uint64(n)
 	}
 	l.takeSlot(j)
+	l.seek(j)
 }
 
 // skippable returns the tokens that need not be evaluated if their state is cached. A Reader gets the rows of its own.
@@ -336,9 +338,10 @@ func (l *Loop) choose(now time.Duration) {
 	if l.given != nil { // other loops on the device do not know of it
 		l.planned = l.sched.Next(now, l.e.kv.Available())
 	} else {
-		l.sched.Beside(l.e.device.beside(l))
+		encodes := sched.Load{Prompts: min(len(l.works), 1)} // beside passes, as prompts of another would
+		l.sched.Beside(l.e.device.beside(l).Plus(encodes))
 		l.planned = l.sched.Next(now, l.e.kv.Available())
-		l.e.device.load(l, l.sched.Load(l.planned))
+		l.e.device.load(l, l.sched.Load(l.planned).Plus(encodes))
 	}
 	if drafted {
 		took := time.Since(start)
@@ -354,6 +357,7 @@ func (l *Loop) yield(j *job) {
 		return
 	}
 	l.forget(j)
+	l.seen(j, true)
 	j.text.close()
 	l.park(j, true)
 	l.freeSlot(j)

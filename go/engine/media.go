@@ -11,22 +11,31 @@ import (
 
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/model/projector"
 	"github.com/quern-llm/quern/go/sched"
 )
 
 // Media configures an engine whose prompts may have pictures and sounds.
 type Media struct {
-	Span int // tokens of the largest medium whose tokens see each other in both directions: a pass has as many at least
+	Projector *model.File // has the encoders, and is the engine's to close; nil: requests bring rows
+	Span      int         // tokens of the largest medium whose tokens see each other in both directions: a pass has as many at least; 0: by the encoders
+	Cache     uint64      // bytes of rows that are kept; 0: 256 MiB
 }
 
 // A Medium is a picture or a sound in a prompt.
 type Medium struct {
 	At, Tokens int                            // its tokens in the prompt, whose ids are below 0
 	Hash       [sha256.Size]byte              // of all that decides its rows and places: pixels or samples, settings, the projector
-	Advance    int                            // by how many places what follows is further on; 0: Tokens
-	Place      func(i int) [kernel.Axes]int32 // of token i, counted from that of the medium; nil: one after the other
+	Advance    int                            // by how many places what follows is further on; 0: as Place has it, or Tokens
+	Place      func(i int) [kernel.Axes]int32 // of token i, counted from that of the medium; nil: by the input's grid, or one after the other
 	BothWays   bool                           // its tokens see each other in both directions, if the model was trained so
-	Rows       [][]float32                    // of each token, see nn.Config.MediaColumns; outside of Go's heap, as they are until Done
+
+	// Its rows are made of an input by the encoder of a sense, unless they are kept or not needed.
+	Sense projector.Sense
+	Input *projector.Input
+
+	// Or they are given: of each token nn.Config.MediaColumns numbers outside of Go's heap, as they are until Done.
+	Rows [][]float32
 }
 
 // ErrBlind reports a medium in a request to a model that was opened without them.
@@ -35,7 +44,8 @@ var ErrBlind = errors.New("reads text only: it was opened without a projector, w
 // A placed is a medium where it is in a text.
 type placed struct {
 	Medium
-	from int32 // its place
+	from int32     // its place
+	kept *keptRows // whose rows it has; nil: it has none, or the request's
 }
 
 // after returns the place of what follows the medium, less its index in the text.
@@ -82,6 +92,13 @@ func (e *Engine) look(prompt []int32, media []Medium) (list []placed, err error)
 			return nil, fmt.Errorf("medium %d: tokens %d to %d, want at least one from %d on, of %d", i, m.At, m.At+m.Tokens, at, len(prompt))
 		case m.Advance < 0 || m.Advance > m.Tokens:
 			return nil, fmt.Errorf("medium %d: it is %d places long, want at most the %d of its tokens", i, m.Advance, m.Tokens)
+		case m.Rows == nil && m.Input != nil:
+			if m.Sense < 0 || m.Sense >= senses || e.encoders.kinds[m.Sense] == nil {
+				return nil, fmt.Errorf("medium %d: %s", i, lacking(m.Sense))
+			}
+			if n := m.Input.Rows(); n != m.Tokens {
+				return nil, fmt.Errorf("medium %d: an encoder makes %d rows of it, for %d tokens", i, n, m.Tokens)
+			}
 		case len(m.Rows) != m.Tokens:
 			return nil, fmt.Errorf("medium %d: %d rows for %d tokens", i, len(m.Rows), m.Tokens)
 		}
@@ -98,14 +115,42 @@ func (e *Engine) look(prompt []int32, media []Medium) (list []placed, err error)
 		if err := text(m.At); err != nil {
 			return nil, err
 		}
-		if m.BothWays = m.BothWays && c.SeesMedia; m.BothWays && m.Tokens > e.batch-e.seqs+1 {
+		if m.BothWays = m.BothWays && c.SeesMedia(); m.BothWays && m.Tokens > e.batch-e.seqs+1 {
 			return nil, fmt.Errorf("medium %d: its %d tokens see each other, and a pass has %d beside others; make it smaller", i, m.Tokens, e.batch-e.seqs+1)
+		}
+		if m.Place == nil && m.Input != nil && c.ByPlaces() {
+			m.Place, m.Advance = placesOf(m.Input, c.OwnPlaces)
 		}
 		p := placed{Medium: m, from: int32(m.At) + ahead}
 		ahead, at = p.after(), m.At+m.Tokens
 		list = append(list, p)
 	}
 	return list, text(len(prompt))
+}
+
+// placesOf returns where the tokens of what an encoder reads are, and by how many places what follows is further on: in a
+// picture all at one time, each in its row and its column. own is nn.Config.OwnPlaces.
+func placesOf(in *projector.Input, own bool) (place func(i int) [kernel.Axes]int32, advance int) {
+	grid := in.Grid
+	switch {
+	case grid.Columns < 1:
+		return nil, 0
+	case own:
+		return func(i int) [kernel.Axes]int32 {
+			return [kernel.Axes]int32{int32(i), int32(i % grid.Columns), int32(i / grid.Columns), 0}
+		}, 0
+	}
+	return func(i int) [kernel.Axes]int32 {
+		return [kernel.Axes]int32{0, int32(i / grid.Columns), int32(i % grid.Columns), 0}
+	}, max(grid.Columns, grid.Rows)
+}
+
+// lacking says that there is no encoder for a sense.
+func lacking(s projector.Sense) string {
+	if s == projector.Hearing {
+		return "the projector has no encoder of sounds"
+	}
+	return "the projector has no encoder of pictures"
 }
 
 // spansOf returns the tokens of the media that are evaluated whole.

@@ -33,8 +33,8 @@ func rowsOf(t *testing.T, e *Engine, numbers []float32, columns int) (rows [][]f
 	return rows
 }
 
-// picture returns a medium of so many tokens, two of them a row, with random rows.
-func picture(t *testing.T, e *Engine, at, tokens int, seed uint64) Medium {
+// randomPicture returns a medium of so many tokens, two of them a row, with random rows.
+func randomPicture(t *testing.T, e *Engine, at, tokens int, seed uint64) Medium {
 	r := rand.New(rand.NewPCG(seed, 7))
 	columns := e.Model().Config.MediaColumns()
 	numbers := make([]float32, tokens*columns)
@@ -80,7 +80,7 @@ func see(t *testing.T, path string, c Config) *seen {
 	}
 	t.Cleanup(s.loop.Close)
 	freely(s.loop)
-	s.show(t, picture(t, s.engine, 20, 70, 1), picture(t, s.engine, 130, 33, 2))
+	s.show(t, randomPicture(t, s.engine, 20, 70, 1), randomPicture(t, s.engine, 130, 33, 2))
 	return s
 }
 
@@ -150,7 +150,7 @@ func TestMediaAnswers(t *testing.T) {
 				t.Fatal(err)
 			}
 			other := see(t, path, seeingConfig())
-			other.show(t, picture(t, other.engine, 7, 5, 9)) // another picture has the number
+			other.show(t, randomPicture(t, other.engine, 7, 5, 9)) // another picture has the number
 			other.ask(t, other.request(false))
 			if _, err := other.loop.RestoreSlot(0, "", strings.NewReader(file.String())); err != nil {
 				t.Fatal(err)
@@ -178,7 +178,7 @@ func TestOtherMediaShareNothing(t *testing.T) {
 			for i, at := range []int{20, 130} {
 				media := s.media
 				s.media = slices.Clone(media)
-				s.media[i] = picture(t, s.engine, at, media[i].Tokens, 77)
+				s.media[i] = randomPicture(t, s.engine, at, media[i].Tokens, 77)
 				u, got := s.ask(t, s.request(false))
 				if u.CachedTokens > at {
 					t.Errorf("%d tokens were in the cache, another picture is at %d", u.CachedTokens, at)
@@ -295,7 +295,7 @@ func TestWrongMedia(t *testing.T) {
 // wide returns a request with a picture that does not fit in a pass.
 func wide(t *testing.T, s *seen, r *Request) *Request {
 	w := &seen{engine: s.engine}
-	w.show(t, picture(t, s.engine, 20, 100, 5))
+	w.show(t, randomPicture(t, s.engine, 20, 100, 5))
 	return w.request(false)
 }
 

@@ -21,11 +21,17 @@ func Memory(f *model.File, threads int, c Config) (model.Estimate, error) {
 	if err := c.fill(); err != nil {
 		return model.Estimate{}, err
 	}
+	var encoders encoders
+	if err := encoders.open(&c); err != nil {
+		return model.Estimate{}, err
+	}
 	s, err := c.survey(f)
 	if err != nil {
 		return model.Estimate{}, err
 	}
-	return s.Memory(c.use(s, threads))
+	e, err := s.Memory(c.use(s, threads))
+	e.Weights += encoders.bytes()
+	return e, err
 }
 
 // survey returns what the model in f needs, including an MTP layer if one is requested and exists.
@@ -91,7 +97,7 @@ func (c *Config) use(s *model.Survey, threads int) model.Use {
 		Ctx: cmp.Or(c.Ctx, s.Config.NCtx), Sequences: c.Sequences, Threads: threads, Residency: c.Residency,
 	}
 	u.Batch = min(c.Batch, u.Ctx*u.Sequences)
-	if c.Media != nil && s.Config.SeesMedia {
+	if c.Media != nil && s.Config.SeesMedia() {
 		u.Batch = max(u.Batch, min(c.Media.Span, u.Ctx)+u.Sequences-1) // beside streams
 	}
 	if s.Config.OnePass() {

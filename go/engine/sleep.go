@@ -22,6 +22,11 @@ func (e *Engine) bytes() uint64 {
 	if e.hot != nil {
 		n += e.hot.Bytes()
 	}
+	for _, enc := range e.encoders.loaded {
+		if enc != nil {
+			n += enc.WeightBytes()
+		}
+	}
 	return n
 }
 
@@ -35,6 +40,8 @@ func (e *Engine) sleep() {
 		e.mover = nil
 	}
 	e.model.Close()
+	e.mediaRows.trim(0)
+	e.encoders.close()
 	if e.hot != nil {
 		e.hot.Release()
 	}

@@ -73,6 +73,7 @@ type Counts struct {
 	RejectedRequests uint64
 	Restores         uint64 // requests for which a prefix was read from disk
 	RestoredTokens   uint64 // of their prompts
+	Encodings        uint64 // of pictures and sounds
 }
 
 // Plus returns the sum of two counts.
@@ -83,6 +84,7 @@ func (c Counts) Plus(o Counts) Counts {
 	c.GeneratedTokens += o.GeneratedTokens
 	c.PromptTime += o.PromptTime
 	c.GeneratedTime += o.GeneratedTime
+	c.Encodings += o.Encodings
 	c.SlotPasses += o.SlotPasses
 	c.Drafts += o.Drafts
 	c.Drafted = c.Drafted.Plus(o.Drafted)

@@ -107,6 +107,40 @@ func (s *Scheduler) Found(id uint64, tokens, gone int) {
 	}
 }
 
+// Limit says that only the first n tokens of a running request can be evaluated by now.
+func (s *Scheduler) Limit(id uint64, n int) {
+	if j := s.find(id); j != nil {
+		j.limit = n
+	}
+}
+
+// ready returns how many tokens of j can be evaluated by now.
+func (j *job) ready() int {
+	return max(min(j.todo(), j.limit-j.done), 0)
+}
+
+// Left returns how much time between two tokens of streams there is for work that is counted among the prompts beside.
+func (s *Scheduler) Left() time.Duration {
+	var streams Shape
+	prompts := 0
+	for _, j := range s.running {
+		if j.decoding() {
+			streams = streams.Add(j.at(), 1)
+		} else if j.ready() > 0 {
+			prompts = 1
+		}
+	}
+	own := time.Duration(0)
+	if streams.Tokens > 0 {
+		own = max(s.Cost.Estimate(streams), 1)
+	}
+	was := s.others
+	s.others.Prompts = max(s.others.Prompts-1, 0) + prompts
+	left := s.share(own) - own
+	s.others = was
+	return left
+}
+
 // Shifted records that a request has lost the positions of n evaluated tokens.
 func (s *Scheduler) Shifted(id uint64, n int) {
 	if j := s.find(id); j != nil {
@@ -280,7 +314,7 @@ func (s *Scheduler) Next(now time.Duration, free uint64) []Item {
 		}
 		behind--
 		left := s.cfg.Batch - shape.Tokens
-		n := j.todo()
+		n := j.ready()
 		if !s.cfg.Whole {
 			n = j.together(min(n, max(left-behind, 1)), left) // in slices, where others would be left out
 		}
@@ -297,7 +331,7 @@ func (s *Scheduler) Next(now time.Duration, free uint64) []Item {
 	}
 	limit := s.share(own)
 	for _, j := range s.running {
-		if !j.decoding() && j.todo() > 0 {
+		if !j.decoding() && j.ready() > 0 {
 			prompts = append(prompts, j)
 		}
 	}
@@ -307,7 +341,7 @@ func (s *Scheduler) Next(now time.Duration, free uint64) []Item {
 	}
 	given := 0
 	for _, j := range prompts {
-		n := s.room(j, min(j.todo(), s.cfg.Batch-shape.Tokens), available)
+		n := s.room(j, min(j.ready(), s.cfg.Batch-shape.Tokens), available)
 		if s.cfg.Whole && (n < j.todo() || given > 0 && s.Cost.Estimate(shape.Add(j.at(), n)) > limit) {
 			continue // a shorter one may fit
 		}
@@ -328,7 +362,7 @@ func (s *Scheduler) Next(now time.Duration, free uint64) []Item {
 		shape = j.shape(shape, n, 0)
 		available -= s.grows(j, n)
 		given += n
-		if n < j.todo() {
+		if n < j.ready() {
 			break
 		}
 	}

@@ -17,6 +17,7 @@ package sched
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -101,6 +102,7 @@ type job struct {
 	gone     int           // evaluated tokens without positions: see Shifted
 	drafts   []Draft       // for the next pass
 	begun    bool          // it has run before
+	limit    int           // tokens that can be evaluated by now: see Limit
 	complete uint64        // the pass that evaluated the last of its tokens
 }
 
@@ -138,7 +140,7 @@ func (s *Scheduler) Add(r Request, now time.Duration) (dropped uint64, err error
 		}
 		s.Remove(dropped)
 	}
-	j := &job{Request: r, flow: s.join(r.Flow, r.Weight), since: now, known: r.Prompt}
+	j := &job{Request: r, flow: s.join(r.Flow, r.Weight), since: now, known: r.Prompt, limit: math.MaxInt}
 	s.waiting = append(s.waiting, j)
 	return dropped, nil
 }

@@ -18,7 +18,7 @@ var gemma3 = Arch{
 			k.Windows(AllBut(6))
 			k.WindowRope(10000)
 		}
-		k.Config.SeesMedia = true
+		k.SeeMedia(func(*LayerConfig) bool { return true })
 	},
 	build: func(b *Builder) {
 		gemma3Layers(b)

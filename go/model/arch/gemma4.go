@@ -25,7 +25,9 @@ var gemma4 = Arch{
 		sharedLayers(k, k.IntOr("attention.shared_kv_layers", 0, 0, len(k.Config.Layers)-1))
 		k.PerLayerEmbeddings()
 		k.EmbedScale()
-		k.Config.SeesMedia = k.Config.NEmbd != 1536 && k.Config.NEmbd != 2560 // not E2B and E4B
+		if n := k.Config.NEmbd; n != 1536 && n != 2560 { // not E2B and E4B
+			k.SeeMedia(func(l *LayerConfig) bool { return l.Window > 0 })
+		}
 		k.Config.LogitCap = float32(k.FloatOr("final_logit_softcapping", 0, 0, MaxCap))
 	},
 	build: func(b *Builder) {

@@ -133,7 +133,7 @@ func (l Layer) Attention(a Attention) Sublayer {
 		attend.Beyond = l.Temperature.Beyond
 		attend.Window, attend.Ahead = l.sight()
 		switch {
-		case l.Config.Media && l.Config.SeesMedia:
+		case l.Config.Media && l.SeesMedia:
 			attend.Sight = kernel.AllSpan
 		case l.role == inDecoder:
 			attend.Side = kernel.OwnSide

@@ -39,7 +39,6 @@ type Config struct {
 
 	Media     bool // tokens may bring rows, of pictures and sounds, in place of their embeddings
 	Deepstack int  // first layers that add further columns of these rows to their result
-	SeesMedia bool // tokens of a medium may see each other in both directions
 	// places of media are their own but for the first axis, which goes on from the text before (XD-RoPE)
 	OwnPlaces bool
 
@@ -223,6 +222,7 @@ type LayerConfig struct {
 	SharedKV    bool
 	Window      int                // positions that a token sees, its own included; 0: all
 	Chunked     bool               // only those since the last multiple of Window
+	SeesMedia   bool               // tokens of a medium may see each other in both directions
 	Temperature kernel.Temperature // of queries
 	HeadGates   bool               // the gate of attention is one number per head
 	Rope        Rope               // the zero value: none

@@ -1,6 +1,10 @@
 package nn
 
-import "github.com/quern-llm/quern/go/kernel"
+import (
+	"slices"
+
+	"github.com/quern-llm/quern/go/kernel"
+)
 
 // CanSee returns whether tokens of the model may bring rows: it is one that continues text, and begins with embeddings.
 func (c *Config) CanSee() bool { return !c.OnePass() }
@@ -24,6 +28,19 @@ func (c *Config) ByPlaces() bool {
 func (b *Builder) media(i int) {
 	if c := b.Config; c.Media {
 		b.Add(kernel.Input{Dst: b.X(), From: i * c.NEmbd, Cols: c.NEmbd, Add: i > 0})
+	}
+}
+
+// SeesMedia reports whether tokens of a medium may see each other in both directions.
+func (c *Config) SeesMedia() bool {
+	return slices.ContainsFunc(c.Layers, func(l LayerConfig) bool { return l.SeesMedia })
+}
+
+// SeeMedia says in which layers they may.
+func (k *Keys) SeeMedia(in func(l *LayerConfig) bool) {
+	for il := range k.Config.Layers {
+		l := &k.Config.Layers[il]
+		l.SeesMedia = in(l)
 	}
 }
 
