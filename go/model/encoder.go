@@ -226,7 +226,7 @@ func (x *Encoding) init(budget *mem.Budget) error {
 		x.mem = append(x.mem, region)
 	}
 	var err error
-	if x.rows, err = budget.Alloc(encoding, uint64(4*x.in.Rows()*e.width)); err != nil {
+	if x.rows, err = budget.Alloc(encoding, uint64(4*max(x.in.Rows(), x.in.Made)*e.width)); err != nil {
 		return err
 	}
 	p, r := e.model.program, room(n)
@@ -287,7 +287,7 @@ func (x *Encoding) Step() (done bool) {
 		x.bring(to)
 	case s.out != nil:
 		var out []int32
-		for i := 0; i < to-x.from; i += s.out.Of {
+		for i := 0; i+s.out.Of <= to-x.from; i += s.out.Of { // a token for the whole picture is in none
 			out = append(out, int32(i))
 		}
 		x.batch.SetOut(out)

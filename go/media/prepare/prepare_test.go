@@ -144,7 +144,7 @@ func TestTiles(t *testing.T) {
 		"lfm2": func(p *picture.RGB) []*picture.RGB {
 			w, h := Smart(p.Width, p.Height, 32, 64*32*32, 256*32*32)
 			overview := Resize(p, w, h, Bilinear)
-			if nearest(p.Width, 32)*nearest(p.Height, 32) <= 2*256*32*32 {
+			if Nearby(p.Width, 32)*Nearby(p.Height, 32) <= 2*256*32*32 {
 				return []*picture.RGB{overview}
 			}
 			g := Nearest(p.Width, p.Height, 512, 2, 10)

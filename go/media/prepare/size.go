@@ -6,7 +6,7 @@ import "math"
 // about the same proportions: smart_resize of Qwen2-VL's processor.
 func Smart(w, h, unit, low, high int) (int, int) {
 	u := float64(unit)
-	W, H := nearest(w, unit), nearest(h, unit)
+	W, H := Nearby(w, unit), Nearby(h, unit)
 	area := float64(w) * float64(h)
 	switch {
 	case float64(W)*float64(H) > float64(high):
@@ -21,8 +21,8 @@ func Smart(w, h, unit, low, high int) (int, int) {
 	return W, H
 }
 
-// nearest returns the multiple of unit that is nearest to n, and not 0.
-func nearest(n, unit int) int {
+// Nearby returns the multiple of unit that is nearest to n, and not 0.
+func Nearby(n, unit int) int {
 	return max(unit, int(math.Round(float64(float32(n)/float32(unit))))*unit)
 }
 

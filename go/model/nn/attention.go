@@ -49,6 +49,7 @@ type Attention struct {
 	Softplus     bool     // by its softplus instead
 	SubNorm      string   // the norm before the output projection
 	PostNorm     string   // the norm of the result, before it is added to the residual
+	PostScale    string   // a tensor of factors of its columns, instead, where the file has it
 	Out          string   // the output projection, if it is not attn_output
 	Spans        bool     // attention is to the best spans of positions, in layers with a CompressRatio
 	SpansPerHead bool     // each KV head selects spans of its own
@@ -170,7 +171,8 @@ func (l Layer) Attention(a Attention) Sublayer {
 		}
 		attAct := l.Act("att", kernel.TokRows, nIn, out)
 		l.inner(attAct, att, nIn, a.SubNorm)
-		l.result(attAct, kernel.Part{Matrix: out, Bias: l.optional(outName+".bias", l.Config.NEmbd)}, a.PostNorm)
+		l.scaledResult(attAct, kernel.Part{Matrix: out, Bias: l.optional(outName+".bias", l.Config.NEmbd)}, a.PostNorm,
+			a.PostScale)
 	}
 	return h
 }

@@ -17,6 +17,7 @@ type FeedForward struct {
 	Beside     bool    // stores its result in a buffer, to which Experts with a PostNorm add theirs: see AddBoth
 	Onto       bool    // adds its result to what Experts with a SumNorm have stored
 	PostNorm   string  // the norm of the result, before it is added to the residual
+	PostScale  string  // a tensor of factors of its columns, instead, where the file has it
 	Scale      float32 // of the result; 0: 1
 	Adapters   bool    // gate and up have adapters: see SharedBlock
 }
@@ -121,7 +122,7 @@ func (l Layer) FeedForward(f FeedForward) Sublayer {
 			})
 			return
 		}
-		l.result(ffnAct, out, f.PostNorm)
+		l.scaledResult(ffnAct, out, f.PostNorm, f.PostScale)
 	}
 	return h
 }

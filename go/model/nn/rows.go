@@ -210,6 +210,31 @@ func (b *Builder) gathered(n, width int, mean bool) Strand {
 	return s
 }
 
+// A Keep holds what several layers make of each token, side by side.
+type Keep struct {
+	b     *Builder
+	buf   kernel.Buf
+	width int
+}
+
+// Keep returns one of n layers. The width is a multiple of a panel.
+func (b *Builder) Keep(n int) Keep {
+	return Keep{b, b.whole("kept", n*b.Config.NEmbd), n * b.Config.NEmbd}
+}
+
+// Put keeps x as number i.
+func (k Keep) Put(i int) {
+	n := k.b.Config.NEmbd
+	k.b.Add(kernel.NormRows{Dst: k.buf, DstCol: i * n, Src: k.b.X(), Cols: n, Segs: 1, Kind: kernel.NoNorm, Scale: 1})
+}
+
+// Strand returns rows of all that is kept of a token.
+func (k Keep) Strand() Strand {
+	s := Strand{b: k.b, of: 1}.strand(k.width)
+	k.b.Add(kernel.Gather{Dst: s.buf, Src: k.buf})
+	return s
+}
+
 // Norm normalises segments of as many columns as the weights of that name have; there may be biases.
 func (s Strand) Norm(kind kernel.NormKind, name string) Strand {
 	return s.NormEach(kind, s.Width, name)
@@ -257,6 +282,18 @@ func (s Strand) Product(name string) Strand { return s.Applied(kernel.NoFn, name
 func (s Strand) Applied(fn kernel.Fn, name string) Strand {
 	m := must(s.b.weights.Flat(name+".weight", s.Width, s.rows(name)))
 	return s.product(m, kernel.Part{Matrix: m, Bias: s.b.optional(name+".bias", m.Out)}, fn)
+}
+
+// Function is a function of each number.
+func (s Strand) Function(fn kernel.Fn) Strand {
+	to, n := s.strand(s.Width), kernel.Pad(s.Width)
+	s.b.Add(kernel.NormRows{
+		Dst: to.buf, Src: s.buf, Rows: kernel.OutRows, Cols: s.Width, Segs: 1, Kind: kernel.NoNorm, Scale: 1,
+		Weight: s.b.constants(fmt.Sprintf("%d zeros", n), n, func(int) float64 { return 0 }),
+		Bias:   s.b.constants(fmt.Sprintf("%d ones", n), n, func(int) float64 { return 1 }),
+	})
+	s.b.Add(kernel.Gate{Dst: to.buf, Src: s.buf, Rows: kernel.OutRows, Cols: s.Width, Fn: fn})
+	return to
 }
 
 // Transposed is Product with a matrix that the file has the other way round.

@@ -64,6 +64,21 @@ func (l Layer) result(act kernel.Act, out kernel.Part, post string) {
 	l.normTo(l.X(), l.sublayerOut(), l.takeEpilogue(), post)
 }
 
+// scaledResult is result, with the columns of the product multiplied by the factors of a tensor if the file has one of the
+// name scale (LayerScale, Touvron et al. 2021).
+func (l Layer) scaledResult(act kernel.Act, out kernel.Part, post, scale string) {
+	if scale == "" || !l.Has(scale+".weight") {
+		l.result(act, out, post)
+		return
+	}
+	c := l.Config
+	l.Add(kernel.Matmul{Dst: l.sublayerOut(), Act: act, Parts: []kernel.Part{out}})
+	l.Add(kernel.NormRows{
+		Dst: l.X(), Src: l.sublayerOut(), Cols: c.NEmbd, Segs: 1, Kind: kernel.NoNorm, Scale: c.ResidualScale,
+		Epilogue: l.takeEpilogue(), Weight: l.Vector(scale+".weight", c.NEmbd),
+	})
+}
+
 // takeEpilogue returns how the next sublayer puts its result into x, and resets storeNext: only the first sublayer
 // after it stores, the next ones add. See Connect.
 func (b *Builder) takeEpilogue() kernel.Epilogue {

@@ -17,6 +17,7 @@ import (
 	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/media/picture"
+	"github.com/quern-llm/quern/go/media/prepare"
 	. "github.com/quern-llm/quern/go/model/nn"
 )
 
@@ -66,11 +67,13 @@ type Kind struct {
 var kinds = []*Kind{
 	&qwen3vl, &gemma4v, &gemma4uv, &gemma3, &qwen25vl, &qwen2vl, &pixtral,
 	&gemma4ua, &qwen2a, &ultravox, &voxtral,
+	&idefics3, &internvl, &mlp, &lfm2, &llama4, &kimivl, &glm4v,
 }
 
 // A Part of a prompt is a text, whose control tokens are tokens, or what the encoder makes of an input.
 type Part struct {
 	Text  string
+	Known bool // the text is one token, and left out where the vocabulary lacks it
 	Input *Input
 }
 
@@ -106,6 +109,8 @@ type Encoder struct {
 	settings
 	file   *gguf.File
 	tables map[string]table
+	class  []float32 // what the token for the whole picture brings behind its pixels; nil: there is none
+	first  int       // the position of the first patch
 }
 
 // settings are what kinds read beside the sizes of the layers.
@@ -122,11 +127,17 @@ type settings struct {
 	Swapped   bool // see FeedForward
 	Gated     bool // feed-forwards are
 	Fn        kernel.Fn
+	QKNorm    QKNorm         // of the layers
+	Edge      int            // pixels of the longer side of pictures before they are cut into tiles
+	Grids     []prepare.Grid // of tiles
+	Features  []int          // the numbers of layers whose results are read side by side, beginning at 1; nil: of the last one
+	LastClass bool           // the position of the token for the whole picture is the last one
+	Unread    []string       // how the names of tensors begin that files have and encoders do not use
 }
 
 // Limits of settings. Files beyond them are corrupt.
 const (
-	maxSide  = 1 << 14
+	maxSide  = 1 << 13
 	maxPatch = 1 << 10
 	maxMerge = 1 << 4
 	maxStack = 1 << 6
@@ -224,7 +235,8 @@ func (e *Encoder) Build(w Weights, kv kernel.KVTypes) (*Program, error) {
 // Unknown returns an error for a tensor of this sense that neither the program nor the kind uses.
 func (e *Encoder) Unknown(used map[string]bool) error {
 	for _, t := range e.file.Tensors {
-		if _, asked := e.tables[t.Name]; e.Kind.sense.owns(t.Name) && !used[t.Name] && !asked {
+		unread := slices.ContainsFunc(e.Unread, func(stem string) bool { return strings.HasPrefix(t.Name, stem) })
+		if _, asked := e.tables[t.Name]; e.Kind.sense.owns(t.Name) && !used[t.Name] && !asked && !unread {
 			return fmt.Errorf("tensor %q is none that projectors of the kind %s have here: without it results would be wrong", t.Name, e.Kind.Name)
 		}
 	}

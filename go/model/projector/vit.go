@@ -1,6 +1,9 @@
 package projector
 
 import (
+	"fmt"
+	"slices"
+
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/media/picture"
 	"github.com/quern-llm/quern/go/media/prepare"
@@ -18,8 +21,48 @@ func (e *Encoder) fixedPositions(k *Keys) {
 	if e.Side%e.Patch != 0 || n%e.Merge != 0 {
 		k.Fail("image_size", "%d, want a multiple of %d patches of %d", e.Side, e.Merge, e.Patch)
 	}
-	if t := e.table(k, positions, k.Config.NEmbd); t.rows != n*n {
-		k.Fail("image_size", "%d, for %d embeddings of positions, want %d", e.Side, t.rows, n*n)
+	want := n * n
+	if e.has(class) {
+		want++
+	}
+	t := e.table(k, positions, k.Config.NEmbd)
+	if t.rows != want {
+		k.Fail("image_size", "%d, for %d embeddings of positions, want %d", e.Side, t.rows, want)
+	}
+	if e.has(class) {
+		e.readClass(k, t)
+	}
+}
+
+// class is the tensor with the embedding of a token for the whole picture (Dosovitskiy et al. 2020).
+const class = "v.class_embd"
+
+// has reports whether the file has a tensor.
+func (e *Encoder) has(name string) bool {
+	_, ok := e.file.Tensor(name)
+	return ok
+}
+
+// readClass reads what the token for the whole picture brings. It is the last of the tokens, so that those of the patches
+// begin at 0; its position is the first one in files, or if LastClass the last.
+func (e *Encoder) readClass(k *Keys, positions table) {
+	n := k.Config.NEmbd
+	e.class = make([]float32, n)
+	add := func(t table, i int, by float32) {
+		if i >= t.rows {
+			k.Check(fmt.Errorf("tensor %q: no rows of %d numbers", class, n))
+		}
+		t.add(e.class, i, by)
+	}
+	add(e.table(k, class, n), 0, 1)
+	if e.first = 1; e.LastClass {
+		e.first = 0
+		add(positions, positions.rows-1, 1)
+	} else {
+		add(positions, 0, 1)
+	}
+	if e.has(patchBias) { // which is for patches, and added to all tokens
+		add(e.table(k, patchBias, n), 0, -1)
 	}
 }
 
@@ -30,20 +73,42 @@ func (e *Encoder) patchColumns() int { return 3 * e.Patch * e.Patch }
 func (e *Encoder) patchesAndPositions(b *Builder, names ...string) {
 	b.Patches(e.patchColumns(), "", names...)
 	b.Brought(e.patchColumns())
+	if b.Has("v.pre_ln.weight") {
+		b.NormedX("v.pre_ln")
+	}
 	b.BegunRows()
 }
 
-// Names of the matrices of patches. Encoders of films have one for each of two frames in succession, which are the same
+// Names of the tensors of patches. Encoders of films have a matrix for each of two frames in succession, which are the same
 // picture twice where it stands still.
 const (
 	patchMatrix  = "v.patch_embd.weight"
 	secondMatrix = "v.patch_embd.weight.1"
+	patchBias    = "v.patch_embd.bias"
 )
 
 // fixed returns the input of a square picture with its embeddings of positions.
 func (e *Encoder) fixed(p *picture.RGB) *Input {
 	t, n := e.tables[positions], e.Side/e.Patch
-	return e.input(p, t.columns, func(dst []float32, x, y int) { copy(dst, t.row(y*n+x)) })
+	in := e.input(p, t.columns, func(dst []float32, x, y int) { copy(dst, t.row(e.first+y*n+x)) })
+	if e.class != nil {
+		e.addClass(in)
+	}
+	return in
+}
+
+// addClass adds the token for the whole picture, of which no row is made.
+func (e *Encoder) addClass(in *Input) {
+	patches, row := in.Tokens, in.Row
+	in.Tokens++
+	in.Row = func(dst []float32, i int) {
+		if i < patches {
+			row(dst, i)
+			return
+		}
+		clear(dst)
+		copy(dst[in.Columns-len(e.class):], e.class)
+	}
 }
 
 // sized returns a picture with sides that are multiples of those of the squares which rows are of, and with low to high rows.
@@ -72,7 +137,90 @@ func (e *Encoder) inPlace(p *picture.RGB, in *Input) *Input {
 func (e *Encoder) layers(b *Builder, after func(il int)) {
 	b.TensorPrefix = e.Kind.sense.tensors()
 	b.RowLayers(func(l Layer) {
-		l.Residual("ln1", l.Attention(Attention{Out: "attn_out"}))
-		l.Residual("ln2", l.FeedForward(FeedForward{Fn: e.Fn, Ungated: !e.Gated, Swapped: e.Swapped}))
+		l.Residual("ln1", l.Attention(Attention{Out: "attn_out", QKNorm: e.QKNorm, PostScale: "ls1"}))
+		l.Residual("ln2", l.FeedForward(FeedForward{
+			Fn: e.Fn, Ungated: !e.Gated, Swapped: e.Swapped, PostScale: "ls2",
+		}))
 	}, after)
+}
+
+// layerNormOrRMS returns the kind of a norm, of which only one has biases.
+func (e *Encoder) layerNormOrRMS(name string) kernel.NormKind {
+	if e.has(name + ".bias") {
+		return kernel.LayerNorm
+	}
+	return kernel.RMS
+}
+
+// features reads which layers' results are read: a list, or without one the layer before the last. Layers behind these are
+// not run.
+func (e *Encoder) features(k *Keys) {
+	c := k.Config
+	all := len(c.Layers)
+	if all == 0 {
+		k.Fail("block_count", "0, want at least 1")
+	}
+	last := all - 1
+	if k.Has("feature_layer") {
+		list, err := k.File.Ints(k.Name("feature_layer"))
+		k.Check(err)
+		for _, n := range list {
+			if n < 1 || n > int64(all) || len(e.Features) > 0 && n <= int64(e.Features[len(e.Features)-1]) {
+				k.Fail("feature_layer", "%v, want rising numbers of layers, 1 to %d", list, all)
+			}
+			e.Features = append(e.Features, int(n))
+		}
+		if len(e.Features) == 0 {
+			k.Fail("feature_layer", "it is empty")
+		}
+		last = e.Features[len(e.Features)-1]
+		e.Unread = append(e.Unread, "v.post_ln.")
+	}
+	for il := last; il < all; il++ {
+		e.Unread = append(e.Unread, fmt.Sprintf("v.blk.%d.", il))
+	}
+	c.Layers = c.Layers[:last]
+}
+
+// chosenLayers adds the layers, and returns what those of Features make of each patch.
+func (e *Encoder) chosenLayers(b *Builder) Strand {
+	if e.Features == nil {
+		e.layers(b, nil)
+		if b.Has("v.post_ln.weight") {
+			b.NormedX("v.post_ln")
+		}
+		return b.Beside(1)
+	}
+	kept := b.Keep(len(e.Features))
+	e.layers(b, func(il int) {
+		if i := slices.Index(e.Features, il+1); i >= 0 {
+			kept.Put(i)
+		}
+	})
+	return kept.Strand()
+}
+
+// squarePositions reads embeddings of the positions of a square grid, which those of other sizes resample.
+func (e *Encoder) squarePositions(k *Keys) {
+	t := e.table(k, positions, k.Config.NEmbd)
+	if t.side() == 0 {
+		k.Check(fmt.Errorf("tensor %q: %d rows, want those of a square", positions, t.rows))
+	}
+}
+
+// resampled returns the input of a picture with its embeddings of positions.
+func (e *Encoder) resampled(p *picture.RGB, how func(n, m int) resampling) *Input {
+	t, g := e.tables[positions], e.patched(p)
+	x, y := how(t.side(), g.columns), how(t.side(), g.rows)
+	return e.input(p, t.columns, func(dst []float32, column, row int) {
+		clear(dst)
+		t.addAt(dst, x[column], y[row])
+	})
+}
+
+// exactGELU has feed-forwards with GELU use the form with erf, which files do not tell from the other.
+func (e *Encoder) exactGELU() {
+	if e.Fn == kernel.GELU {
+		e.Fn = kernel.GELUErf
+	}
 }

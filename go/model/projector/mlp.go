@@ -1,0 +1,111 @@
+package projector
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/media/picture"
+	"github.com/quern-llm/quern/go/media/prepare"
+	. "github.com/quern-llm/quern/go/model/nn"
+)
+
+// mlp is CLIP or SigLIP and two products (LLaVA 1.5, Liu et al. 2023), which read what a layer before the last one makes, or
+// of several layers what each makes. With a list of sizes, pictures are an overview and tiles (LLaVA 1.6).
+var mlp = Kind{
+	Name: "mlp",
+	config: func(e *Encoder, k *Keys) {
+		e.swapped(k, "v.")
+		e.features(k)
+		e.fixedPositions(k)
+		e.pinpoints(k)
+		k.Config.Norm = kernel.LayerNorm
+	},
+	build: func(e *Encoder, b *Builder) {
+		e.patchesAndPositions(b, patchMatrix)
+		s := e.chosenLayers(b)
+		s.Applied(kernel.GELUErf, "mm.0").Product("mm.2").Out()
+	},
+	see: func(e *Encoder, p *picture.RGB) []Part {
+		if len(e.Grids) > 0 {
+			return []Part{{Input: e.overviewAndTiles(p)}}
+		}
+		// The mean of CLIP's pictures, as LLaVA's expand2square fills with it.
+		return []Part{{Input: e.fixed(prepare.Pad(p, e.Side, e.Side, prepare.Bicubic, [3]byte{122, 116, 104}))}}
+	},
+}
+
+// newline is the tensor with the embedding of what is behind each row of tiles.
+const newline = "v.image_newline"
+
+// pinpoints reads the sizes of pictures that are cut into tiles, heights before widths.
+func (e *Encoder) pinpoints(k *Keys) {
+	key := "image_grid_pinpoints"
+	if !k.Has(key) {
+		return
+	}
+	list, err := k.File.Ints(k.Name(key))
+	k.Check(err)
+	for i := 0; i+1 < len(list); i += 2 {
+		h, w := list[i], list[i+1]
+		if min(h, w) < 1 || max(h, w) > maxSide || h%int64(e.Side) != 0 || w%int64(e.Side) != 0 {
+			k.Fail(key, "%d by %d, want multiples of %d up to %d", h, w, e.Side, maxSide)
+		}
+		g := prepare.Grid{Columns: int(w) / e.Side, Rows: int(h) / e.Side}
+		e.checkTiles(k, g.Columns*g.Rows)
+		e.Grids = append(e.Grids, g)
+	}
+	if len(list)%2 != 0 || len(list) == 0 {
+		k.Fail(key, "%d numbers, want pairs", len(list))
+	}
+	for i := range k.Config.Layers {
+		k.Config.Layers[i].Window = 1 // patches see those of their tile
+	}
+	if e.has(newline) {
+		if t := e.table(k, newline, e.Width); t.rows != 1 {
+			k.Check(fmt.Errorf("tensor %q: %d rows, want 1", newline, t.rows))
+		}
+	}
+}
+
+// overviewAndTiles returns the input of a picture whose tiles make one picture behind the overview, row by row, without what
+// fills them: see LlavaNextImageProcessor and pack_image_features of transformers.
+func (e *Encoder) overviewAndTiles(p *picture.RGB) *Input {
+	whole, g := e.fitted(p)
+	tiles := append([]*picture.RGB{prepare.Resize(p, e.Side, e.Side, prepare.Bicubic)}, prepare.Cut(whole, g)...)
+	inputs := make([]*Input, len(tiles))
+	for i, tile := range tiles {
+		inputs[i] = e.fixed(tile)
+	}
+	per, n := inputs[0].Tokens, e.Side/e.Patch
+	in := &Input{Tokens: per * len(tiles), Columns: inputs[0].Columns, Made: per * len(tiles)}
+	in.Row = func(dst []float32, i int) { inputs[i/per].Row(dst, i%per) }
+	for range tiles {
+		in.Windows = append(in.Windows, per)
+	}
+	for i := range n * n {
+		in.Order = append(in.Order, int32(i))
+	}
+	left, right, top, bottom := unfilled(p.Width, p.Height, n*g.Columns, n*g.Rows)
+	for y := top; y < bottom; y++ {
+		for x := left; x < right; x++ {
+			tile := 1 + y/n*g.Columns + x/n
+			in.Order = append(in.Order, int32(tile*per+y%n*n+x%n))
+		}
+		if t, ok := e.tables[newline]; ok {
+			in.Order, in.Break = append(in.Order, -1), t.row(0)
+		}
+	}
+	return in
+}
+
+// unfilled returns which columns and rows of patches have some of a w x h picture that is scaled into them: unpad_image.
+func unfilled(w, h, columns, rows int) (left, right, top, bottom int) {
+	shorter := func(n int, scale float64) int { return int(math.Round(float64(n)*scale*1e7) / 1e7) }
+	if float64(w)/float64(h) > float64(columns)/float64(rows) {
+		top = (rows - shorter(h, float64(columns)/float64(w))) / 2
+	} else {
+		left = (columns - shorter(w, float64(rows)/float64(h))) / 2
+	}
+	return left, columns - left, top, rows - top
+}

@@ -1,0 +1,64 @@
+package projector
+
+import "math"
+
+// Embeddings of positions for grids of other sizes than that of the training, as torch's interpolate makes them.
+
+// A share is how much of a row or a column of a table one of another size has.
+type share struct {
+	from int
+	by   float32
+}
+
+// A resampling says of which shares rows or columns are made.
+type resampling [][]share
+
+// triangles is the resampling of n to m by triangles, as wide as what becomes one where that is more than one: "bilinear"
+// with antialiasing.
+func triangles(n, m int) resampling {
+	scale := float64(n) / float64(m)
+	support := max(scale, 1)
+	made := make(resampling, m)
+	for i := range made {
+		middle := scale * (float64(i) + 0.5)
+		from, to := max(int(middle-support+0.5), 0), min(int(middle+support+0.5), n)
+		sum, weights := 0.0, []float64{}
+		for at := from; at < to; at++ {
+			w := max(1-math.Abs((float64(at)-middle+0.5)/support), 0)
+			weights = append(weights, w)
+			sum += w
+		}
+		for j, w := range weights {
+			made[i] = append(made[i], share{from + j, float32(w / sum)})
+		}
+	}
+	return made
+}
+
+// cubics is the resampling of n to m by cubic splines through 4 neighbours, the last of which stand for those beyond:
+// "bicubic".
+func cubics(n, m int) resampling {
+	const a = -0.75
+	near := func(x float64) float64 { return float64((float64((a+2)*x)-(a+3))*x*x) + 1 }
+	far := func(x float64) float64 { return float64((float64((float64(a*x)-5*a)*x)+8*a)*x) - 4*a }
+	made := make(resampling, m)
+	for i := range made {
+		middle := (float64(i)+0.5)*float64(n)/float64(m) - 0.5
+		at := int(math.Floor(middle))
+		t := middle - float64(at)
+		for j, w := range [4]float64{far(t + 1), near(t), near(1 - t), far(2 - t)} {
+			made[i] = append(made[i], share{min(max(at-1+j, 0), n-1), float32(w)})
+		}
+	}
+	return made
+}
+
+// addAt adds what the square of rows that the table is has at a place of a resampled one.
+func (t table) addAt(dst []float32, x, y []share) {
+	side := t.side()
+	for _, down := range y {
+		for _, across := range x {
+			t.add(dst, down.from*side+across.from, float32(down.by*across.by))
+		}
+	}
+}
