@@ -21,6 +21,7 @@ import (
 
 	"github.com/quern-llm/quern"
 	"github.com/quern-llm/quern/go/launch"
+	"github.com/quern-llm/quern/go/scripted"
 )
 
 //go:embed go/demo/quern-demo.gguf
@@ -604,10 +605,18 @@ func TestNothingIsLeft(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	once := func() {
+	tiny, err := (&scripted.Model{Template: "{{ messages }}", Scripts: []scripted.Script{{Text: "Yes, and so on."}}}).GGUF()
+	small := filepath.Join(t.TempDir(), "small.gguf")
+	if err == nil {
+		err = os.WriteFile(small, tiny, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	once := func(name string) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		m, err := quern.Open(ctx, quern.Demo, quern.WithDevice(d), quern.WithContextLength(64), quern.WithKVMemory(4<<20), quern.WithParallel(2))
+		m, err := quern.Open(ctx, name, quern.WithDevice(d), quern.WithContextLength(64), quern.WithKVMemory(4<<20), quern.WithParallel(2))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -616,10 +625,14 @@ func TestNothingIsLeft(t *testing.T) {
 		}
 		m.Close()
 	}
-	once()
+	once(quern.Demo)
 	used, goroutines := d.Status().Used, runtime.NumGoroutine()
-	for range times {
-		once()
+	for i := range times {
+		if i%20 == 0 {
+			once(quern.Demo)
+		} else { // what remains of one does not depend on its size
+			once(small)
+		}
 	}
 	for wait := time.Now(); runtime.NumGoroutine() > goroutines && time.Since(wait) < 10*time.Second; {
 		time.Sleep(time.Millisecond) // one that has told of its end may not have ended
