@@ -170,10 +170,7 @@ func TestNotedErrors(t *testing.T) {
 func TestTextsOfInputs(t *testing.T) {
 	part := func(text string, ids ...int32) Inputs {
 		p := make(Inputs, 1)
-		p[0] = append(p[0], struct {
-			Text string
-			Ids  []int32
-		}{text, ids})
+		p[0] = append(p[0], ask.PromptPart{Text: text, Ids: ids})
 		return p
 	}
 	one, ids := part("a"), part("", 7)
