@@ -18,6 +18,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/persona"
 )
 
@@ -448,8 +449,8 @@ func checkAlias(name string) error {
 	for _, part := range strings.Split(bare, "/") {
 		ok = ok && isComponent(part)
 	}
-	if name == "demo" {
-		return errors.New("the name \"demo\" is the embedded model's, want another")
+	if demo.Is(name) {
+		return fmt.Errorf("the name %q is an embedded model's, want another", name)
 	}
 	if _, err := ParseRef(name); !ok || !errors.Is(err, ErrNoRef) {
 		return fmt.Errorf("the name %.80q, want letters and digits with . - _ / between them, and no server", name)

@@ -38,12 +38,12 @@ type Files struct {
 	made map[string]*os.File // by folder, view and type
 }
 
-// Open opens the model called name: the embedded demo, the path of a file, or a folder with a checkpoint,
+// Open opens the model called name: an embedded demo, the path of a file, or a folder with a checkpoint,
 // whose weights become those of the type quantize; empty: they stay as they are.
 func (f *Files) Open(name, quantize string) (*model.File, error) {
 	switch {
-	case name == demo.Name:
-		return model.OpenBytes(name, demo.GGUF())
+	case demo.Is(name):
+		return model.OpenBytes(name, demo.File(name))
 	case convert.Is(name):
 		return f.checkpoint(name, quantize)
 	}
@@ -76,9 +76,12 @@ func (f *Files) Tokenizer(name string) (*tokenizer.Tokenizer, error) {
 	return tok, file.Close()
 }
 
-// OpenProjector opens encoders of pictures and sounds: a file, or those of the checkpoint in a folder, whose weights stay
-// as they are.
+// OpenProjector opens encoders of pictures and sounds: those of an embedded demo, a file, or those of the checkpoint in a
+// folder, whose weights stay as they are.
 func (f *Files) OpenProjector(name string) (*model.File, error) {
+	if b := demo.Projector(name); b != nil {
+		return model.OpenBytes(name, b)
+	}
 	if convert.Is(name) {
 		return f.view(name, "mmproj", "", convert.OpenProjector)
 	}

@@ -115,7 +115,7 @@ type Model struct {
 	alone bool // the device is its own
 }
 
-// Open opens the model called name, a file, a folder with a checkpoint or the embedded demo model, on a device
+// Open opens the model called name, a file, a folder with a checkpoint or an embedded demo model, on a device
 // of its own.
 func Open(name string, s Settings, d DeviceSettings, e Events) (*Model, error) {
 	var files Files

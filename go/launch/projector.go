@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/quern-llm/quern/go/convert"
+	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/gguf"
 )
 
@@ -18,8 +19,8 @@ func (f *Files) readProjector(h *Head) error {
 		h.projector = s.Projector
 		return f.fitProjector(h)
 	}
-	if convert.Is(h.Path) {
-		if convert.HasProjector(h.Path) {
+	if demo.Is(h.Path) || convert.Is(h.Path) {
+		if demo.Projector(h.Path) != nil || convert.HasProjector(h.Path) {
 			h.projector = h.Path // and fits
 		}
 		return nil

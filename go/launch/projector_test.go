@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/internal/testdata"
 )
 
@@ -43,6 +44,8 @@ func TestProjector(t *testing.T) {
 		{name: "beside", model: m, want: eyes},
 		{name: "refused", model: m, s: Settings{NoProjector: true}},
 		{name: "both", model: m, s: Settings{NoProjector: true, Projector: eyes}},
+		{name: "embedded", model: demo.Vision, want: demo.Vision},
+		{name: "embedded, with none", model: demo.Name},
 		{name: "no projector", model: m, s: Settings{Projector: alone}, err: "no projector"},
 		{name: "no file", model: m, s: Settings{Projector: filepath.Join(dir, "gone.gguf")}, err: "gone.gguf"},
 		{name: "of another model", model: small, s: Settings{Projector: eyes}, err: "64 wide"},

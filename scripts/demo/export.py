@@ -10,9 +10,9 @@ import torch
 
 import model as m
 from quantize import PACK
-from vocabulary import ASSISTANT, BEGIN, CONTROL, END, SYSTEM, USER, Vocabulary
+from vocabulary import ASSISTANT, BEGIN, END, Vocabulary
 
-TYPES = {"F32": 0, "Q4_K": 12, "Q6_K": 14}
+TYPES = {"F32": 0, "F16": 1, "Q8_0": 8, "Q4_K": 12, "Q6_K": 14}
 Q4_K_M = 15  # general.file_type
 ALIGN = 32
 
@@ -26,7 +26,6 @@ TEMPLATE = (
 
 
 def metadata(v):
-    control, normal = 3, 1
     yield from {
         "general.architecture": "llama",
         "general.name": "Quern demo",
@@ -52,10 +51,17 @@ def metadata(v):
         "llama.attention.head_count_kv": np.uint32(m.KV_HEADS),
         "llama.attention.layer_norm_rms_epsilon": np.float32(m.EPS),
         "llama.vocab_size": np.uint32(len(v.tokens)),
+    }.items()
+    yield from tokenizer(v)
+
+
+def tokenizer(v):
+    control, normal = 3, 1
+    yield from {
         "tokenizer.ggml.model": "gpt2",
         "tokenizer.ggml.pre": "gpt-2",
         "tokenizer.ggml.tokens": v.tokens,
-        "tokenizer.ggml.token_type": [np.int32(control if t in CONTROL else normal) for t in v.tokens],
+        "tokenizer.ggml.token_type": [np.int32(control if t in v.control else normal) for t in v.tokens],
         "tokenizer.ggml.merges": [f"{a} {b}" for a, b in v.merges],
         "tokenizer.ggml.bos_token_id": np.uint32(v.ids[BEGIN]),
         "tokenizer.ggml.eos_token_id": np.uint32(v.ids[END]),
@@ -92,8 +98,12 @@ def main():
     corpus, trained, out = map(Path, sys.argv[1:])
     v = Vocabulary.load(corpus / "merges.json")
     weights = {k.removeprefix("w.").replace("/", "."): w for k, w in torch.load(trained)["model"].items()}
-    tensors = [(name, m.kind(name), w) for name, w in weights.items()]
-    kvs = list(metadata(v))
+    write(out, metadata(v), [(name, m.kind(name), w) for name, w in weights.items()])
+
+
+def write(out, keys, tensors):
+    """Writes a file of tensors, each a name, a type and values."""
+    kvs = list(keys)
     head = struct.pack("<4sIQQ", b"GGUF", 3, len(tensors), len(kvs))
     head += b"".join(string(k) + value(x) for k, x in kvs)
     data = b""
@@ -102,7 +112,7 @@ def main():
         head += struct.pack("<IQ", TYPES[kind], len(data))
         data += pad(PACK[kind](w))
     out.write_bytes(pad(head) + data)
-    print(f"{out}: {out.stat().st_size} bytes, {sum(w.numel() for w in weights.values())} parameters")
+    print(f"{out}: {out.stat().st_size} bytes, {sum(w.numel() for *_, w in tensors)} parameters")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Q4_K and Q6_K as ggml lays them out, by rounding to the nearest. In PyTorch, since training rounds in the same way."""
+"""Q4_K, Q6_K and Q8_0 as ggml lays them out, by rounding to the nearest. In PyTorch, since training rounds in the same way."""
 
 import numpy as np
 import torch
@@ -29,12 +29,20 @@ def q6_k(w):
     return (d, s, q), (q * step).reshape(w.shape)
 
 
+def q8_0(w):
+    b = w.float().reshape(-1, 32)
+    scale = b.abs().amax(-1, keepdim=True) / 127
+    d = half(scale)
+    q = torch.where(scale > 0, (b / scale.clamp_min(1e-30)).round(), torch.zeros(()))
+    return (d, q), (q * d).reshape(w.shape)
+
+
 def half(x):
     """x as float16 holds it, no less than the least it holds, which keeps what is divided by it finite."""
     return torch.where(x > 0, x.clamp_min(6e-8), x).half().float()
 
 
-ROUND = {"Q4_K": q4_k, "Q6_K": q6_k}
+ROUND = {"Q4_K": q4_k, "Q6_K": q6_k, "Q8_0": q8_0, "F16": lambda w: (None, w.half().float()), "F32": lambda w: (None, w)}
 
 
 def as_stored(w, kind):
@@ -71,4 +79,10 @@ def pack_q6_k(w):
     return np.concatenate([low, high, scales, f16(d)], axis=1).tobytes()
 
 
-PACK = {"Q4_K": pack_q4_k, "Q6_K": pack_q6_k, "F32": lambda w: w.float().numpy().astype("<f4").tobytes()}
+def pack_q8_0(w):
+    (d, q), _ = q8_0(w)
+    return np.concatenate([f16(d), q.to(torch.int8).numpy().view(np.uint8)], axis=1).tobytes()
+
+
+PACK = {"Q4_K": pack_q4_k, "Q6_K": pack_q6_k, "Q8_0": pack_q8_0,
+        "F16": lambda w: w.numpy().astype("<f2").tobytes(), "F32": lambda w: w.float().numpy().astype("<f4").tobytes()}

@@ -27,7 +27,7 @@ def letters(word):
     return tuple(LETTERS[b] for b in word.encode())
 
 
-def learn(texts, size):
+def learn(texts, size, control=CONTROL):
     """Returns the merges that make a vocabulary of size tokens, the most frequent pair first."""
     counts = collections.Counter(w for t in texts for w in WORDS.findall(t))
     words = [(list(letters(w)), n) for w, n in counts.items()]
@@ -39,7 +39,7 @@ def learn(texts, size):
     heap = [(-n, p) for p, n in pairs.items()]
     heapq.heapify(heap)
     merges = []
-    while len(merges) < size - 256 - len(CONTROL) and heap:
+    while len(merges) < size - 256 - len(control) and heap:
         n, pair = heapq.heappop(heap)
         if pairs[pair] != -n:
             continue  # counted anew since
@@ -74,9 +74,9 @@ def merge(word, pair):
 
 
 class Vocabulary:
-    def __init__(self, merges):
-        self.merges = [tuple(m) for m in merges]
-        self.tokens = CONTROL + [LETTERS[b] for b in range(256)] + [a + b for a, b in self.merges]
+    def __init__(self, merges, control=CONTROL):
+        self.control, self.merges = control, [tuple(m) for m in merges]
+        self.tokens = control + [LETTERS[b] for b in range(256)] + [a + b for a, b in self.merges]
         self.ids = {t: i for i, t in enumerate(self.tokens)}
         self.rank = {m: i for i, m in enumerate(self.merges)}
         self.word = functools.lru_cache(1 << 20)(self._word)
@@ -93,6 +93,12 @@ class Vocabulary:
     def encode(self, text):
         """Returns the ids of text, in which nothing stands for a control token."""
         return [i for w in WORDS.findall(text) for i in self.word(w)]
+
+    def decode(self, ids):
+        """Returns the text of ids, without control tokens."""
+        at = {letter: b for b, letter in LETTERS.items()}
+        text = "".join(self.tokens[i] for i in ids if self.tokens[i] not in self.control)
+        return bytes(at[c] for c in text).decode(errors="replace")
 
     def save(self, path):
         path.write_text(json.dumps(self.merges))

@@ -235,7 +235,7 @@ func readModelfile(path string, stdin io.Reader) (*persona.Persona, error) {
 // baseOf returns the name by which a persona knows its model: one of the cache, the demo, or the path of a file, which
 // in a Modelfile is relative to that.
 func baseOf(h *hub.Hub, from, modelfile string) (string, error) {
-	if from == demo.Name {
+	if demo.Is(from) {
 		return from, nil
 	}
 	paths := []string{from}

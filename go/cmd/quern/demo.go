@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 
@@ -32,13 +33,17 @@ func notes(w io.Writer) func(string) {
 }
 
 func newExportDemoCommand() *cobra.Command {
-	var force bool
+	var force, vision bool
 	cmd := &cobra.Command{
 		Use:   "export-demo FILE",
-		Short: "Write the embedded demo model to a GGUF file",
+		Short: "Write an embedded demo model to a GGUF file",
 		Long: `Write the embedded demo model to a GGUF file, for other programs or to inspect. The
-file is written atomically. - is standard output.`,
-		Example: `  quern export-demo demo.gguf`,
+file is written atomically. - is standard output.
+
+With --vision it is the model that names what is in a picture, and its projector
+is written beside it, as mmproj-FILE.`,
+		Example: `  quern export-demo demo.gguf
+  quern export-demo --vision eyes.gguf`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
 				return fmt.Errorf("%d names of files to write, want one", len(args))
@@ -46,29 +51,48 @@ file is written atomically. - is standard output.`,
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if vision {
+				return exportVision(args[0], force, cmd.ErrOrStderr())
+			}
 			return exportDemo(args[0], force, cmd.OutOrStdout(), cmd.ErrOrStderr())
 		},
 	}
 	cmd.Flags().BoolVar(&force, "force", false, "replace an existing file")
+	cmd.Flags().BoolVar(&vision, "vision", false, "the model that names what is in a picture, and its projector")
 	return cmd
 }
 
 // exportDemo implements "quern export-demo".
 func exportDemo(name string, force bool, stdout, stderr io.Writer) error {
-	write := func(w io.Writer) (int64, error) {
-		n, err := w.Write(demo.GGUF())
-		return int64(n), err
-	}
 	switch {
 	case name == "":
 		return usagef("no file to write; give its name")
 	case name == "-" && isTerminal(stdout):
 		return usagef("a model is no text for a terminal; redirect standard output, or give a file")
 	case name == "-":
-		_, err := write(stdout)
+		_, err := stdout.Write(demo.GGUF())
 		return err
 	}
-	n, err := newfile.Write(name, force, 0o644, uint64(len(demo.GGUF())), write)
+	return export(name, demo.GGUF(), force, stderr)
+}
+
+// exportVision implements "quern export-demo --vision".
+func exportVision(name string, force bool, stderr io.Writer) error {
+	if name == "" || name == "-" {
+		return usagef("the demo with a projector is two files; give the name of the first")
+	}
+	if err := export(name, demo.File(demo.Vision), force, stderr); err != nil {
+		return err
+	}
+	return export(filepath.Join(filepath.Dir(name), "mmproj-"+filepath.Base(name)), demo.Projector(demo.Vision), force, stderr)
+}
+
+// export writes a file and says how large it is.
+func export(name string, file []byte, force bool, stderr io.Writer) error {
+	n, err := newfile.Write(name, force, 0o644, uint64(len(file)), func(w io.Writer) (int64, error) {
+		n, err := w.Write(file)
+		return int64(n), err
+	})
 	if err != nil {
 		return orForce(name, err)
 	}

@@ -126,7 +126,7 @@ tell how long a prompt of the whole context takes before its answer begins.`,
 				if d.Model, err = planModel(&flags); err != nil {
 					return err
 				}
-				if !noMeasure && flags.path != demo.Name {
+				if !noMeasure && !demo.Is(flags.path) {
 					if d.Model.Disk, err = measureDisk(flags.path); err != nil {
 						return err
 					}

@@ -112,6 +112,23 @@ func TestExportDemo(t *testing.T) {
 	}
 }
 
+// The model that names what is in a picture is two files, of which one is found beside the other.
+func TestExportVisionDemo(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "eyes.gguf")
+	r := quern(t, "export-demo", "--vision", path)
+	beside := gguf.ProjectorBeside(path)
+	if r.code != 0 || r.stdout != "" || strings.Count(r.stderr, "\n") != 2 || filepath.Base(beside) != "mmproj-eyes.gguf" {
+		t.Fatalf("code %d, %q, %q, and beside it %q", r.code, r.stdout, r.stderr, beside)
+	}
+	for path, want := range map[string][]byte{path: demo.File(demo.Vision), beside: demo.Projector(demo.Vision)} {
+		if b, err := os.ReadFile(path); err != nil || !bytes.Equal(b, want) {
+			t.Errorf("%s: %d bytes that differ from the %d inside, %v", path, len(b), len(want), err)
+		}
+	}
+	quern(t, "export-demo", "--vision", path).refused(t, 1, path, "exists", "--force")
+	quern(t, "export-demo", "--vision", "-").refused(t, exitUsage, "two files")
+}
+
 // It runs where not a byte can be written, and what it reads lies in the pages of
 // the program and in no other file.
 func TestDemoNeedsNoFile(t *testing.T) {

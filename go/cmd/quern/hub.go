@@ -126,7 +126,7 @@ func (f *hubFlags) locateAlone(cmd *cobra.Command, name string, agreed bool) (lo
 }
 
 func (f *hubFlags) locateWith(cmd *cobra.Command, name string, agreed, projector bool) (located, error) {
-	if _, err := os.Stat(name); err == nil || name == demo.Name || name == "" {
+	if _, err := os.Stat(name); err == nil || demo.Is(name) || name == "" {
 		return located{path: name}, nil
 	}
 	ref, refErr := hub.ParseRef(name)

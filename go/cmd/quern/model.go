@@ -24,7 +24,7 @@ import (
 
 // modelFlags are the flags of every command that runs a model.
 type modelFlags struct {
-	path string // demo.Name for the built-in one; empty if none is named
+	path string // demo.Name or demo.Vision for a built-in one; empty if none is named
 	openFlags
 	deviceFlags
 	files *launch.Files
@@ -217,7 +217,7 @@ func newFiles() *launch.Files {
 	return &launch.Files{Converting: barOn(os.Stderr, "converting"), Note: notes(os.Stderr)}
 }
 
-// openFile opens the model called name: the built-in demo, the path of a file, or a folder with a checkpoint.
+// openFile opens the model called name: a built-in demo, the path of a file, or a folder with a checkpoint.
 func openFile(name string) (*model.File, error) { return newFiles().Open(name, "") }
 
 // device returns which part of the machine the flags give to models.
