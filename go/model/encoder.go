@@ -185,6 +185,32 @@ func (e *Encoder) Bytes(n, rows, threads int) uint64 {
 	return uint64(bufs + scratch + kv + brought + 4*rows*e.width)
 }
 
+// Work returns how many multiply-adds an encoding of n tokens takes: those of products and of attention.
+func (e *Encoder) Work(n int) float64 {
+	sum := 0.0
+	count := func(ops []kernel.Op, rows int) {
+		for _, op := range ops {
+			switch op := op.(type) {
+			case kernel.Matmul:
+				for _, p := range op.Parts {
+					sum += float64(p.In) * float64(p.Out) * float64(rows)
+				}
+			case kernel.Attend:
+				sum += float64(op.NHead) * float64(op.HeadDim+op.ValueDim) * float64(n) * float64(n)
+			}
+		}
+	}
+	p := e.model.program
+	count(p.Begin, n)
+	for _, ops := range p.Layers {
+		count(ops, n)
+	}
+	for _, o := range p.Outputs {
+		count(o.Ops, n/o.Of)
+	}
+	return sum
+}
+
 // encoding is the budget's purpose of the memory of an Encoding.
 const encoding = "encoding a picture or a sound"
 

@@ -5,7 +5,9 @@ import "cmp"
 // metadata sets the keys that engines need to load the model.
 func (m Model) metadata(set func(key string, value any)) {
 	m.settings(set)
-	m.Shape.tokenizer(set)
+	if m.Shape.Sight == nil {
+		m.Shape.tokenizer(set)
+	}
 }
 
 // settings sets the keys of the architecture.
@@ -18,6 +20,10 @@ func (m Model) settings(set func(key string, value any)) {
 	set("general.file_type", m.Mix.Kind)
 	set("general.quantization_version", uint32(2))
 
+	if s.Sight != nil {
+		s.Sight.settings(s, set)
+		return
+	}
 	p := s.Arch + "."
 	blocks := s.NLayer
 	if s.MTP {

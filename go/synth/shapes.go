@@ -34,7 +34,8 @@ type Shape struct {
 	Gemma      *Gemma
 	Scan       *Scan
 	RWKV       *RWKV
-	NTap       int // of short convolutions
+	Sight      *Sight // it is an encoder of pictures
+	NTap       int    // of short convolutions
 	// Pattern is the kind of each layer, where they differ and no rule says how: M for a state
 	// space, C for a short convolution, * for attention, and E for a feed-forward, which then
 	// the others do not have.
@@ -291,6 +292,23 @@ var shapes = []Shape{
 		Name: "tiny-gemma3n", Arch: "gemma3n", NLayer: 6, NEmbd: 256, NFF: 512, NHead: 4, NHeadKV: 2, HeadDim: 64,
 		NVocab: 2048, NCtx: 4096, RopeTheta: 1e6, RMSEps: 1e-6, Tied: true, Window: 8, Vocab: gemmaScores,
 		Gemma: &Gemma{Every: 2, NHeadKV: 2, HeadDim: 64, NOwn: 4, NPerLayer: 32, NFFSparse: 3, Streams: 4, LaurelRank: 64},
+	},
+	{ // the encoder of Qwen 3.5 4B, and of Qwen3-VL 2B and 4B but for their deepstack
+		Name: "mmproj-qwen3.5-4b", Arch: "clip", NLayer: 24, NEmbd: 1024, NFF: 4096, NHead: 16, NHeadKV: 16, HeadDim: 64, RMSEps: 1e-6,
+		Sight: &Sight{
+			Kind: "qwen3vl_merger", Patch: 16, Side: 768, Merge: 2, Width: 2560, Positions: 48 * 48, Fused: true, Films: true,
+		},
+	},
+	{
+		Name: "mmproj-qwen3-vl-8b", Arch: "clip", NLayer: 27, NEmbd: 1152, NFF: 4304, NHead: 16, NHeadKV: 16, HeadDim: 72, RMSEps: 1e-6,
+		Sight: &Sight{
+			Kind: "qwen3vl_merger", Patch: 16, Side: 768, Merge: 2, Width: 4096, Positions: 48 * 48, Fused: true, Films: true,
+			Deep: []int{8, 16, 24},
+		},
+	},
+	{ // SigLIP, of all sizes of Gemma 3 that see
+		Name: "mmproj-gemma-3-4b", Arch: "clip", NLayer: 27, NEmbd: 1152, NFF: 4304, NHead: 16, NHeadKV: 16, HeadDim: 72, RMSEps: 1e-6,
+		Sight: &Sight{Kind: "gemma3", Patch: 14, Side: 896, Merge: 4, Width: 2560, Positions: 64 * 64},
 	},
 }
 

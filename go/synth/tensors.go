@@ -64,6 +64,11 @@ func (d *directory) bias(name string, dims ...int) {
 func (m Model) tensors() []tensor {
 	d := directory{m: m}
 	s := m.Shape
+	if s.Sight != nil {
+		d.sight()
+		d.choose()
+		return d.list
+	}
 	d.matrix("token_embd", s.NEmbd, s.NVocab)
 	if s.RopeFactor > 0 {
 		f := s.ropeFreqs()

@@ -46,6 +46,7 @@ type benchFlags struct {
 	curve   bool
 	kernels bool
 	sound   string // a file
+	image   string // a file, or a size
 	types   []string
 
 	speculate bench.Speculation
@@ -103,6 +104,9 @@ drafts on either side, which says how much the machine alone makes of it.
 
 With --sound FILE, measure how fast models of speech transcribe it, at one temperature,
 as a multiple of real time.
+
+With --image, measure how long the encoders of projectors, given with -m, take for a
+picture: a file, or the size of a drawn one, such as 1024x1024.
 
 With --synth, write a model with random weights instead, as large and as fast as
 a real one: ` + strings.Join(synth.Shapes(), " ") + `,
@@ -181,6 +185,7 @@ func (f *benchFlags) define(fs *pflag.FlagSet) {
 	fs.BoolVar(&f.curve, "curve", false, "cost of more tokens per pass: passes of -p tokens, relative to one of 1")
 	fs.BoolVar(&f.kernels, "kernels", false, "measure each kernel alone, without a model")
 	fs.StringVar(&f.sound, "sound", "", "with a model of speech, transcribe a `FILE` of sound (WAV, MP3, FLAC)")
+	fs.StringVar(&f.image, "image", "", "with projectors, encode a picture: a `FILE`, or the size of one, WIDTHxHEIGHT")
 	wordsVar(fs, &f.types, "types", "", nil, acceptWeightType, "with --kernels, weight types (default: all)")
 	fs.Var(&worthValue{&f.speculate.Right, &f.speculate.Own}, "speculate", "what drafts are worth that are right with `CHANCES` such as 0.5,0.7,0.9 (0.5+0.4: and second guesses where the first are wrong), or that come from sources such as auto or ngram+mtp; off is none")
 	listVar(fs, &f.speculate.Streams, "streams", "", []int{1}, 1, 64, "with --speculate, texts at a time")
@@ -227,6 +232,12 @@ func (f *benchFlags) run(ctx context.Context, cmd *cobra.Command) error {
 		return usagef("--sound transcribes; leave --curve, --kernels, --profile and --speculate out")
 	case f.sound != "" && len(f.models) == 0:
 		return usagef("--sound wants a model of speech; name one with -m")
+	case f.image != "" && (f.sound != "" || f.curve || f.kernels || f.profile || f.drafts()):
+		return usagef("--image encodes a picture; leave --sound, --curve, --kernels, --profile and --speculate out")
+	case f.image != "" && len(f.models) == 0:
+		return usagef("--image wants a projector; name one with -m")
+	case f.image != "":
+		return f.measureImages(ctx, f.to(stdout))
 	case f.kernels:
 		return f.measureKernels(ctx, f.to(stdout))
 	case f.changed("types"):
