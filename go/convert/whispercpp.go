@@ -292,6 +292,9 @@ func (m *WhisperCpp) Tensors(visit func(name string, typ gguf.Type, dims []uint6
 	}
 }
 
+// Write writes the model.
+func (m *WhisperCpp) Write(_ context.Context, w io.Writer) (int64, error) { return m.w.WriteTo(w) }
+
 // WriteFile writes the model to path, atomically; see newfile.Write.
 func (m *WhisperCpp) WriteFile(_ context.Context, path string, replace bool) (int64, error) {
 	need, err := m.w.Size()

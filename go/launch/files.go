@@ -38,14 +38,18 @@ type Files struct {
 	made map[string]*os.File // by folder, view and type
 }
 
-// Open opens the model called name: an embedded demo, the path of a file, or a folder with a checkpoint,
-// whose weights become those of the type quantize; empty: they stay as they are.
+// Open opens the model called name: an embedded demo, the path of a file of GGUF or of whisper.cpp, or a folder with a
+// checkpoint, whose weights become those of the type quantize; empty: they stay as they are.
 func (f *Files) Open(name, quantize string) (*model.File, error) {
 	switch {
 	case demo.Is(name):
 		return model.OpenBytes(name, demo.File(name))
 	case convert.Is(name):
 		return f.checkpoint(name, quantize)
+	case convert.IsWhisperCpp(name):
+		return f.view(name, "model", "", func(path string, _ convert.Options) (converted, error) {
+			return convert.OpenWhisperCpp(path)
+		})
 	}
 	if fi, err := os.Stat(name); err == nil && fi.IsDir() {
 		return nil, notModel(name)
@@ -83,14 +87,18 @@ func (f *Files) OpenProjector(name string) (*model.File, error) {
 		return model.OpenBytes(name, b)
 	}
 	if convert.Is(name) {
-		return f.view(name, "mmproj", "", convert.OpenProjector)
+		return f.view(name, "mmproj", "", func(dir string, o convert.Options) (converted, error) {
+			return convert.OpenProjector(dir, o)
+		})
 	}
 	return model.OpenFile(name)
 }
 
 // checkpoint opens the checkpoint in a folder as a model.
 func (f *Files) checkpoint(dir, quantize string) (*model.File, error) {
-	return f.view(dir, "model", quantize, convert.Open)
+	return f.view(dir, "model", quantize, func(dir string, o convert.Options) (converted, error) {
+		return convert.Open(dir, o)
+	})
 }
 
 // view opens what a checkpoint is converted to: its text model, or its encoders.
@@ -113,7 +121,13 @@ func (f *Files) view(dir, what, typ string, open converter) (*model.File, error)
 }
 
 // A converter opens a checkpoint to be converted.
-type converter func(dir string, o convert.Options) (*convert.Model, error)
+type converter func(dir string, o convert.Options) (converted, error)
+
+type converted interface {
+	Size() uint64
+	Write(ctx context.Context, w io.Writer) (int64, error)
+	Close() error
+}
 
 func (f *Files) convert(dir, typ string, open converter) (*os.File, error) {
 	cpus, err := machine.Read()
@@ -134,8 +148,8 @@ func (f *Files) convert(dir, typ string, open converter) (*os.File, error) {
 		return nil, fmt.Errorf("%s: converting it takes a file as large as its weights, in a folder that TMPDIR names: %w",
 			dir, err)
 	}
-	if loss := m.Loss(); loss != "" && f.Note != nil {
-		f.Note(dir + ": " + loss)
+	if c, ok := m.(*convert.Model); ok && c.Loss() != "" && f.Note != nil {
+		f.Note(dir + ": " + c.Loss())
 	}
 	return made, nil
 }
