@@ -26,7 +26,7 @@ type Encoder struct {
 
 // A stage is a plan that runs over all tokens, slice by slice, before the next stage begins.
 type stage struct {
-	plan  *kernel.Plan
+	plan  parts
 	brung bool       // tokens bring their rows
 	out   *nn.Output // whose rows it makes
 	col   int        // of these in those of the encoder
@@ -83,7 +83,7 @@ func LoadEncoder(f *File, s projector.Sense, kv kernel.KVTypes, o Options) (*Enc
 func (e *Encoder) plan() error {
 	p := e.model.program
 	add := func(s stage, ops []kernel.Op) error {
-		plan, err := kernel.NewPlan(p.Bufs, ops...)
+		plan, err := planned(p.Bufs, ops)
 		if err != nil {
 			return err
 		}
@@ -150,7 +150,7 @@ func (e *Encoder) Damaged() error { return e.model.Damaged() }
 // Close releases the memory of the weights. Encodings must be closed before. Closing again is a no-op.
 func (e *Encoder) Close() {
 	for _, s := range e.stage {
-		s.plan.Close()
+		s.plan.close()
 	}
 	e.stage = nil
 	e.model.Close()
@@ -170,13 +170,13 @@ func blocks(n int) int { return (n + kvcache.BlockTokens - 1) / kvcache.BlockTok
 func (e *Encoder) sizes(n, threads int) (bufs, scratch, kv, brought int) {
 	p, r := e.model.program, room(n)
 	for _, s := range e.stage {
-		scratch = max(scratch, s.plan.Scratch(r.Tok))
+		scratch = max(scratch, s.plan.scratch(r.Tok))
 	}
 	scratch = max(kernel.AlignUp(scratch)*threads, kernel.Align)
 	for _, g := range p.Groups {
 		kv += g.Bytes * blocks(n)
 	}
-	return kernel.BufBytes(p.Bufs, r), scratch, kv, r.Tok * kernel.AlignUp(4*e.stage[0].plan.Brings())
+	return kernel.BufBytes(p.Bufs, r), scratch, kv, r.Tok * kernel.AlignUp(4*e.stage[0].plan.brings())
 }
 
 // Bytes returns the memory of an encoding of n tokens on so many threads, with the rows that it makes.
@@ -240,8 +240,8 @@ func (e *Encoder) Begin(in *projector.Input, pool *kernel.Pool, budget *mem.Budg
 
 func (x *Encoding) init(budget *mem.Budget) error {
 	e, n := x.e, x.in.Tokens
-	if n < 1 || x.in.Columns < e.stage[0].plan.Brings() {
-		return fmt.Errorf("an input of %d tokens of %d columns, the encoder reads %d", n, x.in.Columns, e.stage[0].plan.Brings())
+	if n < 1 || x.in.Columns < e.stage[0].plan.brings() {
+		return fmt.Errorf("an input of %d tokens of %d columns, the encoder reads %d", n, x.in.Columns, e.stage[0].plan.brings())
 	}
 	bufs, scratch, kv, brought := e.sizes(n, x.pool.Threads())
 	for _, bytes := range []int{bufs, scratch, max(kv, kernel.Align), brought} {
@@ -318,7 +318,7 @@ func (x *Encoding) Step() (done bool) {
 		}
 		x.batch.SetOut(out)
 	}
-	s.plan.Run(x.pool, x.bufs, x.batch, x.mem[1].Bytes())
+	s.plan.run(x.pool, x.bufs, x.batch, x.mem[1].Bytes())
 	if s.out != nil {
 		x.take(&s, (to-x.from)/s.out.Of)
 	}
@@ -339,7 +339,7 @@ func (x *Encoding) Done() float64 {
 
 // bring writes the rows of the slice's tokens.
 func (x *Encoding) bring(to int) {
-	columns := x.e.stage[0].plan.Brings()
+	columns := x.e.stage[0].plan.brings()
 	stride := kernel.AlignUp(4*columns) / 4
 	all := mem.Float32s(x.mem[3].Bytes())
 	for i := x.from; i < to; i++ {

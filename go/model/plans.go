@@ -10,7 +10,7 @@ import (
 
 // plans is a program laid out for C.
 type plans struct {
-	begin      *kernel.Plan
+	begin      parts
 	encoder    []*kernel.Plan
 	layers     []*kernel.Plan // of the steps
 	outputs    []*kernel.Plan
@@ -28,7 +28,7 @@ func newPlans(p *nn.Program, w *weights) (_ *plans, err error) {
 			ps.close()
 		}
 	}()
-	if ps.begin, err = kernel.NewPlan(p.Bufs, p.Begin...); err != nil {
+	if ps.begin, err = planned(p.Bufs, p.Begin); err != nil {
 		return nil, fmt.Errorf("embedding: %w", err)
 	}
 	for il, ops := range p.Encoder {
@@ -46,8 +46,8 @@ func newPlans(p *nn.Program, w *weights) (_ *plans, err error) {
 		}
 		ps.layers = append(ps.layers, l)
 	}
-	ps.encode = kernel.NewChain(slices.Concat([]*kernel.Plan{ps.begin}, ps.encoder)...)
-	ps.forward = kernel.NewChain(slices.Concat([]*kernel.Plan{ps.begin}, ps.layers)...)
+	ps.encode = kernel.NewChain(slices.Concat(ps.begin, ps.encoder)...)
+	ps.forward = kernel.NewChain(slices.Concat(ps.begin, ps.layers)...)
 	if ps.prefetches, err = w.prefetches(p, ps.steps); err != nil {
 		return nil, err
 	}
@@ -72,7 +72,7 @@ func (ps *plans) all() []*kernel.Plan {
 			guesses = append(guesses, a.plan)
 		}
 	}
-	return slices.Concat([]*kernel.Plan{ps.begin}, ps.encoder, ps.layers, guesses, ps.outputs, ps.next.all())
+	return slices.Concat(ps.begin, ps.encoder, ps.layers, guesses, ps.outputs, ps.next.all())
 }
 
 // scratch returns the maximum scratch bytes per thread of any plan.
@@ -95,4 +95,49 @@ func (ps *plans) close() {
 			p.Close()
 		}
 	}
+}
+
+// parts are operations in several plans, which run one after another: a plan has no more than threads may share at a time.
+type parts []*kernel.Plan
+
+// mostOps is at most half of what C allows, since some operations count twice.
+const mostOps = 64
+
+func planned(specs []kernel.BufSpec, ops []kernel.Op) (all parts, err error) {
+	for some := range slices.Chunk(ops, mostOps) {
+		plan, err := kernel.NewPlan(specs, some...)
+		if err != nil {
+			all.close()
+			return nil, err
+		}
+		all = append(all, plan)
+	}
+	return all, nil
+}
+
+func (all parts) close() {
+	for _, p := range all {
+		p.Close()
+	}
+}
+
+func (all parts) run(pool *kernel.Pool, bufs *kernel.Buffers, batch *kernel.Batch, scratch []byte) {
+	for _, p := range all {
+		p.Run(pool, bufs, batch, scratch)
+	}
+}
+
+// scratch returns the bytes of scratch that a thread needs for n tokens, and brings how many columns of tokens' rows are read.
+func (all parts) scratch(n int) (bytes int) {
+	for _, p := range all {
+		bytes = max(bytes, p.Scratch(n))
+	}
+	return bytes
+}
+
+func (all parts) brings() (columns int) {
+	for _, p := range all {
+		columns = max(columns, p.Brings())
+	}
+	return columns
 }

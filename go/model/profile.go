@@ -34,7 +34,9 @@ func (r *Runner) Profile() []OpProfile {
 			all = append(all, OpProfile{o, layer, names.of(ops[i])})
 		}
 	}
-	add(-1, r.plans.begin, r.program.Begin)
+	for i, p := range r.plans.begin {
+		add(-1, p, r.program.Begin[i*mostOps:])
+	}
 	for il, p := range r.plans.encoder {
 		add(il, p, r.program.Encoder[il])
 	}

@@ -139,7 +139,7 @@ var seeing = []string{
 }
 
 // hearing is the kinds that read sounds, or both.
-var hearing = []string{"gemma4ua", "gemma4u", "qwen2a", "ultravox", "voxtral"}
+var hearing = []string{"gemma4ua", "gemma4u", "qwen2a", "ultravox", "voxtral", "qwen3a", "qwen35o"}
 
 // TestProjectors compares the rows of small encoders with those of other implementations: libmtmd, which rounds patches and
 // inputs of convolutions to F16, and where there is one a reference in NumPy, which does not.

@@ -195,7 +195,7 @@ func (r *Runner) forward(from, to int, layers *kernel.Chain, stop *kernel.Stop, 
 // stepwise is forward for weights that arrive meanwhile: run waits for the weights of a step and runs it.
 func (r *Runner) stepwise(from, to int, ps *plans, stop *kernel.Stop, between func(), run func(i int) error) error {
 	r.batch.Look(from, to)
-	ps.begin.Run(r.pool, r.bufs, r.batch, r.work.Bytes())
+	ps.begin.run(r.pool, r.bufs, r.batch, r.work.Bytes())
 	for i := range ps.steps {
 		if between != nil {
 			between()

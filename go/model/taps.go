@@ -18,14 +18,13 @@ func (w *weights) Taps(name string, taps, in, out int) (kernel.Matrix, error) {
 	if !ok {
 		return kernel.Matrix{}, missingTensor(name)
 	}
-	// The taps are one dimension or two, and the last two dimensions are not left out where they are one.
-	n, last := uint64(1), len(t.Dims)-2
+	n, last := uint64(1), len(t.Dims)-1 // taps and channels may have several dimensions
 	for _, d := range t.Dims[:max(last, 0)] {
 		n *= d
 	}
-	if last < 1 || n != uint64(taps) || t.Dims[last] != uint64(in) || t.Dims[last+1] != uint64(out) {
-		return kernel.Matrix{}, fmt.Errorf("tensor %q: shape %v, want %d taps, %d channels and %d results", name, t.Dims, taps,
-			in, out)
+	if last < 1 || n != uint64(taps*in) || t.Dims[last] != uint64(out) {
+		return kernel.Matrix{}, fmt.Errorf("tensor %q: shape %v, want %d taps of %d channels in each of %d rows", name, t.Dims,
+			taps, in, out)
 	}
 	if !isFloat(t) {
 		return kernel.Matrix{}, fmt.Errorf("tensor %q: type %v, want F32, F16 or BF16", name, t.Type)

@@ -66,8 +66,8 @@ type Kind struct {
 // kinds is the supported kinds, in the order in which errors list them.
 var kinds = []*Kind{
 	&qwen3vl, &gemma4v, &gemma4uv, &gemma3, &qwen25vl, &qwen2vl, &pixtral,
-	&gemma4ua, &qwen2a, &ultravox, &voxtral,
 	&idefics3, &internvl, &mlp, &lfm2, &llama4, &kimivl, &glm4v,
+	&gemma4ua, &qwen2a, &ultravox, &voxtral, &qwen3a,
 }
 
 // A Part of a prompt is a text, whose control tokens are tokens, or what the encoder makes of an input.
