@@ -43,25 +43,75 @@ func TestSights(t *testing.T) {
 			}
 			dir := t.TempDir()
 			of.write(t, dir)
-			rows := c.seen(t, dir, pool)
-			if len(rows) != c.Shape[0]*c.Shape[1] {
-				t.Fatalf("%d numbers, want %v", len(rows), c.Shape)
-			}
-			worst := 0.0
-			for i, want := range c.Numbers {
-				worst = max(worst, math.Abs(float64(rows[i*7919%len(rows)])-want))
-			}
-			if !(worst < 2e-5) {
-				t.Errorf("%.2g off", worst)
-			} else {
-				t.Logf("%.2g off", worst)
-			}
+			compareRows(t, c.seen(t, dir, pool), c.Shape, c.Numbers)
+		})
+	}
+}
+
+// compareRows compares rows with some of their numbers.
+func compareRows(t *testing.T, rows []float32, shape [2]int, numbers []float64) {
+	t.Helper()
+	if len(rows) != shape[0]*shape[1] {
+		t.Fatalf("%d numbers, want %v", len(rows), shape)
+	}
+	worst := 0.0
+	for i, want := range numbers {
+		worst = max(worst, math.Abs(float64(rows[i*7919%len(rows)])-want))
+	}
+	if !(worst < 2e-5) {
+		t.Errorf("%.2g off", worst)
+	} else {
+		t.Logf("%.2g off", worst)
+	}
+}
+
+// TestHearing converts the encoders of small checkpoints, and compares what they hear with what transformers' hear.
+// scripts/golden_sound.py writes the cases, and says what their fields are.
+func TestHearing(t *testing.T) {
+	var archive struct {
+		Cases []struct {
+			Name    string
+			Samples int
+			Shape   [2]int
+			Numbers []float64
+		}
+	}
+	if err := json.Unmarshal(must(os.ReadFile("testdata/mmproj/hearing.json")), &archive); err != nil || len(archive.Cases) == 0 {
+		t.Fatalf("%d cases, %v", len(archive.Cases), err)
+	}
+	checkpoints := projectorCases(t)
+	pool := must(kernel.NewPool(1, nil))
+	defer pool.Close()
+	for _, c := range archive.Cases {
+		t.Run(c.Name, func(t *testing.T) {
+			dir := t.TempDir()
+			checkpoints[slices.IndexFunc(checkpoints, func(x projectorCase) bool { return x.Name == c.Name })].write(t, dir)
+			rows := encoded(t, dir, projector.Hearing, pool, func(e *model.Encoder) []projector.Part {
+				x := make([]float32, c.Samples)
+				for i := range x {
+					x[i] = float32(noise(hashOf("sound"), i))
+				}
+				return e.Hear(x)
+			})
+			compareRows(t, rows, c.Shape, c.Numbers)
 		})
 	}
 }
 
 // seen returns the rows of the picture by the encoder of a checkpoint.
 func (c sightCase) seen(t *testing.T, dir string, pool *kernel.Pool) (all []float32) {
+	t.Helper()
+	return encoded(t, dir, projector.Sight, pool, func(e *model.Encoder) []projector.Part {
+		p := &picture.RGB{Width: c.Size[0], Height: c.Size[1], Pix: make([]byte, 3*c.Size[0]*c.Size[1])}
+		for i := range p.Pix {
+			p.Pix[i] = byte(mixed(hashOf("picture"), i) >> 24)
+		}
+		return e.See(p)
+	})
+}
+
+// encoded returns the rows of the inputs among parts by the encoder of a checkpoint.
+func encoded(t *testing.T, dir string, s projector.Sense, pool *kernel.Pool, parts func(e *model.Encoder) []projector.Part) (all []float32) {
 	t.Helper()
 	m := must(OpenProjector(dir, Options{Type: "f32", Threads: 1}))
 	defer m.Close()
@@ -75,16 +125,12 @@ func (c sightCase) seen(t *testing.T, dir string, pool *kernel.Pool) (all []floa
 	defer f.Close()
 	budget := mem.NewBudget(1<<28, "a test")
 	exact := kernel.KVTypes{K: kernel.KVF32, V: kernel.KVF32}
-	e, err := model.LoadEncoder(f, projector.Sight, exact, model.Options{Pack: pool.PackMat, Budget: budget})
+	e, err := model.LoadEncoder(f, s, exact, model.Options{Pack: pool.PackMat, Budget: budget})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer e.Close()
-	p := &picture.RGB{Width: c.Size[0], Height: c.Size[1], Pix: make([]byte, 3*c.Size[0]*c.Size[1])}
-	for i := range p.Pix {
-		p.Pix[i] = byte(mixed(hashOf("picture"), i) >> 24)
-	}
-	for _, part := range e.See(p) {
+	for _, part := range parts(e) {
 		if part.Input == nil {
 			continue
 		}

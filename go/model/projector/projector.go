@@ -67,7 +67,7 @@ type Kind struct {
 var kinds = []*Kind{
 	&qwen3vl, &gemma4v, &gemma4uv, &gemma3, &qwen25vl, &qwen2vl, &pixtral,
 	&idefics3, &internvl, &mlp, &lfm2, &llama4, &kimivl, &glm4v,
-	&gemma4ua, &qwen2a, &ultravox, &voxtral, &qwen3a,
+	&gemma4ua, &qwen2a, &ultravox, &voxtral, &musicflamingo, &qwen3a,
 }
 
 // A Part of a prompt is a text, whose control tokens are tokens, or what the encoder makes of an input.
