@@ -55,6 +55,7 @@ var mediaKinds = []string{
 	"archs/qwen35.gguf",           // places, recurrent state
 	"archs/gemma3.gguf",           // both ways, windows
 	"archs/gemma4.gguf",           // both ways, windows, embeddings per layer
+	"archs/granite.gguf",          // rows are scaled
 	"archs/llama.gguf",            // none of these
 }
 
@@ -73,7 +74,10 @@ type seen struct {
 
 func see(t *testing.T, path string, c Config) *seen {
 	t.Helper()
-	s := &seen{engine: open(t, testdata.Path(t, path), c)}
+	if !filepath.IsAbs(path) {
+		path = testdata.Path(t, path)
+	}
+	s := &seen{engine: open(t, path, c)}
 	var err error
 	if s.loop, err = NewLoop(s.engine, LoopConfig{Queue: 100}); err != nil {
 		t.Fatal(err)

@@ -102,6 +102,7 @@ func graniteConfig(k *Keys) {
 	k.Rope(kernel.RopeNorm)
 	k.ExpertNorm(true)
 	k.Config.EmbedScale = float32(k.FloatOr("embedding_scale", 1, 1e-6, 1e6))
+	k.Config.ScalesMedia = true
 	k.Config.ResidualScale = float32(k.FloatOr("residual_scale", 1, 1e-6, 1e6))
 	k.Config.LogitScale = float32(1 / k.FloatOr("logit_scale", 1, 1e-6, 1e6))
 	k.AttnScale()

@@ -171,7 +171,6 @@ func (b *Builder) Positions() {
 func (b *Builder) Begin(more ...func()) {
 	c := b.Config
 	b.embedTokens()
-	b.media(0)
 	if c.EmbedNorm {
 		b.Add(kernel.NormRows{
 			Dst: b.X(), Src: b.X(), Cols: c.NEmbd, Segs: 1, Kind: c.Norm, Eps: c.Eps, Scale: 1,

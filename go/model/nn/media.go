@@ -24,7 +24,6 @@ func (c *Config) ByPlaces() bool {
 }
 
 // media reads part i of the rows that tokens bring, if they may: the first replaces their embeddings, others are added.
-// They are not scaled as embeddings are.
 func (b *Builder) media(i int) {
 	if c := b.Config; c.Media {
 		b.Add(kernel.Input{Dst: b.X(), From: i * c.NEmbd, Cols: c.NEmbd, Add: i > 0})

@@ -15,11 +15,19 @@ func (k *Keys) NarrowEmbeddings() {
 	}
 }
 
-// embedTokens begins the residual with the embeddings of the tokens.
+// embedTokens begins the residual with the embeddings of the tokens, and the rows that some bring in place of them.
 func (b *Builder) embedTokens() {
 	c := b.Config
 	if c.NNarrow == 0 {
-		b.Add(kernel.Embed{Dst: b.X(), Table: b.Table(c.Embedding, c.NEmbd, c.NVocab), Scale: c.EmbedScale})
+		scale := c.EmbedScale
+		if c.Media && c.ScalesMedia {
+			scale = 1
+		}
+		b.Add(kernel.Embed{Dst: b.X(), Table: b.Table(c.Embedding, c.NEmbd, c.NVocab), Scale: scale})
+		b.media(0)
+		if scale != c.EmbedScale {
+			b.plain(b.X(), kernel.Store, c.EmbedScale, b.X())
+		}
 		return
 	}
 	m := b.Matrix(narrowProjection, c.NNarrow, c.NEmbd)
@@ -27,6 +35,7 @@ func (b *Builder) embedTokens() {
 	b.Add(kernel.Embed{Dst: narrow, Table: b.Table(c.Embedding, c.NNarrow, c.NVocab), Scale: c.EmbedScale})
 	b.Add(kernel.ToAct{Act: act, Src: narrow, Cols: c.NNarrow})
 	b.Add(kernel.Matmul{Dst: b.X(), Act: act, Parts: []kernel.Part{{Matrix: m}}})
+	b.media(0)
 }
 
 // narrowOutput projects the input of the output matrix to the width of the embeddings.
