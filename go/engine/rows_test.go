@@ -118,6 +118,10 @@ func (w *witnessed) request(t *testing.T, e *Engine, dir string) *Request {
 	return r
 }
 
+// otherRows are kinds of encoders whose rows the other implementation has otherwise than the models' publishers: see libmtmds
+// in go/model.
+var otherRows = []string{"internvl", "llava", "llama4", "kimivl"}
+
 // What models say of pictures and sounds is what another implementation says, up to where it finds two tokens about as likely.
 func TestSeesAsOthers(t *testing.T) {
 	t.Parallel()
@@ -130,7 +134,7 @@ func TestSeesAsOthers(t *testing.T) {
 		name := strings.TrimSuffix(filepath.Base(path), ".json")
 		w, dir := witness(t, name)
 		kind, which, _ := strings.Cut(name, ".")
-		if len(w.Greedy) == 0 || w.PeerWrong != nil || !slices.Contains([]string{"start", "two", "speech", "image-audio"}, which) {
+		if len(w.Greedy) == 0 || w.PeerWrong != nil || slices.Contains(otherRows, kind) || !slices.Contains([]string{"start", "two", "speech", "image-audio"}, which) {
 			continue
 		}
 		t.Run(name, func(t *testing.T) {
