@@ -94,6 +94,9 @@ func (m *Model) asks(ctx context.Context, r *Request) (string, tokenizer.Options
 		return r.Prompt, options, err
 	}
 	prompt, err := m.render(ctx, r)
+	if err == nil && prompt.Media != nil {
+		err = unsupported("answers to messages with pictures or sounds are not compared")
+	}
 	options.Literal = prompt.Literal
 	return prompt.Text, options, err
 }

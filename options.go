@@ -140,6 +140,10 @@ func WithKVTypes(keys, values string) Option {
 // texts themselves draft.
 func WithDraft(name string) Option { return func(s *settings) { s.launch.Draft.Path = name } }
 
+// WithProjector names the file of encoders, mmproj-*.gguf, with which a model takes pictures and sounds. By default it is the
+// one that lies beside the model.
+func WithProjector(name string) Option { return func(s *settings) { s.launch.Projector = name } }
+
 // WithoutDrafts turns all guesses off.
 func WithoutDrafts() Option { return func(s *settings) { s.launch.Draft = launch.Draft{} } }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/form"
+	"github.com/quern-llm/quern/go/reading"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -164,7 +165,14 @@ func (m *Model) prompt(ctx context.Context, r *Request, p *prepared) (*chat.Prom
 		return nil, err
 	}
 	p.reply, p.text = prompt.Reply(), m.tok.NewStream(prompt.Marks()...)
-	return &prompt, m.encode(p, prompt.Text, tokenizer.Options{ParseSpecial: true, Literal: prompt.Literal})
+	tokens, err := m.open.Projector.Tokens(ctx, m.tok, m.open.Engine.Ctx(), prompt.Pieces(), false)
+	if err != nil {
+		return nil, err
+	}
+	if p.Prompt, p.Media = tokens.IDs, tokens.Media; len(p.Prompt) == 0 {
+		return nil, errEmpty
+	}
+	return &prompt, nil
 }
 
 // render makes a prompt of the messages.
@@ -183,6 +191,8 @@ func (m *Model) render(ctx context.Context, r *Request) (chat.Prompt, error) {
 	return prompt, nil
 }
 
+var errEmpty = invalid("the prompt is empty, and the model has no token to begin with; give some text")
+
 // encode sets the prompt to the tokens of a text, unless they are too many by far.
 func (m *Model) encode(p *prepared, text string, o tokenizer.Options) error {
 	ids, err := m.reads(text, o, 0)
@@ -190,7 +200,7 @@ func (m *Model) encode(p *prepared, text string, o tokenizer.Options) error {
 		return err
 	}
 	if p.Prompt = m.tok.Begin(ids); len(p.Prompt) == 0 {
-		return invalid("the prompt is empty, and the model has no token to begin with; give some text")
+		return errEmpty
 	}
 	return nil
 }
@@ -205,7 +215,12 @@ func (m *Model) input(ctx context.Context, r *Request) (in chat.Input, err error
 	}
 	for i := range in.Messages {
 		for _, one := range in.Messages[i].Content.Media() {
-			return in, unsupported(fmt.Sprintf("message %d has a %s, and the model reads text only", i, one.Kind))
+			if one.Kind, err = reading.KindOf(one.Data); err != nil {
+				return in, invalid(fmt.Sprintf("message %d: %v", i, err))
+			}
+			if !m.open.Projector.Takes(one.Kind) {
+				return in, unsupported(fmt.Sprintf("message %d has a %s, and the model takes none: one that does comes with its projector", i, one.Kind))
+			}
 		}
 	}
 	in.Until = ctx

@@ -93,15 +93,20 @@ func (f *Fleet) handler() (*gin.Engine, error) {
 const (
 	BodyTokenBytes = 64
 	bodyLeast      = 1 << 20
+	bodyMedia      = 64 << 20 // of pictures and sounds in base64
 )
 
 // maxBody returns the maximum size of a request's body: enough for a prompt as long as the context, in a language
-// and an encoding that need many bytes.
+// and an encoding that need many bytes, and for pictures and sounds where a model takes them.
 func (f *Fleet) maxBody() int64 {
 	if f.c.MaxBody > 0 {
 		return f.c.MaxBody
 	}
-	return bodyLeast + BodyTokenBytes*int64(f.api.LongestContext())
+	n := bodyLeast + BodyTokenBytes*int64(f.api.LongestContext())
+	if f.api.Media() {
+		n += bodyMedia
+	}
+	return n
 }
 
 // pages are the endpoints besides the API.

@@ -36,7 +36,7 @@ func source(m Model, open context.Context) server.Source {
 func describe(m Model, r *launch.Running) server.Model {
 	s := server.Describe(r.Head.File, r.Model.Engine, r.Head.Tokenizer, r.Template, r.Adapters)
 	s.Engine, s.Path, s.Fingerprint, s.TemplateWarning = shared{r.Loop}, m.Name, fingerprint(r.Model.Engine), r.TemplateWarning
-	s.Sampling = r.Sampling
+	s.Sampling, s.Projector = r.Sampling, r.Model.Projector
 	s.Memory, s.Spare = r.Device.Budget(), r.Device.Give
 	return s
 }

@@ -22,6 +22,7 @@ type Head struct {
 
 	projector string // the path of encoders that belong to the model; empty: there are none
 	unfitting error  // why those beside the model do not
+	files     *Files // that opens them
 
 	drafter *Head // the draft model; nil: there is none, or it is layers, which are part of File
 	joined  bool  // File has layers that were trained to draft for it

@@ -15,6 +15,7 @@ import (
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/reading"
 )
 
 // DefaultCtx is the context of texts where the settings leave it open: the model's own may need more memory
@@ -49,6 +50,7 @@ type Settings struct {
 
 	Projector   string // encoders of pictures and sounds: a file, or the folder of a checkpoint; empty: that beside the model
 	NoProjector bool   // there is none, even if one is named or beside the model
+	Media       reading.Limits
 }
 
 // A Draft is what guesses how a model's texts go on, to verify several tokens in a pass.
@@ -112,6 +114,8 @@ type Model struct {
 	Device   *engine.Device
 	Took     time.Duration // to load
 
+	Projector *reading.Projector // what the model sees and hears with; nil: text only
+
 	alone bool // the device is its own
 }
 
@@ -163,7 +167,15 @@ func (h *Head) open(ctx context.Context, d *engine.Device, e Events, early bool)
 	if err != nil {
 		return nil, err
 	}
-	own, start := c, time.Now()
+	start := time.Now()
+	eyes, err := h.openProjector(e)
+	if err != nil {
+		return nil, err
+	}
+	if eyes != nil {
+		c.Media = &engine.Media{Projector: eyes, Span: h.Settings.Media.MaxTokens}
+	}
+	own := c
 	own.Progress, own.Early = e.Progress, early
 	m.Engine, err = engine.New(h.File, own)
 	m.Took = time.Since(start)
@@ -171,13 +183,16 @@ func (h *Head) open(ctx context.Context, d *engine.Device, e Events, early bool)
 	if err != nil {
 		return nil, h.beside(err, drafts)
 	}
+	if m.Projector, err = reading.NewProjector(m.Engine, eyes, d.Budget(), h.Settings.Media); err != nil {
+		return nil, fmt.Errorf("%s: %w", h.projector, err)
+	}
+	c.Media = nil // which is not the draft model's
 	if m.Drafts, err = h.openDrafter(m.Engine, c, e); err != nil {
 		return nil, err
 	}
 	if err = m.openAdapters(); err != nil {
 		return nil, err
 	}
-	h.noteProjector(e)
 	return m, nil
 }
 

@@ -6,12 +6,15 @@ import (
 	"github.com/quern-llm/quern/go/convert"
 	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/model"
+	"github.com/quern-llm/quern/go/model/projector"
 )
 
 // readProjector finds the encoders of pictures and sounds that go with a model: those that the settings name, or else those
 // beside it, and reads whether they fit it. Those beside it that do not are left out; Open notes why.
 func (f *Files) readProjector(h *Head) error {
 	s := &h.Settings
+	h.files = f
 	switch {
 	case s.NoProjector:
 		return nil
@@ -34,7 +37,7 @@ func (f *Files) readProjector(h *Head) error {
 	return nil
 }
 
-// fitProjector returns an error unless the head's projector is one of models of this width.
+// fitProjector returns an error unless the head's projector is one of models of this width, and of a kind that is known.
 func (f *Files) fitProjector(h *Head) error {
 	file, err := f.OpenProjector(h.projector)
 	if err != nil {
@@ -49,15 +52,27 @@ func (f *Files) fitProjector(h *Head) error {
 		return fmt.Errorf("%s is %s, and %s is %d wide: want the projector that was made for it", h.projector, p,
 			h.Path, h.Config.NEmbd)
 	}
+	for sense, kind := range map[projector.Sense]string{projector.Sight: p.Vision, projector.Hearing: p.Audio} {
+		if kind == "" {
+			continue
+		}
+		if _, err := projector.Read(file.GGUF, sense); err != nil {
+			return fmt.Errorf("%s: %w", h.projector, err)
+		}
+	}
 	return nil
 }
 
-// noteProjector says that pictures and sounds are not encoded, to who asked for it.
-func (h *Head) noteProjector(e Events) {
-	switch {
-	case h.unfitting != nil:
+// HasProjector reports whether encoders of pictures and sounds go with the model.
+func (h *Head) HasProjector() bool { return h.projector != "" }
+
+// openProjector opens the head's projector for the engine, if there is one.
+func (h *Head) openProjector(e Events) (*model.File, error) {
+	if h.unfitting != nil {
 		e.note("the projector beside the model is left out: %v", h.unfitting)
-	case h.projector != "" && h.Settings.Projector != "":
-		e.note("%s is not used: pictures and sounds are not encoded yet, and the model runs on text", h.projector)
 	}
+	if h.projector == "" {
+		return nil, nil
+	}
+	return h.files.OpenProjector(h.projector)
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/internal/testdata"
 )
@@ -40,7 +41,7 @@ func TestProjector(t *testing.T) {
 		note, err   string
 	}{
 		{name: "none", model: alone},
-		{name: "named", model: alone, s: Settings{Projector: eyes}, want: eyes, note: "not encoded yet"},
+		{name: "named", model: alone, s: Settings{Projector: eyes}, want: eyes},
 		{name: "beside", model: m, want: eyes},
 		{name: "refused", model: m, s: Settings{NoProjector: true}},
 		{name: "both", model: m, s: Settings{NoProjector: true, Projector: eyes}},
@@ -63,9 +64,15 @@ func TestProjector(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer h.Close()
 			note := ""
-			h.noteProjector(Events{Note: func(line string) { note += line }})
+			m, err := h.OpenAlone(DeviceSettings{Threads: 1, Memory: 1 << 30}, Events{Note: func(line string) { note += line }})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer m.Close()
+			if c.want != "" != m.Projector.Takes(chat.Picture) {
+				t.Errorf("sees %v", m.Projector.Takes(chat.Picture))
+			}
 			if h.projector != c.want || !strings.Contains(note, c.note) || c.note == "" && note != "" {
 				t.Errorf("%q and the note %q, want %q and %q", h.projector, note, c.want, c.note)
 			}

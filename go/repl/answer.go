@@ -14,7 +14,7 @@ import (
 
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/generate"
-
+	"github.com/quern-llm/quern/go/reading"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
 
@@ -22,14 +22,18 @@ import (
 // tools. If there is no answer, all that was added is removed again. It returns an error
 // that ends the session.
 func (s *Session) say(ctx context.Context, message string) error {
+	content, err := s.content(message)
+	if err != nil {
+		s.fail(err)
+		return nil
+	}
 	before := len(s.messages)
-	s.messages = append(s.messages, chat.Message{Role: "user", Content: chat.Text(message)})
+	s.messages = append(s.messages, chat.Message{Role: "user", Content: content})
 	answering, stop := signal.NotifyContext(ctx, os.Interrupt)
 	defer stop()
 	if q, ok := s.Input.(Quieter); ok {
 		defer q.Quiet()()
 	}
-	var err error
 	for called, more := 0, true; more; called++ {
 		var answer chat.Message
 		answer, err = s.answer(answering)
@@ -68,7 +72,7 @@ type writeError struct{ error }
 // was generated.
 func (s *Session) answer(ctx context.Context) (chat.Message, error) {
 	m := chat.Message{Role: "assistant"}
-	prompt, ids, err := s.prompt()
+	prompt, tokens, err := s.prompt(ctx)
 	if err != nil {
 		return m, err
 	}
@@ -78,8 +82,8 @@ func (s *Session) answer(ctx context.Context) (chat.Message, error) {
 	}
 	w := s.writer(prompt)
 	s.last, err = s.Engine.Generate(ctx, s.seq, generate.Params{
-		Prompt: ids, MaxTokens: s.Settings.Predict(), Keep: s.Keep, Sampling: s.Settings.Sampling(), Stop: s.Tokenizer.IsEOG, TopLogprobs: -1, Constraint: held, Draft: s.Draft,
-	}, w.text.Write)
+		Prompt: tokens.IDs, MaxTokens: s.Settings.Predict(), Keep: s.Keep, Sampling: s.Settings.Sampling(), Stop: s.Tokenizer.IsEOG, TopLogprobs: -1, Constraint: held, Draft: s.Draft,
+	}, w.text.Write, tokens.Media...)
 	err = w.end(err)
 	s.used = s.seq.Len()
 	if s.last.Finish == generate.CtxFull {
@@ -97,32 +101,37 @@ func (s *Session) answer(ctx context.Context) (chat.Message, error) {
 // than a quarter of the context for an answer, the older half of the messages is
 // left out for good: dropping only as much as needed would change the beginning of
 // the prompt, and so evaluate all of it again, with every turn.
-func (s *Session) prompt() (prompt chat.Prompt, ids []int32, err error) {
-	ctx := s.Engine.Ctx()
+func (s *Session) prompt(ctx context.Context) (prompt chat.Prompt, tokens *reading.Prompt, err error) {
+	window := s.Engine.Ctx()
 	leftOut := s.leftOut
 	for {
 		prompt, err = s.Template.Render(chat.Input{Messages: s.withSystem(slices.Concat(s.Examples, s.messages[leftOut:])), Tools: s.specs(), AddGenerationPrompt: true})
 		if err != nil {
 			return chat.Prompt{}, nil, err
 		}
-		ids = s.Tokenizer.Begin(s.Tokenizer.Encode(prompt.Text, tokenizer.Options{ParseSpecial: true, Literal: prompt.Literal}))
-		if len(ids) == 0 {
+		if tokens, err = s.Projector.Tokens(ctx, s.Tokenizer, window, prompt.Pieces(), true); err != nil {
+			return chat.Prompt{}, nil, err
+		}
+		if len(tokens.IDs) == 0 {
 			return chat.Prompt{}, nil, errors.New("the chat template makes nothing of the message; --chat-template gives another")
 		}
 		n := laterHalf(s.messages[leftOut:])
-		if len(ids) <= ctx-ctx/4 || n == 0 {
+		if len(tokens.IDs) <= window-window/4 || n == 0 {
 			break
 		}
 		leftOut += n
 	}
-	if len(ids) >= ctx {
-		return chat.Prompt{}, nil, fmt.Errorf("the message needs %d tokens and the context has %d; give a shorter one, or a larger -c", len(ids), ctx)
+	if ids := tokens.IDs; len(ids) >= window {
+		return chat.Prompt{}, nil, fmt.Errorf("the message needs %d tokens and the context has %d; give a shorter one, or a larger -c", len(ids), window)
 	}
 	if leftOut > s.leftOut {
-		s.note("the context of %d tokens is full: the model does not see the oldest %d messages any more; /clear begins anew, -c sets its size", ctx, leftOut)
+		s.note("the context of %d tokens is full: the model does not see the oldest %d messages any more; /clear begins anew, -c sets its size", window, leftOut)
 		s.leftOut = leftOut
 	}
-	return prompt, ids, nil
+	if tokens.Media != nil { // they were counted
+		tokens, err = s.Projector.Tokens(ctx, s.Tokenizer, window, prompt.Pieces(), false)
+	}
+	return prompt, tokens, err
 }
 
 // laterHalf returns the index at which the later half of messages begins, always

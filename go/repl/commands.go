@@ -27,6 +27,8 @@ func commands() []command {
 		{"/?", "", "", (*Session).help},
 		{"/system", "[TEXT]", "set the system message, or show it; - removes it", (*Session).setSystem},
 		{"/clear", "", "forget the conversation", (*Session).clear},
+		{"/image", "FILE", "put a picture or a sound into the next message; a path in a message does too", (*Session).addMedium},
+		{"/audio", "", "", (*Session).addMedium},
 		{"/save", "[FILE]", "write the conversation to a file; /save! replaces one that is there", func(s *Session, args string) error { return s.saveTo(args, false) }},
 		{"/save!", "", "", func(s *Session, args string) error { return s.saveTo(args, true) }},
 		{"/load", "FILE", "go on with a conversation from a file", (*Session).loadFrom},

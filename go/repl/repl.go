@@ -19,6 +19,7 @@ import (
 	"github.com/quern-llm/quern/go/constrain"
 	"github.com/quern-llm/quern/go/draft"
 	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/reading"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/tokenizer"
 )
@@ -30,6 +31,8 @@ type Config struct {
 	Sequence  *engine.Sequence // of the engine, empty, with its adapters; nil: a new one
 	Tokenizer *tokenizer.Tokenizer
 	Template  *chat.Template
+	Projector *reading.Projector // what the model sees and hears with; nil: text only
+	Media     []chat.Part        // that the next message begins with
 	Settings  Settings
 	System    string         // the system message; "": none
 	Examples  []chat.Message // turns before the conversation, which are no part of it
@@ -129,10 +132,13 @@ func (s *Session) outcome() error {
 func (s *Session) take(ctx context.Context, typed string) error {
 	command, body := split(typed)
 	body = text(body)
-	if command != "" {
+	if command != "" && !s.isFile(typed) {
 		return s.do(command, body)
 	}
-	if strings.TrimSpace(body) == "" {
+	if command != "" {
+		body = text(typed)
+	}
+	if strings.TrimSpace(body) == "" && len(s.Media) == 0 {
 		return nil
 	}
 	return s.say(ctx, body)

@@ -178,7 +178,7 @@ func TestAFullContextLeavesOutTheOldest(t *testing.T) {
 	if len(b.messages) != 40 || b.leftOut == 0 {
 		t.Errorf("there are %d messages, %d of them left out", len(b.messages), b.leftOut)
 	}
-	prompt, _, err := b.prompt()
+	prompt, _, err := b.prompt(t.Context())
 	if shown := prompt.Text; err != nil || !strings.Contains(shown, "Be brief.") || !strings.Contains(shown, "number 19") || strings.Contains(shown, "number 0 ") {
 		t.Errorf("the model is shown %q, %v", shown, err)
 	}

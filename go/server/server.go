@@ -15,6 +15,8 @@ package server
 import (
 	"cmp"
 	"context"
+	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
@@ -31,6 +33,7 @@ import (
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/batch"
 	"github.com/quern-llm/quern/go/server/catalog"
+	"github.com/quern-llm/quern/go/server/fetch"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/guard"
 	"github.com/quern-llm/quern/go/server/history"
@@ -64,6 +67,7 @@ type Config struct {
 	Build    string            // the program's version, which answers carry
 	SlotPath string            // the directory of saved slots; empty: slots are not saved
 	Batches  *batch.Store      // files and batches; nil: there are none
+	Fetch    *fetch.Fetcher    // of pictures and sounds that requests name by URLs; nil: none is
 	Disk     *diskcache.Store  // what GET /v1/memory shows of texts on disk; nil: there are none
 	Device   *engine.Device    // whose memory GET /v1/memory shows; nil: none
 	LoraDir  string            // the directory of adapters that clients may load; empty: they may not
@@ -177,6 +181,9 @@ func (s *Server) Load(name string) error { return s.list.Load(name) }
 // LongestContext returns the most positions that a sequence of a model may have, loaded or not.
 func (s *Server) LongestContext() int { return s.list.LongestContext() }
 
+// Media reports whether pictures or sounds are sent to a model.
+func (s *Server) Media() bool { return s.list.Media() }
+
 // Models returns the models.
 func (s *Server) Models() *models.Set[ask.Model] { return s.models }
 
@@ -285,11 +292,36 @@ func (s *Server) request(c *gin.Context, r *answer.Route) *answer.Request {
 	if s.c.Apart {
 		caller.Space = caller.Owner
 	}
+	media := &ask.MediaSource{}
+	if s.c.Fetch != nil {
+		media.URL = s.c.Fetch.Fetch
+	}
+	if s.c.Batches != nil {
+		media.Uploaded = func(id string) ([]byte, error) { return uploaded(s.c.Batches, caller.Owner, id) }
+	}
+	c.Request = c.Request.WithContext(ask.WithMedia(c.Request.Context(), media))
 	mostBody := int64(answer.BodyBytes)
 	if s.c.MaxBody != nil {
 		mostBody = s.c.MaxBody(c)
 	}
 	return answer.NewRequest(s.host, c, r, caller, mostBody)
+}
+
+// uploaded returns the content of a file that was uploaded, as a medium.
+func uploaded(store *batch.Store, owner, id string) ([]byte, error) {
+	about, err := store.File(owner, id)
+	switch {
+	case err != nil:
+		return nil, err
+	case about.Bytes > fetch.MaxBytes:
+		return nil, fmt.Errorf("the file %s has more than %d MiB", about.ID, fetch.MaxBytes>>20)
+	}
+	f, err := store.Content(owner, about.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(f)
 }
 
 // serve returns the handler of a route.

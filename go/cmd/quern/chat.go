@@ -34,6 +34,7 @@ type chatFlags struct {
 	settings  chatSettings
 	draft     draftFlags
 	projector projectorFlags
+	media     mediaFlags
 	adapters  adapterFlags
 	system    string
 	from      string // the file of the system message
@@ -114,6 +115,7 @@ func (f *chatFlags) define(fs *pflag.FlagSet) {
 	defineStops(fs, &f.stops)
 	f.draft.define(fs, f.model.hub)
 	f.projector.define(fs, f.model.hub)
+	f.media.define(fs)
 	llamaFlags(fs, llamaflags.Common, llamaflags.Sampling, llamaflags.Speculation, llamaflags.CLI)
 }
 
@@ -134,6 +136,10 @@ func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.
 			return err
 		}
 		f.system = strings.TrimSuffix(text, "\n")
+	}
+	media, err := f.media.read()
+	if err != nil {
+		return err
 	}
 	note := notes(stderr)
 	f.model.warn(note)
@@ -167,6 +173,9 @@ func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.
 		return err
 	}
 	defer m.Close()
+	if err := taken(media, m.Projector, f.model.path); err != nil {
+		return err
+	}
 	eng := m.Engine
 	if line := m.Warning(); line != "" {
 		note(line)
@@ -176,7 +185,7 @@ func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.
 		return err
 	}
 	c := repl.Config{
-		Engine: eng, Sequence: seq, Tokenizer: in.Tokenizer, Template: tmpl, Settings: &f.settings, System: f.system, Examples: f.examples(), First: f.first, Once: f.once, Keep: f.model.kept(in.Tokenizer), Draft: f.draft.Options, Stops: f.stops,
+		Engine: eng, Sequence: seq, Tokenizer: in.Tokenizer, Template: tmpl, Projector: m.Projector, Media: media, Settings: &f.settings, System: f.system, Examples: f.examples(), First: f.first, Once: f.once, Keep: f.model.kept(in.Tokenizer), Draft: f.draft.Options, Stops: f.stops,
 		Out: stdout, Notes: stderr, Person: isTerminal(stdin), Screen: isTerminal(stdout), Dim: isTerminal(stderr) && !dumb() && os.Getenv("NO_COLOR") == "",
 		OutColumns: columns(stdout), NotesColumns: columns(stderr),
 	}

@@ -2,18 +2,22 @@ package main
 
 import (
 	"cmp"
+	"fmt"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/internal/llamaflags"
 	"github.com/quern-llm/quern/go/launch"
+	"github.com/quern-llm/quern/go/reading"
 )
 
 // projectorFlags say which encoders of pictures and sounds go with a model.
 type projectorFlags struct {
 	path, url string
 	auto      bool
+	images    reading.Limits
 }
 
 func (f *projectorFlags) define(fs *pflag.FlagSet, hub *hubFlags) { f.defineBeside(fs, fs, hub) }
@@ -23,6 +27,8 @@ func (f *projectorFlags) defineBeside(fs, which *pflag.FlagSet, hub *hubFlags) {
 	which.Var(&projectorValue{f, hub}, "mmproj", "GGUF `FILE` of the encoders of pictures and sounds of the first model, or the folder of its checkpoint (default: mmproj*.gguf beside the model)")
 	which.StringVar(&f.url, "mmproj-url", "", "`URL` of that file, downloaded if needed")
 	which.Lookup("mmproj-url").Hidden = true
+	intVar(fs, &f.images.MinTokens, "image-min-tokens", "", 0, 0, 1<<20, "tokens of a picture at least, however small it is; 0 is the model's own")
+	intVar(fs, &f.images.MaxTokens, "image-max-tokens", "", 0, 0, 1<<20, "tokens of a picture at most, however large it is; 0 is the model's own")
 	projectorsVar(fs, &f.auto, hub, "use and download the projector that comes with a model; --no-mmproj does without")
 }
 
@@ -46,7 +52,9 @@ func (f *projectorFlags) named() (string, error) {
 }
 
 // apply adds the flags to the settings of a model.
-func (f *projectorFlags) apply(s *launch.Settings) { s.Projector, s.NoProjector = f.path, !f.auto }
+func (f *projectorFlags) apply(s *launch.Settings) {
+	s.Projector, s.NoProjector, s.Media = f.path, !f.auto, f.images
+}
 
 // A projectorValue is the name of a projector.
 type projectorValue struct {
@@ -77,4 +85,47 @@ func (v *projectorValue) locate(cmd *cobra.Command) error {
 	at, err := v.hub.locateAlone(cmd, name, v.f.url != "")
 	v.f.path = at.path
 	return err
+}
+
+// mediaFlags name pictures and sounds.
+type mediaFlags struct{ images, sounds []string }
+
+func (f *mediaFlags) define(fs *pflag.FlagSet) {
+	fs.StringArrayVar(&f.images, "image", nil, "`FILE` of a picture that the message has; repeatable")
+	fs.StringArrayVar(&f.sounds, "audio", nil, "`FILE` of a sound that it has; repeatable")
+}
+
+// read returns them, as parts in front of a message.
+func (f *mediaFlags) read() (parts []chat.Part, err error) {
+	for _, list := range []struct {
+		flag  string
+		kind  chat.Kind
+		names []string
+	}{{"--image", chat.Picture, f.images}, {"--audio", chat.Sound, f.sounds}} {
+		for _, name := range list.names {
+			m, err := reading.ReadFile(name)
+			switch {
+			case err != nil:
+				return nil, fmt.Errorf("%s: %w", list.flag, err)
+			case m.Kind != list.kind:
+				return nil, fmt.Errorf("%s: %s is a %s", list.flag, name, m.Kind)
+			}
+			parts = append(parts, chat.Part{Medium: m})
+		}
+	}
+	return parts, nil
+}
+
+// taken returns an error unless a model takes parts.
+func taken(parts []chat.Part, p *reading.Projector, path string) error {
+	for _, one := range parts {
+		if m := one.Medium; m != nil && !p.Takes(m.Kind) {
+			flag, does := "--image", "sees"
+			if m.Kind == chat.Sound {
+				flag, does = "--audio", "hears"
+			}
+			return fmt.Errorf("%s: %s takes no %s; want a model that %s, or its projector with --mmproj FILE", flag, path, m.Kind, does)
+		}
+	}
+	return nil
 }

@@ -7,18 +7,22 @@ import (
 	"math"
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/hub"
 	"github.com/quern-llm/quern/go/internal/llamaflags"
+	"github.com/quern-llm/quern/go/launch"
 	"github.com/quern-llm/quern/go/mem"
+	"github.com/quern-llm/quern/go/reading"
 	"github.com/quern-llm/quern/go/repl"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/stream"
@@ -34,6 +38,7 @@ type runFlags struct {
 	form      formFlags
 	draft     draftFlags
 	projector projectorFlags
+	media     mediaFlags
 	predict   int
 	ignoreEOS bool
 	stops     []string
@@ -103,6 +108,7 @@ func (f *runFlags) define(fs *pflag.FlagSet) {
 	f.form.define(fs)
 	f.draft.define(fs, f.model.hub)
 	f.projector.define(fs, f.model.hub)
+	f.media.define(fs)
 	llamaFlags(fs, llamaflags.Common, llamaflags.Sampling, llamaflags.Speculation, llamaflags.CLI)
 }
 
@@ -116,6 +122,10 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	if !f.prompt.typed() {
 		given = strings.TrimSuffix(given, "\n") // editors and echo add one
 	}
+	media, err := f.media.read()
+	if err != nil {
+		return err
+	}
 	note := notes(stderr)
 	f.model.warn(note)
 	f.model.orDemo(note)
@@ -125,17 +135,24 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	}
 	defer head.Close()
 	_, err = head.File.GGUF.Str("tokenizer.chat_template")
-	if err == nil && isTerminal(stdout) && f.model.path != demo.Name {
+	if err == nil && media == nil && isTerminal(stdout) && f.model.path != demo.Name {
 		note("the text is continued; \"quern chat\" has this model answer it")
 	}
 	tok := head.Tokenizer
-	prompt, err := encodePrompt(tok, given)
+	pieces, err := f.pieces(head, media, given)
 	if err != nil {
 		return err
 	}
+	prompt, err := (*reading.Projector)(nil).Tokens(ctx, tok, math.MaxInt32, slices.DeleteFunc(slices.Clone(pieces), isMedium), true)
+	if err != nil {
+		return err
+	}
+	if len(prompt.IDs) == 0 && media == nil {
+		return errNoPrompt
+	}
 	// Before the model is loaded, which may take long.
-	if n := head.Settings.Context(head.Config); len(prompt) > n {
-		return fmt.Errorf("the prompt has %d tokens and the context is %d; give a shorter prompt or a larger -c", len(prompt), n)
+	if n := head.Settings.Context(head.Config); len(prompt.IDs) > n {
+		return fmt.Errorf("the prompt has %d tokens and the context is %d; give a shorter prompt or a larger -c", len(prompt.IDs), n)
 	}
 	useParameters(f.flags, f.model.hub.persona, note)
 	held, err := f.form.constraint(tok, nil, !f.ignoreEOS)
@@ -147,6 +164,9 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 		return err
 	}
 	defer m.Close()
+	if err := taken(media, m.Projector, f.model.path); err != nil {
+		return err
+	}
 	eng := m.Engine
 	if line := m.Warning(); line != "" {
 		note(line)
@@ -158,6 +178,11 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	defer stop()
 	context.AfterFunc(ctx, stop)
 
+	if media != nil {
+		if prompt, err = m.Projector.Tokens(ctx, tok, eng.Ctx(), pieces, false); err != nil {
+			return err
+		}
+	}
 	seq, err := m.NewSequence()
 	if err != nil {
 		return err
@@ -172,8 +197,8 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 		return write(stdout, text)
 	})
 	st, err := eng.Generate(ctx, seq, generate.Params{
-		Prompt: prompt, MaxTokens: f.predict, Keep: f.model.kept(tok), Sampling: f.sampling.seeded(sample.NewVocabulary(tok)), Stop: f.ends(tok), TopLogprobs: -1, Constraint: held, Draft: f.draft.Options,
-	}, out.Write)
+		Prompt: prompt.IDs, MaxTokens: f.predict, Keep: f.model.kept(tok), Sampling: f.sampling.seeded(sample.NewVocabulary(tok)), Stop: f.ends(tok), TopLogprobs: -1, Constraint: held, Draft: f.draft.Options,
+	}, out.Write, prompt.Media...)
 	err = out.End(err)
 	if isTerminal(stdout) || ctx.Err() != nil || f.stats {
 		fmt.Fprintln(stderr) // the text has no final newline
@@ -189,6 +214,31 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	}
 	return err
 }
+
+// pieces returns the prompt. One with pictures or sounds is a message, if the model has a template for messages.
+func (f *runFlags) pieces(head *launch.Head, media []chat.Part, text string) ([]chat.Piece, error) {
+	if media == nil {
+		return []chat.Piece{{Text: text}}, nil
+	}
+	if text != "" {
+		media = append(media, chat.Part{Text: text})
+	}
+	if _, err := head.File.GGUF.Str("tokenizer.chat_template"); err != nil {
+		var pieces []chat.Piece
+		for _, p := range media {
+			pieces = append(pieces, chat.Piece{Text: p.Text, Medium: p.Medium})
+		}
+		return pieces, nil
+	}
+	t, _, err := head.Template(launch.Template{})
+	if err != nil {
+		return nil, err
+	}
+	prompt, err := t.Render(chat.Input{Messages: []chat.Message{{Role: "user", Content: chat.Content{Parts: media}}}, AddGenerationPrompt: true})
+	return prompt.Pieces(), err
+}
+
+func isMedium(p chat.Piece) bool { return p.Medium != nil }
 
 // ends returns the predicate for tokens that end the text.
 func (f *runFlags) ends(tok *tokenizer.Tokenizer) func(id int32) bool {

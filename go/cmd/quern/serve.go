@@ -16,6 +16,7 @@ import (
 	"github.com/quern-llm/quern/go/internal/llamaflags"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server"
+	"github.com/quern-llm/quern/go/server/fetch"
 )
 
 func newServeCommand() *cobra.Command {
@@ -116,6 +117,9 @@ func (f *serveFlags) config(logs zerolog.Logger, stderr io.Writer) (c fleet.Conf
 	}
 	if c.Access.Keys, err = f.keys(); err != nil {
 		return c, err
+	}
+	if c.Server.Fetch, err = fetch.New(f.mediaURL, f.mediaPath); err != nil {
+		return c, usagef("--media-url, --media-path: %w", err)
 	}
 	c.Catalog = fleet.Catalog{Dir: f.modelsDir, Presets: f.presets, Configure: f.configure, Pulls: f.pulls, Fits: f.fits}
 	if len(f.models) == 0 {

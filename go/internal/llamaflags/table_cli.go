@@ -33,5 +33,7 @@ var cli = []Row{
 	{Names: "--prompt-cache-ro", Kind: Bare, Group: CLI, Ignored: keptTexts},
 	{Names: "-gan --grp-attn-n", Kind: Int, Env: "LLAMA_ARG_GRP_ATTN_N", Group: CLI, Neutral: "1", Refused: ownGrouping},
 	{Names: "-gaw --grp-attn-w", Kind: Int, Env: "LLAMA_ARG_GRP_ATTN_W", Group: CLI, Ignored: ownGrouping},
-	{Names: "--audio --video --image", Group: CLI, Refused: noImages},
+	{Names: "--image", Group: CLI, Flag: "image", Needed: true, Note: "repeatable; pictures by their first bytes, whatever they are called"},
+	{Names: "--audio", Group: CLI, Flag: "audio", Needed: true, Note: "as --image, sounds"},
+	{Names: "--video", Group: CLI, Refused: noVideo},
 }

@@ -2,9 +2,9 @@ package llamaflags
 
 // Reasons why groups of flags have no effect, or are refused.
 const (
+	noVideo   = "video is not read; give pictures of it"
 	noGPU     = "there is no GPU: everything runs on the CPU"
 	oneTeam   = "one thread pool evaluates prompts and generates; --threads sets its size"
-	noImages  = "models with images, sound or video are not supported yet"
 	noVectors = "control vectors are not supported yet; leave the flag out"
 )
 
@@ -92,15 +92,15 @@ var common = []Row{
 	{Names: "--control-vector-scaled", Refused: noVectors},
 	{Names: "--control-vector-layer-range", Kind: Pair, Refused: noVectors},
 
-	{Names: "-mm --mmproj", Env: "LLAMA_ARG_MMPROJ", Flag: "mmproj", Needed: true, Note: "read and checked, and not used yet; with several models, of the first; a checkpoint folder works too"},
+	{Names: "-mm --mmproj", Env: "LLAMA_ARG_MMPROJ", Flag: "mmproj", Needed: true, Note: "with several models, of the first; a checkpoint folder works too"},
 	{Names: "-mmu --mmproj-url", Env: "LLAMA_ARG_MMPROJ_URL", Flag: "mmproj-url", Needed: true, Note: "as --mmproj"},
-	{Names: "--mmproj-offload", No: "--no-mmproj-offload", Kind: Switch, Env: "LLAMA_ARG_MMPROJ_OFFLOAD", Neutral: "off", Ignored: noImages},
-	{Names: "-mmdev --mmproj-device", Env: "MTMD_BACKEND_DEVICE", Ignored: noImages},
-	{Names: "--image-min-tokens", Kind: Int, Env: "LLAMA_ARG_IMAGE_MIN_TOKENS", Ignored: noImages},
-	{Names: "--image-max-tokens", Kind: Int, Env: "LLAMA_ARG_IMAGE_MAX_TOKENS", Ignored: noImages},
-	{Names: "--video-fps", Kind: Num, Env: "LLAMA_ARG_VIDEO_FPS", Ignored: noImages},
-	{Names: "--video-timestamp-interval", Kind: Int, Env: "LLAMA_ARG_VIDEO_TIMESTAMP_INTERVAL", Ignored: noImages},
-	{Names: "--video-ffmpeg-dir", Env: "LLAMA_ARG_VIDEO_FFMPEG_DIR", Ignored: noImages},
+	{Names: "--mmproj-offload", No: "--no-mmproj-offload", Kind: Switch, Env: "LLAMA_ARG_MMPROJ_OFFLOAD", Neutral: "off", Ignored: "encoders run on the CPU, as all else"},
+	{Names: "-mmdev --mmproj-device", Env: "MTMD_BACKEND_DEVICE", Ignored: "encoders run on the CPU, as all else"},
+	{Names: "--image-min-tokens", Kind: Int, Env: "LLAMA_ARG_IMAGE_MIN_TOKENS", Flag: "image-min-tokens"},
+	{Names: "--image-max-tokens", Kind: Int, Env: "LLAMA_ARG_IMAGE_MAX_TOKENS", Flag: "image-max-tokens"},
+	{Names: "--video-fps", Kind: Num, Env: "LLAMA_ARG_VIDEO_FPS", Ignored: noVideo},
+	{Names: "--video-timestamp-interval", Kind: Int, Env: "LLAMA_ARG_VIDEO_TIMESTAMP_INTERVAL", Ignored: noVideo},
+	{Names: "--video-ffmpeg-dir", Env: "LLAMA_ARG_VIDEO_FFMPEG_DIR", Ignored: noVideo},
 
 	{Names: "-v --log-verbose --verbose", Kind: Bare, Becomes: map[string]string{"on": "log-level=debug"}},
 	{Names: "-lv --log-verbosity --verbosity", Kind: Int, Env: "LLAMA_ARG_LOG_VERBOSITY", Becomes: map[string]string{"0": "log-level=error", "1": "log-level=error", "2": "log-level=warn", "3": "log-level=info", "*": "log-level=debug"}},

@@ -73,8 +73,8 @@ var server = []Row{
 	{Names: "--reasoning-preserve", No: "--no-reasoning-preserve", Kind: Switch, Env: "LLAMA_ARG_REASONING_PRESERVE", Group: Server | CLI, Ignored: "the template decides whether to keep earlier reasoning; --chat-template-kwargs sets its variables"},
 
 	{Names: "--mmproj-auto", No: "--no-mmproj --no-mmproj-auto", Kind: Switch, Env: "LLAMA_ARG_MMPROJ_AUTO", Group: Server | CLI, Flag: "mmproj-auto", Note: "also of files beside a model, with -m too"},
-	{Names: "--mtmd-batch-max-tokens", Kind: Int, Env: "LLAMA_ARG_MTMD_BATCH_MAX_TOKENS", Group: Server, Ignored: noImages},
-	{Names: "--media-path", Group: Server, Ignored: noImages},
+	{Names: "--mtmd-batch-max-tokens", Kind: Int, Env: "LLAMA_ARG_MTMD_BATCH_MAX_TOKENS", Group: Server, Ignored: "encoders run in steps of some milliseconds"},
+	{Names: "--media-path", Group: Server, Flag: "media-path"},
 	{Names: "--embeddings --embedding", Kind: Bare, Env: "LLAMA_ARG_EMBEDDINGS", Group: Server, Flag: "embeddings", Note: "needed only to disable generation"},
 	{Names: "--reranking --rerank", Kind: Bare, Env: "LLAMA_ARG_RERANKING", Group: Server, Flag: "reranking", Note: "needed only if the file does not declare a classifier"},
 	{Names: "--pooling", Env: "LLAMA_ARG_POOLING", Group: Server, Flag: "pooling"},
@@ -95,6 +95,6 @@ var server = []Row{
 	{Names: "--fim-qwen-30b-default", Kind: Bare, Group: Server, Becomes: map[string]string{"on": "hf-repo=ggml-org/Qwen3-Coder-30B-A3B-Instruct-Q8_0-GGUF port=8012"}},
 	{Names: "--gpt-oss-20b-default", Kind: Bare, Group: Server, Becomes: map[string]string{"on": "hf-repo=ggml-org/gpt-oss-20b-GGUF port=8013 temp=1 top-p=1 top-k=0 min-p=0.01"}},
 	{Names: "--gpt-oss-120b-default", Kind: Bare, Group: Server, Becomes: map[string]string{"on": "hf-repo=ggml-org/gpt-oss-120b-GGUF port=8013 temp=1 top-p=1 top-k=0 min-p=0.01"}},
-	{Names: "--vision-gemma-4b-default", Kind: Bare, Group: Server, Refused: noImages + "; -hf ggml-org/gemma-3-4b-it-qat-GGUF is the model with text"},
-	{Names: "--vision-gemma-12b-default", Kind: Bare, Group: Server, Refused: noImages + "; -hf ggml-org/gemma-3-12b-it-qat-GGUF is the model with text"},
+	{Names: "--vision-gemma-4b-default", Kind: Bare, Group: Server, Refused: "-hf ggml-org/gemma-3-4b-it-qat-GGUF is that model"},
+	{Names: "--vision-gemma-12b-default", Kind: Bare, Group: Server, Refused: "-hf ggml-org/gemma-3-12b-it-qat-GGUF is that model"},
 }

@@ -47,6 +47,9 @@ func (req *Request) start(o *ask.Options, prefix string, src ask.Source) (*Gener
 		return nil, reply.Invalid("n", "%d answers to each of %d prompts, want %d in all at most", o.N, len(src.Prompts),
 			ask.MaxSequences)
 	}
+	if o.PromptProbs >= 0 && src.Pictures+src.Sounds > 0 {
+		return nil, reply.Invalid("prompt_logprobs", "asked for a prompt with pictures or sounds, whose tokens have none")
+	}
 	ledger, err := newLedger(m, o, src.Prompts, len(req.Body))
 	if err != nil {
 		return nil, err
@@ -66,18 +69,20 @@ func (req *Request) start(o *ask.Options, prefix string, src ask.Source) (*Gener
 		Request: req, Name: m.Name,
 		ID: prefix + NewID(), Created: time.Now().Unix(), Model: m, Opts: o,
 		Prompts: src.Prompts, Echo: src.Echo, box: newMailbox(), Ledger: ledger,
+		Used: Used{Pictures: src.Pictures, Sounds: src.Sounds},
 	}
 	if a := req.Adapter; a != nil {
 		g.Name = a.Name
 	}
 	budgeted := src.Budget.Of(m, src.Chat)
-	for _, prompt := range src.Prompts {
+	for k, prompt := range src.Prompts {
 		for i := range o.N {
 			seq := &Sequence{
 				Index: len(g.Seqs), box: g.box, ledger: ledger, maxTime: o.MaxTime,
 				write: newWriter(o, m, src.Chat),
 			}
 			r := o.Request(m, prompt, i)
+			r.Media = src.Media[k]
 			if o.PromptProbs >= 0 {
 				seq.PromptProbs = newPromptProbs(prompt, o.PromptProbs, o.PromptRanks)
 				r.Reader = seq.PromptProbs.reader()
@@ -106,7 +111,10 @@ func (req *Request) start(o *ask.Options, prefix string, src ask.Source) (*Gener
 }
 
 // Used counts the tokens of a request. The prompt of several answers counts once.
-type Used struct{ Prompt, Cached, Generated, Thought int }
+type Used struct {
+	Prompt, Cached, Generated, Thought int
+	Pictures, Sounds                   int // tokens of these in the prompts
+}
 
 // add counts a sequence that has ended. first: it is the first answer to its prompt.
 func (u *Used) add(first bool, e engine.Usage, thought int) {

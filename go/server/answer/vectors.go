@@ -8,6 +8,7 @@ import (
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/model/nn"
+	"github.com/quern-llm/quern/go/reading"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
@@ -185,12 +186,18 @@ func (p Inputs) encode(ctx context.Context, m *ask.Model, name string, truncate 
 		if n := p[i].Size().Ids; n > m.Ctx && most == 0 {
 			return nil, WrapAPI(len(p) > 1, i, &engine.TooLongError{Prompt: n, Ctx: m.Ctx})
 		}
+		if p[i].HasMedia() {
+			return nil, reply.Invalid(name, "pictures or sounds, want text: vectors are made of nothing else")
+		}
 		var ids []int32
 		var err error
 		if most > 0 {
 			ids, err = p[i].EncodeCut(m, name, most)
 		} else {
-			ids, err = p[i].EncodeAs(m, name)
+			var one *reading.Prompt
+			if one, err = p[i].EncodeAs(ctx, m, name); err == nil {
+				ids = one.IDs
+			}
 		}
 		if err == nil {
 			err = held.Add(ids)

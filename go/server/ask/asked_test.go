@@ -265,9 +265,9 @@ func TestPrompts(t *testing.T) {
 		{ends, `"a"`, []int32{1, 100, 2}}, {plain, `"a"`, []int32{100}},
 	} {
 		p := prompt(c.body)
-		ids, err := p.Encode(c.m)
-		if err != nil || !slices.Equal(ids, c.want) {
-			t.Errorf("%s: %v, %v, want %v", c.body, ids, err, c.want)
+		all, err := p.Encode(t.Context(), c.m)
+		if err != nil || !slices.Equal(all.IDs, c.want) {
+			t.Errorf("%s: %v, %v, want %v", c.body, all, err, c.want)
 		}
 		for n := 1; n <= len(c.want)+1; n++ {
 			want := slices.Clone(c.want[:min(n, len(c.want))])
@@ -282,11 +282,11 @@ func TestPrompts(t *testing.T) {
 	none := fake.Vocabulary(fake.Controls)
 	delete(none, "tokenizer.ggml.bos_token_id")
 	none["tokenizer.ggml.model"], none["tokenizer.ggml.merges"] = "gpt2", []string{}
-	if ids, err := prompt(`""`).Encode(&ask.Model{Tokenizer: fake.Tokenizer(t, none), Ctx: 512}); err == nil ||
+	if ids, err := prompt(`""`).Encode(t.Context(), &ask.Model{Tokenizer: fake.Tokenizer(t, none), Ctx: 512}); err == nil ||
 		err.Error() != "prompt: empty, want some text: this model has no token to begin with" {
 		t.Errorf("nothing to begin with: %v, %v", ids, err)
 	}
-	if _, err := prompt(`"` + strings.Repeat("x", 5000) + `"`).Encode(usual); err == nil {
+	if _, err := prompt(`"`+strings.Repeat("x", 5000)+`"`).Encode(t.Context(), usual); err == nil {
 		t.Error("a text much longer than the context has tokens")
 	}
 }

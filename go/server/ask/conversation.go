@@ -13,7 +13,6 @@ import (
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/server/field"
 	"github.com/quern-llm/quern/go/server/reply"
-	"github.com/quern-llm/quern/go/tokenizer"
 )
 
 // A Conversation is the input of a chat template.
@@ -160,6 +159,7 @@ func readPart(r *field.Reader) (p chat.Part, err error) {
 			given.text = true
 			p.Text, err = r.Text("a string")
 		case "image_url", "input_audio", "audio_url", "file":
+			m.Kind = map[string]chat.Kind{"image_url": chat.Picture, "input_audio": chat.Sound, "audio_url": chat.Sound}[name]
 			if r.Kind() == '"' && name != "input_audio" { // the URL alone, as some clients have it
 				given.medium = true
 				m.Source, err = r.Text("a URL")
@@ -372,19 +372,11 @@ func (c *Conversation) Source(ctx context.Context, m *Model) (Source, error) {
 	if err != nil {
 		return Source{}, err
 	}
-	ids, err := m.encodeChat(prompt, c.Counted)
-	return Source{Prompts: [][]int32{ids}, Chat: &prompt, calls: calls, Budget: c.Budget}, err
-}
-
-// encodeChat returns the tokens of a rendered conversation; all of them where they are counted, however many.
-func (m *Model) encodeChat(p chat.Prompt, counted bool) ([]int32, error) {
-	o := tokenizer.Options{ParseSpecial: true, Literal: p.Literal}
-	if counted {
-		return m.begun(m.Tokenizer.Encode(p.Text, o))
-	}
-	ids, err := m.Encode(p.Text, o, 0)
+	src := Source{Chat: &prompt, calls: calls, Budget: c.Budget}
+	p, err := m.tokens(ctx, prompt.Pieces(), "prompt", c.Counted)
 	if err != nil {
-		return nil, err
+		return Source{}, err
 	}
-	return m.begun(ids)
+	src.Add(p)
+	return src, nil
 }

@@ -10,6 +10,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/quern-llm/quern/go/chat"
+	"github.com/quern-llm/quern/go/engine"
+	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/reading"
 	"github.com/quern-llm/quern/go/server/reply"
 )
@@ -57,7 +59,7 @@ func fetch(ctx context.Context, source string) ([]byte, error) {
 	case isUpload && s != nil && s.Uploaded != nil:
 		return s.Uploaded(id)
 	case isUpload:
-		return nil, errors.New("this server keeps no files; want the file itself in base64, or start the server with --batch-dir")
+		return nil, errors.New("this server keeps no files, want the file itself in base64; start it with --batch-dir")
 	case strings.HasPrefix(source, dataURL):
 		return reading.DataURL(source)
 	case ok && s != nil && s.URL != nil && slices.Contains([]string{"http", "https", "file"}, strings.ToLower(scheme)):
@@ -97,7 +99,7 @@ func (m *Model) bring(ctx context.Context, messages []chat.Message) ([]chat.Mess
 					return nil, ended(ctx)
 				}
 				if bad := (*reply.Error)(nil); errors.As(err, &bad) {
-					bad.Param = "messages"
+					bad.Param, bad.Message = "messages", "messages: "+bad.Message
 					return nil, err
 				}
 				return nil, badMedium("medium %d of %d: %v", at, n, err)
@@ -139,14 +141,40 @@ func (m *Model) bringPart(ctx context.Context, p *chat.Part) (err error) {
 	return nil
 }
 
+// tokens returns the tokens of the pieces of a prompt for the field of that name; where they are only counted, however many.
+func (m *Model) tokens(ctx context.Context, pieces []chat.Piece, name string, counted bool) (*reading.Prompt, error) {
+	p, err := m.Projector.Tokens(ctx, m.Tokenizer, m.Ctx, pieces, counted)
+	long, short := (*engine.TooLongError)(nil), (*mem.LimitError)(nil)
+	switch {
+	case err != nil && ctx.Err() != nil:
+		return nil, ended(ctx)
+	case errors.As(err, &long):
+		return nil, err
+	case errors.As(err, &short):
+		return nil, &reply.Error{Status: http.StatusTooManyRequests, Message: err.Error()}
+	case err != nil:
+		return nil, &reply.Error{Status: http.StatusBadRequest, Param: name, Message: err.Error(), InLog: "a medium that cannot be taken"}
+	case len(p.IDs) == 0:
+		return nil, reply.Invalid(name, "empty, want some text: this model has no token to begin with")
+	}
+	return p, nil
+}
+
 // takes returns an error if the model takes no media of a kind; 0: of any.
 func (m *Model) takes(k chat.Kind) error {
+	if m.Projector.Takes(k) || k == 0 && (m.Projector.Takes(chat.Picture) || m.Projector.Takes(chat.Sound)) {
+		return nil
+	}
 	what, verb := "a picture or a sound", "sees or hears"
 	switch k {
 	case chat.Picture:
 		what, verb = "a picture", "sees"
 	case chat.Sound:
 		what, verb = "a sound", "hears"
+	}
+	if m.Projector != nil {
+		return &reply.Error{Status: http.StatusBadRequest, Message: fmt.Sprintf("the projector of the model %s has no encoder for %s: want "+
+			"a model that %s", m.Name, what, verb)}
 	}
 	return &reply.Error{Status: http.StatusBadRequest, Message: fmt.Sprintf("the model %s reads text only, and the request has "+
 		"%s: want a model that %s, or this one started with --mmproj FILE, its projector", m.Name, what, verb)}

@@ -16,6 +16,7 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/model/nn"
+	"github.com/quern-llm/quern/go/reading"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/server/reply"
 	"github.com/quern-llm/quern/go/tokenizer"
@@ -46,6 +47,7 @@ type Model struct {
 	Tokenizer *tokenizer.Tokenizer
 	Template  *chat.Template
 	Metadata  tokenizer.Metadata // of the file
+	Projector *reading.Projector // nil: text only
 
 	TemplateWarning string // why Template is not the model's own; empty if it is, or if it was chosen
 

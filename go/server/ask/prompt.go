@@ -1,9 +1,11 @@
 package ask
 
 import (
+	"context"
 	"crypto/rand"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/quern-llm/quern/go/chat"
@@ -196,10 +198,42 @@ func (p *Prompts) Schema() field.Schema {
 }
 
 // Encode returns the tokens of a prompt. Only text at the beginning gets BOS; tokens at the beginning stay as they are.
-func (p Prompt) Encode(m *Model) ([]int32, error) { return p.EncodeAs(m, "prompt") }
+func (p Prompt) Encode(ctx context.Context, m *Model) (*reading.Prompt, error) {
+	return p.EncodeAs(ctx, m, "prompt")
+}
 
 // EncodeAs is encode for the field of that name.
-func (p Prompt) EncodeAs(m *Model, name string) ([]int32, error) { return p.encode(m, name, m.Encode) }
+func (p Prompt) EncodeAs(ctx context.Context, m *Model, name string) (*reading.Prompt, error) {
+	if p.HasMedia() {
+		pieces, err := p.pieces(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		return m.tokens(ctx, pieces, name, false)
+	}
+	ids, err := p.encode(m, name, m.Encode)
+	return &reading.Prompt{IDs: ids}, err
+}
+
+// HasMedia reports whether a part is a picture or a sound.
+func (p Prompt) HasMedia() bool {
+	return slices.ContainsFunc(p, func(part PromptPart) bool { return part.Medium != nil })
+}
+
+// pieces returns the parts of a prompt that has media and no token ids, with their data.
+func (p Prompt) pieces(ctx context.Context, m *Model) (pieces []chat.Piece, err error) {
+	one := []chat.Message{{}}
+	for _, part := range p {
+		one[0].Content.Parts = append(one[0].Content.Parts, chat.Part{Text: part.Text, Medium: part.Medium})
+	}
+	if one, err = m.bring(ctx, one); err != nil {
+		return nil, err
+	}
+	for _, part := range one[0].Content.Parts {
+		pieces = append(pieces, chat.Piece{Text: part.Text, Medium: part.Medium})
+	}
+	return pieces, nil
+}
 
 // EncodeCut returns the first n tokens of a prompt for the field of that name. The token that ends a text stays its last.
 func (p Prompt) EncodeCut(m *Model, name string, n int) ([]int32, error) {
@@ -227,9 +261,6 @@ func (p Prompt) encode(m *Model, name string,
 				return nil, reply.Invalid(name, "element %d: token %d is not in the vocabulary, want 0 to %d", at, id,
 					m.Tokenizer.Len()-1)
 			}
-		}
-		if part.Medium != nil {
-			return nil, m.takes(0)
 		}
 		if part.Ids != nil {
 			ids = append(ids, part.Ids...)
@@ -282,7 +313,9 @@ func (p Prompt) String(m *Model) string {
 func (m *Model) Spell(ids []int32) string {
 	var b strings.Builder
 	for _, id := range ids {
-		b.Write(m.Tokenizer.Piece(id, true))
+		if id >= 0 { // media have no spelling
+			b.Write(m.Tokenizer.Piece(id, true))
+		}
 	}
 	return b.String()
 }

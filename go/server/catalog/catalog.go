@@ -27,6 +27,7 @@ type Source struct {
 	Info     ask.ModelInfo // as far as it is known
 	// positions of a sequence, if they were chosen; 0: as many as the model was trained with, or as fit
 	Ctx      int
+	Media    bool         // pictures or sounds are sent to it
 	Modified time.Time    // of the file
 	Persona  *ask.Persona // settings that the model came with; nil: none
 }
@@ -123,6 +124,18 @@ func (s *Catalog) LongestContext() int {
 		n = max(n, cmp.Or(src.Ctx, src.Info.NCtxTrain))
 	}
 	return n
+}
+
+// Media reports whether pictures or sounds are sent to a model, loaded or not.
+func (s *Catalog) Media() bool {
+	s.sources.mu.Lock()
+	defer s.sources.mu.Unlock()
+	for _, src := range s.sources.byName {
+		if src.Media {
+			return true
+		}
+	}
+	return false
 }
 
 // Adapting reports whether names of models may be those of adapters: else no request's body is searched for them.

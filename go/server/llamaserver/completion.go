@@ -32,11 +32,11 @@ func responseFields(l *field.Texts) field.Field {
 func (q *nativeQuery) Source(ctx context.Context, m *ask.Model) (ask.Source, error) {
 	var src ask.Source
 	for _, p := range q.prompt {
-		ids, err := p.Encode(m)
+		one, err := p.Encode(ctx, m)
 		if err != nil {
 			return src, err
 		}
-		src.Prompts = append(src.Prompts, ids)
+		src.Add(one)
 	}
 	return src, nil
 }

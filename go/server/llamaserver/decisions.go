@@ -230,7 +230,11 @@ func (q *decisionQuery) context(
 	if prompt != "" {
 		c.Messages = append(c.Messages, chat.Message{Role: "user", Content: chat.Text(prompt)})
 	}
-	return c.Render(ctx, m)
+	p, err := c.Render(ctx, m)
+	if err == nil && p.Media != nil {
+		err = reply.Invalid("messages", "pictures or sounds, want text: choices are not compared behind them")
+	}
+	return p, err
 }
 
 // stemOf returns the choices behind a text. A text or a choice that held refuses is the last that is encoded.

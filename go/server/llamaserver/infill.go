@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
@@ -34,7 +35,7 @@ func (q *infillQuery) Fields() []field.Field {
 
 func (q *infillQuery) Source(ctx context.Context, m *ask.Model) (ask.Source, error) {
 	ids, err := m.FillIn(ask.Infill{Files: q.extra, Before: ask.Prompt{{Text: q.prefix}}, After: q.suffix, Begin: q.begin})
-	return ask.Source{Prompts: [][]int32{ids}}, err
+	return ask.Source{Prompts: [][]int32{ids}, Media: make([][]engine.Medium, 1)}, err
 }
 
 func (q *infillQuery) Format(g *answer.Generation) answer.Format { return &nativeFormat{g, q.wanted} }

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
@@ -63,14 +64,18 @@ type (
 const ownedBy = "llamacpp"
 
 func entryOf(m *ask.Model) modelEntry {
-	text := []string{"text"}
-	out := text
+	in, out := []string{"text"}, []string{"text"}
 	if m.VectorsOnly != "" {
 		out = []string{"embeddings"}
 	}
-	in := text
 	if m.Speech != nil {
 		in = []string{"audio"}
+	}
+	if m.Projector.Takes(chat.Picture) {
+		in = append(in, "image")
+	}
+	if m.Projector.Takes(chat.Sound) {
+		in = append(in, "audio")
 	}
 	return modelEntry{
 		ID: m.Name, Aliases: append([]string{}, m.Aliases...), Tags: append([]string{}, m.Tags...), Object: "model",
@@ -87,8 +92,12 @@ func cardOf(m *ask.Model) modelCard {
 	if m.Speech != nil {
 		can = "transcription"
 	}
+	all := []string{can}
+	if m.Projector != nil {
+		all = append(all, "multimodal")
+	}
 	return modelCard{
-		Name: m.Name, Model: m.Name, Type: "model", Tags: m.Tags, Capabilities: []string{can},
+		Name: m.Name, Model: m.Name, Type: "model", Tags: m.Tags, Capabilities: all,
 		Details: catalog.DetailsOf(m),
 	}
 }

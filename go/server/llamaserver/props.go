@@ -6,6 +6,7 @@ import (
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/server/answer"
+	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/reply"
 )
 
@@ -95,8 +96,9 @@ func (s *API) props(req *answer.Request) error {
 	m := req.Model
 	p := props{
 		Defaults: idleSlot(m, 0), TotalSlots: m.Slots(), Alias: m.Name, Path: m.Path, FileType: m.Info.FileType,
-		Modalities: map[string]bool{"vision": false, "video": false, "audio": false},
-		Slots:      !s.NoSlots, Metrics: s.HasPage("/metrics"), MCP: s.Tools != nil, UI: s.HasPage("/"),
+		Modalities:  map[string]bool{"vision": m.Projector.Takes(chat.Picture), "video": false, "audio": m.Projector.Takes(chat.Sound)},
+		MediaMarker: ask.MediaMarker,
+		Slots:       !s.NoSlots, Metrics: s.HasPage("/metrics"), MCP: s.Tools != nil, UI: s.HasPage("/"),
 		UISettings: map[string]any{},
 		Build:      s.Build, Template: m.Template.Source(), TemplateCaps: m.Template.Caps(), TemplateNote: m.TemplateWarning,
 	}

@@ -161,6 +161,12 @@ func (s *API) applyTemplate(req *answer.Request) error {
 	if err != nil {
 		return err
 	}
-	req.Send(rendered{prompt.Text})
+	var text strings.Builder
+	for _, piece := range prompt.Pieces() {
+		if text.WriteString(piece.Text); piece.Medium != nil {
+			text.WriteString(ask.MediaMarker)
+		}
+	}
+	req.Send(rendered{text.String()})
 	return nil
 }

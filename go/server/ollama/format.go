@@ -130,7 +130,7 @@ func (f *format) ended(a line, end *answer.Ending, u engine.Usage) lastLine {
 		a.Reason = "length"
 	}
 	last := lastLine{line: a, times: timesOf(f.begun, u)}
-	if f.context {
+	if f.context && f.g.Used.Pictures+f.g.Used.Sounds == 0 { // media are not in it
 		last.Context = slices.Concat(f.g.Prompts[0], f.tokens)
 	}
 	return last

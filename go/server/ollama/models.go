@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/models"
 	"github.com/quern-llm/quern/go/persona"
 	"github.com/quern-llm/quern/go/server/answer"
@@ -207,6 +208,12 @@ func capabilitiesOf(m *ask.Model) []string {
 	}
 	if m.Fills() {
 		all = append(all, "insert")
+	}
+	if m.Projector.Takes(chat.Picture) {
+		all = append(all, "vision")
+	}
+	if m.Projector.Takes(chat.Sound) {
+		all = append(all, "audio")
 	}
 	return all
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/quern-llm/quern/go/chat"
 	"github.com/quern-llm/quern/go/form"
 	"github.com/quern-llm/quern/go/models"
+	"github.com/quern-llm/quern/go/reading"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
@@ -260,16 +261,16 @@ func (q *generateQuery) Settle(m *ask.Model, h http.Header) error {
 }
 
 func (q *generateQuery) Source(ctx context.Context, m *ask.Model) (src ask.Source, err error) {
-	var ids []int32
+	one := &reading.Prompt{}
 	switch {
 	case q.suffix != "":
-		ids, err = m.FillIn(ask.Infill{Before: ask.Prompt{{Text: q.prompt}}, After: q.suffix})
+		one.IDs, err = m.FillIn(ask.Infill{Before: ask.Prompt{{Text: q.prompt}}, After: q.suffix})
 	case q.raw:
 		var p ask.Prompt
 		for _, one := range q.images.parts() {
 			p = append(p, ask.PromptPart{Medium: one.Medium})
 		}
-		ids, err = append(p, ask.PromptPart{Text: q.prompt}).Encode(m)
+		one, err = append(p, ask.PromptPart{Text: q.prompt}).Encode(ctx, m)
 	default:
 		if q.system != "" {
 			q.Messages = ask.Messages{{Role: "system", Content: chat.Text(q.system)}}
@@ -277,16 +278,25 @@ func (q *generateQuery) Source(ctx context.Context, m *ask.Model) (src ask.Sourc
 		q.Messages = append(q.Messages, chat.Message{Role: "user", Content: q.images.before(q.prompt)})
 		q.apply()
 		q.Begun = len(q.context) > 0
-		if src, err = q.Conversation.Source(ctx, m); err == nil {
-			ids = src.Prompts[0]
-		}
+		src, err = q.Conversation.Source(ctx, m)
 	}
+	if err != nil {
+		return src, err
+	}
+	if src.Prompts == nil {
+		src.Add(one)
+	}
+	ids := src.Prompts[0]
 	if bos, ok := m.Tokenizer.BOS(); ok && len(q.context) > 0 && len(ids) > 0 && ids[0] == bos {
 		lead := m.Tokenizer.Lead() // the context has it
 		ids = ids[max(1, min(len(lead), len(ids))):]
 	}
-	src.Prompts = [][]int32{append(slices.Clip([]int32(q.context)), ids...)}
-	return src, err
+	moved := len(q.context) + len(ids) - len(src.Prompts[0])
+	for i := range src.Media[0] {
+		src.Media[0][i].At += moved
+	}
+	src.Prompts[0] = append(slices.Clip([]int32(q.context)), ids...)
+	return src, nil
 }
 
 func (q *generateQuery) loaded(m *ask.Model) any {

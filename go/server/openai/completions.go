@@ -8,6 +8,7 @@ import (
 
 	"github.com/quern-llm/quern/go/generate"
 
+	"github.com/quern-llm/quern/go/reading"
 	"github.com/quern-llm/quern/go/server/answer"
 	"github.com/quern-llm/quern/go/server/ask"
 	"github.com/quern-llm/quern/go/server/field"
@@ -64,14 +65,15 @@ func (q *textQuery) Settle(m *ask.Model, h http.Header) error {
 func (q *textQuery) Source(ctx context.Context, m *ask.Model) (ask.Source, error) {
 	var src ask.Source
 	for _, p := range q.prompt {
-		ids, err := p.Encode(m)
+		one, err := p.Encode(ctx, m)
 		if err == nil && q.suffix != "" {
-			ids, err = m.FillIn(ask.Infill{Before: p, After: q.suffix})
+			one = &reading.Prompt{}
+			one.IDs, err = m.FillIn(ask.Infill{Before: p, After: q.suffix})
 		}
 		if err != nil {
 			return src, err
 		}
-		src.Prompts = append(src.Prompts, ids)
+		src.Add(one)
 		if q.echo {
 			src.Echo = append(src.Echo, p.String(m))
 		}

@@ -71,10 +71,13 @@ type completionDetails struct {
 
 type usageDetails struct {
 	CachedTokens int `json:"cached_tokens"`
+	ImageTokens  int `json:"image_tokens,omitzero"`
+	AudioTokens  int `json:"audio_tokens,omitzero"`
 }
 
 func usageOf(u answer.Used) *usage {
-	return &usage{u.Prompt, u.Generated, u.Prompt + u.Generated, usageDetails{u.Cached}, completionDetails{u.Thought}}
+	return &usage{u.Prompt, u.Generated, u.Prompt + u.Generated, usageDetails{u.Cached, u.Pictures, u.Sounds},
+		completionDetails{u.Thought}}
 }
 
 // finishReason is OpenAI's finish_reason.

@@ -67,7 +67,9 @@ type (
 	responseUsage struct {
 		Input        int `json:"input_tokens"`
 		InputDetails struct {
-			Cached int `json:"cached_tokens"`
+			Cached   int `json:"cached_tokens"`
+			Pictures int `json:"image_tokens,omitzero"`
+			Sounds   int `json:"audio_tokens,omitzero"`
 		} `json:"input_tokens_details"`
 		Output        int `json:"output_tokens"`
 		OutputDetails struct {
@@ -312,6 +314,7 @@ func (f *responsesFormat) finish(end *answer.Ending, e answer.Event) {
 	u := &responseUsage{Input: e.Usage.PromptTokens, Output: e.Usage.Generated,
 		Total: e.Usage.PromptTokens + e.Usage.Generated}
 	u.InputDetails.Cached, u.OutputDetails.Reasoning = e.Usage.CachedTokens, end.Thought
+	u.InputDetails.Pictures, u.InputDetails.Sounds = f.g.Used.Pictures, f.g.Used.Sounds
 	f.body.Usage = u
 }
 

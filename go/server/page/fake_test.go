@@ -29,10 +29,37 @@ type request struct {
 	authorization string
 }
 
-type turn struct{ Role, Content string }
+type turn struct {
+	Role    string
+	Content said
+}
+
+// said is content as one text, with the types and beginnings of URLs of its media.
+type said string
+
+func (c *said) UnmarshalJSON(data []byte) error {
+	if data[0] != '[' {
+		return json.Unmarshal(data, (*string)(c))
+	}
+	var parts []struct {
+		Type  string
+		Text  string
+		Image struct{ URL string } `json:"image_url"`
+		Audio struct{ URL string } `json:"audio_url"`
+	}
+	err := json.Unmarshal(data, &parts)
+	for _, p := range parts {
+		if p.Type == "text" {
+			*c += said(p.Text)
+			continue
+		}
+		*c += said("<" + p.Type + " " + p.Image.URL + p.Audio.URL + ">")
+	}
+	return err
+}
 
 // last returns the text that is to be answered.
-func (r request) last() string { return r.Messages[len(r.Messages)-1].Content }
+func (r request) last() string { return string(r.Messages[len(r.Messages)-1].Content) }
 
 // A server speaks the API with an answer that a test scripts.
 type server struct {
@@ -61,7 +88,7 @@ func newServerAt(t *testing.T, prefix string, answer func(*stream)) *server {
 			gives = "embeddings"
 		}
 		fmt.Fprintf(w, `{"object":"list","data":[{"id":"stone-1b","object":"model","architecture":{"output_modalities":["text"]}},`+
-			`{"id":"stone-8b","object":"model","architecture":{"output_modalities":[%q]}}]}`, gives)
+			`{"id":"stone-8b","object":"model","architecture":{"input_modalities":["text","image"],"output_modalities":[%q]}}]}`, gives)
 	}))
 	mux.HandleFunc("GET /props", s.guarded(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprint(w, `{"default_generation_settings":{"n_ctx":4096,"params":{"temperature":0.800000011920929,"top_k":40,"top_p":0.95}}}`)

@@ -300,15 +300,34 @@ func testAttach(t *testing.T, b *browser.Browser) {
 		t.Errorf("the message is %q", got)
 	}
 
+	// A model that sees takes pictures, without a text too, and not sounds.
+	choose := func(id string) {
+		c.Exec(`(() => { const m = document.querySelector("#model"); m.value = "` + id + `"; m.dispatchEvent(new Event("change")); })()`)
+	}
+	choose("stone-8b")
+	c.Exec(`attach(["t.wav", "audio/wav", "x"])`)
+	c.WaitText("#notice", "t.wav was not taken: this model takes no sounds.")
+	c.Exec(`attach(["a.png", "image/png", "abc"], ["b.png", "image/png", "d"])`)
+	c.Wait(`document.querySelectorAll("#media img").length === 2`)
+	c.Click("#media figure:nth-child(2) button")
+	c.Wait(`document.querySelectorAll("#media img").length === 1`)
+	c.Click("#send")
+	c.Wait(`document.querySelector("li:nth-child(3) .media img").alt === "a.png" && !document.querySelector("#media img")`)
+	c.idle()
+	if got, want := s.seen()[1].last(), "<image_url data:image/png;base64,YWJj>"; got != want {
+		t.Errorf("sent %q, want %q", got, want)
+	}
+	choose("stone-1b")
+
 	// A long message shows its beginning.
 	c.Exec(`attach(["long.txt", "", "line\n".repeat(40)])`)
 	c.Wait(`document.querySelector("#prompt").value.includes("long.txt")`)
 	c.Click("#send")
-	c.Wait(`document.querySelectorAll("#thread > li").length === 4`)
+	c.Wait(`document.querySelectorAll("#thread > li").length === 6`)
 	c.idle()
-	c.Wait(`document.querySelector("li:nth-child(3) .folded").clientHeight < 300`)
-	c.Click("li:nth-child(3) .more")
-	c.Wait(`!document.querySelector(".folded") && document.querySelector("li:nth-child(3) .more").textContent === "Show less"`)
+	c.Wait(`document.querySelector("li:nth-child(5) .folded").clientHeight < 300`)
+	c.Click("li:nth-child(5) .more")
+	c.Wait(`!document.querySelector(".folded") && document.querySelector("li:nth-child(5) .more").textContent === "Show less"`)
 }
 
 // Code is coloured as it comes, stays one text, and leaves no colours behind.

@@ -12,6 +12,7 @@ import (
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/model/nn"
+	"github.com/quern-llm/quern/go/reading"
 	"github.com/quern-llm/quern/go/sample"
 	"github.com/quern-llm/quern/go/scripted"
 	"github.com/quern-llm/quern/go/server"
@@ -45,6 +46,7 @@ type Setup struct {
 	Model     func(*ask.Model)      // may change a model; nil: nothing
 	Names     []string              // of the models, each with an engine of its own; empty: demo
 	File      string                // of the models; empty: the demo model
+	Projector string                // file of what they see and hear with; empty: nothing
 }
 
 // Demo serves the demo model, or another file.
@@ -141,7 +143,18 @@ func realModel(t testing.TB, d *engine.Device, setup Setup, file *model.File) as
 	if cfg.NSide > 0 {
 		c.Ctx = cfg.NCtx
 	}
+	var seen *model.File
+	if setup.Projector != "" {
+		if seen, err = model.OpenFile(setup.Projector); err != nil {
+			t.Fatal(err)
+		}
+		c.Media = &engine.Media{Projector: seen}
+	}
 	e, err := engine.New(file, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	eyes, err := reading.NewProjector(e, seen, d.Budget(), reading.Limits{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,7 +174,7 @@ func realModel(t testing.TB, d *engine.Device, setup Setup, file *model.File) as
 		speech = &ask.Speech{Config: cfg, Vocabulary: v}
 	}
 	return ask.Model{
-		Speech: speech,
+		Speech: speech, Projector: eyes,
 		Engine: Real{l, setup.Submitted}, Tokenizer: tok, Template: tmpl, Metadata: meta,
 		Path: demo.Name, Ctx: e.Ctx(), Sampling: sample.Defaults(),
 	}

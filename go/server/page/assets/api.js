@@ -42,11 +42,12 @@ async function refusal(response) {
 	return new ApiError(status, message, seconds >= 0 ? Math.min(seconds, 3600) : 2);
 }
 
-// models returns the models that are served: {id, chats}. Those that do not chat compute vectors.
+// models returns the models that are served: {id, chats, takes}, the last what they take besides text: image, audio. Those that do not chat compute vectors.
 export async function models(key) {
 	const { data } = await (await ask("v1/models", key)).json();
 	return (Array.isArray(data) ? data : []).filter((model) => typeof model?.id === "string").map((model) => ({
 		id: model.id,
+		takes: new Set((model.architecture?.input_modalities ?? []).filter((what) => what === "image" || what === "audio")),
 		chats: !model.architecture?.output_modalities?.every((what) => what === "embeddings"),
 	}));
 }

@@ -1,5 +1,5 @@
 import * as api from "./api.js";
-import { attached } from "./attach.js";
+import { attached, mediaView, mediumOf } from "./attach.js";
 import { add, branch, callsOf, check, newConversation } from "./conversation.js";
 import { byId, el, icon, notice, save, setText } from "./dom.js";
 import * as list from "./list.js";
@@ -91,9 +91,12 @@ const actions = {
 	},
 
 	// ask adds a question below parent and has it answered. Calls that still wait are refused by that.
-	ask(parent, text) {
+	ask(parent, text, media) {
 		for (const call of callsOf(open.messages.find((m) => m.id === parent))) refuse(call);
-		answer(open, add(open, parent, "user", text.trim()));
+		const question = add(open, parent, "user", text.trim());
+		if (media?.length) question.media = media;
+		open.title ||= media?.[0]?.name ?? "";
+		answer(open, question);
 	},
 
 	// again answers the same question once more. An answer with nothing in it is replaced.
@@ -325,6 +328,7 @@ async function importFile(file) {
 // connect asks the server what it is, and again while it loads its model.
 let asking;
 let mute = new Set(); // models that do not chat
+let takes = new Map(); // what else than text models take
 async function connect() {
 	clearTimeout(asking);
 	const { key, model } = settings();
@@ -333,6 +337,7 @@ async function connect() {
 		const served = await api.models(key);
 		const ids = served.map((model) => model.id);
 		mute = new Set(served.filter((model) => !model.chats).map((model) => model.id));
+		takes = new Map(served.map((model) => [model.id, model.takes]));
 		choice.replaceChildren(...ids.map((id) => el("option", { value: id }, id)));
 		choice.disabled = ids.length < 2;
 		if (ids.includes(model)) choice.value = model;
@@ -360,10 +365,26 @@ function drawModes() {
 		el("button", { type: "button", title: "Change in the settings", onclick: () => openSettings(field) }, label)));
 }
 
-// attach puts text files into the message, where the cursor is.
+// media are the pictures and sounds of the message that is being written.
+let media = [];
+function drawMedia() {
+	byId("media").replaceChildren(...mediaView(media, (m) => {
+		media = media.filter((other) => other !== m);
+		drawMedia();
+		prompt.focus();
+	}));
+}
+
+// attach puts files into the message: texts where the cursor is, pictures and sounds above it.
 async function attach(files) {
 	for (const file of files) {
 		try {
+			const medium = await mediumOf(file, takes.get(byId("model").value) ?? new Set());
+			if (medium) {
+				media.push(medium);
+				drawMedia();
+				continue;
+			}
 			const text = await attached(file);
 			const before = prompt.value.slice(0, prompt.selectionStart);
 			prompt.setRangeText((before && !before.endsWith("\n") ? "\n" : "") + text, prompt.selectionStart, prompt.selectionEnd, "end");
@@ -395,10 +416,13 @@ document.addEventListener("dragover", (event) => {
 byId("composer").addEventListener("submit", (event) => {
 	event.preventDefault();
 	const text = prompt.value;
-	if (!text.trim() || actions.busy()) return;
+	if (!text.trim() && !media.length || actions.busy()) return;
 	prompt.value = "";
 	prompt.dispatchEvent(new Event("input"));
-	actions.ask(branch(open).at(-1)?.id ?? "", text);
+	const seen = media;
+	media = [];
+	drawMedia();
+	actions.ask(branch(open).at(-1)?.id ?? "", text, seen);
 });
 
 const stop = () => turns.get(open.id)?.stop();

@@ -4,12 +4,15 @@
 //
 // leaf names the last message of the branch that is shown; a first message has the parent "". allowed
 // are the names of the tools that are called here without a question.
+// A question may have media: {kind: "image" or "audio", name, url}, with the data in the URL.
 // An answer has also: reasoning, thought (ms), model, stats, and finish, which says how it ended:
 // stop, length, tool_calls, stopped by the reader, or error, with the error's text, status and type. Without
 // finish it is still being written, or the page was closed while it was. Its form is "json" if it was
 // held to a schema. Its calls of tools are {id, name, arguments, result, refused, took (ms)}; the answer
 // that was written from the results is the message below. Its tokens are [text, logprob, likeliest],
 // the last a list of [text, logprob].
+
+import { isMedium } from "./attach.js";
 
 export function newId() {
 	const bytes = crypto.getRandomValues(new Uint8Array(12)); // randomUUID wants https
@@ -94,6 +97,7 @@ export function check(x) {
 		const copy = { id: own, parent: m.parent, role: m.role, content: text(m.content, `message ${own}`) };
 		for (const key of ["reasoning", "model", "finish", "form", "error", "fault"]) if (typeof m[key] === "string") copy[key] = m[key];
 		for (const key of ["thought", "status"]) if (number(m[key]) !== undefined) copy[key] = m[key];
+		if (Array.isArray(m.media)) copy.media = m.media.filter(isMedium).map(({ kind, name, url }) => ({ kind, name, url }));
 		if (Array.isArray(m.calls)) copy.calls = m.calls.map((call) => checkCall(call, own));
 		if (m.stats) {
 			copy.stats = {};

@@ -1,3 +1,4 @@
+import { mediaView } from "./attach.js";
 import { Answer } from "./answer.js";
 import { branch, show, variants } from "./conversation.js";
 import { button, byId, copied, el, icon, setText } from "./dom.js";
@@ -107,7 +108,8 @@ class Switch {
 class Asked {
 	#text = el("div", { class: "text" });
 	#more = el("button", { type: "button", class: "more", hidden: true, onclick: () => this.#fold(!this.#text.classList.contains("folded")) });
-	#body = el("div", { class: "body" }, this.#text, this.#more);
+	#media = el("div", { class: "media" });
+	#body = el("div", { class: "body" }, this.#media, this.#text, this.#more);
 
 	constructor(actions, variant) {
 		this.actions = actions;
@@ -120,6 +122,7 @@ class Asked {
 	update(message) {
 		this.message = message;
 		setText(this.#text, message.content);
+		if (this.#media.childElementCount !== (message.media?.length ?? 0)) this.#media.replaceChildren(...mediaView(message.media ?? []));
 		// A long one, such as a file, shows its beginning.
 		const long = message.content.length > 2000 || message.content.split("\n", 30).length === 30;
 		this.#more.hidden = !long;
@@ -144,7 +147,7 @@ class Asked {
 				event.preventDefault();
 				if (!field.value.trim() || this.actions.busy()) return;
 				close();
-				this.actions.ask(this.message.parent, field.value);
+				this.actions.ask(this.message.parent, field.value, this.message.media);
 			},
 			onkeydown: (event) => {
 				if (event.key !== "Escape") return;

@@ -171,7 +171,9 @@ function request(conversation, message, settings) {
 function wire(message, current) {
 	const { role, content, reasoning } = message;
 	const calls = callsOf(message);
-	const sent = { role, content };
+	const media = (message.media ?? []).map(({ kind, url }) => (kind === "image"
+		? { type: "image_url", image_url: { url } } : { type: "audio_url", audio_url: { url } }));
+	const sent = { role, content: media.length ? [...media, ...(content ? [{ type: "text", text: content }] : [])] : content };
 	if (!calls.length) return [sent];
 	if (reasoning && current) sent.reasoning_content = reasoning;
 	sent.tool_calls = calls.map(({ id, name, arguments: args }) => ({ id, type: "function", function: { name, arguments: args } }));

@@ -1,0 +1,218 @@
+package server_test
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/quern-llm/quern/go/internal/testdata"
+	"github.com/quern-llm/quern/go/server/ask"
+	"github.com/quern-llm/quern/go/server/internal/fake"
+)
+
+// seeing serves a small model that sees.
+func seeing(t *testing.T, text, eyes string) *fake.Site {
+	return fake.Demo(t, fake.Setup{File: testdata.Path(t, filepath.Join("mmproj", text)), Projector: testdata.Path(t, filepath.Join("mmproj", eyes))})
+}
+
+// inBase64 returns a file of the test data.
+func inBase64(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(testdata.Path(t, "mmproj/media/"+name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return base64.StdEncoding.EncodeToString(data)
+}
+
+func object(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// A prompt with a picture or a sound goes on as in llama.cpp, from the cache too.
+func TestSeeingGoesOn(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"qwen3vl.start", "gemma3.middle", "qwen25vl.middle", "pixtral.start", "qwen2a.speech"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var c struct {
+				MMProj string
+				Text   string `json:"text_model"`
+				Media  []string
+				Prompt string
+				Tokens int `json:"n_tokens"`
+				Greedy []int32
+				Gaps   []float64
+			}
+			data, err := os.ReadFile(testdata.Path(t, "mmproj/cases/"+name+".json"))
+			if err == nil {
+				err = json.Unmarshal(data, &c)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := seeing(t, c.Text, c.MMProj)
+			prompt := c.Prompt
+			if !strings.Contains(prompt, "<__media__>") {
+				prompt = "<__media__>" + prompt
+			}
+			var files []string
+			for _, m := range c.Media {
+				files = append(files, inBase64(t, filepath.Base(m)))
+			}
+			body := object(t, map[string]any{
+				"prompt":      map[string]any{"prompt_string": strings.ReplaceAll(prompt, "<__media__>", ask.MediaMarker), "multimodal_data": files},
+				"temperature": 0, "n_predict": len(c.Greedy), "return_tokens": true, "ignore_eos": true,
+			})
+			type answer struct {
+				Tokens []int32
+				Read   int `json:"tokens_evaluated"`
+				Cached int `json:"tokens_cached"`
+			}
+			first := fake.Post[answer](s, "/completion", body)
+			if first.Read != c.Tokens {
+				t.Errorf("%d tokens, want %d", first.Read, c.Tokens)
+			}
+			sure := 0
+			for sure < len(c.Gaps) && c.Gaps[sure] > 0.05 {
+				sure++
+			}
+			if sure == 0 || len(first.Tokens) < sure || fmt.Sprint(first.Tokens[:sure]) != fmt.Sprint(c.Greedy[:sure]) {
+				t.Errorf("%v, want %v, the first %d for sure", first.Tokens, c.Greedy, sure)
+			}
+			second := fake.Post[answer](s, "/completion", body)
+			if fmt.Sprint(second.Tokens) != fmt.Sprint(first.Tokens) {
+				t.Errorf("again %v, before %v", second.Tokens, first.Tokens)
+			}
+			if second.Cached == 0 {
+				t.Error("nothing of the second prompt was cached")
+			}
+		})
+	}
+}
+
+// Every API takes a picture, and makes the same prompt of it.
+func TestSeeingInEveryAPI(t *testing.T) {
+	t.Parallel()
+	s := seeing(t, "text/qwen3vl-4k.gguf", "mm/qwen3vl-f16.gguf")
+	png := inBase64(t, "small-224x160.png")
+	url := "data:image/jpeg;base64," + png // what it is called decides nothing
+	type usage struct {
+		Prompt    int `json:"prompt_tokens"`
+		Input     int `json:"input_tokens"`
+		CacheRead int `json:"cache_read_input_tokens"`
+		Details   struct {
+			Image int `json:"image_tokens"`
+		} `json:"prompt_tokens_details"`
+		InputDetails struct {
+			Image int `json:"image_tokens"`
+		} `json:"input_tokens_details"`
+	}
+	type answered struct {
+		Usage usage
+		Count int `json:"input_tokens"`
+		Evals int `json:"prompt_eval_count"`
+	}
+	said := `{"type":"text","text":"What is it?"}`
+	chat := `"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"` + url + `","detail":"auto"}},` + said + `]}]`
+	first := fake.Post[answered](s, "/v1/chat/completions", `{`+chat+`,"max_tokens":2}`)
+	n, images := first.Usage.Prompt, first.Usage.Details.Image
+	if images < 8 || n <= images {
+		t.Fatalf("%+v", first)
+	}
+	prompt := func(a answered) int { return a.Usage.Prompt + a.Usage.Input + a.Usage.CacheRead + a.Count + a.Evals }
+	for _, c := range []struct{ name, path, body string }{
+		{"base64 alone", "/v1/chat/completions", strings.ReplaceAll(`{`+chat+`,"max_tokens":2}`, url, png)},
+		{"a URL alone", "/v1/chat/completions", `{"max_tokens":2,"messages":[{"role":"user","content":[{"type":"image_url","image_url":"` + url + `"},` + said + `]}]}`},
+		{"a file", "/v1/chat/completions", `{"max_tokens":2,"messages":[{"role":"user","content":[{"type":"file","file":{"file_data":"` + url + `"}},` + said + `]}]}`},
+		{"counted", "/v1/chat/completions/input_tokens", `{` + chat + `}`},
+		{"responses", "/v1/responses", `{"max_output_tokens":2,"input":[{"role":"user","content":[{"type":"input_image","image_url":"` + url + `"},{"type":"input_text","text":"What is it?"}]}]}`},
+		{"responses counted", "/v1/responses/input_tokens", `{"input":[{"role":"user","content":[{"type":"input_image","image_url":"` + url + `"},{"type":"input_text","text":"What is it?"}]}]}`},
+		{"anthropic", "/v1/messages", `{"max_tokens":2,"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + png + `"}},` + said + `]}]}`},
+		{"anthropic counted", "/v1/messages/count_tokens", `{"messages":[{"role":"user","content":[{"type":"image","source":{"type":"base64","media_type":"image/png","data":"` + png + `"}},` + said + `]}]}`},
+		{"ollama", "/api/chat", `{"stream":false,"options":{"num_predict":2},"messages":[{"role":"user","content":"What is it?","images":["` + png + `"]}]}`},
+		{"ollama generate", "/api/generate", `{"stream":false,"options":{"num_predict":2},"prompt":"What is it?","images":["` + png + `"]}`},
+	} {
+		got := fake.Post[answered](s, c.path, c.body)
+		if prompt(got) != n {
+			t.Errorf("%s: %+v, want %d tokens", c.name, got, n)
+		}
+		if c.name == "responses" && got.Usage.InputDetails.Image != images {
+			t.Errorf("%s: %+v, want %d of them of the picture", c.name, got, images)
+		}
+	}
+	// Results of tools have pictures too.
+	plain := fake.Post[answered](s, "/v1/messages", `{"max_tokens":1,"tools":[{"name":"f","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":[]}]}]}`)
+	shown := fake.Post[answered](s, "/v1/messages", `{"max_tokens":1,"tools":[{"name":"f","input_schema":{"type":"object"}}],"messages":[{"role":"user","content":"x"},{"role":"assistant","content":[{"type":"tool_use","id":"t1","name":"f","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"t1","content":[{"type":"image","source":{"type":"base64","data":"`+png+`"}}]}]}]}`)
+	if prompt(shown) < prompt(plain)+images {
+		t.Errorf("a picture in a result makes %d tokens of %d", prompt(shown), prompt(plain))
+	}
+	called := fake.Post[answered](s, "/v1/responses", `{"max_output_tokens":1,"input":[{"role":"user","content":"x"},{"type":"function_call","call_id":"c","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"c","output":[{"type":"input_image","image_url":"`+url+`"}]}]}`)
+	if called.Usage.InputDetails.Image != images {
+		t.Errorf("%+v", called)
+	}
+}
+
+// What the server tells of a model that sees.
+func TestSeeingIsTold(t *testing.T) {
+	t.Parallel()
+	s := seeing(t, "text/qwen3vl-4k.gguf", "mm/qwen3vl-f16.gguf")
+	props := fake.Parse[struct {
+		Modalities  map[string]bool
+		MediaMarker string `json:"media_marker"`
+	}](t, s.Get("/props"))
+	if !props.Modalities["vision"] || props.Modalities["audio"] || props.MediaMarker != ask.MediaMarker {
+		t.Errorf("%+v", props)
+	}
+	list := string(s.Get("/v1/models"))
+	if !strings.Contains(list, `"input_modalities":["text","image"]`) || !strings.Contains(list, `"capabilities":["completion","multimodal"]`) {
+		t.Error(list)
+	}
+	_, show, _ := s.Do("POST", "/api/show", `{"model":"demo"}`)
+	if !strings.Contains(string(show), `"vision"`) || strings.Contains(string(show), `"audio"`) {
+		t.Errorf("%s", show)
+	}
+}
+
+// Media that cannot be taken are refused in a line that says what would work.
+func TestSeeingRefuses(t *testing.T) {
+	t.Parallel()
+	s := seeing(t, "text/qwen3vl-4k.gguf", "mm/qwen3vl-f16.gguf")
+	image := func(url string) string { return `{"type":"image_url","image_url":{"url":"` + url + `"}}` }
+	ask := func(parts string) string {
+		return `{"max_tokens":1,"messages":[{"role":"user","content":[` + parts + `]}]}`
+	}
+	dot := image("data:image/png;base64," + inBase64(t, "dot-1x1.png"))
+	pdf := base64.StdEncoding.EncodeToString([]byte("%PDF-1.7 x"))
+	for _, c := range []struct{ body, want string }{
+		{ask(strings.Repeat(dot+",", 32) + dot), "33 pictures, sounds and documents, want at most 32"},
+		{ask(image("data:image/png;base64,aGVsbG8=")), "medium 1 of 1: neither a picture nor a sound that is known; want a picture as PNG"},
+		{ask(image("data:image/png,xx")), "not in base64"},
+		{ask(dot + "," + image("data:image/png;base64,iVBORw0KGgo=")), "damaged PNG"},
+		{ask(image("http://127.0.0.1:1/x.png")), "URL"},
+		{ask(image("file:///etc/passwd")), "URL"},
+		{ask(image("gopher://x/y")), "a URL of"},
+		{ask(`{"type":"input_audio","input_audio":{"data":"` + inBase64(t, "tone-8k-mono-u8.wav") + `","format":"wav"}}`), "has no encoder for a sound"},
+		{ask(image(inBase64(t, "tone-8k-mono-u8.wav"))), "has no encoder for a sound"},
+		{ask(`{"type":"file","file":{"file_data":"data:application/pdf;base64,` + pdf + `"}}`), "a PDF is not read; send its pages as images"},
+		{ask(`{"type":"file","file":{"file_id":"file-1"}}`), "this server keeps no files"},
+	} {
+		status, b, _ := s.Do("POST", "/v1/chat/completions", c.body)
+		if status != 400 || !strings.Contains(string(b), c.want) || strings.Contains(fake.ErrorOf(t, b).Message, "\n") {
+			t.Errorf("%.200s: %d %s, want %s", c.body, status, b, c.want)
+		}
+	}
+	text := `{"type":"file","file":{"filename":"a.txt","file_data":"data:text/plain;base64,` + base64.StdEncoding.EncodeToString([]byte("a text")) + `"}}`
+	if status, b, _ := s.Do("POST", "/v1/chat/completions", ask(text)); status != 200 {
+		t.Errorf("a document that is a text: %d %s", status, b)
+	}
+}
