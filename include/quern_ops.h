@@ -172,7 +172,7 @@ struct qn_to_act {
 /*
  * QN_OP_NORM_ROWS: dst = scale * norm(src) as floats, or that added to dst, of n_seg segments of n_col columns, one
  * after the other. dst may be src. Weights and biases are those of one segment, or [n_seg][n_col] with seg_weights. Not
- * QN_ROWS_PAIR.
+ * QN_ROWS_PAIR. Where low is not high, what is not added is then no less than low and no more than high.
  */
 struct qn_norm_rows {
 	struct qn_norm norm;
@@ -181,6 +181,7 @@ struct qn_norm_rows {
 	int32_t seg_weights;
 	int32_t add;
 	float scale;
+	float low, high; /* equal: there are no limits */
 };
 
 /*

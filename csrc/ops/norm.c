@@ -112,8 +112,17 @@ static int norm_rows_check(const struct plan *p, const struct qn_op *o)
 	const struct qn_norm_rows *op = &o->norm_rows;
 
 	return norm_ok(&op->norm) && o->rows != QN_ROWS_PAIR && op->n_col > 0 && op->n_seg > 0 && op->scale != 0 &&
+	       (op->low == op->high || (op->low < op->high && !op->add)) &&
 	       cols_ok(p, op->src, (int64_t)op->n_seg * op->n_col) &&
 	       cols_ok(p, op->dst, (int64_t)op->n_seg * op->n_col);
+}
+
+static void limit(float *y, int64_t n, float low, float high)
+{
+	for (int64_t i = 0; i < n; i++) {
+		y[i] = y[i] < low ? low : y[i];
+		y[i] = y[i] > high ? high : y[i];
+	}
 }
 
 static void norm_rows_run(struct run *c, const struct qn_op *o)
@@ -139,6 +148,8 @@ static void norm_rows_run(struct run *c, const struct qn_op *o)
 				qn_kernels.add_scaled(y + at, tmp.x, op->scale, n);
 			else
 				qn_kernels.scale_rows(y + at, tmp.x, op->scale, NULL, n);
+			if (op->low < op->high)
+				limit(y + at, n, op->low, op->high);
 		}
 	}
 }

@@ -139,8 +139,10 @@ static void norm_rows(const struct scene *s)
 			     weight ? weight + w : NULL, bias ? bias + w : NULL);
 			for (int i = 0; i < op->n_col; i++) {
 				const double old = op->add ? (double)was[i] : 0;
-				const double want = old + (double)op->scale * y[i];
+				double want = old + (double)op->scale * y[i];
 
+				if (op->low < op->high)
+					want = fmin(fmax(want, (double)op->low), (double)op->high);
 				check_near("y", at + i, (double)row(s, op->dst.buf, t)[op->dst.col + at + i], want,
 				           2e-6 * (fabs(old) + fabs(want) + 1));
 			}

@@ -535,6 +535,7 @@ static void refuses_rows(void)
 		.kind = QN_OP_NORM_ROWS,
 		.norm_rows = {.src = {X, 0}, .dst = {X, 0}, .n_col = 48, .n_seg = 3, .scale = 1},
 	};
+	struct qn_op limited = norm;
 	const struct qn_op gate = {.kind = QN_OP_GATE, .gate = {.src = {X, 0}, .dst = {FF, 0}, .n_col = N_FF}};
 	const float w[64 * 4] = {0};
 	const struct qn_op conv = {
@@ -605,6 +606,11 @@ static void refuses_rows(void)
 	REFUSES_OF(norm, norm_rows.n_seg, 0);
 	REFUSES_OF(norm, norm_rows.n_seg, INT32_MAX);
 	REFUSES_OF(norm, norm_rows.scale, 0);
+	REFUSES_OF(norm, norm_rows.low, 1); /* and at most 0 */
+	REFUSES_OF(norm, norm_rows.high, NAN);
+	limited.norm_rows.high = 1;
+	expect(&limited, QN_OK, "a norm within limits");
+	REFUSES_OF(limited, norm_rows.add, 1);
 	expect(&gate, QN_OK, "gate");
 	REFUSES_OF(gate, gate.fn, QN_FN_NONE - 1);
 	REFUSES_OF(gate, gate.fn, QN_N_FN);

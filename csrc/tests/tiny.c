@@ -319,6 +319,9 @@ static void attention(struct tiny *t)
 		op->norm_rows.norm.bias = vec(N_EMBD / 4, 0, 0.5f);
 		op->norm_rows.src.col = op->norm_rows.dst.col = N_EMBD / 4;
 		op->norm_rows.scale = 1.5f;
+		op = add_norm_rows(t, QN_NORM_NONE, X, X, N_EMBD / 4, 1); /* within limits */
+		op->norm_rows.low = -1.25f;
+		op->norm_rows.high = 2;
 		op = add_norm_rows(t, QN_NORM_LAYER, ATT, X, n_att, 1);
 		op->norm_rows.add = 1;
 		op->norm_rows.scale = 0.5f;

@@ -203,6 +203,7 @@ type NormRows struct {
 	Eps            float32
 	Scale          float32
 	Epilogue       Epilogue // Store or Add
+	Low, High      float32  // limits of what is stored; equal: there are none
 }
 
 func (o NormRows) fill(b *planBuilder, op *C.struct_qn_op) error {
@@ -216,6 +217,7 @@ func (o NormRows) fill(b *planBuilder, op *C.struct_qn_op) error {
 	}
 	c.n_col, c.n_seg, c.seg_weights = C.int32_t(o.Cols), C.int32_t(o.Segs), flag(o.SegWeights)
 	c.add, c.scale = flag(o.Epilogue == Add), C.float(o.Scale)
+	c.low, c.high = C.float(o.Low), C.float(o.High)
 	n := o.Cols
 	if o.SegWeights {
 		n *= o.Segs

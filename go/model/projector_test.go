@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 
+	"github.com/quern-llm/quern/go/gguf"
 	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/media/picture"
@@ -282,6 +284,65 @@ func (w *sight) compare(t *testing.T, name string, got [][]float32) {
 			if l2 := math.Sqrt(sum); math.Abs(l2-want) > 3e-3*max(want, w.RMS) {
 				t.Errorf("%s: row %d has a length of %v, want %v", name, i, l2, want)
 			}
+		}
+	}
+}
+
+// TestClipped limits one product of a layer to nothing, or its input, and compares the rows with those of files that lack what
+// it would add. Wide limits change nothing.
+func TestClipped(t *testing.T) {
+	t.Parallel()
+	dir := testdata.Path(t, "mmproj")
+	pool, budget := testPool(t, 1), mem.NewBudget(1<<30, "a test")
+	pic := pillows(t, dir, "media/shapes-640x488.png")
+	made := func(change func(d *draft)) [][]float32 {
+		d := read(t, filepath.Join(dir, "mm/gemma4v-f32.gguf"))
+		change(d)
+		e := encoder(t, d.write(t, "mmproj.gguf"), projector.Sight, pool, budget)
+		return rows(t, e, e.See(pic), pool, budget)
+	}
+	number := func(v float32) []byte { return binary.LittleEndian.AppendUint32(nil, math.Float32bits(v)) }
+	limit := func(d *draft, end string, most float32) {
+		for il := range 2 {
+			for _, name := range []string{"attn_q", "attn_k", "attn_v", "attn_out", "ffn_gate", "ffn_up", "ffn_down"} {
+				for _, of := range []string{"input", "output"} {
+					bound := float32(1e6)
+					if il == 1 && name+"."+of == end {
+						bound = most
+					}
+					stem := fmt.Sprintf("v.blk.%d.%s.%s", il, name, of)
+					d.add(stem+"_min", gguf.F32, number(-bound), 1)
+					d.add(stem+"_max", gguf.F32, number(bound), 1)
+				}
+			}
+		}
+	}
+	zero := func(name string) func(d *draft) {
+		return func(d *draft) { clear(d.tensor(name).Data) }
+	}
+	plain := made(func(*draft) {})
+	noFF, noAttention := made(zero("v.blk.1.ffn_post_norm.weight")), made(zero("v.blk.1.attn_post_norm.weight"))
+	noQueries := made(zero("v.blk.1.attn_q.weight"))
+	for end, want := range map[string][][]float32{
+		"":               plain,
+		"ffn_gate.input": noFF, "ffn_gate.output": noFF, "ffn_up.input": noFF, "ffn_up.output": noFF, "ffn_down.input": noFF,
+		"ffn_down.output": noFF,
+		"attn_v.input":    noAttention, "attn_v.output": noAttention, "attn_out.input": noAttention, "attn_out.output": noAttention,
+		"attn_q.input": noQueries, "attn_q.output": noQueries, "attn_k.input": noQueries, "attn_k.output": noQueries,
+	} {
+		got, worst := made(func(d *draft) { limit(d, end, 1e-30) }), 0.0
+		for i := range want {
+			for j := range want[i] {
+				worst = max(worst, math.Abs(float64(got[i][j]-want[i][j])))
+			}
+		}
+		if !(worst < 1e-5) {
+			t.Errorf("%q limited: %.2g off", end, worst)
+		}
+	}
+	for _, other := range [][][]float32{noFF, noAttention, noQueries} {
+		if slices.Equal(other[0], plain[0]) {
+			t.Error("what is left out makes no difference")
 		}
 	}
 }

@@ -55,6 +55,7 @@ type Attention struct {
 	SpansPerHead bool     // each KV head selects spans of its own
 	In           int      // columns of the input; 0: NEmbd
 	Differential bool     // of the results of the heads: see difference
+	Clipped      bool     // products are within limits: see ClippedResidual
 	Adapters     bool     // matrices have adapters, where the file has them: see SharedBlock
 }
 
@@ -101,7 +102,11 @@ func (l Layer) Attention(a Attention) Sublayer {
 		h.In = append(h.In, in...)
 	}
 	h.Run = func(act kernel.Act) {
-		l.Add(kernel.Matmul{Dst: q.buf, Act: act, Parts: q.parts, Limit: l.Config.AttnLimit})
+		if a.Clipped {
+			l.clippedQueries(q)
+		} else {
+			l.Add(kernel.Matmul{Dst: q.buf, Act: act, Parts: q.parts, Limit: l.Config.AttnLimit})
+		}
 		for i, d := range adapters {
 			l.addAdapter(act, d, q.buf, q.parts[i].Col)
 		}
@@ -169,10 +174,14 @@ func (l Layer) Attention(a Attention) Sublayer {
 		if a.Differential {
 			l.difference(att)
 		}
+		last := kernel.Part{Matrix: out, Bias: l.optional(outName+".bias", l.Config.NEmbd)}
+		if a.Clipped {
+			l.clippedResult(att, last, outName, a.PostNorm)
+			return
+		}
 		attAct := l.Act("att", kernel.TokRows, nIn, out)
 		l.inner(attAct, att, nIn, a.SubNorm)
-		l.scaledResult(attAct, kernel.Part{Matrix: out, Bias: l.optional(outName+".bias", l.Config.NEmbd)}, a.PostNorm,
-			a.PostScale)
+		l.scaledResult(attAct, last, a.PostNorm, a.PostScale)
 	}
 	return h
 }

@@ -8,6 +8,7 @@ type FeedForward struct {
 	Fn         kernel.Fn
 	Ungated    bool    // no gate: down(fn(up(input)))
 	XIELU      bool    // no gate, and the function is xIELU
+	Clipped    bool    // products are within limits: see ClippedResidual
 	Swapped    bool    // the tensors ffn_up and ffn_down have each other's names
 	Fused      bool    // ffn_up has the rows of the gate before its own
 	Shared     bool    // the shared experts, as one feed-forward: tensors end in _shexp
@@ -82,6 +83,10 @@ func (l Layer) FeedForward(f FeedForward) Sublayer {
 			epilogue = kernel.Store
 		}
 		switch {
+		case f.Clipped:
+			l.clippedGate(ffn, parts[0], parts[1], f.Fn)
+			l.clippedResult(ffn, kernel.Part{Matrix: down, Bias: l.optional(downName+".bias", c.NEmbd)}, downName, f.PostNorm)
+			return
 		case l.GateCutoff != 0:
 			l.sparse(act, ffn, parts, f.Fn)
 		case f.Adapters:

@@ -28,10 +28,14 @@ var gemma4v = Kind{
 		e.patchesAndPositions(b, patchMatrix)
 		b.TensorPrefix = "v."
 		b.RowLayers(func(l Layer) {
-			l.Residual("ln1", l.Attention(Attention{
-				Out: "attn_out", QKNorm: NormCenteredOptional, ValueNorm: true, PostNorm: "attn_post_norm",
+			residual, clipped := l.Residual, l.Has("attn_q.input_min") // as in E2B and E4B
+			if clipped {
+				residual = func(norm string, h ...Sublayer) { l.ClippedResidual(norm, h[0]) }
+			}
+			residual("ln1", l.Attention(Attention{
+				Out: "attn_out", QKNorm: NormCenteredOptional, ValueNorm: true, PostNorm: "attn_post_norm", Clipped: clipped,
 			}))
-			l.Residual("ln2", l.FeedForward(FeedForward{Fn: e.Fn, PostNorm: "ffn_post_norm"}))
+			residual("ln2", l.FeedForward(FeedForward{Fn: e.Fn, PostNorm: "ffn_post_norm", Clipped: clipped}))
 			l.OutputScale("out_scale.weight")
 		}, nil)
 		s := b.Mean(e.Merge * e.Merge).Times(float32(math.Sqrt(float64(b.Config.NEmbd))))
