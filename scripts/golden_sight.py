@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What transformers' encoders of pictures make of a picture: the witness of the kinds of projectors in go/model/projector.
+"""What transformers' encoders of pictures make of a picture: the witness of go/model/projector.
 
 Needs torch and transformers 5, and nothing that the build or the tests need.
 
@@ -22,11 +22,13 @@ import sys
 import tempfile
 
 import numpy as np
+import safetensors.torch
 import torch
+import torch.nn.functional as F
 import transformers
 from PIL import Image
 from golden_hf import named, noise, written
-from golden_mmproj import ARCHIVE, CLIP, TEXT, VIT
+from golden_mmproj import ARCHIVE, CLIP, GRID, TEXT, VIT
 
 COUNT = 32
 
@@ -52,7 +54,8 @@ def pixels(w, h):
 def picture(w, h, processor, of=None):
     """A picture as models take it: [3, height, width]."""
     of = pixels(w, h) if of is None else of
-    x = (of.astype(np.float32) / np.float32(255) - np.float32(processor["image_mean"])) / np.float32(processor["image_std"])
+    mean, std = (np.float32(processor["image_" + name]) for name in ("mean", "std"))
+    x = (of.astype(np.float32) / np.float32(255) - mean) / std
     return torch.from_numpy(x.transpose(2, 0, 1).copy())
 
 
@@ -93,6 +96,19 @@ def glm4v(model, x):
     return model.model.get_image_features(pixel_values=rows, image_grid_thw=grid(x, 4))
 
 
+def in_rows(model, x):
+    rows = patches(x, 4).reshape(-1, 3, 4, 4)
+    return model.model.get_image_features(pixel_values=rows, image_grid_thw=grid(x, 4))
+
+
+def janus(model, x):
+    return model.model.get_image_features(pixel_values=x[None])
+
+
+def lightonocr(model, x):
+    return model.model.get_image_features(pixel_values=x[None], image_sizes=torch.tensor([x.shape[1:]]))
+
+
 def llava(model, x):
     """A picture that is as wide as two tiles: it is filled above and below, and the overview is of all of it."""
     _, h, w = x.shape
@@ -113,9 +129,72 @@ LLAVA = {"config": dict(architectures=["LlavaNextForConditionalGeneration"], mod
 CASES = {
     "internvl": ([16, 16], internvl), "idefics3": ([16, 16], idefics3),
     "lfm2": ([256, 256], lfm2), "llama4": ([16, 16], llama4), "glm4v": ([40, 24], glm4v), "glmocr": ([40, 24], glm4v),
+    "kimivl": ([40, 24], in_rows), "kimik25": ([40, 24], in_rows), "paddleocr": ([40, 24], in_rows),
+    "januspro": ([16, 16], janus),
+    "exaone45": ([40, 24], glm4v),
+    "dotsocr": ([40, 24], None), "lightonocr": ([16, 8], lightonocr),
     "llava": ([32, 10], llava),
 }
 MORE = {"llava": LLAVA}
+
+# What transformers calls the types of checkpoints that were published with their own code.
+RETYPED = {
+    "kimik25": dict(model_type="kimi_k25", projection_hidden_size=32, text_config=dict(TEXT, model_type="deepseek_v3"),
+                    vision_config=dict(model_type="kimi_k25_vision", pos_emb_height=4, pos_emb_width=4, hidden_size=32,
+                                       intermediate_size=48, num_attention_heads=2, num_hidden_layers=3, patch_size=4)),
+    "paddleocr": dict(model_type="paddleocr_vl", text_config=dict(TEXT, model_type="paddleocr_vl_text"),
+                      vision_config=dict(VIT, model_type="paddleocr_vl_vision", hidden_act="gelu_pytorch_tanh",
+                                         spatial_merge_size=2)),
+    "januspro": dict(model_type="janus", text_config=dict(TEXT, model_type="llama"),
+                     vision_config=dict(model_type="janus_vision_model", hidden_size=32, mlp_ratio=2.0,
+                                        num_hidden_layers=3, num_attention_heads=2, image_size=16, patch_size=4,
+                                        hidden_act="gelu", layer_norm_eps=1e-6, projection_dim=32, depth=2)),
+}
+
+
+
+
+def dots(w, x):
+    """dots.ocr by its publisher's code, which transformers lacks, in torch."""
+    def linear(x, name):
+        return F.linear(x, w[name + ".weight"], w.get(name + ".bias"))
+
+    def rms(x, name):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + 1e-5) * w[name + ".weight"]
+
+    tower = "vision_tower."
+    h = patches(x, 4, 2).reshape(-1, 48) @ w[tower + "patch_embed.patchifier.proj.weight"].reshape(32, 48).T
+    h = rms(h + w[tower + "patch_embed.patchifier.proj.bias"], tower + "patch_embed.patchifier.norm")
+    places = torch.stack(torch.meshgrid(torch.arange(x.shape[1] // 4), torch.arange(x.shape[2] // 4), indexing="ij"))
+    places = places.reshape(2, x.shape[1] // 8, 2, x.shape[2] // 8, 2).permute(1, 3, 2, 4, 0).reshape(-1, 2).float()
+    angles = (places[:, :, None] * 10000 ** (-torch.arange(0, 8, 2) / 8)).flatten(1).repeat(1, 2)[:, None]
+
+    def turned(v):
+        return v * angles.cos() + torch.cat([-v[..., 8:], v[..., :8]], -1) * angles.sin()
+
+    for il in range(3):
+        block = f"{tower}blocks.{il}."
+        q, k, v = linear(rms(h, block + "norm1"), block + "attn.qkv").reshape(-1, 3, 2, 16).unbind(1)
+        q, k, v = (t.transpose(0, 1) for t in (turned(q), turned(k), v))
+        seen = ((q @ k.transpose(1, 2)) / 4).softmax(-1) @ v
+        h = h + linear(seen.transpose(0, 1).reshape(-1, 32), block + "attn.proj")
+        y = rms(h, block + "norm2")
+        h = h + linear(F.silu(linear(y, block + "mlp.fc1")) * linear(y, block + "mlp.fc3"), block + "mlp.fc2")
+    merger = tower + "merger."
+    h = F.layer_norm(rms(h, tower + "post_trunk_norm"), (32,), w[merger + "ln_q.weight"], w[merger + "ln_q.bias"], 1e-6)
+    return linear(F.gelu(linear(h.reshape(-1, 128), merger + "mlp.0")), merger + "mlp.2")
+
+
+RETYPED["exaone45"] = dict(
+    model_type="exaone4_5", text_config=dict(TEXT, model_type="exaone4"),
+    vision_config=dict(GRID, model_type="exaone4_5_vision", depth=4, num_key_value_heads=1,
+                       fullatt_block_indexes=[1, 3], window_size=16, rms_norm_eps=1e-5))
+RETYPED["kimivl"] = RETYPED["kimik25"]  # the same encoder
+
+# Names that the class which stands for another has.
+RENAMED = {"kimivl": {"multi_modal_projector.pre_norm": "mm_projector.pre_norm",
+                      "multi_modal_projector.linear_1": "mm_projector.proj.0",
+                      "multi_modal_projector.linear_2": "mm_projector.proj.2"}}
 
 
 def tensors(seen):
@@ -128,6 +207,23 @@ def tensors(seen):
         if getattr(seen, name, None) is not None:
             return tensors(getattr(seen, name))
     raise ValueError(type(seen))
+
+
+def renamed(path, names):
+    """Give tensors the names that transformers' class has."""
+    raw = path.read_bytes()
+    size = int.from_bytes(raw[:8], "little")
+    text = raw[8:8 + size].decode()
+    for was, new in names.items():
+        text = text.replace(was, new)
+    path.write_bytes(len(text.encode()).to_bytes(8, "little") + text.encode() + raw[8 + size:])
+
+
+def said(size, rows):
+    """What is said of rows."""
+    flat = rows.flatten().tolist()
+    some = [round(flat[i * 7919 % len(flat)], 6) for i in range(COUNT)]
+    return {"size": size, "shape": list(rows.shape), "numbers": some}
 
 
 def case(name, of):
@@ -146,18 +242,22 @@ def case(name, of):
             header = json.loads(raw[8:8 + int.from_bytes(raw[:8], "little")])
             of["tensors"] = named({k: (v["shape"], None) for k, v in header.items() if k != "__metadata__"})
             out["more"] = of
-        (folder / "config.json").write_text(json.dumps(of["config"]))
-        written(folder / "model.safetensors", shapes_of(of["tensors"]))
-        model, said = transformers.AutoModelForImageTextToText.from_pretrained(
+        config = RETYPED.get(name, of["config"])
+        (folder / "config.json").write_text(json.dumps(config | {"architectures": of["config"]["architectures"]}))
+        shapes = {k: v for k, v in shapes_of(of["tensors"]).items() if not re.search("vqmodel|generation_", k)}
+        written(folder / "model.safetensors", shapes)
+        if name == "dotsocr":
+            w = safetensors.torch.load_file(folder / "model.safetensors")
+            return out | said(size, dots(w, picture(*size, of["processor"])))
+        renamed(folder / "model.safetensors", RENAMED.get(name, {}))
+        model, info = transformers.AutoModelForImageTextToText.from_pretrained(
             folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True)
         sight = re.compile("vis|proj|connector|merger|align")
-        lost = [n for n in said["missing_keys"] if sight.search(n) and "language" not in n]
+        lost = [n for n in info["missing_keys"] if sight.search(n) and not re.search("language|vqmodel|generation_", n)]
         assert not lost, (name, lost)
         with torch.inference_mode():
             rows = tensors(see(model.eval(), picture(*size, of["processor"])))[0]
-    rows = rows.reshape(-1, rows.shape[-1])
-    flat = rows.flatten().tolist()
-    return out | {"size": size, "shape": list(rows.shape), "numbers": [round(flat[i * 7919 % len(flat)], 6) for i in range(COUNT)]}
+    return out | said(size, rows.reshape(-1, rows.shape[-1]))
 
 
 def main():

@@ -102,6 +102,16 @@ func newZoo(tb testing.TB) *zoo {
 		}
 		z.models, z.names = append(z.models, &draft{file.KVs, file.Tensors}), append(z.names, "a head, "+h.Arch)
 	}
+	z.index()
+	if z.pool, err = kernel.NewPool(1, nil); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(z.pool.Close)
+	return z
+}
+
+// index lists the keys and the tensors of all models.
+func (z *zoo) index() {
 	for _, d := range z.models {
 		for _, kv := range d.kvs {
 			if _, key, ok := strings.Cut(kv.Key, d.arch()+"."); ok {
@@ -115,11 +125,6 @@ func newZoo(tb testing.TB) *zoo {
 	slices.Sort(z.keys)
 	slices.Sort(z.shapes)
 	z.keys, z.shapes = slices.Compact(z.keys), slices.Compact(z.shapes)
-	if z.pool, err = kernel.NewPool(1, nil); err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(z.pool.Close)
-	return z
 }
 
 func (d *draft) arch() string {

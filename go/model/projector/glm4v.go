@@ -21,6 +21,7 @@ var glm4v = Kind{
 				k.Config.Layers[i].NFF = int(t.Dims[1])
 			}
 		}
+		k.Config.PostEps = 1e-5
 		e.QKNorm, e.Gated = NormHeadOptional, true
 		k.InPlane(kernel.RopeNeox, 10000, Plane{Axes: [2]int32{Down, Across}})
 	},

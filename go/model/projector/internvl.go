@@ -19,6 +19,7 @@ var internvl = Kind{
 		e.fixedPositions(k)
 		e.exactGELU()
 		e.QKNorm = NormRowOptional
+		k.Config.PostEps = 1e-5
 		k.Config.Norm = e.layerNormOrRMS("v.blk.0.ln1")
 	},
 	build: func(e *Encoder, b *Builder) {

@@ -13,7 +13,7 @@ var kimivl = Kind{
 	config: func(e *Encoder, k *Keys) {
 		e.Merge = k.IntOr("projector.scale_factor", 2, 1, maxMerge)
 		e.MinRows, e.MaxRows = 8, 1024 // in_token_limit 4096 of its processor, in patches
-		e.moonViT(k)
+		e.moonViT(k, Plane{Axes: [2]int32{Across, Down}, Mixed: true})
 	},
 	build: moonViT,
 	see: func(e *Encoder, p *picture.RGB) []Part {
@@ -22,10 +22,10 @@ var kimivl = Kind{
 	},
 }
 
-func (e *Encoder) moonViT(k *Keys) {
+func (e *Encoder) moonViT(k *Keys, p Plane) {
 	e.squarePositions(k)
-	k.Config.Norm = kernel.LayerNorm
-	k.InPlane(kernel.RopeNorm, 10000, Plane{Axes: [2]int32{Across, Down}, Mixed: true}) // Rope2DPosEmb
+	k.Config.Norm, k.Config.PostEps = kernel.LayerNorm, 1e-5
+	k.InPlane(kernel.RopeNorm, 10000, p) // Rope2DPosEmb of its publisher
 }
 
 func moonViT(e *Encoder, b *Builder) {

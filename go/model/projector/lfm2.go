@@ -19,7 +19,7 @@ var lfm2 = Kind{
 			k.Fail("patch_size", "%d, want one of which %d make tiles of %d pixels", e.Patch, e.Merge, lfm2Tile)
 		}
 		e.squarePositions(k)
-		k.Config.Norm = kernel.LayerNorm
+		k.Config.Norm, k.Config.PostEps = kernel.LayerNorm, 1e-5
 	},
 	build: func(e *Encoder, b *Builder) {
 		e.patchesAndPositions(b, patchMatrix)

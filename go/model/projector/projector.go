@@ -60,6 +60,7 @@ type Kind struct {
 	see    func(e *Encoder, p *picture.RGB) []Part
 	hear   func(e *Encoder, samples []float32) []Part // 16,000 a second
 
+	unsized  bool                 // files may say that pictures are of no size
 	bothWays func(width int) bool // whether tokens of a picture see each other in both directions in text models of this width; nil: no
 }
 
@@ -67,6 +68,7 @@ type Kind struct {
 var kinds = []*Kind{
 	&qwen3vl, &gemma4v, &gemma4uv, &gemma3, &qwen25vl, &qwen2vl, &pixtral,
 	&idefics3, &internvl, &mlp, &lfm2, &llama4, &kimivl, &glm4v,
+	&kimik25, &paddleocr, &januspro, &exaone45, &dotsocr, &lightonocr,
 	&gemma4ua, &qwen2a, &ultravox, &voxtral, &musicflamingo, &qwen3a,
 }
 
@@ -193,7 +195,11 @@ func Read(f *gguf.File, s Sense) (*Encoder, error) {
 
 // sight reads what encoders of pictures have.
 func (e *Encoder) sight(k *Keys) {
-	e.Side, e.Patch, e.Merge = k.Int("image_size", 1, maxSide), k.Int("patch_size", 1, maxPatch), 1
+	least := 1
+	if e.Kind.unsized {
+		least = 0
+	}
+	e.Side, e.Patch, e.Merge = k.Int("image_size", least, maxSide), k.Int("patch_size", 1, maxPatch), 1
 	for _, c := range []struct {
 		key string
 		to  *[3]float32

@@ -35,6 +35,18 @@ func triangles(n, m int) resampling {
 	return made
 }
 
+// lines is the resampling of n to m by lines between 2 neighbours: "bilinear".
+func lines(n, m int) resampling {
+	made := make(resampling, m)
+	for i := range made {
+		middle := max(float64((float64(i)+0.5)*float64(n)/float64(m))-0.5, 0)
+		at := min(int(middle), n-1)
+		by := float32(middle - float64(at))
+		made[i] = []share{{at, 1 - by}, {min(at+1, n-1), by}}
+	}
+	return made
+}
+
 // cubics is the resampling of n to m by cubic splines through 4 neighbours, the last of which stand for those beyond:
 // "bicubic".
 func cubics(n, m int) resampling {
@@ -43,7 +55,7 @@ func cubics(n, m int) resampling {
 	far := func(x float64) float64 { return float64((float64((float64(a*x)-5*a)*x)+8*a)*x) - 4*a }
 	made := make(resampling, m)
 	for i := range made {
-		middle := (float64(i)+0.5)*float64(n)/float64(m) - 0.5
+		middle := float64((float64(i)+0.5)*float64(n)/float64(m)) - 0.5
 		at := int(math.Floor(middle))
 		t := middle - float64(at)
 		for j, w := range [4]float64{far(t + 1), near(t), near(1 - t), far(2 - t)} {

@@ -224,3 +224,13 @@ func (e *Encoder) exactGELU() {
 		e.Fn = kernel.GELUErf
 	}
 }
+
+// pixelLimits reads between how many pixels pictures have; otherwise it is so many rows.
+func (e *Encoder) pixelLimits(k *Keys, low, high int) {
+	each := e.Patch * e.Patch * e.Merge * e.Merge
+	rows := func(key string, otherwise, least int) int {
+		return max(k.IntOr(key, min(otherwise*each, maxPixels), 1, maxPixels)/each, least)
+	}
+	e.MinRows = rows("image_min_pixels", low, 1)
+	e.MaxRows = rows("image_max_pixels", high, e.MinRows)
+}
