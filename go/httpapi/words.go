@@ -21,8 +21,6 @@ var inOptions = strings.NewReplacer(
 	"; start it with --slots", "",
 	", or start the server with --pooling cls, mean or last", "",
 	", or start the server with another --pooling", "",
-	", or start the server with --batch-dir", "",
-	", or this one started with --mmproj FILE, its projector", "",
 	"; it reaches MCP servers itself, with --mcp", "",
 	"; those of MCP servers are at /v1/mcp/tools, with --mcp", "",
 )
