@@ -143,7 +143,7 @@ func (f *chatFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.
 	}
 	note := notes(stderr)
 	f.model.warn(note)
-	f.model.orDemo(note)
+	f.model.orDemo(f.media.images != nil, note)
 	in, err := f.model.readWith(&f.draft, &f.adapters, &f.projector)
 	if err != nil {
 		return err

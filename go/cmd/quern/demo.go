@@ -19,9 +19,17 @@ names it too; a file called demo is ./demo.`
 // demoNote is shown when no model is named.
 const demoNote = "no model given: using the embedded demo model, which tells short stories; choose another with -m FILE"
 
-// orDemo selects the demo if no model is named, and says so.
-func (f *modelFlags) orDemo(say func(string)) {
-	if f.path == "" {
+// visionNote is shown when no model is named for a picture.
+const visionNote = "no model given: using the embedded vision demo, which names coloured shapes, digits and letters; choose another with -m FILE"
+
+// orDemo selects a demo if no model is named, and says so: where there are pictures, the one that sees.
+func (f *modelFlags) orDemo(pictures bool, say func(string)) {
+	switch {
+	case f.path != "":
+	case pictures:
+		f.path = demo.Vision
+		say(visionNote)
+	default:
 		f.path = demo.Name
 		say(demoNote)
 	}

@@ -5,6 +5,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"image"
+	"image/color"
+	"image/png"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -127,6 +130,37 @@ func TestExportVisionDemo(t *testing.T) {
 	}
 	quern(t, "export-demo", "--vision", path).refused(t, 1, path, "exists", "--force")
 	quern(t, "export-demo", "--vision", "-").refused(t, exitUsage, "two files")
+}
+
+// Without -m, a picture is shown to the model that sees, which says what it is.
+func TestVisionDemo(t *testing.T) {
+	im := image.NewRGBA(image.Rect(0, 0, 120, 120))
+	for i := range 120 * 120 {
+		x, y := i%120, i/120
+		c := color.RGBA{255, 255, 255, 255}
+		if (x-60)*(x-60)+(y-60)*(y-60) < 40*40 {
+			c = color.RGBA{255, 0, 0, 255}
+		}
+		im.SetRGBA(x, y, c)
+	}
+	var file bytes.Buffer
+	if err := png.Encode(&file, im); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(t.TempDir(), "circle.png")
+	if err := os.WriteFile(path, file.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := quern(t, "run", "--image", path)
+	if strings.TrimSpace(r.stdout) != "A red circle." || r.stderr != "quern: "+visionNote+"\n" || r.code != 0 {
+		t.Errorf("code %d, %q and %q", r.code, r.stdout, r.stderr)
+	}
+	if got := succeed(t, "run", "-m", demo.Vision, "--image", path, "What colour is it?"); strings.TrimSpace(got) != "Red." {
+		t.Errorf("its colour is %q", got)
+	}
+	if got := succeed(t, "chat", "-m", demo.Vision, "--image", path, "-p", "What is this?"); !strings.Contains(got, "A red circle.") {
+		t.Errorf("chat says %q", got)
+	}
 }
 
 // It runs where not a byte can be written, and what it reads lies in the pages of

@@ -65,6 +65,7 @@ or else are as below.
 ` + llamaHelp,
 		Example: `  quern run "Once upon a time"
   quern run -m model.gguf -p "Once upon a time" -n 64
+  quern run --image picture.png
   quern run hf.co/ggml-org/gemma-3-1b-it-GGUF "Once upon a time"
   quern run -m model.gguf --temp 0 --stats < prompt.txt`,
 		Args: func(cmd *cobra.Command, args []string) (err error) {
@@ -114,7 +115,7 @@ func (f *runFlags) define(fs *pflag.FlagSet) {
 
 // run implements "quern run".
 func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.Writer) error {
-	f.prompt.optional = f.model.path == "" || f.model.path == demo.Name
+	f.prompt.optional = f.model.path == "" || f.model.path == demo.Name || f.media.images != nil || f.media.sounds != nil
 	given, err := f.prompt.read(stdin)
 	if err != nil {
 		return err
@@ -128,7 +129,7 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	}
 	note := notes(stderr)
 	f.model.warn(note)
-	f.model.orDemo(note)
+	f.model.orDemo(f.media.images != nil, note)
 	head, err := f.model.readWith(&f.draft, &f.adapters, &f.projector)
 	if err != nil {
 		return err
