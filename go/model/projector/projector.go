@@ -174,6 +174,9 @@ func Read(f *gguf.File, s Sense) (*Encoder, error) {
 	if i < 0 {
 		return nil, fmt.Errorf("projectors of the kind %.60q are not supported, supported for %s are %s", name, what, strings.Join(Names(s), " "))
 	}
+	if of.Width < 1 || of.Width > MaxEmbd {
+		return nil, fmt.Errorf("key %q: %d, want 1 to %d", s.stem()+".projection_dim", of.Width, MaxEmbd)
+	}
 	e := &Encoder{Kind: kinds[i], Width: int(of.Width), file: f, tables: map[string]table{}}
 	e.Config, err = ReadRowKeys(f, s.stem(), func(k *Keys) {
 		if s == Sight {
