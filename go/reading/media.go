@@ -37,7 +37,7 @@ func KindOf(data []byte) (chat.Kind, error) {
 // DataURL returns the file in a data: URL, in base64 of either alphabet, with or without padding. What it says of the type
 // is passed by.
 func DataURL(url string) ([]byte, error) {
-	const want = "want data:image/png;base64,..."
+	const want = "want data:image/png;base64, and the file so encoded"
 	rest, ok := strings.CutPrefix(url, "data:")
 	if !ok {
 		return nil, errors.New("not a data: URL; " + want)

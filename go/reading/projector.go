@@ -146,8 +146,12 @@ func (p *Projector) Tokens(ctx context.Context, tok *tokenizer.Tokenizer, window
 		e, number := p.encoders[m.Kind], 0
 		for _, part := range parts {
 			if part.Input == nil {
+				before := len(out.IDs)
 				if err := add(part.Text, tokenizer.Options{NoSpecial: true}); err != nil {
 					return nil, err
+				}
+				if part.Known && len(out.IDs) > before+1 {
+					out.IDs = out.IDs[:before]
 				}
 				continue
 			}

@@ -159,10 +159,12 @@ int quern_complete(int64_t of, const char *request, char **result);
 
 /*
  * quern_read() reads texts without an answer, and sets *result to a JSON object. 'request' is one too, with
- *	"query" and "documents": "results" has the documents by "index", the best first, each with a "relevance_score";
+ *	"query" and "documents": "results" has the documents by "index", the best first, each with a
+ *	"relevance_score";
  *	"text": "tokens" has the numbers of its tokens, as a prompt has them;
  *	"tokens": "text" is what these print;
- *	"answers" with "messages" or "prompt": "answers" says how likely the model is to give each, the likeliest first.
+ *	"answers" with "messages" or "prompt": "answers" says how likely the model is to give each, the
+ *	likeliest first.
  * Returns QUERN_OK, or an error, and then *result is NULL.
  */
 int quern_read(int64_t model, const char *request, char **result);

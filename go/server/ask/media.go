@@ -65,7 +65,7 @@ func fetch(ctx context.Context, source string) ([]byte, error) {
 	case ok && s != nil && s.URL != nil && slices.Contains([]string{"http", "https", "file"}, strings.ToLower(scheme)):
 		return s.URL(ctx, source)
 	case ok && strings.HasPrefix(rest, "//"):
-		return nil, fmt.Errorf("a URL of %.20q; want one such as data:image/png;base64,...", scheme)
+		return nil, fmt.Errorf("a URL of %.20q; want data:image/png;base64, and the file so encoded", scheme)
 	}
 	return reading.DataURL(Base64(source)) // base64 alone, as llama-server takes it
 }

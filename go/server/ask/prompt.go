@@ -278,11 +278,8 @@ func (p Prompt) encode(m *Model, name string,
 	return m.begunAs(ids, name)
 }
 
-// begun applies Tokenizer.Begin to ids. It is an error if there are none then: a model needs
+// begunAs applies Tokenizer.Begin to the ids of the field of that name. It is an error if there are none then: a model needs
 // a token to continue.
-func (m *Model) begun(ids []int32) ([]int32, error) { return m.begunAs(ids, "prompt") }
-
-// begunAs is begun for the field of that name.
 func (m *Model) begunAs(ids []int32, name string) ([]int32, error) {
 	if ids = m.Tokenizer.Begin(ids); len(ids) == 0 {
 		return nil, reply.Invalid(name, "empty, want some text: this model has no token to begin with")
