@@ -441,7 +441,7 @@ func TestErrors(t *testing.T) {
 	}
 
 	m := open(t, quern.Demo)
-	png := quern.Message{Role: quern.RoleUser, Parts: []quern.Part{{Image: []byte("\x89PNG")}}}
+	png := quern.Message{Role: quern.RoleUser, Parts: []quern.Part{{Image: []byte("\x89PNG\r\n\x1a\n")}}}
 	hi := []quern.Message{quern.User("hi")}
 	for name, c := range map[string]struct {
 		r    quern.Request

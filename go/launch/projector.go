@@ -6,6 +6,7 @@ import (
 	"github.com/quern-llm/quern/go/convert"
 	"github.com/quern-llm/quern/go/demo"
 	"github.com/quern-llm/quern/go/gguf"
+	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/model"
 	"github.com/quern-llm/quern/go/model/projector"
 )
@@ -37,7 +38,8 @@ func (f *Files) readProjector(h *Head) error {
 	return nil
 }
 
-// fitProjector returns an error unless the head's projector is one of models of this width, and of a kind that is known.
+// fitProjector returns an error unless the head's projector is one of models of this width, of a kind that is known, with the
+// tensors that it has.
 func (f *Files) fitProjector(h *Head) error {
 	file, err := f.OpenProjector(h.projector)
 	if err != nil {
@@ -56,8 +58,13 @@ func (f *Files) fitProjector(h *Head) error {
 		if kind == "" {
 			continue
 		}
-		if _, err := projector.Read(file.GGUF, sense); err != nil {
+		_, e, err := model.SurveyEncoder(file, sense, kernel.KVTypes{})
+		if err != nil {
 			return fmt.Errorf("%s: %w", h.projector, err)
+		}
+		if n, reads := e.Width*(1+e.Deep), h.Config.MediaColumns(); n != reads {
+			return fmt.Errorf("%s: its rows have %d columns, and %s reads %d: want the projector that was made for it", h.projector,
+				n, h.Path, reads)
 		}
 	}
 	return nil

@@ -39,6 +39,9 @@ var senses = map[chat.Kind]projector.Sense{chat.Picture: projector.Sight, chat.S
 // soundRate is the samples a second that encoders hear.
 const soundRate = 16000
 
+// mostAspect is how many times as long as the other a side of a picture is at most, as processors have it.
+const mostAspect = 200
+
 // NewProjector returns the projector of an engine, which was opened with its file; nil: it was opened without.
 func NewProjector(e *engine.Engine, f *model.File, budget *mem.Budget, l Limits) (*Projector, error) {
 	if f == nil {
@@ -219,6 +222,10 @@ func (p *Projector) see(ctx context.Context, m *chat.Medium) (parts []projector.
 	img, err := picture.Decode(ctx, m.Data, picture.Limits{Reserve: reserve})
 	if err != nil {
 		return nil, id, err
+	}
+	if long, short := max(img.Width, img.Height), min(img.Width, img.Height); long > mostAspect*short {
+		return nil, id, fmt.Errorf("%d x %d pixels: one side is more than %d times as long as the other, which no model reads; cut it",
+			img.Width, img.Height, mostAspect)
 	}
 	eye := *e
 	if m.Detail == "low" {

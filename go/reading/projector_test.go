@@ -1,8 +1,11 @@
 package reading
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
+	"image"
+	"image/png"
 	"os"
 	"path/filepath"
 	"slices"
@@ -250,5 +253,21 @@ func TestLimits(t *testing.T) {
 			t.Errorf("%+v: %v", c, err)
 		}
 		f.Close()
+	}
+}
+
+// A picture that is a line is refused, since no number of tokens would do for it.
+func TestLines(t *testing.T) {
+	dir := testdata.Path(t, "mmproj")
+	eyes, tok := readSeen(t, filepath.Join(dir, "cases/qwen3vl.start.json")).eyes(t, testDevice(t), dir, Limits{})
+	for _, size := range [][2]int{{1, 201}, {402, 2}} {
+		var b bytes.Buffer
+		if err := png.Encode(&b, image.NewRGBA(image.Rect(0, 0, size[0], size[1]))); err != nil {
+			t.Fatal(err)
+		}
+		_, err := eyes.Tokens(t.Context(), tok, 4096, []chat.Piece{{Medium: &chat.Medium{Kind: chat.Picture, Data: b.Bytes()}}}, true)
+		if err == nil || !strings.Contains(err.Error(), "200 times") {
+			t.Errorf("%v: %v", size, err)
+		}
 	}
 }

@@ -293,6 +293,13 @@ var shapes = []Shape{
 		NVocab: 2048, NCtx: 4096, RopeTheta: 1e6, RMSEps: 1e-6, Tied: true, Window: 8, Vocab: gemmaScores,
 		Gemma: &Gemma{Every: 2, NHeadKV: 2, HeadDim: 64, NOwn: 4, NPerLayer: 32, NFFSparse: 3, Streams: 4, LaurelRank: 64},
 	},
+	{ // for tests: an encoder of pictures with deepstack
+		Name: "tiny-mmproj", Arch: "clip", NLayer: 2, NEmbd: 64, NFF: 128, NHead: 2, NHeadKV: 2, HeadDim: 32, RMSEps: 1e-6,
+		Sight: &Sight{
+			Kind: "qwen3vl_merger", Patch: 16, Side: 64, Merge: 2, Width: 64, Positions: 16, Fused: true, Films: true,
+			Deep: []int{0},
+		},
+	},
 	{ // the encoder of Qwen 3.5 4B, and of Qwen3-VL 2B and 4B but for their deepstack
 		Name: "mmproj-qwen3.5-4b", Arch: "clip", NLayer: 24, NEmbd: 1024, NFF: 4096, NHead: 16, NHeadKV: 16, HeadDim: 64, RMSEps: 1e-6,
 		Sight: &Sight{

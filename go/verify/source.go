@@ -14,11 +14,15 @@ import (
 	"github.com/quern-llm/quern/go/synth"
 )
 
-// Open opens a model of the table: the demo, or random weights as "tiny:Q4_0" names
+// Open opens a model of the table: the demo, the encoder of the one that sees, or random weights as "tiny:Q4_0" names
 // them (see synth.ParseShape). The function close releases its memory.
 func Open(ctx context.Context, name string) (f *model.File, free func(), err error) {
-	if name == demo.Name {
+	switch name {
+	case demo.Name:
 		f, err = model.OpenBytes(name, demo.GGUF())
+		return f, func() {}, err
+	case demoEyes:
+		f, err = model.OpenBytes(name, demo.Projector(demo.Vision))
 		return f, func() {}, err
 	}
 	m, err := synth.ParseShape(name)

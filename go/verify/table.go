@@ -57,6 +57,8 @@ func (want *Row) Check(ctx context.Context, c engine.DeviceConfig) error {
 		return err
 	case !slices.Equal(got.IDs, want.IDs):
 		return fmt.Errorf("%s with %s keys and values: continues with %v, want %v", want.Model, want.KV, got.IDs, want.IDs)
+	case got.Logits != want.Logits && len(want.Prompt) == 0:
+		return fmt.Errorf("%s with %s keys and values: the embeddings of a picture have the hash %s, want %s", want.Model, want.KV, got.Logits, want.Logits)
 	case got.Logits != want.Logits:
 		return fmt.Errorf("%s with %s keys and values: the ids are right, the logits have the hash %s, want %s", want.Model, want.KV, got.Logits, want.Logits)
 	}

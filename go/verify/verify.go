@@ -29,14 +29,19 @@ type Row struct {
 	File   string  `json:"file"`   // SHA-256 of the model's file
 	Prompt []int32 `json:"prompt"` // token ids
 	IDs    []int32 `json:"ids"`    // the likeliest continuation
-	Logits string  `json:"logits"` // SHA-256 of the logits after each token, as 32-bit floats, little endian
+	Logits string  `json:"logits"` // SHA-256 of the logits after each token, as 32-bit floats, little endian; of an encoder, of its embeddings of a picture
 }
 
-// Compute continues a prompt by n tokens and returns the resulting row. It
+// Compute continues a prompt by n tokens and returns the resulting row; an encoder reads a picture instead. It
 // closes the file. Logits are computed twice, token by token and again for
 // all tokens in one pass, and an error says where they differ.
 func Compute(ctx context.Context, name string, f *model.File, kv kvcache.Type, prompt []int32, n int, c engine.DeviceConfig) (Row, error) {
 	r := Row{Model: name, KV: kv.String(), File: fileHash(f), Prompt: prompt}
+	if _, err := f.GGUF.Projector(); err == nil {
+		defer f.Close()
+		r.Logits, err = encode(ctx, f, (&engine.Config{KV: kvcache.Both(kv)}).KVTypes(), c)
+		return r, err
+	}
 	d, err := engine.NewDevice(c)
 	if err != nil {
 		f.Close()

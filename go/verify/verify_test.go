@@ -38,7 +38,13 @@ func rows() (rows []Row) {
 	} {
 		rows = append(rows, Row{Model: model, KV: kvcache.I16.String()})
 	}
-	for i := range rows {
+	encoders := len(rows)
+	for _, model := range []string{demoEyes, "tiny-mmproj:F32", "tiny-mmproj:F16", "tiny-mmproj:BF16", "tiny-mmproj:Q8_0"} {
+		for _, kv := range []kvcache.Type{kvcache.F32, kvcache.I16} {
+			rows = append(rows, Row{Model: model, KV: kv.String()})
+		}
+	}
+	for i := range rows[:encoders] {
 		for k := range 24 {
 			rows[i].Prompt = append(rows[i].Prompt, int32((i*131+k*k*17+k*29)%2000))
 		}
