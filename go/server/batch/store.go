@@ -363,6 +363,23 @@ func (s *Store) AddFile(owner, name, purpose string, from io.Reader) (File, erro
 	return f, err
 }
 
+// Repurpose changes what a file of an owner is for, and returns the file.
+func (s *Store) Repurpose(owner, id, purpose string) (File, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	o := s.files[id]
+	if o == nil || o.Owner != owner {
+		return File{}, ErrNotFound
+	}
+	now := *o
+	now.Value.Purpose = purpose
+	if err := s.save(id, &now); err != nil {
+		return File{}, err
+	}
+	s.files[id] = &now
+	return now.Value, nil
+}
+
 // full returns nil if an owner may add a file, else the reason. s.mu is held.
 func (s *Store) full(owner string) error {
 	n := len(s.files) + s.adding

@@ -247,7 +247,7 @@ func TestFilesThatAreRefused(t *testing.T) {
 		status int
 		want   string
 	}{
-		{[]string{"purpose=batch"}, 400, "file: missing"}, {[]string{"purpose=vision", "file=x"}, 400, `purpose: \"vision\", want batch`},
+		{[]string{"purpose=batch"}, 400, "file: missing"}, {[]string{"purpose=fine-tune", "file=x"}, 400, `purpose: \"fine-tune\", want batch`},
 		{[]string{"file=x"}, 400, "purpose: "}, {[]string{"purpose=batch", "file=x", "file=y"}, 400, "file: given twice"},
 		{[]string{"file=x", "purpose=batch", "expires=1"}, 400, "expires: not supported"},
 		{[]string{"purpose=batch", "file=" + strings.Repeat("x", 201)}, 413, "used up"},
@@ -256,7 +256,15 @@ func TestFilesThatAreRefused(t *testing.T) {
 			t.Errorf("%.60q: %d %s, %d files", c.parts, status, b, len(store.Files("")))
 		}
 	}
-	_, b := send("file={}", "purpose=batch")
+	_, b := send("file=x", "purpose=vision")
+	seen := fake.Parse[struct{ ID, Purpose string }](t, []byte(b))
+	if kept, err := store.File("", seen.ID); err != nil || seen.Purpose != "vision" || kept.Purpose != "vision" {
+		t.Errorf("a file for vision: %s, kept %+v, %v", b, kept, err)
+	}
+	if status, b, _ := s.Do("DELETE", "/v1/files/"+seen.ID, ""); status != 200 {
+		t.Fatal(status, b)
+	}
+	_, b = send("file={}", "purpose=batch")
 	f := fake.Parse[struct{ ID string }](t, []byte(b))
 	made := fake.Post[struct{ ID, Status string }](s, "/v1/batches", `{"input_file_id":"`+f.ID+`","endpoint":"/v1/completions"}`)
 	if status, b, _ := s.Do("DELETE", "/v1/files/"+f.ID, ""); status != 409 {

@@ -102,6 +102,12 @@ func (s *API) upload(req *answer.Request, store *batch.Store, owner string) (any
 			field.Quote(purpose)))
 	case kept == nil:
 		return nil, reply.Invalid("file", "missing, %s", want)
+	case kept.Purpose != purpose: // which may come behind the file
+		f, err := store.Repurpose(owner, kept.ID, purpose)
+		if err != nil {
+			return discard(err)
+		}
+		kept = &f
 	}
 	return kept, nil
 }
