@@ -259,7 +259,8 @@ func TestLimits(t *testing.T) {
 // A picture that is a line is refused, since no number of tokens would do for it.
 func TestLines(t *testing.T) {
 	dir := testdata.Path(t, "mmproj")
-	eyes, tok := readSeen(t, filepath.Join(dir, "cases/qwen3vl.start.json")).eyes(t, testDevice(t), dir, Limits{})
+	c := readSeen(t, filepath.Join(dir, "cases/qwen3vl.start.json"))
+	eyes, tok := c.eyes(t, testDevice(t), dir, Limits{})
 	for _, size := range [][2]int{{1, 201}, {402, 2}} {
 		var b bytes.Buffer
 		if err := png.Encode(&b, image.NewRGBA(image.Rect(0, 0, size[0], size[1]))); err != nil {

@@ -89,12 +89,15 @@ func (v *Sight) settings(s *Shape, set func(key string, value any)) {
 	set("clip.projector_type", v.Kind)
 	set("clip.use_gelu", true)
 	const p = "clip.vision."
-	for key, n := range map[string]int{
-		"embedding_length": s.NEmbd, "feed_forward_length": s.NFF, "block_count": s.NLayer, "projection_dim": v.Width,
-		"attention.head_count": s.NHead, "image_size": v.Side, "patch_size": v.Patch, "spatial_merge_size": v.Merge,
-		"projector.scale_factor": v.Merge,
+	for _, k := range []struct {
+		key string
+		n   int
+	}{
+		{"embedding_length", s.NEmbd}, {"feed_forward_length", s.NFF}, {"block_count", s.NLayer}, {"projection_dim", v.Width},
+		{"attention.head_count", s.NHead}, {"image_size", v.Side}, {"patch_size", v.Patch}, {"spatial_merge_size", v.Merge},
+		{"projector.scale_factor", v.Merge},
 	} {
-		set(p+key, uint32(n))
+		set(p+k.key, uint32(k.n))
 	}
 	set(p+"attention.layer_norm_epsilon", s.RMSEps)
 	set(p+"image_mean", []float32{0.5, 0.5, 0.5})
