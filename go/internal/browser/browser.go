@@ -166,8 +166,9 @@ func (p *Page) Click(selector string) {
 	p.Exec(fmt.Sprintf("document.querySelector(%q).scrollIntoView({block: 'nearest'})", selector))
 	x, y := p.middle(selector) // hovering may change it: some buttons appear only then
 	p.Do(chromedp.MouseEvent(input.DispatchMouseEventTypeMouseMoved, x, y))
-	p.Wait(fmt.Sprintf("((e, [x, y]) => e.contains(document.elementFromPoint(x, y)))(document.querySelector(%q), %s)",
-		selector, middle(selector)))
+	// What comes late, such as a list of tools, may have pushed it out of sight.
+	p.Wait(fmt.Sprintf("(e => (e.scrollIntoView({block: 'nearest'}), e.contains(document.elementFromPoint(...%s))))(document.querySelector(%q))",
+		middle(selector), selector))
 	p.Do(chromedp.MouseClickXY(p.middle(selector)))
 }
 
