@@ -194,6 +194,7 @@ func (s *Store) SetLimit(limit uint64) {
 	s.shrink()
 	s.trim()
 	s.readAhead()
+	s.arrived.Broadcast() // there may be room now for who waits
 }
 
 // Begin starts reading the units that are used first, before the first Need.

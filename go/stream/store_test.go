@@ -467,6 +467,7 @@ func TestStorm(t *testing.T) {
 	f.short.Store(true)
 	least := Least(l.Units)
 	s := open_(t, f, l, 4*least)
+	var holding sync.Mutex // one at a time holds units: two could each wait for what the other one holds
 	var users sync.WaitGroup
 	for seed := range 2 {
 		users.Go(func() {
@@ -487,14 +488,15 @@ func TestStorm(t *testing.T) {
 						s.Start(need...)
 						s.Guess((il+1)%8*7+1+random.IntN(3), (il+1)%8*7+4+random.IntN(3))
 					}
-					if err := s.Need(need...); err != nil {
-						continue
+					holding.Lock()
+					if err := s.Need(need...); err == nil {
+						holds(t, s, f, need...)
+						s.Release(need...)
 					}
-					holds(t, s, f, need...)
-					s.Release(need...)
+					holding.Unlock()
 				}
 				if seed == 0 {
-					s.SetLimit(2*least + random.Uint64N(8*least)) // two at a time need twice the least
+					s.SetLimit(2*least + random.Uint64N(8*least))
 				}
 			}
 		})
