@@ -85,15 +85,6 @@ func around(n int, far ...float64) (loop []point) {
 	return loop
 }
 
-func moved(loop []point, x, y float64) []point {
-	out := slices.Clone(loop)
-	for i := range out {
-		out[i].x += x
-		out[i].y += y
-	}
-	return out
-}
-
 func hole(loop []point) []point {
 	out := slices.Clone(loop)
 	slices.Reverse(out)
