@@ -4,14 +4,12 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"runtime"
 	"time"
 
 	"github.com/quern-llm/quern/go/engine"
 	"github.com/quern-llm/quern/go/kernel"
 	"github.com/quern-llm/quern/go/kvcache"
 	"github.com/quern-llm/quern/go/machine"
-	"github.com/quern-llm/quern/go/measure"
 	"github.com/quern-llm/quern/go/media/picture"
 	"github.com/quern-llm/quern/go/mem"
 	"github.com/quern-llm/quern/go/model"
@@ -92,25 +90,11 @@ func (m *Images) Run(ctx context.Context, out Output) error {
 }
 
 func (m *Images) run(ctx context.Context, threads int, rows printer[ImageResult], out Output) error {
-	place := m.Machine.Place(threads)
-	pool, err := kernel.NewPool(threads, place.CPUs)
+	pool, roof, leave, err := enter(m.Machine, threads, out.Roofline)
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	caller := machine.ThisThread()
-	caller.KeepOn(place.Home())
-	defer caller.KeepOn(nil)
-	var roof *measure.Roofline
-	if out.Roofline {
-		r, err := measure.NewRoofline(pool)
-		if err != nil {
-			return err
-		}
-		roof = &r
-	}
+	defer leave()
 	for _, path := range m.Projectors {
 		for _, kv := range m.KV {
 			r := &ImageResult{

@@ -70,25 +70,11 @@ func (k *Kernels) Run(ctx context.Context, out Output) error {
 
 // run measures on blank.Threads threads, placed like those of a model.
 func (k *Kernels) run(ctx context.Context, blank KernelResult, rows printer[KernelResult], roofline bool) error {
-	place := k.Machine.Place(blank.Threads)
-	pool, err := kernel.NewPool(blank.Threads, place.CPUs)
+	pool, roof, leave, err := enter(k.Machine, blank.Threads, roofline)
 	if err != nil {
 		return err
 	}
-	defer pool.Close()
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	caller := machine.ThisThread()
-	caller.KeepOn(place.Home())
-	defer caller.KeepOn(nil)
-	var roof *measure.Roofline
-	if roofline {
-		r, err := measure.NewRoofline(pool)
-		if err != nil {
-			return err
-		}
-		roof = &r
-	}
+	defer leave()
 	size := max(min(kernelMemory, k.Budget.Free()/2), leastKernelMemory)
 	region, err := k.Budget.Alloc("weights to measure kernels", size)
 	if err != nil {
@@ -111,6 +97,32 @@ func (k *Kernels) run(ctx context.Context, blank KernelResult, rows printer[Kern
 		}
 		return ctx.Err()
 	})
+}
+
+// enter returns a pool of so many threads, placed like those of a model, with the calling thread, and if it is asked for their
+// roofline, which is measured now. leave undoes it.
+func enter(m *machine.Machine, threads int, roofline bool) (pool *kernel.Pool, roof *measure.Roofline, leave func(), err error) {
+	place := m.Place(threads)
+	if pool, err = kernel.NewPool(threads, place.CPUs); err != nil {
+		return nil, nil, nil, err
+	}
+	runtime.LockOSThread()
+	caller := machine.ThisThread()
+	caller.KeepOn(place.Home())
+	leave = func() {
+		caller.KeepOn(nil)
+		runtime.UnlockOSThread()
+		pool.Close()
+	}
+	if roofline {
+		r, err := measure.NewRoofline(pool)
+		if err != nil {
+			leave()
+			return nil, nil, nil, err
+		}
+		roof = &r
+	}
+	return pool, roof, leave, nil
 }
 
 // fill sets the measured values.
