@@ -135,9 +135,6 @@ func (b *Builder) Mask() {
 
 func (b *Builder) mask() kernel.Buf { return b.whole("mask", 1) }
 
-// NormedX replaces x by a norm of it.
-func (b *Builder) NormedX(name string) { b.Normalise(name) }
-
 // BegunRows ends what comes before the layers.
 func (b *Builder) BegunRows() {
 	for _, l := range b.Config.Layers {

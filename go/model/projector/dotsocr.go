@@ -19,10 +19,10 @@ var dotsocr = Kind{
 	},
 	build: func(e *Encoder, b *Builder) {
 		b.Patches(e.patchColumns(), "", patchMatrix)
-		b.NormedX("v.pre_ln")
+		b.Normalise("v.pre_ln")
 		b.BegunRows()
 		e.layers(b, nil)
-		b.NormedX("mm.post_norm")
+		b.Normalise("mm.post_norm")
 		s := b.Beside(e.Merge*e.Merge).NormEach(kernel.LayerNorm, e.Config.NEmbd, "mm.input_norm")
 		s.Applied(kernel.GELUErf, "mm.0").Product("mm.2").Out()
 	},

@@ -19,7 +19,7 @@ var gemma3 = Kind{
 	build: func(e *Encoder, b *Builder) {
 		e.patchesAndPositions(b, patchMatrix)
 		e.layers(b, nil)
-		b.NormedX("v.post_ln")
+		b.Normalise("v.post_ln")
 		s := b.Mean(e.Merge*e.Merge).Norm(kernel.RMS, "mm.soft_emb_norm")
 		s.Transposed("mm.input_projection", e.Width).Out()
 	},

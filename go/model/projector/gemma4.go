@@ -59,9 +59,9 @@ var gemma4uv = Kind{
 	},
 	build: func(e *Encoder, b *Builder) {
 		b.Patches(e.patchColumns(), "v.patch_norm.1", patchMatrix)
-		b.NormedX("v.patch_norm.2")
+		b.Normalise("v.patch_norm.2")
 		b.Brought(e.patchColumns())
-		b.NormedX("v.patch_norm.3")
+		b.Normalise("v.patch_norm.3")
 		b.BegunRows()
 		b.Mean(1).Norm(kernel.RMS, "").Product("mm.input_projection").Out()
 	},

@@ -28,14 +28,14 @@ var glm4v = Kind{
 	build: func(e *Encoder, b *Builder) {
 		b.Patches(e.patchColumns(), "", patchMatrix, secondMatrix)
 		if b.Has("v.norm_embd.weight") {
-			b.NormedX("v.norm_embd")
+			b.Normalise("v.norm_embd")
 		}
 		if e.has(positions) {
 			b.Brought(e.patchColumns())
 		}
 		b.BegunRows()
 		e.layers(b, nil)
-		b.NormedX("v.post_ln")
+		b.Normalise("v.post_ln")
 		s := b.Beside(e.Merge*e.Merge).Merged("mm.patch_merger", e.Merge*e.Merge).Product("mm.model.fc")
 		s = s.Norm(kernel.LayerNorm, "mm.post_norm").Function(kernel.GELUErf)
 		s.Gated(kernel.SiLU, "mm.gate", "mm.up").Product("mm.down").Out()

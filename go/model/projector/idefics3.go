@@ -24,7 +24,7 @@ var idefics3 = Kind{
 	build: func(e *Encoder, b *Builder) {
 		e.patchesAndPositions(b, patchMatrix)
 		e.layers(b, nil)
-		b.NormedX("v.post_ln")
+		b.Normalise("v.post_ln")
 		b.Beside(e.Merge * e.Merge).Product("mm.model.fc").Out()
 	},
 	// See Idefics3ImageProcessor and Idefics3Processor of transformers.

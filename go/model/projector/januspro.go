@@ -18,7 +18,7 @@ var januspro = Kind{
 	build: func(e *Encoder, b *Builder) {
 		e.patchesAndPositions(b, patchMatrix)
 		e.layers(b, nil)
-		b.NormedX("v.post_ln")
+		b.Normalise("v.post_ln")
 		b.Beside(1).Applied(kernel.GELUErf, "mm.0").Product("mm.1").Out()
 	},
 	see: func(e *Encoder, p *picture.RGB) []Part {

@@ -24,7 +24,7 @@ var lfm2 = Kind{
 	build: func(e *Encoder, b *Builder) {
 		e.patchesAndPositions(b, patchMatrix)
 		e.layers(b, nil)
-		b.NormedX("v.post_ln")
+		b.Normalise("v.post_ln")
 		s := b.Beside(e.Merge * e.Merge)
 		if b.Has("mm.input_norm.weight") {
 			s = s.Norm(kernel.LayerNorm, "mm.input_norm")

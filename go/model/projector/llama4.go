@@ -30,7 +30,7 @@ var llama4 = Kind{
 	build: func(e *Encoder, b *Builder) {
 		e.patchesAndPositions(b, patchMatrix)
 		e.layers(b, nil)
-		b.NormedX("v.post_ln")
+		b.Normalise("v.post_ln")
 		s := b.Beside(e.Merge*e.Merge).Applied(kernel.GELUErf, "mm.model.mlp.1").Applied(kernel.GELUErf, "mm.model.mlp.2")
 		s.Product("mm.model.fc").Out()
 	},

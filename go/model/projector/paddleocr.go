@@ -19,7 +19,7 @@ var paddleocr = Kind{
 	build: func(e *Encoder, b *Builder) {
 		e.patchesAndPositions(b, patchMatrix)
 		e.layers(b, nil)
-		b.NormedX("v.post_ln")
+		b.Normalise("v.post_ln")
 		s := b.Beside(e.Merge*e.Merge).NormEach(kernel.LayerNorm, e.Config.NEmbd, "mm.input_norm")
 		s.Applied(kernel.GELUErf, "mm.1").Product("mm.2").Out()
 	},

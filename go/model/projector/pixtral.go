@@ -19,7 +19,7 @@ var pixtral = Kind{
 	},
 	build: func(e *Encoder, b *Builder) {
 		b.Patches(e.patchColumns(), "", patchMatrix)
-		b.NormedX("v.pre_ln")
+		b.Normalise("v.pre_ln")
 		b.BegunRows()
 		e.layers(b, nil)
 		n := e.Merge * e.Merge

@@ -55,7 +55,7 @@ func buildQwen2VL(e *Encoder, b *Builder) {
 	b.Patches(e.patchColumns(), "", patchMatrix, secondMatrix)
 	b.BegunRows()
 	e.layers(b, nil)
-	b.NormedX("v.post_ln")
+	b.Normalise("v.post_ln")
 	b.Beside(e.Merge*e.Merge).Applied(kernel.GELUErf, "mm.0").Product("mm.2").Out()
 }
 

@@ -24,7 +24,7 @@ var qwen3a = Kind{
 		b.Brought(p.Columns())
 		b.BegunRows()
 		e.layers(b, nil)
-		b.NormedX("a.post_ln")
+		b.Normalise("a.post_ln")
 		b.Beside(1).Applied(kernel.GELUErf, "mm.a.mlp.1").Product("mm.a.mlp.2").Out()
 	},
 	hear: func(e *Encoder, samples []float32) []Part {

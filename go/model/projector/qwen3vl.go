@@ -31,7 +31,7 @@ var qwen3vl = Kind{
 				s.Applied(kernel.GELU, name+"fc1").Product(name + "fc2").Out()
 			}
 		})
-		b.NormedX("v.post_ln")
+		b.Normalise("v.post_ln")
 		b.Beside(n).Applied(kernel.GELU, "mm.0").Product("mm.2").Out()
 	},
 	see: func(e *Encoder, p *picture.RGB) []Part {

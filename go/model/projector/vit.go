@@ -74,7 +74,7 @@ func (e *Encoder) patchesAndPositions(b *Builder, names ...string) {
 	b.Patches(e.patchColumns(), "", names...)
 	b.Brought(e.patchColumns())
 	if b.Has("v.pre_ln.weight") {
-		b.NormedX("v.pre_ln")
+		b.Normalise("v.pre_ln")
 	}
 	b.BegunRows()
 }
@@ -187,7 +187,7 @@ func (e *Encoder) chosenLayers(b *Builder) Strand {
 	if e.Features == nil {
 		e.layers(b, nil)
 		if b.Has("v.post_ln.weight") {
-			b.NormedX("v.post_ln")
+			b.Normalise("v.post_ln")
 		}
 		return b.Beside(1)
 	}

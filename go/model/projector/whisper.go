@@ -46,7 +46,7 @@ func (e *Encoder) heard(b *Builder) {
 
 // stack is rows of several frames side by side. Behind the last frame there are zeros.
 func (e *Encoder) stack(b *Builder) Strand {
-	b.NormedX("a.post_ln")
+	b.Normalise("a.post_ln")
 	b.Mask()
 	return b.Beside(e.Stack)
 }
