@@ -102,7 +102,7 @@ func (m *Images) run(ctx context.Context, threads int, rows printer[ImageResult]
 				TypeK: kv.K.String(), TypeV: kv.V.String(),
 			}
 			if err := m.measure(ctx, path, kv, pool, r); err != nil {
-				return fmt.Errorf("%s: %w", path, err)
+				return err
 			}
 			if roof != nil {
 				peak := roof.Int8MACPerSec / 1e9
@@ -126,7 +126,7 @@ func (m *Images) measure(ctx context.Context, path string, kv kvcache.Types, poo
 	defer f.Close()
 	e, err := model.LoadEncoder(f, projector.Sight, (&engine.Config{KV: kv}).KVTypes(), model.Options{Pack: pool.PackMat, Budget: m.Budget, Until: ctx})
 	if err != nil {
-		return err
+		return fmt.Errorf("%s: %w", path, err)
 	}
 	defer e.Close()
 	r.Kind = e.Kind.Name
