@@ -58,8 +58,8 @@ func TestPathsInMessages(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "t.txt"), []byte("text"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Chdir(dir)
 	s := &Session{Config: Config{Projector: eyes(t), Notes: io.Discard}}
+	t.Chdir(dir) // not before eyes: test data may be found from the folder of the package
 	shown := func(c chat.Content) string {
 		if c.Parts == nil {
 			return c.Text
