@@ -165,7 +165,7 @@ func (m *Model) prompt(ctx context.Context, r *Request, p *prepared) (*chat.Prom
 		return nil, err
 	}
 	p.reply, p.text = prompt.Reply(), m.tok.NewStream(prompt.Marks()...)
-	tokens, err := m.open.Projector.Tokens(ctx, m.tok, m.open.Engine.Ctx(), prompt.Pieces(), false)
+	tokens, err := m.open.Projector.Tokens(ctx, m.tok, m.open.Engine.Ctx(), prompt.Pieces())
 	if err != nil {
 		return nil, err
 	}

@@ -110,12 +110,25 @@ type Prompt struct {
 
 // Tokens returns the tokens of the pieces of a prompt for a context of so many. It is an *engine.TooLongError if they are much
 // too many. All of a prompt that has media is made here, but for their rows, which the engine makes: they are decoded, and
-// stand between the texts that the projector puts around them. Where tokens are only counted, none are too many.
-func (p *Projector) Tokens(ctx context.Context, tok *tokenizer.Tokenizer, window int, pieces []chat.Piece, counted bool) (*Prompt, error) {
+// stand between the texts that the projector puts around them. With a context of 0 they are only counted, and none are too many.
+func (p *Projector) Tokens(ctx context.Context, tok *tokenizer.Tokenizer, window int, pieces []chat.Piece) (*Prompt, error) {
+	out, err := p.TokensAs(ctx, tok, window, pieces, tokenizer.Options{ParseSpecial: true})
+	if err != nil {
+		return nil, err
+	}
+	n := len(out.IDs)
+	out.IDs = tok.Begin(out.IDs)
+	for i := range out.Media {
+		out.Media[i].At -= n - len(out.IDs)
+	}
+	return out, nil
+}
+
+// TokensAs is Tokens with options for the texts of the pieces, as they are: BOS may stand there twice.
+func (p *Projector) TokensAs(ctx context.Context, tok *tokenizer.Tokenizer, window int, pieces []chat.Piece, as tokenizer.Options) (*Prompt, error) {
 	out := &Prompt{}
 	add := func(text string, o tokenizer.Options) error {
-		o.ParseSpecial = true
-		if counted {
+		if window == 0 {
 			out.IDs = append(out.IDs, tok.Encode(text, o)...)
 			return nil
 		}
@@ -124,17 +137,20 @@ func (p *Projector) Tokens(ctx context.Context, tok *tokenizer.Tokenizer, window
 		return err
 	}
 	if len(pieces) == 1 && pieces[0].Medium == nil {
-		err := add(pieces[0].Text, tokenizer.Options{Literal: pieces[0].Literal})
-		out.IDs = tok.Begin(out.IDs)
-		return out, err
+		as.Literal = pieces[0].Literal
+		return out, add(pieces[0].Text, as)
 	}
 	out.Used = map[chat.Kind]int{}
-	lead := tok.Lead()
-	out.IDs = append(out.IDs, lead...)
+	around := tok.Encode("", tokenizer.Options{NoSpecial: as.NoSpecial}) // what begins a text, and what ends it
+	lead := len(around)
+	if !as.NoSpecial {
+		lead = len(tok.Lead())
+	}
+	out.IDs = append(out.IDs, around[:lead]...)
 	for i, piece := range pieces {
 		m := piece.Medium
 		if m == nil {
-			if err := add(piece.Text, tokenizer.Options{NoSpecial: true, Literal: piece.Literal}); err != nil {
+			if err := add(piece.Text, tokenizer.Options{NoSpecial: true, ParseSpecial: as.ParseSpecial, Literal: piece.Literal}); err != nil {
 				return nil, err
 			}
 			continue
@@ -150,7 +166,7 @@ func (p *Projector) Tokens(ctx context.Context, tok *tokenizer.Tokenizer, window
 		for _, part := range parts {
 			if part.Input == nil {
 				before := len(out.IDs)
-				if err := add(part.Text, tokenizer.Options{NoSpecial: true}); err != nil {
+				if err := add(part.Text, tokenizer.Options{NoSpecial: true, ParseSpecial: true}); err != nil {
 					return nil, err
 				}
 				if part.Known && len(out.IDs) > before+1 {
@@ -167,20 +183,13 @@ func (p *Projector) Tokens(ctx context.Context, tok *tokenizer.Tokenizer, window
 				out.IDs = append(out.IDs, -1)
 			}
 			out.Used[m.Kind] += one.Tokens
-			if !counted {
-				if len(out.IDs) > countedContexts*window {
-					return nil, &engine.TooLongError{Prompt: len(out.IDs), Ctx: window, Least: true}
-				}
+			if window > 0 && len(out.IDs) > countedContexts*window {
+				return nil, &engine.TooLongError{Prompt: len(out.IDs), Ctx: window, Least: true}
 			}
 			out.Media = append(out.Media, one)
 		}
 	}
-	out.IDs = append(out.IDs, tok.Encode("", tokenizer.Options{})[len(lead):]...) // what ends a text
-	n := len(out.IDs)
-	out.IDs = tok.Begin(out.IDs)
-	for i := range out.Media {
-		out.Media[i].At -= n - len(out.IDs)
-	}
+	out.IDs = append(out.IDs, around[lead:]...)
 	return out, nil
 }
 

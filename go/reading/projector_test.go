@@ -152,7 +152,7 @@ func TestTokensOfMedia(t *testing.T) {
 			continue // in the number of rows
 		}
 		name := filepath.Base(path)
-		got, err := eyes.Tokens(t.Context(), tok, 4096, c.pieces(t, dir), true)
+		got, err := eyes.Tokens(t.Context(), tok, 0, c.pieces(t, dir))
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -200,7 +200,7 @@ func TestHashesOfMedia(t *testing.T) {
 		return data
 	}
 	see := func(data []byte, detail string) engine.Medium {
-		got, err := eyes.Tokens(t.Context(), tok, 4096, []chat.Piece{{Medium: &chat.Medium{Kind: chat.Picture, Data: data, Detail: detail}}}, false)
+		got, err := eyes.Tokens(t.Context(), tok, 4096, []chat.Piece{{Medium: &chat.Medium{Kind: chat.Picture, Data: data, Detail: detail}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -221,11 +221,11 @@ func TestHashesOfMedia(t *testing.T) {
 		t.Error("two pictures are one")
 	}
 	two := []chat.Piece{{Medium: &chat.Medium{Kind: chat.Picture, Data: shapes}}, {Medium: &chat.Medium{Kind: chat.Picture, Data: shapes}}}
-	if _, err := eyes.Tokens(t.Context(), tok, 20, two, false); !errors.As(err, new(*engine.TooLongError)) {
+	if _, err := eyes.Tokens(t.Context(), tok, 20, two); !errors.As(err, new(*engine.TooLongError)) {
 		t.Errorf("two pictures in a context of 20: %v", err)
 	}
 	two[1].Medium.Data = shapes[:300]
-	if _, err := eyes.Tokens(t.Context(), tok, 4096, two, false); err == nil || !strings.Contains(err.Error(), "damaged PNG") {
+	if _, err := eyes.Tokens(t.Context(), tok, 4096, two); err == nil || !strings.Contains(err.Error(), "damaged PNG") {
 		t.Errorf("half a picture: %v", err)
 	}
 }
@@ -266,7 +266,7 @@ func TestLines(t *testing.T) {
 		if err := png.Encode(&b, image.NewRGBA(image.Rect(0, 0, size[0], size[1]))); err != nil {
 			t.Fatal(err)
 		}
-		_, err := eyes.Tokens(t.Context(), tok, 4096, []chat.Piece{{Medium: &chat.Medium{Kind: chat.Picture, Data: b.Bytes()}}}, true)
+		_, err := eyes.Tokens(t.Context(), tok, 0, []chat.Piece{{Medium: &chat.Medium{Kind: chat.Picture, Data: b.Bytes()}}})
 		if err == nil || !strings.Contains(err.Error(), "200 times") {
 			t.Errorf("%v: %v", size, err)
 		}

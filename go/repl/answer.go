@@ -109,7 +109,7 @@ func (s *Session) prompt(ctx context.Context) (prompt chat.Prompt, tokens *readi
 		if err != nil {
 			return chat.Prompt{}, nil, err
 		}
-		if tokens, err = s.Projector.Tokens(ctx, s.Tokenizer, window, prompt.Pieces(), true); err != nil {
+		if tokens, err = s.Projector.Tokens(ctx, s.Tokenizer, 0, prompt.Pieces()); err != nil {
 			return chat.Prompt{}, nil, err
 		}
 		if len(tokens.IDs) == 0 {
@@ -129,7 +129,7 @@ func (s *Session) prompt(ctx context.Context) (prompt chat.Prompt, tokens *readi
 		s.leftOut = leftOut
 	}
 	if tokens.Media != nil { // they were counted
-		tokens, err = s.Projector.Tokens(ctx, s.Tokenizer, window, prompt.Pieces(), false)
+		tokens, err = s.Projector.Tokens(ctx, s.Tokenizer, window, prompt.Pieces())
 	}
 	return prompt, tokens, err
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,7 +42,7 @@ func object(t *testing.T, v any) string {
 // A prompt with a picture or a sound goes on as in llama.cpp, from the cache too.
 func TestSeeingGoesOn(t *testing.T) {
 	t.Parallel()
-	for _, name := range []string{"qwen3vl.start", "gemma3.middle", "qwen25vl.middle", "pixtral.start", "qwen2a.speech"} {
+	for _, name := range []string{"qwen3vl.start", "gemma3.middle", "gemma4v.start", "qwen25vl.middle", "pixtral.start", "qwen2a.speech"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var c struct {
@@ -52,6 +53,10 @@ func TestSeeingGoesOn(t *testing.T) {
 				Tokens int `json:"n_tokens"`
 				Greedy []int32
 				Gaps   []float64
+				Chunks []struct {
+					IDs  []int32
+					Rows int
+				}
 			}
 			data, err := os.ReadFile(testdata.Path(t, "mmproj/cases/"+name+".json"))
 			if err == nil {
@@ -77,6 +82,17 @@ func TestSeeingGoesOn(t *testing.T) {
 				Tokens []int32
 				Read   int `json:"tokens_evaluated"`
 				Cached int `json:"tokens_cached"`
+			}
+			var want []int32 // of /tokenize, where tokens of media are -1
+			for _, chunk := range c.Chunks {
+				want = append(append(want, chunk.IDs...), slices.Repeat([]int32{-1}, chunk.Rows)...)
+			}
+			listed := fake.Post[struct{ Tokens []int32 }](s, "/tokenize", object(t, map[string]any{
+				"content":     map[string]any{"prompt_string": strings.ReplaceAll(prompt, "<__media__>", ask.MediaMarker), "multimodal_data": files},
+				"add_special": true,
+			}))
+			if !slices.Equal(listed.Tokens, want) {
+				t.Errorf("/tokenize: %v, want %v", listed.Tokens, want)
 			}
 			first := fake.Post[answer](s, "/completion", body)
 			if first.Read != c.Tokens {

@@ -144,7 +144,7 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	if err != nil {
 		return err
 	}
-	prompt, err := (*reading.Projector)(nil).Tokens(ctx, tok, math.MaxInt32, slices.DeleteFunc(slices.Clone(pieces), isMedium), true)
+	prompt, err := (*reading.Projector)(nil).Tokens(ctx, tok, 0, slices.DeleteFunc(slices.Clone(pieces), isMedium))
 	if err != nil {
 		return err
 	}
@@ -180,7 +180,7 @@ func (f *runFlags) run(ctx context.Context, stdin io.Reader, stdout, stderr io.W
 	context.AfterFunc(ctx, stop)
 
 	if media != nil {
-		if prompt, err = m.Projector.Tokens(ctx, tok, eng.Ctx(), pieces, false); err != nil {
+		if prompt, err = m.Projector.Tokens(ctx, tok, eng.Ctx(), pieces); err != nil {
 			return err
 		}
 	}

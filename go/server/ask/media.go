@@ -143,21 +143,32 @@ func (m *Model) bringPart(ctx context.Context, p *chat.Part) (err error) {
 
 // tokens returns the tokens of the pieces of a prompt for the field of that name; where they are only counted, however many.
 func (m *Model) tokens(ctx context.Context, pieces []chat.Piece, name string, counted bool) (*reading.Prompt, error) {
-	p, err := m.Projector.Tokens(ctx, m.Tokenizer, m.Ctx, pieces, counted)
-	long, short := (*engine.TooLongError)(nil), (*mem.LimitError)(nil)
-	switch {
-	case err != nil && ctx.Err() != nil:
-		return nil, ended(ctx)
-	case errors.As(err, &long):
-		return nil, err
-	case errors.As(err, &short):
-		return nil, &reply.Error{Status: http.StatusTooManyRequests, Message: err.Error()}
-	case err != nil:
-		return nil, &reply.Error{Status: http.StatusBadRequest, Param: name, Message: err.Error(), InLog: "a medium that cannot be taken"}
-	case len(p.IDs) == 0:
+	window := m.Ctx
+	if counted {
+		window = 0
+	}
+	p, err := m.Projector.Tokens(ctx, m.Tokenizer, window, pieces)
+	if err != nil {
+		return nil, mediaError(ctx, name, err)
+	}
+	if len(p.IDs) == 0 {
 		return nil, reply.Invalid(name, "empty, want some text: this model has no token to begin with")
 	}
 	return p, nil
+}
+
+// mediaError is an error of tokens of the field of that name, as clients are told.
+func mediaError(ctx context.Context, name string, err error) error {
+	long, short := (*engine.TooLongError)(nil), (*mem.LimitError)(nil)
+	switch {
+	case ctx.Err() != nil:
+		return ended(ctx)
+	case errors.As(err, &long):
+		return err
+	case errors.As(err, &short):
+		return &reply.Error{Status: http.StatusTooManyRequests, Message: err.Error()}
+	}
+	return &reply.Error{Status: http.StatusBadRequest, Param: name, Message: err.Error(), InLog: "a medium that cannot be taken"}
 }
 
 // takes returns an error if the model takes no media of a kind; 0: of any.

@@ -82,6 +82,24 @@ func ReadPrompts(r *field.Reader, most int) (all []Prompt, err error) {
 	return all, nil
 }
 
+// A OnePrompt is a field of one prompt, in whose array are the parts of it. Its text may be empty.
+type OnePrompt struct {
+	P     *Prompt
+	Given *bool
+}
+
+func (p OnePrompt) Take(r *field.Reader) (err error) {
+	*p.Given = true
+	*p.P, err = readPrompt(r)
+	return err
+}
+
+func (p OnePrompt) Value() any { return nil }
+
+func (p OnePrompt) Schema() field.Schema {
+	return field.Schema{"description": "a string, an array of strings and token ids, or text with media", "anyOf": onePrompt()}
+}
+
 // readPrompt reads one element of an array of prompts.
 func readPrompt(r *field.Reader) (p Prompt, err error) {
 	switch r.Kind() {
@@ -187,14 +205,19 @@ func ReadFiles(r *field.Reader) (sources []string, err error) {
 func (p *Prompts) Value() any { return nil }
 
 func (p *Prompts) Schema() field.Schema {
+	one := onePrompt()
+	return field.Schema{"description": wantPrompt, "anyOf": append(one,
+		field.Schema{"type": "array", "minItems": 1, "items": field.Schema{"anyOf": one}})}
+}
+
+// onePrompt is what a prompt may be.
+func onePrompt() []field.Schema {
 	s := field.Schema{"type": "string"}
 	id := field.Schema{"type": "integer", "minimum": 0}
 	object := field.Schema{"type": "object", "required": []string{"prompt_string"},
 		"properties": field.Schema{"prompt_string": s, "multimodal_data": field.Schema{"type": "array", "items": s}}}
 	mixed := field.Schema{"type": "array", "minItems": 1, "items": field.Schema{"anyOf": []field.Schema{s, id}}}
-	return field.Schema{"description": wantPrompt, "anyOf": []field.Schema{
-		s, object, mixed, {"type": "array", "minItems": 1, "items": field.Schema{"anyOf": []field.Schema{s, object, mixed}}},
-	}}
+	return []field.Schema{s, object, mixed}
 }
 
 // Encode returns the tokens of a prompt. Only text at the beginning gets BOS; tokens at the beginning stay as they are.
@@ -213,6 +236,27 @@ func (p Prompt) EncodeAs(ctx context.Context, m *Model, name string) (*reading.P
 	}
 	ids, err := p.encode(m, name, m.Encode)
 	return &reading.Prompt{IDs: ids}, err
+}
+
+// EncodeAll returns the tokens of a prompt for the field of that name, with options for its texts, however many, and as they
+// are: BOS may stand there twice. Those of media are -1.
+func (p Prompt) EncodeAll(ctx context.Context, m *Model, name string, o tokenizer.Options) (ids []int32, err error) {
+	if p.HasMedia() {
+		pieces, err := p.pieces(ctx, m)
+		if err != nil {
+			return nil, err
+		}
+		all, err := m.Projector.TokensAs(ctx, m.Tokenizer, 0, pieces, o)
+		if err != nil {
+			return nil, mediaError(ctx, name, err)
+		}
+		return all.IDs, nil
+	}
+	return p.each(m, name, func(text string, later tokenizer.Options, _ int) ([]int32, error) {
+		as := o
+		as.NoSpecial = as.NoSpecial || later.NoSpecial
+		return m.Tokenizer.Encode(text, as), nil
+	})
 }
 
 // HasMedia reports whether a part is a picture or a sound.
@@ -254,7 +298,17 @@ func (p Prompt) EncodeCut(m *Model, name string, n int) ([]int32, error) {
 // encode returns the tokens of a prompt, of which those of texts are made by a function like Model.Encode.
 func (p Prompt) encode(m *Model, name string,
 	text func(text string, o tokenizer.Options, before int) ([]int32, error)) ([]int32, error) {
-	var ids []int32
+	ids, err := p.each(m, name, text)
+	if err != nil || len(p) > 0 && len(p[0].Ids) > 0 { // the answer counts and shows the client's own
+		return ids, err
+	}
+	return m.begunAs(ids, name)
+}
+
+// each returns the tokens of all parts, as they are.
+func (p Prompt) each(m *Model, name string,
+	text func(text string, o tokenizer.Options, before int) ([]int32, error)) ([]int32, error) {
+	ids := []int32{}
 	for i, part := range p {
 		for at, id := range part.Ids {
 			if int(id) >= m.Tokenizer.Len() {
@@ -272,10 +326,7 @@ func (p Prompt) encode(m *Model, name string,
 		}
 		ids = append(ids, more...)
 	}
-	if len(p) > 0 && len(p[0].Ids) > 0 { // the answer counts and shows the client's own
-		return ids, nil
-	}
-	return m.begunAs(ids, name)
+	return ids, nil
 }
 
 // begunAs applies Tokenizer.Begin to the ids of the field of that name. It is an error if there are none then: a model needs

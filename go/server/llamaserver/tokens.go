@@ -33,7 +33,8 @@ type (
 
 // A tokenizeQuery is a request to /tokenize.
 type tokenizeQuery struct {
-	content, prompt                     *string
+	content, prompt                     ask.Prompt
+	hasContent, hasPrompt               bool
 	addSpecial                          ask.Option
 	parseSpecial, withPieces, withTexts bool
 }
@@ -42,8 +43,10 @@ func newTokenizeQuery(*ask.Model) *tokenizeQuery { return &tokenizeQuery{parseSp
 
 func (q *tokenizeQuery) Fields() []field.Field {
 	return []field.Field{
-		field.Input("content", priorText{&q.content}, "The text."),
-		field.Input("prompt", priorText{&q.prompt}, "The text, as vLLM has it: add_special is true by default then."),
+		field.Input("content", ask.OnePrompt{P: &q.content, Given: &q.hasContent}, "The text, or texts and token ids, or text "+
+			"with media, as in a prompt of /completion. The tokens of a medium are -1."),
+		field.Input("prompt", ask.OnePrompt{P: &q.prompt, Given: &q.hasPrompt},
+			"The same, as vLLM has it: add_special is true by default then."),
 		field.Setting("add_special add_special_tokens", &q.addSpecial, "Begin with BOS where the model wants it."),
 		field.Setting("parse_special", field.Boolean(&q.parseSpecial), "Read the texts of control tokens as such."),
 		field.Setting("with_pieces", field.Boolean(&q.withPieces), "Send the text of each token too."),
@@ -52,17 +55,19 @@ func (q *tokenizeQuery) Fields() []field.Field {
 	}
 }
 
-// text returns the text, and whether it begins with BOS.
-func (q *tokenizeQuery) text() (text string, special bool, err error) {
+// encode returns the tokens.
+func (q *tokenizeQuery) encode(req *answer.Request) ([]int32, error) {
+	o := tokenizer.Options{NoSpecial: !q.addSpecial.On, ParseSpecial: q.parseSpecial}
 	switch {
-	case q.content != nil && q.prompt != nil:
-		return "", false, reply.Invalid("prompt", "given together with content, want one of them")
-	case q.content != nil:
-		return *q.content, q.addSpecial.On, nil
-	case q.prompt != nil:
-		return *q.prompt, q.addSpecial.On || !q.addSpecial.Given, nil
+	case q.hasContent && q.hasPrompt:
+		return nil, reply.Invalid("prompt", "given together with content, want one of them")
+	case q.hasContent:
+		return q.content.EncodeAll(req.Context(), req.Model, "content", o)
+	case q.hasPrompt:
+		o.NoSpecial = o.NoSpecial && q.addSpecial.Given
+		return q.prompt.EncodeAll(req.Context(), req.Model, "prompt", o)
 	}
-	return "", false, reply.Invalid("content", "missing, want a string")
+	return nil, reply.Invalid("content", "missing, want a string")
 }
 
 func (s *API) tokenize(req *answer.Request) error {
@@ -71,16 +76,20 @@ func (s *API) tokenize(req *answer.Request) error {
 	if err := req.Read(q); err != nil {
 		return err
 	}
-	text, special, err := q.text()
-	if err != nil {
-		return err
-	}
 	if q.withPieces || q.withTexts {
 		if err := req.Admit(len(req.Body) * (answer.PromptBytes + answer.PieceBytes) / answer.PromptBytes); err != nil {
 			return err
 		}
 	}
-	ids := m.Tokenizer.Encode(text, tokenizer.Options{NoSpecial: !special, ParseSpecial: q.parseSpecial})
+	ids, err := q.encode(req)
+	if err != nil {
+		return err
+	}
+	if (q.withPieces || q.withTexts) && len(ids) > len(req.Body) { // those of media
+		if err := req.Admit(len(ids) * (answer.PromptBytes + answer.PieceBytes) / answer.PromptBytes); err != nil {
+			return err
+		}
+	}
 	var texts []string
 	if q.withTexts {
 		texts = make([]string, len(ids))
