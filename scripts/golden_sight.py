@@ -20,6 +20,7 @@ import pathlib
 import re
 import sys
 import tempfile
+import unittest.mock
 
 import numpy as np
 import safetensors.torch
@@ -29,6 +30,7 @@ import transformers
 from PIL import Image
 from golden_hf import named, noise, written
 from golden_mmproj import ARCHIVE, CLIP, GRID, TEXT, VIT
+from transformers.models.hunyuan_vl import modeling_hunyuan_vl as hunyuan_vl
 
 COUNT = 32
 
@@ -101,6 +103,21 @@ def in_rows(model, x):
     return model.model.get_image_features(pixel_values=rows, image_grid_thw=grid(x, 4))
 
 
+def hunyuan(model, x):
+    rows = patches(x, 4).reshape(-1, 48)
+    rows = rows.reshape(x.shape[1] // 4, -1, 48).flatten(0, 1)
+    with unittest.mock.patch.object(hunyuan_vl.HunYuanVLVisionPatchEmbed, "interpolate_pos_encoding", stretched):
+        return model.model.get_image_features(pixel_values=rows, image_grid_thw=grid(x, 4))
+
+
+def stretched(self, embeddings, height, width):
+    """The positions of Hunyuan's code, which is as that of DINO: a size is taken as 0.1 larger."""
+    n, height, width = self.position_edge, int(height), int(width)
+    table = self.position_embedding.weight[1:].reshape(1, n, n, -1).permute(0, 3, 1, 2)
+    made = F.interpolate(table, scale_factor=((height + 0.1) / n, (width + 0.1) / n), mode="bilinear")
+    return made.permute(0, 2, 3, 1).reshape(1, height * width, -1)
+
+
 def janus(model, x):
     return model.model.get_image_features(pixel_values=x[None])
 
@@ -133,9 +150,16 @@ CASES = {
     "januspro": ([16, 16], janus),
     "exaone45": ([40, 24], glm4v),
     "dotsocr": ([40, 24], None), "lightonocr": ([16, 8], lightonocr),
-    "llava": ([32, 10], llava),
+    "llava": ([32, 10], llava), "hunyuanvl": ([40, 24], hunyuan),
 }
-MORE = {"llava": LLAVA}
+HUNYUAN = {"config": dict(architectures=["HunYuanVLForConditionalGeneration"], model_type="hunyuan_vl",
+                          text_config=dict(TEXT, model_type="hunyuan_vl_text", head_dim=16),
+                          vision_config=dict(VIT, model_type="hunyuan_vl_vision", max_image_size=16, hidden_act="gelu",
+                                             rms_norm_eps=1e-5, layer_norm_eps=1e-5, text_hidden_size=32,
+                                             spatial_merge_size=2)),
+           "processor": dict(CLIP, min_pixels=64, max_pixels=4096), "kind": "hunyuan_vl"}
+
+MORE = {"llava": LLAVA, "hunyuanvl": HUNYUAN}
 
 # What transformers calls the types of checkpoints that were published with their own code.
 RETYPED = {

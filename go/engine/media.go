@@ -119,7 +119,11 @@ func (e *Engine) look(prompt []int32, media []Medium) (list []placed, err error)
 			return nil, fmt.Errorf("medium %d: its %d tokens see each other, and a pass has %d beside others; make it smaller", i, m.Tokens, e.batch-e.seqs+1)
 		}
 		if m.Place == nil && m.Input != nil && c.ByPlaces() {
-			m.Place, m.Advance = placesOf(m.Input, c.OwnPlaces)
+			if c.OwnPlaces {
+				m.Place = ownPlaces(m.Input, int32(m.At)+ahead, int32(i))
+			} else {
+				m.Place, m.Advance = placesOf(m.Input)
+			}
 		}
 		p := placed{Medium: m, from: int32(m.At) + ahead}
 		ahead, at = p.after(), m.At+m.Tokens
@@ -129,20 +133,33 @@ func (e *Engine) look(prompt []int32, media []Medium) (list []placed, err error)
 }
 
 // placesOf returns where the tokens of what an encoder reads are, and by how many places what follows is further on: in a
-// picture all at one time, each in its row and its column. own is nn.Config.OwnPlaces.
-func placesOf(in *projector.Input, own bool) (place func(i int) [kernel.Axes]int32, advance int) {
+// picture all at one time, each in its row and its column.
+func placesOf(in *projector.Input) (place func(i int) [kernel.Axes]int32, advance int) {
 	grid := in.Grid
-	switch {
-	case grid.Columns < 1:
+	if grid.Columns < 1 {
 		return nil, 0
-	case own:
-		return func(i int) [kernel.Axes]int32 {
-			return [kernel.Axes]int32{int32(i), int32(i % grid.Columns), int32(i / grid.Columns), 0}
-		}, 0
 	}
 	return func(i int) [kernel.Axes]int32 {
 		return [kernel.Axes]int32{0, int32(i / grid.Columns), int32(i % grid.Columns), 0}
 	}, max(grid.Columns, grid.Rows)
+}
+
+// ownPlaces is placesOf with nn.Config.OwnPlaces: the tokens of picture `number` of a text, which begins at place from, are one
+// after another, each in its column, its row and that picture. Tokens before and behind its rows are as those of texts.
+func ownPlaces(in *projector.Input, from, number int32) func(i int) [kernel.Axes]int32 {
+	grid := in.Grid
+	if grid.Columns < 1 {
+		return nil
+	}
+	n := grid.Columns * grid.Rows
+	before := (in.Rows() - n) / 2
+	return func(i int) [kernel.Axes]int32 {
+		k := i - before
+		if k < 0 || k >= n {
+			return [kernel.Axes]int32{int32(i), from + int32(i), from + int32(i), from + int32(i)}
+		}
+		return [kernel.Axes]int32{int32(i), int32(k % grid.Columns), int32(k / grid.Columns), number}
+	}
 }
 
 // lacking says that there is no encoder for a sense.

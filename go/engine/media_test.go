@@ -15,6 +15,7 @@ import (
 	"github.com/quern-llm/quern/go/generate"
 	"github.com/quern-llm/quern/go/internal/testdata"
 	"github.com/quern-llm/quern/go/kernel"
+	"github.com/quern-llm/quern/go/model/projector"
 )
 
 // rowsOf returns rows with these numbers, outside of Go's heap.
@@ -45,6 +46,26 @@ func randomPicture(t *testing.T, e *Engine, at, tokens int, seed uint64) Medium 
 		At: at, Tokens: tokens, Hash: sha256.Sum256(fmt.Append(nil, seed)), Advance: (tokens + 1) / 2, BothWays: true,
 		Place: func(i int) [kernel.Axes]int32 { return [kernel.Axes]int32{0, int32(i / 2), int32(i % 2), 0} },
 		Rows:  rowsOf(t, e, numbers, columns),
+	}
+}
+
+// With places of their own, tokens of a picture are one after another, in their column, their row and their picture, and those
+// before and behind its rows are as text.
+func TestOwnPlaces(t *testing.T) {
+	t.Parallel()
+	in := &projector.Input{Made: 8}
+	in.Grid.Columns, in.Grid.Rows = 3, 2
+	p := placed{Medium: Medium{At: 30, Tokens: 8, Place: ownPlaces(in, 40, 2)}, from: 40}
+	for i, want := range [][kernel.Axes]int32{
+		{40, 40, 40, 40}, {41, 0, 0, 2}, {42, 1, 0, 2}, {43, 2, 0, 2}, {44, 0, 1, 2}, {45, 1, 1, 2}, {46, 2, 1, 2}, {47, 47, 47, 47},
+		{48, 48, 48, 48},
+	} {
+		if got := p.place(30+i, true); got != want {
+			t.Errorf("token %d: %v, want %v", i, got, want)
+		}
+	}
+	if ownPlaces(&projector.Input{Made: 8}, 40, 0) != nil {
+		t.Error("a sound has places of its own")
 	}
 }
 

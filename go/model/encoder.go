@@ -369,7 +369,7 @@ func (x *Encoding) order() {
 	for i, from := range x.in.Order {
 		if from < 0 {
 			clear(all[i*w : (i+1)*w])
-			copy(all[i*w:(i+1)*w], x.in.Break)
+			copy(all[i*w:(i+1)*w], x.in.Breaks[-1-from])
 			continue
 		}
 		copy(all[i*w:], made[int(from)*w:][:w])

@@ -93,7 +93,7 @@ func (e *Encoder) overviewAndTiles(p *picture.RGB) *Input {
 			in.Order = append(in.Order, int32(tile*per+y%n*n+x%n))
 		}
 		if t, ok := e.tables[newline]; ok {
-			in.Order, in.Break = append(in.Order, -1), t.row(0)
+			in.Order, in.Breaks = append(in.Order, -1), [][]float32{t.row(0)}
 		}
 	}
 	return in

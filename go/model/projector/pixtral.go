@@ -41,7 +41,7 @@ const breakRow = "v.token_embd.img_break"
 
 // broken returns the input with breaks between the rows of the picture, but not behind the last.
 func (in *Input) broken(row []float32) *Input {
-	in.Break = row
+	in.Breaks = [][]float32{row}
 	for i := range in.Made {
 		if i > 0 && i%in.Grid.Columns == 0 {
 			in.Order = append(in.Order, -1)

@@ -68,7 +68,7 @@ type Kind struct {
 var kinds = []*Kind{
 	&qwen3vl, &gemma4v, &gemma4uv, &gemma3, &qwen25vl, &qwen2vl, &pixtral,
 	&idefics3, &internvl, &mlp, &lfm2, &llama4, &kimivl, &glm4v,
-	&kimik25, &paddleocr, &januspro, &exaone45, &dotsocr, &lightonocr,
+	&kimik25, &paddleocr, &januspro, &exaone45, &dotsocr, &lightonocr, &hunyuanvl,
 	&gemma4ua, &qwen2a, &ultravox, &voxtral, &musicflamingo, &qwen3a,
 }
 
@@ -87,10 +87,10 @@ type Input struct {
 	Place   func(i int) [kernel.Axes]int32 // where token i is; nil: at its index on all axes
 	Seen    int                            // of the tokens, which others see; behind them is padding; 0: all
 	Windows []int                          // how many tokens each window has, in succession; nil: there are none
-	Order   []int32                        // of the rows that are made: row i is number Order[i], or if that is -1 Break
-	Break   []float32                      // see Order
+	Order   []int32                        // of the rows that are made: row i is number Order[i], or if that is below 0 Breaks[-1-Order[i]]
+	Breaks  [][]float32                    // see Order
 	Made    int                            // rows that are made of the tokens, without breaks
-	Grid    struct{ Columns, Rows int }    // of the rows of a picture; 0: they have none
+	Grid    struct{ Columns, Rows int }    // of the rows of a picture, but for one before it and one behind it, if they are as many more; 0: they have none
 }
 
 // Rows returns how many rows of embeddings the encoder makes.
@@ -111,8 +111,9 @@ type Encoder struct {
 	settings
 	file   *gguf.File
 	tables map[string]table
-	class  []float32 // what the token for the whole picture brings behind its pixels; nil: there is none
-	first  int       // the position of the first patch
+	class  []float32   // what the token for the whole picture brings behind its pixels; nil: there is none
+	first  int         // the position of the first patch
+	breaks [][]float32 // rows that are the same in all pictures
 }
 
 // settings are what kinds read beside the sizes of the layers.

@@ -36,10 +36,13 @@ func triangles(n, m int) resampling {
 }
 
 // lines is the resampling of n to m by lines between 2 neighbours: "bilinear".
-func lines(n, m int) resampling {
+func lines(n, m int) resampling { return linesBy(n, m, float64(m)) }
+
+// linesBy is lines with the scale of one to `as`.
+func linesBy(n, m int, as float64) resampling {
 	made := make(resampling, m)
 	for i := range made {
-		middle := max(float64((float64(i)+0.5)*float64(n)/float64(m))-0.5, 0)
+		middle := max(float64((float64(i)+0.5)*float64(n)/as)-0.5, 0)
 		at := min(int(middle), n-1)
 		by := float32(middle - float64(at))
 		made[i] = []share{{at, 1 - by}, {min(at+1, n-1), by}}

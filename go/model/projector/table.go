@@ -17,8 +17,14 @@ type table struct {
 // maxTable bounds the numbers of a table.
 const maxTable = 1 << 26
 
-// table reads a tensor as rows of so many columns.
+// table reads a tensor that the program does not use, as rows of so many columns.
 func (e *Encoder) table(k *Keys, name string, columns int) table {
+	e.tables[name] = e.read(k, name, columns)
+	return e.tables[name]
+}
+
+// read reads a tensor as rows of so many columns.
+func (e *Encoder) read(k *Keys, name string, columns int) table {
 	t, ok := e.file.Tensor(name)
 	if !ok {
 		k.Check(fmt.Errorf("tensor %q is missing", name))
@@ -43,7 +49,6 @@ func (e *Encoder) table(k *Keys, name string, columns int) table {
 			k.Check(fmt.Errorf("tensor %q: %w", name, err))
 		}
 	}
-	e.tables[name] = made
 	return made
 }
 

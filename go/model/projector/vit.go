@@ -113,13 +113,25 @@ func (e *Encoder) addClass(in *Input) {
 
 // sized returns a picture with sides that are multiples of those of the squares which rows are of, and with low to high rows.
 func (e *Encoder) sized(p *picture.RGB) *picture.RGB {
+	w, h := e.size(p)
+	return prepare.Pad(p, w, h, prepare.Bicubic, [3]byte{})
+}
+
+// stretched is sized of the whole picture, with nothing beside it.
+func (e *Encoder) stretched(p *picture.RGB) *picture.RGB {
+	w, h := e.size(p)
+	return prepare.Resize(p, w, h, prepare.Bicubic)
+}
+
+// size returns the width and the height of sized.
+func (e *Encoder) size(p *picture.RGB) (w, h int) {
 	unit := e.Patch * e.Merge
-	w, h := prepare.Smart(p.Width, p.Height, unit, e.MinRows*unit*unit, e.MaxRows*unit*unit)
+	w, h = prepare.Smart(p.Width, p.Height, unit, e.MinRows*unit*unit, e.MaxRows*unit*unit)
 	if e.MaxSide > 0 {
 		most := e.MaxSide / e.Merge * unit
 		w, h = min(w, most), min(h, most)
 	}
-	return prepare.Pad(p, w, h, prepare.Bicubic, [3]byte{})
+	return w, h
 }
 
 // inPlace has an input say where its patches are.
